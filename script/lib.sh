@@ -1,0 +1,144 @@
+# shellcheck shell=bash
+# What script/test and script/demo share: the missing Debian packages, the
+# PostgreSQL to use, building and installing.  Sourced by bash with $ROOT set.
+
+say() {
+    printf '%s\n' "$*" >&2
+}
+
+die() {
+    say "$0: $*"
+    exit 1
+}
+
+# Runs a command as root: by itself, or with sudo.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        die "this needs root or sudo: $*"
+    fi
+}
+
+# Runs a command as somebody whom PostgreSQL's programs do not refuse.
+unprivileged() {
+    if [ "$(id -u)" = 0 ]; then
+        setpriv --reuid=postgres --regid=postgres --init-groups -- env HOME=/tmp "$@"
+    else
+        "$@"
+    fi
+}
+
+has_command() {
+    command -v "$1" >/dev/null
+}
+
+has_header() {
+    has_command cc && echo "#include <$1>" | cc -E - >/dev/null 2>&1
+}
+
+has_perl_module() {
+    has_command perl && perl -M"$1" -e 1 2>/dev/null
+}
+
+# The newest PostgreSQL here that has both its server and its headers, else
+# the newest server, else what Debian offers.
+pg_major() {
+    local dir best='' server=''
+    for dir in $(printf '%s\n' /usr/lib/postgresql/*/ | sort -V); do
+        [ -x "${dir}bin/postgres" ] || continue
+        server=$(basename "$dir")
+        [ -f "${dir}lib/pgxs/src/makefiles/pgxs.mk" ] && has_server_headers "$server" && best=$server
+    done
+    if [ -n "$best$server" ]; then
+        echo "${best:-$server}"
+    else
+        { apt-cache depends postgresql 2>/dev/null || true; } |
+            sed -n 's/.*Depends: postgresql-\([0-9]*\)$/\1/p' | head -1
+    fi
+}
+
+has_server_headers() {
+    [ -f "/usr/include/postgresql/$1/server/postgres.h" ]
+}
+
+missing_packages() {
+    has_command cc && has_command make || echo build-essential
+    has_command curl || echo curl
+    has_command java || echo default-jre-headless
+    has_command node || echo nodejs
+    has_command npm || echo npm
+    has_header curl/curl.h || echo libcurl4-openssl-dev
+    has_header json-c/json.h || echo libjson-c-dev
+    has_header openssl/evp.h || echo libssl-dev
+    has_perl_module IPC::Run || echo libipc-run-perl
+}
+
+# Sees to it that everything is there.  apt-get is called only if not.
+install_missing() {
+    local packages major
+    packages=$(missing_packages)
+    major=$(pg_major)
+    if [ -z "$major" ]; then
+        update_package_lists
+        major=$(pg_major)
+        [ -n "$major" ] || die 'no PostgreSQL here, and none in the package lists'
+    fi
+    [ -x "/usr/lib/postgresql/$major/bin/postgres" ] || packages+=" postgresql-$major"
+    [ -x "/usr/lib/postgresql/$major/bin/psql" ] || packages+=" postgresql-client-$major"
+    has_server_headers "$major" || packages+=" postgresql-server-dev-$major"
+    packages=$(xargs <<<"$packages")
+    if [ -n "$packages" ]; then
+        has_command apt-get || die "please install: $packages"
+        say "Installing $packages"
+        update_package_lists
+        # shellcheck disable=SC2086 # a list of names
+        quiet as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $packages ||
+            die "could not install $packages"
+    fi
+    export PG_CONFIG=/usr/lib/postgresql/$major/bin/pg_config
+    PATH=/usr/lib/postgresql/$major/bin:$PATH
+}
+
+update_package_lists() {
+    [ -n "${package_lists_updated:-}" ] && return
+    quiet as_root apt-get update || die 'apt-get update failed'
+    package_lists_updated=1
+}
+
+# Shows what a command prints only if it fails.
+quiet() {
+    local out
+    out=$(mktemp)
+    if "$@" >"$out" 2>&1; then
+        rm -f "$out"
+        return 0
+    fi
+    cat "$out" >&2
+    rm -f "$out"
+    return 1
+}
+
+# Builds the extension without bitcode and installs it.
+build_and_install() {
+    local make=(make -C "$ROOT" PG_CONFIG="$PG_CONFIG" with_llvm=no)
+    quiet "${make[@]}" -j2 || die 'the extension does not build'
+    if [ -w "$("$PG_CONFIG" --pkglibdir)" ] && [ -w "$("$PG_CONFIG" --sharedir)/extension" ]; then
+        quiet "${make[@]}" install || die 'the extension cannot be installed'
+    else
+        quiet as_root "${make[@]}" install || die 'the extension cannot be installed'
+    fi
+}
+
+# The npm packages of a folder, exactly as its lock file says.
+node_packages() {
+    local lock=$1/package-lock.json
+    [ "$1/node_modules/.package-lock.json" -nt "$lock" ] && return
+    quiet npm ci --prefix "$1" --ignore-scripts --no-audit --no-fund || die "npm ci failed in $1"
+}
+
+harness() {
+    node "$ROOT/test/harness/run.mjs" "$@"
+}

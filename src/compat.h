@@ -1,0 +1,112 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *	  Every difference between versions, so that no other file has one.
+ *
+ * PostgreSQL 14 to 18.  libcurl from 7.87 (CURLOPT_QUICK_EXIT: without it a
+ * backend that is told to stop waits for a name server's time-out).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_COMPAT_H
+#define EO_COMPAT_H
+
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "utils/memutils.h"
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+#if PG_VERSION_NUM >= 160000
+#include "catalog/pg_foreign_data_wrapper.h"
+#include "catalog/pg_foreign_server.h"
+#endif
+#include "utils/acl.h"
+#include "utils/tuplestore.h"
+#include "utils/wait_event.h"
+
+#if PG_VERSION_NUM < 140000
+#error "exactonce needs PostgreSQL 14 or newer"
+#endif
+
+/* Meaningful only in http.c, which includes curl before this file. */
+#if defined(LIBCURL_VERSION_NUM) && LIBCURL_VERSION_NUM < 0x075700
+#error "exactonce needs libcurl 7.87 or newer"
+#endif
+
+/* A wait event set that lives as long as the process. */
+static inline WaitEventSet *
+eo_compat_create_wait_event_set(int nevents)
+{
+#if PG_VERSION_NUM >= 170000
+	return CreateWaitEventSet(NULL, nevents);
+#else
+	return CreateWaitEventSet(TopMemoryContext, nevents);
+#endif
+}
+
+/* What pg_stat_activity shows while a backend waits for DynamoDB. */
+static inline uint32
+eo_compat_wait_event_request(void)
+{
+#if PG_VERSION_NUM >= 170000
+	static uint32 event = 0;
+
+	if (event == 0)
+		event = WaitEventExtensionNew("ExactonceRequest");
+	return event;
+#else
+	return PG_WAIT_EXTENSION;
+#endif
+}
+
+static inline AclResult
+eo_compat_foreign_server_aclcheck(Oid serverid, Oid userid, AclMode mode)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(ForeignServerRelationId, serverid, userid, mode);
+#else
+	return pg_foreign_server_aclcheck(serverid, userid, mode);
+#endif
+}
+
+/* Set up a set-returning function that fills rsinfo->setResult. */
+static inline void
+eo_compat_materialized_srf(FunctionCallInfo fcinfo)
+{
+#if PG_VERSION_NUM >= 160000
+	InitMaterializedSRF(fcinfo, 0);
+#elif PG_VERSION_NUM >= 150000
+	SetSingleFuncCall(fcinfo, 0);
+#else
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	MemoryContext old;
+	TupleDesc	desc;
+
+	if (rsinfo == NULL || !IsA(rsinfo, ReturnSetInfo) ||
+		!(rsinfo->allowedModes & SFRM_Materialize))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("set-valued function called in context that cannot accept a set")));
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("return type must be a row type")));
+	old = MemoryContextSwitchTo(rsinfo->econtext->ecxt_per_query_memory);
+	rsinfo->returnMode = SFRM_Materialize;
+	rsinfo->setResult = tuplestore_begin_heap(false, false, work_mem);
+	rsinfo->setDesc = CreateTupleDescCopy(desc);
+	MemoryContextSwitchTo(old);
+#endif
+}
+
+#if PG_VERSION_NUM < 150000
+/* MarkGUCPrefixReserved() is 15's name of the same thing. */
+#define MarkGUCPrefixReserved(prefix) EmitWarningsOnPlaceholders(prefix)
+#endif
+
+#endif							/* EO_COMPAT_H */

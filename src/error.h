@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * error.h
+ *	  The one bridge from EoError to ereport(), and the SQLSTATEs of class ID.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_ERROR_H
+#define EO_ERROR_H
+
+#include "postgres.h"
+
+#include "status.h"
+
+#define ERRCODE_EO_IN_PROGRESS		MAKE_SQLSTATE('I','D','0','0','1')
+#define ERRCODE_EO_CLAIM_LOST		MAKE_SQLSTATE('I','D','0','0','2')
+#define ERRCODE_EO_PAYLOAD_MISMATCH MAKE_SQLSTATE('I','D','0','0','3')
+#define ERRCODE_EO_FAILED			MAKE_SQLSTATE('I','D','0','0','4')
+#define ERRCODE_EO_UNAVAILABLE		MAKE_SQLSTATE('I','D','0','0','6')
+#define ERRCODE_EO_REFUSED			MAKE_SQLSTATE('I','D','0','0','7')
+#define ERRCODE_EO_NOT_OWNER		MAKE_SQLSTATE('I','D','0','0','8')
+
+/*
+ * Raise what a call to the store ended with.  key may be NULL (a call about
+ * the table).  Names key and server, gives the service's code, text and
+ * request id in the detail, and advice in the hint; no secret is in any of it.
+ */
+extern void eo_raise(const EoError *error, const char *doing, const char *key,
+					 const char *server) pg_attribute_noreturn();
+
+/* The facts of an EoError in one line, for logs, views and details. */
+extern char *eo_error_facts(const EoError *error);
+
+/* A hint for this error; NULL if there is nothing sensible to say. */
+extern const char *eo_error_hint(const EoError *error);
+
+#endif							/* EO_ERROR_H */

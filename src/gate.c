@@ -1,0 +1,115 @@
+/*-------------------------------------------------------------------------
+ *
+ * gate.c
+ *	  When a function may be called at all, and what its arguments must be.
+ *
+ * Everything here is checked before the network, shared memory or any cache is
+ * touched, so that a refused call has no effect at all.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/xlog.h"
+#include "gate.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+bool		eo_gate_preloaded = false;
+
+void
+eo_gate(const char *function, EoAccess access)
+{
+	if (!eo_gate_preloaded)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("exactonce must be loaded via shared_preload_libraries"),
+				 errhint("Add exactonce to shared_preload_libraries in postgresql.conf and restart the server.")));
+	if (IsParallelWorker())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot execute %s() in a parallel worker", function),
+				 errhint("Leave the function PARALLEL UNSAFE.")));
+	if (InSecurityRestrictedOperation())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("cannot execute %s() within a security-restricted operation", function),
+				 errdetail("Maintenance commands run the code of others with restricted rights."),
+				 errhint("Keep it out of indexes, materialized views and functions they call.")));
+	if (access == EO_WRITES)
+	{
+		char		command[NAMEDATALEN + 2];
+
+		snprintf(command, sizeof(command), "%s()", function);
+		PreventCommandDuringRecovery(command);
+		PreventCommandIfReadOnly(command);
+	}
+}
+
+char *
+eo_arg_text(FunctionCallInfo fcinfo, int n)
+{
+	return PG_ARGISNULL(n) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(n));
+}
+
+char *
+eo_arg_key(FunctionCallInfo fcinfo, int n)
+{
+	char	   *key = eo_arg_text(fcinfo, n);
+
+	if (key == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("key must not be null"),
+				 errhint("A missing key would let work run unprotected. Look for a null among its parts.")));
+	if (key[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("key must not be empty"),
+				 errhint("All calls with an empty key would count as one.")));
+	return key;
+}
+
+int64
+eo_arg_interval_ms(FunctionCallInfo fcinfo, int n, const char *name, int64 min_ms,
+				   int64 max_ms)
+{
+	Interval   *span;
+	int64		ms;
+
+	if (PG_ARGISNULL(n))
+		return -1;
+	span = PG_GETARG_INTERVAL_P(n);
+	ms = span->time / 1000 + ((int64) span->day + (int64) span->month * 30) * INT64CONST(86400000);
+	if (ms < min_ms || ms > max_ms)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s is out of range", name),
+				 errdetail("It is %lld ms; it must be from %lld to %lld ms.",
+						   (long long) ms, (long long) min_ms, (long long) max_ms),
+				 errhint("Give an interval such as '500 ms', '60 s' or '7 days'.")));
+	return ms;
+}
+
+char *
+eo_to_utf8(const char *s)
+{
+	return pg_server_to_any(s, strlen(s), PG_UTF8);
+}
+
+char *
+eo_from_utf8(const char *s)
+{
+	return pg_any_to_server(s, strlen(s), PG_UTF8);
+}
+
+TimestampTz
+eo_timestamp_of_ms(int64 ms)
+{
+	return (TimestampTz) (ms - (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) *
+						  (int64) SECS_PER_DAY * 1000) * 1000;
+}

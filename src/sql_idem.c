@@ -1,0 +1,382 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql_idem.c
+ *	  The idempotency-key functions of SQL: unpack, check, call, pack.
+ *
+ * Nothing is decided here.  Arguments are checked in the order in which a
+ * caller would want to hear of them: where it runs, then the key, then the
+ * rest, then the server and the privilege to use it; the network comes last.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "canonical.h"
+#include "catalog/pg_enum.h"
+#include "claim.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "gate.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#define CLAIM_COLUMNS 12
+#define RECORD_COLUMNS 11
+#define N_OUTCOMES 5
+
+/* Longest wait for a key to settle. */
+#define MAX_WAIT_MS INT64CONST(86400000)
+
+/* Longest time until a failed key may be retried: what retention can be. */
+#define MAX_RETRY_MS (EO_MAX_RETENTION_S * 1000)
+
+static const char *const outcome_names[N_OUTCOMES] = {
+	[EO_CLAIM_ACQUIRED] = "acquired",
+	[EO_CLAIM_COMPLETED] = "completed",
+	[EO_CLAIM_IN_PROGRESS] = "in_progress",
+	[EO_CLAIM_RETRY_LATER] = "retry_later",
+	[EO_CLAIM_FAILED] = "failed"
+};
+
+/* Kept for a call site: the result's row type and the enum's values. */
+typedef struct RowType
+{
+	TupleDesc	desc;
+	Oid			outcomes[N_OUTCOMES];
+} RowType;
+
+static void read_acquire(FunctionCallInfo fcinfo, EoAcquire *ask);
+static RowType *row_type(FunctionCallInfo fcinfo);
+static Datum outcome_datum(RowType *type, EoClaimOutcome outcome);
+static Datum claim_datum(FunctionCallInfo fcinfo, const char *key, const EoClaim *claim);
+static char *arg_token(FunctionCallInfo fcinfo, int n);
+static char *arg_json(FunctionCallInfo fcinfo, int n);
+static Datum json_datum(const char *utf8);
+
+PG_FUNCTION_INFO_V1(eo_idem_acquire);
+PG_FUNCTION_INFO_V1(eo_idem_try_acquire);
+PG_FUNCTION_INFO_V1(eo_idem_complete);
+PG_FUNCTION_INFO_V1(eo_idem_fail);
+PG_FUNCTION_INFO_V1(eo_idem_release);
+PG_FUNCTION_INFO_V1(eo_idem_extend);
+PG_FUNCTION_INFO_V1(eo_idem_get);
+PG_FUNCTION_INFO_V1(eo_idem_forget);
+
+/*
+ * idem_acquire(key, lease, retention, payload, wait, max_runs, server)
+ */
+Datum
+eo_idem_acquire(PG_FUNCTION_ARGS)
+{
+	EoAcquire	ask;
+	EoClaim		claim;
+
+	eo_gate("idem_acquire", EO_WRITES);
+	read_acquire(fcinfo, &ask);
+	eo_claim_acquire(eo_store_open(eo_arg_text(fcinfo, 6)), &ask, &claim);
+	return claim_datum(fcinfo, ask.key, &claim);
+}
+
+/*
+ * idem_try_acquire(same): true, do the work; false, it is done; else raise
+ */
+Datum
+eo_idem_try_acquire(PG_FUNCTION_ARGS)
+{
+	EoAcquire	ask;
+	EoClaim		claim;
+	EoStore    *store;
+
+	eo_gate("idem_try_acquire", EO_WRITES);
+	read_acquire(fcinfo, &ask);
+	store = eo_store_open(eo_arg_text(fcinfo, 6));
+	eo_claim_acquire(store, &ask, &claim);
+	if (claim.outcome != EO_CLAIM_ACQUIRED && claim.outcome != EO_CLAIM_COMPLETED)
+		eo_claim_raise(store, ask.key, &claim);
+	PG_RETURN_BOOL(claim.outcome == EO_CLAIM_ACQUIRED);
+}
+
+static void
+read_acquire(FunctionCallInfo fcinfo, EoAcquire *ask)
+{
+	memset(ask, 0, sizeof(*ask));
+	ask->key = eo_arg_key(fcinfo, 0);
+	ask->lease_ms = eo_arg_interval_ms(fcinfo, 1, "lease", EO_MIN_LEASE_MS, EO_MAX_LEASE_MS);
+	ask->retention_s = eo_arg_interval_ms(fcinfo, 2, "retention",
+										  EO_MIN_RETENTION_S * INT64CONST(1000),
+										  EO_MAX_RETENTION_S * 1000);
+	if (ask->retention_s >= 0)
+		ask->retention_s = (ask->retention_s + 999) / 1000;
+	if (!PG_ARGISNULL(3))
+	{
+		char	   *hex = palloc(EO_FINGERPRINT_LEN + 1);
+
+		eo_payload_fingerprint(PG_GETARG_JSONB_P(3), hex);
+		ask->payload_sha256 = hex;
+	}
+	ask->wait_ms = eo_arg_interval_ms(fcinfo, 4, "wait", 0, MAX_WAIT_MS);
+	if (ask->wait_ms < 0)
+		ask->wait_ms = 0;
+	if (ask->wait_ms > 0 && IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot wait for a key in a transaction above READ COMMITTED"),
+				 errdetail("What the other run commits meanwhile would be invisible to this transaction's snapshot."),
+				 errhint("Leave wait out, or use READ COMMITTED.")));
+	if (!PG_ARGISNULL(5))
+	{
+		ask->max_runs = PG_GETARG_INT32(5);
+		if (ask->max_runs < 1)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("max_runs must be at least 1"),
+					 errhint("Leave it out for no limit.")));
+	}
+}
+
+/*
+ * idem_complete(key, result, token, server)
+ */
+Datum
+eo_idem_complete(PG_FUNCTION_ARGS)
+{
+	char	   *key;
+
+	eo_gate("idem_complete", EO_WRITES);
+	key = eo_arg_key(fcinfo, 0);
+	eo_claim_complete(eo_store_open(eo_arg_text(fcinfo, 3)), key,
+					  arg_token(fcinfo, 2), arg_json(fcinfo, 1));
+	PG_RETURN_VOID();
+}
+
+/*
+ * idem_fail(key, error, retry_after, terminal, token, server)
+ */
+Datum
+eo_idem_fail(PG_FUNCTION_ARGS)
+{
+	char	   *key;
+	int64		retry_after_ms;
+	bool		terminal = !PG_ARGISNULL(3) && PG_GETARG_BOOL(3);
+
+	eo_gate("idem_fail", EO_WRITES);
+	key = eo_arg_key(fcinfo, 0);
+	retry_after_ms = eo_arg_interval_ms(fcinfo, 2, "retry_after", 0, MAX_RETRY_MS);
+	if (terminal && retry_after_ms >= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("retry_after and terminal exclude each other"),
+				 errhint("A key that failed for good is not retried; leave one of them out.")));
+	eo_claim_fail(eo_store_open(eo_arg_text(fcinfo, 5)), key, arg_token(fcinfo, 4),
+				  arg_json(fcinfo, 1), Max(retry_after_ms, 0), terminal);
+	PG_RETURN_VOID();
+}
+
+/*
+ * idem_release(key, token, server)
+ */
+Datum
+eo_idem_release(PG_FUNCTION_ARGS)
+{
+	char	   *key;
+
+	eo_gate("idem_release", EO_WRITES);
+	key = eo_arg_key(fcinfo, 0);
+	PG_RETURN_BOOL(eo_claim_release(eo_store_open(eo_arg_text(fcinfo, 2)), key,
+									arg_token(fcinfo, 1)));
+}
+
+/*
+ * idem_extend(key, lease, token, server)
+ */
+Datum
+eo_idem_extend(PG_FUNCTION_ARGS)
+{
+	char	   *key;
+	int64		lease_ms;
+
+	eo_gate("idem_extend", EO_WRITES);
+	key = eo_arg_key(fcinfo, 0);
+	lease_ms = eo_arg_interval_ms(fcinfo, 1, "lease", EO_MIN_LEASE_MS, EO_MAX_LEASE_MS);
+	PG_RETURN_TIMESTAMPTZ(eo_timestamp_of_ms(eo_claim_extend(eo_store_open(eo_arg_text(fcinfo, 3)), key,
+															 arg_token(fcinfo, 2), lease_ms)));
+}
+
+/*
+ * idem_get(key, server)
+ */
+Datum
+eo_idem_get(PG_FUNCTION_ARGS)
+{
+	char	   *key;
+	EoAnswer   *answer;
+	const EoRecord *r;
+	Datum		values[RECORD_COLUMNS] = {0};
+	bool		nulls[RECORD_COLUMNS] = {false};
+	int			i = 0;
+
+	eo_gate("idem_get", EO_READS);
+	key = eo_arg_key(fcinfo, 0);
+	if (!eo_claim_get(eo_store_open(eo_arg_text(fcinfo, 1)), key, &answer))
+	{
+		eo_answer_free(answer);
+		PG_RETURN_NULL();
+	}
+	r = &answer->record;
+#define PUT(isnull, datum) \
+	do { nulls[i] = (isnull); if (!nulls[i]) values[i] = (datum); i++; } while (0)
+	PUT(false, CStringGetTextDatum(key));
+	PUT(false, CStringGetTextDatum(eo_state_name(r->state)));
+	PUT(false, Int64GetDatum(r->fence));
+	PUT(false, Int32GetDatum((int32) r->runs));
+	PUT(r->result == NULL, json_datum(r->result));
+	PUT(r->error == NULL, json_datum(r->error));
+	PUT(r->state != EO_STATE_IN_PROGRESS, TimestampTzGetDatum(eo_timestamp_of_ms(r->lease_ms)));
+	PUT(r->state != EO_STATE_FAILED || !r->has_retry,
+		TimestampTzGetDatum(eo_timestamp_of_ms(r->retry_ms)));
+	PUT(r->ttl_s == 0, TimestampTzGetDatum(eo_timestamp_of_ms(r->ttl_s * 1000)));
+	PUT(r->created_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(r->created_ms)));
+	PUT(r->updated_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(r->updated_ms)));
+	Assert(i == RECORD_COLUMNS);
+	eo_answer_free(answer);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row_type(fcinfo)->desc, values, nulls)));
+}
+
+/*
+ * idem_forget(key, server)
+ */
+Datum
+eo_idem_forget(PG_FUNCTION_ARGS)
+{
+	char	   *key;
+
+	eo_gate("idem_forget", EO_WRITES);
+	key = eo_arg_key(fcinfo, 0);
+	PG_RETURN_BOOL(eo_claim_forget(eo_store_open(eo_arg_text(fcinfo, 1)), key));
+}
+
+/* ----- packing ----- */
+
+static RowType *
+row_type(FunctionCallInfo fcinfo)
+{
+	RowType    *type = fcinfo->flinfo->fn_extra;
+	MemoryContext old;
+
+	if (type != NULL)
+		return type;
+	old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
+	type = palloc0(sizeof(RowType));
+	if (get_call_result_type(fcinfo, NULL, &type->desc) != TYPEFUNC_COMPOSITE)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("function must return a row type")));
+	type->desc = BlessTupleDesc(type->desc);
+	fcinfo->flinfo->fn_extra = type;
+	MemoryContextSwitchTo(old);
+	return type;
+}
+
+static Datum
+outcome_datum(RowType *type, EoClaimOutcome outcome)
+{
+	if (!OidIsValid(type->outcomes[outcome]))
+		type->outcomes[outcome] =
+			GetSysCacheOid2(ENUMTYPOIDNAME, Anum_pg_enum_oid,
+							ObjectIdGetDatum(TupleDescAttr(type->desc, 1)->atttypid),
+							CStringGetDatum(outcome_names[outcome]));
+	return ObjectIdGetDatum(type->outcomes[outcome]);
+}
+
+static Datum
+claim_datum(FunctionCallInfo fcinfo, const char *key, const EoClaim *c)
+{
+	RowType    *type = row_type(fcinfo);
+	Datum		values[CLAIM_COLUMNS] = {0};
+	bool		nulls[CLAIM_COLUMNS] = {false};
+	bool		acquired = c->outcome == EO_CLAIM_ACQUIRED;
+	int			i = 0;
+
+	PUT(false, CStringGetTextDatum(key));
+	PUT(false, outcome_datum(type, c->outcome));
+	PUT(!acquired, DirectFunctionCall1(uuid_in, CStringGetDatum(c->token)));
+	PUT(c->fence == 0, Int64GetDatum(c->fence));
+	PUT(c->runs == 0, Int32GetDatum((int32) c->runs));
+	PUT(c->result == NULL, json_datum(c->result));
+	PUT(c->error == NULL, json_datum(c->error));
+	PUT(c->lease_until_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(c->lease_until_ms)));
+	PUT(c->retry_at_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(c->retry_at_ms)));
+	PUT(c->expires_at_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(c->expires_at_ms)));
+	PUT(false, BoolGetDatum(c->mine));
+	PUT(false, BoolGetDatum(c->replayed));
+	Assert(i == CLAIM_COLUMNS);
+	return HeapTupleGetDatum(heap_form_tuple(type->desc, values, nulls));
+}
+
+/* A token as DynamoDB holds it: the canonical text of the uuid. */
+static char *
+arg_token(FunctionCallInfo fcinfo, int n)
+{
+	if (PG_ARGISNULL(n))
+		return NULL;
+	return DatumGetCString(DirectFunctionCall1(uuid_out, PG_GETARG_DATUM(n)));
+}
+
+/* A jsonb argument as UTF-8 text; NULL for SQL NULL. */
+static char *
+arg_json(FunctionCallInfo fcinfo, int n)
+{
+	Jsonb	   *jb;
+
+	if (PG_ARGISNULL(n))
+		return NULL;
+	jb = PG_GETARG_JSONB_P(n);
+	return eo_to_utf8(JsonbToCString(NULL, &jb->root, VARSIZE(jb)));
+}
+
+/*
+ * What another service wrote may be no JSON, or no jsonb: it is shown as a
+ * string then, because a duplicate must still get its answer.
+ */
+static Datum
+json_datum(const char *utf8)
+{
+	char	   *text = eo_from_utf8(utf8);
+	MemoryContext context = CurrentMemoryContext;
+	volatile Datum datum = (Datum) 0;
+	volatile bool ok = true;
+
+	PG_TRY();
+	{
+		datum = DirectFunctionCall1(jsonb_in, CStringGetDatum(text));
+	}
+	PG_CATCH();
+	{
+		/* Input conversion touches nothing, so a data error needs no abort. */
+		int			category = ERRCODE_TO_CATEGORY(geterrcode());
+
+		if (category != ERRCODE_DATA_EXCEPTION &&
+			category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+		ok = false;
+	}
+	PG_END_TRY();
+	if (!ok)
+	{
+		JsonbValue	v;
+
+		v.type = jbvString;
+		v.val.string.val = text;
+		v.val.string.len = strlen(text);
+		datum = JsonbPGetDatum(JsonbValueToJsonb(&v));
+	}
+	return datum;
+}

@@ -1,0 +1,457 @@
+/*-------------------------------------------------------------------------
+ *
+ * store.c
+ *	  Conditional verbs on records, and what became of them.
+ *
+ * The one question answered here is "was it applied?", for a write whose
+ * answer may have been lost:
+ *
+ * - The service said yes, and the reply bears our key, our token and the state
+ *	 we wrote: applied.
+ * - It refused, and the record that stood in the way is our own write, seen by
+ *	 its token and state: applied, by an attempt whose answer was lost.
+ * - It refused and the record is anything else: not applied.  This is definite
+ *	 even after a lost answer, because a token is never used by two claims.
+ * - A refusal that brings no record (some engines return none, and a record can
+ *	 be gone) is followed by a consistent read.
+ * - Everything else is unknown, and said to be.
+ *
+ * Stores (a server's client: connection parameters, signing key, clock) are
+ * kept per process and rebuilt when options.c hands out a new generation.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "credentials.h"
+#include "error.h"
+#include "guc.h"
+#include "mb/pg_wchar.h"
+#include "store.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+typedef struct StoreKey
+{
+	Oid			serverid;
+	Oid			userid;
+} StoreKey;
+
+typedef struct StoreEntry
+{
+	StoreKey	key;
+	uint64		generation;		/* 0: nothing built */
+	MemoryContext context;
+	EoStore    *store;
+} StoreEntry;
+
+static HTAB *stores;
+
+static void build_store(StoreEntry *entry, EoServer *server);
+static void free_signer(void *arg);
+static EoAnswer *new_answer(EoStore *store, const char *pk, EoOperation op);
+static void free_call(void *arg);
+static bool believe_write(const EoCall *call, EoJsonValue *item, bool refused);
+static bool believe_read(const EoCall *call, EoJsonValue *item, bool refused);
+static void settle(EoAnswer *answer);
+static void settle_refusal(EoAnswer *answer);
+static bool is_own_write(const EoAnswer *answer);
+static void settle_second_look(EoAnswer *answer);
+static void unreadable(EoAnswer *answer);
+static void log_call(const EoStore *store, const EoCall *call);
+
+EoStore *
+eo_store_open(const char *server_name)
+{
+	EoServer   *server = eo_server_lookup(server_name);
+	StoreKey	key = {server->serverid, server->userid};
+	StoreEntry *entry;
+	bool		found;
+
+	if (stores == NULL)
+	{
+		HASHCTL		ctl = {.keysize = sizeof(StoreKey),.entrysize = sizeof(StoreEntry)};
+
+		stores = hash_create("exactonce stores", 16, &ctl, HASH_ELEM | HASH_BLOBS);
+	}
+	entry = hash_search(stores, &key, HASH_ENTER, &found);
+	if (!found)
+	{
+		entry->generation = 0;
+		entry->context = NULL;
+		entry->store = NULL;
+	}
+	if (entry->generation != server->generation)
+		build_store(entry, server);
+	return entry->store;
+}
+
+static void
+build_store(StoreEntry *entry, EoServer *server)
+{
+	MemoryContext context;
+	MemoryContextCallback *callback;
+	EoStore    *old = entry->store;
+	EoStore    *s;
+	EoClient   *c;
+
+	entry->generation = 0;
+	context = AllocSetContextCreate(CurrentMemoryContext, "exactonce store",
+									ALLOCSET_SMALL_SIZES);
+	s = MemoryContextAllocZero(context, sizeof(EoStore));
+	callback = MemoryContextAllocZero(context, sizeof(MemoryContextCallback));
+	callback->func = free_signer;
+	callback->arg = s;
+	MemoryContextRegisterResetCallback(context, callback);
+
+	s->server = server;
+	s->layout = eo_layout_find(server->layout);
+	c = &s->client;
+	s->credentials_from = eo_credentials_find(server, &c->credentials);
+	c->endpoint.url = server->url;
+	c->endpoint.ca_file = server->ca_file;
+	c->endpoint.plain_http = server->plain_http;
+	c->endpoint.connect_timeout_ms = server->connect_timeout_ms;
+	c->host = server->host;
+	c->region = server->region;
+	c->request_timeout_ms = server->request_timeout_ms;
+	c->max_attempts = server->max_attempts;
+	c->signer = eo_signer_create();
+	if (c->signer == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("could not prepare to sign requests for server \"%s\"", server->name)));
+
+	/* Somebody up the stack may still hold the old one. */
+	if (entry->context != NULL)
+	{
+		if (strcmp(old->client.endpoint.url, c->endpoint.url) == 0)
+		{
+			c->clock_offset_ms = old->client.clock_offset_ms;
+			c->clock_known = old->client.clock_known;
+		}
+		MemoryContextSetParent(entry->context, TopTransactionContext);
+	}
+	MemoryContextSetParent(context, TopMemoryContext);
+	entry->context = context;
+	entry->store = s;
+	entry->generation = server->generation;
+}
+
+static void
+free_signer(void *arg)
+{
+	EoStore    *s = arg;
+
+	eo_signer_free(s->client.signer);
+}
+
+char *
+eo_store_pk(const EoStore *store, const char *key)
+{
+	char		pk[EO_MAX_KEY_BYTES + 1];
+	size_t		len;
+	const char *prefix = store->server->key_prefix;
+
+	/* DynamoDB's strings are UTF-8, and so are its limits. */
+	prefix = pg_server_to_any(prefix, strlen(prefix), PG_UTF8);
+	key = pg_server_to_any(key, strlen(key), PG_UTF8);
+	if (eo_layout_pk(store->layout, prefix, key, pk, &len) != EO_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("key for server \"%s\" is too long", store->server->name),
+				 errdetail("With its prefix it has %zu bytes; DynamoDB allows %d.",
+						   len, EO_MAX_KEY_BYTES),
+				 errhint("Use idem_key(...) to make a short key of long parts.")));
+	return pstrdup(pk);
+}
+
+/* ----- preparing ----- */
+
+EoAnswer *
+eo_store_prepare_write(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w)
+{
+	EoAnswer   *answer = new_answer(store, pk, EO_UPDATE_ITEM);
+
+	answer->verb = verb;
+	if (w->owner != NULL)
+		strlcpy(answer->owner, w->owner, sizeof(answer->owner));
+	answer->lease_ms = w->lease_ms;
+	answer->call.believe = believe_write;
+	eo_layout_put_write(store->layout, &answer->call.body, store->server->table, pk, verb, w);
+	return answer;
+}
+
+EoAnswer *
+eo_store_prepare_read(EoStore *store, const char *pk)
+{
+	EoAnswer   *answer = new_answer(store, pk, EO_GET_ITEM);
+
+	answer->is_read = true;
+	answer->call.believe = believe_read;
+	eo_layout_put_read(store->layout, &answer->call.body, store->server->table, pk);
+	return answer;
+}
+
+/*
+ * The call's buffers are malloc'd, because they pass through libcurl and
+ * json-c; the context's callback ties them to PostgreSQL's error handling.
+ */
+static EoAnswer *
+new_answer(EoStore *store, const char *pk, EoOperation op)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "exactonce answer",
+												  ALLOCSET_SMALL_SIZES);
+	EoAnswer   *answer = MemoryContextAllocZero(context, sizeof(EoAnswer));
+	MemoryContextCallback *callback = MemoryContextAllocZero(context, sizeof(*callback));
+
+	answer->context = context;
+	answer->store = store;
+	answer->pk = MemoryContextStrdup(context, pk);
+	eo_call_init(&answer->call, &store->client, op);
+	answer->call.arg = answer;
+	callback->func = free_call;
+	callback->arg = &answer->call;
+	MemoryContextRegisterResetCallback(context, callback);
+	return answer;
+}
+
+static void
+free_call(void *arg)
+{
+	eo_call_free(arg);
+}
+
+void
+eo_answer_free(EoAnswer *answer)
+{
+	MemoryContextDelete(answer->context);
+}
+
+/* ----- running ----- */
+
+EoAnswer *
+eo_store_write(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w)
+{
+	EoAnswer   *answer = eo_store_prepare_write(store, pk, verb, w);
+
+	eo_store_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
+	return answer;
+}
+
+EoAnswer *
+eo_store_read(EoStore *store, const char *pk)
+{
+	EoAnswer   *answer = eo_store_prepare_read(store, pk);
+
+	eo_store_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
+	return answer;
+}
+
+void
+eo_store_run(EoAnswer **answers, int n, int parallel, int64 deadline_us, EoWaitMode mode)
+{
+	EoCall	   *one;
+	EoCall	  **calls = n == 1 ? &one : palloc(sizeof(EoCall *) * n);
+	int			again = 0;
+
+	for (int i = 0; i < n; i++)
+		calls[i] = &answers[i]->call;
+	eo_dynamodb_run(calls, n, parallel, deadline_us, mode);
+	for (int i = 0; i < n; i++)
+	{
+		log_call(answers[i]->store, calls[i]);
+		settle(answers[i]);
+	}
+
+	/* Those refused by a record that was not shown: read it. */
+	for (int i = 0; i < n; i++)
+	{
+		EoAnswer   *a = answers[i];
+
+		if (!a->read_again)
+			continue;
+		eo_call_free(&a->call);
+		eo_call_init(&a->call, &a->store->client, EO_GET_ITEM);
+		a->call.arg = a;
+		a->call.believe = believe_read;
+		eo_layout_put_read(a->store->layout, &a->call.body, a->store->server->table, a->pk);
+		calls[again++] = &a->call;
+	}
+	if (again > 0)
+	{
+		eo_dynamodb_run(calls, again, parallel, deadline_us, mode);
+		for (int i = 0; i < n; i++)
+		{
+			if (answers[i]->read_again)
+			{
+				log_call(answers[i]->store, &answers[i]->call);
+				settle_second_look(answers[i]);
+			}
+		}
+	}
+	if (n != 1)
+		pfree(calls);
+}
+
+void
+eo_store_run_call(EoStore *store, EoCall *call)
+{
+	eo_dynamodb_run(&call, 1, 1, 0, EO_WAIT_RAISE);
+	log_call(store, call);
+}
+
+/*
+ * A reply is believed if it speaks of the key that was sent and, after a
+ * write, of our token in the state we wrote.  Anything else was meant for
+ * somebody else, or was made up on the way.
+ */
+static bool
+believe_write(const EoCall *call, EoJsonValue *item, bool refused)
+{
+	const EoAnswer *answer = call->arg;
+	const EoLayout *layout = answer->store->layout;
+	EoRecord	record;
+
+	if (item == NULL)
+		return refused;
+	if (!believe_read(call, item, refused))
+		return false;
+	if (refused || answer->verb == EO_PROBE)
+		return true;
+	return eo_layout_read(layout, item, &record) == EO_OK &&
+		record.state == eo_layout_state_after(answer->verb) &&
+		strcmp(record.owner, answer->owner) == 0;
+}
+
+static bool
+believe_read(const EoCall *call, EoJsonValue *item, bool refused)
+{
+	const EoAnswer *answer = call->arg;
+	const char *pk;
+
+	(void) refused;
+	if (item == NULL)
+		return true;
+	pk = eo_layout_item_pk(answer->store->layout, item);
+	return pk != NULL && strcmp(pk, answer->pk) == 0;
+}
+
+static void
+settle(EoAnswer *answer)
+{
+	EoCall	   *call = &answer->call;
+
+	answer->error = call->error;
+	switch (call->error.status)
+	{
+		case EO_OK:
+			answer->outcome = answer->is_read ? EO_READ : EO_APPLIED;
+			answer->exists = call->item != NULL;
+			if (answer->exists &&
+				eo_layout_read(answer->store->layout, call->item, &answer->record) != EO_OK)
+				unreadable(answer);
+			break;
+		case EO_CONDITION_FAILED:
+			settle_refusal(answer);
+			break;
+		default:
+			answer->outcome = EO_FAILED_CALL;
+			break;
+	}
+}
+
+static void
+settle_refusal(EoAnswer *answer)
+{
+	EoCall	   *call = &answer->call;
+
+	answer->outcome = EO_NOT_APPLIED;
+	answer->exists = call->item != NULL;
+	if (!answer->exists)
+	{
+		answer->read_again = answer->verb != EO_PROBE;
+		return;
+	}
+	if (eo_layout_read(answer->store->layout, call->item, &answer->record) != EO_OK)
+	{
+		unreadable(answer);
+		return;
+	}
+	if (is_own_write(answer))
+	{
+		answer->outcome = EO_APPLIED;
+		answer->replayed = !call->in_doubt;
+	}
+}
+
+/*
+ * Does the record that refused us show that very write?  For a lease, one
+ * that ends no earlier than the one we asked for.
+ */
+static bool
+is_own_write(const EoAnswer *answer)
+{
+	const EoRecord *r = &answer->record;
+
+	if (r->owner == NULL || strcmp(r->owner, answer->owner) != 0 ||
+		r->state != eo_layout_state_after(answer->verb))
+		return false;
+	return answer->verb != EO_EXTEND || r->lease_ms >= answer->lease_ms;
+}
+
+/*
+ * The answer to the read that followed a refusal.  If the read fails the
+ * refusal stands only where no earlier attempt could have been applied.
+ */
+static void
+settle_second_look(EoAnswer *answer)
+{
+	EoCall	   *call = &answer->call;
+
+	answer->read_again = false;
+	if (call->error.status != EO_OK)
+	{
+		answer->error = call->error;
+		if (answer->error.status == EO_UNREACHABLE || answer->error.status == EO_THROTTLED)
+			answer->error.status = EO_UNKNOWN;
+		answer->outcome = EO_FAILED_CALL;
+		return;
+	}
+	call->error.status = EO_CONDITION_FAILED;
+	if (call->item == NULL)
+	{
+		answer->exists = false;
+		return;
+	}
+	settle_refusal(answer);
+}
+
+static void
+unreadable(EoAnswer *answer)
+{
+	answer->outcome = EO_FAILED_CALL;
+	answer->exists = false;
+	answer->error.status = EO_INVALID;
+	answer->error.code[0] = '\0';
+	strlcpy(answer->error.message, "the item under this key is not a record of the server's layout",
+			sizeof(answer->error.message));
+}
+
+static void
+log_call(const EoStore *store, const EoCall *call)
+{
+	const EoError *e = &call->error;
+
+	if (!eo_guc_log_requests)
+		return;
+	ereport(LOG,
+			(errmsg("exactonce: %s on server \"%s\": %s, HTTP status %d, attempt %d, %.3f ms, request id %s",
+					eo_operation_name(call->op), store->server->name,
+					e->status == EO_OK ? "ok" :
+					e->code[0] != '\0' ? e->code : "no answer",
+					e->http_status, e->attempts, call->elapsed_us / 1000.0,
+					e->request_id[0] != '\0' ? e->request_id : "unknown"),
+			 errhidestmt(true)));
+}

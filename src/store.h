@@ -1,0 +1,91 @@
+/*-------------------------------------------------------------------------
+ *
+ * store.h
+ *	  Conditional verbs on records, and what became of them.
+ *
+ * A verb is prepared (no network), run (alone or in a group), and then its
+ * answer is read.  All memory of an answer, the reply included, belongs to a
+ * memory context that is a child of the one current when it was prepared, so
+ * an error anywhere frees it; eo_answer_free() does so early.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_STORE_H
+#define EO_STORE_H
+
+#include "postgres.h"
+
+#include "dynamodb.h"
+#include "layout.h"
+#include "options.h"
+
+/* A server ready to be called, as the current role. */
+typedef struct EoStore
+{
+	EoServer   *server;
+	const EoLayout *layout;
+	EoClient	client;
+	const char *credentials_from;	/* NULL: there are none */
+} EoStore;
+
+typedef enum EoOutcome
+{
+	EO_APPLIED,					/* written, now or by an earlier attempt of ours */
+	EO_NOT_APPLIED,				/* refused; the record says by what */
+	EO_READ,					/* of a read */
+	EO_FAILED_CALL				/* see error; EO_UNKNOWN if it may be applied */
+} EoOutcome;
+
+typedef struct EoAnswer
+{
+	EoOutcome	outcome;
+	bool		exists;			/* there is a record, and it is in record */
+	EoRecord	record;			/* as it is after the verb, or as it stood in its way */
+
+	/*
+	 * EO_APPLIED found in place by an earlier call under the same token, not
+	 * by this one.
+	 */
+	bool		replayed;
+	EoError		error;
+
+	/* Private to store.c. */
+	MemoryContext context;
+	EoStore    *store;
+	char	   *pk;
+	bool		is_read;
+	EoVerb		verb;
+	char		owner[EO_TOKEN_LEN + 1];
+	int64		lease_ms;
+	bool		read_again;		/* refused without an item: look it up */
+	EoCall		call;
+} EoAnswer;
+
+/*
+ * The store of a server (NULL: exactonce.server) for the current role.
+ * Raises what eo_server_lookup() raises.  Valid until the end of the
+ * transaction.
+ */
+extern EoStore *eo_store_open(const char *server_name);
+
+/*
+ * The partition key of a key, palloc'd.  Raises 54000 if it is too long.
+ */
+extern char *eo_store_pk(const EoStore *store, const char *key);
+
+extern EoAnswer *eo_store_prepare_write(EoStore *store, const char *pk, EoVerb verb,
+										const EoWrite *w);
+extern EoAnswer *eo_store_prepare_read(EoStore *store, const char *pk);
+extern void eo_store_run(EoAnswer **answers, int n, int parallel, int64 deadline_us,
+						 EoWaitMode mode);
+
+/* Prepare and run one, interruptibly, within the server's request_timeout. */
+extern EoAnswer *eo_store_write(EoStore *store, const char *pk, EoVerb verb,
+								const EoWrite *w);
+extern EoAnswer *eo_store_read(EoStore *store, const char *pk);
+extern void eo_answer_free(EoAnswer *answer);
+
+/* A call that is about no record (tables); the caller fills and frees it. */
+extern void eo_store_run_call(EoStore *store, EoCall *call);
+
+#endif							/* EO_STORE_H */

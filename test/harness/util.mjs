@@ -1,0 +1,88 @@
+// What engine, cluster and proxy share: free ports, conditions to wait for,
+// and child processes that end with the harness whatever happens to it.
+
+import { spawn } from 'node:child_process';
+import { openSync, closeSync, readFileSync } from 'node:fs';
+import net from 'node:net';
+
+export class HarnessError extends Error {}
+
+export const isRoot = process.getuid() === 0;
+
+export function freePort() {
+  return new Promise((resolve, reject) => {
+    const server = net.createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+export function pause(ms) {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+// Asks probe() until it gives something true. The pause between two looks is
+// short: the length of a wait is decided by the condition, never by a guess.
+export async function until(what, probe, { seconds = 60, every = 20 } = {}) {
+  const deadline = Date.now() + seconds * 1000;
+  for (;;) {
+    const answer = await probe();
+    if (answer) return answer;
+    if (Date.now() > deadline) throw new HarnessError(`${what}: nothing after ${seconds} s`);
+    await pause(every);
+  }
+}
+
+export function tail(file, lines = 60) {
+  try {
+    return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-lines).join('\n');
+  } catch {
+    return '';
+  }
+}
+
+// A server process. setpriv makes the kernel signal it when the harness dies,
+// even by SIGKILL, and changes the user where that is asked for; it then
+// becomes the command, so the pid is the command's own.
+export class Child {
+  #exited;
+
+  constructor({ command, args, log, env, cwd, user, deathSignal = 'TERM' }) {
+    const change = user ? [`--reuid=${user}`, `--regid=${user}`, '--init-groups'] : [];
+    const out = openSync(log, 'a');
+    this.log = log;
+    this.code = null;
+    this.process = spawn('setpriv',
+      [...change, '--pdeathsig', deathSignal, '--', command, ...args],
+      { stdio: ['ignore', out, out], env, cwd, detached: true });
+    closeSync(out);
+    this.#exited = new Promise((resolve) => {
+      this.process.once('error', (error) => { this.code = error.message; resolve(); });
+      this.process.once('exit', (code, signal) => { this.code = signal ?? code; resolve(); });
+    });
+  }
+
+  get running() {
+    return this.code === null;
+  }
+
+  kill(signal) {
+    if (this.running && this.process.pid) {
+      try {
+        process.kill(this.process.pid, signal);
+      } catch { /* it has just ended by itself */ }
+    }
+  }
+
+  // Asks with the first signal, insists with the last.
+  async end(...signals) {
+    for (const signal of signals) {
+      this.kill(signal);
+      const gone = await Promise.race([this.#exited.then(() => true), pause(10000)]);
+      if (gone) return;
+    }
+  }
+}

@@ -1,0 +1,46 @@
+-- Arguments: bad ones are refused before anything is sent.
+\set control `echo "$EO_CONTROL"`
+\! curl -s -X POST "$EO_CONTROL/reset" >/dev/null
+\set VERBOSITY verbose
+\set SHOW_CONTEXT never
+\pset null NULL
+SELECT regexp_replace($$x$$, 'x', 'verbosity shows the SQLSTATE') AS note;
+\set VERBOSITY default
+CREATE FUNCTION sqlstate_of(command text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE command;
+	RETURN 'ok';
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLSTATE || ' ' || SQLERRM;
+END $$;
+SELECT sqlstate_of(format('SELECT idem_%s(%s)', f, k))
+FROM unnest(ARRAY['acquire', 'try_acquire', 'complete', 'fail', 'release', 'extend', 'get', 'forget']) f,
+	 unnest(ARRAY['NULL', '''''']) k;
+SELECT sqlstate_of(c) FROM (VALUES
+	('SELECT idem_acquire(''k'', lease => ''1 ms'')'),
+	('SELECT idem_acquire(''k'', lease => ''-1 s'')'),
+	('SELECT idem_acquire(''k'', lease => ''8 days'')'),
+	('SELECT idem_acquire(''k'', retention => ''59 minutes'')'),
+	('SELECT idem_acquire(''k'', retention => ''20 years'')'),
+	('SELECT idem_acquire(''k'', wait => ''-1 s'')'),
+	('SELECT idem_acquire(''k'', wait => ''2 days'')'),
+	('SELECT idem_acquire(''k'', max_runs => 0)'),
+	('SELECT idem_extend(''k'', lease => ''0'')'),
+	('SELECT idem_fail(''k'', retry_after => ''-1 s'')'),
+	('SELECT idem_fail(''k'', retry_after => ''1 s'', terminal => true)'),
+	('SELECT idem_complete(''k'')'),
+	('SELECT idem_fail(''k'')'),
+	('SELECT idem_extend(''k'')')) v(c);
+SELECT idem_release('never acquired');
+BEGIN READ ONLY;
+SELECT idem_acquire('k');
+ROLLBACK;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT idem_acquire('k', wait => '1 s');
+ROLLBACK;
+-- nothing reached the network
+\echo `curl -s "$EO_CONTROL/count"`
+-- in a read-only transaction one may look
+BEGIN READ ONLY;
+SELECT idem_get('nothing here');
+ROLLBACK;

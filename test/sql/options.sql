@@ -1,0 +1,50 @@
+-- Options of servers and user mappings: every bad one is an error with a reason.
+\set VERBOSITY default
+-- unknown names
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (regoin 'eu-west-1');
+CREATE USER MAPPING FOR CURRENT_USER SERVER exactonce OPTIONS (user 'x', password 'secret');
+ALTER FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1');
+-- bad values
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'EU West');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region '');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (table 'ab');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (table 'arn:aws:dynamodb:x');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (layout 'modern');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (lease 'soon');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (lease '0');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (lease '8 days');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (retention '10 minutes');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (connect_timeout '2 minutes');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (request_timeout '1ms');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (clock_skew '-1s');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (max_attempts '0');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (max_attempts '3x');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (allow_http 'perhaps');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (ca_file 'ca.pem');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (ca_file '/nonexistent/ca.pem');
+-- endpoints
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'dynamodb.eu-west-1.amazonaws.com');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'ftp://localhost');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'https://');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'https://user@host');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'https://host:99999');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'https://host/path?q');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'http://example.com');
+-- what is fine
+CREATE SERVER fine FOREIGN DATA WRAPPER exactonce OPTIONS (
+	region 'cn-north-1', table 'a.b-c_D', layout 'native', key_prefix 'app/', lease '90s',
+	retention '30 days', connect_timeout '500ms', request_timeout '10s', max_attempts '6',
+	clock_skew '0', endpoint 'http://[::1]:8000/', allow_http 'off');
+ALTER SERVER fine OPTIONS (SET endpoint 'https://example.com:8443');
+ALTER SERVER fine OPTIONS (ADD lease '1s');
+ALTER SERVER fine OPTIONS (SET endpoint 'http://example.com', SET allow_http 'on');
+DROP SERVER fine;
+-- secrets are not repeated
+CREATE USER MAPPING FOR CURRENT_USER SERVER exactonce
+	OPTIONS (access_key_id 'not an id', secret_access_key 'x');
+CREATE USER MAPPING FOR CURRENT_USER SERVER exactonce
+	OPTIONS (access_key_id 'AKID', secret_access_key E'line\nbreak');
+-- one half of the credentials
+CREATE USER MAPPING FOR CURRENT_USER SERVER exactonce OPTIONS (access_key_id 'AKID');
+SELECT idem_get('k');
+DROP USER MAPPING FOR CURRENT_USER SERVER exactonce;

@@ -1,0 +1,74 @@
+-- What others are told: another session's claims, tokens passed along, payloads.
+\pset null NULL
+CREATE TEMP TABLE claims (k text, token uuid);
+INSERT INTO claims SELECT key, token FROM idem_acquire('other', lease => '1 hour');
+INSERT INTO claims SELECT key, token FROM idem_acquire('passed', retention => '30 days');
+\c -
+SET client_min_messages = warning;
+-- not this session's
+SELECT outcome, mine, token, lease_until > now() + '59 min' AS lease FROM idem_acquire('other');
+SELECT idem_try_acquire('other');
+SELECT idem_complete('other', '1');
+SELECT idem_release('other');
+SELECT idem_complete('other', '1', token => gen_random_uuid());
+SELECT idem_extend('other', token => gen_random_uuid());
+SELECT idem_fail('other', token => gen_random_uuid());
+SELECT idem_release('other', token => gen_random_uuid());
+SELECT status, runs FROM idem_get('other');
+-- gone altogether
+SELECT idem_complete('nothing', token => gen_random_uuid());
+
+-- with its token a claim works from any session, and keeps its retention
+SELECT token AS t FROM idem_acquire('passed-on', retention => '30 days') \gset
+\c -
+SELECT idem_extend('passed-on', '10 min', token => :'t') > now() + '9 min' AS extended;
+SELECT idem_complete('passed-on', '{"a": 1}', token => :'t');
+SELECT status, result, expires_at - updated_at BETWEEN '30 days' AND '30 days 2 s' AS retention
+FROM idem_get('passed-on');
+-- a repeated call with the same result is the same call
+SELECT idem_complete('passed-on', '{"a": 1}', token => :'t');
+SELECT idem_complete('passed-on', '{"a": 2}', token => :'t');
+SELECT idem_fail('passed-on', token => :'t');
+SELECT result FROM idem_get('passed-on');
+
+-- payloads: the same means the same, whatever the spelling
+SELECT outcome FROM idem_acquire('paid', payload => '{"b": 1.0, "a": [1, null]}');
+SELECT outcome, mine FROM idem_acquire('paid', payload => '{"a": [1, null], "b": 1}');
+SELECT outcome FROM idem_acquire('paid', payload => '{"a": [1, null], "b": 2}');
+SELECT idem_complete('paid', '1');
+-- on every path: completed, failed, forgotten
+SELECT outcome FROM idem_acquire('paid', payload => '{"b": 2}');
+SELECT outcome FROM idem_acquire('paid');
+SELECT outcome FROM idem_acquire('paid', payload => '{"a": [1, null], "b": 1.00}');
+SELECT outcome FROM idem_acquire('tried', payload => '1');
+SELECT idem_fail('tried');
+SELECT outcome FROM idem_acquire('tried', payload => '2');
+SELECT outcome FROM idem_acquire('tried');
+SELECT idem_fail('tried');
+SELECT outcome FROM idem_acquire('tried', payload => '2');
+SELECT idem_forget('tried');
+SELECT outcome FROM idem_acquire('tried', payload => '2');
+
+-- a dead run's key is taken over, in one request; the dead one cannot finish
+CREATE SERVER quick FOREIGN DATA WRAPPER exactonce
+	OPTIONS (region 'eu-west-1', table 'regress', key_prefix 'test/', clock_skew '0');
+SELECT format('ALTER SERVER quick OPTIONS (ADD endpoint %L)', current_setting('exactonce_test.endpoint', true))
+WHERE false;
+\set endpoint `echo "$EO_ENDPOINT"`
+ALTER SERVER quick OPTIONS (ADD endpoint :'endpoint');
+CREATE USER MAPPING FOR PUBLIC SERVER quick OPTIONS (access_key_id 'test', secret_access_key 'test');
+SET exactonce.server = 'quick';
+SELECT token AS dead FROM idem_acquire('crashed', lease => '100 ms') \gset
+\c -
+SET exactonce.server = 'quick';
+-- wait is over as soon as the lease is
+SELECT outcome, run, mine FROM idem_acquire('crashed', wait => '10 s', lease => '1 min');
+SELECT idem_complete('crashed', '"late"', token => :'dead');
+SELECT idem_extend('crashed', token => :'dead');
+SELECT idem_release('crashed', token => :'dead');
+SELECT idem_complete('crashed', '"taken over"');
+SELECT status, runs, result FROM idem_get('crashed');
+-- a crash is a run: after the last one allowed the key is parked
+SELECT outcome FROM idem_acquire('crashes', lease => '100 ms', max_runs => 1);
+SELECT outcome, run, error FROM idem_acquire('crashes', wait => '10 s', max_runs => 1);
+SELECT outcome, run FROM idem_acquire('crashes', max_runs => 2);

@@ -1,0 +1,20 @@
+-- The extension, a server in front of the engine, and a table.
+\set endpoint `echo "$EO_ENDPOINT"`
+CREATE EXTENSION exactonce;
+CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce
+	OPTIONS (region 'eu-west-1', table 'regress', endpoint :'endpoint', key_prefix 'test/');
+CREATE USER MAPPING FOR PUBLIC SERVER exactonce
+	OPTIONS (access_key_id 'test', secret_access_key 'test');
+SELECT idem_create_table();
+-- The second time there is nothing to make.
+SELECT idem_create_table();
+
+-- Everything the extension makes says what it is.
+SELECT c.classid::regclass, pg_describe_object(c.classid, c.objid, 0) AS without_comment
+FROM pg_depend c
+WHERE c.refclassid = 'pg_extension'::regclass AND c.deptype = 'e'
+  AND c.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'exactonce')
+  AND obj_description(c.objid, c.classid::regclass::name) IS NULL
+  AND NOT (c.classid = 'pg_type'::regclass
+		   AND (SELECT typcategory = 'A' FROM pg_type WHERE oid = c.objid))
+ORDER BY 1, 2;
