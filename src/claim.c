@@ -52,7 +52,7 @@ typedef enum Attempt
 static Attempt acquire_once(EoStore *store, const EoAcquire *ask, const char *pk,
 							const char *token, EoClaim *claim);
 static void acquire_settled(EoStore *store, const EoAcquire *ask, const char *pk,
-							EoClaim *claim);
+							char *token, EoClaim *claim);
 static void fill_write(EoStore *store, const EoAcquire *ask, const char *token, EoWrite *w);
 static Attempt replace_expired(EoStore *store, const EoAcquire *ask, const char *pk,
 							   EoWrite *w, EoAnswer *seen, EoClaim *claim);
@@ -65,6 +65,7 @@ static Attempt explain_in_progress(EoStore *store, const EoAcquire *ask, const E
 static Attempt explain_failed(EoStore *store, const EoAcquire *ask, const char *token,
 							  const EoRecord *r, EoClaim *claim);
 static void forget_unless_ours(EoStore *store, const char *pk, const EoRecord *r);
+static void forget_token(EoStore *store, const char *pk, const char *token);
 static bool is_expired(EoStore *store, const EoRecord *r);
 static int64 poll_pause_us(int polls);
 static const char *choose_token(EoStore *store, const char *pk, const char *given,
@@ -88,13 +89,20 @@ eo_claim_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 {
 	char	   *pk = eo_store_pk(store, ask->key);
 	int64		give_up_us = eo_clock_monotonic_us() + ask->wait_ms * 1000;
+	EoToken    *memory = eo_tokens_find(store->server->serverid, pk);
+	char		token[EO_TOKEN_LEN + 1];
 
+	/* One token for the whole call: a poll that comes late is still ours. */
+	if (memory != NULL && memory->pending[0] != '\0')
+		strlcpy(token, memory->pending, sizeof(token));
+	else
+		eo_token_make(token);
 	for (int polls = 0;; polls++)
 	{
 		int64		now_us;
 		int64		until_us;
 
-		acquire_settled(store, ask, pk, claim);
+		acquire_settled(store, ask, pk, token, claim);
 		now_us = eo_clock_monotonic_us();
 		if (claim->outcome != EO_CLAIM_IN_PROGRESS || claim->mine || now_us >= give_up_us)
 			return;
@@ -128,30 +136,26 @@ poll_pause_us(int polls)
 }
 
 /*
- * Ask until there is an answer.  The token is remembered before it is sent.
+ * Ask until there is an answer.  The token is remembered before it is sent,
+ * and a spent one replaced.
  */
 static void
-acquire_settled(EoStore *store, const EoAcquire *ask, const char *pk, EoClaim *claim)
+acquire_settled(EoStore *store, const EoAcquire *ask, const char *pk, char *token,
+				EoClaim *claim)
 {
 	Oid			serverid = store->server->serverid;
-	EoToken    *memory = eo_tokens_enter(serverid, pk);
-	char		token[EO_TOKEN_LEN + 1];
 
-	if (memory->pending[0] == '\0')
-		eo_token_make(memory->pending);
 	for (int races = 0; races < MAX_RACES; races++)
 	{
-		strlcpy(token, memory->pending, sizeof(token));
+		strlcpy(eo_tokens_enter(serverid, pk)->pending, token, EO_TOKEN_LEN + 1);
 		switch (acquire_once(store, ask, pk, token, claim))
 		{
 			case ATTEMPT_ANSWERED:
 				return;
 			case ATTEMPT_NEW_TOKEN:
-				memory = eo_tokens_enter(serverid, pk);
-				eo_token_make(memory->pending);
+				eo_token_make(token);
 				break;
 			case ATTEMPT_RACED:
-				memory = eo_tokens_enter(serverid, pk);
 				break;
 		}
 	}
@@ -406,7 +410,7 @@ eo_claim_complete(EoStore *store, const char *key, const char *token, const char
 		eo_raise(&answer->error, "complete", key, store->server->name);
 	if (answer->outcome != EO_APPLIED)
 	{
-		eo_tokens_forget(store->server->serverid, pk);
+		forget_token(store, pk, w.owner);
 		raise_lost(store, key, answer);
 	}
 	if (answer->replayed &&
@@ -417,7 +421,7 @@ eo_claim_complete(EoStore *store, const char *key, const char *token, const char
 				 errmsg("key \"%s\" on server \"%s\" is already completed", key, store->server->name),
 				 errdetail("This claim completed it before, with another result."),
 				 errhint("The first result stays; idem_get() shows it.")));
-	eo_tokens_forget(store->server->serverid, pk);
+	forget_token(store, pk, w.owner);
 	eo_answer_free(answer);
 }
 
@@ -451,7 +455,7 @@ eo_claim_fail(EoStore *store, const char *key, const char *token, const char *er
 	answer = eo_store_write(store, pk, EO_FAIL, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_raise(&answer->error, "fail", key, store->server->name);
-	eo_tokens_forget(store->server->serverid, pk);
+	forget_token(store, pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(store, key, answer);
 	eo_answer_free(answer);
@@ -478,7 +482,7 @@ eo_claim_release(EoStore *store, const char *key, const char *token)
 
 	/* What an earlier call of this claim left behind is not ours to release. */
 	released = answer->outcome == EO_APPLIED && !answer->replayed;
-	eo_tokens_forget(store->server->serverid, pk);
+	forget_token(store, pk, w.owner);
 	eo_answer_free(answer);
 	return released;
 }
@@ -502,7 +506,7 @@ eo_claim_extend(EoStore *store, const char *key, const char *token, int64 lease_
 		eo_raise(&answer->error, "extend", key, store->server->name);
 	if (answer->outcome != EO_APPLIED)
 	{
-		eo_tokens_forget(store->server->serverid, pk);
+		forget_token(store, pk, w.owner);
 		raise_lost(store, key, answer);
 	}
 	until_ms = answer->record.lease_ms;
@@ -632,6 +636,19 @@ retention_of(EoStore *store, const char *pk, const char *token, const char *key,
 	}
 	eo_answer_free(answer);
 	return retention_s;
+}
+
+/*
+ * The claim of this token is over.  A call may well be about another claim on
+ * the key than the one this session holds.
+ */
+static void
+forget_token(EoStore *store, const char *pk, const char *token)
+{
+	EoToken    *memory = eo_tokens_find(store->server->serverid, pk);
+
+	if (memory != NULL && strcmp(memory->held, token) == 0)
+		eo_tokens_forget(store->server->serverid, pk);
 }
 
 /* The record that refused an owner's write shows why he is none. */

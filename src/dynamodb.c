@@ -319,6 +319,8 @@ take_reply(EoCall *call)
 	if (!goes_on && call->in_doubt &&
 		call->error.status != EO_OK && call->error.status != EO_CONDITION_FAILED)
 		call->error.status = EO_UNKNOWN;
+	if (call->error.status == EO_UNKNOWN && !operations[call->op].writes)
+		call->error.status = EO_UNANSWERED;
 	call->elapsed_us = eo_clock_monotonic_us() - call->started_us;
 	return goes_on;
 }

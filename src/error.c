@@ -39,10 +39,9 @@ error_sqlstate(EoStatus status)
 			return ERRCODE_OUT_OF_MEMORY;
 		case EO_TOO_LARGE:
 			return ERRCODE_PROGRAM_LIMIT_EXCEEDED;
-		case EO_INVALID:
-			return ERRCODE_INVALID_PARAMETER_VALUE;
 		case EO_NO_CREDENTIALS:
 			return ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION;
+		case EO_INVALID:
 		case EO_DENIED:
 		case EO_NO_TABLE:
 		case EO_REFUSED:
@@ -50,6 +49,7 @@ error_sqlstate(EoStatus status)
 		case EO_UNREACHABLE:
 		case EO_THROTTLED:
 		case EO_CONFLICT:
+		case EO_UNANSWERED:
 		case EO_UNKNOWN:
 			return ERRCODE_EO_UNAVAILABLE;
 		case EO_OK:
@@ -87,6 +87,8 @@ error_summary(const EoError *error)
 			return "there is no such table";
 		case EO_REFUSED:
 			return "DynamoDB refused the request";
+		case EO_UNANSWERED:
+			return "no answer";
 		case EO_UNKNOWN:
 			return "the outcome is unknown";
 		case EO_OK:
@@ -110,7 +112,8 @@ eo_error_facts(const EoError *error)
 		appendStringInfo(&s, "DynamoDB answered %s%s%s.", error->code,
 						 error->message[0] != '\0' ? ": " : "", error->message);
 	else if (error->message[0] != '\0')
-		appendStringInfo(&s, "Last answer: %s.", error->message);
+		appendStringInfo(&s, "%s%s.", error->status == EO_INVALID ? "" : "Last answer: ",
+						 error->message);
 	if (error->request_id[0] != '\0')
 		appendStringInfo(&s, " Request id %s.", error->request_id);
 	if (error->attempts > 1)
@@ -140,8 +143,12 @@ eo_error_hint(const EoError *error)
 			return "Check the server's options table, region and endpoint; idem_create_table() creates the table.";
 		case EO_REFUSED:
 			return "SELECT * FROM idem_check() compares the table with what is expected.";
+		case EO_INVALID:
+			return "Another program may use this table for other items. Check the server's options table, layout and key_prefix.";
+		case EO_UNANSWERED:
+			return "Nothing was changed. Retry; if this goes on, check the server's option endpoint.";
 		case EO_UNKNOWN:
-			return "The write may or may not have been applied. Call again from this session, or with the same token: that finds out, and repeats nothing.";
+			return "The write may or may not have been applied. Call again from this session, or with the same token: that finds out, and repeats nothing. If this goes on, check the server's option endpoint.";
 		default:
 			return NULL;
 	}

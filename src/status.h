@@ -51,7 +51,10 @@ typedef enum EoStatus
 	EO_REFUSED,					/* any other definite refusal */
 	EO_CONFLICT,				/* somebody else's write at that moment; retry */
 
-	/* Sent, and nobody can say whether it was applied. */
+	/* A read or a refused write, without an answer that can be believed. */
+	EO_UNANSWERED,
+
+	/* A write was sent, and nobody can say whether it was applied. */
 	EO_UNKNOWN
 } EoStatus;
 

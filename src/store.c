@@ -272,6 +272,7 @@ eo_store_run(EoAnswer **answers, int n, int parallel, int64 deadline_us, EoWaitM
 
 		if (!a->read_again)
 			continue;
+		a->doubted = a->call.in_doubt;
 		eo_call_free(&a->call);
 		eo_call_init(&a->call, &a->store->client, EO_GET_ITEM);
 		a->call.arg = a;
@@ -402,8 +403,7 @@ is_own_write(const EoAnswer *answer)
 }
 
 /*
- * The answer to the read that followed a refusal.  If the read fails the
- * refusal stands only where no earlier attempt could have been applied.
+ * The answer to the read that followed a refusal.
  */
 static void
 settle_second_look(EoAnswer *answer)
@@ -413,12 +413,14 @@ settle_second_look(EoAnswer *answer)
 	answer->read_again = false;
 	if (call->error.status != EO_OK)
 	{
+		/* The write itself was refused; only by what is not known. */
 		answer->error = call->error;
-		if (answer->error.status == EO_UNREACHABLE || answer->error.status == EO_THROTTLED)
+		if (answer->doubted)
 			answer->error.status = EO_UNKNOWN;
 		answer->outcome = EO_FAILED_CALL;
 		return;
 	}
+	call->in_doubt = answer->doubted;
 	call->error.status = EO_CONDITION_FAILED;
 	if (call->item == NULL)
 	{
@@ -435,7 +437,7 @@ unreadable(EoAnswer *answer)
 	answer->exists = false;
 	answer->error.status = EO_INVALID;
 	answer->error.code[0] = '\0';
-	strlcpy(answer->error.message, "the item under this key is not a record of the server's layout",
+	strlcpy(answer->error.message, "The item under this key is not a record of the server's layout",
 			sizeof(answer->error.message));
 }
 

@@ -58,6 +58,7 @@ typedef struct EoAnswer
 	char		owner[EO_TOKEN_LEN + 1];
 	int64		lease_ms;
 	bool		read_again;		/* refused without an item: look it up */
+	bool		doubted;		/* in_doubt of the write, during that look */
 	EoCall		call;
 } EoAnswer;
 

@@ -56,7 +56,8 @@ function parse(argv) {
     flags[flag](rest);
   }
   if (!options.stop && !options.serve && options.command.length === 0) {
-    throw new HarnessError('usage: run.mjs [--keep] [--durable] [--in-memory] [--no-preload] [--set NAME=VALUE] -- COMMAND ARGS...');
+    throw new HarnessError('usage: run.mjs [--keep] [--durable] [--in-memory] [--no-preload] '
+      + '[--set NAME=VALUE] -- COMMAND ARGS...');
   }
   return options;
 }

@@ -1,11 +1,6 @@
 -- Arguments: bad ones are refused before anything is sent.
-\set control `echo "$EO_CONTROL"`
 \! curl -s -X POST "$EO_CONTROL/reset" >/dev/null
-\set VERBOSITY verbose
-\set SHOW_CONTEXT never
 \pset null NULL
-SELECT regexp_replace($$x$$, 'x', 'verbosity shows the SQLSTATE') AS note;
-\set VERBOSITY default
 CREATE FUNCTION sqlstate_of(command text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE command;

@@ -38,8 +38,10 @@ END $$;
 \set control `echo "$EO_CONTROL"`
 ALTER SERVER empty OPTIONS (SET endpoint :'control');
 SELECT idem_get('k', server => 'empty');
+SELECT idem_acquire('k', server => 'empty');
 DROP SERVER empty CASCADE;
 -- an item that is no record
 \! curl -s -o /dev/null "$EO_ENGINE" -H 'X-Amz-Target: DynamoDB_20120810.PutItem' -H 'Content-Type: application/x-amz-json-1.0' -H 'Authorization: AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' -d '{"TableName":"regress","Item":{"pk":{"S":"IDEMPOTENCY#test/foreign"},"state":{"S":"done"}}}'
+\set VERBOSITY terse
 SELECT idem_acquire('foreign');
 SELECT idem_get('foreign');
