@@ -13,7 +13,8 @@ DATA = sql/exactonce--$(EXTVERSION).sql
 
 # Layer by layer, from the bottom.
 OBJS = \
-	src/options.o src/guc.o src/error.o \
+	src/parse.o \
+	src/options.o src/validator.o src/guc.o src/error.o \
 	src/http.o src/json.o src/sigv4.o src/credentials.o \
 	src/dynamodb.o src/layout.o \
 	src/store.o src/tokens.o \

@@ -111,9 +111,8 @@ eo_claim_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 		if (claim->lease_until_ms != 0)
 		{
 			/* No use in asking long after the lease can be taken over. */
-			int64		dead_us = now_us + 1000 *
-				(claim->lease_until_ms + store->server->clock_skew_ms + 1 -
-				 eo_client_now_ms(&store->client));
+			int64		dead_ms = claim->lease_until_ms + store->server->clock_skew_ms + 1;
+			int64		dead_us = now_us + (dead_ms - eo_client_now_ms(&store->client)) * 1000;
 
 			if (dead_us > now_us && dead_us < until_us)
 				until_us = dead_us;

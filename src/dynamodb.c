@@ -246,6 +246,14 @@ send_attempt(EoCall *call)
 	return false;
 }
 
+static void
+add_header(EoHeader *headers, int *n, const char *name, const char *value)
+{
+	headers[*n].name = name;
+	headers[*n].value = value;
+	(*n)++;
+}
+
 /* The five headers that are signed have a fixed order: sorted by name. */
 static EoStatus
 sign(EoCall *call, char *date_header, EoBuf *authorization)
@@ -262,12 +270,12 @@ sign(EoCall *call, char *date_header, EoBuf *authorization)
 	gmtime_r(&now, &tm);
 	strftime(amz_date, sizeof(amz_date), "%Y%m%dT%H%M%SZ", &tm);
 	snprintf(date_header, 40, "X-Amz-Date: %s", amz_date);
-	headers[n++] = (EoHeader) {"content-type", "application/x-amz-json-1.0"};
-	headers[n++] = (EoHeader) {"host", client->host};
-	headers[n++] = (EoHeader) {"x-amz-date", amz_date};
+	add_header(headers, &n, "content-type", "application/x-amz-json-1.0");
+	add_header(headers, &n, "host", client->host);
+	add_header(headers, &n, "x-amz-date", amz_date);
 	if (client->credentials.session_token != NULL)
-		headers[n++] = (EoHeader) {"x-amz-security-token", client->credentials.session_token};
-	headers[n++] = (EoHeader) {"x-amz-target", target};
+		add_header(headers, &n, "x-amz-security-token", client->credentials.session_token);
+	add_header(headers, &n, "x-amz-target", target);
 	req.method = "POST";
 	req.path = "/";
 	req.query = "";
@@ -489,16 +497,20 @@ eo_dynamodb_classify(int http_status, const char *code)
 		{"ServiceUnavailableException", {EO_UNKNOWN, true, false, false}},
 	};
 
+	static const EoVerdict ok = {EO_OK, false, false, false};
+	static const EoVerdict refused = {EO_REFUSED, false, false, false};
+	static const EoVerdict unknown = {EO_UNKNOWN, true, false, false};
+
 	if (http_status == 200)
-		return (EoVerdict) {EO_OK, false, false, false};
+		return ok;
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 	{
 		if (strcmp(code, known[i].code) == 0)
 			return known[i].verdict;
 	}
 	if (http_status >= 400 && http_status < 500 && code[0] != '\0')
-		return (EoVerdict) {EO_REFUSED, false, false, false};
-	return (EoVerdict) {EO_UNKNOWN, true, false, false};
+		return refused;
+	return unknown;
 }
 
 void

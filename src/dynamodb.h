@@ -122,7 +122,8 @@ typedef struct EoVerdict
 	EoStatus	status;
 	bool		retry;
 	bool		throttled;		/* back off as the service asks, longer */
-	bool		skewed;			/* may be our clock: sign again if Date says so */
+	bool		skewed;			/* may be our clock: sign again if Date says
+								 * so */
 } EoVerdict;
 
 extern EoVerdict eo_dynamodb_classify(int http_status, const char *code);

@@ -32,7 +32,8 @@
 
 typedef enum EoWaitMode
 {
-	EO_WAIT_RAISE,				/* cancel, timeout and terminate leave the wait */
+	EO_WAIT_RAISE,				/* cancel, timeout and terminate leave the
+								 * wait */
 	EO_WAIT_HELD				/* nothing does but the deadline */
 } EoWaitMode;
 

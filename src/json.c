@@ -265,8 +265,8 @@ hex4(const char *text, size_t len, size_t at)
 	{
 		char		c = text[i];
 		int			digit = c >= '0' && c <= '9' ? c - '0' :
-			c >= 'a' && c <= 'f' ? c - 'a' + 10 :
-			c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+		c >= 'a' && c <= 'f' ? c - 'a' + 10 :
+		c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 
 		if (digit < 0)
 			return -1;

@@ -205,7 +205,7 @@ condition(EoVerb verb, const EoWrite *w, EoBuf *out)
 {
 	const char *runs = w->max_runs > 0 ? " AND #n < :m" : "";
 	const char *payload = w->payload_sha256 != NULL ?
-		" AND (attribute_not_exists(#p) OR #p = :p)" : "";
+	" AND (attribute_not_exists(#p) OR #p = :p)" : "";
 
 	switch (verb)
 	{

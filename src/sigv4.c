@@ -136,7 +136,10 @@ static bool
 mac_with(EoSigner *s, const void *key, size_t key_len, const void *data, size_t len,
 		 unsigned char *out)
 {
-	/* An empty key is a key (RFC 2104); OpenSSL takes NULL for "the last one". */
+	/*
+	 * An empty key is a key (RFC 2104); OpenSSL takes NULL for "the last
+	 * one".
+	 */
 	static const unsigned char none[1] = {0};
 	size_t		n;
 

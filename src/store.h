@@ -30,7 +30,8 @@ typedef struct EoStore
 
 typedef enum EoOutcome
 {
-	EO_APPLIED,					/* written, now or by an earlier attempt of ours */
+	EO_APPLIED,					/* written, now or by an earlier attempt of
+								 * ours */
 	EO_NOT_APPLIED,				/* refused; the record says by what */
 	EO_READ,					/* of a read */
 	EO_FAILED_CALL				/* see error; EO_UNKNOWN if it may be applied */
@@ -40,7 +41,8 @@ typedef struct EoAnswer
 {
 	EoOutcome	outcome;
 	bool		exists;			/* there is a record, and it is in record */
-	EoRecord	record;			/* as it is after the verb, or as it stood in its way */
+	EoRecord	record;			/* as it is after the verb, or as it stood in
+								 * its way */
 
 	/*
 	 * EO_APPLIED found in place by an earlier call under the same token, not

@@ -365,7 +365,7 @@ static void
 check_clock(EoStore *store, EoCheckRow *row)
 {
 	int64		off_ms = store->client.clock_candidate ?
-		store->client.clock_candidate_ms : store->client.clock_offset_ms;
+	store->client.clock_candidate_ms : store->client.clock_offset_ms;
 	int64		distance = off_ms < 0 ? -off_ms : off_ms;
 
 	if (!store->client.clock_known && !store->client.clock_candidate)

@@ -1,0 +1,38 @@
+/*-------------------------------------------------------------------------
+ *
+ * parse.h
+ *	  What option values look like: durations, endpoints, lists of options.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_PARSE_H
+#define EO_PARSE_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+
+/*
+ * A duration as PostgreSQL reads intervals, in milliseconds; a month counts
+ * as 30 days, as it does in EXTRACT(EPOCH).  False: it is none.
+ */
+extern bool eo_parse_duration(const char *value, int64 *ms);
+
+typedef struct EoEndpoint
+{
+	bool		https;
+	bool		loopback;
+	char	   *authority;		/* host[:port], the default port left out */
+} EoEndpoint;
+
+/*
+ * scheme://host[:port][/] and nothing else: no user, path, query or fragment.
+ * False, with a sentence in *reason, for anything else.
+ */
+extern bool eo_parse_endpoint(const char *value, EoEndpoint *ep, const char **reason);
+
+/* Of a list of DefElem: the value of an option, NULL if it is not there. */
+extern const char *eo_option_value(List *list, const char *name);
+extern bool eo_option_is_true(List *list, const char *name);
+
+#endif							/* EO_PARSE_H */

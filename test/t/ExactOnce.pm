@@ -1,0 +1,103 @@
+# What the TAP tests share: a cluster of their own with the extension and a
+# server in it, and the harness's engine and proxy.
+package ExactOnce;
+
+use strict;
+use warnings FATAL => 'all';
+use Exporter 'import';
+use HTTP::Tiny;
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+our @EXPORT = qw(control new_node psql_ok start_psql finish_psql wait_until);
+
+my $scripts = 0;
+my $http = HTTP::Tiny->new(timeout => 60);
+
+# Ask the harness: control('GET', '/count?op=UpdateItem'), control('POST', '/reset').
+sub control
+{
+	my ($method, $path, $body) = @_;
+	my $answer = $http->request($method, "$ENV{EO_CONTROL}$path",
+		{ content => $body // '' });
+	die "$method $path: $answer->{status} $answer->{content}"
+	  unless $answer->{success};
+	return $answer->{content};
+}
+
+# A running cluster; table is made fresh for it, options go to the server.
+sub new_node
+{
+	my ($name, %how) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+	$node->init;
+	$node->append_conf('postgresql.conf', $how{conf} // '');
+	$node->append_conf('postgresql.conf',
+		"shared_preload_libraries = 'exactonce'")
+	  unless $how{no_preload};
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION exactonce');
+	my $options = $how{options} // '';
+	my $table = $how{table} // "tap_$name";
+	$node->safe_psql('postgres', <<"SQL");
+CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce
+	OPTIONS (region 'eu-west-1', table '$table', endpoint '$ENV{EO_ENDPOINT}' $options);
+SQL
+	$node->safe_psql('postgres', <<'SQL') unless $how{no_mapping};
+CREATE USER MAPPING FOR PUBLIC SERVER exactonce
+	OPTIONS (access_key_id 'test', secret_access_key 'test');
+SQL
+	$node->safe_psql('postgres', 'SELECT idem_create_table()')
+	  unless $how{no_preload} || $how{no_mapping};
+	control('POST', '/reset');
+	return $node;
+}
+
+# Runs a script, which may contain errors, and returns its output, errors too.
+sub psql_ok
+{
+	my ($node, $script) = @_;
+	my $run = start_psql($node, $script);
+	return finish_psql($run);
+}
+
+sub start_psql
+{
+	my ($node, $script) = @_;
+	my %run = (out => '');
+	my $file = $node->basedir . '/script' . ++$scripts . '.sql';
+	append_to_file($file, $script);
+	# From a file: IPC::Run would feed standard input only while it is pumped.
+	$run{handle} = IPC::Run::start(
+		[ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres'), '-f', $file ],
+		'<', \undef, '>', \$run{out}, '2>', \$run{err});
+	return \%run;
+}
+
+sub finish_psql
+{
+	my ($run) = @_;
+	$run->{handle}->finish;
+	my $all = $run->{out} . $run->{err};
+	$all =~ s/^psql:\S+:\d+: //mg;
+	$all =~ s/^LOCATION:.*\n//mg;
+	return $all;
+}
+
+# Waits until the code returns true, for at most three minutes.
+sub wait_until
+{
+	my ($what, $code) = @_;
+	my $end = time() + 180;
+	while (time() < $end)
+	{
+		return pass($what) if $code->();
+		usleep(20_000);
+	}
+	return fail($what);
+}
+
+1;
