@@ -247,8 +247,8 @@ scan_text(const char *text, size_t len, size_t *colons)
 		}
 		else if (c == ':')
 			(*colons)++;
-		else if (c == '/' || c == '\'')
-			return false;
+		else if (strchr("/'NI", c) != NULL)
+			return false;		/* comments, other quotes, NaN, Infinity */
 	}
 	return !in_string;
 }

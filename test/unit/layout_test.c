@@ -1,0 +1,138 @@
+/*
+ * layout_test.c
+ *	  Bodies declare just the placeholders they use, keys stop at the limit,
+ *	  and what is no record is not read as one.
+ */
+#include "layout.h"
+#include "unit.h"
+
+static const EoLayout *layout;
+
+static void
+test_bodies(void)
+{
+	EoRecord	seen = {.state = EO_STATE_COMPLETED,.owner = "o",.fence = 3,.updated_ms = 4,.ttl_s = 5};
+	EoWrite		w = {.owner = "11111111-2222-4333-8444-555555555555",.now_ms = 1000,.lease_ms = 2000,
+	.skew_ms = 10,.ttl_s = 3,.bind = "keep",.retry_ms = 1000,.seen = &seen};
+
+	for (int verb = EO_ACQUIRE; verb <= EO_PROBE; verb++)
+	{
+		for (int variant = 0; variant < 16; variant++)
+		{
+			EoBuf		body;
+			EoJson	   *doc;
+			EoJsonValue *root;
+			size_t		len;
+			const char *texts[2];
+			bool		declared = true;
+
+			w.max_runs = variant & 1 ? 3 : 0;
+			w.payload_sha256 = variant & 2 ? "ab" : NULL;
+			w.result = w.error = variant & 4 ? "{\"x\": \"\\\"\"}" : NULL;
+			w.result_len = w.error_len = w.result ? strlen(w.result) : 0;
+			w.terminal = variant & 8;
+			eo_buf_init(&body, 100000);
+			eo_layout_put_write(layout, &body, "tab", "IDEMPOTENCY#\"k\"", (EoVerb) verb, &w);
+			if (eo_buf_status(&body) != EO_OK || eo_json_parse(body.data, body.len, &doc) != EO_OK)
+			{
+				ok(false, "a body is JSON");
+				printf("# verb %d variant %d: %s\n", verb, variant, eo_buf_str(&body));
+				eo_buf_free(&body);
+				continue;
+			}
+			root = eo_json_root(doc);
+			texts[0] = eo_json_string(eo_json_get(root, "ConditionExpression"), &len);
+			texts[1] = eo_json_string(eo_json_get(root, "UpdateExpression"), &len);
+			for (int t = 0; t < 2; t++)
+			{
+				for (const char *p = texts[t]; *p; p++)
+				{
+					char		name[3] = {p[0], p[1], 0};
+
+					if ((*p == '#' && !eo_json_get(eo_json_get(root, "ExpressionAttributeNames"), name)) ||
+						(*p == ':' && !eo_json_get(eo_json_get(root, "ExpressionAttributeValues"), name)))
+						declared = false;
+				}
+			}
+			/* every declared one is used: DynamoDB refuses others */
+			for (char c = '0'; c <= 'z'; c++)
+			{
+				char		name[3] = {'#', c, 0};
+				char		value[3] = {':', c, 0};
+
+				if (eo_json_get(eo_json_get(root, "ExpressionAttributeNames"), name) &&
+					!strstr(texts[0], name) && !strstr(texts[1], name))
+					declared = false;
+				if (eo_json_get(eo_json_get(root, "ExpressionAttributeValues"), value) &&
+					!strstr(texts[0], value) && !strstr(texts[1], value))
+					declared = false;
+			}
+			if (!declared)
+				printf("# verb %d variant %d: %s\n", verb, variant, body.data);
+			if (variant == 15 || !declared)
+				ok(declared, "placeholders are declared as used");
+			eo_json_free(doc);
+			eo_buf_free(&body);
+		}
+	}
+}
+
+static void
+test_keys(void)
+{
+	char		key[EO_MAX_KEY_BYTES + 10];
+	char		pk[EO_MAX_KEY_BYTES + 1];
+	size_t		len;
+
+	memset(key, 'k', sizeof(key));
+	key[EO_MAX_KEY_BYTES - 12 - 4] = '\0';
+	ok(eo_layout_pk(layout, "app/", key, pk, &len) == EO_OK && len == EO_MAX_KEY_BYTES &&
+	   strlen(pk) == EO_MAX_KEY_BYTES, "the longest key");
+	ok(strncmp(pk, "IDEMPOTENCY#app/k", 17) == 0, "is made of prefix and key");
+	ok(eo_layout_pk(layout, "app/x", key, pk, &len) == EO_TOO_LARGE && len == EO_MAX_KEY_BYTES + 1,
+	   "one more byte is too long");
+	ok(eo_layout_max_value(layout, 20) > 409000 && eo_layout_max_value(layout, 20) < EO_MAX_ITEM_BYTES,
+	   "room for a result");
+	ok(eo_layout_find("modern") == NULL, "no other layout");
+}
+
+static EoStatus
+reads(const char *item)
+{
+	EoJson	   *doc;
+	EoRecord	r;
+	EoStatus	status;
+
+	if (eo_json_parse(item, strlen(item), &doc) != EO_OK)
+		return EO_CRYPTO;
+	status = eo_layout_read(layout, eo_json_root(doc), &r);
+	eo_json_free(doc);
+	return status;
+}
+
+static void
+test_records(void)
+{
+	ok(reads("{\"pk\":{\"S\":\"k\"},\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"}}") == EO_OK,
+	   "the least of a record");
+	ok(reads("{\"status\":{\"S\":\"IN_PROGRESS\"},\"owner\":{\"S\":\"o\"},\"lease_ms\":{\"N\":\"1\"}}") == EO_OK,
+	   "in progress");
+	ok(reads("{\"status\":{\"S\":\"IN_PROGRESS\"},\"owner\":{\"S\":\"o\"}}") == EO_INVALID,
+	   "in progress without a lease is none");
+	ok(reads("{\"status\":{\"S\":\"IN_PROGRESS\"},\"owner\":{\"S\":\"o\"},\"lease_ms\":{\"S\":\"1\"}}") == EO_INVALID,
+	   "nor with a lease that is no number");
+	ok(reads("{\"status\":{\"S\":\"Completed\"},\"owner\":{\"S\":\"o\"}}") == EO_INVALID, "another state is none");
+	ok(reads("{\"status\":{\"S\":\"COMPLETED\"}}") == EO_INVALID, "without an owner is none");
+	ok(reads("{}") == EO_INVALID, "nothing is none");
+}
+
+int
+main(void)
+{
+	layout = eo_layout_find("native");
+	ok(layout != NULL, "the native layout");
+	test_bodies();
+	test_keys();
+	test_records();
+	return done();
+}
