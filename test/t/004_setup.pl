@@ -44,7 +44,7 @@ SQL
 }
 
 # nothing that is secret reaches the log, at its most talkative
-my $node = new_node('log', conf => "log_min_messages = debug5\nlog_min_error_statement = panic\nexactonce.log_requests = on\n",
+my $node = new_node('log', conf => "log_statement = none\nlog_min_messages = debug5\nlog_min_error_statement = panic\nexactonce.log_requests = on\n",
 	no_mapping => 1);
 $node->safe_psql('postgres', <<'SQL');
 SET log_min_messages = fatal;
