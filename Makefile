@@ -13,7 +13,7 @@ DATA = sql/exactonce--$(EXTVERSION).sql
 
 # Layer by layer, from the bottom.
 OBJS = \
-	src/parse.o \
+	src/parse.o src/wire.o \
 	src/options.o src/validator.o src/guc.o src/error.o \
 	src/http.o src/json.o src/sigv4.o src/credentials.o \
 	src/dynamodb.o src/layout.o \

@@ -64,6 +64,11 @@ has_server_headers() {
     [ -f "/usr/include/postgresql/$1/server/postgres.h" ]
 }
 
+can_fuzz() {
+    has_command clang && echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return !d && n; }' |
+        clang -x c -fsanitize=fuzzer,address,undefined -o /dev/null - 2>/dev/null
+}
+
 missing_packages() {
     has_command cc && has_command make || echo build-essential
     has_command curl || echo curl
@@ -74,6 +79,7 @@ missing_packages() {
     has_header json-c/json.h || echo libjson-c-dev
     has_header openssl/evp.h || echo libssl-dev
     has_perl_module IPC::Run || echo libipc-run-perl
+    can_fuzz || echo clang libclang-rt-dev
 }
 
 # Sees to it that everything is there.  apt-get is called only if not.

@@ -58,6 +58,7 @@
 #include "storage/fd.h"
 #include "storage/latch.h"
 #include "utils/pg_crc.h"
+#include "wire.h"
 
 /* A reply buffer above this is given back instead of kept with its handle. */
 #define KEEP_BUFFER 65536
@@ -467,31 +468,6 @@ body_callback(char *data, size_t size, size_t n, void *arg)
 	return eo_buf_status(&h->body) == EO_OK ? size * n : 0;
 }
 
-/* Value of a header line if it has this name; NULL if not. */
-static const char *
-header_value(const char *line, size_t len, const char *name, char *value, size_t size)
-{
-	size_t		name_len = strlen(name);
-	size_t		n = 0;
-
-	if (len <= name_len || line[name_len] != ':' ||
-		pg_strncasecmp(line, name, name_len) != 0)
-		return NULL;
-	for (size_t i = name_len + 1; i < len && n + 1 < size; i++)
-	{
-		unsigned char c = line[i];
-
-		if (c > ' ' && c < 127)
-			value[n++] = c;
-		else if (c == ' ' && n > 0)
-			value[n++] = ' ';
-	}
-	while (n > 0 && value[n - 1] == ' ')
-		n--;
-	value[n] = '\0';
-	return value;
-}
-
 static size_t
 header_callback(char *line, size_t size, size_t n, void *arg)
 {
@@ -500,20 +476,20 @@ header_callback(char *line, size_t size, size_t n, void *arg)
 	size_t		len = size * n;
 	char		value[EO_REQUEST_ID_LEN];
 
-	if (header_value(line, len, "x-amz-crc32", value, sizeof(value)))
+	if (eo_wire_header(line, len, "x-amz-crc32", value, sizeof(value)))
 	{
 		h->has_crc = true;
 		h->crc = (uint32) strtoul(value, NULL, 10);
 	}
-	else if (header_value(line, len, "x-amzn-requestid", value, sizeof(value)))
+	else if (eo_wire_header(line, len, "x-amzn-requestid", value, sizeof(value)))
 		strlcpy(reply->request_id, value, sizeof(reply->request_id));
-	else if (header_value(line, len, "date", value, sizeof(value)))
+	else if (eo_wire_header(line, len, "date", value, sizeof(value)))
 	{
 		time_t		t = curl_getdate(value, NULL);
 
 		reply->date_s = t > 0 ? (int64_t) t : 0;
 	}
-	else if (header_value(line, len, "x-amz-retry-after", value, sizeof(value)))
+	else if (eo_wire_header(line, len, "x-amz-retry-after", value, sizeof(value)))
 	{
 		long		ms = strtol(value, NULL, 10);
 

@@ -34,6 +34,7 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
+#include "wire.h"
 
 #define WRAPPER_NAME "exactonce"
 
@@ -268,13 +269,13 @@ read_server_options(EoServer *s, List *list)
 		EoEndpoint	ep;
 		const char *reason;
 
-		if (!eo_parse_endpoint(endpoint, &ep, &reason))
+		if (!eo_wire_endpoint(endpoint, &ep, &reason))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("server \"%s\" has an invalid endpoint", s->name),
 					 errdetail("%s", reason),
 					 errhint("Correct it with ALTER SERVER.")));
-		s->host = ep.authority;
+		s->host = pstrdup(ep.authority);
 		s->url = psprintf("%s://%s/", ep.https ? "https" : "http", ep.authority);
 		s->plain_http = !ep.https;
 		if (s->plain_http && !ep.loopback &&

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * parse.h
- *	  What option values look like: durations, endpoints, lists of options.
+ *	  What option values look like: durations, lists of options.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,19 +17,6 @@
  * as 30 days, as it does in EXTRACT(EPOCH).  False: it is none.
  */
 extern bool eo_parse_duration(const char *value, int64 *ms);
-
-typedef struct EoEndpoint
-{
-	bool		https;
-	bool		loopback;
-	char	   *authority;		/* host[:port], the default port left out */
-} EoEndpoint;
-
-/*
- * scheme://host[:port][/] and nothing else: no user, path, query or fragment.
- * False, with a sentence in *reason, for anything else.
- */
-extern bool eo_parse_endpoint(const char *value, EoEndpoint *ep, const char **reason);
 
 /* Of a list of DefElem: the value of an option, NULL if it is not there. */
 extern const char *eo_option_value(List *list, const char *name);

@@ -21,6 +21,7 @@
 #include "options.h"
 #include "parse.h"
 #include "utils/builtins.h"
+#include "wire.h"
 
 #define MAX_LABEL 63
 
@@ -127,7 +128,7 @@ check_together(List *list)
 	EoEndpoint	ep;
 	const char *reason;
 
-	if (endpoint == NULL || !eo_parse_endpoint(endpoint, &ep, &reason))
+	if (endpoint == NULL || !eo_wire_endpoint(endpoint, &ep, &reason))
 		return;
 	if (!ep.https && !ep.loopback && !eo_option_is_true(list, "allow_http"))
 		refuse("endpoint", endpoint,
@@ -182,7 +183,7 @@ check_endpoint(const char *name, const char *value)
 	EoEndpoint	ep;
 	const char *reason;
 
-	if (!eo_parse_endpoint(value, &ep, &reason))
+	if (!eo_wire_endpoint(value, &ep, &reason))
 		refuse(name, value, reason,
 			   "Give scheme, host and, where needed, port: https://dynamodb.eu-west-1.amazonaws.com or http://localhost:8000.");
 }

@@ -49,10 +49,13 @@ export class Cluster {
     await until('initdb', () => !init.running);
     if (init.code !== 0) throw new HarnessError(`initdb failed (${init.code})\n${tail(initLog)}`);
 
+    // A program that runs the server, such as valgrind with its options.
+    const [command, ...before] = [...(process.env.EO_WRAPPER ?? '').split(' ').filter(Boolean),
+      path.join(bin, 'postgres')];
     this.port = await freePort();
     this.child = new Child({
-      command: path.join(bin, 'postgres'),
-      args: ['-D', this.data, '-p', String(this.port),
+      command,
+      args: [...before, '-D', this.data, '-p', String(this.port),
         ...Object.entries(this.settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
       log: this.log, cwd: this.dir, env, user, deathSignal: 'INT',
     });

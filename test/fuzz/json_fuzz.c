@@ -1,0 +1,58 @@
+/*
+ * json_fuzz.c
+ *	  Any bytes as a reply: parsed or refused, and what is parsed is walked.
+ *	  What is written of a string found in it must be read back the same.
+ */
+#include "json.h"
+
+extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void
+walk(EoJsonValue *v, int depth)
+{
+	size_t		len;
+	const char *s = eo_json_string(v, &len);
+	int64_t		n;
+	static const char *const names[] = {"Item", "Attributes", "S", "a", "L"};
+
+	if (depth > EO_JSON_MAX_DEPTH)
+		abort();
+	if (s != NULL)
+	{
+		EoBuf		out;
+		EoJson	   *again;
+
+		if (!eo_utf8_valid(s, len))
+			abort();
+		eo_buf_init(&out, 6 * len + 100);
+		eo_buf_adds(&out, "{\"x\":{\"S\":");
+		eo_json_put_string(&out, s, len);
+		eo_buf_adds(&out, "}}");
+		if (eo_json_parse(out.data, out.len, &again) != EO_OK ||
+			strcmp(eo_json_attr_s(eo_json_root(again), "x", &len), s) != 0)
+			abort();
+		eo_json_free(again);
+		eo_buf_free(&out);
+	}
+	(void) eo_json_attr_n(v, "N", &n);
+	for (size_t i = 0; i < eo_json_array_length(v); i++)
+		walk(eo_json_array_get(v, i), depth + 1);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	{
+		EoJsonValue *member = eo_json_get(v, names[i]);
+
+		if (member != NULL)
+			walk(member, depth + 1);
+	}
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	EoJson	   *doc;
+
+	if (eo_json_parse((const char *) data, size, &doc) == EO_OK)
+		walk(eo_json_root(doc), 0);
+	eo_json_free(doc);
+	return 0;
+}

@@ -1,0 +1,113 @@
+/*
+ * reply_fuzz.c
+ *	  Any bytes as the body of an answer, under any HTTP status: the call ends,
+ *	  says one of the things it may say, and a record is read or refused.
+ *
+ * The first byte chooses the status, the second the operation.
+ */
+#include "dynamodb.h"
+#include "layout.h"
+
+extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char *body;
+static size_t body_len;
+static int	http_status;
+static int64_t clock_us = 1;
+static EoHttpTransfer *flying;
+
+int64_t
+eo_clock_monotonic_us(void)
+{
+	return clock_us;
+}
+
+int64_t
+eo_clock_wall_ms(void)
+{
+	return INT64_C(1780000000000) + clock_us / 1000;
+}
+
+EoStatus
+eo_http_start(EoHttpTransfer *t, const EoHttpRequest *req)
+{
+	(void) req;
+	memset(t, 0, sizeof(*t));
+	flying = t;
+	return EO_OK;
+}
+
+void
+eo_http_wait(int64_t until_us, EoWaitMode mode)
+{
+	(void) mode;
+	if (flying == NULL)
+	{
+		if (clock_us < until_us)
+			clock_us = until_us;
+		return;
+	}
+	clock_us += 1000;
+	flying->reply.status = EO_OK;
+	flying->reply.http_status = http_status;
+	flying->reply.body = body;
+	flying->reply.body_len = body_len;
+	flying->reply.retry_after_ms = -1;
+	flying->done = true;
+	flying = NULL;
+}
+
+void
+eo_http_finish(EoHttpTransfer *t)
+{
+	(void) t;
+}
+
+void
+eo_http_distrust(void)
+{
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const int statuses[] = {200, 400, 400, 500, 503, 302, 403, 200};
+	static const EoOperation ops[] = {EO_UPDATE_ITEM, EO_GET_ITEM};
+	static EoClient client;
+	EoCall		call;
+	EoCall	   *calls[1] = {&call};
+	EoRecord	record;
+	const EoLayout *layout = eo_layout_find("native");
+
+	if (size < 2)
+		return 0;
+	if (client.signer == NULL)
+	{
+		client.signer = eo_signer_create();
+		client.host = "localhost";
+		client.region = "r";
+		client.credentials.access_key_id = "a";
+		client.credentials.secret_access_key = "b";
+		client.request_timeout_ms = 1000;
+		client.max_attempts = 2;
+	}
+	http_status = statuses[data[0] % 8];
+	body = (const char *) data + 2;
+	body_len = size - 2;
+	eo_call_init(&call, &client, ops[data[1] % 2]);
+	eo_buf_adds(&call.body, "{}");
+	eo_dynamodb_run(calls, 1, 1, 0, EO_WAIT_HELD);
+	if (call.error.status == EO_OK && http_status != 200)
+		abort();
+	if (call.item != NULL && eo_layout_read(layout, call.item, &record) == EO_OK &&
+		record.owner == NULL)
+		abort();
+	for (const char *p = call.error.message; *p; p++)
+		if ((unsigned char) *p < ' ')
+			abort();
+	for (const char *p = call.error.code; *p; p++)
+		if ((unsigned char) *p <= ' ')
+			abort();
+	eo_call_free(&call);
+	return 0;
+}
