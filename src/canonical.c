@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "canonical.h"
 #include "catalog/pg_enum.h"
 #include "catalog/pg_type.h"
@@ -43,7 +44,7 @@ static void put_date(StringInfo out, DateADT date);
 static void put_timestamp(StringInfo out, char tag, Timestamp ts);
 static void put_enum(StringInfo out, Oid value);
 static void put_jsonb(StringInfo out, Jsonb *jb);
-static void refuse_type(Oid type) pg_attribute_noreturn();
+pg_noreturn static void refuse_type(Oid type);
 
 void
 eo_canonical_append(StringInfo out, Oid type, Datum value, bool isnull)

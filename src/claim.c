@@ -27,6 +27,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "claim.h"
 #include "error.h"
 #include "tokens.h"
@@ -72,8 +73,7 @@ static const char *choose_token(EoStore *store, const char *pk, const char *give
 								const char *key, const char *verb);
 static int64 retention_of(EoStore *store, const char *pk, const char *token, const char *key,
 						  const char *doing);
-static void raise_lost(const EoStore *store, const char *key, const EoAnswer *answer)
-			pg_attribute_noreturn();
+pg_noreturn static void raise_lost(const EoStore *store, const char *key, const EoAnswer *answer);
 static char *copy_text(const char *s, size_t len);
 
 static int64

@@ -13,6 +13,8 @@
 
 #include "postgres.h"
 
+#include "compat.h"
+
 #include "store.h"
 
 typedef enum EoClaimOutcome
@@ -75,7 +77,6 @@ extern bool eo_claim_get(EoStore *store, const char *key, EoAnswer **answer);
 extern bool eo_claim_forget(EoStore *store, const char *key);
 
 /* Raise what a claim that was not acquired means to who needed it. */
-extern void eo_claim_raise(const EoStore *store, const char *key, const EoClaim *claim)
-			pg_attribute_noreturn();
+pg_noreturn extern void eo_claim_raise(const EoStore *store, const char *key, const EoClaim *claim);
 
 #endif							/* EO_CLAIM_H */

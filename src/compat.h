@@ -33,6 +33,11 @@
 #error "exactonce needs PostgreSQL 14 or newer"
 #endif
 
+/* 18 writes this before a declaration; earlier ones had an attribute behind. */
+#if PG_VERSION_NUM < 180000
+#define pg_noreturn _Noreturn
+#endif
+
 /* Meaningful only in http.c, which includes curl before this file. */
 #if defined(LIBCURL_VERSION_NUM) && LIBCURL_VERSION_NUM < 0x075700
 #error "exactonce needs libcurl 7.87 or newer"

@@ -10,6 +10,8 @@
 
 #include "postgres.h"
 
+#include "compat.h"
+
 #include "status.h"
 
 #define ERRCODE_EO_IN_PROGRESS		MAKE_SQLSTATE('I','D','0','0','1')
@@ -25,8 +27,8 @@
  * the table).  Names key and server, gives the service's code, text and
  * request id in the detail, and advice in the hint; no secret is in any of it.
  */
-extern void eo_raise(const EoError *error, const char *doing, const char *key,
-					 const char *server) pg_attribute_noreturn();
+pg_noreturn extern void eo_raise(const EoError *error, const char *doing, const char *key,
+								 const char *server);
 
 /* The facts of an EoError in one line, for logs, views and details. */
 extern char *eo_error_facts(const EoError *error);

@@ -19,9 +19,9 @@
 bool
 eo_parse_duration(const char *value, int64 *ms)
 {
-	Interval   *span = NULL;
+	Interval   *volatile span = NULL;
 	MemoryContext context = CurrentMemoryContext;
-	bool		ok = true;
+	volatile bool ok = true;
 
 	PG_TRY();
 	{

@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "access/reloptions.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
@@ -71,9 +72,8 @@ static const EoOption options[] =
 	{"session_token", UserMappingRelationId, false, check_secret},
 };
 
-static void refuse(const char *name, const char *value, const char *detail, const char *hint)
-			pg_attribute_noreturn();
-static void refuse_unknown(const char *name, Oid catalog) pg_attribute_noreturn();
+pg_noreturn static void refuse(const char *name, const char *value, const char *detail, const char *hint);
+pg_noreturn static void refuse_unknown(const char *name, Oid catalog);
 static void check_together(List *list);
 static void check_duration(const char *name, const char *value, int64 min_ms, int64 max_ms,
 						   const char *bounds);
