@@ -1,0 +1,12 @@
+// A DynamoDB client for the engine of the tests.
+
+process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED = 'true';
+
+export async function connect(endpoint = process.env.EO_ENDPOINT) {
+  const { DynamoDBClient } = await import('@aws-sdk/client-dynamodb');
+  return new DynamoDBClient({
+    region: process.env.AWS_REGION ?? 'eu-west-1',
+    endpoint,
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+  });
+}

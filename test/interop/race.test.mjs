@@ -1,0 +1,119 @@
+// SQL and a client of the AWS SDK on the same keys, at the same time.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import pg from 'pg';
+import { connect } from './connect.mjs';
+import { Keys } from './client.mjs';
+
+const ROUNDS = 200;
+const table = 'interop';
+let dynamodb;
+let sql;
+let keys;
+
+const query = async (text, values) => (await sql.query(text, values)).rows[0];
+
+before(async () => {
+  const admin = new pg.Client({ database: 'postgres' });
+  await admin.connect();
+  await admin.query('DROP DATABASE IF EXISTS interop');
+  await admin.query('CREATE DATABASE interop');
+  await admin.end();
+  sql = new pg.Client({ database: 'interop' });
+  await sql.connect();
+  await sql.query('CREATE EXTENSION exactonce');
+  await sql.query(`CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce OPTIONS
+    (region 'eu-west-1', table '${table}', endpoint '${process.env.EO_ENDPOINT}', clock_skew '0', lease '60s')`);
+  await sql.query(`CREATE USER MAPPING FOR PUBLIC SERVER exactonce
+    OPTIONS (access_key_id 'test', secret_access_key 'test')`);
+  await sql.query('SELECT idem_create_table()');
+  dynamodb = await connect();
+  keys = new Keys(dynamodb, table, { skew: 0 });
+});
+
+after(async () => {
+  await sql?.end();
+  dynamodb?.destroy();
+});
+
+test(`${ROUNDS} races for one key each have one winner, and both see its result`, async () => {
+  const wins = { sql: 0, sdk: 0 };
+  for (let round = 0; round < ROUNDS; round++) {
+    const key = `race ${round}`;
+    const [ours, theirs] = await Promise.all([
+      query('SELECT outcome, run FROM idem_acquire($1)', [key]), keys.acquire(key)]);
+    assert.deepEqual([ours.outcome, theirs.outcome].sort(), ['acquired', 'in_progress'], key);
+    if (ours.outcome === 'acquired') {
+      wins.sql++;
+      await query('SELECT idem_complete($1, $2)', [key, { by: 'sql', round }]);
+      const { outcome, result } = await keys.acquire(key);
+      assert.deepEqual({ outcome, result }, { outcome: 'completed', result: { by: 'sql', round } });
+    } else {
+      wins.sdk++;
+      assert.ok(await keys.complete(key, theirs.token, { by: 'sdk', round }));
+      assert.deepEqual(await query('SELECT outcome, run, result FROM idem_acquire($1)', [key]),
+        { outcome: 'completed', run: 1, result: { by: 'sdk', round } });
+    }
+  }
+  console.log(`# SQL won ${wins.sql}, the SDK ${wins.sdk}`);
+});
+
+test('a dead claim of the SDK is taken over by SQL, and cannot be completed any more', async () => {
+  const dead = await new Keys(dynamodb, table, { lease: 100 }).acquire('dead sdk');
+  assert.equal(dead.outcome, 'acquired');
+  const row = await query("SELECT outcome, run, fence FROM idem_acquire('dead sdk', wait => '10 s')");
+  assert.deepEqual([row.outcome, row.run, Number(row.fence)], ['acquired', 2, dead.record.fence + 1]);
+  assert.equal(await keys.complete('dead sdk', dead.token, 'late'), false);
+  await query("SELECT idem_complete('dead sdk', '1')");
+});
+
+test('a dead claim of SQL is taken over by the SDK, and cannot be completed any more', async () => {
+  const row = await query("SELECT token, fence FROM idem_acquire('dead sql', lease => '100 ms')");
+  let taken;
+  do taken = await keys.acquire('dead sql'); while (taken.outcome === 'in_progress');
+  assert.deepEqual([taken.outcome, taken.record.runs, taken.record.fence], ['acquired', 2, Number(row.fence) + 1]);
+  await assert.rejects(query("SELECT idem_complete('dead sql', '\"late\"')"), { code: 'ID002' });
+  await assert.rejects(query("SELECT idem_extend('dead sql', token => $1)", [row.token]), { code: 'ID002' });
+  assert.ok(await keys.complete('dead sql', taken.token, 'alive'));
+});
+
+test('failures mean the same to both', async () => {
+  const theirs = await keys.acquire('failing');
+  assert.ok(await keys.fail('failing', theirs.token, { code: 7 }, { retryAfter: 3600000 }));
+  let row = await query("SELECT outcome, error, retry_at > now() + '59 min' AS later FROM idem_acquire('failing')");
+  assert.deepEqual(row, { outcome: 'retry_later', error: { code: 7 }, later: true });
+  await query("SELECT idem_forget('failing')");
+  await query("SELECT idem_acquire('failing')");
+  await query("SELECT idem_fail('failing', '\"never\"', terminal => true)");
+  const met = await keys.acquire('failing');
+  assert.deepEqual([met.outcome, met.record.error], ['failed', '"never"']);
+
+  const given = await keys.acquire('given back');
+  assert.ok(await keys.release('given back', given.token));
+  row = await query("SELECT outcome, run FROM idem_acquire('given back')");
+  assert.deepEqual(row, { outcome: 'acquired', run: 1 });
+});
+
+test('records of both have the same attributes', async () => {
+  const spelled = (record) => Object.fromEntries(Object.entries(record)
+    .map(([name, value]) => [name, typeof value]).sort());
+  const compare = async (step) => assert.deepEqual(
+    spelled(await keys.get('by sql')), spelled(await keys.get('by sdk')), step);
+
+  await query("SELECT idem_acquire('by sql')");
+  const theirs = await keys.acquire('by sdk');
+  await compare('in progress');
+  await query("SELECT idem_complete('by sql', '{\"a\": 1}')");
+  await keys.complete('by sdk', theirs.token, { a: 1 });
+  await compare('completed');
+  const ours = await keys.get('by sql');
+  assert.equal(ours.ttl, Math.ceil(ours.updated_ms / 1000) + 7 * 86400, 'ttl is seconds, from the end');
+  for (const key of ['by sql', 'by sdk']) await query('SELECT idem_forget($1)', [key]);
+  await compare('forgotten');
+  await query("SELECT idem_acquire('by sql')");
+  const again = await keys.acquire('by sdk');
+  await query("SELECT idem_fail('by sql', '1', retry_after => '1 min')");
+  await keys.fail('by sdk', again.token, 1, { retryAfter: 60000 });
+  await compare('failed');
+});
