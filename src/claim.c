@@ -479,8 +479,9 @@ eo_claim_release(EoStore *store, const char *key, const char *token)
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_raise(&answer->error, "release", key, store->server->name);
 
-	/* What an earlier call of this claim left behind is not ours to release. */
-	released = answer->outcome == EO_APPLIED && !answer->replayed;
+	/* Released before, by this very claim: what was asked for is the case. */
+	released = answer->outcome == EO_APPLIED &&
+		(!answer->replayed || (answer->record.has_retry && answer->record.error == NULL));
 	forget_token(store, pk, w.owner);
 	eo_answer_free(answer);
 	return released;

@@ -26,10 +26,13 @@
  * - A connection is reused only after a reply that was whole and believed.
  *	 A transfer ended early closes its connection (curl does so for HTTP/1.1);
  *	 after a reply that came but is not believed, eo_http_distrust() has all
- *	 idle connections closed before the next transfer starts.  curl itself
- *	 repeats a request once, on a new connection, if a reused one turns out to
- *	 have been closed before a byte of a reply arrived: harmless here, because
- *	 every write is conditional and carries its own token.
+ *	 idle connections closed before the next transfer starts.
+ *
+ * - libcurl repeats a request by itself, and says nothing, if a reused
+ *	 connection is closed before a byte of the reply arrives.  The first copy
+ *	 may have been applied, and whoever judges the final answer must know;
+ *	 before_request() refuses to send a second copy, so that every repetition
+ *	 is one of dynamodb.c's.
  *
  * - Handles are pooled with their constant options set once, in
  *	 set_constant_options(); every option that differs between requests is set
@@ -82,6 +85,7 @@ typedef struct EoHttpHandle
 	struct curl_slist *headers;
 	EoHttpTransfer *transfer;	/* NULL while idle */
 	EoBuf		body;
+	bool		sent;			/* a copy of the request has gone out */
 	bool		has_crc;
 	uint32		crc;
 	char		message[CURL_ERROR_SIZE];
@@ -391,6 +395,7 @@ take_handle(void)
 		h = dlist_container(EoHttpHandle, node, dlist_pop_head_node(&http.idle));
 		http.nidle--;
 		eo_buf_reset(&h->body);
+		h->sent = false;
 		h->has_crc = false;
 		h->message[0] = '\0';
 		return h;
@@ -457,6 +462,22 @@ close_socket(void *arg, curl_socket_t fd)
 	(void) arg;
 	ReleaseExternalFD();
 	return rc;
+}
+
+/* Called before each copy of a request, see the head of the file. */
+static int
+before_request(void *arg, char *ip, char *local_ip, int port, int local_port)
+{
+	EoHttpHandle *h = arg;
+
+	(void) ip;
+	(void) local_ip;
+	(void) port;
+	(void) local_port;
+	if (h->sent)
+		return CURL_PREREQFUNC_ABORT;
+	h->sent = true;
+	return CURL_PREREQFUNC_OK;
 }
 
 static size_t
@@ -529,6 +550,8 @@ set_constant_options(EoHttpHandle *h)
 	SET(CURLOPT_HTTP09_ALLOWED, 0L);
 	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	SET(CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+	SET(CURLOPT_PREREQFUNCTION, before_request);
+	SET(CURLOPT_PREREQDATA, h);
 	SET(CURLOPT_WRITEFUNCTION, body_callback);
 	SET(CURLOPT_WRITEDATA, h);
 	SET(CURLOPT_HEADERFUNCTION, header_callback);
@@ -679,6 +702,9 @@ judge(EoHttpHandle *h, CURLcode code)
 	if (eo_buf_status(&h->body) == EO_TOO_LARGE)
 		snprintf(reply->message, sizeof(reply->message),
 				 "the reply is larger than %d bytes", EO_HTTP_MAX_REPLY);
+	else if (code == CURLE_ABORTED_BY_CALLBACK)
+		strlcpy(reply->message, "the connection was closed before an answer came",
+				sizeof(reply->message));
 	else
 		strlcpy(reply->message,
 				h->message[0] ? h->message : curl_easy_strerror(code),

@@ -6,47 +6,11 @@
 // there was no answer), sent (the answer was handed to the client whole) and
 // applied (the engine carried the request out; null: it cannot be known).
 //
-// A fault kind is one entry of the table below: a function of the exchange,
-// the fault as it was asked for, and forward(), which passes the request to
-// the engine and gives its answer. It returns the answer that the client is to
-// get, or null to cut the connection without any.
+// What a fault does stands in faults.mjs. All faults whose turn it is act on a
+// request, in the order in which they were asked for.
 
 import http from 'node:http';
-import { pause } from './util.mjs';
-
-const kinds = {
-  // The request never arrives.
-  drop: async () => null,
-
-  // The request takes effect and its answer is lost.
-  lose: async (exchange, fault, forward) => {
-    await forward();
-    return null;
-  },
-
-  // The request arrives late.
-  delay: async (exchange, fault, forward) => {
-    await pause(fault.ms ?? 1000);
-    return forward();
-  },
-
-  // The request waits for POST /release. It then goes on to the engine even
-  // if the client has given up meanwhile, as late requests do.
-  hold: async (exchange, fault, forward) => {
-    await exchange.proxy.released();
-    return forward();
-  },
-
-  // The proxy answers: {status, code, message}. The engine is not asked.
-  answer: async (exchange, fault) => ({
-    status: fault.status ?? 500,
-    headers: { 'Content-Type': 'application/x-amz-json-1.0', ...fault.headers },
-    body: Buffer.from(JSON.stringify({
-      __type: `com.amazonaws.dynamodb.v20120810#${fault.code ?? 'InternalServerError'}`,
-      message: fault.message ?? '',
-    })),
-  }),
-};
+import { faults as kinds } from './faults.mjs';
 
 // Headers that belong to one connection and not to the message.
 const hop = new Set(['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'expect', 'host']);
@@ -98,6 +62,7 @@ export class Proxy {
   #log = [];
   #faults = [];
   #held = [];
+  #appliedWatchers = new Set();
   #watchers = new Set();
   #n = 0;
 
@@ -135,6 +100,11 @@ export class Proxy {
     return new Promise((resolve) => this.#held.push(resolve));
   }
 
+  // Resolves once a request that matches has been applied by the engine.
+  applied(pattern) {
+    return new Promise((resolve) => this.#appliedWatchers.add({ pattern, resolve }));
+  }
+
   async #serve(request, response) {
     let body;
     try {
@@ -151,33 +121,52 @@ export class Proxy {
     this.#log.push(entry);
     for (const look of this.#watchers) look();
 
-    const forward = async () => {
-      try {
-        const answer = await this.#ask(request, body, entry);
-        entry.applied = answer.status < 300;
-        entry.status = answer.status;
-        entry.code = errorCode(answer);
-        return answer;
-      } catch (error) {
-        entry.code = error.code ?? 'aborted';
-        return null;
-      }
-    };
-    const fault = this.#faultFor(entry);
-    const answer = fault
-      ? await kinds[fault.do]({ proxy: this, entry, request, body }, fault, forward)
-      : await forward();
+    const exchange = { proxy: this, entry, request, response, body, reset: false };
+    const acting = this.#faultsFor(entry).map((fault) => kinds[fault.do](fault));
 
+    for (const fault of acting) await fault.before?.(exchange);
+    const forward = acting.reduce((next, fault) => (fault.forward ? () => fault.forward(exchange, next) : next),
+      () => this.#forward(exchange));
+    let answer = await forward();
+    for (const fault of acting) {
+      if (answer === null) break;
+      if (fault.answer) answer = fault.answer(exchange, answer);
+    }
     if (answer === null) {
-      entry.code ||= fault.do;
-      request.socket.destroy();
+      entry.code ||= 'cut';
+      if (exchange.reset) request.socket.resetAndDestroy();
+      else request.socket.destroy();
       return;
     }
     entry.status = answer.status;
     entry.code = errorCode(answer);
     response.on('finish', () => { entry.sent = true; });
+    response.sendDate = !Object.keys(answer.headers).some((name) => name.toLowerCase() === 'date');
+    for (const fault of acting) if (await fault.write?.(exchange, answer)) return;
     response.writeHead(answer.status, { ...answer.headers, 'Content-Length': answer.body.length });
     response.end(answer.body);
+  }
+
+  // Hands the request to the engine. Null: it did not answer.
+  async #forward({ request, body, entry }) {
+    try {
+      const answer = await this.#ask(request, body, entry);
+      // Once applied is applied, though a second copy may be refused.
+      entry.applied = entry.applied === true || answer.status < 300;
+      if (answer.status < 300) this.#tellApplied(entry);
+      return answer;
+    } catch (error) {
+      entry.code = error.code ?? 'aborted';
+      return null;
+    }
+  }
+
+  #tellApplied(entry) {
+    for (const watcher of this.#appliedWatchers) {
+      if (!matches(entry, watcher.pattern ?? {})) continue;
+      this.#appliedWatchers.delete(watcher);
+      watcher.resolve();
+    }
   }
 
   // One try. applied is null from the moment the request leaves until the
@@ -194,7 +183,7 @@ export class Proxy {
         }), reject);
       });
       onward.on('socket', (socket) => {
-        const leave = () => { entry.applied = null; };
+        const leave = () => { entry.applied ||= null; };
         if (socket.connecting) socket.once('connect', leave);
         else leave();
       });
@@ -203,16 +192,13 @@ export class Proxy {
     });
   }
 
-  // The first fault whose turn it is. Every fault that matches counts the
-  // request, whether or not another one is committed on it.
-  #faultFor(entry) {
-    let chosen = null;
-    for (const fault of this.#faults) {
-      if (!matches(entry, fault)) continue;
+  // The faults whose turn it is. A fault counts every request that matches.
+  #faultsFor(entry) {
+    return this.#faults.filter((fault) => {
+      if (!matches(entry, fault)) return false;
       const turn = ++fault.seen - fault.nth;
-      if (!chosen && turn >= 0 && (fault.times === 0 || turn < fault.times)) chosen = fault;
-    }
-    return chosen;
+      return turn >= 0 && (fault.times === 0 || turn < fault.times);
+    });
   }
 
   // -- control ------------------------------------------------------------
@@ -232,6 +218,8 @@ export class Proxy {
       this.#n = 0;
       this.#faults = [];
       this.#release();
+      for (const { resolve } of this.#appliedWatchers) resolve();
+      this.#appliedWatchers.clear();
       return '';
     },
     'POST /fault': (query, body) => {
