@@ -2,6 +2,7 @@
 #
 #   make && make install      build and install for the PostgreSQL of pg_config
 #   make unit                 plain C tests under the sanitizers
+#   make bench                times and ratios, beside libcurl and Powertools
 #   make lint                 the rules of layering, errors and names
 #   make indent               format the sources as PostgreSQL does
 #   script/test               everything, with servers of its own
@@ -42,13 +43,15 @@ include $(PGXS)
 
 $(OBJS): $(wildcard $(srcdir)/src/*.h)
 
-.PHONY: lint indent unit
+.PHONY: lint indent unit bench
 lint:
 	script/lint
 indent:
 	script/indent
 unit:
 	$(MAKE) -C test/unit
+bench:
+	bench/run
 
 print-%:
 	@echo $($*)

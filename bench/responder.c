@@ -1,0 +1,172 @@
+/*
+ * responder.c
+ *	  A server of canned replies that plays DynamoDB for the benchmarks.
+ *
+ * One thread, one epoll loop, HTTP/1.1 with keep-alive on 127.0.0.1; prints its
+ * port.  To an UpdateItem it answers with a record that bears the key and token
+ * that were sent, in the state that was to be written; to a key that begins
+ * with IDEMPOTENCY#dup with a refusal and a completed record.  It parses just
+ * what it needs, so that what is measured is the client.
+ */
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_REQUEST 65536
+#define MAX_CONNECTIONS 1024
+
+typedef struct Connection
+{
+	int			fd;
+	size_t		len;
+	char		in[MAX_REQUEST];
+} Connection;
+
+/* Copy what follows after up to the next quote; empty if it is not there. */
+static void
+between(const char *text, const char *after, char *out, size_t size)
+{
+	const char *p = strstr(text, after);
+	size_t		n = 0;
+
+	if (p != NULL)
+	{
+		for (p += strlen(after); *p != '"' && *p != '\0' && n + 1 < size; p++)
+			out[n++] = *p;
+	}
+	out[n] = '\0';
+}
+
+static const char *
+date(void)
+{
+	static char text[64];
+	static time_t last;
+	time_t		now = time(NULL);
+
+	if (now != last)
+	{
+		struct tm	tm;
+
+		last = now;
+		gmtime_r(&now, &tm);
+		strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &tm);
+	}
+	return text;
+}
+
+static int
+reply(const char *body, char *out, size_t size)
+{
+	char		pk[2100];
+	char		owner[64];
+	char		item[4096];
+	int			status = 200;
+
+	between(body, "\"pk\":{\"S\":\"", pk, sizeof(pk));
+	between(body, "\":o\":{\"S\":\"", owner, sizeof(owner));
+	if (strncmp(pk, "IDEMPOTENCY#dup", 15) == 0)
+	{
+		status = 400;
+		snprintf(item, sizeof(item),
+				 "{\"__type\":\"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException\",\"Message\":\"The conditional request failed\","
+				 "\"Item\":{\"pk\":{\"S\":\"%s\"},\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"11111111-1111-4111-8111-111111111111\"},"
+				 "\"bind\":{\"S\":\"keep\"},\"fence\":{\"N\":\"1780000000001\"},\"runs\":{\"N\":\"1\"},\"result\":{\"S\":\"{\\\"ok\\\": true}\"},"
+				 "\"created_ms\":{\"N\":\"1780000000000\"},\"updated_ms\":{\"N\":\"1780000000000\"},\"ttl\":{\"N\":\"4102444800\"}}}", pk);
+	}
+	else
+		snprintf(item, sizeof(item),
+				 "{\"Attributes\":{\"pk\":{\"S\":\"%s\"},\"status\":{\"S\":\"%s\"},\"owner\":{\"S\":\"%s\"},"
+				 "\"bind\":{\"S\":\"keep\"},\"fence\":{\"N\":\"1780000000001\"},\"runs\":{\"N\":\"1\"},\"lease_ms\":{\"N\":\"4102444800000\"},"
+				 "\"created_ms\":{\"N\":\"1780000000000\"},\"updated_ms\":{\"N\":\"1780000000000\"},\"ttl\":{\"N\":\"4102444800\"}}}",
+				 pk, strstr(body, "#s = :C") ? "COMPLETED" : "IN_PROGRESS", owner);
+	return snprintf(out, size, "HTTP/1.1 %d %s\r\nDate: %s\r\nx-amzn-RequestId: 00000000-0000-0000-0000-000000000000\r\n"
+					"Content-Type: application/x-amz-json-1.0\r\nContent-Length: %zu\r\n\r\n%s",
+					status, status == 200 ? "OK" : "Bad Request", date(), strlen(item), item);
+}
+
+/* Answers every whole request in the buffer; 0: close the connection. */
+static int
+serve(Connection *c)
+{
+	ssize_t		n = recv(c->fd, c->in + c->len, sizeof(c->in) - 1 - c->len, 0);
+
+	if (n <= 0)
+		return 0;
+	c->len += (size_t) n;
+	for (;;)
+	{
+		char		out[8192];
+		char	   *end;
+		char	   *length;
+		size_t		whole;
+		char		kept;
+		int			len;
+
+		c->in[c->len] = '\0';
+		end = strstr(c->in, "\r\n\r\n");
+		if (end == NULL)
+			return 1;
+		length = strcasestr(c->in, "content-length:");
+		whole = (size_t) (end + 4 - c->in) + (length != NULL && length < end ? strtoul(length + 15, NULL, 10) : 0);
+		if (c->len < whole)
+			return whole < sizeof(c->in);
+		kept = c->in[whole];
+		c->in[whole] = '\0';
+		len = reply(end + 4, out, sizeof(out));
+		c->in[whole] = kept;
+		if (send(c->fd, out, (size_t) len, MSG_NOSIGNAL) != len)
+			return 0;
+		memmove(c->in, c->in + whole, c->len - whole);
+		c->len -= whole;
+	}
+}
+
+int
+main(void)
+{
+	int			listener = socket(AF_INET, SOCK_STREAM, 0);
+	int			epoll = epoll_create1(0);
+	int			one = 1;
+	struct sockaddr_in address = {.sin_family = AF_INET,.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t	size = sizeof(address);
+	struct epoll_event event = {.events = EPOLLIN,.data.ptr = NULL};
+
+	if (bind(listener, (struct sockaddr *) &address, size) != 0 || listen(listener, 128) != 0)
+		return 1;
+	getsockname(listener, (struct sockaddr *) &address, &size);
+	printf("%d\n", ntohs(address.sin_port));
+	fflush(stdout);
+	epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event);
+	for (;;)
+	{
+		struct epoll_event events[64];
+		int			n = epoll_wait(epoll, events, 64, -1);
+
+		for (int i = 0; i < n; i++)
+		{
+			Connection *c = events[i].data.ptr;
+
+			if (c == NULL)
+			{
+				c = calloc(1, sizeof(Connection));
+				c->fd = accept(listener, NULL, NULL);
+				setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+				event.data.ptr = c;
+				epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &event);
+			}
+			else if (!serve(c))
+			{
+				close(c->fd);
+				free(c);
+			}
+		}
+	}
+}
