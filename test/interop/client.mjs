@@ -1,5 +1,6 @@
 // A reference client for docs/records.md on the AWS SDK: what another service
-// does to share keys with PostgreSQL. Kept short on purpose.
+// does to share keys with PostgreSQL. Kept short on purpose: it does not extend
+// leases or limit runs, and it trusts the clock of its host.
 
 import { randomUUID } from 'node:crypto';
 import { GetItemCommand, UpdateItemCommand } from '@aws-sdk/client-dynamodb';
@@ -42,19 +43,22 @@ export class Keys {
     return `IDEMPOTENCY#${this.prefix}${key}`;
   }
 
-  async acquire(key, token = randomUUID()) {
+  async acquire(key, { token = randomUUID(), fingerprint } = {}) {
+    const payload = fingerprint ? ' AND (attribute_not_exists(#payload_sha256) OR #payload_sha256 = :fingerprint)' : '';
+    const set = fingerprint ? ', #payload_sha256 = :fingerprint' : '';
     for (;;) {
       const now = Date.now();
       const values = {
         now, due: now - this.skew, until: now + this.lease, one: 1, zero: 0, owner: token, bind: 'keep',
         ttl: Math.ceil((now + this.lease) / 1000) + this.retention, open: 'IN_PROGRESS', failed: 'FAILED',
+        fingerprint,
       };
       const { applied, record } = await this.#write(key,
-        '(attribute_not_exists(#pk) OR (#status = :failed AND #retry_ms <= :now AND #owner <> :owner)'
-        + ' OR (#status = :open AND #lease_ms < :due))',
+        `attribute_not_exists(#pk) OR (#status = :failed AND #retry_ms <= :now AND #owner <> :owner${payload})`
+        + ` OR (#status = :open AND #lease_ms < :due${payload})`,
         'SET #status = :open, #owner = :owner, #bind = :bind, #fence = if_not_exists(#fence, :now) + :one,'
         + ' #runs = if_not_exists(#runs, :zero) + :one, #lease_ms = :until, #ttl = :ttl,'
-        + ' #created_ms = if_not_exists(#created_ms, :now), #updated_ms = :now'
+        + ` #created_ms = if_not_exists(#created_ms, :now), #updated_ms = :now${set}`
         + ' REMOVE #result, #error, #retry_ms, #origin', values);
       if (applied || (record?.owner === token && record.status === 'IN_PROGRESS')) {
         return { outcome: 'acquired', token, record };
@@ -64,11 +68,14 @@ export class Keys {
         const replaced = await this.#write(key,
           '#status = :s AND #owner = :o AND #fence = :f AND #updated_ms = :u AND #ttl = :t',
           'SET #status = :open, #owner = :owner, #bind = :bind, #fence = #fence + :one, #runs = :one,'
-          + ' #lease_ms = :until, #ttl = :ttl, #created_ms = :now, #updated_ms = :now'
-          + ' REMOVE #result, #error, #retry_ms, #origin, #payload_sha256',
+          + ` #lease_ms = :until, #ttl = :ttl, #created_ms = :now, #updated_ms = :now${set}`
+          + ` REMOVE #result, #error, #retry_ms, #origin${fingerprint ? '' : ', #payload_sha256'}`,
           { ...values, s: record.status, o: record.owner, f: record.fence, u: record.updated_ms, t: record.ttl });
         if (replaced.applied) return { outcome: 'acquired', token, record: replaced.record };
         continue;
+      }
+      if (fingerprint && record.payload_sha256 && record.payload_sha256 !== fingerprint) {
+        throw new Error(`key ${key} was used with another payload`);
       }
       if (record.status === 'COMPLETED') {
         return { outcome: 'completed', record, result: record.result && JSON.parse(record.result) };
@@ -76,32 +83,36 @@ export class Keys {
       if (record.status !== 'FAILED') return { outcome: 'in_progress', record };
       if (record.retry_ms === undefined) return { outcome: 'failed', record };
       if (record.retry_ms > now) return { outcome: 'retry_later', record };
+      if (record.owner === token) token = randomUUID();
     }
   }
 
   // What an owner does. True: done, now or by an attempt whose answer was lost.
-  async #settle(key, token, status, update, values) {
-    const now = Date.now();
-    const { applied, record } = await this.#write(key, '#status = :open AND #owner = :owner',
-      `SET #status = :status, #updated_ms = :now, #ttl = :ttl${update}`,
-      { open: 'IN_PROGRESS', owner: token, status, now, ttl: Math.ceil(now / 1000) + this.retention, one: 1, ...values });
-    return applied || (record?.owner === token && record.status === status);
+  async #settle(key, token, status, condition, update, values, until = Date.now()) {
+    const { applied, record } = await this.#write(key, `#owner = :owner AND ${condition}`,
+      `SET #status = :status, #updated_ms = :now, #ttl = :ttl${update}`, {
+        open: 'IN_PROGRESS', owner: token, status, now: Date.now(), one: 1,
+        ttl: Math.ceil(until / 1000) + this.retention, ...values,
+      });
+    return applied || (record?.owner === token && record.status === status
+      && (status !== 'COMPLETED' || record.result === values.result));
   }
 
-  complete(key, token, result) {
-    return this.#settle(key, token, 'COMPLETED', ', #result = :result REMOVE #lease_ms, #retry_ms, #error',
-      { result: JSON.stringify(result) });
+  complete(key, token, result = null) {
+    return this.#settle(key, token, 'COMPLETED', '#status = :open',
+      ', #result = :result REMOVE #lease_ms, #retry_ms, #error', { result: JSON.stringify(result) });
   }
 
   fail(key, token, error, { retryAfter = 0, terminal = false } = {}) {
-    return this.#settle(key, token, 'FAILED', terminal
+    const retry = Date.now() + (terminal ? 0 : retryAfter);
+    return this.#settle(key, token, 'FAILED', '(#status = :open OR #status = :status)', terminal
       ? ', #error = :error REMOVE #lease_ms, #result, #retry_ms'
       : ', #error = :error, #retry_ms = :retry REMOVE #lease_ms, #result',
-    { error: JSON.stringify(error), retry: Date.now() + retryAfter });
+    { error: JSON.stringify(error ?? null), retry }, retry);
   }
 
   release(key, token) {
-    return this.#settle(key, token, 'FAILED',
+    return this.#settle(key, token, 'FAILED', '#status = :open',
       ', #retry_ms = :now, #runs = #runs - :one REMOVE #lease_ms, #result, #error', {});
   }
 

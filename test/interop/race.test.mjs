@@ -5,6 +5,7 @@ import { after, before, test } from 'node:test';
 import pg from 'pg';
 import { connect } from './connect.mjs';
 import { Keys } from './client.mjs';
+import { fingerprint } from './fingerprint.mjs';
 
 const ROUNDS = 200;
 const table = 'interop';
@@ -116,4 +117,64 @@ test('records of both have the same attributes', async () => {
   await query("SELECT idem_fail('by sql', '1', retry_after => '1 min')");
   await keys.fail('by sdk', again.token, 1, { retryAfter: 60000 });
   await compare('failed');
+  for (const key of ['by sql', 'by sdk']) {
+    const failed = await keys.get(key);
+    assert.equal(failed.ttl, Math.ceil(failed.retry_ms / 1000) + 7 * 86400, 'ttl is counted from the retry');
+  }
+});
+
+test('a failed claim may still be explained after its release, until it is taken', async () => {
+  const given = await keys.acquire('explained');
+  assert.ok(await keys.release('explained', given.token));
+  assert.ok(await keys.fail('explained', given.token, 'why', { terminal: true }));
+  assert.deepEqual(await query("SELECT outcome, error FROM idem_acquire('explained')"),
+    { outcome: 'failed', error: 'why' });
+});
+
+test('a token that has ended is not used again', async () => {
+  const first = await keys.acquire('spent');
+  await keys.fail('spent', first.token, 'once');
+  const second = await keys.acquire('spent', { token: first.token });
+  assert.equal(second.outcome, 'acquired');
+  assert.notEqual(second.token, first.token);
+});
+
+test('a finished record past its time is replaced by either side', async () => {
+  // Nobody can wait for it here: a client whose clock is ten days behind writes it.
+  const { now } = Date;
+  for (const key of ['old for sql', 'old for sdk']) {
+    Date.now = () => now() - 10 * 86400000;
+    try {
+      const old = await keys.acquire(key, { fingerprint: fingerprint(1) });
+      await keys.complete(key, old.token, 'old');
+    } finally {
+      Date.now = now;
+    }
+  }
+  const { outcome, run } = await query("SELECT outcome, run FROM idem_acquire('old for sql')");
+  const taken = await keys.acquire('old for sdk');
+  assert.deepEqual([outcome, run], ['acquired', 1]);
+  assert.deepEqual([taken.outcome, taken.record.runs], ['acquired', 1]);
+  for (const key of ['old for sql', 'old for sdk']) {
+    const record = await keys.get(key);
+    assert.deepEqual([record.result, record.payload_sha256], [undefined, undefined], key);
+    assert.ok(now() - record.created_ms < 60000, key);
+  }
+});
+
+test('both compute the same fingerprint of a payload', async () => {
+  const payloads = [
+    null, true, 0, -1.5, 'é漢😀', '', [], {}, [1, [2, null], { a: false }],
+    { bb: 1, a: 2, é: 3, ab: { z: [], y: '' } }, 12345678901, 0.25, { amount: 1e21, tiny: 1e-7 },
+  ];
+  for (const [i, payload] of payloads.entries()) {
+    const key = `payload ${i}`;
+    await query('SELECT idem_acquire($1, payload => $2)', [key, JSON.stringify(payload)]);
+    assert.equal((await keys.get(key)).payload_sha256, fingerprint(payload), JSON.stringify(payload));
+  }
+  await assert.rejects(keys.acquire('payload 1', { fingerprint: fingerprint('other') }), /another payload/);
+  await keys.acquire('payload theirs', { fingerprint: fingerprint({ a: 1 }) });
+  assert.equal((await query("SELECT outcome FROM idem_acquire('payload theirs', payload => '{\"a\": 1.0}')")).outcome,
+    'in_progress');
+  await assert.rejects(query("SELECT idem_acquire('payload theirs', payload => '{\"a\": 2}')"), { code: 'ID003' });
 });

@@ -64,7 +64,7 @@ async function theirs({ id, secret, token, date, region, body, headers }) {
   }, { signingDate: date });
 }
 
-test(`${REQUESTS} random requests have the signatures of @smithy/signature-v4`, async () => {
+test(`${REQUESTS} random requests (seed ${SEED}) have the signatures of @smithy/signature-v4`, async () => {
   const hex = (value) => (value === null ? '-' : `x${Buffer.from(value).toString('hex')}`);
   const lines = [];
   const expected = [];
