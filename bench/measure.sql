@@ -21,6 +21,7 @@ DECLARE
 	cpu float8 := 0;
 	at float8;
 	key text;
+	claim idem_claim;
 BEGIN
 	IF kind = 'duplicate' THEN
 		PERFORM idem_acquire('dup-' || tag);
@@ -38,7 +39,7 @@ BEGIN
 		IF kind = 'complete' THEN
 			PERFORM idem_complete(key, '{"ok": true}');
 		ELSE
-			PERFORM idem_acquire(key);
+			claim := idem_acquire(key);
 			IF kind = 'both' THEN
 				PERFORM idem_complete(key, '{"ok": true}');
 			END IF;
@@ -48,7 +49,7 @@ BEGIN
 	at := cpu_us();
 	FOR i IN 1..calls LOOP
 		key := CASE WHEN kind = 'duplicate' THEN 'dup-' || tag ELSE tag || '-c' || i END;
-		PERFORM idem_acquire(key);
+		claim := idem_acquire(key);
 		IF kind IN ('complete', 'both') THEN
 			PERFORM idem_complete(key, '{"ok": true}');
 		END IF;

@@ -85,7 +85,7 @@ reply(const char *body, char *out, size_t size)
 		snprintf(item, sizeof(item),
 				 "{\"Attributes\":{\"pk\":{\"S\":\"%s\"},\"status\":{\"S\":\"%s\"},\"owner\":{\"S\":\"%s\"},"
 				 "\"bind\":{\"S\":\"keep\"},\"fence\":{\"N\":\"1780000000001\"},\"runs\":{\"N\":\"1\"},\"lease_ms\":{\"N\":\"4102444800000\"},"
-				 "\"created_ms\":{\"N\":\"1780000000000\"},\"updated_ms\":{\"N\":\"1780000000000\"},\"ttl\":{\"N\":\"4102444800\"}}}",
+				 "\"created_ms\":{\"N\":\"1780000000000\"},\"updated_ms\":{\"N\":\"1780000000000\"},\"ttl\":{\"N\":\"4103049600\"}}}",
 				 pk, strstr(body, "#s = :C") ? "COMPLETED" : "IN_PROGRESS", owner);
 	return snprintf(out, size, "HTTP/1.1 %d %s\r\nDate: %s\r\nx-amzn-RequestId: 00000000-0000-0000-0000-000000000000\r\n"
 					"Content-Type: application/x-amz-json-1.0\r\nContent-Length: %zu\r\n\r\n%s",

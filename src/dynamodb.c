@@ -246,6 +246,23 @@ send_attempt(EoCall *call)
 	return false;
 }
 
+/* "20260101T000000Z"; written anew once a second. */
+static const char *
+amz_date_of(time_t now)
+{
+	static char text[20];
+	static time_t written = -1;
+	struct tm	tm;
+
+	if (now != written)
+	{
+		gmtime_r(&now, &tm);
+		strftime(text, sizeof(text), "%Y%m%dT%H%M%SZ", &tm);
+		written = now;
+	}
+	return text;
+}
+
 static void
 add_header(EoHeader *headers, int *n, const char *name, const char *value)
 {
@@ -260,15 +277,11 @@ sign(EoCall *call, char *date_header, EoBuf *authorization)
 {
 	EoClient   *client = call->client;
 	const char *target = strchr(operations[call->op].target, ' ') + 1;
-	time_t		now = (time_t) (eo_client_now_ms(client) / 1000);
-	struct tm	tm;
-	char		amz_date[20];
+	const char *amz_date = amz_date_of((time_t) (eo_client_now_ms(client) / 1000));
 	EoHeader	headers[5];
 	EoSigningRequest req = {0};
 	int			n = 0;
 
-	gmtime_r(&now, &tm);
-	strftime(amz_date, sizeof(amz_date), "%Y%m%dT%H%M%SZ", &tm);
 	snprintf(date_header, 40, "X-Amz-Date: %s", amz_date);
 	add_header(headers, &n, "content-type", "application/x-amz-json-1.0");
 	add_header(headers, &n, "host", client->host);

@@ -66,6 +66,9 @@
 /* A reply buffer above this is given back instead of kept with its handle. */
 #define KEEP_BUFFER 65536
 
+/* All headers of a request; a session token has some kilobytes. */
+#define MAX_HEADER_TEXT 16384
+
 /* Handles kept for reuse; a batch may have more in flight for a while. */
 #define KEEP_HANDLES 64
 
@@ -82,7 +85,16 @@ typedef struct EoHttpHandle
 {
 	dlist_node	node;			/* in http.running or http.idle */
 	CURL	   *easy;
-	struct curl_slist *headers;
+
+	/* The request's headers, and curl's list over them: it only reads it. */
+	EoBuf		header_text;
+	struct curl_slist headers[EO_HTTP_MAX_HEADERS];
+
+	/* What set_endpoint_options() has set. */
+	char	   *url;
+	char	   *ca_file;
+	int			connect_timeout_ms;
+
 	EoHttpTransfer *transfer;	/* NULL while idle */
 	EoBuf		body;
 	bool		sent;			/* a copy of the request has gone out */
@@ -110,6 +122,8 @@ static void init_process(void);
 static bool open_multi(void);
 static EoHttpHandle *take_handle(void);
 static bool set_constant_options(EoHttpHandle *h);
+static bool set_endpoint_options(EoHttpHandle *h, const EoHttpEndpoint *e);
+static bool set_headers(EoHttpHandle *h, const EoHttpRequest *req);
 static bool set_request_options(EoHttpHandle *h, const EoHttpRequest *req);
 static void put_handle(EoHttpHandle *h);
 static void free_handle(EoHttpHandle *h);
@@ -404,6 +418,7 @@ take_handle(void)
 	if (h == NULL)
 		return NULL;
 	eo_buf_init(&h->body, EO_HTTP_MAX_REPLY);
+	eo_buf_init(&h->header_text, MAX_HEADER_TEXT);
 	h->easy = curl_easy_init();
 	if (h->easy == NULL || !set_constant_options(h))
 	{
@@ -424,6 +439,10 @@ put_handle(EoHttpHandle *h)
 	}
 	if (h->body.allocated > KEEP_BUFFER)
 		eo_buf_free(&h->body);
+
+	/* A session token may be among the headers. */
+	explicit_bzero(h->header_text.data, h->header_text.len);
+	eo_buf_reset(&h->header_text);
 	dlist_push_head(&http.idle, &h->node);
 	http.nidle++;
 }
@@ -433,8 +452,10 @@ free_handle(EoHttpHandle *h)
 {
 	if (h->easy != NULL)
 		curl_easy_cleanup(h->easy);
-	curl_slist_free_all(h->headers);
+	eo_buf_free(&h->header_text);
 	eo_buf_free(&h->body);
+	free(h->url);
+	free(h->ca_file);
 	free(h);
 }
 
@@ -489,6 +510,23 @@ body_callback(char *data, size_t size, size_t n, void *arg)
 	return eo_buf_status(&h->body) == EO_OK ? size * n : 0;
 }
 
+/* Reading a date is slow, and it is the same for a second. */
+static int64
+parse_date(const char *value)
+{
+	static char last[EO_REQUEST_ID_LEN];
+	static int64 last_s;
+
+	if (strcmp(value, last) != 0)
+	{
+		time_t		t = curl_getdate(value, NULL);
+
+		last_s = t > 0 ? (int64) t : 0;
+		strlcpy(last, value, sizeof(last));
+	}
+	return last_s;
+}
+
 static size_t
 header_callback(char *line, size_t size, size_t n, void *arg)
 {
@@ -505,11 +543,7 @@ header_callback(char *line, size_t size, size_t n, void *arg)
 	else if (eo_wire_header(line, len, "x-amzn-requestid", value, sizeof(value)))
 		strlcpy(reply->request_id, value, sizeof(reply->request_id));
 	else if (eo_wire_header(line, len, "date", value, sizeof(value)))
-	{
-		time_t		t = curl_getdate(value, NULL);
-
-		reply->date_s = t > 0 ? (int64_t) t : 0;
-	}
+		reply->date_s = parse_date(value);
 	else if (eo_wire_header(line, len, "x-amz-retry-after", value, sizeof(value)))
 	{
 		long		ms = strtol(value, NULL, 10);
@@ -561,31 +595,68 @@ set_constant_options(EoHttpHandle *h)
 }
 
 static bool
+same_text(const char *a, const char *b)
+{
+	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+/* Most calls of a process go to one endpoint, and curl parses what it is told. */
+static bool
+set_endpoint_options(EoHttpHandle *h, const EoHttpEndpoint *e)
+{
+	if (h->url != NULL && strcmp(h->url, e->url) == 0 && same_text(h->ca_file, e->ca_file) &&
+		h->connect_timeout_ms == e->connect_timeout_ms)
+		return true;
+	free(h->url);
+	free(h->ca_file);
+	h->url = NULL;
+	h->ca_file = NULL;
+	SET(CURLOPT_URL, e->url);
+	SET(CURLOPT_PROTOCOLS_STR, e->plain_http ? "http" : "https");
+	SET(CURLOPT_CAINFO, e->ca_file != NULL ? e->ca_file :
+		curl_version_info(CURLVERSION_NOW)->cainfo);
+	SET(CURLOPT_CONNECTTIMEOUT_MS, (long) e->connect_timeout_ms);
+	h->connect_timeout_ms = e->connect_timeout_ms;
+	if (e->ca_file != NULL && (h->ca_file = strdup(e->ca_file)) == NULL)
+		return false;
+	h->url = strdup(e->url);
+	return h->url != NULL;
+}
+
+static bool
+set_headers(EoHttpHandle *h, const EoHttpRequest *req)
+{
+	size_t		at[EO_HTTP_MAX_HEADERS];
+
+	if (req->nheaders > EO_HTTP_MAX_HEADERS)
+		return false;
+	eo_buf_reset(&h->header_text);
+	for (int i = 0; i < req->nheaders; i++)
+	{
+		at[i] = h->header_text.len;
+		eo_buf_add(&h->header_text, req->headers[i], strlen(req->headers[i]) + 1);
+	}
+	if (eo_buf_status(&h->header_text) != EO_OK)
+		return false;
+	for (int i = 0; i < req->nheaders; i++)
+	{
+		h->headers[i].data = h->header_text.data + at[i];
+		h->headers[i].next = i + 1 < req->nheaders ? &h->headers[i + 1] : NULL;
+	}
+	SET(CURLOPT_HTTPHEADER, h->headers);
+	return true;
+}
+
+static bool
 set_request_options(EoHttpHandle *h, const EoHttpRequest *req)
 {
-	const EoHttpEndpoint *e = req->endpoint;
 	int64		left_ms = (req->deadline_us - eo_clock_monotonic_us() + 999) / 1000;
 	long		fresh = http.distrusted ? 1L : 0L;
 
-	curl_slist_free_all(h->headers);
-	h->headers = NULL;
-	for (int i = 0; i < req->nheaders; i++)
-	{
-		struct curl_slist *list = curl_slist_append(h->headers, req->headers[i]);
-
-		if (list == NULL)
-			return false;
-		h->headers = list;
-	}
-	SET(CURLOPT_URL, e->url);
-	SET(CURLOPT_PROTOCOLS_STR, e->plain_http ? "http" : "https");
-	if (!e->plain_http)
-		SET(CURLOPT_CAINFO, e->ca_file != NULL ? e->ca_file :
-			curl_version_info(CURLVERSION_NOW)->cainfo);
-	SET(CURLOPT_HTTPHEADER, h->headers);
+	if (!set_endpoint_options(h, req->endpoint) || !set_headers(h, req))
+		return false;
 	SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) req->body_len);
 	SET(CURLOPT_POSTFIELDS, req->body);
-	SET(CURLOPT_CONNECTTIMEOUT_MS, (long) e->connect_timeout_ms);
 	SET(CURLOPT_TIMEOUT_MS, (long) (left_ms < 1 ? 1 : left_ms));
 	/* With doubtful connections still busy elsewhere, stay off them all. */
 	SET(CURLOPT_FRESH_CONNECT, fresh);

@@ -30,6 +30,8 @@
  */
 #define EO_HTTP_MAX_REPLY (3 * 409600 + 65536)
 
+#define EO_HTTP_MAX_HEADERS 10
+
 typedef enum EoWaitMode
 {
 	EO_WAIT_RAISE,				/* cancel, timeout and terminate leave the

@@ -14,8 +14,6 @@
  */
 #include <json-c/json.h>
 
-#include <errno.h>
-
 #include "json.h"
 
 struct EoJson
@@ -152,20 +150,29 @@ eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value)
 {
 	size_t		len;
 	const char *s = eo_json_string(eo_json_get(eo_json_get(item, name), "N"), &len);
-	const char *digits;
-	char	   *end;
-	long long	n;
+	size_t		i = 0;
+	bool		negative = false;
+	uint64_t	n = 0;
+	const uint64_t limit = (uint64_t) INT64_MAX;
 
 	if (s == NULL)
 		return false;
-	digits = s[0] == '-' ? s + 1 : s;
-	if (digits[0] == '\0' || strspn(digits, "0123456789") != strlen(digits))
+	if (s[0] == '-')
+	{
+		negative = true;
+		i = 1;
+	}
+	if (i == len)
 		return false;
-	errno = 0;
-	n = strtoll(s, &end, 10);
-	if (errno != 0 || *end != '\0')
-		return false;
-	*value = n;
+	for (; i < len; i++)
+	{
+		unsigned int digit = (unsigned int) (s[i] - '0');
+
+		if (digit > 9 || n > (limit + negative - digit) / 10)
+			return false;
+		n = n * 10 + digit;
+	}
+	*value = negative ? (int64_t) (0 - n) : (int64_t) n;
 	return true;
 }
 

@@ -6,15 +6,14 @@
  * An expression is written with one-letter placeholders, "#s" for an
  * attribute and ":o" for a value; attributes[] and put_value() say what they
  * stand for.  DynamoDB refuses a request that declares a placeholder it does
- * not use, so the declarations are made from a scan of the expressions.
+ * not use, so the declarations are made from a scan of the expressions, once
+ * for each verb and variant (find_template()).
  *
  * The conditions carry the protocol, so each is argued beside its text.
  *
  *-------------------------------------------------------------------------
  */
 #include "layout.h"
-
-#include <inttypes.h>
 
 typedef enum EoAttribute
 {
@@ -78,11 +77,25 @@ static const EoLayout layouts[] = {
  */
 #define ITEM_OVERHEAD (96 + 7 * 21 + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + 128)
 
-static const char *condition(EoVerb verb, const EoWrite *w, EoBuf *out);
-static const char *update(EoVerb verb, const EoWrite *w, EoBuf *out);
+#define N_LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
+#define MAX_LETTERS 32
+
+/* What a body has beside its template: key, table and values, as a rule. */
+#define BODY_ROOM 1024
+
+typedef struct Template
+{
+	EoBuf		text;			/* from the key to the values */
+	char		letters[MAX_LETTERS];	/* the values, in order */
+} Template;
+
+static const Template *find_template(const EoLayout *layout, EoVerb verb, const EoWrite *w);
+static void condition(EoVerb verb, const EoWrite *w, EoBuf *out);
+static void update(EoVerb verb, const EoWrite *w, EoBuf *out);
+static void find_letters(char *letters, const char *cond, const char *upd);
 static void put_names(const EoLayout *layout, EoBuf *body, const char *cond, const char *upd);
-static void put_values(const EoLayout *layout, EoBuf *body, const char *cond,
-					   const char *upd, const EoWrite *w);
+static void put_values(const EoLayout *layout, EoBuf *body, const char *letters,
+					   const EoWrite *w);
 static bool put_value(const EoLayout *layout, EoBuf *body, char letter, const EoWrite *w);
 
 const EoLayout *
@@ -156,35 +169,62 @@ void
 eo_layout_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 					const char *pk, EoVerb verb, const EoWrite *w)
 {
-	EoBuf		cond_buf;
-	EoBuf		upd_buf;
-	const char *cond;
-	const char *upd;
+	const Template *t = find_template(layout, verb, w);
 
-	eo_buf_init(&cond_buf, 2048);
-	eo_buf_init(&upd_buf, 2048);
-	cond = condition(verb, w, &cond_buf);
-	upd = update(verb, w, &upd_buf);
-
+	if (t == NULL)
+	{
+		body->status = EO_NO_MEMORY;
+		return;
+	}
+	(void) eo_buf_reserve(body, t->text.len + BODY_ROOM);
 	eo_buf_adds(body, "{\"TableName\":");
 	eo_json_put_string(body, table, strlen(table));
-	eo_buf_addf(body, ",\"Key\":{\"%s\":{\"S\":", layout->attributes[A_KEY]);
+	eo_buf_adds(body, ",\"Key\":{\"");
+	eo_buf_adds(body, layout->attributes[A_KEY]);
+	eo_buf_adds(body, "\":{\"S\":");
 	eo_json_put_string(body, pk, strlen(pk));
-	eo_buf_adds(body, "}},\"ConditionExpression\":\"");
-	eo_buf_adds(body, cond);
-	eo_buf_adds(body, "\",\"UpdateExpression\":\"");
-	eo_buf_adds(body, upd);
-	eo_buf_adds(body, "\",\"ExpressionAttributeNames\":{");
-	put_names(layout, body, cond, upd);
-	eo_buf_adds(body, "},\"ExpressionAttributeValues\":{");
-	put_values(layout, body, cond, upd, w);
-	eo_buf_adds(body, "},\"ReturnValues\":\"ALL_NEW\","
-				"\"ReturnValuesOnConditionCheckFailure\":\"ALL_OLD\"}");
+	eo_buf_adds(body, "}}");
+	eo_buf_add(body, t->text.data, t->text.len);
+	put_values(layout, body, t->letters, w);
+	eo_buf_adds(body, "}}");
+}
 
-	if (eo_buf_status(&cond_buf) != EO_OK || eo_buf_status(&upd_buf) != EO_OK)
-		body->status = EO_NO_MEMORY;
-	eo_buf_free(&cond_buf);
-	eo_buf_free(&upd_buf);
+/*
+ * The part of a body between key and values is the same for all writes of a
+ * verb and its variants: written once and kept.
+ */
+static const Template *
+find_template(const EoLayout *layout, EoVerb verb, const EoWrite *w)
+{
+	static Template templates[N_LAYOUTS][EO_PROBE + 1][16];
+	int			variant = (w->max_runs > 0 ? 1 : 0) | (w->payload_sha256 != NULL ? 2 : 0) |
+	(w->result != NULL || w->error != NULL ? 4 : 0) | (w->terminal ? 8 : 0);
+	Template   *t = &templates[layout - layouts][verb][variant];
+	EoBuf		cond;
+	EoBuf		upd;
+
+	if (t->text.len > 0)
+		return t;
+	eo_buf_init(&cond, 2048);
+	eo_buf_init(&upd, 2048);
+	eo_buf_init(&t->text, 8192);
+	condition(verb, w, &cond);
+	update(verb, w, &upd);
+	eo_buf_adds(&t->text, ",\"ReturnValues\":\"ALL_NEW\","
+				"\"ReturnValuesOnConditionCheckFailure\":\"ALL_OLD\",\"ConditionExpression\":\"");
+	eo_buf_adds(&t->text, eo_buf_str(&cond));
+	eo_buf_adds(&t->text, "\",\"UpdateExpression\":\"");
+	eo_buf_adds(&t->text, eo_buf_str(&upd));
+	eo_buf_adds(&t->text, "\",\"ExpressionAttributeNames\":{");
+	put_names(layout, &t->text, eo_buf_str(&cond), eo_buf_str(&upd));
+	eo_buf_adds(&t->text, "},\"ExpressionAttributeValues\":{");
+	find_letters(t->letters, eo_buf_str(&cond), eo_buf_str(&upd));
+	if (eo_buf_status(&cond) != EO_OK || eo_buf_status(&upd) != EO_OK ||
+		eo_buf_status(&t->text) != EO_OK)
+		eo_buf_free(&t->text);
+	eo_buf_free(&cond);
+	eo_buf_free(&upd);
+	return t->text.len > 0 ? t : NULL;
 }
 
 void
@@ -200,7 +240,7 @@ eo_layout_put_read(const EoLayout *layout, EoBuf *body, const char *table, const
 /*
  * When may this write happen?
  */
-static const char *
+static void
 condition(EoVerb verb, const EoWrite *w, EoBuf *out)
 {
 	const char *runs = w->max_runs > 0 ? " AND #n < :m" : "";
@@ -258,14 +298,13 @@ condition(EoVerb verb, const EoWrite *w, EoBuf *out)
 			eo_buf_adds(out, "attribute_exists(#k) AND attribute_not_exists(#k)");
 			break;
 	}
-	return eo_buf_str(out);
 }
 
 /*
  * What does it change?  Attributes that a state does not have are removed, so
  * that no reader meets a result of an earlier run.
  */
-static const char *
+static void
 update(EoVerb verb, const EoWrite *w, EoBuf *out)
 {
 	switch (verb)
@@ -318,7 +357,6 @@ update(EoVerb verb, const EoWrite *w, EoBuf *out)
 			eo_buf_adds(out, "SET #u = :i");
 			break;
 	}
-	return eo_buf_str(out);
 }
 
 static void
@@ -347,31 +385,38 @@ put_names(const EoLayout *layout, EoBuf *body, const char *cond, const char *upd
 	}
 }
 
+/* The value placeholders that the expressions use, each once. */
 static void
-put_values(const EoLayout *layout, EoBuf *body, const char *cond, const char *upd,
-		   const EoWrite *w)
+find_letters(char *letters, const char *cond, const char *upd)
 {
 	const char *texts[] = {cond, upd};
-	bool		put[128] = {false};
-	const char *comma = "";
+	size_t		n = 0;
 
+	letters[0] = '\0';
 	for (int t = 0; t < 2; t++)
 	{
 		for (const char *p = texts[t]; (p = strchr(p, ':')) != NULL; p++)
 		{
-			char		letter = p[1];
-
-			if (put[(unsigned char) letter & 127])
-				continue;
-			put[(unsigned char) letter & 127] = true;
-			eo_buf_adds(body, comma);
-			eo_buf_adds(body, "\":");
-			eo_buf_addc(body, letter);
-			eo_buf_adds(body, "\":");
-			if (!put_value(layout, body, letter, w))
-				body->status = EO_INVALID;
-			comma = ",";
+			if (strchr(letters, p[1]) == NULL && n + 1 < MAX_LETTERS)
+			{
+				letters[n++] = p[1];
+				letters[n] = '\0';
+			}
 		}
+	}
+}
+
+static void
+put_values(const EoLayout *layout, EoBuf *body, const char *letters, const EoWrite *w)
+{
+	for (const char *p = letters; *p != '\0'; p++)
+	{
+		char		name[] = {',', '"', ':', *p, '"', ':'};
+		size_t		skip = p == letters ? 1 : 0;
+
+		eo_buf_add(body, name + skip, sizeof(name) - skip);
+		if (!put_value(layout, body, *p, w))
+			body->status = EO_INVALID;
 	}
 }
 
@@ -386,10 +431,18 @@ put_s(EoBuf *body, const char *s, size_t len)
 static void
 put_n(EoBuf *body, int64_t n)
 {
-	char		digits[32];
+	char		digits[24];
+	char	   *p = digits + sizeof(digits);
+	uint64_t	rest = n < 0 ? -(uint64_t) n : (uint64_t) n;
 
-	snprintf(digits, sizeof(digits), "{\"N\":\"%" PRId64 "\"}", n);
-	eo_buf_adds(body, digits);
+	do
+		*--p = (char) ('0' + rest % 10);
+	while ((rest /= 10) > 0);
+	if (n < 0)
+		*--p = '-';
+	eo_buf_adds(body, "{\"N\":\"");
+	eo_buf_add(body, p, (size_t) (digits + sizeof(digits) - p));
+	eo_buf_adds(body, "\"}");
 }
 
 static void

@@ -56,6 +56,7 @@ static HTAB *servers;
 static uint64 generation;
 
 static Oid	find_server(const char *name);
+static void check_wrapper(const ForeignServer *fs);
 static void check_usage(Oid serverid, const char *name);
 static ServerEntry *find_entry(Oid serverid, Oid userid);
 static void build_server(ServerEntry *entry);
@@ -87,9 +88,6 @@ static Oid
 find_server(const char *name)
 {
 	Oid			serverid = get_foreign_server_oid(name, true);
-	HeapTuple	tuple;
-	Form_pg_foreign_server form;
-	ForeignDataWrapper *fdw;
 
 	if (!OidIsValid(serverid))
 		ereport(ERROR,
@@ -97,21 +95,21 @@ find_server(const char *name)
 				 errmsg("server \"%s\" does not exist", name),
 				 errhint("Create it: CREATE SERVER %s FOREIGN DATA WRAPPER exactonce OPTIONS (region '...', table '...'); or set exactonce.server to the name of another.",
 						 quote_identifier(name))));
-	tuple = SearchSysCache1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
-	if (!HeapTupleIsValid(tuple))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("server \"%s\" does not exist", name)));
-	form = (Form_pg_foreign_server) GETSTRUCT(tuple);
-	fdw = GetForeignDataWrapper(form->srvfdw);
-	ReleaseSysCache(tuple);
-	if (strcmp(fdw->fdwname, WRAPPER_NAME) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("server \"%s\" is not an exactonce server", name),
-				 errdetail("It belongs to the foreign-data wrapper \"%s\".", fdw->fdwname),
-				 errhint("Create a server with FOREIGN DATA WRAPPER exactonce.")));
 	return serverid;
+}
+
+static void
+check_wrapper(const ForeignServer *fs)
+{
+	ForeignDataWrapper *fdw = GetForeignDataWrapper(fs->fdwid);
+
+	if (strcmp(fdw->fdwname, WRAPPER_NAME) == 0)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("server \"%s\" is not an exactonce server", fs->servername),
+			 errdetail("It belongs to the foreign-data wrapper \"%s\".", fdw->fdwname),
+			 errhint("Create a server with FOREIGN DATA WRAPPER exactonce.")));
 }
 
 static void
@@ -175,6 +173,8 @@ build_server(ServerEntry *entry)
 	MemoryContext old;
 	MemoryContextCallback *wipe;
 	EoServer   *s;
+
+	check_wrapper(fs);
 
 	/* Somebody up the stack may still hold it: it goes with the transaction. */
 	if (entry->context != NULL)

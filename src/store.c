@@ -306,14 +306,12 @@ eo_store_run_call(EoStore *store, EoCall *call)
 /*
  * A reply is believed if it speaks of the key that was sent and, after a
  * write, of our token in the state we wrote.  Anything else was meant for
- * somebody else, or was made up on the way.
+ * somebody else, or was made up on the way.  The record is read here, once.
  */
 static bool
 believe_write(const EoCall *call, EoJsonValue *item, bool refused)
 {
 	const EoAnswer *answer = call->arg;
-	const EoLayout *layout = answer->store->layout;
-	EoRecord	record;
 
 	if (item == NULL)
 		return refused;
@@ -321,21 +319,22 @@ believe_write(const EoCall *call, EoJsonValue *item, bool refused)
 		return false;
 	if (refused || answer->verb == EO_PROBE)
 		return true;
-	return eo_layout_read(layout, item, &record) == EO_OK &&
-		record.state == eo_layout_state_after(answer->verb) &&
-		strcmp(record.owner, answer->owner) == 0;
+	return answer->readable && is_own_write(answer);
 }
 
 static bool
 believe_read(const EoCall *call, EoJsonValue *item, bool refused)
 {
-	const EoAnswer *answer = call->arg;
+	EoAnswer   *answer = call->arg;
+	const EoLayout *layout = answer->store->layout;
 	const char *pk;
 
 	(void) refused;
+	answer->readable = item != NULL &&
+		eo_layout_read(layout, item, &answer->record) == EO_OK;
 	if (item == NULL)
 		return true;
-	pk = eo_layout_item_pk(answer->store->layout, item);
+	pk = eo_layout_item_pk(layout, item);
 	return pk != NULL && strcmp(pk, answer->pk) == 0;
 }
 
@@ -350,8 +349,7 @@ settle(EoAnswer *answer)
 		case EO_OK:
 			answer->outcome = answer->is_read ? EO_READ : EO_APPLIED;
 			answer->exists = call->item != NULL;
-			if (answer->exists &&
-				eo_layout_read(answer->store->layout, call->item, &answer->record) != EO_OK)
+			if (answer->exists && !answer->readable)
 				unreadable(answer);
 			break;
 		case EO_CONDITION_FAILED:
@@ -375,7 +373,7 @@ settle_refusal(EoAnswer *answer)
 		answer->read_again = answer->verb != EO_PROBE;
 		return;
 	}
-	if (eo_layout_read(answer->store->layout, call->item, &answer->record) != EO_OK)
+	if (!answer->readable)
 	{
 		unreadable(answer);
 		return;

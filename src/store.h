@@ -59,6 +59,7 @@ typedef struct EoAnswer
 	EoVerb		verb;
 	char		owner[EO_TOKEN_LEN + 1];
 	int64		lease_ms;
+	bool		readable;		/* the item of the reply is a record */
 	bool		read_again;		/* refused without an item: look it up */
 	bool		doubted;		/* in_doubt of the write, during that look */
 	EoCall		call;

@@ -38,6 +38,7 @@ static dlist_head recent = DLIST_STATIC_INIT(recent);
 
 static TokenEntry *find_entry(Oid serverid, const char *pk, uint64 *hash);
 static void drop_entry(TokenEntry *entry);
+static void random_bytes(uint8 *out, size_t n);
 
 EoToken *
 eo_tokens_find(Oid serverid, const char *pk)
@@ -99,21 +100,47 @@ eo_tokens_forget(Oid serverid, const char *pk)
 		drop_entry(entry);
 }
 
+/*
+ * From a small store, because asking the generator costs as much for one token
+ * as for thirty.  What has been handed out is wiped.  A new process starts with
+ * an empty store: nothing asks for a token before fork().
+ */
+static void
+random_bytes(uint8 *out, size_t n)
+{
+	static uint8 store[512];
+	static size_t left = 0;
+
+	if (left < n)
+	{
+		if (!pg_strong_random(store, sizeof(store)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not generate a token: no random numbers")));
+		left = sizeof(store);
+	}
+	memcpy(out, store + left - n, n);
+	explicit_bzero(store + left - n, n);
+	left -= n;
+}
+
 void
 eo_token_make(char token[EO_TOKEN_LEN + 1])
 {
+	static const char digits[] = "0123456789abcdef";
 	uint8		b[16];
 
-	if (!pg_strong_random(b, sizeof(b)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate a token: no random numbers")));
+	random_bytes(b, sizeof(b));
 	b[6] = (b[6] & 0x0f) | 0x40;
 	b[8] = (b[8] & 0x3f) | 0x80;
-	snprintf(token, EO_TOKEN_LEN + 1,
-			 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-			 b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7],
-			 b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	for (int i = 0; i < 16; i++)
+	{
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			*token++ = '-';
+		*token++ = digits[b[i] >> 4];
+		*token++ = digits[b[i] & 15];
+	}
+	*token = '\0';
 }
 
 static TokenEntry *
