@@ -37,8 +37,10 @@
 
 static void put(StringInfo out, char tag, const char *bytes, size_t len);
 static void put_text(StringInfo out, const char *s, size_t len);
+static void put_varlena_text(StringInfo out, struct varlena *t);
 static void put_numeric(StringInfo out, Numeric n);
-static void put_float(StringInfo out, const char *shortest, double value);
+static void put_real(StringInfo out, float value);
+static void put_float(StringInfo out, double value);
 static void put_bytes(StringInfo out, bytea *b);
 static void put_date(StringInfo out, DateADT date);
 static void put_timestamp(StringInfo out, char tag, Timestamp ts);
@@ -49,8 +51,6 @@ pg_noreturn static void refuse_type(Oid type);
 void
 eo_canonical_append(StringInfo out, Oid type, Datum value, bool isnull)
 {
-	char		buf[64];
-
 	if (isnull)
 	{
 		appendStringInfoChar(out, '0');
@@ -75,16 +75,14 @@ eo_canonical_append(StringInfo out, Oid type, Datum value, bool isnull)
 			put_numeric(out, DatumGetNumeric(value));
 			return;
 		case FLOAT4OID:
-			float_to_shortest_decimal_buf(DatumGetFloat4(value), buf);
-			put_float(out, buf, DatumGetFloat4(value));
+			put_real(out, DatumGetFloat4(value));
 			return;
 		case FLOAT8OID:
-			double_to_shortest_decimal_buf(DatumGetFloat8(value), buf);
-			put_float(out, buf, DatumGetFloat8(value));
+			put_float(out, DatumGetFloat8(value));
 			return;
 		case TEXTOID:
 		case VARCHAROID:
-			put_text(out, VARDATA_ANY(DatumGetTextPP(value)), VARSIZE_ANY_EXHDR(DatumGetTextPP(value)));
+			put_varlena_text(out, DatumGetTextPP(value));
 			return;
 		case BPCHAROID:
 			{
@@ -132,6 +130,8 @@ refuse_type(Oid type)
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("type %s cannot be part of a key", format_type_be(type)),
 			 errdetail("Types with a canonical form are boolean, integers, numeric, real, double precision, text, varchar, char, name, enums, bytea, uuid, date, timestamp, timestamptz and jsonb."),
+			 type == JSONOID ?
+			 errhint("Cast it to jsonb, which does not keep blanks and the order of members.") :
 			 errhint("Cast it to one of these, such as text or jsonb; mind that a cast to text may depend on settings.")));
 }
 
@@ -151,32 +151,54 @@ put_text(StringInfo out, const char *s, size_t len)
 }
 
 static void
+put_varlena_text(StringInfo out, struct varlena *t)
+{
+	put_text(out, VARDATA_ANY(t), VARSIZE_ANY_EXHDR(t));
+}
+
+static void
 put_numeric(StringInfo out, Numeric n)
 {
 	char	   *s = numeric_normalize(n);
 
-	/* Minus zero does not exist, but "-0" might be spelled. */
 	put(out, 'n', s, strlen(s));
 	pfree(s);
 }
 
+/*
+ * The shortest digits of a real, written as a double's: PostgreSQL writes an
+ * exponent from 1e6 on for the one and from 1e15 on for the other, and the same
+ * number must not have two keys.
+ */
 static void
-put_float(StringInfo out, const char *shortest, double value)
+put_real(StringInfo out, float value)
 {
-	const char *s = value == 0 ? "0" : shortest;
+	char		buf[FLOAT_SHORTEST_DECIMAL_LEN];
 
-	put(out, 'f', s, strlen(s));
+	float_to_shortest_decimal_buf(value, buf);
+	put_float(out, strtod(buf, NULL));
+}
+
+static void
+put_float(StringInfo out, double value)
+{
+	char		buf[DOUBLE_SHORTEST_DECIMAL_LEN] = "0";
+
+	if (value != 0)				/* minus zero included */
+		double_to_shortest_decimal_buf(value, buf);
+	put(out, 'f', buf, strlen(buf));
 }
 
 static void
 put_bytes(StringInfo out, bytea *b)
 {
 	size_t		len = VARSIZE_ANY_EXHDR(b);
-	char	   *hex = palloc(len * 2 + 1);
 
-	hex_encode(VARDATA_ANY(b), len, hex);
-	put(out, 'x', hex, len * 2);
-	pfree(hex);
+	/* In place: twice the longest bytea is more than one allocation may have. */
+	appendStringInfo(out, "x%zu:", len * 2);
+	enlargeStringInfo(out, (int) (len * 2));
+	out->len += (int) hex_encode(VARDATA_ANY(b), len, out->data + out->len);
+	out->data[out->len] = '\0';
 }
 
 static void

@@ -85,7 +85,10 @@ eo_idem_key_from(PG_FUNCTION_ARGS)
 		Jsonb	   *found;
 
 		if (nulls[i])
-			refuse_all_null("a path must not be null");
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("a path must not be null"),
+					 errdetail("Path %d of %d is null.", i + 1, n)));
 		found = DatumGetJsonbP(DirectFunctionCall4(jsonb_path_query_array, PG_GETARG_DATUM(0),
 												   paths[i], JsonbPGetDatum(vars),
 												   BoolGetDatum(false)));
@@ -93,6 +96,10 @@ eo_idem_key_from(PG_FUNCTION_ARGS)
 		any |= JB_ROOT_COUNT(found) > 0;
 	}
 	if (!any)
-		refuse_all_null("the paths select nothing from the payload");
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("the paths select nothing from the payload"),
+				 errdetail_plural("There is %d path.", "There are %d paths.", n, n),
+				 errhint("All such calls would share one key. Look for a misspelled path or a payload of another shape.")));
 	PG_RETURN_TEXT_P(cstring_to_text(eo_canonical_digest(&parts)));
 }
