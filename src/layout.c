@@ -80,6 +80,9 @@ static const EoLayout layouts[] = {
 #define N_LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
 #define MAX_LETTERS 32
 
+/* 9999-12-31 23:59:59 UTC, epoch seconds. */
+#define MAX_INSTANT_S INT64_C(253402300799)
+
 /* What a body has beside its template: key, table and values, as a rule. */
 #define BODY_ROOM 1024
 
@@ -535,6 +538,15 @@ eo_layout_item_pk(const EoLayout *layout, EoJsonValue *item)
 	return eo_json_attr_s(item, layout->attributes[A_KEY], &len);
 }
 
+static void
+clamp(int64_t *value, int64_t max)
+{
+	if (*value < 0)
+		*value = 0;
+	else if (*value > max)
+		*value = max;
+}
+
 EoStatus
 eo_layout_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 {
@@ -564,6 +576,18 @@ eo_layout_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	(void) eo_json_attr_n(item, a[A_CREATED], &record->created_ms);
 	(void) eo_json_attr_n(item, a[A_UPDATED], &record->updated_ms);
 	(void) eo_json_attr_n(item, a[A_TTL], &record->ttl_s);
+
+	/*
+	 * What others write may be absurd, and is made harmless here: instants
+	 * end with the year 9999, and none is before 1970.  For ttl that errs
+	 * towards keeping the record.
+	 */
+	clamp(&record->retry_ms, MAX_INSTANT_S * 1000);
+	clamp(&record->lease_ms, MAX_INSTANT_S * 1000);
+	clamp(&record->created_ms, MAX_INSTANT_S * 1000);
+	clamp(&record->updated_ms, MAX_INSTANT_S * 1000);
+	clamp(&record->ttl_s, MAX_INSTANT_S);
+	clamp(&record->runs, INT32_MAX);
 	if (record->owner == NULL)
 		return EO_INVALID;
 	if (record->state == EO_STATE_IN_PROGRESS && record->lease_ms == 0)

@@ -110,6 +110,22 @@ reads(const char *item)
 	return status;
 }
 
+/* Numbers that nobody sensible writes do no harm. */
+static void
+test_absurd(void)
+{
+	const char *item = "{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"},\"ttl\":{\"N\":\"9223372036854775807\"},"
+	"\"updated_ms\":{\"N\":\"-5\"},\"retry_ms\":{\"N\":\"9223372036854775807\"},\"runs\":{\"N\":\"4294967296\"}}";
+	EoJson	   *doc;
+	EoRecord	r;
+
+	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
+	   eo_layout_read(layout, eo_json_root(doc), &r) == EO_OK, "an absurd record is read");
+	ok(r.ttl_s > 0 && r.ttl_s * 1000 + 300000 > r.ttl_s, "its ttl is far away and can be reckoned with");
+	ok(r.updated_ms == 0 && r.retry_ms > 0 && r.runs == INT32_MAX, "its other numbers, too");
+	eo_json_free(doc);
+}
+
 static void
 test_records(void)
 {
@@ -134,5 +150,6 @@ main(void)
 	test_bodies();
 	test_keys();
 	test_records();
+	test_absurd();
 	return done();
 }
