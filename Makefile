@@ -18,9 +18,11 @@ OBJS = \
 	src/options.o src/validator.o src/guc.o src/error.o \
 	src/http.o src/json.o src/sigv4.o src/credentials.o \
 	src/dynamodb.o src/layout.o \
-	src/store.o src/tokens.o \
-	src/claim.o src/canonical.o src/gate.o src/table.o \
-	src/sql_idem.o src/sql_key.o src/sql_admin.o \
+	src/store.o src/tokens.o src/claimtable.o src/slots.o src/databases.o src/outbox.o src/xact.o \
+	src/acquire.o src/claim.o src/settle.o src/seal.o \
+	src/canonical.o src/gate.o src/table.o \
+	src/sql_idem.o src/sql_key.o src/sql_admin.o src/sql_views.o \
+	src/worker.o src/launcher.o src/hooks.o \
 	src/exactonce.o
 
 PG_CONFIG ?= pg_config

@@ -90,12 +90,14 @@ CREATE FUNCTION @extschema@.idem_acquire(
 	payload pg_catalog.jsonb DEFAULT NULL,
 	wait pg_catalog.interval DEFAULT NULL,
 	max_runs pg_catalog.int4 DEFAULT NULL,
+	on_abort pg_catalog.text DEFAULT NULL,
+	on_commit pg_catalog.text DEFAULT NULL,
 	server pg_catalog.text DEFAULT NULL)
 RETURNS @extschema@.idem_claim
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_acquire';
-COMMENT ON FUNCTION @extschema@.idem_acquire(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text) IS
-'claims a key with one conditional write and says what to do; an outcome is never an error. lease: 100 ms to 7 days, default the server''s. retention: how long the key is remembered, 1 hour to 3650 days. payload: fingerprinted; the same key with another payload is error ID003. wait: up to that long for another run to settle. max_runs: a key that ran so often counts as failed. Errors: ID003, ID006 (unavailable or outcome unknown; call again, nothing is repeated), ID007 (refused by DynamoDB)';
+COMMENT ON FUNCTION @extschema@.idem_acquire(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
+'claims a key with one conditional write and says what to do; an outcome is never an error. lease: 100 ms to 7 days, default the server''s. retention: how long the key is remembered, 1 hour to 3650 days. payload: fingerprinted; the same key with another payload is error ID003. wait: up to that long for another run to settle. max_runs: a key that ran so often counts as failed. on_abort: release (default) or hold, which leaves the lease to run out if the transaction is rolled back, because the work had an effect outside. on_commit: error (default) or keep, which allows a transaction block to commit with the key unsettled. The lease is extended while the transaction lasts. Errors: ID003, ID006 (unavailable or outcome unknown; call again, nothing is repeated), ID007 (refused by DynamoDB)';
 
 CREATE FUNCTION @extschema@.idem_try_acquire(
 	key pg_catalog.text,
@@ -104,23 +106,47 @@ CREATE FUNCTION @extschema@.idem_try_acquire(
 	payload pg_catalog.jsonb DEFAULT NULL,
 	wait pg_catalog.interval DEFAULT NULL,
 	max_runs pg_catalog.int4 DEFAULT NULL,
+	on_abort pg_catalog.text DEFAULT NULL,
+	on_commit pg_catalog.text DEFAULT NULL,
 	server pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_try_acquire';
-COMMENT ON FUNCTION @extschema@.idem_try_acquire(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text) IS
+COMMENT ON FUNCTION @extschema@.idem_try_acquire(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
 'idem_acquire for IF: true, do the work; false, it is completed. In progress elsewhere is error ID001, failed or not to be retried yet ID004; otherwise as idem_acquire';
 
 CREATE FUNCTION @extschema@.idem_complete(
 	key pg_catalog.text,
 	result pg_catalog.jsonb DEFAULT NULL,
 	token pg_catalog.uuid DEFAULT NULL,
+	immediate pg_catalog.bool DEFAULT false,
 	server pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.void
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_complete';
-COMMENT ON FUNCTION @extschema@.idem_complete(pg_catalog.text, pg_catalog.jsonb, pg_catalog.uuid, pg_catalog.text) IS
-'stores the result and marks the key completed; duplicates get the result. Takes effect at once. token: default the one this session acquired. Errors: 54000 (result too large for an item of 400 KB), ID002 (the claim was lost), ID006, ID007, ID008 (no claim of this session)';
+COMMENT ON FUNCTION @extschema@.idem_complete(pg_catalog.text, pg_catalog.jsonb, pg_catalog.uuid, pg_catalog.bool, pg_catalog.text) IS
+'marks the key completed, with its result, if and only if the transaction commits; duplicates get the result. token: default the one this transaction or session holds. immediate: at once, whatever becomes of the transaction. Errors: 54000 (result too large for an item of 400 KB), ID002 (the claim was lost), ID008 (no claim of this session, or settled already); at commit ID002, ID006 (no definite answer within commit_timeout; rolled back), ID007';
+
+CREATE FUNCTION @extschema@.idem_complete_many(
+	keys pg_catalog.text[],
+	results pg_catalog.jsonb[] DEFAULT NULL,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS pg_catalog.int4
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_idem_complete_many';
+COMMENT ON FUNCTION @extschema@.idem_complete_many(pg_catalog.text[], pg_catalog.jsonb[], pg_catalog.text) IS
+'idem_complete for each key, with the result at the same place of the other array if there is one; how many there were. At most 10,000 keys a transaction. Errors as idem_complete; 2202E if the arrays differ in length';
+
+CREATE FUNCTION @extschema@.idem_once(
+	key pg_catalog.text,
+	result pg_catalog.jsonb DEFAULT NULL,
+	retention pg_catalog.interval DEFAULT NULL,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS pg_catalog.void
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_idem_once';
+COMMENT ON FUNCTION @extschema@.idem_once(pg_catalog.text, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.text) IS
+'claims and completes the key when the transaction commits, by one request: a unique constraint across services. Nothing is asked before. Errors at commit, which is then rolled back: ID005 (completed already), ID001 (in progress elsewhere), ID004, ID006, ID007; at once: ID005 if a transaction of this database has it';
 
 CREATE FUNCTION @extschema@.idem_fail(
 	key pg_catalog.text,
@@ -128,12 +154,13 @@ CREATE FUNCTION @extschema@.idem_fail(
 	retry_after pg_catalog.interval DEFAULT NULL,
 	terminal pg_catalog.bool DEFAULT false,
 	token pg_catalog.uuid DEFAULT NULL,
+	immediate pg_catalog.bool DEFAULT false,
 	server pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.void
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_fail';
-COMMENT ON FUNCTION @extschema@.idem_fail(pg_catalog.text, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.bool, pg_catalog.uuid, pg_catalog.text) IS
-'records that the run failed: claimable again after retry_after (default at once), or never if terminal. error is shown to whoever asks. Takes effect at once. Errors as idem_complete';
+COMMENT ON FUNCTION @extschema@.idem_fail(pg_catalog.text, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.bool, pg_catalog.uuid, pg_catalog.bool, pg_catalog.text) IS
+'records that the run failed: claimable again after retry_after (default at once), or never if terminal. error is shown to whoever asks. Within a transaction it takes effect when that is over, committed or not, because nobody else may begin before; at once if immediate, or outside a transaction block for a claim from before. Errors as idem_complete';
 
 CREATE FUNCTION @extschema@.idem_release(
 	key pg_catalog.text,
@@ -143,7 +170,7 @@ RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_release';
 COMMENT ON FUNCTION @extschema@.idem_release(pg_catalog.text, pg_catalog.uuid, pg_catalog.text) IS
-'gives a claimed key back untried: claimable at once, and the run is not counted. False: there was nothing of ours to release. Takes effect at once';
+'gives a claimed key back untried: claimable at once, and the run is not counted. False: there was nothing of ours to release. Within a transaction it takes effect when that is over, committed or not';
 
 CREATE FUNCTION @extschema@.idem_extend(
 	key pg_catalog.text,
@@ -173,6 +200,119 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_forget';
 COMMENT ON FUNCTION @extschema@.idem_forget(pg_catalog.text, pg_catalog.text) IS
 'for operators: makes a key claimable afresh whatever its state, with no runs counted and no result; a run in progress loses its claim. False: there is no record. A key whose transaction is committing is refused with ID001';
+
+CREATE FUNCTION @extschema@.idem_resolve(
+	key pg_catalog.text,
+	status pg_catalog.text,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS pg_catalog.bool
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_idem_resolve';
+COMMENT ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
+'for operators: settles a key whose commit was announced and of which nobody can say how it ended. status: completed (its work was done) or failed (it was not; claimable again). Where PostgreSQL knows, it refuses the other answer. False: the key is not being committed';
+
+/* ---- the commit protocol ---- */
+
+CREATE TABLE @extschema@.exactonce_origin (
+	origin pg_catalog.uuid NOT NULL,
+	dboid pg_catalog.oid NOT NULL,
+	incarnation pg_catalog.int8 NOT NULL,
+	since pg_catalog.xid8 NOT NULL
+);
+COMMENT ON TABLE @extschema@.exactonce_origin IS
+'who this database is to the records it writes: one row, kept by the worker';
+COMMENT ON COLUMN @extschema@.exactonce_origin.origin IS 'identity of the database; a copy of it gets another';
+COMMENT ON COLUMN @extschema@.exactonce_origin.dboid IS 'the database the identity was given to';
+COMMENT ON COLUMN @extschema@.exactonce_origin.incarnation IS 'counts the lives of the server';
+COMMENT ON COLUMN @extschema@.exactonce_origin.since IS 'no completion of an older transaction is in the outbox';
+INSERT INTO @extschema@.exactonce_origin
+	SELECT pg_catalog.gen_random_uuid(), d.oid, 0, pg_catalog.pg_current_xact_id()
+	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database();
+
+CREATE TABLE @extschema@.exactonce_outbox (
+	origin pg_catalog.uuid NOT NULL,
+	server pg_catalog.oid NOT NULL,
+	pk pg_catalog.text COLLATE "C" NOT NULL,
+	token pg_catalog.uuid NOT NULL,
+	role pg_catalog.oid NOT NULL,
+	url pg_catalog.text NOT NULL,
+	plain_http pg_catalog.bool NOT NULL,
+	region pg_catalog.text NOT NULL,
+	dynamodb_table pg_catalog.text NOT NULL,
+	layout pg_catalog.text NOT NULL,
+	retention_s pg_catalog.int8 NOT NULL,
+	xid pg_catalog.xid8 NOT NULL,
+	created_at pg_catalog.timestamptz NOT NULL,
+	PRIMARY KEY (origin, pk, server)
+);
+COMMENT ON TABLE @extschema@.exactonce_outbox IS
+'completions: a row that can be seen is a transaction that has committed, and its key is completed. Kept until DynamoDB has confirmed that. Never to be changed by hand';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.origin IS 'see exactonce_origin';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.server IS 'the foreign server it was completed through';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.pk IS 'partition key of the record';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.token IS 'token of the claim';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.role IS 'whose user mapping is used';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.url IS 'where the record is, as it was when it was completed';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.plain_http IS 'the url is http, and that was allowed';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.region IS 'AWS region';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.dynamodb_table IS 'DynamoDB table';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.layout IS 'how the record is spelled';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.retention_s IS 'how long the key is remembered from its completion, seconds';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.xid IS 'the transaction';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.created_at IS 'when idem_complete was called';
+REVOKE ALL ON @extschema@.exactonce_origin, @extschema@.exactonce_outbox FROM PUBLIC;
+
+CREATE FUNCTION @extschema@.exactonce_claims_of_cluster(
+	OUT database pg_catalog.oid,
+	OUT server pg_catalog.oid,
+	OUT role pg_catalog.oid,
+	OUT dynamodb_table pg_catalog.text,
+	OUT key pg_catalog.text,
+	OUT state pg_catalog.text,
+	OUT pid pg_catalog.int4,
+	OUT since pg_catalog.timestamptz,
+	OUT lease_until pg_catalog.timestamptz,
+	OUT run pg_catalog.int4,
+	OUT fence pg_catalog.int8,
+	OUT xid pg_catalog.int8)
+RETURNS SETOF pg_catalog.record
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'eo_claims';
+COMMENT ON FUNCTION @extschema@.exactonce_claims_of_cluster() IS
+'the claim table of the whole cluster; exactonce_claims and exactonce_in_doubt show it';
+REVOKE ALL ON FUNCTION @extschema@.exactonce_claims_of_cluster() FROM PUBLIC;
+
+CREATE VIEW @extschema@.exactonce_claims AS
+	SELECT d.datname AS database, s.srvname AS server, r.rolname AS role, c.dynamodb_table, c.key,
+		c.state, c.pid, c.since, c.lease_until, c.run, c.fence
+	FROM @extschema@.exactonce_claims_of_cluster() c
+	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
+	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) c.server
+		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+	LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) c.role;
+COMMENT ON VIEW @extschema@.exactonce_claims IS
+'keys held by transactions of this cluster. state: planned (idem_once before the commit), asking, held, settled (failed or released, waits for the end), lost, committing, ending (for the worker to see to), second look (a late request is waited for), in doubt. The server''s name is known for this database only';
+
+CREATE VIEW @extschema@.exactonce_pending AS
+	SELECT s.srvname AS server, o.dynamodb_table, pg_catalog.substr(o.pk, 1 OPERATOR(pg_catalog.+) pg_catalog.strpos(o.pk, '#')) AS key,
+		o.xid, o.created_at, pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) o.created_at AS age
+	FROM @extschema@.exactonce_outbox o
+	JOIN @extschema@.exactonce_origin i ON i.origin OPERATOR(pg_catalog.=) o.origin
+	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) o.server;
+COMMENT ON VIEW @extschema@.exactonce_pending IS
+'completions that have committed and that DynamoDB has not confirmed yet; usually empty after some milliseconds';
+
+CREATE VIEW @extschema@.exactonce_in_doubt AS
+	SELECT s.srvname AS server, c.dynamodb_table, c.key, c.xid
+	FROM @extschema@.exactonce_claims_of_cluster() c
+	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
+		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) c.server
+	WHERE c.state OPERATOR(pg_catalog.=) 'in doubt';
+COMMENT ON VIEW @extschema@.exactonce_in_doubt IS
+'keys whose commit was announced and of which nobody here can say how it ended; settle them with idem_resolve';
+GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
+GRANT EXECUTE ON FUNCTION @extschema@.exactonce_claims_of_cluster() TO pg_monitor;
 
 /* ---- making keys ---- */
 
@@ -213,5 +353,6 @@ COMMENT ON FUNCTION @extschema@.idem_check(pg_catalog.text) IS
 
 /* What changes or destroys for others is for whoever is told. */
 REVOKE ALL ON FUNCTION @extschema@.idem_forget(pg_catalog.text, pg_catalog.text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.idem_create_table(pg_catalog.text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.idem_check(pg_catalog.text) FROM PUBLIC;

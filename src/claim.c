@@ -1,80 +1,68 @@
 /*-------------------------------------------------------------------------
  *
  * claim.c
- *	  Idempotency keys: the state machine, and what an answer means.
+ *	  What the owner of a key does with it, and what operators do.
  *
- *				 acquire				complete
- *	 (absent) -----------> IN_PROGRESS ----------> COMPLETED --(ttl)--> (absent)
- *				  ^			|	 |	^
- *		   acquire|	  fail, |	 |__| extend; acquire once the lease is dead
- *			if due|	release	v
- *				  +------ FAILED   (without retry_ms: for good)
+ *				 acquire			 idem_complete		commit
+ *	 (absent) -----------> IN_PROGRESS ....(row)....> COMMITTING --> COMPLETED
+ *				  ^			|	 |	^					 |
+ *		   acquire|	  fail, |	 |__| extend			 | abort
+ *			if due|	release, abort						 |
+ *				  |			v							 |
+ *				  +------ FAILED <-----------------------+
+ *						  (without retry_ms: for good)
  *
- * Every arrow is one conditional write, see layout.c.  What is decided here is
- * what to tell the caller, always from the record that came back with the
- * answer, never from a later read.
- *
- * Two clocks: a lease that has been dead for longer than clock_skew may be
- * taken over; a finished record counts as absent EXPIRY_MARGIN after its ttl.
- * The margin is wide because this is the one place where a clock decides that
- * work is done again.
- *
- * Tokens: asked for under "pending" in the session's memory before the request
- * leaves, moved to "held" when the answer says acquired.  If the answer never
- * comes the next call for the key asks again under the same token.
+ * Completing within a transaction makes no request: it inserts the row that
+ * is the decision, and the seal does the rest (seal.c).  Failing and releasing
+ * leave a verdict in the claim's slot, which the worker carries out when the
+ * transaction is over, either way: as long as it can still commit nobody else
+ * may begin.  What is said to be immediate, and what is about a claim that is
+ * not this transaction's and no transaction block is open, is written at once.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "compat.h"
+#include "access/xact.h"
 #include "claim.h"
+#include "compat.h"
 #include "error.h"
+#include "outbox.h"
+#include "settle.h"
 #include "tokens.h"
-#include "utils/timestamp.h"
+#include "xact.h"
 
-#define EXPIRY_MARGIN_MS 300000
-
-/* Races lost in a row before the caller is told to come back. */
-#define MAX_RACES 5
-
-/* Polling for a key to settle: first pause, growth, longest pause. */
-#define POLL_FIRST_MS 40
-#define POLL_MAX_MS 1000
-
-/* What became of one attempt to acquire. */
-typedef enum Attempt
+/* A key and its names. */
+typedef struct Key
 {
-	ATTEMPT_ANSWERED,			/* the claim is filled in */
-	ATTEMPT_RACED,				/* the record changed under us: try again */
-	ATTEMPT_NEW_TOKEN			/* this token is spent: try with another */
-} Attempt;
+	EoStore    *store;
+	const char *key;
+	char	   *pk;
+	EoTarget	target;
+	uint8		digest[EO_DIGEST_LEN];
+	EoTxClaim  *held;			/* by this transaction; NULL: not */
+	int64		retention_s;	/* of a claim that has been read; 0: it was
+								 * not */
+} Key;
 
-static Attempt acquire_once(EoStore *store, const EoAcquire *ask, const char *pk,
-							const char *token, EoClaim *claim);
-static void acquire_settled(EoStore *store, const EoAcquire *ask, const char *pk,
-							char *token, EoClaim *claim);
-static void fill_write(EoStore *store, const EoAcquire *ask, const char *token, EoWrite *w);
-static Attempt replace_expired(EoStore *store, const EoAcquire *ask, const char *pk,
-							   EoWrite *w, EoAnswer *seen, EoClaim *claim);
-static void take_acquired(EoStore *store, const EoAcquire *ask, const char *pk,
-						  const EoAnswer *answer, EoClaim *claim);
-static Attempt explain_refusal(EoStore *store, const EoAcquire *ask, const char *pk,
-							   const char *token, const EoRecord *r, EoClaim *claim);
-static Attempt explain_in_progress(EoStore *store, const EoAcquire *ask, const EoRecord *r,
-								   EoClaim *claim);
-static Attempt explain_failed(EoStore *store, const EoAcquire *ask, const char *token,
-							  const EoRecord *r, EoClaim *claim);
-static void forget_unless_ours(EoStore *store, const char *pk, const EoRecord *r);
-static void forget_token(EoStore *store, const char *pk, const char *token);
-static bool is_expired(EoStore *store, const EoRecord *r);
-static int64 poll_pause_us(int polls);
-static const char *choose_token(EoStore *store, const char *pk, const char *given,
-								const char *key, const char *verb);
-static int64 retention_of(EoStore *store, const char *pk, const char *token, const char *key,
-						  const char *doing);
-pg_noreturn static void raise_lost(const EoStore *store, const char *key, const EoAnswer *answer);
-static char *copy_text(const char *s, size_t len);
+static void find_key(Key *k, EoStore *store, const char *key);
+static void check_size(const Key *k, const char *what, size_t len, const char *hint);
+static EoTxClaim *held_by(const Key *k, const char *token, const char *verb);
+static EoTxClaim *enter_earlier(Key *k, const char *token, const char *verb);
+static void decide(Key *k, EoTxClaim *claim, const char *result);
+static void complete_now(Key *k, const char *token, const char *result);
+static void fail_now(Key *k, const char *token, const char *error, int64 retry_after_ms,
+					 bool terminal);
+static bool release_now(Key *k, const char *token);
+static void leave_verdict(Key *k, EoTxClaim *claim, EoSlotVerdict verdict, bool terminal,
+						  int64 retry_after_ms, const char *error);
+static const char *choose_token(const Key *k, const char *given, const char *verb);
+static int64 retention_of(const Key *k, const char *token, const char *verb, bool must_own);
+static int64 retention_in(const EoRecord *r);
+static bool is_completed_already(Key *k, const char *token, const char *result);
+pg_noreturn static void raise_other_result(const Key *k);
+pg_noreturn static void raise_lost(const Key *k, const EoRecord *record);
+pg_noreturn static void raise_settled(const Key *k, const char *how);
 
 static int64
 ttl_after(int64 from_ms, int64 retention_s)
@@ -82,465 +70,447 @@ ttl_after(int64 from_ms, int64 retention_s)
 	return (from_ms + 999) / 1000 + retention_s;
 }
 
-/* ----- acquire ----- */
+static void
+find_key(Key *k, EoStore *store, const char *key)
+{
+	memset(k, 0, sizeof(*k));
+	k->store = store;
+	k->key = key;
+	k->pk = eo_store_pk(store, key);
+	eo_settle_target(store, &k->target);
+	eo_settle_digest(&k->target, store, k->pk, k->digest);
+	k->held = eo_xact_find(k->digest);
+	if (!store->client.clock_known)
+		(void) eo_target_clock(&k->target, &store->client.clock_offset_ms);
+}
+
+/* ----- complete ----- */
 
 void
-eo_claim_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
+eo_claim_complete(EoStore *store, const char *key, const char *token, const char *result,
+				  bool immediate)
 {
-	char	   *pk = eo_store_pk(store, ask->key);
-	int64		give_up_us = eo_clock_monotonic_us() + ask->wait_ms * 1000;
-	EoToken    *memory = eo_tokens_find(store->server->serverid, pk);
-	char		token[EO_TOKEN_LEN + 1];
+	Key			k;
+	EoTxClaim  *claim;
 
-	/* One token for the whole call: a poll that comes late is still ours. */
-	if (memory != NULL && memory->pending[0] != '\0')
-		strlcpy(token, memory->pending, sizeof(token));
-	else
-		eo_token_make(token);
-	for (int polls = 0;; polls++)
+	find_key(&k, store, key);
+	check_size(&k, "result", result != NULL ? strlen(result) : 0,
+			   "Store it elsewhere and complete the key with a reference to it.");
+	claim = held_by(&k, token, "complete");
+	if (claim != NULL && claim->phase == EO_PHASE_COMPLETED)
 	{
-		int64		now_us;
-		int64		until_us;
-
-		acquire_settled(store, ask, pk, token, claim);
-		now_us = eo_clock_monotonic_us();
-		if (claim->outcome != EO_CLAIM_IN_PROGRESS || claim->mine || now_us >= give_up_us)
+		/* The same call twice is one. */
+		if ((claim->result == NULL) == (result == NULL) &&
+			(result == NULL || strcmp(claim->result, result) == 0))
 			return;
-
-		until_us = now_us + poll_pause_us(polls);
-		if (claim->lease_until_ms != 0)
-		{
-			/* No use in asking long after the lease can be taken over. */
-			int64		dead_ms = claim->lease_until_ms + store->server->clock_skew_ms + 1;
-			int64		dead_us = now_us + (dead_ms - eo_client_now_ms(&store->client)) * 1000;
-
-			if (dead_us > now_us && dead_us < until_us)
-				until_us = dead_us;
-		}
-		eo_http_wait(Min(until_us, give_up_us), EO_WAIT_RAISE);
+		raise_settled(&k, "completed with another result");
 	}
-}
-
-/* Full jitter around a growing pause. */
-static int64
-poll_pause_us(int polls)
-{
-	int64		pause_ms = POLL_FIRST_MS;
-	uint16		random = 0;
-
-	for (int i = 0; i < polls && pause_ms < POLL_MAX_MS; i++)
-		pause_ms = pause_ms * 3 / 2;
-	(void) pg_strong_random(&random, sizeof(random));
-	return Min(pause_ms, POLL_MAX_MS) * (500 + (int64) random % 500);
-}
-
-/*
- * Ask until there is an answer.  The token is remembered before it is sent,
- * and a spent one replaced.
- */
-static void
-acquire_settled(EoStore *store, const EoAcquire *ask, const char *pk, char *token,
-				EoClaim *claim)
-{
-	Oid			serverid = store->server->serverid;
-
-	for (int races = 0; races < MAX_RACES; races++)
+	if (claim != NULL && claim->verdict != EO_VERDICT_NONE)
+		raise_settled(&k, "failed or released");
+	if (immediate)
 	{
-		strlcpy(eo_tokens_enter(serverid, pk)->pending, token, EO_TOKEN_LEN + 1);
-		switch (acquire_once(store, ask, pk, token, claim))
-		{
-			case ATTEMPT_ANSWERED:
-				return;
-			case ATTEMPT_NEW_TOKEN:
-				eo_token_make(token);
-				break;
-			case ATTEMPT_RACED:
-				break;
-		}
-	}
-	/* Everybody else won: somebody is at work on it. */
-	memset(claim, 0, sizeof(*claim));
-	claim->outcome = EO_CLAIM_IN_PROGRESS;
-	eo_tokens_forget(serverid, pk);
-}
-
-static Attempt
-acquire_once(EoStore *store, const EoAcquire *ask, const char *pk, const char *token,
-			 EoClaim *claim)
-{
-	EoWrite		w;
-	EoAnswer   *answer;
-	Attempt		attempt = ATTEMPT_ANSWERED;
-
-	memset(claim, 0, sizeof(*claim));
-	fill_write(store, ask, token, &w);
-	answer = eo_store_write(store, pk, EO_ACQUIRE, &w);
-	switch (answer->outcome)
-	{
-		case EO_APPLIED:
-			take_acquired(store, ask, pk, answer, claim);
-			break;
-		case EO_NOT_APPLIED:
-			if (!answer->exists)
-				attempt = ATTEMPT_RACED;
-			else if (is_expired(store, &answer->record))
-				attempt = replace_expired(store, ask, pk, &w, answer, claim);
-			else
-				attempt = explain_refusal(store, ask, pk, token, &answer->record, claim);
-			break;
-		case EO_READ:
-		case EO_FAILED_CALL:
-
-			/*
-			 * The token stays pending if the write may have been applied, and
-			 * is of no use to anybody if it was not.
-			 */
-			if (answer->error.status != EO_UNKNOWN)
-				eo_tokens_enter(store->server->serverid, pk)->pending[0] = '\0';
-			eo_raise(&answer->error, "acquire", ask->key, store->server->name);
-	}
-	eo_answer_free(answer);
-	return attempt;
-}
-
-static void
-fill_write(EoStore *store, const EoAcquire *ask, const char *token, EoWrite *w)
-{
-	int64		lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : store->server->lease_ms;
-	int64		retention_s = ask->retention_s >= 0 ? ask->retention_s : store->server->retention_s;
-
-	memset(w, 0, sizeof(*w));
-	w->owner = token;
-	w->now_ms = eo_client_now_ms(&store->client);
-	w->lease_ms = w->now_ms + lease_ms;
-	w->skew_ms = store->server->clock_skew_ms;
-	w->ttl_s = ttl_after(w->lease_ms, retention_s);
-	w->max_runs = ask->max_runs;
-	w->bind = "keep";
-	w->payload_sha256 = ask->payload_sha256;
-}
-
-/*
- * A finished record past its time, not swept yet: replace exactly that.  The
- * only acquire that takes two requests.
- */
-static Attempt
-replace_expired(EoStore *store, const EoAcquire *ask, const char *pk, EoWrite *w,
-				EoAnswer *seen, EoClaim *claim)
-{
-	EoAnswer   *answer;
-	Attempt		attempt = ATTEMPT_ANSWERED;
-
-	w->seen = &seen->record;
-	answer = eo_store_write(store, pk, EO_REPLACE, w);
-	if (answer->outcome == EO_APPLIED)
-		take_acquired(store, ask, pk, answer, claim);
-	else if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "acquire", ask->key, store->server->name);
-	else
-		attempt = ATTEMPT_RACED;
-	eo_answer_free(answer);
-	return attempt;
-}
-
-static void
-take_acquired(EoStore *store, const EoAcquire *ask, const char *pk, const EoAnswer *answer,
-			  EoClaim *claim)
-{
-	const EoRecord *r = &answer->record;
-	EoToken    *memory;
-
-	/* Found in place under a token asked for before: the payload may differ. */
-	if (ask->payload_sha256 != NULL && r->payload_sha256 != NULL &&
-		strcmp(ask->payload_sha256, r->payload_sha256) != 0)
-		explain_refusal(store, ask, pk, r->owner, r, claim);
-
-	memory = eo_tokens_enter(store->server->serverid, pk);
-	strlcpy(memory->held, r->owner, sizeof(memory->held));
-	memory->pending[0] = '\0';
-	memory->retention_s = r->ttl_s - (r->lease_ms + 999) / 1000;
-
-	claim->outcome = EO_CLAIM_ACQUIRED;
-	strlcpy(claim->token, r->owner, sizeof(claim->token));
-	claim->fence = r->fence;
-	claim->runs = r->runs;
-	claim->lease_until_ms = r->lease_ms;
-	claim->expires_at_ms = r->ttl_s * 1000;
-	claim->mine = true;
-}
-
-/*
- * Somebody else's record, or our own from before: say what it means.
- */
-static Attempt
-explain_refusal(EoStore *store, const EoAcquire *ask, const char *pk, const char *token,
-				const EoRecord *r, EoClaim *claim)
-{
-	EoToken    *memory = eo_tokens_find(store->server->serverid, pk);
-
-	claim->mine = memory != NULL && strcmp(memory->held, r->owner) == 0;
-	forget_unless_ours(store, pk, r);
-	if (ask->payload_sha256 != NULL && r->payload_sha256 != NULL &&
-		strcmp(ask->payload_sha256, r->payload_sha256) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_EO_PAYLOAD_MISMATCH),
-				 errmsg("key \"%s\" on server \"%s\" was used with another payload",
-						ask->key, store->server->name),
-				 errdetail("The key is %s.", eo_state_name(r->state)),
-				 errhint("The same key must mean the same request: derive it from the payload with idem_key(...), or look for two callers that share it.")));
-
-	claim->fence = r->fence;
-	claim->runs = r->runs;
-	claim->expires_at_ms = r->ttl_s * 1000;
-	claim->replayed = true;
-	switch (r->state)
-	{
-		case EO_STATE_COMPLETED:
-			claim->outcome = EO_CLAIM_COMPLETED;
-			claim->result = copy_text(r->result, r->result_len);
-			return ATTEMPT_ANSWERED;
-		case EO_STATE_COMMITTING:
-			claim->outcome = EO_CLAIM_IN_PROGRESS;
-			claim->replayed = false;
-			return ATTEMPT_ANSWERED;
-		case EO_STATE_IN_PROGRESS:
-			claim->replayed = false;
-			return explain_in_progress(store, ask, r, claim);
-		case EO_STATE_FAILED:
-			break;
-	}
-	return explain_failed(store, ask, token, r, claim);
-}
-
-static Attempt
-explain_in_progress(EoStore *store, const EoAcquire *ask, const EoRecord *r, EoClaim *claim)
-{
-	int64		dead_ms = eo_client_now_ms(&store->client) - store->server->clock_skew_ms;
-
-	claim->outcome = EO_CLAIM_IN_PROGRESS;
-	claim->lease_until_ms = r->lease_ms;
-	if (r->lease_ms >= dead_ms)
-		return ATTEMPT_ANSWERED;
-	if (ask->max_runs == 0 || r->runs < ask->max_runs)
-		return ATTEMPT_RACED;	/* it died between the write and now */
-
-	/* The last run it was allowed died without a word. */
-	claim->outcome = EO_CLAIM_FAILED;
-	claim->mine = false;
-	claim->replayed = true;
-	claim->error = psprintf("{\"message\": \"run %lld of %lld ended without a result\"}",
-							(long long) r->runs, (long long) ask->max_runs);
-	return ATTEMPT_ANSWERED;
-}
-
-static Attempt
-explain_failed(EoStore *store, const EoAcquire *ask, const char *token, const EoRecord *r,
-			   EoClaim *claim)
-{
-	bool		out_of_runs = ask->max_runs > 0 && r->runs >= ask->max_runs;
-
-	claim->mine = false;
-	if (r->has_retry && !out_of_runs)
-	{
-		if (r->retry_ms <= eo_client_now_ms(&store->client))
-			return strcmp(r->owner, token) == 0 ? ATTEMPT_NEW_TOKEN : ATTEMPT_RACED;
-		claim->outcome = EO_CLAIM_RETRY_LATER;
-		claim->retry_at_ms = r->retry_ms;
-	}
-	else
-		claim->outcome = EO_CLAIM_FAILED;
-	claim->error = copy_text(r->error, r->error_len);
-	return ATTEMPT_ANSWERED;
-}
-
-/*
- * A definite refusal means that the pending token owns nothing; and what is
- * held is worth keeping only as long as the record says so.
- */
-static void
-forget_unless_ours(EoStore *store, const char *pk, const EoRecord *r)
-{
-	EoToken    *memory = eo_tokens_find(store->server->serverid, pk);
-
-	if (memory == NULL)
+		complete_now(&k, claim != NULL ? pstrdup(claim->token) : token, result);
 		return;
-	if (strcmp(memory->held, r->owner) == 0 && r->state == EO_STATE_IN_PROGRESS)
-		memory->pending[0] = '\0';
-	else
-		eo_tokens_forget(store->server->serverid, pk);
+	}
+	if (claim == NULL && token != NULL && is_completed_already(&k, token, result))
+		return;
+	if (claim == NULL)
+		claim = enter_earlier(&k, token, "complete");
+	decide(&k, claim, result);
 }
 
+/*
+ * A caller that did not hear the answer says it again, with its token.
+ */
 static bool
-is_expired(EoStore *store, const EoRecord *r)
+is_completed_already(Key *k, const char *token, const char *result)
 {
-	if (r->state != EO_STATE_COMPLETED && r->state != EO_STATE_FAILED)
-		return false;
-	return r->ttl_s != 0 &&
-		r->ttl_s * 1000 + EXPIRY_MARGIN_MS < eo_client_now_ms(&store->client);
+	EoToken    *memory = eo_tokens_find(k->store->server->serverid, k->pk);
+	EoAnswer   *answer;
+	const EoRecord *r;
+	int64		retention_s;
+	bool		completed;
+
+	if (memory != NULL && strcmp(memory->held, token) == 0)
+		return false;			/* it is held */
+	answer = eo_store_read(k->store, k->pk);
+	if (answer->outcome == EO_FAILED_CALL)
+		eo_raise(&answer->error, "complete", k->key, k->store->server->name);
+	r = &answer->record;
+	if (!answer->exists || strcmp(r->owner, token) != 0)
+		raise_lost(k, answer->exists ? r : NULL);
+	completed = r->state == EO_STATE_COMPLETED ||
+		(r->state == EO_STATE_COMMITTING &&
+		 eo_settle_fate(r, k->pk, &retention_s) == EO_FATE_COMMITTED);
+	if (completed && ((r->result == NULL) != (result == NULL) ||
+					  (result != NULL && strcmp(r->result, result) != 0)))
+		raise_other_result(k);
+	if (!completed && r->state == EO_STATE_IN_PROGRESS)
+		k->retention_s = retention_in(r);
+	eo_answer_free(answer);
+	return completed;
 }
 
-/* ----- what an owner does ----- */
+static void
+raise_other_result(const Key *k)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_NOT_OWNER),
+			 errmsg("key \"%s\" on server \"%s\" is already completed", k->key,
+					k->store->server->name),
+			 errdetail("This claim completed it before, with another result."),
+			 errhint("The first result stays; idem_get() shows it.")));
+}
+
+/*
+ * The row first: it may wait for another transaction, and fail.
+ */
+static void
+decide(Key *k, EoTxClaim *claim, const char *result)
+{
+	EoOutboxRow row = {0};
+	EoDbInfo	db;
+
+	(void) eo_db_info(MyDatabaseId, &db);
+	memcpy(row.origin, db.origin, sizeof(row.origin));
+	row.target = k->target;
+	row.pk = k->pk;
+	strlcpy(row.token, claim->token, sizeof(row.token));
+	row.retention_s = claim->retention_s;
+	eo_outbox_add(&row, k->key, k->store->server->name, claim->once);
+	eo_xact_completed(claim, result);
+}
+
+/*
+ * A claim from before this transaction, or from another session, by its
+ * token.  It gets a slot and a place in the transaction now.
+ */
+static EoTxClaim *
+enter_earlier(Key *k, const char *token, const char *verb)
+{
+	EoSlotInfo	info = {0};
+	EoTxClaim  *claim;
+
+	token = choose_token(k, token, verb);
+	info.retention_s = retention_of(k, token, verb, true);
+	info.state = EO_SLOT_HELD;
+	memcpy(info.digest, k->digest, sizeof(info.digest));
+	strlcpy(info.token, token, sizeof(info.token));
+	info.pid = MyProcPid;
+	info.vxid = eo_compat_my_vxid();
+	info.lease_ms = k->store->server->lease_ms;
+	info.since_us = eo_clock_monotonic_us();
+	claim = eo_xact_add(k->store, k->key, k->pk, &k->target, &info);
+	claim->phase = EO_PHASE_HELD;
+	claim->earlier = true;
+	return claim;
+}
 
 void
-eo_claim_complete(EoStore *store, const char *key, const char *token, const char *result)
+eo_claim_once(EoStore *store, const char *key, const char *result, int64 retention_s)
 {
-	char	   *pk = eo_store_pk(store, key);
-	size_t		max = eo_layout_max_value(store->layout, strlen(pk));
+	Key			k;
+	EoSlotInfo	info = {0};
+	EoTxClaim  *claim;
+
+	find_key(&k, store, key);
+	check_size(&k, "result", result != NULL ? strlen(result) : 0,
+			   "Store it elsewhere and complete the key with a reference to it.");
+	if (k.held != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_DUPLICATE),
+				 errmsg("duplicate key \"%s\" on server \"%s\"", key, store->server->name),
+				 errdetail("This transaction holds or has completed it already.")));
+	info.state = EO_SLOT_PLANNED;
+	info.once = true;
+	info.release_on_abort = true;
+	memcpy(info.digest, k.digest, sizeof(info.digest));
+	eo_token_make(info.token);
+	info.pid = MyProcPid;
+	info.vxid = eo_compat_my_vxid();
+	info.retention_s = retention_s >= 0 ? retention_s : store->server->retention_s;
+	info.since_us = eo_clock_monotonic_us();
+	claim = eo_xact_add(store, key, k.pk, &k.target, &info);
+	claim->phase = EO_PHASE_PLANNED;
+	decide(&k, claim, result);
+}
+
+static void
+complete_now(Key *k, const char *token, const char *result)
+{
 	EoWrite		w = {0};
 	EoAnswer   *answer;
-	int64		retention_s;
 
 	w.result = result;
 	w.result_len = result != NULL ? strlen(result) : 0;
-	if (w.result_len > max)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("result of key \"%s\" on server \"%s\" is too large", key, store->server->name),
-				 errdetail("As text it has %zu bytes; with this key there is room for %zu.",
-						   w.result_len, max),
-				 errhint("Store it elsewhere and complete the key with a reference to it.")));
-	w.owner = choose_token(store, pk, token, key, "complete");
-	retention_s = retention_of(store, pk, w.owner, key, "complete");
-	w.now_ms = eo_client_now_ms(&store->client);
-	w.ttl_s = ttl_after(w.now_ms, retention_s);
-
-	answer = eo_store_write(store, pk, EO_COMPLETE, &w);
+	w.owner = choose_token(k, token, "complete");
+	w.now_ms = eo_client_now_ms(&k->store->client);
+	w.ttl_s = ttl_after(w.now_ms, retention_of(k, w.owner, "complete", false));
+	answer = eo_store_write(k->store, k->pk, EO_COMPLETE, &w);
 	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "complete", key, store->server->name);
+		eo_raise(&answer->error, "complete", k->key, k->store->server->name);
+	eo_tokens_forget_claim(k->store->server->serverid, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
-	{
-		forget_token(store, pk, w.owner);
-		raise_lost(store, key, answer);
-	}
+		raise_lost(k, answer->exists ? &answer->record : NULL);
 	if (answer->replayed &&
 		(answer->record.result_len != w.result_len ||
 		 (w.result_len > 0 && memcmp(answer->record.result, result, w.result_len) != 0)))
-		ereport(ERROR,
-				(errcode(ERRCODE_EO_NOT_OWNER),
-				 errmsg("key \"%s\" on server \"%s\" is already completed", key, store->server->name),
-				 errdetail("This claim completed it before, with another result."),
-				 errhint("The first result stays; idem_get() shows it.")));
-	forget_token(store, pk, w.owner);
+		raise_other_result(k);
+	if (k->held != NULL)
+		eo_xact_drop(k->held);
 	eo_answer_free(answer);
 }
 
+/* ----- fail and release ----- */
+
 void
 eo_claim_fail(EoStore *store, const char *key, const char *token, const char *error,
-			  int64 retry_after_ms, bool terminal)
+			  int64 retry_after_ms, bool terminal, bool immediate)
 {
-	char	   *pk = eo_store_pk(store, key);
-	size_t		max = eo_layout_max_value(store->layout, strlen(pk));
+	Key			k;
+	EoTxClaim  *claim;
+
+	find_key(&k, store, key);
+	check_size(&k, "error", error != NULL ? strlen(error) : 0,
+			   "Keep what helps to find the cause, such as SQLSTATE and message.");
+	claim = held_by(&k, token, "fail");
+	if (claim != NULL && claim->phase != EO_PHASE_HELD)
+		raise_settled(&k, "completed");
+	if (immediate || (claim == NULL && !IsTransactionBlock()))
+	{
+		fail_now(&k, claim != NULL ? pstrdup(claim->token) : token, error, retry_after_ms, terminal);
+		return;
+	}
+	if (claim == NULL)
+		claim = enter_earlier(&k, token, "fail");
+	leave_verdict(&k, claim, EO_VERDICT_FAIL, terminal, retry_after_ms, error);
+}
+
+static void
+leave_verdict(Key *k, EoTxClaim *claim, EoSlotVerdict verdict, bool terminal,
+			  int64 retry_after_ms, const char *error)
+{
+	if (eo_slot_verdict(claim->slot, verdict, terminal, retry_after_ms, error,
+						error != NULL ? strlen(error) : 0) != EO_SHMEM_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("no room for the error of key \"%s\" on server \"%s\"", k->key,
+						k->store->server->name),
+				 errdetail("It waits for the end of the transaction in shared memory, of which too little is left."),
+				 errhint("Give a shorter error, or immediate => true; or raise exactonce.max_claims.")));
+	claim->verdict = verdict;
+}
+
+static void
+fail_now(Key *k, const char *token, const char *error, int64 retry_after_ms, bool terminal)
+{
 	EoWrite		w = {0};
 	EoAnswer   *answer;
-	int64		retention_s;
 
 	w.error = error;
 	w.error_len = error != NULL ? strlen(error) : 0;
-	if (w.error_len > max)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("error of key \"%s\" on server \"%s\" is too large", key, store->server->name),
-				 errdetail("As text it has %zu bytes; with this key there is room for %zu.",
-						   w.error_len, max),
-				 errhint("Keep what helps to find the cause, such as SQLSTATE and message.")));
-	w.owner = choose_token(store, pk, token, key, "fail");
-	retention_s = retention_of(store, pk, w.owner, key, "fail");
-	w.now_ms = eo_client_now_ms(&store->client);
+	w.owner = choose_token(k, token, "fail");
+	w.now_ms = eo_client_now_ms(&k->store->client);
 	w.terminal = terminal;
 	w.retry_ms = w.now_ms + retry_after_ms;
 
 	/* Until it may be retried it must not be swept. */
-	w.ttl_s = ttl_after(terminal ? w.now_ms : w.retry_ms, retention_s);
-	answer = eo_store_write(store, pk, EO_FAIL, &w);
+	w.ttl_s = ttl_after(terminal ? w.now_ms : w.retry_ms,
+						retention_of(k, w.owner, "fail", false));
+	answer = eo_store_write(k->store, k->pk, EO_FAIL, &w);
 	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "fail", key, store->server->name);
-	forget_token(store, pk, w.owner);
+		eo_raise(&answer->error, "fail", k->key, k->store->server->name);
+	eo_tokens_forget_claim(k->store->server->serverid, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
-		raise_lost(store, key, answer);
+		raise_lost(k, answer->exists ? &answer->record : NULL);
+	if (k->held != NULL)
+		eo_xact_drop(k->held);
 	eo_answer_free(answer);
 }
 
 bool
 eo_claim_release(EoStore *store, const char *key, const char *token)
 {
-	char	   *pk = eo_store_pk(store, key);
-	EoToken    *memory = eo_tokens_find(store->server->serverid, pk);
+	Key			k;
+	EoTxClaim  *claim;
+	EoToken    *memory;
+
+	find_key(&k, store, key);
+	claim = k.held;
+	if (claim != NULL && (token == NULL || strcmp(token, claim->token) == 0))
+	{
+		if (claim->phase != EO_PHASE_HELD)
+			raise_settled(&k, "completed");
+		if (claim->verdict != EO_VERDICT_NONE)
+			return claim->verdict == EO_VERDICT_RELEASE;
+		leave_verdict(&k, claim, EO_VERDICT_RELEASE, false, 0, NULL);
+		return true;
+	}
+	memory = eo_tokens_find(store->server->serverid, k.pk);
+	if (token == NULL && memory == NULL)
+		return false;
+	if (token == NULL)
+		token = pstrdup(memory->held);
+	if (claim != NULL || !IsTransactionBlock())
+		return release_now(&k, token);
+	leave_verdict(&k, enter_earlier(&k, token, "release"), EO_VERDICT_RELEASE, false, 0, NULL);
+	return true;
+}
+
+static bool
+release_now(Key *k, const char *token)
+{
+	EoToken    *memory = eo_tokens_find(k->store->server->serverid, k->pk);
 	EoWrite		w = {0};
 	EoAnswer   *answer;
 	bool		released;
 
-	if (token == NULL && (memory == NULL || memory->held[0] == '\0'))
-		return false;
-	w.owner = token != NULL ? token : pstrdup(memory->held);
-	w.now_ms = eo_client_now_ms(&store->client);
+	w.owner = token;
+	w.now_ms = eo_client_now_ms(&k->store->client);
 	w.ttl_s = ttl_after(w.now_ms, memory != NULL && memory->retention_s > 0 ?
-						memory->retention_s : store->server->retention_s);
-	answer = eo_store_write(store, pk, EO_RELEASE, &w);
+						memory->retention_s : k->store->server->retention_s);
+	answer = eo_store_write(k->store, k->pk, EO_RELEASE, &w);
 	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "release", key, store->server->name);
+		eo_raise(&answer->error, "release", k->key, k->store->server->name);
 
 	/* Released before, by this very claim: what was asked for is the case. */
 	released = answer->outcome == EO_APPLIED &&
 		(!answer->replayed || (answer->record.has_retry && answer->record.error == NULL));
-	forget_token(store, pk, w.owner);
+	eo_tokens_forget_claim(k->store->server->serverid, k->pk, token);
 	eo_answer_free(answer);
 	return released;
 }
 
+/* ----- extend ----- */
+
 int64
 eo_claim_extend(EoStore *store, const char *key, const char *token, int64 lease_ms)
 {
-	char	   *pk = eo_store_pk(store, key);
+	Key			k;
+	EoTxClaim  *claim;
 	EoWrite		w = {0};
 	EoAnswer   *answer;
-	int64		retention_s;
 	int64		until_ms;
 
-	w.owner = choose_token(store, pk, token, key, "extend");
-	retention_s = retention_of(store, pk, w.owner, key, "extend");
+	find_key(&k, store, key);
+	claim = held_by(&k, token, "extend");
+	if (lease_ms < 0)
+		lease_ms = store->server->lease_ms;
+	w.owner = claim != NULL ? claim->token : choose_token(&k, token, "extend");
 	w.now_ms = eo_client_now_ms(&store->client);
-	w.lease_ms = w.now_ms + (lease_ms >= 0 ? lease_ms : store->server->lease_ms);
-	w.ttl_s = ttl_after(w.lease_ms, retention_s);
-	answer = eo_store_write(store, pk, EO_EXTEND, &w);
+	w.lease_ms = w.now_ms + lease_ms;
+	w.ttl_s = ttl_after(w.lease_ms, claim != NULL ? claim->retention_s :
+						retention_of(&k, w.owner, "extend", false));
+	answer = eo_store_write(store, k.pk, EO_EXTEND, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_raise(&answer->error, "extend", key, store->server->name);
 	if (answer->outcome != EO_APPLIED)
 	{
-		forget_token(store, pk, w.owner);
-		raise_lost(store, key, answer);
+		eo_tokens_forget_claim(store->server->serverid, k.pk, w.owner);
+		raise_lost(&k, answer->exists ? &answer->record : NULL);
 	}
 	until_ms = answer->record.lease_ms;
+	if (claim != NULL)
+	{
+		claim->lease_until_ms = until_ms;
+		claim->ttl_s = answer->record.ttl_s;
+		eo_slot_extended(claim->slot, until_ms, lease_ms);
+	}
 	eo_answer_free(answer);
 	return until_ms;
 }
 
 /* ----- what others do ----- */
 
-bool
-eo_claim_get(EoStore *store, const char *key, EoAnswer **answer)
+static char *
+copy_or_null(const char *s)
 {
-	char	   *pk = eo_store_pk(store, key);
+	return s != NULL ? pstrdup(s) : NULL;
+}
 
-	*answer = eo_store_read(store, pk);
-	if ((*answer)->outcome == EO_FAILED_CALL)
-		eo_raise(&(*answer)->error, "read", key, store->server->name);
-	return (*answer)->exists && !is_expired(store, &(*answer)->record);
+/* What this transaction has done to it, over what DynamoDB says. */
+static bool
+overlay(const Key *k, bool exists, EoRecord *r)
+{
+	const EoTxClaim *held = k->held;
+	EoSlotView	view;
+
+	if (held == NULL)
+		return exists;
+	if (held->phase == EO_PHASE_COMPLETED)
+	{
+		int64		now_ms = eo_client_now_ms(&k->store->client);
+
+		if (!exists)
+			memset(r, 0, sizeof(*r));
+		r->state = EO_STATE_COMPLETED;
+		r->result = copy_or_null(held->result);
+		r->result_len = held->result_len;
+		r->error = NULL;
+		r->runs = exists && !held->once ? r->runs : r->runs + 1;
+		r->ttl_s = ttl_after(now_ms, held->retention_s);
+		return true;
+	}
+	if (exists && held->verdict != EO_VERDICT_NONE && eo_slot_read(held->slot, &view))
+	{
+		r->state = EO_STATE_FAILED;
+		r->has_retry = !view.info.terminal;
+		r->retry_ms = eo_client_now_ms(&k->store->client) + view.info.retry_after_ms;
+		if (held->verdict == EO_VERDICT_RELEASE && r->runs > 0)
+			r->runs--;
+		if (view.error_len > 0)
+		{
+			char	   *error = palloc0(view.error_len + 1);
+
+			if (eo_slot_error(held->slot, error, view.error_len))
+				r->error = error;
+		}
+	}
+	return exists;
+}
+
+bool
+eo_claim_get(EoStore *store, const char *key, EoRecord *r)
+{
+	Key			k;
+	EoAnswer   *answer;
+	int64		retention_s;
+	bool		exists;
+
+	find_key(&k, store, key);
+	answer = eo_store_read(store, k.pk);
+	if (answer->outcome == EO_FAILED_CALL)
+		eo_raise(&answer->error, "read", key, store->server->name);
+	*r = answer->record;
+	r->result = copy_or_null(r->result);
+	r->error = copy_or_null(r->error);
+	exists = answer->exists && !eo_claim_is_expired(store, r);
+	if (exists && r->state == EO_STATE_COMMITTING && !RecoveryInProgress() &&
+		eo_settle_fate(r, k.pk, &retention_s) == EO_FATE_COMMITTED)
+	{
+		r->state = EO_STATE_COMPLETED;
+		r->ttl_s = ttl_after(r->updated_ms, retention_s);
+	}
+	eo_answer_free(answer);
+	r->owner = r->bind = r->origin = r->payload_sha256 = NULL;
+	return overlay(&k, exists, r);
 }
 
 bool
 eo_claim_forget(EoStore *store, const char *key)
 {
-	char	   *pk = eo_store_pk(store, key);
+	Key			k;
 	char		token[EO_TOKEN_LEN + 1];
 	EoWrite		w = {0};
 	EoAnswer   *answer;
 	bool		forgotten;
 
+	find_key(&k, store, key);
 	eo_token_make(token);
 	w.owner = token;
 	w.now_ms = eo_client_now_ms(&store->client);
 	w.ttl_s = ttl_after(w.now_ms, store->server->retention_s);
-	answer = eo_store_write(store, pk, EO_FORGET, &w);
+	answer = eo_store_write(store, k.pk, EO_FORGET, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_raise(&answer->error, "forget", key, store->server->name);
 	forgotten = answer->outcome == EO_APPLIED;
@@ -548,62 +518,130 @@ eo_claim_forget(EoStore *store, const char *key)
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_IN_PROGRESS),
 				 errmsg("key \"%s\" on server \"%s\" is being committed", key, store->server->name),
-				 errhint("A transaction that completes it has announced its commit. Wait until that is settled.")));
-	eo_tokens_forget(store->server->serverid, pk);
+				 errdetail("A transaction that completes it has announced its commit."),
+				 errhint("Wait until that is settled; see exactonce_pending and exactonce_in_doubt.")));
+	eo_tokens_forget(store->server->serverid, k.pk);
 	eo_answer_free(answer);
 	return forgotten;
 }
 
-void
-eo_claim_raise(const EoStore *store, const char *key, const EoClaim *claim)
+/*
+ * For a record of which nobody here can say how it ended.  Where PostgreSQL
+ * does know, it decides, and not the operator.
+ */
+bool
+eo_claim_resolve(EoStore *store, const char *key, bool completed)
 {
-	const char *server = store->server->name;
+	Key			k;
+	EoAnswer   *answer;
+	EoAnswer   *written;
+	const EoRecord *r;
+	EoWrite		w = {0};
+	int64		retention_s = store->server->retention_s;
+	bool		resolved;
 
-	switch (claim->outcome)
+	find_key(&k, store, key);
+	answer = eo_store_read(store, k.pk);
+	if (answer->outcome == EO_FAILED_CALL)
+		eo_raise(&answer->error, "resolve", key, store->server->name);
+	r = &answer->record;
+	if (!answer->exists || r->state != EO_STATE_COMMITTING)
 	{
-		case EO_CLAIM_IN_PROGRESS:
-			ereport(ERROR,
-					(errcode(ERRCODE_EO_IN_PROGRESS),
-					 errmsg("key \"%s\" on server \"%s\" is in progress", key, server),
-					 claim->lease_until_ms != 0 ?
-					 errdetail("Its lease ends at %s.",
-							   timestamptz_to_str(time_t_to_timestamptz((pg_time_t) (claim->lease_until_ms / 1000)))) : 0,
-					 errhint("Come back later, or give idem_acquire a wait => interval.")));
-			break;
-		case EO_CLAIM_RETRY_LATER:
-			ereport(ERROR,
-					(errcode(ERRCODE_EO_FAILED),
-					 errmsg("key \"%s\" on server \"%s\" failed and may not be retried yet", key, server),
-					 errdetail("It may be retried at %s, after %lld runs.",
-							   timestamptz_to_str(time_t_to_timestamptz((pg_time_t) (claim->retry_at_ms / 1000))),
-							   (long long) claim->runs),
-					 errhint("Come back then. idem_get() shows what went wrong.")));
-			break;
-		default:
-			ereport(ERROR,
-					(errcode(ERRCODE_EO_FAILED),
-					 errmsg("key \"%s\" on server \"%s\" failed for good", key, server),
-					 errdetail("It ran %lld times.", (long long) claim->runs),
-					 errhint("idem_get() shows what went wrong; an operator can redrive it with idem_forget().")));
+		eo_slot_undoubt(k.digest);
+		return false;
 	}
+	switch (eo_settle_fate(r, k.pk, &retention_s))
+	{
+		case EO_FATE_RUNNING:
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("the transaction that completes key \"%s\" on server \"%s\" is still going on",
+							key, store->server->name),
+					 errhint("Wait for it, or end its session.")));
+			break;
+		case EO_FATE_COMMITTED:
+			if (!completed)
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("key \"%s\" on server \"%s\" was completed by a transaction that has committed",
+								key, store->server->name),
+						 errhint("The worker is about to say so in DynamoDB; idem_forget() redrives the key after that.")));
+			break;
+		case EO_FATE_ABORTED:
+			if (completed)
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("the transaction that was to complete key \"%s\" on server \"%s\" was rolled back",
+								key, store->server->name),
+						 errhint("Resolve it as failed.")));
+			break;
+		case EO_FATE_ELSEWHERE:
+		case EO_FATE_UNKNOWN:
+			break;
+	}
+	w.owner = r->owner;
+	w.origin = r->origin != NULL ? r->origin : "";
+	w.now_ms = eo_client_now_ms(&store->client);
+	w.ttl_s = ttl_after(w.now_ms, retention_s);
+	written = eo_store_write(store, k.pk, completed ? EO_FINISH : EO_ABORT, &w);
+	if (written->outcome == EO_FAILED_CALL)
+		eo_raise(&written->error, "resolve", key, store->server->name);
+	resolved = written->outcome == EO_APPLIED;
+	if (resolved)
+	{
+		ereport(LOG,
+				(errmsg("exactonce: key \"%s\" on server \"%s\" was resolved as %s by an operator",
+						key, store->server->name, completed ? "completed" : "failed")));
+		eo_slot_undoubt(k.digest);
+	}
+	eo_answer_free(written);
+	eo_answer_free(answer);
+	return resolved;
 }
 
 /* ----- helpers ----- */
 
+static void
+check_size(const Key *k, const char *what, size_t len, const char *hint)
+{
+	size_t		max = eo_layout_max_value(k->store->layout, strlen(k->pk));
+
+	if (len <= max)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("%s of key \"%s\" on server \"%s\" is too large", what, k->key,
+					k->store->server->name),
+			 errdetail("As text it has %zu bytes; with this key there is room for %zu.", len, max),
+			 errhint("%s", hint)));
+}
+
+/* This transaction's claim, if that is what the token means; NULL: it is not. */
+static EoTxClaim *
+held_by(const Key *k, const char *token, const char *verb)
+{
+	EoTxClaim  *held = k->held;
+
+	(void) verb;
+	if (held == NULL || token == NULL || strcmp(token, held->token) == 0)
+		return held;
+	/* We own the key, so whoever has another token does not. */
+	raise_lost(k, NULL);
+}
+
 static const char *
-choose_token(EoStore *store, const char *pk, const char *given, const char *key,
-			 const char *verb)
+choose_token(const Key *k, const char *given, const char *verb)
 {
 	EoToken    *memory;
 
 	if (given != NULL)
 		return given;
-	memory = eo_tokens_find(store->server->serverid, pk);
-	if (memory == NULL || memory->held[0] == '\0')
+	memory = eo_tokens_find(k->store->server->serverid, k->pk);
+	if (memory == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_NOT_OWNER),
 				 errmsg("cannot %s key \"%s\" on server \"%s\": this session does not own it",
-						verb, key, store->server->name),
+						verb, k->key, k->store->server->name),
 				 errhint("Acquire it first; or, from another session or behind a connection pooler, pass the token that idem_acquire() returned.")));
 	return pstrdup(memory->held);
 }
@@ -611,61 +649,65 @@ choose_token(EoStore *store, const char *pk, const char *given, const char *key,
 /*
  * The retention this claim was acquired with.  A session that acquired it
  * remembers; for a token from elsewhere it is read off the record, where ttl
- * is the lease's end plus retention.
+ * is the lease's end plus retention.  That read can also tell that the token
+ * owns nothing any more.
  */
 static int64
-retention_of(EoStore *store, const char *pk, const char *token, const char *key,
-			 const char *doing)
+retention_of(const Key *k, const char *token, const char *verb, bool must_own)
 {
-	EoToken    *memory = eo_tokens_find(store->server->serverid, pk);
+	EoToken    *memory = eo_tokens_find(k->store->server->serverid, k->pk);
 	EoAnswer   *answer;
-	int64		retention_s = store->server->retention_s;
+	int64		retention_s = k->store->server->retention_s;
 
+	if (k->held != NULL && strcmp(k->held->token, token) == 0)
+		return k->held->retention_s;
 	if (memory != NULL && strcmp(memory->held, token) == 0 && memory->retention_s > 0)
 		return memory->retention_s;
-	answer = eo_store_read(store, pk);
+	if (k->retention_s > 0)
+		return k->retention_s;
+	answer = eo_store_read(k->store, k->pk);
 	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, doing, key, store->server->name);
+		eo_raise(&answer->error, verb, k->key, k->store->server->name);
+	if (must_own && (!answer->exists || strcmp(answer->record.owner, token) != 0 ||
+					 answer->record.state != EO_STATE_IN_PROGRESS))
+		raise_lost(k, answer->exists ? &answer->record : NULL);
 	if (answer->exists && answer->record.ttl_s != 0)
-	{
-		const EoRecord *r = &answer->record;
-		int64		from_ms = r->state == EO_STATE_IN_PROGRESS ? r->lease_ms : r->updated_ms;
-
-		retention_s = r->ttl_s - (from_ms + 999) / 1000;
-		retention_s = Max(EO_MIN_RETENTION_S, Min(retention_s, EO_MAX_RETENTION_S));
-	}
+		retention_s = retention_in(&answer->record);
 	eo_answer_free(answer);
 	return retention_s;
 }
 
-/*
- * The claim of this token is over.  A call may well be about another claim on
- * the key than the one this session holds.
- */
-static void
-forget_token(EoStore *store, const char *pk, const char *token)
+static int64
+retention_in(const EoRecord *r)
 {
-	EoToken    *memory = eo_tokens_find(store->server->serverid, pk);
+	int64		from_ms = r->state == EO_STATE_IN_PROGRESS ? r->lease_ms : r->updated_ms;
+	int64		retention_s = r->ttl_s - (from_ms + 999) / 1000;
 
-	if (memory != NULL && strcmp(memory->held, token) == 0)
-		eo_tokens_forget(store->server->serverid, pk);
+	return Max(EO_MIN_RETENTION_S, Min(retention_s, EO_MAX_RETENTION_S));
 }
 
 /* The record that refused an owner's write shows why he is none. */
 static void
-raise_lost(const EoStore *store, const char *key, const EoAnswer *answer)
+raise_lost(const Key *k, const EoRecord *record)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_CLAIM_LOST),
-			 errmsg("the claim on key \"%s\" on server \"%s\" was lost", key, store->server->name),
-			 !answer->exists ? errdetail("There is no record of the key any more.") :
+			 errmsg("the claim on key \"%s\" on server \"%s\" was lost", k->key,
+					k->store->server->name),
+			 k->held != NULL ? errdetail("This transaction holds the key by another claim.") :
+			 record == NULL ? errdetail("There is no record of the key any more.") :
 			 errdetail("The key is %s, by another run or after this one was ended.",
-					   eo_state_name(answer->record.state)),
+					   eo_state_name(record->state)),
 			 errhint("Undo what was done under this claim. A longer lease, or idem_extend() in time, keeps it.")));
 }
 
-static char *
-copy_text(const char *s, size_t len)
+static void
+raise_settled(const Key *k, const char *how)
 {
-	return s != NULL ? pnstrdup(s, len) : NULL;
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_NOT_OWNER),
+			 errmsg("key \"%s\" on server \"%s\" is already settled by this transaction", k->key,
+					k->store->server->name),
+			 errdetail("It was %s.", how),
+			 errhint("A key is settled once; roll back to a savepoint to undo that.")));
 }

@@ -4,7 +4,8 @@
  *	  Idempotency keys: the state machine, and what an answer means.
  *
  * All functions work on the current role's store, wait interruptibly, and
- * raise with class ID SQLSTATEs.  Strings returned are palloc'd.
+ * raise with class ID SQLSTATEs.  Strings returned are palloc'd.  What is
+ * tied to the transaction takes effect with it, see xact.h and seal.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,6 +36,8 @@ typedef struct EoAcquire
 	int64		wait_ms;		/* 0: do not wait */
 	int64		max_runs;		/* 0: no limit */
 	const char *payload_sha256; /* NULL: no payload given */
+	bool		hold;			/* on_abort => 'hold' */
+	bool		keep;			/* on_commit => 'keep' */
 } EoAcquire;
 
 /* What it answers.  Instants are epoch milliseconds; 0: none. */
@@ -53,15 +56,29 @@ typedef struct EoClaim
 	bool		replayed;
 } EoClaim;
 
+/* acquire.c */
 extern void eo_claim_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim);
 
+/* Raise what a claim that was not acquired means to who needed it. */
+pg_noreturn extern void eo_claim_raise(const EoStore *store, const char *key, const EoClaim *claim);
+
+/* Finished, and so long ago that it counts as absent. */
+extern bool eo_claim_is_expired(const EoStore *store, const EoRecord *r);
+
 /*
- * token NULL: the one this session remembers.  result NULL: no result.
+ * claim.c.  token NULL: the one this transaction or session holds.  result
+ * NULL: no result.  immediate: written at once, whatever becomes of the
+ * transaction.
  */
 extern void eo_claim_complete(EoStore *store, const char *key, const char *token,
-							  const char *result);
+							  const char *result, bool immediate);
+
+/* Claimed by the commit itself.  retention_s -1: the server's. */
+extern void eo_claim_once(EoStore *store, const char *key, const char *result,
+						  int64 retention_s);
 extern void eo_claim_fail(EoStore *store, const char *key, const char *token,
-						  const char *error, int64 retry_after_ms, bool terminal);
+						  const char *error, int64 retry_after_ms, bool terminal,
+						  bool immediate);
 
 /* False: there was nothing of ours to release. */
 extern bool eo_claim_release(EoStore *store, const char *key, const char *token);
@@ -70,13 +87,16 @@ extern bool eo_claim_release(EoStore *store, const char *key, const char *token)
 extern int64 eo_claim_extend(EoStore *store, const char *key, const char *token,
 							 int64 lease_ms);
 
-/* False: there is no live record.  The answer is freed by its context. */
-extern bool eo_claim_get(EoStore *store, const char *key, EoAnswer **answer);
+/*
+ * False: there is no live record.  As this transaction sees it: what it has
+ * completed is completed.  Strings belong to the current memory context.
+ */
+extern bool eo_claim_get(EoStore *store, const char *key, EoRecord *record);
 
 /* False: there is no record. */
 extern bool eo_claim_forget(EoStore *store, const char *key);
 
-/* Raise what a claim that was not acquired means to who needed it. */
-pg_noreturn extern void eo_claim_raise(const EoStore *store, const char *key, const EoClaim *claim);
+/* False: the record is not COMMITTING.  completed: or else failed. */
+extern bool eo_claim_resolve(EoStore *store, const char *key, bool completed);
 
 #endif							/* EO_CLAIM_H */

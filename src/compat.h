@@ -16,7 +16,10 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "access/xlog.h"
+#include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
 #include "utils/memutils.h"
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
@@ -107,6 +110,41 @@ eo_compat_materialized_srf(FunctionCallInfo fcinfo)
 	rsinfo->setDesc = CreateTupleDescCopy(desc);
 	MemoryContextSwitchTo(old);
 #endif
+}
+
+/* Have a function called when shared memory may be asked for. */
+static inline void
+eo_compat_request_shmem(void (*request) (void), void (**previous) (void))
+{
+#if PG_VERSION_NUM >= 150000
+	*previous = shmem_request_hook;
+	shmem_request_hook = request;
+#else
+	*previous = NULL;
+	request();
+#endif
+}
+
+/* The timeline that this server writes. */
+static inline uint32
+eo_compat_timeline(void)
+{
+#if PG_VERSION_NUM >= 150000
+	return GetWALInsertionTimeLine();
+#else
+	(void) RecoveryInProgress();
+	return ThisTimeLineID;
+#endif
+}
+
+/* What a transaction of this backend is locked under. */
+static inline VirtualTransactionId
+eo_compat_my_vxid(void)
+{
+	VirtualTransactionId vxid;
+
+	GET_VXID_FROM_PGPROC(vxid, *MyProc);
+	return vxid;
 }
 
 #if PG_VERSION_NUM < 150000

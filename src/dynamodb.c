@@ -112,58 +112,68 @@ eo_call_free(EoCall *call)
 	eo_buf_free(&call->body);
 }
 
-/*
- * The active calls stand at the front of a window over the array: each is in
- * flight or backing off.  A finished one's place is taken by the next.
- */
 void
 eo_dynamodb_run(EoCall **calls, int n, int parallel, int64_t deadline_us,
 				EoWaitMode mode)
 {
-	EoCall	   *window[64];
-	int			active = 0;
+	EoWindow	window = {.n = 0};
+	EoCall	   *finished[EO_MAX_PARALLEL];
 	int			next = 0;
 
-	if (parallel > (int) (sizeof(window) / sizeof(window[0])))
-		parallel = (int) (sizeof(window) / sizeof(window[0]));
+	if (parallel > EO_MAX_PARALLEL)
+		parallel = EO_MAX_PARALLEL;
 	if (parallel < 1)
 		parallel = 1;
-	while (next < n || active > 0)
+	while (next < n || window.n > 0)
 	{
-		int64_t		until = INT64_MAX;
-		bool		changed = false;
+		int64_t		until;
 
-		while (next < n && active < parallel)
-		{
-			if (start_call(calls[next], deadline_us))
-				window[active++] = calls[next];
-			next++;
-		}
-		for (int i = 0; i < active; i++)
-		{
-			EoCall	   *call = window[i];
-			bool		goes_on = true;
-
-			if (!call->waiting && !call->transfer.done &&
-				eo_clock_monotonic_us() >= call->deadline_us + GRACE_US)
-				abandon(call);
-			if (call->transfer.done)
-				goes_on = take_reply(call);
-			else if (call->waiting && eo_clock_monotonic_us() >= call->next_us)
-				goes_on = send_attempt(call);
-			if (!goes_on)
-			{
-				window[i--] = window[--active];
-				changed = true;
-			}
-			else if (call->waiting && call->next_us < until)
-				until = call->next_us;
-			else if (!call->waiting && call->deadline_us + GRACE_US < until)
-				until = call->deadline_us + GRACE_US;
-		}
-		if (active > 0 && !changed)
+		while (next < n && window.n < parallel)
+			(void) eo_window_add(&window, calls[next++], deadline_us);
+		if (eo_window_step(&window, finished, &until) == 0 && window.n > 0)
 			eo_http_wait(until, mode);
 	}
+}
+
+bool
+eo_window_add(EoWindow *window, EoCall *call, int64_t deadline_us)
+{
+	if (!start_call(call, deadline_us))
+		return false;
+	window->calls[window->n++] = call;
+	return true;
+}
+
+/* Each call in the window is in flight or backing off. */
+int
+eo_window_step(EoWindow *window, EoCall **finished, int64_t *until_us)
+{
+	int			nfinished = 0;
+
+	*until_us = INT64_MAX;
+	for (int i = 0; i < window->n; i++)
+	{
+		EoCall	   *call = window->calls[i];
+		bool		goes_on = true;
+
+		if (!call->waiting && !call->transfer.done &&
+			eo_clock_monotonic_us() >= call->deadline_us + GRACE_US)
+			abandon(call);
+		if (call->transfer.done)
+			goes_on = take_reply(call);
+		else if (call->waiting && eo_clock_monotonic_us() >= call->next_us)
+			goes_on = send_attempt(call);
+		if (!goes_on)
+		{
+			finished[nfinished++] = call;
+			window->calls[i--] = window->calls[--window->n];
+		}
+		else if (call->waiting && call->next_us < *until_us)
+			*until_us = call->next_us;
+		else if (!call->waiting && call->deadline_us + GRACE_US < *until_us)
+			*until_us = call->deadline_us + GRACE_US;
+	}
+	return nfinished;
 }
 
 /* True: the call goes on; false: it has its outcome.  So all of them below. */

@@ -111,6 +111,24 @@ extern void eo_call_free(EoCall *call); /* ends a transfer in flight */
 extern void eo_dynamodb_run(EoCall **calls, int n, int parallel,
 							int64_t deadline_us, EoWaitMode mode);
 
+/*
+ * The same by steps, for whoever has other things to wait for meanwhile: the
+ * calls in the window are under way.  add() starts one and returns false if
+ * it has its outcome already, and step() takes out those that have got theirs
+ * (at most EO_MAX_PARALLEL) and says when it wants to be called again at the
+ * latest; in between, eo_http_wait().
+ */
+#define EO_MAX_PARALLEL 64
+
+typedef struct EoWindow
+{
+	EoCall	   *calls[EO_MAX_PARALLEL];
+	int			n;
+} EoWindow;
+
+extern bool eo_window_add(EoWindow *window, EoCall *call, int64_t deadline_us);
+extern int	eo_window_step(EoWindow *window, EoCall **finished, int64_t *until_us);
+
 /* Now, by the service's clock as far as it is known: epoch milliseconds. */
 extern int64_t eo_client_now_ms(const EoClient *client);
 

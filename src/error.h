@@ -18,9 +18,11 @@
 #define ERRCODE_EO_CLAIM_LOST		MAKE_SQLSTATE('I','D','0','0','2')
 #define ERRCODE_EO_PAYLOAD_MISMATCH MAKE_SQLSTATE('I','D','0','0','3')
 #define ERRCODE_EO_FAILED			MAKE_SQLSTATE('I','D','0','0','4')
+#define ERRCODE_EO_DUPLICATE		MAKE_SQLSTATE('I','D','0','0','5')
 #define ERRCODE_EO_UNAVAILABLE		MAKE_SQLSTATE('I','D','0','0','6')
 #define ERRCODE_EO_REFUSED			MAKE_SQLSTATE('I','D','0','0','7')
 #define ERRCODE_EO_NOT_OWNER		MAKE_SQLSTATE('I','D','0','0','8')
+#define ERRCODE_EO_UNSETTLED		MAKE_SQLSTATE('I','D','0','0','9')
 
 /*
  * Raise what a call to the store ended with.  key may be NULL (a call about

@@ -11,16 +11,25 @@
 #include "fmgr.h"
 #include "gate.h"
 #include "guc.h"
+#include "hooks.h"
+#include "launcher.h"
 #include "miscadmin.h"
+#include "seal.h"
+#include "shmem.h"
+#include "xact.h"
 
 PG_MODULE_MAGIC;
 
 extern PGDLLEXPORT void _PG_init(void);
 
+static const EoXactOps xact_ops = {
+	.seal = eo_seal
+};
+
 void
 _PG_init(void)
 {
-	eo_guc_define();
+	eo_guc_define(process_shared_preload_libraries_in_progress);
 
 	/*
 	 * Loaded by a backend on its own, the functions exist but refuse to work:
@@ -31,4 +40,8 @@ _PG_init(void)
 		return;
 	eo_gate_preloaded = true;
 	eo_credentials_init();
+	eo_shmem_init();
+	eo_xact_init(&xact_ops);
+	eo_hooks_init();
+	eo_launcher_register();
 }

@@ -13,11 +13,20 @@
 #include "access/parallel.h"
 #include "access/xlog.h"
 #include "gate.h"
+#include "http.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "shmem.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
+#include "xact.h"
+
+/* A worker says at least every five seconds that it lives. */
+#define WORKER_STALE_US INT64CONST(15000000)
+
+/* It takes some ten milliseconds to start, and more on a busy machine. */
+#define WORKER_START_US INT64CONST(20000000)
 
 bool		eo_gate_preloaded = false;
 
@@ -47,7 +56,47 @@ eo_gate(const char *function, EoAccess access)
 		snprintf(command, sizeof(command), "%s()", function);
 		PreventCommandDuringRecovery(command);
 		PreventCommandIfReadOnly(command);
+		if (eo_xact_is_committing())
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("cannot execute %s() while the transaction commits", function),
+					 errdetail("The transaction's keys are sealed already."),
+					 errhint("Call it before the commit, for example in a deferred trigger.")));
+		eo_xact_check_lost();
 	}
+}
+
+void
+eo_gate_worker(void)
+{
+	int64		give_up_us = 0;
+	EoDbInfo	db;
+
+	for (;;)
+	{
+		int64		now_us = eo_clock_monotonic_us();
+
+		if (eo_db_info(MyDatabaseId, &db) && db.ready &&
+			now_us - db.alive_us < WORKER_STALE_US)
+			return;
+		if (give_up_us == 0)
+		{
+			if (!db.ready && !eo_db_want(MyDatabaseId))
+				break;
+			/* One that is there and says nothing is not waited for. */
+			give_up_us = now_us + (db.ready ? 0 : WORKER_START_US);
+		}
+		if (now_us >= give_up_us || (db.absent && give_up_us - now_us < WORKER_START_US / 2))
+			break;
+		eo_http_wait(now_us + 5000, EO_WAIT_RAISE);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the exactonce worker of this database does not respond"),
+			 db.absent ?
+			 errdetail("It cannot see the extension; the transaction that created it may not have committed.") :
+			 errdetail("Nothing is claimed without it: it finishes what commits and releases what does not."),
+			 errhint("See pg_stat_activity and the server's log; it needs a free background worker, see max_worker_processes.")));
 }
 
 char *

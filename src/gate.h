@@ -28,6 +28,12 @@ typedef enum EoAccess
  */
 extern void eo_gate(const char *function, EoAccess access);
 
+/*
+ * Raise unless this database's worker is at work: what depends on it is not
+ * begun without it.  Waits for one that is starting.
+ */
+extern void eo_gate_worker(void);
+
 /* Argument n as a palloc'd string; NULL for SQL NULL. */
 extern char *eo_arg_text(FunctionCallInfo fcinfo, int n);
 

@@ -11,11 +11,12 @@
 #include "guc.h"
 #include "utils/guc.h"
 
+int			eo_guc_max_claims = 10000;
 char	   *eo_guc_server;
 bool		eo_guc_log_requests;
 
 void
-eo_guc_define(void)
+eo_guc_define(bool preloading)
 {
 	DefineCustomBoolVariable("exactonce.log_requests",
 							 "Logs every call to DynamoDB: operation, outcome, attempts, time, request id.",
@@ -24,6 +25,14 @@ eo_guc_define(void)
 							 false,
 							 PGC_SUSET, 0,
 							 NULL, NULL, NULL);
+	if (preloading)
+		DefineCustomIntVariable("exactonce.max_claims",
+								"Keys that all sessions together may hold at a time.",
+								"Each takes about half a kilobyte of shared memory, and as much in the file exactonce_claims.",
+								&eo_guc_max_claims,
+								10000, 100, 1000000,
+								PGC_POSTMASTER, 0,
+								NULL, NULL, NULL);
 	DefineCustomStringVariable("exactonce.server",
 							   "Foreign server that functions use when none is named.",
 							   NULL,

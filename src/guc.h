@@ -10,9 +10,11 @@
 
 #include "postgres.h"
 
+extern int	eo_guc_max_claims;	/* exactonce.max_claims */
 extern char *eo_guc_server;		/* exactonce.server */
 extern bool eo_guc_log_requests;	/* exactonce.log_requests */
 
-extern void eo_guc_define(void);
+/* preloading: in the postmaster, where settings of its own can be defined. */
+extern void eo_guc_define(bool preloading);
 
 #endif							/* EO_GUC_H */

@@ -207,6 +207,8 @@ eo_http_wait(int64_t until_us, EoWaitMode mode)
 		collect_finished();
 		if (http.finished || now >= until_us)
 			break;
+		if (latch_was_set && mode == EO_WAIT_LATCH)
+			return;
 		if (http.timer_us >= 0 && http.timer_us < wake_us)
 			wake_us = http.timer_us;
 		timeout_ms = wake_us <= now ? 0 : (long) ((wake_us - now + 999) / 1000);

@@ -36,7 +36,8 @@ typedef enum EoWaitMode
 {
 	EO_WAIT_RAISE,				/* cancel, timeout and terminate leave the
 								 * wait */
-	EO_WAIT_HELD				/* nothing does but the deadline */
+	EO_WAIT_HELD,				/* nothing does but the deadline */
+	EO_WAIT_LATCH				/* as EO_WAIT_RAISE, and a set latch ends it */
 } EoWaitMode;
 
 typedef struct EoHttpEndpoint
@@ -84,8 +85,9 @@ typedef struct EoHttpTransfer
 extern EoStatus eo_http_start(EoHttpTransfer *t, const EoHttpRequest *req) EO_MUST_CHECK;
 
 /*
- * Return when at least one transfer has become done, or at until_us.  With
- * nothing in flight it is a sleep that can be interrupted.
+ * Return when at least one transfer has become done, or at until_us, or in
+ * EO_WAIT_LATCH mode when the latch was set.  With nothing in flight it is a
+ * sleep that can be interrupted.
  */
 extern void eo_http_wait(int64_t until_us, EoWaitMode mode);
 

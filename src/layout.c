@@ -157,10 +157,19 @@ eo_layout_state_after(EoVerb verb)
 		case EO_REPLACE:
 		case EO_EXTEND:
 			return EO_STATE_IN_PROGRESS;
+		case EO_UNSEAL:
+			return EO_STATE_IN_PROGRESS;
 		case EO_COMPLETE:
+		case EO_FINISH:
 			return EO_STATE_COMPLETED;
+		case EO_SEAL:
+		case EO_SEAL_NEW:
+		case EO_SEAL_EXPIRED:
+			return EO_STATE_COMMITTING;
 		case EO_FAIL:
 		case EO_RELEASE:
+		case EO_ABORT:
+		case EO_BURY:
 		case EO_FORGET:
 		case EO_PROBE:
 			break;
@@ -199,9 +208,10 @@ eo_layout_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 static const Template *
 find_template(const EoLayout *layout, EoVerb verb, const EoWrite *w)
 {
-	static Template templates[N_LAYOUTS][EO_PROBE + 1][16];
+	static Template templates[N_LAYOUTS][EO_PROBE + 1][32];
 	int			variant = (w->max_runs > 0 ? 1 : 0) | (w->payload_sha256 != NULL ? 2 : 0) |
-	(w->result != NULL || w->error != NULL ? 4 : 0) | (w->terminal ? 8 : 0);
+	(w->result != NULL || w->error != NULL ? 4 : 0) | (w->terminal ? 8 : 0) |
+	(w->origin != NULL ? 16 : 0);
 	Template   *t = &templates[layout - layouts][verb][variant];
 	EoBuf		cond;
 	EoBuf		upd;
@@ -249,9 +259,11 @@ condition(EoVerb verb, const EoWrite *w, EoBuf *out)
 	const char *runs = w->max_runs > 0 ? " AND #n < :m" : "";
 	const char *payload = w->payload_sha256 != NULL ?
 	" AND (attribute_not_exists(#p) OR #p = :p)" : "";
+	const char *sealed = w->origin != NULL ? " OR (#s = :M AND #g = :g)" : "";
 
 	switch (verb)
 	{
+		case EO_SEAL_NEW:
 		case EO_ACQUIRE:
 
 			/*
@@ -265,6 +277,7 @@ condition(EoVerb verb, const EoWrite *w, EoBuf *out)
 						" OR (#s = :I AND #l < :d%s%s)",
 						runs, payload, runs, payload);
 			break;
+		case EO_SEAL_EXPIRED:
 		case EO_REPLACE:
 
 			/*
@@ -292,6 +305,36 @@ condition(EoVerb verb, const EoWrite *w, EoBuf *out)
 			 * its token, as long as nobody has taken it since.
 			 */
 			eo_buf_adds(out, "#o = :o AND (#s = :I OR #s = :F)");
+			break;
+		case EO_SEAL:
+
+			/*
+			 * The owner's own run, in progress.  A record that bears the
+			 * origin of this very transaction was unsealed after it: then
+			 * this is a late copy, which must not seal it again.
+			 */
+			eo_buf_adds(out, "#s = :I AND #o = :o AND (attribute_not_exists(#g) OR #g <> :g)");
+			break;
+		case EO_FINISH:
+			eo_buf_adds(out, "#s = :M AND #o = :o");
+			break;
+		case EO_BURY:
+
+			/*
+			 * A first write whose outcome nobody knows.  If it has not been
+			 * carried out there may be nothing at all: then a record under
+			 * this token is left, which it can never get past.
+			 */
+			eo_buf_addf(out, "attribute_not_exists(#k) OR (#o = :o AND (#s = :I%s))", sealed);
+			break;
+		case EO_ABORT:
+		case EO_UNSEAL:
+
+			/*
+			 * What this transaction sealed, and nothing that another one has
+			 * sealed under the same token.
+			 */
+			eo_buf_addf(out, "#o = :o AND (#s = :I%s)", sealed);
 			break;
 		case EO_FORGET:
 			/* Anything but a commit under way. */
@@ -350,6 +393,52 @@ update(EoVerb verb, const EoWrite *w, EoBuf *out)
 			break;
 		case EO_EXTEND:
 			eo_buf_adds(out, "SET #l = :l, #u = :i, #t = :t");
+			break;
+		case EO_SEAL:
+
+			/*
+			 * The result goes in now, so that nothing can be too large or too
+			 * late once PostgreSQL has committed.  No ttl: a record in this
+			 * state is never swept.  The lease stays, for EO_UNSEAL.
+			 */
+			eo_buf_addf(out, "SET #s = :M, #g = :g, #b = :b, #u = :i%s REMOVE #t, #e, #r%s",
+						w->result != NULL ? ", #v = :v" : "",
+						w->result != NULL ? "" : ", #v");
+			break;
+		case EO_SEAL_NEW:
+			eo_buf_addf(out, "SET #s = :M, #o = :o, #b = :b, #g = :g,"
+						" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
+						" #c = if_not_exists(#c, :i), #u = :i%s REMOVE #t, #l, #e, #r%s",
+						w->result != NULL ? ", #v = :v" : "",
+						w->result != NULL ? "" : ", #v");
+			break;
+		case EO_SEAL_EXPIRED:
+			eo_buf_addf(out, "SET #s = :M, #o = :o, #b = :b, #g = :g,"
+						" #f = #f + :1, #n = :1, #c = :i, #u = :i%s REMOVE #t, #l, #e, #r, #p%s",
+						w->result != NULL ? ", #v = :v" : "",
+						w->result != NULL ? "" : ", #v");
+			break;
+		case EO_FINISH:
+			eo_buf_adds(out, "SET #s = :C, #u = :i, #t = :t REMOVE #l");
+			break;
+		case EO_ABORT:
+
+			/*
+			 * The run counts: a key whose work always fails is parked in the
+			 * end.
+			 */
+			eo_buf_adds(out, "SET #s = :F, #u = :i, #t = :t, #r = :i REMOVE #l, #v, #e");
+			break;
+		case EO_BURY:
+			eo_buf_adds(out, "SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :i,"
+						" #f = if_not_exists(#f, :i), #n = if_not_exists(#n, :1) - :1,"
+						" #c = if_not_exists(#c, :i), #b = if_not_exists(#b, :b)"
+						" REMOVE #l, #v, #e");
+			break;
+		case EO_UNSEAL:
+			eo_buf_addf(out, "SET #s = :I, #l = if_not_exists(#l, :i), #u = :i, #t = :t%s"
+						" REMOVE #v",
+						w->origin != NULL ? ", #g = :g" : "");
 			break;
 		case EO_FORGET:
 			/* A new owner, so that nobody's late write finds its own token. */
@@ -493,6 +582,9 @@ put_value(const EoLayout *layout, EoBuf *body, char letter, const EoWrite *w)
 		case 'b':
 			put_cstring(body, w->bind);
 			return true;
+		case 'g':
+			put_cstring(body, w->origin);
+			return true;
 		case 'i':
 			put_n(body, w->now_ms);
 			return true;
@@ -565,6 +657,8 @@ eo_layout_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 		return EO_INVALID;
 	record->state = (EoState) state;
 	record->owner = eo_json_attr_s(item, a[A_OWNER], &len);
+	record->bind = eo_json_attr_s(item, a[A_BIND], &len);
+	record->origin = eo_json_attr_s(item, a[A_ORIGIN], &len);
 	record->payload_sha256 = eo_json_attr_s(item, a[A_PAYLOAD], &len);
 	record->result = eo_json_attr_s(item, a[A_RESULT], &record->result_len);
 	record->error = eo_json_attr_s(item, a[A_ERROR], &record->error_len);

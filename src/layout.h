@@ -22,6 +22,7 @@
 
 #define EO_TOKEN_LEN 36			/* a UUID as text */
 #define EO_FINGERPRINT_LEN 64	/* SHA-256 in hex */
+#define EO_ORIGIN_LEN 128		/* at most; see outbox.h for its parts */
 
 typedef enum EoState
 {
@@ -36,6 +37,8 @@ typedef struct EoRecord
 {
 	EoState		state;
 	const char *owner;
+	const char *bind;
+	const char *origin;			/* of the transaction that sealed it last */
 	const char *payload_sha256;
 	const char *result;			/* JSON text */
 	size_t		result_len;
@@ -51,16 +54,30 @@ typedef struct EoRecord
 	int64_t		ttl_s;			/* 0: none */
 } EoRecord;
 
-/* The conditional writes on a record. */
+/*
+ * The conditional writes on a record.  The states in brackets are those that
+ * the verb may find; "own" ones bear the token of the write.
+ */
 typedef enum EoVerb
 {
 	EO_ACQUIRE,					/* absent, due, or a dead lease */
 	EO_REPLACE,					/* exactly the expired record that was seen */
-	EO_COMPLETE,
-	EO_FAIL,
-	EO_RELEASE,
-	EO_EXTEND,
-	EO_FORGET,
+	EO_COMPLETE,				/* own IN_PROGRESS -> COMPLETED */
+	EO_FAIL,					/* own IN_PROGRESS, FAILED -> FAILED */
+	EO_RELEASE,					/* own IN_PROGRESS -> FAILED, no run counted */
+	EO_EXTEND,					/* own IN_PROGRESS, a later end of the lease */
+
+	/* The commit of a transaction, see seal.c and settle.c. */
+	EO_SEAL,					/* own IN_PROGRESS -> COMMITTING */
+	EO_SEAL_NEW,				/* absent, due, or a dead lease -> COMMITTING */
+	EO_SEAL_EXPIRED,			/* as EO_REPLACE -> COMMITTING */
+	EO_FINISH,					/* own COMMITTING -> COMPLETED */
+	EO_ABORT,					/* own IN_PROGRESS, COMMITTING -> FAILED */
+	EO_BURY,					/* the same, or absent -> FAILED, no run
+								 * counted */
+	EO_UNSEAL,					/* own IN_PROGRESS, COMMITTING -> IN_PROGRESS */
+
+	EO_FORGET,					/* anything but COMMITTING -> FAILED, no runs */
 	EO_PROBE					/* never true: tries permission to write */
 } EoVerb;
 
@@ -77,6 +94,12 @@ typedef struct EoWrite
 	int64_t		ttl_s;
 	int64_t		max_runs;		/* 0: no limit */
 	const char *bind;			/* "tx", "keep" or "hold" */
+
+	/*
+	 * The transaction that seals, unique; for EO_ABORT, EO_BURY and EO_UNSEAL
+	 * the one that was to commit, NULL if it never got so far.
+	 */
+	const char *origin;
 	const char *payload_sha256; /* NULL: not compared, not changed */
 	const char *result;			/* NULL: none */
 	size_t		result_len;

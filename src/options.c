@@ -60,6 +60,7 @@ static void check_wrapper(const ForeignServer *fs);
 static void check_usage(Oid serverid, const char *name);
 static ServerEntry *find_entry(Oid serverid, Oid userid);
 static void build_server(ServerEntry *entry);
+static EoServer *load_server(ForeignServer *fs, Oid userid);
 static void read_server_options(EoServer *s, List *list);
 static void read_user_mapping(EoServer *s, Oid ownerid);
 static bool read_mapping_of(EoServer *s, Oid userid);
@@ -151,6 +152,13 @@ find_entry(Oid serverid, Oid userid)
 	return entry;
 }
 
+void
+eo_options_on_change(void (*callback) (Datum, int, uint32))
+{
+	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, callback, (Datum) 0);
+	CacheRegisterSyscacheCallback(USERMAPPINGOID, callback, (Datum) 0);
+}
+
 static void
 invalidate(Datum arg, int cacheid, uint32 hashvalue)
 {
@@ -168,21 +176,34 @@ invalidate(Datum arg, int cacheid, uint32 hashvalue)
 static void
 build_server(ServerEntry *entry)
 {
-	ForeignServer *fs = GetForeignServer(entry->key.serverid);
+	EoServer   *s = load_server(GetForeignServer(entry->key.serverid), entry->key.userid);
+
+	/* Somebody up the stack may still hold it: it goes with the transaction. */
+	if (entry->context != NULL)
+		MemoryContextSetParent(entry->context, TopTransactionContext);
+	entry->context = GetMemoryChunkContext(s);
+	MemoryContextSetParent(entry->context, CacheMemoryContext);
+	entry->server = s;
+	entry->valid = true;
+}
+
+EoServer *
+eo_server_load(Oid serverid, Oid userid)
+{
+	ForeignServer *fs = GetForeignServerExtended(serverid, FSV_MISSING_OK);
+
+	return fs != NULL ? load_server(fs, userid) : NULL;
+}
+
+static EoServer *
+load_server(ForeignServer *fs, Oid userid)
+{
 	MemoryContext context;
 	MemoryContext old;
 	MemoryContextCallback *wipe;
 	EoServer   *s;
 
 	check_wrapper(fs);
-
-	/* Somebody up the stack may still hold it: it goes with the transaction. */
-	if (entry->context != NULL)
-	{
-		MemoryContextSetParent(entry->context, TopTransactionContext);
-		entry->context = NULL;
-	}
-
 	context = AllocSetContextCreate(CurrentMemoryContext, "exactonce server",
 									ALLOCSET_SMALL_SIZES);
 	old = MemoryContextSwitchTo(context);
@@ -192,19 +213,15 @@ build_server(ServerEntry *entry)
 	wipe->arg = s;
 	MemoryContextRegisterResetCallback(context, wipe);
 
-	s->serverid = entry->key.serverid;
-	s->userid = entry->key.userid;
+	s->serverid = fs->serverid;
+	s->userid = userid;
 	s->generation = ++generation;
 	s->name = pstrdup(fs->servername);
 	s->owned_by_superuser = superuser_arg(fs->owner);
 	read_server_options(s, fs->options);
 	read_user_mapping(s, fs->owner);
 	MemoryContextSwitchTo(old);
-
-	MemoryContextSetParent(context, CacheMemoryContext);
-	entry->context = context;
-	entry->server = s;
-	entry->valid = true;
+	return s;
 }
 
 static int64
@@ -244,6 +261,7 @@ read_server_options(EoServer *s, List *list)
 {
 	const char *endpoint = eo_option_value(list, "endpoint");
 	const char *attempts = eo_option_value(list, "max_attempts");
+	const char *parallel = eo_option_value(list, "parallel_requests");
 
 	s->region = copy_option(list, "region", NULL);
 	s->table = copy_option(list, "table", NULL);
@@ -255,8 +273,11 @@ read_server_options(EoServer *s, List *list)
 	s->retention_s = (duration_option(list, "retention", INT64CONST(604800000)) + 999) / 1000;
 	s->connect_timeout_ms = (int) duration_option(list, "connect_timeout", 2000);
 	s->request_timeout_ms = (int) duration_option(list, "request_timeout", 5000);
+	s->commit_timeout_ms = (int) duration_option(list, "commit_timeout", 5000);
 	s->clock_skew_ms = duration_option(list, "clock_skew", 2000);
+	s->max_hold_ms = duration_option(list, "max_hold", 0);
 	s->max_attempts = attempts != NULL ? atoi(attempts) : 4;
+	s->parallel_requests = parallel != NULL ? atoi(parallel) : 16;
 
 	if (endpoint == NULL)
 	{

@@ -34,8 +34,11 @@ typedef struct EoServer
 	int64		retention_s;
 	int			connect_timeout_ms;
 	int			request_timeout_ms;
+	int			commit_timeout_ms;	/* all keys of a transaction */
 	int			max_attempts;
+	int			parallel_requests;	/* in flight at a time */
 	int64		clock_skew_ms;
+	int64		max_hold_ms;	/* 0: as long as the transaction lasts */
 
 	/* From the user mapping; NULL where it has none. */
 	char	   *access_key_id;
@@ -49,6 +52,15 @@ typedef struct EoServer
  * USAGE, region or table missing.
  */
 extern EoServer *eo_server_lookup(const char *name);
+
+/*
+ * The server as that role sees it, in a memory context of its own below the
+ * current one; no privilege is checked.  NULL: there is no such server.
+ */
+extern EoServer *eo_server_load(Oid serverid, Oid userid);
+
+/* Call back whenever any server or user mapping may have changed. */
+extern void eo_options_on_change(void (*callback) (Datum, int, uint32));
 
 /* Bounds shared by options and function arguments. */
 #define EO_MIN_LEASE_MS 100

@@ -15,10 +15,12 @@
 #include "access/xact.h"
 #include "canonical.h"
 #include "catalog/pg_enum.h"
+#include "catalog/pg_type.h"
 #include "claim.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "gate.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
@@ -57,30 +59,105 @@ static Datum outcome_datum(RowType *type, EoClaimOutcome outcome);
 static Datum claim_datum(FunctionCallInfo fcinfo, const char *key, const EoClaim *claim);
 static char *arg_token(FunctionCallInfo fcinfo, int n);
 static char *arg_json(FunctionCallInfo fcinfo, int n);
+static char *json_text(Jsonb *jb);
+static int64 arg_retention(FunctionCallInfo fcinfo, int n);
+static bool arg_choice(FunctionCallInfo fcinfo, int n, const char *name, const char *first,
+					   const char *second);
+static bool expansion_repeats(FunctionCallInfo fcinfo, const EoStore *store, const char *key,
+							  EoClaim *claim);
+static void expansion_remember(FunctionCallInfo fcinfo, const EoStore *store, const char *key,
+							   const EoClaim *claim);
 static Datum json_datum(const char *utf8);
 
 PG_FUNCTION_INFO_V1(eo_idem_acquire);
 PG_FUNCTION_INFO_V1(eo_idem_try_acquire);
 PG_FUNCTION_INFO_V1(eo_idem_complete);
+PG_FUNCTION_INFO_V1(eo_idem_complete_many);
+PG_FUNCTION_INFO_V1(eo_idem_once);
 PG_FUNCTION_INFO_V1(eo_idem_fail);
 PG_FUNCTION_INFO_V1(eo_idem_release);
 PG_FUNCTION_INFO_V1(eo_idem_extend);
 PG_FUNCTION_INFO_V1(eo_idem_get);
 PG_FUNCTION_INFO_V1(eo_idem_forget);
+PG_FUNCTION_INFO_V1(eo_idem_resolve);
 
 /*
- * idem_acquire(key, lease, retention, payload, wait, max_runs, server)
+ * idem_acquire(key, lease, retention, payload, wait, max_runs, on_abort,
+ * on_commit, server)
  */
 Datum
 eo_idem_acquire(PG_FUNCTION_ARGS)
 {
 	EoAcquire	ask;
 	EoClaim		claim;
+	EoStore    *store;
 
 	eo_gate("idem_acquire", EO_WRITES);
 	read_acquire(fcinfo, &ask);
-	eo_claim_acquire(eo_store_open(eo_arg_text(fcinfo, 6)), &ask, &claim);
+	store = eo_store_open(eo_arg_text(fcinfo, 8));
+	if (!expansion_repeats(fcinfo, store, ask.key, &claim))
+	{
+		eo_gate_worker();
+		eo_claim_acquire(store, &ask, &claim);
+		expansion_remember(fcinfo, store, ask.key, &claim);
+	}
 	return claim_datum(fcinfo, ask.key, &claim);
+}
+
+/*
+ * PostgreSQL makes "(idem_acquire('k')).*" one call for each column, which
+ * are all meant to be one.  They are evaluated for the same row, which is to
+ * say before the memory context of that row is reset, and at different call
+ * sites; a second row, or a loop, asks anew.
+ */
+static struct
+{
+	MemoryContext row;			/* NULL: nothing is remembered */
+	FmgrInfo   *site;
+	Oid			serverid;
+	const char *key;
+	EoClaim		claim;
+}			expansion;
+
+static void
+expansion_forget(void *arg)
+{
+	(void) arg;
+	expansion.row = NULL;
+}
+
+static bool
+expansion_repeats(FunctionCallInfo fcinfo, const EoStore *store, const char *key,
+				  EoClaim *claim)
+{
+	if (expansion.row != CurrentMemoryContext || expansion.site == fcinfo->flinfo ||
+		expansion.serverid != store->server->serverid || strcmp(expansion.key, key) != 0)
+		return false;
+	*claim = expansion.claim;
+	return true;
+}
+
+static void
+expansion_remember(FunctionCallInfo fcinfo, const EoStore *store, const char *key,
+				   const EoClaim *claim)
+{
+	MemoryContextCallback *forget;
+
+	/* In a context that is not reset for each row there is no telling. */
+	if (CurrentMemoryContext == fcinfo->flinfo->fn_mcxt ||
+		CurrentMemoryContext == TopTransactionContext)
+		return;
+	if (expansion.row != CurrentMemoryContext)
+	{
+		forget = palloc0(sizeof(MemoryContextCallback));
+		forget->func = expansion_forget;
+		MemoryContextRegisterResetCallback(CurrentMemoryContext, forget);
+	}
+	expansion.row = CurrentMemoryContext;
+	expansion.site = fcinfo->flinfo;
+	expansion.serverid = store->server->serverid;
+	expansion.key = pstrdup(key);
+	expansion.claim = *claim;
 }
 
 /*
@@ -95,11 +172,23 @@ eo_idem_try_acquire(PG_FUNCTION_ARGS)
 
 	eo_gate("idem_try_acquire", EO_WRITES);
 	read_acquire(fcinfo, &ask);
-	store = eo_store_open(eo_arg_text(fcinfo, 6));
+	store = eo_store_open(eo_arg_text(fcinfo, 8));
+	eo_gate_worker();
 	eo_claim_acquire(store, &ask, &claim);
 	if (claim.outcome != EO_CLAIM_ACQUIRED && claim.outcome != EO_CLAIM_COMPLETED)
 		eo_claim_raise(store, ask.key, &claim);
 	PG_RETURN_BOOL(claim.outcome == EO_CLAIM_ACQUIRED);
+}
+
+/* In whole seconds, rounded up; -1 for SQL NULL. */
+static int64
+arg_retention(FunctionCallInfo fcinfo, int n)
+{
+	int64		ms = eo_arg_interval_ms(fcinfo, n, "retention",
+										EO_MIN_RETENTION_S * INT64CONST(1000),
+										EO_MAX_RETENTION_S * 1000);
+
+	return ms >= 0 ? (ms + 999) / 1000 : -1;
 }
 
 static void
@@ -108,11 +197,7 @@ read_acquire(FunctionCallInfo fcinfo, EoAcquire *ask)
 	memset(ask, 0, sizeof(*ask));
 	ask->key = eo_arg_key(fcinfo, 0);
 	ask->lease_ms = eo_arg_interval_ms(fcinfo, 1, "lease", EO_MIN_LEASE_MS, EO_MAX_LEASE_MS);
-	ask->retention_s = eo_arg_interval_ms(fcinfo, 2, "retention",
-										  EO_MIN_RETENTION_S * INT64CONST(1000),
-										  EO_MAX_RETENTION_S * 1000);
-	if (ask->retention_s >= 0)
-		ask->retention_s = (ask->retention_s + 999) / 1000;
+	ask->retention_s = arg_retention(fcinfo, 2);
 	if (!PG_ARGISNULL(3))
 	{
 		char	   *hex = palloc(EO_FINGERPRINT_LEN + 1);
@@ -138,25 +223,118 @@ read_acquire(FunctionCallInfo fcinfo, EoAcquire *ask)
 					 errmsg("max_runs must be at least 1"),
 					 errhint("Leave it out for no limit.")));
 	}
+	ask->hold = arg_choice(fcinfo, 6, "on_abort", "release", "hold");
+	ask->keep = arg_choice(fcinfo, 7, "on_commit", "error", "keep");
+}
+
+/* One of two words; NULL means the first.  True: the second. */
+static bool
+arg_choice(FunctionCallInfo fcinfo, int n, const char *name, const char *first,
+		   const char *second)
+{
+	char	   *value = eo_arg_text(fcinfo, n);
+
+	if (value == NULL || strcmp(value, first) == 0)
+		return false;
+	if (strcmp(value, second) == 0)
+		return true;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s must be \"%s\" or \"%s\"", name, first, second),
+			 errdetail("It is \"%s\".", value)));
 }
 
 /*
- * idem_complete(key, result, token, server)
+ * idem_complete(key, result, token, immediate, server)
  */
 Datum
 eo_idem_complete(PG_FUNCTION_ARGS)
 {
+	bool		immediate = !PG_ARGISNULL(3) && PG_GETARG_BOOL(3);
 	char	   *key;
+	EoStore    *store;
 
 	eo_gate("idem_complete", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
-	eo_claim_complete(eo_store_open(eo_arg_text(fcinfo, 3)), key,
-					  arg_token(fcinfo, 2), arg_json(fcinfo, 1));
+	store = eo_store_open(eo_arg_text(fcinfo, 4));
+	if (!immediate)
+		eo_gate_worker();
+	eo_claim_complete(store, key, arg_token(fcinfo, 2), arg_json(fcinfo, 1), immediate);
 	PG_RETURN_VOID();
 }
 
 /*
- * idem_fail(key, error, retry_after, terminal, token, server)
+ * idem_complete_many(keys, results, server)
+ */
+Datum
+eo_idem_complete_many(PG_FUNCTION_ARGS)
+{
+	EoStore    *store;
+	Datum	   *keys;
+	Datum	   *results = NULL;
+	bool	   *keys_null;
+	bool	   *results_null = NULL;
+	int			nkeys;
+	int			nresults = 0;
+
+	eo_gate("idem_complete_many", EO_WRITES);
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("keys must not be null")));
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false, TYPALIGN_INT,
+					  &keys, &keys_null, &nkeys);
+	if (!PG_ARGISNULL(1))
+	{
+		deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), JSONBOID, -1, false, TYPALIGN_INT,
+						  &results, &results_null, &nresults);
+		if (nresults != nkeys)
+			ereport(ERROR,
+					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+					 errmsg("keys and results must be of the same length"),
+					 errdetail("There are %d keys and %d results.", nkeys, nresults)));
+	}
+	store = eo_store_open(eo_arg_text(fcinfo, 2));
+	eo_gate_worker();
+	for (int i = 0; i < nkeys; i++)
+	{
+		char	   *key;
+		char	   *result = NULL;
+
+		if (keys_null[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("key must not be null"),
+					 errdetail("It is number %d of the array.", i + 1)));
+		key = TextDatumGetCString(keys[i]);
+		if (results != NULL && !results_null[i])
+			result = json_text(DatumGetJsonbP(results[i]));
+		eo_claim_complete(store, key, NULL, result, false);
+	}
+	PG_RETURN_INT32(nkeys);
+}
+
+/*
+ * idem_once(key, result, retention, server)
+ */
+Datum
+eo_idem_once(PG_FUNCTION_ARGS)
+{
+	char	   *key;
+	int64		retention_s;
+	EoStore    *store;
+
+	eo_gate("idem_once", EO_WRITES);
+	key = eo_arg_key(fcinfo, 0);
+	retention_s = arg_retention(fcinfo, 2);
+	store = eo_store_open(eo_arg_text(fcinfo, 3));
+	eo_gate_worker();
+	eo_claim_once(store, key, arg_json(fcinfo, 1), retention_s);
+	PG_RETURN_VOID();
+}
+
+/*
+ * idem_fail(key, error, retry_after, terminal, token, immediate, server)
  */
 Datum
 eo_idem_fail(PG_FUNCTION_ARGS)
@@ -164,6 +342,7 @@ eo_idem_fail(PG_FUNCTION_ARGS)
 	char	   *key;
 	int64		retry_after_ms;
 	bool		terminal = !PG_ARGISNULL(3) && PG_GETARG_BOOL(3);
+	bool		immediate = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5);
 
 	eo_gate("idem_fail", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
@@ -173,8 +352,8 @@ eo_idem_fail(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("retry_after and terminal exclude each other"),
 				 errhint("A key that failed for good is not retried; leave one of them out.")));
-	eo_claim_fail(eo_store_open(eo_arg_text(fcinfo, 5)), key, arg_token(fcinfo, 4),
-				  arg_json(fcinfo, 1), Max(retry_after_ms, 0), terminal);
+	eo_claim_fail(eo_store_open(eo_arg_text(fcinfo, 6)), key, arg_token(fcinfo, 4),
+				  arg_json(fcinfo, 1), Max(retry_after_ms, 0), terminal, immediate);
 	PG_RETURN_VOID();
 }
 
@@ -215,20 +394,16 @@ Datum
 eo_idem_get(PG_FUNCTION_ARGS)
 {
 	char	   *key;
-	EoAnswer   *answer;
-	const EoRecord *r;
+	EoRecord	record;
+	const EoRecord *r = &record;
 	Datum		values[RECORD_COLUMNS] = {0};
 	bool		nulls[RECORD_COLUMNS] = {false};
 	int			i = 0;
 
 	eo_gate("idem_get", EO_READS);
 	key = eo_arg_key(fcinfo, 0);
-	if (!eo_claim_get(eo_store_open(eo_arg_text(fcinfo, 1)), key, &answer))
-	{
-		eo_answer_free(answer);
+	if (!eo_claim_get(eo_store_open(eo_arg_text(fcinfo, 1)), key, &record))
 		PG_RETURN_NULL();
-	}
-	r = &answer->record;
 #define PUT(isnull, datum) \
 	do { nulls[i] = (isnull); if (!nulls[i]) values[i] = (datum); i++; } while (0)
 	PUT(false, CStringGetTextDatum(key));
@@ -244,7 +419,6 @@ eo_idem_get(PG_FUNCTION_ARGS)
 	PUT(r->created_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(r->created_ms)));
 	PUT(r->updated_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(r->updated_ms)));
 	Assert(i == RECORD_COLUMNS);
-	eo_answer_free(answer);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row_type(fcinfo)->desc, values, nulls)));
 }
 
@@ -259,6 +433,27 @@ eo_idem_forget(PG_FUNCTION_ARGS)
 	eo_gate("idem_forget", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
 	PG_RETURN_BOOL(eo_claim_forget(eo_store_open(eo_arg_text(fcinfo, 1)), key));
+}
+
+/*
+ * idem_resolve(key, status, server)
+ */
+Datum
+eo_idem_resolve(PG_FUNCTION_ARGS)
+{
+	char	   *key;
+	char	   *status;
+
+	eo_gate("idem_resolve", EO_WRITES);
+	key = eo_arg_key(fcinfo, 0);
+	status = eo_arg_text(fcinfo, 1);
+	if (status == NULL || (strcmp(status, "completed") != 0 && strcmp(status, "failed") != 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("status must be \"completed\" or \"failed\""),
+				 errhint("completed: its work was done; failed: it was not, and the key may be claimed again.")));
+	PG_RETURN_BOOL(eo_claim_resolve(eo_store_open(eo_arg_text(fcinfo, 2)), key,
+									strcmp(status, "completed") == 0));
 }
 
 /* ----- packing ----- */
@@ -332,11 +527,12 @@ arg_token(FunctionCallInfo fcinfo, int n)
 static char *
 arg_json(FunctionCallInfo fcinfo, int n)
 {
-	Jsonb	   *jb;
+	return PG_ARGISNULL(n) ? NULL : json_text(PG_GETARG_JSONB_P(n));
+}
 
-	if (PG_ARGISNULL(n))
-		return NULL;
-	jb = PG_GETARG_JSONB_P(n);
+static char *
+json_text(Jsonb *jb)
+{
 	return eo_to_utf8(JsonbToCString(NULL, &jb->root, VARSIZE(jb)));
 }
 

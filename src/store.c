@@ -48,6 +48,7 @@ typedef struct StoreEntry
 static HTAB *stores;
 
 static void build_store(StoreEntry *entry, EoServer *server);
+static EoStore *fill_store(EoServer *server, MemoryContext context);
 static void free_signer(void *arg);
 static EoAnswer *new_answer(EoStore *store, const char *pk, EoOperation op);
 static void free_call(void *arg);
@@ -90,23 +91,49 @@ static void
 build_store(StoreEntry *entry, EoServer *server)
 {
 	MemoryContext context;
-	MemoryContextCallback *callback;
 	EoStore    *old = entry->store;
 	EoStore    *s;
-	EoClient   *c;
 
 	entry->generation = 0;
 	context = AllocSetContextCreate(CurrentMemoryContext, "exactonce store",
 									ALLOCSET_SMALL_SIZES);
-	s = MemoryContextAllocZero(context, sizeof(EoStore));
-	callback = MemoryContextAllocZero(context, sizeof(MemoryContextCallback));
+	s = fill_store(server, context);
+
+	/* Somebody up the stack may still hold the old one. */
+	if (entry->context != NULL)
+	{
+		if (strcmp(old->client.endpoint.url, s->client.endpoint.url) == 0)
+		{
+			s->client.clock_offset_ms = old->client.clock_offset_ms;
+			s->client.clock_known = old->client.clock_known;
+		}
+		MemoryContextSetParent(entry->context, TopTransactionContext);
+	}
+	MemoryContextSetParent(context, TopMemoryContext);
+	entry->context = context;
+	entry->store = s;
+	entry->generation = server->generation;
+}
+
+EoStore *
+eo_store_create(EoServer *server)
+{
+	return fill_store(server, GetMemoryChunkContext(server));
+}
+
+static EoStore *
+fill_store(EoServer *server, MemoryContext context)
+{
+	EoStore    *s = MemoryContextAllocZero(context, sizeof(EoStore));
+	MemoryContextCallback *callback = MemoryContextAllocZero(context, sizeof(MemoryContextCallback));
+	EoClient   *c = &s->client;
+
 	callback->func = free_signer;
 	callback->arg = s;
 	MemoryContextRegisterResetCallback(context, callback);
 
 	s->server = server;
 	s->layout = eo_layout_find(server->layout);
-	c = &s->client;
 	s->credentials_from = eo_credentials_find(server, &c->credentials);
 	c->endpoint.url = server->url;
 	c->endpoint.ca_file = server->ca_file;
@@ -121,21 +148,7 @@ build_store(StoreEntry *entry, EoServer *server)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("could not prepare to sign requests for server \"%s\"", server->name)));
-
-	/* Somebody up the stack may still hold the old one. */
-	if (entry->context != NULL)
-	{
-		if (strcmp(old->client.endpoint.url, c->endpoint.url) == 0)
-		{
-			c->clock_offset_ms = old->client.clock_offset_ms;
-			c->clock_known = old->client.clock_known;
-		}
-		MemoryContextSetParent(entry->context, TopTransactionContext);
-	}
-	MemoryContextSetParent(context, TopMemoryContext);
-	entry->context = context;
-	entry->store = s;
-	entry->generation = server->generation;
+	return s;
 }
 
 static void
@@ -176,6 +189,8 @@ eo_store_prepare_write(EoStore *store, const char *pk, EoVerb verb, const EoWrit
 	answer->verb = verb;
 	if (w->owner != NULL)
 		strlcpy(answer->owner, w->owner, sizeof(answer->owner));
+	if (w->origin != NULL)
+		strlcpy(answer->origin, w->origin, sizeof(answer->origin));
 	answer->lease_ms = w->lease_ms;
 	answer->call.believe = believe_write;
 	eo_layout_put_write(store->layout, &answer->call.body, store->server->table, pk, verb, w);
@@ -249,51 +264,70 @@ eo_store_read(EoStore *store, const char *pk)
 	return answer;
 }
 
+bool
+eo_answer_start(EoAnswer *answer, EoWindow *window, int64 deadline_us)
+{
+	if (eo_window_add(window, &answer->call, deadline_us))
+		return true;
+	(void) eo_answer_take(answer, window, deadline_us);
+	return false;
+}
+
+/*
+ * A refusal that did not show by which record is followed by a read.
+ */
+bool
+eo_answer_take(EoAnswer *a, EoWindow *window, int64 deadline_us)
+{
+	log_call(a->store, &a->call);
+	if (a->read_again)
+	{
+		settle_second_look(a);
+		return true;
+	}
+	settle(a);
+	if (!a->read_again)
+		return true;
+	a->doubted = a->call.in_doubt;
+	eo_call_free(&a->call);
+	eo_call_init(&a->call, &a->store->client, EO_GET_ITEM);
+	a->call.arg = a;
+	a->call.believe = believe_read;
+	eo_layout_put_read(a->store->layout, &a->call.body, a->store->server->table, a->pk);
+	if (eo_window_add(window, &a->call, deadline_us))
+		return false;
+	log_call(a->store, &a->call);
+	settle_second_look(a);
+	return true;
+}
+
+EoAnswer *
+eo_answer_of_call(EoCall *call)
+{
+	return call->arg;
+}
+
 void
 eo_store_run(EoAnswer **answers, int n, int parallel, int64 deadline_us, EoWaitMode mode)
 {
-	EoCall	   *one;
-	EoCall	  **calls = n == 1 ? &one : palloc(sizeof(EoCall *) * n);
-	int			again = 0;
+	EoWindow	window = {.n = 0};
+	EoCall	   *finished[EO_MAX_PARALLEL];
+	int			next = 0;
 
-	for (int i = 0; i < n; i++)
-		calls[i] = &answers[i]->call;
-	eo_dynamodb_run(calls, n, parallel, deadline_us, mode);
-	for (int i = 0; i < n; i++)
+	parallel = Max(1, Min(parallel, EO_MAX_PARALLEL));
+	while (next < n || window.n > 0)
 	{
-		log_call(answers[i]->store, calls[i]);
-		settle(answers[i]);
-	}
+		int64_t		until;
+		int			nfinished;
 
-	/* Those refused by a record that was not shown: read it. */
-	for (int i = 0; i < n; i++)
-	{
-		EoAnswer   *a = answers[i];
-
-		if (!a->read_again)
-			continue;
-		a->doubted = a->call.in_doubt;
-		eo_call_free(&a->call);
-		eo_call_init(&a->call, &a->store->client, EO_GET_ITEM);
-		a->call.arg = a;
-		a->call.believe = believe_read;
-		eo_layout_put_read(a->store->layout, &a->call.body, a->store->server->table, a->pk);
-		calls[again++] = &a->call;
+		while (next < n && window.n < parallel)
+			(void) eo_answer_start(answers[next++], &window, deadline_us);
+		nfinished = eo_window_step(&window, finished, &until);
+		for (int i = 0; i < nfinished; i++)
+			(void) eo_answer_take(eo_answer_of_call(finished[i]), &window, deadline_us);
+		if (nfinished == 0 && window.n > 0)
+			eo_http_wait(until, mode);
 	}
-	if (again > 0)
-	{
-		eo_dynamodb_run(calls, again, parallel, deadline_us, mode);
-		for (int i = 0; i < n; i++)
-		{
-			if (answers[i]->read_again)
-			{
-				log_call(answers[i]->store, &answers[i]->call);
-				settle_second_look(answers[i]);
-			}
-		}
-	}
-	if (n != 1)
-		pfree(calls);
 }
 
 void
@@ -387,7 +421,9 @@ settle_refusal(EoAnswer *answer)
 
 /*
  * Does the record that refused us show that very write?  For a lease, one
- * that ends no earlier than the one we asked for.
+ * that ends no earlier than the one we asked for.  For a seal, one of this very
+ * transaction: two that complete under the same token must not both believe
+ * that they have sealed.
  */
 static bool
 is_own_write(const EoAnswer *answer)
@@ -397,6 +433,9 @@ is_own_write(const EoAnswer *answer)
 	if (r->owner == NULL || strcmp(r->owner, answer->owner) != 0 ||
 		r->state != eo_layout_state_after(answer->verb))
 		return false;
+	if (answer->verb == EO_SEAL || answer->verb == EO_SEAL_NEW ||
+		answer->verb == EO_SEAL_EXPIRED)
+		return r->origin != NULL && strcmp(r->origin, answer->origin) == 0;
 	return answer->verb != EO_EXTEND || r->lease_ms >= answer->lease_ms;
 }
 

@@ -50,6 +50,7 @@ typedef struct EoAnswer
 	 */
 	bool		replayed;
 	EoError		error;
+	void	   *user;			/* the caller's */
 
 	/* Private to store.c. */
 	MemoryContext context;
@@ -58,6 +59,7 @@ typedef struct EoAnswer
 	bool		is_read;
 	EoVerb		verb;
 	char		owner[EO_TOKEN_LEN + 1];
+	char		origin[EO_ORIGIN_LEN + 1];
 	int64		lease_ms;
 	bool		readable;		/* the item of the reply is a record */
 	bool		read_again;		/* refused without an item: look it up */
@@ -73,6 +75,12 @@ typedef struct EoAnswer
 extern EoStore *eo_store_open(const char *server_name);
 
 /*
+ * A store of its own for a server of eo_server_load(), in that server's
+ * memory context: for who outlives transactions.
+ */
+extern EoStore *eo_store_create(EoServer *server);
+
+/*
  * The partition key of a key, palloc'd.  Raises 54000 if it is too long.
  */
 extern char *eo_store_pk(const EoStore *store, const char *key);
@@ -82,6 +90,15 @@ extern EoAnswer *eo_store_prepare_write(EoStore *store, const char *pk, EoVerb v
 extern EoAnswer *eo_store_prepare_read(EoStore *store, const char *pk);
 extern void eo_store_run(EoAnswer **answers, int n, int parallel, int64 deadline_us,
 						 EoWaitMode mode);
+
+/*
+ * The same by steps, see dynamodb.h: an answer is started in a window; when
+ * the window says that its call has finished, eo_answer_take() reads it, and
+ * returns false if it had to be started once more (a second look).
+ */
+extern bool eo_answer_start(EoAnswer *answer, EoWindow *window, int64 deadline_us);
+extern bool eo_answer_take(EoAnswer *answer, EoWindow *window, int64 deadline_us);
+extern EoAnswer *eo_answer_of_call(EoCall *call);
 
 /* Prepare and run one, interruptibly, within the server's request_timeout. */
 extern EoAnswer *eo_store_write(EoStore *store, const char *pk, EoVerb verb,

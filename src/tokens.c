@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * tokens.c
- *	  The tokens that this session holds or may hold.
+ *	  The tokens of claims that this session holds.
  *
  * A convenience, not a part of the protocol: whoever passes the token himself
  * needs none of it, and a token forgotten costs an ID008 and never a second
@@ -97,6 +97,19 @@ eo_tokens_forget(Oid serverid, const char *pk)
 	TokenEntry *entry = find_entry(serverid, pk, &hash);
 
 	if (entry != NULL)
+		drop_entry(entry);
+}
+
+/*
+ * A call may well be about another claim on the key than the one held.
+ */
+void
+eo_tokens_forget_claim(Oid serverid, const char *pk, const char *token)
+{
+	uint64		hash;
+	TokenEntry *entry = find_entry(serverid, pk, &hash);
+
+	if (entry != NULL && strcmp(entry->token.held, token) == 0)
 		drop_entry(entry);
 }
 

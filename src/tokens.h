@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * tokens.h
- *	  The tokens that this session holds or may hold.
+ *	  The tokens of claims that this session holds.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,21 +12,11 @@
 
 #include "layout.h"
 
+/* A claim this session owns beyond the transaction that made it. */
 typedef struct EoToken
 {
-	/*
-	 * The claim this session was told it owns; "" if none.  retention_s is
-	 * what it was acquired with.
-	 */
 	char		held[EO_TOKEN_LEN + 1];
-	int64		retention_s;
-
-	/*
-	 * A claim that was asked for and whose answer never came; "" if none.  It
-	 * is asked for again under the same token, so that what may have been
-	 * granted is found and not fought.
-	 */
-	char		pending[EO_TOKEN_LEN + 1];
+	int64		retention_s;	/* what it was acquired with */
 } EoToken;
 
 /* NULL if nothing is remembered.  Valid until the next call of this file. */
@@ -35,6 +25,9 @@ extern EoToken *eo_tokens_find(Oid serverid, const char *pk);
 /* The same, but made if need be; may drop the one unused for longest. */
 extern EoToken *eo_tokens_enter(Oid serverid, const char *pk);
 extern void eo_tokens_forget(Oid serverid, const char *pk);
+
+/* Only if it is that claim's; allocates and raises nothing. */
+extern void eo_tokens_forget_claim(Oid serverid, const char *pk, const char *token);
 
 /* A new token: 128 random bits, spelled as a version 4 UUID (RFC 9562). */
 extern void eo_token_make(char token[EO_TOKEN_LEN + 1]);

@@ -45,6 +45,9 @@ static void check_lease(const char *name, const char *value);
 static void check_retention(const char *name, const char *value);
 static void check_connect_timeout(const char *name, const char *value);
 static void check_request_timeout(const char *name, const char *value);
+static void check_commit_timeout(const char *name, const char *value);
+static void check_max_hold(const char *name, const char *value);
+static void check_parallel_requests(const char *name, const char *value);
 static void check_max_attempts(const char *name, const char *value);
 static void check_clock_skew(const char *name, const char *value);
 static void check_ca_file(const char *name, const char *value);
@@ -63,7 +66,10 @@ static const EoOption options[] =
 	{"retention", ForeignServerRelationId, false, check_retention},
 	{"connect_timeout", ForeignServerRelationId, false, check_connect_timeout},
 	{"request_timeout", ForeignServerRelationId, false, check_request_timeout},
+	{"commit_timeout", ForeignServerRelationId, false, check_commit_timeout},
+	{"max_hold", ForeignServerRelationId, false, check_max_hold},
 	{"max_attempts", ForeignServerRelationId, false, check_max_attempts},
+	{"parallel_requests", ForeignServerRelationId, false, check_parallel_requests},
 	{"clock_skew", ForeignServerRelationId, false, check_clock_skew},
 	{"ca_file", ForeignServerRelationId, true, check_ca_file},
 	{"allow_http", ForeignServerRelationId, true, check_boolean},
@@ -251,16 +257,43 @@ check_clock_skew(const char *name, const char *value)
 }
 
 static void
-check_max_attempts(const char *name, const char *value)
+check_commit_timeout(const char *name, const char *value)
+{
+	check_duration(name, value, 50, 300000,
+				   "The time to seal all keys of a transaction lasts from 50 milliseconds to 5 minutes.");
+}
+
+static void
+check_max_hold(const char *name, const char *value)
+{
+	check_duration(name, value, 0, EO_MAX_LEASE_MS,
+				   "A transaction may hold its claims for up to 7 days; 0 is no limit.");
+}
+
+static void
+check_count(const char *name, const char *value, long max, const char *bounds, const char *hint)
 {
 	char	   *end;
 	long		n;
 
 	errno = 0;
 	n = strtol(value, &end, 10);
-	if (errno != 0 || end == value || *end != '\0' || n < 1 || n > 20)
-		refuse(name, value, "This is a whole number from 1 to 20.",
-			   "1 means that nothing is retried.");
+	if (errno != 0 || end == value || *end != '\0' || n < 1 || n > max)
+		refuse(name, value, bounds, hint);
+}
+
+static void
+check_max_attempts(const char *name, const char *value)
+{
+	check_count(name, value, 20, "This is a whole number from 1 to 20.",
+				"1 means that nothing is retried.");
+}
+
+static void
+check_parallel_requests(const char *name, const char *value)
+{
+	check_count(name, value, 64, "This is a whole number from 1 to 64.",
+				"It bounds the connections that a backend has open at a time.");
 }
 
 static void

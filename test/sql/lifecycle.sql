@@ -15,8 +15,9 @@ SELECT idem_try_acquire('order-42');
 SELECT key, status, runs, result, lease_until, updated_at >= created_at AS times,
 	   expires_at - updated_at BETWEEN '7 days' AND '7 days 2 s' AS retention
 FROM idem_get('order-42');
--- one request each: acquire, again, get, complete, duplicate, duplicate, get
-\echo `curl -s "$EO_CONTROL/ops"`
+-- one request each: acquire, again, get, complete (the seal), duplicate,
+-- duplicate, get; and one of the worker
+\echo `curl -s "$EO_CONTROL/wait?op=UpdateItem&n=6"; curl -s "$EO_CONTROL/ops" | tr ' ' '\n' | sort | uniq -c`
 
 -- falsy results are results; no result is none
 SELECT k, idem_try_acquire(k), idem_complete(k, r)
@@ -57,6 +58,7 @@ BEGIN
 		RAISE NOTICE 'delivery %: %, run %, error %', i, c.outcome, c.run, c.error;
 		EXIT WHEN c.outcome <> 'acquired';
 		PERFORM idem_fail('poison', to_jsonb(format('crash %s', i)));
+		COMMIT;
 	END LOOP;
 END $$;
 

@@ -17,7 +17,7 @@ test_bodies(void)
 
 	for (int verb = EO_ACQUIRE; verb <= EO_PROBE; verb++)
 	{
-		for (int variant = 0; variant < 16; variant++)
+		for (int variant = 0; variant < 32; variant++)
 		{
 			EoBuf		body;
 			EoJson	   *doc;
@@ -31,6 +31,8 @@ test_bodies(void)
 			w.result = w.error = variant & 4 ? "{\"x\": \"\\\"\"}" : NULL;
 			w.result_len = w.error_len = w.result ? strlen(w.result) : 0;
 			w.terminal = variant & 8;
+			/* A seal always says whose it is. */
+			w.origin = variant & 16 || (verb >= EO_SEAL && verb <= EO_SEAL_EXPIRED) ? "o/1/2/3/4" : NULL;
 			eo_buf_init(&body, 100000);
 			eo_layout_put_write(layout, &body, "tab", "IDEMPOTENCY#\"k\"", (EoVerb) verb, &w);
 			if (eo_buf_status(&body) != EO_OK || eo_json_parse(body.data, body.len, &doc) != EO_OK)

@@ -1,0 +1,656 @@
+/*-------------------------------------------------------------------------
+ *
+ * acquire.c
+ *	  Claiming a key: one conditional write, and what its answer means.
+ *
+ * A key is looked for in this order, and the first that knows answers:
+ *
+ * 1. the transaction at hand (xact.c): held, completed, failed by itself;
+ * 2. the claim table (shmem.c): held by another session of this cluster, which
+ *	  costs no request; or left by a transaction that has ended, which is seen
+ *	  to on the spot;
+ * 3. DynamoDB, by the write itself.  What stood in its way comes back with the
+ *	  refusal, and decides what the caller is told; never a later read.
+ *
+ * Before the request leaves, the claim has its slot and its place in the
+ * transaction.  If the answer never comes, or is a cancel, the error ends the
+ * transaction (or its savepoint), and the claim with it: the worker buries
+ * what may have been written.  A token is never used for a second claim.
+ *
+ * Two clocks: a lease that has been dead for longer than clock_skew may be
+ * taken over; a finished record counts as absent EXPIRY_MARGIN after its ttl.
+ * The margin is wide because this is the one place where a clock decides that
+ * work is done again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "claim.h"
+#include "compat.h"
+#include "error.h"
+#include "settle.h"
+#include "storage/proc.h"
+#include "tokens.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+#include "xact.h"
+
+#define EXPIRY_MARGIN_MS 300000
+
+/* Races lost in a row before the caller is told to come back. */
+#define MAX_RACES 5
+
+/* Polling for a key to settle: first pause, growth, longest pause. */
+#define POLL_FIRST_MS 40
+#define POLL_MAX_MS 1000
+
+/* The worker looks at leases on its own at least this often. */
+#define WORKER_NAP_MS 5000
+
+/* What became of one attempt to acquire. */
+typedef enum Attempt
+{
+	ATTEMPT_ANSWERED,			/* the claim is filled in */
+	ATTEMPT_RACED,				/* the record changed under us: try again */
+	ATTEMPT_NEW_TOKEN			/* this token is spent: try with another */
+} Attempt;
+
+/* One call of idem_acquire(). */
+typedef struct Asking
+{
+	EoStore    *store;
+	const EoAcquire *ask;
+	char	   *pk;
+	EoTarget	target;
+	uint8		digest[EO_DIGEST_LEN];
+	char		token[EO_TOKEN_LEN + 1];
+	EoClaim    *claim;
+
+	/* Another session of this cluster holds it; to be waited for. */
+	bool		local;
+	VirtualTransactionId holder;
+} Asking;
+
+static void ask_around(Asking *a);
+static bool answer_from_transaction(Asking *a);
+static bool answer_from_table(Asking *a);
+static Attempt ask_once(Asking *a);
+static void fill_info(Asking *a, EoSlotInfo *info);
+static void fill_write(Asking *a, EoWrite *w);
+static Attempt replace_expired(Asking *a, EoTxClaim *held, EoWrite *w, EoAnswer *seen);
+static void take_acquired(Asking *a, EoTxClaim *held, const EoAnswer *answer);
+static void give_up(Asking *a, EoTxClaim *held, const EoAnswer *answer);
+static Attempt explain_refusal(Asking *a, const EoRecord *r);
+static Attempt explain_committing(Asking *a, const EoRecord *r, EoFate fate);
+static Attempt explain_in_progress(Asking *a, const EoRecord *r);
+static Attempt explain_failed(Asking *a, const EoRecord *r);
+static void check_payload(Asking *a, const char *fingerprint, const char *state);
+static void wait_for_settling(Asking *a, int polls, int64 give_up_us);
+static bool wait_for_holder(VirtualTransactionId holder, int64 wait_ms);
+static int64 poll_pause_us(int polls);
+static char *copy_text(const char *s, size_t len);
+
+void
+eo_claim_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
+{
+	int64		give_up_us = eo_clock_monotonic_us() + ask->wait_ms * 1000;
+	Asking		a = {.store = store,.ask = ask,.claim = claim};
+
+	a.pk = eo_store_pk(store, ask->key);
+	eo_settle_target(store, &a.target);
+	eo_settle_digest(&a.target, store, a.pk, a.digest);
+	if (!store->client.clock_known)
+		(void) eo_target_clock(&a.target, &store->client.clock_offset_ms);
+
+	/* One token for the whole call: a poll that comes late is still ours. */
+	eo_token_make(a.token);
+	for (int polls = 0;; polls++)
+	{
+		a.local = false;
+		ask_around(&a);
+		if (claim->outcome != EO_CLAIM_IN_PROGRESS || claim->mine ||
+			eo_clock_monotonic_us() >= give_up_us)
+			return;
+		wait_for_settling(&a, polls, give_up_us);
+	}
+}
+
+static void
+ask_around(Asking *a)
+{
+	for (int races = 0; races < MAX_RACES; races++)
+	{
+		memset(a->claim, 0, sizeof(*a->claim));
+		if (answer_from_transaction(a) || answer_from_table(a))
+			return;
+		switch (ask_once(a))
+		{
+			case ATTEMPT_ANSWERED:
+				return;
+			case ATTEMPT_NEW_TOKEN:
+				eo_token_make(a->token);
+				break;
+			case ATTEMPT_RACED:
+				break;
+		}
+	}
+	/* Everybody else won: somebody is at work on it. */
+	memset(a->claim, 0, sizeof(*a->claim));
+	a->claim->outcome = EO_CLAIM_IN_PROGRESS;
+}
+
+/* ----- what is known without a request ----- */
+
+static void
+put_acquired(EoClaim *claim, const EoTxClaim *held)
+{
+	claim->outcome = EO_CLAIM_ACQUIRED;
+	strlcpy(claim->token, held->token, sizeof(claim->token));
+	claim->fence = held->fence;
+	claim->runs = held->runs;
+	claim->lease_until_ms = held->lease_until_ms;
+	claim->expires_at_ms = held->ttl_s * 1000;
+	claim->mine = true;
+}
+
+static bool
+answer_from_transaction(Asking *a)
+{
+	EoTxClaim  *held = eo_xact_find(a->digest);
+	EoClaim    *claim = a->claim;
+	EoSlotView	view;
+
+	if (held == NULL)
+		return false;
+	check_payload(a, held->fingerprint[0] != '\0' ? held->fingerprint : NULL,
+				  "held by this transaction");
+	put_acquired(claim, held);
+	claim->token[0] = '\0';
+	claim->mine = false;
+	if (held->phase == EO_PHASE_COMPLETED)
+	{
+		claim->outcome = EO_CLAIM_COMPLETED;
+		claim->result = copy_text(held->result, held->result_len);
+		claim->lease_until_ms = 0;
+		claim->replayed = true;
+	}
+	else if (held->verdict == EO_VERDICT_FAIL && eo_slot_read(held->slot, &view))
+	{
+		claim->outcome = view.info.terminal ? EO_CLAIM_FAILED : EO_CLAIM_RETRY_LATER;
+		claim->lease_until_ms = 0;
+		if (!view.info.terminal)
+			claim->retry_at_ms = eo_client_now_ms(&a->store->client) + view.info.retry_after_ms;
+	}
+	else if (held->verdict == EO_VERDICT_RELEASE)
+	{
+		/* Given back, but nobody has been told yet. */
+		(void) eo_slot_verdict(held->slot, EO_VERDICT_NONE, false, 0, NULL, 0);
+		held->verdict = EO_VERDICT_NONE;
+		put_acquired(claim, held);
+	}
+	else
+	{
+		claim->outcome = EO_CLAIM_IN_PROGRESS;
+		claim->mine = true;
+	}
+	return true;
+}
+
+static bool
+answer_from_table(Asking *a)
+{
+	EoSlotView	view;
+	EoClaim    *claim = a->claim;
+
+	if (!eo_slot_find(a->digest, &view))
+		return false;
+	if (view.info.ended)
+	{
+		eo_settle_on_the_spot(a->store, a->ask->key, &view);
+		return false;
+	}
+	if (view.info.has_fingerprint)
+		check_payload(a, view.info.fingerprint, eo_state_name(EO_STATE_IN_PROGRESS));
+	claim->outcome = EO_CLAIM_IN_PROGRESS;
+	claim->fence = view.info.fence;
+	claim->runs = view.info.runs;
+	/* A sealed claim has no end but that of its transaction. */
+	if (view.info.state == EO_SLOT_HELD)
+	{
+		claim->lease_until_ms = view.info.lease_until_ms;
+		claim->expires_at_ms = view.info.ttl_s * 1000;
+	}
+	a->local = true;
+	a->holder = view.info.vxid;
+	return true;
+}
+
+/* ----- asking DynamoDB ----- */
+
+static Attempt
+ask_once(Asking *a)
+{
+	EoSlotInfo	info;
+	EoTxClaim  *held;
+	EoWrite		w;
+	EoAnswer   *answer;
+	Attempt		attempt = ATTEMPT_ANSWERED;
+
+	fill_info(a, &info);
+	held = eo_xact_add(a->store, a->ask->key, a->pk, &a->target, &info);
+	held->in_block = IsTransactionBlock();
+	held->keep = a->ask->keep || !held->in_block;
+	fill_write(a, &w);
+	answer = eo_store_write(a->store, a->pk, EO_ACQUIRE, &w);
+	switch (answer->outcome)
+	{
+		case EO_APPLIED:
+			take_acquired(a, held, answer);
+			break;
+		case EO_NOT_APPLIED:
+			if (answer->exists && eo_claim_is_expired(a->store, &answer->record))
+			{
+				attempt = replace_expired(a, held, &w, answer);
+				break;
+			}
+			give_up(a, held, answer);
+			if (!answer->exists)
+				attempt = ATTEMPT_RACED;
+			else
+				attempt = explain_refusal(a, &answer->record);
+			break;
+		case EO_READ:
+		case EO_FAILED_CALL:
+			/* It may be ours: then it stays where the abort finds it. */
+			if (answer->error.status != EO_UNKNOWN)
+				eo_xact_drop(held);
+			eo_raise(&answer->error, "acquire", a->ask->key, a->store->server->name);
+	}
+	eo_answer_free(answer);
+	return attempt;
+}
+
+static void
+fill_info(Asking *a, EoSlotInfo *info)
+{
+	const EoAcquire *ask = a->ask;
+	const EoServer *server = a->store->server;
+
+	memset(info, 0, sizeof(*info));
+	info->state = EO_SLOT_ASKING;
+	info->bound = IsTransactionBlock() && !ask->keep && !ask->hold;
+	info->release_on_abort = !ask->hold;
+	memcpy(info->digest, a->digest, sizeof(info->digest));
+	strlcpy(info->token, a->token, sizeof(info->token));
+	if (ask->payload_sha256 != NULL)
+	{
+		info->has_fingerprint = true;
+		strlcpy(info->fingerprint, ask->payload_sha256, sizeof(info->fingerprint));
+	}
+	info->pid = MyProcPid;
+	info->vxid = eo_compat_my_vxid();
+	info->lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : server->lease_ms;
+	info->retention_s = ask->retention_s >= 0 ? ask->retention_s : server->retention_s;
+	info->max_hold_ms = server->max_hold_ms;
+	info->since_us = eo_clock_monotonic_us();
+	/* Extended while the transaction lasts, long before its end. */
+	info->due_us = info->since_us + info->lease_ms * 1000 / 3;
+}
+
+static void
+fill_write(Asking *a, EoWrite *w)
+{
+	const EoAcquire *ask = a->ask;
+	int64		lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : a->store->server->lease_ms;
+	int64		retention_s = ask->retention_s >= 0 ? ask->retention_s : a->store->server->retention_s;
+
+	memset(w, 0, sizeof(*w));
+	w->owner = a->token;
+	w->now_ms = eo_client_now_ms(&a->store->client);
+	w->lease_ms = w->now_ms + lease_ms;
+	w->skew_ms = a->store->server->clock_skew_ms;
+	w->ttl_s = (w->lease_ms + 999) / 1000 + retention_s;
+	w->max_runs = ask->max_runs;
+	w->bind = ask->hold ? "hold" : IsTransactionBlock() && !ask->keep ? "tx" : "keep";
+	w->payload_sha256 = ask->payload_sha256;
+}
+
+/*
+ * A finished record past its time, not swept yet: replace exactly that.  The
+ * only acquire that takes two requests.
+ */
+static Attempt
+replace_expired(Asking *a, EoTxClaim *held, EoWrite *w, EoAnswer *seen)
+{
+	EoAnswer   *answer;
+	Attempt		attempt = ATTEMPT_ANSWERED;
+
+	w->seen = &seen->record;
+	answer = eo_store_write(a->store, a->pk, EO_REPLACE, w);
+	if (answer->outcome == EO_APPLIED)
+		take_acquired(a, held, answer);
+	else if (answer->outcome == EO_FAILED_CALL)
+	{
+		if (answer->error.status != EO_UNKNOWN)
+			eo_xact_drop(held);
+		eo_raise(&answer->error, "acquire", a->ask->key, a->store->server->name);
+	}
+	else
+	{
+		give_up(a, held, answer);
+		attempt = ATTEMPT_RACED;
+	}
+	eo_answer_free(answer);
+	return attempt;
+}
+
+static void
+take_acquired(Asking *a, EoTxClaim *held, const EoAnswer *answer)
+{
+	const EoRecord *r = &answer->record;
+
+	held->phase = EO_PHASE_HELD;
+	held->fence = r->fence;
+	held->runs = r->runs;
+	held->lease_until_ms = r->lease_ms;
+	held->ttl_s = r->ttl_s;
+	held->retention_s = r->ttl_s - (r->lease_ms + 999) / 1000;
+	eo_slot_asked(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
+	if (r->lease_ms - eo_client_now_ms(&a->store->client) < 3 * WORKER_NAP_MS)
+		eo_db_wake(MyDatabaseId);
+	if (a->store->client.clock_known)
+		eo_target_learn_clock(&a->target, a->store->client.clock_offset_ms);
+
+	/* What may outlive the transaction, the session remembers. */
+	if (held->keep)
+	{
+		EoToken    *memory = eo_tokens_enter(a->store->server->serverid, a->pk);
+
+		strlcpy(memory->held, held->token, sizeof(memory->held));
+		memory->retention_s = held->retention_s;
+	}
+	put_acquired(a->claim, held);
+}
+
+/*
+ * Refused.  But if an earlier copy of the request went astray it may still
+ * arrive: then the worker is to bury what it writes, and that token is spent.
+ */
+static void
+give_up(Asking *a, EoTxClaim *held, const EoAnswer *answer)
+{
+	if (!answer->call.in_doubt)
+	{
+		eo_xact_drop(held);
+		return;
+	}
+	eo_xact_abandon(held);
+	eo_token_make(a->token);
+}
+
+/*
+ * Somebody else's record, or our own from before: say what it means.
+ */
+static Attempt
+explain_refusal(Asking *a, const EoRecord *r)
+{
+	Oid			serverid = a->store->server->serverid;
+	EoToken    *memory = eo_tokens_find(serverid, a->pk);
+	EoClaim    *claim = a->claim;
+	EoFate		fate = EO_FATE_ELSEWHERE;
+	int64		retention_s = 0;
+	EoState		state = r->state;
+
+	/* PostgreSQL knows it before DynamoDB is told. */
+	if (state == EO_STATE_COMMITTING)
+		fate = eo_settle_fate(r, a->pk, &retention_s);
+	if (fate == EO_FATE_COMMITTED)
+		state = EO_STATE_COMPLETED;
+
+	claim->mine = memory != NULL && strcmp(memory->held, r->owner) == 0;
+	/* What is held is worth keeping only as long as the record says so. */
+	if (memory != NULL && (!claim->mine || (state != EO_STATE_IN_PROGRESS &&
+											state != EO_STATE_COMMITTING)))
+		eo_tokens_forget(serverid, a->pk);
+	check_payload(a, r->payload_sha256, eo_state_name(state));
+
+	claim->fence = r->fence;
+	claim->runs = r->runs;
+	claim->expires_at_ms = r->ttl_s * 1000;
+	if (fate == EO_FATE_COMMITTED)
+		claim->expires_at_ms = (r->updated_ms + 999) / 1000 * 1000 + retention_s * 1000;
+	switch (state)
+	{
+		case EO_STATE_COMPLETED:
+			eo_settle_check_visible(r, a->ask->key, a->store->server->name);
+			claim->outcome = EO_CLAIM_COMPLETED;
+			claim->result = copy_text(r->result, r->result_len);
+			claim->mine = false;
+			claim->replayed = true;
+			return ATTEMPT_ANSWERED;
+		case EO_STATE_COMMITTING:
+			return explain_committing(a, r, fate);
+		case EO_STATE_IN_PROGRESS:
+			return explain_in_progress(a, r);
+		case EO_STATE_FAILED:
+			break;
+	}
+	return explain_failed(a, r);
+}
+
+/*
+ * A transaction that completes it has announced its commit, and is not known
+ * to have committed.
+ */
+static Attempt
+explain_committing(Asking *a, const EoRecord *r, EoFate fate)
+{
+	a->claim->outcome = EO_CLAIM_IN_PROGRESS;
+	if (fate == EO_FATE_ABORTED)
+	{
+		eo_settle_aborted(a->store, a->ask->key, a->pk, r);
+		return ATTEMPT_RACED;
+	}
+	if (fate == EO_FATE_UNKNOWN)
+		ereport(WARNING,
+				(errcode(ERRCODE_WARNING),
+				 errmsg("key \"%s\" on server \"%s\" is in doubt", a->ask->key,
+						a->store->server->name),
+				 errdetail("Its record names a commit of this database of which there is no trace that can be relied on."),
+				 errhint("Find out whether its work was done, and say so with idem_resolve().")));
+	return ATTEMPT_ANSWERED;
+}
+
+static Attempt
+explain_in_progress(Asking *a, const EoRecord *r)
+{
+	int64		max_runs = a->ask->max_runs;
+	int64		dead_ms = eo_client_now_ms(&a->store->client) - a->store->server->clock_skew_ms;
+	EoClaim    *claim = a->claim;
+
+	claim->outcome = EO_CLAIM_IN_PROGRESS;
+	claim->lease_until_ms = r->lease_ms;
+	if (r->lease_ms >= dead_ms)
+		return ATTEMPT_ANSWERED;
+	if (max_runs == 0 || r->runs < max_runs)
+		return ATTEMPT_RACED;	/* it died between the write and now */
+
+	/* The last run it was allowed died without a word. */
+	claim->outcome = EO_CLAIM_FAILED;
+	claim->mine = false;
+	claim->replayed = true;
+	claim->error = psprintf("{\"message\": \"run %lld of %lld ended without a result\"}",
+							(long long) r->runs, (long long) max_runs);
+	return ATTEMPT_ANSWERED;
+}
+
+static Attempt
+explain_failed(Asking *a, const EoRecord *r)
+{
+	bool		out_of_runs = a->ask->max_runs > 0 && r->runs >= a->ask->max_runs;
+	EoClaim    *claim = a->claim;
+
+	claim->mine = false;
+	claim->replayed = true;
+	if (r->has_retry && !out_of_runs)
+	{
+		if (r->retry_ms <= eo_client_now_ms(&a->store->client))
+			return strcmp(r->owner, a->token) == 0 ? ATTEMPT_NEW_TOKEN : ATTEMPT_RACED;
+		claim->outcome = EO_CLAIM_RETRY_LATER;
+		claim->retry_at_ms = r->retry_ms;
+	}
+	else
+		claim->outcome = EO_CLAIM_FAILED;
+	claim->error = copy_text(r->error, r->error_len);
+	return ATTEMPT_ANSWERED;
+}
+
+/* A request that differs must not get the result of another. */
+static void
+check_payload(Asking *a, const char *fingerprint, const char *state)
+{
+	if (a->ask->payload_sha256 == NULL || fingerprint == NULL ||
+		strcmp(a->ask->payload_sha256, fingerprint) == 0)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_PAYLOAD_MISMATCH),
+			 errmsg("key \"%s\" on server \"%s\" was used with another payload",
+					a->ask->key, a->store->server->name),
+			 errdetail("The key is %s.", state),
+			 errhint("The same key must mean the same request: derive it from the payload with idem_key(...), or look for two callers that share it.")));
+}
+
+bool
+eo_claim_is_expired(const EoStore *store, const EoRecord *r)
+{
+	if (r->state != EO_STATE_COMPLETED && r->state != EO_STATE_FAILED)
+		return false;
+	return r->ttl_s != 0 &&
+		r->ttl_s * 1000 + EXPIRY_MARGIN_MS < eo_client_now_ms(&store->client);
+}
+
+/* ----- waiting ----- */
+
+static void
+wait_for_settling(Asking *a, int polls, int64 give_up_us)
+{
+	int64		now_us = eo_clock_monotonic_us();
+	int64		until_us;
+
+	if (a->local)
+	{
+		(void) wait_for_holder(a->holder, (give_up_us - now_us + 999) / 1000);
+		return;
+	}
+	until_us = now_us + poll_pause_us(polls);
+	if (a->claim->lease_until_ms != 0)
+	{
+		/* No use in asking long after the lease can be taken over. */
+		int64		dead_ms = a->claim->lease_until_ms + a->store->server->clock_skew_ms + 1;
+		int64		dead_us = now_us + (dead_ms - eo_client_now_ms(&a->store->client)) * 1000;
+
+		if (dead_us > now_us && dead_us < until_us)
+			until_us = dead_us;
+	}
+	eo_http_wait(Min(until_us, give_up_us), EO_WAIT_RAISE);
+}
+
+/*
+ * Wait for the end of a transaction of this cluster as PostgreSQL waits for
+ * any lock, so that its deadlock detector sees it.  Its time limit is an
+ * error, and undoing that takes a subtransaction.  False: time is up.
+ */
+static bool
+wait_for_holder(VirtualTransactionId holder, int64 wait_ms)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	int			users_limit = LockTimeout;
+	volatile bool ended = true;
+
+	/* The user's own limit comes first: then its error is the user's. */
+	if (users_limit > 0 && users_limit <= wait_ms)
+		return VirtualXactLock(holder, true);
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		LockTimeout = (int) Max(1, Min(wait_ms, INT_MAX));
+		(void) VirtualXactLock(holder, true);
+		LockTimeout = users_limit;
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		LockTimeout = users_limit;
+		if (geterrcode() != ERRCODE_LOCK_NOT_AVAILABLE)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		ended = false;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return ended;
+}
+
+/* Full jitter around a growing pause. */
+static int64
+poll_pause_us(int polls)
+{
+	int64		pause_ms = POLL_FIRST_MS;
+	uint16		random = 0;
+
+	for (int i = 0; i < polls && pause_ms < POLL_MAX_MS; i++)
+		pause_ms = pause_ms * 3 / 2;
+	(void) pg_strong_random(&random, sizeof(random));
+	return Min(pause_ms, POLL_MAX_MS) * (500 + (int64) random % 500);
+}
+
+/* ----- for who needs the key ----- */
+
+void
+eo_claim_raise(const EoStore *store, const char *key, const EoClaim *claim)
+{
+	const char *server = store->server->name;
+
+	switch (claim->outcome)
+	{
+		case EO_CLAIM_IN_PROGRESS:
+			ereport(ERROR,
+					(errcode(ERRCODE_EO_IN_PROGRESS),
+					 errmsg("key \"%s\" on server \"%s\" is in progress", key, server),
+					 claim->lease_until_ms == 0 ? 0 :
+					 errdetail("Its lease ends at %s.",
+							   timestamptz_to_str(time_t_to_timestamptz((pg_time_t) (claim->lease_until_ms / 1000)))),
+					 errhint("Come back later, or give idem_acquire a wait => interval.")));
+			break;
+		case EO_CLAIM_RETRY_LATER:
+			ereport(ERROR,
+					(errcode(ERRCODE_EO_FAILED),
+					 errmsg("key \"%s\" on server \"%s\" failed and may not be retried yet", key, server),
+					 errdetail("It may be retried at %s, after %lld runs.",
+							   timestamptz_to_str(time_t_to_timestamptz((pg_time_t) (claim->retry_at_ms / 1000))),
+							   (long long) claim->runs),
+					 errhint("Come back then. idem_get() shows what went wrong.")));
+			break;
+		default:
+			ereport(ERROR,
+					(errcode(ERRCODE_EO_FAILED),
+					 errmsg("key \"%s\" on server \"%s\" failed for good", key, server),
+					 errdetail("It ran %lld times.", (long long) claim->runs),
+					 errhint("idem_get() shows what went wrong; an operator can redrive it with idem_forget().")));
+	}
+}
+
+static char *
+copy_text(const char *s, size_t len)
+{
+	return s != NULL ? pnstrdup(s, len) : NULL;
+}

@@ -1,0 +1,74 @@
+/*-------------------------------------------------------------------------
+ *
+ * outbox.h
+ *	  The local tables: exactonce_outbox and exactonce_origin.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_OUTBOX_H
+#define EO_OUTBOX_H
+
+#include "postgres.h"
+
+#include "shmem.h"
+
+/* A transaction that seals, as its records bear it in "origin". */
+typedef struct EoOrigin
+{
+	uint8		database[16];	/* UUID of the database, exactonce_origin */
+	int64		incarnation;	/* which life of the server */
+	uint64		xid;			/* FullTransactionId */
+	uint32		timeline;
+	uint64		lsn;			/* where its WAL stood at the seal */
+} EoOrigin;
+
+/* "<uuid>/<incarnation>/<xid>/<timeline>/<lsn in hexadecimal>" */
+extern void eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1]);
+extern bool eo_origin_read(const char *text, EoOrigin *origin);
+
+/* A completion that a transaction decides on.  Strings are palloc'd. */
+typedef struct EoOutboxRow
+{
+	uint8		origin[16];
+	EoTarget	target;
+	char	   *pk;
+	char		token[EO_TOKEN_LEN + 1];
+	int64		retention_s;
+} EoOutboxRow;
+
+/*
+ * Insert a row in the current transaction.  Waits for another transaction
+ * that has one for the same server and key; raises ID005 (once) or ID002 if
+ * that one commits.
+ */
+extern void eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server,
+						  bool once);
+
+/*
+ * Is there a committed row for this claim?  Looked for with the latest
+ * snapshot, whatever the transaction's own is.
+ */
+extern bool eo_outbox_find(const uint8 *origin, const char *pk, const char *token,
+						   int64 *retention_s);
+
+/*
+ * For the worker, in a transaction: up to max rows of this origin for which
+ * wanted() is true, in the current memory context; and the removal of one.
+ */
+extern int	eo_outbox_load(const uint8 *origin, EoOutboxRow **rows, int max,
+						   bool (*wanted) (const char *token));
+extern void eo_outbox_remove(const uint8 *origin, const char *pk, const char *token);
+
+/* Are there rows, of one server (InvalidOid: of any)? */
+extern bool eo_outbox_any(Oid serverid);
+
+/*
+ * For the worker, in a transaction: is the extension here?  And: this
+ * database's identity; a new one if the present one is that of another
+ * database, of which this is a copy.
+ */
+extern bool eo_outbox_exists(void);
+extern void eo_origin_enter(bool new_incarnation, uint8 *origin, int64 *incarnation,
+							uint64 *horizon);
+
+#endif							/* EO_OUTBOX_H */

@@ -1,0 +1,78 @@
+/*-------------------------------------------------------------------------
+ *
+ * settle.h
+ *	  What is to be done about a claim whose transaction is over.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_SETTLE_H
+#define EO_SETTLE_H
+
+#include "postgres.h"
+
+#include "outbox.h"
+#include "shmem.h"
+#include "store.h"
+
+/* ---- from the slot ---- */
+
+typedef enum EoRest
+{
+	EO_REST_NOTHING,			/* the slot can be freed */
+	EO_REST_WRITE,				/* eo_settle_prepare() and run that */
+	EO_REST_ASK_OUTBOX,			/* a row: nothing; none: write */
+	EO_REST_DOUBT				/* for an operator */
+} EoRest;
+
+extern EoRest eo_settle_rest(const EoSlotView *view, const uint8 *database);
+extern EoAnswer *eo_settle_prepare(EoStore *store, const EoSlotView *view);
+
+/*
+ * A first write whose outcome is unknown may still arrive: look again once
+ * its signature cannot be accepted any more.
+ */
+extern bool eo_settle_looks_again(const EoSlotView *view);
+
+/*
+ * In a backend that has met such a slot: do it now.  Raises if DynamoDB
+ * cannot be reached; otherwise the key can be asked for again.
+ */
+extern void eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view);
+
+/* ---- from a record that is COMMITTING ---- */
+
+typedef enum EoFate
+{
+	EO_FATE_ELSEWHERE,			/* of another database */
+	EO_FATE_RUNNING,			/* its transaction is still going on */
+	EO_FATE_COMMITTED,
+	EO_FATE_ABORTED,
+	EO_FATE_UNKNOWN
+} EoFate;
+
+/* retention_s is set with EO_FATE_COMMITTED. */
+extern EoFate eo_settle_fate(const EoRecord *record, const char *pk, int64 *retention_s);
+
+/* EO_FATE_ABORTED: give the record back, conditional on what was read. */
+extern void eo_settle_aborted(EoStore *store, const char *key, const char *pk,
+							  const EoRecord *record);
+
+/*
+ * Raise 40001 if the transaction that completed the record is not visible to
+ * this transaction's snapshot.
+ */
+extern void eo_settle_check_visible(const EoRecord *record, const char *key, const char *server);
+
+/* ---- names ---- */
+
+extern void eo_settle_target(const EoStore *store, EoTarget *target);
+extern void eo_settle_digest(const EoTarget *target, const EoStore *store, const char *pk,
+							 uint8 *digest);
+
+/*
+ * The store that belongs to a target, for the worker, in a context of its
+ * own; NULL: the server is gone.  In a transaction.
+ */
+extern EoStore *eo_settle_store(const EoTarget *target);
+
+#endif							/* EO_SETTLE_H */

@@ -1,0 +1,779 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker.c
+ *	  The background worker of a database: what is left to do after commits
+ *	  and aborts, and the leases of open transactions.
+ *
+ * Its work comes from three places:
+ *
+ * - exactonce_outbox: a row that can be seen is a transaction that has
+ *	 committed.  Its record goes from COMMITTING to COMPLETED, then the row goes.
+ * - ended slots of the claim table: claims of transactions that were rolled
+ *	 back, verdicts, and what an earlier life of the server left behind.
+ * - slots of open transactions whose lease is a third over.
+ *
+ * Every piece of it is a Job: one conditional write, whose answer says whether
+ * the job is done, is over for some other reason, or is to be tried again.
+ * Jobs run side by side, some at a time for each target, so that a table that
+ * does not answer holds up nobody else's.  While a target fails, one request a
+ * second asks whether it is back.
+ *
+ * The worker sleeps until its latch is set, by a commit, an abort or a new
+ * claim with a short lease, or until the next thing is due; and wakes every
+ * NAP to say that it lives.  It is never in a transaction while it waits.
+ *
+ * An error ends the process, and the launcher starts another: whatever was
+ * under way is in the tables and slots still.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "compat.h"
+#include "error.h"
+#include "guc.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "outbox.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "settle.h"
+#include "storage/ipc.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "worker.h"
+
+/* Sign of life, at least this often. */
+#define NAP_US INT64CONST(5000000)
+
+/* Without anything to do for this long a worker leaves. */
+#define IDLE_US INT64CONST(300000000)
+
+/* Look for rows this often, though nobody has said that there are any. */
+#define RESCAN_US INT64CONST(60000000)
+
+/* Rows fetched at a time, and jobs that may wait for a free request. */
+#define MAX_ROWS 512
+#define MAX_JOBS 1024
+
+/* A failing target is asked again after this; one that refuses, after that. */
+#define PAUSE_US INT64CONST(1000000)
+#define PAUSE_REFUSED_US INT64CONST(5000000)
+
+/* A signature is refused after this; a late request cannot arrive any more. */
+#define SECOND_LOOK_US INT64CONST(900000000)
+
+typedef enum JobKind
+{
+	JOB_FINISH,					/* a row of the outbox */
+	JOB_SETTLE,					/* an ended slot */
+	JOB_BEAT					/* a lease to extend */
+} JobKind;
+
+/* A place that requests go to, and how it has been of late. */
+typedef struct Place
+{
+	EoTarget	target;			/* hash key */
+	EoStore    *store;			/* NULL: to be built, or the server is gone */
+	MemoryContext context;
+	uint64		built;			/* catalog generation it was built in */
+	int			in_flight;
+	int			jobs;
+	bool		failing;
+	bool		complained;
+	int64		pause_until_us;
+} Place;
+
+typedef struct Job
+{
+	dlist_node	node;			/* in waiting */
+	JobKind		kind;
+	Place	   *place;
+	MemoryContext context;
+	EoAnswer   *answer;			/* while in flight */
+	EoOutboxRow *row;			/* JOB_FINISH */
+	EoSlotView *view;			/* the others */
+	int64		lease_until_ms; /* JOB_BEAT: asked for */
+} Job;
+
+static struct
+{
+	Oid			dboid;
+	uint8		origin[16];
+	MemoryContext context;
+	HTAB	   *places;
+	HTAB	   *rows;			/* tokens of rows that have a job, or had one
+								 * in vain */
+	dlist_head	waiting;
+	int			njobs;			/* waiting and in flight */
+	EoWindow	window;
+	dlist_head	done_rows;		/* Jobs whose rows are to be removed */
+	bool		more_rows;		/* there may be rows that have no job yet */
+	int64		rows_again_us;	/* look for rows then, whatever is said */
+	int64		calls_until_us; /* when the window wants to be looked at */
+	uint64		catalog;		/* counts changes of servers and mappings */
+	int64		last_work_us;
+}			worker;
+
+typedef struct KnownRow
+{
+	char		token[EO_TOKEN_LEN + 1];
+	int64		again_us;		/* not before; 0: it has a job */
+} KnownRow;
+
+static void enter_database(Oid dboid);
+static void leave(int code, Datum arg);
+static void work(void);
+static void fetch_rows(void);
+static void fetch_slots(void);
+static void fetch_beats(void);
+static bool row_is_new(const char *token);
+static Job *add_job(JobKind kind, const EoTarget *target);
+static Place *place_of(const EoTarget *target);
+static void build_places(void);
+static void start_jobs(void);
+static void prepare_job(Job *job);
+static void take_answer(Job *job);
+static void take_failure(Job *job);
+static void take_finish(Job *job);
+static void take_settle(Job *job);
+static void take_beat(Job *job);
+static void end_job(Job *job);
+static void remove_rows(void);
+static int64 next_wake_us(void);
+
+/* ----- life ----- */
+
+void
+eo_worker_main(Datum arg)
+{
+	Oid			dboid = DatumGetObjectId(arg);
+
+	pqsignal(SIGTERM, die);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+	if (!eo_db_attach(dboid))
+		proc_exit(0);
+	worker.dboid = dboid;
+	before_shmem_exit(leave, (Datum) 0);
+	BackgroundWorkerInitializeConnectionByOid(dboid, InvalidOid, 0);
+	enter_database(dboid);
+
+	while (!eo_db_should_leave(dboid))
+	{
+		int64		until;
+
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+		eo_db_alive(dboid);
+		work();
+		if (worker.njobs > 0 || eo_slot_count(dboid, InvalidOid, 0) > 0)
+			worker.last_work_us = eo_clock_monotonic_us();
+		else if (eo_clock_monotonic_us() - worker.last_work_us > IDLE_US)
+			break;
+		until = next_wake_us();
+		if (until > eo_clock_monotonic_us())
+			eo_http_wait(until, EO_WAIT_LATCH);
+	}
+	proc_exit(0);
+}
+
+static void
+leave(int code, Datum arg)
+{
+	(void) arg;
+	eo_db_detach(worker.dboid, code != 0);
+}
+
+/* Any change to a server or a mapping: look at all of them again. */
+static void
+catalog_changed(Datum arg, int cacheid, uint32 hashvalue)
+{
+	(void) arg;
+	(void) cacheid;
+	(void) hashvalue;
+	worker.catalog++;
+}
+
+/*
+ * Say who this database is.  The first worker of a life of the server begins
+ * a new incarnation; committing that, with the standbys that
+ * synchronous_standby_names asks for, is also the barrier after which what
+ * recovery made visible may be told to others.
+ */
+static void
+enter_database(Oid dboid)
+{
+	HASHCTL		places = {.keysize = sizeof(EoTarget),.entrysize = sizeof(Place)};
+	HASHCTL		rows = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(KnownRow)};
+	EoDbInfo	db;
+	int64		incarnation = 0;
+	uint64		horizon = 0;
+	bool		here;
+
+	worker.context = AllocSetContextCreate(TopMemoryContext, "exactonce worker",
+										   ALLOCSET_DEFAULT_SIZES);
+	places.hcxt = rows.hcxt = worker.context;
+	worker.places = hash_create("exactonce places", 16, &places,
+								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	worker.rows = hash_create("exactonce rows", 256, &rows,
+							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	dlist_init(&worker.waiting);
+	dlist_init(&worker.done_rows);
+	worker.catalog = 1;
+	worker.last_work_us = eo_clock_monotonic_us();
+	eo_options_on_change(catalog_changed);
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	here = eo_outbox_exists();
+	if (here && eo_db_info(dboid, &db))
+		eo_origin_enter(db.incarnation == 0, worker.origin, &incarnation, &horizon);
+	PopActiveSnapshot();
+	ForceSyncCommit();
+	CommitTransactionCommand();
+	pgstat_report_activity(STATE_IDLE, NULL);
+	if (!here)
+	{
+		eo_db_absent(dboid);
+		proc_exit(0);
+	}
+	eo_db_publish(dboid, worker.origin, incarnation, horizon);
+	worker.more_rows = true;
+}
+
+/* One round: take in what has come up, send what can be sent, read answers. */
+static void
+work(void)
+{
+	EoCall	   *finished[EO_MAX_PARALLEL];
+	int64		until;
+	int			n;
+
+	if (eo_db_take_finish_wanted(worker.dboid) ||
+		eo_clock_monotonic_us() >= worker.rows_again_us)
+		worker.more_rows = true;
+	if (worker.more_rows && worker.njobs < MAX_ROWS)
+		fetch_rows();
+	fetch_slots();
+	fetch_beats();
+	build_places();
+	do
+	{
+		start_jobs();
+		n = eo_window_step(&worker.window, finished, &until);
+		for (int i = 0; i < n; i++)
+		{
+			EoAnswer   *answer = eo_answer_of_call(finished[i]);
+
+			if (eo_answer_take(answer, &worker.window, 0))
+				take_answer(answer->user);
+		}
+	} while (n > 0);
+	worker.calls_until_us = until;
+	remove_rows();
+}
+
+/* ----- taking in ----- */
+
+static bool
+row_is_new(const char *token)
+{
+	char		key[EO_TOKEN_LEN + 1] = {0};
+	KnownRow   *known;
+
+	strlcpy(key, token, sizeof(key));
+	known = hash_search(worker.rows, key, HASH_FIND, NULL);
+	return known == NULL || (known->again_us != 0 &&
+							 known->again_us < eo_clock_monotonic_us());
+}
+
+/* A target that fails has one job to try it with; the rest wait where they are. */
+static bool
+is_enough(const Place *place)
+{
+	return place->failing && place->jobs > 0;
+}
+
+/*
+ * Rows of committed transactions.  There are more if this many came.
+ */
+static void
+fetch_rows(void)
+{
+	EoOutboxRow *found[MAX_ROWS];
+	int			n;
+	MemoryContext rows;
+
+	StartTransactionCommand();
+	if (!eo_outbox_exists())
+	{
+		/* The extension was dropped under our hands. */
+		CommitTransactionCommand();
+		eo_db_absent(worker.dboid);
+		proc_exit(0);
+	}
+	worker.rows_again_us = eo_clock_monotonic_us() + RESCAN_US;
+	rows = AllocSetContextCreate(worker.context, "exactonce rows", ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(rows);
+	n = eo_outbox_load(worker.origin, found, MAX_ROWS, row_is_new);
+	CommitTransactionCommand();
+	for (int i = 0; i < n; i++)
+	{
+		char		token[EO_TOKEN_LEN + 1] = {0};
+		KnownRow   *known;
+		Job		   *job;
+
+		strlcpy(token, found[i]->token, sizeof(token));
+		known = hash_search(worker.rows, token, HASH_ENTER, NULL);
+		known->again_us = 0;
+		if (is_enough(place_of(&found[i]->target)))
+		{
+			known->again_us = eo_clock_monotonic_us() + 2 * PAUSE_US;
+			worker.rows_again_us = Min(worker.rows_again_us, known->again_us);
+			continue;
+		}
+		job = add_job(JOB_FINISH, &found[i]->target);
+		job->row = MemoryContextAlloc(job->context, sizeof(EoOutboxRow));
+		*job->row = *found[i];
+		job->row->pk = MemoryContextStrdup(job->context, found[i]->pk);
+	}
+	MemoryContextDelete(rows);
+	MemoryContextSwitchTo(worker.context);
+	worker.more_rows = n == MAX_ROWS;
+}
+
+static void
+fetch_slots(void)
+{
+	EoSlotView	view;
+
+	while (worker.njobs < MAX_JOBS && eo_slot_next_ended(worker.dboid, &view))
+	{
+		EoRest		rest = eo_settle_rest(&view, worker.origin);
+		int64		retention_s;
+		Job		   *job;
+
+		if (rest == EO_REST_ASK_OUTBOX)
+		{
+			StartTransactionCommand();
+			rest = eo_outbox_find(worker.origin, view.pk, view.info.token, &retention_s) ?
+				EO_REST_NOTHING : EO_REST_WRITE;
+			CommitTransactionCommand();
+			MemoryContextSwitchTo(worker.context);
+		}
+		if (rest == EO_REST_DOUBT)
+		{
+			ereport(WARNING,
+					(errcode(ERRCODE_WARNING),
+					 errmsg("exactonce: a commit announced by another identity of this database is in doubt"),
+					 errhint("See exactonce_in_doubt; find out whether the work was done, and say so with idem_resolve().")));
+			eo_slot_doubt(view.ref);
+			continue;
+		}
+		if (rest == EO_REST_NOTHING)
+		{
+			eo_slot_free(view.ref);
+			continue;
+		}
+		if (is_enough(place_of(&view.target)))
+		{
+			eo_slot_again(view.ref, eo_clock_monotonic_us() + PAUSE_US);
+			continue;
+		}
+		job = add_job(JOB_SETTLE, &view.target);
+		job->view = MemoryContextAlloc(job->context, sizeof(EoSlotView));
+		*job->view = view;
+	}
+}
+
+static void
+fetch_beats(void)
+{
+	EoSlotView	view;
+	uint32		cursor = 0;
+
+	while (worker.njobs < MAX_JOBS &&
+		   eo_slot_beat_due(worker.dboid, eo_clock_monotonic_us(), &cursor, &view))
+	{
+		Job		   *job = add_job(JOB_BEAT, &view.target);
+
+		job->view = MemoryContextAlloc(job->context, sizeof(EoSlotView));
+		*job->view = view;
+	}
+}
+
+static Job *
+add_job(JobKind kind, const EoTarget *target)
+{
+	MemoryContext context = AllocSetContextCreate(worker.context, "exactonce job",
+												  ALLOCSET_SMALL_SIZES);
+	Job		   *job = MemoryContextAllocZero(context, sizeof(Job));
+
+	job->kind = kind;
+	job->context = context;
+	job->place = place_of(target);
+	job->place->jobs++;
+	dlist_push_tail(&worker.waiting, &job->node);
+	worker.njobs++;
+	return job;
+}
+
+static Place *
+place_of(const EoTarget *target)
+{
+	bool		found;
+	Place	   *place = hash_search(worker.places, target, HASH_ENTER, &found);
+
+	if (!found)
+	{
+		memset((char *) place + sizeof(EoTarget), 0, sizeof(Place) - sizeof(EoTarget));
+		place->target = *target;
+	}
+	return place;
+}
+
+/* False: that raised, was reported, and ended the transaction. */
+static bool
+build_place(Place *place)
+{
+	volatile bool built = true;
+
+	MemoryContextSwitchTo(worker.context);
+	if (place->store != NULL)
+		MemoryContextDelete(place->context);
+	place->store = NULL;
+	place->pause_until_us = 0;
+	place->built = worker.catalog;
+	PG_TRY();
+	{
+		place->store = eo_settle_store(&place->target);
+		if (place->store != NULL)
+			place->context = GetMemoryChunkContext(place->store);
+	}
+	PG_CATCH();
+	{
+		EmitErrorReport();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		built = false;
+	}
+	PG_END_TRY();
+	return built;
+}
+
+/* Credentials and options come from the catalogs: in a transaction. */
+static void
+build_places(void)
+{
+	HASH_SEQ_STATUS scan;
+	Place	   *place;
+	bool		in_transaction = false;
+
+	AcceptInvalidationMessages();
+	hash_seq_init(&scan, worker.places);
+	while ((place = hash_seq_search(&scan)) != NULL)
+	{
+		if (place->in_flight > 0 || place->built == worker.catalog || place->jobs == 0)
+			continue;
+		if (!in_transaction)
+		{
+			StartTransactionCommand();
+			in_transaction = true;
+		}
+		if (!build_place(place))
+			in_transaction = false;
+	}
+	if (in_transaction)
+		CommitTransactionCommand();
+	MemoryContextSwitchTo(worker.context);
+}
+
+/* ----- sending ----- */
+
+static bool
+may_send(const Place *place)
+{
+	if (place->store == NULL || eo_clock_monotonic_us() < place->pause_until_us)
+		return false;
+	/* One that failed is tried with one request. */
+	return place->in_flight < (place->failing ? 1 : place->store->server->parallel_requests);
+}
+
+static void
+start_jobs(void)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &worker.waiting)
+	{
+		Job		   *job = dlist_container(Job, node, iter.cur);
+
+		if (worker.window.n >= EO_MAX_PARALLEL)
+			break;
+		if (job->place->store == NULL && job->place->built == worker.catalog)
+		{
+			/* The server is gone, and with it the credentials. */
+			if (job->kind != JOB_FINISH)
+			{
+				dlist_delete(&job->node);
+				eo_slot_free(job->view->ref);
+				end_job(job);
+				continue;
+			}
+			if (!job->place->complained)
+				ereport(WARNING,
+						(errcode(ERRCODE_WARNING),
+						 errmsg("exactonce: the server of %d unfinished completions does not exist any more",
+								job->place->jobs),
+						 errhint("Create it again, or settle the keys of table \"%s\" by hand.",
+								 job->place->target.table)));
+			job->place->complained = true;
+			continue;
+		}
+		if (!may_send(job->place))
+			continue;
+		dlist_delete(&job->node);
+		prepare_job(job);
+		job->answer->user = job;
+		job->place->in_flight++;
+		if (!eo_answer_start(job->answer, &worker.window, 0))
+			take_answer(job);
+	}
+}
+
+static void
+prepare_job(Job *job)
+{
+	EoStore    *store = job->place->store;
+	MemoryContext old = MemoryContextSwitchTo(job->context);
+	EoWrite		w = {0};
+
+	w.now_ms = eo_client_now_ms(&store->client);
+	switch (job->kind)
+	{
+		case JOB_FINISH:
+			w.owner = job->row->token;
+			w.ttl_s = (w.now_ms + 999) / 1000 + job->row->retention_s;
+			job->answer = eo_store_prepare_write(store, job->row->pk, EO_FINISH, &w);
+			break;
+		case JOB_SETTLE:
+			job->answer = eo_settle_prepare(store, job->view);
+			break;
+		case JOB_BEAT:
+			w.owner = job->view->info.token;
+			w.lease_ms = job->lease_until_ms = w.now_ms + job->view->info.lease_ms;
+			w.ttl_s = (w.lease_ms + 999) / 1000 + job->view->info.retention_s;
+			job->answer = eo_store_prepare_write(store, job->view->pk, EO_EXTEND, &w);
+			break;
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* ----- answers ----- */
+
+static void
+take_answer(Job *job)
+{
+	Place	   *place = job->place;
+
+	place->in_flight--;
+	if (job->answer->outcome == EO_FAILED_CALL && job->answer->error.status != EO_INVALID)
+	{
+		take_failure(job);
+		return;
+	}
+	if (place->failing)
+		ereport(LOG,
+				(errmsg("exactonce: table \"%s\" of server \"%s\" can be written again",
+						place->target.table, place->store->server->name)));
+	place->failing = false;
+	place->complained = false;
+	if (place->store->client.clock_known)
+		eo_target_learn_clock(&place->target, place->store->client.clock_offset_ms);
+	switch (job->kind)
+	{
+		case JOB_FINISH:
+			take_finish(job);
+			break;
+		case JOB_SETTLE:
+			take_settle(job);
+			break;
+		case JOB_BEAT:
+			take_beat(job);
+			break;
+	}
+}
+
+/* Try again later; for a heartbeat the next one is as good. */
+static void
+take_failure(Job *job)
+{
+	Place	   *place = job->place;
+	const EoError *e = &job->answer->error;
+	int64		now_us = eo_clock_monotonic_us();
+
+	place->pause_until_us = now_us +
+		(e->status == EO_DENIED || e->status == EO_NO_TABLE || e->status == EO_REFUSED ||
+		 e->status == EO_NO_CREDENTIALS ? PAUSE_REFUSED_US : PAUSE_US);
+	place->failing = true;
+	if (!place->complained)
+		ereport(WARNING,
+				(errcode(ERRCODE_WARNING),
+				 errmsg("exactonce: table \"%s\" of server \"%s\" cannot be written; keys of ended transactions wait",
+						place->target.table, place->store->server->name),
+				 errdetail_internal("%s", eo_error_facts(e)),
+				 errhint("It is tried again every few seconds; see exactonce_pending.")));
+	place->complained = true;
+	eo_answer_free(job->answer);
+	job->answer = NULL;
+	if (job->kind == JOB_BEAT)
+	{
+		eo_slot_beaten(job->view->ref, false, 0,
+					   now_us + Min(PAUSE_US, job->view->info.lease_ms * 1000 / 10));
+		end_job(job);
+		return;
+	}
+	dlist_push_tail(&worker.waiting, &job->node);
+}
+
+static void
+take_finish(Job *job)
+{
+	const EoAnswer *answer = job->answer;
+	KnownRow   *known;
+
+	if (answer->outcome == EO_APPLIED)
+	{
+		dlist_push_tail(&worker.done_rows, &job->node);
+		return;
+	}
+
+	/*
+	 * The transaction has committed, and the record is not the one it sealed.
+	 * Somebody wrote past the protocol, or the table is another one: nothing
+	 * here can put that right, and the row stays as evidence.
+	 */
+	known = hash_search(worker.rows, job->row->token, HASH_FIND, NULL);
+	if (known != NULL)
+		known->again_us = eo_clock_monotonic_us() + 600 * INT64CONST(1000000);
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("exactonce: a key of table \"%s\" cannot be marked completed, although its transaction committed",
+					job->row->target.table),
+			 answer->outcome == EO_NOT_APPLIED && answer->exists ?
+			 errdetail("Its record is %s, and not by that transaction.",
+					   eo_state_name(answer->record.state)) :
+			 errdetail("Its record is gone, or cannot be read."),
+			 errhint("It stays in exactonce_pending and is tried again every ten minutes. Look for whoever changed the record or the table.")));
+	end_job(job);
+}
+
+static void
+take_settle(Job *job)
+{
+	/*
+	 * Applied, or refused because somebody has been there before: either way
+	 * the claim is over.
+	 */
+	if (job->answer->outcome != EO_APPLIED && job->view->info.verdict != EO_VERDICT_NONE)
+		ereport(LOG,
+				(errmsg("exactonce: a claim on table \"%s\" was lost before its failure or release could be written",
+						job->view->target.table)));
+	if (eo_settle_looks_again(job->view) && job->view->info.due_us == 0)
+		eo_slot_again(job->view->ref, eo_clock_monotonic_us() + SECOND_LOOK_US);
+	else
+		eo_slot_free(job->view->ref);
+	end_job(job);
+}
+
+static void
+take_beat(Job *job)
+{
+	const EoAnswer *answer = job->answer;
+	const EoRecord *r = &answer->record;
+	const EoSlotInfo *info = &job->view->info;
+	bool		ours = answer->outcome == EO_APPLIED ||
+	(answer->exists && strcmp(r->owner, info->token) == 0 && r->state != EO_STATE_FAILED);
+
+	eo_slot_beaten(job->view->ref, !ours, ours && answer->outcome == EO_APPLIED ? r->lease_ms : 0,
+				   eo_clock_monotonic_us() + info->lease_ms * 1000 / 3);
+	end_job(job);
+}
+
+static void
+end_job(Job *job)
+{
+	job->place->jobs--;
+	worker.njobs--;
+	MemoryContextDelete(job->context);
+}
+
+/* DynamoDB says COMPLETED: the rows have done their duty. */
+static void
+remove_rows(void)
+{
+	dlist_iter	iter;
+	dlist_mutable_iter removal;
+
+	if (dlist_is_empty(&worker.done_rows))
+		return;
+	StartTransactionCommand();
+	/* A row that comes back after a crash is finished again. */
+	SetConfigOption("synchronous_commit", "local", PGC_USERSET, PGC_S_SESSION);
+	if (eo_outbox_exists())
+	{
+		dlist_foreach(iter, &worker.done_rows)
+		{
+			Job		   *job = dlist_container(Job, node, iter.cur);
+
+			eo_outbox_remove(job->row->origin, job->row->pk, job->row->token);
+		}
+	}
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(worker.context);
+	dlist_foreach_modify(removal, &worker.done_rows)
+	{
+		Job		   *job = dlist_container(Job, node, removal.cur);
+
+		dlist_delete(&job->node);
+		hash_search(worker.rows, job->row->token, HASH_REMOVE, NULL);
+		end_job(job);
+	}
+}
+
+/* ----- sleeping ----- */
+
+static int64
+next_wake_us(void)
+{
+	int64		until = eo_clock_monotonic_us() + NAP_US;
+	HASH_SEQ_STATUS scan;
+	Place	   *place;
+
+	if (worker.more_rows && worker.njobs < MAX_ROWS)
+		return 0;
+	until = Min(until, worker.rows_again_us);
+	if (worker.window.n > 0)
+		until = Min(until, worker.calls_until_us);
+	if (worker.njobs < MAX_JOBS)
+		until = Min(until, eo_slot_next_due(worker.dboid));
+	hash_seq_init(&scan, worker.places);
+	while ((place = hash_seq_search(&scan)) != NULL)
+	{
+		if (place->jobs > 0 && place->in_flight == 0 && place->store != NULL &&
+			place->pause_until_us > 0)
+			until = Min(until, place->pause_until_us);
+	}
+	return until;
+}
