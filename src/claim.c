@@ -189,9 +189,13 @@ static EoTxClaim *
 enter_earlier(Key *k, const char *token, const char *verb)
 {
 	EoSlotInfo	info = {0};
+	EoSlotView	view;
 	EoTxClaim  *claim;
 
 	token = choose_token(k, token, verb);
+	/* An earlier try to complete it may have ended without a word. */
+	if (eo_slot_find(k->digest, &view) && view.info.ended)
+		eo_settle_on_the_spot(k->store, k->key, &view);
 	info.retention_s = retention_of(k, token, verb, true);
 	info.state = EO_SLOT_HELD;
 	memcpy(info.digest, k->digest, sizeof(info.digest));
@@ -312,10 +316,10 @@ fail_now(Key *k, const char *token, const char *error, int64 retry_after_ms, boo
 	w.owner = choose_token(k, token, "fail");
 	w.now_ms = eo_client_now_ms(&k->store->client);
 	w.terminal = terminal;
-	w.retry_ms = w.now_ms + retry_after_ms;
+	w.retry_ms = retry_after_ms > 0 ? w.now_ms + retry_after_ms : 0;
 
 	/* Until it may be retried it must not be swept. */
-	w.ttl_s = ttl_after(terminal ? w.now_ms : w.retry_ms,
+	w.ttl_s = ttl_after(w.now_ms + (terminal ? 0 : retry_after_ms),
 						retention_of(k, w.owner, "fail", false));
 	answer = eo_store_write(k->store, k->pk, EO_FAIL, &w);
 	if (answer->outcome == EO_FAILED_CALL)
@@ -455,7 +459,8 @@ overlay(const Key *k, bool exists, EoRecord *r)
 	{
 		r->state = EO_STATE_FAILED;
 		r->has_retry = !view.info.terminal;
-		r->retry_ms = eo_client_now_ms(&k->store->client) + view.info.retry_after_ms;
+		r->retry_ms = view.info.retry_after_ms == 0 ? 0 :
+			eo_client_now_ms(&k->store->client) + view.info.retry_after_ms;
 		if (held->verdict == EO_VERDICT_RELEASE && r->runs > 0)
 			r->runs--;
 		if (view.error_len > 0)

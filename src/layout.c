@@ -347,7 +347,8 @@ condition(EoVerb verb, const EoWrite *w, EoBuf *out)
 }
 
 /*
- * What does it change?  Attributes that a state does not have are removed, so
+ * What does it change?  What may be claimed at once has a retry_ms of 0, so
+ * that no two clocks need agree on when "now" is.  Attributes that a state does not have are removed, so
  * that no reader meets a result of an earlier run.
  */
 static void
@@ -388,7 +389,7 @@ update(EoVerb verb, const EoWrite *w, EoBuf *out)
 			break;
 		case EO_RELEASE:
 			/* Given back, not tried: the run does not count. */
-			eo_buf_adds(out, "SET #s = :F, #u = :i, #t = :t, #r = :i, #n = #n - :1"
+			eo_buf_adds(out, "SET #s = :F, #u = :i, #t = :t, #r = :0, #n = #n - :1"
 						" REMOVE #l, #v, #e");
 			break;
 		case EO_EXTEND:
@@ -427,10 +428,10 @@ update(EoVerb verb, const EoWrite *w, EoBuf *out)
 			 * The run counts: a key whose work always fails is parked in the
 			 * end.
 			 */
-			eo_buf_adds(out, "SET #s = :F, #u = :i, #t = :t, #r = :i REMOVE #l, #v, #e");
+			eo_buf_adds(out, "SET #s = :F, #u = :i, #t = :t, #r = :0 REMOVE #l, #v, #e");
 			break;
 		case EO_BURY:
-			eo_buf_adds(out, "SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :i,"
+			eo_buf_adds(out, "SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0,"
 						" #f = if_not_exists(#f, :i), #n = if_not_exists(#n, :1) - :1,"
 						" #c = if_not_exists(#c, :i), #b = if_not_exists(#b, :b)"
 						" REMOVE #l, #v, #e");
@@ -442,7 +443,7 @@ update(EoVerb verb, const EoWrite *w, EoBuf *out)
 			break;
 		case EO_FORGET:
 			/* A new owner, so that nobody's late write finds its own token. */
-			eo_buf_adds(out, "SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :i, #n = :0"
+			eo_buf_adds(out, "SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0, #n = :0"
 						" REMOVE #l, #v, #e, #p");
 			break;
 		case EO_PROBE:

@@ -48,6 +48,7 @@ static void begin_sealing(Sealing *s, dlist_head *claims);
 static void start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
 static void judge(Sealing *s, EoAnswer *answer);
 static void judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer);
+static bool settles_here(EoTxClaim *claim, const EoRecord *r);
 static void look_around(EoTxClaim *claim);
 pg_noreturn static void raise_duplicate(const EoTxClaim *claim);
 
@@ -207,6 +208,11 @@ judge(Sealing *s, EoAnswer *answer)
 				judge_refused_new(s, claim, answer);
 				break;
 			}
+			if (answer->exists && settles_here(claim, &answer->record))
+			{
+				start_claim(s, claim, EO_SEAL, NULL);
+				break;
+			}
 			ereport(ERROR,
 					(errcode(ERRCODE_EO_CLAIM_LOST),
 					 errmsg("the claim on key \"%s\" on server \"%s\" was lost before the transaction committed",
@@ -217,6 +223,22 @@ judge(Sealing *s, EoAnswer *answer)
 					 errhint("The transaction was rolled back. Acquire the key again and retry.")));
 	}
 	eo_answer_free(answer);
+}
+
+/*
+ * A record that an ended transaction of this database left COMMITTING is in
+ * nobody's hands: true, it has been given back, and can be asked for again.
+ */
+static bool
+settles_here(EoTxClaim *claim, const EoRecord *r)
+{
+	int64		retention_s;
+
+	if (r->state != EO_STATE_COMMITTING ||
+		eo_settle_fate(r, claim->pk, &retention_s) != EO_FATE_ABORTED)
+		return false;
+	eo_settle_aborted(claim->store, claim->key, claim->pk, r);
+	return true;
 }
 
 /* The record that refused a claim at commit says what the key is. */
@@ -237,13 +259,10 @@ judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 		raise_duplicate(claim);
 	if (answer->exists && r->state == EO_STATE_COMMITTING)
 	{
-		EoFate		fate = eo_settle_fate(r, claim->pk, &retention_s);
-
-		if (fate == EO_FATE_COMMITTED)
+		if (eo_settle_fate(r, claim->pk, &retention_s) == EO_FATE_COMMITTED)
 			raise_duplicate(claim);
-		if (fate == EO_FATE_ABORTED)
+		if (settles_here(claim, r))
 		{
-			eo_settle_aborted(claim->store, claim->key, claim->pk, r);
 			start_claim(s, claim, EO_SEAL_NEW, NULL);
 			return;
 		}

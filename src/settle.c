@@ -95,8 +95,8 @@ eo_settle_prepare(EoStore *store, const EoSlotView *view)
 	w.now_ms = eo_client_now_ms(&store->client);
 	w.bind = "tx";
 	w.terminal = info->terminal;
-	w.retry_ms = w.now_ms + info->retry_after_ms;
-	from_ms = info->verdict == EO_VERDICT_FAIL && !info->terminal ? w.retry_ms : w.now_ms;
+	w.retry_ms = info->retry_after_ms > 0 ? w.now_ms + info->retry_after_ms : 0;
+	from_ms = Max(w.now_ms, w.retry_ms);
 	if (verb_for(info) == EO_UNSEAL)
 		from_ms += info->lease_ms;
 	w.ttl_s = (from_ms + 999) / 1000 + info->retention_s;
@@ -320,6 +320,7 @@ EoStore *
 eo_settle_store(const EoTarget *target)
 {
 	EoServer   *s = eo_server_load(target->serverid, target->userid);
+	EoStore    *store;
 	MemoryContext old;
 	const char *host;
 
@@ -337,5 +338,7 @@ eo_settle_store(const EoTarget *target)
 	s->host = pstrdup(host != NULL ? host + 3 : s->url);
 	s->host[strcspn(s->host, "/")] = '\0';
 	MemoryContextSwitchTo(old);
-	return eo_store_create(s);
+	store = eo_store_create(s);
+	(void) eo_target_clock(target, &store->client.clock_offset_ms);
+	return store;
 }

@@ -414,7 +414,7 @@ eo_idem_get(PG_FUNCTION_ARGS)
 	PUT(r->error == NULL, json_datum(r->error));
 	PUT(r->state != EO_STATE_IN_PROGRESS, TimestampTzGetDatum(eo_timestamp_of_ms(r->lease_ms)));
 	PUT(r->state != EO_STATE_FAILED || !r->has_retry,
-		TimestampTzGetDatum(eo_timestamp_of_ms(r->retry_ms)));
+		TimestampTzGetDatum(eo_timestamp_of_ms(r->retry_ms != 0 ? r->retry_ms : r->updated_ms)));
 	PUT(r->ttl_s == 0, TimestampTzGetDatum(eo_timestamp_of_ms(r->ttl_s * 1000)));
 	PUT(r->created_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(r->created_ms)));
 	PUT(r->updated_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(r->updated_ms)));

@@ -559,6 +559,8 @@ prepare_job(Job *job)
 	MemoryContext old = MemoryContextSwitchTo(job->context);
 	EoWrite		w = {0};
 
+	/* What a backend has learnt of the service's clock since. */
+	(void) eo_target_clock(&job->place->target, &store->client.clock_offset_ms);
 	w.now_ms = eo_client_now_ms(&store->client);
 	switch (job->kind)
 	{

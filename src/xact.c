@@ -434,8 +434,9 @@ end_claim(EoTxClaim *c, bool committed)
 	else
 		eo_slot_free(c->slot);
 
-	/* The session knows the token of what it still holds. */
-	if (work || (committed && c->completed_at != InvalidSubTransactionId))
+	/* The session keeps the token of what outlives the transaction. */
+	if (c->verdict != EO_VERDICT_NONE ||
+		(committed ? c->completed_at != InvalidSubTransactionId : c->release_on_abort))
 		eo_tokens_forget_claim(c->store->server->serverid, c->pk, c->token);
 }
 

@@ -77,7 +77,7 @@ control('POST', '/engine/pause');
 my $run = start_psql($node, "SELECT idem_acquire('shut down');");
 wait_until('a call waits', sub {
 	$node->safe_psql('postgres',
-		"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Extension'") eq '1';
+		"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND backend_type = 'client backend'") eq '1';
 });
 $node->stop('fast');
 like(finish_psql($run), qr/57P01/, 'a fast shutdown ends the call');

@@ -55,7 +55,8 @@ control('POST', '/reset');
 control('POST', '/fault', '{"do":"date","seconds":-400,"strict":true,"times":0}');
 is($sql->("SELECT outcome FROM idem_acquire('skewed'); SELECT idem_complete('skewed');"), "acquired\n",
 	'signed again by the clock of the service');
-is(control('GET', '/count?key=skewed'), "3\n", 'once, and then right at once');
+settled($node);
+is(control('GET', '/count?key=skewed'), "4\n", 'once, and then right at once');
 like($sql->("SELECT status, detail FROM idem_check() WHERE \"check\" = 'clock'"),
 	qr/^failure\|(?:399|400|401)\.\d s ahead of the service's$/, 'idem_check shows it');
 
@@ -76,9 +77,11 @@ like($out, qr/acquired\|1\n.*ERROR:  ID006: .*outcome is unknown/s, 'a dripping 
 my $ops = sub {
 	my ($what, $before, $call, $expected) = @_;
 	$sql->($before) if $before;
+	settled($node);
 	control('POST', '/reset');
 	control('POST', '/fault', $_) foreach @_[ 4 .. $#_ ];
 	$sql->($call);
+	settled($node);
 	is(control('GET', '/ops'), "$expected\n", $what);
 };
 my $past = (time() - 60) * 1000;
@@ -88,7 +91,7 @@ $put->('old', qq("status":{"S":"COMPLETED"},"owner":{"S":"x"},"updated_ms":{"N":
 $ops->('a new key: one request', undef, "SELECT idem_acquire('new')", 'UpdateItem');
 $ops->('a retry: one', "SELECT idem_acquire('again'); SELECT idem_fail('again')", "SELECT idem_acquire('again')", 'UpdateItem');
 $ops->('a take-over: one', undef, "SELECT idem_acquire('dead')", 'UpdateItem');
-$ops->('acquire and complete: two', undef, "SELECT idem_acquire('both'); SELECT idem_complete('both', '1')", 'UpdateItem UpdateItem');
+$ops->('acquire and complete: two, and one of the worker', undef, "SELECT idem_acquire('both'); SELECT idem_complete('both', '1')", 'UpdateItem UpdateItem UpdateItem');
 $ops->('a duplicate: one, and no read', undef, "SELECT idem_acquire('both')", 'UpdateItem');
 $ops->('a duplicate where no record comes with the refusal: a read more', undef,
 	"SELECT idem_acquire('both')", 'UpdateItem GetItem', '{"do":"no_item"}');

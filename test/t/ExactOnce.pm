@@ -12,7 +12,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-our @EXPORT = qw(control new_node psql_ok start_psql finish_psql wait_until);
+our @EXPORT = qw(control new_node psql_ok start_psql finish_psql wait_until settled);
 
 my $scripts = 0;
 my $http = HTTP::Tiny->new(timeout => 60);
@@ -98,6 +98,21 @@ sub wait_until
 		usleep(20_000);
 	}
 	return fail($what);
+}
+
+# Waits until the worker has nothing left to do.
+sub settled
+{
+	my ($node) = @_;
+	my $end = time() + 60;
+	while (time() < $end)
+	{
+		return if $node->safe_psql('postgres', <<'SQL') eq '0';
+SELECT (SELECT count(*) FROM exactonce_pending) + (SELECT count(*) FROM exactonce_claims WHERE state <> 'second look')
+SQL
+		usleep(10_000);
+	}
+	die 'the worker has not finished';
 }
 
 1;
