@@ -36,7 +36,7 @@ endif
 SHLIB_LINK = -lcurl -ljson-c -lcrypto
 
 # Tests against a running server; script/test supplies one.
-REGRESS = setup key options arguments lifecycle outcomes limits errors privileges admin
+REGRESS = setup key options arguments lifecycle outcomes limits errors privileges transactions admin
 ISOLATION =
 REGRESS_OPTS = --inputdir=test
 

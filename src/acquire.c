@@ -242,7 +242,7 @@ ask_once(Asking *a)
 	fill_info(a, &info);
 	held = eo_xact_add(a->store, a->ask->key, a->pk, &a->target, &info);
 	held->in_block = IsTransactionBlock();
-	held->keep = a->ask->keep || !held->in_block;
+	held->keep = a->ask->keep;
 	fill_write(a, &w);
 	answer = eo_store_write(a->store, a->pk, EO_ACQUIRE, &w);
 	switch (answer->outcome)
@@ -365,7 +365,7 @@ take_acquired(Asking *a, EoTxClaim *held, const EoAnswer *answer)
 		eo_target_learn_clock(&a->target, a->store->client.clock_offset_ms);
 
 	/* What may outlive the transaction, the session remembers. */
-	if (held->keep)
+	if (held->keep || !held->in_block)
 	{
 		EoToken    *memory = eo_tokens_enter(a->store->server->serverid, a->pk);
 

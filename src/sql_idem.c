@@ -294,19 +294,21 @@ eo_idem_complete_many(PG_FUNCTION_ARGS)
 					 errmsg("keys and results must be of the same length"),
 					 errdetail("There are %d keys and %d results.", nkeys, nresults)));
 	}
-	store = eo_store_open(eo_arg_text(fcinfo, 2));
-	eo_gate_worker();
 	for (int i = 0; i < nkeys; i++)
 	{
-		char	   *key;
-		char	   *result = NULL;
-
 		if (keys_null[i])
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("key must not be null"),
 					 errdetail("It is number %d of the array.", i + 1)));
-		key = TextDatumGetCString(keys[i]);
+	}
+	store = eo_store_open(eo_arg_text(fcinfo, 2));
+	eo_gate_worker();
+	for (int i = 0; i < nkeys; i++)
+	{
+		char	   *key = TextDatumGetCString(keys[i]);
+		char	   *result = NULL;
+
 		if (results != NULL && !results_null[i])
 			result = json_text(DatumGetJsonbP(results[i]));
 		eo_claim_complete(store, key, NULL, result, false);

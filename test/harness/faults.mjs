@@ -64,6 +64,19 @@ export const faults = {
   // It takes effect and its answer is lost.
   lose: () => ({ answer: () => null }),
 
+  // A process is killed: as the request arrives, which then goes no further,
+  // or once it has taken effect.
+  kill: ({ pid, applied = false, signal = 'SIGKILL' }) => ({
+    forward: async (exchange, next) => {
+      const answer = applied ? await next() : null;
+      for (const one of [pid].flat()) {
+        try { process.kill(one, signal); } catch { /* it is gone already */ }
+      }
+      return answer;
+    },
+    answer: () => null,
+  }),
+
   // It takes effect and the connection is reset.
   reset: () => ({ answer: (exchange) => { exchange.reset = true; return null; } }),
 

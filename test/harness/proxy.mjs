@@ -2,6 +2,7 @@
 // and commits the faults that tests ask for. It never retries by itself.
 //
 // A line of the log: n (from 1), op, key (partition keys, joined by a space),
+// to (the status that an UpdateItem is to leave behind),
 // status and code (the answer's HTTP status and error name; 0 and a word where
 // there was no answer), sent (the answer was handed to the client whole) and
 // applied (the engine carried the request out; null: it cannot be known).
@@ -46,6 +47,18 @@ function keysOf(body) {
     .map((action) => partitionKey(action.Key ?? action.Item))
     .filter((key) => key !== null)
     .join(' ');
+}
+
+// The status that a write is to leave behind: COMMITTING, COMPLETED, ...
+function statusAfter(body) {
+  let request;
+  try {
+    request = JSON.parse(body);
+  } catch {
+    return '';
+  }
+  const [, placeholder] = /\bSET #s = (:\w+)/.exec(request.UpdateExpression ?? '') ?? [];
+  return request.ExpressionAttributeValues?.[placeholder]?.S ?? '';
 }
 
 function errorCode({ status, body }) {
@@ -116,6 +129,7 @@ export class Proxy {
       n: ++this.#n,
       op: String(request.headers['x-amz-target'] ?? '').replace(/^.*\./, ''),
       key: keysOf(body),
+      to: statusAfter(body),
       status: 0, code: '', sent: false, applied: false,
     };
     this.#log.push(entry);
@@ -283,6 +297,6 @@ export class Proxy {
   }
 }
 
-function matches(entry, { op, key }) {
-  return (!op || entry.op === op) && (!key || entry.key.includes(key));
+function matches(entry, { op, key, to }) {
+  return (!op || entry.op === op) && (!key || entry.key.includes(key)) && (!to || entry.to === to);
 }

@@ -6,13 +6,15 @@ use strict;
 use warnings FATAL => 'all';
 use Exporter 'import';
 use HTTP::Tiny;
+use JSON::PP;
 use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-our @EXPORT = qw(control new_node psql_ok start_psql finish_psql wait_until settled);
+our @EXPORT = qw(control new_node psql_ok start_psql finish_psql wait_until settled
+  records crash await_end processes_of);
 
 my $scripts = 0;
 my $http = HTTP::Tiny->new(timeout => 60);
@@ -98,6 +100,66 @@ sub wait_until
 		usleep(20_000);
 	}
 	return fail($what);
+}
+
+# What DynamoDB holds, by key, asked of the engine itself: each record a hash of
+# its attributes.
+sub records
+{
+	my ($table) = @_;
+	my (%records, $start);
+	do
+	{
+		my $from = $start ? ',"ExclusiveStartKey":' . encode_json($start) : '';
+		my $answer = $http->post($ENV{EO_ENGINE}, { headers => {
+			'X-Amz-Target' => 'DynamoDB_20120810.Scan', 'Content-Type' => 'application/x-amz-json-1.0',
+			'Authorization' => 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' },
+			content => qq({"TableName":"$table","ConsistentRead":true$from}) });
+		die $answer->{content} unless $answer->{success};
+		my $page = decode_json($answer->{content});
+		foreach my $item (@{ $page->{Items} })
+		{
+			my %record = map { $_ => (values %{ $item->{$_} })[0] } keys %$item;
+			(my $key = delete $record{pk}) =~ s/^IDEMPOTENCY#//;
+			$records{$key} = \%record;
+		}
+		$start = $page->{LastEvaluatedKey};
+	} while ($start);
+	return \%records;
+}
+
+# A server's postmaster and all that it has started.
+sub processes_of
+{
+	my ($node) = @_;
+	my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
+	return ($postmaster, split ' ', slurp_file("/proc/$postmaster/task/$postmaster/children"));
+}
+
+# Kills every process of a server at once, as a machine that loses them all but
+# keeps its files; the caller starts it again.
+sub crash
+{
+	my ($node) = @_;
+	my @pids = processes_of($node);
+	# stopped first, so that none acts on the death of another
+	kill 'STOP', @pids;
+	kill 'KILL', @pids;
+	await_end($node, @pids);
+	return;
+}
+
+# Waits for the end of processes that were killed by somebody else.
+sub await_end
+{
+	my ($node, @pids) = @_;
+	foreach my $pid (@pids)
+	{
+		my $end = time() + 30;
+		usleep(2_000) while kill(0, $pid) && time() < $end;
+	}
+	$node->{_pid} = undef;
+	return;
 }
 
 # Waits until the worker has nothing left to do.

@@ -1,0 +1,290 @@
+-- A key and the transaction that works under it.
+\pset null NULL
+SET client_min_messages = warning;
+CREATE TABLE work (key text, n int);
+
+-- completed by the commit, and only by it
+BEGIN;
+SELECT outcome, run FROM idem_acquire('tx1');
+INSERT INTO work VALUES ('tx1', 1);
+SELECT idem_complete('tx1', '{"n": 1}');
+-- as this transaction sees it
+SELECT outcome, result, mine, replayed FROM idem_acquire('tx1');
+SELECT status, result FROM idem_get('tx1');
+SELECT idem_complete('tx1', '{"n": 1}');
+\set VERBOSITY terse
+SAVEPOINT s;
+SELECT idem_complete('tx1', '{"n": 2}');
+ROLLBACK TO s;
+SELECT idem_fail('tx1');
+ROLLBACK TO s;
+SELECT idem_once('tx1');
+ROLLBACK TO s;
+\set VERBOSITY default
+COMMIT;
+SELECT outcome, result FROM idem_acquire('tx1');
+
+-- rolled back: free at once, and the run counts
+BEGIN;
+SELECT outcome, run FROM idem_acquire('tx2');
+SELECT idem_complete('tx2', '"never"');
+ROLLBACK;
+BEGIN;
+SELECT outcome, run, result FROM idem_acquire('tx2');
+ROLLBACK;
+SELECT status, runs, result FROM idem_get('tx2');
+
+-- not settled: no commit
+BEGIN;
+SELECT outcome, run FROM idem_acquire('tx3');
+INSERT INTO work VALUES ('tx3', 1);
+COMMIT;
+SELECT count(*) FROM work WHERE key = 'tx3';
+-- unless that is said to be meant; then another transaction completes it
+BEGIN;
+SELECT outcome, run FROM idem_acquire('tx3', on_commit => 'keep');
+COMMIT;
+BEGIN;
+INSERT INTO work VALUES ('tx3', 1);
+SELECT idem_complete('tx3', '3');
+ROLLBACK;
+SELECT status, result FROM idem_get('tx3');
+BEGIN;
+INSERT INTO work VALUES ('tx3', 1);
+SELECT idem_complete('tx3', '3');
+COMMIT;
+SELECT outcome, result FROM idem_acquire('tx3');
+-- a statement of its own keeps its claim, with a warning if it wrote
+WITH w AS (INSERT INTO work VALUES ('tx4', 1) RETURNING key) SELECT outcome FROM w, idem_acquire(w.key);
+SELECT idem_complete('tx4');
+
+-- savepoints: what is rolled back drops its own level only
+BEGIN;
+SELECT outcome, run FROM idem_acquire('sp1');
+SAVEPOINT a;
+SELECT idem_complete('sp1', '"undone"');
+SELECT outcome, run FROM idem_acquire('sp2');
+SAVEPOINT b;
+SELECT outcome, run FROM idem_acquire('sp3');
+RELEASE b;
+ROLLBACK TO a;
+SELECT outcome, mine FROM idem_acquire('sp1');
+SELECT outcome, run FROM idem_acquire('sp2');
+SELECT idem_complete('sp2', '"second"');
+SELECT idem_complete('sp1', '"first"');
+RELEASE a;
+COMMIT;
+SELECT outcome, result FROM idem_acquire('sp1');
+SELECT outcome, result FROM idem_acquire('sp2');
+SELECT outcome, run FROM idem_acquire('sp3');
+SELECT idem_release('sp3');
+
+-- exception blocks, three deep
+DO $$
+DECLARE
+	o text;
+BEGIN
+	BEGIN
+		BEGIN
+			BEGIN
+				o := (idem_acquire('ex1')).outcome;
+				INSERT INTO work VALUES ('ex1', 3);
+				PERFORM idem_complete('ex1', '3');
+				RAISE division_by_zero;
+			EXCEPTION WHEN division_by_zero THEN
+				o := (idem_acquire('ex1')).outcome;
+				INSERT INTO work VALUES ('ex1', 2);
+				PERFORM idem_complete('ex1', '2');
+			END;
+			RAISE EXCEPTION 'again';
+		EXCEPTION WHEN raise_exception THEN
+			o := (idem_acquire('ex1')).outcome;
+			INSERT INTO work VALUES ('ex1', 1);
+			PERFORM idem_complete('ex1', '1');
+		END;
+	END;
+END $$;
+SELECT outcome, run, result FROM idem_acquire('ex1');
+SELECT n FROM work WHERE key = 'ex1';
+
+-- verdicts outlive the rollback
+BEGIN;
+SELECT outcome FROM idem_acquire('bad1');
+SELECT idem_fail('bad1', '"no such account"', retry_after => '1 hour');
+SELECT outcome, run FROM idem_acquire('bad1');
+SELECT status, runs, error FROM idem_get('bad1');
+ROLLBACK;
+SELECT outcome, run, error FROM idem_acquire('bad1');
+BEGIN;
+SELECT outcome FROM idem_acquire('bad2');
+SELECT idem_fail('bad2', '"for good"', terminal => true);
+COMMIT;
+SELECT outcome, run, error FROM idem_acquire('bad2');
+BEGIN;
+SELECT outcome, run FROM idem_acquire('given back');
+SELECT idem_release('given back');
+SELECT idem_release('given back');
+-- still ours to take until the end
+SELECT outcome, run FROM idem_acquire('given back');
+SELECT idem_release('given back');
+COMMIT;
+SELECT outcome, run FROM idem_acquire('given back');
+SELECT idem_release('given back');
+-- by its token, after the rollback that lost the claim
+BEGIN;
+SELECT token AS t FROM idem_acquire('bad3') \gset
+ROLLBACK;
+SELECT idem_fail('bad3', '"why"', terminal => true, token => :'t');
+SELECT outcome, error FROM idem_acquire('bad3');
+
+-- the work had an effect outside: a rollback leaves the lease
+BEGIN;
+SELECT outcome FROM idem_acquire('held', on_abort => 'hold', lease => '1 hour');
+ROLLBACK;
+SELECT outcome, lease_until > now() + '59 min' AS lease FROM idem_acquire('held');
+
+-- at once, whatever becomes of the transaction
+BEGIN;
+SELECT outcome FROM idem_acquire('now1');
+SELECT idem_complete('now1', '"done outside"', immediate => true);
+ROLLBACK;
+SELECT outcome, result FROM idem_acquire('now1');
+BEGIN;
+SELECT outcome FROM idem_acquire('now2');
+SELECT idem_fail('now2', '"outside"', terminal => true, immediate => true);
+ROLLBACK;
+SELECT outcome, error FROM idem_acquire('now2');
+
+-- claimed by the commit
+BEGIN;
+SELECT idem_once('once1', '"a"');
+SELECT outcome, result FROM idem_acquire('once1');
+SELECT status, result, runs FROM idem_get('once1');
+ROLLBACK;
+SELECT idem_get('once1');
+BEGIN;
+SELECT idem_once('once1', '"b"', retention => '1 hour');
+SELECT idem_once('once2');
+COMMIT;
+SELECT status, result, runs, expires_at - updated_at <= '1 hour 2 s' AS retention FROM idem_get('once1');
+\! curl -s "$EO_CONTROL/wait?to=COMPLETED&key=once2"
+-- duplicates, at commit or before
+\set VERBOSITY sqlstate
+BEGIN;
+INSERT INTO work VALUES ('once', 2);
+SELECT idem_once('once1', '"c"');
+COMMIT;
+SELECT count(*) FROM work WHERE key = 'once';
+SELECT outcome FROM idem_acquire('once3', lease => '1 hour');
+\c -
+SET client_min_messages = warning;
+\set VERBOSITY sqlstate
+SELECT idem_once('once3');
+SELECT idem_once('bad1');
+SELECT idem_once('bad2');
+SELECT idem_once(''), idem_once(NULL);
+\set VERBOSITY default
+
+-- many at a time
+BEGIN;
+SELECT count(*) FROM generate_series(1, 100) i, idem_acquire('many' || i) c WHERE c.outcome = 'acquired';
+SELECT idem_complete_many(ARRAY(SELECT 'many' || i FROM generate_series(1, 100) i),
+						  ARRAY(SELECT to_jsonb(i) FROM generate_series(1, 100) i));
+COMMIT;
+SELECT sum(result::int) FROM generate_series(1, 100) i, idem_acquire('many' || i);
+SELECT idem_complete_many(ARRAY['a', 'b'], ARRAY['1'::jsonb]);
+SELECT idem_complete_many(ARRAY['a', NULL]);
+SELECT idem_complete_many(NULL);
+SELECT idem_complete_many('{}');
+
+-- a column each, and one claim
+SELECT (idem_acquire('star')).outcome, (idem_acquire('star')).run;
+SELECT (a).outcome, (a).run, (a).mine FROM (SELECT idem_acquire('star') AS a OFFSET 0) s;
+BEGIN;
+SELECT (idem_acquire(k)).outcome, (idem_acquire(k)).run FROM (VALUES ('star1'), ('star2'), ('star1')) v(k);
+ROLLBACK;
+
+-- words that are none
+SELECT idem_acquire('x', on_abort => 'explode');
+SELECT idem_acquire('x', on_commit => 'maybe');
+
+-- procedures: a commit each
+CREATE PROCEDURE all_of_them() LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1..20 LOOP
+		IF idem_try_acquire('proc' || i) THEN
+			INSERT INTO work VALUES ('proc', i);
+			PERFORM idem_complete('proc' || i);
+		END IF;
+		IF i % 5 = 0 THEN ROLLBACK; ELSE COMMIT; END IF;
+	END LOOP;
+END $$;
+CALL all_of_them();
+CALL all_of_them();
+SELECT count(*), count(DISTINCT n) FROM work WHERE key = 'proc';
+
+-- a deferred trigger completes
+CREATE TABLE later (key text);
+CREATE FUNCTION complete_later() RETURNS trigger LANGUAGE plpgsql AS
+	'BEGIN PERFORM idem_complete(NEW.key, ''"deferred"''); RETURN NULL; END';
+CREATE CONSTRAINT TRIGGER later AFTER INSERT ON later DEFERRABLE INITIALLY DEFERRED
+	FOR EACH ROW EXECUTE FUNCTION complete_later();
+BEGIN;
+SELECT outcome FROM idem_acquire('deferred');
+INSERT INTO later VALUES ('deferred');
+COMMIT;
+SELECT outcome, result FROM idem_acquire('deferred');
+
+-- what is refused
+BEGIN;
+SELECT outcome FROM idem_acquire('prepared');
+SELECT idem_complete('prepared');
+PREPARE TRANSACTION 'p';
+SELECT outcome, run FROM idem_acquire('prepared');
+SELECT idem_release('prepared');
+BEGIN READ ONLY;
+SELECT idem_acquire('read only');
+ROLLBACK;
+-- others may be prepared
+BEGIN;
+INSERT INTO work VALUES ('p', 0);
+PREPARE TRANSACTION 'p';
+ROLLBACK PREPARED 'p';
+
+-- the table that decides may not be interfered with
+CREATE TRIGGER meddle BEFORE INSERT ON exactonce_outbox FOR EACH ROW EXECUTE FUNCTION complete_later();
+SELECT outcome FROM idem_acquire('meddled');
+SELECT idem_complete('meddled');
+DROP TRIGGER meddle ON exactonce_outbox;
+ALTER TABLE exactonce_outbox SET UNLOGGED;
+SELECT idem_complete('meddled');
+ALTER TABLE exactonce_outbox SET LOGGED;
+ALTER TABLE exactonce_outbox ENABLE ROW LEVEL SECURITY;
+SELECT idem_complete('meddled');
+ALTER TABLE exactonce_outbox DISABLE ROW LEVEL SECURITY;
+SELECT idem_complete('meddled');
+
+-- unfinished keys keep what they need
+BEGIN;
+SELECT outcome FROM idem_acquire('in use');
+\set VERBOSITY terse
+SAVEPOINT s;
+DROP SERVER exactonce CASCADE;
+ROLLBACK TO s;
+DROP USER MAPPING FOR PUBLIC SERVER exactonce;
+ROLLBACK TO s;
+DROP EXTENSION exactonce CASCADE;
+ROLLBACK TO s;
+SELECT database, server, role, key, state, pid = pg_backend_pid() AS own, run FROM exactonce_claims WHERE state = 'held';
+ROLLBACK;
+
+-- an operator's word counts where nobody knows better
+\set VERBOSITY default
+SELECT idem_resolve('tx1', 'failed');
+SELECT idem_resolve('tx1', 'gone');
+\! curl -s -o /dev/null "$EO_ENGINE" -H 'X-Amz-Target: DynamoDB_20120810.PutItem' -H 'Content-Type: application/x-amz-json-1.0' -H 'Authorization: AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' -d '{"TableName":"regress","Item":{"pk":{"S":"IDEMPOTENCY#test/doubt"},"status":{"S":"COMMITTING"},"owner":{"S":"x"},"bind":{"S":"tx"},"result":{"S":"1"},"origin":{"S":"00000000-0000-4000-8000-000000000000/1/1/1/0"},"fence":{"N":"1"},"runs":{"N":"1"}}}'
+SELECT outcome, lease_until FROM idem_acquire('doubt');
+SELECT idem_forget('doubt');
+SELECT idem_resolve('doubt', 'completed');
+SELECT outcome, result FROM idem_acquire('doubt');
+DROP TABLE work, later;
