@@ -3,6 +3,7 @@
 #   make && make install      build and install for the PostgreSQL of pg_config
 #   make unit                 plain C tests under the sanitizers
 #   make bench                times and ratios, beside libcurl and Powertools
+#   make bench-instructions   instructions of a call, by library and by step
 #   make lint                 the rules of layering, errors and names
 #   make indent               format the sources as PostgreSQL does
 #   script/test               everything, with servers of its own
@@ -45,7 +46,7 @@ include $(PGXS)
 
 $(OBJS): $(wildcard $(srcdir)/src/*.h)
 
-.PHONY: lint indent unit bench
+.PHONY: lint indent unit bench bench-instructions
 lint:
 	script/lint
 indent:
@@ -54,6 +55,8 @@ unit:
 	$(MAKE) -C test/unit
 bench:
 	bench/run
+bench-instructions:
+	bench/run --instructions
 
 print-%:
 	@echo $($*)

@@ -58,6 +58,21 @@ BEGIN
 	RETURN figures(took, cpu);
 END $$;
 
+-- The calls and nothing else, for counting instructions; kind: acquire (new
+-- keys), duplicate, nothing (the loop alone).
+CREATE FUNCTION only_calls(kind text, calls int, tag text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	key text;
+	claim idem_claim;
+BEGIN
+	FOR i IN 1..calls LOOP
+		key := CASE WHEN kind = 'duplicate' THEN 'dup-' || tag ELSE tag || '-' || i END;
+		IF kind <> 'nothing' THEN
+			claim := idem_acquire(key);
+		END IF;
+	END LOOP;
+END $$;
+
 -- What a backend holds after so many calls: memory of PostgreSQL's contexts and
 -- of the process in kB, and open descriptors.
 CREATE FUNCTION holdings(calls int, tag text) RETURNS TABLE (after int, contexts_kb bigint, process_kb bigint, descriptors bigint)

@@ -1,12 +1,14 @@
 /*
  * responder.c
- *	  A server of canned replies that plays DynamoDB for the benchmarks.
+ *	  responder [MS]: a server of canned replies that plays DynamoDB for the
+ *	  benchmarks.
  *
  * One thread, one epoll loop, HTTP/1.1 with keep-alive on 127.0.0.1; prints its
  * port.  To an UpdateItem it answers with a record that bears the key and token
  * that were sent, in the state that was to be written; to a key that begins
  * with IDEMPOTENCY#dup with a refusal and a completed record.  It parses just
- * what it needs, so that what is measured is the client.
+ * what it needs, so that what is measured is the client.  Each reply is kept
+ * back for so many milliseconds, none unless said otherwise.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -21,6 +23,8 @@
 
 #define MAX_REQUEST 65536
 #define MAX_CONNECTIONS 1024
+
+static useconds_t delay_us;
 
 typedef struct Connection
 {
@@ -122,6 +126,8 @@ serve(Connection *c)
 		c->in[whole] = '\0';
 		len = reply(end + 4, out, sizeof(out));
 		c->in[whole] = kept;
+		if (delay_us > 0)
+			usleep(delay_us);
 		if (send(c->fd, out, (size_t) len, MSG_NOSIGNAL) != len)
 			return 0;
 		memmove(c->in, c->in + whole, c->len - whole);
@@ -130,7 +136,7 @@ serve(Connection *c)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
 	int			listener = socket(AF_INET, SOCK_STREAM, 0);
 	int			epoll = epoll_create1(0);
@@ -139,6 +145,7 @@ main(void)
 	socklen_t	size = sizeof(address);
 	struct epoll_event event = {.events = EPOLLIN,.data.ptr = NULL};
 
+	delay_us = argc > 1 ? (useconds_t) atoi(argv[1]) * 1000 : 0;
 	if (bind(listener, (struct sockaddr *) &address, size) != 0 || listen(listener, 128) != 0)
 		return 1;
 	getsockname(listener, (struct sockaddr *) &address, &size);

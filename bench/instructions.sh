@@ -1,0 +1,138 @@
+# shellcheck shell=bash
+# bench/run --instructions: what a call executes, counted by callgrind.  Sourced
+# by bench/run, whose functions it uses.
+#
+# Counted are the instructions of the process itself, in user mode; the kernel's
+# are not.  Whatever happens once (start-up, the first connection, caches) goes
+# away by counting N calls and 2N calls, in a process each, and taking the
+# difference.  Everything runs against the responder of canned replies, which
+# keeps each back for a while: every client waits for it, as over a network, and
+# how the processes happen to be scheduled does not show.
+
+REPLY_MS=5
+
+COUNTER="valgrind --quiet --tool=callgrind --collect-systime=yes --compress-strings=no --compress-pos=no"
+
+# Profiles are NAME.1, of N calls, and NAME.2, of 2N.
+count_loop() {
+    local n
+    for n in 1 2; do
+        # shellcheck disable=SC2086 # a command and its options
+        taskset -c "$CORE" $COUNTER --callgrind-out-file="$PROFILES/curl.$n" \
+            "$WORK/loop" curl "$1" $((n * CALLS)) new >/dev/null
+    done
+}
+
+# A backend that does one thing; its profile is written when it ends.
+count_backend() {
+    local kind=$1 n pid
+    for n in 1 2; do
+        pid=$(sql -c "SET exactonce.server = 'canned'" -c 'SELECT pg_backend_pid()' \
+            -c "DO \$\$BEGIN PERFORM only_calls('$kind', $((n * CALLS)), 'count'); END\$\$")
+        while [ -e "/proc/$pid" ]; do sleep 0.1; done
+        mv "$PROFILES/$pid" "$PROFILES/$kind.$n"
+    done
+}
+
+# One line a figure: NAME WHAT VALUE, where WHAT is all, system calls, an object
+# or a function with what it calls.  callgrind_annotate leaves the object out of
+# the lines of inlined functions, so the profiles are read directly.
+figures_of_profiles() {
+    local name
+    for name in curl nothing acquire duplicate; do
+        awk -v name=$name -v calls="$CALLS" '
+            function part(object) {
+                sub(".*/", "", object)
+                if (object ~ /^exactonce/) return "exactonce"
+                if (object ~ /^libcurl/) return "libcurl"
+                if (object ~ /^libjson-c/) return "json-c"
+                if (object ~ /^libcrypto/) return "libcrypto"
+                if (object ~ /^libc[.-]/) return "libc"
+                if (object ~ /^plpgsql/) return "plpgsql"
+                if (object ~ /^postgres/) return "postgres"
+                return "others"
+            }
+            FNR == 1 { sign = NR == 1 ? -1 : 1 }
+            sub(/^ob=/, "") { object = part($0); next }
+            sub(/^fn=/, "") { fn = $0; next }
+            /^calls=/ { called = 1; next }
+            !/^[0-9]+ [0-9]/ { next }
+            fn ~ /^eo_/ { sum["fn:" fn] += sign * $2 }
+            called { called = 0; next }
+            {
+                sum["all"] += sign * $2
+                sum[object] += sign * $2
+                # What asks the clock is no system call outside valgrind.
+                if (fn !~ /clock_gettime|gettimeofday|^time/) sum["system"] += sign * $3
+            }
+            END { for (what in sum) printf "%s %s %.1f\n", name, what, sum[what] / calls }' \
+            "$PROFILES/$name.1" "$PROFILES/$name.2"
+    done
+}
+
+report_instructions() {
+    figures_of_profiles | awk '
+        { v[$1 " " $2] = $3 }
+        function line(title, what, names,    n, i, a) {
+            printf "%-44s", title
+            n = split(names, a)
+            for (i = 1; i <= n; i++) printf " %11s", a[i] == "-" ? "" : sprintf("%.0f", v[a[i] " " what])
+            printf "\n"
+        }
+        # A function and what it calls; one that is not there any more is left out.
+        function step(title, functions,    n, i, k, a, name, found) {
+            n = split(functions, a)
+            for (k = 1; k <= 2; k++) {
+                name = k == 1 ? "acquire" : "duplicate"
+                v[name " step"] = 0
+                for (i = 1; i <= n; i++) if ((name " fn:" a[i]) in v) { found = 1; v[name " step"] += v[name " fn:" a[i]] }
+                if (title !~ /^  [a-z]/) v[name " left"] = v[name " step"]
+                else v[name " left"] -= v[name " step"]
+            }
+            if (found) line(title, "step", exactonce)
+        }
+        END {
+            all = "curl nothing acquire duplicate"
+            exactonce = "- - acquire duplicate"
+            printf "\n%-44s %11s %11s %11s %11s\n", "instructions a call, in user mode", "bare", "PL/pgSQL", "exactonce", "exactonce"
+            printf "%-44s %11s %11s %11s %11s\n", "", "libcurl", "loop alone", "acquire", "duplicate"
+            line("all", "all", all)
+            print "by whose code runs"
+            line("  libcurl", "libcurl", all)
+            line("  json-c", "json-c", all)
+            line("  libcrypto", "libcrypto", all)
+            line("  libc", "libc", all)
+            line("  PostgreSQL", "postgres", all)
+            line("  PL/pgSQL", "plpgsql", all)
+            line("  exactonce", "exactonce", all)
+            line("  others (the loop, the dynamic linker, ...)", "others", all)
+            print "by step, with all it calls"
+            step("idem_acquire", "eo_idem_acquire")
+            step("  server, credentials", "eo_store_open")
+            step("  body of the request", "eo_layout_put_write")
+            step("  signature", "eo_sigv4_sign")
+            step("  request and reply over libcurl", "eo_http_start eo_http_wait eo_http_finish")
+            step("  reply into a tree, and its end", "eo_json_parse eo_json_free")
+            step("  record out of the tree", "eo_layout_read eo_layout_item_pk")
+            line("  everything else in it", "left", exactonce)
+            for (i = split("acquire duplicate", a); i > 0; i--) v[a[i] " around"] = v[a[i] " all"] - v[a[i] " fn:eo_idem_acquire"]
+            line("PL/pgSQL and executor around it", "around", exactonce)
+            print "system calls a call (without the clock)"
+            line("  all", "system", all)
+        }'
+    echo
+    echo "$(valgrind --version), Linux $(uname -r), PostgreSQL $(psql -XAtqd bench -c 'SHOW server_version'), $(curl-config --version 2>/dev/null || echo libcurl)"
+    ! grep -qw sha_ni /proc/cpuinfo ||
+        echo "This processor has instructions for SHA-256, valgrind's does not: libcrypto counts more here than it executes."
+}
+
+count_inside() {
+    local kind
+    start_responder $REPLY_MS
+    prepare "$PORT"
+    count_loop "$PORT"
+    for kind in nothing acquire duplicate; do
+        count_backend $kind
+    done
+    report_instructions
+}
