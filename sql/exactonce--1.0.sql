@@ -204,12 +204,13 @@ COMMENT ON FUNCTION @extschema@.idem_forget(pg_catalog.text, pg_catalog.text) IS
 CREATE FUNCTION @extschema@.idem_resolve(
 	key pg_catalog.text,
 	status pg_catalog.text,
+	origin pg_catalog.uuid DEFAULT NULL,
 	server pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_resolve';
-COMMENT ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
-'for operators: settles a key whose commit was announced and of which nobody can say how it ended. status: completed (its work was done) or failed (it was not; claimable again). Where PostgreSQL knows, it refuses the other answer. False: the key is not being committed';
+COMMENT ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text) IS
+'for operators: settles a key whose commit was announced and of which nobody can say how it ended. status: completed (its work was done) or failed (it was not; claimable again). Where PostgreSQL knows, it refuses the other answer. origin: to be given if the record is another database''s, which is gone for good. False: the key is not being committed';
 
 /* ---- the commit protocol ---- */
 
@@ -353,6 +354,6 @@ COMMENT ON FUNCTION @extschema@.idem_check(pg_catalog.text) IS
 
 /* What changes or destroys for others is for whoever is told. */
 REVOKE ALL ON FUNCTION @extschema@.idem_forget(pg_catalog.text, pg_catalog.text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.idem_create_table(pg_catalog.text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.idem_check(pg_catalog.text) FROM PUBLIC;

@@ -184,7 +184,7 @@ answer_from_transaction(Asking *a)
 		if (!view.info.terminal)
 			claim->retry_at_ms = eo_client_now_ms(&a->store->client) + view.info.retry_after_ms;
 	}
-	else if (held->verdict == EO_VERDICT_RELEASE)
+	else if (held->verdict == EO_VERDICT_RELEASE && !held->earlier)
 	{
 		/* Given back, but nobody has been told yet. */
 		(void) eo_slot_verdict(held->slot, EO_VERDICT_NONE, false, 0, NULL, 0);
@@ -241,7 +241,7 @@ ask_once(Asking *a)
 
 	fill_info(a, &info);
 	held = eo_xact_add(a->store, a->ask->key, a->pk, &a->target, &info);
-	held->in_block = IsTransactionBlock();
+	held->in_block = eo_xact_in_block();
 	held->keep = a->ask->keep;
 	fill_write(a, &w);
 	answer = eo_store_write(a->store, a->pk, EO_ACQUIRE, &w);
@@ -281,7 +281,7 @@ fill_info(Asking *a, EoSlotInfo *info)
 
 	memset(info, 0, sizeof(*info));
 	info->state = EO_SLOT_ASKING;
-	info->bound = IsTransactionBlock() && !ask->keep && !ask->hold;
+	info->bound = eo_xact_in_block() && !ask->keep && !ask->hold;
 	info->release_on_abort = !ask->hold;
 	memcpy(info->digest, a->digest, sizeof(info->digest));
 	strlcpy(info->token, a->token, sizeof(info->token));
@@ -314,7 +314,7 @@ fill_write(Asking *a, EoWrite *w)
 	w->skew_ms = a->store->server->clock_skew_ms;
 	w->ttl_s = (w->lease_ms + 999) / 1000 + retention_s;
 	w->max_runs = ask->max_runs;
-	w->bind = ask->hold ? "hold" : IsTransactionBlock() && !ask->keep ? "tx" : "keep";
+	w->bind = ask->hold ? "hold" : eo_xact_in_block() && !ask->keep ? "tx" : "keep";
 	w->payload_sha256 = ask->payload_sha256;
 }
 
@@ -569,7 +569,7 @@ wait_for_holder(VirtualTransactionId holder, int64 wait_ms)
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	int			users_limit = LockTimeout;
-	volatile bool ended = true;
+	ErrorData  *volatile error = NULL;
 
 	/* The user's own limit comes first: then its error is the user's. */
 	if (users_limit > 0 && users_limit <= wait_ms)
@@ -587,17 +587,19 @@ wait_for_holder(VirtualTransactionId holder, int64 wait_ms)
 	PG_CATCH();
 	{
 		LockTimeout = users_limit;
-		if (geterrcode() != ERRCODE_LOCK_NOT_AVAILABLE)
-			PG_RE_THROW();
 		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
-		ended = false;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
-	return ended;
+
+	/* Outside our own level, which nobody above knows of. */
+	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+		ReThrowError(error);
+	return error == NULL;
 }
 
 /* Full jitter around a growing pause. */

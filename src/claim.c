@@ -32,46 +32,68 @@
 #include "tokens.h"
 #include "xact.h"
 
-/* A key and its names. */
-typedef struct Key
-{
-	EoStore    *store;
-	const char *key;
-	char	   *pk;
-	EoTarget	target;
-	uint8		digest[EO_DIGEST_LEN];
-	EoTxClaim  *held;			/* by this transaction; NULL: not */
-	int64		retention_s;	/* of a claim that has been read; 0: it was
-								 * not */
-} Key;
-
-static void find_key(Key *k, EoStore *store, const char *key);
-static void check_size(const Key *k, const char *what, size_t len, const char *hint);
-static EoTxClaim *held_by(const Key *k, const char *token, const char *verb);
-static EoTxClaim *enter_earlier(Key *k, const char *token, const char *verb);
-static void decide(Key *k, EoTxClaim *claim, const char *result);
-static void complete_now(Key *k, const char *token, const char *result);
-static void fail_now(Key *k, const char *token, const char *error, int64 retry_after_ms,
+static void check_size(const EoKey *k, const char *what, size_t len, const char *hint);
+static EoTxClaim *held_by(const EoKey *k, const char *token, const char *verb);
+static EoTxClaim *enter_earlier(EoKey *k, const char *token, const char *verb);
+static void decide(EoKey *k, EoTxClaim *claim, const char *result);
+static void complete_now(EoKey *k, const char *token, const char *result);
+static void fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms,
 					 bool terminal);
-static bool release_now(Key *k, const char *token);
-static void leave_verdict(Key *k, EoTxClaim *claim, EoSlotVerdict verdict, bool terminal,
+static bool release_now(EoKey *k, const char *token);
+static void leave_verdict(EoKey *k, EoTxClaim *claim, EoSlotVerdict verdict, bool terminal,
 						  int64 retry_after_ms, const char *error);
-static const char *choose_token(const Key *k, const char *given, const char *verb);
-static int64 retention_of(const Key *k, const char *token, const char *verb, bool must_own);
+static EoAnswer *write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing);
+static const char *choose_token(const EoKey *k, const char *given, const char *verb);
+static int64 retention_of(const EoKey *k, const char *token, const char *verb, bool must_own);
 static int64 retention_in(const EoRecord *r);
-static bool is_completed_already(Key *k, const char *token, const char *result);
-pg_noreturn static void raise_other_result(const Key *k);
-pg_noreturn static void raise_lost(const Key *k, const EoRecord *record);
-pg_noreturn static void raise_settled(const Key *k, const char *how);
+static bool is_completed_already(EoKey *k, const char *token, const char *result);
+pg_noreturn static void raise_other_result(const EoKey *k);
+pg_noreturn static void raise_lost(const EoKey *k, const EoRecord *record);
+pg_noreturn static void raise_settled(const EoKey *k, const char *how);
 
-static int64
-ttl_after(int64 from_ms, int64 retention_s)
+/*
+ * A write of the owner's.  If the record is in the middle of a commit that our
+ * own earlier transaction announced and did not reach, it is ours again.
+ */
+static EoAnswer *
+write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing)
 {
-	return (from_ms + 999) / 1000 + retention_s;
+	EoSlotView	view;
+	EoAnswer   *answer;
+	const EoRecord *r;
+	EoFate		fate;
+	int64		retention_s;
+
+	if (k->held == NULL && eo_slot_find(k->digest, &view) && view.info.ended &&
+		strcmp(view.info.token, w->owner) == 0)
+		eo_settle_on_the_spot(k->store, k->key, &view);
+	answer = eo_store_write(k->store, k->pk, verb, w);
+	r = &answer->record;
+	if (answer->outcome == EO_NOT_APPLIED && answer->exists &&
+		r->state == EO_STATE_COMMITTING && strcmp(r->owner, w->owner) == 0)
+	{
+		fate = eo_settle_fate(r, k->pk, &retention_s);
+		if (fate == EO_FATE_RUNNING)
+			ereport(ERROR,
+					(errcode(ERRCODE_EO_IN_PROGRESS),
+					 errmsg("key \"%s\" on server \"%s\" is being committed", k->key,
+							k->store->server->name),
+					 errdetail("Another transaction completes it under the same token."),
+					 errhint("Wait for its end.")));
+		if (fate == EO_FATE_ABORTED)
+		{
+			eo_settle_aborted(k->store, k->key, k->pk, r);
+			eo_answer_free(answer);
+			answer = eo_store_write(k->store, k->pk, verb, w);
+		}
+	}
+	if (answer->outcome == EO_FAILED_CALL)
+		eo_raise(&answer->error, doing, k->key, k->store->server->name);
+	return answer;
 }
 
-static void
-find_key(Key *k, EoStore *store, const char *key)
+void
+eo_key_find(EoKey *k, EoStore *store, const char *key)
 {
 	memset(k, 0, sizeof(*k));
 	k->store = store;
@@ -90,20 +112,20 @@ void
 eo_claim_complete(EoStore *store, const char *key, const char *token, const char *result,
 				  bool immediate)
 {
-	Key			k;
+	EoKey		k;
 	EoTxClaim  *claim;
 
-	find_key(&k, store, key);
+	eo_key_find(&k, store, key);
 	check_size(&k, "result", result != NULL ? strlen(result) : 0,
 			   "Store it elsewhere and complete the key with a reference to it.");
 	claim = held_by(&k, token, "complete");
 	if (claim != NULL && claim->phase == EO_PHASE_COMPLETED)
 	{
 		/* The same call twice is one. */
-		if ((claim->result == NULL) == (result == NULL) &&
+		if (!immediate && (claim->result == NULL) == (result == NULL) &&
 			(result == NULL || strcmp(claim->result, result) == 0))
 			return;
-		raise_settled(&k, "completed with another result");
+		raise_settled(&k, "completed");
 	}
 	if (claim != NULL && claim->verdict != EO_VERDICT_NONE)
 		raise_settled(&k, "failed or released");
@@ -123,25 +145,22 @@ eo_claim_complete(EoStore *store, const char *key, const char *token, const char
  * A caller that did not hear the answer says it again, with its token.
  */
 static bool
-is_completed_already(Key *k, const char *token, const char *result)
+is_completed_already(EoKey *k, const char *token, const char *result)
 {
 	EoToken    *memory = eo_tokens_find(k->store->server->serverid, k->pk);
 	EoAnswer   *answer;
 	const EoRecord *r;
+	EoFate		fate;
 	int64		retention_s;
 	bool		completed;
 
 	if (memory != NULL && strcmp(memory->held, token) == 0)
 		return false;			/* it is held */
-	answer = eo_store_read(k->store, k->pk);
-	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "complete", k->key, k->store->server->name);
+	answer = eo_settle_read(k->store, k->key, k->pk, "complete", &fate, &retention_s);
 	r = &answer->record;
 	if (!answer->exists || strcmp(r->owner, token) != 0)
 		raise_lost(k, answer->exists ? r : NULL);
-	completed = r->state == EO_STATE_COMPLETED ||
-		(r->state == EO_STATE_COMMITTING &&
-		 eo_settle_fate(r, k->pk, &retention_s) == EO_FATE_COMMITTED);
+	completed = r->state == EO_STATE_COMPLETED || fate == EO_FATE_COMMITTED;
 	if (completed && ((r->result == NULL) != (result == NULL) ||
 					  (result != NULL && strcmp(r->result, result) != 0)))
 		raise_other_result(k);
@@ -152,7 +171,7 @@ is_completed_already(Key *k, const char *token, const char *result)
 }
 
 static void
-raise_other_result(const Key *k)
+raise_other_result(const EoKey *k)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_NOT_OWNER),
@@ -166,7 +185,7 @@ raise_other_result(const Key *k)
  * The row first: it may wait for another transaction, and fail.
  */
 static void
-decide(Key *k, EoTxClaim *claim, const char *result)
+decide(EoKey *k, EoTxClaim *claim, const char *result)
 {
 	EoOutboxRow row = {0};
 	EoDbInfo	db;
@@ -186,7 +205,7 @@ decide(Key *k, EoTxClaim *claim, const char *result)
  * token.  It gets a slot and a place in the transaction now.
  */
 static EoTxClaim *
-enter_earlier(Key *k, const char *token, const char *verb)
+enter_earlier(EoKey *k, const char *token, const char *verb)
 {
 	EoSlotInfo	info = {0};
 	EoSlotView	view;
@@ -213,11 +232,11 @@ enter_earlier(Key *k, const char *token, const char *verb)
 void
 eo_claim_once(EoStore *store, const char *key, const char *result, int64 retention_s)
 {
-	Key			k;
+	EoKey		k;
 	EoSlotInfo	info = {0};
 	EoTxClaim  *claim;
 
-	find_key(&k, store, key);
+	eo_key_find(&k, store, key);
 	check_size(&k, "result", result != NULL ? strlen(result) : 0,
 			   "Store it elsewhere and complete the key with a reference to it.");
 	if (k.held != NULL)
@@ -240,7 +259,7 @@ eo_claim_once(EoStore *store, const char *key, const char *result, int64 retenti
 }
 
 static void
-complete_now(Key *k, const char *token, const char *result)
+complete_now(EoKey *k, const char *token, const char *result)
 {
 	EoWrite		w = {0};
 	EoAnswer   *answer;
@@ -249,10 +268,8 @@ complete_now(Key *k, const char *token, const char *result)
 	w.result_len = result != NULL ? strlen(result) : 0;
 	w.owner = choose_token(k, token, "complete");
 	w.now_ms = eo_client_now_ms(&k->store->client);
-	w.ttl_s = ttl_after(w.now_ms, retention_of(k, w.owner, "complete", false));
-	answer = eo_store_write(k->store, k->pk, EO_COMPLETE, &w);
-	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "complete", k->key, k->store->server->name);
+	w.ttl_s = eo_ttl_after(w.now_ms, retention_of(k, w.owner, "complete", false));
+	answer = write_as_owner(k, EO_COMPLETE, &w, "complete");
 	eo_tokens_forget_claim(k->store->server->serverid, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? &answer->record : NULL);
@@ -271,16 +288,16 @@ void
 eo_claim_fail(EoStore *store, const char *key, const char *token, const char *error,
 			  int64 retry_after_ms, bool terminal, bool immediate)
 {
-	Key			k;
+	EoKey		k;
 	EoTxClaim  *claim;
 
-	find_key(&k, store, key);
+	eo_key_find(&k, store, key);
 	check_size(&k, "error", error != NULL ? strlen(error) : 0,
 			   "Keep what helps to find the cause, such as SQLSTATE and message.");
 	claim = held_by(&k, token, "fail");
 	if (claim != NULL && claim->phase != EO_PHASE_HELD)
 		raise_settled(&k, "completed");
-	if (immediate || (claim == NULL && !IsTransactionBlock()))
+	if (immediate || (claim == NULL && !eo_xact_in_block()))
 	{
 		fail_now(&k, claim != NULL ? pstrdup(claim->token) : token, error, retry_after_ms, terminal);
 		return;
@@ -291,7 +308,7 @@ eo_claim_fail(EoStore *store, const char *key, const char *token, const char *er
 }
 
 static void
-leave_verdict(Key *k, EoTxClaim *claim, EoSlotVerdict verdict, bool terminal,
+leave_verdict(EoKey *k, EoTxClaim *claim, EoSlotVerdict verdict, bool terminal,
 			  int64 retry_after_ms, const char *error)
 {
 	if (eo_slot_verdict(claim->slot, verdict, terminal, retry_after_ms, error,
@@ -306,7 +323,7 @@ leave_verdict(Key *k, EoTxClaim *claim, EoSlotVerdict verdict, bool terminal,
 }
 
 static void
-fail_now(Key *k, const char *token, const char *error, int64 retry_after_ms, bool terminal)
+fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, bool terminal)
 {
 	EoWrite		w = {0};
 	EoAnswer   *answer;
@@ -319,11 +336,9 @@ fail_now(Key *k, const char *token, const char *error, int64 retry_after_ms, boo
 	w.retry_ms = retry_after_ms > 0 ? w.now_ms + retry_after_ms : 0;
 
 	/* Until it may be retried it must not be swept. */
-	w.ttl_s = ttl_after(w.now_ms + (terminal ? 0 : retry_after_ms),
-						retention_of(k, w.owner, "fail", false));
-	answer = eo_store_write(k->store, k->pk, EO_FAIL, &w);
-	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "fail", k->key, k->store->server->name);
+	w.ttl_s = eo_ttl_after(w.now_ms + (terminal ? 0 : retry_after_ms),
+						   retention_of(k, w.owner, "fail", false));
+	answer = write_as_owner(k, EO_FAIL, &w, "fail");
 	eo_tokens_forget_claim(k->store->server->serverid, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? &answer->record : NULL);
@@ -335,11 +350,11 @@ fail_now(Key *k, const char *token, const char *error, int64 retry_after_ms, boo
 bool
 eo_claim_release(EoStore *store, const char *key, const char *token)
 {
-	Key			k;
+	EoKey		k;
 	EoTxClaim  *claim;
 	EoToken    *memory;
 
-	find_key(&k, store, key);
+	eo_key_find(&k, store, key);
 	claim = k.held;
 	if (claim != NULL && (token == NULL || strcmp(token, claim->token) == 0))
 	{
@@ -355,14 +370,14 @@ eo_claim_release(EoStore *store, const char *key, const char *token)
 		return false;
 	if (token == NULL)
 		token = pstrdup(memory->held);
-	if (claim != NULL || !IsTransactionBlock())
+	if (claim != NULL || !eo_xact_in_block())
 		return release_now(&k, token);
 	leave_verdict(&k, enter_earlier(&k, token, "release"), EO_VERDICT_RELEASE, false, 0, NULL);
 	return true;
 }
 
 static bool
-release_now(Key *k, const char *token)
+release_now(EoKey *k, const char *token)
 {
 	EoToken    *memory = eo_tokens_find(k->store->server->serverid, k->pk);
 	EoWrite		w = {0};
@@ -371,11 +386,9 @@ release_now(Key *k, const char *token)
 
 	w.owner = token;
 	w.now_ms = eo_client_now_ms(&k->store->client);
-	w.ttl_s = ttl_after(w.now_ms, memory != NULL && memory->retention_s > 0 ?
-						memory->retention_s : k->store->server->retention_s);
-	answer = eo_store_write(k->store, k->pk, EO_RELEASE, &w);
-	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "release", k->key, k->store->server->name);
+	w.ttl_s = eo_ttl_after(w.now_ms, memory != NULL && memory->retention_s > 0 ?
+						   memory->retention_s : k->store->server->retention_s);
+	answer = write_as_owner(k, EO_RELEASE, &w, "release");
 
 	/* Released before, by this very claim: what was asked for is the case. */
 	released = answer->outcome == EO_APPLIED &&
@@ -390,24 +403,22 @@ release_now(Key *k, const char *token)
 int64
 eo_claim_extend(EoStore *store, const char *key, const char *token, int64 lease_ms)
 {
-	Key			k;
+	EoKey		k;
 	EoTxClaim  *claim;
 	EoWrite		w = {0};
 	EoAnswer   *answer;
 	int64		until_ms;
 
-	find_key(&k, store, key);
+	eo_key_find(&k, store, key);
 	claim = held_by(&k, token, "extend");
 	if (lease_ms < 0)
 		lease_ms = store->server->lease_ms;
 	w.owner = claim != NULL ? claim->token : choose_token(&k, token, "extend");
 	w.now_ms = eo_client_now_ms(&store->client);
 	w.lease_ms = w.now_ms + lease_ms;
-	w.ttl_s = ttl_after(w.lease_ms, claim != NULL ? claim->retention_s :
-						retention_of(&k, w.owner, "extend", false));
-	answer = eo_store_write(store, k.pk, EO_EXTEND, &w);
-	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "extend", key, store->server->name);
+	w.ttl_s = eo_ttl_after(w.lease_ms, claim != NULL ? claim->retention_s :
+						   retention_of(&k, w.owner, "extend", false));
+	answer = write_as_owner(&k, EO_EXTEND, &w, "extend");
 	if (answer->outcome != EO_APPLIED)
 	{
 		eo_tokens_forget_claim(store->server->serverid, k.pk, w.owner);
@@ -424,190 +435,10 @@ eo_claim_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	return until_ms;
 }
 
-/* ----- what others do ----- */
-
-static char *
-copy_or_null(const char *s)
-{
-	return s != NULL ? pstrdup(s) : NULL;
-}
-
-/* What this transaction has done to it, over what DynamoDB says. */
-static bool
-overlay(const Key *k, bool exists, EoRecord *r)
-{
-	const EoTxClaim *held = k->held;
-	EoSlotView	view;
-
-	if (held == NULL)
-		return exists;
-	if (held->phase == EO_PHASE_COMPLETED)
-	{
-		int64		now_ms = eo_client_now_ms(&k->store->client);
-
-		if (!exists)
-			memset(r, 0, sizeof(*r));
-		r->state = EO_STATE_COMPLETED;
-		r->result = copy_or_null(held->result);
-		r->result_len = held->result_len;
-		r->error = NULL;
-		r->runs = exists && !held->once ? r->runs : r->runs + 1;
-		r->ttl_s = ttl_after(now_ms, held->retention_s);
-		return true;
-	}
-	if (exists && held->verdict != EO_VERDICT_NONE && eo_slot_read(held->slot, &view))
-	{
-		r->state = EO_STATE_FAILED;
-		r->has_retry = !view.info.terminal;
-		r->retry_ms = view.info.retry_after_ms == 0 ? 0 :
-			eo_client_now_ms(&k->store->client) + view.info.retry_after_ms;
-		if (held->verdict == EO_VERDICT_RELEASE && r->runs > 0)
-			r->runs--;
-		if (view.error_len > 0)
-		{
-			char	   *error = palloc0(view.error_len + 1);
-
-			if (eo_slot_error(held->slot, error, view.error_len))
-				r->error = error;
-		}
-	}
-	return exists;
-}
-
-bool
-eo_claim_get(EoStore *store, const char *key, EoRecord *r)
-{
-	Key			k;
-	EoAnswer   *answer;
-	int64		retention_s;
-	bool		exists;
-
-	find_key(&k, store, key);
-	answer = eo_store_read(store, k.pk);
-	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "read", key, store->server->name);
-	*r = answer->record;
-	r->result = copy_or_null(r->result);
-	r->error = copy_or_null(r->error);
-	exists = answer->exists && !eo_claim_is_expired(store, r);
-	if (exists && r->state == EO_STATE_COMMITTING && !RecoveryInProgress() &&
-		eo_settle_fate(r, k.pk, &retention_s) == EO_FATE_COMMITTED)
-	{
-		r->state = EO_STATE_COMPLETED;
-		r->ttl_s = ttl_after(r->updated_ms, retention_s);
-	}
-	eo_answer_free(answer);
-	r->owner = r->bind = r->origin = r->payload_sha256 = NULL;
-	return overlay(&k, exists, r);
-}
-
-bool
-eo_claim_forget(EoStore *store, const char *key)
-{
-	Key			k;
-	char		token[EO_TOKEN_LEN + 1];
-	EoWrite		w = {0};
-	EoAnswer   *answer;
-	bool		forgotten;
-
-	find_key(&k, store, key);
-	eo_token_make(token);
-	w.owner = token;
-	w.now_ms = eo_client_now_ms(&store->client);
-	w.ttl_s = ttl_after(w.now_ms, store->server->retention_s);
-	answer = eo_store_write(store, k.pk, EO_FORGET, &w);
-	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "forget", key, store->server->name);
-	forgotten = answer->outcome == EO_APPLIED;
-	if (!forgotten && answer->exists)
-		ereport(ERROR,
-				(errcode(ERRCODE_EO_IN_PROGRESS),
-				 errmsg("key \"%s\" on server \"%s\" is being committed", key, store->server->name),
-				 errdetail("A transaction that completes it has announced its commit."),
-				 errhint("Wait until that is settled; see exactonce_pending and exactonce_in_doubt.")));
-	eo_tokens_forget(store->server->serverid, k.pk);
-	eo_answer_free(answer);
-	return forgotten;
-}
-
-/*
- * For a record of which nobody here can say how it ended.  Where PostgreSQL
- * does know, it decides, and not the operator.
- */
-bool
-eo_claim_resolve(EoStore *store, const char *key, bool completed)
-{
-	Key			k;
-	EoAnswer   *answer;
-	EoAnswer   *written;
-	const EoRecord *r;
-	EoWrite		w = {0};
-	int64		retention_s = store->server->retention_s;
-	bool		resolved;
-
-	find_key(&k, store, key);
-	answer = eo_store_read(store, k.pk);
-	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "resolve", key, store->server->name);
-	r = &answer->record;
-	if (!answer->exists || r->state != EO_STATE_COMMITTING)
-	{
-		eo_slot_undoubt(k.digest);
-		return false;
-	}
-	switch (eo_settle_fate(r, k.pk, &retention_s))
-	{
-		case EO_FATE_RUNNING:
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("the transaction that completes key \"%s\" on server \"%s\" is still going on",
-							key, store->server->name),
-					 errhint("Wait for it, or end its session.")));
-			break;
-		case EO_FATE_COMMITTED:
-			if (!completed)
-				ereport(ERROR,
-						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						 errmsg("key \"%s\" on server \"%s\" was completed by a transaction that has committed",
-								key, store->server->name),
-						 errhint("The worker is about to say so in DynamoDB; idem_forget() redrives the key after that.")));
-			break;
-		case EO_FATE_ABORTED:
-			if (completed)
-				ereport(ERROR,
-						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						 errmsg("the transaction that was to complete key \"%s\" on server \"%s\" was rolled back",
-								key, store->server->name),
-						 errhint("Resolve it as failed.")));
-			break;
-		case EO_FATE_ELSEWHERE:
-		case EO_FATE_UNKNOWN:
-			break;
-	}
-	w.owner = r->owner;
-	w.origin = r->origin != NULL ? r->origin : "";
-	w.now_ms = eo_client_now_ms(&store->client);
-	w.ttl_s = ttl_after(w.now_ms, retention_s);
-	written = eo_store_write(store, k.pk, completed ? EO_FINISH : EO_ABORT, &w);
-	if (written->outcome == EO_FAILED_CALL)
-		eo_raise(&written->error, "resolve", key, store->server->name);
-	resolved = written->outcome == EO_APPLIED;
-	if (resolved)
-	{
-		ereport(LOG,
-				(errmsg("exactonce: key \"%s\" on server \"%s\" was resolved as %s by an operator",
-						key, store->server->name, completed ? "completed" : "failed")));
-		eo_slot_undoubt(k.digest);
-	}
-	eo_answer_free(written);
-	eo_answer_free(answer);
-	return resolved;
-}
-
 /* ----- helpers ----- */
 
 static void
-check_size(const Key *k, const char *what, size_t len, const char *hint)
+check_size(const EoKey *k, const char *what, size_t len, const char *hint)
 {
 	size_t		max = eo_layout_max_value(k->store->layout, strlen(k->pk));
 
@@ -623,7 +454,7 @@ check_size(const Key *k, const char *what, size_t len, const char *hint)
 
 /* This transaction's claim, if that is what the token means; NULL: it is not. */
 static EoTxClaim *
-held_by(const Key *k, const char *token, const char *verb)
+held_by(const EoKey *k, const char *token, const char *verb)
 {
 	EoTxClaim  *held = k->held;
 
@@ -635,7 +466,7 @@ held_by(const Key *k, const char *token, const char *verb)
 }
 
 static const char *
-choose_token(const Key *k, const char *given, const char *verb)
+choose_token(const EoKey *k, const char *given, const char *verb)
 {
 	EoToken    *memory;
 
@@ -658,7 +489,7 @@ choose_token(const Key *k, const char *given, const char *verb)
  * owns nothing any more.
  */
 static int64
-retention_of(const Key *k, const char *token, const char *verb, bool must_own)
+retention_of(const EoKey *k, const char *token, const char *verb, bool must_own)
 {
 	EoToken    *memory = eo_tokens_find(k->store->server->serverid, k->pk);
 	EoAnswer   *answer;
@@ -693,7 +524,7 @@ retention_in(const EoRecord *r)
 
 /* The record that refused an owner's write shows why he is none. */
 static void
-raise_lost(const Key *k, const EoRecord *record)
+raise_lost(const EoKey *k, const EoRecord *record)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_CLAIM_LOST),
@@ -707,7 +538,7 @@ raise_lost(const Key *k, const EoRecord *record)
 }
 
 static void
-raise_settled(const Key *k, const char *how)
+raise_settled(const EoKey *k, const char *how)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_NOT_OWNER),

@@ -17,6 +17,7 @@
 #include "compat.h"
 
 #include "store.h"
+#include "xact.h"
 
 typedef enum EoClaimOutcome
 {
@@ -56,6 +57,28 @@ typedef struct EoClaim
 	bool		replayed;
 } EoClaim;
 
+/* A key and its names; see eo_key_find(). */
+typedef struct EoKey
+{
+	EoStore    *store;
+	const char *key;
+	char	   *pk;
+	EoTarget	target;
+	uint8		digest[EO_DIGEST_LEN];
+	EoTxClaim  *held;			/* by this transaction; NULL: not */
+	int64		retention_s;	/* of a claim that has been read; 0: it was
+								 * not */
+} EoKey;
+
+extern void eo_key_find(EoKey *k, EoStore *store, const char *key);
+
+/* The ttl of what is kept that long from an instant on, epoch seconds. */
+static inline int64
+eo_ttl_after(int64 from_ms, int64 retention_s)
+{
+	return (from_ms + 999) / 1000 + retention_s;
+}
+
 /* acquire.c */
 extern void eo_claim_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim);
 
@@ -88,7 +111,7 @@ extern int64 eo_claim_extend(EoStore *store, const char *key, const char *token,
 							 int64 lease_ms);
 
 /*
- * False: there is no live record.  As this transaction sees it: what it has
+ * operate.c.  False: there is no live record.  As this transaction sees it: what it has
  * completed is completed.  Strings belong to the current memory context.
  */
 extern bool eo_claim_get(EoStore *store, const char *key, EoRecord *record);
@@ -96,7 +119,11 @@ extern bool eo_claim_get(EoStore *store, const char *key, EoRecord *record);
 /* False: there is no record. */
 extern bool eo_claim_forget(EoStore *store, const char *key);
 
-/* False: the record is not COMMITTING.  completed: or else failed. */
-extern bool eo_claim_resolve(EoStore *store, const char *key, bool completed);
+/*
+ * False: the record is not COMMITTING.  completed: or else failed.  origin:
+ * the database, if it is another one; NULL: this one.
+ */
+extern bool eo_claim_resolve(EoStore *store, const char *key, bool completed,
+							 const char *origin);
 
 #endif							/* EO_CLAIM_H */

@@ -195,7 +195,9 @@ make_table(uint32 nslots)
 	size = table_size(nslots, nchunks, nbuckets);
 	fd = open(TABLE_FILE ".new", O_RDWR | O_CREAT | O_TRUNC, pg_file_create_mode);
 	/* Its blocks must exist: a full disk is to be found now, not by a signal. */
-	if (fd < 0 || (errno = posix_fallocate(fd, 0, size)) != 0)
+	while (fd >= 0 && (errno = posix_fallocate(fd, 0, size)) == EINTR)
+		;
+	if (fd < 0 || errno != 0)
 		ereport(FATAL,
 				(errcode_for_file_access(),
 				 errmsg("could not create file \"%s\": %m", TABLE_FILE ".new"),
@@ -320,6 +322,7 @@ adopt_old_table(void)
 		if (!info->ended)
 			info->orphan = true;
 		info->ended = true;
+		info->looked = false;
 		info->due_us = 0;
 		info->pid = 0;
 		if (eo_slot_add(&old_targets[was->target].target, pk, info, &ref) != EO_SHMEM_OK)
@@ -506,8 +509,7 @@ eo_table_make_room(void)
 	{
 		EoSlotInfo *info = &eo_slots[i].info;
 
-		if (info->state == EO_SLOT_ASKING && info->ended && eo_slots[i].listed &&
-			info->due_us - eo_clock_monotonic_us() > 60 * INT64CONST(1000000))
+		if (info->ended && info->looked && eo_slots[i].listed)
 		{
 			eo_table_free_slot(i);
 			return true;

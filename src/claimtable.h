@@ -75,6 +75,7 @@ typedef struct EoDatabase
 	Oid			dboid;			/* InvalidOid: free */
 	EoDbInfo	info;
 	bool		wanted;
+	bool		leave;			/* its worker is to go, and another to come */
 	int64		started_us;		/* monotonic: when a worker was last started */
 	bool		finish_wanted;
 	Latch	   *latch;			/* its worker's */

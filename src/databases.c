@@ -109,10 +109,10 @@ eo_db_suspend(Oid dboid, bool suspended)
 	db = eo_database_of(dboid, suspended);
 	if (db != NULL)
 	{
-		db->info.suspended = suspended;
+		db->info.suspended = Max(0, db->info.suspended + (suspended ? 1 : -1));
 		if (db->latch != NULL)
 			SetLatch(db->latch);
-		if (!suspended)
+		if (!suspended && db->info.suspended == 0)
 		{
 			db->wanted = true;
 			if (eo_shared->launcher != NULL)
@@ -129,7 +129,8 @@ eo_db_forget(Oid dboid)
 
 	eo_table_lock(LW_EXCLUSIVE);
 	db = eo_database_of(dboid, false);
-	if (db != NULL && db->info.worker_pid == 0 && db->ended_head == EO_NO_INDEX)
+	if (db != NULL && db->info.worker_pid == 0 && db->ended_head == EO_NO_INDEX &&
+		db->info.suspended == 0)
 		memset(db, 0, sizeof(EoDatabase));
 	eo_table_unlock();
 }
@@ -210,7 +211,13 @@ eo_db_detach(Oid dboid, bool again)
 		db->info.worker_pid = 0;
 		db->info.ready = false;
 		db->latch = NULL;
-		db->wanted |= again;
+		db->leave = false;
+		/* What came up while it was leaving is for the next one. */
+		db->wanted |= again || db->finish_wanted;
+		/* Not one of ours: its place is free for another. */
+		if (db->info.absent && !db->wanted && db->ended_head == EO_NO_INDEX &&
+			db->info.suspended == 0)
+			memset(db, 0, sizeof(EoDatabase));
 		if (eo_shared->launcher != NULL)
 			SetLatch(eo_shared->launcher);
 	}
@@ -218,7 +225,7 @@ eo_db_detach(Oid dboid, bool again)
 }
 
 void
-eo_db_publish(Oid dboid, const uint8 *origin, int64 incarnation, uint64 horizon)
+eo_db_publish(Oid dboid, const uint8 *origin, int64 incarnation, uint64 horizon, Oid outbox)
 {
 	EoDatabase *db;
 
@@ -229,6 +236,7 @@ eo_db_publish(Oid dboid, const uint8 *origin, int64 incarnation, uint64 horizon)
 		memcpy(db->info.origin, origin, sizeof(db->info.origin));
 		db->info.incarnation = incarnation;
 		db->info.horizon = horizon;
+		db->info.outbox = outbox;
 		db->info.alive_us = eo_clock_monotonic_us();
 		db->info.absent = false;
 		db->info.ready = true;
@@ -248,7 +256,9 @@ eo_db_absent(Oid dboid)
 		db->info.absent = true;
 		db->info.ready = false;
 		db->info.incarnation = 0;
+		db->info.outbox = InvalidOid;
 		db->wanted = false;
+		db->finish_wanted = false;
 	}
 	eo_table_unlock();
 }
@@ -268,9 +278,52 @@ eo_db_alive(Oid dboid)
 bool
 eo_db_should_leave(Oid dboid)
 {
-	EoDbInfo	info;
+	EoDatabase *db;
+	bool		leave;
 
-	return !eo_db_info(dboid, &info) || info.suspended;
+	eo_table_lock(LW_SHARED);
+	db = eo_database_of(dboid, false);
+	leave = db == NULL || db->info.suspended > 0 || db->leave;
+	eo_table_unlock();
+	return leave;
+}
+
+bool
+eo_db_may_leave(Oid dboid)
+{
+	EoDatabase *db;
+	bool		may = true;
+
+	eo_table_lock(LW_EXCLUSIVE);
+	db = eo_database_of(dboid, false);
+	if (db != NULL)
+	{
+		may = !db->finish_wanted && db->ended_head == EO_NO_INDEX;
+		for (uint32 i = 0; may && i < eo_table->high_slot; i++)
+			may = eo_slots[i].info.state == EO_SLOT_FREE ||
+				eo_targets[eo_slots[i].target].target.dboid != dboid;
+		if (may)
+			db->info.ready = false;
+	}
+	eo_table_unlock();
+	return may;
+}
+
+void
+eo_db_renew(Oid dboid, Oid outbox)
+{
+	EoDatabase *db;
+
+	eo_table_lock(LW_EXCLUSIVE);
+	db = eo_database_of(dboid, false);
+	if (db != NULL && db->info.ready && db->info.outbox != outbox)
+	{
+		db->info.ready = false;
+		db->leave = true;
+		db->wanted = true;
+		eo_database_wake(db);
+	}
+	eo_table_unlock();
 }
 
 /* ----- launcher ----- */

@@ -16,6 +16,7 @@
 #include "http.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "outbox.h"
 #include "shmem.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
@@ -26,7 +27,7 @@
 #define WORKER_STALE_US INT64CONST(15000000)
 
 /* It takes some ten milliseconds to start, and more on a busy machine. */
-#define WORKER_START_US INT64CONST(20000000)
+#define WORKER_START_US INT64CONST(10000000)
 
 bool		eo_gate_preloaded = false;
 
@@ -78,7 +79,13 @@ eo_gate_worker(void)
 
 		if (eo_db_info(MyDatabaseId, &db) && db.ready &&
 			now_us - db.alive_us < WORKER_STALE_US)
-			return;
+		{
+			if (db.outbox == eo_outbox_id())
+				return;
+			/* The extension has been made anew since it looked. */
+			eo_db_renew(MyDatabaseId, eo_outbox_id());
+			db.ready = false;
+		}
 		if (give_up_us == 0)
 		{
 			if (!db.ready && !eo_db_want(MyDatabaseId))

@@ -337,8 +337,13 @@ condition(EoVerb verb, const EoWrite *w, EoBuf *out)
 			eo_buf_addf(out, "#o = :o AND (#s = :I%s)", sealed);
 			break;
 		case EO_FORGET:
-			/* Anything but a commit under way. */
-			eo_buf_adds(out, "attribute_exists(#k) AND #s <> :M");
+
+			/*
+			 * Exactly the claim that was seen, in the state it was in: a copy
+			 * of this request that arrives late must not undo what a later
+			 * run has done.
+			 */
+			eo_buf_adds(out, "#s = :S AND #o = :O AND #f = :N");
 			break;
 		case EO_PROBE:
 			eo_buf_adds(out, "attribute_exists(#k) AND attribute_not_exists(#k)");

@@ -77,7 +77,8 @@ typedef enum EoVerb
 								 * counted */
 	EO_UNSEAL,					/* own IN_PROGRESS, COMMITTING -> IN_PROGRESS */
 
-	EO_FORGET,					/* anything but COMMITTING -> FAILED, no runs */
+	EO_FORGET,					/* exactly the record that was seen -> FAILED,
+								 * no runs */
 	EO_PROBE					/* never true: tries permission to write */
 } EoVerb;
 
@@ -108,7 +109,7 @@ typedef struct EoWrite
 	bool		terminal;		/* FAIL: for good */
 	int64_t		retry_ms;		/* FAIL: claimable from then */
 
-	/* EO_REPLACE: what was seen */
+	/* EO_REPLACE, EO_SEAL_EXPIRED, EO_FORGET: what was seen */
 	const EoRecord *seen;
 } EoWrite;
 

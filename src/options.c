@@ -54,6 +54,7 @@ typedef struct ServerEntry
 
 static HTAB *servers;
 static uint64 generation;
+static uint64 invalidations;
 
 static Oid	find_server(const char *name);
 static void check_wrapper(const ForeignServer *fs);
@@ -168,6 +169,7 @@ invalidate(Datum arg, int cacheid, uint32 hashvalue)
 	(void) arg;
 	(void) cacheid;
 	(void) hashvalue;
+	invalidations++;
 	hash_seq_init(&scan, servers);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 		entry->valid = false;
@@ -176,6 +178,7 @@ invalidate(Datum arg, int cacheid, uint32 hashvalue)
 static void
 build_server(ServerEntry *entry)
 {
+	uint64		before = invalidations;
 	EoServer   *s = load_server(GetForeignServer(entry->key.serverid), entry->key.userid);
 
 	/* Somebody up the stack may still hold it: it goes with the transaction. */
@@ -184,7 +187,8 @@ build_server(ServerEntry *entry)
 	entry->context = GetMemoryChunkContext(s);
 	MemoryContextSetParent(entry->context, CacheMemoryContext);
 	entry->server = s;
-	entry->valid = true;
+	/* A change that came in while it was read makes it good for once only. */
+	entry->valid = before == invalidations;
 }
 
 EoServer *

@@ -187,11 +187,31 @@ eo_outbox_exists(void)
 	return OidIsValid(outbox_id);
 }
 
-static Relation
-open_outbox(LOCKMODE mode)
+Oid
+eo_outbox_id(void)
 {
 	if (!OidIsValid(outbox_id))
 		find_tables();
+	return outbox_id;
+}
+
+bool
+eo_outbox_is_known(void)
+{
+	return OidIsValid(outbox_id);
+}
+
+bool
+eo_outbox_is_part(Oid relid)
+{
+	return OidIsValid(eo_outbox_id()) &&
+		(relid == outbox_id || relid == get_relname_relid("exactonce_origin", namespace_id));
+}
+
+static Relation
+open_outbox(LOCKMODE mode)
+{
+	(void) eo_outbox_id();
 	if (!OidIsValid(outbox_id))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
@@ -419,6 +439,8 @@ eo_outbox_remove(const uint8 *origin, const char *pk, const char *token)
 bool
 eo_outbox_any(Oid serverid)
 {
+	EoDbInfo	db;
+	ScanKeyData keys[2];
 	Relation	rel;
 	Snapshot	snapshot;
 	SysScanDesc scan;
@@ -429,7 +451,9 @@ eo_outbox_any(Oid serverid)
 		return false;
 	rel = open_outbox(AccessShareLock);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
+	/* What a copied outbox brought along is not ours. */
+	(void) eo_db_info(MyDatabaseId, &db);
+	scan = scan_outbox(rel, snapshot, db.incarnation > 0 ? db.origin : NULL, NULL, keys);
 	while (!any && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		bool		isnull;
@@ -466,9 +490,13 @@ eo_origin_enter(bool new_incarnation, uint8 *origin, int64 *incarnation, uint64 
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not connect to the server programming interface")));
 	sql = psprintf("UPDATE %s.exactonce_origin SET"
-				   " incarnation = incarnation + CASE WHEN $1 OR dboid <> $2 THEN 1 ELSE 0 END,"
-				   " origin = CASE WHEN dboid = $2 THEN origin ELSE pg_catalog.gen_random_uuid() END,"
-				   " since = CASE WHEN dboid = $2 THEN since ELSE pg_catalog.pg_current_xact_id() END,"
+				   " incarnation = incarnation OPERATOR(pg_catalog.+)"
+				   " CASE WHEN $1 OR incarnation OPERATOR(pg_catalog.=) 0"
+				   " OR dboid OPERATOR(pg_catalog.<>) $2 THEN 1 ELSE 0 END,"
+				   " origin = CASE WHEN dboid OPERATOR(pg_catalog.=) $2 THEN origin"
+				   " ELSE pg_catalog.gen_random_uuid() END,"
+				   " since = CASE WHEN dboid OPERATOR(pg_catalog.=) $2 THEN since"
+				   " ELSE pg_catalog.pg_current_xact_id() END,"
 				   " dboid = $2"
 				   " RETURNING origin, incarnation, since",
 				   quote_identifier(get_namespace_name(namespace_id)));

@@ -68,6 +68,13 @@ extern bool eo_outbox_any(Oid serverid);
  * database, of which this is a copy.
  */
 extern bool eo_outbox_exists(void);
+
+/* The table's OID, InvalidOid if there is none; and: is it one of ours? */
+extern Oid	eo_outbox_id(void);
+
+/* Unchanged since it was last looked up, as far as invalidations tell. */
+extern bool eo_outbox_is_known(void);
+extern bool eo_outbox_is_part(Oid relid);
 extern void eo_origin_enter(bool new_incarnation, uint8 *origin, int64 *incarnation,
 							uint64 *horizon);
 

@@ -33,6 +33,7 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "common/cryptohash.h"
 #include "common/sha2.h"
 #include "compat.h"
@@ -116,11 +117,10 @@ eo_settle_prepare(EoStore *store, const EoSlotView *view)
 	{
 		char	   *error = palloc(view->error_len);
 
-		if (eo_slot_error(view->ref, error, view->error_len))
-		{
-			w.error = error;
-			w.error_len = view->error_len;
-		}
+		if (!eo_slot_error(view->ref, error, view->error_len))
+			return NULL;		/* freed meanwhile: it has been seen to */
+		w.error = error;
+		w.error_len = view->error_len;
 	}
 	return eo_store_prepare_write(store, view->pk, verb_for(info), &w);
 }
@@ -155,6 +155,8 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 			break;
 	}
 	answer = eo_settle_prepare(store, view);
+	if (answer == NULL)
+		return;
 	eo_store_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_raise(&answer->error, "settle what an ended transaction left of", key,
@@ -220,6 +222,30 @@ eo_settle_fate(const EoRecord *record, const char *pk, int64 *retention_s)
 	return EO_FATE_ABORTED;
 }
 
+EoAnswer *
+eo_settle_read(EoStore *store, const char *key, const char *pk, const char *doing,
+			   EoFate *fate, int64 *retention_s)
+{
+	EoAnswer   *answer;
+
+	/*
+	 * No row may mean that the worker has finished since the record was read;
+	 * then the record says so.
+	 */
+	for (int looks = 0;; looks++)
+	{
+		answer = eo_store_read(store, pk);
+		if (answer->outcome == EO_FAILED_CALL)
+			eo_raise(&answer->error, doing, key, store->server->name);
+		*fate = EO_FATE_ELSEWHERE;
+		if (answer->exists && answer->record.state == EO_STATE_COMMITTING && !RecoveryInProgress())
+			*fate = eo_settle_fate(&answer->record, pk, retention_s);
+		if (*fate != EO_FATE_ABORTED || looks > 0)
+			return answer;
+		eo_answer_free(answer);
+	}
+}
+
 void
 eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecord *record)
 {
@@ -230,7 +256,7 @@ eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecor
 	w.owner = record->owner;
 	w.origin = record->origin;
 	w.now_ms = eo_client_now_ms(&store->client);
-	w.ttl_s = (w.now_ms + 999) / 1000 + store->server->retention_s;
+	w.ttl_s = (Max(w.now_ms, record->lease_ms) + 999) / 1000 + store->server->retention_s;
 	answer = eo_store_write(store, pk, bound ? EO_ABORT : EO_UNSEAL, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_raise(&answer->error, "settle what an ended transaction left of", key,

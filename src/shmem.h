@@ -86,6 +86,7 @@ typedef struct EoSlotInfo
 	int64		due_us;			/* monotonic: next heartbeat, or next try */
 
 	bool		doubt;			/* nobody here can say how it ended */
+	bool		looked;			/* buried, and to be looked at once more */
 
 	/* The parts of the origin it was sealed with, see outbox.h. */
 	uint8		database[16];
@@ -153,14 +154,17 @@ extern bool eo_slot_error(EoSlotRef ref, char *text, uint32 len);
  * next whose lease is to be extended, from *cursor on.
  */
 extern bool eo_slot_next_ended(Oid dboid, EoSlotView *view);
-extern void eo_slot_again(EoSlotRef ref, int64 due_us);
+extern void eo_slot_again(EoSlotRef ref, int64 due_us, bool looked);
 extern void eo_slot_doubt(EoSlotRef ref);
-extern void eo_slot_undoubt(const uint8 *digest);
+extern void eo_slot_undoubt(const EoTarget *target, const char *pk);
 extern bool eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view);
 extern void eo_slot_beaten(EoSlotRef ref, bool lost, int64 lease_until_ms, int64 due_us);
 
 /* The earliest due_us of the database's slots; INT64_MAX: none. */
 extern int64 eo_slot_next_due(Oid dboid);
+
+/* Are there slots that a worker is about to see to? */
+extern bool eo_slot_any_ended(void);
 
 /* For views: the next slot in use from *cursor on. */
 extern bool eo_slot_walk(uint32 *cursor, EoSlotView *view);
@@ -181,7 +185,8 @@ typedef struct EoDbInfo
 	bool		known;
 	bool		ready;			/* its worker has published what follows */
 	bool		absent;			/* the extension is not in it */
-	bool		suspended;		/* somebody needs it without a worker */
+	int			suspended;		/* so many need it without a worker */
+	Oid			outbox;			/* the table its worker knows */
 	int			worker_pid;		/* 0: none */
 	int64		alive_us;		/* monotonic: last sign of life */
 	uint8		origin[16];
@@ -196,6 +201,9 @@ extern void eo_db_wake(Oid dboid);
 extern void eo_db_suspend(Oid dboid, bool suspended);
 extern void eo_db_forget(Oid dboid);
 
+/* The extension was made anew: the worker that knows the old table is to go. */
+extern void eo_db_renew(Oid dboid, Oid outbox);
+
 /* There is something in the outbox; callable in a commit callback. */
 extern void eo_db_finish_wanted(Oid dboid);
 extern bool eo_db_take_finish_wanted(Oid dboid);
@@ -203,10 +211,14 @@ extern bool eo_db_take_finish_wanted(Oid dboid);
 /* For workers. */
 extern bool eo_db_attach(Oid dboid);	/* false: another one is there */
 extern void eo_db_detach(Oid dboid, bool again);	/* again: it failed */
-extern void eo_db_publish(Oid dboid, const uint8 *origin, int64 incarnation, uint64 horizon);
+extern void eo_db_publish(Oid dboid, const uint8 *origin, int64 incarnation, uint64 horizon,
+						  Oid outbox);
 extern void eo_db_absent(Oid dboid);
 extern void eo_db_alive(Oid dboid);
 extern bool eo_db_should_leave(Oid dboid);
+
+/* Nothing to do: from now on it is not relied on.  False: there is something. */
+extern bool eo_db_may_leave(Oid dboid);
 
 /* For the launcher. */
 extern void eo_launcher_attach(void);

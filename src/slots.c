@@ -223,7 +223,7 @@ eo_slot_find(const uint8 *digest, EoSlotView *view)
 		if (info->ended)
 		{
 			/* One that was buried and waits for its second look is over. */
-			if (found == EO_NO_INDEX && info->due_us == 0)
+			if (found == EO_NO_INDEX && !info->looked && !info->doubt)
 				found = i;
 		}
 		else if (info->pid != MyProcPid && !info->lost &&
@@ -289,12 +289,13 @@ eo_slot_next_ended(Oid dboid, EoSlotView *view)
 }
 
 void
-eo_slot_again(EoSlotRef ref, int64 due_us)
+eo_slot_again(EoSlotRef ref, int64 due_us, bool looked)
 {
 	eo_table_lock(LW_EXCLUSIVE);
 	if (eo_table_slot(ref) != NULL)
 	{
 		eo_slots[ref.index].info.due_us = due_us;
+		eo_slots[ref.index].info.looked |= looked;
 		eo_table_list_ended(ref.index);
 	}
 	eo_table_unlock();
@@ -314,13 +315,19 @@ eo_slot_doubt(EoSlotRef ref)
 }
 
 void
-eo_slot_undoubt(const uint8 *digest)
+eo_slot_undoubt(const EoTarget *target, const char *pk)
 {
+	EoSlotView	view;
+
 	eo_table_lock(LW_EXCLUSIVE);
-	for (uint32 i = *eo_table_bucket(digest), next; i != EO_NO_INDEX; i = next)
+	for (uint32 i = 0; i < eo_table->high_slot; i++)
 	{
-		next = eo_slots[i].next;
-		if (eo_slots[i].info.doubt && memcmp(eo_slots[i].info.digest, digest, EO_DIGEST_LEN) == 0)
+		if (eo_slots[i].info.state == EO_SLOT_FREE || !eo_slots[i].info.doubt)
+			continue;
+		view_slot(i, &view);
+		if (strcmp(view.pk, pk) == 0 && strcmp(view.target.url, target->url) == 0 &&
+			strcmp(view.target.region, target->region) == 0 &&
+			strcmp(view.target.table, target->table) == 0)
 			eo_table_free_slot(i);
 	}
 	eo_table_unlock();
@@ -397,6 +404,22 @@ eo_slot_next_due(Oid dboid)
 	}
 	eo_table_unlock();
 	return due_us;
+}
+
+bool
+eo_slot_any_ended(void)
+{
+	bool		any = false;
+
+	eo_table_lock(LW_SHARED);
+	for (uint32 i = 0; i < eo_table->high_slot && !any; i++)
+	{
+		const EoSlotInfo *info = &eo_slots[i].info;
+
+		any = info->state != EO_SLOT_FREE && info->ended && !info->looked && !info->doubt;
+	}
+	eo_table_unlock();
+	return any;
 }
 
 bool

@@ -438,13 +438,14 @@ eo_idem_forget(PG_FUNCTION_ARGS)
 }
 
 /*
- * idem_resolve(key, status, server)
+ * idem_resolve(key, status, origin, server)
  */
 Datum
 eo_idem_resolve(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	char	   *status;
+	EoStore    *store;
 
 	eo_gate("idem_resolve", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
@@ -454,8 +455,10 @@ eo_idem_resolve(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("status must be \"completed\" or \"failed\""),
 				 errhint("completed: its work was done; failed: it was not, and the key may be claimed again.")));
-	PG_RETURN_BOOL(eo_claim_resolve(eo_store_open(eo_arg_text(fcinfo, 2)), key,
-									strcmp(status, "completed") == 0));
+	store = eo_store_open(eo_arg_text(fcinfo, 3));
+	eo_gate_worker();
+	PG_RETURN_BOOL(eo_claim_resolve(store, key, strcmp(status, "completed") == 0,
+									arg_token(fcinfo, 2)));
 }
 
 /* ----- packing ----- */

@@ -28,7 +28,7 @@ phase_of(const EoSlotInfo *info)
 	if (info->doubt)
 		return "in doubt";
 	if (info->ended)
-		return info->due_us != 0 ? "second look" : "ending";
+		return info->looked ? "second look" : "ending";
 	switch (info->state)
 	{
 		case EO_SLOT_FREE:

@@ -94,20 +94,20 @@ build_store(StoreEntry *entry, EoServer *server)
 	EoStore    *old = entry->store;
 	EoStore    *s;
 
+	/* Somebody up the stack may still hold the old one. */
 	entry->generation = 0;
+	entry->store = NULL;
+	if (entry->context != NULL)
+		MemoryContextSetParent(entry->context, TopTransactionContext);
+	entry->context = NULL;
+
 	context = AllocSetContextCreate(CurrentMemoryContext, "exactonce store",
 									ALLOCSET_SMALL_SIZES);
 	s = fill_store(server, context);
-
-	/* Somebody up the stack may still hold the old one. */
-	if (entry->context != NULL)
+	if (old != NULL && strcmp(old->client.endpoint.url, s->client.endpoint.url) == 0)
 	{
-		if (strcmp(old->client.endpoint.url, s->client.endpoint.url) == 0)
-		{
-			s->client.clock_offset_ms = old->client.clock_offset_ms;
-			s->client.clock_known = old->client.clock_known;
-		}
-		MemoryContextSetParent(entry->context, TopTransactionContext);
+		s->client.clock_offset_ms = old->client.clock_offset_ms;
+		s->client.clock_known = old->client.clock_known;
 	}
 	MemoryContextSetParent(context, TopMemoryContext);
 	entry->context = context;

@@ -36,6 +36,7 @@
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "outbox.h"
+#include "places.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
@@ -55,16 +56,14 @@
 /* Without anything to do for this long a worker leaves. */
 #define IDLE_US INT64CONST(300000000)
 
-/* Look for rows this often, though nobody has said that there are any. */
-#define RESCAN_US INT64CONST(60000000)
-
 /* Rows fetched at a time, and jobs that may wait for a free request. */
 #define MAX_ROWS 512
 #define MAX_JOBS 1024
 
-/* A failing target is asked again after this; one that refuses, after that. */
-#define PAUSE_US INT64CONST(1000000)
-#define PAUSE_REFUSED_US INT64CONST(5000000)
+#define MAX_JOBS_OF_PLACE 256
+
+/* The outbox is looked through this often, though nobody has asked for it. */
+#define PASS_US INT64CONST(60000000)
 
 /* A signature is refused after this; a late request cannot arrive any more. */
 #define SECOND_LOOK_US INT64CONST(900000000)
@@ -76,25 +75,11 @@ typedef enum JobKind
 	JOB_BEAT					/* a lease to extend */
 } JobKind;
 
-/* A place that requests go to, and how it has been of late. */
-typedef struct Place
-{
-	EoTarget	target;			/* hash key */
-	EoStore    *store;			/* NULL: to be built, or the server is gone */
-	MemoryContext context;
-	uint64		built;			/* catalog generation it was built in */
-	int			in_flight;
-	int			jobs;
-	bool		failing;
-	bool		complained;
-	int64		pause_until_us;
-} Place;
-
 typedef struct Job
 {
 	dlist_node	node;			/* in waiting */
 	JobKind		kind;
-	Place	   *place;
+	EoPlace    *place;
 	MemoryContext context;
 	EoAnswer   *answer;			/* while in flight */
 	EoOutboxRow *row;			/* JOB_FINISH */
@@ -106,8 +91,8 @@ static struct
 {
 	Oid			dboid;
 	uint8		origin[16];
+	Oid			outbox;			/* the table it was found in */
 	MemoryContext context;
-	HTAB	   *places;
 	HTAB	   *rows;			/* tokens of rows that have a job, or had one
 								 * in vain */
 	dlist_head	waiting;
@@ -116,8 +101,10 @@ static struct
 	dlist_head	done_rows;		/* Jobs whose rows are to be removed */
 	bool		more_rows;		/* there may be rows that have no job yet */
 	int64		rows_again_us;	/* look for rows then, whatever is said */
+	uint32		pass;			/* number of the pass over the outbox */
+	int64		pass_started_us;
+	bool		put_off;		/* some rows of this pass wait for the next */
 	int64		calls_until_us; /* when the window wants to be looked at */
-	uint64		catalog;		/* counts changes of servers and mappings */
 	int64		last_work_us;
 }			worker;
 
@@ -125,9 +112,12 @@ typedef struct KnownRow
 {
 	char		token[EO_TOKEN_LEN + 1];
 	int64		again_us;		/* not before; 0: it has a job */
+	uint32		pass;			/* over the outbox in which it was put off; 0:
+								 * it was not */
 } KnownRow;
 
 static void enter_database(Oid dboid);
+static void shake_off_settings(void);
 static void leave(int code, Datum arg);
 static void work(void);
 static void fetch_rows(void);
@@ -135,10 +125,8 @@ static void fetch_slots(void);
 static void fetch_beats(void);
 static bool row_is_new(const char *token);
 static Job *add_job(JobKind kind, const EoTarget *target);
-static Place *place_of(const EoTarget *target);
-static void build_places(void);
 static void start_jobs(void);
-static void prepare_job(Job *job);
+static bool prepare_job(Job *job);
 static void take_answer(Job *job);
 static void take_failure(Job *job);
 static void take_finish(Job *job);
@@ -163,6 +151,7 @@ eo_worker_main(Datum arg)
 	worker.dboid = dboid;
 	before_shmem_exit(leave, (Datum) 0);
 	BackgroundWorkerInitializeConnectionByOid(dboid, InvalidOid, 0);
+	shake_off_settings();
 	enter_database(dboid);
 
 	while (!eo_db_should_leave(dboid))
@@ -177,15 +166,45 @@ eo_worker_main(Datum arg)
 		}
 		eo_db_alive(dboid);
 		work();
-		if (worker.njobs > 0 || eo_slot_count(dboid, InvalidOid, 0) > 0)
+		if (worker.njobs > 0 || hash_get_num_entries(worker.rows) > 0)
 			worker.last_work_us = eo_clock_monotonic_us();
 		else if (eo_clock_monotonic_us() - worker.last_work_us > IDLE_US)
-			break;
+		{
+			worker.last_work_us = eo_clock_monotonic_us();
+			if (eo_db_may_leave(dboid))
+				break;
+		}
 		until = next_wake_us();
+		/* Requests under way go on only while we wait. */
+		if (worker.window.n > 0)
+			until = Max(until, eo_clock_monotonic_us() + 1000);
 		if (until > eo_clock_monotonic_us())
 			eo_http_wait(until, EO_WAIT_LATCH);
 	}
 	proc_exit(0);
+}
+
+/*
+ * ALTER DATABASE ... SET is for sessions.  Here it could lead names astray that
+ * a superuser uses, or have the worker fail for ever.
+ */
+static void
+shake_off_settings(void)
+{
+	static const char *const settings[][2] = {
+		{"search_path", ""},
+		{"default_transaction_read_only", "off"},
+		{"default_transaction_isolation", "read committed"},
+		{"default_transaction_deferrable", "off"},
+		{"statement_timeout", "0"},
+		{"lock_timeout", "0"},
+		{"idle_in_transaction_session_timeout", "0"},
+		/* A row that comes back after a crash is finished again. */
+		{"synchronous_commit", "local"}
+	};
+
+	for (int i = 0; i < (int) lengthof(settings); i++)
+		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
 }
 
 static void
@@ -193,16 +212,6 @@ leave(int code, Datum arg)
 {
 	(void) arg;
 	eo_db_detach(worker.dboid, code != 0);
-}
-
-/* Any change to a server or a mapping: look at all of them again. */
-static void
-catalog_changed(Datum arg, int cacheid, uint32 hashvalue)
-{
-	(void) arg;
-	(void) cacheid;
-	(void) hashvalue;
-	worker.catalog++;
 }
 
 /*
@@ -214,7 +223,6 @@ catalog_changed(Datum arg, int cacheid, uint32 hashvalue)
 static void
 enter_database(Oid dboid)
 {
-	HASHCTL		places = {.keysize = sizeof(EoTarget),.entrysize = sizeof(Place)};
 	HASHCTL		rows = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(KnownRow)};
 	EoDbInfo	db;
 	int64		incarnation = 0;
@@ -223,20 +231,21 @@ enter_database(Oid dboid)
 
 	worker.context = AllocSetContextCreate(TopMemoryContext, "exactonce worker",
 										   ALLOCSET_DEFAULT_SIZES);
-	places.hcxt = rows.hcxt = worker.context;
-	worker.places = hash_create("exactonce places", 16, &places,
-								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	rows.hcxt = worker.context;
 	worker.rows = hash_create("exactonce rows", 256, &rows,
 							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	dlist_init(&worker.waiting);
 	dlist_init(&worker.done_rows);
-	worker.catalog = 1;
 	worker.last_work_us = eo_clock_monotonic_us();
-	eo_options_on_change(catalog_changed);
+	eo_places_init(worker.context);
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
+	/* This commit waits for the standbys, whatever ours do later. */
+	(void) set_config_option("synchronous_commit", "on", PGC_SUSET, PGC_S_OVERRIDE,
+							 GUC_ACTION_LOCAL, true, 0, false);
 	here = eo_outbox_exists();
+	worker.outbox = eo_outbox_id();
 	if (here && eo_db_info(dboid, &db))
 		eo_origin_enter(db.incarnation == 0, worker.origin, &incarnation, &horizon);
 	PopActiveSnapshot();
@@ -248,7 +257,7 @@ enter_database(Oid dboid)
 		eo_db_absent(dboid);
 		proc_exit(0);
 	}
-	eo_db_publish(dboid, worker.origin, incarnation, horizon);
+	eo_db_publish(dboid, worker.origin, incarnation, horizon, worker.outbox);
 	worker.more_rows = true;
 }
 
@@ -260,14 +269,21 @@ work(void)
 	int64		until;
 	int			n;
 
-	if (eo_db_take_finish_wanted(worker.dboid) ||
-		eo_clock_monotonic_us() >= worker.rows_again_us)
+	/* The extension may have been dropped: then fetch_rows() finds that out. */
+	AcceptInvalidationMessages();
+	if (eo_db_take_finish_wanted(worker.dboid) || !eo_outbox_is_known())
 		worker.more_rows = true;
+	if (!worker.more_rows && eo_clock_monotonic_us() >= worker.rows_again_us)
+	{
+		worker.more_rows = true;
+		worker.pass++;
+		worker.pass_started_us = eo_clock_monotonic_us();
+	}
 	if (worker.more_rows && worker.njobs < MAX_ROWS)
 		fetch_rows();
 	fetch_slots();
 	fetch_beats();
-	build_places();
+	eo_places_build();
 	do
 	{
 		start_jobs();
@@ -294,15 +310,21 @@ row_is_new(const char *token)
 
 	strlcpy(key, token, sizeof(key));
 	known = hash_search(worker.rows, key, HASH_FIND, NULL);
-	return known == NULL || (known->again_us != 0 &&
-							 known->again_us < eo_clock_monotonic_us());
+	if (known == NULL)
+		return true;
+	if (known->pass != 0)
+		return known->pass != worker.pass;
+	return known->again_us != 0 && known->again_us < eo_clock_monotonic_us();
 }
 
-/* A target that fails has one job to try it with; the rest wait where they are. */
+/*
+ * A target that fails has one job to try it with, and none has so many that
+ * others could not get theirs; the rest wait where they are.
+ */
 static bool
-is_enough(const Place *place)
+is_enough(const EoPlace *place)
 {
-	return place->failing && place->jobs > 0;
+	return place->jobs >= (place->failing ? 1 : MAX_JOBS_OF_PLACE);
 }
 
 /*
@@ -316,14 +338,15 @@ fetch_rows(void)
 	MemoryContext rows;
 
 	StartTransactionCommand();
-	if (!eo_outbox_exists())
+	if (!eo_outbox_exists() || eo_outbox_id() != worker.outbox)
 	{
-		/* The extension was dropped under our hands. */
+		/* The extension was dropped under our hands, and perhaps made anew. */
+		bool		gone = !OidIsValid(eo_outbox_id());
+
 		CommitTransactionCommand();
 		eo_db_absent(worker.dboid);
-		proc_exit(0);
+		proc_exit(gone ? 0 : 1);
 	}
-	worker.rows_again_us = eo_clock_monotonic_us() + RESCAN_US;
 	rows = AllocSetContextCreate(worker.context, "exactonce rows", ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(rows);
 	n = eo_outbox_load(worker.origin, found, MAX_ROWS, row_is_new);
@@ -337,10 +360,11 @@ fetch_rows(void)
 		strlcpy(token, found[i]->token, sizeof(token));
 		known = hash_search(worker.rows, token, HASH_ENTER, NULL);
 		known->again_us = 0;
-		if (is_enough(place_of(&found[i]->target)))
+		known->pass = 0;
+		if (is_enough(eo_place_of(&found[i]->target)))
 		{
-			known->again_us = eo_clock_monotonic_us() + 2 * PAUSE_US;
-			worker.rows_again_us = Min(worker.rows_again_us, known->again_us);
+			known->pass = worker.pass;
+			worker.put_off = true;
 			continue;
 		}
 		job = add_job(JOB_FINISH, &found[i]->target);
@@ -351,6 +375,14 @@ fetch_rows(void)
 	MemoryContextDelete(rows);
 	MemoryContextSwitchTo(worker.context);
 	worker.more_rows = n == MAX_ROWS;
+	if (worker.more_rows)
+		return;
+
+	/* Those that were put off come up in the next pass, which is a while off. */
+	worker.rows_again_us = eo_clock_monotonic_us() +
+		(worker.put_off ? Max(2 * EO_PLACE_PAUSE_US,
+							  4 * (eo_clock_monotonic_us() - worker.pass_started_us)) : PASS_US);
+	worker.put_off = false;
 }
 
 static void
@@ -386,9 +418,9 @@ fetch_slots(void)
 			eo_slot_free(view.ref);
 			continue;
 		}
-		if (is_enough(place_of(&view.target)))
+		if (is_enough(eo_place_of(&view.target)))
 		{
-			eo_slot_again(view.ref, eo_clock_monotonic_us() + PAUSE_US);
+			eo_slot_again(view.ref, eo_clock_monotonic_us() + EO_PLACE_PAUSE_US, false);
 			continue;
 		}
 		job = add_job(JOB_SETTLE, &view.target);
@@ -422,93 +454,14 @@ add_job(JobKind kind, const EoTarget *target)
 
 	job->kind = kind;
 	job->context = context;
-	job->place = place_of(target);
+	job->place = eo_place_of(target);
 	job->place->jobs++;
 	dlist_push_tail(&worker.waiting, &job->node);
 	worker.njobs++;
 	return job;
 }
 
-static Place *
-place_of(const EoTarget *target)
-{
-	bool		found;
-	Place	   *place = hash_search(worker.places, target, HASH_ENTER, &found);
-
-	if (!found)
-	{
-		memset((char *) place + sizeof(EoTarget), 0, sizeof(Place) - sizeof(EoTarget));
-		place->target = *target;
-	}
-	return place;
-}
-
-/* False: that raised, was reported, and ended the transaction. */
-static bool
-build_place(Place *place)
-{
-	volatile bool built = true;
-
-	MemoryContextSwitchTo(worker.context);
-	if (place->store != NULL)
-		MemoryContextDelete(place->context);
-	place->store = NULL;
-	place->pause_until_us = 0;
-	place->built = worker.catalog;
-	PG_TRY();
-	{
-		place->store = eo_settle_store(&place->target);
-		if (place->store != NULL)
-			place->context = GetMemoryChunkContext(place->store);
-	}
-	PG_CATCH();
-	{
-		EmitErrorReport();
-		FlushErrorState();
-		AbortCurrentTransaction();
-		built = false;
-	}
-	PG_END_TRY();
-	return built;
-}
-
-/* Credentials and options come from the catalogs: in a transaction. */
-static void
-build_places(void)
-{
-	HASH_SEQ_STATUS scan;
-	Place	   *place;
-	bool		in_transaction = false;
-
-	AcceptInvalidationMessages();
-	hash_seq_init(&scan, worker.places);
-	while ((place = hash_seq_search(&scan)) != NULL)
-	{
-		if (place->in_flight > 0 || place->built == worker.catalog || place->jobs == 0)
-			continue;
-		if (!in_transaction)
-		{
-			StartTransactionCommand();
-			in_transaction = true;
-		}
-		if (!build_place(place))
-			in_transaction = false;
-	}
-	if (in_transaction)
-		CommitTransactionCommand();
-	MemoryContextSwitchTo(worker.context);
-}
-
 /* ----- sending ----- */
-
-static bool
-may_send(const Place *place)
-{
-	if (place->store == NULL || eo_clock_monotonic_us() < place->pause_until_us)
-		return false;
-	/* One that failed is tried with one request. */
-	return place->in_flight < (place->failing ? 1 : place->store->server->parallel_requests);
-}
 
 static void
 start_jobs(void)
@@ -521,7 +474,7 @@ start_jobs(void)
 
 		if (worker.window.n >= EO_MAX_PARALLEL)
 			break;
-		if (job->place->store == NULL && job->place->built == worker.catalog)
+		if (job->place->gone)
 		{
 			/* The server is gone, and with it the credentials. */
 			if (job->kind != JOB_FINISH)
@@ -541,10 +494,14 @@ start_jobs(void)
 			job->place->complained = true;
 			continue;
 		}
-		if (!may_send(job->place))
+		if (!eo_place_may_send(job->place))
 			continue;
 		dlist_delete(&job->node);
-		prepare_job(job);
+		if (!prepare_job(job))
+		{
+			end_job(job);
+			continue;
+		}
 		job->answer->user = job;
 		job->place->in_flight++;
 		if (!eo_answer_start(job->answer, &worker.window, 0))
@@ -552,7 +509,8 @@ start_jobs(void)
 	}
 }
 
-static void
+/* False: there is nothing left to be done. */
+static bool
 prepare_job(Job *job)
 {
 	EoStore    *store = job->place->store;
@@ -580,6 +538,7 @@ prepare_job(Job *job)
 			break;
 	}
 	MemoryContextSwitchTo(old);
+	return job->answer != NULL;
 }
 
 /* ----- answers ----- */
@@ -587,7 +546,7 @@ prepare_job(Job *job)
 static void
 take_answer(Job *job)
 {
-	Place	   *place = job->place;
+	EoPlace    *place = job->place;
 
 	place->in_flight--;
 	if (job->answer->outcome == EO_FAILED_CALL && job->answer->error.status != EO_INVALID)
@@ -595,14 +554,7 @@ take_answer(Job *job)
 		take_failure(job);
 		return;
 	}
-	if (place->failing)
-		ereport(LOG,
-				(errmsg("exactonce: table \"%s\" of server \"%s\" can be written again",
-						place->target.table, place->store->server->name)));
-	place->failing = false;
-	place->complained = false;
-	if (place->store->client.clock_known)
-		eo_target_learn_clock(&place->target, place->store->client.clock_offset_ms);
+	eo_place_answered(place);
 	switch (job->kind)
 	{
 		case JOB_FINISH:
@@ -621,28 +573,16 @@ take_answer(Job *job)
 static void
 take_failure(Job *job)
 {
-	Place	   *place = job->place;
-	const EoError *e = &job->answer->error;
+	EoPlace    *place = job->place;
 	int64		now_us = eo_clock_monotonic_us();
 
-	place->pause_until_us = now_us +
-		(e->status == EO_DENIED || e->status == EO_NO_TABLE || e->status == EO_REFUSED ||
-		 e->status == EO_NO_CREDENTIALS ? PAUSE_REFUSED_US : PAUSE_US);
-	place->failing = true;
-	if (!place->complained)
-		ereport(WARNING,
-				(errcode(ERRCODE_WARNING),
-				 errmsg("exactonce: table \"%s\" of server \"%s\" cannot be written; keys of ended transactions wait",
-						place->target.table, place->store->server->name),
-				 errdetail_internal("%s", eo_error_facts(e)),
-				 errhint("It is tried again every few seconds; see exactonce_pending.")));
-	place->complained = true;
+	eo_place_failed(place, &job->answer->error);
 	eo_answer_free(job->answer);
 	job->answer = NULL;
 	if (job->kind == JOB_BEAT)
 	{
 		eo_slot_beaten(job->view->ref, false, 0,
-					   now_us + Min(PAUSE_US, job->view->info.lease_ms * 1000 / 10));
+					   now_us + Min(EO_PLACE_PAUSE_US, job->view->info.lease_ms * 1000 / 10));
 		end_job(job);
 		return;
 	}
@@ -692,8 +632,8 @@ take_settle(Job *job)
 		ereport(LOG,
 				(errmsg("exactonce: a claim on table \"%s\" was lost before its failure or release could be written",
 						job->view->target.table)));
-	if (eo_settle_looks_again(job->view) && job->view->info.due_us == 0)
-		eo_slot_again(job->view->ref, eo_clock_monotonic_us() + SECOND_LOOK_US);
+	if (eo_settle_looks_again(job->view) && !job->view->info.looked)
+		eo_slot_again(job->view->ref, eo_clock_monotonic_us() + SECOND_LOOK_US, true);
 	else
 		eo_slot_free(job->view->ref);
 	end_job(job);
@@ -731,8 +671,6 @@ remove_rows(void)
 	if (dlist_is_empty(&worker.done_rows))
 		return;
 	StartTransactionCommand();
-	/* A row that comes back after a crash is finished again. */
-	SetConfigOption("synchronous_commit", "local", PGC_USERSET, PGC_S_SESSION);
 	if (eo_outbox_exists())
 	{
 		dlist_foreach(iter, &worker.done_rows)
@@ -760,22 +698,16 @@ static int64
 next_wake_us(void)
 {
 	int64		until = eo_clock_monotonic_us() + NAP_US;
-	HASH_SEQ_STATUS scan;
-	Place	   *place;
 
 	if (worker.more_rows && worker.njobs < MAX_ROWS)
 		return 0;
-	until = Min(until, worker.rows_again_us);
+	if (worker.njobs < MAX_ROWS)
+		until = Min(until, worker.rows_again_us);
 	if (worker.window.n > 0)
 		until = Min(until, worker.calls_until_us);
 	if (worker.njobs < MAX_JOBS)
 		until = Min(until, eo_slot_next_due(worker.dboid));
-	hash_seq_init(&scan, worker.places);
-	while ((place = hash_seq_search(&scan)) != NULL)
-	{
-		if (place->jobs > 0 && place->in_flight == 0 && place->store != NULL &&
-			place->pause_until_us > 0)
-			until = Min(until, place->pause_until_us);
-	}
+	if (worker.window.n < EO_MAX_PARALLEL)
+		until = Min(until, eo_places_due_us());
 	return until;
 }

@@ -38,11 +38,15 @@
 #include "access/xact.h"
 #include "compat.h"
 #include "error.h"
+#include "http.h"
 #include "tokens.h"
 #include "utils/memutils.h"
 #include "xact.h"
 
 #define N_BUCKETS 1024
+
+/* How long a claim waits for room in the claim table. */
+#define ROOM_WAIT_US INT64CONST(3000000)
 
 static struct
 {
@@ -56,6 +60,7 @@ static struct
 	bool		committing;
 	bool		prepared;		/* the seal has held */
 	bool		first_registered;
+	bool		in_block;		/* when the statement began */
 	EoTxClaim  *buckets[N_BUCKETS];
 }			tx;
 
@@ -130,6 +135,30 @@ raise_no_room(EoShmemStatus status, const char *key, const char *server)
 			 errhint("%s", hint)));
 }
 
+/*
+ * A full table may be full of what the worker is about to see to.
+ */
+static EoShmemStatus
+add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotRef *ref)
+{
+	int64		give_up_us = 0;
+
+	for (;;)
+	{
+		EoShmemStatus status = eo_slot_add(target, pk, info, ref);
+		int64		now_us = eo_clock_monotonic_us();
+
+		if (status != EO_SHMEM_FULL && status != EO_SHMEM_NO_TEXT)
+			return status;
+		if (give_up_us == 0)
+			give_up_us = now_us + ROOM_WAIT_US;
+		if (now_us >= give_up_us || !eo_slot_any_ended())
+			return status;
+		eo_db_wake(MyDatabaseId);
+		eo_http_wait(now_us + 2000, EO_WAIT_RAISE);
+	}
+}
+
 EoTxClaim *
 eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *target,
 			const EoSlotInfo *info)
@@ -160,7 +189,7 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 	MemoryContextSwitchTo(old);
 	if (!tx.first_registered)
 		eo_xact_seal_first();
-	raise_no_room(eo_slot_add(target, pk, info, &c->slot), key, server);
+	raise_no_room(add_slot(target, pk, info, &c->slot), key, server);
 
 	c->store = store;
 	memcpy(c->digest, info->digest, EO_DIGEST_LEN);
@@ -257,6 +286,20 @@ bool
 eo_xact_has_claims(void)
 {
 	return tx.nclaims > 0;
+}
+
+bool
+eo_xact_in_block(void)
+{
+	eo_xact_note_statement();
+	return tx.in_block;
+}
+
+void
+eo_xact_note_statement(void)
+{
+	if (GetCurrentTransactionNestLevel() <= 1)
+		tx.in_block = IsTransactionBlock();
 }
 
 void

@@ -94,6 +94,14 @@ extern void eo_xact_seal_first(void);
 extern bool eo_xact_is_committing(void);
 extern bool eo_xact_has_claims(void);
 
+/*
+ * Is a transaction block open?  As it was for the statement that the client
+ * sent: within a subtransaction of a function PostgreSQL says "yes" always.
+ * note_statement() is to be called at the start of every statement.
+ */
+extern bool eo_xact_in_block(void);
+extern void eo_xact_note_statement(void);
+
 /* Raise ID002 if a claim of this transaction was found lost. */
 extern void eo_xact_check_lost(void);
 

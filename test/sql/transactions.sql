@@ -32,7 +32,7 @@ ROLLBACK;
 BEGIN;
 SELECT outcome, run, result FROM idem_acquire('tx2');
 ROLLBACK;
-SELECT status, runs, result FROM idem_get('tx2');
+SELECT runs, result FROM idem_get('tx2');
 
 -- not settled: no commit
 BEGIN;
@@ -136,6 +136,32 @@ SELECT token AS t FROM idem_acquire('bad3') \gset
 ROLLBACK;
 SELECT idem_fail('bad3', '"why"', terminal => true, token => :'t');
 SELECT outcome, error FROM idem_acquire('bad3');
+
+-- what was kept and is given back is not taken again by the same breath
+SELECT outcome FROM idem_acquire('kept');
+BEGIN;
+SELECT idem_release('kept');
+SELECT outcome, mine FROM idem_acquire('kept');
+COMMIT;
+SELECT outcome, run FROM idem_acquire('kept');
+SELECT idem_release('kept');
+-- a handler of errors makes no transaction block
+DO $$
+BEGIN
+	BEGIN
+		PERFORM idem_acquire('in a handler');
+	EXCEPTION WHEN division_by_zero THEN
+		NULL;
+	END;
+END $$;
+SELECT status FROM idem_get('in a handler');
+SELECT idem_complete('in a handler');
+-- said twice, the second time for at once
+BEGIN;
+SELECT outcome FROM idem_acquire('twice');
+SELECT idem_complete('twice', '1');
+SELECT idem_complete('twice', '1', immediate => true);
+ROLLBACK;
 
 -- the work had an effect outside: a rollback leaves the lease
 BEGIN;
@@ -286,5 +312,6 @@ SELECT idem_resolve('tx1', 'gone');
 SELECT outcome, lease_until FROM idem_acquire('doubt');
 SELECT idem_forget('doubt');
 SELECT idem_resolve('doubt', 'completed');
+SELECT idem_resolve('doubt', 'completed', origin => '00000000-0000-4000-8000-000000000000');
 SELECT outcome, result FROM idem_acquire('doubt');
 DROP TABLE work, later;

@@ -40,6 +40,18 @@ like(finish_psql($run), qr/acquired\nagain\n.*57014/s, 'completed by asking agai
 control('POST', '/release');
 is($sql->("SELECT status, result FROM idem_get('late end')"), 'COMPLETED|1', 'and the late copy changes nothing');
 
+# a forget that arrives after the key was done afresh
+control('POST', '/reset');
+$sql->("SELECT idem_acquire('redriven'); SELECT idem_fail('redriven', terminal => true)");
+control('POST', '/fault', '{"op":"UpdateItem","key":"redriven","do":"hold"}');
+$run = start_psql($node, "SET statement_timeout = '300ms'; SELECT idem_forget('redriven');");
+like(finish_psql($run), qr/57014/, 'a forget whose answer never came');
+$sql->("SELECT idem_forget('redriven'); SELECT idem_acquire('redriven'); SELECT idem_complete('redriven', '2')");
+settled($node);
+control('POST', '/release');
+wait_until('its late copy arrives', sub { control('GET', '/log') =~ /"n":2,[^}]*"key":"IDEMPOTENCY#redriven"[^}]*"status":400/ });
+is($sql->("SELECT status, result FROM idem_get('redriven')"), 'COMPLETED|2', '... and what was done since stays done');
+
 # a date that is off once does not end a lease; one that stays off is believed
 control('POST', '/reset');
 $sql->("SELECT idem_acquire('leased', lease => '10 min')");

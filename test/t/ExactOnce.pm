@@ -89,11 +89,11 @@ sub finish_psql
 	return $all;
 }
 
-# Waits until the code returns true, for at most three minutes.
+# Waits until the code returns true, for at most a minute.
 sub wait_until
 {
 	my ($what, $code) = @_;
-	my $end = time() + 180;
+	my $end = time() + 60;
 	while (time() < $end)
 	{
 		return pass($what) if $code->();
