@@ -18,6 +18,7 @@
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
@@ -194,6 +195,12 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 	if (class_id == ExtensionRelationId)
 	{
 		if (object_id == get_extension_oid("exactonce", true))
+			refuse_if_unfinished(InvalidOid, "extension exactonce");
+	}
+	/* With CASCADE the tables of the extension go before the extension does. */
+	else if (class_id == RelationRelationId)
+	{
+		if (eo_outbox_is_part(object_id))
 			refuse_if_unfinished(InvalidOid, "extension exactonce");
 	}
 	else if (class_id == ForeignServerRelationId)

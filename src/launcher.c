@@ -35,11 +35,18 @@
 /* When a worker is on its way, or could not be started. */
 #define RETRY_US INT64CONST(1000000)
 
-/* After a worker has ended it is not started again at once. */
+/* Without a reason it looks around this often. */
 #define MAX_NAP_US INT64CONST(60000000)
 
+typedef enum DatabaseState
+{
+	DB_GONE,
+	DB_CLOSED,					/* nobody may connect to it */
+	DB_OPEN,
+} DatabaseState;
+
 static void look_at_databases(void);
-static bool database_exists(Oid dboid);
+static DatabaseState state_of(Oid dboid);
 static bool start_worker(Oid dboid);
 
 void
@@ -83,16 +90,24 @@ eo_launcher_main(Datum arg)
 		}
 		while (eo_launcher_next(&cursor, &dboid, &later))
 		{
-			if (!database_exists(dboid))
+			switch (state_of(dboid))
 			{
-				eo_slot_drop_database(dboid);
-				eo_db_forget(dboid);
-			}
-			else
-			{
-				/* If it is not there by then, something is wrong: once more. */
-				(void) start_worker(dboid);
-				later = true;
+				case DB_GONE:
+					eo_slot_drop_database(dboid);
+					eo_db_forget(dboid);
+					break;
+				case DB_CLOSED:
+					/* Looked at again when we next wake; it may be opened. */
+					break;
+				case DB_OPEN:
+
+					/*
+					 * If it is not there by then, something is wrong: once
+					 * more.
+					 */
+					(void) start_worker(dboid);
+					later = true;
+					break;
 			}
 		}
 		if (later)
@@ -124,15 +139,21 @@ look_at_databases(void)
 	CommitTransactionCommand();
 }
 
-static bool
-database_exists(Oid dboid)
+static DatabaseState
+state_of(Oid dboid)
 {
-	bool		exists;
+	HeapTuple	tuple;
+	DatabaseState state = DB_GONE;
 
 	StartTransactionCommand();
-	exists = SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(dboid));
+	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(dboid));
+	if (HeapTupleIsValid(tuple))
+	{
+		state = ((Form_pg_database) GETSTRUCT(tuple))->datallowconn ? DB_OPEN : DB_CLOSED;
+		ReleaseSysCache(tuple);
+	}
 	CommitTransactionCommand();
-	return exists;
+	return state;
 }
 
 static bool

@@ -388,33 +388,28 @@ read_row(Relation rel, HeapTuple tuple, EoOutboxRow *row)
 	copy_column(rel, tuple, C_LAYOUT, row->target.layout, sizeof(row->target.layout));
 }
 
-int
-eo_outbox_load(const uint8 *origin, EoOutboxRow **rows, int max,
-			   bool (*wanted) (const char *token))
+bool
+eo_outbox_visit(const uint8 *origin, bool (*visit) (const EoOutboxRow *row))
 {
 	Relation	rel = open_outbox(AccessShareLock);
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	ScanKeyData keys[2];
 	SysScanDesc scan = scan_outbox(rel, snapshot, origin, NULL, keys);
 	HeapTuple	tuple;
-	int			n = 0;
+	bool		go_on = true;
 
-	while (n < max && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	while (go_on && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		char		token[EO_TOKEN_LEN + 1];
-		bool		isnull;
+		EoOutboxRow row;
 
-		uuid_to_text(DatumGetUUIDP(heap_getattr(tuple, C_TOKEN, RelationGetDescr(rel),
-												&isnull))->data, token);
-		if (!wanted(token))
-			continue;
-		rows[n] = palloc(sizeof(EoOutboxRow));
-		read_row(rel, tuple, rows[n++]);
+		read_row(rel, tuple, &row);
+		go_on = visit(&row);
+		pfree(row.pk);
 	}
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	table_close(rel, AccessShareLock);
-	return n;
+	return go_on;
 }
 
 void

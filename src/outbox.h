@@ -52,11 +52,11 @@ extern bool eo_outbox_find(const uint8 *origin, const char *pk, const char *toke
 						   int64 *retention_s);
 
 /*
- * For the worker, in a transaction: up to max rows of this origin for which
- * wanted() is true, in the current memory context; and the removal of one.
+ * For the worker, in a transaction: shows the rows of this origin, in no order
+ * of time, until there are no more (then true) or visit() has had enough and
+ * returns false.  A row and its texts live as long as the visit.
  */
-extern int	eo_outbox_load(const uint8 *origin, EoOutboxRow **rows, int max,
-						   bool (*wanted) (const char *token));
+extern bool eo_outbox_visit(const uint8 *origin, bool (*visit) (const EoOutboxRow *row));
 extern void eo_outbox_remove(const uint8 *origin, const char *pk, const char *token);
 
 /* Are there rows, of one server (InvalidOid: of any)? */

@@ -56,14 +56,18 @@
 /* Without anything to do for this long a worker leaves. */
 #define IDLE_US INT64CONST(300000000)
 
-/* Rows fetched at a time, and jobs that may wait for a free request. */
-#define MAX_ROWS 512
+/* Jobs that may wait for a free request, and those of one place. */
 #define MAX_JOBS 1024
-
 #define MAX_JOBS_OF_PLACE 256
+
+/* A short look at the outbox ends when it has met so many rows in vain. */
+#define MAX_SKIPPED 1024
 
 /* The outbox is looked through this often, though nobody has asked for it. */
 #define PASS_US INT64CONST(60000000)
+
+/* Looking through all of it takes at most one part of our time in so many. */
+#define PASS_SHARE 5
 
 /* A signature is refused after this; a late request cannot arrive any more. */
 #define SECOND_LOOK_US INT64CONST(900000000)
@@ -93,37 +97,37 @@ static struct
 	uint8		origin[16];
 	Oid			outbox;			/* the table it was found in */
 	MemoryContext context;
-	HTAB	   *rows;			/* tokens of rows that have a job, or had one
-								 * in vain */
+	HTAB	   *rows;			/* KnownRow by token */
 	dlist_head	waiting;
 	int			njobs;			/* waiting and in flight */
 	EoWindow	window;
 	dlist_head	done_rows;		/* Jobs whose rows are to be removed */
-	bool		more_rows;		/* there may be rows that have no job yet */
-	int64		rows_again_us;	/* look for rows then, whatever is said */
-	uint32		pass;			/* number of the pass over the outbox */
-	int64		pass_started_us;
-	bool		put_off;		/* some rows of this pass wait for the next */
+	bool		more_rows;		/* there may be rows that could have a job */
+	bool		held_back;		/* ... once a place has room for them */
+	bool		pass_wanted;	/* a short look may have missed some */
+	int64		pass_allowed_us;	/* look through everything, not before */
+	int64		pass_us;		/* ... and by then in any case */
+	int			may_skip;		/* rows, in the look that is being taken */
 	int64		calls_until_us; /* when the window wants to be looked at */
 	int64		last_work_us;
 }			worker;
 
+/* A row that has a job, or had one in vain. */
 typedef struct KnownRow
 {
 	char		token[EO_TOKEN_LEN + 1];
 	int64		again_us;		/* not before; 0: it has a job */
-	uint32		pass;			/* over the outbox in which it was put off; 0:
-								 * it was not */
 } KnownRow;
 
 static void enter_database(Oid dboid);
 static void shake_off_settings(void);
 static void leave(int code, Datum arg);
 static void work(void);
+static int64 pass_due_us(void);
 static void fetch_rows(void);
 static void fetch_slots(void);
 static void fetch_beats(void);
-static bool row_is_new(const char *token);
+static bool visit_row(const EoOutboxRow *row);
 static Job *add_job(JobKind kind, const EoTarget *target);
 static void start_jobs(void);
 static bool prepare_job(Job *job);
@@ -273,13 +277,9 @@ work(void)
 	AcceptInvalidationMessages();
 	if (eo_db_take_finish_wanted(worker.dboid) || !eo_outbox_is_known())
 		worker.more_rows = true;
-	if (!worker.more_rows && eo_clock_monotonic_us() >= worker.rows_again_us)
-	{
+	if (pass_due_us() <= eo_clock_monotonic_us())
 		worker.more_rows = true;
-		worker.pass++;
-		worker.pass_started_us = eo_clock_monotonic_us();
-	}
-	if (worker.more_rows && worker.njobs < MAX_ROWS)
+	if (worker.more_rows && worker.njobs < MAX_JOBS)
 		fetch_rows();
 	fetch_slots();
 	fetch_beats();
@@ -302,21 +302,6 @@ work(void)
 
 /* ----- taking in ----- */
 
-static bool
-row_is_new(const char *token)
-{
-	char		key[EO_TOKEN_LEN + 1] = {0};
-	KnownRow   *known;
-
-	strlcpy(key, token, sizeof(key));
-	known = hash_search(worker.rows, key, HASH_FIND, NULL);
-	if (known == NULL)
-		return true;
-	if (known->pass != 0)
-		return known->pass != worker.pass;
-	return known->again_us != 0 && known->again_us < eo_clock_monotonic_us();
-}
-
 /*
  * A target that fails has one job to try it with, and none has so many that
  * others could not get theirs; the rest wait where they are.
@@ -327,15 +312,56 @@ is_enough(const EoPlace *place)
 	return place->jobs >= (place->failing ? 1 : MAX_JOBS_OF_PLACE);
 }
 
+static bool
+has_room_again(const EoPlace *place)
+{
+	return !place->failing && place->jobs <= MAX_JOBS_OF_PLACE / 2;
+}
+
 /*
- * Rows of committed transactions.  There are more if this many came.
+ * Rows are met in an order that is no order of time, and behind a backlog of
+ * one table may be the rows of another.  So a short look, which is taken
+ * whenever there is a reason, is followed by one through everything, as
+ * often as its cost allows.
  */
+static int64
+pass_due_us(void)
+{
+	return worker.pass_wanted ? worker.pass_allowed_us : worker.pass_us;
+}
+
+static bool
+visit_row(const EoOutboxRow *row)
+{
+	char		token[EO_TOKEN_LEN + 1] = {0};
+	KnownRow   *known;
+	Job		   *job;
+
+	strlcpy(token, row->token, sizeof(token));
+	known = hash_search(worker.rows, token, HASH_FIND, NULL);
+	if (known != NULL && (known->again_us == 0 || known->again_us > eo_clock_monotonic_us()))
+		return true;
+	if (is_enough(eo_place_of(&row->target)))
+	{
+		worker.held_back = true;
+		return worker.may_skip-- > 0;
+	}
+	known = hash_search(worker.rows, token, HASH_ENTER, NULL);
+	known->again_us = 0;
+	job = add_job(JOB_FINISH, &row->target);
+	job->row = MemoryContextAlloc(job->context, sizeof(EoOutboxRow));
+	*job->row = *row;
+	job->row->pk = MemoryContextStrdup(job->context, row->pk);
+	return worker.njobs < MAX_JOBS;
+}
+
+/* Jobs for the rows of committed transactions that have none. */
 static void
 fetch_rows(void)
 {
-	EoOutboxRow *found[MAX_ROWS];
-	int			n;
-	MemoryContext rows;
+	int64		started_us = eo_clock_monotonic_us();
+	bool		pass = pass_due_us() <= started_us;
+	bool		all;
 
 	StartTransactionCommand();
 	if (!eo_outbox_exists() || eo_outbox_id() != worker.outbox)
@@ -347,42 +373,20 @@ fetch_rows(void)
 		eo_db_absent(worker.dboid);
 		proc_exit(gone ? 0 : 1);
 	}
-	rows = AllocSetContextCreate(worker.context, "exactonce rows", ALLOCSET_DEFAULT_SIZES);
-	MemoryContextSwitchTo(rows);
-	n = eo_outbox_load(worker.origin, found, MAX_ROWS, row_is_new);
+	worker.may_skip = pass ? INT_MAX : MAX_SKIPPED;
+	worker.held_back = false;
+	all = eo_outbox_visit(worker.origin, visit_row);
 	CommitTransactionCommand();
-	for (int i = 0; i < n; i++)
-	{
-		char		token[EO_TOKEN_LEN + 1] = {0};
-		KnownRow   *known;
-		Job		   *job;
-
-		strlcpy(token, found[i]->token, sizeof(token));
-		known = hash_search(worker.rows, token, HASH_ENTER, NULL);
-		known->again_us = 0;
-		known->pass = 0;
-		if (is_enough(eo_place_of(&found[i]->target)))
-		{
-			known->pass = worker.pass;
-			worker.put_off = true;
-			continue;
-		}
-		job = add_job(JOB_FINISH, &found[i]->target);
-		job->row = MemoryContextAlloc(job->context, sizeof(EoOutboxRow));
-		*job->row = *found[i];
-		job->row->pk = MemoryContextStrdup(job->context, found[i]->pk);
-	}
-	MemoryContextDelete(rows);
 	MemoryContextSwitchTo(worker.context);
-	worker.more_rows = n == MAX_ROWS;
-	if (worker.more_rows)
-		return;
+	worker.more_rows = worker.njobs >= MAX_JOBS;
+	worker.pass_wanted = !all;
+	if (pass)
+	{
+		int64		now_us = eo_clock_monotonic_us();
 
-	/* Those that were put off come up in the next pass, which is a while off. */
-	worker.rows_again_us = eo_clock_monotonic_us() +
-		(worker.put_off ? Max(2 * EO_PLACE_PAUSE_US,
-							  4 * (eo_clock_monotonic_us() - worker.pass_started_us)) : PASS_US);
-	worker.put_off = false;
+		worker.pass_allowed_us = now_us + PASS_SHARE * (now_us - started_us);
+		worker.pass_us = now_us + PASS_US;
+	}
 }
 
 static void
@@ -658,6 +662,8 @@ end_job(Job *job)
 {
 	job->place->jobs--;
 	worker.njobs--;
+	if (worker.held_back && has_room_again(job->place))
+		worker.more_rows = true;
 	MemoryContextDelete(job->context);
 }
 
@@ -699,10 +705,8 @@ next_wake_us(void)
 {
 	int64		until = eo_clock_monotonic_us() + NAP_US;
 
-	if (worker.more_rows && worker.njobs < MAX_ROWS)
-		return 0;
-	if (worker.njobs < MAX_ROWS)
-		until = Min(until, worker.rows_again_us);
+	if (worker.njobs < MAX_JOBS)
+		until = worker.more_rows ? 0 : Min(until, pass_due_us());
 	if (worker.window.n > 0)
 		until = Min(until, worker.calls_until_us);
 	if (worker.njobs < MAX_JOBS)

@@ -41,8 +41,9 @@ control('POST', '/release');
 is($sql->("SELECT status, result FROM idem_get('late end')"), 'COMPLETED|1', 'and the late copy changes nothing');
 
 # a forget that arrives after the key was done afresh
-control('POST', '/reset');
 $sql->("SELECT idem_acquire('redriven'); SELECT idem_fail('redriven', terminal => true)");
+settled($node);
+control('POST', '/reset');
 control('POST', '/fault', '{"op":"UpdateItem","key":"redriven","do":"hold"}');
 $run = start_psql($node, "SET statement_timeout = '300ms'; SELECT idem_forget('redriven');");
 like(finish_psql($run), qr/57014/, 'a forget whose answer never came');
