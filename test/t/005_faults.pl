@@ -112,7 +112,9 @@ sub add_case
 	my $text = "$before\n" . '\! curl -s -X POST "$EO_CONTROL/reset"' . "\n";
 	foreach my $fault (@$faults)
 	{
-		(my $json = $fault) =~ s/^\{/{"key":"$key",/;
+		# forget reads before it writes: it is the write that is attacked
+		my $op = $name eq 'forget' ? '"op":"UpdateItem",' : '';
+		(my $json = $fault) =~ s/^\{/{"key":"$key",$op/;
 		$text .= qq(\\! curl -s -X POST "\$EO_CONTROL/fault" -d '$json'\n);
 	}
 	# one stream for answers and errors: psql's \warn would go the other way

@@ -10,7 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-my $rounds = $ENV{EO_ROUNDS} // 10;    # of each kind
+my $rounds = $ENV{EO_ROUNDS} // 4;    # of each kind; more to be surer
 my $node = new_node('crash', options => ", lease '1 hour'");
 $node->safe_psql('postgres', 'CREATE TABLE work (key text PRIMARY KEY)');
 my $round = 0;
