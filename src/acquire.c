@@ -84,7 +84,7 @@ static Attempt replace_expired(Asking *a, EoTxClaim *held, EoWrite *w, EoAnswer 
 static void take_acquired(Asking *a, EoTxClaim *held, const EoAnswer *answer);
 static void give_up(Asking *a, EoTxClaim *held, const EoAnswer *answer);
 static Attempt explain_refusal(Asking *a, const EoRecord *r);
-static Attempt explain_committing(Asking *a, const EoRecord *r, EoFate fate);
+static Attempt explain_committing(Asking *a, EoFate fate);
 static Attempt explain_in_progress(Asking *a, const EoRecord *r);
 static Attempt explain_failed(Asking *a, const EoRecord *r);
 static void check_payload(Asking *a, const char *fingerprint, const char *state);
@@ -415,6 +415,16 @@ explain_refusal(Asking *a, const EoRecord *r)
 	if (memory != NULL && (!claim->mine || (state != EO_STATE_IN_PROGRESS &&
 											state != EO_STATE_COMMITTING)))
 		eo_tokens_forget(serverid, a->pk);
+
+	/*
+	 * No row: its transaction was rolled back, or was finished in the very
+	 * moment.  The write that gives it back is refused in the second case.
+	 */
+	if (fate == EO_FATE_ABORTED)
+	{
+		eo_settle_aborted(a->store, a->ask->key, a->pk, r);
+		return ATTEMPT_RACED;
+	}
 	check_payload(a, r->payload_sha256, eo_state_name(state));
 
 	claim->fence = r->fence;
@@ -432,7 +442,7 @@ explain_refusal(Asking *a, const EoRecord *r)
 			claim->replayed = true;
 			return ATTEMPT_ANSWERED;
 		case EO_STATE_COMMITTING:
-			return explain_committing(a, r, fate);
+			return explain_committing(a, fate);
 		case EO_STATE_IN_PROGRESS:
 			return explain_in_progress(a, r);
 		case EO_STATE_FAILED:
@@ -446,14 +456,9 @@ explain_refusal(Asking *a, const EoRecord *r)
  * to have committed.
  */
 static Attempt
-explain_committing(Asking *a, const EoRecord *r, EoFate fate)
+explain_committing(Asking *a, EoFate fate)
 {
 	a->claim->outcome = EO_CLAIM_IN_PROGRESS;
-	if (fate == EO_FATE_ABORTED)
-	{
-		eo_settle_aborted(a->store, a->ask->key, a->pk, r);
-		return ATTEMPT_RACED;
-	}
 	if (fate == EO_FATE_UNKNOWN)
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),

@@ -49,7 +49,8 @@ function keysOf(body) {
     .join(' ');
 }
 
-// The status that a write is to leave behind: COMMITTING, COMPLETED, ...
+// The status that a write is to leave behind: COMMITTING, COMPLETED, ...; of a
+// heartbeat, which leaves it as it is, 'lease'.
 function statusAfter(body) {
   let request;
   try {
@@ -57,6 +58,7 @@ function statusAfter(body) {
   } catch {
     return '';
   }
+  if (/^SET #l/.test(request.UpdateExpression ?? '')) return 'lease';
   const [, placeholder] = /\bSET #s = (:\w+)/.exec(request.UpdateExpression ?? '') ?? [];
   return request.ExpressionAttributeValues?.[placeholder]?.S ?? '';
 }

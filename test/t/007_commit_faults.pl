@@ -144,11 +144,11 @@ is($record->('given back')->{status}, 'IN_PROGRESS', '... and the late release d
 
 # a heartbeat that comes late
 control('POST', '/reset');
-fault('{"key":"beaten","to":"IN_PROGRESS","nth":2,"do":"hold"}');
+fault('{"key":"beaten","to":"lease","do":"hold"}');
 my $run = start_psql($node, <<'SQL');
 BEGIN;
 SELECT outcome FROM idem_acquire('beaten', lease => '1500 ms');
-\! curl -s "$EO_CONTROL/wait?key=beaten&to=IN_PROGRESS&n=4&seconds=60" > /dev/null
+\! curl -s "$EO_CONTROL/wait?key=beaten&to=lease&n=2&seconds=60" > /dev/null
 SELECT idem_complete('beaten', '1');
 COMMIT;
 SQL
@@ -157,28 +157,27 @@ settled($node);
 my $done = $record->('beaten');
 control('POST', '/release');
 wait_until('... which arrives after the end', sub {
-	control('GET', '/log') =~ /"key":"IDEMPOTENCY#beaten","to":"IN_PROGRESS","status":400/ });
+	control('GET', '/log') =~ /"key":"IDEMPOTENCY#beaten","to":"lease","status":400/ });
 is_deeply($record->('beaten'), $done, '... and changes nothing');
 
 # the same, between two others: a lease is never shortened
 control('POST', '/reset');
-fault('{"key":"reordered","to":"IN_PROGRESS","nth":2,"do":"hold"}');
+fault('{"key":"reordered","to":"lease","do":"hold"}');
 $run = start_psql($node, <<'SQL');
 BEGIN;
 SELECT outcome FROM idem_acquire('reordered', lease => '1500 ms');
-\! curl -s "$EO_CONTROL/wait?key=reordered&to=IN_PROGRESS&n=3&seconds=60" > /dev/null
-\! curl -s "$EO_CONTROL/wait?key=after+that&to=IN_PROGRESS&seconds=60" > /dev/null
+\! curl -s "$EO_CONTROL/wait?key=until+now&seconds=60" > /dev/null
 ROLLBACK;
 SQL
-control('GET', '/wait?key=reordered&to=IN_PROGRESS&n=3&seconds=60');
+# the first of these is the same one, sent again
 wait_until('the next heartbeat has been applied', sub {
-	(() = control('GET', '/log') =~ /"key":"IDEMPOTENCY#reordered","to":"IN_PROGRESS","status":200/g) >= 2 });
+	(() = control('GET', '/log') =~ /"key":"IDEMPOTENCY#reordered","to":"lease","status":200/g) >= 2 });
 my $before = $record->('reordered')->{lease_ms};
 control('POST', '/release');
 wait_until('then the one before it', sub {
-	(() = control('GET', '/log') =~ /"key":"IDEMPOTENCY#reordered","to":"IN_PROGRESS","status":400/g) >= 1 });
+	(() = control('GET', '/log') =~ /"key":"IDEMPOTENCY#reordered","to":"lease","status":400/g) >= 1 });
 cmp_ok($record->('reordered')->{lease_ms}, '>=', $before, '... which does not shorten the lease');
-$sql->("SELECT idem_acquire('after that', on_commit => 'keep')");
+$sql->("SELECT idem_get('until now')");
 finish_psql($run);
 settled($node);
 
