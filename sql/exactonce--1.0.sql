@@ -283,8 +283,20 @@ COMMENT ON FUNCTION @extschema@.exactonce_claims_of_cluster() IS
 'the claim table of the whole cluster; exactonce_claims and exactonce_in_doubt show it';
 REVOKE ALL ON FUNCTION @extschema@.exactonce_claims_of_cluster() FROM PUBLIC;
 
+CREATE FUNCTION @extschema@.exactonce_key_at_server(key pg_catalog.text, server_options pg_catalog.text[])
+RETURNS pg_catalog.text
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN pg_catalog.substr(key, 1 OPERATOR(pg_catalog.+) pg_catalog.length(COALESCE((
+	SELECT o.option_value
+	FROM pg_catalog.pg_options_to_table(server_options) o
+	WHERE o.option_name OPERATOR(pg_catalog.=) 'key_prefix'
+		AND pg_catalog.starts_with(key, o.option_value)), '')));
+COMMENT ON FUNCTION @extschema@.exactonce_key_at_server(pg_catalog.text, pg_catalog.text[]) IS
+'a key as the functions are given it: without the key_prefix of its server. For the views';
+
 CREATE VIEW @extschema@.exactonce_claims AS
-	SELECT d.datname AS database, s.srvname AS server, r.rolname AS role, c.dynamodb_table, c.key,
+	SELECT d.datname AS database, s.srvname AS server, r.rolname AS role, c.dynamodb_table,
+		@extschema@.exactonce_key_at_server(c.key, s.srvoptions) AS key,
 		c.state, c.pid, c.since, c.lease_until, c.run, c.fence
 	FROM @extschema@.exactonce_claims_of_cluster() c
 	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
@@ -295,7 +307,8 @@ COMMENT ON VIEW @extschema@.exactonce_claims IS
 'keys held by transactions of this cluster. state: planned (idem_once before the commit), asking, held, settled (failed or released, waits for the end), lost, committing, ending (for the worker to see to), second look (a late request is waited for), in doubt. The server''s name is known for this database only';
 
 CREATE VIEW @extschema@.exactonce_pending AS
-	SELECT s.srvname AS server, o.dynamodb_table, pg_catalog.substr(o.pk, 1 OPERATOR(pg_catalog.+) pg_catalog.strpos(o.pk, '#')) AS key,
+	SELECT s.srvname AS server, o.dynamodb_table,
+		@extschema@.exactonce_key_at_server(pg_catalog.substr(o.pk, 1 OPERATOR(pg_catalog.+) pg_catalog.strpos(o.pk, '#')), s.srvoptions) AS key,
 		o.xid, o.created_at, pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) o.created_at AS age
 	FROM @extschema@.exactonce_outbox o
 	JOIN @extschema@.exactonce_origin i ON i.origin OPERATOR(pg_catalog.=) o.origin
@@ -304,7 +317,8 @@ COMMENT ON VIEW @extschema@.exactonce_pending IS
 'completions that have committed and that DynamoDB has not confirmed yet; usually empty after some milliseconds';
 
 CREATE VIEW @extschema@.exactonce_in_doubt AS
-	SELECT s.srvname AS server, c.dynamodb_table, c.key, c.xid
+	SELECT s.srvname AS server, c.dynamodb_table,
+		@extschema@.exactonce_key_at_server(c.key, s.srvoptions) AS key, c.xid
 	FROM @extschema@.exactonce_claims_of_cluster() c
 	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
 		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()

@@ -84,7 +84,7 @@ static Attempt replace_expired(Asking *a, EoTxClaim *held, EoWrite *w, EoAnswer 
 static void take_acquired(Asking *a, EoTxClaim *held, const EoAnswer *answer);
 static void give_up(Asking *a, EoTxClaim *held, const EoAnswer *answer);
 static Attempt explain_refusal(Asking *a, const EoRecord *r);
-static Attempt explain_committing(Asking *a, EoFate fate);
+static Attempt explain_committing(Asking *a, const EoRecord *r, EoFate fate);
 static Attempt explain_in_progress(Asking *a, const EoRecord *r);
 static Attempt explain_failed(Asking *a, const EoRecord *r);
 static void check_payload(Asking *a, const char *fingerprint, const char *state);
@@ -212,6 +212,10 @@ answer_from_table(Asking *a)
 		eo_settle_on_the_spot(a->store, a->ask->key, &view);
 		return false;
 	}
+	/* Past max_hold the lease runs out here as it does for others. */
+	if (view.info.state == EO_SLOT_HELD &&
+		view.info.lease_until_ms < eo_client_now_ms(&a->store->client) - a->store->server->clock_skew_ms)
+		return false;
 	if (view.info.has_fingerprint)
 		check_payload(a, view.info.fingerprint, eo_state_name(EO_STATE_IN_PROGRESS));
 	claim->outcome = EO_CLAIM_IN_PROGRESS;
@@ -442,7 +446,7 @@ explain_refusal(Asking *a, const EoRecord *r)
 			claim->replayed = true;
 			return ATTEMPT_ANSWERED;
 		case EO_STATE_COMMITTING:
-			return explain_committing(a, fate);
+			return explain_committing(a, r, fate);
 		case EO_STATE_IN_PROGRESS:
 			return explain_in_progress(a, r);
 		case EO_STATE_FAILED:
@@ -456,16 +460,25 @@ explain_refusal(Asking *a, const EoRecord *r)
  * to have committed.
  */
 static Attempt
-explain_committing(Asking *a, EoFate fate)
+explain_committing(Asking *a, const EoRecord *r, EoFate fate)
 {
 	a->claim->outcome = EO_CLAIM_IN_PROGRESS;
 	if (fate == EO_FATE_UNKNOWN)
+	{
+		EoSlotInfo	doubt;
+
+		fill_info(a, &doubt);
+		doubt.pid = 0;
+		strlcpy(doubt.token, r->owner, sizeof(doubt.token));
+		eo_settle_name_origin(&doubt, r->origin);
+		eo_slot_note_doubt(&a->target, a->pk, &doubt);
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),
 				 errmsg("key \"%s\" on server \"%s\" is in doubt", a->ask->key,
 						a->store->server->name),
 				 errdetail("Its record names a commit of this database of which there is no trace that can be relied on."),
 				 errhint("Find out whether its work was done, and say so with idem_resolve().")));
+	}
 	return ATTEMPT_ANSWERED;
 }
 

@@ -49,7 +49,7 @@ static int64 retention_in(const EoRecord *r);
 static bool is_completed_already(EoKey *k, const char *token, const char *result);
 pg_noreturn static void raise_other_result(const EoKey *k);
 pg_noreturn static void raise_lost(const EoKey *k, const EoRecord *record);
-pg_noreturn static void raise_settled(const EoKey *k, const char *how);
+pg_noreturn static void raise_settled(const EoKey *k, bool completed);
 
 /*
  * A write of the owner's.  If the record is in the middle of a commit that our
@@ -125,10 +125,10 @@ eo_claim_complete(EoStore *store, const char *key, const char *token, const char
 		if (!immediate && (claim->result == NULL) == (result == NULL) &&
 			(result == NULL || strcmp(claim->result, result) == 0))
 			return;
-		raise_settled(&k, "completed");
+		raise_settled(&k, true);
 	}
 	if (claim != NULL && claim->verdict != EO_VERDICT_NONE)
-		raise_settled(&k, "failed or released");
+		raise_settled(&k, false);
 	if (immediate)
 	{
 		complete_now(&k, claim != NULL ? pstrdup(claim->token) : token, result);
@@ -157,6 +157,13 @@ is_completed_already(EoKey *k, const char *token, const char *result)
 	if (memory != NULL && strcmp(memory->held, token) == 0)
 		return false;			/* it is held */
 	answer = eo_settle_read(k->store, k->key, k->pk, "complete", &fate, &retention_s);
+	if (fate == EO_FATE_ABORTED)
+	{
+		/* Announced by an earlier transaction of ours, which did not commit. */
+		eo_settle_aborted(k->store, k->key, k->pk, &answer->record);
+		eo_answer_free(answer);
+		answer = eo_settle_read(k->store, k->key, k->pk, "complete", &fate, &retention_s);
+	}
 	r = &answer->record;
 	if (!answer->exists || strcmp(r->owner, token) != 0)
 		raise_lost(k, answer->exists ? r : NULL);
@@ -296,7 +303,7 @@ eo_claim_fail(EoStore *store, const char *key, const char *token, const char *er
 			   "Keep what helps to find the cause, such as SQLSTATE and message.");
 	claim = held_by(&k, token, "fail");
 	if (claim != NULL && claim->phase != EO_PHASE_HELD)
-		raise_settled(&k, "completed");
+		raise_settled(&k, true);
 	if (immediate || (claim == NULL && !eo_xact_in_block()))
 	{
 		fail_now(&k, claim != NULL ? pstrdup(claim->token) : token, error, retry_after_ms, terminal);
@@ -359,7 +366,7 @@ eo_claim_release(EoStore *store, const char *key, const char *token)
 	if (claim != NULL && (token == NULL || strcmp(token, claim->token) == 0))
 	{
 		if (claim->phase != EO_PHASE_HELD)
-			raise_settled(&k, "completed");
+			raise_settled(&k, true);
 		if (claim->verdict != EO_VERDICT_NONE)
 			return claim->verdict == EO_VERDICT_RELEASE;
 		leave_verdict(&k, claim, EO_VERDICT_RELEASE, false, 0, NULL);
@@ -538,12 +545,13 @@ raise_lost(const EoKey *k, const EoRecord *record)
 }
 
 static void
-raise_settled(const EoKey *k, const char *how)
+raise_settled(const EoKey *k, bool completed)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_NOT_OWNER),
 			 errmsg("key \"%s\" on server \"%s\" is already settled by this transaction", k->key,
 					k->store->server->name),
-			 errdetail("It was %s.", how),
-			 errhint("A key is settled once; roll back to a savepoint to undo that.")));
+			 completed ? errdetail("It was completed.") : errdetail("It was failed or released."),
+			 completed ? errhint("A key is settled once; roll back to a savepoint to undo that.") :
+			 errhint("A key is settled once; a failure or a release stays, whatever becomes of the transaction.")));
 }

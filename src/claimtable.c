@@ -39,6 +39,7 @@
 
 #include "access/xlog.h"
 #include "common/file_perm.h"
+#include "common/hashfn.h"
 #include "claimtable.h"
 #include "compat.h"
 #include "guc.h"
@@ -133,16 +134,28 @@ use_table(void *base)
 	eo_chunks = (EoChunk *) p;
 }
 
+/*
+ * A copy of a data directory, which may have this file in it, shall not take
+ * what the original has under way for its own.  Machines that were set up
+ * alike may well agree in the numbers of a directory: so their name, too, see
+ * machine-id(5).  (The copy of a whole disk agrees in everything.)
+ */
 static void
-identify(uint64 *device, uint64 *inode)
+identify(EoTable *table)
 {
 	struct stat st;
+	char		name[64];
+	int			fd = open("/etc/machine-id", O_RDONLY);
+	ssize_t		len = fd >= 0 ? read(fd, name, sizeof(name)) : 0;
 
-	*device = *inode = 0;
+	if (fd >= 0)
+		close(fd);
+	table->machine = len > 0 ? hash_bytes_extended((unsigned char *) name, len, 0) : 0;
+	table->device = table->inode = 0;
 	if (stat(DataDir, &st) == 0)
 	{
-		*device = st.st_dev;
-		*inode = st.st_ino;
+		table->device = st.st_dev;
+		table->inode = st.st_ino;
 	}
 }
 
@@ -153,8 +166,7 @@ map_old_table(size_t *size)
 	int			fd = open(TABLE_FILE, O_RDWR);
 	struct stat st;
 	EoTable    *old;
-	uint64		device;
-	uint64		inode;
+	EoTable		here;
 
 	if (fd < 0)
 		return NULL;
@@ -168,11 +180,11 @@ map_old_table(size_t *size)
 	close(fd);
 	if (old == MAP_FAILED)
 		return NULL;
-	identify(&device, &inode);
+	identify(&here);
 	if (old->magic == TABLE_MAGIC && old->layout == layout_of_this_version() &&
 		*size == table_size(old->nslots, old->nchunks, old->nbuckets) &&
 		old->system_identifier == GetSystemIdentifier() &&
-		old->device == device && old->inode == inode)
+		old->machine == here.machine && old->device == here.device && old->inode == here.inode)
 		return old;
 	ereport(LOG,
 			(errmsg("exactonce: \"%s\" is of another server or version, and is not used", TABLE_FILE),
@@ -216,7 +228,7 @@ make_table(uint32 nslots)
 	eo_table->nchunks = nchunks;
 	eo_table->nbuckets = nbuckets;
 	eo_table->system_identifier = GetSystemIdentifier();
-	identify(&eo_table->device, &eo_table->inode);
+	identify(eo_table);
 	use_table(base);
 	memset(eo_buckets, 0xff, sizeof(uint32) * nbuckets);
 	for (uint32 i = 0; i < nslots; i++)

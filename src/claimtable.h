@@ -62,6 +62,7 @@ typedef struct EoTable
 	uint32		nchunks;
 	uint32		nbuckets;
 	uint64		system_identifier;
+	uint64		machine;		/* where it is; 0: not known */
 	uint64		device;			/* of the data directory: a copy of it has */
 	uint64		inode;			/* another one, and no business with claims */
 	uint32		free_slot;

@@ -180,7 +180,7 @@ refuse_if_unfinished(Oid serverid, const char *what)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_IN_USE),
-			 errmsg("cannot drop %s while keys depend on it", what),
+			 errmsg("cannot %s while keys depend on it", what),
 			 errdetail("Transactions hold claims, or have committed completions that DynamoDB has not been told of yet."),
 			 errhint("Wait until exactonce_claims and exactonce_pending are empty.")));
 }
@@ -190,21 +190,25 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 {
 	if (previous_access)
 		previous_access(access, class_id, object_id, sub_id, arg);
-	if (access != OAT_DROP || sub_id != 0 || RecoveryInProgress())
+	if (RecoveryInProgress())
+		return;
+	if (access == OAT_TRUNCATE && class_id == RelationRelationId && eo_outbox_is_part(object_id))
+		refuse_if_unfinished(InvalidOid, "truncate a table of exactonce");
+	if (access != OAT_DROP || sub_id != 0)
 		return;
 	if (class_id == ExtensionRelationId)
 	{
 		if (object_id == get_extension_oid("exactonce", true))
-			refuse_if_unfinished(InvalidOid, "extension exactonce");
+			refuse_if_unfinished(InvalidOid, "drop extension exactonce");
 	}
 	/* With CASCADE the tables of the extension go before the extension does. */
 	else if (class_id == RelationRelationId)
 	{
 		if (eo_outbox_is_part(object_id))
-			refuse_if_unfinished(InvalidOid, "extension exactonce");
+			refuse_if_unfinished(InvalidOid, "drop extension exactonce");
 	}
 	else if (class_id == ForeignServerRelationId)
-		refuse_if_unfinished(object_id, "a server");
+		refuse_if_unfinished(object_id, "drop a server");
 	else if (class_id == UserMappingRelationId)
 	{
 		HeapTuple	tuple = SearchSysCache1(USERMAPPINGOID, ObjectIdGetDatum(object_id));
@@ -214,6 +218,6 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 			return;
 		serverid = ((Form_pg_user_mapping) GETSTRUCT(tuple))->umserver;
 		ReleaseSysCache(tuple);
-		refuse_if_unfinished(serverid, "a user mapping");
+		refuse_if_unfinished(serverid, "drop a user mapping");
 	}
 }

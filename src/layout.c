@@ -259,7 +259,9 @@ condition(EoVerb verb, const EoWrite *w, EoBuf *out)
 	const char *runs = w->max_runs > 0 ? " AND #n < :m" : "";
 	const char *payload = w->payload_sha256 != NULL ?
 	" AND (attribute_not_exists(#p) OR #p = :p)" : "";
-	const char *sealed = w->origin != NULL ? " OR (#s = :M AND #g = :g)" : "";
+	const char *sealed = w->origin == NULL ? "" :
+	w->origin[0] != '\0' ? " OR (#s = :M AND #g = :g)" :
+	" OR (#s = :M AND attribute_not_exists(#g))";
 
 	switch (verb)
 	{

@@ -11,6 +11,7 @@
 #include "claim.h"
 #include "compat.h"
 #include "error.h"
+#include "outbox.h"
 #include "settle.h"
 #include "tokens.h"
 
@@ -20,6 +21,7 @@
 static bool overlay(const EoKey *k, bool exists, EoRecord *r);
 static bool forget_seen(EoKey *k, const EoRecord *seen);
 static void check_named_origin(const EoKey *k, const EoRecord *r, const char *origin);
+static bool dismiss(const EoKey *k, const EoRecord *r, bool completed);
 
 static char *
 copy_or_null(const char *s)
@@ -156,8 +158,12 @@ check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
 {
 	const char *theirs = r->origin != NULL ? r->origin : "";
 	size_t		len = strcspn(theirs, "/");
+	EoOrigin	named;
 
 	if (origin != NULL && strlen(origin) == len && strncmp(origin, theirs, len) == 0)
+		return;
+	/* No database can be asked that has no name. */
+	if (!eo_origin_read(theirs, &named))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -166,6 +172,26 @@ check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
 			 errdetail("Its origin is \"%.*s\".", (int) len, theirs),
 			 errhint("Resolve it there. Only if that database is gone for good, name it here: idem_resolve(..., origin => '%.*s').",
 					 (int) len, theirs)));
+}
+
+/*
+ * The record is not one that waits for an answer.  Then what this database
+ * remembers of it goes: a doubt that is none any more, and a completion that
+ * can never be written, because somebody else has changed the record.
+ */
+static bool
+dismiss(const EoKey *k, const EoRecord *r, bool completed)
+{
+	EoDbInfo	db;
+
+	eo_slot_undoubt(&k->target, k->pk);
+	if (!completed || (r != NULL && r->state == EO_STATE_COMPLETED) ||
+		!eo_db_info(MyDatabaseId, &db) || eo_outbox_remove(db.origin, k->pk, NULL) == 0)
+		return false;
+	ereport(LOG,
+			(errmsg("exactonce: a completion of key \"%s\" on server \"%s\" was given up by an operator",
+					k->key, k->store->server->name)));
+	return true;
 }
 
 /*
@@ -190,8 +216,9 @@ eo_claim_resolve(EoStore *store, const char *key, bool completed, const char *or
 	r = &answer->record;
 	if (!answer->exists || r->state != EO_STATE_COMMITTING)
 	{
-		eo_slot_undoubt(&k.target, k.pk);
-		return false;
+		resolved = dismiss(&k, answer->exists ? r : NULL, completed);
+		eo_answer_free(answer);
+		return resolved;
 	}
 	switch (eo_settle_fate(r, k.pk, &retention_s))
 	{

@@ -221,7 +221,8 @@ open_outbox(LOCKMODE mode)
 }
 
 /*
- * A row that another's code changes, or that a crash loses, is no decision.
+ * A row that another's code changes, or that a crash loses, is no decision;
+ * and where one may have been lost, that there is none says nothing.
  */
 static void
 check_outbox(Relation rel)
@@ -339,11 +340,14 @@ eo_outbox_find(const uint8 *origin, const char *pk, const char *token, int64 *re
 	HeapTuple	tuple;
 	bool		found = false;
 
+	check_outbox(rel);
 	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		bool		isnull;
 
-		if (!token_is(rel, tuple, token))
+		/* A row of our own transaction has not committed, though we see it. */
+		if (!token_is(rel, tuple, token) ||
+			TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
 			continue;
 		found = true;
 		*retention_s = DatumGetInt64(heap_getattr(tuple, C_RETENTION, RelationGetDescr(rel),
@@ -398,6 +402,7 @@ eo_outbox_visit(const uint8 *origin, bool (*visit) (const EoOutboxRow *row))
 	HeapTuple	tuple;
 	bool		go_on = true;
 
+	check_outbox(rel);
 	while (go_on && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		EoOutboxRow row;
@@ -412,9 +417,10 @@ eo_outbox_visit(const uint8 *origin, bool (*visit) (const EoOutboxRow *row))
 	return go_on;
 }
 
-void
+int
 eo_outbox_remove(const uint8 *origin, const char *pk, const char *token)
 {
+	int			n = 0;
 	Relation	rel = open_outbox(RowExclusiveLock);
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	ScanKeyData keys[2];
@@ -423,12 +429,16 @@ eo_outbox_remove(const uint8 *origin, const char *pk, const char *token)
 
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		if (token_is(rel, tuple, token))
-			CatalogTupleDelete(rel, &tuple->t_self);
+		if ((token != NULL && !token_is(rel, tuple, token)) ||
+			TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
+			continue;
+		CatalogTupleDelete(rel, &tuple->t_self);
+		n++;
 	}
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	table_close(rel, NoLock);
+	return n;
 }
 
 bool

@@ -46,7 +46,8 @@ extern void eo_outbox_add(const EoOutboxRow *row, const char *key, const char *s
 
 /*
  * Is there a committed row for this claim?  Looked for with the latest
- * snapshot, whatever the transaction's own is.
+ * snapshot, whatever the transaction's own is.  Raises if the table was altered
+ * so that the lack of a row would prove nothing.
  */
 extern bool eo_outbox_find(const uint8 *origin, const char *pk, const char *token,
 						   int64 *retention_s);
@@ -57,7 +58,9 @@ extern bool eo_outbox_find(const uint8 *origin, const char *pk, const char *toke
  * returns false.  A row and its texts live as long as the visit.
  */
 extern bool eo_outbox_visit(const uint8 *origin, bool (*visit) (const EoOutboxRow *row));
-extern void eo_outbox_remove(const uint8 *origin, const char *pk, const char *token);
+
+/* The rows of a key, or of one claim on it (token NULL: of all): how many were removed. */
+extern int	eo_outbox_remove(const uint8 *origin, const char *pk, const char *token);
 
 /* Are there rows, of one server (InvalidOid: of any)? */
 extern bool eo_outbox_any(Oid serverid);

@@ -67,7 +67,14 @@ eo_settle_rest(const EoSlotView *view, const uint8 *database)
 		case EO_SLOT_SEALING:
 			if (memcmp(info->database, database, sizeof(info->database)) != 0)
 				return EO_REST_DOUBT;
-			return info->orphan ? EO_REST_ASK_OUTBOX : EO_REST_WRITE;
+			if (!info->orphan)
+				return EO_REST_WRITE;
+
+			/*
+			 * Recovery that ended elsewhere than the life that sealed it may
+			 * have left the row behind.
+			 */
+			return info->timeline == eo_compat_timeline() ? EO_REST_ASK_OUTBOX : EO_REST_DOUBT;
 	}
 	return EO_REST_NOTHING;
 }
@@ -244,6 +251,20 @@ eo_settle_read(EoStore *store, const char *key, const char *pk, const char *doin
 			return answer;
 		eo_answer_free(answer);
 	}
+}
+
+void
+eo_settle_name_origin(EoSlotInfo *info, const char *origin)
+{
+	EoOrigin	o;
+
+	if (!eo_origin_read(origin, &o))
+		return;
+	memcpy(info->database, o.database, sizeof(info->database));
+	info->incarnation = o.incarnation;
+	info->xid = o.xid;
+	info->timeline = o.timeline;
+	info->lsn = o.lsn;
 }
 
 void

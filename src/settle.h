@@ -62,6 +62,9 @@ extern EoFate eo_settle_fate(const EoRecord *record, const char *pk, int64 *rete
 extern EoAnswer *eo_settle_read(EoStore *store, const char *key, const char *pk,
 								const char *doing, EoFate *fate, int64 *retention_s);
 
+/* The origin of a record into a slot; nothing if it cannot be read. */
+extern void eo_settle_name_origin(EoSlotInfo *info, const char *origin);
+
 /* EO_FATE_ABORTED: give the record back, conditional on what was read. */
 extern void eo_settle_aborted(EoStore *store, const char *key, const char *pk,
 							  const EoRecord *record);

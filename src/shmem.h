@@ -157,6 +157,10 @@ extern bool eo_slot_next_ended(Oid dboid, EoSlotView *view);
 extern void eo_slot_again(EoSlotRef ref, int64 due_us, bool looked);
 extern void eo_slot_doubt(EoSlotRef ref);
 extern void eo_slot_undoubt(const EoTarget *target, const char *pk);
+
+/* A record in doubt that was met, with its origin, so that exactonce_in_doubt shows it. */
+extern void eo_slot_note_doubt(const EoTarget *target, const char *pk, const EoSlotInfo *info);
+
 extern bool eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view);
 extern void eo_slot_beaten(EoSlotRef ref, bool lost, int64 lease_until_ms, int64 due_us);
 

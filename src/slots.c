@@ -315,6 +315,34 @@ eo_slot_doubt(EoSlotRef ref)
 }
 
 void
+eo_slot_note_doubt(const EoTarget *target, const char *pk, const EoSlotInfo *info)
+{
+	EoSlotInfo	doubt = *info;
+	EoSlotRef	ref;
+	uint32		n = 0;
+	bool		noted = false;
+
+	eo_table_lock(LW_SHARED);
+	for (uint32 i = 0; i < eo_table->high_slot; i++)
+	{
+		const EoSlotInfo *s = &eo_slots[i].info;
+
+		if (s->state == EO_SLOT_FREE || !s->doubt)
+			continue;
+		n++;
+		noted |= memcmp(s->digest, info->digest, EO_DIGEST_LEN) == 0;
+	}
+	eo_table_unlock();
+	/* Most of the room is for work. */
+	if (noted || n > eo_table->nslots / 4)
+		return;
+	doubt.state = EO_SLOT_SEALING;
+	doubt.ended = doubt.doubt = true;
+	doubt.due_us = INT64_MAX;
+	(void) eo_slot_add(target, pk, &doubt, &ref);
+}
+
+void
 eo_slot_undoubt(const EoTarget *target, const char *pk)
 {
 	EoSlotView	view;

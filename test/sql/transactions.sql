@@ -301,6 +301,8 @@ DROP USER MAPPING FOR PUBLIC SERVER exactonce;
 ROLLBACK TO s;
 DROP EXTENSION exactonce CASCADE;
 ROLLBACK TO s;
+TRUNCATE exactonce_outbox;
+ROLLBACK TO s;
 SELECT database, server, role, key, state, pid = pg_backend_pid() AS own, run FROM exactonce_claims WHERE state = 'held';
 ROLLBACK;
 
@@ -314,4 +316,19 @@ SELECT idem_forget('doubt');
 SELECT idem_resolve('doubt', 'completed');
 SELECT idem_resolve('doubt', 'completed', origin => '00000000-0000-4000-8000-000000000000');
 SELECT outcome, result FROM idem_acquire('doubt');
+-- one that names nobody, and one that names a transaction we cannot have had
+\! curl -s -o /dev/null "$EO_ENGINE" -H 'X-Amz-Target: DynamoDB_20120810.PutItem' -H 'Content-Type: application/x-amz-json-1.0' -H 'Authorization: AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' -d '{"TableName":"regress","Item":{"pk":{"S":"IDEMPOTENCY#test/nameless"},"status":{"S":"COMMITTING"},"owner":{"S":"x"},"bind":{"S":"tx"},"fence":{"N":"1"},"runs":{"N":"1"}}}'
+SELECT outcome FROM idem_acquire('nameless');
+SELECT idem_resolve('nameless', 'failed');
+SELECT outcome, run FROM idem_acquire('nameless');
+SELECT origin AS "ORIGIN" FROM exactonce_origin
+\gset
+\setenv ORIGIN :ORIGIN
+\! curl -s -o /dev/null "$EO_ENGINE" -H 'X-Amz-Target: DynamoDB_20120810.PutItem' -H 'Content-Type: application/x-amz-json-1.0' -H 'Authorization: AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' -d '{"TableName":"regress","Item":{"pk":{"S":"IDEMPOTENCY#test/future"},"status":{"S":"COMMITTING"},"owner":{"S":"x"},"bind":{"S":"tx"},"result":{"S":"2"},"origin":{"S":"'$ORIGIN'/1000/99999999/1/0"},"fence":{"N":"1"},"runs":{"N":"1"}}}'
+SELECT outcome FROM idem_acquire('future');
+SELECT outcome FROM idem_acquire('future');
+SELECT key FROM exactonce_in_doubt;
+SELECT idem_resolve('future', 'completed');
+SELECT outcome, result FROM idem_acquire('future');
+SELECT key FROM exactonce_in_doubt;
 DROP TABLE work, later;

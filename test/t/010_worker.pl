@@ -5,6 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::Bin;
 use ExactOnce;
+use HTTP::Tiny;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
@@ -173,6 +174,20 @@ control('POST', '/reset');
 $sql->("ALTER USER MAPPING FOR PUBLIC SERVER exactonce OPTIONS (ADD secret_access_key 'test')");
 settled($node);
 is($state->('half'), 'COMPLETED', '... and once they are put right the worker goes on');
+
+# a completion that cannot be written, because somebody has removed the record
+control('POST', '/fault', '{"to":"COMPLETED","do":"answer","times":0}');
+$sql->("SELECT idem_acquire('removed'); SELECT idem_complete('removed')");
+HTTP::Tiny->new->post($ENV{EO_ENGINE}, { headers => {
+	'X-Amz-Target' => 'DynamoDB_20120810.DeleteItem', 'Content-Type' => 'application/x-amz-json-1.0',
+	'Authorization' => 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' },
+	content => qq({"TableName":"$table","Key":{"pk":{"S":"IDEMPOTENCY#removed"}}}) });
+control('POST', '/reset');
+wait_until('a record that is gone is reported', sub {
+	slurp_file($node->logfile) =~ /cannot be marked completed, although its transaction committed/ });
+is($sql->("SELECT idem_resolve('removed', 'failed'), (SELECT count(*) FROM exactonce_pending)"), 'f|1', '... and the completion stays');
+is($sql->("SELECT idem_resolve('removed', 'completed')"), 't', '... until an operator gives it up');
+is($sql->('SELECT count(*) FROM exactonce_pending'), '0', '... and it is gone');
 
 # databases come and go
 my $server = "CREATE EXTENSION exactonce; CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce
