@@ -91,7 +91,7 @@ export class Keys {
   async #settle(key, token, status, condition, update, values, until = Date.now()) {
     const { applied, record } = await this.#write(key, `#owner = :owner AND ${condition}`,
       `SET #status = :status, #updated_ms = :now, #ttl = :ttl${update}`, {
-        open: 'IN_PROGRESS', owner: token, status, now: Date.now(), one: 1,
+        open: 'IN_PROGRESS', owner: token, status, now: Date.now(), one: 1, zero: 0,
         ttl: Math.ceil(until / 1000) + this.retention, ...values,
       });
     return applied || (record?.owner === token && record.status === status
@@ -104,16 +104,16 @@ export class Keys {
   }
 
   fail(key, token, error, { retryAfter = 0, terminal = false } = {}) {
-    const retry = Date.now() + (terminal ? 0 : retryAfter);
+    const retry = retryAfter > 0 ? Date.now() + retryAfter : 0;
     return this.#settle(key, token, 'FAILED', '(#status = :open OR #status = :status)', terminal
       ? ', #error = :error REMOVE #lease_ms, #result, #retry_ms'
       : ', #error = :error, #retry_ms = :retry REMOVE #lease_ms, #result',
-    { error: JSON.stringify(error ?? null), retry }, retry);
+    { error: JSON.stringify(error ?? null), retry }, Math.max(retry, Date.now()));
   }
 
   release(key, token) {
     return this.#settle(key, token, 'FAILED', '#status = :open',
-      ', #retry_ms = :now, #runs = #runs - :one REMOVE #lease_ms, #result, #error', {});
+      ', #retry_ms = :zero, #runs = #runs - :one REMOVE #lease_ms, #result, #error', {});
   }
 
   async get(key) {

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { UpdateItemCommand } from '@aws-sdk/client-dynamodb';
 import pg from 'pg';
 import { connect } from './connect.mjs';
 import { Keys } from './client.mjs';
@@ -85,6 +86,20 @@ test('a dead claim of SQL is taken over by the SDK, and cannot be completed any 
   await assert.rejects(query("SELECT idem_complete('dead sql', '\"late\"')"), { code: 'ID002' });
   await assert.rejects(query("SELECT idem_extend('dead sql', token => $1)", [row.token]), { code: 'ID002' });
   assert.ok(await keys.complete('dead sql', taken.token, 'alive'));
+});
+
+test('what PostgreSQL is committing is nobody\'s to take, whatever its lease says', async () => {
+  await query("SELECT idem_acquire('sealed', lease => '100 ms')");
+  await dynamodb.send(new UpdateItemCommand({
+    TableName: table, Key: { pk: { S: 'IDEMPOTENCY#sealed' } },
+    UpdateExpression: 'SET #s = :s, origin = :o REMOVE #t',
+    ExpressionAttributeNames: { '#s': 'status', '#t': 'ttl' },
+    ExpressionAttributeValues: { ':s': { S: 'COMMITTING' }, ':o': { S: '00000000-0000-4000-8000-000000000000/1/1/1/0' } },
+  }));
+  const { lease_ms: lease } = await keys.get('sealed');
+  do assert.equal((await keys.acquire('sealed')).outcome, 'in_progress'); while (Date.now() < lease + 500);
+  assert.deepEqual(await query("SELECT outcome, lease_until FROM idem_acquire('sealed')"),
+    { outcome: 'in_progress', lease_until: null });
 });
 
 test('failures mean the same to both', async () => {
