@@ -20,7 +20,7 @@ OBJS = \
 	src/http.o src/json.o src/sigv4.o src/credentials.o \
 	src/dynamodb.o src/layout.o \
 	src/store.o src/tokens.o src/claimtable.o src/slots.o src/databases.o src/outbox.o src/xact.o \
-	src/acquire.o src/claim.o src/operate.o src/settle.o src/seal.o src/places.o \
+	src/acquire.o src/batch.o src/claim.o src/operate.o src/settle.o src/seal.o src/places.o \
 	src/canonical.o src/gate.o src/table.o \
 	src/sql_idem.o src/sql_key.o src/sql_admin.o src/sql_views.o \
 	src/worker.o src/launcher.o src/hooks.o \

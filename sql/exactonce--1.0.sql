@@ -115,6 +115,22 @@ AS 'MODULE_PATHNAME', 'eo_idem_try_acquire';
 COMMENT ON FUNCTION @extschema@.idem_try_acquire(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
 'idem_acquire for IF: true, do the work; false, it is completed. In progress elsewhere is error ID001, failed or not to be retried yet ID004; otherwise as idem_acquire';
 
+CREATE FUNCTION @extschema@.idem_acquire_many(
+	keys pg_catalog.text[],
+	lease pg_catalog.interval DEFAULT NULL,
+	retention pg_catalog.interval DEFAULT NULL,
+	payloads pg_catalog.jsonb[] DEFAULT NULL,
+	wait pg_catalog.interval DEFAULT NULL,
+	max_runs pg_catalog.int4 DEFAULT NULL,
+	on_abort pg_catalog.text DEFAULT NULL,
+	on_commit pg_catalog.text DEFAULT NULL,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS SETOF @extschema@.idem_claim
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 100
+AS 'MODULE_PATHNAME', 'eo_idem_acquire_many';
+COMMENT ON FUNCTION @extschema@.idem_acquire_many(pg_catalog.text[], pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb[], pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
+'idem_acquire for each key, with the payload at the same place of the other array if there is one: a row each, in the order of the keys, with as many requests under way as parallel_requests of the server says. A key that is in the array twice is in_progress and mine the second time, if it was acquired. wait: for all of them together. At most 10,000 claims a transaction; exactonce_claims shows how far a long call has come. An error (ID003, ID006, ID007) gives back all that was claimed by then, with the transaction or savepoint. 2202E if the arrays differ in length';
+
 CREATE FUNCTION @extschema@.idem_complete(
 	key pg_catalog.text,
 	result pg_catalog.jsonb DEFAULT NULL,

@@ -27,6 +27,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "acquire.h"
 #include "claim.h"
 #include "compat.h"
 #include "error.h"
@@ -50,45 +51,30 @@
 /* The worker looks at leases on its own at least this often. */
 #define WORKER_NAP_MS 5000
 
-/* What became of one attempt to acquire. */
+/* What one request has led to. */
 typedef enum Attempt
 {
 	ATTEMPT_ANSWERED,			/* the claim is filled in */
 	ATTEMPT_RACED,				/* the record changed under us: try again */
-	ATTEMPT_NEW_TOKEN			/* this token is spent: try with another */
+	ATTEMPT_NEW_TOKEN,			/* this token is spent: try with another */
+	ATTEMPT_GOES_ON				/* there is another request to be made */
 } Attempt;
 
-/* One call of idem_acquire(). */
-typedef struct Asking
-{
-	EoStore    *store;
-	const EoAcquire *ask;
-	char	   *pk;
-	EoTarget	target;
-	uint8		digest[EO_DIGEST_LEN];
-	char		token[EO_TOKEN_LEN + 1];
-	EoClaim    *claim;
-
-	/* Another session of this cluster holds it; to be waited for. */
-	bool		local;
-	VirtualTransactionId holder;
-} Asking;
-
-static void ask_around(Asking *a);
-static bool answer_from_transaction(Asking *a);
-static bool answer_from_table(Asking *a);
-static Attempt ask_once(Asking *a);
-static void fill_info(Asking *a, EoSlotInfo *info);
-static void fill_write(Asking *a, EoWrite *w);
-static Attempt replace_expired(Asking *a, EoTxClaim *held, EoWrite *w, EoAnswer *seen);
-static void take_acquired(Asking *a, EoTxClaim *held, const EoAnswer *answer);
-static void give_up(Asking *a, EoTxClaim *held, const EoAnswer *answer);
-static Attempt explain_refusal(Asking *a, const EoRecord *r);
-static Attempt explain_committing(Asking *a, const EoRecord *r, EoFate fate);
-static Attempt explain_in_progress(Asking *a, const EoRecord *r);
-static Attempt explain_failed(Asking *a, const EoRecord *r);
-static void check_payload(Asking *a, const char *fingerprint, const char *state);
-static void wait_for_settling(Asking *a, int polls, int64 give_up_us);
+static bool answer_from_transaction(EoAsking *a);
+static bool answer_from_table(EoAsking *a);
+static void prepare(EoAsking *a);
+static void fill_info(EoAsking *a, EoSlotInfo *info);
+static void fill_write(EoAsking *a, EoWrite *w);
+static Attempt judge(EoAsking *a);
+static Attempt replace_expired(EoAsking *a);
+static void take_acquired(EoAsking *a);
+static void give_up(EoAsking *a);
+static Attempt explain_refusal(EoAsking *a, const EoRecord *r);
+static Attempt explain_committing(EoAsking *a, const EoRecord *r, EoFate fate);
+static Attempt explain_in_progress(EoAsking *a, const EoRecord *r);
+static Attempt explain_failed(EoAsking *a, const EoRecord *r);
+static void check_payload(EoAsking *a, const char *fingerprint, const char *state);
+static void wait_for_settling(EoAsking *a, int polls, int64 give_up_us);
 static bool wait_for_holder(VirtualTransactionId holder, int64 wait_ms);
 static int64 poll_pause_us(int polls);
 static char *copy_text(const char *s, size_t len);
@@ -97,20 +83,20 @@ void
 eo_claim_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 {
 	int64		give_up_us = eo_clock_monotonic_us() + ask->wait_ms * 1000;
-	Asking		a = {.store = store,.ask = ask,.claim = claim};
-
-	a.pk = eo_store_pk(store, ask->key);
-	eo_settle_target(store, &a.target);
-	eo_settle_digest(&a.target, store, a.pk, a.digest);
-	if (!store->client.clock_known)
-		(void) eo_target_clock(&a.target, &store->client.clock_offset_ms);
+	EoAsking	a;
+	bool		answered;
 
 	/* One token for the whole call: a poll that comes late is still ours. */
-	eo_token_make(a.token);
+	eo_asking_init(&a, store, ask, claim);
 	for (int polls = 0;; polls++)
 	{
-		a.local = false;
-		ask_around(&a);
+		a.races = 0;
+		answered = eo_asking_begin(&a);
+		while (!answered)
+		{
+			eo_store_run(&a.answer, 1, 1, 0, EO_WAIT_RAISE);
+			answered = eo_asking_take(&a);
+		}
 		if (claim->outcome != EO_CLAIM_IN_PROGRESS || claim->mine ||
 			eo_clock_monotonic_us() >= give_up_us)
 			return;
@@ -118,28 +104,59 @@ eo_claim_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 	}
 }
 
-static void
-ask_around(Asking *a)
+void
+eo_asking_init(EoAsking *a, EoStore *store, const EoAcquire *ask, EoClaim *claim)
 {
-	for (int races = 0; races < MAX_RACES; races++)
-	{
-		memset(a->claim, 0, sizeof(*a->claim));
-		if (answer_from_transaction(a) || answer_from_table(a))
-			return;
-		switch (ask_once(a))
-		{
-			case ATTEMPT_ANSWERED:
-				return;
-			case ATTEMPT_NEW_TOKEN:
-				eo_token_make(a->token);
-				break;
-			case ATTEMPT_RACED:
-				break;
-		}
-	}
-	/* Everybody else won: somebody is at work on it. */
+	memset(a, 0, sizeof(*a));
+	a->store = store;
+	a->ask = ask;
+	a->claim = claim;
+	a->pk = eo_store_pk(store, ask->key);
+	eo_settle_target(store, &a->target);
+	eo_settle_digest(&a->target, store, a->pk, a->digest);
+	if (!store->client.clock_known)
+		(void) eo_target_clock(&a->target, &store->client.clock_offset_ms);
+	eo_token_make(a->token);
+}
+
+bool
+eo_asking_begin(EoAsking *a)
+{
 	memset(a->claim, 0, sizeof(*a->claim));
-	a->claim->outcome = EO_CLAIM_IN_PROGRESS;
+	a->local = false;
+	if (a->races >= MAX_RACES)
+	{
+		/* Everybody else won: somebody is at work on it. */
+		a->claim->outcome = EO_CLAIM_IN_PROGRESS;
+		return true;
+	}
+	if (answer_from_transaction(a) || answer_from_table(a))
+		return true;
+	prepare(a);
+	return false;
+}
+
+bool
+eo_asking_take(EoAsking *a)
+{
+	EoAnswer   *answer = a->answer;
+	Attempt		attempt = judge(a);
+
+	eo_answer_free(answer);
+	switch (attempt)
+	{
+		case ATTEMPT_ANSWERED:
+			return true;
+		case ATTEMPT_GOES_ON:
+			return false;
+		case ATTEMPT_NEW_TOKEN:
+			eo_token_make(a->token);
+			break;
+		case ATTEMPT_RACED:
+			break;
+	}
+	a->races++;
+	return eo_asking_begin(a);
 }
 
 /* ----- what is known without a request ----- */
@@ -157,7 +174,7 @@ put_acquired(EoClaim *claim, const EoTxClaim *held)
 }
 
 static bool
-answer_from_transaction(Asking *a)
+answer_from_transaction(EoAsking *a)
 {
 	EoTxClaim  *held = eo_xact_find(a->digest);
 	EoClaim    *claim = a->claim;
@@ -200,7 +217,7 @@ answer_from_transaction(Asking *a)
 }
 
 static bool
-answer_from_table(Asking *a)
+answer_from_table(EoAsking *a)
 {
 	EoSlotView	view;
 	EoClaim    *claim = a->claim;
@@ -234,51 +251,65 @@ answer_from_table(Asking *a)
 
 /* ----- asking DynamoDB ----- */
 
-static Attempt
-ask_once(Asking *a)
+/*
+ * The claim gets its slot and its place in the transaction, then its request.
+ */
+static void
+prepare(EoAsking *a)
 {
 	EoSlotInfo	info;
-	EoTxClaim  *held;
-	EoWrite		w;
-	EoAnswer   *answer;
-	Attempt		attempt = ATTEMPT_ANSWERED;
 
 	fill_info(a, &info);
-	held = eo_xact_add(a->store, a->ask->key, a->pk, &a->target, &info);
-	held->in_block = eo_xact_in_block();
-	held->keep = a->ask->keep;
-	fill_write(a, &w);
-	answer = eo_store_write(a->store, a->pk, EO_ACQUIRE, &w);
+	a->held = eo_xact_add(a->store, a->ask->key, a->pk, &a->target, &info);
+	a->held->in_block = eo_xact_in_block();
+	a->held->keep = a->ask->keep;
+	a->replacing = a->in_doubt = false;
+	fill_write(a, &a->write);
+	a->answer = eo_store_prepare_write(a->store, a->pk, EO_ACQUIRE, &a->write);
+}
+
+static Attempt
+judge(EoAsking *a)
+{
+	EoAnswer   *answer = a->answer;
+
 	switch (answer->outcome)
 	{
 		case EO_APPLIED:
-			take_acquired(a, held, answer);
-			break;
+			take_acquired(a);
+			return ATTEMPT_ANSWERED;
 		case EO_NOT_APPLIED:
-			if (answer->exists && eo_claim_is_expired(a->store, &answer->record))
-			{
-				attempt = replace_expired(a, held, &w, answer);
-				break;
-			}
-			give_up(a, held, answer);
-			if (!answer->exists)
-				attempt = ATTEMPT_RACED;
-			else
-				attempt = explain_refusal(a, &answer->record);
-			break;
+			a->in_doubt |= answer->call.in_doubt;
+			if (!a->replacing && answer->exists && eo_claim_is_expired(a->store, &answer->record))
+				return replace_expired(a);
+			give_up(a);
+			return a->replacing || !answer->exists ? ATTEMPT_RACED :
+				explain_refusal(a, &answer->record);
 		case EO_READ:
 		case EO_FAILED_CALL:
-			/* It may be ours: then it stays where the abort finds it. */
-			if (answer->error.status != EO_UNKNOWN)
-				eo_xact_drop(held);
-			eo_raise(&answer->error, "acquire", a->ask->key, a->store->server->name);
+			break;
 	}
-	eo_answer_free(answer);
-	return attempt;
+	/* It may be ours: then it stays where the abort finds it. */
+	if (answer->error.status != EO_UNKNOWN && !a->in_doubt)
+		eo_xact_drop(a->held);
+	eo_raise(&answer->error, "acquire", a->ask->key, a->store->server->name);
+}
+
+/*
+ * A finished record past its time, not swept yet: replace exactly that.  The
+ * only acquire that takes two requests.
+ */
+static Attempt
+replace_expired(EoAsking *a)
+{
+	a->replacing = true;
+	a->write.seen = &a->answer->record;
+	a->answer = eo_store_prepare_write(a->store, a->pk, EO_REPLACE, &a->write);
+	return ATTEMPT_GOES_ON;
 }
 
 static void
-fill_info(Asking *a, EoSlotInfo *info)
+fill_info(EoAsking *a, EoSlotInfo *info)
 {
 	const EoAcquire *ask = a->ask;
 	const EoServer *server = a->store->server;
@@ -305,7 +336,7 @@ fill_info(Asking *a, EoSlotInfo *info)
 }
 
 static void
-fill_write(Asking *a, EoWrite *w)
+fill_write(EoAsking *a, EoWrite *w)
 {
 	const EoAcquire *ask = a->ask;
 	int64		lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : a->store->server->lease_ms;
@@ -322,39 +353,11 @@ fill_write(Asking *a, EoWrite *w)
 	w->payload_sha256 = ask->payload_sha256;
 }
 
-/*
- * A finished record past its time, not swept yet: replace exactly that.  The
- * only acquire that takes two requests.
- */
-static Attempt
-replace_expired(Asking *a, EoTxClaim *held, EoWrite *w, EoAnswer *seen)
-{
-	EoAnswer   *answer;
-	Attempt		attempt = ATTEMPT_ANSWERED;
-
-	w->seen = &seen->record;
-	answer = eo_store_write(a->store, a->pk, EO_REPLACE, w);
-	if (answer->outcome == EO_APPLIED)
-		take_acquired(a, held, answer);
-	else if (answer->outcome == EO_FAILED_CALL)
-	{
-		if (answer->error.status != EO_UNKNOWN)
-			eo_xact_drop(held);
-		eo_raise(&answer->error, "acquire", a->ask->key, a->store->server->name);
-	}
-	else
-	{
-		give_up(a, held, answer);
-		attempt = ATTEMPT_RACED;
-	}
-	eo_answer_free(answer);
-	return attempt;
-}
-
 static void
-take_acquired(Asking *a, EoTxClaim *held, const EoAnswer *answer)
+take_acquired(EoAsking *a)
 {
-	const EoRecord *r = &answer->record;
+	EoTxClaim  *held = a->held;
+	const EoRecord *r = &a->answer->record;
 
 	held->phase = EO_PHASE_HELD;
 	held->fence = r->fence;
@@ -384,14 +387,14 @@ take_acquired(Asking *a, EoTxClaim *held, const EoAnswer *answer)
  * arrive: then the worker is to bury what it writes, and that token is spent.
  */
 static void
-give_up(Asking *a, EoTxClaim *held, const EoAnswer *answer)
+give_up(EoAsking *a)
 {
-	if (!answer->call.in_doubt)
+	if (!a->in_doubt)
 	{
-		eo_xact_drop(held);
+		eo_xact_drop(a->held);
 		return;
 	}
-	eo_xact_abandon(held);
+	eo_xact_abandon(a->held);
 	eo_token_make(a->token);
 }
 
@@ -399,7 +402,7 @@ give_up(Asking *a, EoTxClaim *held, const EoAnswer *answer)
  * Somebody else's record, or our own from before: say what it means.
  */
 static Attempt
-explain_refusal(Asking *a, const EoRecord *r)
+explain_refusal(EoAsking *a, const EoRecord *r)
 {
 	Oid			serverid = a->store->server->serverid;
 	EoToken    *memory = eo_tokens_find(serverid, a->pk);
@@ -460,7 +463,7 @@ explain_refusal(Asking *a, const EoRecord *r)
  * to have committed.
  */
 static Attempt
-explain_committing(Asking *a, const EoRecord *r, EoFate fate)
+explain_committing(EoAsking *a, const EoRecord *r, EoFate fate)
 {
 	a->claim->outcome = EO_CLAIM_IN_PROGRESS;
 	if (fate == EO_FATE_UNKNOWN)
@@ -483,7 +486,7 @@ explain_committing(Asking *a, const EoRecord *r, EoFate fate)
 }
 
 static Attempt
-explain_in_progress(Asking *a, const EoRecord *r)
+explain_in_progress(EoAsking *a, const EoRecord *r)
 {
 	int64		max_runs = a->ask->max_runs;
 	int64		dead_ms = eo_client_now_ms(&a->store->client) - a->store->server->clock_skew_ms;
@@ -506,7 +509,7 @@ explain_in_progress(Asking *a, const EoRecord *r)
 }
 
 static Attempt
-explain_failed(Asking *a, const EoRecord *r)
+explain_failed(EoAsking *a, const EoRecord *r)
 {
 	bool		out_of_runs = a->ask->max_runs > 0 && r->runs >= a->ask->max_runs;
 	EoClaim    *claim = a->claim;
@@ -528,7 +531,7 @@ explain_failed(Asking *a, const EoRecord *r)
 
 /* A request that differs must not get the result of another. */
 static void
-check_payload(Asking *a, const char *fingerprint, const char *state)
+check_payload(EoAsking *a, const char *fingerprint, const char *state)
 {
 	if (a->ask->payload_sha256 == NULL || fingerprint == NULL ||
 		strcmp(a->ask->payload_sha256, fingerprint) == 0)
@@ -553,7 +556,7 @@ eo_claim_is_expired(const EoStore *store, const EoRecord *r)
 /* ----- waiting ----- */
 
 static void
-wait_for_settling(Asking *a, int polls, int64 give_up_us)
+wait_for_settling(EoAsking *a, int polls, int64 give_up_us)
 {
 	int64		now_us = eo_clock_monotonic_us();
 	int64		until_us;

@@ -82,6 +82,16 @@ eo_ttl_after(int64 from_ms, int64 retention_s)
 /* acquire.c */
 extern void eo_claim_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim);
 
+/*
+ * batch.c.  The same for many keys, parallel_requests at a time.  wait_ms is that
+ * of the first, and is for all of them together.  emit() gets the claims in the
+ * order of the keys; their strings are gone when it returns.
+ */
+typedef void (*EoEmitClaim) (void *arg, const char *key, const EoClaim *claim);
+
+extern void eo_claim_acquire_many(EoStore *store, const EoAcquire *asks, int n,
+								  EoEmitClaim emit, void *arg);
+
 /* Raise what a claim that was not acquired means to who needed it. */
 pg_noreturn extern void eo_claim_raise(const EoStore *store, const char *key, const EoClaim *claim);
 

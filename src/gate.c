@@ -115,8 +115,12 @@ eo_arg_text(FunctionCallInfo fcinfo, int n)
 char *
 eo_arg_key(FunctionCallInfo fcinfo, int n)
 {
-	char	   *key = eo_arg_text(fcinfo, n);
+	return eo_check_key(eo_arg_text(fcinfo, n));
+}
 
+char *
+eo_check_key(char *key)
+{
 	if (key == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),

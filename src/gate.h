@@ -41,6 +41,7 @@ extern char *eo_arg_text(FunctionCallInfo fcinfo, int n);
  * The key in argument n: 22004 for NULL, 22023 for an empty one.
  */
 extern char *eo_arg_key(FunctionCallInfo fcinfo, int n);
+extern char *eo_check_key(char *key);
 
 /*
  * An interval argument in milliseconds, -1 for SQL NULL; 22023 with the

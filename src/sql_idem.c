@@ -54,9 +54,14 @@ typedef struct RowType
 } RowType;
 
 static void read_acquire(FunctionCallInfo fcinfo, EoAcquire *ask);
+static void read_terms(FunctionCallInfo fcinfo, EoAcquire *ask);
+static char *fingerprint_of(Jsonb *payload);
+static int	read_keys(FunctionCallInfo fcinfo, char ***keys);
+static int	read_documents(FunctionCallInfo fcinfo, int n, const char *name, int nkeys,
+						   Jsonb ***documents);
 static RowType *row_type(FunctionCallInfo fcinfo);
 static Datum outcome_datum(RowType *type, EoClaimOutcome outcome);
-static Datum claim_datum(FunctionCallInfo fcinfo, const char *key, const EoClaim *claim);
+static HeapTuple claim_tuple(RowType *type, const char *key, const EoClaim *claim);
 static char *arg_token(FunctionCallInfo fcinfo, int n);
 static char *arg_json(FunctionCallInfo fcinfo, int n);
 static char *json_text(Jsonb *jb);
@@ -71,6 +76,7 @@ static Datum json_datum(const char *utf8);
 
 PG_FUNCTION_INFO_V1(eo_idem_acquire);
 PG_FUNCTION_INFO_V1(eo_idem_try_acquire);
+PG_FUNCTION_INFO_V1(eo_idem_acquire_many);
 PG_FUNCTION_INFO_V1(eo_idem_complete);
 PG_FUNCTION_INFO_V1(eo_idem_complete_many);
 PG_FUNCTION_INFO_V1(eo_idem_once);
@@ -101,7 +107,7 @@ eo_idem_acquire(PG_FUNCTION_ARGS)
 		eo_claim_acquire(store, &ask, &claim);
 		expansion_remember(fcinfo, store, ask.key, &claim);
 	}
-	return claim_datum(fcinfo, ask.key, &claim);
+	PG_RETURN_DATUM(HeapTupleGetDatum(claim_tuple(row_type(fcinfo), ask.key, &claim)));
 }
 
 /*
@@ -180,6 +186,107 @@ eo_idem_try_acquire(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(claim.outcome == EO_CLAIM_ACQUIRED);
 }
 
+/*
+ * idem_acquire_many(keys, lease, retention, payloads, wait, max_runs, on_abort,
+ * on_commit, server)
+ */
+typedef struct ClaimSink
+{
+	ReturnSetInfo *rsinfo;
+	RowType    *type;
+} ClaimSink;
+
+static void
+put_claim(void *arg, const char *key, const EoClaim *claim)
+{
+	ClaimSink  *sink = arg;
+
+	tuplestore_puttuple(sink->rsinfo->setResult, claim_tuple(sink->type, key, claim));
+}
+
+Datum
+eo_idem_acquire_many(PG_FUNCTION_ARGS)
+{
+	ClaimSink	sink = {.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo};
+	EoAcquire  *asks;
+	EoAcquire	terms = {0};
+	EoStore    *store;
+	char	  **keys;
+	Jsonb	  **payloads;
+	int			nkeys;
+	int			npayloads;
+
+	eo_gate("idem_acquire_many", EO_WRITES);
+	nkeys = read_keys(fcinfo, &keys);
+	npayloads = read_documents(fcinfo, 3, "payloads", nkeys, &payloads);
+	read_terms(fcinfo, &terms);
+	asks = palloc_extended(sizeof(EoAcquire) * Max(1, nkeys), MCXT_ALLOC_HUGE);
+	for (int i = 0; i < nkeys; i++)
+	{
+		asks[i] = terms;
+		asks[i].key = keys[i];
+		if (i < npayloads && payloads[i] != NULL)
+			asks[i].payload_sha256 = fingerprint_of(payloads[i]);
+	}
+	store = eo_store_open(eo_arg_text(fcinfo, 8));
+	eo_compat_materialized_srf(fcinfo);
+	sink.type = row_type(fcinfo);
+	eo_gate_worker();
+	eo_claim_acquire_many(store, asks, nkeys, put_claim, &sink);
+	return (Datum) 0;
+}
+
+/* The keys of an array, checked; how many. */
+static int
+read_keys(FunctionCallInfo fcinfo, char ***keys)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("keys must not be null")));
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false, TYPALIGN_INT,
+					  &elements, &nulls, &n);
+	*keys = palloc(sizeof(char *) * Max(1, n));
+	for (int i = 0; i < n; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("key must not be null"),
+					 errdetail("It is number %d of the array.", i + 1)));
+		(*keys)[i] = eo_check_key(TextDatumGetCString(elements[i]));
+	}
+	return n;
+}
+
+/* An array of documents that goes with the keys; 0 if there is none. */
+static int
+read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
+			   Jsonb ***documents)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n;
+
+	if (PG_ARGISNULL(arg))
+		return 0;
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(arg), JSONBOID, -1, false, TYPALIGN_INT,
+					  &elements, &nulls, &n);
+	if (n != nkeys)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("keys and %s must be of the same length", name),
+				 errdetail("There are %d keys and %d %s.", nkeys, n, name)));
+	*documents = palloc(sizeof(Jsonb *) * Max(1, n));
+	for (int i = 0; i < n; i++)
+		(*documents)[i] = nulls[i] ? NULL : DatumGetJsonbP(elements[i]);
+	return n;
+}
+
 /* In whole seconds, rounded up; -1 for SQL NULL. */
 static int64
 arg_retention(FunctionCallInfo fcinfo, int n)
@@ -196,15 +303,26 @@ read_acquire(FunctionCallInfo fcinfo, EoAcquire *ask)
 {
 	memset(ask, 0, sizeof(*ask));
 	ask->key = eo_arg_key(fcinfo, 0);
+	if (!PG_ARGISNULL(3))
+		ask->payload_sha256 = fingerprint_of(PG_GETARG_JSONB_P(3));
+	read_terms(fcinfo, ask);
+}
+
+static char *
+fingerprint_of(Jsonb *payload)
+{
+	char	   *hex = palloc(EO_FINGERPRINT_LEN + 1);
+
+	eo_payload_fingerprint(payload, hex);
+	return hex;
+}
+
+/* What is asked the same of one key and of many. */
+static void
+read_terms(FunctionCallInfo fcinfo, EoAcquire *ask)
+{
 	ask->lease_ms = eo_arg_interval_ms(fcinfo, 1, "lease", EO_MIN_LEASE_MS, EO_MAX_LEASE_MS);
 	ask->retention_s = arg_retention(fcinfo, 2);
-	if (!PG_ARGISNULL(3))
-	{
-		char	   *hex = palloc(EO_FINGERPRINT_LEN + 1);
-
-		eo_payload_fingerprint(PG_GETARG_JSONB_P(3), hex);
-		ask->payload_sha256 = hex;
-	}
 	ask->wait_ms = eo_arg_interval_ms(fcinfo, 4, "wait", 0, MAX_WAIT_MS);
 	if (ask->wait_ms < 0)
 		ask->wait_ms = 0;
@@ -270,49 +388,20 @@ Datum
 eo_idem_complete_many(PG_FUNCTION_ARGS)
 {
 	EoStore    *store;
-	Datum	   *keys;
-	Datum	   *results = NULL;
-	bool	   *keys_null;
-	bool	   *results_null = NULL;
+	char	  **keys;
+	Jsonb	  **results;
 	int			nkeys;
-	int			nresults = 0;
+	int			nresults;
 
 	eo_gate("idem_complete_many", EO_WRITES);
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("keys must not be null")));
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false, TYPALIGN_INT,
-					  &keys, &keys_null, &nkeys);
-	if (!PG_ARGISNULL(1))
-	{
-		deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), JSONBOID, -1, false, TYPALIGN_INT,
-						  &results, &results_null, &nresults);
-		if (nresults != nkeys)
-			ereport(ERROR,
-					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-					 errmsg("keys and results must be of the same length"),
-					 errdetail("There are %d keys and %d results.", nkeys, nresults)));
-	}
-	for (int i = 0; i < nkeys; i++)
-	{
-		if (keys_null[i])
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("key must not be null"),
-					 errdetail("It is number %d of the array.", i + 1)));
-	}
+	nkeys = read_keys(fcinfo, &keys);
+	nresults = read_documents(fcinfo, 1, "results", nkeys, &results);
 	store = eo_store_open(eo_arg_text(fcinfo, 2));
 	eo_gate_worker();
 	for (int i = 0; i < nkeys; i++)
-	{
-		char	   *key = TextDatumGetCString(keys[i]);
-		char	   *result = NULL;
-
-		if (results != NULL && !results_null[i])
-			result = json_text(DatumGetJsonbP(results[i]));
-		eo_claim_complete(store, key, NULL, result, false);
-	}
+		eo_claim_complete(store, keys[i], NULL,
+						  i < nresults && results[i] != NULL ? json_text(results[i]) : NULL,
+						  false);
 	PG_RETURN_INT32(nkeys);
 }
 
@@ -494,10 +583,9 @@ outcome_datum(RowType *type, EoClaimOutcome outcome)
 	return ObjectIdGetDatum(type->outcomes[outcome]);
 }
 
-static Datum
-claim_datum(FunctionCallInfo fcinfo, const char *key, const EoClaim *c)
+static HeapTuple
+claim_tuple(RowType *type, const char *key, const EoClaim *c)
 {
-	RowType    *type = row_type(fcinfo);
 	Datum		values[CLAIM_COLUMNS] = {0};
 	bool		nulls[CLAIM_COLUMNS] = {false};
 	bool		acquired = c->outcome == EO_CLAIM_ACQUIRED;
@@ -516,7 +604,7 @@ claim_datum(FunctionCallInfo fcinfo, const char *key, const EoClaim *c)
 	PUT(false, BoolGetDatum(c->mine));
 	PUT(false, BoolGetDatum(c->replayed));
 	Assert(i == CLAIM_COLUMNS);
-	return HeapTupleGetDatum(heap_form_tuple(type->desc, values, nulls));
+	return heap_form_tuple(type->desc, values, nulls);
 }
 
 /* A token as DynamoDB holds it: the canonical text of the uuid. */

@@ -1,0 +1,49 @@
+/*-------------------------------------------------------------------------
+ *
+ * acquire.h
+ *	  Claiming a key by steps, for who claims many side by side.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_ACQUIRE_H
+#define EO_ACQUIRE_H
+
+#include "postgres.h"
+
+#include "claim.h"
+
+/* One key that is asked for. */
+typedef struct EoAsking
+{
+	EoStore    *store;
+	const EoAcquire *ask;
+	EoClaim    *claim;			/* what it comes to */
+	char	   *pk;
+	EoTarget	target;
+	uint8		digest[EO_DIGEST_LEN];
+	char		token[EO_TOKEN_LEN + 1];
+	int			races;			/* lost so far */
+
+	/* The request that is next, or under way, and what it is for. */
+	EoAnswer   *answer;
+	EoWrite		write;
+	EoTxClaim  *held;
+	bool		replacing;		/* a finished record past its time */
+	bool		in_doubt;		/* an earlier request may still arrive */
+
+	/* Another session of this cluster holds it; to be waited for. */
+	bool		local;
+	VirtualTransactionId holder;
+} EoAsking;
+
+extern void eo_asking_init(EoAsking *a, EoStore *store, const EoAcquire *ask, EoClaim *claim);
+
+/*
+ * Both return true once the claim is filled in.  False: a->answer is to be run,
+ * and then given to eo_asking_take().  They raise what eo_claim_acquire()
+ * raises.
+ */
+extern bool eo_asking_begin(EoAsking *a);
+extern bool eo_asking_take(EoAsking *a);
+
+#endif							/* EO_ACQUIRE_H */
