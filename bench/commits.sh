@@ -8,7 +8,6 @@
 KEYS=100
 DELAY_MS=50
 RATE=500
-RATE_SECONDS=30
 
 # Let go of the one core that all were bound to.
 spread() {
@@ -72,35 +71,40 @@ commit_to_completed() {
 # So many one-key commits a second through four sessions, and what waits for the
 # worker meanwhile.
 steady_rate() {
-    local server=$1 title=$2 out="$WORK/rate.$1"
+    local server=$1 seconds=$2 title=$3 out="$WORK/rate" watcher start rows
     sql -c 'CALL settle()'
     # shellcheck disable=SC2016 # psql's and pgbench's variables
     printf '%s\n' '\set n random(1, 1000000000000000)' "SELECT one_key('rate-' || :n)" >"$WORK/rate.sql"
-    sql -c "CALL watch_backlog($RATE_SECONDS)" &
-    local watcher=$!
-    PGOPTIONS="-c exactonce.server=$server" pgbench -n -M prepared -R $RATE -c 4 -j 1 -T $RATE_SECONDS \
+    sql -c "CALL watch_backlog($seconds)" &
+    watcher=$!
+    PGOPTIONS="-c exactonce.server=$server" pgbench -n -M prepared -R $RATE -c 4 -j 1 -T "$seconds" \
         -f "$WORK/rate.sql" bench >"$out" 2>&1 || { cat "$out" >&2; return 1; }
     wait $watcher
-    local start rows
     start=$(date +%s%N)
     sql -c 'CALL settle()'
-    rows=$(sql -c "SELECT max(pending) FILTER (WHERE at_second <= 10), max(pending) FILTER (WHERE at_second > $RATE_SECONDS - 10) FROM backlog")
-    awk -v title="$title" -v rate=$RATE -v seconds=$RATE_SECONDS -v rows="$rows" -v drain=$((($(date +%s%N) - start) / 1000000)) '
+    rows=$(sql -c "SELECT max(pending) FILTER (WHERE at_second <= 10), max(pending) FILTER (WHERE at_second > $seconds - 10) FROM backlog")
+    awk -v title="$title" -v rate=$RATE -v seconds="$seconds" -v rows="$rows" -v drain=$((($(date +%s%N) - start) / 1000000)) '
         /^tps/ { tps = $3 }
         /^latency average/ { latency = $4 }
         /schedule lag/ { lag = $6 }
         END {
             split(rows, r, "|")
-            printf "  %-22s %6.0f/s of %d for %d s, %.1f ms each of them (%.1f behind the plan); at most %d rows waited in the first\n",
-                title, tps, rate, seconds, latency - lag, lag, r[1]
-            printf "  %-22s 10 s, %d in the last 10 s; none %d ms after the end\n", "", r[2], drain
+            printf "  %-34s %9.0f %9d %9.1f %9d %9d %9d\n", title, tps, seconds, latency - lag, r[1], r[2], drain
         }' "$out"
 }
 
 steady_rates() {
-    echo "one-key transactions (acquire, complete, COMMIT) through four sessions, and the rows of exactonce_outbox"
-    steady_rate engine 'DynamoDB Local:'
-    steady_rate canned 'canned replies:'
+    local holder
+    echo "one-key transactions (acquire, complete, commit), $RATE/s wanted, through four sessions; rows of exactonce_outbox"
+    printf '  %-34s %9s %9s %9s %9s %9s %9s\n' '' 'reached/s' 'seconds' 'ms each' 'first 10s' 'last 10s' 'ms to 0'
+    steady_rate engine 30 'DynamoDB Local'
+    steady_rate canned 30 'canned replies'
+    # Rows that are gone cannot be swept while somebody may still see them.
+    { echo 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1;'; sleep 64; echo 'COMMIT;'; } | sql >/dev/null &
+    holder=$!
+    steady_rate canned 60 'canned replies, a snapshot is held'
+    wait $holder
+    echo "  The most rows in the first and the last ten seconds, and the time until there were none after the end."
 }
 
 # A loop of nothing but COMMITs, here and in a cluster without the library.
