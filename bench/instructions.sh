@@ -28,7 +28,7 @@ count_backend() {
     local kind=$1 n pid
     for n in 1 2; do
         pid=$(sql -c "SET exactonce.server = 'canned'" -c 'SELECT pg_backend_pid()' \
-            -c "DO \$\$BEGIN PERFORM only_calls('$kind', $((n * CALLS)), 'count'); END\$\$")
+            -c "CALL only_calls('$kind', $((n * CALLS)), 'count')")
         while [ -e "/proc/$pid" ]; do sleep 0.1; done
         mv "$PROFILES/$pid" "$PROFILES/$kind.$n"
     done
@@ -39,7 +39,7 @@ count_backend() {
 # the lines of inlined functions, so the profiles are read directly.
 figures_of_profiles() {
     local name
-    for name in curl nothing acquire duplicate; do
+    for name in curl nothing acquire duplicate commit; do
         awk -v name=$name -v calls="$CALLS" '
             function part(object) {
                 sub(".*/", "", object)
@@ -80,10 +80,10 @@ report_instructions() {
             printf "\n"
         }
         # A function and what it calls; one that is not there any more is left out.
-        function step(title, functions,    n, i, k, a, name, found) {
+        function step(title, functions,    n, i, k, a, names, name, found) {
             n = split(functions, a)
-            for (k = 1; k <= 2; k++) {
-                name = k == 1 ? "acquire" : "duplicate"
+            for (k = split(exactonce, names); k > 2; k--) {
+                name = names[k]
                 v[name " step"] = 0
                 for (i = 1; i <= n; i++) if ((name " fn:" a[i]) in v) { found = 1; v[name " step"] += v[name " fn:" a[i]] }
                 if (title !~ /^  [a-z]/) v[name " left"] = v[name " step"]
@@ -92,10 +92,10 @@ report_instructions() {
             if (found) line(title, "step", exactonce)
         }
         END {
-            all = "curl nothing acquire duplicate"
-            exactonce = "- - acquire duplicate"
-            printf "\n%-44s %11s %11s %11s %11s\n", "instructions a call, in user mode", "bare", "PL/pgSQL", "exactonce", "exactonce"
-            printf "%-44s %11s %11s %11s %11s\n", "", "libcurl", "loop alone", "acquire", "duplicate"
+            all = "curl nothing acquire duplicate commit"
+            exactonce = "- - acquire duplicate commit"
+            printf "\n%-44s %11s %11s %11s %11s %11s\n", "instructions a call, in user mode", "bare", "PL/pgSQL", "exactonce", "exactonce", "acquire and"
+            printf "%-44s %11s %11s %11s %11s %11s\n", "", "libcurl", "loop alone", "acquire", "duplicate", "COMMIT (*)"
             line("all", "all", all)
             print "by whose code runs"
             line("  libcurl", "libcurl", all)
@@ -107,18 +107,23 @@ report_instructions() {
             line("  exactonce", "exactonce", all)
             line("  others (the loop, the dynamic linker, ...)", "others", all)
             print "by step, with all it calls"
-            step("idem_acquire", "eo_idem_acquire")
+            step("idem_acquire, idem_complete, the seal", "eo_idem_acquire eo_idem_complete eo_seal")
             step("  server, credentials", "eo_store_open")
             step("  body of the request", "eo_layout_put_write")
             step("  signature", "eo_sigv4_sign")
             step("  request and reply over libcurl", "eo_http_start eo_http_wait eo_http_finish")
             step("  reply into a tree, and its end", "eo_json_parse eo_json_free")
             step("  record out of the tree", "eo_layout_read eo_layout_item_pk")
+            step("  digest of the key", "eo_settle_digest")
+            step("  slot and place in the transaction", "eo_xact_add eo_xact_drop")
+            step("  row of the outbox", "eo_outbox_add")
             line("  everything else in it", "left", exactonce)
-            for (i = split("acquire duplicate", a); i > 0; i--) v[a[i] " around"] = v[a[i] " all"] - v[a[i] " fn:eo_idem_acquire"]
-            line("PL/pgSQL and executor around it", "around", exactonce)
+            for (i = split("acquire duplicate commit", a); i > 0; i--)
+                v[a[i] " around"] = v[a[i] " all"] - v[a[i] " fn:eo_idem_acquire"] - v[a[i] " fn:eo_idem_complete"] - v[a[i] " fn:eo_seal"]
+            line("PL/pgSQL, executor and COMMIT around it", "around", exactonce)
             print "system calls a call (without the clock)"
             line("  all", "system", all)
+            print "(*) acquire, complete and COMMIT: two requests. The finish is the worker\047s and not counted here."
         }'
     echo
     echo "$(valgrind --version), Linux $(uname -r), PostgreSQL $(psql -XAtqd bench -c 'SHOW server_version'), $(curl-config --version 2>/dev/null || echo libcurl)"
@@ -131,7 +136,7 @@ count_inside() {
     start_responder $REPLY_MS
     prepare "$PORT"
     count_loop "$PORT"
-    for kind in nothing acquire duplicate; do
+    for kind in nothing acquire duplicate commit; do
         count_backend $kind
     done
     report_instructions

@@ -1,9 +1,10 @@
 /*
  * loop.c
- *	  loop curl|raw PORT CALLS new|dup: the floor of what a call can cost.
+ *	  loop curl|raw PORT CALLS new|dup|both: the floor of what a call can cost.
  *
- * Sends the body of an acquire so often and prints a line of figures: median,
- * 90th percentile and CPU time of a call, in microseconds.  curl: libcurl's easy
+ * Sends the body of an acquire so often, after each that of a complete if both
+ * are wanted, and prints a line of figures: median, 90th percentile and CPU
+ * time of a call, or of the two, in microseconds.  curl: libcurl's easy
  * interface, one handle kept.  raw: send() and recv() on a socket.  Nothing is
  * signed and nothing of the reply is read but its end.
  */
@@ -18,12 +19,18 @@
 #include <sys/socket.h>
 #include <time.h>
 
-static const char body_format[] = "{\"TableName\":\"bench\",\"Key\":{\"pk\":{\"S\":\"IDEMPOTENCY#%s-%08d\"}},"
+static const char acquire_format[] = "{\"TableName\":\"bench\",\"Key\":{\"pk\":{\"S\":\"IDEMPOTENCY#%s-%08d\"}},"
 "\"ConditionExpression\":\"attribute_not_exists(#k) OR (#s = :F AND #r <= :i AND #o <> :o) OR (#s = :I AND #l < :d)\","
 "\"UpdateExpression\":\"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1, #l = :l, #n = if_not_exists(#n, :0) + :1, #c = if_not_exists(#c, :i), #u = :i, #t = :t REMOVE #v, #e, #r, #g\","
 "\"ExpressionAttributeNames\":{\"#k\":\"pk\",\"#s\":\"status\",\"#o\":\"owner\",\"#b\":\"bind\",\"#f\":\"fence\",\"#l\":\"lease_ms\",\"#n\":\"runs\",\"#v\":\"result\",\"#e\":\"error\",\"#r\":\"retry_ms\",\"#c\":\"created_ms\",\"#u\":\"updated_ms\",\"#g\":\"origin\",\"#t\":\"ttl\"},"
 "\"ExpressionAttributeValues\":{\":F\":{\"S\":\"FAILED\"},\":i\":{\"N\":\"1780000000000\"},\":o\":{\"S\":\"11111111-1111-4111-8111-111111111111\"},\":I\":{\"S\":\"IN_PROGRESS\"},\":d\":{\"N\":\"1780000000000\"},\":b\":{\"S\":\"keep\"},\":1\":{\"N\":\"1\"},\":l\":{\"N\":\"1780000000000\"},\":0\":{\"N\":\"0\"},\":t\":{\"N\":\"1780000000\"}},"
 "\"ReturnValues\":\"ALL_NEW\",\"ReturnValuesOnConditionCheckFailure\":\"ALL_OLD\"}";
+
+static const char complete_format[] = "{\"TableName\":\"bench\",\"Key\":{\"pk\":{\"S\":\"IDEMPOTENCY#%s-%08d\"}},"
+"\"ReturnValues\":\"ALL_NEW\",\"ReturnValuesOnConditionCheckFailure\":\"ALL_OLD\",\"ConditionExpression\":\"#s = :I AND #o = :o\","
+"\"UpdateExpression\":\"SET #s = :C, #u = :i, #t = :t, #v = :v REMOVE #l, #r, #e\","
+"\"ExpressionAttributeNames\":{\"#s\":\"status\",\"#o\":\"owner\",\"#l\":\"lease_ms\",\"#v\":\"result\",\"#e\":\"error\",\"#r\":\"retry_ms\",\"#u\":\"updated_ms\",\"#t\":\"ttl\"},"
+"\"ExpressionAttributeValues\":{\":I\":{\"S\":\"IN_PROGRESS\"},\":o\":{\"S\":\"11111111-1111-4111-8111-111111111111\"},\":C\":{\"S\":\"COMPLETED\"},\":i\":{\"N\":\"1780000000000\"},\":t\":{\"N\":\"1780000000\"},\":v\":{\"S\":\"{\\\"ok\\\": true}\"}}}";
 
 static const char *const headers[] = {
 	"Content-Type: application/x-amz-json-1.0", "X-Amz-Target: DynamoDB_20120810.UpdateItem",
@@ -108,10 +115,12 @@ main(int argc, char **argv)
 	size_t		received = 0;
 	int			fd = -1;
 	char		url[64];
+	const char *formats[] = {acquire_format, complete_format};
+	int			nformats = argc > 4 && strcmp(argv[4], "both") == 0 ? 2 : 1;
 
 	if (argc != 5 || port == 0 || calls < 10)
 	{
-		fputs("usage: loop curl|raw PORT CALLS new|dup\n", stderr);
+		fputs("usage: loop curl|raw PORT CALLS new|dup|both\n", stderr);
 		return 2;
 	}
 	took = calloc((size_t) calls, sizeof(double));
@@ -143,16 +152,20 @@ main(int argc, char **argv)
 	{
 		char		body[4096];
 		double		start = now_us();
-		int			len = snprintf(body, sizeof(body), body_format, argv[4], i);
 
-		if (raw)
-			raw_call(fd, port, body, (size_t) len);
-		else
+		for (int f = 0; f < nformats; f++)
 		{
-			curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long) len);
-			curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
-			if (curl_easy_perform(curl) != CURLE_OK)
-				return 1;
+			int			len = snprintf(body, sizeof(body), formats[f], argv[4], i);
+
+			if (raw)
+				raw_call(fd, port, body, (size_t) len);
+			else
+			{
+				curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long) len);
+				curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+				if (curl_easy_perform(curl) != CURLE_OK)
+					return 1;
+			}
 		}
 		took[i] = now_us() - start;
 	}

@@ -1,66 +1,105 @@
--- Functions of the benchmarks: each makes so many calls in this backend and
--- gives median, 90th percentile and CPU time of a call, in microseconds.
+-- Procedures of the benchmarks: each makes so many calls in this backend and
+-- gives figures, in microseconds unless it says otherwise.  They commit as they
+-- go, because a transaction holds what it claims to its end.
 CREATE EXTENSION exactonce;
 
--- user and system time of this process, in ticks of 10 ms
-CREATE FUNCTION cpu_us() RETURNS float8 LANGUAGE sql AS $$
+-- user and system time of a process, in ticks of 10 ms
+CREATE FUNCTION cpu_us(process text) RETURNS float8 LANGUAGE sql AS $$
 	SELECT (f[14]::float8 + f[15]::float8) * 10000
-	FROM string_to_array(regexp_replace(pg_read_file('/proc/self/stat'), '\(.*\)', 'x'), ' ') f
+	FROM string_to_array(regexp_replace(pg_read_file('/proc/' || process || '/stat'), '\(.*\)', 'x'), ' ') f
 $$;
 
-CREATE FUNCTION figures(took float8[], cpu float8) RETURNS text LANGUAGE sql AS $$
-	SELECT format('%s %s %s', round(p[1]::numeric, 2), round(p[2]::numeric, 2), round((cpu / cardinality(took))::numeric, 2))
+CREATE FUNCTION worker() RETURNS text LANGUAGE sql AS $$
+	SELECT pid::text FROM pg_stat_activity WHERE backend_type = 'exactonce worker' AND datname = current_database()
+$$;
+
+CREATE FUNCTION us_since(start timestamptz) RETURNS float8 LANGUAGE sql AS $$
+	SELECT extract(epoch FROM clock_timestamp() - start)::float8 * 1e6
+$$;
+
+CREATE FUNCTION percentiles(took float8[]) RETURNS text LANGUAGE sql AS $$
+	SELECT format('%s %s', round(p[1]::numeric, 2), round(p[2]::numeric, 2))
 	FROM (SELECT percentile_cont(ARRAY[0.5, 0.9]) WITHIN GROUP (ORDER BY t) AS p FROM unnest(took) t) s
 $$;
 
--- kind: acquire (new keys), complete (keys acquired before), duplicate, both
-CREATE FUNCTION measure(kind text, calls int, tag text) RETURNS text LANGUAGE plpgsql AS $$
+-- Until the worker has nothing left to do.
+CREATE PROCEDURE settle() LANGUAGE plpgsql AS $$
+DECLARE
+	give_up timestamptz := clock_timestamp() + '60 s';
+BEGIN
+	LOOP
+		COMMIT;
+		EXIT WHEN NOT EXISTS (SELECT FROM exactonce_outbox) AND NOT EXISTS (SELECT FROM exactonce_claims);
+		IF clock_timestamp() > give_up THEN
+			RAISE 'the worker does not get done: % rows, % slots', (SELECT count(*) FROM exactonce_outbox),
+				(SELECT count(*) FROM exactonce_claims);
+		END IF;
+		PERFORM pg_sleep(0.01);
+	END LOOP;
+END $$;
+
+-- One kind of call, so often: median, 90th percentile, CPU time of a call here
+-- and in the worker.  Kinds: acquire (new keys), duplicate; immediate and
+-- commit: acquire and complete, at once or by a COMMIT; complete and seal: the
+-- second half of these two alone; insert: no key at all, a row and a COMMIT.
+CREATE TABLE work (key text);
+CREATE PROCEDURE measure(kind text, calls int, tag text, INOUT figures text DEFAULT NULL) LANGUAGE plpgsql AS $$
 DECLARE
 	took float8[] := array_fill(0::float8, ARRAY[calls]);
+	second_half bool := kind IN ('complete', 'seal');
+	by_commit bool := kind IN ('commit', 'seal', 'insert');
+	completes bool := kind IN ('complete', 'seal', 'commit', 'immediate');
 	start timestamptz;
-	cpu float8 := 0;
-	at float8;
-	key text;
+	cpu float8;
+	worker_cpu float8;
+	key text := 'dup-' || tag;
 	claim idem_claim;
 BEGIN
 	IF kind = 'duplicate' THEN
-		PERFORM idem_acquire('dup-' || tag);
-		BEGIN
-			PERFORM idem_complete('dup-' || tag, '{"ok": true}');
-		EXCEPTION WHEN OTHERS THEN NULL;	-- the responder's have always been completed
-		END;
-	END IF;
-	FOR i IN 1..calls LOOP
-		key := CASE WHEN kind = 'duplicate' THEN 'dup-' || tag ELSE tag || '-' || i END;
-		IF kind = 'complete' THEN
-			PERFORM idem_acquire(key);
+		claim := idem_acquire(key);
+		IF claim.outcome = 'acquired' THEN		-- the responder's have always been completed
+			PERFORM idem_complete(key, '{"ok": true}', immediate => true);
 		END IF;
-		start := clock_timestamp();
-		IF kind = 'complete' THEN
-			PERFORM idem_complete(key, '{"ok": true}');
-		ELSE
+		COMMIT;
+	END IF;
+	CALL settle();
+	worker_cpu := cpu_us(worker());
+	cpu := cpu_us('self');
+	FOR i IN 1..calls LOOP
+		IF kind <> 'duplicate' THEN
+			key := tag || '-' || i;
+		END IF;
+		IF second_half THEN
 			claim := idem_acquire(key);
-			IF kind = 'both' THEN
-				PERFORM idem_complete(key, '{"ok": true}');
+			start := clock_timestamp();
+		ELSE
+			start := clock_timestamp();
+			IF kind = 'insert' THEN
+				INSERT INTO work VALUES (key);
+			ELSE
+				claim := idem_acquire(key);
 			END IF;
 		END IF;
-		took[i] := extract(epoch FROM clock_timestamp() - start) * 1e6;
-	END LOOP;
-	at := cpu_us();
-	FOR i IN 1..calls LOOP
-		key := CASE WHEN kind = 'duplicate' THEN 'dup-' || tag ELSE tag || '-c' || i END;
-		claim := idem_acquire(key);
-		IF kind IN ('complete', 'both') THEN
-			PERFORM idem_complete(key, '{"ok": true}');
+		IF completes THEN
+			PERFORM idem_complete(key, '{"ok": true}', immediate => NOT by_commit);
+		END IF;
+		IF by_commit THEN
+			COMMIT;
+		END IF;
+		took[i] := us_since(start);
+		IF i % 500 = 0 THEN
+			COMMIT;
 		END IF;
 	END LOOP;
-	cpu := cpu_us() - at;
-	RETURN figures(took, cpu);
+	cpu := cpu_us('self') - cpu;
+	CALL settle();
+	worker_cpu := cpu_us(worker()) - worker_cpu;
+	figures := format('%s %s %s', percentiles(took), round((cpu / calls)::numeric, 2), round((worker_cpu / calls)::numeric, 2));
 END $$;
 
 -- The calls and nothing else, for counting instructions; kind: acquire (new
--- keys), duplicate, nothing (the loop alone).
-CREATE FUNCTION only_calls(kind text, calls int, tag text) RETURNS void LANGUAGE plpgsql AS $$
+-- keys), duplicate, commit (acquire, complete and COMMIT), nothing (the loop).
+CREATE PROCEDURE only_calls(kind text, calls int, tag text) LANGUAGE plpgsql AS $$
 DECLARE
 	key text;
 	claim idem_claim;
@@ -70,23 +109,108 @@ BEGIN
 		IF kind <> 'nothing' THEN
 			claim := idem_acquire(key);
 		END IF;
+		IF kind = 'commit' THEN
+			PERFORM idem_complete(key, '{"ok": true}');
+		END IF;
+		IF kind = 'commit' OR i % 100 = 0 THEN
+			COMMIT;
+		END IF;
 	END LOOP;
 END $$;
 
--- What a backend holds after so many calls: memory of PostgreSQL's contexts and
--- of the process in kB, and open descriptors.
-CREATE FUNCTION holdings(calls int, tag text) RETURNS TABLE (after int, contexts_kb bigint, process_kb bigint, descriptors bigint)
-LANGUAGE plpgsql AS $$
+-- So many keys completed, of which the proxy delays each: together by one
+-- COMMIT (figures: the completing and the COMMIT, and the COMMIT alone), or one
+-- by one, each with a COMMIT or at once (figures: all of them, and the median of
+-- one).  Milliseconds; acquiring them is not in it.
+CREATE PROCEDURE many(kind text, keys int, tag text, INOUT figures text DEFAULT NULL) LANGUAGE plpgsql AS $$
+DECLARE
+	took float8[] := array_fill(0::float8, ARRAY[keys]);
+	start timestamptz;
+	committing timestamptz;
+	key text;
+	claim idem_claim;
 BEGIN
-	FOR i IN 0..calls LOOP
-		IF i % (calls / 4) = 0 THEN
-			after := i;
-			SELECT sum(total_bytes) / 1024 INTO contexts_kb FROM pg_backend_memory_contexts;
-			process_kb := substring(pg_read_file('/proc/self/status') FROM 'VmRSS:\s+(\d+)')::bigint;
-			SELECT count(*) INTO descriptors FROM pg_ls_dir('/proc/self/fd');
-			RETURN NEXT;
-		END IF;
-		PERFORM idem_acquire(tag || i);
-		PERFORM idem_complete(tag || i, '{"ok": true}');
+	CALL settle();
+	IF kind = 'together' THEN
+		FOR i IN 1..keys LOOP
+			claim := idem_acquire(tag || '-' || i);
+		END LOOP;
+		start := clock_timestamp();
+		FOR i IN 1..keys LOOP
+			PERFORM idem_complete(tag || '-' || i, '{"ok": true}');
+		END LOOP;
+		committing := clock_timestamp();
+		COMMIT;
+		figures := format('%s %s', round((us_since(start) / 1000)::numeric, 1), round((us_since(committing) / 1000)::numeric, 1));
+	ELSE
+		FOR i IN 1..keys LOOP
+			key := tag || '-' || i;
+			claim := idem_acquire(key);
+			start := clock_timestamp();
+			PERFORM idem_complete(key, '{"ok": true}', immediate => kind = 'immediate');
+			COMMIT;
+			took[i] := us_since(start) / 1000;
+		END LOOP;
+		figures := (SELECT format('%s %s', round(sum(t)::numeric, 1), split_part(percentiles(took), ' ', 1)) FROM unnest(took) t);
+	END IF;
+	CALL settle();
+END $$;
+
+-- When COMMIT had returned, in seconds since 1970.
+CREATE PROCEDURE commit_one(key text, INOUT committed numeric DEFAULT NULL) LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM idem_acquire(key);
+	PERFORM idem_complete(key, '{"ok": true}');
+	COMMIT;
+	committed := extract(epoch FROM clock_timestamp());
+END $$;
+
+-- One key and its commit, for pgbench.
+CREATE FUNCTION one_key(key text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM idem_acquire(key);
+	PERFORM idem_complete(key, '{"ok": true}');
+END $$;
+
+-- Rows of the outbox, each second.
+CREATE TABLE backlog (at_second int, pending bigint);
+CREATE PROCEDURE watch_backlog(seconds int) LANGUAGE plpgsql AS $$
+DECLARE
+	start timestamptz := clock_timestamp();
+BEGIN
+	TRUNCATE backlog;
+	FOR i IN 1..seconds LOOP
+		COMMIT;
+		PERFORM pg_sleep(extract(epoch FROM start + make_interval(secs => i) - clock_timestamp()));
+		INSERT INTO backlog SELECT i, count(*) FROM exactonce_outbox;
 	END LOOP;
+END $$;
+
+-- So many keys, each within an exception block; every second block is rolled back.
+CREATE FUNCTION blocks(keys int, tag text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1..keys LOOP
+		BEGIN
+			PERFORM one_key(tag || '-' || i);
+			IF i % 2 = 0 THEN
+				RAISE 'undone';
+			END IF;
+		EXCEPTION WHEN raise_exception THEN NULL;
+		END;
+	END LOOP;
+END $$;
+
+-- What is held after so many of them: memory of this backend's contexts, and of
+-- its process and the worker's beside what they share, in kB; open
+-- descriptors; used slots.
+CREATE TABLE held (kind text, after int, contexts bigint, process bigint, worker bigint, descriptors bigint, slots bigint);
+CREATE FUNCTION private_kb(process text) RETURNS bigint LANGUAGE sql AS $$
+	SELECT substring(pg_read_file('/proc/' || process || '/status') FROM 'RssAnon:\s+(\d+)')::bigint
+$$;
+CREATE PROCEDURE note_held(kind text, n int) LANGUAGE plpgsql AS $$
+BEGIN
+	CALL settle();
+	INSERT INTO held SELECT kind, n, (SELECT sum(total_bytes) / 1024 FROM pg_backend_memory_contexts),
+		private_kb('self'), private_kb(worker()), (SELECT count(*) FROM pg_ls_dir('/proc/self/fd')),
+		(SELECT count(*) FROM exactonce_claims);
 END $$;

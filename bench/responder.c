@@ -4,11 +4,12 @@
  *	  benchmarks.
  *
  * One thread, one epoll loop, HTTP/1.1 with keep-alive on 127.0.0.1; prints its
- * port.  To an UpdateItem it answers with a record that bears the key and token
- * that were sent, in the state that was to be written; to a key that begins
- * with IDEMPOTENCY#dup with a refusal and a completed record.  It parses just
- * what it needs, so that what is measured is the client.  Each reply is kept
- * back for so many milliseconds, none unless said otherwise.
+ * port.  To an UpdateItem it answers with a record that bears the key, token
+ * and origin that were sent, in the state that was to be written; to a key that
+ * begins with IDEMPOTENCY#dup with a refusal and a completed record.  It
+ * parses just what it needs, and remembers nothing, so that what is measured is
+ * the client.  Each reply is kept back for so many milliseconds, none unless
+ * said otherwise.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -66,16 +67,40 @@ date(void)
 	return text;
 }
 
+/* The state that the update is to leave behind; extending a lease changes none. */
+static const char *
+state_after(const char *body)
+{
+	static const char before[] = "SET #s = :";
+	const char *set = strstr(body, before);
+
+	switch (set != NULL ? set[sizeof(before) - 1] : 'I')
+	{
+		case 'M':
+			return "COMMITTING";
+		case 'C':
+			return "COMPLETED";
+		case 'F':
+			return "FAILED";
+	}
+	return "IN_PROGRESS";
+}
+
 static int
 reply(const char *body, char *out, size_t size)
 {
 	char		pk[2100];
 	char		owner[64];
+	char		origin[160];
+	char		sealed[200] = "";
 	char		item[4096];
 	int			status = 200;
 
 	between(body, "\"pk\":{\"S\":\"", pk, sizeof(pk));
 	between(body, "\":o\":{\"S\":\"", owner, sizeof(owner));
+	between(body, "\":g\":{\"S\":\"", origin, sizeof(origin));
+	if (origin[0] != '\0')
+		snprintf(sealed, sizeof(sealed), "\"origin\":{\"S\":\"%s\"},", origin);
 	if (strncmp(pk, "IDEMPOTENCY#dup", 15) == 0)
 	{
 		status = 400;
@@ -87,10 +112,10 @@ reply(const char *body, char *out, size_t size)
 	}
 	else
 		snprintf(item, sizeof(item),
-				 "{\"Attributes\":{\"pk\":{\"S\":\"%s\"},\"status\":{\"S\":\"%s\"},\"owner\":{\"S\":\"%s\"},"
+				 "{\"Attributes\":{\"pk\":{\"S\":\"%s\"},\"status\":{\"S\":\"%s\"},\"owner\":{\"S\":\"%s\"},%s"
 				 "\"bind\":{\"S\":\"keep\"},\"fence\":{\"N\":\"1780000000001\"},\"runs\":{\"N\":\"1\"},\"lease_ms\":{\"N\":\"4102444800000\"},"
 				 "\"created_ms\":{\"N\":\"1780000000000\"},\"updated_ms\":{\"N\":\"1780000000000\"},\"ttl\":{\"N\":\"4103049600\"}}}",
-				 pk, strstr(body, "#s = :C") ? "COMPLETED" : "IN_PROGRESS", owner);
+				 pk, state_after(body), owner, sealed);
 	return snprintf(out, size, "HTTP/1.1 %d %s\r\nDate: %s\r\nx-amzn-RequestId: 00000000-0000-0000-0000-000000000000\r\n"
 					"Content-Type: application/x-amz-json-1.0\r\nContent-Length: %zu\r\n\r\n%s",
 					status, status == 200 ? "OK" : "Bad Request", date(), strlen(item), item);
