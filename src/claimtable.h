@@ -78,7 +78,6 @@ typedef struct EoDatabase
 	bool		wanted;
 	bool		leave;			/* its worker is to go, and another to come */
 	int64		started_us;		/* monotonic: when a worker was last started */
-	bool		finish_wanted;
 	Latch	   *latch;			/* its worker's */
 	uint32		ended_head;
 	uint32		ended_tail;

@@ -135,36 +135,6 @@ eo_db_forget(Oid dboid)
 	eo_table_unlock();
 }
 
-void
-eo_db_finish_wanted(Oid dboid)
-{
-	EoDatabase *db;
-
-	eo_table_lock(LW_EXCLUSIVE);
-	db = eo_database_of(dboid, false);
-	if (db != NULL)
-		db->finish_wanted = true;
-	eo_database_wake(db);
-	eo_table_unlock();
-}
-
-bool
-eo_db_take_finish_wanted(Oid dboid)
-{
-	bool		wanted = false;
-	EoDatabase *db;
-
-	eo_table_lock(LW_EXCLUSIVE);
-	db = eo_database_of(dboid, false);
-	if (db != NULL)
-	{
-		wanted = db->finish_wanted;
-		db->finish_wanted = false;
-	}
-	eo_table_unlock();
-	return wanted;
-}
-
 bool
 eo_db_attach(Oid dboid)
 {
@@ -179,7 +149,6 @@ eo_db_attach(Oid dboid)
 		db->info.alive_us = eo_clock_monotonic_us();
 		db->latch = MyLatch;
 		db->wanted = false;
-		db->finish_wanted = true;
 		attached = true;
 
 		/* What the last worker had in hand when it ended. */
@@ -213,7 +182,7 @@ eo_db_detach(Oid dboid, bool again)
 		db->latch = NULL;
 		db->leave = false;
 		/* What came up while it was leaving is for the next one. */
-		db->wanted |= again || db->finish_wanted;
+		db->wanted |= again;
 		/* Not one of ours: its place is free for another. */
 		if (db->info.absent && !db->wanted && db->ended_head == EO_NO_INDEX &&
 			db->info.suspended == 0)
@@ -258,7 +227,6 @@ eo_db_absent(Oid dboid)
 		db->info.incarnation = 0;
 		db->info.outbox = InvalidOid;
 		db->wanted = false;
-		db->finish_wanted = false;
 	}
 	eo_table_unlock();
 }
@@ -298,7 +266,7 @@ eo_db_may_leave(Oid dboid)
 	db = eo_database_of(dboid, false);
 	if (db != NULL)
 	{
-		may = !db->finish_wanted && db->ended_head == EO_NO_INDEX;
+		may = db->ended_head == EO_NO_INDEX;
 		for (uint32 i = 0; may && i < eo_table->high_slot; i++)
 			may = eo_slots[i].info.state == EO_SLOT_FREE ||
 				eo_targets[eo_slots[i].target].target.dboid != dboid;

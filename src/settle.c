@@ -53,6 +53,8 @@ eo_settle_rest(const EoSlotView *view, const uint8 *database)
 
 	if (info->doubt)
 		return EO_REST_DOUBT;
+	if (info->committed)
+		return EO_REST_NOTHING; /* its row sees to the rest */
 	if (info->verdict != EO_VERDICT_NONE)
 		return EO_REST_WRITE;
 	switch (info->state)

@@ -166,8 +166,8 @@ eo_slot_lost_count(void)
 	return pg_atomic_read_u32(&eo_shared->lost);
 }
 
-void
-eo_slot_end(EoSlotRef ref)
+static void
+end_slot(EoSlotRef ref, bool committed, int64 retention_s)
 {
 	EoSlot	   *slot;
 
@@ -177,12 +177,28 @@ eo_slot_end(EoSlotRef ref)
 	{
 		EoDatabase *db = eo_database_of(eo_targets[slot->target].target.dboid, false);
 
+		slot->info.committed = committed;
+		if (committed)
+			slot->info.retention_s = retention_s;
+		pg_write_barrier();
 		slot->info.ended = true;
 		slot->info.due_us = 0;
 		eo_table_list_ended(ref.index);
 		eo_database_wake(db);
 	}
 	eo_table_unlock();
+}
+
+void
+eo_slot_end(EoSlotRef ref)
+{
+	end_slot(ref, false, 0);
+}
+
+void
+eo_slot_committed(EoSlotRef ref, int64 retention_s)
+{
+	end_slot(ref, true, retention_s);
 }
 
 void
@@ -222,8 +238,11 @@ eo_slot_find(const uint8 *digest, EoSlotView *view)
 			continue;
 		if (info->ended)
 		{
-			/* One that was buried and waits for its second look is over. */
-			if (found == EO_NO_INDEX && !info->looked && !info->doubt)
+			/*
+			 * One that was buried and waits for its second look is over, and
+			 * so is one that has committed.
+			 */
+			if (found == EO_NO_INDEX && !info->looked && !info->doubt && !info->committed)
 				found = i;
 		}
 		else if (info->pid != MyProcPid && !info->lost &&

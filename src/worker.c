@@ -8,8 +8,10 @@
  *
  * - exactonce_outbox: a row that can be seen is a transaction that has
  *	 committed.  Its record goes from COMMITTING to COMPLETED, then the row goes.
- * - ended slots of the claim table: claims of transactions that were rolled
- *	 back, verdicts, and what an earlier life of the server left behind.
+ *	 A commit leaves word of its rows in its slots, so that the table is looked
+ *	 through only for what was there before, or was more than could be done.
+ * - ended slots of the claim table: that word; claims of transactions that were
+ *	 rolled back, verdicts, and what an earlier life of the server left behind.
  * - slots of open transactions whose lease is a third over.
  *
  * Every piece of it is a Job: one conditional write, whose answer says whether
@@ -66,8 +68,11 @@
 /* The outbox is looked through this often, though nobody has asked for it. */
 #define PASS_US INT64CONST(60000000)
 
-/* Looking through all of it takes at most one part of our time in so many. */
-#define PASS_SHARE 5
+/*
+ * Looking through it takes at most one part of our time in so many.  It may be
+ * long: while anybody holds an old snapshot its dead rows stay.
+ */
+#define LOOK_SHARE 5
 
 /* A signature is refused after this; a late request cannot arrive any more. */
 #define SECOND_LOOK_US INT64CONST(900000000)
@@ -105,8 +110,8 @@ static struct
 	bool		more_rows;		/* there may be rows that could have a job */
 	bool		held_back;		/* ... once a place has room for them */
 	bool		pass_wanted;	/* a short look may have missed some */
-	int64		pass_allowed_us;	/* look through everything, not before */
-	int64		pass_us;		/* ... and by then in any case */
+	int64		look_allowed_us;	/* look through the table, not before */
+	int64		pass_us;		/* look through all of it by then */
 	int			may_skip;		/* rows, in the look that is being taken */
 	int64		calls_until_us; /* when the window wants to be looked at */
 	int64		last_work_us;
@@ -125,6 +130,7 @@ static void leave(int code, Datum arg);
 static void work(void);
 static int64 pass_due_us(void);
 static void fetch_rows(void);
+static void finish_slot(const EoSlotView *view);
 static void fetch_slots(void);
 static void fetch_beats(void);
 static bool visit_row(const EoOutboxRow *row);
@@ -275,11 +281,12 @@ work(void)
 
 	/* The extension may have been dropped: then fetch_rows() finds that out. */
 	AcceptInvalidationMessages();
-	if (eo_db_take_finish_wanted(worker.dboid) || !eo_outbox_is_known())
+	if (!eo_outbox_is_known())
 		worker.more_rows = true;
 	if (pass_due_us() <= eo_clock_monotonic_us())
 		worker.more_rows = true;
-	if (worker.more_rows && worker.njobs < MAX_JOBS)
+	if (worker.more_rows && worker.njobs < MAX_JOBS &&
+		worker.look_allowed_us <= eo_clock_monotonic_us())
 		fetch_rows();
 	fetch_slots();
 	fetch_beats();
@@ -327,7 +334,7 @@ has_room_again(const EoPlace *place)
 static int64
 pass_due_us(void)
 {
-	return worker.pass_wanted ? worker.pass_allowed_us : worker.pass_us;
+	return worker.pass_wanted ? worker.look_allowed_us : worker.pass_us;
 }
 
 static bool
@@ -360,6 +367,7 @@ static void
 fetch_rows(void)
 {
 	int64		started_us = eo_clock_monotonic_us();
+	int64		now_us;
 	bool		pass = pass_due_us() <= started_us;
 	bool		all;
 
@@ -380,13 +388,30 @@ fetch_rows(void)
 	MemoryContextSwitchTo(worker.context);
 	worker.more_rows = worker.njobs >= MAX_JOBS;
 	worker.pass_wanted = !all;
+	now_us = eo_clock_monotonic_us();
+	worker.look_allowed_us = now_us + LOOK_SHARE * (now_us - started_us);
 	if (pass)
-	{
-		int64		now_us = eo_clock_monotonic_us();
-
-		worker.pass_allowed_us = now_us + PASS_SHARE * (now_us - started_us);
 		worker.pass_us = now_us + PASS_US;
+}
+
+/* The same by the word of a commit; if there is no room the row is found later. */
+static void
+finish_slot(const EoSlotView *view)
+{
+	EoOutboxRow row = {.pk = (char *) view->pk};
+
+	memcpy(row.origin, worker.origin, sizeof(row.origin));
+	row.target = view->target;
+	row.retention_s = view->info.retention_s;
+	strlcpy(row.token, view->info.token, sizeof(row.token));
+	if (memcmp(view->info.database, worker.origin, sizeof(worker.origin)) != 0)
+		worker.more_rows = true;
+	else
+	{
+		worker.may_skip = 1;
+		(void) visit_row(&row);
 	}
+	eo_slot_free(view->ref);
 }
 
 static void
@@ -400,6 +425,11 @@ fetch_slots(void)
 		int64		retention_s;
 		Job		   *job;
 
+		if (view.info.committed)
+		{
+			finish_slot(&view);
+			continue;
+		}
 		if (rest == EO_REST_ASK_OUTBOX)
 		{
 			StartTransactionCommand();
@@ -687,6 +717,8 @@ remove_rows(void)
 		}
 	}
 	CommitTransactionCommand();
+	/* So that autovacuum hears of it. */
+	pgstat_report_stat(false);
 	MemoryContextSwitchTo(worker.context);
 	dlist_foreach_modify(removal, &worker.done_rows)
 	{
@@ -706,7 +738,7 @@ next_wake_us(void)
 	int64		until = eo_clock_monotonic_us() + NAP_US;
 
 	if (worker.njobs < MAX_JOBS)
-		until = worker.more_rows ? 0 : Min(until, pass_due_us());
+		until = Min(until, worker.more_rows ? worker.look_allowed_us : pass_due_us());
 	if (worker.window.n > 0)
 		until = Min(until, worker.calls_until_us);
 	if (worker.njobs < MAX_JOBS)

@@ -431,7 +431,6 @@ static void
 end_all(bool committed)
 {
 	dlist_mutable_iter iter;
-	bool		finish = committed && tx.ncompleted > 0;
 
 	dlist_foreach_modify(iter, &tx.claims)
 	{
@@ -448,8 +447,6 @@ end_all(bool committed)
 	tx.prepared = false;
 	if (tx.context != NULL)
 		MemoryContextReset(tx.context);
-	if (finish)
-		eo_db_finish_wanted(MyDatabaseId);
 }
 
 /*
@@ -461,10 +458,16 @@ end_claim(EoTxClaim *c, bool committed)
 {
 	bool		work;			/* for the worker */
 
+	if (committed && c->phase == EO_PHASE_SEALING)
+	{
+		eo_slot_committed(c->slot, c->retention_s);
+		eo_tokens_forget_claim(c->store->server->serverid, c->pk, c->token);
+		return;
+	}
 	if (c->verdict != EO_VERDICT_NONE)
 		work = true;
 	else if (committed)
-		work = false;			/* the row, or the lease, sees to the rest */
+		work = false;			/* the lease sees to the rest */
 	else if (c->phase == EO_PHASE_ASKING || c->phase == EO_PHASE_SEALING)
 		work = true;
 	else if (c->phase == EO_PHASE_PLANNED || c->once)
@@ -479,7 +482,7 @@ end_claim(EoTxClaim *c, bool committed)
 
 	/* The session keeps the token of what outlives the transaction. */
 	if (c->verdict != EO_VERDICT_NONE ||
-		(committed ? c->completed_at != InvalidSubTransactionId : c->release_on_abort))
+		(!committed && c->release_on_abort))
 		eo_tokens_forget_claim(c->store->server->serverid, c->pk, c->token);
 }
 
