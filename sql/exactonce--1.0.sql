@@ -164,6 +164,29 @@ AS 'MODULE_PATHNAME', 'eo_idem_once';
 COMMENT ON FUNCTION @extschema@.idem_once(pg_catalog.text, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.text) IS
 'claims and completes the key when the transaction commits, by one request: a unique constraint across services. Nothing is asked before. Errors at commit, which is then rolled back: ID005 (completed already), ID001 (in progress elsewhere), ID004, ID006, ID007; at once: ID005 if a transaction of this database has it';
 
+CREATE FUNCTION @extschema@.idem_call(
+	key pg_catalog.text,
+	handler pg_catalog.regprocedure,
+	payload pg_catalog.jsonb DEFAULT NULL,
+	lease pg_catalog.interval DEFAULT NULL,
+	retention pg_catalog.interval DEFAULT NULL,
+	wait pg_catalog.interval DEFAULT NULL,
+	max_runs pg_catalog.int4 DEFAULT NULL,
+	on_error pg_catalog.text DEFAULT NULL,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS pg_catalog.jsonb
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_idem_call';
+COMMENT ON FUNCTION @extschema@.idem_call(pg_catalog.text, pg_catalog.regprocedure, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.interval, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text) IS
+'runs handler(payload), a function of jsonb that returns jsonb, once for the key, and returns its result; a duplicate returns the stored result. The key is completed if and only if the transaction commits. If the handler raises, its work is undone and the key fails with the error''s SQLSTATE, message and context, to be retried later; on_error: raise (default) or return, which returns NULL and leaves the transaction alive. Cancels, shutdown, 40001, 40P01, 55P03, ID001 and ID006 are not failures of the work: no run is counted, and they are always raised. Errors: ID001 (in progress elsewhere), ID003, ID004 (failed for good, out of runs, or not to be retried yet), ID006, ID007';
+
+CREATE FUNCTION @extschema@.idem_guard()
+RETURNS pg_catalog.trigger
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'eo_idem_guard';
+COMMENT ON FUNCTION @extschema@.idem_guard() IS
+'trigger: a unique constraint across services. Arguments: the columns that make the key (one of text, varchar, uuid or integer type as it is, else as idem_key), and prefix=, on_duplicate=error (AFTER INSERT, default) or skip (BEFORE INSERT; not on partitions), at=now (default) or commit (all keys of the transaction side by side, by the commit), server= (default exactonce; the setting is ignored). The key is completed with the row''s transaction. A duplicate raises 23505 with table and trigger as table and constraint name; a key in progress elsewhere ID001. The rights are those of the table''s owner';
+
 CREATE FUNCTION @extschema@.idem_fail(
 	key pg_catalog.text,
 	error pg_catalog.jsonb DEFAULT NULL,

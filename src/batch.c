@@ -31,9 +31,10 @@ typedef struct Entry
 	bool		repeated;		/* the key was in this part before */
 } Entry;
 
-static void ask_for(EoStore *store, Entry *items, int n);
-static bool start(Entry *item, EoWindow *window, bool answered);
-static void mark_repeated(Entry *items, int n);
+static void ask_for(EoStore *store, Entry *entries, int n);
+static bool start(Entry *entry, EoWindow *window, bool answered);
+static bool is_new(const Entry *entry);
+static void mark_repeated(Entry *entries, int n);
 
 void
 eo_claim_acquire_many(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim emit, void *arg)
@@ -41,53 +42,66 @@ eo_claim_acquire_many(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim 
 	int64		give_up_us = eo_clock_monotonic_us() + (n > 0 ? asks[0].wait_ms * 1000 : 0);
 	MemoryContext part = AllocSetContextCreate(CurrentMemoryContext, "exactonce batch",
 											   ALLOCSET_DEFAULT_SIZES);
+	EoTxClaim **claimed = palloc(sizeof(EoTxClaim *) * Max(1, n));
+	int			nclaimed = 0;
 	MemoryContext old = MemoryContextSwitchTo(part);
 
 	for (int first = 0; first < n; first += PART)
 	{
 		int			count = Min(PART, n - first);
-		Entry	   *items = palloc(sizeof(Entry) * count);
+		Entry	   *entries = palloc(sizeof(Entry) * count);
 
 		for (int i = 0; i < count; i++)
 		{
-			items[i].ask = asks[first + i];
-			eo_asking_init(&items[i].asking, store, &items[i].ask, &items[i].claim);
+			entries[i].ask = asks[first + i];
+			eo_asking_init(&entries[i].asking, store, &entries[i].ask, &entries[i].claim);
 		}
-		mark_repeated(items, count);
-		ask_for(store, items, count);
+		mark_repeated(entries, count);
+		ask_for(store, entries, count);
 		for (int i = 0; i < count; i++)
 		{
-			Entry	   *item = &items[i];
+			Entry	   *entry = &entries[i];
 			int64		left_us = give_up_us - eo_clock_monotonic_us();
 
 			/* What is waited for is waited for in turn; one time for all. */
-			item->ask.wait_ms = Max(0, left_us / 1000);
-			if (item->repeated || (item->claim.outcome == EO_CLAIM_IN_PROGRESS &&
-								   !item->claim.mine && item->ask.wait_ms > 0))
-				eo_claim_acquire(store, &item->ask, &item->claim);
-			emit(arg, item->ask.key, &item->claim);
+			entry->ask.wait_ms = Max(0, left_us / 1000);
+			if (entry->repeated || (entry->claim.outcome == EO_CLAIM_IN_PROGRESS &&
+									!entry->claim.mine && entry->ask.wait_ms > 0))
+				eo_claim_acquire(store, &entry->ask, &entry->claim);
+			else if (is_new(entry))
+				claimed[nclaimed++] = entry->asking.held;
+			emit(arg, entry->ask.key, &entry->claim);
 		}
 		MemoryContextReset(part);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(part);
+	for (int i = 0; i < nclaimed; i++)
+		claimed[i]->untried = false;
+	pfree(claimed);
 }
 
 /* A duplicate within a part is answered when the first is. */
 static void
-mark_repeated(Entry *items, int n)
+mark_repeated(Entry *entries, int n)
 {
 	for (int i = 0; i < n; i++)
 	{
-		items[i].repeated = false;
-		for (int j = 0; j < i && !items[i].repeated; j++)
-			items[i].repeated = memcmp(items[i].asking.digest, items[j].asking.digest,
-									   EO_DIGEST_LEN) == 0;
+		entries[i].repeated = false;
+		for (int j = 0; j < i && !entries[i].repeated; j++)
+			entries[i].repeated = memcmp(entries[i].asking.digest, entries[j].asking.digest,
+										 EO_DIGEST_LEN) == 0;
 	}
 }
 
+static bool
+is_new(const Entry *entry)
+{
+	return entry->claim.outcome == EO_CLAIM_ACQUIRED && entry->asking.held != NULL;
+}
+
 static void
-ask_for(EoStore *store, Entry *items, int n)
+ask_for(EoStore *store, Entry *entries, int n)
 {
 	EoWindow	window = {.n = 0};
 	int			parallel = Min(store->server->parallel_requests, EO_MAX_PARALLEL);
@@ -101,35 +115,38 @@ ask_for(EoStore *store, Entry *items, int n)
 
 		while (next < n && window.n < parallel)
 		{
-			Entry	   *item = &items[next++];
+			Entry	   *entry = &entries[next++];
 
-			if (!item->repeated)
-				(void) start(item, &window, eo_asking_begin(&item->asking));
+			if (!entry->repeated)
+				(void) start(entry, &window, eo_asking_begin(&entry->asking));
 		}
 		nfinished = eo_window_step(&window, finished, &until);
 		for (int i = 0; i < nfinished; i++)
 		{
 			EoAnswer   *answer = eo_answer_of_call(finished[i]);
-			Entry	   *item = answer->user;
+			Entry	   *entry = answer->user;
 
 			if (eo_answer_take(answer, &window, 0))
-				(void) start(item, &window, eo_asking_take(&item->asking));
+				(void) start(entry, &window, eo_asking_take(&entry->asking));
 		}
 		if (nfinished == 0 && window.n > 0)
 			eo_http_wait(until, EO_WAIT_RAISE);
 	}
 }
 
-/* Until an item is answered or has a request under way; true: it is answered. */
+/* Until an entry is answered or has a request under way; true: it is answered. */
 static bool
-start(Entry *item, EoWindow *window, bool answered)
+start(Entry *entry, EoWindow *window, bool answered)
 {
 	while (!answered)
 	{
-		item->asking.answer->user = item;
-		if (eo_answer_start(item->asking.answer, window, 0))
+		entry->asking.answer->user = entry;
+		if (eo_answer_start(entry->asking.answer, window, 0))
 			return false;
-		answered = eo_asking_take(&item->asking);
+		answered = eo_asking_take(&entry->asking);
 	}
+	/* Should another one fail, nothing has been tried yet. */
+	if (is_new(entry))
+		entry->asking.held->untried = true;
 	return true;
 }

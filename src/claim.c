@@ -203,7 +203,7 @@ decide(EoKey *k, EoTxClaim *claim, const char *result)
 	row.pk = k->pk;
 	strlcpy(row.token, claim->token, sizeof(row.token));
 	row.retention_s = claim->retention_s;
-	eo_outbox_add(&row, k->key, k->store->server->name, claim->once);
+	eo_outbox_add(&row, k->key, k->store->server->name, claim->once, claim->guard);
 	eo_xact_completed(claim, result);
 }
 
@@ -237,7 +237,8 @@ enter_earlier(EoKey *k, const char *token, const char *verb)
 }
 
 void
-eo_claim_once(EoStore *store, const char *key, const char *result, int64 retention_s)
+eo_claim_once(EoStore *store, const char *key, const char *result, int64 retention_s,
+			  const EoGuard *guard)
 {
 	EoKey		k;
 	EoSlotInfo	info = {0};
@@ -247,10 +248,8 @@ eo_claim_once(EoStore *store, const char *key, const char *result, int64 retenti
 	check_size(&k, "result", result != NULL ? strlen(result) : 0,
 			   "Store it elsewhere and complete the key with a reference to it.");
 	if (k.held != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_EO_DUPLICATE),
-				 errmsg("duplicate key \"%s\" on server \"%s\"", key, store->server->name),
-				 errdetail("This transaction holds or has completed it already.")));
+		eo_raise_duplicate(guard, key, store->server->name,
+						   "This transaction holds or has completed it already.");
 	info.state = EO_SLOT_PLANNED;
 	info.once = true;
 	info.release_on_abort = true;
@@ -262,6 +261,7 @@ eo_claim_once(EoStore *store, const char *key, const char *result, int64 retenti
 	info.since_us = eo_clock_monotonic_us();
 	claim = eo_xact_add(store, key, k.pk, &k.target, &info);
 	claim->phase = EO_PHASE_PLANNED;
+	claim->guard = guard;
 	decide(&k, claim, result);
 }
 

@@ -106,9 +106,12 @@ extern bool eo_claim_is_expired(const EoStore *store, const EoRecord *r);
 extern void eo_claim_complete(EoStore *store, const char *key, const char *token,
 							  const char *result, bool immediate);
 
-/* Claimed by the commit itself.  retention_s -1: the server's. */
+/*
+ * Claimed by the commit itself.  retention_s -1: the server's.  guard: for whom,
+ * as long as the transaction; NULL: for a call.
+ */
 extern void eo_claim_once(EoStore *store, const char *key, const char *result,
-						  int64 retention_s);
+						  int64 retention_s, const EoGuard *guard);
 extern void eo_claim_fail(EoStore *store, const char *key, const char *token,
 						  const char *error, int64 retry_after_ms, bool terminal,
 						  bool immediate);

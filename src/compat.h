@@ -27,6 +27,7 @@
 #if PG_VERSION_NUM >= 160000
 #include "catalog/pg_foreign_data_wrapper.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog/pg_proc.h"
 #endif
 #include "utils/acl.h"
 #include "utils/tuplestore.h"
@@ -79,6 +80,16 @@ eo_compat_foreign_server_aclcheck(Oid serverid, Oid userid, AclMode mode)
 	return object_aclcheck(ForeignServerRelationId, serverid, userid, mode);
 #else
 	return pg_foreign_server_aclcheck(serverid, userid, mode);
+#endif
+}
+
+static inline AclResult
+eo_compat_function_aclcheck(Oid functionid, Oid userid, AclMode mode)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(ProcedureRelationId, functionid, userid, mode);
+#else
+	return pg_proc_aclcheck(functionid, userid, mode);
 #endif
 }
 

@@ -153,3 +153,22 @@ eo_error_hint(const EoError *error)
 			return NULL;
 	}
 }
+
+void
+eo_raise_duplicate(const EoGuard *guard, const char *key, const char *server, const char *detail)
+{
+	if (guard == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_DUPLICATE),
+				 errmsg("duplicate key \"%s\" on server \"%s\"", key, server),
+				 errdetail("%s", detail),
+				 errhint("idem_get() shows its result.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_UNIQUE_VIOLATION),
+			 errmsg("duplicate key \"%s\" on server \"%s\" violates guard \"%s\" of table \"%s\"",
+					key, server, guard->name, guard->table),
+			 errdetail("%s", detail),
+			 err_generic_string(PG_DIAG_SCHEMA_NAME, guard->schema),
+			 err_generic_string(PG_DIAG_TABLE_NAME, guard->table),
+			 err_generic_string(PG_DIAG_CONSTRAINT_NAME, guard->name)));
+}

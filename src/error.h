@@ -32,6 +32,21 @@
 pg_noreturn extern void eo_raise(const EoError *error, const char *doing, const char *key,
 								 const char *server);
 
+/* A trigger that keeps a table's rows unique. */
+typedef struct EoGuard
+{
+	const char *schema;
+	const char *table;
+	const char *name;			/* of the trigger */
+} EoGuard;
+
+/*
+ * A key that is to be claimed once is claimed or completed already: ID005, or
+ * for a guard 23505 with its table and name, as of a unique index.
+ */
+pg_noreturn extern void eo_raise_duplicate(const EoGuard *guard, const char *key,
+										   const char *server, const char *detail);
+
 /* The facts of an EoError in one line, for logs, views and details. */
 extern char *eo_error_facts(const EoError *error);
 

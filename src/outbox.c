@@ -250,7 +250,8 @@ check_outbox(Relation rel)
 /* ----- rows ----- */
 
 void
-eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool once)
+eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool once,
+			  const EoGuard *guard)
 {
 	Relation	rel = open_outbox(RowExclusiveLock);
 	Datum		values[OUTBOX_COLUMNS];
@@ -286,8 +287,11 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION)
 			PG_RE_THROW();
 		FlushErrorState();
+		if (once)
+			eo_raise_duplicate(guard, key, server,
+							   "A transaction of this database that completed it has committed.");
 		ereport(ERROR,
-				(errcode(once ? ERRCODE_EO_DUPLICATE : ERRCODE_EO_CLAIM_LOST),
+				(errcode(ERRCODE_EO_CLAIM_LOST),
 				 errmsg("key \"%s\" on server \"%s\" is already completed", key, server),
 				 errdetail("A transaction of this database that completed it has committed."),
 				 errhint("idem_get() shows its result.")));

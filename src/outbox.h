@@ -10,6 +10,7 @@
 
 #include "postgres.h"
 
+#include "error.h"
 #include "shmem.h"
 
 /* A transaction that seals, as its records bear it in "origin". */
@@ -42,7 +43,7 @@ typedef struct EoOutboxRow
  * that one commits.
  */
 extern void eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server,
-						  bool once);
+						  bool once, const EoGuard *guard);
 
 /*
  * Is there a committed row for this claim?  Looked for with the latest

@@ -283,9 +283,6 @@ judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 static void
 raise_duplicate(const EoTxClaim *claim)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_EO_DUPLICATE),
-			 errmsg("duplicate key \"%s\" on server \"%s\"", claim->key, claim->store->server->name),
-			 errdetail("The key is completed already. The transaction was rolled back."),
-			 errhint("idem_get() shows its result.")));
+	eo_raise_duplicate(claim->guard, claim->key, claim->store->server->name,
+					   "The key is completed already. The transaction was rolled back.");
 }

@@ -20,6 +20,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "gate.h"
+#include "sql_args.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -31,9 +32,6 @@
 #define CLAIM_COLUMNS 12
 #define RECORD_COLUMNS 11
 #define N_OUTCOMES 5
-
-/* Longest wait for a key to settle. */
-#define MAX_WAIT_MS INT64CONST(86400000)
 
 /* Longest time until a failed key may be retried: what retention can be. */
 #define MAX_RETRY_MS (EO_MAX_RETENTION_S * 1000)
@@ -55,24 +53,16 @@ typedef struct RowType
 
 static void read_acquire(FunctionCallInfo fcinfo, EoAcquire *ask);
 static void read_terms(FunctionCallInfo fcinfo, EoAcquire *ask);
-static char *fingerprint_of(Jsonb *payload);
 static int	read_keys(FunctionCallInfo fcinfo, char ***keys);
 static int	read_documents(FunctionCallInfo fcinfo, int n, const char *name, int nkeys,
 						   Jsonb ***documents);
 static RowType *row_type(FunctionCallInfo fcinfo);
 static Datum outcome_datum(RowType *type, EoClaimOutcome outcome);
 static HeapTuple claim_tuple(RowType *type, const char *key, const EoClaim *claim);
-static char *arg_token(FunctionCallInfo fcinfo, int n);
-static char *arg_json(FunctionCallInfo fcinfo, int n);
-static char *json_text(Jsonb *jb);
-static int64 arg_retention(FunctionCallInfo fcinfo, int n);
-static bool arg_choice(FunctionCallInfo fcinfo, int n, const char *name, const char *first,
-					   const char *second);
 static bool expansion_repeats(FunctionCallInfo fcinfo, const EoStore *store, const char *key,
 							  EoClaim *claim);
 static void expansion_remember(FunctionCallInfo fcinfo, const EoStore *store, const char *key,
 							   const EoClaim *claim);
-static Datum json_datum(const char *utf8);
 
 PG_FUNCTION_INFO_V1(eo_idem_acquire);
 PG_FUNCTION_INFO_V1(eo_idem_try_acquire);
@@ -218,6 +208,13 @@ eo_idem_acquire_many(PG_FUNCTION_ARGS)
 
 	eo_gate("idem_acquire_many", EO_WRITES);
 	nkeys = read_keys(fcinfo, &keys);
+	if (nkeys > EO_MAX_CLAIMS_OF_TRANSACTION)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many keys for one transaction"),
+				 errdetail("There are %d; a transaction holds at most %d.", nkeys,
+						   EO_MAX_CLAIMS_OF_TRANSACTION),
+				 errhint("Take them a part at a time, with a COMMIT between.")));
 	npayloads = read_documents(fcinfo, 3, "payloads", nkeys, &payloads);
 	read_terms(fcinfo, &terms);
 	asks = palloc_extended(sizeof(EoAcquire) * Max(1, nkeys), MCXT_ALLOC_HUGE);
@@ -226,7 +223,7 @@ eo_idem_acquire_many(PG_FUNCTION_ARGS)
 		asks[i] = terms;
 		asks[i].key = keys[i];
 		if (i < npayloads && payloads[i] != NULL)
-			asks[i].payload_sha256 = fingerprint_of(payloads[i]);
+			asks[i].payload_sha256 = eo_arg_fingerprint(payloads[i]);
 	}
 	store = eo_store_open(eo_arg_text(fcinfo, 8));
 	eo_compat_materialized_srf(fcinfo);
@@ -287,79 +284,26 @@ read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
 	return n;
 }
 
-/* In whole seconds, rounded up; -1 for SQL NULL. */
-static int64
-arg_retention(FunctionCallInfo fcinfo, int n)
-{
-	int64		ms = eo_arg_interval_ms(fcinfo, n, "retention",
-										EO_MIN_RETENTION_S * INT64CONST(1000),
-										EO_MAX_RETENTION_S * 1000);
-
-	return ms >= 0 ? (ms + 999) / 1000 : -1;
-}
-
 static void
 read_acquire(FunctionCallInfo fcinfo, EoAcquire *ask)
 {
 	memset(ask, 0, sizeof(*ask));
 	ask->key = eo_arg_key(fcinfo, 0);
 	if (!PG_ARGISNULL(3))
-		ask->payload_sha256 = fingerprint_of(PG_GETARG_JSONB_P(3));
+		ask->payload_sha256 = eo_arg_fingerprint(PG_GETARG_JSONB_P(3));
 	read_terms(fcinfo, ask);
-}
-
-static char *
-fingerprint_of(Jsonb *payload)
-{
-	char	   *hex = palloc(EO_FINGERPRINT_LEN + 1);
-
-	eo_payload_fingerprint(payload, hex);
-	return hex;
 }
 
 /* What is asked the same of one key and of many. */
 static void
 read_terms(FunctionCallInfo fcinfo, EoAcquire *ask)
 {
-	ask->lease_ms = eo_arg_interval_ms(fcinfo, 1, "lease", EO_MIN_LEASE_MS, EO_MAX_LEASE_MS);
-	ask->retention_s = arg_retention(fcinfo, 2);
-	ask->wait_ms = eo_arg_interval_ms(fcinfo, 4, "wait", 0, MAX_WAIT_MS);
-	if (ask->wait_ms < 0)
-		ask->wait_ms = 0;
-	if (ask->wait_ms > 0 && IsolationUsesXactSnapshot())
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot wait for a key in a transaction above READ COMMITTED"),
-				 errdetail("What the other run commits meanwhile would be invisible to this transaction's snapshot."),
-				 errhint("Leave wait out, or use READ COMMITTED.")));
-	if (!PG_ARGISNULL(5))
-	{
-		ask->max_runs = PG_GETARG_INT32(5);
-		if (ask->max_runs < 1)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("max_runs must be at least 1"),
-					 errhint("Leave it out for no limit.")));
-	}
-	ask->hold = arg_choice(fcinfo, 6, "on_abort", "release", "hold");
-	ask->keep = arg_choice(fcinfo, 7, "on_commit", "error", "keep");
-}
-
-/* One of two words; NULL means the first.  True: the second. */
-static bool
-arg_choice(FunctionCallInfo fcinfo, int n, const char *name, const char *first,
-		   const char *second)
-{
-	char	   *value = eo_arg_text(fcinfo, n);
-
-	if (value == NULL || strcmp(value, first) == 0)
-		return false;
-	if (strcmp(value, second) == 0)
-		return true;
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("%s must be \"%s\" or \"%s\"", name, first, second),
-			 errdetail("It is \"%s\".", value)));
+	ask->lease_ms = eo_arg_lease(fcinfo, 1);
+	ask->retention_s = eo_arg_retention(fcinfo, 2);
+	ask->wait_ms = eo_arg_wait(fcinfo, 4);
+	ask->max_runs = eo_arg_max_runs(fcinfo, 5);
+	ask->hold = eo_arg_choice(fcinfo, 6, "on_abort", "release", "hold");
+	ask->keep = eo_arg_choice(fcinfo, 7, "on_commit", "error", "keep");
 }
 
 /*
@@ -377,7 +321,7 @@ eo_idem_complete(PG_FUNCTION_ARGS)
 	store = eo_store_open(eo_arg_text(fcinfo, 4));
 	if (!immediate)
 		eo_gate_worker();
-	eo_claim_complete(store, key, arg_token(fcinfo, 2), arg_json(fcinfo, 1), immediate);
+	eo_claim_complete(store, key, eo_arg_token(fcinfo, 2), eo_arg_json(fcinfo, 1), immediate);
 	PG_RETURN_VOID();
 }
 
@@ -400,7 +344,7 @@ eo_idem_complete_many(PG_FUNCTION_ARGS)
 	eo_gate_worker();
 	for (int i = 0; i < nkeys; i++)
 		eo_claim_complete(store, keys[i], NULL,
-						  i < nresults && results[i] != NULL ? json_text(results[i]) : NULL,
+						  i < nresults && results[i] != NULL ? eo_json_text(results[i]) : NULL,
 						  false);
 	PG_RETURN_INT32(nkeys);
 }
@@ -417,10 +361,10 @@ eo_idem_once(PG_FUNCTION_ARGS)
 
 	eo_gate("idem_once", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
-	retention_s = arg_retention(fcinfo, 2);
+	retention_s = eo_arg_retention(fcinfo, 2);
 	store = eo_store_open(eo_arg_text(fcinfo, 3));
 	eo_gate_worker();
-	eo_claim_once(store, key, arg_json(fcinfo, 1), retention_s);
+	eo_claim_once(store, key, eo_arg_json(fcinfo, 1), retention_s, NULL);
 	PG_RETURN_VOID();
 }
 
@@ -443,8 +387,8 @@ eo_idem_fail(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("retry_after and terminal exclude each other"),
 				 errhint("A key that failed for good is not retried; leave one of them out.")));
-	eo_claim_fail(eo_store_open(eo_arg_text(fcinfo, 6)), key, arg_token(fcinfo, 4),
-				  arg_json(fcinfo, 1), Max(retry_after_ms, 0), terminal, immediate);
+	eo_claim_fail(eo_store_open(eo_arg_text(fcinfo, 6)), key, eo_arg_token(fcinfo, 4),
+				  eo_arg_json(fcinfo, 1), Max(retry_after_ms, 0), terminal, immediate);
 	PG_RETURN_VOID();
 }
 
@@ -459,7 +403,7 @@ eo_idem_release(PG_FUNCTION_ARGS)
 	eo_gate("idem_release", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
 	PG_RETURN_BOOL(eo_claim_release(eo_store_open(eo_arg_text(fcinfo, 2)), key,
-									arg_token(fcinfo, 1)));
+									eo_arg_token(fcinfo, 1)));
 }
 
 /*
@@ -473,9 +417,9 @@ eo_idem_extend(PG_FUNCTION_ARGS)
 
 	eo_gate("idem_extend", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
-	lease_ms = eo_arg_interval_ms(fcinfo, 1, "lease", EO_MIN_LEASE_MS, EO_MAX_LEASE_MS);
+	lease_ms = eo_arg_lease(fcinfo, 1);
 	PG_RETURN_TIMESTAMPTZ(eo_timestamp_of_ms(eo_claim_extend(eo_store_open(eo_arg_text(fcinfo, 3)), key,
-															 arg_token(fcinfo, 2), lease_ms)));
+															 eo_arg_token(fcinfo, 2), lease_ms)));
 }
 
 /*
@@ -501,8 +445,8 @@ eo_idem_get(PG_FUNCTION_ARGS)
 	PUT(false, CStringGetTextDatum(eo_state_name(r->state)));
 	PUT(false, Int64GetDatum(r->fence));
 	PUT(false, Int32GetDatum((int32) r->runs));
-	PUT(r->result == NULL, json_datum(r->result));
-	PUT(r->error == NULL, json_datum(r->error));
+	PUT(r->result == NULL, eo_json_datum(r->result));
+	PUT(r->error == NULL, eo_json_datum(r->error));
 	PUT(r->state != EO_STATE_IN_PROGRESS, TimestampTzGetDatum(eo_timestamp_of_ms(r->lease_ms)));
 	PUT(r->state != EO_STATE_FAILED || !r->has_retry,
 		TimestampTzGetDatum(eo_timestamp_of_ms(r->retry_ms != 0 ? r->retry_ms : r->updated_ms)));
@@ -547,7 +491,7 @@ eo_idem_resolve(PG_FUNCTION_ARGS)
 	store = eo_store_open(eo_arg_text(fcinfo, 3));
 	eo_gate_worker();
 	PG_RETURN_BOOL(eo_claim_resolve(store, key, strcmp(status, "completed") == 0,
-									arg_token(fcinfo, 2)));
+									eo_arg_token(fcinfo, 2)));
 }
 
 /* ----- packing ----- */
@@ -596,8 +540,8 @@ claim_tuple(RowType *type, const char *key, const EoClaim *c)
 	PUT(!acquired, DirectFunctionCall1(uuid_in, CStringGetDatum(c->token)));
 	PUT(c->fence == 0, Int64GetDatum(c->fence));
 	PUT(c->runs == 0, Int32GetDatum((int32) c->runs));
-	PUT(c->result == NULL, json_datum(c->result));
-	PUT(c->error == NULL, json_datum(c->error));
+	PUT(c->result == NULL, eo_json_datum(c->result));
+	PUT(c->error == NULL, eo_json_datum(c->error));
 	PUT(c->lease_until_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(c->lease_until_ms)));
 	PUT(c->retry_at_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(c->retry_at_ms)));
 	PUT(c->expires_at_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(c->expires_at_ms)));
@@ -605,67 +549,4 @@ claim_tuple(RowType *type, const char *key, const EoClaim *c)
 	PUT(false, BoolGetDatum(c->replayed));
 	Assert(i == CLAIM_COLUMNS);
 	return heap_form_tuple(type->desc, values, nulls);
-}
-
-/* A token as DynamoDB holds it: the canonical text of the uuid. */
-static char *
-arg_token(FunctionCallInfo fcinfo, int n)
-{
-	if (PG_ARGISNULL(n))
-		return NULL;
-	return DatumGetCString(DirectFunctionCall1(uuid_out, PG_GETARG_DATUM(n)));
-}
-
-/* A jsonb argument as UTF-8 text; NULL for SQL NULL. */
-static char *
-arg_json(FunctionCallInfo fcinfo, int n)
-{
-	return PG_ARGISNULL(n) ? NULL : json_text(PG_GETARG_JSONB_P(n));
-}
-
-static char *
-json_text(Jsonb *jb)
-{
-	return eo_to_utf8(JsonbToCString(NULL, &jb->root, VARSIZE(jb)));
-}
-
-/*
- * What another service wrote may be no JSON, or no jsonb: it is shown as a
- * string then, because a duplicate must still get its answer.
- */
-static Datum
-json_datum(const char *utf8)
-{
-	char	   *text = eo_from_utf8(utf8);
-	MemoryContext context = CurrentMemoryContext;
-	volatile Datum datum = (Datum) 0;
-	volatile bool ok = true;
-
-	PG_TRY();
-	{
-		datum = DirectFunctionCall1(jsonb_in, CStringGetDatum(text));
-	}
-	PG_CATCH();
-	{
-		/* Input conversion touches nothing, so a data error needs no abort. */
-		int			category = ERRCODE_TO_CATEGORY(geterrcode());
-
-		if (category != ERRCODE_DATA_EXCEPTION &&
-			category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(context);
-		FlushErrorState();
-		ok = false;
-	}
-	PG_END_TRY();
-	if (!ok)
-	{
-		JsonbValue	v;
-
-		v.type = jbvString;
-		v.val.string.val = text;
-		v.val.string.len = strlen(text);
-		datum = JsonbPGetDatum(JsonbValueToJsonb(&v));
-	}
-	return datum;
 }

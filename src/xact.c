@@ -475,6 +475,8 @@ end_claim(EoTxClaim *c, bool committed)
 	else
 		work = c->release_on_abort;
 
+	if (work && c->untried && c->phase == EO_PHASE_HELD && c->verdict == EO_VERDICT_NONE)
+		(void) eo_slot_verdict(c->slot, EO_VERDICT_RELEASE, false, 0, NULL, 0);
 	if (work)
 		eo_slot_end(c->slot);
 	else

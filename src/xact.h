@@ -12,6 +12,7 @@
 
 #include "lib/ilist.h"
 #include "shmem.h"
+#include "error.h"
 #include "store.h"
 
 /* Claims that one transaction may have. */
@@ -48,6 +49,8 @@ typedef struct EoTxClaim
 	bool		keep;			/* may outlive the commit unsettled */
 	bool		in_block;		/* made in a transaction block */
 	bool		release_on_abort;
+	bool		untried;		/* an abort now is to count no run */
+	const EoGuard *guard;		/* whose claim it is; NULL: a call's */
 	char	   *result;			/* JSON text; NULL: none */
 	size_t		result_len;
 	int64		retention_s;

@@ -1,0 +1,235 @@
+-- Handlers, guards, batches.
+\set VERBOSITY terse
+CREATE TABLE done (what text, n int);
+CREATE FUNCTION add_up(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO done VALUES (payload->>'what', (payload->>'n')::int);
+	RETURN jsonb_build_object('sum', (SELECT sum(n) FROM done WHERE what = payload->>'what'));
+END $$;
+
+-- a handler runs once
+SELECT idem_call('call', 'add_up(jsonb)', '{"what": "call", "n": 3}');
+SELECT idem_call('call', 'add_up(jsonb)', '{"what": "call", "n": 3}');
+SELECT count(*) FROM done WHERE what = 'call';
+SELECT idem_call('call', 'add_up(jsonb)', '{"what": "call", "n": 4}');
+
+-- in a transaction that is rolled back it has not run
+BEGIN;
+SELECT idem_call('rolled back', 'add_up(jsonb)', '{"what": "rolled back", "n": 1}');
+SELECT idem_call('rolled back', 'add_up(jsonb)', '{"what": "rolled back", "n": 1}');
+ROLLBACK;
+SELECT idem_call('rolled back', 'add_up(jsonb)', '{"what": "rolled back", "n": 1}');
+
+-- an error undoes the handler's work only, and is remembered
+CREATE FUNCTION fails(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO done VALUES ('fails', 1);
+	RAISE EXCEPTION 'cannot parse %', payload->>'what' USING ERRCODE = 'DP001', DETAIL = 'it has no date';
+END $$;
+SELECT idem_call('fails', 'fails(jsonb)', '{"what": "this"}');
+SELECT status, runs, error->>'sqlstate' AS sqlstate, error->>'message' AS message, error->>'detail' AS detail,
+	error->>'context' LIKE 'PL/pgSQL function fails(jsonb)%' AS context
+FROM idem_get('fails');
+BEGIN;
+INSERT INTO done VALUES ('beside', 1);
+SELECT idem_call('fails too', 'fails(jsonb)', '{"what": "that"}', on_error => 'return');
+COMMIT;
+SELECT what FROM done WHERE what IN ('fails', 'beside');
+SELECT idem_call('fails', 'fails(jsonb)', '{"what": "this"}', max_runs => 2);
+SELECT idem_call('fails', 'fails(jsonb)', '{"what": "this"}', max_runs => 2);
+SELECT idem_forget('fails');
+SELECT idem_call('fails', 'add_up(jsonb)', '{"what": "this", "n": 1}');
+
+-- an error of the moment is none of the work: no run is counted
+CREATE FUNCTION unlucky(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE EXCEPTION USING ERRCODE = payload->>'code';
+END $$;
+SELECT idem_call('unlucky', 'unlucky(jsonb)', '{"code": "40001"}', on_error => 'return');
+SELECT idem_call('unlucky', 'unlucky(jsonb)', '{"code": "40001"}');
+SELECT outcome, run FROM idem_acquire('unlucky', payload => '{"code": "40001"}');
+SELECT idem_release('unlucky');
+
+-- another key within, and its own
+CREATE FUNCTION nested(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN jsonb_build_array(idem_call(payload->>'key', 'add_up(jsonb)', '{"what": "nested", "n": 1}'));
+END $$;
+SELECT idem_call('outer', 'nested(jsonb)', '{"key": "inner"}');
+SELECT key, (idem_get(key)).status FROM unnest(ARRAY['outer', 'inner']) key;
+CREATE FUNCTION itself(payload jsonb) RETURNS jsonb LANGUAGE sql AS $$SELECT idem_call('self', 'itself(jsonb)', payload)$$;
+SELECT idem_call('self', 'itself(jsonb)', '1');
+
+-- nothing is a result, too
+CREATE FUNCTION nothing(payload jsonb) RETURNS jsonb LANGUAGE sql AS 'INSERT INTO done VALUES (''nothing'', 1) RETURNING NULL::jsonb';
+SELECT idem_call('nothing', 'nothing(jsonb)');
+SELECT idem_call('nothing', 'nothing(jsonb)');
+SELECT count(*) FROM done WHERE what = 'nothing';
+
+-- what is no handler
+CREATE FUNCTION strict(payload jsonb) RETURNS jsonb LANGUAGE sql STRICT AS 'SELECT payload';
+CREATE FUNCTION words(payload jsonb) RETURNS text LANGUAGE sql AS 'SELECT payload::text';
+CREATE FUNCTION secret(payload jsonb) RETURNS jsonb LANGUAGE sql AS 'SELECT payload';
+REVOKE EXECUTE ON FUNCTION secret FROM PUBLIC;
+SELECT idem_call('no handler', 'strict(jsonb)');
+SELECT idem_call('no handler', 'words(jsonb)');
+SELECT idem_call('no handler', 'now()');
+SELECT idem_call('no handler', 'jsonb_agg(anyelement)');
+SELECT idem_call('no handler', NULL);
+SELECT idem_call('no handler', 'strict(jsonb)', '1', on_error => 'ignore');
+CREATE ROLE regress_caller;
+GRANT USAGE ON FOREIGN SERVER exactonce TO regress_caller;
+SET ROLE regress_caller;
+SELECT idem_call('no handler', 'secret(jsonb)');
+RESET ROLE;
+REVOKE USAGE ON FOREIGN SERVER exactonce FROM regress_caller;
+DROP ROLE regress_caller;
+SELECT idem_get('no handler') IS NULL AS untouched;
+
+-- a guard: like a unique index, of all services
+CREATE TABLE events (id text, n int);
+CREATE TRIGGER once AFTER INSERT ON events FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=event/');
+INSERT INTO events VALUES ('e1', 1), ('e2', 2);
+SELECT status FROM idem_get('event/e1');
+DO $$
+DECLARE
+	s text; t text; c text;
+BEGIN
+	INSERT INTO events VALUES ('e3', 3), ('e1', 4);
+EXCEPTION WHEN unique_violation THEN
+	GET STACKED DIAGNOSTICS s = SCHEMA_NAME, t = TABLE_NAME, c = CONSTRAINT_NAME;
+	RAISE EXCEPTION 'duplicate: % % %', s, t, c;
+END $$;
+INSERT INTO events VALUES ('e3', 3);
+BEGIN;
+INSERT INTO events VALUES ('e4', 4);
+INSERT INTO events VALUES ('e4', 5);
+ROLLBACK;
+SELECT outcome FROM idem_acquire('event/e5');
+INSERT INTO events VALUES ('e5', 5);
+SELECT idem_complete('event/e5');
+INSERT INTO events VALUES (NULL, 6);
+INSERT INTO events VALUES ('', 6);
+INSERT INTO events VALUES ('e4', 4);
+SELECT id, n FROM events ORDER BY id;
+
+-- at commit: all keys at once
+DROP TRIGGER once ON events;
+CREATE TRIGGER once AFTER INSERT ON events FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=event/', 'at=commit');
+INSERT INTO events SELECT 'c' || i, i FROM generate_series(1, 50) i;
+BEGIN;
+INSERT INTO events VALUES ('c51', 51);
+INSERT INTO events VALUES ('c7', 7);
+COMMIT;
+BEGIN;
+INSERT INTO events VALUES ('c51', 51);
+INSERT INTO events VALUES ('c51', 51);
+COMMIT;
+-- the key of another run
+SELECT outcome FROM idem_acquire('event/c52');
+INSERT INTO events VALUES ('c52', 52);
+SELECT idem_complete('event/c52');
+SELECT count(*) FROM events WHERE id LIKE 'c%';
+
+-- skip: duplicates are left out
+CREATE TABLE inbox (a int, b text, g text GENERATED ALWAYS AS (b || '!') STORED);
+CREATE TRIGGER once BEFORE INSERT ON inbox FOR EACH ROW EXECUTE FUNCTION idem_guard('a', 'b', 'on_duplicate=skip');
+INSERT INTO inbox VALUES (1, 'x'), (2, 'x'), (1, 'x') RETURNING *;
+INSERT INTO inbox VALUES (2, 'x'), (3, 'x') RETURNING *;
+COPY inbox (a, b) FROM stdin;
+1	x
+4	y
+3	x
+\.
+SELECT a, b FROM inbox ORDER BY a;
+SELECT status FROM idem_get(idem_key(4, 'y'::text));
+
+-- ON CONFLICT, inheritance, partitions
+CREATE TABLE ids (id int PRIMARY KEY);
+CREATE TRIGGER once AFTER INSERT ON ids FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=ids/');
+INSERT INTO ids VALUES (1);
+INSERT INTO ids VALUES (1), (2) ON CONFLICT DO NOTHING;
+INSERT INTO ids VALUES (2) ON CONFLICT (id) DO UPDATE SET id = 3;
+SELECT id, (idem_get('ids/' || id)).status FROM ids ORDER BY id;
+CREATE TABLE parts (id int, region text) PARTITION BY LIST (region);
+CREATE TABLE parts_eu PARTITION OF parts FOR VALUES IN ('eu');
+CREATE TABLE parts_us PARTITION OF parts FOR VALUES IN ('us');
+CREATE TRIGGER once AFTER INSERT ON parts FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=parts/');
+INSERT INTO parts VALUES (1, 'eu'), (2, 'us');
+INSERT INTO parts VALUES (1, 'us');
+-- a row that moves is inserted; the guard refuses, and it stays where it was
+UPDATE parts SET region = 'us' WHERE id = 1;
+SELECT id, region FROM parts ORDER BY id;
+DROP TRIGGER once ON parts;
+CREATE TRIGGER once BEFORE INSERT ON parts FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=parts/', 'on_duplicate=skip');
+INSERT INTO parts VALUES (3, 'eu');
+
+-- triggers that cannot work say so when they are fired
+CREATE TABLE bad (id text, g text GENERATED ALWAYS AS (id) STORED);
+\set VERBOSITY default
+CREATE TRIGGER t AFTER INSERT ON bad FOR EACH ROW EXECUTE FUNCTION idem_guard();
+INSERT INTO bad VALUES ('1');
+\set VERBOSITY terse
+CREATE FUNCTION try_guard(timing text, args text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	d text; m text;
+BEGIN
+	EXECUTE format('CREATE OR REPLACE TRIGGER t %s ON bad %s EXECUTE FUNCTION idem_guard(%s)', timing,
+		CASE WHEN timing LIKE '%STATEMENT' THEN '' ELSE 'FOR EACH ROW' END, args);
+	INSERT INTO bad VALUES ('bad');
+	UPDATE bad SET id = 'worse';
+	RETURN 'works';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS m = MESSAGE_TEXT, d = PG_EXCEPTION_DETAIL;
+	RETURN SQLSTATE || ' ' || COALESCE(NULLIF(d, ''), m);
+END $$;
+SELECT args, timing, try_guard(timing, args) FROM (VALUES
+	('AFTER INSERT', $$'nope'$$),
+	('AFTER INSERT', $$'id', 'on_duplicate=ignore'$$),
+	('AFTER INSERT', $$'id', 'at=once'$$),
+	('AFTER INSERT', $$'id', 'colour=red'$$),
+	('AFTER INSERT', $$'id', 'server=nowhere'$$),
+	('BEFORE INSERT', $$'id'$$),
+	('AFTER INSERT OR UPDATE', $$'id'$$),
+	('AFTER INSERT', $$'id', 'on_duplicate=skip'$$),
+	('BEFORE INSERT', $$'id', 'on_duplicate=skip', 'at=commit'$$),
+	('BEFORE INSERT', $$'g', 'on_duplicate=skip'$$),
+	('AFTER INSERT', $$'g'$$)) v (timing, args);
+SELECT idem_guard();
+
+-- a guard goes by the owner's rights, and by no setting
+CREATE ROLE regress_inserter;
+GRANT INSERT ON events TO regress_inserter;
+SET ROLE regress_inserter;
+SET exactonce.server = 'nowhere';
+INSERT INTO events VALUES ('by another', 1);
+INSERT INTO events VALUES ('by another', 1);
+RESET exactonce.server;
+RESET ROLE;
+REVOKE INSERT ON events FROM regress_inserter;
+DROP ROLE regress_inserter;
+
+-- many keys, answered in their order
+SELECT key, outcome, mine, run, result
+FROM idem_acquire_many(ARRAY['m1', 'm2', 'm1', 'call', 'event/e1', 'm3']) WITH ORDINALITY ORDER BY ordinality;
+SELECT idem_complete_many(ARRAY['m1', 'm2', 'm3'], ARRAY['1', '2', NULL]::jsonb[]);
+SELECT key, outcome, result FROM idem_acquire_many(ARRAY['m3', 'm2', 'm1']);
+BEGIN;
+SELECT outcome, count(*) FROM idem_acquire_many(ARRAY(SELECT 'many' || i % 900 FROM generate_series(1, 1000) i)) GROUP BY 1 ORDER BY 1;
+SELECT state, count(*) FROM exactonce_claims WHERE key LIKE 'many%' GROUP BY 1;
+ROLLBACK;
+SELECT idem_acquire_many(ARRAY['n1', 'n1'], payloads => ARRAY['1', '2']::jsonb[]);
+SELECT idem_acquire_many(ARRAY['n1', 'n2'], payloads => ARRAY['1']::jsonb[]);
+SELECT idem_acquire_many(ARRAY['n1', NULL]);
+SELECT idem_acquire_many(ARRAY['n1', '']);
+SELECT idem_acquire_many(NULL);
+SELECT * FROM idem_acquire_many('{}');
+SELECT outcome, count(*) FROM idem_acquire_many(ARRAY(SELECT 'large' || i FROM generate_series(1, 10001) i)) GROUP BY 1;
+-- nothing of what failed in the middle is left, and no run is counted
+SELECT outcome FROM idem_acquire('f300', payload => '"other"');
+SELECT count(*) FROM idem_acquire_many(ARRAY(SELECT 'f' || i FROM generate_series(1, 400) i),
+	payloads => array_fill('"this"'::jsonb, ARRAY[400]));
+SELECT outcome, run, count(*) FROM idem_acquire_many(ARRAY(SELECT 'f' || i FROM generate_series(1, 299) i), wait => '20 s') GROUP BY 1, 2;
+SELECT bool_and(idem_release('f' || i)) FROM generate_series(1, 300) i;
+DROP TABLE done, events, inbox, ids, parts, bad;
+DROP FUNCTION add_up, fails, unlucky, nested, itself, nothing, strict, words, secret, try_guard;
