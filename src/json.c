@@ -24,6 +24,7 @@ struct EoJson
 static bool scan_text(const char *text, size_t len, size_t *colons);
 static bool scan_escape(const char *text, size_t len, size_t *i);
 static size_t count_members(struct json_object *v);
+static EoStatus escape_text(const char **text, size_t *len);
 
 /* An EoJsonValue is json-c's object under another name. */
 static struct json_object *
@@ -39,6 +40,7 @@ eo_json_parse(const char *text, size_t len, EoJson **doc)
 	struct json_object *root;
 	enum json_tokener_error error;
 	size_t		colons = 0;
+	EoStatus	status;
 
 	*doc = NULL;
 	if (len > INT32_MAX - 1)
@@ -49,6 +51,9 @@ eo_json_parse(const char *text, size_t len, EoJson **doc)
 		tokener = json_tokener_new_ex(EO_JSON_MAX_DEPTH);
 	if (tokener == NULL)
 		return EO_NO_MEMORY;
+	status = escape_text(&text, &len);
+	if (status != EO_OK)
+		return status;
 	json_tokener_reset(tokener);
 	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
 	root = json_tokener_parse_ex(tokener, text, (int) len);
@@ -305,6 +310,49 @@ scan_escape(const char *text, size_t len, size_t *i)
 	low = hex4(text, len, *i + 3);
 	*i += 6;
 	return low >= 0xdc00 && low <= 0xdfff;
+}
+
+/*
+ * Strict json-c of some versions (0.17 and 0.18) takes the bytes of UTF-8 for
+ * control characters and refuses them.  So they are escaped before; that is
+ * the same text.  It has been scanned.
+ */
+static EoStatus
+escape_text(const char **text, size_t *len)
+{
+	static EoBuf escaped;
+	const unsigned char *p = (const unsigned char *) *text;
+	const unsigned char *end = p + *len;
+
+	while (p < end && *p < 0x80)
+		p++;
+	if (p == end)
+		return EO_OK;
+	if (escaped.max == 0)
+		eo_buf_init(&escaped, (size_t) INT32_MAX - 1);
+	eo_buf_reset(&escaped);
+	eo_buf_add(&escaped, *text, (size_t) (p - (const unsigned char *) *text));
+	while (p < end)
+	{
+		unsigned int c = *p++;
+		int			more = c < 0x80 ? 0 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : 3;
+
+		if (more == 0)
+		{
+			eo_buf_addc(&escaped, (char) c);
+			continue;
+		}
+		c &= 0x3fu >> more;
+		for (; more > 0; more--)
+			c = c << 6 | (*p++ & 0x3fu);
+		if (c >= 0x10000)
+			eo_buf_addf(&escaped, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
+		else
+			eo_buf_addf(&escaped, "\\u%04x", c);
+	}
+	*text = escaped.data;
+	*len = escaped.len;
+	return eo_buf_status(&escaped);
 }
 
 static size_t
