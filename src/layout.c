@@ -208,10 +208,10 @@ eo_layout_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 static const Template *
 find_template(const EoLayout *layout, EoVerb verb, const EoWrite *w)
 {
-	static Template templates[N_LAYOUTS][EO_PROBE + 1][32];
+	static Template templates[N_LAYOUTS][EO_PROBE + 1][64];
 	int			variant = (w->max_runs > 0 ? 1 : 0) | (w->payload_sha256 != NULL ? 2 : 0) |
 	(w->result != NULL || w->error != NULL ? 4 : 0) | (w->terminal ? 8 : 0) |
-	(w->origin != NULL ? 16 : 0);
+	(w->origin != NULL ? 16 : 0) | (w->origin != NULL && w->origin[0] == '\0' ? 32 : 0);
 	Template   *t = &templates[layout - layouts][verb][variant];
 	EoBuf		cond;
 	EoBuf		upd;

@@ -320,6 +320,10 @@ SELECT outcome, result FROM idem_acquire('doubt');
 \! curl -s -o /dev/null "$EO_ENGINE" -H 'X-Amz-Target: DynamoDB_20120810.PutItem' -H 'Content-Type: application/x-amz-json-1.0' -H 'Authorization: AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' -d '{"TableName":"regress","Item":{"pk":{"S":"IDEMPOTENCY#test/nameless"},"status":{"S":"COMMITTING"},"owner":{"S":"x"},"bind":{"S":"tx"},"fence":{"N":"1"},"runs":{"N":"1"}}}'
 SELECT outcome FROM idem_acquire('nameless');
 SELECT idem_resolve('nameless', 'failed');
+-- (and an abort after that is of a record with a name again)
+BEGIN;
+SELECT outcome, run FROM idem_acquire('nameless');
+ROLLBACK;
 SELECT outcome, run FROM idem_acquire('nameless');
 SELECT origin AS "ORIGIN" FROM exactonce_origin
 \gset
