@@ -276,10 +276,14 @@ hex4(const char *text, size_t len, size_t at)
 	for (size_t i = at; i < at + 4; i++)
 	{
 		char		c = text[i];
-		int			digit = c >= '0' && c <= '9' ? c - '0' :
-		c >= 'a' && c <= 'f' ? c - 'a' + 10 :
-		c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+		int			digit = -1;
 
+		if (c >= '0' && c <= '9')
+			digit = c - '0';
+		else if (c >= 'a' && c <= 'f')
+			digit = c - 'a' + 10;
+		else if (c >= 'A' && c <= 'F')
+			digit = c - 'A' + 10;
 		if (digit < 0)
 			return -1;
 		value = value * 16 + digit;

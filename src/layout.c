@@ -209,13 +209,15 @@ static const Template *
 find_template(const EoLayout *layout, EoVerb verb, const EoWrite *w)
 {
 	static Template templates[N_LAYOUTS][EO_PROBE + 1][64];
-	int			variant = (w->max_runs > 0 ? 1 : 0) | (w->payload_sha256 != NULL ? 2 : 0) |
-	(w->result != NULL || w->error != NULL ? 4 : 0) | (w->terminal ? 8 : 0) |
-	(w->origin != NULL ? 16 : 0) | (w->origin != NULL && w->origin[0] == '\0' ? 32 : 0);
-	Template   *t = &templates[layout - layouts][verb][variant];
+	int			variant;
+	Template   *t;
 	EoBuf		cond;
 	EoBuf		upd;
 
+	variant = (w->max_runs > 0 ? 1 : 0) | (w->payload_sha256 != NULL ? 2 : 0) |
+		(w->result != NULL || w->error != NULL ? 4 : 0) | (w->terminal ? 8 : 0) |
+		(w->origin != NULL ? 16 : 0) | (w->origin != NULL && w->origin[0] == '\0' ? 32 : 0);
+	t = &templates[layout - layouts][verb][variant];
 	if (t->text.len > 0)
 		return t;
 	eo_buf_init(&cond, 2048);
@@ -257,12 +259,14 @@ static void
 condition(EoVerb verb, const EoWrite *w, EoBuf *out)
 {
 	const char *runs = w->max_runs > 0 ? " AND #n < :m" : "";
-	const char *payload = w->payload_sha256 != NULL ?
-	" AND (attribute_not_exists(#p) OR #p = :p)" : "";
-	const char *sealed = w->origin == NULL ? "" :
-	w->origin[0] != '\0' ? " OR (#s = :M AND #g = :g)" :
-	" OR (#s = :M AND attribute_not_exists(#g))";
+	const char *payload = "";
+	const char *sealed = "";
 
+	if (w->payload_sha256 != NULL)
+		payload = " AND (attribute_not_exists(#p) OR #p = :p)";
+	if (w->origin != NULL)
+		sealed = w->origin[0] != '\0' ? " OR (#s = :M AND #g = :g)" :
+			" OR (#s = :M AND attribute_not_exists(#g))";
 	switch (verb)
 	{
 		case EO_SEAL_NEW:

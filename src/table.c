@@ -364,8 +364,8 @@ check_round_trip(EoStore *store, EoCheckRow *row)
 static void
 check_clock(EoStore *store, EoCheckRow *row)
 {
-	int64		off_ms = store->client.clock_candidate ?
-	store->client.clock_candidate_ms : store->client.clock_offset_ms;
+	const EoClient *client = &store->client;
+	int64		off_ms = client->clock_candidate ? client->clock_candidate_ms : client->clock_offset_ms;
 	int64		distance = off_ms < 0 ? -off_ms : off_ms;
 
 	if (!store->client.clock_known && !store->client.clock_candidate)

@@ -679,9 +679,10 @@ take_beat(Job *job)
 	const EoAnswer *answer = job->answer;
 	const EoRecord *r = &answer->record;
 	const EoSlotInfo *info = &job->view->info;
-	bool		ours = answer->outcome == EO_APPLIED ||
-	(answer->exists && strcmp(r->owner, info->token) == 0 && r->state != EO_STATE_FAILED);
+	bool		ours = answer->outcome == EO_APPLIED;
 
+	if (!ours && answer->exists && strcmp(r->owner, info->token) == 0)
+		ours = r->state != EO_STATE_FAILED;
 	eo_slot_beaten(job->view->ref, !ours, ours && answer->outcome == EO_APPLIED ? r->lease_ms : 0,
 				   eo_clock_monotonic_us() + info->lease_ms * 1000 / 3);
 	end_job(job);

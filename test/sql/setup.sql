@@ -16,5 +16,6 @@ WHERE c.refclassid = 'pg_extension'::regclass AND c.deptype = 'e'
   AND c.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'exactonce')
   AND obj_description(c.objid, c.classid::regclass::name) IS NULL
   AND NOT (c.classid = 'pg_type'::regclass
-		   AND (SELECT typcategory = 'A' FROM pg_type WHERE oid = c.objid))
+		   AND (SELECT t.typcategory = 'A' OR r.relkind <> 'c' FROM pg_type t LEFT JOIN pg_class r ON r.oid = t.typrelid
+				WHERE t.oid = c.objid))
 ORDER BY 1, 2;

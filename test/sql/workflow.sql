@@ -87,49 +87,49 @@ DROP ROLE regress_caller;
 SELECT idem_get('no handler') IS NULL AS untouched;
 
 -- a guard: like a unique index, of all services
-CREATE TABLE events (id text, n int);
-CREATE TRIGGER once AFTER INSERT ON events FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=event/');
-INSERT INTO events VALUES ('e1', 1), ('e2', 2);
+CREATE TABLE guarded (id text, n int);
+CREATE TRIGGER once AFTER INSERT ON guarded FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=event/');
+INSERT INTO guarded VALUES ('e1', 1), ('e2', 2);
 SELECT status FROM idem_get('event/e1');
 DO $$
 DECLARE
 	s text; t text; c text;
 BEGIN
-	INSERT INTO events VALUES ('e3', 3), ('e1', 4);
+	INSERT INTO guarded VALUES ('e3', 3), ('e1', 4);
 EXCEPTION WHEN unique_violation THEN
 	GET STACKED DIAGNOSTICS s = SCHEMA_NAME, t = TABLE_NAME, c = CONSTRAINT_NAME;
 	RAISE EXCEPTION 'duplicate: % % %', s, t, c;
 END $$;
-INSERT INTO events VALUES ('e3', 3);
+INSERT INTO guarded VALUES ('e3', 3);
 BEGIN;
-INSERT INTO events VALUES ('e4', 4);
-INSERT INTO events VALUES ('e4', 5);
+INSERT INTO guarded VALUES ('e4', 4);
+INSERT INTO guarded VALUES ('e4', 5);
 ROLLBACK;
 SELECT outcome FROM idem_acquire('event/e5');
-INSERT INTO events VALUES ('e5', 5);
+INSERT INTO guarded VALUES ('e5', 5);
 SELECT idem_complete('event/e5');
-INSERT INTO events VALUES (NULL, 6);
-INSERT INTO events VALUES ('', 6);
-INSERT INTO events VALUES ('e4', 4);
-SELECT id, n FROM events ORDER BY id;
+INSERT INTO guarded VALUES (NULL, 6);
+INSERT INTO guarded VALUES ('', 6);
+INSERT INTO guarded VALUES ('e4', 4);
+SELECT id, n FROM guarded ORDER BY id;
 
 -- at commit: all keys at once
-DROP TRIGGER once ON events;
-CREATE TRIGGER once AFTER INSERT ON events FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=event/', 'at=commit');
-INSERT INTO events SELECT 'c' || i, i FROM generate_series(1, 50) i;
+DROP TRIGGER once ON guarded;
+CREATE TRIGGER once AFTER INSERT ON guarded FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=event/', 'at=commit');
+INSERT INTO guarded SELECT 'c' || i, i FROM generate_series(1, 50) i;
 BEGIN;
-INSERT INTO events VALUES ('c51', 51);
-INSERT INTO events VALUES ('c7', 7);
+INSERT INTO guarded VALUES ('c51', 51);
+INSERT INTO guarded VALUES ('c7', 7);
 COMMIT;
 BEGIN;
-INSERT INTO events VALUES ('c51', 51);
-INSERT INTO events VALUES ('c51', 51);
+INSERT INTO guarded VALUES ('c51', 51);
+INSERT INTO guarded VALUES ('c51', 51);
 COMMIT;
 -- the key of another run
 SELECT outcome FROM idem_acquire('event/c52');
-INSERT INTO events VALUES ('c52', 52);
+INSERT INTO guarded VALUES ('c52', 52);
 SELECT idem_complete('event/c52');
-SELECT count(*) FROM events WHERE id LIKE 'c%';
+SELECT count(*) FROM guarded WHERE id LIKE 'c%';
 
 -- skip: duplicates are left out
 CREATE TABLE inbox (a int, b text, g text GENERATED ALWAYS AS (b || '!') STORED);
@@ -199,14 +199,14 @@ SELECT idem_guard();
 
 -- a guard goes by the owner's rights, and by no setting
 CREATE ROLE regress_inserter;
-GRANT INSERT ON events TO regress_inserter;
+GRANT INSERT ON guarded TO regress_inserter;
 SET ROLE regress_inserter;
 SET exactonce.server = 'nowhere';
-INSERT INTO events VALUES ('by another', 1);
-INSERT INTO events VALUES ('by another', 1);
+INSERT INTO guarded VALUES ('by another', 1);
+INSERT INTO guarded VALUES ('by another', 1);
 RESET exactonce.server;
 RESET ROLE;
-REVOKE INSERT ON events FROM regress_inserter;
+REVOKE INSERT ON guarded FROM regress_inserter;
 DROP ROLE regress_inserter;
 
 -- many keys, answered in their order
@@ -231,5 +231,5 @@ SELECT count(*) FROM idem_acquire_many(ARRAY(SELECT 'f' || i FROM generate_serie
 	payloads => array_fill('"this"'::jsonb, ARRAY[400]));
 SELECT outcome, run, count(*) FROM idem_acquire_many(ARRAY(SELECT 'f' || i FROM generate_series(1, 299) i), wait => '20 s') GROUP BY 1, 2;
 SELECT bool_and(idem_release('f' || i)) FROM generate_series(1, 300) i;
-DROP TABLE done, events, inbox, ids, parts, bad;
+DROP TABLE done, guarded, inbox, ids, parts, bad;
 DROP FUNCTION add_up, fails, unlucky, nested, itself, nothing, strict, words, secret, try_guard;

@@ -98,16 +98,17 @@ test_depth(void)
 static void
 test_values(void)
 {
-	const char *text = " {\"Item\":{\"s\":{\"S\":\"\\u00e9 \\ud83d\\ude00 a:b \\\"q\\\"\"},\"n\":{\"N\":\"-42\"},"
-	"\"big\":{\"N\":\"9223372036854775807\"},\"bigger\":{\"N\":\"9223372036854775808\"},"
-	"\"e\":{\"N\":\"1E2\"},\"d\":{\"N\":\"1.5\"},\"empty\":{\"N\":\"\"},\"minus\":{\"N\":\"-\"},\"b\":{\"BOOL\":true}},"
-	"\"L\":[1,{\"x\":null},\"y\"],\"num\":12.5} \n";
+	const char *text;
 	EoJson	   *doc;
 	EoJsonValue *item;
 	EoJsonValue *list;
 	int64_t		n = 7;
 	size_t		len;
 
+	text = " {\"Item\":{\"s\":{\"S\":\"\\u00e9 \\ud83d\\ude00 a:b \\\"q\\\"\"},\"n\":{\"N\":\"-42\"},"
+		"\"big\":{\"N\":\"9223372036854775807\"},\"bigger\":{\"N\":\"9223372036854775808\"},"
+		"\"e\":{\"N\":\"1E2\"},\"d\":{\"N\":\"1.5\"},\"empty\":{\"N\":\"\"},\"minus\":{\"N\":\"-\"},\"b\":{\"BOOL\":true}},"
+		"\"L\":[1,{\"x\":null},\"y\"],\"num\":12.5} \n";
 	ok(eo_json_parse(text, strlen(text), &doc) == EO_OK, "a reply is parsed");
 	item = eo_json_get(eo_json_root(doc), "Item");
 	is_string(eo_json_attr_s(item, "s", &len), "\xc3\xa9 \xf0\x9f\x98\x80 a:b \"q\"", "a string, unescaped");
