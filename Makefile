@@ -38,7 +38,7 @@ SHLIB_LINK = -lcurl -ljson-c -lcrypto
 
 # Tests against a running server; script/test supplies one.
 REGRESS = setup key options arguments lifecycle outcomes limits errors privileges transactions workflow admin
-ISOLATION =
+ISOLATION = race locks lost guard
 REGRESS_OPTS = --inputdir=test
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
