@@ -63,6 +63,8 @@ typedef enum Attempt
 static bool answer_from_transaction(EoAsking *a);
 static bool answer_from_table(EoAsking *a);
 static void prepare(EoAsking *a);
+static bool ask_in_block(const EoAcquire *ask);
+static bool is_bound(const EoAcquire *ask);
 static void fill_info(EoAsking *a, EoSlotInfo *info);
 static void fill_write(EoAsking *a, EoWrite *w);
 static Attempt judge(EoAsking *a);
@@ -261,7 +263,7 @@ prepare(EoAsking *a)
 
 	fill_info(a, &info);
 	a->held = eo_xact_add(a->store, a->ask->key, a->pk, &a->target, &info);
-	a->held->in_block = eo_xact_in_block();
+	a->held->in_block = ask_in_block(a->ask);
 	a->held->keep = a->ask->keep;
 	a->replacing = a->in_doubt = false;
 	fill_write(a, &a->write);
@@ -308,6 +310,23 @@ replace_expired(EoAsking *a)
 	return ATTEMPT_GOES_ON;
 }
 
+/*
+ * A statement of its own keeps its claim, for another to complete it; but not
+ * if it settles it itself.
+ */
+static bool
+ask_in_block(const EoAcquire *ask)
+{
+	return ask->settled_within || eo_xact_in_block();
+}
+
+/* Is the claim over with the transaction, come what may? */
+static bool
+is_bound(const EoAcquire *ask)
+{
+	return ask_in_block(ask) && !ask->keep && !ask->hold;
+}
+
 static void
 fill_info(EoAsking *a, EoSlotInfo *info)
 {
@@ -316,7 +335,7 @@ fill_info(EoAsking *a, EoSlotInfo *info)
 
 	memset(info, 0, sizeof(*info));
 	info->state = EO_SLOT_ASKING;
-	info->bound = eo_xact_in_block() && !ask->keep && !ask->hold;
+	info->bound = is_bound(ask);
 	info->release_on_abort = !ask->hold;
 	memcpy(info->digest, a->digest, sizeof(info->digest));
 	strlcpy(info->token, a->token, sizeof(info->token));
@@ -349,7 +368,7 @@ fill_write(EoAsking *a, EoWrite *w)
 	w->skew_ms = a->store->server->clock_skew_ms;
 	w->ttl_s = (w->lease_ms + 999) / 1000 + retention_s;
 	w->max_runs = ask->max_runs;
-	w->bind = ask->hold ? "hold" : eo_xact_in_block() && !ask->keep ? "tx" : "keep";
+	w->bind = ask->hold ? "hold" : is_bound(ask) ? "tx" : "keep";
 	w->payload_sha256 = ask->payload_sha256;
 }
 

@@ -39,6 +39,7 @@ typedef struct EoAcquire
 	const char *payload_sha256; /* NULL: no payload given */
 	bool		hold;			/* on_abort => 'hold' */
 	bool		keep;			/* on_commit => 'keep' */
+	bool		settled_within; /* by the statement itself, however it ends */
 } EoAcquire;
 
 /* What it answers.  Instants are epoch milliseconds; 0: none. */

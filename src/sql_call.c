@@ -56,7 +56,7 @@ static char *describe(const ErrorData *error);
 Datum
 eo_idem_call(PG_FUNCTION_ARGS)
 {
-	EoAcquire	ask = {0};
+	EoAcquire	ask = {.settled_within = true};
 	EoClaim		claim;
 	EoKey		k;
 	EoStore    *store;

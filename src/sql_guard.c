@@ -271,7 +271,7 @@ name_of(TriggerData * data)
 static bool
 claim_now(EoStore *store, const char *key, TriggerData * data, bool skip)
 {
-	EoAcquire	ask = {.key = key,.lease_ms = -1,.retention_s = -1};
+	EoAcquire	ask = {.key = key,.lease_ms = -1,.retention_s = -1,.settled_within = true};
 	EoClaim		claim;
 	EoKey		k;
 

@@ -236,7 +236,7 @@ $wait
 $how;
 SQL
 	};
-	my $first = $half->($end, "SELECT pg_advisory_lock(1); SELECT pg_sleep(0.01) FROM generate_series(1, 3000) WHERE NOT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'transactionid') AND NOT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'virtualxid');");
+	my $first = $half->($end, "SELECT pg_advisory_lock(1); DO \$\$ BEGIN LOOP EXIT WHEN EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype IN ('transactionid', 'virtualxid')); PERFORM pg_sleep(0.01); END LOOP; END \$\$;");
 	wait_until("$end: one has the token", sub { $sql->("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") eq '1' });
 	my $second = $half->('COMMIT', '');
 	finish_psql($first);
