@@ -1,0 +1,134 @@
+# shellcheck shell=bash
+# bench/run: many keys at a time.  Sourced by bench/run, whose functions it uses;
+# each part writes its lines of the report.
+
+BATCH=2000
+SINGLES=100
+LARGE=10000
+PARALLEL=64
+
+prepare_batches() {
+    local server
+    for server in wide wide_proxied; do
+        sql -c "CREATE SERVER $server FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'bench',
+            endpoint '$([ $server = wide ] && echo "$EO_ENGINE" || echo "$EO_ENDPOINT")', parallel_requests '$PARALLEL', commit_timeout '60s')" \
+            -c "CREATE USER MAPPING FOR PUBLIC SERVER $server OPTIONS (access_key_id 'test', secret_access_key 'test')"
+    done
+    # shellcheck disable=SC2016
+    sql -c 'CREATE FUNCTION batch_rate(n int, tag text) RETURNS numeric LANGUAGE plpgsql AS $$
+        DECLARE began timestamptz := clock_timestamp();
+        BEGIN
+            PERFORM count(*) FROM idem_acquire_many(ARRAY(SELECT tag || i FROM generate_series(1, n) i));
+            RETURN round(n / extract(epoch FROM clock_timestamp() - began), 1);
+        END $$' -c 'CREATE FUNCTION singles_rate(n int, tag text) RETURNS numeric LANGUAGE plpgsql AS $$
+        DECLARE began timestamptz := clock_timestamp();
+        BEGIN
+            FOR i IN 1 .. n LOOP PERFORM idem_acquire(tag || i); END LOOP;
+            RETURN round(n / extract(epoch FROM clock_timestamp() - began), 1);
+        END $$'
+}
+
+# Keys a second; the transaction is rolled back.
+batch_rate() {
+    sql -c "SET exactonce.server = '$1'" -c BEGIN -c "SELECT batch_rate($2, '$3')" -c ROLLBACK | tail -1
+}
+
+singles_rate() {
+    sql -c "SET exactonce.server = '$1'" -c BEGIN -c "SELECT singles_rate($2, '$3')" -c ROLLBACK | tail -1
+}
+
+far_away() {
+    local singles batch
+    control /reset
+    control /fault "{\"do\": \"delay\", \"ms\": $DELAY_MS, \"to\": \"IN_PROGRESS\", \"times\": 0}"
+    batch_rate wide_proxied 200 warm >/dev/null
+    singles=$(singles_rate wide_proxied $SINGLES single)
+    batch=$(batch_rate wide_proxied $BATCH batch)
+    control /reset
+    awk -v singles="$singles" -v batch="$batch" -v delay=$DELAY_MS -v keys=$BATCH -v n=$SINGLES -v parallel=$PARALLEL 'BEGIN {
+        printf "keys claimed a second, each request held back for %d ms on the way to DynamoDB Local\n", delay
+        printf "  %-62s %9.1f   %5.2f\n", sprintf("%d calls of idem_acquire, one after the other", n), singles, 1
+        printf "  %-62s %9.1f   %5.2f\n", sprintf("idem_acquire_many of %d, parallel_requests %d", keys, parallel), batch, batch / singles
+    }'
+}
+
+# What the engine gives a client that does nothing but ask: wrk, with the same
+# kind of write.
+engine_floor() {
+    cat >"$WORK/wrk.lua" <<'LUA'
+local n = 0
+local id = tostring({}):gsub('%W', '')
+wrk.method = 'POST'
+wrk.headers['X-Amz-Target'] = 'DynamoDB_20120810.UpdateItem'
+wrk.headers['Content-Type'] = 'application/x-amz-json-1.0'
+wrk.headers['Authorization'] = 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0'
+request = function()
+  n = n + 1
+  return wrk.format(nil, '/', nil, '{"TableName":"bench","Key":{"pk":{"S":"wrk' .. id .. n .. '"}},' ..
+    '"ConditionExpression":"attribute_not_exists(#k)","UpdateExpression":"SET #s = :s, #o = :o, #l = :l, #f = :l, #n = :l",' ..
+    '"ExpressionAttributeNames":{"#k":"pk","#s":"status","#o":"owner","#l":"lease_ms","#f":"fence","#n":"runs"},' ..
+    '"ExpressionAttributeValues":{":s":{"S":"IN_PROGRESS"},":o":{"S":"00000000-0000-4000-8000-000000000000"},":l":{"N":"1795000000000"}},' ..
+    '"ReturnValues":"ALL_NEW"}')
+end
+LUA
+    wrk -t 1 -c 16 -d "$1" -s "$WORK/wrk.lua" "$EO_ENGINE" | awk '/^Requests\/sec/ { print $2 }'
+}
+
+straight() {
+    local floor batch single
+    engine_floor 3s >/dev/null
+    floor=$(engine_floor 8s)
+    batch=$(batch_rate wide $LARGE large)
+    single=$(singles_rate wide 2000 lone)
+    awk -v floor="$floor" -v batch="$batch" -v single="$single" -v keys=$LARGE 'BEGIN {
+        printf "keys claimed a second, straight to DynamoDB Local\n"
+        printf "  %-62s %9.1f   %5.2f\n", "wrk, 16 connections, one thread", floor, 1
+        printf "  %-62s %9.1f   %5.2f\n", sprintf("idem_acquire_many of %d", keys), batch, batch / floor
+        printf "  %-62s %9.1f   %5.2f\n", "idem_acquire, one after the other", single, single / floor
+    }'
+}
+
+# Memory of the process that is not shared, before and with the claims.
+batch_memory() {
+    sql -c "SET exactonce.server = 'wide'" -c "SELECT count(*) FROM idem_acquire_many(ARRAY['one'])" -c BEGIN \
+        -c "SELECT private_kb('self')" -c "SELECT batch_rate($LARGE, 'memory')" -c "SELECT private_kb('self')" -c ROLLBACK |
+        awk -v keys=$LARGE '{ v[NR] = $1 } END {
+            printf "memory of a backend, kB: %d, and %d with %d keys claimed: %.1f MB more\n", v[2], v[4], keys, (v[4] - v[2]) / 1024 }'
+}
+
+# 10,000 rows of which 3,000 repeat keys that are completed.
+guarded_copy() {
+    local mode args timing start took rows
+    seq 1 $LARGE >"$WORK/rows"
+    chmod 755 "$WORK" && chmod 644 "$WORK/rows"
+    printf 'COPY of %d rows into a guarded table, straight to DynamoDB Local; rows a second\n' $LARGE
+    for mode in none skip commit; do
+        case $mode in
+            none) timing='' args='' ;;
+            skip) timing='BEFORE INSERT' args="'on_duplicate=skip'" ;;
+            commit) timing='AFTER INSERT' args="'at=commit'" ;;
+        esac
+        sql -c "CREATE TABLE rows_$mode (id text)"
+        [ $mode = none ] || sql -c "CREATE TRIGGER once $timing ON rows_$mode FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'server=wide', 'prefix=$mode/', $args)" \
+            -c "INSERT INTO rows_$mode SELECT i FROM generate_series(1, 3000) i" -c "DELETE FROM rows_$mode"
+        start=$(date +%s%N)
+        rows=$( (sql -c "\copy rows_$mode FROM '$WORK/rows'" 2>&1 || true) | grep -o -m 1 'duplicate key' || true)
+        took=$((($(date +%s%N) - start) / 1000000))
+        awk -v mode=$mode -v took=$took -v n=$LARGE -v why="$rows" -v stored="$(sql -c "SELECT count(*) FROM rows_$mode")" 'BEGIN {
+            printf "  %-62s %9.1f\n", mode == "none" ? "no guard" : sprintf("%s: %d rows stored%s", mode == "skip" ? "on_duplicate=skip" : "at=commit", stored, why ? ", refused as duplicate" : ""), n * 1000 / took }'
+    done
+    sql -c "CREATE TABLE rows_new (id text)" -c "CREATE TRIGGER once AFTER INSERT ON rows_new FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'server=wide', 'prefix=new/', 'at=commit')"
+    start=$(date +%s%N)
+    sql -c "\copy rows_new FROM '$WORK/rows'"
+    took=$((($(date +%s%N) - start) / 1000000))
+    printf '  %-62s %9.1f\n' 'at=commit, no duplicates: all rows stored' "$(awk -v n=$LARGE -v took=$took 'BEGIN { print n * 1000 / took }')"
+}
+
+measure_batches() {
+    prepare_batches
+    far_away
+    straight
+    batch_memory
+    guarded_copy
+    sql -c 'CALL settle()'
+}
