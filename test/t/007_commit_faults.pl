@@ -181,6 +181,19 @@ $sql->("SELECT idem_get('until now')");
 finish_psql($run);
 settled($node);
 
+# a seal that arrives after its transaction was rolled back and the key released
+control('POST', '/reset');
+fault('{"key":"too late","to":"COMMITTING","do":"hold"}');
+$run = start_psql($node, working('too late'));
+control('GET', '/wait?key=too+late&to=COMMITTING&seconds=60');
+$sql->("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = 'COMMIT;' AND state = 'active'");
+like(finish_psql($run), qr/57014/, 'a commit is cancelled');
+settled($node);
+control('POST', '/release');
+wait_until('... and its seal, which comes later', sub {
+	control('GET', '/log') =~ /"key":"IDEMPOTENCY#too late","to":"COMMITTING","status":\d/ });
+agree('too late', 0, '... does not bring the key back');
+
 # a claim at commit whose only request arrives after all is over
 control('POST', '/reset');
 fault('{"key":"ghost","to":"COMMITTING","do":"hold"}');
