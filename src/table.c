@@ -11,8 +11,11 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "error.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "shmem.h"
 #include "table.h"
 #include "tokens.h"
 
@@ -25,6 +28,9 @@
 
 typedef enum Row
 {
+	ROW_DURABILITY,
+	ROW_WORKER,
+	ROW_DOUBT,
 	ROW_SERVER,
 	ROW_CREDENTIALS,
 	ROW_TABLE,
@@ -41,6 +47,7 @@ static bool string_is(EoJsonValue *v, const char *text);
 static void wait_until_active(EoStore *store);
 static void switch_ttl_on(EoStore *store);
 static bool key_fits(EoStore *store, EoJsonValue *table, char **found);
+static void check_here(EoCheckRow *rows);
 static void check_table(EoStore *store, EoCheckRow *rows);
 static void check_key(EoStore *store, EoJsonValue *table, EoCheckRow *row);
 static void check_regions(EoJsonValue *table, EoCheckRow *row);
@@ -224,6 +231,7 @@ eo_table_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS])
 	static const char *const later[] = {"table", "key schema", "time to live", "multi-region mode",
 	"round trip", "clock"};
 
+	check_here(rows);
 	set_row(&rows[ROW_SERVER], "server", EO_FINDING_OK,
 			psprintf("%s region %s, table %s, layout %s", s->url, s->region, s->table, s->layout),
 			NULL);
@@ -241,6 +249,35 @@ eo_table_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS])
 	set_row(&rows[ROW_CREDENTIALS], "credentials", EO_FINDING_OK,
 			psprintf("from the %s", store->credentials_from), NULL);
 	check_table(store, rows);
+}
+
+/* What the promise needs of this server, and how it is doing. */
+static void
+check_here(EoCheckRow *rows)
+{
+	EoDbInfo	db;
+	bool		ready = eo_db_info(MyDatabaseId, &db) && db.ready;
+	uint32		cursor = 0;
+	int			doubts = 0;
+	EoSlotView	view;
+
+	if (enableFsync && fullPageWrites)
+		set_row(&rows[ROW_DURABILITY], "durability", EO_FINDING_OK, "fsync and full_page_writes are on",
+				NULL);
+	else
+		set_row(&rows[ROW_DURABILITY], "durability", EO_FINDING_WARNING,
+				!enableFsync ? "fsync is off" : "full_page_writes is off",
+				"After a crash of the machine commits may be gone whose keys are completed. Switch it on.");
+	set_row(&rows[ROW_WORKER], "worker", ready ? EO_FINDING_OK : EO_FINDING_WARNING,
+			ready ? "at work" : "not started yet",
+			ready ? NULL : "The first claim starts it; it needs a free background worker, see max_worker_processes.");
+	while (eo_slot_walk(&cursor, &view))
+		doubts += view.info.doubt && view.target.dboid == MyDatabaseId;
+	if (doubts == 0)
+		set_row(&rows[ROW_DOUBT], "in doubt", EO_FINDING_OK, "nothing", NULL);
+	else
+		set_row(&rows[ROW_DOUBT], "in doubt", EO_FINDING_FAILURE, psprintf("%d keys", doubts),
+				"See exactonce_in_doubt, find out whether their work was done, and say so with idem_resolve().");
 }
 
 static void

@@ -36,7 +36,7 @@ typedef struct EoCheckRow
 	const char *advice;
 } EoCheckRow;
 
-#define EO_CHECK_ROWS 8
+#define EO_CHECK_ROWS 11
 
 /* Fill EO_CHECK_ROWS rows.  Does not raise for anything that it checks. */
 extern void eo_table_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS]);
