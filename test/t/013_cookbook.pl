@@ -1,0 +1,207 @@
+# docs/cookbook.md, block by block: each recipe in a database of its own.
+#
+# A comment in a block says what is compared:
+#
+#   -- => a | b         a row of the statement before; one comment for each row,
+#                       (no rows) if there is none
+#   -- ERROR: 23505 m   the statement before fails, with that SQLSTATE and message;
+#                       "..." in it is for anything
+#
+# Any other error, and any warning, is a failure.  A block that begins with
+# "-- meanwhile" is run by another session, once the one before it has keys under
+# way.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::Bin;
+use ExactOnce;
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $file = "$FindBin::Bin/../../docs/cookbook.md";
+my @recipes = recipes(slurp_file($file));
+my $setup = shift @recipes;
+is($setup->{title}, 'Setup', 'the first recipe is the setup');
+
+my $node = new_node('cookbook');
+my $scripts = 0;
+
+# Run at the end of each block: what the reader takes for reading on, the worker
+# has for writing what has ended.
+my $await_worker = <<'SQL';
+DO $$
+BEGIN
+	FOR i IN 1..1000 LOOP
+		EXIT WHEN NOT EXISTS (SELECT FROM exactonce_claims WHERE state = 'ending');
+		PERFORM pg_sleep(0.02);
+	END LOOP;
+END $$;
+SQL
+foreach my $recipe (@recipes)
+{
+	(my $database = lc $recipe->{title}) =~ s/\W+/_/g;
+	$node->safe_psql('postgres', "CREATE DATABASE $database");
+	my @blocks = (@{ $setup->{blocks} }, @{ $recipe->{blocks} });
+	while (@blocks)
+	{
+		# one session as far as the next block that wants another beside it
+		my @together = shift @blocks;
+		push @together, shift @blocks while @blocks && !is_beside($blocks[0]);
+		my $run = start_blocks($database, @together);
+		while (@blocks && is_beside($blocks[0]))
+		{
+			await_claims($database);
+			finish_blocks(start_blocks($database, shift @blocks));
+		}
+		finish_blocks($run);
+	}
+	wait_until("$recipe->{title}: everything is finished", sub {
+		$node->safe_psql($database, <<'SQL') eq '0';
+SELECT (SELECT count(*) FROM exactonce_pending)
+	+ (SELECT count(*) FROM exactonce_claims WHERE state <> 'second look')
+SQL
+	});
+	$node->safe_psql('postgres', "DROP DATABASE $database");
+}
+
+$node->stop;
+done_testing();
+
+# The headings of the second level that have blocks, in order.
+sub recipes
+{
+	my ($text) = @_;
+	my (@found, $title, $block);
+	my $n = 0;
+	foreach my $line (split /\n/, $text)
+	{
+		$n++;
+		if ($block && $line eq '```') { undef $block }
+		elsif ($block) { $block->{text} .= "$line\n" }
+		elsif ($line =~ /^## (.*)/) { $title = $1 }
+		elsif ($line eq '```sql')
+		{
+			push @found, { title => $title, blocks => [] } unless @found && $found[-1]{title} eq $title;
+			push @{ $found[-1]{blocks} }, $block = { name => "$title, line $n", text => '' };
+		}
+	}
+	return @found;
+}
+
+# What is the reader's own, and not the test's: where the table is, and who asks.
+sub adapt
+{
+	my ($text) = @_;
+	$text =~ s/(table 'idempotency')/$1, endpoint '$ENV{EO_ENDPOINT}'/g;
+	$text =~ s/'\.\.\.'/'test'/g;
+	return $text;
+}
+
+# If they come and go too fast to be seen, nothing is lost but the beauty of it.
+sub await_claims
+{
+	my ($database) = @_;
+	for (1 .. 100)
+	{
+		last if $node->safe_psql('postgres', <<"SQL") ne '0';
+SELECT count(*) FROM exactonce_claims WHERE database = '$database' AND state IN ('asking', 'held', 'committing')
+SQL
+		usleep(20_000);
+	}
+	return;
+}
+
+sub is_beside
+{
+	my ($block) = @_;
+	return $block->{text} =~ /\A-- meanwhile\b/;
+}
+
+# Runs blocks in one session.  The script marks, in its output and among its
+# errors, where each comment stands that says what is to be expected, and where
+# each block ends.
+sub start_blocks
+{
+	my ($database, @blocks) = @_;
+	my %run = (marks => [], out => '', err => '');
+	my $script = '';
+	foreach my $block (@blocks)
+	{
+		my $previous = '';
+		foreach my $line (split(/\n/, adapt($block->{text})), '-- => end of block')
+		{
+			my ($kind, $value) = $line =~ /^-- (=>|ERROR:) (.*)/;
+			$kind = 'end' if ($value // '') eq 'end of block';
+			if (!$kind)
+			{
+				die "$block->{name}: not on a line of its own: $line" if $line =~ /-- (?:=>|ERROR:|fails:)/;
+				$script .= "$line\n";
+			}
+			elsif ($kind eq '=>' && $previous eq '=>') { push @{ $run{marks}[-1]{values} }, $value }
+			else
+			{
+				push @{ $run{marks} }, { block => $block, kind => $kind, values => [$value] };
+				$script .= $await_worker if $kind eq 'end';
+				$script .= "\\echo \@\@\n\\warn \@\@\n";
+			}
+			$previous = $kind // '';
+		}
+	}
+	my $path = $node->basedir . '/block' . ++$scripts . '.sql';
+	append_to_file($path, $script);
+	$run{handle} = IPC::Run::start(
+		[ 'psql', '-XAq', '-v', 'VERBOSITY=verbose', '-P', 'null=NULL',
+			'-d', $node->connstr($database), '-f', $path ],
+		'<', \undef, '>', \$run{out}, '2>', \$run{err});
+	return \%run;
+}
+
+sub finish_blocks
+{
+	my ($run) = @_;
+	my @findings;
+
+	$run->{handle}->finish;
+	my @out = split /^\@\@\n/m, $run->{out}, -1;
+	my @err = split /^\@\@\n/m, $run->{err}, -1;
+	foreach my $mark (@{ $run->{marks} })
+	{
+		# the script goes to its end, unless the connection is lost
+		push @findings, 'psql ended early' if @out < 2;
+		my $said = shift @out // '';
+		my $problems = shift @err // '';
+		my @errors = $problems =~ /^(?:psql:\S+:\d+: )?((?:ERROR|FATAL|PANIC|WARNING): .*|error: .*)$/mg;
+		my @values = @{ $mark->{values} };
+		if ($mark->{kind} eq 'ERROR:')
+		{
+			(my $error = shift @errors // 'no error') =~ s/^ERROR:\s+(\w{5}): /$1 /;
+			my $wanted = join '.*', map { quotemeta } split /\.\.\./, $values[0], -1;
+			push @findings, "expected: $values[0]\n     got: $error" if $error !~ /\A$wanted\z/;
+		}
+		push @findings, "not announced: $_" foreach @errors;
+		if ($mark->{kind} eq '=>')
+		{
+			my $rows = join "\n", last_result($said);
+			my $wanted = $values[0] eq '(no rows)' ? '' : join "\n", @values;
+			push @findings, "expected: $wanted\n     got: $rows" if $rows ne $wanted;
+		}
+		next if $mark->{kind} ne 'end';
+		ok(!@findings, $mark->{block}{name}) or diag(join "\n", @findings);
+		@findings = ();
+	}
+	return;
+}
+
+# The rows of the last query, columns apart as people write them.
+sub last_result
+{
+	my ($out) = @_;
+	my @lines = split /\n/, $out;
+	my $footer = pop @lines // '';
+	my ($rows) = $footer =~ /^\((\d+) rows?\)$/ or return "no result but: $footer";
+	my @rows = $rows > 0 ? splice(@lines, -$rows) : ();
+	s/\|/ | /g foreach @rows;
+	return @rows;
+}
