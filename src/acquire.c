@@ -520,6 +520,7 @@ explain_in_progress(EoAsking *a, const EoRecord *r)
 
 	/* The last run it was allowed died without a word. */
 	claim->outcome = EO_CLAIM_FAILED;
+	claim->out_of_runs = true;
 	claim->mine = false;
 	claim->replayed = true;
 	claim->error = psprintf("{\"message\": \"run %lld of %lld ended without a result\"}",
@@ -543,7 +544,10 @@ explain_failed(EoAsking *a, const EoRecord *r)
 		claim->retry_at_ms = r->retry_ms;
 	}
 	else
+	{
 		claim->outcome = EO_CLAIM_FAILED;
+		claim->out_of_runs = r->has_retry;
+	}
 	claim->error = copy_text(r->error, r->error_len);
 	return ATTEMPT_ANSWERED;
 }
@@ -685,8 +689,11 @@ eo_claim_raise(const EoStore *store, const char *key, const EoClaim *claim)
 		default:
 			ereport(ERROR,
 					(errcode(ERRCODE_EO_FAILED),
+					 claim->out_of_runs ?
+					 errmsg("key \"%s\" on server \"%s\" has no runs left", key, server) :
 					 errmsg("key \"%s\" on server \"%s\" failed for good", key, server),
-					 errdetail("It ran %lld times.", (long long) claim->runs),
+					 errdetail_plural("It ran %lld time.", "It ran %lld times.",
+									  (unsigned long) claim->runs, (long long) claim->runs),
 					 errhint("idem_get() shows what went wrong; an operator can redrive it with idem_forget().")));
 	}
 }

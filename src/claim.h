@@ -56,6 +56,8 @@ typedef struct EoClaim
 	int64		expires_at_ms;
 	bool		mine;
 	bool		replayed;
+	bool		out_of_runs;	/* of EO_CLAIM_FAILED: might run with a larger
+								 * max_runs */
 } EoClaim;
 
 /* A key and its names; see eo_key_find(). */

@@ -138,12 +138,16 @@ int64
 eo_arg_interval_ms(FunctionCallInfo fcinfo, int n, const char *name, int64 min_ms,
 				   int64 max_ms)
 {
-	Interval   *span;
-	int64		ms;
-
 	if (PG_ARGISNULL(n))
 		return -1;
-	span = PG_GETARG_INTERVAL_P(n);
+	return eo_interval_ms(PG_GETARG_INTERVAL_P(n), name, min_ms, max_ms);
+}
+
+int64
+eo_interval_ms(const Interval *span, const char *name, int64 min_ms, int64 max_ms)
+{
+	int64		ms;
+
 	ms = span->time / 1000 + ((int64) span->day + (int64) span->month * 30) * INT64CONST(86400000);
 	if (ms < min_ms || ms > max_ms)
 		ereport(ERROR,

@@ -50,6 +50,8 @@ extern char *eo_check_key(char *key);
 extern int64 eo_arg_interval_ms(FunctionCallInfo fcinfo, int n, const char *name,
 								int64 min_ms, int64 max_ms);
 
+extern int64 eo_interval_ms(const Interval *span, const char *name, int64 min_ms, int64 max_ms);
+
 /* Text as DynamoDB holds it, UTF-8, and back; raise if that cannot be. */
 extern char *eo_to_utf8(const char *s);
 extern char *eo_from_utf8(const char *s);

@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "claim.h"
 #include "compat.h"
 #include "error.h"
@@ -74,6 +75,7 @@ overlay(const EoKey *k, bool exists, EoRecord *r)
 bool
 eo_claim_get(EoStore *store, const char *key, EoRecord *r)
 {
+	EoSlotView	view;
 	EoKey		k;
 	EoAnswer   *answer;
 	EoFate		fate;
@@ -81,6 +83,9 @@ eo_claim_get(EoStore *store, const char *key, EoRecord *r)
 	bool		exists;
 
 	eo_key_find(&k, store, key);
+	/* What a transaction of ours has left to the worker is seen to first. */
+	if (k.held == NULL && !RecoveryInProgress() && eo_slot_find(k.digest, &view) && view.info.ended)
+		eo_settle_on_the_spot(store, key, &view);
 	answer = eo_settle_read(store, key, k.pk, "read", &fate, &retention_s);
 	*r = answer->record;
 	r->result = copy_or_null(r->result);

@@ -38,6 +38,7 @@
 typedef struct Sealing
 {
 	char		origin[EO_ORIGIN_LEN + 1];
+	EoSlotInfo	mark;			/* the same, for slots */
 	int64		deadline_us;
 	int			parallel;
 	int			commit_timeout_ms;
@@ -74,7 +75,7 @@ eo_seal(dlist_head *claims, int ncompleted)
 			EoTxClaim  *claim = dlist_container(EoTxClaim, node, next);
 
 			next = dlist_has_next(claims, next) ? dlist_next_node(claims, next) : NULL;
-			if (claim->phase == EO_PHASE_SEALING)
+			if (claim->phase == EO_PHASE_COMPLETED)
 				start_claim(&s, claim, claim->once ? EO_SEAL_NEW : EO_SEAL, NULL);
 		}
 		n = eo_window_step(&s.window, finished, &until);
@@ -92,13 +93,11 @@ eo_seal(dlist_head *claims, int ncompleted)
 	MemoryContextDelete(context);
 }
 
-/*
- * Name this commit, and mark every slot with the name.
- */
+/* Name this commit. */
 static void
 begin_sealing(Sealing *s, dlist_head *claims)
 {
-	EoSlotInfo	mark = {0};
+	EoSlotInfo *mark = &s->mark;
 	EoOrigin	o;
 	EoDbInfo	db;
 	dlist_iter	iter;
@@ -108,16 +107,17 @@ begin_sealing(Sealing *s, dlist_head *claims)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the exactonce worker of this database has not started"),
 				 errhint("See the server's log; exactonce needs a background worker for each database, see max_worker_processes.")));
-	memcpy(mark.database, db.origin, sizeof(mark.database));
-	mark.incarnation = db.incarnation;
-	mark.xid = U64FromFullTransactionId(GetTopFullTransactionId());
-	mark.timeline = eo_compat_timeline();
-	mark.lsn = GetXLogInsertRecPtr();
-	memcpy(o.database, mark.database, sizeof(o.database));
-	o.incarnation = mark.incarnation;
-	o.xid = mark.xid;
-	o.timeline = mark.timeline;
-	o.lsn = mark.lsn;
+	memset(mark, 0, sizeof(*mark));
+	memcpy(mark->database, db.origin, sizeof(mark->database));
+	mark->incarnation = db.incarnation;
+	mark->xid = U64FromFullTransactionId(GetTopFullTransactionId());
+	mark->timeline = eo_compat_timeline();
+	mark->lsn = GetXLogInsertRecPtr();
+	memcpy(o.database, mark->database, sizeof(o.database));
+	o.incarnation = mark->incarnation;
+	o.xid = mark->xid;
+	o.timeline = mark->timeline;
+	o.lsn = mark->lsn;
 	eo_origin_write(&o, s->origin);
 
 	s->commit_timeout_ms = 0;
@@ -134,15 +134,6 @@ begin_sealing(Sealing *s, dlist_head *claims)
 		s->parallel = Max(s->parallel, server->parallel_requests);
 		if (c->once)
 			look_around(c);
-	}
-	dlist_foreach(iter, claims)
-	{
-		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
-
-		if (c->phase != EO_PHASE_COMPLETED)
-			continue;
-		c->phase = EO_PHASE_SEALING;
-		eo_slot_sealing(c->slot, &mark, c->release_on_abort);
 	}
 	s->parallel = Min(s->parallel, EO_MAX_PARALLEL);
 	s->deadline_us = eo_clock_monotonic_us() + (int64) s->commit_timeout_ms * 1000;
@@ -175,6 +166,12 @@ start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
 	EoWrite		w = {0};
 	EoAnswer   *answer;
 
+	/* From here on it may be sealed; what was not asked for is not touched. */
+	if (claim->phase != EO_PHASE_SEALING)
+	{
+		claim->phase = EO_PHASE_SEALING;
+		eo_slot_sealing(claim->slot, &s->mark, claim->release_on_abort);
+	}
 	w.owner = claim->token;
 	w.origin = s->origin;
 	w.bind = claim->release_on_abort ? "tx" : claim->earlier ? "keep" : "hold";
@@ -250,6 +247,10 @@ judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 	int64		now_ms = eo_client_now_ms(&claim->store->client);
 	int64		retention_s;
 
+	/* Refused, and no copy is on its way: there is nothing to undo. */
+	claim->in_doubt |= answer->call.in_doubt;
+	if (!claim->in_doubt)
+		claim->phase = EO_PHASE_PLANNED;
 	if (answer->exists && eo_claim_is_expired(claim->store, r))
 	{
 		start_claim(s, claim, EO_SEAL_EXPIRED, r);

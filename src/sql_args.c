@@ -38,6 +38,17 @@ eo_arg_retention(FunctionCallInfo fcinfo, int n)
 }
 
 int64
+eo_read_retention(const char *text)
+{
+	Interval   *span = DatumGetIntervalP(DirectFunctionCall3(interval_in, CStringGetDatum(text),
+															 ObjectIdGetDatum(InvalidOid),
+															 Int32GetDatum(-1)));
+
+	return (eo_interval_ms(span, "retention", EO_MIN_RETENTION_S * INT64CONST(1000),
+						   EO_MAX_RETENTION_S * 1000) + 999) / 1000;
+}
+
+int64
 eo_arg_wait(FunctionCallInfo fcinfo, int n)
 {
 	int64		wait_ms = eo_arg_interval_ms(fcinfo, n, "wait", 0, MAX_WAIT_MS);

@@ -18,6 +18,9 @@ extern int64 eo_arg_lease(FunctionCallInfo fcinfo, int n);	/* ms; -1: the server
 extern int64 eo_arg_retention(FunctionCallInfo fcinfo, int n);	/* s, rounded up; -1:
 																 * the server's */
 
+extern int64 eo_read_retention(const char *text);	/* s, of an interval's
+													 * text */
+
 /* ms, 0: none; 0A000 above READ COMMITTED. */
 extern int64 eo_arg_wait(FunctionCallInfo fcinfo, int n);
 extern int64 eo_arg_max_runs(FunctionCallInfo fcinfo, int n);	/* 0: no limit */

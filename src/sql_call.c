@@ -219,7 +219,7 @@ is_of_the_moment(int sqlerrcode)
 }
 
 static void
-put_text(JsonbParseState * *state, const char *name, const char *text)
+put_text(JsonbParseState **state, const char *name, const char *text)
 {
 	JsonbValue	v;
 

@@ -26,6 +26,7 @@
 #include "compat.h"
 #include "error.h"
 #include "gate.h"
+#include "sql_args.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -39,30 +40,31 @@ typedef struct Terms
 	const char *server;
 	bool		skip;
 	bool		at_commit;
+	int64		retention_s;	/* -1: the server's */
 	int			ncolumns;
 	AttrNumber *columns;
 } Terms;
 
-static void read_terms(TriggerData * data, Terms *terms);
-static bool read_option(TriggerData * data, Terms *terms, const char *arg);
+static void read_terms(TriggerData *data, Terms *terms);
+static bool read_option(TriggerData *data, Terms *terms, const char *arg);
 static bool option_is(const char *arg, const char *name, const char **value);
-static void check_firing(TriggerData * data, const Terms *terms);
-static char *key_of(TriggerData * data, const Terms *terms);
+static void check_firing(TriggerData *data, const Terms *terms);
+static char *key_of(TriggerData *data, const Terms *terms);
 static bool reads_naturally(Oid type);
-static EoStore *open_as_owner(TriggerData * data, const Terms *terms);
-static EoGuard *name_of(TriggerData * data);
-static bool claim_now(EoStore *store, const char *key, TriggerData * data, bool skip);
-pg_noreturn static void refuse_definition(TriggerData * data, const char *detail);
+static EoStore *open_as_owner(TriggerData *data, const Terms *terms);
+static EoGuard *name_of(TriggerData *data);
+static bool claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms);
+pg_noreturn static void refuse_definition(TriggerData *data, const char *detail);
 
 /*
  * idem_guard(column..., [prefix=], [on_duplicate=error|skip], [at=now|commit],
- * [server=])
+ * [retention=interval], [server=])
  */
 Datum
 eo_idem_guard(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
-	Terms		terms = {.prefix = "",.server = "exactonce"};
+	Terms		terms = {.prefix = "",.server = "exactonce",.retention_s = -1};
 	EoStore    *store;
 	char	   *key;
 
@@ -78,8 +80,8 @@ eo_idem_guard(PG_FUNCTION_ARGS)
 	store = open_as_owner(data, &terms);
 	eo_gate_worker();
 	if (terms.at_commit)
-		eo_claim_once(store, key, NULL, -1, name_of(data));
-	else if (!claim_now(store, key, data, terms.skip))
+		eo_claim_once(store, key, NULL, terms.retention_s, name_of(data));
+	else if (!claim_now(store, key, data, &terms))
 		return PointerGetDatum(NULL);
 	return PointerGetDatum(data->tg_trigtuple);
 }
@@ -87,18 +89,18 @@ eo_idem_guard(PG_FUNCTION_ARGS)
 /* ----- what was asked for ----- */
 
 static void
-refuse_definition(TriggerData * data, const char *detail)
+refuse_definition(TriggerData *data, const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 			 errmsg("trigger \"%s\" of table \"%s\" cannot work as it was created",
 					data->tg_trigger->tgname, RelationGetRelationName(data->tg_relation)),
 			 errdetail("%s", detail),
-			 errhint("CREATE TRIGGER ... AFTER INSERT ON ... FOR EACH ROW EXECUTE FUNCTION idem_guard('column', ..., 'prefix=...', 'on_duplicate=error', 'at=now', 'server=...'); on_duplicate=skip wants BEFORE INSERT.")));
+			 errhint("CREATE TRIGGER ... AFTER INSERT ON ... FOR EACH ROW EXECUTE FUNCTION idem_guard('column', ..., 'prefix=...', 'on_duplicate=error', 'at=now', 'retention=...', 'server=...'); on_duplicate=skip wants BEFORE INSERT.")));
 }
 
 static void
-read_terms(TriggerData * data, Terms *terms)
+read_terms(TriggerData *data, Terms *terms)
 {
 	Trigger    *trigger = data->tg_trigger;
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
@@ -135,7 +137,7 @@ read_terms(TriggerData * data, Terms *terms)
 }
 
 static bool
-read_option(TriggerData * data, Terms *terms, const char *arg)
+read_option(TriggerData *data, Terms *terms, const char *arg)
 {
 	const char *value;
 
@@ -144,6 +146,8 @@ read_option(TriggerData * data, Terms *terms, const char *arg)
 		terms->prefix = value;
 	else if (option_is(arg, "server", &value))
 		terms->server = value;
+	else if (option_is(arg, "retention", &value))
+		terms->retention_s = eo_read_retention(value);
 	else if (option_is(arg, "on_duplicate", &value) &&
 			 (strcmp(value, "error") == 0 || strcmp(value, "skip") == 0))
 		terms->skip = strcmp(value, "skip") == 0;
@@ -167,7 +171,7 @@ option_is(const char *arg, const char *name, const char **value)
 }
 
 static void
-check_firing(TriggerData * data, const Terms *terms)
+check_firing(TriggerData *data, const Terms *terms)
 {
 	if (!TRIGGER_FIRED_FOR_ROW(data->tg_event) || !TRIGGER_FIRED_BY_INSERT(data->tg_event))
 		refuse_definition(data, "It must be fired by INSERT, for each row.");
@@ -195,7 +199,7 @@ check_firing(TriggerData * data, const Terms *terms)
  * need no digest for it; anything else is what idem_key() makes of it.
  */
 static char *
-key_of(TriggerData * data, const Terms *terms)
+key_of(TriggerData *data, const Terms *terms)
 {
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	StringInfoData parts;
@@ -238,7 +242,7 @@ reads_naturally(Oid type)
 /* ----- claiming ----- */
 
 static EoStore *
-open_as_owner(TriggerData * data, const Terms *terms)
+open_as_owner(TriggerData *data, const Terms *terms)
 {
 	EoStore    *store;
 	Oid			user;
@@ -255,7 +259,7 @@ open_as_owner(TriggerData * data, const Terms *terms)
 
 /* Kept until the transaction ends: the seal may need it. */
 static EoGuard *
-name_of(TriggerData * data)
+name_of(TriggerData *data)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
 	EoGuard    *guard = palloc(sizeof(EoGuard));
@@ -269,9 +273,9 @@ name_of(TriggerData * data)
 
 /* False: the row is to be left out. */
 static bool
-claim_now(EoStore *store, const char *key, TriggerData * data, bool skip)
+claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms)
 {
-	EoAcquire	ask = {.key = key,.lease_ms = -1,.retention_s = -1,.settled_within = true};
+	EoAcquire	ask = {.key = key,.lease_ms = -1,.retention_s = terms->retention_s,.settled_within = true};
 	EoClaim		claim;
 	EoKey		k;
 
@@ -285,7 +289,7 @@ claim_now(EoStore *store, const char *key, TriggerData * data, bool skip)
 	}
 	if (claim.outcome == EO_CLAIM_COMPLETED || k.held != NULL)
 	{
-		if (skip)
+		if (terms->skip)
 			return false;
 		eo_raise_duplicate(name_of(data), key, store->server->name,
 						   k.held != NULL ? "This transaction holds it, or has completed it." :

@@ -49,6 +49,7 @@ typedef struct EoTxClaim
 	bool		keep;			/* may outlive the commit unsettled */
 	bool		in_block;		/* made in a transaction block */
 	bool		release_on_abort;
+	bool		in_doubt;		/* a request may still arrive */
 	bool		untried;		/* an abort now is to count no run */
 	const EoGuard *guard;		/* whose claim it is; NULL: a call's */
 	char	   *result;			/* JSON text; NULL: none */

@@ -146,11 +146,11 @@ SELECT status FROM idem_get(idem_key(4, 'y'::text));
 
 -- ON CONFLICT, inheritance, partitions
 CREATE TABLE ids (id int PRIMARY KEY);
-CREATE TRIGGER once AFTER INSERT ON ids FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=ids/');
+CREATE TRIGGER once AFTER INSERT ON ids FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=ids/', 'retention=3000 days');
 INSERT INTO ids VALUES (1);
 INSERT INTO ids VALUES (1), (2) ON CONFLICT DO NOTHING;
 INSERT INTO ids VALUES (2) ON CONFLICT (id) DO UPDATE SET id = 3;
-SELECT id, (idem_get('ids/' || id)).status FROM ids ORDER BY id;
+SELECT id, r.status, r.expires_at > now() + '2999 days' AS lasts FROM ids, idem_get('ids/' || id) r ORDER BY id;
 CREATE TABLE parts (id int, region text) PARTITION BY LIST (region);
 CREATE TABLE parts_eu PARTITION OF parts FOR VALUES IN ('eu');
 CREATE TABLE parts_us PARTITION OF parts FOR VALUES IN ('us');
@@ -188,6 +188,8 @@ SELECT args, timing, try_guard(timing, args) FROM (VALUES
 	('AFTER INSERT', $$'id', 'on_duplicate=ignore'$$),
 	('AFTER INSERT', $$'id', 'at=once'$$),
 	('AFTER INSERT', $$'id', 'colour=red'$$),
+	('AFTER INSERT', $$'id', 'retention=long'$$),
+	('AFTER INSERT', $$'id', 'retention=1 min'$$),
 	('AFTER INSERT', $$'id', 'server=nowhere'$$),
 	('BEFORE INSERT', $$'id'$$),
 	('AFTER INSERT OR UPDATE', $$'id'$$),
@@ -231,5 +233,12 @@ SELECT count(*) FROM idem_acquire_many(ARRAY(SELECT 'f' || i FROM generate_serie
 	payloads => array_fill('"this"'::jsonb, ARRAY[400]));
 SELECT outcome, run, count(*) FROM idem_acquire_many(ARRAY(SELECT 'f' || i FROM generate_series(1, 299) i), wait => '20 s') GROUP BY 1, 2;
 SELECT bool_and(idem_release('f' || i)) FROM generate_series(1, 300) i;
+-- a duplicate at commit leaves nothing behind: neither for the key nor for those that were not asked for
+BEGIN;
+SELECT idem_once('call');
+SELECT count(idem_once('never asked ' || i)) FROM generate_series(1, 100) i;
+COMMIT;
+SELECT count(*) FROM exactonce_claims WHERE key = 'call';
+SELECT count(*) > 50 AS most FROM generate_series(1, 100) i WHERE (SELECT r IS NULL FROM idem_get('never asked ' || i) r);
 DROP TABLE done, guarded, inbox, ids, parts, bad;
 DROP FUNCTION add_up, fails, unlucky, nested, itself, nothing, strict, words, secret, try_guard;

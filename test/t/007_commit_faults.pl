@@ -229,6 +229,8 @@ my $lease = $record->('stopped')->{lease_ms};
 wait_until('... for ten times its lease', sub { time() * 1000 > $lease + 3000 });
 is($sql->("SELECT outcome FROM idem_acquire('stopped')"), 'in_progress', '... and its key is still its own');
 is($record->('stopped')->{status}, 'COMMITTING', '... everywhere');
+my ($refused, undef, $why) = $node->psql('postgres', "SELECT idem_resolve('stopped', 'failed')");
+like($why, qr/is still going on/, '... nor can an operator overrule it');
 my ($stopped) = $sql->("SELECT pid FROM pg_stat_activity WHERE query = 'COMMIT;' AND state = 'active'");
 kill 'CONT', $stopped;
 like(finish_psql($run), qr/^committed$/m, '... until it commits');

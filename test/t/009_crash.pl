@@ -11,7 +11,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 my $rounds = $ENV{EO_ROUNDS} // 4;    # of each kind; more to be surer
-my $node = new_node('crash', options => ", lease '1 hour'");
+my $node = new_node('crash', options => ", lease '1 hour'", conf => "wal_level = replica\nmax_wal_senders = 5\n");
 $node->safe_psql('postgres', 'CREATE TABLE work (key text PRIMARY KEY)');
 my $round = 0;
 my $slowest = 0;
@@ -34,6 +34,8 @@ sub restart_and_check
 {
 	my ($what) = @_;
 	control('POST', '/reset');
+	# who gives back what is to be finished shall come first
+	control('POST', '/fault', '{"to":"COMPLETED","do":"delay","ms":300,"times":0}');
 	$node->start;
 	my $started = time();
 	my %left;
@@ -98,6 +100,23 @@ for (1 .. $rounds)
 	kill_at('in the seal', qq("to":"COMMITTING","applied":true,"nth":$nth));
 	kill_at('between commit and finish', qq("to":"COMPLETED","nth":$nth));
 	kill_at('in the finish', qq("to":"COMPLETED","applied":true,"nth":$nth));
+}
+
+# the commit record is on disk, and the commit waits for a standby that there is
+# none of: nobody has been told of it
+for (1 .. 2)
+{
+	my $name = 'r' . ++$round;
+	$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'");
+	$node->reload;
+	my $run = commit_some($name);
+	wait_until('a commit waits for a standby', sub {
+		$node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND backend_type = 'client backend'") eq '1' });
+	crash($node);
+	finish_psql($run);
+	$node->append_conf('postgresql.conf', "synchronous_standby_names = ''");
+	restart_and_check('after the commit record');
+	is($node->safe_psql('postgres', "SELECT count(*) FROM work WHERE key LIKE '$name-%'"), '4', '... which counts');
 }
 
 # any time at all, under load
