@@ -185,7 +185,8 @@ RETURNS pg_catalog.trigger
 LANGUAGE C VOLATILE
 AS 'MODULE_PATHNAME', 'eo_idem_guard';
 COMMENT ON FUNCTION @extschema@.idem_guard() IS
-'trigger: a unique constraint across services. Arguments: the columns that make the key (one of text, varchar, uuid or integer type as it is, else as idem_key), and prefix=, on_duplicate=error (AFTER INSERT, default) or skip (BEFORE INSERT; not on partitions), at=now (default) or commit (all keys of the transaction side by side, by the commit), retention= (an interval; default the server''s: after it a key may be used again, whatever the table holds), server= (default exactonce; the setting is ignored). The key is completed with the row''s transaction. A duplicate raises 23505 with table and trigger as table and constraint name; a key in progress elsewhere ID001. The rights are those of the table''s owner';
+'trigger: a unique constraint across services. Arguments: the columns that make the key (one of text, varchar, uuid or integer type as it is, else as idem_key), and prefix=, on_duplicate=error (AFTER INSERT, default) or skip (BEFORE INSERT; not on partitions), at=now (default) or commit (all keys of the transaction side by side, by the commit), retention= (an interval; default the server''s: after it a key may be used again, whatever the table holds), server= (default exactonce; the setting is ignored). The key is completed with the row''s transaction. A duplicate raises 23505 with table and trigger as table and constraint name; a key in progress elsewhere ID001. It uses the server with the rights of the table''s owner, so it is not granted to PUBLIC: who may create triggers on a table and execute this function may claim keys in the owner''s name';
+REVOKE ALL ON FUNCTION @extschema@.idem_guard() FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.idem_fail(
 	key pg_catalog.text,

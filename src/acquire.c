@@ -232,7 +232,7 @@ answer_from_table(EoAsking *a)
 		return false;
 	}
 	/* Past max_hold the lease runs out here as it does for others. */
-	if (view.info.state == EO_SLOT_HELD &&
+	if (view.info.state == EO_SLOT_HELD && view.info.lease_until_ms > 0 &&
 		view.info.lease_until_ms < eo_client_now_ms(&a->store->client) - a->store->server->clock_skew_ms)
 		return false;
 	if (view.info.has_fingerprint)

@@ -33,6 +33,7 @@ typedef struct Entry
 
 static void ask_for(EoStore *store, Entry *entries, int n);
 static bool start(Entry *entry, EoWindow *window, bool answered);
+static EoTxClaim *acquire_alone(Entry *entry);
 static bool is_new(const Entry *entry);
 static void mark_repeated(Entry *entries, int n);
 
@@ -67,8 +68,8 @@ eo_claim_acquire_many(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim 
 			entry->ask.wait_ms = Max(0, left_us / 1000);
 			if (entry->repeated || (entry->claim.outcome == EO_CLAIM_IN_PROGRESS &&
 									!entry->claim.mine && entry->ask.wait_ms > 0))
-				eo_claim_acquire(store, &entry->ask, &entry->claim);
-			else if (is_new(entry))
+				entry->asking.held = acquire_alone(entry);
+			if (is_new(entry))
 				claimed[nclaimed++] = entry->asking.held;
 			emit(arg, entry->ask.key, &entry->claim);
 		}
@@ -92,6 +93,21 @@ mark_repeated(Entry *entries, int n)
 			entries[i].repeated = memcmp(entries[i].asking.digest, entries[j].asking.digest,
 										 EO_DIGEST_LEN) == 0;
 	}
+}
+
+/* The claim, if it was acquired. */
+static EoTxClaim *
+acquire_alone(Entry *entry)
+{
+	EoTxClaim  *claim;
+
+	eo_claim_acquire(entry->asking.store, &entry->ask, &entry->claim);
+	if (entry->claim.outcome != EO_CLAIM_ACQUIRED)
+		return NULL;
+	claim = eo_xact_find(entry->asking.digest);
+	if (claim != NULL)
+		claim->untried = true;
+	return claim;
 }
 
 static bool

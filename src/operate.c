@@ -19,10 +19,18 @@
 /* Races lost in a row before an operator is told that nothing was done. */
 #define MAX_RACES 5
 
+typedef struct Pending
+{
+	uint8		origin[16];
+	int			n;
+	char		tokens[4][EO_TOKEN_LEN + 1];
+} Pending;
+
 static bool overlay(const EoKey *k, bool exists, EoRecord *r);
 static bool forget_seen(EoKey *k, const EoRecord *seen);
 static void check_named_origin(const EoKey *k, const EoRecord *r, const char *origin);
-static bool dismiss(const EoKey *k, const EoRecord *r, bool completed);
+static bool dismiss(const EoKey *k, const EoRecord *r, bool completed, const Pending *pending);
+static void find_pending(const EoKey *k, Pending *pending);
 
 static char *
 copy_or_null(const char *s)
@@ -182,21 +190,40 @@ check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
 /*
  * The record is not one that waits for an answer.  Then what this database
  * remembers of it goes: a doubt that is none any more, and a completion that
- * can never be written, because somebody else has changed the record.
+ * can never be written, because somebody else has changed the record.  Its
+ * row was there before the record was read, so the record had been sealed with
+ * its token by then.
  */
 static bool
-dismiss(const EoKey *k, const EoRecord *r, bool completed)
+dismiss(const EoKey *k, const EoRecord *r, bool completed, const Pending *pending)
+{
+	int			n = 0;
+
+	eo_slot_undoubt(&k->target, k->pk);
+	for (int i = 0; completed && i < pending->n; i++)
+	{
+		if (r == NULL || strcmp(r->owner, pending->tokens[i]) != 0)
+			n += eo_outbox_remove(pending->origin, k->pk, pending->tokens[i]);
+	}
+	if (n > 0)
+		ereport(LOG,
+				(errmsg("exactonce: a completion of key \"%s\" on server \"%s\" was given up by an operator",
+						k->key, k->store->server->name)));
+	return n > 0;
+}
+
+/* Completions of the key that are committed; looked for before the record. */
+static void
+find_pending(const EoKey *k, Pending *pending)
 {
 	EoDbInfo	db;
 
-	eo_slot_undoubt(&k->target, k->pk);
-	if (!completed || (r != NULL && r->state == EO_STATE_COMPLETED) ||
-		!eo_db_info(MyDatabaseId, &db) || eo_outbox_remove(db.origin, k->pk, NULL) == 0)
-		return false;
-	ereport(LOG,
-			(errmsg("exactonce: a completion of key \"%s\" on server \"%s\" was given up by an operator",
-					k->key, k->store->server->name)));
-	return true;
+	pending->n = 0;
+	if (!eo_db_info(MyDatabaseId, &db) || db.incarnation == 0)
+		return;
+	memcpy(pending->origin, db.origin, sizeof(pending->origin));
+	pending->n = eo_outbox_tokens(db.origin, k->pk, &k->target, pending->tokens,
+								  lengthof(pending->tokens));
 }
 
 /*
@@ -206,6 +233,7 @@ dismiss(const EoKey *k, const EoRecord *r, bool completed)
 bool
 eo_claim_resolve(EoStore *store, const char *key, bool completed, const char *origin)
 {
+	Pending		pending;
 	EoKey		k;
 	EoAnswer   *answer;
 	EoAnswer   *written;
@@ -215,13 +243,14 @@ eo_claim_resolve(EoStore *store, const char *key, bool completed, const char *or
 	bool		resolved;
 
 	eo_key_find(&k, store, key);
+	find_pending(&k, &pending);
 	answer = eo_store_read(store, k.pk);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_raise(&answer->error, "resolve", key, store->server->name);
 	r = &answer->record;
 	if (!answer->exists || r->state != EO_STATE_COMMITTING)
 	{
-		resolved = dismiss(&k, answer->exists ? r : NULL, completed);
+		resolved = dismiss(&k, answer->exists ? r : NULL, completed, &pending);
 		eo_answer_free(answer);
 		return resolved;
 	}

@@ -422,6 +422,36 @@ eo_outbox_visit(const uint8 *origin, bool (*visit) (const EoOutboxRow *row))
 }
 
 int
+eo_outbox_tokens(const uint8 *origin, const char *pk, const EoTarget *target,
+				 char (*tokens)[EO_TOKEN_LEN + 1], int max)
+{
+	Relation	rel = open_outbox(AccessShareLock);
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	ScanKeyData keys[2];
+	SysScanDesc scan = scan_outbox(rel, snapshot, origin, pk, keys);
+	HeapTuple	tuple;
+	int			n = 0;
+
+	while (n < max && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		EoOutboxRow row;
+
+		read_row(rel, tuple, &row);
+		if (row.target.serverid == target->serverid &&
+			strcmp(row.target.url, target->url) == 0 &&
+			strcmp(row.target.region, target->region) == 0 &&
+			strcmp(row.target.table, target->table) == 0 &&
+			!TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
+			strlcpy(tokens[n++], row.token, sizeof(tokens[0]));
+		pfree(row.pk);
+	}
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(rel, AccessShareLock);
+	return n;
+}
+
+int
 eo_outbox_remove(const uint8 *origin, const char *pk, const char *token)
 {
 	int			n = 0;
@@ -433,7 +463,7 @@ eo_outbox_remove(const uint8 *origin, const char *pk, const char *token)
 
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		if ((token != NULL && !token_is(rel, tuple, token)) ||
+		if (!token_is(rel, tuple, token) ||
 			TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
 			continue;
 		CatalogTupleDelete(rel, &tuple->t_self);

@@ -60,7 +60,14 @@ extern bool eo_outbox_find(const uint8 *origin, const char *pk, const char *toke
  */
 extern bool eo_outbox_visit(const uint8 *origin, bool (*visit) (const EoOutboxRow *row));
 
-/* The rows of a key, or of one claim on it (token NULL: of all): how many were removed. */
+/*
+ * The tokens of a key's committed rows for a target: how many, at most max, which
+ * should be more than the one that there can be.
+ */
+extern int	eo_outbox_tokens(const uint8 *origin, const char *pk, const EoTarget *target,
+							 char (*tokens)[EO_TOKEN_LEN + 1], int max);
+
+/* The committed row of a claim: how many were removed. */
 extern int	eo_outbox_remove(const uint8 *origin, const char *pk, const char *token);
 
 /* Are there rows, of one server (InvalidOid: of any)? */

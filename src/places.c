@@ -113,6 +113,7 @@ build_place(EoPlace *place)
 		if (place->store != NULL)
 			place->context = GetMemoryChunkContext(place->store);
 		place->gone = place->store == NULL;
+		place->failing |= place->gone;
 		CommitTransactionCommand();
 	}
 	PG_CATCH();
@@ -123,6 +124,7 @@ build_place(EoPlace *place)
 		FlushErrorState();
 		AbortCurrentTransaction();
 		place->store = NULL;
+		place->failing = true;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(places.context);

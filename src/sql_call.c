@@ -43,6 +43,7 @@
 
 PG_FUNCTION_INFO_V1(eo_idem_call);
 
+static void find_again(EoKey *k);
 static void check_handler(Oid handler, bool has_payload);
 static bool run_handler(Oid handler, FunctionCallInfo fcinfo, Datum *result, bool *isnull,
 						ErrorData **error);
@@ -98,23 +99,40 @@ eo_idem_call(PG_FUNCTION_ARGS)
 	k.held->untried = true;
 	if (run_handler(handler, fcinfo, &result, &isnull, &error))
 	{
-		k.held->untried = false;
+		find_again(&k);
+		if (k.held == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_EO_NOT_OWNER),
+					 errmsg("key \"%s\" on server \"%s\" was settled by its own handler",
+							ask.key, store->server->name),
+					 errhint("Leave that to idem_call(): what the handler returns is the result, what it raises the failure.")));
 		eo_claim_complete(store, ask.key, NULL,
 						  isnull ? NULL : eo_json_text(DatumGetJsonbP(result)), false);
 		if (isnull)
 			PG_RETURN_NULL();
 		PG_RETURN_DATUM(result);
 	}
+	find_again(&k);
+	if (k.held == NULL)
+		ReThrowError(error);
 	if (is_of_the_moment(error->sqlerrcode))
 		(void) eo_claim_release(store, ask.key, NULL);
 	else
 	{
-		k.held->untried = false;
 		eo_claim_fail(store, ask.key, NULL, describe(error), 0, false, false);
 		if (returns)
 			PG_RETURN_NULL();
 	}
 	ReThrowError(error);
+}
+
+/* The handler may have settled it at once: then it is not there any more. */
+static void
+find_again(EoKey *k)
+{
+	k->held = eo_xact_find(k->digest);
+	if (k->held != NULL)
+		k->held->untried = false;
 }
 
 /*

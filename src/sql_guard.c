@@ -287,7 +287,8 @@ claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms
 		eo_claim_complete(store, key, NULL, NULL, false);
 		return true;
 	}
-	if (claim.outcome == EO_CLAIM_COMPLETED || k.held != NULL)
+	if (claim.outcome == EO_CLAIM_COMPLETED ||
+		(claim.outcome == EO_CLAIM_IN_PROGRESS && k.held != NULL))
 	{
 		if (terms->skip)
 			return false;

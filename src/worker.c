@@ -24,8 +24,8 @@
  * claim with a short lease, or until the next thing is due; and wakes every
  * NAP to say that it lives.  It is never in a transaction while it waits.
  *
- * An error ends the process, and the launcher starts another: whatever was
- * under way is in the tables and slots still.
+ * An error ends the process, and the launcher starts another: what was under
+ * way is in the table and the slots.
  *
  *-------------------------------------------------------------------------
  */
@@ -55,7 +55,7 @@
 /* Sign of life, at least this often. */
 #define NAP_US INT64CONST(5000000)
 
-/* Without anything to do for this long a worker leaves. */
+/* Without anything to do for this long it leaves. */
 #define IDLE_US INT64CONST(300000000)
 
 /* Jobs that may wait for a free request, and those of one place. */
@@ -73,7 +73,6 @@
  * long: while anybody holds an old snapshot its dead rows stay.
  */
 #define LOOK_SHARE 5
-
 /* A signature is refused after this; a late request cannot arrive any more. */
 #define SECOND_LOOK_US INT64CONST(900000000)
 
@@ -139,6 +138,9 @@ static void start_jobs(void);
 static bool prepare_job(Job *job);
 static void take_answer(Job *job);
 static void take_failure(Job *job);
+static void put_off(Job *job);
+static void put_off_beat(const EoSlotView *view);
+static void thin_out(void);
 static void take_finish(Job *job);
 static void take_settle(Job *job);
 static void take_beat(Job *job);
@@ -291,6 +293,7 @@ work(void)
 	fetch_slots();
 	fetch_beats();
 	eo_places_build();
+	thin_out();
 	do
 	{
 		start_jobs();
@@ -317,12 +320,6 @@ static bool
 is_enough(const EoPlace *place)
 {
 	return place->jobs >= (place->failing ? 1 : MAX_JOBS_OF_PLACE);
-}
-
-static bool
-has_room_again(const EoPlace *place)
-{
-	return !place->failing && place->jobs <= MAX_JOBS_OF_PLACE / 2;
 }
 
 /*
@@ -389,7 +386,8 @@ fetch_rows(void)
 	worker.more_rows = worker.njobs >= MAX_JOBS;
 	worker.pass_wanted = !all;
 	now_us = eo_clock_monotonic_us();
-	worker.look_allowed_us = now_us + LOOK_SHARE * (now_us - started_us);
+	/* What was spent waiting for a lock is no cost of the look. */
+	worker.look_allowed_us = now_us + Min(LOOK_SHARE * (now_us - started_us), PASS_US);
 	if (pass)
 		worker.pass_us = now_us + PASS_US;
 }
@@ -404,7 +402,9 @@ finish_slot(const EoSlotView *view)
 	row.target = view->target;
 	row.retention_s = view->info.retention_s;
 	strlcpy(row.token, view->info.token, sizeof(row.token));
-	if (memcmp(view->info.database, worker.origin, sizeof(worker.origin)) != 0)
+	/* Of another identity, or history: if there is a row it is found. */
+	if (memcmp(view->info.database, worker.origin, sizeof(worker.origin)) != 0 ||
+		view->info.timeline != eo_compat_timeline())
 		worker.more_rows = true;
 	else
 	{
@@ -472,7 +472,14 @@ fetch_beats(void)
 	while (worker.njobs < MAX_JOBS &&
 		   eo_slot_beat_due(worker.dboid, eo_clock_monotonic_us(), &cursor, &view))
 	{
-		Job		   *job = add_job(JOB_BEAT, &view.target);
+		Job		   *job;
+
+		if (is_enough(eo_place_of(&view.target)))
+		{
+			put_off_beat(&view);
+			continue;
+		}
+		job = add_job(JOB_BEAT, &view.target);
 
 		job->view = MemoryContextAlloc(job->context, sizeof(EoSlotView));
 		*job->view = view;
@@ -608,19 +615,61 @@ static void
 take_failure(Job *job)
 {
 	EoPlace    *place = job->place;
-	int64		now_us = eo_clock_monotonic_us();
 
 	eo_place_failed(place, &job->answer->error);
 	eo_answer_free(job->answer);
 	job->answer = NULL;
-	if (job->kind == JOB_BEAT)
+	/* One is enough to try it with. */
+	if (job->kind == JOB_BEAT || place->jobs > 1)
+		put_off(job);
+	else
+		dlist_push_tail(&worker.waiting, &job->node);
+}
+
+/* Back to where it came from, to be found again. */
+static void
+put_off(Job *job)
+{
+	switch (job->kind)
 	{
-		eo_slot_beaten(job->view->ref, false, 0,
-					   now_us + Min(EO_PLACE_PAUSE_US, job->view->info.lease_ms * 1000 / 10));
-		end_job(job);
-		return;
+		case JOB_FINISH:
+			hash_search(worker.rows, job->row->token, HASH_REMOVE, NULL);
+			worker.held_back = true;
+			break;
+		case JOB_SETTLE:
+			eo_slot_again(job->view->ref, eo_clock_monotonic_us() + EO_PLACE_PAUSE_US, false);
+			break;
+		case JOB_BEAT:
+			put_off_beat(job->view);
+			break;
 	}
-	dlist_push_tail(&worker.waiting, &job->node);
+	end_job(job);
+}
+
+static void
+put_off_beat(const EoSlotView *view)
+{
+	eo_slot_beaten(view->ref, false, 0, eo_clock_monotonic_us() +
+				   Min(EO_PLACE_PAUSE_US, view->info.lease_ms * 1000 / 10));
+}
+
+/*
+ * Jobs that wait for a place that fails would take the room of others' jobs.
+ */
+static void
+thin_out(void)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &worker.waiting)
+	{
+		Job		   *job = dlist_container(Job, node, iter.cur);
+
+		if (!job->place->failing || job->place->jobs <= 1)
+			continue;
+		dlist_delete(&job->node);
+		put_off(job);
+	}
 }
 
 static void
@@ -693,7 +742,7 @@ end_job(Job *job)
 {
 	job->place->jobs--;
 	worker.njobs--;
-	if (worker.held_back && has_room_again(job->place))
+	if (worker.held_back && !job->place->failing && job->place->jobs <= MAX_JOBS_OF_PLACE / 2)
 		worker.more_rows = true;
 	MemoryContextDelete(job->context);
 }

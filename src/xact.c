@@ -473,7 +473,7 @@ end_claim(EoTxClaim *c, bool committed)
 	else if (c->phase == EO_PHASE_PLANNED || c->once)
 		work = false;
 	else
-		work = c->release_on_abort;
+		work = c->release_on_abort || (c->untried && c->phase == EO_PHASE_HELD);
 
 	if (work && c->untried && c->phase == EO_PHASE_HELD && c->verdict == EO_VERDICT_NONE)
 		(void) eo_slot_verdict(c->slot, EO_VERDICT_RELEASE, false, 0, NULL, 0);
@@ -484,7 +484,7 @@ end_claim(EoTxClaim *c, bool committed)
 
 	/* The session keeps the token of what outlives the transaction. */
 	if (c->verdict != EO_VERDICT_NONE ||
-		(!committed && c->release_on_abort))
+		(!committed && (c->release_on_abort || c->untried)))
 		eo_tokens_forget_claim(c->store->server->serverid, c->pk, c->token);
 }
 

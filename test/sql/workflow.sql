@@ -151,18 +151,18 @@ INSERT INTO ids VALUES (1);
 INSERT INTO ids VALUES (1), (2) ON CONFLICT DO NOTHING;
 INSERT INTO ids VALUES (2) ON CONFLICT (id) DO UPDATE SET id = 3;
 SELECT id, r.status, r.expires_at > now() + '2999 days' AS lasts FROM ids, idem_get('ids/' || id) r ORDER BY id;
-CREATE TABLE parts (id int, region text) PARTITION BY LIST (region);
-CREATE TABLE parts_eu PARTITION OF parts FOR VALUES IN ('eu');
-CREATE TABLE parts_us PARTITION OF parts FOR VALUES IN ('us');
-CREATE TRIGGER once AFTER INSERT ON parts FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=parts/');
-INSERT INTO parts VALUES (1, 'eu'), (2, 'us');
-INSERT INTO parts VALUES (1, 'us');
+CREATE TABLE wf_parts (id int, region text) PARTITION BY LIST (region);
+CREATE TABLE wf_parts_eu PARTITION OF wf_parts FOR VALUES IN ('eu');
+CREATE TABLE wf_parts_us PARTITION OF wf_parts FOR VALUES IN ('us');
+CREATE TRIGGER once AFTER INSERT ON wf_parts FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=parts/');
+INSERT INTO wf_parts VALUES (1, 'eu'), (2, 'us');
+INSERT INTO wf_parts VALUES (1, 'us');
 -- a row that moves is inserted; the guard refuses, and it stays where it was
-UPDATE parts SET region = 'us' WHERE id = 1;
-SELECT id, region FROM parts ORDER BY id;
-DROP TRIGGER once ON parts;
-CREATE TRIGGER once BEFORE INSERT ON parts FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=parts/', 'on_duplicate=skip');
-INSERT INTO parts VALUES (3, 'eu');
+UPDATE wf_parts SET region = 'us' WHERE id = 1;
+SELECT id, region FROM wf_parts ORDER BY id;
+DROP TRIGGER once ON wf_parts;
+CREATE TRIGGER once BEFORE INSERT ON wf_parts FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=parts/', 'on_duplicate=skip');
+INSERT INTO wf_parts VALUES (3, 'eu');
 
 -- triggers that cannot work say so when they are fired
 CREATE TABLE bad (id text, g text GENERATED ALWAYS AS (id) STORED);
@@ -240,5 +240,29 @@ SELECT count(idem_once('never asked ' || i)) FROM generate_series(1, 100) i;
 COMMIT;
 SELECT count(*) FROM exactonce_claims WHERE key = 'call';
 SELECT count(*) > 50 AS most FROM generate_series(1, 100) i WHERE (SELECT r IS NULL FROM idem_get('never asked ' || i) r);
-DROP TABLE done, guarded, inbox, ids, parts, bad;
-DROP FUNCTION add_up, fails, unlucky, nested, itself, nothing, strict, words, secret, try_guard;
+-- a handler that settles its own key
+CREATE FUNCTION settles(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM idem_complete('settled', '1', immediate => true);
+	IF payload = '"raise"' THEN
+		RAISE EXCEPTION 'its own error';
+	END IF;
+	RETURN '2';
+END $$;
+SELECT idem_call('settled', 'settles(jsonb)', '"return"');
+SELECT idem_forget('settled');
+SELECT idem_call('settled', 'settles(jsonb)', '"raise"', on_error => 'return');
+
+-- a row whose key this transaction has failed is no duplicate
+BEGIN;
+SELECT outcome FROM idem_acquire(idem_key(9, 'z'::text));
+SELECT idem_fail(idem_key(9, 'z'::text));
+INSERT INTO inbox VALUES (9, 'z');
+ROLLBACK;
+-- what a batch has claimed goes back even if it was to be held
+SELECT outcome FROM idem_acquire('p2', payload => '1');
+SELECT count(*) FROM idem_acquire_many(ARRAY['p1', 'p2'], payloads => ARRAY['2', '2']::jsonb[], on_abort => 'hold');
+SELECT outcome, run FROM idem_acquire('p1', wait => '20 s');
+SELECT idem_release(key) FROM unnest(ARRAY['p1', 'p2']) key;
+DROP TABLE done, guarded, inbox, ids, wf_parts, bad;
+DROP FUNCTION settles, add_up, fails, unlucky, nested, itself, nothing, strict, words, secret, try_guard;

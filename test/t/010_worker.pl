@@ -164,6 +164,30 @@ control('POST', '/reset');
 settled($node);
 is($sql->("SELECT count(*) FROM generate_series(1, 1500) i WHERE (idem_get('backlog' || i)).status = 'COMPLETED'"), '1500', '... and is worked off');
 
+# many leases of a table that does not answer take no time from those of another
+control('POST', '/fault', '{"to":"lease","do":"drop","times":0}');
+my $many = start_psql($node, <<'SQL');
+BEGIN;
+SELECT count(*) FROM idem_acquire_many(ARRAY(SELECT 'beat' || i FROM generate_series(1, 1200) i), lease => '2 s');
+\! curl -s "$EO_CONTROL/wait?key=go+on&seconds=60" > /dev/null
+ROLLBACK;
+SQL
+wait_until('many claims of a table that does not answer', sub { $sql->("SELECT count(*) FROM exactonce_claims WHERE key LIKE 'beat%' AND state = 'held' AND lease_until < now()") >= 1000 });
+my $healthy = start_psql($node, <<'SQL');
+BEGIN;
+SELECT outcome FROM idem_acquire('healthy', lease => '2 s', server => 'other');
+SELECT pg_sleep(6);
+SELECT idem_complete('healthy', server => 'other');
+COMMIT;
+SQL
+unlike(finish_psql($healthy), qr/ERROR/, '... and one of another, which is kept');
+my ($healthy_record) = records('tap_other')->{healthy};
+is($healthy_record->{runs}, 1, '... by its heartbeats');
+control('POST', '/reset');
+$sql->("SELECT idem_get('go on')");
+finish_psql($many);
+settled($node);
+
 # a mapping that is of no use is repaired
 control('POST', '/fault', '{"to":"COMPLETED","do":"drop","times":0}');
 $sql->("SELECT idem_acquire('half'); SELECT idem_complete('half')");
@@ -186,6 +210,7 @@ control('POST', '/reset');
 wait_until('a record that is gone is reported', sub {
 	slurp_file($node->logfile) =~ /cannot be marked completed, although its transaction committed/ });
 is($sql->("SELECT idem_resolve('removed', 'failed'), (SELECT count(*) FROM exactonce_pending)"), 'f|1', '... and the completion stays');
+is($sql->("SELECT idem_resolve('removed', 'completed', server => 'other'), (SELECT count(*) FROM exactonce_pending)"), 'f|1', '... whatever is said of another table');
 is($sql->("SELECT idem_resolve('removed', 'completed')"), 't', '... until an operator gives it up');
 is($sql->('SELECT count(*) FROM exactonce_pending'), '0', '... and it is gone');
 
