@@ -25,10 +25,15 @@
 #include "dynamodb.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
-#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
+
+/*
+ * DynamoDB allows 32 levels, and has the last word on what is one; this is to
+ * keep the recursion from going deep.
+ */
+#define MAX_DEPTH 40
 
 /* Operations, as bits. */
 #define PUT 1
@@ -99,20 +104,28 @@ static const struct
 	{"M", jbvObject, false},
 };
 
-static void read_action(StringInfo out, JsonbValue *v, int position, EoAction *action);
-static void put_member(StringInfo out, int member, JsonbValue *v, int position, EoAction *action);
-static void check_required(int bit, int seen, int position);
+/* What has been written of the actions, and where we are. */
+typedef struct Writing
+{
+	StringInfoData out;
+	int			position;		/* of the action, from 1 */
+	int			depth;			/* of the value in its attribute */
+} Writing;
+
+static void read_action(Writing *w, JsonbValue *v, EoAction *action);
+static void put_member(Writing *w, int member, JsonbValue *v, EoAction *action);
+static void check_required(const Writing *w, int bit, int seen);
 static bool is_object(const JsonbValue *v);
 static bool is_array(const JsonbValue *v);
 static bool only_member(const JsonbValue *v, JsonbValue *name, JsonbValue *value);
-static void put_string(StringInfo out, const JsonbValue *v);
-static void put_strings(StringInfo out, JsonbContainer * c);
-static void put_names(StringInfo out, JsonbContainer * c, int position);
-static void put_values(StringInfo out, JsonbContainer * c);
-static void put_value(StringInfo out, JsonbValue *v);
-static void put_list(StringInfo out, JsonbContainer * c);
-static bool put_typed(StringInfo out, JsonbValue *v);
-pg_noreturn static void refuse(int position, const char *detail, const char *hint);
+static void put_string(Writing *w, const JsonbValue *v);
+static void put_strings(Writing *w, JsonbContainer *c);
+static void put_names(Writing *w, JsonbContainer *c);
+static void put_values(Writing *w, JsonbContainer *c);
+static void put_value(Writing *w, JsonbValue *v);
+static void put_list(Writing *w, JsonbContainer *c);
+static bool put_typed(Writing *w, JsonbValue *v);
+pg_noreturn static void refuse(const Writing *w, const char *detail, const char *hint);
 
 void
 eo_actions_read(Jsonb *writes, EoActions *actions)
@@ -120,7 +133,7 @@ eo_actions_read(Jsonb *writes, EoActions *actions)
 	JsonbIterator *it;
 	JsonbIteratorToken token;
 	JsonbValue	v;
-	StringInfoData out;
+	Writing		w = {.position = 0};
 
 	memset(actions, 0, sizeof(*actions));
 	if (!JB_ROOT_IS_ARRAY(writes) || JB_ROOT_IS_SCALAR(writes) || JB_ROOT_COUNT(writes) == 0)
@@ -135,18 +148,18 @@ eo_actions_read(Jsonb *writes, EoActions *actions)
 				 errdetail("There are %d; beside the key's record there is room for %d.",
 						   (int) JB_ROOT_COUNT(writes), EO_MAX_ACTIONS - 1)));
 	actions->actions = palloc0(sizeof(EoAction) * JB_ROOT_COUNT(writes));
-	initStringInfo(&out);
+	initStringInfo(&w.out);
 	it = JsonbIteratorInit(&writes->root);
 	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
 	{
 		if (token != WJB_ELEM)
 			continue;
 		if (actions->n > 0)
-			appendStringInfoChar(&out, ',');
-		read_action(&out, &v, actions->n + 1, &actions->actions[actions->n]);
-		actions->n++;
+			appendStringInfoChar(&w.out, ',');
+		w.position = ++actions->n;
+		read_action(&w, &v, &actions->actions[actions->n - 1]);
 	}
-	actions->text = pg_server_to_any(out.data, out.len, PG_UTF8);
+	actions->text = pg_server_to_any(w.out.data, w.out.len, PG_UTF8);
 }
 
 char *
@@ -167,11 +180,11 @@ eo_action_key_string(const EoAction *action, const char *name)
 }
 
 static void
-refuse(int position, const char *detail, const char *hint)
+refuse(const Writing *w, const char *detail, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("write %d is not one that DynamoDB knows", position),
+			 errmsg("write %d is not one that DynamoDB knows", w->position),
 			 errdetail("%s", detail),
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
@@ -184,7 +197,7 @@ is_name(const JsonbValue *v, const char *name)
 }
 
 static void
-read_action(StringInfo out, JsonbValue *v, int position, EoAction *action)
+read_action(Writing *w, JsonbValue *v, EoAction *action)
 {
 	static const char *const form = "A write is {\"Put\": {...}}, {\"Update\": {...}}, {\"Delete\": {...}} or {\"ConditionCheck\": {...}}.";
 	JsonbIterator *it;
@@ -196,7 +209,7 @@ read_action(StringInfo out, JsonbValue *v, int position, EoAction *action)
 	int			member = 0;
 
 	if (!only_member(v, &name, &body) || !is_object(&body))
-		refuse(position, "It is not an object with one member, whose value is an object.", form);
+		refuse(w, "It is not an object with one member, whose value is an object.", form);
 	for (int i = 0; i < (int) lengthof(operations); i++)
 	{
 		if (!is_name(&name, operations[i].name))
@@ -205,10 +218,10 @@ read_action(StringInfo out, JsonbValue *v, int position, EoAction *action)
 		bit = operations[i].bit;
 	}
 	if (bit == 0)
-		refuse(position, psprintf("There is no operation \"%.*s\".", name.val.string.len,
-								  name.val.string.val), form);
+		refuse(w, psprintf("There is no operation \"%.*s\".", name.val.string.len,
+						   name.val.string.val), form);
 	action->writes = bit != CHECK;
-	appendStringInfo(out, "{\"%s\":{", action->operation);
+	appendStringInfo(&w->out, "{\"%s\":{", action->operation);
 	it = JsonbIteratorInit(body.val.binary.data);
 	while ((token = JsonbIteratorNext(&it, &body, true)) != WJB_DONE)
 	{
@@ -220,59 +233,59 @@ read_action(StringInfo out, JsonbValue *v, int position, EoAction *action)
 					break;
 			}
 			if (member == (int) lengthof(members))
-				refuse(position, psprintf("%s has no member \"%.*s\".", action->operation,
-										  body.val.string.len, body.val.string.val),
+				refuse(w, psprintf("%s has no member \"%.*s\".", action->operation,
+								   body.val.string.len, body.val.string.val),
 					   "The names are DynamoDB's, in its spelling.");
 			seen |= 1 << member;
 		}
 		else if (token == WJB_VALUE)
-			put_member(out, member, &body, position, action);
+			put_member(w, member, &body, action);
 	}
-	check_required(bit, seen, position);
-	appendStringInfoString(out, "}}");
+	check_required(w, bit, seen);
+	appendStringInfoString(&w->out, "}}");
 }
 
 static void
-check_required(int bit, int seen, int position)
+check_required(const Writing *w, int bit, int seen)
 {
 	for (int i = 0; i < (int) lengthof(members); i++)
 	{
 		if ((members[i].required & bit) != 0 && (seen & (1 << i)) == 0)
-			refuse(position, psprintf("It has no %s.", members[i].name), NULL);
+			refuse(w, psprintf("It has no %s.", members[i].name), NULL);
 	}
 }
 
 static void
-put_member(StringInfo out, int member, JsonbValue *v, int position, EoAction *action)
+put_member(Writing *w, int member, JsonbValue *v, EoAction *action)
 {
 	const char *name = members[member].name;
 	Kind		kind = members[member].kind;
 
 	if (kind == KIND_STRING || kind == KIND_RETURNS ? v->type != jbvString :
 		!is_object(v) || JsonContainerSize(v->val.binary.data) == 0)
-		refuse(position, psprintf(kind == KIND_STRING || kind == KIND_RETURNS ?
-								  "%s is not a string." : "%s is not an object with a member.", name), NULL);
+		refuse(w, psprintf(kind == KIND_STRING || kind == KIND_RETURNS ?
+						   "%s is not a string." : "%s is not an object with a member.", name), NULL);
 	if (kind == KIND_RETURNS)
 	{
 		if (!is_name(v, "NONE") && !is_name(v, "ALL_OLD"))
-			refuse(position, psprintf("%s is neither NONE nor ALL_OLD.", name), NULL);
+			refuse(w, psprintf("%s is neither NONE nor ALL_OLD.", name), NULL);
 		return;
 	}
-	if (out->data[out->len - 1] != '{')
-		appendStringInfoChar(out, ',');
-	appendStringInfo(out, "\"%s\":", name);
+	if (w->out.data[w->out.len - 1] != '{')
+		appendStringInfoChar(&w->out, ',');
+	appendStringInfo(&w->out, "\"%s\":", name);
 	switch (kind)
 	{
 		case KIND_STRING:
-			put_string(out, v);
+			put_string(w, v);
 			if (strcmp(name, "TableName") == 0)
 				action->table = pnstrdup(v->val.string.val, v->val.string.len);
 			break;
 		case KIND_NAMES:
-			put_names(out, v->val.binary.data, position);
+			put_names(w, v->val.binary.data);
 			break;
 		case KIND_VALUES:
-			put_values(out, v->val.binary.data);
+			put_values(w, v->val.binary.data);
 			if (strcmp(name, "Item") == 0 || strcmp(name, "Key") == 0)
 				action->key = v->val.binary.data;
 			break;
@@ -311,127 +324,131 @@ only_member(const JsonbValue *v, JsonbValue *name, JsonbValue *value)
 }
 
 static void
-put_string(StringInfo out, const JsonbValue *v)
+put_string(Writing *w, const JsonbValue *v)
 {
 	char	   *s = pnstrdup(v->val.string.val, v->val.string.len);
 
-	escape_json(out, s);
+	escape_json(&w->out, s);
 	pfree(s);
 }
 
 static void
-put_strings(StringInfo out, JsonbContainer * c)
+put_strings(Writing *w, JsonbContainer *c)
 {
 	const char *comma = "";
 
-	appendStringInfoChar(out, '[');
+	appendStringInfoChar(&w->out, '[');
 	for (uint32 i = 0; i < JsonContainerSize(c); i++)
 	{
-		appendStringInfoString(out, comma);
-		put_string(out, getIthJsonbValueFromContainer(c, i));
+		appendStringInfoString(&w->out, comma);
+		put_string(w, getIthJsonbValueFromContainer(c, i));
 		comma = ",";
 	}
-	appendStringInfoChar(out, ']');
+	appendStringInfoChar(&w->out, ']');
 }
 
 static void
-put_names(StringInfo out, JsonbContainer * c, int position)
+put_names(Writing *w, JsonbContainer *c)
 {
 	JsonbIterator *it = JsonbIteratorInit(c);
 	JsonbIteratorToken token;
 	JsonbValue	v;
 	const char *comma = "";
 
-	appendStringInfoChar(out, '{');
+	appendStringInfoChar(&w->out, '{');
 	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
 	{
 		if (token != WJB_KEY && token != WJB_VALUE)
 			continue;
 		if (v.type != jbvString)
-			refuse(position, "ExpressionAttributeNames has a value that is not a string.", NULL);
-		appendStringInfoString(out, token == WJB_KEY ? comma : ":");
-		put_string(out, &v);
+			refuse(w, "ExpressionAttributeNames has a value that is not a string.", NULL);
+		appendStringInfoString(&w->out, token == WJB_KEY ? comma : ":");
+		put_string(w, &v);
 		comma = ",";
 	}
-	appendStringInfoChar(out, '}');
+	appendStringInfoChar(&w->out, '}');
 }
 
 /* Names and their attribute values: an item, or the inside of a map. */
 static void
-put_values(StringInfo out, JsonbContainer * c)
+put_values(Writing *w, JsonbContainer *c)
 {
 	JsonbIterator *it = JsonbIteratorInit(c);
 	JsonbIteratorToken token;
 	JsonbValue	v;
 	const char *comma = "";
 
-	appendStringInfoChar(out, '{');
+	appendStringInfoChar(&w->out, '{');
 	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
 	{
 		if (token == WJB_KEY)
 		{
-			appendStringInfoString(out, comma);
-			put_string(out, &v);
-			appendStringInfoChar(out, ':');
+			appendStringInfoString(&w->out, comma);
+			put_string(w, &v);
+			appendStringInfoChar(&w->out, ':');
 			comma = ",";
 		}
 		else if (token == WJB_VALUE)
-			put_value(out, &v);
+			put_value(w, &v);
 	}
-	appendStringInfoChar(out, '}');
+	appendStringInfoChar(&w->out, '}');
 }
 
 static void
-put_list(StringInfo out, JsonbContainer * c)
+put_list(Writing *w, JsonbContainer *c)
 {
 	JsonbIterator *it = JsonbIteratorInit(c);
 	JsonbIteratorToken token;
 	JsonbValue	v;
 	const char *comma = "";
 
-	appendStringInfoChar(out, '[');
+	appendStringInfoChar(&w->out, '[');
 	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
 	{
 		if (token != WJB_ELEM)
 			continue;
-		appendStringInfoString(out, comma);
-		put_value(out, &v);
+		appendStringInfoString(&w->out, comma);
+		put_value(w, &v);
 		comma = ",";
 	}
-	appendStringInfoChar(out, ']');
+	appendStringInfoChar(&w->out, ']');
 }
 
 static void
-put_value(StringInfo out, JsonbValue *v)
+put_value(Writing *w, JsonbValue *v)
 {
-	check_stack_depth();
 	switch (v->type)
 	{
 		case jbvNull:
-			appendStringInfoString(out, "{\"NULL\":true}");
+			appendStringInfoString(&w->out, "{\"NULL\":true}");
 			return;
 		case jbvBool:
-			appendStringInfo(out, "{\"BOOL\":%s}", v->val.boolean ? "true" : "false");
+			appendStringInfo(&w->out, "{\"BOOL\":%s}", v->val.boolean ? "true" : "false");
 			return;
 		case jbvNumeric:
-			appendStringInfo(out, "{\"N\":\"%s\"}",
+			appendStringInfo(&w->out, "{\"N\":\"%s\"}",
 							 DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(v->val.numeric))));
 			return;
 		case jbvString:
-			appendStringInfoString(out, "{\"S\":");
-			put_string(out, v);
+			appendStringInfoString(&w->out, "{\"S\":");
+			put_string(w, v);
 			break;
 		default:
-			if (put_typed(out, v))
-				return;
-			appendStringInfo(out, "{\"%s\":", is_array(v) ? "L" : "M");
-			if (is_array(v))
-				put_list(out, v->val.binary.data);
-			else
-				put_values(out, v->val.binary.data);
-			break;
+			if (++w->depth > MAX_DEPTH)
+				refuse(w, psprintf("A value is nested more than %d levels deep.", MAX_DEPTH), NULL);
+			if (!put_typed(w, v))
+			{
+				appendStringInfo(&w->out, "{\"%s\":", is_array(v) ? "L" : "M");
+				if (is_array(v))
+					put_list(w, v->val.binary.data);
+				else
+					put_values(w, v->val.binary.data);
+				appendStringInfoChar(&w->out, '}');
+			}
+			w->depth--;
+			return;
 	}
-	appendStringInfoChar(out, '}');
+	appendStringInfoChar(&w->out, '}');
 }
 
 static bool
@@ -451,7 +468,7 @@ is_array_of_strings(const JsonbValue *v)
 
 /* False, and nothing written: it is plain. */
 static bool
-put_typed(StringInfo out, JsonbValue *v)
+put_typed(Writing *w, JsonbValue *v)
 {
 	JsonbValue	name;
 	JsonbValue	value;
@@ -468,17 +485,17 @@ put_typed(StringInfo out, JsonbValue *v)
 		types[t].scalar == jbvObject ? !is_object(&value) :
 		value.type != types[t].scalar)
 		return false;
-	appendStringInfo(out, "{\"%s\":", types[t].name);
+	appendStringInfo(&w->out, "{\"%s\":", types[t].name);
 	if (types[t].set)
-		put_strings(out, value.val.binary.data);
+		put_strings(w, value.val.binary.data);
 	else if (types[t].scalar == jbvArray)
-		put_list(out, value.val.binary.data);
+		put_list(w, value.val.binary.data);
 	else if (types[t].scalar == jbvObject)
-		put_values(out, value.val.binary.data);
+		put_values(w, value.val.binary.data);
 	else if (types[t].scalar == jbvBool)
-		appendStringInfoString(out, value.val.boolean ? "true" : "false");
+		appendStringInfoString(&w->out, value.val.boolean ? "true" : "false");
 	else
-		put_string(out, &value);
-	appendStringInfoChar(out, '}');
+		put_string(w, &value);
+	appendStringInfoChar(&w->out, '}');
 	return true;
 }

@@ -303,6 +303,11 @@ raise_refused(const EoAsking *a, const EoTransact *ask, const EoAnswer *answer)
 				 errmsg("could not transact key \"%s\" on server \"%s\": a write was refused", ask->key, server),
 				 errdetail_internal("%s", describe_reasons(answer, ask->actions)),
 				 errhint("Nothing was written, and the key can be used again.")));
+	if (error->status == EO_TOO_LARGE)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("writes for key \"%s\" on server \"%s\" are too large", ask->key, server),
+				 errdetail("DynamoDB takes 4 MB of items in a transaction, and 400 KB in an item.")));
 	eo_raise(error, "transact", ask->key, server);
 }
 
