@@ -308,6 +308,15 @@ raise_refused(const EoAsking *a, const EoTransact *ask, const EoAnswer *answer)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("writes for key \"%s\" on server \"%s\" are too large", ask->key, server),
 				 errdetail("DynamoDB takes 4 MB of items in a transaction, and 400 KB in an item.")));
+	if (error->status == EO_DENIED || error->status == EO_NO_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_REFUSED),
+				 errmsg("could not transact key \"%s\" on server \"%s\": %s", ask->key, server,
+						error->status == EO_DENIED ? "DynamoDB denied access" : "there is no such table"),
+				 errdetail_internal("%s", eo_error_facts(error)),
+				 error->status == EO_DENIED ?
+				 errhint("Check the credentials of the user mapping and their policy: dynamodb:UpdateItem on the server's table; PutItem, UpdateItem, DeleteItem and ConditionCheckItem on those that are written to.") :
+				 errhint("It is the server's table, or one that the writes name.")));
 	eo_raise(error, "transact", ask->key, server);
 }
 

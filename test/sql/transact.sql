@@ -88,6 +88,8 @@ SELECT outcome, replayed FROM idem_transact('t3', '[{"Put": {"TableName": "order
 SELECT detail('t4', '[{"Put": {"TableName": "orders", "Item": {"id": "4"}}}, {"Delete": {"TableName": "orders", "Key": {"id": "4"}}}]') LIKE '%DynamoDB answered ValidationException: %';
 SELECT detail('t4', '[{"Put": {"TableName": "orders", "Item": {"no": "id"}}}]') ~ 'ValidationE';
 SELECT idem_get('t4');
+ALTER SERVER exactonce OPTIONS (SET transact_tables 'orders, stock, regress, missing');
+SELECT detail('t4', '[{"Delete": {"TableName": "missing", "Key": {"id": "1"}}}]') LIKE 'could not transact key "t4" on server "exactonce": there is no such table: DynamoDB answered ResourceNotFoundException%';
 
 -- others at it
 SELECT outcome FROM idem_acquire('tbusy', lease => '1 hour');
