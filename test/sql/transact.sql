@@ -45,7 +45,7 @@ BEGIN;
 SELECT (idem_transact('t2', '[{"Put": {"TableName": "orders", "Item": {"id": "2"}}}]')).*, 'x' AS x \gset
 \echo :outcome :replayed
 ROLLBACK;
-\echo `curl -s "$EO_CONTROL/ops"`
+\echo `curl -s "$EO_CONTROL/count?op=TransactWriteItems"`
 SELECT status, result FROM idem_get('t2');
 
 -- typed at any depth; what is not typed is plain
@@ -82,7 +82,7 @@ SELECT detail('t3', jsonb_agg(jsonb_build_object('ConditionCheck', jsonb_build_o
 \set items `sh -c "$DDB" GetItem '{"TableName": "orders", "Key": {"id": {"S": "3"}}}'`
 SELECT :'items';
 -- no second try was made, and the key is free
-\echo `curl -s "$EO_CONTROL/ops"`
+\echo `curl -s "$EO_CONTROL/count?op=TransactWriteItems"`
 SELECT outcome, replayed FROM idem_transact('t3', '[{"Put": {"TableName": "orders", "Item": {"id": "3"}}}]');
 -- what DynamoDB itself does not take
 SELECT detail('t4', '[{"Put": {"TableName": "orders", "Item": {"id": "4"}}}, {"Delete": {"TableName": "orders", "Key": {"id": "4"}}}]') LIKE '%DynamoDB answered ValidationException: %';
