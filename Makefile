@@ -19,8 +19,8 @@ OBJS = \
 	src/options.o src/validator.o src/guc.o src/error.o \
 	src/http.o src/json.o src/sigv4.o src/credentials.o \
 	src/dynamodb.o src/layout.o \
-	src/store.o src/tokens.o src/claimtable.o src/slots.o src/databases.o src/outbox.o src/xact.o \
-	src/acquire.o src/batch.o src/claim.o src/operate.o src/settle.o src/seal.o src/places.o \
+	src/store.o src/actions.o src/tokens.o src/claimtable.o src/slots.o src/databases.o src/outbox.o src/xact.o \
+	src/acquire.o src/batch.o src/claim.o src/transact.o src/operate.o src/settle.o src/seal.o src/places.o \
 	src/canonical.o src/gate.o src/table.o \
 	src/sql_args.o src/sql_idem.o src/sql_call.o src/sql_guard.o src/sql_key.o src/sql_admin.o src/sql_views.o \
 	src/worker.o src/launcher.o src/hooks.o \
@@ -37,7 +37,7 @@ endif
 SHLIB_LINK = -lcurl -ljson-c -lcrypto
 
 # Tests against a running server; script/test supplies one.
-REGRESS = setup key options arguments lifecycle outcomes limits errors privileges transactions workflow admin
+REGRESS = setup key options arguments lifecycle outcomes limits errors privileges transactions workflow transact admin
 ISOLATION = race locks lost guard
 REGRESS_OPTS = --inputdir=test
 

@@ -164,6 +164,18 @@ AS 'MODULE_PATHNAME', 'eo_idem_once';
 COMMENT ON FUNCTION @extschema@.idem_once(pg_catalog.text, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.text) IS
 'claims and completes the key when the transaction commits, by one request: a unique constraint across services. Nothing is asked before. Errors at commit, which is then rolled back: ID005 (completed already), ID001 (in progress elsewhere), ID004, ID006, ID007; at once: ID005 if a transaction of this database has it';
 
+CREATE FUNCTION @extschema@.idem_transact(
+	key pg_catalog.text,
+	writes pg_catalog.jsonb,
+	result pg_catalog.jsonb DEFAULT NULL,
+	payload pg_catalog.jsonb DEFAULT NULL,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS @extschema@.idem_claim
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_idem_transact';
+COMMENT ON FUNCTION @extschema@.idem_transact(pg_catalog.text, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.text) IS
+'completes a key together with writes to other DynamoDB tables, in one TransactWriteItems: all of it is done or nothing. At once, whatever becomes of the PostgreSQL transaction. writes: an array of 1 to 99 of {"Put"|"Update"|"Delete"|"ConditionCheck": {...}} with DynamoDB''s members, 4 MB of items in all, of tables named in the server option transact_tables. Values of Item, Key and ExpressionAttributeValues are plain JSON (string S, number N, boolean BOOL, null NULL, array L, object M) or typed, at any depth: an object with one member that is named S, N, B, BOOL, NULL, SS, NS, BS, L or M and has a value of that type''s kind (string; boolean; array of strings; array; object) is typed. Outcome completed: replayed is false if this call did it (fence and run are not known then) and true for a duplicate, which gets the stored result and writes nothing; otherwise in_progress, retry_later or failed as of idem_acquire. The server''s retention counts. Errors: 22023 (no such write; tells its position), 42501 (a table that is not allowed), 54000 (too many writes, or too large), ID003, ID006 (unavailable or outcome unknown; call again, nothing is repeated), ID007 (refused; DETAIL tells which write and why, nothing was written), ID008 (this transaction or session holds the key)';
+
 CREATE FUNCTION @extschema@.idem_call(
 	key pg_catalog.text,
 	handler pg_catalog.regprocedure,

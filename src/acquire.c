@@ -61,7 +61,6 @@ typedef enum Attempt
 } Attempt;
 
 static bool answer_from_transaction(EoAsking *a);
-static bool answer_from_table(EoAsking *a);
 static void prepare(EoAsking *a);
 static bool ask_in_block(const EoAcquire *ask);
 static bool is_bound(const EoAcquire *ask);
@@ -132,7 +131,7 @@ eo_asking_begin(EoAsking *a)
 		a->claim->outcome = EO_CLAIM_IN_PROGRESS;
 		return true;
 	}
-	if (answer_from_transaction(a) || answer_from_table(a))
+	if (answer_from_transaction(a) || eo_asking_look_around(a))
 		return true;
 	prepare(a);
 	return false;
@@ -218,8 +217,8 @@ answer_from_transaction(EoAsking *a)
 	return true;
 }
 
-static bool
-answer_from_table(EoAsking *a)
+bool
+eo_asking_look_around(EoAsking *a)
 {
 	EoSlotView	view;
 	EoClaim    *claim = a->claim;
@@ -415,6 +414,12 @@ give_up(EoAsking *a)
 	}
 	eo_xact_abandon(a->held);
 	eo_token_make(a->token);
+}
+
+bool
+eo_asking_explain(EoAsking *a, const EoRecord *r)
+{
+	return explain_refusal(a, r) == ATTEMPT_ANSWERED;
 }
 
 /*

@@ -46,4 +46,13 @@ extern void eo_asking_init(EoAsking *a, EoStore *store, const EoAcquire *ask, Eo
 extern bool eo_asking_begin(EoAsking *a);
 extern bool eo_asking_take(EoAsking *a);
 
+/*
+ * For who writes otherwise than acquire does.  Is the key held by another
+ * session of this cluster?  And, after a refusal by a record: what does it mean?
+ * Both return true once the claim is filled in; false from the second: the
+ * record has changed, ask again.  They raise what eo_claim_acquire() raises.
+ */
+extern bool eo_asking_look_around(EoAsking *a);
+extern bool eo_asking_explain(EoAsking *a, const EoRecord *r);
+
 #endif							/* EO_ACQUIRE_H */

@@ -32,7 +32,6 @@
 #include "tokens.h"
 #include "xact.h"
 
-static void check_size(const EoKey *k, const char *what, size_t len, const char *hint);
 static EoTxClaim *held_by(const EoKey *k, const char *token, const char *verb);
 static EoTxClaim *enter_earlier(EoKey *k, const char *token, const char *verb);
 static void decide(EoKey *k, EoTxClaim *claim, const char *result);
@@ -116,8 +115,8 @@ eo_claim_complete(EoStore *store, const char *key, const char *token, const char
 	EoTxClaim  *claim;
 
 	eo_key_find(&k, store, key);
-	check_size(&k, "result", result != NULL ? strlen(result) : 0,
-			   "Store it elsewhere and complete the key with a reference to it.");
+	eo_key_check_size(&k, "result", result != NULL ? strlen(result) : 0,
+					  "Store it elsewhere and complete the key with a reference to it.");
 	claim = held_by(&k, token, "complete");
 	if (claim != NULL && claim->phase == EO_PHASE_COMPLETED)
 	{
@@ -245,8 +244,8 @@ eo_claim_once(EoStore *store, const char *key, const char *result, int64 retenti
 	EoTxClaim  *claim;
 
 	eo_key_find(&k, store, key);
-	check_size(&k, "result", result != NULL ? strlen(result) : 0,
-			   "Store it elsewhere and complete the key with a reference to it.");
+	eo_key_check_size(&k, "result", result != NULL ? strlen(result) : 0,
+					  "Store it elsewhere and complete the key with a reference to it.");
 	if (k.held != NULL)
 		eo_raise_duplicate(guard, key, store->server->name,
 						   "This transaction holds or has completed it already.");
@@ -299,8 +298,8 @@ eo_claim_fail(EoStore *store, const char *key, const char *token, const char *er
 	EoTxClaim  *claim;
 
 	eo_key_find(&k, store, key);
-	check_size(&k, "error", error != NULL ? strlen(error) : 0,
-			   "Keep what helps to find the cause, such as SQLSTATE and message.");
+	eo_key_check_size(&k, "error", error != NULL ? strlen(error) : 0,
+					  "Keep what helps to find the cause, such as SQLSTATE and message.");
 	claim = held_by(&k, token, "fail");
 	if (claim != NULL && claim->phase != EO_PHASE_HELD)
 		raise_settled(&k, true);
@@ -444,8 +443,8 @@ eo_claim_extend(EoStore *store, const char *key, const char *token, int64 lease_
 
 /* ----- helpers ----- */
 
-static void
-check_size(const EoKey *k, const char *what, size_t len, const char *hint)
+void
+eo_key_check_size(const EoKey *k, const char *what, size_t len, const char *hint)
 {
 	size_t		max = eo_layout_max_value(k->store->layout, strlen(k->pk));
 

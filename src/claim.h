@@ -75,6 +75,9 @@ typedef struct EoKey
 
 extern void eo_key_find(EoKey *k, EoStore *store, const char *key);
 
+/* Raise 54000 if there is no room in the item for a result or error that long. */
+extern void eo_key_check_size(const EoKey *k, const char *what, size_t len, const char *hint);
+
 /* The ttl of what is kept that long from an instant on, epoch seconds. */
 static inline int64
 eo_ttl_after(int64 from_ms, int64 retention_s)

@@ -75,6 +75,7 @@ static const struct
 {
 	[EO_GET_ITEM] = {"GetItem", "X-Amz-Target: DynamoDB_20120810.GetItem", false},
 	[EO_UPDATE_ITEM] = {"UpdateItem", "X-Amz-Target: DynamoDB_20120810.UpdateItem", true},
+	[EO_TRANSACT] = {"TransactWriteItems", "X-Amz-Target: DynamoDB_20120810.TransactWriteItems", true},
 	[EO_CREATE_TABLE] = {"CreateTable", "X-Amz-Target: DynamoDB_20120810.CreateTable", true},
 	[EO_DESCRIBE_TABLE] = {"DescribeTable", "X-Amz-Target: DynamoDB_20120810.DescribeTable", false},
 	[EO_UPDATE_TTL] = {"UpdateTimeToLive", "X-Amz-Target: DynamoDB_20120810.UpdateTimeToLive", true},
@@ -99,7 +100,7 @@ eo_call_init(EoCall *call, EoClient *client, EoOperation op)
 	memset(call, 0, sizeof(*call));
 	call->client = client;
 	call->op = op;
-	eo_buf_init(&call->body, EO_MAX_BODY);
+	eo_buf_init(&call->body, op == EO_TRANSACT ? EO_MAX_TRANSACTION_BODY : EO_MAX_BODY);
 }
 
 void
@@ -109,6 +110,7 @@ eo_call_free(EoCall *call)
 	eo_json_free(call->reply);
 	call->reply = NULL;
 	call->item = NULL;
+	call->reasons = NULL;
 	eo_buf_free(&call->body);
 }
 
@@ -347,8 +349,8 @@ take_reply(EoCall *call)
 	 * same write may have been applied: what is known is the weaker of the
 	 * two.  (A refused condition is looked into by whoever wrote it.)
 	 */
-	if (!goes_on && call->in_doubt &&
-		call->error.status != EO_OK && call->error.status != EO_CONDITION_FAILED)
+	if (!goes_on && call->in_doubt && call->error.status != EO_OK &&
+		call->error.status != EO_CONDITION_FAILED && call->error.status != EO_CANCELLED)
 		call->error.status = EO_UNKNOWN;
 	if (call->error.status == EO_UNKNOWN && !operations[call->op].writes)
 		call->error.status = EO_UNANSWERED;
@@ -383,15 +385,24 @@ take_answer(EoCall *call, int64_t wall_ms)
 	eo_json_free(call->reply);
 	call->reply = NULL;
 	call->item = NULL;
+	call->reasons = NULL;
 	if (eo_json_parse(reply->body, reply->body_len, &call->reply) != EO_OK)
 		return take_unbelievable(call, "the reply is not a DynamoDB answer");
 	root = eo_json_root(call->reply);
 	error_text(&call->error, ok ? NULL : root);
 	verdict = eo_dynamodb_classify(reply->http_status, call->error.code);
+	if (call->op == EO_TRANSACT && strcmp(call->error.code, "TransactionCanceledException") == 0)
+	{
+		call->reasons = eo_json_get(root, "CancellationReasons");
+		if (eo_json_array_length(call->reasons) != (size_t) call->nactions)
+			return take_unbelievable(call, "the reply does not say why the transaction was cancelled");
+		verdict = eo_dynamodb_classify_reasons(call->reasons);
+	}
 	refused = verdict.status == EO_CONDITION_FAILED;
 	if (verdict.status == EO_OK || refused)
 	{
-		call->item = eo_json_get(root, refused || call->op == EO_GET_ITEM ? "Item" : "Attributes");
+		call->item = eo_json_get(call->reasons != NULL ? eo_json_array_get(call->reasons, 0) : root,
+								 refused || call->op == EO_GET_ITEM ? "Item" : "Attributes");
 		if (call->believe != NULL && !call->believe(call, call->item, refused))
 			return take_unbelievable(call, "the reply is not the answer to this request");
 		if (reply->date_s != 0)
@@ -432,6 +443,7 @@ take_unbelievable(EoCall *call, const char *why)
 	eo_json_free(call->reply);
 	call->reply = NULL;
 	call->item = NULL;
+	call->reasons = NULL;
 	eo_http_distrust();
 	call->error.status = EO_UNKNOWN;
 	call->error.code[0] = '\0';
@@ -498,7 +510,8 @@ eo_dynamodb_classify(int http_status, const char *code)
 		{"RequestLimitExceeded", {EO_THROTTLED, true, true, false}},
 		{"LimitExceededException", {EO_THROTTLED, true, true, false}},
 		{"TransactionConflictException", {EO_CONFLICT, true, false, false}},
-		{"TransactionInProgressException", {EO_CONFLICT, true, false, false}},
+		/* The same transaction, sent before: it may yet be applied. */
+		{"TransactionInProgressException", {EO_UNKNOWN, true, false, false}},
 		{"ReplicatedWriteConflictException", {EO_CONFLICT, true, false, false}},
 		{"ResourceNotFoundException", {EO_NO_TABLE, false, false, false}},
 		{"AccessDeniedException", {EO_DENIED, false, false, false}},
@@ -534,6 +547,45 @@ eo_dynamodb_classify(int http_status, const char *code)
 	if (http_status >= 400 && http_status < 500 && code[0] != '\0')
 		return refused;
 	return unknown;
+}
+
+/*
+ * A cancelled transaction.  The first action decides, if its condition was
+ * false.  What will pass is retried, even if another action is refused for good:
+ * as long as the first has not been looked at, nobody knows.
+ */
+EoVerdict
+eo_dynamodb_classify_reasons(EoJsonValue *reasons)
+{
+	static const struct
+	{
+		const char *code;
+		EoVerdict	verdict;
+	}			passing[] =
+	{
+		{"TransactionConflict", {EO_CONFLICT, true, false, false}},
+		{"ThrottlingError", {EO_THROTTLED, true, true, false}},
+		{"ProvisionedThroughputExceeded", {EO_THROTTLED, true, true, false}},
+	};
+	static const EoVerdict cancelled = {EO_CANCELLED, false, false, false};
+	static const EoVerdict condition = {EO_CONDITION_FAILED, false, false, false};
+
+	for (size_t i = 0; i < eo_json_array_length(reasons); i++)
+	{
+		size_t		len;
+		const char *code = eo_json_string(eo_json_get(eo_json_array_get(reasons, i), "Code"), &len);
+
+		if (code == NULL)
+			continue;
+		if (i == 0 && strcmp(code, "ConditionalCheckFailed") == 0)
+			return condition;
+		for (size_t k = 0; k < sizeof(passing) / sizeof(passing[0]); k++)
+		{
+			if (strcmp(code, passing[k].code) == 0)
+				return passing[k].verdict;
+		}
+	}
+	return cancelled;
 }
 
 void

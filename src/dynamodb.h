@@ -23,10 +23,18 @@
  */
 #define EO_MAX_BODY (3 * 409600)
 
+/*
+ * That of a transaction: at most a hundred actions, and four megabytes of items,
+ * for which there is room as JSON and as base64.
+ */
+#define EO_MAX_ACTIONS 100
+#define EO_MAX_TRANSACTION_BODY (16 * 1024 * 1024)
+
 typedef enum EoOperation
 {
 	EO_GET_ITEM,
 	EO_UPDATE_ITEM,
+	EO_TRANSACT,
 	EO_CREATE_TABLE,
 	EO_DESCRIBE_TABLE,
 	EO_UPDATE_TTL,
@@ -66,6 +74,7 @@ struct EoCall
 	EoClient   *client;
 	EoOperation op;
 	EoBuf		body;
+	int			nactions;		/* of EO_TRANSACT */
 
 	/*
 	 * Is this the answer to what was asked?  Called with the reply's item (or
@@ -77,8 +86,16 @@ struct EoCall
 
 	/* The outcome: error.status is EO_OK or says what happened. */
 	EoError		error;
-	EoJson	   *reply;			/* of EO_OK and EO_CONDITION_FAILED */
+	EoJson	   *reply;			/* of EO_OK, EO_CONDITION_FAILED, EO_CANCELLED */
 	EoJsonValue *item;			/* "Attributes" or "Item" in it; NULL: none */
+
+	/*
+	 * Of a transaction that was cancelled: a reason for each action, in their
+	 * order.  It ends with EO_CONDITION_FAILED if the condition of the first
+	 * action was false, whatever the others are, and the item is that
+	 * action's.
+	 */
+	EoJsonValue *reasons;
 
 	/*
 	 * Some attempt may have been applied although its own answer never came.
@@ -145,6 +162,7 @@ typedef struct EoVerdict
 } EoVerdict;
 
 extern EoVerdict eo_dynamodb_classify(int http_status, const char *code);
+extern EoVerdict eo_dynamodb_classify_reasons(EoJsonValue *reasons);
 extern void eo_client_learn_clock(EoClient *client, int64_t date_s, int64_t wall_ms);
 
 #endif							/* EO_DYNAMODB_H */

@@ -45,6 +45,7 @@ error_sqlstate(EoStatus status)
 		case EO_DENIED:
 		case EO_NO_TABLE:
 		case EO_REFUSED:
+		case EO_CANCELLED:
 			return ERRCODE_EO_REFUSED;
 		case EO_UNREACHABLE:
 		case EO_THROTTLED:
@@ -87,6 +88,8 @@ error_summary(const EoError *error)
 			return "there is no such table";
 		case EO_REFUSED:
 			return "DynamoDB refused the request";
+		case EO_CANCELLED:
+			return "DynamoDB refused a write";
 		case EO_UNANSWERED:
 			return "no answer";
 		case EO_UNKNOWN:

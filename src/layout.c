@@ -92,6 +92,8 @@ typedef struct Template
 	char		letters[MAX_LETTERS];	/* the values, in order */
 } Template;
 
+static void put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
+					   EoVerb verb, const EoWrite *w, const char *returns);
 static const Template *find_template(const EoLayout *layout, EoVerb verb, const EoWrite *w);
 static void condition(EoVerb verb, const EoWrite *w, EoBuf *out);
 static void update(EoVerb verb, const EoWrite *w, EoBuf *out);
@@ -161,6 +163,8 @@ eo_layout_state_after(EoVerb verb)
 			return EO_STATE_IN_PROGRESS;
 		case EO_COMPLETE:
 		case EO_FINISH:
+		case EO_COMPLETE_NEW:
+		case EO_COMPLETE_EXPIRED:
 			return EO_STATE_COMPLETED;
 		case EO_SEAL:
 		case EO_SEAL_NEW:
@@ -177,9 +181,31 @@ eo_layout_state_after(EoVerb verb)
 	return EO_STATE_FAILED;
 }
 
+bool
+eo_layout_is_pk(const EoLayout *layout, const char *pk)
+{
+	return strncmp(pk, layout->key_prefix, strlen(layout->key_prefix)) == 0;
+}
+
 void
 eo_layout_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 					const char *pk, EoVerb verb, const EoWrite *w)
+{
+	put_update(layout, body, table, pk, verb, w, ",\"ReturnValues\":\"ALL_NEW\"");
+}
+
+void
+eo_layout_put_action(const EoLayout *layout, EoBuf *body, const char *table,
+					 const char *pk, EoVerb verb, const EoWrite *w)
+{
+	eo_buf_adds(body, "{\"Update\":");
+	put_update(layout, body, table, pk, verb, w, "");
+	eo_buf_addc(body, '}');
+}
+
+static void
+put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
+		   EoVerb verb, const EoWrite *w, const char *returns)
 {
 	const Template *t = find_template(layout, verb, w);
 
@@ -196,6 +222,7 @@ eo_layout_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 	eo_buf_adds(body, "\":{\"S\":");
 	eo_json_put_string(body, pk, strlen(pk));
 	eo_buf_adds(body, "}}");
+	eo_buf_adds(body, returns);
 	eo_buf_add(body, t->text.data, t->text.len);
 	put_values(layout, body, t->letters, w);
 	eo_buf_adds(body, "}}");
@@ -225,8 +252,7 @@ find_template(const EoLayout *layout, EoVerb verb, const EoWrite *w)
 	eo_buf_init(&t->text, 8192);
 	condition(verb, w, &cond);
 	update(verb, w, &upd);
-	eo_buf_adds(&t->text, ",\"ReturnValues\":\"ALL_NEW\","
-				"\"ReturnValuesOnConditionCheckFailure\":\"ALL_OLD\",\"ConditionExpression\":\"");
+	eo_buf_adds(&t->text, ",\"ReturnValuesOnConditionCheckFailure\":\"ALL_OLD\",\"ConditionExpression\":\"");
 	eo_buf_adds(&t->text, eo_buf_str(&cond));
 	eo_buf_adds(&t->text, "\",\"UpdateExpression\":\"");
 	eo_buf_adds(&t->text, eo_buf_str(&upd));
@@ -270,6 +296,7 @@ condition(EoVerb verb, const EoWrite *w, EoBuf *out)
 	switch (verb)
 	{
 		case EO_SEAL_NEW:
+		case EO_COMPLETE_NEW:
 		case EO_ACQUIRE:
 
 			/*
@@ -284,6 +311,7 @@ condition(EoVerb verb, const EoWrite *w, EoBuf *out)
 						runs, payload, runs, payload);
 			break;
 		case EO_SEAL_EXPIRED:
+		case EO_COMPLETE_EXPIRED:
 		case EO_REPLACE:
 
 			/*
@@ -429,6 +457,23 @@ update(EoVerb verb, const EoWrite *w, EoBuf *out)
 						" #f = #f + :1, #n = :1, #c = :i, #u = :i%s REMOVE #t, #l, #e, #r, #p%s",
 						w->result != NULL ? ", #v = :v" : "",
 						w->result != NULL ? "" : ", #v");
+			break;
+		case EO_COMPLETE_NEW:
+			eo_buf_addf(out, "SET #s = :C, #o = :o, #b = :b,"
+						" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
+						" #c = if_not_exists(#c, :i), #u = :i, #t = :t%s%s REMOVE #l, #e, #r, #g%s",
+						w->result != NULL ? ", #v = :v" : "",
+						w->payload_sha256 != NULL ? ", #p = :p" : "",
+						w->result != NULL ? "" : ", #v");
+			break;
+		case EO_COMPLETE_EXPIRED:
+			eo_buf_addf(out, "SET #s = :C, #o = :o, #b = :b,"
+						" #f = #f + :1, #n = :1, #c = :i, #u = :i, #t = :t%s%s"
+						" REMOVE #l, #e, #r, #g%s%s",
+						w->result != NULL ? ", #v = :v" : "",
+						w->payload_sha256 != NULL ? ", #p = :p" : "",
+						w->result != NULL ? "" : ", #v",
+						w->payload_sha256 != NULL ? "" : ", #p");
 			break;
 		case EO_FINISH:
 			eo_buf_adds(out, "SET #s = :C, #u = :i, #t = :t REMOVE #l");

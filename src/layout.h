@@ -77,6 +77,10 @@ typedef enum EoVerb
 								 * counted */
 	EO_UNSEAL,					/* own IN_PROGRESS, COMMITTING -> IN_PROGRESS */
 
+	/* Beside writes of the caller's, see transact.c. */
+	EO_COMPLETE_NEW,			/* absent, due, or a dead lease -> COMPLETED */
+	EO_COMPLETE_EXPIRED,		/* as EO_REPLACE -> COMPLETED */
+
 	EO_FORGET,					/* exactly the record that was seen -> FAILED,
 								 * no runs */
 	EO_PROBE					/* never true: tries permission to write */
@@ -109,7 +113,10 @@ typedef struct EoWrite
 	bool		terminal;		/* FAIL: for good */
 	int64_t		retry_ms;		/* FAIL: claimable from then */
 
-	/* EO_REPLACE, EO_SEAL_EXPIRED, EO_FORGET: what was seen */
+	/*
+	 * EO_REPLACE, EO_SEAL_EXPIRED, EO_COMPLETE_EXPIRED, EO_FORGET: what was
+	 * seen
+	 */
 	const EoRecord *seen;
 } EoWrite;
 
@@ -130,11 +137,18 @@ extern size_t eo_layout_max_value(const EoLayout *layout, size_t pk_len);
 /* Append the body of an UpdateItem or of a consistent GetItem. */
 extern void eo_layout_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 								const char *pk, EoVerb verb, const EoWrite *w);
+
+/* Append the same write as an Update action of a TransactWriteItems. */
+extern void eo_layout_put_action(const EoLayout *layout, EoBuf *body, const char *table,
+								 const char *pk, EoVerb verb, const EoWrite *w);
 extern void eo_layout_put_read(const EoLayout *layout, EoBuf *body, const char *table,
 							   const char *pk);
 
 /* The state a verb leaves behind. */
 extern EoState eo_layout_state_after(EoVerb verb);
+
+/* May a record have this partition key?  With any server's prefix. */
+extern bool eo_layout_is_pk(const EoLayout *layout, const char *pk);
 
 /* The partition key an item bears; NULL if it has none. */
 extern const char *eo_layout_item_pk(const EoLayout *layout, EoJsonValue *item);

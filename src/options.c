@@ -266,6 +266,7 @@ read_server_options(EoServer *s, List *list)
 	const char *endpoint = eo_option_value(list, "endpoint");
 	const char *attempts = eo_option_value(list, "max_attempts");
 	const char *parallel = eo_option_value(list, "parallel_requests");
+	const char *tables = eo_option_value(list, "transact_tables");
 
 	s->region = copy_option(list, "region", NULL);
 	s->table = copy_option(list, "table", NULL);
@@ -281,6 +282,7 @@ read_server_options(EoServer *s, List *list)
 	s->clock_skew_ms = duration_option(list, "clock_skew", 2000);
 	s->max_hold_ms = duration_option(list, "max_hold", 0);
 	s->max_attempts = attempts != NULL ? atoi(attempts) : 4;
+	s->transact_tables = tables != NULL ? eo_parse_list(tables) : NIL;
 	s->parallel_requests = parallel != NULL ? atoi(parallel) : 16;
 
 	if (endpoint == NULL)

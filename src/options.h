@@ -10,6 +10,8 @@
 
 #include "postgres.h"
 
+#include "nodes/pg_list.h"
+
 /*
  * One server as one role sees it.  Kept per process until a catalog change
  * invalidates it; valid at least until the end of the transaction that looked
@@ -38,6 +40,8 @@ typedef struct EoServer
 	int			max_attempts;
 	int			parallel_requests;	/* in flight at a time */
 	int64		clock_skew_ms;
+	List	   *transact_tables;	/* of char *, for idem_transact(); NIL:
+									 * none */
 	int64		max_hold_ms;	/* 0: as long as the transaction lasts */
 
 	/* From the user mapping; NULL where it has none. */

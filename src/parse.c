@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * parse.c
- *	  What option values look like: durations, lists of options.
+ *	  What option values look like: durations, lists, lists of options.
  *
  * Shared by the validator, which refuses what is wrong, and by options.c,
  * which reads what was accepted.
@@ -45,6 +45,26 @@ eo_parse_duration(const char *value, int64 *ms)
 		return false;
 	*ms = span->time / 1000 + ((int64) span->day + (int64) span->month * 30) * INT64CONST(86400000);
 	return true;
+}
+
+List *
+eo_parse_list(const char *value)
+{
+	List	   *list = NIL;
+
+	for (;;)
+	{
+		size_t		len = strcspn(value, ",");
+		size_t		from = strspn(value, " \t\r\n");
+		size_t		to = len;
+
+		while (to > from && strchr(" \t\r\n", value[to - 1]) != NULL)
+			to--;
+		list = lappend(list, from < to ? pnstrdup(value + from, to - from) : pstrdup(""));
+		if (value[len] == '\0')
+			return list;
+		value += len + 1;
+	}
 }
 
 const char *

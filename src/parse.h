@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * parse.h
- *	  What option values look like: durations, lists of options.
+ *	  What option values look like: durations, lists, lists of options.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,6 +17,12 @@
  * as 30 days, as it does in EXTRACT(EPOCH).  False: it is none.
  */
 extern bool eo_parse_duration(const char *value, int64 *ms);
+
+/*
+ * What stands between the commas, without blanks around it: a list of palloc'd
+ * strings, empty ones included.
+ */
+extern List *eo_parse_list(const char *value);
 
 /* Of a list of DefElem: the value of an option, NULL if it is not there. */
 extern const char *eo_option_value(List *list, const char *name);

@@ -21,6 +21,7 @@
 #include "funcapi.h"
 #include "gate.h"
 #include "sql_args.h"
+#include "transact.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -70,6 +71,7 @@ PG_FUNCTION_INFO_V1(eo_idem_acquire_many);
 PG_FUNCTION_INFO_V1(eo_idem_complete);
 PG_FUNCTION_INFO_V1(eo_idem_complete_many);
 PG_FUNCTION_INFO_V1(eo_idem_once);
+PG_FUNCTION_INFO_V1(eo_idem_transact);
 PG_FUNCTION_INFO_V1(eo_idem_fail);
 PG_FUNCTION_INFO_V1(eo_idem_release);
 PG_FUNCTION_INFO_V1(eo_idem_extend);
@@ -110,6 +112,7 @@ static struct
 {
 	MemoryContext row;			/* NULL: nothing is remembered */
 	FmgrInfo   *site;
+	Oid			function;
 	Oid			serverid;
 	const char *key;
 	EoClaim		claim;
@@ -127,7 +130,7 @@ expansion_repeats(FunctionCallInfo fcinfo, const EoStore *store, const char *key
 				  EoClaim *claim)
 {
 	if (expansion.row != CurrentMemoryContext || expansion.site == fcinfo->flinfo ||
-		expansion.serverid != store->server->serverid || strcmp(expansion.key, key) != 0)
+		expansion.function != fcinfo->flinfo->fn_oid || expansion.serverid != store->server->serverid || strcmp(expansion.key, key) != 0)
 		return false;
 	*claim = expansion.claim;
 	return true;
@@ -151,6 +154,7 @@ expansion_remember(FunctionCallInfo fcinfo, const EoStore *store, const char *ke
 	}
 	expansion.row = CurrentMemoryContext;
 	expansion.site = fcinfo->flinfo;
+	expansion.function = fcinfo->flinfo->fn_oid;
 	expansion.serverid = store->server->serverid;
 	expansion.key = pstrdup(key);
 	expansion.claim = *claim;
@@ -366,6 +370,37 @@ eo_idem_once(PG_FUNCTION_ARGS)
 	eo_gate_worker();
 	eo_claim_once(store, key, eo_arg_json(fcinfo, 1), retention_s, NULL);
 	PG_RETURN_VOID();
+}
+
+/*
+ * idem_transact(key, writes, result, payload, server)
+ */
+Datum
+eo_idem_transact(PG_FUNCTION_ARGS)
+{
+	EoTransact	ask = {0};
+	EoActions	actions;
+	EoClaim		claim;
+	EoStore    *store;
+
+	eo_gate("idem_transact", EO_WRITES);
+	ask.key = eo_arg_key(fcinfo, 0);
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("writes must not be null")));
+	eo_actions_read(PG_GETARG_JSONB_P(1), &actions);
+	ask.actions = &actions;
+	ask.result = eo_arg_json(fcinfo, 2);
+	if (!PG_ARGISNULL(3))
+		ask.payload_sha256 = eo_arg_fingerprint(PG_GETARG_JSONB_P(3));
+	store = eo_store_open(eo_arg_text(fcinfo, 4));
+	if (!expansion_repeats(fcinfo, store, ask.key, &claim))
+	{
+		eo_claim_transact(store, &ask, &claim);
+		expansion_remember(fcinfo, store, ask.key, &claim);
+	}
+	PG_RETURN_DATUM(HeapTupleGetDatum(claim_tuple(row_type(fcinfo), ask.key, &claim)));
 }
 
 /*

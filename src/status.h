@@ -45,6 +45,8 @@ typedef enum EoStatus
 
 	/* The service answered, and the answer is definite: not applied. */
 	EO_CONDITION_FAILED,		/* the condition expression was false */
+	EO_CANCELLED,				/* a transaction: by another action than its
+								 * first */
 	EO_THROTTLED,				/* asked to slow down */
 	EO_DENIED,					/* credentials, signature or policy */
 	EO_NO_TABLE,				/* ResourceNotFoundException */

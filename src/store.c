@@ -53,6 +53,7 @@ static void free_signer(void *arg);
 static EoAnswer *new_answer(EoStore *store, const char *pk, EoOperation op);
 static void free_call(void *arg);
 static bool believe_write(const EoCall *call, EoJsonValue *item, bool refused);
+static bool believe_transaction(const EoCall *call, EoJsonValue *item, bool refused);
 static bool believe_read(const EoCall *call, EoJsonValue *item, bool refused);
 static void settle(EoAnswer *answer);
 static void settle_refusal(EoAnswer *answer);
@@ -181,19 +182,52 @@ eo_store_pk(const EoStore *store, const char *key)
 
 /* ----- preparing ----- */
 
-EoAnswer *
-eo_store_prepare_write(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w)
+/* What its answer will be compared with. */
+static void
+remember(EoAnswer *answer, EoVerb verb, const EoWrite *w)
 {
-	EoAnswer   *answer = new_answer(store, pk, EO_UPDATE_ITEM);
-
 	answer->verb = verb;
 	if (w->owner != NULL)
 		strlcpy(answer->owner, w->owner, sizeof(answer->owner));
 	if (w->origin != NULL)
 		strlcpy(answer->origin, w->origin, sizeof(answer->origin));
 	answer->lease_ms = w->lease_ms;
+}
+
+EoAnswer *
+eo_store_prepare_write(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w)
+{
+	EoAnswer   *answer = new_answer(store, pk, EO_UPDATE_ITEM);
+
+	remember(answer, verb, w);
 	answer->call.believe = believe_write;
 	eo_layout_put_write(store->layout, &answer->call.body, store->server->table, pk, verb, w);
+	return answer;
+}
+
+/*
+ * The consumed capacity is asked for as a sign that the reply, which says
+ * nothing else, is one to a transaction, see believe_transaction().
+ */
+EoAnswer *
+eo_store_prepare_transaction(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w,
+							 const char *request_token, const char *actions, int nactions)
+{
+	EoAnswer   *answer = new_answer(store, pk, EO_TRANSACT);
+	EoBuf	   *body = &answer->call.body;
+
+	remember(answer, verb, w);
+	answer->call.believe = believe_transaction;
+	answer->call.nactions = 1 + nactions;
+	eo_buf_addf(body, "{\"ClientRequestToken\":\"%s\",\"ReturnConsumedCapacity\":\"TOTAL\",\"TransactItems\":[",
+				request_token);
+	eo_layout_put_action(store->layout, body, store->server->table, pk, verb, w);
+	if (nactions > 0)
+	{
+		eo_buf_addc(body, ',');
+		eo_buf_adds(body, actions);
+	}
+	eo_buf_adds(body, "]}");
 	return answer;
 }
 
@@ -354,6 +388,27 @@ believe_write(const EoCall *call, EoJsonValue *item, bool refused)
 	if (refused || answer->verb == EO_PROBE)
 		return true;
 	return answer->readable && is_own_write(answer);
+}
+
+/* A success names the tables that were written, and ours is one of them. */
+static bool
+believe_transaction(const EoCall *call, EoJsonValue *item, bool refused)
+{
+	const EoAnswer *answer = call->arg;
+	EoJsonValue *capacity = eo_json_get(eo_json_root(call->reply), "ConsumedCapacity");
+
+	if (refused)
+		return believe_read(call, item, refused);
+	for (size_t i = 0; i < eo_json_array_length(capacity); i++)
+	{
+		size_t		len;
+		const char *table = eo_json_string(eo_json_get(eo_json_array_get(capacity, i), "TableName"),
+										   &len);
+
+		if (table != NULL && strcmp(table, answer->store->server->table) == 0)
+			return true;
+	}
+	return false;
 }
 
 static bool

@@ -88,6 +88,17 @@ extern char *eo_store_pk(const EoStore *store, const char *key);
 extern EoAnswer *eo_store_prepare_write(EoStore *store, const char *pk, EoVerb verb,
 										const EoWrite *w);
 extern EoAnswer *eo_store_prepare_read(EoStore *store, const char *pk);
+
+/*
+ * The write as the first action of a transaction, before nactions others in
+ * DynamoDB's own JSON.  request_token, a UUID, is for this very body: with
+ * another one it would be refused.  EO_FAILED_CALL with EO_CANCELLED: another
+ * action was refused, call.reasons says which.  EO_APPLIED by the reply itself
+ * brings no record.
+ */
+extern EoAnswer *eo_store_prepare_transaction(EoStore *store, const char *pk, EoVerb verb,
+											  const EoWrite *w, const char *request_token,
+											  const char *actions, int nactions);
 extern void eo_store_run(EoAnswer **answers, int n, int parallel, int64 deadline_us,
 						 EoWaitMode mode);
 

@@ -39,6 +39,7 @@ typedef struct EoOption
 static void check_region(const char *name, const char *value);
 static void check_endpoint(const char *name, const char *value);
 static void check_table(const char *name, const char *value);
+static void check_transact_tables(const char *name, const char *value);
 static void check_layout(const char *name, const char *value);
 static void check_key_prefix(const char *name, const char *value);
 static void check_lease(const char *name, const char *value);
@@ -71,6 +72,7 @@ static const EoOption options[] =
 	{"max_attempts", ForeignServerRelationId, false, check_max_attempts},
 	{"parallel_requests", ForeignServerRelationId, false, check_parallel_requests},
 	{"clock_skew", ForeignServerRelationId, false, check_clock_skew},
+	{"transact_tables", ForeignServerRelationId, false, check_transact_tables},
 	{"ca_file", ForeignServerRelationId, true, check_ca_file},
 	{"allow_http", ForeignServerRelationId, true, check_boolean},
 	{"access_key_id", UserMappingRelationId, false, check_access_key_id},
@@ -194,16 +196,36 @@ check_endpoint(const char *name, const char *value)
 			   "Give scheme, host and, where needed, port: https://dynamodb.eu-west-1.amazonaws.com or http://localhost:8000.");
 }
 
-static void
-check_table(const char *name, const char *value)
+static bool
+is_table_name(const char *value)
 {
 	size_t		len = strlen(value);
 
-	if (len < 3 || len > 255 ||
-		strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != len)
+	return len >= 3 && len <= 255 &&
+		strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == len;
+}
+
+static void
+check_table(const char *name, const char *value)
+{
+	if (!is_table_name(value))
 		refuse(name, value,
 			   "A table name has 3 to 255 letters, digits, underscores, hyphens and dots.",
 			   "Give the plain name of the DynamoDB table, not its ARN.");
+}
+
+static void
+check_transact_tables(const char *name, const char *value)
+{
+	ListCell   *lc;
+
+	foreach(lc, eo_parse_list(value))
+	{
+		if (!is_table_name(lfirst(lc)))
+			refuse(name, value,
+				   "A table name has 3 to 255 letters, digits, underscores, hyphens and dots.",
+				   "Give the plain names of the tables that idem_transact() may write to, with commas between them.");
+	}
 }
 
 static void

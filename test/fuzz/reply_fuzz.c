@@ -72,7 +72,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const int statuses[] = {200, 400, 400, 500, 503, 302, 403, 200};
-	static const EoOperation ops[] = {EO_UPDATE_ITEM, EO_GET_ITEM};
+	static const EoOperation ops[] = {EO_UPDATE_ITEM, EO_GET_ITEM, EO_TRANSACT};
 	static EoClient client;
 	EoCall		call;
 	EoCall	   *calls[1] = {&call};
@@ -94,7 +94,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	http_status = statuses[data[0] % 8];
 	body = (const char *) data + 2;
 	body_len = size - 2;
-	eo_call_init(&call, &client, ops[data[1] % 2]);
+	eo_call_init(&call, &client, ops[data[1] % 3]);
+	call.nactions = 2;
 	eo_buf_adds(&call.body, "{}");
 	eo_dynamodb_run(calls, 1, 1, 0, EO_WAIT_HELD);
 	if (call.error.status == EO_OK && http_status != 200)

@@ -51,10 +51,10 @@ function withItem(answer, change) {
   return rewritten(answer, JSON.stringify(reply));
 }
 
-const error = (status, code, message = '', headers = {}) => ({
+const error = (status, code, message = '', headers = {}, more = {}) => ({
   status,
   headers: { ...jsonHeaders, ...headers },
-  body: Buffer.from(JSON.stringify({ __type: `com.amazonaws.dynamodb.v20120810#${code}`, message })),
+  body: Buffer.from(JSON.stringify({ __type: `com.amazonaws.dynamodb.v20120810#${code}`, message, ...more })),
 });
 
 export const faults = {
@@ -142,6 +142,7 @@ export const faults = {
   no_item: () => ({
     answer: (exchange, answer) => {
       const { Item, ...rest } = JSON.parse(answer.body);
+      for (const reason of rest.CancellationReasons ?? []) delete reason.Item;
       return answer.status === 200 ? answer : rewritten(answer, JSON.stringify(rest));
     },
   }),
@@ -165,11 +166,24 @@ export const faults = {
     answer: (exchange, answer) => rewritten(answer, Buffer.concat([Buffer.from('{"x":"'), Buffer.of(0xff), Buffer.from('",'), answer.body.subarray(1)])),
   }),
 
-  // The answer comes from the proxy: {status, code, message, headers}. With
-  // {applied: true} the engine was asked all the same.
-  answer: ({ status = 500, code = 'InternalServerError', message = '', headers = {}, applied = false }) => ({
-    ...(applied ? {} : { forward: async () => error(status, code, message, headers) }),
-    answer: () => error(status, code, message, headers),
+  // The answer comes from the proxy: {status, code, message, headers, more}, the
+  // last with other members of its body. With {applied: true} the engine was
+  // asked all the same.
+  answer: ({ status = 500, code = 'InternalServerError', message = '', headers = {}, more = {}, applied = false }) => ({
+    ...(applied ? {} : { forward: async () => error(status, code, message, headers, more) }),
+    answer: () => error(status, code, message, headers, more),
+  }),
+
+  // A transaction is cancelled, by the proxy: a reason for each action.
+  cancel: ({ reasons }) => faults.answer({
+    status: 400, code: 'TransactionCanceledException', message: `[${reasons.join(', ')}]`,
+    more: { CancellationReasons: reasons.map((Code) => ({ Code })) },
+  }),
+
+  // The answer to a transaction is that to an UpdateItem, whole and well.
+  other_operation: () => ({
+    answer: (exchange, answer) => (answer.status === 200
+      ? rewritten(answer, '{"Attributes":{"pk":{"S":"IDEMPOTENCY#somebody/else"}}}') : answer),
   }),
   redirect: ({ to = 'http://127.0.0.1:1/' }) => ({
     forward: async () => ({ status: 307, headers: { Location: to }, body: Buffer.alloc(0) }),

@@ -2,7 +2,8 @@
 // and commits the faults that tests ask for. It never retries by itself.
 //
 // A line of the log: n (from 1), op, key (partition keys, joined by a space),
-// to (the status that an UpdateItem is to leave behind),
+// to (the status that an UpdateItem is to leave behind), transaction (token and
+// fingerprint of the bytes of a TransactWriteItems),
 // status and code (the answer's HTTP status and error name; 0 and a word where
 // there was no answer), sent (the answer was handed to the client whole) and
 // applied (the engine carried the request out; null: it cannot be known).
@@ -10,6 +11,7 @@
 // What a fault does stands in faults.mjs. All faults whose turn it is act on a
 // request, in the order in which they were asked for.
 
+import { createHash } from 'node:crypto';
 import http from 'node:http';
 import { faults as kinds } from './faults.mjs';
 
@@ -58,9 +60,18 @@ function statusAfter(body) {
   } catch {
     return '';
   }
+  // of a transaction, what becomes of the record, which comes first
+  request = request.TransactItems?.[0]?.Update ?? request;
   if (/^SET #l/.test(request.UpdateExpression ?? '')) return 'lease';
   const [, placeholder] = /\bSET #s = (:\w+)/.exec(request.UpdateExpression ?? '') ?? [];
   return request.ExpressionAttributeValues?.[placeholder]?.S ?? '';
+}
+
+// What makes one transaction of many copies: its token, and whether they are
+// the same bytes.
+function transactionOf(body) {
+  const [, token] = /"ClientRequestToken":"([^"]*)"/.exec(body) ?? [];
+  return token && `${token} ${createHash('sha256').update(body).digest('hex')}`;
 }
 
 function errorCode({ status, body }) {
@@ -132,6 +143,7 @@ export class Proxy {
       op: String(request.headers['x-amz-target'] ?? '').replace(/^.*\./, ''),
       key: keysOf(body),
       to: statusAfter(body),
+      transaction: transactionOf(body),
       status: 0, code: '', sent: false, applied: false,
     };
     this.#log.push(entry);

@@ -111,6 +111,7 @@ run(EoOperation op, const Scripted *s)
 	script = s;
 	played = 0;
 	eo_call_init(&call, &client, op);
+	call.nactions = 2;
 	eo_buf_adds(&call.body, "{}");
 	eo_dynamodb_run(calls, 1, 1, 0, EO_WAIT_RAISE);
 	error = call.error;
@@ -153,6 +154,7 @@ test_codes(void)
 	classifies(500, "SomethingNew", EO_UNKNOWN, true);
 	classifies(503, "", EO_UNKNOWN, true);
 	classifies(413, "", EO_UNKNOWN, true);
+	classifies(400, "TransactionInProgressException", EO_UNKNOWN, true);
 }
 
 static void
@@ -207,6 +209,52 @@ test_retries(void)
 }
 
 static void
+reasons_mean(const char *reasons, EoStatus status, bool retry)
+{
+	EoJson	   *doc = NULL;
+	char		text[500];
+	EoVerdict	v;
+
+	snprintf(text, sizeof(text), "{\"r\":%s}", reasons);
+	ok(eo_json_parse(text, strlen(text), &doc) == EO_OK, "reasons are JSON");
+	v = eo_dynamodb_classify_reasons(eo_json_get(eo_json_root(doc), "r"));
+	ok(v.status == status && v.retry == retry, reasons);
+	eo_json_free(doc);
+}
+
+#define NONE "{\"Code\":\"None\"}"
+#define FALSE_HERE "{\"Code\":\"ConditionalCheckFailed\",\"Item\":{}}"
+#define CONFLICT "{\"Code\":\"TransactionConflict\"}"
+#define CANCELLED(reasons) \
+	"{\"__type\":\"x#TransactionCanceledException\",\"CancellationReasons\":[" reasons "]}"
+
+static void
+test_transactions(void)
+{
+	EoError		e;
+	Scripted	lost_then_refused[] = {{EO_UNKNOWN, 0, NULL, 0, 1, 0}, {EO_OK, 400, CANCELLED(NONE "," FALSE_HERE), 0, 1, 0}};
+	Scripted	passing[] = {{EO_OK, 400, CANCELLED(CONFLICT "," NONE), 0, 1, 0}, {EO_OK, 200, "{}", 0, 1, 0}};
+	Scripted	short_of_one[] = {{EO_OK, 400, CANCELLED(NONE), 0, 1, 0}, {EO_OK, 200, "{}", 0, 1, 0}};
+
+	reasons_mean("[" FALSE_HERE "," NONE "]", EO_CONDITION_FAILED, false);
+	reasons_mean("[" FALSE_HERE "," FALSE_HERE "]", EO_CONDITION_FAILED, false);
+	reasons_mean("[" FALSE_HERE "," CONFLICT "]", EO_CONDITION_FAILED, false);
+	reasons_mean("[" NONE "," FALSE_HERE "]", EO_CANCELLED, false);
+	reasons_mean("[" CONFLICT "," FALSE_HERE "]", EO_CONFLICT, true);
+	reasons_mean("[" FALSE_HERE "]", EO_CONDITION_FAILED, false);
+	reasons_mean("[" NONE ",{\"Code\":\"ThrottlingError\"}]", EO_THROTTLED, true);
+	reasons_mean("[{\"Code\":\"ProvisionedThroughputExceeded\"}," NONE "]", EO_THROTTLED, true);
+	reasons_mean("[{\"Code\":\"ValidationError\"}," NONE "]", EO_CANCELLED, false);
+	reasons_mean("[1,{\"Code\":2}]", EO_CANCELLED, false);
+	e = run(EO_TRANSACT, lost_then_refused);
+	ok(e.status == EO_CANCELLED && e.attempts == 2, "a refused action after a lost answer is told as it is");
+	e = run(EO_TRANSACT, passing);
+	ok(e.status == EO_OK && e.attempts == 2, "a conflict is retried");
+	e = run(EO_TRANSACT, short_of_one);
+	ok(e.status == EO_OK && e.attempts == 2, "too few reasons are not believed");
+}
+
+static void
 test_clock(void)
 {
 	int64_t		now_s = eo_clock_wall_ms() / 1000;
@@ -254,6 +302,7 @@ main(void)
 	client.credentials.secret_access_key = "b";
 	test_codes();
 	test_retries();
+	test_transactions();
 	test_clock();
 	eo_signer_free(client.signer);
 	return done();

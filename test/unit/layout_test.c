@@ -98,6 +98,31 @@ test_keys(void)
 	ok(eo_layout_find("modern") == NULL, "no other layout");
 }
 
+/* A write is the same beside others as by itself, but brings nothing back. */
+static void
+test_actions(void)
+{
+	EoWrite		w = {.owner = "o",.now_ms = 1000,.ttl_s = 3,.bind = "keep",.result = "1",.result_len = 1};
+	EoBuf		alone;
+	EoBuf		beside;
+	char	   *returns;
+	static const char what[] = ",\"ReturnValues\":\"ALL_NEW\"";
+
+	eo_buf_init(&alone, 10000);
+	eo_buf_init(&beside, 10000);
+	eo_layout_put_write(layout, &alone, "tab", "IDEMPOTENCY#k", EO_COMPLETE_NEW, &w);
+	eo_layout_put_action(layout, &beside, "tab", "IDEMPOTENCY#k", EO_COMPLETE_NEW, &w);
+	returns = strstr(alone.data, what);
+	ok(returns != NULL, "a write asks for what it leaves");
+	memmove(returns, returns + strlen(what), strlen(returns + strlen(what)) + 1);
+	ok(strncmp(beside.data, "{\"Update\":", 10) == 0 && strncmp(beside.data + 10, alone.data, strlen(alone.data)) == 0 &&
+	   strcmp(beside.data + 10 + strlen(alone.data), "}") == 0, "an action does not, and is the same");
+	eo_buf_free(&alone);
+	eo_buf_free(&beside);
+	ok(eo_layout_is_pk(layout, "IDEMPOTENCY#a") && !eo_layout_is_pk(layout, "idempotency#a"),
+	   "the keys of records");
+}
+
 static EoStatus
 reads(const char *item)
 {
@@ -151,6 +176,7 @@ main(void)
 	ok(layout != NULL, "the native layout");
 	test_bodies();
 	test_keys();
+	test_actions();
 	test_records();
 	test_absurd();
 	return done();
