@@ -113,7 +113,9 @@ export class Shop extends World {
   async close() {
     await control('POST', '/reset');
     await Promise.allSettled([...this.#sessions.map((client) => client.end()), ...this.answers]);
-    await this.query('UPDATE card SET declined = false');
+    // A scenario that failed may have left the server on its way up.
+    await until('a server for the next scenario',
+      () => this.query('UPDATE card SET declined = false').then(() => true, () => false));
   }
 
   // -- events -----------------------------------------------------------------
