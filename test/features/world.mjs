@@ -1,0 +1,303 @@
+// What the steps are about: a shop whose customers must be charged once, the
+// people who deliver events to it, and a service that is not PostgreSQL.
+//
+// Everything waits for conditions: a handler is held where it is by a lock
+// (the slow bank), a request by the proxy.
+
+import { World } from '@cucumber/cucumber';
+import pg from 'pg';
+import { until } from '../harness/util.mjs';
+import { Keys } from '../interop/client.mjs';
+import { connect } from '../interop/connect.mjs';
+import { fingerprint } from '../interop/fingerprint.mjs';
+
+const TABLE = 'features';
+const PARK_AFTER = 3;
+const SHARED = ['shop', 'portal'];
+let scenarios = 0;
+let dynamodb;
+
+const schema = `
+CREATE EXTENSION exactonce;
+CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce
+  OPTIONS (region 'eu-west-1', table '${TABLE}', endpoint '${process.env.EO_ENDPOINT}', clock_skew '0');
+CREATE USER MAPPING FOR PUBLIC SERVER exactonce OPTIONS (access_key_id 'test', secret_access_key 'test');
+
+CREATE TABLE charges (receipt int GENERATED ALWAYS AS IDENTITY, event text, euros int);
+CREATE TABLE card (declined bool);
+INSERT INTO card VALUES (false);
+CREATE SEQUENCE tries;                                  -- counts what is rolled back, too
+CREATE FUNCTION charge(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  answer jsonb;
+BEGIN
+  PERFORM nextval('tries');
+  INSERT INTO charges (event, euros) VALUES (payload->>'event', (payload->>'euros')::int)
+    RETURNING jsonb_build_object('receipt', receipt) INTO answer;
+  PERFORM pg_advisory_xact_lock_shared(1);              -- the bank
+  IF (SELECT declined FROM card) THEN
+    RAISE EXCEPTION 'the card is declined' USING ERRCODE = 'CARD1';
+  END IF;
+  RETURN answer;
+END $$;
+
+CREATE TABLE orders (number text);
+CREATE TRIGGER once AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION idem_guard('number', 'prefix=order/');
+`;
+
+// What a refusal says to whoever asked. A killed server says nothing, or
+// 57P02 to those who were on it as well.
+const words = {
+  ID001: 'come back later', ID003: 'not the same event', ID004: 'parked', CARD1: 'card declined',
+  23505: 'the number is taken', 57014: 'stopped', '57P02': 'no answer', '57P03': 'no answer',
+};
+const refusal = (error) => ({
+  refused: words[error.code] ?? (error.code?.length === 5 ? `${error.code} ${error.message}` : 'no answer'),
+});
+
+export const isFinal = ({ refused }) => !['come back later', 'no answer'].includes(refused);
+
+export async function control(method, path, body) {
+  const answer = await fetch(process.env.EO_CONTROL + path, { method, body: body && JSON.stringify(body) });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(`${method} ${path}: ${text}`);
+  return text;
+}
+
+async function connected(database) {
+  const client = new pg.Client({ database });
+  client.on('error', () => {});                         // the server was killed under it
+  await client.connect();
+  return client;
+}
+
+export async function openShop() {
+  const admin = await connected('postgres');
+  for (const database of SHARED) {
+    await admin.query(`CREATE DATABASE ${database}`);
+    const client = await connected(database);
+    await client.query(schema);
+    await client.query('SELECT idem_create_table()');
+    await client.query('SELECT idem_once($1)', [`${database} opens`]);    // has the worker started
+    await client.end();
+  }
+  await admin.end();
+  dynamodb = await connect();
+}
+
+export const closeShop = () => dynamodb?.destroy();
+
+export class Shop extends World {
+  #sessions = [];
+  #name = `s${++scenarios}/`;                           // scenarios use the same numbers
+  answers = [];
+  lambda = { charges: 0, answers: [] };
+
+  // -- sessions ---------------------------------------------------------------
+
+  async session(database = 'shop') {
+    const client = await connected(database);
+    this.#sessions.push(client);
+    return client;
+  }
+
+  async query(text, values, database) {
+    const client = await connected(database ?? 'shop');
+    try {
+      return (await client.query(text, values)).rows[0];
+    } finally {
+      await client.end();
+    }
+  }
+
+  async close() {
+    await control('POST', '/reset');
+    await Promise.allSettled([...this.#sessions.map((client) => client.end()), ...this.answers]);
+    // A scenario that failed may have left the server on its way up.
+    await until('a server for the next scenario',
+      () => this.query('UPDATE card SET declined = false').then(() => true, () => false));
+  }
+
+  // -- events -----------------------------------------------------------------
+
+  async expect(event, euros) {
+    this.event = { event: this.#name + event, euros };
+    this.key = this.event.event;
+    this.answers = [];
+    await this.query("SELECT setval('tries', 1)");
+  }
+
+  // One delivery; whoever wants its answer awaits it.
+  async deliver({ session, euros = this.event.euros, lease = '60 s', wait = '0' } = {}) {
+    const client = session ?? await this.session();
+    const answer = client.query(
+      `SELECT idem_call($1, 'charge(jsonb)', $2, lease => $3, wait => $4, max_runs => ${PARK_AFTER}) AS answer`,
+      [this.key, JSON.stringify({ ...this.event, euros }), lease, wait]).then(({ rows }) => rows[0].answer, refusal);
+    this.answers.push(answer);
+    return { client, answer };
+  }
+
+  async delivered(how) {
+    const { answer } = await this.deliver(how);
+    return answer;
+  }
+
+  async deliverUntilAnswered() {
+    return until('a final answer', async () => {
+      const answer = await this.delivered();
+      return isFinal(answer) && answer;
+    });
+  }
+
+  last() {
+    return this.answers.at(-1);
+  }
+
+  // As they are sent to whoever asks. A charge of another amount has none.
+  async receipts() {
+    const { receipts } = await this.query(
+      "SELECT coalesce(json_agg(json_build_object('receipt', receipt)), '[]') AS receipts"
+      + ' FROM charges WHERE event = $1 AND euros = $2', [this.event.event, this.event.euros]);
+    return receipts;
+  }
+
+  async charges() {
+    const { count } = await this.query('SELECT count(*)::int FROM charges WHERE event = $1', [this.event.event]);
+    return count + this.lambda.charges;
+  }
+
+  async tries() {
+    return Number((await this.query('SELECT last_value - 1 AS tries FROM tries')).tries);
+  }
+
+  // -- the bank ---------------------------------------------------------------
+
+  async slowBank() {
+    this.bank = await this.session();
+    await this.bank.query('SELECT pg_advisory_lock(1)');
+  }
+
+  bankAnswers() {
+    return this.bank.query('SELECT pg_advisory_unlock(1)');
+  }
+
+  async waitsFor(client, locktype) {
+    await until(`a session that waits for ${locktype}`, async () => (await this.query(
+      'SELECT count(*)::int FROM pg_locks WHERE pid = $1 AND locktype = $2 AND NOT granted',
+      [client.processID, locktype])).count > 0);
+  }
+
+  async startHandler(how) {
+    this.handler = await this.deliver(how);
+    await this.waitsFor(this.handler.client, 'advisory');
+  }
+
+  cancel({ client }) {
+    return this.query('SELECT pg_cancel_backend($1)', [client.processID]);
+  }
+
+  // -- the other service ------------------------------------------------------
+
+  keys(options) {
+    return new Keys(dynamodb, TABLE, options);
+  }
+
+  async deliverToLambda({ euros = this.event.euros } = {}) {
+    const payload = fingerprint({ ...this.event, euros });
+    let answer;
+    try {
+      const { outcome, token, result } = await this.keys().acquire(this.key, { fingerprint: payload });
+      answer = result ?? { refused: 'come back later' };
+      if (outcome === 'acquired') {
+        this.lambda.charges++;
+        answer = { receipt: 'from the other service' };
+        await this.keys().complete(this.key, token, answer);
+      }
+    } catch (error) {
+      if (!/another payload/.test(error.message)) throw error;
+      answer = { refused: 'not the same event' };
+    }
+    this.lambda.answers.push(answer);
+    return answer;
+  }
+
+  async deliverToLambdaUntilAnswered() {
+    return until('a final answer of the other service', async () => {
+      const answer = await this.deliverToLambda();
+      return isFinal(answer) && answer;
+    });
+  }
+
+  // -- the network and the server ---------------------------------------------
+
+  fault(fault) {
+    return control('POST', '/fault', { key: this.key, ...fault });
+  }
+
+  arrival(to, n = 1) {
+    return control('GET', `/wait?${new URLSearchParams({ key: this.key, to, n })}`);
+  }
+
+  // Let go of what is held, and wait until the engine has judged all of it.
+  async release(to) {
+    await control('POST', '/release');
+    await until('an answer to what was held', async () => JSON.parse(await control('GET', '/log'))
+      .every((entry) => !entry.key.includes(this.key) || entry.to !== to || entry.code || entry.applied));
+  }
+
+  // The worker goes first: it must not finish what it has begun.
+  async processes(client) {
+    this.life = await this.lifeOfServer();
+    const { pid } = await this.query(
+      "SELECT pid FROM pg_stat_activity WHERE datname = 'shop' AND backend_type LIKE 'exactonce%'");
+    return [pid, client.processID];
+  }
+
+  async lifeOfServer() {
+    return Number((await this.query('SELECT incarnation FROM exactonce_origin')).incarnation);
+  }
+
+  // The next delivery comes from a session that dies with the server.
+  async killOn(moment) {
+    this.doomed = await this.session();
+    await this.fault({ do: 'kill', pid: await this.processes(this.doomed), ...moment });
+  }
+
+  // The incarnation counts the lives of the server.
+  async serverIsBack() {
+    await until('another life of the server', async () => {
+      try {
+        return await this.lifeOfServer() > this.life;
+      } catch {
+        return false;
+      }
+    });
+  }
+
+  // -- orders -----------------------------------------------------------------
+
+  async takeOrder(database, number) {
+    return until(`an answer about order ${number}`, async () => {
+      const answer = await this.query('INSERT INTO orders VALUES ($1) RETURNING number',
+        [this.#name + number], database).catch(refusal);
+      return isFinal(answer) && answer;
+    });
+  }
+
+  async changeMind(database, number) {
+    const client = await this.session(database);
+    await client.query('BEGIN');
+    await client.query('INSERT INTO orders VALUES ($1)', [this.#name + number]);
+    await client.query('ROLLBACK');
+  }
+
+  async ordersIn(database, number) {
+    return (await this.query('SELECT count(*)::int FROM orders WHERE number = $1',
+      [this.#name + number], database)).count;
+  }
+
+  async orders(number) {
+    const counts = await Promise.all(SHARED.map((database) => this.ordersIn(database, number)));
+    return counts.reduce((sum, count) => sum + count);
+  }
+}
