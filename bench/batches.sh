@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# bench/run: many keys at a time.  Sourced by bench/run, whose functions it uses;
+# bench/run: many keys at a time, and waits.  Sourced by bench/run, whose functions it uses;
 # each part writes its lines of the report.
 
 BATCH=2000
@@ -124,8 +124,23 @@ guarded_copy() {
     printf '  %-62s %9.1f\n' 'at=commit, no duplicates: all rows stored' "$(awk -v n=$LARGE -v took=$took 'BEGIN { print n * 1000 / took }')"
 }
 
+# A second click, in the same database and in another one, which has to poll.
+double_click() {
+    local p50 p90 p99
+    psql -Xqd postgres -c 'CREATE DATABASE other'
+    psql -Xqd other -c 'CREATE EXTENSION exactonce' \
+        -c "CREATE SERVER engine FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'bench', endpoint '$EO_ENGINE')" \
+        -c "CREATE USER MAPPING FOR PUBLIC SERVER engine OPTIONS (access_key_id 'test', secret_access_key 'test')"
+    echo 'a call that waits for a key has its result so long after the COMMIT of the one before it; ms'
+    read -r p50 p90 p99 < <(node "$ROOT/bench/click.mjs" bench 100)
+    printf '  %-34s p50 %s, p90 %s, p99 %s\n' 'in the same database' "$p50" "$p90" "$p99"
+    read -r p50 p90 p99 < <(node "$ROOT/bench/click.mjs" other 50)
+    printf '  %-34s p50 %s, p90 %s, p99 %s\n' 'elsewhere, by polling' "$p50" "$p90" "$p99"
+}
+
 measure_batches() {
     prepare_batches
+    double_click
     far_away
     straight
     batch_memory

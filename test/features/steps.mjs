@@ -306,3 +306,43 @@ Then(new RegExp(`^the ${shop} has order "(.*)"$`), async function (who, number) 
 Then('order {string} is there once', async function (number) {
   assert.equal(await this.orders(number), 1);
 });
+
+// -- accounts -----------------------------------------------------------------------------
+
+const transfer = '(?:a transfer of (\\d+) euros from Anna to Ben|the same transfer)';
+
+Given('an account of Anna with {int} euros and an account of Ben with {int} euros', function (anna, ben) {
+  return this.openAccounts({ anna, ben });
+});
+
+Given(new RegExp(`^${transfer} has been made$`), async function (euros) {
+  assert.deepEqual(await this.order(Number(euros)), { confirmed: Number(euros) });
+});
+
+Given(new RegExp(`^${transfer} was refused$`), async function (euros) {
+  assert.deepEqual(await this.order(Number(euros)), { refused: 'not possible' });
+});
+
+Given('the answer to the next transfer will be lost', function () {
+  return control('POST', '/fault', { op: 'TransactWriteItems', do: 'lose' });
+});
+
+When('Anna is given {int} euros', function (euros) {
+  return this.give('anna', euros);
+});
+
+When(new RegExp(`^${transfer} is ordered(?: again)?$`), async function (euros) {
+  this.answer = await this.order(euros ? Number(euros) : undefined);
+});
+
+When(new RegExp(`^${transfer} is ordered (\\d+) times at the same time$`), function (euros, times) {
+  return Promise.all(Array.from({ length: Number(times) }, () => this.order(Number(euros))));
+});
+
+Then('the transfer is confirmed', function () {
+  assert.deepEqual(this.answer, { confirmed: this.euros });
+});
+
+Then('Anna has {int} euros and Ben has {int} euros', async function (anna, ben) {
+  assert.deepEqual(await this.accounts(), { anna, ben });
+});

@@ -12,6 +12,7 @@ import { connect } from '../interop/connect.mjs';
 import { fingerprint } from '../interop/fingerprint.mjs';
 
 const TABLE = 'features';
+const ACCOUNTS = 'features_accounts';
 const PARK_AFTER = 3;
 const SHARED = ['shop', 'portal'];
 let scenarios = 0;
@@ -20,7 +21,8 @@ let dynamodb;
 const schema = `
 CREATE EXTENSION exactonce;
 CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce
-  OPTIONS (region 'eu-west-1', table '${TABLE}', endpoint '${process.env.EO_ENDPOINT}', clock_skew '0');
+  OPTIONS (region 'eu-west-1', table '${TABLE}', endpoint '${process.env.EO_ENDPOINT}', clock_skew '0',
+    transact_tables '${ACCOUNTS}');
 CREATE USER MAPPING FOR PUBLIC SERVER exactonce OPTIONS (access_key_id 'test', secret_access_key 'test');
 
 CREATE TABLE charges (receipt int GENERATED ALWAYS AS IDENTITY, event text, euros int);
@@ -48,7 +50,7 @@ CREATE TRIGGER once AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION idem_gu
 // What a refusal says to whoever asked. A killed server says nothing, or
 // 57P02 to those who were on it as well.
 const words = {
-  ID001: 'come back later', ID003: 'not the same event', ID004: 'parked', CARD1: 'card declined',
+  ID001: 'come back later', ID007: 'not possible', ID003: 'not the same event', ID004: 'parked', CARD1: 'card declined',
   23505: 'the number is taken', 57014: 'stopped', '57P02': 'no answer', '57P03': 'no answer',
 };
 const refusal = (error) => ({
@@ -62,6 +64,21 @@ export async function control(method, path, body) {
   const text = await answer.text();
   if (!answer.ok) throw new Error(`${method} ${path}: ${text}`);
   return text;
+}
+
+// Asked of the engine itself, as its owner would.
+async function engine(operation, body) {
+  const answer = await fetch(process.env.EO_ENGINE, {
+    method: 'POST',
+    body: JSON.stringify({ TableName: ACCOUNTS, ...body }),
+    headers: {
+      'Content-Type': 'application/x-amz-json-1.0', 'X-Amz-Target': `DynamoDB_20120810.${operation}`,
+      Authorization: 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, '
+        + 'SignedHeaders=host, Signature=0',
+    },
+  });
+  if (!answer.ok) throw new Error(`${operation}: ${await answer.text()}`);
+  return answer.json();
 }
 
 async function connected(database) {
@@ -83,6 +100,10 @@ export async function openShop() {
   }
   await admin.end();
   dynamodb = await connect();
+  await engine('CreateTable', {
+    BillingMode: 'PAY_PER_REQUEST', KeySchema: [{ AttributeName: 'owner', KeyType: 'HASH' }],
+    AttributeDefinitions: [{ AttributeName: 'owner', AttributeType: 'S' }],
+  });
 }
 
 export const closeShop = () => dynamodb?.destroy();
@@ -299,5 +320,44 @@ export class Shop extends World {
   async orders(number) {
     const counts = await Promise.all(SHARED.map((database) => this.ordersIn(database, number)));
     return counts.reduce((sum, count) => sum + count);
+  }
+
+  // -- accounts ---------------------------------------------------------------
+
+  async openAccounts(euros) {
+    for (const owner of Object.keys(euros)) {
+      await engine('PutItem', { Item: { owner: { S: this.#name + owner }, euros: { N: String(euros[owner]) } } });
+    }
+  }
+
+  give(owner, euros) {
+    return engine('UpdateItem', {
+      Key: { owner: { S: this.#name + owner } }, UpdateExpression: 'ADD euros :n',
+      ExpressionAttributeValues: { ':n': { N: String(euros) } },
+    });
+  }
+
+  async accounts() {
+    const found = {};
+    for (const owner of ['anna', 'ben']) {
+      const { Item } = await engine('GetItem', { Key: { owner: { S: this.#name + owner } }, ConsistentRead: true });
+      found[owner] = Number(Item.euros.N);
+    }
+    return found;
+  }
+
+  // One order; the same number of euros again means the same transfer.
+  async order(euros = this.euros) {
+    this.euros = euros;
+    const change = (owner, update, rest) => ({ Update: {
+      TableName: ACCOUNTS, Key: { owner: this.#name + owner }, UpdateExpression: update,
+      ExpressionAttributeValues: { ':n': euros }, ...rest,
+    } });
+    const writes = [
+      change('anna', 'SET euros = euros - :n', { ConditionExpression: 'euros >= :n' }),
+      change('ben', 'SET euros = euros + :n'),
+    ];
+    return this.query('SELECT result FROM idem_transact($1, $2, $3)',
+      [`${this.#name}transfer`, JSON.stringify(writes), { confirmed: euros }]).then(({ result }) => result, refusal);
   }
 }
