@@ -176,7 +176,7 @@ DECLARE
 BEGIN
 	EXECUTE format('CREATE OR REPLACE TRIGGER t %s ON bad %s EXECUTE FUNCTION idem_guard(%s)', timing,
 		CASE WHEN timing LIKE '%STATEMENT' THEN '' ELSE 'FOR EACH ROW' END, args);
-	INSERT INTO bad VALUES ('bad');
+	INSERT INTO bad VALUES ('wf-bad');
 	UPDATE bad SET id = 'worse';
 	RETURN 'works';
 EXCEPTION WHEN OTHERS THEN
@@ -217,8 +217,8 @@ FROM idem_acquire_many(ARRAY['m1', 'm2', 'm1', 'call', 'event/e1', 'm3']) WITH O
 SELECT idem_complete_many(ARRAY['m1', 'm2', 'm3'], ARRAY['1', '2', NULL]::jsonb[]);
 SELECT key, outcome, result FROM idem_acquire_many(ARRAY['m3', 'm2', 'm1']);
 BEGIN;
-SELECT outcome, count(*) FROM idem_acquire_many(ARRAY(SELECT 'many' || i % 900 FROM generate_series(1, 1000) i)) GROUP BY 1 ORDER BY 1;
-SELECT state, count(*) FROM exactonce_claims WHERE key LIKE 'many%' GROUP BY 1;
+SELECT outcome, count(*) FROM idem_acquire_many(ARRAY(SELECT 'wf-many-' || i % 900 FROM generate_series(1, 1000) i)) GROUP BY 1 ORDER BY 1;
+SELECT state, count(*) FROM exactonce_claims WHERE key LIKE 'wf-many-%' GROUP BY 1;
 ROLLBACK;
 SELECT idem_acquire_many(ARRAY['n1', 'n1'], payloads => ARRAY['1', '2']::jsonb[]);
 SELECT idem_acquire_many(ARRAY['n1', 'n2'], payloads => ARRAY['1']::jsonb[]);
