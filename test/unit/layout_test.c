@@ -141,11 +141,12 @@ reads(const char *item)
 static void
 test_absurd(void)
 {
-	const char *item = "{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"},\"ttl\":{\"N\":\"9223372036854775807\"},"
-	"\"updated_ms\":{\"N\":\"-5\"},\"retry_ms\":{\"N\":\"9223372036854775807\"},\"runs\":{\"N\":\"4294967296\"}}";
+	const char *item;
 	EoJson	   *doc;
 	EoRecord	r;
 
+	item = "{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"},\"ttl\":{\"N\":\"9223372036854775807\"},"
+		"\"updated_ms\":{\"N\":\"-5\"},\"retry_ms\":{\"N\":\"9223372036854775807\"},\"runs\":{\"N\":\"4294967296\"}}";
 	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
 	   eo_layout_read(layout, eo_json_root(doc), &r) == EO_OK, "an absurd record is read");
 	ok(r.ttl_s > 0 && r.ttl_s * 1000 + 300000 > r.ttl_s, "its ttl is far away and can be reckoned with");
