@@ -28,7 +28,7 @@ eo_guc_define(bool preloading)
 	if (preloading)
 		DefineCustomIntVariable("exactonce.max_claims",
 								"Keys that all sessions together may hold at a time.",
-								"Each takes about half a kilobyte of shared memory, and as much in the file exactonce_claims.",
+								"Each takes about 600 bytes, in memory and in the file exactonce_claims.",
 								&eo_guc_max_claims,
 								10000, 100, 1000000,
 								PGC_POSTMASTER, 0,
