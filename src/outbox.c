@@ -67,8 +67,15 @@ static Oid	outbox_id = InvalidOid;
 static void find_tables(void);
 static Relation open_outbox(LOCKMODE mode);
 static void check_outbox(Relation rel);
-static SysScanDesc scan_outbox(Relation rel, Snapshot snapshot, const uint8 *origin,
-							   const char *pk, ScanKeyData *keys);
+typedef struct OutboxScan
+{
+	Relation	rel;
+	LOCKMODE	mode;
+	Snapshot	snapshot;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+} OutboxScan;
+
 static bool token_is(Relation rel, HeapTuple tuple, const char *token);
 static void read_row(Relation rel, HeapTuple tuple, EoOutboxRow *row);
 
@@ -301,24 +308,52 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 	table_close(rel, NoLock);
 }
 
-static SysScanDesc
-scan_outbox(Relation rel, Snapshot snapshot, const uint8 *origin, const char *pk,
-			ScanKeyData *keys)
+/* The rows of an origin (NULL: of all), or of one of its keys. */
+static void
+begin_scan(OutboxScan *s, LOCKMODE mode, const uint8 *origin, const char *pk)
 {
 	int			nkeys = 0;
 
+	s->rel = open_outbox(mode);
+	s->mode = mode;
+	s->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	if (origin != NULL)
-		ScanKeyInit(&keys[nkeys++], C_ORIGIN, BTEqualStrategyNumber, F_UUID_EQ,
+		ScanKeyInit(&s->keys[nkeys++], C_ORIGIN, BTEqualStrategyNumber, F_UUID_EQ,
 					PointerGetDatum(origin));
 	if (pk != NULL)
 	{
-		ScanKeyInit(&keys[nkeys], C_PK, BTEqualStrategyNumber, F_TEXTEQ,
+		ScanKeyInit(&s->keys[nkeys], C_PK, BTEqualStrategyNumber, F_TEXTEQ,
 					CStringGetTextDatum(pk));
-		keys[nkeys++].sk_collation = C_COLLATION_OID;
+		s->keys[nkeys++].sk_collation = C_COLLATION_OID;
 	}
-	(void) RelationGetIndexList(rel);
-	return systable_beginscan(rel, rel->rd_pkindex, OidIsValid(rel->rd_pkindex), snapshot,
-							  nkeys, keys);
+	(void) RelationGetIndexList(s->rel);
+	s->scan = systable_beginscan(s->rel, s->rel->rd_pkindex, OidIsValid(s->rel->rd_pkindex),
+								 s->snapshot, nkeys, s->keys);
+}
+
+/*
+ * The next that is committed.  A row of our own transaction is seen as well,
+ * but is no decision yet.
+ */
+static HeapTuple
+next_row(OutboxScan *s)
+{
+	HeapTuple	tuple;
+
+	do
+		tuple = systable_getnext(s->scan);
+	while (HeapTupleIsValid(tuple) &&
+		   TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)));
+	return tuple;
+}
+
+static void
+end_scan(OutboxScan *s)
+{
+	systable_endscan(s->scan);
+	UnregisterSnapshot(s->snapshot);
+	/* A lock for writing is kept until the transaction ends, as ever. */
+	table_close(s->rel, s->mode == RowExclusiveLock ? NoLock : s->mode);
 }
 
 static bool
@@ -337,29 +372,23 @@ token_is(Relation rel, HeapTuple tuple, const char *token)
 bool
 eo_outbox_find(const uint8 *origin, const char *pk, const char *token, int64 *retention_s)
 {
-	Relation	rel = open_outbox(AccessShareLock);
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	ScanKeyData keys[2];
-	SysScanDesc scan = scan_outbox(rel, snapshot, origin, pk, keys);
+	OutboxScan	scan;
 	HeapTuple	tuple;
 	bool		found = false;
 
-	check_outbox(rel);
-	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	begin_scan(&scan, AccessShareLock, origin, pk);
+	check_outbox(scan.rel);
+	while (!found && HeapTupleIsValid(tuple = next_row(&scan)))
 	{
 		bool		isnull;
 
-		/* A row of our own transaction has not committed, though we see it. */
-		if (!token_is(rel, tuple, token) ||
-			TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
+		if (!token_is(scan.rel, tuple, token))
 			continue;
 		found = true;
-		*retention_s = DatumGetInt64(heap_getattr(tuple, C_RETENTION, RelationGetDescr(rel),
+		*retention_s = DatumGetInt64(heap_getattr(tuple, C_RETENTION, RelationGetDescr(scan.rel),
 												  &isnull));
 	}
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	table_close(rel, AccessShareLock);
+	end_scan(&scan);
 	return found;
 }
 
@@ -399,25 +428,21 @@ read_row(Relation rel, HeapTuple tuple, EoOutboxRow *row)
 bool
 eo_outbox_visit(const uint8 *origin, bool (*visit) (const EoOutboxRow *row))
 {
-	Relation	rel = open_outbox(AccessShareLock);
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	ScanKeyData keys[2];
-	SysScanDesc scan = scan_outbox(rel, snapshot, origin, NULL, keys);
+	OutboxScan	scan;
 	HeapTuple	tuple;
 	bool		go_on = true;
 
-	check_outbox(rel);
-	while (go_on && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	begin_scan(&scan, AccessShareLock, origin, NULL);
+	check_outbox(scan.rel);
+	while (go_on && HeapTupleIsValid(tuple = next_row(&scan)))
 	{
 		EoOutboxRow row;
 
-		read_row(rel, tuple, &row);
+		read_row(scan.rel, tuple, &row);
 		go_on = visit(&row);
 		pfree(row.pk);
 	}
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	table_close(rel, AccessShareLock);
+	end_scan(&scan);
 	return go_on;
 }
 
@@ -425,53 +450,40 @@ int
 eo_outbox_tokens(const uint8 *origin, const char *pk, const EoTarget *target,
 				 char (*tokens)[EO_TOKEN_LEN + 1], int max)
 {
-	Relation	rel = open_outbox(AccessShareLock);
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	ScanKeyData keys[2];
-	SysScanDesc scan = scan_outbox(rel, snapshot, origin, pk, keys);
+	OutboxScan	scan;
 	HeapTuple	tuple;
 	int			n = 0;
 
-	while (n < max && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	begin_scan(&scan, AccessShareLock, origin, pk);
+	while (n < max && HeapTupleIsValid(tuple = next_row(&scan)))
 	{
 		EoOutboxRow row;
 
-		read_row(rel, tuple, &row);
-		if (row.target.serverid == target->serverid &&
-			strcmp(row.target.url, target->url) == 0 &&
-			strcmp(row.target.region, target->region) == 0 &&
-			strcmp(row.target.table, target->table) == 0 &&
-			!TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
+		read_row(scan.rel, tuple, &row);
+		if (row.target.serverid == target->serverid && eo_target_same_table(&row.target, target))
 			strlcpy(tokens[n++], row.token, sizeof(tokens[0]));
 		pfree(row.pk);
 	}
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	table_close(rel, AccessShareLock);
+	end_scan(&scan);
 	return n;
 }
 
 int
 eo_outbox_remove(const uint8 *origin, const char *pk, const char *token)
 {
-	int			n = 0;
-	Relation	rel = open_outbox(RowExclusiveLock);
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	ScanKeyData keys[2];
-	SysScanDesc scan = scan_outbox(rel, snapshot, origin, pk, keys);
+	OutboxScan	scan;
 	HeapTuple	tuple;
+	int			n = 0;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	begin_scan(&scan, RowExclusiveLock, origin, pk);
+	while (HeapTupleIsValid(tuple = next_row(&scan)))
 	{
-		if (!token_is(rel, tuple, token) ||
-			TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
+		if (!token_is(scan.rel, tuple, token))
 			continue;
-		CatalogTupleDelete(rel, &tuple->t_self);
+		CatalogTupleDelete(scan.rel, &tuple->t_self);
 		n++;
 	}
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	table_close(rel, NoLock);
+	end_scan(&scan);
 	return n;
 }
 
@@ -479,30 +491,23 @@ bool
 eo_outbox_any(Oid serverid)
 {
 	EoDbInfo	db;
-	ScanKeyData keys[2];
-	Relation	rel;
-	Snapshot	snapshot;
-	SysScanDesc scan;
+	OutboxScan	scan;
 	HeapTuple	tuple;
 	bool		any = false;
 
 	if (!eo_outbox_exists())
 		return false;
-	rel = open_outbox(AccessShareLock);
-	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	/* What a copied outbox brought along is not ours. */
+	/* What a copied outbox brought along is not ours; our own rows count. */
 	(void) eo_db_info(MyDatabaseId, &db);
-	scan = scan_outbox(rel, snapshot, db.incarnation > 0 ? db.origin : NULL, NULL, keys);
-	while (!any && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	begin_scan(&scan, AccessShareLock, db.incarnation > 0 ? db.origin : NULL, NULL);
+	while (!any && HeapTupleIsValid(tuple = systable_getnext(scan.scan)))
 	{
 		bool		isnull;
-		Datum		server = heap_getattr(tuple, C_SERVER, RelationGetDescr(rel), &isnull);
+		Datum		server = heap_getattr(tuple, C_SERVER, RelationGetDescr(scan.rel), &isnull);
 
 		any = !OidIsValid(serverid) || DatumGetObjectId(server) == serverid;
 	}
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	table_close(rel, AccessShareLock);
+	end_scan(&scan);
 	return any;
 }
 

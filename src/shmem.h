@@ -34,6 +34,14 @@ typedef struct EoTarget
 	char		layout[32];
 } EoTarget;
 
+/* Is it the same table, whatever server and role it is reached by? */
+static inline bool
+eo_target_same_table(const EoTarget *a, const EoTarget *b)
+{
+	return strcmp(a->url, b->url) == 0 && strcmp(a->region, b->region) == 0 &&
+		strcmp(a->table, b->table) == 0;
+}
+
 typedef enum EoSlotState
 {
 	EO_SLOT_FREE,

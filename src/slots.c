@@ -372,9 +372,7 @@ eo_slot_undoubt(const EoTarget *target, const char *pk)
 		if (eo_slots[i].info.state == EO_SLOT_FREE || !eo_slots[i].info.doubt)
 			continue;
 		view_slot(i, &view);
-		if (strcmp(view.pk, pk) == 0 && strcmp(view.target.url, target->url) == 0 &&
-			strcmp(view.target.region, target->region) == 0 &&
-			strcmp(view.target.table, target->table) == 0)
+		if (strcmp(view.pk, pk) == 0 && eo_target_same_table(&view.target, target))
 			eo_table_free_slot(i);
 	}
 	eo_table_unlock();
