@@ -109,14 +109,9 @@ void
 eo_asking_init(EoAsking *a, EoStore *store, const EoAcquire *ask, EoClaim *claim)
 {
 	memset(a, 0, sizeof(*a));
-	a->store = store;
+	eo_key_find(&a->k, store, ask->key);
 	a->ask = ask;
 	a->claim = claim;
-	a->pk = eo_store_pk(store, ask->key);
-	eo_settle_target(store, &a->target);
-	eo_settle_digest(&a->target, store, a->pk, a->digest);
-	if (!store->client.clock_known)
-		(void) eo_target_clock(&a->target, &store->client.clock_offset_ms);
 	eo_token_make(a->token);
 }
 
@@ -177,7 +172,7 @@ put_acquired(EoClaim *claim, const EoTxClaim *held)
 static bool
 answer_from_transaction(EoAsking *a)
 {
-	EoTxClaim  *held = eo_xact_find(a->digest);
+	EoTxClaim  *held = eo_xact_find(a->k.digest);
 	EoClaim    *claim = a->claim;
 	EoSlotView	view;
 
@@ -200,7 +195,7 @@ answer_from_transaction(EoAsking *a)
 		claim->outcome = view.info.terminal ? EO_CLAIM_FAILED : EO_CLAIM_RETRY_LATER;
 		claim->lease_until_ms = 0;
 		if (!view.info.terminal)
-			claim->retry_at_ms = eo_client_now_ms(&a->store->client) + view.info.retry_after_ms;
+			claim->retry_at_ms = eo_client_now_ms(&a->k.store->client) + view.info.retry_after_ms;
 	}
 	else if (held->verdict == EO_VERDICT_RELEASE && !held->earlier)
 	{
@@ -223,16 +218,16 @@ eo_asking_look_around(EoAsking *a)
 	EoSlotView	view;
 	EoClaim    *claim = a->claim;
 
-	if (!eo_slot_find(a->digest, &view))
+	if (!eo_slot_find(a->k.digest, &view))
 		return false;
 	if (view.info.ended)
 	{
-		eo_settle_on_the_spot(a->store, a->ask->key, &view);
+		eo_settle_on_the_spot(a->k.store, a->ask->key, &view);
 		return false;
 	}
 	/* Past max_hold the lease runs out here as it does for others. */
 	if (view.info.state == EO_SLOT_HELD && view.info.lease_until_ms > 0 &&
-		view.info.lease_until_ms < eo_client_now_ms(&a->store->client) - a->store->server->clock_skew_ms)
+		view.info.lease_until_ms < eo_client_now_ms(&a->k.store->client) - a->k.store->server->clock_skew_ms)
 		return false;
 	if (view.info.has_fingerprint)
 		check_payload(a, view.info.fingerprint, eo_state_name(EO_STATE_IN_PROGRESS));
@@ -261,12 +256,12 @@ prepare(EoAsking *a)
 	EoSlotInfo	info;
 
 	fill_info(a, &info);
-	a->held = eo_xact_add(a->store, a->ask->key, a->pk, &a->target, &info);
+	a->held = eo_xact_add(a->k.store, a->ask->key, a->k.pk, &a->k.target, &info);
 	a->held->in_block = ask_in_block(a->ask);
 	a->held->keep = a->ask->keep;
 	a->replacing = a->in_doubt = false;
 	fill_write(a, &a->write);
-	a->answer = eo_store_prepare_write(a->store, a->pk, EO_ACQUIRE, &a->write);
+	a->answer = eo_store_prepare_write(a->k.store, a->k.pk, EO_ACQUIRE, &a->write);
 }
 
 static Attempt
@@ -281,7 +276,7 @@ judge(EoAsking *a)
 			return ATTEMPT_ANSWERED;
 		case EO_NOT_APPLIED:
 			a->in_doubt |= answer->call.in_doubt;
-			if (!a->replacing && answer->exists && eo_claim_is_expired(a->store, &answer->record))
+			if (!a->replacing && answer->exists && eo_claim_is_expired(a->k.store, &answer->record))
 				return replace_expired(a);
 			give_up(a);
 			return a->replacing || !answer->exists ? ATTEMPT_RACED :
@@ -293,7 +288,7 @@ judge(EoAsking *a)
 	/* It may be ours: then it stays where the abort finds it. */
 	if (answer->error.status != EO_UNKNOWN && !a->in_doubt)
 		eo_xact_drop(a->held);
-	eo_raise(&answer->error, "acquire", a->ask->key, a->store->server->name);
+	eo_raise(&answer->error, "acquire", a->ask->key, a->k.store->server->name);
 }
 
 /*
@@ -305,7 +300,7 @@ replace_expired(EoAsking *a)
 {
 	a->replacing = true;
 	a->write.seen = &a->answer->record;
-	a->answer = eo_store_prepare_write(a->store, a->pk, EO_REPLACE, &a->write);
+	a->answer = eo_store_prepare_write(a->k.store, a->k.pk, EO_REPLACE, &a->write);
 	return ATTEMPT_GOES_ON;
 }
 
@@ -330,25 +325,19 @@ static void
 fill_info(EoAsking *a, EoSlotInfo *info)
 {
 	const EoAcquire *ask = a->ask;
-	const EoServer *server = a->store->server;
+	const EoServer *server = a->k.store->server;
 
-	memset(info, 0, sizeof(*info));
-	info->state = EO_SLOT_ASKING;
+	eo_slot_info_init(info, EO_SLOT_ASKING, a->k.digest, a->token);
 	info->bound = is_bound(ask);
 	info->release_on_abort = !ask->hold;
-	memcpy(info->digest, a->digest, sizeof(info->digest));
-	strlcpy(info->token, a->token, sizeof(info->token));
 	if (ask->payload_sha256 != NULL)
 	{
 		info->has_fingerprint = true;
 		strlcpy(info->fingerprint, ask->payload_sha256, sizeof(info->fingerprint));
 	}
-	info->pid = MyProcPid;
-	info->vxid = eo_compat_my_vxid();
 	info->lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : server->lease_ms;
 	info->retention_s = ask->retention_s >= 0 ? ask->retention_s : server->retention_s;
 	info->max_hold_ms = server->max_hold_ms;
-	info->since_us = eo_clock_monotonic_us();
 	/* Extended while the transaction lasts, long before its end. */
 	info->due_us = info->since_us + info->lease_ms * 1000 / 3;
 }
@@ -357,15 +346,15 @@ static void
 fill_write(EoAsking *a, EoWrite *w)
 {
 	const EoAcquire *ask = a->ask;
-	int64		lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : a->store->server->lease_ms;
-	int64		retention_s = ask->retention_s >= 0 ? ask->retention_s : a->store->server->retention_s;
+	int64		lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : a->k.store->server->lease_ms;
+	int64		retention_s = ask->retention_s >= 0 ? ask->retention_s : a->k.store->server->retention_s;
 
 	memset(w, 0, sizeof(*w));
 	w->owner = a->token;
-	w->now_ms = eo_client_now_ms(&a->store->client);
+	w->now_ms = eo_client_now_ms(&a->k.store->client);
 	w->lease_ms = w->now_ms + lease_ms;
-	w->skew_ms = a->store->server->clock_skew_ms;
-	w->ttl_s = (w->lease_ms + 999) / 1000 + retention_s;
+	w->skew_ms = a->k.store->server->clock_skew_ms;
+	w->ttl_s = eo_ttl_after(w->lease_ms, retention_s);
 	w->max_runs = ask->max_runs;
 	w->bind = ask->hold ? "hold" : is_bound(ask) ? "tx" : "keep";
 	w->payload_sha256 = ask->payload_sha256;
@@ -384,15 +373,15 @@ take_acquired(EoAsking *a)
 	held->ttl_s = r->ttl_s;
 	held->retention_s = r->ttl_s - (r->lease_ms + 999) / 1000;
 	eo_slot_asked(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
-	if (r->lease_ms - eo_client_now_ms(&a->store->client) < 3 * WORKER_NAP_MS)
+	if (r->lease_ms - eo_client_now_ms(&a->k.store->client) < 3 * WORKER_NAP_MS)
 		eo_db_wake(MyDatabaseId);
-	if (a->store->client.clock_known)
-		eo_target_learn_clock(&a->target, a->store->client.clock_offset_ms);
+	if (a->k.store->client.clock_known)
+		eo_target_learn_clock(&a->k.target, a->k.store->client.clock_offset_ms);
 
 	/* What may outlive the transaction, the session remembers. */
 	if (held->keep || !held->in_block)
 	{
-		EoToken    *memory = eo_tokens_enter(a->store->server->serverid, a->pk);
+		EoToken    *memory = eo_tokens_enter(a->k.store->server->serverid, a->k.pk);
 
 		strlcpy(memory->held, held->token, sizeof(memory->held));
 		memory->retention_s = held->retention_s;
@@ -428,8 +417,8 @@ eo_asking_explain(EoAsking *a, const EoRecord *r)
 static Attempt
 explain_refusal(EoAsking *a, const EoRecord *r)
 {
-	Oid			serverid = a->store->server->serverid;
-	EoToken    *memory = eo_tokens_find(serverid, a->pk);
+	Oid			serverid = a->k.store->server->serverid;
+	EoToken    *memory = eo_tokens_find(serverid, a->k.pk);
 	EoClaim    *claim = a->claim;
 	EoFate		fate = EO_FATE_ELSEWHERE;
 	int64		retention_s = 0;
@@ -437,7 +426,7 @@ explain_refusal(EoAsking *a, const EoRecord *r)
 
 	/* PostgreSQL knows it before DynamoDB is told. */
 	if (state == EO_STATE_COMMITTING)
-		fate = eo_settle_fate(r, a->pk, &retention_s);
+		fate = eo_settle_fate(r, a->k.pk, &retention_s);
 	if (fate == EO_FATE_COMMITTED)
 		state = EO_STATE_COMPLETED;
 
@@ -445,7 +434,7 @@ explain_refusal(EoAsking *a, const EoRecord *r)
 	/* What is held is worth keeping only as long as the record says so. */
 	if (memory != NULL && (!claim->mine || (state != EO_STATE_IN_PROGRESS &&
 											state != EO_STATE_COMMITTING)))
-		eo_tokens_forget(serverid, a->pk);
+		eo_tokens_forget(serverid, a->k.pk);
 
 	/*
 	 * No row: its transaction was rolled back, or was finished in the very
@@ -453,7 +442,7 @@ explain_refusal(EoAsking *a, const EoRecord *r)
 	 */
 	if (fate == EO_FATE_ABORTED)
 	{
-		eo_settle_aborted(a->store, a->ask->key, a->pk, r);
+		eo_settle_aborted(a->k.store, a->ask->key, a->k.pk, r);
 		return ATTEMPT_RACED;
 	}
 	check_payload(a, r->payload_sha256, eo_state_name(state));
@@ -462,11 +451,11 @@ explain_refusal(EoAsking *a, const EoRecord *r)
 	claim->runs = r->runs;
 	claim->expires_at_ms = r->ttl_s * 1000;
 	if (fate == EO_FATE_COMMITTED)
-		claim->expires_at_ms = (r->updated_ms + 999) / 1000 * 1000 + retention_s * 1000;
+		claim->expires_at_ms = eo_ttl_after(r->updated_ms, retention_s) * 1000;
 	switch (state)
 	{
 		case EO_STATE_COMPLETED:
-			eo_settle_check_visible(r, a->ask->key, a->store->server->name);
+			eo_settle_check_visible(r, a->ask->key, a->k.store->server->name);
 			claim->outcome = EO_CLAIM_COMPLETED;
 			claim->result = copy_text(r->result, r->result_len);
 			claim->mine = false;
@@ -498,11 +487,11 @@ explain_committing(EoAsking *a, const EoRecord *r, EoFate fate)
 		doubt.pid = 0;
 		strlcpy(doubt.token, r->owner, sizeof(doubt.token));
 		eo_settle_name_origin(&doubt, r->origin);
-		eo_slot_note_doubt(&a->target, a->pk, &doubt);
+		eo_slot_note_doubt(&a->k.target, a->k.pk, &doubt);
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),
 				 errmsg("key \"%s\" on server \"%s\" is in doubt", a->ask->key,
-						a->store->server->name),
+						a->k.store->server->name),
 				 errdetail("Its record names a commit of this database of which there is no trace that can be relied on."),
 				 errhint("Find out whether its work was done, and say so with idem_resolve().")));
 	}
@@ -513,7 +502,7 @@ static Attempt
 explain_in_progress(EoAsking *a, const EoRecord *r)
 {
 	int64		max_runs = a->ask->max_runs;
-	int64		dead_ms = eo_client_now_ms(&a->store->client) - a->store->server->clock_skew_ms;
+	int64		dead_ms = eo_client_now_ms(&a->k.store->client) - a->k.store->server->clock_skew_ms;
 	EoClaim    *claim = a->claim;
 
 	claim->outcome = EO_CLAIM_IN_PROGRESS;
@@ -543,7 +532,7 @@ explain_failed(EoAsking *a, const EoRecord *r)
 	claim->replayed = true;
 	if (r->has_retry && !out_of_runs)
 	{
-		if (r->retry_ms <= eo_client_now_ms(&a->store->client))
+		if (r->retry_ms <= eo_client_now_ms(&a->k.store->client))
 			return strcmp(r->owner, a->token) == 0 ? ATTEMPT_NEW_TOKEN : ATTEMPT_RACED;
 		claim->outcome = EO_CLAIM_RETRY_LATER;
 		claim->retry_at_ms = r->retry_ms;
@@ -567,7 +556,7 @@ check_payload(EoAsking *a, const char *fingerprint, const char *state)
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_PAYLOAD_MISMATCH),
 			 errmsg("key \"%s\" on server \"%s\" was used with another payload",
-					a->ask->key, a->store->server->name),
+					a->ask->key, a->k.store->server->name),
 			 errdetail("The key is %s.", state),
 			 errhint("The same key must mean the same request: derive it from the payload with idem_key(...), or look for two callers that share it.")));
 }
@@ -598,8 +587,8 @@ wait_for_settling(EoAsking *a, int polls, int64 give_up_us)
 	if (a->claim->lease_until_ms != 0)
 	{
 		/* No use in asking long after the lease can be taken over. */
-		int64		dead_ms = a->claim->lease_until_ms + a->store->server->clock_skew_ms + 1;
-		int64		dead_us = now_us + (dead_ms - eo_client_now_ms(&a->store->client)) * 1000;
+		int64		dead_ms = a->claim->lease_until_ms + a->k.store->server->clock_skew_ms + 1;
+		int64		dead_us = now_us + (dead_ms - eo_client_now_ms(&a->k.store->client)) * 1000;
 
 		if (dead_us > now_us && dead_us < until_us)
 			until_us = dead_us;

@@ -15,12 +15,9 @@
 /* One key that is asked for. */
 typedef struct EoAsking
 {
-	EoStore    *store;
+	EoKey		k;
 	const EoAcquire *ask;
 	EoClaim    *claim;			/* what it comes to */
-	char	   *pk;
-	EoTarget	target;
-	uint8		digest[EO_DIGEST_LEN];
 	char		token[EO_TOKEN_LEN + 1];
 	int			races;			/* lost so far */
 

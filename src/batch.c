@@ -90,7 +90,7 @@ mark_repeated(Entry *entries, int n)
 	{
 		entries[i].repeated = false;
 		for (int j = 0; j < i && !entries[i].repeated; j++)
-			entries[i].repeated = memcmp(entries[i].asking.digest, entries[j].asking.digest,
+			entries[i].repeated = memcmp(entries[i].asking.k.digest, entries[j].asking.k.digest,
 										 EO_DIGEST_LEN) == 0;
 	}
 }
@@ -101,10 +101,10 @@ acquire_alone(Entry *entry)
 {
 	EoTxClaim  *claim;
 
-	eo_claim_acquire(entry->asking.store, &entry->ask, &entry->claim);
+	eo_claim_acquire(entry->asking.k.store, &entry->ask, &entry->claim);
 	if (entry->claim.outcome != EO_CLAIM_ACQUIRED)
 		return NULL;
-	claim = eo_xact_find(entry->asking.digest);
+	claim = eo_xact_find(entry->asking.k.digest);
 	if (claim != NULL)
 		claim->untried = true;
 	return claim;

@@ -32,7 +32,7 @@
 #include "tokens.h"
 #include "xact.h"
 
-static EoTxClaim *held_by(const EoKey *k, const char *token, const char *verb);
+static EoTxClaim *held_by(const EoKey *k, const char *token);
 static EoTxClaim *enter_earlier(EoKey *k, const char *token, const char *verb);
 static void decide(EoKey *k, EoTxClaim *claim, const char *result);
 static void complete_now(EoKey *k, const char *token, const char *result);
@@ -46,6 +46,7 @@ static const char *choose_token(const EoKey *k, const char *given, const char *v
 static int64 retention_of(const EoKey *k, const char *token, const char *verb, bool must_own);
 static int64 retention_in(const EoRecord *r);
 static bool is_completed_already(EoKey *k, const char *token, const char *result);
+static bool same_text(const char *a, const char *b);
 pg_noreturn static void raise_other_result(const EoKey *k);
 pg_noreturn static void raise_lost(const EoKey *k, const EoRecord *record);
 pg_noreturn static void raise_settled(const EoKey *k, bool completed);
@@ -117,12 +118,11 @@ eo_claim_complete(EoStore *store, const char *key, const char *token, const char
 	eo_key_find(&k, store, key);
 	eo_key_check_size(&k, "result", result != NULL ? strlen(result) : 0,
 					  "Store it elsewhere and complete the key with a reference to it.");
-	claim = held_by(&k, token, "complete");
+	claim = held_by(&k, token);
 	if (claim != NULL && claim->phase == EO_PHASE_COMPLETED)
 	{
 		/* The same call twice is one. */
-		if (!immediate && (claim->result == NULL) == (result == NULL) &&
-			(result == NULL || strcmp(claim->result, result) == 0))
+		if (!immediate && same_text(claim->result, result))
 			return;
 		raise_settled(&k, true);
 	}
@@ -167,13 +167,18 @@ is_completed_already(EoKey *k, const char *token, const char *result)
 	if (!answer->exists || strcmp(r->owner, token) != 0)
 		raise_lost(k, answer->exists ? r : NULL);
 	completed = r->state == EO_STATE_COMPLETED || fate == EO_FATE_COMMITTED;
-	if (completed && ((r->result == NULL) != (result == NULL) ||
-					  (result != NULL && strcmp(r->result, result) != 0)))
+	if (completed && !same_text(r->result, result))
 		raise_other_result(k);
 	if (!completed && r->state == EO_STATE_IN_PROGRESS)
 		k->retention_s = retention_in(r);
 	eo_answer_free(answer);
 	return completed;
+}
+
+static bool
+same_text(const char *a, const char *b)
+{
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
 static void
@@ -213,7 +218,7 @@ decide(EoKey *k, EoTxClaim *claim, const char *result)
 static EoTxClaim *
 enter_earlier(EoKey *k, const char *token, const char *verb)
 {
-	EoSlotInfo	info = {0};
+	EoSlotInfo	info;
 	EoSlotView	view;
 	EoTxClaim  *claim;
 
@@ -221,14 +226,9 @@ enter_earlier(EoKey *k, const char *token, const char *verb)
 	/* An earlier try to complete it may have ended without a word. */
 	if (eo_slot_find(k->digest, &view) && view.info.ended)
 		eo_settle_on_the_spot(k->store, k->key, &view);
+	eo_slot_info_init(&info, EO_SLOT_HELD, k->digest, token);
 	info.retention_s = retention_of(k, token, verb, true);
-	info.state = EO_SLOT_HELD;
-	memcpy(info.digest, k->digest, sizeof(info.digest));
-	strlcpy(info.token, token, sizeof(info.token));
-	info.pid = MyProcPid;
-	info.vxid = eo_compat_my_vxid();
 	info.lease_ms = k->store->server->lease_ms;
-	info.since_us = eo_clock_monotonic_us();
 	claim = eo_xact_add(k->store, k->key, k->pk, &k->target, &info);
 	claim->phase = EO_PHASE_HELD;
 	claim->earlier = true;
@@ -240,7 +240,8 @@ eo_claim_once(EoStore *store, const char *key, const char *result, int64 retenti
 			  const EoGuard *guard)
 {
 	EoKey		k;
-	EoSlotInfo	info = {0};
+	EoSlotInfo	info;
+	char		token[EO_TOKEN_LEN + 1];
 	EoTxClaim  *claim;
 
 	eo_key_find(&k, store, key);
@@ -249,15 +250,11 @@ eo_claim_once(EoStore *store, const char *key, const char *result, int64 retenti
 	if (k.held != NULL)
 		eo_raise_duplicate(guard, key, store->server->name,
 						   "This transaction holds or has completed it already.");
-	info.state = EO_SLOT_PLANNED;
+	eo_token_make(token);
+	eo_slot_info_init(&info, EO_SLOT_PLANNED, k.digest, token);
 	info.once = true;
 	info.release_on_abort = true;
-	memcpy(info.digest, k.digest, sizeof(info.digest));
-	eo_token_make(info.token);
-	info.pid = MyProcPid;
-	info.vxid = eo_compat_my_vxid();
 	info.retention_s = retention_s >= 0 ? retention_s : store->server->retention_s;
-	info.since_us = eo_clock_monotonic_us();
 	claim = eo_xact_add(store, key, k.pk, &k.target, &info);
 	claim->phase = EO_PHASE_PLANNED;
 	claim->guard = guard;
@@ -279,9 +276,7 @@ complete_now(EoKey *k, const char *token, const char *result)
 	eo_tokens_forget_claim(k->store->server->serverid, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? &answer->record : NULL);
-	if (answer->replayed &&
-		(answer->record.result_len != w.result_len ||
-		 (w.result_len > 0 && memcmp(answer->record.result, result, w.result_len) != 0)))
+	if (answer->replayed && !same_text(answer->record.result, result))
 		raise_other_result(k);
 	if (k->held != NULL)
 		eo_xact_drop(k->held);
@@ -300,7 +295,7 @@ eo_claim_fail(EoStore *store, const char *key, const char *token, const char *er
 	eo_key_find(&k, store, key);
 	eo_key_check_size(&k, "error", error != NULL ? strlen(error) : 0,
 					  "Keep what helps to find the cause, such as SQLSTATE and message.");
-	claim = held_by(&k, token, "fail");
+	claim = held_by(&k, token);
 	if (claim != NULL && claim->phase != EO_PHASE_HELD)
 		raise_settled(&k, true);
 	if (immediate || (claim == NULL && !eo_xact_in_block()))
@@ -416,7 +411,7 @@ eo_claim_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	int64		until_ms;
 
 	eo_key_find(&k, store, key);
-	claim = held_by(&k, token, "extend");
+	claim = held_by(&k, token);
 	if (lease_ms < 0)
 		lease_ms = store->server->lease_ms;
 	w.owner = claim != NULL ? claim->token : choose_token(&k, token, "extend");
@@ -460,11 +455,10 @@ eo_key_check_size(const EoKey *k, const char *what, size_t len, const char *hint
 
 /* This transaction's claim, if that is what the token means; NULL: it is not. */
 static EoTxClaim *
-held_by(const EoKey *k, const char *token, const char *verb)
+held_by(const EoKey *k, const char *token)
 {
 	EoTxClaim  *held = k->held;
 
-	(void) verb;
 	if (held == NULL || token == NULL || strcmp(token, held->token) == 0)
 		return held;
 	/* We own the key, so whoever has another token does not. */

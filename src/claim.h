@@ -78,13 +78,6 @@ extern void eo_key_find(EoKey *k, EoStore *store, const char *key);
 /* Raise 54000 if there is no room in the item for a result or error that long. */
 extern void eo_key_check_size(const EoKey *k, const char *what, size_t len, const char *hint);
 
-/* The ttl of what is kept that long from an instant on, epoch seconds. */
-static inline int64
-eo_ttl_after(int64 from_ms, int64 retention_s)
-{
-	return (from_ms + 999) / 1000 + retention_s;
-}
-
 /* acquire.c */
 extern void eo_claim_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim);
 

@@ -54,6 +54,13 @@ typedef struct EoRecord
 	int64_t		ttl_s;			/* 0: none */
 } EoRecord;
 
+/* The ttl of what is kept that long from an instant on, epoch seconds. */
+static inline int64_t
+eo_ttl_after(int64_t from_ms, int64_t retention_s)
+{
+	return (from_ms + 999) / 1000 + retention_s;
+}
+
 /*
  * The conditional writes on a record.  The states in brackets are those that
  * the verb may find; "own" ones bear the token of the write.

@@ -54,7 +54,7 @@ static void look_around(EoTxClaim *claim);
 pg_noreturn static void raise_duplicate(const EoTxClaim *claim);
 
 void
-eo_seal(dlist_head *claims, int ncompleted)
+eo_seal(dlist_head *claims)
 {
 	Sealing		s = {.window = {.n = 0}};
 	EoCall	   *finished[EO_MAX_PARALLEL];
@@ -63,7 +63,6 @@ eo_seal(dlist_head *claims, int ncompleted)
 	MemoryContext old = MemoryContextSwitchTo(context);
 	dlist_node *next = dlist_is_empty(claims) ? NULL : dlist_head_node(claims);
 
-	(void) ncompleted;
 	begin_sealing(&s, claims);
 	while (next != NULL || s.window.n > 0)
 	{

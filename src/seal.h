@@ -17,6 +17,6 @@
  * ID002, ID004 or ID005 for what a key turns out to be, ID006 if there is no
  * definite answer within commit_timeout, ID007 if DynamoDB refuses.
  */
-extern void eo_seal(dlist_head *claims, int ncompleted);
+extern void eo_seal(dlist_head *claims);
 
 #endif							/* EO_SEAL_H */

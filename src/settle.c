@@ -54,7 +54,7 @@ eo_settle_rest(const EoSlotView *view, const uint8 *database)
 	if (info->doubt)
 		return EO_REST_DOUBT;
 	if (info->committed)
-		return EO_REST_NOTHING; /* its row sees to the rest */
+		return EO_REST_FINISH;
 	if (info->verdict != EO_VERDICT_NONE)
 		return EO_REST_WRITE;
 	switch (info->state)
@@ -109,7 +109,7 @@ eo_settle_prepare(EoStore *store, const EoSlotView *view)
 	from_ms = Max(w.now_ms, w.retry_ms);
 	if (verb_for(info) == EO_UNSEAL)
 		from_ms += info->lease_ms;
-	w.ttl_s = (from_ms + 999) / 1000 + info->retention_s;
+	w.ttl_s = eo_ttl_after(from_ms, info->retention_s);
 	if (info->state == EO_SLOT_SEALING)
 	{
 		EoOrigin	o;
@@ -155,6 +155,7 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 			eo_slot_free(view->ref);
 			return;
 		case EO_REST_DOUBT:
+		case EO_REST_FINISH:
 			return;
 		case EO_REST_ASK_OUTBOX:
 			if (eo_outbox_find(db.origin, view->pk, view->info.token, &retention_s))
@@ -279,7 +280,7 @@ eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecor
 	w.owner = record->owner;
 	w.origin = record->origin;
 	w.now_ms = eo_client_now_ms(&store->client);
-	w.ttl_s = (Max(w.now_ms, record->lease_ms) + 999) / 1000 + store->server->retention_s;
+	w.ttl_s = eo_ttl_after(Max(w.now_ms, record->lease_ms), store->server->retention_s);
 	answer = eo_store_write(store, pk, bound ? EO_ABORT : EO_UNSEAL, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_raise(&answer->error, "settle what an ended transaction left of", key,

@@ -21,6 +21,8 @@ typedef enum EoRest
 	EO_REST_NOTHING,			/* the slot can be freed */
 	EO_REST_WRITE,				/* eo_settle_prepare() and run that */
 	EO_REST_ASK_OUTBOX,			/* a row: nothing; none: write */
+	EO_REST_FINISH,				/* committed: its row, or the worker by its
+								 * word */
 	EO_REST_DOUBT				/* for an operator */
 } EoRest;
 

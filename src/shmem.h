@@ -129,6 +129,9 @@ extern void eo_shmem_init(void);
 
 /* ---- claims ---- */
 
+/* What every slot of this backend begins with; the rest is zero. */
+extern void eo_slot_info_init(EoSlotInfo *info, EoSlotState state, const uint8 *digest,
+							  const char *token);
 extern EoShmemStatus eo_slot_add(const EoTarget *target, const char *pk,
 								 const EoSlotInfo *info, EoSlotRef *ref);
 

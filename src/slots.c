@@ -15,6 +15,18 @@
 #include "http.h"
 #include "miscadmin.h"
 
+void
+eo_slot_info_init(EoSlotInfo *info, EoSlotState state, const uint8 *digest, const char *token)
+{
+	memset(info, 0, sizeof(*info));
+	info->state = state;
+	memcpy(info->digest, digest, sizeof(info->digest));
+	strlcpy(info->token, token, sizeof(info->token));
+	info->pid = MyProcPid;
+	info->vxid = eo_compat_my_vxid();
+	info->since_us = eo_clock_monotonic_us();
+}
+
 EoShmemStatus
 eo_slot_add(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotRef *ref)
 {

@@ -57,19 +57,18 @@ eo_claim_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 {
 	EoAcquire	terms = {.key = ask->key,.lease_ms = -1,.retention_s = -1,
 	.payload_sha256 = ask->payload_sha256};
-	EoKey		k;
 	EoAsking	a;
+	const EoKey *k = &a.k;
 	bool		answered = false;
 
-	eo_key_find(&k, store, ask->key);
-	eo_key_check_size(&k, "result", ask->result != NULL ? strlen(ask->result) : 0,
-					  "Store it elsewhere, for example by a write of this transaction.");
-	check_tables(&k, ask->actions);
-	check_records(&k, ask->actions);
-	if (k.held != NULL)
-		raise_held(&k, "This transaction holds or has settled it.",
-				   "idem_transact() claims the key by itself: leave idem_acquire() out.");
 	eo_asking_init(&a, store, &terms, claim);
+	eo_key_check_size(k, "result", ask->result != NULL ? strlen(ask->result) : 0,
+					  "Store it elsewhere, for example by a write of this transaction.");
+	check_tables(k, ask->actions);
+	check_records(k, ask->actions);
+	if (k->held != NULL)
+		raise_held(k, "This transaction holds or has settled it.",
+				   "idem_transact() claims the key by itself: leave idem_acquire() out.");
 	for (int races = 0; races < MAX_RACES && !answered; races++)
 	{
 		memset(claim, 0, sizeof(*claim));
@@ -82,7 +81,7 @@ eo_claim_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 		claim->outcome = EO_CLAIM_IN_PROGRESS;
 	}
 	if (claim->mine)
-		raise_held(&k, "This session holds it, by a claim that outlived its transaction.",
+		raise_held(k, "This session holds it, by a claim that outlived its transaction.",
 				   "Complete it with idem_complete(), or release it first.");
 }
 
@@ -175,9 +174,9 @@ fill_write(const EoAsking *a, const EoTransact *ask, EoWrite *w)
 {
 	memset(w, 0, sizeof(*w));
 	w->owner = a->token;
-	w->now_ms = eo_client_now_ms(&a->store->client);
-	w->skew_ms = a->store->server->clock_skew_ms;
-	w->ttl_s = eo_ttl_after(w->now_ms, a->store->server->retention_s);
+	w->now_ms = eo_client_now_ms(&a->k.store->client);
+	w->skew_ms = a->k.store->server->clock_skew_ms;
+	w->ttl_s = eo_ttl_after(w->now_ms, a->k.store->server->retention_s);
 	w->bind = "keep";
 	w->payload_sha256 = ask->payload_sha256;
 	w->result = ask->result;
@@ -196,7 +195,7 @@ run(EoAsking *a, const EoTransact *ask, EoVerb verb, const EoRecord *seen)
 	fill_write(a, ask, &a->write);
 	a->write.seen = seen;
 	eo_token_make(request_token);
-	answer = eo_store_prepare_transaction(a->store, a->pk, verb, &a->write, request_token,
+	answer = eo_store_prepare_transaction(a->k.store, a->k.pk, verb, &a->write, request_token,
 										  ask->actions->text, ask->actions->n);
 	eo_store_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
 	a->in_doubt |= answer->call.in_doubt;
@@ -213,7 +212,7 @@ attempt(EoAsking *a, const EoTransact *ask)
 
 	/* A finished record past its time: replace exactly that. */
 	a->replacing = answer->outcome == EO_NOT_APPLIED && answer->exists &&
-		eo_claim_is_expired(a->store, &answer->record);
+		eo_claim_is_expired(a->k.store, &answer->record);
 	if (a->replacing)
 		answer = run(a, ask, EO_COMPLETE_EXPIRED, &first->record);
 	switch (answer->outcome)
@@ -250,9 +249,9 @@ take_completed(EoAsking *a, const EoTransact *ask)
 	claim->outcome = EO_CLAIM_COMPLETED;
 	claim->result = ask->result != NULL ? pstrdup(ask->result) : NULL;
 	claim->expires_at_ms = a->write.ttl_s * 1000;
-	eo_tokens_forget(a->store->server->serverid, a->pk);
-	if (a->store->client.clock_known)
-		eo_target_learn_clock(&a->target, a->store->client.clock_offset_ms);
+	eo_tokens_forget(a->k.store->server->serverid, a->k.pk);
+	if (a->k.store->client.clock_known)
+		eo_target_learn_clock(&a->k.target, a->k.store->client.clock_offset_ms);
 }
 
 /*
@@ -272,7 +271,7 @@ settle_doubt(EoAsking *a, const EoTransact *ask)
 	fill_write(a, ask, &w);
 	w.payload_sha256 = w.result = NULL;
 	w.result_len = 0;
-	answer = eo_store_write(a->store, a->pk, EO_BURY, &w);
+	answer = eo_store_write(a->k.store, a->k.pk, EO_BURY, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 	{
 		answer->error.status = EO_UNKNOWN;
@@ -289,7 +288,7 @@ settle_doubt(EoAsking *a, const EoTransact *ask)
 static void
 raise_refused(const EoAsking *a, const EoTransact *ask, const EoAnswer *answer)
 {
-	const char *server = a->store->server->name;
+	const char *server = a->k.store->server->name;
 	const EoError *error = &answer->error;
 
 	if (strcmp(error->code, "IdempotentParameterMismatchException") == 0)

@@ -73,6 +73,7 @@
  * long: while anybody holds an old snapshot its dead rows stay.
  */
 #define LOOK_SHARE 5
+
 /* A signature is refused after this; a late request cannot arrive any more. */
 #define SECOND_LOOK_US INT64CONST(900000000)
 
@@ -92,7 +93,6 @@ typedef struct Job
 	EoAnswer   *answer;			/* while in flight */
 	EoOutboxRow *row;			/* JOB_FINISH */
 	EoSlotView *view;			/* the others */
-	int64		lease_until_ms; /* JOB_BEAT: asked for */
 } Job;
 
 static struct
@@ -283,9 +283,7 @@ work(void)
 
 	/* The extension may have been dropped: then fetch_rows() finds that out. */
 	AcceptInvalidationMessages();
-	if (!eo_outbox_is_known())
-		worker.more_rows = true;
-	if (pass_due_us() <= eo_clock_monotonic_us())
+	if (!eo_outbox_is_known() || pass_due_us() <= eo_clock_monotonic_us())
 		worker.more_rows = true;
 	if (worker.more_rows && worker.njobs < MAX_JOBS &&
 		worker.look_allowed_us <= eo_clock_monotonic_us())
@@ -425,7 +423,7 @@ fetch_slots(void)
 		int64		retention_s;
 		Job		   *job;
 
-		if (view.info.committed)
+		if (rest == EO_REST_FINISH)
 		{
 			finish_slot(&view);
 			continue;
@@ -480,7 +478,6 @@ fetch_beats(void)
 			continue;
 		}
 		job = add_job(JOB_BEAT, &view.target);
-
 		job->view = MemoryContextAlloc(job->context, sizeof(EoSlotView));
 		*job->view = view;
 	}
@@ -565,7 +562,7 @@ prepare_job(Job *job)
 	{
 		case JOB_FINISH:
 			w.owner = job->row->token;
-			w.ttl_s = (w.now_ms + 999) / 1000 + job->row->retention_s;
+			w.ttl_s = eo_ttl_after(w.now_ms, job->row->retention_s);
 			job->answer = eo_store_prepare_write(store, job->row->pk, EO_FINISH, &w);
 			break;
 		case JOB_SETTLE:
@@ -573,8 +570,8 @@ prepare_job(Job *job)
 			break;
 		case JOB_BEAT:
 			w.owner = job->view->info.token;
-			w.lease_ms = job->lease_until_ms = w.now_ms + job->view->info.lease_ms;
-			w.ttl_s = (w.lease_ms + 999) / 1000 + job->view->info.retention_s;
+			w.lease_ms = w.now_ms + job->view->info.lease_ms;
+			w.ttl_s = eo_ttl_after(w.lease_ms, job->view->info.retention_s);
 			job->answer = eo_store_prepare_write(store, job->view->pk, EO_EXTEND, &w);
 			break;
 	}
@@ -610,7 +607,7 @@ take_answer(Job *job)
 	}
 }
 
-/* Try again later; for a heartbeat the next one is as good. */
+/* Try again later; one is enough, and for a heartbeat the next is as good. */
 static void
 take_failure(Job *job)
 {
@@ -619,7 +616,6 @@ take_failure(Job *job)
 	eo_place_failed(place, &job->answer->error);
 	eo_answer_free(job->answer);
 	job->answer = NULL;
-	/* One is enough to try it with. */
 	if (job->kind == JOB_BEAT || place->jobs > 1)
 		put_off(job);
 	else
@@ -788,11 +784,12 @@ next_wake_us(void)
 	int64		until = eo_clock_monotonic_us() + NAP_US;
 
 	if (worker.njobs < MAX_JOBS)
+	{
 		until = Min(until, worker.more_rows ? worker.look_allowed_us : pass_due_us());
+		until = Min(until, eo_slot_next_due(worker.dboid));
+	}
 	if (worker.window.n > 0)
 		until = Min(until, worker.calls_until_us);
-	if (worker.njobs < MAX_JOBS)
-		until = Min(until, eo_slot_next_due(worker.dboid));
 	if (worker.window.n < EO_MAX_PARALLEL)
 		until = Min(until, eo_places_due_us());
 	return until;

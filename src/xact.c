@@ -381,7 +381,7 @@ prepare_commit(void)
 	check_settled();
 	if (tx.ncompleted > 0)
 	{
-		tx.ops->seal(&tx.claims, tx.ncompleted);
+		tx.ops->seal(&tx.claims);
 
 		/*
 		 * The record says COMMITTING now, and a row that others can see is
@@ -464,6 +464,12 @@ end_claim(EoTxClaim *c, bool committed)
 		eo_tokens_forget_claim(c->store->server->serverid, c->pk, c->token);
 		return;
 	}
+	/* Nothing has been tried: then it is given back as if by idem_release(). */
+	if (!committed && c->untried && c->phase == EO_PHASE_HELD && c->verdict == EO_VERDICT_NONE)
+	{
+		(void) eo_slot_verdict(c->slot, EO_VERDICT_RELEASE, false, 0, NULL, 0);
+		c->verdict = EO_VERDICT_RELEASE;
+	}
 	if (c->verdict != EO_VERDICT_NONE)
 		work = true;
 	else if (committed)
@@ -473,10 +479,8 @@ end_claim(EoTxClaim *c, bool committed)
 	else if (c->phase == EO_PHASE_PLANNED || c->once)
 		work = false;
 	else
-		work = c->release_on_abort || (c->untried && c->phase == EO_PHASE_HELD);
+		work = c->release_on_abort;
 
-	if (work && c->untried && c->phase == EO_PHASE_HELD && c->verdict == EO_VERDICT_NONE)
-		(void) eo_slot_verdict(c->slot, EO_VERDICT_RELEASE, false, 0, NULL, 0);
 	if (work)
 		eo_slot_end(c->slot);
 	else
@@ -484,7 +488,7 @@ end_claim(EoTxClaim *c, bool committed)
 
 	/* The session keeps the token of what outlives the transaction. */
 	if (c->verdict != EO_VERDICT_NONE ||
-		(!committed && (c->release_on_abort || c->untried)))
+		(!committed && c->release_on_abort))
 		eo_tokens_forget_claim(c->store->server->serverid, c->pk, c->token);
 }
 

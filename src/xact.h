@@ -68,7 +68,7 @@ typedef struct EoXactOps
 	 * Seal all claims of the list that are completed, or raise.  Called once,
 	 * before PostgreSQL commits.
 	 */
-	void		(*seal) (dlist_head *claims, int ncompleted);
+	void		(*seal) (dlist_head *claims);
 } EoXactOps;
 
 extern void eo_xact_init(const EoXactOps *ops);
