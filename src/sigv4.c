@@ -1,19 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * sigv4.c
- *	  AWS Signature Version 4, the only file that includes OpenSSL.
+ *	  AWS Signature Version 4.
  *
- * What OpenSSL 3 makes slow is fetching an algorithm, not running it, so the
- * digest and the MAC are fetched once and their contexts reused.  The signing
- * key of a day costs four HMACs and is kept, inside the MAC context, as long
- * as secret, day, region and service stay the same.
+ * The signing key of a day costs four HMACs and is kept, inside crypto.c's
+ * context, as long as secret, day, region and service stay the same.
  *
  *-------------------------------------------------------------------------
  */
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/params.h>
-
 #include "sigv4.h"
 
 /* Texts of a request: headers with a long session token, and room to spare. */
@@ -21,11 +15,7 @@
 
 struct EoSigner
 {
-	EVP_MD	   *sha256;
-	EVP_MD_CTX *digest;
-	EVP_MAC    *hmac;
-	EVP_MAC_CTX *mac;			/* for one-off keys */
-	EVP_MAC_CTX *signing;		/* holds the signing key */
+	EoCrypto   *crypto;			/* keeps the signing key */
 	bool		have_key;
 	char		day[9];
 	EoBuf		scope;			/* secret, region and service it was made of */
@@ -34,25 +24,13 @@ struct EoSigner
 	EoBuf		names;
 };
 
-static bool sha256_hex(EoSigner *s, const void *data, size_t len, char *hex);
-static bool mac_with(EoSigner *s, const void *key, size_t key_len, const void *data,
-					 size_t len, unsigned char *out);
 static EoStatus signing_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req);
 static void put_value(EoBuf *out, const char *value);
-
-void
-eo_wipe(void *p, size_t len)
-{
-	if (p != NULL)
-		OPENSSL_cleanse(p, len);
-}
 
 EoSigner *
 eo_signer_create(void)
 {
 	EoSigner   *s = calloc(1, sizeof(EoSigner));
-	OSSL_PARAM	params[2];
-	char		digest[] = "SHA256";
 
 	if (s == NULL)
 		return NULL;
@@ -60,19 +38,8 @@ eo_signer_create(void)
 	eo_buf_init(&s->canonical, MAX_TEXT);
 	eo_buf_init(&s->to_sign, MAX_TEXT);
 	eo_buf_init(&s->names, MAX_TEXT);
-	params[0] = OSSL_PARAM_construct_utf8_string("digest", digest, 0);
-	params[1] = OSSL_PARAM_construct_end();
-	s->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
-	s->digest = EVP_MD_CTX_new();
-	s->hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
-	if (s->hmac != NULL)
-	{
-		s->mac = EVP_MAC_CTX_new(s->hmac);
-		s->signing = EVP_MAC_CTX_new(s->hmac);
-	}
-	if (s->sha256 == NULL || s->digest == NULL || s->mac == NULL || s->signing == NULL ||
-		!EVP_MAC_CTX_set_params(s->mac, params) ||
-		!EVP_MAC_CTX_set_params(s->signing, params))
+	s->crypto = eo_crypto_create();
+	if (s->crypto == NULL)
 	{
 		eo_signer_free(s);
 		return NULL;
@@ -94,11 +61,7 @@ eo_signer_free(EoSigner *s)
 	if (s == NULL)
 		return;
 	eo_signer_forget(s);
-	EVP_MAC_CTX_free(s->signing);
-	EVP_MAC_CTX_free(s->mac);
-	EVP_MAC_free(s->hmac);
-	EVP_MD_CTX_free(s->digest);
-	EVP_MD_free(s->sha256);
+	eo_crypto_free(s->crypto);
 	eo_buf_free(&s->scope);
 	eo_buf_free(&s->canonical);
 	eo_buf_free(&s->to_sign);
@@ -106,53 +69,10 @@ eo_signer_free(EoSigner *s)
 	free(s);
 }
 
-static void
-put_hex(const unsigned char *bytes, char *hex)
+EoCrypto *
+eo_signer_crypto(EoSigner *s)
 {
-	static const char digits[] = "0123456789abcdef";
-
-	for (int i = 0; i < EO_SHA256_LEN; i++)
-	{
-		hex[2 * i] = digits[bytes[i] >> 4];
-		hex[2 * i + 1] = digits[bytes[i] & 15];
-	}
-	hex[EO_SHA256_HEX_LEN] = '\0';
-}
-
-static bool
-sha256_hex(EoSigner *s, const void *data, size_t len, char *hex)
-{
-	unsigned char md[EO_SHA256_LEN];
-
-	if (!EVP_DigestInit_ex2(s->digest, s->sha256, NULL) ||
-		!EVP_DigestUpdate(s->digest, data, len) ||
-		!EVP_DigestFinal_ex(s->digest, md, NULL))
-		return false;
-	put_hex(md, hex);
-	return true;
-}
-
-static bool
-mac_with(EoSigner *s, const void *key, size_t key_len, const void *data, size_t len,
-		 unsigned char *out)
-{
-	/*
-	 * An empty key is a key (RFC 2104); OpenSSL takes NULL for "the last
-	 * one".
-	 */
-	static const unsigned char none[1] = {0};
-	size_t		n;
-
-	return EVP_MAC_init(s->mac, key_len > 0 ? key : none, key_len > 0 ? key_len : 1, NULL) &&
-		EVP_MAC_update(s->mac, data, len) &&
-		EVP_MAC_final(s->mac, out, &n, EO_SHA256_LEN);
-}
-
-EoStatus
-eo_hmac_sha256(EoSigner *s, const void *key, size_t key_len, const void *data, size_t len,
-			   unsigned char mac[EO_SHA256_LEN])
-{
-	return mac_with(s, key, key_len, data, len, mac) ? EO_OK : EO_CRYPTO;
+	return s->crypto;
 }
 
 EoStatus
@@ -181,7 +101,7 @@ eo_sigv4_texts(EoSigner *s, const EoSigningRequest *req, EoBuf *canonical, EoBuf
 	eo_buf_addc(canonical, '\n');
 	eo_buf_adds(canonical, eo_buf_str(&s->names));
 	eo_buf_addc(canonical, '\n');
-	if (!sha256_hex(s, req->body, req->body_len, hex))
+	if (eo_sha256_hex(s->crypto, req->body, req->body_len, hex) != EO_OK)
 		return EO_CRYPTO;
 	eo_buf_adds(canonical, hex);
 	if (eo_buf_status(canonical) != EO_OK)
@@ -189,7 +109,7 @@ eo_sigv4_texts(EoSigner *s, const EoSigningRequest *req, EoBuf *canonical, EoBuf
 	if (eo_buf_status(&s->names) != EO_OK)
 		return eo_buf_status(&s->names);
 
-	if (!sha256_hex(s, canonical->data + start, canonical->len - start, hex))
+	if (eo_sha256_hex(s->crypto, canonical->data + start, canonical->len - start, hex) != EO_OK)
 		return EO_CRYPTO;
 	eo_buf_adds(to_sign, "AWS4-HMAC-SHA256\n");
 	eo_buf_adds(to_sign, req->amz_date);
@@ -231,7 +151,6 @@ eo_sigv4_sign(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *re
 {
 	unsigned char mac[EO_SHA256_LEN];
 	char		hex[EO_SHA256_HEX_LEN + 1];
-	size_t		n;
 	EoStatus	status;
 
 	if (strlen(req->amz_date) < 8)
@@ -244,13 +163,11 @@ eo_sigv4_sign(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *re
 
 	/* The canonical text repeats the session token. */
 	eo_wipe(s->canonical.data, s->canonical.len);
+	if (status == EO_OK)
+		status = eo_hmac_sha256_kept(s->crypto, s->to_sign.data, s->to_sign.len, mac);
 	if (status != EO_OK)
 		return status;
-	if (!EVP_MAC_init(s->signing, NULL, 0, NULL) ||
-		!EVP_MAC_update(s->signing, (unsigned char *) s->to_sign.data, s->to_sign.len) ||
-		!EVP_MAC_final(s->signing, mac, &n, sizeof(mac)))
-		return EO_CRYPTO;
-	put_hex(mac, hex);
+	eo_put_hex(mac, sizeof(mac), hex);
 
 	eo_buf_adds(out, "AWS4-HMAC-SHA256 Credential=");
 	eo_buf_adds(out, cred->access_key_id);
@@ -268,7 +185,7 @@ eo_sigv4_sign(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *re
 }
 
 /*
- * Have s->signing hold the key of this secret, day, region and service.
+ * Have the context keep the key of this secret, day, region and service.
  */
 static EoStatus
 signing_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req)
@@ -294,11 +211,11 @@ signing_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req)
 	eo_buf_adds(&first, "AWS4");
 	eo_buf_adds(&first, secret);
 	ok = eo_buf_status(&first) == EO_OK &&
-		mac_with(s, first.data, first.len, req->amz_date, 8, key);
+		eo_hmac_sha256(s->crypto, first.data, first.len, req->amz_date, 8, key) == EO_OK;
 	for (int i = 0; ok && i < 3; i++)
-		ok = mac_with(s, key, sizeof(key), parts[i], strlen(parts[i]), key);
+		ok = eo_hmac_sha256(s->crypto, key, sizeof(key), parts[i], strlen(parts[i]), key) == EO_OK;
 	if (ok)
-		ok = EVP_MAC_init(s->signing, key, sizeof(key), NULL) != 0;
+		ok = eo_crypto_keep(s->crypto, key, sizeof(key)) == EO_OK;
 	eo_wipe(first.data, first.len);
 	eo_buf_free(&first);
 	eo_wipe(key, sizeof(key));

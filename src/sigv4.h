@@ -4,8 +4,8 @@
  *	  AWS Signature Version 4.
  *
  * Source of the rules: AWS Identity and Access Management User Guide,
- * "Create a signed AWS API request".  sigv4.c is the only file that includes
- * OpenSSL.  A pure function of its arguments: no clock, no environment.
+ * "Create a signed AWS API request".  A pure function of its arguments: no
+ * clock, no environment.
  *
  * Compiles without a server.
  *
@@ -15,9 +15,7 @@
 #define EO_SIGV4_H
 
 #include "buf.h"
-
-#define EO_SHA256_LEN 32
-#define EO_SHA256_HEX_LEN 64	/* without the NUL */
+#include "crypto.h"
 
 /* What to sign with.  Strings are borrowed; session_token may be NULL. */
 typedef struct EoCredentials
@@ -53,9 +51,9 @@ typedef struct EoSigningRequest
 } EoSigningRequest;
 
 /*
- * Holds what is worth keeping between requests: the fetched algorithms, the
- * digest and MAC contexts, and the signing key of (secret, day, region,
- * service).  One per process is enough; not thread-safe.
+ * Holds what is worth keeping between requests: the contexts of crypto.c, and in
+ * them the signing key of (secret, day, region, service).  One per process is
+ * enough; not thread-safe.
  */
 typedef struct EoSigner EoSigner;
 
@@ -77,12 +75,7 @@ extern EoStatus eo_sigv4_sign(EoSigner *signer, const EoCredentials *cred,
 extern EoStatus eo_sigv4_texts(EoSigner *signer, const EoSigningRequest *req,
 							   EoBuf *canonical, EoBuf *to_sign) EO_MUST_CHECK;
 
-/* HMAC-SHA256 (RFC 2104), through the same contexts as the signature. */
-extern EoStatus eo_hmac_sha256(EoSigner *signer, const void *key, size_t key_len,
-							   const void *data, size_t len,
-							   unsigned char mac[EO_SHA256_LEN]) EO_MUST_CHECK;
-
-/* Overwrite a secret in a way the compiler may not drop. */
-extern void eo_wipe(void *p, size_t len);
+/* The contexts, for other uses. */
+extern EoCrypto *eo_signer_crypto(EoSigner *signer);
 
 #endif							/* EO_SIGV4_H */

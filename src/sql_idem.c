@@ -379,7 +379,7 @@ Datum
 eo_idem_transact(PG_FUNCTION_ARGS)
 {
 	EoTransact	ask = {0};
-	EoActions	actions;
+	EoTransactItems actions;
 	EoClaim		claim;
 	EoStore    *store;
 
@@ -389,7 +389,7 @@ eo_idem_transact(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("writes must not be null")));
-	eo_actions_read(PG_GETARG_JSONB_P(1), &actions);
+	eo_transact_items_read(PG_GETARG_JSONB_P(1), &actions);
 	ask.actions = &actions;
 	ask.result = eo_arg_json(fcinfo, 2);
 	if (!PG_ARGISNULL(3))

@@ -40,8 +40,8 @@
 /* Refused writes that are told one by one. */
 #define MAX_TOLD 5
 
-static void check_tables(const EoKey *k, const EoActions *actions);
-static void check_records(const EoKey *k, const EoActions *actions);
+static void check_tables(const EoKey *k, const EoTransactItems *actions);
+static void check_records(const EoKey *k, const EoTransactItems *actions);
 pg_noreturn static void raise_held(const EoKey *k, const char *by, const char *hint);
 static void fill_write(const EoAsking *a, const EoTransact *ask, EoWrite *w);
 static EoAnswer *run(EoAsking *a, const EoTransact *ask, EoVerb verb, const EoRecord *seen);
@@ -50,7 +50,7 @@ static void take_completed(EoAsking *a, const EoTransact *ask);
 static bool settle_doubt(EoAsking *a, const EoTransact *ask);
 pg_noreturn static void raise_refused(const EoAsking *a, const EoTransact *ask,
 									  const EoAnswer *answer);
-static char *describe_reasons(const EoAnswer *answer, const EoActions *actions);
+static char *describe_reasons(const EoAnswer *answer, const EoTransactItems *actions);
 
 void
 eo_claim_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
@@ -105,7 +105,7 @@ is_allowed(const EoServer *server, const char *table)
  * to do with them.
  */
 static void
-check_tables(const EoKey *k, const EoActions *actions)
+check_tables(const EoKey *k, const EoTransactItems *actions)
 {
 	const EoServer *server = k->store->server;
 
@@ -133,18 +133,18 @@ check_tables(const EoKey *k, const EoActions *actions)
  * their promises only if nobody else writes them.
  */
 static void
-check_records(const EoKey *k, const EoActions *actions)
+check_records(const EoKey *k, const EoTransactItems *actions)
 {
 	const char *name = eo_layout_key_name(k->store->layout);
 
 	for (int i = 0; i < actions->n; i++)
 	{
-		const EoAction *action = &actions->actions[i];
+		const EoTransactItem *action = &actions->actions[i];
 		char	   *pk;
 
 		if (strcmp(action->table, k->store->server->table) != 0)
 			continue;
-		pk = eo_action_key_string(action, name);
+		pk = eo_transact_item_key_string(action, name);
 		if (pk != NULL)
 			pk = pg_server_to_any(pk, strlen(pk), PG_UTF8);
 		if (pk != NULL && eo_layout_is_pk(k->store->layout, pk) &&
@@ -343,7 +343,7 @@ reason_code(EoJsonValue *reason)
  * service, which may quote them.
  */
 static char *
-describe_reasons(const EoAnswer *answer, const EoActions *actions)
+describe_reasons(const EoAnswer *answer, const EoTransactItems *actions)
 {
 	EoJsonValue *reasons = answer->call.reasons;
 	StringInfoData s;

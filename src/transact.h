@@ -10,13 +10,13 @@
 
 #include "postgres.h"
 
-#include "actions.h"
 #include "claim.h"
+#include "transact_items.h"
 
 typedef struct EoTransact
 {
 	const char *key;
-	const EoActions *actions;
+	const EoTransactItems *actions;
 	const char *result;			/* JSON text; NULL: none */
 	const char *payload_sha256; /* NULL: no payload given */
 } EoTransact;

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * actions.c
+ * transact_items.c
  *	  The caller's own writes of a transaction: read, checked, and spelled as
  *	  DynamoDB has them.
  *
@@ -20,11 +20,11 @@
  */
 #include "postgres.h"
 
-#include "actions.h"
 #include "compat.h"
 #include "dynamodb.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
+#include "transact_items.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
@@ -112,8 +112,8 @@ typedef struct Writing
 	int			depth;			/* of the value in its attribute */
 } Writing;
 
-static void read_action(Writing *w, JsonbValue *v, EoAction *action);
-static void put_member(Writing *w, int member, JsonbValue *v, EoAction *action);
+static void read_action(Writing *w, JsonbValue *v, EoTransactItem *action);
+static void put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action);
 static void check_required(const Writing *w, int bit, int seen);
 static bool is_object(const JsonbValue *v);
 static bool is_array(const JsonbValue *v);
@@ -128,7 +128,7 @@ static bool put_typed(Writing *w, JsonbValue *v);
 pg_noreturn static void refuse(const Writing *w, const char *detail, const char *hint);
 
 void
-eo_actions_read(Jsonb *writes, EoActions *actions)
+eo_transact_items_read(Jsonb *writes, EoTransactItems *actions)
 {
 	JsonbIterator *it;
 	JsonbIteratorToken token;
@@ -147,7 +147,7 @@ eo_actions_read(Jsonb *writes, EoActions *actions)
 				 errmsg("too many writes for one transaction of DynamoDB"),
 				 errdetail("There are %d; beside the key's record there is room for %d.",
 						   (int) JB_ROOT_COUNT(writes), EO_MAX_ACTIONS - 1)));
-	actions->actions = palloc0(sizeof(EoAction) * JB_ROOT_COUNT(writes));
+	actions->actions = palloc0(sizeof(EoTransactItem) * JB_ROOT_COUNT(writes));
 	initStringInfo(&w.out);
 	it = JsonbIteratorInit(&writes->root);
 	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
@@ -163,7 +163,7 @@ eo_actions_read(Jsonb *writes, EoActions *actions)
 }
 
 char *
-eo_action_key_string(const EoAction *action, const char *name)
+eo_transact_item_key_string(const EoTransactItem *action, const char *name)
 {
 	JsonbValue	v;
 	JsonbValue	type;
@@ -197,7 +197,7 @@ is_name(const JsonbValue *v, const char *name)
 }
 
 static void
-read_action(Writing *w, JsonbValue *v, EoAction *action)
+read_action(Writing *w, JsonbValue *v, EoTransactItem *action)
 {
 	static const char *const form = "A write is {\"Put\": {...}}, {\"Update\": {...}}, {\"Delete\": {...}} or {\"ConditionCheck\": {...}}.";
 	JsonbIterator *it;
@@ -256,7 +256,7 @@ check_required(const Writing *w, int bit, int seen)
 }
 
 static void
-put_member(Writing *w, int member, JsonbValue *v, EoAction *action)
+put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action)
 {
 	const char *name = members[member].name;
 	Kind		kind = members[member].kind;
