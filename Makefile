@@ -18,7 +18,7 @@ OBJS = \
 	src/parse.o src/wire.o \
 	src/options.o src/validator.o src/guc.o src/error.o \
 	src/http.o src/json.o src/crypto.o src/sigv4.o src/credentials.o \
-	src/dynamodb.o src/layout.o \
+	src/dynamodb.o src/expression.o src/layout.o \
 	src/store.o src/transact_items.o src/tokens.o src/claimtable.o src/slots.o src/databases.o src/outbox.o src/xact.o \
 	src/acquire.o src/batch.o src/claim.o src/transact.o src/operate.o src/settle.o src/seal.o src/places.o \
 	src/canonical.o src/gate.o src/table.o \

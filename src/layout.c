@@ -3,16 +3,14 @@
  * layout.c
  *	  How a record is spelled in DynamoDB: attributes, states, conditions.
  *
- * An expression is written with one-letter placeholders, "#s" for an
- * attribute and ":o" for a value; attributes[] and put_value() say what they
- * stand for.  DynamoDB refuses a request that declares a placeholder it does
- * not use, so the declarations are made from a scan of the expressions, once
- * for each verb and variant (find_template()).
- *
- * The conditions carry the protocol, so each is argued beside its text.
+ * Expressions are written in the shorthand of expression.h; attributes[] and
+ * put_value() say what the letters stand for.  They are made once for each verb
+ * and variant (find_expression()).  The conditions carry the protocol, so each is
+ * argued beside its text.
  *
  *-------------------------------------------------------------------------
  */
+#include "expression.h"
 #include "layout.h"
 
 typedef enum EoAttribute
@@ -35,18 +33,11 @@ typedef enum EoAttribute
 	N_ATTRIBUTES
 } EoAttribute;
 
-static const char placeholder[N_ATTRIBUTES] = {
-	[A_KEY] = 'k',[A_STATUS] = 's',[A_OWNER] = 'o',[A_BIND] = 'b',
-	[A_FENCE] = 'f',[A_LEASE] = 'l',[A_RUNS] = 'n',[A_RESULT] = 'v',
-	[A_ERROR] = 'e',[A_PAYLOAD] = 'p',[A_RETRY] = 'r',[A_CREATED] = 'c',
-	[A_UPDATED] = 'u',[A_ORIGIN] = 'g',[A_TTL] = 't'
-};
-
 struct EoLayout
 {
 	const char *name;
 	const char *key_prefix;		/* before the server's own prefix */
-	const char *attributes[N_ATTRIBUTES];
+	EoAttributeName attributes[N_ATTRIBUTES + 1];
 	const char *states[4];		/* by EoState */
 };
 
@@ -54,12 +45,14 @@ static const EoLayout layouts[] = {
 	{
 		"native", "IDEMPOTENCY#",
 		{
-			[A_KEY] = "pk",[A_STATUS] = "status",[A_OWNER] = "owner",
-			[A_BIND] = "bind",[A_FENCE] = "fence",[A_LEASE] = "lease_ms",
-			[A_RUNS] = "runs",[A_RESULT] = "result",[A_ERROR] = "error",
-			[A_PAYLOAD] = "payload_sha256",[A_RETRY] = "retry_ms",
-			[A_CREATED] = "created_ms",[A_UPDATED] = "updated_ms",
-			[A_ORIGIN] = "origin",[A_TTL] = "ttl"
+			[A_KEY] = {'k', "pk"},[A_STATUS] = {'s', "status"},
+			[A_OWNER] = {'o', "owner"},[A_BIND] = {'b', "bind"},
+			[A_FENCE] = {'f', "fence"},[A_LEASE] = {'l', "lease_ms"},
+			[A_RUNS] = {'n', "runs"},[A_RESULT] = {'v', "result"},
+			[A_ERROR] = {'e', "error"},[A_PAYLOAD] = {'p', "payload_sha256"},
+			[A_RETRY] = {'r', "retry_ms"},[A_CREATED] = {'c', "created_ms"},
+			[A_UPDATED] = {'u', "updated_ms"},[A_ORIGIN] = {'g', "origin"},
+			[A_TTL] = {'t', "ttl"}
 		},
 		{
 			[EO_STATE_IN_PROGRESS] = "IN_PROGRESS",
@@ -78,35 +71,28 @@ static const EoLayout layouts[] = {
 #define ITEM_OVERHEAD (96 + 7 * 21 + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + 128)
 
 #define N_LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
-#define MAX_LETTERS 32
 
 /* 9999-12-31 23:59:59 UTC, epoch seconds. */
 #define MAX_INSTANT_S INT64_C(253402300799)
 
-/* What a body has beside its template: key, table and values, as a rule. */
-#define BODY_ROOM 1024
-
-typedef struct Template
+/* A write and the layout it is spelled in, for put_value(). */
+typedef struct Writing
 {
-	EoBuf		text;			/* from the key to the values */
-	char		letters[MAX_LETTERS];	/* the values, in order */
-} Template;
+	const EoLayout *layout;
+	const EoWrite *w;
+} Writing;
 
 static void put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
 					   EoVerb verb, const EoWrite *w, const char *returns);
-static const Template *find_template(const EoLayout *layout, EoVerb verb, const EoWrite *w);
+static const EoExpression *find_expression(const EoLayout *layout, EoVerb verb, const EoWrite *w);
 static void condition(EoVerb verb, const EoWrite *w, EoBuf *out);
 static void update(EoVerb verb, const EoWrite *w, EoBuf *out);
-static void find_letters(char *letters, const char *cond, const char *upd);
-static void put_names(const EoLayout *layout, EoBuf *body, const char *cond, const char *upd);
-static void put_values(const EoLayout *layout, EoBuf *body, const char *letters,
-					   const EoWrite *w);
-static bool put_value(const EoLayout *layout, EoBuf *body, char letter, const EoWrite *w);
+static bool put_value(EoBuf *body, char letter, const void *arg);
 
 const EoLayout *
 eo_layout_find(const char *name)
 {
-	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+	for (size_t i = 0; i < N_LAYOUTS; i++)
 	{
 		if (strcmp(layouts[i].name, name) == 0)
 			return &layouts[i];
@@ -117,13 +103,13 @@ eo_layout_find(const char *name)
 const char *
 eo_layout_key_name(const EoLayout *layout)
 {
-	return layout->attributes[A_KEY];
+	return layout->attributes[A_KEY].name;
 }
 
 const char *
 eo_layout_ttl_name(const EoLayout *layout)
 {
-	return layout->attributes[A_TTL];
+	return layout->attributes[A_TTL].name;
 }
 
 const char *
@@ -207,75 +193,47 @@ static void
 put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
 		   EoVerb verb, const EoWrite *w, const char *returns)
 {
-	const Template *t = find_template(layout, verb, w);
+	const EoExpression *e = find_expression(layout, verb, w);
+	Writing		writing = {layout, w};
 
-	if (t == NULL)
-	{
+	if (e == NULL)
 		body->status = EO_NO_MEMORY;
-		return;
-	}
-	(void) eo_buf_reserve(body, t->text.len + BODY_ROOM);
-	eo_buf_adds(body, "{\"TableName\":");
-	eo_json_put_string(body, table, strlen(table));
-	eo_buf_adds(body, ",\"Key\":{\"");
-	eo_buf_adds(body, layout->attributes[A_KEY]);
-	eo_buf_adds(body, "\":{\"S\":");
-	eo_json_put_string(body, pk, strlen(pk));
-	eo_buf_adds(body, "}}");
-	eo_buf_adds(body, returns);
-	eo_buf_add(body, t->text.data, t->text.len);
-	put_values(layout, body, t->letters, w);
-	eo_buf_adds(body, "}}");
+	else
+		eo_expression_put_update(e, body, table, layout->attributes[A_KEY].name, pk, returns,
+								 put_value, &writing);
 }
 
-/*
- * The part of a body between key and values is the same for all writes of a
- * verb and its variants: written once and kept.
- */
-static const Template *
-find_template(const EoLayout *layout, EoVerb verb, const EoWrite *w)
+static const EoExpression *
+find_expression(const EoLayout *layout, EoVerb verb, const EoWrite *w)
 {
-	static Template templates[N_LAYOUTS][EO_PROBE + 1][64];
+	static EoExpression made[N_LAYOUTS][EO_PROBE + 1][64];
 	int			variant;
-	Template   *t;
+	EoExpression *e;
 	EoBuf		cond;
 	EoBuf		upd;
+	bool		ok;
 
 	variant = (w->max_runs > 0 ? 1 : 0) | (w->payload_sha256 != NULL ? 2 : 0) |
 		(w->result != NULL || w->error != NULL ? 4 : 0) | (w->terminal ? 8 : 0) |
 		(w->origin != NULL ? 16 : 0) | (w->origin != NULL && w->origin[0] == '\0' ? 32 : 0);
-	t = &templates[layout - layouts][verb][variant];
-	if (t->text.len > 0)
-		return t;
+	e = &made[layout - layouts][verb][variant];
+	if (e->text.len > 0)
+		return e;
 	eo_buf_init(&cond, 2048);
 	eo_buf_init(&upd, 2048);
-	eo_buf_init(&t->text, 8192);
 	condition(verb, w, &cond);
 	update(verb, w, &upd);
-	eo_buf_adds(&t->text, ",\"ReturnValuesOnConditionCheckFailure\":\"ALL_OLD\",\"ConditionExpression\":\"");
-	eo_buf_adds(&t->text, eo_buf_str(&cond));
-	eo_buf_adds(&t->text, "\",\"UpdateExpression\":\"");
-	eo_buf_adds(&t->text, eo_buf_str(&upd));
-	eo_buf_adds(&t->text, "\",\"ExpressionAttributeNames\":{");
-	put_names(layout, &t->text, eo_buf_str(&cond), eo_buf_str(&upd));
-	eo_buf_adds(&t->text, "},\"ExpressionAttributeValues\":{");
-	find_letters(t->letters, eo_buf_str(&cond), eo_buf_str(&upd));
-	if (eo_buf_status(&cond) != EO_OK || eo_buf_status(&upd) != EO_OK ||
-		eo_buf_status(&t->text) != EO_OK)
-		eo_buf_free(&t->text);
+	ok = eo_buf_status(&cond) == EO_OK && eo_buf_status(&upd) == EO_OK &&
+		eo_expression_make(e, layout->attributes, eo_buf_str(&cond), eo_buf_str(&upd));
 	eo_buf_free(&cond);
 	eo_buf_free(&upd);
-	return t->text.len > 0 ? t : NULL;
+	return ok ? e : NULL;
 }
 
 void
 eo_layout_put_read(const EoLayout *layout, EoBuf *body, const char *table, const char *pk)
 {
-	eo_buf_adds(body, "{\"TableName\":");
-	eo_json_put_string(body, table, strlen(table));
-	eo_buf_addf(body, ",\"Key\":{\"%s\":{\"S\":", layout->attributes[A_KEY]);
-	eo_json_put_string(body, pk, strlen(pk));
-	eo_buf_adds(body, "}},\"ConsistentRead\":true}");
+	eo_expression_put_read(body, table, layout->attributes[A_KEY].name, pk);
 }
 
 /*
@@ -508,172 +466,83 @@ update(EoVerb verb, const EoWrite *w, EoBuf *out)
 	}
 }
 
-static void
-put_names(const EoLayout *layout, EoBuf *body, const char *cond, const char *upd)
-{
-	const char *texts[] = {cond, upd};
-	uint32_t	used = 0;
-	const char *comma = "";
-
-	for (int t = 0; t < 2; t++)
-	{
-		for (const char *p = texts[t]; (p = strchr(p, '#')) != NULL; p++)
-			used |= (uint32_t) 1 << (p[1] - 'a');
-	}
-	for (int a = 0; a < N_ATTRIBUTES; a++)
-	{
-		if ((used & ((uint32_t) 1 << (placeholder[a] - 'a'))) == 0)
-			continue;
-		eo_buf_adds(body, comma);
-		eo_buf_adds(body, "\"#");
-		eo_buf_addc(body, placeholder[a]);
-		eo_buf_adds(body, "\":\"");
-		eo_buf_adds(body, layout->attributes[a]);
-		eo_buf_addc(body, '"');
-		comma = ",";
-	}
-}
-
-/* The value placeholders that the expressions use, each once. */
-static void
-find_letters(char *letters, const char *cond, const char *upd)
-{
-	const char *texts[] = {cond, upd};
-	size_t		n = 0;
-
-	letters[0] = '\0';
-	for (int t = 0; t < 2; t++)
-	{
-		for (const char *p = texts[t]; (p = strchr(p, ':')) != NULL; p++)
-		{
-			if (strchr(letters, p[1]) == NULL && n + 1 < MAX_LETTERS)
-			{
-				letters[n++] = p[1];
-				letters[n] = '\0';
-			}
-		}
-	}
-}
-
-static void
-put_values(const EoLayout *layout, EoBuf *body, const char *letters, const EoWrite *w)
-{
-	for (const char *p = letters; *p != '\0'; p++)
-	{
-		char		name[] = {',', '"', ':', *p, '"', ':'};
-		size_t		skip = p == letters ? 1 : 0;
-
-		eo_buf_add(body, name + skip, sizeof(name) - skip);
-		if (!put_value(layout, body, *p, w))
-			body->status = EO_INVALID;
-	}
-}
-
-static void
-put_s(EoBuf *body, const char *s, size_t len)
-{
-	eo_buf_adds(body, "{\"S\":");
-	eo_json_put_string(body, s, len);
-	eo_buf_addc(body, '}');
-}
-
-static void
-put_n(EoBuf *body, int64_t n)
-{
-	char		digits[24];
-	char	   *p = digits + sizeof(digits);
-	uint64_t	rest = n < 0 ? -(uint64_t) n : (uint64_t) n;
-
-	do
-		*--p = (char) ('0' + rest % 10);
-	while ((rest /= 10) > 0);
-	if (n < 0)
-		*--p = '-';
-	eo_buf_adds(body, "{\"N\":\"");
-	eo_buf_add(body, p, (size_t) (digits + sizeof(digits) - p));
-	eo_buf_adds(body, "\"}");
-}
-
-static void
-put_cstring(EoBuf *body, const char *s)
-{
-	put_s(body, s, strlen(s));
-}
-
 /* Capital letters: states, and what was seen.  False: no such letter. */
 static bool
-put_value(const EoLayout *layout, EoBuf *body, char letter, const EoWrite *w)
+put_value(EoBuf *body, char letter, const void *arg)
 {
+	const EoLayout *layout = ((const Writing *) arg)->layout;
+	const EoWrite *w = ((const Writing *) arg)->w;
+
 	switch (letter)
 	{
 		case 'I':
-			put_cstring(body, layout->states[EO_STATE_IN_PROGRESS]);
+			eo_put_attr_string(body, layout->states[EO_STATE_IN_PROGRESS]);
 			return true;
 		case 'M':
-			put_cstring(body, layout->states[EO_STATE_COMMITTING]);
+			eo_put_attr_string(body, layout->states[EO_STATE_COMMITTING]);
 			return true;
 		case 'C':
-			put_cstring(body, layout->states[EO_STATE_COMPLETED]);
+			eo_put_attr_string(body, layout->states[EO_STATE_COMPLETED]);
 			return true;
 		case 'F':
-			put_cstring(body, layout->states[EO_STATE_FAILED]);
+			eo_put_attr_string(body, layout->states[EO_STATE_FAILED]);
 			return true;
 		case 'S':
-			put_cstring(body, layout->states[w->seen->state]);
+			eo_put_attr_string(body, layout->states[w->seen->state]);
 			return true;
 		case 'O':
-			put_cstring(body, w->seen->owner);
+			eo_put_attr_string(body, w->seen->owner);
 			return true;
 		case 'N':
-			put_n(body, w->seen->fence);
+			eo_put_attr_n(body, w->seen->fence);
 			return true;
 		case 'U':
-			put_n(body, w->seen->updated_ms);
+			eo_put_attr_n(body, w->seen->updated_ms);
 			return true;
 		case 'T':
-			put_n(body, w->seen->ttl_s);
+			eo_put_attr_n(body, w->seen->ttl_s);
 			return true;
 		case 'o':
-			put_cstring(body, w->owner);
+			eo_put_attr_string(body, w->owner);
 			return true;
 		case 'b':
-			put_cstring(body, w->bind);
+			eo_put_attr_string(body, w->bind);
 			return true;
 		case 'g':
-			put_cstring(body, w->origin);
+			eo_put_attr_string(body, w->origin);
 			return true;
 		case 'i':
-			put_n(body, w->now_ms);
+			eo_put_attr_n(body, w->now_ms);
 			return true;
 		case 'd':
-			put_n(body, w->now_ms - w->skew_ms);
+			eo_put_attr_n(body, w->now_ms - w->skew_ms);
 			return true;
 		case 'l':
-			put_n(body, w->lease_ms);
+			eo_put_attr_n(body, w->lease_ms);
 			return true;
 		case 't':
-			put_n(body, w->ttl_s);
+			eo_put_attr_n(body, w->ttl_s);
 			return true;
 		case 'm':
-			put_n(body, w->max_runs);
+			eo_put_attr_n(body, w->max_runs);
 			return true;
 		case 'r':
-			put_n(body, w->retry_ms);
+			eo_put_attr_n(body, w->retry_ms);
 			return true;
 		case '0':
-			put_n(body, 0);
+			eo_put_attr_n(body, 0);
 			return true;
 		case '1':
-			put_n(body, 1);
+			eo_put_attr_n(body, 1);
 			return true;
 		case 'p':
-			put_cstring(body, w->payload_sha256);
+			eo_put_attr_string(body, w->payload_sha256);
 			return true;
 		case 'v':
-			put_s(body, w->result, w->result_len);
+			eo_put_attr_s(body, w->result, w->result_len);
 			return true;
 		case 'e':
-			put_s(body, w->error, w->error_len);
+			eo_put_attr_s(body, w->error, w->error_len);
 			return true;
 	}
 	return false;
@@ -684,7 +553,7 @@ eo_layout_item_pk(const EoLayout *layout, EoJsonValue *item)
 {
 	size_t		len;
 
-	return eo_json_attr_s(item, layout->attributes[A_KEY], &len);
+	return eo_json_attr_s(item, layout->attributes[A_KEY].name, &len);
 }
 
 static void
@@ -699,9 +568,9 @@ clamp(int64_t *value, int64_t max)
 EoStatus
 eo_layout_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 {
-	const char *const *a = layout->attributes;
+	const EoAttributeName *a = layout->attributes;
 	size_t		len;
-	const char *status = eo_json_attr_s(item, a[A_STATUS], &len);
+	const char *status = eo_json_attr_s(item, a[A_STATUS].name, &len);
 	int			state = -1;
 
 	memset(record, 0, sizeof(*record));
@@ -713,20 +582,20 @@ eo_layout_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	if (state < 0)
 		return EO_INVALID;
 	record->state = (EoState) state;
-	record->owner = eo_json_attr_s(item, a[A_OWNER], &len);
-	record->bind = eo_json_attr_s(item, a[A_BIND], &len);
-	record->origin = eo_json_attr_s(item, a[A_ORIGIN], &len);
-	record->payload_sha256 = eo_json_attr_s(item, a[A_PAYLOAD], &len);
-	record->result = eo_json_attr_s(item, a[A_RESULT], &record->result_len);
-	record->error = eo_json_attr_s(item, a[A_ERROR], &record->error_len);
-	record->has_retry = eo_json_attr_n(item, a[A_RETRY], &record->retry_ms);
+	record->owner = eo_json_attr_s(item, a[A_OWNER].name, &len);
+	record->bind = eo_json_attr_s(item, a[A_BIND].name, &len);
+	record->origin = eo_json_attr_s(item, a[A_ORIGIN].name, &len);
+	record->payload_sha256 = eo_json_attr_s(item, a[A_PAYLOAD].name, &len);
+	record->result = eo_json_attr_s(item, a[A_RESULT].name, &record->result_len);
+	record->error = eo_json_attr_s(item, a[A_ERROR].name, &record->error_len);
+	record->has_retry = eo_json_attr_n(item, a[A_RETRY].name, &record->retry_ms);
 	/* Absent numbers stay 0, which no record has. */
-	(void) eo_json_attr_n(item, a[A_FENCE], &record->fence);
-	(void) eo_json_attr_n(item, a[A_RUNS], &record->runs);
-	(void) eo_json_attr_n(item, a[A_LEASE], &record->lease_ms);
-	(void) eo_json_attr_n(item, a[A_CREATED], &record->created_ms);
-	(void) eo_json_attr_n(item, a[A_UPDATED], &record->updated_ms);
-	(void) eo_json_attr_n(item, a[A_TTL], &record->ttl_s);
+	(void) eo_json_attr_n(item, a[A_FENCE].name, &record->fence);
+	(void) eo_json_attr_n(item, a[A_RUNS].name, &record->runs);
+	(void) eo_json_attr_n(item, a[A_LEASE].name, &record->lease_ms);
+	(void) eo_json_attr_n(item, a[A_CREATED].name, &record->created_ms);
+	(void) eo_json_attr_n(item, a[A_UPDATED].name, &record->updated_ms);
+	(void) eo_json_attr_n(item, a[A_TTL].name, &record->ttl_s);
 
 	/*
 	 * What others write may be absurd, and is made harmless here: instants
