@@ -10,12 +10,8 @@ my $table = 'tap_late';
 my $node = new_node('late', table => $table, options => ", request_timeout '3s', clock_skew '0'");
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 my $put = sub {
-	my ($key, $rest) = @_;
-	my $answer = HTTP::Tiny->new->post($ENV{EO_ENGINE}, { headers => {
-		'X-Amz-Target' => 'DynamoDB_20120810.PutItem', 'Content-Type' => 'application/x-amz-json-1.0',
-		'Authorization' => 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' },
-		content => qq({"TableName":"$table","Item":{"pk":{"S":"IDEMPOTENCY#$key"},$rest}}) });
-	die $answer->{content} unless $answer->{success};
+	my ($key, %rest) = @_;
+	dynamodb(PutItem => { TableName => $table, Item => { pk => { S => "IDEMPOTENCY#$key" }, %rest } });
 };
 
 # an acquire that arrives after its caller was cancelled and another has the key
@@ -99,8 +95,10 @@ my $ops = sub {
 };
 my $past = (time() - 60) * 1000;
 my $old = time() - 3600;
-$put->('dead', qq("status":{"S":"IN_PROGRESS"},"owner":{"S":"x"},"lease_ms":{"N":"$past"},"fence":{"N":"1"},"runs":{"N":"1"}));
-$put->('old', qq("status":{"S":"COMPLETED"},"owner":{"S":"x"},"updated_ms":{"N":"1"},"fence":{"N":"7"},"runs":{"N":"3"},"ttl":{"N":"$old"},"payload_sha256":{"S":"y"}));
+$put->('dead', status => { S => 'IN_PROGRESS' }, owner => { S => 'x' }, lease_ms => { N => "$past" },
+	fence => { N => '1' }, runs => { N => '1' });
+$put->('old', status => { S => 'COMPLETED' }, owner => { S => 'x' }, updated_ms => { N => '1' },
+	fence => { N => '7' }, runs => { N => '3' }, ttl => { N => "$old" }, payload_sha256 => { S => 'y' });
 $ops->('a new key: one request', undef, "SELECT idem_acquire('new')", 'UpdateItem');
 $ops->('a retry: one', "SELECT idem_acquire('again'); SELECT idem_fail('again')", "SELECT idem_acquire('again')", 'UpdateItem');
 $ops->('a take-over: one', undef, "SELECT idem_acquire('dead')", 'UpdateItem');
@@ -113,11 +111,13 @@ is($sql->("SELECT status, runs, fence FROM idem_get('old')"), 'IN_PROGRESS|1|8',
 
 # past its time by less than the margin: not absent yet
 my $recent = time() - 60;
-$put->('recent', qq("status":{"S":"COMPLETED"},"owner":{"S":"x"},"updated_ms":{"N":"1"},"fence":{"N":"7"},"runs":{"N":"3"},"ttl":{"N":"$recent"}));
+$put->('recent', status => { S => 'COMPLETED' }, owner => { S => 'x' }, updated_ms => { N => '1' },
+	fence => { N => '7' }, runs => { N => '3' }, ttl => { N => "$recent" });
 is($sql->("SELECT outcome FROM idem_acquire('recent')"), 'completed', 'within five minutes of its time a record still counts');
 
 # a commit under way is never taken over, whatever the clock says
-$put->('sealed', qq("status":{"S":"COMMITTING"},"owner":{"S":"x"},"lease_ms":{"N":"$past"},"fence":{"N":"7"},"runs":{"N":"1"}));
+$put->('sealed', status => { S => 'COMMITTING' }, owner => { S => 'x' }, lease_ms => { N => "$past" },
+	fence => { N => '7' }, runs => { N => '1' });
 is($sql->("SELECT outcome, lease_until FROM idem_acquire('sealed')"), 'in_progress|', 'COMMITTING is in progress without an end');
 like(psql_ok($node, "SELECT idem_forget('sealed');"), qr/ID001/, 'and is not forgotten');
 

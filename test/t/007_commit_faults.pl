@@ -5,7 +5,6 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::Bin;
 use ExactOnce;
-use HTTP::Tiny;
 use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;

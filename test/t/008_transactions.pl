@@ -4,6 +4,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::Bin;
 use ExactOnce;
+use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
@@ -59,7 +60,10 @@ foreach my $how ([ 'pg_cancel_backend', '57014' ], [ 'pg_terminate_backend', '57
 	is($sql->("SELECT outcome, run FROM idem_acquire('$function', wait => '30 s')"), 'acquired|2',
 		'... and the key is free');
 	control('POST', '/release');
-	$sql->("SELECT pg_sleep(0.2)");
+	wait_until('... its late seal is refused', sub {
+		my ($seal) = grep { $_->{to} eq 'COMMITTING' } @{ decode_json(control('GET', '/log')) };
+		return $seal->{status} == 400;
+	});
 	is($state->($function), 'IN_PROGRESS', '... and the late seal changes nothing');
 	is($works->($function), '0', '... and nothing was done');
 }
@@ -81,7 +85,7 @@ is($works->('gone') eq '1' ? 'COMPLETED' : 'FAILED', $state->('gone'), '... and 
 control('POST', '/reset');
 control('POST', '/engine/pause');
 $run = start_psql($node, "SET exactonce.server = exactonce;\n" . working('black hole'));
-sleep 1;
+control('GET', '/wait?key=black+hole&seconds=60');
 control('POST', '/engine/resume');
 like(finish_psql($run), qr/acquired/, 'a claim outlasts a pause');
 agree('black hole', 1, '... and so does its commit');

@@ -13,19 +13,6 @@ my $table = 'tap_transact';
 my $node = new_node('transact', table => $table,
 	options => ", transact_tables 'tap_business', request_timeout '3s', clock_skew '0'");
 
-my $http = HTTP::Tiny->new;
-
-sub dynamodb
-{
-	my ($operation, $request) = @_;
-	my $answer = $http->post($ENV{EO_ENGINE}, { headers => {
-		'X-Amz-Target' => "DynamoDB_20120810.$operation", 'Content-Type' => 'application/x-amz-json-1.0',
-		'Authorization' => 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' },
-		content => encode_json($request) });
-	die $answer->{content} unless $answer->{success};
-	return decode_json($answer->{content});
-}
-
 dynamodb(CreateTable => { TableName => 'tap_business', BillingMode => 'PAY_PER_REQUEST',
 	AttributeDefinitions => [ { AttributeName => 'id', AttributeType => 'S' } ],
 	KeySchema => [ { AttributeName => 'id', KeyType => 'HASH' } ] });

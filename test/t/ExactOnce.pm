@@ -14,7 +14,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(control new_node psql_ok start_psql finish_psql wait_until settled
-  records crash await_end processes_of);
+  dynamodb records crash await_end processes_of);
 
 my $scripts = 0;
 my $http = HTTP::Tiny->new(timeout => 60);
@@ -102,21 +102,28 @@ sub wait_until
 	return fail($what);
 }
 
-# What DynamoDB holds, by key, asked of the engine itself: each record a hash of
-# its attributes.
+# Asks the engine itself, past the proxy: dynamodb(GetItem => { ... }). Dies with
+# the answer to a request that is refused.
+sub dynamodb
+{
+	my ($operation, $request) = @_;
+	my $answer = $http->post($ENV{EO_ENGINE}, { headers => {
+		'X-Amz-Target' => "DynamoDB_20120810.$operation", 'Content-Type' => 'application/x-amz-json-1.0',
+		'Authorization' => 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' },
+		content => encode_json($request) });
+	die $answer->{content} unless $answer->{success};
+	return decode_json($answer->{content});
+}
+
+# What DynamoDB holds, by key: each record a hash of its attributes.
 sub records
 {
 	my ($table) = @_;
 	my (%records, $start);
 	do
 	{
-		my $from = $start ? ',"ExclusiveStartKey":' . encode_json($start) : '';
-		my $answer = $http->post($ENV{EO_ENGINE}, { headers => {
-			'X-Amz-Target' => 'DynamoDB_20120810.Scan', 'Content-Type' => 'application/x-amz-json-1.0',
-			'Authorization' => 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' },
-			content => qq({"TableName":"$table","ConsistentRead":true$from}) });
-		die $answer->{content} unless $answer->{success};
-		my $page = decode_json($answer->{content});
+		my $page = dynamodb(Scan => { TableName => $table, ConsistentRead => JSON::PP::true,
+			$start ? (ExclusiveStartKey => $start) : () });
 		foreach my $item (@{ $page->{Items} })
 		{
 			my %record = map { $_ => (values %{ $item->{$_} })[0] } keys %$item;
