@@ -397,6 +397,138 @@ AS 'MODULE_PATHNAME', 'eo_idem_key_from';
 COMMENT ON FUNCTION @extschema@.idem_key_from(pg_catalog.jsonb, pg_catalog.jsonpath[]) IS
 'a key of what the paths select from the payload; a path that selects nothing counts as NULL, and 22004 if all select nothing';
 
+/* ---- one-shot actions ---- */
+
+CREATE TYPE @extschema@.action_outcome AS ENUM
+	('created', 'already_exists', 'consumed', 'already_used', 'not_active', 'expired', 'canceled', 'burned',
+	'invalid_pin', 'action_not_found');
+COMMENT ON TYPE @extschema@.action_outcome IS
+'what came of creating, consuming or cancelling an action; http_status beside it says the same to a web client';
+
+CREATE TYPE @extschema@.action_state AS ENUM
+	('pending', 'active', 'consumed', 'expired', 'canceled', 'burned');
+COMMENT ON TYPE @extschema@.action_state IS
+'pending: not before active_at; active: can be consumed; consumed, expired, canceled, burned (no attempt at the PIN is left): over for good';
+
+CREATE TYPE @extschema@.action_created AS (
+	id pg_catalog.text,
+	outcome @extschema@.action_outcome,
+	http_status pg_catalog.int4,
+	created_at pg_catalog.timestamptz,
+	active_at pg_catalog.timestamptz,
+	expires_at pg_catalog.timestamptz
+);
+COMMENT ON TYPE @extschema@.action_created IS
+'what action_create and action_create_many answer about an action';
+COMMENT ON COLUMN @extschema@.action_created.id IS 'as it was given, or 22 characters of base64url that nobody can guess (128 random bits)';
+COMMENT ON COLUMN @extschema@.action_created.outcome IS 'created or already_exists';
+COMMENT ON COLUMN @extschema@.action_created.http_status IS '201 or 409';
+COMMENT ON COLUMN @extschema@.action_created.created_at IS 'now, by the clock of DynamoDB; NULL with already_exists, as the next two';
+COMMENT ON COLUMN @extschema@.action_created.active_at IS 'can be consumed from then on; NULL: at once';
+COMMENT ON COLUMN @extschema@.action_created.expires_at IS 'can be consumed before then only';
+
+CREATE TYPE @extschema@.action_result AS (
+	id pg_catalog.text,
+	outcome @extschema@.action_outcome,
+	http_status pg_catalog.int4,
+	payload pg_catalog.jsonb,
+	consumed_at pg_catalog.timestamptz,
+	active_at pg_catalog.timestamptz,
+	attempts_left pg_catalog.int4,
+	replayed pg_catalog.bool
+);
+COMMENT ON TYPE @extschema@.action_result IS
+'what action_consume and action_cancel answer';
+COMMENT ON COLUMN @extschema@.action_result.id IS 'as it was given';
+COMMENT ON COLUMN @extschema@.action_result.outcome IS 'of action_consume: consumed, already_used, not_active, expired, canceled, burned, invalid_pin or action_not_found; of action_cancel: canceled, already_used, expired, burned or action_not_found';
+COMMENT ON COLUMN @extschema@.action_result.http_status IS 'consumed 200, invalid_pin 401, action_not_found 404, already_used and not_active 409, expired, canceled and burned 410; of action_cancel canceled 200';
+COMMENT ON COLUMN @extschema@.action_result.payload IS 'with consumed: what the action was created with';
+COMMENT ON COLUMN @extschema@.action_result.consumed_at IS 'with consumed and already_used: when, by the clock of DynamoDB';
+COMMENT ON COLUMN @extschema@.action_result.active_at IS 'with not_active: from when on';
+COMMENT ON COLUMN @extschema@.action_result.attempts_left IS 'with invalid_pin: how many more guesses there are';
+COMMENT ON COLUMN @extschema@.action_result.replayed IS 'it was so before this call: consumed under the same token, or canceled';
+
+CREATE TYPE @extschema@.action_view AS (
+	id pg_catalog.text,
+	state @extschema@.action_state,
+	has_pin pg_catalog.bool,
+	attempts_left pg_catalog.int4,
+	created_at pg_catalog.timestamptz,
+	active_at pg_catalog.timestamptz,
+	expires_at pg_catalog.timestamptz,
+	consumed_at pg_catalog.timestamptz,
+	canceled_at pg_catalog.timestamptz,
+	reason pg_catalog.text,
+	consumer pg_catalog.jsonb
+);
+COMMENT ON TYPE @extschema@.action_view IS
+'an action as it stands in DynamoDB, without payload and PIN';
+COMMENT ON COLUMN @extschema@.action_view.id IS 'as it was given';
+COMMENT ON COLUMN @extschema@.action_view.state IS 'now, by the clock of DynamoDB';
+COMMENT ON COLUMN @extschema@.action_view.has_pin IS 'a PIN is asked for';
+COMMENT ON COLUMN @extschema@.action_view.attempts_left IS 'guesses at the PIN that are left; NULL without one';
+COMMENT ON COLUMN @extschema@.action_view.created_at IS 'when it was created';
+COMMENT ON COLUMN @extschema@.action_view.active_at IS 'can be consumed from then on; NULL: from its creation';
+COMMENT ON COLUMN @extschema@.action_view.expires_at IS 'can be consumed before then only';
+COMMENT ON COLUMN @extschema@.action_view.consumed_at IS 'when it was consumed';
+COMMENT ON COLUMN @extschema@.action_view.canceled_at IS 'when it was canceled';
+COMMENT ON COLUMN @extschema@.action_view.reason IS 'what action_consume or action_cancel was given as such';
+COMMENT ON COLUMN @extschema@.action_view.consumer IS 'what action_consume was given as such';
+
+CREATE FUNCTION @extschema@.action_create(
+	payload pg_catalog.jsonb DEFAULT NULL,
+	active_at pg_catalog.timestamptz DEFAULT NULL,
+	expires_at pg_catalog.timestamptz DEFAULT NULL,
+	pin pg_catalog.text DEFAULT NULL,
+	id pg_catalog.text DEFAULT NULL,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS @extschema@.action_created
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_action_create_sql';
+COMMENT ON FUNCTION @extschema@.action_create(pg_catalog.jsonb, pg_catalog.timestamptz, pg_catalog.timestamptz, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
+'makes an object that can be consumed once, at once and whatever becomes of the transaction. payload: what the one who consumes it gets; about 390 KB. active_at, expires_at: default at once, and 30 days later. pin: 1 to 256 bytes; is stored as a hash, and the server option pin_attempts says how many guesses there are. id: default one that nobody can guess. Pass the PIN as a parameter: a literal is in the statement''s text. Errors: 23505 (there is or was an action of that id), 22023, 54000, ID006 (unavailable or outcome unknown), ID007 (refused by DynamoDB)';
+
+CREATE FUNCTION @extschema@.action_create_many(
+	actions pg_catalog.jsonb,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS SETOF @extschema@.action_created
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 100
+AS 'MODULE_PATHNAME', 'eo_action_create_many_sql';
+COMMENT ON FUNCTION @extschema@.action_create_many(pg_catalog.jsonb, pg_catalog.text) IS
+'action_create for each object of an array, which has any of the members id, payload, active_at, expires_at (strings, read as timestamptz) and pin (a string): a row each, in their order, with as many requests under way as parallel_requests of the server says. An id that there is or was is outcome already_exists, not an error. All are checked before the first request: 22023 (with its number: an unknown member, an id that is there twice, ...), 54000. ID006 and ID007 leave those made that had been made by then. A PIN takes 50 ms of a core each';
+
+CREATE FUNCTION @extschema@.action_get(
+	id pg_catalog.text,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS @extschema@.action_view
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_action_get_sql';
+COMMENT ON FUNCTION @extschema@.action_get(pg_catalog.text, pg_catalog.text) IS
+'an action by one consistent read, which consumes nothing and shows neither payload nor PIN; NULL: there is none. For what answers to GET: link scanners follow links';
+
+CREATE FUNCTION @extschema@.action_consume(
+	id pg_catalog.text,
+	pin pg_catalog.text DEFAULT NULL,
+	reason pg_catalog.text DEFAULT NULL,
+	consumer pg_catalog.jsonb DEFAULT NULL,
+	token pg_catalog.uuid DEFAULT NULL,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS @extschema@.action_result
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_action_consume_sql';
+COMMENT ON FUNCTION @extschema@.action_consume(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonb, pg_catalog.uuid, pg_catalog.text) IS
+'consumes an action, once: of all calls one has outcome consumed and gets the payload. An outcome is never an error. It takes effect at once and is not undone by a rollback. pin: a guess; ignored if none is asked for. A guess takes an attempt before it is looked at, and after the last wrong one the action is burned. reason: up to 1024 bytes, consumer: up to 16 KB; both are kept with the action. token: a random UUID of the caller''s; the same token again gets the same answer, with replayed, and needs no PIN. Without one a lost answer cannot be asked for again. Errors: ID006 (unavailable or outcome unknown; call again with the same token), ID007';
+
+CREATE FUNCTION @extschema@.action_cancel(
+	id pg_catalog.text,
+	reason pg_catalog.text DEFAULT NULL,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS @extschema@.action_result
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_action_cancel_sql';
+COMMENT ON FUNCTION @extschema@.action_cancel(pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
+'ends an action, pending or active, before it is consumed: canceled, or what it had come to before (already_used, expired, burned). At once and not undone by a rollback; what it answers is final. reason: up to 1024 bytes, kept with the action. Errors: ID006, ID007';
+
 /* ---- administration ---- */
 
 CREATE FUNCTION @extschema@.idem_create_table(server pg_catalog.text DEFAULT NULL)

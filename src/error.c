@@ -11,20 +11,37 @@
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 
+pg_noreturn static void raise_about(const EoError *error, const char *doing, const char *what,
+									const char *name, const char *server, const char *hint);
 static int	error_sqlstate(EoStatus status);
 static const char *error_summary(const EoError *error);
 
 void
 eo_raise(const EoError *error, const char *doing, const char *key, const char *server)
 {
-	const char *hint = eo_error_hint(error);
+	raise_about(error, doing, "key", key, server, eo_error_hint(error));
+}
+
+void
+eo_raise_action(const EoError *error, const char *doing, const char *id, const char *server)
+{
+	raise_about(error, doing, "action", id, server,
+				error->status == EO_UNKNOWN ?
+				"The write may or may not have been applied. Call action_consume() again with the same token: that finds out, and consumes nothing twice. action_get() shows what has become of the action." :
+				eo_error_hint(error));
+}
+
+static void
+raise_about(const EoError *error, const char *doing, const char *what, const char *name,
+			const char *server, const char *hint)
+{
 	char	   *facts = eo_error_facts(error);
 	const char *summary = error_summary(error);
 
 	ereport(ERROR,
 			(errcode(error_sqlstate(error->status)),
-			 key != NULL ?
-			 errmsg("could not %s key \"%s\" on server \"%s\": %s", doing, key, server, summary) :
+			 name != NULL ?
+			 errmsg("could not %s %s \"%s\" on server \"%s\": %s", doing, what, name, server, summary) :
 			 errmsg("could not %s on server \"%s\": %s", doing, server, summary),
 			 facts[0] != '\0' ? errdetail_internal("%s", facts) : 0,
 			 hint != NULL ? errhint("%s", hint) : 0));

@@ -32,6 +32,10 @@
 pg_noreturn extern void eo_raise(const EoError *error, const char *doing, const char *key,
 								 const char *server);
 
+/* The same of an action. */
+pg_noreturn extern void eo_raise_action(const EoError *error, const char *doing, const char *id,
+										const char *server);
+
 /* A trigger that keeps a table's rows unique. */
 typedef struct EoGuard
 {

@@ -72,9 +72,6 @@ static const EoLayout layouts[] = {
 
 #define N_LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
 
-/* 9999-12-31 23:59:59 UTC, epoch seconds. */
-#define MAX_INSTANT_S INT64_C(253402300799)
-
 /* A write and the layout it is spelled in, for put_value(). */
 typedef struct Writing
 {
@@ -602,11 +599,11 @@ eo_layout_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	 * end with the year 9999, and none is before 1970.  For ttl that errs
 	 * towards keeping the record.
 	 */
-	clamp(&record->retry_ms, MAX_INSTANT_S * 1000);
-	clamp(&record->lease_ms, MAX_INSTANT_S * 1000);
-	clamp(&record->created_ms, MAX_INSTANT_S * 1000);
-	clamp(&record->updated_ms, MAX_INSTANT_S * 1000);
-	clamp(&record->ttl_s, MAX_INSTANT_S);
+	clamp(&record->retry_ms, EO_MAX_INSTANT_MS);
+	clamp(&record->lease_ms, EO_MAX_INSTANT_MS);
+	clamp(&record->created_ms, EO_MAX_INSTANT_MS);
+	clamp(&record->updated_ms, EO_MAX_INSTANT_MS);
+	clamp(&record->ttl_s, EO_MAX_INSTANT_MS / 1000);
 	clamp(&record->runs, INT32_MAX);
 	if (record->owner == NULL)
 		return EO_INVALID;

@@ -20,6 +20,9 @@
 #define EO_MAX_KEY_BYTES 2048
 #define EO_MAX_ITEM_BYTES 409600
 
+/* 9999-12-31 23:59:59 UTC: what is read as later counts as that. */
+#define EO_MAX_INSTANT_MS INT64_C(253402300799000)
+
 #define EO_TOKEN_LEN 36			/* a UUID as text */
 #define EO_FINGERPRINT_LEN 64	/* SHA-256 in hex */
 #define EO_ORIGIN_LEN 128		/* at most; see outbox.h for its parts */

@@ -265,6 +265,7 @@ read_server_options(EoServer *s, List *list)
 {
 	const char *endpoint = eo_option_value(list, "endpoint");
 	const char *attempts = eo_option_value(list, "max_attempts");
+	const char *pins = eo_option_value(list, "pin_attempts");
 	const char *parallel = eo_option_value(list, "parallel_requests");
 	const char *tables = eo_option_value(list, "transact_tables");
 
@@ -283,6 +284,7 @@ read_server_options(EoServer *s, List *list)
 	s->max_hold_ms = duration_option(list, "max_hold", 0);
 	s->max_attempts = attempts != NULL ? atoi(attempts) : 4;
 	s->transact_tables = tables != NULL ? eo_parse_list(tables) : NIL;
+	s->pin_attempts = pins != NULL ? atoi(pins) : 3;
 	s->parallel_requests = parallel != NULL ? atoi(parallel) : 16;
 
 	if (endpoint == NULL)
@@ -346,6 +348,7 @@ read_mapping_of(EoServer *s, Oid userid)
 	s->access_key_id = copy_option(list, "access_key_id", NULL);
 	s->secret_access_key = copy_option(list, "secret_access_key", NULL);
 	s->session_token = copy_option(list, "session_token", NULL);
+	s->pin_pepper = copy_option(list, "pin_pepper", NULL);
 	ReleaseSysCache(tuple);
 	if ((s->access_key_id == NULL) != (s->secret_access_key == NULL))
 		ereport(ERROR,
@@ -364,4 +367,6 @@ wipe_secrets(void *arg)
 		explicit_bzero(s->secret_access_key, strlen(s->secret_access_key));
 	if (s->session_token != NULL)
 		explicit_bzero(s->session_token, strlen(s->session_token));
+	if (s->pin_pepper != NULL)
+		explicit_bzero(s->pin_pepper, strlen(s->pin_pepper));
 }

@@ -38,6 +38,7 @@ typedef struct EoServer
 	int			request_timeout_ms;
 	int			commit_timeout_ms;	/* all keys of a transaction */
 	int			max_attempts;
+	int			pin_attempts;	/* that a new action allows */
 	int			parallel_requests;	/* in flight at a time */
 	int64		clock_skew_ms;
 	List	   *transact_tables;	/* of char *, for idem_transact(); NIL:
@@ -48,6 +49,7 @@ typedef struct EoServer
 	char	   *access_key_id;
 	char	   *secret_access_key;
 	char	   *session_token;
+	char	   *pin_pepper;
 } EoServer;
 
 /*
@@ -71,5 +73,6 @@ extern void eo_options_on_change(void (*callback) (Datum, int, uint32));
 #define EO_MAX_LEASE_MS INT64CONST(604800000)	/* 7 days */
 #define EO_MIN_RETENTION_S 3600
 #define EO_MAX_RETENTION_S INT64CONST(315360000)	/* 3,650 days */
+#define EO_MAX_PIN_ATTEMPTS 20
 
 #endif							/* EO_OPTIONS_H */

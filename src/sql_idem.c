@@ -11,27 +11,23 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/xact.h"
 #include "canonical.h"
-#include "catalog/pg_enum.h"
 #include "catalog/pg_type.h"
 #include "claim.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "gate.h"
 #include "sql_args.h"
+#include "sql_rows.h"
 #include "transact.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
-#define CLAIM_COLUMNS 12
-#define RECORD_COLUMNS 11
 #define N_OUTCOMES 5
 
 /* Longest time until a failed key may be retried: what retention can be. */
@@ -45,25 +41,13 @@ static const char *const outcome_names[N_OUTCOMES] = {
 	[EO_CLAIM_FAILED] = "failed"
 };
 
-/* Kept for a call site: the result's row type and the enum's values. */
-typedef struct RowType
-{
-	TupleDesc	desc;
-	Oid			outcomes[N_OUTCOMES];
-} RowType;
-
 static void read_acquire(FunctionCallInfo fcinfo, EoAcquire *ask);
 static void read_terms(FunctionCallInfo fcinfo, EoAcquire *ask);
 static int	read_keys(FunctionCallInfo fcinfo, char ***keys);
 static int	read_documents(FunctionCallInfo fcinfo, int n, const char *name, int nkeys,
 						   Jsonb ***documents);
-static RowType *row_type(FunctionCallInfo fcinfo);
-static Datum outcome_datum(RowType *type, EoClaimOutcome outcome);
-static HeapTuple claim_tuple(RowType *type, const char *key, const EoClaim *claim);
-static bool expansion_repeats(FunctionCallInfo fcinfo, const EoStore *store, const char *key,
-							  EoClaim *claim);
-static void expansion_remember(FunctionCallInfo fcinfo, const EoStore *store, const char *key,
-							   const EoClaim *claim);
+static HeapTuple claim_tuple(TupleDesc desc, const char *key, const EoClaim *claim);
+static HeapTuple record_tuple(TupleDesc desc, const char *key, const EoRecord *r);
 
 PG_FUNCTION_INFO_V1(eo_idem_acquire);
 PG_FUNCTION_INFO_V1(eo_idem_try_acquire);
@@ -89,75 +73,16 @@ eo_idem_acquire(PG_FUNCTION_ARGS)
 	EoAcquire	ask;
 	EoClaim		claim;
 	EoStore    *store;
+	Datum		result;
 
 	eo_gate("idem_acquire", EO_WRITES);
+	if (eo_expansion_find(fcinfo, &result))
+		return result;
 	read_acquire(fcinfo, &ask);
 	store = eo_store_open(eo_arg_text(fcinfo, 8));
-	if (!expansion_repeats(fcinfo, store, ask.key, &claim))
-	{
-		eo_gate_worker();
-		eo_claim_acquire(store, &ask, &claim);
-		expansion_remember(fcinfo, store, ask.key, &claim);
-	}
-	PG_RETURN_DATUM(HeapTupleGetDatum(claim_tuple(row_type(fcinfo), ask.key, &claim)));
-}
-
-/*
- * PostgreSQL makes "(idem_acquire('k')).*" one call for each column, which
- * are all meant to be one.  They are evaluated for the same row, which is to
- * say before the memory context of that row is reset, and at different call
- * sites; a second row, or a loop, asks anew.
- */
-static struct
-{
-	MemoryContext row;			/* NULL: nothing is remembered */
-	FmgrInfo   *site;
-	Oid			function;
-	Oid			serverid;
-	const char *key;
-	EoClaim		claim;
-}			expansion;
-
-static void
-expansion_forget(void *arg)
-{
-	(void) arg;
-	expansion.row = NULL;
-}
-
-static bool
-expansion_repeats(FunctionCallInfo fcinfo, const EoStore *store, const char *key,
-				  EoClaim *claim)
-{
-	if (expansion.row != CurrentMemoryContext || expansion.site == fcinfo->flinfo ||
-		expansion.function != fcinfo->flinfo->fn_oid || expansion.serverid != store->server->serverid || strcmp(expansion.key, key) != 0)
-		return false;
-	*claim = expansion.claim;
-	return true;
-}
-
-static void
-expansion_remember(FunctionCallInfo fcinfo, const EoStore *store, const char *key,
-				   const EoClaim *claim)
-{
-	MemoryContextCallback *forget;
-
-	/* In a context that is not reset for each row there is no telling. */
-	if (CurrentMemoryContext == fcinfo->flinfo->fn_mcxt ||
-		CurrentMemoryContext == TopTransactionContext)
-		return;
-	if (expansion.row != CurrentMemoryContext)
-	{
-		forget = palloc0(sizeof(MemoryContextCallback));
-		forget->func = expansion_forget;
-		MemoryContextRegisterResetCallback(CurrentMemoryContext, forget);
-	}
-	expansion.row = CurrentMemoryContext;
-	expansion.site = fcinfo->flinfo;
-	expansion.function = fcinfo->flinfo->fn_oid;
-	expansion.serverid = store->server->serverid;
-	expansion.key = pstrdup(key);
-	expansion.claim = *claim;
+	eo_gate_worker();
+	eo_claim_acquire(store, &ask, &claim);
+	return eo_expansion_keep(fcinfo, HeapTupleGetDatum(claim_tuple(eo_row_type(fcinfo), ask.key, &claim)));
 }
 
 /*
@@ -187,7 +112,7 @@ eo_idem_try_acquire(PG_FUNCTION_ARGS)
 typedef struct ClaimSink
 {
 	ReturnSetInfo *rsinfo;
-	RowType    *type;
+	TupleDesc	desc;
 } ClaimSink;
 
 static void
@@ -195,7 +120,7 @@ put_claim(void *arg, const char *key, const EoClaim *claim)
 {
 	ClaimSink  *sink = arg;
 
-	tuplestore_puttuple(sink->rsinfo->setResult, claim_tuple(sink->type, key, claim));
+	tuplestore_puttuple(sink->rsinfo->setResult, claim_tuple(sink->desc, key, claim));
 }
 
 Datum
@@ -231,7 +156,7 @@ eo_idem_acquire_many(PG_FUNCTION_ARGS)
 	}
 	store = eo_store_open(eo_arg_text(fcinfo, 8));
 	eo_compat_materialized_srf(fcinfo);
-	sink.type = row_type(fcinfo);
+	sink.desc = eo_row_type(fcinfo);
 	eo_gate_worker();
 	eo_claim_acquire_many(store, asks, nkeys, put_claim, &sink);
 	return (Datum) 0;
@@ -382,8 +307,11 @@ eo_idem_transact(PG_FUNCTION_ARGS)
 	EoTransactItems actions;
 	EoClaim		claim;
 	EoStore    *store;
+	Datum		result;
 
 	eo_gate("idem_transact", EO_WRITES);
+	if (eo_expansion_find(fcinfo, &result))
+		return result;
 	ask.key = eo_arg_key(fcinfo, 0);
 	if (PG_ARGISNULL(1))
 		ereport(ERROR,
@@ -395,12 +323,8 @@ eo_idem_transact(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(3))
 		ask.payload_sha256 = eo_arg_fingerprint(PG_GETARG_JSONB_P(3));
 	store = eo_store_open(eo_arg_text(fcinfo, 4));
-	if (!expansion_repeats(fcinfo, store, ask.key, &claim))
-	{
-		eo_claim_transact(store, &ask, &claim);
-		expansion_remember(fcinfo, store, ask.key, &claim);
-	}
-	PG_RETURN_DATUM(HeapTupleGetDatum(claim_tuple(row_type(fcinfo), ask.key, &claim)));
+	eo_claim_transact(store, &ask, &claim);
+	return eo_expansion_keep(fcinfo, HeapTupleGetDatum(claim_tuple(eo_row_type(fcinfo), ask.key, &claim)));
 }
 
 /*
@@ -465,31 +389,12 @@ eo_idem_get(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	EoRecord	record;
-	const EoRecord *r = &record;
-	Datum		values[RECORD_COLUMNS] = {0};
-	bool		nulls[RECORD_COLUMNS] = {false};
-	int			i = 0;
 
 	eo_gate("idem_get", EO_READS);
 	key = eo_arg_key(fcinfo, 0);
 	if (!eo_claim_get(eo_store_open(eo_arg_text(fcinfo, 1)), key, &record))
 		PG_RETURN_NULL();
-#define PUT(isnull, datum) \
-	do { nulls[i] = (isnull); if (!nulls[i]) values[i] = (datum); i++; } while (0)
-	PUT(false, CStringGetTextDatum(key));
-	PUT(false, CStringGetTextDatum(eo_state_name(r->state)));
-	PUT(false, Int64GetDatum(r->fence));
-	PUT(false, Int32GetDatum((int32) r->runs));
-	PUT(r->result == NULL, eo_json_datum(r->result));
-	PUT(r->error == NULL, eo_json_datum(r->error));
-	PUT(r->state != EO_STATE_IN_PROGRESS, TimestampTzGetDatum(eo_timestamp_of_ms(r->lease_ms)));
-	PUT(r->state != EO_STATE_FAILED || !r->has_retry,
-		TimestampTzGetDatum(eo_timestamp_of_ms(r->retry_ms != 0 ? r->retry_ms : r->updated_ms)));
-	PUT(r->ttl_s == 0, TimestampTzGetDatum(eo_timestamp_of_ms(r->ttl_s * 1000)));
-	PUT(r->created_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(r->created_ms)));
-	PUT(r->updated_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(r->updated_ms)));
-	Assert(i == RECORD_COLUMNS);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row_type(fcinfo)->desc, values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(record_tuple(eo_row_type(fcinfo), key, &record)));
 }
 
 /*
@@ -531,57 +436,46 @@ eo_idem_resolve(PG_FUNCTION_ARGS)
 
 /* ----- packing ----- */
 
-static RowType *
-row_type(FunctionCallInfo fcinfo)
+static HeapTuple
+claim_tuple(TupleDesc desc, const char *key, const EoClaim *c)
 {
-	RowType    *type = fcinfo->flinfo->fn_extra;
-	MemoryContext old;
+	bool		acquired = c->outcome == EO_CLAIM_ACQUIRED;
+	EoRow		row;
 
-	if (type != NULL)
-		return type;
-	old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
-	type = palloc0(sizeof(RowType));
-	if (get_call_result_type(fcinfo, NULL, &type->desc) != TYPEFUNC_COMPOSITE)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("function must return a row type")));
-	type->desc = BlessTupleDesc(type->desc);
-	fcinfo->flinfo->fn_extra = type;
-	MemoryContextSwitchTo(old);
-	return type;
-}
-
-static Datum
-outcome_datum(RowType *type, EoClaimOutcome outcome)
-{
-	if (!OidIsValid(type->outcomes[outcome]))
-		type->outcomes[outcome] =
-			GetSysCacheOid2(ENUMTYPOIDNAME, Anum_pg_enum_oid,
-							ObjectIdGetDatum(TupleDescAttr(type->desc, 1)->atttypid),
-							CStringGetDatum(outcome_names[outcome]));
-	return ObjectIdGetDatum(type->outcomes[outcome]);
+	eo_row_begin(&row, desc);
+	eo_row_put_text(&row, key);
+	eo_row_put_enum(&row, outcome_names[c->outcome]);
+	EO_PUT(&row, !acquired, DirectFunctionCall1(uuid_in, CStringGetDatum(c->token)));
+	EO_PUT(&row, c->fence == 0, Int64GetDatum(c->fence));
+	EO_PUT(&row, c->runs == 0, Int32GetDatum((int32) c->runs));
+	eo_row_put_json(&row, c->result);
+	eo_row_put_json(&row, c->error);
+	eo_row_put_instant(&row, c->lease_until_ms);
+	eo_row_put_instant(&row, c->retry_at_ms);
+	eo_row_put_instant(&row, c->expires_at_ms);
+	EO_PUT(&row, false, BoolGetDatum(c->mine));
+	EO_PUT(&row, false, BoolGetDatum(c->replayed));
+	return eo_row_tuple(&row);
 }
 
 static HeapTuple
-claim_tuple(RowType *type, const char *key, const EoClaim *c)
+record_tuple(TupleDesc desc, const char *key, const EoRecord *r)
 {
-	Datum		values[CLAIM_COLUMNS] = {0};
-	bool		nulls[CLAIM_COLUMNS] = {false};
-	bool		acquired = c->outcome == EO_CLAIM_ACQUIRED;
-	int			i = 0;
+	EoRow		row;
 
-	PUT(false, CStringGetTextDatum(key));
-	PUT(false, outcome_datum(type, c->outcome));
-	PUT(!acquired, DirectFunctionCall1(uuid_in, CStringGetDatum(c->token)));
-	PUT(c->fence == 0, Int64GetDatum(c->fence));
-	PUT(c->runs == 0, Int32GetDatum((int32) c->runs));
-	PUT(c->result == NULL, eo_json_datum(c->result));
-	PUT(c->error == NULL, eo_json_datum(c->error));
-	PUT(c->lease_until_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(c->lease_until_ms)));
-	PUT(c->retry_at_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(c->retry_at_ms)));
-	PUT(c->expires_at_ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(c->expires_at_ms)));
-	PUT(false, BoolGetDatum(c->mine));
-	PUT(false, BoolGetDatum(c->replayed));
-	Assert(i == CLAIM_COLUMNS);
-	return heap_form_tuple(type->desc, values, nulls);
+	eo_row_begin(&row, desc);
+	eo_row_put_text(&row, key);
+	eo_row_put_text(&row, eo_state_name(r->state));
+	EO_PUT(&row, false, Int64GetDatum(r->fence));
+	EO_PUT(&row, false, Int32GetDatum((int32) r->runs));
+	eo_row_put_json(&row, r->result);
+	eo_row_put_json(&row, r->error);
+	EO_PUT(&row, r->state != EO_STATE_IN_PROGRESS,
+		   TimestampTzGetDatum(eo_timestamp_of_ms(r->lease_ms)));
+	EO_PUT(&row, r->state != EO_STATE_FAILED || !r->has_retry,
+		   TimestampTzGetDatum(eo_timestamp_of_ms(r->retry_ms != 0 ? r->retry_ms : r->updated_ms)));
+	eo_row_put_instant(&row, r->ttl_s * 1000);
+	eo_row_put_instant(&row, r->created_ms);
+	eo_row_put_instant(&row, r->updated_ms);
+	return eo_row_tuple(&row);
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * store.c
- *	  Conditional verbs on records, and what became of them.
+ *	  Conditional verbs on records and actions, and what became of them.
  *
  * The one question answered here is "was it applied?", for a write whose
  * answer may have been lost:
@@ -13,7 +13,9 @@
  * - It refused and the record is anything else: not applied.  This is definite
  *	 even after a lost answer, because a token is never used by two claims.
  * - A refusal that brings no record (some engines return none, and a record can
- *	 be gone) is followed by a consistent read.
+ *	 be gone) is followed by a consistent read.  Not so for an action: what was
+ *	 not there is told as that, and never by a later read.  An engine has to
+ *	 return items for that, as DynamoDB does since June 2023.
  * - Everything else is unknown, and said to be.
  *
  * Stores (a server's client: connection parameters, signing key, clock) are
@@ -160,23 +162,37 @@ free_signer(void *arg)
 	eo_signer_free(s->client.signer);
 }
 
+/* DynamoDB's strings are UTF-8, and so are its limits. */
+static const char *
+utf8(const char *s)
+{
+	return pg_server_to_any(s, strlen(s), PG_UTF8);
+}
+
 char *
 eo_store_pk(const EoStore *store, const char *key)
 {
 	char		pk[EO_MAX_KEY_BYTES + 1];
 	size_t		len;
-	const char *prefix = store->server->key_prefix;
 
-	/* DynamoDB's strings are UTF-8, and so are its limits. */
-	prefix = pg_server_to_any(prefix, strlen(prefix), PG_UTF8);
-	key = pg_server_to_any(key, strlen(key), PG_UTF8);
-	if (eo_layout_pk(store->layout, prefix, key, pk, &len) != EO_OK)
+	if (eo_layout_pk(store->layout, utf8(store->server->key_prefix), utf8(key), pk, &len) != EO_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("key for server \"%s\" is too long", store->server->name),
 				 errdetail("With its prefix it has %zu bytes; DynamoDB allows %d.",
 						   len, EO_MAX_KEY_BYTES),
 				 errhint("Use idem_key(...) to make a short key of long parts.")));
+	return pstrdup(pk);
+}
+
+char *
+eo_store_action_pk(const EoStore *store, const char *id)
+{
+	char		pk[EO_MAX_KEY_BYTES + 1];
+	size_t		len;
+
+	if (eo_action_pk(utf8(store->server->key_prefix), utf8(id), pk, &len) != EO_OK)
+		return NULL;
 	return pstrdup(pk);
 }
 
@@ -242,6 +258,31 @@ eo_store_prepare_read(EoStore *store, const char *pk)
 	return answer;
 }
 
+EoAnswer *
+eo_store_prepare_action_write(EoStore *store, const char *pk, EoActionVerb verb,
+							  const EoActionWrite *w)
+{
+	EoAnswer   *answer = new_answer(store, pk, EO_UPDATE_ITEM);
+
+	answer->is_action = true;
+	answer->action_verb = verb;
+	strlcpy(answer->owner, w->token, sizeof(answer->owner));
+	answer->call.believe = believe_write;
+	eo_action_put_write(&answer->call.body, store->server->table, pk, verb, w);
+	return answer;
+}
+
+EoAnswer *
+eo_store_prepare_action_read(EoStore *store, const char *pk)
+{
+	EoAnswer   *answer = new_answer(store, pk, EO_GET_ITEM);
+
+	answer->is_read = answer->is_action = true;
+	answer->call.believe = believe_read;
+	eo_action_put_read(&answer->call.body, store->server->table, pk);
+	return answer;
+}
+
 /*
  * The call's buffers are malloc'd, because they pass through libcurl and
  * json-c; the context's callback ties them to PostgreSQL's error handling.
@@ -280,22 +321,35 @@ eo_answer_free(EoAnswer *answer)
 
 /* ----- running ----- */
 
-EoAnswer *
-eo_store_write(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w)
+static EoAnswer *
+run_alone(EoAnswer *answer)
 {
-	EoAnswer   *answer = eo_store_prepare_write(store, pk, verb, w);
-
 	eo_store_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
 	return answer;
 }
 
 EoAnswer *
+eo_store_write(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w)
+{
+	return run_alone(eo_store_prepare_write(store, pk, verb, w));
+}
+
+EoAnswer *
 eo_store_read(EoStore *store, const char *pk)
 {
-	EoAnswer   *answer = eo_store_prepare_read(store, pk);
+	return run_alone(eo_store_prepare_read(store, pk));
+}
 
-	eo_store_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
-	return answer;
+EoAnswer *
+eo_store_write_action(EoStore *store, const char *pk, EoActionVerb verb, const EoActionWrite *w)
+{
+	return run_alone(eo_store_prepare_action_write(store, pk, verb, w));
+}
+
+EoAnswer *
+eo_store_read_action(EoStore *store, const char *pk)
+{
+	return run_alone(eo_store_prepare_action_read(store, pk));
 }
 
 bool
@@ -385,7 +439,7 @@ believe_write(const EoCall *call, EoJsonValue *item, bool refused)
 		return refused;
 	if (!believe_read(call, item, refused))
 		return false;
-	if (refused || answer->verb == EO_PROBE)
+	if (refused || (!answer->is_action && answer->verb == EO_PROBE))
 		return true;
 	return answer->readable && is_own_write(answer);
 }
@@ -419,11 +473,21 @@ believe_read(const EoCall *call, EoJsonValue *item, bool refused)
 	const char *pk;
 
 	(void) refused;
-	answer->readable = item != NULL &&
-		eo_layout_read(layout, item, &answer->record) == EO_OK;
 	if (item == NULL)
+	{
+		answer->readable = false;
 		return true;
-	pk = eo_layout_item_pk(layout, item);
+	}
+	if (answer->is_action)
+	{
+		answer->readable = eo_action_read(item, &answer->action) == EO_OK;
+		pk = eo_action_item_pk(item);
+	}
+	else
+	{
+		answer->readable = eo_layout_read(layout, item, &answer->record) == EO_OK;
+		pk = eo_layout_item_pk(layout, item);
+	}
 	return pk != NULL && strcmp(pk, answer->pk) == 0;
 }
 
@@ -459,7 +523,7 @@ settle_refusal(EoAnswer *answer)
 	answer->exists = call->item != NULL;
 	if (!answer->exists)
 	{
-		answer->read_again = answer->verb != EO_PROBE;
+		answer->read_again = !answer->is_action && answer->verb != EO_PROBE;
 		return;
 	}
 	if (!answer->readable)
@@ -485,6 +549,8 @@ is_own_write(const EoAnswer *answer)
 {
 	const EoRecord *r = &answer->record;
 
+	if (answer->is_action)
+		return eo_action_shows(&answer->action, answer->action_verb, answer->owner);
 	if (r->owner == NULL || strcmp(r->owner, answer->owner) != 0 ||
 		r->state != eo_layout_state_after(answer->verb))
 		return false;
@@ -529,7 +595,8 @@ unreadable(EoAnswer *answer)
 	answer->exists = false;
 	answer->error.status = EO_INVALID;
 	answer->error.code[0] = '\0';
-	strlcpy(answer->error.message, "The item under this key is not a record of the server's layout",
+	strlcpy(answer->error.message, answer->is_action ? "The item under this id is not an action" :
+			"The item under this key is not a record of the server's layout",
 			sizeof(answer->error.message));
 }
 

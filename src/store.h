@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * store.h
- *	  Conditional verbs on records, and what became of them.
+ *	  Conditional verbs on records and actions, and what became of them.
  *
  * A verb is prepared (no network), run (alone or in a group), and then its
  * answer is read.  All memory of an answer, the reply included, belongs to a
@@ -15,6 +15,7 @@
 
 #include "postgres.h"
 
+#include "action_layout.h"
 #include "dynamodb.h"
 #include "layout.h"
 #include "options.h"
@@ -40,9 +41,11 @@ typedef enum EoOutcome
 typedef struct EoAnswer
 {
 	EoOutcome	outcome;
-	bool		exists;			/* there is a record, and it is in record */
-	EoRecord	record;			/* as it is after the verb, or as it stood in
-								 * its way */
+	bool		exists;			/* there is an item, and it is in record, or
+								 * in action: as it is after the verb, or as
+								 * it stood in its way */
+	EoRecord	record;
+	EoActionItem action;
 
 	/*
 	 * EO_APPLIED found in place by an earlier call under the same token, not
@@ -57,11 +60,13 @@ typedef struct EoAnswer
 	EoStore    *store;
 	char	   *pk;
 	bool		is_read;
+	bool		is_action;
 	EoVerb		verb;
+	EoActionVerb action_verb;
 	char		owner[EO_TOKEN_LEN + 1];
 	char		origin[EO_ORIGIN_LEN + 1];
 	int64		lease_ms;
-	bool		readable;		/* the item of the reply is a record */
+	bool		readable;		/* the item of the reply is what it should be */
 	bool		read_again;		/* refused without an item: look it up */
 	bool		doubted;		/* in_doubt of the write, during that look */
 	EoCall		call;
@@ -85,9 +90,20 @@ extern EoStore *eo_store_create(EoServer *server);
  */
 extern char *eo_store_pk(const EoStore *store, const char *key);
 
+/* Of an action's id; NULL if it is too long for there to be such an action. */
+extern char *eo_store_action_pk(const EoStore *store, const char *id);
+
 extern EoAnswer *eo_store_prepare_write(EoStore *store, const char *pk, EoVerb verb,
 										const EoWrite *w);
 extern EoAnswer *eo_store_prepare_read(EoStore *store, const char *pk);
+
+/*
+ * The same for actions.  An action that is not there is no reason for a second
+ * look: EO_NOT_APPLIED without exists, by that one request.
+ */
+extern EoAnswer *eo_store_prepare_action_write(EoStore *store, const char *pk,
+											   EoActionVerb verb, const EoActionWrite *w);
+extern EoAnswer *eo_store_prepare_action_read(EoStore *store, const char *pk);
 
 /*
  * The write as the first action of a transaction, before nactions others in
@@ -115,6 +131,9 @@ extern EoAnswer *eo_answer_of_call(EoCall *call);
 extern EoAnswer *eo_store_write(EoStore *store, const char *pk, EoVerb verb,
 								const EoWrite *w);
 extern EoAnswer *eo_store_read(EoStore *store, const char *pk);
+extern EoAnswer *eo_store_write_action(EoStore *store, const char *pk, EoActionVerb verb,
+									   const EoActionWrite *w);
+extern EoAnswer *eo_store_read_action(EoStore *store, const char *pk);
 extern void eo_answer_free(EoAnswer *answer);
 
 /* A call that is about no record (tables); the caller fills and frees it. */

@@ -128,6 +128,12 @@ check_tables(const EoKey *k, const EoTransactItems *actions)
 	}
 }
 
+static bool
+is_record(const EoStore *store, const char *pk)
+{
+	return eo_layout_is_pk(store->layout, pk) || eo_action_is_pk(pk);
+}
+
 /*
  * Where the records' own table is among those, the records are not: they keep
  * their promises only if nobody else writes them.
@@ -147,13 +153,13 @@ check_records(const EoKey *k, const EoTransactItems *actions)
 		pk = eo_transact_item_key_string(action, name);
 		if (pk != NULL)
 			pk = pg_server_to_any(pk, strlen(pk), PG_UTF8);
-		if (pk != NULL && eo_layout_is_pk(k->store->layout, pk) &&
+		if (pk != NULL && is_record(k->store, pk) &&
 			(action->writes || strcmp(pk, k->pk) == 0))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("write %d is about the record of a key", i + 1),
+					 errmsg("write %d is about the record of a key or an action", i + 1),
 					 errdetail("Records are written by the functions of this extension only, and the key's own is part of the transaction already."),
-					 errhint("Look at its %s. A ConditionCheck may be about another key's record.", name)));
+					 errhint("Look at its %s. A ConditionCheck may be about another record.", name)));
 	}
 }
 

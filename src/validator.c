@@ -49,6 +49,7 @@ static void check_request_timeout(const char *name, const char *value);
 static void check_commit_timeout(const char *name, const char *value);
 static void check_max_hold(const char *name, const char *value);
 static void check_parallel_requests(const char *name, const char *value);
+static void check_pin_attempts(const char *name, const char *value);
 static void check_max_attempts(const char *name, const char *value);
 static void check_clock_skew(const char *name, const char *value);
 static void check_ca_file(const char *name, const char *value);
@@ -72,12 +73,14 @@ static const EoOption options[] =
 	{"max_attempts", ForeignServerRelationId, false, check_max_attempts},
 	{"parallel_requests", ForeignServerRelationId, false, check_parallel_requests},
 	{"clock_skew", ForeignServerRelationId, false, check_clock_skew},
+	{"pin_attempts", ForeignServerRelationId, false, check_pin_attempts},
 	{"transact_tables", ForeignServerRelationId, false, check_transact_tables},
 	{"ca_file", ForeignServerRelationId, true, check_ca_file},
 	{"allow_http", ForeignServerRelationId, true, check_boolean},
 	{"access_key_id", UserMappingRelationId, false, check_access_key_id},
 	{"secret_access_key", UserMappingRelationId, false, check_secret},
 	{"session_token", UserMappingRelationId, false, check_secret},
+	{"pin_pepper", UserMappingRelationId, false, check_secret},
 };
 
 pg_noreturn static void refuse(const char *name, const char *value, const char *detail, const char *hint);
@@ -316,6 +319,13 @@ check_parallel_requests(const char *name, const char *value)
 {
 	check_count(name, value, 64, "This is a whole number from 1 to 64.",
 				"It bounds the connections that a backend has open at a time.");
+}
+
+static void
+check_pin_attempts(const char *name, const char *value)
+{
+	check_count(name, value, EO_MAX_PIN_ATTEMPTS, "This is a whole number from 1 to 20.",
+				"It bounds the guesses at the PIN of an action that is created from now on.");
 }
 
 static void

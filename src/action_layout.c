@@ -1,0 +1,378 @@
+/*-------------------------------------------------------------------------
+ *
+ * action_layout.c
+ *	  How an action is spelled in DynamoDB: attributes and conditions.
+ *
+ * There is no attribute for the state.  What has happened is there as an
+ * instant, and each rules out the others: consumedAt, canceledAt, burnedAt.
+ * Pending, active and expired are what a clock says of the rest.
+ *
+ * An attempt at a PIN is paid for before the PIN is looked at, by a write of its
+ * own that counts pinAttempts down and adds the attempt's token to pinTokens.
+ * The token makes the payment recognizable if its answer is lost, and the
+ * consume that follows asks for it: who has not paid cannot consume, whatever he
+ * says about the PIN.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "action_layout.h"
+#include "expression.h"
+
+#define KEY_NAME "pk"
+#define KEY_PREFIX "ACTION#"
+
+typedef enum Attribute
+{
+	A_ID,
+	A_CREATED,
+	A_CREATED_TOKEN,
+	A_ACTIVE,
+	A_EXPIRES,
+	A_PAYLOAD,
+	A_PIN_HASH,
+	A_PIN_ATTEMPTS,
+	A_PIN_TOKENS,
+	A_CONSUMED,
+	A_CONSUMED_TOKEN,
+	A_CONSUMED_REASON,
+	A_CONSUMED_BY,
+	A_CANCELED,
+	A_CANCELED_TOKEN,
+	A_CANCELED_REASON,
+	A_BURNED,
+	A_TTL,
+	A_KEY,
+	N_ATTRIBUTES
+} Attribute;
+
+static const EoAttributeName attributes[N_ATTRIBUTES + 1] = {
+	[A_KEY] = {'k', KEY_NAME},[A_ID] = {'i', "actionId"},
+	[A_CREATED] = {'s', "createdAt"},[A_CREATED_TOKEN] = {'d', "createdToken"},
+	[A_ACTIVE] = {'a', "activeAtMs"},[A_EXPIRES] = {'e', "expiresAtMs"},
+	[A_PAYLOAD] = {'p', "payload"},[A_PIN_HASH] = {'h', "pinHash"},
+	[A_PIN_ATTEMPTS] = {'m', "pinAttempts"},[A_PIN_TOKENS] = {'q', "pinTokens"},
+	[A_CONSUMED] = {'c', "consumedAt"},[A_CONSUMED_TOKEN] = {'t', "consumedToken"},
+	[A_CONSUMED_REASON] = {'r', "consumedReason"},[A_CONSUMED_BY] = {'b', "consumedBy"},
+	[A_CANCELED] = {'x', "canceledAt"},[A_CANCELED_TOKEN] = {'y', "canceledToken"},
+	[A_CANCELED_REASON] = {'w', "canceledReason"},[A_BURNED] = {'z', "burnedAt"},
+	[A_TTL] = {'l', "ttl"}
+};
+
+/*
+ * Room kept in an item for everything but partition key, id and payload: 256
+ * bytes of attribute names, 21 for each of eight numbers, three tokens and those
+ * of the attempts, and what is said at the end.
+ */
+#define ITEM_OVERHEAD (256 + 8 * 21 + (3 + EO_MAX_PIN_TOKENS) * EO_TOKEN_LEN + EO_PIN_HASH_LEN + \
+					   EO_MAX_REASON_BYTES + EO_MAX_CONSUMER_BYTES)
+
+static const char *condition(EoActionVerb verb);
+static void update(EoActionVerb verb, const EoActionWrite *w, EoBuf *out);
+static bool put_value(EoBuf *body, char letter, const void *arg);
+static const EoExpression *find_expression(EoActionVerb verb, const EoActionWrite *w);
+
+EoStatus
+eo_action_pk(const char *prefix, const char *id, char *out, size_t *len)
+{
+	*len = strlen(KEY_PREFIX) + strlen(prefix) + strlen(id);
+	if (*len > EO_MAX_KEY_BYTES)
+		return EO_TOO_LARGE;
+	snprintf(out, EO_MAX_KEY_BYTES + 1, "%s%s%s", KEY_PREFIX, prefix, id);
+	return EO_OK;
+}
+
+bool
+eo_action_is_pk(const char *pk)
+{
+	return strncmp(pk, KEY_PREFIX, strlen(KEY_PREFIX)) == 0;
+}
+
+const char *
+eo_action_item_pk(EoJsonValue *item)
+{
+	size_t		len;
+
+	return eo_json_attr_s(item, KEY_NAME, &len);
+}
+
+size_t
+eo_action_max_payload(size_t pk_len, size_t id_len)
+{
+	return EO_MAX_ITEM_BYTES - ITEM_OVERHEAD - pk_len - id_len;
+}
+
+void
+eo_action_put_write(EoBuf *body, const char *table, const char *pk, EoActionVerb verb,
+					const EoActionWrite *w)
+{
+	const EoExpression *e = find_expression(verb, w);
+
+	if (e == NULL)
+		body->status = EO_NO_MEMORY;
+	else
+		eo_expression_put_update(e, body, table, KEY_NAME, pk, ",\"ReturnValues\":\"ALL_NEW\"",
+								 put_value, w);
+}
+
+void
+eo_action_put_read(EoBuf *body, const char *table, const char *pk)
+{
+	eo_expression_put_read(body, table, KEY_NAME, pk);
+}
+
+/* Made once for each verb and variant. */
+static const EoExpression *
+find_expression(EoActionVerb verb, const EoActionWrite *w)
+{
+	static EoExpression made[EO_ACTION_BURN + 1][16];
+	int			variant = (w->payload != NULL ? 1 : 0) | (w->pin_hash != NULL ? 2 : 0) |
+	(w->reason != NULL ? 4 : 0) | (w->consumer != NULL ? 8 : 0);
+	EoExpression *e = &made[verb][variant];
+	EoBuf		upd;
+	bool		ok;
+
+	if (e->text.len > 0)
+		return e;
+	eo_buf_init(&upd, 2048);
+	update(verb, w, &upd);
+	ok = eo_buf_status(&upd) == EO_OK &&
+		eo_expression_make(e, attributes, condition(verb), eo_buf_str(&upd));
+	eo_buf_free(&upd);
+	return ok ? e : NULL;
+}
+
+/*
+ * When may this write happen?
+ */
+#define NOT_FINAL "attribute_exists(#k) AND attribute_not_exists(#c) AND attribute_not_exists(#x)" \
+	" AND attribute_not_exists(#z)"
+#define OPEN NOT_FINAL " AND #a <= :n AND #e > :n"
+
+static const char *
+condition(EoActionVerb verb)
+{
+	switch (verb)
+	{
+		case EO_ACTION_CREATE:
+			/* Nothing re-creates an action, not even one that is long over. */
+			return "attribute_not_exists(#k)";
+		case EO_ACTION_ATTEMPT:
+
+			/*
+			 * One attempt a token: a copy of the request that arrives late
+			 * takes no second one.
+			 */
+			return OPEN " AND attribute_exists(#h) AND #m > :0 AND NOT contains(#q, :t)";
+		case EO_ACTION_CONSUME:
+			return OPEN " AND attribute_not_exists(#h)";
+		case EO_ACTION_CONSUME_PAID:
+
+			/*
+			 * Without a look at pinAttempts: whoever took the last attempt,
+			 * and was right, consumes.
+			 */
+			return OPEN " AND contains(#q, :q)";
+		case EO_ACTION_CANCEL:
+
+			/*
+			 * Pending ones, too.  Not without attempts left: then the one who
+			 * took the last may be right, and EO_ACTION_BURN decides between
+			 * him and us.
+			 */
+			return NOT_FINAL " AND #e > :n AND (attribute_not_exists(#h) OR #m > :0)";
+		case EO_ACTION_BURN:
+			return NOT_FINAL " AND #m <= :0";
+	}
+	return "";
+}
+
+/*
+ * What does it change?
+ */
+static void
+update(EoActionVerb verb, const EoActionWrite *w, EoBuf *out)
+{
+	switch (verb)
+	{
+		case EO_ACTION_CREATE:
+			eo_buf_addf(out, "SET #i = :i, #s = :n, #d = :t, #a = :a, #e = :e, #l = :l%s%s",
+						w->payload != NULL ? ", #p = :p" : "",
+						w->pin_hash != NULL ? ", #h = :h, #m = :m" : "");
+			break;
+		case EO_ACTION_ATTEMPT:
+			eo_buf_adds(out, "SET #m = #m - :1 ADD #q :T");
+			break;
+		case EO_ACTION_CONSUME:
+		case EO_ACTION_CONSUME_PAID:
+			eo_buf_addf(out, "SET #c = :n, #t = :t%s%s",
+						w->reason != NULL ? ", #r = :r" : "",
+						w->consumer != NULL ? ", #b = :b" : "");
+			break;
+		case EO_ACTION_CANCEL:
+			eo_buf_addf(out, "SET #x = :n, #y = :t%s", w->reason != NULL ? ", #w = :r" : "");
+			break;
+		case EO_ACTION_BURN:
+			eo_buf_adds(out, "SET #z = :n");
+			break;
+	}
+}
+
+static void
+put_token_set(EoBuf *body, const char *token)
+{
+	eo_buf_adds(body, "{\"SS\":[");
+	eo_json_put_string(body, token, strlen(token));
+	eo_buf_adds(body, "]}");
+}
+
+static bool
+put_value(EoBuf *body, char letter, const void *arg)
+{
+	const EoActionWrite *w = arg;
+
+	switch (letter)
+	{
+		case 'n':
+			eo_put_attr_n(body, w->now_ms);
+			return true;
+		case 't':
+			eo_put_attr_string(body, w->token);
+			return true;
+		case 'T':
+			put_token_set(body, w->token);
+			return true;
+		case 'q':
+			eo_put_attr_string(body, w->attempt);
+			return true;
+		case 'i':
+			eo_put_attr_string(body, w->id);
+			return true;
+		case 'a':
+			eo_put_attr_n(body, w->active_ms);
+			return true;
+		case 'e':
+			eo_put_attr_n(body, w->expires_ms);
+			return true;
+		case 'l':
+			eo_put_attr_n(body, w->ttl_s);
+			return true;
+		case 'p':
+			eo_put_attr_string(body, w->payload);
+			return true;
+		case 'h':
+			eo_put_attr_string(body, w->pin_hash);
+			return true;
+		case 'm':
+			eo_put_attr_n(body, w->pin_attempts);
+			return true;
+		case 'r':
+			eo_put_attr_string(body, w->reason);
+			return true;
+		case 'b':
+			eo_put_attr_string(body, w->consumer);
+			return true;
+		case '0':
+			eo_put_attr_n(body, 0);
+			return true;
+		case '1':
+			eo_put_attr_n(body, 1);
+			return true;
+	}
+	return false;
+}
+
+/* What others write may be absurd: no instant is before 1970 or after 9999. */
+static int64_t
+read_instant(EoJsonValue *item, Attribute a)
+{
+	int64_t		ms = 0;
+
+	(void) eo_json_attr_n(item, attributes[a].name, &ms);
+	if (ms < 0)
+		return 0;
+	return ms > EO_MAX_INSTANT_MS ? EO_MAX_INSTANT_MS : ms;
+}
+
+static const char *
+read_string(EoJsonValue *item, Attribute a)
+{
+	size_t		len;
+
+	return eo_json_attr_s(item, attributes[a].name, &len);
+}
+
+EoStatus
+eo_action_read(EoJsonValue *item, EoActionItem *action)
+{
+	memset(action, 0, sizeof(*action));
+	action->id = read_string(item, A_ID);
+	action->created_ms = read_instant(item, A_CREATED);
+	action->created_token = read_string(item, A_CREATED_TOKEN);
+	action->active_ms = read_instant(item, A_ACTIVE);
+	action->expires_ms = read_instant(item, A_EXPIRES);
+	action->payload = read_string(item, A_PAYLOAD);
+	action->pin_hash = read_string(item, A_PIN_HASH);
+	(void) eo_json_attr_n(item, attributes[A_PIN_ATTEMPTS].name, &action->pin_attempts);
+	action->pin_tokens = eo_json_get(eo_json_get(item, attributes[A_PIN_TOKENS].name), "SS");
+	action->consumed_ms = read_instant(item, A_CONSUMED);
+	action->consumed_token = read_string(item, A_CONSUMED_TOKEN);
+	action->consumed_reason = read_string(item, A_CONSUMED_REASON);
+	action->consumed_by = read_string(item, A_CONSUMED_BY);
+	action->canceled_ms = read_instant(item, A_CANCELED);
+	action->canceled_token = read_string(item, A_CANCELED_TOKEN);
+	action->canceled_reason = read_string(item, A_CANCELED_REASON);
+	action->burned_ms = read_instant(item, A_BURNED);
+	if (action->pin_attempts < 0)
+		action->pin_attempts = 0;
+	if (action->pin_attempts > INT32_MAX)
+		action->pin_attempts = INT32_MAX;
+
+	/*
+	 * activeAtMs is asked for as well: a condition on what is not there is
+	 * false.
+	 */
+	if (action->id == NULL || action->expires_ms == 0 ||
+		eo_json_get(item, attributes[A_ACTIVE].name) == NULL)
+		return EO_INVALID;
+	return EO_OK;
+}
+
+static bool
+is(const char *stored, const char *token)
+{
+	return stored != NULL && strcmp(stored, token) == 0;
+}
+
+static bool
+is_member(EoJsonValue *set, const char *token)
+{
+	for (size_t i = 0; i < eo_json_array_length(set); i++)
+	{
+		size_t		len;
+
+		if (is(eo_json_string(eo_json_array_get(set, i), &len), token))
+			return true;
+	}
+	return false;
+}
+
+bool
+eo_action_shows(const EoActionItem *action, EoActionVerb verb, const char *token)
+{
+	switch (verb)
+	{
+		case EO_ACTION_CREATE:
+			return is(action->created_token, token);
+		case EO_ACTION_ATTEMPT:
+			return is_member(action->pin_tokens, token);
+		case EO_ACTION_CONSUME:
+		case EO_ACTION_CONSUME_PAID:
+			return is(action->consumed_token, token);
+		case EO_ACTION_CANCEL:
+			return is(action->canceled_token, token);
+		case EO_ACTION_BURN:
+			/* The same, whoever wrote it. */
+			return action->burned_ms > 0;
+	}
+	return false;
+}
