@@ -2,7 +2,8 @@
 // and commits the faults that tests ask for. It never retries by itself.
 //
 // A line of the log: n (from 1), op, key (partition keys, joined by a space),
-// to (the status that an UpdateItem is to leave behind), transaction (token and
+// to (the status that an UpdateItem is to leave behind; of an action: created,
+// attempt, consumed, canceled, burned), transaction (token and
 // fingerprint of the bytes of a TransactWriteItems),
 // status and code (the answer's HTTP status and error name; 0 and a word where
 // there was no answer), sent (the answer was handed to the client whole) and
@@ -51,6 +52,10 @@ function keysOf(body) {
     .join(' ');
 }
 
+// The attribute by which a write on an action is known.
+const ofActions = new Map([['actionId', 'created'], ['pinTokens', 'attempt'], ['consumedAt', 'consumed'],
+  ['canceledAt', 'canceled'], ['burnedAt', 'burned']]);
+
 // The status that a write is to leave behind: COMMITTING, COMPLETED, ...; of a
 // heartbeat, which leaves it as it is, 'lease'.
 function statusAfter(body) {
@@ -62,8 +67,13 @@ function statusAfter(body) {
   }
   // of a transaction, what becomes of the record, which comes first
   request = request.TransactItems?.[0]?.Update ?? request;
-  if (/^SET #l/.test(request.UpdateExpression ?? '')) return 'lease';
-  const [, placeholder] = /\bSET #s = (:\w+)/.exec(request.UpdateExpression ?? '') ?? [];
+  const expression = request.UpdateExpression ?? '';
+  for (const [attribute, word] of ofActions) {
+    const placeholder = Object.entries(request.ExpressionAttributeNames ?? {}).find(([, name]) => name === attribute)?.[0];
+    if (placeholder && new RegExp(`(SET|ADD|,) ${placeholder} `).test(expression)) return word;
+  }
+  if (/^SET #l/.test(expression)) return 'lease';
+  const [, placeholder] = /\bSET #s = (:\w+)/.exec(expression) ?? [];
   return request.ExpressionAttributeValues?.[placeholder]?.S ?? '';
 }
 
