@@ -1,10 +1,12 @@
 /*
  * reply_fuzz.c
  *	  Any bytes as the body of an answer, under any HTTP status: the call ends,
- *	  says one of the things it may say, and a record is read or refused.
+ *	  says one of the things it may say, and a record or an action is read or
+ *	  refused.
  *
  * The first byte chooses the status, the second the operation.
  */
+#include "action_layout.h"
 #include "dynamodb.h"
 #include "layout.h"
 
@@ -77,6 +79,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	EoCall		call;
 	EoCall	   *calls[1] = {&call};
 	EoRecord	record;
+	EoActionItem action;
 	const EoLayout *layout = eo_layout_find("native");
 
 	if (size < 2)
@@ -102,6 +105,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (call.item != NULL && eo_layout_read(layout, call.item, &record) == EO_OK &&
 		record.owner == NULL)
+		abort();
+	if (call.item != NULL && eo_action_read(call.item, &action) == EO_OK &&
+		(action.id == NULL || action.expires_ms <= 0 || action.pin_attempts < 0 ||
+		 (eo_action_shows(&action, EO_ACTION_ATTEMPT, "t") && action.pin_tokens == NULL)))
 		abort();
 	for (const char *p = call.error.message; *p; p++)
 		if ((unsigned char) *p < ' ')
