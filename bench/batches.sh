@@ -25,6 +25,24 @@ prepare_batches() {
         BEGIN
             FOR i IN 1 .. n LOOP PERFORM idem_acquire(tag || i); END LOOP;
             RETURN round(n / extract(epoch FROM clock_timestamp() - began), 1);
+        END $$' -c 'CREATE FUNCTION created_together(n int) RETURNS numeric LANGUAGE plpgsql AS $$
+        DECLARE actions jsonb := (SELECT jsonb_agg(jsonb_build_object('"'payload'"', i)) FROM generate_series(1, n) i);
+            began timestamptz := clock_timestamp();
+        BEGIN
+            PERFORM count(*) FROM action_create_many(actions);
+            RETURN round(n / extract(epoch FROM clock_timestamp() - began), 1);
+        END $$' -c 'CREATE FUNCTION created_singly(n int) RETURNS numeric LANGUAGE plpgsql AS $$
+        DECLARE began timestamptz := clock_timestamp();
+        BEGIN
+            FOR i IN 1 .. n LOOP PERFORM action_create(to_jsonb(i)); END LOOP;
+            RETURN round(n / extract(epoch FROM clock_timestamp() - began), 1);
+        END $$' -c 'CREATE FUNCTION consumed_singly(n int, pin text) RETURNS numeric LANGUAGE plpgsql AS $$
+        DECLARE ids text[]; began timestamptz;
+        BEGIN
+            SELECT array_agg(id) INTO ids FROM action_create_many((SELECT jsonb_agg(jsonb_build_object('"'pin'"', pin)) FROM generate_series(1, n) i));
+            began := clock_timestamp();
+            FOR i IN 1 .. n LOOP PERFORM action_consume(ids[i], pin); END LOOP;
+            RETURN round(extract(epoch FROM clock_timestamp() - began) * 1000 / n, 2);
         END $$'
 }
 
@@ -37,18 +55,31 @@ singles_rate() {
     sql -c "SET exactonce.server = '$1'" -c BEGIN -c "SELECT singles_rate($2, '$3')" -c ROLLBACK | tail -1
 }
 
+actions() {
+    sql -c "SET exactonce.server = '$1'" -c "SELECT $2" | tail -1
+}
+
 far_away() {
-    local singles batch
+    local singles batch singly together
     control /reset
     control /fault "{\"do\": \"delay\", \"ms\": $DELAY_MS, \"to\": \"IN_PROGRESS\", \"times\": 0}"
+    control /fault "{\"do\": \"delay\", \"ms\": $DELAY_MS, \"to\": \"created\", \"times\": 0}"
     batch_rate wide_proxied 200 warm >/dev/null
     singles=$(singles_rate wide_proxied $SINGLES single)
     batch=$(batch_rate wide_proxied $BATCH batch)
+    actions wide_proxied 'created_together(200)' >/dev/null
+    singly=$(actions wide_proxied "created_singly($SINGLES)")
+    together=$(actions wide_proxied "created_together($BATCH)")
     control /reset
     awk -v singles="$singles" -v batch="$batch" -v delay=$DELAY_MS -v keys=$BATCH -v n=$SINGLES -v parallel=$PARALLEL 'BEGIN {
         printf "keys claimed a second, each request held back for %d ms on the way to DynamoDB Local\n", delay
         printf "  %-62s %9.1f   %5.2f\n", sprintf("%d calls of idem_acquire, one after the other", n), singles, 1
         printf "  %-62s %9.1f   %5.2f\n", sprintf("idem_acquire_many of %d, parallel_requests %d", keys, parallel), batch, batch / singles
+    }'
+    awk -v singles="$singly" -v batch="$together" -v delay=$DELAY_MS -v keys=$BATCH -v n=$SINGLES -v parallel=$PARALLEL 'BEGIN {
+        printf "actions created a second, in the same way\n"
+        printf "  %-62s %9.1f   %5.2f\n", sprintf("%d calls of action_create, one after the other", n), singles, 1
+        printf "  %-62s %9.1f   %5.2f\n", sprintf("action_create_many of %d, parallel_requests %d", keys, parallel), batch, batch / singles
     }'
 }
 
@@ -138,10 +169,24 @@ double_click() {
     printf '  %-34s p50 %s, p90 %s, p99 %s\n' 'elsewhere, by polling' "$p50" "$p90" "$p99"
 }
 
+# With a PIN there are two requests, and a hash that is slow by design.
+consumed() {
+    local open locked
+    actions wide "consumed_singly(200, NULL)" >/dev/null
+    open=$(actions wide "consumed_singly(500, NULL)")
+    locked=$(actions wide "consumed_singly(50, '1234')")
+    awk -v open="$open" -v locked="$locked" 'BEGIN {
+        printf "action_consume, straight to DynamoDB Local; ms a call\n"
+        printf "  %-62s %9.2f   %5.2f\n", "without a PIN", open, 1
+        printf "  %-62s %9.2f   %5.2f\n", "with one", locked, locked / open
+    }'
+}
+
 measure_batches() {
     prepare_batches
     double_click
     far_away
+    consumed
     straight
     batch_memory
     guarded_copy

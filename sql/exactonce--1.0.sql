@@ -408,7 +408,7 @@ COMMENT ON TYPE @extschema@.action_outcome IS
 CREATE TYPE @extschema@.action_state AS ENUM
 	('pending', 'active', 'consumed', 'expired', 'canceled', 'burned');
 COMMENT ON TYPE @extschema@.action_state IS
-'pending: not before active_at; active: can be consumed; consumed, expired, canceled, burned (no attempt at the PIN is left): over for good';
+'pending: not before active_at; active: can be consumed; consumed, expired, canceled, burned (no attempt at the PIN is left): over';
 
 CREATE TYPE @extschema@.action_created AS (
 	id pg_catalog.text,
@@ -423,7 +423,7 @@ COMMENT ON TYPE @extschema@.action_created IS
 COMMENT ON COLUMN @extschema@.action_created.id IS 'as it was given, or 22 characters of base64url that nobody can guess (128 random bits)';
 COMMENT ON COLUMN @extschema@.action_created.outcome IS 'created or already_exists';
 COMMENT ON COLUMN @extschema@.action_created.http_status IS '201 or 409';
-COMMENT ON COLUMN @extschema@.action_created.created_at IS 'now, by the clock of DynamoDB; NULL with already_exists, as the next two';
+COMMENT ON COLUMN @extschema@.action_created.created_at IS 'now; NULL with already_exists, as the next two';
 COMMENT ON COLUMN @extschema@.action_created.active_at IS 'can be consumed from then on; NULL: at once';
 COMMENT ON COLUMN @extschema@.action_created.expires_at IS 'can be consumed before then only';
 
@@ -486,7 +486,7 @@ RETURNS @extschema@.action_created
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_action_create_sql';
 COMMENT ON FUNCTION @extschema@.action_create(pg_catalog.jsonb, pg_catalog.timestamptz, pg_catalog.timestamptz, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
-'makes an object that can be consumed once, at once and whatever becomes of the transaction. payload: what the one who consumes it gets; about 390 KB. active_at, expires_at: default at once, and 30 days later. pin: 1 to 256 bytes; is stored as a hash, and the server option pin_attempts says how many guesses there are. id: default one that nobody can guess. Pass the PIN as a parameter: a literal is in the statement''s text. Errors: 23505 (there is or was an action of that id), 22023, 54000, ID006 (unavailable or outcome unknown), ID007 (refused by DynamoDB)';
+'makes an object that can be consumed once, at once and whatever becomes of the transaction. payload: what the one who consumes it gets; about 390 KB. active_at, expires_at: default at once, and 30 days later. pin: 1 to 256 bytes; is stored as a hash, and the server option pin_attempts says how many guesses there are. id: default one that nobody can guess. Pass the PIN as a parameter: a literal is in the statement''s text. Call it in FROM: of (action_create(...)).* each column is a call of its own, unless an id is given. Errors: 23505 (there is an action of that id, whatever has become of it), 22023, 54000, ID006 (unavailable or outcome unknown), ID007 (refused by DynamoDB)';
 
 CREATE FUNCTION @extschema@.action_create_many(
 	actions pg_catalog.jsonb,
@@ -495,7 +495,7 @@ RETURNS SETOF @extschema@.action_created
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 100
 AS 'MODULE_PATHNAME', 'eo_action_create_many_sql';
 COMMENT ON FUNCTION @extschema@.action_create_many(pg_catalog.jsonb, pg_catalog.text) IS
-'action_create for each object of an array, which has any of the members id, payload, active_at, expires_at (strings, read as timestamptz) and pin (a string): a row each, in their order, with as many requests under way as parallel_requests of the server says. An id that there is or was is outcome already_exists, not an error. All are checked before the first request: 22023 (with its number: an unknown member, an id that is there twice, ...), 54000. ID006 and ID007 leave those made that had been made by then. A PIN takes 50 ms of a core each';
+'action_create for each object of an array, which has any of the members id, payload, active_at, expires_at (strings, read as timestamptz) and pin (a string; what is null counts as left out): a row each, in their order, with as many requests under way as parallel_requests of the server says. An id that there is or was is outcome already_exists, not an error. All are checked before the first request: 22023 (with its number: an unknown member, an id that is there twice, ...), 54000. ID006 and ID007 leave those made that had been made by then. A PIN takes 50 ms of a core each';
 
 CREATE FUNCTION @extschema@.action_get(
 	id pg_catalog.text,
@@ -517,7 +517,7 @@ RETURNS @extschema@.action_result
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_action_consume_sql';
 COMMENT ON FUNCTION @extschema@.action_consume(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonb, pg_catalog.uuid, pg_catalog.text) IS
-'consumes an action, once: of all calls one has outcome consumed and gets the payload. An outcome is never an error. It takes effect at once and is not undone by a rollback. pin: a guess; ignored if none is asked for. A guess takes an attempt before it is looked at, and after the last wrong one the action is burned. reason: up to 1024 bytes, consumer: up to 16 KB; both are kept with the action. token: a random UUID of the caller''s; the same token again gets the same answer, with replayed, and needs no PIN. Without one a lost answer cannot be asked for again. Errors: ID006 (unavailable or outcome unknown; call again with the same token), ID007';
+'consumes an action, once: of all calls one has outcome consumed and gets the payload. An outcome is never an error. It takes effect at once and is not undone by a rollback. pin: a guess; ignored if none is asked for. A guess takes an attempt before it is looked at, and after the last wrong one the action is burned. reason: up to 1024 bytes, consumer: up to 16 KB; both are kept with the action. token: a random UUID of the caller''s; the same token again gets the same answer, with replayed, and needs no PIN. Without one a lost answer cannot be asked for again. Call it in FROM: where (action_consume(...)).* is sorted by a column, that is a call of its own. Errors: ID006 (unavailable or outcome unknown; call again with the same token), ID007';
 
 CREATE FUNCTION @extschema@.action_cancel(
 	id pg_catalog.text,
@@ -527,7 +527,7 @@ RETURNS @extschema@.action_result
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_action_cancel_sql';
 COMMENT ON FUNCTION @extschema@.action_cancel(pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
-'ends an action, pending or active, before it is consumed: canceled, or what it had come to before (already_used, expired, burned). At once and not undone by a rollback; what it answers is final. reason: up to 1024 bytes, kept with the action. Errors: ID006, ID007';
+'ends an action, pending or active, before it is consumed: canceled, or what it had come to before (already_used, expired, burned). At once and not undone by a rollback; what it answers is final, also for requests that are still on their way. reason: up to 1024 bytes, kept with the action. Errors: ID006, ID007';
 
 /* ---- administration ---- */
 

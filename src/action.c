@@ -15,8 +15,10 @@
  *
  * The last attempt leaves the action without any while its PIN is looked at.  To
  * others it is burned from then on; should it be right it is consumed after all.
- * That is the one way out of "burned", and cancel closes it (burn()), so that who
- * was told how an action ended can rely on it.
+ * And a consume that left in time may arrive when the action has expired.  Those
+ * are the two ways out of what is otherwise final.  close_action() shuts them for who has
+ * to know: for cancel, whose answer is relied on, and for the caller whose own
+ * earlier call took an attempt and was never answered.
  *
  * Nothing here is tied to the transaction: there are no slots, no worker and no
  * seal.
@@ -30,6 +32,7 @@
 #include "error.h"
 #include "mb/pg_wchar.h"
 #include "pin.h"
+#include "settle.h"
 #include "tokens.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -57,17 +60,25 @@ static void check_plan(EoStore *store, EoActionPlan *plan, int n, int position);
 static void check_twice(EoActionPlan *plans, int n);
 static int	part_of(const EoActionPlan *plans, int n);
 static void prepare(EoStore *store, const EoActionPlan *plan, Entry *entry);
-static void emit_created(const Entry *entry, EoEmitAction emit, void *arg);
+static void emit_created(EoStore *store, Entry *entry, EoEmitAction emit, void *arg);
 static bool take_attempt(EoStore *store, const char *pk, const EoConsume *ask, char *attempt,
 						 EoActionResult *result);
 static void look_at_pin(EoStore *store, const EoConsume *ask, const EoActionItem *action,
 						EoActionResult *result);
+pg_noreturn static void raise_unreadable(const EoAnswer *answer, const char *id);
+pg_noreturn static void raise_pepper(const EoStore *store, const char *id);
 static EoActionState state_of(const EoActionItem *action, int64 now_ms);
 static void explain(const EoAnswer *answer, int64 now_ms, const char *token,
 					EoActionResult *result);
 static void take_consumed(const EoActionItem *action, bool replayed, EoActionResult *result);
-static void burn(EoStore *store, const char *pk, const char *id, EoActionResult *result);
-pg_noreturn static void raise_failed(const EoAnswer *answer, const char *doing, const char *id);
+static bool may_open(const EoAnswer *answer, const EoActionResult *result);
+static void close_own(EoStore *store, const char *pk, const EoConsume *ask, const EoAnswer *answer,
+					  EoActionResult *result);
+static void close_action(EoStore *store, const char *pk, const char *id, const char *token,
+						 EoActionResult *result);
+static void meet_clock(EoStore *store);
+static void share_clock(EoStore *store);
+pg_noreturn static void raise_failed(const EoAnswer *answer, EoActionVerb verb, const char *id);
 
 static char *
 utf8(const char *s)
@@ -90,6 +101,7 @@ eo_action_create(EoStore *store, EoActionPlan *plans, int n, EoEmitAction emit, 
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old;
 
+	meet_clock(store);
 	for (int i = 0; i < n; i++)
 		check_plan(store, &plans[i], n, i + 1);
 	check_twice(plans, n);
@@ -108,8 +120,9 @@ eo_action_create(EoStore *store, EoActionPlan *plans, int n, EoEmitAction emit, 
 			answers[i] = entries[i].answer;
 		}
 		eo_store_run(answers, count, store->server->parallel_requests, 0, EO_WAIT_RAISE);
+		share_clock(store);
 		for (int i = 0; i < count; i++)
-			emit_created(&entries[i], emit, arg);
+			emit_created(store, &entries[i], emit, arg);
 		MemoryContextReset(part);
 		first += count;
 	}
@@ -121,7 +134,7 @@ eo_action_create(EoStore *store, EoActionPlan *plans, int n, EoEmitAction emit, 
 static const char *
 where(int n, int position)
 {
-	return n > 1 ? psprintf("It is number %d of the array. ", position) : "";
+	return n > 1 ? psprintf("It is number %d of the actions. ", position) : "";
 }
 
 static void
@@ -149,13 +162,13 @@ check_plan(EoStore *store, EoActionPlan *plan, int n, int position)
 						   where(n, position), payload_len, max_payload),
 				 errhint("Store it elsewhere, and a reference to it in the action.")));
 	if (plan->expires_ms == 0)
-		plan->expires_ms = Max(now_ms, plan->active_ms) + DEFAULT_LIFE_MS;
+		plan->expires_ms = Min(Max(now_ms, plan->active_ms) + DEFAULT_LIFE_MS, EO_MAX_INSTANT_MS);
 	if (plan->expires_ms <= now_ms || plan->expires_ms <= plan->active_ms)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("expires_at must be later than %s",
 						plan->expires_ms <= now_ms ? "now" : "active_at"),
-				 n > 1 ? errdetail("%s", where(n, position)) : 0,
+				 n > 1 ? errdetail("It is number %d of the actions.", position) : 0,
 				 errhint("Nobody could ever consume the action.")));
 }
 
@@ -183,8 +196,8 @@ check_twice(EoActionPlan *plans, int n)
 		if (compare_ids(&named[i - 1], &named[i]) == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("action \"%s\" is in the array twice", named[i]->id),
-					 errdetail("It is number %d and number %d.",
+					 errmsg("action \"%s\" is given twice", named[i]->id),
+					 errdetail("It is number %d and number %d of the actions.",
 							   (int) (Min(named[i - 1], named[i]) - plans) + 1,
 							   (int) (Max(named[i - 1], named[i]) - plans) + 1)));
 	}
@@ -225,20 +238,27 @@ prepare(EoStore *store, const EoActionPlan *plan, Entry *entry)
 	w->ttl_s = eo_ttl_after(plan->expires_ms, store->server->retention_s);
 	w->payload = plan->payload;
 	if (plan->pin != NULL)
+	{
 		w->pin_hash = eo_pin_hash(store, w->id, plan->pin);
+		w->pin_pepper = eo_pin_pepper(store);
+	}
 	w->pin_attempts = store->server->pin_attempts;
 	entry->answer = eo_store_prepare_action_write(store, eo_store_action_pk(store, entry->id),
 												  EO_ACTION_CREATE, w);
 }
 
 static void
-emit_created(const Entry *entry, EoEmitAction emit, void *arg)
+emit_created(EoStore *store, Entry *entry, EoEmitAction emit, void *arg)
 {
-	const EoAnswer *answer = entry->answer;
+	EoAnswer   *answer = entry->answer;
 	EoActionResult result = {.id = entry->id,.attempts_left = -1};
 
+	/* One that was refused for its time is tried again by the right one. */
+	if (answer->call.clock_moved && !answer->call.in_doubt)
+		answer = eo_store_write_action(store, eo_store_action_pk(store, entry->id),
+									   EO_ACTION_CREATE, &entry->write);
 	if (answer->outcome == EO_FAILED_CALL)
-		raise_failed(answer, "create", entry->id);
+		raise_failed(answer, EO_ACTION_CREATE, entry->id);
 	result.outcome = answer->outcome == EO_APPLIED ? EO_ACTION_CREATED : EO_ACTION_ALREADY_EXISTS;
 	if (answer->outcome == EO_APPLIED)
 	{
@@ -255,8 +275,7 @@ void
 eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResult *result)
 {
 	char	   *pk = eo_store_action_pk(store, ask->id);
-	char		token[EO_TOKEN_LEN + 1];
-	char		attempt[EO_TOKEN_LEN + 1];
+	char		attempt[EO_ATTEMPT_LEN + 1];
 	EoActionWrite w = {.token = ask->token,.reason = ask->reason,.consumer = ask->consumer};
 	EoAnswer   *answer;
 
@@ -267,20 +286,16 @@ eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResult *result)
 	/* There can be no such action. */
 	if (pk == NULL)
 		return;
-	if (w.token == NULL)
-	{
-		eo_token_make(token);
-		w.token = token;
-	}
+	meet_clock(store);
 	attempt[0] = '\0';
 	if (ask->pin != NULL && !take_attempt(store, pk, ask, attempt, result))
 		return;
 	w.attempt = attempt;
-	w.now_ms = eo_client_now_ms(&store->client);
 	answer = eo_store_write_action(store, pk, attempt[0] != '\0' ? EO_ACTION_CONSUME_PAID :
 								   EO_ACTION_CONSUME, &w);
 	if (answer->outcome == EO_FAILED_CALL)
-		raise_failed(answer, "consume", ask->id);
+		raise_failed(answer, EO_ACTION_CONSUME, ask->id);
+	share_clock(store);
 
 	/*
 	 * Shown by a refusal, it was done before: by an attempt of this call, if
@@ -292,6 +307,7 @@ eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResult *result)
 					  !(answer->call.in_doubt && answer->action.consumed_ms == w.now_ms), result);
 	else
 		explain(answer, w.now_ms, w.token, result);
+	close_own(store, pk, ask, answer, result);
 	eo_answer_free(answer);
 }
 
@@ -303,32 +319,37 @@ static bool
 take_attempt(EoStore *store, const char *pk, const EoConsume *ask, char *attempt,
 			 EoActionResult *result)
 {
-	/*
-	 * A token of its own: under the caller's a second guess would count as
-	 * the first one's repetition.
-	 */
-	EoActionWrite w = {.token = attempt};
+	EoActionWrite w = {.token = attempt,.pin_pepper = eo_pin_pepper(store)};
 	EoAnswer   *answer;
 	bool		goes_on = false;
 
+	/*
+	 * A token of its own: under the caller's a second guess would count as
+	 * the first one's repetition.  The caller's is beside it, see
+	 * close_own().
+	 */
 	eo_token_make(attempt);
-	w.now_ms = eo_client_now_ms(&store->client);
+	snprintf(attempt + EO_TOKEN_LEN, EO_ATTEMPT_LEN + 1 - EO_TOKEN_LEN, "/%s", ask->token);
 	answer = eo_store_write_action(store, pk, EO_ACTION_ATTEMPT, &w);
 	if (answer->outcome == EO_FAILED_CALL)
-		raise_failed(answer, "take an attempt at", ask->id);
+		raise_failed(answer, EO_ACTION_ATTEMPT, ask->id);
 	if (answer->outcome == EO_APPLIED)
 	{
 		look_at_pin(store, ask, &answer->action, result);
 		goes_on = result->outcome == EO_ACTION_CONSUMED;
 	}
-	else if (answer->exists && answer->action.pin_hash == NULL &&
-			 state_of(&answer->action, w.now_ms) == EO_ACTION_IS_ACTIVE)
+	else if (!answer->exists || state_of(&answer->action, w.now_ms) != EO_ACTION_IS_ACTIVE)
+	{
+		explain(answer, w.now_ms, ask->token, result);
+		close_own(store, pk, ask, answer, result);
+	}
+	else if (answer->action.pin_hash != NULL)
+		raise_pepper(store, ask->id);
+	else
 	{
 		attempt[0] = '\0';
 		goes_on = true;
 	}
-	else
-		explain(answer, w.now_ms, ask->token, result);
 	eo_answer_free(answer);
 	return goes_on;
 }
@@ -337,7 +358,8 @@ static void
 look_at_pin(EoStore *store, const EoConsume *ask, const EoActionItem *action,
 			EoActionResult *result)
 {
-	switch (eo_pin_check(store, utf8(ask->id), ask->pin, action->pin_hash))
+	switch (eo_pin_check(store, utf8(ask->id), ask->pin,
+						 action->pin_hash != NULL ? action->pin_hash : ""))
 	{
 		case EO_PIN_RIGHT:
 			result->outcome = EO_ACTION_CONSUMED;
@@ -346,13 +368,6 @@ look_at_pin(EoStore *store, const EoConsume *ask, const EoActionItem *action,
 			result->outcome = EO_ACTION_INVALID_PIN;
 			result->attempts_left = (int) action->pin_attempts;
 			return;
-		case EO_PIN_OTHER_PEPPER:
-			ereport(ERROR,
-					(errcode(ERRCODE_EO_REFUSED),
-					 errmsg("could not check the PIN of action \"%s\" on server \"%s\": it was hashed with another pin_pepper",
-							ask->id, store->server->name),
-					 errdetail("An attempt was taken; %d are left.", (int) action->pin_attempts),
-					 errhint("Give the user mapping the pin_pepper that it had when the action was created, or none if it had none.")));
 		case EO_PIN_UNREADABLE:
 			break;
 	}
@@ -361,6 +376,30 @@ look_at_pin(EoStore *store, const EoConsume *ask, const EoActionItem *action,
 			 errmsg("could not check the PIN of action \"%s\" on server \"%s\": its hash cannot be read",
 					ask->id, store->server->name),
 			 errhint("Another program has written pinHash; docs/actions.md says what it has to be.")));
+}
+
+/* An open action with a PIN, and still no attempt to be had. */
+static void
+raise_pepper(const EoStore *store, const char *id)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_REFUSED),
+			 errmsg("could not check the PIN of action \"%s\" on server \"%s\": it was hashed with another pin_pepper",
+					id, store->server->name),
+			 errdetail("No attempt was taken."),
+			 errhint("Give the user mapping the pin_pepper that it had when the action was created, or none if it had none.")));
+}
+
+/* What refused us is not what we read. */
+static void
+raise_unreadable(const EoAnswer *answer, const char *id)
+{
+	EoError		error = answer->error;
+
+	error.status = EO_INVALID;
+	error.code[0] = '\0';
+	strlcpy(error.message, "The item under this id is not an action", sizeof(error.message));
+	eo_raise_action(&error, "read", id, answer->store->server->name, NULL);
 }
 
 /* ----- what an item means ----- */
@@ -376,9 +415,9 @@ state_of(const EoActionItem *action, int64 now_ms)
 		return EO_ACTION_IS_CONSUMED;
 	if (action->canceled_ms > 0)
 		return EO_ACTION_IS_CANCELED;
-	if (action->burned_ms > 0 || (action->pin_hash != NULL && action->pin_attempts == 0))
+	if (action->pin_hash != NULL && action->pin_attempts == 0)
 		return EO_ACTION_IS_BURNED;
-	if (action->expires_ms <= now_ms)
+	if (action->closed_ms > 0 || action->expires_ms <= now_ms)
 		return EO_ACTION_IS_EXPIRED;
 	if (action->active_ms > now_ms)
 		return EO_ACTION_IS_PENDING;
@@ -424,7 +463,9 @@ explain(const EoAnswer *answer, int64 now_ms, const char *token, EoActionResult 
 			result->active_ms = action->active_ms;
 			return;
 		case EO_ACTION_IS_ACTIVE:
-			/* Nothing else is in the way of who has given none. */
+			/* Nothing but a PIN is in the way of who has given none. */
+			if (action->pin_hash == NULL)
+				raise_unreadable(answer, result->id);
 			result->outcome = EO_ACTION_INVALID_PIN;
 			result->attempts_left = (int) action->pin_attempts;
 			return;
@@ -456,43 +497,67 @@ eo_action_cancel(EoStore *store, const char *id, const char *reason, EoActionRes
 	result->outcome = EO_ACTION_NOT_FOUND;
 	if (pk == NULL)
 		return;
+	meet_clock(store);
 	eo_token_make(token);
-	w.now_ms = eo_client_now_ms(&store->client);
 	answer = eo_store_write_action(store, pk, EO_ACTION_CANCEL, &w);
 	if (answer->outcome == EO_FAILED_CALL)
-		raise_failed(answer, "cancel", id);
+		raise_failed(answer, EO_ACTION_CANCEL, id);
+	share_clock(store);
 	if (answer->outcome == EO_APPLIED)
 		result->outcome = EO_ACTION_CANCELED;
 	else
 	{
 		explain(answer, w.now_ms, NULL, result);
 		result->replayed = result->outcome == EO_ACTION_CANCELED;
-		if (result->outcome == EO_ACTION_BURNED && answer->action.burned_ms == 0)
-			burn(store, pk, id, result);
+		if (may_open(answer, result))
+			close_action(store, pk, id, NULL, result);
 	}
 	eo_answer_free(answer);
 }
 
+/* ----- making sure ----- */
+
+/* It is told to be over, and could still be consumed by what is on its way. */
+static bool
+may_open(const EoAnswer *answer, const EoActionResult *result)
+{
+	return (result->outcome == EO_ACTION_BURNED || result->outcome == EO_ACTION_EXPIRED) &&
+		answer->action.closed_ms == 0;
+}
+
 /*
- * No attempt is left, and whoever took the last one may yet be right.  This
- * decides between the two of us.
+ * A caller who asks again, after a call of his that took an attempt and was not
+ * answered: that one may have been right, and its consume may still arrive.
  */
 static void
-burn(EoStore *store, const char *pk, const char *id, EoActionResult *result)
+close_own(EoStore *store, const char *pk, const EoConsume *ask, const EoAnswer *answer,
+		  EoActionResult *result)
 {
-	char		token[EO_TOKEN_LEN + 1];
-	EoActionWrite w = {.token = token};
+	if (may_open(answer, result) && eo_action_paid_by(&answer->action, ask->token))
+		close_action(store, pk, ask->id, ask->token, result);
+}
+
+/*
+ * This decides between us and whatever is on its way.
+ */
+static void
+close_action(EoStore *store, const char *pk, const char *id, const char *token,
+			 EoActionResult *result)
+{
+	char		own[EO_TOKEN_LEN + 1];
+	EoActionWrite w = {.token = own};
 	EoAnswer   *answer;
 
-	eo_token_make(token);
-	w.now_ms = eo_client_now_ms(&store->client);
-	answer = eo_store_write_action(store, pk, EO_ACTION_BURN, &w);
+	eo_token_make(own);
+	answer = eo_store_write_action(store, pk, EO_ACTION_CLOSE, &w);
 	if (answer->outcome == EO_FAILED_CALL)
-		raise_failed(answer, "cancel", id);
+		raise_failed(answer, EO_ACTION_CLOSE, id);
 	if (answer->outcome == EO_NOT_APPLIED)
-		explain(answer, w.now_ms, NULL, result);
+		explain(answer, w.now_ms, token, result);
 	eo_answer_free(answer);
 }
+
+/* ----- looking ----- */
 
 bool
 eo_action_get(EoStore *store, const char *id, EoActionView *view)
@@ -505,9 +570,11 @@ eo_action_get(EoStore *store, const char *id, EoActionView *view)
 	memset(view, 0, sizeof(*view));
 	if (pk == NULL)
 		return false;
+	meet_clock(store);
 	answer = eo_store_read_action(store, pk);
 	if (answer->outcome == EO_FAILED_CALL)
-		raise_failed(answer, "read", id);
+		eo_raise_action(&answer->error, "read", id, store->server->name, NULL);
+	share_clock(store);
 	action = &answer->action;
 	exists = answer->exists;
 	if (exists)
@@ -528,8 +595,61 @@ eo_action_get(EoStore *store, const char *id, EoActionView *view)
 	return exists;
 }
 
+/* ----- clock, errors ----- */
+
+/*
+ * A session that has heard nothing yet takes the clock that others of this
+ * cluster have found, as for keys; and the other way round.
+ */
 static void
-raise_failed(const EoAnswer *answer, const char *doing, const char *id)
+meet_clock(EoStore *store)
 {
-	eo_raise_action(&answer->error, doing, id, answer->store->server->name);
+	EoTarget	target;
+
+	if (store->client.clock_known)
+		return;
+	eo_settle_target(store, &target);
+	(void) eo_target_clock(&target, &store->client.clock_offset_ms);
+}
+
+static void
+share_clock(EoStore *store)
+{
+	EoTarget	target;
+
+	if (!store->client.clock_known)
+		return;
+	eo_settle_target(store, &target);
+	eo_target_learn_clock(&target, store->client.clock_offset_ms);
+}
+
+/* What to do if nobody knows whether it was applied. */
+static void
+raise_failed(const EoAnswer *answer, EoActionVerb verb, const char *id)
+{
+	const char *doing = "consume";
+	const char *hint = "Call again with the same token: that finds out, and consumes nothing twice. Without a token, action_get() shows what has become of the action.";
+
+	switch (verb)
+	{
+		case EO_ACTION_CREATE:
+			doing = "create";
+			hint = "Whether it was made can be seen by action_get(). An id that was made for you is lost with the answer, and its action does no harm.";
+			break;
+		case EO_ACTION_ATTEMPT:
+			doing = "take an attempt at";
+			hint = "The action was not consumed. The attempt may have been used; action_get() shows how many are left.";
+			break;
+		case EO_ACTION_CANCEL:
+			doing = "cancel";
+			hint = "Call action_cancel() again: it tells how the action has ended.";
+			break;
+		case EO_ACTION_CLOSE:
+			hint = "The action is over, unless a request that is still on its way consumes it. Call again, with the same token, to find out.";
+			break;
+		case EO_ACTION_CONSUME:
+		case EO_ACTION_CONSUME_PAID:
+			break;
+	}
+	eo_raise_action(&answer->error, doing, id, answer->store->server->name, hint);
 }

@@ -74,7 +74,8 @@ typedef struct EoConsume
 	const char *pin;			/* UTF-8; NULL: none given */
 	const char *reason;			/* UTF-8; NULL: none */
 	const char *consumer;		/* UTF-8 JSON text; NULL: none */
-	const char *token;			/* the caller's; NULL: it will not ask again */
+	const char *token;			/* the caller's, for as long as it may ask
+								 * again */
 } EoConsume;
 
 /* What can be seen without consuming.  Instants: 0: none. */

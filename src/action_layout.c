@@ -4,8 +4,13 @@
  *	  How an action is spelled in DynamoDB: attributes and conditions.
  *
  * There is no attribute for the state.  What has happened is there as an
- * instant, and each rules out the others: consumedAt, canceledAt, burnedAt.
- * Pending, active and expired are what a clock says of the rest.
+ * instant, and each rules out the others: consumedAt, canceledAt, closedAt.
+ * Pending, active, expired and burned are what a clock and pinAttempts say of
+ * the rest; closedAt makes sure that an action which was told to be one of the
+ * last two is never consumed by a request that is still on its way.
+ *
+ * A condition asks for the type of what has to be read afterwards: nothing is
+ * consumed that could then not be handed over.
  *
  * An attempt at a PIN is paid for before the PIN is looked at, by a write of its
  * own that counts pinAttempts down and adds the attempt's token to pinTokens.
@@ -30,6 +35,7 @@ typedef enum Attribute
 	A_EXPIRES,
 	A_PAYLOAD,
 	A_PIN_HASH,
+	A_PIN_PEPPER,
 	A_PIN_ATTEMPTS,
 	A_PIN_TOKENS,
 	A_CONSUMED,
@@ -39,7 +45,7 @@ typedef enum Attribute
 	A_CANCELED,
 	A_CANCELED_TOKEN,
 	A_CANCELED_REASON,
-	A_BURNED,
+	A_CLOSED,
 	A_TTL,
 	A_KEY,
 	N_ATTRIBUTES
@@ -50,11 +56,12 @@ static const EoAttributeName attributes[N_ATTRIBUTES + 1] = {
 	[A_CREATED] = {'s', "createdAt"},[A_CREATED_TOKEN] = {'d', "createdToken"},
 	[A_ACTIVE] = {'a', "activeAtMs"},[A_EXPIRES] = {'e', "expiresAtMs"},
 	[A_PAYLOAD] = {'p', "payload"},[A_PIN_HASH] = {'h', "pinHash"},
+	[A_PIN_PEPPER] = {'j', "pinPepper"},
 	[A_PIN_ATTEMPTS] = {'m', "pinAttempts"},[A_PIN_TOKENS] = {'q', "pinTokens"},
 	[A_CONSUMED] = {'c', "consumedAt"},[A_CONSUMED_TOKEN] = {'t', "consumedToken"},
 	[A_CONSUMED_REASON] = {'r', "consumedReason"},[A_CONSUMED_BY] = {'b', "consumedBy"},
 	[A_CANCELED] = {'x', "canceledAt"},[A_CANCELED_TOKEN] = {'y', "canceledToken"},
-	[A_CANCELED_REASON] = {'w', "canceledReason"},[A_BURNED] = {'z', "burnedAt"},
+	[A_CANCELED_REASON] = {'w', "canceledReason"},[A_CLOSED] = {'z', "closedAt"},
 	[A_TTL] = {'l', "ttl"}
 };
 
@@ -63,10 +70,11 @@ static const EoAttributeName attributes[N_ATTRIBUTES + 1] = {
  * bytes of attribute names, 21 for each of eight numbers, three tokens and those
  * of the attempts, and what is said at the end.
  */
-#define ITEM_OVERHEAD (256 + 8 * 21 + (3 + EO_MAX_PIN_TOKENS) * EO_TOKEN_LEN + EO_PIN_HASH_LEN + \
+#define ITEM_OVERHEAD (256 + 8 * 21 + 3 * EO_TOKEN_LEN + EO_MAX_PIN_TOKENS * EO_ATTEMPT_LEN + \
+					   EO_PIN_HASH_LEN + 8 + \
 					   EO_MAX_REASON_BYTES + EO_MAX_CONSUMER_BYTES)
 
-static const char *condition(EoActionVerb verb);
+static const char *condition(EoActionVerb verb, bool peppered);
 static void update(EoActionVerb verb, const EoActionWrite *w, EoBuf *out);
 static bool put_value(EoBuf *body, char letter, const void *arg);
 static const EoExpression *find_expression(EoActionVerb verb, const EoActionWrite *w);
@@ -124,9 +132,9 @@ eo_action_put_read(EoBuf *body, const char *table, const char *pk)
 static const EoExpression *
 find_expression(EoActionVerb verb, const EoActionWrite *w)
 {
-	static EoExpression made[EO_ACTION_BURN + 1][16];
+	static EoExpression made[EO_ACTION_CLOSE + 1][32];
 	int			variant = (w->payload != NULL ? 1 : 0) | (w->pin_hash != NULL ? 2 : 0) |
-	(w->reason != NULL ? 4 : 0) | (w->consumer != NULL ? 8 : 0);
+	(w->pin_pepper != NULL ? 4 : 0) | (w->reason != NULL ? 8 : 0) | (w->consumer != NULL ? 16 : 0);
 	EoExpression *e = &made[verb][variant];
 	EoBuf		upd;
 	bool		ok;
@@ -136,7 +144,7 @@ find_expression(EoActionVerb verb, const EoActionWrite *w)
 	eo_buf_init(&upd, 2048);
 	update(verb, w, &upd);
 	ok = eo_buf_status(&upd) == EO_OK &&
-		eo_expression_make(e, attributes, condition(verb), eo_buf_str(&upd));
+		eo_expression_make(e, attributes, condition(verb, w->pin_pepper != NULL), eo_buf_str(&upd));
 	eo_buf_free(&upd);
 	return ok ? e : NULL;
 }
@@ -147,9 +155,11 @@ find_expression(EoActionVerb verb, const EoActionWrite *w)
 #define NOT_FINAL "attribute_exists(#k) AND attribute_not_exists(#c) AND attribute_not_exists(#x)" \
 	" AND attribute_not_exists(#z)"
 #define OPEN NOT_FINAL " AND #a <= :n AND #e > :n"
+#define PAYLOAD " AND (attribute_not_exists(#p) OR attribute_type(#p, :S))"
+#define ATTEMPT OPEN " AND attribute_type(#h, :S) AND #m > :0 AND NOT contains(#q, :t)"
 
 static const char *
-condition(EoActionVerb verb)
+condition(EoActionVerb verb, bool peppered)
 {
 	switch (verb)
 	{
@@ -160,28 +170,31 @@ condition(EoActionVerb verb)
 
 			/*
 			 * One attempt a token: a copy of the request that arrives late
-			 * takes no second one.
+			 * takes no second one.  None where the pepper is another: that is
+			 * no fault of the one who guesses.
 			 */
-			return OPEN " AND attribute_exists(#h) AND #m > :0 AND NOT contains(#q, :t)";
+			if (peppered)
+				return ATTEMPT " AND #j = :j";
+			return ATTEMPT " AND attribute_not_exists(#j)";
 		case EO_ACTION_CONSUME:
-			return OPEN " AND attribute_not_exists(#h)";
+			return OPEN " AND attribute_not_exists(#h)" PAYLOAD;
 		case EO_ACTION_CONSUME_PAID:
 
 			/*
 			 * Without a look at pinAttempts: whoever took the last attempt,
 			 * and was right, consumes.
 			 */
-			return OPEN " AND contains(#q, :q)";
+			return OPEN " AND contains(#q, :q)" PAYLOAD;
 		case EO_ACTION_CANCEL:
 
 			/*
 			 * Pending ones, too.  Not without attempts left: then the one who
-			 * took the last may be right, and EO_ACTION_BURN decides between
+			 * took the last may be right, and EO_ACTION_CLOSE decides between
 			 * him and us.
 			 */
 			return NOT_FINAL " AND #e > :n AND (attribute_not_exists(#h) OR #m > :0)";
-		case EO_ACTION_BURN:
-			return NOT_FINAL " AND #m <= :0";
+		case EO_ACTION_CLOSE:
+			return NOT_FINAL " AND (#e <= :n OR #m <= :0)";
 	}
 	return "";
 }
@@ -195,9 +208,10 @@ update(EoActionVerb verb, const EoActionWrite *w, EoBuf *out)
 	switch (verb)
 	{
 		case EO_ACTION_CREATE:
-			eo_buf_addf(out, "SET #i = :i, #s = :n, #d = :t, #a = :a, #e = :e, #l = :l%s%s",
+			eo_buf_addf(out, "SET #i = :i, #s = :n, #d = :t, #a = :a, #e = :e, #l = :l%s%s%s",
 						w->payload != NULL ? ", #p = :p" : "",
-						w->pin_hash != NULL ? ", #h = :h, #m = :m" : "");
+						w->pin_hash != NULL ? ", #h = :h, #m = :m" : "",
+						w->pin_pepper != NULL ? ", #j = :j" : "");
 			break;
 		case EO_ACTION_ATTEMPT:
 			eo_buf_adds(out, "SET #m = #m - :1 ADD #q :T");
@@ -211,7 +225,7 @@ update(EoActionVerb verb, const EoActionWrite *w, EoBuf *out)
 		case EO_ACTION_CANCEL:
 			eo_buf_addf(out, "SET #x = :n, #y = :t%s", w->reason != NULL ? ", #w = :r" : "");
 			break;
-		case EO_ACTION_BURN:
+		case EO_ACTION_CLOSE:
 			eo_buf_adds(out, "SET #z = :n");
 			break;
 	}
@@ -244,6 +258,9 @@ put_value(EoBuf *body, char letter, const void *arg)
 		case 'q':
 			eo_put_attr_string(body, w->attempt);
 			return true;
+		case 'S':
+			eo_put_attr_string(body, "S");
+			return true;
 		case 'i':
 			eo_put_attr_string(body, w->id);
 			return true;
@@ -261,6 +278,9 @@ put_value(EoBuf *body, char letter, const void *arg)
 			return true;
 		case 'h':
 			eo_put_attr_string(body, w->pin_hash);
+			return true;
+		case 'j':
+			eo_put_attr_string(body, w->pin_pepper);
 			return true;
 		case 'm':
 			eo_put_attr_n(body, w->pin_attempts);
@@ -281,60 +301,95 @@ put_value(EoBuf *body, char letter, const void *arg)
 	return false;
 }
 
-/* What others write may be absurd: no instant is before 1970 or after 9999. */
-static int64_t
-read_instant(EoJsonValue *item, Attribute a)
-{
-	int64_t		ms = 0;
+/* ----- reading ----- */
 
-	(void) eo_json_attr_n(item, attributes[a].name, &ms);
-	if (ms < 0)
-		return 0;
-	return ms > EO_MAX_INSTANT_MS ? EO_MAX_INSTANT_MS : ms;
+static EoJsonValue *
+attribute_of(EoJsonValue *item, Attribute a)
+{
+	return eo_json_get(item, attributes[a].name);
 }
 
+/*
+ * A number; 0 if there is none.  What others write may be absurd: it is rounded
+ * down and made to lie between 0 and max.  Clears *ok if it is there and no
+ * number.
+ */
+static int64_t
+read_number(EoJsonValue *item, Attribute a, int64_t max, bool *ok)
+{
+	int64_t		n;
+	size_t		len;
+	const char *digits;
+	double		d;
+
+	if (attribute_of(item, a) == NULL)
+		return 0;
+	if (!eo_json_attr_n(item, attributes[a].name, &n))
+	{
+		digits = eo_json_string(eo_json_get(attribute_of(item, a), "N"), &len);
+		if (digits == NULL)
+		{
+			*ok = false;
+			return 0;
+		}
+		d = strtod(digits, NULL);
+		n = d >= (double) max ? max : d > 0 ? (int64_t) d : 0;
+	}
+	return n < 0 ? 0 : n > max ? max : n;
+}
+
+/* A string; NULL if there is none.  Clears *ok if it is there and no string. */
 static const char *
-read_string(EoJsonValue *item, Attribute a)
+read_string(EoJsonValue *item, Attribute a, bool *ok)
 {
 	size_t		len;
+	const char *s = eo_json_attr_s(item, attributes[a].name, &len);
 
-	return eo_json_attr_s(item, attributes[a].name, &len);
+	if (s == NULL && attribute_of(item, a) != NULL)
+		*ok = false;
+	return s;
 }
 
 EoStatus
 eo_action_read(EoJsonValue *item, EoActionItem *action)
 {
+	bool		ok = true;
+	bool		whatever = true;
+
 	memset(action, 0, sizeof(*action));
-	action->id = read_string(item, A_ID);
-	action->created_ms = read_instant(item, A_CREATED);
-	action->created_token = read_string(item, A_CREATED_TOKEN);
-	action->active_ms = read_instant(item, A_ACTIVE);
-	action->expires_ms = read_instant(item, A_EXPIRES);
-	action->payload = read_string(item, A_PAYLOAD);
-	action->pin_hash = read_string(item, A_PIN_HASH);
-	(void) eo_json_attr_n(item, attributes[A_PIN_ATTEMPTS].name, &action->pin_attempts);
-	action->pin_tokens = eo_json_get(eo_json_get(item, attributes[A_PIN_TOKENS].name), "SS");
-	action->consumed_ms = read_instant(item, A_CONSUMED);
-	action->consumed_token = read_string(item, A_CONSUMED_TOKEN);
-	action->consumed_reason = read_string(item, A_CONSUMED_REASON);
-	action->consumed_by = read_string(item, A_CONSUMED_BY);
-	action->canceled_ms = read_instant(item, A_CANCELED);
-	action->canceled_token = read_string(item, A_CANCELED_TOKEN);
-	action->canceled_reason = read_string(item, A_CANCELED_REASON);
-	action->burned_ms = read_instant(item, A_BURNED);
-	if (action->pin_attempts < 0)
-		action->pin_attempts = 0;
-	if (action->pin_attempts > INT32_MAX)
-		action->pin_attempts = INT32_MAX;
+	/* What decides, and what is handed over. */
+	action->active_ms = read_number(item, A_ACTIVE, EO_MAX_INSTANT_MS, &ok);
+	action->expires_ms = read_number(item, A_EXPIRES, EO_MAX_INSTANT_MS, &ok);
+	action->consumed_ms = read_number(item, A_CONSUMED, EO_MAX_INSTANT_MS, &ok);
+	action->canceled_ms = read_number(item, A_CANCELED, EO_MAX_INSTANT_MS, &ok);
+	action->closed_ms = read_number(item, A_CLOSED, EO_MAX_INSTANT_MS, &ok);
+	action->payload = read_string(item, A_PAYLOAD, &ok);
+	action->pin_hash = read_string(item, A_PIN_HASH, &ok);
+	action->pin_attempts = read_number(item, A_PIN_ATTEMPTS, INT32_MAX, &ok);
+	/* What is said beside it. */
+	action->pin_pepper = read_string(item, A_PIN_PEPPER, &whatever);
+	action->pin_tokens = eo_json_get(attribute_of(item, A_PIN_TOKENS), "SS");
+	action->created_ms = read_number(item, A_CREATED, EO_MAX_INSTANT_MS, &whatever);
+	action->created_token = read_string(item, A_CREATED_TOKEN, &whatever);
+	action->consumed_token = read_string(item, A_CONSUMED_TOKEN, &whatever);
+	action->consumed_reason = read_string(item, A_CONSUMED_REASON, &whatever);
+	action->consumed_by = read_string(item, A_CONSUMED_BY, &whatever);
+	action->canceled_token = read_string(item, A_CANCELED_TOKEN, &whatever);
+	action->canceled_reason = read_string(item, A_CANCELED_REASON, &whatever);
+
+	/* A condition on what is not there is false. */
+	if (attribute_of(item, A_ACTIVE) == NULL || attribute_of(item, A_EXPIRES) == NULL)
+		ok = false;
 
 	/*
-	 * activeAtMs is asked for as well: a condition on what is not there is
-	 * false.
+	 * That it happened is said by its being there; an instant of 0 is not
+	 * one.
 	 */
-	if (action->id == NULL || action->expires_ms == 0 ||
-		eo_json_get(item, attributes[A_ACTIVE].name) == NULL)
-		return EO_INVALID;
-	return EO_OK;
+	if ((attribute_of(item, A_CONSUMED) != NULL && action->consumed_ms == 0) ||
+		(attribute_of(item, A_CANCELED) != NULL && action->canceled_ms == 0) ||
+		(attribute_of(item, A_CLOSED) != NULL && action->closed_ms == 0))
+		ok = false;
+	return ok ? EO_OK : EO_INVALID;
 }
 
 static bool
@@ -357,6 +412,21 @@ is_member(EoJsonValue *set, const char *token)
 }
 
 bool
+eo_action_paid_by(const EoActionItem *action, const char *token)
+{
+	for (size_t i = 0; i < eo_json_array_length(action->pin_tokens); i++)
+	{
+		size_t		len;
+		const char *member = eo_json_string(eo_json_array_get(action->pin_tokens, i), &len);
+		const char *slash = member != NULL ? strchr(member, '/') : NULL;
+
+		if (slash != NULL && strcmp(slash + 1, token) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool
 eo_action_shows(const EoActionItem *action, EoActionVerb verb, const char *token)
 {
 	switch (verb)
@@ -370,9 +440,9 @@ eo_action_shows(const EoActionItem *action, EoActionVerb verb, const char *token
 			return is(action->consumed_token, token);
 		case EO_ACTION_CANCEL:
 			return is(action->canceled_token, token);
-		case EO_ACTION_BURN:
+		case EO_ACTION_CLOSE:
 			/* The same, whoever wrote it. */
-			return action->burned_ms > 0;
+			return action->closed_ms > 0;
 	}
 	return false;
 }

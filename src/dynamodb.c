@@ -424,6 +424,11 @@ take_answer(EoCall *call, int64_t wall_ms)
 			/* Refused for its time, and the clocks do differ: believe it. */
 			client->clock_offset_ms = offset;
 			client->clock_known = true;
+			if (call->dated)
+			{
+				call->clock_moved = true;
+				return false;
+			}
 			call->resigned = true;
 			call->waiting = true;
 			call->next_us = 0;

@@ -77,6 +77,14 @@ struct EoCall
 	int			nactions;		/* of EO_TRANSACT */
 
 	/*
+	 * The condition compares with an instant in the body: if the clock turns
+	 * out to be wrong, the call ends with clock_moved instead of being signed
+	 * anew, and the caller writes the body anew.
+	 */
+	bool		dated;
+	bool		clock_moved;
+
+	/*
 	 * Is this the answer to what was asked?  Called with the reply's item (or
 	 * NULL) after a success and after a refused condition; false makes the
 	 * reply count as not received.  May be NULL.

@@ -23,12 +23,11 @@ eo_raise(const EoError *error, const char *doing, const char *key, const char *s
 }
 
 void
-eo_raise_action(const EoError *error, const char *doing, const char *id, const char *server)
+eo_raise_action(const EoError *error, const char *doing, const char *id, const char *server,
+				const char *unknown)
 {
 	raise_about(error, doing, "action", id, server,
-				error->status == EO_UNKNOWN ?
-				"The write may or may not have been applied. Call action_consume() again with the same token: that finds out, and consumes nothing twice. action_get() shows what has become of the action." :
-				eo_error_hint(error));
+				error->status == EO_UNKNOWN && unknown != NULL ? unknown : eo_error_hint(error));
 }
 
 static void

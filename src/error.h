@@ -32,9 +32,9 @@
 pg_noreturn extern void eo_raise(const EoError *error, const char *doing, const char *key,
 								 const char *server);
 
-/* The same of an action. */
+/* The same of an action; unknown: what to do if the outcome is. */
 pg_noreturn extern void eo_raise_action(const EoError *error, const char *doing, const char *id,
-										const char *server);
+										const char *server, const char *unknown);
 
 /* A trigger that keeps a table's rows unique. */
 typedef struct EoGuard

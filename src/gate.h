@@ -56,6 +56,12 @@ extern int64 eo_interval_ms(const Interval *span, const char *name, int64 min_ms
 extern char *eo_to_utf8(const char *s);
 extern char *eo_from_utf8(const char *s);
 
+/*
+ * Back, come what may: what this encoding does not have is spelled \uXXXX, as in
+ * JSON, and *exact is false.
+ */
+extern char *eo_from_utf8_or_escape(const char *s, bool *exact);
+
 /* Epoch milliseconds as a timestamptz datum. */
 extern TimestampTz eo_timestamp_of_ms(int64 ms);
 

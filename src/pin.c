@@ -5,14 +5,15 @@
  *
  * The form, exactly enough for another service to check a PIN:
  *
- *	 scrypt$16384$8$1$SALT$HASH[$PEPPER]
+ *	 scrypt$16384$8$1$SALT$HASH
  *
  * SALT is 32 hexadecimal digits, random for each action.  HASH is scrypt (RFC
  * 7914) with N = 16384, r = 8, p = 1, in 64 hexadecimal digits, of
- * HMAC-SHA256(pepper, id LF pin), with the 32 characters of SALT as salt.
- * Without a pepper the HMAC has the empty key, and nothing follows HASH.  PEPPER
- * is the first 8 hexadecimal digits of HMAC-SHA256(pepper, "exactonce pin_pepper"):
- * so that a server with another pepper is told from a wrong guess.
+ * HMAC-SHA256(pepper, LEN ":" id pin), with the 32 characters of SALT as salt; LEN
+ * is that of the id in bytes, decimal.  Without a pepper the HMAC has the empty
+ * key.  A pepper is known by the first 8 hexadecimal digits of
+ * HMAC-SHA256(pepper, "exactonce pin_pepper"), which stand beside the hash: who
+ * has another one is told so, and not that the PIN is wrong.
  *
  * A PIN of four digits has ten thousand values, and no KDF makes it a secret for
  * who can read the table: 10,000 times 50 ms are minutes.  The pepper does, as it
@@ -35,7 +36,6 @@
 pg_noreturn static void raise_crypto(void);
 static void stretch(EoStore *store, const char *id, const char *pin, const char *salt,
 					char hash[HASH_LEN + 1]);
-static bool name_pepper(EoStore *store, char name[PEPPER_LEN + 1]);
 
 char *
 eo_pin_hash(EoStore *store, const char *id, const char *pin)
@@ -43,22 +43,18 @@ eo_pin_hash(EoStore *store, const char *id, const char *pin)
 	unsigned char random[SALT_LEN / 2];
 	char		salt[SALT_LEN + 1];
 	char		hash[HASH_LEN + 1];
-	char		pepper[PEPPER_LEN + 1];
 
 	if (!pg_strong_random(random, sizeof(random)))
 		raise_crypto();
 	eo_put_hex(random, sizeof(random), salt);
 	stretch(store, id, pin, salt, hash);
-	if (name_pepper(store, pepper))
-		return psprintf(FORM "%s$%s$%s", salt, hash, pepper);
 	return psprintf(FORM "%s$%s", salt, hash);
 }
 
-/* Lower-case hexadecimal, that many, and then the end or a dollar. */
 static bool
-is_part(const char *s, size_t len)
+is_hex(const char *s, size_t len)
 {
-	return strspn(s, "0123456789abcdef") == len && (s[len] == '\0' || s[len] == '$');
+	return strspn(s, "0123456789abcdef") >= len;
 }
 
 EoPinVerdict
@@ -66,31 +62,25 @@ eo_pin_check(EoStore *store, const char *id, const char *pin, const char *stored
 {
 	const char *salt = stored + strlen(FORM);
 	const char *hash = salt + SALT_LEN + 1;
-	const char *pepper = hash + HASH_LEN;
-	char		own_pepper[PEPPER_LEN + 1];
 	char		found[HASH_LEN + 1];
-	bool		peppered;
 	bool		right;
 
-	/* Each part is looked at only when the one before it is there. */
-	if (strncmp(stored, FORM, strlen(FORM)) != 0 ||
-		!is_part(salt, SALT_LEN) || salt[SALT_LEN] != '$' || !is_part(hash, HASH_LEN) ||
-		(*pepper == '$' && (!is_part(pepper + 1, PEPPER_LEN) || pepper[1 + PEPPER_LEN] != '\0')))
+	if (strlen(stored) != strlen(FORM) + SALT_LEN + 1 + HASH_LEN ||
+		strncmp(stored, FORM, strlen(FORM)) != 0 ||
+		!is_hex(salt, SALT_LEN) || salt[SALT_LEN] != '$' || !is_hex(hash, HASH_LEN))
 		return EO_PIN_UNREADABLE;
-	peppered = name_pepper(store, own_pepper);
-	if (peppered != (*pepper == '$') || (peppered && strcmp(pepper + 1, own_pepper) != 0))
-		return EO_PIN_OTHER_PEPPER;
-	stretch(store, id, pin, pnstrdup(salt, SALT_LEN), found);
+	stretch(store, id, pin, salt, found);
 	right = eo_same_secret(found, hash, HASH_LEN);
 	eo_wipe(found, sizeof(found));
 	return right ? EO_PIN_RIGHT : EO_PIN_WRONG;
 }
 
+/* salt: SALT_LEN characters of it count. */
 static void
 stretch(EoStore *store, const char *id, const char *pin, const char *salt, char hash[HASH_LEN + 1])
 {
 	const char *pepper = store->server->pin_pepper != NULL ? store->server->pin_pepper : "";
-	char	   *text = psprintf("%s\n%s", id, pin);
+	char	   *text = psprintf("%zu:%s%s", strlen(id), id, pin);
 	unsigned char mac[EO_SHA256_LEN];
 	unsigned char out[EO_SHA256_LEN];
 	EoStatus	status;
@@ -107,21 +97,22 @@ stretch(EoStore *store, const char *id, const char *pin, const char *salt, char 
 	eo_put_hex(out, sizeof(out), hash);
 }
 
-/* False: there is no pepper. */
-static bool
-name_pepper(EoStore *store, char name[PEPPER_LEN + 1])
+char *
+eo_pin_pepper(EoStore *store)
 {
 	static const char text[] = "exactonce pin_pepper";
 	const char *pepper = store->server->pin_pepper;
 	unsigned char mac[EO_SHA256_LEN];
+	char	   *name;
 
 	if (pepper == NULL)
-		return false;
+		return NULL;
 	if (eo_hmac_sha256(eo_signer_crypto(store->client.signer), pepper, strlen(pepper),
 					   text, strlen(text), mac) != EO_OK)
 		raise_crypto();
+	name = palloc(PEPPER_LEN + 1);
 	eo_put_hex(mac, PEPPER_LEN / 2, name);
-	return true;
+	return name;
 }
 
 static void

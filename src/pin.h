@@ -19,10 +19,14 @@ typedef enum EoPinVerdict
 {
 	EO_PIN_RIGHT,
 	EO_PIN_WRONG,
-	EO_PIN_OTHER_PEPPER,		/* hashed with another pepper, or with or
-								 * without one */
 	EO_PIN_UNREADABLE			/* the hash is not of this form */
 } EoPinVerdict;
+
+/*
+ * By what the pepper of this server is known, palloc'd; NULL: it has none.  A PIN
+ * can be checked only with the pepper it was hashed with.
+ */
+extern char *eo_pin_pepper(EoStore *store);
 
 /* What an item keeps of a PIN, palloc'd; at most EO_PIN_HASH_LEN bytes. */
 extern char *eo_pin_hash(EoStore *store, const char *id, const char *pin);

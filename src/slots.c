@@ -557,7 +557,7 @@ eo_target_learn_clock(const EoTarget *target, int64 offset_ms)
 	uint32		t;
 
 	eo_table_lock(LW_EXCLUSIVE);
-	t = eo_table_find_target(target);
+	t = eo_table_enter_target(target);
 	if (t != EO_NO_INDEX)
 	{
 		eo_targets[t].clock_known = true;

@@ -4,7 +4,7 @@
  *	  The action functions of SQL: unpack, check, call, pack.
  *
  * Nothing is decided here but what an argument may be.  A PIN is never repeated
- * in a message, and its copies are wiped.
+ * in a message.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,6 +18,7 @@
 #include "mb/pg_wchar.h"
 #include "sql_args.h"
 #include "sql_rows.h"
+#include "tokens.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
@@ -62,6 +63,7 @@ typedef struct CreatedSink
 	EoActionOutcome outcome;
 } CreatedSink;
 
+static char *check_id(char *id, const char *place, bool create);
 static char *read_id(FunctionCallInfo fcinfo, int n);
 static char *check_pin(char *pin, const char *place);
 static char *read_reason(FunctionCallInfo fcinfo, int n);
@@ -90,7 +92,7 @@ eo_action_create_sql(PG_FUNCTION_ARGS)
 	Datum		result;
 
 	eo_gate("action_create", EO_WRITES);
-	if (eo_expansion_find(fcinfo, &result))
+	if (eo_expansion_find(fcinfo, 4, 5, &result))
 		return result;
 	plan.payload = eo_arg_json(fcinfo, 0);
 	if (!PG_ARGISNULL(1))
@@ -99,21 +101,19 @@ eo_action_create_sql(PG_FUNCTION_ARGS)
 		plan.expires_ms = read_instant(PG_GETARG_TIMESTAMPTZ(2), false, "expires_at", "");
 	plan.pin = check_pin(eo_arg_text(fcinfo, 3), "");
 	if (!PG_ARGISNULL(4))
-		plan.id = read_id(fcinfo, 4);
+		plan.id = check_id(eo_arg_text(fcinfo, 4), "", true);
 	store = eo_store_open(eo_arg_text(fcinfo, 5));
 	sink.desc = eo_row_type(fcinfo);
 	sink.context = CurrentMemoryContext;
 	eo_action_create(store, &plan, 1, put_created, &sink);
-	if (plan.pin != NULL)
-		explicit_bzero(unconstify(char *, plan.pin), strlen(plan.pin));
 	/* Who makes one must not take another's for his. */
 	if (sink.outcome == EO_ACTION_ALREADY_EXISTS)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNIQUE_VIOLATION),
 				 errmsg("action \"%s\" exists already on server \"%s\"", plan.id, store->server->name),
-				 errdetail("An action is never made anew, whatever has become of it."),
+				 errdetail("An id is not used again while its record is kept, whatever has become of the action."),
 				 errhint("action_get() shows it.")));
-	return eo_expansion_keep(fcinfo, HeapTupleGetDatum(sink.tuple));
+	return eo_expansion_keep(fcinfo, 4, 5, HeapTupleGetDatum(sink.tuple));
 }
 
 /*
@@ -140,11 +140,6 @@ eo_action_create_many_sql(PG_FUNCTION_ARGS)
 	sink.desc = eo_row_type(fcinfo);
 	sink.rows = rsinfo->setResult;
 	eo_action_create(store, plans, n, put_created, &sink);
-	for (int i = 0; i < n; i++)
-	{
-		if (plans[i].pin != NULL)
-			explicit_bzero(unconstify(char *, plans[i].pin), strlen(plans[i].pin));
-	}
 	return (Datum) 0;
 }
 
@@ -182,10 +177,12 @@ eo_action_consume_sql(PG_FUNCTION_ARGS)
 	EoConsume	ask = {0};
 	EoActionResult result;
 	char	   *pin;
+	char	   *given;
+	char		token[EO_TOKEN_LEN + 1];
 	Datum		datum;
 
 	eo_gate("action_consume", EO_WRITES);
-	if (eo_expansion_find(fcinfo, &datum))
+	if (eo_expansion_find(fcinfo, 0, 5, &datum))
 		return datum;
 	ask.id = read_id(fcinfo, 0);
 	pin = eo_arg_text(fcinfo, 1);
@@ -194,11 +191,14 @@ eo_action_consume_sql(PG_FUNCTION_ARGS)
 		ask.pin = eo_to_utf8(pin);
 	ask.reason = read_reason(fcinfo, 2);
 	ask.consumer = read_consumer(fcinfo, 3);
-	ask.token = eo_arg_token(fcinfo, 4);
+	given = eo_arg_token(fcinfo, 4);
+	if (given != NULL)
+		strlcpy(token, given, sizeof(token));
+	else
+		eo_token_make(token);
+	ask.token = token;
 	eo_action_consume(eo_store_open(eo_arg_text(fcinfo, 5)), &ask, &result);
-	if (pin != NULL)
-		explicit_bzero(pin, strlen(pin));
-	return eo_expansion_keep(fcinfo, result_row(fcinfo, &result, outcomes[result.outcome].http_status));
+	return eo_expansion_keep(fcinfo, 0, 5, result_row(fcinfo, &result, outcomes[result.outcome].http_status));
 }
 
 /*
@@ -213,15 +213,15 @@ eo_action_cancel_sql(PG_FUNCTION_ARGS)
 	Datum		datum;
 
 	eo_gate("action_cancel", EO_WRITES);
-	if (eo_expansion_find(fcinfo, &datum))
+	if (eo_expansion_find(fcinfo, 0, 2, &datum))
 		return datum;
 	id = read_id(fcinfo, 0);
 	reason = read_reason(fcinfo, 1);
 	eo_action_cancel(eo_store_open(eo_arg_text(fcinfo, 2)), id, reason, &result);
 	/* It is what the caller wanted. */
-	return eo_expansion_keep(fcinfo, result_row(fcinfo, &result,
-												result.outcome == EO_ACTION_CANCELED ? 200 :
-												outcomes[result.outcome].http_status));
+	return eo_expansion_keep(fcinfo, 0, 2, result_row(fcinfo, &result,
+													  result.outcome == EO_ACTION_CANCELED ? 200 :
+													  outcomes[result.outcome].http_status));
 }
 
 static Datum
@@ -265,7 +265,7 @@ eo_action_get_sql(PG_FUNCTION_ARGS)
 	eo_row_put_instant(&row, v.expires_ms);
 	eo_row_put_instant(&row, v.consumed_ms);
 	eo_row_put_instant(&row, v.canceled_ms);
-	eo_row_put_text(&row, v.reason != NULL ? eo_from_utf8(v.reason) : NULL);
+	eo_row_put_text(&row, v.reason != NULL ? eo_show_utf8(v.reason) : NULL);
 	eo_row_put_json(&row, v.consumer);
 	PG_RETURN_DATUM(HeapTupleGetDatum(eo_row_tuple(&row)));
 }
@@ -273,7 +273,7 @@ eo_action_get_sql(PG_FUNCTION_ARGS)
 /* ----- arguments; place says which of many, "" if there is one ----- */
 
 static char *
-check_id(char *id, const char *place)
+check_id(char *id, const char *place, bool create)
 {
 	if (id == NULL)
 		ereport(ERROR,
@@ -284,14 +284,14 @@ check_id(char *id, const char *place)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("action id must not be empty"),
 				 place[0] != '\0' ? errdetail("%s", place) : 0,
-				 errhint("Leave it out to have one made that nobody can guess.")));
+				 create ? errhint("Leave it out to have one made that nobody can guess.") : 0));
 	return id;
 }
 
 static char *
 read_id(FunctionCallInfo fcinfo, int n)
 {
-	return check_id(eo_arg_text(fcinfo, n), "");
+	return check_id(eo_arg_text(fcinfo, n), "", false);
 }
 
 /* The PIN of a new action as UTF-8. */
@@ -352,10 +352,8 @@ read_instant(TimestampTz t, bool up, const char *name, const char *place)
 	{
 		int64		us = t + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
 
-		if (us <= 0)
-			ms = up ? 0 : 1;
-		else
-			ms = (us + (up ? 999 : 0)) / 1000;
+		/* 0 stands for one that was not given. */
+		ms = up ? Max(us + 999, 0) / 1000 : Max(us / 1000, 1);
 		if (ms <= EO_MAX_INSTANT_MS)
 			return ms;
 	}
@@ -424,13 +422,13 @@ instant_member(const JsonbValue *v, const char *name, bool up, int position)
 	datum = DirectFunctionCall3(timestamptz_in, CStringGetDatum(text),
 								ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
 	return read_instant(DatumGetTimestampTz(datum), up, name,
-						psprintf("It is of number %d of the actions. ", position));
+						psprintf("It is number %d of the actions. ", position));
 }
 
 static void
 read_plan(JsonbContainer *object, int position, EoActionPlan *plan)
 {
-	const char *place = psprintf("It is of number %d of the actions.", position);
+	const char *place = psprintf("It is number %d of the actions.", position);
 	JsonbIterator *it = JsonbIteratorInit(object);
 	JsonbIteratorToken token;
 	JsonbValue	v;
@@ -455,7 +453,7 @@ read_plan(JsonbContainer *object, int position, EoActionPlan *plan)
 		{
 			plan->id = text_member(&v, name, position);
 			if (plan->id != NULL)
-				check_id(unconstify(char *, plan->id), place);
+				(void) check_id(unconstify(char *, plan->id), place, true);
 		}
 		else
 			ereport(ERROR,

@@ -123,21 +123,32 @@ eo_json_text(Jsonb *jb)
 	return eo_to_utf8(JsonbToCString(NULL, &jb->root, VARSIZE(jb)));
 }
 
+char *
+eo_show_utf8(const char *utf8)
+{
+	bool		exact;
+
+	return eo_from_utf8_or_escape(utf8, &exact);
+}
+
 /*
- * What another service wrote may be no JSON, or no jsonb: it is shown as a
- * string then, because a duplicate must still get its answer.
+ * What another service wrote may be no JSON, no jsonb, or have characters that
+ * this encoding does not: it is shown as a string then, because a duplicate must
+ * still get its answer, and who has consumed an action its payload.
  */
 Datum
 eo_json_datum(const char *utf8)
 {
-	char	   *text = eo_from_utf8(utf8);
+	bool		exact;
+	char	   *text = eo_from_utf8_or_escape(utf8, &exact);
 	MemoryContext context = CurrentMemoryContext;
 	volatile Datum datum = (Datum) 0;
-	volatile bool ok = true;
+	volatile bool ok = exact;
 
 	PG_TRY();
 	{
-		datum = DirectFunctionCall1(jsonb_in, CStringGetDatum(text));
+		if (exact)
+			datum = DirectFunctionCall1(jsonb_in, CStringGetDatum(text));
 	}
 	PG_CATCH();
 	{

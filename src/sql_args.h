@@ -40,4 +40,7 @@ extern char *eo_arg_fingerprint(Jsonb *payload);
 extern char *eo_json_text(Jsonb *jb);
 extern Datum eo_json_datum(const char *utf8);
 
+/* Text of a record for people to read, whatever the encoding. */
+extern char *eo_show_utf8(const char *utf8);
+
 #endif							/* EO_SQL_ARGS_H */

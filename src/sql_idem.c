@@ -76,13 +76,13 @@ eo_idem_acquire(PG_FUNCTION_ARGS)
 	Datum		result;
 
 	eo_gate("idem_acquire", EO_WRITES);
-	if (eo_expansion_find(fcinfo, &result))
+	if (eo_expansion_find(fcinfo, 0, 8, &result))
 		return result;
 	read_acquire(fcinfo, &ask);
 	store = eo_store_open(eo_arg_text(fcinfo, 8));
 	eo_gate_worker();
 	eo_claim_acquire(store, &ask, &claim);
-	return eo_expansion_keep(fcinfo, HeapTupleGetDatum(claim_tuple(eo_row_type(fcinfo), ask.key, &claim)));
+	return eo_expansion_keep(fcinfo, 0, 8, HeapTupleGetDatum(claim_tuple(eo_row_type(fcinfo), ask.key, &claim)));
 }
 
 /*
@@ -310,7 +310,7 @@ eo_idem_transact(PG_FUNCTION_ARGS)
 	Datum		result;
 
 	eo_gate("idem_transact", EO_WRITES);
-	if (eo_expansion_find(fcinfo, &result))
+	if (eo_expansion_find(fcinfo, 0, 4, &result))
 		return result;
 	ask.key = eo_arg_key(fcinfo, 0);
 	if (PG_ARGISNULL(1))
@@ -324,7 +324,7 @@ eo_idem_transact(PG_FUNCTION_ARGS)
 		ask.payload_sha256 = eo_arg_fingerprint(PG_GETARG_JSONB_P(3));
 	store = eo_store_open(eo_arg_text(fcinfo, 4));
 	eo_claim_transact(store, &ask, &claim);
-	return eo_expansion_keep(fcinfo, HeapTupleGetDatum(claim_tuple(eo_row_type(fcinfo), ask.key, &claim)));
+	return eo_expansion_keep(fcinfo, 0, 4, HeapTupleGetDatum(claim_tuple(eo_row_type(fcinfo), ask.key, &claim)));
 }
 
 /*

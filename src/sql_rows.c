@@ -5,16 +5,21 @@
  *
  * And the one call that several are meant to be.  Those that "(f('x')).*" expands
  * to are copies of one expression: they stand at the same place of the command,
- * have the same arguments, and are evaluated for the same row, which is to say
- * before the memory context of that row is reset, at different call sites.  A
- * second row, a loop, or a second f('x') in the command asks anew.
+ * ask for the same key, and are evaluated for the same row, which is to say before
+ * the memory context of that row is reset, at different call sites.  A second row,
+ * a loop, or a second f('x') in the command asks anew.
+ *
+ * Sorting takes the copies apart: the column that is sorted by is computed for
+ * all rows before the others are.  That is not seen from here, and documented.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_enum.h"
+#include "common/hashfn.h"
 #include "funcapi.h"
 #include "gate.h"
 #include "nodes/primnodes.h"
@@ -22,27 +27,24 @@
 #include "sql_rows.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
-#include "utils/lsyscache.h"
+#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-/* More than any of our functions has. */
-#define MAX_ARGUMENTS 12
-
-typedef struct Argument
+/* What has been asked for, where. */
+typedef struct Place
 {
-	NullableDatum d;
-	int16		typlen;
-	bool		typbyval;
-} Argument;
+	Oid			function;
+	int			location;		/* in the command; -1 in a view */
+	uint64		asked;			/* hash of key and server */
+} Place;
 
 static struct
 {
 	MemoryContext row;			/* NULL: nothing is kept */
 	FmgrInfo   *site;
-	Oid			function;
-	int			location;		/* in the command; -1 in a view */
-	Argument	arguments[MAX_ARGUMENTS];
+	Place		place;
+	Datum		key;
 	Datum		result;
 }			expansion;
 
@@ -117,68 +119,70 @@ location_of(FunctionCallInfo fcinfo)
 	return expr != NULL && IsA(expr, FuncExpr) ? ((FuncExpr *) expr)->location : -1;
 }
 
-static bool
-same_arguments(FunctionCallInfo fcinfo)
+static uint64
+hash_of(FunctionCallInfo fcinfo, int n, uint64 seed)
 {
-	for (int i = 0; i < fcinfo->nargs; i++)
-	{
-		const Argument *kept = &expansion.arguments[i];
+	text	   *t;
 
-		if (fcinfo->args[i].isnull != kept->d.isnull)
-			return false;
-		if (!kept->d.isnull && !datumIsEqual(fcinfo->args[i].value, kept->d.value,
-											 kept->typbyval, kept->typlen))
-			return false;
-	}
-	return true;
+	if (fcinfo->args[n].isnull)
+		return seed;
+	t = DatumGetTextPP(fcinfo->args[n].value);
+	return hash_bytes_extended((unsigned char *) VARDATA_ANY(t), (int) VARSIZE_ANY_EXHDR(t), seed + 1);
+}
+
+static void
+find_place(FunctionCallInfo fcinfo, int key, int server, Place *place)
+{
+	/* It is hashed as it lies. */
+	memset(place, 0, sizeof(*place));
+	place->function = fcinfo->flinfo->fn_oid;
+	place->location = location_of(fcinfo);
+	place->asked = hash_of(fcinfo, key, hash_of(fcinfo, server, 0));
 }
 
 bool
-eo_expansion_find(FunctionCallInfo fcinfo, Datum *result)
+eo_expansion_find(FunctionCallInfo fcinfo, int key, int server, Datum *result)
 {
+	Place		place;
+
 	if (expansion.row != CurrentMemoryContext || expansion.site == fcinfo->flinfo ||
-		expansion.function != fcinfo->flinfo->fn_oid ||
-		expansion.location != location_of(fcinfo) || !same_arguments(fcinfo))
+		fcinfo->args[key].isnull)
+		return false;
+	find_place(fcinfo, key, server, &place);
+	if (memcmp(&place, &expansion.place, sizeof(place)) != 0 ||
+		!DatumGetBool(DirectFunctionCall2Coll(texteq, C_COLLATION_OID, expansion.key,
+											  fcinfo->args[key].value)))
 		return false;
 	*result = expansion.result;
 	return true;
 }
 
 static void
-forget(void *arg)
+forget_row(void *row)
 {
-	(void) arg;
-	expansion.row = NULL;
+	if (expansion.row == row)
+		expansion.row = NULL;
 }
 
 Datum
-eo_expansion_keep(FunctionCallInfo fcinfo, Datum result)
+eo_expansion_keep(FunctionCallInfo fcinfo, int key, int server, Datum result)
 {
 	MemoryContextCallback *callback;
 
-	/* In a context that is not reset for each row there is no telling. */
-	if (CurrentMemoryContext == fcinfo->flinfo->fn_mcxt ||
-		CurrentMemoryContext == TopTransactionContext || fcinfo->nargs > MAX_ARGUMENTS)
+	/* There it would be kept for too long. */
+	if (CurrentMemoryContext == TopTransactionContext || fcinfo->args[key].isnull)
 		return result;
 	if (expansion.row != CurrentMemoryContext)
 	{
 		callback = palloc0(sizeof(MemoryContextCallback));
-		callback->func = forget;
+		callback->func = forget_row;
+		callback->arg = CurrentMemoryContext;
 		MemoryContextRegisterResetCallback(CurrentMemoryContext, callback);
 	}
 	expansion.row = NULL;
 	expansion.site = fcinfo->flinfo;
-	expansion.function = fcinfo->flinfo->fn_oid;
-	expansion.location = location_of(fcinfo);
-	for (int i = 0; i < fcinfo->nargs; i++)
-	{
-		Argument   *kept = &expansion.arguments[i];
-
-		get_typlenbyval(get_fn_expr_argtype(fcinfo->flinfo, i), &kept->typlen, &kept->typbyval);
-		kept->d.isnull = fcinfo->args[i].isnull;
-		if (!kept->d.isnull)
-			kept->d.value = datumCopy(fcinfo->args[i].value, kept->typbyval, kept->typlen);
-	}
+	find_place(fcinfo, key, server, &expansion.place);
+	expansion.key = datumCopy(fcinfo->args[key].value, false, -1);
 	expansion.result = result;
 	expansion.row = CurrentMemoryContext;
 	return result;

@@ -266,6 +266,7 @@ eo_store_prepare_action_write(EoStore *store, const char *pk, EoActionVerb verb,
 
 	answer->is_action = true;
 	answer->action_verb = verb;
+	answer->call.dated = true;
 	strlcpy(answer->owner, w->token, sizeof(answer->owner));
 	answer->call.believe = believe_write;
 	eo_action_put_write(&answer->call.body, store->server->table, pk, verb, w);
@@ -341,9 +342,19 @@ eo_store_read(EoStore *store, const char *pk)
 }
 
 EoAnswer *
-eo_store_write_action(EoStore *store, const char *pk, EoActionVerb verb, const EoActionWrite *w)
+eo_store_write_action(EoStore *store, const char *pk, EoActionVerb verb, EoActionWrite *w)
 {
-	return run_alone(eo_store_prepare_action_write(store, pk, verb, w));
+	EoAnswer   *answer;
+
+	for (int round = 0;; round++)
+	{
+		w->now_ms = eo_client_now_ms(&store->client);
+		answer = run_alone(eo_store_prepare_action_write(store, pk, verb, w));
+		/* Unless an earlier copy of it may have been carried out. */
+		if (!answer->call.clock_moved || answer->call.in_doubt || round > 0)
+			return answer;
+		eo_answer_free(answer);
+	}
 }
 
 EoAnswer *

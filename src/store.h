@@ -63,7 +63,7 @@ typedef struct EoAnswer
 	bool		is_action;
 	EoVerb		verb;
 	EoActionVerb action_verb;
-	char		owner[EO_TOKEN_LEN + 1];
+	char		owner[EO_ATTEMPT_LEN + 1];
 	char		origin[EO_ORIGIN_LEN + 1];
 	int64		lease_ms;
 	bool		readable;		/* the item of the reply is what it should be */
@@ -131,8 +131,13 @@ extern EoAnswer *eo_answer_of_call(EoCall *call);
 extern EoAnswer *eo_store_write(EoStore *store, const char *pk, EoVerb verb,
 								const EoWrite *w);
 extern EoAnswer *eo_store_read(EoStore *store, const char *pk);
+
+/*
+ * w->now_ms is filled in: what the condition was compared with.  A request that
+ * was refused for its time is made once more, by a clock that has been set right.
+ */
 extern EoAnswer *eo_store_write_action(EoStore *store, const char *pk, EoActionVerb verb,
-									   const EoActionWrite *w);
+									   EoActionWrite *w);
 extern EoAnswer *eo_store_read_action(EoStore *store, const char *pk);
 extern void eo_answer_free(EoAnswer *answer);
 

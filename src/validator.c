@@ -25,6 +25,7 @@
 #include "wire.h"
 
 #define MAX_LABEL 63
+#define MIN_PEPPER 16
 
 typedef void (*EoCheck) (const char *name, const char *value);
 
@@ -56,6 +57,7 @@ static void check_ca_file(const char *name, const char *value);
 static void check_boolean(const char *name, const char *value);
 static void check_access_key_id(const char *name, const char *value);
 static void check_secret(const char *name, const char *value);
+static void check_pepper(const char *name, const char *value);
 
 static const EoOption options[] =
 {
@@ -80,7 +82,7 @@ static const EoOption options[] =
 	{"access_key_id", UserMappingRelationId, false, check_access_key_id},
 	{"secret_access_key", UserMappingRelationId, false, check_secret},
 	{"session_token", UserMappingRelationId, false, check_secret},
-	{"pin_pepper", UserMappingRelationId, false, check_secret},
+	{"pin_pepper", UserMappingRelationId, false, check_pepper},
 };
 
 pg_noreturn static void refuse(const char *name, const char *value, const char *detail, const char *hint);
@@ -383,6 +385,19 @@ check_secret(const char *name, const char *value)
 				 errmsg("invalid value for option \"%s\"", name),
 				 errdetail("It must have 1 to 4096 printable ASCII characters and no blanks."),
 				 errhint("Look for a line break or a blank copied along with it.")));
+}
+
+/* What can be guessed protects nothing. */
+static void
+check_pepper(const char *name, const char *value)
+{
+	check_secret(name, value);
+	if (strlen(value) < MIN_PEPPER)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for option \"%s\"", name),
+				 errdetail("It must have at least %d characters.", MIN_PEPPER),
+				 errhint("Have it made by a program, for example: openssl rand -base64 32.")));
 }
 
 static void

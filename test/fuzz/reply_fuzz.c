@@ -107,7 +107,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		record.owner == NULL)
 		abort();
 	if (call.item != NULL && eo_action_read(call.item, &action) == EO_OK &&
-		(action.id == NULL || action.expires_ms <= 0 || action.pin_attempts < 0 ||
+		(action.expires_ms < 0 || action.pin_attempts < 0 ||
 		 (eo_action_shows(&action, EO_ACTION_ATTEMPT, "t") && action.pin_tokens == NULL)))
 		abort();
 	for (const char *p = call.error.message; *p; p++)

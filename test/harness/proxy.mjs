@@ -3,7 +3,7 @@
 //
 // A line of the log: n (from 1), op, key (partition keys, joined by a space),
 // to (the status that an UpdateItem is to leave behind; of an action: created,
-// attempt, consumed, canceled, burned), transaction (token and
+// attempt, consumed, canceled, closed), transaction (token and
 // fingerprint of the bytes of a TransactWriteItems),
 // status and code (the answer's HTTP status and error name; 0 and a word where
 // there was no answer), sent (the answer was handed to the client whole) and
@@ -54,7 +54,7 @@ function keysOf(body) {
 
 // The attribute by which a write on an action is known.
 const ofActions = new Map([['actionId', 'created'], ['pinTokens', 'attempt'], ['consumedAt', 'consumed'],
-  ['canceledAt', 'canceled'], ['burnedAt', 'burned']]);
+  ['canceledAt', 'canceled'], ['closedAt', 'closed']]);
 
 // The status that a write is to leave behind: COMMITTING, COMPLETED, ...; of a
 // heartbeat, which leaves it as it is, 'lease'.

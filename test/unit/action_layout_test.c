@@ -12,7 +12,7 @@ test_bodies(void)
 	EoActionWrite w = {.token = "11111111-2222-4333-8444-555555555555",.attempt = "a",.now_ms = 1000,
 	.id = "\"i\"",.active_ms = 0,.expires_ms = 2000,.ttl_s = 3,.pin_attempts = 3};
 
-	for (int verb = EO_ACTION_CREATE; verb <= EO_ACTION_BURN; verb++)
+	for (int verb = EO_ACTION_CREATE; verb <= EO_ACTION_CLOSE; verb++)
 	{
 		bool		all = true;
 
@@ -70,20 +70,27 @@ reads(const char *item, EoActionItem *action)
 static void
 test_read(void)
 {
+	static const char *const decisive[] = {"consumedAt", "canceledAt", "closedAt", "payload", "pinHash", "pinAttempts", NULL};
 	EoActionItem a;
 
 	ok(reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"}}", &a) == EO_OK &&
 	   a.active_ms == 0 && a.expires_ms == 5 && a.pin_hash == NULL && a.consumed_ms == 0, "the least there is");
-	ok(reads("{\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"}}", &a) == EO_INVALID, "no id");
 	ok(reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"N\":\"0\"}}", &a) == EO_INVALID, "no end");
 	ok(reads("{\"actionId\":{\"S\":\"i\"},\"expiresAtMs\":{\"N\":\"5\"}}", &a) == EO_INVALID, "no beginning");
 	ok(reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"S\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"}}", &a) == EO_INVALID,
 	   "a beginning that is no number");
 	ok(reads("{\"pk\":{\"S\":\"IDEMPOTENCY#k\"},\"status\":{\"S\":\"COMPLETED\"}}", &a) == EO_INVALID, "a record of a key");
-	ok(reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"N\":\"-7\"},\"expiresAtMs\":{\"N\":\"9223372036854775807\"},"
-			 "\"pinAttempts\":{\"N\":\"-1\"},\"consumedAt\":{\"S\":\"yes\"}}", &a) == EO_OK &&
-	   a.active_ms == 0 && a.expires_ms == EO_MAX_INSTANT_MS && a.pin_attempts == 0 && a.consumed_ms == 0,
-	   "what is absurd is made harmless");
+	ok(reads("{\"activeAtMs\":{\"N\":\"-7\"},\"expiresAtMs\":{\"N\":\"99999999999999999999\"},"
+			 "\"pinAttempts\":{\"N\":\"2.9\"},\"createdAt\":{\"S\":\"long ago\"}}", &a) == EO_OK &&
+	   a.active_ms == 0 && a.expires_ms == EO_MAX_INSTANT_MS && a.pin_attempts == 2 && a.created_ms == 0,
+	   "numbers that are absurd are made harmless");
+	for (int i = 0; decisive[i] != NULL; i++)
+	{
+		char		item[200];
+
+		snprintf(item, sizeof(item), "{\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"},\"%s\":{\"B\":\"eA==\"}}", decisive[i]);
+		ok(reads(item, &a) == EO_INVALID, decisive[i]);
+	}
 }
 
 static void
@@ -92,14 +99,15 @@ test_shows(void)
 	EoActionItem a;
 
 	(void) reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"},"
-				 "\"createdToken\":{\"S\":\"c\"},\"pinTokens\":{\"SS\":[\"p\",\"q\"]},\"consumedToken\":{\"S\":\"t\"},"
+				 "\"createdToken\":{\"S\":\"c\"},\"pinTokens\":{\"SS\":[\"p/me\",\"q\"]},\"consumedToken\":{\"S\":\"t\"},"
 				 "\"canceledToken\":{\"S\":\"x\"}}", &a);
 	ok(eo_action_shows(&a, EO_ACTION_CREATE, "c") && !eo_action_shows(&a, EO_ACTION_CREATE, "t"), "who created");
 	ok(eo_action_shows(&a, EO_ACTION_ATTEMPT, "q") && !eo_action_shows(&a, EO_ACTION_ATTEMPT, "pq"), "who paid");
+	ok(eo_action_paid_by(&a, "me") && !eo_action_paid_by(&a, "q") && !eo_action_paid_by(&a, "e"), "for whom");
 	ok(eo_action_shows(&a, EO_ACTION_CONSUME, "t") && eo_action_shows(&a, EO_ACTION_CONSUME_PAID, "t") &&
 	   !eo_action_shows(&a, EO_ACTION_CONSUME, "q"), "who consumed");
 	ok(eo_action_shows(&a, EO_ACTION_CANCEL, "x") && !eo_action_shows(&a, EO_ACTION_CANCEL, ""), "who canceled");
-	ok(!eo_action_shows(&a, EO_ACTION_BURN, "x"), "nobody burned it");
+	ok(!eo_action_shows(&a, EO_ACTION_CLOSE, "x"), "nobody closed it");
 	(void) reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"},\"pinTokens\":{\"S\":\"p\"}}", &a);
 	ok(!eo_action_shows(&a, EO_ACTION_ATTEMPT, "p") && !eo_action_shows(&a, EO_ACTION_CREATE, "c"), "nobody did anything");
 }
