@@ -37,7 +37,7 @@ endif
 SHLIB_LINK = -lcurl -ljson-c -lcrypto
 
 # Tests against a running server; script/test supplies one.
-REGRESS = setup key options arguments lifecycle outcomes limits errors privileges transactions workflow transact admin
+REGRESS = setup key options arguments lifecycle outcomes limits errors privileges transactions workflow transact actions admin
 ISOLATION = race locks lost guard
 REGRESS_OPTS = --inputdir=test
 

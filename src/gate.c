@@ -18,6 +18,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "outbox.h"
+#include "parse.h"
 #include "shmem.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
@@ -147,9 +148,8 @@ eo_arg_interval_ms(FunctionCallInfo fcinfo, int n, const char *name, int64 min_m
 int64
 eo_interval_ms(const Interval *span, const char *name, int64 min_ms, int64 max_ms)
 {
-	int64		ms;
+	int64		ms = eo_interval_to_ms(span);
 
-	ms = span->time / 1000 + ((int64) span->day + (int64) span->month * 30) * INT64CONST(86400000);
 	if (ms < min_ms || ms > max_ms)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

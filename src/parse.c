@@ -16,6 +16,12 @@
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 
+int64
+eo_interval_to_ms(const Interval *span)
+{
+	return span->time / 1000 + ((int64) span->day + (int64) span->month * 30) * INT64CONST(86400000);
+}
+
 bool
 eo_parse_duration(const char *value, int64 *ms)
 {
@@ -43,7 +49,7 @@ eo_parse_duration(const char *value, int64 *ms)
 	PG_END_TRY();
 	if (!ok)
 		return false;
-	*ms = span->time / 1000 + ((int64) span->day + (int64) span->month * 30) * INT64CONST(86400000);
+	*ms = eo_interval_to_ms(span);
 	return true;
 }
 

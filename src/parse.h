@@ -10,12 +10,14 @@
 
 #include "postgres.h"
 
+#include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
 
 /*
  * A duration as PostgreSQL reads intervals, in milliseconds; a month counts
  * as 30 days, as it does in EXTRACT(EPOCH).  False: it is none.
  */
+extern int64 eo_interval_to_ms(const Interval *span);
 extern bool eo_parse_duration(const char *value, int64 *ms);
 
 /*

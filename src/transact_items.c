@@ -112,18 +112,20 @@ typedef struct Writing
 	int			depth;			/* of the value in its attribute */
 } Writing;
 
+/* Writes what is in an object or an array. */
+typedef void (*PutElement) (Writing *w, JsonbValue *v);
+
 static void read_action(Writing *w, JsonbValue *v, EoTransactItem *action);
 static void put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action);
 static void check_required(const Writing *w, int bit, int seen);
 static bool is_object(const JsonbValue *v);
 static bool is_array(const JsonbValue *v);
 static bool only_member(const JsonbValue *v, JsonbValue *name, JsonbValue *value);
-static void put_string(Writing *w, const JsonbValue *v);
-static void put_strings(Writing *w, JsonbContainer *c);
-static void put_names(Writing *w, JsonbContainer *c);
-static void put_values(Writing *w, JsonbContainer *c);
+static void put_string(Writing *w, JsonbValue *v);
+static void put_name(Writing *w, JsonbValue *v);
 static void put_value(Writing *w, JsonbValue *v);
-static void put_list(Writing *w, JsonbContainer *c);
+static void put_object(Writing *w, JsonbContainer *c, PutElement put);
+static void put_array(Writing *w, JsonbContainer *c, PutElement put);
 static bool put_typed(Writing *w, JsonbValue *v);
 pg_noreturn static void refuse(const Writing *w, const char *detail, const char *hint);
 
@@ -282,10 +284,10 @@ put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action)
 				action->table = pnstrdup(v->val.string.val, v->val.string.len);
 			break;
 		case KIND_NAMES:
-			put_names(w, v->val.binary.data);
+			put_object(w, v->val.binary.data, put_name);
 			break;
 		case KIND_VALUES:
-			put_values(w, v->val.binary.data);
+			put_object(w, v->val.binary.data, put_value);
 			if (strcmp(name, "Item") == 0 || strcmp(name, "Key") == 0)
 				action->key = v->val.binary.data;
 			break;
@@ -324,7 +326,7 @@ only_member(const JsonbValue *v, JsonbValue *name, JsonbValue *value)
 }
 
 static void
-put_string(Writing *w, const JsonbValue *v)
+put_string(Writing *w, JsonbValue *v)
 {
 	char	   *s = pnstrdup(v->val.string.val, v->val.string.len);
 
@@ -333,45 +335,15 @@ put_string(Writing *w, const JsonbValue *v)
 }
 
 static void
-put_strings(Writing *w, JsonbContainer *c)
+put_name(Writing *w, JsonbValue *v)
 {
-	const char *comma = "";
-
-	appendStringInfoChar(&w->out, '[');
-	for (uint32 i = 0; i < JsonContainerSize(c); i++)
-	{
-		appendStringInfoString(&w->out, comma);
-		put_string(w, getIthJsonbValueFromContainer(c, i));
-		comma = ",";
-	}
-	appendStringInfoChar(&w->out, ']');
+	if (v->type != jbvString)
+		refuse(w, "ExpressionAttributeNames has a value that is not a string.", NULL);
+	put_string(w, v);
 }
 
 static void
-put_names(Writing *w, JsonbContainer *c)
-{
-	JsonbIterator *it = JsonbIteratorInit(c);
-	JsonbIteratorToken token;
-	JsonbValue	v;
-	const char *comma = "";
-
-	appendStringInfoChar(&w->out, '{');
-	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
-	{
-		if (token != WJB_KEY && token != WJB_VALUE)
-			continue;
-		if (v.type != jbvString)
-			refuse(w, "ExpressionAttributeNames has a value that is not a string.", NULL);
-		appendStringInfoString(&w->out, token == WJB_KEY ? comma : ":");
-		put_string(w, &v);
-		comma = ",";
-	}
-	appendStringInfoChar(&w->out, '}');
-}
-
-/* Names and their attribute values: an item, or the inside of a map. */
-static void
-put_values(Writing *w, JsonbContainer *c)
+put_object(Writing *w, JsonbContainer *c, PutElement put)
 {
 	JsonbIterator *it = JsonbIteratorInit(c);
 	JsonbIteratorToken token;
@@ -389,13 +361,13 @@ put_values(Writing *w, JsonbContainer *c)
 			comma = ",";
 		}
 		else if (token == WJB_VALUE)
-			put_value(w, &v);
+			put(w, &v);
 	}
 	appendStringInfoChar(&w->out, '}');
 }
 
 static void
-put_list(Writing *w, JsonbContainer *c)
+put_array(Writing *w, JsonbContainer *c, PutElement put)
 {
 	JsonbIterator *it = JsonbIteratorInit(c);
 	JsonbIteratorToken token;
@@ -408,7 +380,7 @@ put_list(Writing *w, JsonbContainer *c)
 		if (token != WJB_ELEM)
 			continue;
 		appendStringInfoString(&w->out, comma);
-		put_value(w, &v);
+		put(w, &v);
 		comma = ",";
 	}
 	appendStringInfoChar(&w->out, ']');
@@ -440,9 +412,9 @@ put_value(Writing *w, JsonbValue *v)
 			{
 				appendStringInfo(&w->out, "{\"%s\":", is_array(v) ? "L" : "M");
 				if (is_array(v))
-					put_list(w, v->val.binary.data);
+					put_array(w, v->val.binary.data, put_value);
 				else
-					put_values(w, v->val.binary.data);
+					put_object(w, v->val.binary.data, put_value);
 				appendStringInfoChar(&w->out, '}');
 			}
 			w->depth--;
@@ -487,11 +459,11 @@ put_typed(Writing *w, JsonbValue *v)
 		return false;
 	appendStringInfo(&w->out, "{\"%s\":", types[t].name);
 	if (types[t].set)
-		put_strings(w, value.val.binary.data);
+		put_array(w, value.val.binary.data, put_string);
 	else if (types[t].scalar == jbvArray)
-		put_list(w, value.val.binary.data);
+		put_array(w, value.val.binary.data, put_value);
 	else if (types[t].scalar == jbvObject)
-		put_values(w, value.val.binary.data);
+		put_object(w, value.val.binary.data, put_value);
 	else if (types[t].scalar == jbvBool)
 		appendStringInfoString(&w->out, value.val.boolean ? "true" : "false");
 	else

@@ -1,4 +1,5 @@
-# docs/cookbook.md, block by block: each recipe in a database of its own.
+# docs/cookbook.md and docs/actions.md, block by block: each recipe, or section,
+# in a database of its own.
 #
 # A comment in a block says what is compared:
 #
@@ -20,10 +21,11 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-my $file = "$FindBin::Bin/../../docs/cookbook.md";
-my @recipes = recipes(slurp_file($file));
+my $docs = "$FindBin::Bin/../../docs";
+my @recipes = recipes(slurp_file("$docs/cookbook.md"));
 my $setup = shift @recipes;
 is($setup->{title}, 'Setup', 'the first recipe is the setup');
+push @recipes, recipes(slurp_file("$docs/actions.md"));
 
 my $node = new_node('cookbook');
 my $scripts = 0;
