@@ -178,6 +178,12 @@ SELECT state, attempts_left FROM action_get('burns');
 SELECT outcome, http_status FROM action_cancel('burns');
 SELECT outcome, http_status FROM action_cancel('burns');
 SELECT state, canceled_at FROM action_get('burns');
+-- a token that has guessed once guesses again as any other does
+SELECT outcome FROM action_create('{}', pin => '1234', id => 'tokened');
+SELECT i, (SELECT (outcome, attempts_left) FROM action_consume('tokened', 'x' || i, token => '55555555-5555-4555-8555-555555555555'))
+FROM generate_series(1, 4) i;
+-- and one that is over is not made anew
+SELECT action_create(id => 'again');
 -- the last attempt may be the right one
 SELECT outcome FROM action_create('{}', pin => 'é', id => 'just');
 SELECT i, (SELECT outcome FROM action_consume('just', CASE i WHEN 3 THEN 'é' ELSE 'e' END)) FROM generate_series(1, 3) i;
