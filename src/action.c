@@ -40,6 +40,16 @@
 /* How long an action can be consumed if nobody says otherwise. */
 #define DEFAULT_LIFE_MS INT64CONST(2592000000)	/* 30 days */
 
+/*
+ * How long a caller's own earlier call is waited for where it took the last
+ * attempt, and the first of the growing pauses.  A PIN takes 50 ms, and a request.
+ */
+#define OWN_CALL_US 1000000
+#define LOOK_AGAIN_US 50000
+
+/* Clocks that are set right while an action is cancelled. */
+#define MAX_ROUNDS 3
+
 /* Actions, and bytes of them, that are under way together. */
 #define PART 1024
 #define PART_BYTES (8 * 1024 * 1024)
@@ -74,7 +84,7 @@ static void take_consumed(const EoActionItem *action, bool replayed, EoActionRes
 static bool may_open(const EoAnswer *answer, const EoActionResult *result);
 static void close_own(EoStore *store, const char *pk, const EoConsume *ask, const EoAnswer *answer,
 					  EoActionResult *result);
-static void close_action(EoStore *store, const char *pk, const char *id, const char *token,
+static bool close_action(EoStore *store, const char *pk, const char *id, const char *token,
 						 EoActionResult *result);
 static void meet_clock(EoStore *store);
 static void share_clock(EoStore *store);
@@ -297,17 +307,13 @@ eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResult *result)
 		raise_failed(answer, EO_ACTION_CONSUME, ask->id);
 	share_clock(store);
 
-	/*
-	 * Shown by a refusal, it was done before: by an attempt of this call, if
-	 * one's answer was lost and the instant is ours, else by an earlier call.
-	 */
+	/* Under this token at another instant: by an earlier call. */
 	if (answer->outcome == EO_APPLIED)
-		take_consumed(&answer->action,
-					  answer->call.error.status == EO_CONDITION_FAILED &&
-					  !(answer->call.in_doubt && answer->action.consumed_ms == w.now_ms), result);
+		take_consumed(&answer->action, answer->action.consumed_ms != w.now_ms, result);
 	else
 		explain(answer, w.now_ms, w.token, result);
-	close_own(store, pk, ask, answer, result);
+	if (attempt[0] == '\0')
+		close_own(store, pk, ask, answer, result);
 	eo_answer_free(answer);
 }
 
@@ -489,30 +495,32 @@ eo_action_cancel(EoStore *store, const char *id, const char *reason, EoActionRes
 	char	   *pk = eo_store_action_pk(store, id);
 	char		token[EO_TOKEN_LEN + 1];
 	EoActionWrite w = {.token = token,.reason = reason};
-	EoAnswer   *answer;
+	bool		settled = pk == NULL;
 
 	memset(result, 0, sizeof(*result));
 	result->id = id;
 	result->attempts_left = -1;
 	result->outcome = EO_ACTION_NOT_FOUND;
-	if (pk == NULL)
-		return;
 	meet_clock(store);
 	eo_token_make(token);
-	answer = eo_store_write_action(store, pk, EO_ACTION_CANCEL, &w);
-	if (answer->outcome == EO_FAILED_CALL)
-		raise_failed(answer, EO_ACTION_CANCEL, id);
-	share_clock(store);
-	if (answer->outcome == EO_APPLIED)
-		result->outcome = EO_ACTION_CANCELED;
-	else
+	/* Again, if a clock was set right between finding it over and closing it. */
+	for (int round = 0; round < MAX_ROUNDS && !settled; round++)
 	{
-		explain(answer, w.now_ms, NULL, result);
-		result->replayed = result->outcome == EO_ACTION_CANCELED;
-		if (may_open(answer, result))
-			close_action(store, pk, id, NULL, result);
+		EoAnswer   *answer = eo_store_write_action(store, pk, EO_ACTION_CANCEL, &w);
+
+		if (answer->outcome == EO_FAILED_CALL)
+			raise_failed(answer, EO_ACTION_CANCEL, id);
+		share_clock(store);
+		if (answer->outcome == EO_APPLIED)
+			result->outcome = EO_ACTION_CANCELED;
+		else
+		{
+			explain(answer, w.now_ms, NULL, result);
+			result->replayed = result->outcome == EO_ACTION_CANCELED;
+		}
+		settled = !may_open(answer, result) || close_action(store, pk, id, NULL, result);
+		eo_answer_free(answer);
 	}
-	eo_answer_free(answer);
 }
 
 /* ----- making sure ----- */
@@ -526,35 +534,58 @@ may_open(const EoAnswer *answer, const EoActionResult *result)
 }
 
 /*
- * A caller who asks again, after a call of his that took an attempt and was not
- * answered: that one may have been right, and its consume may still arrive.
+ * A caller whose own token has paid for an attempt: another call of his may be
+ * looking at the PIN at this moment (a second click), or has ended without an
+ * answer, and its consume may still arrive.  The former is given a moment.
  */
 static void
 close_own(EoStore *store, const char *pk, const EoConsume *ask, const EoAnswer *answer,
 		  EoActionResult *result)
 {
-	if (may_open(answer, result) && eo_action_paid_by(&answer->action, ask->token))
-		close_action(store, pk, ask->id, ask->token, result);
+	int64		until_us = eo_clock_monotonic_us() + OWN_CALL_US;
+	int64		pause_us = LOOK_AGAIN_US;
+	bool		open = may_open(answer, result) && eo_action_paid_by(&answer->action, ask->token);
+
+	while (open && eo_clock_monotonic_us() < until_us)
+	{
+		EoAnswer   *look;
+
+		eo_http_wait(eo_clock_monotonic_us() + pause_us, EO_WAIT_RAISE);
+		pause_us *= 2;
+		look = eo_store_read_action(store, pk);
+		if (look->outcome == EO_FAILED_CALL)
+			raise_failed(look, EO_ACTION_CLOSE, ask->id);
+		open = look->exists && look->action.consumed_ms == 0 && look->action.canceled_ms == 0;
+		if (!open)
+			explain(look, eo_client_now_ms(&store->client), ask->token, result);
+		eo_answer_free(look);
+	}
+	if (open)
+		(void) close_action(store, pk, ask->id, ask->token, result);
 }
 
 /*
- * This decides between us and whatever is on its way.
+ * This decides between us and whatever is on its way.  False: it is not over by
+ * the clock that is known now, and nothing was done.
  */
-static void
+static bool
 close_action(EoStore *store, const char *pk, const char *id, const char *token,
 			 EoActionResult *result)
 {
 	char		own[EO_TOKEN_LEN + 1];
 	EoActionWrite w = {.token = own};
 	EoAnswer   *answer;
+	EoActionState state;
 
 	eo_token_make(own);
 	answer = eo_store_write_action(store, pk, EO_ACTION_CLOSE, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		raise_failed(answer, EO_ACTION_CLOSE, id);
-	if (answer->outcome == EO_NOT_APPLIED)
+	state = state_of(&answer->action, w.now_ms);
+	if (answer->outcome == EO_NOT_APPLIED && state != EO_ACTION_IS_ACTIVE && state != EO_ACTION_IS_PENDING)
 		explain(answer, w.now_ms, token, result);
 	eo_answer_free(answer);
+	return state != EO_ACTION_IS_ACTIVE && state != EO_ACTION_IS_PENDING;
 }
 
 /* ----- looking ----- */
