@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { After, AfterAll, BeforeAll, Given, Then, When, setDefaultTimeout, setWorldConstructor } from '@cucumber/cucumber';
-import { Shop, closeShop, control, isFinal, openShop } from './world.mjs';
+import { control } from '../interop/control.mjs';
+import { Shop, closeShop, isFinal, openShop } from './world.mjs';
 
 setWorldConstructor(Shop);
 setDefaultTimeout(120 * 1000);

@@ -4,11 +4,14 @@
 // Everything waits for conditions: a handler is held where it is by a lock
 // (the slow bank), a request by the proxy.
 
+import { randomUUID } from 'node:crypto';
 import { World } from '@cucumber/cucumber';
 import pg from 'pg';
 import { until } from '../harness/util.mjs';
+import { Actions } from '../interop/actions.mjs';
 import { Keys } from '../interop/client.mjs';
 import { connect } from '../interop/connect.mjs';
+import { control } from '../interop/control.mjs';
 import { fingerprint } from '../interop/fingerprint.mjs';
 
 const TABLE = 'features';
@@ -45,6 +48,8 @@ END $$;
 
 CREATE TABLE orders (number text);
 CREATE TRIGGER once AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION idem_guard('number', 'prefix=order/');
+
+CREATE TABLE reduced (coupon text, customer text);      -- orders with a coupon
 `;
 
 // What a refusal says to whoever asked. A killed server says nothing, or
@@ -59,11 +64,16 @@ const refusal = (error) => ({
 
 export const isFinal = ({ refused }) => !['come back later', 'no answer'].includes(refused);
 
-export async function control(method, path, body) {
-  const answer = await fetch(process.env.EO_CONTROL + path, { method, body: body && JSON.stringify(body) });
-  const text = await answer.text();
-  if (!answer.ok) throw new Error(`${method} ${path}: ${text}`);
-  return text;
+// The same of what may be used once, or what it is good for.
+const ends = {
+  already_used: 'used already', not_active: 'not valid yet', expired: 'not valid any more', canceled: 'withdrawn',
+  burned: 'locked',
+};
+const tries = (n) => ['no tries', '1 try'][n] ?? `${n} tries`;
+
+function heard({ outcome, payload, attempts_left: left }) {
+  if (outcome === 'consumed') return { good_for: payload };
+  return { refused: outcome === 'invalid_pin' ? `wrong PIN, ${tries(left)} left` : ends[outcome] ?? outcome };
 }
 
 // Asked of the engine itself, as its owner would.
@@ -113,6 +123,8 @@ export class Shop extends World {
   #name = `s${++scenarios}/`;                           // scenarios use the same numbers
   answers = [];
   lambda = { charges: 0, answers: [] };
+  told = {};
+  tokens = {};
 
   // -- sessions ---------------------------------------------------------------
 
@@ -359,5 +371,72 @@ export class Shop extends World {
     ];
     return this.query('SELECT result FROM idem_transact($1, $2, $3)',
       [`${this.#name}transfer`, JSON.stringify(writes), { confirmed: euros }]).then(({ result }) => result, refusal);
+  }
+
+  // -- what may be used once ----------------------------------------------------
+
+  // A link, a coupon, an approval, a licence; from and to are hours from now.
+  async issue(goodFor, { from = 0, to = 720, pin } = {}) {
+    const { id } = await this.query(
+      "SELECT id FROM action_create($1, now() + $2 * interval '1 h', now() + $3 * interval '1 h', $4)",
+      [JSON.stringify(goodFor), from, to, pin]);
+    this.key = id;
+  }
+
+  look() {
+    return this.query('SELECT * FROM action_get($1)', [this.key]);
+  }
+
+  // Who asks again has the token that he had.
+  async use(who, { session, pin } = {}) {
+    this.tokens[who] ??= randomUUID();
+    const client = session ?? await this.session();
+    this.told[who] = await client.query('SELECT * FROM action_consume($1, $2, consumer => $3, token => $4)',
+      [this.key, pin, JSON.stringify({ who }), this.tokens[who]]).then(({ rows }) => heard(rows[0]), (error) => {
+      if (error.code !== 'ID006') throw error;
+      return { refused: 'no answer' };
+    });
+    return this.told[who];
+  }
+
+  // No request goes on before all are there.
+  async useAtOnce(people, to, pin) {
+    const sessions = await Promise.all(people.map(() => this.session()));
+    await this.fault({ do: 'hold', to, times: people.length });
+    const answers = people.map((who, i) => this.use(who, { session: sessions[i], pin }));
+    await this.arrival(to, people.length);
+    await control('POST', '/release');
+    return Promise.all(answers);
+  }
+
+  async useElsewhere(who, { pin }) {
+    return heard(await new Actions(dynamodb, TABLE).consume(this.key, { pin, token: this.tokens[who] }));
+  }
+
+  // Nobody can wait for days: dates come nearer instead.
+  passTime(hours) {
+    return engine('UpdateItem', {
+      TableName: TABLE, Key: { pk: { S: `ACTION#${this.key}` } },
+      UpdateExpression: 'ADD activeAtMs :n, expiresAtMs :n',
+      ExpressionAttributeValues: { ':n': { N: String(-hours * 3600000) } },
+    });
+  }
+
+  async withdraw(who, reason) {
+    this.told[who] = heard(await this.query('SELECT * FROM action_cancel($1, $2)', [this.key, reason]));
+  }
+
+  // The coupon first, then the order, in one transaction.
+  async orderReduced(who, end = 'COMMIT') {
+    const session = await this.session();
+    await session.query('BEGIN');
+    const answer = await this.use(who, { session });
+    if (answer.good_for) await session.query('INSERT INTO reduced VALUES ($1, $2)', [this.key, who]);
+    await session.query(end);
+    return answer;
+  }
+
+  async reducedOrders() {
+    return (await this.query('SELECT count(*)::int FROM reduced WHERE coupon = $1', [this.key])).count;
   }
 }

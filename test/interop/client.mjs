@@ -3,40 +3,17 @@
 // leases or limit runs, and it trusts the clock of its host.
 
 import { randomUUID } from 'node:crypto';
-import { GetItemCommand, UpdateItemCommand } from '@aws-sdk/client-dynamodb';
+import { read, write } from './conditional.mjs';
 
 const EXPIRY_MARGIN_S = 300;
-const wire = (value) => (typeof value === 'number' ? { N: String(value) } : { S: value });
-const plain = (item) => item && Object.fromEntries(
-  Object.entries(item).map(([name, { S, N }]) => [name, S ?? Number(N)]));
 
 export class Keys {
   constructor(dynamodb, table, { prefix = '', lease = 60000, retention = 7 * 86400, skew = 2000 } = {}) {
     Object.assign(this, { dynamodb, table, prefix, lease, retention, skew });
   }
 
-  // One conditional write: {applied, record}. values are named as in the expressions.
-  async #write(key, condition, update, values) {
-    const all = `${condition} ${update}`;
-    const used = all.match(/#\w+/g).map((name) => name.slice(1));
-    try {
-      const reply = await this.dynamodb.send(new UpdateItemCommand({
-        TableName: this.table,
-        Key: { pk: { S: this.#pk(key) } },
-        ConditionExpression: condition,
-        UpdateExpression: update,
-        ExpressionAttributeNames: Object.fromEntries(used.map((name) => [`#${name}`, name])),
-        ExpressionAttributeValues: Object.fromEntries(Object.entries(values)
-          .filter(([name]) => all.match(new RegExp(`:${name}\\b`)))
-          .map(([name, value]) => [`:${name}`, wire(value)])),
-        ReturnValues: 'ALL_NEW',
-        ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
-      }));
-      return { applied: true, record: plain(reply.Attributes) };
-    } catch (error) {
-      if (error.name !== 'ConditionalCheckFailedException') throw error;
-      return { applied: false, record: plain(error.Item) };
-    }
+  #write(key, condition, update, values) {
+    return write(this.dynamodb, this.table, this.#pk(key), condition, update, values);
   }
 
   #pk(key) {
@@ -116,10 +93,7 @@ export class Keys {
       ', #retry_ms = :zero, #runs = #runs - :one REMOVE #lease_ms, #result, #error', {});
   }
 
-  async get(key) {
-    const reply = await this.dynamodb.send(new GetItemCommand({
-      TableName: this.table, Key: { pk: { S: this.#pk(key) } }, ConsistentRead: true,
-    }));
-    return plain(reply.Item);
+  get(key) {
+    return read(this.dynamodb, this.table, this.#pk(key));
   }
 }

@@ -1,0 +1,142 @@
+// A reference client for docs/actions.md on the AWS SDK: what another service
+// does to consume and cancel the actions that PostgreSQL made. Its answers have
+// the names of the columns in SQL. Kept short on purpose: it makes no actions,
+// and it trusts the clock of its host.
+
+import { createHmac, randomUUID, scrypt, timingSafeEqual } from 'node:crypto';
+import { promisify } from 'node:util';
+import { read, write } from './conditional.mjs';
+
+const NOT_FINAL = 'attribute_exists(#pk) AND attribute_not_exists(#consumedAt)'
+  + ' AND attribute_not_exists(#canceledAt) AND attribute_not_exists(#closedAt)';
+const OPEN = `${NOT_FINAL} AND #activeAtMs <= :now AND #expiresAtMs > :now`;
+const READABLE = '(attribute_not_exists(#payload) OR attribute_type(#payload, :S))';
+
+const instant = (ms) => (ms ? new Date(ms) : null);
+const json = (text) => (text === undefined ? null : JSON.parse(text));
+const hmac = (key, text) => createHmac('sha256', key).update(text).digest();
+
+// What has happened comes before what a clock says.
+function stateOf(record, now) {
+  if (record.consumedAt) return 'consumed';
+  if (record.canceledAt) return 'canceled';
+  if (record.pinHash && record.pinAttempts === 0) return 'burned';
+  if (record.closedAt || record.expiresAtMs <= now) return 'expired';
+  return record.activeAtMs > now ? 'pending' : 'active';
+}
+
+const consumed = (record, replayed) => ({
+  outcome: 'consumed', payload: json(record.payload), consumed_at: instant(record.consumedAt), replayed,
+});
+
+// What a refused write met; never by a later read, which might see something else.
+function explain(record, now, token = null) {
+  if (!record) return { outcome: 'action_not_found' };
+  const state = stateOf(record, now);
+  if (state === 'consumed' && record.consumedToken === token) return consumed(record, true);
+  if (state === 'consumed') return { outcome: 'already_used', consumed_at: instant(record.consumedAt) };
+  if (state === 'pending') return { outcome: 'not_active', active_at: instant(record.activeAtMs) };
+  return state === 'active' ? { outcome: 'invalid_pin', attempts_left: record.pinAttempts } : { outcome: state };
+}
+
+async function isRight(id, pin, stored, pepper = '') {
+  const [, salt, hash] = /^scrypt\$16384\$8\$1\$([0-9a-f]{32})\$([0-9a-f]{64})$/.exec(stored) ?? [];
+  if (!hash) throw new Error(`the PIN hash of action ${id} cannot be read`);
+  const found = await promisify(scrypt)(hmac(pepper, `${Buffer.byteLength(id)}:${id}${pin}`), salt, 32, { N: 16384, r: 8, p: 1 });
+  return timingSafeEqual(found, Buffer.from(hash, 'hex'));
+}
+
+export class Actions {
+  constructor(dynamodb, table, { prefix = '', pepper } = {}) {
+    Object.assign(this, { dynamodb, table, prefix, pepper });
+  }
+
+  #pk(id) {
+    return `ACTION#${this.prefix}${id}`;
+  }
+
+  async #write(id, condition, update, values) {
+    const answer = await write(this.dynamodb, this.table, this.#pk(id), condition, update, values);
+    const { payload = '', pinHash = '' } = answer.record ?? {};
+    if (typeof payload !== 'string' || typeof pinHash !== 'string') {
+      throw new Error(`the item of action ${id} cannot be read`);
+    }
+    return answer;
+  }
+
+  // For whoever only looks: it consumes nothing and shows neither payload nor PIN.
+  async get(id) {
+    const record = await read(this.dynamodb, this.table, this.#pk(id));
+    return record && {
+      id, state: stateOf(record, Date.now()),
+      has_pin: record.pinHash !== undefined, attempts_left: record.pinAttempts ?? null,
+      created_at: instant(record.createdAt), active_at: instant(record.activeAtMs),
+      expires_at: instant(record.expiresAtMs), consumed_at: instant(record.consumedAt),
+      canceled_at: instant(record.canceledAt), reason: record.consumedReason ?? record.canceledReason ?? null,
+      consumer: json(record.consumedBy),
+    };
+  }
+
+  // Whoever may have to ask again keeps the token: with it the winner is told so again.
+  async consume(id, { pin, reason, consumer, token = randomUUID() } = {}) {
+    const { attempt, refused } = pin ? await this.#attempt(id, pin, token) : {};
+    if (refused) return refused;
+    const now = Date.now();
+    const { applied, record } = await this.#write(id,
+      `${OPEN} AND ${READABLE} AND ${attempt ? 'contains(#pinTokens, :attempt)' : 'attribute_not_exists(#pinHash)'}`,
+      `SET #consumedAt = :now, #consumedToken = :token${reason === undefined ? '' : ', #consumedReason = :reason'}`
+      + (consumer === undefined ? '' : ', #consumedBy = :consumer'),
+      { now, token, attempt, reason, consumer: JSON.stringify(consumer), S: 'S' });
+    const own = record?.consumedToken === token && record.consumedAt === now;
+    return applied || own ? consumed(record, false) : this.#refused(id, record, now, token);
+  }
+
+  // Pay first, then look: an attempt is taken by a write of its own, whose token
+  // is what the consume of a right guess asks for.
+  async #attempt(id, pin, token) {
+    const attempt = `${randomUUID()}/${token}`;
+    const now = Date.now();
+    const { applied, record } = await this.#write(id,
+      `${OPEN} AND attribute_type(#pinHash, :S) AND #pinAttempts > :zero AND NOT contains(#pinTokens, :attempt) AND `
+      + (this.pepper ? '#pinPepper = :pepper' : 'attribute_not_exists(#pinPepper)'),
+      'SET #pinAttempts = #pinAttempts - :one ADD #pinTokens :attempts', {
+        now, attempt, attempts: [attempt], zero: 0, one: 1, S: 'S',
+        pepper: this.pepper && hmac(this.pepper, 'exactonce pin_pepper').toString('hex', 0, 4),
+      });
+    if (applied || record?.pinTokens?.includes(attempt)) {
+      if (await isRight(id, pin, record.pinHash, this.pepper)) return { attempt };
+      return { refused: { outcome: 'invalid_pin', attempts_left: record.pinAttempts } };
+    }
+    if (!record || stateOf(record, now) !== 'active') return { refused: await this.#refused(id, record, now, token) };
+    if (record.pinHash) throw new Error(`the PIN of action ${id} was hashed with another pepper`);
+    return {};                                          // none is asked for
+  }
+
+  async cancel(id, reason) {
+    const token = randomUUID();
+    const now = Date.now();
+    const { applied, record } = await this.#write(id,
+      `${NOT_FINAL} AND #expiresAtMs > :now AND (attribute_not_exists(#pinHash) OR #pinAttempts > :zero)`,
+      `SET #canceledAt = :now, #canceledToken = :token${reason === undefined ? '' : ', #canceledReason = :reason'}`,
+      { now, token, zero: 0, reason });
+    if (applied || record?.canceledToken === token) return { outcome: 'canceled', replayed: false };
+    const met = await this.#final(id, record, now);
+    return met.outcome === 'canceled' ? { ...met, replayed: true } : met;
+  }
+
+  // An earlier guess of the same caller may have been right, and be on its way.
+  #refused(id, record, now, token) {
+    const paid = record?.pinTokens?.some((attempt) => attempt.endsWith(`/${token}`));
+    return paid ? this.#final(id, record, now, token) : explain(record, now, token);
+  }
+
+  // Of what has expired, or has no attempt left, a consume that is still on its
+  // way decides; unless it is closed.
+  async #final(id, record, now, token) {
+    const undecided = record && !record.closedAt && ['burned', 'expired'].includes(stateOf(record, now));
+    if (!undecided) return explain(record, now, token);
+    const closed = await this.#write(id, `${NOT_FINAL} AND (#expiresAtMs <= :now OR #pinAttempts <= :zero)`,
+      'SET #closedAt = :now', { now, zero: 0 });
+    return explain(closed.record, now, token);
+  }
+}
