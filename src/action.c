@@ -82,8 +82,8 @@ static void explain(const EoAnswer *answer, int64 now_ms, const char *token,
 					EoActionResult *result);
 static void take_consumed(const EoActionItem *action, bool replayed, EoActionResult *result);
 static bool may_open(const EoAnswer *answer, const EoActionResult *result);
-static void close_own(EoStore *store, const char *pk, const EoConsume *ask, const EoAnswer *answer,
-					  EoActionResult *result);
+static void close_own(EoStore *store, const char *pk, const EoConsume *ask, EoActionVerb verb,
+					  EoActionWrite *w, const EoAnswer *answer, EoActionResult *result);
 static bool close_action(EoStore *store, const char *pk, const char *id, const char *token,
 						 EoActionResult *result);
 static void meet_clock(EoStore *store);
@@ -313,7 +313,7 @@ eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResult *result)
 	else
 		explain(answer, w.now_ms, w.token, result);
 	if (attempt[0] == '\0')
-		close_own(store, pk, ask, answer, result);
+		close_own(store, pk, ask, EO_ACTION_CONSUME, &w, answer, result);
 	eo_answer_free(answer);
 }
 
@@ -347,7 +347,7 @@ take_attempt(EoStore *store, const char *pk, const EoConsume *ask, char *attempt
 	else if (!answer->exists || state_of(&answer->action, w.now_ms) != EO_ACTION_IS_ACTIVE)
 	{
 		explain(answer, w.now_ms, ask->token, result);
-		close_own(store, pk, ask, answer, result);
+		close_own(store, pk, ask, EO_ACTION_ATTEMPT, &w, answer, result);
 	}
 	else if (answer->action.pin_hash != NULL)
 		raise_pepper(store, ask->id);
@@ -536,11 +536,12 @@ may_open(const EoAnswer *answer, const EoActionResult *result)
 /*
  * A caller whose own token has paid for an attempt: another call of his may be
  * looking at the PIN at this moment (a second click), or has ended without an
- * answer, and its consume may still arrive.  The former is given a moment.
+ * answer, and its consume may still arrive.  The former is given a moment, in
+ * which the write that was refused is tried again.
  */
 static void
-close_own(EoStore *store, const char *pk, const EoConsume *ask, const EoAnswer *answer,
-		  EoActionResult *result)
+close_own(EoStore *store, const char *pk, const EoConsume *ask, EoActionVerb verb,
+		  EoActionWrite *w, const EoAnswer *answer, EoActionResult *result)
 {
 	int64		until_us = eo_clock_monotonic_us() + OWN_CALL_US;
 	int64		pause_us = LOOK_AGAIN_US;
@@ -548,17 +549,16 @@ close_own(EoStore *store, const char *pk, const EoConsume *ask, const EoAnswer *
 
 	while (open && eo_clock_monotonic_us() < until_us)
 	{
-		EoAnswer   *look;
+		EoAnswer   *again;
 
 		eo_http_wait(eo_clock_monotonic_us() + pause_us, EO_WAIT_RAISE);
 		pause_us *= 2;
-		look = eo_store_read_action(store, pk);
-		if (look->outcome == EO_FAILED_CALL)
-			raise_failed(look, EO_ACTION_CLOSE, ask->id);
-		open = look->exists && look->action.consumed_ms == 0 && look->action.canceled_ms == 0;
-		if (!open)
-			explain(look, eo_client_now_ms(&store->client), ask->token, result);
-		eo_answer_free(look);
+		again = eo_store_write_action(store, pk, verb, w);
+		if (again->outcome == EO_FAILED_CALL)
+			raise_failed(again, verb, ask->id);
+		explain(again, w->now_ms, ask->token, result);
+		open = may_open(again, result);
+		eo_answer_free(again);
 	}
 	if (open)
 		(void) close_action(store, pk, ask->id, ask->token, result);

@@ -4,6 +4,7 @@
 // and it trusts the clock of its host.
 
 import { createHmac, randomUUID, scrypt, timingSafeEqual } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { read, write } from './conditional.mjs';
 
@@ -24,6 +25,9 @@ function stateOf(record, now) {
   if (record.closedAt || record.expiresAtMs <= now) return 'expired';
   return record.activeAtMs > now ? 'pending' : 'active';
 }
+
+// It is over, and what is on its way could still consume it.
+const isOpen = (record, now) => !record.closedAt && ['burned', 'expired'].includes(stateOf(record, now));
 
 const consumed = (record, replayed) => ({
   outcome: 'consumed', payload: json(record.payload), consumed_at: instant(record.consumedAt), replayed,
@@ -124,17 +128,19 @@ export class Actions {
     return met.outcome === 'canceled' ? { ...met, replayed: true } : met;
   }
 
-  // An earlier guess of the same caller may have been right, and be on its way.
-  #refused(id, record, now, token) {
+  // An earlier guess of the same caller may have been right, and be on its way:
+  // that of a first click gets half a second before it is decided.
+  async #refused(id, record, now, token) {
     const paid = record?.pinTokens?.some((attempt) => attempt.endsWith(`/${token}`));
-    return paid ? this.#final(id, record, now, token) : explain(record, now, token);
+    if (!paid || !isOpen(record, now)) return explain(record, now, token);
+    await pause(500);
+    return this.#final(id, record, now, token);
   }
 
   // Of what has expired, or has no attempt left, a consume that is still on its
   // way decides; unless it is closed.
   async #final(id, record, now, token) {
-    const undecided = record && !record.closedAt && ['burned', 'expired'].includes(stateOf(record, now));
-    if (!undecided) return explain(record, now, token);
+    if (!record || !isOpen(record, now)) return explain(record, now, token);
     const closed = await this.#write(id, `${NOT_FINAL} AND (#expiresAtMs <= :now OR #pinAttempts <= :zero)`,
       'SET #closedAt = :now', { now, zero: 0 });
     return explain(closed.record, now, token);

@@ -317,10 +317,10 @@ foreach my $case (
 	(my $short = $what) =~ s/x{1000,}/xxx/;
 	is($said, $outcome, "$short: $outcome");
 	my @log = log_lines();
-	my @writes = grep { $_->{op} eq 'UpdateItem' } @log;
-	is(join(' ', map { $_->{to} } @writes), $requests, '... by so many requests');
-	# but for who may have to wait for himself
-	is(@log - @writes, 0, '... and no read') unless $requests eq 'attempt closed';
+	# who may have to wait for himself asks more than once
+	(my $sent = join ' ', map { $_->{to} } @log) =~ s/attempt( attempt)+ closed/attempt closed/;
+	is($sent, $requests, '... by so many requests');
+	is(scalar(grep { $_->{op} ne 'UpdateItem' } @log), 0, '... and no read');
 }
 foreach my $case ([ 'r-plain', 'consumed' ], [ 'r-none', '' ])
 {
@@ -471,7 +471,7 @@ is(sum_up(record('last5')), 'consumed|0|1', '... by that first call');
 create(['last6'], pin => '0042', server => 'strict');
 $run = hold('consumed', 'last6', $guess->('last6'));
 $asker = start_psql($node, $guess->('last6'));
-control('GET', '/wait?op=GetItem&key=last6&seconds=60');
+control('GET', '/wait?to=attempt&key=last6&n=3&seconds=60');
 let_go('a second click waits for the first', 200);
 is(finish_psql($run), qq(consumed|{"n": 1}\n), '... which was right');
 is(finish_psql($asker), qq(consumed|{"n": 1}\n), '... and has its answer');
