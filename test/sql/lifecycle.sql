@@ -17,7 +17,7 @@ SELECT key, status, runs, result, lease_until, updated_at >= created_at AS times
 FROM idem_get('order-42');
 -- one request each: acquire, again, get, complete (the seal), duplicate,
 -- duplicate, get; and one of the worker
-\echo `curl -s "$EO_CONTROL/wait?op=UpdateItem&n=6"; curl -s "$EO_CONTROL/ops" | tr ' ' '\n' | sort | uniq -c`
+\echo `curl -s "$EO_CONTROL/wait?op=UpdateItem&key=order-42&n=6"; for op in GetItem UpdateItem; do echo $op: $(curl -s "$EO_CONTROL/count?key=order-42&op=$op"); done`
 
 -- falsy results are results; no result is none
 SELECT k, idem_try_acquire(k), idem_complete(k, r)
