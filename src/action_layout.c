@@ -133,12 +133,14 @@ static const EoExpression *
 find_expression(EoActionVerb verb, const EoActionWrite *w)
 {
 	static EoExpression made[EO_ACTION_CLOSE + 1][32];
-	int			variant = (w->payload != NULL ? 1 : 0) | (w->pin_hash != NULL ? 2 : 0) |
-	(w->pin_pepper != NULL ? 4 : 0) | (w->reason != NULL ? 8 : 0) | (w->consumer != NULL ? 16 : 0);
-	EoExpression *e = &made[verb][variant];
+	EoExpression *e;
 	EoBuf		upd;
+	int			variant;
 	bool		ok;
 
+	variant = (w->payload != NULL ? 1 : 0) | (w->pin_hash != NULL ? 2 : 0) |
+		(w->pin_pepper != NULL ? 4 : 0) | (w->reason != NULL ? 8 : 0) | (w->consumer != NULL ? 16 : 0);
+	e = &made[verb][variant];
 	if (e->text.len > 0)
 		return e;
 	eo_buf_init(&upd, 2048);
