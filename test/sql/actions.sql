@@ -5,7 +5,7 @@
 
 -- by default at once, for thirty days, under an id that nobody guesses
 SELECT outcome, http_status, id ~ '^[A-Za-z0-9_-]{22}$' AS id, active_at IS NULL AS at_once,
-	expires_at - created_at AS life, abs(extract(epoch FROM created_at - now())) < 60 AS now
+	expires_at - created_at BETWEEN '29 days 23:59' AND '30 days' AS life, abs(extract(epoch FROM created_at - now())) < 60 AS now
 FROM action_create('{"user": 7}');
 SELECT count(DISTINCT id) FROM action_create_many((SELECT jsonb_agg('{}'::jsonb) FROM generate_series(1, 300)));
 
