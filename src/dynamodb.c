@@ -484,7 +484,12 @@ again(EoCall *call, bool throttled)
 			if (call->next_us < now + (int64_t) asked * 1000)
 				call->next_us = now + (int64_t) asked * 1000;
 		}
-		if (call->next_us < call->deadline_us)
+
+		/*
+		 * One that has no time to be answered would only make a definite
+		 * refusal unknown.
+		 */
+		if (call->next_us + MIN_ATTEMPT_US <= call->deadline_us)
 		{
 			call->waiting = true;
 			return true;
