@@ -342,12 +342,17 @@ condition(EoVerb verb, const EoWrite *w, EoBuf *out)
 
 /*
  * What does it change?  What may be claimed at once has a retry_ms of 0, so
- * that no two clocks need agree on when "now" is.  Attributes that a state does not have are removed, so
- * that no reader meets a result of an earlier run.
+ * that no two clocks need agree on when "now" is.  Attributes that a state does
+ * not have are removed, so that no reader meets a result of an earlier run.
  */
 static void
 update(EoVerb verb, const EoWrite *w, EoBuf *out)
 {
+	const char *set_result = w->result != NULL ? ", #v = :v" : "";
+	const char *drop_result = w->result != NULL ? "" : ", #v";
+	const char *set_payload = w->payload_sha256 != NULL ? ", #p = :p" : "";
+	const char *drop_payload = w->payload_sha256 != NULL ? "" : ", #p";
+
 	switch (verb)
 	{
 		case EO_ACQUIRE:
@@ -360,19 +365,17 @@ update(EoVerb verb, const EoWrite *w, EoBuf *out)
 						" #l = :l, #n = if_not_exists(#n, :0) + :1,"
 						" #c = if_not_exists(#c, :i), #u = :i, #t = :t%s"
 						" REMOVE #v, #e, #r, #g",
-						w->payload_sha256 != NULL ? ", #p = :p" : "");
+						set_payload);
 			break;
 		case EO_REPLACE:
 			eo_buf_addf(out, "SET #s = :I, #o = :o, #b = :b, #f = #f + :1,"
 						" #l = :l, #n = :1, #c = :i, #u = :i, #t = :t%s"
 						" REMOVE #v, #e, #r, #g%s",
-						w->payload_sha256 != NULL ? ", #p = :p" : "",
-						w->payload_sha256 != NULL ? "" : ", #p");
+						set_payload, drop_payload);
 			break;
 		case EO_COMPLETE:
 			eo_buf_addf(out, "SET #s = :C, #u = :i, #t = :t%s REMOVE #l, #r, #e%s",
-						w->result != NULL ? ", #v = :v" : "",
-						w->result != NULL ? "" : ", #v");
+						set_result, drop_result);
 			break;
 		case EO_FAIL:
 			eo_buf_addf(out, "SET #s = :F, #u = :i, #t = :t%s%s REMOVE #l, #v%s%s",
@@ -397,38 +400,30 @@ update(EoVerb verb, const EoWrite *w, EoBuf *out)
 			 * state is never swept.  The lease stays, for EO_UNSEAL.
 			 */
 			eo_buf_addf(out, "SET #s = :M, #g = :g, #b = :b, #u = :i%s REMOVE #t, #e, #r%s",
-						w->result != NULL ? ", #v = :v" : "",
-						w->result != NULL ? "" : ", #v");
+						set_result, drop_result);
 			break;
 		case EO_SEAL_NEW:
 			eo_buf_addf(out, "SET #s = :M, #o = :o, #b = :b, #g = :g,"
 						" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
 						" #c = if_not_exists(#c, :i), #u = :i%s REMOVE #t, #l, #e, #r%s",
-						w->result != NULL ? ", #v = :v" : "",
-						w->result != NULL ? "" : ", #v");
+						set_result, drop_result);
 			break;
 		case EO_SEAL_EXPIRED:
 			eo_buf_addf(out, "SET #s = :M, #o = :o, #b = :b, #g = :g,"
 						" #f = #f + :1, #n = :1, #c = :i, #u = :i%s REMOVE #t, #l, #e, #r, #p%s",
-						w->result != NULL ? ", #v = :v" : "",
-						w->result != NULL ? "" : ", #v");
+						set_result, drop_result);
 			break;
 		case EO_COMPLETE_NEW:
 			eo_buf_addf(out, "SET #s = :C, #o = :o, #b = :b,"
 						" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
 						" #c = if_not_exists(#c, :i), #u = :i, #t = :t%s%s REMOVE #l, #e, #r, #g%s",
-						w->result != NULL ? ", #v = :v" : "",
-						w->payload_sha256 != NULL ? ", #p = :p" : "",
-						w->result != NULL ? "" : ", #v");
+						set_result, set_payload, drop_result);
 			break;
 		case EO_COMPLETE_EXPIRED:
 			eo_buf_addf(out, "SET #s = :C, #o = :o, #b = :b,"
 						" #f = #f + :1, #n = :1, #c = :i, #u = :i, #t = :t%s%s"
 						" REMOVE #l, #e, #r, #g%s%s",
-						w->result != NULL ? ", #v = :v" : "",
-						w->payload_sha256 != NULL ? ", #p = :p" : "",
-						w->result != NULL ? "" : ", #v",
-						w->payload_sha256 != NULL ? "" : ", #p");
+						set_result, set_payload, drop_result, drop_payload);
 			break;
 		case EO_FINISH:
 			eo_buf_adds(out, "SET #s = :C, #u = :i, #t = :t REMOVE #l");
