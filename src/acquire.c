@@ -375,8 +375,7 @@ take_acquired(EoAsking *a)
 	eo_slot_asked(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
 	if (r->lease_ms - eo_client_now_ms(&a->k.store->client) < 3 * WORKER_NAP_MS)
 		eo_db_wake(MyDatabaseId);
-	if (a->k.store->client.clock_known)
-		eo_target_learn_clock(&a->k.target, a->k.store->client.clock_offset_ms);
+	eo_settle_share_clock(a->k.store, &a->k.target);
 
 	/* What may outlive the transaction, the session remembers. */
 	if (held->keep || !held->in_block)

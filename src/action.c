@@ -30,7 +30,7 @@
 #include "action.h"
 #include "compat.h"
 #include "error.h"
-#include "mb/pg_wchar.h"
+#include "gate.h"
 #include "pin.h"
 #include "settle.h"
 #include "tokens.h"
@@ -91,12 +91,6 @@ static void share_clock(EoStore *store);
 pg_noreturn static void raise_failed(const EoAnswer *answer, EoActionVerb verb, const char *id);
 
 static char *
-utf8(const char *s)
-{
-	return pg_server_to_any(s, strlen(s), PG_UTF8);
-}
-
-static char *
 copy_or_null(const char *s)
 {
 	return s != NULL ? pstrdup(s) : NULL;
@@ -151,7 +145,7 @@ static void
 check_plan(EoStore *store, EoActionPlan *plan, int n, int position)
 {
 	int64		now_ms = eo_client_now_ms(&store->client);
-	size_t		id_len = plan->id != NULL ? strlen(utf8(plan->id)) : EO_ACTION_ID_LEN;
+	size_t		id_len = plan->id != NULL ? strlen(eo_to_utf8(plan->id)) : EO_ACTION_ID_LEN;
 	char	   *pk = plan->id != NULL ? eo_store_action_pk(store, plan->id) : NULL;
 	size_t		payload_len = plan->payload != NULL ? strlen(plan->payload) : 0;
 	size_t		max_payload;
@@ -242,7 +236,7 @@ prepare(EoStore *store, const EoActionPlan *plan, Entry *entry)
 	eo_token_make(entry->token);
 	w->token = entry->token;
 	w->now_ms = eo_client_now_ms(&store->client);
-	w->id = utf8(entry->id);
+	w->id = eo_to_utf8(entry->id);
 	w->active_ms = plan->active_ms;
 	w->expires_ms = plan->expires_ms;
 	w->ttl_s = eo_ttl_after(plan->expires_ms, store->server->retention_s);
@@ -364,7 +358,7 @@ static void
 look_at_pin(EoStore *store, const EoConsume *ask, const EoActionItem *action,
 			EoActionResult *result)
 {
-	switch (eo_pin_check(store, utf8(ask->id), ask->pin,
+	switch (eo_pin_check(store, eo_to_utf8(ask->id), ask->pin,
 						 action->pin_hash != NULL ? action->pin_hash : ""))
 	{
 		case EO_PIN_RIGHT:
@@ -576,16 +570,18 @@ close_action(EoStore *store, const char *pk, const char *id, const char *token,
 	EoActionWrite w = {.token = own};
 	EoAnswer   *answer;
 	EoActionState state;
+	bool		over;
 
 	eo_token_make(own);
 	answer = eo_store_write_action(store, pk, EO_ACTION_CLOSE, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		raise_failed(answer, EO_ACTION_CLOSE, id);
 	state = state_of(&answer->action, w.now_ms);
-	if (answer->outcome == EO_NOT_APPLIED && state != EO_ACTION_IS_ACTIVE && state != EO_ACTION_IS_PENDING)
+	over = state != EO_ACTION_IS_ACTIVE && state != EO_ACTION_IS_PENDING;
+	if (answer->outcome == EO_NOT_APPLIED && over)
 		explain(answer, w.now_ms, token, result);
 	eo_answer_free(answer);
-	return state != EO_ACTION_IS_ACTIVE && state != EO_ACTION_IS_PENDING;
+	return over;
 }
 
 /* ----- looking ----- */
@@ -637,10 +633,8 @@ meet_clock(EoStore *store)
 {
 	EoTarget	target;
 
-	if (store->client.clock_known)
-		return;
 	eo_settle_target(store, &target);
-	(void) eo_target_clock(&target, &store->client.clock_offset_ms);
+	eo_settle_meet_clock(store, &target);
 }
 
 static void
@@ -648,10 +642,8 @@ share_clock(EoStore *store)
 {
 	EoTarget	target;
 
-	if (!store->client.clock_known)
-		return;
 	eo_settle_target(store, &target);
-	eo_target_learn_clock(&target, store->client.clock_offset_ms);
+	eo_settle_share_clock(store, &target);
 }
 
 /* What to do if nobody knows whether it was applied. */

@@ -102,8 +102,7 @@ eo_key_find(EoKey *k, EoStore *store, const char *key)
 	eo_settle_target(store, &k->target);
 	eo_settle_digest(&k->target, store, k->pk, k->digest);
 	k->held = eo_xact_find(k->digest);
-	if (!store->client.clock_known)
-		(void) eo_target_clock(&k->target, &store->client.clock_offset_ms);
+	eo_settle_meet_clock(store, &k->target);
 }
 
 /* ----- complete ----- */

@@ -149,8 +149,7 @@ eo_place_answered(EoPlace *place)
 	place->failing = false;
 	place->complained = false;
 	place->pause_until_us = 0;
-	if (place->store->client.clock_known)
-		eo_target_learn_clock(&place->target, place->store->client.clock_offset_ms);
+	eo_settle_share_clock(place->store, &place->target);
 }
 
 void

@@ -389,6 +389,20 @@ eo_settle_store(const EoTarget *target)
 	s->host[strcspn(s->host, "/")] = '\0';
 	MemoryContextSwitchTo(old);
 	store = eo_store_create(s);
-	(void) eo_target_clock(target, &store->client.clock_offset_ms);
+	eo_settle_meet_clock(store, target);
 	return store;
+}
+
+void
+eo_settle_meet_clock(EoStore *store, const EoTarget *target)
+{
+	if (!store->client.clock_known)
+		(void) eo_target_clock(target, &store->client.clock_offset_ms);
+}
+
+void
+eo_settle_share_clock(const EoStore *store, const EoTarget *target)
+{
+	if (store->client.clock_known)
+		eo_target_learn_clock(target, store->client.clock_offset_ms);
 }

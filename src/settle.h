@@ -77,6 +77,15 @@ extern void eo_settle_aborted(EoStore *store, const char *key, const char *pk,
  */
 extern void eo_settle_check_visible(const EoRecord *record, const char *key, const char *server);
 
+/* ---- the clock ---- */
+
+/*
+ * What this cluster has found of the service's clock, for a store that has heard
+ * nothing yet; and the other way round, once it has.
+ */
+extern void eo_settle_meet_clock(EoStore *store, const EoTarget *target);
+extern void eo_settle_share_clock(const EoStore *store, const EoTarget *target);
+
 /* ---- names ---- */
 
 extern void eo_settle_target(const EoStore *store, EoTarget *target);

@@ -30,6 +30,7 @@
 #include "error.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
+#include "settle.h"
 #include "tokens.h"
 #include "transact.h"
 #include "utils/builtins.h"
@@ -256,8 +257,7 @@ take_completed(EoAsking *a, const EoTransact *ask)
 	claim->result = ask->result != NULL ? pstrdup(ask->result) : NULL;
 	claim->expires_at_ms = a->write.ttl_s * 1000;
 	eo_tokens_forget(a->k.store->server->serverid, a->k.pk);
-	if (a->k.store->client.clock_known)
-		eo_target_learn_clock(&a->k.target, a->k.store->client.clock_offset_ms);
+	eo_settle_share_clock(a->k.store, &a->k.target);
 }
 
 /*
