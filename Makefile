@@ -13,18 +13,8 @@ EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" exactonce.con
 MODULE_big = exactonce
 DATA = sql/exactonce--$(EXTVERSION).sql
 
-# Layer by layer, from the bottom.
-OBJS = \
-	src/parse.o src/wire.o \
-	src/options.o src/validator.o src/guc.o src/error.o \
-	src/http.o src/json.o src/crypto.o src/sigv4.o src/credentials.o \
-	src/dynamodb.o src/expression.o src/layout.o src/action_layout.o \
-	src/store.o src/transact_items.o src/tokens.o src/claimtable.o src/slots.o src/databases.o src/outbox.o src/xact.o \
-	src/acquire.o src/batch.o src/claim.o src/transact.o src/pin.o src/action.o src/operate.o src/settle.o src/seal.o src/places.o \
-	src/canonical.o src/gate.o src/table.o \
-	src/sql_args.o src/sql_rows.o src/sql_idem.o src/sql_call.o src/sql_guard.o src/sql_action.o src/sql_key.o src/sql_admin.o src/sql_views.o \
-	src/worker.o src/launcher.o src/hooks.o \
-	src/exactonce.o
+# Each folder of src is a layer, see src/README.md.
+OBJS = $(patsubst $(srcdir)/%.c,%.o,$(wildcard $(srcdir)/src/*/*.c $(srcdir)/src/*.c))
 
 PG_CONFIG ?= pg_config
 # PostgreSQL's headers count as the system's, so that -Wextra is about ours.
@@ -44,7 +34,7 @@ REGRESS_OPTS = --inputdir=test
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-$(OBJS): $(wildcard $(srcdir)/src/*.h)
+$(OBJS): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h)
 
 .PHONY: lint indent unit bench bench-instructions
 lint:

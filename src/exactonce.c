@@ -7,16 +7,16 @@
  */
 #include "postgres.h"
 
-#include "credentials.h"
+#include "server/credentials.h"
 #include "fmgr.h"
-#include "gate.h"
-#include "guc.h"
-#include "hooks.h"
-#include "launcher.h"
+#include "sql/gate.h"
+#include "server/guc.h"
+#include "commit/hooks.h"
+#include "commit/launcher.h"
 #include "miscadmin.h"
-#include "seal.h"
-#include "shmem.h"
-#include "xact.h"
+#include "commit/seal.h"
+#include "cluster/shmem.h"
+#include "commit/xact.h"
 
 PG_MODULE_MAGIC;
 

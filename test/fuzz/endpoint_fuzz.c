@@ -3,7 +3,7 @@
  *	  Any text as the option endpoint: what is accepted has a host and nothing
  *	  that could carry a request elsewhere.
  */
-#include "wire.h"
+#include "dynamodb/endpoint.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  *	  Any bytes as a header line: what comes out is short, printable and
  *	  trimmed.
  */
-#include "wire.h"
+#include "dynamodb/endpoint.h"
 
 #include <stdlib.h>
 #include <string.h>

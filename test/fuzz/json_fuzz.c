@@ -3,7 +3,7 @@
  *	  Any bytes as a reply: parsed or refused, and what is parsed is walked.
  *	  What is written of a string found in it must be read back the same.
  */
-#include "json.h"
+#include "dynamodb/json.h"
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,9 +6,9 @@
  *
  * The first byte chooses the status, the second the operation.
  */
-#include "action_layout.h"
-#include "dynamodb.h"
-#include "layout.h"
+#include "dynamodb/action_item.h"
+#include "dynamodb/call.h"
+#include "dynamodb/record.h"
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,8 +8,8 @@
 #ifndef BODIES_H
 #define BODIES_H
 
-#include "buf.h"
-#include "json.h"
+#include "dynamodb/buf.h"
+#include "dynamodb/json.h"
 #include "unit.h"
 
 /*

@@ -2,7 +2,7 @@
  * buf_test.c
  *	  A buffer that knows its maximum.
  */
-#include "buf.h"
+#include "dynamodb/buf.h"
 #include "unit.h"
 
 int

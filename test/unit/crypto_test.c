@@ -2,7 +2,7 @@
  * crypto_test.c
  *	  Digests, MACs and scrypt, against published values.
  */
-#include "crypto.h"
+#include "dynamodb/crypto.h"
 #include "unit.h"
 
 static EoCrypto *crypto;

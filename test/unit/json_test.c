@@ -2,7 +2,7 @@
  * json_test.c
  *	  What is taken from the wire, and what is refused.
  */
-#include "json.h"
+#include "dynamodb/json.h"
 #include "unit.h"
 
 static EoStatus

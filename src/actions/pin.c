@@ -1,0 +1,148 @@
+/*-------------------------------------------------------------------------
+ *
+ * pin.c
+ *	  PINs: what is stored of one, and whether a guess is right.
+ *
+ * The form, exactly enough for another service to check a PIN:
+ *
+ *	 scrypt$16384$8$1$SALT$HASH
+ *
+ * SALT is 32 hexadecimal digits, random for each action.  HASH is scrypt (RFC
+ * 7914) with N = 16384, r = 8, p = 1, in 64 hexadecimal digits, of
+ * HMAC-SHA256(pepper, LEN ":" id pin), with the 32 characters of SALT as salt; LEN
+ * is that of the id in bytes, decimal.  Without a pepper the HMAC has the empty
+ * key.  A pepper is known by the first 8 hexadecimal digits of
+ * HMAC-SHA256(pepper, "exactonce pin_pepper"), which stand beside the hash: who
+ * has another one is told so, and not that the PIN is wrong.
+ *
+ * A PIN of four digits has ten thousand values, and no KDF makes it a secret for
+ * who can read the table: 10,000 times 50 ms are minutes.  The pepper does, as it
+ * is not in the table.  The salt keeps equal PINs apart, the id keeps the hash of
+ * one action from being put into another.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat.h"
+#include "dynamodb/crypto.h"
+#include "actions/pin.h"
+
+#define FORM "scrypt$16384$8$1$"
+#define SALT_LEN 32				/* hexadecimal digits, as the next two */
+#define HASH_LEN (2 * EO_SHA256_LEN)
+#define PEPPER_LEN 8
+
+pg_noreturn static void raise_crypto(void);
+static void stretch(EoStore *store, const char *id, const char *pin, const char *salt,
+					char hash[HASH_LEN + 1]);
+
+char *
+eo_pin_hash(EoStore *store, const char *id, const char *pin)
+{
+	unsigned char random[SALT_LEN / 2];
+	char		salt[SALT_LEN + 1];
+	char		hash[HASH_LEN + 1];
+
+	if (!pg_strong_random(random, sizeof(random)))
+		raise_crypto();
+	eo_put_hex(random, sizeof(random), salt);
+	stretch(store, id, pin, salt, hash);
+	return psprintf(FORM "%s$%s", salt, hash);
+}
+
+static bool
+is_hex(const char *s, size_t len)
+{
+	return strspn(s, "0123456789abcdef") >= len;
+}
+
+EoPinVerdict
+eo_pin_check(EoStore *store, const char *id, const char *pin, const char *stored)
+{
+	const char *salt = stored + strlen(FORM);
+	const char *hash = salt + SALT_LEN + 1;
+	char		found[HASH_LEN + 1];
+	bool		right;
+
+	if (strlen(stored) != strlen(FORM) + SALT_LEN + 1 + HASH_LEN ||
+		strncmp(stored, FORM, strlen(FORM)) != 0 ||
+		!is_hex(salt, SALT_LEN) || salt[SALT_LEN] != '$' || !is_hex(hash, HASH_LEN))
+		return EO_PIN_UNREADABLE;
+	stretch(store, id, pin, salt, found);
+	right = eo_same_secret(found, hash, HASH_LEN);
+	eo_wipe(found, sizeof(found));
+	return right ? EO_PIN_RIGHT : EO_PIN_WRONG;
+}
+
+/* salt: SALT_LEN characters of it count. */
+static void
+stretch(EoStore *store, const char *id, const char *pin, const char *salt, char hash[HASH_LEN + 1])
+{
+	const char *pepper = store->server->pin_pepper != NULL ? store->server->pin_pepper : "";
+	char	   *text = psprintf("%zu:%s%s", strlen(id), id, pin);
+	unsigned char mac[EO_SHA256_LEN];
+	unsigned char out[EO_SHA256_LEN];
+	EoStatus	status;
+
+	status = eo_hmac_sha256(eo_signer_crypto(store->client.signer), pepper, strlen(pepper),
+							text, strlen(text), mac);
+	eo_wipe(text, strlen(text));
+	pfree(text);
+	if (status == EO_OK)
+		status = eo_scrypt(mac, sizeof(mac), salt, SALT_LEN, out, sizeof(out));
+	eo_wipe(mac, sizeof(mac));
+	if (status != EO_OK)
+		raise_crypto();
+	eo_put_hex(out, sizeof(out), hash);
+}
+
+char *
+eo_pin_pepper(EoStore *store)
+{
+	static const char text[] = "exactonce pin_pepper";
+	const char *pepper = store->server->pin_pepper;
+	unsigned char mac[EO_SHA256_LEN];
+	char	   *name;
+
+	if (pepper == NULL)
+		return NULL;
+	if (eo_hmac_sha256(eo_signer_crypto(store->client.signer), pepper, strlen(pepper),
+					   text, strlen(text), mac) != EO_OK)
+		raise_crypto();
+	name = palloc(PEPPER_LEN + 1);
+	eo_put_hex(mac, PEPPER_LEN / 2, name);
+	return name;
+}
+
+static void
+raise_crypto(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INTERNAL_ERROR),
+			 errmsg("could not hash a PIN"),
+			 errdetail("OpenSSL or its source of random numbers failed."),
+			 errhint("scrypt needs 16 MB of memory, and an OpenSSL that is not restricted to FIPS.")));
+}
+
+void
+eo_action_id_make(char id[EO_ACTION_ID_LEN + 1])
+{
+	/* RFC 4648, section 5 */
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+	unsigned char random[17] = {0};
+
+	if (!pg_strong_random(random, 16))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate an action id"),
+				 errdetail("The source of random numbers failed.")));
+	for (int i = 0; i < EO_ACTION_ID_LEN; i++)
+	{
+		int			bit = 6 * i;
+		int			pair = random[bit / 8] << 8 | random[bit / 8 + 1];
+
+		id[i] = digits[pair >> (10 - bit % 8) & 63];
+	}
+	id[EO_ACTION_ID_LEN] = '\0';
+}

@@ -1,0 +1,223 @@
+/*-------------------------------------------------------------------------
+ *
+ * hooks.c
+ *	  Where PostgreSQL asks us before it does something.
+ *
+ * - The end of a query, and of a utility command: whoever registered a commit
+ *	 callback meanwhile (postgres_fdw does at its first use) would now be called
+ *	 before us; we go to the head of the list again.
+ * - Commands that cannot be done while somebody is connected to a database:
+ *	 its worker leaves, and comes back afterwards.
+ * - Dropping what unfinished keys depend on: refused.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_user_mapping.h"
+#include "commands/dbcommands.h"
+#include "commands/defrem.h"
+#include "commands/extension.h"
+#include "compat.h"
+#include "executor/executor.h"
+#include "foreign/foreign.h"
+#include "commit/hooks.h"
+#include "dynamodb/http.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "commit/outbox.h"
+#include "cluster/shmem.h"
+#include "tcop/utility.h"
+#include "utils/syscache.h"
+#include "commit/xact.h"
+
+/* How long a worker may take to leave a database. */
+#define LEAVE_US INT64CONST(10000000)
+
+static ProcessUtility_hook_type previous_utility;
+static ExecutorEnd_hook_type previous_executor_end;
+static object_access_hook_type previous_access;
+
+static void executor_end(QueryDesc *query);
+static void utility(PlannedStmt *planned, const char *text, bool read_only_tree,
+					ProcessUtilityContext context, ParamListInfo params,
+					QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc);
+static Oid	database_to_leave(Node * statement);
+static void make_worker_leave(Oid dboid);
+static void object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
+						  void *arg);
+
+void
+eo_hooks_init(void)
+{
+	previous_utility = ProcessUtility_hook;
+	ProcessUtility_hook = utility;
+	previous_executor_end = ExecutorEnd_hook;
+	ExecutorEnd_hook = executor_end;
+	previous_access = object_access_hook;
+	object_access_hook = object_access;
+}
+
+/* ----- staying first ----- */
+
+static void
+executor_end(QueryDesc *query)
+{
+	if (previous_executor_end)
+		previous_executor_end(query);
+	else
+		standard_ExecutorEnd(query);
+	if (eo_xact_has_claims())
+		eo_xact_seal_first();
+}
+
+/* ----- databases that must be empty ----- */
+
+static void
+run_utility(PlannedStmt *planned, const char *text, bool read_only_tree,
+			ProcessUtilityContext context, ParamListInfo params,
+			QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc)
+{
+	if (previous_utility)
+		previous_utility(planned, text, read_only_tree, context, params, environment, dest, qc);
+	else
+		standard_ProcessUtility(planned, text, read_only_tree, context, params, environment,
+								dest, qc);
+}
+
+static void
+utility(PlannedStmt *planned, const char *text, bool read_only_tree,
+		ProcessUtilityContext context, ParamListInfo params,
+		QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc)
+{
+	volatile Oid dboid = database_to_leave(planned->utilityStmt);
+
+	if (!OidIsValid(dboid))
+		run_utility(planned, text, read_only_tree, context, params, environment, dest, qc);
+	else
+	{
+		eo_db_suspend(dboid, true);
+		PG_TRY();
+		{
+			make_worker_leave(dboid);
+			run_utility(planned, text, read_only_tree, context, params, environment, dest, qc);
+		}
+		PG_CATCH();
+		{
+			eo_db_suspend(dboid, false);
+			PG_RE_THROW();
+		}
+		PG_END_TRY();
+		/* If it is gone the launcher will find that out. */
+		eo_db_suspend(dboid, false);
+	}
+	if (eo_xact_has_claims())
+		eo_xact_seal_first();
+}
+
+/* The database a command cannot work on while it has a worker, if any. */
+static Oid
+database_to_leave(Node * statement)
+{
+	const char *name = NULL;
+	ListCell   *lc;
+
+	switch (nodeTag(statement))
+	{
+		case T_DropdbStmt:
+			name = ((DropdbStmt *) statement)->dbname;
+			break;
+		case T_RenameStmt:
+			if (((RenameStmt *) statement)->renameType == OBJECT_DATABASE)
+				name = ((RenameStmt *) statement)->subname;
+			break;
+		case T_AlterDatabaseStmt:
+			foreach(lc, ((AlterDatabaseStmt *) statement)->options)
+			{
+				if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
+					name = ((AlterDatabaseStmt *) statement)->dbname;
+			}
+			break;
+		case T_CreatedbStmt:
+			foreach(lc, ((CreatedbStmt *) statement)->options)
+			{
+				DefElem    *def = lfirst_node(DefElem, lc);
+
+				if (strcmp(def->defname, "template") == 0 && def->arg != NULL)
+					name = defGetString(def);
+			}
+			break;
+		default:
+			break;
+	}
+	return name != NULL ? get_database_oid(name, true) : InvalidOid;
+}
+
+static void
+make_worker_leave(Oid dboid)
+{
+	int64		give_up_us = eo_clock_monotonic_us() + LEAVE_US;
+	EoDbInfo	db;
+
+	while (eo_db_info(dboid, &db) && db.worker_pid != 0 &&
+		   eo_clock_monotonic_us() < give_up_us)
+		eo_http_wait(eo_clock_monotonic_us() + 5000, EO_WAIT_RAISE);
+}
+
+/* ----- drops ----- */
+
+static void
+refuse_if_unfinished(Oid serverid, const char *what)
+{
+	if (eo_slot_count(MyDatabaseId, serverid, 0) == 0 && !eo_outbox_any(serverid))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("cannot %s while keys depend on it", what),
+			 errdetail("Transactions hold claims, or have committed completions that DynamoDB has not been told of yet."),
+			 errhint("Wait until exactonce_claims and exactonce_pending are empty.")));
+}
+
+static void
+object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg)
+{
+	if (previous_access)
+		previous_access(access, class_id, object_id, sub_id, arg);
+	if (RecoveryInProgress())
+		return;
+	if (access == OAT_TRUNCATE && class_id == RelationRelationId && eo_outbox_is_part(object_id))
+		refuse_if_unfinished(InvalidOid, "truncate a table of exactonce");
+	if (access != OAT_DROP || sub_id != 0)
+		return;
+	if (class_id == ExtensionRelationId)
+	{
+		if (object_id == get_extension_oid("exactonce", true))
+			refuse_if_unfinished(InvalidOid, "drop extension exactonce");
+	}
+	/* With CASCADE the tables of the extension go before the extension does. */
+	else if (class_id == RelationRelationId)
+	{
+		if (eo_outbox_is_part(object_id))
+			refuse_if_unfinished(InvalidOid, "drop extension exactonce");
+	}
+	else if (class_id == ForeignServerRelationId)
+		refuse_if_unfinished(object_id, "drop a server");
+	else if (class_id == UserMappingRelationId)
+	{
+		HeapTuple	tuple = SearchSysCache1(USERMAPPINGOID, ObjectIdGetDatum(object_id));
+		Oid			serverid;
+
+		if (!HeapTupleIsValid(tuple))
+			return;
+		serverid = ((Form_pg_user_mapping) GETSTRUCT(tuple))->umserver;
+		ReleaseSysCache(tuple);
+		refuse_if_unfinished(serverid, "drop a user mapping");
+	}
+}

@@ -1,0 +1,288 @@
+/*-------------------------------------------------------------------------
+ *
+ * seal.c
+ *	  Before PostgreSQL commits: every key the transaction completes is put
+ *	  out of anybody else's reach.
+ *
+ * A key that idem_complete() completes goes from IN_PROGRESS to COMMITTING, if
+ * the claim is still ours; one of idem_once() is claimed by the same write that
+ * seals it.  All are under way together, parallel_requests at a time, and share
+ * one deadline, commit_timeout: statement_timeout is not armed at this point.
+ *
+ * The transaction goes on only if every key has a definite answer, and that
+ * answer is "sealed".  An outcome that is not known is a failure here: the
+ * transaction aborts, and the record is released by whoever comes to it.  The
+ * other way round, taking it for a success, would commit work under a key that
+ * somebody else may have.
+ *
+ * Slots are marked before the first request leaves, so that a crash in between
+ * leaves a trace.  A raised error abandons what is still in flight and closes
+ * those connections; the memory of the answers goes with the transaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "keys/owner.h"
+#include "compat.h"
+#include "server/error.h"
+#include "commit/outbox.h"
+#include "commit/seal.h"
+#include "commit/settle.h"
+#include "utils/memutils.h"
+#include "commit/xact.h"
+
+typedef struct Sealing
+{
+	char		origin[EO_ORIGIN_LEN + 1];
+	EoSlotInfo	mark;			/* the same, for slots */
+	int64		deadline_us;
+	int			parallel;
+	int			commit_timeout_ms;
+	EoWindow	window;
+} Sealing;
+
+static void begin_sealing(Sealing *s, dlist_head *claims);
+static void start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
+static void judge(Sealing *s, EoAnswer *answer);
+static void judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer);
+static bool settles_here(EoTxClaim *claim, const EoRecord *r);
+static void look_around(EoTxClaim *claim);
+pg_noreturn static void raise_duplicate(const EoTxClaim *claim);
+
+void
+eo_seal(dlist_head *claims)
+{
+	Sealing		s = {.window = {.n = 0}};
+	EoCall	   *finished[EO_MAX_PARALLEL];
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "exactonce seal",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	dlist_node *next = dlist_is_empty(claims) ? NULL : dlist_head_node(claims);
+
+	begin_sealing(&s, claims);
+	while (next != NULL || s.window.n > 0)
+	{
+		int64		until;
+		int			n;
+
+		while (next != NULL && s.window.n < s.parallel)
+		{
+			EoTxClaim  *claim = dlist_container(EoTxClaim, node, next);
+
+			next = dlist_has_next(claims, next) ? dlist_next_node(claims, next) : NULL;
+			if (claim->phase == EO_PHASE_COMPLETED)
+				start_claim(&s, claim, claim->once ? EO_SEAL_NEW : EO_SEAL, NULL);
+		}
+		n = eo_window_step(&s.window, finished, &until);
+		for (int i = 0; i < n; i++)
+		{
+			EoAnswer   *answer = eo_answer_of_call(finished[i]);
+
+			if (eo_answer_take(answer, &s.window, s.deadline_us))
+				judge(&s, answer);
+		}
+		if (n == 0 && s.window.n > 0)
+			eo_http_wait(until, EO_WAIT_RAISE);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}
+
+/* Name this commit. */
+static void
+begin_sealing(Sealing *s, dlist_head *claims)
+{
+	EoSlotInfo *mark = &s->mark;
+	EoOrigin	o;
+	EoDbInfo	db;
+	dlist_iter	iter;
+
+	if (!eo_db_info(MyDatabaseId, &db) || db.incarnation == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the exactonce worker of this database has not started"),
+				 errhint("See the server's log; exactonce needs a background worker for each database, see max_worker_processes.")));
+	memset(mark, 0, sizeof(*mark));
+	memcpy(mark->database, db.origin, sizeof(mark->database));
+	mark->incarnation = db.incarnation;
+	mark->xid = U64FromFullTransactionId(GetTopFullTransactionId());
+	mark->timeline = eo_compat_timeline();
+	mark->lsn = GetXLogInsertRecPtr();
+	memcpy(o.database, mark->database, sizeof(o.database));
+	o.incarnation = mark->incarnation;
+	o.xid = mark->xid;
+	o.timeline = mark->timeline;
+	o.lsn = mark->lsn;
+	eo_origin_write(&o, s->origin);
+
+	s->commit_timeout_ms = 0;
+	s->parallel = 1;
+	dlist_foreach(iter, claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+		const EoServer *server = c->store->server;
+
+		if (c->phase != EO_PHASE_COMPLETED)
+			continue;
+		if (s->commit_timeout_ms == 0 || server->commit_timeout_ms < s->commit_timeout_ms)
+			s->commit_timeout_ms = server->commit_timeout_ms;
+		s->parallel = Max(s->parallel, server->parallel_requests);
+		if (c->once)
+			look_around(c);
+	}
+	s->parallel = Min(s->parallel, EO_MAX_PARALLEL);
+	s->deadline_us = eo_clock_monotonic_us() + (int64) s->commit_timeout_ms * 1000;
+}
+
+/* A key of idem_once() that this cluster knows of need not be asked about. */
+static void
+look_around(EoTxClaim *claim)
+{
+	EoSlotView	view;
+
+	if (!eo_slot_find(claim->digest, &view))
+		return;
+	if (view.info.ended)
+	{
+		eo_settle_on_the_spot(claim->store, claim->key, &view);
+		return;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_IN_PROGRESS),
+			 errmsg("key \"%s\" on server \"%s\" is in progress", claim->key,
+					claim->store->server->name),
+			 errdetail("Process %d of this cluster holds it.", view.info.pid),
+			 errhint("Retry the transaction later.")));
+}
+
+static void
+start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
+{
+	EoWrite		w = {0};
+	EoAnswer   *answer;
+
+	/* From here on it may be sealed; what was not asked for is not touched. */
+	if (claim->phase != EO_PHASE_SEALING)
+	{
+		claim->phase = EO_PHASE_SEALING;
+		eo_slot_sealing(claim->slot, &s->mark, claim->release_on_abort);
+	}
+	w.owner = claim->token;
+	w.origin = s->origin;
+	w.bind = claim->release_on_abort ? "tx" : claim->earlier ? "keep" : "hold";
+	w.now_ms = eo_client_now_ms(&claim->store->client);
+	w.skew_ms = claim->store->server->clock_skew_ms;
+	w.result = claim->result;
+	w.result_len = claim->result_len;
+	w.seen = seen;
+	answer = eo_store_prepare_write(claim->store, claim->pk, verb, &w);
+	answer->user = claim;
+	if (!eo_answer_start(answer, &s->window, s->deadline_us))
+		judge(s, answer);
+}
+
+static void
+judge(Sealing *s, EoAnswer *answer)
+{
+	EoTxClaim  *claim = answer->user;
+	const char *server = claim->store->server->name;
+
+	switch (answer->outcome)
+	{
+		case EO_APPLIED:
+			break;
+		case EO_READ:
+		case EO_FAILED_CALL:
+			eo_raise(&answer->error, "commit", claim->key, server);
+		case EO_NOT_APPLIED:
+			if (claim->once)
+			{
+				judge_refused_new(s, claim, answer);
+				break;
+			}
+			if (answer->exists && settles_here(claim, &answer->record))
+			{
+				start_claim(s, claim, EO_SEAL, NULL);
+				break;
+			}
+			ereport(ERROR,
+					(errcode(ERRCODE_EO_CLAIM_LOST),
+					 errmsg("the claim on key \"%s\" on server \"%s\" was lost before the transaction committed",
+							claim->key, server),
+					 !answer->exists ? errdetail("There is no record of the key any more.") :
+					 errdetail("The key is %s, by another run or after this one was ended.",
+							   eo_state_name(answer->record.state)),
+					 errhint("The transaction was rolled back. Acquire the key again and retry.")));
+	}
+	eo_answer_free(answer);
+}
+
+/*
+ * A record that an ended transaction of this database left COMMITTING is in
+ * nobody's hands: true, it has been given back, and can be asked for again.
+ */
+static bool
+settles_here(EoTxClaim *claim, const EoRecord *r)
+{
+	int64		retention_s;
+
+	if (r->state != EO_STATE_COMMITTING ||
+		eo_settle_fate(r, claim->pk, &retention_s) != EO_FATE_ABORTED)
+		return false;
+	eo_settle_aborted(claim->store, claim->key, claim->pk, r);
+	return true;
+}
+
+/* The record that refused a claim at commit says what the key is. */
+static void
+judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
+{
+	const EoRecord *r = &answer->record;
+	const char *server = claim->store->server->name;
+	int64		now_ms = eo_client_now_ms(&claim->store->client);
+	int64		retention_s;
+
+	/* Refused, and no copy is on its way: there is nothing to undo. */
+	claim->in_doubt |= answer->call.in_doubt;
+	if (!claim->in_doubt)
+		claim->phase = EO_PHASE_PLANNED;
+	if (answer->exists && eo_claim_is_expired(claim->store, r))
+	{
+		start_claim(s, claim, EO_SEAL_EXPIRED, r);
+		return;
+	}
+	if (answer->exists && r->state == EO_STATE_COMPLETED)
+		raise_duplicate(claim);
+	if (answer->exists && r->state == EO_STATE_COMMITTING)
+	{
+		if (eo_settle_fate(r, claim->pk, &retention_s) == EO_FATE_COMMITTED)
+			raise_duplicate(claim);
+		if (settles_here(claim, r))
+		{
+			start_claim(s, claim, EO_SEAL_NEW, NULL);
+			return;
+		}
+	}
+	if (answer->exists && r->state == EO_STATE_FAILED &&
+		(!r->has_retry || r->retry_ms > now_ms))
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_FAILED),
+				 errmsg("key \"%s\" on server \"%s\" failed and may not be retried", claim->key, server),
+				 errhint("idem_get() shows what went wrong and when it may be retried; an operator can redrive it with idem_forget().")));
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_IN_PROGRESS),
+			 errmsg("key \"%s\" on server \"%s\" is in progress", claim->key, server),
+			 errdetail("Another run has claimed it and has not settled it."),
+			 errhint("Retry the transaction later.")));
+}
+
+static void
+raise_duplicate(const EoTxClaim *claim)
+{
+	eo_raise_duplicate(claim->guard, claim->key, claim->store->server->name,
+					   "The key is completed already. The transaction was rolled back.");
+}

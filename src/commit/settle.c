@@ -1,0 +1,408 @@
+/*-------------------------------------------------------------------------
+ *
+ * settle.c
+ *	  What is to be done about a claim whose transaction is over.
+ *
+ * Asked by two: the worker of the database, and any backend that meets the
+ * key before the worker has come to it.  Both may act at once; every write is
+ * conditional on the claim's own token, so the second finds nothing left.
+ *
+ * Two sources tell:
+ *
+ * - The slot, where there is one.  How a transaction ended while the server
+ *	 lived is known.  A slot left by an earlier life (an orphan) in the middle
+ *	 of the seal is decided by the outbox: that life is over, so a row that is
+ *	 not there now will never come.
+ *
+ * - The record, when somebody meets it COMMITTING.  The order matters: the
+ *	 record was read first; then, is its transaction still going on?  Then,
+ *	 with a snapshot taken after that, is there a row?  A transaction that had
+ *	 ended before the snapshot has its row in it or has none.  (Citus #1030
+ *	 tells what happens the other way round.)  The row may also be gone
+ *	 because the worker finished meanwhile; then the record is not COMMITTING
+ *	 any more, and a write that says "aborted" is refused.
+ *
+ * No row is proof of an abort only where no row can have been lost: the same
+ * database identity, our own timeline, no later incarnation than ours, and not
+ * before the outbox existed.  Anything
+ * else is unknown, and is left for an operator.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "common/cryptohash.h"
+#include "common/sha2.h"
+#include "compat.h"
+#include "server/error.h"
+#include "server/guc.h"
+#include "commit/settle.h"
+#include "storage/procarray.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+/* ----- from the slot ----- */
+
+EoRest
+eo_settle_rest(const EoSlotView *view, const uint8 *database)
+{
+	const EoSlotInfo *info = &view->info;
+
+	if (info->doubt)
+		return EO_REST_DOUBT;
+	if (info->committed)
+		return EO_REST_FINISH;
+	if (info->verdict != EO_VERDICT_NONE)
+		return EO_REST_WRITE;
+	switch (info->state)
+	{
+		case EO_SLOT_FREE:
+		case EO_SLOT_PLANNED:
+			break;
+		case EO_SLOT_ASKING:
+			return EO_REST_WRITE;
+		case EO_SLOT_HELD:
+			return info->release_on_abort ? EO_REST_WRITE : EO_REST_NOTHING;
+		case EO_SLOT_SEALING:
+			if (memcmp(info->database, database, sizeof(info->database)) != 0)
+				return EO_REST_DOUBT;
+			if (!info->orphan)
+				return EO_REST_WRITE;
+
+			/*
+			 * Recovery that ended elsewhere than the life that sealed it may
+			 * have left the row behind.
+			 */
+			return info->timeline == eo_compat_timeline() ? EO_REST_ASK_OUTBOX : EO_REST_DOUBT;
+	}
+	return EO_REST_NOTHING;
+}
+
+static EoVerb
+verb_for(const EoSlotInfo *info)
+{
+	if (info->verdict == EO_VERDICT_FAIL)
+		return EO_FAIL;
+	if (info->verdict == EO_VERDICT_RELEASE)
+		return EO_RELEASE;
+	if (info->state == EO_SLOT_ASKING || info->once)
+		return EO_BURY;
+	return info->release_on_abort ? EO_ABORT : EO_UNSEAL;
+}
+
+EoAnswer *
+eo_settle_prepare(EoStore *store, const EoSlotView *view)
+{
+	const EoSlotInfo *info = &view->info;
+	EoWrite		w = {0};
+	char		origin[EO_ORIGIN_LEN + 1];
+	int64		from_ms;
+
+	w.owner = info->token;
+	w.now_ms = eo_client_now_ms(&store->client);
+	w.bind = "tx";
+	w.terminal = info->terminal;
+	w.retry_ms = info->retry_after_ms > 0 ? w.now_ms + info->retry_after_ms : 0;
+	from_ms = Max(w.now_ms, w.retry_ms);
+	if (verb_for(info) == EO_UNSEAL)
+		from_ms += info->lease_ms;
+	w.ttl_s = eo_ttl_after(from_ms, info->retention_s);
+	if (info->state == EO_SLOT_SEALING)
+	{
+		EoOrigin	o;
+
+		memcpy(o.database, info->database, sizeof(o.database));
+		o.incarnation = info->incarnation;
+		o.xid = info->xid;
+		o.timeline = info->timeline;
+		o.lsn = info->lsn;
+		eo_origin_write(&o, origin);
+		w.origin = origin;
+	}
+	if (view->error_len > 0)
+	{
+		char	   *error = palloc(view->error_len);
+
+		if (!eo_slot_error(view->ref, error, view->error_len))
+			return NULL;		/* freed meanwhile: it has been seen to */
+		w.error = error;
+		w.error_len = view->error_len;
+	}
+	return eo_store_prepare_write(store, view->pk, verb_for(info), &w);
+}
+
+bool
+eo_settle_looks_again(const EoSlotView *view)
+{
+	return verb_for(&view->info) == EO_BURY;
+}
+
+void
+eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
+{
+	EoDbInfo	db;
+	EoAnswer   *answer;
+	int64		retention_s;
+
+	if (view->target.dboid != MyDatabaseId || !eo_db_info(MyDatabaseId, &db))
+		return;					/* for the worker of that database */
+	switch (eo_settle_rest(view, db.origin))
+	{
+		case EO_REST_NOTHING:
+			eo_slot_free(view->ref);
+			return;
+		case EO_REST_DOUBT:
+		case EO_REST_FINISH:
+			return;
+		case EO_REST_ASK_OUTBOX:
+			if (eo_outbox_find(db.origin, view->pk, view->info.token, &retention_s))
+				return;
+			break;
+		case EO_REST_WRITE:
+			break;
+	}
+	answer = eo_settle_prepare(store, view);
+	if (answer == NULL)
+		return;
+	eo_store_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
+	if (answer->outcome == EO_FAILED_CALL)
+		eo_raise(&answer->error, "settle what an ended transaction left of", key,
+				 store->server->name);
+	eo_answer_free(answer);
+
+	/* What is to be looked at again is the worker's. */
+	if (!eo_settle_looks_again(view))
+		eo_slot_free(view->ref);
+}
+
+/* ----- from the record ----- */
+
+typedef enum XidState
+{
+	XID_RUNNING,
+	XID_OVER,
+	XID_FUTURE
+} XidState;
+
+/* A transaction id of 64 bits, which may be from any time and any place. */
+static XidState
+state_of_xid(uint64 xid)
+{
+	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
+
+	if (xid >= next)
+		return XID_FUTURE;
+	/* Long ago: its lower half may belong to another one by now. */
+	if (next - xid > UINT64CONST(2000000000) || xid < FirstNormalTransactionId)
+		return XID_OVER;
+	return TransactionIdIsInProgress((TransactionId) xid) ? XID_RUNNING : XID_OVER;
+}
+
+EoFate
+eo_settle_fate(const EoRecord *record, const char *pk, int64 *retention_s)
+{
+	EoOrigin	o;
+	EoDbInfo	db;
+
+	if (!eo_origin_read(record->origin, &o) || !eo_db_info(MyDatabaseId, &db) ||
+		db.incarnation == 0 || memcmp(o.database, db.origin, sizeof(o.database)) != 0)
+		return EO_FATE_ELSEWHERE;
+
+	/*
+	 * A life that is over has no transactions going on.  Its ids say nothing:
+	 * one that never reached the disk may have been given out again.
+	 */
+	if (o.incarnation == db.incarnation)
+	{
+		XidState	state = state_of_xid(o.xid);
+
+		if (state == XID_RUNNING)
+			return EO_FATE_RUNNING;
+		if (state == XID_FUTURE)
+			return EO_FATE_UNKNOWN;
+	}
+	if (eo_outbox_find(db.origin, pk, record->owner, retention_s))
+		return EO_FATE_COMMITTED;
+	if (o.incarnation > db.incarnation || o.timeline != eo_compat_timeline() ||
+		o.xid < db.horizon)
+		return EO_FATE_UNKNOWN;
+	return EO_FATE_ABORTED;
+}
+
+EoAnswer *
+eo_settle_read(EoStore *store, const char *key, const char *pk, const char *doing,
+			   EoFate *fate, int64 *retention_s)
+{
+	EoAnswer   *answer;
+
+	/*
+	 * No row may mean that the worker has finished since the record was read;
+	 * then the record says so.
+	 */
+	for (int looks = 0;; looks++)
+	{
+		answer = eo_store_read(store, pk);
+		if (answer->outcome == EO_FAILED_CALL)
+			eo_raise(&answer->error, doing, key, store->server->name);
+		*fate = EO_FATE_ELSEWHERE;
+		if (answer->exists && answer->record.state == EO_STATE_COMMITTING && !RecoveryInProgress())
+			*fate = eo_settle_fate(&answer->record, pk, retention_s);
+		if (*fate != EO_FATE_ABORTED || looks > 0)
+			return answer;
+		eo_answer_free(answer);
+	}
+}
+
+void
+eo_settle_name_origin(EoSlotInfo *info, const char *origin)
+{
+	EoOrigin	o;
+
+	if (!eo_origin_read(origin, &o))
+		return;
+	memcpy(info->database, o.database, sizeof(info->database));
+	info->incarnation = o.incarnation;
+	info->xid = o.xid;
+	info->timeline = o.timeline;
+	info->lsn = o.lsn;
+}
+
+void
+eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecord *record)
+{
+	EoWrite		w = {0};
+	EoAnswer   *answer;
+	bool		bound = record->bind != NULL && strcmp(record->bind, "tx") == 0;
+
+	w.owner = record->owner;
+	w.origin = record->origin;
+	w.now_ms = eo_client_now_ms(&store->client);
+	w.ttl_s = eo_ttl_after(Max(w.now_ms, record->lease_ms), store->server->retention_s);
+	answer = eo_store_write(store, pk, bound ? EO_ABORT : EO_UNSEAL, &w);
+	if (answer->outcome == EO_FAILED_CALL)
+		eo_raise(&answer->error, "settle what an ended transaction left of", key,
+				 store->server->name);
+	eo_answer_free(answer);
+}
+
+void
+eo_settle_check_visible(const EoRecord *record, const char *key, const char *server)
+{
+	EoOrigin	o;
+	EoDbInfo	db;
+
+	if (!IsolationUsesXactSnapshot() || !eo_origin_read(record->origin, &o) ||
+		!eo_db_info(MyDatabaseId, &db) ||
+		memcmp(o.database, db.origin, sizeof(o.database)) != 0 ||
+		U64FromFullTransactionId(ReadNextFullTransactionId()) - o.xid > UINT64CONST(2000000000) ||
+		!XidInMVCCSnapshot((TransactionId) o.xid, GetTransactionSnapshot()))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access: key \"%s\" on server \"%s\" was completed by a concurrent transaction",
+					key, server),
+			 errdetail("What that transaction did is not visible to the snapshot of this one."),
+			 errhint("Retry the transaction, and acquire its keys first.")));
+}
+
+/* ----- names ----- */
+
+void
+eo_settle_target(const EoStore *store, EoTarget *target)
+{
+	const EoServer *s = store->server;
+
+	/* Compared as a whole, so without rubbish between its members. */
+	memset(target, 0, sizeof(*target));
+	target->dboid = MyDatabaseId;
+	target->serverid = s->serverid;
+	target->userid = s->userid;
+	target->plain_http = s->plain_http;
+	if (strlcpy(target->url, s->url, sizeof(target->url)) >= sizeof(target->url) ||
+		strlcpy(target->region, s->region, sizeof(target->region)) >= sizeof(target->region) ||
+		strlcpy(target->table, s->table, sizeof(target->table)) >= sizeof(target->table) ||
+		strlcpy(target->layout, s->layout, sizeof(target->layout)) >= sizeof(target->layout))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("an option of server \"%s\" is too long", s->name),
+				 errhint("Endpoint, region and table name have at most 319, 63 and 255 bytes.")));
+}
+
+/*
+ * The same key of the same table, as far as this cluster can tell: tables of
+ * one name in two accounts are told apart by their access keys.
+ */
+void
+eo_settle_digest(const EoTarget *target, const EoStore *store, const char *pk, uint8 *digest)
+{
+	pg_cryptohash_ctx *ctx = pg_cryptohash_create(PG_SHA256);
+	const char *account = store->client.credentials.access_key_id;
+	const char *parts[5];
+
+	parts[0] = target->url;
+	parts[1] = target->region;
+	parts[2] = target->table;
+	parts[3] = account != NULL ? account : "";
+	parts[4] = pk;
+	if (ctx == NULL || pg_cryptohash_init(ctx) < 0)
+		goto failed;
+	for (int i = 0; i < 5; i++)
+	{
+		/* With its terminator, so that parts cannot run into each other. */
+		if (pg_cryptohash_update(ctx, (const uint8 *) parts[i], strlen(parts[i]) + 1) < 0)
+			goto failed;
+	}
+	if (pg_cryptohash_final(ctx, digest, EO_DIGEST_LEN) < 0)
+		goto failed;
+	pg_cryptohash_free(ctx);
+	return;
+
+failed:
+	ereport(ERROR,
+			(errcode(ERRCODE_INTERNAL_ERROR),
+			 errmsg("could not compute SHA-256 of a key")));
+}
+
+EoStore *
+eo_settle_store(const EoTarget *target)
+{
+	EoServer   *s = eo_server_load(target->serverid, target->userid);
+	EoStore    *store;
+	MemoryContext old;
+	const char *host;
+
+	if (s == NULL)
+		return NULL;
+
+	/* Where the claim was made, whatever the server says by now. */
+	old = MemoryContextSwitchTo(GetMemoryChunkContext(s));
+	s->url = pstrdup(target->url);
+	s->region = pstrdup(target->region);
+	s->table = pstrdup(target->table);
+	s->layout = pstrdup(target->layout);
+	s->plain_http = target->plain_http;
+	host = strstr(s->url, "://");
+	s->host = pstrdup(host != NULL ? host + 3 : s->url);
+	s->host[strcspn(s->host, "/")] = '\0';
+	MemoryContextSwitchTo(old);
+	store = eo_store_create(s);
+	eo_settle_meet_clock(store, target);
+	return store;
+}
+
+void
+eo_settle_meet_clock(EoStore *store, const EoTarget *target)
+{
+	if (!store->client.clock_known)
+		(void) eo_target_clock(target, &store->client.clock_offset_ms);
+}
+
+void
+eo_settle_share_clock(const EoStore *store, const EoTarget *target)
+{
+	if (store->client.clock_known)
+		eo_target_learn_clock(target, store->client.clock_offset_ms);
+}

@@ -1,0 +1,101 @@
+/*-------------------------------------------------------------------------
+ *
+ * settle.h
+ *	  What is to be done about a claim whose transaction is over.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_COMMIT_SETTLE_H
+#define EO_COMMIT_SETTLE_H
+
+#include "postgres.h"
+
+#include "commit/outbox.h"
+#include "cluster/shmem.h"
+#include "server/store.h"
+
+/* ---- from the slot ---- */
+
+typedef enum EoRest
+{
+	EO_REST_NOTHING,			/* the slot can be freed */
+	EO_REST_WRITE,				/* eo_settle_prepare() and run that */
+	EO_REST_ASK_OUTBOX,			/* a row: nothing; none: write */
+	EO_REST_FINISH,				/* committed: its row, or the worker by its
+								 * word */
+	EO_REST_DOUBT				/* for an operator */
+} EoRest;
+
+extern EoRest eo_settle_rest(const EoSlotView *view, const uint8 *database);
+
+/* NULL: somebody else has seen to it meanwhile. */
+extern EoAnswer *eo_settle_prepare(EoStore *store, const EoSlotView *view);
+
+/*
+ * A first write whose outcome is unknown may still arrive: look again once
+ * its signature cannot be accepted any more.
+ */
+extern bool eo_settle_looks_again(const EoSlotView *view);
+
+/*
+ * In a backend that has met such a slot: do it now.  Raises if DynamoDB
+ * cannot be reached; otherwise the key can be asked for again.
+ */
+extern void eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view);
+
+/* ---- from a record that is COMMITTING ---- */
+
+typedef enum EoFate
+{
+	EO_FATE_ELSEWHERE,			/* of another database */
+	EO_FATE_RUNNING,			/* its transaction is still going on */
+	EO_FATE_COMMITTED,
+	EO_FATE_ABORTED,
+	EO_FATE_UNKNOWN
+} EoFate;
+
+/* retention_s is set with EO_FATE_COMMITTED. */
+extern EoFate eo_settle_fate(const EoRecord *record, const char *pk, int64 *retention_s);
+
+/*
+ * Read a record and tell its fate (EO_FATE_ELSEWHERE if it is not
+ * COMMITTING).  Raises if DynamoDB does not answer.
+ */
+extern EoAnswer *eo_settle_read(EoStore *store, const char *key, const char *pk,
+								const char *doing, EoFate *fate, int64 *retention_s);
+
+/* The origin of a record into a slot; nothing if it cannot be read. */
+extern void eo_settle_name_origin(EoSlotInfo *info, const char *origin);
+
+/* EO_FATE_ABORTED: give the record back, conditional on what was read. */
+extern void eo_settle_aborted(EoStore *store, const char *key, const char *pk,
+							  const EoRecord *record);
+
+/*
+ * Raise 40001 if the transaction that completed the record is not visible to
+ * this transaction's snapshot.
+ */
+extern void eo_settle_check_visible(const EoRecord *record, const char *key, const char *server);
+
+/* ---- the clock ---- */
+
+/*
+ * What this cluster has found of the service's clock, for a store that has heard
+ * nothing yet; and the other way round, once it has.
+ */
+extern void eo_settle_meet_clock(EoStore *store, const EoTarget *target);
+extern void eo_settle_share_clock(const EoStore *store, const EoTarget *target);
+
+/* ---- names ---- */
+
+extern void eo_settle_target(const EoStore *store, EoTarget *target);
+extern void eo_settle_digest(const EoTarget *target, const EoStore *store, const char *pk,
+							 uint8 *digest);
+
+/*
+ * The store that belongs to a target, for the worker, in a context of its
+ * own; NULL: the server is gone.  In a transaction.
+ */
+extern EoStore *eo_settle_store(const EoTarget *target);
+
+#endif							/* EO_COMMIT_SETTLE_H */

@@ -1,0 +1,47 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker_targets.h
+ *	  The tables a worker writes to, and how they have been of late.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_COMMIT_WORKER_TARGETS_H
+#define EO_COMMIT_WORKER_TARGETS_H
+
+#include "postgres.h"
+
+#include "cluster/shmem.h"
+#include "server/store.h"
+
+/* A failing place is asked again after this. */
+#define EO_PLACE_PAUSE_US INT64CONST(1000000)
+
+typedef struct EoPlace
+{
+	EoTarget	target;			/* hash key */
+	EoStore    *store;			/* NULL: to be built, or cannot be */
+	MemoryContext context;
+	uint64		built;			/* state of the catalogs it was built from */
+	int			in_flight;
+	int			jobs;			/* waiting or in flight */
+	bool		gone;			/* there is no such server any more */
+	bool		failing;
+	bool		complained;
+	int64		pause_until_us; /* 0: none */
+} EoPlace;
+
+extern void eo_places_init(MemoryContext context);
+extern EoPlace *eo_place_of(const EoTarget *target);
+
+/* Give those with jobs a store.  Begins and ends transactions. */
+extern void eo_places_build(void);
+extern bool eo_place_may_send(const EoPlace *place);
+
+/* A request got an answer that is one; or failed: then there is a pause. */
+extern void eo_place_answered(EoPlace *place);
+extern void eo_place_failed(EoPlace *place, const EoError *error);
+
+/* When the next pause of a place with jobs is over; INT64_MAX: there is none. */
+extern int64 eo_places_due_us(void);
+
+#endif							/* EO_COMMIT_WORKER_TARGETS_H */

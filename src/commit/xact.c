@@ -1,0 +1,571 @@
+/*-------------------------------------------------------------------------
+ *
+ * xact.c
+ *	  The claims of the transaction at hand, and its callbacks.
+ *
+ *	 ASKING --> HELD --> COMPLETED --> SEALING --> (commit) slot freed, worker
+ *	   |		  |			 |			  |					 finishes the row
+ *	   |		  +----------+------------+--> (abort) slot ended, worker
+ *	   |												   releases the record
+ *	   +--> dropped: not ours
+ *
+ * The order at commit carries the promise:
+ *
+ * 1. PRE_COMMIT, our first callback: every completed key is sealed, or the
+ *	  transaction fails.  It stands at the head of PostgreSQL's list, so that
+ *	  others who act at this point, such as postgres_fdw, which commits its
+ *	  remote transactions here, do so after the seal has held.
+ * 2. The other callbacks, serialization checks, whatever else may still fail.
+ * 3. Our last callback: nothing may be unsealed.
+ * 4. PostgreSQL commits.  The rows of the outbox become true.
+ * 5. COMMIT: slots are freed, the worker is woken.
+ *
+ * What runs at COMMIT and ABORT touches no network, allocates nothing and
+ * raises nothing: an error there would take the cluster down.  It frees
+ * memory, changes shared memory under its lock, and sets a latch.
+ *
+ * A subtransaction that is rolled back takes its claims and its completions
+ * with it, and nothing else; one that is released hands them to its parent.
+ * The list is in the order in which claims were made, so their levels never
+ * decrease from head to tail, and its end is all that need be looked at.
+ * Verdicts (idem_fail, idem_release) survive rollbacks: they are about the
+ * claim and not about the work.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "compat.h"
+#include "server/error.h"
+#include "dynamodb/http.h"
+#include "commit/session_tokens.h"
+#include "utils/memutils.h"
+#include "commit/xact.h"
+
+#define N_BUCKETS 1024
+
+/* How long a claim waits for room in the claim table. */
+#define ROOM_WAIT_US INT64CONST(3000000)
+
+static struct
+{
+	const EoXactOps *ops;
+	MemoryContext context;		/* of all claims */
+	dlist_head	claims;
+	int			nclaims;
+	int			ncompleted;
+	SubTransactionId deepest_completion;	/* none is deeper than this */
+	uint32		lost_seen;		/* eo_slot_lost_count() when we last looked */
+	bool		committing;
+	bool		prepared;		/* the seal has held */
+	bool		first_registered;
+	bool		in_block;		/* when the statement began */
+	EoTxClaim  *buckets[N_BUCKETS];
+}			tx;
+
+static void first_callback(XactEvent event, void *arg);
+static void last_callback(XactEvent event, void *arg);
+static void subtransaction_callback(SubXactEvent event, SubTransactionId mine,
+									SubTransactionId parent, void *arg);
+static void prepare_commit(void);
+static void check_settled(void);
+static void end_all(bool committed);
+static void end_claim(EoTxClaim *claim, bool committed);
+static void remove_claim(EoTxClaim *claim);
+static void undo_completion(EoTxClaim *claim);
+
+void
+eo_xact_init(const EoXactOps *ops)
+{
+	tx.ops = ops;
+	dlist_init(&tx.claims);
+	/* Registered before everybody's, so it runs after everybody's. */
+	RegisterXactCallback(last_callback, NULL);
+	RegisterSubXactCallback(subtransaction_callback, NULL);
+}
+
+/* ----- the list ----- */
+
+static EoTxClaim **
+bucket_of(const uint8 *digest)
+{
+	return &tx.buckets[(digest[0] | digest[1] << 8) % N_BUCKETS];
+}
+
+EoTxClaim *
+eo_xact_find(const uint8 *digest)
+{
+	for (EoTxClaim *c = *bucket_of(digest); c != NULL; c = c->next)
+	{
+		if (memcmp(c->digest, digest, EO_DIGEST_LEN) == 0)
+			return c;
+	}
+	return NULL;
+}
+
+static void
+raise_no_room(EoShmemStatus status, const char *key, const char *server)
+{
+	const char *detail = "";
+	const char *hint = "Settle or end what holds them, see exactonce_claims; or raise exactonce.max_claims and restart the server.";
+
+	switch (status)
+	{
+		case EO_SHMEM_OK:
+			return;
+		case EO_SHMEM_FULL:
+			detail = "All slots of the claim table are in use.";
+			break;
+		case EO_SHMEM_NO_TEXT:
+			detail = "The memory for the texts of keys and errors is used up.";
+			break;
+		case EO_SHMEM_NO_TARGET:
+			detail = "Claims are held on too many different servers, by too many roles.";
+			break;
+		case EO_SHMEM_NO_DATABASE:
+			detail = "Too many databases of this cluster use exactonce.";
+			hint = "Up to 128 can.";
+			break;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("no room for a claim on key \"%s\" on server \"%s\"", key, server),
+			 errdetail("%s", detail),
+			 errhint("%s", hint)));
+}
+
+/*
+ * A full table may be full of what the worker is about to see to.
+ */
+static EoShmemStatus
+add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotRef *ref)
+{
+	int64		give_up_us = 0;
+
+	for (;;)
+	{
+		EoShmemStatus status = eo_slot_add(target, pk, info, ref);
+		int64		now_us = eo_clock_monotonic_us();
+
+		if (status != EO_SHMEM_FULL && status != EO_SHMEM_NO_TEXT)
+			return status;
+		if (give_up_us == 0)
+			give_up_us = now_us + ROOM_WAIT_US;
+		if (now_us >= give_up_us || !eo_slot_any_ended())
+			return status;
+		eo_db_wake(MyDatabaseId);
+		eo_http_wait(now_us + 2000, EO_WAIT_RAISE);
+	}
+}
+
+EoTxClaim *
+eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *target,
+			const EoSlotInfo *info)
+{
+	const char *server = store->server->name;
+	EoTxClaim  *c;
+	MemoryContext old;
+
+	if (tx.nclaims >= EO_MAX_CLAIMS_OF_TRANSACTION)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many keys in one transaction: no room for key \"%s\" on server \"%s\"",
+						key, server),
+				 errdetail("A transaction may claim and complete %d keys.",
+						   EO_MAX_CLAIMS_OF_TRANSACTION),
+				 errhint("Work in batches, with a commit after each.")));
+	if (tx.context == NULL)
+		tx.context = AllocSetContextCreate(TopMemoryContext, "exactonce transaction",
+										   ALLOCSET_DEFAULT_SIZES);
+	if (tx.nclaims == 0)
+		tx.lost_seen = eo_slot_lost_count();
+
+	/* All that can raise comes before the slot, which nobody would free. */
+	old = MemoryContextSwitchTo(tx.context);
+	c = palloc0(sizeof(EoTxClaim));
+	c->key = pstrdup(key);
+	c->pk = pstrdup(pk);
+	MemoryContextSwitchTo(old);
+	if (!tx.first_registered)
+		eo_xact_seal_first();
+	raise_no_room(add_slot(target, pk, info, &c->slot), key, server);
+
+	c->store = store;
+	memcpy(c->digest, info->digest, EO_DIGEST_LEN);
+	strlcpy(c->token, info->token, sizeof(c->token));
+	strlcpy(c->fingerprint, info->fingerprint, sizeof(c->fingerprint));
+	c->release_on_abort = info->release_on_abort;
+	c->once = info->once;
+	c->retention_s = info->retention_s;
+	c->level = GetCurrentSubTransactionId();
+	c->completed_at = InvalidSubTransactionId;
+	c->next = *bucket_of(c->digest);
+	*bucket_of(c->digest) = c;
+	dlist_push_tail(&tx.claims, &c->node);
+	tx.nclaims++;
+	return c;
+}
+
+void
+eo_xact_drop(EoTxClaim *claim)
+{
+	eo_slot_free(claim->slot);
+	remove_claim(claim);
+}
+
+void
+eo_xact_abandon(EoTxClaim *claim)
+{
+	eo_slot_end(claim->slot);
+	remove_claim(claim);
+}
+
+static void
+remove_claim(EoTxClaim *claim)
+{
+	EoTxClaim **link = bucket_of(claim->digest);
+
+	while (*link != NULL && *link != claim)
+		link = &(*link)->next;
+	if (*link == claim)
+		*link = claim->next;
+	dlist_delete(&claim->node);
+	tx.nclaims--;
+	if (claim->completed_at != InvalidSubTransactionId)
+		tx.ncompleted--;
+	if (claim->result != NULL)
+		pfree(claim->result);
+	pfree(claim->key);
+	pfree(claim->pk);
+	pfree(claim);
+}
+
+void
+eo_xact_completed(EoTxClaim *claim, const char *result)
+{
+	if (result != NULL)
+	{
+		claim->result = MemoryContextStrdup(tx.context, result);
+		claim->result_len = strlen(result);
+	}
+	claim->phase = EO_PHASE_COMPLETED;
+	claim->completed_at = GetCurrentSubTransactionId();
+	tx.deepest_completion = Max(tx.deepest_completion, claim->completed_at);
+	tx.ncompleted++;
+	eo_xact_seal_first();
+}
+
+/*
+ * PostgreSQL calls the callback that was registered last first.  The new one
+ * is entered before the old one is removed, so that there is always one; they
+ * differ in their argument.
+ */
+void
+eo_xact_seal_first(void)
+{
+	static char turns[2];
+	static int	turn = 0;
+
+	if (tx.committing)
+		return;
+	RegisterXactCallback(first_callback, &turns[1 - turn]);
+	if (tx.first_registered)
+		UnregisterXactCallback(first_callback, &turns[turn]);
+	tx.first_registered = true;
+	turn = 1 - turn;
+}
+
+bool
+eo_xact_is_committing(void)
+{
+	return tx.committing;
+}
+
+bool
+eo_xact_has_claims(void)
+{
+	return tx.nclaims > 0;
+}
+
+bool
+eo_xact_in_block(void)
+{
+	eo_xact_note_statement();
+	return tx.in_block;
+}
+
+void
+eo_xact_note_statement(void)
+{
+	if (GetCurrentTransactionNestLevel() <= 1)
+		tx.in_block = IsTransactionBlock();
+}
+
+void
+eo_xact_check_lost(void)
+{
+	uint32		count;
+	dlist_iter	iter;
+
+	if (tx.nclaims == 0 || (count = eo_slot_lost_count()) == tx.lost_seen)
+		return;
+	dlist_foreach(iter, &tx.claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (c->phase == EO_PHASE_HELD && c->verdict == EO_VERDICT_NONE &&
+			eo_slot_is_lost(c->slot))
+			ereport(ERROR,
+					(errcode(ERRCODE_EO_CLAIM_LOST),
+					 errmsg("the claim on key \"%s\" on server \"%s\" was lost", c->key,
+							c->store->server->name),
+					 errdetail("Its lease could not be extended in time, and another run has the key or had it."),
+					 errhint("Roll back: the work of this transaction is not to be kept. A longer lease survives longer interruptions.")));
+	}
+	tx.lost_seen = count;
+}
+
+/* ----- callbacks ----- */
+
+static void
+first_callback(XactEvent event, void *arg)
+{
+	(void) arg;
+	if (event == XACT_EVENT_PRE_COMMIT && tx.nclaims > 0)
+		prepare_commit();
+}
+
+static void
+last_callback(XactEvent event, void *arg)
+{
+	(void) arg;
+	if (tx.nclaims == 0 && !tx.committing)
+		return;
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			if (tx.nclaims > 0 && !tx.prepared)
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("transaction has idempotency keys that were not sealed"),
+						 errhint("Another extension uses them while the transaction commits. Keep them out of what it runs there.")));
+			break;
+		case XACT_EVENT_PRE_PREPARE:
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot PREPARE a transaction that holds or has completed idempotency keys"),
+					 errdetail("It would be decided later and elsewhere, and nobody could seal its keys."),
+					 errhint("Use COMMIT.")));
+			break;
+		case XACT_EVENT_COMMIT:
+			end_all(true);
+			break;
+		case XACT_EVENT_ABORT:
+			end_all(false);
+			break;
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+		case XACT_EVENT_PREPARE:
+			break;
+	}
+}
+
+static void
+prepare_commit(void)
+{
+	tx.committing = true;
+	tx.lost_seen--;				/* look, whatever was seen */
+	eo_xact_check_lost();
+	check_settled();
+	if (tx.ncompleted > 0)
+	{
+		tx.ops->seal(&tx.claims);
+
+		/*
+		 * The record says COMMITTING now, and a row that others can see is
+		 * the decision.  With synchronous_commit = off it could be seen,
+		 * acted upon, and lost by a crash.
+		 */
+		ForceSyncCommit();
+	}
+	tx.prepared = true;
+}
+
+/*
+ * Every claim is to be completed, failed or released by the transaction that
+ * made it; committed work under a claim that is then released would be done
+ * again.  A statement of its own may claim for work that is done outside.
+ */
+static void
+check_settled(void)
+{
+	dlist_iter	iter;
+	bool		wrote = TransactionIdIsValid(GetTopTransactionIdIfAny());
+
+	dlist_foreach(iter, &tx.claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (c->phase != EO_PHASE_HELD || c->verdict != EO_VERDICT_NONE || c->keep || c->earlier)
+			continue;
+		if (c->in_block)
+			ereport(ERROR,
+					(errcode(ERRCODE_EO_UNSETTLED),
+					 errmsg("key \"%s\" on server \"%s\" was acquired by this transaction and not settled",
+							c->key, c->store->server->name),
+					 errdetail("If the transaction committed, its work would be done again by the next run."),
+					 errhint("Call idem_complete(), idem_fail() or idem_release() before COMMIT, or acquire with on_commit => 'keep' if the work goes on afterwards.")));
+		if (wrote)
+			ereport(WARNING,
+					(errcode(ERRCODE_WARNING),
+					 errmsg("key \"%s\" on server \"%s\" is still claimed, and the statement has written data",
+							c->key, c->store->server->name),
+					 errdetail("What it wrote is committed now; the key is not completed."),
+					 errhint("Complete the key in the same transaction as the work.")));
+	}
+}
+
+static void
+end_all(bool committed)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &tx.claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		end_claim(c, committed);
+		*bucket_of(c->digest) = NULL;
+	}
+	dlist_init(&tx.claims);
+	tx.nclaims = 0;
+	tx.ncompleted = 0;
+	tx.deepest_completion = InvalidSubTransactionId;
+	tx.committing = false;
+	tx.prepared = false;
+	if (tx.context != NULL)
+		MemoryContextReset(tx.context);
+}
+
+/*
+ * What becomes of its slot.  An ended one goes to the worker, which knows
+ * from the slot what is to be done about the record; a freed one is done.
+ */
+static void
+end_claim(EoTxClaim *c, bool committed)
+{
+	bool		work;			/* for the worker */
+
+	if (committed && c->phase == EO_PHASE_SEALING)
+	{
+		eo_slot_committed(c->slot, c->retention_s);
+		eo_tokens_forget_claim(c->store->server->serverid, c->pk, c->token);
+		return;
+	}
+	/* Nothing has been tried: then it is given back as if by idem_release(). */
+	if (!committed && c->untried && c->phase == EO_PHASE_HELD && c->verdict == EO_VERDICT_NONE)
+	{
+		(void) eo_slot_verdict(c->slot, EO_VERDICT_RELEASE, false, 0, NULL, 0);
+		c->verdict = EO_VERDICT_RELEASE;
+	}
+	if (c->verdict != EO_VERDICT_NONE)
+		work = true;
+	else if (committed)
+		work = false;			/* the lease sees to the rest */
+	else if (c->phase == EO_PHASE_ASKING || c->phase == EO_PHASE_SEALING)
+		work = true;
+	else if (c->phase == EO_PHASE_PLANNED || c->once)
+		work = false;
+	else
+		work = c->release_on_abort;
+
+	if (work)
+		eo_slot_end(c->slot);
+	else
+		eo_slot_free(c->slot);
+
+	/* The session keeps the token of what outlives the transaction. */
+	if (c->verdict != EO_VERDICT_NONE ||
+		(!committed && c->release_on_abort))
+		eo_tokens_forget_claim(c->store->server->serverid, c->pk, c->token);
+}
+
+/* The claim is held again, as before it was completed. */
+static void
+undo_completion(EoTxClaim *claim)
+{
+	claim->completed_at = InvalidSubTransactionId;
+	claim->phase = claim->once ? EO_PHASE_PLANNED : EO_PHASE_HELD;
+	if (claim->result != NULL)
+		pfree(claim->result);
+	claim->result = NULL;
+	claim->result_len = 0;
+	tx.ncompleted--;
+}
+
+static void
+abort_level(SubTransactionId mine)
+{
+	dlist_iter	iter;
+
+	while (!dlist_is_empty(&tx.claims))
+	{
+		EoTxClaim  *c = dlist_tail_element(EoTxClaim, node, &tx.claims);
+
+		if (c->level < mine)
+			break;
+		end_claim(c, false);
+		remove_claim(c);
+	}
+	if (tx.deepest_completion < mine)
+		return;
+	tx.deepest_completion = InvalidSubTransactionId;
+	dlist_foreach(iter, &tx.claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (c->completed_at >= mine && c->completed_at != InvalidSubTransactionId)
+			undo_completion(c);
+		tx.deepest_completion = Max(tx.deepest_completion, c->completed_at);
+	}
+}
+
+static void
+commit_level(SubTransactionId mine, SubTransactionId parent)
+{
+	dlist_iter	iter;
+
+	dlist_reverse_foreach(iter, &tx.claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (c->level < mine)
+			break;
+		c->level = parent;
+	}
+	if (tx.deepest_completion < mine)
+		return;
+	tx.deepest_completion = parent;
+	dlist_foreach(iter, &tx.claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (c->completed_at >= mine)
+			c->completed_at = parent;
+	}
+}
+
+static void
+subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
+						void *arg)
+{
+	(void) arg;
+	if (tx.nclaims == 0)
+		return;
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		abort_level(mine);
+	else if (event == SUBXACT_EVENT_COMMIT_SUB)
+		commit_level(mine, parent);
+}

@@ -1,0 +1,450 @@
+/*-------------------------------------------------------------------------
+ *
+ * action_item.c
+ *	  How an action is spelled in DynamoDB: attributes and conditions.
+ *
+ * There is no attribute for the state.  What has happened is there as an
+ * instant, and each rules out the others: consumedAt, canceledAt, closedAt.
+ * Pending, active, expired and burned are what a clock and pinAttempts say of
+ * the rest; closedAt makes sure that an action which was told to be one of the
+ * last two is never consumed by a request that is still on its way.
+ *
+ * A condition asks for the type of what has to be read afterwards: nothing is
+ * consumed that could then not be handed over.
+ *
+ * An attempt at a PIN is paid for before the PIN is looked at, by a write of its
+ * own that counts pinAttempts down and adds the attempt's token to pinTokens.
+ * The token makes the payment recognizable if its answer is lost, and the
+ * consume that follows asks for it: who has not paid cannot consume, whatever he
+ * says about the PIN.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "dynamodb/action_item.h"
+#include "dynamodb/expression.h"
+
+#define KEY_NAME "pk"
+#define KEY_PREFIX "ACTION#"
+
+typedef enum Attribute
+{
+	A_ID,
+	A_CREATED,
+	A_CREATED_TOKEN,
+	A_ACTIVE,
+	A_EXPIRES,
+	A_PAYLOAD,
+	A_PIN_HASH,
+	A_PIN_PEPPER,
+	A_PIN_ATTEMPTS,
+	A_PIN_TOKENS,
+	A_CONSUMED,
+	A_CONSUMED_TOKEN,
+	A_CONSUMED_REASON,
+	A_CONSUMED_BY,
+	A_CANCELED,
+	A_CANCELED_TOKEN,
+	A_CANCELED_REASON,
+	A_CLOSED,
+	A_TTL,
+	A_KEY,
+	N_ATTRIBUTES
+} Attribute;
+
+static const EoAttributeName attributes[N_ATTRIBUTES + 1] = {
+	[A_KEY] = {'k', KEY_NAME},[A_ID] = {'i', "actionId"},
+	[A_CREATED] = {'s', "createdAt"},[A_CREATED_TOKEN] = {'d', "createdToken"},
+	[A_ACTIVE] = {'a', "activeAtMs"},[A_EXPIRES] = {'e', "expiresAtMs"},
+	[A_PAYLOAD] = {'p', "payload"},[A_PIN_HASH] = {'h', "pinHash"},
+	[A_PIN_PEPPER] = {'j', "pinPepper"},
+	[A_PIN_ATTEMPTS] = {'m', "pinAttempts"},[A_PIN_TOKENS] = {'q', "pinTokens"},
+	[A_CONSUMED] = {'c', "consumedAt"},[A_CONSUMED_TOKEN] = {'t', "consumedToken"},
+	[A_CONSUMED_REASON] = {'r', "consumedReason"},[A_CONSUMED_BY] = {'b', "consumedBy"},
+	[A_CANCELED] = {'x', "canceledAt"},[A_CANCELED_TOKEN] = {'y', "canceledToken"},
+	[A_CANCELED_REASON] = {'w', "canceledReason"},[A_CLOSED] = {'z', "closedAt"},
+	[A_TTL] = {'l', "ttl"}
+};
+
+/*
+ * Room kept in an item for everything but partition key, id and payload: 256
+ * bytes of attribute names, 21 for each of eight numbers, three tokens and those
+ * of the attempts, and what is said at the end.
+ */
+#define ITEM_OVERHEAD (256 + 8 * 21 + 3 * EO_TOKEN_LEN + EO_MAX_PIN_TOKENS * EO_ATTEMPT_LEN + \
+					   EO_PIN_HASH_LEN + 8 + \
+					   EO_MAX_REASON_BYTES + EO_MAX_CONSUMER_BYTES)
+
+static const char *condition(EoActionVerb verb, bool peppered);
+static void update(EoActionVerb verb, const EoActionWrite *w, EoBuf *out);
+static bool put_value(EoBuf *body, char letter, const void *arg);
+static const EoExpression *find_expression(EoActionVerb verb, const EoActionWrite *w);
+
+EoStatus
+eo_action_pk(const char *prefix, const char *id, char *out, size_t *len)
+{
+	*len = strlen(KEY_PREFIX) + strlen(prefix) + strlen(id);
+	if (*len > EO_MAX_KEY_BYTES)
+		return EO_TOO_LARGE;
+	snprintf(out, EO_MAX_KEY_BYTES + 1, "%s%s%s", KEY_PREFIX, prefix, id);
+	return EO_OK;
+}
+
+bool
+eo_action_is_pk(const char *pk)
+{
+	return strncmp(pk, KEY_PREFIX, strlen(KEY_PREFIX)) == 0;
+}
+
+const char *
+eo_action_item_pk(EoJsonValue *item)
+{
+	size_t		len;
+
+	return eo_json_attr_s(item, KEY_NAME, &len);
+}
+
+size_t
+eo_action_max_payload(size_t pk_len, size_t id_len)
+{
+	return EO_MAX_ITEM_BYTES - ITEM_OVERHEAD - pk_len - id_len;
+}
+
+void
+eo_action_put_write(EoBuf *body, const char *table, const char *pk, EoActionVerb verb,
+					const EoActionWrite *w)
+{
+	const EoExpression *e = find_expression(verb, w);
+
+	if (e == NULL)
+		body->status = EO_NO_MEMORY;
+	else
+		eo_expression_put_update(e, body, table, KEY_NAME, pk, ",\"ReturnValues\":\"ALL_NEW\"",
+								 put_value, w);
+}
+
+void
+eo_action_put_read(EoBuf *body, const char *table, const char *pk)
+{
+	eo_expression_put_read(body, table, KEY_NAME, pk);
+}
+
+/* Made once for each verb and variant. */
+static const EoExpression *
+find_expression(EoActionVerb verb, const EoActionWrite *w)
+{
+	static EoExpression made[EO_ACTION_CLOSE + 1][32];
+	EoExpression *e;
+	EoBuf		upd;
+	int			variant;
+	bool		ok;
+
+	variant = (w->payload != NULL ? 1 : 0) | (w->pin_hash != NULL ? 2 : 0) |
+		(w->pin_pepper != NULL ? 4 : 0) | (w->reason != NULL ? 8 : 0) | (w->consumer != NULL ? 16 : 0);
+	e = &made[verb][variant];
+	if (e->text.len > 0)
+		return e;
+	eo_buf_init(&upd, 2048);
+	update(verb, w, &upd);
+	ok = eo_buf_status(&upd) == EO_OK &&
+		eo_expression_make(e, attributes, condition(verb, w->pin_pepper != NULL), eo_buf_str(&upd));
+	eo_buf_free(&upd);
+	return ok ? e : NULL;
+}
+
+/*
+ * When may this write happen?
+ */
+#define NOT_FINAL "attribute_exists(#k) AND attribute_not_exists(#c) AND attribute_not_exists(#x)" \
+	" AND attribute_not_exists(#z)"
+#define OPEN NOT_FINAL " AND #a <= :n AND #e > :n"
+#define PAYLOAD " AND (attribute_not_exists(#p) OR attribute_type(#p, :S))"
+#define ATTEMPT OPEN " AND attribute_type(#h, :S) AND #m > :0 AND NOT contains(#q, :t)"
+
+static const char *
+condition(EoActionVerb verb, bool peppered)
+{
+	switch (verb)
+	{
+		case EO_ACTION_CREATE:
+			/* Nothing re-creates an action, not even one that is long over. */
+			return "attribute_not_exists(#k)";
+		case EO_ACTION_ATTEMPT:
+
+			/*
+			 * One attempt a token: a copy of the request that arrives late
+			 * takes no second one.  None where the pepper is another: that is
+			 * no fault of the one who guesses.
+			 */
+			if (peppered)
+				return ATTEMPT " AND #j = :j";
+			return ATTEMPT " AND attribute_not_exists(#j)";
+		case EO_ACTION_CONSUME:
+			return OPEN " AND attribute_not_exists(#h)" PAYLOAD;
+		case EO_ACTION_CONSUME_PAID:
+
+			/*
+			 * Without a look at pinAttempts: whoever took the last attempt,
+			 * and was right, consumes.
+			 */
+			return OPEN " AND contains(#q, :q)" PAYLOAD;
+		case EO_ACTION_CANCEL:
+
+			/*
+			 * Pending ones, too.  Not without attempts left: then the one who
+			 * took the last may be right, and EO_ACTION_CLOSE decides between
+			 * him and us.
+			 */
+			return NOT_FINAL " AND #e > :n AND (attribute_not_exists(#h) OR #m > :0)";
+		case EO_ACTION_CLOSE:
+			return NOT_FINAL " AND (#e <= :n OR #m <= :0)";
+	}
+	return "";
+}
+
+/*
+ * What does it change?
+ */
+static void
+update(EoActionVerb verb, const EoActionWrite *w, EoBuf *out)
+{
+	switch (verb)
+	{
+		case EO_ACTION_CREATE:
+			eo_buf_addf(out, "SET #i = :i, #s = :n, #d = :t, #a = :a, #e = :e, #l = :l%s%s%s",
+						w->payload != NULL ? ", #p = :p" : "",
+						w->pin_hash != NULL ? ", #h = :h, #m = :m" : "",
+						w->pin_pepper != NULL ? ", #j = :j" : "");
+			break;
+		case EO_ACTION_ATTEMPT:
+			eo_buf_adds(out, "SET #m = #m - :1 ADD #q :T");
+			break;
+		case EO_ACTION_CONSUME:
+		case EO_ACTION_CONSUME_PAID:
+			eo_buf_addf(out, "SET #c = :n, #t = :t%s%s",
+						w->reason != NULL ? ", #r = :r" : "",
+						w->consumer != NULL ? ", #b = :b" : "");
+			break;
+		case EO_ACTION_CANCEL:
+			eo_buf_addf(out, "SET #x = :n, #y = :t%s", w->reason != NULL ? ", #w = :r" : "");
+			break;
+		case EO_ACTION_CLOSE:
+			eo_buf_adds(out, "SET #z = :n");
+			break;
+	}
+}
+
+static void
+put_token_set(EoBuf *body, const char *token)
+{
+	eo_buf_adds(body, "{\"SS\":[");
+	eo_json_put_string(body, token, strlen(token));
+	eo_buf_adds(body, "]}");
+}
+
+static bool
+put_value(EoBuf *body, char letter, const void *arg)
+{
+	const EoActionWrite *w = arg;
+
+	switch (letter)
+	{
+		case 'n':
+			eo_put_attr_n(body, w->now_ms);
+			return true;
+		case 't':
+			eo_put_attr_string(body, w->token);
+			return true;
+		case 'T':
+			put_token_set(body, w->token);
+			return true;
+		case 'q':
+			eo_put_attr_string(body, w->attempt);
+			return true;
+		case 'S':
+			eo_put_attr_string(body, "S");
+			return true;
+		case 'i':
+			eo_put_attr_string(body, w->id);
+			return true;
+		case 'a':
+			eo_put_attr_n(body, w->active_ms);
+			return true;
+		case 'e':
+			eo_put_attr_n(body, w->expires_ms);
+			return true;
+		case 'l':
+			eo_put_attr_n(body, w->ttl_s);
+			return true;
+		case 'p':
+			eo_put_attr_string(body, w->payload);
+			return true;
+		case 'h':
+			eo_put_attr_string(body, w->pin_hash);
+			return true;
+		case 'j':
+			eo_put_attr_string(body, w->pin_pepper);
+			return true;
+		case 'm':
+			eo_put_attr_n(body, w->pin_attempts);
+			return true;
+		case 'r':
+			eo_put_attr_string(body, w->reason);
+			return true;
+		case 'b':
+			eo_put_attr_string(body, w->consumer);
+			return true;
+		case '0':
+			eo_put_attr_n(body, 0);
+			return true;
+		case '1':
+			eo_put_attr_n(body, 1);
+			return true;
+	}
+	return false;
+}
+
+/* ----- reading ----- */
+
+static EoJsonValue *
+attribute_of(EoJsonValue *item, Attribute a)
+{
+	return eo_json_get(item, attributes[a].name);
+}
+
+/*
+ * A number; 0 if there is none.  What others write may be absurd: it is rounded
+ * down and made to lie between 0 and max.  Clears *ok if it is there and no
+ * number.
+ */
+static int64_t
+read_number(EoJsonValue *item, Attribute a, int64_t max, bool *ok)
+{
+	int64_t		n;
+	size_t		len;
+	const char *digits;
+	double		d;
+
+	if (attribute_of(item, a) == NULL)
+		return 0;
+	if (!eo_json_attr_n(item, attributes[a].name, &n))
+	{
+		digits = eo_json_string(eo_json_get(attribute_of(item, a), "N"), &len);
+		if (digits == NULL)
+		{
+			*ok = false;
+			return 0;
+		}
+		d = strtod(digits, NULL);
+		n = d >= (double) max ? max : d > 0 ? (int64_t) d : 0;
+	}
+	return n < 0 ? 0 : n > max ? max : n;
+}
+
+/* A string; NULL if there is none.  Clears *ok if it is there and no string. */
+static const char *
+read_string(EoJsonValue *item, Attribute a, bool *ok)
+{
+	size_t		len;
+	const char *s = eo_json_attr_s(item, attributes[a].name, &len);
+
+	if (s == NULL && attribute_of(item, a) != NULL)
+		*ok = false;
+	return s;
+}
+
+EoStatus
+eo_action_read(EoJsonValue *item, EoActionItem *action)
+{
+	bool		ok = true;
+	bool		whatever = true;
+
+	memset(action, 0, sizeof(*action));
+	/* What decides, and what is handed over. */
+	action->active_ms = read_number(item, A_ACTIVE, EO_MAX_INSTANT_MS, &ok);
+	action->expires_ms = read_number(item, A_EXPIRES, EO_MAX_INSTANT_MS, &ok);
+	action->consumed_ms = read_number(item, A_CONSUMED, EO_MAX_INSTANT_MS, &ok);
+	action->canceled_ms = read_number(item, A_CANCELED, EO_MAX_INSTANT_MS, &ok);
+	action->closed_ms = read_number(item, A_CLOSED, EO_MAX_INSTANT_MS, &ok);
+	action->payload = read_string(item, A_PAYLOAD, &ok);
+	action->pin_hash = read_string(item, A_PIN_HASH, &ok);
+	action->pin_attempts = read_number(item, A_PIN_ATTEMPTS, INT32_MAX, &ok);
+	/* What is said beside it. */
+	action->pin_pepper = read_string(item, A_PIN_PEPPER, &whatever);
+	action->pin_tokens = eo_json_get(attribute_of(item, A_PIN_TOKENS), "SS");
+	action->created_ms = read_number(item, A_CREATED, EO_MAX_INSTANT_MS, &whatever);
+	action->created_token = read_string(item, A_CREATED_TOKEN, &whatever);
+	action->consumed_token = read_string(item, A_CONSUMED_TOKEN, &whatever);
+	action->consumed_reason = read_string(item, A_CONSUMED_REASON, &whatever);
+	action->consumed_by = read_string(item, A_CONSUMED_BY, &whatever);
+	action->canceled_token = read_string(item, A_CANCELED_TOKEN, &whatever);
+	action->canceled_reason = read_string(item, A_CANCELED_REASON, &whatever);
+
+	/* A condition on what is not there is false. */
+	if (attribute_of(item, A_ACTIVE) == NULL || attribute_of(item, A_EXPIRES) == NULL)
+		ok = false;
+
+	/*
+	 * That it happened is said by its being there; an instant of 0 is not
+	 * one.
+	 */
+	if ((attribute_of(item, A_CONSUMED) != NULL && action->consumed_ms == 0) ||
+		(attribute_of(item, A_CANCELED) != NULL && action->canceled_ms == 0) ||
+		(attribute_of(item, A_CLOSED) != NULL && action->closed_ms == 0))
+		ok = false;
+	return ok ? EO_OK : EO_INVALID;
+}
+
+static bool
+is(const char *stored, const char *token)
+{
+	return stored != NULL && strcmp(stored, token) == 0;
+}
+
+static bool
+is_member(EoJsonValue *set, const char *token)
+{
+	for (size_t i = 0; i < eo_json_array_length(set); i++)
+	{
+		size_t		len;
+
+		if (is(eo_json_string(eo_json_array_get(set, i), &len), token))
+			return true;
+	}
+	return false;
+}
+
+bool
+eo_action_paid_by(const EoActionItem *action, const char *token)
+{
+	for (size_t i = 0; i < eo_json_array_length(action->pin_tokens); i++)
+	{
+		size_t		len;
+		const char *member = eo_json_string(eo_json_array_get(action->pin_tokens, i), &len);
+		const char *slash = member != NULL ? strchr(member, '/') : NULL;
+
+		if (slash != NULL && strcmp(slash + 1, token) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool
+eo_action_shows(const EoActionItem *action, EoActionVerb verb, const char *token)
+{
+	switch (verb)
+	{
+		case EO_ACTION_CREATE:
+			return is(action->created_token, token);
+		case EO_ACTION_ATTEMPT:
+			return is_member(action->pin_tokens, token);
+		case EO_ACTION_CONSUME:
+		case EO_ACTION_CONSUME_PAID:
+			return is(action->consumed_token, token);
+		case EO_ACTION_CANCEL:
+			return is(action->canceled_token, token);
+		case EO_ACTION_CLOSE:
+			/* The same, whoever wrote it. */
+			return action->closed_ms > 0;
+	}
+	return false;
+}

@@ -1,0 +1,157 @@
+/*-------------------------------------------------------------------------
+ *
+ * crypto.c
+ *	  Digests, MACs and the stretching of PINs: the only file that includes
+ *	  OpenSSL.
+ *
+ * What OpenSSL 3 makes slow is fetching an algorithm, not running it, so the
+ * digest and the MAC are fetched once and their contexts reused.  scrypt takes
+ * its time anyway, by design.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+#include <stdlib.h>
+
+#include "dynamodb/crypto.h"
+
+/* What scrypt may take: 128 * N * r bytes, and some more. */
+#define SCRYPT_MAX_MEMORY (UINT64_C(256) * EO_SCRYPT_N * EO_SCRYPT_R)
+
+struct EoCrypto
+{
+	EVP_MD	   *sha256;
+	EVP_MD_CTX *digest;
+	EVP_MAC    *hmac;
+	EVP_MAC_CTX *mac;			/* for one-off keys */
+	EVP_MAC_CTX *kept;			/* holds the key of eo_crypto_keep() */
+};
+
+EoCrypto *
+eo_crypto_create(void)
+{
+	EoCrypto   *c = calloc(1, sizeof(EoCrypto));
+	OSSL_PARAM	params[2];
+	char		digest[] = "SHA256";
+
+	if (c == NULL)
+		return NULL;
+	params[0] = OSSL_PARAM_construct_utf8_string("digest", digest, 0);
+	params[1] = OSSL_PARAM_construct_end();
+	c->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+	c->digest = EVP_MD_CTX_new();
+	c->hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+	if (c->hmac != NULL)
+	{
+		c->mac = EVP_MAC_CTX_new(c->hmac);
+		c->kept = EVP_MAC_CTX_new(c->hmac);
+	}
+	if (c->sha256 == NULL || c->digest == NULL || c->mac == NULL || c->kept == NULL ||
+		!EVP_MAC_CTX_set_params(c->mac, params) ||
+		!EVP_MAC_CTX_set_params(c->kept, params))
+	{
+		eo_crypto_free(c);
+		return NULL;
+	}
+	return c;
+}
+
+void
+eo_crypto_free(EoCrypto *c)
+{
+	if (c == NULL)
+		return;
+	EVP_MAC_CTX_free(c->kept);
+	EVP_MAC_CTX_free(c->mac);
+	EVP_MAC_free(c->hmac);
+	EVP_MD_CTX_free(c->digest);
+	EVP_MD_free(c->sha256);
+	free(c);
+}
+
+EoStatus
+eo_sha256_hex(EoCrypto *c, const void *data, size_t len, char hex[EO_SHA256_HEX_LEN + 1])
+{
+	unsigned char md[EO_SHA256_LEN];
+
+	if (!EVP_DigestInit_ex2(c->digest, c->sha256, NULL) ||
+		!EVP_DigestUpdate(c->digest, data, len) ||
+		!EVP_DigestFinal_ex(c->digest, md, NULL))
+		return EO_CRYPTO;
+	eo_put_hex(md, sizeof(md), hex);
+	return EO_OK;
+}
+
+/* key NULL: the one that the context has. */
+static EoStatus
+run_mac(EVP_MAC_CTX *ctx, const void *key, size_t key_len, const void *data, size_t len,
+		unsigned char mac[EO_SHA256_LEN])
+{
+	size_t		n;
+
+	return EVP_MAC_init(ctx, key, key_len, NULL) && EVP_MAC_update(ctx, data, len) &&
+		EVP_MAC_final(ctx, mac, &n, EO_SHA256_LEN) ? EO_OK : EO_CRYPTO;
+}
+
+EoStatus
+eo_hmac_sha256(EoCrypto *c, const void *key, size_t key_len, const void *data, size_t len,
+			   unsigned char mac[EO_SHA256_LEN])
+{
+	/*
+	 * An empty key is a key (RFC 2104), and the same as one of zero bytes;
+	 * OpenSSL takes NULL for "the last one".
+	 */
+	static const unsigned char none[1] = {0};
+
+	if (key_len == 0)
+		return run_mac(c->mac, none, sizeof(none), data, len, mac);
+	return run_mac(c->mac, key, key_len, data, len, mac);
+}
+
+EoStatus
+eo_crypto_keep(EoCrypto *c, const void *key, size_t key_len)
+{
+	return EVP_MAC_init(c->kept, key, key_len, NULL) ? EO_OK : EO_CRYPTO;
+}
+
+EoStatus
+eo_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len, unsigned char mac[EO_SHA256_LEN])
+{
+	return run_mac(c->kept, NULL, 0, data, len, mac);
+}
+
+EoStatus
+eo_scrypt(const void *password, size_t password_len, const void *salt, size_t salt_len,
+		  unsigned char *out, size_t out_len)
+{
+	return EVP_PBE_scrypt(password, password_len, salt, salt_len, EO_SCRYPT_N, EO_SCRYPT_R,
+						  EO_SCRYPT_P, SCRYPT_MAX_MEMORY, out, out_len) == 1 ? EO_OK : EO_CRYPTO;
+}
+
+void
+eo_put_hex(const unsigned char *bytes, size_t len, char *hex)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < len; i++)
+	{
+		hex[2 * i] = digits[bytes[i] >> 4];
+		hex[2 * i + 1] = digits[bytes[i] & 15];
+	}
+	hex[2 * len] = '\0';
+}
+
+bool
+eo_same_secret(const void *a, const void *b, size_t len)
+{
+	return CRYPTO_memcmp(a, b, len) == 0;
+}
+
+void
+eo_wipe(void *p, size_t len)
+{
+	if (p != NULL)
+		OPENSSL_cleanse(p, len);
+}

@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * endpoint.h
+ *	  Small parsers of text from outside: endpoints and header lines.
+ *
+ * Compiles without a server.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_DYNAMODB_ENDPOINT_H
+#define EO_DYNAMODB_ENDPOINT_H
+
+#include "dynamodb/status.h"
+
+/* RFC 1035: a name has at most 253 characters; then a colon and a port. */
+#define EO_MAX_HOST 253
+#define EO_AUTHORITY_LEN (EO_MAX_HOST + 8)
+
+typedef struct EoEndpoint
+{
+	bool		https;
+	bool		loopback;
+	char		authority[EO_AUTHORITY_LEN];	/* host[:port], the default
+												 * port left out */
+} EoEndpoint;
+
+/*
+ * scheme://host[:port][/] and nothing else: no user, path, query or fragment.
+ * False, with a sentence in *reason, for anything else.
+ */
+extern bool eo_wire_endpoint(const char *value, EoEndpoint *ep, const char **reason);
+
+/*
+ * If the line (not NUL-terminated) is the header of that name: its value,
+ * printable ASCII only, trimmed and cut to size - 1 bytes.
+ */
+extern bool eo_wire_header(const char *line, size_t len, const char *name, char *value,
+						   size_t size);
+
+#endif							/* EO_DYNAMODB_ENDPOINT_H */

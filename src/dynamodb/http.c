@@ -1,0 +1,785 @@
+/*-------------------------------------------------------------------------
+ *
+ * http.c
+ *	  HTTP over libcurl, and the one waiting loop of the project.
+ *
+ * The only file that includes curl.  One multi handle per process drives all
+ * transfers; its sockets stand in one epoll descriptor, and that descriptor,
+ * the process latch and the postmaster's death are waited on together, in
+ * eo_http_wait() and nowhere else.  curl's timer is kept as an instant and
+ * bounds the wait.
+ *
+ * What a maintainer must hold in mind:
+ *
+ * - libcurl's callbacks run below curl's frames.  They allocate nothing from
+ *	 PostgreSQL and call nothing that can raise: a longjmp across curl would
+ *	 leave its structures half-changed.
+ *
+ * - Nothing of curl exists before the first request of a process: the
+ *	 postmaster must stay single-threaded, and its children must not inherit
+ *	 library state over fork().
+ *
+ * - libcurl resolves names in a thread of its own.  A thread inherits the
+ *	 signal mask of its creator, and PostgreSQL's handlers must never run on
+ *	 it; so signals are blocked around the step that starts a transfer.
+ *
+ * - A connection is reused only after a reply that was whole and believed.
+ *	 A transfer ended early closes its connection (curl does so for HTTP/1.1);
+ *	 after a reply that came but is not believed, eo_http_distrust() has all
+ *	 idle connections closed before the next transfer starts.
+ *
+ * - libcurl repeats a request by itself, and says nothing, if a reused
+ *	 connection is closed before a byte of the reply arrives.  The first copy
+ *	 may have been applied, and whoever judges the final answer must know;
+ *	 before_request() refuses to send a second copy, so that every repetition
+ *	 is one of call.c's.
+ *
+ * - Handles are pooled with their constant options set once, in
+ *	 set_constant_options(); every option that differs between requests is set
+ *	 by every request, in set_request_options(), so nothing leaks from one to
+ *	 the next.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <curl/curl.h>
+
+#include "postgres.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "compat.h"
+#include "dynamodb/http.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "storage/fd.h"
+#include "storage/latch.h"
+#include "utils/pg_crc.h"
+#include "dynamodb/endpoint.h"
+
+/* A reply buffer above this is given back instead of kept with its handle. */
+#define KEEP_BUFFER 65536
+
+/* All headers of a request; a session token has some kilobytes. */
+#define MAX_HEADER_TEXT 16384
+
+/* Handles kept for reuse; a batch may have more in flight for a while. */
+#define KEEP_HANDLES 64
+
+/*
+ * Idle time after which a connection is not reused.  The service closes at
+ * about 60 seconds; stay clear of the race.
+ */
+#define MAX_IDLE_SECONDS 50L
+
+/* Longest single wait: a lost wake-up costs this much and no more. */
+#define MAX_WAIT_MS 10000
+
+typedef struct EoHttpHandle
+{
+	dlist_node	node;			/* in http.running or http.idle */
+	CURL	   *easy;
+
+	/* The request's headers, and curl's list over them: it only reads it. */
+	EoBuf		header_text;
+	struct curl_slist headers[EO_HTTP_MAX_HEADERS];
+
+	/* What set_endpoint_options() has set. */
+	char	   *url;
+	char	   *ca_file;
+	int			connect_timeout_ms;
+
+	EoHttpTransfer *transfer;	/* NULL while idle */
+	EoBuf		body;
+	bool		sent;			/* a copy of the request has gone out */
+	bool		has_crc;
+	uint32		crc;
+	char		message[CURL_ERROR_SIZE];
+} EoHttpHandle;
+
+static struct
+{
+	bool		ready;
+	CURLM	   *multi;
+	int			epoll_fd;
+	WaitEventSet *waits;
+	int64		timer_us;		/* curl's next timer; -1: none */
+	bool		distrusted;		/* close all connections when none is busy */
+	bool		finished;		/* a transfer has become done since last seen */
+	int			nrunning;
+	int			nidle;
+	dlist_head	running;
+	dlist_head	idle;
+}			http;
+
+static void init_process(void);
+static bool open_multi(void);
+static EoHttpHandle *take_handle(void);
+static bool set_constant_options(EoHttpHandle *h);
+static bool set_endpoint_options(EoHttpHandle *h, const EoHttpEndpoint *e);
+static bool set_headers(EoHttpHandle *h, const EoHttpRequest *req);
+static bool set_request_options(EoHttpHandle *h, const EoHttpRequest *req);
+static void put_handle(EoHttpHandle *h);
+static void free_handle(EoHttpHandle *h);
+static void drive_timer(void);
+static void drive_sockets(void);
+static void collect_finished(void);
+static void judge(EoHttpHandle *h, CURLcode code);
+static void end_all(void);
+static void answer_interrupts(EoWaitMode mode);
+
+int64_t
+eo_clock_monotonic_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t) ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+int64_t
+eo_clock_wall_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+EoStatus
+eo_http_start(EoHttpTransfer *t, const EoHttpRequest *req)
+{
+	EoHttpHandle *h;
+
+	memset(t, 0, sizeof(*t));
+	t->reply.retry_after_ms = -1;
+	init_process();
+
+	/* The multi handle owns the idle connections: a new one has none. */
+	if (http.distrusted && http.nrunning == 0)
+	{
+		curl_multi_cleanup(http.multi);
+		http.multi = NULL;
+		http.distrusted = false;
+	}
+	if (http.multi == NULL && !open_multi())
+		return EO_NO_MEMORY;
+
+	h = take_handle();
+	if (h == NULL)
+		return EO_NO_MEMORY;
+	if (!set_request_options(h, req) ||
+		curl_multi_add_handle(http.multi, h->easy) != CURLM_OK)
+	{
+		put_handle(h);
+		return EO_NO_MEMORY;
+	}
+	h->transfer = t;
+	t->handle = h;
+	dlist_push_tail(&http.running, &h->node);
+	http.nrunning++;
+	return EO_OK;
+}
+
+void
+eo_http_wait(int64_t until_us, EoWaitMode mode)
+{
+	bool		latch_was_set = false;
+
+	init_process();
+	http.finished = false;
+	for (;;)
+	{
+		int64		now = eo_clock_monotonic_us();
+		int64		wake_us = until_us;
+		long		timeout_ms;
+		WaitEvent	events[2];
+		int			n;
+
+		if (http.timer_us >= 0 && http.timer_us <= now)
+			drive_timer();
+		collect_finished();
+		if (http.finished || now >= until_us)
+			break;
+		if (latch_was_set && mode == EO_WAIT_LATCH)
+			return;
+		if (http.timer_us >= 0 && http.timer_us < wake_us)
+			wake_us = http.timer_us;
+		timeout_ms = wake_us <= now ? 0 : (long) ((wake_us - now + 999) / 1000);
+		if (timeout_ms > MAX_WAIT_MS)
+			timeout_ms = MAX_WAIT_MS;
+
+		n = WaitEventSetWait(http.waits, timeout_ms, events, lengthof(events),
+							 eo_compat_wait_event_request());
+		for (int i = 0; i < n; i++)
+		{
+			if (events[i].events & WL_LATCH_SET)
+			{
+				ResetLatch(MyLatch);
+				latch_was_set = true;
+			}
+		}
+		if (latch_was_set)
+			answer_interrupts(mode);
+		for (int i = 0; i < n; i++)
+		{
+			if (events[i].events & WL_SOCKET_READABLE)
+				drive_sockets();
+		}
+	}
+
+	/* We ate a wake-up that may have been meant for somebody above us. */
+	if (latch_was_set)
+		SetLatch(MyLatch);
+}
+
+void
+eo_http_finish(EoHttpTransfer *t)
+{
+	EoHttpHandle *h = t->handle;
+
+	if (h == NULL)
+		return;
+	t->handle = NULL;
+	if (!t->done)
+	{
+		/* Removing an unfinished transfer closes its connection. */
+		curl_multi_remove_handle(http.multi, h->easy);
+		dlist_delete(&h->node);
+		http.nrunning--;
+	}
+	put_handle(h);
+}
+
+void
+eo_http_distrust(void)
+{
+	http.distrusted = true;
+}
+
+/*
+ * CHECK_FOR_INTERRUPTS(), and nothing of ours left behind if it raises.  The
+ * message and the SQLSTATE of a cancel are PostgreSQL's own.
+ */
+static void
+answer_interrupts(EoWaitMode mode)
+{
+	if (mode == EO_WAIT_HELD || !INTERRUPTS_PENDING_CONDITION())
+		return;
+	PG_TRY();
+	{
+		CHECK_FOR_INTERRUPTS();
+	}
+	PG_CATCH();
+	{
+		end_all();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+static void
+end_all(void)
+{
+	while (!dlist_is_empty(&http.running))
+	{
+		EoHttpHandle *h = dlist_head_element(EoHttpHandle, node, &http.running);
+
+		eo_http_finish(h->transfer);
+	}
+}
+
+/* ----- set-up ----- */
+
+/*
+ * First use in this process.  May raise: out of descriptors or memory, before
+ * anything is in flight; a later call tries again.
+ */
+static void
+init_process(void)
+{
+	static bool curl_ready = false;
+
+	if (http.ready)
+		return;
+	if (!curl_ready && curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYSTEM_ERROR),
+				 errmsg("could not initialize libcurl")));
+	curl_ready = true;
+	dlist_init(&http.running);
+	dlist_init(&http.idle);
+	http.timer_us = -1;
+
+	if (!AcquireExternalFD())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("exactonce could not open a descriptor to wait on"),
+				 errdetail("There are too many open files in this process."),
+				 errhint("Raise max_files_per_process, or close foreign connections.")));
+	http.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (http.epoll_fd < 0)
+	{
+		ReleaseExternalFD();
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("exactonce could not open a descriptor to wait on: %m")));
+	}
+	PG_TRY();
+	{
+		http.waits = eo_compat_create_wait_event_set(3);
+		AddWaitEventToSet(http.waits, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+		AddWaitEventToSet(http.waits, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+		AddWaitEventToSet(http.waits, WL_SOCKET_READABLE, http.epoll_fd, NULL, NULL);
+	}
+	PG_CATCH();
+	{
+		close(http.epoll_fd);
+		ReleaseExternalFD();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	http.ready = true;
+}
+
+/* curl tells which sockets to watch, and for what. */
+static int
+socket_callback(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
+{
+	struct epoll_event ev = {0};
+
+	(void) easy;
+	(void) arg;
+	if (what == CURL_POLL_REMOVE)
+	{
+		epoll_ctl(http.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+		return 0;
+	}
+	ev.data.fd = fd;
+	if (what & CURL_POLL_IN)
+		ev.events |= EPOLLIN;
+	if (what & CURL_POLL_OUT)
+		ev.events |= EPOLLOUT;
+	if (epoll_ctl(http.epoll_fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &ev) != 0)
+		return -1;
+	if (known == NULL)
+		curl_multi_assign(http.multi, fd, &http);
+	return 0;
+}
+
+static int
+timer_callback(CURLM *multi, long timeout_ms, void *arg)
+{
+	(void) multi;
+	(void) arg;
+	http.timer_us = timeout_ms < 0 ? -1 : eo_clock_monotonic_us() + (int64) timeout_ms * 1000;
+	return 0;
+}
+
+static bool
+open_multi(void)
+{
+	http.timer_us = -1;
+	http.multi = curl_multi_init();
+	if (http.multi == NULL)
+		return false;
+	if (curl_multi_setopt(http.multi, CURLMOPT_SOCKETFUNCTION, socket_callback) == CURLM_OK &&
+		curl_multi_setopt(http.multi, CURLMOPT_TIMERFUNCTION, timer_callback) == CURLM_OK &&
+		curl_multi_setopt(http.multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING) == CURLM_OK &&
+		curl_multi_setopt(http.multi, CURLMOPT_MAXCONNECTS, (long) KEEP_HANDLES) == CURLM_OK)
+		return true;
+	curl_multi_cleanup(http.multi);
+	http.multi = NULL;
+	return false;
+}
+
+/* ----- handles ----- */
+
+static EoHttpHandle *
+take_handle(void)
+{
+	EoHttpHandle *h;
+
+	if (!dlist_is_empty(&http.idle))
+	{
+		h = dlist_container(EoHttpHandle, node, dlist_pop_head_node(&http.idle));
+		http.nidle--;
+		eo_buf_reset(&h->body);
+		h->sent = false;
+		h->has_crc = false;
+		h->message[0] = '\0';
+		return h;
+	}
+	h = calloc(1, sizeof(*h));
+	if (h == NULL)
+		return NULL;
+	eo_buf_init(&h->body, EO_HTTP_MAX_REPLY);
+	eo_buf_init(&h->header_text, MAX_HEADER_TEXT);
+	h->easy = curl_easy_init();
+	if (h->easy == NULL || !set_constant_options(h))
+	{
+		free_handle(h);
+		return NULL;
+	}
+	return h;
+}
+
+static void
+put_handle(EoHttpHandle *h)
+{
+	h->transfer = NULL;
+	if (http.nidle >= KEEP_HANDLES)
+	{
+		free_handle(h);
+		return;
+	}
+	if (h->body.allocated > KEEP_BUFFER)
+		eo_buf_free(&h->body);
+
+	/* A session token may be among the headers. */
+	explicit_bzero(h->header_text.data, h->header_text.len);
+	eo_buf_reset(&h->header_text);
+	dlist_push_head(&http.idle, &h->node);
+	http.nidle++;
+}
+
+static void
+free_handle(EoHttpHandle *h)
+{
+	if (h->easy != NULL)
+		curl_easy_cleanup(h->easy);
+	eo_buf_free(&h->header_text);
+	eo_buf_free(&h->body);
+	free(h->url);
+	free(h->ca_file);
+	free(h);
+}
+
+/* PostgreSQL counts the descriptors that are not its own. */
+static curl_socket_t
+open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr)
+{
+	curl_socket_t fd;
+
+	(void) arg;
+	(void) purpose;
+	if (!AcquireExternalFD())
+		return CURL_SOCKET_BAD;
+	fd = socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
+	if (fd == CURL_SOCKET_BAD)
+		ReleaseExternalFD();
+	return fd;
+}
+
+static int
+close_socket(void *arg, curl_socket_t fd)
+{
+	int			rc = close(fd);
+
+	(void) arg;
+	ReleaseExternalFD();
+	return rc;
+}
+
+/* Called before each copy of a request, see the head of the file. */
+static int
+before_request(void *arg, char *ip, char *local_ip, int port, int local_port)
+{
+	EoHttpHandle *h = arg;
+
+	(void) ip;
+	(void) local_ip;
+	(void) port;
+	(void) local_port;
+	if (h->sent)
+		return CURL_PREREQFUNC_ABORT;
+	h->sent = true;
+	return CURL_PREREQFUNC_OK;
+}
+
+static size_t
+body_callback(char *data, size_t size, size_t n, void *arg)
+{
+	EoHttpHandle *h = arg;
+
+	eo_buf_add(&h->body, data, size * n);
+	return eo_buf_status(&h->body) == EO_OK ? size * n : 0;
+}
+
+/* Reading a date is slow, and it is the same for a second. */
+static int64
+parse_date(const char *value)
+{
+	static char last[EO_REQUEST_ID_LEN];
+	static int64 last_s;
+
+	if (strcmp(value, last) != 0)
+	{
+		time_t		t = curl_getdate(value, NULL);
+
+		last_s = t > 0 ? (int64) t : 0;
+		strlcpy(last, value, sizeof(last));
+	}
+	return last_s;
+}
+
+static size_t
+header_callback(char *line, size_t size, size_t n, void *arg)
+{
+	EoHttpHandle *h = arg;
+	EoHttpReply *reply = &h->transfer->reply;
+	size_t		len = size * n;
+	char		value[EO_REQUEST_ID_LEN];
+
+	if (eo_wire_header(line, len, "x-amz-crc32", value, sizeof(value)))
+	{
+		h->has_crc = true;
+		h->crc = (uint32) strtoul(value, NULL, 10);
+	}
+	else if (eo_wire_header(line, len, "x-amzn-requestid", value, sizeof(value)))
+		strlcpy(reply->request_id, value, sizeof(reply->request_id));
+	else if (eo_wire_header(line, len, "date", value, sizeof(value)))
+		reply->date_s = parse_date(value);
+	else if (eo_wire_header(line, len, "x-amz-retry-after", value, sizeof(value)))
+	{
+		long		ms = strtol(value, NULL, 10);
+
+		reply->retry_after_ms = ms < 0 ? 0 : ms > 3600000 ? 3600000 : (int) ms;
+	}
+	return len;
+}
+
+#define SET(opt, value) \
+	do { if (curl_easy_setopt(h->easy, opt, value) != CURLE_OK) return false; } while (0)
+
+/*
+ * What every request has in common.  No redirects (a signed request must not
+ * be carried elsewhere), no proxy and no .netrc from the environment of
+ * whoever started the postmaster, no decompression, no cookies, no other
+ * protocol, no TLS below 1.2.
+ */
+static bool
+set_constant_options(EoHttpHandle *h)
+{
+	SET(CURLOPT_PRIVATE, h);
+	SET(CURLOPT_POST, 1L);
+	SET(CURLOPT_NOSIGNAL, 1L);
+	SET(CURLOPT_QUICK_EXIT, 1L);
+	SET(CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
+	SET(CURLOPT_FOLLOWLOCATION, 0L);
+	SET(CURLOPT_MAXREDIRS, 0L);
+	SET(CURLOPT_PROXY, "");
+	SET(CURLOPT_NETRC, (long) CURL_NETRC_IGNORED);
+	SET(CURLOPT_UNRESTRICTED_AUTH, 0L);
+	SET(CURLOPT_SSL_VERIFYPEER, 1L);
+	SET(CURLOPT_SSL_VERIFYHOST, 2L);
+	SET(CURLOPT_SSLVERSION, (long) CURL_SSLVERSION_TLSv1_2);
+	SET(CURLOPT_TCP_NODELAY, 1L);
+	SET(CURLOPT_TCP_KEEPALIVE, 1L);
+	SET(CURLOPT_MAXAGE_CONN, MAX_IDLE_SECONDS);
+	SET(CURLOPT_HTTP09_ALLOWED, 0L);
+	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
+	SET(CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+	SET(CURLOPT_PREREQFUNCTION, before_request);
+	SET(CURLOPT_PREREQDATA, h);
+	SET(CURLOPT_WRITEFUNCTION, body_callback);
+	SET(CURLOPT_WRITEDATA, h);
+	SET(CURLOPT_HEADERFUNCTION, header_callback);
+	SET(CURLOPT_HEADERDATA, h);
+	SET(CURLOPT_ERRORBUFFER, h->message);
+	return true;
+}
+
+static bool
+same_text(const char *a, const char *b)
+{
+	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+/* Most calls of a process go to one endpoint, and curl parses what it is told. */
+static bool
+set_endpoint_options(EoHttpHandle *h, const EoHttpEndpoint *e)
+{
+	if (h->url != NULL && strcmp(h->url, e->url) == 0 && same_text(h->ca_file, e->ca_file) &&
+		h->connect_timeout_ms == e->connect_timeout_ms)
+		return true;
+	free(h->url);
+	free(h->ca_file);
+	h->url = NULL;
+	h->ca_file = NULL;
+	SET(CURLOPT_URL, e->url);
+	SET(CURLOPT_PROTOCOLS_STR, e->plain_http ? "http" : "https");
+	SET(CURLOPT_CAINFO, e->ca_file != NULL ? e->ca_file :
+		curl_version_info(CURLVERSION_NOW)->cainfo);
+	SET(CURLOPT_CONNECTTIMEOUT_MS, (long) e->connect_timeout_ms);
+	h->connect_timeout_ms = e->connect_timeout_ms;
+	if (e->ca_file != NULL && (h->ca_file = strdup(e->ca_file)) == NULL)
+		return false;
+	h->url = strdup(e->url);
+	return h->url != NULL;
+}
+
+static bool
+set_headers(EoHttpHandle *h, const EoHttpRequest *req)
+{
+	size_t		at[EO_HTTP_MAX_HEADERS];
+
+	if (req->nheaders > EO_HTTP_MAX_HEADERS)
+		return false;
+	eo_buf_reset(&h->header_text);
+	for (int i = 0; i < req->nheaders; i++)
+	{
+		at[i] = h->header_text.len;
+		eo_buf_add(&h->header_text, req->headers[i], strlen(req->headers[i]) + 1);
+	}
+	if (eo_buf_status(&h->header_text) != EO_OK)
+		return false;
+	for (int i = 0; i < req->nheaders; i++)
+	{
+		h->headers[i].data = h->header_text.data + at[i];
+		h->headers[i].next = i + 1 < req->nheaders ? &h->headers[i + 1] : NULL;
+	}
+	SET(CURLOPT_HTTPHEADER, h->headers);
+	return true;
+}
+
+static bool
+set_request_options(EoHttpHandle *h, const EoHttpRequest *req)
+{
+	int64		left_ms = (req->deadline_us - eo_clock_monotonic_us() + 999) / 1000;
+	long		fresh = http.distrusted ? 1L : 0L;
+
+	if (!set_endpoint_options(h, req->endpoint) || !set_headers(h, req))
+		return false;
+	SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) req->body_len);
+	SET(CURLOPT_POSTFIELDS, req->body);
+	SET(CURLOPT_TIMEOUT_MS, (long) (left_ms < 1 ? 1 : left_ms));
+	/* With doubtful connections still busy elsewhere, stay off them all. */
+	SET(CURLOPT_FRESH_CONNECT, fresh);
+	SET(CURLOPT_FORBID_REUSE, fresh);
+	return true;
+}
+
+/* ----- driving curl ----- */
+
+/*
+ * curl's timer is due; a transfer just added starts here too, and with it
+ * perhaps a resolver thread: see the head of the file for the signals.
+ */
+static void
+drive_timer(void)
+{
+	sigset_t	all;
+	sigset_t	before;
+	int			running;
+
+	http.timer_us = -1;
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	curl_multi_socket_action(http.multi, CURL_SOCKET_TIMEOUT, 0, &running);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static void
+drive_sockets(void)
+{
+	struct epoll_event events[32];
+	int			n = epoll_wait(http.epoll_fd, events, lengthof(events), 0);
+
+	for (int i = 0; i < n; i++)
+	{
+		int			what = 0;
+		int			running;
+
+		if (events[i].events & (EPOLLIN | EPOLLHUP))
+			what |= CURL_CSELECT_IN;
+		if (events[i].events & EPOLLOUT)
+			what |= CURL_CSELECT_OUT;
+		if (events[i].events & EPOLLERR)
+			what |= CURL_CSELECT_ERR;
+		curl_multi_socket_action(http.multi, events[i].data.fd, what, &running);
+	}
+}
+
+static void
+collect_finished(void)
+{
+	CURLMsg    *msg;
+	int			left;
+
+	while (http.multi != NULL &&
+		   (msg = curl_multi_info_read(http.multi, &left)) != NULL)
+	{
+		EoHttpHandle *h = NULL;
+		CURLcode	code = msg->data.result;
+
+		if (msg->msg != CURLMSG_DONE)
+			continue;
+		curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **) &h);
+		curl_multi_remove_handle(http.multi, h->easy);
+		dlist_delete(&h->node);
+		http.nrunning--;
+		judge(h, code);
+		h->transfer->done = true;
+		http.finished = true;
+	}
+}
+
+/* What curl's result says about the request. */
+static void
+judge(EoHttpHandle *h, CURLcode code)
+{
+	EoHttpReply *reply = &h->transfer->reply;
+	long		http_status = 0;
+	long		sent = 0;
+
+	if (code == CURLE_OK)
+	{
+		pg_crc32	crc;
+
+		curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &http_status);
+		reply->http_status = (int) http_status;
+		reply->body = eo_buf_str(&h->body);
+		reply->body_len = h->body.len;
+		if (h->has_crc)
+		{
+			INIT_TRADITIONAL_CRC32(crc);
+			COMP_TRADITIONAL_CRC32(crc, reply->body, reply->body_len);
+			FIN_TRADITIONAL_CRC32(crc);
+			if (crc != h->crc)
+			{
+				reply->status = EO_UNKNOWN;
+				strlcpy(reply->message, "the reply does not match its x-amz-crc32 checksum",
+						sizeof(reply->message));
+				return;
+			}
+		}
+		reply->status = EO_OK;
+		return;
+	}
+
+	/*
+	 * Before the first byte of the request the service cannot have done
+	 * anything; after it, nobody can say.
+	 */
+	curl_easy_getinfo(h->easy, CURLINFO_REQUEST_SIZE, &sent);
+	reply->status = sent > 0 ? EO_UNKNOWN : EO_UNREACHABLE;
+	if (code == CURLE_OUT_OF_MEMORY || eo_buf_status(&h->body) == EO_NO_MEMORY)
+		reply->status = sent > 0 ? EO_UNKNOWN : EO_NO_MEMORY;
+	if (eo_buf_status(&h->body) == EO_TOO_LARGE)
+		snprintf(reply->message, sizeof(reply->message),
+				 "the reply is larger than %d bytes", EO_HTTP_MAX_REPLY);
+	else if (code == CURLE_ABORTED_BY_CALLBACK)
+		strlcpy(reply->message, "the connection was closed before an answer came",
+				sizeof(reply->message));
+	else
+		strlcpy(reply->message,
+				h->message[0] ? h->message : curl_easy_strerror(code),
+				sizeof(reply->message));
+}

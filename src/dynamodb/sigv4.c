@@ -1,0 +1,231 @@
+/*-------------------------------------------------------------------------
+ *
+ * sigv4.c
+ *	  AWS Signature Version 4.
+ *
+ * The signing key of a day costs four HMACs and is kept, inside crypto.c's
+ * context, as long as secret, day, region and service stay the same.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "dynamodb/sigv4.h"
+
+/* Texts of a request: headers with a long session token, and room to spare. */
+#define MAX_TEXT 65536
+
+struct EoSigner
+{
+	EoCrypto   *crypto;			/* keeps the signing key */
+	bool		have_key;
+	char		day[9];
+	EoBuf		scope;			/* secret, region and service it was made of */
+	EoBuf		canonical;
+	EoBuf		to_sign;
+	EoBuf		names;
+};
+
+static EoStatus signing_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req);
+static void put_value(EoBuf *out, const char *value);
+
+EoSigner *
+eo_signer_create(void)
+{
+	EoSigner   *s = calloc(1, sizeof(EoSigner));
+
+	if (s == NULL)
+		return NULL;
+	eo_buf_init(&s->scope, MAX_TEXT);
+	eo_buf_init(&s->canonical, MAX_TEXT);
+	eo_buf_init(&s->to_sign, MAX_TEXT);
+	eo_buf_init(&s->names, MAX_TEXT);
+	s->crypto = eo_crypto_create();
+	if (s->crypto == NULL)
+	{
+		eo_signer_free(s);
+		return NULL;
+	}
+	return s;
+}
+
+void
+eo_signer_forget(EoSigner *s)
+{
+	eo_wipe(s->scope.data, s->scope.allocated);
+	eo_buf_reset(&s->scope);
+	s->have_key = false;
+}
+
+void
+eo_signer_free(EoSigner *s)
+{
+	if (s == NULL)
+		return;
+	eo_signer_forget(s);
+	eo_crypto_free(s->crypto);
+	eo_buf_free(&s->scope);
+	eo_buf_free(&s->canonical);
+	eo_buf_free(&s->to_sign);
+	eo_buf_free(&s->names);
+	free(s);
+}
+
+EoCrypto *
+eo_signer_crypto(EoSigner *s)
+{
+	return s->crypto;
+}
+
+EoStatus
+eo_sigv4_texts(EoSigner *s, const EoSigningRequest *req, EoBuf *canonical, EoBuf *to_sign)
+{
+	char		hex[EO_SHA256_HEX_LEN + 1];
+	size_t		start = canonical->len;
+
+	eo_buf_reset(&s->names);
+	eo_buf_adds(canonical, req->method);
+	eo_buf_addc(canonical, '\n');
+	eo_buf_adds(canonical, req->path);
+	eo_buf_addc(canonical, '\n');
+	eo_buf_adds(canonical, req->query);
+	eo_buf_addc(canonical, '\n');
+	for (int i = 0; i < req->nheaders; i++)
+	{
+		eo_buf_adds(canonical, req->headers[i].name);
+		eo_buf_addc(canonical, ':');
+		put_value(canonical, req->headers[i].value);
+		eo_buf_addc(canonical, '\n');
+		if (i > 0)
+			eo_buf_addc(&s->names, ';');
+		eo_buf_adds(&s->names, req->headers[i].name);
+	}
+	eo_buf_addc(canonical, '\n');
+	eo_buf_adds(canonical, eo_buf_str(&s->names));
+	eo_buf_addc(canonical, '\n');
+	if (eo_sha256_hex(s->crypto, req->body, req->body_len, hex) != EO_OK)
+		return EO_CRYPTO;
+	eo_buf_adds(canonical, hex);
+	if (eo_buf_status(canonical) != EO_OK)
+		return eo_buf_status(canonical);
+	if (eo_buf_status(&s->names) != EO_OK)
+		return eo_buf_status(&s->names);
+
+	if (eo_sha256_hex(s->crypto, canonical->data + start, canonical->len - start, hex) != EO_OK)
+		return EO_CRYPTO;
+	eo_buf_adds(to_sign, "AWS4-HMAC-SHA256\n");
+	eo_buf_adds(to_sign, req->amz_date);
+	eo_buf_addc(to_sign, '\n');
+	eo_buf_add(to_sign, req->amz_date, 8);
+	eo_buf_addc(to_sign, '/');
+	eo_buf_adds(to_sign, req->region);
+	eo_buf_addc(to_sign, '/');
+	eo_buf_adds(to_sign, req->service);
+	eo_buf_adds(to_sign, "/aws4_request\n");
+	eo_buf_adds(to_sign, hex);
+	return eo_buf_status(to_sign);
+}
+
+/* Trimmed, and inner runs of blanks as one. */
+static void
+put_value(EoBuf *out, const char *value)
+{
+	bool		blank = false;
+	bool		any = false;
+
+	for (const char *p = value; *p != '\0'; p++)
+	{
+		if (*p == ' ' || *p == '\t')
+		{
+			blank = true;
+			continue;
+		}
+		if (blank && any)
+			eo_buf_addc(out, ' ');
+		blank = false;
+		any = true;
+		eo_buf_addc(out, *p);
+	}
+}
+
+EoStatus
+eo_sigv4_sign(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req, EoBuf *out)
+{
+	unsigned char mac[EO_SHA256_LEN];
+	char		hex[EO_SHA256_HEX_LEN + 1];
+	EoStatus	status;
+
+	if (strlen(req->amz_date) < 8)
+		return EO_INVALID;
+	eo_buf_reset(&s->canonical);
+	eo_buf_reset(&s->to_sign);
+	status = eo_sigv4_texts(s, req, &s->canonical, &s->to_sign);
+	if (status == EO_OK)
+		status = signing_key(s, cred, req);
+
+	/* The canonical text repeats the session token. */
+	eo_wipe(s->canonical.data, s->canonical.len);
+	if (status == EO_OK)
+		status = eo_hmac_sha256_kept(s->crypto, s->to_sign.data, s->to_sign.len, mac);
+	if (status != EO_OK)
+		return status;
+	eo_put_hex(mac, sizeof(mac), hex);
+
+	eo_buf_adds(out, "AWS4-HMAC-SHA256 Credential=");
+	eo_buf_adds(out, cred->access_key_id);
+	eo_buf_addc(out, '/');
+	eo_buf_add(out, req->amz_date, 8);
+	eo_buf_addc(out, '/');
+	eo_buf_adds(out, req->region);
+	eo_buf_addc(out, '/');
+	eo_buf_adds(out, req->service);
+	eo_buf_adds(out, "/aws4_request, SignedHeaders=");
+	eo_buf_adds(out, eo_buf_str(&s->names));
+	eo_buf_adds(out, ", Signature=");
+	eo_buf_adds(out, hex);
+	return eo_buf_status(out);
+}
+
+/*
+ * Have the context keep the key of this secret, day, region and service.
+ */
+static EoStatus
+signing_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req)
+{
+	const char *secret = cred->secret_access_key;
+	const char *parts[] = {req->region, req->service, "aws4_request"};
+	size_t		secret_len = strlen(secret);
+	size_t		region_len = strlen(req->region);
+	unsigned char key[EO_SHA256_LEN];
+	EoBuf		first;
+	bool		ok;
+
+	/* scope: secret NUL region NUL service */
+	if (s->have_key && memcmp(s->day, req->amz_date, 8) == 0 &&
+		s->scope.len == secret_len + region_len + strlen(req->service) + 2 &&
+		strcmp(s->scope.data, secret) == 0 &&
+		strcmp(s->scope.data + secret_len + 1, req->region) == 0 &&
+		strcmp(s->scope.data + secret_len + region_len + 2, req->service) == 0)
+		return EO_OK;
+
+	eo_signer_forget(s);
+	eo_buf_init(&first, MAX_TEXT);
+	eo_buf_adds(&first, "AWS4");
+	eo_buf_adds(&first, secret);
+	ok = eo_buf_status(&first) == EO_OK &&
+		eo_hmac_sha256(s->crypto, first.data, first.len, req->amz_date, 8, key) == EO_OK;
+	for (int i = 0; ok && i < 3; i++)
+		ok = eo_hmac_sha256(s->crypto, key, sizeof(key), parts[i], strlen(parts[i]), key) == EO_OK;
+	if (ok)
+		ok = eo_crypto_keep(s->crypto, key, sizeof(key)) == EO_OK;
+	eo_wipe(first.data, first.len);
+	eo_buf_free(&first);
+	eo_wipe(key, sizeof(key));
+	if (!ok)
+		return EO_CRYPTO;
+
+	memcpy(s->day, req->amz_date, 8);
+	eo_buf_add(&s->scope, secret, secret_len + 1);
+	eo_buf_add(&s->scope, req->region, region_len + 1);
+	eo_buf_adds(&s->scope, req->service);
+	s->have_key = eo_buf_status(&s->scope) == EO_OK;
+	return EO_OK;
+}

@@ -1,0 +1,549 @@
+/*-------------------------------------------------------------------------
+ *
+ * owner.c
+ *	  What the owner of a key does with it, and what operators do.
+ *
+ *				 acquire			 idem_complete		commit
+ *	 (absent) -----------> IN_PROGRESS ....(row)....> COMMITTING --> COMPLETED
+ *				  ^			|	 |	^					 |
+ *		   acquire|	  fail, |	 |__| extend			 | abort
+ *			if due|	release, abort						 |
+ *				  |			v							 |
+ *				  +------ FAILED <-----------------------+
+ *						  (without retry_ms: for good)
+ *
+ * Completing within a transaction makes no request: it inserts the row that
+ * is the decision, and the seal does the rest (seal.c).  Failing and releasing
+ * leave a verdict in the claim's slot, which the worker carries out when the
+ * transaction is over, either way: as long as it can still commit nobody else
+ * may begin.  What is said to be immediate, and what is about a claim that is
+ * not this transaction's and no transaction block is open, is written at once.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "keys/owner.h"
+#include "compat.h"
+#include "server/error.h"
+#include "commit/outbox.h"
+#include "commit/settle.h"
+#include "commit/session_tokens.h"
+#include "commit/xact.h"
+
+static EoTxClaim *held_by(const EoKey *k, const char *token);
+static EoTxClaim *enter_earlier(EoKey *k, const char *token, const char *verb);
+static void decide(EoKey *k, EoTxClaim *claim, const char *result);
+static void complete_now(EoKey *k, const char *token, const char *result);
+static void fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms,
+					 bool terminal);
+static bool release_now(EoKey *k, const char *token);
+static void leave_verdict(EoKey *k, EoTxClaim *claim, EoSlotVerdict verdict, bool terminal,
+						  int64 retry_after_ms, const char *error);
+static EoAnswer *write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing);
+static const char *choose_token(const EoKey *k, const char *given, const char *verb);
+static int64 retention_of(const EoKey *k, const char *token, const char *verb, bool must_own);
+static int64 retention_in(const EoRecord *r);
+static bool is_completed_already(EoKey *k, const char *token, const char *result);
+static bool same_text(const char *a, const char *b);
+pg_noreturn static void raise_other_result(const EoKey *k);
+pg_noreturn static void raise_lost(const EoKey *k, const EoRecord *record);
+pg_noreturn static void raise_settled(const EoKey *k, bool completed);
+
+/*
+ * A write of the owner's.  If the record is in the middle of a commit that our
+ * own earlier transaction announced and did not reach, it is ours again.
+ */
+static EoAnswer *
+write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing)
+{
+	EoSlotView	view;
+	EoAnswer   *answer;
+	const EoRecord *r;
+	EoFate		fate;
+	int64		retention_s;
+
+	if (k->held == NULL && eo_slot_find(k->digest, &view) && view.info.ended &&
+		strcmp(view.info.token, w->owner) == 0)
+		eo_settle_on_the_spot(k->store, k->key, &view);
+	answer = eo_store_write(k->store, k->pk, verb, w);
+	r = &answer->record;
+	if (answer->outcome == EO_NOT_APPLIED && answer->exists &&
+		r->state == EO_STATE_COMMITTING && strcmp(r->owner, w->owner) == 0)
+	{
+		fate = eo_settle_fate(r, k->pk, &retention_s);
+		if (fate == EO_FATE_RUNNING)
+			ereport(ERROR,
+					(errcode(ERRCODE_EO_IN_PROGRESS),
+					 errmsg("key \"%s\" on server \"%s\" is being committed", k->key,
+							k->store->server->name),
+					 errdetail("Another transaction completes it under the same token."),
+					 errhint("Wait for its end.")));
+		if (fate == EO_FATE_ABORTED)
+		{
+			eo_settle_aborted(k->store, k->key, k->pk, r);
+			eo_answer_free(answer);
+			answer = eo_store_write(k->store, k->pk, verb, w);
+		}
+	}
+	if (answer->outcome == EO_FAILED_CALL)
+		eo_raise(&answer->error, doing, k->key, k->store->server->name);
+	return answer;
+}
+
+void
+eo_key_find(EoKey *k, EoStore *store, const char *key)
+{
+	memset(k, 0, sizeof(*k));
+	k->store = store;
+	k->key = key;
+	k->pk = eo_store_pk(store, key);
+	eo_settle_target(store, &k->target);
+	eo_settle_digest(&k->target, store, k->pk, k->digest);
+	k->held = eo_xact_find(k->digest);
+	eo_settle_meet_clock(store, &k->target);
+}
+
+/* ----- complete ----- */
+
+void
+eo_claim_complete(EoStore *store, const char *key, const char *token, const char *result,
+				  bool immediate)
+{
+	EoKey		k;
+	EoTxClaim  *claim;
+
+	eo_key_find(&k, store, key);
+	eo_key_check_size(&k, "result", result != NULL ? strlen(result) : 0,
+					  "Store it elsewhere and complete the key with a reference to it.");
+	claim = held_by(&k, token);
+	if (claim != NULL && claim->phase == EO_PHASE_COMPLETED)
+	{
+		/* The same call twice is one. */
+		if (!immediate && same_text(claim->result, result))
+			return;
+		raise_settled(&k, true);
+	}
+	if (claim != NULL && claim->verdict != EO_VERDICT_NONE)
+		raise_settled(&k, false);
+	if (immediate)
+	{
+		complete_now(&k, claim != NULL ? pstrdup(claim->token) : token, result);
+		return;
+	}
+	if (claim == NULL && token != NULL && is_completed_already(&k, token, result))
+		return;
+	if (claim == NULL)
+		claim = enter_earlier(&k, token, "complete");
+	decide(&k, claim, result);
+}
+
+/*
+ * A caller that did not hear the answer says it again, with its token.
+ */
+static bool
+is_completed_already(EoKey *k, const char *token, const char *result)
+{
+	EoToken    *memory = eo_tokens_find(k->store->server->serverid, k->pk);
+	EoAnswer   *answer;
+	const EoRecord *r;
+	EoFate		fate;
+	int64		retention_s;
+	bool		completed;
+
+	if (memory != NULL && strcmp(memory->held, token) == 0)
+		return false;			/* it is held */
+	answer = eo_settle_read(k->store, k->key, k->pk, "complete", &fate, &retention_s);
+	if (fate == EO_FATE_ABORTED)
+	{
+		/* Announced by an earlier transaction of ours, which did not commit. */
+		eo_settle_aborted(k->store, k->key, k->pk, &answer->record);
+		eo_answer_free(answer);
+		answer = eo_settle_read(k->store, k->key, k->pk, "complete", &fate, &retention_s);
+	}
+	r = &answer->record;
+	if (!answer->exists || strcmp(r->owner, token) != 0)
+		raise_lost(k, answer->exists ? r : NULL);
+	completed = r->state == EO_STATE_COMPLETED || fate == EO_FATE_COMMITTED;
+	if (completed && !same_text(r->result, result))
+		raise_other_result(k);
+	if (!completed && r->state == EO_STATE_IN_PROGRESS)
+		k->retention_s = retention_in(r);
+	eo_answer_free(answer);
+	return completed;
+}
+
+static bool
+same_text(const char *a, const char *b)
+{
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+static void
+raise_other_result(const EoKey *k)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_NOT_OWNER),
+			 errmsg("key \"%s\" on server \"%s\" is already completed", k->key,
+					k->store->server->name),
+			 errdetail("This claim completed it before, with another result."),
+			 errhint("The first result stays; idem_get() shows it.")));
+}
+
+/*
+ * The row first: it may wait for another transaction, and fail.
+ */
+static void
+decide(EoKey *k, EoTxClaim *claim, const char *result)
+{
+	EoOutboxRow row = {0};
+	EoDbInfo	db;
+
+	(void) eo_db_info(MyDatabaseId, &db);
+	memcpy(row.origin, db.origin, sizeof(row.origin));
+	row.target = k->target;
+	row.pk = k->pk;
+	strlcpy(row.token, claim->token, sizeof(row.token));
+	row.retention_s = claim->retention_s;
+	eo_outbox_add(&row, k->key, k->store->server->name, claim->once, claim->guard);
+	eo_xact_completed(claim, result);
+}
+
+/*
+ * A claim from before this transaction, or from another session, by its
+ * token.  It gets a slot and a place in the transaction now.
+ */
+static EoTxClaim *
+enter_earlier(EoKey *k, const char *token, const char *verb)
+{
+	EoSlotInfo	info;
+	EoSlotView	view;
+	EoTxClaim  *claim;
+
+	token = choose_token(k, token, verb);
+	/* An earlier try to complete it may have ended without a word. */
+	if (eo_slot_find(k->digest, &view) && view.info.ended)
+		eo_settle_on_the_spot(k->store, k->key, &view);
+	eo_slot_info_init(&info, EO_SLOT_HELD, k->digest, token);
+	info.retention_s = retention_of(k, token, verb, true);
+	info.lease_ms = k->store->server->lease_ms;
+	claim = eo_xact_add(k->store, k->key, k->pk, &k->target, &info);
+	claim->phase = EO_PHASE_HELD;
+	claim->earlier = true;
+	return claim;
+}
+
+void
+eo_claim_once(EoStore *store, const char *key, const char *result, int64 retention_s,
+			  const EoGuard *guard)
+{
+	EoKey		k;
+	EoSlotInfo	info;
+	char		token[EO_TOKEN_LEN + 1];
+	EoTxClaim  *claim;
+
+	eo_key_find(&k, store, key);
+	eo_key_check_size(&k, "result", result != NULL ? strlen(result) : 0,
+					  "Store it elsewhere and complete the key with a reference to it.");
+	if (k.held != NULL)
+		eo_raise_duplicate(guard, key, store->server->name,
+						   "This transaction holds or has completed it already.");
+	eo_token_make(token);
+	eo_slot_info_init(&info, EO_SLOT_PLANNED, k.digest, token);
+	info.once = true;
+	info.release_on_abort = true;
+	info.retention_s = retention_s >= 0 ? retention_s : store->server->retention_s;
+	claim = eo_xact_add(store, key, k.pk, &k.target, &info);
+	claim->phase = EO_PHASE_PLANNED;
+	claim->guard = guard;
+	decide(&k, claim, result);
+}
+
+static void
+complete_now(EoKey *k, const char *token, const char *result)
+{
+	EoWrite		w = {0};
+	EoAnswer   *answer;
+
+	w.result = result;
+	w.result_len = result != NULL ? strlen(result) : 0;
+	w.owner = choose_token(k, token, "complete");
+	w.now_ms = eo_client_now_ms(&k->store->client);
+	w.ttl_s = eo_ttl_after(w.now_ms, retention_of(k, w.owner, "complete", false));
+	answer = write_as_owner(k, EO_COMPLETE, &w, "complete");
+	eo_tokens_forget_claim(k->store->server->serverid, k->pk, w.owner);
+	if (answer->outcome != EO_APPLIED)
+		raise_lost(k, answer->exists ? &answer->record : NULL);
+	if (answer->replayed && !same_text(answer->record.result, result))
+		raise_other_result(k);
+	if (k->held != NULL)
+		eo_xact_drop(k->held);
+	eo_answer_free(answer);
+}
+
+/* ----- fail and release ----- */
+
+void
+eo_claim_fail(EoStore *store, const char *key, const char *token, const char *error,
+			  int64 retry_after_ms, bool terminal, bool immediate)
+{
+	EoKey		k;
+	EoTxClaim  *claim;
+
+	eo_key_find(&k, store, key);
+	eo_key_check_size(&k, "error", error != NULL ? strlen(error) : 0,
+					  "Keep what helps to find the cause, such as SQLSTATE and message.");
+	claim = held_by(&k, token);
+	if (claim != NULL && claim->phase != EO_PHASE_HELD)
+		raise_settled(&k, true);
+	if (immediate || (claim == NULL && !eo_xact_in_block()))
+	{
+		fail_now(&k, claim != NULL ? pstrdup(claim->token) : token, error, retry_after_ms, terminal);
+		return;
+	}
+	if (claim == NULL)
+		claim = enter_earlier(&k, token, "fail");
+	leave_verdict(&k, claim, EO_VERDICT_FAIL, terminal, retry_after_ms, error);
+}
+
+static void
+leave_verdict(EoKey *k, EoTxClaim *claim, EoSlotVerdict verdict, bool terminal,
+			  int64 retry_after_ms, const char *error)
+{
+	if (eo_slot_verdict(claim->slot, verdict, terminal, retry_after_ms, error,
+						error != NULL ? strlen(error) : 0) != EO_SHMEM_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("no room for the error of key \"%s\" on server \"%s\"", k->key,
+						k->store->server->name),
+				 errdetail("It waits for the end of the transaction in shared memory, of which too little is left."),
+				 errhint("Give a shorter error, or immediate => true; or raise exactonce.max_claims.")));
+	claim->verdict = verdict;
+}
+
+static void
+fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, bool terminal)
+{
+	EoWrite		w = {0};
+	EoAnswer   *answer;
+
+	w.error = error;
+	w.error_len = error != NULL ? strlen(error) : 0;
+	w.owner = choose_token(k, token, "fail");
+	w.now_ms = eo_client_now_ms(&k->store->client);
+	w.terminal = terminal;
+	w.retry_ms = retry_after_ms > 0 ? w.now_ms + retry_after_ms : 0;
+
+	/* Until it may be retried it must not be swept. */
+	w.ttl_s = eo_ttl_after(w.now_ms + (terminal ? 0 : retry_after_ms),
+						   retention_of(k, w.owner, "fail", false));
+	answer = write_as_owner(k, EO_FAIL, &w, "fail");
+	eo_tokens_forget_claim(k->store->server->serverid, k->pk, w.owner);
+	if (answer->outcome != EO_APPLIED)
+		raise_lost(k, answer->exists ? &answer->record : NULL);
+	if (k->held != NULL)
+		eo_xact_drop(k->held);
+	eo_answer_free(answer);
+}
+
+bool
+eo_claim_release(EoStore *store, const char *key, const char *token)
+{
+	EoKey		k;
+	EoTxClaim  *claim;
+	EoToken    *memory;
+
+	eo_key_find(&k, store, key);
+	claim = k.held;
+	if (claim != NULL && (token == NULL || strcmp(token, claim->token) == 0))
+	{
+		if (claim->phase != EO_PHASE_HELD)
+			raise_settled(&k, true);
+		if (claim->verdict != EO_VERDICT_NONE)
+			return claim->verdict == EO_VERDICT_RELEASE;
+		leave_verdict(&k, claim, EO_VERDICT_RELEASE, false, 0, NULL);
+		return true;
+	}
+	memory = eo_tokens_find(store->server->serverid, k.pk);
+	if (token == NULL && memory == NULL)
+		return false;
+	if (token == NULL)
+		token = pstrdup(memory->held);
+	if (claim != NULL || !eo_xact_in_block())
+		return release_now(&k, token);
+	leave_verdict(&k, enter_earlier(&k, token, "release"), EO_VERDICT_RELEASE, false, 0, NULL);
+	return true;
+}
+
+static bool
+release_now(EoKey *k, const char *token)
+{
+	EoToken    *memory = eo_tokens_find(k->store->server->serverid, k->pk);
+	EoWrite		w = {0};
+	EoAnswer   *answer;
+	bool		released;
+
+	w.owner = token;
+	w.now_ms = eo_client_now_ms(&k->store->client);
+	w.ttl_s = eo_ttl_after(w.now_ms, memory != NULL && memory->retention_s > 0 ?
+						   memory->retention_s : k->store->server->retention_s);
+	answer = write_as_owner(k, EO_RELEASE, &w, "release");
+
+	/* Released before, by this very claim: what was asked for is the case. */
+	released = answer->outcome == EO_APPLIED &&
+		(!answer->replayed || (answer->record.has_retry && answer->record.error == NULL));
+	eo_tokens_forget_claim(k->store->server->serverid, k->pk, token);
+	eo_answer_free(answer);
+	return released;
+}
+
+/* ----- extend ----- */
+
+int64
+eo_claim_extend(EoStore *store, const char *key, const char *token, int64 lease_ms)
+{
+	EoKey		k;
+	EoTxClaim  *claim;
+	EoWrite		w = {0};
+	EoAnswer   *answer;
+	int64		until_ms;
+
+	eo_key_find(&k, store, key);
+	claim = held_by(&k, token);
+	if (lease_ms < 0)
+		lease_ms = store->server->lease_ms;
+	w.owner = claim != NULL ? claim->token : choose_token(&k, token, "extend");
+	w.now_ms = eo_client_now_ms(&store->client);
+	w.lease_ms = w.now_ms + lease_ms;
+	w.ttl_s = eo_ttl_after(w.lease_ms, claim != NULL ? claim->retention_s :
+						   retention_of(&k, w.owner, "extend", false));
+	answer = write_as_owner(&k, EO_EXTEND, &w, "extend");
+	if (answer->outcome != EO_APPLIED)
+	{
+		eo_tokens_forget_claim(store->server->serverid, k.pk, w.owner);
+		raise_lost(&k, answer->exists ? &answer->record : NULL);
+	}
+	until_ms = answer->record.lease_ms;
+	if (claim != NULL)
+	{
+		claim->lease_until_ms = until_ms;
+		claim->ttl_s = answer->record.ttl_s;
+		eo_slot_extended(claim->slot, until_ms, lease_ms);
+	}
+	eo_answer_free(answer);
+	return until_ms;
+}
+
+/* ----- helpers ----- */
+
+void
+eo_key_check_size(const EoKey *k, const char *what, size_t len, const char *hint)
+{
+	size_t		max = eo_layout_max_value(k->store->layout, strlen(k->pk));
+
+	if (len <= max)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("%s of key \"%s\" on server \"%s\" is too large", what, k->key,
+					k->store->server->name),
+			 errdetail("As text it has %zu bytes; with this key there is room for %zu.", len, max),
+			 errhint("%s", hint)));
+}
+
+/* This transaction's claim, if that is what the token means; NULL: it is not. */
+static EoTxClaim *
+held_by(const EoKey *k, const char *token)
+{
+	EoTxClaim  *held = k->held;
+
+	if (held == NULL || token == NULL || strcmp(token, held->token) == 0)
+		return held;
+	/* We own the key, so whoever has another token does not. */
+	raise_lost(k, NULL);
+}
+
+static const char *
+choose_token(const EoKey *k, const char *given, const char *verb)
+{
+	EoToken    *memory;
+
+	if (given != NULL)
+		return given;
+	memory = eo_tokens_find(k->store->server->serverid, k->pk);
+	if (memory == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_NOT_OWNER),
+				 errmsg("cannot %s key \"%s\" on server \"%s\": this session does not own it",
+						verb, k->key, k->store->server->name),
+				 errhint("Acquire it first; or, from another session or behind a connection pooler, pass the token that idem_acquire() returned.")));
+	return pstrdup(memory->held);
+}
+
+/*
+ * The retention this claim was acquired with.  A session that acquired it
+ * remembers; for a token from elsewhere it is read off the record, where ttl
+ * is the lease's end plus retention.  That read can also tell that the token
+ * owns nothing any more.
+ */
+static int64
+retention_of(const EoKey *k, const char *token, const char *verb, bool must_own)
+{
+	EoToken    *memory = eo_tokens_find(k->store->server->serverid, k->pk);
+	EoAnswer   *answer;
+	int64		retention_s = k->store->server->retention_s;
+
+	if (k->held != NULL && strcmp(k->held->token, token) == 0)
+		return k->held->retention_s;
+	if (memory != NULL && strcmp(memory->held, token) == 0 && memory->retention_s > 0)
+		return memory->retention_s;
+	if (k->retention_s > 0)
+		return k->retention_s;
+	answer = eo_store_read(k->store, k->pk);
+	if (answer->outcome == EO_FAILED_CALL)
+		eo_raise(&answer->error, verb, k->key, k->store->server->name);
+	if (must_own && (!answer->exists || strcmp(answer->record.owner, token) != 0 ||
+					 answer->record.state != EO_STATE_IN_PROGRESS))
+		raise_lost(k, answer->exists ? &answer->record : NULL);
+	if (answer->exists && answer->record.ttl_s != 0)
+		retention_s = retention_in(&answer->record);
+	eo_answer_free(answer);
+	return retention_s;
+}
+
+static int64
+retention_in(const EoRecord *r)
+{
+	int64		from_ms = r->state == EO_STATE_IN_PROGRESS ? r->lease_ms : r->updated_ms;
+	int64		retention_s = r->ttl_s - (from_ms + 999) / 1000;
+
+	return Max(EO_MIN_RETENTION_S, Min(retention_s, EO_MAX_RETENTION_S));
+}
+
+/* The record that refused an owner's write shows why he is none. */
+static void
+raise_lost(const EoKey *k, const EoRecord *record)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_CLAIM_LOST),
+			 errmsg("the claim on key \"%s\" on server \"%s\" was lost", k->key,
+					k->store->server->name),
+			 k->held != NULL ? errdetail("This transaction holds the key by another claim.") :
+			 record == NULL ? errdetail("There is no record of the key any more.") :
+			 errdetail("The key is %s, by another run or after this one was ended.",
+					   eo_state_name(record->state)),
+			 errhint("Undo what was done under this claim. A longer lease, or idem_extend() in time, keeps it.")));
+}
+
+static void
+raise_settled(const EoKey *k, bool completed)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_NOT_OWNER),
+			 errmsg("key \"%s\" on server \"%s\" is already settled by this transaction", k->key,
+					k->store->server->name),
+			 completed ? errdetail("It was completed.") : errdetail("It was failed or released."),
+			 completed ? errhint("A key is settled once; roll back to a savepoint to undo that.") :
+			 errhint("A key is settled once; a failure or a release stays, whatever becomes of the transaction.")));
+}

@@ -1,0 +1,473 @@
+/*-------------------------------------------------------------------------
+ *
+ * transact_items.c
+ *	  The caller's own writes of a transaction: read, checked, and spelled as
+ *	  DynamoDB has them.
+ *
+ * An action is {"Put": {...}}, {"Update": {...}}, {"Delete": {...}} or
+ * {"ConditionCheck": {...}} with the members DynamoDB gives them (members[]).
+ * Nothing else gets through, so that a word that is misspelled is an error and
+ * not a condition that is not there.
+ *
+ * Attribute values may be plain JSON or DynamoDB's typed form, and the two may
+ * be mixed at any depth.  The rule (put_value()): an object with exactly one
+ * member, which is named as one of the types and whose value is of the JSON kind
+ * that type has, is typed; everything else is plain.  So whatever DynamoDB would
+ * accept means what it means there, and a plain map that happens to look typed
+ * has to be written as {"M": {...}}.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat.h"
+#include "dynamodb/call.h"
+#include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
+#include "keys/transact_items.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/json.h"
+
+/*
+ * DynamoDB allows 32 levels, and has the last word on what is one; this is to
+ * keep the recursion from going deep.
+ */
+#define MAX_DEPTH 40
+
+/* Operations, as bits. */
+#define PUT 1
+#define UPDATE 2
+#define DELETE 4
+#define CHECK 8
+#define ALL (PUT | UPDATE | DELETE | CHECK)
+
+static const struct
+{
+	const char *name;
+	int			bit;
+}			operations[] =
+{
+	{"Put", PUT},
+	{"Update", UPDATE},
+	{"Delete", DELETE},
+	{"ConditionCheck", CHECK},
+};
+
+typedef enum Kind
+{
+	KIND_STRING,
+	KIND_NAMES,					/* an object of strings */
+	KIND_VALUES,				/* an object of attribute values */
+	KIND_RETURNS
+} Kind;
+
+static const struct
+{
+	const char *name;
+	Kind		kind;
+	int			allowed;
+	int			required;
+}			members[] =
+{
+	{"TableName", KIND_STRING, ALL, ALL},
+	{"Item", KIND_VALUES, PUT, PUT},
+	{"Key", KIND_VALUES, UPDATE | DELETE | CHECK, UPDATE | DELETE | CHECK},
+	{"UpdateExpression", KIND_STRING, UPDATE, UPDATE},
+	{"ConditionExpression", KIND_STRING, ALL, CHECK},
+	{"ExpressionAttributeNames", KIND_NAMES, ALL, 0},
+	{"ExpressionAttributeValues", KIND_VALUES, ALL, 0},
+
+	/*
+	 * Taken and not sent: the items it would bring are shown to nobody, and
+	 * might be too large for the reply.
+	 */
+	{"ReturnValuesOnConditionCheckFailure", KIND_RETURNS, ALL, 0},
+};
+
+static const struct
+{
+	const char *name;
+	enum jbvType scalar;		/* jbvArray, jbvObject: of that shape */
+	bool		set;			/* an array of strings */
+}			types[] =
+{
+	{"S", jbvString, false},
+	{"N", jbvString, false},
+	{"B", jbvString, false},
+	{"BOOL", jbvBool, false},
+	{"NULL", jbvBool, false},
+	{"SS", jbvArray, true},
+	{"NS", jbvArray, true},
+	{"BS", jbvArray, true},
+	{"L", jbvArray, false},
+	{"M", jbvObject, false},
+};
+
+/* What has been written of the actions, and where we are. */
+typedef struct Writing
+{
+	StringInfoData out;
+	int			position;		/* of the action, from 1 */
+	int			depth;			/* of the value in its attribute */
+} Writing;
+
+/* Writes what is in an object or an array. */
+typedef void (*PutElement) (Writing *w, JsonbValue *v);
+
+static void read_action(Writing *w, JsonbValue *v, EoTransactItem *action);
+static void put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action);
+static void check_required(const Writing *w, int bit, int seen);
+static bool is_object(const JsonbValue *v);
+static bool is_array(const JsonbValue *v);
+static bool only_member(const JsonbValue *v, JsonbValue *name, JsonbValue *value);
+static void put_string(Writing *w, JsonbValue *v);
+static void put_name(Writing *w, JsonbValue *v);
+static void put_value(Writing *w, JsonbValue *v);
+static void put_object(Writing *w, JsonbContainer *c, PutElement put);
+static void put_array(Writing *w, JsonbContainer *c, PutElement put);
+static bool put_typed(Writing *w, JsonbValue *v);
+pg_noreturn static void refuse(const Writing *w, const char *detail, const char *hint);
+
+void
+eo_transact_items_read(Jsonb *writes, EoTransactItems *actions)
+{
+	JsonbIterator *it;
+	JsonbIteratorToken token;
+	JsonbValue	v;
+	Writing		w = {.position = 0};
+
+	memset(actions, 0, sizeof(*actions));
+	if (!JB_ROOT_IS_ARRAY(writes) || JB_ROOT_IS_SCALAR(writes) || JB_ROOT_COUNT(writes) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("writes must be an array of one action or more"),
+				 errhint("For example: [{\"Put\": {\"TableName\": \"orders\", \"Item\": {\"id\": \"7\"}}}]. Without writes, idem_once() completes a key.")));
+	if (JB_ROOT_COUNT(writes) > EO_MAX_ACTIONS - 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many writes for one transaction of DynamoDB"),
+				 errdetail("There are %d; beside the key's record there is room for %d.",
+						   (int) JB_ROOT_COUNT(writes), EO_MAX_ACTIONS - 1)));
+	actions->actions = palloc0(sizeof(EoTransactItem) * JB_ROOT_COUNT(writes));
+	initStringInfo(&w.out);
+	it = JsonbIteratorInit(&writes->root);
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		if (token != WJB_ELEM)
+			continue;
+		if (actions->n > 0)
+			appendStringInfoChar(&w.out, ',');
+		w.position = ++actions->n;
+		read_action(&w, &v, &actions->actions[actions->n - 1]);
+	}
+	actions->text = pg_server_to_any(w.out.data, w.out.len, PG_UTF8);
+}
+
+char *
+eo_transact_item_key_string(const EoTransactItem *action, const char *name)
+{
+	JsonbValue	v;
+	JsonbValue	type;
+	JsonbValue	value;
+
+	if (getKeyJsonValueFromContainer(action->key, name, (int) strlen(name), &v) == NULL)
+		return NULL;
+	if (v.type == jbvString)
+		value = v;
+	else if (!only_member(&v, &type, &value) || value.type != jbvString ||
+			 type.val.string.len != 1 || type.val.string.val[0] != 'S')
+		return NULL;
+	return pnstrdup(value.val.string.val, value.val.string.len);
+}
+
+static void
+refuse(const Writing *w, const char *detail, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("write %d is not one that DynamoDB knows", w->position),
+			 errdetail("%s", detail),
+			 hint != NULL ? errhint("%s", hint) : 0));
+}
+
+static bool
+is_name(const JsonbValue *v, const char *name)
+{
+	return v->val.string.len == (int) strlen(name) &&
+		memcmp(v->val.string.val, name, v->val.string.len) == 0;
+}
+
+static void
+read_action(Writing *w, JsonbValue *v, EoTransactItem *action)
+{
+	static const char *const form = "A write is {\"Put\": {...}}, {\"Update\": {...}}, {\"Delete\": {...}} or {\"ConditionCheck\": {...}}.";
+	JsonbIterator *it;
+	JsonbIteratorToken token;
+	JsonbValue	name;
+	JsonbValue	body;
+	int			bit = 0;
+	int			seen = 0;
+	int			member = 0;
+
+	if (!only_member(v, &name, &body) || !is_object(&body))
+		refuse(w, "It is not an object with one member, whose value is an object.", form);
+	for (int i = 0; i < (int) lengthof(operations); i++)
+	{
+		if (!is_name(&name, operations[i].name))
+			continue;
+		action->operation = operations[i].name;
+		bit = operations[i].bit;
+	}
+	if (bit == 0)
+		refuse(w, psprintf("There is no operation \"%.*s\".", name.val.string.len,
+						   name.val.string.val), form);
+	action->writes = bit != CHECK;
+	appendStringInfo(&w->out, "{\"%s\":{", action->operation);
+	it = JsonbIteratorInit(body.val.binary.data);
+	while ((token = JsonbIteratorNext(&it, &body, true)) != WJB_DONE)
+	{
+		if (token == WJB_KEY)
+		{
+			for (member = 0; member < (int) lengthof(members); member++)
+			{
+				if ((members[member].allowed & bit) != 0 && is_name(&body, members[member].name))
+					break;
+			}
+			if (member == (int) lengthof(members))
+				refuse(w, psprintf("%s has no member \"%.*s\".", action->operation,
+								   body.val.string.len, body.val.string.val),
+					   "The names are DynamoDB's, in its spelling.");
+			seen |= 1 << member;
+		}
+		else if (token == WJB_VALUE)
+			put_member(w, member, &body, action);
+	}
+	check_required(w, bit, seen);
+	appendStringInfoString(&w->out, "}}");
+}
+
+static void
+check_required(const Writing *w, int bit, int seen)
+{
+	for (int i = 0; i < (int) lengthof(members); i++)
+	{
+		if ((members[i].required & bit) != 0 && (seen & (1 << i)) == 0)
+			refuse(w, psprintf("It has no %s.", members[i].name), NULL);
+	}
+}
+
+static void
+put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action)
+{
+	const char *name = members[member].name;
+	Kind		kind = members[member].kind;
+
+	if (kind == KIND_STRING || kind == KIND_RETURNS ? v->type != jbvString :
+		!is_object(v) || JsonContainerSize(v->val.binary.data) == 0)
+		refuse(w, psprintf(kind == KIND_STRING || kind == KIND_RETURNS ?
+						   "%s is not a string." : "%s is not an object with a member.", name), NULL);
+	if (kind == KIND_RETURNS)
+	{
+		if (!is_name(v, "NONE") && !is_name(v, "ALL_OLD"))
+			refuse(w, psprintf("%s is neither NONE nor ALL_OLD.", name), NULL);
+		return;
+	}
+	if (w->out.data[w->out.len - 1] != '{')
+		appendStringInfoChar(&w->out, ',');
+	appendStringInfo(&w->out, "\"%s\":", name);
+	switch (kind)
+	{
+		case KIND_STRING:
+			put_string(w, v);
+			if (strcmp(name, "TableName") == 0)
+				action->table = pnstrdup(v->val.string.val, v->val.string.len);
+			break;
+		case KIND_NAMES:
+			put_object(w, v->val.binary.data, put_name);
+			break;
+		case KIND_VALUES:
+			put_object(w, v->val.binary.data, put_value);
+			if (strcmp(name, "Item") == 0 || strcmp(name, "Key") == 0)
+				action->key = v->val.binary.data;
+			break;
+		case KIND_RETURNS:
+			break;
+	}
+}
+
+/* ----- values ----- */
+
+static bool
+is_object(const JsonbValue *v)
+{
+	return v->type == jbvBinary && JsonContainerIsObject(v->val.binary.data);
+}
+
+static bool
+is_array(const JsonbValue *v)
+{
+	return v->type == jbvBinary && JsonContainerIsArray(v->val.binary.data);
+}
+
+/* An object with exactly one member? */
+static bool
+only_member(const JsonbValue *v, JsonbValue *name, JsonbValue *value)
+{
+	JsonbIterator *it;
+
+	if (!is_object(v) || JsonContainerSize(v->val.binary.data) != 1)
+		return false;
+	it = JsonbIteratorInit(v->val.binary.data);
+	(void) JsonbIteratorNext(&it, name, true);
+	(void) JsonbIteratorNext(&it, name, true);
+	(void) JsonbIteratorNext(&it, value, true);
+	return true;
+}
+
+static void
+put_string(Writing *w, JsonbValue *v)
+{
+	char	   *s = pnstrdup(v->val.string.val, v->val.string.len);
+
+	escape_json(&w->out, s);
+	pfree(s);
+}
+
+static void
+put_name(Writing *w, JsonbValue *v)
+{
+	if (v->type != jbvString)
+		refuse(w, "ExpressionAttributeNames has a value that is not a string.", NULL);
+	put_string(w, v);
+}
+
+static void
+put_object(Writing *w, JsonbContainer *c, PutElement put)
+{
+	JsonbIterator *it = JsonbIteratorInit(c);
+	JsonbIteratorToken token;
+	JsonbValue	v;
+	const char *comma = "";
+
+	appendStringInfoChar(&w->out, '{');
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		if (token == WJB_KEY)
+		{
+			appendStringInfoString(&w->out, comma);
+			put_string(w, &v);
+			appendStringInfoChar(&w->out, ':');
+			comma = ",";
+		}
+		else if (token == WJB_VALUE)
+			put(w, &v);
+	}
+	appendStringInfoChar(&w->out, '}');
+}
+
+static void
+put_array(Writing *w, JsonbContainer *c, PutElement put)
+{
+	JsonbIterator *it = JsonbIteratorInit(c);
+	JsonbIteratorToken token;
+	JsonbValue	v;
+	const char *comma = "";
+
+	appendStringInfoChar(&w->out, '[');
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		if (token != WJB_ELEM)
+			continue;
+		appendStringInfoString(&w->out, comma);
+		put(w, &v);
+		comma = ",";
+	}
+	appendStringInfoChar(&w->out, ']');
+}
+
+static void
+put_value(Writing *w, JsonbValue *v)
+{
+	switch (v->type)
+	{
+		case jbvNull:
+			appendStringInfoString(&w->out, "{\"NULL\":true}");
+			return;
+		case jbvBool:
+			appendStringInfo(&w->out, "{\"BOOL\":%s}", v->val.boolean ? "true" : "false");
+			return;
+		case jbvNumeric:
+			appendStringInfo(&w->out, "{\"N\":\"%s\"}",
+							 DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(v->val.numeric))));
+			return;
+		case jbvString:
+			appendStringInfoString(&w->out, "{\"S\":");
+			put_string(w, v);
+			break;
+		default:
+			if (++w->depth > MAX_DEPTH)
+				refuse(w, psprintf("A value is nested more than %d levels deep.", MAX_DEPTH), NULL);
+			if (!put_typed(w, v))
+			{
+				appendStringInfo(&w->out, "{\"%s\":", is_array(v) ? "L" : "M");
+				if (is_array(v))
+					put_array(w, v->val.binary.data, put_value);
+				else
+					put_object(w, v->val.binary.data, put_value);
+				appendStringInfoChar(&w->out, '}');
+			}
+			w->depth--;
+			return;
+	}
+	appendStringInfoChar(&w->out, '}');
+}
+
+static bool
+is_array_of_strings(const JsonbValue *v)
+{
+	JsonbContainer *c = v->val.binary.data;
+
+	if (!is_array(v))
+		return false;
+	for (uint32 i = 0; i < JsonContainerSize(c); i++)
+	{
+		if (getIthJsonbValueFromContainer(c, i)->type != jbvString)
+			return false;
+	}
+	return true;
+}
+
+/* False, and nothing written: it is plain. */
+static bool
+put_typed(Writing *w, JsonbValue *v)
+{
+	JsonbValue	name;
+	JsonbValue	value;
+	int			t = 0;
+
+	if (!only_member(v, &name, &value))
+		return false;
+	while (t < (int) lengthof(types) && !is_name(&name, types[t].name))
+		t++;
+	if (t == (int) lengthof(types))
+		return false;
+	if (types[t].set ? !is_array_of_strings(&value) :
+		types[t].scalar == jbvArray ? !is_array(&value) :
+		types[t].scalar == jbvObject ? !is_object(&value) :
+		value.type != types[t].scalar)
+		return false;
+	appendStringInfo(&w->out, "{\"%s\":", types[t].name);
+	if (types[t].set)
+		put_array(w, value.val.binary.data, put_string);
+	else if (types[t].scalar == jbvArray)
+		put_array(w, value.val.binary.data, put_value);
+	else if (types[t].scalar == jbvObject)
+		put_object(w, value.val.binary.data, put_value);
+	else if (types[t].scalar == jbvBool)
+		appendStringInfoString(&w->out, value.val.boolean ? "true" : "false");
+	else
+		put_string(w, &value);
+	appendStringInfoChar(&w->out, '}');
+	return true;
+}

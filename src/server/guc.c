@@ -1,0 +1,44 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.c
+ *	  The settings: every exactonce.* parameter, in alphabetical order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat.h"
+#include "server/guc.h"
+#include "utils/guc.h"
+
+int			eo_guc_max_claims = 10000;
+char	   *eo_guc_server;
+bool		eo_guc_log_requests;
+
+void
+eo_guc_define(bool preloading)
+{
+	DefineCustomBoolVariable("exactonce.log_requests",
+							 "Logs every call to DynamoDB: operation, outcome, attempts, time, request id.",
+							 "Keys, tokens, payloads and results are not logged.",
+							 &eo_guc_log_requests,
+							 false,
+							 PGC_SUSET, 0,
+							 NULL, NULL, NULL);
+	if (preloading)
+		DefineCustomIntVariable("exactonce.max_claims",
+								"Keys that all sessions together may hold at a time.",
+								"Each takes about 600 bytes, in memory and in the file exactonce_claims.",
+								&eo_guc_max_claims,
+								10000, 100, 1000000,
+								PGC_POSTMASTER, 0,
+								NULL, NULL, NULL);
+	DefineCustomStringVariable("exactonce.server",
+							   "Foreign server that functions use when none is named.",
+							   NULL,
+							   &eo_guc_server,
+							   "exactonce",
+							   PGC_USERSET, 0,
+							   NULL, NULL, NULL);
+	MarkGUCPrefixReserved("exactonce");
+}

@@ -1,0 +1,20 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.h
+ *	  The settings.  None of them holds a secret.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_SERVER_GUC_H
+#define EO_SERVER_GUC_H
+
+#include "postgres.h"
+
+extern int	eo_guc_max_claims;	/* exactonce.max_claims */
+extern char *eo_guc_server;		/* exactonce.server */
+extern bool eo_guc_log_requests;	/* exactonce.log_requests */
+
+/* preloading: in the postmaster, where settings of its own can be defined. */
+extern void eo_guc_define(bool preloading);
+
+#endif							/* EO_SERVER_GUC_H */

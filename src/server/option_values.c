@@ -1,0 +1,98 @@
+/*-------------------------------------------------------------------------
+ *
+ * option_values.c
+ *	  What option values look like: durations, lists, lists of options.
+ *
+ * Shared by the validator, which refuses what is wrong, and by options.c,
+ * which reads what was accepted.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "commands/defrem.h"
+#include "server/option_values.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/timestamp.h"
+
+int64
+eo_interval_to_ms(const Interval *span)
+{
+	return span->time / 1000 + ((int64) span->day + (int64) span->month * 30) * INT64CONST(86400000);
+}
+
+bool
+eo_parse_duration(const char *value, int64 *ms)
+{
+	Interval   *volatile span = NULL;
+	MemoryContext context = CurrentMemoryContext;
+	volatile bool ok = true;
+
+	PG_TRY();
+	{
+		span = DatumGetIntervalP(DirectFunctionCall3(interval_in, CStringGetDatum(value),
+													 ObjectIdGetDatum(InvalidOid),
+													 Int32GetDatum(-1)));
+	}
+	PG_CATCH();
+	{
+		int			code = geterrcode();
+
+		/* Input conversion touches nothing, so a data error needs no abort. */
+		if (ERRCODE_TO_CATEGORY(code) != ERRCODE_DATA_EXCEPTION)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+		ok = false;
+	}
+	PG_END_TRY();
+	if (!ok)
+		return false;
+	*ms = eo_interval_to_ms(span);
+	return true;
+}
+
+List *
+eo_parse_list(const char *value)
+{
+	List	   *list = NIL;
+
+	for (;;)
+	{
+		size_t		len = strcspn(value, ",");
+		size_t		from = strspn(value, " \t\r\n");
+		size_t		to = len;
+
+		while (to > from && strchr(" \t\r\n", value[to - 1]) != NULL)
+			to--;
+		list = lappend(list, from < to ? pnstrdup(value + from, to - from) : pstrdup(""));
+		if (value[len] == '\0')
+			return list;
+		value += len + 1;
+	}
+}
+
+const char *
+eo_option_value(List *list, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, list)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, name) == 0)
+			return defGetString(def);
+	}
+	return NULL;
+}
+
+bool
+eo_option_is_true(List *list, const char *name)
+{
+	const char *value = eo_option_value(list, name);
+	bool		b = false;
+
+	return value != NULL && parse_bool(value, &b) && b;
+}

@@ -1,0 +1,372 @@
+/*-------------------------------------------------------------------------
+ *
+ * options.c
+ *	  Servers as the current role may use them.
+ *
+ * Lookups are cached per (server, role), because every call of every function
+ * begins with one.  Any change to a server, a user mapping or a role drops the
+ * whole cache.  A dropped entry may still be in use further up the stack, so
+ * its memory goes to the transaction and not at once.  Secrets are wiped when
+ * that memory goes.
+ *
+ * USAGE on the server is the gate to everything and is checked on every call,
+ * never cached.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/reloptions.h"
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_user_mapping.h"
+#include "compat.h"
+#include "foreign/foreign.h"
+#include "server/guc.h"
+#include "miscadmin.h"
+#include "server/options.h"
+#include "server/option_values.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+#include "dynamodb/endpoint.h"
+
+#define WRAPPER_NAME "exactonce"
+
+typedef struct ServerKey
+{
+	Oid			serverid;
+	Oid			userid;
+} ServerKey;
+
+typedef struct ServerEntry
+{
+	ServerKey	key;
+	bool		valid;
+	MemoryContext context;
+	EoServer   *server;
+} ServerEntry;
+
+static HTAB *servers;
+static uint64 generation;
+static uint64 invalidations;
+
+static Oid	find_server(const char *name);
+static void check_wrapper(const ForeignServer *fs);
+static void check_usage(Oid serverid, const char *name);
+static ServerEntry *find_entry(Oid serverid, Oid userid);
+static void build_server(ServerEntry *entry);
+static EoServer *load_server(ForeignServer *fs, Oid userid);
+static void read_server_options(EoServer *s, List *list);
+static void read_user_mapping(EoServer *s, Oid ownerid);
+static bool read_mapping_of(EoServer *s, Oid userid);
+static void invalidate(Datum arg, int cacheid, uint32 hashvalue);
+static void wipe_secrets(void *arg);
+
+/* ----- looking up ----- */
+
+EoServer *
+eo_server_lookup(const char *name)
+{
+	Oid			serverid;
+	ServerEntry *entry;
+
+	if (name == NULL)
+		name = eo_guc_server;
+	serverid = find_server(name);
+	check_usage(serverid, name);
+	entry = find_entry(serverid, GetUserId());
+	if (!entry->valid)
+		build_server(entry);
+	return entry->server;
+}
+
+static Oid
+find_server(const char *name)
+{
+	Oid			serverid = get_foreign_server_oid(name, true);
+
+	if (!OidIsValid(serverid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("server \"%s\" does not exist", name),
+				 errhint("Create it: CREATE SERVER %s FOREIGN DATA WRAPPER exactonce OPTIONS (region '...', table '...'); or set exactonce.server to the name of another.",
+						 quote_identifier(name))));
+	return serverid;
+}
+
+static void
+check_wrapper(const ForeignServer *fs)
+{
+	ForeignDataWrapper *fdw = GetForeignDataWrapper(fs->fdwid);
+
+	if (strcmp(fdw->fdwname, WRAPPER_NAME) == 0)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("server \"%s\" is not an exactonce server", fs->servername),
+			 errdetail("It belongs to the foreign-data wrapper \"%s\".", fdw->fdwname),
+			 errhint("Create a server with FOREIGN DATA WRAPPER exactonce.")));
+}
+
+static void
+check_usage(Oid serverid, const char *name)
+{
+	if (eo_compat_foreign_server_aclcheck(serverid, GetUserId(), ACL_USAGE) == ACLCHECK_OK)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied for foreign server %s", name),
+			 errhint("Its owner can allow it: GRANT USAGE ON FOREIGN SERVER %s TO %s;",
+					 quote_identifier(name),
+					 quote_identifier(GetUserNameFromId(GetUserId(), false)))));
+}
+
+static ServerEntry *
+find_entry(Oid serverid, Oid userid)
+{
+	ServerKey	key = {serverid, userid};
+	ServerEntry *entry;
+	bool		found;
+
+	if (servers == NULL)
+	{
+		HASHCTL		ctl = {.keysize = sizeof(ServerKey),.entrysize = sizeof(ServerEntry)};
+
+		servers = hash_create("exactonce servers", 16, &ctl, HASH_ELEM | HASH_BLOBS);
+		CacheRegisterSyscacheCallback(FOREIGNSERVEROID, invalidate, (Datum) 0);
+		CacheRegisterSyscacheCallback(USERMAPPINGOID, invalidate, (Datum) 0);
+		CacheRegisterSyscacheCallback(AUTHOID, invalidate, (Datum) 0);
+	}
+	entry = hash_search(servers, &key, HASH_ENTER, &found);
+	if (!found)
+	{
+		entry->valid = false;
+		entry->context = NULL;
+		entry->server = NULL;
+	}
+	return entry;
+}
+
+void
+eo_options_on_change(void (*callback) (Datum, int, uint32))
+{
+	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, callback, (Datum) 0);
+	CacheRegisterSyscacheCallback(USERMAPPINGOID, callback, (Datum) 0);
+}
+
+static void
+invalidate(Datum arg, int cacheid, uint32 hashvalue)
+{
+	HASH_SEQ_STATUS scan;
+	ServerEntry *entry;
+
+	(void) arg;
+	(void) cacheid;
+	(void) hashvalue;
+	invalidations++;
+	hash_seq_init(&scan, servers);
+	while ((entry = hash_seq_search(&scan)) != NULL)
+		entry->valid = false;
+}
+
+static void
+build_server(ServerEntry *entry)
+{
+	uint64		before = invalidations;
+	EoServer   *s = load_server(GetForeignServer(entry->key.serverid), entry->key.userid);
+
+	/* Somebody up the stack may still hold it: it goes with the transaction. */
+	if (entry->context != NULL)
+		MemoryContextSetParent(entry->context, TopTransactionContext);
+	entry->context = GetMemoryChunkContext(s);
+	MemoryContextSetParent(entry->context, CacheMemoryContext);
+	entry->server = s;
+	/* A change that came in while it was read makes it good for once only. */
+	entry->valid = before == invalidations;
+}
+
+EoServer *
+eo_server_load(Oid serverid, Oid userid)
+{
+	ForeignServer *fs = GetForeignServerExtended(serverid, FSV_MISSING_OK);
+
+	return fs != NULL ? load_server(fs, userid) : NULL;
+}
+
+static EoServer *
+load_server(ForeignServer *fs, Oid userid)
+{
+	MemoryContext context;
+	MemoryContext old;
+	MemoryContextCallback *wipe;
+	EoServer   *s;
+
+	check_wrapper(fs);
+	context = AllocSetContextCreate(CurrentMemoryContext, "exactonce server",
+									ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(context);
+	s = palloc0(sizeof(EoServer));
+	wipe = palloc0(sizeof(MemoryContextCallback));
+	wipe->func = wipe_secrets;
+	wipe->arg = s;
+	MemoryContextRegisterResetCallback(context, wipe);
+
+	s->serverid = fs->serverid;
+	s->userid = userid;
+	s->generation = ++generation;
+	s->name = pstrdup(fs->servername);
+	s->owned_by_superuser = superuser_arg(fs->owner);
+	read_server_options(s, fs->options);
+	read_user_mapping(s, fs->owner);
+	MemoryContextSwitchTo(old);
+	return s;
+}
+
+static int64
+duration_option(List *list, const char *name, int64 fallback_ms)
+{
+	const char *value = eo_option_value(list, name);
+	int64		ms;
+
+	return value != NULL && eo_parse_duration(value, &ms) ? ms : fallback_ms;
+}
+
+static char *
+copy_option(List *list, const char *name, const char *fallback)
+{
+	const char *value = eo_option_value(list, name);
+
+	if (value == NULL)
+		value = fallback;
+	return value != NULL ? pstrdup(value) : NULL;
+}
+
+static void
+require_option(EoServer *s, const char *value, const char *name, const char *example)
+{
+	if (value != NULL)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FDW_OPTION_NAME_NOT_FOUND),
+			 errmsg("server \"%s\" has no option \"%s\"", s->name, name),
+			 errhint("Add it: ALTER SERVER %s OPTIONS (ADD %s '%s');",
+					 quote_identifier(s->name), name, example)));
+}
+
+/* The options passed the validator when they were written. */
+static void
+read_server_options(EoServer *s, List *list)
+{
+	const char *endpoint = eo_option_value(list, "endpoint");
+	const char *attempts = eo_option_value(list, "max_attempts");
+	const char *pins = eo_option_value(list, "pin_attempts");
+	const char *parallel = eo_option_value(list, "parallel_requests");
+	const char *tables = eo_option_value(list, "transact_tables");
+
+	s->region = copy_option(list, "region", NULL);
+	s->table = copy_option(list, "table", NULL);
+	require_option(s, s->region, "region", "eu-west-1");
+	require_option(s, s->table, "table", "idempotency");
+	s->layout = copy_option(list, "layout", "native");
+	s->key_prefix = copy_option(list, "key_prefix", "");
+	s->lease_ms = duration_option(list, "lease", 60000);
+	s->retention_s = (duration_option(list, "retention", INT64CONST(604800000)) + 999) / 1000;
+	s->connect_timeout_ms = (int) duration_option(list, "connect_timeout", 2000);
+	s->request_timeout_ms = (int) duration_option(list, "request_timeout", 5000);
+	s->commit_timeout_ms = (int) duration_option(list, "commit_timeout", 5000);
+	s->clock_skew_ms = duration_option(list, "clock_skew", 2000);
+	s->max_hold_ms = duration_option(list, "max_hold", 0);
+	s->max_attempts = attempts != NULL ? atoi(attempts) : 4;
+	s->transact_tables = tables != NULL ? eo_parse_list(tables) : NIL;
+	s->pin_attempts = pins != NULL ? atoi(pins) : 3;
+	s->parallel_requests = parallel != NULL ? atoi(parallel) : 16;
+
+	if (endpoint == NULL)
+	{
+		s->host = psprintf("dynamodb.%s.amazonaws.com%s", s->region,
+						   strncmp(s->region, "cn-", 3) == 0 ? ".cn" : "");
+		s->url = psprintf("https://%s/", s->host);
+	}
+	else
+	{
+		EoEndpoint	ep;
+		const char *reason;
+
+		if (!eo_wire_endpoint(endpoint, &ep, &reason))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("server \"%s\" has an invalid endpoint", s->name),
+					 errdetail("%s", reason),
+					 errhint("Correct it with ALTER SERVER.")));
+		s->host = pstrdup(ep.authority);
+		s->url = psprintf("%s://%s/", ep.https ? "https" : "http", ep.authority);
+		s->plain_http = !ep.https;
+		if (s->plain_http && !ep.loopback &&
+			!(s->owned_by_superuser && eo_option_is_true(list, "allow_http")))
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("server \"%s\" may not use plain http", s->name),
+					 errdetail("allow_http counts only on servers owned by a superuser."),
+					 errhint("Use https, or have a superuser own the server.")));
+	}
+	/* What a superuser set counts as long as a superuser owns the server. */
+	if (s->owned_by_superuser)
+		s->ca_file = copy_option(list, "ca_file", NULL);
+}
+
+/*
+ * The claimant's mapping, else the server owner's, else PUBLIC's.
+ */
+static void
+read_user_mapping(EoServer *s, Oid ownerid)
+{
+	if (!read_mapping_of(s, s->userid) && !read_mapping_of(s, ownerid))
+		(void) read_mapping_of(s, InvalidOid);
+}
+
+static bool
+read_mapping_of(EoServer *s, Oid userid)
+{
+	HeapTuple	tuple = SearchSysCache2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid),
+										ObjectIdGetDatum(s->serverid));
+	Datum		datum;
+	bool		isnull;
+	List	   *list = NIL;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	datum = SysCacheGetAttr(USERMAPPINGUSERSERVER, tuple,
+							Anum_pg_user_mapping_umoptions, &isnull);
+	if (!isnull)
+		list = untransformRelOptions(datum);
+	s->access_key_id = copy_option(list, "access_key_id", NULL);
+	s->secret_access_key = copy_option(list, "secret_access_key", NULL);
+	s->session_token = copy_option(list, "session_token", NULL);
+	s->pin_pepper = copy_option(list, "pin_pepper", NULL);
+	ReleaseSysCache(tuple);
+	if ((s->access_key_id == NULL) != (s->secret_access_key == NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_OPTION_NAME_NOT_FOUND),
+				 errmsg("the user mapping for server \"%s\" has only one half of its credentials", s->name),
+				 errhint("Give both access_key_id and secret_access_key, or neither.")));
+	return true;
+}
+
+static void
+wipe_secrets(void *arg)
+{
+	EoServer   *s = arg;
+
+	if (s->secret_access_key != NULL)
+		explicit_bzero(s->secret_access_key, strlen(s->secret_access_key));
+	if (s->session_token != NULL)
+		explicit_bzero(s->session_token, strlen(s->session_token));
+	if (s->pin_pepper != NULL)
+		explicit_bzero(s->pin_pepper, strlen(s->pin_pepper));
+}

@@ -1,0 +1,78 @@
+/*-------------------------------------------------------------------------
+ *
+ * options.h
+ *	  Foreign servers and user mappings: what they may say, and what they said.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_SERVER_OPTIONS_H
+#define EO_SERVER_OPTIONS_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+
+/*
+ * One server as one role sees it.  Kept per process until a catalog change
+ * invalidates it; valid at least until the end of the transaction that looked
+ * it up.  Durations are in the unit that the name ends in.
+ */
+typedef struct EoServer
+{
+	Oid			serverid;
+	Oid			userid;			/* whom the mapping was looked up for */
+	uint64		generation;		/* changes whenever anything here does */
+	bool		owned_by_superuser;
+	char	   *name;
+	char	   *region;
+	char	   *url;			/* "https://host[:port]/" */
+	char	   *host;			/* as in the Host header */
+	bool		plain_http;
+	char	   *table;
+	char	   *layout;
+	char	   *key_prefix;		/* "" if none */
+	char	   *ca_file;		/* NULL: the system's */
+	int64		lease_ms;
+	int64		retention_s;
+	int			connect_timeout_ms;
+	int			request_timeout_ms;
+	int			commit_timeout_ms;	/* all keys of a transaction */
+	int			max_attempts;
+	int			pin_attempts;	/* that a new action allows */
+	int			parallel_requests;	/* in flight at a time */
+	int64		clock_skew_ms;
+	List	   *transact_tables;	/* of char *, for idem_transact(); NIL:
+									 * none */
+	int64		max_hold_ms;	/* 0: as long as the transaction lasts */
+
+	/* From the user mapping; NULL where it has none. */
+	char	   *access_key_id;
+	char	   *secret_access_key;
+	char	   *session_token;
+	char	   *pin_pepper;
+} EoServer;
+
+/*
+ * The server of that name (NULL: exactonce.server), with its privileges
+ * checked for the current role.  Raises: no such server, not one of ours, no
+ * USAGE, region or table missing.
+ */
+extern EoServer *eo_server_lookup(const char *name);
+
+/*
+ * The server as that role sees it, in a memory context of its own below the
+ * current one; no privilege is checked.  NULL: there is no such server.
+ */
+extern EoServer *eo_server_load(Oid serverid, Oid userid);
+
+/* Call back whenever any server or user mapping may have changed. */
+extern void eo_options_on_change(void (*callback) (Datum, int, uint32));
+
+/* Bounds shared by options and function arguments. */
+#define EO_MIN_LEASE_MS 100
+#define EO_MAX_LEASE_MS INT64CONST(604800000)	/* 7 days */
+#define EO_MIN_RETENTION_S 3600
+#define EO_MAX_RETENTION_S INT64CONST(315360000)	/* 3,650 days */
+#define EO_MAX_PIN_ATTEMPTS 20
+
+#endif							/* EO_SERVER_OPTIONS_H */

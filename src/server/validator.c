@@ -1,0 +1,415 @@
+/*-------------------------------------------------------------------------
+ *
+ * validator.c
+ *	  What the options of servers and user mappings may say.
+ *
+ * Called by PostgreSQL whenever options are written.  One table (options[])
+ * names every option, where it may stand, and how it is checked; a value that
+ * could not work is refused here, with the reason, and not at three in the
+ * morning when it is first used.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat.h"
+#include "access/reloptions.h"
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_user_mapping.h"
+#include "commands/defrem.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "server/options.h"
+#include "server/option_values.h"
+#include "utils/builtins.h"
+#include "dynamodb/endpoint.h"
+
+#define MAX_LABEL 63
+#define MIN_PEPPER 16
+
+typedef void (*EoCheck) (const char *name, const char *value);
+
+typedef struct EoOption
+{
+	const char *name;
+	Oid			catalog;		/* where it may stand */
+	bool		superuser_only; /* on servers owned by a superuser only */
+	EoCheck		check;
+} EoOption;
+
+static void check_region(const char *name, const char *value);
+static void check_endpoint(const char *name, const char *value);
+static void check_table(const char *name, const char *value);
+static void check_transact_tables(const char *name, const char *value);
+static void check_layout(const char *name, const char *value);
+static void check_key_prefix(const char *name, const char *value);
+static void check_lease(const char *name, const char *value);
+static void check_retention(const char *name, const char *value);
+static void check_connect_timeout(const char *name, const char *value);
+static void check_request_timeout(const char *name, const char *value);
+static void check_commit_timeout(const char *name, const char *value);
+static void check_max_hold(const char *name, const char *value);
+static void check_parallel_requests(const char *name, const char *value);
+static void check_pin_attempts(const char *name, const char *value);
+static void check_max_attempts(const char *name, const char *value);
+static void check_clock_skew(const char *name, const char *value);
+static void check_ca_file(const char *name, const char *value);
+static void check_boolean(const char *name, const char *value);
+static void check_access_key_id(const char *name, const char *value);
+static void check_secret(const char *name, const char *value);
+static void check_pepper(const char *name, const char *value);
+
+static const EoOption options[] =
+{
+	{"region", ForeignServerRelationId, false, check_region},
+	{"endpoint", ForeignServerRelationId, false, check_endpoint},
+	{"table", ForeignServerRelationId, false, check_table},
+	{"layout", ForeignServerRelationId, false, check_layout},
+	{"key_prefix", ForeignServerRelationId, false, check_key_prefix},
+	{"lease", ForeignServerRelationId, false, check_lease},
+	{"retention", ForeignServerRelationId, false, check_retention},
+	{"connect_timeout", ForeignServerRelationId, false, check_connect_timeout},
+	{"request_timeout", ForeignServerRelationId, false, check_request_timeout},
+	{"commit_timeout", ForeignServerRelationId, false, check_commit_timeout},
+	{"max_hold", ForeignServerRelationId, false, check_max_hold},
+	{"max_attempts", ForeignServerRelationId, false, check_max_attempts},
+	{"parallel_requests", ForeignServerRelationId, false, check_parallel_requests},
+	{"clock_skew", ForeignServerRelationId, false, check_clock_skew},
+	{"pin_attempts", ForeignServerRelationId, false, check_pin_attempts},
+	{"transact_tables", ForeignServerRelationId, false, check_transact_tables},
+	{"ca_file", ForeignServerRelationId, true, check_ca_file},
+	{"allow_http", ForeignServerRelationId, true, check_boolean},
+	{"access_key_id", UserMappingRelationId, false, check_access_key_id},
+	{"secret_access_key", UserMappingRelationId, false, check_secret},
+	{"session_token", UserMappingRelationId, false, check_secret},
+	{"pin_pepper", UserMappingRelationId, false, check_pepper},
+};
+
+pg_noreturn static void refuse(const char *name, const char *value, const char *detail, const char *hint);
+pg_noreturn static void refuse_unknown(const char *name, Oid catalog);
+static void check_together(List *list);
+static void check_duration(const char *name, const char *value, int64 min_ms, int64 max_ms,
+						   const char *bounds);
+
+PG_FUNCTION_INFO_V1(eo_fdw_validator);
+
+/*
+ * exactonce_fdw_validator(options text[], catalog oid)
+ */
+Datum
+eo_fdw_validator(PG_FUNCTION_ARGS)
+{
+	List	   *list = untransformRelOptions(PG_GETARG_DATUM(0));
+	Oid			catalog = PG_GETARG_OID(1);
+	ListCell   *lc;
+
+	foreach(lc, list)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+		const EoOption *opt = NULL;
+
+		for (int i = 0; i < (int) lengthof(options); i++)
+		{
+			if (options[i].catalog == catalog && strcmp(options[i].name, def->defname) == 0)
+				opt = &options[i];
+		}
+		if (opt == NULL)
+			refuse_unknown(def->defname, catalog);
+
+		/*
+		 * Whoever sets these decides what the operating-system user of the
+		 * server reads or trusts.  ALTER SERVER ... OWNER TO is looked at
+		 * again when the server is used.
+		 */
+		if (opt->superuser_only && !superuser())
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("only a superuser may set option \"%s\"", opt->name),
+					 errhint("Ask a superuser to create the server, or leave the option out.")));
+		opt->check(opt->name, defGetString(def));
+	}
+	if (catalog == ForeignServerRelationId)
+		check_together(list);
+	PG_RETURN_VOID();
+}
+
+/* http is for a service on this machine, unless a superuser says otherwise. */
+static void
+check_together(List *list)
+{
+	const char *endpoint = eo_option_value(list, "endpoint");
+	EoEndpoint	ep;
+	const char *reason;
+
+	if (endpoint == NULL || !eo_wire_endpoint(endpoint, &ep, &reason))
+		return;
+	if (!ep.https && !ep.loopback && !eo_option_is_true(list, "allow_http"))
+		refuse("endpoint", endpoint,
+			   "Plain http is allowed for loopback addresses only.",
+			   "Use https, or have a superuser add the option allow_http 'true'.");
+}
+
+static void
+refuse(const char *name, const char *value, const char *detail, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid value for option \"%s\": \"%s\"", name, value),
+			 errdetail("%s", detail),
+			 errhint("%s", hint)));
+}
+
+static void
+refuse_unknown(const char *name, Oid catalog)
+{
+	StringInfoData valid;
+
+	initStringInfo(&valid);
+	for (int i = 0; i < (int) lengthof(options); i++)
+	{
+		if (options[i].catalog == catalog)
+			appendStringInfo(&valid, "%s%s", valid.len > 0 ? ", " : "", options[i].name);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_FDW_INVALID_OPTION_NAME),
+			 errmsg("invalid option \"%s\"", name),
+			 valid.len > 0 ?
+			 errhint("Valid options here are: %s.", valid.data) :
+			 errhint("There are no valid options here; set them on the server or the user mapping.")));
+}
+
+static void
+check_region(const char *name, const char *value)
+{
+	size_t		len = strlen(value);
+
+	if (len < 1 || len > MAX_LABEL || strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789-") != len ||
+		value[0] == '-' || value[len - 1] == '-')
+		refuse(name, value,
+			   "A region has lower-case letters, digits and hyphens.",
+			   "For example: eu-west-1.");
+}
+
+static void
+check_endpoint(const char *name, const char *value)
+{
+	EoEndpoint	ep;
+	const char *reason;
+
+	if (!eo_wire_endpoint(value, &ep, &reason))
+		refuse(name, value, reason,
+			   "Give scheme, host and, where needed, port: https://dynamodb.eu-west-1.amazonaws.com or http://localhost:8000.");
+}
+
+static bool
+is_table_name(const char *value)
+{
+	size_t		len = strlen(value);
+
+	return len >= 3 && len <= 255 &&
+		strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == len;
+}
+
+static void
+check_table(const char *name, const char *value)
+{
+	if (!is_table_name(value))
+		refuse(name, value,
+			   "A table name has 3 to 255 letters, digits, underscores, hyphens and dots.",
+			   "Give the plain name of the DynamoDB table, not its ARN.");
+}
+
+static void
+check_transact_tables(const char *name, const char *value)
+{
+	ListCell   *lc;
+
+	foreach(lc, eo_parse_list(value))
+	{
+		if (!is_table_name(lfirst(lc)))
+			refuse(name, value,
+				   "A table name has 3 to 255 letters, digits, underscores, hyphens and dots.",
+				   "Give the plain names of the tables that idem_transact() may write to, with commas between them.");
+	}
+}
+
+static void
+check_layout(const char *name, const char *value)
+{
+	if (strcmp(value, "native") != 0)
+		refuse(name, value, "There is no such record layout.", "Valid layouts are: native.");
+}
+
+static void
+check_key_prefix(const char *name, const char *value)
+{
+	if (strlen(value) > 512)
+		refuse(name, value, "A key prefix has at most 512 bytes.",
+			   "It counts against the 2,048 bytes of every key.");
+}
+
+static void
+check_lease(const char *name, const char *value)
+{
+	check_duration(name, value, EO_MIN_LEASE_MS, EO_MAX_LEASE_MS,
+				   "A lease lasts from 100 milliseconds to 7 days.");
+}
+
+static void
+check_retention(const char *name, const char *value)
+{
+	check_duration(name, value, EO_MIN_RETENTION_S * INT64CONST(1000),
+				   EO_MAX_RETENTION_S * 1000, "Retention lasts from 1 hour to 3650 days.");
+}
+
+static void
+check_connect_timeout(const char *name, const char *value)
+{
+	check_duration(name, value, 10, 60000,
+				   "The time to connect lasts from 10 milliseconds to 60 seconds.");
+}
+
+static void
+check_request_timeout(const char *name, const char *value)
+{
+	check_duration(name, value, 50, 300000,
+				   "The time for a request and its retries lasts from 50 milliseconds to 5 minutes.");
+}
+
+static void
+check_clock_skew(const char *name, const char *value)
+{
+	check_duration(name, value, 0, 300000,
+				   "The margin for clocks lasts from 0 to 5 minutes.");
+}
+
+static void
+check_commit_timeout(const char *name, const char *value)
+{
+	check_duration(name, value, 50, 300000,
+				   "The time to seal all keys of a transaction lasts from 50 milliseconds to 5 minutes.");
+}
+
+static void
+check_max_hold(const char *name, const char *value)
+{
+	check_duration(name, value, 0, EO_MAX_LEASE_MS,
+				   "A transaction may hold its claims for up to 7 days; 0 is no limit.");
+}
+
+static void
+check_count(const char *name, const char *value, long max, const char *bounds, const char *hint)
+{
+	char	   *end;
+	long		n;
+
+	errno = 0;
+	n = strtol(value, &end, 10);
+	if (errno != 0 || end == value || *end != '\0' || n < 1 || n > max)
+		refuse(name, value, bounds, hint);
+}
+
+static void
+check_max_attempts(const char *name, const char *value)
+{
+	check_count(name, value, 20, "This is a whole number from 1 to 20.",
+				"1 means that nothing is retried.");
+}
+
+static void
+check_parallel_requests(const char *name, const char *value)
+{
+	check_count(name, value, 64, "This is a whole number from 1 to 64.",
+				"It bounds the connections that a backend has open at a time.");
+}
+
+static void
+check_pin_attempts(const char *name, const char *value)
+{
+	check_count(name, value, EO_MAX_PIN_ATTEMPTS, "This is a whole number from 1 to 20.",
+				"It bounds the guesses at the PIN of an action that is created from now on.");
+}
+
+static void
+check_ca_file(const char *name, const char *value)
+{
+	if (!is_absolute_path(value))
+		refuse(name, value, "This is not an absolute path.",
+			   "Give a file of PEM certificates on the database server.");
+	if (access(value, R_OK) != 0)
+		refuse(name, value, "The database server cannot read this file.",
+			   "It must be readable by the operating-system user that PostgreSQL runs as.");
+}
+
+static void
+check_boolean(const char *name, const char *value)
+{
+	bool		b;
+
+	if (!parse_bool(value, &b))
+		refuse(name, value, "This is not a boolean.", "Use true or false.");
+}
+
+static void
+check_access_key_id(const char *name, const char *value)
+{
+	size_t		len = strlen(value);
+
+	for (size_t i = 0; i < len; i++)
+	{
+		if (!isalnum((unsigned char) value[i]) && value[i] != '_')
+			len = 0;
+	}
+	if (len < 1 || len > 128)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for option \"%s\"", name),
+				 errdetail("An access key id has 1 to 128 letters and digits.")));
+}
+
+/* Secrets are never repeated in a message. */
+static void
+check_secret(const char *name, const char *value)
+{
+	size_t		len = strlen(value);
+	bool		printable = true;
+
+	for (size_t i = 0; i < len; i++)
+	{
+		if (value[i] <= ' ' || value[i] > '~')
+			printable = false;
+	}
+	if (len < 1 || len > 4096 || !printable)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for option \"%s\"", name),
+				 errdetail("It must have 1 to 4096 printable ASCII characters and no blanks."),
+				 errhint("Look for a line break or a blank copied along with it.")));
+}
+
+/* What can be guessed protects nothing. */
+static void
+check_pepper(const char *name, const char *value)
+{
+	check_secret(name, value);
+	if (strlen(value) < MIN_PEPPER)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for option \"%s\"", name),
+				 errdetail("It must have at least %d characters.", MIN_PEPPER),
+				 errhint("Have it made by a program, for example: openssl rand -base64 32.")));
+}
+
+static void
+check_duration(const char *name, const char *value, int64 min_ms, int64 max_ms,
+			   const char *bounds)
+{
+	int64		ms;
+
+	if (!eo_parse_duration(value, &ms))
+		refuse(name, value, "This is not a duration.",
+			   "Give a number and a unit, such as 500ms, 60s or 7 days.");
+	if (ms < min_ms || ms > max_ms)
+		refuse(name, value, bounds,
+			   "Give a number and a unit, such as 500ms, 60s or 7 days.");
+}

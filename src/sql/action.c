@@ -1,0 +1,464 @@
+/*-------------------------------------------------------------------------
+ *
+ * action.c
+ *	  The action functions of SQL: unpack, check, call, pack.
+ *
+ * Nothing is decided here but what an argument may be.  A PIN is never repeated
+ * in a message.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "actions/action.h"
+#include "compat.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "sql/gate.h"
+#include "mb/pg_wchar.h"
+#include "sql/args.h"
+#include "sql/rows.h"
+#include "commit/session_tokens.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+
+#define MAX_PIN_BYTES 256
+
+/* How an outcome is called, and the HTTP status that says the same. */
+static const struct
+{
+	const char *name;
+	int			http_status;
+}			outcomes[] =
+{
+	[EO_ACTION_CREATED] = {"created", 201},
+	[EO_ACTION_ALREADY_EXISTS] = {"already_exists", 409},
+	[EO_ACTION_CONSUMED] = {"consumed", 200},
+	[EO_ACTION_ALREADY_USED] = {"already_used", 409},
+	[EO_ACTION_NOT_ACTIVE] = {"not_active", 409},
+	[EO_ACTION_EXPIRED] = {"expired", 410},
+	[EO_ACTION_CANCELED] = {"canceled", 410},
+	[EO_ACTION_BURNED] = {"burned", 410},
+	[EO_ACTION_INVALID_PIN] = {"invalid_pin", 401},
+	[EO_ACTION_NOT_FOUND] = {"action_not_found", 404},
+};
+
+static const char *const states[] = {
+	[EO_ACTION_IS_PENDING] = "pending",
+	[EO_ACTION_IS_ACTIVE] = "active",
+	[EO_ACTION_IS_CONSUMED] = "consumed",
+	[EO_ACTION_IS_EXPIRED] = "expired",
+	[EO_ACTION_IS_CANCELED] = "canceled",
+	[EO_ACTION_IS_BURNED] = "burned",
+};
+
+typedef struct CreatedSink
+{
+	TupleDesc	desc;
+	Tuplestorestate *rows;		/* NULL: there is one, and it is in tuple */
+	MemoryContext context;		/* of that */
+	HeapTuple	tuple;
+	EoActionOutcome outcome;
+} CreatedSink;
+
+static char *check_id(char *id, const char *place, bool create);
+static char *read_id(FunctionCallInfo fcinfo, int n);
+static char *check_pin(char *pin, const char *place);
+static char *read_reason(FunctionCallInfo fcinfo, int n);
+static char *read_consumer(FunctionCallInfo fcinfo, int n);
+static int64 read_instant(TimestampTz t, bool up, const char *name, const char *place);
+static void read_plan(JsonbContainer *object, int position, EoActionPlan *plan);
+static int	read_plans(Jsonb *actions, EoActionPlan **plans);
+static void put_created(void *arg, const EoActionResult *result);
+static Datum result_row(FunctionCallInfo fcinfo, const EoActionResult *result, int http_status);
+
+PG_FUNCTION_INFO_V1(eo_action_create_sql);
+PG_FUNCTION_INFO_V1(eo_action_create_many_sql);
+PG_FUNCTION_INFO_V1(eo_action_get_sql);
+PG_FUNCTION_INFO_V1(eo_action_consume_sql);
+PG_FUNCTION_INFO_V1(eo_action_cancel_sql);
+
+/*
+ * action_create(payload, active_at, expires_at, pin, id, server)
+ */
+Datum
+eo_action_create_sql(PG_FUNCTION_ARGS)
+{
+	EoActionPlan plan = {0};
+	CreatedSink sink = {0};
+	EoStore    *store;
+	Datum		result;
+
+	eo_gate("action_create", EO_WRITES);
+	if (eo_expansion_find(fcinfo, 4, 5, &result))
+		return result;
+	plan.payload = eo_arg_json(fcinfo, 0);
+	if (!PG_ARGISNULL(1))
+		plan.active_ms = read_instant(PG_GETARG_TIMESTAMPTZ(1), true, "active_at", "");
+	if (!PG_ARGISNULL(2))
+		plan.expires_ms = read_instant(PG_GETARG_TIMESTAMPTZ(2), false, "expires_at", "");
+	plan.pin = check_pin(eo_arg_text(fcinfo, 3), "");
+	if (!PG_ARGISNULL(4))
+		plan.id = check_id(eo_arg_text(fcinfo, 4), "", true);
+	store = eo_store_open(eo_arg_text(fcinfo, 5));
+	sink.desc = eo_row_type(fcinfo);
+	sink.context = CurrentMemoryContext;
+	eo_action_create(store, &plan, 1, put_created, &sink);
+	/* Who makes one must not take another's for his. */
+	if (sink.outcome == EO_ACTION_ALREADY_EXISTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNIQUE_VIOLATION),
+				 errmsg("action \"%s\" exists already on server \"%s\"", plan.id, store->server->name),
+				 errdetail("An id is not used again while its record is kept, whatever has become of the action."),
+				 errhint("action_get() shows it.")));
+	return eo_expansion_keep(fcinfo, 4, 5, HeapTupleGetDatum(sink.tuple));
+}
+
+/*
+ * action_create_many(actions, server)
+ */
+Datum
+eo_action_create_many_sql(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	CreatedSink sink = {0};
+	EoActionPlan *plans;
+	EoStore    *store;
+	int			n;
+
+	eo_gate("action_create_many", EO_WRITES);
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("actions must not be null"),
+				 errhint("jsonb_agg() of no rows is null; use COALESCE(jsonb_agg(...), '[]').")));
+	n = read_plans(PG_GETARG_JSONB_P(0), &plans);
+	store = eo_store_open(eo_arg_text(fcinfo, 1));
+	eo_compat_materialized_srf(fcinfo);
+	sink.desc = eo_row_type(fcinfo);
+	sink.rows = rsinfo->setResult;
+	eo_action_create(store, plans, n, put_created, &sink);
+	return (Datum) 0;
+}
+
+static void
+put_created(void *arg, const EoActionResult *r)
+{
+	CreatedSink *sink = arg;
+	EoRow		row;
+
+	sink->outcome = r->outcome;
+	eo_row_begin(&row, sink->desc);
+	eo_row_put_text(&row, r->id);
+	eo_row_put_enum(&row, outcomes[r->outcome].name);
+	EO_PUT(&row, false, Int32GetDatum(outcomes[r->outcome].http_status));
+	eo_row_put_instant(&row, r->created_ms);
+	eo_row_put_instant(&row, r->active_ms);
+	eo_row_put_instant(&row, r->expires_ms);
+	if (sink->rows != NULL)
+		tuplestore_puttuple(sink->rows, eo_row_tuple(&row));
+	else
+	{
+		MemoryContext old = MemoryContextSwitchTo(sink->context);
+
+		sink->tuple = eo_row_tuple(&row);
+		MemoryContextSwitchTo(old);
+	}
+}
+
+/*
+ * action_consume(id, pin, reason, consumer, token, server)
+ */
+Datum
+eo_action_consume_sql(PG_FUNCTION_ARGS)
+{
+	EoConsume	ask = {0};
+	EoActionResult result;
+	char	   *pin;
+	char	   *given;
+	char		token[EO_TOKEN_LEN + 1];
+	Datum		datum;
+
+	eo_gate("action_consume", EO_WRITES);
+	if (eo_expansion_find(fcinfo, 0, 5, &datum))
+		return datum;
+	ask.id = read_id(fcinfo, 0);
+	pin = eo_arg_text(fcinfo, 1);
+	/* No PIN is empty, so that is none, and costs no attempt. */
+	if (pin != NULL && pin[0] != '\0')
+		ask.pin = eo_to_utf8(pin);
+	ask.reason = read_reason(fcinfo, 2);
+	ask.consumer = read_consumer(fcinfo, 3);
+	given = eo_arg_token(fcinfo, 4);
+	if (given != NULL)
+		strlcpy(token, given, sizeof(token));
+	else
+		eo_token_make(token);
+	ask.token = token;
+	eo_action_consume(eo_store_open(eo_arg_text(fcinfo, 5)), &ask, &result);
+	return eo_expansion_keep(fcinfo, 0, 5, result_row(fcinfo, &result, outcomes[result.outcome].http_status));
+}
+
+/*
+ * action_cancel(id, reason, server)
+ */
+Datum
+eo_action_cancel_sql(PG_FUNCTION_ARGS)
+{
+	EoActionResult result;
+	char	   *id;
+	char	   *reason;
+	Datum		datum;
+
+	eo_gate("action_cancel", EO_WRITES);
+	if (eo_expansion_find(fcinfo, 0, 2, &datum))
+		return datum;
+	id = read_id(fcinfo, 0);
+	reason = read_reason(fcinfo, 1);
+	eo_action_cancel(eo_store_open(eo_arg_text(fcinfo, 2)), id, reason, &result);
+	/* It is what the caller wanted. */
+	return eo_expansion_keep(fcinfo, 0, 2, result_row(fcinfo, &result,
+													  result.outcome == EO_ACTION_CANCELED ? 200 :
+													  outcomes[result.outcome].http_status));
+}
+
+static Datum
+result_row(FunctionCallInfo fcinfo, const EoActionResult *r, int http_status)
+{
+	EoRow		row;
+
+	eo_row_begin(&row, eo_row_type(fcinfo));
+	eo_row_put_text(&row, r->id);
+	eo_row_put_enum(&row, outcomes[r->outcome].name);
+	EO_PUT(&row, false, Int32GetDatum(http_status));
+	eo_row_put_json(&row, r->payload);
+	eo_row_put_instant(&row, r->consumed_ms);
+	eo_row_put_instant(&row, r->active_ms);
+	EO_PUT(&row, r->attempts_left < 0, Int32GetDatum(r->attempts_left));
+	EO_PUT(&row, false, BoolGetDatum(r->replayed));
+	return HeapTupleGetDatum(eo_row_tuple(&row));
+}
+
+/*
+ * action_get(id, server)
+ */
+Datum
+eo_action_get_sql(PG_FUNCTION_ARGS)
+{
+	EoActionView v;
+	EoRow		row;
+	char	   *id;
+
+	eo_gate("action_get", EO_READS);
+	id = read_id(fcinfo, 0);
+	if (!eo_action_get(eo_store_open(eo_arg_text(fcinfo, 1)), id, &v))
+		PG_RETURN_NULL();
+	eo_row_begin(&row, eo_row_type(fcinfo));
+	eo_row_put_text(&row, id);
+	eo_row_put_enum(&row, states[v.state]);
+	EO_PUT(&row, false, BoolGetDatum(v.has_pin));
+	EO_PUT(&row, !v.has_pin, Int32GetDatum(v.attempts_left));
+	eo_row_put_instant(&row, v.created_ms);
+	eo_row_put_instant(&row, v.active_ms);
+	eo_row_put_instant(&row, v.expires_ms);
+	eo_row_put_instant(&row, v.consumed_ms);
+	eo_row_put_instant(&row, v.canceled_ms);
+	eo_row_put_text(&row, v.reason != NULL ? eo_show_utf8(v.reason) : NULL);
+	eo_row_put_json(&row, v.consumer);
+	PG_RETURN_DATUM(HeapTupleGetDatum(eo_row_tuple(&row)));
+}
+
+/* ----- arguments; place says which of many, "" if there is one ----- */
+
+static char *
+check_id(char *id, const char *place, bool create)
+{
+	if (id == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("action id must not be null")));
+	if (id[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("action id must not be empty"),
+				 place[0] != '\0' ? errdetail("%s", place) : 0,
+				 create ? errhint("Leave it out to have one made that nobody can guess.") : 0));
+	return id;
+}
+
+static char *
+read_id(FunctionCallInfo fcinfo, int n)
+{
+	return check_id(eo_arg_text(fcinfo, n), "", false);
+}
+
+/* The PIN of a new action as UTF-8. */
+static char *
+check_pin(char *pin, const char *place)
+{
+	char	   *utf8;
+
+	if (pin == NULL)
+		return NULL;
+	utf8 = eo_to_utf8(pin);
+	if (utf8[0] == '\0' || strlen(utf8) > MAX_PIN_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 utf8[0] == '\0' ? errmsg("pin must not be empty") : errmsg("pin is too long"),
+				 place[0] != '\0' ? errdetail("%s", place) : 0,
+				 utf8[0] == '\0' ? errhint("Leave it out for an action without one.") :
+				 errhint("It may have %d bytes.", MAX_PIN_BYTES)));
+	return utf8;
+}
+
+static void
+check_length(const char *utf8, const char *name, size_t max, const char *hint)
+{
+	if (utf8 != NULL && strlen(utf8) > max)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("%s is too long", name),
+				 errdetail("It has %zu bytes; it may have %zu.", strlen(utf8), max),
+				 errhint("%s", hint)));
+}
+
+static char *
+read_reason(FunctionCallInfo fcinfo, int n)
+{
+	char	   *reason = PG_ARGISNULL(n) ? NULL : eo_to_utf8(eo_arg_text(fcinfo, n));
+
+	check_length(reason, "reason", EO_MAX_REASON_BYTES, "It is kept with the action for good.");
+	return reason;
+}
+
+static char *
+read_consumer(FunctionCallInfo fcinfo, int n)
+{
+	char	   *consumer = eo_arg_json(fcinfo, n);
+
+	check_length(consumer, "consumer", EO_MAX_CONSUMER_BYTES, "It is kept with the action for good.");
+	return consumer;
+}
+
+/* Epoch milliseconds; up: the first one that is not before. */
+static int64
+read_instant(TimestampTz t, bool up, const char *name, const char *place)
+{
+	int64		ms;
+
+	if (!TIMESTAMP_NOT_FINITE(t))
+	{
+		int64		us = t + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+
+		/* 0 stands for one that was not given. */
+		ms = up ? Max(us + 999, 0) / 1000 : Max(us / 1000, 1);
+		if (ms <= EO_MAX_INSTANT_MS)
+			return ms;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+			 errmsg("%s is out of range", name),
+			 errdetail("%sIt must be finite, and before the year 10000.", place),
+			 up ? errhint("Leave it out for \"at once\".") :
+			 errhint("Leave it out for 30 days.")));
+}
+
+/* ----- the array of action_create_many() ----- */
+
+static int
+read_plans(Jsonb *actions, EoActionPlan **plans)
+{
+	JsonbIterator *it;
+	JsonbIteratorToken token;
+	JsonbValue	v;
+	int			n = 0;
+
+	if (!JB_ROOT_IS_ARRAY(actions) || JB_ROOT_IS_SCALAR(actions))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("actions must be an array"),
+				 errhint("For example: '[{\"payload\": {\"user\": 7}, \"expires_at\": \"2030-01-01\"}]'.")));
+	*plans = palloc_extended(sizeof(EoActionPlan) * Max(1, JB_ROOT_COUNT(actions)),
+							 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	it = JsonbIteratorInit(&actions->root);
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		if (token != WJB_ELEM)
+			continue;
+		if (v.type != jbvBinary || !JsonContainerIsObject(v.val.binary.data))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("number %d of the actions is not an object", n + 1)));
+		read_plan(v.val.binary.data, n + 1, &(*plans)[n]);
+		n++;
+	}
+	return n;
+}
+
+/* A member that is text; NULL for a JSON null. */
+static char *
+text_member(const JsonbValue *v, const char *name, int position)
+{
+	if (v->type == jbvNull)
+		return NULL;
+	if (v->type != jbvString)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" of number %d of the actions is not a string", name, position),
+				 strcmp(name, "pin") == 0 ? errhint("As a number a PIN would lose its leading zeros.") : 0));
+	return pnstrdup(v->val.string.val, v->val.string.len);
+}
+
+static int64
+instant_member(const JsonbValue *v, const char *name, bool up, int position)
+{
+	char	   *text = text_member(v, name, position);
+	Datum		datum;
+
+	if (text == NULL)
+		return 0;
+	datum = DirectFunctionCall3(timestamptz_in, CStringGetDatum(text),
+								ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+	return read_instant(DatumGetTimestampTz(datum), up, name,
+						psprintf("It is number %d of the actions. ", position));
+}
+
+static void
+read_plan(JsonbContainer *object, int position, EoActionPlan *plan)
+{
+	const char *place = psprintf("It is number %d of the actions.", position);
+	JsonbIterator *it = JsonbIteratorInit(object);
+	JsonbIteratorToken token;
+	JsonbValue	v;
+
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		char	   *name;
+
+		if (token != WJB_KEY)
+			continue;
+		name = pnstrdup(v.val.string.val, v.val.string.len);
+		(void) JsonbIteratorNext(&it, &v, true);
+		if (strcmp(name, "payload") == 0)
+			plan->payload = v.type == jbvNull ? NULL : eo_json_text(JsonbValueToJsonb(&v));
+		else if (strcmp(name, "active_at") == 0)
+			plan->active_ms = instant_member(&v, name, true, position);
+		else if (strcmp(name, "expires_at") == 0)
+			plan->expires_ms = instant_member(&v, name, false, position);
+		else if (strcmp(name, "pin") == 0)
+			plan->pin = check_pin(text_member(&v, name, position), place);
+		else if (strcmp(name, "id") == 0)
+		{
+			plan->id = text_member(&v, name, position);
+			if (plan->id != NULL)
+				(void) check_id(unconstify(char *, plan->id), place, true);
+		}
+		else
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("number %d of the actions has an unknown member \"%s\"", position, name),
+					 errhint("Members are: id, payload, active_at, expires_at, pin.")));
+	}
+}

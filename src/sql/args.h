@@ -1,0 +1,46 @@
+/*-------------------------------------------------------------------------
+ *
+ * args.h
+ *	  Arguments and results that several SQL functions have in common.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_SQL_ARGS_H
+#define EO_SQL_ARGS_H
+
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "utils/jsonb.h"
+
+/* All of them raise 22023 outside their bounds. */
+extern int64 eo_arg_lease(FunctionCallInfo fcinfo, int n);	/* ms; -1: the server's */
+extern int64 eo_arg_retention(FunctionCallInfo fcinfo, int n);	/* s, rounded up; -1:
+																 * the server's */
+
+extern int64 eo_read_retention(const char *text);	/* s, of an interval's
+													 * text */
+
+/* ms, 0: none; 0A000 above READ COMMITTED. */
+extern int64 eo_arg_wait(FunctionCallInfo fcinfo, int n);
+extern int64 eo_arg_max_runs(FunctionCallInfo fcinfo, int n);	/* 0: no limit */
+
+/* One of two words; NULL means the first.  True: the second. */
+extern bool eo_arg_choice(FunctionCallInfo fcinfo, int n, const char *name, const char *first,
+						  const char *second);
+
+/* A token as DynamoDB holds it, the canonical text of the uuid; NULL for SQL NULL. */
+extern char *eo_arg_token(FunctionCallInfo fcinfo, int n);
+
+/* A jsonb argument as UTF-8 text; NULL for SQL NULL. */
+extern char *eo_arg_json(FunctionCallInfo fcinfo, int n);
+extern char *eo_arg_fingerprint(Jsonb *payload);
+
+/* Between jsonb and the UTF-8 text of a record. */
+extern char *eo_json_text(Jsonb *jb);
+extern Datum eo_json_datum(const char *utf8);
+
+/* Text of a record for people to read, whatever the encoding. */
+extern char *eo_show_utf8(const char *utf8);
+
+#endif							/* EO_SQL_ARGS_H */

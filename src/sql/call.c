@@ -1,0 +1,269 @@
+/*-------------------------------------------------------------------------
+ *
+ * call.c
+ *	  idem_call(): the whole cycle around a handler function.
+ *
+ * The claim belongs to the caller's level, the handler's work to a
+ * subtransaction below it:
+ *
+ * - it returns: the subtransaction is released, the key completed.  An error in
+ *	 completing is raised as it is, and is never recorded as a failure.
+ * - it raises: the subtransaction is rolled back, with all that the handler
+ *	 did, nested claims included.  Then either the error says something about
+ *	 the work: it is recorded as the key's failure, which outlives the
+ *	 transaction.  Or it says something about the moment (a cancel, a
+ *	 deadlock): then the key is released, no run is counted, and the error is
+ *	 always raised again.
+ * - the process is told to end: then no handler of errors is called, and the
+ *	 abort releases the key uncounted (EoTxClaim.untried).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "keys/owner.h"
+#include "compat.h"
+#include "server/error.h"
+#include "sql/gate.h"
+#include "mb/pg_wchar.h"
+#include "sql/args.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
+#include "utils/lsyscache.h"
+#include "utils/resowner.h"
+#include "utils/syscache.h"
+
+/* Of each text of an error that is recorded. */
+#define MAX_TEXT 2000
+
+PG_FUNCTION_INFO_V1(eo_idem_call);
+
+static void find_again(EoKey *k);
+static void check_handler(Oid handler, bool has_payload);
+static bool run_handler(Oid handler, FunctionCallInfo fcinfo, Datum *result, bool *isnull,
+						ErrorData **error);
+static bool is_of_the_moment(int sqlerrcode);
+static char *describe(const ErrorData *error);
+
+/*
+ * idem_call(key, handler, payload, lease, retention, wait, max_runs, on_error,
+ * server)
+ */
+Datum
+eo_idem_call(PG_FUNCTION_ARGS)
+{
+	EoAcquire	ask = {.settled_within = true};
+	EoClaim		claim;
+	EoKey		k;
+	EoStore    *store;
+	Oid			handler;
+	bool		returns;
+	Datum		result = (Datum) 0;
+	bool		isnull;
+	ErrorData  *error;
+
+	eo_gate("idem_call", EO_WRITES);
+	ask.key = eo_arg_key(fcinfo, 0);
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("handler must not be null")));
+	handler = PG_GETARG_OID(1);
+	if (!PG_ARGISNULL(2))
+		ask.payload_sha256 = eo_arg_fingerprint(PG_GETARG_JSONB_P(2));
+	ask.lease_ms = eo_arg_lease(fcinfo, 3);
+	ask.retention_s = eo_arg_retention(fcinfo, 4);
+	ask.wait_ms = eo_arg_wait(fcinfo, 5);
+	ask.max_runs = eo_arg_max_runs(fcinfo, 6);
+	returns = eo_arg_choice(fcinfo, 7, "on_error", "raise", "return");
+	check_handler(handler, !PG_ARGISNULL(2));
+	store = eo_store_open(eo_arg_text(fcinfo, 8));
+	eo_gate_worker();
+
+	eo_claim_acquire(store, &ask, &claim);
+	if (claim.outcome == EO_CLAIM_COMPLETED)
+	{
+		if (claim.result == NULL)
+			PG_RETURN_NULL();
+		PG_RETURN_DATUM(eo_json_datum(claim.result));
+	}
+	if (claim.outcome != EO_CLAIM_ACQUIRED)
+		eo_claim_raise(store, ask.key, &claim);
+
+	eo_key_find(&k, store, ask.key);
+	k.held->untried = true;
+	if (run_handler(handler, fcinfo, &result, &isnull, &error))
+	{
+		find_again(&k);
+		if (k.held == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_EO_NOT_OWNER),
+					 errmsg("key \"%s\" on server \"%s\" was settled by its own handler",
+							ask.key, store->server->name),
+					 errhint("Leave that to idem_call(): what the handler returns is the result, what it raises the failure.")));
+		eo_claim_complete(store, ask.key, NULL,
+						  isnull ? NULL : eo_json_text(DatumGetJsonbP(result)), false);
+		if (isnull)
+			PG_RETURN_NULL();
+		PG_RETURN_DATUM(result);
+	}
+	find_again(&k);
+	if (k.held == NULL)
+		ReThrowError(error);
+	if (is_of_the_moment(error->sqlerrcode))
+		(void) eo_claim_release(store, ask.key, NULL);
+	else
+	{
+		eo_claim_fail(store, ask.key, NULL, describe(error), 0, false, false);
+		if (returns)
+			PG_RETURN_NULL();
+	}
+	ReThrowError(error);
+}
+
+/* The handler may have settled it at once: then it is not there any more. */
+static void
+find_again(EoKey *k)
+{
+	k->held = eo_xact_find(k->digest);
+	if (k->held != NULL)
+		k->held->untried = false;
+}
+
+/*
+ * Who calls must be allowed to call it; and it takes and gives jsonb.
+ */
+static void
+check_handler(Oid handler, bool has_payload)
+{
+	HeapTuple	tuple;
+	Form_pg_proc proc;
+	const char *what = NULL;
+	char	   *name;
+
+	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(handler));
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("function with OID %u does not exist", handler)));
+	proc = (Form_pg_proc) GETSTRUCT(tuple);
+	name = pstrdup(NameStr(proc->proname));
+	if (eo_compat_function_aclcheck(handler, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, name);
+	if (proc->prokind != PROKIND_FUNCTION)
+		what = "It is no plain function.";
+	else if (proc->pronargs != 1 || proc->proargtypes.values[0] != JSONBOID)
+		what = "Its argument is another one.";
+	else if (proc->prorettype != JSONBOID)
+		what = "It returns something else.";
+	else if (proc->proretset)
+		what = "It returns a set.";
+	if (what != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_FUNCTION_DEFINITION),
+				 errmsg("handler \"%s\" must be a function of one jsonb that returns jsonb", name),
+				 errdetail("%s", what)));
+	if (proc->proisstrict && !has_payload)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("payload must not be null for handler \"%s\"", name),
+				 errdetail("The handler is STRICT, so it would not be called, and the key be completed all the same.")));
+	ReleaseSysCache(tuple);
+}
+
+/*
+ * False: it raised error.  Either way we are back in our own subtransaction
+ * and memory context, where result and error are.
+ */
+static bool
+run_handler(Oid handler, FunctionCallInfo fcinfo, Datum *result, bool *isnull,
+			ErrorData **error)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile bool done = false;
+	FmgrInfo	function;
+
+	*isnull = true;
+	*error = NULL;
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		LOCAL_FCINFO(call, 1);
+
+		fmgr_info(handler, &function);
+		InitFunctionCallInfoData(*call, &function, 1, InvalidOid, NULL, NULL);
+		call->args[0].value = PG_ARGISNULL(2) ? (Datum) 0 : PG_GETARG_DATUM(2);
+		call->args[0].isnull = PG_ARGISNULL(2);
+		*result = FunctionCallInvoke(call);
+		*isnull = call->isnull;
+		ReleaseCurrentSubTransaction();
+		done = true;
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		*error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return done;
+}
+
+/*
+ * Cancels, shutdown, serialization failures, deadlocks, lock timeouts; a key
+ * of the handler's own that is in progress, and a store that is away.
+ */
+static bool
+is_of_the_moment(int sqlerrcode)
+{
+	return sqlerrcode == ERRCODE_QUERY_CANCELED ||
+		sqlerrcode == ERRCODE_ADMIN_SHUTDOWN ||
+		sqlerrcode == ERRCODE_CRASH_SHUTDOWN ||
+		sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE ||
+		sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED ||
+		sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ||
+		sqlerrcode == ERRCODE_EO_IN_PROGRESS ||
+		sqlerrcode == ERRCODE_EO_UNAVAILABLE;
+}
+
+static void
+put_text(JsonbParseState **state, const char *name, const char *text)
+{
+	JsonbValue	v;
+
+	if (text == NULL)
+		return;
+	v.type = jbvString;
+	v.val.string.val = unconstify(char *, name);
+	v.val.string.len = strlen(name);
+	(void) pushJsonbValue(state, WJB_KEY, &v);
+	v.val.string.val = unconstify(char *, text);
+	v.val.string.len = pg_mbcliplen(text, strlen(text), MAX_TEXT);
+	(void) pushJsonbValue(state, WJB_VALUE, &v);
+}
+
+/* What the record keeps of an error: UTF-8 JSON text. */
+static char *
+describe(const ErrorData *error)
+{
+	JsonbParseState *state = NULL;
+	JsonbValue *v;
+
+	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	put_text(&state, "sqlstate", unpack_sql_state(error->sqlerrcode));
+	put_text(&state, "message", error->message);
+	put_text(&state, "detail", error->detail);
+	put_text(&state, "context", error->context);
+	v = pushJsonbValue(&state, WJB_END_OBJECT, NULL);
+	return eo_json_text(JsonbValueToJsonb(v));
+}

@@ -1,0 +1,300 @@
+/*-------------------------------------------------------------------------
+ *
+ * guard.c
+ *	  idem_guard(): a trigger that keeps rows unique across services.
+ *
+ * The row and its key are one transaction: the first row's key is completed by
+ * the commit.  A guard is a constraint, so it does the same for whoever
+ * inserts: it uses the table owner's rights on the server, and no setting of
+ * the session.
+ *
+ * error	AFTER INSERT: sees the row as it was stored, with generated columns,
+ *			and only rows that were stored (ON CONFLICT).
+ * skip		BEFORE INSERT: a duplicate is left out.  Not on partitions: there a
+ *			row that an UPDATE moves would be left out, too, and be lost.
+ * at=commit: the keys are claimed by the seal, all at once.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "keys/key_form.h"
+#include "catalog/pg_type.h"
+#include "keys/owner.h"
+#include "commands/trigger.h"
+#include "compat.h"
+#include "server/error.h"
+#include "sql/gate.h"
+#include "sql/args.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+PG_FUNCTION_INFO_V1(eo_idem_guard);
+
+/* What the trigger was created with. */
+typedef struct Terms
+{
+	const char *prefix;
+	const char *server;
+	bool		skip;
+	bool		at_commit;
+	int64		retention_s;	/* -1: the server's */
+	int			ncolumns;
+	AttrNumber *columns;
+} Terms;
+
+static void read_terms(TriggerData *data, Terms *terms);
+static bool read_option(TriggerData *data, Terms *terms, const char *arg);
+static bool option_is(const char *arg, const char *name, const char **value);
+static void check_firing(TriggerData *data, const Terms *terms);
+static char *key_of(TriggerData *data, const Terms *terms);
+static bool reads_naturally(Oid type);
+static EoStore *open_as_owner(TriggerData *data, const Terms *terms);
+static EoGuard *name_of(TriggerData *data);
+static bool claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms);
+pg_noreturn static void refuse_definition(TriggerData *data, const char *detail);
+
+/*
+ * idem_guard(column..., [prefix=], [on_duplicate=error|skip], [at=now|commit],
+ * [retention=interval], [server=])
+ */
+Datum
+eo_idem_guard(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	Terms		terms = {.prefix = "",.server = "exactonce",.retention_s = -1};
+	EoStore    *store;
+	char	   *key;
+
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("idem_guard() was not called as a trigger"),
+				 errhint("CREATE TRIGGER ... AFTER INSERT ON ... FOR EACH ROW EXECUTE FUNCTION idem_guard('column');")));
+	eo_gate("idem_guard", EO_WRITES);
+	read_terms(data, &terms);
+	check_firing(data, &terms);
+	key = key_of(data, &terms);
+	store = open_as_owner(data, &terms);
+	eo_gate_worker();
+	if (terms.at_commit)
+		eo_claim_once(store, key, NULL, terms.retention_s, name_of(data));
+	else if (!claim_now(store, key, data, &terms))
+		return PointerGetDatum(NULL);
+	return PointerGetDatum(data->tg_trigtuple);
+}
+
+/* ----- what was asked for ----- */
+
+static void
+refuse_definition(TriggerData *data, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+			 errmsg("trigger \"%s\" of table \"%s\" cannot work as it was created",
+					data->tg_trigger->tgname, RelationGetRelationName(data->tg_relation)),
+			 errdetail("%s", detail),
+			 errhint("CREATE TRIGGER ... AFTER INSERT ON ... FOR EACH ROW EXECUTE FUNCTION idem_guard('column', ..., 'prefix=...', 'on_duplicate=error', 'at=now', 'retention=...', 'server=...'); on_duplicate=skip wants BEFORE INSERT.")));
+}
+
+static void
+read_terms(TriggerData *data, Terms *terms)
+{
+	Trigger    *trigger = data->tg_trigger;
+	TupleDesc	desc = RelationGetDescr(data->tg_relation);
+
+	terms->columns = palloc(sizeof(AttrNumber) * Max(1, trigger->tgnargs));
+	for (int i = 0; i < trigger->tgnargs; i++)
+	{
+		const char *arg = trigger->tgargs[i];
+		int			column;
+
+		if (strchr(arg, '=') != NULL)
+		{
+			if (!read_option(data, terms, arg))
+				refuse_definition(data, psprintf("\"%s\" is no option of idem_guard().", arg));
+			continue;
+		}
+		for (column = 0; column < desc->natts; column++)
+		{
+			Form_pg_attribute att = TupleDescAttr(desc, column);
+
+			if (!att->attisdropped && namestrcmp(&att->attname, arg) == 0)
+				break;
+		}
+		if (column == desc->natts)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_COLUMN),
+					 errmsg("column \"%s\" of table \"%s\" does not exist", arg,
+							RelationGetRelationName(data->tg_relation)),
+					 errdetail("Trigger \"%s\" makes its key of it.", trigger->tgname)));
+		terms->columns[terms->ncolumns++] = column + 1;
+	}
+	if (terms->ncolumns == 0)
+		refuse_definition(data, "No column is named to make the key of.");
+}
+
+static bool
+read_option(TriggerData *data, Terms *terms, const char *arg)
+{
+	const char *value;
+
+	(void) data;
+	if (option_is(arg, "prefix", &value))
+		terms->prefix = value;
+	else if (option_is(arg, "server", &value))
+		terms->server = value;
+	else if (option_is(arg, "retention", &value))
+		terms->retention_s = eo_read_retention(value);
+	else if (option_is(arg, "on_duplicate", &value) &&
+			 (strcmp(value, "error") == 0 || strcmp(value, "skip") == 0))
+		terms->skip = strcmp(value, "skip") == 0;
+	else if (option_is(arg, "at", &value) &&
+			 (strcmp(value, "now") == 0 || strcmp(value, "commit") == 0))
+		terms->at_commit = strcmp(value, "commit") == 0;
+	else
+		return false;
+	return true;
+}
+
+static bool
+option_is(const char *arg, const char *name, const char **value)
+{
+	size_t		len = strlen(name);
+
+	if (strncmp(arg, name, len) != 0 || arg[len] != '=')
+		return false;
+	*value = arg + len + 1;
+	return true;
+}
+
+static void
+check_firing(TriggerData *data, const Terms *terms)
+{
+	if (!TRIGGER_FIRED_FOR_ROW(data->tg_event) || !TRIGGER_FIRED_BY_INSERT(data->tg_event))
+		refuse_definition(data, "It must be fired by INSERT, for each row.");
+	if (!terms->skip && !TRIGGER_FIRED_AFTER(data->tg_event))
+		refuse_definition(data, "It must be fired AFTER INSERT: before it, a row may still be left out or changed.");
+	if (!terms->skip)
+		return;
+	if (!TRIGGER_FIRED_BEFORE(data->tg_event))
+		refuse_definition(data, "A row can only be skipped BEFORE INSERT.");
+	if (terms->at_commit)
+		refuse_definition(data, "A row cannot be skipped at commit any more.");
+	if (data->tg_relation->rd_rel->relispartition)
+		refuse_definition(data, "A partition cannot skip rows: one that an UPDATE moves into it would be lost.");
+	for (int i = 0; i < terms->ncolumns; i++)
+	{
+		if (TupleDescAttr(RelationGetDescr(data->tg_relation), terms->columns[i] - 1)->attgenerated)
+			refuse_definition(data, "A generated column has no value yet BEFORE INSERT.");
+	}
+}
+
+/* ----- the key ----- */
+
+/*
+ * One column of words or whole numbers is its own key, so that other services
+ * need no digest for it; anything else is what idem_key() makes of it.
+ */
+static char *
+key_of(TriggerData *data, const Terms *terms)
+{
+	TupleDesc	desc = RelationGetDescr(data->tg_relation);
+	StringInfoData parts;
+
+	initStringInfo(&parts);
+	for (int i = 0; i < terms->ncolumns; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, terms->columns[i] - 1);
+		Oid			type = getBaseType(att->atttypid);
+		bool		isnull;
+		Datum		value = heap_getattr(data->tg_trigtuple, terms->columns[i], desc, &isnull);
+
+		if (isnull)
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("column \"%s\" of table \"%s\" must not be null: it is part of a key",
+							NameStr(att->attname), RelationGetRelationName(data->tg_relation)),
+					 errhint("Rows that need no guard are for the trigger's WHEN condition.")));
+		if (terms->ncolumns == 1 && reads_naturally(type))
+		{
+			Oid			output;
+			bool		varlena;
+
+			getTypeOutputInfo(type, &output, &varlena);
+			return eo_check_key(psprintf("%s%s", terms->prefix,
+										 OidOutputFunctionCall(output, value)));
+		}
+		eo_canonical_append(&parts, att->atttypid, value, false);
+	}
+	return psprintf("%s%s", terms->prefix, eo_canonical_digest(&parts));
+}
+
+static bool
+reads_naturally(Oid type)
+{
+	return type == TEXTOID || type == VARCHAROID || type == UUIDOID ||
+		type == INT2OID || type == INT4OID || type == INT8OID;
+}
+
+/* ----- claiming ----- */
+
+static EoStore *
+open_as_owner(TriggerData *data, const Terms *terms)
+{
+	EoStore    *store;
+	Oid			user;
+	int			context;
+
+	/* An error ends the (sub)transaction, and with it what is set here. */
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(data->tg_relation->rd_rel->relowner,
+						   context | SECURITY_LOCAL_USERID_CHANGE);
+	store = eo_store_open(terms->server);
+	SetUserIdAndSecContext(user, context);
+	return store;
+}
+
+/* Kept until the transaction ends: the seal may need it. */
+static EoGuard *
+name_of(TriggerData *data)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	EoGuard    *guard = palloc(sizeof(EoGuard));
+
+	guard->schema = get_namespace_name(RelationGetNamespace(data->tg_relation));
+	guard->table = pstrdup(RelationGetRelationName(data->tg_relation));
+	guard->name = pstrdup(data->tg_trigger->tgname);
+	MemoryContextSwitchTo(old);
+	return guard;
+}
+
+/* False: the row is to be left out. */
+static bool
+claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms)
+{
+	EoAcquire	ask = {.key = key,.lease_ms = -1,.retention_s = terms->retention_s,.settled_within = true};
+	EoClaim		claim;
+	EoKey		k;
+
+	/* A claim that the session has kept is another run, and in progress. */
+	eo_key_find(&k, store, key);
+	eo_claim_acquire(store, &ask, &claim);
+	if (claim.outcome == EO_CLAIM_ACQUIRED)
+	{
+		eo_claim_complete(store, key, NULL, NULL, false);
+		return true;
+	}
+	if (claim.outcome == EO_CLAIM_COMPLETED ||
+		(claim.outcome == EO_CLAIM_IN_PROGRESS && k.held != NULL))
+	{
+		if (terms->skip)
+			return false;
+		eo_raise_duplicate(name_of(data), key, store->server->name,
+						   k.held != NULL ? "This transaction holds it, or has completed it." :
+						   "It is completed already.");
+	}
+	eo_claim_raise(store, key, &claim);
+}

@@ -1,0 +1,481 @@
+/*-------------------------------------------------------------------------
+ *
+ * idem.c
+ *	  The idempotency-key functions of SQL: unpack, check, call, pack.
+ *
+ * Nothing is decided here.  Arguments are checked in the order in which a
+ * caller would want to hear of them: where it runs, then the key, then the
+ * rest, then the server and the privilege to use it; the network comes last.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "keys/key_form.h"
+#include "catalog/pg_type.h"
+#include "keys/owner.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "sql/gate.h"
+#include "sql/args.h"
+#include "sql/rows.h"
+#include "keys/transact.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#define N_OUTCOMES 5
+
+/* Longest time until a failed key may be retried: what retention can be. */
+#define MAX_RETRY_MS (EO_MAX_RETENTION_S * 1000)
+
+static const char *const outcome_names[N_OUTCOMES] = {
+	[EO_CLAIM_ACQUIRED] = "acquired",
+	[EO_CLAIM_COMPLETED] = "completed",
+	[EO_CLAIM_IN_PROGRESS] = "in_progress",
+	[EO_CLAIM_RETRY_LATER] = "retry_later",
+	[EO_CLAIM_FAILED] = "failed"
+};
+
+static void read_acquire(FunctionCallInfo fcinfo, EoAcquire *ask);
+static void read_terms(FunctionCallInfo fcinfo, EoAcquire *ask);
+static int	read_keys(FunctionCallInfo fcinfo, char ***keys);
+static int	read_documents(FunctionCallInfo fcinfo, int n, const char *name, int nkeys,
+						   Jsonb ***documents);
+static HeapTuple claim_tuple(TupleDesc desc, const char *key, const EoClaim *claim);
+static HeapTuple record_tuple(TupleDesc desc, const char *key, const EoRecord *r);
+
+PG_FUNCTION_INFO_V1(eo_idem_acquire);
+PG_FUNCTION_INFO_V1(eo_idem_try_acquire);
+PG_FUNCTION_INFO_V1(eo_idem_acquire_many);
+PG_FUNCTION_INFO_V1(eo_idem_complete);
+PG_FUNCTION_INFO_V1(eo_idem_complete_many);
+PG_FUNCTION_INFO_V1(eo_idem_once);
+PG_FUNCTION_INFO_V1(eo_idem_transact);
+PG_FUNCTION_INFO_V1(eo_idem_fail);
+PG_FUNCTION_INFO_V1(eo_idem_release);
+PG_FUNCTION_INFO_V1(eo_idem_extend);
+PG_FUNCTION_INFO_V1(eo_idem_get);
+PG_FUNCTION_INFO_V1(eo_idem_forget);
+PG_FUNCTION_INFO_V1(eo_idem_resolve);
+
+/*
+ * idem_acquire(key, lease, retention, payload, wait, max_runs, on_abort,
+ * on_commit, server)
+ */
+Datum
+eo_idem_acquire(PG_FUNCTION_ARGS)
+{
+	EoAcquire	ask;
+	EoClaim		claim;
+	EoStore    *store;
+	Datum		result;
+
+	eo_gate("idem_acquire", EO_WRITES);
+	if (eo_expansion_find(fcinfo, 0, 8, &result))
+		return result;
+	read_acquire(fcinfo, &ask);
+	store = eo_store_open(eo_arg_text(fcinfo, 8));
+	eo_gate_worker();
+	eo_claim_acquire(store, &ask, &claim);
+	return eo_expansion_keep(fcinfo, 0, 8, HeapTupleGetDatum(claim_tuple(eo_row_type(fcinfo), ask.key, &claim)));
+}
+
+/*
+ * idem_try_acquire(same): true, do the work; false, it is done; else raise
+ */
+Datum
+eo_idem_try_acquire(PG_FUNCTION_ARGS)
+{
+	EoAcquire	ask;
+	EoClaim		claim;
+	EoStore    *store;
+
+	eo_gate("idem_try_acquire", EO_WRITES);
+	read_acquire(fcinfo, &ask);
+	store = eo_store_open(eo_arg_text(fcinfo, 8));
+	eo_gate_worker();
+	eo_claim_acquire(store, &ask, &claim);
+	if (claim.outcome != EO_CLAIM_ACQUIRED && claim.outcome != EO_CLAIM_COMPLETED)
+		eo_claim_raise(store, ask.key, &claim);
+	PG_RETURN_BOOL(claim.outcome == EO_CLAIM_ACQUIRED);
+}
+
+/*
+ * idem_acquire_many(keys, lease, retention, payloads, wait, max_runs, on_abort,
+ * on_commit, server)
+ */
+typedef struct ClaimSink
+{
+	ReturnSetInfo *rsinfo;
+	TupleDesc	desc;
+} ClaimSink;
+
+static void
+put_claim(void *arg, const char *key, const EoClaim *claim)
+{
+	ClaimSink  *sink = arg;
+
+	tuplestore_puttuple(sink->rsinfo->setResult, claim_tuple(sink->desc, key, claim));
+}
+
+Datum
+eo_idem_acquire_many(PG_FUNCTION_ARGS)
+{
+	ClaimSink	sink = {.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo};
+	EoAcquire  *asks;
+	EoAcquire	terms = {0};
+	EoStore    *store;
+	char	  **keys;
+	Jsonb	  **payloads;
+	int			nkeys;
+	int			npayloads;
+
+	eo_gate("idem_acquire_many", EO_WRITES);
+	nkeys = read_keys(fcinfo, &keys);
+	if (nkeys > EO_MAX_CLAIMS_OF_TRANSACTION)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many keys for one transaction"),
+				 errdetail("There are %d; a transaction holds at most %d.", nkeys,
+						   EO_MAX_CLAIMS_OF_TRANSACTION),
+				 errhint("Take them a part at a time, with a COMMIT between.")));
+	npayloads = read_documents(fcinfo, 3, "payloads", nkeys, &payloads);
+	read_terms(fcinfo, &terms);
+	asks = palloc_extended(sizeof(EoAcquire) * Max(1, nkeys), MCXT_ALLOC_HUGE);
+	for (int i = 0; i < nkeys; i++)
+	{
+		asks[i] = terms;
+		asks[i].key = keys[i];
+		if (i < npayloads && payloads[i] != NULL)
+			asks[i].payload_sha256 = eo_arg_fingerprint(payloads[i]);
+	}
+	store = eo_store_open(eo_arg_text(fcinfo, 8));
+	eo_compat_materialized_srf(fcinfo);
+	sink.desc = eo_row_type(fcinfo);
+	eo_gate_worker();
+	eo_claim_acquire_many(store, asks, nkeys, put_claim, &sink);
+	return (Datum) 0;
+}
+
+/* The keys of an array, checked; how many. */
+static int
+read_keys(FunctionCallInfo fcinfo, char ***keys)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("keys must not be null")));
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false, TYPALIGN_INT,
+					  &elements, &nulls, &n);
+	*keys = palloc(sizeof(char *) * Max(1, n));
+	for (int i = 0; i < n; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("key must not be null"),
+					 errdetail("It is number %d of the array.", i + 1)));
+		(*keys)[i] = eo_check_key(TextDatumGetCString(elements[i]));
+	}
+	return n;
+}
+
+/* An array of documents that goes with the keys; 0 if there is none. */
+static int
+read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
+			   Jsonb ***documents)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n;
+
+	if (PG_ARGISNULL(arg))
+		return 0;
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(arg), JSONBOID, -1, false, TYPALIGN_INT,
+					  &elements, &nulls, &n);
+	if (n != nkeys)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("keys and %s must be of the same length", name),
+				 errdetail("There are %d keys and %d %s.", nkeys, n, name)));
+	*documents = palloc(sizeof(Jsonb *) * Max(1, n));
+	for (int i = 0; i < n; i++)
+		(*documents)[i] = nulls[i] ? NULL : DatumGetJsonbP(elements[i]);
+	return n;
+}
+
+static void
+read_acquire(FunctionCallInfo fcinfo, EoAcquire *ask)
+{
+	memset(ask, 0, sizeof(*ask));
+	ask->key = eo_arg_key(fcinfo, 0);
+	if (!PG_ARGISNULL(3))
+		ask->payload_sha256 = eo_arg_fingerprint(PG_GETARG_JSONB_P(3));
+	read_terms(fcinfo, ask);
+}
+
+/* What is asked the same of one key and of many. */
+static void
+read_terms(FunctionCallInfo fcinfo, EoAcquire *ask)
+{
+	ask->lease_ms = eo_arg_lease(fcinfo, 1);
+	ask->retention_s = eo_arg_retention(fcinfo, 2);
+	ask->wait_ms = eo_arg_wait(fcinfo, 4);
+	ask->max_runs = eo_arg_max_runs(fcinfo, 5);
+	ask->hold = eo_arg_choice(fcinfo, 6, "on_abort", "release", "hold");
+	ask->keep = eo_arg_choice(fcinfo, 7, "on_commit", "error", "keep");
+}
+
+/*
+ * idem_complete(key, result, token, immediate, server)
+ */
+Datum
+eo_idem_complete(PG_FUNCTION_ARGS)
+{
+	bool		immediate = !PG_ARGISNULL(3) && PG_GETARG_BOOL(3);
+	char	   *key;
+	EoStore    *store;
+
+	eo_gate("idem_complete", EO_WRITES);
+	key = eo_arg_key(fcinfo, 0);
+	store = eo_store_open(eo_arg_text(fcinfo, 4));
+	if (!immediate)
+		eo_gate_worker();
+	eo_claim_complete(store, key, eo_arg_token(fcinfo, 2), eo_arg_json(fcinfo, 1), immediate);
+	PG_RETURN_VOID();
+}
+
+/*
+ * idem_complete_many(keys, results, server)
+ */
+Datum
+eo_idem_complete_many(PG_FUNCTION_ARGS)
+{
+	EoStore    *store;
+	char	  **keys;
+	Jsonb	  **results;
+	int			nkeys;
+	int			nresults;
+
+	eo_gate("idem_complete_many", EO_WRITES);
+	nkeys = read_keys(fcinfo, &keys);
+	nresults = read_documents(fcinfo, 1, "results", nkeys, &results);
+	store = eo_store_open(eo_arg_text(fcinfo, 2));
+	eo_gate_worker();
+	for (int i = 0; i < nkeys; i++)
+		eo_claim_complete(store, keys[i], NULL,
+						  i < nresults && results[i] != NULL ? eo_json_text(results[i]) : NULL,
+						  false);
+	PG_RETURN_INT32(nkeys);
+}
+
+/*
+ * idem_once(key, result, retention, server)
+ */
+Datum
+eo_idem_once(PG_FUNCTION_ARGS)
+{
+	char	   *key;
+	int64		retention_s;
+	EoStore    *store;
+
+	eo_gate("idem_once", EO_WRITES);
+	key = eo_arg_key(fcinfo, 0);
+	retention_s = eo_arg_retention(fcinfo, 2);
+	store = eo_store_open(eo_arg_text(fcinfo, 3));
+	eo_gate_worker();
+	eo_claim_once(store, key, eo_arg_json(fcinfo, 1), retention_s, NULL);
+	PG_RETURN_VOID();
+}
+
+/*
+ * idem_transact(key, writes, result, payload, server)
+ */
+Datum
+eo_idem_transact(PG_FUNCTION_ARGS)
+{
+	EoTransact	ask = {0};
+	EoTransactItems actions;
+	EoClaim		claim;
+	EoStore    *store;
+	Datum		result;
+
+	eo_gate("idem_transact", EO_WRITES);
+	if (eo_expansion_find(fcinfo, 0, 4, &result))
+		return result;
+	ask.key = eo_arg_key(fcinfo, 0);
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("writes must not be null")));
+	eo_transact_items_read(PG_GETARG_JSONB_P(1), &actions);
+	ask.actions = &actions;
+	ask.result = eo_arg_json(fcinfo, 2);
+	if (!PG_ARGISNULL(3))
+		ask.payload_sha256 = eo_arg_fingerprint(PG_GETARG_JSONB_P(3));
+	store = eo_store_open(eo_arg_text(fcinfo, 4));
+	eo_claim_transact(store, &ask, &claim);
+	return eo_expansion_keep(fcinfo, 0, 4, HeapTupleGetDatum(claim_tuple(eo_row_type(fcinfo), ask.key, &claim)));
+}
+
+/*
+ * idem_fail(key, error, retry_after, terminal, token, immediate, server)
+ */
+Datum
+eo_idem_fail(PG_FUNCTION_ARGS)
+{
+	char	   *key;
+	int64		retry_after_ms;
+	bool		terminal = !PG_ARGISNULL(3) && PG_GETARG_BOOL(3);
+	bool		immediate = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5);
+
+	eo_gate("idem_fail", EO_WRITES);
+	key = eo_arg_key(fcinfo, 0);
+	retry_after_ms = eo_arg_interval_ms(fcinfo, 2, "retry_after", 0, MAX_RETRY_MS);
+	if (terminal && retry_after_ms >= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("retry_after and terminal exclude each other"),
+				 errhint("A key that failed for good is not retried; leave one of them out.")));
+	eo_claim_fail(eo_store_open(eo_arg_text(fcinfo, 6)), key, eo_arg_token(fcinfo, 4),
+				  eo_arg_json(fcinfo, 1), Max(retry_after_ms, 0), terminal, immediate);
+	PG_RETURN_VOID();
+}
+
+/*
+ * idem_release(key, token, server)
+ */
+Datum
+eo_idem_release(PG_FUNCTION_ARGS)
+{
+	char	   *key;
+
+	eo_gate("idem_release", EO_WRITES);
+	key = eo_arg_key(fcinfo, 0);
+	PG_RETURN_BOOL(eo_claim_release(eo_store_open(eo_arg_text(fcinfo, 2)), key,
+									eo_arg_token(fcinfo, 1)));
+}
+
+/*
+ * idem_extend(key, lease, token, server)
+ */
+Datum
+eo_idem_extend(PG_FUNCTION_ARGS)
+{
+	char	   *key;
+	int64		lease_ms;
+
+	eo_gate("idem_extend", EO_WRITES);
+	key = eo_arg_key(fcinfo, 0);
+	lease_ms = eo_arg_lease(fcinfo, 1);
+	PG_RETURN_TIMESTAMPTZ(eo_timestamp_of_ms(eo_claim_extend(eo_store_open(eo_arg_text(fcinfo, 3)), key,
+															 eo_arg_token(fcinfo, 2), lease_ms)));
+}
+
+/*
+ * idem_get(key, server)
+ */
+Datum
+eo_idem_get(PG_FUNCTION_ARGS)
+{
+	char	   *key;
+	EoRecord	record;
+
+	eo_gate("idem_get", EO_READS);
+	key = eo_arg_key(fcinfo, 0);
+	if (!eo_claim_get(eo_store_open(eo_arg_text(fcinfo, 1)), key, &record))
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(HeapTupleGetDatum(record_tuple(eo_row_type(fcinfo), key, &record)));
+}
+
+/*
+ * idem_forget(key, server)
+ */
+Datum
+eo_idem_forget(PG_FUNCTION_ARGS)
+{
+	char	   *key;
+
+	eo_gate("idem_forget", EO_WRITES);
+	key = eo_arg_key(fcinfo, 0);
+	PG_RETURN_BOOL(eo_claim_forget(eo_store_open(eo_arg_text(fcinfo, 1)), key));
+}
+
+/*
+ * idem_resolve(key, status, origin, server)
+ */
+Datum
+eo_idem_resolve(PG_FUNCTION_ARGS)
+{
+	char	   *key;
+	char	   *status;
+	EoStore    *store;
+
+	eo_gate("idem_resolve", EO_WRITES);
+	key = eo_arg_key(fcinfo, 0);
+	status = eo_arg_text(fcinfo, 1);
+	if (status == NULL || (strcmp(status, "completed") != 0 && strcmp(status, "failed") != 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("status must be \"completed\" or \"failed\""),
+				 errhint("completed: its work was done; failed: it was not, and the key may be claimed again.")));
+	store = eo_store_open(eo_arg_text(fcinfo, 3));
+	eo_gate_worker();
+	PG_RETURN_BOOL(eo_claim_resolve(store, key, strcmp(status, "completed") == 0,
+									eo_arg_token(fcinfo, 2)));
+}
+
+/* ----- packing ----- */
+
+static HeapTuple
+claim_tuple(TupleDesc desc, const char *key, const EoClaim *c)
+{
+	bool		acquired = c->outcome == EO_CLAIM_ACQUIRED;
+	EoRow		row;
+
+	eo_row_begin(&row, desc);
+	eo_row_put_text(&row, key);
+	eo_row_put_enum(&row, outcome_names[c->outcome]);
+	EO_PUT(&row, !acquired, DirectFunctionCall1(uuid_in, CStringGetDatum(c->token)));
+	EO_PUT(&row, c->fence == 0, Int64GetDatum(c->fence));
+	EO_PUT(&row, c->runs == 0, Int32GetDatum((int32) c->runs));
+	eo_row_put_json(&row, c->result);
+	eo_row_put_json(&row, c->error);
+	eo_row_put_instant(&row, c->lease_until_ms);
+	eo_row_put_instant(&row, c->retry_at_ms);
+	eo_row_put_instant(&row, c->expires_at_ms);
+	EO_PUT(&row, false, BoolGetDatum(c->mine));
+	EO_PUT(&row, false, BoolGetDatum(c->replayed));
+	return eo_row_tuple(&row);
+}
+
+static HeapTuple
+record_tuple(TupleDesc desc, const char *key, const EoRecord *r)
+{
+	EoRow		row;
+
+	eo_row_begin(&row, desc);
+	eo_row_put_text(&row, key);
+	eo_row_put_text(&row, eo_state_name(r->state));
+	EO_PUT(&row, false, Int64GetDatum(r->fence));
+	EO_PUT(&row, false, Int32GetDatum((int32) r->runs));
+	eo_row_put_json(&row, r->result);
+	eo_row_put_json(&row, r->error);
+	EO_PUT(&row, r->state != EO_STATE_IN_PROGRESS,
+		   TimestampTzGetDatum(eo_timestamp_of_ms(r->lease_ms)));
+	EO_PUT(&row, r->state != EO_STATE_FAILED || !r->has_retry,
+		   TimestampTzGetDatum(eo_timestamp_of_ms(r->retry_ms != 0 ? r->retry_ms : r->updated_ms)));
+	eo_row_put_instant(&row, r->ttl_s * 1000);
+	eo_row_put_instant(&row, r->created_ms);
+	eo_row_put_instant(&row, r->updated_ms);
+	return eo_row_tuple(&row);
+}

@@ -1,0 +1,124 @@
+/*
+ * action_layout_test.c
+ *	  Bodies declare just the placeholders they use, ids stop at the limit, and
+ *	  what is no action is not read as one.
+ */
+#include "dynamodb/action_item.h"
+#include "bodies.h"
+
+static void
+test_bodies(void)
+{
+	EoActionWrite w = {.token = "11111111-2222-4333-8444-555555555555",.attempt = "a",.now_ms = 1000,
+	.id = "\"i\"",.active_ms = 0,.expires_ms = 2000,.ttl_s = 3,.pin_attempts = 3};
+
+	for (int verb = EO_ACTION_CREATE; verb <= EO_ACTION_CLOSE; verb++)
+	{
+		bool		all = true;
+
+		for (int variant = 0; variant < 32; variant++)
+		{
+			EoBuf		body;
+
+			w.payload = variant & 1 ? "{\"x\": \"\\\"\"}" : NULL;
+			w.pin_hash = variant & 2 ? "scrypt$" : NULL;
+			w.pin_pepper = variant & 4 ? "01234567" : NULL;
+			w.reason = variant & 8 ? "\n" : NULL;
+			w.consumer = variant & 16 ? "{}" : NULL;
+			eo_buf_init(&body, 100000);
+			eo_action_put_write(&body, "tab", "ACTION#\"i\"", (EoActionVerb) verb, &w);
+			if (!declares_as_used(&body))
+			{
+				printf("# verb %d variant %d: %s\n", verb, variant, eo_buf_str(&body));
+				all = false;
+			}
+			eo_buf_free(&body);
+		}
+		ok(all, "placeholders are declared as used");
+	}
+}
+
+static void
+test_ids(void)
+{
+	char		id[EO_MAX_KEY_BYTES + 10];
+	char		pk[EO_MAX_KEY_BYTES + 1];
+	size_t		len;
+
+	memset(id, 'i', sizeof(id));
+	id[EO_MAX_KEY_BYTES - 7 - 4] = '\0';
+	ok(eo_action_pk("app/", id, pk, &len) == EO_OK && len == EO_MAX_KEY_BYTES &&
+	   strlen(pk) == EO_MAX_KEY_BYTES, "the longest id");
+	ok(strncmp(pk, "ACTION#app/i", 12) == 0, "is made of prefix and id");
+	ok(eo_action_pk("app/x", id, pk, &len) == EO_TOO_LARGE, "one more byte is too long");
+	ok(eo_action_is_pk(pk) && !eo_action_is_pk("IDEMPOTENCY#x"), "and told from a key");
+	ok(eo_action_max_payload(2048, 2041) > 380000, "room for a payload");
+}
+
+/* Kept until the next: the action's strings are borrowed from it. */
+static EoJson *doc;
+
+static EoStatus
+reads(const char *item, EoActionItem *action)
+{
+	eo_json_free(doc);
+	if (eo_json_parse(item, strlen(item), &doc) != EO_OK)
+		abort();
+	return eo_action_read(eo_json_root(doc), action);
+}
+
+static void
+test_read(void)
+{
+	static const char *const decisive[] = {"consumedAt", "canceledAt", "closedAt", "payload", "pinHash", "pinAttempts", NULL};
+	EoActionItem a;
+
+	ok(reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"}}", &a) == EO_OK &&
+	   a.active_ms == 0 && a.expires_ms == 5 && a.pin_hash == NULL && a.consumed_ms == 0, "the least there is");
+	ok(reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"N\":\"0\"}}", &a) == EO_INVALID, "no end");
+	ok(reads("{\"actionId\":{\"S\":\"i\"},\"expiresAtMs\":{\"N\":\"5\"}}", &a) == EO_INVALID, "no beginning");
+	ok(reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"S\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"}}", &a) == EO_INVALID,
+	   "a beginning that is no number");
+	ok(reads("{\"pk\":{\"S\":\"IDEMPOTENCY#k\"},\"status\":{\"S\":\"COMPLETED\"}}", &a) == EO_INVALID, "a record of a key");
+	ok(reads("{\"activeAtMs\":{\"N\":\"-7\"},\"expiresAtMs\":{\"N\":\"99999999999999999999\"},"
+			 "\"pinAttempts\":{\"N\":\"2.9\"},\"createdAt\":{\"S\":\"long ago\"}}", &a) == EO_OK &&
+	   a.active_ms == 0 && a.expires_ms == EO_MAX_INSTANT_MS && a.pin_attempts == 2 && a.created_ms == 0,
+	   "numbers that are absurd are made harmless");
+	for (int i = 0; decisive[i] != NULL; i++)
+	{
+		char		item[200];
+
+		snprintf(item, sizeof(item), "{\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"},\"%s\":{\"B\":\"eA==\"}}", decisive[i]);
+		ok(reads(item, &a) == EO_INVALID, decisive[i]);
+	}
+}
+
+static void
+test_shows(void)
+{
+	EoActionItem a;
+
+	(void) reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"},"
+				 "\"createdToken\":{\"S\":\"c\"},\"pinTokens\":{\"SS\":[\"p/me\",\"q\"]},\"consumedToken\":{\"S\":\"t\"},"
+				 "\"canceledToken\":{\"S\":\"x\"}}", &a);
+	ok(eo_action_shows(&a, EO_ACTION_CREATE, "c") && !eo_action_shows(&a, EO_ACTION_CREATE, "t"), "who created");
+	ok(eo_action_shows(&a, EO_ACTION_ATTEMPT, "q") && !eo_action_shows(&a, EO_ACTION_ATTEMPT, "pq"), "who paid");
+	ok(eo_action_paid_by(&a, "me") && !eo_action_paid_by(&a, "q") && !eo_action_paid_by(&a, "e"), "for whom");
+	ok(eo_action_shows(&a, EO_ACTION_CONSUME, "t") && eo_action_shows(&a, EO_ACTION_CONSUME_PAID, "t") &&
+	   !eo_action_shows(&a, EO_ACTION_CONSUME, "q"), "who consumed");
+	ok(eo_action_shows(&a, EO_ACTION_CANCEL, "x") && !eo_action_shows(&a, EO_ACTION_CANCEL, ""), "who canceled");
+	ok(!eo_action_shows(&a, EO_ACTION_CLOSE, "x"), "nobody closed it");
+	(void) reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"},\"pinTokens\":{\"S\":\"p\"}}", &a);
+	ok(!eo_action_shows(&a, EO_ACTION_ATTEMPT, "p") && !eo_action_shows(&a, EO_ACTION_CREATE, "c"), "nobody did anything");
+}
+
+int
+main(void)
+{
+	test_bodies();
+	test_ids();
+	test_read();
+	test_shows();
+	eo_json_free(doc);
+	return done();
+}
