@@ -7,16 +7,16 @@
  */
 #include "postgres.h"
 
-#include "server/credentials.h"
-#include "fmgr.h"
-#include "sql/gate.h"
-#include "server/guc.h"
+#include "cluster/shmem.h"
 #include "commit/hooks.h"
 #include "commit/launcher.h"
-#include "miscadmin.h"
 #include "commit/seal.h"
-#include "cluster/shmem.h"
 #include "commit/xact.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "server/credentials.h"
+#include "server/guc.h"
+#include "sql/gate.h"
 
 PG_MODULE_MAGIC;
 

@@ -28,12 +28,20 @@
 #include "postgres.h"
 
 #include "actions/action.h"
-#include "compat.h"
-#include "server/error.h"
-#include "sql/gate.h"
 #include "actions/pin.h"
-#include "commit/settle.h"
-#include "commit/session_tokens.h"
+#include "cluster/target.h"
+#include "compat.h"
+#include "dynamodb/action_item.h"
+#include "dynamodb/call.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/http.h"
+#include "dynamodb/record.h"
+#include "dynamodb/status.h"
+#include "dynamodb/token.h"
+#include "server/error.h"
+#include "server/options.h"
+#include "server/store.h"
+#include "server/text.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
@@ -145,7 +153,7 @@ static void
 check_plan(EoStore *store, EoActionPlan *plan, int n, int position)
 {
 	int64		now_ms = eo_client_now_ms(&store->client);
-	size_t		id_len = plan->id != NULL ? strlen(eo_to_utf8(plan->id)) : EO_ACTION_ID_LEN;
+	size_t		id_len = plan->id != NULL ? strlen(eo_text_to_utf8(plan->id)) : EO_ACTION_ID_LEN;
 	char	   *pk = plan->id != NULL ? eo_store_action_pk(store, plan->id) : NULL;
 	size_t		payload_len = plan->payload != NULL ? strlen(plan->payload) : 0;
 	size_t		max_payload;
@@ -157,7 +165,7 @@ check_plan(EoStore *store, EoActionPlan *plan, int n, int position)
 				 errdetail("%sIt has %zu bytes; with its prefix DynamoDB allows %d.",
 						   where(n, position), id_len, EO_MAX_KEY_BYTES),
 				 errhint("Leave the id out to get one of %d characters.", EO_ACTION_ID_LEN)));
-	max_payload = eo_action_max_payload(pk != NULL ? strlen(pk) : EO_MAX_KEY_BYTES, id_len);
+	max_payload = eo_action_item_max_payload(pk != NULL ? strlen(pk) : EO_MAX_KEY_BYTES, id_len);
 	if (payload_len > max_payload)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -230,16 +238,16 @@ prepare(EoStore *store, const EoActionPlan *plan, Entry *entry)
 	entry->id = plan->id;
 	if (entry->id == NULL)
 	{
-		eo_action_id_make(entry->made_id);
+		eo_action_make_id(entry->made_id);
 		entry->id = entry->made_id;
 	}
-	eo_token_make(entry->token);
+	eo_store_new_token(entry->token);
 	w->token = entry->token;
 	w->now_ms = eo_client_now_ms(&store->client);
-	w->id = eo_to_utf8(entry->id);
+	w->id = eo_text_to_utf8(entry->id);
 	w->active_ms = plan->active_ms;
 	w->expires_ms = plan->expires_ms;
-	w->ttl_s = eo_ttl_after(plan->expires_ms, store->server->retention_s);
+	w->ttl_s = eo_record_ttl_after(plan->expires_ms, store->server->retention_s);
 	w->payload = plan->payload;
 	if (plan->pin != NULL)
 	{
@@ -328,7 +336,7 @@ take_attempt(EoStore *store, const char *pk, const EoConsume *ask, char *attempt
 	 * the first one's repetition.  The caller's is beside it, see
 	 * close_own().
 	 */
-	eo_token_make(attempt);
+	eo_store_new_token(attempt);
 	snprintf(attempt + EO_TOKEN_LEN, EO_ATTEMPT_LEN + 1 - EO_TOKEN_LEN, "/%s", ask->token);
 	answer = eo_store_write_action(store, pk, EO_ACTION_ATTEMPT, &w);
 	if (answer->outcome == EO_FAILED_CALL)
@@ -358,7 +366,7 @@ static void
 look_at_pin(EoStore *store, const EoConsume *ask, const EoActionItem *action,
 			EoActionResult *result)
 {
-	switch (eo_pin_check(store, eo_to_utf8(ask->id), ask->pin,
+	switch (eo_pin_check(store, eo_text_to_utf8(ask->id), ask->pin,
 						 action->pin_hash != NULL ? action->pin_hash : ""))
 	{
 		case EO_PIN_RIGHT:
@@ -399,7 +407,7 @@ raise_unreadable(const EoAnswer *answer, const char *id)
 	error.status = EO_INVALID;
 	error.code[0] = '\0';
 	strlcpy(error.message, "The item under this id is not an action", sizeof(error.message));
-	eo_raise_action(&error, "read", id, answer->store->server->name, NULL);
+	eo_error_raise_action(&error, "read", id, answer->store->server->name, NULL);
 }
 
 /* ----- what an item means ----- */
@@ -441,7 +449,7 @@ explain(const EoAnswer *answer, int64 now_ms, const char *token, EoActionResult 
 	switch (state_of(action, now_ms))
 	{
 		case EO_ACTION_IS_CONSUMED:
-			if (token != NULL && eo_action_shows(action, EO_ACTION_CONSUME, token))
+			if (token != NULL && eo_action_item_shows(action, EO_ACTION_CONSUME, token))
 			{
 				take_consumed(action, true, result);
 				return;
@@ -496,7 +504,7 @@ eo_action_cancel(EoStore *store, const char *id, const char *reason, EoActionRes
 	result->attempts_left = -1;
 	result->outcome = EO_ACTION_NOT_FOUND;
 	meet_clock(store);
-	eo_token_make(token);
+	eo_store_new_token(token);
 	/* Again, if a clock was set right between finding it over and closing it. */
 	for (int round = 0; round < MAX_ROUNDS && !settled; round++)
 	{
@@ -539,7 +547,7 @@ close_own(EoStore *store, const char *pk, const EoConsume *ask, EoActionVerb ver
 {
 	int64		until_us = eo_clock_monotonic_us() + OWN_CALL_US;
 	int64		pause_us = LOOK_AGAIN_US;
-	bool		open = may_open(answer, result) && eo_action_paid_by(&answer->action, ask->token);
+	bool		open = may_open(answer, result) && eo_action_item_paid_by(&answer->action, ask->token);
 
 	while (open && eo_clock_monotonic_us() < until_us)
 	{
@@ -572,7 +580,7 @@ close_action(EoStore *store, const char *pk, const char *id, const char *token,
 	EoActionState state;
 	bool		over;
 
-	eo_token_make(own);
+	eo_store_new_token(own);
 	answer = eo_store_write_action(store, pk, EO_ACTION_CLOSE, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		raise_failed(answer, EO_ACTION_CLOSE, id);
@@ -600,7 +608,7 @@ eo_action_get(EoStore *store, const char *id, EoActionView *view)
 	meet_clock(store);
 	answer = eo_store_read_action(store, pk);
 	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise_action(&answer->error, "read", id, store->server->name, NULL);
+		eo_error_raise_action(&answer->error, "read", id, store->server->name, NULL);
 	share_clock(store);
 	action = &answer->action;
 	exists = answer->exists;
@@ -633,8 +641,8 @@ meet_clock(EoStore *store)
 {
 	EoTarget	target;
 
-	eo_settle_target(store, &target);
-	eo_settle_meet_clock(store, &target);
+	eo_target_of(store, &target);
+	eo_target_meet_clock(store, &target);
 }
 
 static void
@@ -642,8 +650,8 @@ share_clock(EoStore *store)
 {
 	EoTarget	target;
 
-	eo_settle_target(store, &target);
-	eo_settle_share_clock(store, &target);
+	eo_target_of(store, &target);
+	eo_target_share_clock(store, &target);
 }
 
 /* What to do if nobody knows whether it was applied. */
@@ -674,5 +682,5 @@ raise_failed(const EoAnswer *answer, EoActionVerb verb, const char *id)
 		case EO_ACTION_CONSUME_PAID:
 			break;
 	}
-	eo_raise_action(&answer->error, doing, id, answer->store->server->name, hint);
+	eo_error_raise_action(&answer->error, doing, id, answer->store->server->name, hint);
 }

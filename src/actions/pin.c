@@ -24,9 +24,13 @@
  */
 #include "postgres.h"
 
+#include "actions/pin.h"
 #include "compat.h"
 #include "dynamodb/crypto.h"
-#include "actions/pin.h"
+#include "dynamodb/hex.h"
+#include "dynamodb/sigv4.h"
+#include "dynamodb/status.h"
+#include "server/store.h"
 
 #define FORM "scrypt$16384$8$1$"
 #define SALT_LEN 32				/* hexadecimal digits, as the next two */
@@ -46,7 +50,7 @@ eo_pin_hash(EoStore *store, const char *id, const char *pin)
 
 	if (!pg_strong_random(random, sizeof(random)))
 		raise_crypto();
-	eo_put_hex(random, sizeof(random), salt);
+	eo_hex_put(random, sizeof(random), salt);
 	stretch(store, id, pin, salt, hash);
 	return psprintf(FORM "%s$%s", salt, hash);
 }
@@ -57,7 +61,7 @@ is_hex(const char *s, size_t len)
 	return strspn(s, "0123456789abcdef") >= len;
 }
 
-EoPinVerdict
+EoPinMatch
 eo_pin_check(EoStore *store, const char *id, const char *pin, const char *stored)
 {
 	const char *salt = stored + strlen(FORM);
@@ -70,8 +74,8 @@ eo_pin_check(EoStore *store, const char *id, const char *pin, const char *stored
 		!is_hex(salt, SALT_LEN) || salt[SALT_LEN] != '$' || !is_hex(hash, HASH_LEN))
 		return EO_PIN_UNREADABLE;
 	stretch(store, id, pin, salt, found);
-	right = eo_same_secret(found, hash, HASH_LEN);
-	eo_wipe(found, sizeof(found));
+	right = eo_crypto_same(found, hash, HASH_LEN);
+	eo_crypto_wipe(found, sizeof(found));
 	return right ? EO_PIN_RIGHT : EO_PIN_WRONG;
 }
 
@@ -85,16 +89,16 @@ stretch(EoStore *store, const char *id, const char *pin, const char *salt, char 
 	unsigned char out[EO_SHA256_LEN];
 	EoStatus	status;
 
-	status = eo_hmac_sha256(eo_signer_crypto(store->client.signer), pepper, strlen(pepper),
-							text, strlen(text), mac);
-	eo_wipe(text, strlen(text));
+	status = eo_crypto_hmac_sha256(eo_sigv4_crypto(store->client.signer), pepper, strlen(pepper),
+								   text, strlen(text), mac);
+	eo_crypto_wipe(text, strlen(text));
 	pfree(text);
 	if (status == EO_OK)
-		status = eo_scrypt(mac, sizeof(mac), salt, SALT_LEN, out, sizeof(out));
-	eo_wipe(mac, sizeof(mac));
+		status = eo_crypto_scrypt(mac, sizeof(mac), salt, SALT_LEN, out, sizeof(out));
+	eo_crypto_wipe(mac, sizeof(mac));
 	if (status != EO_OK)
 		raise_crypto();
-	eo_put_hex(out, sizeof(out), hash);
+	eo_hex_put(out, sizeof(out), hash);
 }
 
 char *
@@ -107,11 +111,11 @@ eo_pin_pepper(EoStore *store)
 
 	if (pepper == NULL)
 		return NULL;
-	if (eo_hmac_sha256(eo_signer_crypto(store->client.signer), pepper, strlen(pepper),
-					   text, strlen(text), mac) != EO_OK)
+	if (eo_crypto_hmac_sha256(eo_sigv4_crypto(store->client.signer), pepper, strlen(pepper),
+							  text, strlen(text), mac) != EO_OK)
 		raise_crypto();
 	name = palloc(PEPPER_LEN + 1);
-	eo_put_hex(mac, PEPPER_LEN / 2, name);
+	eo_hex_put(mac, PEPPER_LEN / 2, name);
 	return name;
 }
 
@@ -126,7 +130,7 @@ raise_crypto(void)
 }
 
 void
-eo_action_id_make(char id[EO_ACTION_ID_LEN + 1])
+eo_action_make_id(char id[EO_ACTION_ID_LEN + 1])
 {
 	/* RFC 4648, section 5 */
 	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

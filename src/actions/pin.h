@@ -15,12 +15,12 @@
 
 #include "server/store.h"
 
-typedef enum EoPinVerdict
+typedef enum EoPinMatch
 {
 	EO_PIN_RIGHT,
 	EO_PIN_WRONG,
 	EO_PIN_UNREADABLE			/* the hash is not of this form */
-} EoPinVerdict;
+} EoPinMatch;
 
 /*
  * By what the pepper of this server is known, palloc'd; NULL: it has none.  A PIN
@@ -31,11 +31,11 @@ extern char *eo_pin_pepper(EoStore *store);
 /* What an item keeps of a PIN, palloc'd; at most EO_ACTIONS_PIN_HASH_LEN bytes. */
 extern char *eo_pin_hash(EoStore *store, const char *id, const char *pin);
 
-extern EoPinVerdict eo_pin_check(EoStore *store, const char *id, const char *pin,
-								 const char *hash);
+extern EoPinMatch eo_pin_check(EoStore *store, const char *id, const char *pin,
+							   const char *hash);
 
 /* An id that nobody guesses: 128 random bits, 22 characters of base64url. */
 #define EO_ACTION_ID_LEN 22
-extern void eo_action_id_make(char id[EO_ACTION_ID_LEN + 1]);
+extern void eo_action_make_id(char id[EO_ACTION_ID_LEN + 1]);
 
 #endif							/* EO_ACTIONS_PIN_H */

@@ -38,13 +38,15 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
+#include "cluster/claim_table.h"
+#include "cluster/shmem.h"
+#include "cluster/target.h"
 #include "common/file_perm.h"
 #include "common/hashfn.h"
-#include "cluster/claim_table.h"
 #include "compat.h"
-#include "server/guc.h"
-#include "dynamodb/http.h"
+#include "dynamodb/record.h"
 #include "miscadmin.h"
+#include "server/guc.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/proc.h"
@@ -242,10 +244,10 @@ make_table(uint32 nslots)
 }
 
 void
-eo_table_list_ended(uint32 index)
+eo_claim_table_list_ended(uint32 index)
 {
 	EoSlot	   *slot = &eo_slots[index];
-	EoDatabase *db = eo_database_of(eo_targets[slot->target].target.dboid, true);
+	EoDatabase *db = eo_database_entry(eo_targets[slot->target].target.dboid, true);
 
 	if (slot->listed || db == NULL)
 		return;
@@ -260,7 +262,7 @@ eo_table_list_ended(uint32 index)
 
 /* Read a chain of chunks of a table that is not the one in use. */
 bool
-eo_table_read_text(const EoChunk *from, uint32 nchunks, uint32 first, char *out, uint32 len)
+eo_claim_table_read_text(const EoChunk *from, uint32 nchunks, uint32 first, char *out, uint32 len)
 {
 	while (len > 0)
 	{
@@ -326,8 +328,8 @@ adopt_old_table(void)
 			continue;
 		if (was->target >= EO_MAX_TARGETS || was->pk_len > EO_MAX_KEY_BYTES ||
 			was->error_len > EO_MAX_ITEM_BYTES || info->state > EO_SLOT_SEALING ||
-			!eo_table_read_text(old_chunks, old->nchunks, was->pk, pk, was->pk_len) ||
-			!eo_table_read_text(old_chunks, old->nchunks, was->error, text, was->error_len))
+			!eo_claim_table_read_text(old_chunks, old->nchunks, was->pk, pk, was->pk_len) ||
+			!eo_claim_table_read_text(old_chunks, old->nchunks, was->error, text, was->error_len))
 			continue;
 		pk[was->pk_len] = '\0';
 		/* How one ended that had ended before the server did is known. */
@@ -343,7 +345,7 @@ adopt_old_table(void)
 			(void) eo_slot_verdict(ref, info->verdict, info->terminal,
 								   info->retry_after_ms, text, was->error_len);
 		eo_slots[ref.index].info.ended = true;
-		eo_table_list_ended(ref.index);
+		eo_claim_table_list_ended(ref.index);
 	}
 	free(text);
 	if (old != NULL)
@@ -359,21 +361,21 @@ adopt_old_table(void)
 
 /* In the postmaster, at start, there is nobody to exclude. */
 void
-eo_table_lock(LWLockMode mode)
+eo_claim_table_lock(LWLockMode mode)
 {
 	if (MyProc != NULL)
 		LWLockAcquire(eo_lock, mode);
 }
 
 void
-eo_table_unlock(void)
+eo_claim_table_unlock(void)
 {
 	if (MyProc != NULL)
 		LWLockRelease(eo_lock);
 }
 
 EoSlot *
-eo_table_slot(EoSlotRef ref)
+eo_claim_table_slot(EoSlotRef ref)
 {
 	if (ref.index >= eo_table->nslots || eo_slots[ref.index].generation != ref.generation ||
 		eo_slots[ref.index].info.state == EO_SLOT_FREE)
@@ -382,7 +384,7 @@ eo_table_slot(EoSlotRef ref)
 }
 
 uint32 *
-eo_table_bucket(const uint8 *digest)
+eo_claim_table_bucket(const uint8 *digest)
 {
 	uint32		hash;
 
@@ -391,7 +393,7 @@ eo_table_bucket(const uint8 *digest)
 }
 
 uint32
-eo_table_find_target(const EoTarget *target)
+eo_claim_table_find_target(const EoTarget *target)
 {
 	static uint32 last = 0;
 
@@ -406,9 +408,9 @@ eo_table_find_target(const EoTarget *target)
 }
 
 uint32
-eo_table_enter_target(const EoTarget *target)
+eo_claim_table_enter_target(const EoTarget *target)
 {
-	uint32		i = eo_table_find_target(target);
+	uint32		i = eo_claim_table_find_target(target);
 
 	if (i != EO_NO_INDEX)
 		return i;
@@ -425,7 +427,7 @@ eo_table_enter_target(const EoTarget *target)
 }
 
 bool
-eo_table_put_text(const char *text, uint32 len, uint32 *first)
+eo_claim_table_put_text(const char *text, uint32 len, uint32 *first)
 {
 	uint32		n = (len + EO_CHUNK_BYTES - 1) / EO_CHUNK_BYTES;
 	uint32	   *link = first;
@@ -450,7 +452,7 @@ eo_table_put_text(const char *text, uint32 len, uint32 *first)
 }
 
 void
-eo_table_drop_text(uint32 first, uint32 len)
+eo_claim_table_drop_text(uint32 first, uint32 len)
 {
 	for (uint32 n = (len + EO_CHUNK_BYTES - 1) / EO_CHUNK_BYTES; n > 0; n--)
 	{
@@ -467,9 +469,9 @@ eo_table_drop_text(uint32 first, uint32 len)
 
 /* Take it off the list of its database, where it may stand anywhere. */
 void
-eo_table_unlist_ended(uint32 index)
+eo_claim_table_unlist_ended(uint32 index)
 {
-	EoDatabase *db = eo_database_of(eo_targets[eo_slots[index].target].target.dboid, false);
+	EoDatabase *db = eo_database_entry(eo_targets[eo_slots[index].target].target.dboid, false);
 	uint32	   *link;
 	uint32		before = EO_NO_INDEX;
 
@@ -489,18 +491,18 @@ eo_table_unlist_ended(uint32 index)
 }
 
 void
-eo_table_free_slot(uint32 index)
+eo_claim_table_free_slot(uint32 index)
 {
 	EoSlot	   *slot = &eo_slots[index];
-	uint32	   *link = eo_table_bucket(slot->info.digest);
+	uint32	   *link = eo_claim_table_bucket(slot->info.digest);
 
 	while (*link != EO_NO_INDEX && *link != index)
 		link = &eo_slots[*link].next;
 	if (*link == index)
 		*link = slot->next;
-	eo_table_unlist_ended(index);
-	eo_table_drop_text(slot->pk, slot->pk_len);
-	eo_table_drop_text(slot->error, slot->error_len);
+	eo_claim_table_unlist_ended(index);
+	eo_claim_table_drop_text(slot->pk, slot->pk_len);
+	eo_claim_table_drop_text(slot->error, slot->error_len);
 	slot->pk_len = slot->error_len = 0;
 	if (eo_targets[slot->target].refs > 0)
 		eo_targets[slot->target].refs--;
@@ -515,7 +517,7 @@ eo_table_free_slot(uint32 index)
  * room if there is no other.
  */
 bool
-eo_table_make_room(void)
+eo_claim_table_make_room(void)
 {
 	for (uint32 i = 0; i < eo_table->high_slot; i++)
 	{
@@ -523,7 +525,7 @@ eo_table_make_room(void)
 
 		if (info->ended && info->looked && eo_slots[i].listed)
 		{
-			eo_table_free_slot(i);
+			eo_claim_table_free_slot(i);
 			return true;
 		}
 	}

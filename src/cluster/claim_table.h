@@ -4,7 +4,7 @@
  *	  The memory behind shmem.h: structures, and the steps that its three files
  *	  share.  For claim_table.c, slots.c and databases.c only.
  *
- * All functions but eo_table_lock() want the lock held.
+ * All functions but eo_claim_table_lock() want the lock held.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,8 +13,9 @@
 
 #include "postgres.h"
 
-#include "port/atomics.h"
 #include "cluster/shmem.h"
+#include "cluster/target.h"
+#include "port/atomics.h"
 #include "storage/lwlock.h"
 
 #define EO_NO_INDEX UINT32_MAX
@@ -74,7 +75,7 @@ typedef struct EoTable
 typedef struct EoDatabase
 {
 	Oid			dboid;			/* InvalidOid: free */
-	EoDbInfo	info;
+	EoDatabaseInfo info;
 	bool		wanted;
 	bool		leave;			/* its worker is to go, and another to come */
 	int64		started_us;		/* monotonic: when a worker was last started */
@@ -98,20 +99,20 @@ extern EoTargetEntry *eo_targets;
 extern EoShared *eo_shared;
 
 /* Nobody is excluded by the postmaster at start. */
-extern void eo_database_wake(EoDatabase *db);
-extern void eo_table_list_ended(uint32 index);
-extern bool eo_table_read_text(const EoChunk *from, uint32 nchunks, uint32 first, char *out, uint32 len);
-extern void eo_table_lock(LWLockMode mode);
-extern void eo_table_unlock(void);
-extern EoSlot *eo_table_slot(EoSlotRef ref);
-extern uint32 *eo_table_bucket(const uint8 *digest);
-extern uint32 eo_table_find_target(const EoTarget *target);
-extern uint32 eo_table_enter_target(const EoTarget *target);
-extern bool eo_table_put_text(const char *text, uint32 len, uint32 *first);
-extern void eo_table_drop_text(uint32 first, uint32 len);
-extern void eo_table_unlist_ended(uint32 index);
-extern void eo_table_free_slot(uint32 index);
-extern bool eo_table_make_room(void);
-extern EoDatabase *eo_database_of(Oid dboid, bool make);
+extern void eo_database_wake_worker(EoDatabase *db);
+extern void eo_claim_table_list_ended(uint32 index);
+extern bool eo_claim_table_read_text(const EoChunk *from, uint32 nchunks, uint32 first, char *out, uint32 len);
+extern void eo_claim_table_lock(LWLockMode mode);
+extern void eo_claim_table_unlock(void);
+extern EoSlot *eo_claim_table_slot(EoSlotRef ref);
+extern uint32 *eo_claim_table_bucket(const uint8 *digest);
+extern uint32 eo_claim_table_find_target(const EoTarget *target);
+extern uint32 eo_claim_table_enter_target(const EoTarget *target);
+extern bool eo_claim_table_put_text(const char *text, uint32 len, uint32 *first);
+extern void eo_claim_table_drop_text(uint32 first, uint32 len);
+extern void eo_claim_table_unlist_ended(uint32 index);
+extern void eo_claim_table_free_slot(uint32 index);
+extern bool eo_claim_table_make_room(void);
+extern EoDatabase *eo_database_entry(Oid dboid, bool make);
 
 #endif							/* EO_CLUSTER_CLAIM_TABLE_H */

@@ -14,12 +14,13 @@
 #include "postgres.h"
 
 #include "cluster/claim_table.h"
+#include "cluster/shmem.h"
 #include "compat.h"
-#include "dynamodb/http.h"
+#include "dynamodb/clock.h"
 #include "miscadmin.h"
 
 EoDatabase *
-eo_database_of(Oid dboid, bool make)
+eo_database_entry(Oid dboid, bool make)
 {
 	EoDatabase *room = NULL;
 
@@ -43,7 +44,7 @@ eo_database_of(Oid dboid, bool make)
 
 /* The worker, or who starts one. */
 void
-eo_database_wake(EoDatabase *db)
+eo_database_wake_worker(EoDatabase *db)
 {
 	if (db != NULL && db->latch != NULL)
 		SetLatch(db->latch);
@@ -56,12 +57,12 @@ eo_database_wake(EoDatabase *db)
 }
 
 bool
-eo_db_want(Oid dboid)
+eo_database_want(Oid dboid)
 {
 	EoDatabase *db;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	db = eo_database_of(dboid, true);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	db = eo_database_entry(dboid, true);
 	if (db != NULL)
 	{
 		db->wanted = true;
@@ -69,44 +70,44 @@ eo_db_want(Oid dboid)
 		if (eo_shared->launcher != NULL)
 			SetLatch(eo_shared->launcher);
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return db != NULL;
 }
 
 bool
-eo_db_info(Oid dboid, EoDbInfo *info)
+eo_database_info(Oid dboid, EoDatabaseInfo *info)
 {
 	EoDatabase *db;
 
-	eo_table_lock(LW_SHARED);
-	db = eo_database_of(dboid, false);
+	eo_claim_table_lock(LW_SHARED);
+	db = eo_database_entry(dboid, false);
 	if (db != NULL)
 		*info = db->info;
 	else
 		memset(info, 0, sizeof(*info));
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return db != NULL;
 }
 
 void
-eo_db_wake(Oid dboid)
+eo_database_wake(Oid dboid)
 {
 	EoDatabase *db;
 
-	eo_table_lock(LW_SHARED);
-	db = eo_database_of(dboid, false);
+	eo_claim_table_lock(LW_SHARED);
+	db = eo_database_entry(dboid, false);
 	if (db != NULL && db->latch != NULL)
 		SetLatch(db->latch);
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 void
-eo_db_suspend(Oid dboid, bool suspended)
+eo_database_suspend(Oid dboid, bool suspended)
 {
 	EoDatabase *db;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	db = eo_database_of(dboid, suspended);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	db = eo_database_entry(dboid, suspended);
 	if (db != NULL)
 	{
 		db->info.suspended = Max(0, db->info.suspended + (suspended ? 1 : -1));
@@ -119,30 +120,30 @@ eo_db_suspend(Oid dboid, bool suspended)
 				SetLatch(eo_shared->launcher);
 		}
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 void
-eo_db_forget(Oid dboid)
+eo_database_forget(Oid dboid)
 {
 	EoDatabase *db;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	db = eo_database_of(dboid, false);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	db = eo_database_entry(dboid, false);
 	if (db != NULL && db->info.worker_pid == 0 && db->ended_head == EO_NO_INDEX &&
 		db->info.suspended == 0)
 		memset(db, 0, sizeof(EoDatabase));
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 bool
-eo_db_attach(Oid dboid)
+eo_database_attach(Oid dboid)
 {
 	EoDatabase *db;
 	bool		attached = false;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	db = eo_database_of(dboid, true);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	db = eo_database_entry(dboid, true);
 	if (db != NULL && db->info.worker_pid == 0)
 	{
 		db->info.worker_pid = MyProcPid;
@@ -159,22 +160,22 @@ eo_db_attach(Oid dboid)
 			if (s->state == EO_SLOT_FREE || eo_targets[eo_slots[i].target].target.dboid != dboid)
 				continue;
 			if (s->ended && !s->doubt)
-				eo_table_list_ended(i);
+				eo_claim_table_list_ended(i);
 			else if (!s->ended && s->due_us == INT64_MAX)
 				s->due_us = eo_clock_monotonic_us();
 		}
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return attached;
 }
 
 void
-eo_db_detach(Oid dboid, bool again)
+eo_database_detach(Oid dboid, bool again)
 {
 	EoDatabase *db;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	db = eo_database_of(dboid, false);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	db = eo_database_entry(dboid, false);
 	if (db != NULL && db->info.worker_pid == MyProcPid)
 	{
 		db->info.worker_pid = 0;
@@ -190,16 +191,16 @@ eo_db_detach(Oid dboid, bool again)
 		if (eo_shared->launcher != NULL)
 			SetLatch(eo_shared->launcher);
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 void
-eo_db_publish(Oid dboid, const uint8 *origin, int64 incarnation, uint64 horizon, Oid outbox)
+eo_database_publish(Oid dboid, const uint8 *origin, int64 incarnation, uint64 horizon, Oid outbox)
 {
 	EoDatabase *db;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	db = eo_database_of(dboid, false);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	db = eo_database_entry(dboid, false);
 	if (db != NULL)
 	{
 		memcpy(db->info.origin, origin, sizeof(db->info.origin));
@@ -210,16 +211,16 @@ eo_db_publish(Oid dboid, const uint8 *origin, int64 incarnation, uint64 horizon,
 		db->info.absent = false;
 		db->info.ready = true;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 void
-eo_db_absent(Oid dboid)
+eo_database_absent(Oid dboid)
 {
 	EoDatabase *db;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	db = eo_database_of(dboid, false);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	db = eo_database_entry(dboid, false);
 	if (db != NULL)
 	{
 		db->info.absent = true;
@@ -228,42 +229,42 @@ eo_db_absent(Oid dboid)
 		db->info.outbox = InvalidOid;
 		db->wanted = false;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 void
-eo_db_alive(Oid dboid)
+eo_database_alive(Oid dboid)
 {
 	EoDatabase *db;
 
-	eo_table_lock(LW_SHARED);
-	db = eo_database_of(dboid, false);
+	eo_claim_table_lock(LW_SHARED);
+	db = eo_database_entry(dboid, false);
 	if (db != NULL)
 		db->info.alive_us = eo_clock_monotonic_us();
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 bool
-eo_db_should_leave(Oid dboid)
+eo_database_should_leave(Oid dboid)
 {
 	EoDatabase *db;
 	bool		leave;
 
-	eo_table_lock(LW_SHARED);
-	db = eo_database_of(dboid, false);
+	eo_claim_table_lock(LW_SHARED);
+	db = eo_database_entry(dboid, false);
 	leave = db == NULL || db->info.suspended > 0 || db->leave;
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return leave;
 }
 
 bool
-eo_db_may_leave(Oid dboid)
+eo_database_may_leave(Oid dboid)
 {
 	EoDatabase *db;
 	bool		may = true;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	db = eo_database_of(dboid, false);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	db = eo_database_entry(dboid, false);
 	if (db != NULL)
 	{
 		may = db->ended_head == EO_NO_INDEX;
@@ -273,25 +274,25 @@ eo_db_may_leave(Oid dboid)
 		if (may)
 			db->info.ready = false;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return may;
 }
 
 void
-eo_db_renew(Oid dboid, Oid outbox)
+eo_database_renew(Oid dboid, Oid outbox)
 {
 	EoDatabase *db;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	db = eo_database_of(dboid, false);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	db = eo_database_entry(dboid, false);
 	if (db != NULL && db->info.ready && db->info.outbox != outbox)
 	{
 		db->info.ready = false;
 		db->leave = true;
 		db->wanted = true;
-		eo_database_wake(db);
+		eo_database_wake_worker(db);
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 /* ----- launcher ----- */
@@ -300,20 +301,20 @@ eo_db_renew(Oid dboid, Oid outbox)
 #define RESTART_US INT64CONST(1000000)
 
 void
-eo_launcher_attach(void)
+eo_database_launcher_attach(void)
 {
-	eo_table_lock(LW_EXCLUSIVE);
+	eo_claim_table_lock(LW_EXCLUSIVE);
 	eo_shared->launcher = MyLatch;
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 bool
-eo_launcher_next(uint32 *cursor, Oid *dboid, bool *later)
+eo_database_next_to_start(uint32 *cursor, Oid *dboid, bool *later)
 {
 	int64		now_us = eo_clock_monotonic_us();
 	bool		found = false;
 
-	eo_table_lock(LW_SHARED);
+	eo_claim_table_lock(LW_SHARED);
 	while (!found && *cursor < EO_MAX_DATABASES)
 	{
 		EoDatabase *db = &eo_shared->databases[(*cursor)++];
@@ -330,18 +331,18 @@ eo_launcher_next(uint32 *cursor, Oid *dboid, bool *later)
 		*dboid = db->dboid;
 		found = true;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return found;
 }
 
 void
-eo_launcher_started(Oid dboid, bool started)
+eo_database_started(Oid dboid, bool started)
 {
 	EoDatabase *db;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	db = eo_database_of(dboid, false);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	db = eo_database_entry(dboid, false);
 	if (db != NULL)
 		db->started_us = started ? eo_clock_monotonic_us() : 0;
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }

@@ -15,32 +15,11 @@
 
 #include "postgres.h"
 
+#include "cluster/target.h"
 #include "dynamodb/record.h"
+#include "dynamodb/token.h"
 #include "storage/latch.h"
 #include "storage/lock.h"
-
-#define EO_DIGEST_LEN 32		/* SHA-256 */
-
-/* Where a claim is kept, as it was when it was made. */
-typedef struct EoTarget
-{
-	Oid			dboid;
-	Oid			serverid;
-	Oid			userid;			/* whose user mapping is used */
-	bool		plain_http;
-	char		url[320];
-	char		region[64];
-	char		table[256];
-	char		layout[32];
-} EoTarget;
-
-/* Is it the same table, whatever server and role it is reached by? */
-static inline bool
-eo_target_same_table(const EoTarget *a, const EoTarget *b)
-{
-	return strcmp(a->url, b->url) == 0 && strcmp(a->region, b->region) == 0 &&
-		strcmp(a->table, b->table) == 0;
-}
 
 typedef enum EoSlotState
 {
@@ -51,12 +30,12 @@ typedef enum EoSlotState
 	EO_SLOT_SEALING				/* the seal was sent, or is about to be */
 } EoSlotState;
 
-typedef enum EoSlotVerdict
+typedef enum EoVerdict
 {
 	EO_VERDICT_NONE,
 	EO_VERDICT_FAIL,			/* idem_fail() */
 	EO_VERDICT_RELEASE			/* idem_release() */
-} EoSlotVerdict;
+} EoVerdict;
 
 typedef struct EoSlotRef
 {
@@ -76,7 +55,7 @@ typedef struct EoSlotInfo
 	bool		release_on_abort;	/* else the claim outlives an abort */
 	bool		has_fingerprint;
 	bool		terminal;		/* of EO_VERDICT_FAIL */
-	EoSlotVerdict verdict;
+	EoVerdict	verdict;
 	uint8		digest[EO_DIGEST_LEN];
 	char		fingerprint[EO_FINGERPRINT_LEN + 1];
 	char		token[EO_TOKEN_LEN + 1];
@@ -139,7 +118,7 @@ extern EoShmemStatus eo_slot_add(const EoTarget *target, const char *pk,
 extern void eo_slot_asked(EoSlotRef ref, int64 fence, int64 runs, int64 lease_until_ms,
 						  int64 ttl_s);
 extern void eo_slot_sealing(EoSlotRef ref, const EoSlotInfo *origin, bool bound);
-extern EoShmemStatus eo_slot_verdict(EoSlotRef ref, EoSlotVerdict verdict, bool terminal,
+extern EoShmemStatus eo_slot_verdict(EoSlotRef ref, EoVerdict verdict, bool terminal,
 									 int64 retry_after_ms, const char *error, size_t error_len);
 extern void eo_slot_extended(EoSlotRef ref, int64 lease_until_ms, int64 lease_ms);
 extern bool eo_slot_is_lost(EoSlotRef ref);
@@ -192,14 +171,9 @@ extern bool eo_slot_walk(uint32 *cursor, EoSlotView *view);
 extern int	eo_slot_count(Oid dboid, Oid serverid, int but_pid);
 extern void eo_slot_drop_database(Oid dboid);
 
-/* ---- the clock of a service, shared ---- */
-
-extern bool eo_target_clock(const EoTarget *target, int64 *offset_ms);
-extern void eo_target_learn_clock(const EoTarget *target, int64 offset_ms);
-
 /* ---- databases and their workers ---- */
 
-typedef struct EoDbInfo
+typedef struct EoDatabaseInfo
 {
 	bool		known;
 	bool		ready;			/* its worker has published what follows */
@@ -211,35 +185,35 @@ typedef struct EoDbInfo
 	uint8		origin[16];
 	int64		incarnation;
 	uint64		horizon;		/* evidence is complete from this xid on */
-} EoDbInfo;
+} EoDatabaseInfo;
 
 /* Ask for a worker; false: no room for another database. */
-extern bool eo_db_want(Oid dboid);
-extern bool eo_db_info(Oid dboid, EoDbInfo *info);
-extern void eo_db_wake(Oid dboid);
-extern void eo_db_suspend(Oid dboid, bool suspended);
-extern void eo_db_forget(Oid dboid);
+extern bool eo_database_want(Oid dboid);
+extern bool eo_database_info(Oid dboid, EoDatabaseInfo *info);
+extern void eo_database_wake(Oid dboid);
+extern void eo_database_suspend(Oid dboid, bool suspended);
+extern void eo_database_forget(Oid dboid);
 
 /* The extension was made anew: the worker that knows the old table is to go. */
-extern void eo_db_renew(Oid dboid, Oid outbox);
+extern void eo_database_renew(Oid dboid, Oid outbox);
 
 /* For workers. */
-extern bool eo_db_attach(Oid dboid);	/* false: another one is there */
-extern void eo_db_detach(Oid dboid, bool again);	/* again: it failed */
-extern void eo_db_publish(Oid dboid, const uint8 *origin, int64 incarnation, uint64 horizon,
-						  Oid outbox);
-extern void eo_db_absent(Oid dboid);
-extern void eo_db_alive(Oid dboid);
-extern bool eo_db_should_leave(Oid dboid);
+extern bool eo_database_attach(Oid dboid);	/* false: another one is there */
+extern void eo_database_detach(Oid dboid, bool again);	/* again: it failed */
+extern void eo_database_publish(Oid dboid, const uint8 *origin, int64 incarnation, uint64 horizon,
+								Oid outbox);
+extern void eo_database_absent(Oid dboid);
+extern void eo_database_alive(Oid dboid);
+extern bool eo_database_should_leave(Oid dboid);
 
 /* Nothing to do: from now on it is not relied on.  False: there is something. */
-extern bool eo_db_may_leave(Oid dboid);
+extern bool eo_database_may_leave(Oid dboid);
 
 /* For the launcher. */
-extern void eo_launcher_attach(void);
+extern void eo_database_launcher_attach(void);
 
 /* later: there are others, for whom it is too early yet. */
-extern bool eo_launcher_next(uint32 *cursor, Oid *dboid, bool *later);
-extern void eo_launcher_started(Oid dboid, bool started);
+extern bool eo_database_next_to_start(uint32 *cursor, Oid *dboid, bool *later);
+extern void eo_database_started(Oid dboid, bool started);
 
 #endif							/* EO_CLUSTER_SHMEM_H */

@@ -11,8 +11,10 @@
 #include "postgres.h"
 
 #include "cluster/claim_table.h"
+#include "cluster/shmem.h"
+#include "cluster/target.h"
 #include "compat.h"
-#include "dynamodb/http.h"
+#include "dynamodb/clock.h"
 #include "miscadmin.h"
 
 void
@@ -34,23 +36,23 @@ eo_slot_add(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSl
 	uint32		index;
 	uint32		t;
 
-	eo_table_lock(LW_EXCLUSIVE);
+	eo_claim_table_lock(LW_EXCLUSIVE);
 	index = eo_table->free_slot;
-	t = eo_table_enter_target(target);
-	if (index == EO_NO_INDEX && eo_table_make_room())
+	t = eo_claim_table_enter_target(target);
+	if (index == EO_NO_INDEX && eo_claim_table_make_room())
 		index = eo_table->free_slot;
 	if (index == EO_NO_INDEX)
 		status = EO_SHMEM_FULL;
 	else if (t == EO_NO_INDEX)
 		status = EO_SHMEM_NO_TARGET;
-	else if (eo_database_of(target->dboid, true) == NULL)
+	else if (eo_database_entry(target->dboid, true) == NULL)
 		status = EO_SHMEM_NO_DATABASE;
-	else if (!eo_table_put_text(pk, strlen(pk), &eo_slots[index].pk))
+	else if (!eo_claim_table_put_text(pk, strlen(pk), &eo_slots[index].pk))
 		status = EO_SHMEM_NO_TEXT;
 	else
 	{
 		EoSlot	   *slot = &eo_slots[index];
-		uint32	   *bucket = eo_table_bucket(info->digest);
+		uint32	   *bucket = eo_claim_table_bucket(info->digest);
 		EoSlotState state = info->state;
 
 		eo_table->free_slot = slot->next;
@@ -75,7 +77,7 @@ eo_slot_add(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSl
 		ref->index = index;
 		ref->generation = slot->generation;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return status;
 }
 
@@ -84,8 +86,8 @@ eo_slot_asked(EoSlotRef ref, int64 fence, int64 runs, int64 lease_until_ms, int6
 {
 	EoSlot	   *slot;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	slot = eo_table_slot(ref);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	slot = eo_claim_table_slot(ref);
 	if (slot != NULL)
 	{
 		slot->info.fence = fence;
@@ -94,7 +96,7 @@ eo_slot_asked(EoSlotRef ref, int64 fence, int64 runs, int64 lease_until_ms, int6
 		slot->info.ttl_s = ttl_s;
 		slot->info.state = EO_SLOT_HELD;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 void
@@ -102,8 +104,8 @@ eo_slot_sealing(EoSlotRef ref, const EoSlotInfo *origin, bool bound)
 {
 	EoSlot	   *slot;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	slot = eo_table_slot(ref);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	slot = eo_claim_table_slot(ref);
 	if (slot != NULL)
 	{
 		memcpy(slot->info.database, origin->database, sizeof(slot->info.database));
@@ -115,23 +117,23 @@ eo_slot_sealing(EoSlotRef ref, const EoSlotInfo *origin, bool bound)
 		pg_write_barrier();
 		slot->info.state = EO_SLOT_SEALING;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 EoShmemStatus
-eo_slot_verdict(EoSlotRef ref, EoSlotVerdict verdict, bool terminal, int64 retry_after_ms,
+eo_slot_verdict(EoSlotRef ref, EoVerdict verdict, bool terminal, int64 retry_after_ms,
 				const char *error, size_t error_len)
 {
 	EoShmemStatus status = EO_SHMEM_OK;
 	EoSlot	   *slot;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	slot = eo_table_slot(ref);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	slot = eo_claim_table_slot(ref);
 	if (slot != NULL)
 	{
-		eo_table_drop_text(slot->error, slot->error_len);
+		eo_claim_table_drop_text(slot->error, slot->error_len);
 		slot->error_len = 0;
-		if (error_len > 0 && !eo_table_put_text(error, error_len, &slot->error))
+		if (error_len > 0 && !eo_claim_table_put_text(error, error_len, &slot->error))
 			status = EO_SHMEM_NO_TEXT;
 		else
 		{
@@ -141,7 +143,7 @@ eo_slot_verdict(EoSlotRef ref, EoSlotVerdict verdict, bool terminal, int64 retry
 			slot->info.retry_after_ms = retry_after_ms;
 		}
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return status;
 }
 
@@ -150,15 +152,15 @@ eo_slot_extended(EoSlotRef ref, int64 lease_until_ms, int64 lease_ms)
 {
 	EoSlot	   *slot;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	slot = eo_table_slot(ref);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	slot = eo_claim_table_slot(ref);
 	if (slot != NULL)
 	{
 		slot->info.lease_until_ms = lease_until_ms;
 		slot->info.lease_ms = lease_ms;
 		slot->info.due_us = eo_clock_monotonic_us() + lease_ms * 1000 / 3;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 bool
@@ -166,9 +168,9 @@ eo_slot_is_lost(EoSlotRef ref)
 {
 	bool		lost;
 
-	eo_table_lock(LW_SHARED);
-	lost = eo_table_slot(ref) == NULL || eo_slots[ref.index].info.lost;
-	eo_table_unlock();
+	eo_claim_table_lock(LW_SHARED);
+	lost = eo_claim_table_slot(ref) == NULL || eo_slots[ref.index].info.lost;
+	eo_claim_table_unlock();
 	return lost;
 }
 
@@ -183,11 +185,11 @@ end_slot(EoSlotRef ref, bool committed, int64 retention_s)
 {
 	EoSlot	   *slot;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	slot = eo_table_slot(ref);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	slot = eo_claim_table_slot(ref);
 	if (slot != NULL)
 	{
-		EoDatabase *db = eo_database_of(eo_targets[slot->target].target.dboid, false);
+		EoDatabase *db = eo_database_entry(eo_targets[slot->target].target.dboid, false);
 
 		slot->info.committed = committed;
 		if (committed)
@@ -195,10 +197,10 @@ end_slot(EoSlotRef ref, bool committed, int64 retention_s)
 		pg_write_barrier();
 		slot->info.ended = true;
 		slot->info.due_us = 0;
-		eo_table_list_ended(ref.index);
-		eo_database_wake(db);
+		eo_claim_table_list_ended(ref.index);
+		eo_database_wake_worker(db);
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 void
@@ -216,10 +218,10 @@ eo_slot_committed(EoSlotRef ref, int64 retention_s)
 void
 eo_slot_free(EoSlotRef ref)
 {
-	eo_table_lock(LW_EXCLUSIVE);
-	if (eo_table_slot(ref) != NULL)
-		eo_table_free_slot(ref.index);
-	eo_table_unlock();
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	if (eo_claim_table_slot(ref) != NULL)
+		eo_claim_table_free_slot(ref.index);
+	eo_claim_table_unlock();
 }
 
 static void
@@ -232,7 +234,7 @@ view_slot(uint32 index, EoSlotView *view)
 	view->info = slot->info;
 	view->target = eo_targets[slot->target].target;
 	view->error_len = slot->error_len;
-	(void) eo_table_read_text(eo_chunks, eo_table->nchunks, slot->pk, view->pk, slot->pk_len);
+	(void) eo_claim_table_read_text(eo_chunks, eo_table->nchunks, slot->pk, view->pk, slot->pk_len);
 	view->pk[slot->pk_len] = '\0';
 }
 
@@ -241,8 +243,8 @@ eo_slot_find(const uint8 *digest, EoSlotView *view)
 {
 	uint32		found = EO_NO_INDEX;
 
-	eo_table_lock(LW_SHARED);
-	for (uint32 i = *eo_table_bucket(digest); i != EO_NO_INDEX; i = eo_slots[i].next)
+	eo_claim_table_lock(LW_SHARED);
+	for (uint32 i = *eo_claim_table_bucket(digest); i != EO_NO_INDEX; i = eo_slots[i].next)
 	{
 		EoSlotInfo *info = &eo_slots[i].info;
 
@@ -266,7 +268,7 @@ eo_slot_find(const uint8 *digest, EoSlotView *view)
 	}
 	if (found != EO_NO_INDEX)
 		view_slot(found, view);
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return found != EO_NO_INDEX;
 }
 
@@ -275,11 +277,11 @@ eo_slot_read(EoSlotRef ref, EoSlotView *view)
 {
 	bool		found;
 
-	eo_table_lock(LW_SHARED);
-	found = eo_table_slot(ref) != NULL;
+	eo_claim_table_lock(LW_SHARED);
+	found = eo_claim_table_slot(ref) != NULL;
 	if (found)
 		view_slot(ref.index, view);
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return found;
 }
 
@@ -288,10 +290,10 @@ eo_slot_error(EoSlotRef ref, char *text, uint32 len)
 {
 	bool		found;
 
-	eo_table_lock(LW_SHARED);
-	found = eo_table_slot(ref) != NULL && eo_slots[ref.index].error_len == len &&
-		eo_table_read_text(eo_chunks, eo_table->nchunks, eo_slots[ref.index].error, text, len);
-	eo_table_unlock();
+	eo_claim_table_lock(LW_SHARED);
+	found = eo_claim_table_slot(ref) != NULL && eo_slots[ref.index].error_len == len &&
+		eo_claim_table_read_text(eo_chunks, eo_table->nchunks, eo_slots[ref.index].error, text, len);
+	eo_claim_table_unlock();
 	return found;
 }
 
@@ -304,45 +306,45 @@ eo_slot_next_ended(Oid dboid, EoSlotView *view)
 	bool		found = false;
 	EoDatabase *db;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	db = eo_database_of(dboid, false);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	db = eo_database_entry(dboid, false);
 	for (uint32 i = db != NULL ? db->ended_head : EO_NO_INDEX; i != EO_NO_INDEX; i = eo_slots[i].next_ended)
 	{
 		if (eo_slots[i].info.due_us > now_us)
 			continue;
-		eo_table_unlist_ended(i);
+		eo_claim_table_unlist_ended(i);
 		view_slot(i, view);
 		found = true;
 		break;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return found;
 }
 
 void
 eo_slot_again(EoSlotRef ref, int64 due_us, bool looked)
 {
-	eo_table_lock(LW_EXCLUSIVE);
-	if (eo_table_slot(ref) != NULL)
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	if (eo_claim_table_slot(ref) != NULL)
 	{
 		eo_slots[ref.index].info.due_us = due_us;
 		eo_slots[ref.index].info.looked |= looked;
-		eo_table_list_ended(ref.index);
+		eo_claim_table_list_ended(ref.index);
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 /* It stays until an operator decides. */
 void
 eo_slot_doubt(EoSlotRef ref)
 {
-	eo_table_lock(LW_EXCLUSIVE);
-	if (eo_table_slot(ref) != NULL)
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	if (eo_claim_table_slot(ref) != NULL)
 	{
 		eo_slots[ref.index].info.doubt = true;
 		eo_slots[ref.index].info.due_us = INT64_MAX;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 void
@@ -353,7 +355,7 @@ eo_slot_note_doubt(const EoTarget *target, const char *pk, const EoSlotInfo *inf
 	uint32		n = 0;
 	bool		noted = false;
 
-	eo_table_lock(LW_SHARED);
+	eo_claim_table_lock(LW_SHARED);
 	for (uint32 i = 0; i < eo_table->high_slot; i++)
 	{
 		const EoSlotInfo *s = &eo_slots[i].info;
@@ -363,7 +365,7 @@ eo_slot_note_doubt(const EoTarget *target, const char *pk, const EoSlotInfo *inf
 		n++;
 		noted |= memcmp(s->digest, info->digest, EO_DIGEST_LEN) == 0;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	/* Most of the room is for work. */
 	if (noted || n > eo_table->nslots / 4)
 		return;
@@ -378,16 +380,16 @@ eo_slot_undoubt(const EoTarget *target, const char *pk)
 {
 	EoSlotView	view;
 
-	eo_table_lock(LW_EXCLUSIVE);
+	eo_claim_table_lock(LW_EXCLUSIVE);
 	for (uint32 i = 0; i < eo_table->high_slot; i++)
 	{
 		if (eo_slots[i].info.state == EO_SLOT_FREE || !eo_slots[i].info.doubt)
 			continue;
 		view_slot(i, &view);
 		if (strcmp(view.pk, pk) == 0 && eo_target_same_table(&view.target, target))
-			eo_table_free_slot(i);
+			eo_claim_table_free_slot(i);
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 static bool
@@ -403,7 +405,7 @@ eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view)
 {
 	bool		found = false;
 
-	eo_table_lock(LW_EXCLUSIVE);
+	eo_claim_table_lock(LW_EXCLUSIVE);
 	while (!found && *cursor < eo_table->high_slot)
 	{
 		EoSlot	   *slot = &eo_slots[(*cursor)++];
@@ -420,7 +422,7 @@ eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view)
 		view_slot(*cursor - 1, view);
 		found = true;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return found;
 }
 
@@ -429,8 +431,8 @@ eo_slot_beaten(EoSlotRef ref, bool lost, int64 lease_until_ms, int64 due_us)
 {
 	EoSlot	   *slot;
 
-	eo_table_lock(LW_EXCLUSIVE);
-	slot = eo_table_slot(ref);
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	slot = eo_claim_table_slot(ref);
 	/* Ended meanwhile: its due_us means something else now. */
 	if (slot != NULL && !slot->info.ended)
 	{
@@ -441,7 +443,7 @@ eo_slot_beaten(EoSlotRef ref, bool lost, int64 lease_until_ms, int64 due_us)
 			slot->info.lease_until_ms = lease_until_ms;
 		slot->info.due_us = due_us;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }
 
 int64
@@ -450,8 +452,8 @@ eo_slot_next_due(Oid dboid)
 	int64		due_us = INT64_MAX;
 	EoDatabase *db;
 
-	eo_table_lock(LW_SHARED);
-	db = eo_database_of(dboid, false);
+	eo_claim_table_lock(LW_SHARED);
+	db = eo_database_entry(dboid, false);
 	for (uint32 i = db != NULL ? db->ended_head : EO_NO_INDEX; i != EO_NO_INDEX; i = eo_slots[i].next_ended)
 		due_us = Min(due_us, eo_slots[i].info.due_us);
 	for (uint32 i = 0; i < eo_table->high_slot; i++)
@@ -459,7 +461,7 @@ eo_slot_next_due(Oid dboid)
 		if (needs_beat(&eo_slots[i], dboid))
 			due_us = Min(due_us, eo_slots[i].info.due_us);
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return due_us;
 }
 
@@ -468,14 +470,14 @@ eo_slot_any_ended(void)
 {
 	bool		any = false;
 
-	eo_table_lock(LW_SHARED);
+	eo_claim_table_lock(LW_SHARED);
 	for (uint32 i = 0; i < eo_table->high_slot && !any; i++)
 	{
 		const EoSlotInfo *info = &eo_slots[i].info;
 
 		any = info->state != EO_SLOT_FREE && info->ended && !info->looked && !info->doubt;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return any;
 }
 
@@ -484,7 +486,7 @@ eo_slot_walk(uint32 *cursor, EoSlotView *view)
 {
 	bool		found = false;
 
-	eo_table_lock(LW_SHARED);
+	eo_claim_table_lock(LW_SHARED);
 	while (!found && *cursor < eo_table->high_slot)
 	{
 		if (eo_slots[*cursor].info.state != EO_SLOT_FREE)
@@ -494,7 +496,7 @@ eo_slot_walk(uint32 *cursor, EoSlotView *view)
 		}
 		(*cursor)++;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return found;
 }
 
@@ -503,7 +505,7 @@ eo_slot_count(Oid dboid, Oid serverid, int but_pid)
 {
 	int			n = 0;
 
-	eo_table_lock(LW_SHARED);
+	eo_claim_table_lock(LW_SHARED);
 	for (uint32 i = 0; i < eo_table->high_slot; i++)
 	{
 		const EoTarget *target = &eo_targets[eo_slots[i].target].target;
@@ -515,53 +517,19 @@ eo_slot_count(Oid dboid, Oid serverid, int but_pid)
 			(info->ended ? info->state != EO_SLOT_ASKING : info->pid != but_pid))
 			n++;
 	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 	return n;
 }
 
 void
 eo_slot_drop_database(Oid dboid)
 {
-	eo_table_lock(LW_EXCLUSIVE);
+	eo_claim_table_lock(LW_EXCLUSIVE);
 	for (uint32 i = 0; i < eo_table->high_slot; i++)
 	{
 		if (eo_slots[i].info.state != EO_SLOT_FREE &&
 			eo_targets[eo_slots[i].target].target.dboid == dboid)
-			eo_table_free_slot(i);
+			eo_claim_table_free_slot(i);
 	}
-	eo_table_unlock();
-}
-
-/* ----- clocks ----- */
-
-bool
-eo_target_clock(const EoTarget *target, int64 *offset_ms)
-{
-	bool		known = false;
-	uint32		t;
-
-	eo_table_lock(LW_SHARED);
-	t = eo_table_find_target(target);
-	if (t != EO_NO_INDEX && eo_targets[t].clock_known)
-	{
-		*offset_ms = eo_targets[t].clock_offset_ms;
-		known = true;
-	}
-	eo_table_unlock();
-	return known;
-}
-
-void
-eo_target_learn_clock(const EoTarget *target, int64 offset_ms)
-{
-	uint32		t;
-
-	eo_table_lock(LW_EXCLUSIVE);
-	t = eo_table_enter_target(target);
-	if (t != EO_NO_INDEX)
-	{
-		eo_targets[t].clock_known = true;
-		eo_targets[t].clock_offset_ms = offset_ms;
-	}
-	eo_table_unlock();
+	eo_claim_table_unlock();
 }

@@ -22,21 +22,22 @@
 #include "catalog/pg_extension.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
+#include "cluster/shmem.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
+#include "commit/hooks.h"
+#include "commit/outbox.h"
+#include "commit/xact.h"
 #include "compat.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/http.h"
 #include "executor/executor.h"
 #include "foreign/foreign.h"
-#include "commit/hooks.h"
-#include "dynamodb/http.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "commit/outbox.h"
-#include "cluster/shmem.h"
 #include "tcop/utility.h"
 #include "utils/syscache.h"
-#include "commit/xact.h"
 
 /* How long a worker may take to leave a database. */
 #define LEAVE_US INT64CONST(10000000)
@@ -103,7 +104,7 @@ utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 		run_utility(planned, text, read_only_tree, context, params, environment, dest, qc);
 	else
 	{
-		eo_db_suspend(dboid, true);
+		eo_database_suspend(dboid, true);
 		PG_TRY();
 		{
 			make_worker_leave(dboid);
@@ -111,12 +112,12 @@ utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 		}
 		PG_CATCH();
 		{
-			eo_db_suspend(dboid, false);
+			eo_database_suspend(dboid, false);
 			PG_RE_THROW();
 		}
 		PG_END_TRY();
 		/* If it is gone the launcher will find that out. */
-		eo_db_suspend(dboid, false);
+		eo_database_suspend(dboid, false);
 	}
 	if (eo_xact_has_claims())
 		eo_xact_seal_first();
@@ -164,9 +165,9 @@ static void
 make_worker_leave(Oid dboid)
 {
 	int64		give_up_us = eo_clock_monotonic_us() + LEAVE_US;
-	EoDbInfo	db;
+	EoDatabaseInfo db;
 
-	while (eo_db_info(dboid, &db) && db.worker_pid != 0 &&
+	while (eo_database_info(dboid, &db) && db.worker_pid != 0 &&
 		   eo_clock_monotonic_us() < give_up_us)
 		eo_http_wait(eo_clock_monotonic_us() + 5000, EO_WAIT_RAISE);
 }

@@ -19,13 +19,14 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_database.h"
-#include "compat.h"
-#include "dynamodb/http.h"
+#include "cluster/shmem.h"
 #include "commit/launcher.h"
+#include "compat.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/http.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "cluster/shmem.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -72,7 +73,7 @@ eo_launcher_main(Datum arg)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
-	eo_launcher_attach();
+	eo_database_launcher_attach();
 	look_at_databases();
 
 	for (;;)
@@ -88,13 +89,13 @@ eo_launcher_main(Datum arg)
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 		}
-		while (eo_launcher_next(&cursor, &dboid, &later))
+		while (eo_database_next_to_start(&cursor, &dboid, &later))
 		{
 			switch (state_of(dboid))
 			{
 				case DB_GONE:
 					eo_slot_drop_database(dboid);
-					eo_db_forget(dboid);
+					eo_database_forget(dboid);
 					break;
 				case DB_CLOSED:
 					/* Looked at again when we next wake; it may be opened. */
@@ -132,7 +133,7 @@ look_at_databases(void)
 		Form_pg_database db = (Form_pg_database) GETSTRUCT(tuple);
 
 		if (db->datallowconn && !db->datistemplate)
-			(void) eo_db_want(db->oid);
+			(void) eo_database_want(db->oid);
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
@@ -173,7 +174,7 @@ start_worker(Oid dboid)
 	strlcpy(w.bgw_type, "exactonce worker", sizeof(w.bgw_type));
 
 	/* Before it runs, or it might be there before it is expected. */
-	eo_launcher_started(dboid, true);
+	eo_database_started(dboid, true);
 	started = RegisterDynamicBackgroundWorker(&w, NULL);
 	if (!started)
 		ereport(LOG,

@@ -26,12 +26,16 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
+#include "cluster/shmem.h"
+#include "cluster/target.h"
 #include "commands/extension.h"
+#include "commit/outbox.h"
 #include "compat.h"
-#include "server/error.h"
+#include "dynamodb/hex.h"
+#include "dynamodb/token.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
-#include "commit/outbox.h"
+#include "server/error.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
@@ -78,71 +82,6 @@ typedef struct OutboxScan
 
 static bool token_is(Relation rel, HeapTuple tuple, const char *token);
 static void read_row(Relation rel, HeapTuple tuple, EoOutboxRow *row);
-
-/* ----- origins as text ----- */
-
-static void
-uuid_to_text(const uint8 *uuid, char *text)
-{
-	for (int i = 0; i < 16; i++)
-	{
-		if (i == 4 || i == 6 || i == 8 || i == 10)
-			*text++ = '-';
-		*text++ = "0123456789abcdef"[uuid[i] >> 4];
-		*text++ = "0123456789abcdef"[uuid[i] & 15];
-	}
-	*text = '\0';
-}
-
-static bool
-uuid_of_text(const char *text, uint8 *uuid)
-{
-	for (int i = 0; i < 16; i++)
-	{
-		unsigned int byte;
-
-		if ((i == 4 || i == 6 || i == 8 || i == 10) && *text++ != '-')
-			return false;
-		if (sscanf(text, "%2x", &byte) != 1)
-			return false;
-		uuid[i] = (uint8) byte;
-		text += 2;
-	}
-	return true;
-}
-
-void
-eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1])
-{
-	char		uuid[EO_TOKEN_LEN + 1];
-
-	uuid_to_text(origin->database, uuid);
-	snprintf(text, EO_ORIGIN_LEN + 1, "%s/%lld/%llu/%u/%llX", uuid,
-			 (long long) origin->incarnation, (unsigned long long) origin->xid,
-			 origin->timeline, (unsigned long long) origin->lsn);
-}
-
-bool
-eo_origin_read(const char *text, EoOrigin *origin)
-{
-	long long	incarnation;
-	unsigned long long xid;
-	unsigned long long lsn;
-	unsigned int timeline;
-	char		end;
-
-	memset(origin, 0, sizeof(*origin));
-	if (text == NULL || strlen(text) < EO_TOKEN_LEN || text[EO_TOKEN_LEN] != '/' ||
-		!uuid_of_text(text, origin->database) ||
-		sscanf(text + EO_TOKEN_LEN, "/%lld/%llu/%u/%llX%c", &incarnation, &xid, &timeline,
-			   &lsn, &end) != 4)
-		return false;
-	origin->incarnation = incarnation;
-	origin->xid = xid;
-	origin->timeline = timeline;
-	origin->lsn = lsn;
-	return true;
-}
 
 /* ----- finding the tables ----- */
 
@@ -295,8 +234,8 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 			PG_RE_THROW();
 		FlushErrorState();
 		if (once)
-			eo_raise_duplicate(guard, key, server,
-							   "A transaction of this database that completed it has committed.");
+			eo_error_raise_duplicate(guard, key, server,
+									 "A transaction of this database that completed it has committed.");
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_CLAIM_LOST),
 				 errmsg("key \"%s\" on server \"%s\" is already completed", key, server),
@@ -365,7 +304,7 @@ token_is(Relation rel, HeapTuple tuple, const char *token)
 
 	if (isnull)
 		return false;
-	uuid_to_text(DatumGetUUIDP(datum)->data, text);
+	eo_hex_put_uuid(DatumGetUUIDP(datum)->data, text);
 	return strcmp(text, token) == 0;
 }
 
@@ -412,7 +351,7 @@ read_row(Relation rel, HeapTuple tuple, EoOutboxRow *row)
 
 	memset(row, 0, sizeof(*row));
 	memcpy(row->origin, DatumGetUUIDP(heap_getattr(tuple, C_ORIGIN, desc, &isnull))->data, 16);
-	uuid_to_text(DatumGetUUIDP(heap_getattr(tuple, C_TOKEN, desc, &isnull))->data, row->token);
+	eo_hex_put_uuid(DatumGetUUIDP(heap_getattr(tuple, C_TOKEN, desc, &isnull))->data, row->token);
 	row->target.dboid = MyDatabaseId;
 	row->target.serverid = DatumGetObjectId(heap_getattr(tuple, C_SERVER, desc, &isnull));
 	row->target.userid = DatumGetObjectId(heap_getattr(tuple, C_ROLE, desc, &isnull));
@@ -490,7 +429,7 @@ eo_outbox_remove(const uint8 *origin, const char *pk, const char *token)
 bool
 eo_outbox_any(Oid serverid)
 {
-	EoDbInfo	db;
+	EoDatabaseInfo db;
 	OutboxScan	scan;
 	HeapTuple	tuple;
 	bool		any = false;
@@ -498,7 +437,7 @@ eo_outbox_any(Oid serverid)
 	if (!eo_outbox_exists())
 		return false;
 	/* What a copied outbox brought along is not ours; our own rows count. */
-	(void) eo_db_info(MyDatabaseId, &db);
+	(void) eo_database_info(MyDatabaseId, &db);
 	begin_scan(&scan, AccessShareLock, db.incarnation > 0 ? db.origin : NULL, NULL);
 	while (!any && HeapTupleIsValid(tuple = systable_getnext(scan.scan)))
 	{
@@ -520,7 +459,7 @@ eo_outbox_any(Oid serverid)
  * the other identity, and is left alone.
  */
 void
-eo_origin_enter(bool new_incarnation, uint8 *origin, int64 *incarnation, uint64 *horizon)
+eo_outbox_enter_origin(bool new_incarnation, uint8 *origin, int64 *incarnation, uint64 *horizon)
 {
 	char	   *sql;
 	Oid			types[] = {BOOLOID, OIDOID};

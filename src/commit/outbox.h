@@ -10,22 +10,9 @@
 
 #include "postgres.h"
 
+#include "cluster/target.h"
+#include "dynamodb/token.h"
 #include "server/error.h"
-#include "cluster/shmem.h"
-
-/* A transaction that seals, as its records bear it in "origin". */
-typedef struct EoOrigin
-{
-	uint8		database[16];	/* UUID of the database, exactonce_origin */
-	int64		incarnation;	/* which life of the server */
-	uint64		xid;			/* FullTransactionId */
-	uint32		timeline;
-	uint64		lsn;			/* where its WAL stood at the seal */
-} EoOrigin;
-
-/* "<uuid>/<incarnation>/<xid>/<timeline>/<lsn in hexadecimal>" */
-extern void eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1]);
-extern bool eo_origin_read(const char *text, EoOrigin *origin);
 
 /* A completion that a transaction decides on.  Strings are palloc'd. */
 typedef struct EoOutboxRow
@@ -86,7 +73,7 @@ extern Oid	eo_outbox_id(void);
 /* Unchanged since it was last looked up, as far as invalidations tell. */
 extern bool eo_outbox_is_known(void);
 extern bool eo_outbox_is_part(Oid relid);
-extern void eo_origin_enter(bool new_incarnation, uint8 *origin, int64 *incarnation,
-							uint64 *horizon);
+extern void eo_outbox_enter_origin(bool new_incarnation, uint8 *origin, int64 *incarnation,
+								   uint64 *horizon);
 
 #endif							/* EO_COMMIT_OUTBOX_H */

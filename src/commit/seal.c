@@ -26,14 +26,20 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "keys/owner.h"
-#include "compat.h"
-#include "server/error.h"
-#include "commit/outbox.h"
+#include "cluster/shmem.h"
 #include "commit/seal.h"
 #include "commit/settle.h"
-#include "utils/memutils.h"
 #include "commit/xact.h"
+#include "compat.h"
+#include "dynamodb/call.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/http.h"
+#include "dynamodb/origin.h"
+#include "dynamodb/record.h"
+#include "server/error.h"
+#include "server/options.h"
+#include "server/store.h"
+#include "utils/memutils.h"
 
 typedef struct Sealing
 {
@@ -98,10 +104,10 @@ begin_sealing(Sealing *s, dlist_head *claims)
 {
 	EoSlotInfo *mark = &s->mark;
 	EoOrigin	o;
-	EoDbInfo	db;
+	EoDatabaseInfo db;
 	dlist_iter	iter;
 
-	if (!eo_db_info(MyDatabaseId, &db) || db.incarnation == 0)
+	if (!eo_database_info(MyDatabaseId, &db) || db.incarnation == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the exactonce worker of this database has not started"),
@@ -197,7 +203,7 @@ judge(Sealing *s, EoAnswer *answer)
 			break;
 		case EO_READ:
 		case EO_FAILED_CALL:
-			eo_raise(&answer->error, "commit", claim->key, server);
+			eo_error_raise(&answer->error, "commit", claim->key, server);
 		case EO_NOT_APPLIED:
 			if (claim->once)
 			{
@@ -215,7 +221,7 @@ judge(Sealing *s, EoAnswer *answer)
 							claim->key, server),
 					 !answer->exists ? errdetail("There is no record of the key any more.") :
 					 errdetail("The key is %s, by another run or after this one was ended.",
-							   eo_state_name(answer->record.state)),
+							   eo_record_state_name(answer->record.state)),
 					 errhint("The transaction was rolled back. Acquire the key again and retry.")));
 	}
 	eo_answer_free(answer);
@@ -250,7 +256,7 @@ judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 	claim->in_doubt |= answer->call.in_doubt;
 	if (!claim->in_doubt)
 		claim->phase = EO_PHASE_PLANNED;
-	if (answer->exists && eo_claim_is_expired(claim->store, r))
+	if (answer->exists && eo_store_is_expired(claim->store, r))
 	{
 		start_claim(s, claim, EO_SEAL_EXPIRED, r);
 		return;
@@ -283,6 +289,6 @@ judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 static void
 raise_duplicate(const EoTxClaim *claim)
 {
-	eo_raise_duplicate(claim->guard, claim->key, claim->store->server->name,
-					   "The key is completed already. The transaction was rolled back.");
+	eo_error_raise_duplicate(claim->guard, claim->key, claim->store->server->name,
+							 "The key is completed already. The transaction was rolled back.");
 }

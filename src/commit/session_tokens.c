@@ -15,9 +15,9 @@
  */
 #include "postgres.h"
 
+#include "commit/session_tokens.h"
 #include "common/hashfn.h"
 #include "lib/ilist.h"
-#include "commit/session_tokens.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
@@ -29,7 +29,7 @@ typedef struct TokenEntry
 	dlist_node	node;			/* in recent, latest first */
 	Oid			serverid;
 	char	   *pk;
-	EoToken		token;
+	EoSessionToken token;
 } TokenEntry;
 
 static HTAB *table;
@@ -38,10 +38,9 @@ static dlist_head recent = DLIST_STATIC_INIT(recent);
 
 static TokenEntry *find_entry(Oid serverid, const char *pk, uint64 *hash);
 static void drop_entry(TokenEntry *entry);
-static void random_bytes(uint8 *out, size_t n);
 
-EoToken *
-eo_tokens_find(Oid serverid, const char *pk)
+EoSessionToken *
+eo_session_tokens_find(Oid serverid, const char *pk)
 {
 	uint64		hash;
 	TokenEntry *entry = find_entry(serverid, pk, &hash);
@@ -49,8 +48,8 @@ eo_tokens_find(Oid serverid, const char *pk)
 	return entry != NULL ? &entry->token : NULL;
 }
 
-EoToken *
-eo_tokens_enter(Oid serverid, const char *pk)
+EoSessionToken *
+eo_session_tokens_enter(Oid serverid, const char *pk)
 {
 	uint64		hash;
 	TokenEntry *entry;
@@ -91,7 +90,7 @@ eo_tokens_enter(Oid serverid, const char *pk)
 }
 
 void
-eo_tokens_forget(Oid serverid, const char *pk)
+eo_session_tokens_forget(Oid serverid, const char *pk)
 {
 	uint64		hash;
 	TokenEntry *entry = find_entry(serverid, pk, &hash);
@@ -104,56 +103,13 @@ eo_tokens_forget(Oid serverid, const char *pk)
  * A call may well be about another claim on the key than the one held.
  */
 void
-eo_tokens_forget_claim(Oid serverid, const char *pk, const char *token)
+eo_session_tokens_forget_claim(Oid serverid, const char *pk, const char *token)
 {
 	uint64		hash;
 	TokenEntry *entry = find_entry(serverid, pk, &hash);
 
 	if (entry != NULL && strcmp(entry->token.held, token) == 0)
 		drop_entry(entry);
-}
-
-/*
- * From a small store, because asking the generator costs as much for one token
- * as for thirty.  What has been handed out is wiped.  A new process starts with
- * an empty store: nothing asks for a token before fork().
- */
-static void
-random_bytes(uint8 *out, size_t n)
-{
-	static uint8 store[512];
-	static size_t left = 0;
-
-	if (left < n)
-	{
-		if (!pg_strong_random(store, sizeof(store)))
-			ereport(ERROR,
-					(errcode(ERRCODE_INTERNAL_ERROR),
-					 errmsg("could not generate a token: no random numbers")));
-		left = sizeof(store);
-	}
-	memcpy(out, store + left - n, n);
-	explicit_bzero(store + left - n, n);
-	left -= n;
-}
-
-void
-eo_token_make(char token[EO_TOKEN_LEN + 1])
-{
-	static const char digits[] = "0123456789abcdef";
-	uint8		b[16];
-
-	random_bytes(b, sizeof(b));
-	b[6] = (b[6] & 0x0f) | 0x40;
-	b[8] = (b[8] & 0x3f) | 0x80;
-	for (int i = 0; i < 16; i++)
-	{
-		if (i == 4 || i == 6 || i == 8 || i == 10)
-			*token++ = '-';
-		*token++ = digits[b[i] >> 4];
-		*token++ = digits[b[i] & 15];
-	}
-	*token = '\0';
 }
 
 static TokenEntry *

@@ -10,26 +10,23 @@
 
 #include "postgres.h"
 
-#include "dynamodb/record.h"
+#include "dynamodb/token.h"
 
 /* A claim this session owns beyond the transaction that made it. */
-typedef struct EoToken
+typedef struct EoSessionToken
 {
 	char		held[EO_TOKEN_LEN + 1];
 	int64		retention_s;	/* what it was acquired with */
-} EoToken;
+} EoSessionToken;
 
 /* NULL if nothing is remembered.  Valid until the next call of this file. */
-extern EoToken *eo_tokens_find(Oid serverid, const char *pk);
+extern EoSessionToken *eo_session_tokens_find(Oid serverid, const char *pk);
 
 /* The same, but made if need be; may drop the one unused for longest. */
-extern EoToken *eo_tokens_enter(Oid serverid, const char *pk);
-extern void eo_tokens_forget(Oid serverid, const char *pk);
+extern EoSessionToken *eo_session_tokens_enter(Oid serverid, const char *pk);
+extern void eo_session_tokens_forget(Oid serverid, const char *pk);
 
 /* Only if it is that claim's; allocates and raises nothing. */
-extern void eo_tokens_forget_claim(Oid serverid, const char *pk, const char *token);
-
-/* A new token: 128 random bits, spelled as a version 4 UUID (RFC 9562). */
-extern void eo_token_make(char token[EO_TOKEN_LEN + 1]);
+extern void eo_session_tokens_forget_claim(Oid serverid, const char *pk, const char *token);
 
 #endif							/* EO_COMMIT_SESSION_TOKENS_H */

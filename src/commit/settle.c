@@ -34,12 +34,16 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "common/cryptohash.h"
-#include "common/sha2.h"
-#include "compat.h"
-#include "server/error.h"
-#include "server/guc.h"
+#include "cluster/shmem.h"
+#include "commit/outbox.h"
 #include "commit/settle.h"
+#include "compat.h"
+#include "dynamodb/call.h"
+#include "dynamodb/http.h"
+#include "dynamodb/origin.h"
+#include "dynamodb/record.h"
+#include "server/error.h"
+#include "server/store.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -109,7 +113,7 @@ eo_settle_prepare(EoStore *store, const EoSlotView *view)
 	from_ms = Max(w.now_ms, w.retry_ms);
 	if (verb_for(info) == EO_UNSEAL)
 		from_ms += info->lease_ms;
-	w.ttl_s = eo_ttl_after(from_ms, info->retention_s);
+	w.ttl_s = eo_record_ttl_after(from_ms, info->retention_s);
 	if (info->state == EO_SLOT_SEALING)
 	{
 		EoOrigin	o;
@@ -143,11 +147,11 @@ eo_settle_looks_again(const EoSlotView *view)
 void
 eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 {
-	EoDbInfo	db;
+	EoDatabaseInfo db;
 	EoAnswer   *answer;
 	int64		retention_s;
 
-	if (view->target.dboid != MyDatabaseId || !eo_db_info(MyDatabaseId, &db))
+	if (view->target.dboid != MyDatabaseId || !eo_database_info(MyDatabaseId, &db))
 		return;					/* for the worker of that database */
 	switch (eo_settle_rest(view, db.origin))
 	{
@@ -169,8 +173,8 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 		return;
 	eo_store_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
 	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "settle what an ended transaction left of", key,
-				 store->server->name);
+		eo_error_raise(&answer->error, "settle what an ended transaction left of", key,
+					   store->server->name);
 	eo_answer_free(answer);
 
 	/* What is to be looked at again is the worker's. */
@@ -205,9 +209,9 @@ EoFate
 eo_settle_fate(const EoRecord *record, const char *pk, int64 *retention_s)
 {
 	EoOrigin	o;
-	EoDbInfo	db;
+	EoDatabaseInfo db;
 
-	if (!eo_origin_read(record->origin, &o) || !eo_db_info(MyDatabaseId, &db) ||
+	if (!eo_origin_read(record->origin, &o) || !eo_database_info(MyDatabaseId, &db) ||
 		db.incarnation == 0 || memcmp(o.database, db.origin, sizeof(o.database)) != 0)
 		return EO_FATE_ELSEWHERE;
 
@@ -246,7 +250,7 @@ eo_settle_read(EoStore *store, const char *key, const char *pk, const char *doin
 	{
 		answer = eo_store_read(store, pk);
 		if (answer->outcome == EO_FAILED_CALL)
-			eo_raise(&answer->error, doing, key, store->server->name);
+			eo_error_raise(&answer->error, doing, key, store->server->name);
 		*fate = EO_FATE_ELSEWHERE;
 		if (answer->exists && answer->record.state == EO_STATE_COMMITTING && !RecoveryInProgress())
 			*fate = eo_settle_fate(&answer->record, pk, retention_s);
@@ -280,11 +284,11 @@ eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecor
 	w.owner = record->owner;
 	w.origin = record->origin;
 	w.now_ms = eo_client_now_ms(&store->client);
-	w.ttl_s = eo_ttl_after(Max(w.now_ms, record->lease_ms), store->server->retention_s);
+	w.ttl_s = eo_record_ttl_after(Max(w.now_ms, record->lease_ms), store->server->retention_s);
 	answer = eo_store_write(store, pk, bound ? EO_ABORT : EO_UNSEAL, &w);
 	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "settle what an ended transaction left of", key,
-				 store->server->name);
+		eo_error_raise(&answer->error, "settle what an ended transaction left of", key,
+					   store->server->name);
 	eo_answer_free(answer);
 }
 
@@ -292,10 +296,10 @@ void
 eo_settle_check_visible(const EoRecord *record, const char *key, const char *server)
 {
 	EoOrigin	o;
-	EoDbInfo	db;
+	EoDatabaseInfo db;
 
 	if (!IsolationUsesXactSnapshot() || !eo_origin_read(record->origin, &o) ||
-		!eo_db_info(MyDatabaseId, &db) ||
+		!eo_database_info(MyDatabaseId, &db) ||
 		memcmp(o.database, db.origin, sizeof(o.database)) != 0 ||
 		U64FromFullTransactionId(ReadNextFullTransactionId()) - o.xid > UINT64CONST(2000000000) ||
 		!XidInMVCCSnapshot((TransactionId) o.xid, GetTransactionSnapshot()))
@@ -306,103 +310,4 @@ eo_settle_check_visible(const EoRecord *record, const char *key, const char *ser
 					key, server),
 			 errdetail("What that transaction did is not visible to the snapshot of this one."),
 			 errhint("Retry the transaction, and acquire its keys first.")));
-}
-
-/* ----- names ----- */
-
-void
-eo_settle_target(const EoStore *store, EoTarget *target)
-{
-	const EoServer *s = store->server;
-
-	/* Compared as a whole, so without rubbish between its members. */
-	memset(target, 0, sizeof(*target));
-	target->dboid = MyDatabaseId;
-	target->serverid = s->serverid;
-	target->userid = s->userid;
-	target->plain_http = s->plain_http;
-	if (strlcpy(target->url, s->url, sizeof(target->url)) >= sizeof(target->url) ||
-		strlcpy(target->region, s->region, sizeof(target->region)) >= sizeof(target->region) ||
-		strlcpy(target->table, s->table, sizeof(target->table)) >= sizeof(target->table) ||
-		strlcpy(target->layout, s->layout, sizeof(target->layout)) >= sizeof(target->layout))
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("an option of server \"%s\" is too long", s->name),
-				 errhint("Endpoint, region and table name have at most 319, 63 and 255 bytes.")));
-}
-
-/*
- * The same key of the same table, as far as this cluster can tell: tables of
- * one name in two accounts are told apart by their access keys.
- */
-void
-eo_settle_digest(const EoTarget *target, const EoStore *store, const char *pk, uint8 *digest)
-{
-	pg_cryptohash_ctx *ctx = pg_cryptohash_create(PG_SHA256);
-	const char *account = store->client.credentials.access_key_id;
-	const char *parts[5];
-
-	parts[0] = target->url;
-	parts[1] = target->region;
-	parts[2] = target->table;
-	parts[3] = account != NULL ? account : "";
-	parts[4] = pk;
-	if (ctx == NULL || pg_cryptohash_init(ctx) < 0)
-		goto failed;
-	for (int i = 0; i < 5; i++)
-	{
-		/* With its terminator, so that parts cannot run into each other. */
-		if (pg_cryptohash_update(ctx, (const uint8 *) parts[i], strlen(parts[i]) + 1) < 0)
-			goto failed;
-	}
-	if (pg_cryptohash_final(ctx, digest, EO_DIGEST_LEN) < 0)
-		goto failed;
-	pg_cryptohash_free(ctx);
-	return;
-
-failed:
-	ereport(ERROR,
-			(errcode(ERRCODE_INTERNAL_ERROR),
-			 errmsg("could not compute SHA-256 of a key")));
-}
-
-EoStore *
-eo_settle_store(const EoTarget *target)
-{
-	EoServer   *s = eo_server_load(target->serverid, target->userid);
-	EoStore    *store;
-	MemoryContext old;
-	const char *host;
-
-	if (s == NULL)
-		return NULL;
-
-	/* Where the claim was made, whatever the server says by now. */
-	old = MemoryContextSwitchTo(GetMemoryChunkContext(s));
-	s->url = pstrdup(target->url);
-	s->region = pstrdup(target->region);
-	s->table = pstrdup(target->table);
-	s->layout = pstrdup(target->layout);
-	s->plain_http = target->plain_http;
-	host = strstr(s->url, "://");
-	s->host = pstrdup(host != NULL ? host + 3 : s->url);
-	s->host[strcspn(s->host, "/")] = '\0';
-	MemoryContextSwitchTo(old);
-	store = eo_store_create(s);
-	eo_settle_meet_clock(store, target);
-	return store;
-}
-
-void
-eo_settle_meet_clock(EoStore *store, const EoTarget *target)
-{
-	if (!store->client.clock_known)
-		(void) eo_target_clock(target, &store->client.clock_offset_ms);
-}
-
-void
-eo_settle_share_clock(const EoStore *store, const EoTarget *target)
-{
-	if (store->client.clock_known)
-		eo_target_learn_clock(target, store->client.clock_offset_ms);
 }

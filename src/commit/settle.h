@@ -10,8 +10,8 @@
 
 #include "postgres.h"
 
-#include "commit/outbox.h"
 #include "cluster/shmem.h"
+#include "dynamodb/record.h"
 #include "server/store.h"
 
 /* ---- from the slot ---- */
@@ -76,26 +76,5 @@ extern void eo_settle_aborted(EoStore *store, const char *key, const char *pk,
  * this transaction's snapshot.
  */
 extern void eo_settle_check_visible(const EoRecord *record, const char *key, const char *server);
-
-/* ---- the clock ---- */
-
-/*
- * What this cluster has found of the service's clock, for a store that has heard
- * nothing yet; and the other way round, once it has.
- */
-extern void eo_settle_meet_clock(EoStore *store, const EoTarget *target);
-extern void eo_settle_share_clock(const EoStore *store, const EoTarget *target);
-
-/* ---- names ---- */
-
-extern void eo_settle_target(const EoStore *store, EoTarget *target);
-extern void eo_settle_digest(const EoTarget *target, const EoStore *store, const char *pk,
-							 uint8 *digest);
-
-/*
- * The store that belongs to a target, for the worker, in a context of its
- * own; NULL: the server is gone.  In a transaction.
- */
-extern EoStore *eo_settle_store(const EoTarget *target);
 
 #endif							/* EO_COMMIT_SETTLE_H */

@@ -32,17 +32,25 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "cluster/shmem.h"
+#include "cluster/target.h"
+#include "commit/outbox.h"
+#include "commit/settle.h"
+#include "commit/worker.h"
+#include "commit/worker_targets.h"
 #include "compat.h"
-#include "server/error.h"
-#include "server/guc.h"
+#include "dynamodb/call.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/http.h"
+#include "dynamodb/record.h"
+#include "dynamodb/status.h"
+#include "dynamodb/token.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
-#include "commit/outbox.h"
-#include "commit/worker_targets.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "commit/settle.h"
+#include "server/store.h"
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
@@ -50,7 +58,6 @@
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "commit/worker.h"
 
 /* Sign of life, at least this often. */
 #define NAP_US INT64CONST(5000000)
@@ -88,7 +95,7 @@ typedef struct Job
 {
 	dlist_node	node;			/* in waiting */
 	JobKind		kind;
-	EoPlace    *place;
+	EoWorkerTarget *place;
 	MemoryContext context;
 	EoAnswer   *answer;			/* while in flight */
 	EoOutboxRow *row;			/* JOB_FINISH */
@@ -158,7 +165,7 @@ eo_worker_main(Datum arg)
 	pqsignal(SIGTERM, die);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	BackgroundWorkerUnblockSignals();
-	if (!eo_db_attach(dboid))
+	if (!eo_database_attach(dboid))
 		proc_exit(0);
 	worker.dboid = dboid;
 	before_shmem_exit(leave, (Datum) 0);
@@ -166,7 +173,7 @@ eo_worker_main(Datum arg)
 	shake_off_settings();
 	enter_database(dboid);
 
-	while (!eo_db_should_leave(dboid))
+	while (!eo_database_should_leave(dboid))
 	{
 		int64		until;
 
@@ -176,14 +183,14 @@ eo_worker_main(Datum arg)
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 		}
-		eo_db_alive(dboid);
+		eo_database_alive(dboid);
 		work();
 		if (worker.njobs > 0 || hash_get_num_entries(worker.rows) > 0)
 			worker.last_work_us = eo_clock_monotonic_us();
 		else if (eo_clock_monotonic_us() - worker.last_work_us > IDLE_US)
 		{
 			worker.last_work_us = eo_clock_monotonic_us();
-			if (eo_db_may_leave(dboid))
+			if (eo_database_may_leave(dboid))
 				break;
 		}
 		until = next_wake_us();
@@ -223,7 +230,7 @@ static void
 leave(int code, Datum arg)
 {
 	(void) arg;
-	eo_db_detach(worker.dboid, code != 0);
+	eo_database_detach(worker.dboid, code != 0);
 }
 
 /*
@@ -236,7 +243,7 @@ static void
 enter_database(Oid dboid)
 {
 	HASHCTL		rows = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(KnownRow)};
-	EoDbInfo	db;
+	EoDatabaseInfo db;
 	int64		incarnation = 0;
 	uint64		horizon = 0;
 	bool		here;
@@ -249,7 +256,7 @@ enter_database(Oid dboid)
 	dlist_init(&worker.waiting);
 	dlist_init(&worker.done_rows);
 	worker.last_work_us = eo_clock_monotonic_us();
-	eo_places_init(worker.context);
+	eo_worker_targets_init(worker.context);
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -258,18 +265,18 @@ enter_database(Oid dboid)
 							 GUC_ACTION_LOCAL, true, 0, false);
 	here = eo_outbox_exists();
 	worker.outbox = eo_outbox_id();
-	if (here && eo_db_info(dboid, &db))
-		eo_origin_enter(db.incarnation == 0, worker.origin, &incarnation, &horizon);
+	if (here && eo_database_info(dboid, &db))
+		eo_outbox_enter_origin(db.incarnation == 0, worker.origin, &incarnation, &horizon);
 	PopActiveSnapshot();
 	ForceSyncCommit();
 	CommitTransactionCommand();
 	pgstat_report_activity(STATE_IDLE, NULL);
 	if (!here)
 	{
-		eo_db_absent(dboid);
+		eo_database_absent(dboid);
 		proc_exit(0);
 	}
-	eo_db_publish(dboid, worker.origin, incarnation, horizon, worker.outbox);
+	eo_database_publish(dboid, worker.origin, incarnation, horizon, worker.outbox);
 	worker.more_rows = true;
 }
 
@@ -290,7 +297,7 @@ work(void)
 		fetch_rows();
 	fetch_slots();
 	fetch_beats();
-	eo_places_build();
+	eo_worker_targets_build();
 	thin_out();
 	do
 	{
@@ -315,7 +322,7 @@ work(void)
  * others could not get theirs; the rest wait where they are.
  */
 static bool
-is_enough(const EoPlace *place)
+is_enough(const EoWorkerTarget *place)
 {
 	return place->jobs >= (place->failing ? 1 : MAX_JOBS_OF_PLACE);
 }
@@ -343,7 +350,7 @@ visit_row(const EoOutboxRow *row)
 	known = hash_search(worker.rows, token, HASH_FIND, NULL);
 	if (known != NULL && (known->again_us == 0 || known->again_us > eo_clock_monotonic_us()))
 		return true;
-	if (is_enough(eo_place_of(&row->target)))
+	if (is_enough(eo_worker_target_of(&row->target)))
 	{
 		worker.held_back = true;
 		return worker.may_skip-- > 0;
@@ -373,7 +380,7 @@ fetch_rows(void)
 		bool		gone = !OidIsValid(eo_outbox_id());
 
 		CommitTransactionCommand();
-		eo_db_absent(worker.dboid);
+		eo_database_absent(worker.dboid);
 		proc_exit(gone ? 0 : 1);
 	}
 	worker.may_skip = pass ? INT_MAX : MAX_SKIPPED;
@@ -450,9 +457,9 @@ fetch_slots(void)
 			eo_slot_free(view.ref);
 			continue;
 		}
-		if (is_enough(eo_place_of(&view.target)))
+		if (is_enough(eo_worker_target_of(&view.target)))
 		{
-			eo_slot_again(view.ref, eo_clock_monotonic_us() + EO_PLACE_PAUSE_US, false);
+			eo_slot_again(view.ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US, false);
 			continue;
 		}
 		job = add_job(JOB_SETTLE, &view.target);
@@ -472,7 +479,7 @@ fetch_beats(void)
 	{
 		Job		   *job;
 
-		if (is_enough(eo_place_of(&view.target)))
+		if (is_enough(eo_worker_target_of(&view.target)))
 		{
 			put_off_beat(&view);
 			continue;
@@ -492,7 +499,7 @@ add_job(JobKind kind, const EoTarget *target)
 
 	job->kind = kind;
 	job->context = context;
-	job->place = eo_place_of(target);
+	job->place = eo_worker_target_of(target);
 	job->place->jobs++;
 	dlist_push_tail(&worker.waiting, &job->node);
 	worker.njobs++;
@@ -532,7 +539,7 @@ start_jobs(void)
 			job->place->complained = true;
 			continue;
 		}
-		if (!eo_place_may_send(job->place))
+		if (!eo_worker_target_may_send(job->place))
 			continue;
 		dlist_delete(&job->node);
 		if (!prepare_job(job))
@@ -562,7 +569,7 @@ prepare_job(Job *job)
 	{
 		case JOB_FINISH:
 			w.owner = job->row->token;
-			w.ttl_s = eo_ttl_after(w.now_ms, job->row->retention_s);
+			w.ttl_s = eo_record_ttl_after(w.now_ms, job->row->retention_s);
 			job->answer = eo_store_prepare_write(store, job->row->pk, EO_FINISH, &w);
 			break;
 		case JOB_SETTLE:
@@ -571,7 +578,7 @@ prepare_job(Job *job)
 		case JOB_BEAT:
 			w.owner = job->view->info.token;
 			w.lease_ms = w.now_ms + job->view->info.lease_ms;
-			w.ttl_s = eo_ttl_after(w.lease_ms, job->view->info.retention_s);
+			w.ttl_s = eo_record_ttl_after(w.lease_ms, job->view->info.retention_s);
 			job->answer = eo_store_prepare_write(store, job->view->pk, EO_EXTEND, &w);
 			break;
 	}
@@ -584,7 +591,7 @@ prepare_job(Job *job)
 static void
 take_answer(Job *job)
 {
-	EoPlace    *place = job->place;
+	EoWorkerTarget *place = job->place;
 
 	place->in_flight--;
 	if (job->answer->outcome == EO_FAILED_CALL && job->answer->error.status != EO_INVALID)
@@ -592,7 +599,7 @@ take_answer(Job *job)
 		take_failure(job);
 		return;
 	}
-	eo_place_answered(place);
+	eo_worker_target_answered(place);
 	switch (job->kind)
 	{
 		case JOB_FINISH:
@@ -611,9 +618,9 @@ take_answer(Job *job)
 static void
 take_failure(Job *job)
 {
-	EoPlace    *place = job->place;
+	EoWorkerTarget *place = job->place;
 
-	eo_place_failed(place, &job->answer->error);
+	eo_worker_target_failed(place, &job->answer->error);
 	eo_answer_free(job->answer);
 	job->answer = NULL;
 	if (job->kind == JOB_BEAT || place->jobs > 1)
@@ -633,7 +640,7 @@ put_off(Job *job)
 			worker.held_back = true;
 			break;
 		case JOB_SETTLE:
-			eo_slot_again(job->view->ref, eo_clock_monotonic_us() + EO_PLACE_PAUSE_US, false);
+			eo_slot_again(job->view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US, false);
 			break;
 		case JOB_BEAT:
 			put_off_beat(job->view);
@@ -646,7 +653,7 @@ static void
 put_off_beat(const EoSlotView *view)
 {
 	eo_slot_beaten(view->ref, false, 0, eo_clock_monotonic_us() +
-				   Min(EO_PLACE_PAUSE_US, view->info.lease_ms * 1000 / 10));
+				   Min(EO_WORKER_TARGET_PAUSE_US, view->info.lease_ms * 1000 / 10));
 }
 
 /*
@@ -694,7 +701,7 @@ take_finish(Job *job)
 					job->row->target.table),
 			 answer->outcome == EO_NOT_APPLIED && answer->exists ?
 			 errdetail("Its record is %s, and not by that transaction.",
-					   eo_state_name(answer->record.state)) :
+					   eo_record_state_name(answer->record.state)) :
 			 errdetail("Its record is gone, or cannot be read."),
 			 errhint("It stays in exactonce_pending and is tried again every ten minutes. Look for whoever changed the record or the table.")));
 	end_job(job);
@@ -791,6 +798,6 @@ next_wake_us(void)
 	if (worker.window.n > 0)
 		until = Min(until, worker.calls_until_us);
 	if (worker.window.n < EO_MAX_PARALLEL)
-		until = Min(until, eo_places_due_us());
+		until = Min(until, eo_worker_targets_due_us());
 	return until;
 }

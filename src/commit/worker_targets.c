@@ -12,12 +12,13 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "compat.h"
-#include "server/error.h"
-#include "dynamodb/http.h"
-#include "server/options.h"
+#include "cluster/target.h"
 #include "commit/worker_targets.h"
-#include "commit/settle.h"
+#include "compat.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/status.h"
+#include "server/error.h"
+#include "server/options.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
@@ -32,7 +33,7 @@ static struct
 	uint64		catalog;		/* counts changes of servers and mappings */
 }			places;
 
-static void build_place(EoPlace *place);
+static void build_place(EoWorkerTarget *place);
 
 /* Any change to a server or a mapping: look at all of them again. */
 static void
@@ -45,9 +46,9 @@ catalog_changed(Datum arg, int cacheid, uint32 hashvalue)
 }
 
 void
-eo_places_init(MemoryContext context)
+eo_worker_targets_init(MemoryContext context)
 {
-	HASHCTL		ctl = {.keysize = sizeof(EoTarget),.entrysize = sizeof(EoPlace)};
+	HASHCTL		ctl = {.keysize = sizeof(EoTarget),.entrysize = sizeof(EoWorkerTarget)};
 
 	ctl.hcxt = places.context = context;
 	places.table = hash_create("exactonce places", 16, &ctl,
@@ -56,15 +57,15 @@ eo_places_init(MemoryContext context)
 	eo_options_on_change(catalog_changed);
 }
 
-EoPlace *
-eo_place_of(const EoTarget *target)
+EoWorkerTarget *
+eo_worker_target_of(const EoTarget *target)
 {
 	bool		found;
-	EoPlace    *place = hash_search(places.table, target, HASH_ENTER, &found);
+	EoWorkerTarget *place = hash_search(places.table, target, HASH_ENTER, &found);
 
 	if (!found)
 	{
-		memset((char *) place + sizeof(EoTarget), 0, sizeof(EoPlace) - sizeof(EoTarget));
+		memset((char *) place + sizeof(EoTarget), 0, sizeof(EoWorkerTarget) - sizeof(EoTarget));
 		place->target = *target;
 	}
 	return place;
@@ -76,15 +77,15 @@ eo_place_of(const EoTarget *target)
  * of places: the end of a transaction ends those.)
  */
 void
-eo_places_build(void)
+eo_worker_targets_build(void)
 {
 	HASH_SEQ_STATUS scan;
-	EoPlace    *place;
-	EoPlace   **todo;
+	EoWorkerTarget *place;
+	EoWorkerTarget **todo;
 	int			n = 0;
 
 	AcceptInvalidationMessages();
-	todo = palloc(sizeof(EoPlace *) * Max(1, hash_get_num_entries(places.table)));
+	todo = palloc(sizeof(EoWorkerTarget *) * Max(1, hash_get_num_entries(places.table)));
 	hash_seq_init(&scan, places.table);
 	while ((place = hash_seq_search(&scan)) != NULL)
 	{
@@ -97,7 +98,7 @@ eo_places_build(void)
 }
 
 static void
-build_place(EoPlace *place)
+build_place(EoWorkerTarget *place)
 {
 	if (place->store != NULL)
 		MemoryContextDelete(place->context);
@@ -109,7 +110,7 @@ build_place(EoPlace *place)
 	MemoryContextSwitchTo(places.context);
 	PG_TRY();
 	{
-		place->store = eo_settle_store(&place->target);
+		place->store = eo_target_store(&place->target);
 		if (place->store != NULL)
 			place->context = GetMemoryChunkContext(place->store);
 		place->gone = place->store == NULL;
@@ -131,7 +132,7 @@ build_place(EoPlace *place)
 }
 
 bool
-eo_place_may_send(const EoPlace *place)
+eo_worker_target_may_send(const EoWorkerTarget *place)
 {
 	if (place->store == NULL || eo_clock_monotonic_us() < place->pause_until_us)
 		return false;
@@ -140,7 +141,7 @@ eo_place_may_send(const EoPlace *place)
 }
 
 void
-eo_place_answered(EoPlace *place)
+eo_worker_target_answered(EoWorkerTarget *place)
 {
 	if (place->failing)
 		ereport(LOG,
@@ -149,15 +150,15 @@ eo_place_answered(EoPlace *place)
 	place->failing = false;
 	place->complained = false;
 	place->pause_until_us = 0;
-	eo_settle_share_clock(place->store, &place->target);
+	eo_target_share_clock(place->store, &place->target);
 }
 
 void
-eo_place_failed(EoPlace *place, const EoError *error)
+eo_worker_target_failed(EoWorkerTarget *place, const EoError *error)
 {
 	place->pause_until_us = eo_clock_monotonic_us() +
 		(error->status == EO_DENIED || error->status == EO_NO_TABLE || error->status == EO_REFUSED ||
-		 error->status == EO_NO_CREDENTIALS ? PAUSE_REFUSED_US : EO_PLACE_PAUSE_US);
+		 error->status == EO_NO_CREDENTIALS ? PAUSE_REFUSED_US : EO_WORKER_TARGET_PAUSE_US);
 	place->failing = true;
 	if (!place->complained)
 		ereport(WARNING,
@@ -170,11 +171,11 @@ eo_place_failed(EoPlace *place, const EoError *error)
 }
 
 int64
-eo_places_due_us(void)
+eo_worker_targets_due_us(void)
 {
 	int64		due_us = INT64_MAX;
 	HASH_SEQ_STATUS scan;
-	EoPlace    *place;
+	EoWorkerTarget *place;
 
 	hash_seq_init(&scan, places.table);
 	while ((place = hash_seq_search(&scan)) != NULL)

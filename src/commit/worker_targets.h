@@ -10,13 +10,14 @@
 
 #include "postgres.h"
 
-#include "cluster/shmem.h"
+#include "cluster/target.h"
+#include "dynamodb/status.h"
 #include "server/store.h"
 
 /* A failing place is asked again after this. */
-#define EO_PLACE_PAUSE_US INT64CONST(1000000)
+#define EO_WORKER_TARGET_PAUSE_US INT64CONST(1000000)
 
-typedef struct EoPlace
+typedef struct EoWorkerTarget
 {
 	EoTarget	target;			/* hash key */
 	EoStore    *store;			/* NULL: to be built, or cannot be */
@@ -28,20 +29,20 @@ typedef struct EoPlace
 	bool		failing;
 	bool		complained;
 	int64		pause_until_us; /* 0: none */
-} EoPlace;
+} EoWorkerTarget;
 
-extern void eo_places_init(MemoryContext context);
-extern EoPlace *eo_place_of(const EoTarget *target);
+extern void eo_worker_targets_init(MemoryContext context);
+extern EoWorkerTarget *eo_worker_target_of(const EoTarget *target);
 
 /* Give those with jobs a store.  Begins and ends transactions. */
-extern void eo_places_build(void);
-extern bool eo_place_may_send(const EoPlace *place);
+extern void eo_worker_targets_build(void);
+extern bool eo_worker_target_may_send(const EoWorkerTarget *place);
 
 /* A request got an answer that is one; or failed: then there is a pause. */
-extern void eo_place_answered(EoPlace *place);
-extern void eo_place_failed(EoPlace *place, const EoError *error);
+extern void eo_worker_target_answered(EoWorkerTarget *place);
+extern void eo_worker_target_failed(EoWorkerTarget *place, const EoError *error);
 
 /* When the next pause of a place with jobs is over; INT64_MAX: there is none. */
-extern int64 eo_places_due_us(void);
+extern int64 eo_worker_targets_due_us(void);
 
 #endif							/* EO_COMMIT_WORKER_TARGETS_H */

@@ -36,12 +36,16 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "compat.h"
-#include "server/error.h"
-#include "dynamodb/http.h"
+#include "cluster/shmem.h"
+#include "cluster/target.h"
 #include "commit/session_tokens.h"
-#include "utils/memutils.h"
 #include "commit/xact.h"
+#include "compat.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/http.h"
+#include "server/error.h"
+#include "server/store.h"
+#include "utils/memutils.h"
 
 #define N_BUCKETS 1024
 
@@ -154,7 +158,7 @@ add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotR
 			give_up_us = now_us + ROOM_WAIT_US;
 		if (now_us >= give_up_us || !eo_slot_any_ended())
 			return status;
-		eo_db_wake(MyDatabaseId);
+		eo_database_wake(MyDatabaseId);
 		eo_http_wait(now_us + 2000, EO_WAIT_RAISE);
 	}
 }
@@ -461,7 +465,7 @@ end_claim(EoTxClaim *c, bool committed)
 	if (committed && c->phase == EO_PHASE_SEALING)
 	{
 		eo_slot_committed(c->slot, c->retention_s);
-		eo_tokens_forget_claim(c->store->server->serverid, c->pk, c->token);
+		eo_session_tokens_forget_claim(c->store->server->serverid, c->pk, c->token);
 		return;
 	}
 	/* Nothing has been tried: then it is given back as if by idem_release(). */
@@ -489,7 +493,7 @@ end_claim(EoTxClaim *c, bool committed)
 	/* The session keeps the token of what outlives the transaction. */
 	if (c->verdict != EO_VERDICT_NONE ||
 		(!committed && c->release_on_abort))
-		eo_tokens_forget_claim(c->store->server->serverid, c->pk, c->token);
+		eo_session_tokens_forget_claim(c->store->server->serverid, c->pk, c->token);
 }
 
 /* The claim is held again, as before it was completed. */

@@ -10,8 +10,11 @@
 
 #include "postgres.h"
 
-#include "lib/ilist.h"
 #include "cluster/shmem.h"
+#include "cluster/target.h"
+#include "dynamodb/record.h"
+#include "dynamodb/token.h"
+#include "lib/ilist.h"
 #include "server/error.h"
 #include "server/store.h"
 
@@ -41,7 +44,7 @@ typedef struct EoTxClaim
 	char		fingerprint[EO_FINGERPRINT_LEN + 1];	/* "": none */
 	EoSlotRef	slot;
 	EoPhase		phase;
-	EoSlotVerdict verdict;
+	EoVerdict	verdict;
 	SubTransactionId level;		/* it dies with this one */
 	SubTransactionId completed_at;	/* ... and its completion with this one */
 	bool		once;

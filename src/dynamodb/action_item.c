@@ -21,7 +21,13 @@
  *-------------------------------------------------------------------------
  */
 #include "dynamodb/action_item.h"
+
+#include "dynamodb/buf.h"
 #include "dynamodb/expression.h"
+#include "dynamodb/json.h"
+#include "dynamodb/record.h"
+#include "dynamodb/status.h"
+#include "dynamodb/token.h"
 
 #define KEY_NAME "pk"
 #define KEY_PREFIX "ACTION#"
@@ -80,7 +86,7 @@ static bool put_value(EoBuf *body, char letter, const void *arg);
 static const EoExpression *find_expression(EoActionVerb verb, const EoActionWrite *w);
 
 EoStatus
-eo_action_pk(const char *prefix, const char *id, char *out, size_t *len)
+eo_action_item_make_pk(const char *prefix, const char *id, char *out, size_t *len)
 {
 	*len = strlen(KEY_PREFIX) + strlen(prefix) + strlen(id);
 	if (*len > EO_MAX_KEY_BYTES)
@@ -90,13 +96,13 @@ eo_action_pk(const char *prefix, const char *id, char *out, size_t *len)
 }
 
 bool
-eo_action_is_pk(const char *pk)
+eo_action_item_is_pk(const char *pk)
 {
 	return strncmp(pk, KEY_PREFIX, strlen(KEY_PREFIX)) == 0;
 }
 
 const char *
-eo_action_item_pk(EoJsonValue *item)
+eo_action_item_pk_of(EoJsonValue *item)
 {
 	size_t		len;
 
@@ -104,14 +110,14 @@ eo_action_item_pk(EoJsonValue *item)
 }
 
 size_t
-eo_action_max_payload(size_t pk_len, size_t id_len)
+eo_action_item_max_payload(size_t pk_len, size_t id_len)
 {
 	return EO_MAX_ITEM_BYTES - ITEM_OVERHEAD - pk_len - id_len;
 }
 
 void
-eo_action_put_write(EoBuf *body, const char *table, const char *pk, EoActionVerb verb,
-					const EoActionWrite *w)
+eo_action_item_put_write(EoBuf *body, const char *table, const char *pk, EoActionVerb verb,
+						 const EoActionWrite *w)
 {
 	const EoExpression *e = find_expression(verb, w);
 
@@ -123,7 +129,7 @@ eo_action_put_write(EoBuf *body, const char *table, const char *pk, EoActionVerb
 }
 
 void
-eo_action_put_read(EoBuf *body, const char *table, const char *pk)
+eo_action_item_put_read(EoBuf *body, const char *table, const char *pk)
 {
 	eo_expression_put_read(body, table, KEY_NAME, pk);
 }
@@ -249,55 +255,55 @@ put_value(EoBuf *body, char letter, const void *arg)
 	switch (letter)
 	{
 		case 'n':
-			eo_put_attr_n(body, w->now_ms);
+			eo_expression_put_n(body, w->now_ms);
 			return true;
 		case 't':
-			eo_put_attr_string(body, w->token);
+			eo_expression_put_string(body, w->token);
 			return true;
 		case 'T':
 			put_token_set(body, w->token);
 			return true;
 		case 'q':
-			eo_put_attr_string(body, w->attempt);
+			eo_expression_put_string(body, w->attempt);
 			return true;
 		case 'S':
-			eo_put_attr_string(body, "S");
+			eo_expression_put_string(body, "S");
 			return true;
 		case 'i':
-			eo_put_attr_string(body, w->id);
+			eo_expression_put_string(body, w->id);
 			return true;
 		case 'a':
-			eo_put_attr_n(body, w->active_ms);
+			eo_expression_put_n(body, w->active_ms);
 			return true;
 		case 'e':
-			eo_put_attr_n(body, w->expires_ms);
+			eo_expression_put_n(body, w->expires_ms);
 			return true;
 		case 'l':
-			eo_put_attr_n(body, w->ttl_s);
+			eo_expression_put_n(body, w->ttl_s);
 			return true;
 		case 'p':
-			eo_put_attr_string(body, w->payload);
+			eo_expression_put_string(body, w->payload);
 			return true;
 		case 'h':
-			eo_put_attr_string(body, w->pin_hash);
+			eo_expression_put_string(body, w->pin_hash);
 			return true;
 		case 'j':
-			eo_put_attr_string(body, w->pin_pepper);
+			eo_expression_put_string(body, w->pin_pepper);
 			return true;
 		case 'm':
-			eo_put_attr_n(body, w->pin_attempts);
+			eo_expression_put_n(body, w->pin_attempts);
 			return true;
 		case 'r':
-			eo_put_attr_string(body, w->reason);
+			eo_expression_put_string(body, w->reason);
 			return true;
 		case 'b':
-			eo_put_attr_string(body, w->consumer);
+			eo_expression_put_string(body, w->consumer);
 			return true;
 		case '0':
-			eo_put_attr_n(body, 0);
+			eo_expression_put_n(body, 0);
 			return true;
 		case '1':
-			eo_put_attr_n(body, 1);
+			eo_expression_put_n(body, 1);
 			return true;
 	}
 	return false;
@@ -353,7 +359,7 @@ read_string(EoJsonValue *item, Attribute a, bool *ok)
 }
 
 EoStatus
-eo_action_read(EoJsonValue *item, EoActionItem *action)
+eo_action_item_read(EoJsonValue *item, EoActionItem *action)
 {
 	bool		ok = true;
 	bool		whatever = true;
@@ -414,7 +420,7 @@ is_member(EoJsonValue *set, const char *token)
 }
 
 bool
-eo_action_paid_by(const EoActionItem *action, const char *token)
+eo_action_item_paid_by(const EoActionItem *action, const char *token)
 {
 	for (size_t i = 0; i < eo_json_array_length(action->pin_tokens); i++)
 	{
@@ -429,7 +435,7 @@ eo_action_paid_by(const EoActionItem *action, const char *token)
 }
 
 bool
-eo_action_shows(const EoActionItem *action, EoActionVerb verb, const char *token)
+eo_action_item_shows(const EoActionItem *action, EoActionVerb verb, const char *token)
 {
 	switch (verb)
 	{

@@ -16,7 +16,8 @@
 
 #include "dynamodb/buf.h"
 #include "dynamodb/json.h"
-#include "dynamodb/record.h"
+#include "dynamodb/status.h"
+#include "dynamodb/token.h"
 
 /* Bounds that leave room in the item for the one who consumes it. */
 #define EO_MAX_REASON_BYTES 1024
@@ -84,29 +85,29 @@ typedef struct EoActionWrite
 	const char *consumer;
 } EoActionWrite;
 
-/* As eo_layout_pk(), for an action's id. */
-extern EoStatus eo_action_pk(const char *prefix, const char *id, char *out, size_t *len)
+/* As eo_record_make_pk(), for an action's id. */
+extern EoStatus eo_action_item_make_pk(const char *prefix, const char *id, char *out, size_t *len)
 			EO_MUST_CHECK;
-extern bool eo_action_is_pk(const char *pk);
-extern const char *eo_action_item_pk(EoJsonValue *item);
+extern bool eo_action_item_is_pk(const char *pk);
+extern const char *eo_action_item_pk_of(EoJsonValue *item);
 
 /* Bytes that a payload may have. */
-extern size_t eo_action_max_payload(size_t pk_len, size_t id_len);
+extern size_t eo_action_item_max_payload(size_t pk_len, size_t id_len);
 
-extern void eo_action_put_write(EoBuf *body, const char *table, const char *pk,
-								EoActionVerb verb, const EoActionWrite *w);
-extern void eo_action_put_read(EoBuf *body, const char *table, const char *pk);
+extern void eo_action_item_put_write(EoBuf *body, const char *table, const char *pk,
+									 EoActionVerb verb, const EoActionWrite *w);
+extern void eo_action_item_put_read(EoBuf *body, const char *table, const char *pk);
 
 /*
  * EO_INVALID if it is no action, or what decides is not of the type that the
  * conditions ask for.
  */
-extern EoStatus eo_action_read(EoJsonValue *item, EoActionItem *action) EO_MUST_CHECK;
+extern EoStatus eo_action_item_read(EoJsonValue *item, EoActionItem *action) EO_MUST_CHECK;
 
 /* Has the caller of this token paid for an attempt? */
-extern bool eo_action_paid_by(const EoActionItem *action, const char *token);
+extern bool eo_action_item_paid_by(const EoActionItem *action, const char *token);
 
 /* Does the item show that this very write was applied? */
-extern bool eo_action_shows(const EoActionItem *action, EoActionVerb verb, const char *token);
+extern bool eo_action_item_shows(const EoActionItem *action, EoActionVerb verb, const char *token);
 
 #endif							/* EO_DYNAMODB_ACTION_ITEM_H */

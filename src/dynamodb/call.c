@@ -32,6 +32,14 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "dynamodb/buf.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/crypto.h"
+#include "dynamodb/http.h"
+#include "dynamodb/json.h"
+#include "dynamodb/sigv4.h"
+#include "dynamodb/status.h"
+
 /* Base of the exponential back-off, in milliseconds, and its ceiling. */
 #define BACKOFF_BASE_MS 25
 #define BACKOFF_THROTTLED_MS 500
@@ -83,7 +91,7 @@ static const struct
 };
 
 const char *
-eo_operation_name(EoOperation op)
+eo_call_operation_name(EoOperation op)
 {
 	return operations[op].name;
 }
@@ -115,8 +123,8 @@ eo_call_free(EoCall *call)
 }
 
 void
-eo_dynamodb_run(EoCall **calls, int n, int parallel, int64_t deadline_us,
-				EoWaitMode mode)
+eo_call_run(EoCall **calls, int n, int parallel, int64_t deadline_us,
+			EoWaitMode mode)
 {
 	EoWindow	window = {.n = 0};
 	EoCall	   *finished[EO_MAX_PARALLEL];
@@ -249,7 +257,7 @@ send_attempt(EoCall *call)
 		status = eo_buf_status(&token);
 	if (status == EO_OK)
 		status = eo_http_start(&call->transfer, &req);
-	eo_wipe(token.data, token.len);
+	eo_crypto_wipe(token.data, token.len);
 	eo_buf_free(&token);
 	eo_buf_free(&authorization);
 	if (status == EO_OK)
@@ -378,7 +386,7 @@ take_answer(EoCall *call, int64_t wall_ms)
 	EoHttpReply *reply = &call->transfer.reply;
 	EoClient   *client = call->client;
 	EoJsonValue *root;
-	EoVerdict	verdict;
+	EoReplyVerdict verdict;
 	bool		ok = reply->http_status == 200;
 	bool		refused;
 
@@ -390,13 +398,13 @@ take_answer(EoCall *call, int64_t wall_ms)
 		return take_unbelievable(call, "the reply is not a DynamoDB answer");
 	root = eo_json_root(call->reply);
 	error_text(&call->error, ok ? NULL : root);
-	verdict = eo_dynamodb_classify(reply->http_status, call->error.code);
+	verdict = eo_call_classify(reply->http_status, call->error.code);
 	if (call->op == EO_TRANSACT && strcmp(call->error.code, "TransactionCanceledException") == 0)
 	{
 		call->reasons = eo_json_get(root, "CancellationReasons");
 		if (eo_json_array_length(call->reasons) != (size_t) call->nactions)
 			return take_unbelievable(call, "the reply does not say why the transaction was cancelled");
-		verdict = eo_dynamodb_classify_reasons(call->reasons);
+		verdict = eo_call_classify_reasons(call->reasons);
 	}
 	refused = verdict.status == EO_CONDITION_FAILED;
 	if (verdict.status == EO_OK || refused)
@@ -503,13 +511,13 @@ again(EoCall *call, bool throttled)
  * refusal if the service called it the client's fault (4xx with a code), and
  * an unknown outcome otherwise.
  */
-EoVerdict
-eo_dynamodb_classify(int http_status, const char *code)
+EoReplyVerdict
+eo_call_classify(int http_status, const char *code)
 {
 	static const struct
 	{
 		const char *code;
-		EoVerdict	verdict;
+		EoReplyVerdict verdict;
 	}			known[] =
 	{
 		{"ConditionalCheckFailedException", {EO_CONDITION_FAILED, false, false, false}},
@@ -543,9 +551,9 @@ eo_dynamodb_classify(int http_status, const char *code)
 		{"ServiceUnavailableException", {EO_UNKNOWN, true, false, false}},
 	};
 
-	static const EoVerdict ok = {EO_OK, false, false, false};
-	static const EoVerdict refused = {EO_REFUSED, false, false, false};
-	static const EoVerdict unknown = {EO_UNKNOWN, true, false, false};
+	static const EoReplyVerdict ok = {EO_OK, false, false, false};
+	static const EoReplyVerdict refused = {EO_REFUSED, false, false, false};
+	static const EoReplyVerdict unknown = {EO_UNKNOWN, true, false, false};
 
 	if (http_status == 200)
 		return ok;
@@ -564,21 +572,21 @@ eo_dynamodb_classify(int http_status, const char *code)
  * false.  What will pass is retried, even if another action is refused for good:
  * as long as the first has not been looked at, nobody knows.
  */
-EoVerdict
-eo_dynamodb_classify_reasons(EoJsonValue *reasons)
+EoReplyVerdict
+eo_call_classify_reasons(EoJsonValue *reasons)
 {
 	static const struct
 	{
 		const char *code;
-		EoVerdict	verdict;
+		EoReplyVerdict verdict;
 	}			passing[] =
 	{
 		{"TransactionConflict", {EO_CONFLICT, true, false, false}},
 		{"ThrottlingError", {EO_THROTTLED, true, true, false}},
 		{"ProvisionedThroughputExceeded", {EO_THROTTLED, true, true, false}},
 	};
-	static const EoVerdict cancelled = {EO_CANCELLED, false, false, false};
-	static const EoVerdict condition = {EO_CONDITION_FAILED, false, false, false};
+	static const EoReplyVerdict cancelled = {EO_CANCELLED, false, false, false};
+	static const EoReplyVerdict condition = {EO_CONDITION_FAILED, false, false, false};
 
 	for (size_t i = 0; i < eo_json_array_length(reasons); i++)
 	{

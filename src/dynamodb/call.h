@@ -13,9 +13,11 @@
 #ifndef EO_DYNAMODB_CALL_H
 #define EO_DYNAMODB_CALL_H
 
+#include "dynamodb/buf.h"
 #include "dynamodb/http.h"
 #include "dynamodb/json.h"
 #include "dynamodb/sigv4.h"
+#include "dynamodb/status.h"
 
 /*
  * A request body holds at most one item's attributes; the same factor as for
@@ -133,8 +135,8 @@ extern void eo_call_free(EoCall *call); /* ends a transfer in flight */
  * all.  Returns when each has an outcome; in EO_WAIT_RAISE mode an interrupt
  * may leave it, and the caller still owns (and frees) the calls.
  */
-extern void eo_dynamodb_run(EoCall **calls, int n, int parallel,
-							int64_t deadline_us, EoWaitMode mode);
+extern void eo_call_run(EoCall **calls, int n, int parallel,
+						int64_t deadline_us, EoWaitMode mode);
 
 /*
  * The same by steps, for whoever has other things to wait for meanwhile: the
@@ -157,20 +159,20 @@ extern int	eo_window_step(EoWindow *window, EoCall **finished, int64_t *until_us
 /* Now, by the service's clock as far as it is known: epoch milliseconds. */
 extern int64_t eo_client_now_ms(const EoClient *client);
 
-extern const char *eo_operation_name(EoOperation op);
+extern const char *eo_call_operation_name(EoOperation op);
 
 /* What is to be done about one reply; exported for test/unit. */
-typedef struct EoVerdict
+typedef struct EoReplyVerdict
 {
 	EoStatus	status;
 	bool		retry;
 	bool		throttled;		/* back off as the service asks, longer */
 	bool		skewed;			/* may be our clock: sign again if Date says
 								 * so */
-} EoVerdict;
+} EoReplyVerdict;
 
-extern EoVerdict eo_dynamodb_classify(int http_status, const char *code);
-extern EoVerdict eo_dynamodb_classify_reasons(EoJsonValue *reasons);
+extern EoReplyVerdict eo_call_classify(int http_status, const char *code);
+extern EoReplyVerdict eo_call_classify_reasons(EoJsonValue *reasons);
 extern void eo_client_learn_clock(EoClient *client, int64_t date_s, int64_t wall_ms);
 
 #endif							/* EO_DYNAMODB_CALL_H */

@@ -15,6 +15,9 @@
 #include <openssl/params.h>
 #include <stdlib.h>
 
+#include "dynamodb/hex.h"
+#include "dynamodb/status.h"
+
 #include "dynamodb/crypto.h"
 
 /* What scrypt may take: 128 * N * r bytes, and some more. */
@@ -26,7 +29,7 @@ struct EoCrypto
 	EVP_MD_CTX *digest;
 	EVP_MAC    *hmac;
 	EVP_MAC_CTX *mac;			/* for one-off keys */
-	EVP_MAC_CTX *kept;			/* holds the key of eo_crypto_keep() */
+	EVP_MAC_CTX *kept;			/* holds the key of eo_crypto_keep_key() */
 };
 
 EoCrypto *
@@ -72,7 +75,7 @@ eo_crypto_free(EoCrypto *c)
 }
 
 EoStatus
-eo_sha256_hex(EoCrypto *c, const void *data, size_t len, char hex[EO_SHA256_HEX_LEN + 1])
+eo_crypto_sha256_hex(EoCrypto *c, const void *data, size_t len, char hex[EO_SHA256_HEX_LEN + 1])
 {
 	unsigned char md[EO_SHA256_LEN];
 
@@ -80,7 +83,7 @@ eo_sha256_hex(EoCrypto *c, const void *data, size_t len, char hex[EO_SHA256_HEX_
 		!EVP_DigestUpdate(c->digest, data, len) ||
 		!EVP_DigestFinal_ex(c->digest, md, NULL))
 		return EO_CRYPTO;
-	eo_put_hex(md, sizeof(md), hex);
+	eo_hex_put(md, sizeof(md), hex);
 	return EO_OK;
 }
 
@@ -96,8 +99,8 @@ run_mac(EVP_MAC_CTX *ctx, const void *key, size_t key_len, const void *data, siz
 }
 
 EoStatus
-eo_hmac_sha256(EoCrypto *c, const void *key, size_t key_len, const void *data, size_t len,
-			   unsigned char mac[EO_SHA256_LEN])
+eo_crypto_hmac_sha256(EoCrypto *c, const void *key, size_t key_len, const void *data, size_t len,
+					  unsigned char mac[EO_SHA256_LEN])
 {
 	/*
 	 * An empty key is a key (RFC 2104), and the same as one of zero bytes;
@@ -111,46 +114,33 @@ eo_hmac_sha256(EoCrypto *c, const void *key, size_t key_len, const void *data, s
 }
 
 EoStatus
-eo_crypto_keep(EoCrypto *c, const void *key, size_t key_len)
+eo_crypto_keep_key(EoCrypto *c, const void *key, size_t key_len)
 {
 	return EVP_MAC_init(c->kept, key, key_len, NULL) ? EO_OK : EO_CRYPTO;
 }
 
 EoStatus
-eo_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len, unsigned char mac[EO_SHA256_LEN])
+eo_crypto_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len, unsigned char mac[EO_SHA256_LEN])
 {
 	return run_mac(c->kept, NULL, 0, data, len, mac);
 }
 
 EoStatus
-eo_scrypt(const void *password, size_t password_len, const void *salt, size_t salt_len,
-		  unsigned char *out, size_t out_len)
+eo_crypto_scrypt(const void *password, size_t password_len, const void *salt, size_t salt_len,
+				 unsigned char *out, size_t out_len)
 {
 	return EVP_PBE_scrypt(password, password_len, salt, salt_len, EO_SCRYPT_N, EO_SCRYPT_R,
 						  EO_SCRYPT_P, SCRYPT_MAX_MEMORY, out, out_len) == 1 ? EO_OK : EO_CRYPTO;
 }
 
-void
-eo_put_hex(const unsigned char *bytes, size_t len, char *hex)
-{
-	static const char digits[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < len; i++)
-	{
-		hex[2 * i] = digits[bytes[i] >> 4];
-		hex[2 * i + 1] = digits[bytes[i] & 15];
-	}
-	hex[2 * len] = '\0';
-}
-
 bool
-eo_same_secret(const void *a, const void *b, size_t len)
+eo_crypto_same(const void *a, const void *b, size_t len)
 {
 	return CRYPTO_memcmp(a, b, len) == 0;
 }
 
 void
-eo_wipe(void *p, size_t len)
+eo_crypto_wipe(void *p, size_t len)
 {
 	if (p != NULL)
 		OPENSSL_cleanse(p, len);

@@ -20,7 +20,7 @@
 
 /*
  * What is worth keeping between calls: the fetched algorithms, the contexts of
- * digest and MAC, and one key (eo_crypto_keep()).  Not thread-safe.
+ * digest and MAC, and one key (eo_crypto_keep_key()).  Not thread-safe.
  */
 typedef struct EoCrypto EoCrypto;
 
@@ -28,18 +28,18 @@ extern EoCrypto *eo_crypto_create(void);	/* NULL: OpenSSL or memory */
 extern void eo_crypto_free(EoCrypto *c);	/* NULL is fine */
 
 /* SHA-256 (FIPS 180-4), in lower-case hexadecimal with a NUL.  EO_CRYPTO. */
-extern EoStatus eo_sha256_hex(EoCrypto *c, const void *data, size_t len,
-							  char hex[EO_SHA256_HEX_LEN + 1]) EO_MUST_CHECK;
+extern EoStatus eo_crypto_sha256_hex(EoCrypto *c, const void *data, size_t len,
+									 char hex[EO_SHA256_HEX_LEN + 1]) EO_MUST_CHECK;
 
 /* HMAC-SHA256 (RFC 2104).  EO_CRYPTO. */
-extern EoStatus eo_hmac_sha256(EoCrypto *c, const void *key, size_t key_len,
-							   const void *data, size_t len,
-							   unsigned char mac[EO_SHA256_LEN]) EO_MUST_CHECK;
+extern EoStatus eo_crypto_hmac_sha256(EoCrypto *c, const void *key, size_t key_len,
+									  const void *data, size_t len,
+									  unsigned char mac[EO_SHA256_LEN]) EO_MUST_CHECK;
 
 /* The same with a key that is kept inside the context; EO_CRYPTO. */
-extern EoStatus eo_crypto_keep(EoCrypto *c, const void *key, size_t key_len) EO_MUST_CHECK;
-extern EoStatus eo_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len,
-									unsigned char mac[EO_SHA256_LEN]) EO_MUST_CHECK;
+extern EoStatus eo_crypto_keep_key(EoCrypto *c, const void *key, size_t key_len) EO_MUST_CHECK;
+extern EoStatus eo_crypto_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len,
+										   unsigned char mac[EO_SHA256_LEN]) EO_MUST_CHECK;
 
 /*
  * scrypt (RFC 7914) with N = 16384, r = 8, p = 1: some 50 ms of a core and 16 MB,
@@ -50,16 +50,13 @@ extern EoStatus eo_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len,
 #define EO_SCRYPT_R 8
 #define EO_SCRYPT_P 1
 
-extern EoStatus eo_scrypt(const void *password, size_t password_len, const void *salt,
-						  size_t salt_len, unsigned char *out, size_t out_len) EO_MUST_CHECK;
-
-/* Bytes as lower-case hexadecimal; hex has room for 2 * len + 1. */
-extern void eo_put_hex(const unsigned char *bytes, size_t len, char *hex);
+extern EoStatus eo_crypto_scrypt(const void *password, size_t password_len, const void *salt,
+								 size_t salt_len, unsigned char *out, size_t out_len) EO_MUST_CHECK;
 
 /* In a time that does not depend on where they differ. */
-extern bool eo_same_secret(const void *a, const void *b, size_t len);
+extern bool eo_crypto_same(const void *a, const void *b, size_t len);
 
 /* Overwrite a secret in a way the compiler may not drop. */
-extern void eo_wipe(void *p, size_t len);
+extern void eo_crypto_wipe(void *p, size_t len);
 
 #endif							/* EO_DYNAMODB_CRYPTO_H */

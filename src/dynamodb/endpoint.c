@@ -16,7 +16,7 @@
 #include <strings.h>
 
 bool
-eo_wire_endpoint(const char *value, EoEndpoint *ep, const char **reason)
+eo_endpoint_parse(const char *value, EoEndpoint *ep, const char **reason)
 {
 	const char *p;
 	size_t		host_len;
@@ -72,29 +72,5 @@ eo_wire_endpoint(const char *value, EoEndpoint *ep, const char **reason)
 		return false;
 	if (port != 0 && port != (ep->https ? 443 : 80))
 		snprintf(ep->authority + host_len, sizeof(ep->authority) - host_len, ":%ld", port);
-	return true;
-}
-
-bool
-eo_wire_header(const char *line, size_t len, const char *name, char *value, size_t size)
-{
-	size_t		name_len = strlen(name);
-	size_t		n = 0;
-
-	if (len <= name_len || line[name_len] != ':' ||
-		strncasecmp(line, name, name_len) != 0)
-		return false;
-	for (size_t i = name_len + 1; i < len && n + 1 < size; i++)
-	{
-		unsigned char c = line[i];
-
-		if (c > ' ' && c < 127)
-			value[n++] = c;
-		else if (c == ' ' && n > 0)
-			value[n++] = ' ';
-	}
-	while (n > 0 && value[n - 1] == ' ')
-		n--;
-	value[n] = '\0';
 	return true;
 }

@@ -10,7 +10,7 @@
 #ifndef EO_DYNAMODB_ENDPOINT_H
 #define EO_DYNAMODB_ENDPOINT_H
 
-#include "dynamodb/status.h"
+#include <stdbool.h>
 
 /* RFC 1035: a name has at most 253 characters; then a colon and a port. */
 #define EO_MAX_HOST 253
@@ -28,13 +28,6 @@ typedef struct EoEndpoint
  * scheme://host[:port][/] and nothing else: no user, path, query or fragment.
  * False, with a sentence in *reason, for anything else.
  */
-extern bool eo_wire_endpoint(const char *value, EoEndpoint *ep, const char **reason);
-
-/*
- * If the line (not NUL-terminated) is the header of that name: its value,
- * printable ASCII only, trimmed and cut to size - 1 bytes.
- */
-extern bool eo_wire_header(const char *line, size_t len, const char *name, char *value,
-						   size_t size);
+extern bool eo_endpoint_parse(const char *value, EoEndpoint *ep, const char **reason);
 
 #endif							/* EO_DYNAMODB_ENDPOINT_H */

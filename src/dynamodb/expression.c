@@ -10,6 +10,10 @@
  */
 #include "dynamodb/expression.h"
 
+#include "dynamodb/buf.h"
+#include "dynamodb/json.h"
+#include "dynamodb/status.h"
+
 /* What a body has beside its template: key, table and values, as a rule. */
 #define BODY_ROOM 1024
 
@@ -128,7 +132,7 @@ put_values(const EoExpression *e, EoBuf *body, EoPutValue put_value, const void 
 }
 
 void
-eo_put_attr_s(EoBuf *body, const char *s, size_t len)
+eo_expression_put_s(EoBuf *body, const char *s, size_t len)
 {
 	eo_buf_adds(body, "{\"S\":");
 	eo_json_put_string(body, s, len);
@@ -136,13 +140,13 @@ eo_put_attr_s(EoBuf *body, const char *s, size_t len)
 }
 
 void
-eo_put_attr_string(EoBuf *body, const char *s)
+eo_expression_put_string(EoBuf *body, const char *s)
 {
-	eo_put_attr_s(body, s, strlen(s));
+	eo_expression_put_s(body, s, strlen(s));
 }
 
 void
-eo_put_attr_n(EoBuf *body, int64_t n)
+eo_expression_put_n(EoBuf *body, int64_t n)
 {
 	char		digits[24];
 	char	   *p = digits + sizeof(digits);

@@ -15,7 +15,6 @@
 #define EO_DYNAMODB_EXPRESSION_H
 
 #include "dynamodb/buf.h"
-#include "dynamodb/json.h"
 
 #define EO_MAX_LETTERS 32
 
@@ -57,8 +56,8 @@ extern void eo_expression_put_read(EoBuf *body, const char *table, const char *k
 								   const char *pk);
 
 /* Append an attribute value: {"S": ...}, {"N": ...}. */
-extern void eo_put_attr_s(EoBuf *body, const char *s, size_t len);
-extern void eo_put_attr_string(EoBuf *body, const char *s);
-extern void eo_put_attr_n(EoBuf *body, int64_t n);
+extern void eo_expression_put_s(EoBuf *body, const char *s, size_t len);
+extern void eo_expression_put_string(EoBuf *body, const char *s);
+extern void eo_expression_put_n(EoBuf *body, int64_t n);
 
 #endif							/* EO_DYNAMODB_EXPRESSION_H */

@@ -55,13 +55,16 @@
 #include <unistd.h>
 
 #include "compat.h"
+#include "dynamodb/buf.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/header.h"
 #include "dynamodb/http.h"
+#include "dynamodb/status.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
 #include "storage/latch.h"
 #include "utils/pg_crc.h"
-#include "dynamodb/endpoint.h"
 
 /* A reply buffer above this is given back instead of kept with its handle. */
 #define KEEP_BUFFER 65536
@@ -133,24 +136,6 @@ static void collect_finished(void);
 static void judge(EoHttpHandle *h, CURLcode code);
 static void end_all(void);
 static void answer_interrupts(EoWaitMode mode);
-
-int64_t
-eo_clock_monotonic_us(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t) ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
-}
-
-int64_t
-eo_clock_wall_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 EoStatus
 eo_http_start(EoHttpTransfer *t, const EoHttpRequest *req)
@@ -537,16 +522,16 @@ header_callback(char *line, size_t size, size_t n, void *arg)
 	size_t		len = size * n;
 	char		value[EO_REQUEST_ID_LEN];
 
-	if (eo_wire_header(line, len, "x-amz-crc32", value, sizeof(value)))
+	if (eo_header_value(line, len, "x-amz-crc32", value, sizeof(value)))
 	{
 		h->has_crc = true;
 		h->crc = (uint32) strtoul(value, NULL, 10);
 	}
-	else if (eo_wire_header(line, len, "x-amzn-requestid", value, sizeof(value)))
+	else if (eo_header_value(line, len, "x-amzn-requestid", value, sizeof(value)))
 		strlcpy(reply->request_id, value, sizeof(reply->request_id));
-	else if (eo_wire_header(line, len, "date", value, sizeof(value)))
+	else if (eo_header_value(line, len, "date", value, sizeof(value)))
 		reply->date_s = parse_date(value);
-	else if (eo_wire_header(line, len, "x-amz-retry-after", value, sizeof(value)))
+	else if (eo_header_value(line, len, "x-amz-retry-after", value, sizeof(value)))
 	{
 		long		ms = strtol(value, NULL, 10);
 

@@ -21,7 +21,7 @@
 #ifndef EO_DYNAMODB_HTTP_H
 #define EO_DYNAMODB_HTTP_H
 
-#include "dynamodb/buf.h"
+#include "dynamodb/status.h"
 
 /*
  * Longest reply that is read.  An item has at most 409,600 bytes; the wire
@@ -99,8 +99,5 @@ extern void eo_http_finish(EoHttpTransfer *t);
  * so the next one on the same stream might be the answer to this one.
  */
 extern void eo_http_distrust(void);
-
-extern int64_t eo_clock_monotonic_us(void);
-extern int64_t eo_clock_wall_ms(void);	/* epoch milliseconds, local clock */
 
 #endif							/* EO_DYNAMODB_HTTP_H */

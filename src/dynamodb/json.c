@@ -14,6 +14,9 @@
  */
 #include <json-c/json.h>
 
+#include "dynamodb/buf.h"
+#include "dynamodb/status.h"
+
 #include "dynamodb/json.h"
 
 struct EoJson
@@ -213,7 +216,7 @@ eo_json_put_string(EoBuf *out, const char *s, size_t len)
  * RFC 3629, section 4.
  */
 bool
-eo_utf8_valid(const char *s, size_t len)
+eo_json_utf8_valid(const char *s, size_t len)
 {
 	const unsigned char *p = (const unsigned char *) s;
 	const unsigned char *end = p + len;
@@ -242,7 +245,7 @@ scan_text(const char *text, size_t len, size_t *colons)
 {
 	bool		in_string = false;
 
-	if (!eo_utf8_valid(text, len))
+	if (!eo_json_utf8_valid(text, len))
 		return false;
 	for (size_t i = 0; i < len; i++)
 	{

@@ -16,6 +16,7 @@
 #define EO_DYNAMODB_JSON_H
 
 #include "dynamodb/buf.h"
+#include "dynamodb/status.h"
 
 /* Nesting allowed in a reply.  DynamoDB's own limit for a value is 32. */
 #define EO_JSON_MAX_DEPTH 40
@@ -58,6 +59,6 @@ extern bool eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value);
 extern void eo_json_put_string(EoBuf *out, const char *s, size_t len);
 
 /* True if the bytes are UTF-8 (RFC 3629) without a NUL byte. */
-extern bool eo_utf8_valid(const char *s, size_t len);
+extern bool eo_json_utf8_valid(const char *s, size_t len);
 
 #endif							/* EO_DYNAMODB_JSON_H */

@@ -10,8 +10,13 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "dynamodb/expression.h"
 #include "dynamodb/record.h"
+
+#include "dynamodb/buf.h"
+#include "dynamodb/expression.h"
+#include "dynamodb/json.h"
+#include "dynamodb/status.h"
+#include "dynamodb/token.h"
 
 typedef enum EoAttribute
 {
@@ -87,7 +92,7 @@ static void update(EoVerb verb, const EoWrite *w, EoBuf *out);
 static bool put_value(EoBuf *body, char letter, const void *arg);
 
 const EoLayout *
-eo_layout_find(const char *name)
+eo_record_layout(const char *name)
 {
 	for (size_t i = 0; i < N_LAYOUTS; i++)
 	{
@@ -98,26 +103,26 @@ eo_layout_find(const char *name)
 }
 
 const char *
-eo_layout_key_name(const EoLayout *layout)
+eo_record_key_name(const EoLayout *layout)
 {
 	return layout->attributes[A_KEY].name;
 }
 
 const char *
-eo_layout_ttl_name(const EoLayout *layout)
+eo_record_ttl_name(const EoLayout *layout)
 {
 	return layout->attributes[A_TTL].name;
 }
 
 const char *
-eo_state_name(EoState state)
+eo_record_state_name(EoState state)
 {
 	return layouts[0].states[state];
 }
 
 EoStatus
-eo_layout_pk(const EoLayout *layout, const char *prefix, const char *key,
-			 char *out, size_t *len)
+eo_record_make_pk(const EoLayout *layout, const char *prefix, const char *key,
+				  char *out, size_t *len)
 {
 	*len = strlen(layout->key_prefix) + strlen(prefix) + strlen(key);
 	if (*len > EO_MAX_KEY_BYTES)
@@ -127,14 +132,14 @@ eo_layout_pk(const EoLayout *layout, const char *prefix, const char *key,
 }
 
 size_t
-eo_layout_max_value(const EoLayout *layout, size_t pk_len)
+eo_record_max_value(const EoLayout *layout, size_t pk_len)
 {
 	(void) layout;
 	return EO_MAX_ITEM_BYTES - ITEM_OVERHEAD - pk_len;
 }
 
 EoState
-eo_layout_state_after(EoVerb verb)
+eo_record_state_after(EoVerb verb)
 {
 	switch (verb)
 	{
@@ -165,21 +170,21 @@ eo_layout_state_after(EoVerb verb)
 }
 
 bool
-eo_layout_is_pk(const EoLayout *layout, const char *pk)
+eo_record_is_pk(const EoLayout *layout, const char *pk)
 {
 	return strncmp(pk, layout->key_prefix, strlen(layout->key_prefix)) == 0;
 }
 
 void
-eo_layout_put_write(const EoLayout *layout, EoBuf *body, const char *table,
+eo_record_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 					const char *pk, EoVerb verb, const EoWrite *w)
 {
 	put_update(layout, body, table, pk, verb, w, ",\"ReturnValues\":\"ALL_NEW\"");
 }
 
 void
-eo_layout_put_action(const EoLayout *layout, EoBuf *body, const char *table,
-					 const char *pk, EoVerb verb, const EoWrite *w)
+eo_record_put_transact_item(const EoLayout *layout, EoBuf *body, const char *table,
+							const char *pk, EoVerb verb, const EoWrite *w)
 {
 	eo_buf_adds(body, "{\"Update\":");
 	put_update(layout, body, table, pk, verb, w, "");
@@ -228,7 +233,7 @@ find_expression(const EoLayout *layout, EoVerb verb, const EoWrite *w)
 }
 
 void
-eo_layout_put_read(const EoLayout *layout, EoBuf *body, const char *table, const char *pk)
+eo_record_put_read(const EoLayout *layout, EoBuf *body, const char *table, const char *pk)
 {
 	eo_expression_put_read(body, table, layout->attributes[A_KEY].name, pk);
 }
@@ -468,80 +473,80 @@ put_value(EoBuf *body, char letter, const void *arg)
 	switch (letter)
 	{
 		case 'I':
-			eo_put_attr_string(body, layout->states[EO_STATE_IN_PROGRESS]);
+			eo_expression_put_string(body, layout->states[EO_STATE_IN_PROGRESS]);
 			return true;
 		case 'M':
-			eo_put_attr_string(body, layout->states[EO_STATE_COMMITTING]);
+			eo_expression_put_string(body, layout->states[EO_STATE_COMMITTING]);
 			return true;
 		case 'C':
-			eo_put_attr_string(body, layout->states[EO_STATE_COMPLETED]);
+			eo_expression_put_string(body, layout->states[EO_STATE_COMPLETED]);
 			return true;
 		case 'F':
-			eo_put_attr_string(body, layout->states[EO_STATE_FAILED]);
+			eo_expression_put_string(body, layout->states[EO_STATE_FAILED]);
 			return true;
 		case 'S':
-			eo_put_attr_string(body, layout->states[w->seen->state]);
+			eo_expression_put_string(body, layout->states[w->seen->state]);
 			return true;
 		case 'O':
-			eo_put_attr_string(body, w->seen->owner);
+			eo_expression_put_string(body, w->seen->owner);
 			return true;
 		case 'N':
-			eo_put_attr_n(body, w->seen->fence);
+			eo_expression_put_n(body, w->seen->fence);
 			return true;
 		case 'U':
-			eo_put_attr_n(body, w->seen->updated_ms);
+			eo_expression_put_n(body, w->seen->updated_ms);
 			return true;
 		case 'T':
-			eo_put_attr_n(body, w->seen->ttl_s);
+			eo_expression_put_n(body, w->seen->ttl_s);
 			return true;
 		case 'o':
-			eo_put_attr_string(body, w->owner);
+			eo_expression_put_string(body, w->owner);
 			return true;
 		case 'b':
-			eo_put_attr_string(body, w->bind);
+			eo_expression_put_string(body, w->bind);
 			return true;
 		case 'g':
-			eo_put_attr_string(body, w->origin);
+			eo_expression_put_string(body, w->origin);
 			return true;
 		case 'i':
-			eo_put_attr_n(body, w->now_ms);
+			eo_expression_put_n(body, w->now_ms);
 			return true;
 		case 'd':
-			eo_put_attr_n(body, w->now_ms - w->skew_ms);
+			eo_expression_put_n(body, w->now_ms - w->skew_ms);
 			return true;
 		case 'l':
-			eo_put_attr_n(body, w->lease_ms);
+			eo_expression_put_n(body, w->lease_ms);
 			return true;
 		case 't':
-			eo_put_attr_n(body, w->ttl_s);
+			eo_expression_put_n(body, w->ttl_s);
 			return true;
 		case 'm':
-			eo_put_attr_n(body, w->max_runs);
+			eo_expression_put_n(body, w->max_runs);
 			return true;
 		case 'r':
-			eo_put_attr_n(body, w->retry_ms);
+			eo_expression_put_n(body, w->retry_ms);
 			return true;
 		case '0':
-			eo_put_attr_n(body, 0);
+			eo_expression_put_n(body, 0);
 			return true;
 		case '1':
-			eo_put_attr_n(body, 1);
+			eo_expression_put_n(body, 1);
 			return true;
 		case 'p':
-			eo_put_attr_string(body, w->payload_sha256);
+			eo_expression_put_string(body, w->payload_sha256);
 			return true;
 		case 'v':
-			eo_put_attr_s(body, w->result, w->result_len);
+			eo_expression_put_s(body, w->result, w->result_len);
 			return true;
 		case 'e':
-			eo_put_attr_s(body, w->error, w->error_len);
+			eo_expression_put_s(body, w->error, w->error_len);
 			return true;
 	}
 	return false;
 }
 
 const char *
-eo_layout_item_pk(const EoLayout *layout, EoJsonValue *item)
+eo_record_pk_of(const EoLayout *layout, EoJsonValue *item)
 {
 	size_t		len;
 
@@ -558,7 +563,7 @@ clamp(int64_t *value, int64_t max)
 }
 
 EoStatus
-eo_layout_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
+eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 {
 	const EoAttributeName *a = layout->attributes;
 	size_t		len;

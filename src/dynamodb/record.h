@@ -15,6 +15,7 @@
 
 #include "dynamodb/buf.h"
 #include "dynamodb/json.h"
+#include "dynamodb/status.h"
 
 /* Amazon DynamoDB Developer Guide, "Service, account, and table quotas". */
 #define EO_MAX_KEY_BYTES 2048
@@ -23,9 +24,7 @@
 /* 9999-12-31 23:59:59 UTC: what is read as later counts as that. */
 #define EO_MAX_INSTANT_MS INT64_C(253402300799000)
 
-#define EO_TOKEN_LEN 36			/* a UUID as text */
 #define EO_FINGERPRINT_LEN 64	/* SHA-256 in hex */
-#define EO_ORIGIN_LEN 128		/* at most; see outbox.h for its parts */
 
 typedef enum EoState
 {
@@ -59,7 +58,7 @@ typedef struct EoRecord
 
 /* The ttl of what is kept that long from an instant on, epoch seconds. */
 static inline int64_t
-eo_ttl_after(int64_t from_ms, int64_t retention_s)
+eo_record_ttl_after(int64_t from_ms, int64_t retention_s)
 {
 	return (from_ms + 999) / 1000 + retention_s;
 }
@@ -132,46 +131,46 @@ typedef struct EoWrite
 
 typedef struct EoLayout EoLayout;
 
-extern const EoLayout *eo_layout_find(const char *name);	/* NULL: no such */
+extern const EoLayout *eo_record_layout(const char *name);	/* NULL: no such */
 
 /*
  * The partition key of a key: EO_TOO_LARGE over EO_MAX_KEY_BYTES, with the
  * length it would have had in *len.  out holds EO_MAX_KEY_BYTES and a NUL.
  */
-extern EoStatus eo_layout_pk(const EoLayout *layout, const char *prefix, const char *key,
-							 char *out, size_t *len) EO_MUST_CHECK;
+extern EoStatus eo_record_make_pk(const EoLayout *layout, const char *prefix, const char *key,
+								  char *out, size_t *len) EO_MUST_CHECK;
 
 /* Bytes that a result or error may have beside a partition key of this length. */
-extern size_t eo_layout_max_value(const EoLayout *layout, size_t pk_len);
+extern size_t eo_record_max_value(const EoLayout *layout, size_t pk_len);
 
 /* Append the body of an UpdateItem or of a consistent GetItem. */
-extern void eo_layout_put_write(const EoLayout *layout, EoBuf *body, const char *table,
+extern void eo_record_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 								const char *pk, EoVerb verb, const EoWrite *w);
 
 /* Append the same write as an Update action of a TransactWriteItems. */
-extern void eo_layout_put_action(const EoLayout *layout, EoBuf *body, const char *table,
-								 const char *pk, EoVerb verb, const EoWrite *w);
-extern void eo_layout_put_read(const EoLayout *layout, EoBuf *body, const char *table,
+extern void eo_record_put_transact_item(const EoLayout *layout, EoBuf *body, const char *table,
+										const char *pk, EoVerb verb, const EoWrite *w);
+extern void eo_record_put_read(const EoLayout *layout, EoBuf *body, const char *table,
 							   const char *pk);
 
 /* The state a verb leaves behind. */
-extern EoState eo_layout_state_after(EoVerb verb);
+extern EoState eo_record_state_after(EoVerb verb);
 
 /* May a record have this partition key?  With any server's prefix. */
-extern bool eo_layout_is_pk(const EoLayout *layout, const char *pk);
+extern bool eo_record_is_pk(const EoLayout *layout, const char *pk);
 
 /* The partition key an item bears; NULL if it has none. */
-extern const char *eo_layout_item_pk(const EoLayout *layout, EoJsonValue *item);
+extern const char *eo_record_pk_of(const EoLayout *layout, EoJsonValue *item);
 
 /* Read an item; EO_INVALID if it is not a record of this layout. */
-extern EoStatus eo_layout_read(const EoLayout *layout, EoJsonValue *item,
+extern EoStatus eo_record_read(const EoLayout *layout, EoJsonValue *item,
 							   EoRecord *record) EO_MUST_CHECK;
 
 /* Table administration: names of the key and TTL attributes. */
-extern const char *eo_layout_key_name(const EoLayout *layout);
-extern const char *eo_layout_ttl_name(const EoLayout *layout);
+extern const char *eo_record_key_name(const EoLayout *layout);
+extern const char *eo_record_ttl_name(const EoLayout *layout);
 
 /* For logs and views: "IN_PROGRESS", ... */
-extern const char *eo_state_name(EoState state);
+extern const char *eo_record_state_name(EoState state);
 
 #endif							/* EO_DYNAMODB_RECORD_H */

@@ -10,6 +10,11 @@
  */
 #include "dynamodb/sigv4.h"
 
+#include "dynamodb/buf.h"
+#include "dynamodb/crypto.h"
+#include "dynamodb/hex.h"
+#include "dynamodb/status.h"
+
 /* Texts of a request: headers with a long session token, and room to spare. */
 #define MAX_TEXT 65536
 
@@ -28,7 +33,7 @@ static EoStatus signing_key(EoSigner *s, const EoCredentials *cred, const EoSign
 static void put_value(EoBuf *out, const char *value);
 
 EoSigner *
-eo_signer_create(void)
+eo_sigv4_create(void)
 {
 	EoSigner   *s = calloc(1, sizeof(EoSigner));
 
@@ -41,26 +46,26 @@ eo_signer_create(void)
 	s->crypto = eo_crypto_create();
 	if (s->crypto == NULL)
 	{
-		eo_signer_free(s);
+		eo_sigv4_free(s);
 		return NULL;
 	}
 	return s;
 }
 
 void
-eo_signer_forget(EoSigner *s)
+eo_sigv4_forget(EoSigner *s)
 {
-	eo_wipe(s->scope.data, s->scope.allocated);
+	eo_crypto_wipe(s->scope.data, s->scope.allocated);
 	eo_buf_reset(&s->scope);
 	s->have_key = false;
 }
 
 void
-eo_signer_free(EoSigner *s)
+eo_sigv4_free(EoSigner *s)
 {
 	if (s == NULL)
 		return;
-	eo_signer_forget(s);
+	eo_sigv4_forget(s);
 	eo_crypto_free(s->crypto);
 	eo_buf_free(&s->scope);
 	eo_buf_free(&s->canonical);
@@ -70,7 +75,7 @@ eo_signer_free(EoSigner *s)
 }
 
 EoCrypto *
-eo_signer_crypto(EoSigner *s)
+eo_sigv4_crypto(EoSigner *s)
 {
 	return s->crypto;
 }
@@ -101,7 +106,7 @@ eo_sigv4_texts(EoSigner *s, const EoSigningRequest *req, EoBuf *canonical, EoBuf
 	eo_buf_addc(canonical, '\n');
 	eo_buf_adds(canonical, eo_buf_str(&s->names));
 	eo_buf_addc(canonical, '\n');
-	if (eo_sha256_hex(s->crypto, req->body, req->body_len, hex) != EO_OK)
+	if (eo_crypto_sha256_hex(s->crypto, req->body, req->body_len, hex) != EO_OK)
 		return EO_CRYPTO;
 	eo_buf_adds(canonical, hex);
 	if (eo_buf_status(canonical) != EO_OK)
@@ -109,7 +114,7 @@ eo_sigv4_texts(EoSigner *s, const EoSigningRequest *req, EoBuf *canonical, EoBuf
 	if (eo_buf_status(&s->names) != EO_OK)
 		return eo_buf_status(&s->names);
 
-	if (eo_sha256_hex(s->crypto, canonical->data + start, canonical->len - start, hex) != EO_OK)
+	if (eo_crypto_sha256_hex(s->crypto, canonical->data + start, canonical->len - start, hex) != EO_OK)
 		return EO_CRYPTO;
 	eo_buf_adds(to_sign, "AWS4-HMAC-SHA256\n");
 	eo_buf_adds(to_sign, req->amz_date);
@@ -162,12 +167,12 @@ eo_sigv4_sign(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *re
 		status = signing_key(s, cred, req);
 
 	/* The canonical text repeats the session token. */
-	eo_wipe(s->canonical.data, s->canonical.len);
+	eo_crypto_wipe(s->canonical.data, s->canonical.len);
 	if (status == EO_OK)
-		status = eo_hmac_sha256_kept(s->crypto, s->to_sign.data, s->to_sign.len, mac);
+		status = eo_crypto_hmac_sha256_kept(s->crypto, s->to_sign.data, s->to_sign.len, mac);
 	if (status != EO_OK)
 		return status;
-	eo_put_hex(mac, sizeof(mac), hex);
+	eo_hex_put(mac, sizeof(mac), hex);
 
 	eo_buf_adds(out, "AWS4-HMAC-SHA256 Credential=");
 	eo_buf_adds(out, cred->access_key_id);
@@ -206,19 +211,19 @@ signing_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req)
 		strcmp(s->scope.data + secret_len + region_len + 2, req->service) == 0)
 		return EO_OK;
 
-	eo_signer_forget(s);
+	eo_sigv4_forget(s);
 	eo_buf_init(&first, MAX_TEXT);
 	eo_buf_adds(&first, "AWS4");
 	eo_buf_adds(&first, secret);
 	ok = eo_buf_status(&first) == EO_OK &&
-		eo_hmac_sha256(s->crypto, first.data, first.len, req->amz_date, 8, key) == EO_OK;
+		eo_crypto_hmac_sha256(s->crypto, first.data, first.len, req->amz_date, 8, key) == EO_OK;
 	for (int i = 0; ok && i < 3; i++)
-		ok = eo_hmac_sha256(s->crypto, key, sizeof(key), parts[i], strlen(parts[i]), key) == EO_OK;
+		ok = eo_crypto_hmac_sha256(s->crypto, key, sizeof(key), parts[i], strlen(parts[i]), key) == EO_OK;
 	if (ok)
-		ok = eo_crypto_keep(s->crypto, key, sizeof(key)) == EO_OK;
-	eo_wipe(first.data, first.len);
+		ok = eo_crypto_keep_key(s->crypto, key, sizeof(key)) == EO_OK;
+	eo_crypto_wipe(first.data, first.len);
 	eo_buf_free(&first);
-	eo_wipe(key, sizeof(key));
+	eo_crypto_wipe(key, sizeof(key));
 	if (!ok)
 		return EO_CRYPTO;
 

@@ -16,6 +16,7 @@
 
 #include "dynamodb/buf.h"
 #include "dynamodb/crypto.h"
+#include "dynamodb/status.h"
 
 /* What to sign with.  Strings are borrowed; session_token may be NULL. */
 typedef struct EoCredentials
@@ -57,9 +58,9 @@ typedef struct EoSigningRequest
  */
 typedef struct EoSigner EoSigner;
 
-extern EoSigner *eo_signer_create(void);	/* NULL: OpenSSL or memory */
-extern void eo_signer_free(EoSigner *signer);	/* wipes; NULL is fine */
-extern void eo_signer_forget(EoSigner *signer); /* wipes the cached key */
+extern EoSigner *eo_sigv4_create(void); /* NULL: OpenSSL or memory */
+extern void eo_sigv4_free(EoSigner *signer);	/* wipes; NULL is fine */
+extern void eo_sigv4_forget(EoSigner *signer);	/* wipes the cached key */
 
 /*
  * Append the value of the Authorization header to out.
@@ -76,6 +77,6 @@ extern EoStatus eo_sigv4_texts(EoSigner *signer, const EoSigningRequest *req,
 							   EoBuf *canonical, EoBuf *to_sign) EO_MUST_CHECK;
 
 /* The contexts, for other uses. */
-extern EoCrypto *eo_signer_crypto(EoSigner *signer);
+extern EoCrypto *eo_sigv4_crypto(EoSigner *signer);
 
 #endif							/* EO_DYNAMODB_SIGV4_H */

@@ -27,19 +27,26 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "keys/acquire.h"
-#include "keys/owner.h"
-#include "compat.h"
-#include "server/error.h"
-#include "commit/settle.h"
-#include "storage/proc.h"
+#include "cluster/shmem.h"
+#include "cluster/target.h"
 #include "commit/session_tokens.h"
+#include "commit/settle.h"
+#include "commit/xact.h"
+#include "compat.h"
+#include "dynamodb/call.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/http.h"
+#include "dynamodb/record.h"
+#include "dynamodb/status.h"
+#include "keys/acquire.h"
+#include "keys/key.h"
+#include "server/error.h"
+#include "server/options.h"
+#include "server/store.h"
+#include "storage/proc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
-#include "commit/xact.h"
-
-#define EXPIRY_MARGIN_MS 300000
 
 /* Races lost in a row before the caller is told to come back. */
 #define MAX_RACES 5
@@ -60,43 +67,43 @@ typedef enum Attempt
 	ATTEMPT_GOES_ON				/* there is another request to be made */
 } Attempt;
 
-static bool answer_from_transaction(EoAsking *a);
-static void prepare(EoAsking *a);
+static bool answer_from_transaction(EoAcquiring *a);
+static void prepare(EoAcquiring *a);
 static bool ask_in_block(const EoAcquire *ask);
 static bool is_bound(const EoAcquire *ask);
-static void fill_info(EoAsking *a, EoSlotInfo *info);
-static void fill_write(EoAsking *a, EoWrite *w);
-static Attempt judge(EoAsking *a);
-static Attempt replace_expired(EoAsking *a);
-static void take_acquired(EoAsking *a);
-static void give_up(EoAsking *a);
-static Attempt explain_refusal(EoAsking *a, const EoRecord *r);
-static Attempt explain_committing(EoAsking *a, const EoRecord *r, EoFate fate);
-static Attempt explain_in_progress(EoAsking *a, const EoRecord *r);
-static Attempt explain_failed(EoAsking *a, const EoRecord *r);
-static void check_payload(EoAsking *a, const char *fingerprint, const char *state);
-static void wait_for_settling(EoAsking *a, int polls, int64 give_up_us);
+static void fill_info(EoAcquiring *a, EoSlotInfo *info);
+static void fill_write(EoAcquiring *a, EoWrite *w);
+static Attempt judge(EoAcquiring *a);
+static Attempt replace_expired(EoAcquiring *a);
+static void take_acquired(EoAcquiring *a);
+static void give_up(EoAcquiring *a);
+static Attempt explain_refusal(EoAcquiring *a, const EoRecord *r);
+static Attempt explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate);
+static Attempt explain_in_progress(EoAcquiring *a, const EoRecord *r);
+static Attempt explain_failed(EoAcquiring *a, const EoRecord *r);
+static void check_payload(EoAcquiring *a, const char *fingerprint, const char *state);
+static void wait_for_settling(EoAcquiring *a, int polls, int64 give_up_us);
 static bool wait_for_holder(VirtualTransactionId holder, int64 wait_ms);
 static int64 poll_pause_us(int polls);
 static char *copy_text(const char *s, size_t len);
 
 void
-eo_claim_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
+eo_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 {
 	int64		give_up_us = eo_clock_monotonic_us() + ask->wait_ms * 1000;
-	EoAsking	a;
+	EoAcquiring a;
 	bool		answered;
 
 	/* One token for the whole call: a poll that comes late is still ours. */
-	eo_asking_init(&a, store, ask, claim);
+	eo_acquire_init(&a, store, ask, claim);
 	for (int polls = 0;; polls++)
 	{
 		a.races = 0;
-		answered = eo_asking_begin(&a);
+		answered = eo_acquire_begin(&a);
 		while (!answered)
 		{
 			eo_store_run(&a.answer, 1, 1, 0, EO_WAIT_RAISE);
-			answered = eo_asking_take(&a);
+			answered = eo_acquire_take(&a);
 		}
 		if (claim->outcome != EO_CLAIM_IN_PROGRESS || claim->mine ||
 			eo_clock_monotonic_us() >= give_up_us)
@@ -106,17 +113,17 @@ eo_claim_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 }
 
 void
-eo_asking_init(EoAsking *a, EoStore *store, const EoAcquire *ask, EoClaim *claim)
+eo_acquire_init(EoAcquiring *a, EoStore *store, const EoAcquire *ask, EoClaim *claim)
 {
 	memset(a, 0, sizeof(*a));
 	eo_key_find(&a->k, store, ask->key);
 	a->ask = ask;
 	a->claim = claim;
-	eo_token_make(a->token);
+	eo_store_new_token(a->token);
 }
 
 bool
-eo_asking_begin(EoAsking *a)
+eo_acquire_begin(EoAcquiring *a)
 {
 	memset(a->claim, 0, sizeof(*a->claim));
 	a->local = false;
@@ -126,14 +133,14 @@ eo_asking_begin(EoAsking *a)
 		a->claim->outcome = EO_CLAIM_IN_PROGRESS;
 		return true;
 	}
-	if (answer_from_transaction(a) || eo_asking_look_around(a))
+	if (answer_from_transaction(a) || eo_acquire_look_around(a))
 		return true;
 	prepare(a);
 	return false;
 }
 
 bool
-eo_asking_take(EoAsking *a)
+eo_acquire_take(EoAcquiring *a)
 {
 	EoAnswer   *answer = a->answer;
 	Attempt		attempt = judge(a);
@@ -146,13 +153,13 @@ eo_asking_take(EoAsking *a)
 		case ATTEMPT_GOES_ON:
 			return false;
 		case ATTEMPT_NEW_TOKEN:
-			eo_token_make(a->token);
+			eo_store_new_token(a->token);
 			break;
 		case ATTEMPT_RACED:
 			break;
 	}
 	a->races++;
-	return eo_asking_begin(a);
+	return eo_acquire_begin(a);
 }
 
 /* ----- what is known without a request ----- */
@@ -170,7 +177,7 @@ put_acquired(EoClaim *claim, const EoTxClaim *held)
 }
 
 static bool
-answer_from_transaction(EoAsking *a)
+answer_from_transaction(EoAcquiring *a)
 {
 	EoTxClaim  *held = eo_xact_find(a->k.digest);
 	EoClaim    *claim = a->claim;
@@ -213,7 +220,7 @@ answer_from_transaction(EoAsking *a)
 }
 
 bool
-eo_asking_look_around(EoAsking *a)
+eo_acquire_look_around(EoAcquiring *a)
 {
 	EoSlotView	view;
 	EoClaim    *claim = a->claim;
@@ -230,7 +237,7 @@ eo_asking_look_around(EoAsking *a)
 		view.info.lease_until_ms < eo_client_now_ms(&a->k.store->client) - a->k.store->server->clock_skew_ms)
 		return false;
 	if (view.info.has_fingerprint)
-		check_payload(a, view.info.fingerprint, eo_state_name(EO_STATE_IN_PROGRESS));
+		check_payload(a, view.info.fingerprint, eo_record_state_name(EO_STATE_IN_PROGRESS));
 	claim->outcome = EO_CLAIM_IN_PROGRESS;
 	claim->fence = view.info.fence;
 	claim->runs = view.info.runs;
@@ -251,7 +258,7 @@ eo_asking_look_around(EoAsking *a)
  * The claim gets its slot and its place in the transaction, then its request.
  */
 static void
-prepare(EoAsking *a)
+prepare(EoAcquiring *a)
 {
 	EoSlotInfo	info;
 
@@ -265,7 +272,7 @@ prepare(EoAsking *a)
 }
 
 static Attempt
-judge(EoAsking *a)
+judge(EoAcquiring *a)
 {
 	EoAnswer   *answer = a->answer;
 
@@ -276,7 +283,7 @@ judge(EoAsking *a)
 			return ATTEMPT_ANSWERED;
 		case EO_NOT_APPLIED:
 			a->in_doubt |= answer->call.in_doubt;
-			if (!a->replacing && answer->exists && eo_claim_is_expired(a->k.store, &answer->record))
+			if (!a->replacing && answer->exists && eo_store_is_expired(a->k.store, &answer->record))
 				return replace_expired(a);
 			give_up(a);
 			return a->replacing || !answer->exists ? ATTEMPT_RACED :
@@ -288,7 +295,7 @@ judge(EoAsking *a)
 	/* It may be ours: then it stays where the abort finds it. */
 	if (answer->error.status != EO_UNKNOWN && !a->in_doubt)
 		eo_xact_drop(a->held);
-	eo_raise(&answer->error, "acquire", a->ask->key, a->k.store->server->name);
+	eo_error_raise(&answer->error, "acquire", a->ask->key, a->k.store->server->name);
 }
 
 /*
@@ -296,7 +303,7 @@ judge(EoAsking *a)
  * only acquire that takes two requests.
  */
 static Attempt
-replace_expired(EoAsking *a)
+replace_expired(EoAcquiring *a)
 {
 	a->replacing = true;
 	a->write.seen = &a->answer->record;
@@ -322,7 +329,7 @@ is_bound(const EoAcquire *ask)
 }
 
 static void
-fill_info(EoAsking *a, EoSlotInfo *info)
+fill_info(EoAcquiring *a, EoSlotInfo *info)
 {
 	const EoAcquire *ask = a->ask;
 	const EoServer *server = a->k.store->server;
@@ -343,7 +350,7 @@ fill_info(EoAsking *a, EoSlotInfo *info)
 }
 
 static void
-fill_write(EoAsking *a, EoWrite *w)
+fill_write(EoAcquiring *a, EoWrite *w)
 {
 	const EoAcquire *ask = a->ask;
 	int64		lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : a->k.store->server->lease_ms;
@@ -354,14 +361,14 @@ fill_write(EoAsking *a, EoWrite *w)
 	w->now_ms = eo_client_now_ms(&a->k.store->client);
 	w->lease_ms = w->now_ms + lease_ms;
 	w->skew_ms = a->k.store->server->clock_skew_ms;
-	w->ttl_s = eo_ttl_after(w->lease_ms, retention_s);
+	w->ttl_s = eo_record_ttl_after(w->lease_ms, retention_s);
 	w->max_runs = ask->max_runs;
 	w->bind = ask->hold ? "hold" : is_bound(ask) ? "tx" : "keep";
 	w->payload_sha256 = ask->payload_sha256;
 }
 
 static void
-take_acquired(EoAsking *a)
+take_acquired(EoAcquiring *a)
 {
 	EoTxClaim  *held = a->held;
 	const EoRecord *r = &a->answer->record;
@@ -374,13 +381,13 @@ take_acquired(EoAsking *a)
 	held->retention_s = r->ttl_s - (r->lease_ms + 999) / 1000;
 	eo_slot_asked(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
 	if (r->lease_ms - eo_client_now_ms(&a->k.store->client) < 3 * WORKER_NAP_MS)
-		eo_db_wake(MyDatabaseId);
-	eo_settle_share_clock(a->k.store, &a->k.target);
+		eo_database_wake(MyDatabaseId);
+	eo_target_share_clock(a->k.store, &a->k.target);
 
 	/* What may outlive the transaction, the session remembers. */
 	if (held->keep || !held->in_block)
 	{
-		EoToken    *memory = eo_tokens_enter(a->k.store->server->serverid, a->k.pk);
+		EoSessionToken *memory = eo_session_tokens_enter(a->k.store->server->serverid, a->k.pk);
 
 		strlcpy(memory->held, held->token, sizeof(memory->held));
 		memory->retention_s = held->retention_s;
@@ -393,7 +400,7 @@ take_acquired(EoAsking *a)
  * arrive: then the worker is to bury what it writes, and that token is spent.
  */
 static void
-give_up(EoAsking *a)
+give_up(EoAcquiring *a)
 {
 	if (!a->in_doubt)
 	{
@@ -401,11 +408,11 @@ give_up(EoAsking *a)
 		return;
 	}
 	eo_xact_abandon(a->held);
-	eo_token_make(a->token);
+	eo_store_new_token(a->token);
 }
 
 bool
-eo_asking_explain(EoAsking *a, const EoRecord *r)
+eo_acquire_explain(EoAcquiring *a, const EoRecord *r)
 {
 	return explain_refusal(a, r) == ATTEMPT_ANSWERED;
 }
@@ -414,10 +421,10 @@ eo_asking_explain(EoAsking *a, const EoRecord *r)
  * Somebody else's record, or our own from before: say what it means.
  */
 static Attempt
-explain_refusal(EoAsking *a, const EoRecord *r)
+explain_refusal(EoAcquiring *a, const EoRecord *r)
 {
 	Oid			serverid = a->k.store->server->serverid;
-	EoToken    *memory = eo_tokens_find(serverid, a->k.pk);
+	EoSessionToken *memory = eo_session_tokens_find(serverid, a->k.pk);
 	EoClaim    *claim = a->claim;
 	EoFate		fate = EO_FATE_ELSEWHERE;
 	int64		retention_s = 0;
@@ -433,7 +440,7 @@ explain_refusal(EoAsking *a, const EoRecord *r)
 	/* What is held is worth keeping only as long as the record says so. */
 	if (memory != NULL && (!claim->mine || (state != EO_STATE_IN_PROGRESS &&
 											state != EO_STATE_COMMITTING)))
-		eo_tokens_forget(serverid, a->k.pk);
+		eo_session_tokens_forget(serverid, a->k.pk);
 
 	/*
 	 * No row: its transaction was rolled back, or was finished in the very
@@ -444,13 +451,13 @@ explain_refusal(EoAsking *a, const EoRecord *r)
 		eo_settle_aborted(a->k.store, a->ask->key, a->k.pk, r);
 		return ATTEMPT_RACED;
 	}
-	check_payload(a, r->payload_sha256, eo_state_name(state));
+	check_payload(a, r->payload_sha256, eo_record_state_name(state));
 
 	claim->fence = r->fence;
 	claim->runs = r->runs;
 	claim->expires_at_ms = r->ttl_s * 1000;
 	if (fate == EO_FATE_COMMITTED)
-		claim->expires_at_ms = eo_ttl_after(r->updated_ms, retention_s) * 1000;
+		claim->expires_at_ms = eo_record_ttl_after(r->updated_ms, retention_s) * 1000;
 	switch (state)
 	{
 		case EO_STATE_COMPLETED:
@@ -475,7 +482,7 @@ explain_refusal(EoAsking *a, const EoRecord *r)
  * to have committed.
  */
 static Attempt
-explain_committing(EoAsking *a, const EoRecord *r, EoFate fate)
+explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate)
 {
 	a->claim->outcome = EO_CLAIM_IN_PROGRESS;
 	if (fate == EO_FATE_UNKNOWN)
@@ -498,7 +505,7 @@ explain_committing(EoAsking *a, const EoRecord *r, EoFate fate)
 }
 
 static Attempt
-explain_in_progress(EoAsking *a, const EoRecord *r)
+explain_in_progress(EoAcquiring *a, const EoRecord *r)
 {
 	int64		max_runs = a->ask->max_runs;
 	int64		dead_ms = eo_client_now_ms(&a->k.store->client) - a->k.store->server->clock_skew_ms;
@@ -522,7 +529,7 @@ explain_in_progress(EoAsking *a, const EoRecord *r)
 }
 
 static Attempt
-explain_failed(EoAsking *a, const EoRecord *r)
+explain_failed(EoAcquiring *a, const EoRecord *r)
 {
 	bool		out_of_runs = a->ask->max_runs > 0 && r->runs >= a->ask->max_runs;
 	EoClaim    *claim = a->claim;
@@ -547,7 +554,7 @@ explain_failed(EoAsking *a, const EoRecord *r)
 
 /* A request that differs must not get the result of another. */
 static void
-check_payload(EoAsking *a, const char *fingerprint, const char *state)
+check_payload(EoAcquiring *a, const char *fingerprint, const char *state)
 {
 	if (a->ask->payload_sha256 == NULL || fingerprint == NULL ||
 		strcmp(a->ask->payload_sha256, fingerprint) == 0)
@@ -560,19 +567,10 @@ check_payload(EoAsking *a, const char *fingerprint, const char *state)
 			 errhint("The same key must mean the same request: derive it from the payload with idem_key(...), or look for two callers that share it.")));
 }
 
-bool
-eo_claim_is_expired(const EoStore *store, const EoRecord *r)
-{
-	if (r->state != EO_STATE_COMPLETED && r->state != EO_STATE_FAILED)
-		return false;
-	return r->ttl_s != 0 &&
-		r->ttl_s * 1000 + EXPIRY_MARGIN_MS < eo_client_now_ms(&store->client);
-}
-
 /* ----- waiting ----- */
 
 static void
-wait_for_settling(EoAsking *a, int polls, int64 give_up_us)
+wait_for_settling(EoAcquiring *a, int polls, int64 give_up_us)
 {
 	int64		now_us = eo_clock_monotonic_us();
 	int64		until_us;
@@ -655,7 +653,7 @@ poll_pause_us(int polls)
 /* ----- for who needs the key ----- */
 
 void
-eo_claim_raise(const EoStore *store, const char *key, const EoClaim *claim)
+eo_acquire_raise(const EoStore *store, const char *key, const EoClaim *claim)
 {
 	const char *server = store->server->name;
 

@@ -15,9 +15,15 @@
  */
 #include "postgres.h"
 
-#include "keys/acquire.h"
+#include "cluster/target.h"
+#include "commit/xact.h"
 #include "compat.h"
+#include "dynamodb/call.h"
+#include "dynamodb/clock.h"
 #include "dynamodb/http.h"
+#include "keys/acquire.h"
+#include "keys/batch.h"
+#include "server/store.h"
 #include "utils/memutils.h"
 
 /* A multiple of what may be under way, so that few wait for the end of a part. */
@@ -26,7 +32,7 @@
 typedef struct Entry
 {
 	EoAcquire	ask;
-	EoAsking	asking;
+	EoAcquiring asking;
 	EoClaim		claim;
 	bool		repeated;		/* the key was in this part before */
 } Entry;
@@ -38,7 +44,7 @@ static bool is_new(const Entry *entry);
 static void mark_repeated(Entry *entries, int n);
 
 void
-eo_claim_acquire_many(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim emit, void *arg)
+eo_batch_acquire(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim emit, void *arg)
 {
 	int64		give_up_us = eo_clock_monotonic_us() + (n > 0 ? asks[0].wait_ms * 1000 : 0);
 	MemoryContext part = AllocSetContextCreate(CurrentMemoryContext, "exactonce batch",
@@ -55,7 +61,7 @@ eo_claim_acquire_many(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim 
 		for (int i = 0; i < count; i++)
 		{
 			entries[i].ask = asks[first + i];
-			eo_asking_init(&entries[i].asking, store, &entries[i].ask, &entries[i].claim);
+			eo_acquire_init(&entries[i].asking, store, &entries[i].ask, &entries[i].claim);
 		}
 		mark_repeated(entries, count);
 		ask_for(store, entries, count);
@@ -101,7 +107,7 @@ acquire_alone(Entry *entry)
 {
 	EoTxClaim  *claim;
 
-	eo_claim_acquire(entry->asking.k.store, &entry->ask, &entry->claim);
+	eo_acquire(entry->asking.k.store, &entry->ask, &entry->claim);
 	if (entry->claim.outcome != EO_CLAIM_ACQUIRED)
 		return NULL;
 	claim = eo_xact_find(entry->asking.k.digest);
@@ -134,7 +140,7 @@ ask_for(EoStore *store, Entry *entries, int n)
 			Entry	   *entry = &entries[next++];
 
 			if (!entry->repeated)
-				(void) start(entry, &window, eo_asking_begin(&entry->asking));
+				(void) start(entry, &window, eo_acquire_begin(&entry->asking));
 		}
 		nfinished = eo_window_step(&window, finished, &until);
 		for (int i = 0; i < nfinished; i++)
@@ -143,7 +149,7 @@ ask_for(EoStore *store, Entry *entries, int n)
 			Entry	   *entry = answer->user;
 
 			if (eo_answer_take(answer, &window, 0))
-				(void) start(entry, &window, eo_asking_take(&entry->asking));
+				(void) start(entry, &window, eo_acquire_take(&entry->asking));
 		}
 		if (nfinished == 0 && window.n > 0)
 			eo_http_wait(until, EO_WAIT_RAISE);
@@ -159,7 +165,7 @@ start(Entry *entry, EoWindow *window, bool answered)
 		entry->asking.answer->user = entry;
 		if (eo_answer_start(entry->asking.answer, window, 0))
 			return false;
-		answered = eo_asking_take(&entry->asking);
+		answered = eo_acquire_take(&entry->asking);
 	}
 	/* Should another one fail, nothing has been tried yet. */
 	if (is_new(entry))

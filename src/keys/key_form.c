@@ -12,13 +12,14 @@
  */
 #include "postgres.h"
 
-#include "compat.h"
-#include "keys/key_form.h"
+#include "access/htup_details.h"
 #include "catalog/pg_enum.h"
 #include "catalog/pg_type.h"
-#include "common/shortest_dec.h"
-#include "common/sha2.h"
 #include "common/cryptohash.h"
+#include "common/sha2.h"
+#include "common/shortest_dec.h"
+#include "compat.h"
+#include "keys/key_form.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -30,7 +31,6 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
-#include "access/htup_details.h"
 
 /* Part of every digest; see the head of the file. */
 #define VERSION_TAG "exactonce key 1\n"
@@ -49,7 +49,7 @@ static void put_jsonb(StringInfo out, Jsonb *jb);
 pg_noreturn static void refuse_type(Oid type);
 
 void
-eo_canonical_append(StringInfo out, Oid type, Datum value, bool isnull)
+eo_key_form_append(StringInfo out, Oid type, Datum value, bool isnull)
 {
 	if (isnull)
 	{
@@ -318,7 +318,7 @@ put_jsonb(StringInfo out, Jsonb *jb)
 /* ----- digests ----- */
 
 char *
-eo_canonical_digest(const StringInfo parts)
+eo_key_form_digest(const StringInfo parts)
 {
 	uint8		digest[PG_SHA256_DIGEST_LENGTH];
 	char	   *hex = palloc(PG_SHA256_DIGEST_LENGTH * 2 + 1);
@@ -338,14 +338,14 @@ eo_canonical_digest(const StringInfo parts)
 }
 
 void
-eo_payload_fingerprint(Jsonb *payload, char hex[65])
+eo_key_form_fingerprint(Jsonb *payload, char hex[65])
 {
 	StringInfoData parts;
 	char	   *digest;
 
 	initStringInfo(&parts);
 	put_jsonb(&parts, payload);
-	digest = eo_canonical_digest(&parts);
+	digest = eo_key_form_digest(&parts);
 	memcpy(hex, digest, 65);
 	pfree(digest);
 	pfree(parts.data);

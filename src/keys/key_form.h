@@ -56,12 +56,12 @@
 #include "utils/jsonb.h"
 
 /* Append one value; raises 0A000 for a type that has no form. */
-extern void eo_canonical_append(StringInfo out, Oid type, Datum value, bool isnull);
+extern void eo_key_form_append(StringInfo out, Oid type, Datum value, bool isnull);
 
 /* SHA-256 of a version tag and the parts: 64 hexadecimal digits, palloc'd. */
-extern char *eo_canonical_digest(const StringInfo parts);
+extern char *eo_key_form_digest(const StringInfo parts);
 
 /* The fingerprint of a payload: the digest of it as the only part. */
-extern void eo_payload_fingerprint(Jsonb *payload, char hex[65]);
+extern void eo_key_form_fingerprint(Jsonb *payload, char hex[65]);
 
 #endif							/* EO_KEYS_KEY_FORM_H */

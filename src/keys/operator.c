@@ -9,12 +9,20 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "keys/owner.h"
-#include "compat.h"
-#include "server/error.h"
+#include "cluster/shmem.h"
 #include "commit/outbox.h"
-#include "commit/settle.h"
 #include "commit/session_tokens.h"
+#include "commit/settle.h"
+#include "commit/xact.h"
+#include "compat.h"
+#include "dynamodb/call.h"
+#include "dynamodb/origin.h"
+#include "dynamodb/record.h"
+#include "dynamodb/token.h"
+#include "keys/key.h"
+#include "keys/operator.h"
+#include "server/error.h"
+#include "server/store.h"
 
 /* Races lost in a row before an operator is told that nothing was done. */
 #define MAX_RACES 5
@@ -58,7 +66,7 @@ overlay(const EoKey *k, bool exists, EoRecord *r)
 		r->result_len = held->result_len;
 		r->error = NULL;
 		r->runs = exists && !held->once ? r->runs : r->runs + 1;
-		r->ttl_s = eo_ttl_after(now_ms, held->retention_s);
+		r->ttl_s = eo_record_ttl_after(now_ms, held->retention_s);
 		return true;
 	}
 	if (exists && held->verdict != EO_VERDICT_NONE && eo_slot_read(held->slot, &view))
@@ -81,7 +89,7 @@ overlay(const EoKey *k, bool exists, EoRecord *r)
 }
 
 bool
-eo_claim_get(EoStore *store, const char *key, EoRecord *r)
+eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 {
 	EoSlotView	view;
 	EoKey		k;
@@ -98,11 +106,11 @@ eo_claim_get(EoStore *store, const char *key, EoRecord *r)
 	*r = answer->record;
 	r->result = copy_or_null(r->result);
 	r->error = copy_or_null(r->error);
-	exists = answer->exists && !eo_claim_is_expired(store, r);
+	exists = answer->exists && !eo_store_is_expired(store, r);
 	if (exists && fate == EO_FATE_COMMITTED)
 	{
 		r->state = EO_STATE_COMPLETED;
-		r->ttl_s = eo_ttl_after(r->updated_ms, retention_s);
+		r->ttl_s = eo_record_ttl_after(r->updated_ms, retention_s);
 	}
 	eo_answer_free(answer);
 	r->owner = r->bind = r->origin = r->payload_sha256 = NULL;
@@ -110,7 +118,7 @@ eo_claim_get(EoStore *store, const char *key, EoRecord *r)
 }
 
 bool
-eo_claim_forget(EoStore *store, const char *key)
+eo_operator_forget(EoStore *store, const char *key)
 {
 	EoKey		k;
 	bool		forgotten = false;
@@ -122,14 +130,14 @@ eo_claim_forget(EoStore *store, const char *key)
 		bool		again;
 
 		if (seen->outcome == EO_FAILED_CALL)
-			eo_raise(&seen->error, "forget", key, store->server->name);
+			eo_error_raise(&seen->error, "forget", key, store->server->name);
 		again = seen->exists && !forget_seen(&k, &seen->record);
 		forgotten = seen->exists && !again;
 		eo_answer_free(seen);
 		if (!again)
 			break;
 	}
-	eo_tokens_forget(store->server->serverid, k.pk);
+	eo_session_tokens_forget(store->server->serverid, k.pk);
 	return forgotten;
 }
 
@@ -149,14 +157,14 @@ forget_seen(EoKey *k, const EoRecord *seen)
 				 errmsg("key \"%s\" on server \"%s\" is being committed", k->key, server),
 				 errdetail("A transaction that completes it has announced its commit."),
 				 errhint("Wait until that is settled; see exactonce_pending and exactonce_in_doubt.")));
-	eo_token_make(token);
+	eo_store_new_token(token);
 	w.owner = token;
 	w.seen = seen;
 	w.now_ms = eo_client_now_ms(&k->store->client);
-	w.ttl_s = eo_ttl_after(w.now_ms, k->store->server->retention_s);
+	w.ttl_s = eo_record_ttl_after(w.now_ms, k->store->server->retention_s);
 	answer = eo_store_write(k->store, k->pk, EO_FORGET, &w);
 	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "forget", k->key, server);
+		eo_error_raise(&answer->error, "forget", k->key, server);
 	applied = answer->outcome == EO_APPLIED;
 	eo_answer_free(answer);
 	return applied;
@@ -216,10 +224,10 @@ dismiss(const EoKey *k, const EoRecord *r, bool completed, const Pending *pendin
 static void
 find_pending(const EoKey *k, Pending *pending)
 {
-	EoDbInfo	db;
+	EoDatabaseInfo db;
 
 	pending->n = 0;
-	if (!eo_db_info(MyDatabaseId, &db) || db.incarnation == 0)
+	if (!eo_database_info(MyDatabaseId, &db) || db.incarnation == 0)
 		return;
 	memcpy(pending->origin, db.origin, sizeof(pending->origin));
 	pending->n = eo_outbox_tokens(db.origin, k->pk, &k->target, pending->tokens,
@@ -231,7 +239,7 @@ find_pending(const EoKey *k, Pending *pending)
  * does know, it decides, and not the operator.
  */
 bool
-eo_claim_resolve(EoStore *store, const char *key, bool completed, const char *origin)
+eo_operator_resolve(EoStore *store, const char *key, bool completed, const char *origin)
 {
 	Pending		pending;
 	EoKey		k;
@@ -246,7 +254,7 @@ eo_claim_resolve(EoStore *store, const char *key, bool completed, const char *or
 	find_pending(&k, &pending);
 	answer = eo_store_read(store, k.pk);
 	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, "resolve", key, store->server->name);
+		eo_error_raise(&answer->error, "resolve", key, store->server->name);
 	r = &answer->record;
 	if (!answer->exists || r->state != EO_STATE_COMMITTING)
 	{
@@ -288,10 +296,10 @@ eo_claim_resolve(EoStore *store, const char *key, bool completed, const char *or
 	w.owner = r->owner;
 	w.origin = r->origin != NULL ? r->origin : "";
 	w.now_ms = eo_client_now_ms(&store->client);
-	w.ttl_s = eo_ttl_after(w.now_ms, retention_s);
+	w.ttl_s = eo_record_ttl_after(w.now_ms, retention_s);
 	written = eo_store_write(store, k.pk, completed ? EO_FINISH : EO_ABORT, &w);
 	if (written->outcome == EO_FAILED_CALL)
-		eo_raise(&written->error, "resolve", key, store->server->name);
+		eo_error_raise(&written->error, "resolve", key, store->server->name);
 	resolved = written->outcome == EO_APPLIED;
 	if (resolved)
 	{

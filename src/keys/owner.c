@@ -24,13 +24,20 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "keys/owner.h"
-#include "compat.h"
-#include "server/error.h"
+#include "cluster/shmem.h"
 #include "commit/outbox.h"
-#include "commit/settle.h"
 #include "commit/session_tokens.h"
+#include "commit/settle.h"
 #include "commit/xact.h"
+#include "compat.h"
+#include "dynamodb/call.h"
+#include "dynamodb/record.h"
+#include "dynamodb/token.h"
+#include "keys/key.h"
+#include "keys/owner.h"
+#include "server/error.h"
+#include "server/options.h"
+#include "server/store.h"
 
 static EoTxClaim *held_by(const EoKey *k, const char *token);
 static EoTxClaim *enter_earlier(EoKey *k, const char *token, const char *verb);
@@ -39,7 +46,7 @@ static void complete_now(EoKey *k, const char *token, const char *result);
 static void fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms,
 					 bool terminal);
 static bool release_now(EoKey *k, const char *token);
-static void leave_verdict(EoKey *k, EoTxClaim *claim, EoSlotVerdict verdict, bool terminal,
+static void leave_verdict(EoKey *k, EoTxClaim *claim, EoVerdict verdict, bool terminal,
 						  int64 retry_after_ms, const char *error);
 static EoAnswer *write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing);
 static const char *choose_token(const EoKey *k, const char *given, const char *verb);
@@ -88,27 +95,14 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing)
 		}
 	}
 	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, doing, k->key, k->store->server->name);
+		eo_error_raise(&answer->error, doing, k->key, k->store->server->name);
 	return answer;
-}
-
-void
-eo_key_find(EoKey *k, EoStore *store, const char *key)
-{
-	memset(k, 0, sizeof(*k));
-	k->store = store;
-	k->key = key;
-	k->pk = eo_store_pk(store, key);
-	eo_settle_target(store, &k->target);
-	eo_settle_digest(&k->target, store, k->pk, k->digest);
-	k->held = eo_xact_find(k->digest);
-	eo_settle_meet_clock(store, &k->target);
 }
 
 /* ----- complete ----- */
 
 void
-eo_claim_complete(EoStore *store, const char *key, const char *token, const char *result,
+eo_owner_complete(EoStore *store, const char *key, const char *token, const char *result,
 				  bool immediate)
 {
 	EoKey		k;
@@ -145,7 +139,7 @@ eo_claim_complete(EoStore *store, const char *key, const char *token, const char
 static bool
 is_completed_already(EoKey *k, const char *token, const char *result)
 {
-	EoToken    *memory = eo_tokens_find(k->store->server->serverid, k->pk);
+	EoSessionToken *memory = eo_session_tokens_find(k->store->server->serverid, k->pk);
 	EoAnswer   *answer;
 	const EoRecord *r;
 	EoFate		fate;
@@ -198,9 +192,9 @@ static void
 decide(EoKey *k, EoTxClaim *claim, const char *result)
 {
 	EoOutboxRow row = {0};
-	EoDbInfo	db;
+	EoDatabaseInfo db;
 
-	(void) eo_db_info(MyDatabaseId, &db);
+	(void) eo_database_info(MyDatabaseId, &db);
 	memcpy(row.origin, db.origin, sizeof(row.origin));
 	row.target = k->target;
 	row.pk = k->pk;
@@ -235,7 +229,7 @@ enter_earlier(EoKey *k, const char *token, const char *verb)
 }
 
 void
-eo_claim_once(EoStore *store, const char *key, const char *result, int64 retention_s,
+eo_owner_once(EoStore *store, const char *key, const char *result, int64 retention_s,
 			  const EoGuard *guard)
 {
 	EoKey		k;
@@ -247,9 +241,9 @@ eo_claim_once(EoStore *store, const char *key, const char *result, int64 retenti
 	eo_key_check_size(&k, "result", result != NULL ? strlen(result) : 0,
 					  "Store it elsewhere and complete the key with a reference to it.");
 	if (k.held != NULL)
-		eo_raise_duplicate(guard, key, store->server->name,
-						   "This transaction holds or has completed it already.");
-	eo_token_make(token);
+		eo_error_raise_duplicate(guard, key, store->server->name,
+								 "This transaction holds or has completed it already.");
+	eo_store_new_token(token);
 	eo_slot_info_init(&info, EO_SLOT_PLANNED, k.digest, token);
 	info.once = true;
 	info.release_on_abort = true;
@@ -270,9 +264,9 @@ complete_now(EoKey *k, const char *token, const char *result)
 	w.result_len = result != NULL ? strlen(result) : 0;
 	w.owner = choose_token(k, token, "complete");
 	w.now_ms = eo_client_now_ms(&k->store->client);
-	w.ttl_s = eo_ttl_after(w.now_ms, retention_of(k, w.owner, "complete", false));
+	w.ttl_s = eo_record_ttl_after(w.now_ms, retention_of(k, w.owner, "complete", false));
 	answer = write_as_owner(k, EO_COMPLETE, &w, "complete");
-	eo_tokens_forget_claim(k->store->server->serverid, k->pk, w.owner);
+	eo_session_tokens_forget_claim(k->store->server->serverid, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? &answer->record : NULL);
 	if (answer->replayed && !same_text(answer->record.result, result))
@@ -285,7 +279,7 @@ complete_now(EoKey *k, const char *token, const char *result)
 /* ----- fail and release ----- */
 
 void
-eo_claim_fail(EoStore *store, const char *key, const char *token, const char *error,
+eo_owner_fail(EoStore *store, const char *key, const char *token, const char *error,
 			  int64 retry_after_ms, bool terminal, bool immediate)
 {
 	EoKey		k;
@@ -308,7 +302,7 @@ eo_claim_fail(EoStore *store, const char *key, const char *token, const char *er
 }
 
 static void
-leave_verdict(EoKey *k, EoTxClaim *claim, EoSlotVerdict verdict, bool terminal,
+leave_verdict(EoKey *k, EoTxClaim *claim, EoVerdict verdict, bool terminal,
 			  int64 retry_after_ms, const char *error)
 {
 	if (eo_slot_verdict(claim->slot, verdict, terminal, retry_after_ms, error,
@@ -336,10 +330,10 @@ fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, b
 	w.retry_ms = retry_after_ms > 0 ? w.now_ms + retry_after_ms : 0;
 
 	/* Until it may be retried it must not be swept. */
-	w.ttl_s = eo_ttl_after(w.now_ms + (terminal ? 0 : retry_after_ms),
-						   retention_of(k, w.owner, "fail", false));
+	w.ttl_s = eo_record_ttl_after(w.now_ms + (terminal ? 0 : retry_after_ms),
+								  retention_of(k, w.owner, "fail", false));
 	answer = write_as_owner(k, EO_FAIL, &w, "fail");
-	eo_tokens_forget_claim(k->store->server->serverid, k->pk, w.owner);
+	eo_session_tokens_forget_claim(k->store->server->serverid, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? &answer->record : NULL);
 	if (k->held != NULL)
@@ -348,11 +342,11 @@ fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, b
 }
 
 bool
-eo_claim_release(EoStore *store, const char *key, const char *token)
+eo_owner_release(EoStore *store, const char *key, const char *token)
 {
 	EoKey		k;
 	EoTxClaim  *claim;
-	EoToken    *memory;
+	EoSessionToken *memory;
 
 	eo_key_find(&k, store, key);
 	claim = k.held;
@@ -365,7 +359,7 @@ eo_claim_release(EoStore *store, const char *key, const char *token)
 		leave_verdict(&k, claim, EO_VERDICT_RELEASE, false, 0, NULL);
 		return true;
 	}
-	memory = eo_tokens_find(store->server->serverid, k.pk);
+	memory = eo_session_tokens_find(store->server->serverid, k.pk);
 	if (token == NULL && memory == NULL)
 		return false;
 	if (token == NULL)
@@ -379,21 +373,21 @@ eo_claim_release(EoStore *store, const char *key, const char *token)
 static bool
 release_now(EoKey *k, const char *token)
 {
-	EoToken    *memory = eo_tokens_find(k->store->server->serverid, k->pk);
+	EoSessionToken *memory = eo_session_tokens_find(k->store->server->serverid, k->pk);
 	EoWrite		w = {0};
 	EoAnswer   *answer;
 	bool		released;
 
 	w.owner = token;
 	w.now_ms = eo_client_now_ms(&k->store->client);
-	w.ttl_s = eo_ttl_after(w.now_ms, memory != NULL && memory->retention_s > 0 ?
-						   memory->retention_s : k->store->server->retention_s);
+	w.ttl_s = eo_record_ttl_after(w.now_ms, memory != NULL && memory->retention_s > 0 ?
+								  memory->retention_s : k->store->server->retention_s);
 	answer = write_as_owner(k, EO_RELEASE, &w, "release");
 
 	/* Released before, by this very claim: what was asked for is the case. */
 	released = answer->outcome == EO_APPLIED &&
 		(!answer->replayed || (answer->record.has_retry && answer->record.error == NULL));
-	eo_tokens_forget_claim(k->store->server->serverid, k->pk, token);
+	eo_session_tokens_forget_claim(k->store->server->serverid, k->pk, token);
 	eo_answer_free(answer);
 	return released;
 }
@@ -401,7 +395,7 @@ release_now(EoKey *k, const char *token)
 /* ----- extend ----- */
 
 int64
-eo_claim_extend(EoStore *store, const char *key, const char *token, int64 lease_ms)
+eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_ms)
 {
 	EoKey		k;
 	EoTxClaim  *claim;
@@ -416,12 +410,12 @@ eo_claim_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	w.owner = claim != NULL ? claim->token : choose_token(&k, token, "extend");
 	w.now_ms = eo_client_now_ms(&store->client);
 	w.lease_ms = w.now_ms + lease_ms;
-	w.ttl_s = eo_ttl_after(w.lease_ms, claim != NULL ? claim->retention_s :
-						   retention_of(&k, w.owner, "extend", false));
+	w.ttl_s = eo_record_ttl_after(w.lease_ms, claim != NULL ? claim->retention_s :
+								  retention_of(&k, w.owner, "extend", false));
 	answer = write_as_owner(&k, EO_EXTEND, &w, "extend");
 	if (answer->outcome != EO_APPLIED)
 	{
-		eo_tokens_forget_claim(store->server->serverid, k.pk, w.owner);
+		eo_session_tokens_forget_claim(store->server->serverid, k.pk, w.owner);
 		raise_lost(&k, answer->exists ? &answer->record : NULL);
 	}
 	until_ms = answer->record.lease_ms;
@@ -436,21 +430,6 @@ eo_claim_extend(EoStore *store, const char *key, const char *token, int64 lease_
 }
 
 /* ----- helpers ----- */
-
-void
-eo_key_check_size(const EoKey *k, const char *what, size_t len, const char *hint)
-{
-	size_t		max = eo_layout_max_value(k->store->layout, strlen(k->pk));
-
-	if (len <= max)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-			 errmsg("%s of key \"%s\" on server \"%s\" is too large", what, k->key,
-					k->store->server->name),
-			 errdetail("As text it has %zu bytes; with this key there is room for %zu.", len, max),
-			 errhint("%s", hint)));
-}
 
 /* This transaction's claim, if that is what the token means; NULL: it is not. */
 static EoTxClaim *
@@ -467,11 +446,11 @@ held_by(const EoKey *k, const char *token)
 static const char *
 choose_token(const EoKey *k, const char *given, const char *verb)
 {
-	EoToken    *memory;
+	EoSessionToken *memory;
 
 	if (given != NULL)
 		return given;
-	memory = eo_tokens_find(k->store->server->serverid, k->pk);
+	memory = eo_session_tokens_find(k->store->server->serverid, k->pk);
 	if (memory == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_NOT_OWNER),
@@ -490,7 +469,7 @@ choose_token(const EoKey *k, const char *given, const char *verb)
 static int64
 retention_of(const EoKey *k, const char *token, const char *verb, bool must_own)
 {
-	EoToken    *memory = eo_tokens_find(k->store->server->serverid, k->pk);
+	EoSessionToken *memory = eo_session_tokens_find(k->store->server->serverid, k->pk);
 	EoAnswer   *answer;
 	int64		retention_s = k->store->server->retention_s;
 
@@ -502,7 +481,7 @@ retention_of(const EoKey *k, const char *token, const char *verb, bool must_own)
 		return k->retention_s;
 	answer = eo_store_read(k->store, k->pk);
 	if (answer->outcome == EO_FAILED_CALL)
-		eo_raise(&answer->error, verb, k->key, k->store->server->name);
+		eo_error_raise(&answer->error, verb, k->key, k->store->server->name);
 	if (must_own && (!answer->exists || strcmp(answer->record.owner, token) != 0 ||
 					 answer->record.state != EO_STATE_IN_PROGRESS))
 		raise_lost(k, answer->exists ? &answer->record : NULL);
@@ -532,7 +511,7 @@ raise_lost(const EoKey *k, const EoRecord *record)
 			 k->held != NULL ? errdetail("This transaction holds the key by another claim.") :
 			 record == NULL ? errdetail("There is no record of the key any more.") :
 			 errdetail("The key is %s, by another run or after this one was ended.",
-					   eo_state_name(record->state)),
+					   eo_record_state_name(record->state)),
 			 errhint("Undo what was done under this claim. A longer lease, or idem_extend() in time, keeps it.")));
 }
 

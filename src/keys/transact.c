@@ -25,14 +25,24 @@
  */
 #include "postgres.h"
 
+#include "cluster/target.h"
+#include "commit/session_tokens.h"
+#include "dynamodb/action_item.h"
+#include "dynamodb/call.h"
+#include "dynamodb/http.h"
+#include "dynamodb/json.h"
+#include "dynamodb/record.h"
+#include "dynamodb/status.h"
+#include "dynamodb/token.h"
 #include "keys/acquire.h"
-#include "keys/owner.h"
-#include "server/error.h"
+#include "keys/key.h"
+#include "keys/transact.h"
+#include "keys/transact_items.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
-#include "commit/settle.h"
-#include "commit/session_tokens.h"
-#include "keys/transact.h"
+#include "server/error.h"
+#include "server/options.h"
+#include "server/store.h"
 #include "utils/builtins.h"
 
 /* Races lost in a row before the caller is told to come back. */
@@ -44,25 +54,25 @@
 static void check_tables(const EoKey *k, const EoTransactItems *actions);
 static void check_records(const EoKey *k, const EoTransactItems *actions);
 pg_noreturn static void raise_held(const EoKey *k, const char *by, const char *hint);
-static void fill_write(const EoAsking *a, const EoTransact *ask, EoWrite *w);
-static EoAnswer *run(EoAsking *a, const EoTransact *ask, EoVerb verb, const EoRecord *seen);
-static bool attempt(EoAsking *a, const EoTransact *ask);
-static void take_completed(EoAsking *a, const EoTransact *ask);
-static bool settle_doubt(EoAsking *a, const EoTransact *ask);
-pg_noreturn static void raise_refused(const EoAsking *a, const EoTransact *ask,
+static void fill_write(const EoAcquiring *a, const EoTransact *ask, EoWrite *w);
+static EoAnswer *run(EoAcquiring *a, const EoTransact *ask, EoVerb verb, const EoRecord *seen);
+static bool attempt(EoAcquiring *a, const EoTransact *ask);
+static void take_completed(EoAcquiring *a, const EoTransact *ask);
+static bool settle_doubt(EoAcquiring *a, const EoTransact *ask);
+pg_noreturn static void raise_refused(const EoAcquiring *a, const EoTransact *ask,
 									  const EoAnswer *answer);
 static char *describe_reasons(const EoAnswer *answer, const EoTransactItems *actions);
 
 void
-eo_claim_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
+eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 {
 	EoAcquire	terms = {.key = ask->key,.lease_ms = -1,.retention_s = -1,
 	.payload_sha256 = ask->payload_sha256};
-	EoAsking	a;
+	EoAcquiring a;
 	const EoKey *k = &a.k;
 	bool		answered = false;
 
-	eo_asking_init(&a, store, &terms, claim);
+	eo_acquire_init(&a, store, &terms, claim);
 	eo_key_check_size(k, "result", ask->result != NULL ? strlen(ask->result) : 0,
 					  "Store it elsewhere, for example by a write of this transaction.");
 	check_tables(k, ask->actions);
@@ -73,7 +83,7 @@ eo_claim_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 	for (int races = 0; races < MAX_RACES && !answered; races++)
 	{
 		memset(claim, 0, sizeof(*claim));
-		answered = eo_asking_look_around(&a) || attempt(&a, ask);
+		answered = eo_acquire_look_around(&a) || attempt(&a, ask);
 	}
 	if (!answered)
 	{
@@ -132,7 +142,7 @@ check_tables(const EoKey *k, const EoTransactItems *actions)
 static bool
 is_record(const EoStore *store, const char *pk)
 {
-	return eo_layout_is_pk(store->layout, pk) || eo_action_is_pk(pk);
+	return eo_record_is_pk(store->layout, pk) || eo_action_item_is_pk(pk);
 }
 
 /*
@@ -142,7 +152,7 @@ is_record(const EoStore *store, const char *pk)
 static void
 check_records(const EoKey *k, const EoTransactItems *actions)
 {
-	const char *name = eo_layout_key_name(k->store->layout);
+	const char *name = eo_record_key_name(k->store->layout);
 
 	for (int i = 0; i < actions->n; i++)
 	{
@@ -177,13 +187,13 @@ raise_held(const EoKey *k, const char *by, const char *hint)
 /* ----- asking DynamoDB ----- */
 
 static void
-fill_write(const EoAsking *a, const EoTransact *ask, EoWrite *w)
+fill_write(const EoAcquiring *a, const EoTransact *ask, EoWrite *w)
 {
 	memset(w, 0, sizeof(*w));
 	w->owner = a->token;
 	w->now_ms = eo_client_now_ms(&a->k.store->client);
 	w->skew_ms = a->k.store->server->clock_skew_ms;
-	w->ttl_s = eo_ttl_after(w->now_ms, a->k.store->server->retention_s);
+	w->ttl_s = eo_record_ttl_after(w->now_ms, a->k.store->server->retention_s);
 	w->bind = "keep";
 	w->payload_sha256 = ask->payload_sha256;
 	w->result = ask->result;
@@ -194,14 +204,14 @@ fill_write(const EoAsking *a, const EoTransact *ask, EoWrite *w)
  * The owner's token is that of the call; the request's is that of these bytes.
  */
 static EoAnswer *
-run(EoAsking *a, const EoTransact *ask, EoVerb verb, const EoRecord *seen)
+run(EoAcquiring *a, const EoTransact *ask, EoVerb verb, const EoRecord *seen)
 {
 	char		request_token[EO_TOKEN_LEN + 1];
 	EoAnswer   *answer;
 
 	fill_write(a, ask, &a->write);
 	a->write.seen = seen;
-	eo_token_make(request_token);
+	eo_store_new_token(request_token);
 	answer = eo_store_prepare_transaction(a->k.store, a->k.pk, verb, &a->write, request_token,
 										  ask->actions->text, ask->actions->n);
 	eo_store_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
@@ -211,7 +221,7 @@ run(EoAsking *a, const EoTransact *ask, EoVerb verb, const EoRecord *seen)
 
 /* False: the record has changed meanwhile. */
 static bool
-attempt(EoAsking *a, const EoTransact *ask)
+attempt(EoAcquiring *a, const EoTransact *ask)
 {
 	EoAnswer   *answer = run(a, ask, EO_COMPLETE_NEW, NULL);
 	EoAnswer   *first = answer;
@@ -219,7 +229,7 @@ attempt(EoAsking *a, const EoTransact *ask)
 
 	/* A finished record past its time: replace exactly that. */
 	a->replacing = answer->outcome == EO_NOT_APPLIED && answer->exists &&
-		eo_claim_is_expired(a->k.store, &answer->record);
+		eo_store_is_expired(a->k.store, &answer->record);
 	if (a->replacing)
 		answer = run(a, ask, EO_COMPLETE_EXPIRED, &first->record);
 	switch (answer->outcome)
@@ -229,7 +239,7 @@ attempt(EoAsking *a, const EoTransact *ask)
 			answered = true;
 			break;
 		case EO_NOT_APPLIED:
-			answered = answer->exists && !a->replacing && eo_asking_explain(a, &answer->record);
+			answered = answer->exists && !a->replacing && eo_acquire_explain(a, &answer->record);
 			break;
 		case EO_READ:
 		case EO_FAILED_CALL:
@@ -249,15 +259,15 @@ attempt(EoAsking *a, const EoTransact *ask)
  * fence and run are DynamoDB's, and a transaction brings back nothing.
  */
 static void
-take_completed(EoAsking *a, const EoTransact *ask)
+take_completed(EoAcquiring *a, const EoTransact *ask)
 {
 	EoClaim    *claim = a->claim;
 
 	claim->outcome = EO_CLAIM_COMPLETED;
 	claim->result = ask->result != NULL ? pstrdup(ask->result) : NULL;
 	claim->expires_at_ms = a->write.ttl_s * 1000;
-	eo_tokens_forget(a->k.store->server->serverid, a->k.pk);
-	eo_settle_share_clock(a->k.store, &a->k.target);
+	eo_session_tokens_forget(a->k.store->server->serverid, a->k.pk);
+	eo_target_share_clock(a->k.store, &a->k.target);
 }
 
 /*
@@ -266,7 +276,7 @@ take_completed(EoAsking *a, const EoTransact *ask)
  * token is left, which that copy cannot get past.  True: it has been applied.
  */
 static bool
-settle_doubt(EoAsking *a, const EoTransact *ask)
+settle_doubt(EoAcquiring *a, const EoTransact *ask)
 {
 	EoWrite		w;
 	EoAnswer   *answer;
@@ -292,7 +302,7 @@ settle_doubt(EoAsking *a, const EoTransact *ask)
 /* ----- what was refused ----- */
 
 static void
-raise_refused(const EoAsking *a, const EoTransact *ask, const EoAnswer *answer)
+raise_refused(const EoAcquiring *a, const EoTransact *ask, const EoAnswer *answer)
 {
 	const char *server = a->k.store->server->name;
 	const EoError *error = &answer->error;
@@ -322,7 +332,7 @@ raise_refused(const EoAsking *a, const EoTransact *ask, const EoAnswer *answer)
 				 error->status == EO_DENIED ?
 				 errhint("Check the credentials of the user mapping and their policy: dynamodb:UpdateItem on the server's table; PutItem, UpdateItem, DeleteItem and ConditionCheckItem on those that are written to.") :
 				 errhint("It is the server's table, or one that the writes name.")));
-	eo_raise(error, "transact", ask->key, server);
+	eo_error_raise(error, "transact", ask->key, server);
 }
 
 /* A reason's code as it can be printed; NULL: that action was not refused. */

@@ -10,8 +10,9 @@
 
 #include "postgres.h"
 
-#include "keys/owner.h"
+#include "keys/acquire.h"
 #include "keys/transact_items.h"
+#include "server/store.h"
 
 typedef struct EoTransact
 {
@@ -27,6 +28,6 @@ typedef struct EoTransact
  * way.  Raises for a write of the caller's that was refused (ID007): then
  * nothing was written.
  */
-extern void eo_claim_transact(EoStore *store, const EoTransact *ask, EoClaim *claim);
+extern void eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim);
 
 #endif							/* EO_KEYS_TRANSACT_H */

@@ -22,9 +22,9 @@
 
 #include "compat.h"
 #include "dynamodb/call.h"
+#include "keys/transact_items.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
-#include "keys/transact_items.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"

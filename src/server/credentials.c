@@ -16,7 +16,9 @@
  */
 #include "postgres.h"
 
+#include "dynamodb/sigv4.h"
 #include "server/credentials.h"
+#include "server/options.h"
 
 static EoCredentials environment;
 

@@ -8,8 +8,8 @@
 #ifndef EO_SERVER_CREDENTIALS_H
 #define EO_SERVER_CREDENTIALS_H
 
-#include "server/options.h"
 #include "dynamodb/sigv4.h"
+#include "server/options.h"
 
 /* Reads the environment; once, in the postmaster (see credentials.c). */
 extern void eo_credentials_init(void);

@@ -7,9 +7,10 @@
  */
 #include "postgres.h"
 
-#include "server/error.h"
+#include "dynamodb/status.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
+#include "server/error.h"
 
 pg_noreturn static void raise_about(const EoError *error, const char *doing, const char *what,
 									const char *name, const char *server, const char *hint);
@@ -17,14 +18,14 @@ static int	error_sqlstate(EoStatus status);
 static const char *error_summary(const EoError *error);
 
 void
-eo_raise(const EoError *error, const char *doing, const char *key, const char *server)
+eo_error_raise(const EoError *error, const char *doing, const char *key, const char *server)
 {
 	raise_about(error, doing, "key", key, server, eo_error_hint(error));
 }
 
 void
-eo_raise_action(const EoError *error, const char *doing, const char *id, const char *server,
-				const char *unknown)
+eo_error_raise_action(const EoError *error, const char *doing, const char *id, const char *server,
+					  const char *unknown)
 {
 	raise_about(error, doing, "action", id, server,
 				error->status == EO_UNKNOWN && unknown != NULL ? unknown : eo_error_hint(error));
@@ -174,7 +175,7 @@ eo_error_hint(const EoError *error)
 }
 
 void
-eo_raise_duplicate(const EoGuard *guard, const char *key, const char *server, const char *detail)
+eo_error_raise_duplicate(const EoGuard *guard, const char *key, const char *server, const char *detail)
 {
 	if (guard == NULL)
 		ereport(ERROR,

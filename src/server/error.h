@@ -11,7 +11,6 @@
 #include "postgres.h"
 
 #include "compat.h"
-
 #include "dynamodb/status.h"
 
 #define ERRCODE_EO_IN_PROGRESS		MAKE_SQLSTATE('I','D','0','0','1')
@@ -29,12 +28,12 @@
  * the table).  Names key and server, gives the service's code, text and
  * request id in the detail, and advice in the hint; no secret is in any of it.
  */
-pg_noreturn extern void eo_raise(const EoError *error, const char *doing, const char *key,
-								 const char *server);
+pg_noreturn extern void eo_error_raise(const EoError *error, const char *doing, const char *key,
+									   const char *server);
 
 /* The same of an action; unknown: what to do if the outcome is. */
-pg_noreturn extern void eo_raise_action(const EoError *error, const char *doing, const char *id,
-										const char *server, const char *unknown);
+pg_noreturn extern void eo_error_raise_action(const EoError *error, const char *doing, const char *id,
+											  const char *server, const char *unknown);
 
 /* A trigger that keeps a table's rows unique. */
 typedef struct EoGuard
@@ -48,8 +47,8 @@ typedef struct EoGuard
  * A key that is to be claimed once is claimed or completed already: ID005, or
  * for a guard 23505 with its table and name, as of a unique index.
  */
-pg_noreturn extern void eo_raise_duplicate(const EoGuard *guard, const char *key,
-										   const char *server, const char *detail);
+pg_noreturn extern void eo_error_raise_duplicate(const EoGuard *guard, const char *key,
+												 const char *server, const char *detail);
 
 /* The facts of an EoError in one line, for logs, views and details. */
 extern char *eo_error_facts(const EoError *error);

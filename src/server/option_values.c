@@ -17,13 +17,13 @@
 #include "utils/timestamp.h"
 
 int64
-eo_interval_to_ms(const Interval *span)
+eo_option_values_interval_ms(const Interval *span)
 {
 	return span->time / 1000 + ((int64) span->day + (int64) span->month * 30) * INT64CONST(86400000);
 }
 
 bool
-eo_parse_duration(const char *value, int64 *ms)
+eo_option_values_duration(const char *value, int64 *ms)
 {
 	Interval   *volatile span = NULL;
 	MemoryContext context = CurrentMemoryContext;
@@ -49,12 +49,12 @@ eo_parse_duration(const char *value, int64 *ms)
 	PG_END_TRY();
 	if (!ok)
 		return false;
-	*ms = eo_interval_to_ms(span);
+	*ms = eo_option_values_interval_ms(span);
 	return true;
 }
 
 List *
-eo_parse_list(const char *value)
+eo_option_values_list(const char *value)
 {
 	List	   *list = NIL;
 
@@ -74,7 +74,7 @@ eo_parse_list(const char *value)
 }
 
 const char *
-eo_option_value(List *list, const char *name)
+eo_option_values_find(List *list, const char *name)
 {
 	ListCell   *lc;
 
@@ -89,9 +89,9 @@ eo_option_value(List *list, const char *name)
 }
 
 bool
-eo_option_is_true(List *list, const char *name)
+eo_option_values_is_true(List *list, const char *name)
 {
-	const char *value = eo_option_value(list, name);
+	const char *value = eo_option_values_find(list, name);
 	bool		b = false;
 
 	return value != NULL && parse_bool(value, &b) && b;

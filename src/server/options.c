@@ -21,11 +21,12 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "compat.h"
+#include "dynamodb/endpoint.h"
 #include "foreign/foreign.h"
-#include "server/guc.h"
 #include "miscadmin.h"
-#include "server/options.h"
+#include "server/guc.h"
 #include "server/option_values.h"
+#include "server/options.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -34,7 +35,6 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
-#include "dynamodb/endpoint.h"
 
 #define WRAPPER_NAME "exactonce"
 
@@ -71,7 +71,7 @@ static void wipe_secrets(void *arg);
 /* ----- looking up ----- */
 
 EoServer *
-eo_server_lookup(const char *name)
+eo_options_lookup(const char *name)
 {
 	Oid			serverid;
 	ServerEntry *entry;
@@ -192,7 +192,7 @@ build_server(ServerEntry *entry)
 }
 
 EoServer *
-eo_server_load(Oid serverid, Oid userid)
+eo_options_load(Oid serverid, Oid userid)
 {
 	ForeignServer *fs = GetForeignServerExtended(serverid, FSV_MISSING_OK);
 
@@ -231,16 +231,16 @@ load_server(ForeignServer *fs, Oid userid)
 static int64
 duration_option(List *list, const char *name, int64 fallback_ms)
 {
-	const char *value = eo_option_value(list, name);
+	const char *value = eo_option_values_find(list, name);
 	int64		ms;
 
-	return value != NULL && eo_parse_duration(value, &ms) ? ms : fallback_ms;
+	return value != NULL && eo_option_values_duration(value, &ms) ? ms : fallback_ms;
 }
 
 static char *
 copy_option(List *list, const char *name, const char *fallback)
 {
-	const char *value = eo_option_value(list, name);
+	const char *value = eo_option_values_find(list, name);
 
 	if (value == NULL)
 		value = fallback;
@@ -263,11 +263,11 @@ require_option(EoServer *s, const char *value, const char *name, const char *exa
 static void
 read_server_options(EoServer *s, List *list)
 {
-	const char *endpoint = eo_option_value(list, "endpoint");
-	const char *attempts = eo_option_value(list, "max_attempts");
-	const char *pins = eo_option_value(list, "pin_attempts");
-	const char *parallel = eo_option_value(list, "parallel_requests");
-	const char *tables = eo_option_value(list, "transact_tables");
+	const char *endpoint = eo_option_values_find(list, "endpoint");
+	const char *attempts = eo_option_values_find(list, "max_attempts");
+	const char *pins = eo_option_values_find(list, "pin_attempts");
+	const char *parallel = eo_option_values_find(list, "parallel_requests");
+	const char *tables = eo_option_values_find(list, "transact_tables");
 
 	s->region = copy_option(list, "region", NULL);
 	s->table = copy_option(list, "table", NULL);
@@ -283,7 +283,7 @@ read_server_options(EoServer *s, List *list)
 	s->clock_skew_ms = duration_option(list, "clock_skew", 2000);
 	s->max_hold_ms = duration_option(list, "max_hold", 0);
 	s->max_attempts = attempts != NULL ? atoi(attempts) : 4;
-	s->transact_tables = tables != NULL ? eo_parse_list(tables) : NIL;
+	s->transact_tables = tables != NULL ? eo_option_values_list(tables) : NIL;
 	s->pin_attempts = pins != NULL ? atoi(pins) : 3;
 	s->parallel_requests = parallel != NULL ? atoi(parallel) : 16;
 
@@ -298,7 +298,7 @@ read_server_options(EoServer *s, List *list)
 		EoEndpoint	ep;
 		const char *reason;
 
-		if (!eo_wire_endpoint(endpoint, &ep, &reason))
+		if (!eo_endpoint_parse(endpoint, &ep, &reason))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("server \"%s\" has an invalid endpoint", s->name),
@@ -308,7 +308,7 @@ read_server_options(EoServer *s, List *list)
 		s->url = psprintf("%s://%s/", ep.https ? "https" : "http", ep.authority);
 		s->plain_http = !ep.https;
 		if (s->plain_http && !ep.loopback &&
-			!(s->owned_by_superuser && eo_option_is_true(list, "allow_http")))
+			!(s->owned_by_superuser && eo_option_values_is_true(list, "allow_http")))
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("server \"%s\" may not use plain http", s->name),

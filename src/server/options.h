@@ -57,13 +57,13 @@ typedef struct EoServer
  * checked for the current role.  Raises: no such server, not one of ours, no
  * USAGE, region or table missing.
  */
-extern EoServer *eo_server_lookup(const char *name);
+extern EoServer *eo_options_lookup(const char *name);
 
 /*
  * The server as that role sees it, in a memory context of its own below the
  * current one; no privilege is checked.  NULL: there is no such server.
  */
-extern EoServer *eo_server_load(Oid serverid, Oid userid);
+extern EoServer *eo_options_load(Oid serverid, Oid userid);
 
 /* Call back whenever any server or user mapping may have changed. */
 extern void eo_options_on_change(void (*callback) (Datum, int, uint32));

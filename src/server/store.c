@@ -25,13 +25,28 @@
  */
 #include "postgres.h"
 
-#include "server/credentials.h"
-#include "server/error.h"
-#include "server/guc.h"
+#include "dynamodb/action_item.h"
+#include "dynamodb/buf.h"
+#include "dynamodb/call.h"
+#include "dynamodb/http.h"
+#include "dynamodb/json.h"
+#include "dynamodb/record.h"
+#include "dynamodb/sigv4.h"
+#include "dynamodb/status.h"
+#include "dynamodb/token.h"
 #include "mb/pg_wchar.h"
+#include "server/credentials.h"
+#include "server/guc.h"
+#include "server/options.h"
 #include "server/store.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
+
+/*
+ * A finished record counts as absent this long after its ttl.  The margin is wide
+ * because this is the one place where a clock decides that work is done again.
+ */
+#define EXPIRY_MARGIN_MS 300000
 
 typedef struct StoreKey
 {
@@ -67,7 +82,7 @@ static void log_call(const EoStore *store, const EoCall *call);
 EoStore *
 eo_store_open(const char *server_name)
 {
-	EoServer   *server = eo_server_lookup(server_name);
+	EoServer   *server = eo_options_lookup(server_name);
 	StoreKey	key = {server->serverid, server->userid};
 	StoreEntry *entry;
 	bool		found;
@@ -136,7 +151,7 @@ fill_store(EoServer *server, MemoryContext context)
 	MemoryContextRegisterResetCallback(context, callback);
 
 	s->server = server;
-	s->layout = eo_layout_find(server->layout);
+	s->layout = eo_record_layout(server->layout);
 	s->credentials_from = eo_credentials_find(server, &c->credentials);
 	c->endpoint.url = server->url;
 	c->endpoint.ca_file = server->ca_file;
@@ -146,7 +161,7 @@ fill_store(EoServer *server, MemoryContext context)
 	c->region = server->region;
 	c->request_timeout_ms = server->request_timeout_ms;
 	c->max_attempts = server->max_attempts;
-	c->signer = eo_signer_create();
+	c->signer = eo_sigv4_create();
 	if (c->signer == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
@@ -159,7 +174,7 @@ free_signer(void *arg)
 {
 	EoStore    *s = arg;
 
-	eo_signer_free(s->client.signer);
+	eo_sigv4_free(s->client.signer);
 }
 
 /* DynamoDB's strings are UTF-8, and so are its limits. */
@@ -175,7 +190,7 @@ eo_store_pk(const EoStore *store, const char *key)
 	char		pk[EO_MAX_KEY_BYTES + 1];
 	size_t		len;
 
-	if (eo_layout_pk(store->layout, utf8(store->server->key_prefix), utf8(key), pk, &len) != EO_OK)
+	if (eo_record_make_pk(store->layout, utf8(store->server->key_prefix), utf8(key), pk, &len) != EO_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("key for server \"%s\" is too long", store->server->name),
@@ -191,9 +206,27 @@ eo_store_action_pk(const EoStore *store, const char *id)
 	char		pk[EO_MAX_KEY_BYTES + 1];
 	size_t		len;
 
-	if (eo_action_pk(utf8(store->server->key_prefix), utf8(id), pk, &len) != EO_OK)
+	if (eo_action_item_make_pk(utf8(store->server->key_prefix), utf8(id), pk, &len) != EO_OK)
 		return NULL;
 	return pstrdup(pk);
+}
+
+void
+eo_store_new_token(char token[EO_TOKEN_LEN + 1])
+{
+	if (eo_token_make(token) != EO_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a token: no random numbers")));
+}
+
+bool
+eo_store_is_expired(const EoStore *store, const EoRecord *r)
+{
+	if (r->state != EO_STATE_COMPLETED && r->state != EO_STATE_FAILED)
+		return false;
+	return r->ttl_s != 0 &&
+		r->ttl_s * 1000 + EXPIRY_MARGIN_MS < eo_client_now_ms(&store->client);
 }
 
 /* ----- preparing ----- */
@@ -217,7 +250,7 @@ eo_store_prepare_write(EoStore *store, const char *pk, EoVerb verb, const EoWrit
 
 	remember(answer, verb, w);
 	answer->call.believe = believe_write;
-	eo_layout_put_write(store->layout, &answer->call.body, store->server->table, pk, verb, w);
+	eo_record_put_write(store->layout, &answer->call.body, store->server->table, pk, verb, w);
 	return answer;
 }
 
@@ -237,7 +270,7 @@ eo_store_prepare_transaction(EoStore *store, const char *pk, EoVerb verb, const 
 	answer->call.nactions = 1 + nactions;
 	eo_buf_addf(body, "{\"ClientRequestToken\":\"%s\",\"ReturnConsumedCapacity\":\"TOTAL\",\"TransactItems\":[",
 				request_token);
-	eo_layout_put_action(store->layout, body, store->server->table, pk, verb, w);
+	eo_record_put_transact_item(store->layout, body, store->server->table, pk, verb, w);
 	if (nactions > 0)
 	{
 		eo_buf_addc(body, ',');
@@ -254,7 +287,7 @@ eo_store_prepare_read(EoStore *store, const char *pk)
 
 	answer->is_read = true;
 	answer->call.believe = believe_read;
-	eo_layout_put_read(store->layout, &answer->call.body, store->server->table, pk);
+	eo_record_put_read(store->layout, &answer->call.body, store->server->table, pk);
 	return answer;
 }
 
@@ -269,7 +302,7 @@ eo_store_prepare_action_write(EoStore *store, const char *pk, EoActionVerb verb,
 	answer->call.dated = true;
 	strlcpy(answer->owner, w->token, sizeof(answer->owner));
 	answer->call.believe = believe_write;
-	eo_action_put_write(&answer->call.body, store->server->table, pk, verb, w);
+	eo_action_item_put_write(&answer->call.body, store->server->table, pk, verb, w);
 	return answer;
 }
 
@@ -280,7 +313,7 @@ eo_store_prepare_action_read(EoStore *store, const char *pk)
 
 	answer->is_read = answer->is_action = true;
 	answer->call.believe = believe_read;
-	eo_action_put_read(&answer->call.body, store->server->table, pk);
+	eo_action_item_put_read(&answer->call.body, store->server->table, pk);
 	return answer;
 }
 
@@ -392,7 +425,7 @@ eo_answer_take(EoAnswer *a, EoWindow *window, int64 deadline_us)
 	eo_call_init(&a->call, &a->store->client, EO_GET_ITEM);
 	a->call.arg = a;
 	a->call.believe = believe_read;
-	eo_layout_put_read(a->store->layout, &a->call.body, a->store->server->table, a->pk);
+	eo_record_put_read(a->store->layout, &a->call.body, a->store->server->table, a->pk);
 	if (eo_window_add(window, &a->call, deadline_us))
 		return false;
 	log_call(a->store, &a->call);
@@ -432,7 +465,7 @@ eo_store_run(EoAnswer **answers, int n, int parallel, int64 deadline_us, EoWaitM
 void
 eo_store_run_call(EoStore *store, EoCall *call)
 {
-	eo_dynamodb_run(&call, 1, 1, 0, EO_WAIT_RAISE);
+	eo_call_run(&call, 1, 1, 0, EO_WAIT_RAISE);
 	log_call(store, call);
 }
 
@@ -491,13 +524,13 @@ believe_read(const EoCall *call, EoJsonValue *item, bool refused)
 	}
 	if (answer->is_action)
 	{
-		answer->readable = eo_action_read(item, &answer->action) == EO_OK;
-		pk = eo_action_item_pk(item);
+		answer->readable = eo_action_item_read(item, &answer->action) == EO_OK;
+		pk = eo_action_item_pk_of(item);
 	}
 	else
 	{
-		answer->readable = eo_layout_read(layout, item, &answer->record) == EO_OK;
-		pk = eo_layout_item_pk(layout, item);
+		answer->readable = eo_record_read(layout, item, &answer->record) == EO_OK;
+		pk = eo_record_pk_of(layout, item);
 	}
 	return pk != NULL && strcmp(pk, answer->pk) == 0;
 }
@@ -561,9 +594,9 @@ is_own_write(const EoAnswer *answer)
 	const EoRecord *r = &answer->record;
 
 	if (answer->is_action)
-		return eo_action_shows(&answer->action, answer->action_verb, answer->owner);
+		return eo_action_item_shows(&answer->action, answer->action_verb, answer->owner);
 	if (r->owner == NULL || strcmp(r->owner, answer->owner) != 0 ||
-		r->state != eo_layout_state_after(answer->verb))
+		r->state != eo_record_state_after(answer->verb))
 		return false;
 	if (answer->verb == EO_SEAL || answer->verb == EO_SEAL_NEW ||
 		answer->verb == EO_SEAL_EXPIRED)
@@ -620,7 +653,7 @@ log_call(const EoStore *store, const EoCall *call)
 		return;
 	ereport(LOG,
 			(errmsg("exactonce: %s on server \"%s\": %s, HTTP status %d, attempt %d, %.3f ms, request id %s",
-					eo_operation_name(call->op), store->server->name,
+					eo_call_operation_name(call->op), store->server->name,
 					e->status == EO_OK ? "ok" :
 					e->code[0] != '\0' ? e->code : "no answer",
 					e->http_status, e->attempts, call->elapsed_us / 1000.0,

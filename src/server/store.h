@@ -17,7 +17,11 @@
 
 #include "dynamodb/action_item.h"
 #include "dynamodb/call.h"
+#include "dynamodb/http.h"
+#include "dynamodb/origin.h"
 #include "dynamodb/record.h"
+#include "dynamodb/status.h"
+#include "dynamodb/token.h"
 #include "server/options.h"
 
 /* A server ready to be called, as the current role. */
@@ -74,13 +78,13 @@ typedef struct EoAnswer
 
 /*
  * The store of a server (NULL: exactonce.server) for the current role.
- * Raises what eo_server_lookup() raises.  Valid until the end of the
+ * Raises what eo_options_lookup() raises.  Valid until the end of the
  * transaction.
  */
 extern EoStore *eo_store_open(const char *server_name);
 
 /*
- * A store of its own for a server of eo_server_load(), in that server's
+ * A store of its own for a server of eo_options_load(), in that server's
  * memory context: for who outlives transactions.
  */
 extern EoStore *eo_store_create(EoServer *server);
@@ -92,6 +96,12 @@ extern char *eo_store_pk(const EoStore *store, const char *key);
 
 /* Of an action's id; NULL if it is too long for there to be such an action. */
 extern char *eo_store_action_pk(const EoStore *store, const char *id);
+
+/* Make a token; raises XX000 if there are no random numbers. */
+extern void eo_store_new_token(char token[EO_TOKEN_LEN + 1]);
+
+/* Finished, and so long ago that it counts as absent. */
+extern bool eo_store_is_expired(const EoStore *store, const EoRecord *r);
 
 extern EoAnswer *eo_store_prepare_write(EoStore *store, const char *pk, EoVerb verb,
 										const EoWrite *w);

@@ -12,17 +12,17 @@
  */
 #include "postgres.h"
 
-#include "compat.h"
 #include "access/reloptions.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
+#include "compat.h"
+#include "dynamodb/endpoint.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "server/options.h"
 #include "server/option_values.h"
+#include "server/options.h"
 #include "utils/builtins.h"
-#include "dynamodb/endpoint.h"
 
 #define MAX_LABEL 63
 #define MIN_PEPPER 16
@@ -137,13 +137,13 @@ eo_fdw_validator(PG_FUNCTION_ARGS)
 static void
 check_together(List *list)
 {
-	const char *endpoint = eo_option_value(list, "endpoint");
+	const char *endpoint = eo_option_values_find(list, "endpoint");
 	EoEndpoint	ep;
 	const char *reason;
 
-	if (endpoint == NULL || !eo_wire_endpoint(endpoint, &ep, &reason))
+	if (endpoint == NULL || !eo_endpoint_parse(endpoint, &ep, &reason))
 		return;
-	if (!ep.https && !ep.loopback && !eo_option_is_true(list, "allow_http"))
+	if (!ep.https && !ep.loopback && !eo_option_values_is_true(list, "allow_http"))
 		refuse("endpoint", endpoint,
 			   "Plain http is allowed for loopback addresses only.",
 			   "Use https, or have a superuser add the option allow_http 'true'.");
@@ -196,7 +196,7 @@ check_endpoint(const char *name, const char *value)
 	EoEndpoint	ep;
 	const char *reason;
 
-	if (!eo_wire_endpoint(value, &ep, &reason))
+	if (!eo_endpoint_parse(value, &ep, &reason))
 		refuse(name, value, reason,
 			   "Give scheme, host and, where needed, port: https://dynamodb.eu-west-1.amazonaws.com or http://localhost:8000.");
 }
@@ -224,7 +224,7 @@ check_transact_tables(const char *name, const char *value)
 {
 	ListCell   *lc;
 
-	foreach(lc, eo_parse_list(value))
+	foreach(lc, eo_option_values_list(value))
 	{
 		if (!is_table_name(lfirst(lc)))
 			refuse(name, value,
@@ -406,7 +406,7 @@ check_duration(const char *name, const char *value, int64 min_ms, int64 max_ms,
 {
 	int64		ms;
 
-	if (!eo_parse_duration(value, &ms))
+	if (!eo_option_values_duration(value, &ms))
 		refuse(name, value, "This is not a duration.",
 			   "Give a number and a unit, such as 500ms, 60s or 7 days.");
 	if (ms < min_ms || ms > max_ms)

@@ -12,13 +12,18 @@
 
 #include "actions/action.h"
 #include "compat.h"
+#include "dynamodb/action_item.h"
+#include "dynamodb/record.h"
+#include "dynamodb/token.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "sql/gate.h"
 #include "mb/pg_wchar.h"
+#include "server/store.h"
+#include "server/text.h"
 #include "sql/args.h"
+#include "sql/expansion.h"
+#include "sql/gate.h"
 #include "sql/rows.h"
-#include "commit/session_tokens.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
@@ -188,14 +193,14 @@ eo_action_consume_sql(PG_FUNCTION_ARGS)
 	pin = eo_arg_text(fcinfo, 1);
 	/* No PIN is empty, so that is none, and costs no attempt. */
 	if (pin != NULL && pin[0] != '\0')
-		ask.pin = eo_to_utf8(pin);
+		ask.pin = eo_text_to_utf8(pin);
 	ask.reason = read_reason(fcinfo, 2);
 	ask.consumer = read_consumer(fcinfo, 3);
 	given = eo_arg_token(fcinfo, 4);
 	if (given != NULL)
 		strlcpy(token, given, sizeof(token));
 	else
-		eo_token_make(token);
+		eo_store_new_token(token);
 	ask.token = token;
 	eo_action_consume(eo_store_open(eo_arg_text(fcinfo, 5)), &ask, &result);
 	return eo_expansion_keep(fcinfo, 0, 5, result_row(fcinfo, &result, outcomes[result.outcome].http_status));
@@ -265,7 +270,7 @@ eo_action_get_sql(PG_FUNCTION_ARGS)
 	eo_row_put_instant(&row, v.expires_ms);
 	eo_row_put_instant(&row, v.consumed_ms);
 	eo_row_put_instant(&row, v.canceled_ms);
-	eo_row_put_text(&row, v.reason != NULL ? eo_show_utf8(v.reason) : NULL);
+	eo_row_put_text(&row, v.reason != NULL ? eo_row_show_utf8(v.reason) : NULL);
 	eo_row_put_json(&row, v.consumer);
 	PG_RETURN_DATUM(HeapTupleGetDatum(eo_row_tuple(&row)));
 }
@@ -302,7 +307,7 @@ check_pin(char *pin, const char *place)
 
 	if (pin == NULL)
 		return NULL;
-	utf8 = eo_to_utf8(pin);
+	utf8 = eo_text_to_utf8(pin);
 	if (utf8[0] == '\0' || strlen(utf8) > MAX_PIN_BYTES)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -327,7 +332,7 @@ check_length(const char *utf8, const char *name, size_t max, const char *hint)
 static char *
 read_reason(FunctionCallInfo fcinfo, int n)
 {
-	char	   *reason = PG_ARGISNULL(n) ? NULL : eo_to_utf8(eo_arg_text(fcinfo, n));
+	char	   *reason = PG_ARGISNULL(n) ? NULL : eo_text_to_utf8(eo_arg_text(fcinfo, n));
 
 	check_length(reason, "reason", EO_MAX_REASON_BYTES, "It is kept with the action for good.");
 	return reason;
@@ -442,7 +447,7 @@ read_plan(JsonbContainer *object, int position, EoActionPlan *plan)
 		name = pnstrdup(v.val.string.val, v.val.string.len);
 		(void) JsonbIteratorNext(&it, &v, true);
 		if (strcmp(name, "payload") == 0)
-			plan->payload = v.type == jbvNull ? NULL : eo_json_text(JsonbValueToJsonb(&v));
+			plan->payload = v.type == jbvNull ? NULL : eo_arg_jsonb_text(JsonbValueToJsonb(&v));
 		else if (strcmp(name, "active_at") == 0)
 			plan->active_ms = instant_member(&v, name, true, position);
 		else if (strcmp(name, "expires_at") == 0)

@@ -10,6 +10,8 @@
 #include "compat.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "server/store.h"
+#include "sql/args.h"
 #include "sql/gate.h"
 #include "sql/table.h"
 #include "utils/builtins.h"

@@ -8,11 +8,12 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "keys/key_form.h"
 #include "compat.h"
-#include "sql/gate.h"
 #include "dynamodb/record.h"
+#include "keys/key_form.h"
+#include "server/option_values.h"
 #include "server/options.h"
+#include "server/text.h"
 #include "sql/args.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -20,6 +21,58 @@
 
 /* Longest wait for a key to settle. */
 #define MAX_WAIT_MS INT64CONST(86400000)
+
+char *
+eo_arg_text(FunctionCallInfo fcinfo, int n)
+{
+	return PG_ARGISNULL(n) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(n));
+}
+
+char *
+eo_arg_key(FunctionCallInfo fcinfo, int n)
+{
+	return eo_arg_check_key(eo_arg_text(fcinfo, n));
+}
+
+char *
+eo_arg_check_key(char *key)
+{
+	if (key == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("key must not be null"),
+				 errhint("A missing key would let work run unprotected. Look for a null among its parts.")));
+	if (key[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("key must not be empty"),
+				 errhint("All calls with an empty key would count as one.")));
+	return key;
+}
+
+int64
+eo_arg_interval_ms(FunctionCallInfo fcinfo, int n, const char *name, int64 min_ms,
+				   int64 max_ms)
+{
+	if (PG_ARGISNULL(n))
+		return -1;
+	return eo_arg_check_interval(PG_GETARG_INTERVAL_P(n), name, min_ms, max_ms);
+}
+
+int64
+eo_arg_check_interval(const Interval *span, const char *name, int64 min_ms, int64 max_ms)
+{
+	int64		ms = eo_option_values_interval_ms(span);
+
+	if (ms < min_ms || ms > max_ms)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s is out of range", name),
+				 errdetail("It is %lld ms; it must be from %lld to %lld ms.",
+						   (long long) ms, (long long) min_ms, (long long) max_ms),
+				 errhint("Give an interval such as '500 ms', '60 s' or '7 days'.")));
+	return ms;
+}
 
 int64
 eo_arg_lease(FunctionCallInfo fcinfo, int n)
@@ -38,14 +91,14 @@ eo_arg_retention(FunctionCallInfo fcinfo, int n)
 }
 
 int64
-eo_read_retention(const char *text)
+eo_arg_parse_retention(const char *text)
 {
 	Interval   *span = DatumGetIntervalP(DirectFunctionCall3(interval_in, CStringGetDatum(text),
 															 ObjectIdGetDatum(InvalidOid),
 															 Int32GetDatum(-1)));
 
-	return (eo_interval_ms(span, "retention", EO_MIN_RETENTION_S * INT64CONST(1000),
-						   EO_MAX_RETENTION_S * 1000) + 999) / 1000;
+	return (eo_arg_check_interval(span, "retention", EO_MIN_RETENTION_S * INT64CONST(1000),
+								  EO_MAX_RETENTION_S * 1000) + 999) / 1000;
 }
 
 int64
@@ -107,70 +160,18 @@ eo_arg_fingerprint(Jsonb *payload)
 {
 	char	   *hex = palloc(EO_FINGERPRINT_LEN + 1);
 
-	eo_payload_fingerprint(payload, hex);
+	eo_key_form_fingerprint(payload, hex);
 	return hex;
 }
 
 char *
 eo_arg_json(FunctionCallInfo fcinfo, int n)
 {
-	return PG_ARGISNULL(n) ? NULL : eo_json_text(PG_GETARG_JSONB_P(n));
+	return PG_ARGISNULL(n) ? NULL : eo_arg_jsonb_text(PG_GETARG_JSONB_P(n));
 }
 
 char *
-eo_json_text(Jsonb *jb)
+eo_arg_jsonb_text(Jsonb *jb)
 {
-	return eo_to_utf8(JsonbToCString(NULL, &jb->root, VARSIZE(jb)));
-}
-
-char *
-eo_show_utf8(const char *utf8)
-{
-	bool		exact;
-
-	return eo_from_utf8_or_escape(utf8, &exact);
-}
-
-/*
- * What another service wrote may be no JSON, no jsonb, or have characters that
- * this encoding does not: it is shown as a string then, because a duplicate must
- * still get its answer, and who has consumed an action its payload.
- */
-Datum
-eo_json_datum(const char *utf8)
-{
-	bool		exact;
-	char	   *text = eo_from_utf8_or_escape(utf8, &exact);
-	MemoryContext context = CurrentMemoryContext;
-	volatile Datum datum = (Datum) 0;
-	volatile bool ok = exact;
-
-	PG_TRY();
-	{
-		if (exact)
-			datum = DirectFunctionCall1(jsonb_in, CStringGetDatum(text));
-	}
-	PG_CATCH();
-	{
-		/* Input conversion touches nothing, so a data error needs no abort. */
-		int			category = ERRCODE_TO_CATEGORY(geterrcode());
-
-		if (category != ERRCODE_DATA_EXCEPTION &&
-			category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(context);
-		FlushErrorState();
-		ok = false;
-	}
-	PG_END_TRY();
-	if (!ok)
-	{
-		JsonbValue	v;
-
-		v.type = jbvString;
-		v.val.string.val = text;
-		v.val.string.len = strlen(text);
-		datum = JsonbPGetDatum(JsonbValueToJsonb(&v));
-	}
-	return datum;
+	return eo_text_to_utf8(JsonbToCString(NULL, &jb->root, VARSIZE(jb)));
 }

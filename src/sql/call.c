@@ -24,12 +24,17 @@
 #include "access/xact.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "keys/owner.h"
+#include "commit/xact.h"
 #include "compat.h"
-#include "server/error.h"
-#include "sql/gate.h"
+#include "keys/acquire.h"
+#include "keys/key.h"
+#include "keys/owner.h"
 #include "mb/pg_wchar.h"
+#include "server/error.h"
+#include "server/store.h"
 #include "sql/args.h"
+#include "sql/gate.h"
+#include "sql/rows.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -85,15 +90,15 @@ eo_idem_call(PG_FUNCTION_ARGS)
 	store = eo_store_open(eo_arg_text(fcinfo, 8));
 	eo_gate_worker();
 
-	eo_claim_acquire(store, &ask, &claim);
+	eo_acquire(store, &ask, &claim);
 	if (claim.outcome == EO_CLAIM_COMPLETED)
 	{
 		if (claim.result == NULL)
 			PG_RETURN_NULL();
-		PG_RETURN_DATUM(eo_json_datum(claim.result));
+		PG_RETURN_DATUM(eo_row_json_datum(claim.result));
 	}
 	if (claim.outcome != EO_CLAIM_ACQUIRED)
-		eo_claim_raise(store, ask.key, &claim);
+		eo_acquire_raise(store, ask.key, &claim);
 
 	eo_key_find(&k, store, ask.key);
 	k.held->untried = true;
@@ -106,8 +111,8 @@ eo_idem_call(PG_FUNCTION_ARGS)
 					 errmsg("key \"%s\" on server \"%s\" was settled by its own handler",
 							ask.key, store->server->name),
 					 errhint("Leave that to idem_call(): what the handler returns is the result, what it raises the failure.")));
-		eo_claim_complete(store, ask.key, NULL,
-						  isnull ? NULL : eo_json_text(DatumGetJsonbP(result)), false);
+		eo_owner_complete(store, ask.key, NULL,
+						  isnull ? NULL : eo_arg_jsonb_text(DatumGetJsonbP(result)), false);
 		if (isnull)
 			PG_RETURN_NULL();
 		PG_RETURN_DATUM(result);
@@ -116,10 +121,10 @@ eo_idem_call(PG_FUNCTION_ARGS)
 	if (k.held == NULL)
 		ReThrowError(error);
 	if (is_of_the_moment(error->sqlerrcode))
-		(void) eo_claim_release(store, ask.key, NULL);
+		(void) eo_owner_release(store, ask.key, NULL);
 	else
 	{
-		eo_claim_fail(store, ask.key, NULL, describe(error), 0, false, false);
+		eo_owner_fail(store, ask.key, NULL, describe(error), 0, false, false);
 		if (returns)
 			PG_RETURN_NULL();
 	}
@@ -265,5 +270,5 @@ describe(const ErrorData *error)
 	put_text(&state, "detail", error->detail);
 	put_text(&state, "context", error->context);
 	v = pushJsonbValue(&state, WJB_END_OBJECT, NULL);
-	return eo_json_text(JsonbValueToJsonb(v));
+	return eo_arg_jsonb_text(JsonbValueToJsonb(v));
 }

@@ -19,14 +19,17 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "keys/key_form.h"
 #include "catalog/pg_type.h"
-#include "keys/owner.h"
 #include "commands/trigger.h"
 #include "compat.h"
+#include "keys/acquire.h"
+#include "keys/key.h"
+#include "keys/key_form.h"
+#include "keys/owner.h"
 #include "server/error.h"
-#include "sql/gate.h"
+#include "server/store.h"
 #include "sql/args.h"
+#include "sql/gate.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -80,7 +83,7 @@ eo_idem_guard(PG_FUNCTION_ARGS)
 	store = open_as_owner(data, &terms);
 	eo_gate_worker();
 	if (terms.at_commit)
-		eo_claim_once(store, key, NULL, terms.retention_s, name_of(data));
+		eo_owner_once(store, key, NULL, terms.retention_s, name_of(data));
 	else if (!claim_now(store, key, data, &terms))
 		return PointerGetDatum(NULL);
 	return PointerGetDatum(data->tg_trigtuple);
@@ -147,7 +150,7 @@ read_option(TriggerData *data, Terms *terms, const char *arg)
 	else if (option_is(arg, "server", &value))
 		terms->server = value;
 	else if (option_is(arg, "retention", &value))
-		terms->retention_s = eo_read_retention(value);
+		terms->retention_s = eo_arg_parse_retention(value);
 	else if (option_is(arg, "on_duplicate", &value) &&
 			 (strcmp(value, "error") == 0 || strcmp(value, "skip") == 0))
 		terms->skip = strcmp(value, "skip") == 0;
@@ -224,12 +227,12 @@ key_of(TriggerData *data, const Terms *terms)
 			bool		varlena;
 
 			getTypeOutputInfo(type, &output, &varlena);
-			return eo_check_key(psprintf("%s%s", terms->prefix,
-										 OidOutputFunctionCall(output, value)));
+			return eo_arg_check_key(psprintf("%s%s", terms->prefix,
+											 OidOutputFunctionCall(output, value)));
 		}
-		eo_canonical_append(&parts, att->atttypid, value, false);
+		eo_key_form_append(&parts, att->atttypid, value, false);
 	}
-	return psprintf("%s%s", terms->prefix, eo_canonical_digest(&parts));
+	return psprintf("%s%s", terms->prefix, eo_key_form_digest(&parts));
 }
 
 static bool
@@ -281,10 +284,10 @@ claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms
 
 	/* A claim that the session has kept is another run, and in progress. */
 	eo_key_find(&k, store, key);
-	eo_claim_acquire(store, &ask, &claim);
+	eo_acquire(store, &ask, &claim);
 	if (claim.outcome == EO_CLAIM_ACQUIRED)
 	{
-		eo_claim_complete(store, key, NULL, NULL, false);
+		eo_owner_complete(store, key, NULL, NULL, false);
 		return true;
 	}
 	if (claim.outcome == EO_CLAIM_COMPLETED ||
@@ -292,9 +295,9 @@ claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms
 	{
 		if (terms->skip)
 			return false;
-		eo_raise_duplicate(name_of(data), key, store->server->name,
-						   k.held != NULL ? "This transaction holds it, or has completed it." :
-						   "It is completed already.");
+		eo_error_raise_duplicate(name_of(data), key, store->server->name,
+								 k.held != NULL ? "This transaction holds it, or has completed it." :
+								 "It is completed already.");
 	}
-	eo_claim_raise(store, key, &claim);
+	eo_acquire_raise(store, key, &claim);
 }

@@ -12,15 +12,23 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "keys/key_form.h"
 #include "catalog/pg_type.h"
-#include "keys/owner.h"
+#include "commit/xact.h"
+#include "dynamodb/record.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "sql/gate.h"
-#include "sql/args.h"
-#include "sql/rows.h"
+#include "keys/acquire.h"
+#include "keys/batch.h"
+#include "keys/operator.h"
+#include "keys/owner.h"
 #include "keys/transact.h"
+#include "keys/transact_items.h"
+#include "server/options.h"
+#include "server/store.h"
+#include "sql/args.h"
+#include "sql/expansion.h"
+#include "sql/gate.h"
+#include "sql/rows.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -81,7 +89,7 @@ eo_idem_acquire(PG_FUNCTION_ARGS)
 	read_acquire(fcinfo, &ask);
 	store = eo_store_open(eo_arg_text(fcinfo, 8));
 	eo_gate_worker();
-	eo_claim_acquire(store, &ask, &claim);
+	eo_acquire(store, &ask, &claim);
 	return eo_expansion_keep(fcinfo, 0, 8, HeapTupleGetDatum(claim_tuple(eo_row_type(fcinfo), ask.key, &claim)));
 }
 
@@ -99,9 +107,9 @@ eo_idem_try_acquire(PG_FUNCTION_ARGS)
 	read_acquire(fcinfo, &ask);
 	store = eo_store_open(eo_arg_text(fcinfo, 8));
 	eo_gate_worker();
-	eo_claim_acquire(store, &ask, &claim);
+	eo_acquire(store, &ask, &claim);
 	if (claim.outcome != EO_CLAIM_ACQUIRED && claim.outcome != EO_CLAIM_COMPLETED)
-		eo_claim_raise(store, ask.key, &claim);
+		eo_acquire_raise(store, ask.key, &claim);
 	PG_RETURN_BOOL(claim.outcome == EO_CLAIM_ACQUIRED);
 }
 
@@ -158,7 +166,7 @@ eo_idem_acquire_many(PG_FUNCTION_ARGS)
 	eo_compat_materialized_srf(fcinfo);
 	sink.desc = eo_row_type(fcinfo);
 	eo_gate_worker();
-	eo_claim_acquire_many(store, asks, nkeys, put_claim, &sink);
+	eo_batch_acquire(store, asks, nkeys, put_claim, &sink);
 	return (Datum) 0;
 }
 
@@ -184,7 +192,7 @@ read_keys(FunctionCallInfo fcinfo, char ***keys)
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("key must not be null"),
 					 errdetail("It is number %d of the array.", i + 1)));
-		(*keys)[i] = eo_check_key(TextDatumGetCString(elements[i]));
+		(*keys)[i] = eo_arg_check_key(TextDatumGetCString(elements[i]));
 	}
 	return n;
 }
@@ -250,7 +258,7 @@ eo_idem_complete(PG_FUNCTION_ARGS)
 	store = eo_store_open(eo_arg_text(fcinfo, 4));
 	if (!immediate)
 		eo_gate_worker();
-	eo_claim_complete(store, key, eo_arg_token(fcinfo, 2), eo_arg_json(fcinfo, 1), immediate);
+	eo_owner_complete(store, key, eo_arg_token(fcinfo, 2), eo_arg_json(fcinfo, 1), immediate);
 	PG_RETURN_VOID();
 }
 
@@ -272,8 +280,8 @@ eo_idem_complete_many(PG_FUNCTION_ARGS)
 	store = eo_store_open(eo_arg_text(fcinfo, 2));
 	eo_gate_worker();
 	for (int i = 0; i < nkeys; i++)
-		eo_claim_complete(store, keys[i], NULL,
-						  i < nresults && results[i] != NULL ? eo_json_text(results[i]) : NULL,
+		eo_owner_complete(store, keys[i], NULL,
+						  i < nresults && results[i] != NULL ? eo_arg_jsonb_text(results[i]) : NULL,
 						  false);
 	PG_RETURN_INT32(nkeys);
 }
@@ -293,7 +301,7 @@ eo_idem_once(PG_FUNCTION_ARGS)
 	retention_s = eo_arg_retention(fcinfo, 2);
 	store = eo_store_open(eo_arg_text(fcinfo, 3));
 	eo_gate_worker();
-	eo_claim_once(store, key, eo_arg_json(fcinfo, 1), retention_s, NULL);
+	eo_owner_once(store, key, eo_arg_json(fcinfo, 1), retention_s, NULL);
 	PG_RETURN_VOID();
 }
 
@@ -323,7 +331,7 @@ eo_idem_transact(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(3))
 		ask.payload_sha256 = eo_arg_fingerprint(PG_GETARG_JSONB_P(3));
 	store = eo_store_open(eo_arg_text(fcinfo, 4));
-	eo_claim_transact(store, &ask, &claim);
+	eo_transact(store, &ask, &claim);
 	return eo_expansion_keep(fcinfo, 0, 4, HeapTupleGetDatum(claim_tuple(eo_row_type(fcinfo), ask.key, &claim)));
 }
 
@@ -346,7 +354,7 @@ eo_idem_fail(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("retry_after and terminal exclude each other"),
 				 errhint("A key that failed for good is not retried; leave one of them out.")));
-	eo_claim_fail(eo_store_open(eo_arg_text(fcinfo, 6)), key, eo_arg_token(fcinfo, 4),
+	eo_owner_fail(eo_store_open(eo_arg_text(fcinfo, 6)), key, eo_arg_token(fcinfo, 4),
 				  eo_arg_json(fcinfo, 1), Max(retry_after_ms, 0), terminal, immediate);
 	PG_RETURN_VOID();
 }
@@ -361,7 +369,7 @@ eo_idem_release(PG_FUNCTION_ARGS)
 
 	eo_gate("idem_release", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
-	PG_RETURN_BOOL(eo_claim_release(eo_store_open(eo_arg_text(fcinfo, 2)), key,
+	PG_RETURN_BOOL(eo_owner_release(eo_store_open(eo_arg_text(fcinfo, 2)), key,
 									eo_arg_token(fcinfo, 1)));
 }
 
@@ -377,8 +385,8 @@ eo_idem_extend(PG_FUNCTION_ARGS)
 	eo_gate("idem_extend", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
 	lease_ms = eo_arg_lease(fcinfo, 1);
-	PG_RETURN_TIMESTAMPTZ(eo_timestamp_of_ms(eo_claim_extend(eo_store_open(eo_arg_text(fcinfo, 3)), key,
-															 eo_arg_token(fcinfo, 2), lease_ms)));
+	PG_RETURN_TIMESTAMPTZ(eo_row_timestamp(eo_owner_extend(eo_store_open(eo_arg_text(fcinfo, 3)), key,
+														   eo_arg_token(fcinfo, 2), lease_ms)));
 }
 
 /*
@@ -392,7 +400,7 @@ eo_idem_get(PG_FUNCTION_ARGS)
 
 	eo_gate("idem_get", EO_READS);
 	key = eo_arg_key(fcinfo, 0);
-	if (!eo_claim_get(eo_store_open(eo_arg_text(fcinfo, 1)), key, &record))
+	if (!eo_operator_get(eo_store_open(eo_arg_text(fcinfo, 1)), key, &record))
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(HeapTupleGetDatum(record_tuple(eo_row_type(fcinfo), key, &record)));
 }
@@ -407,7 +415,7 @@ eo_idem_forget(PG_FUNCTION_ARGS)
 
 	eo_gate("idem_forget", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
-	PG_RETURN_BOOL(eo_claim_forget(eo_store_open(eo_arg_text(fcinfo, 1)), key));
+	PG_RETURN_BOOL(eo_operator_forget(eo_store_open(eo_arg_text(fcinfo, 1)), key));
 }
 
 /*
@@ -430,8 +438,8 @@ eo_idem_resolve(PG_FUNCTION_ARGS)
 				 errhint("completed: its work was done; failed: it was not, and the key may be claimed again.")));
 	store = eo_store_open(eo_arg_text(fcinfo, 3));
 	eo_gate_worker();
-	PG_RETURN_BOOL(eo_claim_resolve(store, key, strcmp(status, "completed") == 0,
-									eo_arg_token(fcinfo, 2)));
+	PG_RETURN_BOOL(eo_operator_resolve(store, key, strcmp(status, "completed") == 0,
+									   eo_arg_token(fcinfo, 2)));
 }
 
 /* ----- packing ----- */
@@ -465,15 +473,15 @@ record_tuple(TupleDesc desc, const char *key, const EoRecord *r)
 
 	eo_row_begin(&row, desc);
 	eo_row_put_text(&row, key);
-	eo_row_put_text(&row, eo_state_name(r->state));
+	eo_row_put_text(&row, eo_record_state_name(r->state));
 	EO_PUT(&row, false, Int64GetDatum(r->fence));
 	EO_PUT(&row, false, Int32GetDatum((int32) r->runs));
 	eo_row_put_json(&row, r->result);
 	eo_row_put_json(&row, r->error);
 	EO_PUT(&row, r->state != EO_STATE_IN_PROGRESS,
-		   TimestampTzGetDatum(eo_timestamp_of_ms(r->lease_ms)));
+		   TimestampTzGetDatum(eo_row_timestamp(r->lease_ms)));
 	EO_PUT(&row, r->state != EO_STATE_FAILED || !r->has_retry,
-		   TimestampTzGetDatum(eo_timestamp_of_ms(r->retry_ms != 0 ? r->retry_ms : r->updated_ms)));
+		   TimestampTzGetDatum(eo_row_timestamp(r->retry_ms != 0 ? r->retry_ms : r->updated_ms)));
 	eo_row_put_instant(&row, r->ttl_s * 1000);
 	eo_row_put_instant(&row, r->created_ms);
 	eo_row_put_instant(&row, r->updated_ms);

@@ -7,10 +7,10 @@
  */
 #include "postgres.h"
 
-#include "keys/key_form.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "keys/key_form.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -48,12 +48,12 @@ eo_idem_key(PG_FUNCTION_ARGS)
 	initStringInfo(&parts);
 	for (int i = 0; i < n; i++)
 	{
-		eo_canonical_append(&parts, types[i], args[i], nulls[i]);
+		eo_key_form_append(&parts, types[i], args[i], nulls[i]);
 		any |= !nulls[i];
 	}
 	if (!any)
 		refuse_all_null("key parts must not all be null");
-	PG_RETURN_TEXT_P(cstring_to_text(eo_canonical_digest(&parts)));
+	PG_RETURN_TEXT_P(cstring_to_text(eo_key_form_digest(&parts)));
 }
 
 /*
@@ -92,7 +92,7 @@ eo_idem_key_from(PG_FUNCTION_ARGS)
 		found = DatumGetJsonbP(DirectFunctionCall4(jsonb_path_query_array, PG_GETARG_DATUM(0),
 												   paths[i], JsonbPGetDatum(vars),
 												   BoolGetDatum(false)));
-		eo_canonical_append(&parts, JSONBOID, JsonbPGetDatum(found), JB_ROOT_COUNT(found) == 0);
+		eo_key_form_append(&parts, JSONBOID, JsonbPGetDatum(found), JB_ROOT_COUNT(found) == 0);
 		any |= JB_ROOT_COUNT(found) > 0;
 	}
 	if (!any)
@@ -101,5 +101,5 @@ eo_idem_key_from(PG_FUNCTION_ARGS)
 				 errmsg("the paths select nothing from the payload"),
 				 errdetail_plural("There is %d path.", "There are %d paths.", n, n),
 				 errhint("All such calls would share one key. Look for a misspelled path or a payload of another shape.")));
-	PG_RETURN_TEXT_P(cstring_to_text(eo_canonical_digest(&parts)));
+	PG_RETURN_TEXT_P(cstring_to_text(eo_key_form_digest(&parts)));
 }

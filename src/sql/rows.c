@@ -3,15 +3,6 @@
  * rows.c
  *	  The rows that SQL functions return.
  *
- * And the one call that several are meant to be.  Those that "(f('x')).*" expands
- * to are copies of one expression: they stand at the same place of the command,
- * ask for the same key, and are evaluated for the same row, which is to say before
- * the memory context of that row is reset, at different call sites.  A second row,
- * a loop, or a second f('x') in the command asks anew.
- *
- * Sorting takes the copies apart: the column that is sorted by is computed for
- * all rows before the others are.  That is not seen from here, and documented.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -21,32 +12,15 @@
 #include "catalog/pg_enum.h"
 #include "common/hashfn.h"
 #include "funcapi.h"
-#include "sql/gate.h"
 #include "nodes/primnodes.h"
-#include "sql/args.h"
+#include "server/text.h"
 #include "sql/rows.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
-
-/* What has been asked for, where. */
-typedef struct Place
-{
-	Oid			function;
-	int			location;		/* in the command; -1 in a view */
-	uint64		asked;			/* hash of key and server */
-} Place;
-
-static struct
-{
-	MemoryContext row;			/* NULL: nothing is kept */
-	FmgrInfo   *site;
-	Place		place;
-	Datum		key;
-	Datum		result;
-}			expansion;
 
 TupleDesc
 eo_row_type(FunctionCallInfo fcinfo)
@@ -87,7 +61,7 @@ eo_row_put_enum(EoRow *row, const char *label)
 void
 eo_row_put_instant(EoRow *row, int64 ms)
 {
-	EO_PUT(row, ms == 0, TimestampTzGetDatum(eo_timestamp_of_ms(ms)));
+	EO_PUT(row, ms == 0, TimestampTzGetDatum(eo_row_timestamp(ms)));
 }
 
 void
@@ -99,7 +73,7 @@ eo_row_put_text(EoRow *row, const char *s)
 void
 eo_row_put_json(EoRow *row, const char *utf8)
 {
-	EO_PUT(row, utf8 == NULL, eo_json_datum(utf8));
+	EO_PUT(row, utf8 == NULL, eo_row_json_datum(utf8));
 }
 
 HeapTuple
@@ -109,81 +83,61 @@ eo_row_tuple(EoRow *row)
 	return heap_form_tuple(row->desc, row->values, row->nulls);
 }
 
-/* ----- one call for several ----- */
-
-static int
-location_of(FunctionCallInfo fcinfo)
+TimestampTz
+eo_row_timestamp(int64 ms)
 {
-	Node	   *expr = fcinfo->flinfo->fn_expr;
-
-	return expr != NULL && IsA(expr, FuncExpr) ? ((FuncExpr *) expr)->location : -1;
+	return (TimestampTz) (ms - (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) *
+						  (int64) SECS_PER_DAY * 1000) * 1000;
 }
 
-static uint64
-hash_of(FunctionCallInfo fcinfo, int n, uint64 seed)
-{
-	text	   *t;
-
-	if (fcinfo->args[n].isnull)
-		return seed;
-	t = DatumGetTextPP(fcinfo->args[n].value);
-	return hash_bytes_extended((unsigned char *) VARDATA_ANY(t), (int) VARSIZE_ANY_EXHDR(t), seed + 1);
-}
-
-static void
-find_place(FunctionCallInfo fcinfo, int key, int server, Place *place)
-{
-	/* It is hashed as it lies. */
-	memset(place, 0, sizeof(*place));
-	place->function = fcinfo->flinfo->fn_oid;
-	place->location = location_of(fcinfo);
-	place->asked = hash_of(fcinfo, key, hash_of(fcinfo, server, 0));
-}
-
-bool
-eo_expansion_find(FunctionCallInfo fcinfo, int key, int server, Datum *result)
-{
-	Place		place;
-
-	if (expansion.row != CurrentMemoryContext || expansion.site == fcinfo->flinfo ||
-		fcinfo->args[key].isnull)
-		return false;
-	find_place(fcinfo, key, server, &place);
-	if (memcmp(&place, &expansion.place, sizeof(place)) != 0 ||
-		!DatumGetBool(DirectFunctionCall2Coll(texteq, C_COLLATION_OID, expansion.key,
-											  fcinfo->args[key].value)))
-		return false;
-	*result = expansion.result;
-	return true;
-}
-
-static void
-forget_row(void *row)
-{
-	if (expansion.row == row)
-		expansion.row = NULL;
-}
-
+/*
+ * What another service wrote may be no JSON, no jsonb, or have characters that
+ * this encoding does not: it is shown as a string then, because a duplicate must
+ * still get its answer, and who has consumed an action its payload.
+ */
 Datum
-eo_expansion_keep(FunctionCallInfo fcinfo, int key, int server, Datum result)
+eo_row_json_datum(const char *utf8)
 {
-	MemoryContextCallback *callback;
+	bool		exact;
+	char	   *text = eo_text_from_utf8_or_escape(utf8, &exact);
+	MemoryContext context = CurrentMemoryContext;
+	volatile Datum datum = (Datum) 0;
+	volatile bool ok = exact;
 
-	/* There it would be kept for too long. */
-	if (CurrentMemoryContext == TopTransactionContext || fcinfo->args[key].isnull)
-		return result;
-	if (expansion.row != CurrentMemoryContext)
+	PG_TRY();
 	{
-		callback = palloc0(sizeof(MemoryContextCallback));
-		callback->func = forget_row;
-		callback->arg = CurrentMemoryContext;
-		MemoryContextRegisterResetCallback(CurrentMemoryContext, callback);
+		if (exact)
+			datum = DirectFunctionCall1(jsonb_in, CStringGetDatum(text));
 	}
-	expansion.row = NULL;
-	expansion.site = fcinfo->flinfo;
-	find_place(fcinfo, key, server, &expansion.place);
-	expansion.key = datumCopy(fcinfo->args[key].value, false, -1);
-	expansion.result = result;
-	expansion.row = CurrentMemoryContext;
-	return result;
+	PG_CATCH();
+	{
+		/* Input conversion touches nothing, so a data error needs no abort. */
+		int			category = ERRCODE_TO_CATEGORY(geterrcode());
+
+		if (category != ERRCODE_DATA_EXCEPTION &&
+			category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+		ok = false;
+	}
+	PG_END_TRY();
+	if (!ok)
+	{
+		JsonbValue	v;
+
+		v.type = jbvString;
+		v.val.string.val = text;
+		v.val.string.len = strlen(text);
+		datum = JsonbPGetDatum(JsonbValueToJsonb(&v));
+	}
+	return datum;
+}
+
+char *
+eo_row_show_utf8(const char *utf8)
+{
+	bool		exact;
+
+	return eo_text_from_utf8_or_escape(utf8, &exact);
 }

@@ -13,6 +13,7 @@
 #include "access/htup.h"
 #include "access/tupdesc.h"
 #include "fmgr.h"
+#include "utils/timestamp.h"
 
 /* A row that is filled column by column. */
 #define EO_MAX_COLUMNS 16
@@ -43,14 +44,12 @@ extern void eo_row_put_text(EoRow *row, const char *s); /* NULL: NULL */
 extern void eo_row_put_json(EoRow *row, const char *utf8);	/* NULL: NULL */
 extern HeapTuple eo_row_tuple(EoRow *row);
 
-/*
- * PostgreSQL makes "(f('x')).*" one call for each column, which are all meant to
- * be one.  find() returns true in the second and later ones, with the result
- * that the first has given to keep(), which returns it.  The key and the server
- * make out what is asked for, by the numbers of their arguments; others may be
- * volatile.  With a null key nothing is found and nothing kept.
- */
-extern bool eo_expansion_find(FunctionCallInfo fcinfo, int key, int server, Datum *result);
-extern Datum eo_expansion_keep(FunctionCallInfo fcinfo, int key, int server, Datum result);
+/* Epoch milliseconds as a timestamptz. */
+extern TimestampTz eo_row_timestamp(int64 ms);
+
+extern Datum eo_row_json_datum(const char *utf8);
+
+/* Text of a record for people to read, whatever the encoding. */
+extern char *eo_row_show_utf8(const char *utf8);
 
 #endif							/* EO_SQL_ROWS_H */

@@ -12,12 +12,21 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "server/error.h"
+#include "cluster/shmem.h"
+#include "dynamodb/buf.h"
+#include "dynamodb/call.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/http.h"
+#include "dynamodb/json.h"
+#include "dynamodb/record.h"
+#include "dynamodb/status.h"
+#include "dynamodb/token.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
-#include "cluster/shmem.h"
+#include "server/error.h"
+#include "server/options.h"
+#include "server/store.h"
 #include "sql/table.h"
-#include "commit/session_tokens.h"
 
 /* Pause between looks at a table that is being made, in microseconds. */
 #define CREATE_POLL_US 200000
@@ -99,7 +108,7 @@ bool
 eo_table_create(EoStore *store)
 {
 	EoCall	   *call = new_call(store, EO_CREATE_TABLE);
-	const char *key = eo_layout_key_name(store->layout);
+	const char *key = eo_record_key_name(store->layout);
 	bool		created;
 
 	eo_buf_addf(&call->body, ",\"AttributeDefinitions\":[{\"AttributeName\":\"%s\",\"AttributeType\":\"S\"}],"
@@ -110,8 +119,8 @@ eo_table_create(EoStore *store)
 	/* Lost answer or second call: the table is there, and that was wanted. */
 	created = call->error.status == EO_OK;
 	if (!created && strcmp(call->error.code, "ResourceInUseException") != 0)
-		eo_raise(&call->error, psprintf("create table \"%s\"", store->server->table),
-				 NULL, store->server->name);
+		eo_error_raise(&call->error, psprintf("create table \"%s\"", store->server->table),
+					   NULL, store->server->name);
 	wait_until_active(store);
 	switch_ttl_on(store);
 	return created;
@@ -129,8 +138,8 @@ wait_until_active(EoStore *store)
 		eo_buf_addc(&call->body, '}');
 		eo_store_run_call(store, call);
 		if (call->error.status != EO_OK && call->error.status != EO_NO_TABLE)
-			eo_raise(&call->error, psprintf("describe table \"%s\"", store->server->table),
-					 NULL, store->server->name);
+			eo_error_raise(&call->error, psprintf("describe table \"%s\"", store->server->table),
+						   NULL, store->server->name);
 		table = call->error.status == EO_OK ?
 			eo_json_get(eo_json_root(call->reply), "Table") : NULL;
 		if (table != NULL && !key_fits(store, table, &found))
@@ -139,7 +148,7 @@ wait_until_active(EoStore *store)
 					 errmsg("table \"%s\" of server \"%s\" has another key than this layout needs",
 							store->server->table, store->server->name),
 					 errdetail("Needed is a string partition key \"%s\" and no sort key; found is %s.",
-							   eo_layout_key_name(store->layout), found),
+							   eo_record_key_name(store->layout), found),
 					 errhint("Use another table, or another layout.")));
 		if (string_is(eo_json_get(table, "TableStatus"), "ACTIVE"))
 			return;
@@ -162,7 +171,7 @@ switch_ttl_on(EoStore *store)
 
 	call = new_call(store, EO_UPDATE_TTL);
 	eo_buf_addf(&call->body, ",\"TimeToLiveSpecification\":{\"AttributeName\":\"%s\",\"Enabled\":true}}",
-				eo_layout_ttl_name(store->layout));
+				eo_record_ttl_name(store->layout));
 	eo_store_run_call(store, call);
 	if (call->error.status != EO_OK)
 		ereport(WARNING,
@@ -170,7 +179,7 @@ switch_ttl_on(EoStore *store)
 				 errmsg("could not switch on time to live for table \"%s\"", store->server->table),
 				 errdetail_internal("%s", eo_error_facts(&call->error)),
 				 errhint("Old records will stay until it is switched on for attribute \"%s\".",
-						 eo_layout_ttl_name(store->layout))));
+						 eo_record_ttl_name(store->layout))));
 }
 
 /*
@@ -202,7 +211,7 @@ key_fits(EoStore *store, EoJsonValue *table, char **found)
 				type = eo_json_string(eo_json_get(a, "AttributeType"), &len);
 		}
 		if (name == NULL || type == NULL || strcmp(type, "S") != 0 ||
-			strcmp(name, eo_layout_key_name(store->layout)) != 0)
+			strcmp(name, eo_record_key_name(store->layout)) != 0)
 			fits = false;
 		appendStringInfo(&s, "%s%s (%s, %s)", i > 0 ? ", " : "", name != NULL ? name : "?",
 						 string_is(eo_json_get(k, "KeyType"), "HASH") ? "partition key" : "sort key",
@@ -255,8 +264,8 @@ eo_table_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS])
 static void
 check_here(EoCheckRow *rows)
 {
-	EoDbInfo	db;
-	bool		ready = eo_db_info(MyDatabaseId, &db) && db.ready;
+	EoDatabaseInfo db;
+	bool		ready = eo_database_info(MyDatabaseId, &db) && db.ready;
 	uint32		cursor = 0;
 	int			doubts = 0;
 	EoSlotView	view;
@@ -324,7 +333,7 @@ check_key(EoStore *store, EoJsonValue *table, EoCheckRow *row)
 
 	set_row(row, "key schema", fits ? EO_FINDING_OK : EO_FINDING_FAILURE, found,
 			fits ? NULL : psprintf("Needed is a string partition key \"%s\" and no sort key.",
-								   eo_layout_key_name(store->layout)));
+								   eo_record_key_name(store->layout)));
 }
 
 /*
@@ -353,7 +362,7 @@ check_ttl(EoStore *store, EoCheckRow *row)
 {
 	EoCall	   *call = new_call(store, EO_DESCRIBE_TTL);
 	EoJsonValue *ttl;
-	const char *name = eo_layout_ttl_name(store->layout);
+	const char *name = eo_record_ttl_name(store->layout);
 	bool		on;
 
 	eo_buf_addc(&call->body, '}');
@@ -385,7 +394,7 @@ check_round_trip(EoStore *store, EoCheckRow *row)
 	EoAnswer   *answer;
 	char		token[EO_TOKEN_LEN + 1];
 
-	eo_token_make(token);
+	eo_store_new_token(token);
 	w.now_ms = eo_client_now_ms(&store->client);
 	answer = eo_store_write(store, eo_store_pk(store, token), EO_PROBE, &w);
 	if (answer->outcome == EO_NOT_APPLIED)

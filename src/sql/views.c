@@ -9,12 +9,14 @@
  */
 #include "postgres.h"
 
+#include "cluster/shmem.h"
 #include "compat.h"
+#include "dynamodb/clock.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "dynamodb/http.h"
-#include "cluster/shmem.h"
+#include "server/text.h"
 #include "sql/gate.h"
+#include "sql/rows.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -70,14 +72,14 @@ eo_claims(PG_FUNCTION_ARGS)
 		values[i++] = ObjectIdGetDatum(view.target.serverid);
 		values[i++] = ObjectIdGetDatum(view.target.userid);
 		values[i++] = CStringGetTextDatum(view.target.table);
-		values[i++] = CStringGetTextDatum(eo_from_utf8(key != NULL ? key + 1 : view.pk));
+		values[i++] = CStringGetTextDatum(eo_text_from_utf8(key != NULL ? key + 1 : view.pk));
 		values[i++] = CStringGetTextDatum(phase_of(s));
 		nulls[i] = s->pid == 0;
 		values[i++] = Int32GetDatum(s->pid);
 		nulls[i] = s->pid == 0;
 		values[i++] = TimestampTzGetDatum(GetCurrentTimestamp() - age_us);
 		nulls[i] = s->state != EO_SLOT_HELD || s->lease_until_ms == 0;
-		values[i++] = TimestampTzGetDatum(eo_timestamp_of_ms(s->lease_until_ms));
+		values[i++] = TimestampTzGetDatum(eo_row_timestamp(s->lease_until_ms));
 		nulls[i] = s->runs == 0;
 		values[i++] = Int32GetDatum((int32) s->runs);
 		nulls[i] = s->fence == 0;

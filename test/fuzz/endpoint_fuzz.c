@@ -19,7 +19,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	memcpy(value, data, size);
 	value[size] = '\0';
-	if (eo_wire_endpoint(value, &ep, &reason))
+	if (eo_endpoint_parse(value, &ep, &reason))
 	{
 		if (ep.authority[0] == '\0' || strpbrk(ep.authority, "/@?#\\ \t\r\n%") != NULL)
 			abort();

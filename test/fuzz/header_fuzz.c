@@ -3,7 +3,7 @@
  *	  Any bytes as a header line: what comes out is short, printable and
  *	  trimmed.
  */
-#include "dynamodb/endpoint.h"
+#include "dynamodb/header.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char		value[EO_REQUEST_ID_LEN];
 
-	if (!eo_wire_header((const char *) data, size, "date", value, sizeof(value)))
+	if (!eo_header_value((const char *) data, size, "date", value, sizeof(value)))
 		return 0;
 	if (strlen(value) >= sizeof(value) || value[0] == ' ' ||
 		(value[0] != '\0' && value[strlen(value) - 1] == ' '))

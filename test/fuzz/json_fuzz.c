@@ -22,7 +22,7 @@ walk(EoJsonValue *v, int depth)
 		EoBuf		out;
 		EoJson	   *again;
 
-		if (!eo_utf8_valid(s, len))
+		if (!eo_json_utf8_valid(s, len))
 			abort();
 		eo_buf_init(&out, 6 * len + 100);
 		eo_buf_adds(&out, "{\"x\":{\"S\":");

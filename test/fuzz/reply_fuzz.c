@@ -80,13 +80,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	EoCall	   *calls[1] = {&call};
 	EoRecord	record;
 	EoActionItem action;
-	const EoLayout *layout = eo_layout_find("native");
+	const EoLayout *layout = eo_record_layout("native");
 
 	if (size < 2)
 		return 0;
 	if (client.signer == NULL)
 	{
-		client.signer = eo_signer_create();
+		client.signer = eo_sigv4_create();
 		client.host = "localhost";
 		client.region = "r";
 		client.credentials.access_key_id = "a";
@@ -100,15 +100,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	eo_call_init(&call, &client, ops[data[1] % 3]);
 	call.nactions = 2;
 	eo_buf_adds(&call.body, "{}");
-	eo_dynamodb_run(calls, 1, 1, 0, EO_WAIT_HELD);
+	eo_call_run(calls, 1, 1, 0, EO_WAIT_HELD);
 	if (call.error.status == EO_OK && http_status != 200)
 		abort();
-	if (call.item != NULL && eo_layout_read(layout, call.item, &record) == EO_OK &&
+	if (call.item != NULL && eo_record_read(layout, call.item, &record) == EO_OK &&
 		record.owner == NULL)
 		abort();
-	if (call.item != NULL && eo_action_read(call.item, &action) == EO_OK &&
+	if (call.item != NULL && eo_action_item_read(call.item, &action) == EO_OK &&
 		(action.expires_ms < 0 || action.pin_attempts < 0 ||
-		 (eo_action_shows(&action, EO_ACTION_ATTEMPT, "t") && action.pin_tokens == NULL)))
+		 (eo_action_item_shows(&action, EO_ACTION_ATTEMPT, "t") && action.pin_tokens == NULL)))
 		abort();
 	for (const char *p = call.error.message; *p; p++)
 		if ((unsigned char) *p < ' ')

@@ -33,7 +33,7 @@ unhex(const char *hex)
 int
 main(void)
 {
-	EoSigner   *signer = eo_signer_create();
+	EoSigner   *signer = eo_sigv4_create();
 	char	   *line = NULL;
 	size_t		size = 0;
 
@@ -66,6 +66,6 @@ main(void)
 			free(fields[i]);
 	}
 	free(line);
-	eo_signer_free(signer);
+	eo_sigv4_free(signer);
 	return 0;
 }

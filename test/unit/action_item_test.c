@@ -3,8 +3,9 @@
  *	  Bodies declare just the placeholders they use, ids stop at the limit, and
  *	  what is no action is not read as one.
  */
-#include "dynamodb/action_item.h"
 #include "bodies.h"
+#include "dynamodb/action_item.h"
+#include "dynamodb/record.h"
 
 static void
 test_bodies(void)
@@ -26,7 +27,7 @@ test_bodies(void)
 			w.reason = variant & 8 ? "\n" : NULL;
 			w.consumer = variant & 16 ? "{}" : NULL;
 			eo_buf_init(&body, 100000);
-			eo_action_put_write(&body, "tab", "ACTION#\"i\"", (EoActionVerb) verb, &w);
+			eo_action_item_put_write(&body, "tab", "ACTION#\"i\"", (EoActionVerb) verb, &w);
 			if (!declares_as_used(&body))
 			{
 				printf("# verb %d variant %d: %s\n", verb, variant, eo_buf_str(&body));
@@ -47,12 +48,12 @@ test_ids(void)
 
 	memset(id, 'i', sizeof(id));
 	id[EO_MAX_KEY_BYTES - 7 - 4] = '\0';
-	ok(eo_action_pk("app/", id, pk, &len) == EO_OK && len == EO_MAX_KEY_BYTES &&
+	ok(eo_action_item_make_pk("app/", id, pk, &len) == EO_OK && len == EO_MAX_KEY_BYTES &&
 	   strlen(pk) == EO_MAX_KEY_BYTES, "the longest id");
 	ok(strncmp(pk, "ACTION#app/i", 12) == 0, "is made of prefix and id");
-	ok(eo_action_pk("app/x", id, pk, &len) == EO_TOO_LARGE, "one more byte is too long");
-	ok(eo_action_is_pk(pk) && !eo_action_is_pk("IDEMPOTENCY#x"), "and told from a key");
-	ok(eo_action_max_payload(2048, 2041) > 380000, "room for a payload");
+	ok(eo_action_item_make_pk("app/x", id, pk, &len) == EO_TOO_LARGE, "one more byte is too long");
+	ok(eo_action_item_is_pk(pk) && !eo_action_item_is_pk("IDEMPOTENCY#x"), "and told from a key");
+	ok(eo_action_item_max_payload(2048, 2041) > 380000, "room for a payload");
 }
 
 /* Kept until the next: the action's strings are borrowed from it. */
@@ -64,7 +65,7 @@ reads(const char *item, EoActionItem *action)
 	eo_json_free(doc);
 	if (eo_json_parse(item, strlen(item), &doc) != EO_OK)
 		abort();
-	return eo_action_read(eo_json_root(doc), action);
+	return eo_action_item_read(eo_json_root(doc), action);
 }
 
 static void
@@ -101,15 +102,15 @@ test_shows(void)
 	(void) reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"},"
 				 "\"createdToken\":{\"S\":\"c\"},\"pinTokens\":{\"SS\":[\"p/me\",\"q\"]},\"consumedToken\":{\"S\":\"t\"},"
 				 "\"canceledToken\":{\"S\":\"x\"}}", &a);
-	ok(eo_action_shows(&a, EO_ACTION_CREATE, "c") && !eo_action_shows(&a, EO_ACTION_CREATE, "t"), "who created");
-	ok(eo_action_shows(&a, EO_ACTION_ATTEMPT, "q") && !eo_action_shows(&a, EO_ACTION_ATTEMPT, "pq"), "who paid");
-	ok(eo_action_paid_by(&a, "me") && !eo_action_paid_by(&a, "q") && !eo_action_paid_by(&a, "e"), "for whom");
-	ok(eo_action_shows(&a, EO_ACTION_CONSUME, "t") && eo_action_shows(&a, EO_ACTION_CONSUME_PAID, "t") &&
-	   !eo_action_shows(&a, EO_ACTION_CONSUME, "q"), "who consumed");
-	ok(eo_action_shows(&a, EO_ACTION_CANCEL, "x") && !eo_action_shows(&a, EO_ACTION_CANCEL, ""), "who canceled");
-	ok(!eo_action_shows(&a, EO_ACTION_CLOSE, "x"), "nobody closed it");
+	ok(eo_action_item_shows(&a, EO_ACTION_CREATE, "c") && !eo_action_item_shows(&a, EO_ACTION_CREATE, "t"), "who created");
+	ok(eo_action_item_shows(&a, EO_ACTION_ATTEMPT, "q") && !eo_action_item_shows(&a, EO_ACTION_ATTEMPT, "pq"), "who paid");
+	ok(eo_action_item_paid_by(&a, "me") && !eo_action_item_paid_by(&a, "q") && !eo_action_item_paid_by(&a, "e"), "for whom");
+	ok(eo_action_item_shows(&a, EO_ACTION_CONSUME, "t") && eo_action_item_shows(&a, EO_ACTION_CONSUME_PAID, "t") &&
+	   !eo_action_item_shows(&a, EO_ACTION_CONSUME, "q"), "who consumed");
+	ok(eo_action_item_shows(&a, EO_ACTION_CANCEL, "x") && !eo_action_item_shows(&a, EO_ACTION_CANCEL, ""), "who canceled");
+	ok(!eo_action_item_shows(&a, EO_ACTION_CLOSE, "x"), "nobody closed it");
 	(void) reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"},\"pinTokens\":{\"S\":\"p\"}}", &a);
-	ok(!eo_action_shows(&a, EO_ACTION_ATTEMPT, "p") && !eo_action_shows(&a, EO_ACTION_CREATE, "c"), "nobody did anything");
+	ok(!eo_action_item_shows(&a, EO_ACTION_ATTEMPT, "p") && !eo_action_item_shows(&a, EO_ACTION_CREATE, "c"), "nobody did anything");
 }
 
 int

@@ -113,7 +113,7 @@ run(EoOperation op, const Scripted *s)
 	eo_call_init(&call, &client, op);
 	call.nactions = 2;
 	eo_buf_adds(&call.body, "{}");
-	eo_dynamodb_run(calls, 1, 1, 0, EO_WAIT_RAISE);
+	eo_call_run(calls, 1, 1, 0, EO_WAIT_RAISE);
 	error = call.error;
 	eo_call_free(&call);
 	return error;
@@ -124,7 +124,7 @@ run(EoOperation op, const Scripted *s)
 static void
 classifies(int http_status, const char *code, EoStatus status, bool retry)
 {
-	EoVerdict	v = eo_dynamodb_classify(http_status, code);
+	EoReplyVerdict v = eo_call_classify(http_status, code);
 	char		what[100];
 
 	snprintf(what, sizeof(what), "%d %s", http_status, code);
@@ -213,11 +213,11 @@ reasons_mean(const char *reasons, EoStatus status, bool retry)
 {
 	EoJson	   *doc = NULL;
 	char		text[500];
-	EoVerdict	v;
+	EoReplyVerdict v;
 
 	snprintf(text, sizeof(text), "{\"r\":%s}", reasons);
 	ok(eo_json_parse(text, strlen(text), &doc) == EO_OK, "reasons are JSON");
-	v = eo_dynamodb_classify_reasons(eo_json_get(eo_json_root(doc), "r"));
+	v = eo_call_classify_reasons(eo_json_get(eo_json_root(doc), "r"));
 	ok(v.status == status && v.retry == retry, reasons);
 	eo_json_free(doc);
 }
@@ -295,7 +295,7 @@ main(void)
 	client.region = "eu-west-1";
 	client.request_timeout_ms = 5000;
 	client.max_attempts = 4;
-	client.signer = eo_signer_create();
+	client.signer = eo_sigv4_create();
 	e = run(EO_UPDATE_ITEM, fine);
 	ok(e.status == EO_NO_CREDENTIALS && e.attempts == 0, "without credentials nothing is sent");
 	client.credentials.access_key_id = "a";
@@ -304,6 +304,6 @@ main(void)
 	test_retries();
 	test_transactions();
 	test_clock();
-	eo_signer_free(client.signer);
+	eo_sigv4_free(client.signer);
 	return done();
 }

@@ -3,6 +3,7 @@
  *	  Digests, MACs and scrypt, against published values.
  */
 #include "dynamodb/crypto.h"
+#include "dynamodb/hex.h"
 #include "unit.h"
 
 static EoCrypto *crypto;
@@ -13,8 +14,8 @@ hmacs(const char *key, size_t key_len, const char *data, const char *expected, c
 	unsigned char mac[EO_SHA256_LEN];
 	char		hex[EO_SHA256_HEX_LEN + 1];
 
-	ok(eo_hmac_sha256(crypto, key, key_len, data, strlen(data), mac) == EO_OK, what);
-	eo_put_hex(mac, sizeof(mac), hex);
+	ok(eo_crypto_hmac_sha256(crypto, key, key_len, data, strlen(data), mac) == EO_OK, what);
+	eo_hex_put(mac, sizeof(mac), hex);
 	is_string(hex, expected, what);
 }
 
@@ -24,11 +25,11 @@ kept_key(void)
 	unsigned char mac[EO_SHA256_LEN];
 	char		hex[EO_SHA256_HEX_LEN + 1];
 
-	ok(eo_crypto_keep(crypto, "Jefe", 4) == EO_OK, "a key is kept");
+	ok(eo_crypto_keep_key(crypto, "Jefe", 4) == EO_OK, "a key is kept");
 	hmacs("another", 7, "", "6b7a1089c15f47cfee8ae184abfc4684c256703d7ef84040c5827d2ee2282ace",
 		  "another in between");
-	ok(eo_hmac_sha256_kept(crypto, "what do ya want for nothing?", 28, mac) == EO_OK, "and used");
-	eo_put_hex(mac, sizeof(mac), hex);
+	ok(eo_crypto_hmac_sha256_kept(crypto, "what do ya want for nothing?", 28, mac) == EO_OK, "and used");
+	eo_hex_put(mac, sizeof(mac), hex);
 	is_string(hex, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843", "still the first");
 }
 
@@ -42,7 +43,7 @@ main(void)
 	ok(crypto != NULL, "algorithms and contexts");
 
 	/* FIPS 180-4's example */
-	ok(eo_sha256_hex(crypto, "abc", 3, hex) == EO_OK, "SHA-256");
+	ok(eo_crypto_sha256_hex(crypto, "abc", 3, hex) == EO_OK, "SHA-256");
 	is_string(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", "of \"abc\"");
 
 	/* RFC 4231, test cases 1 and 2, and an empty key */
@@ -54,13 +55,13 @@ main(void)
 	kept_key();
 
 	/* RFC 7914, section 12, the third vector */
-	ok(eo_scrypt("pleaseletmein", 13, "SodiumChloride", 14, out, sizeof(out)) == EO_OK, "scrypt");
-	eo_put_hex(out, sizeof(out), hex);
+	ok(eo_crypto_scrypt("pleaseletmein", 13, "SodiumChloride", 14, out, sizeof(out)) == EO_OK, "scrypt");
+	eo_hex_put(out, sizeof(out), hex);
 	is_string(hex, "7023bdcb3afd7348461c06cd81fd38ebfda8fbba904f8e3ea9b543f6545da1f2"
 			  "d5432955613f0fcf62d49705242a9af9e61e85dc0d651e40dfcf017b45575887", "RFC 7914, section 12");
 
-	ok(eo_same_secret("abc", "abc", 3) && !eo_same_secret("abc", "abd", 3) &&
-	   !eo_same_secret("abc", "xbc", 3), "secrets are compared to the end");
+	ok(eo_crypto_same("abc", "abc", 3) && !eo_crypto_same("abc", "abd", 3) &&
+	   !eo_crypto_same("abc", "xbc", 3), "secrets are compared to the end");
 	eo_crypto_free(crypto);
 	eo_crypto_free(NULL);
 	return done();

@@ -30,7 +30,7 @@ test_bodies(void)
 			/* A seal always says whose it is. */
 			w.origin = variant & 16 || (verb >= EO_SEAL && verb <= EO_SEAL_EXPIRED) ? "o/1/2/3/4" : NULL;
 			eo_buf_init(&body, 100000);
-			eo_layout_put_write(layout, &body, "tab", "IDEMPOTENCY#\"k\"", (EoVerb) verb, &w);
+			eo_record_put_write(layout, &body, "tab", "IDEMPOTENCY#\"k\"", (EoVerb) verb, &w);
 			declared = declares_as_used(&body);
 			if (!declared)
 				printf("# verb %d variant %d: %s\n", verb, variant, eo_buf_str(&body));
@@ -50,14 +50,14 @@ test_keys(void)
 
 	memset(key, 'k', sizeof(key));
 	key[EO_MAX_KEY_BYTES - 12 - 4] = '\0';
-	ok(eo_layout_pk(layout, "app/", key, pk, &len) == EO_OK && len == EO_MAX_KEY_BYTES &&
+	ok(eo_record_make_pk(layout, "app/", key, pk, &len) == EO_OK && len == EO_MAX_KEY_BYTES &&
 	   strlen(pk) == EO_MAX_KEY_BYTES, "the longest key");
 	ok(strncmp(pk, "IDEMPOTENCY#app/k", 17) == 0, "is made of prefix and key");
-	ok(eo_layout_pk(layout, "app/x", key, pk, &len) == EO_TOO_LARGE && len == EO_MAX_KEY_BYTES + 1,
+	ok(eo_record_make_pk(layout, "app/x", key, pk, &len) == EO_TOO_LARGE && len == EO_MAX_KEY_BYTES + 1,
 	   "one more byte is too long");
-	ok(eo_layout_max_value(layout, 20) > 409000 && eo_layout_max_value(layout, 20) < EO_MAX_ITEM_BYTES,
+	ok(eo_record_max_value(layout, 20) > 409000 && eo_record_max_value(layout, 20) < EO_MAX_ITEM_BYTES,
 	   "room for a result");
-	ok(eo_layout_find("modern") == NULL, "no other layout");
+	ok(eo_record_layout("modern") == NULL, "no other layout");
 }
 
 /* A write is the same beside others as by itself, but brings nothing back. */
@@ -72,8 +72,8 @@ test_actions(void)
 
 	eo_buf_init(&alone, 10000);
 	eo_buf_init(&beside, 10000);
-	eo_layout_put_write(layout, &alone, "tab", "IDEMPOTENCY#k", EO_COMPLETE_NEW, &w);
-	eo_layout_put_action(layout, &beside, "tab", "IDEMPOTENCY#k", EO_COMPLETE_NEW, &w);
+	eo_record_put_write(layout, &alone, "tab", "IDEMPOTENCY#k", EO_COMPLETE_NEW, &w);
+	eo_record_put_transact_item(layout, &beside, "tab", "IDEMPOTENCY#k", EO_COMPLETE_NEW, &w);
 	returns = strstr(alone.data, what);
 	ok(returns != NULL, "a write asks for what it leaves");
 	memmove(returns, returns + strlen(what), strlen(returns + strlen(what)) + 1);
@@ -81,7 +81,7 @@ test_actions(void)
 	   strcmp(beside.data + 10 + strlen(alone.data), "}") == 0, "an action does not, and is the same");
 	eo_buf_free(&alone);
 	eo_buf_free(&beside);
-	ok(eo_layout_is_pk(layout, "IDEMPOTENCY#a") && !eo_layout_is_pk(layout, "idempotency#a"),
+	ok(eo_record_is_pk(layout, "IDEMPOTENCY#a") && !eo_record_is_pk(layout, "idempotency#a"),
 	   "the keys of records");
 }
 
@@ -94,7 +94,7 @@ reads(const char *item)
 
 	if (eo_json_parse(item, strlen(item), &doc) != EO_OK)
 		return EO_CRYPTO;
-	status = eo_layout_read(layout, eo_json_root(doc), &r);
+	status = eo_record_read(layout, eo_json_root(doc), &r);
 	eo_json_free(doc);
 	return status;
 }
@@ -110,7 +110,7 @@ test_absurd(void)
 	item = "{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"},\"ttl\":{\"N\":\"9223372036854775807\"},"
 		"\"updated_ms\":{\"N\":\"-5\"},\"retry_ms\":{\"N\":\"9223372036854775807\"},\"runs\":{\"N\":\"4294967296\"}}";
 	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
-	   eo_layout_read(layout, eo_json_root(doc), &r) == EO_OK, "an absurd record is read");
+	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK, "an absurd record is read");
 	ok(r.ttl_s > 0 && r.ttl_s * 1000 + 300000 > r.ttl_s, "its ttl is far away and can be reckoned with");
 	ok(r.updated_ms == 0 && r.retry_ms > 0 && r.runs == INT32_MAX, "its other numbers, too");
 	eo_json_free(doc);
@@ -135,7 +135,7 @@ test_records(void)
 int
 main(void)
 {
-	layout = eo_layout_find("native");
+	layout = eo_record_layout("native");
 	ok(layout != NULL, "the native layout");
 	test_bodies();
 	test_keys();

@@ -63,7 +63,7 @@ main(void)
 	EoSigningRequest req = {"POST", "/", "", NULL, 0, "", 0, "20260102T030405Z", "r", "s"};
 
 	memset(large, 'x', 100000);
-	signer = eo_signer_create();
+	signer = eo_sigv4_create();
 	ok(signer != NULL, "a signer");
 	for (int round = 0; round < 2; round++)
 	{
@@ -87,8 +87,8 @@ main(void)
 	eo_buf_init(&small, 20);
 	ok(eo_sigv4_sign(signer, &cred, &req, &small) == EO_TOO_LARGE, "a buffer too small is noticed");
 	eo_buf_free(&small);
-	eo_signer_free(signer);
-	eo_signer_free(NULL);
+	eo_sigv4_free(signer);
+	eo_sigv4_free(NULL);
 	free(large);
 	return done();
 }

@@ -1,0 +1,148 @@
+/*-------------------------------------------------------------------------
+ *
+ * target.c
+ *	  Where a claim is kept, and what the cluster knows of the clock there.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "cluster/claim_table.h"
+#include "cluster/target.h"
+#include "common/cryptohash.h"
+#include "common/sha2.h"
+#include "miscadmin.h"
+#include "server/options.h"
+#include "server/store.h"
+#include "utils/memutils.h"
+
+void
+eo_target_of(const EoStore *store, EoTarget *target)
+{
+	const EoServer *s = store->server;
+
+	/* Compared as a whole, so without rubbish between its members. */
+	memset(target, 0, sizeof(*target));
+	target->dboid = MyDatabaseId;
+	target->serverid = s->serverid;
+	target->userid = s->userid;
+	target->plain_http = s->plain_http;
+	if (strlcpy(target->url, s->url, sizeof(target->url)) >= sizeof(target->url) ||
+		strlcpy(target->region, s->region, sizeof(target->region)) >= sizeof(target->region) ||
+		strlcpy(target->table, s->table, sizeof(target->table)) >= sizeof(target->table) ||
+		strlcpy(target->layout, s->layout, sizeof(target->layout)) >= sizeof(target->layout))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("an option of server \"%s\" is too long", s->name),
+				 errhint("Endpoint, region and table name have at most 319, 63 and 255 bytes.")));
+}
+
+/*
+ * The same key of the same table, as far as this cluster can tell: tables of
+ * one name in two accounts are told apart by their access keys.
+ */
+void
+eo_target_digest(const EoTarget *target, const EoStore *store, const char *pk, uint8 *digest)
+{
+	pg_cryptohash_ctx *ctx = pg_cryptohash_create(PG_SHA256);
+	const char *account = store->client.credentials.access_key_id;
+	const char *parts[5];
+
+	parts[0] = target->url;
+	parts[1] = target->region;
+	parts[2] = target->table;
+	parts[3] = account != NULL ? account : "";
+	parts[4] = pk;
+	if (ctx == NULL || pg_cryptohash_init(ctx) < 0)
+		goto failed;
+	for (int i = 0; i < 5; i++)
+	{
+		/* With its terminator, so that parts cannot run into each other. */
+		if (pg_cryptohash_update(ctx, (const uint8 *) parts[i], strlen(parts[i]) + 1) < 0)
+			goto failed;
+	}
+	if (pg_cryptohash_final(ctx, digest, EO_DIGEST_LEN) < 0)
+		goto failed;
+	pg_cryptohash_free(ctx);
+	return;
+
+failed:
+	ereport(ERROR,
+			(errcode(ERRCODE_INTERNAL_ERROR),
+			 errmsg("could not compute SHA-256 of a key")));
+}
+
+EoStore *
+eo_target_store(const EoTarget *target)
+{
+	EoServer   *s = eo_options_load(target->serverid, target->userid);
+	EoStore    *store;
+	MemoryContext old;
+	const char *host;
+
+	if (s == NULL)
+		return NULL;
+
+	/* Where the claim was made, whatever the server says by now. */
+	old = MemoryContextSwitchTo(GetMemoryChunkContext(s));
+	s->url = pstrdup(target->url);
+	s->region = pstrdup(target->region);
+	s->table = pstrdup(target->table);
+	s->layout = pstrdup(target->layout);
+	s->plain_http = target->plain_http;
+	host = strstr(s->url, "://");
+	s->host = pstrdup(host != NULL ? host + 3 : s->url);
+	s->host[strcspn(s->host, "/")] = '\0';
+	MemoryContextSwitchTo(old);
+	store = eo_store_create(s);
+	eo_target_meet_clock(store, target);
+	return store;
+}
+
+/* ----- the clock of a service ----- */
+
+bool
+eo_target_clock(const EoTarget *target, int64 *offset_ms)
+{
+	bool		known = false;
+	uint32		t;
+
+	eo_claim_table_lock(LW_SHARED);
+	t = eo_claim_table_find_target(target);
+	if (t != EO_NO_INDEX && eo_targets[t].clock_known)
+	{
+		*offset_ms = eo_targets[t].clock_offset_ms;
+		known = true;
+	}
+	eo_claim_table_unlock();
+	return known;
+}
+
+void
+eo_target_learn_clock(const EoTarget *target, int64 offset_ms)
+{
+	uint32		t;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	t = eo_claim_table_enter_target(target);
+	if (t != EO_NO_INDEX)
+	{
+		eo_targets[t].clock_known = true;
+		eo_targets[t].clock_offset_ms = offset_ms;
+	}
+	eo_claim_table_unlock();
+}
+
+void
+eo_target_meet_clock(EoStore *store, const EoTarget *target)
+{
+	if (!store->client.clock_known)
+		(void) eo_target_clock(target, &store->client.clock_offset_ms);
+}
+
+void
+eo_target_share_clock(const EoStore *store, const EoTarget *target)
+{
+	if (store->client.clock_known)
+		eo_target_learn_clock(target, store->client.clock_offset_ms);
+}

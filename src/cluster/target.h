@@ -1,0 +1,60 @@
+/*-------------------------------------------------------------------------
+ *
+ * target.h
+ *	  Where a claim is kept, and what the cluster knows of the clock there.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_CLUSTER_TARGET_H
+#define EO_CLUSTER_TARGET_H
+
+#include "postgres.h"
+
+#include "server/store.h"
+
+#define EO_DIGEST_LEN 32		/* SHA-256 */
+
+/* Where a claim is kept, as it was when it was made. */
+typedef struct EoTarget
+{
+	Oid			dboid;
+	Oid			serverid;
+	Oid			userid;			/* whose user mapping is used */
+	bool		plain_http;
+	char		url[320];
+	char		region[64];
+	char		table[256];
+	char		layout[32];
+} EoTarget;
+
+/* Is it the same table, whatever server and role it is reached by? */
+static inline bool
+eo_target_same_table(const EoTarget *a, const EoTarget *b)
+{
+	return strcmp(a->url, b->url) == 0 && strcmp(a->region, b->region) == 0 &&
+		strcmp(a->table, b->table) == 0;
+}
+
+extern void eo_target_of(const EoStore *store, EoTarget *target);
+extern void eo_target_digest(const EoTarget *target, const EoStore *store, const char *pk,
+							 uint8 *digest);
+
+/*
+ * The store that belongs to a target, for the worker, in a context of its
+ * own; NULL: the server is gone.  In a transaction.
+ */
+extern EoStore *eo_target_store(const EoTarget *target);
+
+extern bool eo_target_clock(const EoTarget *target, int64 *offset_ms);
+
+extern void eo_target_learn_clock(const EoTarget *target, int64 offset_ms);
+
+/*
+ * What this cluster has found of the service's clock, for a store that has heard
+ * nothing yet; and the other way round, once it has.
+ */
+extern void eo_target_meet_clock(EoStore *store, const EoTarget *target);
+
+extern void eo_target_share_clock(const EoStore *store, const EoTarget *target);
+
+#endif							/* EO_CLUSTER_TARGET_H */

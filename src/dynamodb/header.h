@@ -1,0 +1,23 @@
+/*-------------------------------------------------------------------------
+ *
+ * header.h
+ *	  The value of a header line.
+ *
+ * Compiles without a server.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_DYNAMODB_HEADER_H
+#define EO_DYNAMODB_HEADER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * If the line (not NUL-terminated) is the header of that name: its value,
+ * printable ASCII only, trimmed and cut to size - 1 bytes.
+ */
+extern bool eo_header_value(const char *line, size_t len, const char *name, char *value,
+							size_t size);
+
+#endif							/* EO_DYNAMODB_HEADER_H */

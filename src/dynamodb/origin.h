@@ -1,0 +1,34 @@
+/*-------------------------------------------------------------------------
+ *
+ * origin.h
+ *	  The transaction that seals a record.
+ *
+ * Compiles without a server.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_DYNAMODB_ORIGIN_H
+#define EO_DYNAMODB_ORIGIN_H
+
+#include "dynamodb/hex.h"
+
+#define EO_ORIGIN_LEN 128		/* of its text, at most */
+
+/* What a record names in its attribute "origin", and a slot before that. */
+typedef struct EoOrigin
+{
+	uint8_t		database[EO_UUID_LEN];	/* identity of the database */
+	int64_t		incarnation;	/* which start of the server */
+	uint64_t	xid;			/* FullTransactionId */
+	uint32_t	timeline;
+	uint64_t	lsn;			/* insert position of the WAL at the seal */
+} EoOrigin;
+
+/*
+ * Write the text "<uuid>/<incarnation>/<xid>/<timeline>/<lsn in hexadecimal>",
+ * and read it.  Reading NULL or another text returns false.
+ */
+extern void eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1]);
+extern bool eo_origin_read(const char *text, EoOrigin *origin);
+
+#endif							/* EO_DYNAMODB_ORIGIN_H */

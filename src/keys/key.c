@@ -1,0 +1,42 @@
+/*-------------------------------------------------------------------------
+ *
+ * key.c
+ *	  A key and its names.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "cluster/target.h"
+#include "commit/xact.h"
+#include "dynamodb/record.h"
+#include "keys/key.h"
+#include "server/store.h"
+
+void
+eo_key_find(EoKey *k, EoStore *store, const char *key)
+{
+	memset(k, 0, sizeof(*k));
+	k->store = store;
+	k->key = key;
+	k->pk = eo_store_pk(store, key);
+	eo_target_of(store, &k->target);
+	eo_target_digest(&k->target, store, k->pk, k->digest);
+	k->held = eo_xact_find(k->digest);
+	eo_target_meet_clock(store, &k->target);
+}
+
+void
+eo_key_check_size(const EoKey *k, const char *what, size_t len, const char *hint)
+{
+	size_t		max = eo_record_max_value(k->store->layout, strlen(k->pk));
+
+	if (len <= max)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("%s of key \"%s\" on server \"%s\" is too large", what, k->key,
+					k->store->server->name),
+			 errdetail("As text it has %zu bytes; with this key there is room for %zu.", len, max),
+			 errhint("%s", hint)));
+}
