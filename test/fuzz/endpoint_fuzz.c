@@ -5,6 +5,7 @@
  */
 #include "dynamodb/endpoint.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,9 @@
  *	  trimmed.
  */
 #include "dynamodb/header.h"
+#include "dynamodb/status.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

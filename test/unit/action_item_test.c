@@ -1,5 +1,5 @@
 /*
- * action_layout_test.c
+ * action_item_test.c
  *	  Bodies declare just the placeholders they use, ids stop at the limit, and
  *	  what is no action is not read as one.
  */

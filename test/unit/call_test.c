@@ -1,5 +1,5 @@
 /*
- * dynamodb_test.c
+ * call_test.c
  *	  What is retried, for how long, and what is said in the end.
  *
  * The transport is replaced by one that plays a script, with a clock that moves

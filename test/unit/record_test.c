@@ -1,5 +1,5 @@
 /*
- * layout_test.c
+ * record_test.c
  *	  Bodies declare just the placeholders they use, keys stop at the limit,
  *	  and what is no record is not read as one.
  */
