@@ -7,7 +7,7 @@
  */
 #include "postgres.h"
 
-#include "cluster/shmem.h"
+#include "cluster/claim_file.h"
 #include "commit/hooks.h"
 #include "commit/launcher.h"
 #include "commit/seal.h"
@@ -21,10 +21,6 @@
 PG_MODULE_MAGIC;
 
 extern PGDLLEXPORT void _PG_init(void);
-
-static const EoXactOps xact_ops = {
-	.seal = eo_seal
-};
 
 void
 _PG_init(void)
@@ -40,8 +36,8 @@ _PG_init(void)
 		return;
 	eo_gate_preloaded = true;
 	eo_credentials_init();
-	eo_shmem_init();
-	eo_xact_init(&xact_ops);
+	eo_claim_file_init();
+	eo_xact_init(eo_seal);
 	eo_hooks_init();
 	eo_launcher_register();
 }

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * claim_table.h
- *	  The memory behind shmem.h: structures, and the steps that its three files
- *	  share.  For claim_table.c, slots.c and databases.c only.
+ *	  The memory of the claim table: its parts, its lock, and their free lists.
  *
- * All functions but eo_claim_table_lock() want the lock held.
+ * For the files of src/cluster only.  The caller must hold the lock for every
+ * function but eo_claim_table_lock() itself.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +13,7 @@
 
 #include "postgres.h"
 
-#include "cluster/shmem.h"
+#include "cluster/slots.h"
 #include "cluster/target.h"
 #include "port/atomics.h"
 #include "storage/lwlock.h"
@@ -24,8 +24,8 @@
 #define EO_CHUNKS_PER_SLOT 2
 #define EO_CHUNKS_EXTRA 8192	/* a few long errors even in a small table */
 #define EO_MAX_TARGETS 256
-#define EO_MAX_DATABASES 128
 
+/* Keys and errors are chains of these. */
 typedef struct EoChunk
 {
 	uint32		next;
@@ -38,81 +38,81 @@ typedef struct EoSlot
 	uint32		generation;
 	uint32		next;			/* in its bucket, or in the free list */
 	uint32		next_ended;		/* in the list of its database */
-	bool		listed;			/* ... is in that list */
+	bool		listed;			/* is in that list */
 	uint32		target;
 	uint32		pk;				/* first chunk */
 	uint32		pk_len;
-	uint32		error;
+	uint32		error;			/* first chunk */
 	uint32		error_len;
 } EoSlot;
 
 typedef struct EoTargetEntry
 {
 	EoTarget	target;
-	uint32		refs;
+	uint32		refs;			/* slots that name it */
 	bool		clock_known;
 	int64		clock_offset_ms;
 } EoTargetEntry;
 
-/* What the file begins with. */
-typedef struct EoTable
+/* The beginning of the file. */
+typedef struct EoClaimTableHeader
 {
 	uint64		magic;
-	uint32		layout;			/* sizes of the structures: no other version's */
+	uint32		layout;			/* sizes of the structures: those of this
+								 * version only */
 	uint32		nslots;
 	uint32		nchunks;
 	uint32		nbuckets;
 	uint64		system_identifier;
-	uint64		machine;		/* where it is; 0: not known */
+	uint64		machine;		/* hash of machine-id(5); 0: not known */
 	uint64		device;			/* of the data directory: a copy of it has */
-	uint64		inode;			/* another one, and no business with claims */
+	uint64		inode;			/* another one */
 	uint32		free_slot;
 	uint32		free_chunk;
 	uint32		nfree_chunks;
 	uint32		high_slot;		/* slots from here on were never used */
-} EoTable;
-
-typedef struct EoDatabase
-{
-	Oid			dboid;			/* InvalidOid: free */
-	EoDatabaseInfo info;
-	bool		wanted;
-	bool		leave;			/* its worker is to go, and another to come */
-	int64		started_us;		/* monotonic: when a worker was last started */
-	Latch	   *latch;			/* its worker's */
-	uint32		ended_head;
-	uint32		ended_tail;
-} EoDatabase;
-
-typedef struct EoShared
-{
-	Latch	   *launcher;
 	pg_atomic_uint32 lost;		/* claims found lost so far */
-	EoDatabase	databases[EO_MAX_DATABASES];
-} EoShared;
+} EoClaimTableHeader;
 
-extern EoTable *eo_table;
-extern uint32 *eo_buckets;
-extern EoSlot *eo_slots;
-extern EoChunk *eo_chunks;
-extern EoTargetEntry *eo_targets;
-extern EoShared *eo_shared;
+/* Where the parts of a table lie in this process. */
+typedef struct EoClaimTable
+{
+	EoClaimTableHeader *header;
+	uint32	   *buckets;
+	EoSlot	   *slots;
+	EoTargetEntry *targets;
+	EoChunk    *chunks;
+} EoClaimTable;
 
-/* Nobody is excluded by the postmaster at start. */
-extern void eo_database_wake_worker(EoDatabase *db);
-extern void eo_claim_table_list_ended(uint32 index);
-extern bool eo_claim_table_read_text(const EoChunk *from, uint32 nchunks, uint32 first, char *out, uint32 len);
+/* The table in use. */
+extern EoClaimTable eo_claim_table;
+
+/* In the startup hook of shared memory. */
+extern void eo_claim_table_use_lock(LWLock * lock);
+
 extern void eo_claim_table_lock(LWLockMode mode);
 extern void eo_claim_table_unlock(void);
+
+/* NULL: the slot has been freed. */
 extern EoSlot *eo_claim_table_slot(EoSlotRef ref);
 extern uint32 *eo_claim_table_bucket(const uint8 *digest);
+
+/* The database of a slot. */
+static inline Oid
+eo_claim_table_database(const EoSlot *slot)
+{
+	return eo_claim_table.targets[slot->target].target.dboid;
+}
+
+/* EO_NO_INDEX: it is not there; or, from the second, there is no room. */
 extern uint32 eo_claim_table_find_target(const EoTarget *target);
 extern uint32 eo_claim_table_enter_target(const EoTarget *target);
+
+/* False: there is no room. */
 extern bool eo_claim_table_put_text(const char *text, uint32 len, uint32 *first);
 extern void eo_claim_table_drop_text(uint32 first, uint32 len);
-extern void eo_claim_table_unlist_ended(uint32 index);
-extern void eo_claim_table_free_slot(uint32 index);
-extern bool eo_claim_table_make_room(void);
-extern EoDatabase *eo_database_entry(Oid dboid, bool make);
+
+/* Read a text of any table; false if its chain does not make sense. */
+extern bool eo_claim_table_read_text(const EoClaimTable *from, uint32 first, char *out, uint32 len);
 
 #endif							/* EO_CLUSTER_CLAIM_TABLE_H */

@@ -1,21 +1,71 @@
 /*-------------------------------------------------------------------------
  *
  * slots.c
- *	  What is done with the slots of the claim table.
+ *	  The claims of the cluster: a slot of shared memory for each.
  *
- * A slot is changed by the backend that holds the claim until its transaction
- * is over, and by the worker of its database after that; see claim_table.c.
+ * A slot is filled in before the request that makes the claim leaves, and freed
+ * when nothing is left to be done about the claim.  So whatever ends in between,
+ * a process or the whole server, a record that may have been written is known
+ * here.  The states and their arrows are drawn in slots.h; every change of a
+ * state is in this file.
+ *
+ * Until its transaction is over a slot is changed by the backend that holds the
+ * claim (and by the worker's heartbeats, which touch the lease only).  Then it is
+ * on the list of its database's worker, which settles and frees it.  A backend
+ * that meets such a slot may do the same work at the same time: both write to
+ * DynamoDB under the same conditions, and the one that frees it second finds
+ * another generation.
+ *
+ * The file of the claim table may be read after the kill of every process at any
+ * instruction.  So what belongs to a state is written before the state itself,
+ * with a write barrier between them.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "cluster/claim_table.h"
-#include "cluster/shmem.h"
+#include "cluster/databases.h"
+#include "cluster/slots.h"
 #include "cluster/target.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
+#include "dynamodb/origin.h"
 #include "miscadmin.h"
+#include "port/atomics.h"
+#include "storage/lwlock.h"
+
+static EoSlot *lock_slot(EoSlotRef ref);
+static void free_slot(uint32 index);
+static bool make_room(void);
+static void view_slot(uint32 index, EoSlotView *view);
+static EoSlotState state_after(const EoSlotInfo *info, bool committed);
+static EoSlotState state_after_crash(const EoSlotInfo *info);
+
+/*
+ * Take the lock and find the slot.  Returns NULL, without the lock, if the slot
+ * has been freed.  Otherwise the caller must release the lock.
+ */
+static EoSlot *
+lock_slot(EoSlotRef ref)
+{
+	EoSlot	   *slot;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	slot = eo_claim_table_slot(ref);
+	if (slot == NULL)
+		eo_claim_table_unlock();
+	return slot;
+}
+
+static void
+enter_state(EoSlot *slot, EoSlotState state)
+{
+	pg_write_barrier();
+	slot->info.state = state;
+}
+
+/* ----- making and freeing ----- */
 
 void
 eo_slot_info_init(EoSlotInfo *info, EoSlotState state, const uint8 *digest, const char *token)
@@ -29,213 +79,372 @@ eo_slot_info_init(EoSlotInfo *info, EoSlotState state, const uint8 *digest, cons
 	info->since_us = eo_clock_monotonic_us();
 }
 
-EoShmemStatus
+/* Fill in a free slot whose key has been stored already. */
+static void
+fill_slot(uint32 index, uint32 target, uint32 pk_len, const EoSlotInfo *info)
+{
+	EoSlot	   *slot = &eo_claim_table.slots[index];
+	uint32	   *bucket = eo_claim_table_bucket(info->digest);
+
+	eo_claim_table.header->free_slot = slot->next;
+	if (index >= eo_claim_table.header->high_slot)
+		eo_claim_table.header->high_slot = index + 1;
+	eo_claim_table.targets[target].refs++;
+	slot->target = target;
+	slot->pk_len = pk_len;
+	slot->error_len = 0;
+	slot->listed = false;
+	/* After a kill in the middle of this the slot is free: nothing was sent. */
+	slot->info = *info;
+	slot->info.state = EO_SLOT_FREE;
+	enter_state(slot, info->state);
+	slot->next = *bucket;
+	*bucket = index;
+}
+
+EoSlotStatus
 eo_slot_add(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotRef *ref)
 {
-	EoShmemStatus status = EO_SHMEM_OK;
+	EoSlotStatus status = EO_SLOT_OK;
 	uint32		index;
 	uint32		t;
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
-	index = eo_table->free_slot;
+	index = eo_claim_table.header->free_slot;
 	t = eo_claim_table_enter_target(target);
-	if (index == EO_NO_INDEX && eo_claim_table_make_room())
-		index = eo_table->free_slot;
+	if (index == EO_NO_INDEX && make_room())
+		index = eo_claim_table.header->free_slot;
 	if (index == EO_NO_INDEX)
-		status = EO_SHMEM_FULL;
+		status = EO_SLOT_TABLE_FULL;
 	else if (t == EO_NO_INDEX)
-		status = EO_SHMEM_NO_TARGET;
-	else if (eo_database_entry(target->dboid, true) == NULL)
-		status = EO_SHMEM_NO_DATABASE;
-	else if (!eo_claim_table_put_text(pk, strlen(pk), &eo_slots[index].pk))
-		status = EO_SHMEM_NO_TEXT;
+		status = EO_SLOT_NO_TARGET;
+	else if (!eo_database_enter(target->dboid))
+		status = EO_SLOT_NO_DATABASE;
+	else if (!eo_claim_table_put_text(pk, strlen(pk), &eo_claim_table.slots[index].pk))
+		status = EO_SLOT_NO_TEXT;
 	else
 	{
-		EoSlot	   *slot = &eo_slots[index];
-		uint32	   *bucket = eo_claim_table_bucket(info->digest);
-		EoSlotState state = info->state;
-
-		eo_table->free_slot = slot->next;
-		if (index >= eo_table->high_slot)
-			eo_table->high_slot = index + 1;
-		eo_targets[t].refs++;
-		slot->pk_len = strlen(pk);
-		slot->error_len = 0;
-		slot->target = t;
-		slot->listed = false;
-
-		/*
-		 * The state last: who reads the file after a kill in the middle of
-		 * this finds a free slot, and nothing has been sent yet.
-		 */
-		slot->info = *info;
-		slot->info.state = EO_SLOT_FREE;
-		pg_write_barrier();
-		slot->info.state = state;
-		slot->next = *bucket;
-		*bucket = index;
+		fill_slot(index, t, strlen(pk), info);
 		ref->index = index;
-		ref->generation = slot->generation;
+		ref->generation = eo_claim_table.slots[index].generation;
 	}
 	eo_claim_table_unlock();
 	return status;
-}
-
-void
-eo_slot_asked(EoSlotRef ref, int64 fence, int64 runs, int64 lease_until_ms, int64 ttl_s)
-{
-	EoSlot	   *slot;
-
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	slot = eo_claim_table_slot(ref);
-	if (slot != NULL)
-	{
-		slot->info.fence = fence;
-		slot->info.runs = runs;
-		slot->info.lease_until_ms = lease_until_ms;
-		slot->info.ttl_s = ttl_s;
-		slot->info.state = EO_SLOT_HELD;
-	}
-	eo_claim_table_unlock();
-}
-
-void
-eo_slot_sealing(EoSlotRef ref, const EoSlotInfo *origin, bool bound)
-{
-	EoSlot	   *slot;
-
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	slot = eo_claim_table_slot(ref);
-	if (slot != NULL)
-	{
-		memcpy(slot->info.database, origin->database, sizeof(slot->info.database));
-		slot->info.xid = origin->xid;
-		slot->info.lsn = origin->lsn;
-		slot->info.timeline = origin->timeline;
-		slot->info.incarnation = origin->incarnation;
-		slot->info.bound = bound;
-		pg_write_barrier();
-		slot->info.state = EO_SLOT_SEALING;
-	}
-	eo_claim_table_unlock();
-}
-
-EoShmemStatus
-eo_slot_verdict(EoSlotRef ref, EoVerdict verdict, bool terminal, int64 retry_after_ms,
-				const char *error, size_t error_len)
-{
-	EoShmemStatus status = EO_SHMEM_OK;
-	EoSlot	   *slot;
-
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	slot = eo_claim_table_slot(ref);
-	if (slot != NULL)
-	{
-		eo_claim_table_drop_text(slot->error, slot->error_len);
-		slot->error_len = 0;
-		if (error_len > 0 && !eo_claim_table_put_text(error, error_len, &slot->error))
-			status = EO_SHMEM_NO_TEXT;
-		else
-		{
-			slot->error_len = error_len;
-			slot->info.verdict = verdict;
-			slot->info.terminal = terminal;
-			slot->info.retry_after_ms = retry_after_ms;
-		}
-	}
-	eo_claim_table_unlock();
-	return status;
-}
-
-void
-eo_slot_extended(EoSlotRef ref, int64 lease_until_ms, int64 lease_ms)
-{
-	EoSlot	   *slot;
-
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	slot = eo_claim_table_slot(ref);
-	if (slot != NULL)
-	{
-		slot->info.lease_until_ms = lease_until_ms;
-		slot->info.lease_ms = lease_ms;
-		slot->info.due_us = eo_clock_monotonic_us() + lease_ms * 1000 / 3;
-	}
-	eo_claim_table_unlock();
-}
-
-bool
-eo_slot_is_lost(EoSlotRef ref)
-{
-	bool		lost;
-
-	eo_claim_table_lock(LW_SHARED);
-	lost = eo_claim_table_slot(ref) == NULL || eo_slots[ref.index].info.lost;
-	eo_claim_table_unlock();
-	return lost;
-}
-
-uint32
-eo_slot_lost_count(void)
-{
-	return pg_atomic_read_u32(&eo_shared->lost);
 }
 
 static void
-end_slot(EoSlotRef ref, bool committed, int64 retention_s)
+free_slot(uint32 index)
 {
-	EoSlot	   *slot;
+	EoSlot	   *slot = &eo_claim_table.slots[index];
+	EoTargetEntry *target = &eo_claim_table.targets[slot->target];
+	uint32	   *link = eo_claim_table_bucket(slot->info.digest);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	slot = eo_claim_table_slot(ref);
-	if (slot != NULL)
-	{
-		EoDatabase *db = eo_database_entry(eo_targets[slot->target].target.dboid, false);
-
-		slot->info.committed = committed;
-		if (committed)
-			slot->info.retention_s = retention_s;
-		pg_write_barrier();
-		slot->info.ended = true;
-		slot->info.due_us = 0;
-		eo_claim_table_list_ended(ref.index);
-		eo_database_wake_worker(db);
-	}
-	eo_claim_table_unlock();
-}
-
-void
-eo_slot_end(EoSlotRef ref)
-{
-	end_slot(ref, false, 0);
-}
-
-void
-eo_slot_committed(EoSlotRef ref, int64 retention_s)
-{
-	end_slot(ref, true, retention_s);
+	while (*link != EO_NO_INDEX && *link != index)
+		link = &eo_claim_table.slots[*link].next;
+	if (*link == index)
+		*link = slot->next;
+	eo_database_unlist_ended(index);
+	eo_claim_table_drop_text(slot->pk, slot->pk_len);
+	eo_claim_table_drop_text(slot->error, slot->error_len);
+	slot->pk_len = slot->error_len = 0;
+	if (target->refs > 0)
+		target->refs--;
+	memset(&slot->info, 0, sizeof(slot->info));
+	slot->generation++;
+	slot->next = eo_claim_table.header->free_slot;
+	eo_claim_table.header->free_slot = index;
 }
 
 void
 eo_slot_free(EoSlotRef ref)
 {
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	if (eo_claim_table_slot(ref) != NULL)
-		eo_claim_table_free_slot(ref.index);
+	if (lock_slot(ref) == NULL)
+		return;
+	free_slot(ref.index);
 	eo_claim_table_unlock();
 }
+
+/*
+ * A buried claim waits for its second look, which is a precaution: it makes room
+ * for a new claim if there is no other.
+ */
+static bool
+make_room(void)
+{
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
+	{
+		const EoSlot *slot = &eo_claim_table.slots[i];
+
+		if (slot->info.state == EO_SLOT_BURIED && slot->listed)
+		{
+			free_slot(i);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ----- while the transaction is open ----- */
+
+const EoSlotInfo *
+eo_slot_own(EoSlotRef ref)
+{
+	return &eo_claim_table.slots[ref.index].info;
+}
+
+void
+eo_slot_acquired(EoSlotRef ref, int64 fence, int64 runs, int64 lease_until_ms, int64 ttl_s)
+{
+	EoSlot	   *slot = lock_slot(ref);
+
+	if (slot == NULL)
+		return;
+	slot->info.fence = fence;
+	slot->info.runs = runs;
+	slot->info.lease_until_ms = lease_until_ms;
+	slot->info.ttl_s = ttl_s;
+	enter_state(slot, EO_SLOT_HELD);
+	eo_claim_table_unlock();
+}
+
+void
+eo_slot_completed(EoSlotRef ref)
+{
+	EoSlot	   *slot = lock_slot(ref);
+
+	if (slot == NULL)
+		return;
+	/* A claim by idem_once() has its row from the beginning. */
+	if (slot->info.state == EO_SLOT_HELD)
+		enter_state(slot, EO_SLOT_COMPLETED);
+	eo_claim_table_unlock();
+}
+
+void
+eo_slot_uncompleted(EoSlotRef ref)
+{
+	EoSlot	   *slot = lock_slot(ref);
+
+	if (slot == NULL)
+		return;
+	if (slot->info.state == EO_SLOT_COMPLETED)
+		enter_state(slot, EO_SLOT_HELD);
+	eo_claim_table_unlock();
+}
+
+EoSlotStatus
+eo_slot_failed(EoSlotRef ref, bool terminal, int64 retry_after_ms, const char *error,
+			   size_t error_len)
+{
+	EoSlot	   *slot = lock_slot(ref);
+	EoSlotStatus status = EO_SLOT_OK;
+
+	if (slot == NULL)
+		return status;
+	eo_claim_table_drop_text(slot->error, slot->error_len);
+	slot->error_len = 0;
+	if (error_len > 0 && !eo_claim_table_put_text(error, error_len, &slot->error))
+		status = EO_SLOT_NO_TEXT;
+	else
+	{
+		slot->error_len = error_len;
+		slot->info.terminal = terminal;
+		slot->info.retry_after_ms = retry_after_ms;
+		enter_state(slot, EO_SLOT_FAILED);
+	}
+	eo_claim_table_unlock();
+	return status;
+}
+
+void
+eo_slot_released(EoSlotRef ref)
+{
+	EoSlot	   *slot = lock_slot(ref);
+
+	if (slot == NULL)
+		return;
+	enter_state(slot, EO_SLOT_RELEASED);
+	eo_claim_table_unlock();
+}
+
+void
+eo_slot_reclaimed(EoSlotRef ref)
+{
+	EoSlot	   *slot = lock_slot(ref);
+
+	if (slot == NULL)
+		return;
+	enter_state(slot, EO_SLOT_HELD);
+	eo_claim_table_unlock();
+}
+
+void
+eo_slot_sealing(EoSlotRef ref, const EoOrigin *origin)
+{
+	EoSlot	   *slot = lock_slot(ref);
+
+	if (slot == NULL)
+		return;
+	slot->info.origin = *origin;
+	enter_state(slot, EO_SLOT_SEALING);
+	eo_claim_table_unlock();
+}
+
+void
+eo_slot_seal_refused(EoSlotRef ref)
+{
+	EoSlot	   *slot = lock_slot(ref);
+
+	if (slot == NULL)
+		return;
+	enter_state(slot, EO_SLOT_PLANNED);
+	memset(&slot->info.origin, 0, sizeof(slot->info.origin));
+	eo_claim_table_unlock();
+}
+
+void
+eo_slot_extended(EoSlotRef ref, int64 lease_until_ms, int64 lease_ms, int64 ttl_s)
+{
+	EoSlot	   *slot = lock_slot(ref);
+
+	if (slot == NULL)
+		return;
+	slot->info.lease_until_ms = lease_until_ms;
+	slot->info.lease_ms = lease_ms;
+	slot->info.ttl_s = ttl_s;
+	slot->info.due_us = eo_clock_monotonic_us() + lease_ms * 1000 / 3;
+	eo_claim_table_unlock();
+}
+
+uint32
+eo_slot_lost_count(void)
+{
+	return pg_atomic_read_u32(&eo_claim_table.header->lost);
+}
+
+/* ----- the end of the transaction ----- */
+
+/* What a claim that was not completed leaves to be done after a seal. */
+static EoSlotState
+state_after_seal(const EoSlotInfo *info)
+{
+	return info->once ? EO_SLOT_TO_BURY :
+		info->release_on_abort ? EO_SLOT_TO_ABORT : EO_SLOT_TO_UNSEAL;
+}
+
+/*
+ * What is left to be done when the transaction is over.  idem_fail() and
+ * idem_release() are carried out however it ends: they are about the claim and not
+ * about the work.
+ */
+static EoSlotState
+state_after(const EoSlotInfo *info, bool committed)
+{
+	switch (info->state)
+	{
+		case EO_SLOT_FAILED:
+			return EO_SLOT_TO_FAIL;
+		case EO_SLOT_RELEASED:
+			return EO_SLOT_TO_RELEASE;
+		case EO_SLOT_ASKING:
+			return EO_SLOT_TO_BURY;
+		case EO_SLOT_SEALING:
+			return committed ? EO_SLOT_TO_FINISH : state_after_seal(info);
+		case EO_SLOT_HELD:
+		case EO_SLOT_COMPLETED:
+			/* A claim that outlives its transaction is left to its lease. */
+			return !committed && info->release_on_abort ? EO_SLOT_TO_ABORT : EO_SLOT_FREE;
+		default:
+			return EO_SLOT_FREE;
+	}
+}
+
+void
+eo_slot_end(EoSlotRef ref, bool committed)
+{
+	EoSlot	   *slot = lock_slot(ref);
+	EoSlotState state;
+
+	if (slot == NULL)
+		return;
+	state = state_after(&slot->info, committed);
+	if (state == EO_SLOT_FREE)
+		free_slot(ref.index);
+	else
+	{
+		slot->info.due_us = 0;
+		enter_state(slot, state);
+		eo_database_list_ended(ref.index);
+		eo_database_wake_worker(eo_claim_table_database(slot));
+	}
+	eo_claim_table_unlock();
+}
+
+/*
+ * What a slot of the server's last run leaves to be done: all its transactions
+ * are over.  How one ended that had ended before the server did is known; one that
+ * was sealing is decided by the outbox; none of the others can have committed.
+ */
+static EoSlotState
+state_after_crash(const EoSlotInfo *info)
+{
+	switch (info->state)
+	{
+		case EO_SLOT_HELD:
+		case EO_SLOT_COMPLETED:
+			return info->bound ? EO_SLOT_TO_ABORT : EO_SLOT_FREE;
+		case EO_SLOT_SEALING:
+			return EO_SLOT_TO_JUDGE;
+		case EO_SLOT_BURIED:
+			return EO_SLOT_TO_BURY;
+		default:
+			if (info->state > EO_SLOT_IN_DOUBT)
+				return EO_SLOT_FREE;
+			return eo_slot_state_is_over(info->state) ? info->state : state_after(info, false);
+	}
+}
+
+void
+eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotInfo *info, const char *error,
+			  uint32 error_len)
+{
+	EoSlotInfo	adopted = *info;
+	EoSlotRef	ref;
+	EoSlot	   *slot;
+
+	adopted.state = state_after_crash(info);
+	adopted.due_us = 0;
+	adopted.pid = 0;
+	if (adopted.state == EO_SLOT_FREE || eo_slot_add(target, pk, &adopted, &ref) != EO_SLOT_OK)
+		return;
+	slot = lock_slot(ref);
+	if (error_len > 0 && eo_claim_table_put_text(error, error_len, &slot->error))
+		slot->error_len = error_len;
+	eo_database_list_ended(ref.index);
+	eo_claim_table_unlock();
+}
+
+/* ----- looking ----- */
 
 static void
 view_slot(uint32 index, EoSlotView *view)
 {
-	EoSlot	   *slot = &eo_slots[index];
+	EoSlot	   *slot = &eo_claim_table.slots[index];
 
 	view->ref.index = index;
 	view->ref.generation = slot->generation;
 	view->info = slot->info;
-	view->target = eo_targets[slot->target].target;
+	view->target = eo_claim_table.targets[slot->target].target;
 	view->error_len = slot->error_len;
-	(void) eo_claim_table_read_text(eo_chunks, eo_table->nchunks, slot->pk, view->pk, slot->pk_len);
+	(void) eo_claim_table_read_text(&eo_claim_table, slot->pk, view->pk, slot->pk_len);
 	view->pk[slot->pk_len] = '\0';
+}
+
+/* Is there something to be settled before the key can be claimed again? */
+static bool
+is_to_settle(EoSlotState state)
+{
+	return state >= EO_SLOT_TO_FAIL && state <= EO_SLOT_TO_JUDGE;
 }
 
 bool
@@ -244,27 +453,20 @@ eo_slot_find(const uint8 *digest, EoSlotView *view)
 	uint32		found = EO_NO_INDEX;
 
 	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = *eo_claim_table_bucket(digest); i != EO_NO_INDEX; i = eo_slots[i].next)
+	for (uint32 i = *eo_claim_table_bucket(digest); i != EO_NO_INDEX;
+		 i = eo_claim_table.slots[i].next)
 	{
-		EoSlotInfo *info = &eo_slots[i].info;
+		const EoSlotInfo *info = &eo_claim_table.slots[i].info;
 
 		if (memcmp(info->digest, digest, EO_DIGEST_LEN) != 0)
 			continue;
-		if (info->ended)
-		{
-			/*
-			 * One that was buried and waits for its second look is over, and
-			 * so is one that has committed.
-			 */
-			if (found == EO_NO_INDEX && !info->looked && !info->doubt && !info->committed)
-				found = i;
-		}
-		else if (info->pid != MyProcPid && !info->lost &&
-				 (info->state == EO_SLOT_HELD || info->state == EO_SLOT_SEALING))
+		if (eo_slot_state_is_held(info->state) && info->pid != MyProcPid && !info->lost)
 		{
 			found = i;
 			break;
 		}
+		if (found == EO_NO_INDEX && is_to_settle(info->state))
+			found = i;
 	}
 	if (found != EO_NO_INDEX)
 		view_slot(found, view);
@@ -275,77 +477,92 @@ eo_slot_find(const uint8 *digest, EoSlotView *view)
 bool
 eo_slot_read(EoSlotRef ref, EoSlotView *view)
 {
-	bool		found;
-
-	eo_claim_table_lock(LW_SHARED);
-	found = eo_claim_table_slot(ref) != NULL;
-	if (found)
-		view_slot(ref.index, view);
+	if (lock_slot(ref) == NULL)
+		return false;
+	view_slot(ref.index, view);
 	eo_claim_table_unlock();
-	return found;
+	return true;
 }
 
 bool
 eo_slot_error(EoSlotRef ref, char *text, uint32 len)
 {
+	EoSlot	   *slot = lock_slot(ref);
 	bool		found;
 
-	eo_claim_table_lock(LW_SHARED);
-	found = eo_claim_table_slot(ref) != NULL && eo_slots[ref.index].error_len == len &&
-		eo_claim_table_read_text(eo_chunks, eo_table->nchunks, eo_slots[ref.index].error, text, len);
+	if (slot == NULL)
+		return false;
+	found = slot->error_len == len &&
+		eo_claim_table_read_text(&eo_claim_table, slot->error, text, len);
 	eo_claim_table_unlock();
 	return found;
 }
-
-/* ----- for the worker ----- */
 
 bool
-eo_slot_next_ended(Oid dboid, EoSlotView *view)
+eo_slot_walk(uint32 *cursor, EoSlotView *view)
 {
-	int64		now_us = eo_clock_monotonic_us();
 	bool		found = false;
-	EoDatabase *db;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	db = eo_database_entry(dboid, false);
-	for (uint32 i = db != NULL ? db->ended_head : EO_NO_INDEX; i != EO_NO_INDEX; i = eo_slots[i].next_ended)
+	eo_claim_table_lock(LW_SHARED);
+	while (!found && *cursor < eo_claim_table.header->high_slot)
 	{
-		if (eo_slots[i].info.due_us > now_us)
-			continue;
-		eo_claim_table_unlist_ended(i);
-		view_slot(i, view);
-		found = true;
-		break;
+		found = eo_claim_table.slots[*cursor].info.state != EO_SLOT_FREE;
+		if (found)
+			view_slot(*cursor, view);
+		(*cursor)++;
 	}
 	eo_claim_table_unlock();
 	return found;
 }
 
-void
-eo_slot_again(EoSlotRef ref, int64 due_us, bool looked)
+/* A record left against late copies of an acquire is a precaution, and not unfinished. */
+static bool
+is_unfinished(const EoSlotInfo *info, int but_pid)
 {
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	if (eo_claim_table_slot(ref) != NULL)
-	{
-		eo_slots[ref.index].info.due_us = due_us;
-		eo_slots[ref.index].info.looked |= looked;
-		eo_claim_table_list_ended(ref.index);
-	}
-	eo_claim_table_unlock();
+	if (info->state == EO_SLOT_FREE)
+		return false;
+	if (!eo_slot_state_is_over(info->state))
+		return info->pid != but_pid;
+	return (info->state != EO_SLOT_TO_BURY && info->state != EO_SLOT_BURIED) ||
+		eo_slot_has_origin(info);
 }
 
-/* It stays until an operator decides. */
-void
-eo_slot_doubt(EoSlotRef ref)
+int
+eo_slot_count(Oid dboid, Oid serverid, int but_pid)
 {
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	if (eo_claim_table_slot(ref) != NULL)
+	int			n = 0;
+
+	eo_claim_table_lock(LW_SHARED);
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
 	{
-		eo_slots[ref.index].info.doubt = true;
-		eo_slots[ref.index].info.due_us = INT64_MAX;
+		const EoSlot *slot = &eo_claim_table.slots[i];
+		const EoTarget *target = &eo_claim_table.targets[slot->target].target;
+
+		if (target->dboid == dboid && (!OidIsValid(serverid) || target->serverid == serverid) &&
+			is_unfinished(&slot->info, but_pid))
+			n++;
 	}
 	eo_claim_table_unlock();
+	return n;
 }
+
+bool
+eo_slot_any_ending(void)
+{
+	bool		any = false;
+
+	eo_claim_table_lock(LW_SHARED);
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot && !any; i++)
+	{
+		EoSlotState state = eo_claim_table.slots[i].info.state;
+
+		any = state == EO_SLOT_TO_FINISH || is_to_settle(state);
+	}
+	eo_claim_table_unlock();
+	return any;
+}
+
+/* ----- doubts ----- */
 
 void
 eo_slot_note_doubt(const EoTarget *target, const char *pk, const EoSlotInfo *info)
@@ -356,21 +573,20 @@ eo_slot_note_doubt(const EoTarget *target, const char *pk, const EoSlotInfo *inf
 	bool		noted = false;
 
 	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = 0; i < eo_table->high_slot; i++)
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
 	{
-		const EoSlotInfo *s = &eo_slots[i].info;
+		const EoSlotInfo *s = &eo_claim_table.slots[i].info;
 
-		if (s->state == EO_SLOT_FREE || !s->doubt)
+		if (s->state != EO_SLOT_IN_DOUBT)
 			continue;
 		n++;
 		noted |= memcmp(s->digest, info->digest, EO_DIGEST_LEN) == 0;
 	}
 	eo_claim_table_unlock();
-	/* Most of the room is for work. */
-	if (noted || n > eo_table->nslots / 4)
+	/* Doubts may take a quarter of the table: most of the room is for work. */
+	if (noted || n > eo_claim_table.header->nslots / 4)
 		return;
-	doubt.state = EO_SLOT_SEALING;
-	doubt.ended = doubt.doubt = true;
+	doubt.state = EO_SLOT_IN_DOUBT;
 	doubt.due_us = INT64_MAX;
 	(void) eo_slot_add(target, pk, &doubt, &ref);
 }
@@ -381,23 +597,81 @@ eo_slot_undoubt(const EoTarget *target, const char *pk)
 	EoSlotView	view;
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
-	for (uint32 i = 0; i < eo_table->high_slot; i++)
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
 	{
-		if (eo_slots[i].info.state == EO_SLOT_FREE || !eo_slots[i].info.doubt)
+		if (eo_claim_table.slots[i].info.state != EO_SLOT_IN_DOUBT)
 			continue;
 		view_slot(i, &view);
 		if (strcmp(view.pk, pk) == 0 && eo_target_same_table(&view.target, target))
-			eo_claim_table_free_slot(i);
+			free_slot(i);
 	}
 	eo_claim_table_unlock();
 }
 
+/* ----- for the worker ----- */
+
+bool
+eo_slot_next_ended(Oid dboid, EoSlotView *view)
+{
+	int64		now_us = eo_clock_monotonic_us();
+	uint32		i;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	i = eo_database_first_ended(dboid);
+	while (i != EO_NO_INDEX && eo_claim_table.slots[i].info.due_us > now_us)
+		i = eo_claim_table.slots[i].next_ended;
+	if (i != EO_NO_INDEX)
+	{
+		eo_database_unlist_ended(i);
+		view_slot(i, view);
+	}
+	eo_claim_table_unlock();
+	return i != EO_NO_INDEX;
+}
+
+void
+eo_slot_put_off(EoSlotRef ref, int64 due_us)
+{
+	EoSlot	   *slot = lock_slot(ref);
+
+	if (slot == NULL)
+		return;
+	slot->info.due_us = due_us;
+	eo_database_list_ended(ref.index);
+	eo_claim_table_unlock();
+}
+
+void
+eo_slot_buried(EoSlotRef ref, int64 due_us)
+{
+	EoSlot	   *slot = lock_slot(ref);
+
+	if (slot == NULL)
+		return;
+	slot->info.due_us = due_us;
+	enter_state(slot, EO_SLOT_BURIED);
+	eo_database_list_ended(ref.index);
+	eo_claim_table_unlock();
+}
+
+void
+eo_slot_doubted(EoSlotRef ref)
+{
+	EoSlot	   *slot = lock_slot(ref);
+
+	if (slot == NULL)
+		return;
+	slot->info.due_us = INT64_MAX;
+	enter_state(slot, EO_SLOT_IN_DOUBT);
+	eo_claim_table_unlock();
+}
+
+/* Only claims whose end is not decided are kept alive. */
 static bool
 needs_beat(const EoSlot *slot, Oid dboid)
 {
-	return slot->info.state == EO_SLOT_HELD && !slot->info.ended && !slot->info.lost &&
-		slot->info.verdict == EO_VERDICT_NONE && slot->info.due_us > 0 &&
-		eo_targets[slot->target].target.dboid == dboid;
+	return (slot->info.state == EO_SLOT_HELD || slot->info.state == EO_SLOT_COMPLETED) &&
+		!slot->info.lost && slot->info.due_us > 0 && eo_claim_table_database(slot) == dboid;
 }
 
 bool
@@ -406,20 +680,21 @@ eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view)
 	bool		found = false;
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
-	while (!found && *cursor < eo_table->high_slot)
+	while (!found && *cursor < eo_claim_table.header->high_slot)
 	{
-		EoSlot	   *slot = &eo_slots[(*cursor)++];
+		uint32		index = (*cursor)++;
+		EoSlotInfo *info = &eo_claim_table.slots[index].info;
 
-		if (!needs_beat(slot, dboid) || slot->info.due_us > now_us)
+		if (!needs_beat(&eo_claim_table.slots[index], dboid) || info->due_us > now_us)
 			continue;
-		if (slot->info.max_hold_ms > 0 &&
-			now_us - slot->info.since_us > slot->info.max_hold_ms * 1000)
+		/* Past max_hold there is no heartbeat any more: the lease runs out. */
+		if (info->max_hold_ms > 0 && now_us - info->since_us > info->max_hold_ms * 1000)
 		{
-			slot->info.due_us = 0;	/* long enough: let the lease run out */
+			info->due_us = 0;
 			continue;
 		}
-		slot->info.due_us = INT64_MAX;	/* under way */
-		view_slot(*cursor - 1, view);
+		info->due_us = INT64_MAX;	/* a heartbeat is under way */
+		view_slot(index, view);
 		found = true;
 	}
 	eo_claim_table_unlock();
@@ -429,16 +704,16 @@ eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view)
 void
 eo_slot_beaten(EoSlotRef ref, bool lost, int64 lease_until_ms, int64 due_us)
 {
-	EoSlot	   *slot;
+	EoSlot	   *slot = lock_slot(ref);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	slot = eo_claim_table_slot(ref);
-	/* Ended meanwhile: its due_us means something else now. */
-	if (slot != NULL && !slot->info.ended)
+	if (slot == NULL)
+		return;
+	/* If it has ended meanwhile, its due_us is when to settle it. */
+	if (!eo_slot_state_is_over(slot->info.state))
 	{
 		slot->info.lost |= lost;
 		if (lost)
-			pg_atomic_fetch_add_u32(&eo_shared->lost, 1);
+			pg_atomic_fetch_add_u32(&eo_claim_table.header->lost, 1);
 		if (lease_until_ms > slot->info.lease_until_ms)
 			slot->info.lease_until_ms = lease_until_ms;
 		slot->info.due_us = due_us;
@@ -450,86 +725,50 @@ int64
 eo_slot_next_due(Oid dboid)
 {
 	int64		due_us = INT64_MAX;
-	EoDatabase *db;
 
 	eo_claim_table_lock(LW_SHARED);
-	db = eo_database_entry(dboid, false);
-	for (uint32 i = db != NULL ? db->ended_head : EO_NO_INDEX; i != EO_NO_INDEX; i = eo_slots[i].next_ended)
-		due_us = Min(due_us, eo_slots[i].info.due_us);
-	for (uint32 i = 0; i < eo_table->high_slot; i++)
+	for (uint32 i = eo_database_first_ended(dboid); i != EO_NO_INDEX;
+		 i = eo_claim_table.slots[i].next_ended)
+		due_us = Min(due_us, eo_claim_table.slots[i].info.due_us);
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
 	{
-		if (needs_beat(&eo_slots[i], dboid))
-			due_us = Min(due_us, eo_slots[i].info.due_us);
+		if (needs_beat(&eo_claim_table.slots[i], dboid))
+			due_us = Min(due_us, eo_claim_table.slots[i].info.due_us);
 	}
 	eo_claim_table_unlock();
 	return due_us;
 }
 
-bool
-eo_slot_any_ended(void)
+void
+eo_slot_restart(Oid dboid)
 {
-	bool		any = false;
+	int64		now_us = eo_clock_monotonic_us();
 
-	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = 0; i < eo_table->high_slot && !any; i++)
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
 	{
-		const EoSlotInfo *info = &eo_slots[i].info;
+		EoSlot	   *slot = &eo_claim_table.slots[i];
 
-		any = info->state != EO_SLOT_FREE && info->ended && !info->looked && !info->doubt;
+		if (slot->info.state == EO_SLOT_FREE || eo_claim_table_database(slot) != dboid)
+			continue;
+		if (slot->info.state != EO_SLOT_IN_DOUBT && eo_slot_state_is_over(slot->info.state))
+			eo_database_list_ended(i);
+		else if (needs_beat(slot, dboid) && slot->info.due_us == INT64_MAX)
+			slot->info.due_us = now_us;
 	}
 	eo_claim_table_unlock();
-	return any;
-}
-
-bool
-eo_slot_walk(uint32 *cursor, EoSlotView *view)
-{
-	bool		found = false;
-
-	eo_claim_table_lock(LW_SHARED);
-	while (!found && *cursor < eo_table->high_slot)
-	{
-		if (eo_slots[*cursor].info.state != EO_SLOT_FREE)
-		{
-			view_slot(*cursor, view);
-			found = true;
-		}
-		(*cursor)++;
-	}
-	eo_claim_table_unlock();
-	return found;
-}
-
-int
-eo_slot_count(Oid dboid, Oid serverid, int but_pid)
-{
-	int			n = 0;
-
-	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = 0; i < eo_table->high_slot; i++)
-	{
-		const EoTarget *target = &eo_targets[eo_slots[i].target].target;
-		const EoSlotInfo *info = &eo_slots[i].info;
-
-		/* What is only a precaution against late requests does not count. */
-		if (info->state != EO_SLOT_FREE && target->dboid == dboid &&
-			(!OidIsValid(serverid) || target->serverid == serverid) &&
-			(info->ended ? info->state != EO_SLOT_ASKING : info->pid != but_pid))
-			n++;
-	}
-	eo_claim_table_unlock();
-	return n;
 }
 
 void
 eo_slot_drop_database(Oid dboid)
 {
 	eo_claim_table_lock(LW_EXCLUSIVE);
-	for (uint32 i = 0; i < eo_table->high_slot; i++)
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
 	{
-		if (eo_slots[i].info.state != EO_SLOT_FREE &&
-			eo_targets[eo_slots[i].target].target.dboid == dboid)
-			eo_claim_table_free_slot(i);
+		const EoSlot *slot = &eo_claim_table.slots[i];
+
+		if (slot->info.state != EO_SLOT_FREE && eo_claim_table_database(slot) == dboid)
+			free_slot(i);
 	}
 	eo_claim_table_unlock();
 }

@@ -3,6 +3,9 @@
  * target.c
  *	  Where a claim is kept, and what the cluster knows of the clock there.
  *
+ * A target is a DynamoDB table as one role of one database reaches it.  It is
+ * fixed when a claim is made: a later ALTER SERVER does not move the claim.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -21,7 +24,7 @@ eo_target_of(const EoStore *store, EoTarget *target)
 {
 	const EoServer *s = store->server;
 
-	/* Compared as a whole, so without rubbish between its members. */
+	/* Targets are compared with memcmp(): clear the padding. */
 	memset(target, 0, sizeof(*target));
 	target->dboid = MyDatabaseId;
 	target->serverid = s->serverid;
@@ -38,8 +41,9 @@ eo_target_of(const EoStore *store, EoTarget *target)
 }
 
 /*
- * The same key of the same table, as far as this cluster can tell: tables of
- * one name in two accounts are told apart by their access keys.
+ * Two keys have the same digest if they are the same key of the same table, as
+ * far as this cluster can tell.  The access key's id is part of it, because tables
+ * of two accounts may bear the same name.
  */
 void
 eo_target_digest(const EoTarget *target, const EoStore *store, const char *pk, uint8 *digest)
@@ -57,7 +61,7 @@ eo_target_digest(const EoTarget *target, const EoStore *store, const char *pk, u
 		goto failed;
 	for (int i = 0; i < 5; i++)
 	{
-		/* With its terminator, so that parts cannot run into each other. */
+		/* The terminator is included, so that two parts cannot run together. */
 		if (pg_cryptohash_update(ctx, (const uint8 *) parts[i], strlen(parts[i]) + 1) < 0)
 			goto failed;
 	}
@@ -83,7 +87,7 @@ eo_target_store(const EoTarget *target)
 	if (s == NULL)
 		return NULL;
 
-	/* Where the claim was made, whatever the server says by now. */
+	/* The claim was made here, and the server may have been altered since. */
 	old = MemoryContextSwitchTo(GetMemoryChunkContext(s));
 	s->url = pstrdup(target->url);
 	s->region = pstrdup(target->region);
@@ -109,9 +113,9 @@ eo_target_clock(const EoTarget *target, int64 *offset_ms)
 
 	eo_claim_table_lock(LW_SHARED);
 	t = eo_claim_table_find_target(target);
-	if (t != EO_NO_INDEX && eo_targets[t].clock_known)
+	if (t != EO_NO_INDEX && eo_claim_table.targets[t].clock_known)
 	{
-		*offset_ms = eo_targets[t].clock_offset_ms;
+		*offset_ms = eo_claim_table.targets[t].clock_offset_ms;
 		known = true;
 	}
 	eo_claim_table_unlock();
@@ -127,8 +131,8 @@ eo_target_learn_clock(const EoTarget *target, int64 offset_ms)
 	t = eo_claim_table_enter_target(target);
 	if (t != EO_NO_INDEX)
 	{
-		eo_targets[t].clock_known = true;
-		eo_targets[t].clock_offset_ms = offset_ms;
+		eo_claim_table.targets[t].clock_known = true;
+		eo_claim_table.targets[t].clock_offset_ms = offset_ms;
 	}
 	eo_claim_table_unlock();
 }

@@ -35,26 +35,31 @@ eo_target_same_table(const EoTarget *a, const EoTarget *b)
 		strcmp(a->table, b->table) == 0;
 }
 
+/*
+ * The target of a store, for claims of this database.  Raises 54000 if an option of
+ * the server is too long to be kept.
+ */
 extern void eo_target_of(const EoStore *store, EoTarget *target);
+
+/* Write the digest (EO_DIGEST_LEN bytes) by which the claim table finds a key. */
 extern void eo_target_digest(const EoTarget *target, const EoStore *store, const char *pk,
 							 uint8 *digest);
 
 /*
- * The store that belongs to a target, for the worker, in a context of its
- * own; NULL: the server is gone.  In a transaction.
+ * Make a store for a target, in a memory context of its own below the current one;
+ * NULL: the server does not exist any more.  The caller must be in a transaction.
  */
 extern EoStore *eo_target_store(const EoTarget *target);
 
+/* Service's clock minus the local one, as the cluster has found it; false: unknown. */
 extern bool eo_target_clock(const EoTarget *target, int64 *offset_ms);
-
 extern void eo_target_learn_clock(const EoTarget *target, int64 offset_ms);
 
 /*
- * What this cluster has found of the service's clock, for a store that has heard
- * nothing yet; and the other way round, once it has.
+ * Give a store that has heard nothing yet what the cluster has found of the clock;
+ * and tell the cluster what a store has found.
  */
 extern void eo_target_meet_clock(EoStore *store, const EoTarget *target);
-
 extern void eo_target_share_clock(const EoStore *store, const EoTarget *target);
 
 #endif							/* EO_CLUSTER_TARGET_H */

@@ -26,7 +26,7 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
-#include "cluster/shmem.h"
+#include "cluster/databases.h"
 #include "cluster/target.h"
 #include "commands/extension.h"
 #include "commit/outbox.h"

@@ -26,7 +26,8 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "cluster/shmem.h"
+#include "cluster/databases.h"
+#include "cluster/slots.h"
 #include "commit/seal.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
@@ -43,8 +44,8 @@
 
 typedef struct Sealing
 {
-	char		origin[EO_ORIGIN_LEN + 1];
-	EoSlotInfo	mark;			/* the same, for slots */
+	EoOrigin	origin;
+	char		origin_text[EO_ORIGIN_LEN + 1];
 	int64		deadline_us;
 	int			parallel;
 	int			commit_timeout_ms;
@@ -80,8 +81,8 @@ eo_seal(dlist_head *claims)
 			EoTxClaim  *claim = dlist_container(EoTxClaim, node, next);
 
 			next = dlist_has_next(claims, next) ? dlist_next_node(claims, next) : NULL;
-			if (claim->phase == EO_PHASE_COMPLETED)
-				start_claim(&s, claim, claim->once ? EO_SEAL_NEW : EO_SEAL, NULL);
+			if (eo_xact_is_completed(claim))
+				start_claim(&s, claim, claim->info->once ? EO_SEAL_NEW : EO_SEAL, NULL);
 		}
 		n = eo_window_step(&s.window, finished, &until);
 		for (int i = 0; i < n; i++)
@@ -102,8 +103,6 @@ eo_seal(dlist_head *claims)
 static void
 begin_sealing(Sealing *s, dlist_head *claims)
 {
-	EoSlotInfo *mark = &s->mark;
-	EoOrigin	o;
 	EoDatabaseInfo db;
 	dlist_iter	iter;
 
@@ -112,18 +111,12 @@ begin_sealing(Sealing *s, dlist_head *claims)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the exactonce worker of this database has not started"),
 				 errhint("See the server's log; exactonce needs a background worker for each database, see max_worker_processes.")));
-	memset(mark, 0, sizeof(*mark));
-	memcpy(mark->database, db.origin, sizeof(mark->database));
-	mark->incarnation = db.incarnation;
-	mark->xid = U64FromFullTransactionId(GetTopFullTransactionId());
-	mark->timeline = eo_compat_timeline();
-	mark->lsn = GetXLogInsertRecPtr();
-	memcpy(o.database, mark->database, sizeof(o.database));
-	o.incarnation = mark->incarnation;
-	o.xid = mark->xid;
-	o.timeline = mark->timeline;
-	o.lsn = mark->lsn;
-	eo_origin_write(&o, s->origin);
+	memcpy(s->origin.database, db.origin, sizeof(s->origin.database));
+	s->origin.incarnation = db.incarnation;
+	s->origin.xid = U64FromFullTransactionId(GetTopFullTransactionId());
+	s->origin.timeline = eo_compat_timeline();
+	s->origin.lsn = GetXLogInsertRecPtr();
+	eo_origin_write(&s->origin, s->origin_text);
 
 	s->commit_timeout_ms = 0;
 	s->parallel = 1;
@@ -132,12 +125,12 @@ begin_sealing(Sealing *s, dlist_head *claims)
 		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
 		const EoServer *server = c->store->server;
 
-		if (c->phase != EO_PHASE_COMPLETED)
+		if (!eo_xact_is_completed(c))
 			continue;
 		if (s->commit_timeout_ms == 0 || server->commit_timeout_ms < s->commit_timeout_ms)
 			s->commit_timeout_ms = server->commit_timeout_ms;
 		s->parallel = Max(s->parallel, server->parallel_requests);
-		if (c->once)
+		if (c->info->once)
 			look_around(c);
 	}
 	s->parallel = Min(s->parallel, EO_MAX_PARALLEL);
@@ -150,9 +143,9 @@ look_around(EoTxClaim *claim)
 {
 	EoSlotView	view;
 
-	if (!eo_slot_find(claim->digest, &view))
+	if (!eo_slot_find(claim->info->digest, &view))
 		return;
-	if (view.info.ended)
+	if (eo_slot_state_is_over(view.info.state))
 	{
 		eo_settle_on_the_spot(claim->store, claim->key, &view);
 		return;
@@ -171,15 +164,15 @@ start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
 	EoWrite		w = {0};
 	EoAnswer   *answer;
 
-	/* From here on it may be sealed; what was not asked for is not touched. */
-	if (claim->phase != EO_PHASE_SEALING)
-	{
-		claim->phase = EO_PHASE_SEALING;
-		eo_slot_sealing(claim->slot, &s->mark, claim->release_on_abort);
-	}
-	w.owner = claim->token;
-	w.origin = s->origin;
-	w.bind = claim->release_on_abort ? "tx" : claim->earlier ? "keep" : "hold";
+	/*
+	 * From here on it may be sealed; a claim that was not sent is not
+	 * touched.
+	 */
+	if (claim->info->state != EO_SLOT_SEALING)
+		eo_slot_sealing(claim->slot, &s->origin);
+	w.owner = claim->info->token;
+	w.origin = s->origin_text;
+	w.bind = claim->info->release_on_abort ? "tx" : claim->earlier ? "keep" : "hold";
 	w.now_ms = eo_client_now_ms(&claim->store->client);
 	w.skew_ms = claim->store->server->clock_skew_ms;
 	w.result = claim->result;
@@ -205,7 +198,7 @@ judge(Sealing *s, EoAnswer *answer)
 		case EO_FAILED_CALL:
 			eo_error_raise(&answer->error, "commit", claim->key, server);
 		case EO_NOT_APPLIED:
-			if (claim->once)
+			if (claim->info->once)
 			{
 				judge_refused_new(s, claim, answer);
 				break;
@@ -252,10 +245,13 @@ judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 	int64		now_ms = eo_client_now_ms(&claim->store->client);
 	int64		retention_s;
 
-	/* Refused, and no copy is on its way: there is nothing to undo. */
+	/*
+	 * It was refused, and no copy of it is under way: there is nothing to
+	 * undo.
+	 */
 	claim->in_doubt |= answer->call.in_doubt;
 	if (!claim->in_doubt)
-		claim->phase = EO_PHASE_PLANNED;
+		eo_slot_seal_refused(claim->slot);
 	if (answer->exists && eo_store_is_expired(claim->store, r))
 	{
 		start_claim(s, claim, EO_SEAL_EXPIRED, r);

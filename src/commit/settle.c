@@ -34,7 +34,8 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "cluster/shmem.h"
+#include "cluster/databases.h"
+#include "cluster/slots.h"
 #include "commit/outbox.h"
 #include "commit/settle.h"
 #include "compat.h"
@@ -55,52 +56,50 @@ eo_settle_rest(const EoSlotView *view, const uint8 *database)
 {
 	const EoSlotInfo *info = &view->info;
 
-	if (info->doubt)
+	if (info->state == EO_SLOT_IN_DOUBT)
 		return EO_REST_DOUBT;
-	if (info->committed)
+	if (info->state == EO_SLOT_TO_FINISH)
 		return EO_REST_FINISH;
-	if (info->verdict != EO_VERDICT_NONE)
+	/* The extension was created anew since: the outbox of then is gone. */
+	if (eo_slot_has_origin(info) &&
+		memcmp(info->origin.database, database, sizeof(info->origin.database)) != 0)
+		return EO_REST_DOUBT;
+	if (info->state != EO_SLOT_TO_JUDGE)
 		return EO_REST_WRITE;
-	switch (info->state)
-	{
-		case EO_SLOT_FREE:
-		case EO_SLOT_PLANNED:
-			break;
-		case EO_SLOT_ASKING:
-			return EO_REST_WRITE;
-		case EO_SLOT_HELD:
-			return info->release_on_abort ? EO_REST_WRITE : EO_REST_NOTHING;
-		case EO_SLOT_SEALING:
-			if (memcmp(info->database, database, sizeof(info->database)) != 0)
-				return EO_REST_DOUBT;
-			if (!info->orphan)
-				return EO_REST_WRITE;
 
-			/*
-			 * Recovery that ended elsewhere than the life that sealed it may
-			 * have left the row behind.
-			 */
-			return info->timeline == eo_compat_timeline() ? EO_REST_ASK_OUTBOX : EO_REST_DOUBT;
-	}
-	return EO_REST_NOTHING;
+	/*
+	 * A recovery that ended on another timeline than the one that sealed it
+	 * may have left the row behind.
+	 */
+	return info->origin.timeline == eo_compat_timeline() ? EO_REST_ASK_OUTBOX : EO_REST_DOUBT;
 }
 
+/* The write that settles a claim which has not committed. */
 static EoVerb
 verb_for(const EoSlotInfo *info)
 {
-	if (info->verdict == EO_VERDICT_FAIL)
-		return EO_FAIL;
-	if (info->verdict == EO_VERDICT_RELEASE)
-		return EO_RELEASE;
-	if (info->state == EO_SLOT_ASKING || info->once)
-		return EO_BURY;
-	return info->release_on_abort ? EO_ABORT : EO_UNSEAL;
+	switch (info->state)
+	{
+		case EO_SLOT_TO_FAIL:
+			return EO_FAIL;
+		case EO_SLOT_TO_RELEASE:
+			return EO_RELEASE;
+		case EO_SLOT_TO_ABORT:
+			return EO_ABORT;
+		case EO_SLOT_TO_UNSEAL:
+			return EO_UNSEAL;
+		case EO_SLOT_TO_JUDGE:
+			return info->once ? EO_BURY : info->release_on_abort ? EO_ABORT : EO_UNSEAL;
+		default:
+			return EO_BURY;
+	}
 }
 
 EoAnswer *
 eo_settle_prepare(EoStore *store, const EoSlotView *view)
 {
 	const EoSlotInfo *info = &view->info;
+	EoVerb		verb = verb_for(info);
 	EoWrite		w = {0};
 	char		origin[EO_ORIGIN_LEN + 1];
 	int64		from_ms;
@@ -111,31 +110,25 @@ eo_settle_prepare(EoStore *store, const EoSlotView *view)
 	w.terminal = info->terminal;
 	w.retry_ms = info->retry_after_ms > 0 ? w.now_ms + info->retry_after_ms : 0;
 	from_ms = Max(w.now_ms, w.retry_ms);
-	if (verb_for(info) == EO_UNSEAL)
+	if (verb == EO_UNSEAL)
 		from_ms += info->lease_ms;
 	w.ttl_s = eo_record_ttl_after(from_ms, info->retention_s);
-	if (info->state == EO_SLOT_SEALING)
+	if (eo_slot_has_origin(info))
 	{
-		EoOrigin	o;
-
-		memcpy(o.database, info->database, sizeof(o.database));
-		o.incarnation = info->incarnation;
-		o.xid = info->xid;
-		o.timeline = info->timeline;
-		o.lsn = info->lsn;
-		eo_origin_write(&o, origin);
+		eo_origin_write(&info->origin, origin);
 		w.origin = origin;
 	}
 	if (view->error_len > 0)
 	{
 		char	   *error = palloc(view->error_len);
 
+		/* The slot was freed meanwhile: somebody else has settled it. */
 		if (!eo_slot_error(view->ref, error, view->error_len))
-			return NULL;		/* freed meanwhile: it has been seen to */
+			return NULL;
 		w.error = error;
 		w.error_len = view->error_len;
 	}
-	return eo_store_prepare_write(store, view->pk, verb_for(info), &w);
+	return eo_store_prepare_write(store, view->pk, verb, &w);
 }
 
 bool
@@ -155,9 +148,6 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 		return;					/* for the worker of that database */
 	switch (eo_settle_rest(view, db.origin))
 	{
-		case EO_REST_NOTHING:
-			eo_slot_free(view->ref);
-			return;
 		case EO_REST_DOUBT:
 		case EO_REST_FINISH:
 			return;
@@ -258,20 +248,6 @@ eo_settle_read(EoStore *store, const char *key, const char *pk, const char *doin
 			return answer;
 		eo_answer_free(answer);
 	}
-}
-
-void
-eo_settle_name_origin(EoSlotInfo *info, const char *origin)
-{
-	EoOrigin	o;
-
-	if (!eo_origin_read(origin, &o))
-		return;
-	memcpy(info->database, o.database, sizeof(info->database));
-	info->incarnation = o.incarnation;
-	info->xid = o.xid;
-	info->timeline = o.timeline;
-	info->lsn = o.lsn;
 }
 
 void

@@ -10,7 +10,7 @@
 
 #include "postgres.h"
 
-#include "cluster/shmem.h"
+#include "cluster/slots.h"
 #include "dynamodb/record.h"
 #include "server/store.h"
 
@@ -18,14 +18,13 @@
 
 typedef enum EoRest
 {
-	EO_REST_NOTHING,			/* the slot can be freed */
-	EO_REST_WRITE,				/* eo_settle_prepare() and run that */
-	EO_REST_ASK_OUTBOX,			/* a row: nothing; none: write */
-	EO_REST_FINISH,				/* committed: its row, or the worker by its
-								 * word */
+	EO_REST_WRITE,				/* eo_settle_prepare(), and run that */
+	EO_REST_ASK_OUTBOX,			/* if there is a row nothing, else write */
+	EO_REST_FINISH,				/* committed: its row is to be finished */
 	EO_REST_DOUBT				/* for an operator */
 } EoRest;
 
+/* database: the identity of this database. */
 extern EoRest eo_settle_rest(const EoSlotView *view, const uint8 *database);
 
 /* NULL: somebody else has seen to it meanwhile. */
@@ -63,9 +62,6 @@ extern EoFate eo_settle_fate(const EoRecord *record, const char *pk, int64 *rete
  */
 extern EoAnswer *eo_settle_read(EoStore *store, const char *key, const char *pk,
 								const char *doing, EoFate *fate, int64 *retention_s);
-
-/* The origin of a record into a slot; nothing if it cannot be read. */
-extern void eo_settle_name_origin(EoSlotInfo *info, const char *origin);
 
 /* EO_FATE_ABORTED: give the record back, conditional on what was read. */
 extern void eo_settle_aborted(EoStore *store, const char *key, const char *pk,

@@ -1,13 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * xact.c
- *	  The claims of the transaction at hand, and its callbacks.
- *
- *	 ASKING --> HELD --> COMPLETED --> SEALING --> (commit) slot freed, worker
- *	   |		  |			 |			  |					 finishes the row
- *	   |		  +----------+------------+--> (abort) slot ended, worker
- *	   |												   releases the record
- *	   +--> dropped: not ours
+ *	  The claims of the current transaction, and its callbacks.
  *
  * The order at commit carries the promise:
  *
@@ -36,7 +30,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "cluster/shmem.h"
+#include "cluster/databases.h"
+#include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/session_tokens.h"
 #include "commit/xact.h"
@@ -54,7 +49,7 @@
 
 static struct
 {
-	const EoXactOps *ops;
+	void		(*seal) (dlist_head *claims);
 	MemoryContext context;		/* of all claims */
 	dlist_head	claims;
 	int			nclaims;
@@ -76,15 +71,16 @@ static void prepare_commit(void);
 static void check_settled(void);
 static void end_all(bool committed);
 static void end_claim(EoTxClaim *claim, bool committed);
-static void remove_claim(EoTxClaim *claim);
+static void unlink_claim(EoTxClaim *claim);
+static void free_claim(EoTxClaim *claim);
 static void undo_completion(EoTxClaim *claim);
 
 void
-eo_xact_init(const EoXactOps *ops)
+eo_xact_init(void (*seal) (dlist_head *claims))
 {
-	tx.ops = ops;
+	tx.seal = seal;
 	dlist_init(&tx.claims);
-	/* Registered before everybody's, so it runs after everybody's. */
+	/* PostgreSQL calls the callback last that was registered first. */
 	RegisterXactCallback(last_callback, NULL);
 	RegisterSubXactCallback(subtransaction_callback, NULL);
 }
@@ -102,32 +98,32 @@ eo_xact_find(const uint8 *digest)
 {
 	for (EoTxClaim *c = *bucket_of(digest); c != NULL; c = c->next)
 	{
-		if (memcmp(c->digest, digest, EO_DIGEST_LEN) == 0)
+		if (memcmp(c->info->digest, digest, EO_DIGEST_LEN) == 0)
 			return c;
 	}
 	return NULL;
 }
 
 static void
-raise_no_room(EoShmemStatus status, const char *key, const char *server)
+raise_no_room(EoSlotStatus status, const char *key, const char *server)
 {
 	const char *detail = "";
 	const char *hint = "Settle or end what holds them, see exactonce_claims; or raise exactonce.max_claims and restart the server.";
 
 	switch (status)
 	{
-		case EO_SHMEM_OK:
+		case EO_SLOT_OK:
 			return;
-		case EO_SHMEM_FULL:
+		case EO_SLOT_TABLE_FULL:
 			detail = "All slots of the claim table are in use.";
 			break;
-		case EO_SHMEM_NO_TEXT:
+		case EO_SLOT_NO_TEXT:
 			detail = "The memory for the texts of keys and errors is used up.";
 			break;
-		case EO_SHMEM_NO_TARGET:
+		case EO_SLOT_NO_TARGET:
 			detail = "Claims are held on too many different servers, by too many roles.";
 			break;
-		case EO_SHMEM_NO_DATABASE:
+		case EO_SLOT_NO_DATABASE:
 			detail = "Too many databases of this cluster use exactonce.";
 			hint = "Up to 128 can.";
 			break;
@@ -142,21 +138,21 @@ raise_no_room(EoShmemStatus status, const char *key, const char *server)
 /*
  * A full table may be full of what the worker is about to see to.
  */
-static EoShmemStatus
+static EoSlotStatus
 add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotRef *ref)
 {
 	int64		give_up_us = 0;
 
 	for (;;)
 	{
-		EoShmemStatus status = eo_slot_add(target, pk, info, ref);
+		EoSlotStatus status = eo_slot_add(target, pk, info, ref);
 		int64		now_us = eo_clock_monotonic_us();
 
-		if (status != EO_SHMEM_FULL && status != EO_SHMEM_NO_TEXT)
+		if (status != EO_SLOT_TABLE_FULL && status != EO_SLOT_NO_TEXT)
 			return status;
 		if (give_up_us == 0)
 			give_up_us = now_us + ROOM_WAIT_US;
-		if (now_us >= give_up_us || !eo_slot_any_ended())
+		if (now_us >= give_up_us || !eo_slot_any_ending())
 			return status;
 		eo_database_wake(MyDatabaseId);
 		eo_http_wait(now_us + 2000, EO_WAIT_RAISE);
@@ -195,17 +191,12 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 		eo_xact_seal_first();
 	raise_no_room(add_slot(target, pk, info, &c->slot), key, server);
 
+	c->info = eo_slot_own(c->slot);
 	c->store = store;
-	memcpy(c->digest, info->digest, EO_DIGEST_LEN);
-	strlcpy(c->token, info->token, sizeof(c->token));
-	strlcpy(c->fingerprint, info->fingerprint, sizeof(c->fingerprint));
-	c->release_on_abort = info->release_on_abort;
-	c->once = info->once;
-	c->retention_s = info->retention_s;
 	c->level = GetCurrentSubTransactionId();
 	c->completed_at = InvalidSubTransactionId;
-	c->next = *bucket_of(c->digest);
-	*bucket_of(c->digest) = c;
+	c->next = *bucket_of(info->digest);
+	*bucket_of(info->digest) = c;
 	dlist_push_tail(&tx.claims, &c->node);
 	tx.nclaims++;
 	return c;
@@ -214,21 +205,24 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 void
 eo_xact_drop(EoTxClaim *claim)
 {
+	unlink_claim(claim);
 	eo_slot_free(claim->slot);
-	remove_claim(claim);
+	free_claim(claim);
 }
 
 void
 eo_xact_abandon(EoTxClaim *claim)
 {
-	eo_slot_end(claim->slot);
-	remove_claim(claim);
+	unlink_claim(claim);
+	eo_slot_end(claim->slot, false);
+	free_claim(claim);
 }
 
+/* Take it off the list; its slot must not have been freed yet, for it has the digest. */
 static void
-remove_claim(EoTxClaim *claim)
+unlink_claim(EoTxClaim *claim)
 {
-	EoTxClaim **link = bucket_of(claim->digest);
+	EoTxClaim **link = bucket_of(claim->info->digest);
 
 	while (*link != NULL && *link != claim)
 		link = &(*link)->next;
@@ -238,6 +232,11 @@ remove_claim(EoTxClaim *claim)
 	tx.nclaims--;
 	if (claim->completed_at != InvalidSubTransactionId)
 		tx.ncompleted--;
+}
+
+static void
+free_claim(EoTxClaim *claim)
+{
 	if (claim->result != NULL)
 		pfree(claim->result);
 	pfree(claim->key);
@@ -253,7 +252,7 @@ eo_xact_completed(EoTxClaim *claim, const char *result)
 		claim->result = MemoryContextStrdup(tx.context, result);
 		claim->result_len = strlen(result);
 	}
-	claim->phase = EO_PHASE_COMPLETED;
+	eo_slot_completed(claim->slot);
 	claim->completed_at = GetCurrentSubTransactionId();
 	tx.deepest_completion = Max(tx.deepest_completion, claim->completed_at);
 	tx.ncompleted++;
@@ -295,15 +294,9 @@ eo_xact_has_claims(void)
 bool
 eo_xact_in_block(void)
 {
-	eo_xact_note_statement();
-	return tx.in_block;
-}
-
-void
-eo_xact_note_statement(void)
-{
 	if (GetCurrentTransactionNestLevel() <= 1)
 		tx.in_block = IsTransactionBlock();
+	return tx.in_block;
 }
 
 void
@@ -318,8 +311,7 @@ eo_xact_check_lost(void)
 	{
 		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
 
-		if (c->phase == EO_PHASE_HELD && c->verdict == EO_VERDICT_NONE &&
-			eo_slot_is_lost(c->slot))
+		if (c->info->state == EO_SLOT_HELD && c->info->lost)
 			ereport(ERROR,
 					(errcode(ERRCODE_EO_CLAIM_LOST),
 					 errmsg("the claim on key \"%s\" on server \"%s\" was lost", c->key,
@@ -385,7 +377,7 @@ prepare_commit(void)
 	check_settled();
 	if (tx.ncompleted > 0)
 	{
-		tx.ops->seal(&tx.claims);
+		tx.seal(&tx.claims);
 
 		/*
 		 * The record says COMMITTING now, and a row that others can see is
@@ -412,9 +404,9 @@ check_settled(void)
 	{
 		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
 
-		if (c->phase != EO_PHASE_HELD || c->verdict != EO_VERDICT_NONE || c->keep || c->earlier)
+		if (c->info->state != EO_SLOT_HELD || c->unsettled == EO_UNSETTLED_STAYS)
 			continue;
-		if (c->in_block)
+		if (c->unsettled == EO_UNSETTLED_FAILS)
 			ereport(ERROR,
 					(errcode(ERRCODE_EO_UNSETTLED),
 					 errmsg("key \"%s\" on server \"%s\" was acquired by this transaction and not settled",
@@ -440,8 +432,8 @@ end_all(bool committed)
 	{
 		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
 
+		*bucket_of(c->info->digest) = NULL;
 		end_claim(c, committed);
-		*bucket_of(c->digest) = NULL;
 	}
 	dlist_init(&tx.claims);
 	tx.nclaims = 0;
@@ -454,46 +446,19 @@ end_all(bool committed)
 }
 
 /*
- * What becomes of its slot.  An ended one goes to the worker, which knows
- * from the slot what is to be done about the record; a freed one is done.
+ * End the claim's slot, and have the session forget the token of a claim that does
+ * not outlive the transaction.
  */
 static void
 end_claim(EoTxClaim *c, bool committed)
 {
-	bool		work;			/* for the worker */
-
-	if (committed && c->phase == EO_PHASE_SEALING)
-	{
-		eo_slot_committed(c->slot, c->retention_s);
-		eo_session_tokens_forget_claim(c->store->server->serverid, c->pk, c->token);
-		return;
-	}
-	/* Nothing has been tried: then it is given back as if by idem_release(). */
-	if (!committed && c->untried && c->phase == EO_PHASE_HELD && c->verdict == EO_VERDICT_NONE)
-	{
-		(void) eo_slot_verdict(c->slot, EO_VERDICT_RELEASE, false, 0, NULL, 0);
-		c->verdict = EO_VERDICT_RELEASE;
-	}
-	if (c->verdict != EO_VERDICT_NONE)
-		work = true;
-	else if (committed)
-		work = false;			/* the lease sees to the rest */
-	else if (c->phase == EO_PHASE_ASKING || c->phase == EO_PHASE_SEALING)
-		work = true;
-	else if (c->phase == EO_PHASE_PLANNED || c->once)
-		work = false;
-	else
-		work = c->release_on_abort;
-
-	if (work)
-		eo_slot_end(c->slot);
-	else
-		eo_slot_free(c->slot);
-
-	/* The session keeps the token of what outlives the transaction. */
-	if (c->verdict != EO_VERDICT_NONE ||
-		(!committed && c->release_on_abort))
-		eo_session_tokens_forget_claim(c->store->server->serverid, c->pk, c->token);
+	/* Nothing has been tried: it is given back as if by idem_release(). */
+	if (!committed && c->untried && c->info->state == EO_SLOT_HELD)
+		eo_slot_released(c->slot);
+	if (eo_xact_is_given_up(c) ||
+		(committed ? c->info->state == EO_SLOT_SEALING : c->info->release_on_abort))
+		eo_session_tokens_forget_claim(c->store->server->serverid, c->pk, c->info->token);
+	eo_slot_end(c->slot, committed);
 }
 
 /* The claim is held again, as before it was completed. */
@@ -501,7 +466,7 @@ static void
 undo_completion(EoTxClaim *claim)
 {
 	claim->completed_at = InvalidSubTransactionId;
-	claim->phase = claim->once ? EO_PHASE_PLANNED : EO_PHASE_HELD;
+	eo_slot_uncompleted(claim->slot);
 	if (claim->result != NULL)
 		pfree(claim->result);
 	claim->result = NULL;
@@ -520,8 +485,9 @@ abort_level(SubTransactionId mine)
 
 		if (c->level < mine)
 			break;
+		unlink_claim(c);
 		end_claim(c, false);
-		remove_claim(c);
+		free_claim(c);
 	}
 	if (tx.deepest_completion < mine)
 		return;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * xact.h
- *	  The claims of the transaction at hand, and its callbacks.
+ *	  The claims of the current transaction, and its callbacks.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,10 +10,8 @@
 
 #include "postgres.h"
 
-#include "cluster/shmem.h"
+#include "cluster/slots.h"
 #include "cluster/target.h"
-#include "dynamodb/record.h"
-#include "dynamodb/token.h"
 #include "lib/ilist.h"
 #include "server/error.h"
 #include "server/store.h"
@@ -21,93 +19,92 @@
 /* Claims that one transaction may have. */
 #define EO_MAX_CLAIMS_OF_TRANSACTION 10000
 
-typedef enum EoPhase
+/* What COMMIT does about a claim that the transaction has not settled. */
+typedef enum EoUnsettled
 {
-	EO_PHASE_ASKING,			/* acquire is under way, or its outcome
-								 * unknown */
-	EO_PHASE_HELD,				/* ours, to be settled */
-	EO_PHASE_PLANNED,			/* idem_once: to be claimed by the seal */
-	EO_PHASE_COMPLETED,			/* has its row in the outbox, to be sealed */
-	EO_PHASE_SEALING			/* the seal may have been applied */
-} EoPhase;
+	EO_UNSETTLED_FAILS,			/* ID009: made in a transaction block */
+	EO_UNSETTLED_WARNS,			/* made by a statement of its own: a WARNING
+								 * if that has written data */
+	EO_UNSETTLED_STAYS			/* on_commit => 'keep', or made earlier */
+} EoUnsettled;
 
-/* Memory of a claim, its strings included, lasts as long as it does. */
+/*
+ * A claim of the current transaction: what only this process needs to know of it.
+ * Its state and all the rest is in its slot, see slots.h; the slot is this
+ * claim's until the (sub)transaction ends.  The memory, strings included, lasts as
+ * long as the claim does.
+ */
 typedef struct EoTxClaim
 {
 	dlist_node	node;			/* in the order in which they were made */
 	struct EoTxClaim *next;		/* in its bucket */
-	uint8		digest[EO_DIGEST_LEN];
 	EoStore    *store;
 	char	   *key;
 	char	   *pk;
-	char		token[EO_TOKEN_LEN + 1];
-	char		fingerprint[EO_FINGERPRINT_LEN + 1];	/* "": none */
 	EoSlotRef	slot;
-	EoPhase		phase;
-	EoVerdict	verdict;
-	SubTransactionId level;		/* it dies with this one */
-	SubTransactionId completed_at;	/* ... and its completion with this one */
-	bool		once;
+	const EoSlotInfo *info;		/* in the slot: to be read, see eo_slot_own() */
+	SubTransactionId level;		/* the claim ends with this one */
+	SubTransactionId completed_at;	/* and its completion with this one */
+	EoUnsettled unsettled;
 	bool		earlier;		/* the claim is older than this transaction */
-	bool		keep;			/* may outlive the commit unsettled */
-	bool		in_block;		/* made in a transaction block */
-	bool		release_on_abort;
-	bool		in_doubt;		/* a request may still arrive */
-	bool		untried;		/* an abort now is to count no run */
-	const EoGuard *guard;		/* whose claim it is; NULL: a call's */
+	bool		in_doubt;		/* a refused seal may still arrive */
+	bool		untried;		/* no run is counted if it is aborted now */
+	const EoGuard *guard;		/* the trigger it is for; NULL: a call */
 	char	   *result;			/* JSON text; NULL: none */
 	size_t		result_len;
-	int64		retention_s;
-	int64		fence;
-	int64		runs;
-	int64		lease_until_ms;
-	int64		ttl_s;
 } EoTxClaim;
 
-/* What the callbacks need from above. */
-typedef struct EoXactOps
+/* Has this claim a row in the outbox, and is not sealed yet? */
+static inline bool
+eo_xact_is_completed(const EoTxClaim *claim)
 {
-	/*
-	 * Seal all claims of the list that are completed, or raise.  Called once,
-	 * before PostgreSQL commits.
-	 */
-	void		(*seal) (dlist_head *claims);
-} EoXactOps;
+	return claim->info->state == EO_SLOT_COMPLETED || claim->info->state == EO_SLOT_PLANNED;
+}
 
-extern void eo_xact_init(const EoXactOps *ops);
+/* Has idem_fail() or idem_release() been called for it? */
+static inline bool
+eo_xact_is_given_up(const EoTxClaim *claim)
+{
+	return claim->info->state == EO_SLOT_FAILED || claim->info->state == EO_SLOT_RELEASED;
+}
 
+/*
+ * In _PG_init.  seal() is called once before PostgreSQL commits; it must seal all
+ * completed claims of the list, or raise.
+ */
+extern void eo_xact_init(void (*seal) (dlist_head *claims));
+
+/* The claim of this transaction with that digest; NULL: there is none. */
 extern EoTxClaim *eo_xact_find(const uint8 *digest);
 
 /*
- * Enter a claim, with its slot, before anything is sent.  Raises 54000 where
- * there is no room.  The caller fills in what is not an argument.
+ * Enter a claim, with its slot, before anything is sent.  Raises 54000 if there
+ * is no room.  The caller fills in what is not an argument.
  */
 extern EoTxClaim *eo_xact_add(EoStore *store, const char *key, const char *pk,
 							  const EoTarget *target, const EoSlotInfo *info);
 
-/* Take it out again, as if it had never been: nothing was claimed. */
+/* Take it out again and free its slot: nothing was claimed. */
 extern void eo_xact_drop(EoTxClaim *claim);
 
-/* Take it out, but have the worker bury what may still be written under it. */
+/* Take it out, and have the worker bury what may still be written under its token. */
 extern void eo_xact_abandon(EoTxClaim *claim);
 
-/* The row is in the outbox: to be sealed.  result may be NULL. */
+/* Its row is in the outbox: it will be sealed.  result may be NULL. */
 extern void eo_xact_completed(EoTxClaim *claim, const char *result);
 
-/* Have our callback run before those registered meanwhile. */
+/* Have our callback run before all others that are registered. */
 extern void eo_xact_seal_first(void);
 
-/* PostgreSQL is committing: it is too late for new claims. */
+/* Is PostgreSQL committing, so that it is too late for new claims? */
 extern bool eo_xact_is_committing(void);
 extern bool eo_xact_has_claims(void);
 
 /*
- * Is a transaction block open?  As it was for the statement that the client
- * sent: within a subtransaction of a function PostgreSQL says "yes" always.
- * note_statement() is to be called at the start of every statement.
+ * Was a transaction block open when the client's statement began?  Within a
+ * subtransaction of a function PostgreSQL itself always says "yes".
  */
 extern bool eo_xact_in_block(void);
-extern void eo_xact_note_statement(void);
 
 /* Raise ID002 if a claim of this transaction was found lost. */
 extern void eo_xact_check_lost(void);

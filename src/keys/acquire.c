@@ -27,7 +27,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "cluster/shmem.h"
+#include "cluster/databases.h"
+#include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/session_tokens.h"
 #include "commit/settle.h"
@@ -36,6 +37,7 @@
 #include "dynamodb/call.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/http.h"
+#include "dynamodb/origin.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
 #include "keys/acquire.h"
@@ -167,12 +169,14 @@ eo_acquire_take(EoAcquiring *a)
 static void
 put_acquired(EoClaim *claim, const EoTxClaim *held)
 {
+	const EoSlotInfo *info = held->info;
+
 	claim->outcome = EO_CLAIM_ACQUIRED;
-	strlcpy(claim->token, held->token, sizeof(claim->token));
-	claim->fence = held->fence;
-	claim->runs = held->runs;
-	claim->lease_until_ms = held->lease_until_ms;
-	claim->expires_at_ms = held->ttl_s * 1000;
+	strlcpy(claim->token, info->token, sizeof(claim->token));
+	claim->fence = info->fence;
+	claim->runs = info->runs;
+	claim->lease_until_ms = info->lease_until_ms;
+	claim->expires_at_ms = info->ttl_s * 1000;
 	claim->mine = true;
 }
 
@@ -181,34 +185,33 @@ answer_from_transaction(EoAcquiring *a)
 {
 	EoTxClaim  *held = eo_xact_find(a->k.digest);
 	EoClaim    *claim = a->claim;
-	EoSlotView	view;
+	const EoSlotInfo *info;
 
 	if (held == NULL)
 		return false;
-	check_payload(a, held->fingerprint[0] != '\0' ? held->fingerprint : NULL,
-				  "held by this transaction");
+	info = held->info;
+	check_payload(a, info->fingerprint, "held by this transaction");
 	put_acquired(claim, held);
 	claim->token[0] = '\0';
 	claim->mine = false;
-	if (held->phase == EO_PHASE_COMPLETED)
+	if (eo_xact_is_completed(held))
 	{
 		claim->outcome = EO_CLAIM_COMPLETED;
 		claim->result = copy_text(held->result, held->result_len);
 		claim->lease_until_ms = 0;
 		claim->replayed = true;
 	}
-	else if (held->verdict == EO_VERDICT_FAIL && eo_slot_read(held->slot, &view))
+	else if (info->state == EO_SLOT_FAILED)
 	{
-		claim->outcome = view.info.terminal ? EO_CLAIM_FAILED : EO_CLAIM_RETRY_LATER;
+		claim->outcome = info->terminal ? EO_CLAIM_FAILED : EO_CLAIM_RETRY_LATER;
 		claim->lease_until_ms = 0;
-		if (!view.info.terminal)
-			claim->retry_at_ms = eo_client_now_ms(&a->k.store->client) + view.info.retry_after_ms;
+		if (!info->terminal)
+			claim->retry_at_ms = eo_client_now_ms(&a->k.store->client) + info->retry_after_ms;
 	}
-	else if (held->verdict == EO_VERDICT_RELEASE && !held->earlier)
+	else if (info->state == EO_SLOT_RELEASED && !held->earlier)
 	{
-		/* Given back, but nobody has been told yet. */
-		(void) eo_slot_verdict(held->slot, EO_VERDICT_NONE, false, 0, NULL, 0);
-		held->verdict = EO_VERDICT_NONE;
+		/* The release has not been written yet: it is taken back. */
+		eo_slot_reclaimed(held->slot);
 		put_acquired(claim, held);
 	}
 	else
@@ -227,22 +230,21 @@ eo_acquire_look_around(EoAcquiring *a)
 
 	if (!eo_slot_find(a->k.digest, &view))
 		return false;
-	if (view.info.ended)
+	if (eo_slot_state_is_over(view.info.state))
 	{
 		eo_settle_on_the_spot(a->k.store, a->ask->key, &view);
 		return false;
 	}
 	/* Past max_hold the lease runs out here as it does for others. */
-	if (view.info.state == EO_SLOT_HELD && view.info.lease_until_ms > 0 &&
+	if (view.info.state != EO_SLOT_SEALING && view.info.lease_until_ms > 0 &&
 		view.info.lease_until_ms < eo_client_now_ms(&a->k.store->client) - a->k.store->server->clock_skew_ms)
 		return false;
-	if (view.info.has_fingerprint)
-		check_payload(a, view.info.fingerprint, eo_record_state_name(EO_STATE_IN_PROGRESS));
+	check_payload(a, view.info.fingerprint, eo_record_state_name(EO_STATE_IN_PROGRESS));
 	claim->outcome = EO_CLAIM_IN_PROGRESS;
 	claim->fence = view.info.fence;
 	claim->runs = view.info.runs;
 	/* A sealed claim has no end but that of its transaction. */
-	if (view.info.state == EO_SLOT_HELD)
+	if (view.info.state != EO_SLOT_SEALING)
 	{
 		claim->lease_until_ms = view.info.lease_until_ms;
 		claim->expires_at_ms = view.info.ttl_s * 1000;
@@ -264,8 +266,8 @@ prepare(EoAcquiring *a)
 
 	fill_info(a, &info);
 	a->held = eo_xact_add(a->k.store, a->ask->key, a->k.pk, &a->k.target, &info);
-	a->held->in_block = ask_in_block(a->ask);
-	a->held->keep = a->ask->keep;
+	a->held->unsettled = a->ask->keep ? EO_UNSETTLED_STAYS :
+		ask_in_block(a->ask) ? EO_UNSETTLED_FAILS : EO_UNSETTLED_WARNS;
 	a->replacing = a->in_doubt = false;
 	fill_write(a, &a->write);
 	a->answer = eo_store_prepare_write(a->k.store, a->k.pk, EO_ACQUIRE, &a->write);
@@ -338,10 +340,7 @@ fill_info(EoAcquiring *a, EoSlotInfo *info)
 	info->bound = is_bound(ask);
 	info->release_on_abort = !ask->hold;
 	if (ask->payload_sha256 != NULL)
-	{
-		info->has_fingerprint = true;
 		strlcpy(info->fingerprint, ask->payload_sha256, sizeof(info->fingerprint));
-	}
 	info->lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : server->lease_ms;
 	info->retention_s = ask->retention_s >= 0 ? ask->retention_s : server->retention_s;
 	info->max_hold_ms = server->max_hold_ms;
@@ -373,24 +372,18 @@ take_acquired(EoAcquiring *a)
 	EoTxClaim  *held = a->held;
 	const EoRecord *r = &a->answer->record;
 
-	held->phase = EO_PHASE_HELD;
-	held->fence = r->fence;
-	held->runs = r->runs;
-	held->lease_until_ms = r->lease_ms;
-	held->ttl_s = r->ttl_s;
-	held->retention_s = r->ttl_s - (r->lease_ms + 999) / 1000;
-	eo_slot_asked(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
+	eo_slot_acquired(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
 	if (r->lease_ms - eo_client_now_ms(&a->k.store->client) < 3 * WORKER_NAP_MS)
 		eo_database_wake(MyDatabaseId);
 	eo_target_share_clock(a->k.store, &a->k.target);
 
 	/* What may outlive the transaction, the session remembers. */
-	if (held->keep || !held->in_block)
+	if (held->unsettled != EO_UNSETTLED_FAILS)
 	{
 		EoSessionToken *memory = eo_session_tokens_enter(a->k.store->server->serverid, a->k.pk);
 
-		strlcpy(memory->held, held->token, sizeof(memory->held));
-		memory->retention_s = held->retention_s;
+		strlcpy(memory->held, held->info->token, sizeof(memory->held));
+		memory->retention_s = held->info->retention_s;
 	}
 	put_acquired(a->claim, held);
 }
@@ -492,7 +485,7 @@ explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate)
 		fill_info(a, &doubt);
 		doubt.pid = 0;
 		strlcpy(doubt.token, r->owner, sizeof(doubt.token));
-		eo_settle_name_origin(&doubt, r->origin);
+		(void) eo_origin_read(r->origin, &doubt.origin);
 		eo_slot_note_doubt(&a->k.target, a->k.pk, &doubt);
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),
@@ -552,11 +545,14 @@ explain_failed(EoAcquiring *a, const EoRecord *r)
 	return ATTEMPT_ANSWERED;
 }
 
-/* A request that differs must not get the result of another. */
+/*
+ * A request that differs must not get the result of another.  fingerprint may be
+ * NULL or empty: then the key was claimed without a payload.
+ */
 static void
 check_payload(EoAcquiring *a, const char *fingerprint, const char *state)
 {
-	if (a->ask->payload_sha256 == NULL || fingerprint == NULL ||
+	if (a->ask->payload_sha256 == NULL || fingerprint == NULL || fingerprint[0] == '\0' ||
 		strcmp(a->ask->payload_sha256, fingerprint) == 0)
 		return;
 	ereport(ERROR,

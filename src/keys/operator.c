@@ -9,7 +9,8 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "cluster/shmem.h"
+#include "cluster/databases.h"
+#include "cluster/slots.h"
 #include "commit/outbox.h"
 #include "commit/session_tokens.h"
 #include "commit/settle.h"
@@ -55,7 +56,7 @@ overlay(const EoKey *k, bool exists, EoRecord *r)
 
 	if (held == NULL)
 		return exists;
-	if (held->phase == EO_PHASE_COMPLETED)
+	if (eo_xact_is_completed(held))
 	{
 		int64		now_ms = eo_client_now_ms(&k->store->client);
 
@@ -65,17 +66,17 @@ overlay(const EoKey *k, bool exists, EoRecord *r)
 		r->result = copy_or_null(held->result);
 		r->result_len = held->result_len;
 		r->error = NULL;
-		r->runs = exists && !held->once ? r->runs : r->runs + 1;
-		r->ttl_s = eo_record_ttl_after(now_ms, held->retention_s);
+		r->runs = exists && !held->info->once ? r->runs : r->runs + 1;
+		r->ttl_s = eo_record_ttl_after(now_ms, held->info->retention_s);
 		return true;
 	}
-	if (exists && held->verdict != EO_VERDICT_NONE && eo_slot_read(held->slot, &view))
+	if (exists && eo_xact_is_given_up(held) && eo_slot_read(held->slot, &view))
 	{
 		r->state = EO_STATE_FAILED;
 		r->has_retry = !view.info.terminal;
 		r->retry_ms = view.info.retry_after_ms == 0 ? 0 :
 			eo_client_now_ms(&k->store->client) + view.info.retry_after_ms;
-		if (held->verdict == EO_VERDICT_RELEASE && r->runs > 0)
+		if (view.info.state == EO_SLOT_RELEASED && r->runs > 0)
 			r->runs--;
 		if (view.error_len > 0)
 		{
@@ -100,7 +101,8 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 
 	eo_key_find(&k, store, key);
 	/* What a transaction of ours has left to the worker is seen to first. */
-	if (k.held == NULL && !RecoveryInProgress() && eo_slot_find(k.digest, &view) && view.info.ended)
+	if (k.held == NULL && !RecoveryInProgress() && eo_slot_find(k.digest, &view) &&
+		eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(store, key, &view);
 	answer = eo_settle_read(store, key, k.pk, "read", &fate, &retention_s);
 	*r = answer->record;

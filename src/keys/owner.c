@@ -24,7 +24,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "cluster/shmem.h"
+#include "cluster/databases.h"
+#include "cluster/slots.h"
 #include "commit/outbox.h"
 #include "commit/session_tokens.h"
 #include "commit/settle.h"
@@ -46,8 +47,8 @@ static void complete_now(EoKey *k, const char *token, const char *result);
 static void fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms,
 					 bool terminal);
 static bool release_now(EoKey *k, const char *token);
-static void leave_verdict(EoKey *k, EoTxClaim *claim, EoVerdict verdict, bool terminal,
-						  int64 retry_after_ms, const char *error);
+static void fail_at_end(EoKey *k, EoTxClaim *claim, const char *error, int64 retry_after_ms,
+						bool terminal);
 static EoAnswer *write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing);
 static const char *choose_token(const EoKey *k, const char *given, const char *verb);
 static int64 retention_of(const EoKey *k, const char *token, const char *verb, bool must_own);
@@ -71,7 +72,7 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing)
 	EoFate		fate;
 	int64		retention_s;
 
-	if (k->held == NULL && eo_slot_find(k->digest, &view) && view.info.ended &&
+	if (k->held == NULL && eo_slot_find(k->digest, &view) && eo_slot_state_is_over(view.info.state) &&
 		strcmp(view.info.token, w->owner) == 0)
 		eo_settle_on_the_spot(k->store, k->key, &view);
 	answer = eo_store_write(k->store, k->pk, verb, w);
@@ -112,18 +113,18 @@ eo_owner_complete(EoStore *store, const char *key, const char *token, const char
 	eo_key_check_size(&k, "result", result != NULL ? strlen(result) : 0,
 					  "Store it elsewhere and complete the key with a reference to it.");
 	claim = held_by(&k, token);
-	if (claim != NULL && claim->phase == EO_PHASE_COMPLETED)
+	if (claim != NULL && eo_xact_is_completed(claim))
 	{
 		/* The same call twice is one. */
 		if (!immediate && same_text(claim->result, result))
 			return;
 		raise_settled(&k, true);
 	}
-	if (claim != NULL && claim->verdict != EO_VERDICT_NONE)
+	if (claim != NULL && eo_xact_is_given_up(claim))
 		raise_settled(&k, false);
 	if (immediate)
 	{
-		complete_now(&k, claim != NULL ? pstrdup(claim->token) : token, result);
+		complete_now(&k, claim != NULL ? pstrdup(claim->info->token) : token, result);
 		return;
 	}
 	if (claim == NULL && token != NULL && is_completed_already(&k, token, result))
@@ -198,9 +199,9 @@ decide(EoKey *k, EoTxClaim *claim, const char *result)
 	memcpy(row.origin, db.origin, sizeof(row.origin));
 	row.target = k->target;
 	row.pk = k->pk;
-	strlcpy(row.token, claim->token, sizeof(row.token));
-	row.retention_s = claim->retention_s;
-	eo_outbox_add(&row, k->key, k->store->server->name, claim->once, claim->guard);
+	strlcpy(row.token, claim->info->token, sizeof(row.token));
+	row.retention_s = claim->info->retention_s;
+	eo_outbox_add(&row, k->key, k->store->server->name, claim->info->once, claim->guard);
 	eo_xact_completed(claim, result);
 }
 
@@ -217,13 +218,13 @@ enter_earlier(EoKey *k, const char *token, const char *verb)
 
 	token = choose_token(k, token, verb);
 	/* An earlier try to complete it may have ended without a word. */
-	if (eo_slot_find(k->digest, &view) && view.info.ended)
+	if (eo_slot_find(k->digest, &view) && eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(k->store, k->key, &view);
 	eo_slot_info_init(&info, EO_SLOT_HELD, k->digest, token);
 	info.retention_s = retention_of(k, token, verb, true);
 	info.lease_ms = k->store->server->lease_ms;
 	claim = eo_xact_add(k->store, k->key, k->pk, &k->target, &info);
-	claim->phase = EO_PHASE_HELD;
+	claim->unsettled = EO_UNSETTLED_STAYS;
 	claim->earlier = true;
 	return claim;
 }
@@ -249,7 +250,6 @@ eo_owner_once(EoStore *store, const char *key, const char *result, int64 retenti
 	info.release_on_abort = true;
 	info.retention_s = retention_s >= 0 ? retention_s : store->server->retention_s;
 	claim = eo_xact_add(store, key, k.pk, &k.target, &info);
-	claim->phase = EO_PHASE_PLANNED;
 	claim->guard = guard;
 	decide(&k, claim, result);
 }
@@ -289,31 +289,32 @@ eo_owner_fail(EoStore *store, const char *key, const char *token, const char *er
 	eo_key_check_size(&k, "error", error != NULL ? strlen(error) : 0,
 					  "Keep what helps to find the cause, such as SQLSTATE and message.");
 	claim = held_by(&k, token);
-	if (claim != NULL && claim->phase != EO_PHASE_HELD)
+	if (claim != NULL && eo_xact_is_completed(claim))
 		raise_settled(&k, true);
 	if (immediate || (claim == NULL && !eo_xact_in_block()))
 	{
-		fail_now(&k, claim != NULL ? pstrdup(claim->token) : token, error, retry_after_ms, terminal);
+		fail_now(&k, claim != NULL ? pstrdup(claim->info->token) : token, error, retry_after_ms, terminal);
 		return;
 	}
 	if (claim == NULL)
 		claim = enter_earlier(&k, token, "fail");
-	leave_verdict(&k, claim, EO_VERDICT_FAIL, terminal, retry_after_ms, error);
+	fail_at_end(&k, claim, error, retry_after_ms, terminal);
 }
 
+/* The worker writes it when the transaction has ended, in whatever way. */
 static void
-leave_verdict(EoKey *k, EoTxClaim *claim, EoVerdict verdict, bool terminal,
-			  int64 retry_after_ms, const char *error)
+fail_at_end(EoKey *k, EoTxClaim *claim, const char *error, int64 retry_after_ms, bool terminal)
 {
-	if (eo_slot_verdict(claim->slot, verdict, terminal, retry_after_ms, error,
-						error != NULL ? strlen(error) : 0) != EO_SHMEM_OK)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("no room for the error of key \"%s\" on server \"%s\"", k->key,
-						k->store->server->name),
-				 errdetail("It waits for the end of the transaction in shared memory, of which too little is left."),
-				 errhint("Give a shorter error, or immediate => true; or raise exactonce.max_claims.")));
-	claim->verdict = verdict;
+	size_t		len = error != NULL ? strlen(error) : 0;
+
+	if (eo_slot_failed(claim->slot, terminal, retry_after_ms, error, len) == EO_SLOT_OK)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("no room for the error of key \"%s\" on server \"%s\"", k->key,
+					k->store->server->name),
+			 errdetail("It waits for the end of the transaction in shared memory, of which too little is left."),
+			 errhint("Give a shorter error, or immediate => true; or raise exactonce.max_claims.")));
 }
 
 static void
@@ -350,13 +351,13 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 
 	eo_key_find(&k, store, key);
 	claim = k.held;
-	if (claim != NULL && (token == NULL || strcmp(token, claim->token) == 0))
+	if (claim != NULL && (token == NULL || strcmp(token, claim->info->token) == 0))
 	{
-		if (claim->phase != EO_PHASE_HELD)
+		if (eo_xact_is_completed(claim))
 			raise_settled(&k, true);
-		if (claim->verdict != EO_VERDICT_NONE)
-			return claim->verdict == EO_VERDICT_RELEASE;
-		leave_verdict(&k, claim, EO_VERDICT_RELEASE, false, 0, NULL);
+		if (claim->info->state == EO_SLOT_FAILED)
+			return false;
+		eo_slot_released(claim->slot);
 		return true;
 	}
 	memory = eo_session_tokens_find(store->server->serverid, k.pk);
@@ -366,7 +367,7 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 		token = pstrdup(memory->held);
 	if (claim != NULL || !eo_xact_in_block())
 		return release_now(&k, token);
-	leave_verdict(&k, enter_earlier(&k, token, "release"), EO_VERDICT_RELEASE, false, 0, NULL);
+	eo_slot_released(enter_earlier(&k, token, "release")->slot);
 	return true;
 }
 
@@ -407,10 +408,10 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	claim = held_by(&k, token);
 	if (lease_ms < 0)
 		lease_ms = store->server->lease_ms;
-	w.owner = claim != NULL ? claim->token : choose_token(&k, token, "extend");
+	w.owner = claim != NULL ? claim->info->token : choose_token(&k, token, "extend");
 	w.now_ms = eo_client_now_ms(&store->client);
 	w.lease_ms = w.now_ms + lease_ms;
-	w.ttl_s = eo_record_ttl_after(w.lease_ms, claim != NULL ? claim->retention_s :
+	w.ttl_s = eo_record_ttl_after(w.lease_ms, claim != NULL ? claim->info->retention_s :
 								  retention_of(&k, w.owner, "extend", false));
 	answer = write_as_owner(&k, EO_EXTEND, &w, "extend");
 	if (answer->outcome != EO_APPLIED)
@@ -420,11 +421,7 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	}
 	until_ms = answer->record.lease_ms;
 	if (claim != NULL)
-	{
-		claim->lease_until_ms = until_ms;
-		claim->ttl_s = answer->record.ttl_s;
-		eo_slot_extended(claim->slot, until_ms, lease_ms);
-	}
+		eo_slot_extended(claim->slot, until_ms, lease_ms, answer->record.ttl_s);
 	eo_answer_free(answer);
 	return until_ms;
 }
@@ -437,7 +434,7 @@ held_by(const EoKey *k, const char *token)
 {
 	EoTxClaim  *held = k->held;
 
-	if (held == NULL || token == NULL || strcmp(token, held->token) == 0)
+	if (held == NULL || token == NULL || strcmp(token, held->info->token) == 0)
 		return held;
 	/* We own the key, so whoever has another token does not. */
 	raise_lost(k, NULL);
@@ -473,8 +470,8 @@ retention_of(const EoKey *k, const char *token, const char *verb, bool must_own)
 	EoAnswer   *answer;
 	int64		retention_s = k->store->server->retention_s;
 
-	if (k->held != NULL && strcmp(k->held->token, token) == 0)
-		return k->held->retention_s;
+	if (k->held != NULL && strcmp(k->held->info->token, token) == 0)
+		return k->held->info->retention_s;
 	if (memory != NULL && strcmp(memory->held, token) == 0 && memory->retention_s > 0)
 		return memory->retention_s;
 	if (k->retention_s > 0)

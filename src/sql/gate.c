@@ -12,7 +12,7 @@
 
 #include "access/parallel.h"
 #include "access/xlog.h"
-#include "cluster/shmem.h"
+#include "cluster/databases.h"
 #include "commit/outbox.h"
 #include "commit/xact.h"
 #include "dynamodb/clock.h"

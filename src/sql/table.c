@@ -12,7 +12,8 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "cluster/shmem.h"
+#include "cluster/databases.h"
+#include "cluster/slots.h"
 #include "dynamodb/buf.h"
 #include "dynamodb/call.h"
 #include "dynamodb/clock.h"
@@ -281,7 +282,7 @@ check_here(EoCheckRow *rows)
 			ready ? "at work" : "not started yet",
 			ready ? NULL : "The first claim starts it; it needs a free background worker, see max_worker_processes.");
 	while (eo_slot_walk(&cursor, &view))
-		doubts += view.info.doubt && view.target.dboid == MyDatabaseId;
+		doubts += view.info.state == EO_SLOT_IN_DOUBT && view.target.dboid == MyDatabaseId;
 	if (doubts == 0)
 		set_row(&rows[ROW_DOUBT], "in doubt", EO_FINDING_OK, "nothing", NULL);
 	else

@@ -9,7 +9,7 @@
  */
 #include "postgres.h"
 
-#include "cluster/shmem.h"
+#include "cluster/slots.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
 #include "fmgr.h"
@@ -27,24 +27,29 @@ PG_FUNCTION_INFO_V1(eo_claims);
 static const char *
 phase_of(const EoSlotInfo *info)
 {
-	if (info->doubt)
-		return "in doubt";
-	if (info->ended)
-		return info->looked ? "second look" : "ending";
-	switch (info->state)
-	{
-		case EO_SLOT_FREE:
-			break;
-		case EO_SLOT_PLANNED:
-			return "planned";
-		case EO_SLOT_ASKING:
-			return "asking";
-		case EO_SLOT_HELD:
-			return info->lost ? "lost" : info->verdict != EO_VERDICT_NONE ? "settled" : "held";
-		case EO_SLOT_SEALING:
-			return "committing";
-	}
-	return "free";
+	static const char *const phases[] = {
+		[EO_SLOT_FREE] = "free",
+		[EO_SLOT_PLANNED] = "planned",
+		[EO_SLOT_ASKING] = "asking",
+		[EO_SLOT_HELD] = "held",
+		[EO_SLOT_COMPLETED] = "held",
+		[EO_SLOT_FAILED] = "settled",
+		[EO_SLOT_RELEASED] = "settled",
+		[EO_SLOT_SEALING] = "committing",
+		[EO_SLOT_TO_FINISH] = "ending",
+		[EO_SLOT_TO_FAIL] = "ending",
+		[EO_SLOT_TO_RELEASE] = "ending",
+		[EO_SLOT_TO_ABORT] = "ending",
+		[EO_SLOT_TO_UNSEAL] = "ending",
+		[EO_SLOT_TO_BURY] = "ending",
+		[EO_SLOT_TO_JUDGE] = "ending",
+		[EO_SLOT_BURIED] = "second look",
+		[EO_SLOT_IN_DOUBT] = "in doubt"
+	};
+
+	if (info->lost && !eo_slot_state_is_over(info->state))
+		return "lost";
+	return phases[info->state];
 }
 
 /*
@@ -78,14 +83,14 @@ eo_claims(PG_FUNCTION_ARGS)
 		values[i++] = Int32GetDatum(s->pid);
 		nulls[i] = s->pid == 0;
 		values[i++] = TimestampTzGetDatum(GetCurrentTimestamp() - age_us);
-		nulls[i] = s->state != EO_SLOT_HELD || s->lease_until_ms == 0;
+		nulls[i] = eo_slot_has_origin(s) || s->lease_until_ms == 0;
 		values[i++] = TimestampTzGetDatum(eo_row_timestamp(s->lease_until_ms));
 		nulls[i] = s->runs == 0;
 		values[i++] = Int32GetDatum((int32) s->runs);
 		nulls[i] = s->fence == 0;
 		values[i++] = Int64GetDatum(s->fence);
-		nulls[i] = s->state != EO_SLOT_SEALING;
-		values[i++] = Int64GetDatum((int64) s->xid);
+		nulls[i] = !eo_slot_has_origin(s);
+		values[i++] = Int64GetDatum((int64) s->origin.xid);
 		Assert(i == CLAIMS_COLUMNS);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}

@@ -1,0 +1,101 @@
+/*-------------------------------------------------------------------------
+ *
+ * databases.h
+ *	  The databases of the cluster that use exactonce, and their workers.
+ *
+ * Nothing here raises an error; everything may be called in transaction
+ * callbacks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_CLUSTER_DATABASES_H
+#define EO_CLUSTER_DATABASES_H
+
+#include "postgres.h"
+
+#include "storage/latch.h"
+
+#define EO_MAX_DATABASES 128
+
+typedef struct EoDatabaseInfo
+{
+	bool		known;
+	bool		ready;			/* its worker has published what follows */
+	bool		absent;			/* the extension is not in it */
+	int			suspended;		/* so many commands need it without a worker */
+	Oid			outbox;			/* the table its worker knows */
+	int			worker_pid;		/* 0: none */
+	int64		alive_us;		/* monotonic: last sign of life */
+	uint8		origin[16];		/* identity of the database */
+	int64		incarnation;	/* which start of the server; 0: not known yet */
+	uint64		horizon;		/* the outbox is complete from this xid on */
+} EoDatabaseInfo;
+
+/* Bytes of shared memory; and set them up, in the startup hook. */
+extern Size eo_database_shmem_size(void);
+extern void eo_database_shmem_init(void);
+
+/* ---- for everybody ---- */
+
+/* Ask for a worker; false: there is no room for another database. */
+extern bool eo_database_want(Oid dboid);
+
+/* False: the database is not known, and info is zero. */
+extern bool eo_database_info(Oid dboid, EoDatabaseInfo *info);
+extern void eo_database_wake(Oid dboid);
+
+/* Have the worker leave, and let none start, until the same is undone. */
+extern void eo_database_suspend(Oid dboid, bool suspended);
+extern void eo_database_forget(Oid dboid);
+
+/* The extension was created anew: the worker that knows the old table must go. */
+extern void eo_database_renew(Oid dboid, Oid outbox);
+
+/* ---- for its worker ---- */
+
+/* False: it has one already. */
+extern bool eo_database_attach(Oid dboid);
+
+/* again: the worker failed, and another must be started. */
+extern void eo_database_detach(Oid dboid, bool again);
+extern void eo_database_publish(Oid dboid, const uint8 *origin, int64 incarnation, uint64 horizon,
+								Oid outbox);
+
+/* The extension is not in this database. */
+extern void eo_database_absent(Oid dboid);
+extern void eo_database_alive(Oid dboid);
+extern bool eo_database_should_leave(Oid dboid);
+
+/* May an idle worker leave?  If so nobody relies on it from now on. */
+extern bool eo_database_may_leave(Oid dboid);
+
+/* ---- for the launcher ---- */
+
+extern void eo_database_launcher_attach(void);
+
+/*
+ * The next database, from *cursor on, for which a worker is to be started now.
+ * Sets *later if there are others for which it is too early.
+ */
+extern bool eo_database_next_to_start(uint32 *cursor, Oid *dboid, bool *later);
+extern void eo_database_started(Oid dboid, bool started);
+
+/* ---- for slots.c; the caller must hold the lock ---- */
+
+/*
+ * Put a slot at the end of the list of its database's worker, or take it off.
+ * Nothing happens if it is there already, or is not.
+ */
+extern void eo_database_list_ended(uint32 slot);
+extern void eo_database_unlist_ended(uint32 slot);
+
+/* The first slot of that list; the next is next_ended in each. */
+extern uint32 eo_database_first_ended(Oid dboid);
+
+/* Enter the database; false: there is no room. */
+extern bool eo_database_enter(Oid dboid);
+
+/* Set the latch of its worker, or of the launcher if it has none. */
+extern void eo_database_wake_worker(Oid dboid);
+
+#endif							/* EO_CLUSTER_DATABASES_H */

@@ -1,0 +1,277 @@
+/*-------------------------------------------------------------------------
+ *
+ * slots.h
+ *	  The claims of the cluster: a slot of shared memory for each.
+ *
+ * Nothing here raises an error; everything may be called in transaction
+ * callbacks.  A slot is named by its number and generation: a reference that was
+ * kept after the slot was freed finds nothing.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_CLUSTER_SLOTS_H
+#define EO_CLUSTER_SLOTS_H
+
+#include "postgres.h"
+
+#include "cluster/target.h"
+#include "dynamodb/origin.h"
+#include "dynamodb/record.h"
+#include "dynamodb/token.h"
+#include "storage/lock.h"
+
+/*
+ * The state of a claim.  It is kept here and nowhere else, and changed by the
+ * functions of slots.c only, each of which is one arrow of this diagram.
+ *
+ *	 eo_slot_add                 eo_slot_add
+ *	     |                           |
+ *	     v       eo_slot_acquired    v     eo_slot_completed
+ *	  ASKING ----------------------> HELD <----------------> COMPLETED
+ *	     |                           |  ^  eo_slot_uncompleted   |
+ *	     |          eo_slot_failed   |  |                        | eo_slot_sealing
+ *	     |          eo_slot_released |  | eo_slot_reclaimed      v
+ *	     |                           v  |     eo_slot_sealing  SEALING
+ *	     |                 FAILED, RELEASED   PLANNED <--------> |
+ *	     |                           |     eo_slot_seal_refused  |
+ *	     +---------------------------+---------------------------+
+ *	                                 | eo_slot_end
+ *	                                 v
+ *	                     TO_... (the worker), or FREE
+ *
+ * While the transaction is open the backend that holds the claim makes these
+ * changes, so it may read the state of its own slot without the lock.  After
+ * that the worker of the database does, or a backend that meets the key.
+ */
+typedef enum EoSlotState
+{
+	EO_SLOT_FREE,
+
+	/* The transaction of the claim is open. */
+	EO_SLOT_PLANNED,			/* idem_once(): claimed by the seal itself;
+								 * nothing has been sent */
+	EO_SLOT_ASKING,				/* the acquire was sent, or is about to be */
+	EO_SLOT_HELD,				/* the record is ours, IN_PROGRESS */
+	EO_SLOT_COMPLETED,			/* held, and its row is in the outbox */
+	EO_SLOT_FAILED,				/* held; idem_fail() was called */
+	EO_SLOT_RELEASED,			/* held; idem_release() was called */
+	EO_SLOT_SEALING,			/* the seal was sent, or is about to be */
+
+	/* The transaction is over: what is left to be done about the record. */
+	EO_SLOT_TO_FINISH,			/* committed: mark it COMPLETED */
+	EO_SLOT_TO_FAIL,			/* write what idem_fail() said */
+	EO_SLOT_TO_RELEASE,			/* give it back, and count no run */
+	EO_SLOT_TO_ABORT,			/* give it back; the run counts */
+	EO_SLOT_TO_UNSEAL,			/* IN_PROGRESS again: the claim outlives the
+								 * rollback */
+	EO_SLOT_TO_BURY,			/* a first write of unknown outcome: leave a
+								 * record that a late copy cannot get past */
+	EO_SLOT_TO_JUDGE,			/* sealed before the server's last start: the
+								 * outbox tells how it ended */
+	EO_SLOT_BURIED,				/* to be looked at once more, when no late
+								 * copy can arrive any longer */
+	EO_SLOT_IN_DOUBT			/* how it ended cannot be told here: for an
+								 * operator */
+} EoSlotState;
+
+/* Is the transaction of a claim in this state over? */
+static inline bool
+eo_slot_state_is_over(EoSlotState state)
+{
+	return state >= EO_SLOT_TO_FINISH;
+}
+
+/* Does a claim in this state keep other sessions of the cluster from the key? */
+static inline bool
+eo_slot_state_is_held(EoSlotState state)
+{
+	return state >= EO_SLOT_HELD && state <= EO_SLOT_SEALING;
+}
+
+typedef struct EoSlotRef
+{
+	uint32		index;
+	uint32		generation;
+} EoSlotRef;
+
+/*
+ * A claim as it stands in its slot.  Instants in milliseconds are of the
+ * service's clock, those in microseconds of the monotonic clock.
+ */
+typedef struct EoSlotInfo
+{
+	EoSlotState state;
+
+	/* What the claim was made with. */
+	bool		once;			/* by idem_once() */
+	bool		bound;			/* bind = tx: it ends with the transaction */
+	bool		release_on_abort;	/* else the claim outlives a rollback */
+	uint8		digest[EO_DIGEST_LEN];	/* of target and key */
+	char		fingerprint[EO_FINGERPRINT_LEN + 1];	/* "": none */
+	char		token[EO_TOKEN_LEN + 1];
+	int			pid;			/* of the holder; 0: there is none any more */
+	VirtualTransactionId vxid;
+	int64		retention_s;
+	int64		lease_ms;		/* length of the lease, ms */
+	int64		max_hold_ms;	/* 0: no limit */
+	int64		since_us;		/* when it was made */
+
+	/* From HELD on. */
+	bool		lost;			/* a heartbeat was refused */
+	int64		fence;
+	int64		runs;
+	int64		lease_until_ms;
+	int64		ttl_s;
+
+	/* Of idem_fail(); its text is beside it, see EoSlotView. */
+	bool		terminal;
+	int64		retry_after_ms;
+
+	/* From SEALING on; its xid is 0 before that. */
+	EoOrigin	origin;
+
+	/* The next heartbeat, or the next try; 0: at once, or no heartbeat. */
+	int64		due_us;
+} EoSlotInfo;
+
+/* Was a seal sent for this claim, so that the record may name its origin? */
+static inline bool
+eo_slot_has_origin(const EoSlotInfo *info)
+{
+	return info->origin.xid != 0;
+}
+
+/* A copy of a slot, with the texts that belong to it. */
+typedef struct EoSlotView
+{
+	EoSlotRef	ref;
+	EoSlotInfo	info;
+	EoTarget	target;
+	char		pk[EO_MAX_KEY_BYTES + 1];
+	uint32		error_len;		/* of idem_fail(); 0: none */
+} EoSlotView;
+
+typedef enum EoSlotStatus
+{
+	EO_SLOT_OK,
+	EO_SLOT_TABLE_FULL,			/* no slot is free */
+	EO_SLOT_NO_TEXT,			/* no room for keys and errors */
+	EO_SLOT_NO_TARGET,			/* too many different servers and roles */
+	EO_SLOT_NO_DATABASE			/* too many databases */
+} EoSlotStatus;
+
+/* ---- for the backend that holds a claim ---- */
+
+/*
+ * Begin the description of a claim of this backend, for eo_slot_add(); what is not
+ * an argument is zero.
+ */
+extern void eo_slot_info_init(EoSlotInfo *info, EoSlotState state, const uint8 *digest,
+							  const char *token);
+
+/* Enter a claim, PLANNED, ASKING or HELD. */
+extern EoSlotStatus eo_slot_add(const EoTarget *target, const char *pk,
+								const EoSlotInfo *info, EoSlotRef *ref);
+
+/*
+ * The slot of a claim that this backend holds, to be read without the lock as long
+ * as its transaction is open.
+ */
+extern const EoSlotInfo *eo_slot_own(EoSlotRef ref);
+
+extern void eo_slot_acquired(EoSlotRef ref, int64 fence, int64 runs, int64 lease_until_ms,
+							 int64 ttl_s);
+extern void eo_slot_completed(EoSlotRef ref);
+extern void eo_slot_uncompleted(EoSlotRef ref);
+
+/* EO_SLOT_NO_TEXT if there is no room for the error, and then nothing has changed. */
+extern EoSlotStatus eo_slot_failed(EoSlotRef ref, bool terminal, int64 retry_after_ms,
+								   const char *error, size_t error_len);
+extern void eo_slot_released(EoSlotRef ref);
+extern void eo_slot_reclaimed(EoSlotRef ref);
+extern void eo_slot_sealing(EoSlotRef ref, const EoOrigin *origin);
+
+/* Of idem_once(): the seal was refused and cannot arrive any more. */
+extern void eo_slot_seal_refused(EoSlotRef ref);
+
+/* The lease was extended by its owner. */
+extern void eo_slot_extended(EoSlotRef ref, int64 lease_until_ms, int64 lease_ms, int64 ttl_s);
+
+/*
+ * The transaction, or the subtransaction that made the claim, is over.  The slot
+ * goes to the worker of its database, or is freed if there is nothing to be done.
+ */
+extern void eo_slot_end(EoSlotRef ref, bool committed);
+extern void eo_slot_free(EoSlotRef ref);
+
+/* A number that changes whenever a claim of the cluster is found lost. */
+extern uint32 eo_slot_lost_count(void);
+
+/* ---- for everybody ---- */
+
+/*
+ * Find a claim on the key with that digest which is not known to have committed:
+ * one that an open transaction of another backend holds if there is one, else one
+ * whose transaction is over and which is not settled yet.
+ */
+extern bool eo_slot_find(const uint8 *digest, EoSlotView *view);
+extern bool eo_slot_read(EoSlotRef ref, EoSlotView *view);
+
+/* Copy the text that idem_fail() left; len is error_len of the view. */
+extern bool eo_slot_error(EoSlotRef ref, char *text, uint32 len);
+
+/* Show the next slot in use, from *cursor on. */
+extern bool eo_slot_walk(uint32 *cursor, EoSlotView *view);
+
+/*
+ * Count the claims of a database, or of one server of it (InvalidOid: all), which
+ * are unfinished: held by another process than but_pid, or to be settled.
+ */
+extern int	eo_slot_count(Oid dboid, Oid serverid, int but_pid);
+
+/* Are there slots that a worker is about to free? */
+extern bool eo_slot_any_ending(void);
+
+/* Note a record in doubt that was met, so that exactonce_in_doubt shows it. */
+extern void eo_slot_note_doubt(const EoTarget *target, const char *pk, const EoSlotInfo *info);
+
+/* Free the slots of this key that are in doubt: the doubt is over. */
+extern void eo_slot_undoubt(const EoTarget *target, const char *pk);
+
+/* ---- for the worker of a database ---- */
+
+/* Take the next slot that is due off the list of those to be settled. */
+extern bool eo_slot_next_ended(Oid dboid, EoSlotView *view);
+
+/* Put it back on that list, not to be taken before due_us. */
+extern void eo_slot_put_off(EoSlotRef ref, int64 due_us);
+
+/* A record was left; look once more at due_us. */
+extern void eo_slot_buried(EoSlotRef ref, int64 due_us);
+
+/* How it ended cannot be told; it stays until an operator decides. */
+extern void eo_slot_doubted(EoSlotRef ref);
+
+/* Find the next claim whose lease is to be extended, from *cursor on. */
+extern bool eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view);
+
+/* What came of that; lease_until_ms 0: not known, or not extended. */
+extern void eo_slot_beaten(EoSlotRef ref, bool lost, int64 lease_until_ms, int64 due_us);
+
+/* The earliest due_us of the database's slots; INT64_MAX: none. */
+extern int64 eo_slot_next_due(Oid dboid);
+
+/* A new worker: nothing of the database is under way any more. */
+extern void eo_slot_restart(Oid dboid);
+extern void eo_slot_drop_database(Oid dboid);
+
+/* ---- for claim_file.c ---- */
+
+/*
+ * Take over a slot that the server's last run has left; slots about which nothing
+ * is to be done are left out.
+ */
+extern void eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotInfo *info,
+						  const char *error, uint32 error_len);
+
+#endif							/* EO_CLUSTER_SLOTS_H */

@@ -1,0 +1,268 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker_slots.c
+ *	  Of a worker: settling claims whose transactions are over, and extending the
+ *	  leases of those that are open.
+ *
+ * A slot that has ended says by its state what is left to be done (slots.h,
+ * settle.c).  A backend that meets the key may be doing the same at this moment.
+ * Every write is conditional on the claim's own token, so that of two the second
+ * is refused, and the claim is over all the same.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "cluster/slots.h"
+#include "commit/outbox.h"
+#include "commit/settle.h"
+#include "commit/worker_jobs.h"
+#include "commit/worker_rows.h"
+#include "commit/worker_slots.h"
+#include "commit/worker_targets.h"
+#include "compat.h"
+#include "dynamodb/call.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/origin.h"
+#include "dynamodb/record.h"
+#include "server/store.h"
+#include "utils/memutils.h"
+
+/* A signature is refused after this; a late request cannot arrive any more. */
+#define SECOND_LOOK_US INT64CONST(900000000)
+
+static struct
+{
+	MemoryContext context;
+	Oid			dboid;
+	uint8		origin[16];
+}			slots;
+
+static EoAnswer *prepare_settle(EoWorkerJob *job, EoStore *store);
+static bool take_settle(EoWorkerJob *job, const EoAnswer *answer);
+static void put_off_settle(EoWorkerJob *job);
+static bool abandon(EoWorkerJob *job);
+static EoAnswer *prepare_beat(EoWorkerJob *job, EoStore *store);
+static bool take_beat(EoWorkerJob *job, const EoAnswer *answer);
+static void put_off_beat(EoWorkerJob *job);
+
+static const EoWorkerJobKind settle_kind = {
+	.prepare = prepare_settle,
+	.take = take_settle,
+	.put_off = put_off_settle,
+	.abandon = abandon,
+	.can_wait = true
+};
+
+/* A heartbeat that failed is put off: the next one does as well. */
+static const EoWorkerJobKind beat_kind = {
+	.prepare = prepare_beat,
+	.take = take_beat,
+	.put_off = put_off_beat,
+	.abandon = abandon,
+	.can_wait = false
+};
+
+void
+eo_worker_slots_init(MemoryContext context, Oid dboid, const uint8 *origin)
+{
+	slots.context = context;
+	slots.dboid = dboid;
+	memcpy(slots.origin, origin, sizeof(slots.origin));
+}
+
+static void
+add_job(const EoWorkerJobKind *kind, const EoSlotView *view)
+{
+	EoWorkerJob *job = eo_worker_job_add(kind, &view->target);
+
+	job->data = MemoryContextAlloc(job->context, sizeof(EoSlotView));
+	memcpy(job->data, view, sizeof(EoSlotView));
+}
+
+/* ----- ended slots ----- */
+
+/* A commit has left word of its row. */
+static void
+finish(const EoSlotView *view)
+{
+	const EoOrigin *origin = &view->info.origin;
+	EoOutboxRow row = {.pk = (char *) view->pk};
+
+	memcpy(row.origin, slots.origin, sizeof(row.origin));
+	row.target = view->target;
+	row.retention_s = view->info.retention_s;
+	strlcpy(row.token, view->info.token, sizeof(row.token));
+
+	/*
+	 * Of another identity or history the word is not enough: look for the
+	 * row.
+	 */
+	if (memcmp(origin->database, slots.origin, sizeof(slots.origin)) != 0 ||
+		origin->timeline != eo_compat_timeline())
+		eo_worker_rows_want_look();
+	else
+		eo_worker_rows_take(&row);
+	eo_slot_free(view->ref);
+}
+
+static bool
+has_row(const EoSlotView *view)
+{
+	int64		retention_s;
+	bool		found;
+
+	StartTransactionCommand();
+	found = eo_outbox_find(slots.origin, view->pk, view->info.token, &retention_s);
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(slots.context);
+	return found;
+}
+
+static void
+settle(const EoSlotView *view)
+{
+	if (eo_worker_jobs_accept(&view->target))
+		add_job(&settle_kind, view);
+	else
+		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
+}
+
+void
+eo_worker_slots_fetch(void)
+{
+	EoSlotView	view;
+
+	while (!eo_worker_jobs_are_full() && eo_slot_next_ended(slots.dboid, &view))
+	{
+		switch (eo_settle_rest(&view, slots.origin))
+		{
+			case EO_REST_FINISH:
+				finish(&view);
+				break;
+			case EO_REST_ASK_OUTBOX:
+				/* If there is a row it is finished like any other. */
+				if (has_row(&view))
+					eo_slot_free(view.ref);
+				else
+					settle(&view);
+				break;
+			case EO_REST_WRITE:
+				settle(&view);
+				break;
+			case EO_REST_DOUBT:
+				ereport(WARNING,
+						(errcode(ERRCODE_WARNING),
+						 errmsg("exactonce: a commit announced by another identity of this database is in doubt"),
+						 errhint("See exactonce_in_doubt; find out whether the work was done, and say so with idem_resolve().")));
+				eo_slot_doubted(view.ref);
+				break;
+		}
+	}
+}
+
+static EoAnswer *
+prepare_settle(EoWorkerJob *job, EoStore *store)
+{
+	return eo_settle_prepare(store, job->data);
+}
+
+/* Whether it was applied, or refused because somebody was faster: the claim is over. */
+static bool
+take_settle(EoWorkerJob *job, const EoAnswer *answer)
+{
+	const EoSlotView *view = job->data;
+	EoSlotState state = view->info.state;
+
+	if (answer->outcome != EO_APPLIED &&
+		(state == EO_SLOT_TO_FAIL || state == EO_SLOT_TO_RELEASE))
+		ereport(LOG,
+				(errmsg("exactonce: a claim on table \"%s\" was lost before its failure or release could be written",
+						view->target.table)));
+	if (eo_settle_looks_again(view) && state != EO_SLOT_BURIED)
+		eo_slot_buried(view->ref, eo_clock_monotonic_us() + SECOND_LOOK_US);
+	else
+		eo_slot_free(view->ref);
+	return true;
+}
+
+static void
+put_off_settle(EoWorkerJob *job)
+{
+	const EoSlotView *view = job->data;
+
+	eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
+}
+
+/* Without its server there are no credentials: nothing can be written any more. */
+static bool
+abandon(EoWorkerJob *job)
+{
+	const EoSlotView *view = job->data;
+
+	eo_slot_free(view->ref);
+	return true;
+}
+
+/* ----- heartbeats ----- */
+
+static void
+retry_beat(const EoSlotView *view)
+{
+	eo_slot_beaten(view->ref, false, 0, eo_clock_monotonic_us() +
+				   Min(EO_WORKER_TARGET_PAUSE_US, view->info.lease_ms * 1000 / 10));
+}
+
+void
+eo_worker_slots_fetch_beats(void)
+{
+	EoSlotView	view;
+	uint32		cursor = 0;
+
+	while (!eo_worker_jobs_are_full() &&
+		   eo_slot_beat_due(slots.dboid, eo_clock_monotonic_us(), &cursor, &view))
+	{
+		if (eo_worker_jobs_accept(&view.target))
+			add_job(&beat_kind, &view);
+		else
+			retry_beat(&view);
+	}
+}
+
+static EoAnswer *
+prepare_beat(EoWorkerJob *job, EoStore *store)
+{
+	const EoSlotView *view = job->data;
+	EoWrite		w = {0};
+
+	w.owner = view->info.token;
+	w.now_ms = eo_client_now_ms(&store->client);
+	w.lease_ms = w.now_ms + view->info.lease_ms;
+	w.ttl_s = eo_record_ttl_after(w.lease_ms, view->info.retention_s);
+	return eo_store_prepare_write(store, view->pk, EO_EXTEND, &w);
+}
+
+/*
+ * The claim is lost unless the record bears its token, and is not FAILED.  A lease
+ * that the owner has extended further meanwhile refuses the heartbeat, too.
+ */
+static bool
+take_beat(EoWorkerJob *job, const EoAnswer *answer)
+{
+	const EoSlotView *view = job->data;
+	const EoRecord *r = &answer->record;
+	bool		applied = answer->outcome == EO_APPLIED;
+	bool		ours = applied || (answer->exists && strcmp(r->owner, view->info.token) == 0 &&
+								   r->state != EO_STATE_FAILED);
+
+	eo_slot_beaten(view->ref, !ours, applied ? r->lease_ms : 0,
+				   eo_clock_monotonic_us() + view->info.lease_ms * 1000 / 3);
+	return true;
+}
+
+static void
+put_off_beat(EoWorkerJob *job)
+{
+	retry_beat(job->data);
+}
