@@ -701,7 +701,7 @@ take_finish(Job *job)
 					job->row->target.table),
 			 answer->outcome == EO_NOT_APPLIED && answer->exists ?
 			 errdetail("Its record is %s, and not by that transaction.",
-					   eo_record_state_name(answer->record.state)) :
+					   eo_record_state_name(eo_answer_record(answer)->state)) :
 			 errdetail("Its record is gone, or cannot be read."),
 			 errhint("It stays in exactonce_pending and is tried again every ten minutes. Look for whoever changed the record or the table.")));
 	end_job(job);
@@ -729,7 +729,7 @@ static void
 take_beat(Job *job)
 {
 	const EoAnswer *answer = job->answer;
-	const EoRecord *r = &answer->record;
+	const EoRecord *r = eo_answer_record(answer);
 	const EoSlotInfo *info = &job->view->info;
 	bool		ours = answer->outcome == EO_APPLIED;
 

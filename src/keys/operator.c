@@ -103,7 +103,7 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 	if (k.held == NULL && !RecoveryInProgress() && eo_slot_find(k.digest, &view) && view.info.ended)
 		eo_settle_on_the_spot(store, key, &view);
 	answer = eo_settle_read(store, key, k.pk, "read", &fate, &retention_s);
-	*r = answer->record;
+	*r = *eo_answer_record(answer);
 	r->result = copy_or_null(r->result);
 	r->error = copy_or_null(r->error);
 	exists = answer->exists && !eo_store_is_expired(store, r);
@@ -131,7 +131,7 @@ eo_operator_forget(EoStore *store, const char *key)
 
 		if (seen->outcome == EO_FAILED_CALL)
 			eo_error_raise(&seen->error, "forget", key, store->server->name);
-		again = seen->exists && !forget_seen(&k, &seen->record);
+		again = seen->exists && !forget_seen(&k, eo_answer_record(seen));
 		forgotten = seen->exists && !again;
 		eo_answer_free(seen);
 		if (!again)
@@ -255,7 +255,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 	answer = eo_store_read(store, k.pk);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, "resolve", key, store->server->name);
-	r = &answer->record;
+	r = eo_answer_record(answer);
 	if (!answer->exists || r->state != EO_STATE_COMMITTING)
 	{
 		resolved = dismiss(&k, answer->exists ? r : NULL, completed, &pending);
