@@ -99,12 +99,6 @@ static void meet_clock(EoStore *store);
 static void share_clock(EoStore *store);
 pg_noreturn static void raise_failed(const EoAnswer *answer, EoActionVerb verb, const char *id);
 
-static char *
-copy_or_null(const char *s)
-{
-	return s != NULL ? pstrdup(s) : NULL;
-}
-
 /* ----- creating ----- */
 
 void
@@ -489,7 +483,7 @@ static void
 take_consumed(const EoActionItem *action, bool replayed, EoActionResult *result)
 {
 	result->outcome = EO_ACTION_CONSUMED;
-	result->payload = copy_or_null(action->payload);
+	result->payload = eo_text_copy(action->payload);
 	result->consumed_ms = action->consumed_ms;
 	result->replayed = replayed;
 }
@@ -628,9 +622,9 @@ eo_action_get(EoStore *store, const char *id, EoActionView *view)
 		view->expires_ms = action->expires_ms;
 		view->consumed_ms = action->consumed_ms;
 		view->canceled_ms = action->canceled_ms;
-		view->reason = copy_or_null(action->consumed_ms > 0 ? action->consumed_reason :
+		view->reason = eo_text_copy(action->consumed_ms > 0 ? action->consumed_reason :
 									action->canceled_reason);
-		view->consumer = copy_or_null(action->consumed_by);
+		view->consumer = eo_text_copy(action->consumed_by);
 	}
 	eo_answer_free(answer);
 	return exists;

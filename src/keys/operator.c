@@ -23,6 +23,7 @@
 #include "keys/operator.h"
 #include "server/error.h"
 #include "server/store.h"
+#include "server/text.h"
 
 /* Races lost in a row before an operator is told that nothing was done. */
 #define MAX_RACES 5
@@ -40,12 +41,6 @@ static void check_named_origin(const EoKey *k, const EoRecord *r, const char *or
 static bool dismiss(const EoKey *k, const EoRecord *r, bool completed, const Pending *pending);
 static void find_pending(const EoKey *k, Pending *pending);
 
-static char *
-copy_or_null(const char *s)
-{
-	return s != NULL ? pstrdup(s) : NULL;
-}
-
 /* What this transaction has done to it, over what DynamoDB says. */
 static bool
 overlay(const EoKey *k, bool exists, EoRecord *r)
@@ -62,7 +57,7 @@ overlay(const EoKey *k, bool exists, EoRecord *r)
 		if (!exists)
 			memset(r, 0, sizeof(*r));
 		r->state = EO_STATE_COMPLETED;
-		r->result = copy_or_null(held->result);
+		r->result = eo_text_copy(held->result);
 		r->result_len = held->result_len;
 		r->error = NULL;
 		r->runs = exists && !held->once ? r->runs : r->runs + 1;
@@ -104,8 +99,8 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 		eo_settle_on_the_spot(store, key, &view);
 	answer = eo_settle_read(store, key, k.pk, "read", &fate, &retention_s);
 	*r = *eo_answer_record(answer);
-	r->result = copy_or_null(r->result);
-	r->error = copy_or_null(r->error);
+	r->result = eo_text_copy(r->result);
+	r->error = eo_text_copy(r->error);
 	exists = answer->exists && !eo_store_is_expired(store, r);
 	if (exists && fate == EO_FATE_COMMITTED)
 	{

@@ -39,10 +39,10 @@
 #include "keys/transact.h"
 #include "keys/transact_items.h"
 #include "lib/stringinfo.h"
-#include "mb/pg_wchar.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/text.h"
 #include "utils/builtins.h"
 
 /* Races lost in a row before the caller is told to come back. */
@@ -163,7 +163,7 @@ check_records(const EoKey *k, const EoTransactItems *actions)
 			continue;
 		pk = eo_transact_item_key_string(action, name);
 		if (pk != NULL)
-			pk = pg_server_to_any(pk, strlen(pk), PG_UTF8);
+			pk = eo_text_to_utf8(pk);
 		if (pk != NULL && is_record(k->store, pk) &&
 			(action->writes || strcmp(pk, k->pk) == 0))
 			ereport(ERROR,

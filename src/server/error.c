@@ -185,3 +185,29 @@ eo_error_raise_duplicate(const EoGuard *guard, const char *key, const char *serv
 			 err_generic_string(PG_DIAG_TABLE_NAME, guard->table),
 			 err_generic_string(PG_DIAG_CONSTRAINT_NAME, guard->name)));
 }
+
+/* ----- soft errors ----- */
+
+bool
+eo_error_try_input(Datum (*convert) (Datum), Datum input, Datum *output)
+{
+	MemoryContext context = CurrentMemoryContext;
+	volatile bool ok = true;
+
+	PG_TRY();
+	{
+		*output = convert(input);
+	}
+	PG_CATCH();
+	{
+		int			category = ERRCODE_TO_CATEGORY(geterrcode());
+
+		if (category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+		ok = false;
+	}
+	PG_END_TRY();
+	return ok;
+}

@@ -22,12 +22,12 @@
 #include "dynamodb/sigv4.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
-#include "mb/pg_wchar.h"
 #include "server/answer.h"
 #include "server/credentials.h"
 #include "server/guc.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/text.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
@@ -179,20 +179,14 @@ free_signer(void *arg)
 	eo_sigv4_free(s->client.signer);
 }
 
-/* DynamoDB's strings are UTF-8, and so are its limits. */
-static const char *
-utf8(const char *s)
-{
-	return pg_server_to_any(s, strlen(s), PG_UTF8);
-}
-
 char *
 eo_store_pk(const EoStore *store, const char *key)
 {
 	char		pk[EO_MAX_KEY_BYTES + 1];
 	size_t		len;
 
-	if (eo_record_make_pk(store->layout, utf8(store->server->key_prefix), utf8(key), pk, &len) != EO_OK)
+	if (eo_record_make_pk(store->layout, eo_text_to_utf8(store->server->key_prefix),
+						  eo_text_to_utf8(key), pk, &len) != EO_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("key for server \"%s\" is too long", store->server->name),
