@@ -28,6 +28,7 @@
 #include "postgres.h"
 
 #include "actions/action.h"
+#include "actions/action_store.h"
 #include "actions/pin.h"
 #include "cluster/target.h"
 #include "compat.h"
@@ -98,12 +99,6 @@ static void meet_clock(EoStore *store);
 static void share_clock(EoStore *store);
 pg_noreturn static void raise_failed(const EoAnswer *answer, EoActionVerb verb, const char *id);
 
-static char *
-copy_or_null(const char *s)
-{
-	return s != NULL ? pstrdup(s) : NULL;
-}
-
 /* ----- creating ----- */
 
 void
@@ -131,7 +126,7 @@ eo_action_create(EoStore *store, EoActionPlan *plans, int n, EoEmitAction emit, 
 			prepare(store, &plans[first + i], &entries[i]);
 			answers[i] = entries[i].answer;
 		}
-		eo_store_run(answers, count, store->server->parallel_requests, 0, EO_WAIT_RAISE);
+		eo_answer_run(answers, count, store->server->parallel_requests, 0, EO_WAIT_RAISE);
 		share_clock(store);
 		for (int i = 0; i < count; i++)
 			emit_created(store, &entries[i], emit, arg);
@@ -154,7 +149,7 @@ check_plan(EoStore *store, EoActionPlan *plan, int n, int position)
 {
 	int64		now_ms = eo_client_now_ms(&store->client);
 	size_t		id_len = plan->id != NULL ? strlen(eo_text_to_utf8(plan->id)) : EO_ACTION_ID_LEN;
-	char	   *pk = plan->id != NULL ? eo_store_action_pk(store, plan->id) : NULL;
+	char	   *pk = plan->id != NULL ? eo_action_store_pk(store, plan->id) : NULL;
 	size_t		payload_len = plan->payload != NULL ? strlen(plan->payload) : 0;
 	size_t		max_payload;
 
@@ -255,7 +250,7 @@ prepare(EoStore *store, const EoActionPlan *plan, Entry *entry)
 		w->pin_pepper = eo_pin_pepper(store);
 	}
 	w->pin_attempts = store->server->pin_attempts;
-	entry->answer = eo_store_prepare_action_write(store, eo_store_action_pk(store, entry->id),
+	entry->answer = eo_action_store_prepare_write(store, eo_action_store_pk(store, entry->id),
 												  EO_ACTION_CREATE, w);
 }
 
@@ -267,7 +262,7 @@ emit_created(EoStore *store, Entry *entry, EoEmitAction emit, void *arg)
 
 	/* One that was refused for its time is tried again by the right one. */
 	if (answer->call.clock_moved && !answer->call.in_doubt)
-		answer = eo_store_write_action(store, eo_store_action_pk(store, entry->id),
+		answer = eo_action_store_write(store, eo_action_store_pk(store, entry->id),
 									   EO_ACTION_CREATE, &entry->write);
 	if (answer->outcome == EO_FAILED_CALL)
 		raise_failed(answer, EO_ACTION_CREATE, entry->id);
@@ -286,7 +281,7 @@ emit_created(EoStore *store, Entry *entry, EoEmitAction emit, void *arg)
 void
 eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResult *result)
 {
-	char	   *pk = eo_store_action_pk(store, ask->id);
+	char	   *pk = eo_action_store_pk(store, ask->id);
 	char		attempt[EO_ATTEMPT_LEN + 1];
 	EoActionWrite w = {.token = ask->token,.reason = ask->reason,.consumer = ask->consumer};
 	EoAnswer   *answer;
@@ -303,7 +298,7 @@ eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResult *result)
 	if (ask->pin != NULL && !take_attempt(store, pk, ask, attempt, result))
 		return;
 	w.attempt = attempt;
-	answer = eo_store_write_action(store, pk, attempt[0] != '\0' ? EO_ACTION_CONSUME_PAID :
+	answer = eo_action_store_write(store, pk, attempt[0] != '\0' ? EO_ACTION_CONSUME_PAID :
 								   EO_ACTION_CONSUME, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		raise_failed(answer, EO_ACTION_CONSUME, ask->id);
@@ -311,7 +306,11 @@ eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResult *result)
 
 	/* Under this token at another instant: by an earlier call. */
 	if (answer->outcome == EO_APPLIED)
-		take_consumed(&answer->action, answer->action.consumed_ms != w.now_ms, result);
+	{
+		const EoActionItem *action = eo_action_store_item(answer);
+
+		take_consumed(action, action->consumed_ms != w.now_ms, result);
+	}
 	else
 		explain(answer, w.now_ms, w.token, result);
 	if (attempt[0] == '\0')
@@ -338,20 +337,20 @@ take_attempt(EoStore *store, const char *pk, const EoConsume *ask, char *attempt
 	 */
 	eo_store_new_token(attempt);
 	snprintf(attempt + EO_TOKEN_LEN, EO_ATTEMPT_LEN + 1 - EO_TOKEN_LEN, "/%s", ask->token);
-	answer = eo_store_write_action(store, pk, EO_ACTION_ATTEMPT, &w);
+	answer = eo_action_store_write(store, pk, EO_ACTION_ATTEMPT, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		raise_failed(answer, EO_ACTION_ATTEMPT, ask->id);
 	if (answer->outcome == EO_APPLIED)
 	{
-		look_at_pin(store, ask, &answer->action, result);
+		look_at_pin(store, ask, eo_action_store_item(answer), result);
 		goes_on = result->outcome == EO_ACTION_CONSUMED;
 	}
-	else if (!answer->exists || state_of(&answer->action, w.now_ms) != EO_ACTION_IS_ACTIVE)
+	else if (!answer->exists || state_of(eo_action_store_item(answer), w.now_ms) != EO_ACTION_IS_ACTIVE)
 	{
 		explain(answer, w.now_ms, ask->token, result);
 		close_own(store, pk, ask, EO_ACTION_ATTEMPT, &w, answer, result);
 	}
-	else if (answer->action.pin_hash != NULL)
+	else if (eo_action_store_item(answer)->pin_hash != NULL)
 		raise_pepper(store, ask->id);
 	else
 	{
@@ -439,7 +438,7 @@ state_of(const EoActionItem *action, int64 now_ms)
 static void
 explain(const EoAnswer *answer, int64 now_ms, const char *token, EoActionResult *result)
 {
-	const EoActionItem *action = &answer->action;
+	const EoActionItem *action = eo_action_store_item(answer);
 
 	if (!answer->exists)
 	{
@@ -484,7 +483,7 @@ static void
 take_consumed(const EoActionItem *action, bool replayed, EoActionResult *result)
 {
 	result->outcome = EO_ACTION_CONSUMED;
-	result->payload = copy_or_null(action->payload);
+	result->payload = eo_text_copy(action->payload);
 	result->consumed_ms = action->consumed_ms;
 	result->replayed = replayed;
 }
@@ -494,7 +493,7 @@ take_consumed(const EoActionItem *action, bool replayed, EoActionResult *result)
 void
 eo_action_cancel(EoStore *store, const char *id, const char *reason, EoActionResult *result)
 {
-	char	   *pk = eo_store_action_pk(store, id);
+	char	   *pk = eo_action_store_pk(store, id);
 	char		token[EO_TOKEN_LEN + 1];
 	EoActionWrite w = {.token = token,.reason = reason};
 	bool		settled = pk == NULL;
@@ -508,7 +507,7 @@ eo_action_cancel(EoStore *store, const char *id, const char *reason, EoActionRes
 	/* Again, if a clock was set right between finding it over and closing it. */
 	for (int round = 0; round < MAX_ROUNDS && !settled; round++)
 	{
-		EoAnswer   *answer = eo_store_write_action(store, pk, EO_ACTION_CANCEL, &w);
+		EoAnswer   *answer = eo_action_store_write(store, pk, EO_ACTION_CANCEL, &w);
 
 		if (answer->outcome == EO_FAILED_CALL)
 			raise_failed(answer, EO_ACTION_CANCEL, id);
@@ -532,7 +531,7 @@ static bool
 may_open(const EoAnswer *answer, const EoActionResult *result)
 {
 	return (result->outcome == EO_ACTION_BURNED || result->outcome == EO_ACTION_EXPIRED) &&
-		answer->action.closed_ms == 0;
+		eo_action_store_item(answer)->closed_ms == 0;
 }
 
 /*
@@ -547,7 +546,8 @@ close_own(EoStore *store, const char *pk, const EoConsume *ask, EoActionVerb ver
 {
 	int64		until_us = eo_clock_monotonic_us() + OWN_CALL_US;
 	int64		pause_us = LOOK_AGAIN_US;
-	bool		open = may_open(answer, result) && eo_action_item_paid_by(&answer->action, ask->token);
+	const EoActionItem *action = eo_action_store_item(answer);
+	bool		open = may_open(answer, result) && eo_action_item_paid_by(action, ask->token);
 
 	while (open && eo_clock_monotonic_us() < until_us)
 	{
@@ -555,7 +555,7 @@ close_own(EoStore *store, const char *pk, const EoConsume *ask, EoActionVerb ver
 
 		eo_http_wait(eo_clock_monotonic_us() + pause_us, EO_WAIT_RAISE);
 		pause_us *= 2;
-		again = eo_store_write_action(store, pk, verb, w);
+		again = eo_action_store_write(store, pk, verb, w);
 		if (again->outcome == EO_FAILED_CALL)
 			raise_failed(again, verb, ask->id);
 		explain(again, w->now_ms, ask->token, result);
@@ -581,10 +581,10 @@ close_action(EoStore *store, const char *pk, const char *id, const char *token,
 	bool		over;
 
 	eo_store_new_token(own);
-	answer = eo_store_write_action(store, pk, EO_ACTION_CLOSE, &w);
+	answer = eo_action_store_write(store, pk, EO_ACTION_CLOSE, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		raise_failed(answer, EO_ACTION_CLOSE, id);
-	state = state_of(&answer->action, w.now_ms);
+	state = state_of(eo_action_store_item(answer), w.now_ms);
 	over = state != EO_ACTION_IS_ACTIVE && state != EO_ACTION_IS_PENDING;
 	if (answer->outcome == EO_NOT_APPLIED && over)
 		explain(answer, w.now_ms, token, result);
@@ -597,7 +597,7 @@ close_action(EoStore *store, const char *pk, const char *id, const char *token,
 bool
 eo_action_get(EoStore *store, const char *id, EoActionView *view)
 {
-	char	   *pk = eo_store_action_pk(store, id);
+	char	   *pk = eo_action_store_pk(store, id);
 	EoAnswer   *answer;
 	const EoActionItem *action;
 	bool		exists;
@@ -606,11 +606,11 @@ eo_action_get(EoStore *store, const char *id, EoActionView *view)
 	if (pk == NULL)
 		return false;
 	meet_clock(store);
-	answer = eo_store_read_action(store, pk);
+	answer = eo_action_store_read(store, pk);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise_action(&answer->error, "read", id, store->server->name, NULL);
 	share_clock(store);
-	action = &answer->action;
+	action = eo_action_store_item(answer);
 	exists = answer->exists;
 	if (exists)
 	{
@@ -622,9 +622,9 @@ eo_action_get(EoStore *store, const char *id, EoActionView *view)
 		view->expires_ms = action->expires_ms;
 		view->consumed_ms = action->consumed_ms;
 		view->canceled_ms = action->canceled_ms;
-		view->reason = copy_or_null(action->consumed_ms > 0 ? action->consumed_reason :
+		view->reason = eo_text_copy(action->consumed_ms > 0 ? action->consumed_reason :
 									action->canceled_reason);
-		view->consumer = copy_or_null(action->consumed_by);
+		view->consumer = eo_text_copy(action->consumed_by);
 	}
 	eo_answer_free(answer);
 	return exists;

@@ -37,6 +37,7 @@
 #include "dynamodb/http.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"
+#include "server/answer.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
@@ -203,7 +204,7 @@ judge(Sealing *s, EoAnswer *answer)
 				judge_refused_new(s, claim, answer);
 				break;
 			}
-			if (answer->exists && settles_here(claim, &answer->record))
+			if (answer->exists && settles_here(claim, eo_answer_record(answer)))
 			{
 				start_claim(s, claim, EO_SEAL, NULL);
 				break;
@@ -214,7 +215,7 @@ judge(Sealing *s, EoAnswer *answer)
 							claim->key, server),
 					 !answer->exists ? errdetail("There is no record of the key any more.") :
 					 errdetail("The key is %s, by another run or after this one was ended.",
-							   eo_record_state_name(answer->record.state)),
+							   eo_record_state_name(eo_answer_record(answer)->state)),
 					 errhint("The transaction was rolled back. Acquire the key again and retry.")));
 	}
 	eo_answer_free(answer);
@@ -240,7 +241,7 @@ settles_here(EoTxClaim *claim, const EoRecord *r)
 static void
 judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 {
-	const EoRecord *r = &answer->record;
+	const EoRecord *r = eo_answer_record(answer);
 	const char *server = claim->store->server->name;
 	int64		now_ms = eo_client_now_ms(&claim->store->client);
 	int64		retention_s;

@@ -43,6 +43,7 @@
 #include "dynamodb/http.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"
+#include "server/answer.h"
 #include "server/error.h"
 #include "server/store.h"
 #include "storage/procarray.h"
@@ -161,7 +162,7 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 	answer = eo_settle_prepare(store, view);
 	if (answer == NULL)
 		return;
-	eo_store_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
+	eo_answer_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, "settle what an ended transaction left of", key,
 					   store->server->name);
@@ -242,8 +243,9 @@ eo_settle_read(EoStore *store, const char *key, const char *pk, const char *doin
 		if (answer->outcome == EO_FAILED_CALL)
 			eo_error_raise(&answer->error, doing, key, store->server->name);
 		*fate = EO_FATE_ELSEWHERE;
-		if (answer->exists && answer->record.state == EO_STATE_COMMITTING && !RecoveryInProgress())
-			*fate = eo_settle_fate(&answer->record, pk, retention_s);
+		if (answer->exists && eo_answer_record(answer)->state == EO_STATE_COMMITTING &&
+			!RecoveryInProgress())
+			*fate = eo_settle_fate(eo_answer_record(answer), pk, retention_s);
 		if (*fate != EO_FATE_ABORTED || looks > 0)
 			return answer;
 		eo_answer_free(answer);

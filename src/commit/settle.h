@@ -12,6 +12,7 @@
 
 #include "cluster/slots.h"
 #include "dynamodb/record.h"
+#include "server/answer.h"
 #include "server/store.h"
 
 /* ---- from the slot ---- */

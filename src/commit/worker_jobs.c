@@ -21,6 +21,7 @@
 #include "commit/worker_targets.h"
 #include "dynamodb/call.h"
 #include "dynamodb/status.h"
+#include "server/answer.h"
 #include "server/store.h"
 #include "utils/memutils.h"
 

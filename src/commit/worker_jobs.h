@@ -13,6 +13,7 @@
 #include "cluster/target.h"
 #include "commit/worker_targets.h"
 #include "lib/ilist.h"
+#include "server/answer.h"
 #include "server/store.h"
 
 typedef struct EoWorkerJob EoWorkerJob;

@@ -26,6 +26,7 @@
 #include "dynamodb/clock.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"
+#include "server/answer.h"
 #include "server/store.h"
 #include "utils/memutils.h"
 
@@ -251,7 +252,7 @@ static bool
 take_beat(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoSlotView *view = job->data;
-	const EoRecord *r = &answer->record;
+	const EoRecord *r = eo_answer_record(answer);
 	bool		applied = answer->outcome == EO_APPLIED;
 	bool		ours = applied || (answer->exists && strcmp(r->owner, view->info.token) == 0 &&
 								   r->state != EO_STATE_FAILED);

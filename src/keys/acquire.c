@@ -42,6 +42,7 @@
 #include "dynamodb/status.h"
 #include "keys/acquire.h"
 #include "keys/key.h"
+#include "server/answer.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
@@ -104,7 +105,7 @@ eo_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 		answered = eo_acquire_begin(&a);
 		while (!answered)
 		{
-			eo_store_run(&a.answer, 1, 1, 0, EO_WAIT_RAISE);
+			eo_answer_run(&a.answer, 1, 1, 0, EO_WAIT_RAISE);
 			answered = eo_acquire_take(&a);
 		}
 		if (claim->outcome != EO_CLAIM_IN_PROGRESS || claim->mine ||
@@ -285,11 +286,11 @@ judge(EoAcquiring *a)
 			return ATTEMPT_ANSWERED;
 		case EO_NOT_APPLIED:
 			a->in_doubt |= answer->call.in_doubt;
-			if (!a->replacing && answer->exists && eo_store_is_expired(a->k.store, &answer->record))
+			if (!a->replacing && answer->exists && eo_store_is_expired(a->k.store, eo_answer_record(answer)))
 				return replace_expired(a);
 			give_up(a);
 			return a->replacing || !answer->exists ? ATTEMPT_RACED :
-				explain_refusal(a, &answer->record);
+				explain_refusal(a, eo_answer_record(answer));
 		case EO_READ:
 		case EO_FAILED_CALL:
 			break;
@@ -308,7 +309,7 @@ static Attempt
 replace_expired(EoAcquiring *a)
 {
 	a->replacing = true;
-	a->write.seen = &a->answer->record;
+	a->write.seen = eo_answer_record(a->answer);
 	a->answer = eo_store_prepare_write(a->k.store, a->k.pk, EO_REPLACE, &a->write);
 	return ATTEMPT_GOES_ON;
 }
@@ -370,7 +371,7 @@ static void
 take_acquired(EoAcquiring *a)
 {
 	EoTxClaim  *held = a->held;
-	const EoRecord *r = &a->answer->record;
+	const EoRecord *r = eo_answer_record(a->answer);
 
 	eo_slot_acquired(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
 	if (r->lease_ms - eo_client_now_ms(&a->k.store->client) < 3 * WORKER_NAP_MS)

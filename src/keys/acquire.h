@@ -14,6 +14,7 @@
 #include "dynamodb/record.h"
 #include "dynamodb/token.h"
 #include "keys/key.h"
+#include "server/answer.h"
 #include "server/store.h"
 
 typedef enum EoClaimOutcome

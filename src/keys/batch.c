@@ -23,6 +23,7 @@
 #include "dynamodb/http.h"
 #include "keys/acquire.h"
 #include "keys/batch.h"
+#include "server/answer.h"
 #include "server/store.h"
 #include "utils/memutils.h"
 

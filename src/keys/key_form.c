@@ -20,8 +20,8 @@
 #include "common/shortest_dec.h"
 #include "compat.h"
 #include "keys/key_form.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "server/text.h"
 #include "utils/builtins.h"
 #include "utils/date.h"
 #include "utils/datetime.h"
@@ -145,9 +145,9 @@ put(StringInfo out, char tag, const char *bytes, size_t len)
 static void
 put_text(StringInfo out, const char *s, size_t len)
 {
-	char	   *utf8 = pg_server_to_any(s, (int) len, PG_UTF8);
+	char	   *utf8 = eo_text_bytes_to_utf8(s, &len);
 
-	put(out, 't', utf8, utf8 == s ? len : strlen(utf8));
+	put(out, 't', utf8, len);
 }
 
 static void

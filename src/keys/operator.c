@@ -22,8 +22,10 @@
 #include "dynamodb/token.h"
 #include "keys/key.h"
 #include "keys/operator.h"
+#include "server/answer.h"
 #include "server/error.h"
 #include "server/store.h"
+#include "server/text.h"
 
 /* Races lost in a row before an operator is told that nothing was done. */
 #define MAX_RACES 5
@@ -41,12 +43,6 @@ static void check_named_origin(const EoKey *k, const EoRecord *r, const char *or
 static bool dismiss(const EoKey *k, const EoRecord *r, bool completed, const Pending *pending);
 static void find_pending(const EoKey *k, Pending *pending);
 
-static char *
-copy_or_null(const char *s)
-{
-	return s != NULL ? pstrdup(s) : NULL;
-}
-
 /* What this transaction has done to it, over what DynamoDB says. */
 static bool
 overlay(const EoKey *k, bool exists, EoRecord *r)
@@ -63,7 +59,7 @@ overlay(const EoKey *k, bool exists, EoRecord *r)
 		if (!exists)
 			memset(r, 0, sizeof(*r));
 		r->state = EO_STATE_COMPLETED;
-		r->result = copy_or_null(held->result);
+		r->result = eo_text_copy(held->result);
 		r->result_len = held->result_len;
 		r->error = NULL;
 		r->runs = exists && !held->info->once ? r->runs : r->runs + 1;
@@ -105,9 +101,9 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 		eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(store, key, &view);
 	answer = eo_settle_read(store, key, k.pk, "read", &fate, &retention_s);
-	*r = answer->record;
-	r->result = copy_or_null(r->result);
-	r->error = copy_or_null(r->error);
+	*r = *eo_answer_record(answer);
+	r->result = eo_text_copy(r->result);
+	r->error = eo_text_copy(r->error);
 	exists = answer->exists && !eo_store_is_expired(store, r);
 	if (exists && fate == EO_FATE_COMMITTED)
 	{
@@ -133,7 +129,7 @@ eo_operator_forget(EoStore *store, const char *key)
 
 		if (seen->outcome == EO_FAILED_CALL)
 			eo_error_raise(&seen->error, "forget", key, store->server->name);
-		again = seen->exists && !forget_seen(&k, &seen->record);
+		again = seen->exists && !forget_seen(&k, eo_answer_record(seen));
 		forgotten = seen->exists && !again;
 		eo_answer_free(seen);
 		if (!again)
@@ -257,7 +253,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 	answer = eo_store_read(store, k.pk);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, "resolve", key, store->server->name);
-	r = &answer->record;
+	r = eo_answer_record(answer);
 	if (!answer->exists || r->state != EO_STATE_COMMITTING)
 	{
 		resolved = dismiss(&k, answer->exists ? r : NULL, completed, &pending);

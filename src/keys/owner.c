@@ -36,6 +36,7 @@
 #include "dynamodb/token.h"
 #include "keys/key.h"
 #include "keys/owner.h"
+#include "server/answer.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
@@ -76,7 +77,7 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing)
 		strcmp(view.info.token, w->owner) == 0)
 		eo_settle_on_the_spot(k->store, k->key, &view);
 	answer = eo_store_write(k->store, k->pk, verb, w);
-	r = &answer->record;
+	r = eo_answer_record(answer);
 	if (answer->outcome == EO_NOT_APPLIED && answer->exists &&
 		r->state == EO_STATE_COMMITTING && strcmp(r->owner, w->owner) == 0)
 	{
@@ -153,11 +154,11 @@ is_completed_already(EoKey *k, const char *token, const char *result)
 	if (fate == EO_FATE_ABORTED)
 	{
 		/* Announced by an earlier transaction of ours, which did not commit. */
-		eo_settle_aborted(k->store, k->key, k->pk, &answer->record);
+		eo_settle_aborted(k->store, k->key, k->pk, eo_answer_record(answer));
 		eo_answer_free(answer);
 		answer = eo_settle_read(k->store, k->key, k->pk, "complete", &fate, &retention_s);
 	}
-	r = &answer->record;
+	r = eo_answer_record(answer);
 	if (!answer->exists || strcmp(r->owner, token) != 0)
 		raise_lost(k, answer->exists ? r : NULL);
 	completed = r->state == EO_STATE_COMPLETED || fate == EO_FATE_COMMITTED;
@@ -268,8 +269,8 @@ complete_now(EoKey *k, const char *token, const char *result)
 	answer = write_as_owner(k, EO_COMPLETE, &w, "complete");
 	eo_session_tokens_forget_claim(k->store->server->serverid, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
-		raise_lost(k, answer->exists ? &answer->record : NULL);
-	if (answer->replayed && !same_text(answer->record.result, result))
+		raise_lost(k, answer->exists ? eo_answer_record(answer) : NULL);
+	if (answer->replayed && !same_text(eo_answer_record(answer)->result, result))
 		raise_other_result(k);
 	if (k->held != NULL)
 		eo_xact_drop(k->held);
@@ -336,7 +337,7 @@ fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, b
 	answer = write_as_owner(k, EO_FAIL, &w, "fail");
 	eo_session_tokens_forget_claim(k->store->server->serverid, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
-		raise_lost(k, answer->exists ? &answer->record : NULL);
+		raise_lost(k, answer->exists ? eo_answer_record(answer) : NULL);
 	if (k->held != NULL)
 		eo_xact_drop(k->held);
 	eo_answer_free(answer);
@@ -387,7 +388,8 @@ release_now(EoKey *k, const char *token)
 
 	/* Released before, by this very claim: what was asked for is the case. */
 	released = answer->outcome == EO_APPLIED &&
-		(!answer->replayed || (answer->record.has_retry && answer->record.error == NULL));
+		(!answer->replayed || (eo_answer_record(answer)->has_retry &&
+							   eo_answer_record(answer)->error == NULL));
 	eo_session_tokens_forget_claim(k->store->server->serverid, k->pk, token);
 	eo_answer_free(answer);
 	return released;
@@ -417,11 +419,11 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	if (answer->outcome != EO_APPLIED)
 	{
 		eo_session_tokens_forget_claim(store->server->serverid, k.pk, w.owner);
-		raise_lost(&k, answer->exists ? &answer->record : NULL);
+		raise_lost(&k, answer->exists ? eo_answer_record(answer) : NULL);
 	}
-	until_ms = answer->record.lease_ms;
+	until_ms = eo_answer_record(answer)->lease_ms;
 	if (claim != NULL)
-		eo_slot_extended(claim->slot, until_ms, lease_ms, answer->record.ttl_s);
+		eo_slot_extended(claim->slot, until_ms, lease_ms, eo_answer_record(answer)->ttl_s);
 	eo_answer_free(answer);
 	return until_ms;
 }
@@ -479,11 +481,11 @@ retention_of(const EoKey *k, const char *token, const char *verb, bool must_own)
 	answer = eo_store_read(k->store, k->pk);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, verb, k->key, k->store->server->name);
-	if (must_own && (!answer->exists || strcmp(answer->record.owner, token) != 0 ||
-					 answer->record.state != EO_STATE_IN_PROGRESS))
-		raise_lost(k, answer->exists ? &answer->record : NULL);
-	if (answer->exists && answer->record.ttl_s != 0)
-		retention_s = retention_in(&answer->record);
+	if (must_own && (!answer->exists || strcmp(eo_answer_record(answer)->owner, token) != 0 ||
+					 eo_answer_record(answer)->state != EO_STATE_IN_PROGRESS))
+		raise_lost(k, answer->exists ? eo_answer_record(answer) : NULL);
+	if (answer->exists && eo_answer_record(answer)->ttl_s != 0)
+		retention_s = retention_in(eo_answer_record(answer));
 	eo_answer_free(answer);
 	return retention_s;
 }

@@ -39,10 +39,11 @@
 #include "keys/transact.h"
 #include "keys/transact_items.h"
 #include "lib/stringinfo.h"
-#include "mb/pg_wchar.h"
+#include "server/answer.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/text.h"
 #include "utils/builtins.h"
 
 /* Races lost in a row before the caller is told to come back. */
@@ -163,7 +164,7 @@ check_records(const EoKey *k, const EoTransactItems *actions)
 			continue;
 		pk = eo_transact_item_key_string(action, name);
 		if (pk != NULL)
-			pk = pg_server_to_any(pk, strlen(pk), PG_UTF8);
+			pk = eo_text_to_utf8(pk);
 		if (pk != NULL && is_record(k->store, pk) &&
 			(action->writes || strcmp(pk, k->pk) == 0))
 			ereport(ERROR,
@@ -214,7 +215,7 @@ run(EoAcquiring *a, const EoTransact *ask, EoVerb verb, const EoRecord *seen)
 	eo_store_new_token(request_token);
 	answer = eo_store_prepare_transaction(a->k.store, a->k.pk, verb, &a->write, request_token,
 										  ask->actions->text, ask->actions->n);
-	eo_store_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
+	eo_answer_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
 	a->in_doubt |= answer->call.in_doubt;
 	return answer;
 }
@@ -229,9 +230,9 @@ attempt(EoAcquiring *a, const EoTransact *ask)
 
 	/* A finished record past its time: replace exactly that. */
 	a->replacing = answer->outcome == EO_NOT_APPLIED && answer->exists &&
-		eo_store_is_expired(a->k.store, &answer->record);
+		eo_store_is_expired(a->k.store, eo_answer_record(answer));
 	if (a->replacing)
-		answer = run(a, ask, EO_COMPLETE_EXPIRED, &first->record);
+		answer = run(a, ask, EO_COMPLETE_EXPIRED, eo_answer_record(first));
 	switch (answer->outcome)
 	{
 		case EO_APPLIED:
@@ -239,7 +240,7 @@ attempt(EoAcquiring *a, const EoTransact *ask)
 			answered = true;
 			break;
 		case EO_NOT_APPLIED:
-			answered = answer->exists && !a->replacing && eo_acquire_explain(a, &answer->record);
+			answered = answer->exists && !a->replacing && eo_acquire_explain(a, eo_answer_record(answer));
 			break;
 		case EO_READ:
 		case EO_FAILED_CALL:
@@ -294,7 +295,8 @@ settle_doubt(EoAcquiring *a, const EoTransact *ask)
 		raise_refused(a, ask, answer);
 	}
 	applied = answer->outcome == EO_NOT_APPLIED && answer->exists &&
-		answer->record.state == EO_STATE_COMPLETED && strcmp(answer->record.owner, a->token) == 0;
+		eo_answer_record(answer)->state == EO_STATE_COMPLETED &&
+		strcmp(eo_answer_record(answer)->owner, a->token) == 0;
 	eo_answer_free(answer);
 	return applied;
 }

@@ -24,7 +24,7 @@
 #include "dynamodb/call.h"
 #include "keys/transact_items.h"
 #include "lib/stringinfo.h"
-#include "mb/pg_wchar.h"
+#include "server/text.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
@@ -161,7 +161,7 @@ eo_transact_items_read(Jsonb *writes, EoTransactItems *actions)
 		w.position = ++actions->n;
 		read_action(&w, &v, &actions->actions[actions->n - 1]);
 	}
-	actions->text = pg_server_to_any(w.out.data, w.out.len, PG_UTF8);
+	actions->text = eo_text_to_utf8(w.out.data);
 }
 
 char *

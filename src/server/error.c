@@ -3,10 +3,15 @@
  * error.c
  *	  The one bridge from EoError to ereport().
  *
+ * A status of the layers below has one SQLSTATE, one summary and one hint, all
+ * in the table reports[].  Errors about a key that several files raise have a
+ * function each, so that they have the same words everywhere.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "dynamodb/record.h"
 #include "dynamodb/status.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
@@ -14,8 +19,45 @@
 
 pg_noreturn static void raise_about(const EoError *error, const char *doing, const char *what,
 									const char *name, const char *server, const char *hint);
-static int	error_sqlstate(EoStatus status);
-static const char *error_summary(const EoError *error);
+
+/* How a status is reported.  hint NULL: there is no advice to give. */
+typedef struct Report
+{
+	int			sqlstate;
+	const char *summary;
+	const char *hint;
+} Report;
+
+static const Report reports[] = {
+	[EO_OK] = {ERRCODE_INTERNAL_ERROR, "unexpected answer", NULL},
+	[EO_NO_MEMORY] = {ERRCODE_OUT_OF_MEMORY, "out of memory", NULL},
+	[EO_TOO_LARGE] = {ERRCODE_PROGRAM_LIMIT_EXCEEDED, "the request is too large", NULL},
+	[EO_INVALID] = {ERRCODE_EO_REFUSED, "the record cannot be read",
+	"Another program may use this table for other items. Check the server's options table, layout and key_prefix."},
+	[EO_CRYPTO] = {ERRCODE_INTERNAL_ERROR, "the request could not be signed", NULL},
+	[EO_NO_CREDENTIALS] = {ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, "no credentials",
+	"Add a user mapping: CREATE USER MAPPING FOR PUBLIC SERVER ... OPTIONS (access_key_id '...', secret_access_key '...'). The environment of the database server counts only for servers owned by a superuser."},
+	[EO_UNREACHABLE] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB could not be reached",
+	"Nothing was sent. Check the server's options endpoint and region, and the network from the database server."},
+	[EO_CONDITION_FAILED] = {ERRCODE_INTERNAL_ERROR, "unexpected answer", NULL},
+	[EO_CANCELLED] = {ERRCODE_EO_REFUSED, "DynamoDB refused a write", NULL},
+	[EO_THROTTLED] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB is throttling",
+	"Nothing was changed. Retry later, or look at the table's capacity and at hot keys."},
+	[EO_DENIED] = {ERRCODE_EO_REFUSED, "DynamoDB denied access",
+	"Check the credentials of the user mapping, their policy (dynamodb:UpdateItem, dynamodb:GetItem), and the clock; SELECT * FROM idem_check() tells which."},
+	[EO_NO_TABLE] = {ERRCODE_EO_REFUSED, "there is no such table",
+	"Check the server's options table, region and endpoint; idem_create_table() creates the table."},
+	[EO_REFUSED] = {ERRCODE_EO_REFUSED, "DynamoDB refused the request",
+	"SELECT * FROM idem_check() compares the table with what is expected."},
+	[EO_CONFLICT] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB reports a conflicting write",
+	"Nothing was changed. Retry."},
+	[EO_UNANSWERED] = {ERRCODE_EO_UNAVAILABLE, "no answer",
+	"Nothing was changed. Retry; if this goes on, check the server's option endpoint."},
+	[EO_UNKNOWN] = {ERRCODE_EO_UNAVAILABLE, "the outcome is unknown",
+	"The write may or may not have been applied. Call again from this session, or with the same token: that finds out, and repeats nothing. If this goes on, check the server's option endpoint."},
+};
+
+StaticAssertDecl(lengthof(reports) == EO_UNKNOWN + 1, "a report for each EoStatus");
 
 void
 eo_error_raise(const EoError *error, const char *doing, const char *key, const char *server)
@@ -36,91 +78,20 @@ raise_about(const EoError *error, const char *doing, const char *what, const cha
 			const char *server, const char *hint)
 {
 	char	   *facts = eo_error_facts(error);
-	const char *summary = error_summary(error);
+	const Report *report = &reports[error->status];
 
 	ereport(ERROR,
-			(errcode(error_sqlstate(error->status)),
+			(errcode(report->sqlstate),
 			 name != NULL ?
-			 errmsg("could not %s %s \"%s\" on server \"%s\": %s", doing, what, name, server, summary) :
-			 errmsg("could not %s on server \"%s\": %s", doing, server, summary),
+			 errmsg("could not %s %s \"%s\" on server \"%s\": %s", doing, what, name, server, report->summary) :
+			 errmsg("could not %s on server \"%s\": %s", doing, server, report->summary),
 			 facts[0] != '\0' ? errdetail_internal("%s", facts) : 0,
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
 
-static int
-error_sqlstate(EoStatus status)
-{
-	switch (status)
-	{
-		case EO_NO_MEMORY:
-			return ERRCODE_OUT_OF_MEMORY;
-		case EO_TOO_LARGE:
-			return ERRCODE_PROGRAM_LIMIT_EXCEEDED;
-		case EO_NO_CREDENTIALS:
-			return ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION;
-		case EO_INVALID:
-		case EO_DENIED:
-		case EO_NO_TABLE:
-		case EO_REFUSED:
-		case EO_CANCELLED:
-			return ERRCODE_EO_REFUSED;
-		case EO_UNREACHABLE:
-		case EO_THROTTLED:
-		case EO_CONFLICT:
-		case EO_UNANSWERED:
-		case EO_UNKNOWN:
-			return ERRCODE_EO_UNAVAILABLE;
-		case EO_OK:
-		case EO_CRYPTO:
-		case EO_CONDITION_FAILED:
-			break;
-	}
-	return ERRCODE_INTERNAL_ERROR;
-}
-
-static const char *
-error_summary(const EoError *error)
-{
-	switch (error->status)
-	{
-		case EO_NO_MEMORY:
-			return "out of memory";
-		case EO_TOO_LARGE:
-			return "the request is too large";
-		case EO_INVALID:
-			return "the record cannot be read";
-		case EO_CRYPTO:
-			return "the request could not be signed";
-		case EO_NO_CREDENTIALS:
-			return "no credentials";
-		case EO_UNREACHABLE:
-			return "DynamoDB could not be reached";
-		case EO_THROTTLED:
-			return "DynamoDB is throttling";
-		case EO_CONFLICT:
-			return "DynamoDB reports a conflicting write";
-		case EO_DENIED:
-			return "DynamoDB denied access";
-		case EO_NO_TABLE:
-			return "there is no such table";
-		case EO_REFUSED:
-			return "DynamoDB refused the request";
-		case EO_CANCELLED:
-			return "DynamoDB refused a write";
-		case EO_UNANSWERED:
-			return "no answer";
-		case EO_UNKNOWN:
-			return "the outcome is unknown";
-		case EO_OK:
-		case EO_CONDITION_FAILED:
-			break;
-	}
-	return "unexpected answer";
-}
-
 /*
- * The texts of the service were cut to length and freed of control characters
- * when they came in.
+ * The service's texts were cut to length and stripped of control characters when
+ * they were received.
  */
 char *
 eo_error_facts(const EoError *error)
@@ -138,7 +109,7 @@ eo_error_facts(const EoError *error)
 		appendStringInfo(&s, " Request id %s.", error->request_id);
 	if (error->attempts > 1)
 		appendStringInfo(&s, " %d attempts were made.", error->attempts);
-	/* curl's messages may quote a name that is not text in our encoding */
+	/* A message of curl's may quote a name that is not in this encoding. */
 	if (!pg_verifymbstr(s.data, s.len, true))
 		resetStringInfo(&s);
 	return s.data;
@@ -147,31 +118,53 @@ eo_error_facts(const EoError *error)
 const char *
 eo_error_hint(const EoError *error)
 {
-	switch (error->status)
-	{
-		case EO_NO_CREDENTIALS:
-			return "Add a user mapping: CREATE USER MAPPING FOR PUBLIC SERVER ... OPTIONS (access_key_id '...', secret_access_key '...'). The environment of the database server counts only for servers owned by a superuser.";
-		case EO_UNREACHABLE:
-			return "Nothing was sent. Check the server's options endpoint and region, and the network from the database server.";
-		case EO_THROTTLED:
-			return "Nothing was changed. Retry later, or look at the table's capacity and at hot keys.";
-		case EO_CONFLICT:
-			return "Nothing was changed. Retry.";
-		case EO_DENIED:
-			return "Check the credentials of the user mapping, their policy (dynamodb:UpdateItem, dynamodb:GetItem), and the clock; SELECT * FROM idem_check() tells which.";
-		case EO_NO_TABLE:
-			return "Check the server's options table, region and endpoint; idem_create_table() creates the table.";
-		case EO_REFUSED:
-			return "SELECT * FROM idem_check() compares the table with what is expected.";
-		case EO_INVALID:
-			return "Another program may use this table for other items. Check the server's options table, layout and key_prefix.";
-		case EO_UNANSWERED:
-			return "Nothing was changed. Retry; if this goes on, check the server's option endpoint.";
-		case EO_UNKNOWN:
-			return "The write may or may not have been applied. Call again from this session, or with the same token: that finds out, and repeats nothing. If this goes on, check the server's option endpoint.";
-		default:
-			return NULL;
-	}
+	return reports[error->status].hint;
+}
+
+/* ----- errors about keys ----- */
+
+void
+eo_error_raise_in_progress(const char *key, const char *server, const char *detail,
+						   const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_IN_PROGRESS),
+			 errmsg("key \"%s\" on server \"%s\" is in progress", key, server),
+			 detail != NULL ? errdetail("%s", detail) : 0,
+			 errhint("%s", hint)));
+}
+
+void
+eo_error_raise_committing(const char *key, const char *server, const char *detail, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_IN_PROGRESS),
+			 errmsg("key \"%s\" on server \"%s\" is being committed", key, server),
+			 errdetail("%s", detail),
+			 errhint("%s", hint)));
+}
+
+void
+eo_error_raise_lost(const char *key, const char *server, bool at_commit, const char *detail,
+					const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_CLAIM_LOST),
+			 at_commit ?
+			 errmsg("the claim on key \"%s\" on server \"%s\" was lost before the transaction committed",
+					key, server) :
+			 errmsg("the claim on key \"%s\" on server \"%s\" was lost", key, server),
+			 errdetail("%s", detail),
+			 errhint("%s", hint)));
+}
+
+char *
+eo_error_lost_detail(const EoRecord *record)
+{
+	if (record == NULL)
+		return pstrdup("There is no record of the key any more.");
+	return psprintf("The key is %s, by another run or after this one was ended.",
+					eo_record_state_name(record->state));
 }
 
 void
@@ -191,4 +184,30 @@ eo_error_raise_duplicate(const EoGuard *guard, const char *key, const char *serv
 			 err_generic_string(PG_DIAG_SCHEMA_NAME, guard->schema),
 			 err_generic_string(PG_DIAG_TABLE_NAME, guard->table),
 			 err_generic_string(PG_DIAG_CONSTRAINT_NAME, guard->name)));
+}
+
+/* ----- soft errors ----- */
+
+bool
+eo_error_try_input(Datum (*convert) (Datum), Datum input, Datum *output)
+{
+	MemoryContext context = CurrentMemoryContext;
+	volatile bool ok = true;
+
+	PG_TRY();
+	{
+		*output = convert(input);
+	}
+	PG_CATCH();
+	{
+		int			category = ERRCODE_TO_CATEGORY(geterrcode());
+
+		if (category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+		ok = false;
+	}
+	PG_END_TRY();
+	return ok;
 }

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "compat.h"
+#include "dynamodb/record.h"
 #include "dynamodb/status.h"
 
 #define ERRCODE_EO_IN_PROGRESS		MAKE_SQLSTATE('I','D','0','0','1')
@@ -24,18 +25,36 @@
 #define ERRCODE_EO_UNSETTLED		MAKE_SQLSTATE('I','D','0','0','9')
 
 /*
- * Raise what a call to the store ended with.  key may be NULL (a call about
- * the table).  Names key and server, gives the service's code, text and
- * request id in the detail, and advice in the hint; no secret is in any of it.
+ * Raise the error that a call to the store ended with.  key may be NULL (a call
+ * about the table).  The message names key and server; the service's code, text
+ * and request id are in the detail, advice is in the hint, no secret is in any.
  */
 pg_noreturn extern void eo_error_raise(const EoError *error, const char *doing, const char *key,
 									   const char *server);
 
-/* The same of an action; unknown: what to do if the outcome is. */
+/*
+ * The same about an action.  unknown is the hint if the outcome is EO_UNKNOWN;
+ * NULL: the usual hint.
+ */
 pg_noreturn extern void eo_error_raise_action(const EoError *error, const char *doing, const char *id,
 											  const char *server, const char *unknown);
 
-/* A trigger that keeps a table's rows unique. */
+/* ID001: another run holds the key.  detail may be NULL. */
+pg_noreturn extern void eo_error_raise_in_progress(const char *key, const char *server,
+												   const char *detail, const char *hint);
+
+/* ID001: a transaction that completes the key is committing. */
+pg_noreturn extern void eo_error_raise_committing(const char *key, const char *server,
+												  const char *detail, const char *hint);
+
+/* ID002: the caller's claim is gone.  at_commit: it was the seal that found out. */
+pg_noreturn extern void eo_error_raise_lost(const char *key, const char *server, bool at_commit,
+											const char *detail, const char *hint);
+
+/* Detail of a lost claim: what is there instead (NULL: no record), palloc'd. */
+extern char *eo_error_lost_detail(const EoRecord *record);
+
+/* A trigger that keeps the rows of a table unique. */
 typedef struct EoGuard
 {
 	const char *schema;
@@ -44,16 +63,23 @@ typedef struct EoGuard
 } EoGuard;
 
 /*
- * A key that is to be claimed once is claimed or completed already: ID005, or
- * for a guard 23505 with its table and name, as of a unique index.
+ * ID005: a key that is to be claimed once is claimed or completed already.  For
+ * a guard: 23505 with its table and name, as a unique index raises it.
  */
 pg_noreturn extern void eo_error_raise_duplicate(const EoGuard *guard, const char *key,
 												 const char *server, const char *detail);
 
-/* The facts of an EoError in one line, for logs, views and details. */
+/*
+ * Convert input by a function that raises what it does not accept: false if it
+ * raised an error of its data (SQLSTATE class 22 or 54); any other error is
+ * raised again.  convert() must leave nothing behind that only an abort undoes.
+ */
+extern bool eo_error_try_input(Datum (*convert) (Datum), Datum input, Datum *output);
+
+/* The facts of an EoError in one line, for logs, views and details; palloc'd. */
 extern char *eo_error_facts(const EoError *error);
 
-/* A hint for this error; NULL if there is nothing sensible to say. */
+/* The hint for this error; NULL: none. */
 extern const char *eo_error_hint(const EoError *error);
 
 #endif							/* EO_SERVER_ERROR_H */

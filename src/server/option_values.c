@@ -11,10 +11,13 @@
 #include "postgres.h"
 
 #include "commands/defrem.h"
+#include "server/error.h"
 #include "server/option_values.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
+
+static Datum interval_of(Datum value);
 
 int64
 eo_option_values_interval_ms(const Interval *span)
@@ -25,32 +28,19 @@ eo_option_values_interval_ms(const Interval *span)
 bool
 eo_option_values_duration(const char *value, int64 *ms)
 {
-	Interval   *volatile span = NULL;
-	MemoryContext context = CurrentMemoryContext;
-	volatile bool ok = true;
+	Datum		span;
 
-	PG_TRY();
-	{
-		span = DatumGetIntervalP(DirectFunctionCall3(interval_in, CStringGetDatum(value),
-													 ObjectIdGetDatum(InvalidOid),
-													 Int32GetDatum(-1)));
-	}
-	PG_CATCH();
-	{
-		int			code = geterrcode();
-
-		/* Input conversion touches nothing, so a data error needs no abort. */
-		if (ERRCODE_TO_CATEGORY(code) != ERRCODE_DATA_EXCEPTION)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(context);
-		FlushErrorState();
-		ok = false;
-	}
-	PG_END_TRY();
-	if (!ok)
+	if (!eo_error_try_input(interval_of, CStringGetDatum(value), &span))
 		return false;
-	*ms = eo_option_values_interval_ms(span);
+	*ms = eo_option_values_interval_ms(DatumGetIntervalP(span));
 	return true;
+}
+
+static Datum
+interval_of(Datum value)
+{
+	return DirectFunctionCall3(interval_in, value, ObjectIdGetDatum(InvalidOid),
+							   Int32GetDatum(-1));
 }
 
 List *

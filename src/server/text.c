@@ -3,31 +3,71 @@
  * text.c
  *	  Text between the encoding of the database and UTF-8, which DynamoDB holds.
  *
+ * The limits of DynamoDB (keys, items) count bytes of UTF-8, so a text is
+ * converted before it is measured.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
+#include "server/error.h"
 #include "server/text.h"
+
+static Datum from_utf8(Datum utf8);
+static char *escape_utf8(const char *s);
+
+char *
+eo_text_copy(const char *s)
+{
+	return s != NULL ? pstrdup(s) : NULL;
+}
 
 char *
 eo_text_to_utf8(const char *s)
 {
-	return pg_server_to_any(s, strlen(s), PG_UTF8);
+	return pg_server_to_any(s, (int) strlen(s), PG_UTF8);
+}
+
+char *
+eo_text_bytes_to_utf8(const char *s, size_t *len)
+{
+	char	   *utf8 = pg_server_to_any(s, (int) *len, PG_UTF8);
+
+	if (utf8 != s)
+		*len = strlen(utf8);
+	return utf8;
 }
 
 char *
 eo_text_from_utf8(const char *s)
 {
-	return pg_any_to_server(s, strlen(s), PG_UTF8);
+	return pg_any_to_server(s, (int) strlen(s), PG_UTF8);
 }
 
+char *
+eo_text_from_utf8_or_escape(const char *s, bool *exact)
+{
+	Datum		text;
+
+	*exact = eo_error_try_input(from_utf8, CStringGetDatum(s), &text);
+	return *exact ? DatumGetCString(text) : escape_utf8(s);
+}
+
+static Datum
+from_utf8(Datum utf8)
+{
+	return CStringGetDatum(eo_text_from_utf8(DatumGetCString(utf8)));
+}
+
+/* Raises if s is not UTF-8: the loop relies on whole characters. */
 static char *
 escape_utf8(const char *s)
 {
 	StringInfoData out;
 
+	(void) pg_verify_mbstr(PG_UTF8, s, (int) strlen(s), false);
 	initStringInfo(&out);
 	for (const unsigned char *p = (const unsigned char *) s; *p != '\0'; p += pg_utf_mblen(p))
 	{
@@ -42,27 +82,4 @@ escape_utf8(const char *s)
 							 0xdc00 + ((c - 0x10000) & 0x3ff));
 	}
 	return out.data;
-}
-
-char *
-eo_text_from_utf8_or_escape(const char *s, bool *exact)
-{
-	MemoryContext context = CurrentMemoryContext;
-	char	   *volatile text = NULL;
-
-	PG_TRY();
-	{
-		text = eo_text_from_utf8(s);
-	}
-	PG_CATCH();
-	{
-		/* A conversion touches nothing, so it needs no abort. */
-		if (geterrcode() != ERRCODE_UNTRANSLATABLE_CHARACTER)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(context);
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	*exact = text != NULL;
-	return text != NULL ? text : escape_utf8(s);
 }

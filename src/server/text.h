@@ -10,13 +10,24 @@
 
 #include "postgres.h"
 
-/* Text as DynamoDB holds it, UTF-8, and back; raise if that cannot be. */
+/* A palloc'd copy; NULL of NULL. */
+extern char *eo_text_copy(const char *s);
+
+/*
+ * From the encoding of the database to UTF-8, and back.  Returns s itself where
+ * nothing is to be converted, else a palloc'd string.  Raises if s is not valid
+ * in its encoding or cannot be expressed in the other one.
+ */
 extern char *eo_text_to_utf8(const char *s);
 extern char *eo_text_from_utf8(const char *s);
 
+/* As eo_text_to_utf8(), of *len bytes without a NUL; sets *len to the length in UTF-8. */
+extern char *eo_text_bytes_to_utf8(const char *s, size_t *len);
+
 /*
- * Back, come what may: what this encoding does not have is spelled \uXXXX, as in
- * JSON, and *exact is false.
+ * As eo_text_from_utf8(), but if the encoding of the database lacks a character,
+ * every character outside ASCII is written as \uXXXX, as in JSON, and *exact is
+ * false.
  */
 extern char *eo_text_from_utf8_or_escape(const char *s, bool *exact);
 

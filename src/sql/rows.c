@@ -13,6 +13,7 @@
 #include "common/hashfn.h"
 #include "funcapi.h"
 #include "nodes/primnodes.h"
+#include "server/error.h"
 #include "server/text.h"
 #include "sql/rows.h"
 #include "utils/builtins.h"
@@ -90,6 +91,12 @@ eo_row_timestamp(int64 ms)
 						  (int64) SECS_PER_DAY * 1000) * 1000;
 }
 
+static Datum
+jsonb_of(Datum text)
+{
+	return DirectFunctionCall1(jsonb_in, text);
+}
+
 /*
  * What another service wrote may be no JSON, no jsonb, or have characters that
  * this encoding does not: it is shown as a string then, because a duplicate must
@@ -100,29 +107,9 @@ eo_row_json_datum(const char *utf8)
 {
 	bool		exact;
 	char	   *text = eo_text_from_utf8_or_escape(utf8, &exact);
-	MemoryContext context = CurrentMemoryContext;
-	volatile Datum datum = (Datum) 0;
-	volatile bool ok = exact;
+	Datum		datum;
 
-	PG_TRY();
-	{
-		if (exact)
-			datum = DirectFunctionCall1(jsonb_in, CStringGetDatum(text));
-	}
-	PG_CATCH();
-	{
-		/* Input conversion touches nothing, so a data error needs no abort. */
-		int			category = ERRCODE_TO_CATEGORY(geterrcode());
-
-		if (category != ERRCODE_DATA_EXCEPTION &&
-			category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(context);
-		FlushErrorState();
-		ok = false;
-	}
-	PG_END_TRY();
-	if (!ok)
+	if (!exact || !eo_error_try_input(jsonb_of, CStringGetDatum(text), &datum))
 	{
 		JsonbValue	v;
 

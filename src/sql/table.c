@@ -24,6 +24,7 @@
 #include "dynamodb/token.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "server/answer.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"

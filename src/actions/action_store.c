@@ -1,0 +1,139 @@
+/*-------------------------------------------------------------------------
+ *
+ * action_store.c
+ *	  The verbs on actions of a server.
+ *
+ * Actions are one kind of item: the functions of action_kind say how an answer
+ * (answer.c) reads one.
+ *
+ * The conditions of an action compare with an instant that is part of the
+ * request, so each call is marked as dated: when the clock turns out to be wrong
+ * the call ends with clock_moved instead of being signed anew with the old
+ * instant, and the write is made again here.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "actions/action_store.h"
+#include "dynamodb/action_item.h"
+#include "dynamodb/buf.h"
+#include "dynamodb/call.h"
+#include "dynamodb/json.h"
+#include "dynamodb/record.h"
+#include "dynamodb/status.h"
+#include "server/answer.h"
+#include "server/options.h"
+#include "server/store.h"
+#include "server/text.h"
+#include "utils/memutils.h"
+
+static EoStatus read_action(const EoStore *store, EoJsonValue *json, void *item);
+static const char *pk_of_action(const EoStore *store, EoJsonValue *json);
+static bool shows_action(const void *item, const void *written);
+static void put_read_action(const EoStore *store, EoBuf *body, const char *pk);
+
+/* What a write of an action is known by in an item. */
+typedef struct Written
+{
+	EoActionVerb verb;
+	const char *token;
+} Written;
+
+static const EoItemKind action_kind = {
+	.item_size = sizeof(EoActionItem),
+	.written_size = sizeof(Written),
+	.unreadable = "The item under this id is not an action",
+	.second_look = false,
+	.read = read_action,
+	.pk_of = pk_of_action,
+	.shows = shows_action,
+	.put_read = put_read_action,
+};
+
+char *
+eo_action_store_pk(const EoStore *store, const char *id)
+{
+	char		pk[EO_MAX_KEY_BYTES + 1];
+	size_t		len;
+
+	if (eo_action_item_make_pk(eo_text_to_utf8(store->server->key_prefix), eo_text_to_utf8(id),
+							   pk, &len) != EO_OK)
+		return NULL;
+	return pstrdup(pk);
+}
+
+EoActionItem *
+eo_action_store_item(const EoAnswer *answer)
+{
+	Assert(answer->kind == &action_kind);
+	return answer->item;
+}
+
+EoAnswer *
+eo_action_store_prepare_write(EoStore *store, const char *pk, EoActionVerb verb,
+							  const EoActionWrite *w)
+{
+	EoAnswer   *answer = eo_answer_create(&action_kind, store, pk, EO_UPDATE_ITEM);
+	Written    *written = answer->written;
+
+	written->verb = verb;
+	written->token = MemoryContextStrdup(answer->context, w->token);
+	answer->call.dated = true;
+	eo_action_item_put_write(&answer->call.body, store->server->table, pk, verb, w);
+	return answer;
+}
+
+EoAnswer *
+eo_action_store_write(EoStore *store, const char *pk, EoActionVerb verb, EoActionWrite *w)
+{
+	EoAnswer   *answer;
+
+	for (int round = 0;; round++)
+	{
+		w->now_ms = eo_client_now_ms(&store->client);
+		answer = eo_answer_run_one(eo_action_store_prepare_write(store, pk, verb, w));
+
+		/*
+		 * Not if an earlier attempt may have been applied: the answer has to
+		 * say so.
+		 */
+		if (!answer->call.clock_moved || answer->call.in_doubt || round > 0)
+			return answer;
+		eo_answer_free(answer);
+	}
+}
+
+EoAnswer *
+eo_action_store_read(EoStore *store, const char *pk)
+{
+	return eo_answer_run_one(eo_answer_create_read(&action_kind, store, pk));
+}
+
+static EoStatus
+read_action(const EoStore *store, EoJsonValue *json, void *item)
+{
+	(void) store;
+	return eo_action_item_read(json, item);
+}
+
+static const char *
+pk_of_action(const EoStore *store, EoJsonValue *json)
+{
+	(void) store;
+	return eo_action_item_pk_of(json);
+}
+
+static bool
+shows_action(const void *item, const void *written)
+{
+	const Written *w = written;
+
+	return eo_action_item_shows(item, w->verb, w->token);
+}
+
+static void
+put_read_action(const EoStore *store, EoBuf *body, const char *pk)
+{
+	eo_action_item_put_read(body, store->server->table, pk);
+}

@@ -1,0 +1,42 @@
+/*-------------------------------------------------------------------------
+ *
+ * action_store.h
+ *	  The verbs on actions of a server.
+ *
+ * The functions that return an EoAnswer follow answer.h.  A refused write of an
+ * action is never followed by a read: EO_NOT_APPLIED without exists means that
+ * there was no action at that moment.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_ACTIONS_ACTION_STORE_H
+#define EO_ACTIONS_ACTION_STORE_H
+
+#include "postgres.h"
+
+#include "dynamodb/action_item.h"
+#include "server/store.h"
+
+/* The partition key of an action's id, palloc'd; NULL: too long for any action. */
+extern char *eo_action_store_pk(const EoStore *store, const char *id);
+
+/* The action of such an answer; its values count only if the answer's exists is true. */
+extern EoActionItem *eo_action_store_item(const EoAnswer *answer);
+
+/* Prepare a write, to be run by eo_answer_run(). */
+extern EoAnswer *eo_action_store_prepare_write(EoStore *store, const char *pk,
+											   EoActionVerb verb, const EoActionWrite *w);
+
+/*
+ * Run a write, interruptibly, within request_timeout.  w->now_ms is filled in
+ * with the instant that the condition was compared with.  If the service
+ * refused the time of the request, the write is made once more by the corrected
+ * clock.
+ */
+extern EoAnswer *eo_action_store_write(EoStore *store, const char *pk, EoActionVerb verb,
+									   EoActionWrite *w);
+
+/* Run a consistent read, interruptibly, within request_timeout. */
+extern EoAnswer *eo_action_store_read(EoStore *store, const char *pk);
+
+#endif							/* EO_ACTIONS_ACTION_STORE_H */

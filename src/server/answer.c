@@ -1,0 +1,323 @@
+/*-------------------------------------------------------------------------
+ *
+ * answer.c
+ *	  One conditional write or consistent read of an item, and its outcome.
+ *
+ * This file answers one question: was a write applied, although its reply may
+ * have been lost?
+ *
+ * - The service accepted it, and the reply bears our key, our token and the
+ *	 state that was written: applied.
+ * - The service refused it, and the item that refused it shows this very write
+ *	 (EoItemKind.shows): applied, by an attempt whose reply was lost.
+ * - The service refused it, and the item shows anything else: not applied.  This
+ *	 is definite even after a lost reply, because a token is never used for two
+ *	 writes.
+ * - The refusal brings no item.  Some engines return none, and an item can be
+ *	 gone.  A record is then read once, consistently (the second look).  An
+ *	 action is not: its refusals are never explained by a later read, so no item
+ *	 means no action.  For that an engine must return items with refusals, as
+ *	 DynamoDB has since June 2023.
+ * - Everything else is EO_UNKNOWN.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "dynamodb/call.h"
+#include "dynamodb/http.h"
+#include "dynamodb/json.h"
+#include "dynamodb/status.h"
+#include "server/answer.h"
+#include "server/store.h"
+#include "utils/memutils.h"
+
+static void free_call(void *arg);
+static void init_call(EoAnswer *answer, EoOperation op);
+static bool believe_write(const EoCall *call, EoJsonValue *item, bool refused);
+static bool believe_transaction(const EoCall *call, EoJsonValue *item, bool refused);
+static bool believe_read(const EoCall *call, EoJsonValue *item, bool refused);
+static void settle(EoAnswer *answer);
+static void settle_refusal(EoAnswer *answer);
+static void settle_second_look(EoAnswer *answer);
+static bool is_own_write(const EoAnswer *answer);
+static void unreadable(EoAnswer *answer);
+
+/*
+ * The call's buffers are malloc'd, because they pass through libcurl and
+ * json-c; the context's callback ties them to PostgreSQL's error handling.
+ */
+EoAnswer *
+eo_answer_create(const EoItemKind *kind, EoStore *store, const char *pk, EoOperation op)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "exactonce answer",
+												  ALLOCSET_SMALL_SIZES);
+	EoAnswer   *answer = MemoryContextAllocZero(context, sizeof(EoAnswer));
+	MemoryContextCallback *callback = MemoryContextAllocZero(context, sizeof(*callback));
+
+	answer->context = context;
+	answer->store = store;
+	answer->kind = kind;
+	answer->item = MemoryContextAllocZero(context, kind->item_size);
+	answer->written = MemoryContextAllocZero(context, kind->written_size);
+	answer->pk = MemoryContextStrdup(context, pk);
+	init_call(answer, op);
+	callback->func = free_call;
+	callback->arg = &answer->call;
+	MemoryContextRegisterResetCallback(context, callback);
+	return answer;
+}
+
+EoAnswer *
+eo_answer_create_read(const EoItemKind *kind, EoStore *store, const char *pk)
+{
+	EoAnswer   *answer = eo_answer_create(kind, store, pk, EO_GET_ITEM);
+
+	kind->put_read(store, &answer->call.body, pk);
+	return answer;
+}
+
+static void
+free_call(void *arg)
+{
+	eo_call_free(arg);
+}
+
+static void
+init_call(EoAnswer *answer, EoOperation op)
+{
+	eo_call_init(&answer->call, &answer->store->client, op);
+	answer->call.arg = answer;
+	answer->call.believe = op == EO_UPDATE_ITEM ? believe_write :
+		op == EO_TRANSACT ? believe_transaction : believe_read;
+}
+
+void
+eo_answer_free(EoAnswer *answer)
+{
+	MemoryContextDelete(answer->context);
+}
+
+/* ----- running ----- */
+
+EoAnswer *
+eo_answer_run_one(EoAnswer *answer)
+{
+	eo_answer_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
+	return answer;
+}
+
+void
+eo_answer_run(EoAnswer **answers, int n, int parallel, int64 deadline_us, EoWaitMode mode)
+{
+	EoWindow	window = {.n = 0};
+	EoCall	   *finished[EO_MAX_PARALLEL];
+	int			next = 0;
+
+	parallel = Max(1, Min(parallel, EO_MAX_PARALLEL));
+	while (next < n || window.n > 0)
+	{
+		int64_t		until;
+		int			nfinished;
+
+		while (next < n && window.n < parallel)
+			(void) eo_answer_start(answers[next++], &window, deadline_us);
+		nfinished = eo_window_step(&window, finished, &until);
+		for (int i = 0; i < nfinished; i++)
+			(void) eo_answer_take(eo_answer_of_call(finished[i]), &window, deadline_us);
+		if (nfinished == 0 && window.n > 0)
+			eo_http_wait(until, mode);
+	}
+}
+
+bool
+eo_answer_start(EoAnswer *answer, EoWindow *window, int64 deadline_us)
+{
+	if (eo_window_add(window, &answer->call, deadline_us))
+		return true;
+	return !eo_answer_take(answer, window, deadline_us);
+}
+
+bool
+eo_answer_take(EoAnswer *answer, EoWindow *window, int64 deadline_us)
+{
+	eo_store_log_call(answer->store, &answer->call);
+	if (answer->read_again)
+	{
+		settle_second_look(answer);
+		return true;
+	}
+	settle(answer);
+	if (!answer->read_again)
+		return true;
+	answer->doubted = answer->call.in_doubt;
+	eo_call_free(&answer->call);
+	init_call(answer, EO_GET_ITEM);
+	answer->kind->put_read(answer->store, &answer->call.body, answer->pk);
+	if (eo_window_add(window, &answer->call, deadline_us))
+		return false;
+	/* The read has ended already.  read_again is set, so this ends here. */
+	return eo_answer_take(answer, window, deadline_us);
+}
+
+EoAnswer *
+eo_answer_of_call(EoCall *call)
+{
+	return call->arg;
+}
+
+/* ----- which replies are believed ----- */
+
+/*
+ * A reply is believed if it bears the key that was sent and, after a write was
+ * accepted, our token in the state that was written.  Any other reply was meant
+ * for another request or was forged on the way.  The item is read here, once.
+ */
+static bool
+believe_write(const EoCall *call, EoJsonValue *item, bool refused)
+{
+	const EoAnswer *answer = call->arg;
+
+	if (item == NULL)
+		return refused;
+	if (!believe_read(call, item, refused))
+		return false;
+	if (refused || answer->is_probe)
+		return true;
+	return answer->readable && is_own_write(answer);
+}
+
+/*
+ * The reply to an accepted transaction brings no item.  It is believed if the
+ * capacity that it reports (eo_store_prepare_transaction() asks for that) names
+ * our table.
+ */
+static bool
+believe_transaction(const EoCall *call, EoJsonValue *item, bool refused)
+{
+	const EoAnswer *answer = call->arg;
+	EoJsonValue *capacity = eo_json_get(eo_json_root(call->reply), "ConsumedCapacity");
+
+	if (refused)
+		return believe_read(call, item, refused);
+	for (size_t i = 0; i < eo_json_array_length(capacity); i++)
+	{
+		size_t		len;
+		const char *table = eo_json_string(eo_json_get(eo_json_array_get(capacity, i), "TableName"),
+										   &len);
+
+		if (table != NULL && strcmp(table, answer->store->server->table) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+believe_read(const EoCall *call, EoJsonValue *item, bool refused)
+{
+	EoAnswer   *answer = call->arg;
+	const EoItemKind *kind = answer->kind;
+	const char *pk;
+
+	(void) refused;
+	if (item == NULL)
+	{
+		answer->readable = false;
+		return true;
+	}
+	answer->readable = kind->read(answer->store, item, answer->item) == EO_OK;
+	pk = kind->pk_of(answer->store, item);
+	return pk != NULL && strcmp(pk, answer->pk) == 0;
+}
+
+/* ----- what a reply means ----- */
+
+static void
+settle(EoAnswer *answer)
+{
+	EoCall	   *call = &answer->call;
+
+	answer->error = call->error;
+	switch (call->error.status)
+	{
+		case EO_OK:
+			answer->outcome = call->op == EO_GET_ITEM ? EO_READ : EO_APPLIED;
+			answer->exists = call->item != NULL;
+			if (answer->exists && !answer->readable)
+				unreadable(answer);
+			break;
+		case EO_CONDITION_FAILED:
+			settle_refusal(answer);
+			break;
+		default:
+			answer->outcome = EO_FAILED_CALL;
+			break;
+	}
+}
+
+static void
+settle_refusal(EoAnswer *answer)
+{
+	EoCall	   *call = &answer->call;
+
+	answer->outcome = EO_NOT_APPLIED;
+	answer->exists = call->item != NULL;
+	if (!answer->exists)
+	{
+		answer->read_again = answer->kind->second_look && !answer->is_probe;
+		return;
+	}
+	if (!answer->readable)
+	{
+		unreadable(answer);
+		return;
+	}
+	if (is_own_write(answer))
+	{
+		answer->outcome = EO_APPLIED;
+		answer->replayed = !call->in_doubt;
+	}
+}
+
+/* The read that followed a refusal without an item has ended. */
+static void
+settle_second_look(EoAnswer *answer)
+{
+	EoCall	   *call = &answer->call;
+
+	answer->read_again = false;
+	if (call->error.status != EO_OK)
+	{
+		/* The write was refused, but by which item is not known. */
+		answer->error = call->error;
+		if (answer->doubted)
+			answer->error.status = EO_UNKNOWN;
+		answer->outcome = EO_FAILED_CALL;
+		return;
+	}
+	call->in_doubt = answer->doubted;
+	call->error.status = EO_CONDITION_FAILED;
+	if (call->item == NULL)
+	{
+		answer->exists = false;
+		return;
+	}
+	settle_refusal(answer);
+}
+
+static bool
+is_own_write(const EoAnswer *answer)
+{
+	return answer->kind->shows(answer->item, answer->written);
+}
+
+static void
+unreadable(EoAnswer *answer)
+{
+	answer->outcome = EO_FAILED_CALL;
+	answer->exists = false;
+	answer->error.status = EO_INVALID;
+	answer->error.code[0] = '\0';
+	strlcpy(answer->error.message, answer->kind->unreadable, sizeof(answer->error.message));
+}

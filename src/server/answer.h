@@ -1,0 +1,128 @@
+/*-------------------------------------------------------------------------
+ *
+ * answer.h
+ *	  One conditional write or consistent read of an item, and its outcome.
+ *
+ * An answer is created (no network), run (alone, in a group, or by steps in a
+ * window), and then read.  All memory of an answer, the reply included, belongs
+ * to a memory context that is a child of the one current at its creation, so an
+ * error anywhere frees it; eo_answer_free() frees it earlier.
+ *
+ * This file knows nothing of the attributes of an item.  Whatever depends on
+ * them is in an EoItemKind, a table of functions of which there is one for
+ * records (store.c) and one for actions (action_store.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_SERVER_ANSWER_H
+#define EO_SERVER_ANSWER_H
+
+#include "postgres.h"
+
+#include "dynamodb/buf.h"
+#include "dynamodb/call.h"
+#include "dynamodb/http.h"
+#include "dynamodb/json.h"
+#include "dynamodb/status.h"
+
+typedef struct EoStore EoStore;
+
+typedef struct EoItemKind
+{
+	size_t		item_size;		/* of the struct that read() fills */
+	size_t		written_size;	/* of the struct that shows() compares with */
+	const char *unreadable;		/* the error's text if read() fails */
+
+	/*
+	 * Is a write that was refused without an item followed by a read?  If
+	 * not, such a refusal means that there is no item.
+	 */
+	bool		second_look;
+
+	/* Read an item of a reply.  Strings may point into the reply. */
+	EoStatus	(*read) (const EoStore *store, EoJsonValue *json, void *item);
+
+	/* The partition key that the item of a reply bears; NULL: none. */
+	const char *(*pk_of) (const EoStore *store, EoJsonValue *json);
+
+	/* Does the item show that the write described by written was applied? */
+	bool		(*shows) (const void *item, const void *written);
+
+	/* Append the body of a consistent GetItem. */
+	void		(*put_read) (const EoStore *store, EoBuf *body, const char *pk);
+} EoItemKind;
+
+typedef enum EoOutcome
+{
+	EO_APPLIED,					/* written, now or by an earlier attempt of
+								 * this answer's write */
+	EO_NOT_APPLIED,				/* refused; the item says by what */
+	EO_READ,					/* of a read */
+	EO_FAILED_CALL				/* see error; EO_UNKNOWN if it may be applied */
+} EoOutcome;
+
+typedef struct EoAnswer
+{
+	EoOutcome	outcome;
+	bool		exists;			/* there is an item: as the write left it, or
+								 * as it was when it refused the write */
+
+	/*
+	 * EO_APPLIED found in place by an earlier call under the same token, not
+	 * by this one.
+	 */
+	bool		replayed;
+	EoError		error;
+	EoCall		call;			/* the last request: in_doubt, reasons, ... */
+	void	   *user;			/* for the caller */
+
+	/* For the file that owns the kind. */
+	MemoryContext context;
+	EoStore    *store;
+	const EoItemKind *kind;
+	void	   *item;			/* item_size bytes; valid if exists */
+	void	   *written;		/* written_size bytes, set by the owner of the
+								 * kind for a write */
+	bool		is_probe;		/* a write that is never applied: its reply
+								 * shows nothing, and needs no second look */
+
+	/* Private to answer.c. */
+	char	   *pk;
+	bool		readable;		/* read() succeeded for the last reply's item */
+	bool		read_again;		/* the second look is due, or under way */
+	bool		doubted;		/* in_doubt of the write, during that look */
+} EoAnswer;
+
+/*
+ * An answer to a write: EO_UPDATE_ITEM or EO_TRANSACT.  The caller appends the
+ * body to call.body and fills written.
+ */
+extern EoAnswer *eo_answer_create(const EoItemKind *kind, EoStore *store, const char *pk,
+								  EoOperation op);
+
+/* An answer to a consistent read, ready to be run. */
+extern EoAnswer *eo_answer_create_read(const EoItemKind *kind, EoStore *store, const char *pk);
+
+/*
+ * Run n answers, at most parallel at a time.  deadline_us 0: each request has
+ * the server's request_timeout.  In EO_WAIT_RAISE mode an interrupt may raise.
+ */
+extern void eo_answer_run(EoAnswer **answers, int n, int parallel, int64 deadline_us,
+						  EoWaitMode mode);
+
+/* Run one, interruptibly, within the server's request_timeout; returns it. */
+extern EoAnswer *eo_answer_run_one(EoAnswer *answer);
+
+/*
+ * The same by steps, see call.h.  eo_answer_start() puts an answer into a
+ * window; false: it has its outcome already.  When the window reports its call
+ * as finished, eo_answer_take() reads the reply; false: a second look has been
+ * started in the window, and the answer is to be taken once more.
+ */
+extern bool eo_answer_start(EoAnswer *answer, EoWindow *window, int64 deadline_us);
+extern bool eo_answer_take(EoAnswer *answer, EoWindow *window, int64 deadline_us);
+extern EoAnswer *eo_answer_of_call(EoCall *call);
+
+extern void eo_answer_free(EoAnswer *answer);
+
+#endif							/* EO_SERVER_ANSWER_H */
