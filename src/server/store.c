@@ -28,12 +28,14 @@
 #include "dynamodb/action_item.h"
 #include "dynamodb/buf.h"
 #include "dynamodb/call.h"
+#include "dynamodb/client.h"
 #include "dynamodb/http.h"
 #include "dynamodb/json.h"
 #include "dynamodb/record.h"
 #include "dynamodb/sigv4.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
+#include "dynamodb/window.h"
 #include "mb/pg_wchar.h"
 #include "server/credentials.h"
 #include "server/guc.h"
@@ -439,33 +441,51 @@ eo_answer_of_call(EoCall *call)
 	return call->arg;
 }
 
+typedef struct Group
+{
+	EoAnswer  **answers;
+	int			n;
+	int			next;
+	int64		deadline_us;
+} Group;
+
+static bool
+start_answer(EoWindow *window, void *arg)
+{
+	Group	   *group = arg;
+
+	if (group->next == group->n)
+		return false;
+	(void) eo_answer_start(group->answers[group->next++], window, group->deadline_us);
+	return true;
+}
+
+static void
+take_answer(EoWindow *window, EoCall *call, void *arg)
+{
+	Group	   *group = arg;
+
+	(void) eo_answer_take(eo_answer_of_call(call), window, group->deadline_us);
+}
+
 void
 eo_store_run(EoAnswer **answers, int n, int parallel, int64 deadline_us, EoWaitMode mode)
 {
+	Group		group = {.answers = answers,.n = n,.deadline_us = deadline_us};
 	EoWindow	window = {.n = 0};
-	EoCall	   *finished[EO_MAX_PARALLEL];
-	int			next = 0;
 
-	parallel = Max(1, Min(parallel, EO_MAX_PARALLEL));
-	while (next < n || window.n > 0)
-	{
-		int64_t		until;
-		int			nfinished;
-
-		while (next < n && window.n < parallel)
-			(void) eo_answer_start(answers[next++], &window, deadline_us);
-		nfinished = eo_window_step(&window, finished, &until);
-		for (int i = 0; i < nfinished; i++)
-			(void) eo_answer_take(eo_answer_of_call(finished[i]), &window, deadline_us);
-		if (nfinished == 0 && window.n > 0)
-			eo_http_wait(until, mode);
-	}
+	Assert(mode == EO_WAIT_RAISE);
+	(void) mode;
+	eo_window_run(&window, parallel, start_answer, take_answer, &group);
 }
 
 void
 eo_store_run_call(EoStore *store, EoCall *call)
 {
-	eo_call_run(&call, 1, 1, 0, EO_WAIT_RAISE);
+	EoWindow	window = {.n = 0};
+
+	if (eo_window_add(&window, call, 0))
+		eo_window_run(&window, 1, NULL, NULL, NULL);
 	log_call(store, call);
 }
 

@@ -17,11 +17,13 @@
 
 #include "dynamodb/action_item.h"
 #include "dynamodb/call.h"
+#include "dynamodb/client.h"
 #include "dynamodb/http.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
+#include "dynamodb/window.h"
 #include "server/options.h"
 
 /* A server ready to be called, as the current role. */
@@ -129,7 +131,7 @@ extern void eo_store_run(EoAnswer **answers, int n, int parallel, int64 deadline
 						 EoWaitMode mode);
 
 /*
- * The same by steps, see call.h: an answer is started in a window; when
+ * The same by steps, see window.h: an answer is started in a window; when
  * the window says that its call has finished, eo_answer_take() reads it, and
  * returns false if it had to be started once more (a second look).
  */
