@@ -126,7 +126,7 @@ eo_action_create(EoStore *store, EoActionPlan *plans, int n, EoEmitAction emit, 
 			prepare(store, &plans[first + i], &entries[i]);
 			answers[i] = entries[i].answer;
 		}
-		eo_answer_run(answers, count, store->server->parallel_requests, 0, EO_WAIT_RAISE);
+		eo_answer_run(answers, count, store->server->parallel_requests, 0);
 		share_clock(store);
 		for (int i = 0; i < count; i++)
 			emit_created(store, &entries[i], emit, arg);

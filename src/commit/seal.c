@@ -33,10 +33,11 @@
 #include "commit/xact.h"
 #include "compat.h"
 #include "dynamodb/call.h"
+#include "dynamodb/client.h"
 #include "dynamodb/clock.h"
-#include "dynamodb/http.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"
+#include "dynamodb/window.h"
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/options.h"
@@ -45,6 +46,8 @@
 
 typedef struct Sealing
 {
+	dlist_head *claims;
+	dlist_node *next;			/* to be looked at; NULL: none */
 	EoOrigin	origin;
 	char		origin_text[EO_ORIGIN_LEN + 1];
 	int64		deadline_us;
@@ -53,7 +56,9 @@ typedef struct Sealing
 	EoWindow	window;
 } Sealing;
 
-static void begin_sealing(Sealing *s, dlist_head *claims);
+static void begin_sealing(Sealing *s);
+static bool start_next(EoWindow *window, void *arg);
+static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static void start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
 static void judge(Sealing *s, EoAnswer *answer);
 static void judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer);
@@ -64,45 +69,50 @@ pg_noreturn static void raise_duplicate(const EoTxClaim *claim);
 void
 eo_seal(dlist_head *claims)
 {
-	Sealing		s = {.window = {.n = 0}};
-	EoCall	   *finished[EO_MAX_PARALLEL];
+	Sealing		s = {.claims = claims,.window = {.n = 0}};
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "exactonce seal",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	dlist_node *next = dlist_is_empty(claims) ? NULL : dlist_head_node(claims);
 
-	begin_sealing(&s, claims);
-	while (next != NULL || s.window.n > 0)
-	{
-		int64		until;
-		int			n;
-
-		while (next != NULL && s.window.n < s.parallel)
-		{
-			EoTxClaim  *claim = dlist_container(EoTxClaim, node, next);
-
-			next = dlist_has_next(claims, next) ? dlist_next_node(claims, next) : NULL;
-			if (eo_xact_is_completed(claim))
-				start_claim(&s, claim, claim->info->once ? EO_SEAL_NEW : EO_SEAL, NULL);
-		}
-		n = eo_window_step(&s.window, finished, &until);
-		for (int i = 0; i < n; i++)
-		{
-			EoAnswer   *answer = eo_answer_of_call(finished[i]);
-
-			if (eo_answer_take(answer, &s.window, s.deadline_us))
-				judge(&s, answer);
-		}
-		if (n == 0 && s.window.n > 0)
-			eo_http_wait(until, EO_WAIT_RAISE);
-	}
+	begin_sealing(&s);
+	eo_window_run(&s.window, s.parallel, start_next, take_finished, &s);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }
 
+/* Start the seal of the next completed claim. */
+static bool
+start_next(EoWindow *window, void *arg)
+{
+	Sealing    *s = arg;
+
+	(void) window;
+	while (s->next != NULL)
+	{
+		EoTxClaim  *claim = dlist_container(EoTxClaim, node, s->next);
+
+		s->next = dlist_has_next(s->claims, s->next) ? dlist_next_node(s->claims, s->next) : NULL;
+		if (!eo_xact_is_completed(claim))
+			continue;
+		start_claim(s, claim, claim->info->once ? EO_SEAL_NEW : EO_SEAL, NULL);
+		return true;
+	}
+	return false;
+}
+
+static void
+take_finished(EoWindow *window, EoCall *call, void *arg)
+{
+	Sealing    *s = arg;
+	EoAnswer   *answer = eo_answer_of_call(call);
+
+	if (eo_answer_take(answer, window, s->deadline_us))
+		judge(s, answer);
+}
+
 /* Name this commit. */
 static void
-begin_sealing(Sealing *s, dlist_head *claims)
+begin_sealing(Sealing *s)
 {
 	EoDatabaseInfo db;
 	dlist_iter	iter;
@@ -121,7 +131,8 @@ begin_sealing(Sealing *s, dlist_head *claims)
 
 	s->commit_timeout_ms = 0;
 	s->parallel = 1;
-	dlist_foreach(iter, claims)
+	s->next = dlist_is_empty(s->claims) ? NULL : dlist_head_node(s->claims);
+	dlist_foreach(iter, s->claims)
 	{
 		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
 		const EoServer *server = c->store->server;

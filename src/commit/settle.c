@@ -39,8 +39,7 @@
 #include "commit/outbox.h"
 #include "commit/settle.h"
 #include "compat.h"
-#include "dynamodb/call.h"
-#include "dynamodb/http.h"
+#include "dynamodb/client.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"
 #include "server/answer.h"
@@ -162,7 +161,7 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 	answer = eo_settle_prepare(store, view);
 	if (answer == NULL)
 		return;
-	eo_answer_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
+	eo_answer_run(&answer, 1, 1, 0);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, "settle what an ended transaction left of", key,
 					   store->server->name);

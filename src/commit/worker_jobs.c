@@ -21,6 +21,7 @@
 #include "commit/worker_targets.h"
 #include "dynamodb/call.h"
 #include "dynamodb/status.h"
+#include "dynamodb/window.h"
 #include "server/answer.h"
 #include "server/store.h"
 #include "utils/memutils.h"
@@ -39,7 +40,8 @@ static struct
 	int64		calls_until_us; /* when the window wants to be looked at */
 }			jobs;
 
-static void start_jobs(void);
+static bool start_next(EoWindow *window, void *arg);
+static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static bool start_job(EoWorkerJob *job);
 static void take_answer(EoWorkerJob *job);
 static void take_failure(EoWorkerJob *job);
@@ -117,23 +119,11 @@ eo_worker_job_end(EoWorkerJob *job)
 void
 eo_worker_jobs_run(void)
 {
-	EoCall	   *finished[EO_MAX_PARALLEL];
-	int			n;
-
 	eo_worker_targets_build();
 	thin_out();
-	do
-	{
-		start_jobs();
-		n = eo_window_step(&jobs.window, finished, &jobs.calls_until_us);
-		for (int i = 0; i < n; i++)
-		{
-			EoAnswer   *answer = eo_answer_of_call(finished[i]);
-
-			if (eo_answer_take(answer, &jobs.window, 0))
-				take_answer(answer->user);
-		}
-	} while (n > 0);
+	while (eo_window_turn(&jobs.window, EO_MAX_PARALLEL, start_next, take_finished, NULL,
+						  &jobs.calls_until_us))
+		 /* as long as something finishes */ ;
 }
 
 int64
@@ -150,24 +140,36 @@ eo_worker_jobs_due_us(void)
 
 /* ----- sending ----- */
 
-static void
-start_jobs(void)
+/* Start the first job in the queue whose target can take a request. */
+static bool
+start_next(EoWindow *window, void *arg)
 {
-	dlist_mutable_iter iter;
+	dlist_iter	iter;
 
-	dlist_foreach_modify(iter, &jobs.waiting)
+	(void) window;
+	(void) arg;
+	dlist_foreach(iter, &jobs.waiting)
 	{
 		EoWorkerJob *job = dlist_container(EoWorkerJob, node, iter.cur);
 
-		if (jobs.window.n >= EO_MAX_PARALLEL)
-			break;
-		if (job->target->gone ? job->kind->abandon(job) : eo_worker_target_may_send(job->target))
-		{
-			dlist_delete(&job->node);
-			if (job->target->gone || !start_job(job))
-				eo_worker_job_end(job);
-		}
+		if (job->target->gone ? !job->kind->abandon(job) : !eo_worker_target_may_send(job->target))
+			continue;
+		dlist_delete(&job->node);
+		if (job->target->gone || !start_job(job))
+			eo_worker_job_end(job);
+		return true;
 	}
+	return false;
+}
+
+static void
+take_finished(EoWindow *window, EoCall *call, void *arg)
+{
+	EoAnswer   *answer = eo_answer_of_call(call);
+
+	(void) arg;
+	if (eo_answer_take(answer, window, 0))
+		take_answer(answer->user);
 }
 
 /* False: there is nothing to be done any more. */

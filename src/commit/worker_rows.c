@@ -23,7 +23,7 @@
 #include "commit/worker_jobs.h"
 #include "commit/worker_rows.h"
 #include "commit/worker_targets.h"
-#include "dynamodb/call.h"
+#include "dynamodb/client.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/record.h"
 #include "dynamodb/token.h"

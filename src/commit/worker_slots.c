@@ -22,7 +22,7 @@
 #include "commit/worker_slots.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
-#include "dynamodb/call.h"
+#include "dynamodb/client.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"

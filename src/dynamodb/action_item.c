@@ -80,10 +80,124 @@ static const EoAttributeName attributes[N_ATTRIBUTES + 1] = {
 					   EO_PIN_HASH_LEN + 8 + \
 					   EO_MAX_REASON_BYTES + EO_MAX_CONSUMER_BYTES)
 
-static const char *condition(EoActionVerb verb, bool peppered);
-static void update(EoActionVerb verb, const EoActionWrite *w, EoBuf *out);
-static bool put_value(EoBuf *body, char letter, const void *arg);
-static const EoExpression *find_expression(EoActionVerb verb, const EoActionWrite *w);
+/* Optional parts of conditions and updates: what the write has, by its letter. */
+static const char options[] = "phjrb";
+
+#define N_VARIANTS (1 << (sizeof(options) - 1))
+
+static unsigned int
+options_of(const EoActionWrite *w)
+{
+	const bool	set[] = {
+		w->payload != NULL,		/* p */
+		w->pin_hash != NULL,	/* h */
+		w->pin_pepper != NULL,	/* j */
+		w->reason != NULL,		/* r */
+		w->consumer != NULL		/* b */
+	};
+	unsigned int bits = 0;
+
+	for (size_t i = 0; i < sizeof(set) / sizeof(set[0]); i++)
+		bits |= (unsigned int) set[i] << i;
+	return bits;
+}
+
+/* The action exists, and nothing has ended it. */
+#define NOT_FINAL "attribute_exists(#k) AND attribute_not_exists(#c) AND attribute_not_exists(#x)" \
+	" AND attribute_not_exists(#z)"
+
+/* ... and now is within its time. */
+#define OPEN NOT_FINAL " AND #a <= :n AND #e > :n"
+
+/* Whoever consumes the action can be handed its payload. */
+#define PAYLOAD " AND (attribute_not_exists(#p) OR attribute_type(#p, :S))"
+
+static const struct
+{
+	const char *condition;
+	const char *update;
+}			verbs[] =
+{
+	/* Nothing re-creates an action, not even one that is long over. */
+	[EO_ACTION_CREATE] = {
+		"attribute_not_exists(#k)",
+		"SET #i = :i, #s = :n, #d = :t, #a = :a, #e = :e, #l = :l"
+		"[p?, #p = :p][h?, #h = :h, #m = :m][j?, #j = :j]"
+	},
+
+	/*
+	 * A token pays for one attempt: a copy of the request that arrives late
+	 * takes no second one.  No attempt is taken if the pepper has changed,
+	 * because then no PIN can be right.
+	 */
+	[EO_ACTION_ATTEMPT] = {
+		OPEN " AND attribute_type(#h, :S) AND #m > :0 AND NOT contains(#q, :t)"
+		"[j? AND #j = :j][!j? AND attribute_not_exists(#j)]",
+		"SET #m = #m - :1 ADD #q :T"
+	},
+	[EO_ACTION_CONSUME] = {
+		OPEN " AND attribute_not_exists(#h)" PAYLOAD,
+		"SET #c = :n, #t = :t[r?, #r = :r][b?, #b = :b]"
+	},
+
+	/*
+	 * pinAttempts is not looked at: the caller who took the last attempt, and
+	 * had the right PIN, may consume.
+	 */
+	[EO_ACTION_CONSUME_PAID] = {
+		OPEN " AND contains(#q, :q)" PAYLOAD,
+		"SET #c = :n, #t = :t[r?, #r = :r][b?, #b = :b]"
+	},
+
+	/*
+	 * A pending action can be canceled, too.  One without attempts left
+	 * cannot: the caller who took the last attempt may have the right PIN,
+	 * and EO_ACTION_CLOSE decides between that caller and this one.
+	 */
+	[EO_ACTION_CANCEL] = {
+		NOT_FINAL " AND #e > :n AND (attribute_not_exists(#h) OR #m > :0)",
+		"SET #x = :n, #y = :t[r?, #w = :r]"
+	},
+	[EO_ACTION_CLOSE] = {
+		NOT_FINAL " AND (#e <= :n OR #m <= :0)",
+		"SET #z = :n"
+	}
+};
+
+#define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
+
+/* The structs that values are taken from. */
+typedef enum From
+{
+	FROM_WRITE,
+	FROM_TYPES
+} From;
+
+static const struct
+{
+	const char *string;
+}			types = {"S"};
+
+#define STRING(member) {EO_VALUE_STRING, FROM_WRITE, offsetof(EoActionWrite, member), 0}
+#define NUMBER(member) {EO_VALUE_NUMBER, FROM_WRITE, offsetof(EoActionWrite, member), 0}
+
+static const EoValue values[EO_VALUE_LETTERS] = {
+	['n'] = NUMBER(now_ms),
+	['t'] = STRING(token),
+	['T'] = {EO_VALUE_SET, FROM_WRITE, offsetof(EoActionWrite, token), 0},
+	['q'] = STRING(attempt),
+	['S'] = {EO_VALUE_STRING, FROM_TYPES, 0, 0},
+	['i'] = STRING(id),
+	['a'] = NUMBER(active_ms),
+	['e'] = NUMBER(expires_ms),
+	['l'] = NUMBER(ttl_s),
+	['p'] = STRING(payload),
+	['h'] = STRING(pin_hash),
+	['j'] = STRING(pin_pepper),
+	['m'] = NUMBER(pin_attempts),
+	['r'] = STRING(reason),
+	['b'] = STRING(consumer)
+};
 
 EoStatus
 eo_action_item_make_pk(const char *prefix, const char *id, char *out, size_t *len)
@@ -115,198 +229,31 @@ eo_action_item_max_payload(size_t pk_len, size_t id_len)
 	return EO_MAX_ITEM_BYTES - ITEM_OVERHEAD - pk_len - id_len;
 }
 
+/* An expression is made once for each verb and each set of options. */
 void
 eo_action_item_put_write(EoBuf *body, const char *table, const char *pk, EoActionVerb verb,
 						 const EoActionWrite *w)
 {
-	const EoExpression *e = find_expression(verb, w);
+	static EoExpression made[N_VERBS][N_VARIANTS];
+	unsigned int set = options_of(w);
+	EoExpression *e = &made[verb][set];
+	EoStatus	status = EO_OK;
+	const void *structs[] = {[FROM_WRITE] = w,[FROM_TYPES] = &types};
 
-	if (e == NULL)
-		body->status = EO_NO_MEMORY;
-	else
+	if (e->text.len == 0)
+		status = eo_expression_make(e, attributes, options, set,
+									verbs[verb].condition, verbs[verb].update);
+	if (status == EO_OK)
 		eo_expression_put_update(e, body, table, KEY_NAME, pk, ",\"ReturnValues\":\"ALL_NEW\"",
-								 put_value, w);
+								 values, structs);
+	else
+		body->status = status;
 }
 
 void
 eo_action_item_put_read(EoBuf *body, const char *table, const char *pk)
 {
 	eo_expression_put_read(body, table, KEY_NAME, pk);
-}
-
-/* Made once for each verb and variant. */
-static const EoExpression *
-find_expression(EoActionVerb verb, const EoActionWrite *w)
-{
-	static EoExpression made[EO_ACTION_CLOSE + 1][32];
-	EoExpression *e;
-	EoBuf		upd;
-	int			variant;
-	bool		ok;
-
-	variant = (w->payload != NULL ? 1 : 0) | (w->pin_hash != NULL ? 2 : 0) |
-		(w->pin_pepper != NULL ? 4 : 0) | (w->reason != NULL ? 8 : 0) | (w->consumer != NULL ? 16 : 0);
-	e = &made[verb][variant];
-	if (e->text.len > 0)
-		return e;
-	eo_buf_init(&upd, 2048);
-	update(verb, w, &upd);
-	ok = eo_buf_status(&upd) == EO_OK &&
-		eo_expression_make(e, attributes, condition(verb, w->pin_pepper != NULL), eo_buf_str(&upd));
-	eo_buf_free(&upd);
-	return ok ? e : NULL;
-}
-
-/*
- * When may this write happen?
- */
-#define NOT_FINAL "attribute_exists(#k) AND attribute_not_exists(#c) AND attribute_not_exists(#x)" \
-	" AND attribute_not_exists(#z)"
-#define OPEN NOT_FINAL " AND #a <= :n AND #e > :n"
-#define PAYLOAD " AND (attribute_not_exists(#p) OR attribute_type(#p, :S))"
-#define ATTEMPT OPEN " AND attribute_type(#h, :S) AND #m > :0 AND NOT contains(#q, :t)"
-
-static const char *
-condition(EoActionVerb verb, bool peppered)
-{
-	switch (verb)
-	{
-		case EO_ACTION_CREATE:
-			/* Nothing re-creates an action, not even one that is long over. */
-			return "attribute_not_exists(#k)";
-		case EO_ACTION_ATTEMPT:
-
-			/*
-			 * One attempt a token: a copy of the request that arrives late
-			 * takes no second one.  None where the pepper is another: that is
-			 * no fault of the one who guesses.
-			 */
-			if (peppered)
-				return ATTEMPT " AND #j = :j";
-			return ATTEMPT " AND attribute_not_exists(#j)";
-		case EO_ACTION_CONSUME:
-			return OPEN " AND attribute_not_exists(#h)" PAYLOAD;
-		case EO_ACTION_CONSUME_PAID:
-
-			/*
-			 * Without a look at pinAttempts: whoever took the last attempt,
-			 * and was right, consumes.
-			 */
-			return OPEN " AND contains(#q, :q)" PAYLOAD;
-		case EO_ACTION_CANCEL:
-
-			/*
-			 * Pending ones, too.  Not without attempts left: then the one who
-			 * took the last may be right, and EO_ACTION_CLOSE decides between
-			 * him and us.
-			 */
-			return NOT_FINAL " AND #e > :n AND (attribute_not_exists(#h) OR #m > :0)";
-		case EO_ACTION_CLOSE:
-			return NOT_FINAL " AND (#e <= :n OR #m <= :0)";
-	}
-	return "";
-}
-
-/*
- * What does it change?
- */
-static void
-update(EoActionVerb verb, const EoActionWrite *w, EoBuf *out)
-{
-	switch (verb)
-	{
-		case EO_ACTION_CREATE:
-			eo_buf_addf(out, "SET #i = :i, #s = :n, #d = :t, #a = :a, #e = :e, #l = :l%s%s%s",
-						w->payload != NULL ? ", #p = :p" : "",
-						w->pin_hash != NULL ? ", #h = :h, #m = :m" : "",
-						w->pin_pepper != NULL ? ", #j = :j" : "");
-			break;
-		case EO_ACTION_ATTEMPT:
-			eo_buf_adds(out, "SET #m = #m - :1 ADD #q :T");
-			break;
-		case EO_ACTION_CONSUME:
-		case EO_ACTION_CONSUME_PAID:
-			eo_buf_addf(out, "SET #c = :n, #t = :t%s%s",
-						w->reason != NULL ? ", #r = :r" : "",
-						w->consumer != NULL ? ", #b = :b" : "");
-			break;
-		case EO_ACTION_CANCEL:
-			eo_buf_addf(out, "SET #x = :n, #y = :t%s", w->reason != NULL ? ", #w = :r" : "");
-			break;
-		case EO_ACTION_CLOSE:
-			eo_buf_adds(out, "SET #z = :n");
-			break;
-	}
-}
-
-static void
-put_token_set(EoBuf *body, const char *token)
-{
-	eo_buf_adds(body, "{\"SS\":[");
-	eo_json_put_string(body, token, strlen(token));
-	eo_buf_adds(body, "]}");
-}
-
-static bool
-put_value(EoBuf *body, char letter, const void *arg)
-{
-	const EoActionWrite *w = arg;
-
-	switch (letter)
-	{
-		case 'n':
-			eo_expression_put_n(body, w->now_ms);
-			return true;
-		case 't':
-			eo_expression_put_string(body, w->token);
-			return true;
-		case 'T':
-			put_token_set(body, w->token);
-			return true;
-		case 'q':
-			eo_expression_put_string(body, w->attempt);
-			return true;
-		case 'S':
-			eo_expression_put_string(body, "S");
-			return true;
-		case 'i':
-			eo_expression_put_string(body, w->id);
-			return true;
-		case 'a':
-			eo_expression_put_n(body, w->active_ms);
-			return true;
-		case 'e':
-			eo_expression_put_n(body, w->expires_ms);
-			return true;
-		case 'l':
-			eo_expression_put_n(body, w->ttl_s);
-			return true;
-		case 'p':
-			eo_expression_put_string(body, w->payload);
-			return true;
-		case 'h':
-			eo_expression_put_string(body, w->pin_hash);
-			return true;
-		case 'j':
-			eo_expression_put_string(body, w->pin_pepper);
-			return true;
-		case 'm':
-			eo_expression_put_n(body, w->pin_attempts);
-			return true;
-		case 'r':
-			eo_expression_put_string(body, w->reason);
-			return true;
-		case 'b':
-			eo_expression_put_string(body, w->consumer);
-			return true;
-		case '0':
-			eo_expression_put_n(body, 0);
-			return true;
-		case '1':
-			eo_expression_put_n(body, 1);
-			return true;
-	}
-	return false;
 }
 
 /* ----- reading ----- */

@@ -33,10 +33,12 @@
 #include <time.h>
 
 #include "dynamodb/buf.h"
+#include "dynamodb/client.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/crypto.h"
 #include "dynamodb/http.h"
 #include "dynamodb/json.h"
+#include "dynamodb/reply.h"
 #include "dynamodb/sigv4.h"
 #include "dynamodb/status.h"
 
@@ -51,28 +53,18 @@
 /* An attempt shorter than this is not worth sending for its own sake. */
 #define MIN_ATTEMPT_US 50000
 
-/*
- * The Date header has whole seconds: an instant within one and a half of its
- * middle is the same time.
- */
-#define CLOCK_TOLERANCE_MS 1500
-
 /* curl ends an attempt at its deadline; if it has not by then, we do. */
 #define GRACE_US 20000
 
-/* The service refuses signatures about five minutes off, some sooner. */
-#define SKEW_SUSPICIOUS_MS 30000
-
-static bool start_call(EoCall *call, int64_t deadline_us);
 static bool send_attempt(EoCall *call);
 static void abandon(EoCall *call);
 static bool take_reply(EoCall *call);
 static bool take_transport_failure(EoCall *call);
 static bool take_answer(EoCall *call, int64_t wall_ms);
 static bool take_unbelievable(EoCall *call, const char *why);
+static void forget_reply(EoCall *call);
 static bool again(EoCall *call, bool throttled);
 static EoStatus sign(EoCall *call, char *date_header, EoBuf *authorization);
-static void error_text(EoError *error, EoJsonValue *root);
 
 static const struct
 {
@@ -96,12 +88,6 @@ eo_call_operation_name(EoOperation op)
 	return operations[op].name;
 }
 
-int64_t
-eo_client_now_ms(const EoClient *client)
-{
-	return eo_clock_wall_ms() + client->clock_offset_ms;
-}
-
 void
 eo_call_init(EoCall *call, EoClient *client, EoOperation op)
 {
@@ -115,80 +101,13 @@ void
 eo_call_free(EoCall *call)
 {
 	eo_http_finish(&call->transfer);
-	eo_json_free(call->reply);
-	call->reply = NULL;
-	call->item = NULL;
-	call->reasons = NULL;
+	forget_reply(call);
 	eo_buf_free(&call->body);
 }
 
-void
-eo_call_run(EoCall **calls, int n, int parallel, int64_t deadline_us,
-			EoWaitMode mode)
-{
-	EoWindow	window = {.n = 0};
-	EoCall	   *finished[EO_MAX_PARALLEL];
-	int			next = 0;
-
-	if (parallel > EO_MAX_PARALLEL)
-		parallel = EO_MAX_PARALLEL;
-	if (parallel < 1)
-		parallel = 1;
-	while (next < n || window.n > 0)
-	{
-		int64_t		until;
-
-		while (next < n && window.n < parallel)
-			(void) eo_window_add(&window, calls[next++], deadline_us);
-		if (eo_window_step(&window, finished, &until) == 0 && window.n > 0)
-			eo_http_wait(until, mode);
-	}
-}
-
+/* As this function, all those below that return bool say whether the call goes on. */
 bool
-eo_window_add(EoWindow *window, EoCall *call, int64_t deadline_us)
-{
-	if (!start_call(call, deadline_us))
-		return false;
-	window->calls[window->n++] = call;
-	return true;
-}
-
-/* Each call in the window is in flight or backing off. */
-int
-eo_window_step(EoWindow *window, EoCall **finished, int64_t *until_us)
-{
-	int			nfinished = 0;
-
-	*until_us = INT64_MAX;
-	for (int i = 0; i < window->n; i++)
-	{
-		EoCall	   *call = window->calls[i];
-		bool		goes_on = true;
-
-		if (!call->waiting && !call->transfer.done &&
-			eo_clock_monotonic_us() >= call->deadline_us + GRACE_US)
-			abandon(call);
-		if (call->transfer.done)
-			goes_on = take_reply(call);
-		else if (call->waiting && eo_clock_monotonic_us() >= call->next_us)
-			goes_on = send_attempt(call);
-		if (!goes_on)
-		{
-			finished[nfinished++] = call;
-			window->calls[i--] = window->calls[--window->n];
-		}
-		else if (call->waiting && call->next_us < *until_us)
-			*until_us = call->next_us;
-		else if (!call->waiting && call->deadline_us + GRACE_US < *until_us)
-			*until_us = call->deadline_us + GRACE_US;
-	}
-	return nfinished;
-}
-
-/* True: the call goes on; false: it has its outcome.  So all of them below. */
-static bool
-start_call(EoCall *call, int64_t deadline_us)
+eo_call_start(EoCall *call, int64_t deadline_us)
 {
 	call->started_us = eo_clock_monotonic_us();
 	call->deadline_us = deadline_us != 0 ? deadline_us :
@@ -205,6 +124,22 @@ start_call(EoCall *call, int64_t deadline_us)
 		return false;
 	}
 	return send_attempt(call);
+}
+
+bool
+eo_call_step(EoCall *call, int64_t *until_us)
+{
+	bool		goes_on = true;
+
+	if (!call->waiting && !call->transfer.done &&
+		eo_clock_monotonic_us() >= call->deadline_us + GRACE_US)
+		abandon(call);
+	if (call->transfer.done)
+		goes_on = take_reply(call);
+	else if (call->waiting && eo_clock_monotonic_us() >= call->next_us)
+		goes_on = send_attempt(call);
+	*until_us = call->waiting ? call->next_us : call->deadline_us + GRACE_US;
+	return goes_on;
 }
 
 static bool
@@ -384,66 +319,53 @@ static bool
 take_answer(EoCall *call, int64_t wall_ms)
 {
 	EoHttpReply *reply = &call->transfer.reply;
-	EoClient   *client = call->client;
 	EoJsonValue *root;
-	EoReplyVerdict verdict;
-	bool		ok = reply->http_status == 200;
+	EoReplyClass class;
 	bool		refused;
 
-	eo_json_free(call->reply);
-	call->reply = NULL;
-	call->item = NULL;
-	call->reasons = NULL;
+	forget_reply(call);
 	if (eo_json_parse(reply->body, reply->body_len, &call->reply) != EO_OK)
 		return take_unbelievable(call, "the reply is not a DynamoDB answer");
 	root = eo_json_root(call->reply);
-	error_text(&call->error, ok ? NULL : root);
-	verdict = eo_call_classify(reply->http_status, call->error.code);
+	if (reply->http_status != 200)
+		eo_reply_read_error(root, &call->error);
+	class = eo_reply_classify(reply->http_status, call->error.code);
 	if (call->op == EO_TRANSACT && strcmp(call->error.code, "TransactionCanceledException") == 0)
 	{
 		call->reasons = eo_json_get(root, "CancellationReasons");
 		if (eo_json_array_length(call->reasons) != (size_t) call->nactions)
 			return take_unbelievable(call, "the reply does not say why the transaction was cancelled");
-		verdict = eo_call_classify_reasons(call->reasons);
+		class = eo_reply_classify_reasons(call->reasons);
 	}
-	refused = verdict.status == EO_CONDITION_FAILED;
-	if (verdict.status == EO_OK || refused)
+	refused = class.status == EO_CONDITION_FAILED;
+	if (class.status == EO_OK || refused)
 	{
 		call->item = eo_json_get(call->reasons != NULL ? eo_json_array_get(call->reasons, 0) : root,
 								 refused || call->op == EO_GET_ITEM ? "Item" : "Attributes");
 		if (call->believe != NULL && !call->believe(call, call->item, refused))
 			return take_unbelievable(call, "the reply is not the answer to this request");
 		if (reply->date_s != 0)
-			eo_client_learn_clock(client, reply->date_s, wall_ms);
-		call->error.status = verdict.status;
+			eo_client_learn_clock(call->client, reply->date_s, wall_ms);
+		call->error.status = class.status;
 		return false;
 	}
-	call->error.status = verdict.status;
-	if (verdict.status == EO_UNKNOWN)
+	call->error.status = class.status;
+	if (class.status == EO_UNKNOWN)
 		call->in_doubt |= operations[call->op].writes;
-
-	if (verdict.skewed && !call->resigned && reply->date_s != 0)
+	if (class.skewed && !call->resigned && reply->date_s != 0 &&
+		eo_client_correct_clock(call->client, reply->date_s, wall_ms))
 	{
-		int64_t		offset = reply->date_s * 1000 + 500 - wall_ms;
-		int64_t		moved = offset - client->clock_offset_ms;
-
-		if (moved > SKEW_SUSPICIOUS_MS || moved < -SKEW_SUSPICIOUS_MS)
+		if (call->dated)
 		{
-			/* Refused for its time, and the clocks do differ: believe it. */
-			client->clock_offset_ms = offset;
-			client->clock_known = true;
-			if (call->dated)
-			{
-				call->clock_moved = true;
-				return false;
-			}
-			call->resigned = true;
-			call->waiting = true;
-			call->next_us = 0;
-			return true;
+			call->clock_moved = true;
+			return false;
 		}
+		call->resigned = true;
+		call->waiting = true;
+		call->next_us = 0;
+		return true;
 	}
-	return verdict.retry ? again(call, verdict.throttled) : false;
+	return class.retry ? again(call, class.throttled) : false;
 }
 
 /*
@@ -453,10 +375,7 @@ take_answer(EoCall *call, int64_t wall_ms)
 static bool
 take_unbelievable(EoCall *call, const char *why)
 {
-	eo_json_free(call->reply);
-	call->reply = NULL;
-	call->item = NULL;
-	call->reasons = NULL;
+	forget_reply(call);
 	eo_http_distrust();
 	call->error.status = EO_UNKNOWN;
 	call->error.code[0] = '\0';
@@ -464,6 +383,15 @@ take_unbelievable(EoCall *call, const char *why)
 			 why, call->error.http_status);
 	call->in_doubt |= operations[call->op].writes;
 	return again(call, false);
+}
+
+static void
+forget_reply(EoCall *call)
+{
+	eo_json_free(call->reply);
+	call->reply = NULL;
+	call->item = NULL;
+	call->reasons = NULL;
 }
 
 /* Back off, if there is an attempt and time left for one. */
@@ -504,161 +432,4 @@ again(EoCall *call, bool throttled)
 		}
 	}
 	return false;
-}
-
-/*
- * Codes by what they say about the write.  A code nobody knows is a definite
- * refusal if the service called it the client's fault (4xx with a code), and
- * an unknown outcome otherwise.
- */
-EoReplyVerdict
-eo_call_classify(int http_status, const char *code)
-{
-	static const struct
-	{
-		const char *code;
-		EoReplyVerdict verdict;
-	}			known[] =
-	{
-		{"ConditionalCheckFailedException", {EO_CONDITION_FAILED, false, false, false}},
-		{"ProvisionedThroughputExceededException", {EO_THROTTLED, true, true, false}},
-		{"ThrottlingException", {EO_THROTTLED, true, true, false}},
-		{"Throttling", {EO_THROTTLED, true, true, false}},
-		{"ThrottledException", {EO_THROTTLED, true, true, false}},
-		{"RequestLimitExceeded", {EO_THROTTLED, true, true, false}},
-		{"LimitExceededException", {EO_THROTTLED, true, true, false}},
-		{"TransactionConflictException", {EO_CONFLICT, true, false, false}},
-		/* The same transaction, sent before: it may yet be applied. */
-		{"TransactionInProgressException", {EO_UNKNOWN, true, false, false}},
-		{"ReplicatedWriteConflictException", {EO_CONFLICT, true, false, false}},
-		{"ResourceNotFoundException", {EO_NO_TABLE, false, false, false}},
-		{"AccessDeniedException", {EO_DENIED, false, false, false}},
-		{"UnrecognizedClientException", {EO_DENIED, false, false, false}},
-		{"InvalidClientTokenId", {EO_DENIED, false, false, false}},
-		{"IncompleteSignatureException", {EO_DENIED, false, false, false}},
-		{"IncompleteSignature", {EO_DENIED, false, false, false}},
-		{"MissingAuthenticationTokenException", {EO_DENIED, false, false, false}},
-		{"MissingAuthenticationToken", {EO_DENIED, false, false, false}},
-		{"ExpiredTokenException", {EO_DENIED, false, false, false}},
-		{"ExpiredToken", {EO_DENIED, false, false, false}},
-		{"InvalidSignatureException", {EO_DENIED, false, false, true}},
-		{"SignatureDoesNotMatch", {EO_DENIED, false, false, true}},
-		{"RequestTimeTooSkewed", {EO_DENIED, false, false, true}},
-		{"RequestExpired", {EO_DENIED, false, false, true}},
-		{"InternalServerError", {EO_UNKNOWN, true, false, false}},
-		{"InternalFailure", {EO_UNKNOWN, true, false, false}},
-		{"ServiceUnavailable", {EO_UNKNOWN, true, false, false}},
-		{"ServiceUnavailableException", {EO_UNKNOWN, true, false, false}},
-	};
-
-	static const EoReplyVerdict ok = {EO_OK, false, false, false};
-	static const EoReplyVerdict refused = {EO_REFUSED, false, false, false};
-	static const EoReplyVerdict unknown = {EO_UNKNOWN, true, false, false};
-
-	if (http_status == 200)
-		return ok;
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-	{
-		if (strcmp(code, known[i].code) == 0)
-			return known[i].verdict;
-	}
-	if (http_status >= 400 && http_status < 500 && code[0] != '\0')
-		return refused;
-	return unknown;
-}
-
-/*
- * A cancelled transaction.  The first action decides, if its condition was
- * false.  What will pass is retried, even if another action is refused for good:
- * as long as the first has not been looked at, nobody knows.
- */
-EoReplyVerdict
-eo_call_classify_reasons(EoJsonValue *reasons)
-{
-	static const struct
-	{
-		const char *code;
-		EoReplyVerdict verdict;
-	}			passing[] =
-	{
-		{"TransactionConflict", {EO_CONFLICT, true, false, false}},
-		{"ThrottlingError", {EO_THROTTLED, true, true, false}},
-		{"ProvisionedThroughputExceeded", {EO_THROTTLED, true, true, false}},
-	};
-	static const EoReplyVerdict cancelled = {EO_CANCELLED, false, false, false};
-	static const EoReplyVerdict condition = {EO_CONDITION_FAILED, false, false, false};
-
-	for (size_t i = 0; i < eo_json_array_length(reasons); i++)
-	{
-		size_t		len;
-		const char *code = eo_json_string(eo_json_get(eo_json_array_get(reasons, i), "Code"), &len);
-
-		if (code == NULL)
-			continue;
-		if (i == 0 && strcmp(code, "ConditionalCheckFailed") == 0)
-			return condition;
-		for (size_t k = 0; k < sizeof(passing) / sizeof(passing[0]); k++)
-		{
-			if (strcmp(code, passing[k].code) == 0)
-				return passing[k].verdict;
-		}
-	}
-	return cancelled;
-}
-
-void
-eo_client_learn_clock(EoClient *client, int64_t date_s, int64_t wall_ms)
-{
-	int64_t		seen = date_s * 1000 + 500 - wall_ms;
-	int64_t		moved = seen - client->clock_offset_ms;
-	int64_t		agreed = seen - client->clock_candidate_ms;
-
-	if (moved >= -CLOCK_TOLERANCE_MS && moved <= CLOCK_TOLERANCE_MS)
-	{
-		client->clock_candidate = false;
-		client->clock_known = true;
-	}
-	else if (client->clock_candidate &&
-			 agreed >= -CLOCK_TOLERANCE_MS && agreed <= CLOCK_TOLERANCE_MS)
-	{
-		client->clock_offset_ms = seen;
-		client->clock_candidate = false;
-		client->clock_known = true;
-	}
-	else
-	{
-		client->clock_candidate_ms = seen;
-		client->clock_candidate = true;
-	}
-}
-
-/*
- * Code and text of a refusal.  The code is what follows the '#' of __type;
- * the text stands under "message" or "Message", and is untrusted: cut, and
- * control characters replaced, before anybody prints it.
- */
-static void
-error_text(EoError *error, EoJsonValue *root)
-{
-	size_t		len;
-	const char *type = eo_json_string(eo_json_get(root, "__type"), &len);
-	const char *text = eo_json_string(eo_json_get(root, "message"), &len);
-	const char *hash;
-
-	if (root == NULL)
-		return;
-	if (text == NULL)
-		text = eo_json_string(eo_json_get(root, "Message"), &len);
-	if (type != NULL)
-	{
-		hash = strrchr(type, '#');
-		snprintf(error->code, sizeof(error->code), "%s", hash != NULL ? hash + 1 : type);
-	}
-	snprintf(error->message, sizeof(error->message), "%s", text != NULL ? text : "");
-	for (char *p = error->code; *p; p++)
-		if ((unsigned char) *p <= ' ' || (unsigned char) *p > 126)
-			*p = '?';
-	for (char *p = error->message; *p; p++)
-		if ((unsigned char) *p < ' ' || (unsigned char) *p > 126)
-			*p = '?';
 }

@@ -3,8 +3,8 @@
  * call.h
  *	  One DynamoDB call: sign, send, classify, retry inside the deadline.
  *
- * The caller writes a body and reads a reply; what is between is here.  Calls
- * are run in groups, a bounded number in flight.  Knows nothing of records.
+ * The caller writes a body, has the call run by window.c, and reads the reply.
+ * Knows nothing of records.
  *
  * Compiles without a server.
  *
@@ -14,9 +14,9 @@
 #define EO_DYNAMODB_CALL_H
 
 #include "dynamodb/buf.h"
+#include "dynamodb/client.h"
 #include "dynamodb/http.h"
 #include "dynamodb/json.h"
-#include "dynamodb/sigv4.h"
 #include "dynamodb/status.h"
 
 /*
@@ -42,31 +42,6 @@ typedef enum EoOperation
 	EO_UPDATE_TTL,
 	EO_DESCRIBE_TTL
 } EoOperation;
-
-/*
- * Where calls of one server and one set of credentials go, and what has been
- * learnt there.  Strings are borrowed from whoever made it.
- */
-typedef struct EoClient
-{
-	EoHttpEndpoint endpoint;
-	const char *host;			/* as in the Host header */
-	const char *region;
-	EoCredentials credentials;
-	int			request_timeout_ms; /* the whole call, retries included */
-	int			max_attempts;
-	EoSigner   *signer;
-
-	/*
-	 * The service's clock as seen in its Date headers.  clock_offset_ms
-	 * (service minus local) decides about leases, so one odd header does not
-	 * move it: two replies in a row must agree.
-	 */
-	int64_t		clock_offset_ms;
-	int64_t		clock_candidate_ms;
-	bool		clock_candidate;
-	bool		clock_known;	/* a reply has confirmed or set the offset */
-} EoClient;
 
 typedef struct EoCall EoCall;
 
@@ -118,7 +93,6 @@ struct EoCall
 	/* Private to call.c. */
 	EoHttpTransfer transfer;
 	int			attempt;
-	int			throttles;
 	bool		resigned;
 	bool		waiting;		/* backing off until next_us */
 	int64_t		started_us;
@@ -130,49 +104,16 @@ extern void eo_call_init(EoCall *call, EoClient *client, EoOperation op);
 extern void eo_call_free(EoCall *call); /* ends a transfer in flight */
 
 /*
- * Run all calls, at most parallel in flight.  deadline_us 0: each call has
- * the client's request_timeout from its own start; otherwise that instant for
- * all.  Returns when each has an outcome; in EO_WAIT_RAISE mode an interrupt
- * may leave it, and the caller still owns (and frees) the calls.
+ * For window.c, which runs calls.  Start a call, then step it: both return true
+ * while the call goes on and false once it has its outcome.  deadline_us is
+ * absolute; 0 means the client's request_timeout from now.  *until_us is the
+ * instant at which the call has to be stepped again, if its reply has not come
+ * before.
  */
-extern void eo_call_run(EoCall **calls, int n, int parallel,
-						int64_t deadline_us, EoWaitMode mode);
+extern bool eo_call_start(EoCall *call, int64_t deadline_us) EO_MUST_CHECK;
+extern bool eo_call_step(EoCall *call, int64_t *until_us) EO_MUST_CHECK;
 
-/*
- * The same by steps, for whoever has other things to wait for meanwhile: the
- * calls in the window are under way.  add() starts one and returns false if
- * it has its outcome already, and step() takes out those that have got theirs
- * (at most EO_MAX_PARALLEL) and says when it wants to be called again at the
- * latest; in between, eo_http_wait().
- */
-#define EO_MAX_PARALLEL 64
-
-typedef struct EoWindow
-{
-	EoCall	   *calls[EO_MAX_PARALLEL];
-	int			n;
-} EoWindow;
-
-extern bool eo_window_add(EoWindow *window, EoCall *call, int64_t deadline_us);
-extern int	eo_window_step(EoWindow *window, EoCall **finished, int64_t *until_us);
-
-/* Now, by the service's clock as far as it is known: epoch milliseconds. */
-extern int64_t eo_client_now_ms(const EoClient *client);
-
+/* "UpdateItem", ... */
 extern const char *eo_call_operation_name(EoOperation op);
-
-/* What is to be done about one reply; exported for test/unit. */
-typedef struct EoReplyVerdict
-{
-	EoStatus	status;
-	bool		retry;
-	bool		throttled;		/* back off as the service asks, longer */
-	bool		skewed;			/* may be our clock: sign again if Date says
-								 * so */
-} EoReplyVerdict;
-
-extern EoReplyVerdict eo_call_classify(int http_status, const char *code);
-extern EoReplyVerdict eo_call_classify_reasons(EoJsonValue *reasons);
-extern void eo_client_learn_clock(EoClient *client, int64_t date_s, int64_t wall_ms);
 
 #endif							/* EO_DYNAMODB_CALL_H */

@@ -3,8 +3,8 @@
  * expression.c
  *	  The body of a conditional UpdateItem, from expressions in shorthand.
  *
- * DynamoDB refuses a request that declares a placeholder it does not use, so
- * the declarations are made from a scan of the expressions.
+ * DynamoDB refuses a request that declares a placeholder it does not use, so the
+ * declarations are made from a scan of the expressions.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,21 +14,85 @@
 #include "dynamodb/json.h"
 #include "dynamodb/status.h"
 
-/* What a body has beside its template: key, table and values, as a rule. */
+/* Reserved for the rest of a body, key, table and values, to avoid reallocation. */
 #define BODY_ROOM 1024
 
-#define MAX_TEMPLATE 8192
+/* Longest condition or update, and longest text of an expression. */
+#define MAX_PART 2048
+#define MAX_TEXT 8192
 
+static void expand(EoBuf *out, const char *text, const char *options, unsigned int set);
+static void put_text(EoExpression *e, const EoAttributeName *names, const char *condition,
+					 const char *update);
 static void put_names(EoBuf *text, const EoAttributeName *names, const char *condition,
 					  const char *update);
-static void find_values(char *letters, const char *condition, const char *update);
-static void put_values(const EoExpression *e, EoBuf *body, EoPutValue put_value, const void *arg);
+static void find_values(EoExpression *e, const char *condition, const char *update);
+static void put_table_and_key(EoBuf *body, const char *table, const char *key_name,
+							  const char *pk);
+static void put_value(EoBuf *body, char letter, const EoValue *value, const void *const *structs);
+static void put_string(EoBuf *body, const char *s, size_t len);
+static void put_number(EoBuf *body, int64_t n);
 
-bool
-eo_expression_make(EoExpression *e, const EoAttributeName *names, const char *condition,
-				   const char *update)
+EoStatus
+eo_expression_make(EoExpression *e, const EoAttributeName *names, const char *options,
+				   unsigned int set, const char *condition, const char *update)
 {
-	eo_buf_init(&e->text, MAX_TEMPLATE);
+	EoBuf		expanded_condition;
+	EoBuf		expanded_update;
+	EoStatus	status;
+
+	eo_buf_init(&expanded_condition, MAX_PART);
+	eo_buf_init(&expanded_update, MAX_PART);
+	expand(&expanded_condition, condition, options, set);
+	expand(&expanded_update, update, options, set);
+	status = eo_buf_status(&expanded_condition);
+	if (status == EO_OK)
+		status = eo_buf_status(&expanded_update);
+	if (status == EO_OK)
+	{
+		put_text(e, names, eo_buf_str(&expanded_condition), eo_buf_str(&expanded_update));
+		status = eo_buf_status(&e->text);
+	}
+	if (status != EO_OK)
+		eo_buf_free(&e->text);
+	eo_buf_free(&expanded_condition);
+	eo_buf_free(&expanded_update);
+	return status;
+}
+
+/* Append a text without the optional parts that are not wanted. */
+static void
+expand(EoBuf *out, const char *text, const char *options, unsigned int set)
+{
+	bool		wanted = true;
+
+	for (const char *p = text; *p != '\0'; p++)
+	{
+		if (*p == '[')
+		{
+			bool		negated = p[1] == '!';
+			const char *letter = p + (negated ? 2 : 1);
+			const char *option = strchr(options, *letter);
+
+			if (*letter == '\0' || option == NULL || letter[1] != '?')
+			{
+				out->status = EO_INVALID;
+				return;
+			}
+			wanted = ((set >> (option - options)) & 1) != negated;
+			p = letter + 1;
+		}
+		else if (*p == ']')
+			wanted = true;
+		else if (wanted)
+			eo_buf_addc(out, *p);
+	}
+}
+
+static void
+put_text(EoExpression *e, const EoAttributeName *names, const char *condition, const char *update)
+{
+	eo_buf_init(&e->text, MAX_TEXT);
 	eo_buf_adds(&e->text, ",\"ReturnValuesOnConditionCheckFailure\":\"ALL_OLD\",\"ConditionExpression\":\"");
 	eo_buf_adds(&e->text, condition);
 	eo_buf_adds(&e->text, "\",\"UpdateExpression\":\"");
@@ -36,53 +100,76 @@ eo_expression_make(EoExpression *e, const EoAttributeName *names, const char *co
 	eo_buf_adds(&e->text, "\",\"ExpressionAttributeNames\":{");
 	put_names(&e->text, names, condition, update);
 	eo_buf_adds(&e->text, "},\"ExpressionAttributeValues\":{");
-	find_values(e->values, condition, update);
-	if (eo_buf_status(&e->text) == EO_OK)
-		return true;
-	eo_buf_free(&e->text);
-	return false;
+	find_values(e, condition, update);
 }
 
+/* Declare the attribute names that the expressions use. */
 static void
 put_names(EoBuf *text, const EoAttributeName *names, const char *condition, const char *update)
 {
-	const char *texts[] = {condition, update};
-	uint32_t	used = 0;
 	const char *comma = "";
 
-	for (int t = 0; t < 2; t++)
-	{
-		for (const char *p = texts[t]; (p = strchr(p, '#')) != NULL; p++)
-			used |= (uint32_t) 1 << (p[1] - 'a');
-	}
 	for (; names->letter != '\0'; names++)
 	{
-		if ((used & ((uint32_t) 1 << (names->letter - 'a'))) == 0)
+		char		placeholder[] = {'#', names->letter, '\0'};
+
+		if (strstr(condition, placeholder) == NULL && strstr(update, placeholder) == NULL)
 			continue;
-		eo_buf_addf(text, "%s\"#%c\":\"%s\"", comma, names->letter, names->name);
+		eo_buf_addf(text, "%s\"%s\":\"%s\"", comma, placeholder, names->name);
 		comma = ",";
 	}
 }
 
-/* The value placeholders that the expressions use, each once. */
+/* Note the values that the expressions use, each once. */
 static void
-find_values(char *letters, const char *condition, const char *update)
+find_values(EoExpression *e, const char *condition, const char *update)
 {
 	const char *texts[] = {condition, update};
 	size_t		n = 0;
 
-	letters[0] = '\0';
+	e->values[0] = '\0';
 	for (int t = 0; t < 2; t++)
 	{
 		for (const char *p = texts[t]; (p = strchr(p, ':')) != NULL; p++)
 		{
-			if (strchr(letters, p[1]) == NULL && n + 1 < EO_MAX_LETTERS)
+			if (strchr(e->values, p[1]) != NULL)
+				continue;
+			if (n + 1 == sizeof(e->values))
 			{
-				letters[n++] = p[1];
-				letters[n] = '\0';
+				e->text.status = EO_TOO_LARGE;
+				return;
 			}
+			e->values[n++] = p[1];
+			e->values[n] = '\0';
 		}
 	}
+}
+
+void
+eo_expression_put_update(const EoExpression *e, EoBuf *body, const char *table,
+						 const char *key_name, const char *pk, const char *returns,
+						 const EoValue *values, const void *const *structs)
+{
+	(void) eo_buf_reserve(body, e->text.len + BODY_ROOM);
+	put_table_and_key(body, table, key_name, pk);
+	eo_buf_adds(body, returns);
+	eo_buf_add(body, e->text.data, e->text.len);
+	for (const char *letter = e->values; *letter != '\0'; letter++)
+	{
+		char		name[] = {',', '"', ':', *letter, '"', ':'};
+		size_t		skip = letter == e->values ? 1 : 0;
+
+		eo_buf_add(body, name + skip, sizeof(name) - skip);
+		put_value(body, *letter, &values[(unsigned char) *letter], structs);
+	}
+	eo_buf_adds(body, "}}");
+}
+
+void
+eo_expression_put_read(EoBuf *body, const char *table, const char *key_name, const char *pk)
+{
+	put_table_and_key(body, table, key_name, pk);
+	eo_buf_adds(body, ",\"ConsistentRead\":true}");
 }
 
 static void
@@ -97,56 +184,52 @@ put_table_and_key(EoBuf *body, const char *table, const char *key_name, const ch
 	eo_buf_adds(body, "}}");
 }
 
-void
-eo_expression_put_update(const EoExpression *e, EoBuf *body, const char *table,
-						 const char *key_name, const char *pk, const char *returns,
-						 EoPutValue put_value, const void *arg)
-{
-	(void) eo_buf_reserve(body, e->text.len + BODY_ROOM);
-	put_table_and_key(body, table, key_name, pk);
-	eo_buf_adds(body, returns);
-	eo_buf_add(body, e->text.data, e->text.len);
-	put_values(e, body, put_value, arg);
-	eo_buf_adds(body, "}}");
-}
-
-void
-eo_expression_put_read(EoBuf *body, const char *table, const char *key_name, const char *pk)
-{
-	put_table_and_key(body, table, key_name, pk);
-	eo_buf_adds(body, ",\"ConsistentRead\":true}");
-}
-
 static void
-put_values(const EoExpression *e, EoBuf *body, EoPutValue put_value, const void *arg)
+put_value(EoBuf *body, char letter, const EoValue *value, const void *const *structs)
 {
-	for (const char *p = e->values; *p != '\0'; p++)
-	{
-		char		name[] = {',', '"', ':', *p, '"', ':'};
-		size_t		skip = p == e->values ? 1 : 0;
+	const char *from = structs[value->from];
+	const char *string;
 
-		eo_buf_add(body, name + skip, sizeof(name) - skip);
-		if (!put_value(body, *p, arg))
-			body->status = EO_INVALID;
+	if (letter == '0' || letter == '1')
+	{
+		put_number(body, letter - '0');
+		return;
+	}
+	if (value->type == EO_VALUE_NONE || from == NULL)
+	{
+		body->status = EO_INVALID;
+		return;
+	}
+	if (value->type == EO_VALUE_NUMBER)
+	{
+		put_number(body, *(const int64_t *) (from + value->offset));
+		return;
+	}
+	string = *(const char *const *) (from + value->offset);
+	if (string == NULL)
+		body->status = EO_INVALID;
+	else if (value->type == EO_VALUE_SIZED)
+		put_string(body, string, *(const size_t *) (from + value->length));
+	else if (value->type == EO_VALUE_STRING)
+		put_string(body, string, strlen(string));
+	else
+	{
+		eo_buf_adds(body, "{\"SS\":[");
+		eo_json_put_string(body, string, strlen(string));
+		eo_buf_adds(body, "]}");
 	}
 }
 
-void
-eo_expression_put_s(EoBuf *body, const char *s, size_t len)
+static void
+put_string(EoBuf *body, const char *s, size_t len)
 {
 	eo_buf_adds(body, "{\"S\":");
 	eo_json_put_string(body, s, len);
 	eo_buf_addc(body, '}');
 }
 
-void
-eo_expression_put_string(EoBuf *body, const char *s)
-{
-	eo_expression_put_s(body, s, strlen(s));
-}
-
-void
-eo_expression_put_n(EoBuf *body, int64_t n)
+static void
+put_number(EoBuf *body, int64_t n)
 {
 	char		digits[24];
 	char	   *p = digits + sizeof(digits);

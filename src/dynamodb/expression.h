@@ -3,9 +3,11 @@
  * expression.h
  *	  The body of a conditional UpdateItem, from expressions in shorthand.
  *
- * An expression is written with one-letter placeholders, "#s" for an attribute
- * (lower case) and ":o" for a value.  Whoever owns a kind of item says what the
- * letters stand for.
+ * Conditions and updates are written as DynamoDB's expressions with placeholders
+ * of one letter, "#s" for an attribute and ":o" for a value, and with optional
+ * parts: "[x?...]" is kept if option x is set, "[!x?...]" if it is not.  Each
+ * kind of item (record.c, action_item.c) has tables that say what its letters
+ * stand for.
  *
  * Compiles without a server.
  *
@@ -15,49 +17,67 @@
 #define EO_DYNAMODB_EXPRESSION_H
 
 #include "dynamodb/buf.h"
+#include "dynamodb/status.h"
 
-#define EO_MAX_LETTERS 32
-
-/* What a letter stands for; a list of them ends with the letter 0. */
+/* The attribute of a lower-case letter; a list of them ends with the letter 0. */
 typedef struct EoAttributeName
 {
 	char		letter;
 	const char *name;
 } EoAttributeName;
 
-/* The part of a body between key and values; zeroed, it is not made yet. */
+typedef enum EoValueType
+{
+	EO_VALUE_NONE,				/* no such letter */
+	EO_VALUE_STRING,			/* const char *: {"S": ...} */
+	EO_VALUE_SIZED,				/* the same with a length of its own */
+	EO_VALUE_SET,				/* const char *: a set of that one string */
+	EO_VALUE_NUMBER				/* int64_t: {"N": ...} */
+} EoValueType;
+
+/*
+ * The value of a letter: a member of one of the structs that eo_expression_put_update()
+ * is given.  Tables of values are indexed by the letter.  The digits ":0" and ":1"
+ * are numbers and need no entry.
+ */
+typedef struct EoValue
+{
+	EoValueType type;
+	int			from;			/* index of the struct */
+	size_t		offset;			/* of the member in it */
+	size_t		length;			/* EO_VALUE_SIZED: offset of a size_t */
+} EoValue;
+
+#define EO_VALUE_LETTERS 128
+
+/* The finished part of a body between key and values.  Zeroed: not made yet. */
 typedef struct EoExpression
 {
 	EoBuf		text;
-	char		values[EO_MAX_LETTERS]; /* their letters, in order, as a
-										 * string */
+	char		values[32];		/* letters of its values, in order, as a
+								 * string */
 } EoExpression;
 
 /*
- * Make it of a condition and an update.  False: no memory, or longer than any of
- * ours is.
+ * Make an expression of a condition and an update.  options has the letters of
+ * the options, and bit i of set says that options[i] is set.  Returns EO_OK,
+ * EO_NO_MEMORY, EO_TOO_LARGE or EO_INVALID (an error in the shorthand); unless it
+ * is EO_OK the expression stays not made.
  */
-extern bool eo_expression_make(EoExpression *e, const EoAttributeName *names,
-							   const char *condition, const char *update);
-
-/* Append the attribute value of a letter; false: there is no such letter. */
-typedef bool (*EoPutValue) (EoBuf *body, char letter, const void *arg);
+extern EoStatus eo_expression_make(EoExpression *e, const EoAttributeName *names,
+								   const char *options, unsigned int set,
+								   const char *condition, const char *update) EO_MUST_CHECK;
 
 /*
  * Append the UpdateItem.  returns is ",\"ReturnValues\":..." or "".  A letter
- * without a value makes the body EO_INVALID.
+ * without a value, or whose string is NULL, makes the body EO_INVALID.
  */
 extern void eo_expression_put_update(const EoExpression *e, EoBuf *body, const char *table,
 									 const char *key_name, const char *pk, const char *returns,
-									 EoPutValue put_value, const void *arg);
+									 const EoValue *values, const void *const *structs);
 
 /* Append a consistent GetItem. */
 extern void eo_expression_put_read(EoBuf *body, const char *table, const char *key_name,
 								   const char *pk);
-
-/* Append an attribute value: {"S": ...}, {"N": ...}. */
-extern void eo_expression_put_s(EoBuf *body, const char *s, size_t len);
-extern void eo_expression_put_string(EoBuf *body, const char *s);
-extern void eo_expression_put_n(EoBuf *body, int64_t n);
 
 #endif							/* EO_DYNAMODB_EXPRESSION_H */

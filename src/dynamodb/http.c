@@ -135,7 +135,7 @@ static void drive_sockets(void);
 static void collect_finished(void);
 static void judge(EoHttpHandle *h, CURLcode code);
 static void end_all(void);
-static void answer_interrupts(EoWaitMode mode);
+static void answer_interrupts(void);
 
 EoStatus
 eo_http_start(EoHttpTransfer *t, const EoHttpRequest *req)
@@ -211,7 +211,7 @@ eo_http_wait(int64_t until_us, EoWaitMode mode)
 			}
 		}
 		if (latch_was_set)
-			answer_interrupts(mode);
+			answer_interrupts();
 		for (int i = 0; i < n; i++)
 		{
 			if (events[i].events & WL_SOCKET_READABLE)
@@ -253,9 +253,9 @@ eo_http_distrust(void)
  * message and the SQLSTATE of a cancel are PostgreSQL's own.
  */
 static void
-answer_interrupts(EoWaitMode mode)
+answer_interrupts(void)
 {
-	if (mode == EO_WAIT_HELD || !INTERRUPTS_PENDING_CONDITION())
+	if (!INTERRUPTS_PENDING_CONDITION())
 		return;
 	PG_TRY();
 	{

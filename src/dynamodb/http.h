@@ -36,7 +36,6 @@ typedef enum EoWaitMode
 {
 	EO_WAIT_RAISE,				/* cancel, timeout and terminate leave the
 								 * wait */
-	EO_WAIT_HELD,				/* nothing does but the deadline */
 	EO_WAIT_LATCH				/* as EO_WAIT_RAISE, and a set latch ends it */
 } EoWaitMode;
 

@@ -3,10 +3,11 @@
  * record.c
  *	  How a record is spelled in DynamoDB: attributes, states, conditions.
  *
- * Expressions are written in the shorthand of expression.h; attributes[] and
- * put_value() say what the letters stand for.  They are made once for each verb
- * and variant (find_expression()).  The conditions carry the protocol, so each is
- * argued beside its text.
+ * A verb is a row of verbs[]: the state it leaves, the condition under which it
+ * may happen, and what it changes, in the shorthand of expression.h.  layouts[] says
+ * which attribute a "#" letter stands for, values[] what a ":" letter does, and
+ * options_of() which optional parts a write has.  The conditions carry the
+ * protocol, so each is argued beside its text.
  *
  *-------------------------------------------------------------------------
  */
@@ -77,19 +78,285 @@ static const EoLayout layouts[] = {
 
 #define N_LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
 
-/* A write and the layout it is spelled in, for put_value(). */
-typedef struct Writing
+/*
+ * Optional parts of conditions and updates, by what the write has.  Each letter is
+ * that of the value which the part uses, but for "x".
+ */
+static const char options[] = "mpvergx";
+
+#define N_VARIANTS (1 << (sizeof(options) - 1))
+
+static unsigned int
+options_of(const EoWrite *w)
 {
-	const EoLayout *layout;
-	const EoWrite *w;
-} Writing;
+	const bool	set[] = {
+		w->max_runs > 0,		/* m */
+		w->payload_sha256 != NULL,	/* p */
+		w->result != NULL,		/* v */
+		w->error != NULL,		/* e */
+		!w->terminal,			/* r: there is an instant of the next try */
+		w->origin != NULL && w->origin[0] != '\0',	/* g */
+		w->origin != NULL && w->origin[0] == '\0'	/* x: sealed without an
+													 * origin */
+	};
+	unsigned int bits = 0;
+
+	for (size_t i = 0; i < sizeof(set) / sizeof(set[0]); i++)
+		bits |= (unsigned int) set[i] << i;
+	return bits;
+}
+
+#define RUNS_LEFT "[m? AND #n < :m]"
+#define SAME_PAYLOAD "[p? AND (attribute_not_exists(#p) OR #p = :p)]"
+
+/*
+ * The key is free for a new run.  There is no record; or it is failed, due, and
+ * not of this very token, because a late copy of this request must not revive a
+ * claim that has ended; or it is in progress with a dead lease.  COMMITTING is in
+ * none of these: such a record is never taken over, whatever any clock says.
+ */
+#define IS_FREE "attribute_not_exists(#k)" \
+	" OR (#s = :F AND #r <= :i AND #o <> :o" RUNS_LEFT SAME_PAYLOAD ")" \
+	" OR (#s = :I AND #l < :d" RUNS_LEFT SAME_PAYLOAD ")"
+
+/*
+ * The finished record that was seen to be past its ttl, and untouched since: every
+ * write changes owner, state or updated_ms.
+ */
+#define IS_AS_SEEN "#s = :S AND #o = :O AND #f = :N AND #u = :U AND #t = :T"
+
+/* The owner's own run, in progress. */
+#define IS_OWN_RUN "#s = :I AND #o = :o"
+
+/*
+ * The owner's own run, in progress or sealed by this very transaction.  What
+ * another transaction has sealed under the same token is left alone.
+ */
+#define IS_OWN_RUN_OR_SEALED "#o = :o AND (#s = :I" \
+	"[g? OR (#s = :M AND #g = :g)]" \
+	"[x? OR (#s = :M AND attribute_not_exists(#g))])"
+
+/*
+ * The verbs.  In the updates, what may be claimed at once gets a retry_ms of 0, so
+ * that no two clocks need to agree on when "now" is.  Attributes that a state does
+ * not have are removed, so that no reader meets the result of an earlier run.
+ */
+static const struct
+{
+	EoState		after;			/* the state it leaves */
+	const char *condition;
+	const char *update;
+}			verbs[] =
+{
+	/*
+	 * fence starts at the clock, so that it grows even if the record was
+	 * deleted in between.
+	 */
+	[EO_ACQUIRE] = {
+		EO_STATE_IN_PROGRESS,
+		IS_FREE,
+		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
+		" #l = :l, #n = if_not_exists(#n, :0) + :1,"
+		" #c = if_not_exists(#c, :i), #u = :i, #t = :t[p?, #p = :p]"
+		" REMOVE #v, #e, #r, #g"
+	},
+	[EO_REPLACE] = {
+		EO_STATE_IN_PROGRESS,
+		IS_AS_SEEN,
+		"SET #s = :I, #o = :o, #b = :b, #f = #f + :1,"
+		" #l = :l, #n = :1, #c = :i, #u = :i, #t = :t[p?, #p = :p]"
+		" REMOVE #v, #e, #r, #g[!p?, #p]"
+	},
+	[EO_COMPLETE] = {
+		EO_STATE_COMPLETED,
+		IS_OWN_RUN,
+		"SET #s = :C, #u = :i, #t = :t[v?, #v = :v] REMOVE #l, #r, #e[!v?, #v]"
+	},
+
+	/*
+	 * The owner may still say why it failed after the claim was released
+	 * under its token, as long as nobody has claimed the key since.
+	 */
+	[EO_FAIL] = {
+		EO_STATE_FAILED,
+		"#o = :o AND (#s = :I OR #s = :F)",
+		"SET #s = :F, #u = :i, #t = :t[e?, #e = :e][r?, #r = :r]"
+		" REMOVE #l, #v[!e?, #e][!r?, #r]"
+	},
+
+	/*
+	 * The key is given back without having been tried: the run does not
+	 * count.
+	 */
+	[EO_RELEASE] = {
+		EO_STATE_FAILED,
+		IS_OWN_RUN,
+		"SET #s = :F, #u = :i, #t = :t, #r = :0, #n = #n - :1 REMOVE #l, #v, #e"
+	},
+
+	/*
+	 * A lease is never shortened: a heartbeat that arrives late must not undo
+	 * a later one.
+	 */
+	[EO_EXTEND] = {
+		EO_STATE_IN_PROGRESS,
+		IS_OWN_RUN " AND #l <= :l",
+		"SET #l = :l, #u = :i, #t = :t"
+	},
+
+	/*
+	 * A record that bears the origin of this very transaction was unsealed
+	 * after the transaction had ended.  Then this request is a late copy, and
+	 * must not seal the record again.
+	 *
+	 * The result goes in now, so that nothing can be too large or too late
+	 * once PostgreSQL has committed.  There is no ttl: a record in this state
+	 * is never swept.  The lease stays, for EO_UNSEAL.
+	 */
+	[EO_SEAL] = {
+		EO_STATE_COMMITTING,
+		IS_OWN_RUN " AND (attribute_not_exists(#g) OR #g <> :g)",
+		"SET #s = :M, #g = :g, #b = :b, #u = :i[v?, #v = :v] REMOVE #t, #e, #r[!v?, #v]"
+	},
+	[EO_SEAL_NEW] = {
+		EO_STATE_COMMITTING,
+		IS_FREE,
+		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
+		" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
+		" #c = if_not_exists(#c, :i), #u = :i[v?, #v = :v] REMOVE #t, #l, #e, #r[!v?, #v]"
+	},
+	[EO_SEAL_EXPIRED] = {
+		EO_STATE_COMMITTING,
+		IS_AS_SEEN,
+		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
+		" #f = #f + :1, #n = :1, #c = :i, #u = :i[v?, #v = :v]"
+		" REMOVE #t, #l, #e, #r, #p[!v?, #v]"
+	},
+	[EO_FINISH] = {
+		EO_STATE_COMPLETED,
+		"#s = :M AND #o = :o",
+		"SET #s = :C, #u = :i, #t = :t REMOVE #l"
+	},
+	/* The run counts, so that a key whose work always fails reaches max_runs. */
+	[EO_ABORT] = {
+		EO_STATE_FAILED,
+		IS_OWN_RUN_OR_SEALED,
+		"SET #s = :F, #u = :i, #t = :t, #r = :0 REMOVE #l, #v, #e"
+	},
+
+	/*
+	 * For a first write whose outcome nobody knows.  If it has not been
+	 * applied there may be no record at all.  Then one under its token is
+	 * left here, which that write can never get past: its condition refuses a
+	 * failed record of its own token.
+	 */
+	[EO_BURY] = {
+		EO_STATE_FAILED,
+		"attribute_not_exists(#k) OR (" IS_OWN_RUN_OR_SEALED ")",
+		"SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0,"
+		" #f = if_not_exists(#f, :i), #n = if_not_exists(#n, :1) - :1,"
+		" #c = if_not_exists(#c, :i), #b = if_not_exists(#b, :b)"
+		" REMOVE #l, #v, #e"
+	},
+
+	/*
+	 * The origin is left in the record, even if the seal has never arrived,
+	 * so that EO_SEAL refuses a late copy of it.
+	 */
+	[EO_UNSEAL] = {
+		EO_STATE_IN_PROGRESS,
+		IS_OWN_RUN_OR_SEALED,
+		"SET #s = :I, #l = if_not_exists(#l, :i), #u = :i, #t = :t[g?, #g = :g]"
+		" REMOVE #v"
+	},
+	[EO_COMPLETE_NEW] = {
+		EO_STATE_COMPLETED,
+		IS_FREE,
+		"SET #s = :C, #o = :o, #b = :b,"
+		" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
+		" #c = if_not_exists(#c, :i), #u = :i, #t = :t[v?, #v = :v][p?, #p = :p]"
+		" REMOVE #l, #e, #r, #g[!v?, #v]"
+	},
+	[EO_COMPLETE_EXPIRED] = {
+		EO_STATE_COMPLETED,
+		IS_AS_SEEN,
+		"SET #s = :C, #o = :o, #b = :b,"
+		" #f = #f + :1, #n = :1, #c = :i, #u = :i, #t = :t[v?, #v = :v][p?, #p = :p]"
+		" REMOVE #l, #e, #r, #g[!v?, #v][!p?, #p]"
+	},
+
+	/*
+	 * Exactly the claim that was seen, in the state it was in: a copy of this
+	 * request that arrives late must not undo what a later run has done.  A
+	 * new owner is set, so that no late write of the old one finds its own
+	 * token.
+	 */
+	[EO_FORGET] = {
+		EO_STATE_FAILED,
+		"#s = :S AND #o = :O AND #f = :N",
+		"SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0, #n = :0"
+		" REMOVE #l, #v, #e, #p"
+	},
+	/* The condition cannot be true, so nothing is ever written. */
+	[EO_PROBE] = {
+		EO_STATE_FAILED,
+		"attribute_exists(#k) AND attribute_not_exists(#k)",
+		"SET #u = :i"
+	}
+};
+
+#define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
+
+/* What a write needs beside EoWrite and the record that was seen. */
+typedef struct Derived
+{
+	const char *seen_state;
+	int64_t		dead_ms;		/* a lease that ended before is dead */
+} Derived;
+
+/* The structs that values are taken from. */
+typedef enum From
+{
+	FROM_LAYOUT,
+	FROM_WRITE,
+	FROM_SEEN,
+	FROM_DERIVED
+} From;
+
+#define STATE(state) {EO_VALUE_STRING, FROM_LAYOUT, offsetof(EoLayout, states[state]), 0}
+#define STRING(from, type, member) {EO_VALUE_STRING, from, offsetof(type, member), 0}
+#define NUMBER(from, type, member) {EO_VALUE_NUMBER, from, offsetof(type, member), 0}
+#define SIZED(from, type, member) \
+	{EO_VALUE_SIZED, from, offsetof(type, member), offsetof(type, member##_len)}
+
+/* Capital letters: states, and what was seen. */
+static const EoValue values[EO_VALUE_LETTERS] = {
+	['I'] = STATE(EO_STATE_IN_PROGRESS),
+	['M'] = STATE(EO_STATE_COMMITTING),
+	['C'] = STATE(EO_STATE_COMPLETED),
+	['F'] = STATE(EO_STATE_FAILED),
+	['S'] = STRING(FROM_DERIVED, Derived, seen_state),
+	['O'] = STRING(FROM_SEEN, EoRecord, owner),
+	['N'] = NUMBER(FROM_SEEN, EoRecord, fence),
+	['U'] = NUMBER(FROM_SEEN, EoRecord, updated_ms),
+	['T'] = NUMBER(FROM_SEEN, EoRecord, ttl_s),
+	['o'] = STRING(FROM_WRITE, EoWrite, owner),
+	['b'] = STRING(FROM_WRITE, EoWrite, bind),
+	['g'] = STRING(FROM_WRITE, EoWrite, origin),
+	['p'] = STRING(FROM_WRITE, EoWrite, payload_sha256),
+	['v'] = SIZED(FROM_WRITE, EoWrite, result),
+	['e'] = SIZED(FROM_WRITE, EoWrite, error),
+	['i'] = NUMBER(FROM_WRITE, EoWrite, now_ms),
+	['l'] = NUMBER(FROM_WRITE, EoWrite, lease_ms),
+	['t'] = NUMBER(FROM_WRITE, EoWrite, ttl_s),
+	['m'] = NUMBER(FROM_WRITE, EoWrite, max_runs),
+	['r'] = NUMBER(FROM_WRITE, EoWrite, retry_ms),
+	['d'] = NUMBER(FROM_DERIVED, Derived, dead_ms)
+};
 
 static void put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
 					   EoVerb verb, const EoWrite *w, const char *returns);
-static const EoExpression *find_expression(const EoLayout *layout, EoVerb verb, const EoWrite *w);
-static void condition(EoVerb verb, const EoWrite *w, EoBuf *out);
-static void update(EoVerb verb, const EoWrite *w, EoBuf *out);
-static bool put_value(EoBuf *body, char letter, const void *arg);
+static void clamp(int64_t *value, int64_t max);
 
 const EoLayout *
 eo_record_layout(const char *name)
@@ -141,32 +408,7 @@ eo_record_max_value(const EoLayout *layout, size_t pk_len)
 EoState
 eo_record_state_after(EoVerb verb)
 {
-	switch (verb)
-	{
-		case EO_ACQUIRE:
-		case EO_REPLACE:
-		case EO_EXTEND:
-			return EO_STATE_IN_PROGRESS;
-		case EO_UNSEAL:
-			return EO_STATE_IN_PROGRESS;
-		case EO_COMPLETE:
-		case EO_FINISH:
-		case EO_COMPLETE_NEW:
-		case EO_COMPLETE_EXPIRED:
-			return EO_STATE_COMPLETED;
-		case EO_SEAL:
-		case EO_SEAL_NEW:
-		case EO_SEAL_EXPIRED:
-			return EO_STATE_COMMITTING;
-		case EO_FAIL:
-		case EO_RELEASE:
-		case EO_ABORT:
-		case EO_BURY:
-		case EO_FORGET:
-		case EO_PROBE:
-			break;
-	}
-	return EO_STATE_FAILED;
+	return verbs[verb].after;
 }
 
 bool
@@ -191,45 +433,31 @@ eo_record_put_transact_item(const EoLayout *layout, EoBuf *body, const char *tab
 	eo_buf_addc(body, '}');
 }
 
+/* An expression is made once for each verb and each set of options. */
 static void
 put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
 		   EoVerb verb, const EoWrite *w, const char *returns)
 {
-	const EoExpression *e = find_expression(layout, verb, w);
-	Writing		writing = {layout, w};
+	static EoExpression made[N_LAYOUTS][N_VERBS][N_VARIANTS];
+	unsigned int set = options_of(w);
+	EoExpression *e = &made[layout - layouts][verb][set];
+	EoStatus	status = EO_OK;
+	Derived		derived = {
+		.seen_state = w->seen != NULL ? layout->states[w->seen->state] : NULL,
+		.dead_ms = w->now_ms - w->skew_ms
+	};
+	const void *structs[] = {
+		[FROM_LAYOUT] = layout,[FROM_WRITE] = w,[FROM_SEEN] = w->seen,[FROM_DERIVED] = &derived
+	};
 
-	if (e == NULL)
-		body->status = EO_NO_MEMORY;
-	else
+	if (e->text.len == 0)
+		status = eo_expression_make(e, layout->attributes, options, set,
+									verbs[verb].condition, verbs[verb].update);
+	if (status == EO_OK)
 		eo_expression_put_update(e, body, table, layout->attributes[A_KEY].name, pk, returns,
-								 put_value, &writing);
-}
-
-static const EoExpression *
-find_expression(const EoLayout *layout, EoVerb verb, const EoWrite *w)
-{
-	static EoExpression made[N_LAYOUTS][EO_PROBE + 1][64];
-	int			variant;
-	EoExpression *e;
-	EoBuf		cond;
-	EoBuf		upd;
-	bool		ok;
-
-	variant = (w->max_runs > 0 ? 1 : 0) | (w->payload_sha256 != NULL ? 2 : 0) |
-		(w->result != NULL || w->error != NULL ? 4 : 0) | (w->terminal ? 8 : 0) |
-		(w->origin != NULL ? 16 : 0) | (w->origin != NULL && w->origin[0] == '\0' ? 32 : 0);
-	e = &made[layout - layouts][verb][variant];
-	if (e->text.len > 0)
-		return e;
-	eo_buf_init(&cond, 2048);
-	eo_buf_init(&upd, 2048);
-	condition(verb, w, &cond);
-	update(verb, w, &upd);
-	ok = eo_buf_status(&cond) == EO_OK && eo_buf_status(&upd) == EO_OK &&
-		eo_expression_make(e, layout->attributes, eo_buf_str(&cond), eo_buf_str(&upd));
-	eo_buf_free(&cond);
-	eo_buf_free(&upd);
-	return ok ? e : NULL;
+								 values, structs);
+	else
+		body->status = status;
 }
 
 void
@@ -238,328 +466,12 @@ eo_record_put_read(const EoLayout *layout, EoBuf *body, const char *table, const
 	eo_expression_put_read(body, table, layout->attributes[A_KEY].name, pk);
 }
 
-/*
- * When may this write happen?
- */
-static void
-condition(EoVerb verb, const EoWrite *w, EoBuf *out)
-{
-	const char *runs = w->max_runs > 0 ? " AND #n < :m" : "";
-	const char *payload = "";
-	const char *sealed = "";
-
-	if (w->payload_sha256 != NULL)
-		payload = " AND (attribute_not_exists(#p) OR #p = :p)";
-	if (w->origin != NULL)
-		sealed = w->origin[0] != '\0' ? " OR (#s = :M AND #g = :g)" :
-			" OR (#s = :M AND attribute_not_exists(#g))";
-	switch (verb)
-	{
-		case EO_SEAL_NEW:
-		case EO_COMPLETE_NEW:
-		case EO_ACQUIRE:
-
-			/*
-			 * Nothing there; or failed, due, and not by this very token (a
-			 * late copy of this request must not revive a claim that has
-			 * ended); or in progress with a dead lease.  COMMITTING is in
-			 * none of them: it is never taken over, whatever any clock says.
-			 */
-			eo_buf_addf(out, "attribute_not_exists(#k)"
-						" OR (#s = :F AND #r <= :i AND #o <> :o%s%s)"
-						" OR (#s = :I AND #l < :d%s%s)",
-						runs, payload, runs, payload);
-			break;
-		case EO_SEAL_EXPIRED:
-		case EO_COMPLETE_EXPIRED:
-		case EO_REPLACE:
-
-			/*
-			 * The record that was seen to be past its time, and untouched
-			 * since: every write changes owner, state or updated_ms.
-			 */
-			eo_buf_adds(out, "#s = :S AND #o = :O AND #f = :N AND #u = :U AND #t = :T");
-			break;
-		case EO_COMPLETE:
-		case EO_RELEASE:
-		case EO_EXTEND:
-
-			/*
-			 * The owner's own run, in progress.  A lease is never shortened:
-			 * a heartbeat that comes late must not undo a later one.
-			 */
-			eo_buf_adds(out, "#s = :I AND #o = :o");
-			if (verb == EO_EXTEND)
-				eo_buf_adds(out, " AND #l <= :l");
-			break;
-		case EO_FAIL:
-
-			/*
-			 * The owner may still say why after the claim was released under
-			 * its token, as long as nobody has taken it since.
-			 */
-			eo_buf_adds(out, "#o = :o AND (#s = :I OR #s = :F)");
-			break;
-		case EO_SEAL:
-
-			/*
-			 * The owner's own run, in progress.  A record that bears the
-			 * origin of this very transaction was unsealed after it: then
-			 * this is a late copy, which must not seal it again.
-			 */
-			eo_buf_adds(out, "#s = :I AND #o = :o AND (attribute_not_exists(#g) OR #g <> :g)");
-			break;
-		case EO_FINISH:
-			eo_buf_adds(out, "#s = :M AND #o = :o");
-			break;
-		case EO_BURY:
-
-			/*
-			 * A first write whose outcome nobody knows.  If it has not been
-			 * carried out there may be nothing at all: then a record under
-			 * this token is left, which it can never get past.
-			 */
-			eo_buf_addf(out, "attribute_not_exists(#k) OR (#o = :o AND (#s = :I%s))", sealed);
-			break;
-		case EO_ABORT:
-		case EO_UNSEAL:
-
-			/*
-			 * What this transaction sealed, and nothing that another one has
-			 * sealed under the same token.
-			 */
-			eo_buf_addf(out, "#o = :o AND (#s = :I%s)", sealed);
-			break;
-		case EO_FORGET:
-
-			/*
-			 * Exactly the claim that was seen, in the state it was in: a copy
-			 * of this request that arrives late must not undo what a later
-			 * run has done.
-			 */
-			eo_buf_adds(out, "#s = :S AND #o = :O AND #f = :N");
-			break;
-		case EO_PROBE:
-			eo_buf_adds(out, "attribute_exists(#k) AND attribute_not_exists(#k)");
-			break;
-	}
-}
-
-/*
- * What does it change?  What may be claimed at once has a retry_ms of 0, so
- * that no two clocks need agree on when "now" is.  Attributes that a state does
- * not have are removed, so that no reader meets a result of an earlier run.
- */
-static void
-update(EoVerb verb, const EoWrite *w, EoBuf *out)
-{
-	const char *set_result = w->result != NULL ? ", #v = :v" : "";
-	const char *drop_result = w->result != NULL ? "" : ", #v";
-	const char *set_payload = w->payload_sha256 != NULL ? ", #p = :p" : "";
-	const char *drop_payload = w->payload_sha256 != NULL ? "" : ", #p";
-
-	switch (verb)
-	{
-		case EO_ACQUIRE:
-
-			/*
-			 * fence starts at the clock, so that it grows even if the record
-			 * was deleted in between.
-			 */
-			eo_buf_addf(out, "SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
-						" #l = :l, #n = if_not_exists(#n, :0) + :1,"
-						" #c = if_not_exists(#c, :i), #u = :i, #t = :t%s"
-						" REMOVE #v, #e, #r, #g",
-						set_payload);
-			break;
-		case EO_REPLACE:
-			eo_buf_addf(out, "SET #s = :I, #o = :o, #b = :b, #f = #f + :1,"
-						" #l = :l, #n = :1, #c = :i, #u = :i, #t = :t%s"
-						" REMOVE #v, #e, #r, #g%s",
-						set_payload, drop_payload);
-			break;
-		case EO_COMPLETE:
-			eo_buf_addf(out, "SET #s = :C, #u = :i, #t = :t%s REMOVE #l, #r, #e%s",
-						set_result, drop_result);
-			break;
-		case EO_FAIL:
-			eo_buf_addf(out, "SET #s = :F, #u = :i, #t = :t%s%s REMOVE #l, #v%s%s",
-						w->error != NULL ? ", #e = :e" : "",
-						w->terminal ? "" : ", #r = :r",
-						w->error != NULL ? "" : ", #e",
-						w->terminal ? ", #r" : "");
-			break;
-		case EO_RELEASE:
-			/* Given back, not tried: the run does not count. */
-			eo_buf_adds(out, "SET #s = :F, #u = :i, #t = :t, #r = :0, #n = #n - :1"
-						" REMOVE #l, #v, #e");
-			break;
-		case EO_EXTEND:
-			eo_buf_adds(out, "SET #l = :l, #u = :i, #t = :t");
-			break;
-		case EO_SEAL:
-
-			/*
-			 * The result goes in now, so that nothing can be too large or too
-			 * late once PostgreSQL has committed.  No ttl: a record in this
-			 * state is never swept.  The lease stays, for EO_UNSEAL.
-			 */
-			eo_buf_addf(out, "SET #s = :M, #g = :g, #b = :b, #u = :i%s REMOVE #t, #e, #r%s",
-						set_result, drop_result);
-			break;
-		case EO_SEAL_NEW:
-			eo_buf_addf(out, "SET #s = :M, #o = :o, #b = :b, #g = :g,"
-						" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
-						" #c = if_not_exists(#c, :i), #u = :i%s REMOVE #t, #l, #e, #r%s",
-						set_result, drop_result);
-			break;
-		case EO_SEAL_EXPIRED:
-			eo_buf_addf(out, "SET #s = :M, #o = :o, #b = :b, #g = :g,"
-						" #f = #f + :1, #n = :1, #c = :i, #u = :i%s REMOVE #t, #l, #e, #r, #p%s",
-						set_result, drop_result);
-			break;
-		case EO_COMPLETE_NEW:
-			eo_buf_addf(out, "SET #s = :C, #o = :o, #b = :b,"
-						" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
-						" #c = if_not_exists(#c, :i), #u = :i, #t = :t%s%s REMOVE #l, #e, #r, #g%s",
-						set_result, set_payload, drop_result);
-			break;
-		case EO_COMPLETE_EXPIRED:
-			eo_buf_addf(out, "SET #s = :C, #o = :o, #b = :b,"
-						" #f = #f + :1, #n = :1, #c = :i, #u = :i, #t = :t%s%s"
-						" REMOVE #l, #e, #r, #g%s%s",
-						set_result, set_payload, drop_result, drop_payload);
-			break;
-		case EO_FINISH:
-			eo_buf_adds(out, "SET #s = :C, #u = :i, #t = :t REMOVE #l");
-			break;
-		case EO_ABORT:
-
-			/*
-			 * The run counts: a key whose work always fails is parked in the
-			 * end.
-			 */
-			eo_buf_adds(out, "SET #s = :F, #u = :i, #t = :t, #r = :0 REMOVE #l, #v, #e");
-			break;
-		case EO_BURY:
-			eo_buf_adds(out, "SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0,"
-						" #f = if_not_exists(#f, :i), #n = if_not_exists(#n, :1) - :1,"
-						" #c = if_not_exists(#c, :i), #b = if_not_exists(#b, :b)"
-						" REMOVE #l, #v, #e");
-			break;
-		case EO_UNSEAL:
-			eo_buf_addf(out, "SET #s = :I, #l = if_not_exists(#l, :i), #u = :i, #t = :t%s"
-						" REMOVE #v",
-						w->origin != NULL ? ", #g = :g" : "");
-			break;
-		case EO_FORGET:
-			/* A new owner, so that nobody's late write finds its own token. */
-			eo_buf_adds(out, "SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0, #n = :0"
-						" REMOVE #l, #v, #e, #p");
-			break;
-		case EO_PROBE:
-			eo_buf_adds(out, "SET #u = :i");
-			break;
-	}
-}
-
-/* Capital letters: states, and what was seen.  False: no such letter. */
-static bool
-put_value(EoBuf *body, char letter, const void *arg)
-{
-	const EoLayout *layout = ((const Writing *) arg)->layout;
-	const EoWrite *w = ((const Writing *) arg)->w;
-
-	switch (letter)
-	{
-		case 'I':
-			eo_expression_put_string(body, layout->states[EO_STATE_IN_PROGRESS]);
-			return true;
-		case 'M':
-			eo_expression_put_string(body, layout->states[EO_STATE_COMMITTING]);
-			return true;
-		case 'C':
-			eo_expression_put_string(body, layout->states[EO_STATE_COMPLETED]);
-			return true;
-		case 'F':
-			eo_expression_put_string(body, layout->states[EO_STATE_FAILED]);
-			return true;
-		case 'S':
-			eo_expression_put_string(body, layout->states[w->seen->state]);
-			return true;
-		case 'O':
-			eo_expression_put_string(body, w->seen->owner);
-			return true;
-		case 'N':
-			eo_expression_put_n(body, w->seen->fence);
-			return true;
-		case 'U':
-			eo_expression_put_n(body, w->seen->updated_ms);
-			return true;
-		case 'T':
-			eo_expression_put_n(body, w->seen->ttl_s);
-			return true;
-		case 'o':
-			eo_expression_put_string(body, w->owner);
-			return true;
-		case 'b':
-			eo_expression_put_string(body, w->bind);
-			return true;
-		case 'g':
-			eo_expression_put_string(body, w->origin);
-			return true;
-		case 'i':
-			eo_expression_put_n(body, w->now_ms);
-			return true;
-		case 'd':
-			eo_expression_put_n(body, w->now_ms - w->skew_ms);
-			return true;
-		case 'l':
-			eo_expression_put_n(body, w->lease_ms);
-			return true;
-		case 't':
-			eo_expression_put_n(body, w->ttl_s);
-			return true;
-		case 'm':
-			eo_expression_put_n(body, w->max_runs);
-			return true;
-		case 'r':
-			eo_expression_put_n(body, w->retry_ms);
-			return true;
-		case '0':
-			eo_expression_put_n(body, 0);
-			return true;
-		case '1':
-			eo_expression_put_n(body, 1);
-			return true;
-		case 'p':
-			eo_expression_put_string(body, w->payload_sha256);
-			return true;
-		case 'v':
-			eo_expression_put_s(body, w->result, w->result_len);
-			return true;
-		case 'e':
-			eo_expression_put_s(body, w->error, w->error_len);
-			return true;
-	}
-	return false;
-}
-
 const char *
 eo_record_pk_of(const EoLayout *layout, EoJsonValue *item)
 {
 	size_t		len;
 
 	return eo_json_attr_s(item, layout->attributes[A_KEY].name, &len);
-}
-
-static void
-clamp(int64_t *value, int64_t max)
-{
-	if (*value < 0)
-		*value = 0;
-	else if (*value > max)
-		*value = max;
 }
 
 EoStatus
@@ -610,4 +522,13 @@ eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	if (record->state == EO_STATE_IN_PROGRESS && record->lease_ms == 0)
 		return EO_INVALID;
 	return EO_OK;
+}
+
+static void
+clamp(int64_t *value, int64_t max)
+{
+	if (*value < 0)
+		*value = 0;
+	else if (*value > max)
+		*value = max;
 }

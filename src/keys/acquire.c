@@ -34,7 +34,7 @@
 #include "commit/settle.h"
 #include "commit/xact.h"
 #include "compat.h"
-#include "dynamodb/call.h"
+#include "dynamodb/client.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/http.h"
 #include "dynamodb/origin.h"
@@ -105,7 +105,7 @@ eo_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 		answered = eo_acquire_begin(&a);
 		while (!answered)
 		{
-			eo_answer_run(&a.answer, 1, 1, 0, EO_WAIT_RAISE);
+			eo_answer_run(&a.answer, 1, 1, 0);
 			answered = eo_acquire_take(&a);
 		}
 		if (claim->outcome != EO_CLAIM_IN_PROGRESS || claim->mine ||

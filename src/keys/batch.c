@@ -20,7 +20,7 @@
 #include "compat.h"
 #include "dynamodb/call.h"
 #include "dynamodb/clock.h"
-#include "dynamodb/http.h"
+#include "dynamodb/window.h"
 #include "keys/acquire.h"
 #include "keys/batch.h"
 #include "server/answer.h"
@@ -28,7 +28,7 @@
 #include "utils/memutils.h"
 
 /* A multiple of what may be under way, so that few wait for the end of a part. */
-#define PART 256
+#define PART_SIZE 256
 
 typedef struct Entry
 {
@@ -54,9 +54,9 @@ eo_batch_acquire(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim emit,
 	int			nclaimed = 0;
 	MemoryContext old = MemoryContextSwitchTo(part);
 
-	for (int first = 0; first < n; first += PART)
+	for (int first = 0; first < n; first += PART_SIZE)
 	{
-		int			count = Min(PART, n - first);
+		int			count = Min(PART_SIZE, n - first);
 		Entry	   *entries = palloc(sizeof(Entry) * count);
 
 		for (int i = 0; i < count; i++)
@@ -123,38 +123,45 @@ is_new(const Entry *entry)
 	return entry->claim.outcome == EO_CLAIM_ACQUIRED && entry->asking.held != NULL;
 }
 
+typedef struct Part
+{
+	Entry	   *entries;
+	int			n;
+	int			next;			/* to be started */
+} Part;
+
+static bool
+start_next(EoWindow *window, void *arg)
+{
+	Part	   *part = arg;
+	Entry	   *entry;
+
+	if (part->next == part->n)
+		return false;
+	entry = &part->entries[part->next++];
+	if (!entry->repeated)
+		(void) start(entry, window, eo_acquire_begin(&entry->asking));
+	return true;
+}
+
+static void
+take_finished(EoWindow *window, EoCall *call, void *arg)
+{
+	EoAnswer   *answer = eo_answer_of_call(call);
+	Entry	   *entry = answer->user;
+
+	(void) arg;
+	if (eo_answer_take(answer, window, 0))
+		(void) start(entry, window, eo_acquire_take(&entry->asking));
+}
+
 static void
 ask_for(EoStore *store, Entry *entries, int n)
 {
+	Part		part = {.entries = entries,.n = n};
 	EoWindow	window = {.n = 0};
-	int			parallel = Min(store->server->parallel_requests, EO_MAX_PARALLEL);
-	int			next = 0;
 
-	while (next < n || window.n > 0)
-	{
-		EoCall	   *finished[EO_MAX_PARALLEL];
-		int64		until;
-		int			nfinished;
-
-		while (next < n && window.n < parallel)
-		{
-			Entry	   *entry = &entries[next++];
-
-			if (!entry->repeated)
-				(void) start(entry, &window, eo_acquire_begin(&entry->asking));
-		}
-		nfinished = eo_window_step(&window, finished, &until);
-		for (int i = 0; i < nfinished; i++)
-		{
-			EoAnswer   *answer = eo_answer_of_call(finished[i]);
-			Entry	   *entry = answer->user;
-
-			if (eo_answer_take(answer, &window, 0))
-				(void) start(entry, &window, eo_acquire_take(&entry->asking));
-		}
-		if (nfinished == 0 && window.n > 0)
-			eo_http_wait(until, EO_WAIT_RAISE);
-	}
+	eo_window_run(&window, store->server->parallel_requests, start_next, take_finished, &part);
 }
 
 /* Until an entry is answered or has a request under way; true: it is answered. */

@@ -31,7 +31,7 @@
 #include "commit/settle.h"
 #include "commit/xact.h"
 #include "compat.h"
-#include "dynamodb/call.h"
+#include "dynamodb/client.h"
 #include "dynamodb/record.h"
 #include "dynamodb/token.h"
 #include "keys/key.h"

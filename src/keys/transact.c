@@ -28,8 +28,7 @@
 #include "cluster/target.h"
 #include "commit/session_tokens.h"
 #include "dynamodb/action_item.h"
-#include "dynamodb/call.h"
-#include "dynamodb/http.h"
+#include "dynamodb/client.h"
 #include "dynamodb/json.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
@@ -215,7 +214,7 @@ run(EoAcquiring *a, const EoTransact *ask, EoVerb verb, const EoRecord *seen)
 	eo_store_new_token(request_token);
 	answer = eo_store_prepare_transaction(a->k.store, a->k.pk, verb, &a->write, request_token,
 										  ask->actions->text, ask->actions->n);
-	eo_answer_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
+	eo_answer_run(&answer, 1, 1, 0);
 	a->in_doubt |= answer->call.in_doubt;
 	return answer;
 }

@@ -28,6 +28,7 @@
 #include "dynamodb/http.h"
 #include "dynamodb/json.h"
 #include "dynamodb/status.h"
+#include "dynamodb/window.h"
 #include "server/answer.h"
 #include "server/store.h"
 #include "utils/memutils.h"
@@ -104,31 +105,44 @@ eo_answer_free(EoAnswer *answer)
 EoAnswer *
 eo_answer_run_one(EoAnswer *answer)
 {
-	eo_answer_run(&answer, 1, 1, 0, EO_WAIT_RAISE);
+	eo_answer_run(&answer, 1, 1, 0);
 	return answer;
 }
 
-void
-eo_answer_run(EoAnswer **answers, int n, int parallel, int64 deadline_us, EoWaitMode mode)
+typedef struct Group
 {
+	EoAnswer  **answers;
+	int			n;
+	int			next;			/* to be started */
+	int64		deadline_us;
+} Group;
+
+static bool
+start_next(EoWindow *window, void *arg)
+{
+	Group	   *group = arg;
+
+	if (group->next == group->n)
+		return false;
+	(void) eo_answer_start(group->answers[group->next++], window, group->deadline_us);
+	return true;
+}
+
+static void
+take_finished(EoWindow *window, EoCall *call, void *arg)
+{
+	Group	   *group = arg;
+
+	(void) eo_answer_take(eo_answer_of_call(call), window, group->deadline_us);
+}
+
+void
+eo_answer_run(EoAnswer **answers, int n, int parallel, int64 deadline_us)
+{
+	Group		group = {.answers = answers,.n = n,.deadline_us = deadline_us};
 	EoWindow	window = {.n = 0};
-	EoCall	   *finished[EO_MAX_PARALLEL];
-	int			next = 0;
 
-	parallel = Max(1, Min(parallel, EO_MAX_PARALLEL));
-	while (next < n || window.n > 0)
-	{
-		int64_t		until;
-		int			nfinished;
-
-		while (next < n && window.n < parallel)
-			(void) eo_answer_start(answers[next++], &window, deadline_us);
-		nfinished = eo_window_step(&window, finished, &until);
-		for (int i = 0; i < nfinished; i++)
-			(void) eo_answer_take(eo_answer_of_call(finished[i]), &window, deadline_us);
-		if (nfinished == 0 && window.n > 0)
-			eo_http_wait(until, mode);
-	}
+	eo_window_run(&window, parallel, start_next, take_finished, &group);
 }
 
 bool

@@ -24,6 +24,7 @@
 #include "dynamodb/http.h"
 #include "dynamodb/json.h"
 #include "dynamodb/status.h"
+#include "dynamodb/window.h"
 
 typedef struct EoStore EoStore;
 
@@ -105,10 +106,9 @@ extern EoAnswer *eo_answer_create_read(const EoItemKind *kind, EoStore *store, c
 
 /*
  * Run n answers, at most parallel at a time.  deadline_us 0: each request has
- * the server's request_timeout.  In EO_WAIT_RAISE mode an interrupt may raise.
+ * the server's request_timeout from its start.  An interrupt may raise.
  */
-extern void eo_answer_run(EoAnswer **answers, int n, int parallel, int64 deadline_us,
-						  EoWaitMode mode);
+extern void eo_answer_run(EoAnswer **answers, int n, int parallel, int64 deadline_us);
 
 /* Run one, interruptibly, within the server's request_timeout; returns it. */
 extern EoAnswer *eo_answer_run_one(EoAnswer *answer);

@@ -16,12 +16,14 @@
 
 #include "dynamodb/buf.h"
 #include "dynamodb/call.h"
+#include "dynamodb/client.h"
 #include "dynamodb/http.h"
 #include "dynamodb/json.h"
 #include "dynamodb/record.h"
 #include "dynamodb/sigv4.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
+#include "dynamodb/window.h"
 #include "server/answer.h"
 #include "server/credentials.h"
 #include "server/guc.h"
@@ -317,7 +319,10 @@ put_read_record(const EoStore *store, EoBuf *body, const char *pk)
 void
 eo_store_run_call(EoStore *store, EoCall *call)
 {
-	eo_call_run(&call, 1, 1, 0, EO_WAIT_RAISE);
+	EoWindow	window = {.n = 0};
+
+	if (eo_window_add(&window, call, 0))
+		eo_window_run(&window, 1, NULL, NULL, NULL);
 	eo_store_log_call(store, call);
 }
 

@@ -16,6 +16,7 @@
 #include "cluster/slots.h"
 #include "dynamodb/buf.h"
 #include "dynamodb/call.h"
+#include "dynamodb/client.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/http.h"
 #include "dynamodb/json.h"

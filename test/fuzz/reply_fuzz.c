@@ -9,6 +9,7 @@
 #include "dynamodb/action_item.h"
 #include "dynamodb/call.h"
 #include "dynamodb/record.h"
+#include "dynamodb/window.h"
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -77,7 +78,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const EoOperation ops[] = {EO_UPDATE_ITEM, EO_GET_ITEM, EO_TRANSACT};
 	static EoClient client;
 	EoCall		call;
-	EoCall	   *calls[1] = {&call};
+	EoWindow	window = {.n = 0};
 	EoRecord	record;
 	EoActionItem action;
 	const EoLayout *layout = eo_record_layout("native");
@@ -100,7 +101,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	eo_call_init(&call, &client, ops[data[1] % 3]);
 	call.nactions = 2;
 	eo_buf_adds(&call.body, "{}");
-	eo_call_run(calls, 1, 1, 0, EO_WAIT_HELD);
+	if (eo_window_add(&window, &call, 0))
+		eo_window_run(&window, 1, NULL, NULL, NULL);
 	if (call.error.status == EO_OK && http_status != 200)
 		abort();
 	if (call.item != NULL && eo_record_read(layout, call.item, &record) == EO_OK &&

@@ -6,6 +6,8 @@
  * only while the code waits.
  */
 #include "dynamodb/call.h"
+#include "dynamodb/reply.h"
+#include "dynamodb/window.h"
 #include "unit.h"
 
 typedef struct Scripted
@@ -105,7 +107,7 @@ static EoError
 run(EoOperation op, const Scripted *s)
 {
 	EoCall		call;
-	EoCall	   *calls[1] = {&call};
+	EoWindow	window = {.n = 0};
 	EoError		error;
 
 	script = s;
@@ -113,7 +115,8 @@ run(EoOperation op, const Scripted *s)
 	eo_call_init(&call, &client, op);
 	call.nactions = 2;
 	eo_buf_adds(&call.body, "{}");
-	eo_call_run(calls, 1, 1, 0, EO_WAIT_RAISE);
+	if (eo_window_add(&window, &call, 0))
+		eo_window_run(&window, 1, NULL, NULL, NULL);
 	error = call.error;
 	eo_call_free(&call);
 	return error;
@@ -124,11 +127,11 @@ run(EoOperation op, const Scripted *s)
 static void
 classifies(int http_status, const char *code, EoStatus status, bool retry)
 {
-	EoReplyVerdict v = eo_call_classify(http_status, code);
+	EoReplyClass c = eo_reply_classify(http_status, code);
 	char		what[100];
 
 	snprintf(what, sizeof(what), "%d %s", http_status, code);
-	ok(v.status == status && v.retry == retry, what);
+	ok(c.status == status && c.retry == retry, what);
 }
 
 static void
@@ -213,12 +216,12 @@ reasons_mean(const char *reasons, EoStatus status, bool retry)
 {
 	EoJson	   *doc = NULL;
 	char		text[500];
-	EoReplyVerdict v;
+	EoReplyClass c;
 
 	snprintf(text, sizeof(text), "{\"r\":%s}", reasons);
 	ok(eo_json_parse(text, strlen(text), &doc) == EO_OK, "reasons are JSON");
-	v = eo_call_classify_reasons(eo_json_get(eo_json_root(doc), "r"));
-	ok(v.status == status && v.retry == retry, reasons);
+	c = eo_reply_classify_reasons(eo_json_get(eo_json_root(doc), "r"));
+	ok(c.status == status && c.retry == retry, reasons);
 	eo_json_free(doc);
 }
 

@@ -1,0 +1,38 @@
+/*-------------------------------------------------------------------------
+ *
+ * reply.h
+ *	  What DynamoDB's replies say about a request.
+ *
+ * Compiles without a server.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_DYNAMODB_REPLY_H
+#define EO_DYNAMODB_REPLY_H
+
+#include "dynamodb/json.h"
+#include "dynamodb/status.h"
+
+/* What one reply means, and what to do about it. */
+typedef struct EoReplyClass
+{
+	EoStatus	status;
+	bool		retry;			/* another attempt may succeed */
+	bool		throttled;		/* back off longer before it */
+	bool		skewed;			/* the local clock may be wrong: see
+								 * eo_client_correct_clock() */
+} EoReplyClass;
+
+/* By HTTP status and error code ("" if the reply has none). */
+extern EoReplyClass eo_reply_classify(int http_status, const char *code);
+
+/* A cancelled transaction, by its CancellationReasons. */
+extern EoReplyClass eo_reply_classify_reasons(EoJsonValue *reasons);
+
+/*
+ * Read the code and the text of a refusal into error->code and error->message:
+ * cut to size, and every character that is not printable ASCII replaced.
+ */
+extern void eo_reply_read_error(EoJsonValue *root, EoError *error);
+
+#endif							/* EO_DYNAMODB_REPLY_H */
