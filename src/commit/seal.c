@@ -44,6 +44,8 @@
 #include "server/store.h"
 #include "utils/memutils.h"
 
+#define RETRY_LATER "Retry the transaction later."
+
 typedef struct Sealing
 {
 	dlist_head *claims;
@@ -162,12 +164,9 @@ look_around(EoTxClaim *claim)
 		eo_settle_on_the_spot(claim->store, claim->key, &view);
 		return;
 	}
-	ereport(ERROR,
-			(errcode(ERRCODE_EO_IN_PROGRESS),
-			 errmsg("key \"%s\" on server \"%s\" is in progress", claim->key,
-					claim->store->server->name),
-			 errdetail("Process %d of this cluster holds it.", view.info.pid),
-			 errhint("Retry the transaction later.")));
+	eo_error_raise_in_progress(claim->key, claim->store->server->name,
+							   psprintf("Process %d of this cluster holds it.", view.info.pid),
+							   RETRY_LATER);
 }
 
 static void
@@ -220,14 +219,9 @@ judge(Sealing *s, EoAnswer *answer)
 				start_claim(s, claim, EO_SEAL, NULL);
 				break;
 			}
-			ereport(ERROR,
-					(errcode(ERRCODE_EO_CLAIM_LOST),
-					 errmsg("the claim on key \"%s\" on server \"%s\" was lost before the transaction committed",
-							claim->key, server),
-					 !answer->exists ? errdetail("There is no record of the key any more.") :
-					 errdetail("The key is %s, by another run or after this one was ended.",
-							   eo_record_state_name(eo_answer_record(answer)->state)),
-					 errhint("The transaction was rolled back. Acquire the key again and retry.")));
+			eo_error_raise_lost(claim->key, server, true,
+								eo_error_lost_detail(answer->exists ? eo_answer_record(answer) : NULL),
+								"The transaction was rolled back. Acquire the key again and retry.");
 	}
 	eo_answer_free(answer);
 }
@@ -287,11 +281,8 @@ judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 				(errcode(ERRCODE_EO_FAILED),
 				 errmsg("key \"%s\" on server \"%s\" failed and may not be retried", claim->key, server),
 				 errhint("idem_get() shows what went wrong and when it may be retried; an operator can redrive it with idem_forget().")));
-	ereport(ERROR,
-			(errcode(ERRCODE_EO_IN_PROGRESS),
-			 errmsg("key \"%s\" on server \"%s\" is in progress", claim->key, server),
-			 errdetail("Another run has claimed it and has not settled it."),
-			 errhint("Retry the transaction later.")));
+	eo_error_raise_in_progress(claim->key, server,
+							   "Another run has claimed it and has not settled it.", RETRY_LATER);
 }
 
 static void

@@ -312,12 +312,9 @@ eo_xact_check_lost(void)
 		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
 
 		if (c->info->state == EO_SLOT_HELD && c->info->lost)
-			ereport(ERROR,
-					(errcode(ERRCODE_EO_CLAIM_LOST),
-					 errmsg("the claim on key \"%s\" on server \"%s\" was lost", c->key,
-							c->store->server->name),
-					 errdetail("Its lease could not be extended in time, and another run has the key or had it."),
-					 errhint("Roll back: the work of this transaction is not to be kept. A longer lease survives longer interruptions.")));
+			eo_error_raise_lost(c->key, c->store->server->name, false,
+								"Its lease could not be extended in time, and another run has the key or had it.",
+								"Roll back: the work of this transaction is not to be kept. A longer lease survives longer interruptions.");
 	}
 	tx.lost_seen = count;
 }

@@ -649,6 +649,12 @@ poll_pause_us(int polls)
 
 /* ----- for who needs the key ----- */
 
+static const char *
+show_instant(int64 ms)
+{
+	return timestamptz_to_str(time_t_to_timestamptz((pg_time_t) (ms / 1000)));
+}
+
 void
 eo_acquire_raise(const EoStore *store, const char *key, const EoClaim *claim)
 {
@@ -657,20 +663,16 @@ eo_acquire_raise(const EoStore *store, const char *key, const EoClaim *claim)
 	switch (claim->outcome)
 	{
 		case EO_CLAIM_IN_PROGRESS:
-			ereport(ERROR,
-					(errcode(ERRCODE_EO_IN_PROGRESS),
-					 errmsg("key \"%s\" on server \"%s\" is in progress", key, server),
-					 claim->lease_until_ms == 0 ? 0 :
-					 errdetail("Its lease ends at %s.",
-							   timestamptz_to_str(time_t_to_timestamptz((pg_time_t) (claim->lease_until_ms / 1000)))),
-					 errhint("Come back later, or give idem_acquire a wait => interval.")));
+			eo_error_raise_in_progress(key, server, claim->lease_until_ms == 0 ? NULL :
+									   psprintf("Its lease ends at %s.", show_instant(claim->lease_until_ms)),
+									   "Come back later, or give idem_acquire a wait => interval.");
 			break;
 		case EO_CLAIM_RETRY_LATER:
 			ereport(ERROR,
 					(errcode(ERRCODE_EO_FAILED),
 					 errmsg("key \"%s\" on server \"%s\" failed and may not be retried yet", key, server),
 					 errdetail("It may be retried at %s, after %lld runs.",
-							   timestamptz_to_str(time_t_to_timestamptz((pg_time_t) (claim->retry_at_ms / 1000))),
+							   show_instant(claim->retry_at_ms),
 							   (long long) claim->runs),
 					 errhint("Come back then. idem_get() shows what went wrong.")));
 			break;

@@ -150,11 +150,9 @@ forget_seen(EoKey *k, const EoRecord *seen)
 	const char *server = k->store->server->name;
 
 	if (seen->state == EO_STATE_COMMITTING)
-		ereport(ERROR,
-				(errcode(ERRCODE_EO_IN_PROGRESS),
-				 errmsg("key \"%s\" on server \"%s\" is being committed", k->key, server),
-				 errdetail("A transaction that completes it has announced its commit."),
-				 errhint("Wait until that is settled; see exactonce_pending and exactonce_in_doubt.")));
+		eo_error_raise_committing(k->key, server,
+								  "A transaction that completes it has announced its commit.",
+								  "Wait until that is settled; see exactonce_pending and exactonce_in_doubt.");
 	eo_store_new_token(token);
 	w.owner = token;
 	w.seen = seen;

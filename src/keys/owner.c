@@ -83,12 +83,9 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing)
 	{
 		fate = eo_settle_fate(r, k->pk, &retention_s);
 		if (fate == EO_FATE_RUNNING)
-			ereport(ERROR,
-					(errcode(ERRCODE_EO_IN_PROGRESS),
-					 errmsg("key \"%s\" on server \"%s\" is being committed", k->key,
-							k->store->server->name),
-					 errdetail("Another transaction completes it under the same token."),
-					 errhint("Wait for its end.")));
+			eo_error_raise_committing(k->key, k->store->server->name,
+									  "Another transaction completes it under the same token.",
+									  "Wait for its end.");
 		if (fate == EO_FATE_ABORTED)
 		{
 			eo_settle_aborted(k->store, k->key, k->pk, r);
@@ -503,15 +500,10 @@ retention_in(const EoRecord *r)
 static void
 raise_lost(const EoKey *k, const EoRecord *record)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_EO_CLAIM_LOST),
-			 errmsg("the claim on key \"%s\" on server \"%s\" was lost", k->key,
-					k->store->server->name),
-			 k->held != NULL ? errdetail("This transaction holds the key by another claim.") :
-			 record == NULL ? errdetail("There is no record of the key any more.") :
-			 errdetail("The key is %s, by another run or after this one was ended.",
-					   eo_record_state_name(record->state)),
-			 errhint("Undo what was done under this claim. A longer lease, or idem_extend() in time, keeps it.")));
+	eo_error_raise_lost(k->key, k->store->server->name, false,
+						k->held != NULL ? "This transaction holds the key by another claim." :
+						eo_error_lost_detail(record),
+						"Undo what was done under this claim. A longer lease, or idem_extend() in time, keeps it.");
 }
 
 static void
