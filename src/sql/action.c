@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * action.c
- *	  The action functions of SQL: unpack, check, call, pack.
+ *	  The SQL functions for one-shot actions.
  *
- * Nothing is decided here but what an argument may be.  A PIN is never repeated
- * in a message.
+ * Each function checks its arguments, calls one function of src/actions, and
+ * packs the answer into a row.  Only the bounds of arguments are decided here.  No
+ * message contains a PIN.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,8 +17,6 @@
 #include "dynamodb/record.h"
 #include "dynamodb/token.h"
 #include "fmgr.h"
-#include "funcapi.h"
-#include "mb/pg_wchar.h"
 #include "server/store.h"
 #include "server/text.h"
 #include "sql/args.h"
@@ -31,7 +30,7 @@
 
 #define MAX_PIN_BYTES 256
 
-/* How an outcome is called, and the HTTP status that says the same. */
+/* Name of an outcome in SQL, and the HTTP status that means the same. */
 static const struct
 {
 	const char *name;
@@ -59,21 +58,22 @@ static const char *const states[] = {
 	[EO_ACTION_IS_BURNED] = "burned",
 };
 
+/* Takes the results of eo_action_create(): many rows, or the only one. */
 typedef struct CreatedSink
 {
+	ReturnSetInfo *rsinfo;		/* of action_create_many(); or NULL and: */
 	TupleDesc	desc;
-	Tuplestorestate *rows;		/* NULL: there is one, and it is in tuple */
-	MemoryContext context;		/* of that */
-	HeapTuple	tuple;
+	MemoryContext context;		/* where row is allocated */
+	Datum		row;
 	EoActionOutcome outcome;
 } CreatedSink;
 
-static char *check_id(char *id, const char *place, bool create);
+static char *check_id(char *id, const char *which, bool create);
 static char *read_id(FunctionCallInfo fcinfo, int n);
-static char *check_pin(char *pin, const char *place);
+static char *check_pin(char *pin, const char *which);
 static char *read_reason(FunctionCallInfo fcinfo, int n);
 static char *read_consumer(FunctionCallInfo fcinfo, int n);
-static int64 read_instant(TimestampTz t, bool up, const char *name, const char *place);
+static int64 read_instant(TimestampTz t, bool up, const char *name, const char *which);
 static void read_plan(JsonbContainer *object, int position, EoActionPlan *plan);
 static int	read_plans(Jsonb *actions, EoActionPlan **plans);
 static void put_created(void *arg, const EoActionResult *result);
@@ -107,18 +107,22 @@ eo_action_create_sql(PG_FUNCTION_ARGS)
 	plan.pin = check_pin(eo_arg_text(fcinfo, 3), "");
 	if (!PG_ARGISNULL(4))
 		plan.id = check_id(eo_arg_text(fcinfo, 4), "", true);
-	store = eo_store_open(eo_arg_text(fcinfo, 5));
+	store = eo_arg_store(fcinfo, 5);
 	sink.desc = eo_row_type(fcinfo);
 	sink.context = CurrentMemoryContext;
 	eo_action_create(store, &plan, 1, put_created, &sink);
-	/* Who makes one must not take another's for his. */
+
+	/*
+	 * An error and not an outcome: a caller that does not look at the outcome
+	 * must not take an existing action for its own.
+	 */
 	if (sink.outcome == EO_ACTION_ALREADY_EXISTS)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNIQUE_VIOLATION),
 				 errmsg("action \"%s\" exists already on server \"%s\"", plan.id, store->server->name),
 				 errdetail("An id is not used again while its record is kept, whatever has become of the action."),
 				 errhint("action_get() shows it.")));
-	return eo_expansion_keep(fcinfo, 4, 5, HeapTupleGetDatum(sink.tuple));
+	return eo_expansion_keep(fcinfo, 4, 5, sink.row);
 }
 
 /*
@@ -127,8 +131,7 @@ eo_action_create_sql(PG_FUNCTION_ARGS)
 Datum
 eo_action_create_many_sql(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	CreatedSink sink = {0};
+	CreatedSink sink = {.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo};
 	EoActionPlan *plans;
 	EoStore    *store;
 	int			n;
@@ -140,10 +143,9 @@ eo_action_create_many_sql(PG_FUNCTION_ARGS)
 				 errmsg("actions must not be null"),
 				 errhint("jsonb_agg() of no rows is null; use COALESCE(jsonb_agg(...), '[]').")));
 	n = read_plans(PG_GETARG_JSONB_P(0), &plans);
-	store = eo_store_open(eo_arg_text(fcinfo, 1));
+	store = eo_arg_store(fcinfo, 1);
 	eo_compat_materialized_srf(fcinfo);
-	sink.desc = eo_row_type(fcinfo);
-	sink.rows = rsinfo->setResult;
+	sink.desc = sink.rsinfo->setDesc;
 	eo_action_create(store, plans, n, put_created, &sink);
 	return (Datum) 0;
 }
@@ -158,17 +160,17 @@ put_created(void *arg, const EoActionResult *r)
 	eo_row_begin(&row, sink->desc);
 	eo_row_put_text(&row, r->id);
 	eo_row_put_enum(&row, outcomes[r->outcome].name);
-	EO_PUT(&row, false, Int32GetDatum(outcomes[r->outcome].http_status));
+	EO_ROW_PUT(&row, false, Int32GetDatum(outcomes[r->outcome].http_status));
 	eo_row_put_instant(&row, r->created_ms);
 	eo_row_put_instant(&row, r->active_ms);
 	eo_row_put_instant(&row, r->expires_ms);
-	if (sink->rows != NULL)
-		tuplestore_puttuple(sink->rows, eo_row_tuple(&row));
+	if (sink->rsinfo != NULL)
+		eo_row_store(&row, sink->rsinfo);
 	else
 	{
 		MemoryContext old = MemoryContextSwitchTo(sink->context);
 
-		sink->tuple = eo_row_tuple(&row);
+		sink->row = eo_row_datum(&row);
 		MemoryContextSwitchTo(old);
 	}
 }
@@ -191,7 +193,7 @@ eo_action_consume_sql(PG_FUNCTION_ARGS)
 		return datum;
 	ask.id = read_id(fcinfo, 0);
 	pin = eo_arg_text(fcinfo, 1);
-	/* No PIN is empty, so that is none, and costs no attempt. */
+	/* No action has an empty PIN: it counts as none, and costs no attempt. */
 	if (pin != NULL && pin[0] != '\0')
 		ask.pin = eo_text_to_utf8(pin);
 	ask.reason = read_reason(fcinfo, 2);
@@ -202,8 +204,9 @@ eo_action_consume_sql(PG_FUNCTION_ARGS)
 	else
 		eo_store_new_token(token);
 	ask.token = token;
-	eo_action_consume(eo_store_open(eo_arg_text(fcinfo, 5)), &ask, &result);
-	return eo_expansion_keep(fcinfo, 0, 5, result_row(fcinfo, &result, outcomes[result.outcome].http_status));
+	eo_action_consume(eo_arg_store(fcinfo, 5), &ask, &result);
+	return eo_expansion_keep(fcinfo, 0, 5,
+							 result_row(fcinfo, &result, outcomes[result.outcome].http_status));
 }
 
 /*
@@ -215,6 +218,7 @@ eo_action_cancel_sql(PG_FUNCTION_ARGS)
 	EoActionResult result;
 	char	   *id;
 	char	   *reason;
+	int			http_status;
 	Datum		datum;
 
 	eo_gate("action_cancel", EO_WRITES);
@@ -222,13 +226,13 @@ eo_action_cancel_sql(PG_FUNCTION_ARGS)
 		return datum;
 	id = read_id(fcinfo, 0);
 	reason = read_reason(fcinfo, 1);
-	eo_action_cancel(eo_store_open(eo_arg_text(fcinfo, 2)), id, reason, &result);
-	/* It is what the caller wanted. */
-	return eo_expansion_keep(fcinfo, 0, 2, result_row(fcinfo, &result,
-													  result.outcome == EO_ACTION_CANCELED ? 200 :
-													  outcomes[result.outcome].http_status));
+	eo_action_cancel(eo_arg_store(fcinfo, 2), id, reason, &result);
+	/* "canceled" refuses a consume, but is what the caller of a cancel wants. */
+	http_status = result.outcome == EO_ACTION_CANCELED ? 200 : outcomes[result.outcome].http_status;
+	return eo_expansion_keep(fcinfo, 0, 2, result_row(fcinfo, &result, http_status));
 }
 
+/* A row of type action_result. */
 static Datum
 result_row(FunctionCallInfo fcinfo, const EoActionResult *r, int http_status)
 {
@@ -237,13 +241,13 @@ result_row(FunctionCallInfo fcinfo, const EoActionResult *r, int http_status)
 	eo_row_begin(&row, eo_row_type(fcinfo));
 	eo_row_put_text(&row, r->id);
 	eo_row_put_enum(&row, outcomes[r->outcome].name);
-	EO_PUT(&row, false, Int32GetDatum(http_status));
+	EO_ROW_PUT(&row, false, Int32GetDatum(http_status));
 	eo_row_put_json(&row, r->payload);
 	eo_row_put_instant(&row, r->consumed_ms);
 	eo_row_put_instant(&row, r->active_ms);
-	EO_PUT(&row, r->attempts_left < 0, Int32GetDatum(r->attempts_left));
-	EO_PUT(&row, false, BoolGetDatum(r->replayed));
-	return HeapTupleGetDatum(eo_row_tuple(&row));
+	EO_ROW_PUT(&row, r->attempts_left < 0, Int32GetDatum(r->attempts_left));
+	EO_ROW_PUT(&row, false, BoolGetDatum(r->replayed));
+	return eo_row_datum(&row);
 }
 
 /*
@@ -258,13 +262,13 @@ eo_action_get_sql(PG_FUNCTION_ARGS)
 
 	eo_gate("action_get", EO_READS);
 	id = read_id(fcinfo, 0);
-	if (!eo_action_get(eo_store_open(eo_arg_text(fcinfo, 1)), id, &v))
+	if (!eo_action_get(eo_arg_store(fcinfo, 1), id, &v))
 		PG_RETURN_NULL();
 	eo_row_begin(&row, eo_row_type(fcinfo));
 	eo_row_put_text(&row, id);
 	eo_row_put_enum(&row, states[v.state]);
-	EO_PUT(&row, false, BoolGetDatum(v.has_pin));
-	EO_PUT(&row, !v.has_pin, Int32GetDatum(v.attempts_left));
+	EO_ROW_PUT(&row, false, BoolGetDatum(v.has_pin));
+	EO_ROW_PUT(&row, !v.has_pin, Int32GetDatum(v.attempts_left));
 	eo_row_put_instant(&row, v.created_ms);
 	eo_row_put_instant(&row, v.active_ms);
 	eo_row_put_instant(&row, v.expires_ms);
@@ -272,13 +276,18 @@ eo_action_get_sql(PG_FUNCTION_ARGS)
 	eo_row_put_instant(&row, v.canceled_ms);
 	eo_row_put_text(&row, v.reason != NULL ? eo_row_show_utf8(v.reason) : NULL);
 	eo_row_put_json(&row, v.consumer);
-	PG_RETURN_DATUM(HeapTupleGetDatum(eo_row_tuple(&row)));
+	PG_RETURN_DATUM(eo_row_datum(&row));
 }
 
-/* ----- arguments; place says which of many, "" if there is one ----- */
+/* ----- arguments ----- */
+
+/*
+ * In all of these, which is a sentence for the DETAIL of an error that names the
+ * element of action_create_many(); it is "" in the other functions.
+ */
 
 static char *
-check_id(char *id, const char *place, bool create)
+check_id(char *id, const char *which, bool create)
 {
 	if (id == NULL)
 		ereport(ERROR,
@@ -288,7 +297,7 @@ check_id(char *id, const char *place, bool create)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("action id must not be empty"),
-				 place[0] != '\0' ? errdetail("%s", place) : 0,
+				 which[0] != '\0' ? errdetail("%s", which) : 0,
 				 create ? errhint("Leave it out to have one made that nobody can guess.") : 0));
 	return id;
 }
@@ -299,9 +308,9 @@ read_id(FunctionCallInfo fcinfo, int n)
 	return check_id(eo_arg_text(fcinfo, n), "", false);
 }
 
-/* The PIN of a new action as UTF-8. */
+/* The PIN of a new action as UTF-8; NULL for NULL. */
 static char *
-check_pin(char *pin, const char *place)
+check_pin(char *pin, const char *which)
 {
 	char	   *utf8;
 
@@ -312,7 +321,7 @@ check_pin(char *pin, const char *place)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 utf8[0] == '\0' ? errmsg("pin must not be empty") : errmsg("pin is too long"),
-				 place[0] != '\0' ? errdetail("%s", place) : 0,
+				 which[0] != '\0' ? errdetail("%s", which) : 0,
 				 utf8[0] == '\0' ? errhint("Leave it out for an action without one.") :
 				 errhint("It may have %d bytes.", MAX_PIN_BYTES)));
 	return utf8;
@@ -347,9 +356,13 @@ read_consumer(FunctionCallInfo fcinfo, int n)
 	return consumer;
 }
 
-/* Epoch milliseconds; up: the first one that is not before. */
+/*
+ * Epoch milliseconds, rounded up if up is true, otherwise down.  0 stands for an
+ * instant that was not given.  Rounded up, that is active_at, a time before 1970
+ * becomes 0, which means "at once"; rounded down it becomes 1, which is long ago.
+ */
 static int64
-read_instant(TimestampTz t, bool up, const char *name, const char *place)
+read_instant(TimestampTz t, bool up, const char *name, const char *which)
 {
 	int64		ms;
 
@@ -357,7 +370,6 @@ read_instant(TimestampTz t, bool up, const char *name, const char *place)
 	{
 		int64		us = t + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
 
-		/* 0 stands for one that was not given. */
 		ms = up ? Max(us + 999, 0) / 1000 : Max(us / 1000, 1);
 		if (ms <= EO_MAX_INSTANT_MS)
 			return ms;
@@ -365,7 +377,7 @@ read_instant(TimestampTz t, bool up, const char *name, const char *place)
 	ereport(ERROR,
 			(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 			 errmsg("%s is out of range", name),
-			 errdetail("%sIt must be finite, and before the year 10000.", place),
+			 errdetail("%sIt must be finite, and before the year 10000.", which),
 			 up ? errhint("Leave it out for \"at once\".") :
 			 errhint("Leave it out for 30 days.")));
 }
@@ -402,7 +414,7 @@ read_plans(Jsonb *actions, EoActionPlan **plans)
 	return n;
 }
 
-/* A member that is text; NULL for a JSON null. */
+/* The text of a member of element number position; NULL for a JSON null. */
 static char *
 text_member(const JsonbValue *v, const char *name, int position)
 {
@@ -433,7 +445,7 @@ instant_member(const JsonbValue *v, const char *name, bool up, int position)
 static void
 read_plan(JsonbContainer *object, int position, EoActionPlan *plan)
 {
-	const char *place = psprintf("It is number %d of the actions.", position);
+	const char *which = psprintf("It is number %d of the actions.", position);
 	JsonbIterator *it = JsonbIteratorInit(object);
 	JsonbIteratorToken token;
 	JsonbValue	v;
@@ -453,12 +465,12 @@ read_plan(JsonbContainer *object, int position, EoActionPlan *plan)
 		else if (strcmp(name, "expires_at") == 0)
 			plan->expires_ms = instant_member(&v, name, false, position);
 		else if (strcmp(name, "pin") == 0)
-			plan->pin = check_pin(text_member(&v, name, position), place);
+			plan->pin = check_pin(text_member(&v, name, position), which);
 		else if (strcmp(name, "id") == 0)
 		{
 			plan->id = text_member(&v, name, position);
 			if (plan->id != NULL)
-				(void) check_id(unconstify(char *, plan->id), place, true);
+				(void) check_id(unconstify(char *, plan->id), which, true);
 		}
 		else
 			ereport(ERROR,

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * args.c
- *	  Arguments and results that several SQL functions have in common.
+ *	  Arguments of SQL functions: reading and checking them.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,19 +13,37 @@
 #include "keys/key_form.h"
 #include "server/option_values.h"
 #include "server/options.h"
+#include "server/store.h"
 #include "server/text.h"
 #include "sql/args.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/uuid.h"
 
-/* Longest wait for a key to settle. */
+/* Longest wait for a key to settle: a day. */
 #define MAX_WAIT_MS INT64CONST(86400000)
+
+#define MIN_RETENTION_MS (EO_MIN_RETENTION_S * INT64CONST(1000))
+#define MAX_RETENTION_MS (EO_MAX_RETENTION_S * INT64CONST(1000))
+
+static int64 check_interval(const Interval *span, const char *name, int64 min_ms, int64 max_ms);
+static int64 seconds_of(int64 ms);
 
 char *
 eo_arg_text(FunctionCallInfo fcinfo, int n)
 {
 	return PG_ARGISNULL(n) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(n));
+}
+
+bool
+eo_arg_flag(FunctionCallInfo fcinfo, int n)
+{
+	return !PG_ARGISNULL(n) && PG_GETARG_BOOL(n);
+}
+
+EoStore *
+eo_arg_store(FunctionCallInfo fcinfo, int n)
+{
+	return eo_store_open(eo_arg_text(fcinfo, n));
 }
 
 char *
@@ -56,11 +74,11 @@ eo_arg_interval_ms(FunctionCallInfo fcinfo, int n, const char *name, int64 min_m
 {
 	if (PG_ARGISNULL(n))
 		return -1;
-	return eo_arg_check_interval(PG_GETARG_INTERVAL_P(n), name, min_ms, max_ms);
+	return check_interval(PG_GETARG_INTERVAL_P(n), name, min_ms, max_ms);
 }
 
-int64
-eo_arg_check_interval(const Interval *span, const char *name, int64 min_ms, int64 max_ms)
+static int64
+check_interval(const Interval *span, const char *name, int64 min_ms, int64 max_ms)
 {
 	int64		ms = eo_option_values_interval_ms(span);
 
@@ -83,11 +101,9 @@ eo_arg_lease(FunctionCallInfo fcinfo, int n)
 int64
 eo_arg_retention(FunctionCallInfo fcinfo, int n)
 {
-	int64		ms = eo_arg_interval_ms(fcinfo, n, "retention",
-										EO_MIN_RETENTION_S * INT64CONST(1000),
-										EO_MAX_RETENTION_S * 1000);
+	int64		ms = eo_arg_interval_ms(fcinfo, n, "retention", MIN_RETENTION_MS, MAX_RETENTION_MS);
 
-	return ms >= 0 ? (ms + 999) / 1000 : -1;
+	return ms >= 0 ? seconds_of(ms) : -1;
 }
 
 int64
@@ -97,8 +113,13 @@ eo_arg_parse_retention(const char *text)
 															 ObjectIdGetDatum(InvalidOid),
 															 Int32GetDatum(-1)));
 
-	return (eo_arg_check_interval(span, "retention", EO_MIN_RETENTION_S * INT64CONST(1000),
-								  EO_MAX_RETENTION_S * 1000) + 999) / 1000;
+	return seconds_of(check_interval(span, "retention", MIN_RETENTION_MS, MAX_RETENTION_MS));
+}
+
+static int64
+seconds_of(int64 ms)
+{
+	return (ms + 999) / 1000;
 }
 
 int64

@@ -1,21 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * call.c
- *	  idem_call(): the whole cycle around a handler function.
+ *	  idem_call(): claims a key, runs a handler function, settles the key.
  *
- * The claim belongs to the caller's level, the handler's work to a
- * subtransaction below it:
+ * The claim belongs to the subtransaction level of the caller, the handler's work
+ * to a subtransaction below it.
  *
- * - it returns: the subtransaction is released, the key completed.  An error in
- *	 completing is raised as it is, and is never recorded as a failure.
- * - it raises: the subtransaction is rolled back, with all that the handler
- *	 did, nested claims included.  Then either the error says something about
- *	 the work: it is recorded as the key's failure, which outlives the
- *	 transaction.  Or it says something about the moment (a cancel, a
- *	 deadlock): then the key is released, no run is counted, and the error is
- *	 always raised again.
- * - the process is told to end: then no handler of errors is called, and the
- *	 abort releases the key uncounted (EoTxClaim.untried).
+ * - The handler returns: its subtransaction is released and the key completed.
+ *	 An error in completing is raised as it is, and is never recorded as a
+ *	 failure of the handler.
+ * - The handler raises: its subtransaction is rolled back with all that the
+ *	 handler did, nested claims included.  An error of the work is recorded as
+ *	 the key's failure, which outlives the transaction.  An error of the moment
+ *	 (a cancel, a deadlock) says nothing about the work: the key is released
+ *	 without counting a run, and the error is always raised again.
+ * - The process is terminated: no error handler runs, and the abort releases the
+ *	 key without counting a run (EoTxClaim.untried).
  *
  *-------------------------------------------------------------------------
  */
@@ -39,11 +39,10 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
-#include "utils/lsyscache.h"
 #include "utils/resowner.h"
 #include "utils/syscache.h"
 
-/* Of each text of an error that is recorded. */
+/* Longest text of an error (message, detail, context) that is recorded, in bytes. */
 #define MAX_TEXT 2000
 
 PG_FUNCTION_INFO_V1(eo_idem_call);
@@ -87,7 +86,7 @@ eo_idem_call(PG_FUNCTION_ARGS)
 	ask.max_runs = eo_arg_max_runs(fcinfo, 6);
 	returns = eo_arg_choice(fcinfo, 7, "on_error", "raise", "return");
 	check_handler(handler, !PG_ARGISNULL(2));
-	store = eo_store_open(eo_arg_text(fcinfo, 8));
+	store = eo_arg_store(fcinfo, 8);
 	eo_gate_worker();
 
 	eo_acquire(store, &ask, &claim);
@@ -131,7 +130,10 @@ eo_idem_call(PG_FUNCTION_ARGS)
 	ReThrowError(error);
 }
 
-/* The handler may have settled it at once: then it is not there any more. */
+/*
+ * Look the claim up after the handler has run.  k->held is NULL if the handler
+ * has settled the key itself.
+ */
 static void
 find_again(EoKey *k)
 {
@@ -141,7 +143,8 @@ find_again(EoKey *k)
 }
 
 /*
- * Who calls must be allowed to call it; and it takes and gives jsonb.
+ * Raise unless the current user may execute the handler and it is a function of
+ * one jsonb that returns jsonb.
  */
 static void
 check_handler(Oid handler, bool has_payload)
@@ -182,8 +185,9 @@ check_handler(Oid handler, bool has_payload)
 }
 
 /*
- * False: it raised error.  Either way we are back in our own subtransaction
- * and memory context, where result and error are.
+ * Returns false if the handler raised, with *error filled in.  In both cases the
+ * caller's subtransaction, resource owner and memory context are current again,
+ * and the result or the error is allocated in that context.
  */
 static bool
 run_handler(Oid handler, FunctionCallInfo fcinfo, Datum *result, bool *isnull,
@@ -225,8 +229,9 @@ run_handler(Oid handler, FunctionCallInfo fcinfo, Datum *result, bool *isnull,
 }
 
 /*
- * Cancels, shutdown, serialization failures, deadlocks, lock timeouts; a key
- * of the handler's own that is in progress, and a store that is away.
+ * Errors of the moment: cancels, shutdown, serialization failures, deadlocks,
+ * lock timeouts; another key that the handler asked for and that is in progress;
+ * DynamoDB unavailable.
  */
 static bool
 is_of_the_moment(int sqlerrcode)
@@ -241,6 +246,7 @@ is_of_the_moment(int sqlerrcode)
 		sqlerrcode == ERRCODE_EO_UNAVAILABLE;
 }
 
+/* A member of the object, cut to MAX_TEXT bytes; nothing for a text of NULL. */
 static void
 put_text(JsonbParseState **state, const char *name, const char *text)
 {

@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * expansion.c
- *	  The one call that several are meant to be.
+ *	  One answer for all columns of "(f('x')).*".
  *
- * The calls that "(f('x')).*" expands
- * to are copies of one expression: they stand at the same place of the command,
- * ask for the same key, and are evaluated for the same row, which is to say before
- * the memory context of that row is reset, at different call sites.  A second row,
- * a loop, or a second f('x') in the command asks anew.
+ * The calls to which PostgreSQL expands it are copies of one expression.  They
+ * have the same function and location in the statement, ask for the same key, and
+ * are evaluated for the same row, that is before the memory context of that row is
+ * reset.  Each copy has an FmgrInfo of its own.  A call after that reset is a new
+ * one (a second row), and so is a call with the FmgrInfo that asked before (a
+ * loop) or at another location (a second f('x') in the statement).
  *
- * Sorting takes the copies apart: the column that is sorted by is computed for
- * all rows before the others are.  That is not seen from here, and documented.
+ * Sorting breaks this: the column that is sorted by is computed for all rows
+ * before the other columns are.  That cannot be noticed here; it is documented.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,6 +19,7 @@
 
 #include "catalog/pg_collation.h"
 #include "common/hashfn.h"
+#include "compat.h"
 #include "nodes/primnodes.h"
 #include "sql/expansion.h"
 #include "utils/builtins.h"
@@ -25,19 +27,20 @@
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 
-/* What has been asked for, where. */
-typedef struct Place
+/* A call as all copies of its expression have it; compared with memcmp(). */
+typedef struct CallSite
 {
 	Oid			function;
-	int			location;		/* in the command; -1 in a view */
-	uint64		asked;			/* hash of key and server */
-} Place;
+	int			location;		/* in the statement; -1 in a view */
+	uint64		arguments;		/* hash of key and server */
+} CallSite;
 
+/* The latest call that was answered. */
 static struct
 {
-	MemoryContext row;			/* NULL: nothing is kept */
-	FmgrInfo   *site;
-	Place		place;
+	MemoryContext row;			/* it was evaluated in; NULL: nothing is kept */
+	FmgrInfo   *copy;			/* of the expression, that asked */
+	CallSite	site;
 	Datum		key;
 	Datum		result;
 }			expansion;
@@ -50,6 +53,7 @@ location_of(FunctionCallInfo fcinfo)
 	return expr != NULL && IsA(expr, FuncExpr) ? ((FuncExpr *) expr)->location : -1;
 }
 
+/* The hash of text argument n, mixed into seed; seed itself for SQL NULL. */
 static uint64
 hash_of(FunctionCallInfo fcinfo, int n, uint64 seed)
 {
@@ -58,29 +62,30 @@ hash_of(FunctionCallInfo fcinfo, int n, uint64 seed)
 	if (fcinfo->args[n].isnull)
 		return seed;
 	t = DatumGetTextPP(fcinfo->args[n].value);
-	return hash_bytes_extended((unsigned char *) VARDATA_ANY(t), (int) VARSIZE_ANY_EXHDR(t), seed + 1);
+	return hash_bytes_extended((unsigned char *) VARDATA_ANY(t), (int) VARSIZE_ANY_EXHDR(t),
+							   seed + 1);
 }
 
 static void
-find_place(FunctionCallInfo fcinfo, int key, int server, Place *place)
+find_site(FunctionCallInfo fcinfo, int key, int server, CallSite *site)
 {
-	/* It is hashed as it lies. */
-	memset(place, 0, sizeof(*place));
-	place->function = fcinfo->flinfo->fn_oid;
-	place->location = location_of(fcinfo);
-	place->asked = hash_of(fcinfo, key, hash_of(fcinfo, server, 0));
+	/* memcmp() compares the padding, too. */
+	memset(site, 0, sizeof(*site));
+	site->function = fcinfo->flinfo->fn_oid;
+	site->location = location_of(fcinfo);
+	site->arguments = hash_of(fcinfo, key, hash_of(fcinfo, server, 0));
 }
 
 bool
 eo_expansion_find(FunctionCallInfo fcinfo, int key, int server, Datum *result)
 {
-	Place		place;
+	CallSite	site;
 
-	if (expansion.row != CurrentMemoryContext || expansion.site == fcinfo->flinfo ||
+	if (expansion.row != CurrentMemoryContext || expansion.copy == fcinfo->flinfo ||
 		fcinfo->args[key].isnull)
 		return false;
-	find_place(fcinfo, key, server, &place);
-	if (memcmp(&place, &expansion.place, sizeof(place)) != 0 ||
+	find_site(fcinfo, key, server, &site);
+	if (memcmp(&site, &expansion.site, sizeof(site)) != 0 ||
 		!DatumGetBool(DirectFunctionCall2Coll(texteq, C_COLLATION_OID, expansion.key,
 											  fcinfo->args[key].value)))
 		return false;
@@ -88,6 +93,7 @@ eo_expansion_find(FunctionCallInfo fcinfo, int key, int server, Datum *result)
 	return true;
 }
 
+/* The memory of a row, and with it the kept result, is about to be freed. */
 static void
 forget_row(void *row)
 {
@@ -100,7 +106,7 @@ eo_expansion_keep(FunctionCallInfo fcinfo, int key, int server, Datum result)
 {
 	MemoryContextCallback *callback;
 
-	/* There it would be kept for too long. */
+	/* That context is not reset between rows. */
 	if (CurrentMemoryContext == TopTransactionContext || fcinfo->args[key].isnull)
 		return result;
 	if (expansion.row != CurrentMemoryContext)
@@ -110,9 +116,10 @@ eo_expansion_keep(FunctionCallInfo fcinfo, int key, int server, Datum result)
 		callback->arg = CurrentMemoryContext;
 		MemoryContextRegisterResetCallback(CurrentMemoryContext, callback);
 	}
+	/* The entry is not valid until it is complete: copying the key may raise. */
 	expansion.row = NULL;
-	expansion.site = fcinfo->flinfo;
-	find_place(fcinfo, key, server, &expansion.place);
+	expansion.copy = fcinfo->flinfo;
+	find_site(fcinfo, key, server, &expansion.site);
 	expansion.key = datumCopy(fcinfo->args[key].value, false, -1);
 	expansion.result = result;
 	expansion.row = CurrentMemoryContext;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * expansion.h
- *	  The one call that several are meant to be.
+ *	  One answer for all columns of "(f('x')).*".
  *
  *-------------------------------------------------------------------------
  */
@@ -13,11 +13,14 @@
 #include "fmgr.h"
 
 /*
- * PostgreSQL makes "(f('x')).*" one call for each column, which are all meant to
- * be one.  find() returns true in the second and later ones, with the result
- * that the first has given to keep(), which returns it.  The key and the server
- * make out what is asked for, by the numbers of their arguments; others may be
- * volatile.  With a null key nothing is found and nothing kept.
+ * PostgreSQL expands "(f('x')).*" to one call of f for each column.  The function
+ * must act once and give all of these calls the same row.
+ *
+ * eo_expansion_find() is called first.  It returns true in the second and later
+ * calls of the expansion, with the result that the first one handed to
+ * eo_expansion_keep(), which returns that result.  key and server are the numbers
+ * of the two text arguments by which calls are recognised as the same; arguments
+ * that may be volatile are not compared.  With a null key nothing is kept or found.
  */
 extern bool eo_expansion_find(FunctionCallInfo fcinfo, int key, int server, Datum *result);
 extern Datum eo_expansion_keep(FunctionCallInfo fcinfo, int key, int server, Datum result);

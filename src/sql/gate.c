@@ -1,34 +1,28 @@
 /*-------------------------------------------------------------------------
  *
  * gate.c
- *	  When a function may be called at all, and what its arguments must be.
+ *	  Whether an SQL function may run at all, here and now.
  *
- * Everything here is checked before the network, shared memory or any cache is
- * touched, so that a refused call has no effect at all.
+ * eo_gate() comes before the network and any cache is touched, so that a refused
+ * call has no effect.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/parallel.h"
-#include "access/xlog.h"
 #include "cluster/databases.h"
 #include "commit/outbox.h"
 #include "commit/xact.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/http.h"
-#include "lib/stringinfo.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "sql/gate.h"
-#include "tcop/utility.h"
-#include "utils/builtins.h"
-#include "utils/timestamp.h"
 
-/* A worker says at least every five seconds that it lives. */
+/* A worker gives a sign of life every five seconds at least. */
 #define WORKER_STALE_US INT64CONST(15000000)
 
-/* It takes some ten milliseconds to start, and more on a busy machine. */
+/* A worker starts in some ten milliseconds, and takes longer on a busy machine. */
 #define WORKER_START_US INT64CONST(10000000)
 
 bool		eo_gate_preloaded = false;
@@ -84,7 +78,7 @@ eo_gate_worker(void)
 		{
 			if (db.outbox == eo_outbox_id())
 				return;
-			/* The extension has been made anew since it looked. */
+			/* The extension was dropped and created again since it looked. */
 			eo_database_renew(MyDatabaseId, eo_outbox_id());
 			db.ready = false;
 		}
@@ -92,7 +86,11 @@ eo_gate_worker(void)
 		{
 			if (!db.ready && !eo_database_want(MyDatabaseId))
 				break;
-			/* One that is there and says nothing is not waited for. */
+
+			/*
+			 * A worker that is there but gives no sign of life is not
+			 * awaited.
+			 */
 			give_up_us = now_us + (db.ready ? 0 : WORKER_START_US);
 		}
 		if (now_us >= give_up_us || (db.absent && give_up_us - now_us < WORKER_START_US / 2))

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * gate.h
- *	  When a function may be called at all, and what its arguments must be.
+ *	  Whether an SQL function may run at all, here and now.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,26 +10,27 @@
 
 #include "postgres.h"
 
-#include "fmgr.h"
-#include "utils/timestamp.h"
-
-/* Set by _PG_init: the library was loaded by the postmaster. */
+/* The library was loaded by the postmaster; set by _PG_init(). */
 extern bool eo_gate_preloaded;
 
 typedef enum EoAccess
 {
 	EO_READS,					/* allowed on a hot standby and READ ONLY */
-	EO_WRITES
+	EO_WRITES					/* and not while the transaction commits */
 } EoAccess;
 
 /*
- * Raise unless the function (name without parentheses) may run here and now.
+ * The first call of every SQL function.  Raises unless the function may run: in
+ * this process, transaction and security context, and, if it writes, with no
+ * claim of this transaction lost (ID002).  function is its name without
+ * parentheses.
  */
 extern void eo_gate(const char *function, EoAccess access);
 
 /*
- * Raise unless this database's worker is at work: what depends on it is not
- * begun without it.  Waits for one that is starting.
+ * Raises 55000 unless this database's worker is running.  To be called before
+ * anything that the worker would have to finish or to give back.  Waits,
+ * interruptibly, for a worker that is starting.
  */
 extern void eo_gate_worker(void);
 

@@ -3,16 +3,19 @@
  * guard.c
  *	  idem_guard(): a trigger that keeps rows unique across services.
  *
- * The row and its key are one transaction: the first row's key is completed by
- * the commit.  A guard is a constraint, so it does the same for whoever
- * inserts: it uses the table owner's rights on the server, and no setting of
- * the session.
+ * The row and its key belong to one transaction: the commit completes the key of
+ * the first row, and later rows are duplicates.  A guard is a constraint, so it
+ * does the same for every role that inserts: it uses the rights of the table's
+ * owner on the server, and ignores the settings of the session.
  *
- * error	AFTER INSERT: sees the row as it was stored, with generated columns,
- *			and only rows that were stored (ON CONFLICT).
- * skip		BEFORE INSERT: a duplicate is left out.  Not on partitions: there a
- *			row that an UPDATE moves would be left out, too, and be lost.
- * at=commit: the keys are claimed by the seal, all at once.
+ * on_duplicate=error is AFTER INSERT: it sees only rows that were stored (which
+ * matters with ON CONFLICT), as they were stored, with generated columns.
+ *
+ * on_duplicate=skip is BEFORE INSERT and leaves a duplicate out.  It is refused on
+ * partitions: there it would also leave out, and so lose, a row that an UPDATE
+ * moves.
+ *
+ * at=commit lets the seal claim the keys, all in parallel.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,7 +39,7 @@
 
 PG_FUNCTION_INFO_V1(eo_idem_guard);
 
-/* What the trigger was created with. */
+/* The arguments that the trigger was created with. */
 typedef struct Terms
 {
 	const char *prefix;
@@ -53,7 +56,7 @@ static bool read_option(TriggerData *data, Terms *terms, const char *arg);
 static bool option_is(const char *arg, const char *name, const char **value);
 static void check_firing(TriggerData *data, const Terms *terms);
 static char *key_of(TriggerData *data, const Terms *terms);
-static bool reads_naturally(Oid type);
+static bool is_key_by_itself(Oid type);
 static EoStore *open_as_owner(TriggerData *data, const Terms *terms);
 static EoGuard *name_of(TriggerData *data);
 static bool claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms);
@@ -89,7 +92,7 @@ eo_idem_guard(PG_FUNCTION_ARGS)
 	return PointerGetDatum(data->tg_trigtuple);
 }
 
-/* ----- what was asked for ----- */
+/* ----- arguments of the trigger ----- */
 
 static void
 refuse_definition(TriggerData *data, const char *detail)
@@ -198,8 +201,9 @@ check_firing(TriggerData *data, const Terms *terms)
 /* ----- the key ----- */
 
 /*
- * One column of words or whole numbers is its own key, so that other services
- * need no digest for it; anything else is what idem_key() makes of it.
+ * A single column of text, uuid or an integer type is the key by itself, so that
+ * other services need no digest for it; everything else becomes a key as
+ * idem_key() makes it.
  */
 static char *
 key_of(TriggerData *data, const Terms *terms)
@@ -221,7 +225,7 @@ key_of(TriggerData *data, const Terms *terms)
 					 errmsg("column \"%s\" of table \"%s\" must not be null: it is part of a key",
 							NameStr(att->attname), RelationGetRelationName(data->tg_relation)),
 					 errhint("Rows that need no guard are for the trigger's WHEN condition.")));
-		if (terms->ncolumns == 1 && reads_naturally(type))
+		if (terms->ncolumns == 1 && is_key_by_itself(type))
 		{
 			Oid			output;
 			bool		varlena;
@@ -236,7 +240,7 @@ key_of(TriggerData *data, const Terms *terms)
 }
 
 static bool
-reads_naturally(Oid type)
+is_key_by_itself(Oid type)
 {
 	return type == TEXTOID || type == VARCHAROID || type == UUIDOID ||
 		type == INT2OID || type == INT4OID || type == INT8OID;
@@ -251,7 +255,7 @@ open_as_owner(TriggerData *data, const Terms *terms)
 	Oid			user;
 	int			context;
 
-	/* An error ends the (sub)transaction, and with it what is set here. */
+	/* After an error the abort of the (sub)transaction restores the user. */
 	GetUserIdAndSecContext(&user, &context);
 	SetUserIdAndSecContext(data->tg_relation->rd_rel->relowner,
 						   context | SECURITY_LOCAL_USERID_CHANGE);
@@ -260,7 +264,7 @@ open_as_owner(TriggerData *data, const Terms *terms)
 	return store;
 }
 
-/* Kept until the transaction ends: the seal may need it. */
+/* Allocated for the transaction, because the seal may need it for its error. */
 static EoGuard *
 name_of(TriggerData *data)
 {
@@ -274,15 +278,24 @@ name_of(TriggerData *data)
 	return guard;
 }
 
-/* False: the row is to be left out. */
+/* Claim and complete the key.  False: the row is a duplicate to be left out. */
 static bool
 claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms)
 {
-	EoAcquire	ask = {.key = key,.lease_ms = -1,.retention_s = terms->retention_s,.settled_within = true};
+	EoAcquire	ask = {
+		.key = key,
+		.lease_ms = -1,
+		.retention_s = terms->retention_s,
+		.settled_within = true
+	};
 	EoClaim		claim;
 	EoKey		k;
 
-	/* A claim that the session has kept is another run, and in progress. */
+	/*
+	 * Look for a claim of this transaction before making one.  A key that is
+	 * in progress is a duplicate only if this transaction holds it; a claim
+	 * that the session has kept from before is another run.
+	 */
 	eo_key_find(&k, store, key);
 	eo_acquire(store, &ask, &claim);
 	if (claim.outcome == EO_CLAIM_ACQUIRED)

@@ -1,19 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * idem.c
- *	  The idempotency-key functions of SQL: unpack, check, call, pack.
+ *	  The SQL functions for idempotency keys.
  *
- * Nothing is decided here.  Arguments are checked in the order in which a
- * caller would want to hear of them: where it runs, then the key, then the
- * rest, then the server and the privilege to use it; the network comes last.
+ * Each function reads its arguments, calls one function of src/keys, and packs
+ * the answer into a row; nothing is decided here.  Arguments are checked in the
+ * order in which a caller wants to hear of them: whether the function may run
+ * here at all (eo_gate), the key, the other arguments, and then the server and the
+ * privilege to use it.  The network comes last.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "commit/xact.h"
+#include "compat.h"
 #include "dynamodb/record.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -34,14 +36,11 @@
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
-#include "utils/uuid.h"
 
-#define N_OUTCOMES 5
-
-/* Longest time until a failed key may be retried: what retention can be. */
+/* Longest time until a failed key may be retried: the longest retention. */
 #define MAX_RETRY_MS (EO_MAX_RETENTION_S * 1000)
 
-static const char *const outcome_names[N_OUTCOMES] = {
+static const char *const outcome_names[] = {
 	[EO_CLAIM_ACQUIRED] = "acquired",
 	[EO_CLAIM_COMPLETED] = "completed",
 	[EO_CLAIM_IN_PROGRESS] = "in_progress",
@@ -49,13 +48,15 @@ static const char *const outcome_names[N_OUTCOMES] = {
 	[EO_CLAIM_FAILED] = "failed"
 };
 
-static void read_acquire(FunctionCallInfo fcinfo, EoAcquire *ask);
+static EoStore *acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim);
+static void put_claim(void *arg, const char *key, const EoClaim *claim);
 static void read_terms(FunctionCallInfo fcinfo, EoAcquire *ask);
 static int	read_keys(FunctionCallInfo fcinfo, char ***keys);
-static int	read_documents(FunctionCallInfo fcinfo, int n, const char *name, int nkeys,
+static int	read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
 						   Jsonb ***documents);
-static HeapTuple claim_tuple(TupleDesc desc, const char *key, const EoClaim *claim);
-static HeapTuple record_tuple(TupleDesc desc, const char *key, const EoRecord *r);
+static Datum claim_datum(FunctionCallInfo fcinfo, const char *key, const EoClaim *claim);
+static void fill_claim(EoRow *row, TupleDesc desc, const char *key, const EoClaim *c);
+static Datum record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r);
 
 PG_FUNCTION_INFO_V1(eo_idem_acquire);
 PG_FUNCTION_INFO_V1(eo_idem_try_acquire);
@@ -80,21 +81,17 @@ eo_idem_acquire(PG_FUNCTION_ARGS)
 {
 	EoAcquire	ask;
 	EoClaim		claim;
-	EoStore    *store;
 	Datum		result;
 
 	eo_gate("idem_acquire", EO_WRITES);
 	if (eo_expansion_find(fcinfo, 0, 8, &result))
 		return result;
-	read_acquire(fcinfo, &ask);
-	store = eo_store_open(eo_arg_text(fcinfo, 8));
-	eo_gate_worker();
-	eo_acquire(store, &ask, &claim);
-	return eo_expansion_keep(fcinfo, 0, 8, HeapTupleGetDatum(claim_tuple(eo_row_type(fcinfo), ask.key, &claim)));
+	(void) acquire(fcinfo, &ask, &claim);
+	return eo_expansion_keep(fcinfo, 0, 8, claim_datum(fcinfo, ask.key, &claim));
 }
 
 /*
- * idem_try_acquire(same): true, do the work; false, it is done; else raise
+ * idem_try_acquire(the arguments of idem_acquire)
  */
 Datum
 eo_idem_try_acquire(PG_FUNCTION_ARGS)
@@ -104,37 +101,39 @@ eo_idem_try_acquire(PG_FUNCTION_ARGS)
 	EoStore    *store;
 
 	eo_gate("idem_try_acquire", EO_WRITES);
-	read_acquire(fcinfo, &ask);
-	store = eo_store_open(eo_arg_text(fcinfo, 8));
-	eo_gate_worker();
-	eo_acquire(store, &ask, &claim);
+	store = acquire(fcinfo, &ask, &claim);
 	if (claim.outcome != EO_CLAIM_ACQUIRED && claim.outcome != EO_CLAIM_COMPLETED)
 		eo_acquire_raise(store, ask.key, &claim);
 	PG_RETURN_BOOL(claim.outcome == EO_CLAIM_ACQUIRED);
 }
 
 /*
+ * Read the arguments that idem_acquire() and idem_try_acquire() have in common,
+ * and ask for the claim.
+ */
+static EoStore *
+acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim)
+{
+	EoStore    *store;
+
+	memset(ask, 0, sizeof(*ask));
+	ask->key = eo_arg_key(fcinfo, 0);
+	if (!PG_ARGISNULL(3))
+		ask->payload_sha256 = eo_arg_fingerprint(PG_GETARG_JSONB_P(3));
+	read_terms(fcinfo, ask);
+	store = eo_arg_store(fcinfo, 8);
+	eo_gate_worker();
+	eo_acquire(store, ask, claim);
+	return store;
+}
+
+/*
  * idem_acquire_many(keys, lease, retention, payloads, wait, max_runs, on_abort,
  * on_commit, server)
  */
-typedef struct ClaimSink
-{
-	ReturnSetInfo *rsinfo;
-	TupleDesc	desc;
-} ClaimSink;
-
-static void
-put_claim(void *arg, const char *key, const EoClaim *claim)
-{
-	ClaimSink  *sink = arg;
-
-	tuplestore_puttuple(sink->rsinfo->setResult, claim_tuple(sink->desc, key, claim));
-}
-
 Datum
 eo_idem_acquire_many(PG_FUNCTION_ARGS)
 {
-	ClaimSink	sink = {.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo};
 	EoAcquire  *asks;
 	EoAcquire	terms = {0};
 	EoStore    *store;
@@ -162,15 +161,24 @@ eo_idem_acquire_many(PG_FUNCTION_ARGS)
 		if (i < npayloads && payloads[i] != NULL)
 			asks[i].payload_sha256 = eo_arg_fingerprint(payloads[i]);
 	}
-	store = eo_store_open(eo_arg_text(fcinfo, 8));
+	store = eo_arg_store(fcinfo, 8);
 	eo_compat_materialized_srf(fcinfo);
-	sink.desc = eo_row_type(fcinfo);
 	eo_gate_worker();
-	eo_batch_acquire(store, asks, nkeys, put_claim, &sink);
+	eo_batch_acquire(store, asks, nkeys, put_claim, fcinfo->resultinfo);
 	return (Datum) 0;
 }
 
-/* The keys of an array, checked; how many. */
+static void
+put_claim(void *arg, const char *key, const EoClaim *claim)
+{
+	ReturnSetInfo *rsinfo = arg;
+	EoRow		row;
+
+	fill_claim(&row, rsinfo->setDesc, key, claim);
+	eo_row_store(&row, rsinfo);
+}
+
+/* The keys of argument 0, an array, each of them checked.  Returns their number. */
 static int
 read_keys(FunctionCallInfo fcinfo, char ***keys)
 {
@@ -197,7 +205,10 @@ read_keys(FunctionCallInfo fcinfo, char ***keys)
 	return n;
 }
 
-/* An array of documents that goes with the keys; 0 if there is none. */
+/*
+ * The documents of an array argument, one for each key; NULL for SQL NULL.
+ * Returns their number, which is 0 if the argument is SQL NULL.
+ */
 static int
 read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
 			   Jsonb ***documents)
@@ -221,17 +232,7 @@ read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
 	return n;
 }
 
-static void
-read_acquire(FunctionCallInfo fcinfo, EoAcquire *ask)
-{
-	memset(ask, 0, sizeof(*ask));
-	ask->key = eo_arg_key(fcinfo, 0);
-	if (!PG_ARGISNULL(3))
-		ask->payload_sha256 = eo_arg_fingerprint(PG_GETARG_JSONB_P(3));
-	read_terms(fcinfo, ask);
-}
-
-/* What is asked the same of one key and of many. */
+/* The arguments that are the same for one key and for many. */
 static void
 read_terms(FunctionCallInfo fcinfo, EoAcquire *ask)
 {
@@ -249,13 +250,13 @@ read_terms(FunctionCallInfo fcinfo, EoAcquire *ask)
 Datum
 eo_idem_complete(PG_FUNCTION_ARGS)
 {
-	bool		immediate = !PG_ARGISNULL(3) && PG_GETARG_BOOL(3);
+	bool		immediate = eo_arg_flag(fcinfo, 3);
 	char	   *key;
 	EoStore    *store;
 
 	eo_gate("idem_complete", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
-	store = eo_store_open(eo_arg_text(fcinfo, 4));
+	store = eo_arg_store(fcinfo, 4);
 	if (!immediate)
 		eo_gate_worker();
 	eo_owner_complete(store, key, eo_arg_token(fcinfo, 2), eo_arg_json(fcinfo, 1), immediate);
@@ -277,7 +278,7 @@ eo_idem_complete_many(PG_FUNCTION_ARGS)
 	eo_gate("idem_complete_many", EO_WRITES);
 	nkeys = read_keys(fcinfo, &keys);
 	nresults = read_documents(fcinfo, 1, "results", nkeys, &results);
-	store = eo_store_open(eo_arg_text(fcinfo, 2));
+	store = eo_arg_store(fcinfo, 2);
 	eo_gate_worker();
 	for (int i = 0; i < nkeys; i++)
 		eo_owner_complete(store, keys[i], NULL,
@@ -299,7 +300,7 @@ eo_idem_once(PG_FUNCTION_ARGS)
 	eo_gate("idem_once", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
 	retention_s = eo_arg_retention(fcinfo, 2);
-	store = eo_store_open(eo_arg_text(fcinfo, 3));
+	store = eo_arg_store(fcinfo, 3);
 	eo_gate_worker();
 	eo_owner_once(store, key, eo_arg_json(fcinfo, 1), retention_s, NULL);
 	PG_RETURN_VOID();
@@ -330,9 +331,9 @@ eo_idem_transact(PG_FUNCTION_ARGS)
 	ask.result = eo_arg_json(fcinfo, 2);
 	if (!PG_ARGISNULL(3))
 		ask.payload_sha256 = eo_arg_fingerprint(PG_GETARG_JSONB_P(3));
-	store = eo_store_open(eo_arg_text(fcinfo, 4));
+	store = eo_arg_store(fcinfo, 4);
 	eo_transact(store, &ask, &claim);
-	return eo_expansion_keep(fcinfo, 0, 4, HeapTupleGetDatum(claim_tuple(eo_row_type(fcinfo), ask.key, &claim)));
+	return eo_expansion_keep(fcinfo, 0, 4, claim_datum(fcinfo, ask.key, &claim));
 }
 
 /*
@@ -343,8 +344,8 @@ eo_idem_fail(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	int64		retry_after_ms;
-	bool		terminal = !PG_ARGISNULL(3) && PG_GETARG_BOOL(3);
-	bool		immediate = !PG_ARGISNULL(5) && PG_GETARG_BOOL(5);
+	bool		terminal = eo_arg_flag(fcinfo, 3);
+	bool		immediate = eo_arg_flag(fcinfo, 5);
 
 	eo_gate("idem_fail", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
@@ -354,7 +355,7 @@ eo_idem_fail(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("retry_after and terminal exclude each other"),
 				 errhint("A key that failed for good is not retried; leave one of them out.")));
-	eo_owner_fail(eo_store_open(eo_arg_text(fcinfo, 6)), key, eo_arg_token(fcinfo, 4),
+	eo_owner_fail(eo_arg_store(fcinfo, 6), key, eo_arg_token(fcinfo, 4),
 				  eo_arg_json(fcinfo, 1), Max(retry_after_ms, 0), terminal, immediate);
 	PG_RETURN_VOID();
 }
@@ -369,7 +370,7 @@ eo_idem_release(PG_FUNCTION_ARGS)
 
 	eo_gate("idem_release", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
-	PG_RETURN_BOOL(eo_owner_release(eo_store_open(eo_arg_text(fcinfo, 2)), key,
+	PG_RETURN_BOOL(eo_owner_release(eo_arg_store(fcinfo, 2), key,
 									eo_arg_token(fcinfo, 1)));
 }
 
@@ -381,12 +382,13 @@ eo_idem_extend(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	int64		lease_ms;
+	int64		until_ms;
 
 	eo_gate("idem_extend", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
 	lease_ms = eo_arg_lease(fcinfo, 1);
-	PG_RETURN_TIMESTAMPTZ(eo_row_timestamp(eo_owner_extend(eo_store_open(eo_arg_text(fcinfo, 3)), key,
-														   eo_arg_token(fcinfo, 2), lease_ms)));
+	until_ms = eo_owner_extend(eo_arg_store(fcinfo, 3), key, eo_arg_token(fcinfo, 2), lease_ms);
+	PG_RETURN_TIMESTAMPTZ(eo_row_timestamp(until_ms));
 }
 
 /*
@@ -400,9 +402,9 @@ eo_idem_get(PG_FUNCTION_ARGS)
 
 	eo_gate("idem_get", EO_READS);
 	key = eo_arg_key(fcinfo, 0);
-	if (!eo_operator_get(eo_store_open(eo_arg_text(fcinfo, 1)), key, &record))
+	if (!eo_operator_get(eo_arg_store(fcinfo, 1), key, &record))
 		PG_RETURN_NULL();
-	PG_RETURN_DATUM(HeapTupleGetDatum(record_tuple(eo_row_type(fcinfo), key, &record)));
+	PG_RETURN_DATUM(record_datum(fcinfo, key, &record));
 }
 
 /*
@@ -415,7 +417,7 @@ eo_idem_forget(PG_FUNCTION_ARGS)
 
 	eo_gate("idem_forget", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
-	PG_RETURN_BOOL(eo_operator_forget(eo_store_open(eo_arg_text(fcinfo, 1)), key));
+	PG_RETURN_BOOL(eo_operator_forget(eo_arg_store(fcinfo, 1), key));
 }
 
 /*
@@ -436,54 +438,63 @@ eo_idem_resolve(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("status must be \"completed\" or \"failed\""),
 				 errhint("completed: its work was done; failed: it was not, and the key may be claimed again.")));
-	store = eo_store_open(eo_arg_text(fcinfo, 3));
+	store = eo_arg_store(fcinfo, 3);
 	eo_gate_worker();
 	PG_RETURN_BOOL(eo_operator_resolve(store, key, strcmp(status, "completed") == 0,
 									   eo_arg_token(fcinfo, 2)));
 }
 
-/* ----- packing ----- */
+/* ----- rows ----- */
 
-static HeapTuple
-claim_tuple(TupleDesc desc, const char *key, const EoClaim *c)
+static Datum
+claim_datum(FunctionCallInfo fcinfo, const char *key, const EoClaim *claim)
 {
-	bool		acquired = c->outcome == EO_CLAIM_ACQUIRED;
 	EoRow		row;
 
-	eo_row_begin(&row, desc);
-	eo_row_put_text(&row, key);
-	eo_row_put_enum(&row, outcome_names[c->outcome]);
-	EO_PUT(&row, !acquired, DirectFunctionCall1(uuid_in, CStringGetDatum(c->token)));
-	EO_PUT(&row, c->fence == 0, Int64GetDatum(c->fence));
-	EO_PUT(&row, c->runs == 0, Int32GetDatum((int32) c->runs));
-	eo_row_put_json(&row, c->result);
-	eo_row_put_json(&row, c->error);
-	eo_row_put_instant(&row, c->lease_until_ms);
-	eo_row_put_instant(&row, c->retry_at_ms);
-	eo_row_put_instant(&row, c->expires_at_ms);
-	EO_PUT(&row, false, BoolGetDatum(c->mine));
-	EO_PUT(&row, false, BoolGetDatum(c->replayed));
-	return eo_row_tuple(&row);
+	fill_claim(&row, eo_row_type(fcinfo), key, claim);
+	return eo_row_datum(&row);
 }
 
-static HeapTuple
-record_tuple(TupleDesc desc, const char *key, const EoRecord *r)
+/* A row of type idem_claim. */
+static void
+fill_claim(EoRow *row, TupleDesc desc, const char *key, const EoClaim *c)
+{
+	bool		acquired = c->outcome == EO_CLAIM_ACQUIRED;
+
+	eo_row_begin(row, desc);
+	eo_row_put_text(row, key);
+	eo_row_put_enum(row, outcome_names[c->outcome]);
+	EO_ROW_PUT(row, !acquired, DirectFunctionCall1(uuid_in, CStringGetDatum(c->token)));
+	EO_ROW_PUT(row, c->fence == 0, Int64GetDatum(c->fence));
+	EO_ROW_PUT(row, c->runs == 0, Int32GetDatum((int32) c->runs));
+	eo_row_put_json(row, c->result);
+	eo_row_put_json(row, c->error);
+	eo_row_put_instant(row, c->lease_until_ms);
+	eo_row_put_instant(row, c->retry_at_ms);
+	eo_row_put_instant(row, c->expires_at_ms);
+	EO_ROW_PUT(row, false, BoolGetDatum(c->mine));
+	EO_ROW_PUT(row, false, BoolGetDatum(c->replayed));
+}
+
+/* A row of type idem_record. */
+static Datum
+record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r)
 {
 	EoRow		row;
 
-	eo_row_begin(&row, desc);
+	eo_row_begin(&row, eo_row_type(fcinfo));
 	eo_row_put_text(&row, key);
 	eo_row_put_text(&row, eo_record_state_name(r->state));
-	EO_PUT(&row, false, Int64GetDatum(r->fence));
-	EO_PUT(&row, false, Int32GetDatum((int32) r->runs));
+	EO_ROW_PUT(&row, false, Int64GetDatum(r->fence));
+	EO_ROW_PUT(&row, false, Int32GetDatum((int32) r->runs));
 	eo_row_put_json(&row, r->result);
 	eo_row_put_json(&row, r->error);
-	EO_PUT(&row, r->state != EO_STATE_IN_PROGRESS,
-		   TimestampTzGetDatum(eo_row_timestamp(r->lease_ms)));
-	EO_PUT(&row, r->state != EO_STATE_FAILED || !r->has_retry,
-		   TimestampTzGetDatum(eo_row_timestamp(r->retry_ms != 0 ? r->retry_ms : r->updated_ms)));
+	EO_ROW_PUT(&row, r->state != EO_STATE_IN_PROGRESS,
+			   TimestampTzGetDatum(eo_row_timestamp(r->lease_ms)));
+	EO_ROW_PUT(&row, r->state != EO_STATE_FAILED || !r->has_retry,
+			   TimestampTzGetDatum(eo_row_timestamp(r->retry_ms != 0 ? r->retry_ms : r->updated_ms)));
 	eo_row_put_instant(&row, r->ttl_s * 1000);
 	eo_row_put_instant(&row, r->created_ms);
 	eo_row_put_instant(&row, r->updated_ms);
-	return eo_row_tuple(&row);
+	return eo_row_datum(&row);
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * key.c
- *	  idem_key and idem_key_from: keys made of values.
+ *	  idem_key() and idem_key_from(): keys made of values.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,6 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
-#include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(eo_idem_key);
 PG_FUNCTION_INFO_V1(eo_idem_key_from);
@@ -59,8 +58,9 @@ eo_idem_key(PG_FUNCTION_ARGS)
 /*
  * idem_key_from(payload jsonb, VARIADIC paths jsonpath[])
  *
- * A path's part is the array of all it selects, so that what it selects once
- * and what it selects twice differ; nothing selected is a null part.
+ * Each path makes one part, the array of all values that it selects, so that one
+ * value and the same value twice make different keys.  A path that selects
+ * nothing makes a null part.
  */
 Datum
 eo_idem_key_from(PG_FUNCTION_ARGS)

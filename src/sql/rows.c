@@ -8,16 +8,13 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "catalog/pg_collation.h"
 #include "catalog/pg_enum.h"
-#include "common/hashfn.h"
 #include "funcapi.h"
 #include "nodes/primnodes.h"
 #include "server/error.h"
 #include "server/text.h"
 #include "sql/rows.h"
 #include "utils/builtins.h"
-#include "utils/datum.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
 #include "utils/memutils.h"
@@ -45,7 +42,7 @@ eo_row_type(FunctionCallInfo fcinfo)
 void
 eo_row_begin(EoRow *row, TupleDesc desc)
 {
-	Assert(desc->natts <= EO_MAX_COLUMNS);
+	Assert(desc->natts <= EO_ROW_MAX_COLUMNS);
 	row->desc = desc;
 	row->n = 0;
 }
@@ -53,35 +50,43 @@ eo_row_begin(EoRow *row, TupleDesc desc)
 void
 eo_row_put_enum(EoRow *row, const char *label)
 {
-	EO_PUT(row, label == NULL,
-		   ObjectIdGetDatum(GetSysCacheOid2(ENUMTYPOIDNAME, Anum_pg_enum_oid,
-											ObjectIdGetDatum(TupleDescAttr(row->desc, row->n)->atttypid),
-											CStringGetDatum(label))));
+	Oid			type = TupleDescAttr(row->desc, row->n)->atttypid;
+
+	EO_ROW_PUT(row, label == NULL,
+			   ObjectIdGetDatum(GetSysCacheOid2(ENUMTYPOIDNAME, Anum_pg_enum_oid,
+												ObjectIdGetDatum(type), CStringGetDatum(label))));
 }
 
 void
 eo_row_put_instant(EoRow *row, int64 ms)
 {
-	EO_PUT(row, ms == 0, TimestampTzGetDatum(eo_row_timestamp(ms)));
+	EO_ROW_PUT(row, ms == 0, TimestampTzGetDatum(eo_row_timestamp(ms)));
 }
 
 void
 eo_row_put_text(EoRow *row, const char *s)
 {
-	EO_PUT(row, s == NULL, CStringGetTextDatum(s));
+	EO_ROW_PUT(row, s == NULL, CStringGetTextDatum(s));
 }
 
 void
 eo_row_put_json(EoRow *row, const char *utf8)
 {
-	EO_PUT(row, utf8 == NULL, eo_row_json_datum(utf8));
+	EO_ROW_PUT(row, utf8 == NULL, eo_row_json_datum(utf8));
 }
 
-HeapTuple
-eo_row_tuple(EoRow *row)
+Datum
+eo_row_datum(EoRow *row)
 {
 	Assert(row->n == row->desc->natts);
-	return heap_form_tuple(row->desc, row->values, row->nulls);
+	return HeapTupleGetDatum(heap_form_tuple(row->desc, row->values, row->nulls));
+}
+
+void
+eo_row_store(EoRow *row, ReturnSetInfo *rsinfo)
+{
+	Assert(row->n == row->desc->natts);
+	tuplestore_putvalues(rsinfo->setResult, row->desc, row->values, row->nulls);
 }
 
 TimestampTz
@@ -98,9 +103,10 @@ jsonb_of(Datum text)
 }
 
 /*
- * What another service wrote may be no JSON, no jsonb, or have characters that
- * this encoding does not: it is shown as a string then, because a duplicate must
- * still get its answer, and who has consumed an action its payload.
+ * The text may come from another service.  It may be no JSON, JSON that jsonb
+ * cannot hold, or text that the database's encoding cannot express.  It becomes
+ * a JSON string then instead of an error, because a duplicate must still get its
+ * answer, and the caller that has consumed an action must get its payload.
  */
 Datum
 eo_row_json_datum(const char *utf8)

@@ -10,46 +10,63 @@
 
 #include "postgres.h"
 
-#include "access/htup.h"
 #include "access/tupdesc.h"
 #include "fmgr.h"
+#include "nodes/execnodes.h"
 #include "utils/timestamp.h"
 
-/* A row that is filled column by column. */
-#define EO_MAX_COLUMNS 16
+#define EO_ROW_MAX_COLUMNS 16
 
+/*
+ * A row that is filled column by column: eo_row_begin(), a put for each column of
+ * desc in its order, and eo_row_datum() or eo_row_store() at the end.
+ */
 typedef struct EoRow
 {
 	TupleDesc	desc;
-	int			n;
-	Datum		values[EO_MAX_COLUMNS];
-	bool		nulls[EO_MAX_COLUMNS];
+	int			n;				/* columns filled so far */
+	Datum		values[EO_ROW_MAX_COLUMNS];
+	bool		nulls[EO_ROW_MAX_COLUMNS];
 } EoRow;
 
-/* The next column; datum is not evaluated if it is null. */
-#define EO_PUT(row, isnull, datum) \
+/* Fill the next column.  datum is not evaluated if isnull is true. */
+#define EO_ROW_PUT(row, isnull, datum) \
 	do { \
 		(row)->nulls[(row)->n] = (isnull); \
 		(row)->values[(row)->n] = (row)->nulls[(row)->n] ? (Datum) 0 : (datum); \
 		(row)->n++; \
 	} while (0)
 
-/* The row type a function returns, kept for the call site. */
+/*
+ * The row type that the function returns.  Looked up once for each call site and
+ * kept in fn_extra, which the caller must not use otherwise.
+ */
 extern TupleDesc eo_row_type(FunctionCallInfo fcinfo);
 
 extern void eo_row_begin(EoRow *row, TupleDesc desc);
+
+/* Each fills the next column; NULL, and the instant 0, become SQL NULL. */
 extern void eo_row_put_enum(EoRow *row, const char *label);
-extern void eo_row_put_instant(EoRow *row, int64 ms);	/* 0: NULL */
-extern void eo_row_put_text(EoRow *row, const char *s); /* NULL: NULL */
-extern void eo_row_put_json(EoRow *row, const char *utf8);	/* NULL: NULL */
-extern HeapTuple eo_row_tuple(EoRow *row);
+extern void eo_row_put_instant(EoRow *row, int64 ms);
+extern void eo_row_put_text(EoRow *row, const char *s);
+extern void eo_row_put_json(EoRow *row, const char *utf8);
+
+/* The row as a composite value, palloc'd. */
+extern Datum eo_row_datum(EoRow *row);
+
+/* Append the row to the result of a set-returning function. */
+extern void eo_row_store(EoRow *row, ReturnSetInfo *rsinfo);
 
 /* Epoch milliseconds as a timestamptz. */
 extern TimestampTz eo_row_timestamp(int64 ms);
 
+/* JSON text of a record as jsonb; text that is not JSON becomes a JSON string. */
 extern Datum eo_row_json_datum(const char *utf8);
 
-/* Text of a record for people to read, whatever the encoding. */
+/*
+ * Text of a record in the database's encoding, for people to read; characters
+ * that the encoding does not have are escaped.
+ */
 extern char *eo_row_show_utf8(const char *utf8);
 
 #endif							/* EO_SQL_ROWS_H */

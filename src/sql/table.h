@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * table.h
- *	  The DynamoDB table itself: making it, and looking whether it will do.
+ *	  The DynamoDB table of a server: creating it, and describing it.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,35 +10,47 @@
 
 #include "postgres.h"
 
+#include "dynamodb/status.h"
 #include "server/store.h"
 
+/* The answer of DescribeTable, as far as it matters here. */
+typedef struct EoTableDescription
+{
+	bool		known;			/* false: the reply describes no table */
+	bool		active;			/* can be used */
+	bool		key_fits;		/* its key is the one that the layout needs */
+	char	   *key;			/* its key as a text for people, palloc'd */
+	size_t		replicas;		/* in other regions */
+	bool		strongly_consistent;	/* ... with multi-region strong
+										 * consistency */
+} EoTableDescription;
+
 /*
- * Make the table (on demand, TTL on the layout's attribute) and wait until it
- * can be used, interruptibly.  Returns whether it was made now; one that is
- * there already is left as it is, but for TTL, which is switched on if it is
- * off.  Raises if that table has another key.
+ * The answer of DescribeTimeToLive.  Neither on nor off: it is being switched
+ * off.
+ */
+typedef struct EoTableTtl
+{
+	bool		on;				/* or being switched on */
+	bool		off;			/* or not described */
+	bool		fits;			/* set on the attribute that the layout uses */
+} EoTableTtl;
+
+/*
+ * Create the table (billed on demand, time to live on the layout's attribute) and
+ * wait, interruptibly, until it can be used.  Returns true if this call created
+ * it.  A table that exists is left as it is, except that time to live is switched
+ * on if it is off.  Raises ID007 if that table has another key, and whatever
+ * DynamoDB's refusal means otherwise; a failure to switch time to live on is a
+ * WARNING only.
  */
 extern bool eo_table_create(EoStore *store);
 
-typedef enum EoFinding
-{
-	EO_FINDING_OK,
-	EO_FINDING_WARNING,
-	EO_FINDING_FAILURE
-} EoFinding;
-
-/* One row of idem_check(); texts are palloc'd or constant, advice may be NULL. */
-typedef struct EoCheckRow
-{
-	const char *check;
-	EoFinding	finding;
-	const char *detail;
-	const char *advice;
-} EoCheckRow;
-
-#define EO_CHECK_ROWS 11
-
-/* Fill EO_CHECK_ROWS rows.  Does not raise for anything that it checks. */
-extern void eo_table_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS]);
+/*
+ * Ask DynamoDB about the table.  False: there was no answer, and *error says why.
+ * Neither raises for that.
+ */
+extern bool eo_table_describe(EoStore *store, EoTableDescription *table, EoError *error);
+extern bool eo_table_describe_ttl(EoStore *store, EoTableTtl *ttl, EoError *error);
 
 #endif							/* EO_SQL_TABLE_H */

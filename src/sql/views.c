@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * views.c
- *	  What the views exactonce_claims and exactonce_in_doubt are made of.
+ *	  exactonce_claims_of_cluster(): the slots of shared memory as rows.
  *
- * No token, payload or result is shown.
+ * The views exactonce_claims and exactonce_in_doubt select from it.  It shows
+ * no token, payload or result.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,14 +21,13 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#define CLAIMS_COLUMNS 12
-
 PG_FUNCTION_INFO_V1(eo_claims);
 
+/* The column "state", as the comment on the view exactonce_claims explains it. */
 static const char *
-phase_of(const EoSlotInfo *info)
+state_of(const EoSlotInfo *info)
 {
-	static const char *const phases[] = {
+	static const char *const states[] = {
 		[EO_SLOT_FREE] = "free",
 		[EO_SLOT_PLANNED] = "planned",
 		[EO_SLOT_ASKING] = "asking",
@@ -49,7 +49,7 @@ phase_of(const EoSlotInfo *info)
 
 	if (info->lost && !eo_slot_state_is_over(info->state))
 		return "lost";
-	return phases[info->state];
+	return states[info->state];
 }
 
 /*
@@ -67,32 +67,24 @@ eo_claims(PG_FUNCTION_ARGS)
 	while (eo_slot_walk(&cursor, &view))
 	{
 		const EoSlotInfo *s = &view.info;
-		Datum		values[CLAIMS_COLUMNS];
-		bool		nulls[CLAIMS_COLUMNS] = {false};
 		int64		age_us = eo_clock_monotonic_us() - s->since_us;
 		const char *key = strchr(view.pk, '#');
-		int			i = 0;
+		EoRow		row;
 
-		values[i++] = ObjectIdGetDatum(view.target.dboid);
-		values[i++] = ObjectIdGetDatum(view.target.serverid);
-		values[i++] = ObjectIdGetDatum(view.target.userid);
-		values[i++] = CStringGetTextDatum(view.target.table);
-		values[i++] = CStringGetTextDatum(eo_text_from_utf8(key != NULL ? key + 1 : view.pk));
-		values[i++] = CStringGetTextDatum(phase_of(s));
-		nulls[i] = s->pid == 0;
-		values[i++] = Int32GetDatum(s->pid);
-		nulls[i] = s->pid == 0;
-		values[i++] = TimestampTzGetDatum(GetCurrentTimestamp() - age_us);
-		nulls[i] = eo_slot_has_origin(s) || s->lease_until_ms == 0;
-		values[i++] = TimestampTzGetDatum(eo_row_timestamp(s->lease_until_ms));
-		nulls[i] = s->runs == 0;
-		values[i++] = Int32GetDatum((int32) s->runs);
-		nulls[i] = s->fence == 0;
-		values[i++] = Int64GetDatum(s->fence);
-		nulls[i] = !eo_slot_has_origin(s);
-		values[i++] = Int64GetDatum((int64) s->origin.xid);
-		Assert(i == CLAIMS_COLUMNS);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		eo_row_begin(&row, rsinfo->setDesc);
+		EO_ROW_PUT(&row, false, ObjectIdGetDatum(view.target.dboid));
+		EO_ROW_PUT(&row, false, ObjectIdGetDatum(view.target.serverid));
+		EO_ROW_PUT(&row, false, ObjectIdGetDatum(view.target.userid));
+		eo_row_put_text(&row, view.target.table);
+		eo_row_put_text(&row, eo_text_from_utf8(key != NULL ? key + 1 : view.pk));
+		eo_row_put_text(&row, state_of(s));
+		EO_ROW_PUT(&row, s->pid == 0, Int32GetDatum(s->pid));
+		EO_ROW_PUT(&row, s->pid == 0, TimestampTzGetDatum(GetCurrentTimestamp() - age_us));
+		eo_row_put_instant(&row, eo_slot_has_origin(s) ? 0 : s->lease_until_ms);
+		EO_ROW_PUT(&row, s->runs == 0, Int32GetDatum((int32) s->runs));
+		EO_ROW_PUT(&row, s->fence == 0, Int64GetDatum(s->fence));
+		EO_ROW_PUT(&row, !eo_slot_has_origin(s), Int64GetDatum((int64) s->origin.xid));
+		eo_row_store(&row, rsinfo);
 	}
 	return (Datum) 0;
 }

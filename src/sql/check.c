@@ -1,0 +1,298 @@
+/*-------------------------------------------------------------------------
+ *
+ * check.c
+ *	  The rows of idem_check().
+ *
+ * One function makes one row.  The table of checks lists them in the order in
+ * which they are shown, with what each of them needs from the checks before it.
+ * A check whose need was not met says that it was not made, so that the first
+ * failure from the top is the one to mend.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "cluster/databases.h"
+#include "cluster/slots.h"
+#include "dynamodb/client.h"
+#include "dynamodb/record.h"
+#include "dynamodb/status.h"
+#include "dynamodb/token.h"
+#include "miscadmin.h"
+#include "server/answer.h"
+#include "server/error.h"
+#include "server/options.h"
+#include "server/store.h"
+#include "sql/check.h"
+#include "sql/table.h"
+
+/* A clock this far off is worth a warning, and this far a failure. */
+#define CLOCK_WARN_MS 2000
+#define CLOCK_FAIL_MS 120000
+
+/* The results of checks that later ones depend on. */
+typedef enum Need
+{
+	NEEDS_NOTHING,
+	NEEDS_CREDENTIALS,			/* there are some to sign with */
+	NEEDS_TABLE,				/* it is there, or may not be described */
+	NEEDS_DESCRIPTION			/* it is there and was described */
+} Need;
+
+/* What is checked, and what the checks have found so far. */
+typedef struct Subject
+{
+	EoStore    *store;
+	bool		met[NEEDS_DESCRIPTION + 1];
+	EoTableDescription table;	/* if NEEDS_DESCRIPTION is met */
+} Subject;
+
+static void check_durability(Subject *s, EoCheckRow *row);
+static void check_worker(Subject *s, EoCheckRow *row);
+static void check_doubt(Subject *s, EoCheckRow *row);
+static void check_server(Subject *s, EoCheckRow *row);
+static void check_credentials(Subject *s, EoCheckRow *row);
+static void check_table(Subject *s, EoCheckRow *row);
+static void check_key(Subject *s, EoCheckRow *row);
+static void check_ttl(Subject *s, EoCheckRow *row);
+static void check_regions(Subject *s, EoCheckRow *row);
+static void check_round_trip(Subject *s, EoCheckRow *row);
+static void check_clock(Subject *s, EoCheckRow *row);
+
+static const struct
+{
+	const char *name;
+	Need		need;
+	void		(*check) (Subject *s, EoCheckRow *row);
+}			checks[] =
+{
+	{"durability", NEEDS_NOTHING, check_durability},
+	{"worker", NEEDS_NOTHING, check_worker},
+	{"in doubt", NEEDS_NOTHING, check_doubt},
+	{"server", NEEDS_NOTHING, check_server},
+	{"credentials", NEEDS_NOTHING, check_credentials},
+	{"table", NEEDS_CREDENTIALS, check_table},
+	{"key schema", NEEDS_DESCRIPTION, check_key},
+	{"time to live", NEEDS_DESCRIPTION, check_ttl},
+	{"multi-region mode", NEEDS_DESCRIPTION, check_regions},
+	{"round trip", NEEDS_TABLE, check_round_trip},
+	{"clock", NEEDS_TABLE, check_clock}
+};
+
+StaticAssertDecl(lengthof(checks) == EO_CHECK_ROWS, "EO_CHECK_ROWS is not the number of checks");
+
+static void
+set_finding(EoCheckRow *row, EoFinding finding, const char *detail, const char *advice)
+{
+	row->finding = finding;
+	row->detail = detail;
+	row->advice = advice;
+}
+
+void
+eo_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS])
+{
+	Subject		s = {.store = store};
+
+	s.met[NEEDS_NOTHING] = true;
+	for (int i = 0; i < EO_CHECK_ROWS; i++)
+	{
+		rows[i].check = checks[i].name;
+		if (s.met[checks[i].need])
+			checks[i].check(&s, &rows[i]);
+		else
+			set_finding(&rows[i], EO_FINDING_WARNING, "not checked", "Mend the failure above first.");
+	}
+}
+
+/* ----- this PostgreSQL server ----- */
+
+static void
+check_durability(Subject *s, EoCheckRow *row)
+{
+	(void) s;
+	if (enableFsync && fullPageWrites)
+		set_finding(row, EO_FINDING_OK, "fsync and full_page_writes are on", NULL);
+	else
+		set_finding(row, EO_FINDING_WARNING, !enableFsync ? "fsync is off" : "full_page_writes is off",
+					"After a crash of the machine commits may be gone whose keys are completed. Switch it on.");
+}
+
+static void
+check_worker(Subject *s, EoCheckRow *row)
+{
+	EoDatabaseInfo db;
+
+	(void) s;
+	if (eo_database_info(MyDatabaseId, &db) && db.ready)
+		set_finding(row, EO_FINDING_OK, "at work", NULL);
+	else
+		set_finding(row, EO_FINDING_WARNING, "not started yet",
+					"The first claim starts it; it needs a free background worker, see max_worker_processes.");
+}
+
+static void
+check_doubt(Subject *s, EoCheckRow *row)
+{
+	uint32		cursor = 0;
+	int			doubts = 0;
+	EoSlotView	view;
+
+	(void) s;
+	while (eo_slot_walk(&cursor, &view))
+		doubts += view.info.state == EO_SLOT_IN_DOUBT && view.target.dboid == MyDatabaseId;
+	if (doubts == 0)
+		set_finding(row, EO_FINDING_OK, "nothing", NULL);
+	else
+		set_finding(row, EO_FINDING_FAILURE, psprintf("%d keys", doubts),
+					"See exactonce_in_doubt, find out whether their work was done, and say so with idem_resolve().");
+}
+
+/* ----- the foreign server ----- */
+
+static void
+check_server(Subject *s, EoCheckRow *row)
+{
+	EoServer   *server = s->store->server;
+
+	set_finding(row, EO_FINDING_OK,
+				psprintf("%s region %s, table %s, layout %s", server->url, server->region,
+						 server->table, server->layout), NULL);
+}
+
+static void
+check_credentials(Subject *s, EoCheckRow *row)
+{
+	EoError		error = {.status = EO_NO_CREDENTIALS};
+
+	s->met[NEEDS_CREDENTIALS] = s->store->credentials_from != NULL;
+	if (s->met[NEEDS_CREDENTIALS])
+		set_finding(row, EO_FINDING_OK, psprintf("from the %s", s->store->credentials_from), NULL);
+	else
+		set_finding(row, EO_FINDING_FAILURE, "there are none", eo_error_hint(&error));
+}
+
+/* ----- the DynamoDB table ----- */
+
+static void
+check_table(Subject *s, EoCheckRow *row)
+{
+	EoError		error;
+
+	if (eo_table_describe(s->store, &s->table, &error))
+	{
+		s->met[NEEDS_TABLE] = s->met[NEEDS_DESCRIPTION] = true;
+		if (s->table.active)
+			set_finding(row, EO_FINDING_OK, "active", NULL);
+		else
+			set_finding(row, EO_FINDING_WARNING, "not active", "It is being made, changed or deleted.");
+	}
+	else if (error.status == EO_DENIED)
+	{
+		/* A policy may allow the use of the records without the description. */
+		s->met[NEEDS_TABLE] = true;
+		set_finding(row, EO_FINDING_WARNING, eo_error_facts(&error),
+					"Allow dynamodb:DescribeTable and dynamodb:DescribeTimeToLive for these checks.");
+	}
+	else
+		set_finding(row, EO_FINDING_FAILURE, eo_error_facts(&error), eo_error_hint(&error));
+}
+
+static void
+check_key(Subject *s, EoCheckRow *row)
+{
+	if (s->table.key_fits)
+		set_finding(row, EO_FINDING_OK, s->table.key, NULL);
+	else
+		set_finding(row, EO_FINDING_FAILURE, s->table.key,
+					psprintf("Needed is a string partition key \"%s\" and no sort key.",
+							 eo_record_key_name(s->store->layout)));
+}
+
+static void
+check_ttl(Subject *s, EoCheckRow *row)
+{
+	const char *name = eo_record_ttl_name(s->store->layout);
+	EoTableTtl	ttl;
+	EoError		error;
+
+	if (!eo_table_describe_ttl(s->store, &ttl, &error))
+		set_finding(row, EO_FINDING_WARNING, eo_error_facts(&error),
+					"Allow dynamodb:DescribeTimeToLive for this check.");
+	else if (!ttl.on)
+		set_finding(row, EO_FINDING_WARNING, "off",
+					psprintf("Old records are never removed. Switch it on for attribute \"%s\"; idem_create_table() does.", name));
+	else if (!ttl.fits)
+		set_finding(row, EO_FINDING_FAILURE, "on, for another attribute",
+					psprintf("It may remove records that are in use. It must be on attribute \"%s\".", name));
+	else
+		set_finding(row, EO_FINDING_OK, psprintf("on, attribute %s", name), NULL);
+}
+
+/*
+ * Amazon DynamoDB Developer Guide, "Global tables": replicas are eventually
+ * consistent unless the table says MultiRegionConsistency STRONG.  An eventually
+ * consistent replica evaluates a condition against its own data only.
+ */
+static void
+check_regions(Subject *s, EoCheckRow *row)
+{
+	if (s->table.replicas == 0)
+		set_finding(row, EO_FINDING_OK, "one region", NULL);
+	else if (s->table.strongly_consistent)
+		set_finding(row, EO_FINDING_OK, "global table, strongly consistent", NULL);
+	else
+		set_finding(row, EO_FINDING_FAILURE,
+					psprintf("global table with %zu replicas, eventually consistent", s->table.replicas),
+					"Two regions can each win the same key. Use a table of one region, or one with multi-region strong consistency.");
+}
+
+/*
+ * A conditional write whose condition is never true: it needs the permission to
+ * write, and changes nothing.
+ */
+static void
+check_round_trip(Subject *s, EoCheckRow *row)
+{
+	EoStore    *store = s->store;
+	EoWrite		w = {0};
+	EoAnswer   *answer;
+	char		token[EO_TOKEN_LEN + 1];
+
+	eo_store_new_token(token);
+	w.now_ms = eo_client_now_ms(&store->client);
+	answer = eo_store_write(store, eo_store_pk(store, token), EO_PROBE, &w);
+	if (answer->outcome == EO_NOT_APPLIED)
+		set_finding(row, EO_FINDING_OK,
+					psprintf("conditional write refused as it should be, %.1f ms",
+							 answer->call.elapsed_us / 1000.0), NULL);
+	else
+		set_finding(row, EO_FINDING_FAILURE, eo_error_facts(&answer->error),
+					eo_error_hint(&answer->error));
+	eo_answer_free(answer);
+}
+
+/* Compares with the Date headers of the replies that came so far. */
+static void
+check_clock(Subject *s, EoCheckRow *row)
+{
+	const EoClient *client = &s->store->client;
+	int64		off_ms;
+	int64		distance_ms;
+
+	if (!client->clock_known && !client->clock_candidate)
+	{
+		set_finding(row, EO_FINDING_WARNING, "the service sent no date", NULL);
+		return;
+	}
+	off_ms = client->clock_candidate ? client->clock_candidate_ms : client->clock_offset_ms;
+	distance_ms = off_ms < 0 ? -off_ms : off_ms;
+	if (distance_ms < CLOCK_WARN_MS)
+		set_finding(row, EO_FINDING_OK, "within 2 s of the service's", NULL);
+	else
+		set_finding(row, distance_ms < CLOCK_FAIL_MS ? EO_FINDING_WARNING : EO_FINDING_FAILURE,
+					psprintf("%.1f s %s the service's", distance_ms / 1000.0,
+							 off_ms > 0 ? "behind" : "ahead of"),
+					"Synchronize the database server's clock. Leases are judged by the service's clock meanwhile.");
+}

@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * check.h
+ *	  The rows of idem_check().
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_SQL_CHECK_H
+#define EO_SQL_CHECK_H
+
+#include "postgres.h"
+
+#include "server/store.h"
+
+typedef enum EoFinding
+{
+	EO_FINDING_OK,
+	EO_FINDING_WARNING,
+	EO_FINDING_FAILURE
+} EoFinding;
+
+/* One row.  Texts are palloc'd or constant; advice may be NULL. */
+typedef struct EoCheckRow
+{
+	const char *check;
+	EoFinding	finding;
+	const char *detail;
+	const char *advice;
+} EoCheckRow;
+
+#define EO_CHECK_ROWS 11
+
+/*
+ * Check this server and the table, and fill all rows, in the order in which they
+ * are shown.  Raises for interrupts and for a lack of memory, never for anything
+ * that it checks.
+ */
+extern void eo_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS]);
+
+#endif							/* EO_SQL_CHECK_H */
