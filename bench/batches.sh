@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# bench/run: many keys at a time, and waits.  Sourced by bench/run, whose functions it uses;
-# each part writes its lines of the report.
+# Measures many keys at a time, and waits.  bench/run sources this file; the functions here
+# call those of bench/run.  Each part prints its own lines of the report.
 
 BATCH=2000
 SINGLES=100
@@ -46,7 +46,7 @@ prepare_batches() {
         END $$'
 }
 
-# Keys a second; the transaction is rolled back.
+# Prints the keys claimed a second.  The transaction is rolled back.
 batch_rate() {
     sql -c "SET exactonce.server = '$1'" -c BEGIN -c "SELECT batch_rate($2, '$3')" -c ROLLBACK | tail -1
 }
@@ -83,8 +83,8 @@ far_away() {
     }'
 }
 
-# What the engine gives a client that does nothing but ask: wrk, with the same
-# kind of write.
+# Prints the requests a second that the engine answers if the client does nothing
+# else: wrk sends the same kind of write as an acquire.
 engine_floor() {
     cat >"$WORK/wrk.lua" <<'LUA'
 local n = 0
@@ -119,7 +119,7 @@ straight() {
     }'
 }
 
-# Memory of the process that is not shared, before and with the claims.
+# Prints the unshared memory of a backend before it claims keys and with its claims.
 batch_memory() {
     sql -c "SET exactonce.server = 'wide'" -c "SELECT count(*) FROM idem_acquire_many(ARRAY['one'])" -c BEGIN \
         -c "SELECT private_kb('self')" -c "SELECT batch_rate($LARGE, 'memory')" -c "SELECT private_kb('self')" -c ROLLBACK |
@@ -127,7 +127,8 @@ batch_memory() {
             printf "memory of a backend, kB: %d, and %d with %d keys claimed: %.1f MB more\n", v[2], v[4], keys, (v[4] - v[2]) / 1024 }'
 }
 
-# 10,000 rows of which 3,000 repeat keys that are completed.
+# Copies 10,000 rows into a guarded table.  The keys of 3,000 rows are completed
+# already.
 guarded_copy() {
     local mode args timing start took rows
     seq 1 $LARGE >"$WORK/rows"
@@ -155,7 +156,8 @@ guarded_copy() {
     printf '  %-62s %9.1f\n' 'at=commit, no duplicates: all rows stored' "$(awk -v n=$LARGE -v took=$took 'BEGIN { print n * 1000 / took }')"
 }
 
-# A second click, in the same database and in another one, which has to poll.
+# Measures how long a second click waits, in the same database and in another one,
+# which has to poll.
 double_click() {
     local p50 p90 p99
     psql -Xqd postgres -c 'CREATE DATABASE other'
@@ -169,7 +171,8 @@ double_click() {
     printf '  %-34s p50 %s, p90 %s, p99 %s\n' 'elsewhere, by polling' "$p50" "$p90" "$p99"
 }
 
-# With a PIN there are two requests, and a hash that is slow by design.
+# Measures action_consume.  With a PIN it makes two requests, and computes a hash
+# that is slow by design.
 consumed() {
     local open locked
     actions wide "consumed_singly(200, NULL)" >/dev/null

@@ -1,9 +1,9 @@
-// click.mjs DATABASE CALLS: a second click waits for the first one's commit; how
-// long after that commit does it have the answer?
+// click.mjs DATABASE CALLS: measures how long after the first click's commit a
+// second click, which waits for it, has the answer.
 //
-// One session of psql, in the database bench, holds a key and commits; another,
-// in DATABASE, waits for the key with wait => '20 s'. Both say the time by the
-// server's clock. Prints milliseconds: median, 90th and 99th percentile.
+// One session of psql, in the database bench, holds a key and commits. Another
+// session, in DATABASE, waits for the key with wait => '20 s'. Both return the time
+// of the server's clock. Prints milliseconds: median, 90th and 99th percentile.
 
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';

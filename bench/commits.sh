@@ -1,15 +1,15 @@
 # shellcheck shell=bash
-# bench/run: what committing costs.  Sourced by bench/run, whose functions it
-# uses; each part writes its lines of the report.
+# Measures the cost of commits.  bench/run sources this file; the functions here
+# call those of bench/run.  Each part prints its own lines of the report.
 #
-# Everything here may use all cores, unlike the calls that are compared with
-# their floor.
+# These parts may use all cores.  The single calls of bench/run, which are compared
+# with bare clients, may not.
 
 KEYS=100
 DELAY_MS=50
 RATE=500
 
-# Let go of the one core that all were bound to.
+# Lets all processes use all cores again, instead of the one they were bound to.
 spread() {
     local pid
     for pid in $(head -1 "$EO_PGDATA/postmaster.pid") $(sql -c 'SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()') \
@@ -26,8 +26,8 @@ median_of() {
     sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 
-# Keys of one transaction beside keys one by one, each held back for a while on
-# the way to the engine.
+# Compares the keys of one transaction with keys that are completed one by one.
+# The proxy delays each request on the way to the engine.
 many_keys() {
     local kind to round out="$WORK/many"
     for round in 1 2 3 4 5; do
@@ -59,7 +59,7 @@ many_keys() {
     }'
 }
 
-# Nothing else going on.
+# Measures the time from COMMIT until the record is COMPLETED, on an idle server.
 commit_to_completed() {
     local p50 p90 p99 gap written
     read -r p50 p90 p99 gap written < <(node "$ROOT/bench/latency.mjs" "$EO_ENGINE" bench 200)
@@ -68,8 +68,8 @@ commit_to_completed() {
         "$p50" "$p90" "$p99" "$gap" "$written"
 }
 
-# So many one-key commits a second through four sessions, and what waits for the
-# worker meanwhile.
+# Runs one-key transactions through four sessions, RATE a second if possible, and
+# counts the rows that wait for the worker meanwhile.
 steady_rate() {
     local server=$1 seconds=$2 title=$3 out="$WORK/rate" watcher start rows
     sql -c 'CALL settle()'
@@ -99,7 +99,7 @@ steady_rates() {
     printf '  %-34s %9s %9s %9s %9s %9s %9s\n' '' 'reached/s' 'seconds' 'ms each' 'first 10s' 'last 10s' 'ms to 0'
     steady_rate engine 30 'DynamoDB Local'
     steady_rate canned 30 'canned replies'
-    # Rows that are gone cannot be swept while somebody may still see them.
+    # VACUUM cannot remove deleted rows while this session's snapshot may see them.
     { echo 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1;'; sleep 64; echo 'COMMIT;'; } | sql >/dev/null &
     holder=$!
     steady_rate canned 60 'canned replies, a snapshot is held'
@@ -107,7 +107,8 @@ steady_rates() {
     echo "  The most rows in the first and the last ten seconds, and the time until there were none after the end."
 }
 
-# A loop of nothing but COMMITs, here and in a cluster without the library.
+# COMMITs in a loop that does nothing else, in this cluster and in one without the
+# library.
 COMMITS=1000000
 
 commits_loop() {
@@ -118,7 +119,8 @@ commits_loop() {
         -c "SELECT round((extract(epoch FROM clock_timestamp() - at) * 1e6 / $COMMITS)::numeric, 3) FROM started" | tail -1
 }
 
-# PGHOST and PGPORT are the cluster's without the library, WITH_LIBRARY the other's.
+# PGHOST and PGPORT name the cluster without the library.  WITH_LIBRARY has host
+# and port of the other one.
 commits_inside() {
     local round host=${WITH_LIBRARY% *} port=${WITH_LIBRARY##* }
     taskset -acp "$CORE" "$(head -1 "$EO_PGDATA/postmaster.pid")" >/dev/null
@@ -145,9 +147,10 @@ empty_commits() {
     }'
 }
 
-# A hundred thousand in one session, in quarters; \gexec makes each statement a
-# transaction.  (A procedure that commits in a loop would not do: PostgreSQL
-# itself keeps some bytes of each COMMIT until its end.)
+# Measures what a session keeps after 100,000 transactions, at each quarter.
+# \gexec makes each statement a transaction of its own.  A procedure that commits in
+# a loop cannot be used, because PostgreSQL itself keeps some bytes of each COMMIT
+# until the procedure ends.
 holdings() {
     local kind statement quarter
     for kind in transactions blocks; do

@@ -1,19 +1,19 @@
 # shellcheck shell=bash
-# bench/run --instructions: what a call executes, counted by callgrind.  Sourced
-# by bench/run, whose functions it uses.
+# bench/run --instructions: counts the instructions of a call with callgrind.
+# bench/run sources this file; the functions here call those of bench/run.
 #
-# Counted are the instructions of the process itself, in user mode; the kernel's
-# are not.  Whatever happens once (start-up, the first connection, caches) goes
-# away by counting N calls and 2N calls, in a process each, and taking the
-# difference.  Everything runs against the responder of canned replies, which
-# keeps each back for a while: every client waits for it, as over a network, and
-# how the processes happen to be scheduled does not show.
+# callgrind counts the instructions of the process in user mode, without the
+# kernel.  Work that happens only once (start-up, the first connection, caches) is
+# removed by counting N calls and 2N calls, each in a process of its own, and taking
+# the difference.  Everything runs against the responder of canned replies, which
+# delays each reply.  So every client waits for its reply, as over a network, and
+# the scheduling of the processes has no influence on the counts.
 
 REPLY_MS=5
 
 COUNTER="valgrind --quiet --tool=callgrind --collect-systime=yes --compress-strings=no --compress-pos=no"
 
-# Profiles are NAME.1, of N calls, and NAME.2, of 2N.
+# The profile of N calls is called NAME.1, that of 2N calls NAME.2.
 count_loop() {
     local n
     for n in 1 2; do
@@ -23,7 +23,8 @@ count_loop() {
     done
 }
 
-# A backend that does one thing; its profile is written when it ends.
+# Counts a backend that makes calls of one kind.  Its profile is written when the
+# backend exits.
 count_backend() {
     local kind=$1 n pid
     for n in 1 2; do
@@ -34,9 +35,10 @@ count_backend() {
     done
 }
 
-# One line a figure: NAME WHAT VALUE, where WHAT is all, system calls, an object
-# or a function with what it calls.  callgrind_annotate leaves the object out of
-# the lines of inlined functions, so the profiles are read directly.
+# Prints one line for each figure: NAME WHAT VALUE.  WHAT is "all", "system" (the
+# system calls), an object, or a function including all functions that it calls.
+# callgrind_annotate does not print the object of inlined functions, so the profiles
+# are read directly.
 figures_of_profiles() {
     local name
     for name in curl nothing acquire duplicate commit; do
@@ -62,7 +64,7 @@ figures_of_profiles() {
             {
                 sum["all"] += sign * $2
                 sum[object] += sign * $2
-                # What asks the clock is no system call outside valgrind.
+                # Outside valgrind, reading the clock is not a system call.
                 if (fn !~ /clock_gettime|gettimeofday|^time/) sum["system"] += sign * $3
             }
             END { for (what in sum) printf "%s %s %.1f\n", name, what, sum[what] / calls }' \
@@ -79,7 +81,8 @@ report_instructions() {
             for (i = 1; i <= n; i++) printf " %11s", a[i] == "-" ? "" : sprintf("%.0f", v[a[i] " " what])
             printf "\n"
         }
-        # A function and what it calls; one that is not there any more is left out.
+        # Prints functions including all functions that they call.  A function that
+        # is in no profile is left out.
         function step(title, functions,    n, i, k, a, names, name, found) {
             n = split(functions, a)
             for (k = split(exactonce, names); k > 2; k--) {

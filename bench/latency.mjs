@@ -1,11 +1,11 @@
-// latency.mjs ENDPOINT TABLE CALLS: how long after a commit the record is
+// latency.mjs ENDPOINT TABLE CALLS: measures how long after a commit the record is
 // COMPLETED in the engine.
 //
-// A session of psql commits one key at a time and says when COMMIT had returned;
-// the record is then read from the engine itself, by its own HTTP, until it is
-// COMPLETED. Prints the milliseconds: median, 90th and 99th percentile; then
-// the median time between two reads, which is how fine the rest is; then, by the
-// record's own updated_ms, the median until the worker wrote the request down.
+// A session of psql commits one key at a time and returns the time at which COMMIT
+// returned. This program then reads the record from the engine over HTTP until it is
+// COMPLETED. Prints milliseconds: median, 90th and 99th percentile; the median time
+// between two reads, which is the resolution of the other figures; and the median
+// time until the worker made its request, from the record's updated_ms.
 
 import { spawn } from 'node:child_process';
 import http from 'node:http';

@@ -1,12 +1,13 @@
 /*
  * loop.c
- *	  loop curl|raw PORT CALLS new|dup|both: the floor of what a call can cost.
+ *	  loop curl|raw PORT CALLS new|dup|both: the least that a call can cost.
  *
- * Sends the body of an acquire so often, after each that of a complete if both
- * are wanted, and prints a line of figures: median, 90th percentile and CPU
- * time of a call, or of the two, in microseconds.  curl: libcurl's easy
- * interface, one handle kept.  raw: send() and recv() on a socket.  Nothing is
- * signed and nothing of the reply is read but its end.
+ * Sends the body of an acquire CALLS times; with "both" it sends the body of a
+ * complete after each.  Prints a line of figures in microseconds: median, 90th
+ * percentile and CPU time of a call, or of the two calls together.  "curl" uses
+ * libcurl's easy interface with one handle, "raw" uses send() and recv() on a
+ * socket.  Requests have a fixed, invalid signature, and the body of a reply is received
+ * but not parsed.
  */
 #include <arpa/inet.h>
 #include <curl/curl.h>
@@ -73,7 +74,7 @@ collect(char *data, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
-/* One round trip over the socket: send, then read to the end of the body. */
+/* One round trip over the socket: send, then read up to the end of the body. */
 static void
 raw_call(int fd, int port, const char *body, size_t len)
 {

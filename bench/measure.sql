@@ -1,9 +1,9 @@
--- Procedures of the benchmarks: each makes so many calls in this backend and
--- gives figures, in microseconds unless it says otherwise.  They commit as they
--- go, because a transaction holds what it claims to its end.
+-- Procedures of the benchmarks.  Each makes a number of calls in this backend and
+-- returns figures, in microseconds unless stated otherwise.  They commit as they
+-- go, because a transaction holds its claims until it ends.
 CREATE EXTENSION exactonce;
 
--- user and system time of a process, in ticks of 10 ms
+-- User and system time of a process, with a resolution of 10 ms.
 CREATE FUNCTION cpu_us(process text) RETURNS float8 LANGUAGE sql AS $$
 	SELECT (f[14]::float8 + f[15]::float8) * 10000
 	FROM string_to_array(regexp_replace(pg_read_file('/proc/' || process || '/stat'), '\(.*\)', 'x'), ' ') f
@@ -22,7 +22,7 @@ CREATE FUNCTION percentiles(took float8[]) RETURNS text LANGUAGE sql AS $$
 	FROM (SELECT percentile_cont(ARRAY[0.5, 0.9]) WITHIN GROUP (ORDER BY t) AS p FROM unnest(took) t) s
 $$;
 
--- Until the worker has nothing left to do.
+-- Waits until the worker has nothing left to do.
 CREATE PROCEDURE settle() LANGUAGE plpgsql AS $$
 DECLARE
 	give_up timestamptz := clock_timestamp() + '60 s';
@@ -38,10 +38,13 @@ BEGIN
 	END LOOP;
 END $$;
 
--- One kind of call, so often: median, 90th percentile, CPU time of a call here
--- and in the worker.  Kinds: acquire (new keys), duplicate; immediate and
--- commit: acquire and complete, at once or by a COMMIT; complete and seal: the
--- second half of these two alone; insert: no key at all, a row and a COMMIT.
+-- Makes calls of one kind.  Figures: median, 90th percentile, and CPU time of a
+-- call in this backend and in the worker.  Kinds:
+--   acquire             claims new keys
+--   duplicate           asks for a completed key
+--   immediate, commit   acquire and complete a key, at once or by a COMMIT
+--   complete, seal      the second half of these two alone
+--   insert              inserts a row and commits, without any key
 CREATE TABLE work (key text);
 CREATE PROCEDURE measure(kind text, calls int, tag text, INOUT figures text DEFAULT NULL) LANGUAGE plpgsql AS $$
 DECLARE
@@ -57,7 +60,7 @@ DECLARE
 BEGIN
 	IF kind = 'duplicate' THEN
 		claim := idem_acquire(key);
-		IF claim.outcome = 'acquired' THEN		-- the responder's have always been completed
+		IF claim.outcome = 'acquired' THEN		-- the responder answers that it is completed already
 			PERFORM idem_complete(key, '{"ok": true}', immediate => true);
 		END IF;
 		COMMIT;
@@ -97,8 +100,8 @@ BEGIN
 	figures := format('%s %s %s', percentiles(took), round((cpu / calls)::numeric, 2), round((worker_cpu / calls)::numeric, 2));
 END $$;
 
--- The calls and nothing else, for counting instructions; kind: acquire (new
--- keys), duplicate, commit (acquire, complete and COMMIT), nothing (the loop).
+-- Makes calls and nothing else, for counting instructions.  Kinds: acquire (new
+-- keys), duplicate, commit (acquire, complete and COMMIT), nothing (the loop alone).
 CREATE PROCEDURE only_calls(kind text, calls int, tag text) LANGUAGE plpgsql AS $$
 DECLARE
 	key text;
@@ -118,10 +121,11 @@ BEGIN
 	END LOOP;
 END $$;
 
--- So many keys completed, of which the proxy delays each: together by one
--- COMMIT (figures: the completing and the COMMIT, and the COMMIT alone), or one
--- by one, each with a COMMIT or at once (figures: all of them, and the median of
--- one).  Milliseconds; acquiring them is not in it.
+-- Completes a number of keys; the proxy delays the request for each.  With kind
+-- together all are completed by one COMMIT; figures: the time of completing them
+-- and the COMMIT, and that of the COMMIT alone.  Otherwise they are completed one by
+-- one, each with a COMMIT or (kind immediate) at once; figures: the time of all of
+-- them, and the median of one.  In milliseconds, without acquiring the keys.
 CREATE PROCEDURE many(kind text, keys int, tag text, INOUT figures text DEFAULT NULL) LANGUAGE plpgsql AS $$
 DECLARE
 	took float8[] := array_fill(0::float8, ARRAY[keys]);
@@ -156,7 +160,7 @@ BEGIN
 	CALL settle();
 END $$;
 
--- When COMMIT had returned, in seconds since 1970.
+-- Completes one key.  Returns the time after the COMMIT, in seconds since 1970.
 CREATE PROCEDURE commit_one(key text, INOUT committed numeric DEFAULT NULL) LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM idem_acquire(key);
@@ -165,14 +169,14 @@ BEGIN
 	committed := extract(epoch FROM clock_timestamp());
 END $$;
 
--- One key and its commit, for pgbench.
+-- Acquires and completes one key, for pgbench, which commits.
 CREATE FUNCTION one_key(key text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM idem_acquire(key);
 	PERFORM idem_complete(key, '{"ok": true}');
 END $$;
 
--- Rows of the outbox, each second.
+-- Counts the rows of the outbox each second.
 CREATE TABLE backlog (at_second int, pending bigint);
 CREATE PROCEDURE watch_backlog(seconds int) LANGUAGE plpgsql AS $$
 DECLARE
@@ -186,7 +190,8 @@ BEGIN
 	END LOOP;
 END $$;
 
--- So many keys, each within an exception block; every second block is rolled back.
+-- Completes a number of keys, each within an exception block.  Every second block
+-- is rolled back.
 CREATE FUNCTION blocks(keys int, tag text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	FOR i IN 1..keys LOOP
@@ -200,9 +205,9 @@ BEGIN
 	END LOOP;
 END $$;
 
--- What is held after so many of them: memory of this backend's contexts, and of
--- its process and the worker's beside what they share, in kB; open
--- descriptors; used slots.
+-- Notes what this session holds after n transactions or blocks, in the table held:
+-- the memory of its contexts, the unshared memory of its process and of the worker,
+-- all in kB; the number of open descriptors, and of used slots.
 CREATE TABLE held (kind text, after int, contexts bigint, process bigint, worker bigint, descriptors bigint, slots bigint);
 CREATE FUNCTION private_kb(process text) RETURNS bigint LANGUAGE sql AS $$
 	SELECT substring(pg_read_file('/proc/' || process || '/status') FROM 'RssAnon:\s+(\d+)')::bigint

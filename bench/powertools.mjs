@@ -1,6 +1,6 @@
-// powertools.mjs ENDPOINT CALLS WARMUP: the same work by the peers, one call
-// after the other. Prints a line for each: name, kind, median, 90th percentile
-// and CPU time, in microseconds.
+// powertools.mjs ENDPOINT CALLS WARMUP: does the same work with Powertools for AWS
+// Lambda and with the AWS SDK, one call after the other. Prints a line for each:
+// name, kind, median, 90th percentile and CPU time, in microseconds.
 
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED = 'true';
 process.env.AWS_LAMBDA_FUNCTION_NAME = 'bench';

@@ -1,15 +1,15 @@
 /*
  * responder.c
- *	  responder [MS]: a server of canned replies that plays DynamoDB for the
- *	  benchmarks.
+ *	  responder [MS]: a server with canned replies that takes the place of
+ *	  DynamoDB in the benchmarks.
  *
- * One thread, one epoll loop, HTTP/1.1 with keep-alive on 127.0.0.1; prints its
- * port.  To an UpdateItem it answers with a record that bears the key, token
- * and origin that were sent, in the state that was to be written; to a key that
- * begins with IDEMPOTENCY#dup with a refusal and a completed record.  It
- * parses just what it needs, and remembers nothing, so that what is measured is
- * the client.  Each reply is kept back for so many milliseconds, none unless
- * said otherwise.
+ * It has one thread with one epoll loop, speaks HTTP/1.1 with keep-alive on
+ * 127.0.0.1, and prints its port.  It answers an UpdateItem with a record that
+ * contains the key, token and origin that were sent, in the state that was to be
+ * written.  If the key begins with IDEMPOTENCY#dup, it answers with a refusal and
+ * a completed record.  It parses only what it needs and stores nothing, so that
+ * it adds little to the time of the client.  Each reply is delayed by MS milliseconds,
+ * by default not at all.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -34,7 +34,7 @@ typedef struct Connection
 	char		in[MAX_REQUEST];
 } Connection;
 
-/* Copy what follows after up to the next quote; empty if it is not there. */
+/* Copy the text between "after" and the next quote; empty if "after" is not found. */
 static void
 between(const char *text, const char *after, char *out, size_t size)
 {
@@ -67,7 +67,7 @@ date(void)
 	return text;
 }
 
-/* The state that the update is to leave behind; extending a lease changes none. */
+/* The state that the update writes.  Extending a lease writes none: IN_PROGRESS. */
 static const char *
 state_after(const char *body)
 {
@@ -121,7 +121,7 @@ reply(const char *body, char *out, size_t size)
 					status, status == 200 ? "OK" : "Bad Request", date(), strlen(item), item);
 }
 
-/* Answers every whole request in the buffer; 0: close the connection. */
+/* Answer every complete request in the buffer.  Returns 0 if the connection is to be closed. */
 static int
 serve(Connection *c)
 {

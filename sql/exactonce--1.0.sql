@@ -1,4 +1,4 @@
-/* exactonce 1.0: everything CREATE EXTENSION makes. */
+/* exactonce 1.0: all objects of the extension. */
 
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION exactonce" to load this file. \quit
@@ -10,20 +10,20 @@ RETURNS pg_catalog.void
 LANGUAGE C STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'eo_fdw_validator';
 COMMENT ON FUNCTION @extschema@.exactonce_fdw_validator(pg_catalog.text[], pg_catalog.oid) IS
-'checks the options of exactonce servers and user mappings when they are written; an unknown option or a bad value is an error with a hint';
+'checks the options of exactonce servers and user mappings when they are written. Errors: HV00D (unknown option; the hint lists the valid ones), 22023 (bad value; DETAIL says why), 42501 (an option for superusers only)';
 
 CREATE FOREIGN DATA WRAPPER exactonce
 	NO HANDLER
 	VALIDATOR @extschema@.exactonce_fdw_validator;
 COMMENT ON FOREIGN DATA WRAPPER exactonce IS
-'a server of this wrapper is one DynamoDB table; USAGE on it is the right to claim keys there';
+'a server of this wrapper is one DynamoDB table; USAGE on the server is the right to use all its keys and actions';
 
 /* ---- types ---- */
 
 CREATE TYPE @extschema@.idem_outcome AS ENUM
 	('acquired', 'completed', 'in_progress', 'retry_later', 'failed');
 COMMENT ON TYPE @extschema@.idem_outcome IS
-'acquired: this call owns the key, do the work; completed: done before, use the result; in_progress: another run is at it; retry_later: failed, not before retry_at; failed: failed for good or out of runs';
+'acquired: this call owns the key, do the work; completed: the work was done before, use the result; in_progress: another run holds the key; retry_later: the work failed and may not be retried before retry_at; failed: the work failed for good, or no runs are left';
 
 CREATE TYPE @extschema@.idem_claim AS (
 	key pg_catalog.text,
@@ -40,19 +40,19 @@ CREATE TYPE @extschema@.idem_claim AS (
 	replayed pg_catalog.bool
 );
 COMMENT ON TYPE @extschema@.idem_claim IS
-'what idem_acquire answers about a key';
-COMMENT ON COLUMN @extschema@.idem_claim.key IS 'the key as it was given';
-COMMENT ON COLUMN @extschema@.idem_claim.outcome IS 'what the caller is to do, see idem_outcome';
-COMMENT ON COLUMN @extschema@.idem_claim.token IS 'proof of ownership, new with every claim; only with acquired';
-COMMENT ON COLUMN @extschema@.idem_claim.fence IS 'grows with every claim of the key, across deletion too: a resource that remembers the highest it saw can refuse a displaced run';
-COMMENT ON COLUMN @extschema@.idem_claim.run IS 'which run of the work this is or was, from 1';
-COMMENT ON COLUMN @extschema@.idem_claim.result IS 'with completed: what idem_complete stored; SQL NULL: no result';
-COMMENT ON COLUMN @extschema@.idem_claim.error IS 'with retry_later and failed: what idem_fail stored';
+'the answer of idem_acquire about a key';
+COMMENT ON COLUMN @extschema@.idem_claim.key IS 'the key as it was passed';
+COMMENT ON COLUMN @extschema@.idem_claim.outcome IS 'tells the caller what to do, see idem_outcome';
+COMMENT ON COLUMN @extschema@.idem_claim.token IS 'with acquired: proof of ownership, a random UUID that is new with every claim; otherwise NULL';
+COMMENT ON COLUMN @extschema@.idem_claim.fence IS 'number of the claim; grows with every claim of the key, even if the record was deleted in between. A resource that remembers the highest fence it has seen can refuse a displaced run';
+COMMENT ON COLUMN @extschema@.idem_claim.run IS 'number of the current or latest run of the work, from 1';
+COMMENT ON COLUMN @extschema@.idem_claim.result IS 'with completed: the result that idem_complete stored; SQL NULL: no result';
+COMMENT ON COLUMN @extschema@.idem_claim.error IS 'with retry_later and failed: the error that idem_fail or idem_call stored';
 COMMENT ON COLUMN @extschema@.idem_claim.lease_until IS 'end of the lease, by the clock of DynamoDB';
-COMMENT ON COLUMN @extschema@.idem_claim.retry_at IS 'with retry_later: the key can be claimed from then on';
-COMMENT ON COLUMN @extschema@.idem_claim.expires_at IS 'the record counts as absent five minutes after this';
-COMMENT ON COLUMN @extschema@.idem_claim.mine IS 'this session owns the key: with acquired, or with in_progress when it asked again';
-COMMENT ON COLUMN @extschema@.idem_claim.replayed IS 'the answer is that of an earlier run';
+COMMENT ON COLUMN @extschema@.idem_claim.retry_at IS 'with retry_later: the key can be claimed from this time on';
+COMMENT ON COLUMN @extschema@.idem_claim.expires_at IS 'the record counts as absent from five minutes after this time';
+COMMENT ON COLUMN @extschema@.idem_claim.mine IS 'true with acquired, and with in_progress if this session holds the key';
+COMMENT ON COLUMN @extschema@.idem_claim.replayed IS 'true if the answer comes from an earlier run';
 
 CREATE TYPE @extschema@.idem_record AS (
 	key pg_catalog.text,
@@ -68,18 +68,18 @@ CREATE TYPE @extschema@.idem_record AS (
 	updated_at pg_catalog.timestamptz
 );
 COMMENT ON TYPE @extschema@.idem_record IS
-'a record as it stands in DynamoDB, without the owner''s token';
-COMMENT ON COLUMN @extschema@.idem_record.key IS 'the key as it was given';
+'a record as it is in DynamoDB, without the token of its owner';
+COMMENT ON COLUMN @extschema@.idem_record.key IS 'the key as it was passed';
 COMMENT ON COLUMN @extschema@.idem_record.status IS 'IN_PROGRESS, COMMITTING, COMPLETED or FAILED';
-COMMENT ON COLUMN @extschema@.idem_record.fence IS 'number of the latest claim; grows';
-COMMENT ON COLUMN @extschema@.idem_record.runs IS 'runs counted so far';
+COMMENT ON COLUMN @extschema@.idem_record.fence IS 'number of the latest claim; grows with every claim';
+COMMENT ON COLUMN @extschema@.idem_record.runs IS 'number of runs counted so far';
 COMMENT ON COLUMN @extschema@.idem_record.result IS 'with COMPLETED: the stored result';
 COMMENT ON COLUMN @extschema@.idem_record.error IS 'with FAILED: the stored error';
-COMMENT ON COLUMN @extschema@.idem_record.lease_until IS 'with IN_PROGRESS: end of the lease';
-COMMENT ON COLUMN @extschema@.idem_record.retry_at IS 'with FAILED: claimable from then on; NULL: failed for good';
-COMMENT ON COLUMN @extschema@.idem_record.expires_at IS 'the record counts as absent five minutes after this';
-COMMENT ON COLUMN @extschema@.idem_record.created_at IS 'when the key was first claimed';
-COMMENT ON COLUMN @extschema@.idem_record.updated_at IS 'last change';
+COMMENT ON COLUMN @extschema@.idem_record.lease_until IS 'with IN_PROGRESS: end of the lease, by the clock of DynamoDB';
+COMMENT ON COLUMN @extschema@.idem_record.retry_at IS 'with FAILED: the key can be claimed from this time on; NULL: failed for good';
+COMMENT ON COLUMN @extschema@.idem_record.expires_at IS 'the record counts as absent from five minutes after this time; NULL with COMMITTING';
+COMMENT ON COLUMN @extschema@.idem_record.created_at IS 'time of the first claim';
+COMMENT ON COLUMN @extschema@.idem_record.updated_at IS 'time of the latest change';
 
 /* ---- idempotency keys ---- */
 
@@ -97,7 +97,7 @@ RETURNS @extschema@.idem_claim
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_acquire';
 COMMENT ON FUNCTION @extschema@.idem_acquire(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
-'claims a key with one conditional write and says what to do; an outcome is never an error. lease: 100 ms to 7 days, default the server''s. retention: how long the key is remembered, 1 hour to 3650 days. payload: fingerprinted; the same key with another payload is error ID003. wait: up to that long for another run to settle. max_runs: a key that ran so often counts as failed. on_abort: release (default) or hold, which leaves the lease to run out if the transaction is rolled back, because the work had an effect outside. on_commit: error (default) or keep, which allows a transaction block to commit with the key unsettled. The lease is extended while the transaction lasts. Errors: ID003, ID006 (unavailable or outcome unknown; call again, nothing is repeated), ID007 (refused by DynamoDB)';
+'claims a key with one conditional write and returns an outcome, which is never an error. lease: 100 ms to 7 days, default the server''s. retention: how long the key is remembered after it is finished, 1 hour to 3650 days, default the server''s. payload: is fingerprinted; the same key with another payload is error ID003. wait: how long to wait until another run settles the key, 0 to 1 day; 0A000 above READ COMMITTED. max_runs: a key that has run this often without a result is failed. on_abort: release (default) gives the key back if the transaction is rolled back; hold lets the lease run out instead, for work with an effect outside. on_commit: error (default) or keep, which allows a transaction block to commit with the key unsettled. The lease is extended while the transaction is open. Errors: ID003, ID006 (DynamoDB is unavailable, or it is unknown whether the write was applied; call again, nothing is done twice), ID007 (refused by DynamoDB), 54000 (the key is too long, or there is no room for another claim), 55000 (the worker does not respond)';
 
 CREATE FUNCTION @extschema@.idem_try_acquire(
 	key pg_catalog.text,
@@ -113,7 +113,7 @@ RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_try_acquire';
 COMMENT ON FUNCTION @extschema@.idem_try_acquire(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
-'idem_acquire for IF: true, do the work; false, it is completed. In progress elsewhere is error ID001, failed or not to be retried yet ID004; otherwise as idem_acquire';
+'idem_acquire for an IF. Returns true: do the work; false: the work is done already. Errors: ID001 (another run holds the key), ID004 (failed, or not to be retried yet); otherwise those of idem_acquire';
 
 CREATE FUNCTION @extschema@.idem_acquire_many(
 	keys pg_catalog.text[],
@@ -129,7 +129,7 @@ RETURNS SETOF @extschema@.idem_claim
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 100
 AS 'MODULE_PATHNAME', 'eo_idem_acquire_many';
 COMMENT ON FUNCTION @extschema@.idem_acquire_many(pg_catalog.text[], pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb[], pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
-'idem_acquire for each key, with the payload at the same place of the other array if there is one: a row each, in the order of the keys, with as many requests under way as parallel_requests of the server says. A key that is in the array twice is in_progress and mine the second time, if it was acquired. wait: for all of them together. At most 10,000 claims a transaction; exactonce_claims shows how far a long call has come. An error (ID003, ID006, ID007) gives back all that was claimed by then, with the transaction or savepoint. 2202E if the arrays differ in length';
+'idem_acquire for each key of an array, with the payload at the same position of payloads if there is one. Returns a row for each key, in the order of the array. Up to parallel_requests requests (a server option) are in flight at a time. If a key is in the array twice and the first one is acquired, the second one is in_progress and mine. wait: for all keys together. At most 10,000 claims in a transaction; exactonce_claims shows the progress of a long call. After an error (ID003, ID006, ID007) the keys claimed so far are given back with the transaction or savepoint. Other errors: 2202E (the arrays differ in length), and those of idem_acquire';
 
 CREATE FUNCTION @extschema@.idem_complete(
 	key pg_catalog.text,
@@ -141,7 +141,7 @@ RETURNS pg_catalog.void
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_complete';
 COMMENT ON FUNCTION @extschema@.idem_complete(pg_catalog.text, pg_catalog.jsonb, pg_catalog.uuid, pg_catalog.bool, pg_catalog.text) IS
-'marks the key completed, with its result, if and only if the transaction commits; duplicates get the result. token: default the one this transaction or session holds. immediate: at once, whatever becomes of the transaction. Errors: 54000 (result too large for an item of 400 KB), ID002 (the claim was lost), ID008 (no claim of this session, or settled already); at commit ID002, ID006 (no definite answer within commit_timeout; rolled back), ID007';
+'marks the key completed, with its result, if and only if the transaction commits; duplicates get the result. token: default the token that this transaction or session holds. immediate: completes at once, whether the transaction commits or not. Errors: 54000 (the result is too large for an item of 400 KB), ID002 (the claim was lost), ID008 (this session holds no such claim, or has settled it already); at COMMIT, which is then rolled back, ID002, ID006 (no definite answer within commit_timeout) and ID007';
 
 CREATE FUNCTION @extschema@.idem_complete_many(
 	keys pg_catalog.text[],
@@ -151,7 +151,7 @@ RETURNS pg_catalog.int4
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_complete_many';
 COMMENT ON FUNCTION @extschema@.idem_complete_many(pg_catalog.text[], pg_catalog.jsonb[], pg_catalog.text) IS
-'idem_complete for each key, with the result at the same place of the other array if there is one; how many there were. At most 10,000 keys a transaction. Errors as idem_complete; 2202E if the arrays differ in length';
+'idem_complete for each key of an array, with the result at the same position of results if there is one. Returns the number of keys, at most 10,000 in a transaction. Errors: 2202E (the arrays differ in length), and those of idem_complete';
 
 CREATE FUNCTION @extschema@.idem_once(
 	key pg_catalog.text,
@@ -162,7 +162,7 @@ RETURNS pg_catalog.void
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_once';
 COMMENT ON FUNCTION @extschema@.idem_once(pg_catalog.text, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.text) IS
-'claims and completes the key when the transaction commits, by one request: a unique constraint across services. Nothing is asked before. Errors at commit, which is then rolled back: ID005 (completed already), ID001 (in progress elsewhere), ID004, ID006, ID007; at once: ID005 if a transaction of this database has it';
+'has COMMIT claim and complete the key, with one request: a unique constraint across services. No request is made before. Errors at COMMIT, which is then rolled back: ID005 (the key is completed already), ID001 (another run holds it), ID004 (failed and may not be retried), ID006, ID007; at once: ID005 (a transaction of this database has completed it, or this one holds it), 54000';
 
 CREATE FUNCTION @extschema@.idem_transact(
 	key pg_catalog.text,
@@ -174,7 +174,7 @@ RETURNS @extschema@.idem_claim
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_transact';
 COMMENT ON FUNCTION @extschema@.idem_transact(pg_catalog.text, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.text) IS
-'completes a key together with writes to other DynamoDB tables, in one TransactWriteItems: all of it is done or nothing. At once, whatever becomes of the PostgreSQL transaction. writes: an array of 1 to 99 of {"Put"|"Update"|"Delete"|"ConditionCheck": {...}} with DynamoDB''s members, 4 MB of items in all, of tables named in the server option transact_tables. Values of Item, Key and ExpressionAttributeValues are plain JSON (string S, number N, boolean BOOL, null NULL, array L, object M) or typed, at any depth: an object with one member that is named S, N, B, BOOL, NULL, SS, NS, BS, L or M and has a value of that type''s kind (string; boolean; array of strings; array; object) is typed. Outcome completed: replayed is false if this call did it (fence and run are not known then) and true for a duplicate, which gets the stored result and writes nothing; otherwise in_progress, retry_later or failed as of idem_acquire. The server''s retention counts. Errors: 22023 (no such write; tells its position), 42501 (a table that is not allowed), 54000 (too many writes, or too large), ID003, ID006 (unavailable or outcome unknown; call again, nothing is repeated), ID007 (refused; DETAIL tells which write and why, nothing was written), ID008 (this transaction or session holds the key)';
+'completes a key together with writes to other DynamoDB tables, in one TransactWriteItems: all of them are done or none is. It takes effect at once, whether the PostgreSQL transaction commits or not. writes: an array of 1 to 99 objects {"Put"|"Update"|"Delete"|"ConditionCheck": {...}} with DynamoDB''s members, 4 MB of items in all, on tables that the server option transact_tables names. Values of Item, Key and ExpressionAttributeValues are plain JSON (string S, number N, boolean BOOL, null NULL, array L, object M) or typed, at any depth. An object is typed if it has exactly one member, which is named S, N, B, BOOL, NULL, SS, NS, BS, L or M and has a value of that type''s kind (string; boolean; array of strings; array; object). Outcome completed: replayed is false if this call did the work (fence and run are then NULL), and true for a duplicate, which gets the stored result and writes nothing; otherwise in_progress, retry_later or failed, as for idem_acquire. The server''s retention applies. Errors: 22023 (a malformed write; the message has its position), 42501 (a table that transact_tables does not name), HV00J (the server has no transact_tables), 54000 (too many or too large writes), ID003, ID006 (DynamoDB is unavailable, or it is unknown whether the writes were applied; call again, nothing is done twice), ID007 (refused; DETAIL says which write and why; nothing was written), ID008 (this transaction or session holds the key)';
 
 CREATE FUNCTION @extschema@.idem_call(
 	key pg_catalog.text,
@@ -190,14 +190,14 @@ RETURNS pg_catalog.jsonb
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_call';
 COMMENT ON FUNCTION @extschema@.idem_call(pg_catalog.text, pg_catalog.regprocedure, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.interval, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text) IS
-'runs handler(payload), a function of jsonb that returns jsonb, once for the key, and returns its result; a duplicate returns the stored result. The key is completed if and only if the transaction commits. If the handler raises, its work is undone and the key fails with the error''s SQLSTATE, message and context, to be retried later; on_error: raise (default) or return, which returns NULL and leaves the transaction alive. Cancels, shutdown, 40001, 40P01, 55P03, ID001 and ID006 are not failures of the work: no run is counted, and they are always raised. Errors: ID001 (in progress elsewhere), ID003, ID004 (failed for good, out of runs, or not to be retried yet), ID006, ID007';
+'runs handler(payload) once for the key and returns its result; a duplicate returns the stored result. handler: a function with one jsonb argument that returns jsonb. The key is completed if and only if the transaction commits. If the handler raises an error, its work is rolled back and the key fails with the error''s SQLSTATE, message, detail and context; it may be retried. on_error: with raise (default) the error is raised again; with return the result is NULL and the transaction can go on. Cancels, shutdown, 40001, 40P01, 55P03, ID001 and ID006 are not failures of the work: they count no run and are always raised. Errors: ID001 (another run holds the key), ID003, ID004 (failed for good, no runs left, or not to be retried yet), ID006, ID007, 42P13 (not such a function)';
 
 CREATE FUNCTION @extschema@.idem_guard()
 RETURNS pg_catalog.trigger
 LANGUAGE C VOLATILE
 AS 'MODULE_PATHNAME', 'eo_idem_guard';
 COMMENT ON FUNCTION @extschema@.idem_guard() IS
-'trigger: a unique constraint across services. Arguments: the columns that make the key (one of text, varchar, uuid or integer type as it is, else as idem_key), and prefix=, on_duplicate=error (AFTER INSERT, default) or skip (BEFORE INSERT; not on partitions), at=now (default) or commit (all keys of the transaction side by side, by the commit), retention= (an interval; default the server''s: after it a key may be used again, whatever the table holds), server= (default exactonce; the setting is ignored). The key is completed with the row''s transaction. A duplicate raises 23505 with table and trigger as table and constraint name; a key in progress elsewhere ID001. It uses the server with the rights of the table''s owner, so it is not granted to PUBLIC: who may create triggers on a table and execute this function may claim keys in the owner''s name';
+'trigger function: a unique constraint across services. Arguments: the columns that make the key (a single column of type text, varchar, uuid or an integer type is used as it is, otherwise as by idem_key); prefix=; on_duplicate=error (AFTER INSERT, default) or skip (BEFORE INSERT; not on partitions); at=now (default) or commit (COMMIT claims all keys of the transaction in parallel); retention= (an interval; default the server''s; after it a key may be used again, whatever the table holds); server= (default exactonce; the setting exactonce.server is ignored). The key is completed with the row''s transaction. Errors: 23505 (a duplicate; with table and trigger as table and constraint name), ID001 (another run holds the key), 22004 (a key column is null), 39P01 (the trigger is defined wrongly). The function uses the server with the rights of the table''s owner and is therefore not granted to PUBLIC: a role that may create triggers on a table and execute this function can claim keys in the owner''s name';
 REVOKE ALL ON FUNCTION @extschema@.idem_guard() FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.idem_fail(
@@ -212,7 +212,7 @@ RETURNS pg_catalog.void
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_fail';
 COMMENT ON FUNCTION @extschema@.idem_fail(pg_catalog.text, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.bool, pg_catalog.uuid, pg_catalog.bool, pg_catalog.text) IS
-'records that the run failed: claimable again after retry_after (default at once), or never if terminal. error is shown to whoever asks. Within a transaction it takes effect when that is over, committed or not, because nobody else may begin before; at once if immediate, or outside a transaction block for a claim from before. Errors as idem_complete';
+'records that the run failed. error: is stored, and shown to every caller that asks. retry_after: the key may be claimed again after this time, 0 to 3650 days, default at once; terminal: never. Within a transaction the failure takes effect when the transaction is over, whether it committed or not, because until then no other run may begin. It takes effect at once with immediate, and outside a transaction block for a claim from before. Errors: 22023 (retry_after together with terminal), 54000 (the error is too large), ID002, ID006, ID007, ID008';
 
 CREATE FUNCTION @extschema@.idem_release(
 	key pg_catalog.text,
@@ -222,7 +222,7 @@ RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_release';
 COMMENT ON FUNCTION @extschema@.idem_release(pg_catalog.text, pg_catalog.uuid, pg_catalog.text) IS
-'gives a claimed key back untried: claimable at once, and the run is not counted. False: there was nothing of ours to release. Within a transaction it takes effect when that is over, committed or not';
+'gives a claimed key back: it can be claimed at once, and the run is not counted. False: this session holds no claim on it. Within a transaction it takes effect when the transaction is over, whether it committed or not. Errors: ID006, ID007, ID008 (this transaction has completed the key)';
 
 CREATE FUNCTION @extschema@.idem_extend(
 	key pg_catalog.text,
@@ -233,7 +233,7 @@ RETURNS pg_catalog.timestamptz
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_extend';
 COMMENT ON FUNCTION @extschema@.idem_extend(pg_catalog.text, pg_catalog.interval, pg_catalog.uuid, pg_catalog.text) IS
-'has the lease end that long from now, never earlier than it does already, and returns its end. Errors: ID002 (the claim was lost), ID006, ID007, ID008';
+'moves the end of the lease to now plus lease (100 ms to 7 days, default the server''s), but never to an earlier time, and returns the end, by the clock of DynamoDB. Errors: ID002 (the claim was lost), ID006, ID007, ID008 (this session holds no such claim)';
 
 CREATE FUNCTION @extschema@.idem_get(
 	key pg_catalog.text,
@@ -242,7 +242,7 @@ RETURNS @extschema@.idem_record
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_get';
 COMMENT ON FUNCTION @extschema@.idem_get(pg_catalog.text, pg_catalog.text) IS
-'the record of a key by one consistent read, changing nothing; NULL: there is no live record';
+'reads the record of a key with one consistent read; NULL: there is no live record. Within a transaction it shows what the transaction itself has done to the key. Errors: ID006, ID007';
 
 CREATE FUNCTION @extschema@.idem_forget(
 	key pg_catalog.text,
@@ -251,7 +251,7 @@ RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_forget';
 COMMENT ON FUNCTION @extschema@.idem_forget(pg_catalog.text, pg_catalog.text) IS
-'for operators: makes a key claimable afresh whatever its state, with no runs counted and no result; a run in progress loses its claim. False: there is no record. A key whose transaction is committing is refused with ID001';
+'for operators: makes a key claimable as if it were new, with no runs counted and no result. A run in progress loses its claim. False: there is no record. Errors: ID001 (a transaction is committing the key), ID006, ID007';
 
 CREATE FUNCTION @extschema@.idem_resolve(
 	key pg_catalog.text,
@@ -262,7 +262,7 @@ RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_resolve';
 COMMENT ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text) IS
-'for operators: settles a key whose commit was announced and of which nobody can say how it ended. status: completed (its work was done) or failed (it was not; claimable again). Where PostgreSQL knows, it refuses the other answer. origin: to be given if the record is another database''s, which is gone for good. False: the key is not being committed';
+'for operators: settles a key that was sealed, if this database cannot tell whether the transaction committed. status: completed (the work was done) or failed (it was not; the key can be claimed again). Where PostgreSQL knows the answer, the other one is refused (55000; 55006 while the transaction is going on). origin: the uuid of the database that sealed the key, required if that is another database, which must be gone for good. With completed it also gives up a completion of exactonce_pending that can never be written. False: there was nothing to settle. Errors: 22023, 55000, 55006, ID006, ID007';
 
 /* ---- the commit protocol ---- */
 
@@ -273,11 +273,11 @@ CREATE TABLE @extschema@.exactonce_origin (
 	since pg_catalog.xid8 NOT NULL
 );
 COMMENT ON TABLE @extschema@.exactonce_origin IS
-'who this database is to the records it writes: one row, kept by the worker';
-COMMENT ON COLUMN @extschema@.exactonce_origin.origin IS 'identity of the database; a copy of it gets another';
-COMMENT ON COLUMN @extschema@.exactonce_origin.dboid IS 'the database the identity was given to';
-COMMENT ON COLUMN @extschema@.exactonce_origin.incarnation IS 'counts the lives of the server';
-COMMENT ON COLUMN @extschema@.exactonce_origin.since IS 'no completion of an older transaction is in the outbox';
+'the identity of this database in the records it writes: one row, kept by the worker';
+COMMENT ON COLUMN @extschema@.exactonce_origin.origin IS 'identity of the database; a copy of the database gets another one';
+COMMENT ON COLUMN @extschema@.exactonce_origin.dboid IS 'OID of the database to which the identity was given';
+COMMENT ON COLUMN @extschema@.exactonce_origin.incarnation IS 'number of the current life of the server, from 1; 0: no worker has started yet';
+COMMENT ON COLUMN @extschema@.exactonce_origin.since IS 'the outbox has no completion of a transaction with a lower id';
 INSERT INTO @extschema@.exactonce_origin
 	SELECT pg_catalog.gen_random_uuid(), d.oid, 0, pg_catalog.pg_current_xact_id()
 	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database();
@@ -299,20 +299,20 @@ CREATE TABLE @extschema@.exactonce_outbox (
 	PRIMARY KEY (origin, pk, server)
 );
 COMMENT ON TABLE @extschema@.exactonce_outbox IS
-'completions: a row that can be seen is a transaction that has committed, and its key is completed. Kept until DynamoDB has confirmed that. Never to be changed by hand';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.origin IS 'see exactonce_origin';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.server IS 'the foreign server it was completed through';
+'completions: if a row is visible, its transaction has committed and its key is completed. A row is kept until DynamoDB has confirmed that. Rows must never be changed by hand';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.origin IS 'identity of the database, see exactonce_origin';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.server IS 'OID of the foreign server through which the key was completed';
 COMMENT ON COLUMN @extschema@.exactonce_outbox.pk IS 'partition key of the record';
 COMMENT ON COLUMN @extschema@.exactonce_outbox.token IS 'token of the claim';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.role IS 'whose user mapping is used';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.url IS 'where the record is, as it was when it was completed';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.plain_http IS 'the url is http, and that was allowed';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.role IS 'OID of the role whose user mapping is used';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.url IS 'endpoint of DynamoDB when the key was completed';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.plain_http IS 'true if the url is http and that was allowed';
 COMMENT ON COLUMN @extschema@.exactonce_outbox.region IS 'AWS region';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.dynamodb_table IS 'DynamoDB table';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.layout IS 'how the record is spelled';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.retention_s IS 'how long the key is remembered from its completion, seconds';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.xid IS 'the transaction';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.created_at IS 'when idem_complete was called';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.dynamodb_table IS 'name of the DynamoDB table';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.layout IS 'layout of the record, a value of the server option';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.retention_s IS 'how long the key is remembered from its completion, in seconds';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.xid IS 'id of the transaction';
+COMMENT ON COLUMN @extschema@.exactonce_outbox.created_at IS 'time at which idem_complete was called';
 REVOKE ALL ON @extschema@.exactonce_origin, @extschema@.exactonce_outbox FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.exactonce_claims_of_cluster(
@@ -332,7 +332,7 @@ RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_claims';
 COMMENT ON FUNCTION @extschema@.exactonce_claims_of_cluster() IS
-'the claim table of the whole cluster; exactonce_claims and exactonce_in_doubt show it';
+'the claim table of the whole cluster, one row for each slot in use; the views exactonce_claims and exactonce_in_doubt are made of it';
 REVOKE ALL ON FUNCTION @extschema@.exactonce_claims_of_cluster() FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.exactonce_key_at_server(key pg_catalog.text, server_options pg_catalog.text[])
@@ -344,7 +344,7 @@ RETURN pg_catalog.substr(key, 1 OPERATOR(pg_catalog.+) pg_catalog.length(COALESC
 	WHERE o.option_name OPERATOR(pg_catalog.=) 'key_prefix'
 		AND pg_catalog.starts_with(key, o.option_value)), '')));
 COMMENT ON FUNCTION @extschema@.exactonce_key_at_server(pg_catalog.text, pg_catalog.text[]) IS
-'a key as the functions are given it: without the key_prefix of its server. For the views';
+'for the views: a key as the functions take it, without the key_prefix of its server';
 
 CREATE VIEW @extschema@.exactonce_claims AS
 	SELECT d.datname AS database, s.srvname AS server, r.rolname AS role, c.dynamodb_table,
@@ -356,7 +356,18 @@ CREATE VIEW @extschema@.exactonce_claims AS
 		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 	LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) c.role;
 COMMENT ON VIEW @extschema@.exactonce_claims IS
-'keys held by transactions of this cluster. state: planned (idem_once before the commit), asking, held, settled (failed or released, waits for the end), lost, committing, ending (for the worker to see to), second look (a late request is waited for), in doubt. The server''s name is known for this database only';
+'keys that transactions of this cluster hold, or have left for the worker to settle';
+COMMENT ON COLUMN @extschema@.exactonce_claims.database IS 'database of the claim';
+COMMENT ON COLUMN @extschema@.exactonce_claims.server IS 'name of the foreign server; NULL for claims of other databases, and if it was dropped';
+COMMENT ON COLUMN @extschema@.exactonce_claims.role IS 'name of the role that made the claim; NULL if it was dropped';
+COMMENT ON COLUMN @extschema@.exactonce_claims.dynamodb_table IS 'name of the DynamoDB table';
+COMMENT ON COLUMN @extschema@.exactonce_claims.key IS 'the key, without the key_prefix of its server; for claims of other databases with it';
+COMMENT ON COLUMN @extschema@.exactonce_claims.state IS 'planned (idem_once before the commit), asking (a request is in flight), held, settled (failed or released; takes effect when the transaction is over), lost (another run has taken the key over), committing, ending (the transaction is over; the worker settles the key), second look (over; kept because a late request may still arrive), in doubt';
+COMMENT ON COLUMN @extschema@.exactonce_claims.pid IS 'process that made the claim; NULL if an earlier life of the server left it, and for keys found in doubt';
+COMMENT ON COLUMN @extschema@.exactonce_claims.since IS 'time at which the claim was begun; NULL if pid is NULL';
+COMMENT ON COLUMN @extschema@.exactonce_claims.lease_until IS 'end of the lease, by the clock of DynamoDB; NULL if the key is not acquired yet, or is being committed';
+COMMENT ON COLUMN @extschema@.exactonce_claims.run IS 'number of the run, from 1; NULL if not known';
+COMMENT ON COLUMN @extschema@.exactonce_claims.fence IS 'number of the claim; NULL if not known';
 
 CREATE VIEW @extschema@.exactonce_pending AS
 	SELECT s.srvname AS server, o.dynamodb_table,
@@ -367,6 +378,12 @@ CREATE VIEW @extschema@.exactonce_pending AS
 	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) o.server;
 COMMENT ON VIEW @extschema@.exactonce_pending IS
 'completions that have committed and that DynamoDB has not confirmed yet; usually empty after some milliseconds';
+COMMENT ON COLUMN @extschema@.exactonce_pending.server IS 'name of the foreign server; NULL if it was dropped';
+COMMENT ON COLUMN @extschema@.exactonce_pending.dynamodb_table IS 'name of the DynamoDB table';
+COMMENT ON COLUMN @extschema@.exactonce_pending.key IS 'the key, without the key_prefix of its server';
+COMMENT ON COLUMN @extschema@.exactonce_pending.xid IS 'id of the transaction that completed the key';
+COMMENT ON COLUMN @extschema@.exactonce_pending.created_at IS 'time at which idem_complete was called';
+COMMENT ON COLUMN @extschema@.exactonce_pending.age IS 'time since created_at';
 
 CREATE VIEW @extschema@.exactonce_in_doubt AS
 	SELECT s.srvname AS server, c.dynamodb_table,
@@ -377,7 +394,11 @@ CREATE VIEW @extschema@.exactonce_in_doubt AS
 	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) c.server
 	WHERE c.state OPERATOR(pg_catalog.=) 'in doubt';
 COMMENT ON VIEW @extschema@.exactonce_in_doubt IS
-'keys whose commit was announced and of which nobody here can say how it ended; settle them with idem_resolve';
+'keys that were sealed, and for which this database cannot tell whether the transaction committed; settle them with idem_resolve';
+COMMENT ON COLUMN @extschema@.exactonce_in_doubt.server IS 'name of the foreign server; NULL if it was dropped';
+COMMENT ON COLUMN @extschema@.exactonce_in_doubt.dynamodb_table IS 'name of the DynamoDB table';
+COMMENT ON COLUMN @extschema@.exactonce_in_doubt.key IS 'the key, without the key_prefix of its server';
+COMMENT ON COLUMN @extschema@.exactonce_in_doubt.xid IS 'id of the transaction that sealed the key';
 GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_claims_of_cluster() TO pg_monitor;
 
@@ -388,14 +409,14 @@ RETURNS pg_catalog.text
 LANGUAGE C IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'eo_idem_key';
 COMMENT ON FUNCTION @extschema@.idem_key(pg_catalog."any") IS
-'a key of any number of values: 64 hexadecimal digits, the same for the same values whatever the session''s settings, different for different values, NULL and empty included. 22004 if all are NULL; 0A000 for types without a canonical form';
+'makes a key of 64 hexadecimal digits from any number of values. The same values make the same key whatever the session''s settings; different values, NULL and empty ones included, make different keys. Errors: 22004 (all values are NULL), 0A000 (a type without a canonical form)';
 
 CREATE FUNCTION @extschema@.idem_key_from(payload pg_catalog.jsonb, VARIADIC paths pg_catalog.jsonpath[])
 RETURNS pg_catalog.text
 LANGUAGE C IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'eo_idem_key_from';
 COMMENT ON FUNCTION @extschema@.idem_key_from(pg_catalog.jsonb, pg_catalog.jsonpath[]) IS
-'a key of what the paths select from the payload; a path that selects nothing counts as NULL, and 22004 if all select nothing';
+'makes a key of 64 hexadecimal digits from the values that the paths select from the payload; a path that selects nothing counts as NULL. Errors: 22004 (payload or a path is NULL, or the paths select nothing)';
 
 /* ---- one-shot actions ---- */
 
@@ -403,12 +424,12 @@ CREATE TYPE @extschema@.action_outcome AS ENUM
 	('created', 'already_exists', 'consumed', 'already_used', 'not_active', 'expired', 'canceled', 'burned',
 	'invalid_pin', 'action_not_found');
 COMMENT ON TYPE @extschema@.action_outcome IS
-'what came of creating, consuming or cancelling an action; http_status beside it says the same to a web client';
+'result of creating, consuming or cancelling an action; http_status beside it is the HTTP status that means the same';
 
 CREATE TYPE @extschema@.action_state AS ENUM
 	('pending', 'active', 'consumed', 'expired', 'canceled', 'burned');
 COMMENT ON TYPE @extschema@.action_state IS
-'pending: not before active_at; active: can be consumed; consumed, expired, canceled, burned (no attempt at the PIN is left): over';
+'pending: cannot be consumed before active_at; active: can be consumed; consumed, expired, canceled and burned (no attempt at the PIN is left) are final';
 
 CREATE TYPE @extschema@.action_created AS (
 	id pg_catalog.text,
@@ -419,13 +440,13 @@ CREATE TYPE @extschema@.action_created AS (
 	expires_at pg_catalog.timestamptz
 );
 COMMENT ON TYPE @extschema@.action_created IS
-'what action_create and action_create_many answer about an action';
-COMMENT ON COLUMN @extschema@.action_created.id IS 'as it was given, or 22 characters of base64url that nobody can guess (128 random bits)';
+'the answer of action_create and action_create_many about an action';
+COMMENT ON COLUMN @extschema@.action_created.id IS 'the id as it was passed, or 22 characters of base64url that nobody can guess (128 random bits)';
 COMMENT ON COLUMN @extschema@.action_created.outcome IS 'created or already_exists';
 COMMENT ON COLUMN @extschema@.action_created.http_status IS '201 or 409';
-COMMENT ON COLUMN @extschema@.action_created.created_at IS 'now; NULL with already_exists, as the next two';
-COMMENT ON COLUMN @extschema@.action_created.active_at IS 'can be consumed from then on; NULL: at once';
-COMMENT ON COLUMN @extschema@.action_created.expires_at IS 'can be consumed before then only';
+COMMENT ON COLUMN @extschema@.action_created.created_at IS 'current time, by the clock of DynamoDB; NULL with already_exists, like the next two columns';
+COMMENT ON COLUMN @extschema@.action_created.active_at IS 'the action can be consumed from this time on; NULL: at once';
+COMMENT ON COLUMN @extschema@.action_created.expires_at IS 'the action can be consumed before this time';
 
 CREATE TYPE @extschema@.action_result AS (
 	id pg_catalog.text,
@@ -438,15 +459,15 @@ CREATE TYPE @extschema@.action_result AS (
 	replayed pg_catalog.bool
 );
 COMMENT ON TYPE @extschema@.action_result IS
-'what action_consume and action_cancel answer';
-COMMENT ON COLUMN @extschema@.action_result.id IS 'as it was given';
+'the answer of action_consume and action_cancel';
+COMMENT ON COLUMN @extschema@.action_result.id IS 'the id as it was passed';
 COMMENT ON COLUMN @extschema@.action_result.outcome IS 'of action_consume: consumed, already_used, not_active, expired, canceled, burned, invalid_pin or action_not_found; of action_cancel: canceled, already_used, expired, burned or action_not_found';
 COMMENT ON COLUMN @extschema@.action_result.http_status IS 'consumed 200, invalid_pin 401, action_not_found 404, already_used and not_active 409, expired, canceled and burned 410; of action_cancel canceled 200';
-COMMENT ON COLUMN @extschema@.action_result.payload IS 'with consumed: what the action was created with';
-COMMENT ON COLUMN @extschema@.action_result.consumed_at IS 'with consumed and already_used: when, by the clock of DynamoDB';
-COMMENT ON COLUMN @extschema@.action_result.active_at IS 'with not_active: from when on';
-COMMENT ON COLUMN @extschema@.action_result.attempts_left IS 'with invalid_pin: how many more guesses there are';
-COMMENT ON COLUMN @extschema@.action_result.replayed IS 'it was so before this call: consumed under the same token, or canceled';
+COMMENT ON COLUMN @extschema@.action_result.payload IS 'with consumed: the payload that the action was created with';
+COMMENT ON COLUMN @extschema@.action_result.consumed_at IS 'with consumed and already_used: time of the consume, by the clock of DynamoDB';
+COMMENT ON COLUMN @extschema@.action_result.active_at IS 'with not_active: the action can be consumed from this time on';
+COMMENT ON COLUMN @extschema@.action_result.attempts_left IS 'with invalid_pin: number of guesses that are left';
+COMMENT ON COLUMN @extschema@.action_result.replayed IS 'true if an earlier call had this effect: consumed with the same token, or canceled';
 
 CREATE TYPE @extschema@.action_view AS (
 	id pg_catalog.text,
@@ -462,18 +483,18 @@ CREATE TYPE @extschema@.action_view AS (
 	consumer pg_catalog.jsonb
 );
 COMMENT ON TYPE @extschema@.action_view IS
-'an action as it stands in DynamoDB, without payload and PIN';
-COMMENT ON COLUMN @extschema@.action_view.id IS 'as it was given';
-COMMENT ON COLUMN @extschema@.action_view.state IS 'now, by the clock of DynamoDB';
-COMMENT ON COLUMN @extschema@.action_view.has_pin IS 'a PIN is asked for';
-COMMENT ON COLUMN @extschema@.action_view.attempts_left IS 'guesses at the PIN that are left; NULL without one';
-COMMENT ON COLUMN @extschema@.action_view.created_at IS 'when it was created';
-COMMENT ON COLUMN @extschema@.action_view.active_at IS 'can be consumed from then on; NULL: from its creation';
-COMMENT ON COLUMN @extschema@.action_view.expires_at IS 'can be consumed before then only';
-COMMENT ON COLUMN @extschema@.action_view.consumed_at IS 'when it was consumed';
-COMMENT ON COLUMN @extschema@.action_view.canceled_at IS 'when it was canceled';
-COMMENT ON COLUMN @extschema@.action_view.reason IS 'what action_consume or action_cancel was given as such';
-COMMENT ON COLUMN @extschema@.action_view.consumer IS 'what action_consume was given as such';
+'an action as it is in DynamoDB, without payload and PIN';
+COMMENT ON COLUMN @extschema@.action_view.id IS 'the id as it was passed';
+COMMENT ON COLUMN @extschema@.action_view.state IS 'state at this moment, by the clock of DynamoDB';
+COMMENT ON COLUMN @extschema@.action_view.has_pin IS 'true if the action has a PIN';
+COMMENT ON COLUMN @extschema@.action_view.attempts_left IS 'number of guesses at the PIN that are left; NULL if the action has no PIN';
+COMMENT ON COLUMN @extschema@.action_view.created_at IS 'time of creation';
+COMMENT ON COLUMN @extschema@.action_view.active_at IS 'the action can be consumed from this time on; NULL: from its creation on';
+COMMENT ON COLUMN @extschema@.action_view.expires_at IS 'the action can be consumed before this time';
+COMMENT ON COLUMN @extschema@.action_view.consumed_at IS 'time of the consume';
+COMMENT ON COLUMN @extschema@.action_view.canceled_at IS 'time of the cancellation';
+COMMENT ON COLUMN @extschema@.action_view.reason IS 'the reason that was passed to action_consume or action_cancel';
+COMMENT ON COLUMN @extschema@.action_view.consumer IS 'the consumer that was passed to action_consume';
 
 CREATE FUNCTION @extschema@.action_create(
 	payload pg_catalog.jsonb DEFAULT NULL,
@@ -486,7 +507,7 @@ RETURNS @extschema@.action_created
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_action_create_sql';
 COMMENT ON FUNCTION @extschema@.action_create(pg_catalog.jsonb, pg_catalog.timestamptz, pg_catalog.timestamptz, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
-'makes an object that can be consumed once, at once and whatever becomes of the transaction. payload: what the one who consumes it gets; about 390 KB. active_at, expires_at: default at once, and 30 days later. pin: 1 to 256 bytes; is stored as a hash, and the server option pin_attempts says how many guesses there are. id: default one that nobody can guess. Pass the PIN as a parameter: a literal is in the statement''s text. Call it in FROM: of (action_create(...)).* each column is a call of its own, unless an id is given. Errors: 23505 (there is an action of that id, whatever has become of it), 22023, 54000, ID006 (unavailable or outcome unknown), ID007 (refused by DynamoDB)';
+'creates an action, an object that can be consumed once. It takes effect at once, whether the transaction commits or not. payload: is given to the caller that consumes the action; about 390 KB. active_at, expires_at: the action can be consumed from the first and before the second time; default at once, and 30 days later. pin: 1 to 256 bytes, stored as a hash; the server option pin_attempts says how many guesses there are. Pass the PIN as a parameter, because a literal is part of the statement''s text. id: default one that nobody can guess. Call it in FROM: (action_create(...)).* calls it once for each column, unless an id is passed. Errors: 23505 (an action with this id exists or existed), 22023, 54000 (id or payload too large), ID006 (DynamoDB is unavailable, or it is unknown whether the action was created), ID007 (refused by DynamoDB)';
 
 CREATE FUNCTION @extschema@.action_create_many(
 	actions pg_catalog.jsonb,
@@ -495,7 +516,7 @@ RETURNS SETOF @extschema@.action_created
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 100
 AS 'MODULE_PATHNAME', 'eo_action_create_many_sql';
 COMMENT ON FUNCTION @extschema@.action_create_many(pg_catalog.jsonb, pg_catalog.text) IS
-'action_create for each object of an array, which has any of the members id, payload, active_at, expires_at (strings, read as timestamptz) and pin (a string; what is null counts as left out): a row each, in their order, with as many requests under way as parallel_requests of the server says. An id that there is or was is outcome already_exists, not an error. All are checked before the first request: 22023 (with its number: an unknown member, an id that is there twice, ...), 54000. ID006 and ID007 leave those made that had been made by then. A PIN takes 50 ms of a core each';
+'action_create for each object of an array. Each object may have the members id, payload, active_at and expires_at (strings, read as timestamptz) and pin (a string); a null counts as left out. Returns a row for each object, in the order of the array. Up to parallel_requests requests (a server option) are in flight at a time. An id that exists or existed is outcome already_exists, not an error. All objects are checked before the first request: 22023 (an unknown member, an id that occurs twice, ...; DETAIL has the position), 54000. After ID006 and ID007 the actions created so far stay. A PIN costs 50 ms of a core for each action';
 
 CREATE FUNCTION @extschema@.action_get(
 	id pg_catalog.text,
@@ -504,7 +525,7 @@ RETURNS @extschema@.action_view
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_action_get_sql';
 COMMENT ON FUNCTION @extschema@.action_get(pg_catalog.text, pg_catalog.text) IS
-'an action by one consistent read, which consumes nothing and shows neither payload nor PIN; NULL: there is none. For what answers to GET: link scanners follow links';
+'reads an action with one consistent read, consumes nothing, and shows neither payload nor PIN; NULL: there is no such action. Use it to answer a GET request, because link scanners follow links. Errors: ID006, ID007';
 
 CREATE FUNCTION @extschema@.action_consume(
 	id pg_catalog.text,
@@ -517,7 +538,7 @@ RETURNS @extschema@.action_result
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_action_consume_sql';
 COMMENT ON FUNCTION @extschema@.action_consume(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonb, pg_catalog.uuid, pg_catalog.text) IS
-'consumes an action, once: of all calls one has outcome consumed and gets the payload. An outcome is never an error. It takes effect at once and is not undone by a rollback. pin: a guess; ignored if none is asked for. A guess takes an attempt before it is looked at, and after the last wrong one the action is burned. reason: up to 1024 bytes, consumer: up to 16 KB; both are kept with the action. token: a random UUID of the caller''s; the same token again gets the same answer, with replayed, and needs no PIN. Without one a lost answer cannot be asked for again. Call it in FROM: where (action_consume(...)).* is sorted by a column, that is a call of its own. Errors: ID006 (unavailable or outcome unknown; call again with the same token), ID007';
+'consumes an action: only one call gets outcome consumed and the payload. An outcome is never an error. It takes effect at once, and a rollback does not undo it. pin: a guess; ignored if the action has no PIN. A guess uses up an attempt before it is checked, and after the last wrong one the action is burned. reason: up to 1024 bytes; consumer: up to 16 KB; both are stored with the action. token: a random UUID made by the caller; a repeated call with the same token gets the same answer, with replayed, and needs no PIN. Without a token a lost answer cannot be asked for again. Call it in FROM: if (action_consume(...)).* is sorted by a column, that is an additional call. Errors: 54000 (reason or consumer too large), ID006 (DynamoDB is unavailable, or it is unknown whether the action was consumed; call again with the same token), ID007';
 
 CREATE FUNCTION @extschema@.action_cancel(
 	id pg_catalog.text,
@@ -527,7 +548,7 @@ RETURNS @extschema@.action_result
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_action_cancel_sql';
 COMMENT ON FUNCTION @extschema@.action_cancel(pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
-'ends an action, pending or active, before it is consumed: canceled, or what it had come to before (already_used, expired, burned). At once and not undone by a rollback; what it answers is final, also for requests that are still on their way. reason: up to 1024 bytes, kept with the action. Errors: ID006, ID007';
+'ends a pending or active action before it is consumed. Outcome: canceled, or the state in which the action was already (already_used, expired, burned), or action_not_found. It takes effect at once, and a rollback does not undo it. The outcome is final, also for requests that are still in flight. reason: up to 1024 bytes, stored with the action. Errors: 54000 (reason too large), ID006, ID007';
 
 /* ---- administration ---- */
 
@@ -536,7 +557,7 @@ RETURNS pg_catalog.text
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_create_table';
 COMMENT ON FUNCTION @extschema@.idem_create_table(pg_catalog.text) IS
-'makes the server''s DynamoDB table, billed on demand and with time to live on, and waits until it can be used. Returns created or exists. Errors: ID007 if there is one with another key';
+'for operators: creates the server''s DynamoDB table, billed on demand and with time to live switched on, and waits until it can be used. Returns created or exists. Errors: ID006, ID007 (refused by DynamoDB, or the table exists with another key)';
 
 CREATE FUNCTION @extschema@.idem_check(
 	server pg_catalog.text DEFAULT NULL,
@@ -548,9 +569,9 @@ RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 8
 AS 'MODULE_PATHNAME', 'eo_idem_check';
 COMMENT ON FUNCTION @extschema@.idem_check(pg_catalog.text) IS
-'looks whether a server will do: a row per check with status ok, warning or failure, and advice. Writes nothing';
+'for operators: checks whether a server works: a row for each check, with status ok, warning or failure, a detail, and advice (NULL with ok). It writes nothing';
 
-/* What changes or destroys for others is for whoever is told. */
+/* These functions change or remove data that other callers rely on: only an administrator may grant them. */
 REVOKE ALL ON FUNCTION @extschema@.idem_forget(pg_catalog.text, pg_catalog.text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.idem_create_table(pg_catalog.text) FROM PUBLIC;
