@@ -7,7 +7,6 @@
  */
 #include "dynamodb/hex.h"
 
-#include <ctype.h>
 #include <string.h>
 
 static const char digits[] = "0123456789abcdef";
@@ -42,10 +41,11 @@ eo_hex_put_uuid(const uint8_t *uuid, char *text)
 	}
 }
 
+/* The value of a digit, or -1. */
 static int
 value_of(char digit)
 {
-	const char *p = digit != '\0' ? strchr(digits, tolower((unsigned char) digit)) : NULL;
+	const char *p = digit != '\0' ? strchr(digits, digit) : NULL;
 
 	return p != NULL ? (int) (p - digits) : -1;
 }

@@ -23,7 +23,10 @@ extern void eo_hex_put(const unsigned char *bytes, size_t len, char *hex);
 /* Write a UUID as RFC 9562 spells it; text has room for EO_UUID_TEXT_LEN + 1. */
 extern void eo_hex_put_uuid(const uint8_t *uuid, char *text);
 
-/* Read a UUID at the beginning of a text.  Returns false if there is none. */
+/*
+ * Read a UUID at the beginning of a text.  Returns false unless it is spelled as
+ * eo_hex_put_uuid() does; the text may end anywhere.
+ */
 extern bool eo_hex_read_uuid(const char *text, uint8_t *uuid);
 
 #endif							/* EO_DYNAMODB_HEX_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * origin.c
- *	  The transaction that seals a record.
+ *	  The PostgreSQL transaction that seals a record.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "dynamodb/hex.h"
+
+static bool read_number(const char **text, unsigned int base, uint64_t max, uint64_t *n);
 
 void
 eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1])
@@ -26,21 +28,50 @@ eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1])
 bool
 eo_origin_read(const char *text, EoOrigin *origin)
 {
-	long long	incarnation;
-	unsigned long long xid;
-	unsigned long long lsn;
-	unsigned int timeline;
-	char		end;
+	uint64_t	incarnation;
+	uint64_t	timeline;
 
-	memset(origin, 0, sizeof(*origin));
-	if (text == NULL || strlen(text) < EO_UUID_TEXT_LEN || text[EO_UUID_TEXT_LEN] != '/' ||
-		!eo_hex_read_uuid(text, origin->database) ||
-		sscanf(text + EO_UUID_TEXT_LEN, "/%lld/%llu/%u/%llX%c", &incarnation, &xid, &timeline,
-			   &lsn, &end) != 4)
+	if (text == NULL || !eo_hex_read_uuid(text, origin->database))
 		return false;
-	origin->incarnation = incarnation;
-	origin->xid = xid;
-	origin->timeline = timeline;
-	origin->lsn = lsn;
+	text += EO_UUID_TEXT_LEN;
+	if (!read_number(&text, 10, INT64_MAX, &incarnation) ||
+		!read_number(&text, 10, UINT64_MAX, &origin->xid) ||
+		!read_number(&text, 10, UINT32_MAX, &timeline) ||
+		!read_number(&text, 16, UINT64_MAX, &origin->lsn))
+		return false;
+	origin->incarnation = (int64_t) incarnation;
+	origin->timeline = (uint32_t) timeline;
+	return *text == '\0';
+}
+
+/*
+ * Read a slash and the digits behind it, and move *text past them.  Leading zeros
+ * are refused, because a number has only one text.
+ */
+static bool
+read_number(const char **text, unsigned int base, uint64_t max, uint64_t *n)
+{
+	static const char digits[] = "0123456789ABCDEF";
+	const char *p = *text;
+
+	if (*p++ != '/')
+		return false;
+	*n = 0;
+	for (;; p++)
+	{
+		const char *digit = *p != '\0' ? strchr(digits, *p) : NULL;
+		uint64_t	value = digit != NULL ? (uint64_t) (digit - digits) : base;
+
+		if (value >= base)
+			break;
+		if (p > *text + 1 && *n == 0)
+			return false;
+		if (*n > (max - value) / base)
+			return false;
+		*n = *n * base + value;
+	}
+	if (p == *text + 1)
+		return false;
+	*text = p;
 	return true;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * origin.h
- *	  The transaction that seals a record.
+ *	  The PostgreSQL transaction that seals a record.
  *
  * Compiles without a server.
  *
@@ -12,23 +12,25 @@
 
 #include "dynamodb/hex.h"
 
-#define EO_ORIGIN_LEN 128		/* of its text, at most */
+#define EO_ORIGIN_LEN 128		/* longest text, without the NUL */
 
-/* What a record names in its attribute "origin", and a slot before that. */
+/* What a record names in its attribute "origin". */
 typedef struct EoOrigin
 {
 	uint8_t		database[EO_UUID_LEN];	/* identity of the database */
-	int64_t		incarnation;	/* which start of the server */
+	int64_t		incarnation;	/* which start of the server; not negative */
 	uint64_t	xid;			/* FullTransactionId */
 	uint32_t	timeline;
 	uint64_t	lsn;			/* insert position of the WAL at the seal */
 } EoOrigin;
 
-/*
- * Write the text "<uuid>/<incarnation>/<xid>/<timeline>/<lsn in hexadecimal>",
- * and read it.  Reading NULL or another text returns false.
- */
+/* Write the text "<uuid>/<incarnation>/<xid>/<timeline>/<lsn in hexadecimal>". */
 extern void eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1]);
+
+/*
+ * Read such a text.  Returns false for NULL and for every text that
+ * eo_origin_write() does not write; then *origin is undefined.
+ */
 extern bool eo_origin_read(const char *text, EoOrigin *origin);
 
 #endif							/* EO_DYNAMODB_ORIGIN_H */

@@ -1,44 +1,120 @@
 /*
  * record_test.c
- *	  Bodies declare just the placeholders they use, keys stop at the limit,
- *	  and what is no record is not read as one.
+ *	  Bodies declare just the placeholders they use and set the state they are
+ *	  said to leave, keys stop at the limit, and what is no record is not read
+ *	  as one.
  */
 #include "bodies.h"
 #include "dynamodb/record.h"
 
 static const EoLayout *layout;
 
+/* Bits of a variant: the optional parts of a write. */
+enum
+{
+	RUNS = 1, PAYLOAD = 2, RESULT = 4, ERROR = 8, TERMINAL = 16, ORIGIN = 32, NO_ORIGIN = 64, N_VARIANTS = 128
+};
+
 static void
-test_bodies(void)
+put_variant(EoBuf *body, EoVerb verb, int variant)
 {
 	EoRecord	seen = {.state = EO_STATE_COMPLETED,.owner = "o",.fence = 3,.updated_ms = 4,.ttl_s = 5};
 	EoWrite		w = {.owner = "11111111-2222-4333-8444-555555555555",.now_ms = 1000,.lease_ms = 2000,
 	.skew_ms = 10,.ttl_s = 3,.bind = "keep",.retry_ms = 1000,.seen = &seen};
 
+	w.max_runs = variant & RUNS ? 3 : 0;
+	w.payload_sha256 = variant & PAYLOAD ? "ab" : NULL;
+	w.result = variant & RESULT ? "{\"x\": \"\\\"\"}" : NULL;
+	w.result_len = w.result ? strlen(w.result) : 0;
+	w.error = variant & ERROR ? "\"e\"" : NULL;
+	w.error_len = w.error ? strlen(w.error) : 0;
+	w.terminal = variant & TERMINAL;
+	w.origin = variant & ORIGIN ? "o/1/2/3/4" : variant & NO_ORIGIN ? "" : NULL;
+	/* A seal always says whose it is. */
+	if (verb >= EO_SEAL && verb <= EO_SEAL_EXPIRED)
+		w.origin = "o/1/2/3/4";
+	eo_buf_init(body, 100000);
+	eo_record_put_write(layout, body, "tab", "IDEMPOTENCY#\"k\"", verb, &w);
+}
+
+static void
+test_bodies(void)
+{
 	for (int verb = EO_ACQUIRE; verb <= EO_PROBE; verb++)
 	{
-		for (int variant = 0; variant < 32; variant++)
+		bool		all = true;
+
+		for (int variant = 0; variant < N_VARIANTS; variant++)
 		{
 			EoBuf		body;
-			bool		declared;
 
-			w.max_runs = variant & 1 ? 3 : 0;
-			w.payload_sha256 = variant & 2 ? "ab" : NULL;
-			w.result = w.error = variant & 4 ? "{\"x\": \"\\\"\"}" : NULL;
-			w.result_len = w.error_len = w.result ? strlen(w.result) : 0;
-			w.terminal = variant & 8;
-			/* A seal always says whose it is. */
-			w.origin = variant & 16 || (verb >= EO_SEAL && verb <= EO_SEAL_EXPIRED) ? "o/1/2/3/4" : NULL;
-			eo_buf_init(&body, 100000);
-			eo_record_put_write(layout, &body, "tab", "IDEMPOTENCY#\"k\"", (EoVerb) verb, &w);
-			declared = declares_as_used(&body);
-			if (!declared)
+			put_variant(&body, (EoVerb) verb, variant);
+			if (!declares_as_used(&body))
+			{
 				printf("# verb %d variant %d: %s\n", verb, variant, eo_buf_str(&body));
-			if (variant == 15 || !declared)
-				ok(declared, "placeholders are declared as used");
+				all = false;
+			}
 			eo_buf_free(&body);
 		}
+		ok(all, "placeholders are declared as used");
 	}
+}
+
+/* The state that a body sets is the one that is said to be left. */
+static void
+test_states(void)
+{
+	for (int verb = EO_ACQUIRE; verb < EO_PROBE; verb++)
+	{
+		EoBuf		body;
+		const char *set;
+		char		value[100];
+
+		put_variant(&body, (EoVerb) verb, 0);
+		set = strstr(eo_buf_str(&body), "SET #s = :");
+		if (verb == EO_EXTEND)
+			ok(set == NULL && eo_record_state_after(EO_EXTEND) == EO_STATE_IN_PROGRESS, "the state stays");
+		else if (set != NULL)
+		{
+			snprintf(value, sizeof(value), "\":%c\":{\"S\":\"%s\"}", set[10],
+					 eo_record_state_name(eo_record_state_after((EoVerb) verb)));
+			ok(strstr(set, value) != NULL, value);
+		}
+		else
+			ok(false, "a state is set");
+		eo_buf_free(&body);
+	}
+}
+
+/* Does the body of this variant have the text? */
+static bool
+has(EoVerb verb, int variant, const char *text)
+{
+	EoBuf		body;
+	bool		found;
+
+	put_variant(&body, verb, variant);
+	found = strstr(eo_buf_str(&body), text) != NULL;
+	eo_buf_free(&body);
+	return found;
+}
+
+static void
+test_variants(void)
+{
+	ok(has(EO_ACQUIRE, RUNS, "#n < :m") && !has(EO_ACQUIRE, 0, "#n < :m"), "a limit of runs");
+	ok(has(EO_ACQUIRE, PAYLOAD, "SET #s = :I") && has(EO_ACQUIRE, PAYLOAD, "#p = :p)") &&
+	   !has(EO_ACQUIRE, 0, "#p"), "a fingerprint is compared");
+	ok(has(EO_REPLACE, 0, " REMOVE #v, #e, #r, #g, #p\"") && has(EO_REPLACE, PAYLOAD, " REMOVE #v, #e, #r, #g\""),
+	   "that of an expired record is dropped");
+	ok(has(EO_COMPLETE, RESULT, "#v = :v REMOVE #l, #r, #e\"") && has(EO_COMPLETE, ERROR, "#t = :t REMOVE #l, #r, #e, #v\""),
+	   "a result is set or removed, whether there is an error or not");
+	ok(has(EO_FAIL, ERROR, ", #e = :e, #r = :r REMOVE #l, #v\"") &&
+	   has(EO_FAIL, RESULT, ", #r = :r REMOVE #l, #v, #e\"") &&
+	   has(EO_FAIL, TERMINAL, "#t = :t REMOVE #l, #v, #e, #r\""), "so is an error, and the instant of the next try");
+	ok(has(EO_ABORT, ORIGIN, "(#s = :I OR (#s = :M AND #g = :g))\"") && has(EO_ABORT, 0, "(#s = :I)\"") &&
+	   has(EO_ABORT, NO_ORIGIN, "(#s = :I OR (#s = :M AND attribute_not_exists(#g)))\""), "whose seal is undone");
+	ok(has(EO_UNSEAL, ORIGIN, "#g = :g REMOVE") && !has(EO_UNSEAL, 0, "#g"), "and which cannot be repeated");
 }
 
 static void
@@ -138,6 +214,8 @@ main(void)
 	layout = eo_record_layout("native");
 	ok(layout != NULL, "the native layout");
 	test_bodies();
+	test_states();
+	test_variants();
 	test_keys();
 	test_actions();
 	test_records();
