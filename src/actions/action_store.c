@@ -25,7 +25,6 @@
 #include "dynamodb/status.h"
 #include "server/answer.h"
 #include "server/error.h"
-#include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
 #include "utils/memutils.h"

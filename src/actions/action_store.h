@@ -16,6 +16,7 @@
 
 #include "compat.h"
 #include "dynamodb/action_item.h"
+#include "server/answer.h"
 #include "server/store.h"
 
 /* The partition key of an action's id, palloc'd; NULL: too long for any action. */
