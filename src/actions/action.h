@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * action.h
- *	  One-shot actions: the state machine, and what an answer means.
+ *	  One-shot actions: creating, consuming, cancelling and reading them.
  *
- * All functions work on the current role's store, wait interruptibly, and take
- * effect at once, whatever becomes of the transaction.  An outcome is never an
- * error; errors are of class ID (unavailable, refused) or about arguments.
- * Strings returned are palloc'd.
+ * All functions wait interruptibly and take effect at once, whatever becomes of
+ * the transaction.  An outcome is never an error: what is raised is of class ID
+ * (ID006, ID007) or about arguments.  Strings returned are palloc'd.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,30 +41,30 @@ typedef enum EoActionOutcome
 } EoActionOutcome;
 
 /*
- * An action that is to be made.  Instants are epoch milliseconds; 0: at once, and
- * the default.  payload and pin are UTF-8.
+ * An action to create.  Instants are epoch milliseconds; id is in the encoding of
+ * the database.
  */
 typedef struct EoActionPlan
 {
 	const char *id;				/* NULL: one is made */
-	const char *payload;		/* JSON text; NULL: none */
-	const char *pin;			/* NULL: none */
-	int64		active_ms;
-	int64		expires_ms;
+	const char *payload;		/* UTF-8 JSON text; NULL: none */
+	const char *pin;			/* UTF-8; NULL: none */
+	int64		active_ms;		/* 0: at once */
+	int64		expires_ms;		/* 0: 30 days after it becomes active */
 } EoActionPlan;
 
-/* Instants: 0: none. */
+/* What became of a call.  Instants are epoch milliseconds, 0 if there is none. */
 typedef struct EoActionResult
 {
 	EoActionOutcome outcome;
-	const char *id;
+	const char *id;				/* borrowed from the caller's argument */
 	char	   *payload;		/* of EO_ACTION_CONSUMED; NULL: none */
 	int64		created_ms;
 	int64		active_ms;
 	int64		expires_ms;
 	int64		consumed_ms;
-	int			attempts_left;	/* -1: it does not matter */
-	bool		replayed;		/* it was so before */
+	int			attempts_left;	/* of EO_ACTION_INVALID_PIN; else -1 */
+	bool		replayed;		/* an earlier call had this effect */
 } EoActionResult;
 
 typedef struct EoConsume
@@ -74,11 +73,10 @@ typedef struct EoConsume
 	const char *pin;			/* UTF-8; NULL: none given */
 	const char *reason;			/* UTF-8; NULL: none */
 	const char *consumer;		/* UTF-8 JSON text; NULL: none */
-	const char *token;			/* the caller's, for as long as it may ask
-								 * again */
+	const char *token;			/* the caller's; a retry must bring the same */
 } EoConsume;
 
-/* What can be seen without consuming.  Instants: 0: none. */
+/* What can be seen without consuming.  Instants as in EoActionResult. */
 typedef struct EoActionView
 {
 	EoActionState state;
@@ -93,20 +91,29 @@ typedef struct EoActionView
 	char	   *consumer;		/* JSON text */
 } EoActionView;
 
-/*
- * Make actions, parallel_requests at a time.  All plans are checked before the
- * first request: 22023, 54000.  emit() gets the results in the order of the
- * plans; their strings are gone when it returns.  An error later leaves those
- * made that had been made by then.
- */
+/* Gets a result; its strings are freed when this returns. */
 typedef void (*EoEmitAction) (void *arg, const EoActionResult *result);
 
+/*
+ * Create actions, parallel_requests at a time, and emit the results in the order
+ * of the plans.  All plans are checked before the first request (22023, 54000),
+ * and their expires_ms is filled in.  An error after that leaves the actions
+ * created that had been created by then.  In action_create.c.
+ */
 extern void eo_action_create(EoStore *store, EoActionPlan *plans, int n, EoEmitAction emit,
 							 void *arg);
 
+/* Consume an action.  result->id is ask->id. */
 extern void eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResult *result);
+
+/*
+ * Cancel an action.  reason is UTF-8, NULL: none.  When the outcome says that the
+ * action is over, no request in flight can consume it any more.
+ */
 extern void eo_action_cancel(EoStore *store, const char *id, const char *reason,
 							 EoActionResult *result);
+
+/* Read an action without consuming it; false: there is none. */
 extern bool eo_action_get(EoStore *store, const char *id, EoActionView *view);
 
 #endif							/* EO_ACTIONS_ACTION_H */

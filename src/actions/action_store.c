@@ -3,8 +3,8 @@
  * action_store.c
  *	  The verbs on actions of a server.
  *
- * Actions are one kind of item: the functions of action_kind say how an answer
- * (answer.c) reads one.
+ * Actions are one kind of item (answer.h): action_kind says how to read one, and
+ * which of its attributes show that a write was applied.
  *
  * The conditions of an action compare with an instant that is part of the
  * request, so each call is marked as dated: when the clock turns out to be wrong
@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "actions/action_store.h"
+#include "cluster/target.h"
 #include "dynamodb/action_item.h"
 #include "dynamodb/buf.h"
 #include "dynamodb/call.h"
@@ -23,7 +24,7 @@
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
 #include "server/answer.h"
-#include "server/options.h"
+#include "server/error.h"
 #include "server/store.h"
 #include "server/text.h"
 #include "utils/memutils.h"
@@ -33,7 +34,7 @@ static const char *pk_of_action(const EoStore *store, EoJsonValue *json);
 static bool shows_action(const void *item, const void *written);
 static void put_read_action(const EoStore *store, EoBuf *body, const char *pk);
 
-/* What a write of an action is known by in an item. */
+/* What shows_action() compares an item with. */
 typedef struct Written
 {
 	EoActionVerb verb;
@@ -136,4 +137,70 @@ static void
 put_read_action(const EoStore *store, EoBuf *body, const char *pk)
 {
 	eo_action_item_put_read(body, store->server->table, pk);
+}
+
+/* ----- clock ----- */
+
+void
+eo_action_store_meet_clock(EoStore *store)
+{
+	EoTarget	target;
+
+	eo_target_of(store, &target);
+	eo_target_meet_clock(store, &target);
+}
+
+void
+eo_action_store_share_clock(EoStore *store)
+{
+	EoTarget	target;
+
+	eo_target_of(store, &target);
+	eo_target_share_clock(store, &target);
+}
+
+/* ----- errors ----- */
+
+#define CONSUME_UNKNOWN \
+	"Call again with the same token: that finds out, and consumes nothing twice. Without a token, action_get() shows what has become of the action."
+
+/* How a failed write is reported. */
+typedef struct Failure
+{
+	const char *doing;
+	const char *unknown;		/* the hint if the outcome is EO_UNKNOWN */
+} Failure;
+
+static const Failure failures[] = {
+
+	[EO_ACTION_CREATE] = {"create",
+	"Whether it was made can be seen by action_get(). An id that was made for you is lost with the answer, and its action does no harm."},
+	[EO_ACTION_ATTEMPT] = {"take an attempt at",
+	"The action was not consumed. The attempt may have been used; action_get() shows how many are left."},
+	[EO_ACTION_CONSUME] = {"consume", CONSUME_UNKNOWN},
+	[EO_ACTION_CONSUME_PAID] = {"consume", CONSUME_UNKNOWN},
+	[EO_ACTION_CANCEL] = {"cancel",
+	"Call action_cancel() again: it tells how the action has ended."},
+	[EO_ACTION_CLOSE] = {"consume",
+	"The action is over, unless a request that is still on its way consumes it. Call again, with the same token, to find out."},
+};
+
+StaticAssertDecl(lengthof(failures) == EO_ACTION_CLOSE + 1, "a row for each EoActionVerb");
+
+void
+eo_action_store_raise(const EoAnswer *answer, EoActionVerb verb, const char *id)
+{
+	eo_error_raise_action(&answer->error, failures[verb].doing, id, answer->store->server->name,
+						  failures[verb].unknown);
+}
+
+void
+eo_action_store_raise_unreadable(const EoAnswer *answer, const char *id)
+{
+	EoError		error = answer->error;
+
+	error.status = EO_INVALID;
+	error.code[0] = '\0';
+	strlcpy(error.message, action_kind.unreadable, sizeof(error.message));
+	eo_error_raise_action(&error, "read", id, answer->store->server->name, NULL);
 }

@@ -14,7 +14,9 @@
 
 #include "postgres.h"
 
+#include "compat.h"
 #include "dynamodb/action_item.h"
+#include "server/answer.h"
 #include "server/store.h"
 
 /* The partition key of an action's id, palloc'd; NULL: too long for any action. */
@@ -38,5 +40,19 @@ extern EoAnswer *eo_action_store_write(EoStore *store, const char *pk, EoActionV
 
 /* Run a consistent read, interruptibly, within request_timeout. */
 extern EoAnswer *eo_action_store_read(EoStore *store, const char *pk);
+
+/*
+ * Take over the service's clock as others of this cluster have found it, if this
+ * store has had no reply yet; and let others know it, after a reply.
+ */
+extern void eo_action_store_meet_clock(EoStore *store);
+extern void eo_action_store_share_clock(EoStore *store);
+
+/* Raise the error that a write ended with (EO_FAILED_CALL). */
+pg_noreturn extern void eo_action_store_raise(const EoAnswer *answer, EoActionVerb verb,
+											  const char *id);
+
+/* Raise that the item of an answer is not an action. */
+pg_noreturn extern void eo_action_store_raise_unreadable(const EoAnswer *answer, const char *id);
 
 #endif							/* EO_ACTIONS_ACTION_STORE_H */

@@ -1,24 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * pin.c
- *	  PINs: what is stored of one, and whether a guess is right.
+ *	  PINs: what an action stores of one, and whether a guess is right.
  *
- * The form, exactly enough for another service to check a PIN:
+ * The form of the stored hash, so that another service can check a PIN:
  *
  *	 scrypt$16384$8$1$SALT$HASH
  *
  * SALT is 32 hexadecimal digits, random for each action.  HASH is scrypt (RFC
  * 7914) with N = 16384, r = 8, p = 1, in 64 hexadecimal digits, of
  * HMAC-SHA256(pepper, LEN ":" id pin), with the 32 characters of SALT as salt; LEN
- * is that of the id in bytes, decimal.  Without a pepper the HMAC has the empty
- * key.  A pepper is known by the first 8 hexadecimal digits of
- * HMAC-SHA256(pepper, "exactonce pin_pepper"), which stand beside the hash: who
- * has another one is told so, and not that the PIN is wrong.
+ * is the length of the id in bytes, decimal.  Without a pepper the HMAC has the
+ * empty key.
  *
- * A PIN of four digits has ten thousand values, and no KDF makes it a secret for
- * who can read the table: 10,000 times 50 ms are minutes.  The pepper does, as it
- * is not in the table.  The salt keeps equal PINs apart, the id keeps the hash of
- * one action from being put into another.
+ * Beside the hash stand the first 8 hexadecimal digits of HMAC-SHA256(pepper,
+ * "exactonce pin_pepper").  They detect a changed pepper: the caller is then told
+ * so, and not that the PIN is wrong.
+ *
+ * A PIN of four digits has ten thousand values.  A KDF does not hide it from
+ * somebody who can read the table: 10,000 times 50 ms are minutes.  The pepper
+ * does, because it is not in the table.  The salt gives equal PINs different
+ * hashes.  The id in the HMAC makes a hash useless in another action's item.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +35,7 @@
 #include "server/store.h"
 
 #define FORM "scrypt$16384$8$1$"
-#define SALT_LEN 32				/* hexadecimal digits, as the next two */
+#define SALT_LEN 32				/* in hexadecimal digits, as the next two */
 #define HASH_LEN (2 * EO_SHA256_LEN)
 #define PEPPER_LEN 8
 
@@ -79,7 +81,7 @@ eo_pin_check(EoStore *store, const char *id, const char *pin, const char *stored
 	return right ? EO_PIN_RIGHT : EO_PIN_WRONG;
 }
 
-/* salt: SALT_LEN characters of it count. */
+/* Only the first SALT_LEN characters of salt are used. */
 static void
 stretch(EoStore *store, const char *id, const char *pin, const char *salt, char hash[HASH_LEN + 1])
 {
@@ -102,21 +104,21 @@ stretch(EoStore *store, const char *id, const char *pin, const char *salt, char 
 }
 
 char *
-eo_pin_pepper(EoStore *store)
+eo_pin_pepper_digest(EoStore *store)
 {
 	static const char text[] = "exactonce pin_pepper";
 	const char *pepper = store->server->pin_pepper;
 	unsigned char mac[EO_SHA256_LEN];
-	char	   *name;
+	char	   *digest;
 
 	if (pepper == NULL)
 		return NULL;
 	if (eo_crypto_hmac_sha256(eo_sigv4_crypto(store->client.signer), pepper, strlen(pepper),
 							  text, strlen(text), mac) != EO_OK)
 		raise_crypto();
-	name = palloc(PEPPER_LEN + 1);
-	eo_hex_put(mac, PEPPER_LEN / 2, name);
-	return name;
+	digest = palloc(PEPPER_LEN + 1);
+	eo_hex_put(mac, PEPPER_LEN / 2, digest);
+	return digest;
 }
 
 static void
@@ -127,26 +129,4 @@ raise_crypto(void)
 			 errmsg("could not hash a PIN"),
 			 errdetail("OpenSSL or its source of random numbers failed."),
 			 errhint("scrypt needs 16 MB of memory, and an OpenSSL that is not restricted to FIPS.")));
-}
-
-void
-eo_action_make_id(char id[EO_ACTION_ID_LEN + 1])
-{
-	/* RFC 4648, section 5 */
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-	unsigned char random[17] = {0};
-
-	if (!pg_strong_random(random, 16))
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate an action id"),
-				 errdetail("The source of random numbers failed.")));
-	for (int i = 0; i < EO_ACTION_ID_LEN; i++)
-	{
-		int			bit = 6 * i;
-		int			pair = random[bit / 8] << 8 | random[bit / 8 + 1];
-
-		id[i] = digits[pair >> (10 - bit % 8) & 63];
-	}
-	id[EO_ACTION_ID_LEN] = '\0';
 }

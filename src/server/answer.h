@@ -68,11 +68,8 @@ typedef struct EoAnswer
 	bool		exists;			/* there is an item: as the write left it, or
 								 * as it was when it refused the write */
 
-	/*
-	 * EO_APPLIED found in place by an earlier call under the same token, not
-	 * by this one.
-	 */
-	bool		replayed;
+	bool		replayed;		/* EO_APPLIED, but by an earlier call under
+								 * the same token */
 	EoError		error;
 	EoCall		call;			/* the last request: in_doubt, reasons, ... */
 	void	   *user;			/* for the caller */

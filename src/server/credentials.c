@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * credentials.c
- *	  Where the keys to sign with come from, in the order of the AWS SDKs:
- *	  the user mapping, then the environment.
+ *	  Where the keys to sign with come from: the user mapping, then the
+ *	  environment.
  *
- * The environment is read once, in the postmaster, before any session exists:
- * a session's own environment can be changed by what runs in it (see
- * CVE-2024-10979), and must not choose the credentials that are used.
+ * The environment is read once, in the postmaster, before any session exists.
+ * Code that runs in a session can change the session's own environment (see
+ * CVE-2024-10979) and must not choose the credentials by it.
  *
- * Anything but a user mapping belongs to the operating-system user of the
- * database server, so it is offered to servers owned by a superuser only: to
- * let others use them is then a superuser's decision, by GRANT USAGE.
+ * The environment belongs to the operating-system user of the database server, so
+ * only servers owned by a superuser may use it.  Letting other roles use such a
+ * server is then a superuser's decision, by GRANT USAGE.
  *
  *-------------------------------------------------------------------------
  */

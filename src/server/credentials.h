@@ -11,13 +11,13 @@
 #include "dynamodb/sigv4.h"
 #include "server/options.h"
 
-/* Reads the environment; once, in the postmaster (see credentials.c). */
+/* Read the environment.  Called once, in the postmaster. */
 extern void eo_credentials_init(void);
 
 /*
- * Fill cred for this server and return where it came from ("user mapping",
- * "environment"), or NULL if there is nothing this server may use.  The
- * strings live as long as the server's entry, or for ever.
+ * Fill cred for this server.  Returns the source ("user mapping", "environment"),
+ * or NULL if there are no credentials that this server may use.  The strings live
+ * at least as long as server.
  */
 extern const char *eo_credentials_find(const EoServer *server, EoCredentials *cred);
 

@@ -14,7 +14,10 @@ extern int	eo_guc_max_claims;	/* exactonce.max_claims */
 extern char *eo_guc_server;		/* exactonce.server */
 extern bool eo_guc_log_requests;	/* exactonce.log_requests */
 
-/* preloading: in the postmaster, where settings of its own can be defined. */
+/*
+ * Define the settings.  preloading: this is the postmaster, so those that only it
+ * may define are defined too.
+ */
 extern void eo_guc_define(bool preloading);
 
 #endif							/* EO_SERVER_GUC_H */

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * option_values.c
- *	  What option values look like: durations, lists, lists of options.
+ *	  The forms of option values: durations, lists, lists of options.
  *
- * Shared by the validator, which refuses what is wrong, and by options.c,
- * which reads what was accepted.
+ * The validator refuses values that are not of their form; options.c reads the
+ * values that it accepted.
  *
  *-------------------------------------------------------------------------
  */

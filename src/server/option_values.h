@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * option_values.h
- *	  What option values look like: durations, lists, lists of options.
+ *	  The forms of option values: durations, lists, lists of options.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,21 +13,22 @@
 #include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
 
-/*
- * A duration as PostgreSQL reads intervals, in milliseconds; a month counts
- * as 30 days, as it does in EXTRACT(EPOCH).  False: it is none.
- */
+/* An interval in milliseconds; a month counts as 30 days, as in EXTRACT(EPOCH). */
 extern int64 eo_option_values_interval_ms(const Interval *span);
+
+/* Read a duration as PostgreSQL reads intervals; false: it is not a duration. */
 extern bool eo_option_values_duration(const char *value, int64 *ms);
 
 /*
- * What stands between the commas, without blanks around it: a list of palloc'd
- * strings, empty ones included.
+ * The strings between the commas, without the blanks around them: a list of
+ * palloc'd strings, empty ones included.
  */
 extern List *eo_option_values_list(const char *value);
 
-/* Of a list of DefElem: the value of an option, NULL if it is not there. */
+/* The value of an option in a list of DefElem; NULL: the option is not in it. */
 extern const char *eo_option_values_find(List *list, const char *name);
+
+/* Is the option in the list, and true? */
 extern bool eo_option_values_is_true(List *list, const char *name);
 
 #endif							/* EO_SERVER_OPTION_VALUES_H */

@@ -4,13 +4,16 @@
  *	  Servers as the current role may use them.
  *
  * Lookups are cached per (server, role), because every call of every function
- * begins with one.  Any change to a server, a user mapping or a role drops the
- * whole cache.  A dropped entry may still be in use further up the stack, so
- * its memory goes to the transaction and not at once.  Secrets are wiped when
- * that memory goes.
+ * begins with one.  Any change of a server, a user mapping or a role invalidates
+ * the whole cache.  A caller further up the stack may still use an invalid entry,
+ * so its memory is freed at the end of the transaction.  Secrets are wiped when
+ * their memory is freed.
  *
- * USAGE on the server is the gate to everything and is checked on every call,
+ * USAGE on the server is the gate to everything.  It is checked on every call and
  * never cached.
+ *
+ * Each EoServer has a generation of its own; store.c builds its client anew when
+ * the generation has changed.
  *
  *-------------------------------------------------------------------------
  */
@@ -181,13 +184,13 @@ build_server(ServerEntry *entry)
 	uint64		before = invalidations;
 	EoServer   *s = load_server(GetForeignServer(entry->key.serverid), entry->key.userid);
 
-	/* Somebody up the stack may still hold it: it goes with the transaction. */
+	/* A caller up the stack may still use the old one. */
 	if (entry->context != NULL)
 		MemoryContextSetParent(entry->context, TopTransactionContext);
 	entry->context = GetMemoryChunkContext(s);
 	MemoryContextSetParent(entry->context, CacheMemoryContext);
 	entry->server = s;
-	/* A change that came in while it was read makes it good for once only. */
+	/* If a change came in while it was read, it serves this lookup only. */
 	entry->valid = before == invalidations;
 }
 
@@ -259,7 +262,10 @@ require_option(EoServer *s, const char *value, const char *name, const char *exa
 					 quote_identifier(s->name), name, example)));
 }
 
-/* The options passed the validator when they were written. */
+/*
+ * The validator has accepted each option when it was written.  What also depends
+ * on the owner is checked here, because the owner may have changed since.
+ */
 static void
 read_server_options(EoServer *s, List *list)
 {
@@ -315,14 +321,12 @@ read_server_options(EoServer *s, List *list)
 					 errdetail("allow_http counts only on servers owned by a superuser."),
 					 errhint("Use https, or have a superuser own the server.")));
 	}
-	/* What a superuser set counts as long as a superuser owns the server. */
+	/* A superuser set this; it counts as long as a superuser owns the server. */
 	if (s->owned_by_superuser)
 		s->ca_file = copy_option(list, "ca_file", NULL);
 }
 
-/*
- * The claimant's mapping, else the server owner's, else PUBLIC's.
- */
+/* The claimant's mapping, else the server owner's, else PUBLIC's. */
 static void
 read_user_mapping(EoServer *s, Oid ownerid)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * options.h
- *	  Foreign servers and user mappings: what they may say, and what they said.
+ *	  Foreign servers and user mappings as the current role may use them.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,15 +13,15 @@
 #include "nodes/pg_list.h"
 
 /*
- * One server as one role sees it.  Kept per process until a catalog change
- * invalidates it; valid at least until the end of the transaction that looked
- * it up.  Durations are in the unit that the name ends in.
+ * One server as one role sees it.  It is cached in the process until a catalog
+ * change invalidates it, and is valid at least until the end of the transaction
+ * that looked it up.  Durations are in the unit that the name ends in.
  */
 typedef struct EoServer
 {
 	Oid			serverid;
 	Oid			userid;			/* whom the mapping was looked up for */
-	uint64		generation;		/* changes whenever anything here does */
+	uint64		generation;		/* changes whenever a member does */
 	bool		owned_by_superuser;
 	char	   *name;
 	char	   *region;
@@ -38,7 +38,7 @@ typedef struct EoServer
 	int			request_timeout_ms;
 	int			commit_timeout_ms;	/* all keys of a transaction */
 	int			max_attempts;
-	int			pin_attempts;	/* that a new action allows */
+	int			pin_attempts;	/* of a new action */
 	int			parallel_requests;	/* in flight at a time */
 	int64		clock_skew_ms;
 	List	   *transact_tables;	/* of char *, for idem_transact(); NIL:
@@ -53,19 +53,20 @@ typedef struct EoServer
 } EoServer;
 
 /*
- * The server of that name (NULL: exactonce.server), with its privileges
- * checked for the current role.  Raises: no such server, not one of ours, no
- * USAGE, region or table missing.
+ * The server of that name (NULL: exactonce.server).  Checks that the current role
+ * has USAGE on it.  Raises: no such server (42704), not an exactonce server
+ * (42809), no USAGE (42501), an option is missing or may not be used.
  */
 extern EoServer *eo_options_lookup(const char *name);
 
 /*
- * The server as that role sees it, in a memory context of its own below the
- * current one; no privilege is checked.  NULL: there is no such server.
+ * The server as that role sees it, in a memory context of its own, a child of the
+ * current one.  No privilege is checked.  NULL: there is no such server.  Raises
+ * what eo_options_lookup() raises about its options.
  */
 extern EoServer *eo_options_load(Oid serverid, Oid userid);
 
-/* Call back whenever any server or user mapping may have changed. */
+/* Register a callback for changes of any server or user mapping. */
 extern void eo_options_on_change(void (*callback) (Datum, int, uint32));
 
 /* Bounds shared by options and function arguments. */

@@ -4,11 +4,12 @@
  *	  A server that is ready to be called, and the verbs on its records.
  *
  * A store is a server's client (connection parameters, signing key, clock).
- * Stores are kept for the life of the process, one for each server and role, and
- * are built again when options.c hands out a new generation of the server.
+ * Stores are kept for the life of the process, one for each server and role.  A
+ * store is built anew when options.c hands out a new generation of its server; it
+ * inherits the clock if the endpoint is the same.
  *
- * Records are one kind of item: the functions of eo_store_record_kind say how an answer
- * (answer.c) reads one.
+ * Records are one kind of item (answer.h): eo_store_record_kind says how to read
+ * one, and which of its attributes show that a write was applied.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,7 +36,7 @@
 
 /*
  * A finished record counts as absent this long after its ttl.  The margin is wide
- * because this is the one place where a clock decides that work is done again.
+ * because the clock alone decides here that finished work is done again.
  */
 #define EXPIRY_MARGIN_MS 300000
 
@@ -62,26 +63,6 @@ static EoStatus read_record(const EoStore *store, EoJsonValue *json, void *item)
 static const char *pk_of_record(const EoStore *store, EoJsonValue *json);
 static bool shows_record(const void *item, const void *written);
 static void put_read_record(const EoStore *store, EoBuf *body, const char *pk);
-
-/* What a write of a record is known by in an item. */
-typedef struct Written
-{
-	EoVerb		verb;
-	const char *owner;
-	const char *origin;
-	int64		lease_ms;
-} Written;
-
-const EoItemKind eo_store_record_kind = {
-	.item_size = sizeof(EoRecord),
-	.written_size = sizeof(Written),
-	.unreadable = "The item under this key is not a record of the server's layout",
-	.second_look = true,
-	.read = read_record,
-	.pk_of = pk_of_record,
-	.shows = shows_record,
-	.put_read = put_read_record,
-};
 
 EoStore *
 eo_store_open(const char *server_name)
@@ -116,7 +97,11 @@ build_store(StoreEntry *entry, EoServer *server)
 	EoStore    *old = entry->store;
 	EoStore    *s;
 
-	/* Somebody up the stack may still hold the old one. */
+	/*
+	 * A caller further up the stack may still use the old store, so it is
+	 * freed at the end of the transaction.  The entry stays empty if building
+	 * the new one raises an error.
+	 */
 	entry->generation = 0;
 	entry->store = NULL;
 	if (entry->context != NULL)
@@ -218,6 +203,26 @@ eo_store_is_expired(const EoStore *store, const EoRecord *r)
 
 /* ----- records ----- */
 
+/* What shows_record() compares a record with. */
+typedef struct Written
+{
+	EoVerb		verb;
+	const char *owner;
+	const char *origin;
+	int64		lease_ms;
+} Written;
+
+const EoItemKind eo_store_record_kind = {
+	.item_size = sizeof(EoRecord),
+	.written_size = sizeof(Written),
+	.unreadable = "The item under this key is not a record of the server's layout",
+	.second_look = true,
+	.read = read_record,
+	.pk_of = pk_of_record,
+	.shows = shows_record,
+	.put_read = put_read_record,
+};
+
 static EoAnswer *
 create_write(EoStore *store, const char *pk, EoOperation op, EoVerb verb, const EoWrite *w)
 {
@@ -247,19 +252,19 @@ eo_store_prepare_write(EoStore *store, const char *pk, EoVerb verb, const EoWrit
  */
 EoAnswer *
 eo_store_prepare_transaction(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w,
-							 const char *request_token, const char *actions, int nactions)
+							 const char *request_token, const char *writes, int nwrites)
 {
 	EoAnswer   *answer = create_write(store, pk, EO_TRANSACT, verb, w);
 	EoBuf	   *body = &answer->call.body;
 
-	answer->call.nactions = 1 + nactions;
+	answer->call.nactions = 1 + nwrites;
 	eo_buf_addf(body, "{\"ClientRequestToken\":\"%s\",\"ReturnConsumedCapacity\":\"TOTAL\",\"TransactItems\":[",
 				request_token);
 	eo_record_put_transact_item(store->layout, body, store->server->table, pk, verb, w);
-	if (nactions > 0)
+	if (nwrites > 0)
 	{
 		eo_buf_addc(body, ',');
-		eo_buf_adds(body, actions);
+		eo_buf_adds(body, writes);
 	}
 	eo_buf_adds(body, "]}");
 	return answer;

@@ -18,7 +18,7 @@
 #include "server/answer.h"
 #include "server/options.h"
 
-/* A server ready to be called, as the current role. */
+/* A server that is ready to be called; EoStore of answer.h. */
 struct EoStore
 {
 	EoServer   *server;
@@ -28,27 +28,25 @@ struct EoStore
 };
 
 /*
- * The store of a server (NULL: exactonce.server) for the current role.
- * Raises what eo_options_lookup() raises.  Valid until the end of the
- * transaction.
+ * The store of a server (NULL: exactonce.server) for the current role, valid
+ * until the end of the transaction.  Raises what eo_options_lookup() raises, and
+ * 53200.
  */
 extern EoStore *eo_store_open(const char *server_name);
 
 /*
- * A store of its own for a server of eo_options_load(), in that server's
- * memory context: for who outlives transactions.
+ * A store of its own for a server of eo_options_load().  It lives in that server's
+ * memory context, so it may outlive the transaction.
  */
 extern EoStore *eo_store_create(EoServer *server);
 
-/*
- * The partition key of a key, palloc'd.  Raises 54000 if it is too long.
- */
+/* The partition key of a key, palloc'd.  Raises 54000 if it is too long. */
 extern char *eo_store_pk(const EoStore *store, const char *key);
 
 /* Make a token; raises XX000 if there are no random numbers. */
 extern void eo_store_new_token(char token[EO_TOKEN_LEN + 1]);
 
-/* Finished, and so long ago that it counts as absent. */
+/* Did the record finish so long ago that it counts as absent? */
 extern bool eo_store_is_expired(const EoStore *store, const EoRecord *r);
 
 /* The kind of the answers that the functions below return. */
@@ -67,15 +65,15 @@ extern EoAnswer *eo_store_prepare_write(EoStore *store, const char *pk, EoVerb v
 										const EoWrite *w);
 
 /*
- * The write as the first action of a transaction, before nactions others in
- * DynamoDB's own JSON.  request_token is a UUID for this very body: the service
- * refuses another body under the same token.  EO_FAILED_CALL with EO_CANCELLED:
- * another action was refused, and call.reasons says which.  An answer that is
+ * The write as the first of a transaction, before nwrites others in DynamoDB's
+ * own JSON.  request_token is a UUID for this very body: the service refuses
+ * another body under the same token.  EO_FAILED_CALL with EO_CANCELLED: one of
+ * the others was refused, and call.reasons says which.  An answer that is
  * EO_APPLIED by the reply itself has no record.
  */
 extern EoAnswer *eo_store_prepare_transaction(EoStore *store, const char *pk, EoVerb verb,
 											  const EoWrite *w, const char *request_token,
-											  const char *actions, int nactions);
+											  const char *writes, int nwrites);
 
 /* Run a write or a consistent read, interruptibly, within request_timeout. */
 extern EoAnswer *eo_store_write(EoStore *store, const char *pk, EoVerb verb,

@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * validator.c
- *	  What the options of servers and user mappings may say.
+ *	  Checks the options of servers and user mappings when they are written.
  *
- * Called by PostgreSQL whenever options are written.  One table (options[])
- * names every option, where it may stand, and how it is checked; a value that
- * could not work is refused here, with the reason, and not at three in the
- * morning when it is first used.
+ * One table (options[]) names every option, the catalog it may be in, and the
+ * function that checks it.  A value that cannot work is refused here, with the
+ * reason, and not when it is first used.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,8 +31,8 @@ typedef void (*EoCheck) (const char *name, const char *value);
 typedef struct EoOption
 {
 	const char *name;
-	Oid			catalog;		/* where it may stand */
-	bool		superuser_only; /* on servers owned by a superuser only */
+	Oid			catalog;		/* it is an option of servers or of mappings */
+	bool		superuser_only; /* only a superuser may set it */
 	EoCheck		check;
 } EoOption;
 
@@ -93,9 +92,7 @@ static void check_duration(const char *name, const char *value, int64 min_ms, in
 
 PG_FUNCTION_INFO_V1(eo_fdw_validator);
 
-/*
- * exactonce_fdw_validator(options text[], catalog oid)
- */
+/* exactonce_fdw_validator(options text[], catalog oid) */
 Datum
 eo_fdw_validator(PG_FUNCTION_ARGS)
 {
@@ -117,9 +114,9 @@ eo_fdw_validator(PG_FUNCTION_ARGS)
 			refuse_unknown(def->defname, catalog);
 
 		/*
-		 * Whoever sets these decides what the operating-system user of the
-		 * server reads or trusts.  ALTER SERVER ... OWNER TO is looked at
-		 * again when the server is used.
+		 * These decide what the operating-system user of the database server
+		 * reads or trusts.  options.c checks the owner again when the server
+		 * is used, because of ALTER SERVER ... OWNER TO.
 		 */
 		if (opt->superuser_only && !superuser())
 			ereport(ERROR,
@@ -133,7 +130,7 @@ eo_fdw_validator(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* http is for a service on this machine, unless a superuser says otherwise. */
+/* Plain http is for loopback addresses, unless a superuser has allowed it. */
 static void
 check_together(List *list)
 {
@@ -387,7 +384,7 @@ check_secret(const char *name, const char *value)
 				 errhint("Look for a line break or a blank copied along with it.")));
 }
 
-/* What can be guessed protects nothing. */
+/* A pepper that can be guessed protects nothing. */
 static void
 check_pepper(const char *name, const char *value)
 {
