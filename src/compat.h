@@ -47,6 +47,16 @@
 #error "exactonce needs libcurl 7.87 or newer"
 #endif
 
+/* The parameters of ExecutorRun(), and they as arguments; 18 has one less. */
+#if PG_VERSION_NUM >= 180000
+#define EO_COMPAT_EXECUTOR_RUN_PARAMS QueryDesc *query, ScanDirection direction, uint64 count
+#define EO_COMPAT_EXECUTOR_RUN_ARGS query, direction, count
+#else
+#define EO_COMPAT_EXECUTOR_RUN_PARAMS QueryDesc *query, ScanDirection direction, uint64 count, \
+	bool execute_once
+#define EO_COMPAT_EXECUTOR_RUN_ARGS query, direction, count, execute_once
+#endif
+
 /* A wait event set that lives as long as the process. */
 static inline WaitEventSet *
 eo_compat_create_wait_event_set(int nevents)

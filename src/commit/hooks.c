@@ -3,6 +3,8 @@
  * hooks.c
  *	  Where PostgreSQL asks us before it does something.
  *
+ * - The beginning of each statement of the client: whether a transaction block is
+ *	 open can only be seen then.
  * - The end of a query, and of a utility command: whoever registered a commit
  *	 callback meanwhile (postgres_fdw does at its first use) would now be called
  *	 before us; we go to the head of the list again.
@@ -44,9 +46,15 @@
 #define LEAVE_US INT64CONST(10000000)
 
 static ProcessUtility_hook_type previous_utility;
+static ExecutorStart_hook_type previous_executor_start;
+static ExecutorRun_hook_type previous_executor_run;
+static ExecutorFinish_hook_type previous_executor_finish;
 static ExecutorEnd_hook_type previous_executor_end;
 static object_access_hook_type previous_access;
 
+static void executor_start(QueryDesc *query, int flags);
+static void executor_run(EO_COMPAT_EXECUTOR_RUN_PARAMS);
+static void executor_finish(QueryDesc *query);
 static void executor_end(QueryDesc *query);
 static void utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 					ProcessUtilityContext context, ParamListInfo params,
@@ -61,10 +69,67 @@ eo_hooks_init(void)
 {
 	previous_utility = ProcessUtility_hook;
 	ProcessUtility_hook = utility;
+	previous_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = executor_start;
+	previous_executor_run = ExecutorRun_hook;
+	ExecutorRun_hook = executor_run;
+	previous_executor_finish = ExecutorFinish_hook;
+	ExecutorFinish_hook = executor_finish;
 	previous_executor_end = ExecutorEnd_hook;
 	ExecutorEnd_hook = executor_end;
 	previous_access = object_access_hook;
 	object_access_hook = object_access;
+}
+
+/* ----- the client's statements ----- */
+
+static void
+executor_start(QueryDesc *query, int flags)
+{
+	eo_xact_note_statement();
+	if (previous_executor_start)
+		previous_executor_start(query, flags);
+	else
+		standard_ExecutorStart(query, flags);
+}
+
+/* A portal may have been started long before it runs. */
+static void
+executor_run(EO_COMPAT_EXECUTOR_RUN_PARAMS)
+{
+	eo_xact_note_statement();
+	eo_xact_enter();
+	PG_TRY();
+	{
+		if (previous_executor_run)
+			previous_executor_run(EO_COMPAT_EXECUTOR_RUN_ARGS);
+		else
+			standard_ExecutorRun(EO_COMPAT_EXECUTOR_RUN_ARGS);
+	}
+	PG_FINALLY();
+	{
+		eo_xact_leave();
+	}
+	PG_END_TRY();
+}
+
+/* AFTER triggers run here. */
+static void
+executor_finish(QueryDesc *query)
+{
+	eo_xact_enter();
+	PG_TRY();
+	{
+		if (previous_executor_finish)
+			previous_executor_finish(query);
+		else
+			standard_ExecutorFinish(query);
+	}
+	PG_FINALLY();
+	{
+		eo_xact_leave();
+	}
+	PG_END_TRY();
 }
 
 /* ----- staying first ----- */
@@ -87,11 +152,21 @@ run_utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 			ProcessUtilityContext context, ParamListInfo params,
 			QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc)
 {
-	if (previous_utility)
-		previous_utility(planned, text, read_only_tree, context, params, environment, dest, qc);
-	else
-		standard_ProcessUtility(planned, text, read_only_tree, context, params, environment,
-								dest, qc);
+	eo_xact_note_statement();
+	eo_xact_enter();
+	PG_TRY();
+	{
+		if (previous_utility)
+			previous_utility(planned, text, read_only_tree, context, params, environment, dest, qc);
+		else
+			standard_ProcessUtility(planned, text, read_only_tree, context, params, environment,
+									dest, qc);
+	}
+	PG_FINALLY();
+	{
+		eo_xact_leave();
+	}
+	PG_END_TRY();
 }
 
 static void

@@ -59,7 +59,10 @@ static struct
 	bool		committing;
 	bool		prepared;		/* the seal has held */
 	bool		first_registered;
-	bool		in_block;		/* when the statement began */
+	int			depth;			/* executor and utility levels at this moment */
+	bool		in_block;		/* as the client's statement began */
+	bool		pipelined;		/* a later statement followed a claim without
+								 * a block: they commit together */
 	EoTxClaim  *buckets[N_BUCKETS];
 }			tx;
 
@@ -179,7 +182,10 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 		tx.context = AllocSetContextCreate(TopMemoryContext, "exactonce transaction",
 										   ALLOCSET_DEFAULT_SIZES);
 	if (tx.nclaims == 0)
+	{
 		tx.lost_seen = eo_slot_lost_count();
+		tx.pipelined = false;
+	}
 
 	/* All that can raise comes before the slot, which nobody would free. */
 	old = MemoryContextSwitchTo(tx.context);
@@ -291,11 +297,43 @@ eo_xact_has_claims(void)
 	return tx.nclaims > 0;
 }
 
+void
+eo_xact_enter(void)
+{
+	tx.depth++;
+}
+
+void
+eo_xact_leave(void)
+{
+	tx.depth--;
+}
+
+/*
+ * At depth 0 no function runs that could have opened a subtransaction, so that
+ * IsTransactionBlock() tells what the client has done, savepoints included.  The
+ * statements of a pipeline commit together like those of an implicit block, which a
+ * simple query of many statements opens; they are told by PostgreSQL's own flag,
+ * which is set once the first of them has ended.
+ */
+void
+eo_xact_note_statement(void)
+{
+	bool		follows;
+
+	if (tx.depth > 0)
+		return;
+	follows = (MyXactFlags & XACT_FLAGS_PIPELINING) != 0;
+	tx.in_block = IsTransactionBlock() || follows;
+	tx.pipelined |= follows && tx.nclaims > 0;
+}
+
 bool
 eo_xact_in_block(void)
 {
-	if (GetCurrentTransactionNestLevel() <= 1)
-		tx.in_block = IsTransactionBlock();
+	/* A function that was called without a statement, by the fast path. */
+	if (tx.depth == 0)
+		eo_xact_note_statement();
 	return tx.in_block;
 }
 
@@ -403,7 +441,7 @@ check_settled(void)
 
 		if (c->info->state != EO_SLOT_HELD || c->unsettled == EO_UNSETTLED_STAYS)
 			continue;
-		if (c->unsettled == EO_UNSETTLED_FAILS)
+		if (c->unsettled == EO_UNSETTLED_FAILS || tx.pipelined)
 			ereport(ERROR,
 					(errcode(ERRCODE_EO_UNSETTLED),
 					 errmsg("key \"%s\" on server \"%s\" was acquired by this transaction and not settled",
@@ -438,6 +476,7 @@ end_all(bool committed)
 	tx.deepest_completion = InvalidSubTransactionId;
 	tx.committing = false;
 	tx.prepared = false;
+	tx.pipelined = false;
 	if (tx.context != NULL)
 		MemoryContextReset(tx.context);
 }

@@ -101,8 +101,22 @@ extern bool eo_xact_is_committing(void);
 extern bool eo_xact_has_claims(void);
 
 /*
- * Was a transaction block open when the client's statement began?  Within a
- * subtransaction of a function PostgreSQL itself always says "yes".
+ * The executor, or a utility command, begins or ends.  At depth 0 it is the
+ * client's own statement.  leave() must be called even if an error is raised.
+ */
+extern void eo_xact_enter(void);
+extern void eo_xact_leave(void);
+
+/*
+ * Notice that a client's statement begins, if this is one: at depth 0.  Called
+ * before eo_xact_enter(), and whenever the executor starts.
+ */
+extern void eo_xact_note_statement(void);
+
+/*
+ * Was a transaction block open when the client's statement began?  IsTransactionBlock()
+ * cannot be asked later: within a subtransaction of a function, such as an
+ * exception block of PL/pgSQL, it always says yes.
  */
 extern bool eo_xact_in_block(void);
 
