@@ -22,7 +22,8 @@ as_root() {
     fi
 }
 
-# Runs a command as somebody whom PostgreSQL's programs do not refuse.
+# Runs a command as user postgres if this user is root, whom PostgreSQL's programs
+# refuse.
 unprivileged() {
     if [ "$(id -u)" = 0 ]; then
         setpriv --reuid=postgres --regid=postgres --init-groups -- env HOME=/tmp "$@"
@@ -43,8 +44,8 @@ has_perl_module() {
     has_command perl && perl -M"$1" -e 1 2>/dev/null
 }
 
-# The newest PostgreSQL here that has both its server and its headers, else
-# the newest server, else what Debian offers.
+# The newest major version of PostgreSQL that is installed with its server and its
+# headers, else the newest installed server, else the version that Debian offers.
 pg_major() {
     local dir best='' server=''
     for dir in $(printf '%s\n' /usr/lib/postgresql/*/ | sort -V); do
@@ -82,7 +83,7 @@ missing_packages() {
     can_fuzz || echo clang libclang-rt-dev
 }
 
-# Sees to it that everything is there.  apt-get is called only if not.
+# Installs whatever is missing.  Calls apt-get only if something is.
 install_missing() {
     local packages major
     packages=$(missing_packages)
@@ -114,7 +115,7 @@ update_package_lists() {
     package_lists_updated=1
 }
 
-# Shows what a command prints only if it fails.
+# Runs a command and shows its output only if it fails.
 quiet() {
     local out
     out=$(mktemp)
@@ -138,7 +139,7 @@ build_and_install() {
     fi
 }
 
-# The npm packages of a folder, exactly as its lock file says.
+# Installs the npm packages of a folder, exactly as its lock file says.
 node_packages() {
     local lock=$1/package-lock.json
     [ "$1/node_modules/.package-lock.json" -nt "$lock" ] && return

@@ -330,7 +330,7 @@ CREATE FUNCTION @extschema@.exactonce_claims_of_cluster(
 	OUT xid pg_catalog.int8)
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
-AS 'MODULE_PATHNAME', 'eo_claims';
+AS 'MODULE_PATHNAME', 'eo_claims_of_cluster';
 COMMENT ON FUNCTION @extschema@.exactonce_claims_of_cluster() IS
 'the claim table of the whole cluster, one row for each slot in use; the views exactonce_claims and exactonce_in_doubt are made of it';
 REVOKE ALL ON FUNCTION @extschema@.exactonce_claims_of_cluster() FROM PUBLIC;

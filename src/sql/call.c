@@ -263,7 +263,7 @@ put_text(JsonbParseState **state, const char *name, const char *text)
 	(void) pushJsonbValue(state, WJB_VALUE, &v);
 }
 
-/* What the record keeps of an error: UTF-8 JSON text. */
+/* An error as the record keeps it: UTF-8 JSON text. */
 static char *
 describe(const ErrorData *error)
 {

@@ -40,7 +40,7 @@ typedef enum Need
 	NEEDS_DESCRIPTION			/* it is there and was described */
 } Need;
 
-/* What is checked, and what the checks have found so far. */
+/* The subject of the checks, and their findings that later checks need. */
 typedef struct Subject
 {
 	EoStore    *store;

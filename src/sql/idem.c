@@ -480,6 +480,7 @@ fill_claim(EoRow *row, TupleDesc desc, const char *key, const EoClaim *c)
 static Datum
 record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r)
 {
+	int64		retry_ms = r->retry_ms != 0 ? r->retry_ms : r->updated_ms;
 	EoRow		row;
 
 	eo_row_begin(&row, eo_row_type(fcinfo));
@@ -492,7 +493,7 @@ record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r)
 	EO_ROW_PUT(&row, r->state != EO_STATE_IN_PROGRESS,
 			   TimestampTzGetDatum(eo_row_timestamp(r->lease_ms)));
 	EO_ROW_PUT(&row, r->state != EO_STATE_FAILED || !r->has_retry,
-			   TimestampTzGetDatum(eo_row_timestamp(r->retry_ms != 0 ? r->retry_ms : r->updated_ms)));
+			   TimestampTzGetDatum(eo_row_timestamp(retry_ms)));
 	eo_row_put_instant(&row, r->ttl_s * 1000);
 	eo_row_put_instant(&row, r->created_ms);
 	eo_row_put_instant(&row, r->updated_ms);

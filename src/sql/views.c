@@ -21,7 +21,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-PG_FUNCTION_INFO_V1(eo_claims);
+PG_FUNCTION_INFO_V1(eo_claims_of_cluster);
 
 /* The column "state", as the comment on the view exactonce_claims explains it. */
 static const char *
@@ -56,7 +56,7 @@ state_of(const EoSlotInfo *info)
  * exactonce_claims_of_cluster()
  */
 Datum
-eo_claims(PG_FUNCTION_ARGS)
+eo_claims_of_cluster(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	uint32		cursor = 0;
