@@ -95,7 +95,7 @@ steady_rate() {
 
 steady_rates() {
     local holder
-    echo "one-key transactions (acquire, complete, commit), $RATE/s wanted, through four sessions; rows of exactonce_outbox"
+    echo "one-key transactions (acquire, complete, commit), $RATE/s wanted, through four sessions; rows of exactonce_internal.outbox"
     printf '  %-34s %9s %9s %9s %9s %9s %9s\n' '' 'reached/s' 'seconds' 'ms each' 'first 10s' 'last 10s' 'ms to 0'
     steady_rate engine 30 'DynamoDB Local'
     steady_rate canned 30 'canned replies'

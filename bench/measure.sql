@@ -29,9 +29,9 @@ DECLARE
 BEGIN
 	LOOP
 		COMMIT;
-		EXIT WHEN NOT EXISTS (SELECT FROM exactonce_outbox) AND NOT EXISTS (SELECT FROM exactonce_claims);
+		EXIT WHEN NOT EXISTS (SELECT FROM exactonce_internal.outbox) AND NOT EXISTS (SELECT FROM exactonce_claims);
 		IF clock_timestamp() > give_up THEN
-			RAISE 'the worker does not get done: % rows, % slots', (SELECT count(*) FROM exactonce_outbox),
+			RAISE 'the worker does not get done: % rows, % slots', (SELECT count(*) FROM exactonce_internal.outbox),
 				(SELECT count(*) FROM exactonce_claims);
 		END IF;
 		PERFORM pg_sleep(0.01);
@@ -186,7 +186,7 @@ BEGIN
 	FOR i IN 1..seconds LOOP
 		COMMIT;
 		PERFORM pg_sleep(extract(epoch FROM start + make_interval(secs => i) - clock_timestamp()));
-		INSERT INTO backlog SELECT i, count(*) FROM exactonce_outbox;
+		INSERT INTO backlog SELECT i, count(*) FROM exactonce_internal.outbox;
 	END LOOP;
 END $$;
 

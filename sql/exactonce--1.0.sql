@@ -198,7 +198,6 @@ LANGUAGE C VOLATILE
 AS 'MODULE_PATHNAME', 'eo_idem_guard';
 COMMENT ON FUNCTION @extschema@.idem_guard() IS
 'trigger function: a unique constraint across services. Arguments: the columns that make the key (a single column of type text, varchar, uuid or an integer type is used as it is, otherwise as by idem_key); prefix=; on_duplicate=error (AFTER INSERT, default) or skip (BEFORE INSERT; not on partitions); at=now (default) or commit (COMMIT claims all keys of the transaction in parallel); retention= (an interval; default the server''s; after it a key may be used again, whatever the table holds); server= (default exactonce; the setting exactonce.server is ignored). The key is completed with the row''s transaction. Errors: 23505 (a duplicate; with table and trigger as table and constraint name), ID001 (another run holds the key), 22004 (a key column is null), 39P01 (the trigger is defined wrongly). The function uses the server with the rights of the table''s owner and is therefore not granted to PUBLIC: a role that may create triggers on a table and execute this function can claim keys in the owner''s name';
-REVOKE ALL ON FUNCTION @extschema@.idem_guard() FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.idem_fail(
 	key pg_catalog.text,
@@ -254,66 +253,94 @@ COMMENT ON FUNCTION @extschema@.idem_forget(pg_catalog.text, pg_catalog.text) IS
 'for operators: makes a key claimable as if it were new, with no runs counted and no result. A run in progress loses its claim. False: there is no record. Errors: ID001 (a transaction is committing the key), ID006, ID007';
 
 CREATE FUNCTION @extschema@.idem_resolve(
-	key pg_catalog.text,
-	status pg_catalog.text,
+	key pg_catalog.text DEFAULT NULL,
+	status pg_catalog.text DEFAULT NULL,
 	origin pg_catalog.uuid DEFAULT NULL,
-	server pg_catalog.text DEFAULT NULL)
+	server pg_catalog.text DEFAULT NULL,
+	pending pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_resolve';
-COMMENT ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text) IS
-'for operators: settles a key that was sealed, if this database cannot tell whether the transaction committed. status: completed (the work was done) or failed (it was not; the key can be claimed again). Where PostgreSQL knows the answer, the other one is refused (55000; 55006 while the transaction is going on). origin: the uuid of the database that sealed the key, required if that is another database, which must be gone for good. With completed it also gives up a completion of exactonce_pending that can never be written. False: there was nothing to settle. Errors: 22023, 55000, 55006, ID006, ID007';
+COMMENT ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text, pg_catalog.text) IS
+'for operators: settles a key that was sealed, if this database cannot tell whether the transaction committed. status: completed (the work was done) or failed (it was not; the key can be claimed again). Where PostgreSQL knows the answer, the other one is refused (55000; 55006 while the transaction is going on). origin: the uuid of the database that sealed the key, required if that is another database, which must be gone for good. With completed it also gives up a completion of exactonce_pending that can never be written. pending, alone: the id of a row of exactonce_pending to give up, because its server, table or record is gone; refused while it can still be written (55000). False: there was nothing to settle. Errors: 22004, 22023, 55000, 55006, ID006, ID007';
 
 /* ---- the commit protocol ---- */
 
-CREATE TABLE @extschema@.exactonce_origin (
-	origin pg_catalog.uuid NOT NULL,
+CREATE SCHEMA exactonce_internal;
+COMMENT ON SCHEMA exactonce_internal IS
+'tables that decide which keys are completed, read and written by the extension only. Nobody may have rights on them: the extension refuses to work if somebody has';
+
+CREATE TABLE exactonce_internal.identity (
+	system_identifier pg_catalog.int8 NOT NULL,
 	dboid pg_catalog.oid NOT NULL,
+	origin pg_catalog.uuid NOT NULL,
 	incarnation pg_catalog.int8 NOT NULL,
 	since pg_catalog.xid8 NOT NULL
 );
-COMMENT ON TABLE @extschema@.exactonce_origin IS
-'the identity of this database in the records it writes: one row, kept by the worker';
-COMMENT ON COLUMN @extschema@.exactonce_origin.origin IS 'identity of the database; a copy of the database gets another one';
-COMMENT ON COLUMN @extschema@.exactonce_origin.dboid IS 'OID of the database to which the identity was given';
-COMMENT ON COLUMN @extschema@.exactonce_origin.incarnation IS 'number of the current life of the server, from 1; 0: no worker has started yet';
-COMMENT ON COLUMN @extschema@.exactonce_origin.since IS 'the outbox has no completion of a transaction with a lower id';
-INSERT INTO @extschema@.exactonce_origin
-	SELECT pg_catalog.gen_random_uuid(), d.oid, 0, pg_catalog.pg_current_xact_id()
-	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database();
+COMMENT ON TABLE exactonce_internal.identity IS
+'the identities of databases in the records they write: one row for this database, kept by the worker; other rows came with a copy and are ignored';
+COMMENT ON COLUMN exactonce_internal.identity.system_identifier IS 'of the cluster to which the identity was given, see pg_control_system()';
+COMMENT ON COLUMN exactonce_internal.identity.dboid IS 'OID of the database to which the identity was given';
+COMMENT ON COLUMN exactonce_internal.identity.origin IS 'identity of the database; a copy of the database gets another one';
+COMMENT ON COLUMN exactonce_internal.identity.incarnation IS 'number of the current run of the server, from 1; 0: no worker has started yet';
+COMMENT ON COLUMN exactonce_internal.identity.since IS 'the outbox has no completion of a transaction with a lower id';
+INSERT INTO exactonce_internal.identity
+	SELECT c.system_identifier, d.oid, pg_catalog.gen_random_uuid(), 0, pg_catalog.pg_current_xact_id()
+	FROM pg_catalog.pg_control_system() c, pg_catalog.pg_database d
+	WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
 
-CREATE TABLE @extschema@.exactonce_outbox (
-	origin pg_catalog.uuid NOT NULL,
-	server pg_catalog.oid NOT NULL,
-	pk pg_catalog.text COLLATE "C" NOT NULL,
+CREATE TABLE exactonce_internal.outbox (
+	system_identifier pg_catalog.int8 NOT NULL,
+	dboid pg_catalog.oid NOT NULL,
+	digest pg_catalog.bytea NOT NULL,
 	token pg_catalog.uuid NOT NULL,
+	server pg_catalog.oid NOT NULL,
 	role pg_catalog.oid NOT NULL,
 	url pg_catalog.text NOT NULL,
 	plain_http pg_catalog.bool NOT NULL,
 	region pg_catalog.text NOT NULL,
 	dynamodb_table pg_catalog.text NOT NULL,
 	layout pg_catalog.text NOT NULL,
+	pk pg_catalog.text NOT NULL,
 	retention_s pg_catalog.int8 NOT NULL,
 	xid pg_catalog.xid8 NOT NULL,
 	created_at pg_catalog.timestamptz NOT NULL,
-	PRIMARY KEY (origin, pk, server)
+	PRIMARY KEY (system_identifier, dboid, digest)
 );
-COMMENT ON TABLE @extschema@.exactonce_outbox IS
+COMMENT ON TABLE exactonce_internal.outbox IS
 'completions: if a row is visible, its transaction has committed and its key is completed. A row is kept until DynamoDB has confirmed that. Rows must never be changed by hand';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.origin IS 'identity of the database, see exactonce_origin';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.server IS 'OID of the foreign server through which the key was completed';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.pk IS 'partition key of the record';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.token IS 'token of the claim';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.role IS 'OID of the role whose user mapping is used';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.url IS 'endpoint of DynamoDB when the key was completed';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.plain_http IS 'true if the url is http and that was allowed';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.region IS 'AWS region';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.dynamodb_table IS 'name of the DynamoDB table';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.layout IS 'layout of the record, a value of the server option';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.retention_s IS 'how long the key is remembered from its completion, in seconds';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.xid IS 'id of the transaction';
-COMMENT ON COLUMN @extschema@.exactonce_outbox.created_at IS 'time at which idem_complete was called';
-REVOKE ALL ON @extschema@.exactonce_origin, @extschema@.exactonce_outbox FROM PUBLIC;
+COMMENT ON COLUMN exactonce_internal.outbox.system_identifier IS 'of the cluster (pg_control_system()) in which the key was completed';
+COMMENT ON COLUMN exactonce_internal.outbox.dboid IS 'OID of the database in which the key was completed; rows of others came with a copy, and are ignored';
+COMMENT ON COLUMN exactonce_internal.outbox.digest IS 'SHA-256 of endpoint, region, table and partition key';
+COMMENT ON COLUMN exactonce_internal.outbox.token IS 'token of the claim';
+COMMENT ON COLUMN exactonce_internal.outbox.server IS 'OID of the foreign server through which the key was completed';
+COMMENT ON COLUMN exactonce_internal.outbox.role IS 'OID of the role whose user mapping is used';
+COMMENT ON COLUMN exactonce_internal.outbox.url IS 'endpoint of DynamoDB when the key was completed';
+COMMENT ON COLUMN exactonce_internal.outbox.plain_http IS 'true if the url is http and that was allowed';
+COMMENT ON COLUMN exactonce_internal.outbox.region IS 'AWS region';
+COMMENT ON COLUMN exactonce_internal.outbox.dynamodb_table IS 'name of the DynamoDB table';
+COMMENT ON COLUMN exactonce_internal.outbox.layout IS 'layout of the record, a value of the server option';
+COMMENT ON COLUMN exactonce_internal.outbox.pk IS 'partition key of the record';
+COMMENT ON COLUMN exactonce_internal.outbox.retention_s IS 'how long the key is remembered from its completion, in seconds';
+COMMENT ON COLUMN exactonce_internal.outbox.xid IS 'id of the transaction';
+COMMENT ON COLUMN exactonce_internal.outbox.created_at IS 'time at which idem_complete was called';
+
+CREATE TABLE exactonce_internal.targets (
+	url pg_catalog.text COLLATE "C" NOT NULL,
+	plain_http pg_catalog.bool NOT NULL,
+	region pg_catalog.text COLLATE "C" NOT NULL,
+	dynamodb_table pg_catalog.text COLLATE "C" NOT NULL,
+	layout pg_catalog.text COLLATE "C" NOT NULL,
+	first_used pg_catalog.timestamptz NOT NULL
+);
+COMMENT ON TABLE exactonce_internal.targets IS
+'the DynamoDB tables that servers of this database have or have had: the worker sends requests to no other';
+COMMENT ON COLUMN exactonce_internal.targets.url IS 'endpoint of DynamoDB';
+COMMENT ON COLUMN exactonce_internal.targets.plain_http IS 'true if the url is http and that was allowed';
+COMMENT ON COLUMN exactonce_internal.targets.region IS 'AWS region';
+COMMENT ON COLUMN exactonce_internal.targets.dynamodb_table IS 'name of the DynamoDB table';
+COMMENT ON COLUMN exactonce_internal.targets.layout IS 'layout of the records, a value of the server option';
+COMMENT ON COLUMN exactonce_internal.targets.first_used IS 'time at which a key was first completed there';
 
 CREATE FUNCTION @extschema@.exactonce_claims_of_cluster(
 	OUT database pg_catalog.oid,
@@ -333,7 +360,6 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_claims_of_cluster';
 COMMENT ON FUNCTION @extschema@.exactonce_claims_of_cluster() IS
 'the claim table of the whole cluster, one row for each slot in use; the views exactonce_claims and exactonce_in_doubt are made of it';
-REVOKE ALL ON FUNCTION @extschema@.exactonce_claims_of_cluster() FROM PUBLIC;
 
 CREATE FUNCTION @extschema@.exactonce_key_at_server(key pg_catalog.text, server_options pg_catalog.text[])
 RETURNS pg_catalog.text
@@ -372,9 +398,12 @@ COMMENT ON COLUMN @extschema@.exactonce_claims.fence IS 'number of the claim; NU
 CREATE VIEW @extschema@.exactonce_pending AS
 	SELECT s.srvname AS server, o.dynamodb_table,
 		@extschema@.exactonce_key_at_server(pg_catalog.substr(o.pk, 1 OPERATOR(pg_catalog.+) pg_catalog.strpos(o.pk, '#')), s.srvoptions) AS key,
-		o.xid, o.created_at, pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) o.created_at AS age
-	FROM @extschema@.exactonce_outbox o
-	JOIN @extschema@.exactonce_origin i ON i.origin OPERATOR(pg_catalog.=) o.origin
+		o.xid, o.created_at, pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) o.created_at AS age,
+		pg_catalog.encode(o.digest, 'hex') AS id
+	FROM exactonce_internal.outbox o
+	JOIN pg_catalog.pg_control_system() c ON c.system_identifier OPERATOR(pg_catalog.=) o.system_identifier
+	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) o.dboid
+		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) o.server;
 COMMENT ON VIEW @extschema@.exactonce_pending IS
 'completions that have committed and that DynamoDB has not confirmed yet; usually empty after some milliseconds';
@@ -384,6 +413,7 @@ COMMENT ON COLUMN @extschema@.exactonce_pending.key IS 'the key, without the key
 COMMENT ON COLUMN @extschema@.exactonce_pending.xid IS 'id of the transaction that completed the key';
 COMMENT ON COLUMN @extschema@.exactonce_pending.created_at IS 'time at which idem_complete was called';
 COMMENT ON COLUMN @extschema@.exactonce_pending.age IS 'time since created_at';
+COMMENT ON COLUMN @extschema@.exactonce_pending.id IS 'names the row for idem_resolve(pending => id)';
 
 CREATE VIEW @extschema@.exactonce_in_doubt AS
 	SELECT s.srvname AS server, c.dynamodb_table,
@@ -399,8 +429,6 @@ COMMENT ON COLUMN @extschema@.exactonce_in_doubt.server IS 'name of the foreign 
 COMMENT ON COLUMN @extschema@.exactonce_in_doubt.dynamodb_table IS 'name of the DynamoDB table';
 COMMENT ON COLUMN @extschema@.exactonce_in_doubt.key IS 'the key, without the key_prefix of its server';
 COMMENT ON COLUMN @extschema@.exactonce_in_doubt.xid IS 'id of the transaction that sealed the key';
-GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
-GRANT EXECUTE ON FUNCTION @extschema@.exactonce_claims_of_cluster() TO pg_monitor;
 
 /* ---- making keys ---- */
 
@@ -571,8 +599,45 @@ AS 'MODULE_PATHNAME', 'eo_idem_check';
 COMMENT ON FUNCTION @extschema@.idem_check(pg_catalog.text) IS
 'for operators: checks whether a server works: a row for each check, with status ok, warning or failure, a detail, and advice (NULL with ok). It writes nothing';
 
-/* These functions change or remove data that other callers rely on: only an administrator may grant them. */
-REVOKE ALL ON FUNCTION @extschema@.idem_forget(pg_catalog.text, pg_catalog.text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION @extschema@.idem_create_table(pg_catalog.text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION @extschema@.idem_check(pg_catalog.text) FROM PUBLIC;
+/* ---- rights ---- */
+
+/*
+ * Default privileges may have given rights to roles.  All of them are taken back
+ * for what administrators alone may use, or nobody: the internal tables, the
+ * views, and the functions that change or remove data other callers rely on.
+ */
+DO LANGUAGE plpgsql $rights$
+DECLARE
+	o pg_catalog.record;
+BEGIN
+	FOR o IN
+		SELECT pg_catalog.concat('SCHEMA ', n.nspname) AS object, a.grantee
+		FROM pg_catalog.pg_namespace n, pg_catalog.aclexplode(n.nspacl) a
+		WHERE n.nspname OPERATOR(pg_catalog.=) 'exactonce_internal'::pg_catalog.name
+			AND a.grantee OPERATOR(pg_catalog.<>) n.nspowner
+		UNION
+		SELECT pg_catalog.concat('TABLE ', c.oid::pg_catalog.regclass), a.grantee
+		FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) a
+		WHERE a.grantee OPERATOR(pg_catalog.<>) c.relowner
+			AND (c.relnamespace OPERATOR(pg_catalog.=) 'exactonce_internal'::pg_catalog.regnamespace::pg_catalog.oid
+				OR c.oid OPERATOR(pg_catalog.=) ANY (ARRAY['@extschema@.exactonce_claims'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_pending'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_in_doubt'::pg_catalog.regclass::pg_catalog.oid]))
+		UNION
+		SELECT pg_catalog.concat('FUNCTION ', p.oid::pg_catalog.regprocedure), a.grantee
+		FROM pg_catalog.pg_proc p,
+			pg_catalog.aclexplode(COALESCE(p.proacl, pg_catalog.acldefault('f', p.proowner))) a
+		WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
+			AND p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
+			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_resolve', 'idem_create_table', 'idem_check',
+				'idem_guard', 'exactonce_claims_of_cluster']::pg_catalog.name[])
+	LOOP
+		EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', o.object,
+			CASE WHEN o.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC'
+			ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(o.grantee)) END);
+	END LOOP;
+END
+$rights$;
+
+GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
+GRANT EXECUTE ON FUNCTION @extschema@.exactonce_claims_of_cluster() TO pg_monitor;

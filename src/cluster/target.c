@@ -41,25 +41,18 @@ eo_target_of(const EoStore *store, EoTarget *target)
 }
 
 /*
- * Two keys have the same digest if they are the same key of the same table, as
- * far as this cluster can tell.  The access key's id is part of it, because tables
- * of two accounts may bear the same name.
+ * No credentials are part of it: they may be rotated while a claim is held, and
+ * after that the key must still be found.
  */
 void
-eo_target_digest(const EoTarget *target, const EoStore *store, const char *pk, uint8 *digest)
+eo_target_digest(const EoTarget *target, const char *pk, uint8 *digest)
 {
 	pg_cryptohash_ctx *ctx = pg_cryptohash_create(PG_SHA256);
-	const char *account = store->client.credentials.access_key_id;
-	const char *parts[5];
+	const char *parts[] = {target->url, target->region, target->table, pk};
 
-	parts[0] = target->url;
-	parts[1] = target->region;
-	parts[2] = target->table;
-	parts[3] = account != NULL ? account : "";
-	parts[4] = pk;
 	if (ctx == NULL || pg_cryptohash_init(ctx) < 0)
 		goto failed;
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < (int) lengthof(parts); i++)
 	{
 		/* The terminator is included, so that two parts cannot run together. */
 		if (pg_cryptohash_update(ctx, (const uint8 *) parts[i], strlen(parts[i]) + 1) < 0)

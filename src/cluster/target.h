@@ -41,9 +41,11 @@ eo_target_same_table(const EoTarget *a, const EoTarget *b)
  */
 extern void eo_target_of(const EoStore *store, EoTarget *target);
 
-/* Write the digest (EO_DIGEST_LEN bytes) by which the claim table finds a key. */
-extern void eo_target_digest(const EoTarget *target, const EoStore *store, const char *pk,
-							 uint8 *digest);
+/*
+ * Write the digest (EO_DIGEST_LEN bytes) by which the claim table and the outbox find
+ * a key: SHA-256 of endpoint, region, table and partition key.
+ */
+extern void eo_target_digest(const EoTarget *target, const char *pk, uint8 *digest);
 
 /*
  * Make a store for a target, in a memory context of its own below the current one;

@@ -30,6 +30,7 @@
 #include "commands/defrem.h"
 #include "commands/extension.h"
 #include "commit/hooks.h"
+#include "commit/internal.h"
 #include "commit/outbox.h"
 #include "commit/xact.h"
 #include "compat.h"
@@ -269,7 +270,7 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 		previous_access(access, class_id, object_id, sub_id, arg);
 	if (RecoveryInProgress())
 		return;
-	if (access == OAT_TRUNCATE && class_id == RelationRelationId && eo_outbox_is_part(object_id))
+	if (access == OAT_TRUNCATE && class_id == RelationRelationId && eo_internal_is_part(object_id))
 		refuse_if_unfinished(InvalidOid, "truncate a table of exactonce");
 	if (access != OAT_DROP || sub_id != 0)
 		return;
@@ -281,7 +282,7 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 	/* With CASCADE the tables of the extension go before the extension does. */
 	else if (class_id == RelationRelationId)
 	{
-		if (eo_outbox_is_part(object_id))
+		if (eo_internal_is_part(object_id))
 			refuse_if_unfinished(InvalidOid, "drop extension exactonce");
 	}
 	else if (class_id == ForeignServerRelationId)

@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * outbox.c
- *	  The local tables, and the only access to them.
+ *	  The outbox: completions that transactions have decided on.
  *
- * A row of exactonce_outbox is the decision: it says that the transaction
- * which inserted it completes that key, and it becomes true when that
- * transaction commits.  It is removed when DynamoDB has confirmed COMPLETED,
- * and at no other time; that is what makes its absence mean something.
+ * A row is the decision: it says that the transaction which inserted it completes
+ * that key, and it becomes true when that transaction commits.  It is removed when
+ * DynamoDB has confirmed COMPLETED, and at no other time; that is what makes its
+ * absence mean something.
  *
- * The tables are reached directly, with no regard to who calls and with no
- * code of anybody else in between: an outbox that has triggers, rules or row
- * security, or that a crash would empty, is refused.
+ * Rows are found by system identifier, database OID and digest.  The first two
+ * tell our own rows from those that came with a copy.  The digest is made of the
+ * DynamoDB table and the key, and not of the server's OID or of credentials, so
+ * that a row is found again after DROP SERVER or a rotation of the access key.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,206 +21,109 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/indexing.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_class.h"
-#include "catalog/pg_collation.h"
-#include "catalog/pg_extension.h"
-#include "catalog/pg_type.h"
-#include "cluster/databases.h"
 #include "cluster/target.h"
-#include "commands/extension.h"
+#include "commit/internal.h"
+#include "commit/known_targets.h"
 #include "commit/outbox.h"
 #include "compat.h"
 #include "dynamodb/hex.h"
 #include "dynamodb/token.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
 #include "server/error.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/inval.h"
-#include "utils/lsyscache.h"
+#include "utils/fmgrprotos.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 #include "utils/xid8.h"
 
-/* Columns of exactonce_outbox, as the install script makes them. */
+/* Columns of the table, as the install script makes them. */
 typedef enum OutboxColumn
 {
-	C_ORIGIN = 1,
-	C_SERVER,
-	C_PK,
+	C_SYSTEM = 1,
+	C_DATABASE,
+	C_DIGEST,
 	C_TOKEN,
+	C_SERVER,
 	C_ROLE,
 	C_URL,
 	C_PLAIN_HTTP,
 	C_REGION,
 	C_TABLE,
 	C_LAYOUT,
+	C_PK,
 	C_RETENTION,
 	C_XID,
 	C_CREATED,
 	OUTBOX_COLUMNS = C_CREATED
 } OutboxColumn;
 
-static Oid	namespace_id = InvalidOid;
-static Oid	outbox_id = InvalidOid;
+/* A digest as PostgreSQL holds a bytea. */
+typedef struct DigestDatum
+{
+	char		header[VARHDRSZ];
+	uint8		digest[EO_DIGEST_LEN];
+} DigestDatum;
 
-static void find_tables(void);
-static Relation open_outbox(LOCKMODE mode);
-static void check_outbox(Relation rel);
 typedef struct OutboxScan
 {
 	Relation	rel;
 	LOCKMODE	mode;
 	Snapshot	snapshot;
-	ScanKeyData keys[2];
+	DigestDatum digest;
+	ScanKeyData keys[3];
 	SysScanDesc scan;
 } OutboxScan;
 
-static bool token_is(Relation rel, HeapTuple tuple, const char *token);
-static void read_row(Relation rel, HeapTuple tuple, EoOutboxRow *row);
-
-/* ----- finding the tables ----- */
-
-static void
-forget_tables(Datum arg, Oid relid)
+static Datum
+digest_datum(DigestDatum *datum, const uint8 *digest)
 {
-	(void) arg;
-	if (relid == InvalidOid || relid == outbox_id)
-		outbox_id = InvalidOid;
+	SET_VARSIZE(datum, sizeof(DigestDatum));
+	memcpy(datum->digest, digest, EO_DIGEST_LEN);
+	return PointerGetDatum(datum);
 }
 
-/* The schema the extension is in may be changed, so it is asked for. */
-static void
-find_tables(void)
+/* ----- inserting ----- */
+
+static HeapTuple
+form_row(Relation rel, const EoOutboxRow *row)
 {
-	static bool registered = false;
-	Oid			extension = get_extension_oid("exactonce", true);
-	Relation	rel;
-	SysScanDesc scan;
-	ScanKeyData key;
-	HeapTuple	tuple;
-
-	if (!registered)
-	{
-		CacheRegisterRelcacheCallback(forget_tables, (Datum) 0);
-		registered = true;
-	}
-	if (!OidIsValid(extension))
-		return;
-	rel = table_open(ExtensionRelationId, AccessShareLock);
-	ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(extension));
-	scan = systable_beginscan(rel, ExtensionOidIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-	{
-		namespace_id = ((Form_pg_extension) GETSTRUCT(tuple))->extnamespace;
-		outbox_id = get_relname_relid("exactonce_outbox", namespace_id);
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-}
-
-bool
-eo_outbox_exists(void)
-{
-	outbox_id = InvalidOid;
-	find_tables();
-	return OidIsValid(outbox_id);
-}
-
-Oid
-eo_outbox_id(void)
-{
-	if (!OidIsValid(outbox_id))
-		find_tables();
-	return outbox_id;
-}
-
-bool
-eo_outbox_is_known(void)
-{
-	return OidIsValid(outbox_id);
-}
-
-bool
-eo_outbox_is_part(Oid relid)
-{
-	return OidIsValid(eo_outbox_id()) &&
-		(relid == outbox_id || relid == get_relname_relid("exactonce_origin", namespace_id));
-}
-
-static Relation
-open_outbox(LOCKMODE mode)
-{
-	(void) eo_outbox_id();
-	if (!OidIsValid(outbox_id))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table exactonce_outbox does not exist"),
-				 errhint("It belongs to the extension: CREATE EXTENSION exactonce.")));
-	return table_open(outbox_id, mode);
-}
-
-/*
- * A row that another's code changes, or that a crash loses, is no decision;
- * and where one may have been lost, that there is none says nothing.
- */
-static void
-check_outbox(Relation rel)
-{
-	const char *what = NULL;
-
-	if (rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
-		what = "It is unlogged: a crash would empty it.";
-	else if (rel->rd_rel->relhastriggers && rel->trigdesc != NULL)
-		what = "It has triggers.";
-	else if (rel->rd_rel->relhasrules)
-		what = "It has rules.";
-	else if (rel->rd_rel->relrowsecurity)
-		what = "It has row security.";
-	else if (RelationGetNumberOfAttributes(rel) != OUTBOX_COLUMNS)
-		what = "It has other columns than the extension made.";
-	if (what != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table exactonce_outbox was altered and cannot be relied on"),
-				 errdetail("%s", what),
-				 errhint("Undo that. The table decides which keys are completed, and nothing may come between.")));
-}
-
-/* ----- rows ----- */
-
-void
-eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool once,
-			  const EoGuard *guard)
-{
-	Relation	rel = open_outbox(RowExclusiveLock);
 	Datum		values[OUTBOX_COLUMNS];
 	bool		nulls[OUTBOX_COLUMNS] = {false};
-	HeapTuple	tuple;
+	DigestDatum digest;
 
-	check_outbox(rel);
-	values[C_ORIGIN - 1] = PointerGetDatum(row->origin);
-	values[C_SERVER - 1] = ObjectIdGetDatum(row->target.serverid);
-	values[C_PK - 1] = CStringGetTextDatum(row->pk);
+	values[C_SYSTEM - 1] = Int64GetDatum((int64) GetSystemIdentifier());
+	values[C_DATABASE - 1] = ObjectIdGetDatum(MyDatabaseId);
+	values[C_DIGEST - 1] = digest_datum(&digest, row->digest);
 	values[C_TOKEN - 1] = DirectFunctionCall1(uuid_in, CStringGetDatum(row->token));
+	values[C_SERVER - 1] = ObjectIdGetDatum(row->target.serverid);
 	values[C_ROLE - 1] = ObjectIdGetDatum(row->target.userid);
 	values[C_URL - 1] = CStringGetTextDatum(row->target.url);
 	values[C_PLAIN_HTTP - 1] = BoolGetDatum(row->target.plain_http);
 	values[C_REGION - 1] = CStringGetTextDatum(row->target.region);
 	values[C_TABLE - 1] = CStringGetTextDatum(row->target.table);
 	values[C_LAYOUT - 1] = CStringGetTextDatum(row->target.layout);
+	values[C_PK - 1] = CStringGetTextDatum(row->pk);
 	values[C_RETENTION - 1] = Int64GetDatum(row->retention_s);
 	values[C_XID - 1] = FullTransactionIdGetDatum(GetTopFullTransactionId());
 	values[C_CREATED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
-	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
+}
 
+void
+eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool once,
+			  const EoGuard *guard)
+{
+	Relation	rel;
+	HeapTuple	tuple;
+
+	eo_known_target_enter(&row->target);
+	rel = eo_internal_open(EO_INTERNAL_OUTBOX, RowExclusiveLock);
+	tuple = form_row(rel, row);
 	PG_TRY();
 	{
 		CatalogTupleInsert(rel, tuple);
@@ -227,8 +131,8 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 	PG_CATCH();
 	{
 		/*
-		 * The second guard: within one database PostgreSQL itself sees to it
-		 * that a key is completed once, whatever anybody else says.
+		 * The second guard: within one database PostgreSQL itself makes sure
+		 * that a key is completed once, whatever DynamoDB says.
 		 */
 		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION)
 			PG_RE_THROW();
@@ -247,32 +151,32 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 	table_close(rel, NoLock);
 }
 
-/* The rows of an origin (NULL: of all), or of one of its keys. */
-static void
-begin_scan(OutboxScan *s, LOCKMODE mode, const uint8 *origin, const char *pk)
-{
-	int			nkeys = 0;
+/* ----- scanning ----- */
 
-	s->rel = open_outbox(mode);
+/* Begin a scan of our rows, or of those of one key. */
+static void
+begin_scan(OutboxScan *s, LOCKMODE mode, const uint8 *digest)
+{
+	int			nkeys = 2;
+
+	s->rel = eo_internal_open(EO_INTERNAL_OUTBOX, mode);
 	s->mode = mode;
 	s->snapshot = RegisterSnapshot(GetLatestSnapshot());
-	if (origin != NULL)
-		ScanKeyInit(&s->keys[nkeys++], C_ORIGIN, BTEqualStrategyNumber, F_UUID_EQ,
-					PointerGetDatum(origin));
-	if (pk != NULL)
-	{
-		ScanKeyInit(&s->keys[nkeys], C_PK, BTEqualStrategyNumber, F_TEXTEQ,
-					CStringGetTextDatum(pk));
-		s->keys[nkeys++].sk_collation = C_COLLATION_OID;
-	}
+	ScanKeyInit(&s->keys[0], C_SYSTEM, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum((int64) GetSystemIdentifier()));
+	ScanKeyInit(&s->keys[1], C_DATABASE, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(MyDatabaseId));
+	if (digest != NULL)
+		ScanKeyInit(&s->keys[nkeys++], C_DIGEST, BTEqualStrategyNumber, F_BYTEAEQ,
+					digest_datum(&s->digest, digest));
 	(void) RelationGetIndexList(s->rel);
 	s->scan = systable_beginscan(s->rel, s->rel->rd_pkindex, OidIsValid(s->rel->rd_pkindex),
 								 s->snapshot, nkeys, s->keys);
 }
 
 /*
- * The next that is committed.  A row of our own transaction is seen as well,
- * but is no decision yet.
+ * The next row that has committed.  The snapshot shows rows of our own
+ * transaction, too, which are no decisions yet.
  */
 static HeapTuple
 next_row(OutboxScan *s)
@@ -291,93 +195,97 @@ end_scan(OutboxScan *s)
 {
 	systable_endscan(s->scan);
 	UnregisterSnapshot(s->snapshot);
-	/* A lock for writing is kept until the transaction ends, as ever. */
+	/* As always, a lock for writing is kept until the transaction ends. */
 	table_close(s->rel, s->mode == RowExclusiveLock ? NoLock : s->mode);
 }
 
-static bool
-token_is(Relation rel, HeapTuple tuple, const char *token)
+/* The columns are NOT NULL. */
+static Datum
+column_of(const OutboxScan *s, HeapTuple tuple, OutboxColumn column)
 {
 	bool		isnull;
-	Datum		datum = heap_getattr(tuple, C_TOKEN, RelationGetDescr(rel), &isnull);
+
+	return heap_getattr(tuple, column, RelationGetDescr(s->rel), &isnull);
+}
+
+static void
+read_token(const OutboxScan *s, HeapTuple tuple, char token[EO_TOKEN_LEN + 1])
+{
+	eo_hex_put_uuid(DatumGetUUIDP(column_of(s, tuple, C_TOKEN))->data, token);
+}
+
+static bool
+token_is(const OutboxScan *s, HeapTuple tuple, const char *token)
+{
 	char		text[EO_TOKEN_LEN + 1];
 
-	if (isnull)
-		return false;
-	eo_hex_put_uuid(DatumGetUUIDP(datum)->data, text);
+	read_token(s, tuple, text);
 	return strcmp(text, token) == 0;
 }
 
+static void
+copy_text(const OutboxScan *s, HeapTuple tuple, OutboxColumn column, char *out, size_t size)
+{
+	char	   *value = TextDatumGetCString(column_of(s, tuple, column));
+
+	strlcpy(out, value, size);
+	pfree(value);
+}
+
+static void
+read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
+{
+	bytea	   *digest = DatumGetByteaPP(column_of(s, tuple, C_DIGEST));
+
+	/* Targets are compared with memcmp(): clear the padding. */
+	memset(row, 0, sizeof(*row));
+	memcpy(row->digest, VARDATA_ANY(digest), Min(VARSIZE_ANY_EXHDR(digest), EO_DIGEST_LEN));
+	read_token(s, tuple, row->token);
+	row->target.dboid = MyDatabaseId;
+	row->target.serverid = DatumGetObjectId(column_of(s, tuple, C_SERVER));
+	row->target.userid = DatumGetObjectId(column_of(s, tuple, C_ROLE));
+	row->target.plain_http = DatumGetBool(column_of(s, tuple, C_PLAIN_HTTP));
+	row->retention_s = DatumGetInt64(column_of(s, tuple, C_RETENTION));
+	row->pk = TextDatumGetCString(column_of(s, tuple, C_PK));
+	copy_text(s, tuple, C_URL, row->target.url, sizeof(row->target.url));
+	copy_text(s, tuple, C_REGION, row->target.region, sizeof(row->target.region));
+	copy_text(s, tuple, C_TABLE, row->target.table, sizeof(row->target.table));
+	copy_text(s, tuple, C_LAYOUT, row->target.layout, sizeof(row->target.layout));
+}
+
+/* ----- looking ----- */
+
 bool
-eo_outbox_find(const uint8 *origin, const char *pk, const char *token, int64 *retention_s)
+eo_outbox_find(const uint8 *digest, const char *token, int64 *retention_s)
 {
 	OutboxScan	scan;
 	HeapTuple	tuple;
 	bool		found = false;
 
-	begin_scan(&scan, AccessShareLock, origin, pk);
-	check_outbox(scan.rel);
+	begin_scan(&scan, AccessShareLock, digest);
 	while (!found && HeapTupleIsValid(tuple = next_row(&scan)))
 	{
-		bool		isnull;
-
-		if (!token_is(scan.rel, tuple, token))
-			continue;
-		found = true;
-		*retention_s = DatumGetInt64(heap_getattr(tuple, C_RETENTION, RelationGetDescr(scan.rel),
-												  &isnull));
+		found = token_is(&scan, tuple, token);
+		if (found)
+			*retention_s = DatumGetInt64(column_of(&scan, tuple, C_RETENTION));
 	}
 	end_scan(&scan);
 	return found;
 }
 
-static void
-copy_column(Relation rel, HeapTuple tuple, OutboxColumn column, char *out, size_t size)
-{
-	bool		isnull;
-	Datum		datum = heap_getattr(tuple, column, RelationGetDescr(rel), &isnull);
-	char	   *value = isnull ? NULL : TextDatumGetCString(datum);
-
-	strlcpy(out, value != NULL ? value : "", size);
-	if (value != NULL)
-		pfree(value);
-}
-
-static void
-read_row(Relation rel, HeapTuple tuple, EoOutboxRow *row)
-{
-	TupleDesc	desc = RelationGetDescr(rel);
-	bool		isnull;
-
-	memset(row, 0, sizeof(*row));
-	memcpy(row->origin, DatumGetUUIDP(heap_getattr(tuple, C_ORIGIN, desc, &isnull))->data, 16);
-	eo_hex_put_uuid(DatumGetUUIDP(heap_getattr(tuple, C_TOKEN, desc, &isnull))->data, row->token);
-	row->target.dboid = MyDatabaseId;
-	row->target.serverid = DatumGetObjectId(heap_getattr(tuple, C_SERVER, desc, &isnull));
-	row->target.userid = DatumGetObjectId(heap_getattr(tuple, C_ROLE, desc, &isnull));
-	row->target.plain_http = DatumGetBool(heap_getattr(tuple, C_PLAIN_HTTP, desc, &isnull));
-	row->retention_s = DatumGetInt64(heap_getattr(tuple, C_RETENTION, desc, &isnull));
-	row->pk = TextDatumGetCString(heap_getattr(tuple, C_PK, desc, &isnull));
-	copy_column(rel, tuple, C_URL, row->target.url, sizeof(row->target.url));
-	copy_column(rel, tuple, C_REGION, row->target.region, sizeof(row->target.region));
-	copy_column(rel, tuple, C_TABLE, row->target.table, sizeof(row->target.table));
-	copy_column(rel, tuple, C_LAYOUT, row->target.layout, sizeof(row->target.layout));
-}
-
 bool
-eo_outbox_visit(const uint8 *origin, bool (*visit) (const EoOutboxRow *row))
+eo_outbox_visit(bool (*visit) (const EoOutboxRow *row))
 {
 	OutboxScan	scan;
 	HeapTuple	tuple;
 	bool		go_on = true;
 
-	begin_scan(&scan, AccessShareLock, origin, NULL);
-	check_outbox(scan.rel);
+	begin_scan(&scan, AccessShareLock, NULL);
 	while (go_on && HeapTupleIsValid(tuple = next_row(&scan)))
 	{
 		EoOutboxRow row;
 
-		read_row(scan.rel, tuple, &row);
+		read_row(&scan, tuple, &row);
 		go_on = visit(&row);
 		pfree(row.pk);
 	}
@@ -385,114 +293,53 @@ eo_outbox_visit(const uint8 *origin, bool (*visit) (const EoOutboxRow *row))
 	return go_on;
 }
 
-int
-eo_outbox_tokens(const uint8 *origin, const char *pk, const EoTarget *target,
-				 char (*tokens)[EO_TOKEN_LEN + 1], int max)
+bool
+eo_outbox_read(const uint8 *digest, EoOutboxRow *row)
 {
 	OutboxScan	scan;
 	HeapTuple	tuple;
-	int			n = 0;
 
-	begin_scan(&scan, AccessShareLock, origin, pk);
-	while (n < max && HeapTupleIsValid(tuple = next_row(&scan)))
-	{
-		EoOutboxRow row;
-
-		read_row(scan.rel, tuple, &row);
-		if (row.target.serverid == target->serverid && eo_target_same_table(&row.target, target))
-			strlcpy(tokens[n++], row.token, sizeof(tokens[0]));
-		pfree(row.pk);
-	}
+	begin_scan(&scan, AccessShareLock, digest);
+	tuple = next_row(&scan);
+	if (HeapTupleIsValid(tuple))
+		read_row(&scan, tuple, row);
 	end_scan(&scan);
-	return n;
-}
-
-int
-eo_outbox_remove(const uint8 *origin, const char *pk, const char *token)
-{
-	OutboxScan	scan;
-	HeapTuple	tuple;
-	int			n = 0;
-
-	begin_scan(&scan, RowExclusiveLock, origin, pk);
-	while (HeapTupleIsValid(tuple = next_row(&scan)))
-	{
-		if (!token_is(scan.rel, tuple, token))
-			continue;
-		CatalogTupleDelete(scan.rel, &tuple->t_self);
-		n++;
-	}
-	end_scan(&scan);
-	return n;
+	return HeapTupleIsValid(tuple);
 }
 
 bool
 eo_outbox_any(Oid serverid)
 {
-	EoDatabaseInfo db;
 	OutboxScan	scan;
 	HeapTuple	tuple;
 	bool		any = false;
 
-	if (!eo_outbox_exists())
+	if (!OidIsValid(eo_internal_look()))
 		return false;
-	/* What a copied outbox brought along is not ours; our own rows count. */
-	(void) eo_database_info(MyDatabaseId, &db);
-	begin_scan(&scan, AccessShareLock, db.incarnation > 0 ? db.origin : NULL, NULL);
+	begin_scan(&scan, AccessShareLock, NULL);
 	while (!any && HeapTupleIsValid(tuple = systable_getnext(scan.scan)))
-	{
-		bool		isnull;
-		Datum		server = heap_getattr(tuple, C_SERVER, RelationGetDescr(scan.rel), &isnull);
-
-		any = !OidIsValid(serverid) || DatumGetObjectId(server) == serverid;
-	}
+		any = !OidIsValid(serverid) ||
+			DatumGetObjectId(column_of(&scan, tuple, C_SERVER)) == serverid;
 	end_scan(&scan);
 	return any;
 }
 
-/* ----- identity ----- */
+/* ----- removing ----- */
 
-/*
- * One statement for all cases: the row of this database gets a new
- * incarnation if that is wanted; a row of another database, which this one
- * is a copy of, gets a new identity.  What the copied outbox holds belongs to
- * the other identity, and is left alone.
- */
-void
-eo_outbox_enter_origin(bool new_incarnation, uint8 *origin, int64 *incarnation, uint64 *horizon)
+bool
+eo_outbox_remove(const uint8 *digest, const char *token)
 {
-	char	   *sql;
-	Oid			types[] = {BOOLOID, OIDOID};
-	Datum		values[] = {BoolGetDatum(new_incarnation), ObjectIdGetDatum(MyDatabaseId)};
-	bool		isnull;
+	OutboxScan	scan;
 	HeapTuple	tuple;
-	TupleDesc	desc;
+	bool		removed = false;
 
-	if (SPI_connect() != SPI_OK_CONNECT)
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not connect to the server programming interface")));
-	sql = psprintf("UPDATE %s.exactonce_origin SET"
-				   " incarnation = incarnation OPERATOR(pg_catalog.+)"
-				   " CASE WHEN $1 OR incarnation OPERATOR(pg_catalog.=) 0"
-				   " OR dboid OPERATOR(pg_catalog.<>) $2 THEN 1 ELSE 0 END,"
-				   " origin = CASE WHEN dboid OPERATOR(pg_catalog.=) $2 THEN origin"
-				   " ELSE pg_catalog.gen_random_uuid() END,"
-				   " since = CASE WHEN dboid OPERATOR(pg_catalog.=) $2 THEN since"
-				   " ELSE pg_catalog.pg_current_xact_id() END,"
-				   " dboid = $2"
-				   " RETURNING origin, incarnation, since",
-				   quote_identifier(get_namespace_name(namespace_id)));
-	if (SPI_execute_with_args(sql, 2, types, values, NULL, false, 0) != SPI_OK_UPDATE_RETURNING || SPI_processed != 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table exactonce_origin does not have exactly one row"),
-				 errhint("It is this database's identity. Create the extension anew, or restore the table.")));
-	tuple = SPI_tuptable->vals[0];
-	desc = SPI_tuptable->tupdesc;
-	memcpy(origin, DatumGetUUIDP(SPI_getbinval(tuple, desc, 1, &isnull))->data, 16);
-	*incarnation = DatumGetInt64(SPI_getbinval(tuple, desc, 2, &isnull));
-	*horizon = U64FromFullTransactionId(DatumGetFullTransactionId(SPI_getbinval(tuple, desc, 3,
-																				&isnull)));
-	SPI_finish();
+	begin_scan(&scan, RowExclusiveLock, digest);
+	while (!removed && HeapTupleIsValid(tuple = next_row(&scan)))
+	{
+		removed = token_is(&scan, tuple, token);
+		if (removed)
+			CatalogTupleDelete(scan.rel, &tuple->t_self);
+	}
+	end_scan(&scan);
+	return removed;
 }

@@ -1,7 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * outbox.h
- *	  The local tables: exactonce_outbox and exactonce_origin.
+ *	  The outbox: completions that transactions have decided on.
+ *
+ * A key is named by its digest, see eo_target_digest().  Rows of other databases,
+ * which may have come with a copy, are never seen.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,10 +17,10 @@
 #include "dynamodb/token.h"
 #include "server/error.h"
 
-/* A completion that a transaction decides on.  Strings are palloc'd. */
+/* A completion that a transaction decides on. */
 typedef struct EoOutboxRow
 {
-	uint8		origin[16];
+	uint8		digest[EO_DIGEST_LEN];	/* of target and key */
 	EoTarget	target;
 	char	   *pk;
 	char		token[EO_TOKEN_LEN + 1];
@@ -25,55 +28,33 @@ typedef struct EoOutboxRow
 } EoOutboxRow;
 
 /*
- * Insert a row in the current transaction.  Waits for another transaction
- * that has one for the same server and key; raises ID005 (once) or ID002 if
- * that one commits.
+ * Insert a row in the current transaction.  Waits for another transaction that
+ * has one for the same key; if that one commits, raises ID005 (once; for a guard
+ * 23505) or ID002.
  */
 extern void eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server,
 						  bool once, const EoGuard *guard);
 
 /*
- * Is there a committed row for this claim?  Looked for with the latest
- * snapshot, whatever the transaction's own is.  Raises if the table was altered
- * so that the lack of a row would prove nothing.
+ * Is there a committed row for this claim?  The latest snapshot is used, whatever
+ * the transaction's own is.  retention_s is set if there is.
  */
-extern bool eo_outbox_find(const uint8 *origin, const char *pk, const char *token,
-						   int64 *retention_s);
+extern bool eo_outbox_find(const uint8 *digest, const char *token, int64 *retention_s);
 
 /*
- * For the worker, in a transaction: shows the rows of this origin, in no order
- * of time, until there are no more (then true) or visit() has had enough and
- * returns false.  A row and its texts live as long as the visit.
+ * Show the committed rows, in no order of time, until there are no more (then it
+ * returns true) or visit() returns false.  A row and its texts live as long as the
+ * visit.
  */
-extern bool eo_outbox_visit(const uint8 *origin, bool (*visit) (const EoOutboxRow *row));
+extern bool eo_outbox_visit(bool (*visit) (const EoOutboxRow *row));
 
-/*
- * The tokens of a key's committed rows for a target: how many, at most max, which
- * should be more than the one that there can be.
- */
-extern int	eo_outbox_tokens(const uint8 *origin, const char *pk, const EoTarget *target,
-							 char (*tokens)[EO_TOKEN_LEN + 1], int max);
+/* The committed row of a key: false if there is none; pk is palloc'd. */
+extern bool eo_outbox_read(const uint8 *digest, EoOutboxRow *row);
 
-/* The committed row of a claim: how many were removed. */
-extern int	eo_outbox_remove(const uint8 *origin, const char *pk, const char *token);
+/* Remove the committed row of a claim; false: there is none. */
+extern bool eo_outbox_remove(const uint8 *digest, const char *token);
 
-/* Are there rows, of one server (InvalidOid: of any)? */
+/* Are there rows of one server (InvalidOid: of any), this transaction's included? */
 extern bool eo_outbox_any(Oid serverid);
-
-/*
- * For the worker, in a transaction: is the extension here?  And: this
- * database's identity; a new one if the present one is that of another
- * database, of which this is a copy.
- */
-extern bool eo_outbox_exists(void);
-
-/* The table's OID, InvalidOid if there is none; and: is it one of ours? */
-extern Oid	eo_outbox_id(void);
-
-/* Unchanged since it was last looked up, as far as invalidations tell. */
-extern bool eo_outbox_is_known(void);
-extern bool eo_outbox_is_part(Oid relid);
-extern void eo_outbox_enter_origin(bool new_incarnation, uint8 *origin, int64 *incarnation,
-								   uint64 *horizon);
 
 #endif							/* EO_COMMIT_OUTBOX_H */

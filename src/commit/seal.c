@@ -236,7 +236,7 @@ settles_here(EoTxClaim *claim, const EoRecord *r)
 	int64		retention_s;
 
 	if (r->state != EO_STATE_COMMITTING ||
-		eo_settle_fate(r, claim->pk, &retention_s) != EO_FATE_ABORTED)
+		eo_settle_fate(r, claim->info->digest, &retention_s) != EO_FATE_ABORTED)
 		return false;
 	eo_settle_aborted(claim->store, claim->key, claim->pk, r);
 	return true;
@@ -267,7 +267,7 @@ judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 		raise_duplicate(claim);
 	if (answer->exists && r->state == EO_STATE_COMMITTING)
 	{
-		if (eo_settle_fate(r, claim->pk, &retention_s) == EO_FATE_COMMITTED)
+		if (eo_settle_fate(r, claim->info->digest, &retention_s) == EO_FATE_COMMITTED)
 			raise_duplicate(claim);
 		if (settles_here(claim, r))
 		{

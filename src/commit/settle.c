@@ -152,7 +152,7 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 		case EO_REST_FINISH:
 			return;
 		case EO_REST_ASK_OUTBOX:
-			if (eo_outbox_find(db.origin, view->pk, view->info.token, &retention_s))
+			if (eo_outbox_find(view->info.digest, view->info.token, &retention_s))
 				return;
 			break;
 		case EO_REST_WRITE:
@@ -196,7 +196,7 @@ state_of_xid(uint64 xid)
 }
 
 EoFate
-eo_settle_fate(const EoRecord *record, const char *pk, int64 *retention_s)
+eo_settle_fate(const EoRecord *record, const uint8 *digest, int64 *retention_s)
 {
 	EoOrigin	o;
 	EoDatabaseInfo db;
@@ -218,7 +218,7 @@ eo_settle_fate(const EoRecord *record, const char *pk, int64 *retention_s)
 		if (state == XID_FUTURE)
 			return EO_FATE_UNKNOWN;
 	}
-	if (eo_outbox_find(db.origin, pk, record->owner, retention_s))
+	if (eo_outbox_find(digest, record->owner, retention_s))
 		return EO_FATE_COMMITTED;
 	if (o.incarnation > db.incarnation || o.timeline != eo_compat_timeline() ||
 		o.xid < db.horizon)
@@ -227,8 +227,8 @@ eo_settle_fate(const EoRecord *record, const char *pk, int64 *retention_s)
 }
 
 EoAnswer *
-eo_settle_read(EoStore *store, const char *key, const char *pk, const char *doing,
-			   EoFate *fate, int64 *retention_s)
+eo_settle_read(EoStore *store, const char *key, const char *pk, const uint8 *digest,
+			   const char *doing, EoFate *fate, int64 *retention_s)
 {
 	EoAnswer   *answer;
 
@@ -244,7 +244,7 @@ eo_settle_read(EoStore *store, const char *key, const char *pk, const char *doin
 		*fate = EO_FATE_ELSEWHERE;
 		if (answer->exists && eo_answer_record(answer)->state == EO_STATE_COMMITTING &&
 			!RecoveryInProgress())
-			*fate = eo_settle_fate(eo_answer_record(answer), pk, retention_s);
+			*fate = eo_settle_fate(eo_answer_record(answer), digest, retention_s);
 		if (*fate != EO_FATE_ABORTED || looks > 0)
 			return answer;
 		eo_answer_free(answer);

@@ -55,14 +55,14 @@ typedef enum EoFate
 } EoFate;
 
 /* retention_s is set with EO_FATE_COMMITTED. */
-extern EoFate eo_settle_fate(const EoRecord *record, const char *pk, int64 *retention_s);
+extern EoFate eo_settle_fate(const EoRecord *record, const uint8 *digest, int64 *retention_s);
 
 /*
  * Read a record and tell its fate (EO_FATE_ELSEWHERE if it is not
  * COMMITTING).  Raises if DynamoDB does not answer.
  */
 extern EoAnswer *eo_settle_read(EoStore *store, const char *key, const char *pk,
-								const char *doing, EoFate *fate, int64 *retention_s);
+								const uint8 *digest, const char *doing, EoFate *fate, int64 *retention_s);
 
 /* EO_FATE_ABORTED: give the record back, conditional on what was read. */
 extern void eo_settle_aborted(EoStore *store, const char *key, const char *pk,

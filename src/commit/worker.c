@@ -30,7 +30,8 @@
 #include "access/xact.h"
 #include "cluster/databases.h"
 #include "cluster/slots.h"
-#include "commit/outbox.h"
+#include "commit/identity.h"
+#include "commit/internal.h"
 #include "commit/worker.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_rows.h"
@@ -153,9 +154,7 @@ static void
 enter_database(void)
 {
 	EoDatabaseInfo db;
-	uint8		origin[16];
-	int64		incarnation = 0;
-	uint64		horizon = 0;
+	EoIdentity	identity;
 	Oid			outbox;
 
 	worker_context = AllocSetContextCreate(TopMemoryContext, "exactonce worker",
@@ -165,9 +164,9 @@ enter_database(void)
 	/* This commit waits for the standbys; the worker's others do not. */
 	(void) set_config_option("synchronous_commit", "on", PGC_SUSET, PGC_S_OVERRIDE,
 							 GUC_ACTION_LOCAL, true, 0, false);
-	outbox = eo_outbox_exists() ? eo_outbox_id() : InvalidOid;
+	outbox = eo_internal_look();
 	if (OidIsValid(outbox) && eo_database_info(database_id, &db))
-		eo_outbox_enter_origin(db.incarnation == 0, origin, &incarnation, &horizon);
+		eo_identity_enter(db.incarnation == 0, &identity);
 	PopActiveSnapshot();
 	ForceSyncCommit();
 	CommitTransactionCommand();
@@ -180,9 +179,10 @@ enter_database(void)
 	MemoryContextSwitchTo(worker_context);
 	eo_worker_targets_init(worker_context);
 	eo_worker_jobs_init(worker_context);
-	eo_worker_rows_init(worker_context, origin, outbox);
-	eo_worker_slots_init(worker_context, database_id, origin);
-	eo_database_publish(database_id, origin, incarnation, horizon, outbox);
+	eo_worker_rows_init(worker_context, outbox);
+	eo_worker_slots_init(worker_context, database_id, identity.origin);
+	eo_database_publish(database_id, identity.origin, identity.incarnation,
+						identity.horizon, outbox);
 }
 
 /* The extension was dropped under our hands, and perhaps created anew. */
@@ -192,7 +192,7 @@ leave_lost_table(void)
 	bool		gone;
 
 	StartTransactionCommand();
-	gone = !eo_outbox_exists();
+	gone = !OidIsValid(eo_internal_look());
 	CommitTransactionCommand();
 	eo_database_absent(database_id);
 	proc_exit(gone ? 0 : 1);

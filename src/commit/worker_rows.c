@@ -19,6 +19,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "commit/internal.h"
+#include "commit/known_targets.h"
 #include "commit/outbox.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_rows.h"
@@ -58,7 +60,6 @@ typedef struct KnownRow
 static struct
 {
 	MemoryContext context;
-	uint8		origin[16];
 	Oid			outbox;
 	HTAB	   *known;			/* KnownRow by token */
 	dlist_head	done;			/* jobs whose rows are to be removed */
@@ -85,14 +86,13 @@ static const EoWorkerJobKind finish_kind = {
 };
 
 void
-eo_worker_rows_init(MemoryContext context, const uint8 *origin, Oid outbox)
+eo_worker_rows_init(MemoryContext context, Oid outbox)
 {
 	HASHCTL		ctl = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(KnownRow)};
 
 	ctl.hcxt = rows.context = context;
 	rows.known = hash_create("exactonce rows", 256, &ctl,
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	memcpy(rows.origin, origin, sizeof(rows.origin));
 	rows.outbox = outbox;
 	dlist_init(&rows.done);
 	rows.wanted = true;
@@ -136,20 +136,20 @@ eo_worker_rows_fetch(void)
 	if (eo_worker_jobs_made_room() && rows.held_back)
 		rows.wanted = true;
 	/* An invalidation: the extension may have been dropped. */
-	if (!eo_outbox_is_known() || pass)
+	if (!eo_internal_is_known() || pass)
 		rows.wanted = true;
 	if (!rows.wanted || eo_worker_jobs_are_full() || rows.allowed_us > started_us)
 		return true;
 
 	StartTransactionCommand();
-	if (!eo_outbox_exists() || eo_outbox_id() != rows.outbox)
+	if (eo_internal_look() != rows.outbox)
 	{
 		CommitTransactionCommand();
 		return false;
 	}
 	rows.may_skip = pass ? INT_MAX : MAX_SKIPPED;
 	rows.held_back = false;
-	all = eo_outbox_visit(rows.origin, visit);
+	all = eo_outbox_visit(visit);
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(rows.context);
 	rows.wanted = eo_worker_jobs_are_full();
@@ -164,23 +164,18 @@ eo_worker_rows_fetch(void)
 
 /* Make a job of a row that has none.  False: the look is over. */
 static bool
-visit(const EoOutboxRow *row)
+add_row(const EoOutboxRow *row)
 {
-	char		token[EO_TOKEN_LEN + 1] = {0};
 	KnownRow   *known;
 	EoWorkerJob *job;
 	EoOutboxRow *copy;
 
-	strlcpy(token, row->token, sizeof(token));
-	known = hash_search(rows.known, token, HASH_FIND, NULL);
-	if (known != NULL && (known->again_us == 0 || known->again_us > eo_clock_monotonic_us()))
-		return true;
 	if (!eo_worker_jobs_accept(&row->target))
 	{
 		rows.held_back = true;
 		return rows.may_skip-- > 0;
 	}
-	known = hash_search(rows.known, token, HASH_ENTER, NULL);
+	known = hash_search(rows.known, row->token, HASH_ENTER, NULL);
 	known->again_us = 0;
 	job = eo_worker_job_add(&finish_kind, &row->target);
 	job->data = copy = MemoryContextAlloc(job->context, sizeof(EoOutboxRow));
@@ -189,12 +184,43 @@ visit(const EoOutboxRow *row)
 	return !eo_worker_jobs_are_full();
 }
 
+/* A row that no transaction of ours can have made: no request is made for it. */
+static void
+refuse_row(const EoOutboxRow *row)
+{
+	KnownRow   *known = hash_search(rows.known, row->token, HASH_ENTER, NULL);
+
+	known->again_us = eo_clock_monotonic_us() + REFUSED_US;
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("exactonce: a completion names the table \"%s\" at \"%s\", which no server of this database has or had",
+					row->target.table, row->target.url),
+			 errhint("Somebody has written to exactonce_internal.outbox. Look for who may, and remove the row with idem_resolve(pending => ...).")));
+}
+
+static bool
+visit(const EoOutboxRow *row)
+{
+	KnownRow   *known = hash_search(rows.known, row->token, HASH_FIND, NULL);
+
+	if (known != NULL && (known->again_us == 0 || known->again_us > eo_clock_monotonic_us()))
+		return true;
+	if (eo_known_target_exists(&row->target))
+		return add_row(row);
+	refuse_row(row);
+	return true;
+}
+
 void
 eo_worker_rows_take(const EoOutboxRow *row)
 {
+	KnownRow   *known = hash_search(rows.known, row->token, HASH_FIND, NULL);
+
+	if (known != NULL && known->again_us == 0)
+		return;
 	/* If there is no room a look finds the row later. */
 	rows.may_skip = 1;
-	(void) visit(row);
+	(void) add_row(row);
 }
 
 /* ----- the job ----- */
@@ -280,13 +306,13 @@ eo_worker_rows_remove(void)
 	if (dlist_is_empty(&rows.done))
 		return;
 	StartTransactionCommand();
-	if (eo_outbox_exists())
+	if (OidIsValid(eo_internal_look()))
 	{
 		dlist_foreach(iter, &rows.done)
 		{
 			const EoOutboxRow *row = dlist_container(EoWorkerJob, node, iter.cur)->data;
 
-			eo_outbox_remove(row->origin, row->pk, row->token);
+			(void) eo_outbox_remove(row->digest, row->token);
 		}
 	}
 	CommitTransactionCommand();

@@ -12,8 +12,8 @@
 
 #include "commit/outbox.h"
 
-/* origin: the identity of the database; outbox: the table's OID. */
-extern void eo_worker_rows_init(MemoryContext context, const uint8 *origin, Oid outbox);
+/* outbox: the table's OID. */
+extern void eo_worker_rows_init(MemoryContext context, Oid outbox);
 
 /*
  * Look through the outbox if there is a reason to, and make jobs of committed

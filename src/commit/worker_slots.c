@@ -91,7 +91,7 @@ finish(const EoSlotView *view)
 	const EoOrigin *origin = &view->info.origin;
 	EoOutboxRow row = {.pk = (char *) view->pk};
 
-	memcpy(row.origin, slots.origin, sizeof(row.origin));
+	memcpy(row.digest, view->info.digest, sizeof(row.digest));
 	row.target = view->target;
 	row.retention_s = view->info.retention_s;
 	strlcpy(row.token, view->info.token, sizeof(row.token));
@@ -115,7 +115,7 @@ has_row(const EoSlotView *view)
 	bool		found;
 
 	StartTransactionCommand();
-	found = eo_outbox_find(slots.origin, view->pk, view->info.token, &retention_s);
+	found = eo_outbox_find(view->info.digest, view->info.token, &retention_s);
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(slots.context);
 	return found;

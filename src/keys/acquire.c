@@ -426,7 +426,7 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 
 	/* PostgreSQL knows it before DynamoDB is told. */
 	if (state == EO_STATE_COMMITTING)
-		fate = eo_settle_fate(r, a->k.pk, &retention_s);
+		fate = eo_settle_fate(r, a->k.digest, &retention_s);
 	if (fate == EO_FATE_COMMITTED)
 		state = EO_STATE_COMPLETED;
 

@@ -21,7 +21,7 @@ eo_key_find(EoKey *k, EoStore *store, const char *key)
 	k->key = key;
 	k->pk = eo_store_pk(store, key);
 	eo_target_of(store, &k->target);
-	eo_target_digest(&k->target, store, k->pk, k->digest);
+	eo_target_digest(&k->target, k->pk, k->digest);
 	k->held = eo_xact_find(k->digest);
 	eo_target_meet_clock(store, &k->target);
 }

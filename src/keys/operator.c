@@ -8,9 +8,11 @@
  */
 #include "postgres.h"
 
+#include <ctype.h>
+
 #include "access/xlog.h"
-#include "cluster/databases.h"
 #include "cluster/slots.h"
+#include "cluster/target.h"
 #include "commit/outbox.h"
 #include "commit/session_tokens.h"
 #include "commit/settle.h"
@@ -19,29 +21,24 @@
 #include "dynamodb/client.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"
+#include "dynamodb/status.h"
 #include "dynamodb/token.h"
 #include "keys/key.h"
 #include "keys/operator.h"
 #include "server/answer.h"
 #include "server/error.h"
+#include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
 
 /* Races lost in a row before an operator is told that nothing was done. */
 #define MAX_RACES 5
 
-typedef struct Pending
-{
-	uint8		origin[16];
-	int			n;
-	char		tokens[4][EO_TOKEN_LEN + 1];
-} Pending;
-
 static bool overlay(const EoKey *k, bool exists, EoRecord *r);
 static bool forget_seen(EoKey *k, const EoRecord *seen);
 static void check_named_origin(const EoKey *k, const EoRecord *r, const char *origin);
-static bool dismiss(const EoKey *k, const EoRecord *r, bool completed, const Pending *pending);
-static void find_pending(const EoKey *k, Pending *pending);
+static bool dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending);
+static bool give_up(const EoOutboxRow *row);
 
 /* What this transaction has done to it, over what DynamoDB says. */
 static bool
@@ -100,7 +97,7 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 	if (k.held == NULL && !RecoveryInProgress() && eo_slot_find(k.digest, &view) &&
 		eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(store, key, &view);
-	answer = eo_settle_read(store, key, k.pk, "read", &fate, &retention_s);
+	answer = eo_settle_read(store, key, k.pk, k.digest, "read", &fate, &retention_s);
 	*r = *eo_answer_record(answer);
 	r->result = eo_text_copy(r->result);
 	r->error = eo_text_copy(r->error);
@@ -192,42 +189,28 @@ check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
 }
 
 /*
- * The record is not one that waits for an answer.  Then what this database
- * remembers of it goes: a doubt that is none any more, and a completion that
- * can never be written, because somebody else has changed the record.  Its
- * row was there before the record was read, so the record had been sealed with
- * its token by then.
+ * The record does not wait for an answer.  Then what this database remembers of it
+ * goes: a doubt, and a completion (pending, or NULL) that can never be written,
+ * because the record was changed by somebody else.  That row was read before the
+ * record, so the record had been sealed with its token by then.
  */
 static bool
-dismiss(const EoKey *k, const EoRecord *r, bool completed, const Pending *pending)
+dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending)
 {
-	int			n = 0;
-
 	eo_slot_undoubt(&k->target, k->pk);
-	for (int i = 0; completed && i < pending->n; i++)
-	{
-		if (r == NULL || strcmp(r->owner, pending->tokens[i]) != 0)
-			n += eo_outbox_remove(pending->origin, k->pk, pending->tokens[i]);
-	}
-	if (n > 0)
-		ereport(LOG,
-				(errmsg("exactonce: a completion of key \"%s\" on server \"%s\" was given up by an operator",
-						k->key, k->store->server->name)));
-	return n > 0;
+	return pending != NULL && (r == NULL || strcmp(r->owner, pending->token) != 0) &&
+		give_up(pending);
 }
 
-/* Completions of the key that are committed; looked for before the record. */
-static void
-find_pending(const EoKey *k, Pending *pending)
+static bool
+give_up(const EoOutboxRow *row)
 {
-	EoDatabaseInfo db;
-
-	pending->n = 0;
-	if (!eo_database_info(MyDatabaseId, &db) || db.incarnation == 0)
-		return;
-	memcpy(pending->origin, db.origin, sizeof(pending->origin));
-	pending->n = eo_outbox_tokens(db.origin, k->pk, &k->target, pending->tokens,
-								  lengthof(pending->tokens));
+	if (!eo_outbox_remove(row->digest, row->token))
+		return false;
+	ereport(LOG,
+			(errmsg("exactonce: a completion in table \"%s\" was given up by an operator",
+					row->target.table)));
+	return true;
 }
 
 /*
@@ -237,7 +220,8 @@ find_pending(const EoKey *k, Pending *pending)
 bool
 eo_operator_resolve(EoStore *store, const char *key, bool completed, const char *origin)
 {
-	Pending		pending;
+	EoOutboxRow pending;
+	bool		has_row;
 	EoKey		k;
 	EoAnswer   *answer;
 	EoAnswer   *written;
@@ -247,18 +231,18 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 	bool		resolved;
 
 	eo_key_find(&k, store, key);
-	find_pending(&k, &pending);
+	has_row = eo_outbox_read(k.digest, &pending);
 	answer = eo_store_read(store, k.pk);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, "resolve", key, store->server->name);
 	r = eo_answer_record(answer);
 	if (!answer->exists || r->state != EO_STATE_COMMITTING)
 	{
-		resolved = dismiss(&k, answer->exists ? r : NULL, completed, &pending);
+		resolved = dismiss(&k, answer->exists ? r : NULL, completed && has_row ? &pending : NULL);
 		eo_answer_free(answer);
 		return resolved;
 	}
-	switch (eo_settle_fate(r, k.pk, &retention_s))
+	switch (eo_settle_fate(r, k.digest, &retention_s))
 	{
 		case EO_FATE_RUNNING:
 			ereport(ERROR,
@@ -307,4 +291,59 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 	eo_answer_free(written);
 	eo_answer_free(answer);
 	return resolved;
+}
+
+/* The digest that a row of exactonce_pending is named by; raises 22023. */
+static void
+read_id(const char *id, uint8 *digest)
+{
+	bool		ok = strlen(id) == 2 * EO_DIGEST_LEN;
+
+	for (int i = 0; ok && i < EO_DIGEST_LEN; i++)
+	{
+		char		byte[3] = {id[2 * i], id[2 * i + 1], '\0'};
+		char	   *end;
+
+		digest[i] = (uint8) strtoul(byte, &end, 16);
+		ok = *end == '\0' && isxdigit((unsigned char) byte[0]);
+	}
+	if (!ok)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" does not name a row of exactonce_pending", id),
+				 errhint("Take it from the column id of that view.")));
+}
+
+bool
+eo_operator_give_up(const char *id)
+{
+	EoOutboxRow row;
+	uint8		digest[EO_DIGEST_LEN];
+	EoStore    *store;
+	EoAnswer   *answer;
+	const EoRecord *r;
+
+	read_id(id, digest);
+	if (!eo_outbox_read(digest, &row))
+		return false;
+	eo_options_check_usage(row.target.serverid);
+	store = eo_target_store(&row.target);
+	/* Without a server nobody can ever write it. */
+	if (store == NULL)
+		return give_up(&row);
+	answer = eo_store_read(store, row.pk);
+	/* There is no table, or no right to it: somebody has to decide. */
+	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_NO_TABLE &&
+		answer->error.status != EO_DENIED && answer->error.status != EO_NO_CREDENTIALS)
+		eo_error_raise(&answer->error, "give up", row.pk, store->server->name);
+	r = eo_answer_record(answer);
+	if (answer->outcome == EO_READ && answer->exists && r->state == EO_STATE_COMMITTING &&
+		strcmp(r->owner, row.token) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the completion in table \"%s\" can still be written", row.target.table),
+				 errdetail("Its record is COMMITTING, by the transaction that committed."),
+				 errhint("Leave it to the worker; idem_check() says what keeps it from doing so.")));
+	eo_answer_free(answer);
+	return give_up(&row);
 }

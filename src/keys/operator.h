@@ -29,4 +29,12 @@ extern bool eo_operator_forget(EoStore *store, const char *key);
 extern bool eo_operator_resolve(EoStore *store, const char *key, bool completed,
 								const char *origin);
 
+/*
+ * Give up a completion that has committed and can never be written: its record or
+ * table is gone, belongs to somebody else, or no server leads there any more.  id is
+ * that of exactonce_pending.  False: there is no such row.  Raises 22023, and 55000
+ * if the completion can still be written.
+ */
+extern bool eo_operator_give_up(const char *id);
+
 #endif							/* EO_KEYS_OPERATOR_H */

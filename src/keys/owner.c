@@ -24,7 +24,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "cluster/databases.h"
 #include "cluster/slots.h"
 #include "commit/outbox.h"
 #include "commit/session_tokens.h"
@@ -81,7 +80,7 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing)
 	if (answer->outcome == EO_NOT_APPLIED && answer->exists &&
 		r->state == EO_STATE_COMMITTING && strcmp(r->owner, w->owner) == 0)
 	{
-		fate = eo_settle_fate(r, k->pk, &retention_s);
+		fate = eo_settle_fate(r, k->digest, &retention_s);
 		if (fate == EO_FATE_RUNNING)
 			eo_error_raise_committing(k->key, k->store->server->name,
 									  "Another transaction completes it under the same token.",
@@ -147,13 +146,13 @@ is_completed_already(EoKey *k, const char *token, const char *result)
 
 	if (memory != NULL && strcmp(memory->held, token) == 0)
 		return false;			/* it is held */
-	answer = eo_settle_read(k->store, k->key, k->pk, "complete", &fate, &retention_s);
+	answer = eo_settle_read(k->store, k->key, k->pk, k->digest, "complete", &fate, &retention_s);
 	if (fate == EO_FATE_ABORTED)
 	{
 		/* Announced by an earlier transaction of ours, which did not commit. */
 		eo_settle_aborted(k->store, k->key, k->pk, eo_answer_record(answer));
 		eo_answer_free(answer);
-		answer = eo_settle_read(k->store, k->key, k->pk, "complete", &fate, &retention_s);
+		answer = eo_settle_read(k->store, k->key, k->pk, k->digest, "complete", &fate, &retention_s);
 	}
 	r = eo_answer_record(answer);
 	if (!answer->exists || strcmp(r->owner, token) != 0)
@@ -191,10 +190,8 @@ static void
 decide(EoKey *k, EoTxClaim *claim, const char *result)
 {
 	EoOutboxRow row = {0};
-	EoDatabaseInfo db;
 
-	(void) eo_database_info(MyDatabaseId, &db);
-	memcpy(row.origin, db.origin, sizeof(row.origin));
+	memcpy(row.digest, k->digest, sizeof(row.digest));
 	row.target = k->target;
 	row.pk = k->pk;
 	strlcpy(row.token, claim->info->token, sizeof(row.token));

@@ -130,6 +130,15 @@ check_usage(Oid serverid, const char *name)
 					 quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 }
 
+void
+eo_options_check_usage(Oid serverid)
+{
+	ForeignServer *fs = GetForeignServerExtended(serverid, FSV_MISSING_OK);
+
+	if (fs != NULL)
+		check_usage(serverid, fs->servername);
+}
+
 static ServerEntry *
 find_entry(Oid serverid, Oid userid)
 {

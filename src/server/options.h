@@ -59,6 +59,9 @@ typedef struct EoServer
  */
 extern EoServer *eo_options_lookup(const char *name);
 
+/* Raise 42501 unless the current role has USAGE on the server, if that exists. */
+extern void eo_options_check_usage(Oid serverid);
+
 /*
  * The server as that role sees it, in a memory context of its own, a child of the
  * current one.  No privilege is checked.  NULL: there is no such server.  Raises

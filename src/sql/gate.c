@@ -12,7 +12,7 @@
 
 #include "access/parallel.h"
 #include "cluster/databases.h"
-#include "commit/outbox.h"
+#include "commit/internal.h"
 #include "commit/xact.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/http.h"
@@ -76,10 +76,10 @@ eo_gate_worker(void)
 		if (eo_database_info(MyDatabaseId, &db) && db.ready &&
 			now_us - db.alive_us < WORKER_STALE_US)
 		{
-			if (db.outbox == eo_outbox_id())
+			if (db.outbox == eo_internal_outbox_id())
 				return;
 			/* The extension was dropped and created again since it looked. */
-			eo_database_renew(MyDatabaseId, eo_outbox_id());
+			eo_database_renew(MyDatabaseId, eo_internal_outbox_id());
 			db.ready = false;
 		}
 		if (give_up_us == 0)

@@ -421,7 +421,7 @@ eo_idem_forget(PG_FUNCTION_ARGS)
 }
 
 /*
- * idem_resolve(key, status, origin, server)
+ * idem_resolve(key, status, origin, server, pending)
  */
 Datum
 eo_idem_resolve(PG_FUNCTION_ARGS)
@@ -431,6 +431,15 @@ eo_idem_resolve(PG_FUNCTION_ARGS)
 	EoStore    *store;
 
 	eo_gate("idem_resolve", EO_WRITES);
+	if (!PG_ARGISNULL(4))
+	{
+		if (!PG_ARGISNULL(0) || !PG_ARGISNULL(1) || !PG_ARGISNULL(2) || !PG_ARGISNULL(3))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("pending stands alone"),
+					 errhint("The row says which key and server it is about: idem_resolve(pending => id).")));
+		PG_RETURN_BOOL(eo_operator_give_up(eo_arg_text(fcinfo, 4)));
+	}
 	key = eo_arg_key(fcinfo, 0);
 	status = eo_arg_text(fcinfo, 1);
 	if (status == NULL || (strcmp(status, "completed") != 0 && strcmp(status, "failed") != 0))

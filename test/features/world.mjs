@@ -287,7 +287,7 @@ export class Shop extends World {
   }
 
   async lifeOfServer() {
-    return Number((await this.query('SELECT incarnation FROM exactonce_origin')).incarnation);
+    return Number((await this.query('SELECT incarnation FROM exactonce_internal.identity')).incarnation);
   }
 
   // The next delivery comes from a session that dies with the server.

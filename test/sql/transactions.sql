@@ -283,16 +283,16 @@ PREPARE TRANSACTION 'p';
 ROLLBACK PREPARED 'p';
 
 -- the table that decides may not be interfered with
-CREATE TRIGGER meddle BEFORE INSERT ON exactonce_outbox FOR EACH ROW EXECUTE FUNCTION complete_later();
+CREATE TRIGGER meddle BEFORE INSERT ON exactonce_internal.outbox FOR EACH ROW EXECUTE FUNCTION complete_later();
 SELECT outcome FROM idem_acquire('meddled');
 SELECT idem_complete('meddled');
-DROP TRIGGER meddle ON exactonce_outbox;
-ALTER TABLE exactonce_outbox SET UNLOGGED;
+DROP TRIGGER meddle ON exactonce_internal.outbox;
+ALTER TABLE exactonce_internal.outbox SET UNLOGGED;
 SELECT idem_complete('meddled');
-ALTER TABLE exactonce_outbox SET LOGGED;
-ALTER TABLE exactonce_outbox ENABLE ROW LEVEL SECURITY;
+ALTER TABLE exactonce_internal.outbox SET LOGGED;
+ALTER TABLE exactonce_internal.outbox ENABLE ROW LEVEL SECURITY;
 SELECT idem_complete('meddled');
-ALTER TABLE exactonce_outbox DISABLE ROW LEVEL SECURITY;
+ALTER TABLE exactonce_internal.outbox DISABLE ROW LEVEL SECURITY;
 SELECT idem_complete('meddled');
 
 -- unfinished keys keep what they need
@@ -306,7 +306,7 @@ DROP USER MAPPING FOR PUBLIC SERVER exactonce;
 ROLLBACK TO s;
 DROP EXTENSION exactonce CASCADE;
 ROLLBACK TO s;
-TRUNCATE exactonce_outbox;
+TRUNCATE exactonce_internal.outbox;
 ROLLBACK TO s;
 SELECT database, server, role, key, state, pid = pg_backend_pid() AS own, run FROM exactonce_claims WHERE state = 'held';
 ROLLBACK;
@@ -330,7 +330,7 @@ BEGIN;
 SELECT outcome, run FROM idem_acquire('nameless');
 ROLLBACK;
 SELECT outcome, run FROM idem_acquire('nameless');
-SELECT origin AS "ORIGIN" FROM exactonce_origin
+SELECT origin AS "ORIGIN" FROM exactonce_internal.identity
 \gset
 \setenv ORIGIN :ORIGIN
 \! curl -s -o /dev/null "$EO_ENGINE" -H 'X-Amz-Target: DynamoDB_20120810.PutItem' -H 'Content-Type: application/x-amz-json-1.0' -H 'Authorization: AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' -d '{"TableName":"regress","Item":{"pk":{"S":"IDEMPOTENCY#test/future"},"status":{"S":"COMMITTING"},"owner":{"S":"x"},"bind":{"S":"tx"},"result":{"S":"2"},"origin":{"S":"'$ORIGIN'/1000/99999999/1/0"},"fence":{"N":"1"},"runs":{"N":"1"}}}'

@@ -225,7 +225,7 @@ $sql->($server, 'one');
 is($sql->("SELECT outcome FROM idem_acquire('in one'); SELECT idem_complete('in one')", 'one'), "acquired\n", 'the extension in a new database has a worker');
 $sql->('CREATE DATABASE two TEMPLATE one');
 is($sql->("SELECT outcome FROM idem_acquire('in two')", 'two'), 'acquired', 'a copy of it works, too');
-isnt($sql->('SELECT origin FROM exactonce_origin', 'one'), $sql->('SELECT origin FROM exactonce_origin', 'two'),
+isnt($sql->('SELECT origin FROM exactonce_internal.identity', 'one'), $sql->('SELECT origin FROM exactonce_internal.identity', 'two'),
 	'... under an identity of its own');
 $sql->('ALTER DATABASE two RENAME TO three');
 is($sql->("SELECT outcome FROM idem_acquire('in three')", 'three'), 'acquired', 'renamed, it works');

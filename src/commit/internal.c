@@ -1,0 +1,247 @@
+/*-------------------------------------------------------------------------
+ *
+ * internal.c
+ *	  The internal tables: finding them, and whether they can be relied on.
+ *
+ * The tables are in the schema exactonce_internal, and nobody has rights on them.
+ * They are read and written directly, as PostgreSQL does with its catalogs: no
+ * code of anybody else runs in between, and no publication, rule or policy
+ * matters.  The rows decide which keys are completed, and the worker acts on them
+ * with a superuser's rights.  So each use checks that the tables are still what the
+ * install script made: a table that has another owner, or that somebody else may
+ * write, or that has triggers, is refused instead of believed.
+ *
+ * The result of the check is kept until PostgreSQL tells that one of the tables
+ * has changed: every GRANT, trigger, rule, policy and child table changes the
+ * table's row in pg_class, which invalidates its relcache entry.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_namespace.h"
+#include "commands/extension.h"
+#include "commit/internal.h"
+#include "compat.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/fmgroids.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#define SCHEMA "exactonce_internal"
+
+typedef struct Table
+{
+	const char *name;
+	int			ncolumns;
+	Oid			relid;			/* InvalidOid: to be looked up */
+	bool		checked;
+} Table;
+
+static Table tables[EO_INTERNAL_TABLES] = {
+	[EO_INTERNAL_OUTBOX] = {"outbox", 15, InvalidOid, false},
+	[EO_INTERNAL_IDENTITY] = {"identity", 5, InvalidOid, false},
+	[EO_INTERNAL_TARGETS] = {"targets", 6, InvalidOid, false}
+};
+
+static bool known;				/* the OIDs are those of now */
+static Oid	owner_id;			/* of the extension */
+
+static void forget_tables(Datum arg, Oid relid);
+static void find_tables(void);
+static Oid	extension_owner(Oid extension);
+static const char *altered(Relation rel, const Table *table);
+static bool has_foreign_acl(int cacheid, Oid object, AttrNumber column);
+
+/* ----- finding ----- */
+
+static void
+forget_tables(Datum arg, Oid relid)
+{
+	(void) arg;
+	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
+	{
+		if (relid != InvalidOid && relid != tables[i].relid)
+			continue;
+		tables[i].checked = false;
+		known = false;
+	}
+}
+
+static void
+find_tables(void)
+{
+	static bool registered = false;
+	Oid			extension;
+	Oid			schema;
+
+	if (!registered)
+	{
+		CacheRegisterRelcacheCallback(forget_tables, (Datum) 0);
+		registered = true;
+	}
+	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
+		tables[i].relid = InvalidOid;
+	extension = get_extension_oid("exactonce", true);
+	schema = get_namespace_oid(SCHEMA, true);
+	if (!OidIsValid(extension) || !OidIsValid(schema))
+		return;
+	owner_id = extension_owner(extension);
+	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
+	{
+		Oid			relid = get_relname_relid(tables[i].name, schema);
+
+		/* A table of that name that is not the extension's is none of ours. */
+		if (OidIsValid(relid) &&
+			getExtensionOfObject(RelationRelationId, relid) == extension)
+			tables[i].relid = relid;
+	}
+	known = OidIsValid(tables[EO_INTERNAL_OUTBOX].relid);
+}
+
+static Oid
+extension_owner(Oid extension)
+{
+	Relation	rel = table_open(ExtensionRelationId, AccessShareLock);
+	Oid			owner = InvalidOid;
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(extension));
+	scan = systable_beginscan(rel, ExtensionOidIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		owner = ((Form_pg_extension) GETSTRUCT(tuple))->extowner;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return owner;
+}
+
+Oid
+eo_internal_outbox_id(void)
+{
+	if (!known)
+		find_tables();
+	return tables[EO_INTERNAL_OUTBOX].relid;
+}
+
+Oid
+eo_internal_look(void)
+{
+	known = false;
+	return eo_internal_outbox_id();
+}
+
+bool
+eo_internal_is_known(void)
+{
+	return known;
+}
+
+bool
+eo_internal_is_part(Oid relid)
+{
+	if (!OidIsValid(eo_internal_outbox_id()))
+		return false;
+	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
+	{
+		if (tables[i].relid == relid)
+			return true;
+	}
+	return false;
+}
+
+/* ----- opening ----- */
+
+Relation
+eo_internal_open(EoInternalTable which, LOCKMODE mode)
+{
+	Table	   *table = &tables[which];
+	const char *detail;
+	Relation	rel;
+
+	(void) eo_internal_outbox_id();
+	if (!OidIsValid(table->relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table %s.%s does not exist", SCHEMA, table->name),
+				 errhint("It belongs to the extension: CREATE EXTENSION exactonce.")));
+	/* Taking the lock takes in invalidations, so the check comes after it. */
+	rel = table_open(table->relid, mode);
+	if (table->checked)
+		return rel;
+	detail = altered(rel, table);
+	if (detail != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table %s.%s was altered and cannot be relied on", SCHEMA, table->name),
+				 errdetail("%s", detail),
+				 errhint("Undo that. The table decides which keys are completed, and nothing may come between.")));
+	table->checked = true;
+	return rel;
+}
+
+/* In what way is the table another one than the install script made?  NULL: none. */
+static const char *
+altered(Relation rel, const Table *table)
+{
+	Form_pg_class form = rel->rd_rel;
+
+	if (form->relkind != RELKIND_RELATION || RelationGetNumberOfAttributes(rel) != table->ncolumns)
+		return "It has other columns than the extension made.";
+	if (form->relpersistence != RELPERSISTENCE_PERMANENT)
+		return "It is unlogged: a crash would empty it.";
+	if (form->relowner != owner_id)
+		return "Its owner is not the owner of the extension.";
+	if (has_foreign_acl(RELOID, RelationGetRelid(rel), Anum_pg_class_relacl))
+		return "Another role has been granted rights on it.";
+	if (has_foreign_acl(NAMESPACEOID, form->relnamespace, Anum_pg_namespace_nspacl))
+		return "Another role has been granted rights on its schema.";
+	if (form->relhastriggers && rel->trigdesc != NULL)
+		return "It has triggers.";
+	if (form->relhasrules)
+		return "It has rules.";
+	if (form->relrowsecurity || form->relforcerowsecurity)
+		return "It has row security.";
+	if (form->relispartition || form->relhassubclass || has_superclass(RelationGetRelid(rel)))
+		return "It takes part in inheritance.";
+	return NULL;
+}
+
+/* Does the access control list name anybody but the extension's owner? */
+static bool
+has_foreign_acl(int cacheid, Oid object, AttrNumber column)
+{
+	HeapTuple	tuple = SearchSysCache1(cacheid, ObjectIdGetDatum(object));
+	bool		found = false;
+	bool		isnull = true;
+	Datum		datum = (Datum) 0;
+
+	if (HeapTupleIsValid(tuple))
+		datum = SysCacheGetAttr(cacheid, tuple, column, &isnull);
+	if (!isnull)
+	{
+		Acl		   *acl = DatumGetAclPCopy(datum);
+		AclItem    *items = ACL_DAT(acl);
+
+		for (int i = 0; i < ACL_NUM(acl); i++)
+			found |= items[i].ai_grantee != owner_id && ACLITEM_GET_PRIVS(items[i]) != 0;
+	}
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return found;
+}

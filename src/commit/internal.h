@@ -1,0 +1,43 @@
+/*-------------------------------------------------------------------------
+ *
+ * internal.h
+ *	  The internal tables: finding them, and whether they can be relied on.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_COMMIT_INTERNAL_H
+#define EO_COMMIT_INTERNAL_H
+
+#include "postgres.h"
+
+#include "storage/lockdefs.h"
+#include "utils/relcache.h"
+
+typedef enum EoInternalTable
+{
+	EO_INTERNAL_OUTBOX,
+	EO_INTERNAL_IDENTITY,
+	EO_INTERNAL_TARGETS
+} EoInternalTable;
+
+#define EO_INTERNAL_TABLES (EO_INTERNAL_TARGETS + 1)
+
+/*
+ * Open a table, in a transaction.  Raises 42P01 if it is not there, and 55000 if it
+ * was altered so that it cannot be relied on.
+ */
+extern Relation eo_internal_open(EoInternalTable table, LOCKMODE mode);
+
+/* The OID of the outbox; InvalidOid: the extension is not in this database. */
+extern Oid	eo_internal_outbox_id(void);
+
+/* Look again whether the extension is here, and return the same. */
+extern Oid	eo_internal_look(void);
+
+/* Has no invalidation arrived since the tables were found? */
+extern bool eo_internal_is_known(void);
+
+/* Is it one of the internal tables? */
+extern bool eo_internal_is_part(Oid relid);
+
+#endif							/* EO_COMMIT_INTERNAL_H */

@@ -1,0 +1,132 @@
+/*-------------------------------------------------------------------------
+ *
+ * known_targets.c
+ *	  The DynamoDB tables that servers of this database have, or have had.
+ *
+ * A row of the outbox says where its record is, and the worker sends signed
+ * requests there.  It does so only for a target that is recorded here, which is
+ * done from the options of a server when it is first used.  So a row that somebody
+ * made up leads nowhere.
+ *
+ * Rows are never removed.  Two transactions that use a target for the first time
+ * side by side may both record it; neither waits for the other.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_collation.h"
+#include "cluster/target.h"
+#include "commit/internal.h"
+#include "commit/known_targets.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+/* Columns of the table, as the install script makes them. */
+typedef enum TargetColumn
+{
+	C_URL = 1,
+	C_PLAIN_HTTP,
+	C_REGION,
+	C_TABLE,
+	C_LAYOUT,
+	C_FIRST_USED,
+	TARGET_COLUMNS = C_FIRST_USED
+} TargetColumn;
+
+/* The last target that was found: a session uses few. */
+static EoTarget last;
+
+static bool
+is_last(const EoTarget *target)
+{
+	return eo_target_same_table(target, &last) && target->plain_http == last.plain_http &&
+		strcmp(target->layout, last.layout) == 0;
+}
+
+/* Look for a row, of this transaction or one that has committed. */
+static bool
+find_row(Relation rel, const EoTarget *target)
+{
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	struct
+	{
+		AttrNumber	column;
+		const char *value;
+	}			texts[] = {{C_URL, target->url}, {C_REGION, target->region},
+	{C_TABLE, target->table}, {C_LAYOUT, target->layout}};
+	ScanKeyData keys[5];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found = false;
+	bool		committed = false;
+
+	for (int i = 0; i < (int) lengthof(texts); i++)
+	{
+		ScanKeyInit(&keys[i], texts[i].column, BTEqualStrategyNumber, F_TEXTEQ,
+					CStringGetTextDatum(texts[i].value));
+		keys[i].sk_collation = C_COLLATION_OID;
+	}
+	ScanKeyInit(&keys[4], C_PLAIN_HTTP, BTEqualStrategyNumber, F_BOOLEQ,
+				BoolGetDatum(target->plain_http));
+	scan = systable_beginscan(rel, InvalidOid, false, snapshot, 5, keys);
+	while (!committed && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		found = true;
+		committed = !TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+	}
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	/* A row of this transaction may be rolled back yet. */
+	if (committed)
+		last = *target;
+	return found;
+}
+
+void
+eo_known_target_enter(const EoTarget *target)
+{
+	Datum		values[TARGET_COLUMNS];
+	bool		nulls[TARGET_COLUMNS] = {false};
+	Relation	rel;
+	HeapTuple	tuple;
+
+	if (is_last(target) && eo_internal_is_known())
+		return;
+	rel = eo_internal_open(EO_INTERNAL_TARGETS, RowExclusiveLock);
+	if (!find_row(rel, target))
+	{
+		values[C_URL - 1] = CStringGetTextDatum(target->url);
+		values[C_PLAIN_HTTP - 1] = BoolGetDatum(target->plain_http);
+		values[C_REGION - 1] = CStringGetTextDatum(target->region);
+		values[C_TABLE - 1] = CStringGetTextDatum(target->table);
+		values[C_LAYOUT - 1] = CStringGetTextDatum(target->layout);
+		values[C_FIRST_USED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
+		tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+		CatalogTupleInsert(rel, tuple);
+		heap_freetuple(tuple);
+	}
+	table_close(rel, NoLock);
+}
+
+bool
+eo_known_target_exists(const EoTarget *target)
+{
+	Relation	rel;
+	bool		found;
+
+	if (is_last(target) && eo_internal_is_known())
+		return true;
+	rel = eo_internal_open(EO_INTERNAL_TARGETS, AccessShareLock);
+	found = find_row(rel, target);
+	table_close(rel, AccessShareLock);
+	return found;
+}

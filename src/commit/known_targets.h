@@ -1,0 +1,24 @@
+/*-------------------------------------------------------------------------
+ *
+ * known_targets.h
+ *	  The DynamoDB tables that servers of this database have, or have had.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_COMMIT_KNOWN_TARGETS_H
+#define EO_COMMIT_KNOWN_TARGETS_H
+
+#include "postgres.h"
+
+#include "cluster/target.h"
+
+/*
+ * Record the target of a server, in the current transaction, unless it is recorded
+ * already.
+ */
+extern void eo_known_target_enter(const EoTarget *target);
+
+/* Is it recorded?  In a transaction. */
+extern bool eo_known_target_exists(const EoTarget *target);
+
+#endif							/* EO_COMMIT_KNOWN_TARGETS_H */
