@@ -77,6 +77,9 @@ eo_target_store(const EoTarget *target)
 	MemoryContext old;
 	const char *host;
 
+	/* After DROP SERVER any other server of the same table serves. */
+	if (s == NULL)
+		s = eo_options_load_like(target->url, target->region, target->table);
 	if (s == NULL)
 		return NULL;
 

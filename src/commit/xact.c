@@ -30,6 +30,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/pg_foreign_server.h"
 #include "cluster/databases.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
@@ -39,8 +40,11 @@
 #include "dynamodb/clock.h"
 #include "dynamodb/http.h"
 #include "server/error.h"
+#include "server/options.h"
 #include "server/store.h"
+#include "storage/lmgr.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
 #define N_BUCKETS 1024
 
@@ -55,6 +59,7 @@ static struct
 	int			nclaims;
 	int			ncompleted;
 	SubTransactionId deepest_completion;	/* none is deeper than this */
+	Oid			locked_server;	/* the last one that was locked */
 	uint32		lost_seen;		/* eo_slot_lost_count() when we last looked */
 	bool		committing;
 	bool		prepared;		/* the seal has held */
@@ -162,6 +167,24 @@ add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotR
 	}
 }
 
+/*
+ * As long as the claim lasts its server cannot be dropped: DROP SERVER waits for
+ * the end of the transaction, and then sees what the transaction has left.
+ */
+static void
+lock_server(const EoServer *server)
+{
+	if (tx.locked_server == server->serverid)
+		return;
+	LockDatabaseObject(ForeignServerRelationId, server->serverid, 0, AccessShareLock);
+	if (!SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(server->serverid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("server \"%s\" was dropped", server->name),
+				 errhint("Create it again, or set exactonce.server to the name of another.")));
+	tx.locked_server = server->serverid;
+}
+
 EoTxClaim *
 eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *target,
 			const EoSlotInfo *info)
@@ -185,6 +208,7 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 	{
 		tx.lost_seen = eo_slot_lost_count();
 		tx.pipelined = false;
+		tx.locked_server = InvalidOid;
 	}
 
 	/* All that can raise comes before the slot, which nobody would free. */
@@ -195,6 +219,7 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 	MemoryContextSwitchTo(old);
 	if (!tx.first_registered)
 		eo_xact_seal_first();
+	lock_server(store->server);
 	raise_no_room(add_slot(target, pk, info, &c->slot), key, server);
 
 	c->info = eo_slot_own(c->slot);
@@ -477,6 +502,7 @@ end_all(bool committed)
 	tx.committing = false;
 	tx.prepared = false;
 	tx.pipelined = false;
+	tx.locked_server = InvalidOid;
 	if (tx.context != NULL)
 		MemoryContextReset(tx.context);
 }
@@ -515,6 +541,8 @@ abort_level(SubTransactionId mine)
 {
 	dlist_iter	iter;
 
+	/* A lock that the subtransaction took is released with it. */
+	tx.locked_server = InvalidOid;
 	while (!dlist_is_empty(&tx.claims))
 	{
 		EoTxClaim  *c = dlist_tail_element(EoTxClaim, node, &tx.claims);

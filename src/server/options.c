@@ -19,8 +19,10 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/reloptions.h"
+#include "access/table.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "compat.h"
@@ -208,7 +210,41 @@ eo_options_load(Oid serverid, Oid userid)
 {
 	ForeignServer *fs = GetForeignServerExtended(serverid, FSV_MISSING_OK);
 
-	return fs != NULL ? load_server(fs, userid) : NULL;
+	if (fs == NULL)
+		return NULL;
+	/* What has committed is finished, though its role was dropped or lost its right. */
+	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(userid)) ||
+		eo_compat_foreign_server_aclcheck(serverid, userid, ACL_USAGE) != ACLCHECK_OK)
+		userid = fs->owner;
+	return load_server(fs, userid);
+}
+
+EoServer *
+eo_options_load_like(const char *url, const char *region, const char *table)
+{
+	Relation	rel = table_open(ForeignServerRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	EoServer   *found = NULL;
+	HeapTuple	tuple;
+
+	while (found == NULL && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		ForeignServer *fs = GetForeignServer(((Form_pg_foreign_server) GETSTRUCT(tuple))->oid);
+		const char *its_table = eo_option_values_find(fs->options, "table");
+		EoServer   *s;
+
+		if (strcmp(GetForeignDataWrapper(fs->fdwid)->fdwname, WRAPPER_NAME) != 0 ||
+			its_table == NULL || strcmp(its_table, table) != 0)
+			continue;
+		s = load_server(fs, fs->owner);
+		if (strcmp(s->url, url) == 0 && strcmp(s->region, region) == 0)
+			found = s;
+		else
+			MemoryContextDelete(GetMemoryChunkContext(s));
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return found;
 }
 
 static EoServer *

@@ -63,11 +63,17 @@ extern EoServer *eo_options_lookup(const char *name);
 extern void eo_options_check_usage(Oid serverid);
 
 /*
- * The server as that role sees it, in a memory context of its own, a child of the
- * current one.  No privilege is checked.  NULL: there is no such server.  Raises
- * what eo_options_lookup() raises about its options.
+ * The server as that role sees it, or as its owner does if the role was dropped or
+ * has no USAGE any more; in a memory context of its own below the current one.
+ * NULL: there is no such server.
  */
 extern EoServer *eo_options_load(Oid serverid, Oid userid);
+
+/*
+ * The same of any server that leads to this DynamoDB table, as its owner sees it;
+ * NULL: there is none.
+ */
+extern EoServer *eo_options_load_like(const char *url, const char *region, const char *table);
 
 /* Register a callback for changes of any server or user mapping. */
 extern void eo_options_on_change(void (*callback) (Datum, int, uint32));
