@@ -1,9 +1,9 @@
 /*
  * call_test.c
- *	  What is retried, for how long, and what is said in the end.
+ *	  Which attempts a call makes, for how long, and how it ends.
  *
- * The transport is replaced by one that plays a script, with a clock that moves
- * only while the code waits.
+ * The transport is replaced by one that plays a script, and the clock moves only
+ * while the code waits.
  */
 #include "dynamodb/call.h"
 #include "dynamodb/window.h"
