@@ -179,7 +179,7 @@ typedef enum From
 	FROM_TYPES
 } From;
 
-/* Type names, for attribute_type(). */
+/* Names of types, for conditions. */
 static const struct
 {
 	const char *string;
@@ -322,7 +322,7 @@ eo_action_item_read(EoJsonValue *item, EoActionItem *action)
 	bool		whatever = true;
 
 	memset(action, 0, sizeof(*action));
-	/* What conditions look at, and what is handed over, has to be readable. */
+	/* Attributes that a condition needs, or that are handed over. */
 	action->active_ms = read_number(item, A_ACTIVE, EO_MAX_INSTANT_MS, &ok);
 	action->expires_ms = read_number(item, A_EXPIRES, EO_MAX_INSTANT_MS, &ok);
 	action->consumed_ms = read_number(item, A_CONSUMED, EO_MAX_INSTANT_MS, &ok);
@@ -331,7 +331,7 @@ eo_action_item_read(EoJsonValue *item, EoActionItem *action)
 	action->payload = read_string(item, A_PAYLOAD, &ok);
 	action->pin_hash = read_string(item, A_PIN_HASH, &ok);
 	action->pin_attempts = read_number(item, A_PIN_ATTEMPTS, INT32_MAX, &ok);
-	/* The rest is shown, if it can be read. */
+	/* Attributes that are shown, if they can be read. */
 	action->pin_pepper = read_string(item, A_PIN_PEPPER, &whatever);
 	action->pin_tokens = eo_json_get(attribute_of(item, A_PIN_TOKENS), "SS");
 	action->created_ms = read_number(item, A_CREATED, EO_MAX_INSTANT_MS, &whatever);

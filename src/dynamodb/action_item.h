@@ -78,7 +78,7 @@ typedef enum EoActionVerb
 								 * never to be consumed */
 } EoActionVerb;
 
-/* What a verb needs; it ignores the other members. */
+/* The parameters of the verbs; each ignores the members that it does not need. */
 typedef struct EoActionWrite
 {
 	const char *token;			/* of this call; of the caller that consumes;

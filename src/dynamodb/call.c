@@ -17,8 +17,8 @@
  *
  * All attempts send the same bytes, except for the date and the signature.  So if
  * a conditional write was applied and its answer was lost, the next attempt is
- * refused by a record that bears its own token.  store.c recognizes that; here it
- * is only noted that an attempt may have been applied (in_doubt).
+ * refused by a record that bears its own token.  server/answer.c recognizes that;
+ * here it is only noted that an attempt may have been applied (in_doubt).
  *
  * Sources: "DynamoDB low-level API" (Amazon DynamoDB Developer Guide) for the wire
  * format; "Exponential Backoff And Jitter" (AWS Architecture Blog) for full jitter.

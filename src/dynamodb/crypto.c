@@ -119,7 +119,8 @@ eo_crypto_keep_key(EoCrypto *c, const void *key, size_t key_len)
 }
 
 EoStatus
-eo_crypto_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len, unsigned char mac[EO_SHA256_LEN])
+eo_crypto_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len,
+						   unsigned char mac[EO_SHA256_LEN])
 {
 	return run_mac(c->kept, NULL, 0, data, len, mac);
 }

@@ -93,7 +93,7 @@ typedef struct EoHttpHandle
 	EoBuf		header_text;
 	struct curl_slist headers[EO_HTTP_MAX_HEADERS];
 
-	/* What set_endpoint_options() has set last. */
+	/* The endpoint that set_endpoint_options() has set last. */
 	char	   *url;
 	char	   *ca_file;
 	int			connect_timeout_ms;

@@ -223,7 +223,8 @@ is_utf8(const char *s, size_t len)
 	while (p < end)
 	{
 		unsigned char c = *p++;
-		int			more = c < 0x80 ? 0 : c < 0xc2 ? -1 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : c < 0xf5 ? 3 : -1;
+		int			more = c < 0x80 ? 0 : c < 0xc2 ? -1 : c < 0xe0 ? 1 :
+		c < 0xf0 ? 2 : c < 0xf5 ? 3 : -1;
 
 		if (c == 0 || more < 0 || end - p < more)
 			return false;

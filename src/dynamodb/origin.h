@@ -14,7 +14,7 @@
 
 #define EO_ORIGIN_LEN 128		/* longest text, without the NUL */
 
-/* What a record names in its attribute "origin". */
+/* The attribute "origin" of a record. */
 typedef struct EoOrigin
 {
 	uint8_t		database[EO_UUID_LEN];	/* identity of the database */

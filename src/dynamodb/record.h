@@ -101,8 +101,8 @@ typedef enum EoVerb
 } EoVerb;
 
 /*
- * What a verb needs; it ignores the other members.  Instants are epoch
- * milliseconds of the service's clock.
+ * The parameters of the verbs; each ignores the members that it does not need.
+ * Instants are epoch milliseconds of the service's clock.
  */
 typedef struct EoWrite
 {
@@ -114,8 +114,8 @@ typedef struct EoWrite
 	int64_t		max_runs;		/* 0: no limit */
 
 	/*
-	 * What becomes of the claim when its transaction aborts: "tx", it is
-	 * given back; "hold", the lease is kept to its end.  "keep": it outlives
+	 * "tx": the claim is given back if its transaction aborts.  "hold": the
+	 * lease is then kept to its end.  "keep": the claim outlives
 	 * transactions.
 	 */
 	const char *bind;

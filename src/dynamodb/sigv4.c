@@ -210,7 +210,8 @@ prepare_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req)
 	ok = eo_buf_status(&first) == EO_OK &&
 		eo_crypto_hmac_sha256(s->crypto, first.data, first.len, req->amz_date, 8, key) == EO_OK;
 	for (int i = 0; ok && i < 3; i++)
-		ok = eo_crypto_hmac_sha256(s->crypto, key, sizeof(key), parts[i], strlen(parts[i]), key) == EO_OK;
+		ok = eo_crypto_hmac_sha256(s->crypto, key, sizeof(key), parts[i], strlen(parts[i]),
+								   key) == EO_OK;
 	if (ok)
 		ok = eo_crypto_keep_key(s->crypto, key, sizeof(key)) == EO_OK;
 	eo_crypto_wipe(first.data, first.len);

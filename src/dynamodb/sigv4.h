@@ -18,7 +18,7 @@
 #include "dynamodb/crypto.h"
 #include "dynamodb/status.h"
 
-/* What requests are signed with.  Strings are borrowed; session_token may be NULL. */
+/* Credentials to sign with.  Strings are borrowed; session_token may be NULL. */
 typedef struct EoCredentials
 {
 	const char *access_key_id;

@@ -61,8 +61,8 @@ typedef enum EoStatus
 
 	/*
 	 * Not applied: a read that got no answer, or none that can be believed.
-	 * For store.c also a write that was refused, if the read that followed
-	 * got no answer.
+	 * For server/answer.c also a write that was refused, if the read that
+	 * followed got no answer.
 	 */
 	EO_UNANSWERED,
 

@@ -38,7 +38,8 @@ declares_as_used(const EoBuf *body)
 		{
 			char		name[3] = {p[0], p[1], 0};
 
-			if ((*p == '#' && !eo_json_get(names, name)) || (*p == ':' && !eo_json_get(values, name)))
+			if ((*p == '#' && !eo_json_get(names, name)) ||
+				(*p == ':' && !eo_json_get(values, name)))
 				as_used = false;
 		}
 	}
