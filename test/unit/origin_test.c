@@ -72,11 +72,15 @@ test_refusals(void)
 		UUID "/99999999999999999999999/2/3/4", UUID "/1/2/3/FFFFFFFFFFFFFFFFFFFFFFF",
 		UUID "/1/2/3/\xc3\xa9", UUID "-1-2-3-4"
 	};
+	EoOrigin	untouched;
 	EoOrigin	o;
 
+	memset(&untouched, 7, sizeof(untouched));
+	o = untouched;
 	ok(!eo_origin_read(NULL, &o), "no text is no origin");
 	for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++)
 		ok(!reads(malformed[i], &o), malformed[i]);
+	ok(memcmp(&o, &untouched, sizeof(o)) == 0, "a refused text changes nothing");
 }
 
 int
