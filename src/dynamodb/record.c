@@ -493,7 +493,8 @@ eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	record->state = (EoState) state;
 	record->owner = eo_json_attr_s(item, a[A_OWNER].name, &len);
 	record->bind = eo_json_attr_s(item, a[A_BIND].name, &len);
-	record->origin = eo_json_attr_s(item, a[A_ORIGIN].name, &len);
+	record->origin_text = eo_json_attr_s(item, a[A_ORIGIN].name, &len);
+	record->has_origin = eo_origin_read(record->origin_text, &record->origin);
 	record->payload_sha256 = eo_json_attr_s(item, a[A_PAYLOAD].name, &len);
 	record->result = eo_json_attr_s(item, a[A_RESULT].name, &record->result_len);
 	record->error = eo_json_attr_s(item, a[A_ERROR].name, &record->error_len);

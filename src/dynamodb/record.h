@@ -15,6 +15,7 @@
 
 #include "dynamodb/buf.h"
 #include "dynamodb/json.h"
+#include "dynamodb/origin.h"
 #include "dynamodb/status.h"
 
 /* Amazon DynamoDB Developer Guide, "Service, account, and table quotas". */
@@ -43,7 +44,10 @@ typedef struct EoRecord
 	EoState		state;
 	const char *owner;
 	const char *bind;			/* see EoWrite */
-	const char *origin;			/* the transaction that sealed it last */
+	const char *origin_text;	/* the transaction that sealed it last; NULL:
+								 * none */
+	bool		has_origin;		/* origin_text can be read, as origin */
+	EoOrigin	origin;
 	const char *payload_sha256;
 	const char *result;			/* JSON text */
 	size_t		result_len;
@@ -121,10 +125,10 @@ typedef struct EoWrite
 	const char *bind;
 
 	/*
-	 * The origin of the transaction that seals, which no other transaction
-	 * has.  For EO_ABORT, EO_BURY and EO_UNSEAL, that of the transaction
-	 * whose seal is undone: NULL if it sealed nothing, "" if it left no
-	 * origin.
+	 * The text of the origin of the transaction that seals, which no other
+	 * transaction has.  For EO_ABORT, EO_BURY and EO_UNSEAL, that of the
+	 * transaction whose seal is undone: NULL if it sealed nothing, "" if it
+	 * left no origin.
 	 */
 	const char *origin;
 	const char *payload_sha256; /* NULL: neither compared nor set */

@@ -218,6 +218,38 @@ test_records(void)
 	ok(reads("{}") == EO_INVALID, "nothing is none");
 }
 
+/* The origin is kept as it stands, and parsed if that is possible. */
+static void
+test_origin(void)
+{
+	static const struct
+	{
+		const char *item;
+		const char *text;
+		bool		readable;
+	}			cases[] =
+	{
+		{"{\"status\":{\"S\":\"FAILED\"},\"owner\":{\"S\":\"o\"}}", "", false},
+		{"{\"status\":{\"S\":\"FAILED\"},\"owner\":{\"S\":\"o\"},\"origin\":{\"S\":\"odd\"}}", "odd", false},
+		{"{\"status\":{\"S\":\"FAILED\"},\"owner\":{\"S\":\"o\"},"
+			"\"origin\":{\"S\":\"00ff10a9-8b7c-4d5e-8f01-23456789abcd/1/2/3/4F\"}}",
+		"00ff10a9-8b7c-4d5e-8f01-23456789abcd/1/2/3/4F", true}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		EoJson	   *doc;
+		EoRecord	r;
+
+		ok(eo_json_parse(cases[i].item, strlen(cases[i].item), &doc) == EO_OK &&
+		   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK, "a record is read");
+		is_string(r.origin_text != NULL ? r.origin_text : "", cases[i].text, "with its origin");
+		ok(r.has_origin == cases[i].readable && r.origin.lsn == (cases[i].readable ? 0x4F : 0),
+		   "which is parsed, if it can be");
+		eo_json_free(doc);
+	}
+}
+
 int
 main(void)
 {
@@ -230,5 +262,6 @@ main(void)
 	test_actions();
 	test_records();
 	test_absurd();
+	test_origin();
 	return done();
 }
