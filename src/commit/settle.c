@@ -201,7 +201,7 @@ eo_settle_fate(const EoRecord *record, const uint8 *digest, int64 *retention_s)
 	EoOrigin	o;
 	EoDatabaseInfo db;
 
-	if (!eo_origin_read(record->origin, &o) || !eo_database_info(MyDatabaseId, &db) ||
+	if (!eo_origin_read(record->origin_text, &o) || !eo_database_info(MyDatabaseId, &db) ||
 		db.incarnation == 0 || memcmp(o.database, db.origin, sizeof(o.database)) != 0)
 		return EO_FATE_ELSEWHERE;
 
@@ -259,7 +259,7 @@ eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecor
 	bool		bound = record->bind != NULL && strcmp(record->bind, "tx") == 0;
 
 	w.owner = record->owner;
-	w.origin = record->origin;
+	w.origin = record->origin_text;
 	w.now_ms = eo_client_now_ms(&store->client);
 	w.ttl_s = eo_record_ttl_after(Max(w.now_ms, record->lease_ms), store->server->retention_s);
 	answer = eo_store_write(store, pk, bound ? EO_ABORT : EO_UNSEAL, &w);
@@ -275,7 +275,7 @@ eo_settle_check_visible(const EoRecord *record, const char *key, const char *ser
 	EoOrigin	o;
 	EoDatabaseInfo db;
 
-	if (!IsolationUsesXactSnapshot() || !eo_origin_read(record->origin, &o) ||
+	if (!IsolationUsesXactSnapshot() || !eo_origin_read(record->origin_text, &o) ||
 		!eo_database_info(MyDatabaseId, &db) ||
 		memcmp(o.database, db.origin, sizeof(o.database)) != 0 ||
 		U64FromFullTransactionId(ReadNextFullTransactionId()) - o.xid > UINT64CONST(2000000000) ||

@@ -3,20 +3,23 @@
  * action_item.c
  *	  How an action is spelled in DynamoDB: attributes and conditions.
  *
- * There is no attribute for the state.  What has happened is there as an
- * instant, and each rules out the others: consumedAt, canceledAt, closedAt.
- * Pending, active, expired and burned are what a clock and pinAttempts say of
- * the rest; closedAt makes sure that an action which was told to be one of the
- * last two is never consumed by a request that is still on its way.
+ * No attribute has the state.  What has ended an action is the instant of it:
+ * consumedAt, canceledAt or closedAt, and the conditions allow one of them at
+ * most.  Whether another action is pending, active, expired or burned follows from
+ * the clock and pinAttempts.  A caller that was told "expired" or "burned" relies
+ * on it, but a request still in flight might consume the action: closedAt rules
+ * that out.
  *
- * A condition asks for the type of what has to be read afterwards: nothing is
- * consumed that could then not be handed over.
+ * Conditions also check the type of what is read after they were true, so that
+ * nothing is consumed which could then not be handed over.
  *
- * An attempt at a PIN is paid for before the PIN is looked at, by a write of its
- * own that counts pinAttempts down and adds the attempt's token to pinTokens.
- * The token makes the payment recognizable if its answer is lost, and the
- * consume that follows asks for it: who has not paid cannot consume, whatever he
- * says about the PIN.
+ * An attempt at a PIN is paid for before the PIN is verified, by a write of its
+ * own.  It decrements pinAttempts and adds the attempt's token to pinTokens.  By
+ * the token the payment is recognized if its answer was lost, and the consume that
+ * follows requires it: a caller that has not paid cannot consume, whatever it says
+ * about the PIN.
+ *
+ * A verb is a row of verbs[], as in record.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -72,15 +75,18 @@ static const EoAttributeName attributes[N_ATTRIBUTES + 1] = {
 };
 
 /*
- * Room kept in an item for everything but partition key, id and payload: 256
- * bytes of attribute names, 21 for each of eight numbers, three tokens and those
- * of the attempts, and what is said at the end.
+ * Room for everything in an item but partition key, id and payload: 256 bytes of
+ * attribute names, 21 for each of eight numbers, three tokens and those of the
+ * attempts, the PIN's hash and pepper, and what a consume or cancel adds.
  */
 #define ITEM_OVERHEAD (256 + 8 * 21 + 3 * EO_TOKEN_LEN + EO_MAX_PIN_TOKENS * EO_ATTEMPT_LEN + \
 					   EO_PIN_HASH_LEN + 8 + \
 					   EO_MAX_REASON_BYTES + EO_MAX_CONSUMER_BYTES)
 
-/* Optional parts of conditions and updates: what the write has, by its letter. */
+/*
+ * The options of conditions and updates: does the write have the value of that
+ * letter?
+ */
 static const char options[] = "phjrb";
 
 #define N_VARIANTS (1 << (sizeof(options) - 1))
@@ -106,10 +112,10 @@ options_of(const EoActionWrite *w)
 #define NOT_FINAL "attribute_exists(#k) AND attribute_not_exists(#c) AND attribute_not_exists(#x)" \
 	" AND attribute_not_exists(#z)"
 
-/* ... and now is within its time. */
+/* It is not final, and now is within its time. */
 #define OPEN NOT_FINAL " AND #a <= :n AND #e > :n"
 
-/* Whoever consumes the action can be handed its payload. */
+/* The payload, if there is one, can be handed over. */
 #define PAYLOAD " AND (attribute_not_exists(#p) OR attribute_type(#p, :S))"
 
 static const struct
@@ -173,6 +179,7 @@ typedef enum From
 	FROM_TYPES
 } From;
 
+/* Names of types, for conditions. */
 static const struct
 {
 	const char *string;
@@ -265,9 +272,9 @@ attribute_of(EoJsonValue *item, Attribute a)
 }
 
 /*
- * A number; 0 if there is none.  What others write may be absurd: it is rounded
- * down and made to lie between 0 and max.  Clears *ok if it is there and no
- * number.
+ * Read a number; 0 if there is none.  Other writers may leave absurd numbers: they
+ * are rounded down and limited to the range from 0 to max.  Sets *ok to false if
+ * the attribute is there and not a number.
  */
 static int64_t
 read_number(EoJsonValue *item, Attribute a, int64_t max, bool *ok)
@@ -293,7 +300,10 @@ read_number(EoJsonValue *item, Attribute a, int64_t max, bool *ok)
 	return n < 0 ? 0 : n > max ? max : n;
 }
 
-/* A string; NULL if there is none.  Clears *ok if it is there and no string. */
+/*
+ * Read a string; NULL if there is none.  Sets *ok to false if the attribute is
+ * there and not a string.
+ */
 static const char *
 read_string(EoJsonValue *item, Attribute a, bool *ok)
 {
@@ -312,7 +322,7 @@ eo_action_item_read(EoJsonValue *item, EoActionItem *action)
 	bool		whatever = true;
 
 	memset(action, 0, sizeof(*action));
-	/* What decides, and what is handed over. */
+	/* Attributes that a condition needs, or that are handed over. */
 	action->active_ms = read_number(item, A_ACTIVE, EO_MAX_INSTANT_MS, &ok);
 	action->expires_ms = read_number(item, A_EXPIRES, EO_MAX_INSTANT_MS, &ok);
 	action->consumed_ms = read_number(item, A_CONSUMED, EO_MAX_INSTANT_MS, &ok);
@@ -321,7 +331,7 @@ eo_action_item_read(EoJsonValue *item, EoActionItem *action)
 	action->payload = read_string(item, A_PAYLOAD, &ok);
 	action->pin_hash = read_string(item, A_PIN_HASH, &ok);
 	action->pin_attempts = read_number(item, A_PIN_ATTEMPTS, INT32_MAX, &ok);
-	/* What is said beside it. */
+	/* Attributes that are shown, if they can be read. */
 	action->pin_pepper = read_string(item, A_PIN_PEPPER, &whatever);
 	action->pin_tokens = eo_json_get(attribute_of(item, A_PIN_TOKENS), "SS");
 	action->created_ms = read_number(item, A_CREATED, EO_MAX_INSTANT_MS, &whatever);
@@ -332,13 +342,13 @@ eo_action_item_read(EoJsonValue *item, EoActionItem *action)
 	action->canceled_token = read_string(item, A_CANCELED_TOKEN, &whatever);
 	action->canceled_reason = read_string(item, A_CANCELED_REASON, &whatever);
 
-	/* A condition on what is not there is false. */
+	/* Without them, every condition that compares them is false. */
 	if (attribute_of(item, A_ACTIVE) == NULL || attribute_of(item, A_EXPIRES) == NULL)
 		ok = false;
 
 	/*
-	 * That it happened is said by its being there; an instant of 0 is not
-	 * one.
+	 * Conditions ask whether these attributes exist, EoActionItem whether
+	 * they are 0.  So an instant of 0 cannot be read.
 	 */
 	if ((attribute_of(item, A_CONSUMED) != NULL && action->consumed_ms == 0) ||
 		(attribute_of(item, A_CANCELED) != NULL && action->canceled_ms == 0) ||
@@ -348,7 +358,7 @@ eo_action_item_read(EoJsonValue *item, EoActionItem *action)
 }
 
 static bool
-is(const char *stored, const char *token)
+equals(const char *stored, const char *token)
 {
 	return stored != NULL && strcmp(stored, token) == 0;
 }
@@ -360,7 +370,7 @@ is_member(EoJsonValue *set, const char *token)
 	{
 		size_t		len;
 
-		if (is(eo_json_string(eo_json_array_get(set, i), &len), token))
+		if (equals(eo_json_string(eo_json_array_get(set, i), &len), token))
 			return true;
 	}
 	return false;
@@ -387,16 +397,16 @@ eo_action_item_shows(const EoActionItem *action, EoActionVerb verb, const char *
 	switch (verb)
 	{
 		case EO_ACTION_CREATE:
-			return is(action->created_token, token);
+			return equals(action->created_token, token);
 		case EO_ACTION_ATTEMPT:
 			return is_member(action->pin_tokens, token);
 		case EO_ACTION_CONSUME:
 		case EO_ACTION_CONSUME_PAID:
-			return is(action->consumed_token, token);
+			return equals(action->consumed_token, token);
 		case EO_ACTION_CANCEL:
-			return is(action->canceled_token, token);
+			return equals(action->canceled_token, token);
 		case EO_ACTION_CLOSE:
-			/* The same, whoever wrote it. */
+			/* Closing has the same result, whoever did it. */
 			return action->closed_ms > 0;
 	}
 	return false;

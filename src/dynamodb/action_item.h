@@ -3,9 +3,9 @@
  * action_item.h
  *	  How an action is spelled in DynamoDB: attributes and conditions.
  *
- * action_item.c is the only file that knows the name of an action's attribute
- * or writes a condition on one.  It has one spelling, which docs/actions.md
- * states as a contract for other services.
+ * Only action_item.c knows the names of an action's attributes and writes
+ * conditions on them.  docs/actions.md states both as a contract for other
+ * services.
  *
  * Compiles without a server.
  *
@@ -19,18 +19,24 @@
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
 
-/* Bounds that leave room in the item for the one who consumes it. */
+/*
+ * Limits of what is added to an action after it was created.  Room for it is kept
+ * when the size of the payload is checked.
+ */
 #define EO_MAX_REASON_BYTES 1024
 #define EO_MAX_CONSUMER_BYTES 16384
 #define EO_MAX_PIN_TOKENS 20
-#define EO_PIN_HASH_LEN 160		/* at most */
+#define EO_PIN_HASH_LEN 160		/* longest */
 
-/* The token of an attempt: its own, and behind a slash that of its caller. */
+/*
+ * Longest token of an attempt at a PIN: a token of its own, a slash, and the token
+ * of the caller that consumes.
+ */
 #define EO_ATTEMPT_LEN (2 * EO_TOKEN_LEN + 1)
 
 /*
- * An action as read.  Strings are borrowed from the reply, NULL if absent;
- * instants are epoch milliseconds, 0 if absent.
+ * An action as read.  Strings are borrowed from the reply and NULL if absent;
+ * instants are epoch milliseconds and 0 if absent.
  */
 typedef struct EoActionItem
 {
@@ -40,9 +46,10 @@ typedef struct EoActionItem
 	int64_t		expires_ms;
 	const char *payload;		/* JSON text */
 	const char *pin_hash;		/* NULL: no PIN is asked for */
-	const char *pin_pepper;		/* by what its pepper is known; NULL: none */
-	int64_t		pin_attempts;	/* that are left */
-	EoJsonValue *pin_tokens;	/* of the attempts that were taken */
+	const char *pin_pepper;		/* identifies the pepper of pin_hash, to
+								 * detect a changed one; NULL: no pepper */
+	int64_t		pin_attempts;	/* attempts that are left */
+	EoJsonValue *pin_tokens;	/* tokens of the attempts that were taken */
 	int64_t		consumed_ms;
 	const char *consumed_token;
 	const char *consumed_reason;
@@ -50,64 +57,77 @@ typedef struct EoActionItem
 	int64_t		canceled_ms;
 	const char *canceled_token;
 	const char *canceled_reason;
-	int64_t		closed_ms;		/* found over by a cancel */
+	int64_t		closed_ms;		/* was expired or without attempts then, and
+								 * can never be consumed */
 } EoActionItem;
 
-/* The conditional writes on an action; "open" is written out at condition(). */
+/*
+ * The conditional writes on an action.  "final" means consumed, canceled or closed;
+ * "open" means not final and within the action's time.
+ */
 typedef enum EoActionVerb
 {
-	EO_ACTION_CREATE,			/* absent */
+	EO_ACTION_CREATE,			/* there is no such action */
 	EO_ACTION_ATTEMPT,			/* open, with a PIN under this pepper: take
 								 * one attempt */
 	EO_ACTION_CONSUME,			/* open, without a PIN */
-	EO_ACTION_CONSUME_PAID,		/* open, after this token's attempt */
-	EO_ACTION_CANCEL,			/* neither final nor expired */
+	EO_ACTION_CONSUME_PAID,		/* open, and this attempt was taken */
+	EO_ACTION_CANCEL,			/* neither final nor expired, and attempts are
+								 * left if there is a PIN */
 	EO_ACTION_CLOSE				/* not final, but expired or without attempts:
-								 * for good */
+								 * never to be consumed */
 } EoActionVerb;
 
-/* What a verb needs; unused members are ignored. */
+/* The parameters of the verbs; each ignores the members that it does not need. */
 typedef struct EoActionWrite
 {
-	const char *token;			/* of this call; for a consume of its caller;
-								 * for an attempt, see EO_ATTEMPT_LEN */
-	const char *attempt;		/* CONSUME_PAID: that of the attempt */
+	const char *token;			/* of this call; of the caller that consumes;
+								 * of the attempt (EO_ATTEMPT_LEN) */
+	const char *attempt;		/* EO_ACTION_CONSUME_PAID: the attempt's token */
 	int64_t		now_ms;
 	const char *id;
 	int64_t		active_ms;
 	int64_t		expires_ms;
 	int64_t		ttl_s;
-	const char *payload;		/* NULL: none; so for the strings that follow */
+
+	/* NULL: none. */
+	const char *payload;
 	const char *pin_hash;
-	const char *pin_pepper;		/* CREATE, ATTEMPT */
+	const char *pin_pepper;		/* of EO_ACTION_CREATE, EO_ACTION_ATTEMPT */
 	int64_t		pin_attempts;
 	const char *reason;
 	const char *consumer;
 } EoActionWrite;
 
-/* As eo_record_make_pk(), for an action's id. */
+/* Like eo_record_make_pk(), for the id of an action. */
 extern EoStatus eo_action_item_make_pk(const char *prefix, const char *id, char *out, size_t *len)
 			EO_MUST_CHECK;
 extern bool eo_action_item_is_pk(const char *pk);
 extern const char *eo_action_item_pk_of(EoJsonValue *item);
 
-/* Bytes that a payload may have. */
+/* The longest payload that fits into an item beside this partition key and id. */
 extern size_t eo_action_item_max_payload(size_t pk_len, size_t id_len);
 
+/*
+ * Append the body of an UpdateItem; makes the body fail (see buf.h) if the write
+ * lacks a member that the verb needs.
+ */
 extern void eo_action_item_put_write(EoBuf *body, const char *table, const char *pk,
 									 EoActionVerb verb, const EoActionWrite *w);
+
+/* Append the body of a consistent GetItem. */
 extern void eo_action_item_put_read(EoBuf *body, const char *table, const char *pk);
 
 /*
- * EO_INVALID if it is no action, or what decides is not of the type that the
- * conditions ask for.
+ * Read an item.  Returns EO_OK, or EO_INVALID if it is not an action, or if an
+ * attribute that decides about it is not of the type which the conditions need.
  */
 extern EoStatus eo_action_item_read(EoJsonValue *item, EoActionItem *action) EO_MUST_CHECK;
 
-/* Has the caller of this token paid for an attempt? */
+/* Has the caller with this token taken an attempt? */
 extern bool eo_action_item_paid_by(const EoActionItem *action, const char *token);
 
-/* Does the item show that this very write was applied? */
+/* Does the item show that the write of this verb and token was applied? */
 extern bool eo_action_item_shows(const EoActionItem *action, EoActionVerb verb, const char *token);
 
 #endif							/* EO_DYNAMODB_ACTION_ITEM_H */

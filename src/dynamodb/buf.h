@@ -6,8 +6,8 @@
  * Used wherever bytes are collected outside the server's memory contexts:
  * in libcurl's callbacks, in request bodies, in canonical forms.  Failure
  * is sticky: after the first append that does not fit (or finds no memory)
- * every further one is refused and eo_buf_status() says why, so that a
- * writer appends freely and looks once, at the end.
+ * every further one is refused, and eo_buf_status() says why.  So a writer may
+ * append without checking, and check once at the end.
  *
  * The contents are always followed by a NUL byte that is not counted.
  * eo_buf_reset() keeps the memory for the next use; eo_buf_free() gives it
@@ -67,14 +67,14 @@ eo_buf_status(const EoBuf *buf)
 	return buf->status;
 }
 
-/* Content as a string; never NULL. */
+/* The content as a string; never NULL. */
 static inline const char *
 eo_buf_str(const EoBuf *buf)
 {
 	return buf->data != NULL ? buf->data : "";
 }
 
-/* Make room for more bytes; false, and sticky, if that cannot be. */
+/* Make room for more bytes.  Returns false if there is none: the buffer has failed. */
 static inline bool
 eo_buf_reserve(EoBuf *buf, size_t more)
 {

@@ -15,15 +15,13 @@
  * pause.  An attempt gets half of the time that is left, the last one all of
  * it, so that a reply lost on the way leaves time to ask again.
  *
- * Every attempt sends the same bytes but for the date and the signature, so a
- * conditional write that was applied and whose answer was lost meets its own
- * token when it is repeated.  Telling that apart is store.c's work; here it is
- * only noted that an attempt may have been applied (in_doubt).
+ * All attempts send the same bytes, except for the date and the signature.  So if
+ * a conditional write was applied and its answer was lost, the next attempt is
+ * refused by a record that bears its own token.  server/answer.c recognizes that;
+ * here it is only noted that an attempt may have been applied (in_doubt).
  *
- * Sources: "Error handling with DynamoDB" and "DynamoDB low-level API"
- * (Amazon DynamoDB Developer Guide) for codes and wire format; "Exponential
- * Backoff And Jitter" (AWS Architecture Blog) for full jitter.  Error texts
- * differ between engines, so only the code decides.
+ * Sources: "DynamoDB low-level API" (Amazon DynamoDB Developer Guide) for the wire
+ * format; "Exponential Backoff And Jitter" (AWS Architecture Blog) for full jitter.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,29 +40,34 @@
 #include "dynamodb/sigv4.h"
 #include "dynamodb/status.h"
 
-/* Base of the exponential back-off, in milliseconds, and its ceiling. */
+/* The longest first pause between attempts, and the longest of all. */
 #define BACKOFF_BASE_MS 25
 #define BACKOFF_THROTTLED_MS 500
 #define BACKOFF_MAX_MS 20000
 
-/* What the service asks for in x-amz-retry-after is honoured up to this. */
+/* Longest pause that is made because x-amz-retry-after asks for it. */
 #define RETRY_AFTER_MAX_MS 5000
 
-/* An attempt shorter than this is not worth sending for its own sake. */
+/* An attempt needs at least this much time to be answered. */
 #define MIN_ATTEMPT_US 50000
 
-/* curl ends an attempt at its deadline; if it has not by then, we do. */
+/* An attempt that the transport has not ended at the deadline gets this much more. */
 #define GRACE_US 20000
 
 static bool send_attempt(EoCall *call);
+static EoStatus sign(EoCall *call, char *date_header, EoBuf *authorization);
 static void abandon(EoCall *call);
 static bool take_reply(EoCall *call);
 static bool take_transport_failure(EoCall *call);
 static bool take_answer(EoCall *call, int64_t wall_ms);
 static bool take_unbelievable(EoCall *call, const char *why);
 static void forget_reply(EoCall *call);
-static bool again(EoCall *call, bool throttled);
-static EoStatus sign(EoCall *call, char *date_header, EoBuf *authorization);
+static bool retry_later(EoCall *call, bool throttled);
+static int64_t random_pause_us(int attempt, bool throttled);
+
+#define CONTENT_TYPE "application/x-amz-json-1.0"
+#define TARGET "X-Amz-Target: "
+#define OPERATION(name, writes) {name, TARGET "DynamoDB_20120810." name, writes}
 
 static const struct
 {
@@ -73,13 +76,13 @@ static const struct
 	bool		writes;
 }			operations[] =
 {
-	[EO_GET_ITEM] = {"GetItem", "X-Amz-Target: DynamoDB_20120810.GetItem", false},
-	[EO_UPDATE_ITEM] = {"UpdateItem", "X-Amz-Target: DynamoDB_20120810.UpdateItem", true},
-	[EO_TRANSACT] = {"TransactWriteItems", "X-Amz-Target: DynamoDB_20120810.TransactWriteItems", true},
-	[EO_CREATE_TABLE] = {"CreateTable", "X-Amz-Target: DynamoDB_20120810.CreateTable", true},
-	[EO_DESCRIBE_TABLE] = {"DescribeTable", "X-Amz-Target: DynamoDB_20120810.DescribeTable", false},
-	[EO_UPDATE_TTL] = {"UpdateTimeToLive", "X-Amz-Target: DynamoDB_20120810.UpdateTimeToLive", true},
-	[EO_DESCRIBE_TTL] = {"DescribeTimeToLive", "X-Amz-Target: DynamoDB_20120810.DescribeTimeToLive", false},
+	[EO_GET_ITEM] = OPERATION("GetItem", false),
+	[EO_UPDATE_ITEM] = OPERATION("UpdateItem", true),
+	[EO_TRANSACT] = OPERATION("TransactWriteItems", true),
+	[EO_CREATE_TABLE] = OPERATION("CreateTable", true),
+	[EO_DESCRIBE_TABLE] = OPERATION("DescribeTable", false),
+	[EO_UPDATE_TTL] = OPERATION("UpdateTimeToLive", true),
+	[EO_DESCRIBE_TTL] = OPERATION("DescribeTimeToLive", false)
 };
 
 const char *
@@ -105,7 +108,10 @@ eo_call_free(EoCall *call)
 	eo_buf_free(&call->body);
 }
 
-/* As this function, all those below that return bool say whether the call goes on. */
+/*
+ * This function, and all below that return bool, return true if the call goes on
+ * and false if it has its outcome.
+ */
 bool
 eo_call_start(EoCall *call, int64_t deadline_us)
 {
@@ -167,11 +173,11 @@ send_attempt(EoCall *call)
 	status = sign(call, date_header, &authorization);
 	snprintf(host, sizeof(host), "Host: %s", client->host);
 	headers[req.nheaders++] = host;
-	headers[req.nheaders++] = "Content-Type: application/x-amz-json-1.0";
+	headers[req.nheaders++] = "Content-Type: " CONTENT_TYPE;
 	headers[req.nheaders++] = operations[call->op].target;
 	headers[req.nheaders++] = date_header;
 	headers[req.nheaders++] = eo_buf_str(&authorization);
-	/* An empty value keeps curl from adding its own. */
+	/* A header without a value keeps curl from adding its own. */
 	headers[req.nheaders++] = "Accept:";
 	headers[req.nheaders++] = "Expect:";
 	if (client->credentials.session_token != NULL)
@@ -201,7 +207,7 @@ send_attempt(EoCall *call)
 	return false;
 }
 
-/* "20260101T000000Z"; written anew once a second. */
+/* "20260101T000000Z", formatted once a second. */
 static const char *
 amz_date_of(time_t now)
 {
@@ -226,19 +232,19 @@ add_header(EoHeader *headers, int *n, const char *name, const char *value)
 	(*n)++;
 }
 
-/* The five headers that are signed have a fixed order: sorted by name. */
+/* Make both headers of a signature.  What is signed has to be sorted by name. */
 static EoStatus
 sign(EoCall *call, char *date_header, EoBuf *authorization)
 {
 	EoClient   *client = call->client;
-	const char *target = strchr(operations[call->op].target, ' ') + 1;
+	const char *target = operations[call->op].target + strlen(TARGET);
 	const char *amz_date = amz_date_of((time_t) (eo_client_now_ms(client) / 1000));
 	EoHeader	headers[5];
 	EoSigningRequest req = {0};
 	int			n = 0;
 
 	snprintf(date_header, 40, "X-Amz-Date: %s", amz_date);
-	add_header(headers, &n, "content-type", "application/x-amz-json-1.0");
+	add_header(headers, &n, "content-type", CONTENT_TYPE);
 	add_header(headers, &n, "host", client->host);
 	add_header(headers, &n, "x-amz-date", amz_date);
 	if (client->credentials.session_token != NULL)
@@ -257,7 +263,7 @@ sign(EoCall *call, char *date_header, EoBuf *authorization)
 	return eo_sigv4_sign(client->signer, &client->credentials, &req, authorization);
 }
 
-/* The deadline has passed and the transport has not noticed. */
+/* End an attempt that the transport has not ended at its deadline. */
 static void
 abandon(EoCall *call)
 {
@@ -288,9 +294,10 @@ take_reply(EoCall *call)
 	call->transfer.done = false;
 
 	/*
-	 * The last answer may be a definite "no", but an earlier attempt of the
-	 * same write may have been applied: what is known is the weaker of the
-	 * two.  (A refused condition is looked into by whoever wrote it.)
+	 * The last answer may be a definite refusal, but if an earlier attempt
+	 * may have been applied, the outcome of the call is unknown.  Not so if
+	 * the refusal tells what refused the write, an item or reasons: the
+	 * caller finds out whether that is the work of the earlier attempt.
 	 */
 	if (!goes_on && call->in_doubt && call->error.status != EO_OK &&
 		call->error.status != EO_CONDITION_FAILED && call->error.status != EO_CANCELLED)
@@ -312,7 +319,7 @@ take_transport_failure(EoCall *call)
 		call->in_doubt |= operations[call->op].writes;
 		eo_http_distrust();
 	}
-	return again(call, false);
+	return retry_later(call, false);
 }
 
 static bool
@@ -365,12 +372,12 @@ take_answer(EoCall *call, int64_t wall_ms)
 		call->next_us = 0;
 		return true;
 	}
-	return class.retry ? again(call, class.throttled) : false;
+	return class.retry ? retry_later(call, class.throttled) : false;
 }
 
 /*
- * Something came that is not the answer.  The stream is not trusted any more,
- * and what happened to the request is not known.
+ * Something was received that is not the answer to the request.  The connection is
+ * not trusted any more, and the outcome of the request is unknown.
  */
 static bool
 take_unbelievable(EoCall *call, const char *why)
@@ -382,7 +389,7 @@ take_unbelievable(EoCall *call, const char *why)
 	snprintf(call->error.message, sizeof(call->error.message), "%s (HTTP status %d)",
 			 why, call->error.http_status);
 	call->in_doubt |= operations[call->op].writes;
-	return again(call, false);
+	return retry_later(call, false);
 }
 
 static void
@@ -394,42 +401,41 @@ forget_reply(EoCall *call)
 	call->reasons = NULL;
 }
 
-/* Back off, if there is an attempt and time left for one. */
+/* Make another attempt after a pause, if there is one left and time for it. */
 static bool
-again(EoCall *call, bool throttled)
+retry_later(EoCall *call, bool throttled)
 {
-	int64_t		now = eo_clock_monotonic_us();
-	int64_t		pause_ms = throttled ? BACKOFF_THROTTLED_MS : BACKOFF_BASE_MS;
-	uint32_t	random = 0;
+	int64_t		now_us = eo_clock_monotonic_us();
+	int64_t		asked_ms = call->transfer.reply.retry_after_ms;
 
-	if (call->attempt < call->client->max_attempts)
-	{
-		for (int i = 1; i < call->attempt && pause_ms < BACKOFF_MAX_MS; i++)
-			pause_ms *= 2;
-		if (pause_ms > BACKOFF_MAX_MS)
-			pause_ms = BACKOFF_MAX_MS;
-		if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
-			random = (uint32_t) now;
-		call->next_us = now + pause_ms * 1000 * (int64_t) (random >> 8) / (1 << 24);
-		if (call->transfer.reply.retry_after_ms > 0)
-		{
-			int			asked = call->transfer.reply.retry_after_ms;
+	if (call->attempt >= call->client->max_attempts)
+		return false;
+	if (asked_ms > RETRY_AFTER_MAX_MS)
+		asked_ms = RETRY_AFTER_MAX_MS;
+	call->next_us = now_us + random_pause_us(call->attempt, throttled);
+	if (asked_ms > 0 && call->next_us < now_us + asked_ms * 1000)
+		call->next_us = now_us + asked_ms * 1000;
 
-			if (asked > RETRY_AFTER_MAX_MS)
-				asked = RETRY_AFTER_MAX_MS;
-			if (call->next_us < now + (int64_t) asked * 1000)
-				call->next_us = now + (int64_t) asked * 1000;
-		}
+	/*
+	 * An attempt that has no time to be answered would only turn a definite
+	 * refusal into an unknown outcome.
+	 */
+	call->waiting = call->next_us + MIN_ATTEMPT_US <= call->deadline_us;
+	return call->waiting;
+}
 
-		/*
-		 * One that has no time to be answered would only make a definite
-		 * refusal unknown.
-		 */
-		if (call->next_us + MIN_ATTEMPT_US <= call->deadline_us)
-		{
-			call->waiting = true;
-			return true;
-		}
-	}
-	return false;
+/* Between nothing and a ceiling that doubles with each attempt. */
+static int64_t
+random_pause_us(int attempt, bool throttled)
+{
+	int64_t		ceiling_ms = throttled ? BACKOFF_THROTTLED_MS : BACKOFF_BASE_MS;
+	uint32_t	random;
+
+	for (int i = 1; i < attempt && ceiling_ms < BACKOFF_MAX_MS; i++)
+		ceiling_ms *= 2;
+	if (ceiling_ms > BACKOFF_MAX_MS)
+		ceiling_ms = BACKOFF_MAX_MS;
+	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+		random = (uint32_t) eo_clock_monotonic_us();
+	return ceiling_ms * 1000 * (int64_t) (random >> 8) / (1 << 24);
 }

@@ -20,14 +20,14 @@
 #include "dynamodb/status.h"
 
 /*
- * A request body holds at most one item's attributes; the same factor as for
- * replies is never reached, because we escape control characters only.
+ * Longest request body.  It has at most one item's attributes; escaping at most
+ * doubles the printable characters of a JSON text.
  */
 #define EO_MAX_BODY (3 * 409600)
 
 /*
- * That of a transaction: at most a hundred actions, and four megabytes of items,
- * for which there is room as JSON and as base64.
+ * Most actions of a transaction, and its longest body: four megabytes of items, as
+ * JSON and perhaps with base64 in it.
  */
 #define EO_MAX_ACTIONS 100
 #define EO_MAX_TRANSACTION_BODY (16 * 1024 * 1024)
@@ -47,27 +47,23 @@ typedef struct EoCall EoCall;
 
 struct EoCall
 {
-	/* Set by eo_call_init() and the caller. */
+	/* Set by eo_call_init(); the caller appends the body. */
 	EoClient   *client;
 	EoOperation op;
 	EoBuf		body;
-	int			nactions;		/* of EO_TRANSACT */
 
-	/*
-	 * The condition compares with an instant in the body: if the clock turns
-	 * out to be wrong, the call ends with clock_moved instead of being signed
-	 * anew, and the caller writes the body anew.
-	 */
-	bool		dated;
-	bool		clock_moved;
+	/* Set by the caller. */
+	int			nactions;		/* of EO_TRANSACT */
+	bool		dated;			/* the condition compares with an instant in
+								 * the body, see clock_moved */
 
 	/*
 	 * Is this the answer to what was asked?  Called with the reply's item (or
-	 * NULL) after a success and after a refused condition; false makes the
-	 * reply count as not received.  May be NULL.
+	 * NULL) after a success and after a refused condition.  If it returns
+	 * false, the reply counts as not received.  May be NULL.
 	 */
 	bool		(*believe) (const EoCall *call, EoJsonValue *item, bool refused);
-	void	   *arg;
+	void	   *arg;			/* the caller's */
 
 	/* The outcome: error.status is EO_OK or says what happened. */
 	EoError		error;
@@ -75,17 +71,24 @@ struct EoCall
 	EoJsonValue *item;			/* "Attributes" or "Item" in it; NULL: none */
 
 	/*
-	 * Of a transaction that was cancelled: a reason for each action, in their
-	 * order.  It ends with EO_CONDITION_FAILED if the condition of the first
-	 * action was false, whatever the others are, and the item is that
-	 * action's.
+	 * For a transaction that was cancelled: the reasons, one for each action
+	 * and in the order of the actions.  If the condition of the first action
+	 * was false, the status is EO_CONDITION_FAILED, whatever the other
+	 * reasons are, and item is the item of that action.
 	 */
 	EoJsonValue *reasons;
 
 	/*
-	 * Some attempt may have been applied although its own answer never came.
-	 * After a final definite answer this still matters: a refusal may be the
-	 * work of our own earlier attempt.
+	 * A dated call was refused because the clock was wrong.  The clock has
+	 * been set right, but the body has an instant of the wrong one: the
+	 * caller may make the call again with another body.
+	 */
+	bool		clock_moved;
+
+	/*
+	 * An attempt whose own answer never came may have been applied.  This
+	 * matters even after a definite answer: a refusal may be due to what that
+	 * attempt has written.
 	 */
 	bool		in_doubt;
 	int64_t		elapsed_us;
@@ -93,7 +96,7 @@ struct EoCall
 	/* Private to call.c. */
 	EoHttpTransfer transfer;
 	int			attempt;
-	bool		resigned;
+	bool		resigned;		/* was signed anew after clock correction */
 	bool		waiting;		/* backing off until next_us */
 	int64_t		started_us;
 	int64_t		deadline_us;
@@ -101,14 +104,15 @@ struct EoCall
 };
 
 extern void eo_call_init(EoCall *call, EoClient *client, EoOperation op);
-extern void eo_call_free(EoCall *call); /* ends a transfer in flight */
+
+/* Release what a call holds, its reply included.  Ends a transfer in flight. */
+extern void eo_call_free(EoCall *call);
 
 /*
- * For window.c, which runs calls.  Start a call, then step it: both return true
- * while the call goes on and false once it has its outcome.  deadline_us is
- * absolute; 0 means the client's request_timeout from now.  *until_us is the
- * instant at which the call has to be stepped again, if its reply has not come
- * before.
+ * For window.c.  Start a call, and then step it as long as it goes on: both return
+ * true while it does, and false once it has its outcome.  deadline_us is absolute;
+ * 0 means the client's request_timeout from now.  *until_us is the instant at
+ * which the call has to be stepped again, unless its reply comes before.
  */
 extern bool eo_call_start(EoCall *call, int64_t deadline_us) EO_MUST_CHECK;
 extern bool eo_call_step(EoCall *call, int64_t *until_us) EO_MUST_CHECK;

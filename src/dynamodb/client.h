@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * client.h
- *	  Where the calls of one server go, who signs them, and the service's clock.
+ *	  What the calls of one server have in common: endpoint, credentials, clock.
  *
  * Compiles without a server.
  *
@@ -14,8 +14,8 @@
 #include "dynamodb/sigv4.h"
 
 /*
- * One server and one set of credentials.  All strings are borrowed: whoever
- * fills in a client keeps them as long as the client is used.
+ * One server and one set of credentials.  All strings are borrowed from the
+ * caller, and must live as long as the client.
  */
 typedef struct EoClient
 {

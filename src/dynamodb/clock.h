@@ -12,7 +12,10 @@
 
 #include <stdint.h>
 
+/* Microseconds of CLOCK_MONOTONIC: for deadlines and durations. */
 extern int64_t eo_clock_monotonic_us(void);
-extern int64_t eo_clock_wall_ms(void);	/* epoch milliseconds, local clock */
+
+/* Epoch milliseconds of the local clock. */
+extern int64_t eo_clock_wall_ms(void);
 
 #endif							/* EO_DYNAMODB_CLOCK_H */

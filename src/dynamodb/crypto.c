@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * crypto.c
- *	  Digests, MACs and the stretching of PINs: the only file that includes
- *	  OpenSSL.
+ *	  Digests, MACs and the stretching of PINs.
  *
- * What OpenSSL 3 makes slow is fetching an algorithm, not running it, so the
- * digest and the MAC are fetched once and their contexts reused.  scrypt takes
- * its time anyway, by design.
+ * The only file that includes OpenSSL.  With OpenSSL 3 it is slow to fetch an
+ * algorithm, not to run it.  So the digest and the MAC are fetched once and their
+ * contexts are reused.  scrypt is slow by design, and is fetched every time.
  *
  *-------------------------------------------------------------------------
  */
+#include "dynamodb/crypto.h"
+
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
@@ -18,9 +19,7 @@
 #include "dynamodb/hex.h"
 #include "dynamodb/status.h"
 
-#include "dynamodb/crypto.h"
-
-/* What scrypt may take: 128 * N * r bytes, and some more. */
+/* Limit of scrypt's memory: twice the 128 * N * r bytes that it needs. */
 #define SCRYPT_MAX_MEMORY (UINT64_C(256) * EO_SCRYPT_N * EO_SCRYPT_R)
 
 struct EoCrypto
@@ -87,7 +86,7 @@ eo_crypto_sha256_hex(EoCrypto *c, const void *data, size_t len, char hex[EO_SHA2
 	return EO_OK;
 }
 
-/* key NULL: the one that the context has. */
+/* With key NULL, the key that was given to the context last is used. */
 static EoStatus
 run_mac(EVP_MAC_CTX *ctx, const void *key, size_t key_len, const void *data, size_t len,
 		unsigned char mac[EO_SHA256_LEN])
@@ -103,8 +102,8 @@ eo_crypto_hmac_sha256(EoCrypto *c, const void *key, size_t key_len, const void *
 					  unsigned char mac[EO_SHA256_LEN])
 {
 	/*
-	 * An empty key is a key (RFC 2104), and the same as one of zero bytes;
-	 * OpenSSL takes NULL for "the last one".
+	 * An empty key is valid (RFC 2104), and means the same as one zero byte.
+	 * It is passed as that, because OpenSSL takes NULL for "the last key".
 	 */
 	static const unsigned char none[1] = {0};
 
@@ -120,7 +119,8 @@ eo_crypto_keep_key(EoCrypto *c, const void *key, size_t key_len)
 }
 
 EoStatus
-eo_crypto_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len, unsigned char mac[EO_SHA256_LEN])
+eo_crypto_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len,
+						   unsigned char mac[EO_SHA256_LEN])
 {
 	return run_mac(c->kept, NULL, 0, data, len, mac);
 }

@@ -19,32 +19,33 @@
 #define EO_SHA256_HEX_LEN 64	/* without the NUL */
 
 /*
- * What is worth keeping between calls: the fetched algorithms, the contexts of
- * digest and MAC, and one key (eo_crypto_keep_key()).  Not thread-safe.
+ * Keeps between calls the fetched algorithms, the contexts of digest and MAC, and
+ * one key (eo_crypto_keep_key()).  Not thread-safe.
  */
 typedef struct EoCrypto EoCrypto;
 
-extern EoCrypto *eo_crypto_create(void);	/* NULL: OpenSSL or memory */
-extern void eo_crypto_free(EoCrypto *c);	/* NULL is fine */
+/* Returns NULL if OpenSSL fails or there is no memory. */
+extern EoCrypto *eo_crypto_create(void);
+extern void eo_crypto_free(EoCrypto *c);	/* c may be NULL */
 
-/* SHA-256 (FIPS 180-4), in lower-case hexadecimal with a NUL.  EO_CRYPTO. */
+/* SHA-256 (FIPS 180-4) in lower-case hexadecimal.  EO_OK or EO_CRYPTO. */
 extern EoStatus eo_crypto_sha256_hex(EoCrypto *c, const void *data, size_t len,
 									 char hex[EO_SHA256_HEX_LEN + 1]) EO_MUST_CHECK;
 
-/* HMAC-SHA256 (RFC 2104).  EO_CRYPTO. */
+/* HMAC-SHA256 (RFC 2104).  EO_OK or EO_CRYPTO. */
 extern EoStatus eo_crypto_hmac_sha256(EoCrypto *c, const void *key, size_t key_len,
 									  const void *data, size_t len,
 									  unsigned char mac[EO_SHA256_LEN]) EO_MUST_CHECK;
 
-/* The same with a key that is kept inside the context; EO_CRYPTO. */
+/* The same in two steps: the key stays in the context for any number of MACs. */
 extern EoStatus eo_crypto_keep_key(EoCrypto *c, const void *key, size_t key_len) EO_MUST_CHECK;
 extern EoStatus eo_crypto_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len,
 										   unsigned char mac[EO_SHA256_LEN]) EO_MUST_CHECK;
 
 /*
- * scrypt (RFC 7914) with N = 16384, r = 8, p = 1: some 50 ms of a core and 16 MB,
- * which are given back.  Not to be interrupted.  EO_CRYPTO: memory, or an OpenSSL
- * that does not allow it.
+ * scrypt (RFC 7914) with N = 16384, r = 8, p = 1.  Takes some 50 ms of a core and,
+ * meanwhile, 16 MB; cannot be interrupted.  EO_CRYPTO if there is no memory, or
+ * OpenSSL does not allow it.
  */
 #define EO_SCRYPT_N 16384
 #define EO_SCRYPT_R 8
@@ -53,7 +54,7 @@ extern EoStatus eo_crypto_hmac_sha256_kept(EoCrypto *c, const void *data, size_t
 extern EoStatus eo_crypto_scrypt(const void *password, size_t password_len, const void *salt,
 								 size_t salt_len, unsigned char *out, size_t out_len) EO_MUST_CHECK;
 
-/* In a time that does not depend on where they differ. */
+/* Compare secrets in a time that does not depend on where they differ. */
 extern bool eo_crypto_same(const void *a, const void *b, size_t len);
 
 /* Overwrite a secret in a way the compiler may not drop. */

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * endpoint.c
- *	  Small parsers of text from outside: endpoints and header lines.
+ *	  The server option "endpoint".
  *
- * Plain C over the caller's buffers, so that test/fuzz can have a go at them.
+ * Plain C over the caller's buffers, so that test/fuzz can call it.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * endpoint.h
- *	  Small parsers of text from outside: endpoints and header lines.
+ *	  The server option "endpoint".
  *
  * Compiles without a server.
  *
@@ -19,14 +19,14 @@
 typedef struct EoEndpoint
 {
 	bool		https;
-	bool		loopback;
+	bool		loopback;		/* the host is this machine */
 	char		authority[EO_AUTHORITY_LEN];	/* host[:port], the default
 												 * port left out */
 } EoEndpoint;
 
 /*
- * scheme://host[:port][/] and nothing else: no user, path, query or fragment.
- * False, with a sentence in *reason, for anything else.
+ * Parse scheme://host[:port][/], without user, path, query or fragment.  For
+ * anything else false is returned, and a sentence in *reason says why.
  */
 extern bool eo_endpoint_parse(const char *value, EoEndpoint *ep, const char **reason);
 

@@ -36,9 +36,9 @@ typedef enum EoValueType
 } EoValueType;
 
 /*
- * The value of a letter: a member of one of the structs that eo_expression_put_update()
- * is given.  Tables of values are indexed by the letter.  The digits ":0" and ":1"
- * are numbers and need no entry.
+ * The value of a letter: a member of one of the structs that are given to
+ * eo_expression_put_update().  Tables of values are indexed by the letter.  ":0"
+ * and ":1" stand for these numbers and need no entry.
  */
 typedef struct EoValue
 {

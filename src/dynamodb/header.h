@@ -14,8 +14,9 @@
 #include <stddef.h>
 
 /*
- * If the line (not NUL-terminated) is the header of that name: its value,
- * printable ASCII only, trimmed and cut to size - 1 bytes.
+ * If the line, which need not be NUL-terminated, is the header of that name,
+ * return true and copy its value: printable ASCII only, trimmed, and cut to
+ * size - 1 bytes.
  */
 extern bool eo_header_value(const char *line, size_t len, const char *name, char *value,
 							size_t size);

@@ -4,7 +4,7 @@
  *	  HTTP over libcurl, and the one waiting loop of the project.
  *
  * The only file that includes curl.  One multi handle per process drives all
- * transfers; its sockets stand in one epoll descriptor, and that descriptor,
+ * transfers.  Its sockets are watched by one epoll descriptor; that descriptor,
  * the process latch and the postmaster's death are waited on together, in
  * eo_http_wait() and nowhere else.  curl's timer is kept as an instant and
  * bounds the wait.
@@ -24,15 +24,15 @@
  *	 it; so signals are blocked around the step that starts a transfer.
  *
  * - A connection is reused only after a reply that was whole and believed.
- *	 A transfer ended early closes its connection (curl does so for HTTP/1.1);
- *	 after a reply that came but is not believed, eo_http_distrust() has all
+ *	 A transfer ended early closes its connection (curl does so for HTTP/1.1).
+ *	 After a reply that came but is not believed, eo_http_distrust() has all
  *	 idle connections closed before the next transfer starts.
  *
  * - libcurl repeats a request by itself, and says nothing, if a reused
  *	 connection is closed before a byte of the reply arrives.  The first copy
- *	 may have been applied, and whoever judges the final answer must know;
- *	 before_request() refuses to send a second copy, so that every repetition
- *	 is one of call.c's.
+ *	 may have been applied, and the caller must know that when it judges the
+ *	 final answer.  So before_request() refuses to send a second copy, and every
+ *	 repetition is one of call.c's.
  *
  * - Handles are pooled with their constant options set once, in
  *	 set_constant_options(); every option that differs between requests is set
@@ -66,22 +66,22 @@
 #include "storage/latch.h"
 #include "utils/pg_crc.h"
 
-/* A reply buffer above this is given back instead of kept with its handle. */
+/* A reply buffer larger than this is freed instead of kept with its handle. */
 #define KEEP_BUFFER 65536
 
-/* All headers of a request; a session token has some kilobytes. */
+/* Longest text of all headers of a request.  A session token has some kilobytes. */
 #define MAX_HEADER_TEXT 16384
 
-/* Handles kept for reuse; a batch may have more in flight for a while. */
+/* Handles and connections that are kept for reuse; more may be in flight. */
 #define KEEP_HANDLES 64
 
 /*
- * Idle time after which a connection is not reused.  The service closes at
- * about 60 seconds; stay clear of the race.
+ * Idle time after which a connection is not reused.  The service closes an idle
+ * connection after about 60 seconds; a request must not be sent into that moment.
  */
 #define MAX_IDLE_SECONDS 50L
 
-/* Longest single wait: a lost wake-up costs this much and no more. */
+/* Longest single wait, which bounds the cost of a lost wake-up. */
 #define MAX_WAIT_MS 10000
 
 typedef struct EoHttpHandle
@@ -89,11 +89,11 @@ typedef struct EoHttpHandle
 	dlist_node	node;			/* in http.running or http.idle */
 	CURL	   *easy;
 
-	/* The request's headers, and curl's list over them: it only reads it. */
+	/* The request's headers, and the list of them that curl reads. */
 	EoBuf		header_text;
 	struct curl_slist headers[EO_HTTP_MAX_HEADERS];
 
-	/* What set_endpoint_options() has set. */
+	/* The endpoint that set_endpoint_options() has set last. */
 	char	   *url;
 	char	   *ca_file;
 	int			connect_timeout_ms;
@@ -114,7 +114,7 @@ static struct
 	WaitEventSet *waits;
 	int64		timer_us;		/* curl's next timer; -1: none */
 	bool		distrusted;		/* close all connections when none is busy */
-	bool		finished;		/* a transfer has become done since last seen */
+	bool		finished;		/* a transfer has become done in this wait */
 	int			nrunning;
 	int			nidle;
 	dlist_head	running;
@@ -219,7 +219,7 @@ eo_http_wait(int64_t until_us, EoWaitMode mode)
 		}
 	}
 
-	/* We ate a wake-up that may have been meant for somebody above us. */
+	/* The latch may have been set for another purpose: leave it set. */
 	if (latch_was_set)
 		SetLatch(MyLatch);
 }
@@ -249,8 +249,8 @@ eo_http_distrust(void)
 }
 
 /*
- * CHECK_FOR_INTERRUPTS(), and nothing of ours left behind if it raises.  The
- * message and the SQLSTATE of a cancel are PostgreSQL's own.
+ * CHECK_FOR_INTERRUPTS(), with every transfer ended if it raises.  The message and
+ * the SQLSTATE of a cancel are PostgreSQL's own.
  */
 static void
 answer_interrupts(void)
@@ -283,8 +283,9 @@ end_all(void)
 /* ----- set-up ----- */
 
 /*
- * First use in this process.  May raise: out of descriptors or memory, before
- * anything is in flight; a later call tries again.
+ * Set up what a process needs, on its first use.  Raises an error if there are no
+ * descriptors or no memory; nothing is in flight then, and a later call tries
+ * again.
  */
 static void
 init_process(void)
@@ -333,7 +334,7 @@ init_process(void)
 	http.ready = true;
 }
 
-/* curl tells which sockets to watch, and for what. */
+/* Called by curl: which socket to watch, and for what. */
 static int
 socket_callback(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
@@ -358,6 +359,7 @@ socket_callback(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 	return 0;
 }
 
+/* Called by curl: when it wants to be called again. */
 static int
 timer_callback(CURLM *multi, long timeout_ms, void *arg)
 {
@@ -446,7 +448,7 @@ free_handle(EoHttpHandle *h)
 	free(h);
 }
 
-/* PostgreSQL counts the descriptors that are not its own. */
+/* Sockets are counted with PostgreSQL's limit of open files. */
 static curl_socket_t
 open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr)
 {
@@ -472,7 +474,7 @@ close_socket(void *arg, curl_socket_t fd)
 	return rc;
 }
 
-/* Called before each copy of a request, see the head of the file. */
+/* Called by curl before it sends a copy of a request, see the head of the file. */
 static int
 before_request(void *arg, char *ip, char *local_ip, int port, int local_port)
 {
@@ -497,7 +499,7 @@ body_callback(char *data, size_t size, size_t n, void *arg)
 	return eo_buf_status(&h->body) == EO_OK ? size * n : 0;
 }
 
-/* Reading a date is slow, and it is the same for a second. */
+/* Parsing a date is slow, so the last one is kept: it is good for a second. */
 static int64
 parse_date(const char *value)
 {
@@ -544,10 +546,9 @@ header_callback(char *line, size_t size, size_t n, void *arg)
 	do { if (curl_easy_setopt(h->easy, opt, value) != CURLE_OK) return false; } while (0)
 
 /*
- * What every request has in common.  No redirects (a signed request must not
- * be carried elsewhere), no proxy and no .netrc from the environment of
- * whoever started the postmaster, no decompression, no cookies, no other
- * protocol, no TLS below 1.2.
+ * Options that all requests have in common.  No redirects, because a signed
+ * request must not be carried elsewhere; no proxy and no .netrc from the
+ * postmaster's environment; no decompression, no cookies, no TLS below 1.2.
  */
 static bool
 set_constant_options(EoHttpHandle *h)
@@ -587,7 +588,10 @@ same_text(const char *a, const char *b)
 	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
-/* Most calls of a process go to one endpoint, and curl parses what it is told. */
+/*
+ * Set the options of an endpoint, unless this handle has them already: most calls
+ * of a process go to one endpoint, and curl parses a URL whenever it is set.
+ */
 static bool
 set_endpoint_options(EoHttpHandle *h, const EoHttpEndpoint *e)
 {
@@ -645,7 +649,11 @@ set_request_options(EoHttpHandle *h, const EoHttpRequest *req)
 	SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) req->body_len);
 	SET(CURLOPT_POSTFIELDS, req->body);
 	SET(CURLOPT_TIMEOUT_MS, (long) (left_ms < 1 ? 1 : left_ms));
-	/* With doubtful connections still busy elsewhere, stay off them all. */
+
+	/*
+	 * Connections that are not trusted cannot be closed while another
+	 * transfer is running: use a new one, and close it afterwards.
+	 */
 	SET(CURLOPT_FRESH_CONNECT, fresh);
 	SET(CURLOPT_FORBID_REUSE, fresh);
 	return true;
@@ -654,8 +662,9 @@ set_request_options(EoHttpHandle *h, const EoHttpRequest *req)
 /* ----- driving curl ----- */
 
 /*
- * curl's timer is due; a transfer just added starts here too, and with it
- * perhaps a resolver thread: see the head of the file for the signals.
+ * Tell curl that its timer is due.  A transfer that was just added starts here,
+ * too, and perhaps a resolver thread with it: see the head of the file for why
+ * signals are blocked.
  */
 static void
 drive_timer(void)
@@ -671,6 +680,7 @@ drive_timer(void)
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
+/* Tell curl which of its sockets are ready. */
 static void
 drive_sockets(void)
 {
@@ -692,6 +702,7 @@ drive_sockets(void)
 	}
 }
 
+/* Mark as done the transfers that curl has finished. */
 static void
 collect_finished(void)
 {
@@ -716,7 +727,7 @@ collect_finished(void)
 	}
 }
 
-/* What curl's result says about the request. */
+/* Fill in the reply of a transfer that curl has finished with this code. */
 static void
 judge(EoHttpHandle *h, CURLcode code)
 {
@@ -750,8 +761,8 @@ judge(EoHttpHandle *h, CURLcode code)
 	}
 
 	/*
-	 * Before the first byte of the request the service cannot have done
-	 * anything; after it, nobody can say.
+	 * If no byte of the request was sent, the service cannot have done
+	 * anything.  Otherwise the outcome is unknown.
 	 */
 	curl_easy_getinfo(h->easy, CURLINFO_REQUEST_SIZE, &sent);
 	reply->status = sent > 0 ? EO_UNKNOWN : EO_UNREACHABLE;

@@ -8,13 +8,13 @@
  * several may be in flight.  All instants are microseconds of the monotonic
  * clock (eo_clock_monotonic_us()), all deadlines absolute.
  *
- * Nothing here raises, with two exceptions that are named: eo_http_start()
- * on its first use in a process (no descriptors left), and waiting in
- * EO_WAIT_RAISE mode, where CHECK_FOR_INTERRUPTS() may leave the function.
- * By then every transfer in flight has been ended and its connection closed.
+ * Two functions raise errors.  Both do on their first use in a process, if there
+ * are no descriptors or no memory left.  eo_http_wait() also does whenever
+ * CHECK_FOR_INTERRUPTS() does; every transfer in flight has been ended by then,
+ * and its connection closed.
  *
- * This header compiles without a server, so that layers above can be tested
- * with another transport linked in.
+ * This header compiles without a server, so that test/unit can link another
+ * transport.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,18 +32,18 @@
 
 #define EO_HTTP_MAX_HEADERS 10
 
+/* Both modes answer interrupts: a cancel, a timeout or a termination raises. */
 typedef enum EoWaitMode
 {
-	EO_WAIT_RAISE,				/* cancel, timeout and terminate leave the
-								 * wait */
-	EO_WAIT_LATCH				/* as EO_WAIT_RAISE, and a set latch ends it */
+	EO_WAIT_RAISE,				/* a set latch does not end the wait */
+	EO_WAIT_LATCH				/* a set latch ends the wait */
 } EoWaitMode;
 
 typedef struct EoHttpEndpoint
 {
 	const char *url;			/* "https://host[:port]/" */
 	const char *ca_file;		/* NULL: the system's */
-	bool		plain_http;		/* the URL is http, and that was allowed */
+	bool		plain_http;		/* the URL is http, and that is allowed */
 	int			connect_timeout_ms;
 } EoHttpEndpoint;
 
@@ -60,9 +60,10 @@ typedef struct EoHttpRequest
 typedef struct EoHttpReply
 {
 	/*
-	 * EO_OK: a whole reply of any HTTP status, and its checksum, if it bore
-	 * one, is right.  EO_UNREACHABLE: no byte of the request was sent.
-	 * EO_UNKNOWN: it may have been.  EO_NO_MEMORY.
+	 * EO_OK: there is a whole reply, of any HTTP status, and its checksum is
+	 * right if it has one.  EO_UNREACHABLE or EO_NO_MEMORY: no byte of the
+	 * request was sent.  EO_UNKNOWN: some may have been, but there is no
+	 * reply that can be used.
 	 */
 	EoStatus	status;
 	int			http_status;
@@ -71,31 +72,39 @@ typedef struct EoHttpReply
 	int64_t		date_s;			/* the Date header, epoch seconds; 0: none */
 	int			retry_after_ms; /* x-amz-retry-after; -1: none */
 	char		request_id[EO_REQUEST_ID_LEN];
-	char		message[EO_MESSAGE_LEN];	/* of a failure */
+	char		message[EO_MESSAGE_LEN];	/* unless EO_OK: what happened */
 } EoHttpReply;
 
 typedef struct EoHttpTransfer
 {
 	bool		done;			/* the reply is there */
 	EoHttpReply reply;
-	struct EoHttpHandle *handle;	/* NULL: not in flight, nothing to finish */
+	struct EoHttpHandle *handle;	/* NULL: not started, or finished */
 } EoHttpTransfer;
 
+/*
+ * Start a transfer.  Returns EO_OK, or EO_NO_MEMORY: then nothing was sent and
+ * there is nothing to finish.
+ */
 extern EoStatus eo_http_start(EoHttpTransfer *t, const EoHttpRequest *req) EO_MUST_CHECK;
 
 /*
- * Return when at least one transfer has become done, or at until_us, or in
- * EO_WAIT_LATCH mode when the latch was set.  With nothing in flight it is a
- * sleep that can be interrupted.
+ * Wait until at least one transfer has become done, or until until_us, or in
+ * EO_WAIT_LATCH mode until the latch is set.  With nothing in flight this is an
+ * interruptible sleep.
  */
 extern void eo_http_wait(int64_t until_us, EoWaitMode mode);
 
-/* Give the handle back; a transfer still in flight is ended, its connection closed. */
+/*
+ * Release what a transfer holds; its reply's body is gone then.  One that is still
+ * in flight is ended and its connection closed.  One that was finished is ignored.
+ */
 extern void eo_http_finish(EoHttpTransfer *t);
 
 /*
- * Reuse no connection that is open now: a reply was not what was asked for,
- * so the next one on the same stream might be the answer to this one.
+ * Never again use a connection that is open now.  For a caller that got a reply
+ * which is not the answer to its request: the next reply on that connection might
+ * be the answer to an earlier request.
  */
 extern void eo_http_distrust(void);
 

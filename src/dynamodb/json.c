@@ -4,32 +4,33 @@
  *	  JSON in and out of the wire, and DynamoDB's attribute values.
  *
  * The only file that includes json-c.  json-c accepts more than RFC 8259 and
- * keeps the last of two members with one name, so a linear scan goes before
- * it: the scan refuses what must not be there at all (bytes that are not
- * UTF-8, NUL, \u0000, lone surrogates) and counts the colons outside strings.
- * Every member of every object has exactly one such colon; if the parsed tree
- * has fewer members than that, a name was repeated.
+ * keeps the last of two members with one name.  So the text is scanned first.  The
+ * scan refuses what must not be there at all (bytes that are not UTF-8, NUL,
+ * \u0000, lone surrogates) and counts the colons outside strings.  Every member of
+ * every object has exactly one such colon; if the parsed tree has fewer members, a
+ * name was repeated.
  *
  *-------------------------------------------------------------------------
  */
+#include "dynamodb/json.h"
+
 #include <json-c/json.h>
 
 #include "dynamodb/buf.h"
 #include "dynamodb/status.h"
-
-#include "dynamodb/json.h"
 
 struct EoJson
 {
 	struct json_object *root;
 };
 
+static bool is_utf8(const char *s, size_t len);
 static bool scan_text(const char *text, size_t len, size_t *colons);
 static bool scan_escape(const char *text, size_t len, size_t *i);
 static size_t count_members(struct json_object *v);
 static EoStatus escape_text(const char **text, size_t *len);
 
-/* An EoJsonValue is json-c's object under another name. */
+/* An EoJsonValue is a json_object under another name. */
 static struct json_object *
 unwrap(EoJsonValue *v)
 {
@@ -63,7 +64,7 @@ eo_json_parse(const char *text, size_t len, EoJson **doc)
 	error = json_tokener_get_error(tokener);
 	if (error == json_tokener_continue && root == NULL)
 	{
-		/* A number at the very end is complete only when the text is. */
+		/* A number at the end of the text is complete when the NUL is seen. */
 		root = json_tokener_parse_ex(tokener, "", 1);
 		error = json_tokener_get_error(tokener);
 	}
@@ -76,7 +77,7 @@ eo_json_parse(const char *text, size_t len, EoJson **doc)
 		return EO_INVALID;
 	}
 
-	/* Only white space may follow; the scan has seen it to be text. */
+	/* Only white space may follow. */
 	for (size_t i = json_tokener_get_parse_end(tokener); i < len; i++)
 	{
 		if (strchr(" \t\r\n", text[i]) == NULL)
@@ -188,7 +189,7 @@ void
 eo_json_put_string(EoBuf *out, const char *s, size_t len)
 {
 	static const char hex[] = "0123456789abcdef";
-	size_t		plain = 0;		/* start of what needs no escape */
+	size_t		plain = 0;		/* where the text without escapes begins */
 
 	eo_buf_addc(out, '"');
 	for (size_t i = 0; i < len; i++)
@@ -212,11 +213,9 @@ eo_json_put_string(EoBuf *out, const char *s, size_t len)
 	eo_buf_addc(out, '"');
 }
 
-/*
- * RFC 3629, section 4.
- */
-bool
-eo_json_utf8_valid(const char *s, size_t len)
+/* UTF-8 as RFC 3629, section 4, defines it, without a NUL byte. */
+static bool
+is_utf8(const char *s, size_t len)
 {
 	const unsigned char *p = (const unsigned char *) s;
 	const unsigned char *end = p + len;
@@ -224,7 +223,8 @@ eo_json_utf8_valid(const char *s, size_t len)
 	while (p < end)
 	{
 		unsigned char c = *p++;
-		int			more = c < 0x80 ? 0 : c < 0xc2 ? -1 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : c < 0xf5 ? 3 : -1;
+		int			more = c < 0x80 ? 0 : c < 0xc2 ? -1 : c < 0xe0 ? 1 :
+		c < 0xf0 ? 2 : c < 0xf5 ? 3 : -1;
 
 		if (c == 0 || more < 0 || end - p < more)
 			return false;
@@ -240,12 +240,13 @@ eo_json_utf8_valid(const char *s, size_t len)
 	return true;
 }
 
+/* Refuse what json-c would accept, and count the colons outside strings. */
 static bool
 scan_text(const char *text, size_t len, size_t *colons)
 {
 	bool		in_string = false;
 
-	if (!eo_json_utf8_valid(text, len))
+	if (!is_utf8(text, len))
 		return false;
 	for (size_t i = 0; i < len; i++)
 	{
@@ -263,12 +264,12 @@ scan_text(const char *text, size_t len, size_t *colons)
 		else if (c == ':')
 			(*colons)++;
 		else if (strchr("/'NI", c) != NULL)
-			return false;		/* comments, other quotes, NaN, Infinity */
+			return false;		/* comments, single quotes, NaN, Infinity */
 	}
 	return !in_string;
 }
 
-/* Value of four hexadecimal digits; -1 if they are not. */
+/* The value of four hexadecimal digits; -1 if there are not four. */
 static int
 hex4(const char *text, size_t len, size_t at)
 {
@@ -294,7 +295,10 @@ hex4(const char *text, size_t len, size_t at)
 	return value;
 }
 
-/* text[*i] is a backslash in a string; moves *i to the escape's last byte. */
+/*
+ * text[*i] is a backslash in a string.  Check the escape, a pair of surrogates
+ * included, and move *i to its last byte.
+ */
 static bool
 scan_escape(const char *text, size_t len, size_t *i)
 {
@@ -320,9 +324,9 @@ scan_escape(const char *text, size_t len, size_t *i)
 }
 
 /*
- * Strict json-c of some versions (0.17 and 0.18) takes the bytes of UTF-8 for
- * control characters and refuses them.  So they are escaped before; that is
- * the same text.  It has been scanned.
+ * json-c 0.17 and 0.18, when strict, take the bytes of UTF-8 for control
+ * characters and refuse them.  So replace every character outside ASCII by its \u
+ * escape, which means the same.  The text has been scanned and is UTF-8.
  */
 static EoStatus
 escape_text(const char **text, size_t *len)
@@ -362,6 +366,7 @@ escape_text(const char **text, size_t *len)
 	return eo_buf_status(&escaped);
 }
 
+/* The members of all objects in a value. */
 static size_t
 count_members(struct json_object *v)
 {

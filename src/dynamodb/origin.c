@@ -28,20 +28,23 @@ eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1])
 bool
 eo_origin_read(const char *text, EoOrigin *origin)
 {
+	EoOrigin	read = {.incarnation = 0};
 	uint64_t	incarnation;
 	uint64_t	timeline;
 
-	if (text == NULL || !eo_hex_read_uuid(text, origin->database))
+	if (text == NULL || !eo_hex_read_uuid(text, read.database))
 		return false;
 	text += EO_UUID_TEXT_LEN;
 	if (!read_number(&text, 10, INT64_MAX, &incarnation) ||
-		!read_number(&text, 10, UINT64_MAX, &origin->xid) ||
+		!read_number(&text, 10, UINT64_MAX, &read.xid) ||
 		!read_number(&text, 10, UINT32_MAX, &timeline) ||
-		!read_number(&text, 16, UINT64_MAX, &origin->lsn))
+		!read_number(&text, 16, UINT64_MAX, &read.lsn) ||
+		*text != '\0')
 		return false;
-	origin->incarnation = (int64_t) incarnation;
-	origin->timeline = (uint32_t) timeline;
-	return *text == '\0';
+	read.incarnation = (int64_t) incarnation;
+	read.timeline = (uint32_t) timeline;
+	*origin = read;
+	return true;
 }
 
 /*

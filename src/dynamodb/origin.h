@@ -14,7 +14,7 @@
 
 #define EO_ORIGIN_LEN 128		/* longest text, without the NUL */
 
-/* What a record names in its attribute "origin". */
+/* The attribute "origin" of a record. */
 typedef struct EoOrigin
 {
 	uint8_t		database[EO_UUID_LEN];	/* identity of the database */
@@ -29,7 +29,7 @@ extern void eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1]
 
 /*
  * Read such a text.  Returns false for NULL and for every text that
- * eo_origin_write() does not write; then *origin is undefined.
+ * eo_origin_write() does not write, and leaves *origin alone then.
  */
 extern bool eo_origin_read(const char *text, EoOrigin *origin);
 

@@ -4,9 +4,9 @@
  *	  How a record is spelled in DynamoDB: attributes, states, conditions.
  *
  * A verb is a row of verbs[]: the state it leaves, the condition under which it
- * may happen, and what it changes, in the shorthand of expression.h.  layouts[] says
- * which attribute a "#" letter stands for, values[] what a ":" letter does, and
- * options_of() which optional parts a write has.  The conditions carry the
+ * may happen, and what it changes, in the shorthand of expression.h.  layouts[]
+ * says which attribute a "#" letter stands for, values[] which value a ":" letter
+ * does, and options_of() which optional parts are kept.  The conditions carry the
  * protocol, so each is argued beside its text.
  *
  *-------------------------------------------------------------------------
@@ -16,10 +16,11 @@
 #include "dynamodb/buf.h"
 #include "dynamodb/expression.h"
 #include "dynamodb/json.h"
+#include "dynamodb/origin.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
 
-typedef enum EoAttribute
+typedef enum Attribute
 {
 	A_KEY,
 	A_STATUS,
@@ -37,12 +38,12 @@ typedef enum EoAttribute
 	A_ORIGIN,
 	A_TTL,
 	N_ATTRIBUTES
-} EoAttribute;
+} Attribute;
 
 struct EoLayout
 {
 	const char *name;
-	const char *key_prefix;		/* before the server's own prefix */
+	const char *key_prefix;		/* of partition keys, before the server's own */
 	EoAttributeName attributes[N_ATTRIBUTES + 1];
 	const char *states[4];		/* by EoState */
 };
@@ -70,17 +71,17 @@ static const EoLayout layouts[] = {
 };
 
 /*
- * Room kept in an item for everything but partition key and result: 96 bytes
- * of attribute names, 21 for each of seven numbers (their largest size),
- * status, bind, token, fingerprint and an origin of up to 128 bytes.
+ * Room for everything in an item but partition key and result: 96 bytes of
+ * attribute names, 21 for each of seven numbers (the largest size of a number),
+ * status, bind, token, fingerprint and origin.
  */
-#define ITEM_OVERHEAD (96 + 7 * 21 + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + 128)
+#define ITEM_OVERHEAD (96 + 7 * 21 + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + EO_ORIGIN_LEN)
 
 #define N_LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
 
 /*
- * Optional parts of conditions and updates, by what the write has.  Each letter is
- * that of the value which the part uses, but for "x".
+ * The options of conditions and updates: does the write have the value of that
+ * letter?  "x" is set if the seal that is undone has left no origin.
  */
 static const char options[] = "mpvergx";
 
@@ -94,10 +95,9 @@ options_of(const EoWrite *w)
 		w->payload_sha256 != NULL,	/* p */
 		w->result != NULL,		/* v */
 		w->error != NULL,		/* e */
-		!w->terminal,			/* r: there is an instant of the next try */
+		!w->terminal,			/* r */
 		w->origin != NULL && w->origin[0] != '\0',	/* g */
-		w->origin != NULL && w->origin[0] == '\0'	/* x: sealed without an
-													 * origin */
+		w->origin != NULL && w->origin[0] == '\0'	/* x */
 	};
 	unsigned int bits = 0;
 
@@ -307,11 +307,11 @@ static const struct
 
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
-/* What a write needs beside EoWrite and the record that was seen. */
+/* Values that are computed from the write and the record that was seen. */
 typedef struct Derived
 {
 	const char *seen_state;
-	int64_t		dead_ms;		/* a lease that ended before is dead */
+	int64_t		dead_ms;		/* a lease with an earlier end is dead */
 } Derived;
 
 /* The structs that values are taken from. */
@@ -329,7 +329,7 @@ typedef enum From
 #define SIZED(from, type, member) \
 	{EO_VALUE_SIZED, from, offsetof(type, member), offsetof(type, member##_len)}
 
-/* Capital letters: states, and what was seen. */
+/* The values by their letters.  Capital letters are states and what was seen. */
 static const EoValue values[EO_VALUE_LETTERS] = {
 	['I'] = STATE(EO_STATE_IN_PROGRESS),
 	['M'] = STATE(EO_STATE_COMMITTING),
@@ -493,12 +493,13 @@ eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	record->state = (EoState) state;
 	record->owner = eo_json_attr_s(item, a[A_OWNER].name, &len);
 	record->bind = eo_json_attr_s(item, a[A_BIND].name, &len);
-	record->origin = eo_json_attr_s(item, a[A_ORIGIN].name, &len);
+	record->origin_text = eo_json_attr_s(item, a[A_ORIGIN].name, &len);
+	record->has_origin = eo_origin_read(record->origin_text, &record->origin);
 	record->payload_sha256 = eo_json_attr_s(item, a[A_PAYLOAD].name, &len);
 	record->result = eo_json_attr_s(item, a[A_RESULT].name, &record->result_len);
 	record->error = eo_json_attr_s(item, a[A_ERROR].name, &record->error_len);
 	record->has_retry = eo_json_attr_n(item, a[A_RETRY].name, &record->retry_ms);
-	/* Absent numbers stay 0, which no record has. */
+	/* A number that is absent stays 0. */
 	(void) eo_json_attr_n(item, a[A_FENCE].name, &record->fence);
 	(void) eo_json_attr_n(item, a[A_RUNS].name, &record->runs);
 	(void) eo_json_attr_n(item, a[A_LEASE].name, &record->lease_ms);
@@ -507,9 +508,10 @@ eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	(void) eo_json_attr_n(item, a[A_TTL].name, &record->ttl_s);
 
 	/*
-	 * What others write may be absurd, and is made harmless here: instants
-	 * end with the year 9999, and none is before 1970.  For ttl that errs
-	 * towards keeping the record.
+	 * Other writers may leave absurd numbers, with which arithmetic would
+	 * overflow.  So instants are limited to the years 1970 to 9999.  For ttl
+	 * this errs on the side of keeping the record: a very late one stays
+	 * late, and a negative one counts as none.
 	 */
 	clamp(&record->retry_ms, EO_MAX_INSTANT_MS);
 	clamp(&record->lease_ms, EO_MAX_INSTANT_MS);

@@ -3,8 +3,8 @@
  * record.h
  *	  How a record is spelled in DynamoDB: attributes, states, conditions.
  *
- * record.c is the only file that knows an attribute's name or writes a
- * condition expression.  Everything above speaks of EoRecord and EoVerb.
+ * Only record.c knows the names of a record's attributes and writes conditions on
+ * them.  The layers above use EoRecord, EoVerb and EoWrite.
  *
  * Compiles without a server.
  *
@@ -15,13 +15,14 @@
 
 #include "dynamodb/buf.h"
 #include "dynamodb/json.h"
+#include "dynamodb/origin.h"
 #include "dynamodb/status.h"
 
 /* Amazon DynamoDB Developer Guide, "Service, account, and table quotas". */
 #define EO_MAX_KEY_BYTES 2048
 #define EO_MAX_ITEM_BYTES 409600
 
-/* 9999-12-31 23:59:59 UTC: what is read as later counts as that. */
+/* 9999-12-31 23:59:59 UTC.  A later instant in a record is read as this one. */
 #define EO_MAX_INSTANT_MS INT64_C(253402300799000)
 
 #define EO_FINGERPRINT_LEN 64	/* SHA-256 in hex */
@@ -34,29 +35,35 @@ typedef enum EoState
 	EO_STATE_FAILED
 } EoState;
 
-/* A record as read.  Strings are borrowed from the reply, NULL if absent. */
+/*
+ * A record as read.  Strings are borrowed from the reply and NULL if absent.
+ * Instants are epoch milliseconds, except for ttl_s.
+ */
 typedef struct EoRecord
 {
 	EoState		state;
 	const char *owner;
-	const char *bind;
-	const char *origin;			/* of the transaction that sealed it last */
+	const char *bind;			/* see EoWrite */
+	const char *origin_text;	/* the transaction that sealed it last; NULL:
+								 * none */
+	bool		has_origin;		/* origin_text can be read, as origin */
+	EoOrigin	origin;
 	const char *payload_sha256;
 	const char *result;			/* JSON text */
 	size_t		result_len;
 	const char *error;			/* JSON text */
 	size_t		error_len;
-	bool		has_retry;		/* FAILED without: for good */
-	int64_t		retry_ms;
+	bool		has_retry;		/* false and FAILED: failed for good */
+	int64_t		retry_ms;		/* may be claimed from then on */
 	int64_t		fence;
 	int64_t		runs;
 	int64_t		lease_ms;		/* 0: none */
 	int64_t		created_ms;
 	int64_t		updated_ms;
-	int64_t		ttl_s;			/* 0: none */
+	int64_t		ttl_s;			/* epoch seconds; 0: none */
 } EoRecord;
 
-/* The ttl of what is kept that long from an instant on, epoch seconds. */
+/* The ttl (epoch seconds) of a record that is kept for retention_s from from_ms on. */
 static inline int64_t
 eo_record_ttl_after(int64_t from_ms, int64_t retention_s)
 {
@@ -64,109 +71,121 @@ eo_record_ttl_after(int64_t from_ms, int64_t retention_s)
 }
 
 /*
- * The conditional writes on a record.  The states in brackets are those that
- * the verb may find; "own" ones bear the token of the write.
+ * The conditional writes on a record: from which states to which.  "own" means a
+ * record that bears the token of the write.  "free" means that there is no record,
+ * or one that is FAILED and due, or one that is IN_PROGRESS and whose lease is
+ * dead.  "as seen" means the very record that was read before, unchanged.
  */
 typedef enum EoVerb
 {
-	EO_ACQUIRE,					/* absent, due, or a dead lease */
-	EO_REPLACE,					/* exactly the expired record that was seen */
+	EO_ACQUIRE,					/* free -> IN_PROGRESS */
+	EO_REPLACE,					/* expired, as seen -> IN_PROGRESS */
 	EO_COMPLETE,				/* own IN_PROGRESS -> COMPLETED */
-	EO_FAIL,					/* own IN_PROGRESS, FAILED -> FAILED */
-	EO_RELEASE,					/* own IN_PROGRESS -> FAILED, no run counted */
-	EO_EXTEND,					/* own IN_PROGRESS, a later end of the lease */
+	EO_FAIL,					/* own IN_PROGRESS or FAILED -> FAILED */
+	EO_RELEASE,					/* own IN_PROGRESS -> FAILED, run not counted */
+	EO_EXTEND,					/* own IN_PROGRESS: a later end of the lease */
 
-	/* The commit of a transaction, see seal.c and settle.c. */
+	/* For the commit of a transaction, see seal.c and settle.c. */
 	EO_SEAL,					/* own IN_PROGRESS -> COMMITTING */
-	EO_SEAL_NEW,				/* absent, due, or a dead lease -> COMMITTING */
-	EO_SEAL_EXPIRED,			/* as EO_REPLACE -> COMMITTING */
+	EO_SEAL_NEW,				/* free -> COMMITTING */
+	EO_SEAL_EXPIRED,			/* expired, as seen -> COMMITTING */
 	EO_FINISH,					/* own COMMITTING -> COMPLETED */
-	EO_ABORT,					/* own IN_PROGRESS, COMMITTING -> FAILED */
-	EO_BURY,					/* the same, or absent -> FAILED, no run
+	EO_ABORT,					/* own IN_PROGRESS or COMMITTING -> FAILED */
+	EO_BURY,					/* the same, or no record -> FAILED, run not
 								 * counted */
-	EO_UNSEAL,					/* own IN_PROGRESS, COMMITTING -> IN_PROGRESS */
+	EO_UNSEAL,					/* own IN_PROGRESS or COMMITTING ->
+								 * IN_PROGRESS */
 
-	/* Beside writes of the caller's, see transact.c. */
-	EO_COMPLETE_NEW,			/* absent, due, or a dead lease -> COMPLETED */
-	EO_COMPLETE_EXPIRED,		/* as EO_REPLACE -> COMPLETED */
+	/* For a transaction with writes of the caller's, see transact.c. */
+	EO_COMPLETE_NEW,			/* free -> COMPLETED */
+	EO_COMPLETE_EXPIRED,		/* expired, as seen -> COMPLETED */
 
-	EO_FORGET,					/* exactly the record that was seen -> FAILED,
-								 * no runs */
-	EO_PROBE					/* never true: tries permission to write */
+	EO_FORGET,					/* as seen -> FAILED, without runs */
+	EO_PROBE					/* never applied: tests the right to write */
 } EoVerb;
 
 /*
- * What a verb needs; unused members are ignored.  All instants are epoch
- * milliseconds of the service's clock.
+ * The parameters of the verbs; each ignores the members that it does not need.
+ * Instants are epoch milliseconds of the service's clock.
  */
 typedef struct EoWrite
 {
-	const char *owner;			/* token this write is conditional on, or sets */
+	const char *owner;			/* token that the record has to bear, or gets */
 	int64_t		now_ms;
-	int64_t		lease_ms;		/* end of the lease to set */
+	int64_t		lease_ms;		/* end of the lease that is set */
 	int64_t		skew_ms;		/* a lease is dead this long after its end */
-	int64_t		ttl_s;
+	int64_t		ttl_s;			/* epoch seconds */
 	int64_t		max_runs;		/* 0: no limit */
-	const char *bind;			/* "tx", "keep" or "hold" */
 
 	/*
-	 * The transaction that seals, unique; for EO_ABORT, EO_BURY and EO_UNSEAL
-	 * the one that was to commit, NULL if it never got so far.
+	 * "tx": the claim is given back if its transaction aborts.  "hold": the
+	 * lease is then kept to its end.  "keep": the claim outlives
+	 * transactions.
+	 */
+	const char *bind;
+
+	/*
+	 * The text of the origin of the transaction that seals, which no other
+	 * transaction has.  For EO_ABORT, EO_BURY and EO_UNSEAL, that of the
+	 * transaction whose seal is undone: NULL if it sealed nothing, "" if it
+	 * left no origin.
 	 */
 	const char *origin;
-	const char *payload_sha256; /* NULL: not compared, not changed */
+	const char *payload_sha256; /* NULL: neither compared nor set */
 	const char *result;			/* NULL: none */
 	size_t		result_len;
 	const char *error;			/* NULL: none */
 	size_t		error_len;
-	bool		terminal;		/* FAIL: for good */
-	int64_t		retry_ms;		/* FAIL: claimable from then */
-
-	/*
-	 * EO_REPLACE, EO_SEAL_EXPIRED, EO_COMPLETE_EXPIRED, EO_FORGET: what was
-	 * seen
-	 */
-	const EoRecord *seen;
+	bool		terminal;		/* EO_FAIL: for good, retry_ms is ignored */
+	int64_t		retry_ms;		/* EO_FAIL: may be claimed from then on */
+	const EoRecord *seen;		/* of the verbs "as seen" */
 } EoWrite;
 
+/* A layout says how records are spelled.  NULL: there is none of that name. */
 typedef struct EoLayout EoLayout;
 
-extern const EoLayout *eo_record_layout(const char *name);	/* NULL: no such */
+extern const EoLayout *eo_record_layout(const char *name);
 
 /*
- * The partition key of a key: EO_TOO_LARGE over EO_MAX_KEY_BYTES, with the
- * length it would have had in *len.  out holds EO_MAX_KEY_BYTES and a NUL.
+ * Make the partition key of a key, and its length in *len.  Returns EO_OK, or
+ * EO_TOO_LARGE if it is longer than EO_MAX_KEY_BYTES; then *len is the length that
+ * it would have.  out has room for EO_MAX_KEY_BYTES and a NUL.
  */
 extern EoStatus eo_record_make_pk(const EoLayout *layout, const char *prefix, const char *key,
 								  char *out, size_t *len) EO_MUST_CHECK;
 
-/* Bytes that a result or error may have beside a partition key of this length. */
+/* The longest result or error that fits into an item beside this partition key. */
 extern size_t eo_record_max_value(const EoLayout *layout, size_t pk_len);
 
-/* Append the body of an UpdateItem or of a consistent GetItem. */
+/*
+ * Append the body of an UpdateItem.  Like the functions below, it makes the body
+ * fail (see buf.h) if the write lacks a member that the verb needs.
+ */
 extern void eo_record_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 								const char *pk, EoVerb verb, const EoWrite *w);
 
 /* Append the same write as an Update action of a TransactWriteItems. */
 extern void eo_record_put_transact_item(const EoLayout *layout, EoBuf *body, const char *table,
 										const char *pk, EoVerb verb, const EoWrite *w);
+
+/* Append the body of a consistent GetItem. */
 extern void eo_record_put_read(const EoLayout *layout, EoBuf *body, const char *table,
 							   const char *pk);
 
-/* The state a verb leaves behind. */
+/* The state in which a verb leaves a record. */
 extern EoState eo_record_state_after(EoVerb verb);
 
-/* May a record have this partition key?  With any server's prefix. */
+/* Is this the partition key of a record, under the prefix of any server? */
 extern bool eo_record_is_pk(const EoLayout *layout, const char *pk);
 
-/* The partition key an item bears; NULL if it has none. */
+/* The partition key in an item; NULL if there is none. */
 extern const char *eo_record_pk_of(const EoLayout *layout, EoJsonValue *item);
 
-/* Read an item; EO_INVALID if it is not a record of this layout. */
+/* Read an item.  Returns EO_OK, or EO_INVALID if it is no record of this layout. */
 extern EoStatus eo_record_read(const EoLayout *layout, EoJsonValue *item,
 							   EoRecord *record) EO_MUST_CHECK;
 
-/* Table administration: names of the key and TTL attributes. */
+/* For the administration of tables: the names of the key and the TTL attribute. */
 extern const char *eo_record_key_name(const EoLayout *layout);
 extern const char *eo_record_ttl_name(const EoLayout *layout);
 

@@ -13,7 +13,7 @@
 #include "dynamodb/json.h"
 #include "dynamodb/status.h"
 
-/* What one reply means, and what to do about it. */
+/* The meaning of one reply, and what to do about it. */
 typedef struct EoReplyClass
 {
 	EoStatus	status;

@@ -3,8 +3,8 @@
  * sigv4.c
  *	  AWS Signature Version 4.
  *
- * The signing key of a day costs four HMACs and is kept, inside crypto.c's
- * context, as long as secret, day, region and service stay the same.
+ * Deriving the signing key of a day takes four HMACs.  It is kept, inside
+ * crypto.c's context, as long as secret, day, region and service stay the same.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,22 +15,26 @@
 #include "dynamodb/hex.h"
 #include "dynamodb/status.h"
 
-/* Texts of a request: headers with a long session token, and room to spare. */
+/* Longest text of a request.  Its headers may have a session token of kilobytes. */
 #define MAX_TEXT 65536
 
 struct EoSigner
 {
 	EoCrypto   *crypto;			/* keeps the signing key */
 	bool		have_key;
-	char		day[9];
-	EoBuf		scope;			/* secret, region and service it was made of */
-	EoBuf		canonical;
-	EoBuf		to_sign;
-	EoBuf		names;
+	char		day[9];			/* of the key, "20260101" */
+	EoBuf		scope;			/* of the key: secret NUL region NUL service */
+	EoBuf		canonical;		/* canonical request */
+	EoBuf		to_sign;		/* string to sign */
+	EoBuf		names;			/* signed headers, "host;x-amz-date" */
 };
 
-static EoStatus signing_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req);
-static void put_value(EoBuf *out, const char *value);
+static EoStatus make_texts(EoSigner *s, const EoSigningRequest *req);
+static void put_scope(EoBuf *out, const EoSigningRequest *req);
+static void put_folded(EoBuf *out, const char *value);
+static EoStatus prepare_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req);
+static bool has_key(const EoSigner *s, const char *secret, const EoSigningRequest *req);
+static void forget_key(EoSigner *s);
 
 EoSigner *
 eo_sigv4_create(void)
@@ -53,19 +57,11 @@ eo_sigv4_create(void)
 }
 
 void
-eo_sigv4_forget(EoSigner *s)
-{
-	eo_crypto_wipe(s->scope.data, s->scope.allocated);
-	eo_buf_reset(&s->scope);
-	s->have_key = false;
-}
-
-void
 eo_sigv4_free(EoSigner *s)
 {
 	if (s == NULL)
 		return;
-	eo_sigv4_forget(s);
+	forget_key(s);
 	eo_crypto_free(s->crypto);
 	eo_buf_free(&s->scope);
 	eo_buf_free(&s->canonical);
@@ -81,11 +77,47 @@ eo_sigv4_crypto(EoSigner *s)
 }
 
 EoStatus
-eo_sigv4_texts(EoSigner *s, const EoSigningRequest *req, EoBuf *canonical, EoBuf *to_sign)
+eo_sigv4_sign(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req, EoBuf *out)
 {
+	unsigned char mac[EO_SHA256_LEN];
 	char		hex[EO_SHA256_HEX_LEN + 1];
-	size_t		start = canonical->len;
+	EoStatus	status;
 
+	if (strlen(req->amz_date) < 8)
+		return EO_INVALID;
+	status = make_texts(s, req);
+	if (status == EO_OK)
+		status = prepare_key(s, cred, req);
+
+	/* The canonical request repeats the session token. */
+	eo_crypto_wipe(s->canonical.data, s->canonical.len);
+	if (status == EO_OK)
+		status = eo_crypto_hmac_sha256_kept(s->crypto, s->to_sign.data, s->to_sign.len, mac);
+	if (status != EO_OK)
+		return status;
+	eo_hex_put(mac, sizeof(mac), hex);
+
+	eo_buf_adds(out, "AWS4-HMAC-SHA256 Credential=");
+	eo_buf_adds(out, cred->access_key_id);
+	eo_buf_addc(out, '/');
+	put_scope(out, req);
+	eo_buf_adds(out, ", SignedHeaders=");
+	eo_buf_adds(out, eo_buf_str(&s->names));
+	eo_buf_adds(out, ", Signature=");
+	eo_buf_adds(out, hex);
+	return eo_buf_status(out);
+}
+
+/* Make the canonical request, and of it the string to sign. */
+static EoStatus
+make_texts(EoSigner *s, const EoSigningRequest *req)
+{
+	EoBuf	   *canonical = &s->canonical;
+	EoBuf	   *to_sign = &s->to_sign;
+	char		hex[EO_SHA256_HEX_LEN + 1];
+
+	eo_buf_reset(canonical);
+	eo_buf_reset(to_sign);
 	eo_buf_reset(&s->names);
 	eo_buf_adds(canonical, req->method);
 	eo_buf_addc(canonical, '\n');
@@ -97,7 +129,7 @@ eo_sigv4_texts(EoSigner *s, const EoSigningRequest *req, EoBuf *canonical, EoBuf
 	{
 		eo_buf_adds(canonical, req->headers[i].name);
 		eo_buf_addc(canonical, ':');
-		put_value(canonical, req->headers[i].value);
+		put_folded(canonical, req->headers[i].value);
 		eo_buf_addc(canonical, '\n');
 		if (i > 0)
 			eo_buf_addc(&s->names, ';');
@@ -114,24 +146,32 @@ eo_sigv4_texts(EoSigner *s, const EoSigningRequest *req, EoBuf *canonical, EoBuf
 	if (eo_buf_status(&s->names) != EO_OK)
 		return eo_buf_status(&s->names);
 
-	if (eo_crypto_sha256_hex(s->crypto, canonical->data + start, canonical->len - start, hex) != EO_OK)
+	if (eo_crypto_sha256_hex(s->crypto, canonical->data, canonical->len, hex) != EO_OK)
 		return EO_CRYPTO;
 	eo_buf_adds(to_sign, "AWS4-HMAC-SHA256\n");
 	eo_buf_adds(to_sign, req->amz_date);
 	eo_buf_addc(to_sign, '\n');
-	eo_buf_add(to_sign, req->amz_date, 8);
-	eo_buf_addc(to_sign, '/');
-	eo_buf_adds(to_sign, req->region);
-	eo_buf_addc(to_sign, '/');
-	eo_buf_adds(to_sign, req->service);
-	eo_buf_adds(to_sign, "/aws4_request\n");
+	put_scope(to_sign, req);
+	eo_buf_addc(to_sign, '\n');
 	eo_buf_adds(to_sign, hex);
 	return eo_buf_status(to_sign);
 }
 
-/* Trimmed, and inner runs of blanks as one. */
+/* "20260101/eu-west-1/dynamodb/aws4_request" */
 static void
-put_value(EoBuf *out, const char *value)
+put_scope(EoBuf *out, const EoSigningRequest *req)
+{
+	eo_buf_add(out, req->amz_date, 8);
+	eo_buf_addc(out, '/');
+	eo_buf_adds(out, req->region);
+	eo_buf_addc(out, '/');
+	eo_buf_adds(out, req->service);
+	eo_buf_adds(out, "/aws4_request");
+}
+
+/* Append a value without blanks at its ends, and with one for each run inside. */
+static void
+put_folded(EoBuf *out, const char *value)
 {
 	bool		blank = false;
 	bool		any = false;
@@ -151,74 +191,27 @@ put_value(EoBuf *out, const char *value)
 	}
 }
 
-EoStatus
-eo_sigv4_sign(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req, EoBuf *out)
-{
-	unsigned char mac[EO_SHA256_LEN];
-	char		hex[EO_SHA256_HEX_LEN + 1];
-	EoStatus	status;
-
-	if (strlen(req->amz_date) < 8)
-		return EO_INVALID;
-	eo_buf_reset(&s->canonical);
-	eo_buf_reset(&s->to_sign);
-	status = eo_sigv4_texts(s, req, &s->canonical, &s->to_sign);
-	if (status == EO_OK)
-		status = signing_key(s, cred, req);
-
-	/* The canonical text repeats the session token. */
-	eo_crypto_wipe(s->canonical.data, s->canonical.len);
-	if (status == EO_OK)
-		status = eo_crypto_hmac_sha256_kept(s->crypto, s->to_sign.data, s->to_sign.len, mac);
-	if (status != EO_OK)
-		return status;
-	eo_hex_put(mac, sizeof(mac), hex);
-
-	eo_buf_adds(out, "AWS4-HMAC-SHA256 Credential=");
-	eo_buf_adds(out, cred->access_key_id);
-	eo_buf_addc(out, '/');
-	eo_buf_add(out, req->amz_date, 8);
-	eo_buf_addc(out, '/');
-	eo_buf_adds(out, req->region);
-	eo_buf_addc(out, '/');
-	eo_buf_adds(out, req->service);
-	eo_buf_adds(out, "/aws4_request, SignedHeaders=");
-	eo_buf_adds(out, eo_buf_str(&s->names));
-	eo_buf_adds(out, ", Signature=");
-	eo_buf_adds(out, hex);
-	return eo_buf_status(out);
-}
-
-/*
- * Have the context keep the key of this secret, day, region and service.
- */
+/* Have the context keep the key of this secret, day, region and service. */
 static EoStatus
-signing_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req)
+prepare_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req)
 {
 	const char *secret = cred->secret_access_key;
 	const char *parts[] = {req->region, req->service, "aws4_request"};
-	size_t		secret_len = strlen(secret);
-	size_t		region_len = strlen(req->region);
 	unsigned char key[EO_SHA256_LEN];
 	EoBuf		first;
 	bool		ok;
 
-	/* scope: secret NUL region NUL service */
-	if (s->have_key && memcmp(s->day, req->amz_date, 8) == 0 &&
-		s->scope.len == secret_len + region_len + strlen(req->service) + 2 &&
-		strcmp(s->scope.data, secret) == 0 &&
-		strcmp(s->scope.data + secret_len + 1, req->region) == 0 &&
-		strcmp(s->scope.data + secret_len + region_len + 2, req->service) == 0)
+	if (has_key(s, secret, req))
 		return EO_OK;
-
-	eo_sigv4_forget(s);
+	forget_key(s);
 	eo_buf_init(&first, MAX_TEXT);
 	eo_buf_adds(&first, "AWS4");
 	eo_buf_adds(&first, secret);
 	ok = eo_buf_status(&first) == EO_OK &&
 		eo_crypto_hmac_sha256(s->crypto, first.data, first.len, req->amz_date, 8, key) == EO_OK;
 	for (int i = 0; ok && i < 3; i++)
-		ok = eo_crypto_hmac_sha256(s->crypto, key, sizeof(key), parts[i], strlen(parts[i]), key) == EO_OK;
+		ok = eo_crypto_hmac_sha256(s->crypto, key, sizeof(key), parts[i], strlen(parts[i]),
+								   key) == EO_OK;
 	if (ok)
 		ok = eo_crypto_keep_key(s->crypto, key, sizeof(key)) == EO_OK;
 	eo_crypto_wipe(first.data, first.len);
@@ -228,9 +221,30 @@ signing_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req)
 		return EO_CRYPTO;
 
 	memcpy(s->day, req->amz_date, 8);
-	eo_buf_add(&s->scope, secret, secret_len + 1);
-	eo_buf_add(&s->scope, req->region, region_len + 1);
+	eo_buf_add(&s->scope, secret, strlen(secret) + 1);
+	eo_buf_add(&s->scope, req->region, strlen(req->region) + 1);
 	eo_buf_adds(&s->scope, req->service);
 	s->have_key = eo_buf_status(&s->scope) == EO_OK;
 	return EO_OK;
+}
+
+static bool
+has_key(const EoSigner *s, const char *secret, const EoSigningRequest *req)
+{
+	size_t		region_at = strlen(secret) + 1;
+	size_t		service_at = region_at + strlen(req->region) + 1;
+
+	return s->have_key && memcmp(s->day, req->amz_date, 8) == 0 &&
+		s->scope.len == service_at + strlen(req->service) &&
+		strcmp(s->scope.data, secret) == 0 &&
+		strcmp(s->scope.data + region_at, req->region) == 0 &&
+		strcmp(s->scope.data + service_at, req->service) == 0;
+}
+
+static void
+forget_key(EoSigner *s)
+{
+	eo_crypto_wipe(s->scope.data, s->scope.allocated);
+	eo_buf_reset(&s->scope);
+	s->have_key = false;
 }

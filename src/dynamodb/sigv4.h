@@ -18,7 +18,7 @@
 #include "dynamodb/crypto.h"
 #include "dynamodb/status.h"
 
-/* What to sign with.  Strings are borrowed; session_token may be NULL. */
+/* Credentials to sign with.  Strings are borrowed; session_token may be NULL. */
 typedef struct EoCredentials
 {
 	const char *access_key_id;
@@ -27,9 +27,8 @@ typedef struct EoCredentials
 } EoCredentials;
 
 /*
- * A header as signed: name in lower case, value trimmed (sigv4.c folds inner
- * runs of blanks itself).  The array is sorted by name by the caller, who
- * fixes the request's shape anyway.
+ * A header that is signed.  The name is in lower case, and the caller sorts the
+ * headers by name.  Blanks in the value are trimmed and folded here.
  */
 typedef struct EoHeader
 {
@@ -52,31 +51,25 @@ typedef struct EoSigningRequest
 } EoSigningRequest;
 
 /*
- * Holds what is worth keeping between requests: the contexts of crypto.c, and in
- * them the signing key of (secret, day, region, service).  One per process is
- * enough; not thread-safe.
+ * Keeps between requests the contexts of crypto.c and, in them, the signing key
+ * of (secret, day, region, service).  Not thread-safe.
  */
 typedef struct EoSigner EoSigner;
 
-extern EoSigner *eo_sigv4_create(void); /* NULL: OpenSSL or memory */
-extern void eo_sigv4_free(EoSigner *signer);	/* wipes; NULL is fine */
-extern void eo_sigv4_forget(EoSigner *signer);	/* wipes the cached key */
+/* Returns NULL if OpenSSL fails or there is no memory. */
+extern EoSigner *eo_sigv4_create(void);
+
+/* Wipes the key; signer may be NULL. */
+extern void eo_sigv4_free(EoSigner *signer);
 
 /*
- * Append the value of the Authorization header to out.
- * EO_CRYPTO, EO_NO_MEMORY, EO_TOO_LARGE.
+ * Append the value of the Authorization header to out.  Returns EO_OK, EO_CRYPTO,
+ * EO_NO_MEMORY, EO_TOO_LARGE, or EO_INVALID for an amz_date that is too short.
  */
 extern EoStatus eo_sigv4_sign(EoSigner *signer, const EoCredentials *cred,
 							  const EoSigningRequest *req, EoBuf *out) EO_MUST_CHECK;
 
-/*
- * The intermediate texts, for the published test vectors and for nobody
- * else: canonical request and string to sign, appended to the buffers.
- */
-extern EoStatus eo_sigv4_texts(EoSigner *signer, const EoSigningRequest *req,
-							   EoBuf *canonical, EoBuf *to_sign) EO_MUST_CHECK;
-
-/* The contexts, for other uses. */
+/* The contexts of crypto.c, for other digests and MACs. */
 extern EoCrypto *eo_sigv4_crypto(EoSigner *signer);
 
 #endif							/* EO_DYNAMODB_SIGV4_H */

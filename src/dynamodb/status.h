@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * status.h
- *	  What the lower layers return, instead of raising.
+ *	  What the functions of this folder return instead of raising errors.
  *
- * Nothing below layer 4 may throw: a longjmp through libcurl, json-c or a
- * half-written buffer leaves the process in a state nobody has described.
- * A function that can fail returns an EoStatus and, where there is more to
- * say, fills an EoError that the caller owns.  error.c turns it into an
- * ereport(), and is the only file that does.
+ * An error must not be raised in this folder: a longjmp through libcurl, json-c
+ * or a half-written buffer would leave them in an undefined state.  (The two
+ * exceptions are named in http.h.)  A function that can fail returns an EoStatus
+ * and, where there is more to say, fills an EoError that the caller owns.
+ * server/error.c turns that into an ereport().
  *
- * The values are ordered by what they say about a write, because that is
- * the question every caller asks first: was it applied?
+ * The values are grouped by what they say about a write, because the first
+ * question of every caller is whether it was applied.
  *
- * This header compiles without a server; test/unit depends on that.
+ * Compiles without a server; test/unit depends on that.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,30 +33,40 @@
 
 typedef enum EoStatus
 {
+	/* Applied. */
 	EO_OK = 0,
 
-	/* Nothing was sent: our own limits and the machine's. */
+	/* Not applied: nothing was sent. */
 	EO_NO_MEMORY,				/* malloc failed */
-	EO_TOO_LARGE,				/* a bound given at birth was exceeded */
-	EO_INVALID,					/* not UTF-8, not JSON, not a number, ... */
-	EO_CRYPTO,					/* OpenSSL refused */
-	EO_NO_CREDENTIALS,			/* nothing to sign with */
+	EO_TOO_LARGE,				/* more than a buffer's or a key's maximum */
+	EO_INVALID,					/* not UTF-8, not JSON, not a record, ... */
+	EO_CRYPTO,					/* OpenSSL failed, or no random numbers */
+	EO_NO_CREDENTIALS,			/* there is nothing to sign with */
 	EO_UNREACHABLE,				/* no connection was made */
 
-	/* The service answered, and the answer is definite: not applied. */
-	EO_CONDITION_FAILED,		/* the condition expression was false */
-	EO_CANCELLED,				/* a transaction: by another action than its
-								 * first */
-	EO_THROTTLED,				/* asked to slow down */
+	/*
+	 * Not applied: the service said so.  Of EO_CONDITION_FAILED and
+	 * EO_CANCELLED this is true for the last attempt only: an earlier one,
+	 * whose answer was lost, may have been applied and be the reason of the
+	 * refusal.  EoCall.in_doubt says whether there was such an attempt.
+	 */
+	EO_CONDITION_FAILED,		/* the condition was false */
+	EO_CANCELLED,				/* a transaction, refused because of an action
+								 * other than its first */
+	EO_THROTTLED,				/* the service asks to slow down */
 	EO_DENIED,					/* credentials, signature or policy */
 	EO_NO_TABLE,				/* ResourceNotFoundException */
 	EO_REFUSED,					/* any other definite refusal */
-	EO_CONFLICT,				/* somebody else's write at that moment; retry */
+	EO_CONFLICT,				/* a concurrent write; a retry may succeed */
 
-	/* A read or a refused write, without an answer that can be believed. */
+	/*
+	 * Not applied: a read that got no answer, or none that can be believed.
+	 * For server/answer.c also a write that was refused, if the read that
+	 * followed got no answer.
+	 */
 	EO_UNANSWERED,
 
-	/* A write was sent, and nobody can say whether it was applied. */
+	/* The write was sent, and may have been applied or not. */
 	EO_UNKNOWN
 } EoStatus;
 
@@ -65,17 +75,18 @@ typedef enum EoStatus
 #define EO_REQUEST_ID_LEN 80
 
 /*
- * One failure, in fixed buffers: filled without allocating, copied by value.
- * The texts of the service are untrusted: whoever stores them here has cut
- * them to length and replaced control characters (eo_error_remote()).
+ * One failure, in fixed buffers, so that it can be filled without allocating and
+ * copied by value.  Texts of the service are not trusted: eo_reply_read_error()
+ * and eo_header_value() keep only printable ASCII of them.
  */
 typedef struct EoError
 {
 	EoStatus	status;
 	int			http_status;	/* 0: no reply */
-	int			attempts;		/* requests tried, 0: none */
-	char		code[EO_CODE_LEN];	/* service's error code, after the '#' */
-	char		message[EO_MESSAGE_LEN];	/* ours or the service's */
+	int			attempts;		/* requests that were made */
+	char		code[EO_CODE_LEN];	/* the service's error code; "": none */
+	char		message[EO_MESSAGE_LEN];	/* the transport's or the
+											 * service's */
 	char		request_id[EO_REQUEST_ID_LEN];
 } EoError;
 

@@ -15,8 +15,8 @@
 
 /*
  * Random bytes come from a small store, because a call of getrandom(2) costs as
- * much for one token as for thirty.  Bytes that were handed out are wiped.  A
- * new process starts with an empty store: the postmaster makes no token.
+ * much for sixteen bytes as for all of it.  Bytes that were handed out are wiped.
+ * Child processes do not share a store, because the postmaster makes no token.
  */
 static bool
 random_bytes(uint8_t *out, size_t n)

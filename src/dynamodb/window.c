@@ -14,6 +14,8 @@
 #include "dynamodb/call.h"
 #include "dynamodb/http.h"
 
+static int	step_calls(EoWindow *window, EoCall **finished, int64_t *until_us);
+
 bool
 eo_window_add(EoWindow *window, EoCall *call, int64_t deadline_us)
 {
@@ -23,8 +25,31 @@ eo_window_add(EoWindow *window, EoCall *call, int64_t deadline_us)
 	return true;
 }
 
-int
-eo_window_step(EoWindow *window, EoCall **finished, int64_t *until_us)
+bool
+eo_window_turn(EoWindow *window, int parallel, EoWindowStart start, EoWindowTake take,
+			   void *arg, int64_t *until_us)
+{
+	EoCall	   *finished[EO_MAX_PARALLEL];
+	int			n;
+
+	if (parallel > EO_MAX_PARALLEL)
+		parallel = EO_MAX_PARALLEL;
+	if (parallel < 1)
+		parallel = 1;
+	while (start != NULL && window->n < parallel && start(window, arg))
+		 /* fill the window */ ;
+	n = step_calls(window, finished, until_us);
+	for (int i = 0; take != NULL && i < n; i++)
+		take(window, finished[i], arg);
+	return n > 0;
+}
+
+/*
+ * Step each call.  Those that have got their outcome go from the window to
+ * finished[], which has room for all; their number is returned.
+ */
+static int
+step_calls(EoWindow *window, EoCall **finished, int64_t *until_us)
 {
 	int			nfinished = 0;
 
@@ -43,25 +68,6 @@ eo_window_step(EoWindow *window, EoCall **finished, int64_t *until_us)
 			*until_us = call_until_us;
 	}
 	return nfinished;
-}
-
-bool
-eo_window_turn(EoWindow *window, int parallel, EoWindowStart start, EoWindowTake take,
-			   void *arg, int64_t *until_us)
-{
-	EoCall	   *finished[EO_MAX_PARALLEL];
-	int			n;
-
-	if (parallel > EO_MAX_PARALLEL)
-		parallel = EO_MAX_PARALLEL;
-	if (parallel < 1)
-		parallel = 1;
-	while (start != NULL && window->n < parallel && start(window, arg))
-		 /* fill the window */ ;
-	n = eo_window_step(window, finished, until_us);
-	for (int i = 0; take != NULL && i < n; i++)
-		take(window, finished[i], arg);
-	return n > 0;
 }
 
 void

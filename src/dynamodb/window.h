@@ -46,18 +46,10 @@ typedef void (*EoWindowTake) (EoWindow *window, EoCall *call, void *arg);
 extern bool eo_window_add(EoWindow *window, EoCall *call, int64_t deadline_us);
 
 /*
- * Move each call on.  Takes those that have got their outcome out of the window,
- * into finished[], which has room for EO_MAX_PARALLEL, and returns their number.
- * *until_us is the instant by which this function wants to be called again;
- * until then the caller waits in eo_http_wait().
- */
-extern int	eo_window_step(EoWindow *window, EoCall **finished, int64_t *until_us);
-
-/*
  * One round without waiting: start work while fewer than parallel calls are in
- * the window, move the calls on, and take those that have finished.  Returns
- * false if none has finished, so that there is nothing to do until *until_us or
- * until something arrives.
+ * the window, step the calls, and take those that have finished.  Returns false if
+ * none has.  Then there is nothing to do before *until_us or the next reply, for
+ * which the caller waits in eo_http_wait().
  */
 extern bool eo_window_turn(EoWindow *window, int parallel, EoWindowStart start,
 						   EoWindowTake take, void *arg, int64_t *until_us);

@@ -486,7 +486,7 @@ explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate)
 		fill_info(a, &doubt);
 		doubt.pid = 0;
 		strlcpy(doubt.token, r->owner, sizeof(doubt.token));
-		(void) eo_origin_read(r->origin, &doubt.origin);
+		(void) eo_origin_read(r->origin_text, &doubt.origin);
 		eo_slot_note_doubt(&a->k.target, a->k.pk, &doubt);
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),

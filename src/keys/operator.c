@@ -108,7 +108,7 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 		r->ttl_s = eo_record_ttl_after(r->updated_ms, retention_s);
 	}
 	eo_answer_free(answer);
-	r->owner = r->bind = r->origin = r->payload_sha256 = NULL;
+	r->owner = r->bind = r->origin_text = r->payload_sha256 = NULL;
 	return overlay(&k, exists, r);
 }
 
@@ -170,7 +170,7 @@ forget_seen(EoKey *k, const EoRecord *seen)
 static void
 check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
 {
-	const char *theirs = r->origin != NULL ? r->origin : "";
+	const char *theirs = r->origin_text != NULL ? r->origin_text : "";
 	size_t		len = strcspn(theirs, "/");
 	EoOrigin	named;
 
@@ -274,7 +274,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 			break;
 	}
 	w.owner = r->owner;
-	w.origin = r->origin != NULL ? r->origin : "";
+	w.origin = r->origin_text != NULL ? r->origin_text : "";
 	w.now_ms = eo_client_now_ms(&store->client);
 	w.ttl_s = eo_record_ttl_after(w.now_ms, retention_s);
 	written = eo_store_write(store, k.pk, completed ? EO_FINISH : EO_ABORT, &w);

@@ -309,7 +309,7 @@ shows_record(const void *item, const void *written)
 		r->state != eo_record_state_after(w->verb))
 		return false;
 	if (w->verb == EO_SEAL || w->verb == EO_SEAL_NEW || w->verb == EO_SEAL_EXPIRED)
-		return r->origin != NULL && strcmp(r->origin, w->origin) == 0;
+		return r->origin_text != NULL && strcmp(r->origin_text, w->origin) == 0;
 	return w->verb != EO_EXTEND || r->lease_ms >= w->lease_ms;
 }
 

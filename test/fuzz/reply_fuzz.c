@@ -1,7 +1,7 @@
 /*
  * reply_fuzz.c
- *	  Any bytes as the body of an answer, under any HTTP status: the call ends,
- *	  says one of the things it may say, and a record or an action is read or
+ *	  Any bytes as the body of an answer, under any HTTP status: the call ends
+ *	  with a status that is allowed, and a record or an action is read or
  *	  refused.
  *
  * The first byte chooses the status, the second the operation.

@@ -83,7 +83,8 @@ test_read(void)
 	ok(reads("{\"pk\":{\"S\":\"IDEMPOTENCY#k\"},\"status\":{\"S\":\"COMPLETED\"}}", &a) == EO_INVALID, "a record of a key");
 	ok(reads("{\"activeAtMs\":{\"N\":\"-7\"},\"expiresAtMs\":{\"N\":\"99999999999999999999\"},"
 			 "\"pinAttempts\":{\"N\":\"2.9\"},\"createdAt\":{\"S\":\"long ago\"}}", &a) == EO_OK &&
-	   a.active_ms == 0 && a.expires_ms == EO_MAX_INSTANT_MS && a.pin_attempts == 2 && a.created_ms == 0,
+	   a.active_ms == 0 && a.expires_ms == EO_MAX_INSTANT_MS && a.pin_attempts == 2 &&
+	   a.created_ms == 0,
 	   "numbers that are absurd are made harmless");
 	for (int i = 0; decisive[i] != NULL; i++)
 	{
@@ -102,15 +103,21 @@ test_shows(void)
 	(void) reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"},"
 				 "\"createdToken\":{\"S\":\"c\"},\"pinTokens\":{\"SS\":[\"p/me\",\"q\"]},\"consumedToken\":{\"S\":\"t\"},"
 				 "\"canceledToken\":{\"S\":\"x\"}}", &a);
-	ok(eo_action_item_shows(&a, EO_ACTION_CREATE, "c") && !eo_action_item_shows(&a, EO_ACTION_CREATE, "t"), "who created");
-	ok(eo_action_item_shows(&a, EO_ACTION_ATTEMPT, "q") && !eo_action_item_shows(&a, EO_ACTION_ATTEMPT, "pq"), "who paid");
-	ok(eo_action_item_paid_by(&a, "me") && !eo_action_item_paid_by(&a, "q") && !eo_action_item_paid_by(&a, "e"), "for whom");
-	ok(eo_action_item_shows(&a, EO_ACTION_CONSUME, "t") && eo_action_item_shows(&a, EO_ACTION_CONSUME_PAID, "t") &&
+	ok(eo_action_item_shows(&a, EO_ACTION_CREATE, "c") &&
+	   !eo_action_item_shows(&a, EO_ACTION_CREATE, "t"), "who created");
+	ok(eo_action_item_shows(&a, EO_ACTION_ATTEMPT, "q") &&
+	   !eo_action_item_shows(&a, EO_ACTION_ATTEMPT, "pq"), "who paid");
+	ok(eo_action_item_paid_by(&a, "me") && !eo_action_item_paid_by(&a, "q") &&
+	   !eo_action_item_paid_by(&a, "e"), "for whom");
+	ok(eo_action_item_shows(&a, EO_ACTION_CONSUME, "t") &&
+	   eo_action_item_shows(&a, EO_ACTION_CONSUME_PAID, "t") &&
 	   !eo_action_item_shows(&a, EO_ACTION_CONSUME, "q"), "who consumed");
-	ok(eo_action_item_shows(&a, EO_ACTION_CANCEL, "x") && !eo_action_item_shows(&a, EO_ACTION_CANCEL, ""), "who canceled");
+	ok(eo_action_item_shows(&a, EO_ACTION_CANCEL, "x") &&
+	   !eo_action_item_shows(&a, EO_ACTION_CANCEL, ""), "who canceled");
 	ok(!eo_action_item_shows(&a, EO_ACTION_CLOSE, "x"), "nobody closed it");
 	(void) reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"},\"pinTokens\":{\"S\":\"p\"}}", &a);
-	ok(!eo_action_item_shows(&a, EO_ACTION_ATTEMPT, "p") && !eo_action_item_shows(&a, EO_ACTION_CREATE, "c"), "nobody did anything");
+	ok(!eo_action_item_shows(&a, EO_ACTION_ATTEMPT, "p") &&
+	   !eo_action_item_shows(&a, EO_ACTION_CREATE, "c"), "nobody did anything");
 }
 
 int

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * bodies.h
- *	  A look at the body of an UpdateItem, for those who spell them.
+ *	  A check of the body of an UpdateItem.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,8 +13,8 @@
 #include "unit.h"
 
 /*
- * Does it declare the placeholders that its expressions use, and no other?
- * DynamoDB refuses both.  False, too, if it is no JSON.
+ * Does the body declare the placeholders that its expressions use, and no others?
+ * DynamoDB refuses it if not.  Returns false, too, if the body is not JSON.
  */
 static inline bool
 declares_as_used(const EoBuf *body)
@@ -38,7 +38,8 @@ declares_as_used(const EoBuf *body)
 		{
 			char		name[3] = {p[0], p[1], 0};
 
-			if ((*p == '#' && !eo_json_get(names, name)) || (*p == ':' && !eo_json_get(values, name)))
+			if ((*p == '#' && !eo_json_get(names, name)) ||
+				(*p == ':' && !eo_json_get(values, name)))
 				as_used = false;
 		}
 	}

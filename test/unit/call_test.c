@@ -1,9 +1,9 @@
 /*
  * call_test.c
- *	  What is retried, for how long, and what is said in the end.
+ *	  Which attempts a call makes, for how long, and how it ends.
  *
- * The transport is replaced by one that plays a script, with a clock that moves
- * only while the code waits.
+ * The transport is replaced by one that plays a script, and the clock moves only
+ * while the code waits.
  */
 #include "dynamodb/call.h"
 #include "dynamodb/window.h"
@@ -18,6 +18,12 @@ typedef struct Scripted
 	int			takes_ms;
 	int			retry_after_ms;
 } Scripted;
+
+#define UNREACHABLE {EO_UNREACHABLE, 0, NULL, 0, 1, 0}
+#define LOST {EO_UNKNOWN, 0, NULL, 0, 1, 0}
+#define SILENT {EO_UNKNOWN, 0, NULL, 0, 60000, 0}
+#define OK_REPLY {EO_OK, 200, "{}", 0, 1, 0}
+#define REFUSED(text) {EO_OK, 400, text, 0, 1, 0}
 
 static const Scripted *script;
 static int	played;
@@ -128,24 +134,22 @@ run(EoOperation op, const Scripted *s)
 
 #define FAILED(code) "{\"__type\":\"com.amazonaws.dynamodb.v20120810#" code "\",\"Message\":\"m\"}"
 
+#define THROTTLED REFUSED(FAILED("ThrottlingException"))
+
 static void
 test_retries(void)
 {
 	EoError		e;
-	Scripted	fine[] = {{EO_OK, 200, "{}", 0, 1, 0}};
-	Scripted	flaky[] = {{EO_OK, 500, FAILED("InternalServerError"), 0, 1, 0}, {EO_UNREACHABLE, 0, NULL, 0, 1, 0},
-	{EO_OK, 200, "{}", 0, 1, 0}};
-	Scripted	denied[] = {{EO_OK, 400, FAILED("AccessDeniedException"), 0, 1, 0}};
-	Scripted	in_doubt[] = {{EO_UNKNOWN, 0, NULL, 0, 1, 0}, {EO_OK, 400, FAILED("AccessDeniedException"), 0, 1, 0}};
-	Scripted	unreachable[] = {{EO_UNREACHABLE, 0, NULL, 0, 1, 0}, {EO_UNREACHABLE, 0, NULL, 0, 1, 0},
-	{EO_UNREACHABLE, 0, NULL, 0, 1, 0}, {EO_UNREACHABLE, 0, NULL, 0, 1, 0}};
-	Scripted	throttled[] = {{EO_OK, 400, FAILED("ThrottlingException"), 0, 1, 0}, {EO_OK, 400, FAILED("ThrottlingException"), 0, 1, 0},
-	{EO_OK, 400, FAILED("ThrottlingException"), 0, 1, 0}, {EO_OK, 400, FAILED("ThrottlingException"), 0, 1, 0}};
-	Scripted	garbage[] = {{EO_OK, 200, "<html>", 0, 1, 0}, {EO_OK, 200, "{}", 0, 1, 0}};
-	Scripted	slow[] = {{EO_UNKNOWN, 0, NULL, 0, 60000, 0}, {EO_OK, 200, "{}", 0, 1, 0}};
-	Scripted	silent[] = {{EO_UNKNOWN, 0, NULL, 0, 60000, 0}, {EO_UNKNOWN, 0, NULL, 0, 60000, 0},
-	{EO_UNKNOWN, 0, NULL, 0, 60000, 0}, {EO_UNKNOWN, 0, NULL, 0, 60000, 0}};
-	Scripted	asked[] = {{EO_OK, 400, FAILED("ThrottlingException"), 0, 1, 2000}, {EO_OK, 200, "{}", 0, 1, 0}};
+	Scripted	fine[] = {OK_REPLY};
+	Scripted	flaky[] = {{EO_OK, 500, FAILED("InternalServerError"), 0, 1, 0}, UNREACHABLE, OK_REPLY};
+	Scripted	denied[] = {REFUSED(FAILED("AccessDeniedException"))};
+	Scripted	in_doubt[] = {LOST, REFUSED(FAILED("AccessDeniedException"))};
+	Scripted	unreachable[] = {UNREACHABLE, UNREACHABLE, UNREACHABLE, UNREACHABLE};
+	Scripted	throttled[] = {THROTTLED, THROTTLED, THROTTLED, THROTTLED};
+	Scripted	garbage[] = {{EO_OK, 200, "<html>", 0, 1, 0}, OK_REPLY};
+	Scripted	slow[] = {SILENT, OK_REPLY};
+	Scripted	silent[] = {SILENT, SILENT, SILENT, SILENT};
+	Scripted	asked[] = {{EO_OK, 400, FAILED("ThrottlingException"), 0, 1, 2000}, OK_REPLY};
 	int64_t		start;
 
 	e = run(EO_UPDATE_ITEM, fine);
@@ -189,9 +193,9 @@ static void
 test_transactions(void)
 {
 	EoError		e;
-	Scripted	lost_then_refused[] = {{EO_UNKNOWN, 0, NULL, 0, 1, 0}, {EO_OK, 400, CANCELLED(NONE "," FALSE_HERE), 0, 1, 0}};
-	Scripted	passing[] = {{EO_OK, 400, CANCELLED(CONFLICT "," NONE), 0, 1, 0}, {EO_OK, 200, "{}", 0, 1, 0}};
-	Scripted	short_of_one[] = {{EO_OK, 400, CANCELLED(NONE), 0, 1, 0}, {EO_OK, 200, "{}", 0, 1, 0}};
+	Scripted	lost_then_refused[] = {LOST, REFUSED(CANCELLED(NONE "," FALSE_HERE))};
+	Scripted	passing[] = {REFUSED(CANCELLED(CONFLICT "," NONE)), OK_REPLY};
+	Scripted	short_of_one[] = {REFUSED(CANCELLED(NONE)), OK_REPLY};
 
 	e = run(EO_TRANSACT, lost_then_refused);
 	ok(e.status == EO_CANCELLED && e.attempts == 2, "a refused action after a lost answer is told as it is");
@@ -204,8 +208,8 @@ test_transactions(void)
 static void
 test_clock(void)
 {
-	Scripted	skewed[] = {{EO_OK, 400, FAILED("InvalidSignatureException"), 0, 1, 0}, {EO_OK, 200, "{}", 0, 1, 0}};
-	Scripted	wrong[] = {{EO_OK, 400, FAILED("InvalidSignatureException"), 0, 1, 0}, {EO_OK, 200, "{}", 0, 1, 0}};
+	Scripted	skewed[] = {REFUSED(FAILED("InvalidSignatureException")), OK_REPLY};
+	Scripted	wrong[] = {REFUSED(FAILED("InvalidSignatureException")), OK_REPLY};
 	EoError		e;
 
 	skewed[0].date_s = eo_clock_wall_ms() / 1000 + 400;
@@ -228,7 +232,7 @@ int
 main(void)
 {
 	EoError		e;
-	Scripted	fine[] = {{EO_OK, 200, "{}", 0, 1, 0}};
+	Scripted	fine[] = {OK_REPLY};
 
 	client.endpoint.url = "http://localhost/";
 	client.host = "localhost";

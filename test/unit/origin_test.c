@@ -34,8 +34,13 @@ there_and_back(const EoOrigin *origin, const char *text)
 static void
 test_round_trip(void)
 {
-	EoOrigin	o = {.database = {0x00, 0xff, 0x10, 0xa9, 0x8b, 0x7c, 0x4d, 0x5e, 0x8f, 0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd}};
+	static const uint8_t uuid[EO_UUID_LEN] = {
+		0x00, 0xff, 0x10, 0xa9, 0x8b, 0x7c, 0x4d, 0x5e,
+		0x8f, 0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd
+	};
+	EoOrigin	o = {.incarnation = 0};
 
+	memcpy(o.database, uuid, sizeof(uuid));
 	there_and_back(&o, UUID "/0/0/0/0");
 	o.incarnation = 12;
 	o.xid = 345;
@@ -67,11 +72,15 @@ test_refusals(void)
 		UUID "/99999999999999999999999/2/3/4", UUID "/1/2/3/FFFFFFFFFFFFFFFFFFFFFFF",
 		UUID "/1/2/3/\xc3\xa9", UUID "-1-2-3-4"
 	};
+	EoOrigin	untouched;
 	EoOrigin	o;
 
+	memset(&untouched, 7, sizeof(untouched));
+	o = untouched;
 	ok(!eo_origin_read(NULL, &o), "no text is no origin");
 	for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++)
 		ok(!reads(malformed[i], &o), malformed[i]);
+	ok(memcmp(&o, &untouched, sizeof(o)) == 0, "a refused text changes nothing");
 }
 
 int

@@ -12,13 +12,21 @@ static const EoLayout *layout;
 /* Bits of a variant: the optional parts of a write. */
 enum
 {
-	RUNS = 1, PAYLOAD = 2, RESULT = 4, ERROR = 8, TERMINAL = 16, ORIGIN = 32, NO_ORIGIN = 64, N_VARIANTS = 128
+	RUNS = 1,
+	PAYLOAD = 2,
+	RESULT = 4,
+	ERROR = 8,
+	TERMINAL = 16,
+	ORIGIN = 32,
+	NO_ORIGIN = 64,
+	N_VARIANTS = 128
 };
 
 static void
 put_variant(EoBuf *body, EoVerb verb, int variant)
 {
-	EoRecord	seen = {.state = EO_STATE_COMPLETED,.owner = "o",.fence = 3,.updated_ms = 4,.ttl_s = 5};
+	EoRecord	seen = {.state = EO_STATE_COMPLETED,.owner = "o",.fence = 3,.updated_ms = 4,
+	.ttl_s = 5};
 	EoWrite		w = {.owner = "11111111-2222-4333-8444-555555555555",.now_ms = 1000,.lease_ms = 2000,
 	.skew_ms = 10,.ttl_s = 3,.bind = "keep",.retry_ms = 1000,.seen = &seen};
 
@@ -131,7 +139,8 @@ test_keys(void)
 	ok(strncmp(pk, "IDEMPOTENCY#app/k", 17) == 0, "is made of prefix and key");
 	ok(eo_record_make_pk(layout, "app/x", key, pk, &len) == EO_TOO_LARGE && len == EO_MAX_KEY_BYTES + 1,
 	   "one more byte is too long");
-	ok(eo_record_max_value(layout, 20) > 409000 && eo_record_max_value(layout, 20) < EO_MAX_ITEM_BYTES,
+	ok(eo_record_max_value(layout, 20) > 409000 &&
+	   eo_record_max_value(layout, 20) < EO_MAX_ITEM_BYTES,
 	   "room for a result");
 	ok(eo_record_layout("modern") == NULL, "no other layout");
 }
@@ -153,7 +162,8 @@ test_actions(void)
 	returns = strstr(alone.data, what);
 	ok(returns != NULL, "a write asks for what it leaves");
 	memmove(returns, returns + strlen(what), strlen(returns + strlen(what)) + 1);
-	ok(strncmp(beside.data, "{\"Update\":", 10) == 0 && strncmp(beside.data + 10, alone.data, strlen(alone.data)) == 0 &&
+	ok(strncmp(beside.data, "{\"Update\":", 10) == 0 &&
+	   strncmp(beside.data + 10, alone.data, strlen(alone.data)) == 0 &&
 	   strcmp(beside.data + 10 + strlen(alone.data), "}") == 0, "an action does not, and is the same");
 	eo_buf_free(&alone);
 	eo_buf_free(&beside);
@@ -208,6 +218,38 @@ test_records(void)
 	ok(reads("{}") == EO_INVALID, "nothing is none");
 }
 
+/* The origin is kept as it stands, and parsed if that is possible. */
+static void
+test_origin(void)
+{
+	static const struct
+	{
+		const char *item;
+		const char *text;
+		bool		readable;
+	}			cases[] =
+	{
+		{"{\"status\":{\"S\":\"FAILED\"},\"owner\":{\"S\":\"o\"}}", "", false},
+		{"{\"status\":{\"S\":\"FAILED\"},\"owner\":{\"S\":\"o\"},\"origin\":{\"S\":\"odd\"}}", "odd", false},
+		{"{\"status\":{\"S\":\"FAILED\"},\"owner\":{\"S\":\"o\"},"
+			"\"origin\":{\"S\":\"00ff10a9-8b7c-4d5e-8f01-23456789abcd/1/2/3/4F\"}}",
+		"00ff10a9-8b7c-4d5e-8f01-23456789abcd/1/2/3/4F", true}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		EoJson	   *doc;
+		EoRecord	r;
+
+		ok(eo_json_parse(cases[i].item, strlen(cases[i].item), &doc) == EO_OK &&
+		   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK, "a record is read");
+		is_string(r.origin_text != NULL ? r.origin_text : "", cases[i].text, "with its origin");
+		ok(r.has_origin == cases[i].readable && r.origin.lsn == (cases[i].readable ? 0x4F : 0),
+		   "which is parsed, if it can be");
+		eo_json_free(doc);
+	}
+}
+
 int
 main(void)
 {
@@ -220,5 +262,6 @@ main(void)
 	test_actions();
 	test_records();
 	test_absurd();
+	test_origin();
 	return done();
 }

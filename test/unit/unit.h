@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * unit.h
- *	  The little that a plain C test needs: a line for each case, as TAP.
+ *	  What a plain C test needs: one line of TAP for each case.
  *
  *-------------------------------------------------------------------------
  */

@@ -140,6 +140,12 @@ test_added(void)
 	ok(window.n == 0 && clock_us == 10, "and are run");
 }
 
+static bool
+turn(EoWindow *window, Work *work, int64_t *until_us)
+{
+	return eo_window_turn(window, 2, start, take, work, until_us);
+}
+
 static void
 test_turn(void)
 {
@@ -148,18 +154,18 @@ test_turn(void)
 	Work	   *work = make_work(takes, 3);
 	int64_t		until_us;
 
-	ok(!eo_window_turn(&window, 2, start, take, work, &until_us) && window.n == 2 && until_us == 10,
+	ok(!turn(&window, work, &until_us) && window.n == 2 && until_us == 10,
 	   "a turn starts what fits, and says when there is something to do");
 	clock_us = 10;
-	ok(eo_window_turn(&window, 2, start, take, work, &until_us) && window.n == 1 && work->taken == 1,
+	ok(turn(&window, work, &until_us) && window.n == 1 && work->taken == 1,
 	   "another one takes what has ended");
 	clock_us = 30;
-	ok(eo_window_turn(&window, 2, start, take, work, &until_us) && window.n == 1 && work->taken == 2,
+	ok(turn(&window, work, &until_us) && window.n == 1 && work->taken == 2,
 	   "and the next one starts what is left");
 	clock_us = 50;
-	ok(eo_window_turn(&window, 2, start, take, work, &until_us) && window.n == 0 && work->taken == 3,
+	ok(turn(&window, work, &until_us) && window.n == 0 && work->taken == 3,
 	   "until nothing is");
-	ok(!eo_window_turn(&window, 2, start, take, work, &until_us) && until_us == INT64_MAX && waits == 0,
+	ok(!turn(&window, work, &until_us) && until_us == INT64_MAX && waits == 0,
 	   "a turn never waits");
 }
 
