@@ -68,7 +68,7 @@ extern char *eo_arg_json(FunctionCallInfo fcinfo, int n);
 /* Returns the key.  Raises 22004 for NULL and 22023 for an empty key. */
 extern char *eo_arg_check_key(char *key);
 
-/* Seconds, rounded up, of an interval's text.  Raises 22023, or 22007 for no interval. */
+/* Seconds, rounded up, of an interval's text.  Raises 22023, and what interval_in() raises. */
 extern int64 eo_arg_parse_retention(const char *text);
 
 /* A jsonb as UTF-8 text, as a record holds it. */

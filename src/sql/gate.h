@@ -16,14 +16,15 @@ extern bool eo_gate_preloaded;
 typedef enum EoAccess
 {
 	EO_READS,					/* allowed on a hot standby and READ ONLY */
-	EO_WRITES					/* and not while the transaction commits */
+	EO_WRITES					/* refused there, and while the transaction
+								 * commits */
 } EoAccess;
 
 /*
- * The first call of every SQL function.  Raises unless the function may run: in
- * this process, transaction and security context, and, if it writes, with no
- * claim of this transaction lost (ID002).  function is its name without
- * parentheses.
+ * Called by every SQL function that meets DynamoDB or shared memory, before it
+ * does.  Raises unless the function may run in this process, transaction and
+ * security context, and, if it writes, if a claim of this transaction was found
+ * lost (ID002).  function is its name without parentheses.
  */
 extern void eo_gate(const char *function, EoAccess access);
 

@@ -40,9 +40,9 @@ typedef struct EoTableTtl
  * Create the table (billed on demand, time to live on the layout's attribute) and
  * wait, interruptibly, until it can be used.  Returns true if this call created
  * it.  A table that exists is left as it is, except that time to live is switched
- * on if it is off.  Raises ID007 if that table has another key, and whatever
- * DynamoDB's refusal means otherwise; a failure to switch time to live on is a
- * WARNING only.
+ * on if it is off.  Raises ID007 if that table has another key, and what
+ * eo_error_raise() raises if DynamoDB refuses or does not answer.  A failure to
+ * switch time to live on is a WARNING only.
  */
 extern bool eo_table_create(EoStore *store);
 
