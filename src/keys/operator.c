@@ -13,6 +13,7 @@
 #include "access/xlog.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
+#include "commit/known_targets.h"
 #include "commit/outbox.h"
 #include "commit/session_tokens.h"
 #include "commit/settle.h"
@@ -327,7 +328,8 @@ eo_operator_give_up(const char *id)
 	if (!eo_outbox_read(digest, &row))
 		return false;
 	eo_options_check_usage(row.target.serverid);
-	store = eo_target_store(&row.target);
+	/* A row that no server can have made leads nowhere: no request is sent for it. */
+	store = eo_known_target_exists(&row.target) ? eo_target_store(&row.target) : NULL;
 	/* Without a server nobody can ever write it. */
 	if (store == NULL)
 		return give_up(&row);
