@@ -3,14 +3,14 @@
  * outbox.c
  *	  The local tables, and the only access to them.
  *
- * A row of exactonce_outbox is the decision: it says that the transaction
- * which inserted it completes that key, and it becomes true when that
- * transaction commits.  It is removed when DynamoDB has confirmed COMPLETED,
- * and at no other time; that is what makes its absence mean something.
+ * A row of exactonce_outbox says that the transaction which inserted it completes
+ * a key.  It becomes visible when that transaction commits; that is the decision.
+ * It is removed after DynamoDB has confirmed COMPLETED, or by an operator, and at
+ * no other time, so that the absence of a row means something (settle.c).
  *
- * The tables are reached directly, with no regard to who calls and with no
- * code of anybody else in between: an outbox that has triggers, rules or row
- * security, or that a crash would empty, is refused.
+ * The outbox is read and written by heap functions, not by SQL: the privileges of
+ * the caller do not matter, and no code of a user runs in between.  An outbox that
+ * has triggers, rules or row security, or that a crash would empty, is refused.
  *
  *-------------------------------------------------------------------------
  */
@@ -65,12 +65,11 @@ typedef enum OutboxColumn
 	OUTBOX_COLUMNS = C_CREATED
 } OutboxColumn;
 
+/* The schema of the extension, and exactonce_outbox; InvalidOid: look them up. */
 static Oid	namespace_id = InvalidOid;
 static Oid	outbox_id = InvalidOid;
 
-static void find_tables(void);
-static Relation open_outbox(LOCKMODE mode);
-static void check_outbox(Relation rel);
+/* A scan over committed rows. */
 typedef struct OutboxScan
 {
 	Relation	rel;
@@ -80,20 +79,51 @@ typedef struct OutboxScan
 	SysScanDesc scan;
 } OutboxScan;
 
+static void find_tables(void);
+static void forget_tables(Datum arg, Oid relid);
+static Relation open_outbox(LOCKMODE mode);
+static void check_outbox(Relation rel);
+static void begin_scan(OutboxScan *s, LOCKMODE mode, const uint8 *origin, const char *pk);
+static HeapTuple next_row(OutboxScan *s);
+static void end_scan(OutboxScan *s);
 static bool token_is(Relation rel, HeapTuple tuple, const char *token);
 static void read_row(Relation rel, HeapTuple tuple, EoOutboxRow *row);
+static void copy_column(Relation rel, HeapTuple tuple, OutboxColumn column, char *out, size_t size);
 
-/* ----- finding the tables ----- */
+/* ----- the tables ----- */
 
-static void
-forget_tables(Datum arg, Oid relid)
+bool
+eo_outbox_exists(void)
 {
-	(void) arg;
-	if (relid == InvalidOid || relid == outbox_id)
-		outbox_id = InvalidOid;
+	outbox_id = InvalidOid;
+	find_tables();
+	return OidIsValid(outbox_id);
 }
 
-/* The schema the extension is in may be changed, so it is asked for. */
+Oid
+eo_outbox_id(void)
+{
+	if (!OidIsValid(outbox_id))
+		find_tables();
+	return outbox_id;
+}
+
+bool
+eo_outbox_is_known(void)
+{
+	return OidIsValid(outbox_id);
+}
+
+bool
+eo_outbox_is_part(Oid relid)
+{
+	return OidIsValid(eo_outbox_id()) &&
+		(relid == outbox_id || relid == get_relname_relid("exactonce_origin", namespace_id));
+}
+
+/*
+ * Find the tables in the schema of the extension, which ALTER EXTENSION may change.
+ */
 static void
 find_tables(void)
 {
@@ -125,33 +155,13 @@ find_tables(void)
 	table_close(rel, AccessShareLock);
 }
 
-bool
-eo_outbox_exists(void)
+/* An invalidation: look the tables up again when they are used. */
+static void
+forget_tables(Datum arg, Oid relid)
 {
-	outbox_id = InvalidOid;
-	find_tables();
-	return OidIsValid(outbox_id);
-}
-
-Oid
-eo_outbox_id(void)
-{
-	if (!OidIsValid(outbox_id))
-		find_tables();
-	return outbox_id;
-}
-
-bool
-eo_outbox_is_known(void)
-{
-	return OidIsValid(outbox_id);
-}
-
-bool
-eo_outbox_is_part(Oid relid)
-{
-	return OidIsValid(eo_outbox_id()) &&
-		(relid == outbox_id || relid == get_relname_relid("exactonce_origin", namespace_id));
+	(void) arg;
+	if (relid == InvalidOid || relid == outbox_id)
+		outbox_id = InvalidOid;
 }
 
 static Relation
@@ -167,8 +177,8 @@ open_outbox(LOCKMODE mode)
 }
 
 /*
- * A row that another's code changes, or that a crash loses, is no decision;
- * and where one may have been lost, that there is none says nothing.
+ * Refuse an outbox whose rows the code of others may change, or that loses rows in
+ * a crash.  A row of it would be no decision, and the lack of one would say nothing.
  */
 static void
 check_outbox(Relation rel)
@@ -227,8 +237,8 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 	PG_CATCH();
 	{
 		/*
-		 * The second guard: within one database PostgreSQL itself sees to it
-		 * that a key is completed once, whatever anybody else says.
+		 * The primary key is a second guard: within one database PostgreSQL
+		 * itself refuses to complete a key twice, whatever DynamoDB says.
 		 */
 		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION)
 			PG_RE_THROW();
@@ -245,67 +255,6 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 	PG_END_TRY();
 	heap_freetuple(tuple);
 	table_close(rel, NoLock);
-}
-
-/* The rows of an origin (NULL: of all), or of one of its keys. */
-static void
-begin_scan(OutboxScan *s, LOCKMODE mode, const uint8 *origin, const char *pk)
-{
-	int			nkeys = 0;
-
-	s->rel = open_outbox(mode);
-	s->mode = mode;
-	s->snapshot = RegisterSnapshot(GetLatestSnapshot());
-	if (origin != NULL)
-		ScanKeyInit(&s->keys[nkeys++], C_ORIGIN, BTEqualStrategyNumber, F_UUID_EQ,
-					PointerGetDatum(origin));
-	if (pk != NULL)
-	{
-		ScanKeyInit(&s->keys[nkeys], C_PK, BTEqualStrategyNumber, F_TEXTEQ,
-					CStringGetTextDatum(pk));
-		s->keys[nkeys++].sk_collation = C_COLLATION_OID;
-	}
-	(void) RelationGetIndexList(s->rel);
-	s->scan = systable_beginscan(s->rel, s->rel->rd_pkindex, OidIsValid(s->rel->rd_pkindex),
-								 s->snapshot, nkeys, s->keys);
-}
-
-/*
- * The next that is committed.  A row of our own transaction is seen as well,
- * but is no decision yet.
- */
-static HeapTuple
-next_row(OutboxScan *s)
-{
-	HeapTuple	tuple;
-
-	do
-		tuple = systable_getnext(s->scan);
-	while (HeapTupleIsValid(tuple) &&
-		   TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)));
-	return tuple;
-}
-
-static void
-end_scan(OutboxScan *s)
-{
-	systable_endscan(s->scan);
-	UnregisterSnapshot(s->snapshot);
-	/* A lock for writing is kept until the transaction ends, as ever. */
-	table_close(s->rel, s->mode == RowExclusiveLock ? NoLock : s->mode);
-}
-
-static bool
-token_is(Relation rel, HeapTuple tuple, const char *token)
-{
-	bool		isnull;
-	Datum		datum = heap_getattr(tuple, C_TOKEN, RelationGetDescr(rel), &isnull);
-	char		text[EO_TOKEN_LEN + 1];
-
-	if (isnull)
-		return false;
-	eo_hex_put_uuid(DatumGetUUIDP(datum)->data, text);
-	return strcmp(text, token) == 0;
 }
 
 bool
@@ -329,39 +278,6 @@ eo_outbox_find(const uint8 *origin, const char *pk, const char *token, int64 *re
 	}
 	end_scan(&scan);
 	return found;
-}
-
-static void
-copy_column(Relation rel, HeapTuple tuple, OutboxColumn column, char *out, size_t size)
-{
-	bool		isnull;
-	Datum		datum = heap_getattr(tuple, column, RelationGetDescr(rel), &isnull);
-	char	   *value = isnull ? NULL : TextDatumGetCString(datum);
-
-	strlcpy(out, value != NULL ? value : "", size);
-	if (value != NULL)
-		pfree(value);
-}
-
-static void
-read_row(Relation rel, HeapTuple tuple, EoOutboxRow *row)
-{
-	TupleDesc	desc = RelationGetDescr(rel);
-	bool		isnull;
-
-	memset(row, 0, sizeof(*row));
-	memcpy(row->origin, DatumGetUUIDP(heap_getattr(tuple, C_ORIGIN, desc, &isnull))->data, 16);
-	eo_hex_put_uuid(DatumGetUUIDP(heap_getattr(tuple, C_TOKEN, desc, &isnull))->data, row->token);
-	row->target.dboid = MyDatabaseId;
-	row->target.serverid = DatumGetObjectId(heap_getattr(tuple, C_SERVER, desc, &isnull));
-	row->target.userid = DatumGetObjectId(heap_getattr(tuple, C_ROLE, desc, &isnull));
-	row->target.plain_http = DatumGetBool(heap_getattr(tuple, C_PLAIN_HTTP, desc, &isnull));
-	row->retention_s = DatumGetInt64(heap_getattr(tuple, C_RETENTION, desc, &isnull));
-	row->pk = TextDatumGetCString(heap_getattr(tuple, C_PK, desc, &isnull));
-	copy_column(rel, tuple, C_URL, row->target.url, sizeof(row->target.url));
-	copy_column(rel, tuple, C_REGION, row->target.region, sizeof(row->target.region));
-	copy_column(rel, tuple, C_TABLE, row->target.table, sizeof(row->target.table));
-	copy_column(rel, tuple, C_LAYOUT, row->target.layout, sizeof(row->target.layout));
 }
 
 bool
@@ -436,7 +352,12 @@ eo_outbox_any(Oid serverid)
 
 	if (!eo_outbox_exists())
 		return false;
-	/* What a copied outbox brought along is not ours; our own rows count. */
+
+	/*
+	 * A copied database has rows of the other identity, which are not ours.
+	 * Uncommitted rows of our own transaction count, so next_row() is not
+	 * used.
+	 */
 	(void) eo_database_info(MyDatabaseId, &db);
 	begin_scan(&scan, AccessShareLock, db.incarnation > 0 ? db.origin : NULL, NULL);
 	while (!any && HeapTupleIsValid(tuple = systable_getnext(scan.scan)))
@@ -450,13 +371,110 @@ eo_outbox_any(Oid serverid)
 	return any;
 }
 
+/* ----- scans ----- */
+
+/* Scan the rows of an origin (NULL: of all), or of one of its keys (pk not NULL). */
+static void
+begin_scan(OutboxScan *s, LOCKMODE mode, const uint8 *origin, const char *pk)
+{
+	int			nkeys = 0;
+
+	s->rel = open_outbox(mode);
+	s->mode = mode;
+	s->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	if (origin != NULL)
+		ScanKeyInit(&s->keys[nkeys++], C_ORIGIN, BTEqualStrategyNumber, F_UUID_EQ,
+					PointerGetDatum(origin));
+	if (pk != NULL)
+	{
+		ScanKeyInit(&s->keys[nkeys], C_PK, BTEqualStrategyNumber, F_TEXTEQ,
+					CStringGetTextDatum(pk));
+		s->keys[nkeys++].sk_collation = C_COLLATION_OID;
+	}
+	(void) RelationGetIndexList(s->rel);	/* sets rd_pkindex */
+	s->scan = systable_beginscan(s->rel, s->rel->rd_pkindex, OidIsValid(s->rel->rd_pkindex),
+								 s->snapshot, nkeys, s->keys);
+}
+
+/*
+ * The next committed row; NULL: there is none.  The snapshot shows rows of our own
+ * transaction as well, which are no decision yet.
+ */
+static HeapTuple
+next_row(OutboxScan *s)
+{
+	HeapTuple	tuple;
+
+	do
+		tuple = systable_getnext(s->scan);
+	while (HeapTupleIsValid(tuple) &&
+		   TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)));
+	return tuple;
+}
+
+static void
+end_scan(OutboxScan *s)
+{
+	systable_endscan(s->scan);
+	UnregisterSnapshot(s->snapshot);
+	/* A lock for writing is kept until the transaction ends. */
+	table_close(s->rel, s->mode == RowExclusiveLock ? NoLock : s->mode);
+}
+
+static bool
+token_is(Relation rel, HeapTuple tuple, const char *token)
+{
+	bool		isnull;
+	Datum		datum = heap_getattr(tuple, C_TOKEN, RelationGetDescr(rel), &isnull);
+	char		text[EO_TOKEN_LEN + 1];
+
+	if (isnull)
+		return false;
+	eo_hex_put_uuid(DatumGetUUIDP(datum)->data, text);
+	return strcmp(text, token) == 0;
+}
+
+static void
+read_row(Relation rel, HeapTuple tuple, EoOutboxRow *row)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	bool		isnull;
+
+	memset(row, 0, sizeof(*row));
+	memcpy(row->origin, DatumGetUUIDP(heap_getattr(tuple, C_ORIGIN, desc, &isnull))->data, 16);
+	eo_hex_put_uuid(DatumGetUUIDP(heap_getattr(tuple, C_TOKEN, desc, &isnull))->data, row->token);
+	row->target.dboid = MyDatabaseId;
+	row->target.serverid = DatumGetObjectId(heap_getattr(tuple, C_SERVER, desc, &isnull));
+	row->target.userid = DatumGetObjectId(heap_getattr(tuple, C_ROLE, desc, &isnull));
+	row->target.plain_http = DatumGetBool(heap_getattr(tuple, C_PLAIN_HTTP, desc, &isnull));
+	row->retention_s = DatumGetInt64(heap_getattr(tuple, C_RETENTION, desc, &isnull));
+	row->pk = TextDatumGetCString(heap_getattr(tuple, C_PK, desc, &isnull));
+	copy_column(rel, tuple, C_URL, row->target.url, sizeof(row->target.url));
+	copy_column(rel, tuple, C_REGION, row->target.region, sizeof(row->target.region));
+	copy_column(rel, tuple, C_TABLE, row->target.table, sizeof(row->target.table));
+	copy_column(rel, tuple, C_LAYOUT, row->target.layout, sizeof(row->target.layout));
+}
+
+/* Copy a column of type text into a buffer of that size. */
+static void
+copy_column(Relation rel, HeapTuple tuple, OutboxColumn column, char *out, size_t size)
+{
+	bool		isnull;
+	Datum		datum = heap_getattr(tuple, column, RelationGetDescr(rel), &isnull);
+	char	   *value = isnull ? NULL : TextDatumGetCString(datum);
+
+	strlcpy(out, value != NULL ? value : "", size);
+	if (value != NULL)
+		pfree(value);
+}
+
 /* ----- identity ----- */
 
 /*
- * One statement for all cases: the row of this database gets a new
- * incarnation if that is wanted; a row of another database, which this one
- * is a copy of, gets a new identity.  What the copied outbox holds belongs to
- * the other identity, and is left alone.
+ * One statement does all.  It adds 1 to the incarnation if that is asked for, if
+ * there was none yet, and in a copy of another database (another dboid).  The copy
+ * gets a new identity, too.  The rows in its outbox belong to the identity of the
+ * original, and are left alone.
  */
 void
 eo_outbox_enter_origin(bool new_incarnation, uint8 *origin, int64 *incarnation, uint64 *horizon)

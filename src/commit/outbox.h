@@ -3,6 +3,8 @@
  * outbox.h
  *	  The local tables: exactonce_outbox and exactonce_origin.
  *
+ * All functions need a transaction, but for eo_outbox_is_known().
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_COMMIT_OUTBOX_H
@@ -14,65 +16,88 @@
 #include "dynamodb/token.h"
 #include "server/error.h"
 
-/* A completion that a transaction decides on.  Strings are palloc'd. */
+/* A completion that its transaction decides on.  Strings are palloc'd. */
 typedef struct EoOutboxRow
 {
-	uint8		origin[16];
-	EoTarget	target;
+	uint8		origin[16];		/* identity of the database */
+	EoTarget	target;			/* where the record is */
 	char	   *pk;
-	char		token[EO_TOKEN_LEN + 1];
+	char		token[EO_TOKEN_LEN + 1];	/* of the claim */
 	int64		retention_s;
 } EoOutboxRow;
 
+/* ---- the tables ---- */
+
 /*
- * Insert a row in the current transaction.  Waits for another transaction
- * that has one for the same server and key; raises ID005 (once) or ID002 if
- * that one commits.
+ * Look the tables up anew.  Returns false if the extension is not in this database.
+ */
+extern bool eo_outbox_exists(void);
+
+/* The OID of exactonce_outbox, cached; InvalidOid: there is none. */
+extern Oid	eo_outbox_id(void);
+
+/*
+ * Has the cached OID not been invalidated since it was looked up?  False may mean
+ * that the table was dropped.
+ */
+extern bool eo_outbox_is_known(void);
+
+/* Is this relation one of the two tables? */
+extern bool eo_outbox_is_part(Oid relid);
+
+/* ---- rows ---- */
+
+/*
+ * Insert a row in the current transaction.  If another transaction has inserted a
+ * row for the same server and key, this waits for its end.  If that one commits,
+ * and if there is a committed row, this raises an error: of a duplicate if once is
+ * true (ID005; 23505 for a guard), otherwise ID002.  Raises 42P01 if there is no
+ * outbox, and 55000 if it was altered so that it cannot be relied on.
  */
 extern void eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server,
 						  bool once, const EoGuard *guard);
 
 /*
- * Is there a committed row for this claim?  Looked for with the latest
- * snapshot, whatever the transaction's own is.  Raises if the table was altered
- * so that the lack of a row would prove nothing.
+ * Is there a committed row for this claim?  Looks with the latest snapshot,
+ * whatever that of the transaction is, and sets *retention_s if there is one.
+ * Raises as eo_outbox_add(): in an altered outbox the lack of a row would prove
+ * nothing.
  */
 extern bool eo_outbox_find(const uint8 *origin, const char *pk, const char *token,
 						   int64 *retention_s);
 
 /*
- * For the worker, in a transaction: shows the rows of this origin, in no order
- * of time, until there are no more (then true) or visit() has had enough and
- * returns false.  A row and its texts live as long as the visit.
+ * Call visit() for each committed row of this origin, in no order of time, until it
+ * returns false.  Returns true if all rows were visited.  A row and its strings
+ * last as long as the call of visit().  Raises as eo_outbox_find().
  */
 extern bool eo_outbox_visit(const uint8 *origin, bool (*visit) (const EoOutboxRow *row));
 
 /*
- * The tokens of a key's committed rows for a target: how many, at most max, which
- * should be more than the one that there can be.
+ * Copy the tokens of a key's committed rows for this target.  Returns their number,
+ * at most max.  More than one means corruption, so pass max >= 2 to detect it.
  */
 extern int	eo_outbox_tokens(const uint8 *origin, const char *pk, const EoTarget *target,
 							 char (*tokens)[EO_TOKEN_LEN + 1], int max);
 
-/* The committed row of a claim: how many were removed. */
+/* Delete the committed rows of a claim.  Returns how many there were. */
 extern int	eo_outbox_remove(const uint8 *origin, const char *pk, const char *token);
 
-/* Are there rows, of one server (InvalidOid: of any)? */
+/*
+ * Has this database a row for a server (InvalidOid: for any)?  Rows that the current
+ * transaction has inserted count.  Returns false if the extension is not here.
+ */
 extern bool eo_outbox_any(Oid serverid);
 
+/* ---- identity ---- */
+
 /*
- * For the worker, in a transaction: is the extension here?  And: this
- * database's identity; a new one if the present one is that of another
- * database, of which this is a copy.
+ * Read the identity of this database from exactonce_origin, and begin a new
+ * incarnation if that is asked for.  If the row is that of another database, of
+ * which this one is a copy, this database gets a new identity.  *horizon is the
+ * transaction id from which on the outbox is complete under this identity.  Raises
+ * 55000 if the table does not have exactly one row.
  */
-extern bool eo_outbox_exists(void);
-
-/* The table's OID, InvalidOid if there is none; and: is it one of ours? */
-extern Oid	eo_outbox_id(void);
-
-/* Unchanged since it was last looked up, as far as invalidations tell. */
-extern bool eo_outbox_is_known(void);
-extern bool eo_outbox_is_part(Oid relid);
 extern void eo_outbox_enter_origin(bool new_incarnation, uint8 *origin, int64 *incarnation,
 								   uint64 *horizon);
 

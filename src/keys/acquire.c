@@ -381,10 +381,10 @@ take_acquired(EoAcquiring *a)
 	/* What may outlive the transaction, the session remembers. */
 	if (held->unsettled != EO_UNSETTLED_FAILS)
 	{
-		EoSessionToken *memory = eo_session_tokens_enter(a->k.store->server->serverid, a->k.pk);
+		EoSessionToken *remembered = eo_session_tokens_enter(a->k.store->server->serverid, a->k.pk);
 
-		strlcpy(memory->held, held->info->token, sizeof(memory->held));
-		memory->retention_s = held->info->retention_s;
+		strlcpy(remembered->token, held->info->token, sizeof(remembered->token));
+		remembered->retention_s = held->info->retention_s;
 	}
 	put_acquired(a->claim, held);
 }
@@ -418,7 +418,7 @@ static Attempt
 explain_refusal(EoAcquiring *a, const EoRecord *r)
 {
 	Oid			serverid = a->k.store->server->serverid;
-	EoSessionToken *memory = eo_session_tokens_find(serverid, a->k.pk);
+	EoSessionToken *remembered = eo_session_tokens_find(serverid, a->k.pk);
 	EoClaim    *claim = a->claim;
 	EoFate		fate = EO_FATE_ELSEWHERE;
 	int64		retention_s = 0;
@@ -430,10 +430,10 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 	if (fate == EO_FATE_COMMITTED)
 		state = EO_STATE_COMPLETED;
 
-	claim->mine = memory != NULL && strcmp(memory->held, r->owner) == 0;
+	claim->mine = remembered != NULL && strcmp(remembered->token, r->owner) == 0;
 	/* What is held is worth keeping only as long as the record says so. */
-	if (memory != NULL && (!claim->mine || (state != EO_STATE_IN_PROGRESS &&
-											state != EO_STATE_COMMITTING)))
+	if (remembered != NULL && (!claim->mine || (state != EO_STATE_IN_PROGRESS &&
+												state != EO_STATE_COMMITTING)))
 		eo_session_tokens_forget(serverid, a->k.pk);
 
 	/*

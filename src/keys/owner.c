@@ -138,14 +138,14 @@ eo_owner_complete(EoStore *store, const char *key, const char *token, const char
 static bool
 is_completed_already(EoKey *k, const char *token, const char *result)
 {
-	EoSessionToken *memory = eo_session_tokens_find(k->store->server->serverid, k->pk);
+	EoSessionToken *remembered = eo_session_tokens_find(k->store->server->serverid, k->pk);
 	EoAnswer   *answer;
 	const EoRecord *r;
 	EoFate		fate;
 	int64		retention_s;
 	bool		completed;
 
-	if (memory != NULL && strcmp(memory->held, token) == 0)
+	if (remembered != NULL && strcmp(remembered->token, token) == 0)
 		return false;			/* it is held */
 	answer = eo_settle_read(k->store, k->key, k->pk, "complete", &fate, &retention_s);
 	if (fate == EO_FATE_ABORTED)
@@ -345,7 +345,7 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 {
 	EoKey		k;
 	EoTxClaim  *claim;
-	EoSessionToken *memory;
+	EoSessionToken *remembered;
 
 	eo_key_find(&k, store, key);
 	claim = k.held;
@@ -358,11 +358,11 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 		eo_slot_released(claim->slot);
 		return true;
 	}
-	memory = eo_session_tokens_find(store->server->serverid, k.pk);
-	if (token == NULL && memory == NULL)
+	remembered = eo_session_tokens_find(store->server->serverid, k.pk);
+	if (token == NULL && remembered == NULL)
 		return false;
 	if (token == NULL)
-		token = pstrdup(memory->held);
+		token = pstrdup(remembered->token);
 	if (claim != NULL || !eo_xact_in_block())
 		return release_now(&k, token);
 	eo_slot_released(enter_earlier(&k, token, "release")->slot);
@@ -372,15 +372,15 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 static bool
 release_now(EoKey *k, const char *token)
 {
-	EoSessionToken *memory = eo_session_tokens_find(k->store->server->serverid, k->pk);
+	EoSessionToken *remembered = eo_session_tokens_find(k->store->server->serverid, k->pk);
 	EoWrite		w = {0};
 	EoAnswer   *answer;
 	bool		released;
 
 	w.owner = token;
 	w.now_ms = eo_client_now_ms(&k->store->client);
-	w.ttl_s = eo_record_ttl_after(w.now_ms, memory != NULL && memory->retention_s > 0 ?
-								  memory->retention_s : k->store->server->retention_s);
+	w.ttl_s = eo_record_ttl_after(w.now_ms, remembered != NULL && remembered->retention_s > 0 ?
+								  remembered->retention_s : k->store->server->retention_s);
 	answer = write_as_owner(k, EO_RELEASE, &w, "release");
 
 	/* Released before, by this very claim: what was asked for is the case. */
@@ -442,18 +442,18 @@ held_by(const EoKey *k, const char *token)
 static const char *
 choose_token(const EoKey *k, const char *given, const char *verb)
 {
-	EoSessionToken *memory;
+	EoSessionToken *remembered;
 
 	if (given != NULL)
 		return given;
-	memory = eo_session_tokens_find(k->store->server->serverid, k->pk);
-	if (memory == NULL)
+	remembered = eo_session_tokens_find(k->store->server->serverid, k->pk);
+	if (remembered == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_NOT_OWNER),
 				 errmsg("cannot %s key \"%s\" on server \"%s\": this session does not own it",
 						verb, k->key, k->store->server->name),
 				 errhint("Acquire it first; or, from another session or behind a connection pooler, pass the token that idem_acquire() returned.")));
-	return pstrdup(memory->held);
+	return pstrdup(remembered->token);
 }
 
 /*
@@ -465,14 +465,14 @@ choose_token(const EoKey *k, const char *given, const char *verb)
 static int64
 retention_of(const EoKey *k, const char *token, const char *verb, bool must_own)
 {
-	EoSessionToken *memory = eo_session_tokens_find(k->store->server->serverid, k->pk);
+	EoSessionToken *remembered = eo_session_tokens_find(k->store->server->serverid, k->pk);
 	EoAnswer   *answer;
 	int64		retention_s = k->store->server->retention_s;
 
 	if (k->held != NULL && strcmp(k->held->info->token, token) == 0)
 		return k->held->info->retention_s;
-	if (memory != NULL && strcmp(memory->held, token) == 0 && memory->retention_s > 0)
-		return memory->retention_s;
+	if (remembered != NULL && strcmp(remembered->token, token) == 0 && remembered->retention_s > 0)
+		return remembered->retention_s;
 	if (k->retention_s > 0)
 		return k->retention_s;
 	answer = eo_store_read(k->store, k->pk);
