@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * operator.c
- *	  What others than the owner do with a key: look at it, have it run
- *	  afresh, settle it where nobody else can.
+ *	  What others than the owner do with a key: look at it, redrive it, resolve it.
+ *
+ * What PostgreSQL knows about a transaction overrules the operator.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,9 +28,10 @@
 #include "server/store.h"
 #include "server/text.h"
 
-/* Races lost in a row before an operator is told that nothing was done. */
+/* After so many lost races in a row nothing is done. */
 #define MAX_RACES 5
 
+/* Committed rows of the outbox for a key; more than one means corruption. */
 typedef struct Pending
 {
 	uint8		origin[16];
@@ -43,7 +45,10 @@ static void check_named_origin(const EoKey *k, const EoRecord *r, const char *or
 static bool dismiss(const EoKey *k, const EoRecord *r, bool completed, const Pending *pending);
 static void find_pending(const EoKey *k, Pending *pending);
 
-/* What this transaction has done to it, over what DynamoDB says. */
+/*
+ * Show in a record, which exists or not, what this transaction has done with the
+ * key.  Returns whether the record exists after that.
+ */
 static bool
 overlay(const EoKey *k, bool exists, EoRecord *r)
 {
@@ -96,7 +101,7 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 	bool		exists;
 
 	eo_key_find(&k, store, key);
-	/* What a transaction of ours has left to the worker is seen to first. */
+	/* What a transaction that is over has left to be settled comes first. */
 	if (k.held == NULL && !RecoveryInProgress() && eo_slot_find(k.digest, &view) &&
 		eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(store, key, &view);
@@ -139,7 +144,7 @@ eo_operator_forget(EoStore *store, const char *key)
 	return forgotten;
 }
 
-/* False: it is another one by now. */
+/* Forget exactly the record that was seen.  Returns false if it has changed since. */
 static bool
 forget_seen(EoKey *k, const EoRecord *seen)
 {
@@ -167,8 +172,8 @@ forget_seen(EoKey *k, const EoRecord *seen)
 }
 
 /*
- * Another database may be between its seal and its commit at this moment.
- * Whoever overrules it has to name it.
+ * Another database has sealed the record, and may be about to commit.  Only an
+ * operator who names that database may overrule it.
  */
 static void
 check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
@@ -179,7 +184,7 @@ check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
 
 	if (origin != NULL && strlen(origin) == len && strncmp(origin, theirs, len) == 0)
 		return;
-	/* No database can be asked that has no name. */
+	/* If the record does not say which database it was, none can be named. */
 	if (!eo_origin_read(theirs, &named))
 		return;
 	ereport(ERROR,
@@ -192,11 +197,11 @@ check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
 }
 
 /*
- * The record is not one that waits for an answer.  Then what this database
- * remembers of it goes: a doubt that is none any more, and a completion that
- * can never be written, because somebody else has changed the record.  Its
- * row was there before the record was read, so the record had been sealed with
- * its token by then.
+ * The record is not COMMITTING, so there is no commit to decide.  Forget what this
+ * database still has about the key: a doubt, and rows of the outbox that can never
+ * be finished, because the record does not bear their token any more.  The rows were
+ * read before the record.  So the record had been sealed under their token before it
+ * was read, and another program has changed or deleted it since.
  */
 static bool
 dismiss(const EoKey *k, const EoRecord *r, bool completed, const Pending *pending)
@@ -216,7 +221,7 @@ dismiss(const EoKey *k, const EoRecord *r, bool completed, const Pending *pendin
 	return n > 0;
 }
 
-/* Completions of the key that are committed; looked for before the record. */
+/* Find the key's committed rows.  To be called before the record is read. */
 static void
 find_pending(const EoKey *k, Pending *pending)
 {
@@ -230,10 +235,6 @@ find_pending(const EoKey *k, Pending *pending)
 								  lengthof(pending->tokens));
 }
 
-/*
- * For a record of which nobody here can say how it ended.  Where PostgreSQL
- * does know, it decides, and not the operator.
- */
 bool
 eo_operator_resolve(EoStore *store, const char *key, bool completed, const char *origin)
 {
