@@ -60,7 +60,8 @@ typedef enum Attempt
 {
 	ATTEMPT_ANSWERED,			/* the claim is filled in */
 	ATTEMPT_RACED,				/* the record has changed since: begin again */
-	ATTEMPT_NEW_TOKEN,			/* the same, but under a new token */
+	ATTEMPT_NEW_TOKEN,			/* the same, but under a new token: acquire
+								 * refuses a record that failed under its own */
 	ATTEMPT_GOES_ON				/* another request is ready to be run */
 } Attempt;
 
@@ -557,11 +558,7 @@ explain_failed(EoAcquiring *a, const EoRecord *r)
 	claim->replayed = true;
 	if (r->has_retry && !out_of_runs)
 	{
-
-		/*
-		 * It has become due since the write; or it is refused because it
-		 * failed under our own token, see IS_FREE in record.c.
-		 */
+		/* It has become due since the write, or failed under our token. */
 		if (r->retry_ms <= eo_client_now_ms(&a->k.store->client))
 			return strcmp(r->owner, a->token) == 0 ? ATTEMPT_NEW_TOKEN : ATTEMPT_RACED;
 		claim->outcome = EO_CLAIM_RETRY_LATER;
