@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * hooks.c
- *	  Where PostgreSQL asks us before it does something.
+ *	  The hooks of PostgreSQL in which the commit protocol acts.
  *
- * - The beginning of each statement of the client: whether a transaction block is
- *	 open can only be seen then.
- * - The end of a query, and of a utility command: whoever registered a commit
- *	 callback meanwhile (postgres_fdw does at its first use) would now be called
- *	 before us; we go to the head of the list again.
- * - Commands that cannot be done while somebody is connected to a database:
- *	 its worker leaves, and comes back afterwards.
- * - Dropping what unfinished keys depend on: refused.
+ * - At the beginning of each statement of the client: whether a transaction block is
+ *	 open can be seen only then.
+ * - At the end of a query and of a utility command: another extension may have
+ *	 registered a commit callback (postgres_fdw does at its first use), which would
+ *	 be called before ours.  So ours is moved to the head of the list again.
+ * - Around a command that fails while a process is connected to a database: the
+ *	 worker of that database leaves, and comes back after the command.
+ * - Before an object is dropped, or a table of ours is truncated, that unfinished
+ *	 keys depend on: this is refused.
  *
  *-------------------------------------------------------------------------
  */
@@ -43,7 +44,7 @@
 #include "tcop/utility.h"
 #include "utils/syscache.h"
 
-/* How long a worker may take to leave a database. */
+/* The command goes on after this, whether the worker has left or not. */
 #define LEAVE_US INT64CONST(10000000)
 
 static ProcessUtility_hook_type previous_utility;
@@ -146,7 +147,7 @@ executor_end(QueryDesc *query)
 		eo_xact_seal_first();
 }
 
-/* ----- databases that must be empty ----- */
+/* ----- commands that need a database without its worker ----- */
 
 static void
 run_utility(PlannedStmt *planned, const char *text, bool read_only_tree,
@@ -193,14 +194,14 @@ utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 			PG_RE_THROW();
 		}
 		PG_END_TRY();
-		/* If it is gone the launcher will find that out. */
+		/* If the database was dropped, the launcher finds that out. */
 		eo_database_suspend(dboid, false);
 	}
 	if (eo_xact_has_claims())
 		eo_xact_seal_first();
 }
 
-/* The database a command cannot work on while it has a worker, if any. */
+/* The database that must be without its worker for this command, or InvalidOid. */
 static Oid
 database_to_leave(Node * statement)
 {
@@ -238,6 +239,7 @@ database_to_leave(Node * statement)
 	return name != NULL ? get_database_oid(name, true) : InvalidOid;
 }
 
+/* Wait until the worker of a suspended database has left. */
 static void
 make_worker_leave(Oid dboid)
 {
@@ -251,6 +253,7 @@ make_worker_leave(Oid dboid)
 
 /* ----- drops ----- */
 
+/* Raise if a server (InvalidOid: any) has claims or rows in this database. */
 static void
 refuse_if_unfinished(Oid serverid, const char *what)
 {
@@ -279,7 +282,7 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 		if (object_id == get_extension_oid("exactonce", true))
 			refuse_if_unfinished(InvalidOid, "drop extension exactonce");
 	}
-	/* With CASCADE the tables of the extension go before the extension does. */
+	/* With CASCADE the extension's tables are dropped before the extension. */
 	else if (class_id == RelationRelationId)
 	{
 		if (eo_internal_is_part(object_id))

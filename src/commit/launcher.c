@@ -1,13 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * launcher.c
- *	  The process that starts a worker where one is needed.
+ *	  The process that starts the workers of databases.
  *
- * Once after the start it has a worker look into each database that takes
- * connections and is no template; one without the extension leaves at once.
- * After that it hears of databases from the calls made there, and of workers
- * that have ended from the postmaster.  It connects to no database itself, so
- * that it is in nobody's way.
+ * When the server has started, the launcher starts a worker in each database that
+ * accepts connections and is no template.  A worker that does not find the
+ * extension there leaves at once.  After that a database is entered in shared
+ * memory (databases.h) by a call that is made in it, and the latch of the launcher
+ * is set; the postmaster signals it when a worker has started or ended.
+ *
+ * The launcher is connected to no database, so that it keeps no command from
+ * dropping, renaming or copying one.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,10 +37,10 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-/* When a worker is on its way, or could not be started. */
+/* The pause after a worker was started, or could not be. */
 #define RETRY_US INT64CONST(1000000)
 
-/* Without a reason it looks around this often. */
+/* Databases are looked at this often even if the latch is not set. */
 #define MAX_NAP_US INT64CONST(60000000)
 
 typedef enum DatabaseState
@@ -47,9 +50,9 @@ typedef enum DatabaseState
 	DB_OPEN,
 } DatabaseState;
 
-static void look_at_databases(void);
+static void want_all_databases(void);
 static DatabaseState state_of(Oid dboid);
-static bool start_worker(Oid dboid);
+static void start_worker(Oid dboid);
 
 void
 eo_launcher_register(void)
@@ -75,7 +78,7 @@ eo_launcher_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 	eo_database_launcher_attach();
-	look_at_databases();
+	want_all_databases();
 
 	for (;;)
 	{
@@ -99,15 +102,15 @@ eo_launcher_main(Datum arg)
 					eo_database_forget(dboid);
 					break;
 				case DB_CLOSED:
-					/* Looked at again when we next wake; it may be opened. */
+					/* It may be opened: look again at the next wake-up. */
 					break;
 				case DB_OPEN:
 
 					/*
-					 * If it is not there by then, something is wrong: once
-					 * more.
+					 * Come back soon: if the worker is not there by then, it
+					 * is started again.
 					 */
-					(void) start_worker(dboid);
+					start_worker(dboid);
 					later = true;
 					break;
 			}
@@ -118,8 +121,9 @@ eo_launcher_main(Datum arg)
 	}
 }
 
+/* Ask for a worker in each database that accepts connections and is no template. */
 static void
-look_at_databases(void)
+want_all_databases(void)
 {
 	Relation	rel;
 	TableScanDesc scan;
@@ -158,11 +162,11 @@ state_of(Oid dboid)
 	return state;
 }
 
-static bool
+/* Start the worker of a database; LOG if that is not possible. */
+static void
 start_worker(Oid dboid)
 {
 	BackgroundWorker w = {0};
-	bool		started;
 
 	w.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	w.bgw_start_time = BgWorkerStart_RecoveryFinished;
@@ -174,12 +178,10 @@ start_worker(Oid dboid)
 	snprintf(w.bgw_name, sizeof(w.bgw_name), "exactonce worker for database %u", dboid);
 	strlcpy(w.bgw_type, "exactonce worker", sizeof(w.bgw_type));
 
-	/* Before it runs, or it might be there before it is expected. */
+	/* Note the start first: the worker may run before we do again. */
 	eo_database_started(dboid, true);
-	started = RegisterDynamicBackgroundWorker(&w, NULL);
-	if (!started)
+	if (!RegisterDynamicBackgroundWorker(&w, NULL))
 		ereport(LOG,
 				(errmsg("exactonce: no background worker could be started for database %u", dboid),
 				 errhint("All are in use: raise max_worker_processes.")));
-	return started;
 }

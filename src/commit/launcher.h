@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * launcher.h
- *	  The process that starts a worker where one is needed.
+ *	  The process that starts the workers of databases.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,8 +10,10 @@
 
 #include "postgres.h"
 
-/* In _PG_init. */
+/* Register the launcher with the postmaster.  To be called once, in _PG_init. */
 extern void eo_launcher_register(void);
+
+/* Where the process begins; the argument is not used. */
 extern PGDLLEXPORT void eo_launcher_main(Datum arg);
 
 #endif							/* EO_COMMIT_LAUNCHER_H */

@@ -1,23 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * seal.c
- *	  Before PostgreSQL commits: every key the transaction completes is put
- *	  out of anybody else's reach.
+ *	  Before PostgreSQL commits: seal the keys that the transaction completes.
  *
- * A key that idem_complete() completes goes from IN_PROGRESS to COMMITTING, if
- * the claim is still ours; one of idem_once() is claimed by the same write that
- * seals it.  All are under way together, parallel_requests at a time, and share
- * one deadline, commit_timeout: statement_timeout is not armed at this point.
+ * A sealed record is COMMITTING, and no other run can claim its key.  The seal of
+ * a key that idem_complete() completes is a write from IN_PROGRESS to COMMITTING,
+ * on condition that the claim is still ours.  The seal of a key of idem_once() is
+ * its claim at the same time.  The seals of all keys run in parallel,
+ * parallel_requests at a time, and share one deadline, commit_timeout, because
+ * PostgreSQL does not apply statement_timeout while a transaction commits.
  *
- * The transaction goes on only if every key has a definite answer, and that
- * answer is "sealed".  An outcome that is not known is a failure here: the
- * transaction aborts, and the record is released by whoever comes to it.  The
- * other way round, taking it for a success, would commit work under a key that
- * somebody else may have.
+ * The transaction may commit only if there is a definite answer for every key, and
+ * each answer is "sealed".  An unknown outcome counts as a failure: the transaction
+ * aborts, and the record is given back by the worker, or by a session that meets
+ * the key.  If it counted as a success, work could be committed under a key that
+ * another run holds.
  *
- * Slots are marked before the first request leaves, so that a crash in between
- * leaves a trace.  A raised error abandons what is still in flight and closes
- * those connections; the memory of the answers goes with the transaction.
+ * Each slot becomes SEALING before its request leaves, so that after a crash it is
+ * known that the record may be sealed.  If an error is raised, the requests in
+ * flight are ended and their connections closed; the answers are freed with the
+ * transaction's memory.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,23 +51,23 @@
 typedef struct Sealing
 {
 	dlist_head *claims;
-	dlist_node *next;			/* to be looked at; NULL: none */
-	EoOrigin	origin;
-	char		origin_text[EO_ORIGIN_LEN + 1];
+	dlist_node *next;			/* of claims, not looked at yet; NULL: none */
+	EoOrigin	origin;			/* the name of this commit, for slots */
+	char		origin_text[EO_ORIGIN_LEN + 1]; /* the same, for records */
 	int64		deadline_us;
-	int			parallel;
-	int			commit_timeout_ms;
+	int			parallel;		/* requests at a time */
 	EoWindow	window;
 } Sealing;
 
-static void begin_sealing(Sealing *s);
+static void name_commit(Sealing *s);
+static void set_limits(Sealing *s);
+static void check_slots(EoTxClaim *claim);
 static bool start_next(EoWindow *window, void *arg);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static void start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
-static void judge(Sealing *s, EoAnswer *answer);
-static void judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer);
-static bool settles_here(EoTxClaim *claim, const EoRecord *r);
-static void look_around(EoTxClaim *claim);
+static void take_answer(Sealing *s, EoAnswer *answer);
+static bool give_back_aborted(EoTxClaim *claim, const EoRecord *r);
+static void take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer);
 pg_noreturn static void raise_duplicate(const EoTxClaim *claim);
 
 void
@@ -76,10 +78,82 @@ eo_seal(dlist_head *claims)
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 
-	begin_sealing(&s);
+	name_commit(&s);
+	set_limits(&s);
 	eo_window_run(&s.window, s.parallel, start_next, take_finished, &s);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
+}
+
+/* Fill in the origin: which transaction of which database commits. */
+static void
+name_commit(Sealing *s)
+{
+	EoDatabaseInfo db;
+
+	if (!eo_database_info(MyDatabaseId, &db) || db.incarnation == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the exactonce worker of this database has not started"),
+				 errhint("See the server's log; exactonce needs a background worker for each database, see max_worker_processes.")));
+	memcpy(s->origin.database, db.origin, sizeof(s->origin.database));
+	s->origin.incarnation = db.incarnation;
+	s->origin.xid = U64FromFullTransactionId(GetTopFullTransactionId());
+	s->origin.timeline = eo_compat_timeline();
+	s->origin.lsn = GetXLogInsertRecPtr();
+	eo_origin_write(&s->origin, s->origin_text);
+}
+
+/*
+ * Set the deadline and the number of parallel requests: of the servers involved,
+ * the smallest commit_timeout and the largest parallel_requests.
+ */
+static void
+set_limits(Sealing *s)
+{
+	int			commit_timeout_ms = 0;
+	dlist_iter	iter;
+
+	s->parallel = 1;
+	s->next = dlist_is_empty(s->claims) ? NULL : dlist_head_node(s->claims);
+	dlist_foreach(iter, s->claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+		const EoServer *server = c->store->server;
+
+		if (!eo_xact_is_completed(c))
+			continue;
+		if (commit_timeout_ms == 0 || server->commit_timeout_ms < commit_timeout_ms)
+			commit_timeout_ms = server->commit_timeout_ms;
+		s->parallel = Max(s->parallel, server->parallel_requests);
+		if (c->info->once)
+			check_slots(c);
+	}
+	s->parallel = Min(s->parallel, EO_MAX_PARALLEL);
+	/* The time for check_slots() is not part of commit_timeout. */
+	s->deadline_us = eo_clock_monotonic_us() + (int64) commit_timeout_ms * 1000;
+}
+
+/*
+ * Look up a key of idem_once() in the claim table.  If another session of this
+ * cluster holds it raise ID001, without a request.  If an ended transaction has
+ * left something to be settled, settle it, so that the seal can succeed.
+ */
+static void
+check_slots(EoTxClaim *claim)
+{
+	EoSlotView	view;
+
+	if (!eo_slot_find(claim->info->digest, &view))
+		return;
+	if (eo_slot_state_is_over(view.info.state))
+	{
+		eo_settle_on_the_spot(claim->store, claim->key, &view);
+		return;
+	}
+	eo_error_raise_in_progress(claim->key, claim->store->server->name,
+							   psprintf("Process %d of this cluster holds it.", view.info.pid),
+							   RETRY_LATER);
 }
 
 /* Start the seal of the next completed claim. */
@@ -109,66 +183,10 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 	EoAnswer   *answer = eo_answer_of_call(call);
 
 	if (eo_answer_take(answer, window, s->deadline_us))
-		judge(s, answer);
+		take_answer(s, answer);
 }
 
-/* Name this commit. */
-static void
-begin_sealing(Sealing *s)
-{
-	EoDatabaseInfo db;
-	dlist_iter	iter;
-
-	if (!eo_database_info(MyDatabaseId, &db) || db.incarnation == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the exactonce worker of this database has not started"),
-				 errhint("See the server's log; exactonce needs a background worker for each database, see max_worker_processes.")));
-	memcpy(s->origin.database, db.origin, sizeof(s->origin.database));
-	s->origin.incarnation = db.incarnation;
-	s->origin.xid = U64FromFullTransactionId(GetTopFullTransactionId());
-	s->origin.timeline = eo_compat_timeline();
-	s->origin.lsn = GetXLogInsertRecPtr();
-	eo_origin_write(&s->origin, s->origin_text);
-
-	s->commit_timeout_ms = 0;
-	s->parallel = 1;
-	s->next = dlist_is_empty(s->claims) ? NULL : dlist_head_node(s->claims);
-	dlist_foreach(iter, s->claims)
-	{
-		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
-		const EoServer *server = c->store->server;
-
-		if (!eo_xact_is_completed(c))
-			continue;
-		if (s->commit_timeout_ms == 0 || server->commit_timeout_ms < s->commit_timeout_ms)
-			s->commit_timeout_ms = server->commit_timeout_ms;
-		s->parallel = Max(s->parallel, server->parallel_requests);
-		if (c->info->once)
-			look_around(c);
-	}
-	s->parallel = Min(s->parallel, EO_MAX_PARALLEL);
-	s->deadline_us = eo_clock_monotonic_us() + (int64) s->commit_timeout_ms * 1000;
-}
-
-/* A key of idem_once() that this cluster knows of need not be asked about. */
-static void
-look_around(EoTxClaim *claim)
-{
-	EoSlotView	view;
-
-	if (!eo_slot_find(claim->info->digest, &view))
-		return;
-	if (eo_slot_state_is_over(view.info.state))
-	{
-		eo_settle_on_the_spot(claim->store, claim->key, &view);
-		return;
-	}
-	eo_error_raise_in_progress(claim->key, claim->store->server->name,
-							   psprintf("Process %d of this cluster holds it.", view.info.pid),
-							   RETRY_LATER);
-}
-
+/* Send one seal.  seen: the expired record that EO_SEAL_EXPIRED replaces. */
 static void
 start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
 {
@@ -176,8 +194,8 @@ start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
 	EoAnswer   *answer;
 
 	/*
-	 * From here on it may be sealed; a claim that was not sent is not
-	 * touched.
+	 * From here on the record may be sealed.  A slot whose seal has not been
+	 * started keeps its state, so that an abort does no more than it must.
 	 */
 	if (claim->info->state != EO_SLOT_SEALING)
 		eo_slot_sealing(claim->slot, &s->origin);
@@ -192,11 +210,12 @@ start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
 	answer = eo_store_prepare_write(claim->store, claim->pk, verb, &w);
 	answer->user = claim;
 	if (!eo_answer_start(answer, &s->window, s->deadline_us))
-		judge(s, answer);
+		take_answer(s, answer);
 }
 
+/* The claim is sealed, or another request is started for it, or this raises. */
 static void
-judge(Sealing *s, EoAnswer *answer)
+take_answer(Sealing *s, EoAnswer *answer)
 {
 	EoTxClaim  *claim = answer->user;
 	const char *server = claim->store->server->name;
@@ -211,10 +230,10 @@ judge(Sealing *s, EoAnswer *answer)
 		case EO_NOT_APPLIED:
 			if (claim->info->once)
 			{
-				judge_refused_new(s, claim, answer);
+				take_refused_once(s, claim, answer);
 				break;
 			}
-			if (answer->exists && settles_here(claim, eo_answer_record(answer)))
+			if (answer->exists && give_back_aborted(claim, eo_answer_record(answer)))
 			{
 				start_claim(s, claim, EO_SEAL, NULL);
 				break;
@@ -227,11 +246,12 @@ judge(Sealing *s, EoAnswer *answer)
 }
 
 /*
- * A record that an ended transaction of this database left COMMITTING is in
- * nobody's hands: true, it has been given back, and can be asked for again.
+ * If the record was left COMMITTING by an earlier transaction of this database that
+ * was rolled back, give it back.  Returns true if so: then the seal can be sent
+ * again.
  */
 static bool
-settles_here(EoTxClaim *claim, const EoRecord *r)
+give_back_aborted(EoTxClaim *claim, const EoRecord *r)
 {
 	int64		retention_s;
 
@@ -242,9 +262,12 @@ settles_here(EoTxClaim *claim, const EoRecord *r)
 	return true;
 }
 
-/* The record that refused a claim at commit says what the key is. */
+/*
+ * The seal of an idem_once() was refused.  The record that refused it says what
+ * the key is: start another request, or raise.
+ */
 static void
-judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
+take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 {
 	const EoRecord *r = eo_answer_record(answer);
 	const char *server = claim->store->server->name;
@@ -252,8 +275,9 @@ judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 	int64		retention_s;
 
 	/*
-	 * It was refused, and no copy of it is under way: there is nothing to
-	 * undo.
+	 * If no copy of the request can arrive any more there is nothing to undo:
+	 * the claim is PLANNED again, and an abort frees its slot.  Otherwise the
+	 * slot stays SEALING, and an abort has the worker bury the record.
 	 */
 	claim->in_doubt |= answer->call.in_doubt;
 	if (!claim->in_doubt)
@@ -269,7 +293,7 @@ judge_refused_new(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 	{
 		if (eo_settle_fate(r, claim->info->digest, &retention_s) == EO_FATE_COMMITTED)
 			raise_duplicate(claim);
-		if (settles_here(claim, r))
+		if (give_back_aborted(claim, r))
 		{
 			start_claim(s, claim, EO_SEAL_NEW, NULL);
 			return;

@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * session_tokens.c
- *	  The tokens of claims that this session holds.
+ *	  The tokens of claims that this session may use after their transaction.
  *
- * A convenience, not a part of the protocol: whoever passes the token himself
- * needs none of it, and a token forgotten costs an ID008 and never a second
- * run.  So the table is bounded: past MAX_TOKENS the one unused for longest is
- * dropped.  A session that acquires and never completes cannot grow for ever.
+ * This is a convenience and no part of the protocol.  A caller that passes its
+ * token does not need it, and a token that was forgotten leads to an ID008 and
+ * never to a second run.  So the table may be bounded: a session that acquires
+ * keys and never completes them must not grow without limit.  If there are
+ * MAX_TOKENS, the one whose key was acquired longest ago is dropped.
  *
- * Found by a 64-bit hash; the key itself is compared, and in the case of a
- * collision the newer one takes the place.
+ * An entry is found by a 64-bit hash of server and key; then the key is compared.
+ * If two keys have the same hash, the newer one replaces the other.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,15 +27,15 @@
 typedef struct TokenEntry
 {
 	uint64		hash;
-	dlist_node	node;			/* in recent, latest first */
+	dlist_node	node;			/* in recent */
 	Oid			serverid;
 	char	   *pk;
-	EoSessionToken token;
+	EoSessionToken remembered;
 } TokenEntry;
 
-static HTAB *table;
-static MemoryContext context;
-static dlist_head recent = DLIST_STATIC_INIT(recent);
+static HTAB *table;				/* NULL: not made yet */
+static MemoryContext context;	/* of the table and its strings */
+static dlist_head recent = DLIST_STATIC_INIT(recent);	/* latest first */
 
 static TokenEntry *find_entry(Oid serverid, const char *pk, uint64 *hash);
 static void drop_entry(TokenEntry *entry);
@@ -45,7 +46,7 @@ eo_session_tokens_find(Oid serverid, const char *pk)
 	uint64		hash;
 	TokenEntry *entry = find_entry(serverid, pk, &hash);
 
-	return entry != NULL ? &entry->token : NULL;
+	return entry != NULL ? &entry->remembered : NULL;
 }
 
 EoSessionToken *
@@ -70,7 +71,7 @@ eo_session_tokens_enter(Oid serverid, const char *pk)
 	if (entry != NULL)
 	{
 		dlist_move_head(&recent, &entry->node);
-		return &entry->token;
+		return &entry->remembered;
 	}
 	if (hash_get_num_entries(table) >= MAX_TOKENS)
 		drop_entry(dlist_tail_element(TokenEntry, node, &recent));
@@ -84,9 +85,9 @@ eo_session_tokens_enter(Oid serverid, const char *pk)
 	}
 	entry->serverid = serverid;
 	entry->pk = copy;
-	memset(&entry->token, 0, sizeof(entry->token));
+	memset(&entry->remembered, 0, sizeof(entry->remembered));
 	dlist_push_head(&recent, &entry->node);
-	return &entry->token;
+	return &entry->remembered;
 }
 
 void
@@ -99,19 +100,18 @@ eo_session_tokens_forget(Oid serverid, const char *pk)
 		drop_entry(entry);
 }
 
-/*
- * A call may well be about another claim on the key than the one held.
- */
 void
 eo_session_tokens_forget_claim(Oid serverid, const char *pk, const char *token)
 {
 	uint64		hash;
 	TokenEntry *entry = find_entry(serverid, pk, &hash);
 
-	if (entry != NULL && strcmp(entry->token.held, token) == 0)
+	/* The caller may have ended another claim on the key than this one. */
+	if (entry != NULL && strcmp(entry->remembered.token, token) == 0)
 		drop_entry(entry);
 }
 
+/* Find an entry; NULL: there is none.  *hash is set in both cases. */
 static TokenEntry *
 find_entry(Oid serverid, const char *pk, uint64 *hash)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * session_tokens.h
- *	  The tokens of claims that this session holds.
+ *	  The tokens of claims that this session may use after their transaction.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,21 +12,29 @@
 
 #include "dynamodb/token.h"
 
-/* A claim this session owns beyond the transaction that made it. */
+/* A claim of this session that may outlive the transaction which made it. */
 typedef struct EoSessionToken
 {
-	char		held[EO_TOKEN_LEN + 1];
-	int64		retention_s;	/* what it was acquired with */
+	char		token[EO_TOKEN_LEN + 1];
+	int64		retention_s;	/* the claim was acquired with this */
 } EoSessionToken;
 
-/* NULL if nothing is remembered.  Valid until the next call of this file. */
+/*
+ * What is remembered of a key; NULL: nothing.  Valid until the next call of a
+ * function of this file.
+ */
 extern EoSessionToken *eo_session_tokens_find(Oid serverid, const char *pk);
 
-/* The same, but made if need be; may drop the one unused for longest. */
+/*
+ * The same, but if nothing is remembered an empty entry is made, for the caller to
+ * fill in.  Another entry may be dropped for it.  Raises if there is no memory.
+ */
 extern EoSessionToken *eo_session_tokens_enter(Oid serverid, const char *pk);
+
+/* Forget the token of a key, whichever it is. */
 extern void eo_session_tokens_forget(Oid serverid, const char *pk);
 
-/* Only if it is that claim's; allocates and raises nothing. */
+/* Forget the token of a key if it is this one.  Allocates and raises nothing. */
 extern void eo_session_tokens_forget_claim(Oid serverid, const char *pk, const char *token);
 
 #endif							/* EO_COMMIT_SESSION_TOKENS_H */

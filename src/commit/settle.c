@@ -1,31 +1,38 @@
 /*-------------------------------------------------------------------------
  *
  * settle.c
- *	  What is to be done about a claim whose transaction is over.
+ *	  How a transaction ended, and what is left to be done about its claim.
  *
- * Asked by two: the worker of the database, and any backend that meets the
- * key before the worker has come to it.  Both may act at once; every write is
- * conditional on the claim's own token, so the second finds nothing left.
+ * The worker of the database asks this, and so does any backend that meets the key
+ * before the worker has settled it.  Both may write at the same time: every write
+ * is conditional on the claim's own token, so the second one is refused.
  *
- * Two sources tell:
+ * There are two sources:
  *
- * - The slot, where there is one.  How a transaction ended while the server
- *	 lived is known.  A slot left by an earlier life (an orphan) in the middle
- *	 of the seal is decided by the outbox: that life is over, so a row that is
- *	 not there now will never come.
+ * - The slot, if there is one.  Its state says what is left to be done, because
+ *	 the backend knew how its transaction ended.  Only for a slot that was SEALING
+ *	 when the server ended (EO_SLOT_TO_JUDGE) the outbox decides.  No transaction
+ *	 of that run of the server is going on, so a row that is not there now will
+ *	 never be.
  *
- * - The record, when somebody meets it COMMITTING.  The order matters: the
- *	 record was read first; then, is its transaction still going on?  Then,
- *	 with a snapshot taken after that, is there a row?  A transaction that had
- *	 ended before the snapshot has its row in it or has none.  (Citus #1030
- *	 tells what happens the other way round.)  The row may also be gone
- *	 because the worker finished meanwhile; then the record is not COMMITTING
- *	 any more, and a write that says "aborted" is refused.
+ * - The record, if a backend finds it COMMITTING.  Three steps, in this order:
  *
- * No row is proof of an abort only where no row can have been lost: the same
- * database identity, our own timeline, no later incarnation than ours, and not
- * before the outbox existed.  Anything
- * else is unknown, and is left for an operator.
+ *	 1. The record is read.
+ *	 2. Is its transaction still going on?
+ *	 3. Is there a row, by a snapshot that is taken after step 2?
+ *
+ *	 If the transaction was over in step 2, the snapshot of step 3 shows its row,
+ *	 or it never committed one.  If step 3 came first, the transaction could
+ *	 commit between the two, and would be taken for aborted.  If the record were
+ *	 read last, it could be that of a later transaction.  The row may also be
+ *	 missing because the worker has finished the record since step 1, and removed
+ *	 the row.  Then the record is not COMMITTING any more, and the write that
+ *	 gives it back is refused.
+ *
+ * That there is no row proves an abort only if no row can have been lost: the
+ * record names this database, our timeline and no later incarnation than ours, and
+ * its transaction is not older than the outbox.  In all other cases the fate is
+ * unknown, and an operator decides.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,7 +56,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-/* ----- from the slot ----- */
+/* ----- what a slot tells ----- */
 
 EoRest
 eo_settle_rest(const EoSlotView *view, const uint8 *database)
@@ -60,7 +67,7 @@ eo_settle_rest(const EoSlotView *view, const uint8 *database)
 		return EO_REST_DOUBT;
 	if (info->state == EO_SLOT_TO_FINISH)
 		return EO_REST_FINISH;
-	/* The extension was created anew since: the outbox of then is gone. */
+	/* The extension was created anew since, and the rows of then are gone. */
 	if (eo_slot_has_origin(info) &&
 		memcmp(info->origin.database, database, sizeof(info->origin.database)) != 0)
 		return EO_REST_DOUBT;
@@ -68,8 +75,8 @@ eo_settle_rest(const EoSlotView *view, const uint8 *database)
 		return EO_REST_WRITE;
 
 	/*
-	 * A recovery that ended on another timeline than the one that sealed it
-	 * may have left the row behind.
+	 * If recovery has ended on another timeline since the seal, the row may
+	 * be on the old timeline, after the point where the new one begins.
 	 */
 	return info->origin.timeline == eo_compat_timeline() ? EO_REST_ASK_OUTBOX : EO_REST_DOUBT;
 }
@@ -122,7 +129,7 @@ eo_settle_prepare(EoStore *store, const EoSlotView *view)
 	{
 		char	   *error = palloc(view->error_len);
 
-		/* The slot was freed meanwhile: somebody else has settled it. */
+		/* The slot was freed since: another process has settled the claim. */
 		if (!eo_slot_error(view->ref, error, view->error_len))
 			return NULL;
 		w.error = error;
@@ -145,7 +152,7 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 	int64		retention_s;
 
 	if (view->target.dboid != MyDatabaseId || !eo_database_info(MyDatabaseId, &db))
-		return;					/* for the worker of that database */
+		return;					/* left to the worker of that database */
 	switch (eo_settle_rest(view, db.origin))
 	{
 		case EO_REST_DOUBT:
@@ -167,21 +174,21 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 					   store->server->name);
 	eo_answer_free(answer);
 
-	/* What is to be looked at again is the worker's. */
+	/* A record that is to be looked at again is left to the worker. */
 	if (!eo_settle_looks_again(view))
 		eo_slot_free(view->ref);
 }
 
-/* ----- from the record ----- */
+/* ----- what a record tells ----- */
 
 typedef enum XidState
 {
 	XID_RUNNING,
 	XID_OVER,
-	XID_FUTURE
+	XID_FUTURE					/* not assigned yet */
 } XidState;
 
-/* A transaction id of 64 bits, which may be from any time and any place. */
+/* The state of a full transaction id that was read, and may be any number. */
 static XidState
 state_of_xid(uint64 xid)
 {
@@ -189,7 +196,11 @@ state_of_xid(uint64 xid)
 
 	if (xid >= next)
 		return XID_FUTURE;
-	/* Long ago: its lower half may belong to another one by now. */
+
+	/*
+	 * TransactionIdIsInProgress() takes the lower half only.  Of a
+	 * transaction so long ago it may be in use again.
+	 */
 	if (next - xid > UINT64CONST(2000000000) || xid < FirstNormalTransactionId)
 		return XID_OVER;
 	return TransactionIdIsInProgress((TransactionId) xid) ? XID_RUNNING : XID_OVER;
@@ -206,8 +217,9 @@ eo_settle_fate(const EoRecord *record, const uint8 *digest, int64 *retention_s)
 		return EO_FATE_ELSEWHERE;
 
 	/*
-	 * A life that is over has no transactions going on.  Its ids say nothing:
-	 * one that never reached the disk may have been given out again.
+	 * No transaction of an earlier run of the server is going on.  Do not ask
+	 * about its id: if that had not reached the disk before a crash, the same
+	 * id was assigned again.
 	 */
 	if (o.incarnation == db.incarnation)
 	{
@@ -233,8 +245,8 @@ eo_settle_read(EoStore *store, const char *key, const char *pk, const uint8 *dig
 	EoAnswer   *answer;
 
 	/*
-	 * No row may mean that the worker has finished since the record was read;
-	 * then the record says so.
+	 * If the fate is "aborted", the worker may have finished the record since
+	 * it was read, and removed the row.  The second read shows that.
 	 */
 	for (int looks = 0;; looks++)
 	{

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * settle.h
- *	  What is to be done about a claim whose transaction is over.
+ *	  How a transaction ended, and what is left to be done about its claim.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,62 +15,95 @@
 #include "server/answer.h"
 #include "server/store.h"
 
-/* ---- from the slot ---- */
+/* ---- what a slot tells ---- */
 
+/* What is left to be done about a slot whose transaction is over. */
 typedef enum EoRest
 {
-	EO_REST_WRITE,				/* eo_settle_prepare(), and run that */
-	EO_REST_ASK_OUTBOX,			/* if there is a row nothing, else write */
-	EO_REST_FINISH,				/* committed: its row is to be finished */
-	EO_REST_DOUBT				/* for an operator */
+	EO_REST_WRITE,				/* the transaction did not commit: run the
+								 * write that eo_settle_prepare() makes */
+	EO_REST_ASK_OUTBOX,			/* the server ended during the seal: if there
+								 * is a row with the claim's token the
+								 * transaction committed, and the worker
+								 * finishes the row; else EO_REST_WRITE */
+	EO_REST_FINISH,				/* the transaction committed: finish its row */
+	EO_REST_DOUBT				/* it cannot be told here whether the
+								 * transaction committed: an operator decides,
+								 * with idem_resolve() */
 } EoRest;
 
-/* database: the identity of this database. */
+/*
+ * What is left to be done about a slot.  database is the identity of this database
+ * (EoDatabaseInfo.origin).
+ */
 extern EoRest eo_settle_rest(const EoSlotView *view, const uint8 *database);
 
-/* NULL: somebody else has seen to it meanwhile. */
+/*
+ * Prepare the write that settles a claim whose transaction did not commit, for
+ * EO_REST_WRITE.  Returns NULL if the slot was freed in the meantime, because
+ * another process has settled the claim.
+ */
 extern EoAnswer *eo_settle_prepare(EoStore *store, const EoSlotView *view);
 
 /*
- * A first write whose outcome is unknown may still arrive: look again once
- * its signature cannot be accepted any more.
+ * Does eo_settle_prepare() bury the record?  Then a copy of the request that made
+ * the claim may still arrive, and the record is to be looked at again when the
+ * signature of that request is too old to be accepted.
  */
 extern bool eo_settle_looks_again(const EoSlotView *view);
 
 /*
- * In a backend that has met such a slot: do it now.  Raises if DynamoDB
- * cannot be reached; otherwise the key can be asked for again.
+ * For a backend that has found a slot whose transaction is over: settle the claim
+ * now, if it is one of this database that did not commit.  The others are left to
+ * the worker.  When this returns the caller may ask DynamoDB for the key.  Raises
+ * if DynamoDB does not answer, and what eo_outbox_find() raises.
  */
 extern void eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view);
 
-/* ---- from a record that is COMMITTING ---- */
+/* ---- what a record tells that is COMMITTING ---- */
 
+/* How the transaction ended that sealed a record. */
 typedef enum EoFate
 {
-	EO_FATE_ELSEWHERE,			/* of another database */
-	EO_FATE_RUNNING,			/* its transaction is still going on */
-	EO_FATE_COMMITTED,
-	EO_FATE_ABORTED,
-	EO_FATE_UNKNOWN
+	EO_FATE_ELSEWHERE,			/* not known: another database sealed it, or
+								 * the record does not say which */
+	EO_FATE_RUNNING,			/* it has not ended */
+	EO_FATE_COMMITTED,			/* its row is in the outbox */
+	EO_FATE_ABORTED,			/* it is over, and there is no row; see
+								 * eo_settle_fate() */
+	EO_FATE_UNKNOWN				/* there is no row, but a row may have been
+								 * lost: an operator decides */
 } EoFate;
 
-/* retention_s is set with EO_FATE_COMMITTED. */
+/*
+ * How the transaction ended that sealed this record, which must be COMMITTING.
+ * The caller must have read the record before the call.  It may still have been
+ * finished since, and the row removed; so only a write that is conditional on what
+ * was read may be based on EO_FATE_ABORTED.  With EO_FATE_COMMITTED *retention_s is
+ * set.  Raises what eo_outbox_find() raises.
+ */
 extern EoFate eo_settle_fate(const EoRecord *record, const uint8 *digest, int64 *retention_s);
 
 /*
- * Read a record and tell its fate (EO_FATE_ELSEWHERE if it is not
- * COMMITTING).  Raises if DynamoDB does not answer.
+ * Read a record and tell its fate: EO_FATE_ELSEWHERE if there is no record, if it is
+ * not COMMITTING, and on a standby.  If there is no row the record is read a second
+ * time, because the worker may have finished it since the first.  Returns the
+ * answer of the read, which the caller may free.  Raises if DynamoDB does not
+ * answer (doing is the verb of that error), and what eo_outbox_find() raises.
  */
 extern EoAnswer *eo_settle_read(EoStore *store, const char *key, const char *pk,
 								const uint8 *digest, const char *doing, EoFate *fate, int64 *retention_s);
 
-/* EO_FATE_ABORTED: give the record back, conditional on what was read. */
+/*
+ * Give back a record whose fate is EO_FATE_ABORTED, if it is still as it was read.
+ * If it is not, nothing happens.  Raises if DynamoDB does not answer.
+ */
 extern void eo_settle_aborted(EoStore *store, const char *key, const char *pk,
 							  const EoRecord *record);
 
 /*
- * Raise 40001 if the transaction that completed the record is not visible to
- * this transaction's snapshot.
+ * Raise 40001 if the transaction that completed the record is one of this database
+ * and is not visible to the snapshot of the current transaction.
  */
 extern void eo_settle_check_visible(const EoRecord *record, const char *key, const char *server);
 

@@ -1,27 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * worker.c
- *	  The background worker of a database: its life.
+ *	  The background worker of a database: its main loop.
  *
- * The worker does what is left to do after commits and aborts, and extends the
- * leases of open transactions.  Its work comes from three places:
+ * The worker does what is left to be done when transactions are over, and extends
+ * the leases of the claims of open transactions.  Its work comes from three
+ * sources:
  *
- * - the outbox: a row that can be seen is a transaction that has committed
- *	 (worker_rows.c);
- * - ended slots of the claim table: the word of a commit; claims of transactions
- *	 that were rolled back; failures and releases; and what the server's last run
- *	 has left behind (worker_slots.c);
- * - slots of open transactions, when a third of their lease is over
+ * - Rows of the outbox.  A row that is visible belongs to a transaction that has
+ *	 committed: its record is to be marked COMPLETED (worker_rows.c).
+ * - Slots whose transactions are over.  The state of the slot says what is left to
+ *	 be done; some slots are of the server's last run (worker_slots.c).
+ * - Slots of open transactions, when a third of the lease is over
  *	 (worker_slots.c).
  *
- * Each piece of it is a job in a queue (worker_jobs.c).
+ * Each piece of work is a job in a queue (worker_jobs.c), for a table that may be
+ * failing (worker_targets.c).
  *
- * The worker sleeps until its latch is set, by a commit, an abort or a new claim
- * with a short lease, or until the next thing is due; and it wakes at least every
- * NAP_US to say that it lives.  It is never in a transaction while it waits.
+ * The worker sleeps until the next piece is due or its latch is set: by a commit,
+ * an abort, or a new claim with a short lease.  It wakes at least every NAP_US, to
+ * note in shared memory that it is alive.  It is never in a transaction while it
+ * waits, so that it holds no locks and does not hold back vacuum.
  *
- * An error ends the process, and the launcher starts another: what was under way
- * is in the table and the slots.
+ * An error ends the process, and the launcher starts another one.  Nothing is lost
+ * by that: the rows and the slots are still there, and jobs are made of them again.
  *
  *-------------------------------------------------------------------------
  */
@@ -53,17 +55,17 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-/* Sign of life, at least this often. */
+/* The worker notes at least this often that it is alive. */
 #define NAP_US INT64CONST(5000000)
 
-/* A worker without anything to do for this long leaves. */
+/* A worker that has had nothing to do for this long leaves. */
 #define IDLE_US INT64CONST(300000000)
 
 static Oid	database_id;
 static MemoryContext worker_context;
 
 static void enter_database(void);
-static void shake_off_settings(void);
+static void override_settings(void);
 static void leave(int code, Datum arg);
 static bool work(void);
 static int64 next_wake_us(void);
@@ -82,7 +84,7 @@ eo_worker_main(Datum arg)
 	before_shmem_exit(leave, (Datum) 0);
 	eo_slot_restart(database_id);
 	BackgroundWorkerInitializeConnectionByOid(database_id, InvalidOid, 0);
-	shake_off_settings();
+	override_settings();
 	enter_database();
 
 	while (!eo_database_should_leave(database_id))
@@ -105,7 +107,7 @@ eo_worker_main(Datum arg)
 				break;
 		}
 		until = next_wake_us();
-		/* Requests under way go on only while we wait. */
+		/* Requests in flight make progress in eo_http_wait() only. */
 		if (eo_worker_jobs_in_flight())
 			until = Max(until, eo_clock_monotonic_us() + 1000);
 		if (until > eo_clock_monotonic_us())
@@ -115,11 +117,12 @@ eo_worker_main(Datum arg)
 }
 
 /*
- * ALTER DATABASE ... SET is for sessions.  Here it could lead names astray that
- * a superuser uses, or have the worker fail for ever.
+ * Undo what ALTER DATABASE ... SET may have set.  With another search_path the
+ * worker, which runs as superuser, could find objects of a user; with some other
+ * settings it would fail each time it is started.
  */
 static void
-shake_off_settings(void)
+override_settings(void)
 {
 	static const char *const settings[][2] = {
 		{"search_path", ""},
@@ -129,7 +132,11 @@ shake_off_settings(void)
 		{"statement_timeout", "0"},
 		{"lock_timeout", "0"},
 		{"idle_in_transaction_session_timeout", "0"},
-		/* A row that comes back after a crash is finished again. */
+
+		/*
+		 * The removal of a row need not reach the standbys: a row that is
+		 * there again after a failover is finished again.
+		 */
 		{"synchronous_commit", "local"}
 	};
 
@@ -137,6 +144,7 @@ shake_off_settings(void)
 		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
 }
 
+/* The process ends.  If it has failed, ask for another one. */
 static void
 leave(int code, Datum arg)
 {
@@ -145,10 +153,14 @@ leave(int code, Datum arg)
 }
 
 /*
- * Say which database this is.  The first worker after a start of the server begins
- * a new incarnation.  Committing that, together with the standbys that
- * synchronous_standby_names asks for, is also the barrier after which others may
- * be told of what recovery made visible.
+ * Read the identity of this database and publish it.  The first worker after a
+ * start of the server begins a new incarnation.
+ *
+ * This must be committed before the worker does anything else, and the commit waits
+ * for the standbys that synchronous_standby_names asks for.  Recovery may have made
+ * commits visible that had not reached them yet.  They precede this commit in the
+ * WAL; so when it has reached the standbys they have, too, and their records may be
+ * marked COMPLETED.
  */
 static void
 enter_database(void)
@@ -185,9 +197,12 @@ enter_database(void)
 						identity.horizon, outbox);
 }
 
-/* The extension was dropped under our hands, and perhaps created anew. */
+/*
+ * The outbox with which this worker began is gone: the extension was dropped.  If
+ * it was created anew another worker is started, which reads the new identity.
+ */
 static void
-leave_lost_table(void)
+leave_dropped_outbox(void)
 {
 	bool		gone;
 
@@ -199,15 +214,15 @@ leave_lost_table(void)
 }
 
 /*
- * One round: take in what has come up, send what can be sent, read the answers.
- * Returns whether there is anything to do.
+ * One round: make jobs of what has come up, send their requests, take the answers,
+ * remove finished rows.  Returns false if there is nothing left to do.
  */
 static bool
 work(void)
 {
 	AcceptInvalidationMessages();
 	if (!eo_worker_rows_fetch())
-		leave_lost_table();
+		leave_dropped_outbox();
 	eo_worker_slots_fetch();
 	eo_worker_slots_fetch_beats();
 	eo_worker_jobs_run();
@@ -215,6 +230,7 @@ work(void)
 	return eo_worker_jobs_count() > 0 || eo_worker_rows_any();
 }
 
+/* When the next piece of work is due, or the next note that we are alive. */
 static int64
 next_wake_us(void)
 {

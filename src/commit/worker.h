@@ -10,7 +10,7 @@
 
 #include "postgres.h"
 
-/* argument: the database's OID */
+/* Where the process begins; the argument is the OID of its database. */
 extern PGDLLEXPORT void eo_worker_main(Datum arg);
 
 #endif							/* EO_COMMIT_WORKER_H */

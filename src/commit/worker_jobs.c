@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * worker_jobs.c
- *	  The queue of a worker: conditional writes that are waiting or under way.
+ *	  The queue of a worker: conditional writes that are waiting or in flight.
  *
- * A job is one conditional write, whose answer says whether the job is done, is
- * over for some other reason, or is to be tried again.  Its kind knows the rest:
- * rows of the outbox (worker_rows.c), slots and heartbeats (worker_slots.c).
+ * A job is one conditional write.  A definite answer goes to the job's kind, which
+ * knows what it means: worker_rows.c for rows of the outbox, worker_slots.c for
+ * slots and heartbeats.  After a failed call the job is tried again, or put off.
  *
- * Jobs run side by side, some at a time for each target, so that a table that does
- * not answer holds up no other table's.  No target has so many jobs that others
- * cannot get theirs; and one that fails has a single job, which asks whether it is
- * back.  The rest waits at its source.
+ * Jobs run in parallel, for each target as many as its parallel_requests.  A table
+ * that does not answer must not hold up the others.  So no target may have more
+ * than MAX_JOBS_OF_TARGET jobs, and one that is failing has a single job, whose
+ * request finds out whether it answers again.  The other work for it stays at its
+ * source.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,18 +27,18 @@
 #include "server/store.h"
 #include "utils/memutils.h"
 
-/* Jobs that may wait for a free request, and those of one target. */
+/* The most jobs of a worker, and of one target. */
 #define MAX_JOBS 1024
 #define MAX_JOBS_OF_TARGET 256
 
 static struct
 {
 	MemoryContext context;
-	dlist_head	waiting;
-	int			njobs;			/* waiting, under way, or kept by their kind */
-	bool		made_room;
-	EoWindow	window;
-	int64		calls_until_us; /* when the window wants to be looked at */
+	dlist_head	waiting;		/* the queue */
+	int			njobs;			/* waiting, in flight, or kept by their kinds */
+	bool		made_room;		/* see eo_worker_jobs_made_room() */
+	EoWindow	window;			/* the requests in flight */
+	int64		calls_until_us; /* when the window is to be stepped again */
 }			jobs;
 
 static bool start_next(EoWindow *window, void *arg);
@@ -140,7 +141,10 @@ eo_worker_jobs_due_us(void)
 
 /* ----- sending ----- */
 
-/* Start the first job in the queue whose target can take a request. */
+/*
+ * Start the first job in the queue whose target can take a request, or end one that
+ * is abandoned with its server.
+ */
 static bool
 start_next(EoWindow *window, void *arg)
 {
@@ -172,14 +176,14 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 		take_answer(answer->user);
 }
 
-/* False: there is nothing to be done any more. */
+/* Send the request of a job.  Returns false if there is nothing left to be done. */
 static bool
 start_job(EoWorkerJob *job)
 {
 	EoStore    *store = job->target->store;
 	MemoryContext old = MemoryContextSwitchTo(job->context);
 
-	/* A backend may have learnt of the service's clock since. */
+	/* A backend may have learnt more about the service's clock. */
 	(void) eo_target_clock(&job->target->target, &store->client.clock_offset_ms);
 	job->answer = job->kind->prepare(job, store);
 	MemoryContextSwitchTo(old);
@@ -200,7 +204,7 @@ take_answer(EoWorkerJob *job)
 	const EoAnswer *answer = job->answer;
 
 	job->target->in_flight--;
-	/* An unreadable record is an answer, too: the table can be reached. */
+	/* EO_INVALID is an answer: a record that cannot be read. */
 	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
 	{
 		take_failure(job);
@@ -211,7 +215,10 @@ take_answer(EoWorkerJob *job)
 		eo_worker_job_end(job);
 }
 
-/* Try again later.  The target needs no more than one job to be tried with. */
+/*
+ * A call has failed, and so has the target.  Keep the job for the next try if it is
+ * the target's only one; otherwise put it off.
+ */
 static void
 take_failure(EoWorkerJob *job)
 {
@@ -231,7 +238,10 @@ put_off(EoWorkerJob *job)
 	eo_worker_job_end(job);
 }
 
-/* Jobs that wait for a failing target would take the room of other targets' jobs. */
+/*
+ * Put off the waiting jobs of failing targets, but for one of each: they would take
+ * the room of other targets' jobs.
+ */
 static void
 thin_out(void)
 {

@@ -1,7 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * worker_jobs.h
- *	  The queue of a worker: conditional writes that are waiting or under way.
+ *	  The queue of a worker: conditional writes that are waiting or in flight.
+ *
+ * A source of work (worker_rows.c, worker_slots.c) asks eo_worker_jobs_accept(),
+ * adds jobs, and is called back by the functions of the job's kind.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,32 +21,38 @@
 
 typedef struct EoWorkerJob EoWorkerJob;
 
-/* What a kind of job does.  None of the functions begins a transaction. */
+/* What a kind of job does.  None of the functions may begin a transaction. */
 typedef struct EoWorkerJobKind
 {
 	/*
-	 * Prepare the write, in the job's memory context.  NULL: there is nothing
-	 * to be done any more, and the job ends.
+	 * Prepare the write, in the job's memory context.  Returns NULL if
+	 * nothing is left to be done; then the job ends.
 	 */
 	EoAnswer   *(*prepare) (EoWorkerJob *job, EoStore *store);
 
 	/*
-	 * Take a definite answer: applied, refused, or an unreadable record.
-	 * Returns false if the job goes on, and then eo_worker_job_end() is
-	 * called later.
+	 * Take a definite answer: the write was applied, it was refused, or the
+	 * record cannot be read.  Returns true if the job ends.  If this returns
+	 * false the kind keeps the job, and calls eo_worker_job_end() later.
 	 */
 	bool		(*take) (EoWorkerJob *job, const EoAnswer *answer);
 
-	/* Give the job back to its source, which finds it again; then it ends. */
+	/*
+	 * Give the work back to its source, to be found there again; the job
+	 * ends.
+	 */
 	void		(*put_off) (EoWorkerJob *job);
 
 	/*
-	 * The server does not exist any more.  Returns false if the job waits for
-	 * it.
+	 * The server of the target was dropped.  Returns true if the job ends,
+	 * and false if it stays in the queue until there is such a server again.
 	 */
 	bool		(*abandon) (EoWorkerJob *job);
 
-	/* After a failure it may be tried again as it is. */
+	/*
+	 * May a job stay in the queue after a failed call, to be tried again?  If
+	 * not, it is always put off.
+	 */
 	bool		can_wait;
 } EoWorkerJobKind;
 
@@ -52,35 +61,45 @@ struct EoWorkerJob
 	dlist_node	node;			/* in the queue, or in a list of its kind */
 	const EoWorkerJobKind *kind;
 	EoWorkerTarget *target;
-	MemoryContext context;
-	EoAnswer   *answer;			/* while it is under way */
-	void	   *data;			/* of its kind, in the job's context */
+	MemoryContext context;		/* of the job and what belongs to it */
+	EoAnswer   *answer;			/* while it is in flight */
+	void	   *data;			/* for the kind; in the job's context */
 };
 
+/* Begin with an empty queue.  Jobs live in contexts below this one. */
 extern void eo_worker_jobs_init(MemoryContext context);
 
-/* Jobs that are waiting or under way; and is there no room for another? */
+/* The number of jobs: waiting, in flight, or kept by their kinds. */
 extern int	eo_worker_jobs_count(void);
+
+/* Is the queue so long that no source should add a job? */
 extern bool eo_worker_jobs_are_full(void);
 
-/* May another job be added for this target now? */
+/* May a job be added for this target now? */
 extern bool eo_worker_jobs_accept(const EoTarget *target);
 
-/* Add a job; the caller fills in data. */
+/* Add a job to the queue.  The caller fills in data. */
 extern EoWorkerJob *eo_worker_job_add(const EoWorkerJobKind *kind, const EoTarget *target);
+
+/* End a job and free it.  It must not be in a list any more. */
 extern void eo_worker_job_end(EoWorkerJob *job);
 
 /*
- * Has a target got room for more jobs since this was asked last?  A source that
- * was refused by eo_worker_jobs_accept() asks.
+ * Has a target got room for more jobs since the last call of this function?  Then
+ * a source that was refused by eo_worker_jobs_accept() should look again.
  */
 extern bool eo_worker_jobs_made_room(void);
 
-/* Send what can be sent, and take the answers that have arrived. */
+/*
+ * Start jobs whose targets can take a request, and take the answers that have
+ * arrived.  Does not wait.  Must not be called in a transaction.
+ */
 extern void eo_worker_jobs_run(void);
 
-/* When to call that again at the latest; and are requests under way? */
+/* When eo_worker_jobs_run() is to be called again at the latest. */
 extern int64 eo_worker_jobs_due_us(void);
+
+/* Are there requests in flight? */
 extern bool eo_worker_jobs_in_flight(void);
 
 #endif							/* EO_COMMIT_WORKER_JOBS_H */

@@ -1,18 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * worker_rows.c
- *	  Of a worker: finishing the rows of the outbox.
+ *	  Jobs of a worker: finish the rows of the outbox.
  *
- * A row that can be seen is a transaction that has committed.  Its record goes
- * from COMMITTING to COMPLETED, and then the row is removed: in this order, so
- * that a crash between the two leaves the row, and the record is finished again.
+ * A row that is visible belongs to a transaction that has committed.  Its record
+ * goes from COMMITTING to COMPLETED, and then the row is removed: in this order,
+ * because after a crash between the two the row is still there, and the record is
+ * finished again.
  *
- * A commit leaves word of its rows in its slots (eo_worker_rows_take()), so that
- * the table is looked through only for rows that were there before, or were more
- * than could be done.  Rows are met in an order that is no order of time, and
- * behind a backlog of one table may be the rows of another.  So a short look, which
- * is taken whenever there is a reason, is followed by one through everything, as
- * often as its cost allows.
+ * Usually no scan is needed: the slots of a transaction tell of its rows when it
+ * commits (eo_worker_rows_take()).  The outbox is scanned for rows that are older
+ * than the worker, and for those that found no room in the queue.
+ *
+ * A scan meets the rows in no order of time, and may meet a backlog of rows whose
+ * target takes no more jobs before the rows of other targets.  A short scan ends
+ * when it has skipped MAX_SKIPPED of such rows.  After that a full scan is due, as
+ * soon as SCAN_SHARE allows, so that every row is met in the end.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,26 +38,28 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
-/* A short look at the outbox ends when it has met so many rows in vain. */
+/* A short scan ends when it has skipped so many rows whose targets have no room. */
 #define MAX_SKIPPED 1024
 
-/* The outbox is looked through this often without a reason. */
-#define PASS_US INT64CONST(60000000)
+/* A full scan is due this often, even if nothing has asked for one. */
+#define FULL_SCAN_US INT64CONST(60000000)
 
 /*
- * Looking through it takes at most one part of the worker's time in this many.  A
- * look may be long: as long as any session holds an old snapshot dead rows stay.
+ * Scan the outbox for at most 1/SCAN_SHARE of the worker's time.  A scan may take
+ * long, because dead rows stay in the table as long as any session has an old
+ * snapshot.
  */
-#define LOOK_SHARE 5
+#define SCAN_SHARE 5
 
-/* A row whose record cannot be finished is tried again after this. */
+/* A row whose record refused to be finished is tried again after this. */
 #define REFUSED_US INT64CONST(600000000)
 
-/* A row that has a job, or had one in vain. */
+/* A row that has a job, or whose job was refused. */
 typedef struct KnownRow
 {
 	char		token[EO_TOKEN_LEN + 1];
-	int64		again_us;		/* not before; 0: it has a job */
+	int64		again_us;		/* the next try after a refusal; 0: the row
+								 * has a job */
 } KnownRow;
 
 static struct
@@ -63,12 +68,12 @@ static struct
 	Oid			outbox;
 	HTAB	   *known;			/* KnownRow by token */
 	dlist_head	done;			/* jobs whose rows are to be removed */
-	bool		wanted;			/* there may be rows that could have a job */
-	bool		held_back;		/* such rows wait until a target has room */
-	bool		pass_wanted;	/* a short look may have missed some */
-	int64		allowed_us;		/* look through the table, not before */
-	int64		pass_us;		/* look through all of it by then */
-	int			may_skip;		/* rows, in the look that is being taken */
+	bool		scan_wanted;	/* there may be rows that could have a job */
+	bool		held_back;		/* there are rows whose targets had no room */
+	bool		full_wanted;	/* the last scan ended early */
+	int64		not_before_us;	/* SCAN_SHARE allows no scan before this */
+	int64		full_due_us;	/* a full scan is due even if none is wanted */
+	int			may_skip;		/* rows that this scan may still skip */
 }			rows;
 
 static EoAnswer *prepare(EoWorkerJob *job, EoStore *store);
@@ -95,7 +100,7 @@ eo_worker_rows_init(MemoryContext context, Oid outbox)
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	rows.outbox = outbox;
 	dlist_init(&rows.done);
-	rows.wanted = true;
+	rows.scan_wanted = true;
 }
 
 bool
@@ -105,24 +110,24 @@ eo_worker_rows_any(void)
 }
 
 void
-eo_worker_rows_want_look(void)
+eo_worker_rows_want_scan(void)
 {
-	rows.wanted = true;
+	rows.scan_wanted = true;
 }
 
-/* ----- looking ----- */
+/* ----- scanning ----- */
 
-/* When to look through the whole table. */
+/* When the next full scan is due. */
 static int64
-pass_due_us(void)
+full_scan_due_us(void)
 {
-	return rows.pass_wanted ? rows.allowed_us : rows.pass_us;
+	return rows.full_wanted ? rows.not_before_us : rows.full_due_us;
 }
 
 int64
 eo_worker_rows_due_us(void)
 {
-	return rows.wanted ? rows.allowed_us : pass_due_us();
+	return rows.scan_wanted ? rows.not_before_us : full_scan_due_us();
 }
 
 bool
@@ -130,15 +135,15 @@ eo_worker_rows_fetch(void)
 {
 	int64		started_us = eo_clock_monotonic_us();
 	int64		now_us;
-	bool		pass = pass_due_us() <= started_us;
+	bool		full = full_scan_due_us() <= started_us;
 	bool		all;
 
 	if (eo_worker_jobs_made_room() && rows.held_back)
-		rows.wanted = true;
-	/* An invalidation: the extension may have been dropped. */
-	if (!eo_internal_is_known() || pass)
-		rows.wanted = true;
-	if (!rows.wanted || eo_worker_jobs_are_full() || rows.allowed_us > started_us)
+		rows.scan_wanted = true;
+	/* If the outbox is not known, the extension may have been dropped. */
+	if (!eo_internal_is_known() || full)
+		rows.scan_wanted = true;
+	if (!rows.scan_wanted || eo_worker_jobs_are_full() || rows.not_before_us > started_us)
 		return true;
 
 	StartTransactionCommand();
@@ -147,24 +152,24 @@ eo_worker_rows_fetch(void)
 		CommitTransactionCommand();
 		return false;
 	}
-	rows.may_skip = pass ? INT_MAX : MAX_SKIPPED;
+	rows.may_skip = full ? INT_MAX : MAX_SKIPPED;
 	rows.held_back = false;
 	all = eo_outbox_visit(visit);
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(rows.context);
-	rows.wanted = eo_worker_jobs_are_full();
-	rows.pass_wanted = !all;
+	rows.scan_wanted = eo_worker_jobs_are_full();
+	rows.full_wanted = !all;
 	now_us = eo_clock_monotonic_us();
-	/* Waiting for a lock costs nothing, but is bounded here all the same. */
-	rows.allowed_us = now_us + Min(LOOK_SHARE * (now_us - started_us), PASS_US);
-	if (pass)
-		rows.pass_us = now_us + PASS_US;
+	/* The scan may have waited for a lock, so the pause has a limit, too. */
+	rows.not_before_us = now_us + Min(SCAN_SHARE * (now_us - started_us), FULL_SCAN_US);
+	if (full)
+		rows.full_due_us = now_us + FULL_SCAN_US;
 	return true;
 }
 
-/* Make a job of a row that has none.  False: the look is over. */
+/* Make a job of a row, unless its target has no room.  False: the scan is to end. */
 static bool
-add_row(const EoOutboxRow *row)
+make_job(const EoOutboxRow *row)
 {
 	KnownRow   *known;
 	EoWorkerJob *job;
@@ -198,6 +203,7 @@ refuse_row(const EoOutboxRow *row)
 			 errhint("Somebody has written to exactonce_internal.outbox. Look for who may, and remove the row with idem_resolve(pending => ...).")));
 }
 
+/* A row that has a job, or is waiting after a refusal, is passed over. */
 static bool
 visit(const EoOutboxRow *row)
 {
@@ -206,7 +212,7 @@ visit(const EoOutboxRow *row)
 	if (known != NULL && (known->again_us == 0 || known->again_us > eo_clock_monotonic_us()))
 		return true;
 	if (eo_known_target_exists(&row->target))
-		return add_row(row);
+		return make_job(row);
 	refuse_row(row);
 	return true;
 }
@@ -218,9 +224,8 @@ eo_worker_rows_take(const EoOutboxRow *row)
 
 	if (known != NULL && known->again_us == 0)
 		return;
-	/* If there is no room a look finds the row later. */
-	rows.may_skip = 1;
-	(void) add_row(row);
+	rows.may_skip = 1;			/* there is no scan that could end */
+	(void) make_job(row);
 }
 
 /* ----- the job ----- */
@@ -250,9 +255,10 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 	}
 
 	/*
-	 * The transaction has committed, and the record is not the one it sealed.
-	 * Somebody wrote past the protocol, or the table is another one: nothing
-	 * here can put that right, and the row stays as evidence.
+	 * The transaction has committed, but the record is not the one it sealed.
+	 * Another program has written against the rules, or the table is not the
+	 * same any more.  The worker cannot repair that, and keeps the row as
+	 * evidence.
 	 */
 	known = hash_search(rows.known, row->token, HASH_FIND, NULL);
 	if (known != NULL)
@@ -278,7 +284,7 @@ put_off(EoWorkerJob *job)
 	rows.held_back = true;
 }
 
-/* A row waits for its server: the credentials have gone with it. */
+/* The credentials were dropped with the server.  The row waits for a new one. */
 static bool
 abandon(EoWorkerJob *job)
 {
@@ -316,7 +322,7 @@ eo_worker_rows_remove(void)
 		}
 	}
 	CommitTransactionCommand();
-	/* Report the dead rows, so that autovacuum comes. */
+	/* Report the dead rows, so that autovacuum removes them. */
 	pgstat_report_stat(false);
 	MemoryContextSwitchTo(rows.context);
 	dlist_foreach_modify(removal, &rows.done)

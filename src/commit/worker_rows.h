@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * worker_rows.h
- *	  Of a worker: finishing the rows of the outbox.
+ *	  Jobs of a worker: finish the rows of the outbox.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,29 +12,35 @@
 
 #include "commit/outbox.h"
 
-/* outbox: the table's OID. */
+/* To be called once.  outbox is the OID of the table.  A first scan becomes due. */
 extern void eo_worker_rows_init(MemoryContext context, Oid outbox);
 
 /*
- * Look through the outbox if there is a reason to, and make jobs of committed
- * rows.  Begins a transaction.  Returns false if the table is not the one that was
- * given to init: then the worker must leave.
+ * Scan the outbox if a scan is due, and add jobs for committed rows.  Runs a
+ * transaction of its own.  Returns false if the outbox is not the one that
+ * eo_worker_rows_init() was given: then the worker must leave.
  */
 extern bool eo_worker_rows_fetch(void);
 
-/* Make a job of a row that a commit has left word of, if there is room. */
+/*
+ * Add a job for a row that is known to have committed, without a scan.  If there is
+ * no room, a later scan finds the row.
+ */
 extern void eo_worker_rows_take(const EoOutboxRow *row);
 
-/* There may be rows of which there was no word. */
-extern void eo_worker_rows_want_look(void);
+/* Have the outbox scanned: there may be rows that nothing else has told of. */
+extern void eo_worker_rows_want_scan(void);
 
-/* Remove the rows whose records say COMPLETED.  Begins a transaction if there are any. */
+/*
+ * Delete the rows whose records are COMPLETED, and end their jobs.  Runs a
+ * transaction of its own if there are any.
+ */
 extern void eo_worker_rows_remove(void);
 
-/* When the outbox is to be looked through next. */
+/* When the next scan is due. */
 extern int64 eo_worker_rows_due_us(void);
 
-/* Are there rows that have a job, or had one in vain? */
+/* Are there rows that have a job, or whose job was refused? */
 extern bool eo_worker_rows_any(void);
 
 #endif							/* EO_COMMIT_WORKER_ROWS_H */

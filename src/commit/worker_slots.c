@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * worker_slots.c
- *	  Of a worker: settling claims whose transactions are over, and extending the
- *	  leases of those that are open.
+ *	  Jobs of a worker: settle claims whose transactions are over, and extend the
+ *	  leases of claims whose transactions are open.
  *
- * A slot that has ended says by its state what is left to be done (slots.h,
- * settle.c).  A backend that meets the key may be doing the same at this moment.
- * Every write is conditional on the claim's own token, so that of two the second
- * is refused, and the claim is over all the same.
+ * A slot whose transaction is over says by its state what is left to be done, see
+ * slots.h and settle.c.  A backend that meets the key may settle the same claim at
+ * the same time.  Every write is conditional on the claim's own token, so that the
+ * second one is refused.  A refusal also means that the claim is over, so the job
+ * ends after either answer.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,7 +31,10 @@
 #include "server/store.h"
 #include "utils/memutils.h"
 
-/* A signature is refused after this; a late request cannot arrive any more. */
+/*
+ * AWS refuses a request whose signature is older than this, so a late copy cannot
+ * be applied any more.
+ */
 #define SECOND_LOOK_US INT64CONST(900000000)
 
 static struct
@@ -56,7 +60,7 @@ static const EoWorkerJobKind settle_kind = {
 	.can_wait = true
 };
 
-/* A heartbeat that failed is put off: the next one does as well. */
+/* A heartbeat that failed is not kept: the next one is soon due. */
 static const EoWorkerJobKind beat_kind = {
 	.prepare = prepare_beat,
 	.take = take_beat,
@@ -82,9 +86,9 @@ add_job(const EoWorkerJobKind *kind, const EoSlotView *view)
 	memcpy(job->data, view, sizeof(EoSlotView));
 }
 
-/* ----- ended slots ----- */
+/* ----- slots whose transactions are over ----- */
 
-/* A commit has left word of its row. */
+/* The transaction has committed: have its row finished, and free the slot. */
 static void
 finish(const EoSlotView *view)
 {
@@ -97,17 +101,18 @@ finish(const EoSlotView *view)
 	strlcpy(row.token, view->info.token, sizeof(row.token));
 
 	/*
-	 * Of another identity or history the word is not enough: look for the
-	 * row.
+	 * The slot is enough to know that there is a row.  But if the database
+	 * has another identity or timeline since the seal, look for it.
 	 */
 	if (memcmp(origin->database, slots.origin, sizeof(slots.origin)) != 0 ||
 		origin->timeline != eo_compat_timeline())
-		eo_worker_rows_want_look();
+		eo_worker_rows_want_scan();
 	else
 		eo_worker_rows_take(&row);
 	eo_slot_free(view->ref);
 }
 
+/* Is there a committed row for this claim? */
 static bool
 has_row(const EoSlotView *view)
 {
@@ -121,6 +126,7 @@ has_row(const EoSlotView *view)
 	return found;
 }
 
+/* Add a job that settles the claim, or put the slot back if there is no room. */
 static void
 settle(const EoSlotView *view)
 {
@@ -143,7 +149,7 @@ eo_worker_slots_fetch(void)
 				finish(&view);
 				break;
 			case EO_REST_ASK_OUTBOX:
-				/* If there is a row it is finished like any other. */
+				/* The row is found when the outbox is scanned, and finished. */
 				if (has_row(&view))
 					eo_slot_free(view.ref);
 				else
@@ -169,7 +175,7 @@ prepare_settle(EoWorkerJob *job, EoStore *store)
 	return eo_settle_prepare(store, job->data);
 }
 
-/* Whether it was applied, or refused because somebody was faster: the claim is over. */
+/* Free the slot; but if its record was buried, look at that once more, later. */
 static bool
 take_settle(EoWorkerJob *job, const EoAnswer *answer)
 {
@@ -196,7 +202,7 @@ put_off_settle(EoWorkerJob *job)
 	eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
 }
 
-/* Without its server there are no credentials: nothing can be written any more. */
+/* Without its server there are no credentials: the record is left as it is. */
 static bool
 abandon(EoWorkerJob *job)
 {
@@ -208,6 +214,7 @@ abandon(EoWorkerJob *job)
 
 /* ----- heartbeats ----- */
 
+/* Have the heartbeat tried again after a pause that is short beside the lease. */
 static void
 retry_beat(const EoSlotView *view)
 {
@@ -245,8 +252,8 @@ prepare_beat(EoWorkerJob *job, EoStore *store)
 }
 
 /*
- * The claim is lost unless the record bears its token, and is not FAILED.  A lease
- * that the owner has extended further meanwhile refuses the heartbeat, too.
+ * After a refusal the claim is lost, unless the record bears its token and is not
+ * FAILED: then the owner has extended the lease further, or sealed or completed it.
  */
 static bool
 take_beat(EoWorkerJob *job, const EoAnswer *answer)

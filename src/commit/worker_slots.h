@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * worker_slots.h
- *	  Of a worker: settling claims whose transactions are over, and extending the
- *	  leases of those that are open.
+ *	  Jobs of a worker: settle claims whose transactions are over, and extend the
+ *	  leases of claims whose transactions are open.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,13 +11,16 @@
 
 #include "postgres.h"
 
-/* origin: the identity of the database. */
+/* To be called once.  origin is the identity of the database. */
 extern void eo_worker_slots_init(MemoryContext context, Oid dboid, const uint8 *origin);
 
-/* Make jobs of slots that are due.  May begin transactions. */
+/*
+ * Take slots that are due off the list of this database, and add jobs that settle
+ * them.  Runs transactions of its own; raises what eo_outbox_find() raises.
+ */
 extern void eo_worker_slots_fetch(void);
 
-/* The same of leases. */
+/* Add jobs that extend the leases which are due. */
 extern void eo_worker_slots_fetch_beats(void);
 
 #endif							/* EO_COMMIT_WORKER_SLOTS_H */

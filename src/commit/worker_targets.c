@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * worker_targets.c
- *	  The tables a worker writes to, and how they have been of late.
+ *	  The targets that a worker writes to, and whether they answer.
  *
- * A place is a table as one role reaches it.  While it fails it is tried with
- * one request after a pause; the first answer opens it again.  Its store comes
- * from the catalogs, and is built anew whenever they change.
+ * A target is a table as one role reaches it, see target.h.  While a target is
+ * failing, one request is sent to it after each pause; the first definite answer
+ * ends that.  The store of a target is built from the catalogs, and built anew when
+ * they have changed.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,26 +24,27 @@
 #include "utils/inval.h"
 #include "utils/memutils.h"
 
-/* A place that refuses is asked again after this. */
+/* A target that refuses requests is tried again after this. */
 #define PAUSE_REFUSED_US INT64CONST(5000000)
 
 static struct
 {
 	MemoryContext context;
-	HTAB	   *table;
-	uint64		catalog;		/* counts changes of servers and mappings */
-}			places;
+	HTAB	   *table;			/* EoWorkerTarget by target */
+	uint64		catalog;		/* version of the catalogs: counts changes of
+								 * servers and mappings */
+}			targets;
 
-static void build_place(EoWorkerTarget *place);
+static void build_store(EoWorkerTarget *t);
 
-/* Any change to a server or a mapping: look at all of them again. */
+/* A server or a mapping has changed: every store is to be built anew. */
 static void
 catalog_changed(Datum arg, int cacheid, uint32 hashvalue)
 {
 	(void) arg;
 	(void) cacheid;
 	(void) hashvalue;
-	places.catalog++;
+	targets.catalog++;
 }
 
 void
@@ -50,10 +52,10 @@ eo_worker_targets_init(MemoryContext context)
 {
 	HASHCTL		ctl = {.keysize = sizeof(EoTarget),.entrysize = sizeof(EoWorkerTarget)};
 
-	ctl.hcxt = places.context = context;
-	places.table = hash_create("exactonce places", 16, &ctl,
-							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	places.catalog = 1;
+	ctl.hcxt = targets.context = context;
+	targets.table = hash_create("exactonce targets", 16, &ctl,
+								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	targets.catalog = 1;
 	eo_options_on_change(catalog_changed);
 }
 
@@ -61,113 +63,112 @@ EoWorkerTarget *
 eo_worker_target_of(const EoTarget *target)
 {
 	bool		found;
-	EoWorkerTarget *place = hash_search(places.table, target, HASH_ENTER, &found);
+	EoWorkerTarget *t = hash_search(targets.table, target, HASH_ENTER, &found);
 
 	if (!found)
 	{
-		memset((char *) place + sizeof(EoTarget), 0, sizeof(EoWorkerTarget) - sizeof(EoTarget));
-		place->target = *target;
+		memset((char *) t + sizeof(EoTarget), 0, sizeof(EoWorkerTarget) - sizeof(EoTarget));
+		t->target = *target;
 	}
-	return place;
+	return t;
 }
 
 /*
- * Credentials and options come from the catalogs: in a transaction, one for
- * each place, because an error ends it.  (And not within a scan of the table
- * of places: the end of a transaction ends those.)
+ * Reading the catalogs needs a transaction.  Each target has its own, because an
+ * error ends it.  The targets are collected before, because the end of a transaction
+ * also ends the scan of a hash table.
  */
 void
 eo_worker_targets_build(void)
 {
 	HASH_SEQ_STATUS scan;
-	EoWorkerTarget *place;
+	EoWorkerTarget *t;
 	EoWorkerTarget **todo;
 	int			n = 0;
 
 	AcceptInvalidationMessages();
-	todo = palloc(sizeof(EoWorkerTarget *) * Max(1, hash_get_num_entries(places.table)));
-	hash_seq_init(&scan, places.table);
-	while ((place = hash_seq_search(&scan)) != NULL)
+	todo = palloc(sizeof(EoWorkerTarget *) * Max(1, hash_get_num_entries(targets.table)));
+	hash_seq_init(&scan, targets.table);
+	while ((t = hash_seq_search(&scan)) != NULL)
 	{
-		if (place->in_flight == 0 && place->built != places.catalog && place->jobs > 0)
-			todo[n++] = place;
+		if (t->in_flight == 0 && t->built != targets.catalog && t->jobs > 0)
+			todo[n++] = t;
 	}
 	for (int i = 0; i < n; i++)
-		build_place(todo[i]);
+		build_store(todo[i]);
 	pfree(todo);
 }
 
 static void
-build_place(EoWorkerTarget *place)
+build_store(EoWorkerTarget *t)
 {
-	if (place->store != NULL)
-		MemoryContextDelete(place->context);
-	place->store = NULL;
-	place->gone = false;
-	place->pause_until_us = 0;
-	place->built = places.catalog;
+	if (t->store != NULL)
+		MemoryContextDelete(t->context);
+	t->store = NULL;
+	t->gone = false;
+	t->pause_until_us = 0;
+	t->built = targets.catalog;
 	StartTransactionCommand();
-	MemoryContextSwitchTo(places.context);
+	MemoryContextSwitchTo(targets.context);
 	PG_TRY();
 	{
-		place->store = eo_target_store(&place->target);
-		if (place->store != NULL)
-			place->context = GetMemoryChunkContext(place->store);
-		place->gone = place->store == NULL;
-		place->failing |= place->gone;
+		t->store = eo_target_store(&t->target);
+		if (t->store != NULL)
+			t->context = GetMemoryChunkContext(t->store);
+		t->gone = t->store == NULL;
+		t->failing |= t->gone;
 		CommitTransactionCommand();
 	}
 	PG_CATCH();
 	{
-		/* A mapping with half its credentials, and the like. */
-		MemoryContextSwitchTo(places.context);
+		/* For example, a user mapping has half of its credentials. */
+		MemoryContextSwitchTo(targets.context);
 		EmitErrorReport();
 		FlushErrorState();
 		AbortCurrentTransaction();
-		place->store = NULL;
-		place->failing = true;
+		t->store = NULL;
+		t->failing = true;
 	}
 	PG_END_TRY();
-	MemoryContextSwitchTo(places.context);
+	MemoryContextSwitchTo(targets.context);
 }
 
 bool
-eo_worker_target_may_send(const EoWorkerTarget *place)
+eo_worker_target_may_send(const EoWorkerTarget *t)
 {
-	if (place->store == NULL || eo_clock_monotonic_us() < place->pause_until_us)
+	if (t->store == NULL || eo_clock_monotonic_us() < t->pause_until_us)
 		return false;
-	/* One that failed is tried with one request. */
-	return place->in_flight < (place->failing ? 1 : place->store->server->parallel_requests);
+	return t->in_flight < (t->failing ? 1 : t->store->server->parallel_requests);
 }
 
 void
-eo_worker_target_answered(EoWorkerTarget *place)
+eo_worker_target_answered(EoWorkerTarget *t)
 {
-	if (place->failing)
+	if (t->failing)
 		ereport(LOG,
 				(errmsg("exactonce: table \"%s\" of server \"%s\" can be written again",
-						place->target.table, place->store->server->name)));
-	place->failing = false;
-	place->complained = false;
-	place->pause_until_us = 0;
-	eo_target_share_clock(place->store, &place->target);
+						t->target.table, t->store->server->name)));
+	t->failing = false;
+	t->complained = false;
+	t->pause_until_us = 0;
+	eo_target_share_clock(t->store, &t->target);
 }
 
 void
-eo_worker_target_failed(EoWorkerTarget *place, const EoError *error)
+eo_worker_target_failed(EoWorkerTarget *t, const EoError *error)
 {
-	place->pause_until_us = eo_clock_monotonic_us() +
+	t->pause_until_us = eo_clock_monotonic_us() +
 		(error->status == EO_DENIED || error->status == EO_NO_TABLE || error->status == EO_REFUSED ||
 		 error->status == EO_NO_CREDENTIALS ? PAUSE_REFUSED_US : EO_WORKER_TARGET_PAUSE_US);
-	place->failing = true;
-	if (!place->complained)
+	t->failing = true;
+	if (!t->complained)
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),
 				 errmsg("exactonce: table \"%s\" of server \"%s\" cannot be written; keys of ended transactions wait",
-						place->target.table, place->store->server->name),
+						t->target.table, t->store->server->name),
 				 errdetail_internal("%s", eo_error_facts(error)),
 				 errhint("It is tried again every few seconds; see exactonce_pending.")));
-	place->complained = true;
+	t->complained = true;
 }
 
 int64
@@ -175,13 +176,13 @@ eo_worker_targets_due_us(void)
 {
 	int64		due_us = INT64_MAX;
 	HASH_SEQ_STATUS scan;
-	EoWorkerTarget *place;
+	EoWorkerTarget *t;
 
-	hash_seq_init(&scan, places.table);
-	while ((place = hash_seq_search(&scan)) != NULL)
+	hash_seq_init(&scan, targets.table);
+	while ((t = hash_seq_search(&scan)) != NULL)
 	{
-		if (place->jobs > 0 && place->in_flight == 0 && place->pause_until_us > 0)
-			due_us = Min(due_us, place->pause_until_us);
+		if (t->jobs > 0 && t->in_flight == 0 && t->pause_until_us > 0)
+			due_us = Min(due_us, t->pause_until_us);
 	}
 	return due_us;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * worker_targets.h
- *	  The tables a worker writes to, and how they have been of late.
+ *	  The targets that a worker writes to, and whether they answer.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,35 +14,47 @@
 #include "dynamodb/status.h"
 #include "server/store.h"
 
-/* A failing place is asked again after this. */
+/* A failing target is tried again after this. */
 #define EO_WORKER_TARGET_PAUSE_US INT64CONST(1000000)
 
 typedef struct EoWorkerTarget
 {
 	EoTarget	target;			/* hash key */
-	EoStore    *store;			/* NULL: to be built, or cannot be */
-	MemoryContext context;
-	uint64		built;			/* state of the catalogs it was built from */
-	int			in_flight;
-	int			jobs;			/* waiting or in flight */
-	bool		gone;			/* there is no such server any more */
-	bool		failing;
-	bool		complained;
-	int64		pause_until_us; /* 0: none */
+	EoStore    *store;			/* NULL: not built yet, or cannot be built */
+	MemoryContext context;		/* of the store */
+	uint64		built;			/* the version of the catalogs it was built
+								 * from */
+	int			in_flight;		/* requests */
+	int			jobs;			/* waiting, in flight, or kept by their kinds */
+	bool		gone;			/* the server was dropped */
+	bool		failing;		/* the last call failed, or there is no store */
+	bool		complained;		/* a WARNING was logged since the last answer */
+	int64		pause_until_us; /* no request before this; 0: no pause */
 } EoWorkerTarget;
 
+/* To be called once.  Targets and their stores live below this context. */
 extern void eo_worker_targets_init(MemoryContext context);
+
+/* The entry of a target, made if there is none.  It lasts as long as the worker. */
 extern EoWorkerTarget *eo_worker_target_of(const EoTarget *target);
 
-/* Give those with jobs a store.  Begins and ends transactions. */
+/*
+ * Build a store for each target that has jobs and no store from the present
+ * catalogs.  Runs transactions of its own, so it must not be called in one.  If a
+ * store cannot be built the error is logged, and the target is failing.
+ */
 extern void eo_worker_targets_build(void);
-extern bool eo_worker_target_may_send(const EoWorkerTarget *place);
 
-/* A request got an answer that is one; or failed: then there is a pause. */
-extern void eo_worker_target_answered(EoWorkerTarget *place);
-extern void eo_worker_target_failed(EoWorkerTarget *place, const EoError *error);
+/* May a request be sent to this target now? */
+extern bool eo_worker_target_may_send(const EoWorkerTarget *t);
 
-/* When the next pause of a place with jobs is over; INT64_MAX: there is none. */
+/* A call had a definite answer: the target is not failing, and has no pause. */
+extern void eo_worker_target_answered(EoWorkerTarget *t);
+
+/* A call failed: the target is failing, and a pause begins. */
+extern void eo_worker_target_failed(EoWorkerTarget *t, const EoError *error);
+
+/* When the next pause of a target with jobs ends; INT64_MAX: there is none. */
 extern int64 eo_worker_targets_due_us(void);
 
 #endif							/* EO_COMMIT_WORKER_TARGETS_H */

@@ -5,25 +5,36 @@
  *
  * The order at commit carries the promise:
  *
- * 1. PRE_COMMIT, our first callback: every completed key is sealed, or the
- *	  transaction fails.  It stands at the head of PostgreSQL's list, so that
- *	  others who act at this point, such as postgres_fdw, which commits its
- *	  remote transactions here, do so after the seal has held.
- * 2. The other callbacks, serialization checks, whatever else may still fail.
- * 3. Our last callback: nothing may be unsealed.
- * 4. PostgreSQL commits.  The rows of the outbox become true.
- * 5. COMMIT: slots are freed, the worker is woken.
+ * 1. PRE_COMMIT, first_callback(): every completed key is sealed, or the
+ *	  transaction fails.  This callback is kept at the head of PostgreSQL's
+ *	  list.  Other extensions may do at this point what cannot be undone
+ *	  (postgres_fdw commits its remote transactions), and must not do it before
+ *	  every key is sealed.
+ * 2. PRE_COMMIT, the callbacks of other extensions.
+ * 3. PRE_COMMIT, last_callback(): the transaction fails if it has claims for
+ *	  which step 1 was not done.  Another extension can make such claims in step
+ *	  2 if there were none before; if there were, eo_gate() refuses.
+ * 4. PostgreSQL checks what may still fail, such as serializability, and
+ *	  commits.  With the commit the rows of the outbox become visible: that is
+ *	  the decision.  If a check fails the transaction aborts, and its sealed
+ *	  keys are given back.
+ * 5. COMMIT or ABORT, last_callback(): each slot is freed, or handed to the
+ *	  worker, which is woken.
  *
- * What runs at COMMIT and ABORT touches no network, allocates nothing and
- * raises nothing: an error there would take the cluster down.  It frees
- * memory, changes shared memory under its lock, and sets a latch.
+ * Step 5 uses no network, allocates nothing and raises nothing: an error there
+ * would take the cluster down.  It frees memory, changes shared memory under its
+ * lock, and sets a latch.
  *
- * A subtransaction that is rolled back takes its claims and its completions
- * with it, and nothing else; one that is released hands them to its parent.
- * The list is in the order in which claims were made, so their levels never
- * decrease from head to tail, and its end is all that need be looked at.
- * Verdicts (idem_fail, idem_release) survive rollbacks: they are about the
- * claim and not about the work.
+ * If a subtransaction is rolled back, the claims and completions that were made
+ * in it end with it, and no others.  If it is released they become its parent's.
+ * The list is in the order in which claims were made, and the id of a
+ * subtransaction is greater than its parent's.  So the levels of claims never
+ * decrease from head to tail, and the claims of the innermost level are at the
+ * tail.
+ *
+ * What idem_fail() and idem_release() have said of a claim survives a rollback
+ * to a savepoint and the abort of the transaction: it is about the claim and not
+ * about the work.
  *
  *-------------------------------------------------------------------------
  */
@@ -48,27 +59,29 @@
 
 #define N_BUCKETS 1024
 
-/* How long a claim waits for room in the claim table. */
+/* How long a new claim waits while the claim table is full. */
 #define ROOM_WAIT_US INT64CONST(3000000)
 
 static struct
 {
 	void		(*seal) (dlist_head *claims);
-	MemoryContext context;		/* of all claims */
-	dlist_head	claims;
+	MemoryContext context;		/* of all claims; reset at the end of each
+								 * transaction */
+	dlist_head	claims;			/* EoTxClaim, the oldest first */
 	int			nclaims;
-	int			ncompleted;
-	SubTransactionId deepest_completion;	/* none is deeper than this */
+	int			ncompleted;		/* of these, with a row in the outbox */
+	SubTransactionId deepest_completion;	/* no completed_at is greater */
 	Oid			locked_server;	/* the last one that was locked */
-	uint32		lost_seen;		/* eo_slot_lost_count() when we last looked */
-	bool		committing;
-	bool		prepared;		/* the seal has held */
-	bool		first_registered;
+	uint32		lost_seen;		/* eo_slot_lost_count() at the last check */
+	bool		committing;		/* prepare_commit() has begun */
+	bool		prepared;		/* prepare_commit() has succeeded */
+	bool		first_registered;	/* first_callback() is in PostgreSQL's
+									 * list */
 	int			depth;			/* executor and utility levels at this moment */
 	bool		in_block;		/* as the client's statement began */
 	bool		pipelined;		/* a later statement followed a claim without
 								 * a block: they commit together */
-	EoTxClaim  *buckets[N_BUCKETS];
+	EoTxClaim  *buckets[N_BUCKETS]; /* the claims by their digests */
 }			tx;
 
 static void first_callback(XactEvent event, void *arg);
@@ -88,7 +101,7 @@ eo_xact_init(void (*seal) (dlist_head *claims))
 {
 	tx.seal = seal;
 	dlist_init(&tx.claims);
-	/* PostgreSQL calls the callback last that was registered first. */
+	/* The callback that was registered first is called last. */
 	RegisterXactCallback(last_callback, NULL);
 	RegisterSubXactCallback(subtransaction_callback, NULL);
 }
@@ -112,6 +125,7 @@ eo_xact_find(const uint8 *digest)
 	return NULL;
 }
 
+/* Raise 54000, unless status is EO_SLOT_OK. */
 static void
 raise_no_room(EoSlotStatus status, const char *key, const char *server)
 {
@@ -144,7 +158,8 @@ raise_no_room(EoSlotStatus status, const char *key, const char *server)
 }
 
 /*
- * A full table may be full of what the worker is about to see to.
+ * Add a slot.  If the table is full but has slots that the worker is about to
+ * free, wake the worker and wait for room.
  */
 static EoSlotStatus
 add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotRef *ref)
@@ -211,7 +226,10 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 		tx.locked_server = InvalidOid;
 	}
 
-	/* All that can raise comes before the slot, which nobody would free. */
+	/*
+	 * Everything that can raise comes before the slot is added: until the
+	 * claim is in the list, an abort would not free its slot.
+	 */
 	old = MemoryContextSwitchTo(tx.context);
 	c = palloc0(sizeof(EoTxClaim));
 	c->key = pstrdup(key);
@@ -249,7 +267,10 @@ eo_xact_abandon(EoTxClaim *claim)
 	free_claim(claim);
 }
 
-/* Take it off the list; its slot must not have been freed yet, for it has the digest. */
+/*
+ * Remove a claim from the list and from its bucket.  This must come before its
+ * slot is freed, because the digest is in the slot.
+ */
 static void
 unlink_claim(EoTxClaim *claim)
 {
@@ -291,9 +312,10 @@ eo_xact_completed(EoTxClaim *claim, const char *result)
 }
 
 /*
- * PostgreSQL calls the callback that was registered last first.  The new one
- * is entered before the old one is removed, so that there is always one; they
- * differ in their argument.
+ * The callback that was registered last is called first.  The new entry is made
+ * before the old one is removed, so that there is one even if no memory is left
+ * for the new one.  An entry to be removed is found by its function and argument,
+ * so two arguments take turns.
  */
 void
 eo_xact_seal_first(void)
@@ -432,7 +454,12 @@ static void
 prepare_commit(void)
 {
 	tx.committing = true;
-	tx.lost_seen--;				/* look, whatever was seen */
+
+	/*
+	 * Check even if the count is what it was: a claim that was COMPLETED when
+	 * it was found lost may be HELD again, by a rollback to a savepoint.
+	 */
+	tx.lost_seen--;
 	eo_xact_check_lost();
 	check_settled();
 	if (tx.ncompleted > 0)
@@ -440,9 +467,9 @@ prepare_commit(void)
 		tx.seal(&tx.claims);
 
 		/*
-		 * The record says COMMITTING now, and a row that others can see is
-		 * the decision.  With synchronous_commit = off it could be seen,
-		 * acted upon, and lost by a crash.
+		 * From the commit on other sessions can see the row, which is the
+		 * decision.  With synchronous_commit = off they could act on it, and
+		 * a crash could lose it after that.
 		 */
 		ForceSyncCommit();
 	}
@@ -450,9 +477,9 @@ prepare_commit(void)
 }
 
 /*
- * Every claim is to be completed, failed or released by the transaction that
- * made it; committed work under a claim that is then released would be done
- * again.  A statement of its own may claim for work that is done outside.
+ * Check that every claim was completed, failed or released.  Of a claim that was
+ * not, the next run would do the work again that this transaction commits.  But a
+ * claim may be kept for work outside the database, see EoUnsettled.
  */
 static void
 check_settled(void)
@@ -483,6 +510,7 @@ check_settled(void)
 	}
 }
 
+/* The transaction is over: end all its claims. */
 static void
 end_all(bool committed)
 {
@@ -492,6 +520,7 @@ end_all(bool committed)
 	{
 		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
 
+		/* All claims end, so that the whole bucket is empty. */
 		*bucket_of(c->info->digest) = NULL;
 		end_claim(c, committed);
 	}
@@ -508,13 +537,13 @@ end_all(bool committed)
 }
 
 /*
- * End the claim's slot, and have the session forget the token of a claim that does
- * not outlive the transaction.
+ * End the claim's slot.  If the claim does not outlive the transaction, the session
+ * forgets its token.
  */
 static void
 end_claim(EoTxClaim *c, bool committed)
 {
-	/* Nothing has been tried: it is given back as if by idem_release(). */
+	/* The work has not begun: give the key back as idem_release() does. */
 	if (!committed && c->untried && c->info->state == EO_SLOT_HELD)
 		eo_slot_released(c->slot);
 	if (eo_xact_is_given_up(c) ||
@@ -523,7 +552,7 @@ end_claim(EoTxClaim *c, bool committed)
 	eo_slot_end(c->slot, committed);
 }
 
-/* The claim is held again, as before it was completed. */
+/* The row of the outbox was rolled back: the claim is held, as it was before. */
 static void
 undo_completion(EoTxClaim *claim)
 {
@@ -536,6 +565,10 @@ undo_completion(EoTxClaim *claim)
 	tx.ncompleted--;
 }
 
+/*
+ * A subtransaction is rolled back: end the claims that were made in it, and undo
+ * the completions.
+ */
 static void
 abort_level(SubTransactionId mine)
 {
@@ -566,6 +599,7 @@ abort_level(SubTransactionId mine)
 	}
 }
 
+/* A subtransaction is released: its claims and completions are its parent's. */
 static void
 commit_level(SubTransactionId mine, SubTransactionId parent)
 {

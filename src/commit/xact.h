@@ -19,49 +19,62 @@
 /* Claims that one transaction may have. */
 #define EO_MAX_CLAIMS_OF_TRANSACTION 10000
 
-/* What COMMIT does about a claim that the transaction has not settled. */
+/*
+ * What COMMIT does about a claim that was neither completed nor failed nor
+ * released.
+ */
 typedef enum EoUnsettled
 {
-	EO_UNSETTLED_FAILS,			/* ID009: made in a transaction block */
-	EO_UNSETTLED_WARNS,			/* made by a statement of its own: a WARNING
-								 * if that has written data */
-	EO_UNSETTLED_STAYS			/* on_commit => 'keep', or made earlier */
+	EO_UNSETTLED_FAILS,			/* raises ID009; the claim was made in a
+								 * transaction block */
+	EO_UNSETTLED_WARNS,			/* keeps the claim, which was made outside a
+								 * block; a WARNING if the statement has
+								 * written data */
+	EO_UNSETTLED_STAYS			/* keeps the claim: on_commit => 'keep', or it
+								 * is older than the transaction */
 } EoUnsettled;
 
 /*
- * A claim of the current transaction: what only this process needs to know of it.
- * Its state and all the rest is in its slot, see slots.h; the slot is this
- * claim's until the (sub)transaction ends.  The memory, strings included, lasts as
- * long as the claim does.
+ * A claim of the current transaction: the part of it that only this process needs.
+ * Its state, and all that other processes need, is in its slot, see slots.h.  The
+ * slot belongs to this claim until the transaction ends, or the subtransaction
+ * that made the claim is rolled back.  The struct, key, pk and result last as
+ * long; they are in a memory context of xact.c.
  */
 typedef struct EoTxClaim
 {
-	dlist_node	node;			/* in the order in which they were made */
-	struct EoTxClaim *next;		/* in its bucket */
+	dlist_node	node;			/* in the list of the transaction's claims */
+	struct EoTxClaim *next;		/* in its hash bucket */
 	EoStore    *store;
-	char	   *key;
-	char	   *pk;
+	char	   *key;			/* as the user gave it */
+	char	   *pk;				/* partition key of the record */
 	EoSlotRef	slot;
-	const EoSlotInfo *info;		/* in the slot: to be read, see eo_slot_own() */
-	SubTransactionId level;		/* the claim ends with this one */
-	SubTransactionId completed_at;	/* and its completion with this one */
+	const EoSlotInfo *info;		/* the slot itself, for reading only; see
+								 * eo_slot_own() */
+	SubTransactionId level;		/* the claim ends if this one is rolled back */
+	SubTransactionId completed_at;	/* and its completion is undone if this
+									 * one is; InvalidSubTransactionId: it is
+									 * not completed */
 	EoUnsettled unsettled;
 	bool		earlier;		/* the claim is older than this transaction */
-	bool		in_doubt;		/* a refused seal may still arrive */
-	bool		untried;		/* no run is counted if it is aborted now */
-	const EoGuard *guard;		/* the trigger it is for; NULL: a call */
-	char	   *result;			/* JSON text; NULL: none */
+	bool		in_doubt;		/* its seal was refused, but an earlier copy
+								 * of that request may still arrive */
+	bool		untried;		/* the work has not begun, so that an abort
+								 * counts no run */
+	const EoGuard *guard;		/* the trigger that made the claim; NULL: a
+								 * function call did */
+	char	   *result;			/* JSON text to complete with; NULL: none */
 	size_t		result_len;
 } EoTxClaim;
 
-/* Has this claim a row in the outbox, and is not sealed yet? */
+/* Has this claim a row in the outbox, and no seal yet? */
 static inline bool
 eo_xact_is_completed(const EoTxClaim *claim)
 {
 	return claim->info->state == EO_SLOT_COMPLETED || claim->info->state == EO_SLOT_PLANNED;
 }
 
-/* Has idem_fail() or idem_release() been called for it? */
+/* Has idem_fail() or idem_release() been called for this claim? */
 static inline bool
 eo_xact_is_given_up(const EoTxClaim *claim)
 {
@@ -69,35 +82,55 @@ eo_xact_is_given_up(const EoTxClaim *claim)
 }
 
 /*
- * In _PG_init.  seal() is called once before PostgreSQL commits; it must seal all
- * completed claims of the list, or raise.
+ * Register the callbacks.  To be called once, in _PG_init.  Before a transaction
+ * commits that has completed claims, seal() is called with the list of all its
+ * claims (EoTxClaim).  It must seal those for which eo_xact_is_completed() is true,
+ * or raise.
  */
 extern void eo_xact_init(void (*seal) (dlist_head *claims));
 
-/* The claim of this transaction with that digest; NULL: there is none. */
+/* The claim of this transaction on the key with that digest; NULL: there is none. */
 extern EoTxClaim *eo_xact_find(const uint8 *digest);
 
 /*
- * Enter a claim, with its slot, before anything is sent.  Raises 54000 if there
- * is no room.  The caller fills in what is not an argument.
+ * Enter a claim of this transaction, with a slot filled from info.  This must be
+ * done before a request is sent that may create the claim.  key and pk are copied;
+ * the store must last until the end of the transaction.  The caller fills in
+ * unsettled, earlier and guard, which are zero.  If the claim table is full and
+ * slots are about to be freed, this waits for some seconds, interruptibly.  Raises
+ * 54000 if there is no room, or the transaction has too many claims.
  */
 extern EoTxClaim *eo_xact_add(EoStore *store, const char *key, const char *pk,
 							  const EoTarget *target, const EoSlotInfo *info);
 
-/* Take it out again and free its slot: nothing was claimed. */
+/*
+ * Remove a claim and free its slot.  For a claim about whose record nothing is left
+ * to be done: no record was written, or it has been settled already.
+ */
 extern void eo_xact_drop(EoTxClaim *claim);
 
-/* Take it out, and have the worker bury what may still be written under its token. */
+/*
+ * Remove a claim whose acquire was refused, while an earlier copy of the request may
+ * still arrive.  The worker buries whatever that copy writes under the claim's
+ * token.
+ */
 extern void eo_xact_abandon(EoTxClaim *claim);
 
-/* Its row is in the outbox: it will be sealed.  result may be NULL. */
+/*
+ * Note that the row of this claim was inserted into the outbox by the current
+ * subtransaction: the claim is to be sealed.  result is copied; NULL: none.
+ */
 extern void eo_xact_completed(EoTxClaim *claim, const char *result);
 
-/* Have our callback run before all others that are registered. */
+/*
+ * Move our callback to the head of PostgreSQL's list, so that it runs before all
+ * callbacks that are registered now.  Does nothing while the transaction commits.
+ */
 extern void eo_xact_seal_first(void);
 
-/* Is PostgreSQL committing, so that it is too late for new claims? */
+/* Has PRE_COMMIT been reached, so that it is too late for new claims? */
 extern bool eo_xact_is_committing(void);
+
 extern bool eo_xact_has_claims(void);
 
 /*
@@ -120,7 +153,7 @@ extern void eo_xact_note_statement(void);
  */
 extern bool eo_xact_in_block(void);
 
-/* Raise ID002 if a claim of this transaction was found lost. */
+/* Raise ID002 if a heartbeat has found a claim of this transaction lost. */
 extern void eo_xact_check_lost(void);
 
 #endif							/* EO_COMMIT_XACT_H */

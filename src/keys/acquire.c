@@ -3,30 +3,31 @@
  * acquire.c
  *	  Claiming a key: one conditional write, and what its answer means.
  *
- * A key is looked for in this order, and the first that knows answers:
+ * A key is looked up in three places, and the first that knows it answers:
  *
- * 1. the transaction at hand (xact.c): held, completed, failed by itself;
- * 2. the claim table (shmem.c): held by another session of this cluster, which
- *	  costs no request; or left by a transaction that has ended, which is seen
- *	  to on the spot;
- * 3. DynamoDB, by the write itself.  What stood in its way comes back with the
- *	  refusal, and decides what the caller is told; never a later read.
+ * 1. The claims of this transaction (xact.h), where the key may be held, completed,
+ *	  failed or released.
+ * 2. The claim table (slots.h).  If another session of this cluster holds the key,
+ *	  the answer costs no request.  If a transaction that is over has left the key
+ *	  to be settled, it is settled now.
+ * 3. DynamoDB, by the write that claims the key.  A refusal brings the record that
+ *	  refused, and only that record decides what the caller is told, never a later
+ *	  read.
  *
- * Before the request leaves, the claim has its slot and its place in the
- * transaction.  If the answer never comes, or is a cancel, the error ends the
- * transaction (or its savepoint), and the claim with it: the worker buries
- * what may have been written.  A token is never used for a second claim.
+ * The claim is entered in the transaction, with its slot, before its request leaves.
+ * If the outcome of the request stays unknown, or the wait for it is cancelled, an
+ * error ends the transaction or its savepoint.  The claim ends with that, and the
+ * worker buries what may have been written.  No two claims have the same token.
  *
- * Two clocks: a lease that has been dead for longer than clock_skew may be
- * taken over; a finished record counts as absent EXPIRY_MARGIN after its ttl.
- * The margin is wide because this is the one place where a clock decides that
- * work is done again.
+ * Two clocks decide.  A lease is dead, and may be taken over, clock_skew after its
+ * end.  A finished record counts as absent some minutes after its ttl
+ * (eo_store_is_expired()); that margin is wide, because there a clock alone decides
+ * that work is done again.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "cluster/databases.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
@@ -36,58 +37,52 @@
 #include "compat.h"
 #include "dynamodb/client.h"
 #include "dynamodb/clock.h"
-#include "dynamodb/http.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
 #include "keys/acquire.h"
 #include "keys/key.h"
+#include "keys/wait.h"
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
-#include "storage/proc.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/timestamp.h"
 
-/* Races lost in a row before the caller is told to come back. */
+/* After so many lost races in a row the key counts as in progress. */
 #define MAX_RACES 5
 
-/* Polling for a key to settle: first pause, growth, longest pause. */
-#define POLL_FIRST_MS 40
-#define POLL_MAX_MS 1000
-
-/* The worker looks at leases on its own at least this often. */
+/* The worker wakes at least this often without being woken (NAP_US in worker.c). */
 #define WORKER_NAP_MS 5000
 
-/* What one request has led to. */
+/* What an answer has led to. */
 typedef enum Attempt
 {
 	ATTEMPT_ANSWERED,			/* the claim is filled in */
-	ATTEMPT_RACED,				/* the record changed under us: try again */
-	ATTEMPT_NEW_TOKEN,			/* this token is spent: try with another */
-	ATTEMPT_GOES_ON				/* there is another request to be made */
+	ATTEMPT_RACED,				/* the record has changed since: begin again */
+	ATTEMPT_NEW_TOKEN,			/* the same, but under a new token: acquire
+								 * refuses a record that failed under its own */
+	ATTEMPT_GOES_ON				/* another request is ready to be run */
 } Attempt;
 
 static bool answer_from_transaction(EoAcquiring *a);
+static void put_acquired(EoClaim *claim, const EoTxClaim *held);
 static void prepare(EoAcquiring *a);
-static bool ask_in_block(const EoAcquire *ask);
+static bool counts_as_in_block(const EoAcquire *ask);
 static bool is_bound(const EoAcquire *ask);
 static void fill_info(EoAcquiring *a, EoSlotInfo *info);
 static void fill_write(EoAcquiring *a, EoWrite *w);
-static Attempt judge(EoAcquiring *a);
+static Attempt take_answer(EoAcquiring *a);
 static Attempt replace_expired(EoAcquiring *a);
 static void take_acquired(EoAcquiring *a);
-static void give_up(EoAcquiring *a);
+static void drop_refused(EoAcquiring *a);
 static Attempt explain_refusal(EoAcquiring *a, const EoRecord *r);
+static bool match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state);
 static Attempt explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate);
 static Attempt explain_in_progress(EoAcquiring *a, const EoRecord *r);
 static Attempt explain_failed(EoAcquiring *a, const EoRecord *r);
 static void check_payload(EoAcquiring *a, const char *fingerprint, const char *state);
-static void wait_for_settling(EoAcquiring *a, int polls, int64 give_up_us);
-static bool wait_for_holder(VirtualTransactionId holder, int64 wait_ms);
-static int64 poll_pause_us(int polls);
+static const char *show_instant(int64 ms);
 static char *copy_text(const char *s, size_t len);
 
 void
@@ -97,7 +92,10 @@ eo_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 	EoAcquiring a;
 	bool		answered;
 
-	/* One token for the whole call: a poll that comes late is still ours. */
+	/*
+	 * All polls of this call have one token: if a copy of an earlier poll
+	 * arrives late and claims the key, the claim is this call's.
+	 */
 	eo_acquire_init(&a, store, ask, claim);
 	for (int polls = 0;; polls++)
 	{
@@ -111,7 +109,10 @@ eo_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 		if (claim->outcome != EO_CLAIM_IN_PROGRESS || claim->mine ||
 			eo_clock_monotonic_us() >= give_up_us)
 			return;
-		wait_for_settling(&a, polls, give_up_us);
+		if (a.local)
+			eo_wait_for_holder(a.holder, give_up_us);
+		else
+			eo_wait_for_poll(store, polls, claim->lease_until_ms, give_up_us);
 	}
 }
 
@@ -132,11 +133,11 @@ eo_acquire_begin(EoAcquiring *a)
 	a->local = false;
 	if (a->races >= MAX_RACES)
 	{
-		/* Everybody else won: somebody is at work on it. */
+		/* Other runs have won each race, so one of them has the key. */
 		a->claim->outcome = EO_CLAIM_IN_PROGRESS;
 		return true;
 	}
-	if (answer_from_transaction(a) || eo_acquire_look_around(a))
+	if (answer_from_transaction(a) || eo_acquire_check_slots(a))
 		return true;
 	prepare(a);
 	return false;
@@ -146,7 +147,7 @@ bool
 eo_acquire_take(EoAcquiring *a)
 {
 	EoAnswer   *answer = a->answer;
-	Attempt		attempt = judge(a);
+	Attempt		attempt = take_answer(a);
 
 	eo_answer_free(answer);
 	switch (attempt)
@@ -167,20 +168,7 @@ eo_acquire_take(EoAcquiring *a)
 
 /* ----- what is known without a request ----- */
 
-static void
-put_acquired(EoClaim *claim, const EoTxClaim *held)
-{
-	const EoSlotInfo *info = held->info;
-
-	claim->outcome = EO_CLAIM_ACQUIRED;
-	strlcpy(claim->token, info->token, sizeof(claim->token));
-	claim->fence = info->fence;
-	claim->runs = info->runs;
-	claim->lease_until_ms = info->lease_until_ms;
-	claim->expires_at_ms = info->ttl_s * 1000;
-	claim->mine = true;
-}
-
+/* Returns false if this transaction has no claim on the key. */
 static bool
 answer_from_transaction(EoAcquiring *a)
 {
@@ -211,7 +199,7 @@ answer_from_transaction(EoAcquiring *a)
 	}
 	else if (info->state == EO_SLOT_RELEASED && !held->earlier)
 	{
-		/* The release has not been written yet: it is taken back. */
+		/* The release has not been written: the claim is held again. */
 		eo_slot_reclaimed(held->slot);
 		put_acquired(claim, held);
 	}
@@ -223,8 +211,23 @@ answer_from_transaction(EoAcquiring *a)
 	return true;
 }
 
+/* Fill in the outcome "acquired". */
+static void
+put_acquired(EoClaim *claim, const EoTxClaim *held)
+{
+	const EoSlotInfo *info = held->info;
+
+	claim->outcome = EO_CLAIM_ACQUIRED;
+	strlcpy(claim->token, info->token, sizeof(claim->token));
+	claim->fence = info->fence;
+	claim->runs = info->runs;
+	claim->lease_until_ms = info->lease_until_ms;
+	claim->expires_at_ms = info->ttl_s * 1000;
+	claim->mine = true;
+}
+
 bool
-eo_acquire_look_around(EoAcquiring *a)
+eo_acquire_check_slots(EoAcquiring *a)
 {
 	EoSlotView	view;
 	EoClaim    *claim = a->claim;
@@ -236,7 +239,11 @@ eo_acquire_look_around(EoAcquiring *a)
 		eo_settle_on_the_spot(a->k.store, a->ask->key, &view);
 		return false;
 	}
-	/* Past max_hold the lease runs out here as it does for others. */
+
+	/*
+	 * A claim past max_hold has no heartbeats any more.  When its lease is
+	 * dead this session may take the key over, as others may.
+	 */
 	if (view.info.state != EO_SLOT_SEALING && view.info.lease_until_ms > 0 &&
 		view.info.lease_until_ms < eo_client_now_ms(&a->k.store->client) - a->k.store->server->clock_skew_ms)
 		return false;
@@ -244,7 +251,7 @@ eo_acquire_look_around(EoAcquiring *a)
 	claim->outcome = EO_CLAIM_IN_PROGRESS;
 	claim->fence = view.info.fence;
 	claim->runs = view.info.runs;
-	/* A sealed claim has no end but that of its transaction. */
+	/* A sealed claim ends with its transaction, and not with its lease. */
 	if (view.info.state != EO_SLOT_SEALING)
 	{
 		claim->lease_until_ms = view.info.lease_until_ms;
@@ -257,9 +264,7 @@ eo_acquire_look_around(EoAcquiring *a)
 
 /* ----- asking DynamoDB ----- */
 
-/*
- * The claim gets its slot and its place in the transaction, then its request.
- */
+/* Enter the claim in the transaction, with its slot; then prepare its request. */
 static void
 prepare(EoAcquiring *a)
 {
@@ -268,14 +273,15 @@ prepare(EoAcquiring *a)
 	fill_info(a, &info);
 	a->held = eo_xact_add(a->k.store, a->ask->key, a->k.pk, &a->k.target, &info);
 	a->held->unsettled = a->ask->keep ? EO_UNSETTLED_STAYS :
-		ask_in_block(a->ask) ? EO_UNSETTLED_FAILS : EO_UNSETTLED_WARNS;
+		counts_as_in_block(a->ask) ? EO_UNSETTLED_FAILS : EO_UNSETTLED_WARNS;
 	a->replacing = a->in_doubt = false;
 	fill_write(a, &a->write);
 	a->answer = eo_store_prepare_write(a->k.store, a->k.pk, EO_ACQUIRE, &a->write);
 }
 
+/* Take the answer of a request.  Raises if the call failed. */
 static Attempt
-judge(EoAcquiring *a)
+take_answer(EoAcquiring *a)
 {
 	EoAnswer   *answer = a->answer;
 
@@ -288,22 +294,26 @@ judge(EoAcquiring *a)
 			a->in_doubt |= answer->call.in_doubt;
 			if (!a->replacing && answer->exists && eo_store_is_expired(a->k.store, eo_answer_record(answer)))
 				return replace_expired(a);
-			give_up(a);
+			drop_refused(a);
 			return a->replacing || !answer->exists ? ATTEMPT_RACED :
 				explain_refusal(a, eo_answer_record(answer));
 		case EO_READ:
 		case EO_FAILED_CALL:
 			break;
 	}
-	/* It may be ours: then it stays where the abort finds it. */
+
+	/*
+	 * If the outcome is unknown the key may be claimed: the claim stays in
+	 * the transaction, and the abort has the worker bury the record.
+	 */
 	if (answer->error.status != EO_UNKNOWN && !a->in_doubt)
 		eo_xact_drop(a->held);
 	eo_error_raise(&answer->error, "acquire", a->ask->key, a->k.store->server->name);
 }
 
 /*
- * A finished record past its time, not swept yet: replace exactly that.  The
- * only acquire that takes two requests.
+ * A finished record is past its ttl and has not been swept: replace exactly this
+ * record.  No other acquire takes two requests.
  */
 static Attempt
 replace_expired(EoAcquiring *a)
@@ -315,20 +325,21 @@ replace_expired(EoAcquiring *a)
 }
 
 /*
- * A statement of its own keeps its claim, for another to complete it; but not
- * if it settles it itself.
+ * Does the claim count as one that was made in a transaction block?  Outside a block
+ * a claim outlives its statement, so that a later one can complete it.  A statement
+ * that settles the key itself needs no such claim.
  */
 static bool
-ask_in_block(const EoAcquire *ask)
+counts_as_in_block(const EoAcquire *ask)
 {
 	return ask->settled_within || eo_xact_in_block();
 }
 
-/* Is the claim over with the transaction, come what may? */
+/* Does the claim end with the transaction in every case? */
 static bool
 is_bound(const EoAcquire *ask)
 {
-	return ask_in_block(ask) && !ask->keep && !ask->hold;
+	return counts_as_in_block(ask) && !ask->keep && !ask->hold;
 }
 
 static void
@@ -345,7 +356,7 @@ fill_info(EoAcquiring *a, EoSlotInfo *info)
 	info->lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : server->lease_ms;
 	info->retention_s = ask->retention_s >= 0 ? ask->retention_s : server->retention_s;
 	info->max_hold_ms = server->max_hold_ms;
-	/* Extended while the transaction lasts, long before its end. */
+	/* The first heartbeat is due when a third of the lease is over. */
 	info->due_us = info->since_us + info->lease_ms * 1000 / 3;
 }
 
@@ -367,6 +378,7 @@ fill_write(EoAcquiring *a, EoWrite *w)
 	w->payload_sha256 = ask->payload_sha256;
 }
 
+/* The key is claimed: note that in the slot, and wake the worker if need be. */
 static void
 take_acquired(EoAcquiring *a)
 {
@@ -374,27 +386,28 @@ take_acquired(EoAcquiring *a)
 	const EoRecord *r = eo_answer_record(a->answer);
 
 	eo_slot_acquired(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
+	/* The first heartbeat may be due before the worker wakes by itself. */
 	if (r->lease_ms - eo_client_now_ms(&a->k.store->client) < 3 * WORKER_NAP_MS)
 		eo_database_wake(MyDatabaseId);
 	eo_target_share_clock(a->k.store, &a->k.target);
 
-	/* What may outlive the transaction, the session remembers. */
+	/* The session remembers the token of a claim that may outlive this. */
 	if (held->unsettled != EO_UNSETTLED_FAILS)
 	{
-		EoSessionToken *memory = eo_session_tokens_enter(a->k.store->server->serverid, a->k.pk);
+		EoSessionToken *remembered = eo_session_tokens_enter(a->k.store->server->serverid, a->k.pk);
 
-		strlcpy(memory->held, held->info->token, sizeof(memory->held));
-		memory->retention_s = held->info->retention_s;
+		strlcpy(remembered->token, held->info->token, sizeof(remembered->token));
+		remembered->retention_s = held->info->retention_s;
 	}
 	put_acquired(a->claim, held);
 }
 
 /*
- * Refused.  But if an earlier copy of the request went astray it may still
- * arrive: then the worker is to bury what it writes, and that token is spent.
+ * The request was refused: remove the claim.  If an earlier copy of the request may
+ * still arrive, the worker buries what that writes, and its token is not used again.
  */
 static void
-give_up(EoAcquiring *a)
+drop_refused(EoAcquiring *a)
 {
 	if (!a->in_doubt)
 	{
@@ -412,33 +425,27 @@ eo_acquire_explain(EoAcquiring *a, const EoRecord *r)
 }
 
 /*
- * Somebody else's record, or our own from before: say what it means.
+ * The record is that of another run, or of a claim that this session had before.
+ * Fill in what it means, or find that the key can be asked for again.
  */
 static Attempt
 explain_refusal(EoAcquiring *a, const EoRecord *r)
 {
-	Oid			serverid = a->k.store->server->serverid;
-	EoSessionToken *memory = eo_session_tokens_find(serverid, a->k.pk);
 	EoClaim    *claim = a->claim;
 	EoFate		fate = EO_FATE_ELSEWHERE;
 	int64		retention_s = 0;
 	EoState		state = r->state;
 
-	/* PostgreSQL knows it before DynamoDB is told. */
+	/* PostgreSQL may know of a commit that the record does not show yet. */
 	if (state == EO_STATE_COMMITTING)
 		fate = eo_settle_fate(r, a->k.digest, &retention_s);
 	if (fate == EO_FATE_COMMITTED)
 		state = EO_STATE_COMPLETED;
-
-	claim->mine = memory != NULL && strcmp(memory->held, r->owner) == 0;
-	/* What is held is worth keeping only as long as the record says so. */
-	if (memory != NULL && (!claim->mine || (state != EO_STATE_IN_PROGRESS &&
-											state != EO_STATE_COMMITTING)))
-		eo_session_tokens_forget(serverid, a->k.pk);
+	claim->mine = match_remembered(a, r, state);
 
 	/*
-	 * No row: its transaction was rolled back, or was finished in the very
-	 * moment.  The write that gives it back is refused in the second case.
+	 * Its transaction was rolled back; or the worker has finished the record
+	 * since, and then the write that gives it back is refused.
 	 */
 	if (fate == EO_FATE_ABORTED)
 	{
@@ -472,8 +479,25 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 }
 
 /*
- * A transaction that completes it has announced its commit, and is not known
- * to have committed.
+ * Is the record's claim the one whose token this session remembers?  The token is
+ * forgotten if the claim is another one, or if the record shows that it is over.
+ */
+static bool
+match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state)
+{
+	Oid			serverid = a->k.store->server->serverid;
+	EoSessionToken *remembered = eo_session_tokens_find(serverid, a->k.pk);
+	bool		same = remembered != NULL && strcmp(remembered->token, r->owner) == 0;
+
+	if (remembered != NULL && (!same || (state != EO_STATE_IN_PROGRESS &&
+										 state != EO_STATE_COMMITTING)))
+		eo_session_tokens_forget(serverid, a->k.pk);
+	return same;
+}
+
+/*
+ * The record is sealed, and its transaction is not known to have committed or
+ * aborted.  If that cannot be told here, note the doubt.
  */
 static Attempt
 explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate)
@@ -498,6 +522,7 @@ explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate)
 	return ATTEMPT_ANSWERED;
 }
 
+/* A run holds the key; or its lease is dead, and no other run is allowed. */
 static Attempt
 explain_in_progress(EoAcquiring *a, const EoRecord *r)
 {
@@ -510,9 +535,9 @@ explain_in_progress(EoAcquiring *a, const EoRecord *r)
 	if (r->lease_ms >= dead_ms)
 		return ATTEMPT_ANSWERED;
 	if (max_runs == 0 || r->runs < max_runs)
-		return ATTEMPT_RACED;	/* it died between the write and now */
+		return ATTEMPT_RACED;	/* the lease has died since the write */
 
-	/* The last run it was allowed died without a word. */
+	/* The last run that max_runs allows died without a result. */
 	claim->outcome = EO_CLAIM_FAILED;
 	claim->out_of_runs = true;
 	claim->mine = false;
@@ -522,6 +547,7 @@ explain_in_progress(EoAcquiring *a, const EoRecord *r)
 	return ATTEMPT_ANSWERED;
 }
 
+/* The last run failed: for good, or until retry_ms. */
 static Attempt
 explain_failed(EoAcquiring *a, const EoRecord *r)
 {
@@ -532,6 +558,7 @@ explain_failed(EoAcquiring *a, const EoRecord *r)
 	claim->replayed = true;
 	if (r->has_retry && !out_of_runs)
 	{
+		/* It has become due since the write, or failed under our token. */
 		if (r->retry_ms <= eo_client_now_ms(&a->k.store->client))
 			return strcmp(r->owner, a->token) == 0 ? ATTEMPT_NEW_TOKEN : ATTEMPT_RACED;
 		claim->outcome = EO_CLAIM_RETRY_LATER;
@@ -547,8 +574,9 @@ explain_failed(EoAcquiring *a, const EoRecord *r)
 }
 
 /*
- * A request that differs must not get the result of another.  fingerprint may be
- * NULL or empty: then the key was claimed without a payload.
+ * Raise ID003 if the key was claimed with another payload: a request must not get
+ * the result of a different one.  fingerprint is NULL or empty if the key was
+ * claimed without a payload.
  */
 static void
 check_payload(EoAcquiring *a, const char *fingerprint, const char *state)
@@ -564,96 +592,7 @@ check_payload(EoAcquiring *a, const char *fingerprint, const char *state)
 			 errhint("The same key must mean the same request: derive it from the payload with idem_key(...), or look for two callers that share it.")));
 }
 
-/* ----- waiting ----- */
-
-static void
-wait_for_settling(EoAcquiring *a, int polls, int64 give_up_us)
-{
-	int64		now_us = eo_clock_monotonic_us();
-	int64		until_us;
-
-	if (a->local)
-	{
-		(void) wait_for_holder(a->holder, (give_up_us - now_us + 999) / 1000);
-		return;
-	}
-	until_us = now_us + poll_pause_us(polls);
-	if (a->claim->lease_until_ms != 0)
-	{
-		/* No use in asking long after the lease can be taken over. */
-		int64		dead_ms = a->claim->lease_until_ms + a->k.store->server->clock_skew_ms + 1;
-		int64		dead_us = now_us + (dead_ms - eo_client_now_ms(&a->k.store->client)) * 1000;
-
-		if (dead_us > now_us && dead_us < until_us)
-			until_us = dead_us;
-	}
-	eo_http_wait(Min(until_us, give_up_us), EO_WAIT_RAISE);
-}
-
-/*
- * Wait for the end of a transaction of this cluster as PostgreSQL waits for
- * any lock, so that its deadlock detector sees it.  Its time limit is an
- * error, and undoing that takes a subtransaction.  False: time is up.
- */
-static bool
-wait_for_holder(VirtualTransactionId holder, int64 wait_ms)
-{
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	int			users_limit = LockTimeout;
-	ErrorData  *volatile error = NULL;
-
-	/* The user's own limit comes first: then its error is the user's. */
-	if (users_limit > 0 && users_limit <= wait_ms)
-		return VirtualXactLock(holder, true);
-
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		LockTimeout = (int) Max(1, Min(wait_ms, INT_MAX));
-		(void) VirtualXactLock(holder, true);
-		LockTimeout = users_limit;
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		LockTimeout = users_limit;
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-
-	/* Outside our own level, which nobody above knows of. */
-	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
-		ReThrowError(error);
-	return error == NULL;
-}
-
-/* Full jitter around a growing pause. */
-static int64
-poll_pause_us(int polls)
-{
-	int64		pause_ms = POLL_FIRST_MS;
-	uint16		random = 0;
-
-	for (int i = 0; i < polls && pause_ms < POLL_MAX_MS; i++)
-		pause_ms = pause_ms * 3 / 2;
-	(void) pg_strong_random(&random, sizeof(random));
-	return Min(pause_ms, POLL_MAX_MS) * (500 + (int64) random % 500);
-}
-
-/* ----- for who needs the key ----- */
-
-static const char *
-show_instant(int64 ms)
-{
-	return timestamptz_to_str(time_t_to_timestamptz((pg_time_t) (ms / 1000)));
-}
+/* ----- the error of a key that was not acquired ----- */
 
 void
 eo_acquire_raise(const EoStore *store, const char *key, const EoClaim *claim)
@@ -686,6 +625,12 @@ eo_acquire_raise(const EoStore *store, const char *key, const EoClaim *claim)
 									  (unsigned long) claim->runs, (long long) claim->runs),
 					 errhint("idem_get() shows what went wrong; an operator can redrive it with idem_forget().")));
 	}
+}
+
+static const char *
+show_instant(int64 ms)
+{
+	return timestamptz_to_str(time_t_to_timestamptz((pg_time_t) (ms / 1000)));
 }
 
 static char *

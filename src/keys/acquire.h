@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * acquire.h
- *	  Claiming a key by steps, for who claims many side by side.
+ *	  Claiming a key: at once, or by steps, for callers that claim many in
+ *	  parallel.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,16 +18,18 @@
 #include "server/answer.h"
 #include "server/store.h"
 
+/* The outcome of a claim; the names in SQL are the same. */
 typedef enum EoClaimOutcome
 {
-	EO_CLAIM_ACQUIRED,
-	EO_CLAIM_COMPLETED,
-	EO_CLAIM_IN_PROGRESS,
-	EO_CLAIM_RETRY_LATER,
-	EO_CLAIM_FAILED
+	EO_CLAIM_ACQUIRED,			/* the caller owns the key, and does the work */
+	EO_CLAIM_COMPLETED,			/* an earlier run has completed it */
+	EO_CLAIM_IN_PROGRESS,		/* another run has it; or this transaction or
+								 * session, and then mine is true */
+	EO_CLAIM_RETRY_LATER,		/* failed; retry_at_ms is not reached */
+	EO_CLAIM_FAILED				/* failed for good, or out of runs */
 } EoClaimOutcome;
 
-/* What idem_acquire() was asked; durations as named, -1 or 0 where noted. */
+/* The arguments of idem_acquire(). */
 typedef struct EoAcquire
 {
 	const char *key;
@@ -37,14 +40,18 @@ typedef struct EoAcquire
 	const char *payload_sha256; /* NULL: no payload given */
 	bool		hold;			/* on_abort => 'hold' */
 	bool		keep;			/* on_commit => 'keep' */
-	bool		settled_within; /* by the statement itself, however it ends */
+	bool		settled_within; /* the statement that claims the key also
+								 * settles it (idem_call, idem_guard) */
 } EoAcquire;
 
-/* What it answers.  Instants are epoch milliseconds; 0: none. */
+/*
+ * The result of idem_acquire().  Instants are epoch milliseconds; 0: none.  Strings
+ * are palloc'd.
+ */
 typedef struct EoClaim
 {
 	EoClaimOutcome outcome;
-	char		token[EO_TOKEN_LEN + 1];	/* "": not ours */
+	char		token[EO_TOKEN_LEN + 1];	/* "": the key was not acquired */
 	int64		fence;
 	int64		runs;
 	char	   *result;			/* JSON text or NULL */
@@ -52,55 +59,79 @@ typedef struct EoClaim
 	int64		lease_until_ms;
 	int64		retry_at_ms;
 	int64		expires_at_ms;
-	bool		mine;
-	bool		replayed;
-	bool		out_of_runs;	/* of EO_CLAIM_FAILED: might run with a larger
-								 * max_runs */
+	bool		mine;			/* this transaction or session has the claim */
+	bool		replayed;		/* the outcome is that of an earlier run */
+	bool		out_of_runs;	/* EO_CLAIM_FAILED, but a larger max_runs
+								 * would allow another run */
 } EoClaim;
 
+/*
+ * Claim a key.  If another run has it this waits for at most wait_ms, interruptibly.
+ * No outcome is raised as an error.  Raises ID003 for another payload, ID006 and
+ * ID007 for a call that failed, 40001 if a concurrent transaction that the snapshot
+ * does not show has completed the key, and 54000 if there is no room for the claim.
+ */
 extern void eo_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim);
 
-/* Raise what a claim that was not acquired means to who needed it. */
+/*
+ * For callers that cannot go on without the key: raise ID001 or ID004 for a claim
+ * whose outcome is neither "acquired" nor "completed".
+ */
 pg_noreturn extern void eo_acquire_raise(const EoStore *store, const char *key, const EoClaim *claim);
 
-/* One key that is asked for. */
+/* ---- by steps ---- */
+
+/* A key that is being claimed. */
 typedef struct EoAcquiring
 {
 	EoKey		k;
 	const EoAcquire *ask;
-	EoClaim    *claim;			/* what it comes to */
+	EoClaim    *claim;			/* to be filled in */
 	char		token[EO_TOKEN_LEN + 1];
-	int			races;			/* lost so far */
+	int			races;			/* lost so far; the limit is MAX_RACES */
 
-	/* The request that is next, or under way, and what it is for. */
+	/* The request that is to be run next, or is in flight. */
 	EoAnswer   *answer;
-	EoWrite		write;
-	EoTxClaim  *held;
-	bool		replacing;		/* a finished record past its time */
-	bool		in_doubt;		/* an earlier request may still arrive */
+	EoWrite		write;			/* what it writes */
+	EoTxClaim  *held;			/* the claim it is for, in the transaction */
+	bool		replacing;		/* it replaces an expired record */
+	bool		in_doubt;		/* a copy of it, or of the request before, may
+								 * still arrive */
 
-	/* Another session of this cluster holds it; to be waited for. */
+	/*
+	 * IN_PROGRESS in another session of this cluster, which can be waited
+	 * for.
+	 */
 	bool		local;
 	VirtualTransactionId holder;
 } EoAcquiring;
 
+/* Begin with a key, under a new token.  ask and claim are borrowed. */
 extern void eo_acquire_init(EoAcquiring *a, EoStore *store, const EoAcquire *ask, EoClaim *claim);
 
 /*
- * Both return true once the claim is filled in.  False: a->answer is to be run,
- * and then given to eo_acquire_take().  They raise what eo_acquire()
- * raises.
+ * Begin to claim the key; and take the answer of a request, which this frees.  Both
+ * return true when the claim is filled in.  If they return false the caller must
+ * run a->answer, and then call eo_acquire_take().  They raise what eo_acquire()
+ * raises, and do not wait for another run.
  */
 extern bool eo_acquire_begin(EoAcquiring *a);
 extern bool eo_acquire_take(EoAcquiring *a);
 
+/* ---- for callers that write with a verb other than EO_ACQUIRE ---- */
+
 /*
- * For who writes otherwise than acquire does.  Is the key held by another
- * session of this cluster?  And, after a refusal by a record: what does it mean?
- * Both return true once the claim is filled in; false from the second: the
- * record has changed, ask again.  They raise what eo_acquire() raises.
+ * If another session of this cluster holds the key, fill in the claim and return
+ * true.  If a transaction that is over has left it to be settled, settle it.  Raises
+ * what eo_acquire() raises.
  */
-extern bool eo_acquire_look_around(EoAcquiring *a);
+extern bool eo_acquire_check_slots(EoAcquiring *a);
+
+/*
+ * Fill in the claim from the record that has refused a write.  Returns false if the
+ * key may be free by now, so that the caller should try again.  Raises what
+ * eo_acquire() raises.
+ */
 extern bool eo_acquire_explain(EoAcquiring *a, const EoRecord *r);
 
 #endif							/* EO_KEYS_ACQUIRE_H */

@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * batch.c
- *	  Claiming many keys, side by side.
+ *	  Claiming many keys in parallel.
  *
- * Keys are taken a part at a time, so that memory is bounded by the part and
- * not by the whole; within it as many requests as the server's option allows
- * are under way.  Answers are handed over in the order of the keys.
+ * The keys are asked for in parts of PART_SIZE, so that memory is bounded by a part
+ * and not by the number of keys.  Within a part parallel_requests are in flight.
+ * Outcomes are handed over in the order of the keys, part by part.
  *
- * What fails raises, and the abort gives back all that has been claimed by
- * then; requests whose answers nobody has read are buried like any other, see
- * acquire.c.
+ * If one key raises an error, the abort gives back every key that was claimed
+ * before.  The claims whose answers have not been read are buried, see acquire.c.
+ * Until the whole batch has succeeded each claim is untried: no work has begun, so
+ * the abort counts no run.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,7 +28,7 @@
 #include "server/store.h"
 #include "utils/memutils.h"
 
-/* A multiple of what may be under way, so that few wait for the end of a part. */
+/* Several times EO_MAX_PARALLEL, so that little time is lost at the end of a part. */
 #define PART_SIZE 256
 
 typedef struct Entry
@@ -35,14 +36,24 @@ typedef struct Entry
 	EoAcquire	ask;
 	EoAcquiring asking;
 	EoClaim		claim;
-	bool		repeated;		/* the key was in this part before */
+	bool		repeated;		/* an earlier entry of this part has this key */
 } Entry;
 
-static void ask_for(EoStore *store, Entry *entries, int n);
+/* Entries that are asked for in parallel. */
+typedef struct Part
+{
+	Entry	   *entries;
+	int			n;
+	int			next;			/* to be started */
+} Part;
+
+static void mark_repeated(Entry *entries, int n);
+static void acquire_part(EoStore *store, Entry *entries, int n);
+static bool start_next(EoWindow *window, void *arg);
+static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static bool start(Entry *entry, EoWindow *window, bool answered);
 static EoTxClaim *acquire_alone(Entry *entry);
 static bool is_new(const Entry *entry);
-static void mark_repeated(Entry *entries, int n);
 
 void
 eo_batch_acquire(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim emit, void *arg)
@@ -65,13 +76,17 @@ eo_batch_acquire(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim emit,
 			eo_acquire_init(&entries[i].asking, store, &entries[i].ask, &entries[i].claim);
 		}
 		mark_repeated(entries, count);
-		ask_for(store, entries, count);
+		acquire_part(store, entries, count);
 		for (int i = 0; i < count; i++)
 		{
 			Entry	   *entry = &entries[i];
 			int64		left_us = give_up_us - eo_clock_monotonic_us();
 
-			/* What is waited for is waited for in turn; one time for all. */
+			/*
+			 * Keys are waited for one after the other, within one time for
+			 * all.  A repeated key is asked for now, when the first is
+			 * answered.
+			 */
 			entry->ask.wait_ms = Max(0, left_us / 1000);
 			if (entry->repeated || (entry->claim.outcome == EO_CLAIM_IN_PROGRESS &&
 									!entry->claim.mine && entry->ask.wait_ms > 0))
@@ -89,7 +104,7 @@ eo_batch_acquire(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim emit,
 	pfree(claimed);
 }
 
-/* A duplicate within a part is answered when the first is. */
+/* Mark each entry whose key is that of an earlier one. */
 static void
 mark_repeated(Entry *entries, int n)
 {
@@ -102,33 +117,15 @@ mark_repeated(Entry *entries, int n)
 	}
 }
 
-/* The claim, if it was acquired. */
-static EoTxClaim *
-acquire_alone(Entry *entry)
+/* Ask for the keys of a part in parallel, but for repeated ones, without waiting. */
+static void
+acquire_part(EoStore *store, Entry *entries, int n)
 {
-	EoTxClaim  *claim;
+	Part		part = {.entries = entries,.n = n};
+	EoWindow	window = {.n = 0};
 
-	eo_acquire(entry->asking.k.store, &entry->ask, &entry->claim);
-	if (entry->claim.outcome != EO_CLAIM_ACQUIRED)
-		return NULL;
-	claim = eo_xact_find(entry->asking.k.digest);
-	if (claim != NULL)
-		claim->untried = true;
-	return claim;
+	eo_window_run(&window, store->server->parallel_requests, start_next, take_finished, &part);
 }
-
-static bool
-is_new(const Entry *entry)
-{
-	return entry->claim.outcome == EO_CLAIM_ACQUIRED && entry->asking.held != NULL;
-}
-
-typedef struct Part
-{
-	Entry	   *entries;
-	int			n;
-	int			next;			/* to be started */
-} Part;
 
 static bool
 start_next(EoWindow *window, void *arg)
@@ -155,16 +152,11 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 		(void) start(entry, window, eo_acquire_take(&entry->asking));
 }
 
-static void
-ask_for(EoStore *store, Entry *entries, int n)
-{
-	Part		part = {.entries = entries,.n = n};
-	EoWindow	window = {.n = 0};
-
-	eo_window_run(&window, store->server->parallel_requests, start_next, take_finished, &part);
-}
-
-/* Until an entry is answered or has a request under way; true: it is answered. */
+/*
+ * Move an entry on until it is answered (returns true) or has a request in flight
+ * (returns false).  answered is what eo_acquire_begin() or eo_acquire_take() has
+ * just returned.
+ */
 static bool
 start(Entry *entry, EoWindow *window, bool answered)
 {
@@ -175,8 +167,30 @@ start(Entry *entry, EoWindow *window, bool answered)
 			return false;
 		answered = eo_acquire_take(&entry->asking);
 	}
-	/* Should another one fail, nothing has been tried yet. */
+	/* If another key raises an error, this one was not tried. */
 	if (is_new(entry))
 		entry->asking.held->untried = true;
 	return true;
+}
+
+/* Ask for one key, and wait for it.  Returns the claim; NULL: it was not acquired. */
+static EoTxClaim *
+acquire_alone(Entry *entry)
+{
+	EoTxClaim  *claim;
+
+	eo_acquire(entry->asking.k.store, &entry->ask, &entry->claim);
+	if (entry->claim.outcome != EO_CLAIM_ACQUIRED)
+		return NULL;
+	claim = eo_xact_find(entry->asking.k.digest);
+	if (claim != NULL)
+		claim->untried = true;
+	return claim;
+}
+
+/* Has this batch acquired the key? */
+static bool
+is_new(const Entry *entry)
+{
+	return entry->claim.outcome == EO_CLAIM_ACQUIRED && entry->asking.held != NULL;
 }

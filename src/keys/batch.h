@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * batch.h
- *	  Claiming many keys, side by side.
+ *	  Claiming many keys in parallel.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,13 +13,16 @@
 #include "keys/acquire.h"
 #include "server/store.h"
 
-/*
- * batch.c.  The same for many keys, parallel_requests at a time.  wait_ms is that
- * of the first, and is for all of them together.  emit() gets the claims in the
- * order of the keys; their strings are gone when it returns.
- */
+/* Takes the outcome for a key, whose strings are freed after it has returned. */
 typedef void (*EoEmitClaim) (void *arg, const char *key, const EoClaim *claim);
 
+/*
+ * As eo_acquire() for each of n keys, parallel_requests of the server at a time.
+ * emit() is called once for each, in the order of the keys.  The wait_ms of the
+ * first key is the time that all keys together may be waited for.  Raises what
+ * eo_acquire() raises; then the claims made so far are given back by the abort of
+ * the (sub)transaction, and their runs are not counted.
+ */
 extern void eo_batch_acquire(EoStore *store, const EoAcquire *asks, int n,
 							 EoEmitClaim emit, void *arg);
 

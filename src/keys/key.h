@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * key.h
- *	  A key and its names.
+ *	  A key, and the names under which it is known.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,22 +14,35 @@
 #include "commit/xact.h"
 #include "server/store.h"
 
-/* A key and its names; see eo_key_find(). */
 typedef struct EoKey
 {
 	EoStore    *store;
-	const char *key;
-	char	   *pk;
-	EoTarget	target;
-	uint8		digest[EO_DIGEST_LEN];
-	EoTxClaim  *held;			/* by this transaction; NULL: not */
-	int64		retention_s;	/* of a claim that has been read; 0: it was
-								 * not */
+	const char *key;			/* as the user gave it */
+	char	   *pk;				/* partition key of its record */
+	EoTarget	target;			/* the table its record is in */
+	uint8		digest[EO_DIGEST_LEN];	/* of target and pk: the name in the
+										 * claim table */
+
+	/*
+	 * The claim that the current transaction has on the key, in whatever
+	 * state; NULL if it has none.  It is looked up by eo_key_find(), and is
+	 * not valid any more after a call that may end the claim.
+	 */
+	EoTxClaim  *held;
+	int64		retention_s;	/* of the claim in the record, if owner.c has
+								 * read it; 0: it has not */
 } EoKey;
 
+/*
+ * Fill in a key.  key and store are borrowed; pk is palloc'd.  Makes no request.
+ * Raises 54000 if the key is too long.
+ */
 extern void eo_key_find(EoKey *k, EoStore *store, const char *key);
 
-/* Raise 54000 if there is no room in the item for a result or error that long. */
+/*
+ * Raise 54000 if a result or error of len bytes does not fit into the item beside
+ * the key.  what begins the message; hint is its hint.
+ */
 extern void eo_key_check_size(const EoKey *k, const char *what, size_t len, const char *hint);
 
 #endif							/* EO_KEYS_KEY_H */

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * key_form.c
- *	  One text per value, whatever the session's settings.
+ *	  The canonical form of values, and the digests that are keys.
  *
- * Output functions of types obey TimeZone, DateStyle, extra_float_digits,
- * bytea_output and more, so none of those is called here.  A key made today
- * must be found in a year: the form in key_form.h does not change; a better
- * one would get another version tag.
+ * The form is described in key_form.h.  The output functions of types depend on
+ * TimeZone, DateStyle, extra_float_digits, bytea_output and other settings, so none
+ * that does is called here.  A key that is made today must be the same in a year, so
+ * the form must never change; a better one would need another version tag.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,7 +32,7 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
-/* Part of every digest; see the head of the file. */
+/* The beginning of what is digested. */
 #define VERSION_TAG "exactonce key 1\n"
 
 static void put(StringInfo out, char tag, const char *bytes, size_t len);
@@ -166,8 +166,8 @@ put_numeric(StringInfo out, Numeric n)
 }
 
 /*
- * The shortest digits of a real, written as a double's: PostgreSQL writes an
- * exponent from 1e6 on for the one and from 1e15 on for the other, and the same
+ * Write the shortest digits of a real as those of a double.  PostgreSQL writes an
+ * exponent from 1e6 on for a real, and from 1e15 on for a double; but the same
  * number must not have two keys.
  */
 static void
@@ -194,7 +194,10 @@ put_bytes(StringInfo out, bytea *b)
 {
 	size_t		len = VARSIZE_ANY_EXHDR(b);
 
-	/* In place: twice the longest bytea is more than one allocation may have. */
+	/*
+	 * Written in place: a copy of twice the longest bytea would exceed the
+	 * limit of an allocation.
+	 */
 	appendStringInfo(out, "x%zu:", len * 2);
 	enlargeStringInfo(out, (int) (len * 2));
 	out->len += (int) hex_encode(VARDATA_ANY(b), len, out->data + out->len);
@@ -232,7 +235,7 @@ put_timestamp(StringInfo out, char tag, Timestamp ts)
 				 errmsg("timestamp out of range")));
 	else
 	{
-		/* The XSD style has a T and no setting to obey; the zone is ours. */
+		/* USE_XSD_DATES writes the T and obeys no setting; it adds no zone. */
 		EncodeDateTime(&tm, fsec, false, 0, NULL, USE_XSD_DATES, buf);
 		if (tag == 'z')
 			strlcat(buf, "Z", sizeof(buf));
@@ -277,9 +280,7 @@ put_scalar(StringInfo out, const JsonbValue *v)
 	}
 }
 
-/*
- * jsonb keeps members sorted and unique, by the order that key_form.h gives.
- */
+/* jsonb itself keeps members unique, and sorted in the order of key_form.h. */
 static void
 put_jsonb(StringInfo out, Jsonb *jb)
 {

@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * operator.c
- *	  What others than the owner do with a key: look at it, have it run
- *	  afresh, settle it where nobody else can.
+ *	  What others than the owner do with a key: look at it, redrive it, resolve it.
+ *
+ * What PostgreSQL knows about a transaction overrules the operator.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,7 +33,7 @@
 #include "server/store.h"
 #include "server/text.h"
 
-/* Races lost in a row before an operator is told that nothing was done. */
+/* After so many lost races in a row nothing is done. */
 #define MAX_RACES 5
 
 static bool overlay(const EoKey *k, bool exists, EoRecord *r);
@@ -41,7 +42,10 @@ static void check_named_origin(const EoKey *k, const EoRecord *r, const char *or
 static bool dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending);
 static bool give_up(const EoOutboxRow *row);
 
-/* What this transaction has done to it, over what DynamoDB says. */
+/*
+ * Show in a record, which exists or not, what this transaction has done with the
+ * key.  Returns whether the record exists after that.
+ */
 static bool
 overlay(const EoKey *k, bool exists, EoRecord *r)
 {
@@ -94,7 +98,7 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 	bool		exists;
 
 	eo_key_find(&k, store, key);
-	/* What a transaction of ours has left to the worker is seen to first. */
+	/* What a transaction that is over has left to be settled comes first. */
 	if (k.held == NULL && !RecoveryInProgress() && eo_slot_find(k.digest, &view) &&
 		eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(store, key, &view);
@@ -137,7 +141,7 @@ eo_operator_forget(EoStore *store, const char *key)
 	return forgotten;
 }
 
-/* False: it is another one by now. */
+/* Forget exactly the record that was seen.  Returns false if it has changed since. */
 static bool
 forget_seen(EoKey *k, const EoRecord *seen)
 {
@@ -165,8 +169,8 @@ forget_seen(EoKey *k, const EoRecord *seen)
 }
 
 /*
- * Another database may be between its seal and its commit at this moment.
- * Whoever overrules it has to name it.
+ * Another database has sealed the record, and may be about to commit.  Only an
+ * operator who names that database may overrule it.
  */
 static void
 check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
@@ -177,7 +181,7 @@ check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
 
 	if (origin != NULL && strlen(origin) == len && strncmp(origin, theirs, len) == 0)
 		return;
-	/* No database can be asked that has no name. */
+	/* If the record does not say which database it was, none can be named. */
 	if (!eo_origin_read(theirs, &named))
 		return;
 	ereport(ERROR,
@@ -190,10 +194,11 @@ check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
 }
 
 /*
- * The record does not wait for an answer.  Then what this database remembers of it
- * goes: a doubt, and a completion (pending, or NULL) that can never be written,
- * because the record was changed by somebody else.  That row was read before the
- * record, so the record had been sealed with its token by then.
+ * The record is not COMMITTING, so there is no commit to decide.  Forget what this
+ * database still has about the key: a doubt, and a row of the outbox (pending, or
+ * NULL) that can never be finished, because the record does not bear its token any
+ * more.  The row was read before the record.  So the record had been sealed under its
+ * token before it was read, and another program has changed or deleted it since.
  */
 static bool
 dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending)
@@ -214,10 +219,6 @@ give_up(const EoOutboxRow *row)
 	return true;
 }
 
-/*
- * For a record of which nobody here can say how it ended.  Where PostgreSQL
- * does know, it decides, and not the operator.
- */
 bool
 eo_operator_resolve(EoStore *store, const char *key, bool completed, const char *origin)
 {
@@ -328,7 +329,11 @@ eo_operator_give_up(const char *id)
 	if (!eo_outbox_read(digest, &row))
 		return false;
 	eo_options_check_usage(row.target.serverid);
-	/* A row that no server can have made leads nowhere: no request is sent for it. */
+
+	/*
+	 * A row that no server can have made leads nowhere: no request is sent
+	 * for it.
+	 */
 	store = eo_known_target_exists(&row.target) ? eo_target_store(&row.target) : NULL;
 	/* Without a server nobody can ever write it. */
 	if (store == NULL)

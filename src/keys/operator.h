@@ -1,7 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * operator.h
- *	  What others than the owner do with a key.
+ *	  What others than the owner do with a key: look at it, redrive it, resolve it.
+ *
+ * All functions wait interruptibly, and raise ID006 and ID007 for a call that
+ * failed.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,17 +17,27 @@
 #include "server/store.h"
 
 /*
- * operator.c.  False: there is no live record.  As this transaction sees it: what it has
- * completed is completed.  Strings belong to the current memory context.
+ * Read a key as the current transaction sees it: what it has completed, failed or
+ * released itself is shown as that.  Returns false if there is no live record.
+ * result and error are palloc'd; the other strings of *record are NULL.
  */
 extern bool eo_operator_get(EoStore *store, const char *key, EoRecord *record);
 
-/* False: there is no record. */
+/*
+ * Make a key claimable again, with no runs counted.  Takes effect at once.  Returns
+ * false if there is no record, or if it has changed too often meanwhile.  Raises
+ * ID001 if the record is COMMITTING.
+ */
 extern bool eo_operator_forget(EoStore *store, const char *key);
 
 /*
- * False: the record is not COMMITTING.  completed: or else failed.  origin:
- * the database, if it is another one; NULL: this one.
+ * Settle a record that is COMMITTING as completed, or else as failed, at once, where
+ * PostgreSQL cannot tell how its transaction ended.  If another database has sealed
+ * the record, origin must be its identity; NULL: none is named.  If the record is
+ * not COMMITTING, the doubt about it is forgotten, and if completed is true also a
+ * row of the outbox that can never be finished.  Returns true if the record was
+ * settled or a row was given up.  Raises 55006 if the transaction is going on, and
+ * 55000 if it is known to have ended otherwise or if origin is another database.
  */
 extern bool eo_operator_resolve(EoStore *store, const char *key, bool completed,
 								const char *origin);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * owner.c
- *	  What the owner of a key does with it, and what operators do.
+ *	  What the owner of a key does with it: complete, fail, release, extend.
  *
  *				 acquire			 idem_complete		commit
  *	 (absent) -----------> IN_PROGRESS ....(row)....> COMMITTING --> COMPLETED
@@ -12,12 +12,15 @@
  *				  +------ FAILED <-----------------------+
  *						  (without retry_ms: for good)
  *
- * Completing within a transaction makes no request: it inserts the row that
- * is the decision, and the seal does the rest (seal.c).  Failing and releasing
- * leave a verdict in the claim's slot, which the worker carries out when the
- * transaction is over, either way: as long as it can still commit nobody else
- * may begin.  What is said to be immediate, and what is about a claim that is
- * not this transaction's and no transaction block is open, is written at once.
+ * To complete a key in a transaction makes no request.  It inserts the row that is
+ * the decision, and the seal does the rest (seal.c).  To fail or release a key
+ * changes the state of the claim's slot only.  The worker writes the record when the
+ * transaction is over, whether it committed or not: as long as it can commit, no
+ * other run may begin.
+ *
+ * The record is written at once if the caller says "immediate".  A failure or a
+ * release is also written at once if the claim is not this transaction's and no
+ * transaction block is open.
  *
  *-------------------------------------------------------------------------
  */
@@ -60,8 +63,8 @@ pg_noreturn static void raise_lost(const EoKey *k, const EoRecord *record);
 pg_noreturn static void raise_settled(const EoKey *k, bool completed);
 
 /*
- * A write of the owner's.  If the record is in the middle of a commit that our
- * own earlier transaction announced and did not reach, it is ours again.
+ * Write a record as its owner, now.  If an earlier transaction with the same token
+ * has sealed the record and was rolled back, that is settled first.
  */
 static EoAnswer *
 write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing)
@@ -112,7 +115,7 @@ eo_owner_complete(EoStore *store, const char *key, const char *token, const char
 	claim = held_by(&k, token);
 	if (claim != NULL && eo_xact_is_completed(claim))
 	{
-		/* The same call twice is one. */
+		/* The same call again does nothing. */
 		if (!immediate && same_text(claim->result, result))
 			return;
 		raise_settled(&k, true);
@@ -132,24 +135,26 @@ eo_owner_complete(EoStore *store, const char *key, const char *token, const char
 }
 
 /*
- * A caller that did not hear the answer says it again, with its token.
+ * A caller that has not got the answer of its idem_complete() repeats it, with its
+ * token.  Has this claim completed the key already, with this result?  Raises if
+ * the claim is lost, or has completed the key with another result.
  */
 static bool
 is_completed_already(EoKey *k, const char *token, const char *result)
 {
-	EoSessionToken *memory = eo_session_tokens_find(k->store->server->serverid, k->pk);
+	EoSessionToken *remembered = eo_session_tokens_find(k->store->server->serverid, k->pk);
 	EoAnswer   *answer;
 	const EoRecord *r;
 	EoFate		fate;
 	int64		retention_s;
 	bool		completed;
 
-	if (memory != NULL && strcmp(memory->held, token) == 0)
-		return false;			/* it is held */
+	if (remembered != NULL && strcmp(remembered->token, token) == 0)
+		return false;			/* the session knows it as not completed */
 	answer = eo_settle_read(k->store, k->key, k->pk, k->digest, "complete", &fate, &retention_s);
 	if (fate == EO_FATE_ABORTED)
 	{
-		/* Announced by an earlier transaction of ours, which did not commit. */
+		/* An earlier transaction has sealed it, and did not commit. */
 		eo_settle_aborted(k->store, k->key, k->pk, eo_answer_record(answer));
 		eo_answer_free(answer);
 		answer = eo_settle_read(k->store, k->key, k->pk, k->digest, "complete", &fate, &retention_s);
@@ -184,7 +189,8 @@ raise_other_result(const EoKey *k)
 }
 
 /*
- * The row first: it may wait for another transaction, and fail.
+ * Insert the row and note the completion.  The row comes first, because the
+ * insertion may wait for another transaction, and raise an error.
  */
 static void
 decide(EoKey *k, EoTxClaim *claim, const char *result)
@@ -201,8 +207,8 @@ decide(EoKey *k, EoTxClaim *claim, const char *result)
 }
 
 /*
- * A claim from before this transaction, or from another session, by its
- * token.  It gets a slot and a place in the transaction now.
+ * Enter in this transaction, with a slot, a claim that was made before it or in
+ * another session, and is known by its token.
  */
 static EoTxClaim *
 enter_earlier(EoKey *k, const char *token, const char *verb)
@@ -212,7 +218,7 @@ enter_earlier(EoKey *k, const char *token, const char *verb)
 	EoTxClaim  *claim;
 
 	token = choose_token(k, token, verb);
-	/* An earlier try to complete it may have ended without a word. */
+	/* The claim may have been sealed by a transaction that was rolled back. */
 	if (eo_slot_find(k->digest, &view) && eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(k->store, k->key, &view);
 	eo_slot_info_init(&info, EO_SLOT_HELD, k->digest, token);
@@ -296,7 +302,7 @@ eo_owner_fail(EoStore *store, const char *key, const char *token, const char *er
 	fail_at_end(&k, claim, error, retry_after_ms, terminal);
 }
 
-/* The worker writes it when the transaction has ended, in whatever way. */
+/* Note the failure in the slot; the worker writes it when the transaction is over. */
 static void
 fail_at_end(EoKey *k, EoTxClaim *claim, const char *error, int64 retry_after_ms, bool terminal)
 {
@@ -325,7 +331,7 @@ fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, b
 	w.terminal = terminal;
 	w.retry_ms = retry_after_ms > 0 ? w.now_ms + retry_after_ms : 0;
 
-	/* Until it may be retried it must not be swept. */
+	/* The record must not be swept before the key may be retried. */
 	w.ttl_s = eo_record_ttl_after(w.now_ms + (terminal ? 0 : retry_after_ms),
 								  retention_of(k, w.owner, "fail", false));
 	answer = write_as_owner(k, EO_FAIL, &w, "fail");
@@ -342,7 +348,7 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 {
 	EoKey		k;
 	EoTxClaim  *claim;
-	EoSessionToken *memory;
+	EoSessionToken *remembered;
 
 	eo_key_find(&k, store, key);
 	claim = k.held;
@@ -355,11 +361,11 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 		eo_slot_released(claim->slot);
 		return true;
 	}
-	memory = eo_session_tokens_find(store->server->serverid, k.pk);
-	if (token == NULL && memory == NULL)
+	remembered = eo_session_tokens_find(store->server->serverid, k.pk);
+	if (token == NULL && remembered == NULL)
 		return false;
 	if (token == NULL)
-		token = pstrdup(memory->held);
+		token = pstrdup(remembered->token);
 	if (claim != NULL || !eo_xact_in_block())
 		return release_now(&k, token);
 	eo_slot_released(enter_earlier(&k, token, "release")->slot);
@@ -369,18 +375,22 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 static bool
 release_now(EoKey *k, const char *token)
 {
-	EoSessionToken *memory = eo_session_tokens_find(k->store->server->serverid, k->pk);
+	EoSessionToken *remembered = eo_session_tokens_find(k->store->server->serverid, k->pk);
 	EoWrite		w = {0};
 	EoAnswer   *answer;
 	bool		released;
 
 	w.owner = token;
 	w.now_ms = eo_client_now_ms(&k->store->client);
-	w.ttl_s = eo_record_ttl_after(w.now_ms, memory != NULL && memory->retention_s > 0 ?
-								  memory->retention_s : k->store->server->retention_s);
+	w.ttl_s = eo_record_ttl_after(w.now_ms, remembered != NULL && remembered->retention_s > 0 ?
+								  remembered->retention_s : k->store->server->retention_s);
 	answer = write_as_owner(k, EO_RELEASE, &w, "release");
 
-	/* Released before, by this very claim: what was asked for is the case. */
+	/*
+	 * If this claim has released the key before, the answer is replayed, and
+	 * that counts.  If it has failed the key, that does not count: then there
+	 * is an error, or no retry.
+	 */
 	released = answer->outcome == EO_APPLIED &&
 		(!answer->replayed || (eo_answer_record(answer)->has_retry &&
 							   eo_answer_record(answer)->error == NULL));
@@ -424,7 +434,10 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 
 /* ----- helpers ----- */
 
-/* This transaction's claim, if that is what the token means; NULL: it is not. */
+/*
+ * The claim of this transaction, if there is one and the token is its token or NULL;
+ * NULL: there is none.  Raises ID002 for another token.
+ */
 static EoTxClaim *
 held_by(const EoKey *k, const char *token)
 {
@@ -432,44 +445,44 @@ held_by(const EoKey *k, const char *token)
 
 	if (held == NULL || token == NULL || strcmp(token, held->info->token) == 0)
 		return held;
-	/* We own the key, so whoever has another token does not. */
+	/* This transaction owns the key, so the run of another token does not. */
 	raise_lost(k, NULL);
 }
 
+/* The token to write with: the given one, or that which the session remembers. */
 static const char *
 choose_token(const EoKey *k, const char *given, const char *verb)
 {
-	EoSessionToken *memory;
+	EoSessionToken *remembered;
 
 	if (given != NULL)
 		return given;
-	memory = eo_session_tokens_find(k->store->server->serverid, k->pk);
-	if (memory == NULL)
+	remembered = eo_session_tokens_find(k->store->server->serverid, k->pk);
+	if (remembered == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_NOT_OWNER),
 				 errmsg("cannot %s key \"%s\" on server \"%s\": this session does not own it",
 						verb, k->key, k->store->server->name),
 				 errhint("Acquire it first; or, from another session or behind a connection pooler, pass the token that idem_acquire() returned.")));
-	return pstrdup(memory->held);
+	return pstrdup(remembered->token);
 }
 
 /*
- * The retention this claim was acquired with.  A session that acquired it
- * remembers; for a token from elsewhere it is read off the record, where ttl
- * is the lease's end plus retention.  That read can also tell that the token
- * owns nothing any more.
+ * The retention that this claim was acquired with.  The session that acquired it
+ * remembers that; for a token from elsewhere the record is read.  must_own: raise
+ * if that read shows that the token does not hold the key any more.
  */
 static int64
 retention_of(const EoKey *k, const char *token, const char *verb, bool must_own)
 {
-	EoSessionToken *memory = eo_session_tokens_find(k->store->server->serverid, k->pk);
+	EoSessionToken *remembered = eo_session_tokens_find(k->store->server->serverid, k->pk);
 	EoAnswer   *answer;
 	int64		retention_s = k->store->server->retention_s;
 
 	if (k->held != NULL && strcmp(k->held->info->token, token) == 0)
 		return k->held->info->retention_s;
-	if (memory != NULL && strcmp(memory->held, token) == 0 && memory->retention_s > 0)
-		return memory->retention_s;
+	if (remembered != NULL && strcmp(remembered->token, token) == 0 && remembered->retention_s > 0)
+		return remembered->retention_s;
 	if (k->retention_s > 0)
 		return k->retention_s;
 	answer = eo_store_read(k->store, k->pk);
@@ -484,6 +497,7 @@ retention_of(const EoKey *k, const char *token, const char *verb, bool must_own)
 	return retention_s;
 }
 
+/* The retention of a record: its ttl is that much after its lease, or last change. */
 static int64
 retention_in(const EoRecord *r)
 {
@@ -493,7 +507,7 @@ retention_in(const EoRecord *r)
 	return Max(EO_MIN_RETENTION_S, Min(retention_s, EO_MAX_RETENTION_S));
 }
 
-/* The record that refused an owner's write shows why he is none. */
+/* Raise ID002.  record is the one that refused the owner's write; NULL: none. */
 static void
 raise_lost(const EoKey *k, const EoRecord *record)
 {

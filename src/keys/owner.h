@@ -1,11 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * owner.h
- *	  Idempotency keys: the state machine, and what an answer means.
+ *	  What the owner of a key does with it: complete, fail, release, extend.
  *
- * All functions work on the current role's store, wait interruptibly, and
- * raise with class ID SQLSTATEs.  Strings returned are palloc'd.  What is
- * tied to the transaction takes effect with it, see xact.h and seal.h.
+ * The owner is the run that has the claim's token.  token is that token; NULL: the
+ * one that the current transaction holds, or the session remembers.  A result or
+ * error is JSON text; NULL: none.
+ *
+ * All functions wait interruptibly.  They raise ID008 if no token is given and none
+ * is known, or if the claim was settled before in another way; ID002 if the claim is
+ * lost; ID006 and ID007 for a call that failed; 54000 if a text or the claim has no
+ * room.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,27 +24,43 @@
 #include "server/store.h"
 
 /*
- * owner.c.  token NULL: the one this transaction or session holds.  result
- * NULL: no result.  immediate: written at once, whatever becomes of the
- * transaction.
+ * Complete a key: if and when the current transaction commits, or at once if
+ * immediate is true.  Completing a key again with the same result does nothing.
  */
 extern void eo_owner_complete(EoStore *store, const char *key, const char *token,
 							  const char *result, bool immediate);
 
 /*
- * Claimed by the commit itself.  retention_s -1: the server's.  guard: for whom,
- * as long as the transaction; NULL: for a call.
+ * Have the commit of the current transaction claim and complete a key that it has
+ * not acquired.  retention_s -1: the server's.  guard is the trigger that asks, and
+ * must last until the end of the transaction; NULL: a function call asks.  Raises
+ * ID005 (23505 for a guard) if the transaction has the key, or if one that has
+ * committed has completed it.
  */
 extern void eo_owner_once(EoStore *store, const char *key, const char *result,
 						  int64 retention_s, const EoGuard *guard);
+
+/*
+ * Fail a key: for good if terminal is true, otherwise until retry_after_ms from now.
+ * Done at once if immediate is true, or if this transaction does not hold the key
+ * and no transaction block is open.  Otherwise it is done when the transaction is
+ * over, however that ends.
+ */
 extern void eo_owner_fail(EoStore *store, const char *key, const char *token,
 						  const char *error, int64 retry_after_ms, bool terminal,
 						  bool immediate);
 
-/* False: there was nothing of ours to release. */
+/*
+ * Give a key back without counting the run, when the transaction is over or at once,
+ * as eo_owner_fail().  Returns false if there is no claim of ours to release; that
+ * raises nothing.
+ */
 extern bool eo_owner_release(EoStore *store, const char *key, const char *token);
 
-/* Returns the end of the lease, epoch milliseconds. */
+/*
+ * Extend the lease of a claim to lease_ms from now (negative: by the server's
+ * option), at once.  Returns the new end of the lease, epoch milliseconds.
+ */
 extern int64 eo_owner_extend(EoStore *store, const char *key, const char *token,
 							 int64 lease_ms);
 

@@ -3,23 +3,27 @@
  * transact.c
  *	  A key completed together with writes of the caller's in DynamoDB.
  *
- * One TransactWriteItems: the record, COMPLETED, under the condition of an
- * acquire, and beside it what the caller wants written.  DynamoDB carries out
- * all of it or nothing, so no lease, no seal and no worker is needed: the key is
- * completed if and only if the caller's writes were made.
+ * There is one TransactWriteItems.  Its first action makes the record COMPLETED,
+ * under the condition of an acquire; the other actions are the caller's writes.
+ * DynamoDB carries out all of them or none.  So the key is completed if and only if
+ * the caller's writes were made, and no lease, seal or worker is needed.
  *
- * "Was it applied?" is answered as for every other write, see store.c: by a
- * token that is new with each call and becomes the record's owner.  An answer
- * that is lost is asked for again by the same bytes, ClientRequestToken
- * included, which DynamoDB answers as it did the first time for ten minutes; and
- * if it did not, the record would refuse the second copy and show our token.
+ * Whether the write was applied is found out as for every other write, see answer.c:
+ * by a token that is new with each call and becomes the record's owner.  If a reply
+ * is lost the same bytes are sent again, with the same ClientRequestToken.  For ten
+ * minutes DynamoDB gives such a request the answer of the first one.  After that the
+ * record would refuse it, and show our token.
  *
- * Two may refuse.  If it is the record, that says what stands in the way, and
- * the caller's conditions do not matter: the writes of a duplicate usually fail
- * theirs.  If it is one of the caller's only, nothing was written, and that is
- * an error.  Unless an earlier copy of the request went astray: then it could
- * still arrive and find the condition true.  So the record is buried first,
- * which is also a look whether that copy has been there (settle_doubt()).
+ * A refusal is the record's or the caller's:
+ *
+ * - If the record refuses, it says what the key is.  Whether a write of the caller's
+ *	 would be refused, too, does not matter then: the writes of a duplicate usually
+ *	 are.
+ * - If only writes of the caller's are refused, that is an error, and nothing was
+ *	 written.  But an earlier copy of the request may have been applied, or may still
+ *	 arrive when their conditions are true.  In that case the record is buried
+ *	 before the error is raised, which also shows whether the copy was applied
+ *	 (settle_doubt()).
  *
  *-------------------------------------------------------------------------
  */
@@ -45,10 +49,10 @@
 #include "server/text.h"
 #include "utils/builtins.h"
 
-/* Races lost in a row before the caller is told to come back. */
+/* After so many lost races in a row the key counts as in progress. */
 #define MAX_RACES 5
 
-/* Refused writes that are told one by one. */
+/* An error names so many refused writes, and counts the others. */
 #define MAX_TOLD 5
 
 static void check_tables(const EoKey *k, const EoTransactItems *actions);
@@ -83,11 +87,11 @@ eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 	for (int races = 0; races < MAX_RACES && !answered; races++)
 	{
 		memset(claim, 0, sizeof(*claim));
-		answered = eo_acquire_look_around(&a) || attempt(&a, ask);
+		answered = eo_acquire_check_slots(&a) || attempt(&a, ask);
 	}
 	if (!answered)
 	{
-		/* Everybody else won: somebody is at work on it. */
+		/* Other runs have won each race, so one of them has the key. */
 		memset(claim, 0, sizeof(*claim));
 		claim->outcome = EO_CLAIM_IN_PROGRESS;
 	}
@@ -112,8 +116,8 @@ is_allowed(const EoServer *server, const char *table)
 }
 
 /*
- * The credentials are the server's, and may be good for more than its users are
- * to do with them.
+ * Check that the server's option transact_tables allows each table.  The server's
+ * credentials may allow more than its users are meant to do.
  */
 static void
 check_tables(const EoKey *k, const EoTransactItems *actions)
@@ -139,6 +143,7 @@ check_tables(const EoKey *k, const EoTransactItems *actions)
 	}
 }
 
+/* Is this the partition key of a key's record or an action? */
 static bool
 is_record(const EoStore *store, const char *pk)
 {
@@ -146,8 +151,8 @@ is_record(const EoStore *store, const char *pk)
 }
 
 /*
- * Where the records' own table is among those, the records are not: they keep
- * their promises only if nobody else writes them.
+ * Check that no write is about a record, also if the table of the records is among
+ * the allowed ones: what records promise holds only if no other write changes them.
  */
 static void
 check_records(const EoKey *k, const EoTransactItems *actions)
@@ -201,7 +206,8 @@ fill_write(const EoAcquiring *a, const EoTransact *ask, EoWrite *w)
 }
 
 /*
- * The owner's token is that of the call; the request's is that of these bytes.
+ * Send the transaction.  The record's owner is the token of the call.  The request
+ * has a token of its own, because DynamoDB refuses other bytes under the same one.
  */
 static EoAnswer *
 run(EoAcquiring *a, const EoTransact *ask, EoVerb verb, const EoRecord *seen)
@@ -219,7 +225,7 @@ run(EoAcquiring *a, const EoTransact *ask, EoVerb verb, const EoRecord *seen)
 	return answer;
 }
 
-/* False: the record has changed meanwhile. */
+/* Try to complete the key.  Returns false if the record has changed meanwhile. */
 static bool
 attempt(EoAcquiring *a, const EoTransact *ask)
 {
@@ -227,7 +233,7 @@ attempt(EoAcquiring *a, const EoTransact *ask)
 	EoAnswer   *first = answer;
 	bool		answered = false;
 
-	/* A finished record past its time: replace exactly that. */
+	/* An expired record: replace exactly this one. */
 	a->replacing = answer->outcome == EO_NOT_APPLIED && answer->exists &&
 		eo_store_is_expired(a->k.store, eo_answer_record(answer));
 	if (a->replacing)
@@ -255,9 +261,7 @@ attempt(EoAcquiring *a, const EoTransact *ask)
 	return answered;
 }
 
-/*
- * fence and run are DynamoDB's, and a transaction brings back nothing.
- */
+/* The key is completed.  fence and runs stay 0: a transaction returns no item. */
 static void
 take_completed(EoAcquiring *a, const EoTransact *ask)
 {
@@ -271,9 +275,9 @@ take_completed(EoAcquiring *a, const EoTransact *ask)
 }
 
 /*
- * A write of the caller's was refused, and an earlier copy of the request may
- * have been applied, or may arrive yet.  Where there is no record, one under our
- * token is left, which that copy cannot get past.  True: it has been applied.
+ * A write of the caller's was refused.  If an earlier copy of the request may have
+ * been applied, or may still arrive, bury the record: if there is none, one is left
+ * under our token, which refuses that copy.  Returns true if the copy was applied.
  */
 static bool
 settle_doubt(EoAcquiring *a, const EoTransact *ask)
@@ -336,7 +340,7 @@ raise_refused(const EoAcquiring *a, const EoTransact *ask, const EoAnswer *answe
 	eo_error_raise(error, "transact", ask->key, server);
 }
 
-/* A reason's code as it can be printed; NULL: that action was not refused. */
+/* The code of a reason, made printable; NULL: that action was not refused. */
 static char *
 reason_code(EoJsonValue *reason)
 {
@@ -356,8 +360,8 @@ reason_code(EoJsonValue *reason)
 }
 
 /*
- * Position, operation, table and code.  Nothing of the items, and no text of the
- * service, which may quote them.
+ * Describe the refused actions by position, operation, table and code.  The items
+ * are not shown, and neither are the texts of the service, which may quote them.
  */
 static char *
 describe_reasons(const EoAnswer *answer, const EoTransactItems *actions)

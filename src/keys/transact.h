@@ -14,19 +14,25 @@
 #include "keys/transact_items.h"
 #include "server/store.h"
 
+/* The arguments of idem_transact(). */
 typedef struct EoTransact
 {
 	const char *key;
-	const EoTransactItems *actions;
+	const EoTransactItems *actions; /* the caller's writes */
 	const char *result;			/* JSON text; NULL: none */
 	const char *payload_sha256; /* NULL: no payload given */
 } EoTransact;
 
 /*
- * Takes effect at once, whatever becomes of the transaction at hand.  The claim
- * is completed, now or before (then it is replayed), or says what stands in the
- * way.  Raises for a write of the caller's that was refused (ID007): then
- * nothing was written.
+ * Complete a key and make the caller's writes, all of it or nothing.  Takes effect at
+ * once, whatever becomes of the current transaction.  The outcome of the claim is
+ * "completed", with replayed if that was done before; or it says what prevents it.
+ * Waits interruptibly.
+ *
+ * Raises ID007 if a write of the caller's is refused, and then nothing was written;
+ * ID008 if this transaction or session holds the key; ID003, ID006 and 40001 as
+ * eo_acquire(); 22023, 42501 or HV00J for writes that are not allowed; 54000 for too
+ * large ones.
  */
 extern void eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim);
 

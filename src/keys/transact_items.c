@@ -1,20 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * transact_items.c
- *	  The caller's own writes of a transaction: read, checked, and spelled as
- *	  DynamoDB has them.
+ *	  The caller's writes of idem_transact(): read, checked, and written in
+ *	  DynamoDB's own JSON.
  *
  * An action is {"Put": {...}}, {"Update": {...}}, {"Delete": {...}} or
- * {"ConditionCheck": {...}} with the members DynamoDB gives them (members[]).
- * Nothing else gets through, so that a word that is misspelled is an error and
- * not a condition that is not there.
+ * {"ConditionCheck": {...}}, with the members that DynamoDB defines (members[]).
+ * Any other name is an error.  Otherwise a misspelled "ConditionExpression" would be
+ * a write without a condition.
  *
- * Attribute values may be plain JSON or DynamoDB's typed form, and the two may
- * be mixed at any depth.  The rule (put_value()): an object with exactly one
- * member, which is named as one of the types and whose value is of the JSON kind
- * that type has, is typed; everything else is plain.  So whatever DynamoDB would
- * accept means what it means there, and a plain map that happens to look typed
- * has to be written as {"M": {...}}.
+ * An attribute value may be plain JSON or in DynamoDB's typed form, and the two may
+ * be mixed at any depth.  A value is in typed form if it is an object with exactly
+ * one member, whose name is that of a type and whose value is of the JSON kind which
+ * that type has (put_typed()).  Everything else is plain.  So each value that
+ * DynamoDB accepts means what it means there.  A plain map that looks like typed form
+ * must be written as {"M": {...}}.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,10 +29,7 @@
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
 
-/*
- * DynamoDB allows 32 levels, and has the last word on what is one; this is to
- * keep the recursion from going deep.
- */
+/* A bound for the recursion.  DynamoDB allows 32 levels, and checks that itself. */
 #define MAX_DEPTH 40
 
 /* Operations, as bits. */
@@ -59,15 +56,15 @@ typedef enum Kind
 	KIND_STRING,
 	KIND_NAMES,					/* an object of strings */
 	KIND_VALUES,				/* an object of attribute values */
-	KIND_RETURNS
+	KIND_RETURNS				/* "NONE" or "ALL_OLD" */
 } Kind;
 
 static const struct
 {
 	const char *name;
 	Kind		kind;
-	int			allowed;
-	int			required;
+	int			allowed;		/* in these operations */
+	int			required;		/* in these operations */
 }			members[] =
 {
 	{"TableName", KIND_STRING, ALL, ALL},
@@ -79,8 +76,8 @@ static const struct
 	{"ExpressionAttributeValues", KIND_VALUES, ALL, 0},
 
 	/*
-	 * Taken and not sent: the items it would bring are shown to nobody, and
-	 * might be too large for the reply.
+	 * Accepted, but not sent: nobody would see the items that it asks for,
+	 * and they might be too large for the reply.
 	 */
 	{"ReturnValuesOnConditionCheckFailure", KIND_RETURNS, ALL, 0},
 };
@@ -88,8 +85,8 @@ static const struct
 static const struct
 {
 	const char *name;
-	enum jbvType scalar;		/* jbvArray, jbvObject: of that shape */
-	bool		set;			/* an array of strings */
+	enum jbvType kind;			/* the JSON kind of the member's value */
+	bool		set;			/* an array of strings only */
 }			types[] =
 {
 	{"S", jbvString, false},
@@ -104,7 +101,7 @@ static const struct
 	{"M", jbvObject, false},
 };
 
-/* What has been written of the actions, and where we are. */
+/* The text that is being written, and the position in the document. */
 typedef struct Writing
 {
 	StringInfoData out;
@@ -112,7 +109,7 @@ typedef struct Writing
 	int			depth;			/* of the value in its attribute */
 } Writing;
 
-/* Writes what is in an object or an array. */
+/* Writes the value of a member of an object, or an element of an array. */
 typedef void (*PutElement) (Writing *w, JsonbValue *v);
 
 static void read_action(Writing *w, JsonbValue *v, EoTransactItem *action);
@@ -181,6 +178,7 @@ eo_transact_item_key_string(const EoTransactItem *action, const char *name)
 	return pnstrdup(value.val.string.val, value.val.string.len);
 }
 
+/* Raise 22023 for the action at this position.  hint may be NULL. */
 static void
 refuse(const Writing *w, const char *detail, const char *hint)
 {
@@ -247,6 +245,7 @@ read_action(Writing *w, JsonbValue *v, EoTransactItem *action)
 	appendStringInfoString(&w->out, "}}");
 }
 
+/* Check that the members which the operation requires were seen. */
 static void
 check_required(const Writing *w, int bit, int seen)
 {
@@ -257,6 +256,7 @@ check_required(const Writing *w, int bit, int seen)
 	}
 }
 
+/* Write a member of an action; note its table and key. */
 static void
 put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action)
 {
@@ -310,7 +310,7 @@ is_array(const JsonbValue *v)
 	return v->type == jbvBinary && JsonContainerIsArray(v->val.binary.data);
 }
 
-/* An object with exactly one member? */
+/* Is this an object with exactly one member?  Returns its name and value. */
 static bool
 only_member(const JsonbValue *v, JsonbValue *name, JsonbValue *value)
 {
@@ -386,6 +386,7 @@ put_array(Writing *w, JsonbContainer *c, PutElement put)
 	appendStringInfoChar(&w->out, ']');
 }
 
+/* Write an attribute value in typed form. */
 static void
 put_value(Writing *w, JsonbValue *v)
 {
@@ -438,7 +439,7 @@ is_array_of_strings(const JsonbValue *v)
 	return true;
 }
 
-/* False, and nothing written: it is plain. */
+/* Write a value in typed form.  Returns false, and writes nothing, if it is plain. */
 static bool
 put_typed(Writing *w, JsonbValue *v)
 {
@@ -453,18 +454,18 @@ put_typed(Writing *w, JsonbValue *v)
 	if (t == (int) lengthof(types))
 		return false;
 	if (types[t].set ? !is_array_of_strings(&value) :
-		types[t].scalar == jbvArray ? !is_array(&value) :
-		types[t].scalar == jbvObject ? !is_object(&value) :
-		value.type != types[t].scalar)
+		types[t].kind == jbvArray ? !is_array(&value) :
+		types[t].kind == jbvObject ? !is_object(&value) :
+		value.type != types[t].kind)
 		return false;
 	appendStringInfo(&w->out, "{\"%s\":", types[t].name);
 	if (types[t].set)
 		put_array(w, value.val.binary.data, put_string);
-	else if (types[t].scalar == jbvArray)
+	else if (types[t].kind == jbvArray)
 		put_array(w, value.val.binary.data, put_value);
-	else if (types[t].scalar == jbvObject)
+	else if (types[t].kind == jbvObject)
 		put_object(w, value.val.binary.data, put_value);
-	else if (types[t].scalar == jbvBool)
+	else if (types[t].kind == jbvBool)
 		appendStringInfoString(&w->out, value.val.boolean ? "true" : "false");
 	else
 		put_string(w, &value);

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * transact_items.h
- *	  The caller's own writes of a transaction: read, checked, and spelled as
- *	  DynamoDB has them.
+ *	  The caller's writes of idem_transact(): read, checked, and written in
+ *	  DynamoDB's own JSON.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,17 +24,21 @@ typedef struct EoTransactItem
 typedef struct EoTransactItems
 {
 	int			n;
-	EoTransactItem *actions;	/* positions are told from 1 */
-	char	   *text;			/* UTF-8: one after the other, commas between */
+	EoTransactItem *actions;	/* messages count them from 1 */
+	char	   *text;			/* all actions in UTF-8, separated by commas */
 } EoTransactItems;
 
 /*
- * Raises 22023 with the position for what is no action, and 54000 for too many.
- * What it fills in refers to the document.
+ * Read the writes of a document.  What is filled in refers to the document, or is
+ * palloc'd.  Raises 22023 for a write that is not in the form of an action, with its
+ * position, and 54000 for too many.
  */
 extern void eo_transact_items_read(Jsonb *writes, EoTransactItems *actions);
 
-/* The string under that name of the action's key; NULL: there is none. */
+/*
+ * The string that an action's key has under this name, palloc'd; NULL: there is
+ * none.
+ */
 extern char *eo_transact_item_key_string(const EoTransactItem *action, const char *name);
 
 #endif							/* EO_KEYS_TRANSACT_ITEMS_H */

@@ -212,7 +212,11 @@ eo_options_load(Oid serverid, Oid userid)
 
 	if (fs == NULL)
 		return NULL;
-	/* What has committed is finished, though its role was dropped or lost its right. */
+
+	/*
+	 * What has committed is finished, though its role was dropped or lost its
+	 * right.
+	 */
 	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(userid)) ||
 		eo_compat_foreign_server_aclcheck(serverid, userid, ACL_USAGE) != ACLCHECK_OK)
 		userid = fs->owner;

@@ -1,0 +1,109 @@
+/*-------------------------------------------------------------------------
+ *
+ * wait.c
+ *	  Waiting for a key that another run holds.
+ *
+ * If the run is a transaction of this cluster, its end is waited for as for any
+ * lock.  Otherwise the record is polled.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "dynamodb/client.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/http.h"
+#include "keys/wait.h"
+#include "server/store.h"
+#include "storage/proc.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+/* The first pause between two polls, and the longest. */
+#define POLL_FIRST_MS 40
+#define POLL_MAX_MS 1000
+
+static void lock_within(VirtualTransactionId holder, int64 wait_ms);
+static int64 poll_pause_us(int polls);
+
+void
+eo_wait_for_holder(VirtualTransactionId holder, int64 give_up_us)
+{
+	int64		wait_ms = (give_up_us - eo_clock_monotonic_us() + 999) / 1000;
+
+	/* If the user's own limit is not longer, its error is for the user. */
+	if (LockTimeout > 0 && LockTimeout <= wait_ms)
+		(void) VirtualXactLock(holder, true);
+	else
+		lock_within(holder, wait_ms);
+}
+
+/*
+ * Wait for a lock with a time limit of our own.  PostgreSQL ends such a wait with an
+ * error.  To go on after it takes a subtransaction, which is rolled back then.
+ */
+static void
+lock_within(VirtualTransactionId holder, int64 wait_ms)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	int			users_limit = LockTimeout;
+	ErrorData  *volatile error = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		LockTimeout = (int) Max(1, Min(wait_ms, INT_MAX));
+		(void) VirtualXactLock(holder, true);
+		LockTimeout = users_limit;
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		LockTimeout = users_limit;
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+
+	/* Raise other errors outside the subtransaction, which is ours alone. */
+	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+		ReThrowError(error);
+}
+
+void
+eo_wait_for_poll(const EoStore *store, int polls, int64 lease_until_ms, int64 give_up_us)
+{
+	int64		now_us = eo_clock_monotonic_us();
+	int64		until_us = now_us + poll_pause_us(polls);
+
+	if (lease_until_ms != 0)
+	{
+		/* Do not sleep long after the lease can be taken over. */
+		int64		dead_ms = lease_until_ms + store->server->clock_skew_ms + 1;
+		int64		dead_us = now_us + (dead_ms - eo_client_now_ms(&store->client)) * 1000;
+
+		if (dead_us > now_us && dead_us < until_us)
+			until_us = dead_us;
+	}
+	eo_http_wait(Min(until_us, give_up_us), EO_WAIT_RAISE);
+}
+
+/* A pause that grows with each poll, half of it random. */
+static int64
+poll_pause_us(int polls)
+{
+	int64		pause_ms = POLL_FIRST_MS;
+	uint16		random = 0;
+
+	for (int i = 0; i < polls && pause_ms < POLL_MAX_MS; i++)
+		pause_ms = pause_ms * 3 / 2;
+	(void) pg_strong_random(&random, sizeof(random));
+	return Min(pause_ms, POLL_MAX_MS) * (500 + (int64) random % 500);
+}
