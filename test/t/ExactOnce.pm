@@ -144,13 +144,23 @@ sub processes_of
 }
 
 # Kills every process of a server at once, as a machine that loses them all but
-# keeps its files; the caller starts it again.
+# keeps its files; the caller starts it again.  All are stopped first, so that
+# none acts on the death of another.
 sub crash
 {
 	my ($node) = @_;
-	my @pids = processes_of($node);
-	# stopped first, so that none acts on the death of another
-	kill 'STOP', @pids;
+	my ($postmaster) = processes_of($node);
+	my (@pids, $before);
+	# A stopped postmaster starts no more processes.  A child that ends while the
+	# list is read can hide another one, so read it until it no longer changes.
+	kill 'STOP', $postmaster;
+	wait_while(sub { slurp_file("/proc/$postmaster/stat") !~ /\) T/ });
+	do
+	{
+		$before = "@pids";
+		@pids = processes_of($node);
+		kill 'STOP', @pids;
+	} until ("@pids" eq $before);
 	kill 'KILL', @pids;
 	await_end($node, @pids);
 	return;
@@ -162,10 +172,18 @@ sub await_end
 	my ($node, @pids) = @_;
 	foreach my $pid (@pids)
 	{
-		my $end = time() + 30;
-		usleep(2_000) while kill(0, $pid) && time() < $end;
+		wait_while(sub { kill(0, $pid) });
 	}
 	$node->{_pid} = undef;
+	return;
+}
+
+# Waits while the code returns true, for at most 30 seconds.
+sub wait_while
+{
+	my ($code) = @_;
+	my $end = time() + 30;
+	usleep(2_000) while $code->() && time() < $end;
 	return;
 }
 
