@@ -3,7 +3,7 @@
  * compat.h
  *	  Every difference between versions, so that no other file has one.
  *
- * PostgreSQL 14 to 18.  libcurl from 7.87 (CURLOPT_QUICK_EXIT: without it a
+ * PostgreSQL 15 to 18.  libcurl from 7.87 (CURLOPT_QUICK_EXIT: without it a
  * backend that is told to stop waits for a name server's time-out).
  *
  *-------------------------------------------------------------------------
@@ -33,8 +33,8 @@
 #include "utils/tuplestore.h"
 #include "utils/wait_event.h"
 
-#if PG_VERSION_NUM < 140000
-#error "exactonce needs PostgreSQL 14 or newer"
+#if PG_VERSION_NUM < 150000
+#error "exactonce needs PostgreSQL 15 or newer"
 #endif
 
 /* 18 writes this before a declaration; earlier ones had an attribute behind. */
@@ -109,27 +109,8 @@ eo_compat_materialized_srf(FunctionCallInfo fcinfo)
 {
 #if PG_VERSION_NUM >= 160000
 	InitMaterializedSRF(fcinfo, 0);
-#elif PG_VERSION_NUM >= 150000
-	SetSingleFuncCall(fcinfo, 0);
 #else
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	MemoryContext old;
-	TupleDesc	desc;
-
-	if (rsinfo == NULL || !IsA(rsinfo, ReturnSetInfo) ||
-		!(rsinfo->allowedModes & SFRM_Materialize))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("set-valued function called in context that cannot accept a set")));
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("return type must be a row type")));
-	old = MemoryContextSwitchTo(rsinfo->econtext->ecxt_per_query_memory);
-	rsinfo->returnMode = SFRM_Materialize;
-	rsinfo->setResult = tuplestore_begin_heap(false, false, work_mem);
-	rsinfo->setDesc = CreateTupleDescCopy(desc);
-	MemoryContextSwitchTo(old);
+	SetSingleFuncCall(fcinfo, 0);
 #endif
 }
 
@@ -137,25 +118,15 @@ eo_compat_materialized_srf(FunctionCallInfo fcinfo)
 static inline void
 eo_compat_request_shmem(void (*request) (void), void (**previous) (void))
 {
-#if PG_VERSION_NUM >= 150000
 	*previous = shmem_request_hook;
 	shmem_request_hook = request;
-#else
-	*previous = NULL;
-	request();
-#endif
 }
 
 /* The timeline that this server writes. */
 static inline uint32
 eo_compat_timeline(void)
 {
-#if PG_VERSION_NUM >= 150000
 	return GetWALInsertionTimeLine();
-#else
-	(void) RecoveryInProgress();
-	return ThisTimeLineID;
-#endif
 }
 
 /* What a transaction of this backend is locked under. */
@@ -167,10 +138,5 @@ eo_compat_my_vxid(void)
 	GET_VXID_FROM_PGPROC(vxid, *MyProc);
 	return vxid;
 }
-
-#if PG_VERSION_NUM < 150000
-/* MarkGUCPrefixReserved() is 15's name of the same thing. */
-#define MarkGUCPrefixReserved(prefix) EmitWarningsOnPlaceholders(prefix)
-#endif
 
 #endif							/* EO_COMPAT_H */

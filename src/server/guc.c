@@ -35,10 +35,10 @@ eo_guc_define(bool preloading)
 								NULL, NULL, NULL);
 	DefineCustomStringVariable("exactonce.server",
 							   "Foreign server that functions use when none is named.",
-							   NULL,
+							   "It decides to which table SECURITY DEFINER code goes, so roles need GRANT SET ON PARAMETER to change it.",
 							   &eo_guc_server,
 							   "exactonce",
-							   PGC_USERSET, 0,
+							   PGC_SUSET, 0,
 							   NULL, NULL, NULL);
 	MarkGUCPrefixReserved("exactonce");
 }

@@ -19,6 +19,17 @@ SELECT outcome FROM idem_acquire('private');
 SELECT idem_complete('private', '1');
 SELECT idem_forget('private');
 RESET ROLE;
+-- the server that code without a server argument uses is not the caller's choice
+SET ROLE eo_app;
+SET exactonce.server = 'elsewhere';
+ALTER ROLE eo_app SET exactonce.server = 'elsewhere';
+RESET ROLE;
+GRANT SET ON PARAMETER exactonce.server TO eo_app;
+SET ROLE eo_app;
+SET exactonce.server = 'elsewhere';
+RESET exactonce.server;
+RESET ROLE;
+REVOKE SET ON PARAMETER exactonce.server FROM eo_app;
 REVOKE USAGE ON FOREIGN SERVER exactonce FROM eo_app;
 SET ROLE eo_app;
 SELECT idem_get('private');

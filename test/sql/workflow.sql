@@ -202,6 +202,7 @@ SELECT idem_guard();
 -- a guard goes by the owner's rights, and by no setting
 CREATE ROLE regress_inserter;
 GRANT INSERT ON guarded TO regress_inserter;
+GRANT SET ON PARAMETER exactonce.server TO regress_inserter;
 SET ROLE regress_inserter;
 SET exactonce.server = 'nowhere';
 INSERT INTO guarded VALUES ('by another', 1);
@@ -209,6 +210,7 @@ INSERT INTO guarded VALUES ('by another', 1);
 RESET exactonce.server;
 RESET ROLE;
 REVOKE INSERT ON guarded FROM regress_inserter;
+REVOKE SET ON PARAMETER exactonce.server FROM regress_inserter;
 DROP ROLE regress_inserter;
 
 -- many keys, answered in their order
