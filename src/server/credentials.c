@@ -1,8 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * credentials.c
- *	  Where the keys to sign with come from: the user mapping, then the
- *	  environment.
+ *	  Where the keys to sign with come from: the user mapping, or the environment.
+ *
+ * The server's option credentials says which, and neither stands in for the other:
+ * a user mapping without keys must not give its role the postmaster's rights.
  *
  * The environment is read once, in the postmaster, before any session exists.
  * Code that runs in a session can change the session's own environment (see
@@ -42,18 +44,19 @@ const char *
 eo_credentials_find(const EoServer *server, EoCredentials *cred)
 {
 	memset(cred, 0, sizeof(*cred));
+	if (server->from_environment)
+	{
+		if (environment.access_key_id == NULL || environment.secret_access_key == NULL)
+			return NULL;
+		*cred = environment;
+		return "environment";
+	}
 	if (server->access_key_id != NULL)
 	{
 		cred->access_key_id = server->access_key_id;
 		cred->secret_access_key = server->secret_access_key;
 		cred->session_token = server->session_token;
 		return "user mapping";
-	}
-	if (server->owned_by_superuser && environment.access_key_id != NULL &&
-		environment.secret_access_key != NULL)
-	{
-		*cred = environment;
-		return "environment";
 	}
 	return NULL;
 }

@@ -36,7 +36,7 @@ static const Report reports[] = {
 	"Another program may use this table for other items. Check the server's options table, layout and key_prefix."},
 	[EO_CRYPTO] = {ERRCODE_INTERNAL_ERROR, "the request could not be signed", NULL},
 	[EO_NO_CREDENTIALS] = {ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, "no credentials",
-	"Add a user mapping: CREATE USER MAPPING FOR PUBLIC SERVER ... OPTIONS (access_key_id '...', secret_access_key '...'). The environment of the database server counts only for servers owned by a superuser."},
+	"Add a user mapping: CREATE USER MAPPING FOR PUBLIC SERVER ... OPTIONS (access_key_id '...', secret_access_key '...'). Or, on a server owned by a superuser, set the option credentials to environment, for the variables of the database server."},
 	[EO_UNREACHABLE] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB could not be reached",
 	"Nothing was sent. Check the server's options endpoint and region, and the network from the database server."},
 	[EO_CONDITION_FAILED] = {ERRCODE_INTERNAL_ERROR, "unexpected answer", NULL},

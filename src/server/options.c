@@ -323,6 +323,7 @@ read_server_options(EoServer *s, List *list)
 	const char *pins = eo_option_values_find(list, "pin_attempts");
 	const char *parallel = eo_option_values_find(list, "parallel_requests");
 	const char *tables = eo_option_values_find(list, "transact_tables");
+	const char *credentials = eo_option_values_find(list, "credentials");
 
 	s->region = copy_option(list, "region", NULL);
 	s->table = copy_option(list, "table", NULL);
@@ -370,9 +371,16 @@ read_server_options(EoServer *s, List *list)
 					 errdetail("allow_http counts only on servers owned by a superuser."),
 					 errhint("Use https, or have a superuser own the server.")));
 	}
-	/* A superuser set this; it counts as long as a superuser owns the server. */
+	/* A superuser set these; they count as long as a superuser owns the server. */
 	if (s->owned_by_superuser)
 		s->ca_file = copy_option(list, "ca_file", NULL);
+	s->from_environment = credentials != NULL && strcmp(credentials, "environment") == 0;
+	if (s->from_environment && !s->owned_by_superuser)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("server \"%s\" may not use the credentials of the environment", s->name),
+				 errdetail("They are the database server's own, and count only on servers owned by a superuser."),
+				 errhint("Have a superuser own the server, or use user mappings.")));
 }
 
 /* The claimant's mapping, else the server owner's, else PUBLIC's. */
@@ -392,6 +400,10 @@ read_mapping_of(EoServer *s, Oid userid)
 	bool		isnull;
 	List	   *list = NIL;
 
+	/*
+	 * A mapping without keys counts as none, so that it gives its role nothing but
+	 * what the next one in order would.  A pepper is the first one in order.
+	 */
 	if (!HeapTupleIsValid(tuple))
 		return false;
 	datum = SysCacheGetAttr(USERMAPPINGUSERSERVER, tuple,
@@ -401,14 +413,15 @@ read_mapping_of(EoServer *s, Oid userid)
 	s->access_key_id = copy_option(list, "access_key_id", NULL);
 	s->secret_access_key = copy_option(list, "secret_access_key", NULL);
 	s->session_token = copy_option(list, "session_token", NULL);
-	s->pin_pepper = copy_option(list, "pin_pepper", NULL);
+	if (s->pin_pepper == NULL)
+		s->pin_pepper = copy_option(list, "pin_pepper", NULL);
 	ReleaseSysCache(tuple);
 	if ((s->access_key_id == NULL) != (s->secret_access_key == NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_FDW_OPTION_NAME_NOT_FOUND),
 				 errmsg("the user mapping for server \"%s\" has only one half of its credentials", s->name),
 				 errhint("Give both access_key_id and secret_access_key, or neither.")));
-	return true;
+	return s->access_key_id != NULL;
 }
 
 static void

@@ -52,6 +52,7 @@ static void check_parallel_requests(const char *name, const char *value);
 static void check_pin_attempts(const char *name, const char *value);
 static void check_max_attempts(const char *name, const char *value);
 static void check_clock_skew(const char *name, const char *value);
+static void check_credentials(const char *name, const char *value);
 static void check_ca_file(const char *name, const char *value);
 static void check_boolean(const char *name, const char *value);
 static void check_access_key_id(const char *name, const char *value);
@@ -76,6 +77,7 @@ static const EoOption options[] =
 	{"clock_skew", ForeignServerRelationId, false, check_clock_skew},
 	{"pin_attempts", ForeignServerRelationId, false, check_pin_attempts},
 	{"transact_tables", ForeignServerRelationId, false, check_transact_tables},
+	{"credentials", ForeignServerRelationId, true, check_credentials},
 	{"ca_file", ForeignServerRelationId, true, check_ca_file},
 	{"allow_http", ForeignServerRelationId, true, check_boolean},
 	{"access_key_id", UserMappingRelationId, false, check_access_key_id},
@@ -240,9 +242,16 @@ check_layout(const char *name, const char *value)
 static void
 check_key_prefix(const char *name, const char *value)
 {
-	if (strlen(value) > 512)
+	size_t		len = strlen(value);
+
+	if (len > 512)
 		refuse(name, value, "A key prefix has at most 512 bytes.",
 			   "It counts against the 2,048 bytes of every key.");
+
+	/* Otherwise a prefix could be the beginning of another one with its keys. */
+	if (len > 0 && strcspn(value, "/#") != len - 1)
+		refuse(name, value, "A key prefix ends in \"/\" or \"#\", and has neither before.",
+			   "Give a prefix such as 'payments/'.");
 }
 
 static void
@@ -325,6 +334,14 @@ check_pin_attempts(const char *name, const char *value)
 {
 	check_count(name, value, EO_MAX_PIN_ATTEMPTS, "This is a whole number from 1 to 20.",
 				"It bounds the guesses at the PIN of an action that is created from now on.");
+}
+
+static void
+check_credentials(const char *name, const char *value)
+{
+	if (strcmp(value, "mapping") != 0 && strcmp(value, "environment") != 0)
+		refuse(name, value, "There is no such source of credentials.",
+			   "Valid sources are: mapping, environment.");
 }
 
 static void

@@ -48,3 +48,7 @@ CREATE USER MAPPING FOR CURRENT_USER SERVER exactonce
 CREATE USER MAPPING FOR CURRENT_USER SERVER exactonce OPTIONS (access_key_id 'AKID');
 SELECT idem_get('k');
 DROP USER MAPPING FOR CURRENT_USER SERVER exactonce;
+-- no prefix is the beginning of another one's keys, and no source of credentials is guessed
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', key_prefix 'app');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', key_prefix 'app/1/');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', credentials 'files');

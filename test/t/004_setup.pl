@@ -27,6 +27,16 @@ $bare->stop;
 	local $ENV{AWS_ACCESS_KEY_ID} = 'fromenv';
 	local $ENV{AWS_SECRET_ACCESS_KEY} = 'fromenvsecret';
 	my $node = new_node('environment', no_mapping => 1);
+	like(psql_ok($node, 'SELECT idem_create_table();'), qr/ERROR:  28000: .*no credentials\nHINT:/,
+		'the environment is used only if the server says so');
+	$node->safe_psql('postgres', <<'SQL');
+CREATE ROLE limited LOGIN;
+GRANT USAGE ON FOREIGN SERVER exactonce TO limited;
+CREATE USER MAPPING FOR limited SERVER exactonce;
+SQL
+	like(psql_ok($node, "SET ROLE limited; SELECT idem_acquire('k');"), qr/ERROR:  28000: .*no credentials\nHINT:/,
+		'... and an empty user mapping does not get it');
+	$node->safe_psql('postgres', "ALTER SERVER exactonce OPTIONS (ADD credentials 'environment')");
 	is($node->safe_psql('postgres', "SELECT idem_create_table()"), 'created',
 		'credentials of the environment work');
 	is($node->safe_psql('postgres',
@@ -38,7 +48,7 @@ GRANT USAGE ON FOREIGN DATA WRAPPER exactonce TO other;
 ALTER SERVER exactonce OWNER TO other;
 SQL
 	like(psql_ok($node, "SET ROLE other; SELECT idem_acquire('k');"),
-		qr/ERROR:  28000: .*no credentials\nHINT:/,
+		qr/ERROR:  42501: server "exactonce" may not use the credentials of the environment\n/,
 		'... but not for a server that others own');
 	$node->stop;
 }
