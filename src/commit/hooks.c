@@ -10,8 +10,8 @@
  *	 be called before ours.  So ours is moved to the head of the list again.
  * - Around a command that fails while a process is connected to a database: the
  *	 worker of that database leaves, and comes back after the command.
- * - Before an object is dropped, or a table of ours is truncated, that unfinished
- *	 keys depend on: this is refused.
+ * - Before an object that unfinished keys depend on is dropped, or an internal table
+ *	 is truncated: this is refused.
  *
  *-------------------------------------------------------------------------
  */

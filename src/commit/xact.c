@@ -32,9 +32,9 @@
  * decrease from head to tail, and the claims of the innermost level are at the
  * tail.
  *
- * What idem_fail() and idem_release() have said of a claim survives a rollback
- * to a savepoint and the abort of the transaction: it is about the claim and not
- * about the work.
+ * A failure or release (idem_fail(), idem_release()) survives a rollback to a
+ * savepoint and the abort of the transaction: it is about the claim and not about
+ * the work.
  *
  *-------------------------------------------------------------------------
  */
@@ -480,9 +480,9 @@ prepare_commit(void)
 }
 
 /*
- * Check that every claim was completed, failed or released.  Of a claim that was
- * not, the next run would do the work again that this transaction commits.  But a
- * claim may be kept for work outside the database, see EoUnsettled.
+ * Check that every claim was completed, failed or released.  If the transaction
+ * committed without that, the next run would do its work again.  But a claim may be
+ * kept for work outside the database, see EoUnsettled.
  */
 static void
 check_settled(void)
