@@ -3,15 +3,15 @@
  * hooks.c
  *	  The hooks of PostgreSQL in which the commit protocol acts.
  *
- * - At the beginning of each statement of the client: whether a transaction block is
- *	 open can be seen only then.
+ * - At the beginning of each statement of the client: only then it can be seen
+ *	 whether a transaction block is open.
  * - At the end of a query and of a utility command: another extension may have
  *	 registered a commit callback (postgres_fdw does at its first use), which would
  *	 be called before ours.  So ours is moved to the head of the list again.
  * - Around a command that fails while a process is connected to a database: the
  *	 worker of that database leaves, and comes back after the command.
- * - Before an object is dropped, or a table of ours is truncated, that unfinished
- *	 keys depend on: this is refused.
+ * - Before an object that unfinished keys depend on is dropped, or an internal table
+ *	 is truncated: this is refused.
  *
  *-------------------------------------------------------------------------
  */
@@ -85,6 +85,7 @@ eo_hooks_init(void)
 
 /* ----- the client's statements ----- */
 
+/* A statement begins, if the depth is 0. */
 static void
 executor_start(QueryDesc *query, int flags)
 {
@@ -95,7 +96,7 @@ executor_start(QueryDesc *query, int flags)
 		standard_ExecutorStart(query, flags);
 }
 
-/* A portal may have been started long before it runs. */
+/* A portal may be run long after it was started, so it is noted again. */
 static void
 executor_run(EO_COMPAT_EXECUTOR_RUN_PARAMS)
 {

@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * identity.c
- *	  Who this database is in the records that it seals.
+ *	  The identity of this database in the records that it seals.
  *
- * The table identity has a row for each database whose identity has ever come
- * here.  Ours bears the system identifier of this cluster and the OID of this
- * database.  All other rows came with a copy: by CREATE DATABASE ... TEMPLATE, by
- * logical replication or by pg_upgrade.  They are other databases, and ignored.
+ * Our row of the table has the system identifier of this cluster and the OID of this
+ * database.  Other rows came with a copy: by CREATE DATABASE ... TEMPLATE, by logical
+ * replication or by pg_upgrade.  They belong to other databases, and are ignored.
  *
  *-------------------------------------------------------------------------
  */
@@ -64,6 +63,7 @@ eo_identity_enter(bool new_incarnation, EoIdentity *identity)
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		bool		isnull;
+		Datum		since = heap_getattr(tuple, C_SINCE, desc, &isnull);
 
 		if (n++ > 0)
 			ereport(ERROR,
@@ -73,8 +73,7 @@ eo_identity_enter(bool new_incarnation, EoIdentity *identity)
 		memcpy(identity->origin, DatumGetUUIDP(heap_getattr(tuple, C_ORIGIN, desc, &isnull))->data,
 			   sizeof(identity->origin));
 		identity->incarnation = DatumGetInt64(heap_getattr(tuple, C_INCARNATION, desc, &isnull));
-		identity->horizon = U64FromFullTransactionId(DatumGetFullTransactionId(heap_getattr(tuple, C_SINCE,
-																							desc, &isnull)));
+		identity->horizon = U64FromFullTransactionId(DatumGetFullTransactionId(since));
 		if (new_incarnation)
 			update_incarnation(rel, tuple, ++identity->incarnation);
 	}

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * identity.h
- *	  Who this database is in the records that it seals.
+ *	  The identity of this database in the records that it seals.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,9 +18,10 @@ typedef struct EoIdentity
 } EoIdentity;
 
 /*
- * For the worker, in a transaction: read the identity of this database.  A database
- * that has none, because it is a copy of another one, gets a new one.
- * new_incarnation: this is the first worker after a start of the server.
+ * For the worker, in a transaction: read the identity of this database, and begin a
+ * new incarnation if that is asked for (the first worker after a start of the server
+ * does).  A database that has no identity, because it is a copy of another one, gets
+ * a new one.  Raises what eo_internal_open() raises, and 55000 if there are two rows.
  */
 extern void eo_identity_enter(bool new_incarnation, EoIdentity *identity);
 

@@ -3,17 +3,19 @@
  * internal.c
  *	  The internal tables: finding them, and whether they can be relied on.
  *
- * The tables are in the schema exactonce_internal, and nobody has rights on them.
- * They are read and written directly, as PostgreSQL does with its catalogs: no
- * code of anybody else runs in between, and no publication, rule or policy
- * matters.  The rows decide which keys are completed, and the worker acts on them
- * with a superuser's rights.  So each use checks that the tables are still what the
- * install script made: a table that has another owner, or that somebody else may
- * write, or that has triggers, is refused instead of believed.
+ * The tables are in the schema exactonce_internal, and no role but their owner has
+ * rights on them.  They are read and written by heap functions, as PostgreSQL does
+ * with its catalogs: no code of a user runs in between, and no publication, rule or
+ * policy applies.
  *
- * The result of the check is kept until PostgreSQL tells that one of the tables
- * has changed: every GRANT, trigger, rule, policy and child table changes the
- * table's row in pg_class, which invalidates its relcache entry.
+ * The rows decide which keys are completed, and the worker acts on them with a
+ * superuser's rights.  So each use checks that the table is still what the install
+ * script made.  A table that has another owner, that another role may write, that
+ * has triggers, or that a crash would empty, is refused.
+ *
+ * The result of the check is kept until the table's relcache entry is invalidated.
+ * Every GRANT, trigger, rule, policy and child table changes the table's row in
+ * pg_class, and so invalidates the entry.
  *
  *-------------------------------------------------------------------------
  */
@@ -46,8 +48,9 @@ typedef struct Table
 {
 	const char *name;
 	int			ncolumns;
-	Oid			relid;			/* InvalidOid: to be looked up */
-	bool		checked;
+	Oid			relid;			/* InvalidOid: not found */
+	bool		checked;		/* nothing was altered, and nothing has
+								 * changed since */
 } Table;
 
 static Table tables[EO_INTERNAL_TABLES] = {
@@ -56,80 +59,16 @@ static Table tables[EO_INTERNAL_TABLES] = {
 	[EO_INTERNAL_TARGETS] = {"targets", 6, InvalidOid, false}
 };
 
-static bool known;				/* the OIDs are those of now */
+static bool known;				/* the OIDs were found, and are valid */
 static Oid	owner_id;			/* of the extension */
 
-static void forget_tables(Datum arg, Oid relid);
 static void find_tables(void);
+static void forget_tables(Datum arg, Oid relid);
 static Oid	extension_owner(Oid extension);
 static const char *altered(Relation rel, const Table *table);
 static bool has_foreign_acl(int cacheid, Oid object, AttrNumber column);
 
 /* ----- finding ----- */
-
-static void
-forget_tables(Datum arg, Oid relid)
-{
-	(void) arg;
-	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
-	{
-		if (relid != InvalidOid && relid != tables[i].relid)
-			continue;
-		tables[i].checked = false;
-		known = false;
-	}
-}
-
-static void
-find_tables(void)
-{
-	static bool registered = false;
-	Oid			extension;
-	Oid			schema;
-
-	if (!registered)
-	{
-		CacheRegisterRelcacheCallback(forget_tables, (Datum) 0);
-		registered = true;
-	}
-	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
-		tables[i].relid = InvalidOid;
-	extension = get_extension_oid("exactonce", true);
-	schema = get_namespace_oid(SCHEMA, true);
-	if (!OidIsValid(extension) || !OidIsValid(schema))
-		return;
-	owner_id = extension_owner(extension);
-	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
-	{
-		Oid			relid = get_relname_relid(tables[i].name, schema);
-
-		/* A table of that name that is not the extension's is none of ours. */
-		if (OidIsValid(relid) &&
-			getExtensionOfObject(RelationRelationId, relid) == extension)
-			tables[i].relid = relid;
-	}
-	known = OidIsValid(tables[EO_INTERNAL_OUTBOX].relid);
-}
-
-static Oid
-extension_owner(Oid extension)
-{
-	Relation	rel = table_open(ExtensionRelationId, AccessShareLock);
-	Oid			owner = InvalidOid;
-	SysScanDesc scan;
-	ScanKeyData key;
-	HeapTuple	tuple;
-
-	ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(extension));
-	scan = systable_beginscan(rel, ExtensionOidIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		owner = ((Form_pg_extension) GETSTRUCT(tuple))->extowner;
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return owner;
-}
 
 Oid
 eo_internal_outbox_id(void)
@@ -165,6 +104,71 @@ eo_internal_is_part(Oid relid)
 	return false;
 }
 
+static void
+find_tables(void)
+{
+	static bool registered = false;
+	Oid			extension;
+	Oid			schema;
+
+	if (!registered)
+	{
+		CacheRegisterRelcacheCallback(forget_tables, (Datum) 0);
+		registered = true;
+	}
+	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
+		tables[i].relid = InvalidOid;
+	extension = get_extension_oid("exactonce", true);
+	schema = get_namespace_oid(SCHEMA, true);
+	if (!OidIsValid(extension) || !OidIsValid(schema))
+		return;
+	owner_id = extension_owner(extension);
+	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
+	{
+		Oid			relid = get_relname_relid(tables[i].name, schema);
+
+		/* A table of that name may be another one than the extension's. */
+		if (OidIsValid(relid) &&
+			getExtensionOfObject(RelationRelationId, relid) == extension)
+			tables[i].relid = relid;
+	}
+	known = OidIsValid(tables[EO_INTERNAL_OUTBOX].relid);
+}
+
+/* A relcache entry was invalidated; InvalidOid: all were. */
+static void
+forget_tables(Datum arg, Oid relid)
+{
+	(void) arg;
+	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
+	{
+		if (relid != InvalidOid && relid != tables[i].relid)
+			continue;
+		tables[i].checked = false;
+		known = false;
+	}
+}
+
+static Oid
+extension_owner(Oid extension)
+{
+	Relation	rel = table_open(ExtensionRelationId, AccessShareLock);
+	Oid			owner = InvalidOid;
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(extension));
+	scan = systable_beginscan(rel, ExtensionOidIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		owner = ((Form_pg_extension) GETSTRUCT(tuple))->extowner;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return owner;
+}
+
 /* ----- opening ----- */
 
 Relation
@@ -180,7 +184,7 @@ eo_internal_open(EoInternalTable which, LOCKMODE mode)
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table %s.%s does not exist", SCHEMA, table->name),
 				 errhint("It belongs to the extension: CREATE EXTENSION exactonce.")));
-	/* Taking the lock takes in invalidations, so the check comes after it. */
+	/* Locking also accepts invalidations, so checked is read after that. */
 	rel = table_open(table->relid, mode);
 	if (table->checked)
 		return rel;
@@ -195,7 +199,7 @@ eo_internal_open(EoInternalTable which, LOCKMODE mode)
 	return rel;
 }
 
-/* In what way is the table another one than the install script made?  NULL: none. */
+/* How the table differs from what the install script made; NULL: it does not. */
 static const char *
 altered(Relation rel, const Table *table)
 {
@@ -222,7 +226,7 @@ altered(Relation rel, const Table *table)
 	return NULL;
 }
 
-/* Does the access control list name anybody but the extension's owner? */
+/* Does the access control list give rights to a role that is not the owner? */
 static bool
 has_foreign_acl(int cacheid, Oid object, AttrNumber column)
 {

@@ -23,21 +23,25 @@ typedef enum EoInternalTable
 #define EO_INTERNAL_TABLES (EO_INTERNAL_TARGETS + 1)
 
 /*
- * Open a table, in a transaction.  Raises 42P01 if it is not there, and 55000 if it
- * was altered so that it cannot be relied on.
+ * Open a table in the current transaction, with this lock; the caller closes it.
+ * Raises 42P01 if the table does not exist, and 55000 if it was altered so that it
+ * cannot be relied on.
  */
 extern Relation eo_internal_open(EoInternalTable table, LOCKMODE mode);
 
-/* The OID of the outbox; InvalidOid: the extension is not in this database. */
+/* The OID of the outbox, cached; InvalidOid: the extension is not in this database. */
 extern Oid	eo_internal_outbox_id(void);
 
-/* Look again whether the extension is here, and return the same. */
+/* The same, but the tables are looked up anew. */
 extern Oid	eo_internal_look(void);
 
-/* Has no invalidation arrived since the tables were found? */
+/*
+ * Is the cached OID still valid, as far as invalidations tell?  Needs no
+ * transaction.  If this returns false the tables may have been dropped.
+ */
 extern bool eo_internal_is_known(void);
 
-/* Is it one of the internal tables? */
+/* Is this relation one of the internal tables? */
 extern bool eo_internal_is_part(Oid relid);
 
 #endif							/* EO_COMMIT_INTERNAL_H */

@@ -3,13 +3,13 @@
  * known_targets.c
  *	  The DynamoDB tables that servers of this database have, or have had.
  *
- * A row of the outbox says where its record is, and the worker sends signed
- * requests there.  It does so only for a target that is recorded here, which is
- * done from the options of a server when it is first used.  So a row that somebody
- * made up leads nowhere.
+ * A row of the outbox says where its record is, and the worker sends signed requests
+ * there.  It does so only for a target that is recorded here.  A target is recorded
+ * when a server is first used, from the options of that server.  So for a row that a
+ * user made up no request is sent.
  *
- * Rows are never removed.  Two transactions that use a target for the first time
- * side by side may both record it; neither waits for the other.
+ * Rows are never removed.  Two transactions that use a target for the first time at
+ * the same time may both record it, so that neither waits for the other.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,7 +42,7 @@ typedef enum TargetColumn
 	TARGET_COLUMNS = C_FIRST_USED
 } TargetColumn;
 
-/* The last target that was found: a session uses few. */
+/* The last committed target that was found: a session uses few. */
 static EoTarget last;
 
 static bool
@@ -52,7 +52,7 @@ is_last(const EoTarget *target)
 		strcmp(target->layout, last.layout) == 0;
 }
 
-/* Look for a row, of this transaction or one that has committed. */
+/* Is there a row for this target, of this transaction or one that has committed? */
 static bool
 find_row(Relation rel, const EoTarget *target)
 {
@@ -85,7 +85,7 @@ find_row(Relation rel, const EoTarget *target)
 	}
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
-	/* A row of this transaction may be rolled back yet. */
+	/* A row of this transaction may still be rolled back. */
 	if (committed)
 		last = *target;
 	return found;

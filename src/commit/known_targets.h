@@ -13,12 +13,15 @@
 #include "cluster/target.h"
 
 /*
- * Record the target of a server, in the current transaction, unless it is recorded
- * already.
+ * Record the target of a server in the current transaction, unless it is recorded
+ * already.  Raises what eo_internal_open() raises.
  */
 extern void eo_known_target_enter(const EoTarget *target);
 
-/* Is it recorded?  In a transaction. */
+/*
+ * Is this target recorded?  Needs a transaction; raises what eo_internal_open()
+ * raises.
+ */
 extern bool eo_known_target_exists(const EoTarget *target);
 
 #endif							/* EO_COMMIT_KNOWN_TARGETS_H */

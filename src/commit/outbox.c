@@ -3,14 +3,14 @@
  * outbox.c
  *	  The outbox: completions that transactions have decided on.
  *
- * A row is the decision: it says that the transaction which inserted it completes
- * that key, and it becomes true when that transaction commits.  It is removed when
- * DynamoDB has confirmed COMPLETED, and at no other time; that is what makes its
- * absence mean something.
+ * A row says that the transaction which inserted it completes a key.  It becomes
+ * visible when that transaction commits; that is the decision.  It is removed after
+ * DynamoDB has confirmed COMPLETED, or by an operator, and at no other time, so that
+ * the absence of a row means something (settle.c).
  *
- * Rows are found by system identifier, database OID and digest.  The first two
- * tell our own rows from those that came with a copy.  The digest is made of the
- * DynamoDB table and the key, and not of the server's OID or of credentials, so
+ * The key of a row is system identifier, database OID and digest.  The first two
+ * distinguish our own rows from those that came with a copy.  The digest is made of
+ * the DynamoDB table and the key, and not of the server's OID or of credentials, so
  * that a row is found again after DROP SERVER or a rotation of the access key.
  *
  *-------------------------------------------------------------------------
@@ -69,6 +69,7 @@ typedef struct DigestDatum
 	uint8		digest[EO_DIGEST_LEN];
 } DigestDatum;
 
+/* A scan over committed rows of this database. */
 typedef struct OutboxScan
 {
 	Relation	rel;
@@ -79,15 +80,54 @@ typedef struct OutboxScan
 	SysScanDesc scan;
 } OutboxScan;
 
-static Datum
-digest_datum(DigestDatum *datum, const uint8 *digest)
-{
-	SET_VARSIZE(datum, sizeof(DigestDatum));
-	memcpy(datum->digest, digest, EO_DIGEST_LEN);
-	return PointerGetDatum(datum);
-}
+static HeapTuple form_row(Relation rel, const EoOutboxRow *row);
+static void begin_scan(OutboxScan *s, LOCKMODE mode, const uint8 *digest);
+static HeapTuple next_row(OutboxScan *s);
+static void end_scan(OutboxScan *s);
+static void read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row);
+static bool token_is(const OutboxScan *s, HeapTuple tuple, const char *token);
+static void read_token(const OutboxScan *s, HeapTuple tuple, char token[EO_TOKEN_LEN + 1]);
+static void copy_text(const OutboxScan *s, HeapTuple tuple, OutboxColumn column, char *out,
+					  size_t size);
+static Datum column_of(const OutboxScan *s, HeapTuple tuple, OutboxColumn column);
+static Datum digest_datum(DigestDatum *datum, const uint8 *digest);
 
-/* ----- inserting ----- */
+void
+eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool once,
+			  const EoGuard *guard)
+{
+	Relation	rel;
+	HeapTuple	tuple;
+
+	eo_known_target_enter(&row->target);
+	rel = eo_internal_open(EO_INTERNAL_OUTBOX, RowExclusiveLock);
+	tuple = form_row(rel, row);
+	PG_TRY();
+	{
+		CatalogTupleInsert(rel, tuple);
+	}
+	PG_CATCH();
+	{
+		/*
+		 * The primary key is a second guard: within one database PostgreSQL
+		 * itself refuses to complete a key twice, whatever DynamoDB says.
+		 */
+		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION)
+			PG_RE_THROW();
+		FlushErrorState();
+		if (once)
+			eo_error_raise_duplicate(guard, key, server,
+									 "A transaction of this database that completed it has committed.");
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_CLAIM_LOST),
+				 errmsg("key \"%s\" on server \"%s\" is already completed", key, server),
+				 errdetail("A transaction of this database that completed it has committed."),
+				 errhint("idem_get() shows its result.")));
+	}
+	PG_END_TRY();
+	heap_freetuple(tuple);
+	table_close(rel, NoLock);
+}
 
 static HeapTuple
 form_row(Relation rel, const EoOutboxRow *row)
@@ -113,147 +153,6 @@ form_row(Relation rel, const EoOutboxRow *row)
 	values[C_CREATED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
 	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
 }
-
-void
-eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool once,
-			  const EoGuard *guard)
-{
-	Relation	rel;
-	HeapTuple	tuple;
-
-	eo_known_target_enter(&row->target);
-	rel = eo_internal_open(EO_INTERNAL_OUTBOX, RowExclusiveLock);
-	tuple = form_row(rel, row);
-	PG_TRY();
-	{
-		CatalogTupleInsert(rel, tuple);
-	}
-	PG_CATCH();
-	{
-		/*
-		 * The second guard: within one database PostgreSQL itself makes sure
-		 * that a key is completed once, whatever DynamoDB says.
-		 */
-		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION)
-			PG_RE_THROW();
-		FlushErrorState();
-		if (once)
-			eo_error_raise_duplicate(guard, key, server,
-									 "A transaction of this database that completed it has committed.");
-		ereport(ERROR,
-				(errcode(ERRCODE_EO_CLAIM_LOST),
-				 errmsg("key \"%s\" on server \"%s\" is already completed", key, server),
-				 errdetail("A transaction of this database that completed it has committed."),
-				 errhint("idem_get() shows its result.")));
-	}
-	PG_END_TRY();
-	heap_freetuple(tuple);
-	table_close(rel, NoLock);
-}
-
-/* ----- scanning ----- */
-
-/* Begin a scan of our rows, or of those of one key. */
-static void
-begin_scan(OutboxScan *s, LOCKMODE mode, const uint8 *digest)
-{
-	int			nkeys = 2;
-
-	s->rel = eo_internal_open(EO_INTERNAL_OUTBOX, mode);
-	s->mode = mode;
-	s->snapshot = RegisterSnapshot(GetLatestSnapshot());
-	ScanKeyInit(&s->keys[0], C_SYSTEM, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum((int64) GetSystemIdentifier()));
-	ScanKeyInit(&s->keys[1], C_DATABASE, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(MyDatabaseId));
-	if (digest != NULL)
-		ScanKeyInit(&s->keys[nkeys++], C_DIGEST, BTEqualStrategyNumber, F_BYTEAEQ,
-					digest_datum(&s->digest, digest));
-	(void) RelationGetIndexList(s->rel);
-	s->scan = systable_beginscan(s->rel, s->rel->rd_pkindex, OidIsValid(s->rel->rd_pkindex),
-								 s->snapshot, nkeys, s->keys);
-}
-
-/*
- * The next row that has committed.  The snapshot shows rows of our own
- * transaction, too, which are no decisions yet.
- */
-static HeapTuple
-next_row(OutboxScan *s)
-{
-	HeapTuple	tuple;
-
-	do
-		tuple = systable_getnext(s->scan);
-	while (HeapTupleIsValid(tuple) &&
-		   TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)));
-	return tuple;
-}
-
-static void
-end_scan(OutboxScan *s)
-{
-	systable_endscan(s->scan);
-	UnregisterSnapshot(s->snapshot);
-	/* As always, a lock for writing is kept until the transaction ends. */
-	table_close(s->rel, s->mode == RowExclusiveLock ? NoLock : s->mode);
-}
-
-/* The columns are NOT NULL. */
-static Datum
-column_of(const OutboxScan *s, HeapTuple tuple, OutboxColumn column)
-{
-	bool		isnull;
-
-	return heap_getattr(tuple, column, RelationGetDescr(s->rel), &isnull);
-}
-
-static void
-read_token(const OutboxScan *s, HeapTuple tuple, char token[EO_TOKEN_LEN + 1])
-{
-	eo_hex_put_uuid(DatumGetUUIDP(column_of(s, tuple, C_TOKEN))->data, token);
-}
-
-static bool
-token_is(const OutboxScan *s, HeapTuple tuple, const char *token)
-{
-	char		text[EO_TOKEN_LEN + 1];
-
-	read_token(s, tuple, text);
-	return strcmp(text, token) == 0;
-}
-
-static void
-copy_text(const OutboxScan *s, HeapTuple tuple, OutboxColumn column, char *out, size_t size)
-{
-	char	   *value = TextDatumGetCString(column_of(s, tuple, column));
-
-	strlcpy(out, value, size);
-	pfree(value);
-}
-
-static void
-read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
-{
-	bytea	   *digest = DatumGetByteaPP(column_of(s, tuple, C_DIGEST));
-
-	/* Targets are compared with memcmp(): clear the padding. */
-	memset(row, 0, sizeof(*row));
-	memcpy(row->digest, VARDATA_ANY(digest), Min(VARSIZE_ANY_EXHDR(digest), EO_DIGEST_LEN));
-	read_token(s, tuple, row->token);
-	row->target.dboid = MyDatabaseId;
-	row->target.serverid = DatumGetObjectId(column_of(s, tuple, C_SERVER));
-	row->target.userid = DatumGetObjectId(column_of(s, tuple, C_ROLE));
-	row->target.plain_http = DatumGetBool(column_of(s, tuple, C_PLAIN_HTTP));
-	row->retention_s = DatumGetInt64(column_of(s, tuple, C_RETENTION));
-	row->pk = TextDatumGetCString(column_of(s, tuple, C_PK));
-	copy_text(s, tuple, C_URL, row->target.url, sizeof(row->target.url));
-	copy_text(s, tuple, C_REGION, row->target.region, sizeof(row->target.region));
-	copy_text(s, tuple, C_TABLE, row->target.table, sizeof(row->target.table));
-	copy_text(s, tuple, C_LAYOUT, row->target.layout, sizeof(row->target.layout));
-}
-
-/* ----- looking ----- */
 
 bool
 eo_outbox_find(const uint8 *digest, const char *token, int64 *retention_s)
@@ -308,25 +207,6 @@ eo_outbox_read(const uint8 *digest, EoOutboxRow *row)
 }
 
 bool
-eo_outbox_any(Oid serverid)
-{
-	OutboxScan	scan;
-	HeapTuple	tuple;
-	bool		any = false;
-
-	if (!OidIsValid(eo_internal_look()))
-		return false;
-	begin_scan(&scan, AccessShareLock, NULL);
-	while (!any && HeapTupleIsValid(tuple = systable_getnext(scan.scan)))
-		any = !OidIsValid(serverid) ||
-			DatumGetObjectId(column_of(&scan, tuple, C_SERVER)) == serverid;
-	end_scan(&scan);
-	return any;
-}
-
-/* ----- removing ----- */
-
-bool
 eo_outbox_remove(const uint8 *digest, const char *token)
 {
 	OutboxScan	scan;
@@ -342,4 +222,135 @@ eo_outbox_remove(const uint8 *digest, const char *token)
 	}
 	end_scan(&scan);
 	return removed;
+}
+
+bool
+eo_outbox_any(Oid serverid)
+{
+	OutboxScan	scan;
+	HeapTuple	tuple;
+	bool		any = false;
+
+	if (!OidIsValid(eo_internal_look()))
+		return false;
+	begin_scan(&scan, AccessShareLock, NULL);
+	/* next_row() would leave out the rows of our own transaction. */
+	while (!any && HeapTupleIsValid(tuple = systable_getnext(scan.scan)))
+		any = !OidIsValid(serverid) ||
+			DatumGetObjectId(column_of(&scan, tuple, C_SERVER)) == serverid;
+	end_scan(&scan);
+	return any;
+}
+
+/* ----- scans ----- */
+
+/* Scan the rows of this database, or that of one key (digest not NULL). */
+static void
+begin_scan(OutboxScan *s, LOCKMODE mode, const uint8 *digest)
+{
+	int			nkeys = 2;
+
+	s->rel = eo_internal_open(EO_INTERNAL_OUTBOX, mode);
+	s->mode = mode;
+	s->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	ScanKeyInit(&s->keys[0], C_SYSTEM, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum((int64) GetSystemIdentifier()));
+	ScanKeyInit(&s->keys[1], C_DATABASE, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(MyDatabaseId));
+	if (digest != NULL)
+		ScanKeyInit(&s->keys[nkeys++], C_DIGEST, BTEqualStrategyNumber, F_BYTEAEQ,
+					digest_datum(&s->digest, digest));
+	(void) RelationGetIndexList(s->rel);	/* sets rd_pkindex */
+	s->scan = systable_beginscan(s->rel, s->rel->rd_pkindex, OidIsValid(s->rel->rd_pkindex),
+								 s->snapshot, nkeys, s->keys);
+}
+
+/*
+ * The next committed row; NULL: there is none.  The snapshot also shows the rows of
+ * our own transaction, which are no decisions yet.
+ */
+static HeapTuple
+next_row(OutboxScan *s)
+{
+	HeapTuple	tuple;
+
+	do
+		tuple = systable_getnext(s->scan);
+	while (HeapTupleIsValid(tuple) &&
+		   TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)));
+	return tuple;
+}
+
+static void
+end_scan(OutboxScan *s)
+{
+	systable_endscan(s->scan);
+	UnregisterSnapshot(s->snapshot);
+	/* A lock for writing is kept until the transaction ends. */
+	table_close(s->rel, s->mode == RowExclusiveLock ? NoLock : s->mode);
+}
+
+/* ----- columns ----- */
+
+static void
+read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
+{
+	bytea	   *digest = DatumGetByteaPP(column_of(s, tuple, C_DIGEST));
+
+	/* Targets are compared with memcmp(): clear the padding. */
+	memset(row, 0, sizeof(*row));
+	memcpy(row->digest, VARDATA_ANY(digest), Min(VARSIZE_ANY_EXHDR(digest), EO_DIGEST_LEN));
+	read_token(s, tuple, row->token);
+	row->target.dboid = MyDatabaseId;
+	row->target.serverid = DatumGetObjectId(column_of(s, tuple, C_SERVER));
+	row->target.userid = DatumGetObjectId(column_of(s, tuple, C_ROLE));
+	row->target.plain_http = DatumGetBool(column_of(s, tuple, C_PLAIN_HTTP));
+	row->retention_s = DatumGetInt64(column_of(s, tuple, C_RETENTION));
+	row->pk = TextDatumGetCString(column_of(s, tuple, C_PK));
+	copy_text(s, tuple, C_URL, row->target.url, sizeof(row->target.url));
+	copy_text(s, tuple, C_REGION, row->target.region, sizeof(row->target.region));
+	copy_text(s, tuple, C_TABLE, row->target.table, sizeof(row->target.table));
+	copy_text(s, tuple, C_LAYOUT, row->target.layout, sizeof(row->target.layout));
+}
+
+static bool
+token_is(const OutboxScan *s, HeapTuple tuple, const char *token)
+{
+	char		text[EO_TOKEN_LEN + 1];
+
+	read_token(s, tuple, text);
+	return strcmp(text, token) == 0;
+}
+
+static void
+read_token(const OutboxScan *s, HeapTuple tuple, char token[EO_TOKEN_LEN + 1])
+{
+	eo_hex_put_uuid(DatumGetUUIDP(column_of(s, tuple, C_TOKEN))->data, token);
+}
+
+/* Copy a column of type text into a buffer of that size. */
+static void
+copy_text(const OutboxScan *s, HeapTuple tuple, OutboxColumn column, char *out, size_t size)
+{
+	char	   *value = TextDatumGetCString(column_of(s, tuple, column));
+
+	strlcpy(out, value, size);
+	pfree(value);
+}
+
+/* The value of a column.  All columns are NOT NULL. */
+static Datum
+column_of(const OutboxScan *s, HeapTuple tuple, OutboxColumn column)
+{
+	bool		isnull;
+
+	return heap_getattr(tuple, column, RelationGetDescr(s->rel), &isnull);
+}
+
+static Datum
+digest_datum(DigestDatum *datum, const uint8 *digest)
+{
+	SET_VARSIZE(datum, sizeof(DigestDatum));
+	memcpy(datum->digest, digest, EO_DIGEST_LEN);
+	return PointerGetDatum(datum);
 }

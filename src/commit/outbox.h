@@ -4,7 +4,10 @@
  *	  The outbox: completions that transactions have decided on.
  *
  * A key is named by its digest, see eo_target_digest().  Rows of other databases,
- * which may have come with a copy, are never seen.
+ * which came with a copy, are never seen.
+ *
+ * All functions need a transaction.  They raise what eo_internal_open() raises: 42P01
+ * if the extension is not here, and 55000 if the table was altered.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,44 +20,48 @@
 #include "dynamodb/token.h"
 #include "server/error.h"
 
-/* A completion that a transaction decides on. */
+/* A completion that its transaction decides on. */
 typedef struct EoOutboxRow
 {
 	uint8		digest[EO_DIGEST_LEN];	/* of target and key */
-	EoTarget	target;
-	char	   *pk;
-	char		token[EO_TOKEN_LEN + 1];
+	EoTarget	target;			/* where the record is */
+	char	   *pk;				/* partition key of the record */
+	char		token[EO_TOKEN_LEN + 1];	/* of the claim */
 	int64		retention_s;
 } EoOutboxRow;
 
 /*
- * Insert a row in the current transaction.  Waits for another transaction that
- * has one for the same key; if that one commits, raises ID005 (once; for a guard
- * 23505) or ID002.
+ * Insert a row in the current transaction.  If another transaction has inserted a
+ * row for the same key, this waits for its end.  If that one commits, or there is a
+ * committed row, this raises an error: ID005 (23505 for a guard) if once is true,
+ * otherwise ID002.
  */
 extern void eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server,
 						  bool once, const EoGuard *guard);
 
 /*
- * Is there a committed row for this claim?  The latest snapshot is used, whatever
- * the transaction's own is.  retention_s is set if there is.
+ * Is there a committed row for this claim?  Looks with the latest snapshot,
+ * whatever that of the transaction is, and sets *retention_s if there is one.
  */
 extern bool eo_outbox_find(const uint8 *digest, const char *token, int64 *retention_s);
 
 /*
- * Show the committed rows, in no order of time, until there are no more (then it
- * returns true) or visit() returns false.  A row and its texts live as long as the
- * visit.
+ * Call visit() for each committed row, in no order of time, until it returns false.
+ * Returns true if all rows were visited.  A row and its strings last as long as the
+ * call of visit().
  */
 extern bool eo_outbox_visit(bool (*visit) (const EoOutboxRow *row));
 
-/* The committed row of a key: false if there is none; pk is palloc'd. */
+/* Read the committed row of a key; pk is palloc'd.  Returns false if there is none. */
 extern bool eo_outbox_read(const uint8 *digest, EoOutboxRow *row);
 
-/* Remove the committed row of a claim; false: there is none. */
+/* Delete the committed row of a claim.  Returns false if there is none. */
 extern bool eo_outbox_remove(const uint8 *digest, const char *token);
 
-/* Are there rows of one server (InvalidOid: of any), this transaction's included? */
+/*
+ * Is there a row for a server (InvalidOid: for any)?  Rows that the current
+ * transaction has inserted count.  Returns false if the extension is not here.
+ */
 extern bool eo_outbox_any(Oid serverid);
 
 #endif							/* EO_COMMIT_OUTBOX_H */

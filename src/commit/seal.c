@@ -219,6 +219,7 @@ take_answer(Sealing *s, EoAnswer *answer)
 {
 	EoTxClaim  *claim = answer->user;
 	const char *server = claim->store->server->name;
+	const EoRecord *r = answer->exists ? eo_answer_record(answer) : NULL;
 
 	switch (answer->outcome)
 	{
@@ -233,13 +234,13 @@ take_answer(Sealing *s, EoAnswer *answer)
 				take_refused_once(s, claim, answer);
 				break;
 			}
-			if (answer->exists && give_back_aborted(claim, eo_answer_record(answer)))
+			if (r != NULL && give_back_aborted(claim, r))
 			{
 				start_claim(s, claim, EO_SEAL, NULL);
 				break;
 			}
 			eo_error_raise_lost(claim->key, server, true,
-								eo_error_lost_detail(answer->exists ? eo_answer_record(answer) : NULL),
+								eo_error_lost_detail(r),
 								"The transaction was rolled back. Acquire the key again and retry.");
 	}
 	eo_answer_free(answer);

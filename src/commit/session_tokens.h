@@ -20,8 +20,8 @@ typedef struct EoSessionToken
 } EoSessionToken;
 
 /*
- * What is remembered of a key; NULL: nothing.  Valid until the next call of a
- * function of this file.
+ * The token that is remembered for a key; NULL: none is.  Valid until the next call
+ * of a function of this file.
  */
 extern EoSessionToken *eo_session_tokens_find(Oid serverid, const char *pk);
 

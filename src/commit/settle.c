@@ -23,8 +23,7 @@
  *
  *	 If the transaction was over in step 2, the snapshot of step 3 shows its row,
  *	 or it never committed one.  If step 3 came first, the transaction could
- *	 commit between the two, and would be taken for aborted.  If the record were
- *	 read last, it could be that of a later transaction.  The row may also be
+ *	 commit between the two, and would be taken for aborted.  The row may also be
  *	 missing because the worker has finished the record since step 1, and removed
  *	 the row.  Then the record is not COMMITTING any more, and the write that
  *	 gives it back is refused.

@@ -17,7 +17,7 @@
 
 /* ---- what a slot tells ---- */
 
-/* What is left to be done about a slot whose transaction is over. */
+/* The work that is left to be done about a slot whose transaction is over. */
 typedef enum EoRest
 {
 	EO_REST_WRITE,				/* the transaction did not commit: run the
@@ -33,8 +33,8 @@ typedef enum EoRest
 } EoRest;
 
 /*
- * What is left to be done about a slot.  database is the identity of this database
- * (EoDatabaseInfo.origin).
+ * Tell what is left to be done about a slot.  database is the identity of this
+ * database (EoDatabaseInfo.origin).
  */
 extern EoRest eo_settle_rest(const EoSlotView *view, const uint8 *database);
 
@@ -92,7 +92,8 @@ extern EoFate eo_settle_fate(const EoRecord *record, const uint8 *digest, int64 
  * answer (doing is the verb of that error), and what eo_outbox_find() raises.
  */
 extern EoAnswer *eo_settle_read(EoStore *store, const char *key, const char *pk,
-								const uint8 *digest, const char *doing, EoFate *fate, int64 *retention_s);
+								const uint8 *digest, const char *doing, EoFate *fate,
+								int64 *retention_s);
 
 /*
  * Give back a record whose fate is EO_FATE_ABORTED, if it is still as it was read.

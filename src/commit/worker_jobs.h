@@ -21,7 +21,7 @@
 
 typedef struct EoWorkerJob EoWorkerJob;
 
-/* What a kind of job does.  None of the functions may begin a transaction. */
+/* The functions of a kind of job.  None of them may begin a transaction. */
 typedef struct EoWorkerJobKind
 {
 	/*

@@ -80,7 +80,9 @@ static EoAnswer *prepare(EoWorkerJob *job, EoStore *store);
 static bool take(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off(EoWorkerJob *job);
 static bool abandon(EoWorkerJob *job);
-static bool visit(const EoOutboxRow *row);
+static bool take_row(const EoOutboxRow *row);
+static bool add_job(const EoOutboxRow *row);
+static void refuse_row(const EoOutboxRow *row);
 
 static const EoWorkerJobKind finish_kind = {
 	.prepare = prepare,
@@ -154,7 +156,7 @@ eo_worker_rows_fetch(void)
 	}
 	rows.may_skip = full ? INT_MAX : MAX_SKIPPED;
 	rows.held_back = false;
-	all = eo_outbox_visit(visit);
+	all = eo_outbox_visit(take_row);
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(rows.context);
 	rows.scan_wanted = eo_worker_jobs_are_full();
@@ -167,9 +169,26 @@ eo_worker_rows_fetch(void)
 	return true;
 }
 
-/* Make a job of a row, unless its target has no room.  False: the scan is to end. */
+/*
+ * Add a job for a row, unless it has one, is waiting after a refusal, or its target
+ * has no room.  Returns false if the scan is to end.
+ */
 static bool
-make_job(const EoOutboxRow *row)
+take_row(const EoOutboxRow *row)
+{
+	KnownRow   *known = hash_search(rows.known, row->token, HASH_FIND, NULL);
+
+	if (known != NULL && (known->again_us == 0 || known->again_us > eo_clock_monotonic_us()))
+		return true;
+	if (eo_known_target_exists(&row->target))
+		return add_job(row);
+	refuse_row(row);
+	return true;
+}
+
+/* Add a job if the target has room.  Returns false if the scan is to end. */
+static bool
+add_job(const EoOutboxRow *row)
 {
 	KnownRow   *known;
 	EoWorkerJob *job;
@@ -189,7 +208,7 @@ make_job(const EoOutboxRow *row)
 	return !eo_worker_jobs_are_full();
 }
 
-/* A row that no transaction of ours can have made: no request is made for it. */
+/* The row cannot have been inserted by a transaction of ours: send nothing for it. */
 static void
 refuse_row(const EoOutboxRow *row)
 {
@@ -203,20 +222,6 @@ refuse_row(const EoOutboxRow *row)
 			 errhint("Somebody has written to exactonce_internal.outbox. Look for who may, and remove the row with idem_resolve(pending => ...).")));
 }
 
-/* A row that has a job, or is waiting after a refusal, is passed over. */
-static bool
-visit(const EoOutboxRow *row)
-{
-	KnownRow   *known = hash_search(rows.known, row->token, HASH_FIND, NULL);
-
-	if (known != NULL && (known->again_us == 0 || known->again_us > eo_clock_monotonic_us()))
-		return true;
-	if (eo_known_target_exists(&row->target))
-		return make_job(row);
-	refuse_row(row);
-	return true;
-}
-
 void
 eo_worker_rows_take(const EoOutboxRow *row)
 {
@@ -225,7 +230,7 @@ eo_worker_rows_take(const EoOutboxRow *row)
 	if (known != NULL && known->again_us == 0)
 		return;
 	rows.may_skip = 1;			/* there is no scan that could end */
-	(void) make_job(row);
+	(void) add_job(row);
 }
 
 /* ----- the job ----- */

@@ -12,7 +12,9 @@
 
 #include "commit/outbox.h"
 
-/* To be called once.  outbox is the OID of the table.  A first scan becomes due. */
+/*
+ * To be called once.  outbox is the OID of the outbox.  A first scan becomes due.
+ */
 extern void eo_worker_rows_init(MemoryContext context, Oid outbox);
 
 /*

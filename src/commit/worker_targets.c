@@ -157,9 +157,11 @@ eo_worker_target_answered(EoWorkerTarget *t)
 void
 eo_worker_target_failed(EoWorkerTarget *t, const EoError *error)
 {
+	bool		refused = error->status == EO_DENIED || error->status == EO_NO_TABLE ||
+	error->status == EO_REFUSED || error->status == EO_NO_CREDENTIALS;
+
 	t->pause_until_us = eo_clock_monotonic_us() +
-		(error->status == EO_DENIED || error->status == EO_NO_TABLE || error->status == EO_REFUSED ||
-		 error->status == EO_NO_CREDENTIALS ? PAUSE_REFUSED_US : EO_WORKER_TARGET_PAUSE_US);
+		(refused ? PAUSE_REFUSED_US : EO_WORKER_TARGET_PAUSE_US);
 	t->failing = true;
 	if (!t->complained)
 		ereport(WARNING,

@@ -32,9 +32,9 @@
  * decrease from head to tail, and the claims of the innermost level are at the
  * tail.
  *
- * What idem_fail() and idem_release() have said of a claim survives a rollback
- * to a savepoint and the abort of the transaction: it is about the claim and not
- * about the work.
+ * A failure or release (idem_fail(), idem_release()) survives a rollback to a
+ * savepoint and the abort of the transaction: it is about the claim and not about
+ * the work.
  *
  *-------------------------------------------------------------------------
  */
@@ -71,16 +71,17 @@ static struct
 	int			nclaims;
 	int			ncompleted;		/* of these, with a row in the outbox */
 	SubTransactionId deepest_completion;	/* no completed_at is greater */
-	Oid			locked_server;	/* the last one that was locked */
+	Oid			locked_server;	/* the last one that lock_server() locked */
 	uint32		lost_seen;		/* eo_slot_lost_count() at the last check */
 	bool		committing;		/* prepare_commit() has begun */
 	bool		prepared;		/* prepare_commit() has succeeded */
 	bool		first_registered;	/* first_callback() is in PostgreSQL's
 									 * list */
-	int			depth;			/* executor and utility levels at this moment */
-	bool		in_block;		/* as the client's statement began */
-	bool		pipelined;		/* a later statement followed a claim without
-								 * a block: they commit together */
+	int			depth;			/* of executor runs and utility commands */
+	bool		in_block;		/* see eo_xact_in_block() */
+	bool		pipelined;		/* a claim was made without a block, and then
+								 * another statement of a pipeline began: they
+								 * commit together */
 	EoTxClaim  *buckets[N_BUCKETS]; /* the claims by their digests */
 }			tx;
 
@@ -183,8 +184,8 @@ add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotR
 }
 
 /*
- * As long as the claim lasts its server cannot be dropped: DROP SERVER waits for
- * the end of the transaction, and then sees what the transaction has left.
+ * Lock the server until the transaction ends: DROP SERVER waits for that, and then
+ * finds what the transaction has left to be done.
  */
 static void
 lock_server(const EoServer *server)
@@ -357,11 +358,13 @@ eo_xact_leave(void)
 }
 
 /*
- * At depth 0 no function runs that could have opened a subtransaction, so that
- * IsTransactionBlock() tells what the client has done, savepoints included.  The
- * statements of a pipeline commit together like those of an implicit block, which a
- * simple query of many statements opens; they are told by PostgreSQL's own flag,
- * which is set once the first of them has ended.
+ * At depth 0 no function runs that could have opened a subtransaction, so
+ * IsTransactionBlock() tells what the client has done, savepoints included.
+ *
+ * The statements of a pipeline commit together, as those of a simple query with
+ * several statements do in its implicit block.  IsTransactionBlock() does not show a
+ * pipeline.  PostgreSQL sets XACT_FLAGS_PIPELINING when its first statement has
+ * ended.
  */
 void
 eo_xact_note_statement(void)
@@ -378,7 +381,7 @@ eo_xact_note_statement(void)
 bool
 eo_xact_in_block(void)
 {
-	/* A function that was called without a statement, by the fast path. */
+	/* The fast path calls a function without a statement. */
 	if (tx.depth == 0)
 		eo_xact_note_statement();
 	return tx.in_block;
@@ -477,9 +480,9 @@ prepare_commit(void)
 }
 
 /*
- * Check that every claim was completed, failed or released.  Of a claim that was
- * not, the next run would do the work again that this transaction commits.  But a
- * claim may be kept for work outside the database, see EoUnsettled.
+ * Check that every claim was completed, failed or released.  If the transaction
+ * committed without that, the next run would do its work again.  But a claim may be
+ * kept for work outside the database, see EoUnsettled.
  */
 static void
 check_settled(void)

@@ -20,7 +20,7 @@
 #define EO_MAX_CLAIMS_OF_TRANSACTION 10000
 
 /*
- * What COMMIT does about a claim that was neither completed nor failed nor
+ * The effect of COMMIT on a claim that was neither completed nor failed nor
  * released.
  */
 typedef enum EoUnsettled
@@ -134,22 +134,24 @@ extern bool eo_xact_is_committing(void);
 extern bool eo_xact_has_claims(void);
 
 /*
- * The executor, or a utility command, begins or ends.  At depth 0 it is the
- * client's own statement.  leave() must be called even if an error is raised.
+ * Note that the executor or a utility command begins or ends.  At depth 0 it is a
+ * statement of the client.  eo_xact_leave() must be called even if an error is
+ * raised in between.
  */
 extern void eo_xact_enter(void);
 extern void eo_xact_leave(void);
 
 /*
- * Notice that a client's statement begins, if this is one: at depth 0.  Called
+ * If the depth is 0, note that a statement of the client begins.  To be called
  * before eo_xact_enter(), and whenever the executor starts.
  */
 extern void eo_xact_note_statement(void);
 
 /*
- * Was a transaction block open when the client's statement began?  IsTransactionBlock()
- * cannot be asked later: within a subtransaction of a function, such as an
- * exception block of PL/pgSQL, it always says yes.
+ * Was a transaction block open when the client's statement began?  A pipeline counts
+ * as a block from its second statement on.  PostgreSQL's IsTransactionBlock() cannot
+ * be asked later: in a subtransaction of a function, such as that of an exception
+ * block, it always says yes.
  */
 extern bool eo_xact_in_block(void);
 

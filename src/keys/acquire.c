@@ -55,7 +55,7 @@
 /* The worker wakes at least this often without being woken (NAP_US in worker.c). */
 #define WORKER_NAP_MS 5000
 
-/* What an answer has led to. */
+/* The consequence of an answer. */
 typedef enum Attempt
 {
 	ATTEMPT_ANSWERED,			/* the claim is filled in */
@@ -66,6 +66,7 @@ typedef enum Attempt
 } Attempt;
 
 static bool answer_from_transaction(EoAcquiring *a);
+static int64 dead_before_ms(const EoAcquiring *a);
 static void put_acquired(EoClaim *claim, const EoTxClaim *held);
 static void prepare(EoAcquiring *a);
 static bool counts_as_in_block(const EoAcquire *ask);
@@ -245,7 +246,7 @@ eo_acquire_check_slots(EoAcquiring *a)
 	 * dead this session may take the key over, as others may.
 	 */
 	if (view.info.state != EO_SLOT_SEALING && view.info.lease_until_ms > 0 &&
-		view.info.lease_until_ms < eo_client_now_ms(&a->k.store->client) - a->k.store->server->clock_skew_ms)
+		view.info.lease_until_ms < dead_before_ms(a))
 		return false;
 	check_payload(a, view.info.fingerprint, eo_record_state_name(EO_STATE_IN_PROGRESS));
 	claim->outcome = EO_CLAIM_IN_PROGRESS;
@@ -260,6 +261,13 @@ eo_acquire_check_slots(EoAcquiring *a)
 	a->local = true;
 	a->holder = view.info.vxid;
 	return true;
+}
+
+/* A lease that ended before this instant is dead. */
+static int64
+dead_before_ms(const EoAcquiring *a)
+{
+	return eo_client_now_ms(&a->k.store->client) - a->k.store->server->clock_skew_ms;
 }
 
 /* ----- asking DynamoDB ----- */
@@ -292,7 +300,8 @@ take_answer(EoAcquiring *a)
 			return ATTEMPT_ANSWERED;
 		case EO_NOT_APPLIED:
 			a->in_doubt |= answer->call.in_doubt;
-			if (!a->replacing && answer->exists && eo_store_is_expired(a->k.store, eo_answer_record(answer)))
+			if (!a->replacing && answer->exists &&
+				eo_store_is_expired(a->k.store, eo_answer_record(answer)))
 				return replace_expired(a);
 			drop_refused(a);
 			return a->replacing || !answer->exists ? ATTEMPT_RACED :
@@ -364,14 +373,15 @@ static void
 fill_write(EoAcquiring *a, EoWrite *w)
 {
 	const EoAcquire *ask = a->ask;
-	int64		lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : a->k.store->server->lease_ms;
-	int64		retention_s = ask->retention_s >= 0 ? ask->retention_s : a->k.store->server->retention_s;
+	const EoServer *server = a->k.store->server;
+	int64		lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : server->lease_ms;
+	int64		retention_s = ask->retention_s >= 0 ? ask->retention_s : server->retention_s;
 
 	memset(w, 0, sizeof(*w));
 	w->owner = a->token;
 	w->now_ms = eo_client_now_ms(&a->k.store->client);
 	w->lease_ms = w->now_ms + lease_ms;
-	w->skew_ms = a->k.store->server->clock_skew_ms;
+	w->skew_ms = server->clock_skew_ms;
 	w->ttl_s = eo_record_ttl_after(w->lease_ms, retention_s);
 	w->max_runs = ask->max_runs;
 	w->bind = ask->hold ? "hold" : is_bound(ask) ? "tx" : "keep";
@@ -527,12 +537,11 @@ static Attempt
 explain_in_progress(EoAcquiring *a, const EoRecord *r)
 {
 	int64		max_runs = a->ask->max_runs;
-	int64		dead_ms = eo_client_now_ms(&a->k.store->client) - a->k.store->server->clock_skew_ms;
 	EoClaim    *claim = a->claim;
 
 	claim->outcome = EO_CLAIM_IN_PROGRESS;
 	claim->lease_until_ms = r->lease_ms;
-	if (r->lease_ms >= dead_ms)
+	if (r->lease_ms >= dead_before_ms(a))
 		return ATTEMPT_ANSWERED;
 	if (max_runs == 0 || r->runs < max_runs)
 		return ATTEMPT_RACED;	/* the lease has died since the write */

@@ -77,7 +77,8 @@ extern void eo_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim);
  * For callers that cannot go on without the key: raise ID001 or ID004 for a claim
  * whose outcome is neither "acquired" nor "completed".
  */
-pg_noreturn extern void eo_acquire_raise(const EoStore *store, const char *key, const EoClaim *claim);
+pg_noreturn extern void eo_acquire_raise(const EoStore *store, const char *key,
+										 const EoClaim *claim);
 
 /* ---- by steps ---- */
 

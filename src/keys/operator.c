@@ -98,7 +98,7 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 	bool		exists;
 
 	eo_key_find(&k, store, key);
-	/* What a transaction that is over has left to be settled comes first. */
+	/* If a transaction that is over has left the key to be settled, do so. */
 	if (k.held == NULL && !RecoveryInProgress() && eo_slot_find(k.digest, &view) &&
 		eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(store, key, &view);
@@ -208,6 +208,7 @@ dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending)
 		give_up(pending);
 }
 
+/* Remove a row of the outbox.  Returns false if it is not there any more. */
 static bool
 give_up(const EoOutboxRow *row)
 {
@@ -295,7 +296,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 	return resolved;
 }
 
-/* The digest that a row of exactonce_pending is named by; raises 22023. */
+/* Read an id of exactonce_pending, which is a digest.  Raises 22023. */
 static void
 read_id(const char *id, uint8 *digest)
 {
@@ -335,11 +336,11 @@ eo_operator_give_up(const char *id)
 	 * for it.
 	 */
 	store = eo_known_target_exists(&row.target) ? eo_target_store(&row.target) : NULL;
-	/* Without a server nobody can ever write it. */
+	/* Without a server the record can never be written. */
 	if (store == NULL)
 		return give_up(&row);
 	answer = eo_store_read(store, row.pk);
-	/* There is no table, or no right to it: somebody has to decide. */
+	/* If there is no table, or no right to it, the operator decides. */
 	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_NO_TABLE &&
 		answer->error.status != EO_DENIED && answer->error.status != EO_NO_CREDENTIALS)
 		eo_error_raise(&answer->error, "give up", row.pk, store->server->name);

@@ -44,9 +44,9 @@ extern bool eo_operator_resolve(EoStore *store, const char *key, bool completed,
 
 /*
  * Give up a completion that has committed and can never be written: its record or
- * table is gone, belongs to somebody else, or no server leads there any more.  id is
- * that of exactonce_pending.  False: there is no such row.  Raises 22023, and 55000
- * if the completion can still be written.
+ * table is gone, the record is another run's, or no server has the table any more.
+ * id is that of exactonce_pending.  Returns false if there is no such row.  Raises
+ * 22023 if id is none, and 55000 if the completion can still be written.
  */
 extern bool eo_operator_give_up(const char *id);
 

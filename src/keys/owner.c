@@ -75,8 +75,8 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing)
 	EoFate		fate;
 	int64		retention_s;
 
-	if (k->held == NULL && eo_slot_find(k->digest, &view) && eo_slot_state_is_over(view.info.state) &&
-		strcmp(view.info.token, w->owner) == 0)
+	if (k->held == NULL && eo_slot_find(k->digest, &view) &&
+		eo_slot_state_is_over(view.info.state) && strcmp(view.info.token, w->owner) == 0)
 		eo_settle_on_the_spot(k->store, k->key, &view);
 	answer = eo_store_write(k->store, k->pk, verb, w);
 	r = eo_answer_record(answer);
@@ -294,7 +294,8 @@ eo_owner_fail(EoStore *store, const char *key, const char *token, const char *er
 		raise_settled(&k, true);
 	if (immediate || (claim == NULL && !eo_xact_in_block()))
 	{
-		fail_now(&k, claim != NULL ? pstrdup(claim->info->token) : token, error, retry_after_ms, terminal);
+		fail_now(&k, claim != NULL ? pstrdup(claim->info->token) : token, error,
+				 retry_after_ms, terminal);
 		return;
 	}
 	if (claim == NULL)

@@ -245,7 +245,8 @@ attempt(EoAcquiring *a, const EoTransact *ask)
 			answered = true;
 			break;
 		case EO_NOT_APPLIED:
-			answered = answer->exists && !a->replacing && eo_acquire_explain(a, eo_answer_record(answer));
+			answered = answer->exists && !a->replacing &&
+				eo_acquire_explain(a, eo_answer_record(answer));
 			break;
 		case EO_READ:
 		case EO_FAILED_CALL:
@@ -375,16 +376,17 @@ describe_reasons(const EoAnswer *answer, const EoTransactItems *actions)
 	for (int i = 0; i <= actions->n; i++)
 	{
 		char	   *code = reason_code(eo_json_array_get(reasons, i));
+		const EoTransactItem *action = i > 0 ? &actions->actions[i - 1] : NULL;
 
 		if (code == NULL)
 			continue;
 		if (told++ >= MAX_TOLD)
 			more++;
-		else if (i == 0)
+		else if (action == NULL)
 			appendStringInfo(&s, "The key's record: %s. ", code);
 		else
 			appendStringInfo(&s, "Write %d, %s of table \"%s\": %s. ", i,
-							 actions->actions[i - 1].operation, actions->actions[i - 1].table, code);
+							 action->operation, action->table, code);
 	}
 	if (more > 0)
 		appendStringInfo(&s, "And %d more. ", more);

@@ -390,6 +390,8 @@ put_array(Writing *w, JsonbContainer *c, PutElement put)
 static void
 put_value(Writing *w, JsonbValue *v)
 {
+	Datum		number;
+
 	switch (v->type)
 	{
 		case jbvNull:
@@ -399,8 +401,8 @@ put_value(Writing *w, JsonbValue *v)
 			appendStringInfo(&w->out, "{\"BOOL\":%s}", v->val.boolean ? "true" : "false");
 			return;
 		case jbvNumeric:
-			appendStringInfo(&w->out, "{\"N\":\"%s\"}",
-							 DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(v->val.numeric))));
+			number = DirectFunctionCall1(numeric_out, NumericGetDatum(v->val.numeric));
+			appendStringInfo(&w->out, "{\"N\":\"%s\"}", DatumGetCString(number));
 			return;
 		case jbvString:
 			appendStringInfoString(&w->out, "{\"S\":");
