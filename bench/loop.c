@@ -127,7 +127,8 @@ main(int argc, char **argv)
 	took = calloc((size_t) calls, sizeof(double));
 	if (raw)
 	{
-		struct sockaddr_in address = {.sin_family = AF_INET,.sin_port = htons((unsigned short) port),
+		struct sockaddr_in address = {.sin_family = AF_INET,
+			.sin_port = htons((unsigned short) port),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 		int			one = 1;
 

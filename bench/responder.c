@@ -144,7 +144,8 @@ serve(Connection *c)
 		if (end == NULL)
 			return 1;
 		length = strcasestr(c->in, "content-length:");
-		whole = (size_t) (end + 4 - c->in) + (length != NULL && length < end ? strtoul(length + 15, NULL, 10) : 0);
+		whole = (size_t) (end + 4 - c->in) +
+			(length != NULL && length < end ? strtoul(length + 15, NULL, 10) : 0);
 		if (c->len < whole)
 			return whole < sizeof(c->in);
 		kept = c->in[whole];

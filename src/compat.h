@@ -68,7 +68,7 @@ eo_compat_create_wait_event_set(int nevents)
 #endif
 }
 
-/* What pg_stat_activity shows while a backend waits for DynamoDB. */
+/* The wait event that pg_stat_activity shows while a backend waits for DynamoDB. */
 static inline uint32
 eo_compat_wait_event_request(void)
 {
@@ -129,7 +129,7 @@ eo_compat_timeline(void)
 	return GetWALInsertionTimeLine();
 }
 
-/* What a transaction of this backend is locked under. */
+/* The virtual transaction id that other sessions wait for. */
 static inline VirtualTransactionId
 eo_compat_my_vxid(void)
 {

@@ -148,7 +148,8 @@ take_attempt(EoStore *store, const char *pk, const EoConsume *ask, char *attempt
 		check_pin(store, ask, eo_action_store_item(answer), result);
 		goes_on = result->outcome == EO_ACTION_CONSUMED;
 	}
-	else if (!answer->exists || state_of(eo_action_store_item(answer), w.now_ms) != EO_ACTION_IS_ACTIVE)
+	else if (!answer->exists ||
+			 state_of(eo_action_store_item(answer), w.now_ms) != EO_ACTION_IS_ACTIVE)
 	{
 		explain(answer, w.now_ms, ask->token, result);
 		close_own(store, pk, ask, EO_ACTION_ATTEMPT, &w, answer, result);

@@ -53,7 +53,7 @@ typedef struct EoActionPlan
 	int64		expires_ms;		/* 0: 30 days after it becomes active */
 } EoActionPlan;
 
-/* What became of a call.  Instants are epoch milliseconds, 0 if there is none. */
+/* The outcome of a call.  Instants are epoch milliseconds, 0 if there is none. */
 typedef struct EoActionResult
 {
 	EoActionOutcome outcome;
@@ -76,7 +76,7 @@ typedef struct EoConsume
 	const char *token;			/* the caller's; a retry must bring the same */
 } EoConsume;
 
-/* What can be seen without consuming.  Instants as in EoActionResult. */
+/* An action as it can be seen without consuming it.  Instants as in EoActionResult. */
 typedef struct EoActionView
 {
 	EoActionState state;

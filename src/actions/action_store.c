@@ -34,7 +34,7 @@ static const char *pk_of_action(const EoStore *store, EoJsonValue *json);
 static bool shows_action(const void *item, const void *written);
 static void put_read_action(const EoStore *store, EoBuf *body, const char *pk);
 
-/* What shows_action() compares an item with. */
+/* The values that shows_action() compares an item with. */
 typedef struct Written
 {
 	EoActionVerb verb;

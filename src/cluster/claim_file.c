@@ -92,8 +92,8 @@ static size_t
 table_size(const EoClaimTableHeader *header)
 {
 	return MAXALIGN(sizeof(EoClaimTableHeader)) + MAXALIGN(sizeof(uint32) * header->nbuckets) +
-		MAXALIGN(sizeof(EoSlot) * header->nslots) + MAXALIGN(sizeof(EoTargetEntry) * EO_MAX_TARGETS) +
-		sizeof(EoChunk) * header->nchunks;
+		MAXALIGN(sizeof(EoSlot) * header->nslots) +
+		MAXALIGN(sizeof(EoTargetEntry) * EO_MAX_TARGETS) + sizeof(EoChunk) * header->nchunks;
 }
 
 static void

@@ -339,7 +339,7 @@ eo_database_detach(Oid dboid, bool again)
 		db->info.ready = false;
 		db->latch = NULL;
 		db->leave = false;
-		/* What was asked for while it was leaving is for the next worker. */
+		/* Work that came up while it was leaving is for the next worker. */
 		db->wanted |= again;
 		/* The extension is not in it: its entry is free for another database. */
 		if (db->info.absent && !db->wanted)

@@ -324,7 +324,7 @@ eo_slot_lost_count(void)
 
 /* ----- the end of the transaction ----- */
 
-/* What a claim that was not completed leaves to be done after a seal. */
+/* The state of a sealed claim whose transaction did not commit. */
 static EoSlotState
 state_after_seal(const EoSlotInfo *info)
 {
@@ -333,9 +333,9 @@ state_after_seal(const EoSlotInfo *info)
 }
 
 /*
- * What is left to be done when the transaction is over.  idem_fail() and
- * idem_release() are carried out however it ends: they are about the claim and not
- * about the work.
+ * The state of a claim when its transaction is over: it says what is left to be
+ * done.  idem_fail() and idem_release() are carried out however the transaction
+ * ends: they are about the claim and not about the work.
  */
 static EoSlotState
 state_after(const EoSlotInfo *info, bool committed)
@@ -381,9 +381,10 @@ eo_slot_end(EoSlotRef ref, bool committed)
 }
 
 /*
- * What a slot of the server's last run leaves to be done: all its transactions
- * are over.  How one ended that had ended before the server did is known; one that
- * was sealing is decided by the outbox; none of the others can have committed.
+ * The state of a claim of the server's last run, whose transactions are all over.
+ * A transaction that had ended before the server did is known to have ended so; a
+ * claim that was sealing is decided by the outbox; none of the others can have
+ * committed.
  */
 static EoSlotState
 state_after_crash(const EoSlotInfo *info)

@@ -102,7 +102,7 @@ typedef struct EoSlotInfo
 {
 	EoSlotState state;
 
-	/* What the claim was made with. */
+	/* The terms on which the claim was made. */
 	bool		once;			/* by idem_once() */
 	bool		bound;			/* bind = tx: it ends with the transaction */
 	bool		release_on_abort;	/* else the claim outlives a rollback */
@@ -255,7 +255,7 @@ extern void eo_slot_doubted(EoSlotRef ref);
 /* Find the next claim whose lease is to be extended, from *cursor on. */
 extern bool eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view);
 
-/* What came of that; lease_until_ms 0: not known, or not extended. */
+/* The heartbeat has ended; lease_until_ms 0: not known, or not extended. */
 extern void eo_slot_beaten(EoSlotRef ref, bool lost, int64 lease_until_ms, int64 due_us);
 
 /* The earliest due_us of the database's slots; INT64_MAX: none. */

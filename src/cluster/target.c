@@ -118,8 +118,8 @@ eo_target_clock(const EoTarget *target, int64 *offset_ms)
 	return known;
 }
 
-void
-eo_target_learn_clock(const EoTarget *target, int64 offset_ms)
+static void
+learn_clock(const EoTarget *target, int64 offset_ms)
 {
 	uint32		t;
 
@@ -144,5 +144,5 @@ void
 eo_target_share_clock(const EoStore *store, const EoTarget *target)
 {
 	if (store->client.clock_known)
-		eo_target_learn_clock(target, store->client.clock_offset_ms);
+		learn_clock(target, store->client.clock_offset_ms);
 }

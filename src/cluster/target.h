@@ -55,7 +55,6 @@ extern EoStore *eo_target_store(const EoTarget *target);
 
 /* Service's clock minus the local one, as the cluster has found it; false: unknown. */
 extern bool eo_target_clock(const EoTarget *target, int64 *offset_ms);
-extern void eo_target_learn_clock(const EoTarget *target, int64 offset_ms);
 
 /*
  * Give a store that has heard nothing yet what the cluster has found of the clock;

@@ -168,7 +168,8 @@ eo_error_lost_detail(const EoRecord *record)
 }
 
 void
-eo_error_raise_duplicate(const EoGuard *guard, const char *key, const char *server, const char *detail)
+eo_error_raise_duplicate(const EoGuard *guard, const char *key, const char *server,
+						 const char *detail)
 {
 	if (guard == NULL)
 		ereport(ERROR,

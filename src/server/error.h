@@ -36,7 +36,8 @@ pg_noreturn extern void eo_error_raise(const EoError *error, const char *doing, 
  * The same about an action.  unknown is the hint if the outcome is EO_UNKNOWN;
  * NULL: the usual hint.
  */
-pg_noreturn extern void eo_error_raise_action(const EoError *error, const char *doing, const char *id,
+pg_noreturn extern void eo_error_raise_action(const EoError *error, const char *doing,
+											  const char *id,
 											  const char *server, const char *unknown);
 
 /* ID001: another run holds the key.  detail may be NULL. */

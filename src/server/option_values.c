@@ -22,7 +22,9 @@ static Datum interval_of(Datum value);
 int64
 eo_option_values_interval_ms(const Interval *span)
 {
-	return span->time / 1000 + ((int64) span->day + (int64) span->month * 30) * INT64CONST(86400000);
+	int64		days = (int64) span->day + (int64) span->month * 30;
+
+	return span->time / 1000 + days * INT64CONST(86400000);
 }
 
 bool

@@ -31,8 +31,8 @@ typedef struct EoServer
 	char	   *table;
 	char	   *layout;
 	char	   *key_prefix;		/* "" if none */
-	bool		from_environment;	/* credentials: the postmaster's variables,
-								 * else the user mapping's */
+	bool		from_environment;	/* credentials: the postmaster's
+									 * variables, else the user mapping's */
 	char	   *ca_file;		/* NULL: the system's */
 	int64		lease_ms;
 	int64		retention_s;

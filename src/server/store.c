@@ -132,7 +132,7 @@ static EoStore *
 fill_store(EoServer *server, MemoryContext context)
 {
 	EoStore    *s = MemoryContextAllocZero(context, sizeof(EoStore));
-	MemoryContextCallback *callback = MemoryContextAllocZero(context, sizeof(MemoryContextCallback));
+	MemoryContextCallback *callback = MemoryContextAllocZero(context, sizeof(*callback));
 	EoClient   *c = &s->client;
 
 	callback->func = free_signer;
@@ -203,7 +203,7 @@ eo_store_is_expired(const EoStore *store, const EoRecord *r)
 
 /* ----- records ----- */
 
-/* What shows_record() compares a record with. */
+/* The values that shows_record() compares a record with. */
 typedef struct Written
 {
 	EoVerb		verb;

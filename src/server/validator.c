@@ -86,7 +86,8 @@ static const EoOption options[] =
 	{"pin_pepper", UserMappingRelationId, false, check_pepper},
 };
 
-pg_noreturn static void refuse(const char *name, const char *value, const char *detail, const char *hint);
+pg_noreturn static void refuse(const char *name, const char *value, const char *detail,
+							   const char *hint);
 pg_noreturn static void refuse_unknown(const char *name, Oid catalog);
 static void check_together(List *list);
 static void check_duration(const char *name, const char *value, int64 min_ms, int64 max_ms,
