@@ -214,8 +214,8 @@ eo_options_load(Oid serverid, Oid userid)
 		return NULL;
 
 	/*
-	 * What has committed is finished, though its role was dropped or lost its
-	 * right.
+	 * The keys of a transaction that has committed must be finished even if
+	 * its role was dropped or has lost USAGE: the owner finishes them then.
 	 */
 	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(userid)) ||
 		eo_compat_foreign_server_aclcheck(serverid, userid, ACL_USAGE) != ACLCHECK_OK)
