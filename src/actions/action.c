@@ -36,7 +36,7 @@
 #include "actions/pin.h"
 #include "compat.h"
 #include "dynamodb/action_item.h"
-#include "dynamodb/call.h"
+#include "dynamodb/client.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/http.h"
 #include "dynamodb/token.h"

@@ -16,8 +16,7 @@
 #include "actions/action_store.h"
 #include "actions/pin.h"
 #include "dynamodb/action_item.h"
-#include "dynamodb/call.h"
-#include "dynamodb/http.h"
+#include "dynamodb/client.h"
 #include "dynamodb/record.h"
 #include "dynamodb/token.h"
 #include "miscadmin.h"
@@ -83,7 +82,7 @@ eo_action_create(EoStore *store, EoActionPlan *plans, int n, EoEmitAction emit, 
 			prepare(store, &plans[first + i], &entries[i]);
 			answers[i] = entries[i].answer;
 		}
-		eo_answer_run(answers, count, store->server->parallel_requests, 0);
+		eo_answer_run(answers, count, store->server->parallel_requests);
 		eo_action_store_share_clock(store);
 		for (int i = 0; i < count; i++)
 			emit_created(store, &entries[i], emit, arg);

@@ -20,6 +20,7 @@
 #include "dynamodb/action_item.h"
 #include "dynamodb/buf.h"
 #include "dynamodb/call.h"
+#include "dynamodb/client.h"
 #include "dynamodb/json.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"

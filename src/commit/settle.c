@@ -167,7 +167,7 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 	answer = eo_settle_prepare(store, view);
 	if (answer == NULL)
 		return;
-	eo_answer_run(&answer, 1, 1, 0);
+	(void) eo_answer_run_one(answer);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, "settle what an ended transaction left of", key,
 					   store->server->name);

@@ -104,7 +104,7 @@ eo_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 		answered = eo_acquire_begin(&a);
 		while (!answered)
 		{
-			eo_answer_run(&a.answer, 1, 1, 0);
+			(void) eo_answer_run_one(a.answer);
 			answered = eo_acquire_take(&a);
 		}
 		if (claim->outcome != EO_CLAIM_IN_PROGRESS || claim->mine ||

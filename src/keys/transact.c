@@ -220,7 +220,7 @@ run(EoAcquiring *a, const EoTransact *ask, EoVerb verb, const EoRecord *seen)
 	eo_store_new_token(request_token);
 	answer = eo_store_prepare_transaction(a->k.store, a->k.pk, verb, &a->write, request_token,
 										  ask->actions->text, ask->actions->n);
-	eo_answer_run(&answer, 1, 1, 0);
+	(void) eo_answer_run_one(answer);
 	a->in_doubt |= answer->call.in_doubt;
 	return answer;
 }

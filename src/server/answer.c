@@ -25,7 +25,6 @@
 #include "postgres.h"
 
 #include "dynamodb/call.h"
-#include "dynamodb/http.h"
 #include "dynamodb/json.h"
 #include "dynamodb/status.h"
 #include "dynamodb/window.h"
@@ -105,16 +104,16 @@ eo_answer_free(EoAnswer *answer)
 EoAnswer *
 eo_answer_run_one(EoAnswer *answer)
 {
-	eo_answer_run(&answer, 1, 1, 0);
+	eo_answer_run(&answer, 1, 1);
 	return answer;
 }
 
+/* Answers that run together. */
 typedef struct Group
 {
 	EoAnswer  **answers;
 	int			n;
-	int			next;			/* to be started */
-	int64		deadline_us;
+	int			next;			/* the first that has not been started */
 } Group;
 
 static bool
@@ -124,22 +123,21 @@ start_next(EoWindow *window, void *arg)
 
 	if (group->next == group->n)
 		return false;
-	(void) eo_answer_start(group->answers[group->next++], window, group->deadline_us);
+	(void) eo_answer_start(group->answers[group->next++], window, 0);
 	return true;
 }
 
 static void
 take_finished(EoWindow *window, EoCall *call, void *arg)
 {
-	Group	   *group = arg;
-
-	(void) eo_answer_take(eo_answer_of_call(call), window, group->deadline_us);
+	(void) arg;
+	(void) eo_answer_take(eo_answer_of_call(call), window, 0);
 }
 
 void
-eo_answer_run(EoAnswer **answers, int n, int parallel, int64 deadline_us)
+eo_answer_run(EoAnswer **answers, int n, int parallel)
 {
-	Group		group = {.answers = answers,.n = n,.deadline_us = deadline_us};
+	Group		group = {.answers = answers,.n = n};
 	EoWindow	window = {.n = 0};
 
 	eo_window_run(&window, parallel, start_next, take_finished, &group);

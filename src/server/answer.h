@@ -21,7 +21,6 @@
 
 #include "dynamodb/buf.h"
 #include "dynamodb/call.h"
-#include "dynamodb/http.h"
 #include "dynamodb/json.h"
 #include "dynamodb/status.h"
 #include "dynamodb/window.h"
@@ -102,24 +101,28 @@ extern EoAnswer *eo_answer_create(const EoItemKind *kind, EoStore *store, const 
 extern EoAnswer *eo_answer_create_read(const EoItemKind *kind, EoStore *store, const char *pk);
 
 /*
- * Run n answers, at most parallel at a time.  deadline_us 0: each request has
- * the server's request_timeout from its start.  An interrupt may raise.
+ * Run n answers, at most parallel at a time.  Each request has the server's
+ * request_timeout from its own start.  An interrupt raises an error.
  */
-extern void eo_answer_run(EoAnswer **answers, int n, int parallel, int64 deadline_us);
+extern void eo_answer_run(EoAnswer **answers, int n, int parallel);
 
-/* Run one, interruptibly, within the server's request_timeout; returns it. */
+/* Run one answer; returns it. */
 extern EoAnswer *eo_answer_run_one(EoAnswer *answer);
 
 /*
- * The same by steps, see call.h.  eo_answer_start() puts an answer into a
- * window; false: it has its outcome already.  When the window reports its call
- * as finished, eo_answer_take() reads the reply; false: a second look has been
- * started in the window, and the answer is to be taken once more.
+ * The same by steps, see window.h.  deadline_us 0: request_timeout from now.
+ *
+ * eo_answer_start() puts an answer into a window; false: it has its outcome
+ * already.  When the window reports a call as finished, eo_answer_of_call() is
+ * the answer that it belongs to, and eo_answer_take() reads the reply; false: a
+ * second look has been started in the window, and the answer is to be taken once
+ * more.
  */
 extern bool eo_answer_start(EoAnswer *answer, EoWindow *window, int64 deadline_us);
 extern bool eo_answer_take(EoAnswer *answer, EoWindow *window, int64 deadline_us);
 extern EoAnswer *eo_answer_of_call(EoCall *call);
 
+/* Free an answer, its reply and the item in it; ends a request in flight. */
 extern void eo_answer_free(EoAnswer *answer);
 
 #endif							/* EO_SERVER_ANSWER_H */

@@ -18,7 +18,6 @@
 #include "dynamodb/buf.h"
 #include "dynamodb/call.h"
 #include "dynamodb/client.h"
-#include "dynamodb/http.h"
 #include "dynamodb/json.h"
 #include "dynamodb/record.h"
 #include "dynamodb/sigv4.h"

@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "dynamodb/call.h"
+#include "dynamodb/client.h"
 #include "dynamodb/record.h"
 #include "dynamodb/token.h"
 #include "server/answer.h"
