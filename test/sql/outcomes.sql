@@ -28,6 +28,7 @@ FROM idem_get('passed-on');
 -- a repeated call with the same result is the same call
 SELECT idem_complete('passed-on', '{"a": 1}', token => :'t');
 SELECT idem_complete('passed-on', '{"a": 2}', token => :'t');
+CALL await_worker();
 SELECT idem_fail('passed-on', token => :'t');
 SELECT result FROM idem_get('passed-on');
 

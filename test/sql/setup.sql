@@ -19,3 +19,12 @@ WHERE c.refclassid = 'pg_extension'::regclass AND c.deptype = 'e'
 		   AND (SELECT t.typcategory = 'A' OR r.relkind <> 'c' FROM pg_type t LEFT JOIN pg_class r ON r.oid = t.typrelid
 				WHERE t.oid = c.objid))
 ORDER BY 1, 2;
+
+-- Waits until the worker has finished all keys that were completed.
+CREATE PROCEDURE await_worker() LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1 .. 1000 LOOP
+		EXIT WHEN NOT EXISTS (SELECT FROM exactonce_pending);
+		PERFORM pg_sleep(0.02);
+	END LOOP;
+END $$;

@@ -194,12 +194,7 @@ SELECT idem_once('once2');
 COMMIT;
 SELECT status, result, runs, expires_at - updated_at <= '1 hour 2 s' AS retention FROM idem_get('once1');
 -- duplicates, at commit or before; at once, as long as the first one's row is there
-DO $$ BEGIN
-	FOR i IN 1 .. 1000 LOOP
-		EXIT WHEN NOT EXISTS (SELECT FROM exactonce_pending);
-		PERFORM pg_sleep(0.02);
-	END LOOP;
-END $$;
+CALL await_worker();
 \set VERBOSITY sqlstate
 BEGIN;
 INSERT INTO work VALUES ('once', 2);
@@ -282,17 +277,21 @@ INSERT INTO work VALUES ('p', 0);
 PREPARE TRANSACTION 'p';
 ROLLBACK PREPARED 'p';
 
--- the table that decides may not be interfered with
-CREATE TRIGGER meddle BEFORE INSERT ON exactonce_internal.outbox FOR EACH ROW EXECUTE FUNCTION complete_later();
+-- The table that decides may not be interfered with.  Each change is undone in the
+-- transaction that makes it, so that the worker does not see it and end.
 SELECT outcome FROM idem_acquire('meddled');
+BEGIN;
+CREATE TRIGGER meddle BEFORE INSERT ON exactonce_internal.outbox FOR EACH ROW EXECUTE FUNCTION complete_later();
 SELECT idem_complete('meddled');
-DROP TRIGGER meddle ON exactonce_internal.outbox;
+ROLLBACK;
+BEGIN;
 ALTER TABLE exactonce_internal.outbox SET UNLOGGED;
 SELECT idem_complete('meddled');
-ALTER TABLE exactonce_internal.outbox SET LOGGED;
+ROLLBACK;
+BEGIN;
 ALTER TABLE exactonce_internal.outbox ENABLE ROW LEVEL SECURITY;
 SELECT idem_complete('meddled');
-ALTER TABLE exactonce_internal.outbox DISABLE ROW LEVEL SECURITY;
+ROLLBACK;
 SELECT idem_complete('meddled');
 
 -- unfinished keys keep what they need
@@ -308,7 +307,7 @@ DROP EXTENSION exactonce CASCADE;
 ROLLBACK TO s;
 TRUNCATE exactonce_internal.outbox;
 ROLLBACK TO s;
-SELECT database, server, role, key, state, pid = pg_backend_pid() AS own, run FROM exactonce_claims WHERE state = 'held';
+SELECT database = current_database() AS here, server, role = current_user AS mine, key, state, pid = pg_backend_pid() AS own, run FROM exactonce_claims WHERE state = 'held';
 ROLLBACK;
 
 -- an operator's word counts where nobody knows better

@@ -117,6 +117,9 @@ SELECT id, n FROM guarded ORDER BY id;
 DROP TRIGGER once ON guarded;
 CREATE TRIGGER once AFTER INSERT ON guarded FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=event/', 'at=commit');
 INSERT INTO guarded SELECT 'c' || i, i FROM generate_series(1, 50) i;
+-- A duplicate is refused at once as long as the row of the first one is there, and by
+-- the commit after that.
+CALL await_worker();
 BEGIN;
 INSERT INTO guarded VALUES ('c51', 51);
 INSERT INTO guarded VALUES ('c7', 7);
