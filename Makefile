@@ -6,6 +6,7 @@
 #   make bench-instructions   instructions of a call, by library and by step
 #   make lint                 the rules of layering, errors and names
 #   make indent               format the sources as PostgreSQL does
+#   make installcheck         the SQL tests on a server that runs already
 #   script/test               everything, with servers of its own
 
 EXTENSION = exactonce
@@ -26,15 +27,31 @@ PG_CFLAGS += -Wno-ignored-optimization-argument -Wno-unknown-warning-option
 endif
 SHLIB_LINK = -lcurl -ljson-c -lcrypto
 
-# Tests against a running server; script/test supplies one.
+# The SQL tests.  script/test runs all of them, with servers of its own.
 REGRESS = setup key options arguments lifecycle outcomes limits errors privileges transactions workflow transact actions admin
 ISOLATION = race locks lost guard
-REGRESS_OPTS = --inputdir=test
+
+# make installcheck runs them on the server that libpq's variables name (PGHOST,
+# PGPORT, ...) and the DynamoDB engine at EXACTONCE_ENDPOINT.  It leaves out those
+# that need the proxy of script/test, which counts requests.
+REGRESS_PROXY = arguments lifecycle limits errors privileges transact
+REGRESS_PREP = prepare-installcheck
+REGRESS_OPTS = --inputdir=test --no-locale --encoding=UTF8
+ISOLATION_OPTS = --inputdir=test --outputdir=. --use-existing
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
 $(OBJS): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h)
+
+installcheck: REGRESS := $(filter-out $(REGRESS_PROXY),$(REGRESS))
+installcheck: export EO_ENDPOINT = $(EXACTONCE_ENDPOINT)
+installcheck: export EO_ENGINE = $(EXACTONCE_ENDPOINT)
+installcheck: export PATH := $(bindir):$(PATH)
+
+.PHONY: prepare-installcheck
+prepare-installcheck:
+	@test/prepare $(ISOLATION_TESTDB)
 
 .PHONY: lint indent unit bench bench-instructions
 lint:
