@@ -9,8 +9,8 @@
  * keys and never completes them must not grow without limit.  If there are
  * MAX_TOKENS, the one whose key was acquired longest ago is dropped.
  *
- * An entry is found by a 64-bit hash of server and key; then the key is compared.
- * If two keys have the same hash, the newer one replaces the other.
+ * An entry is found by a 64-bit hash of server, role and key; then these are compared.
+ * If two entries have the same hash, the newer one replaces the other.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,6 +29,7 @@ typedef struct TokenEntry
 	uint64		hash;
 	dlist_node	node;			/* in recent */
 	Oid			serverid;
+	Oid			userid;			/* the role that acquired */
 	char	   *pk;
 	EoSessionToken remembered;
 } TokenEntry;
@@ -37,20 +38,20 @@ static HTAB *table;				/* NULL: not made yet */
 static MemoryContext context;	/* of the table and its strings */
 static dlist_head recent = DLIST_STATIC_INIT(recent);	/* latest first */
 
-static TokenEntry *find_entry(Oid serverid, const char *pk, uint64 *hash);
+static TokenEntry *find_entry(const EoServer *server, const char *pk, uint64 *hash);
 static void drop_entry(TokenEntry *entry);
 
 EoSessionToken *
-eo_session_tokens_find(Oid serverid, const char *pk)
+eo_session_tokens_find(const EoServer *server, const char *pk)
 {
 	uint64		hash;
-	TokenEntry *entry = find_entry(serverid, pk, &hash);
+	TokenEntry *entry = find_entry(server, pk, &hash);
 
 	return entry != NULL ? &entry->remembered : NULL;
 }
 
 EoSessionToken *
-eo_session_tokens_enter(Oid serverid, const char *pk)
+eo_session_tokens_enter(const EoServer *server, const char *pk)
 {
 	uint64		hash;
 	TokenEntry *entry;
@@ -67,7 +68,7 @@ eo_session_tokens_enter(Oid serverid, const char *pk)
 		table = hash_create("exactonce tokens", 64, &ctl,
 							HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
-	entry = find_entry(serverid, pk, &hash);
+	entry = find_entry(server, pk, &hash);
 	if (entry != NULL)
 	{
 		dlist_move_head(&recent, &entry->node);
@@ -83,7 +84,8 @@ eo_session_tokens_enter(Oid serverid, const char *pk)
 		dlist_delete(&entry->node);
 		pfree(entry->pk);
 	}
-	entry->serverid = serverid;
+	entry->serverid = server->serverid;
+	entry->userid = server->userid;
 	entry->pk = copy;
 	memset(&entry->remembered, 0, sizeof(entry->remembered));
 	dlist_push_head(&recent, &entry->node);
@@ -91,20 +93,20 @@ eo_session_tokens_enter(Oid serverid, const char *pk)
 }
 
 void
-eo_session_tokens_forget(Oid serverid, const char *pk)
+eo_session_tokens_forget(const EoServer *server, const char *pk)
 {
 	uint64		hash;
-	TokenEntry *entry = find_entry(serverid, pk, &hash);
+	TokenEntry *entry = find_entry(server, pk, &hash);
 
 	if (entry != NULL)
 		drop_entry(entry);
 }
 
 void
-eo_session_tokens_forget_claim(Oid serverid, const char *pk, const char *token)
+eo_session_tokens_forget_claim(const EoServer *server, const char *pk, const char *token)
 {
 	uint64		hash;
-	TokenEntry *entry = find_entry(serverid, pk, &hash);
+	TokenEntry *entry = find_entry(server, pk, &hash);
 
 	/* The caller may have ended another claim on the key than this one. */
 	if (entry != NULL && strcmp(entry->remembered.token, token) == 0)
@@ -113,16 +115,17 @@ eo_session_tokens_forget_claim(Oid serverid, const char *pk, const char *token)
 
 /* Find an entry; NULL: there is none.  *hash is set in both cases. */
 static TokenEntry *
-find_entry(Oid serverid, const char *pk, uint64 *hash)
+find_entry(const EoServer *server, const char *pk, uint64 *hash)
 {
 	TokenEntry *entry;
 
 	*hash = DatumGetUInt64(hash_any_extended((const unsigned char *) pk, strlen(pk),
-											 (uint64) serverid));
+											 (uint64) server->serverid << 32 | server->userid));
 	if (table == NULL)
 		return NULL;
 	entry = hash_search(table, hash, HASH_FIND, NULL);
-	if (entry == NULL || entry->serverid != serverid || strcmp(entry->pk, pk) != 0)
+	if (entry == NULL || entry->serverid != server->serverid || entry->userid != server->userid ||
+		strcmp(entry->pk, pk) != 0)
 		return NULL;
 	return entry;
 }

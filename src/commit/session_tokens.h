@@ -3,6 +3,9 @@
  * session_tokens.h
  *	  The tokens of claims that this session may use after their transaction.
  *
+ * A token is remembered for the role that acquired: the role in whose name the server
+ * was looked up (EoServer.userid).  Another role of the same session does not find it.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_COMMIT_SESSION_TOKENS_H
@@ -11,6 +14,7 @@
 #include "postgres.h"
 
 #include "dynamodb/token.h"
+#include "server/options.h"
 
 /* A claim of this session that may outlive the transaction which made it. */
 typedef struct EoSessionToken
@@ -20,21 +24,22 @@ typedef struct EoSessionToken
 } EoSessionToken;
 
 /*
- * The token that is remembered for a key; NULL: none is.  Valid until the next call
- * of a function of this file.
+ * The token that this role has remembered for a key; NULL: none is.  Valid until the
+ * next call of a function of this file.
  */
-extern EoSessionToken *eo_session_tokens_find(Oid serverid, const char *pk);
+extern EoSessionToken *eo_session_tokens_find(const EoServer *server, const char *pk);
 
 /*
  * The same, but if nothing is remembered an empty entry is made, for the caller to
  * fill in.  Another entry may be dropped for it.  Raises if there is no memory.
  */
-extern EoSessionToken *eo_session_tokens_enter(Oid serverid, const char *pk);
+extern EoSessionToken *eo_session_tokens_enter(const EoServer *server, const char *pk);
 
 /* Forget the token of a key, whichever it is. */
-extern void eo_session_tokens_forget(Oid serverid, const char *pk);
+extern void eo_session_tokens_forget(const EoServer *server, const char *pk);
 
 /* Forget the token of a key if it is this one.  Allocates and raises nothing. */
-extern void eo_session_tokens_forget_claim(Oid serverid, const char *pk, const char *token);
+extern void eo_session_tokens_forget_claim(const EoServer *server, const char *pk,
+										   const char *token);
 
 #endif							/* EO_COMMIT_SESSION_TOKENS_H */

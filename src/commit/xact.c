@@ -551,7 +551,7 @@ end_claim(EoTxClaim *c, bool committed)
 		eo_slot_released(c->slot);
 	if (eo_xact_is_given_up(c) ||
 		(committed ? c->info->state == EO_SLOT_SEALING : c->info->release_on_abort))
-		eo_session_tokens_forget_claim(c->store->server->serverid, c->pk, c->info->token);
+		eo_session_tokens_forget_claim(c->store->server, c->pk, c->info->token);
 	eo_slot_end(c->slot, committed);
 }
 

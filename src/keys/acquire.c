@@ -198,7 +198,7 @@ answer_from_transaction(EoAcquiring *a)
 		if (!info->terminal)
 			claim->retry_at_ms = eo_client_now_ms(&a->k.store->client) + info->retry_after_ms;
 	}
-	else if (info->state == EO_SLOT_RELEASED && !held->earlier)
+	else if (info->state == EO_SLOT_RELEASED && !held->earlier && eo_key_owns(&a->k, held))
 	{
 		/* The release has not been written: the claim is held again. */
 		eo_slot_reclaimed(held->slot);
@@ -404,7 +404,7 @@ take_acquired(EoAcquiring *a)
 	/* The session remembers the token of a claim that may outlive this. */
 	if (held->unsettled != EO_UNSETTLED_FAILS)
 	{
-		EoSessionToken *remembered = eo_session_tokens_enter(a->k.store->server->serverid, a->k.pk);
+		EoSessionToken *remembered = eo_session_tokens_enter(a->k.store->server, a->k.pk);
 
 		strlcpy(remembered->token, held->info->token, sizeof(remembered->token));
 		remembered->retention_s = held->info->retention_s;
@@ -489,19 +489,19 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 }
 
 /*
- * Is the record's claim the one whose token this session remembers?  The token is
+ * Is the record's claim the one whose token this role remembers in this session?  The token is
  * forgotten if the claim is another one, or if the record shows that it is over.
  */
 static bool
 match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state)
 {
-	Oid			serverid = a->k.store->server->serverid;
-	EoSessionToken *remembered = eo_session_tokens_find(serverid, a->k.pk);
+	const EoServer *server = a->k.store->server;
+	EoSessionToken *remembered = eo_session_tokens_find(server, a->k.pk);
 	bool		same = remembered != NULL && strcmp(remembered->token, r->owner) == 0;
 
 	if (remembered != NULL && (!same || (state != EO_STATE_IN_PROGRESS &&
 										 state != EO_STATE_COMMITTING)))
-		eo_session_tokens_forget(serverid, a->k.pk);
+		eo_session_tokens_forget(server, a->k.pk);
 	return same;
 }
 

@@ -8,9 +8,11 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
+#include "commit/session_tokens.h"
 #include "commit/xact.h"
 #include "dynamodb/record.h"
 #include "keys/key.h"
+#include "server/options.h"
 #include "server/store.h"
 
 void
@@ -24,6 +26,18 @@ eo_key_find(EoKey *k, EoStore *store, const char *key)
 	eo_target_digest(&k->target, k->pk, k->digest);
 	k->held = eo_xact_find(k->digest);
 	eo_target_meet_clock(store, &k->target);
+}
+
+bool
+eo_key_owns(const EoKey *k, const EoTxClaim *claim)
+{
+	const EoServer *server = k->store->server;
+	const EoSessionToken *remembered;
+
+	if (claim->store->server->userid == server->userid)
+		return true;
+	remembered = eo_session_tokens_find(server, k->pk);
+	return remembered != NULL && strcmp(remembered->token, claim->info->token) == 0;
 }
 
 void

@@ -40,6 +40,12 @@ typedef struct EoKey
 extern void eo_key_find(EoKey *k, EoStore *store, const char *key);
 
 /*
+ * Does that claim of this transaction, on this key, belong to the current role: has it
+ * acquired it, or does it remember its token?
+ */
+extern bool eo_key_owns(const EoKey *k, const EoTxClaim *claim);
+
+/*
  * Raise 54000 if a result or error of len bytes does not fit into the item beside
  * the key.  what begins the message; hint is its hint.
  */

@@ -137,7 +137,7 @@ eo_operator_forget(EoStore *store, const char *key)
 		if (!again)
 			break;
 	}
-	eo_session_tokens_forget(store->server->serverid, k.pk);
+	eo_session_tokens_forget(store->server, k.pk);
 	return forgotten;
 }
 

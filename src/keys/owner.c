@@ -43,7 +43,7 @@
 #include "server/options.h"
 #include "server/store.h"
 
-static EoTxClaim *held_by(const EoKey *k, const char *token);
+static EoTxClaim *held_by(const EoKey *k, const char *token, const char *verb);
 static EoTxClaim *enter_earlier(EoKey *k, const char *token, const char *verb);
 static void decide(EoKey *k, EoTxClaim *claim, const char *result);
 static void complete_now(EoKey *k, const char *token, const char *result);
@@ -112,7 +112,7 @@ eo_owner_complete(EoStore *store, const char *key, const char *token, const char
 	eo_key_find(&k, store, key);
 	eo_key_check_size(&k, "result", result != NULL ? strlen(result) : 0,
 					  "Store it elsewhere and complete the key with a reference to it.");
-	claim = held_by(&k, token);
+	claim = held_by(&k, token, "complete");
 	if (claim != NULL && eo_xact_is_completed(claim))
 	{
 		/* The same call again does nothing. */
@@ -142,7 +142,7 @@ eo_owner_complete(EoStore *store, const char *key, const char *token, const char
 static bool
 is_completed_already(EoKey *k, const char *token, const char *result)
 {
-	EoSessionToken *remembered = eo_session_tokens_find(k->store->server->serverid, k->pk);
+	EoSessionToken *remembered = eo_session_tokens_find(k->store->server, k->pk);
 	EoAnswer   *answer;
 	const EoRecord *r;
 	EoFate		fate;
@@ -267,7 +267,7 @@ complete_now(EoKey *k, const char *token, const char *result)
 	w.now_ms = eo_client_now_ms(&k->store->client);
 	w.ttl_s = eo_record_ttl_after(w.now_ms, retention_of(k, w.owner, "complete", false));
 	answer = write_as_owner(k, EO_COMPLETE, &w, "complete");
-	eo_session_tokens_forget_claim(k->store->server->serverid, k->pk, w.owner);
+	eo_session_tokens_forget_claim(k->store->server, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? eo_answer_record(answer) : NULL);
 	if (answer->replayed && !same_text(eo_answer_record(answer)->result, result))
@@ -289,7 +289,7 @@ eo_owner_fail(EoStore *store, const char *key, const char *token, const char *er
 	eo_key_find(&k, store, key);
 	eo_key_check_size(&k, "error", error != NULL ? strlen(error) : 0,
 					  "Keep what helps to find the cause, such as SQLSTATE and message.");
-	claim = held_by(&k, token);
+	claim = held_by(&k, token, "fail");
 	if (claim != NULL && eo_xact_is_completed(claim))
 		raise_settled(&k, true);
 	if (immediate || (claim == NULL && !eo_xact_in_block()))
@@ -336,7 +336,7 @@ fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, b
 	w.ttl_s = eo_record_ttl_after(w.now_ms + (terminal ? 0 : retry_after_ms),
 								  retention_of(k, w.owner, "fail", false));
 	answer = write_as_owner(k, EO_FAIL, &w, "fail");
-	eo_session_tokens_forget_claim(k->store->server->serverid, k->pk, w.owner);
+	eo_session_tokens_forget_claim(k->store->server, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? eo_answer_record(answer) : NULL);
 	if (k->held != NULL)
@@ -353,7 +353,8 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 
 	eo_key_find(&k, store, key);
 	claim = k.held;
-	if (claim != NULL && (token == NULL || strcmp(token, claim->info->token) == 0))
+	if (claim != NULL && (token == NULL ? eo_key_owns(&k, claim) :
+						  strcmp(token, claim->info->token) == 0))
 	{
 		if (eo_xact_is_completed(claim))
 			raise_settled(&k, true);
@@ -362,7 +363,7 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 		eo_slot_released(claim->slot);
 		return true;
 	}
-	remembered = eo_session_tokens_find(store->server->serverid, k.pk);
+	remembered = eo_session_tokens_find(store->server, k.pk);
 	if (token == NULL && remembered == NULL)
 		return false;
 	if (token == NULL)
@@ -376,7 +377,7 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 static bool
 release_now(EoKey *k, const char *token)
 {
-	EoSessionToken *remembered = eo_session_tokens_find(k->store->server->serverid, k->pk);
+	EoSessionToken *remembered = eo_session_tokens_find(k->store->server, k->pk);
 	EoWrite		w = {0};
 	EoAnswer   *answer;
 	bool		released;
@@ -395,7 +396,7 @@ release_now(EoKey *k, const char *token)
 	released = answer->outcome == EO_APPLIED &&
 		(!answer->replayed || (eo_answer_record(answer)->has_retry &&
 							   eo_answer_record(answer)->error == NULL));
-	eo_session_tokens_forget_claim(k->store->server->serverid, k->pk, token);
+	eo_session_tokens_forget_claim(k->store->server, k->pk, token);
 	eo_answer_free(answer);
 	return released;
 }
@@ -412,7 +413,7 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	int64		until_ms;
 
 	eo_key_find(&k, store, key);
-	claim = held_by(&k, token);
+	claim = held_by(&k, token, "extend");
 	if (lease_ms < 0)
 		lease_ms = store->server->lease_ms;
 	w.owner = claim != NULL ? claim->info->token : choose_token(&k, token, "extend");
@@ -423,7 +424,7 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	answer = write_as_owner(&k, EO_EXTEND, &w, "extend");
 	if (answer->outcome != EO_APPLIED)
 	{
-		eo_session_tokens_forget_claim(store->server->serverid, k.pk, w.owner);
+		eo_session_tokens_forget_claim(store->server, k.pk, w.owner);
 		raise_lost(&k, answer->exists ? eo_answer_record(answer) : NULL);
 	}
 	until_ms = eo_answer_record(answer)->lease_ms;
@@ -436,16 +437,28 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 /* ----- helpers ----- */
 
 /*
- * The claim of this transaction, if there is one and the token is its token or NULL;
- * NULL: there is none.  Raises ID002 for another token.
+ * The claim of this transaction, if there is one; NULL: there is none.  Its token, or
+ * NULL if the current role has acquired it, shows that the caller owns it.  Raises ID002
+ * for another token, and ID008 if another role has acquired it.
  */
 static EoTxClaim *
-held_by(const EoKey *k, const char *token)
+held_by(const EoKey *k, const char *token, const char *verb)
 {
 	EoTxClaim  *held = k->held;
 
-	if (held == NULL || token == NULL || strcmp(token, held->info->token) == 0)
+	if (held == NULL || (token != NULL && strcmp(token, held->info->token) == 0))
 		return held;
+	if (token == NULL)
+	{
+		if (eo_key_owns(k, held))
+			return held;
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_NOT_OWNER),
+				 errmsg("cannot %s key \"%s\" on server \"%s\": another role owns it",
+						verb, k->key, k->store->server->name),
+				 errdetail("This transaction holds the key by a claim that another role has acquired."),
+				 errhint("Settle it as the role that acquired it, or pass the token that idem_acquire() returned.")));
+	}
 	/* This transaction owns the key, so the run of another token does not. */
 	raise_lost(k, NULL);
 }
@@ -458,7 +471,7 @@ choose_token(const EoKey *k, const char *given, const char *verb)
 
 	if (given != NULL)
 		return given;
-	remembered = eo_session_tokens_find(k->store->server->serverid, k->pk);
+	remembered = eo_session_tokens_find(k->store->server, k->pk);
 	if (remembered == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_NOT_OWNER),
@@ -476,7 +489,7 @@ choose_token(const EoKey *k, const char *given, const char *verb)
 static int64
 retention_of(const EoKey *k, const char *token, const char *verb, bool must_own)
 {
-	EoSessionToken *remembered = eo_session_tokens_find(k->store->server->serverid, k->pk);
+	EoSessionToken *remembered = eo_session_tokens_find(k->store->server, k->pk);
 	EoAnswer   *answer;
 	int64		retention_s = k->store->server->retention_s;
 

@@ -271,7 +271,7 @@ take_completed(EoAcquiring *a, const EoTransact *ask)
 	claim->outcome = EO_CLAIM_COMPLETED;
 	claim->result = ask->result != NULL ? pstrdup(ask->result) : NULL;
 	claim->expires_at_ms = a->write.ttl_s * 1000;
-	eo_session_tokens_forget(a->k.store->server->serverid, a->k.pk);
+	eo_session_tokens_forget(a->k.store->server, a->k.pk);
 	eo_target_share_clock(a->k.store, &a->k.target);
 }
 

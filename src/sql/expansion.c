@@ -4,8 +4,8 @@
  *	  One answer for all columns of "(f('x')).*".
  *
  * The calls to which PostgreSQL expands it are copies of one expression.  They
- * have the same function and location in the statement, ask for the same key, and
- * are evaluated for the same row, that is before the memory context of that row is
+ * have the same function and location in the statement, ask for the same key as the
+ * same role, and are evaluated for the same row, that is before the memory context of that row is
  * reset.  Each copy has an FmgrInfo of its own.  A call after that reset is a new
  * one (a second row), and so is a call with the FmgrInfo that asked before (a
  * loop) or at another location (a second f('x') in the statement).
@@ -20,6 +20,7 @@
 #include "catalog/pg_collation.h"
 #include "common/hashfn.h"
 #include "compat.h"
+#include "miscadmin.h"
 #include "nodes/primnodes.h"
 #include "sql/expansion.h"
 #include "utils/builtins.h"
@@ -31,6 +32,8 @@
 typedef struct CallSite
 {
 	Oid			function;
+	Oid			role;			/* the answer has a token, which is for that
+								 * role */
 	int			location;		/* in the statement; -1 in a view */
 	uint64		arguments;		/* hash of key and server */
 } CallSite;
@@ -72,6 +75,7 @@ find_site(FunctionCallInfo fcinfo, int key, int server, CallSite *site)
 	/* memcmp() compares the padding, too. */
 	memset(site, 0, sizeof(*site));
 	site->function = fcinfo->flinfo->fn_oid;
+	site->role = GetUserId();
 	site->location = location_of(fcinfo);
 	site->arguments = hash_of(fcinfo, key, hash_of(fcinfo, server, 0));
 }
