@@ -371,7 +371,11 @@ read_server_options(EoServer *s, List *list)
 					 errdetail("allow_http counts only on servers owned by a superuser."),
 					 errhint("Use https, or have a superuser own the server.")));
 	}
-	/* A superuser set these; they count as long as a superuser owns the server. */
+
+	/*
+	 * A superuser set these; they count as long as a superuser owns the
+	 * server.
+	 */
 	if (s->owned_by_superuser)
 		s->ca_file = copy_option(list, "ca_file", NULL);
 	s->from_environment = credentials != NULL && strcmp(credentials, "environment") == 0;
@@ -401,8 +405,9 @@ read_mapping_of(EoServer *s, Oid userid)
 	List	   *list = NIL;
 
 	/*
-	 * A mapping without keys counts as none, so that it gives its role nothing but
-	 * what the next one in order would.  A pepper is the first one in order.
+	 * A mapping without keys counts as none, so that it gives its role
+	 * nothing but what the next one in order would.  A pepper is the first
+	 * one in order.
 	 */
 	if (!HeapTupleIsValid(tuple))
 		return false;
