@@ -25,11 +25,14 @@
 #include "varatt.h"
 #endif
 #if PG_VERSION_NUM >= 160000
+#include "catalog/pg_database.h"
 #include "catalog/pg_foreign_data_wrapper.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_tablespace.h"
 #endif
 #include "utils/acl.h"
+#include "utils/guc_tables.h"
 #include "utils/tuplestore.h"
 #include "utils/wait_event.h"
 
@@ -100,6 +103,38 @@ eo_compat_function_aclcheck(Oid functionid, Oid userid, AclMode mode)
 	return object_aclcheck(ProcedureRelationId, functionid, userid, mode);
 #else
 	return pg_proc_aclcheck(functionid, userid, mode);
+#endif
+}
+
+static inline bool
+eo_compat_database_ownercheck(Oid dboid, Oid userid)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(DatabaseRelationId, dboid, userid);
+#else
+	return pg_database_ownercheck(dboid, userid);
+#endif
+}
+
+static inline AclResult
+eo_compat_tablespace_aclcheck(Oid tablespace, Oid userid, AclMode mode)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(TableSpaceRelationId, tablespace, userid, mode);
+#else
+	return pg_tablespace_aclcheck(tablespace, userid, mode);
+#endif
+}
+
+/* Every setting there is, in an array of *n. */
+static inline struct config_generic **
+eo_compat_guc_variables(int *n)
+{
+#if PG_VERSION_NUM >= 160000
+	return get_guc_variables(n);
+#else
+	*n = GetNumConfigOptions();
+	return get_guc_variables();
 #endif
 }
 

@@ -7,7 +7,13 @@
  * worker starting, or has one; the launcher looks for those that are wanted and
  * have none.  A worker says that it lives; one that does not is noticed by the
  * sessions that depend on it.  A database can be suspended: then its worker
- * leaves and none is started, because a command needs the database empty.
+ * leaves and none is started, because a command needs the database empty.  A
+ * suspension belongs to the process that runs the command, and counts only while
+ * that process lives.
+ *
+ * There may be more databases than entries, and more than background workers.  The
+ * entry of a database that nobody needs is reused for another one.  If a worker
+ * cannot be started, the one that has been idle longest is told to leave.
  *
  * This is ordinary shared memory: it begins anew with every start of the server,
  * and with every restart after a crash.  The lock of the claim table covers it,
@@ -23,26 +29,44 @@
 #include "dynamodb/clock.h"
 #include "miscadmin.h"
 #include "storage/lwlock.h"
+#include "storage/procarray.h"
 #include "storage/shmem.h"
 
 /* A worker that has ended is started again after this. */
 #define RESTART_US INT64CONST(1000000)
+
+/* A worker that has been idle for this long may have to make room for another. */
+#define MIN_IDLE_US INT64CONST(200000)
+
+/* So many commands may suspend databases at the same time. */
+#define MAX_SUSPENSIONS 64
 
 typedef struct Database
 {
 	Oid			dboid;			/* InvalidOid: free */
 	EoDatabaseInfo info;
 	bool		wanted;
-	bool		leave;			/* its worker is to go, and another to come */
+	bool		visit;			/* wanted only because the server has started:
+								 * no session waits for it */
+	bool		leave;			/* its worker is to go */
 	int64		started_us;		/* monotonic: when a worker was last started */
+	int64		idle_since_us;	/* 0: its worker has work, or there is none */
 	Latch	   *latch;			/* its worker's */
 	uint32		ended_head;		/* slots for its worker */
 	uint32		ended_tail;
 } Database;
 
+/* A command needs a database without its worker. */
+typedef struct Suspension
+{
+	Oid			dboid;
+	int			pid;			/* of the process that runs the command */
+} Suspension;
+
 typedef struct Databases
 {
 	Latch	   *launcher;
+	Suspension	suspensions[MAX_SUSPENSIONS];
 	Database	entries[EO_MAX_DATABASES];
 } Databases;
 
@@ -78,32 +102,6 @@ find(Oid dboid)
 	return NULL;
 }
 
-static Database *
-find_or_enter(Oid dboid)
-{
-	Database   *db = find(dboid);
-
-	for (int i = 0; db == NULL && i < EO_MAX_DATABASES; i++)
-	{
-		if (OidIsValid(databases->entries[i].dboid))
-			continue;
-		db = &databases->entries[i];
-		memset(db, 0, sizeof(Database));
-		db->dboid = dboid;
-		db->info.known = true;
-		db->ended_head = db->ended_tail = EO_NO_INDEX;
-	}
-	return db;
-}
-
-/* Nothing is kept of a database that has no worker, no slots and no claim to one. */
-static void
-forget_if_unused(Database *db)
-{
-	if (db->info.worker_pid == 0 && db->ended_head == EO_NO_INDEX && db->info.suspended == 0)
-		memset(db, 0, sizeof(Database));
-}
-
 static void
 wake_launcher(void)
 {
@@ -131,6 +129,71 @@ has_slots(Oid dboid)
 	return false;
 }
 
+/* A suspension whose process has ended, however it ended, does not count. */
+static bool
+is_in_force(const Suspension *suspension)
+{
+	return suspension->pid != 0 && BackendPidGetProc(suspension->pid) != NULL;
+}
+
+static bool
+is_suspended(Oid dboid)
+{
+	for (int i = 0; i < MAX_SUSPENSIONS; i++)
+	{
+		const Suspension *suspension = &databases->suspensions[i];
+
+		if (suspension->dboid == dboid && is_in_force(suspension))
+			return true;
+	}
+	return false;
+}
+
+/* Nothing is kept of a database that has no worker and no slots. */
+static void
+forget_if_unused(Database *db)
+{
+	if (db->info.worker_pid == 0 && db->ended_head == EO_NO_INDEX)
+		memset(db, 0, sizeof(Database));
+}
+
+/* Is the entry free, or of a database that nobody needs? */
+static bool
+is_reusable(const Database *db)
+{
+	if (!OidIsValid(db->dboid))
+		return true;
+	return db->info.worker_pid == 0 && !db->wanted && db->ended_head == EO_NO_INDEX &&
+		!has_slots(db->dboid);
+}
+
+/* Find the entry of a database, or make one; NULL: there is no room. */
+static Database *
+find_or_enter(Oid dboid)
+{
+	Database   *db = find(dboid);
+
+	/* An entry that nobody has used is taken before one that was. */
+	for (int i = 0; db == NULL && i < EO_MAX_DATABASES; i++)
+	{
+		if (!OidIsValid(databases->entries[i].dboid))
+			db = &databases->entries[i];
+	}
+	for (int i = 0; db == NULL && i < EO_MAX_DATABASES; i++)
+	{
+		if (is_reusable(&databases->entries[i]))
+			db = &databases->entries[i];
+	}
+	if (db != NULL && db->dboid != dboid)
+	{
+		memset(db, 0, sizeof(Database));
+		db->dboid = dboid;
+		db->info.known = true;
+		db->ended_head = db->ended_tail = EO_NO_INDEX;
+	}
+	return db;
+}
+
 /*
  * Take the lock and find the entry.  Returns NULL, without the lock, if there is
  * none.  Otherwise the caller must release the lock.
@@ -152,7 +215,12 @@ lock_database(Oid dboid, LWLockMode mode)
 bool
 eo_database_enter(Oid dboid)
 {
-	return find_or_enter(dboid) != NULL;
+	Database   *db = find_or_enter(dboid);
+
+	/* Its worker may have left since the session looked. */
+	if (db != NULL && (db->info.worker_pid == 0 || db->leave))
+		want(db);
+	return db != NULL;
 }
 
 void
@@ -227,6 +295,7 @@ eo_database_want(Oid dboid)
 	if (db != NULL)
 	{
 		db->info.absent = false;
+		db->visit = false;
 		want(db);
 	}
 	eo_claim_table_unlock();
@@ -259,20 +328,38 @@ eo_database_wake(Oid dboid)
 }
 
 void
-eo_database_suspend(Oid dboid, bool suspended)
+eo_database_suspend(Oid dboid)
 {
+	Suspension *mine = NULL;
 	Database   *db;
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
-	db = suspended ? find_or_enter(dboid) : find(dboid);
-	if (db != NULL)
+	for (int i = 0; i < MAX_SUSPENSIONS && mine == NULL; i++)
 	{
-		db->info.suspended = Max(0, db->info.suspended + (suspended ? 1 : -1));
-		if (db->latch != NULL)
-			SetLatch(db->latch);
-		if (!suspended && db->info.suspended == 0)
-			want(db);
+		if (!is_in_force(&databases->suspensions[i]))
+			mine = &databases->suspensions[i];
 	}
+	if (mine != NULL)
+	{
+		mine->dboid = dboid;
+		mine->pid = MyProcPid;
+		db = find(dboid);
+		if (db != NULL && db->latch != NULL)
+			SetLatch(db->latch);
+	}
+	eo_claim_table_unlock();
+}
+
+void
+eo_database_resume(void)
+{
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	for (int i = 0; i < MAX_SUSPENSIONS; i++)
+	{
+		if (databases->suspensions[i].pid == MyProcPid)
+			memset(&databases->suspensions[i], 0, sizeof(Suspension));
+	}
+	wake_launcher();
 	eo_claim_table_unlock();
 }
 
@@ -314,9 +401,12 @@ eo_database_attach(Oid dboid)
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
 	db = find_or_enter(dboid);
-	attached = db != NULL && db->info.worker_pid == 0;
+	attached = db != NULL && db->info.worker_pid == 0 && !is_suspended(dboid);
 	if (attached)
 	{
+		db->leave = false;
+		db->visit = false;
+		db->idle_since_us = 0;
 		db->info.worker_pid = MyProcPid;
 		db->info.alive_us = eo_clock_monotonic_us();
 		db->latch = MyLatch;
@@ -339,8 +429,13 @@ eo_database_detach(Oid dboid, bool again)
 		db->info.ready = false;
 		db->latch = NULL;
 		db->leave = false;
-		/* Work that came up while it was leaving is for the next worker. */
-		db->wanted |= again;
+		db->idle_since_us = 0;
+
+		/*
+		 * Work that came up while it was leaving is for the next worker.  If
+		 * it leaves for a command, it comes back after that.
+		 */
+		db->wanted |= again || (is_suspended(dboid) && !db->info.absent);
 		/* The extension is not in it: its entry is free for another database. */
 		if (db->info.absent && !db->wanted)
 			forget_if_unused(db);
@@ -382,13 +477,17 @@ eo_database_absent(Oid dboid)
 }
 
 void
-eo_database_alive(Oid dboid)
+eo_database_alive(Oid dboid, bool idle)
 {
 	Database   *db = lock_database(dboid, LW_SHARED);
 
 	if (db == NULL)
 		return;
 	db->info.alive_us = eo_clock_monotonic_us();
+	if (!idle)
+		db->idle_since_us = 0;
+	else if (db->idle_since_us == 0)
+		db->idle_since_us = db->info.alive_us;
 	eo_claim_table_unlock();
 }
 
@@ -400,7 +499,7 @@ eo_database_should_leave(Oid dboid)
 
 	if (db == NULL)
 		return true;
-	leave = db->info.suspended > 0 || db->leave;
+	leave = db->leave || is_suspended(dboid);
 	eo_claim_table_unlock();
 	return leave;
 }
@@ -415,7 +514,10 @@ eo_database_may_leave(Oid dboid)
 		return true;
 	may = db->ended_head == EO_NO_INDEX && !has_slots(dboid);
 	if (may)
+	{
 		db->info.ready = false;
+		db->leave = true;
+	}
 	eo_claim_table_unlock();
 	return may;
 }
@@ -431,19 +533,49 @@ eo_database_launcher_attach(void)
 }
 
 bool
-eo_database_next_to_start(uint32 *cursor, Oid *dboid, bool *later)
+eo_database_visit(Oid dboid)
+{
+	Database   *db = NULL;
+	int			busy = 0;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	for (int i = 0; i < EO_MAX_DATABASES; i++)
+		busy += databases->entries[i].wanted || databases->entries[i].info.worker_pid != 0 ? 1 : 0;
+	/* Half of the entries are for databases in which calls are made. */
+	if (busy < EO_MAX_DATABASES / 2)
+		db = find_or_enter(dboid);
+	if (db != NULL && db->info.worker_pid == 0 && !db->wanted)
+	{
+		db->visit = true;
+		want(db);
+	}
+	eo_claim_table_unlock();
+	return db != NULL;
+}
+
+/* Is a worker to be started in this database, now or later? */
+static bool
+needs_worker(const Database *db)
+{
+	if (!OidIsValid(db->dboid) || db->info.worker_pid != 0)
+		return false;
+	if (!db->wanted && (db->ended_head == EO_NO_INDEX || db->info.absent))
+		return false;
+	return !is_suspended(db->dboid);
+}
+
+bool
+eo_database_next_to_start(bool visits, uint32 *cursor, uint32 end, Oid *dboid, bool *later)
 {
 	int64		now_us = eo_clock_monotonic_us();
 	bool		found = false;
 
 	eo_claim_table_lock(LW_SHARED);
-	while (!found && *cursor < EO_MAX_DATABASES)
+	while (!found && *cursor < end)
 	{
-		Database   *db = &databases->entries[(*cursor)++];
+		Database   *db = &databases->entries[(*cursor)++ % EO_MAX_DATABASES];
 
-		if (!OidIsValid(db->dboid) || db->info.worker_pid != 0 || db->info.suspended)
-			continue;
-		if (!db->wanted && (db->ended_head == EO_NO_INDEX || db->info.absent))
+		if (db->visit != visits || !needs_worker(db))
 			continue;
 		if (db->started_us != 0 && now_us - db->started_us < RESTART_US)
 		{
@@ -455,6 +587,38 @@ eo_database_next_to_start(uint32 *cursor, Oid *dboid, bool *later)
 	}
 	eo_claim_table_unlock();
 	return found;
+}
+
+void
+eo_database_make_room(void)
+{
+	int64		now_us = eo_clock_monotonic_us();
+	Database   *oldest = NULL;
+	bool		leaving = false;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	for (int i = 0; i < EO_MAX_DATABASES; i++)
+	{
+		Database   *db = &databases->entries[i];
+
+		if (db->info.worker_pid == 0)
+			continue;
+		leaving |= db->leave;
+		if (db->idle_since_us == 0 || now_us - db->idle_since_us < MIN_IDLE_US ||
+			(oldest != NULL && oldest->idle_since_us <= db->idle_since_us) ||
+			db->ended_head != EO_NO_INDEX || has_slots(db->dboid))
+			continue;
+		oldest = db;
+	}
+	if (oldest != NULL && !leaving)
+	{
+		/* Nobody relies on it from now on. */
+		oldest->info.ready = false;
+		oldest->leave = true;
+		if (oldest->latch != NULL)
+			SetLatch(oldest->latch);
+	}
+	eo_claim_table_unlock();
 }
 
 void

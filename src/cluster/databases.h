@@ -15,14 +15,17 @@
 
 #include "storage/latch.h"
 
-#define EO_MAX_DATABASES 128
+/*
+ * The databases that are dealt with at the same time.  Those that have slots always
+ * find room: their number is limited by that of the targets, EO_MAX_TARGETS.
+ */
+#define EO_MAX_DATABASES 512
 
 typedef struct EoDatabaseInfo
 {
 	bool		known;
 	bool		ready;			/* its worker has published what follows */
 	bool		absent;			/* the extension is not in it */
-	int			suspended;		/* so many commands need it without a worker */
 	Oid			outbox;			/* the table its worker knows */
 	int			worker_pid;		/* 0: none */
 	int64		alive_us;		/* monotonic: last sign of life */
@@ -44,8 +47,12 @@ extern bool eo_database_want(Oid dboid);
 extern bool eo_database_info(Oid dboid, EoDatabaseInfo *info);
 extern void eo_database_wake(Oid dboid);
 
-/* Have the worker leave, and let none start, until the same is undone. */
-extern void eo_database_suspend(Oid dboid, bool suspended);
+/*
+ * Have the worker of a database leave, and let none start, until this process calls
+ * eo_database_resume() or ends.  A process suspends one database at a time.
+ */
+extern void eo_database_suspend(Oid dboid);
+extern void eo_database_resume(void);
 extern void eo_database_forget(Oid dboid);
 
 /* The extension was created anew: the worker that knows the old table must go. */
@@ -53,7 +60,7 @@ extern void eo_database_renew(Oid dboid, Oid outbox);
 
 /* ---- for its worker ---- */
 
-/* False: it has one already. */
+/* False: it has one already, or is suspended. */
 extern bool eo_database_attach(Oid dboid);
 
 /* again: the worker failed, and another must be started. */
@@ -63,7 +70,9 @@ extern void eo_database_publish(Oid dboid, const uint8 *origin, int64 incarnatio
 
 /* The extension is not in this database. */
 extern void eo_database_absent(Oid dboid);
-extern void eo_database_alive(Oid dboid);
+
+/* A sign of life; idle: the worker has nothing to do. */
+extern void eo_database_alive(Oid dboid, bool idle);
 extern bool eo_database_should_leave(Oid dboid);
 
 /* May an idle worker leave?  If so nobody relies on it from now on. */
@@ -74,10 +83,27 @@ extern bool eo_database_may_leave(Oid dboid);
 extern void eo_database_launcher_attach(void);
 
 /*
- * The next database, from *cursor on, for which a worker is to be started now.
- * Sets *later if there are others for which it is too early.
+ * Ask for a worker that looks for what is left to be done.  A database in which a
+ * call is made goes before it.  False: there is no room, try again later.
  */
-extern bool eo_database_next_to_start(uint32 *cursor, Oid *dboid, bool *later);
+extern bool eo_database_visit(Oid dboid);
+
+/*
+ * The next database for which a worker is to be started now.  visits: one of those
+ * that eo_database_visit() asked for, else one of the others.  *cursor goes from any
+ * number to end, which is EO_MAX_DATABASES more.  Sets *later if there are others
+ * for which it is too early.
+ */
+extern bool eo_database_next_to_start(bool visits, uint32 *cursor, uint32 end, Oid *dboid,
+									  bool *later);
+
+/*
+ * No worker can be started: have the one leave that has been idle longest, if there
+ * is one and none is leaving already.
+ */
+extern void eo_database_make_room(void);
+
+/* A worker was started, or (false) could not be. */
 extern void eo_database_started(Oid dboid, bool started);
 
 /* ---- for slots.c; the caller must hold the lock ---- */

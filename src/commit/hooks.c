@@ -9,7 +9,9 @@
  *	 registered a commit callback (postgres_fdw does at its first use), which would
  *	 be called before ours.  So ours is moved to the head of the list again.
  * - Around a command that fails while a process is connected to a database: the
- *	 worker of that database leaves, and comes back after the command.
+ *	 worker of that database leaves, and comes back after the command.  It leaves
+ *	 only for a role that PostgreSQL lets run the command, and comes back when the
+ *	 process of the command ends, too.
  * - Before an object that unfinished keys depend on is dropped, or an internal table
  *	 is truncated: this is refused.
  *
@@ -22,6 +24,7 @@
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
@@ -30,6 +33,7 @@
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
+#include "commands/tablespace.h"
 #include "commit/hooks.h"
 #include "commit/internal.h"
 #include "commit/outbox.h"
@@ -41,6 +45,7 @@
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "storage/ipc.h"
 #include "tcop/utility.h"
 #include "utils/syscache.h"
 
@@ -62,7 +67,7 @@ static void utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 					ProcessUtilityContext context, ParamListInfo params,
 					QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc);
 static Oid	database_to_leave(Node * statement);
-static void make_worker_leave(Oid dboid);
+static void suspend(Oid dboid);
 static void object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
 						  void *arg);
 
@@ -183,70 +188,142 @@ utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 		run_utility(planned, text, read_only_tree, context, params, environment, dest, qc);
 	else
 	{
-		eo_database_suspend(dboid, true);
 		PG_TRY();
 		{
-			make_worker_leave(dboid);
+			suspend(dboid);
 			run_utility(planned, text, read_only_tree, context, params, environment, dest, qc);
 		}
 		PG_CATCH();
 		{
-			eo_database_suspend(dboid, false);
+			eo_database_resume();
 			PG_RE_THROW();
 		}
 		PG_END_TRY();
 		/* If the database was dropped, the launcher finds that out. */
-		eo_database_suspend(dboid, false);
+		eo_database_resume();
 	}
 	if (eo_xact_has_claims())
 		eo_xact_seal_first();
+}
+
+/*
+ * The functions below return InvalidOid for a command that PostgreSQL is going to
+ * refuse.  Otherwise any role could keep a database without its worker.
+ */
+
+/* A database that the current role owns; no command changes the one it is in. */
+static Oid
+own_database(const char *name)
+{
+	Oid			dboid = get_database_oid(name, true);
+
+	return OidIsValid(dboid) && dboid != MyDatabaseId &&
+		eo_compat_database_ownercheck(dboid, GetUserId()) ? dboid : InvalidOid;
+}
+
+static Oid
+database_to_drop(const DropdbStmt *drop)
+{
+	return own_database(drop->dbname);
+}
+
+static Oid
+database_to_rename(const RenameStmt *rename)
+{
+	if (rename->renameType != OBJECT_DATABASE || !have_createdb_privilege() ||
+		OidIsValid(get_database_oid(rename->newname, true)))
+		return InvalidOid;
+	return own_database(rename->subname);
+}
+
+static Oid
+database_to_move(const AlterDatabaseStmt *alter)
+{
+	ListCell   *lc;
+
+	foreach(lc, alter->options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+		Oid			tablespace;
+
+		if (strcmp(def->defname, "tablespace") != 0 || def->arg == NULL)
+			continue;
+		tablespace = get_tablespace_oid(defGetString(def), true);
+		if (OidIsValid(tablespace) &&
+			eo_compat_tablespace_aclcheck(tablespace, GetUserId(), ACL_CREATE) == ACLCHECK_OK)
+			return own_database(alter->dbname);
+	}
+	return InvalidOid;
+}
+
+/* A template may be copied by every role with CREATEDB, another database by its owner. */
+static Oid
+database_to_copy(const CreatedbStmt *create)
+{
+	const char *name = "template1";
+	Oid			dboid;
+	HeapTuple	tuple;
+	bool		is_template;
+	ListCell   *lc;
+
+	foreach(lc, create->options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, "template") == 0 && def->arg != NULL)
+			name = defGetString(def);
+	}
+	if (!have_createdb_privilege() || OidIsValid(get_database_oid(create->dbname, true)))
+		return InvalidOid;
+	dboid = get_database_oid(name, true);
+	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(dboid));
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	is_template = ((Form_pg_database) GETSTRUCT(tuple))->datistemplate;
+	ReleaseSysCache(tuple);
+	return is_template || eo_compat_database_ownercheck(dboid, GetUserId()) ? dboid : InvalidOid;
 }
 
 /* The database that must be without its worker for this command, or InvalidOid. */
 static Oid
 database_to_leave(Node * statement)
 {
-	const char *name = NULL;
-	ListCell   *lc;
-
 	switch (nodeTag(statement))
 	{
 		case T_DropdbStmt:
-			name = ((DropdbStmt *) statement)->dbname;
-			break;
+			return database_to_drop((DropdbStmt *) statement);
 		case T_RenameStmt:
-			if (((RenameStmt *) statement)->renameType == OBJECT_DATABASE)
-				name = ((RenameStmt *) statement)->subname;
-			break;
+			return database_to_rename((RenameStmt *) statement);
 		case T_AlterDatabaseStmt:
-			foreach(lc, ((AlterDatabaseStmt *) statement)->options)
-			{
-				if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
-					name = ((AlterDatabaseStmt *) statement)->dbname;
-			}
-			break;
+			return database_to_move((AlterDatabaseStmt *) statement);
 		case T_CreatedbStmt:
-			foreach(lc, ((CreatedbStmt *) statement)->options)
-			{
-				DefElem    *def = lfirst_node(DefElem, lc);
-
-				if (strcmp(def->defname, "template") == 0 && def->arg != NULL)
-					name = defGetString(def);
-			}
-			break;
+			return database_to_copy((CreatedbStmt *) statement);
 		default:
-			break;
+			return InvalidOid;
 	}
-	return name != NULL ? get_database_oid(name, true) : InvalidOid;
 }
 
-/* Wait until the worker of a suspended database has left. */
+/* The process ends, perhaps during the command: PG_CATCH is not reached by FATAL. */
 static void
-make_worker_leave(Oid dboid)
+resume_at_exit(int code, Datum arg)
 {
+	(void) code;
+	(void) arg;
+	eo_database_resume();
+}
+
+/* Suspend a database, and wait until its worker has left. */
+static void
+suspend(Oid dboid)
+{
+	static bool registered = false;
 	int64		give_up_us = eo_clock_monotonic_us() + LEAVE_US;
 	EoDatabaseInfo db;
 
+	if (!registered)
+		before_shmem_exit(resume_at_exit, (Datum) 0);
+	registered = true;
+	eo_database_suspend(dboid);
 	while (eo_database_info(dboid, &db) && db.worker_pid != 0 &&
 		   eo_clock_monotonic_us() < give_up_us)
 		eo_http_wait(eo_clock_monotonic_us() + 5000, EO_WAIT_RAISE);

@@ -3,11 +3,16 @@
  * launcher.c
  *	  The process that starts the workers of databases.
  *
- * When the server has started, the launcher starts a worker in each database that
+ * When the server has started, the launcher has a worker visit each database that
  * accepts connections and is no template.  A worker that does not find the
  * extension there leaves at once.  After that a database is entered in shared
  * memory (databases.h) by a call that is made in it, and the latch of the launcher
  * is set; the postmaster signals it when a worker has started or ended.
+ *
+ * There may be more databases than shared memory has entries for: the others are
+ * visited later.  There may be fewer background workers than databases: then the
+ * launcher goes round them, those in which calls are made first, and has a worker
+ * that is idle make room for the next.
  *
  * The launcher is connected to no database, so that it keeps no command from
  * dropping, renaming or copying one.
@@ -43,6 +48,10 @@
 /* Databases are looked at this often even if the latch is not set. */
 #define MAX_NAP_US INT64CONST(60000000)
 
+/* The pause while background workers are short, and between two messages about it. */
+#define SHORTAGE_US INT64CONST(250000)
+#define COMPLAIN_US INT64CONST(60000000)
+
 typedef enum DatabaseState
 {
 	DB_GONE,
@@ -50,9 +59,19 @@ typedef enum DatabaseState
 	DB_OPEN,
 } DatabaseState;
 
-static void want_all_databases(void);
+/* The databases that are still to be entered for a visit after the start. */
+static struct
+{
+	Oid		   *dboids;
+	int			n;
+	int			size;
+}			unvisited;
+
+static void list_databases(void);
+static int64 start_workers(void);
+static bool start_some(bool visits, uint32 *next, bool *later);
 static DatabaseState state_of(Oid dboid);
-static void start_worker(Oid dboid);
+static bool start_worker(Oid dboid);
 
 void
 eo_launcher_register(void)
@@ -78,57 +97,30 @@ eo_launcher_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 	eo_database_launcher_attach();
-	want_all_databases();
+	list_databases();
 
 	for (;;)
 	{
-		int64		until = eo_clock_monotonic_us() + MAX_NAP_US;
-		uint32		cursor = 0;
-		Oid			dboid;
-		bool		later = false;
-
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 		}
-		while (eo_database_next_to_start(&cursor, &dboid, &later))
-		{
-			switch (state_of(dboid))
-			{
-				case DB_GONE:
-					eo_slot_drop_database(dboid);
-					eo_database_forget(dboid);
-					break;
-				case DB_CLOSED:
-					/* It may be opened: look again at the next wake-up. */
-					break;
-				case DB_OPEN:
-
-					/*
-					 * Come back soon: if the worker is not there by then, it
-					 * is started again.
-					 */
-					start_worker(dboid);
-					later = true;
-					break;
-			}
-		}
-		if (later)
-			until = eo_clock_monotonic_us() + RETRY_US;
-		eo_http_wait(until, EO_WAIT_LATCH);
+		eo_http_wait(eo_clock_monotonic_us() + start_workers(), EO_WAIT_LATCH);
 	}
 }
 
-/* Ask for a worker in each database that accepts connections and is no template. */
+/* List each database that accepts connections and is no template. */
 static void
-want_all_databases(void)
+list_databases(void)
 {
 	Relation	rel;
 	TableScanDesc scan;
 	HeapTuple	tuple;
 
+	unvisited.size = 64;
+	unvisited.dboids = MemoryContextAlloc(TopMemoryContext, unvisited.size * sizeof(Oid));
 	StartTransactionCommand();
 	(void) GetTransactionSnapshot();
 	rel = table_open(DatabaseRelationId, AccessShareLock);
@@ -137,12 +129,72 @@ want_all_databases(void)
 	{
 		Form_pg_database db = (Form_pg_database) GETSTRUCT(tuple);
 
-		if (db->datallowconn && !db->datistemplate)
-			(void) eo_database_want(db->oid);
+		if (!db->datallowconn || db->datistemplate)
+			continue;
+		if (unvisited.n == unvisited.size)
+			unvisited.dboids = repalloc(unvisited.dboids, (unvisited.size *= 2) * sizeof(Oid));
+		unvisited.dboids[unvisited.n++] = db->oid;
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
 	CommitTransactionCommand();
+}
+
+/*
+ * Start the workers that are wanted, as far as there are background workers for
+ * them.  Returns how long to wait before the next round.
+ */
+static int64
+start_workers(void)
+{
+	/* Where the next round begins, so that each database has its turn. */
+	static uint32 next_call = 0;
+	static uint32 next_visit = 0;
+	bool		later = false;
+
+	while (unvisited.n > 0 && eo_database_visit(unvisited.dboids[unvisited.n - 1]))
+		unvisited.n--;
+	if (!start_some(false, &next_call, &later) || !start_some(true, &next_visit, &later))
+	{
+		eo_database_make_room();
+		return SHORTAGE_US;
+	}
+	return later || unvisited.n > 0 ? RETRY_US : MAX_NAP_US;
+}
+
+/* Go round the databases from *next on.  Returns false if no worker can be started. */
+static bool
+start_some(bool visits, uint32 *next, bool *later)
+{
+	uint32		cursor = *next;
+	uint32		end = cursor + EO_MAX_DATABASES;
+	Oid			dboid;
+
+	while (eo_database_next_to_start(visits, &cursor, end, &dboid, later))
+	{
+		switch (state_of(dboid))
+		{
+			case DB_GONE:
+				eo_slot_drop_database(dboid);
+				eo_database_forget(dboid);
+				break;
+			case DB_CLOSED:
+				/* It may be opened: look again at the next wake-up. */
+				break;
+			case DB_OPEN:
+
+				/*
+				 * Come back soon: if the worker is not there by then, it is
+				 * started again.
+				 */
+				*later = true;
+				if (!start_worker(dboid))
+					return false;
+				*next = cursor % EO_MAX_DATABASES;
+				break;
+		}
+	}
+	return true;
 }
 
 static DatabaseState
@@ -162,10 +214,15 @@ state_of(Oid dboid)
 	return state;
 }
 
-/* Start the worker of a database; LOG if that is not possible. */
-static void
+/*
+ * Start the worker of a database.  Returns false if that is not possible, and says so
+ * in the log now and then.
+ */
+static bool
 start_worker(Oid dboid)
 {
+	static int64 complained_us = 0;
+	int64		now_us = eo_clock_monotonic_us();
 	BackgroundWorker w = {0};
 
 	w.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
@@ -180,8 +237,15 @@ start_worker(Oid dboid)
 
 	/* Note the start first: the worker may run before we do again. */
 	eo_database_started(dboid, true);
-	if (!RegisterDynamicBackgroundWorker(&w, NULL))
+	if (RegisterDynamicBackgroundWorker(&w, NULL))
+		return true;
+	eo_database_started(dboid, false);
+	if (complained_us == 0 || now_us - complained_us >= COMPLAIN_US)
+	{
 		ereport(LOG,
 				(errmsg("exactonce: no background worker could be started for database %u", dboid),
 				 errhint("All are in use: raise max_worker_processes.")));
+		complained_us = now_us;
+	}
+	return false;
 }

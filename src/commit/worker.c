@@ -37,6 +37,7 @@
 #include "commit/worker.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_rows.h"
+#include "commit/worker_settings.h"
 #include "commit/worker_slots.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
@@ -65,7 +66,6 @@ static Oid	database_id;
 static MemoryContext worker_context;
 
 static void enter_database(void);
-static void override_settings(void);
 static void leave(int code, Datum arg);
 static bool work(void);
 static int64 next_wake_us(void);
@@ -83,13 +83,15 @@ eo_worker_main(Datum arg)
 		proc_exit(0);
 	before_shmem_exit(leave, (Datum) 0);
 	eo_slot_restart(database_id);
+	eo_worker_settings_note();
 	BackgroundWorkerInitializeConnectionByOid(database_id, InvalidOid, 0);
-	override_settings();
+	eo_worker_settings_apply();
 	enter_database();
 
 	while (!eo_database_should_leave(database_id))
 	{
 		int64		until;
+		bool		idle;
 
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
@@ -97,10 +99,11 @@ eo_worker_main(Datum arg)
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 		}
-		eo_database_alive(database_id);
-		if (work())
+		idle = !work();
+		if (!idle)
 			last_work_us = eo_clock_monotonic_us();
-		else if (eo_clock_monotonic_us() - last_work_us > IDLE_US)
+		eo_database_alive(database_id, idle);
+		if (idle && eo_clock_monotonic_us() - last_work_us > IDLE_US)
 		{
 			last_work_us = eo_clock_monotonic_us();
 			if (eo_database_may_leave(database_id))
@@ -114,34 +117,6 @@ eo_worker_main(Datum arg)
 			eo_http_wait(until, EO_WAIT_LATCH);
 	}
 	proc_exit(0);
-}
-
-/*
- * Undo what ALTER DATABASE ... SET may have set.  With another search_path the
- * worker, which runs as superuser, could find objects of a user; with some other
- * settings it would fail each time it is started.
- */
-static void
-override_settings(void)
-{
-	static const char *const settings[][2] = {
-		{"search_path", ""},
-		{"default_transaction_read_only", "off"},
-		{"default_transaction_isolation", "read committed"},
-		{"default_transaction_deferrable", "off"},
-		{"statement_timeout", "0"},
-		{"lock_timeout", "0"},
-		{"idle_in_transaction_session_timeout", "0"},
-
-		/*
-		 * The removal of a row need not reach the standbys: a row that is
-		 * there again after a failover is finished again.
-		 */
-		{"synchronous_commit", "local"}
-	};
-
-	for (int i = 0; i < (int) lengthof(settings); i++)
-		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
 }
 
 /* The process ends.  If it has failed, ask for another one. */
