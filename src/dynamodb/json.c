@@ -185,6 +185,19 @@ eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value)
 }
 
 void
+eo_json_put(EoBuf *out, EoJsonValue *v)
+{
+	size_t		len = 0;
+	const char *text = json_object_to_json_string_length(unwrap(v), JSON_C_TO_STRING_PLAIN |
+														 JSON_C_TO_STRING_NOSLASHESCAPE, &len);
+
+	if (text == NULL)
+		out->status = EO_NO_MEMORY;
+	else
+		eo_buf_add(out, text, len);
+}
+
+void
 eo_json_put_string(EoBuf *out, const char *s, size_t len)
 {
 	static const char hex[] = "0123456789abcdef";

@@ -55,6 +55,9 @@ extern const char *eo_json_string(EoJsonValue *v, size_t *len);
 extern const char *eo_json_attr_s(EoJsonValue *item, const char *name, size_t *len);
 extern bool eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value);
 
+/* Append a value as it was parsed, without white space. */
+extern void eo_json_put(EoBuf *out, EoJsonValue *v);
+
 /* Append s as a JSON string, with quotes; all control characters escaped. */
 extern void eo_json_put_string(EoBuf *out, const char *s, size_t len);
 

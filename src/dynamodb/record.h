@@ -54,6 +54,8 @@ typedef struct EoRecord
 	int64_t		created_ms;
 	int64_t		updated_ms;
 	int64_t		ttl_s;			/* 0: none */
+	EoJsonValue *item;			/* all of it, for a write that is conditional
+								 * on it */
 } EoRecord;
 
 /* The ttl of what is kept that long from an instant on, epoch seconds. */

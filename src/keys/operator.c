@@ -27,7 +27,7 @@
 #include "server/store.h"
 #include "server/text.h"
 
-/* Races lost in a row before an operator is told that nothing was done. */
+/* Races lost in a row before an operator is told that the key is contended. */
 #define MAX_RACES 5
 
 typedef struct Pending
@@ -39,6 +39,7 @@ typedef struct Pending
 
 static bool overlay(const EoKey *k, bool exists, EoRecord *r);
 static bool forget_seen(EoKey *k, const EoRecord *seen);
+pg_noreturn static void raise_contended(const EoKey *k);
 static void check_named_origin(const EoKey *k, const EoRecord *r, const char *origin);
 static bool dismiss(const EoKey *k, const EoRecord *r, bool completed, const Pending *pending);
 static void find_pending(const EoKey *k, Pending *pending);
@@ -112,6 +113,7 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 	}
 	eo_answer_free(answer);
 	r->owner = r->bind = r->origin = r->payload_sha256 = NULL;
+	r->item = NULL;
 	return overlay(&k, exists, r);
 }
 
@@ -122,7 +124,7 @@ eo_operator_forget(EoStore *store, const char *key)
 	bool		forgotten = false;
 
 	eo_key_find(&k, store, key);
-	for (int races = 0; races < MAX_RACES; races++)
+	for (int races = 0;; races++)
 	{
 		EoAnswer   *seen = eo_store_read(store, k.pk);
 		bool		again;
@@ -134,9 +136,23 @@ eo_operator_forget(EoStore *store, const char *key)
 		eo_answer_free(seen);
 		if (!again)
 			break;
+		if (races + 1 == MAX_RACES)
+			raise_contended(&k);
 	}
 	eo_session_tokens_forget(store->server->serverid, k.pk);
 	return forgotten;
+}
+
+static void
+raise_contended(const EoKey *k)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_IN_PROGRESS),
+			 errmsg("could not forget key \"%s\" on server \"%s\": others keep changing it",
+					k->key, k->store->server->name),
+			 errdetail("It was changed %d times between a look at it and the write that resets it.",
+					   MAX_RACES),
+			 errhint("Call idem_forget() again, or first end what claims the key.")));
 }
 
 /* False: it is another one by now. */
