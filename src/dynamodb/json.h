@@ -18,16 +18,21 @@
 #include "dynamodb/buf.h"
 #include "dynamodb/status.h"
 
-/* Nesting allowed in a reply.  DynamoDB's own limit for a value is 32. */
-#define EO_JSON_MAX_DEPTH 40
+/*
+ * Nesting allowed in a reply.  DynamoDB lets a value be nested 32 levels deep, and each
+ * of them is two here, a value and the object that names its type.  Around an item
+ * there are up to four more, in the reasons of a cancelled transaction.  So every item
+ * that can be stored can be read, whatever others have put into it.
+ */
+#define EO_JSON_MAX_DEPTH 80
 
 typedef struct EoJson EoJson;
 typedef const struct EoJsonValue EoJsonValue;
 
 /*
  * Parse a reply.  Refused as EO_INVALID: bytes that are not UTF-8 (RFC 3629:
- * no surrogates, no overlong forms), a NUL byte or a \u0000 escape anywhere,
- * unpaired surrogate escapes, trailing text, comments and the other
+ * no surrogates, no overlong forms), a NUL byte, a \u0000 escape in a member's
+ * name, unpaired surrogate escapes, trailing text, comments and the other
  * liberties json-c takes by default, a member name repeated in one object
  * (RFC 8259, section 4, leaves its meaning open; two readers could take two
  * owners from it), a top-level value that is not an object.  Nesting over
@@ -44,7 +49,10 @@ extern EoJsonValue *eo_json_get(EoJsonValue *v, const char *name);
 extern size_t eo_json_array_length(EoJsonValue *v);
 extern EoJsonValue *eo_json_array_get(EoJsonValue *v, size_t i);
 
-/* String value and its length in bytes; NULL if v is not a string. */
+/*
+ * String value and its length in bytes; NULL if v is not a string.  One with a NUL in
+ * it (\u0000), which could not be told from a shorter one, counts as none.
+ */
 extern const char *eo_json_string(EoJsonValue *v, size_t *len);
 
 /*
@@ -54,6 +62,15 @@ extern const char *eo_json_string(EoJsonValue *v, size_t *len);
  */
 extern const char *eo_json_attr_s(EoJsonValue *item, const char *name, size_t *len);
 extern bool eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value);
+
+/*
+ * The text of an attribute that holds JSON: the string itself if it is a string; else
+ * its value as JSON, with numbers as they are written and sets as arrays.  *text is
+ * NULL if there is no such attribute.  EO_INVALID: it has no form in JSON (binary, a
+ * string with a NUL); or EO_NO_MEMORY.
+ */
+extern EoStatus eo_json_attr_text(EoJsonValue *item, const char *name, const char **text,
+								  size_t *len) EO_MUST_CHECK;
 
 /* Append a value as it was parsed, without white space. */
 extern void eo_json_put(EoBuf *out, EoJsonValue *v);

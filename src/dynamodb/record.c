@@ -371,6 +371,7 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 
 static void put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
 					   EoVerb verb, const EoWrite *w, const char *returns);
+static bool read_json(EoJsonValue *item, const char *name, const char **text, size_t *len);
 static void clamp(int64_t *value, int64_t max);
 
 const EoLayout *
@@ -528,8 +529,10 @@ eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	record->bind = eo_json_attr_s(item, a[A_BIND].name, &len);
 	record->origin = eo_json_attr_s(item, a[A_ORIGIN].name, &len);
 	record->payload_sha256 = eo_json_attr_s(item, a[A_PAYLOAD].name, &len);
-	record->result = eo_json_attr_s(item, a[A_RESULT].name, &record->result_len);
-	record->error = eo_json_attr_s(item, a[A_ERROR].name, &record->error_len);
+	record->odd_payload_sha256 = record->payload_sha256 == NULL &&
+		eo_json_get(item, a[A_PAYLOAD].name) != NULL;
+	record->odd_result = !read_json(item, a[A_RESULT].name, &record->result, &record->result_len);
+	record->odd_error = !read_json(item, a[A_ERROR].name, &record->error, &record->error_len);
 	record->has_retry = eo_json_attr_n(item, a[A_RETRY].name, &record->retry_ms);
 	/* Absent numbers stay 0, which no record has. */
 	(void) eo_json_attr_n(item, a[A_FENCE].name, &record->fence);
@@ -555,6 +558,13 @@ eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	if (record->state == EO_STATE_IN_PROGRESS && record->lease_ms == 0)
 		return EO_INVALID;
 	return EO_OK;
+}
+
+/* False: there is such an attribute, and it cannot be read as JSON. */
+static bool
+read_json(EoJsonValue *item, const char *name, const char **text, size_t *len)
+{
+	return eo_json_attr_text(item, name, text, len) == EO_OK;
 }
 
 static void

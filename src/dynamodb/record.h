@@ -46,6 +46,14 @@ typedef struct EoRecord
 	size_t		result_len;
 	const char *error;			/* JSON text */
 	size_t		error_len;
+
+	/*
+	 * There is such an attribute, but of a type that another client chose and
+	 * nobody here can read: then the member is NULL.
+	 */
+	bool		odd_payload_sha256;
+	bool		odd_result;
+	bool		odd_error;
 	bool		has_retry;		/* FAILED without: for good */
 	int64_t		retry_ms;
 	int64_t		fence;

@@ -85,6 +85,7 @@ static Attempt explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate
 static Attempt explain_in_progress(EoAcquiring *a, const EoRecord *r);
 static Attempt explain_failed(EoAcquiring *a, const EoRecord *r);
 static void check_payload(EoAcquiring *a, const char *fingerprint, const char *state);
+static void check_readable(EoAcquiring *a, const EoRecord *r, EoState state);
 static void wait_for_settling(EoAcquiring *a, int polls, int64 give_up_us);
 static bool wait_for_holder(VirtualTransactionId holder, int64 wait_ms);
 static int64 poll_pause_us(int polls);
@@ -446,6 +447,7 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 		return ATTEMPT_RACED;
 	}
 	check_payload(a, r->payload_sha256, eo_record_state_name(state));
+	check_readable(a, r, state);
 
 	claim->fence = r->fence;
 	claim->runs = r->runs;
@@ -562,6 +564,18 @@ check_payload(EoAcquiring *a, const char *fingerprint, const char *state)
 					a->ask->key, a->k.store->server->name),
 			 errdetail("The key is %s.", state),
 			 errhint("The same key must mean the same request: derive it from the payload with idem_key(...), or look for two callers that share it.")));
+}
+
+/* Raise if the record has what the caller is to be told in a form that cannot be read. */
+static void
+check_readable(EoAcquiring *a, const EoRecord *r, EoState state)
+{
+	const char *odd = a->ask->payload_sha256 != NULL && r->odd_payload_sha256 ? "payload_sha256" :
+	state == EO_STATE_COMPLETED && r->odd_result ? "result" :
+	state == EO_STATE_FAILED && r->odd_error ? "error" : NULL;
+
+	if (odd != NULL)
+		eo_error_raise_odd("acquire", a->ask->key, a->k.store->server->name, odd);
 }
 
 /* ----- waiting ----- */

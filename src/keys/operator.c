@@ -112,6 +112,10 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 		r->ttl_s = eo_record_ttl_after(r->updated_ms, retention_s);
 	}
 	eo_answer_free(answer);
+	if (exists && r->state == EO_STATE_COMPLETED && r->odd_result)
+		eo_error_raise_odd("read", key, store->server->name, "result");
+	if (exists && r->state == EO_STATE_FAILED && r->odd_error)
+		eo_error_raise_odd("read", key, store->server->name, "error");
 	r->owner = r->bind = r->origin = r->payload_sha256 = NULL;
 	r->item = NULL;
 	return overlay(&k, exists, r);

@@ -5,6 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::Bin;
 use ExactOnce;
+use JSON::PP;
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -74,6 +75,92 @@ put('handed over', status => { S => 'IN_PROGRESS' }, owner => { S => $token }, l
 is($sql->("SELECT idem_release('handed over', token => '$token')"), 't', 'a claim without a number of runs is released');
 is($record->('handed over')->{status}, 'FAILED', '... which others see');
 is($sql->("SELECT outcome, run FROM idem_acquire('handed over', max_runs => 1)"), 'acquired|1', '... and counts no run');
+
+# Results and errors as a document client writes them.  What is nested in them is in
+# the types of DynamoDB; a number is as it was written.
+my %native = (
+	'{"a": [1, "b", {}], "c": {"d": null}}' =>
+	  { M => { a => { L => [ { N => '1' }, { S => 'b' }, { M => {} } ] }, c => { M => { d => { NULL => JSON::PP::true } } } } },
+	'[]' => { L => [] },
+	'12345678901234567890123456789012345678' => { N => '12345678901234567890123456789012345678' },
+	'-0.125' => { N => '-0.125' },
+	'true' => { BOOL => JSON::PP::true },
+	'false' => { BOOL => JSON::PP::false },
+	'null' => { NULL => JSON::PP::true },
+	'["a", "é\"\\\\"]' => { SS => [ 'a', "\x{e9}\"\\" ] },
+	'[1.5, 2]' => { NS => [ '1.5', '2' ] },
+	'"words"' => { S => 'words' },
+	'{"json": 1}' => { S => '{"json": 1}' });
+my $later = { N => '' . int((time() + 3600) * 1000) };
+foreach my $json (sort keys %native)
+{
+	my $key = 'native ' . (keys %{ $native{$json} })[0] . length $json;
+	put($key, status => { S => 'COMPLETED' }, result => $native{$json});
+	is($sql->("SELECT outcome, result = '$json' FROM idem_acquire('$key')"), 'completed|t', "a result that is $json");
+	is($sql->("SELECT result = '$json' FROM idem_get('$key')"), 't', '... to idem_get, too');
+	put("failed $key", status => { S => 'FAILED' }, retry_ms => $later, error => $native{$json});
+	is($sql->("SELECT outcome, error = '$json' FROM idem_acquire('failed $key')"), 'retry_later|t', '... and an error');
+	is($sql->("SELECT error = '$json' FROM idem_get('failed $key')"), 't', '... to both');
+}
+
+# What has no JSON is told to have none, and can be redriven.
+my %mute = (
+	'binary' => { B => 'AAEC' },
+	'binary in a map' => { M => { a => { B => 'AAEC' } } },
+	'a set of binaries' => { BS => [ 'AAEC' ] },
+	'a NUL' => { S => "a\0b" },
+	'a NUL in a list' => { L => [ { S => "\0" } ] });
+foreach my $what (sort keys %mute)
+{
+	put($what, status => { S => 'COMPLETED' }, result => $mute{$what});
+	put("failed, $what", status => { S => 'FAILED' }, retry_ms => $later, error => $mute{$what});
+	foreach my $call ("idem_acquire('$what')", "idem_get('$what')", "idem_acquire('failed, $what')", "idem_get('failed, $what')",
+		qq(idem_transact('$what', '[{"Put": {"TableName": "$table", "Item": {"pk": {"S": "mute"}}}}]')))
+	{
+		like(psql_ok($node, "SELECT $call;"),
+			qr/ERROR:  ID007: could not \w+ key "[^"]*$what" on server "exactonce": the record cannot be read.*DETAIL:  Its (?:result|error) has no form in JSON/s,
+			"$call is an error");
+	}
+	is($sql->("SELECT idem_forget('$what')"), 't', '... until it is forgotten');
+	is($sql->("SELECT outcome FROM idem_acquire('$what')"), 'acquired', '... and claimed');
+	put("left over, $what", status => { S => 'IN_PROGRESS' }, lease_ms => $later, result => $mute{$what}, error => $mute{$what});
+	is($sql->("SELECT outcome FROM idem_acquire('left over, $what')"), 'in_progress', '... and in no way of a run');
+}
+put('fingerprint', status => { S => 'COMPLETED' }, payload_sha256 => { B => 'AAEC' }, result => { S => '1' });
+is($sql->("SELECT outcome FROM idem_acquire('fingerprint')"), 'completed', 'a fingerprint of another kind is not asked for');
+like(psql_ok($node, q(SELECT idem_acquire('fingerprint', payload => '1');)),
+	qr/ERROR:  ID007: .*the record cannot be read.*payload_sha256/s, '... but where it is it cannot be compared');
+
+# Attributes that we do not know are skipped, whatever is in them.
+sub nested
+{
+	my ($value, $levels, $maps) = @_;
+	$value = $maps ? { M => { a => $value } } : { L => [ $value ] } foreach 1 .. $levels;
+	return $value;
+}
+my %strange = (
+	'29 lists' => nested({ S => 'x' }, 29, 0),
+	'all the lists there can be' => nested({ SS => ['x'] }, 31, 0),
+	'all the maps there can be' => nested({ NULL => JSON::PP::true }, 31, 1),
+	'a NUL' => { S => "a\0b" },
+	'binary' => { B => 'AAEC' });
+foreach my $what (sort keys %strange)
+{
+	my %note = (note => $strange{$what});
+	put("done with $what", status => { S => 'COMPLETED' }, result => { S => '1' }, %note);
+	is($sql->("SELECT outcome, result FROM idem_acquire('done with $what')"), 'completed|1', "an attribute of others: $what");
+	is($sql->("SELECT status, result FROM idem_get('done with $what')"), 'COMPLETED|1', '... in a read');
+	is($sql->(qq(SELECT outcome, result FROM idem_transact('done with $what', '[{"Put": {"TableName": "$table", "Item": {"pk": {"S": "mute"}}}}]'))),
+		'completed|1', '... in the reasons of a transaction');
+	put("due with $what", status => { S => 'FAILED' }, retry_ms => { N => '0' }, %note);
+	is($sql->("SELECT outcome FROM idem_acquire('due with $what', on_commit => 'keep'); SELECT idem_complete('due with $what', '2')"),
+		"acquired\n", '... and in all that is written');
+	settled($node);
+	is($record->("due with $what")->{status}, 'COMPLETED', '... to its end');
+}
+put('deep result', status => { S => 'COMPLETED' }, result => nested({ N => '1' }, 31, 0));
+is($sql->("SELECT result = repeat('[', 31)::text || 1 || repeat(']', 31) FROM (SELECT result::text FROM idem_get('deep result')) r"), 't',
+	'a result as deep as there can be');
 
 # A key that others change while it is forgotten.  Each write of the forget is held
 # until another client has made the key its own.

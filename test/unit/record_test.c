@@ -238,6 +238,30 @@ test_absurd(void)
 	eo_json_free(doc);
 }
 
+/* What others have put into the place of a result is JSON, or is told to be odd. */
+static void
+test_foreign(void)
+{
+	const char *item;
+	EoJson	   *doc;
+	EoRecord	r;
+
+	item = "{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"},\"result\":{\"M\":{\"a\":{\"N\":\"1\"}}},"
+		"\"error\":{\"B\":\"AA==\"},\"payload_sha256\":{\"B\":\"AA==\"}}";
+	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
+	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK, "a record of another client is read");
+	is_string(r.result, "{\"a\":1}", "its result is JSON");
+	ok(r.result_len == 7 && !r.odd_result, "of that length");
+	ok(r.error == NULL && r.odd_error, "a binary error is odd");
+	ok(r.payload_sha256 == NULL && r.odd_payload_sha256, "so is a binary fingerprint");
+	eo_json_free(doc);
+	item = "{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"}}";
+	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
+	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK && r.result == NULL && r.error == NULL &&
+	   !r.odd_result && !r.odd_error && !r.odd_payload_sha256, "nothing is odd where nothing is");
+	eo_json_free(doc);
+}
+
 static void
 test_records(void)
 {
@@ -266,6 +290,7 @@ main(void)
 	test_keys();
 	test_actions();
 	test_records();
+	test_foreign();
 	test_absurd();
 	return done();
 }
