@@ -320,6 +320,7 @@ eo_action_item_read(EoJsonValue *item, EoActionItem *action)
 {
 	bool		ok = true;
 	bool		whatever = true;
+	size_t		len;
 
 	memset(action, 0, sizeof(*action));
 	/* Attributes that a condition needs, or that are handed over. */
@@ -338,7 +339,9 @@ eo_action_item_read(EoJsonValue *item, EoActionItem *action)
 	action->created_token = read_string(item, A_CREATED_TOKEN, &whatever);
 	action->consumed_token = read_string(item, A_CONSUMED_TOKEN, &whatever);
 	action->consumed_reason = read_string(item, A_CONSUMED_REASON, &whatever);
-	action->consumed_by = read_string(item, A_CONSUMED_BY, &whatever);
+	if (eo_json_attr_text(item, attributes[A_CONSUMED_BY].name,
+						  &action->consumed_by, &len) != EO_OK)
+		action->consumed_by = NULL;
 	action->canceled_token = read_string(item, A_CANCELED_TOKEN, &whatever);
 	action->canceled_reason = read_string(item, A_CANCELED_REASON, &whatever);
 

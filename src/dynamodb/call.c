@@ -328,11 +328,16 @@ take_answer(EoCall *call, int64_t wall_ms)
 	EoHttpReply *reply = &call->transfer.reply;
 	EoJsonValue *root;
 	EoReplyClass class;
+	EoStatus	status;
 	bool		refused;
 
 	forget_reply(call);
-	if (eo_json_parse(reply->body, reply->body_len, &call->reply) != EO_OK)
-		return take_unbelievable(call, "the reply is not a DynamoDB answer");
+	status = eo_json_parse(reply->body, reply->body_len, &call->reply);
+	if (status != EO_OK)
+		return take_unbelievable(call, status == EO_TOO_LARGE ?
+								 "the reply is nested more deeply than an item can be" :
+								 status == EO_NO_MEMORY ? "the reply does not fit into memory" :
+								 "the reply is not a DynamoDB answer");
 	root = eo_json_root(call->reply);
 	if (reply->http_status != 200)
 		eo_reply_read_error(root, &call->error);

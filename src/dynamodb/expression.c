@@ -30,6 +30,7 @@ static void find_values(EoExpression *e, const char *condition, const char *upda
 static void put_table_and_key(EoBuf *body, const char *table, const char *key_name,
 							  const char *pk);
 static void put_value(EoBuf *body, char letter, const EoValue *value, const void *const *structs);
+static void put_as_read(EoBuf *body, EoJsonValue *value);
 static void put_string(EoBuf *body, const char *s, size_t len);
 static void put_number(EoBuf *body, int64_t n);
 
@@ -205,6 +206,11 @@ put_value(EoBuf *body, char letter, const EoValue *value, const void *const *str
 		put_number(body, *(const int64_t *) (from + value->offset));
 		return;
 	}
+	if (value->type == EO_VALUE_AS_READ)
+	{
+		put_as_read(body, *(EoJsonValue *const *) (from + value->offset));
+		return;
+	}
 	string = *(const char *const *) (from + value->offset);
 	if (string == NULL)
 		body->status = EO_INVALID;
@@ -218,6 +224,15 @@ put_value(EoBuf *body, char letter, const EoValue *value, const void *const *str
 		eo_json_put_string(body, string, strlen(string));
 		eo_buf_adds(body, "]}");
 	}
+}
+
+static void
+put_as_read(EoBuf *body, EoJsonValue *value)
+{
+	if (value == NULL)
+		body->status = EO_INVALID;
+	else
+		eo_json_put(body, value);
 }
 
 static void

@@ -17,6 +17,7 @@
 #define EO_DYNAMODB_EXPRESSION_H
 
 #include "dynamodb/buf.h"
+#include "dynamodb/json.h"
 #include "dynamodb/status.h"
 
 /* The attribute of a lower-case letter; a list of them ends with the letter 0. */
@@ -32,7 +33,9 @@ typedef enum EoValueType
 	EO_VALUE_STRING,			/* const char *: {"S": ...} */
 	EO_VALUE_SIZED,				/* the same with a length of its own */
 	EO_VALUE_SET,				/* const char *: a set of that one string */
-	EO_VALUE_NUMBER				/* int64_t: {"N": ...} */
+	EO_VALUE_NUMBER,			/* int64_t: {"N": ...} */
+	EO_VALUE_AS_READ			/* EoJsonValue *: an attribute's value from a
+								 * reply */
 } EoValueType;
 
 /*
@@ -70,7 +73,7 @@ extern EoStatus eo_expression_make(EoExpression *e, const EoAttributeName *names
 
 /*
  * Append the UpdateItem.  returns is ",\"ReturnValues\":..." or "".  A letter
- * without a value, or whose string is NULL, makes the body EO_INVALID.
+ * without a value, or whose string or value is NULL, makes the body EO_INVALID.
  */
 extern void eo_expression_put_update(const EoExpression *e, EoBuf *body, const char *table,
 									 const char *key_name, const char *pk, const char *returns,

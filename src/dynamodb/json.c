@@ -4,11 +4,15 @@
  *	  JSON in and out of the wire, and DynamoDB's attribute values.
  *
  * The only file that includes json-c.  json-c accepts more than RFC 8259 and
- * keeps the last of two members with one name.  So the text is scanned first.  The
- * scan refuses what must not be there at all (bytes that are not UTF-8, NUL,
- * \u0000, lone surrogates) and counts the colons outside strings.  Every member of
- * every object has exactly one such colon; if the parsed tree has fewer members, a
- * name was repeated.
+ * keeps the last of two members with one name, so a linear scan goes before
+ * it: the scan refuses what must not be there at all (bytes that are not
+ * UTF-8, NUL, lone surrogates) and counts the colons outside strings.
+ * Every member of every object has exactly one such colon; if the parsed tree
+ * has fewer members than that, a name was repeated.
+ *
+ * json-c cuts a member's name at a \u0000, so the scan refuses that, too.  A string
+ * value may have one, because another client may have stored it in an attribute that
+ * nobody here reads; eo_json_string() does not hand such a string out.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,7 +30,9 @@ struct EoJson
 
 static bool is_utf8(const char *s, size_t len);
 static bool scan_text(const char *text, size_t len, size_t *colons);
-static bool scan_escape(const char *text, size_t len, size_t *i);
+static bool scan_escape(const char *text, size_t len, size_t *i, bool *has_nul);
+static bool put_native(EoBuf *out, struct json_object *attribute);
+static void free_text(struct json_object *attribute, void *text);
 static size_t count_members(struct json_object *v);
 static EoStatus escape_text(const char **text, size_t *len);
 
@@ -141,11 +147,18 @@ eo_json_array_get(EoJsonValue *v, size_t i)
 const char *
 eo_json_string(EoJsonValue *v, size_t *len)
 {
+	const char *s;
+	size_t		n;
+
 	*len = 0;
 	if (v == NULL || !json_object_is_type(unwrap(v), json_type_string))
 		return NULL;
-	*len = (size_t) json_object_get_string_len(unwrap(v));
-	return json_object_get_string(unwrap(v));
+	s = json_object_get_string(unwrap(v));
+	n = (size_t) json_object_get_string_len(unwrap(v));
+	if (memchr(s, '\0', n) != NULL)
+		return NULL;
+	*len = n;
+	return s;
 }
 
 const char *
@@ -183,6 +196,194 @@ eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value)
 	}
 	*value = negative ? (int64_t) (0 - n) : (int64_t) n;
 	return true;
+}
+
+/*
+ * A text that is made here belongs to the attribute, as json-c's user data: it is
+ * freed with the document.
+ */
+EoStatus
+eo_json_attr_text(EoJsonValue *item, const char *name, const char **text, size_t *len)
+{
+	struct json_object *attribute = unwrap(eo_json_get(item, name));
+	EoBuf		out;
+	bool		has_form;
+
+	*text = eo_json_attr_s(item, name, len);
+	if (attribute == NULL || *text != NULL)
+		return EO_OK;
+	/* Of other types of JSON the user data is json-c's own. */
+	if (!json_object_is_type(attribute, json_type_object))
+		return EO_INVALID;
+	*text = json_object_get_userdata(attribute);
+	if (*text != NULL)
+	{
+		*len = strlen(*text);
+		return EO_OK;
+	}
+	eo_buf_init(&out, (size_t) INT32_MAX - 1);
+	has_form = put_native(&out, attribute);
+	if (!has_form || eo_buf_status(&out) != EO_OK)
+	{
+		EoStatus	status = has_form ? eo_buf_status(&out) : EO_INVALID;
+
+		eo_buf_free(&out);
+		return status;
+	}
+	json_object_set_userdata(attribute, out.data, free_text);
+	*text = out.data;
+	*len = out.len;
+	return EO_OK;
+}
+
+static void
+free_text(struct json_object *attribute, void *text)
+{
+	(void) attribute;
+	free(text);
+}
+
+/* RFC 8259, section 6: DynamoDB's numbers are the same, but are sent as strings. */
+static bool
+is_number(const char *s)
+{
+	size_t		n;
+
+	if (*s == '-')
+		s++;
+	n = strspn(s, "0123456789");
+	if (n == 0 || (n > 1 && *s == '0'))
+		return false;
+	s += n;
+	if (*s == '.')
+	{
+		n = strspn(++s, "0123456789");
+		if (n == 0)
+			return false;
+		s += n;
+	}
+	if (*s == 'e' || *s == 'E')
+	{
+		s++;
+		if (*s == '+' || *s == '-')
+			s++;
+		n = strspn(s, "0123456789");
+		if (n == 0)
+			return false;
+		s += n;
+	}
+	return *s == '\0';
+}
+
+/* Append a string, or a number, that DynamoDB sends as a string. */
+static bool
+put_scalar(EoBuf *out, struct json_object *v, bool number)
+{
+	size_t		len;
+	const char *s = eo_json_string((EoJsonValue *) v, &len);
+
+	if (s == NULL || (number && !is_number(s)))
+		return false;
+	if (number)
+		eo_buf_add(out, s, len);
+	else
+		eo_json_put_string(out, s, len);
+	return true;
+}
+
+/* Append a list, of attribute values, or a set, whose type is that of its elements. */
+static bool
+put_elements(EoBuf *out, struct json_object *list, const char *type)
+{
+	if (!json_object_is_type(list, json_type_array))
+		return false;
+	eo_buf_addc(out, '[');
+	for (size_t i = 0; i < json_object_array_length(list); i++)
+	{
+		struct json_object *element = json_object_array_get_idx(list, i);
+
+		if (i > 0)
+			eo_buf_addc(out, ',');
+		if (strcmp(type, "L") == 0 ? !put_native(out, element) :
+			!put_scalar(out, element, strcmp(type, "NS") == 0))
+			return false;
+	}
+	eo_buf_addc(out, ']');
+	return true;
+}
+
+static bool
+put_map(EoBuf *out, struct json_object *map)
+{
+	struct json_object_iterator it;
+	struct json_object_iterator end;
+	const char *comma = "";
+
+	if (!json_object_is_type(map, json_type_object))
+		return false;
+	it = json_object_iter_begin(map);
+	end = json_object_iter_end(map);
+	eo_buf_addc(out, '{');
+	for (; !json_object_iter_equal(&it, &end); json_object_iter_next(&it))
+	{
+		const char *name = json_object_iter_peek_name(&it);
+
+		eo_buf_adds(out, comma);
+		eo_json_put_string(out, name, strlen(name));
+		eo_buf_addc(out, ':');
+		if (!put_native(out, json_object_iter_peek_value(&it)))
+			return false;
+		comma = ",";
+	}
+	eo_buf_addc(out, '}');
+	return true;
+}
+
+/*
+ * Append the value of an attribute, an object whose one member is named by the type,
+ * as JSON.  False: it has no form in JSON.  The recursion is as deep as the document.
+ */
+static bool
+put_native(EoBuf *out, struct json_object *attribute)
+{
+	struct json_object_iterator it;
+	const char *type;
+	struct json_object *v;
+
+	if (!json_object_is_type(attribute, json_type_object) ||
+		json_object_object_length(attribute) != 1)
+		return false;
+	it = json_object_iter_begin(attribute);
+	type = json_object_iter_peek_name(&it);
+	v = json_object_iter_peek_value(&it);
+	if (strcmp(type, "S") == 0 || strcmp(type, "N") == 0)
+		return put_scalar(out, v, *type == 'N');
+	if (strcmp(type, "M") == 0)
+		return put_map(out, v);
+	if (strcmp(type, "L") == 0 || strcmp(type, "SS") == 0 || strcmp(type, "NS") == 0)
+		return put_elements(out, v, type);
+	if (!json_object_is_type(v, json_type_boolean))
+		return false;
+	if (strcmp(type, "BOOL") == 0)
+		eo_buf_adds(out, json_object_get_boolean(v) ? "true" : "false");
+	else if (strcmp(type, "NULL") == 0 && json_object_get_boolean(v))
+		eo_buf_adds(out, "null");
+	else
+		return false;
+	return true;
+}
+
+void
+eo_json_put(EoBuf *out, EoJsonValue *v)
+{
+	size_t		len = 0;
+	const char *text = json_object_to_json_string_length(unwrap(v), JSON_C_TO_STRING_PLAIN |
+														 JSON_C_TO_STRING_NOSLASHESCAPE, &len);
+
+	if (text == NULL)
+		out->status = EO_NO_MEMORY;
+	else
+		eo_buf_add(out, text, len);
 }
 
 void
@@ -245,6 +446,7 @@ static bool
 scan_text(const char *text, size_t len, size_t *colons)
 {
 	bool		in_string = false;
+	bool		has_nul = false;	/* the latest string has a \u0000 */
 
 	if (!is_utf8(text, len))
 		return false;
@@ -253,16 +455,24 @@ scan_text(const char *text, size_t len, size_t *colons)
 		char		c = text[i];
 
 		if (c == '"')
+		{
 			in_string = !in_string;
+			if (in_string)
+				has_nul = false;
+		}
 		else if (in_string)
 		{
 			if ((unsigned char) c < 0x20)
 				return false;
-			if (c == '\\' && !scan_escape(text, len, &i))
+			if (c == '\\' && !scan_escape(text, len, &i, &has_nul))
 				return false;
 		}
 		else if (c == ':')
+		{
+			if (has_nul)
+				return false;
 			(*colons)++;
+		}
 		else if (strchr("/'NI", c) != NULL)
 			return false;		/* comments, single quotes, NaN, Infinity */
 	}
@@ -296,11 +506,11 @@ hex4(const char *text, size_t len, size_t at)
 }
 
 /*
- * text[*i] is a backslash in a string.  Check the escape, a pair of surrogates
- * included, and move *i to its last byte.
+ * text[*i] is a backslash in a string; moves *i to the escape's last byte.  Sets
+ * *has_nul if it is \u0000.
  */
 static bool
-scan_escape(const char *text, size_t len, size_t *i)
+scan_escape(const char *text, size_t len, size_t *i, bool *has_nul)
 {
 	int			unit;
 	int			low;
@@ -311,8 +521,9 @@ scan_escape(const char *text, size_t len, size_t *i)
 	if (text[*i] != 'u')
 		return true;
 	unit = hex4(text, len, *i + 1);
-	if (unit <= 0 || (unit >= 0xdc00 && unit <= 0xdfff))
+	if (unit < 0 || (unit >= 0xdc00 && unit <= 0xdfff))
 		return false;
+	*has_nul |= unit == 0;
 	*i += 4;
 	if (unit < 0xd800 || unit > 0xdbff)
 		return true;

@@ -18,19 +18,24 @@
 #include "dynamodb/buf.h"
 #include "dynamodb/status.h"
 
-/* Nesting allowed in a reply.  DynamoDB's own limit for a value is 32. */
-#define EO_JSON_MAX_DEPTH 40
+/*
+ * Nesting allowed in a reply.  DynamoDB lets a value be nested 32 levels deep, and each
+ * of them is two here, a value and the object that names its type.  Around an item
+ * there are up to four more, in the reasons of a cancelled transaction.  So every item
+ * that can be stored can be read, whatever others have put into it.
+ */
+#define EO_JSON_MAX_DEPTH 80
 
 typedef struct EoJson EoJson;
 typedef const struct EoJsonValue EoJsonValue;
 
 /*
- * Parse a reply.  These are refused as EO_INVALID: bytes that are not UTF-8 (RFC
- * 3629: no surrogates, no overlong forms); a NUL byte or a \u0000 escape anywhere;
- * unpaired surrogate escapes; text after the end; comments and everything else
- * that only json-c's default mode accepts; a member name repeated in one object,
- * because RFC 8259, section 4, leaves its meaning open and two readers could read
- * two owners; a top-level value that is not an object.  Nesting deeper than
+ * Parse a reply.  Refused as EO_INVALID: bytes that are not UTF-8 (RFC 3629:
+ * no surrogates, no overlong forms), a NUL byte, a \u0000 escape in a member's
+ * name, unpaired surrogate escapes, trailing text, comments and the other
+ * liberties json-c takes by default, a member name repeated in one object
+ * (RFC 8259, section 4, leaves its meaning open; two readers could take two
+ * owners from it), a top-level value that is not an object.  Nesting over
  * EO_JSON_MAX_DEPTH is EO_TOO_LARGE.
  */
 extern EoStatus eo_json_parse(const char *text, size_t len, EoJson **doc) EO_MUST_CHECK;
@@ -44,7 +49,10 @@ extern EoJsonValue *eo_json_get(EoJsonValue *v, const char *name);
 extern size_t eo_json_array_length(EoJsonValue *v);
 extern EoJsonValue *eo_json_array_get(EoJsonValue *v, size_t i);
 
-/* A string and its length in bytes; NULL and 0 if v is not a string. */
+/*
+ * String value and its length in bytes; NULL if v is not a string.  One with a NUL in
+ * it (\u0000), which could not be told from a shorter one, counts as none.
+ */
 extern const char *eo_json_string(EoJsonValue *v, size_t *len);
 
 /*
@@ -56,7 +64,19 @@ extern const char *eo_json_string(EoJsonValue *v, size_t *len);
 extern const char *eo_json_attr_s(EoJsonValue *item, const char *name, size_t *len);
 extern bool eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value);
 
-/* Append s as a JSON string, in quotes and with all control characters escaped. */
+/*
+ * The text of an attribute that holds JSON: the string itself if it is a string; else
+ * its value as JSON, with numbers as they are written and sets as arrays.  *text is
+ * NULL if there is no such attribute.  EO_INVALID: it has no form in JSON (binary, a
+ * string with a NUL); or EO_NO_MEMORY.
+ */
+extern EoStatus eo_json_attr_text(EoJsonValue *item, const char *name, const char **text,
+								  size_t *len) EO_MUST_CHECK;
+
+/* Append a value as it was parsed, without white space. */
+extern void eo_json_put(EoBuf *out, EoJsonValue *v);
+
+/* Append s as a JSON string, with quotes; all control characters escaped. */
 extern void eo_json_put_string(EoBuf *out, const char *s, size_t len);
 
 #endif							/* EO_DYNAMODB_JSON_H */

@@ -83,12 +83,21 @@ static const EoLayout layouts[] = {
  * The options of conditions and updates: does the write have the value of that
  * letter?  "x" is set if the seal that is undone has left no origin.
  */
-static const char options[] = "mpvergx";
+static const char options[] = "mpvergxNU";
 
 #define N_VARIANTS (1 << (sizeof(options) - 1))
 
+/* What a write needs beside EoWrite and the record that was seen. */
+typedef struct Derived
+{
+	const char *seen_state;
+	EoJsonValue *seen_fence;	/* NULL: the record has none */
+	EoJsonValue *seen_updated;
+	int64_t		dead_ms;		/* a lease that ended before is dead */
+} Derived;
+
 static unsigned int
-options_of(const EoWrite *w)
+options_of(const EoWrite *w, const Derived *derived)
 {
 	const bool	set[] = {
 		w->max_runs > 0,		/* m */
@@ -97,7 +106,10 @@ options_of(const EoWrite *w)
 		w->error != NULL,		/* e */
 		!w->terminal,			/* r */
 		w->origin != NULL && w->origin[0] != '\0',	/* g */
-		w->origin != NULL && w->origin[0] == '\0'	/* x */
+		w->origin != NULL && w->origin[0] == '\0',	/* x: sealed without an
+													 * origin */
+		derived->seen_fence != NULL,	/* N */
+		derived->seen_updated != NULL	/* U */
 	};
 	unsigned int bits = 0;
 
@@ -106,7 +118,8 @@ options_of(const EoWrite *w)
 	return bits;
 }
 
-#define RUNS_LEFT "[m? AND #n < :m]"
+/* A record that counts no runs has had none. */
+#define RUNS_LEFT "[m? AND (attribute_not_exists(#n) OR #n < :m)]"
 #define SAME_PAYLOAD "[p? AND (attribute_not_exists(#p) OR #p = :p)]"
 
 /*
@@ -120,10 +133,18 @@ options_of(const EoWrite *w)
 	" OR (#s = :I AND #l < :d" RUNS_LEFT SAME_PAYLOAD ")"
 
 /*
+ * The record that was seen, compared by the values that were read, because another
+ * client may write numbers that EoRecord cannot hold.  A comparison with an
+ * attribute that is absent is false, so its absence is compared instead.
+ */
+#define FENCE_AS_SEEN "[N? AND #f = :N][!N? AND attribute_not_exists(#f)]"
+#define UPDATED_AS_SEEN "[U? AND #u = :U][!U? AND attribute_not_exists(#u)]"
+
+/*
  * The finished record that was seen to be past its ttl, and untouched since: every
  * write changes owner, state or updated_ms.
  */
-#define IS_AS_SEEN "#s = :S AND #o = :O AND #f = :N AND #u = :U AND #t = :T"
+#define IS_AS_SEEN "#s = :S AND #o = :O AND #t = :T" FENCE_AS_SEEN UPDATED_AS_SEEN
 
 /* The owner's own run, in progress. */
 #define IS_OWN_RUN "#s = :I AND #o = :o"
@@ -163,7 +184,7 @@ static const struct
 	[EO_REPLACE] = {
 		EO_STATE_IN_PROGRESS,
 		IS_AS_SEEN,
-		"SET #s = :I, #o = :o, #b = :b, #f = #f + :1,"
+		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
 		" #l = :l, #n = :1, #c = :i, #u = :i, #t = :t[p?, #p = :p]"
 		" REMOVE #v, #e, #r, #g[!p?, #p]"
 	},
@@ -191,7 +212,8 @@ static const struct
 	[EO_RELEASE] = {
 		EO_STATE_FAILED,
 		IS_OWN_RUN,
-		"SET #s = :F, #u = :i, #t = :t, #r = :0, #n = #n - :1 REMOVE #l, #v, #e"
+		"SET #s = :F, #u = :i, #t = :t, #r = :0, #n = if_not_exists(#n, :1) - :1"
+		" REMOVE #l, #v, #e"
 	},
 
 	/*
@@ -229,7 +251,7 @@ static const struct
 		EO_STATE_COMMITTING,
 		IS_AS_SEEN,
 		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
-		" #f = #f + :1, #n = :1, #c = :i, #u = :i[v?, #v = :v]"
+		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i[v?, #v = :v]"
 		" REMOVE #t, #l, #e, #r, #p[!v?, #v]"
 	},
 	[EO_FINISH] = {
@@ -281,7 +303,7 @@ static const struct
 		EO_STATE_COMPLETED,
 		IS_AS_SEEN,
 		"SET #s = :C, #o = :o, #b = :b,"
-		" #f = #f + :1, #n = :1, #c = :i, #u = :i, #t = :t[v?, #v = :v][p?, #p = :p]"
+		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i, #t = :t[v?, #v = :v][p?, #p = :p]"
 		" REMOVE #l, #e, #r, #g[!v?, #v][!p?, #p]"
 	},
 
@@ -293,7 +315,7 @@ static const struct
 	 */
 	[EO_FORGET] = {
 		EO_STATE_FAILED,
-		"#s = :S AND #o = :O AND #f = :N",
+		"#s = :S AND #o = :O" FENCE_AS_SEEN,
 		"SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0, #n = :0"
 		" REMOVE #l, #v, #e, #p"
 	},
@@ -307,13 +329,6 @@ static const struct
 
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
-/* Values that are computed from the write and the record that was seen. */
-typedef struct Derived
-{
-	const char *seen_state;
-	int64_t		dead_ms;		/* a lease with an earlier end is dead */
-} Derived;
-
 /* The structs that values are taken from. */
 typedef enum From
 {
@@ -326,6 +341,7 @@ typedef enum From
 #define STATE(state) {EO_VALUE_STRING, FROM_LAYOUT, offsetof(EoLayout, states[state]), 0}
 #define STRING(from, type, member) {EO_VALUE_STRING, from, offsetof(type, member), 0}
 #define NUMBER(from, type, member) {EO_VALUE_NUMBER, from, offsetof(type, member), 0}
+#define AS_READ(from, type, member) {EO_VALUE_AS_READ, from, offsetof(type, member), 0}
 #define SIZED(from, type, member) \
 	{EO_VALUE_SIZED, from, offsetof(type, member), offsetof(type, member##_len)}
 
@@ -337,8 +353,8 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['F'] = STATE(EO_STATE_FAILED),
 	['S'] = STRING(FROM_DERIVED, Derived, seen_state),
 	['O'] = STRING(FROM_SEEN, EoRecord, owner),
-	['N'] = NUMBER(FROM_SEEN, EoRecord, fence),
-	['U'] = NUMBER(FROM_SEEN, EoRecord, updated_ms),
+	['N'] = AS_READ(FROM_DERIVED, Derived, seen_fence),
+	['U'] = AS_READ(FROM_DERIVED, Derived, seen_updated),
 	['T'] = NUMBER(FROM_SEEN, EoRecord, ttl_s),
 	['o'] = STRING(FROM_WRITE, EoWrite, owner),
 	['b'] = STRING(FROM_WRITE, EoWrite, bind),
@@ -356,6 +372,7 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 
 static void put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
 					   EoVerb verb, const EoWrite *w, const char *returns);
+static bool read_json(EoJsonValue *item, const char *name, const char **text, size_t *len);
 static void clamp(int64_t *value, int64_t max);
 
 const EoLayout *
@@ -433,29 +450,46 @@ eo_record_put_transact_item(const EoLayout *layout, EoBuf *body, const char *tab
 	eo_buf_addc(body, '}');
 }
 
-/* An expression is made once for each verb and each set of options. */
+/* The expression of a verb with a set of options, which is made once. */
+static EoStatus
+find_expression(const EoLayout *layout, EoVerb verb, unsigned int set, EoExpression **found)
+{
+	static EoExpression *made[N_LAYOUTS][N_VERBS][N_VARIANTS];
+	EoExpression **e = &made[layout - layouts][verb][set];
+
+	if (*e == NULL)
+		*e = calloc(1, sizeof(EoExpression));
+	*found = *e;
+	if (*e == NULL)
+		return EO_NO_MEMORY;
+	if ((*e)->text.len > 0)
+		return EO_OK;
+	return eo_expression_make(*e, layout->attributes, options, set,
+							  verbs[verb].condition, verbs[verb].update);
+}
+
 static void
 put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
 		   EoVerb verb, const EoWrite *w, const char *returns)
 {
-	static EoExpression made[N_LAYOUTS][N_VERBS][N_VARIANTS];
-	unsigned int set = options_of(w);
-	EoExpression *e = &made[layout - layouts][verb][set];
-	EoStatus	status = EO_OK;
-	Derived		derived = {
-		.seen_state = w->seen != NULL ? layout->states[w->seen->state] : NULL,
-		.dead_ms = w->now_ms - w->skew_ms
-	};
+	const EoAttributeName *a = layout->attributes;
+	const EoRecord *seen = w->seen;
+	EoExpression *e;
+	EoStatus	status;
+	Derived		derived = {.dead_ms = w->now_ms - w->skew_ms};
 	const void *structs[] = {
-		[FROM_LAYOUT] = layout,[FROM_WRITE] = w,[FROM_SEEN] = w->seen,[FROM_DERIVED] = &derived
+		[FROM_LAYOUT] = layout,[FROM_WRITE] = w,[FROM_SEEN] = seen,[FROM_DERIVED] = &derived
 	};
 
-	if (e->text.len == 0)
-		status = eo_expression_make(e, layout->attributes, options, set,
-									verbs[verb].condition, verbs[verb].update);
+	if (seen != NULL)
+	{
+		derived.seen_state = layout->states[seen->state];
+		derived.seen_fence = eo_json_get(seen->item, a[A_FENCE].name);
+		derived.seen_updated = eo_json_get(seen->item, a[A_UPDATED].name);
+	}
+	status = find_expression(layout, verb, options_of(w, &derived), &e);
 	if (status == EO_OK)
-		eo_expression_put_update(e, body, table, layout->attributes[A_KEY].name, pk, returns,
-								 values, structs);
+		eo_expression_put_update(e, body, table, a[A_KEY].name, pk, returns, values, structs);
 	else
 		body->status = status;
 }
@@ -491,13 +525,16 @@ eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	if (state < 0)
 		return EO_INVALID;
 	record->state = (EoState) state;
+	record->item = item;
 	record->owner = eo_json_attr_s(item, a[A_OWNER].name, &len);
 	record->bind = eo_json_attr_s(item, a[A_BIND].name, &len);
 	record->origin_text = eo_json_attr_s(item, a[A_ORIGIN].name, &len);
 	record->has_origin = eo_origin_read(record->origin_text, &record->origin);
 	record->payload_sha256 = eo_json_attr_s(item, a[A_PAYLOAD].name, &len);
-	record->result = eo_json_attr_s(item, a[A_RESULT].name, &record->result_len);
-	record->error = eo_json_attr_s(item, a[A_ERROR].name, &record->error_len);
+	record->odd_payload_sha256 = record->payload_sha256 == NULL &&
+		eo_json_get(item, a[A_PAYLOAD].name) != NULL;
+	record->odd_result = !read_json(item, a[A_RESULT].name, &record->result, &record->result_len);
+	record->odd_error = !read_json(item, a[A_ERROR].name, &record->error, &record->error_len);
 	record->has_retry = eo_json_attr_n(item, a[A_RETRY].name, &record->retry_ms);
 	/* A number that is absent stays 0. */
 	(void) eo_json_attr_n(item, a[A_FENCE].name, &record->fence);
@@ -524,6 +561,13 @@ eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	if (record->state == EO_STATE_IN_PROGRESS && record->lease_ms == 0)
 		return EO_INVALID;
 	return EO_OK;
+}
+
+/* False: there is such an attribute, and it cannot be read as JSON. */
+static bool
+read_json(EoJsonValue *item, const char *name, const char **text, size_t *len)
+{
+	return eo_json_attr_text(item, name, text, len) == EO_OK;
 }
 
 static void

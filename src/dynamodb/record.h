@@ -53,14 +53,24 @@ typedef struct EoRecord
 	size_t		result_len;
 	const char *error;			/* JSON text */
 	size_t		error_len;
-	bool		has_retry;		/* false and FAILED: failed for good */
-	int64_t		retry_ms;		/* may be claimed from then on */
+
+	/*
+	 * There is such an attribute, but of a type that another client chose and
+	 * nobody here can read: then the member is NULL.
+	 */
+	bool		odd_payload_sha256;
+	bool		odd_result;
+	bool		odd_error;
+	bool		has_retry;		/* FAILED without: for good */
+	int64_t		retry_ms;
 	int64_t		fence;
 	int64_t		runs;
 	int64_t		lease_ms;		/* 0: none */
 	int64_t		created_ms;
 	int64_t		updated_ms;
-	int64_t		ttl_s;			/* epoch seconds; 0: none */
+	int64_t		ttl_s;			/* 0: none */
+	EoJsonValue *item;			/* all of it, for a write that is conditional
+								 * on it */
 } EoRecord;
 
 /* The ttl (epoch seconds) of a record that is kept for retention_s from from_ms on. */

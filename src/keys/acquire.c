@@ -83,6 +83,7 @@ static Attempt explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate
 static Attempt explain_in_progress(EoAcquiring *a, const EoRecord *r);
 static Attempt explain_failed(EoAcquiring *a, const EoRecord *r);
 static void check_payload(EoAcquiring *a, const char *fingerprint, const char *state);
+static void check_readable(EoAcquiring *a, const EoRecord *r, EoState state);
 static const char *show_instant(int64 ms);
 static char *copy_text(const char *s, size_t len);
 
@@ -463,6 +464,7 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 		return ATTEMPT_RACED;
 	}
 	check_payload(a, r->payload_sha256, eo_record_state_name(state));
+	check_readable(a, r, state);
 
 	claim->fence = r->fence;
 	claim->runs = r->runs;
@@ -599,6 +601,18 @@ check_payload(EoAcquiring *a, const char *fingerprint, const char *state)
 					a->ask->key, a->k.store->server->name),
 			 errdetail("The key is %s.", state),
 			 errhint("The same key must mean the same request: derive it from the payload with idem_key(...), or look for two callers that share it.")));
+}
+
+/* Raise if the record has what the caller is to be told in a form that cannot be read. */
+static void
+check_readable(EoAcquiring *a, const EoRecord *r, EoState state)
+{
+	const char *odd = a->ask->payload_sha256 != NULL && r->odd_payload_sha256 ? "payload_sha256" :
+	state == EO_STATE_COMPLETED && r->odd_result ? "result" :
+	state == EO_STATE_FAILED && r->odd_error ? "error" : NULL;
+
+	if (odd != NULL)
+		eo_error_raise_odd("acquire", a->ask->key, a->k.store->server->name, odd);
 }
 
 /* ----- the error of a key that was not acquired ----- */

@@ -33,11 +33,12 @@
 #include "server/store.h"
 #include "server/text.h"
 
-/* After so many lost races in a row nothing is done. */
+/* Races lost in a row before an operator is told that the key is contended. */
 #define MAX_RACES 5
 
 static bool overlay(const EoKey *k, bool exists, EoRecord *r);
 static bool forget_seen(EoKey *k, const EoRecord *seen);
+pg_noreturn static void raise_contended(const EoKey *k);
 static void check_named_origin(const EoKey *k, const EoRecord *r, const char *origin);
 static bool dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending);
 static bool give_up(const EoOutboxRow *row);
@@ -113,7 +114,12 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 		r->ttl_s = eo_record_ttl_after(r->updated_ms, retention_s);
 	}
 	eo_answer_free(answer);
+	if (exists && r->state == EO_STATE_COMPLETED && r->odd_result)
+		eo_error_raise_odd("read", key, store->server->name, "result");
+	if (exists && r->state == EO_STATE_FAILED && r->odd_error)
+		eo_error_raise_odd("read", key, store->server->name, "error");
 	r->owner = r->bind = r->origin_text = r->payload_sha256 = NULL;
+	r->item = NULL;
 	return overlay(&k, exists, r);
 }
 
@@ -124,7 +130,7 @@ eo_operator_forget(EoStore *store, const char *key)
 	bool		forgotten = false;
 
 	eo_key_find(&k, store, key);
-	for (int races = 0; races < MAX_RACES; races++)
+	for (int races = 0;; races++)
 	{
 		EoAnswer   *seen = eo_store_read(store, k.pk);
 		bool		again;
@@ -136,12 +142,26 @@ eo_operator_forget(EoStore *store, const char *key)
 		eo_answer_free(seen);
 		if (!again)
 			break;
+		if (races + 1 == MAX_RACES)
+			raise_contended(&k);
 	}
 	eo_session_tokens_forget(store->server, k.pk);
 	return forgotten;
 }
 
-/* Forget exactly the record that was seen.  Returns false if it has changed since. */
+static void
+raise_contended(const EoKey *k)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_IN_PROGRESS),
+			 errmsg("could not forget key \"%s\" on server \"%s\": others keep changing it",
+					k->key, k->store->server->name),
+			 errdetail("It was changed %d times between a look at it and the write that resets it.",
+					   MAX_RACES),
+			 errhint("Call idem_forget() again, or first end what claims the key.")));
+}
+
+/* False: it is another one by now. */
 static bool
 forget_seen(EoKey *k, const EoRecord *seen)
 {

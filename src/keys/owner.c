@@ -163,6 +163,8 @@ is_completed_already(EoKey *k, const char *token, const char *result)
 	if (!answer->exists || strcmp(r->owner, token) != 0)
 		raise_lost(k, answer->exists ? r : NULL);
 	completed = r->state == EO_STATE_COMPLETED || fate == EO_FATE_COMMITTED;
+	if (completed && r->odd_result)
+		eo_error_raise_odd("complete", k->key, k->store->server->name, "result");
 	if (completed && !same_text(r->result, result))
 		raise_other_result(k);
 	if (!completed && r->state == EO_STATE_IN_PROGRESS)
@@ -270,7 +272,8 @@ complete_now(EoKey *k, const char *token, const char *result)
 	eo_session_tokens_forget_claim(k->store->server, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? eo_answer_record(answer) : NULL);
-	if (answer->replayed && !same_text(eo_answer_record(answer)->result, result))
+	if (answer->replayed && (eo_answer_record(answer)->odd_result ||
+							 !same_text(eo_answer_record(answer)->result, result)))
 		raise_other_result(k);
 	if (k->held != NULL)
 		eo_xact_drop(k->held);

@@ -158,6 +158,20 @@ eo_error_raise_lost(const char *key, const char *server, bool at_commit, const c
 			 errhint("%s", hint)));
 }
 
+void
+eo_error_raise_odd(const char *doing, const char *key, const char *server, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_REFUSED),
+			 errmsg("could not %s key \"%s\" on server \"%s\": %s", doing, key, server,
+					reports[EO_INVALID].summary),
+			 strcmp(what, "payload_sha256") == 0 ?
+			 errdetail("Its %s is not a string.", what) :
+			 errdetail("Its %s has no form in JSON: it is or contains binary data, or a string with a NUL.",
+					   what),
+			 errhint("Another client has written it. Results and errors are JSON text, or a value of DynamoDB's that JSON can express.")));
+}
+
 char *
 eo_error_lost_detail(const EoRecord *record)
 {

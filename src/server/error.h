@@ -52,6 +52,13 @@ pg_noreturn extern void eo_error_raise_committing(const char *key, const char *s
 pg_noreturn extern void eo_error_raise_lost(const char *key, const char *server, bool at_commit,
 											const char *detail, const char *hint);
 
+/*
+ * ID007: an attribute of the record has a value that cannot be read, such as binary
+ * data in the place of a result.  what: "result", "error" or "payload_sha256".
+ */
+pg_noreturn extern void eo_error_raise_odd(const char *doing, const char *key, const char *server,
+										   const char *what);
+
 /* Detail of a lost claim: what is there instead (NULL: no record), palloc'd. */
 extern char *eo_error_lost_detail(const EoRecord *record);
 

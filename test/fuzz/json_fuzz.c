@@ -1,7 +1,8 @@
 /*
  * json_fuzz.c
  *	  Any bytes as a reply: parsed or refused, and what is parsed is walked.
- *	  What is written of a string found in it must be read back the same.
+ *	  What is written of a string found in it must be read back the same, and what
+ *	  is made of an attribute is JSON.
  */
 #include "dynamodb/json.h"
 
@@ -32,6 +33,28 @@ is_utf8(const char *s, size_t len)
 			return false;
 	}
 	return true;
+}
+
+/* The text that is made of an attribute of a type other than S can be parsed. */
+static void
+check_native(EoJsonValue *item, const char *name)
+{
+	const char *text;
+	size_t		len;
+	EoBuf		out;
+	EoJson	   *again;
+
+	if (eo_json_attr_s(item, name, &len) != NULL ||
+		eo_json_attr_text(item, name, &text, &len) != EO_OK || text == NULL)
+		return;
+	eo_buf_init(&out, len + 100);
+	eo_buf_adds(&out, "{\"x\":");
+	eo_buf_adds(&out, text);
+	eo_buf_adds(&out, "}");
+	if (strlen(text) != len || eo_json_parse(out.data, out.len, &again) != EO_OK)
+		abort();
+	eo_json_free(again);
+	eo_buf_free(&out);
 }
 
 static void
@@ -68,6 +91,7 @@ walk(EoJsonValue *v, int depth)
 	{
 		EoJsonValue *member = eo_json_get(v, names[i]);
 
+		check_native(v, names[i]);
 		if (member != NULL)
 			walk(member, depth + 1);
 	}

@@ -106,7 +106,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (call.error.status == EO_OK && http_status != 200)
 		abort();
 	if (call.item != NULL && eo_record_read(layout, call.item, &record) == EO_OK &&
-		record.owner == NULL)
+		(record.owner == NULL || (record.result != NULL && record.odd_result) ||
+		 (record.error != NULL && record.odd_error)))
 		abort();
 	if (call.item != NULL && eo_action_item_read(call.item, &action) == EO_OK &&
 		(action.expires_ms < 0 || action.pin_attempts < 0 ||

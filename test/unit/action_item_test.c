@@ -86,6 +86,12 @@ test_read(void)
 	   a.active_ms == 0 && a.expires_ms == EO_MAX_INSTANT_MS && a.pin_attempts == 2 &&
 	   a.created_ms == 0,
 	   "numbers that are absurd are made harmless");
+	ok(reads("{\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"},\"consumedAt\":{\"N\":\"3\"},"
+			 "\"consumedBy\":{\"M\":{\"ip\":{\"S\":\"::1\"}}}}", &a) == EO_OK && a.consumed_by != NULL &&
+	   strcmp(a.consumed_by, "{\"ip\":\"::1\"}") == 0, "a consumer in other types is JSON");
+	ok(reads("{\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"},\"consumedAt\":{\"N\":\"3\"},"
+			 "\"consumedBy\":{\"B\":\"AA==\"}}", &a) == EO_OK && a.consumed_by == NULL,
+	   "what cannot be read of what is said beside it is left out");
 	for (int i = 0; decisive[i] != NULL; i++)
 	{
 		char		item[200];

@@ -59,7 +59,8 @@ test_refusals(void)
 	refuses("{\"a\":\"\n\"}", "a line break in a string");
 	refuses("{\"a\":\"\\x\"}", "an unknown escape");
 	refuses("{\"a\":\"\\u12\"}", "half an escape");
-	refuses("{\"a\":\"\\u0000\"}", "an escaped NUL");
+	refuses("{\"a\\u0000\":1}", "an escaped NUL in a name");
+	refuses("{\"a\":{\"owner\\u0000x\":{\"S\":\"\\u0000\"}}}", "a name that would be cut to another");
 	refuses("{\"a\":\"\\ud800\"}", "half a surrogate pair");
 	refuses("{\"a\":\"\\ud800\\u0041\"}", "a surrogate without its other half");
 	refuses("{\"a\":\"\\udc00\"}", "the other half alone");
@@ -93,6 +94,116 @@ test_depth(void)
 	for (int i = 0; i < 400; i++)
 		text[n++] = '[';
 	ok(parse_n(text, n) == EO_TOO_LARGE, "deeper");
+}
+
+/* An item that is refused by the condition of a transaction, with a value that deep. */
+static EoStatus
+parse_nested(int levels, const char *open, const char *close)
+{
+	EoBuf		text;
+	EoStatus	status;
+
+	eo_buf_init(&text, 10000);
+	eo_buf_adds(&text, "{\"CancellationReasons\":[{\"Item\":{\"a\":");
+	for (int i = 0; i < levels; i++)
+		eo_buf_adds(&text, open);
+	eo_buf_adds(&text, "{\"SS\":[\"x\"]}");
+	for (int i = 0; i < levels; i++)
+		eo_buf_adds(&text, close);
+	eo_buf_adds(&text, "}}]}");
+	status = parse_n(text.data, text.len);
+	eo_buf_free(&text);
+	return status;
+}
+
+static void
+test_nested(void)
+{
+	ok(parse_nested(32, "{\"L\":[", "]}") == EO_OK, "32 lists, as deep as DynamoDB goes");
+	ok(parse_nested(32, "{\"M\":{\"m\":", "}}") == EO_OK, "32 maps");
+	ok(parse_nested(40, "{\"L\":[", "]}") == EO_TOO_LARGE, "deeper");
+}
+
+/* A string with a NUL is in nobody's way, and nobody gets it. */
+static void
+test_nul(void)
+{
+	const char *text = "{\"a\":{\"S\":\"x\\u0000y\"},\"b\":{\"S\":\"\\u0000\"},\"c\":{\"S\":\"z\"}}";
+	EoJson	   *doc;
+	EoJsonValue *item;
+	size_t		len = 7;
+
+	ok(eo_json_parse(text, strlen(text), &doc) == EO_OK, "an escaped NUL is parsed");
+	item = eo_json_root(doc);
+	ok(eo_json_attr_s(item, "a", &len) == NULL && len == 0, "but is in no string");
+	ok(eo_json_attr_s(item, "b", &len) == NULL && eo_json_get(item, "b") != NULL, "nor alone");
+	is_string(eo_json_attr_s(item, "c", &len), "z", "another string can be read");
+	eo_json_free(doc);
+}
+
+/* The JSON of an attribute; NULL: it has none. */
+static const char *
+json_of(const char *attribute)
+{
+	static char copy[1000];
+	EoBuf		text;
+	EoJson	   *doc;
+	const char *json;
+	const char *again;
+	size_t		len;
+	size_t		len_again;
+	EoStatus	status;
+
+	eo_buf_init(&text, 10000);
+	eo_buf_addf(&text, "{\"x\":%s}", attribute);
+	if (eo_json_parse(text.data, text.len, &doc) != EO_OK)
+		abort();
+	status = eo_json_attr_text(eo_json_root(doc), "x", &json, &len);
+	if (status == EO_OK && (json == NULL || strlen(json) != len ||
+							eo_json_attr_text(eo_json_root(doc), "x", &again, &len_again) != EO_OK ||
+							again != json || len_again != len))
+		abort();
+	if (status == EO_OK)
+		snprintf(copy, sizeof(copy), "%s", json);
+	eo_json_free(doc);
+	eo_buf_free(&text);
+	return status == EO_OK ? copy : NULL;
+}
+
+static void
+test_native(void)
+{
+	static const struct
+	{
+		const char *attribute;
+		const char *json;
+	}			all[] = {
+		{"{\"S\":\"{\\\"a\\\": 1}\"}", "{\"a\": 1}"},
+		{"{\"S\":\"\"}", ""},
+		{"{\"N\":\"-12.50E+3\"}", "-12.50E+3"},
+		{"{\"N\":\"0.00000000000000000000000000000000000001\"}", "0.00000000000000000000000000000000000001"},
+		{"{\"BOOL\":false}", "false"},
+		{"{\"BOOL\":true}", "true"},
+		{"{\"NULL\":true}", "null"},
+		{"{\"L\":[]}", "[]"},
+		{"{\"M\":{}}", "{}"},
+		{"{\"SS\":[\"a\",\"\\\"\\n\\u00e9\"]}", "[\"a\",\"\\\"\\u000a\xc3\xa9\"]"},
+		{"{\"NS\":[\"1\",\"-2.5\"]}", "[1,-2.5]"},
+		{"{\"M\":{\"\\\"b/\":{\"L\":[{\"N\":\"7\"},{\"S\":\"7\"}]},\"N\":{\"NULL\":true}}}",
+		"{\"\\\"b/\":[7,\"7\"],\"N\":null}"}
+	};
+	static const char *const none[] = {
+		"{\"B\":\"AA==\"}", "{\"BS\":[\"AA==\"]}", "{\"M\":{\"a\":{\"B\":\"AA==\"}}}", "{\"L\":[{\"S\":\"\"},{\"BS\":[]}]}",
+		"{\"S\":\"\\u0000\"}", "{\"SS\":[\"\\u0000\"]}", "{\"S\":1}", "{\"N\":1}", "{\"BOOL\":\"true\"}", "{\"NULL\":false}",
+		"{\"L\":{}}", "{\"M\":[]}", "{\"L\":[1]}", "{\"L\":[null]}", "{\"SS\":[1]}", "{\"X\":true}", "{}", "[]", "\"S\"", "1", "1.5",
+		"{\"N\":\"1\",\"BOOL\":true}", "{\"N\":\"\"}", "{\"N\":\"-\"}", "{\"N\":\"01\"}", "{\"N\":\"1.\"}", "{\"N\":\".5\"}",
+		"{\"N\":\"1e\"}", "{\"N\":\"1e+\"}", "{\"N\":\"+1\"}", "{\"N\":\"NaN\"}", "{\"N\":\"0x1\"}", "{\"N\":\"1 \"}", "{\"NS\":[\"x\"]}"
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		is_string(json_of(all[i].attribute), all[i].json, all[i].attribute);
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		ok(json_of(none[i]) == NULL, none[i]);
 }
 
 static void
@@ -167,6 +278,9 @@ main(void)
 {
 	test_refusals();
 	test_depth();
+	test_nested();
+	test_nul();
+	test_native();
 	test_values();
 	test_strings();
 	ok(parse("{}") == EO_OK && parse("\t{ \"a\" : [ ] }\r\n") == EO_OK, "white space is free");

@@ -12,24 +12,35 @@ static const EoLayout *layout;
 /* Bits of a variant: the optional parts of a write. */
 enum
 {
-	RUNS = 1,
-	PAYLOAD = 2,
-	RESULT = 4,
-	ERROR = 8,
-	TERMINAL = 16,
-	ORIGIN = 32,
-	NO_ORIGIN = 64,
-	N_VARIANTS = 128
+	RUNS = 1, PAYLOAD = 2, RESULT = 4, ERROR = 8, TERMINAL = 16, ORIGIN = 32, NO_ORIGIN = 64,
+	FENCE = 128, UPDATED = 256, N_VARIANTS = 512
 };
+
+/* What was seen, with the attributes that a variant has. */
+static const char *
+seen_item(int variant)
+{
+	static const char *const items[] = {
+		"{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"},\"ttl\":{\"N\":\"5\"}}",
+		"{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"},\"ttl\":{\"N\":\"5\"},\"fence\":{\"N\":\"3.5\"}}",
+		"{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"},\"ttl\":{\"N\":\"5\"},\"updated_ms\":{\"S\":\"a\\\"/\"}}",
+		"{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"},\"ttl\":{\"N\":\"5\"},\"fence\":{\"N\":\"3.5\"},\"updated_ms\":{\"S\":\"a\\\"/\"}}"
+	};
+
+	return items[variant / FENCE];
+}
 
 static void
 put_variant(EoBuf *body, EoVerb verb, int variant)
 {
-	EoRecord	seen = {.state = EO_STATE_COMPLETED,.owner = "o",.fence = 3,.updated_ms = 4,
-	.ttl_s = 5};
+	EoJson	   *doc;
+	EoRecord	seen;
 	EoWrite		w = {.owner = "11111111-2222-4333-8444-555555555555",.now_ms = 1000,.lease_ms = 2000,
 	.skew_ms = 10,.ttl_s = 3,.bind = "keep",.retry_ms = 1000,.seen = &seen};
 
+	if (eo_json_parse(seen_item(variant), strlen(seen_item(variant)), &doc) != EO_OK ||
+		eo_record_read(layout, eo_json_root(doc), &seen) != EO_OK)
+		abort();
 	w.max_runs = variant & RUNS ? 3 : 0;
 	w.payload_sha256 = variant & PAYLOAD ? "ab" : NULL;
 	w.result = variant & RESULT ? "{\"x\": \"\\\"\"}" : NULL;
@@ -43,6 +54,7 @@ put_variant(EoBuf *body, EoVerb verb, int variant)
 		w.origin = "o/1/2/3/4";
 	eo_buf_init(body, 100000);
 	eo_record_put_write(layout, body, "tab", "IDEMPOTENCY#\"k\"", verb, &w);
+	eo_json_free(doc);
 }
 
 static void
@@ -110,7 +122,9 @@ has(EoVerb verb, int variant, const char *text)
 static void
 test_variants(void)
 {
-	ok(has(EO_ACQUIRE, RUNS, "#n < :m") && !has(EO_ACQUIRE, 0, "#n < :m"), "a limit of runs");
+	ok(has(EO_ACQUIRE, RUNS, " AND (attribute_not_exists(#n) OR #n < :m)") && !has(EO_ACQUIRE, 0, "#n < :m"),
+	   "a limit of runs");
+	ok(has(EO_RELEASE, 0, "#n = if_not_exists(#n, :1) - :1"), "a run that is not counted");
 	ok(has(EO_ACQUIRE, PAYLOAD, "SET #s = :I") && has(EO_ACQUIRE, PAYLOAD, "#p = :p)") &&
 	   !has(EO_ACQUIRE, 0, "#p"), "a fingerprint is compared");
 	ok(has(EO_REPLACE, 0, " REMOVE #v, #e, #r, #g, #p\"") && has(EO_REPLACE, PAYLOAD, " REMOVE #v, #e, #r, #g\""),
@@ -123,6 +137,30 @@ test_variants(void)
 	ok(has(EO_ABORT, ORIGIN, "(#s = :I OR (#s = :M AND #g = :g))\"") && has(EO_ABORT, 0, "(#s = :I)\"") &&
 	   has(EO_ABORT, NO_ORIGIN, "(#s = :I OR (#s = :M AND attribute_not_exists(#g)))\""), "whose seal is undone");
 	ok(has(EO_UNSEAL, ORIGIN, "#g = :g REMOVE") && !has(EO_UNSEAL, 0, "#g"), "and which cannot be repeated");
+}
+
+/* A write on what was seen compares what it has, and the absence of what it has not. */
+static void
+test_seen(void)
+{
+	static const EoVerb verbs[] = {EO_REPLACE, EO_SEAL_EXPIRED, EO_COMPLETE_EXPIRED, EO_FORGET};
+
+	for (int i = 0; i < 4; i++)
+	{
+		EoVerb		verb = verbs[i];
+
+		ok(has(verb, FENCE, " AND #f = :N") && has(verb, FENCE, "\":N\":{\"N\":\"3.5\"}"),
+		   "the fence that was seen");
+		ok(has(verb, 0, " AND attribute_not_exists(#f)") && !has(verb, 0, ":N"),
+		   "or that there was none");
+		if (verb == EO_FORGET)
+			continue;
+		ok(has(verb, UPDATED, " AND #u = :U") &&
+		   has(verb, UPDATED, "\":U\":{\"S\":\"a\\\"/\"}"), "the last change that was seen");
+		ok(has(verb, 0, " AND attribute_not_exists(#u)") && !has(verb, 0, ":U"),
+		   "or that there was none");
+		ok(has(verb, 0, "#f = if_not_exists(#f, :i) + :1"), "a fence begins where there was none");
+	}
 }
 
 static void
@@ -202,6 +240,30 @@ test_absurd(void)
 	eo_json_free(doc);
 }
 
+/* What others have put into the place of a result is JSON, or is told to be odd. */
+static void
+test_foreign(void)
+{
+	const char *item;
+	EoJson	   *doc;
+	EoRecord	r;
+
+	item = "{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"},\"result\":{\"M\":{\"a\":{\"N\":\"1\"}}},"
+		"\"error\":{\"B\":\"AA==\"},\"payload_sha256\":{\"B\":\"AA==\"}}";
+	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
+	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK, "a record of another client is read");
+	is_string(r.result, "{\"a\":1}", "its result is JSON");
+	ok(r.result_len == 7 && !r.odd_result, "of that length");
+	ok(r.error == NULL && r.odd_error, "a binary error is odd");
+	ok(r.payload_sha256 == NULL && r.odd_payload_sha256, "so is a binary fingerprint");
+	eo_json_free(doc);
+	item = "{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"}}";
+	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
+	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK && r.result == NULL && r.error == NULL &&
+	   !r.odd_result && !r.odd_error && !r.odd_payload_sha256, "nothing is odd where nothing is");
+	eo_json_free(doc);
+}
+
 static void
 test_records(void)
 {
@@ -258,9 +320,11 @@ main(void)
 	test_bodies();
 	test_states();
 	test_variants();
+	test_seen();
 	test_keys();
 	test_actions();
 	test_records();
+	test_foreign();
 	test_absurd();
 	test_origin();
 	return done();
