@@ -219,7 +219,7 @@ take_answer(Sealing *s, EoAnswer *answer)
 {
 	EoTxClaim  *claim = answer->user;
 	const char *server = claim->store->server->name;
-	const EoRecord *r = answer->exists ? eo_answer_record(answer) : NULL;
+	const EoRecord *r = answer->exists ? eo_store_record(answer) : NULL;
 
 	switch (answer->outcome)
 	{
@@ -270,7 +270,7 @@ give_back_aborted(EoTxClaim *claim, const EoRecord *r)
 static void
 take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 {
-	const EoRecord *r = eo_answer_record(answer);
+	const EoRecord *r = eo_store_record(answer);
 	const char *server = claim->store->server->name;
 	int64		now_ms = eo_client_now_ms(&claim->store->client);
 	int64		retention_s;

@@ -253,9 +253,9 @@ eo_settle_read(EoStore *store, const char *key, const char *pk, const uint8 *dig
 		if (answer->outcome == EO_FAILED_CALL)
 			eo_error_raise(&answer->error, doing, key, store->server->name);
 		*fate = EO_FATE_ELSEWHERE;
-		if (answer->exists && eo_answer_record(answer)->state == EO_STATE_COMMITTING &&
+		if (answer->exists && eo_store_record(answer)->state == EO_STATE_COMMITTING &&
 			!RecoveryInProgress())
-			*fate = eo_settle_fate(eo_answer_record(answer), digest, retention_s);
+			*fate = eo_settle_fate(eo_store_record(answer), digest, retention_s);
 		if (*fate != EO_FATE_ABORTED || looks > 0)
 			return answer;
 		eo_answer_free(answer);

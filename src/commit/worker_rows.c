@@ -274,7 +274,7 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 					row->target.table),
 			 answer->outcome == EO_NOT_APPLIED && answer->exists ?
 			 errdetail("Its record is %s, and not by that transaction.",
-					   eo_record_state_name(eo_answer_record(answer)->state)) :
+					   eo_record_state_name(eo_store_record(answer)->state)) :
 			 errdetail("Its record is gone, or cannot be read."),
 			 errhint("It stays in exactonce_pending and is tried again every ten minutes. Look for whoever changed the record or the table.")));
 	return true;

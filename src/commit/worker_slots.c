@@ -259,7 +259,7 @@ static bool
 take_beat(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoSlotView *view = job->data;
-	const EoRecord *r = eo_answer_record(answer);
+	const EoRecord *r = eo_store_record(answer);
 	bool		applied = answer->outcome == EO_APPLIED;
 	bool		ours = applied || (answer->exists && strcmp(r->owner, view->info.token) == 0 &&
 								   r->state != EO_STATE_FAILED);

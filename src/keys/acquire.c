@@ -302,11 +302,11 @@ take_answer(EoAcquiring *a)
 		case EO_NOT_APPLIED:
 			a->in_doubt |= answer->call.in_doubt;
 			if (!a->replacing && answer->exists &&
-				eo_store_is_expired(a->k.store, eo_answer_record(answer)))
+				eo_store_is_expired(a->k.store, eo_store_record(answer)))
 				return replace_expired(a);
 			drop_refused(a);
 			return a->replacing || !answer->exists ? ATTEMPT_RACED :
-				explain_refusal(a, eo_answer_record(answer));
+				explain_refusal(a, eo_store_record(answer));
 		case EO_READ:
 		case EO_FAILED_CALL:
 			break;
@@ -329,7 +329,7 @@ static Attempt
 replace_expired(EoAcquiring *a)
 {
 	a->replacing = true;
-	a->write.seen = eo_answer_record(a->answer);
+	a->write.seen = eo_store_record(a->answer);
 	a->answer = eo_store_prepare_write(a->k.store, a->k.pk, EO_REPLACE, &a->write);
 	return ATTEMPT_GOES_ON;
 }
@@ -394,7 +394,7 @@ static void
 take_acquired(EoAcquiring *a)
 {
 	EoTxClaim  *held = a->held;
-	const EoRecord *r = eo_answer_record(a->answer);
+	const EoRecord *r = eo_store_record(a->answer);
 
 	eo_slot_acquired(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
 	/* The first heartbeat may be due before the worker wakes by itself. */

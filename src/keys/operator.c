@@ -104,7 +104,7 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 		eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(store, key, &view);
 	answer = eo_settle_read(store, key, k.pk, k.digest, "read", &fate, &retention_s);
-	*r = *eo_answer_record(answer);
+	*r = *eo_store_record(answer);
 	r->result = eo_text_copy(r->result);
 	r->error = eo_text_copy(r->error);
 	exists = answer->exists && !eo_store_is_expired(store, r);
@@ -137,7 +137,7 @@ eo_operator_forget(EoStore *store, const char *key)
 
 		if (seen->outcome == EO_FAILED_CALL)
 			eo_error_raise(&seen->error, "forget", key, store->server->name);
-		again = seen->exists && !forget_seen(&k, eo_answer_record(seen));
+		again = seen->exists && !forget_seen(&k, eo_store_record(seen));
 		forgotten = seen->exists && !again;
 		eo_answer_free(seen);
 		if (!again)
@@ -258,7 +258,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 	answer = eo_store_read(store, k.pk);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, "resolve", key, store->server->name);
-	r = eo_answer_record(answer);
+	r = eo_store_record(answer);
 	if (!answer->exists || r->state != EO_STATE_COMMITTING)
 	{
 		resolved = dismiss(&k, answer->exists ? r : NULL, completed && has_row ? &pending : NULL);
@@ -364,7 +364,7 @@ eo_operator_give_up(const char *id)
 	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_NO_TABLE &&
 		answer->error.status != EO_DENIED && answer->error.status != EO_NO_CREDENTIALS)
 		eo_error_raise(&answer->error, "give up", row.pk, store->server->name);
-	r = eo_answer_record(answer);
+	r = eo_store_record(answer);
 	if (answer->outcome == EO_READ && answer->exists && r->state == EO_STATE_COMMITTING &&
 		strcmp(r->owner, row.token) == 0)
 		ereport(ERROR,

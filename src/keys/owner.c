@@ -79,7 +79,7 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing)
 		eo_slot_state_is_over(view.info.state) && strcmp(view.info.token, w->owner) == 0)
 		eo_settle_on_the_spot(k->store, k->key, &view);
 	answer = eo_store_write(k->store, k->pk, verb, w);
-	r = eo_answer_record(answer);
+	r = eo_store_record(answer);
 	if (answer->outcome == EO_NOT_APPLIED && answer->exists &&
 		r->state == EO_STATE_COMMITTING && strcmp(r->owner, w->owner) == 0)
 	{
@@ -155,11 +155,11 @@ is_completed_already(EoKey *k, const char *token, const char *result)
 	if (fate == EO_FATE_ABORTED)
 	{
 		/* An earlier transaction has sealed it, and did not commit. */
-		eo_settle_aborted(k->store, k->key, k->pk, eo_answer_record(answer));
+		eo_settle_aborted(k->store, k->key, k->pk, eo_store_record(answer));
 		eo_answer_free(answer);
 		answer = eo_settle_read(k->store, k->key, k->pk, k->digest, "complete", &fate, &retention_s);
 	}
-	r = eo_answer_record(answer);
+	r = eo_store_record(answer);
 	if (!answer->exists || strcmp(r->owner, token) != 0)
 		raise_lost(k, answer->exists ? r : NULL);
 	completed = r->state == EO_STATE_COMPLETED || fate == EO_FATE_COMMITTED;
@@ -271,9 +271,9 @@ complete_now(EoKey *k, const char *token, const char *result)
 	answer = write_as_owner(k, EO_COMPLETE, &w, "complete");
 	eo_session_tokens_forget_claim(k->store->server, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
-		raise_lost(k, answer->exists ? eo_answer_record(answer) : NULL);
-	if (answer->replayed && (eo_answer_record(answer)->odd_result ||
-							 !same_text(eo_answer_record(answer)->result, result)))
+		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
+	if (answer->replayed && (eo_store_record(answer)->odd_result ||
+							 !same_text(eo_store_record(answer)->result, result)))
 		raise_other_result(k);
 	if (k->held != NULL)
 		eo_xact_drop(k->held);
@@ -341,7 +341,7 @@ fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, b
 	answer = write_as_owner(k, EO_FAIL, &w, "fail");
 	eo_session_tokens_forget_claim(k->store->server, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
-		raise_lost(k, answer->exists ? eo_answer_record(answer) : NULL);
+		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
 	if (k->held != NULL)
 		eo_xact_drop(k->held);
 	eo_answer_free(answer);
@@ -397,8 +397,8 @@ release_now(EoKey *k, const char *token)
 	 * is an error, or no retry.
 	 */
 	released = answer->outcome == EO_APPLIED &&
-		(!answer->replayed || (eo_answer_record(answer)->has_retry &&
-							   eo_answer_record(answer)->error == NULL));
+		(!answer->replayed || (eo_store_record(answer)->has_retry &&
+							   eo_store_record(answer)->error == NULL));
 	eo_session_tokens_forget_claim(k->store->server, k->pk, token);
 	eo_answer_free(answer);
 	return released;
@@ -428,11 +428,11 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	if (answer->outcome != EO_APPLIED)
 	{
 		eo_session_tokens_forget_claim(store->server, k.pk, w.owner);
-		raise_lost(&k, answer->exists ? eo_answer_record(answer) : NULL);
+		raise_lost(&k, answer->exists ? eo_store_record(answer) : NULL);
 	}
-	until_ms = eo_answer_record(answer)->lease_ms;
+	until_ms = eo_store_record(answer)->lease_ms;
 	if (claim != NULL)
-		eo_slot_extended(claim->slot, until_ms, lease_ms, eo_answer_record(answer)->ttl_s);
+		eo_slot_extended(claim->slot, until_ms, lease_ms, eo_store_record(answer)->ttl_s);
 	eo_answer_free(answer);
 	return until_ms;
 }
@@ -505,11 +505,11 @@ retention_of(const EoKey *k, const char *token, const char *verb, bool must_own)
 	answer = eo_store_read(k->store, k->pk);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, verb, k->key, k->store->server->name);
-	if (must_own && (!answer->exists || strcmp(eo_answer_record(answer)->owner, token) != 0 ||
-					 eo_answer_record(answer)->state != EO_STATE_IN_PROGRESS))
-		raise_lost(k, answer->exists ? eo_answer_record(answer) : NULL);
-	if (answer->exists && eo_answer_record(answer)->ttl_s != 0)
-		retention_s = retention_in(eo_answer_record(answer));
+	if (must_own && (!answer->exists || strcmp(eo_store_record(answer)->owner, token) != 0 ||
+					 eo_store_record(answer)->state != EO_STATE_IN_PROGRESS))
+		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
+	if (answer->exists && eo_store_record(answer)->ttl_s != 0)
+		retention_s = retention_in(eo_store_record(answer));
 	eo_answer_free(answer);
 	return retention_s;
 }

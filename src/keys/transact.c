@@ -235,9 +235,9 @@ attempt(EoAcquiring *a, const EoTransact *ask)
 
 	/* An expired record: replace exactly this one. */
 	a->replacing = answer->outcome == EO_NOT_APPLIED && answer->exists &&
-		eo_store_is_expired(a->k.store, eo_answer_record(answer));
+		eo_store_is_expired(a->k.store, eo_store_record(answer));
 	if (a->replacing)
-		answer = run(a, ask, EO_COMPLETE_EXPIRED, eo_answer_record(first));
+		answer = run(a, ask, EO_COMPLETE_EXPIRED, eo_store_record(first));
 	switch (answer->outcome)
 	{
 		case EO_APPLIED:
@@ -246,7 +246,7 @@ attempt(EoAcquiring *a, const EoTransact *ask)
 			break;
 		case EO_NOT_APPLIED:
 			answered = answer->exists && !a->replacing &&
-				eo_acquire_explain(a, eo_answer_record(answer));
+				eo_acquire_explain(a, eo_store_record(answer));
 			break;
 		case EO_READ:
 		case EO_FAILED_CALL:
@@ -299,8 +299,8 @@ settle_doubt(EoAcquiring *a, const EoTransact *ask)
 		raise_refused(a, ask, answer);
 	}
 	applied = answer->outcome == EO_NOT_APPLIED && answer->exists &&
-		eo_answer_record(answer)->state == EO_STATE_COMPLETED &&
-		strcmp(eo_answer_record(answer)->owner, a->token) == 0;
+		eo_store_record(answer)->state == EO_STATE_COMPLETED &&
+		strcmp(eo_store_record(answer)->owner, a->token) == 0;
 	eo_answer_free(answer);
 	return applied;
 }

@@ -55,7 +55,7 @@ extern const EoItemKind eo_store_record_kind;
 
 /* The record of such an answer; its values count only if the answer's exists is true. */
 static inline EoRecord *
-eo_answer_record(const EoAnswer *answer)
+eo_store_record(const EoAnswer *answer)
 {
 	Assert(answer->kind == &eo_store_record_kind);
 	return answer->item;
