@@ -9,6 +9,10 @@
  * - The handler returns: its subtransaction is released and the key completed.
  *	 An error in completing is raised as it is, and is never recorded as a
  *	 failure of the handler.
+ * - The handler returns a result that cannot be stored, because it is too large:
+ *	 that is an error of the handler.  Another run would return it again, so the key
+ *	 fails for good.  The result is therefore checked within the handler's
+ *	 subtransaction.
  * - The handler raises: its subtransaction is rolled back with all that the
  *	 handler did, nested claims included.  An error of the work is recorded as
  *	 the key's failure, which outlives the transaction.  An error of the moment
@@ -47,11 +51,21 @@
 
 PG_FUNCTION_INFO_V1(eo_idem_call);
 
+/* A call of the handler, and how it ended. */
+typedef struct Run
+{
+	Datum		result;
+	bool		isnull;
+	char	   *text;			/* the result as it is stored; NULL: no result */
+	ErrorData  *error;			/* NULL: the handler has returned */
+	bool		returned;		/* the error, if any, is about its result */
+} Run;
+
 static void find_again(EoKey *k);
 static void check_handler(Oid handler, bool has_payload);
-static bool run_handler(Oid handler, FunctionCallInfo fcinfo, Datum *result, bool *isnull,
-						ErrorData **error);
+static bool run_handler(Oid handler, FunctionCallInfo fcinfo, const EoKey *k, Run *run);
 static bool is_of_the_moment(int sqlerrcode);
+static bool is_final(const Run *run);
 static char *describe(const ErrorData *error);
 
 /*
@@ -67,9 +81,7 @@ eo_idem_call(PG_FUNCTION_ARGS)
 	EoStore    *store;
 	Oid			handler;
 	bool		returns;
-	Datum		result = (Datum) 0;
-	bool		isnull;
-	ErrorData  *error;
+	Run			run = {0};
 
 	eo_gate("idem_call", EO_WRITES);
 	ask.key = eo_arg_key(fcinfo, 0);
@@ -101,7 +113,7 @@ eo_idem_call(PG_FUNCTION_ARGS)
 
 	eo_key_find(&k, store, ask.key);
 	k.held->untried = true;
-	if (run_handler(handler, fcinfo, &result, &isnull, &error))
+	if (run_handler(handler, fcinfo, &k, &run))
 	{
 		find_again(&k);
 		if (k.held == NULL)
@@ -110,24 +122,23 @@ eo_idem_call(PG_FUNCTION_ARGS)
 					 errmsg("key \"%s\" on server \"%s\" was settled by its own handler",
 							ask.key, store->server->name),
 					 errhint("Leave that to idem_call(): what the handler returns is the result, what it raises the failure.")));
-		eo_owner_complete(store, ask.key, NULL,
-						  isnull ? NULL : eo_arg_jsonb_text(DatumGetJsonbP(result)), false);
-		if (isnull)
+		eo_owner_complete(store, ask.key, NULL, run.text, false);
+		if (run.isnull)
 			PG_RETURN_NULL();
-		PG_RETURN_DATUM(result);
+		PG_RETURN_DATUM(run.result);
 	}
 	find_again(&k);
 	if (k.held == NULL)
-		ReThrowError(error);
-	if (is_of_the_moment(error->sqlerrcode))
+		ReThrowError(run.error);
+	if (is_of_the_moment(run.error->sqlerrcode))
 		(void) eo_owner_release(store, ask.key, NULL);
 	else
 	{
-		eo_owner_fail(store, ask.key, NULL, describe(error), 0, false, false);
+		eo_owner_fail(store, ask.key, NULL, describe(run.error), 0, is_final(&run), false);
 		if (returns)
 			PG_RETURN_NULL();
 	}
-	ReThrowError(error);
+	ReThrowError(run.error);
 }
 
 /*
@@ -185,21 +196,20 @@ check_handler(Oid handler, bool has_payload)
 }
 
 /*
- * Returns false if the handler raised, with *error filled in.  In both cases the
- * caller's subtransaction, resource owner and memory context are current again,
- * and the result or the error is allocated in that context.
+ * Returns false if the handler raised, or its result cannot be stored, with
+ * run->error filled in.  In both cases the caller's subtransaction, resource owner and
+ * memory context are current again, and the result or the error is allocated in that
+ * context.
  */
 static bool
-run_handler(Oid handler, FunctionCallInfo fcinfo, Datum *result, bool *isnull,
-			ErrorData **error)
+run_handler(Oid handler, FunctionCallInfo fcinfo, const EoKey *k, Run *run)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	volatile bool done = false;
 	FmgrInfo	function;
 
-	*isnull = true;
-	*error = NULL;
+	memset(run, 0, sizeof(*run));
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(context);
 	PG_TRY();
@@ -210,15 +220,22 @@ run_handler(Oid handler, FunctionCallInfo fcinfo, Datum *result, bool *isnull,
 		InitFunctionCallInfoData(*call, &function, 1, InvalidOid, NULL, NULL);
 		call->args[0].value = PG_ARGISNULL(2) ? (Datum) 0 : PG_GETARG_DATUM(2);
 		call->args[0].isnull = PG_ARGISNULL(2);
-		*result = FunctionCallInvoke(call);
-		*isnull = call->isnull;
+		run->result = FunctionCallInvoke(call);
+		run->isnull = call->isnull;
+		run->returned = true;
+		if (!run->isnull)
+		{
+			run->text = eo_arg_jsonb_text(DatumGetJsonbP(run->result));
+			eo_key_check_size(k, "result", strlen(run->text),
+							  "Store it elsewhere and return a reference to it.");
+		}
 		ReleaseCurrentSubTransaction();
 		done = true;
 	}
 	PG_CATCH();
 	{
 		MemoryContextSwitchTo(context);
-		*error = CopyErrorData();
+		run->error = CopyErrorData();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
 	}
@@ -244,6 +261,19 @@ is_of_the_moment(int sqlerrcode)
 		sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ||
 		sqlerrcode == ERRCODE_EO_IN_PROGRESS ||
 		sqlerrcode == ERRCODE_EO_UNAVAILABLE;
+}
+
+/*
+ * Would another run end in the same way?  The result is too large, even as a text in
+ * memory, or has characters that cannot be stored: SQLSTATE class 54 or 22.
+ */
+static bool
+is_final(const Run *run)
+{
+	int			category = ERRCODE_TO_CATEGORY(run->error->sqlerrcode);
+
+	return run->returned && (category == ERRCODE_PROGRAM_LIMIT_EXCEEDED ||
+							 category == ERRCODE_DATA_EXCEPTION);
 }
 
 /* A member of the object, cut to MAX_TEXT bytes; nothing for a text of NULL. */

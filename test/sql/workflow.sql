@@ -50,6 +50,31 @@ SELECT idem_call('unlucky', 'unlucky(jsonb)', '{"code": "40001"}');
 SELECT outcome, run FROM idem_acquire('unlucky', payload => '{"code": "40001"}');
 SELECT idem_release('unlucky');
 
+-- a result that cannot be stored is an error of the handler, once and for good
+CREATE FUNCTION too_much(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO done VALUES ('too much', 1);
+	RETURN to_jsonb(repeat('x', 500000));
+END $$;
+SELECT idem_call('too much', 'too_much(jsonb)', max_runs => 3);
+SELECT status, runs, retry_at, error->>'sqlstate' AS sqlstate, error->>'message' AS message,
+	error->>'detail' LIKE 'As text it has 500002 bytes%' AS detail, result
+FROM idem_get('too much');
+SELECT idem_call('too much', 'too_much(jsonb)', max_runs => 3);
+BEGIN;
+INSERT INTO done VALUES ('beside too much', 1);
+SELECT idem_call('too much too', 'too_much(jsonb)', on_error => 'return') IS NULL AS returned;
+COMMIT;
+SELECT what FROM done WHERE what IN ('too much', 'beside too much');
+SELECT outcome, run, error->>'sqlstate' AS sqlstate FROM idem_acquire('too much too');
+-- ... but not what the handler itself has met
+CREATE FUNCTION limited(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE EXCEPTION USING ERRCODE = '54000';
+END $$;
+SELECT idem_call('limited', 'limited(jsonb)', on_error => 'return') IS NULL AS returned;
+SELECT status, runs, retry_at IS NOT NULL AS may_be_retried FROM idem_get('limited');
+
 -- another key within, and its own
 CREATE FUNCTION nested(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 BEGIN
