@@ -29,6 +29,7 @@
 #include "postgres.h"
 
 #include "cluster/databases.h"
+#include "cluster/doubts.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/session_tokens.h"
@@ -241,6 +242,10 @@ eo_acquire_check_slots(EoAcquiring *a)
 		eo_settle_on_the_spot(a->k.store, a->ask->key, &view);
 		return false;
 	}
+
+	/* A session that cannot sign as the holder does learns nothing here. */
+	if (!eo_store_is_trusted(a->k.store, view.info.credentials_hash))
+		return false;
 
 	/*
 	 * A claim past max_hold has no heartbeats any more.  When its lease is
@@ -523,7 +528,7 @@ explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate)
 		doubt.pid = 0;
 		strlcpy(doubt.token, r->owner, sizeof(doubt.token));
 		(void) eo_origin_read(r->origin_text, &doubt.origin);
-		eo_slot_note_doubt(&a->k.target, a->k.pk, &doubt);
+		eo_doubt_note(&a->k.target, a->k.pk, &doubt);
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),
 				 errmsg("key \"%s\" on server \"%s\" is in doubt", a->ask->key,
