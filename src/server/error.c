@@ -158,6 +158,16 @@ eo_error_raise_lost(const char *key, const char *server, bool at_commit, const c
 			 errhint("%s", hint)));
 }
 
+void
+eo_error_raise_other_result(const char *key, const char *server)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_NOT_OWNER),
+			 errmsg("key \"%s\" on server \"%s\" is already completed", key, server),
+			 errdetail("This claim completed it before, with another result."),
+			 errhint("The first result stays; idem_get() shows it.")));
+}
+
 char *
 eo_error_lost_detail(const EoRecord *record)
 {
