@@ -65,7 +65,8 @@ CREATE TYPE @extschema@.idem_record AS (
 	retry_at pg_catalog.timestamptz,
 	expires_at pg_catalog.timestamptz,
 	created_at pg_catalog.timestamptz,
-	updated_at pg_catalog.timestamptz
+	updated_at pg_catalog.timestamptz,
+	holder pg_catalog.text
 );
 COMMENT ON TYPE @extschema@.idem_record IS
 'a record as it is in DynamoDB, without the token of its owner';
@@ -80,6 +81,7 @@ COMMENT ON COLUMN @extschema@.idem_record.retry_at IS 'with FAILED: the key can 
 COMMENT ON COLUMN @extschema@.idem_record.expires_at IS 'the record counts as absent from five minutes after this time; NULL with COMMITTING';
 COMMENT ON COLUMN @extschema@.idem_record.created_at IS 'time of the first claim';
 COMMENT ON COLUMN @extschema@.idem_record.updated_at IS 'time of the latest change';
+COMMENT ON COLUMN @extschema@.idem_record.holder IS 'who made the latest claim: the application_name of the session, or the name that another service has written; NULL: not known. It is for people, and decides nothing';
 
 /* ---- idempotency keys ---- */
 
@@ -141,7 +143,7 @@ RETURNS pg_catalog.void
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_complete';
 COMMENT ON FUNCTION @extschema@.idem_complete(pg_catalog.text, pg_catalog.jsonb, pg_catalog.uuid, pg_catalog.bool, pg_catalog.text) IS
-'marks the key completed, with its result, if and only if the transaction commits; duplicates get the result. token: default the token that this transaction or session holds. immediate: completes at once, whether the transaction commits or not. Errors: 54000 (the result is too large for an item of 400 KB), ID002 (the claim was lost), ID008 (this session holds no such claim, or has settled it already); at COMMIT, which is then rolled back, ID002, ID006 (no definite answer within commit_timeout) and ID007';
+'marks the key completed, with its result, if and only if the transaction commits; duplicates get the result. token: default the token that this transaction or session holds. immediate: completes at once, whether the transaction commits or not. Errors: 54000 (the result is too large for an item of 400 KB), ID002 (the claim was lost), ID008 (this session holds no such claim, or has settled it already); at COMMIT, which is then rolled back, ID002 (also for a token that does not own the key), ID006 (no definite answer within commit_timeout), ID007 and ID008 (this claim has completed the key before, with another result)';
 
 CREATE FUNCTION @extschema@.idem_complete_many(
 	keys pg_catalog.text[],
@@ -321,7 +323,7 @@ COMMENT ON COLUMN exactonce_internal.outbox.region IS 'AWS region';
 COMMENT ON COLUMN exactonce_internal.outbox.dynamodb_table IS 'name of the DynamoDB table';
 COMMENT ON COLUMN exactonce_internal.outbox.layout IS 'layout of the record, a value of the server option';
 COMMENT ON COLUMN exactonce_internal.outbox.pk IS 'partition key of the record';
-COMMENT ON COLUMN exactonce_internal.outbox.retention_s IS 'how long the key is remembered from its completion, in seconds';
+COMMENT ON COLUMN exactonce_internal.outbox.retention_s IS 'how long the key is remembered from its completion, in seconds, if its record does not say';
 COMMENT ON COLUMN exactonce_internal.outbox.xid IS 'id of the transaction';
 COMMENT ON COLUMN exactonce_internal.outbox.created_at IS 'time at which idem_complete was called';
 

@@ -44,6 +44,7 @@
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/text.h"
 #include "utils/memutils.h"
 
 #define RETRY_LATER "Retry the transaction later."
@@ -66,6 +67,7 @@ static bool start_next(EoWindow *window, void *arg);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static void start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
 static void take_answer(Sealing *s, EoAnswer *answer);
+static bool is_repeated(const EoTxClaim *claim, const EoRecord *r);
 static bool give_back_aborted(EoTxClaim *claim, const EoRecord *r);
 static void take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer);
 pg_noreturn static void raise_duplicate(const EoTxClaim *claim);
@@ -206,6 +208,8 @@ start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
 	w.origin = s->origin_text;
 	w.bind = claim->info->release_on_abort ? "tx" : claim->earlier ? "keep" : "hold";
 	w.now_ms = eo_client_now_ms(&claim->store->client);
+	w.retention_s = claim->info->retention_s;
+	w.holder = eo_text_holder();
 	w.skew_ms = claim->store->server->clock_skew_ms;
 	w.result = claim->result;
 	w.result_len = claim->result_len;
@@ -237,6 +241,8 @@ take_answer(Sealing *s, EoAnswer *answer)
 				take_refused_once(s, claim, answer);
 				break;
 			}
+			if (r != NULL && is_repeated(claim, r))
+				break;
 			if (r != NULL && give_back_aborted(claim, r))
 			{
 				start_claim(s, claim, EO_SEAL, NULL);
@@ -247,6 +253,22 @@ take_answer(Sealing *s, EoAnswer *answer)
 								"The transaction was rolled back. Acquire the key again and retry.");
 	}
 	eo_answer_free(answer);
+}
+
+/*
+ * Did a caller that has only the token repeat an idem_complete() that had taken
+ * effect?  Then the key is completed, as this transaction wants it, and the worker
+ * will find so.  Raises if the first call had another result.
+ */
+static bool
+is_repeated(const EoTxClaim *claim, const EoRecord *r)
+{
+	if (!claim->from_elsewhere || r->state != EO_STATE_COMPLETED ||
+		strcmp(r->owner, claim->info->token) != 0)
+		return false;
+	if (!eo_text_is_same(r->result, claim->result))
+		eo_error_raise_other_result(claim->key, claim->store->server->name);
+	return true;
 }
 
 /*

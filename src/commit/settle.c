@@ -118,7 +118,7 @@ eo_settle_prepare(EoStore *store, const EoSlotView *view)
 	from_ms = Max(w.now_ms, w.retry_ms);
 	if (verb == EO_UNSEAL)
 		from_ms += info->lease_ms;
-	w.ttl_s = eo_record_ttl_after(from_ms, info->retention_s);
+	eo_record_keep(&w, from_ms, info->retention_s);
 	if (eo_slot_has_origin(info))
 	{
 		eo_origin_write(&info->origin, origin);
@@ -272,7 +272,7 @@ eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecor
 	w.owner = record->owner;
 	w.origin = record->origin_text;
 	w.now_ms = eo_client_now_ms(&store->client);
-	w.ttl_s = eo_record_ttl_after(Max(w.now_ms, record->lease_ms), store->server->retention_s);
+	eo_record_keep(&w, Max(w.now_ms, record->lease_ms), store->server->retention_s);
 	answer = eo_store_write(store, pk, bound ? EO_ABORT : EO_UNSEAL, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, "settle what an ended transaction left of", key,

@@ -243,7 +243,7 @@ prepare(EoWorkerJob *job, EoStore *store)
 
 	w.owner = row->token;
 	w.now_ms = eo_client_now_ms(&store->client);
-	w.ttl_s = eo_record_ttl_after(w.now_ms, row->retention_s);
+	eo_record_keep(&w, w.now_ms, row->retention_s);
 	return eo_store_prepare_write(store, row->pk, EO_FINISH, &w);
 }
 

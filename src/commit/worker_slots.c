@@ -247,7 +247,7 @@ prepare_beat(EoWorkerJob *job, EoStore *store)
 	w.owner = view->info.token;
 	w.now_ms = eo_client_now_ms(&store->client);
 	w.lease_ms = w.now_ms + view->info.lease_ms;
-	w.ttl_s = eo_record_ttl_after(w.lease_ms, view->info.retention_s);
+	eo_record_keep(&w, w.lease_ms, view->info.retention_s);
 	return eo_store_prepare_write(store, view->pk, EO_EXTEND, &w);
 }
 

@@ -36,6 +36,8 @@ typedef enum Attribute
 	A_CREATED,
 	A_UPDATED,
 	A_ORIGIN,
+	A_RETENTION,
+	A_HOLDER,
 	A_TTL,
 	N_ATTRIBUTES
 } Attribute;
@@ -59,6 +61,7 @@ static const EoLayout layouts[] = {
 			[A_ERROR] = {'e', "error"},[A_PAYLOAD] = {'p', "payload_sha256"},
 			[A_RETRY] = {'r', "retry_ms"},[A_CREATED] = {'c', "created_ms"},
 			[A_UPDATED] = {'u', "updated_ms"},[A_ORIGIN] = {'g', "origin"},
+			[A_RETENTION] = {'a', "retention_s"},[A_HOLDER] = {'h', "holder"},
 			[A_TTL] = {'t', "ttl"}
 		},
 		{
@@ -71,11 +74,12 @@ static const EoLayout layouts[] = {
 };
 
 /*
- * Room for everything in an item but partition key and result: 96 bytes of
- * attribute names, 21 for each of seven numbers (the largest size of a number),
- * status, bind, token, fingerprint and origin.
+ * Room for everything in an item but partition key and result: 113 bytes of
+ * attribute names, 21 for each of eight numbers (the largest size of a number),
+ * status, bind, token, fingerprint, origin and holder.
  */
-#define ITEM_OVERHEAD (96 + 7 * 21 + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + EO_ORIGIN_LEN)
+#define ITEM_OVERHEAD (113 + 8 * 21 + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + EO_ORIGIN_LEN + \
+					   EO_MAX_HOLDER_BYTES)
 
 #define N_LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
 
@@ -83,7 +87,7 @@ static const EoLayout layouts[] = {
  * The options of conditions and updates: does the write have the value of that
  * letter?  "x" is set if the seal that is undone has left no origin.
  */
-static const char options[] = "mpvergxNU";
+static const char options[] = "mpvergxNUh";
 
 #define N_VARIANTS (1 << (sizeof(options) - 1))
 
@@ -94,6 +98,7 @@ typedef struct Derived
 	EoJsonValue *seen_fence;	/* NULL: the record has none */
 	EoJsonValue *seen_updated;
 	int64_t		dead_ms;		/* a lease that ended before is dead */
+	int64_t		ttl_s;			/* of a write that sets the retention, too */
 } Derived;
 
 static unsigned int
@@ -109,7 +114,8 @@ options_of(const EoWrite *w, const Derived *derived)
 		w->origin != NULL && w->origin[0] == '\0',	/* x: sealed without an
 													 * origin */
 		derived->seen_fence != NULL,	/* N */
-		derived->seen_updated != NULL	/* U */
+		derived->seen_updated != NULL,	/* U */
+		w->holder != NULL		/* h */
 	};
 	unsigned int bits = 0;
 
@@ -157,6 +163,17 @@ options_of(const EoWrite *w, const Derived *derived)
 	"[g? OR (#s = :M AND #g = :g)]" \
 	"[x? OR (#s = :M AND attribute_not_exists(#g))])"
 
+/* A claim notes its retention and who made it. */
+#define SET_TERMS ", #a = :a[h?, #h = :h]"
+#define REMOVE_TERMS "[!h?, #h]"
+
+/*
+ * The record is kept for the retention of its claim from ":w" on.  Whoever has only
+ * the token of the claim needs no read for that.  ":a" counts for a record that does
+ * not say.
+ */
+#define SET_TTL "#t = :w + if_not_exists(#a, :a)"
+
 /*
  * The verbs.  In the updates, what may be claimed at once gets a retry_ms of 0, so
  * that no two clocks need to agree on when "now" is.  Attributes that a state does
@@ -178,20 +195,20 @@ static const struct
 		IS_FREE,
 		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
 		" #l = :l, #n = if_not_exists(#n, :0) + :1,"
-		" #c = if_not_exists(#c, :i), #u = :i, #t = :t[p?, #p = :p]"
-		" REMOVE #v, #e, #r, #g"
+		" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS "[p?, #p = :p]"
+		" REMOVE #v, #e, #r, #g" REMOVE_TERMS
 	},
 	[EO_REPLACE] = {
 		EO_STATE_IN_PROGRESS,
 		IS_AS_SEEN,
 		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
-		" #l = :l, #n = :1, #c = :i, #u = :i, #t = :t[p?, #p = :p]"
-		" REMOVE #v, #e, #r, #g[!p?, #p]"
+		" #l = :l, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS "[p?, #p = :p]"
+		" REMOVE #v, #e, #r, #g" REMOVE_TERMS "[!p?, #p]"
 	},
 	[EO_COMPLETE] = {
 		EO_STATE_COMPLETED,
 		IS_OWN_RUN,
-		"SET #s = :C, #u = :i, #t = :t[v?, #v = :v] REMOVE #l, #r, #e[!v?, #v]"
+		"SET #s = :C, #u = :i, " SET_TTL "[v?, #v = :v] REMOVE #l, #r, #e[!v?, #v]"
 	},
 
 	/*
@@ -201,7 +218,7 @@ static const struct
 	[EO_FAIL] = {
 		EO_STATE_FAILED,
 		"#o = :o AND (#s = :I OR #s = :F)",
-		"SET #s = :F, #u = :i, #t = :t[e?, #e = :e][r?, #r = :r]"
+		"SET #s = :F, #u = :i, " SET_TTL "[e?, #e = :e][r?, #r = :r]"
 		" REMOVE #l, #v[!e?, #e][!r?, #r]"
 	},
 
@@ -212,7 +229,7 @@ static const struct
 	[EO_RELEASE] = {
 		EO_STATE_FAILED,
 		IS_OWN_RUN,
-		"SET #s = :F, #u = :i, #t = :t, #r = :0, #n = if_not_exists(#n, :1) - :1"
+		"SET #s = :F, #u = :i, " SET_TTL ", #r = :0, #n = if_not_exists(#n, :1) - :1"
 		" REMOVE #l, #v, #e"
 	},
 
@@ -223,7 +240,7 @@ static const struct
 	[EO_EXTEND] = {
 		EO_STATE_IN_PROGRESS,
 		IS_OWN_RUN " AND #l <= :l",
-		"SET #l = :l, #u = :i, #t = :t"
+		"SET #l = :l, #u = :i, " SET_TTL
 	},
 
 	/*
@@ -245,25 +262,26 @@ static const struct
 		IS_FREE,
 		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
 		" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
-		" #c = if_not_exists(#c, :i), #u = :i[v?, #v = :v] REMOVE #t, #l, #e, #r[!v?, #v]"
+		" #c = if_not_exists(#c, :i), #u = :i" SET_TERMS "[v?, #v = :v]"
+		" REMOVE #t, #l, #e, #r" REMOVE_TERMS "[!v?, #v]"
 	},
 	[EO_SEAL_EXPIRED] = {
 		EO_STATE_COMMITTING,
 		IS_AS_SEEN,
 		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
-		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i[v?, #v = :v]"
-		" REMOVE #t, #l, #e, #r, #p[!v?, #v]"
+		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i" SET_TERMS "[v?, #v = :v]"
+		" REMOVE #t, #l, #e, #r, #p" REMOVE_TERMS "[!v?, #v]"
 	},
 	[EO_FINISH] = {
 		EO_STATE_COMPLETED,
 		"#s = :M AND #o = :o",
-		"SET #s = :C, #u = :i, #t = :t REMOVE #l"
+		"SET #s = :C, #u = :i, " SET_TTL " REMOVE #l"
 	},
 	/* The run counts, so that a key whose work always fails reaches max_runs. */
 	[EO_ABORT] = {
 		EO_STATE_FAILED,
 		IS_OWN_RUN_OR_SEALED,
-		"SET #s = :F, #u = :i, #t = :t, #r = :0 REMOVE #l, #v, #e"
+		"SET #s = :F, #u = :i, " SET_TTL ", #r = :0 REMOVE #l, #v, #e"
 	},
 
 	/*
@@ -275,7 +293,7 @@ static const struct
 	[EO_BURY] = {
 		EO_STATE_FAILED,
 		"attribute_not_exists(#k) OR (" IS_OWN_RUN_OR_SEALED ")",
-		"SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0,"
+		"SET #s = :F, #o = :o, #u = :i, " SET_TTL ", #r = :0,"
 		" #f = if_not_exists(#f, :i), #n = if_not_exists(#n, :1) - :1,"
 		" #c = if_not_exists(#c, :i), #b = if_not_exists(#b, :b)"
 		" REMOVE #l, #v, #e"
@@ -288,7 +306,7 @@ static const struct
 	[EO_UNSEAL] = {
 		EO_STATE_IN_PROGRESS,
 		IS_OWN_RUN_OR_SEALED,
-		"SET #s = :I, #l = if_not_exists(#l, :i), #u = :i, #t = :t[g?, #g = :g]"
+		"SET #s = :I, #l = if_not_exists(#l, :i), #u = :i, " SET_TTL "[g?, #g = :g]"
 		" REMOVE #v"
 	},
 	[EO_COMPLETE_NEW] = {
@@ -296,15 +314,15 @@ static const struct
 		IS_FREE,
 		"SET #s = :C, #o = :o, #b = :b,"
 		" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
-		" #c = if_not_exists(#c, :i), #u = :i, #t = :t[v?, #v = :v][p?, #p = :p]"
-		" REMOVE #l, #e, #r, #g[!v?, #v]"
+		" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS "[v?, #v = :v][p?, #p = :p]"
+		" REMOVE #l, #e, #r, #g" REMOVE_TERMS "[!v?, #v]"
 	},
 	[EO_COMPLETE_EXPIRED] = {
 		EO_STATE_COMPLETED,
 		IS_AS_SEEN,
 		"SET #s = :C, #o = :o, #b = :b,"
-		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i, #t = :t[v?, #v = :v][p?, #p = :p]"
-		" REMOVE #l, #e, #r, #g[!v?, #v][!p?, #p]"
+		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS
+		"[v?, #v = :v][p?, #p = :p] REMOVE #l, #e, #r, #g" REMOVE_TERMS "[!v?, #v][!p?, #p]"
 	},
 
 	/*
@@ -364,7 +382,10 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['e'] = SIZED(FROM_WRITE, EoWrite, error),
 	['i'] = NUMBER(FROM_WRITE, EoWrite, now_ms),
 	['l'] = NUMBER(FROM_WRITE, EoWrite, lease_ms),
-	['t'] = NUMBER(FROM_WRITE, EoWrite, ttl_s),
+	['t'] = NUMBER(FROM_DERIVED, Derived, ttl_s),
+	['w'] = NUMBER(FROM_WRITE, EoWrite, kept_from_s),
+	['a'] = NUMBER(FROM_WRITE, EoWrite, retention_s),
+	['h'] = STRING(FROM_WRITE, EoWrite, holder),
 	['m'] = NUMBER(FROM_WRITE, EoWrite, max_runs),
 	['r'] = NUMBER(FROM_WRITE, EoWrite, retry_ms),
 	['d'] = NUMBER(FROM_DERIVED, Derived, dead_ms)
@@ -476,7 +497,10 @@ put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *p
 	const EoRecord *seen = w->seen;
 	EoExpression *e;
 	EoStatus	status;
-	Derived		derived = {.dead_ms = w->now_ms - w->skew_ms};
+	Derived		derived = {
+		.dead_ms = w->now_ms - w->skew_ms,
+		.ttl_s = w->kept_from_s + w->retention_s
+	};
 	const void *structs[] = {
 		[FROM_LAYOUT] = layout,[FROM_WRITE] = w,[FROM_SEEN] = seen,[FROM_DERIVED] = &derived
 	};
@@ -530,6 +554,7 @@ eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	record->bind = eo_json_attr_s(item, a[A_BIND].name, &len);
 	record->origin_text = eo_json_attr_s(item, a[A_ORIGIN].name, &len);
 	record->has_origin = eo_origin_read(record->origin_text, &record->origin);
+	record->holder = eo_json_attr_s(item, a[A_HOLDER].name, &len);
 	record->payload_sha256 = eo_json_attr_s(item, a[A_PAYLOAD].name, &len);
 	record->odd_payload_sha256 = record->payload_sha256 == NULL &&
 		eo_json_get(item, a[A_PAYLOAD].name) != NULL;
@@ -542,6 +567,7 @@ eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	(void) eo_json_attr_n(item, a[A_LEASE].name, &record->lease_ms);
 	(void) eo_json_attr_n(item, a[A_CREATED].name, &record->created_ms);
 	(void) eo_json_attr_n(item, a[A_UPDATED].name, &record->updated_ms);
+	(void) eo_json_attr_n(item, a[A_RETENTION].name, &record->retention_s);
 	(void) eo_json_attr_n(item, a[A_TTL].name, &record->ttl_s);
 
 	/*
@@ -555,6 +581,7 @@ eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	clamp(&record->created_ms, EO_MAX_INSTANT_MS);
 	clamp(&record->updated_ms, EO_MAX_INSTANT_MS);
 	clamp(&record->ttl_s, EO_MAX_INSTANT_MS / 1000);
+	clamp(&record->retention_s, EO_MAX_INSTANT_MS / 1000);
 	clamp(&record->runs, INT32_MAX);
 	if (record->owner == NULL)
 		return EO_INVALID;

@@ -26,6 +26,7 @@
 #define EO_MAX_INSTANT_MS INT64_C(253402300799000)
 
 #define EO_FINGERPRINT_LEN 64	/* SHA-256 in hex */
+#define EO_MAX_HOLDER_BYTES 64
 
 typedef enum EoState
 {
@@ -48,6 +49,7 @@ typedef struct EoRecord
 								 * none */
 	bool		has_origin;		/* origin_text can be read, as origin */
 	EoOrigin	origin;
+	const char *holder;			/* who made the claim, for people */
 	const char *payload_sha256;
 	const char *result;			/* JSON text */
 	size_t		result_len;
@@ -68,7 +70,8 @@ typedef struct EoRecord
 	int64_t		lease_ms;		/* 0: none */
 	int64_t		created_ms;
 	int64_t		updated_ms;
-	int64_t		ttl_s;			/* 0: none */
+	int64_t		retention_s;	/* of the latest claim; 0: it does not say */
+	int64_t		ttl_s;			/* epoch seconds; 0: none */
 	EoJsonValue *item;			/* all of it, for a write that is conditional
 								 * on it */
 } EoRecord;
@@ -78,6 +81,13 @@ static inline int64_t
 eo_record_ttl_after(int64_t from_ms, int64_t retention_s)
 {
 	return (from_ms + 999) / 1000 + retention_s;
+}
+
+/* The retention of the claim; otherwise_s if the record does not say. */
+static inline int64_t
+eo_record_retention(const EoRecord *r, int64_t otherwise_s)
+{
+	return r->retention_s > 0 ? r->retention_s : otherwise_s;
 }
 
 /*
@@ -124,7 +134,16 @@ typedef struct EoWrite
 	int64_t		now_ms;
 	int64_t		lease_ms;		/* end of the lease that is set */
 	int64_t		skew_ms;		/* a lease is dead this long after its end */
-	int64_t		ttl_s;			/* epoch seconds */
+
+	/*
+	 * The record is kept for retention_s from kept_from_s on, epoch seconds,
+	 * see eo_record_keep().  A verb that makes a claim also writes the
+	 * retention into the record; of the others a retention in the record
+	 * takes precedence over this one.
+	 */
+	int64_t		kept_from_s;
+	int64_t		retention_s;
+	const char *holder;			/* who makes the claim; NULL: unknown */
 	int64_t		max_runs;		/* 0: no limit */
 
 	/*
@@ -150,6 +169,14 @@ typedef struct EoWrite
 	int64_t		retry_ms;		/* EO_FAIL: may be claimed from then on */
 	const EoRecord *seen;		/* of the verbs "as seen" */
 } EoWrite;
+
+/* Have the record kept for retention_s from from_ms on. */
+static inline void
+eo_record_keep(EoWrite *w, int64_t from_ms, int64_t retention_s)
+{
+	w->kept_from_s = eo_record_ttl_after(from_ms, 0);
+	w->retention_s = retention_s;
+}
 
 /* A layout says how records are spelled.  NULL: there is none of that name. */
 typedef struct EoLayout EoLayout;

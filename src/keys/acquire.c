@@ -48,6 +48,7 @@
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/text.h"
 #include "utils/timestamp.h"
 
 /* After so many lost races in a row the key counts as in progress. */
@@ -388,7 +389,8 @@ fill_write(EoAcquiring *a, EoWrite *w)
 	w->now_ms = eo_client_now_ms(&a->k.store->client);
 	w->lease_ms = w->now_ms + lease_ms;
 	w->skew_ms = server->clock_skew_ms;
-	w->ttl_s = eo_record_ttl_after(w->lease_ms, retention_s);
+	eo_record_keep(w, w->lease_ms, retention_s);
+	w->holder = eo_text_holder();
 	w->max_runs = ask->max_runs;
 	w->bind = ask->hold ? "hold" : is_bound(ask) ? "tx" : "keep";
 	w->payload_sha256 = ask->payload_sha256;
@@ -475,7 +477,7 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 	claim->runs = r->runs;
 	claim->expires_at_ms = r->ttl_s * 1000;
 	if (fate == EO_FATE_COMMITTED)
-		claim->expires_at_ms = eo_record_ttl_after(r->updated_ms, retention_s) * 1000;
+		claim->expires_at_ms = eo_record_ttl_after(r->updated_ms, eo_record_retention(r, retention_s)) * 1000;
 	switch (state)
 	{
 		case EO_STATE_COMPLETED:

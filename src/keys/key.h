@@ -29,8 +29,6 @@ typedef struct EoKey
 	 * not valid any more after a call that may end the claim.
 	 */
 	EoTxClaim  *held;
-	int64		retention_s;	/* of the claim in the record, if owner.c has
-								 * read it; 0: it has not */
 } EoKey;
 
 /*

@@ -67,7 +67,7 @@ overlay(const EoKey *k, bool exists, EoRecord *r)
 		r->result_len = held->result_len;
 		r->error = NULL;
 		r->runs = exists && !held->info->once ? r->runs : r->runs + 1;
-		r->ttl_s = eo_record_ttl_after(now_ms, held->info->retention_s);
+		r->ttl_s = eo_record_ttl_after(now_ms, eo_record_retention(r, held->info->retention_s));
 		return true;
 	}
 	if (exists && eo_xact_is_given_up(held) && eo_slot_read(held->slot, &view))
@@ -108,11 +108,12 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 	*r = *eo_store_record(answer);
 	r->result = eo_text_copy(r->result);
 	r->error = eo_text_copy(r->error);
+	r->holder = eo_text_copy(r->holder);
 	exists = answer->exists && !eo_store_is_expired(store, r);
 	if (exists && fate == EO_FATE_COMMITTED)
 	{
 		r->state = EO_STATE_COMPLETED;
-		r->ttl_s = eo_record_ttl_after(r->updated_ms, retention_s);
+		r->ttl_s = eo_record_ttl_after(r->updated_ms, eo_record_retention(r, retention_s));
 	}
 	eo_answer_free(answer);
 	if (exists && r->state == EO_STATE_COMPLETED && r->odd_result)
@@ -180,7 +181,7 @@ forget_seen(EoKey *k, const EoRecord *seen)
 	w.owner = token;
 	w.seen = seen;
 	w.now_ms = eo_client_now_ms(&k->store->client);
-	w.ttl_s = eo_record_ttl_after(w.now_ms, k->store->server->retention_s);
+	eo_record_keep(&w, w.now_ms, k->store->server->retention_s);
 	answer = eo_store_write(k->store, k->pk, EO_FORGET, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, "forget", k->key, server);
@@ -300,7 +301,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 	w.owner = r->owner;
 	w.origin = r->origin_text != NULL ? r->origin_text : "";
 	w.now_ms = eo_client_now_ms(&store->client);
-	w.ttl_s = eo_record_ttl_after(w.now_ms, retention_s);
+	eo_record_keep(&w, w.now_ms, retention_s);
 	written = eo_store_write(store, k.pk, completed ? EO_FINISH : EO_ABORT, &w);
 	if (written->outcome == EO_FAILED_CALL)
 		eo_error_raise(&written->error, "resolve", key, store->server->name);

@@ -13,7 +13,8 @@
  *						  (without retry_ms: for good)
  *
  * To complete a key in a transaction makes no request.  It inserts the row that is
- * the decision, and the seal does the rest (seal.c).  To fail or release a key
+ * the decision, and the seal does the rest (seal.c): a token that does not own the
+ * key is refused at COMMIT.  To fail or release a key
  * changes the state of the claim's slot only.  The worker writes the record when the
  * transaction is over, whether it committed or not: as long as it can commit, no
  * other run may begin.
@@ -42,6 +43,7 @@
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/text.h"
 
 static EoTxClaim *held_by(const EoKey *k, const char *token, const char *verb);
 static EoTxClaim *enter_earlier(EoKey *k, const char *token, const char *verb);
@@ -54,11 +56,10 @@ static void fail_at_end(EoKey *k, EoTxClaim *claim, const char *error, int64 ret
 						bool terminal);
 static EoAnswer *write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing);
 static const char *choose_token(const EoKey *k, const char *given, const char *verb);
-static int64 retention_of(const EoKey *k, const char *token, const char *verb, bool must_own);
-static int64 retention_in(const EoRecord *r);
+static int64 retention_of(const EoKey *k, const char *token);
+static void check_owned(const EoKey *k, const char *token, const char *verb);
+static bool is_remembered(const EoKey *k, const char *token);
 static bool is_completed_already(EoKey *k, const char *token, const char *result);
-static bool same_text(const char *a, const char *b);
-pg_noreturn static void raise_other_result(const EoKey *k);
 pg_noreturn static void raise_lost(const EoKey *k, const EoRecord *record);
 pg_noreturn static void raise_settled(const EoKey *k, bool completed);
 
@@ -116,7 +117,7 @@ eo_owner_complete(EoStore *store, const char *key, const char *token, const char
 	if (claim != NULL && eo_xact_is_completed(claim))
 	{
 		/* The same call again does nothing. */
-		if (!immediate && same_text(claim->result, result))
+		if (!immediate && eo_text_is_same(claim->result, result))
 			return;
 		raise_settled(&k, true);
 	}
@@ -136,58 +137,33 @@ eo_owner_complete(EoStore *store, const char *key, const char *token, const char
 
 /*
  * A caller that has not got the answer of its idem_complete() repeats it, with its
- * token.  Has this claim completed the key already, with this result?  Raises if
- * the claim is lost, or has completed the key with another result.
+ * token.  If the row of the first call is still there, the record tells whether the
+ * results are the same.  If it is gone, the seal finds the key completed, and
+ * compares (seal.c).  Raises if the claim is lost, or has completed the key with
+ * another result.
  */
 static bool
 is_completed_already(EoKey *k, const char *token, const char *result)
 {
-	EoSessionToken *remembered = eo_session_tokens_find(k->store->server, k->pk);
 	EoAnswer   *answer;
 	const EoRecord *r;
 	EoFate		fate;
 	int64		retention_s;
 	bool		completed;
 
-	if (remembered != NULL && strcmp(remembered->token, token) == 0)
-		return false;			/* the session knows it as not completed */
+	if (is_remembered(k, token) || !eo_outbox_find(k->digest, token, &retention_s))
+		return false;
 	answer = eo_settle_read(k->store, k->key, k->pk, k->digest, "complete", &fate, &retention_s);
-	if (fate == EO_FATE_ABORTED)
-	{
-		/* An earlier transaction has sealed it, and did not commit. */
-		eo_settle_aborted(k->store, k->key, k->pk, eo_store_record(answer));
-		eo_answer_free(answer);
-		answer = eo_settle_read(k->store, k->key, k->pk, k->digest, "complete", &fate, &retention_s);
-	}
 	r = eo_store_record(answer);
 	if (!answer->exists || strcmp(r->owner, token) != 0)
 		raise_lost(k, answer->exists ? r : NULL);
 	completed = r->state == EO_STATE_COMPLETED || fate == EO_FATE_COMMITTED;
 	if (completed && r->odd_result)
 		eo_error_raise_odd("complete", k->key, k->store->server->name, "result");
-	if (completed && !same_text(r->result, result))
-		raise_other_result(k);
-	if (!completed && r->state == EO_STATE_IN_PROGRESS)
-		k->retention_s = retention_in(r);
+	if (completed && !eo_text_is_same(r->result, result))
+		eo_error_raise_other_result(k->key, k->store->server->name);
 	eo_answer_free(answer);
 	return completed;
-}
-
-static bool
-same_text(const char *a, const char *b)
-{
-	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
-static void
-raise_other_result(const EoKey *k)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_EO_NOT_OWNER),
-			 errmsg("key \"%s\" on server \"%s\" is already completed", k->key,
-					k->store->server->name),
-			 errdetail("This claim completed it before, with another result."),
-			 errhint("The first result stays; idem_get() shows it.")));
 }
 
 /*
@@ -224,11 +200,12 @@ enter_earlier(EoKey *k, const char *token, const char *verb)
 	if (eo_slot_find(k->digest, &view) && eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(k->store, k->key, &view);
 	eo_slot_info_init(&info, EO_SLOT_HELD, k->digest, token);
-	info.retention_s = retention_of(k, token, verb, true);
+	info.retention_s = retention_of(k, token);
 	info.lease_ms = k->store->server->lease_ms;
 	claim = eo_xact_add(k->store, k->key, k->pk, &k->target, &info);
 	claim->unsettled = EO_UNSETTLED_STAYS;
 	claim->earlier = true;
+	claim->from_elsewhere = !is_remembered(k, token);
 	return claim;
 }
 
@@ -267,14 +244,14 @@ complete_now(EoKey *k, const char *token, const char *result)
 	w.result_len = result != NULL ? strlen(result) : 0;
 	w.owner = choose_token(k, token, "complete");
 	w.now_ms = eo_client_now_ms(&k->store->client);
-	w.ttl_s = eo_record_ttl_after(w.now_ms, retention_of(k, w.owner, "complete", false));
+	eo_record_keep(&w, w.now_ms, retention_of(k, w.owner));
 	answer = write_as_owner(k, EO_COMPLETE, &w, "complete");
 	eo_session_tokens_forget_claim(k->store->server, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
 	if (answer->replayed && (eo_store_record(answer)->odd_result ||
-							 !same_text(eo_store_record(answer)->result, result)))
-		raise_other_result(k);
+							 !eo_text_is_same(eo_store_record(answer)->result, result)))
+		eo_error_raise_other_result(k->key, k->store->server->name);
 	if (k->held != NULL)
 		eo_xact_drop(k->held);
 	eo_answer_free(answer);
@@ -302,7 +279,11 @@ eo_owner_fail(EoStore *store, const char *key, const char *token, const char *er
 		return;
 	}
 	if (claim == NULL)
+	{
+		token = choose_token(&k, token, "fail");
+		check_owned(&k, token, "fail");
 		claim = enter_earlier(&k, token, "fail");
+	}
 	fail_at_end(&k, claim, error, retry_after_ms, terminal);
 }
 
@@ -336,8 +317,8 @@ fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, b
 	w.retry_ms = retry_after_ms > 0 ? w.now_ms + retry_after_ms : 0;
 
 	/* The record must not be swept before the key may be retried. */
-	w.ttl_s = eo_record_ttl_after(w.now_ms + (terminal ? 0 : retry_after_ms),
-								  retention_of(k, w.owner, "fail", false));
+	eo_record_keep(&w, w.now_ms + (terminal ? 0 : retry_after_ms),
+				   retention_of(k, w.owner));
 	answer = write_as_owner(k, EO_FAIL, &w, "fail");
 	eo_session_tokens_forget_claim(k->store->server, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
@@ -373,6 +354,7 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 		token = pstrdup(remembered->token);
 	if (claim != NULL || !eo_xact_in_block())
 		return release_now(&k, token);
+	check_owned(&k, token, "release");
 	eo_slot_released(enter_earlier(&k, token, "release")->slot);
 	return true;
 }
@@ -380,15 +362,13 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 static bool
 release_now(EoKey *k, const char *token)
 {
-	EoSessionToken *remembered = eo_session_tokens_find(k->store->server, k->pk);
 	EoWrite		w = {0};
 	EoAnswer   *answer;
 	bool		released;
 
 	w.owner = token;
 	w.now_ms = eo_client_now_ms(&k->store->client);
-	w.ttl_s = eo_record_ttl_after(w.now_ms, remembered != NULL && remembered->retention_s > 0 ?
-								  remembered->retention_s : k->store->server->retention_s);
+	eo_record_keep(&w, w.now_ms, retention_of(k, token));
 	answer = write_as_owner(k, EO_RELEASE, &w, "release");
 
 	/*
@@ -422,8 +402,8 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	w.owner = claim != NULL ? claim->info->token : choose_token(&k, token, "extend");
 	w.now_ms = eo_client_now_ms(&store->client);
 	w.lease_ms = w.now_ms + lease_ms;
-	w.ttl_s = eo_record_ttl_after(w.lease_ms, claim != NULL ? claim->info->retention_s :
-								  retention_of(&k, w.owner, "extend", false));
+	eo_record_keep(&w, w.lease_ms, claim != NULL ? claim->info->retention_s :
+				   retention_of(&k, w.owner));
 	answer = write_as_owner(&k, EO_EXTEND, &w, "extend");
 	if (answer->outcome != EO_APPLIED)
 	{
@@ -485,43 +465,49 @@ choose_token(const EoKey *k, const char *given, const char *verb)
 }
 
 /*
- * The retention that this claim was acquired with.  The session that acquired it
- * remembers that; for a token from elsewhere the record is read.  must_own: raise
- * if that read shows that the token does not hold the key any more.
+ * The retention that this claim was acquired with, if this session knows it; else the
+ * server's.  A retention in the record takes precedence over it in every write.
  */
 static int64
-retention_of(const EoKey *k, const char *token, const char *verb, bool must_own)
+retention_of(const EoKey *k, const char *token)
 {
 	EoSessionToken *remembered = eo_session_tokens_find(k->store->server, k->pk);
-	EoAnswer   *answer;
-	int64		retention_s = k->store->server->retention_s;
 
 	if (k->held != NULL && strcmp(k->held->info->token, token) == 0)
 		return k->held->info->retention_s;
 	if (remembered != NULL && strcmp(remembered->token, token) == 0 && remembered->retention_s > 0)
 		return remembered->retention_s;
-	if (k->retention_s > 0)
-		return k->retention_s;
+	return k->store->server->retention_s;
+}
+
+/*
+ * Raise ID002 if the record shows that the token does not hold the key any more.  A
+ * claim that this session has made is not looked up.
+ */
+static void
+check_owned(const EoKey *k, const char *token, const char *verb)
+{
+	EoAnswer   *answer;
+	const EoRecord *r;
+
+	if (is_remembered(k, token))
+		return;
 	answer = eo_store_read(k->store, k->pk);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, verb, k->key, k->store->server->name);
-	if (must_own && (!answer->exists || strcmp(eo_store_record(answer)->owner, token) != 0 ||
-					 eo_store_record(answer)->state != EO_STATE_IN_PROGRESS))
-		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
-	if (answer->exists && eo_store_record(answer)->ttl_s != 0)
-		retention_s = retention_in(eo_store_record(answer));
+	r = eo_store_record(answer);
+	if (!answer->exists || strcmp(r->owner, token) != 0 || r->state != EO_STATE_IN_PROGRESS)
+		raise_lost(k, answer->exists ? r : NULL);
 	eo_answer_free(answer);
-	return retention_s;
 }
 
-/* The retention of a record: its ttl is that much after its lease, or last change. */
-static int64
-retention_in(const EoRecord *r)
+/* Does this session remember the claim of that token? */
+static bool
+is_remembered(const EoKey *k, const char *token)
 {
-	int64		from_ms = r->state == EO_STATE_IN_PROGRESS ? r->lease_ms : r->updated_ms;
-	int64		retention_s = r->ttl_s - (from_ms + 999) / 1000;
+	EoSessionToken *remembered = eo_session_tokens_find(k->store->server, k->pk);
 
-	return Max(EO_MIN_RETENTION_S, Min(retention_s, EO_MAX_RETENTION_S));
+	return remembered != NULL && strcmp(remembered->token, token) == 0;
 }
 
 /* Raise ID002.  record is the one that refused the owner's write; NULL: none. */

@@ -198,7 +198,8 @@ fill_write(const EoAcquiring *a, const EoTransact *ask, EoWrite *w)
 	w->owner = a->token;
 	w->now_ms = eo_client_now_ms(&a->k.store->client);
 	w->skew_ms = a->k.store->server->clock_skew_ms;
-	w->ttl_s = eo_record_ttl_after(w->now_ms, a->k.store->server->retention_s);
+	eo_record_keep(w, w->now_ms, a->k.store->server->retention_s);
+	w->holder = eo_text_holder();
 	w->bind = "keep";
 	w->payload_sha256 = ask->payload_sha256;
 	w->result = ask->result;
@@ -270,7 +271,7 @@ take_completed(EoAcquiring *a, const EoTransact *ask)
 
 	claim->outcome = EO_CLAIM_COMPLETED;
 	claim->result = ask->result != NULL ? pstrdup(ask->result) : NULL;
-	claim->expires_at_ms = a->write.ttl_s * 1000;
+	claim->expires_at_ms = (a->write.kept_from_s + a->write.retention_s) * 1000;
 	eo_session_tokens_forget(a->k.store->server, a->k.pk);
 	eo_target_share_clock(a->k.store, &a->k.target);
 }

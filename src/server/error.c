@@ -172,6 +172,16 @@ eo_error_raise_odd(const char *doing, const char *key, const char *server, const
 			 errhint("Another client has written it. Results and errors are JSON text, or a value of DynamoDB's that JSON can express.")));
 }
 
+void
+eo_error_raise_other_result(const char *key, const char *server)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_NOT_OWNER),
+			 errmsg("key \"%s\" on server \"%s\" is already completed", key, server),
+			 errdetail("This claim completed it before, with another result."),
+			 errhint("The first result stays; idem_get() shows it.")));
+}
+
 char *
 eo_error_lost_detail(const EoRecord *record)
 {

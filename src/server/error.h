@@ -59,6 +59,9 @@ pg_noreturn extern void eo_error_raise_lost(const char *key, const char *server,
 pg_noreturn extern void eo_error_raise_odd(const char *doing, const char *key, const char *server,
 										   const char *what);
 
+/* ID008: the caller's claim has completed the key before, with another result. */
+pg_noreturn extern void eo_error_raise_other_result(const char *key, const char *server);
+
 /* Detail of a lost claim: what is there instead (NULL: no record), palloc'd. */
 extern char *eo_error_lost_detail(const EoRecord *record);
 

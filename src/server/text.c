@@ -10,10 +10,12 @@
  */
 #include "postgres.h"
 
+#include "dynamodb/record.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "server/error.h"
 #include "server/text.h"
+#include "utils/guc.h"
 
 static Datum from_utf8(Datum utf8);
 static char *escape_utf8(const char *s);
@@ -22,6 +24,28 @@ char *
 eo_text_copy(const char *s)
 {
 	return s != NULL ? pstrdup(s) : NULL;
+}
+
+bool
+eo_text_is_same(const char *a, const char *b)
+{
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+char *
+eo_text_holder(void)
+{
+	char	   *holder;
+
+	if (application_name == NULL || application_name[0] == '\0')
+		return NULL;
+	holder = pnstrdup(application_name, EO_MAX_HOLDER_BYTES);
+	for (char *p = holder; *p != '\0'; p++)
+	{
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+	}
+	return holder;
 }
 
 char *

@@ -13,6 +13,15 @@
 /* A palloc'd copy; NULL of NULL. */
 extern char *eo_text_copy(const char *s);
 
+/* Are two texts the same?  NULL is the same as NULL only. */
+extern bool eo_text_is_same(const char *a, const char *b);
+
+/*
+ * The application_name of this session for the attribute "holder" of a record, as
+ * printable ASCII of at most EO_MAX_HOLDER_BYTES, palloc'd; NULL: it is empty.
+ */
+extern char *eo_text_holder(void);
+
 /*
  * From the encoding of the database to UTF-8, and back.  Returns s itself where
  * nothing is to be converted, else a palloc'd string.  Raises if s is not valid

@@ -506,5 +506,6 @@ record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r)
 	eo_row_put_instant(&row, r->ttl_s * 1000);
 	eo_row_put_instant(&row, r->created_ms);
 	eo_row_put_instant(&row, r->updated_ms);
+	eo_row_put_text(&row, r->holder != NULL ? eo_row_show_utf8(r->holder) : NULL);
 	return eo_row_datum(&row);
 }

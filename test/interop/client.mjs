@@ -3,13 +3,15 @@
 // leases or limit runs, and it trusts the clock of its host.
 
 import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { read, write } from './conditional.mjs';
 
 const EXPIRY_MARGIN_S = 300;
 
 export class Keys {
-  constructor(dynamodb, table, { prefix = '', lease = 60000, retention = 7 * 86400, skew = 2000 } = {}) {
-    Object.assign(this, { dynamodb, table, prefix, lease, retention, skew });
+  constructor(dynamodb, table, { prefix = '', lease = 60000, retention = 7 * 86400, skew = 2000,
+    holder = `node on ${hostname()}`.slice(0, 64) } = {}) {
+    Object.assign(this, { dynamodb, table, prefix, lease, retention, skew, holder });
   }
 
   #write(key, condition, update, values) {
@@ -28,14 +30,14 @@ export class Keys {
       const values = {
         now, due: now - this.skew, until: now + this.lease, one: 1, zero: 0, owner: token, bind: 'keep',
         ttl: Math.ceil((now + this.lease) / 1000) + this.retention, open: 'IN_PROGRESS', failed: 'FAILED',
-        fingerprint,
+        fingerprint, retention: this.retention, holder: this.holder,
       };
       const { applied, record } = await this.#write(key,
         `attribute_not_exists(#pk) OR (#status = :failed AND #retry_ms <= :now AND #owner <> :owner${payload})`
         + ` OR (#status = :open AND #lease_ms < :due${payload})`,
         'SET #status = :open, #owner = :owner, #bind = :bind, #fence = if_not_exists(#fence, :now) + :one,'
         + ' #runs = if_not_exists(#runs, :zero) + :one, #lease_ms = :until, #ttl = :ttl,'
-        + ` #created_ms = if_not_exists(#created_ms, :now), #updated_ms = :now${set}`
+        + ` #created_ms = if_not_exists(#created_ms, :now), #updated_ms = :now, #retention_s = :retention, #holder = :holder${set}`
         + ' REMOVE #result, #error, #retry_ms, #origin', values);
       if (applied || (record?.owner === token && record.status === 'IN_PROGRESS')) {
         return { outcome: 'acquired', token, record };
@@ -45,7 +47,8 @@ export class Keys {
         const replaced = await this.#write(key,
           '#status = :s AND #owner = :o AND #fence = :f AND #updated_ms = :u AND #ttl = :t',
           'SET #status = :open, #owner = :owner, #bind = :bind, #fence = #fence + :one, #runs = :one,'
-          + ` #lease_ms = :until, #ttl = :ttl, #created_ms = :now, #updated_ms = :now${set}`
+          + ' #lease_ms = :until, #ttl = :ttl, #created_ms = :now, #updated_ms = :now,'
+          + ` #retention_s = :retention, #holder = :holder${set}`
           + ` REMOVE #result, #error, #retry_ms, #origin${fingerprint ? '' : ', #payload_sha256'}`,
           { ...values, s: record.status, o: record.owner, f: record.fence, u: record.updated_ms, t: record.ttl });
         if (replaced.applied) return { outcome: 'acquired', token, record: replaced.record };
@@ -67,9 +70,9 @@ export class Keys {
   // What an owner does. True: done, now or by an attempt whose answer was lost.
   async #settle(key, token, status, condition, update, values, until = Date.now()) {
     const { applied, record } = await this.#write(key, `#owner = :owner AND ${condition}`,
-      `SET #status = :status, #updated_ms = :now, #ttl = :ttl${update}`, {
+      `SET #status = :status, #updated_ms = :now, #ttl = :from + if_not_exists(#retention_s, :retention)${update}`, {
         open: 'IN_PROGRESS', owner: token, status, now: Date.now(), one: 1, zero: 0,
-        ttl: Math.ceil(until / 1000) + this.retention, ...values,
+        from: Math.ceil(until / 1000), retention: this.retention, ...values,
       });
     return applied || (record?.owner === token && record.status === status
       && (status !== 'COMPLETED' || record.result === values.result));

@@ -148,6 +148,21 @@ test('records of both have the same attributes', async () => {
   }
 });
 
+test('a token alone keeps the retention of its claim', async () => {
+  const theirs = await new Keys(dynamodb, table, { retention: 30 * 86400, holder: 'billing' }).acquire('handed to sql');
+  assert.equal((await query("SELECT holder FROM idem_get('handed to sql')")).holder, 'billing');
+  await query("SELECT idem_complete('handed to sql', '1', token => $1, immediate => true)", [theirs.token]);
+  await query("SET application_name = 'nightly run'");
+  const ours = await query("SELECT token FROM idem_acquire('handed to sdk', retention => '30 days')");
+  assert.equal((await keys.get('handed to sdk')).holder, 'nightly run');
+  assert.ok(await keys.complete('handed to sdk', ours.token, 1));
+  for (const key of ['handed to sql', 'handed to sdk']) {
+    const done = await keys.get(key);
+    assert.deepEqual([done.status, done.retention_s, done.ttl - Math.ceil(done.updated_ms / 1000)],
+      ['COMPLETED', 30 * 86400, 30 * 86400], key);
+  }
+});
+
 test('a failed claim may still be explained after its release, until it is taken', async () => {
   const given = await keys.acquire('explained');
   assert.ok(await keys.release('explained', given.token));

@@ -32,6 +32,26 @@ CALL await_worker();
 SELECT idem_fail('passed-on', token => :'t');
 SELECT result FROM idem_get('passed-on');
 
+-- at once, too; and the record says who made the claim
+SET application_name = 'nightly run';
+SELECT token AS t FROM idem_acquire('passed-at-once', retention => '30 days') \gset
+\c -
+SET client_min_messages = warning;
+SELECT idem_complete('passed-at-once', '1', token => :'t', immediate => true);
+SELECT status, holder, expires_at - updated_at BETWEEN '30 days' AND '30 days 2 s' AS retention
+FROM idem_get('passed-at-once');
+SELECT idem_complete('passed-at-once', '1', token => :'t', immediate => true);
+-- a repeated call that commits after the first has been finished is compared by the seal
+BEGIN;
+SELECT idem_complete('passed-at-once', '1', token => :'t');
+COMMIT;
+CALL await_worker();
+BEGIN;
+SELECT idem_complete('passed-at-once', '2', token => :'t');
+COMMIT;
+CALL await_worker();
+SELECT status, result FROM idem_get('passed-at-once');
+
 -- payloads: the same means the same, whatever the spelling
 SELECT outcome FROM idem_acquire('paid', payload => '{"b": 1.0, "a": [1, null]}');
 SELECT outcome, mine FROM idem_acquire('paid', payload => '{"a": [1, null], "b": 1}');

@@ -187,4 +187,24 @@ finish_psql($holder);
 
 $node->stop;
 ok(!-e $key_log, 'no keys of TLS connections are logged');
+
+# -- a token alone
+
+my %tokens = map { $_ => sql("SELECT token FROM idem_acquire('alone $_')") } qw(complete fail extend decide);
+my %alone = (
+	complete => sub { "idem_complete('alone complete', '1', token => '$_[0]', immediate => true)" },
+	fail => sub { "idem_fail('alone fail', '1', token => '$_[0]')" },
+	extend => sub { "idem_extend('alone extend', token => '$_[0]')" });
+foreach my $verb (sort keys %alone)
+{
+	control('POST', '/reset');
+	sql("SELECT " . $alone{$verb}->($tokens{$verb}));
+	is(control('GET', '/count'), "1\n", "to $verb with a token alone is one request");
+}
+control('POST', '/reset');
+sql("SELECT idem_complete('alone decide', '1', token => '$tokens{decide}')");
+settled($node);
+is(control('GET', '/count'), "2\n", 'to complete in a transaction is the seal and the finish');
+is(control('GET', '/count?op=GetItem'), "0\n", '... and nothing is read');
+
 done_testing();
