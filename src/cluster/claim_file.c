@@ -93,7 +93,8 @@ table_size(const EoClaimTableHeader *header)
 {
 	return MAXALIGN(sizeof(EoClaimTableHeader)) + MAXALIGN(sizeof(uint32) * header->nbuckets) +
 		MAXALIGN(sizeof(EoSlot) * header->nslots) +
-		MAXALIGN(sizeof(EoTargetEntry) * EO_MAX_TARGETS) + sizeof(EoChunk) * header->nchunks;
+		MAXALIGN(sizeof(EoTargetEntry) * EO_MAX_TARGETS) +
+		MAXALIGN(sizeof(EoShare) * EO_MAX_SHARES) + sizeof(EoChunk) * header->nchunks;
 }
 
 static void
@@ -109,6 +110,8 @@ find_parts(void *base, EoClaimTable *table)
 	p += MAXALIGN(sizeof(EoSlot) * table->header->nslots);
 	table->targets = (EoTargetEntry *) p;
 	p += MAXALIGN(sizeof(EoTargetEntry) * EO_MAX_TARGETS);
+	table->shares = (EoShare *) p;
+	p += MAXALIGN(sizeof(EoShare) * EO_MAX_SHARES);
 	table->chunks = (EoChunk *) p;
 }
 

@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "cluster/claim_table.h"
+#include "cluster/shares.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "storage/proc.h"
@@ -100,8 +101,10 @@ eo_claim_table_enter_target(const EoTarget *target)
 
 		if (entry->refs > 0)
 			continue;
+		eo_share_leave(entry);
 		memset(entry, 0, sizeof(EoTargetEntry));
 		entry->target = *target;
+		eo_share_enter(entry);
 		return i;
 	}
 	return EO_NO_INDEX;
@@ -109,8 +112,8 @@ eo_claim_table_enter_target(const EoTarget *target)
 
 /* ----- texts ----- */
 
-static uint32
-chunks_for(uint32 len)
+uint32
+eo_claim_table_chunks(uint32 len)
 {
 	return (len + EO_CHUNK_BYTES - 1) / EO_CHUNK_BYTES;
 }
@@ -119,7 +122,7 @@ bool
 eo_claim_table_put_text(const char *text, uint32 len, uint32 *first)
 {
 	EoClaimTableHeader *header = eo_claim_table.header;
-	uint32		n = chunks_for(len);
+	uint32		n = eo_claim_table_chunks(len);
 	uint32	   *link = first;
 
 	if (n > header->nfree_chunks)
@@ -146,7 +149,7 @@ eo_claim_table_drop_text(uint32 first, uint32 len)
 {
 	EoClaimTableHeader *header = eo_claim_table.header;
 
-	for (uint32 n = chunks_for(len); n > 0; n--)
+	for (uint32 n = eo_claim_table_chunks(len); n > 0; n--)
 	{
 		EoChunk    *chunk = &eo_claim_table.chunks[first];
 		uint32		next = chunk->next;

@@ -22,8 +22,10 @@
 
 #define EO_CHUNK_BYTES 124
 #define EO_CHUNKS_PER_SLOT 2
-#define EO_CHUNKS_EXTRA 8192	/* a few long errors even in a small table */
-#define EO_MAX_TARGETS 256
+#define EO_CHUNKS_EXTRA 32768	/* a few long errors of one role even in a
+								 * small table */
+#define EO_MAX_TARGETS 512
+#define EO_MAX_SHARES (2 * EO_MAX_TARGETS + 1)
 
 /* Keys and errors are chains of these. */
 typedef struct EoChunk
@@ -46,9 +48,31 @@ typedef struct EoSlot
 	uint32		error_len;
 } EoSlot;
 
+/* The resources that shares.c counts. */
+typedef enum EoResource
+{
+	EO_RESOURCE_SLOTS,
+	EO_RESOURCE_CHUNKS,
+	EO_RESOURCE_TARGETS,		/* that slots name */
+	EO_RESOURCE_BURIED			/* slots in this state; not limited */
+} EoResource;
+
+#define EO_N_RESOURCES 4
+
+/* The use that a role of a database makes of them; userid InvalidOid: all its roles. */
+typedef struct EoShare
+{
+	Oid			dboid;
+	Oid			userid;
+	uint32		targets;		/* entries that count here; 0: it is unused */
+	uint32		taken[EO_N_RESOURCES];
+} EoShare;
+
 typedef struct EoTargetEntry
 {
 	EoTarget	target;
+	uint32		role_share;		/* where it counts; 0: it was never used */
+	uint32		database_share;
 	uint32		refs;			/* slots that name it */
 	bool		clock_known;
 	int64		clock_offset_ms;
@@ -81,6 +105,7 @@ typedef struct EoClaimTable
 	uint32	   *buckets;
 	EoSlot	   *slots;
 	EoTargetEntry *targets;
+	EoShare    *shares;
 	EoChunk    *chunks;
 } EoClaimTable;
 
@@ -107,6 +132,9 @@ eo_claim_table_database(const EoSlot *slot)
 /* EO_NO_INDEX: it is not there; or, from the second, there is no room. */
 extern uint32 eo_claim_table_find_target(const EoTarget *target);
 extern uint32 eo_claim_table_enter_target(const EoTarget *target);
+
+/* The chunks that a text takes. */
+extern uint32 eo_claim_table_chunks(uint32 len);
 
 /* False: there is no room. */
 extern bool eo_claim_table_put_text(const char *text, uint32 len, uint32 *first);

@@ -26,6 +26,7 @@
 
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
+#include "cluster/shares.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "compat.h"
@@ -37,7 +38,7 @@
 
 static EoSlot *lock_slot(EoSlotRef ref);
 static void free_slot(uint32 index);
-static bool make_room(void);
+static bool make_room(const EoTargetEntry *target, EoSlotStatus status);
 static void view_slot(uint32 index, EoSlotView *view);
 static EoSlotState state_after(const EoSlotInfo *info, bool committed);
 static EoSlotState state_after_crash(const EoSlotInfo *info);
@@ -61,6 +62,12 @@ lock_slot(EoSlotRef ref)
 static void
 enter_state(EoSlot *slot, EoSlotState state)
 {
+	const EoTargetEntry *target = &eo_claim_table.targets[slot->target];
+
+	if (slot->info.state == EO_SLOT_BURIED)
+		eo_share_give(target, EO_RESOURCE_BURIED, 1);
+	if (state == EO_SLOT_BURIED)
+		eo_share_take(target, EO_RESOURCE_BURIED, 1);
 	pg_write_barrier();
 	slot->info.state = state;
 }
@@ -84,12 +91,16 @@ static void
 fill_slot(uint32 index, uint32 target, uint32 pk_len, const EoSlotInfo *info)
 {
 	EoSlot	   *slot = &eo_claim_table.slots[index];
+	EoTargetEntry *entry = &eo_claim_table.targets[target];
 	uint32	   *bucket = eo_claim_table_bucket(info->digest);
 
 	eo_claim_table.header->free_slot = slot->next;
 	if (index >= eo_claim_table.header->high_slot)
 		eo_claim_table.header->high_slot = index + 1;
-	eo_claim_table.targets[target].refs++;
+	if (entry->refs++ == 0)
+		eo_share_take(entry, EO_RESOURCE_TARGETS, 1);
+	eo_share_take(entry, EO_RESOURCE_SLOTS, 1);
+	eo_share_take(entry, EO_RESOURCE_CHUNKS, eo_claim_table_chunks(pk_len));
 	slot->target = target;
 	slot->pk_len = pk_len;
 	slot->error_len = 0;
@@ -102,19 +113,29 @@ fill_slot(uint32 index, uint32 target, uint32 pk_len, const EoSlotInfo *info)
 	*bucket = index;
 }
 
-EoSlotStatus
-eo_slot_add(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotRef *ref)
+/*
+ * Enter a claim.  The shares of roles and databases do not count for those that the
+ * server's last run has left (adopted).
+ */
+static EoSlotStatus
+add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, bool adopted,
+		 EoSlotRef *ref)
 {
 	EoSlotStatus status = EO_SLOT_OK;
 	uint32		index;
 	uint32		t;
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
-	index = eo_claim_table.header->free_slot;
 	t = eo_claim_table_enter_target(target);
-	if (index == EO_NO_INDEX && make_room())
-		index = eo_claim_table.header->free_slot;
-	if (index == EO_NO_INDEX)
+	while (!adopted && t != EO_NO_INDEX &&
+		   (status = eo_share_check_slot(&eo_claim_table.targets[t],
+										 eo_claim_table_chunks(strlen(pk)))) != EO_SLOT_OK &&
+		   make_room(&eo_claim_table.targets[t], status))
+		;
+	index = eo_claim_table.header->free_slot;
+	if (status != EO_SLOT_OK)
+		;
+	else if (index == EO_NO_INDEX)
 		status = EO_SLOT_TABLE_FULL;
 	else if (t == EO_NO_INDEX)
 		status = EO_SLOT_NO_TARGET;
@@ -132,6 +153,33 @@ eo_slot_add(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSl
 	return status;
 }
 
+EoSlotStatus
+eo_slot_add(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotRef *ref)
+{
+	return add_slot(target, pk, info, false, ref);
+}
+
+/* Free the memory of the error that idem_fail() left, if there is one. */
+static void
+drop_error(EoSlot *slot)
+{
+	eo_share_give(&eo_claim_table.targets[slot->target], EO_RESOURCE_CHUNKS,
+				  eo_claim_table_chunks(slot->error_len));
+	eo_claim_table_drop_text(slot->error, slot->error_len);
+	slot->error_len = 0;
+}
+
+static bool
+put_error(EoSlot *slot, const char *error, uint32 len)
+{
+	if (!eo_claim_table_put_text(error, len, &slot->error))
+		return false;
+	eo_share_take(&eo_claim_table.targets[slot->target], EO_RESOURCE_CHUNKS,
+				  eo_claim_table_chunks(len));
+	slot->error_len = len;
+	return true;
+}
+
 static void
 free_slot(uint32 index)
 {
@@ -144,11 +192,15 @@ free_slot(uint32 index)
 	if (*link == index)
 		*link = slot->next;
 	eo_database_unlist_ended(index);
+	drop_error(slot);
 	eo_claim_table_drop_text(slot->pk, slot->pk_len);
-	eo_claim_table_drop_text(slot->error, slot->error_len);
-	slot->pk_len = slot->error_len = 0;
-	if (target->refs > 0)
-		target->refs--;
+	eo_share_give(target, EO_RESOURCE_CHUNKS, eo_claim_table_chunks(slot->pk_len));
+	eo_share_give(target, EO_RESOURCE_SLOTS, 1);
+	if (slot->info.state == EO_SLOT_BURIED)
+		eo_share_give(target, EO_RESOURCE_BURIED, 1);
+	slot->pk_len = 0;
+	if (--target->refs == 0)
+		eo_share_give(target, EO_RESOURCE_TARGETS, 1);
 	memset(&slot->info, 0, sizeof(slot->info));
 	slot->generation++;
 	slot->next = eo_claim_table.header->free_slot;
@@ -166,16 +218,20 @@ eo_slot_free(EoSlotRef ref)
 
 /*
  * A buried claim waits for its second look, which is a precaution: it makes room
- * for a new claim if there is no other.
+ * for a new claim if there is no other.  status says who is short of room: one
+ * role, one database, or all.
  */
 static bool
-make_room(void)
+make_room(const EoTargetEntry *target, EoSlotStatus status)
 {
+	if (eo_share_taken(target, EO_RESOURCE_BURIED, status) == 0)
+		return false;
 	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
 	{
 		const EoSlot *slot = &eo_claim_table.slots[i];
 
-		if (slot->info.state == EO_SLOT_BURIED && slot->listed)
+		if (slot->info.state == EO_SLOT_BURIED && slot->listed &&
+			eo_share_is_same(&eo_claim_table.targets[slot->target], target, status))
 		{
 			free_slot(i);
 			return true;
@@ -241,13 +297,14 @@ eo_slot_failed(EoSlotRef ref, bool terminal, int64 retry_after_ms, const char *e
 
 	if (slot == NULL)
 		return status;
-	eo_claim_table_drop_text(slot->error, slot->error_len);
-	slot->error_len = 0;
-	if (error_len > 0 && !eo_claim_table_put_text(error, error_len, &slot->error))
+	drop_error(slot);
+	if (error_len > 0)
+		status = eo_share_check(&eo_claim_table.targets[slot->target], EO_RESOURCE_CHUNKS,
+								eo_claim_table_chunks(error_len), EO_SLOT_NO_TEXT);
+	if (status == EO_SLOT_OK && !put_error(slot, error, error_len))
 		status = EO_SLOT_NO_TEXT;
-	else
+	if (status == EO_SLOT_OK)
 	{
-		slot->error_len = error_len;
 		slot->info.terminal = terminal;
 		slot->info.retry_after_ms = retry_after_ms;
 		enter_state(slot, EO_SLOT_FAILED);
@@ -416,11 +473,12 @@ eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotInfo *info, co
 	adopted.state = state_after_crash(info);
 	adopted.due_us = 0;
 	adopted.pid = 0;
-	if (adopted.state == EO_SLOT_FREE || eo_slot_add(target, pk, &adopted, &ref) != EO_SLOT_OK)
+	if (adopted.state == EO_SLOT_FREE ||
+		add_slot(target, pk, &adopted, true, &ref) != EO_SLOT_OK)
 		return;
 	slot = lock_slot(ref);
-	if (error_len > 0 && eo_claim_table_put_text(error, error_len, &slot->error))
-		slot->error_len = error_len;
+	if (error_len > 0)
+		(void) put_error(slot, error, error_len);
 	eo_database_list_ended(ref.index);
 	eo_claim_table_unlock();
 }
@@ -561,52 +619,6 @@ eo_slot_any_ending(void)
 	}
 	eo_claim_table_unlock();
 	return any;
-}
-
-/* ----- doubts ----- */
-
-void
-eo_slot_note_doubt(const EoTarget *target, const char *pk, const EoSlotInfo *info)
-{
-	EoSlotInfo	doubt = *info;
-	EoSlotRef	ref;
-	uint32		n = 0;
-	bool		noted = false;
-
-	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
-	{
-		const EoSlotInfo *s = &eo_claim_table.slots[i].info;
-
-		if (s->state != EO_SLOT_IN_DOUBT)
-			continue;
-		n++;
-		noted |= memcmp(s->digest, info->digest, EO_DIGEST_LEN) == 0;
-	}
-	eo_claim_table_unlock();
-	/* Doubts may take a quarter of the table: most of the room is for work. */
-	if (noted || n > eo_claim_table.header->nslots / 4)
-		return;
-	doubt.state = EO_SLOT_IN_DOUBT;
-	doubt.due_us = INT64_MAX;
-	(void) eo_slot_add(target, pk, &doubt, &ref);
-}
-
-void
-eo_slot_undoubt(const EoTarget *target, const char *pk)
-{
-	EoSlotView	view;
-
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
-	{
-		if (eo_claim_table.slots[i].info.state != EO_SLOT_IN_DOUBT)
-			continue;
-		view_slot(i, &view);
-		if (strcmp(view.pk, pk) == 0 && eo_target_same_table(&view.target, target))
-			free_slot(i);
-	}
-	eo_claim_table_unlock();
 }
 
 /* ----- for the worker ----- */

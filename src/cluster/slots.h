@@ -155,6 +155,8 @@ typedef enum EoSlotStatus
 {
 	EO_SLOT_OK,
 	EO_SLOT_TABLE_FULL,			/* no slot is free */
+	EO_SLOT_ROLE_SHARE,			/* the rest is for other roles, see shares.c */
+	EO_SLOT_DATABASE_SHARE,		/* the rest is for other databases */
 	EO_SLOT_NO_TEXT,			/* no room for keys and errors */
 	EO_SLOT_NO_TARGET,			/* too many different servers and roles */
 	EO_SLOT_NO_DATABASE			/* too many databases */
@@ -184,7 +186,7 @@ extern void eo_slot_acquired(EoSlotRef ref, int64 fence, int64 runs, int64 lease
 extern void eo_slot_completed(EoSlotRef ref);
 extern void eo_slot_uncompleted(EoSlotRef ref);
 
-/* EO_SLOT_NO_TEXT if there is no room for the error, and then nothing has changed. */
+/* Another status if there is no room for the error, and then nothing has changed. */
 extern EoSlotStatus eo_slot_failed(EoSlotRef ref, bool terminal, int64 retry_after_ms,
 								   const char *error, size_t error_len);
 extern void eo_slot_released(EoSlotRef ref);
@@ -231,12 +233,6 @@ extern int	eo_slot_count(Oid dboid, Oid serverid, int but_pid);
 
 /* Are there slots that a worker is about to free? */
 extern bool eo_slot_any_ending(void);
-
-/* Note a record in doubt that was met, so that exactonce_in_doubt shows it. */
-extern void eo_slot_note_doubt(const EoTarget *target, const char *pk, const EoSlotInfo *info);
-
-/* Free the slots of this key that are in doubt: the doubt is over. */
-extern void eo_slot_undoubt(const EoTarget *target, const char *pk);
 
 /* ---- for the worker of a database ---- */
 

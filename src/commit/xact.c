@@ -45,11 +45,13 @@
 #include "cluster/databases.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
+#include "commands/dbcommands.h"
 #include "commit/session_tokens.h"
 #include "commit/xact.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/http.h"
+#include "miscadmin.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
@@ -128,7 +130,7 @@ eo_xact_find(const uint8 *digest)
 
 /* Raise 54000, unless status is EO_SLOT_OK. */
 static void
-raise_no_room(EoSlotStatus status, const char *key, const char *server)
+raise_no_room(EoSlotStatus status, const char *key, const EoServer *server)
 {
 	const char *detail = "";
 	const char *hint = "Settle or end what holds them, see exactonce_claims; or raise exactonce.max_claims and restart the server.";
@@ -139,6 +141,14 @@ raise_no_room(EoSlotStatus status, const char *key, const char *server)
 			return;
 		case EO_SLOT_TABLE_FULL:
 			detail = "All slots of the claim table are in use.";
+			break;
+		case EO_SLOT_ROLE_SHARE:
+			detail = psprintf("Role \"%s\" has as much of the claim table as one role may have: half of what the others leave to this database.",
+							  GetUserNameFromId(server->userid, true));
+			break;
+		case EO_SLOT_DATABASE_SHARE:
+			detail = psprintf("Database \"%s\" has as much of the claim table as one database may have: half of what the others leave.",
+							  get_database_name(MyDatabaseId));
 			break;
 		case EO_SLOT_NO_TEXT:
 			detail = "The memory for the texts of keys and errors is used up.";
@@ -153,7 +163,7 @@ raise_no_room(EoSlotStatus status, const char *key, const char *server)
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-			 errmsg("no room for a claim on key \"%s\" on server \"%s\"", key, server),
+			 errmsg("no room for a claim on key \"%s\" on server \"%s\"", key, server->name),
 			 errdetail("%s", detail),
 			 errhint("%s", hint)));
 }
@@ -172,7 +182,7 @@ add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotR
 		EoSlotStatus status = eo_slot_add(target, pk, info, ref);
 		int64		now_us = eo_clock_monotonic_us();
 
-		if (status != EO_SLOT_TABLE_FULL && status != EO_SLOT_NO_TEXT)
+		if (status == EO_SLOT_OK || status == EO_SLOT_NO_TARGET || status == EO_SLOT_NO_DATABASE)
 			return status;
 		if (give_up_us == 0)
 			give_up_us = now_us + ROOM_WAIT_US;
@@ -239,7 +249,7 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 	if (!tx.first_registered)
 		eo_xact_seal_first();
 	lock_server(store->server);
-	raise_no_room(add_slot(target, pk, info, &c->slot), key, server);
+	raise_no_room(add_slot(target, pk, info, &c->slot), key, store->server);
 
 	c->info = eo_slot_own(c->slot);
 	c->store = store;

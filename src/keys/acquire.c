@@ -29,6 +29,7 @@
 #include "postgres.h"
 
 #include "cluster/databases.h"
+#include "cluster/doubts.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/session_tokens.h"
@@ -523,7 +524,7 @@ explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate)
 		doubt.pid = 0;
 		strlcpy(doubt.token, r->owner, sizeof(doubt.token));
 		(void) eo_origin_read(r->origin_text, &doubt.origin);
-		eo_slot_note_doubt(&a->k.target, a->k.pk, &doubt);
+		eo_doubt_note(&a->k.target, a->k.pk, &doubt);
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),
 				 errmsg("key \"%s\" on server \"%s\" is in doubt", a->ask->key,

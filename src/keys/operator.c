@@ -12,6 +12,7 @@
 #include <ctype.h>
 
 #include "access/xlog.h"
+#include "cluster/doubts.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/known_targets.h"
@@ -223,7 +224,7 @@ check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
 static bool
 dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending)
 {
-	eo_slot_undoubt(&k->target, k->pk);
+	eo_doubt_end(&k->target, k->pk);
 	return pending != NULL && (r == NULL || strcmp(r->owner, pending->token) != 0) &&
 		give_up(pending);
 }
@@ -309,7 +310,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 		ereport(LOG,
 				(errmsg("exactonce: key \"%s\" on server \"%s\" was resolved as %s by an operator",
 						key, store->server->name, completed ? "completed" : "failed")));
-		eo_slot_undoubt(&k.target, k.pk);
+		eo_doubt_end(&k.target, k.pk);
 	}
 	eo_answer_free(written);
 	eo_answer_free(answer);

@@ -11,7 +11,7 @@
 #include "server/guc.h"
 #include "utils/guc.h"
 
-int			eo_guc_max_claims = 10000;
+int			eo_guc_max_claims = 40000;
 char	   *eo_guc_server;
 bool		eo_guc_log_requests;
 
@@ -30,7 +30,7 @@ eo_guc_define(bool preloading)
 								"Keys that all sessions together may hold at a time.",
 								"Each takes about 600 bytes, in memory and in the file exactonce_claims.",
 								&eo_guc_max_claims,
-								10000, 100, 1000000,
+								40000, 100, 1000000,
 								PGC_POSTMASTER, 0,
 								NULL, NULL, NULL);
 	DefineCustomStringVariable("exactonce.server",

@@ -17,6 +17,7 @@ sub requests { return 0 + control('GET', '/count?op=UpdateItem') }
 
 # The functions of alice act as alice, whoever calls them.
 sql(<<'SQL');
+CREATE TABLE go (name text);
 CREATE ROLE alice;
 CREATE ROLE bob;
 GRANT USAGE ON FOREIGN SERVER exactonce TO alice, bob;
@@ -135,13 +136,13 @@ is(requests(), 3, '... by one request each: acquire, seal, finish');
 control('POST', '/reset');
 my $session = start_psql($node, <<'SQL');
 SELECT outcome FROM idem_acquire('rotated later', on_commit => 'keep');
-CREATE TABLE acquired ();
-DO $$ BEGIN LOOP EXIT WHEN to_regclass('go') IS NOT NULL; PERFORM pg_sleep(0.02); END LOOP; END $$;
+INSERT INTO go VALUES ('acquired');
+DO $$ BEGIN LOOP EXIT WHEN EXISTS (SELECT FROM go WHERE name = 'rotated'); PERFORM pg_sleep(0.02); END LOOP; END $$;
 SELECT idem_complete('rotated later');
 SQL
-wait_until('a session keeps a claim', sub { sql("SELECT to_regclass('acquired') IS NOT NULL") eq 't' });
+wait_until('a session keeps a claim', sub { sql("SELECT count(*) FROM go WHERE name = 'acquired'") eq '1' });
 sql(rotate('third'));
-sql('CREATE TABLE go ()');
+sql(q{INSERT INTO go VALUES ('rotated')});
 unlike(finish_psql($session), qr/ERROR/, '... and completes it after the secret was rotated by another session');
 settled($node);
 is(records($table)->{'rotated later'}{status}, 'COMPLETED', '... the key is completed');

@@ -1,0 +1,158 @@
+/*-------------------------------------------------------------------------
+ *
+ * shares.c
+ *	  How much of the claim table each role and each database has.
+ *
+ * Nobody may take all the room.  A database may have at most half of what the other
+ * databases leave, and a role of it at most half of what the other roles leave of
+ * that.  So each further role and each further database still finds room, and the
+ * one that has most is refused first.  What is limited are slots, the memory of
+ * texts, and targets, in all states of a claim: a claim that is over but not settled
+ * takes as much room as one that is held.
+ *
+ * A share is a counter, so that a claim costs no look at the others.  The first one
+ * counts everything; there is one for each database and each role of it that has a
+ * target, and the entry of the target says which.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "cluster/claim_table.h"
+#include "cluster/shares.h"
+#include "cluster/slots.h"
+
+#define EVERYTHING 0
+
+/* Find the share of a role of a database, or of the database (InvalidOid). */
+static uint32
+find_share(Oid dboid, Oid userid)
+{
+	EoShare    *shares = eo_claim_table.shares;
+	uint32		unused = EO_NO_INDEX;
+
+	for (uint32 i = EVERYTHING + 1; i < EO_MAX_SHARES; i++)
+	{
+		if (shares[i].targets > 0 && shares[i].dboid == dboid && shares[i].userid == userid)
+			return i;
+		if (shares[i].targets == 0 && unused == EO_NO_INDEX)
+			unused = i;
+	}
+	/* There is an unused one: each target counts in two of them at most. */
+	memset(&shares[unused], 0, sizeof(EoShare));
+	shares[unused].dboid = dboid;
+	shares[unused].userid = userid;
+	return unused;
+}
+
+void
+eo_share_enter(EoTargetEntry *entry)
+{
+	entry->database_share = find_share(entry->target.dboid, InvalidOid);
+	eo_claim_table.shares[entry->database_share].targets++;
+	entry->role_share = find_share(entry->target.dboid, entry->target.userid);
+	eo_claim_table.shares[entry->role_share].targets++;
+}
+
+void
+eo_share_leave(const EoTargetEntry *entry)
+{
+	/* An entry that was never used has no shares. */
+	if (entry->role_share == EVERYTHING)
+		return;
+	eo_claim_table.shares[entry->database_share].targets--;
+	eo_claim_table.shares[entry->role_share].targets--;
+}
+
+void
+eo_share_take(const EoTargetEntry *entry, EoResource what, uint32 n)
+{
+	eo_claim_table.shares[EVERYTHING].taken[what] += n;
+	eo_claim_table.shares[entry->database_share].taken[what] += n;
+	eo_claim_table.shares[entry->role_share].taken[what] += n;
+}
+
+void
+eo_share_give(const EoTargetEntry *entry, EoResource what, uint32 n)
+{
+	eo_claim_table.shares[EVERYTHING].taken[what] -= n;
+	eo_claim_table.shares[entry->database_share].taken[what] -= n;
+	eo_claim_table.shares[entry->role_share].taken[what] -= n;
+}
+
+/* How much there is of it in all. */
+static int64
+capacity_of(EoResource what)
+{
+	switch (what)
+	{
+		case EO_RESOURCE_SLOTS:
+			return eo_claim_table.header->nslots;
+		case EO_RESOURCE_CHUNKS:
+			return eo_claim_table.header->nchunks;
+		case EO_RESOURCE_TARGETS:
+			return EO_MAX_TARGETS;
+		case EO_RESOURCE_BURIED:
+			break;
+	}
+	return 0;
+}
+
+EoSlotStatus
+eo_share_check(const EoTargetEntry *entry, EoResource what, uint32 n, EoSlotStatus full)
+{
+	int64		free = capacity_of(what) - eo_claim_table.shares[EVERYTHING].taken[what];
+	int64		of_database = eo_claim_table.shares[entry->database_share].taken[what];
+	int64		of_role = eo_claim_table.shares[entry->role_share].taken[what];
+
+	/*
+	 * The database may have half of what it has and what is free; left is
+	 * what it may still take.  The role may have half of what it has and
+	 * left.
+	 */
+	int64		left = (free + of_database) / 2 - of_database;
+
+	if (n > free)
+		return full;
+	if (n > left)
+		return EO_SLOT_DATABASE_SHARE;
+	return of_role + n > (of_role + left) / 2 ? EO_SLOT_ROLE_SHARE : EO_SLOT_OK;
+}
+
+EoSlotStatus
+eo_share_check_slot(const EoTargetEntry *entry, uint32 nchunks)
+{
+	EoSlotStatus status = eo_share_check(entry, EO_RESOURCE_SLOTS, 1, EO_SLOT_TABLE_FULL);
+
+	if (status == EO_SLOT_OK)
+		status = eo_share_check(entry, EO_RESOURCE_CHUNKS, nchunks, EO_SLOT_NO_TEXT);
+	if (status == EO_SLOT_OK && entry->refs == 0)
+		status = eo_share_check(entry, EO_RESOURCE_TARGETS, 1, EO_SLOT_NO_TARGET);
+	return status;
+}
+
+static uint32
+share_of(const EoTargetEntry *entry, EoSlotStatus status)
+{
+	switch (status)
+	{
+		case EO_SLOT_ROLE_SHARE:
+			return entry->role_share;
+		case EO_SLOT_DATABASE_SHARE:
+			return entry->database_share;
+		default:
+			return EVERYTHING;
+	}
+}
+
+uint32
+eo_share_taken(const EoTargetEntry *entry, EoResource what, EoSlotStatus status)
+{
+	return eo_claim_table.shares[share_of(entry, status)].taken[what];
+}
+
+bool
+eo_share_is_same(const EoTargetEntry *a, const EoTargetEntry *b, EoSlotStatus status)
+{
+	return share_of(a, status) == share_of(b, status);
+}

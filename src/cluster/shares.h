@@ -1,0 +1,46 @@
+/*-------------------------------------------------------------------------
+ *
+ * shares.h
+ *	  How much of the claim table each role and each database has.
+ *
+ * For the files of src/cluster only.  The caller must hold the lock of the table.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_CLUSTER_SHARES_H
+#define EO_CLUSTER_SHARES_H
+
+#include "postgres.h"
+
+#include "cluster/claim_table.h"
+#include "cluster/slots.h"
+
+/*
+ * Count an entry of the table of targets with its role and its database from now on.
+ * The entry is filled in, and no slot names it.
+ */
+extern void eo_share_enter(EoTargetEntry *entry);
+
+/* The entry is about to be used for another target. */
+extern void eo_share_leave(const EoTargetEntry *entry);
+
+extern void eo_share_take(const EoTargetEntry *entry, EoResource what, uint32 n);
+extern void eo_share_give(const EoTargetEntry *entry, EoResource what, uint32 n);
+
+/*
+ * May that much more be taken?  EO_SLOT_OK; EO_SLOT_ROLE_SHARE and
+ * EO_SLOT_DATABASE_SHARE if the rest is for others; full if there is not that much.
+ */
+extern EoSlotStatus eo_share_check(const EoTargetEntry *entry, EoResource what, uint32 n,
+								   EoSlotStatus full);
+
+/* The same for one more slot of the target, whose key takes so many chunks. */
+extern EoSlotStatus eo_share_check_slot(const EoTargetEntry *entry, uint32 nchunks);
+
+/* How much of it is taken by those whose share has that status: this role, and so on. */
+extern uint32 eo_share_taken(const EoTargetEntry *entry, EoResource what, EoSlotStatus status);
+
+/* Are both counted in the same share of that status? */
+extern bool eo_share_is_same(const EoTargetEntry *a, const EoTargetEntry *b, EoSlotStatus status);
+
+#endif							/* EO_CLUSTER_SHARES_H */
