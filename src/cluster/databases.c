@@ -28,6 +28,7 @@
 #include "cluster/slots.h"
 #include "dynamodb/clock.h"
 #include "miscadmin.h"
+#include "server/store.h"
 #include "storage/lwlock.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
@@ -67,6 +68,7 @@ typedef struct Databases
 {
 	Latch	   *launcher;
 	Suspension	suspensions[MAX_SUSPENSIONS];
+	uint8		hash_key[EO_CREDENTIALS_HASH_LEN];
 	Database	entries[EO_MAX_DATABASES];
 } Databases;
 
@@ -87,6 +89,11 @@ eo_database_shmem_init(void)
 
 	databases = ShmemInitStruct("exactonce", sizeof(Databases), &found);
 	memset(databases, 0, sizeof(Databases));
+	if (!pg_strong_random(databases->hash_key, sizeof(databases->hash_key)))
+		ereport(FATAL,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a key: no random numbers")));
+	eo_store_use_hash_key(databases->hash_key);
 }
 
 /* ----- entries; the lock is held ----- */

@@ -18,6 +18,7 @@
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"
 #include "dynamodb/token.h"
+#include "server/store.h"
 #include "storage/lock.h"
 
 /*
@@ -109,6 +110,8 @@ typedef struct EoSlotInfo
 	uint8		digest[EO_DIGEST_LEN];	/* of target and key */
 	char		fingerprint[EO_FINGERPRINT_LEN + 1];	/* "": none */
 	char		token[EO_TOKEN_LEN + 1];
+	uint8		credentials_hash[EO_CREDENTIALS_HASH_LEN];	/* of the holder, see
+															 * eo_store_is_trusted() */
 	int			pid;			/* of the holder; 0: there is none any more */
 	VirtualTransactionId vxid;
 	int64		retention_s;

@@ -151,6 +151,9 @@ check_slots(EoTxClaim *claim)
 		eo_settle_on_the_spot(claim->store, claim->key, &view);
 		return;
 	}
+	/* A session that cannot sign as the holder does learns nothing here. */
+	if (!eo_store_is_trusted(claim->store, view.info.credentials_hash))
+		return;
 	eo_error_raise_in_progress(claim->key, claim->store->server->name,
 							   psprintf("Process %d of this cluster holds it.", view.info.pid),
 							   RETRY_LATER);

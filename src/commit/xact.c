@@ -216,6 +216,7 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 			const EoSlotInfo *info)
 {
 	const char *server = store->server->name;
+	EoSlotInfo	own = *info;
 	EoTxClaim  *c;
 	MemoryContext old;
 
@@ -249,7 +250,8 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 	if (!tx.first_registered)
 		eo_xact_seal_first();
 	lock_server(store->server);
-	raise_no_room(add_slot(target, pk, info, &c->slot), key, store->server);
+	memcpy(own.credentials_hash, store->credentials_hash, sizeof(own.credentials_hash));
+	raise_no_room(add_slot(target, pk, &own, &c->slot), key, store->server);
 
 	c->info = eo_slot_own(c->slot);
 	c->store = store;

@@ -294,6 +294,8 @@ init_process(void)
 
 	if (http.ready)
 		return;
+	/* It would have libcurl write the keys of all connections to a file. */
+	unsetenv("SSLKEYLOGFILE");
 	if (!curl_ready && curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
@@ -604,8 +606,15 @@ set_endpoint_options(EoHttpHandle *h, const EoHttpEndpoint *e)
 	h->ca_file = NULL;
 	SET(CURLOPT_URL, e->url);
 	SET(CURLOPT_PROTOCOLS_STR, e->plain_http ? "http" : "https");
+
+	/*
+	 * A ca_file replaces the system's authorities, of which there are two
+	 * sources.
+	 */
 	SET(CURLOPT_CAINFO, e->ca_file != NULL ? e->ca_file :
 		curl_version_info(CURLVERSION_NOW)->cainfo);
+	SET(CURLOPT_CAPATH, e->ca_file != NULL ? NULL :
+		curl_version_info(CURLVERSION_NOW)->capath);
 	SET(CURLOPT_CONNECTTIMEOUT_MS, (long) e->connect_timeout_ms);
 	h->connect_timeout_ms = e->connect_timeout_ms;
 	if (e->ca_file != NULL && (h->ca_file = strdup(e->ca_file)) == NULL)

@@ -243,6 +243,10 @@ eo_acquire_check_slots(EoAcquiring *a)
 		return false;
 	}
 
+	/* A session that cannot sign as the holder does learns nothing here. */
+	if (!eo_store_is_trusted(a->k.store, view.info.credentials_hash))
+		return false;
+
 	/*
 	 * A claim past max_hold has no heartbeats any more.  When its lease is
 	 * dead this session may take the key over, as others may.

@@ -15,6 +15,8 @@
  */
 #include "postgres.h"
 
+#include "common/hmac.h"
+#include "common/sha2.h"
 #include "dynamodb/buf.h"
 #include "dynamodb/call.h"
 #include "dynamodb/client.h"
@@ -54,10 +56,12 @@ typedef struct StoreEntry
 } StoreEntry;
 
 static HTAB *stores;
+static const uint8 *hash_key;
 
 static void build_store(StoreEntry *entry, EoServer *server);
 static EoStore *fill_store(EoServer *server, MemoryContext context);
 static void free_signer(void *arg);
+static void hash_credentials(EoStore *s);
 static EoStatus read_record(const EoStore *store, EoJsonValue *json, void *item);
 static const char *pk_of_record(const EoStore *store, EoJsonValue *json);
 static bool shows_record(const void *item, const void *written);
@@ -141,6 +145,7 @@ fill_store(EoServer *server, MemoryContext context)
 	s->server = server;
 	s->layout = eo_record_layout(server->layout);
 	s->credentials_from = eo_credentials_find(server, &c->credentials);
+	hash_credentials(s);
 	c->endpoint.url = server->url;
 	c->endpoint.ca_file = server->ca_file;
 	c->endpoint.plain_http = server->plain_http;
@@ -155,6 +160,42 @@ fill_store(EoServer *server, MemoryContext context)
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("could not prepare to sign requests for server \"%s\"", server->name)));
 	return s;
+}
+
+void
+eo_store_use_hash_key(const uint8 *key)
+{
+	hash_key = key;
+}
+
+/* HMAC-SHA256 of access key and secret; zero if there are none. */
+static void
+hash_credentials(EoStore *s)
+{
+	const EoCredentials *c = &s->client.credentials;
+	pg_hmac_ctx *ctx;
+	bool		done;
+
+	if (s->credentials_from == NULL || hash_key == NULL)
+		return;
+	ctx = pg_hmac_create(PG_SHA256);
+	/* The terminator is included, so that the two cannot run together. */
+	done = ctx != NULL && pg_hmac_init(ctx, hash_key, EO_CREDENTIALS_HASH_LEN) >= 0 &&
+		pg_hmac_update(ctx, (const uint8 *) c->access_key_id, strlen(c->access_key_id) + 1) >= 0 &&
+		pg_hmac_update(ctx, (const uint8 *) c->secret_access_key, strlen(c->secret_access_key)) >= 0 &&
+		pg_hmac_final(ctx, s->credentials_hash, EO_CREDENTIALS_HASH_LEN) >= 0;
+	pg_hmac_free(ctx);
+	if (!done)
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not hash the credentials of server \"%s\"", s->server->name)));
+}
+
+bool
+eo_store_is_trusted(const EoStore *store, const uint8 *credentials_hash)
+{
+	return store->credentials_from != NULL &&
+		memcmp(store->credentials_hash, credentials_hash, EO_CREDENTIALS_HASH_LEN) == 0;
 }
 
 static void

@@ -19,6 +19,8 @@
 #include "server/answer.h"
 #include "server/options.h"
 
+#define EO_CREDENTIALS_HASH_LEN 32
+
 /* A server that is ready to be called; EoStore of answer.h. */
 struct EoStore
 {
@@ -26,6 +28,8 @@ struct EoStore
 	const EoLayout *layout;
 	EoClient	client;
 	const char *credentials_from;	/* NULL: there are none */
+	uint8		credentials_hash[EO_CREDENTIALS_HASH_LEN];	/* see
+															 * eo_store_is_trusted() */
 };
 
 /*
@@ -40,6 +44,20 @@ extern EoStore *eo_store_open(const char *server_name);
  * memory context, so it may outlive the transaction.
  */
 extern EoStore *eo_store_create(EoServer *server);
+
+/*
+ * Use this key (EO_CREDENTIALS_HASH_LEN bytes, borrowed) to hash credentials.  It is
+ * random, made at each start of the server, and the same for all its processes.  To
+ * be called in the postmaster.
+ */
+extern void eo_store_use_hash_key(const uint8 *key);
+
+/*
+ * May the holder of a claim, whose store has that hash, be believed without a request
+ * for this store?  Only if both sign with the same credentials: DynamoDB answers
+ * nobody who does not know the secret, and neither does this cluster.
+ */
+extern bool eo_store_is_trusted(const EoStore *store, const uint8 *credentials_hash);
 
 /* The partition key of a key, palloc'd.  Raises 54000 if it is too long. */
 extern char *eo_store_pk(const EoStore *store, const char *key);

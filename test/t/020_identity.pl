@@ -1,5 +1,6 @@
 # A claim belongs to the role that acquired it, whatever else happens in its session
-# or transaction; and credentials that are rotated meanwhile take nothing from it.
+# or transaction; credentials that are rotated meanwhile take nothing from it; and only
+# a session with the same credentials is told of it without a request.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -7,6 +8,10 @@ use lib $FindBin::Bin;
 use ExactOnce;
 use PostgreSQL::Test::Utils;
 use Test::More;
+
+# libcurl would write the keys of TLS connections to it
+my $key_log = PostgreSQL::Test::Utils::tempdir() . '/keys.log';
+local $ENV{SSLKEYLOGFILE} = $key_log;
 
 my $table = 'tap_identity';
 my $node = new_node('identity', table => $table);
@@ -148,5 +153,38 @@ settled($node);
 is(records($table)->{'rotated later'}{status}, 'COMPLETED', '... the key is completed');
 is(requests(), 3, '... by one request each: acquire, seal, finish');
 
+# -- what one session has, another one is told without a request only if it has the secret
+
+sql(<<'SQL');
+CREATE ROLE carol;
+CREATE ROLE mallory;
+GRANT USAGE ON FOREIGN SERVER exactonce TO carol, mallory;
+CREATE USER MAPPING FOR mallory SERVER exactonce OPTIONS (access_key_id 'test', secret_access_key 'a guess');
+SQL
+my $holder = start_psql($node, <<'SQL');
+BEGIN;
+SELECT outcome FROM idem_acquire('secret', payload => '{"amount": 5}');
+DO $$ BEGIN LOOP EXIT WHEN EXISTS (SELECT FROM go WHERE name = 'told'); PERFORM pg_sleep(0.02); END LOOP; END $$;
+ROLLBACK;
+SQL
+wait_until('a session holds a key', sub { sql(q{SELECT count(*) FROM exactonce_claims WHERE key = 'secret' AND state = 'held'}) eq '1' });
+foreach my $of ([ carol => 0, 'has the same credentials' ], [ mallory => 1, 'knows the access key and not the secret' ])
+{
+	my ($role, $requests, $why) = @$of;
+	control('POST', '/reset');
+	is(sql("SET ROLE $role; SELECT outcome FROM idem_acquire('secret')"), 'in_progress', "the key is in progress for a role that $why");
+	is(0 + control('GET', '/count?key=secret'), $requests, "... by $requests requests");
+	control('POST', '/reset');
+	like(psql_ok($node, "SET ROLE $role; SELECT idem_once('secret')"), qr/ERROR:  ID001/, '... and for its idem_once()');
+	is(0 + control('GET', '/count?key=secret'), $requests, "... by $requests requests");
+}
+my $stderr;
+control('POST', '/reset');
+$node->psql('postgres', q{SET ROLE mallory; SELECT idem_acquire('secret', payload => '{"amount": 6}')}, stderr => \$stderr);
+is(0 + control('GET', '/count?key=secret'), 1, 'nobody guesses a payload without a request');
+sql(q{INSERT INTO go VALUES ('told')});
+finish_psql($holder);
+
 $node->stop;
+ok(!-e $key_log, 'no keys of TLS connections are logged');
 done_testing();
