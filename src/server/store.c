@@ -182,7 +182,8 @@ hash_credentials(EoStore *s)
 	/* The terminator is included, so that the two cannot run together. */
 	done = ctx != NULL && pg_hmac_init(ctx, hash_key, EO_CREDENTIALS_HASH_LEN) >= 0 &&
 		pg_hmac_update(ctx, (const uint8 *) c->access_key_id, strlen(c->access_key_id) + 1) >= 0 &&
-		pg_hmac_update(ctx, (const uint8 *) c->secret_access_key, strlen(c->secret_access_key)) >= 0 &&
+		pg_hmac_update(ctx, (const uint8 *) c->secret_access_key,
+					   strlen(c->secret_access_key)) >= 0 &&
 		pg_hmac_final(ctx, s->credentials_hash, EO_CREDENTIALS_HASH_LEN) >= 0;
 	pg_hmac_free(ctx);
 	if (!done)
