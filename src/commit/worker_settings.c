@@ -32,7 +32,7 @@ typedef struct Noted
 	char	   *value;			/* NULL: it had none */
 } Noted;
 
-/* What the worker needs, whatever the configuration file says. */
+/* Settings that the worker needs, whatever the configuration file says. */
 static const char *const needed[][2] = {
 	{"role", "none"},
 	{"search_path", ""},

@@ -91,7 +91,7 @@ static const char options[] = "mpvergxNUh";
 
 #define N_VARIANTS (1 << (sizeof(options) - 1))
 
-/* What a write needs beside EoWrite and the record that was seen. */
+/* Values that are computed from the write and the record that was seen. */
 typedef struct Derived
 {
 	const char *seen_state;

@@ -477,7 +477,8 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 	claim->runs = r->runs;
 	claim->expires_at_ms = r->ttl_s * 1000;
 	if (fate == EO_FATE_COMMITTED)
-		claim->expires_at_ms = eo_record_ttl_after(r->updated_ms, eo_record_retention(r, retention_s)) * 1000;
+		claim->expires_at_ms = 1000 *
+			eo_record_ttl_after(r->updated_ms, eo_record_retention(r, retention_s));
 	switch (state)
 	{
 		case EO_STATE_COMPLETED:

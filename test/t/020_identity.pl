@@ -185,9 +185,6 @@ is(0 + control('GET', '/count?key=secret'), 1, 'nobody guesses a payload without
 sql(q{INSERT INTO go VALUES ('told')});
 finish_psql($holder);
 
-$node->stop;
-ok(!-e $key_log, 'no keys of TLS connections are logged');
-
 # -- a token alone
 
 my %tokens = map { $_ => sql("SELECT token FROM idem_acquire('alone $_')") } qw(complete fail extend decide);
@@ -207,4 +204,6 @@ settled($node);
 is(control('GET', '/count'), "2\n", 'to complete in a transaction is the seal and the finish');
 is(control('GET', '/count?op=GetItem'), "0\n", '... and nothing is read');
 
+$node->stop;
+ok(!-e $key_log, 'no keys of TLS connections are logged');
 done_testing();

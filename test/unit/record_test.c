@@ -202,7 +202,8 @@ test_keys(void)
 static void
 test_actions(void)
 {
-	EoWrite		w = {.owner = "o",.now_ms = 1000,.kept_from_s = 3,.bind = "keep",.result = "1",.result_len = 1};
+	EoWrite		w = {.owner = "o",.now_ms = 1000,.kept_from_s = 3,.bind = "keep",
+	.result = "1",.result_len = 1};
 	EoBuf		alone;
 	EoBuf		beside;
 	char	   *returns;
@@ -274,7 +275,8 @@ test_foreign(void)
 	eo_json_free(doc);
 	item = "{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"}}";
 	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
-	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK && r.result == NULL && r.error == NULL &&
+	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK &&
+	   r.result == NULL && r.error == NULL &&
 	   !r.odd_result && !r.odd_error && !r.odd_payload_sha256, "nothing is odd where nothing is");
 	eo_json_free(doc);
 }
