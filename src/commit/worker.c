@@ -35,6 +35,7 @@
 #include "commit/identity.h"
 #include "commit/internal.h"
 #include "commit/worker.h"
+#include "commit/worker_failures.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_rows.h"
 #include "commit/worker_settings.h"
@@ -58,6 +59,9 @@
 
 /* The worker notes at least this often that it is alive. */
 #define NAP_US INT64CONST(5000000)
+
+/* It looks at least this often for heartbeats while there is no room for writes. */
+#define FULL_NAP_US INT64CONST(100000)
 
 /* A worker that has had nothing to do for this long leaves. */
 #define IDLE_US INT64CONST(300000000)
@@ -165,6 +169,7 @@ enter_database(void)
 	}
 	MemoryContextSwitchTo(worker_context);
 	eo_worker_targets_init(worker_context);
+	eo_worker_failures_init(worker_context);
 	eo_worker_jobs_init(worker_context);
 	eo_worker_rows_init(worker_context, outbox);
 	eo_worker_slots_init(worker_context, database_id, identity.origin);
@@ -198,8 +203,8 @@ work(void)
 	AcceptInvalidationMessages();
 	if (!eo_worker_rows_fetch())
 		leave_dropped_outbox();
-	eo_worker_slots_fetch();
 	eo_worker_slots_fetch_beats();
+	eo_worker_slots_fetch();
 	eo_worker_jobs_run();
 	eo_worker_rows_remove();
 	return eo_worker_jobs_count() > 0 || eo_worker_rows_any();
@@ -211,10 +216,13 @@ next_wake_us(void)
 {
 	int64		until = eo_clock_monotonic_us() + NAP_US;
 
-	if (!eo_worker_jobs_are_full())
-	{
+	int64		due_us = eo_slot_next_due(database_id);
+
+	/* A slot that is due may have to wait, but there may be heartbeats. */
+	if (eo_worker_jobs_are_full(EO_WORKER_WRITES))
+		due_us = Max(due_us, eo_clock_monotonic_us() + FULL_NAP_US);
+	else
 		until = Min(until, eo_worker_rows_due_us());
-		until = Min(until, eo_slot_next_due(database_id));
-	}
+	until = Min(until, due_us);
 	return Min(until, eo_worker_jobs_due_us());
 }
