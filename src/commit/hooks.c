@@ -227,7 +227,7 @@ database_to_drop(const DropdbStmt *drop)
 }
 
 static Oid
-database_to_rename(const RenameStmt *rename)
+database_to_rename(const RenameStmt * rename)
 {
 	if (rename->renameType != OBJECT_DATABASE || !have_createdb_privilege() ||
 		OidIsValid(get_database_oid(rename->newname, true)))
@@ -236,7 +236,7 @@ database_to_rename(const RenameStmt *rename)
 }
 
 static Oid
-database_to_move(const AlterDatabaseStmt *alter)
+database_to_move(const AlterDatabaseStmt * alter)
 {
 	ListCell   *lc;
 
@@ -257,7 +257,7 @@ database_to_move(const AlterDatabaseStmt *alter)
 
 /* A template may be copied by every role with CREATEDB, another database by its owner. */
 static Oid
-database_to_copy(const CreatedbStmt *create)
+database_to_copy(const CreatedbStmt * create)
 {
 	const char *name = "template1";
 	Oid			dboid;

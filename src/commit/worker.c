@@ -67,6 +67,7 @@
 #define IDLE_US INT64CONST(300000000)
 
 static Oid	database_id;
+static bool come_back;			/* this worker leaves rows for another one */
 static MemoryContext worker_context;
 
 static void enter_database(void);
@@ -106,7 +107,8 @@ eo_worker_main(Datum arg)
 		idle = !work();
 		if (!idle)
 			last_work_us = eo_clock_monotonic_us();
-		eo_database_alive(database_id, idle);
+		/* With all rows put off, it may make room for another database's. */
+		eo_database_alive(database_id, eo_worker_jobs_count() == 0);
 		if (idle && eo_clock_monotonic_us() - last_work_us > IDLE_US)
 		{
 			last_work_us = eo_clock_monotonic_us();
@@ -120,15 +122,16 @@ eo_worker_main(Datum arg)
 		if (until > eo_clock_monotonic_us())
 			eo_http_wait(until, EO_WAIT_LATCH);
 	}
+	come_back = eo_worker_rows_any();
 	proc_exit(0);
 }
 
-/* The process ends.  If it has failed, ask for another one. */
+/* The process ends.  If it has failed, or leaves work, ask for another one. */
 static void
 leave(int code, Datum arg)
 {
 	(void) arg;
-	eo_database_detach(database_id, code != 0);
+	eo_database_detach(database_id, code != 0 || come_back);
 }
 
 /*

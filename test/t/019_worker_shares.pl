@@ -82,7 +82,7 @@ finish_psql($holder);
 my $admin = sub { $sql->($_[0], 'elsewhere') };
 my $superuser = $admin->('SELECT current_user');
 $admin->("ALTER DATABASE postgres SET $_") foreach "log_min_messages = 'debug2'", "lock_timeout = '1ms'",
-	"client_encoding = 'LATIN1'", "default_transaction_read_only = on", "some.name = 'x'";
+	"client_encoding = 'LATIN1'", "default_transaction_read_only = on", "custom.name = 'x'";
 $admin->("ALTER ROLE ALL SET log_min_messages = 'debug2'");
 foreach my $identity ('role', 'session_authorization')
 {
@@ -112,13 +112,13 @@ foreach my $i (1 .. 9)
 }
 cmp_ok($slowest, '<', 6, 'each of nine databases soon has a worker');
 control('POST', '/fault', '{"to":"COMPLETED","do":"answer","times":0}');
-$sql->("SELECT idem_complete('in db$_')", "db$_") foreach 1 .. 9;
+$sql->("SELECT idem_acquire('kept in db$_'); SELECT idem_complete('kept in db$_')", "db$_") foreach 1 .. 9;
 $node->append_conf('postgresql.conf', 'max_worker_processes = 5');
 $node->restart;
 control('POST', '/reset');
 wait_until('after a start all are visited', sub {
 	my $records = records($table);
-	9 == grep { $records->{"in db$_"}{status} eq 'COMPLETED' } 1 .. 9 });
+	9 == grep { $records->{"kept in db$_"}{status} eq 'COMPLETED' } 1 .. 9 });
 my $lines = () = slurp_file($node->logfile) =~ /no background worker could be started/g;
 cmp_ok($lines, '<=', 4, 'the shortage is not logged again and again');
 
