@@ -35,6 +35,7 @@
 #include "commit/identity.h"
 #include "commit/internal.h"
 #include "commit/worker.h"
+#include "commit/worker_failures.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_rows.h"
 #include "commit/worker_settings.h"
@@ -59,10 +60,14 @@
 /* The worker notes at least this often that it is alive. */
 #define NAP_US INT64CONST(5000000)
 
+/* It looks at least this often for heartbeats while there is no room for writes. */
+#define FULL_NAP_US INT64CONST(100000)
+
 /* A worker that has had nothing to do for this long leaves. */
 #define IDLE_US INT64CONST(300000000)
 
 static Oid	database_id;
+static bool come_back;			/* this worker leaves rows for another one */
 static MemoryContext worker_context;
 
 static void enter_database(void);
@@ -102,7 +107,8 @@ eo_worker_main(Datum arg)
 		idle = !work();
 		if (!idle)
 			last_work_us = eo_clock_monotonic_us();
-		eo_database_alive(database_id, idle);
+		/* With all rows put off, it may make room for another database's. */
+		eo_database_alive(database_id, eo_worker_jobs_count() == 0);
 		if (idle && eo_clock_monotonic_us() - last_work_us > IDLE_US)
 		{
 			last_work_us = eo_clock_monotonic_us();
@@ -116,15 +122,16 @@ eo_worker_main(Datum arg)
 		if (until > eo_clock_monotonic_us())
 			eo_http_wait(until, EO_WAIT_LATCH);
 	}
+	come_back = eo_worker_rows_any();
 	proc_exit(0);
 }
 
-/* The process ends.  If it has failed, ask for another one. */
+/* The process ends.  If it has failed, or leaves work, ask for another one. */
 static void
 leave(int code, Datum arg)
 {
 	(void) arg;
-	eo_database_detach(database_id, code != 0);
+	eo_database_detach(database_id, code != 0 || come_back);
 }
 
 /*
@@ -165,6 +172,7 @@ enter_database(void)
 	}
 	MemoryContextSwitchTo(worker_context);
 	eo_worker_targets_init(worker_context);
+	eo_worker_failures_init(worker_context);
 	eo_worker_jobs_init(worker_context);
 	eo_worker_rows_init(worker_context, outbox);
 	eo_worker_slots_init(worker_context, database_id, identity.origin);
@@ -198,8 +206,8 @@ work(void)
 	AcceptInvalidationMessages();
 	if (!eo_worker_rows_fetch())
 		leave_dropped_outbox();
-	eo_worker_slots_fetch();
 	eo_worker_slots_fetch_beats();
+	eo_worker_slots_fetch();
 	eo_worker_jobs_run();
 	eo_worker_rows_remove();
 	return eo_worker_jobs_count() > 0 || eo_worker_rows_any();
@@ -211,10 +219,13 @@ next_wake_us(void)
 {
 	int64		until = eo_clock_monotonic_us() + NAP_US;
 
-	if (!eo_worker_jobs_are_full())
-	{
+	int64		due_us = eo_slot_next_due(database_id);
+
+	/* A slot that is due may have to wait, but there may be heartbeats. */
+	if (eo_worker_jobs_are_full(EO_WORKER_WRITES))
+		due_us = Max(due_us, eo_clock_monotonic_us() + FULL_NAP_US);
+	else
 		until = Min(until, eo_worker_rows_due_us());
-		until = Min(until, eo_slot_next_due(database_id));
-	}
+	until = Min(until, due_us);
 	return Min(until, eo_worker_jobs_due_us());
 }

@@ -1,44 +1,65 @@
 /*-------------------------------------------------------------------------
  *
  * worker_jobs.c
- *	  The queue of a worker: conditional writes that are waiting or in flight.
+ *	  The queues of a worker: conditional writes that are waiting or in flight.
  *
  * A job is one conditional write.  A definite answer goes to the job's kind, which
  * knows what it means: worker_rows.c for rows of the outbox, worker_slots.c for
- * slots and heartbeats.  After a failed call the job is tried again, or put off.
+ * slots and heartbeats.  After a failed call the job is put off by itself.
  *
- * Jobs run in parallel, for each target as many as its parallel_requests.  A table
- * that does not answer must not hold up the others.  So no target may have more
- * than MAX_JOBS_OF_TARGET jobs, and one that is failing has a single job, whose
- * request finds out whether it answers again.  The other work for it stays at its
- * source.
+ * Everybody has a fair share:
+ *
+ * - There is a lane for heartbeats and one for all other writes.  Each has a window
+ *	 of requests of its own.
+ * - In a lane each target has a queue of its jobs.  The targets that have jobs
+ *	 waiting stand in a round, and each in its turn starts one.
+ * - A target takes at most half of the requests that the others leave, so that there
+ *	 is always one for a target that has none.  It never takes more than its
+ *	 parallel_requests; and if it is not trusted (worker_targets.c), no more than
+ *	 UNTRUSTED_SHARE.  All targets that are not trusted take at most half of the
+ *	 window.
+ * - In the same way a target takes at most half of the jobs that the others leave.
+ *	 The work for which there is no room stays at its source.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "cluster/target.h"
+#include "commit/worker_failures.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_targets.h"
 #include "dynamodb/call.h"
+#include "dynamodb/clock.h"
 #include "dynamodb/status.h"
 #include "dynamodb/window.h"
 #include "server/answer.h"
 #include "server/store.h"
 #include "utils/memutils.h"
 
-/* The most jobs of a worker, and of one target. */
+/* The most jobs of a lane, of one target in it, and of one that is failing. */
 #define MAX_JOBS 1024
 #define MAX_JOBS_OF_TARGET 256
+#define MAX_JOBS_OF_FAILING 16
+
+/* The most requests in flight to a target that is not trusted. */
+#define UNTRUSTED_SHARE 8
+
+typedef struct Lane
+{
+	EoWorkerLane number;
+	int			size;			/* of the window */
+	dlist_head	round;			/* targets with jobs waiting, in their turn */
+	int			njobs;			/* waiting, in flight, or kept by their kinds */
+	EoWindow	window;			/* the requests in flight */
+	int64		calls_until_us; /* when the window is to be stepped again */
+} Lane;
 
 static struct
 {
 	MemoryContext context;
-	dlist_head	waiting;		/* the queue */
-	int			njobs;			/* waiting, in flight, or kept by their kinds */
+	Lane		lanes[EO_WORKER_LANES];
 	bool		made_room;		/* see eo_worker_jobs_made_room() */
-	EoWindow	window;			/* the requests in flight */
-	int64		calls_until_us; /* when the window is to be stepped again */
 }			jobs;
 
 static bool start_next(EoWindow *window, void *arg);
@@ -46,40 +67,84 @@ static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static bool start_job(EoWorkerJob *job);
 static void take_answer(EoWorkerJob *job);
 static void take_failure(EoWorkerJob *job);
-static void put_off(EoWorkerJob *job);
-static void thin_out(void);
+static void put_off(EoWorkerJob *job, int64 pause_us);
+static void thin_out(Lane *lane);
 
 void
 eo_worker_jobs_init(MemoryContext context)
 {
+	static const int sizes[] = {
+		[EO_WORKER_BEATS] = EO_MAX_PARALLEL / 2,
+		[EO_WORKER_WRITES] = EO_MAX_PARALLEL
+	};
+
 	jobs.context = context;
-	dlist_init(&jobs.waiting);
+	for (int i = 0; i < EO_WORKER_LANES; i++)
+	{
+		jobs.lanes[i].number = i;
+		jobs.lanes[i].size = sizes[i];
+		dlist_init(&jobs.lanes[i].round);
+	}
 }
 
 int
 eo_worker_jobs_count(void)
 {
-	return jobs.njobs;
+	return jobs.lanes[EO_WORKER_BEATS].njobs + jobs.lanes[EO_WORKER_WRITES].njobs;
 }
 
 bool
-eo_worker_jobs_are_full(void)
+eo_worker_jobs_are_full(EoWorkerLane lane)
 {
-	return jobs.njobs >= MAX_JOBS;
+	return jobs.lanes[lane].njobs >= MAX_JOBS;
 }
 
 bool
 eo_worker_jobs_in_flight(void)
 {
-	return jobs.window.n > 0;
+	return jobs.lanes[EO_WORKER_BEATS].window.n > 0 || jobs.lanes[EO_WORKER_WRITES].window.n > 0;
+}
+
+/* ----- shares ----- */
+
+/* Half of what the others leave, rounded up; at most as much as is asked for. */
+static int
+fair_share(int all, int used, int mine, int asked)
+{
+	return Min(asked, (all - used + mine + 1) / 2);
 }
 
 bool
-eo_worker_jobs_accept(const EoTarget *target)
+eo_worker_jobs_accept(EoWorkerLane lane, const EoTarget *target)
 {
 	const EoWorkerTarget *t = eo_worker_target_of(target);
+	int			njobs = jobs.lanes[lane].njobs;
+	int			mine = t->queues[lane].jobs;
+	int			asked = MAX_JOBS_OF_TARGET;
 
-	return t->jobs < (t->failing ? 1 : MAX_JOBS_OF_TARGET);
+	/* However many targets are failing, they leave room for the others. */
+	if (t->failing)
+		asked = njobs < MAX_JOBS / 2 ? MAX_JOBS_OF_FAILING : 1;
+	return mine < fair_share(MAX_JOBS, njobs, mine, asked);
+}
+
+/* May one more request be sent to this target? */
+static bool
+may_send(const Lane *lane, EoWorkerTarget *t)
+{
+	int			mine = t->queues[lane->number].in_flight;
+	int			asked;
+	int			share;
+
+	if (!eo_worker_target_is_ready(t))
+		return false;
+	asked = t->store->server->parallel_requests;
+	if (eo_worker_target_is_trusted(t))
+		share = fair_share(lane->size, lane->window.n, mine, asked);
+	else
+		share = fair_share(lane->size / 2, eo_worker_targets_untrusted(lane->number), mine,
+						   Min(asked, UNTRUSTED_SHARE));
+	return mine < share;
 }
 
 bool
@@ -91,8 +156,41 @@ eo_worker_jobs_made_room(void)
 	return made_room;
 }
 
+/* ----- queues ----- */
+
+/* The target of a node of a round. */
+static EoWorkerTarget *
+target_of_turn(const Lane *lane, dlist_node *turn)
+{
+	EoWorkerQueue *queue = dlist_container(EoWorkerQueue, turn, turn);
+
+	return (EoWorkerTarget *) ((char *) (queue - lane->number) - offsetof(EoWorkerTarget, queues));
+}
+
+static void
+enqueue(EoWorkerJob *job)
+{
+	EoWorkerQueue *queue = &job->target->queues[job->kind->lane];
+
+	if (dlist_is_empty(&queue->waiting))
+		dlist_push_tail(&jobs.lanes[job->kind->lane].round, &queue->turn);
+	dlist_push_tail(&queue->waiting, &job->node);
+}
+
+/* Take a job off its queue.  Its target has had its turn. */
+static void
+dequeue(EoWorkerJob *job)
+{
+	EoWorkerQueue *queue = &job->target->queues[job->kind->lane];
+
+	dlist_delete(&job->node);
+	dlist_delete(&queue->turn);
+	if (!dlist_is_empty(&queue->waiting))
+		dlist_push_tail(&jobs.lanes[job->kind->lane].round, &queue->turn);
+}
+
 EoWorkerJob *
-eo_worker_job_add(const EoWorkerJobKind *kind, const EoTarget *target)
+eo_worker_job_add(const EoWorkerJobKind *kind, const EoTarget *target, const char *token)
 {
 	MemoryContext context = AllocSetContextCreate(jobs.context, "exactonce job",
 												  ALLOCSET_SMALL_SIZES);
@@ -101,18 +199,24 @@ eo_worker_job_add(const EoWorkerJobKind *kind, const EoTarget *target)
 	job->kind = kind;
 	job->context = context;
 	job->target = eo_worker_target_of(target);
+	strlcpy(job->token, token, sizeof(job->token));
 	job->target->jobs++;
-	dlist_push_tail(&jobs.waiting, &job->node);
-	jobs.njobs++;
+	job->target->queues[kind->lane].jobs++;
+	jobs.lanes[kind->lane].njobs++;
+	enqueue(job);
 	return job;
 }
 
 void
 eo_worker_job_end(EoWorkerJob *job)
 {
-	job->target->jobs--;
-	jobs.njobs--;
-	if (!job->target->failing && job->target->jobs <= MAX_JOBS_OF_TARGET / 2)
+	EoWorkerTarget *t = job->target;
+	EoWorkerQueue *queue = &t->queues[job->kind->lane];
+
+	t->jobs--;
+	queue->jobs--;
+	jobs.lanes[job->kind->lane].njobs--;
+	if (queue->jobs <= (t->failing ? MAX_JOBS_OF_FAILING : MAX_JOBS_OF_TARGET) / 2)
 		jobs.made_room = true;
 	MemoryContextDelete(job->context);
 }
@@ -121,45 +225,77 @@ void
 eo_worker_jobs_run(void)
 {
 	eo_worker_targets_build();
-	thin_out();
-	while (eo_window_turn(&jobs.window, EO_MAX_PARALLEL, start_next, take_finished, NULL,
-						  &jobs.calls_until_us))
-		 /* as long as something finishes */ ;
+	/* Heartbeats first. */
+	for (int i = 0; i < EO_WORKER_LANES; i++)
+	{
+		Lane	   *lane = &jobs.lanes[i];
+
+		thin_out(lane);
+		while (eo_window_turn(&lane->window, lane->size, start_next, take_finished, lane,
+							  &lane->calls_until_us))
+			 /* as long as something finishes */ ;
+	}
 }
 
 int64
 eo_worker_jobs_due_us(void)
 {
-	int64		due_us = INT64_MAX;
+	int64		due_us = eo_worker_targets_due_us();
 
-	if (jobs.window.n > 0)
-		due_us = Min(due_us, jobs.calls_until_us);
-	if (jobs.window.n < EO_MAX_PARALLEL)
-		due_us = Min(due_us, eo_worker_targets_due_us());
+	for (int i = 0; i < EO_WORKER_LANES; i++)
+	{
+		if (jobs.lanes[i].window.n > 0)
+			due_us = Min(due_us, jobs.lanes[i].calls_until_us);
+	}
 	return due_us;
 }
 
 /* ----- sending ----- */
 
-/*
- * Start the first job in the queue whose target can take a request, or end one that
- * is abandoned with its server.
- */
+/* The server of a target was dropped: end one of its jobs, if one can end. */
 static bool
-start_next(EoWindow *window, void *arg)
+abandon_one(EoWorkerQueue *queue)
 {
 	dlist_iter	iter;
 
-	(void) window;
-	(void) arg;
-	dlist_foreach(iter, &jobs.waiting)
+	dlist_foreach(iter, &queue->waiting)
 	{
 		EoWorkerJob *job = dlist_container(EoWorkerJob, node, iter.cur);
 
-		if (job->target->gone ? !job->kind->abandon(job) : !eo_worker_target_may_send(job->target))
+		if (!job->kind->abandon(job))
 			continue;
-		dlist_delete(&job->node);
-		if (job->target->gone || !start_job(job))
+		dequeue(job);
+		eo_worker_job_end(job);
+		return true;
+	}
+	return false;
+}
+
+/* Start the first job of the next target in the round that can take a request. */
+static bool
+start_next(EoWindow *window, void *arg)
+{
+	Lane	   *lane = arg;
+	dlist_iter	iter;
+
+	(void) window;
+	dlist_foreach(iter, &lane->round)
+	{
+		EoWorkerTarget *t = target_of_turn(lane, iter.cur);
+		EoWorkerQueue *queue = &t->queues[lane->number];
+		EoWorkerJob *job;
+
+		if (t->gone)
+		{
+			if (abandon_one(queue))
+				return true;
+			continue;
+		}
+		if (!may_send(lane, t))
+			continue;
+		job = dlist_container(EoWorkerJob, node, dlist_head_node(&queue->waiting));
+		dequeue(job);
+		if (!start_job(job))
 			eo_worker_job_end(job);
 		return true;
 	}
@@ -185,13 +321,16 @@ start_job(EoWorkerJob *job)
 
 	/* A backend may have learnt more about the service's clock. */
 	(void) eo_target_clock(&job->target->target, &store->client.clock_offset_ms);
+	/* This ends the retries of its calls in flight, too. */
+	store->client.max_attempts = eo_worker_target_attempts(job->target);
 	job->answer = job->kind->prepare(job, store);
 	MemoryContextSwitchTo(old);
 	if (job->answer == NULL)
 		return false;
 	job->answer->user = job;
-	job->target->in_flight++;
-	if (!eo_answer_start(job->answer, &jobs.window, 0))
+	job->sent_us = eo_clock_monotonic_us();
+	eo_worker_target_sent(job->target, job->kind->lane);
+	if (!eo_answer_start(job->answer, &jobs.lanes[job->kind->lane].window, 0))
 		take_answer(job);
 	return true;
 }
@@ -203,7 +342,7 @@ take_answer(EoWorkerJob *job)
 {
 	const EoAnswer *answer = job->answer;
 
-	job->target->in_flight--;
+	eo_worker_target_ended(job->target, job->kind->lane);
 	/* EO_INVALID is an answer: a record that cannot be read. */
 	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
 	{
@@ -211,49 +350,46 @@ take_answer(EoWorkerJob *job)
 		return;
 	}
 	eo_worker_target_answered(job->target);
+	eo_worker_failure_forget(job->token);
 	if (job->kind->take(job, answer))
 		eo_worker_job_end(job);
 }
 
-/*
- * A call has failed, and so has the target.  Keep the job for the next try if it is
- * the target's only one; otherwise put it off.
- */
+/* A call has failed, because of its target or of its key: put the job off. */
 static void
 take_failure(EoWorkerJob *job)
 {
-	eo_worker_target_failed(job->target, &job->answer->error);
+	eo_worker_target_failed(job->target, &job->answer->error, job->sent_us,
+							eo_worker_failure_exists(job->token));
 	eo_answer_free(job->answer);
 	job->answer = NULL;
-	if (job->kind->can_wait && job->target->jobs == 1)
-		dlist_push_tail(&jobs.waiting, &job->node);
-	else
-		put_off(job);
+	put_off(job, eo_worker_failure_add(job->token));
 }
 
 static void
-put_off(EoWorkerJob *job)
+put_off(EoWorkerJob *job, int64 pause_us)
 {
-	job->kind->put_off(job);
+	job->kind->put_off(job, pause_us);
 	eo_worker_job_end(job);
 }
 
-/*
- * Put off the waiting jobs of failing targets, but for one of each: they would take
- * the room of other targets' jobs.
- */
+/* Put off the jobs of failing targets that they may not have any more. */
 static void
-thin_out(void)
+thin_out(Lane *lane)
 {
 	dlist_mutable_iter iter;
 
-	dlist_foreach_modify(iter, &jobs.waiting)
+	dlist_foreach_modify(iter, &lane->round)
 	{
-		EoWorkerJob *job = dlist_container(EoWorkerJob, node, iter.cur);
+		EoWorkerTarget *t = target_of_turn(lane, iter.cur);
+		EoWorkerQueue *queue = &t->queues[lane->number];
 
-		if (!job->target->failing || job->target->jobs <= 1)
-			continue;
-		dlist_delete(&job->node);
-		put_off(job);
+		while (t->failing && queue->jobs > MAX_JOBS_OF_FAILING && !dlist_is_empty(&queue->waiting))
+		{
+			EoWorkerJob *job = dlist_container(EoWorkerJob, node, dlist_tail_node(&queue->waiting));
+
+			dequeue(job);
+			put_off(job, 0);
+		}
 	}
 }

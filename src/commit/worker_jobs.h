@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * worker_jobs.h
- *	  The queue of a worker: conditional writes that are waiting or in flight.
+ *	  The queues of a worker: conditional writes that are waiting or in flight.
  *
  * A source of work (worker_rows.c, worker_slots.c) asks eo_worker_jobs_accept(),
  * adds jobs, and is called back by the functions of the job's kind.
@@ -15,6 +15,7 @@
 
 #include "cluster/target.h"
 #include "commit/worker_targets.h"
+#include "dynamodb/token.h"
 #include "lib/ilist.h"
 #include "server/answer.h"
 #include "server/store.h"
@@ -38,10 +39,10 @@ typedef struct EoWorkerJobKind
 	bool		(*take) (EoWorkerJob *job, const EoAnswer *answer);
 
 	/*
-	 * Give the work back to its source, to be found there again; the job
-	 * ends.
+	 * Give the work back to its source, to be found there again after a
+	 * pause; the job ends.  0: it has not failed, but its target has no room.
 	 */
-	void		(*put_off) (EoWorkerJob *job);
+	void		(*put_off) (EoWorkerJob *job, int64 pause_us);
 
 	/*
 	 * The server of the target was dropped.  Returns true if the job ends,
@@ -49,37 +50,36 @@ typedef struct EoWorkerJobKind
 	 */
 	bool		(*abandon) (EoWorkerJob *job);
 
-	/*
-	 * May a job stay in the queue after a failed call, to be tried again?  If
-	 * not, it is always put off.
-	 */
-	bool		can_wait;
+	EoWorkerLane lane;
 } EoWorkerJobKind;
 
 struct EoWorkerJob
 {
-	dlist_node	node;			/* in the queue, or in a list of its kind */
+	dlist_node	node;			/* in a queue, or in a list of its kind */
 	const EoWorkerJobKind *kind;
 	EoWorkerTarget *target;
 	MemoryContext context;		/* of the job and what belongs to it */
+	char		token[EO_TOKEN_LEN + 1];	/* of its claim */
 	EoAnswer   *answer;			/* while it is in flight */
+	int64		sent_us;
 	void	   *data;			/* for the kind; in the job's context */
 };
 
-/* Begin with an empty queue.  Jobs live in contexts below this one. */
+/* Begin with empty queues.  Jobs live in contexts below this one. */
 extern void eo_worker_jobs_init(MemoryContext context);
 
 /* The number of jobs: waiting, in flight, or kept by their kinds. */
 extern int	eo_worker_jobs_count(void);
 
-/* Is the queue so long that no source should add a job? */
-extern bool eo_worker_jobs_are_full(void);
+/* Has a lane so many jobs that no source should add one? */
+extern bool eo_worker_jobs_are_full(EoWorkerLane lane);
 
 /* May a job be added for this target now? */
-extern bool eo_worker_jobs_accept(const EoTarget *target);
+extern bool eo_worker_jobs_accept(EoWorkerLane lane, const EoTarget *target);
 
-/* Add a job to the queue.  The caller fills in data. */
-extern EoWorkerJob *eo_worker_job_add(const EoWorkerJobKind *kind, const EoTarget *target);
+/* Add a job for the claim with that token.  The caller fills in data. */
+extern EoWorkerJob *eo_worker_job_add(const EoWorkerJobKind *kind, const EoTarget *target,
+									  const char *token);
 
 /* End a job and free it.  It must not be in a list any more. */
 extern void eo_worker_job_end(EoWorkerJob *job);

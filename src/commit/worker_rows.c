@@ -54,12 +54,12 @@
 /* A row whose record refused to be finished is tried again after this. */
 #define REFUSED_US INT64CONST(600000000)
 
-/* A row that has a job, or whose job was refused. */
+/* A row that has a job, or whose job was refused or has failed. */
 typedef struct KnownRow
 {
 	char		token[EO_TOKEN_LEN + 1];
-	int64		again_us;		/* the next try after a refusal; 0: the row
-								 * has a job */
+	int64		again_us;		/* the next try; 0: the row has a job */
+	int64		failed_us;		/* when its call failed; 0: it was refused */
 } KnownRow;
 
 static struct
@@ -71,6 +71,8 @@ static struct
 	bool		scan_wanted;	/* there may be rows that could have a job */
 	bool		held_back;		/* there are rows whose targets had no room */
 	bool		full_wanted;	/* the last scan ended early */
+	int64		retry_us;		/* when a row that has failed is due */
+	uint32		recoveries;		/* of targets, at the last scan */
 	int64		not_before_us;	/* SCAN_SHARE allows no scan before this */
 	int64		full_due_us;	/* a full scan is due even if none is wanted */
 	int			may_skip;		/* rows that this scan may still skip */
@@ -78,7 +80,7 @@ static struct
 
 static EoAnswer *prepare(EoWorkerJob *job, EoStore *store);
 static bool take(EoWorkerJob *job, const EoAnswer *answer);
-static void put_off(EoWorkerJob *job);
+static void put_off(EoWorkerJob *job, int64 pause_us);
 static bool abandon(EoWorkerJob *job);
 static bool take_row(const EoOutboxRow *row);
 static bool add_job(const EoOutboxRow *row);
@@ -89,7 +91,7 @@ static const EoWorkerJobKind finish_kind = {
 	.take = take,
 	.put_off = put_off,
 	.abandon = abandon,
-	.can_wait = true
+	.lane = EO_WORKER_WRITES
 };
 
 void
@@ -103,6 +105,7 @@ eo_worker_rows_init(MemoryContext context, Oid outbox)
 	rows.outbox = outbox;
 	dlist_init(&rows.done);
 	rows.scan_wanted = true;
+	rows.retry_us = INT64_MAX;
 }
 
 bool
@@ -129,7 +132,9 @@ full_scan_due_us(void)
 int64
 eo_worker_rows_due_us(void)
 {
-	return rows.scan_wanted ? rows.not_before_us : full_scan_due_us();
+	int64		due_us = Min(full_scan_due_us(), rows.retry_us);
+
+	return rows.scan_wanted ? rows.not_before_us : Max(due_us, rows.not_before_us);
 }
 
 bool
@@ -142,10 +147,14 @@ eo_worker_rows_fetch(void)
 
 	if (eo_worker_jobs_made_room() && rows.held_back)
 		rows.scan_wanted = true;
+	/* Rows that have failed are due, or their target is well again. */
+	if (rows.retry_us <= started_us || (rows.retry_us != INT64_MAX &&
+										rows.recoveries != eo_worker_targets_recoveries()))
+		rows.scan_wanted = true;
 	/* If the outbox is not known, the extension may have been dropped. */
 	if (!eo_internal_is_known() || full)
 		rows.scan_wanted = true;
-	if (!rows.scan_wanted || eo_worker_jobs_are_full() || rows.not_before_us > started_us)
+	if (!rows.scan_wanted || eo_worker_jobs_are_full(EO_WORKER_WRITES) || rows.not_before_us > started_us)
 		return true;
 
 	StartTransactionCommand();
@@ -156,10 +165,12 @@ eo_worker_rows_fetch(void)
 	}
 	rows.may_skip = full ? INT_MAX : MAX_SKIPPED;
 	rows.held_back = false;
+	rows.retry_us = INT64_MAX;
+	rows.recoveries = eo_worker_targets_recoveries();
 	all = eo_outbox_visit(take_row);
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(rows.context);
-	rows.scan_wanted = eo_worker_jobs_are_full();
+	rows.scan_wanted = eo_worker_jobs_are_full(EO_WORKER_WRITES);
 	rows.full_wanted = !all;
 	now_us = eo_clock_monotonic_us();
 	/* The scan may have waited for a lock, so the pause has a limit, too. */
@@ -170,15 +181,32 @@ eo_worker_rows_fetch(void)
 }
 
 /*
- * Add a job for a row, unless it has one, is waiting after a refusal, or its target
- * has no room.  Returns false if the scan is to end.
+ * Is it too early for a row that was refused, or whose write has failed?  A row that
+ * failed together with its target is tried again as soon as the target has recovered.
+ */
+static bool
+is_too_early(const KnownRow *known, const EoTarget *target)
+{
+	if (known->again_us <= eo_clock_monotonic_us())
+		return false;
+	if (known->failed_us == 0)
+		return true;
+	if (eo_worker_target_of(target)->recovered_us > known->failed_us)
+		return false;
+	rows.retry_us = Min(rows.retry_us, known->again_us);
+	return true;
+}
+
+/*
+ * Add a job for a row, unless it has one, is put off, or its target has no room.
+ * Returns false if the scan is to end.
  */
 static bool
 take_row(const EoOutboxRow *row)
 {
 	KnownRow   *known = hash_search(rows.known, row->token, HASH_FIND, NULL);
 
-	if (known != NULL && (known->again_us == 0 || known->again_us > eo_clock_monotonic_us()))
+	if (known != NULL && (known->again_us == 0 || is_too_early(known, &row->target)))
 		return true;
 	if (eo_known_target_exists(&row->target))
 		return add_job(row);
@@ -194,18 +222,18 @@ add_job(const EoOutboxRow *row)
 	EoWorkerJob *job;
 	EoOutboxRow *copy;
 
-	if (!eo_worker_jobs_accept(&row->target))
+	if (!eo_worker_jobs_accept(EO_WORKER_WRITES, &row->target))
 	{
 		rows.held_back = true;
 		return rows.may_skip-- > 0;
 	}
 	known = hash_search(rows.known, row->token, HASH_ENTER, NULL);
 	known->again_us = 0;
-	job = eo_worker_job_add(&finish_kind, &row->target);
+	job = eo_worker_job_add(&finish_kind, &row->target, row->token);
 	job->data = copy = MemoryContextAlloc(job->context, sizeof(EoOutboxRow));
 	*copy = *row;
 	copy->pk = MemoryContextStrdup(job->context, row->pk);
-	return !eo_worker_jobs_are_full();
+	return !eo_worker_jobs_are_full(EO_WORKER_WRITES);
 }
 
 /* The row cannot have been inserted by a transaction of ours: send nothing for it. */
@@ -215,6 +243,7 @@ refuse_row(const EoOutboxRow *row)
 	KnownRow   *known = hash_search(rows.known, row->token, HASH_ENTER, NULL);
 
 	known->again_us = eo_clock_monotonic_us() + REFUSED_US;
+	known->failed_us = 0;
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
 			 errmsg("exactonce: a completion names the table \"%s\" at \"%s\", which no server of this database has or had",
@@ -267,7 +296,10 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 	 */
 	known = hash_search(rows.known, row->token, HASH_FIND, NULL);
 	if (known != NULL)
+	{
 		known->again_us = eo_clock_monotonic_us() + REFUSED_US;
+		known->failed_us = 0;
+	}
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
 			 errmsg("exactonce: a key of table \"%s\" cannot be marked completed, although its transaction committed",
@@ -281,11 +313,18 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 }
 
 static void
-put_off(EoWorkerJob *job)
+put_off(EoWorkerJob *job, int64 pause_us)
 {
-	const EoOutboxRow *row = job->data;
+	KnownRow   *known = hash_search(rows.known, job->token, HASH_FIND, NULL);
 
-	hash_search(rows.known, row->token, HASH_REMOVE, NULL);
+	if (pause_us > 0 && known != NULL)
+	{
+		known->failed_us = eo_clock_monotonic_us();
+		known->again_us = known->failed_us + pause_us;
+		rows.retry_us = Min(rows.retry_us, known->again_us);
+		return;
+	}
+	hash_search(rows.known, job->token, HASH_REMOVE, NULL);
 	rows.held_back = true;
 }
 

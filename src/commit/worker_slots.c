@@ -37,36 +37,39 @@
  */
 #define SECOND_LOOK_US INT64CONST(900000000)
 
+/* A slot whose request has failed is tried again after this at the latest. */
+#define MAX_PAUSE_US INT64CONST(10000000)
+
 static struct
 {
 	MemoryContext context;
 	Oid			dboid;
 	uint8		origin[16];
+	uint32		next_beat;		/* where the next look for heartbeats begins */
 }			slots;
 
 static EoAnswer *prepare_settle(EoWorkerJob *job, EoStore *store);
 static bool take_settle(EoWorkerJob *job, const EoAnswer *answer);
-static void put_off_settle(EoWorkerJob *job);
+static void put_off_settle(EoWorkerJob *job, int64 pause_us);
 static bool abandon(EoWorkerJob *job);
 static EoAnswer *prepare_beat(EoWorkerJob *job, EoStore *store);
 static bool take_beat(EoWorkerJob *job, const EoAnswer *answer);
-static void put_off_beat(EoWorkerJob *job);
+static void put_off_beat(EoWorkerJob *job, int64 pause_us);
 
 static const EoWorkerJobKind settle_kind = {
 	.prepare = prepare_settle,
 	.take = take_settle,
 	.put_off = put_off_settle,
 	.abandon = abandon,
-	.can_wait = true
+	.lane = EO_WORKER_WRITES
 };
 
-/* A heartbeat that failed is not kept: the next one is soon due. */
 static const EoWorkerJobKind beat_kind = {
 	.prepare = prepare_beat,
 	.take = take_beat,
 	.put_off = put_off_beat,
 	.abandon = abandon,
-	.can_wait = false
+	.lane = EO_WORKER_BEATS
 };
 
 void
@@ -80,7 +83,7 @@ eo_worker_slots_init(MemoryContext context, Oid dboid, const uint8 *origin)
 static void
 add_job(const EoWorkerJobKind *kind, const EoSlotView *view)
 {
-	EoWorkerJob *job = eo_worker_job_add(kind, &view->target);
+	EoWorkerJob *job = eo_worker_job_add(kind, &view->target, view->info.token);
 
 	job->data = MemoryContextAlloc(job->context, sizeof(EoSlotView));
 	memcpy(job->data, view, sizeof(EoSlotView));
@@ -130,7 +133,7 @@ has_row(const EoSlotView *view)
 static void
 settle(const EoSlotView *view)
 {
-	if (eo_worker_jobs_accept(&view->target))
+	if (eo_worker_jobs_accept(EO_WORKER_WRITES, &view->target))
 		add_job(&settle_kind, view);
 	else
 		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
@@ -141,7 +144,7 @@ eo_worker_slots_fetch(void)
 {
 	EoSlotView	view;
 
-	while (!eo_worker_jobs_are_full() && eo_slot_next_ended(slots.dboid, &view))
+	while (!eo_worker_jobs_are_full(EO_WORKER_WRITES) && eo_slot_next_ended(slots.dboid, &view))
 	{
 		switch (eo_settle_rest(&view, slots.origin))
 		{
@@ -194,12 +197,14 @@ take_settle(EoWorkerJob *job, const EoAnswer *answer)
 	return true;
 }
 
+/* It goes to the end of the list of its database, so that others come before it. */
 static void
-put_off_settle(EoWorkerJob *job)
+put_off_settle(EoWorkerJob *job, int64 pause_us)
 {
 	const EoSlotView *view = job->data;
 
-	eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
+	pause_us = Max(EO_WORKER_TARGET_PAUSE_US, Min(pause_us, MAX_PAUSE_US));
+	eo_slot_put_off(view->ref, eo_clock_monotonic_us() + pause_us);
 }
 
 /* Without its server there are no credentials: the record is left as it is. */
@@ -222,20 +227,33 @@ retry_beat(const EoSlotView *view)
 				   Min(EO_WORKER_TARGET_PAUSE_US, view->info.lease_ms * 1000 / 10));
 }
 
-void
-eo_worker_slots_fetch_beats(void)
+/* Look at the slots from next_beat on, and go on there the next time. */
+static void
+fetch_beats(int64 now_us)
 {
 	EoSlotView	view;
-	uint32		cursor = 0;
 
-	while (!eo_worker_jobs_are_full() &&
-		   eo_slot_beat_due(slots.dboid, eo_clock_monotonic_us(), &cursor, &view))
+	while (!eo_worker_jobs_are_full(EO_WORKER_BEATS) &&
+		   eo_slot_beat_due(slots.dboid, now_us, &slots.next_beat, &view))
 	{
-		if (eo_worker_jobs_accept(&view.target))
+		if (eo_worker_jobs_accept(EO_WORKER_BEATS, &view.target))
 			add_job(&beat_kind, &view);
 		else
 			retry_beat(&view);
 	}
+}
+
+void
+eo_worker_slots_fetch_beats(void)
+{
+	int64		now_us = eo_clock_monotonic_us();
+
+	fetch_beats(now_us);
+	if (eo_worker_jobs_are_full(EO_WORKER_BEATS))
+		return;
+	/* The end was reached: go on at the beginning. */
+	slots.next_beat = 0;
+	fetch_beats(now_us);
 }
 
 static EoAnswer *
@@ -270,7 +288,8 @@ take_beat(EoWorkerJob *job, const EoAnswer *answer)
 }
 
 static void
-put_off_beat(EoWorkerJob *job)
+put_off_beat(EoWorkerJob *job, int64 pause_us)
 {
+	(void) pause_us;
 	retry_beat(job->data);
 }

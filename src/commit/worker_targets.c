@@ -3,10 +3,18 @@
  * worker_targets.c
  *	  The targets that a worker writes to, and whether they answer.
  *
- * A target is a table as one role reaches it, see target.h.  While a target is
- * failing, one request is sent to it after each pause; the first definite answer
- * ends that.  The store of a target is built from the catalogs, and built anew when
- * they have changed.
+ * A target is a table as one role reaches it, see target.h.  Its store is built from
+ * the catalogs, and built anew when they have changed.
+ *
+ * A target is trusted once it has answered, until a call fails or nothing is heard
+ * for SLOW_US while requests are in flight.  One that is not trusted has a small
+ * share of the worker's requests (worker_jobs.c).  After a failure it has a pause,
+ * and its calls make no retries of their own, until the next definite answer.
+ *
+ * A call may fail because of its key and not because of its target: its partition
+ * may be throttled, or a policy may forbid it.  So the target is not to blame if it
+ * has answered another request since the call was sent, or if it is trusted and the
+ * key has failed before.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,12 +35,16 @@
 /* A target that refuses requests is tried again after this. */
 #define PAUSE_REFUSED_US INT64CONST(5000000)
 
+/* A target that has answered nothing for this long is slow. */
+#define SLOW_US INT64CONST(1000000)
+
 static struct
 {
 	MemoryContext context;
 	HTAB	   *table;			/* EoWorkerTarget by target */
 	uint64		catalog;		/* version of the catalogs: counts changes of
 								 * servers and mappings */
+	uint32		recoveries;
 }			targets;
 
 static void build_store(EoWorkerTarget *t);
@@ -69,6 +81,8 @@ eo_worker_target_of(const EoTarget *target)
 	{
 		memset((char *) t + sizeof(EoTarget), 0, sizeof(EoWorkerTarget) - sizeof(EoTarget));
 		t->target = *target;
+		for (int lane = 0; lane < EO_WORKER_LANES; lane++)
+			dlist_init(&t->queues[lane].waiting);
 	}
 	return t;
 }
@@ -134,20 +148,79 @@ build_store(EoWorkerTarget *t)
 }
 
 bool
-eo_worker_target_may_send(const EoWorkerTarget *t)
+eo_worker_target_is_ready(EoWorkerTarget *t)
 {
-	if (t->store == NULL || eo_clock_monotonic_us() < t->pause_until_us)
+	/* A store of old catalogs is not used: it is built anew when it is idle. */
+	if (t->store == NULL || t->built != targets.catalog)
 		return false;
-	return t->in_flight < (t->failing ? 1 : t->store->server->parallel_requests);
+	if (eo_clock_monotonic_us() < t->pause_until_us)
+		return false;
+	t->pause_until_us = 0;
+	return true;
+}
+
+static bool
+is_slow(const EoWorkerTarget *t)
+{
+	return t->in_flight > 0 && eo_clock_monotonic_us() - t->quiet_since_us > SLOW_US;
+}
+
+bool
+eo_worker_target_is_trusted(const EoWorkerTarget *t)
+{
+	return t->answers && !is_slow(t);
+}
+
+int
+eo_worker_target_attempts(const EoWorkerTarget *t)
+{
+	return t->failing || is_slow(t) ? 1 : t->store->server->max_attempts;
+}
+
+int
+eo_worker_targets_untrusted(EoWorkerLane lane)
+{
+	HASH_SEQ_STATUS scan;
+	EoWorkerTarget *t;
+	int			n = 0;
+
+	hash_seq_init(&scan, targets.table);
+	while ((t = hash_seq_search(&scan)) != NULL)
+	{
+		if (!eo_worker_target_is_trusted(t))
+			n += t->queues[lane].in_flight;
+	}
+	return n;
+}
+
+void
+eo_worker_target_sent(EoWorkerTarget *t, EoWorkerLane lane)
+{
+	if (t->in_flight++ == 0)
+		t->quiet_since_us = eo_clock_monotonic_us();
+	t->queues[lane].in_flight++;
+}
+
+void
+eo_worker_target_ended(EoWorkerTarget *t, EoWorkerLane lane)
+{
+	t->in_flight--;
+	t->queues[lane].in_flight--;
 }
 
 void
 eo_worker_target_answered(EoWorkerTarget *t)
 {
+	t->answered_us = t->quiet_since_us = eo_clock_monotonic_us();
 	if (t->failing)
+	{
 		ereport(LOG,
 				(errmsg("exactonce: table \"%s\" of server \"%s\" can be written again",
 						t->target.table, t->store->server->name)));
+		t->recovered_us = t->answered_us;
+		targets.recoveries++;
+	}
+	t->answers = true;
 	t->failing = false;
 	t->complained = false;
 	t->pause_until_us = 0;
@@ -155,13 +228,16 @@ eo_worker_target_answered(EoWorkerTarget *t)
 }
 
 void
-eo_worker_target_failed(EoWorkerTarget *t, const EoError *error)
+eo_worker_target_failed(EoWorkerTarget *t, const EoError *error, int64 sent_us, bool failed_before)
 {
 	bool		refused = error->status == EO_DENIED || error->status == EO_NO_TABLE ||
 	error->status == EO_REFUSED || error->status == EO_NO_CREDENTIALS;
 
+	if (t->answered_us > sent_us || (failed_before && eo_worker_target_is_trusted(t)))
+		return;
 	t->pause_until_us = eo_clock_monotonic_us() +
 		(refused ? PAUSE_REFUSED_US : EO_WORKER_TARGET_PAUSE_US);
+	t->answers = false;
 	t->failing = true;
 	if (!t->complained)
 		ereport(WARNING,
@@ -183,8 +259,17 @@ eo_worker_targets_due_us(void)
 	hash_seq_init(&scan, targets.table);
 	while ((t = hash_seq_search(&scan)) != NULL)
 	{
-		if (t->jobs > 0 && t->in_flight == 0 && t->pause_until_us > 0)
-			due_us = Min(due_us, t->pause_until_us);
+		for (int lane = 0; lane < EO_WORKER_LANES; lane++)
+		{
+			if (!dlist_is_empty(&t->queues[lane].waiting) && t->pause_until_us > 0)
+				due_us = Min(due_us, t->pause_until_us);
+		}
 	}
 	return due_us;
+}
+
+uint32
+eo_worker_targets_recoveries(void)
+{
+	return targets.recoveries;
 }

@@ -12,10 +12,31 @@
 
 #include "cluster/target.h"
 #include "dynamodb/status.h"
+#include "lib/ilist.h"
 #include "server/store.h"
 
 /* A failing target is tried again after this. */
 #define EO_WORKER_TARGET_PAUSE_US INT64CONST(1000000)
+
+/*
+ * Requests of the two lanes do not take each other's room.  Heartbeats have a lane of
+ * their own, because they are of no use if they come late.
+ */
+typedef enum EoWorkerLane
+{
+	EO_WORKER_BEATS,
+	EO_WORKER_WRITES,
+	EO_WORKER_LANES
+} EoWorkerLane;
+
+/* The jobs of a target in one lane, for worker_jobs.c. */
+typedef struct EoWorkerQueue
+{
+	dlist_node	turn;			/* in the lane's round, if jobs are waiting */
+	dlist_head	waiting;
+	int			jobs;			/* waiting, in flight, or kept by their kinds */
+	int			in_flight;
+} EoWorkerQueue;
 
 typedef struct EoWorkerTarget
 {
@@ -24,10 +45,16 @@ typedef struct EoWorkerTarget
 	MemoryContext context;		/* of the store */
 	uint64		built;			/* the version of the catalogs it was built
 								 * from */
-	int			in_flight;		/* requests */
-	int			jobs;			/* waiting, in flight, or kept by their kinds */
+	EoWorkerQueue queues[EO_WORKER_LANES];
+	int			in_flight;		/* requests, of all lanes */
+	int			jobs;			/* of all lanes */
 	bool		gone;			/* the server was dropped */
-	bool		failing;		/* the last call failed, or there is no store */
+	bool		answers;		/* it has answered, and not failed since */
+	bool		failing;		/* it has failed, or there is no store */
+	int64		answered_us;	/* the last definite answer */
+	int64		quiet_since_us; /* with requests in flight, nothing was heard
+								 * since then */
+	int64		recovered_us;	/* when it last stopped failing */
 	bool		complained;		/* a WARNING was logged since the last answer */
 	int64		pause_until_us; /* no request before this; 0: no pause */
 } EoWorkerTarget;
@@ -45,14 +72,34 @@ extern EoWorkerTarget *eo_worker_target_of(const EoTarget *target);
  */
 extern void eo_worker_targets_build(void);
 
-/* May a request be sent to this target now? */
-extern bool eo_worker_target_may_send(const EoWorkerTarget *t);
+/* May a request be sent to this target now, as far as the target is concerned? */
+extern bool eo_worker_target_is_ready(EoWorkerTarget *t);
+
+/* Has it answered, and is it not failing and not slow? */
+extern bool eo_worker_target_is_trusted(const EoWorkerTarget *t);
+
+/* How many requests a call to this target may make. */
+extern int	eo_worker_target_attempts(const EoWorkerTarget *t);
+
+/* The requests in flight in a lane to all targets that are not trusted. */
+extern int	eo_worker_targets_untrusted(EoWorkerLane lane);
+
+/* A request is sent; and it is over, whatever came of it. */
+extern void eo_worker_target_sent(EoWorkerTarget *t, EoWorkerLane lane);
+extern void eo_worker_target_ended(EoWorkerTarget *t, EoWorkerLane lane);
 
 /* A call had a definite answer: the target is not failing, and has no pause. */
 extern void eo_worker_target_answered(EoWorkerTarget *t);
 
-/* A call failed: the target is failing, and a pause begins. */
-extern void eo_worker_target_failed(EoWorkerTarget *t, const EoError *error);
+/*
+ * A call that was sent at sent_us failed.  Then the target is failing, and a pause
+ * begins; but not if only the key is to blame, see worker_targets.c.
+ */
+extern void eo_worker_target_failed(EoWorkerTarget *t, const EoError *error, int64 sent_us,
+									bool failed_before);
+
+/* A number that changes whenever a target has stopped failing. */
+extern uint32 eo_worker_targets_recoveries(void);
 
 /* When the next pause of a target with jobs ends; INT64_MAX: there is none. */
 extern int64 eo_worker_targets_due_us(void);

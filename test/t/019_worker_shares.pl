@@ -9,6 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
+$SIG{__DIE__} = sub { diag(@_) unless $^S };
 my $table = 'tap_shares';
 my $node = new_node('shares', options => ", clock_skew '0', request_timeout '2s'",
 	conf => "max_worker_processes = 8\nlog_line_prefix = '%b [%p] '\nmax_connections = 40\n");
@@ -81,7 +82,7 @@ finish_psql($holder);
 my $admin = sub { $sql->($_[0], 'elsewhere') };
 my $superuser = $admin->('SELECT current_user');
 $admin->("ALTER DATABASE postgres SET $_") foreach "log_min_messages = 'debug2'", "lock_timeout = '1ms'",
-	"client_encoding = 'LATIN1'", "default_transaction_read_only = on", "some.name = 'x'";
+	"client_encoding = 'LATIN1'", "default_transaction_read_only = on", "custom.name = 'x'";
 $admin->("ALTER ROLE ALL SET log_min_messages = 'debug2'");
 foreach my $identity ('role', 'session_authorization')
 {
@@ -111,15 +112,61 @@ foreach my $i (1 .. 9)
 }
 cmp_ok($slowest, '<', 6, 'each of nine databases soon has a worker');
 control('POST', '/fault', '{"to":"COMPLETED","do":"answer","times":0}');
-$sql->("SELECT idem_complete('in db$_')", "db$_") foreach 1 .. 9;
+$sql->("SELECT idem_acquire('kept in db$_'); SELECT idem_complete('kept in db$_')", "db$_") foreach 1 .. 9;
 $node->append_conf('postgresql.conf', 'max_worker_processes = 5');
 $node->restart;
 control('POST', '/reset');
 wait_until('after a start all are visited', sub {
 	my $records = records($table);
-	9 == grep { $records->{"in db$_"}{status} eq 'COMPLETED' } 1 .. 9 });
+	9 == grep { $records->{"kept in db$_"}{status} eq 'COMPLETED' } 1 .. 9 });
 my $lines = () = slurp_file($node->logfile) =~ /no background worker could be started/g;
 cmp_ok($lines, '<=', 4, 'the shortage is not logged again and again');
+
+# ----- one key that fails keeps nobody waiting -----
+
+my $beating = start_psql($node, <<'SQL');
+BEGIN;
+SELECT outcome FROM idem_acquire('beating', lease => '1 s');
+\! curl -s "$EO_CONTROL/wait?key=beaten&seconds=60" > /dev/null
+SELECT idem_complete('beating');
+COMMIT;
+SQL
+control('GET', '/wait?key=beating&op=UpdateItem');
+control('POST', '/fault', '{"key":"bad","to":"COMPLETED","do":"hold","times":0}');
+$sql->("SELECT idem_acquire('bad'); SELECT idem_complete('bad')");
+my $longest = 0;
+foreach my $i (1 .. 12)
+{
+	my $took = $finish->("good$i");
+	$longest = $took if $took > $longest;
+}
+cmp_ok($longest, '<', 4, 'no key waits because another one fails');
+is($sql->("SELECT key FROM exactonce_pending"), 'bad', '... which is still tried');
+is($sql->("SELECT state || (lease_until > now()) FROM exactonce_claims WHERE key = 'beating'"), 'heldtrue', '... and leases are extended');
+$sql->("SELECT idem_get('beaten')");
+unlike(finish_psql($beating), qr/ERROR/, '... so that a claim is not lost');
+control('POST', '/reset');
+settled($node);
+
+# ----- nor does a server that never answers -----
+
+$sql->("CREATE SERVER other FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'tap_shares_other', endpoint '$ENV{EO_ENGINE}')");
+$sql->("CREATE USER MAPPING FOR PUBLIC SERVER other OPTIONS (access_key_id 'test', secret_access_key 'test')");
+$sql->("SELECT idem_create_table('other')");
+$sql->("ALTER SERVER exactonce OPTIONS (SET request_timeout '10s', ADD parallel_requests '64')");
+$finish->('settled in');
+control('POST', '/fault', '{"to":"COMPLETED","do":"hold","times":0}');
+$sql->("SELECT idem_once('slow' || i) FROM generate_series(1, 300) i");
+$longest = 0;
+foreach my $i (1 .. 5)
+{
+	my $took = $finish->("quick$i", 'postgres', 'other');
+	$longest = $took if $took > $longest;
+}
+cmp_ok($longest, '<', 3, 'a server that never answers keeps no key of another waiting');
+control('POST', '/reset');
+my $took = $seconds->(sub { settled($node) });
+cmp_ok($took, '<', 30, '... and its own are finished when it does');
 
 $node->stop;
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP/, 'no crash of its own');
