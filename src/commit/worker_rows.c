@@ -154,7 +154,8 @@ eo_worker_rows_fetch(void)
 	/* If the outbox is not known, the extension may have been dropped. */
 	if (!eo_internal_is_known() || full)
 		rows.scan_wanted = true;
-	if (!rows.scan_wanted || eo_worker_jobs_are_full(EO_WORKER_WRITES) || rows.not_before_us > started_us)
+	if (!rows.scan_wanted || eo_worker_jobs_are_full(EO_WORKER_WRITES) ||
+		rows.not_before_us > started_us)
 		return true;
 
 	StartTransactionCommand();
