@@ -102,6 +102,7 @@ $waiter = start_psql($node, <<'SQL');
 BEGIN;
 UPDATE rows SET n = n + 1 WHERE id = 1;
 SELECT 'waiter ' || outcome FROM idem_acquire('circle', wait => '60 s');
+SELECT idem_complete('circle');
 COMMIT;
 SQL
 waiting('one waits for the key');
