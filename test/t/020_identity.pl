@@ -159,7 +159,7 @@ sql(<<'SQL');
 CREATE ROLE carol;
 CREATE ROLE mallory;
 GRANT USAGE ON FOREIGN SERVER exactonce TO carol, mallory;
-CREATE USER MAPPING FOR mallory SERVER exactonce OPTIONS (access_key_id 'test', secret_access_key 'a guess');
+CREATE USER MAPPING FOR mallory SERVER exactonce OPTIONS (access_key_id 'test', secret_access_key 'guess');
 SQL
 my $holder = start_psql($node, <<'SQL');
 BEGIN;
