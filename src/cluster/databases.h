@@ -13,7 +13,9 @@
 
 #include "postgres.h"
 
+#include "dynamodb/status.h"
 #include "storage/latch.h"
+#include "utils/timestamp.h"
 
 #define EO_MAX_DATABASES 128
 
@@ -44,6 +46,9 @@ extern bool eo_database_want(Oid dboid);
 extern bool eo_database_info(Oid dboid, EoDatabaseInfo *info);
 extern void eo_database_wake(Oid dboid);
 
+/* Why its worker cannot write, and since when; false: it can, as far as is known. */
+extern bool eo_database_failure(Oid dboid, EoError *error, TimestampTz *since);
+
 /* Have the worker leave, and let none start, until the same is undone. */
 extern void eo_database_suspend(Oid dboid, bool suspended);
 extern void eo_database_forget(Oid dboid);
@@ -64,6 +69,9 @@ extern void eo_database_publish(Oid dboid, const uint8 *origin, int64 incarnatio
 /* The extension is not in this database. */
 extern void eo_database_absent(Oid dboid);
 extern void eo_database_alive(Oid dboid);
+
+/* Note that a request of the worker has failed; NULL: the target answers again. */
+extern void eo_database_set_failure(Oid dboid, const EoError *error);
 extern bool eo_database_should_leave(Oid dboid);
 
 /* May an idle worker leave?  If so nobody relies on it from now on. */

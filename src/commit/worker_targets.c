@@ -13,11 +13,13 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "cluster/databases.h"
 #include "cluster/target.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/status.h"
+#include "miscadmin.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "utils/hsearch.h"
@@ -148,6 +150,8 @@ eo_worker_target_answered(EoWorkerTarget *t)
 		ereport(LOG,
 				(errmsg("exactonce: table \"%s\" of server \"%s\" can be written again",
 						t->target.table, t->store->server->name)));
+	if (t->failing)
+		eo_database_set_failure(MyDatabaseId, NULL);
 	t->failing = false;
 	t->complained = false;
 	t->pause_until_us = 0;
@@ -163,6 +167,7 @@ eo_worker_target_failed(EoWorkerTarget *t, const EoError *error)
 	t->pause_until_us = eo_clock_monotonic_us() +
 		(refused ? PAUSE_REFUSED_US : EO_WORKER_TARGET_PAUSE_US);
 	t->failing = true;
+	eo_database_set_failure(MyDatabaseId, error);
 	if (!t->complained)
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),
