@@ -199,7 +199,7 @@ RETURNS pg_catalog.trigger
 LANGUAGE C VOLATILE
 AS 'MODULE_PATHNAME', 'eo_idem_guard';
 COMMENT ON FUNCTION @extschema@.idem_guard() IS
-'trigger function: a unique constraint across services. Arguments: the columns that make the key (a single column of type text, varchar, uuid or an integer type is used as it is, otherwise as by idem_key); prefix=; on_duplicate=error (AFTER INSERT, default) or skip (BEFORE INSERT; not on partitions); at=now (default) or commit (COMMIT claims all keys of the transaction in parallel); retention= (an interval; default the server''s; after it a key may be used again, whatever the table holds); server= (default exactonce; the setting exactonce.server is ignored). The key is completed with the row''s transaction. Errors: 23505 (a duplicate; with table and trigger as table and constraint name), ID001 (another run holds the key), 22004 (a key column is null), 39P01 (the trigger is defined wrongly). The function uses the server with the rights of the table''s owner and is therefore not granted to PUBLIC: a role that may create triggers on a table and execute this function can claim keys in the owner''s name';
+'trigger function: a unique constraint across services. Arguments: the columns that make the key (a single column of type text, varchar, uuid or an integer type is used as it is, otherwise as by idem_key); prefix=; on_duplicate=error (AFTER INSERT, default; AFTER UPDATE OF the key columns claims the new key, and the old one stays claimed) or skip (BEFORE INSERT; not on partitions); at=now (default) or commit (COMMIT claims all keys of the transaction in parallel); retention= (an interval; default the server''s; after it a key may be used again, whatever the table holds); server= (default exactonce; the setting exactonce.server is ignored). The key is completed with the row''s transaction. Errors: 23505 (a duplicate; with table and trigger as table and constraint name), ID001 (another run holds the key), 22004 (a key column is null), 39P01 (the trigger is defined wrongly). The function uses the server with the rights of the table''s owner and is therefore not granted to PUBLIC: a role that may create triggers on a table and execute this function can claim keys in the owner''s name';
 
 CREATE FUNCTION @extschema@.idem_fail(
 	key pg_catalog.text,
@@ -599,7 +599,7 @@ RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 8
 AS 'MODULE_PATHNAME', 'eo_idem_check';
 COMMENT ON FUNCTION @extschema@.idem_check(pg_catalog.text) IS
-'for operators: checks whether a server works: a row for each check, with status ok, warning or failure, a detail, and advice (NULL with ok). It writes nothing';
+'for operators: checks whether a server works: a row for each check, with status ok, warning, failure or skipped, a detail, and advice (NULL with ok). Without USAGE on the server the checks of DynamoDB are skipped. It writes nothing';
 
 /* ---- rights ---- */
 
@@ -643,3 +643,4 @@ $rights$;
 
 GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_claims_of_cluster() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION @extschema@.idem_check(pg_catalog.text) TO pg_monitor;
