@@ -231,7 +231,8 @@ eo_worker_target_answered(EoWorkerTarget *t)
 }
 
 void
-eo_worker_target_failed(EoWorkerTarget *t, const EoError *error, int64 sent_us, bool failed_before)
+eo_worker_target_failed(EoWorkerTarget *t, const EoError *error, int64 sent_us,
+						bool failed_before)
 {
 	bool		refused = error->status == EO_DENIED || error->status == EO_NO_TABLE ||
 	error->status == EO_REFUSED || error->status == EO_NO_CREDENTIALS;
