@@ -264,7 +264,7 @@ RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_resolve';
 COMMENT ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text, pg_catalog.text) IS
-'for operators: settles a key that was sealed, if this database cannot tell whether the transaction committed. status: completed (the work was done) or failed (it was not; the key can be claimed again). Where PostgreSQL knows the answer, the other one is refused (55000; 55006 while the transaction is going on). origin: the uuid of the database that sealed the key, required if that is another database, which must be gone for good. With completed it also gives up a completion of exactonce_pending that can never be written. pending, alone: the id of a row of exactonce_pending to give up, because its server, table or record is gone; refused while it can still be written (55000). False: there was nothing to settle. Errors: 22004, 22023, 55000, 55006, ID006, ID007';
+'for operators: settles a key that was sealed, if this database cannot tell whether the transaction committed. status: completed (the work was done) or failed (it was not; the key can be claimed again). Where PostgreSQL knows the answer, the other one is refused (55000; 55006 while the transaction is going on). origin: the uuid of the database that sealed the key, required if that is another database, which must be gone for good. With completed it also gives up a completion of exactonce_pending that can never be written. pending, alone: the id of a row of exactonce_pending to give up, because its server, table or record is gone; refused while it can still be written (55000). If the record cannot be read, the key still counts as completed by this database. False: there was nothing to settle. Errors: 22004, 22023, 55000, 55006, ID006, ID007';
 
 /* ---- the commit protocol ---- */
 
@@ -307,6 +307,7 @@ CREATE TABLE exactonce_internal.outbox (
 	retention_s pg_catalog.int8 NOT NULL,
 	xid pg_catalog.xid8 NOT NULL,
 	created_at pg_catalog.timestamptz NOT NULL,
+	given_up pg_catalog.bool NOT NULL,
 	PRIMARY KEY (system_identifier, dboid, digest)
 );
 COMMENT ON TABLE exactonce_internal.outbox IS
@@ -326,6 +327,7 @@ COMMENT ON COLUMN exactonce_internal.outbox.pk IS 'partition key of the record';
 COMMENT ON COLUMN exactonce_internal.outbox.retention_s IS 'how long the key is remembered from its completion, in seconds, if its record does not say';
 COMMENT ON COLUMN exactonce_internal.outbox.xid IS 'id of the transaction';
 COMMENT ON COLUMN exactonce_internal.outbox.created_at IS 'time at which idem_complete was called';
+COMMENT ON COLUMN exactonce_internal.outbox.given_up IS 'an operator gave the row up while its record could not be read: the worker leaves it alone, and it still says that its transaction committed';
 
 CREATE TABLE exactonce_internal.targets (
 	url pg_catalog.text COLLATE "C" NOT NULL,
@@ -406,7 +408,8 @@ CREATE VIEW @extschema@.exactonce_pending AS
 	JOIN pg_catalog.pg_control_system() c ON c.system_identifier OPERATOR(pg_catalog.=) o.system_identifier
 	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) o.dboid
 		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
-	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) o.server;
+	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) o.server
+	WHERE NOT o.given_up;
 COMMENT ON VIEW @extschema@.exactonce_pending IS
 'completions that have committed and that DynamoDB has not confirmed yet; usually empty after some milliseconds';
 COMMENT ON COLUMN @extschema@.exactonce_pending.server IS 'name of the foreign server; NULL if it was dropped';

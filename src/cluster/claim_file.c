@@ -10,8 +10,9 @@
  * it what the old one leaves to be done, and puts it in the old one's place; the
  * rename is the last step, so that a start that fails leaves the old file.
  *
- * A power failure may lose the file.  Nothing that is true of a key depends on
- * it: then a record is settled when somebody meets it.
+ * The file is not synced, so a failure of the machine may leave any mixture of its
+ * pages.  The table of an earlier boot is therefore never used.  Nothing that is true
+ * of a key depends on it: then a record is settled when somebody meets it.
  *
  * The postmaster is the only process here: at the server's start, and after the
  * crash of a child when all others have ended.
@@ -115,24 +116,34 @@ find_parts(void *base, EoClaimTable *table)
 	table->chunks = (EoChunk *) p;
 }
 
+/* A hash of what a short file says; 0: it cannot be read. */
+static uint64
+hash_of_file(const char *path)
+{
+	char		text[64];
+	int			fd = open(path, O_RDONLY);
+	ssize_t		len = fd >= 0 ? read(fd, text, sizeof(text)) : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return len > 0 ? hash_bytes_extended((unsigned char *) text, len, 0) : 0;
+}
+
 /*
  * Say which data directory this is.  A copy of it may have the file in it, and must
  * not take what the original has under way for its own.  Two machines that were
  * set up alike may agree in device and inode, so the machine's id counts as well.
- * (The copy of a whole disk agrees in everything.)
+ * (The copy of a whole disk agrees in everything.)  The boot id changes with every
+ * start of the kernel, see random(4).
  */
 static void
 identify(EoClaimTableHeader *header)
 {
 	struct stat st;
-	char		name[64];
-	int			fd = open("/etc/machine-id", O_RDONLY);
-	ssize_t		len = fd >= 0 ? read(fd, name, sizeof(name)) : 0;
 
-	if (fd >= 0)
-		close(fd);
 	header->system_identifier = GetSystemIdentifier();
-	header->machine = len > 0 ? hash_bytes_extended((unsigned char *) name, len, 0) : 0;
+	header->machine = hash_of_file("/etc/machine-id");
+	header->boot = hash_of_file("/proc/sys/kernel/random/boot_id");
 	header->device = header->inode = 0;
 	if (stat(DataDir, &st) == 0)
 	{
@@ -148,7 +159,8 @@ is_of_this_directory(const EoClaimTableHeader *header)
 
 	identify(&here);
 	return header->system_identifier == here.system_identifier &&
-		header->machine == here.machine && header->device == here.device &&
+		header->machine == here.machine && header->boot == here.boot && here.boot != 0 &&
+		header->device == here.device &&
 		header->inode == here.inode;
 }
 
@@ -212,7 +224,8 @@ map_old_table(EoClaimTable *old, size_t *size)
 		return true;
 	}
 	ereport(LOG,
-			(errmsg("exactonce: \"%s\" is of another server or version, and is not used", TABLE_FILE),
+			(errmsg("exactonce: \"%s\" is of another server, version or start of the machine, and is not used",
+					TABLE_FILE),
 			 errdetail("What was under way there is settled when its records are met.")));
 	munmap(header, *size);
 	return false;

@@ -89,6 +89,7 @@ typedef struct EoClaimTableHeader
 	uint32		nbuckets;
 	uint64		system_identifier;
 	uint64		machine;		/* hash of machine-id(5); 0: not known */
+	uint64		boot;			/* hash of the kernel's boot id; 0: not known */
 	uint64		device;			/* of the data directory: a copy of it has */
 	uint64		inode;			/* another one */
 	uint32		free_slot;

@@ -27,6 +27,7 @@
 #include "cluster/databases.h"
 #include "cluster/slots.h"
 #include "dynamodb/clock.h"
+#include "dynamodb/status.h"
 #include "miscadmin.h"
 #include "server/store.h"
 #include "storage/lwlock.h"

@@ -150,7 +150,7 @@ executor_end(QueryDesc *query)
 	else
 		standard_ExecutorEnd(query);
 	if (eo_xact_has_claims())
-		eo_xact_seal_first();
+		eo_xact_stay_first();
 }
 
 /* ----- commands that need a database without its worker ----- */
@@ -203,7 +203,7 @@ utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 		eo_database_resume();
 	}
 	if (eo_xact_has_claims())
-		eo_xact_seal_first();
+		eo_xact_stay_first();
 }
 
 /*

@@ -54,7 +54,7 @@ typedef struct Table
 } Table;
 
 static Table tables[EO_INTERNAL_TABLES] = {
-	[EO_INTERNAL_OUTBOX] = {"outbox", 15, InvalidOid, false},
+	[EO_INTERNAL_OUTBOX] = {"outbox", 16, InvalidOid, false},
 	[EO_INTERNAL_IDENTITY] = {"identity", 5, InvalidOid, false},
 	[EO_INTERNAL_TARGETS] = {"targets", 6, InvalidOid, false}
 };
@@ -71,18 +71,18 @@ static bool has_foreign_acl(int cacheid, Oid object, AttrNumber column);
 /* ----- finding ----- */
 
 Oid
-eo_internal_outbox_id(void)
+eo_internal_id(EoInternalTable table)
 {
 	if (!known)
 		find_tables();
-	return tables[EO_INTERNAL_OUTBOX].relid;
+	return tables[table].relid;
 }
 
 Oid
 eo_internal_look(void)
 {
 	known = false;
-	return eo_internal_outbox_id();
+	return eo_internal_id(EO_INTERNAL_OUTBOX);
 }
 
 bool
@@ -94,7 +94,7 @@ eo_internal_is_known(void)
 bool
 eo_internal_is_part(Oid relid)
 {
-	if (!OidIsValid(eo_internal_outbox_id()))
+	if (!OidIsValid(eo_internal_id(EO_INTERNAL_OUTBOX)))
 		return false;
 	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
 	{
@@ -178,8 +178,7 @@ eo_internal_open(EoInternalTable which, LOCKMODE mode)
 	const char *detail;
 	Relation	rel;
 
-	(void) eo_internal_outbox_id();
-	if (!OidIsValid(table->relid))
+	if (!OidIsValid(eo_internal_id(which)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table %s.%s does not exist", SCHEMA, table->name),

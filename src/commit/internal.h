@@ -29,14 +29,14 @@ typedef enum EoInternalTable
  */
 extern Relation eo_internal_open(EoInternalTable table, LOCKMODE mode);
 
-/* The OID of the outbox, cached; InvalidOid: the extension is not in this database. */
-extern Oid	eo_internal_outbox_id(void);
+/* The OID of a table, cached; InvalidOid: the extension is not in this database. */
+extern Oid	eo_internal_id(EoInternalTable table);
 
-/* The same, but the tables are looked up anew. */
+/* The OID of the outbox.  The tables are looked up anew. */
 extern Oid	eo_internal_look(void);
 
 /*
- * Is the cached OID still valid, as far as invalidations tell?  Needs no
+ * Are the cached OIDs still valid, as far as invalidations tell?  Needs no
  * transaction.  If this returns false the tables may have been dropped.
  */
 extern bool eo_internal_is_known(void);

@@ -44,12 +44,36 @@ typedef enum TargetColumn
 
 /* The last committed target that was found: a session uses few. */
 static EoTarget last;
+static Oid	last_table;			/* where it was found */
 
+/*
+ * The target that this transaction recorded last.  The snapshot of the running
+ * command does not show the row.
+ */
+static EoTarget entered;
+static FullTransactionId entered_xid;
+static SubTransactionId entered_subid;
+
+static bool
+is_same(const EoTarget *a, const EoTarget *b)
+{
+	return eo_target_same_table(a, b) && a->plain_http == b->plain_http &&
+		strcmp(a->layout, b->layout) == 0;
+}
+
+/* The extension may have been created anew, with another table, since then. */
 static bool
 is_last(const EoTarget *target)
 {
-	return eo_target_same_table(target, &last) && target->plain_http == last.plain_http &&
-		strcmp(target->layout, last.layout) == 0;
+	return is_same(target, &last) && eo_internal_id(EO_INTERNAL_TARGETS) == last_table;
+}
+
+/* A subtransaction that is current can have lost nothing of what it recorded. */
+static bool
+is_entered(const EoTarget *target)
+{
+	return FullTransactionIdEquals(entered_xid, GetTopFullTransactionIdIfAny()) &&
+		entered_subid == GetCurrentSubTransactionId() && is_same(target, &entered);
 }
 
 /* Is there a row for this target, of this transaction or one that has committed? */
@@ -87,7 +111,10 @@ find_row(Relation rel, const EoTarget *target)
 	UnregisterSnapshot(snapshot);
 	/* A row of this transaction may still be rolled back. */
 	if (committed)
+	{
 		last = *target;
+		last_table = RelationGetRelid(rel);
+	}
 	return found;
 }
 
@@ -99,7 +126,7 @@ eo_known_target_enter(const EoTarget *target)
 	Relation	rel;
 	HeapTuple	tuple;
 
-	if (is_last(target) && eo_internal_is_known())
+	if (is_last(target) || is_entered(target))
 		return;
 	rel = eo_internal_open(EO_INTERNAL_TARGETS, RowExclusiveLock);
 	if (!find_row(rel, target))
@@ -113,6 +140,9 @@ eo_known_target_enter(const EoTarget *target)
 		tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
 		CatalogTupleInsert(rel, tuple);
 		heap_freetuple(tuple);
+		entered = *target;
+		entered_xid = GetTopFullTransactionIdIfAny();
+		entered_subid = GetCurrentSubTransactionId();
 	}
 	table_close(rel, NoLock);
 }
@@ -123,7 +153,7 @@ eo_known_target_exists(const EoTarget *target)
 	Relation	rel;
 	bool		found;
 
-	if (is_last(target) && eo_internal_is_known())
+	if (is_last(target))
 		return true;
 	rel = eo_internal_open(EO_INTERNAL_TARGETS, AccessShareLock);
 	found = find_row(rel, target);

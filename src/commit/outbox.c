@@ -5,8 +5,10 @@
  *
  * A row says that the transaction which inserted it completes a key.  It becomes
  * visible when that transaction commits; that is the decision.  It is removed after
- * DynamoDB has confirmed COMPLETED, or by an operator, and at no other time, so that
- * the absence of a row means something (settle.c).
+ * DynamoDB has confirmed COMPLETED, or by an operator who knows that the record is
+ * gone, and at no other time, so that the absence of a row means something
+ * (settle.c).  A row that an operator gives up without knowing that stays as evidence
+ * of the commit, and only the worker leaves it alone.
  *
  * The key of a row is system identifier, database OID and digest.  The first two
  * distinguish our own rows from those that came with a copy.  The digest is made of
@@ -18,6 +20,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
@@ -59,7 +62,8 @@ typedef enum OutboxColumn
 	C_RETENTION,
 	C_XID,
 	C_CREATED,
-	OUTBOX_COLUMNS = C_CREATED
+	C_GIVEN_UP,
+	OUTBOX_COLUMNS = C_GIVEN_UP
 } OutboxColumn;
 
 /* A digest as PostgreSQL holds a bytea. */
@@ -151,6 +155,7 @@ form_row(Relation rel, const EoOutboxRow *row)
 	values[C_RETENTION - 1] = Int64GetDatum(row->retention_s);
 	values[C_XID - 1] = FullTransactionIdGetDatum(GetTopFullTransactionId());
 	values[C_CREATED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[C_GIVEN_UP - 1] = BoolGetDatum(false);
 	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
 }
 
@@ -185,7 +190,8 @@ eo_outbox_visit(bool (*visit) (const EoOutboxRow *row))
 		EoOutboxRow row;
 
 		read_row(&scan, tuple, &row);
-		go_on = visit(&row);
+		if (!row.given_up)
+			go_on = visit(&row);
 		pfree(row.pk);
 	}
 	end_scan(&scan);
@@ -216,12 +222,44 @@ eo_outbox_remove(const uint8 *digest, const char *token)
 	begin_scan(&scan, RowExclusiveLock, digest);
 	while (!removed && HeapTupleIsValid(tuple = next_row(&scan)))
 	{
-		removed = token_is(&scan, tuple, token);
-		if (removed)
-			CatalogTupleDelete(scan.rel, &tuple->t_self);
+		TM_FailureData failure;
+
+		/*
+		 * An operator may have given the row up, in a transaction that goes
+		 * on.  The worker must not wait for its end.
+		 */
+		removed = token_is(&scan, tuple, token) &&
+			heap_delete(scan.rel, &tuple->t_self, GetCurrentCommandId(true), InvalidSnapshot,
+						false, &failure, false) == TM_Ok;
 	}
 	end_scan(&scan);
 	return removed;
+}
+
+bool
+eo_outbox_give_up(const uint8 *digest, const char *token)
+{
+	OutboxScan	scan;
+	HeapTuple	tuple;
+	bool		done = false;
+
+	begin_scan(&scan, RowExclusiveLock, digest);
+	while (!done && HeapTupleIsValid(tuple = next_row(&scan)))
+	{
+		Datum		values[OUTBOX_COLUMNS] = {0};
+		bool		nulls[OUTBOX_COLUMNS] = {false};
+		bool		replace[OUTBOX_COLUMNS] = {false};
+
+		done = token_is(&scan, tuple, token);
+		values[C_GIVEN_UP - 1] = BoolGetDatum(true);
+		replace[C_GIVEN_UP - 1] = true;
+		if (done)
+			CatalogTupleUpdate(scan.rel, &tuple->t_self,
+							   heap_modify_tuple(tuple, RelationGetDescr(scan.rel), values,
+												 nulls, replace));
+	}
+	end_scan(&scan);
+	return done;
 }
 
 bool
@@ -236,8 +274,9 @@ eo_outbox_any(Oid serverid)
 	begin_scan(&scan, AccessShareLock, NULL);
 	/* next_row() would leave out the rows of our own transaction. */
 	while (!any && HeapTupleIsValid(tuple = systable_getnext(scan.scan)))
-		any = !OidIsValid(serverid) ||
-			DatumGetObjectId(column_of(&scan, tuple, C_SERVER)) == serverid;
+		any = !DatumGetBool(column_of(&scan, tuple, C_GIVEN_UP)) &&
+			(!OidIsValid(serverid) ||
+			 DatumGetObjectId(column_of(&scan, tuple, C_SERVER)) == serverid);
 	end_scan(&scan);
 	return any;
 }
@@ -305,6 +344,7 @@ read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 	row->target.serverid = DatumGetObjectId(column_of(s, tuple, C_SERVER));
 	row->target.userid = DatumGetObjectId(column_of(s, tuple, C_ROLE));
 	row->target.plain_http = DatumGetBool(column_of(s, tuple, C_PLAIN_HTTP));
+	row->given_up = DatumGetBool(column_of(s, tuple, C_GIVEN_UP));
 	row->retention_s = DatumGetInt64(column_of(s, tuple, C_RETENTION));
 	row->created_at = DatumGetTimestampTz(column_of(s, tuple, C_CREATED));
 	row->pk = TextDatumGetCString(column_of(s, tuple, C_PK));

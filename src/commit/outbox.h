@@ -30,6 +30,7 @@ typedef struct EoOutboxRow
 	char		token[EO_TOKEN_LEN + 1];	/* of the claim */
 	int64		retention_s;
 	TimestampTz created_at;		/* of a row that was read */
+	bool		given_up;		/* the same */
 } EoOutboxRow;
 
 /*
@@ -48,7 +49,7 @@ extern void eo_outbox_add(const EoOutboxRow *row, const char *key, const char *s
 extern bool eo_outbox_find(const uint8 *digest, const char *token, int64 *retention_s);
 
 /*
- * Call visit() for each committed row, in no order of time, until it returns false.
+ * Call visit() for each committed row that is not given up, in no order of time, until it returns false.
  * Returns true if all rows were visited.  A row and its strings last as long as the
  * call of visit().
  */
@@ -57,11 +58,20 @@ extern bool eo_outbox_visit(bool (*visit) (const EoOutboxRow *row));
 /* Read the committed row of a key; pk is palloc'd.  Returns false if there is none. */
 extern bool eo_outbox_read(const uint8 *digest, EoOutboxRow *row);
 
-/* Delete the committed row of a claim.  Returns false if there is none. */
+/*
+ * Delete the committed row of a claim.  Returns false if there is none, or if another
+ * transaction is changing it.
+ */
 extern bool eo_outbox_remove(const uint8 *digest, const char *token);
 
 /*
- * Is there a row for a server (InvalidOid: for any)?  Rows that the current
+ * Keep the committed row of a claim as evidence, and do not have the worker finish it.
+ * Returns false if there is none.
+ */
+extern bool eo_outbox_give_up(const uint8 *digest, const char *token);
+
+/*
+ * Is there a row that is not given up for a server (InvalidOid: for any)?  Rows that the current
  * transaction has inserted count.  Returns false if the extension is not here.
  */
 extern bool eo_outbox_any(Oid serverid);

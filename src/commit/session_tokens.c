@@ -19,6 +19,7 @@
 #include "commit/session_tokens.h"
 #include "common/hashfn.h"
 #include "lib/ilist.h"
+#include "server/options.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 

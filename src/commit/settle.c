@@ -244,8 +244,8 @@ eo_settle_read(EoStore *store, const char *key, const char *pk, const uint8 *dig
 	EoAnswer   *answer;
 
 	/*
-	 * If the fate is "aborted", the worker may have finished the record since
-	 * it was read, and removed the row.  The second read shows that.
+	 * If no row was found, the worker may have finished the record since it
+	 * was read, and removed the row.  The second read shows that.
 	 */
 	for (int looks = 0;; looks++)
 	{
@@ -256,7 +256,7 @@ eo_settle_read(EoStore *store, const char *key, const char *pk, const uint8 *dig
 		if (answer->exists && eo_store_record(answer)->state == EO_STATE_COMMITTING &&
 			!RecoveryInProgress())
 			*fate = eo_settle_fate(eo_store_record(answer), digest, retention_s);
-		if (*fate != EO_FATE_ABORTED || looks > 0)
+		if ((*fate != EO_FATE_ABORTED && *fate != EO_FATE_UNKNOWN) || looks > 0)
 			return answer;
 		eo_answer_free(answer);
 	}

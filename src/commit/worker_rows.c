@@ -22,6 +22,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "cluster/target.h"
 #include "commit/internal.h"
 #include "commit/known_targets.h"
 #include "commit/outbox.h"

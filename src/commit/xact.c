@@ -61,6 +61,9 @@
 
 #define N_BUCKETS 1024
 
+/* Entries of first_callback() in PostgreSQL's list. */
+#define STAY_FIRST_TURNS 16
+
 /* How long a new claim waits while the claim table is full. */
 #define ROOM_WAIT_US INT64CONST(3000000)
 
@@ -248,7 +251,7 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 	c->pk = pstrdup(pk);
 	MemoryContextSwitchTo(old);
 	if (!tx.first_registered)
-		eo_xact_seal_first();
+		eo_xact_stay_first();
 	lock_server(store->server);
 	memcpy(own.credentials_hash, store->credentials_hash, sizeof(own.credentials_hash));
 	raise_no_room(add_slot(target, pk, &own, &c->slot), key, store->server);
@@ -321,28 +324,34 @@ eo_xact_completed(EoTxClaim *claim, const char *result)
 	claim->completed_at = GetCurrentSubTransactionId();
 	tx.deepest_completion = Max(tx.deepest_completion, claim->completed_at);
 	tx.ncompleted++;
-	eo_xact_seal_first();
+	eo_xact_stay_first();
 }
 
 /*
- * The callback that was registered last is called first.  The new entry is made
- * before the old one is removed, so that there is one even if no memory is left
- * for the new one.  An entry to be removed is found by its function and argument,
- * so two arguments take turns.
+ * The callback that was registered last is called first.  An entry is found for its
+ * removal by its function and argument, so several arguments take turns.
+ *
+ * The entry before the new one is not removed at once.  If another extension uses
+ * keys while the transaction commits, PostgreSQL 16 and later are in the middle of
+ * the list, and may have noted that entry as the next one to call.  More calls than
+ * one do no harm: the first one sets tx.prepared.
  */
 void
-eo_xact_seal_first(void)
+eo_xact_stay_first(void)
 {
-	static char turns[2];
+	static char turns[STAY_FIRST_TURNS];
 	static int	turn = 0;
+	static int	registered = 0;
 
 	if (tx.committing)
 		return;
-	RegisterXactCallback(first_callback, &turns[1 - turn]);
-	if (tx.first_registered)
+	turn = (turn + 1) % STAY_FIRST_TURNS;
+	if (registered == STAY_FIRST_TURNS)
 		UnregisterXactCallback(first_callback, &turns[turn]);
+	else
+		registered++;
+	RegisterXactCallback(first_callback, &turns[turn]);
 	tx.first_registered = true;
-	turn = 1 - turn;
 }
 
 bool
@@ -425,7 +434,7 @@ static void
 first_callback(XactEvent event, void *arg)
 {
 	(void) arg;
-	if (event == XACT_EVENT_PRE_COMMIT && tx.nclaims > 0)
+	if (event == XACT_EVENT_PRE_COMMIT && tx.nclaims > 0 && !tx.prepared)
 		prepare_commit();
 }
 

@@ -128,7 +128,7 @@ extern void eo_xact_completed(EoTxClaim *claim, const char *result);
  * Move our callback to the head of PostgreSQL's list, so that it runs before all
  * callbacks that are registered now.  Does nothing while the transaction commits.
  */
-extern void eo_xact_seal_first(void);
+extern void eo_xact_stay_first(void);
 
 /* Has PRE_COMMIT been reached, so that it is too late for new claims? */
 extern bool eo_xact_is_committing(void);

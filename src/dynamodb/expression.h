@@ -17,7 +17,6 @@
 #define EO_DYNAMODB_EXPRESSION_H
 
 #include "dynamodb/buf.h"
-#include "dynamodb/json.h"
 #include "dynamodb/status.h"
 
 /* The attribute of a lower-case letter; a list of them ends with the letter 0. */

@@ -81,6 +81,7 @@ static void take_acquired(EoAcquiring *a);
 static void drop_refused(EoAcquiring *a);
 static Attempt explain_refusal(EoAcquiring *a, const EoRecord *r);
 static bool match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state);
+static bool is_still_sealed(const EoAcquiring *a, const char *owner);
 static Attempt explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate);
 static Attempt explain_in_progress(EoAcquiring *a, const EoRecord *r);
 static Attempt explain_failed(EoAcquiring *a, const EoRecord *r);
@@ -515,14 +516,33 @@ match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state)
 	return same;
 }
 
+/* Is the record still sealed by this claim?  Raises if it cannot be read. */
+static bool
+is_still_sealed(const EoAcquiring *a, const char *owner)
+{
+	EoAnswer   *answer = eo_store_read(a->k.store, a->k.pk);
+	const EoRecord *now;
+	bool		still;
+
+	if (answer->outcome == EO_FAILED_CALL)
+		eo_error_raise(&answer->error, "acquire", a->ask->key, a->k.store->server->name);
+	now = eo_store_record(answer);
+	still = answer->exists && now->state == EO_STATE_COMMITTING && strcmp(now->owner, owner) == 0;
+	eo_answer_free(answer);
+	return still;
+}
+
 /*
  * The record is sealed, and its transaction is not known to have committed or
- * aborted.  If that cannot be told here, note the doubt.
+ * aborted.  If that cannot be told here, note the doubt; but the worker may have
+ * finished the record since it was read, and removed the row.
  */
 static Attempt
 explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate)
 {
 	a->claim->outcome = EO_CLAIM_IN_PROGRESS;
+	if (fate == EO_FATE_UNKNOWN && !is_still_sealed(a, r->owner))
+		return ATTEMPT_RACED;
 	if (fate == EO_FATE_UNKNOWN)
 	{
 		EoSlotInfo	doubt;

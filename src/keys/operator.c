@@ -42,7 +42,7 @@ static bool forget_seen(EoKey *k, const EoRecord *seen);
 pg_noreturn static void raise_contended(const EoKey *k);
 static void check_named_origin(const EoKey *k, const EoRecord *r, const char *origin);
 static bool dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending);
-static bool give_up(const EoOutboxRow *row);
+static bool give_up(const EoOutboxRow *row, bool record_known);
 
 /*
  * Show in a record, which exists or not, what this transaction has done with the
@@ -227,14 +227,18 @@ dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending)
 {
 	eo_doubt_end(&k->target, k->pk);
 	return pending != NULL && (r == NULL || strcmp(r->owner, pending->token) != 0) &&
-		give_up(pending);
+		give_up(pending, true);
 }
 
-/* Remove a row of the outbox.  Returns false if it is not there any more. */
+/*
+ * Take a row of the outbox from the worker.  If it is not known what the record says,
+ * the row must stay: should the record turn up, COMMITTING, the row alone tells that
+ * its transaction committed.  Returns false if the row is not there any more.
+ */
 static bool
-give_up(const EoOutboxRow *row)
+give_up(const EoOutboxRow *row, bool record_known)
 {
-	if (!eo_outbox_remove(row->digest, row->token))
+	if (!(record_known ? eo_outbox_remove : eo_outbox_give_up) (row->digest, row->token))
 		return false;
 	ereport(LOG,
 			(errmsg("exactonce: a completion in table \"%s\" was given up by an operator",
@@ -347,9 +351,10 @@ eo_operator_give_up(const char *id)
 	EoStore    *store;
 	EoAnswer   *answer;
 	const EoRecord *r;
+	bool		known;
 
 	read_id(id, digest);
-	if (!eo_outbox_read(digest, &row))
+	if (!eo_outbox_read(digest, &row) || row.given_up)
 		return false;
 	eo_options_check_usage(row.target.serverid);
 
@@ -358,9 +363,8 @@ eo_operator_give_up(const char *id)
 	 * for it.
 	 */
 	store = eo_known_target_exists(&row.target) ? eo_target_store(&row.target) : NULL;
-	/* Without a server the record can never be written. */
 	if (store == NULL)
-		return give_up(&row);
+		return give_up(&row, false);
 	answer = eo_store_read(store, row.pk);
 	/* If there is no table, or no right to it, the operator decides. */
 	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_NO_TABLE &&
@@ -374,6 +378,7 @@ eo_operator_give_up(const char *id)
 				 errmsg("the completion in table \"%s\" can still be written", row.target.table),
 				 errdetail("Its record is COMMITTING, by the transaction that committed."),
 				 errhint("Leave it to the worker; idem_check() says what keeps it from doing so.")));
+	known = answer->outcome == EO_READ;
 	eo_answer_free(answer);
-	return give_up(&row);
+	return give_up(&row, known);
 }

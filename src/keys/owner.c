@@ -41,7 +41,6 @@
 #include "keys/owner.h"
 #include "server/answer.h"
 #include "server/error.h"
-#include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
 

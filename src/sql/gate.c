@@ -76,10 +76,10 @@ eo_gate_worker(void)
 		if (eo_database_info(MyDatabaseId, &db) && db.ready &&
 			now_us - db.alive_us < WORKER_STALE_US)
 		{
-			if (db.outbox == eo_internal_outbox_id())
+			if (db.outbox == eo_internal_id(EO_INTERNAL_OUTBOX))
 				return;
 			/* The extension was dropped and created again since it looked. */
-			eo_database_renew(MyDatabaseId, eo_internal_outbox_id());
+			eo_database_renew(MyDatabaseId, eo_internal_id(EO_INTERNAL_OUTBOX));
 			db.ready = false;
 		}
 		if (give_up_us == 0)

@@ -87,7 +87,7 @@ sql(<<"SQL");
 INSERT INTO $internal.outbox
 SELECT system_identifier, (SELECT oid FROM pg_database WHERE datname = 'postgres'), sha256('x'), gen_random_uuid(),
 	(SELECT oid FROM pg_foreign_server), 10, 'http://127.0.0.1:9/', true, 'eu-west-1', 'elsewhere', 'native', 'IDEMPOTENCY#x', 3600,
-	pg_current_xact_id(), now()
+	pg_current_xact_id(), now(), false
 FROM pg_control_system();
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'exactonce worker';
 SQL
@@ -96,6 +96,8 @@ wait_until('a row that leads elsewhere is refused', sub {
 is(sql('SELECT idem_resolve(pending => id) FROM exactonce_pending WHERE dynamodb_table = \'elsewhere\''), 't',
 	'... and an operator removes it');
 is(sql('SELECT count(*) FROM exactonce_pending'), '0', '... after which nothing is pending');
+is(sql("SELECT count(*) FROM $internal.outbox WHERE given_up"), '1',
+	'... but the row stays as evidence, because the record could not be read');
 
 # -- a publication of everything, and rows of another database
 
