@@ -71,17 +71,21 @@ eo_compat_create_wait_event_set(int nevents)
 #endif
 }
 
-/* The wait event that pg_stat_activity shows while a backend waits for DynamoDB. */
+/*
+ * The wait event that pg_stat_activity shows: for a process that waits for DynamoDB, or
+ * that has no request in flight.
+ */
 static inline uint32
-eo_compat_wait_event_request(void)
+eo_compat_wait_event(bool idle)
 {
 #if PG_VERSION_NUM >= 170000
-	static uint32 event = 0;
+	static uint32 events[2] = {0};
 
-	if (event == 0)
-		event = WaitEventExtensionNew("ExactonceRequest");
-	return event;
+	if (events[idle] == 0)
+		events[idle] = WaitEventExtensionNew(idle ? "ExactonceIdle" : "ExactonceRequest");
+	return events[idle];
 #else
+	(void) idle;
 	return PG_WAIT_EXTENSION;
 #endif
 }

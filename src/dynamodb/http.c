@@ -201,7 +201,7 @@ eo_http_wait(int64_t until_us, EoWaitMode mode)
 			timeout_ms = MAX_WAIT_MS;
 
 		n = WaitEventSetWait(http.waits, timeout_ms, events, lengthof(events),
-							 eo_compat_wait_event_request());
+							 eo_compat_wait_event(http.nrunning == 0));
 		for (int i = 0; i < n; i++)
 		{
 			if (events[i].events & WL_LATCH_SET)

@@ -90,6 +90,7 @@ pg_noreturn static void refuse(const char *name, const char *value, const char *
 							   const char *hint);
 pg_noreturn static void refuse_unknown(const char *name, Oid catalog);
 static void check_together(List *list);
+static void check_required(List *list);
 static void check_duration(const char *name, const char *value, int64 min_ms, int64 max_ms,
 						   const char *bounds);
 
@@ -129,7 +130,10 @@ eo_fdw_validator(PG_FUNCTION_ARGS)
 		opt->check(opt->name, defGetString(def));
 	}
 	if (catalog == ForeignServerRelationId)
+	{
 		check_together(list);
+		check_required(list);
+	}
 	PG_RETURN_VOID();
 }
 
@@ -147,6 +151,28 @@ check_together(List *list)
 		refuse("endpoint", endpoint,
 			   "Plain http is allowed for loopback addresses only.",
 			   "Use https, or have a superuser add the option allow_http 'true'.");
+}
+
+/* A server without these options cannot be used, and nothing else provides them. */
+static void
+check_required(List *list)
+{
+	static const struct
+	{
+		const char *name;
+		const char *example;
+	}			required[] = {{"region", "eu-west-1"}, {"table", "idempotency"}};
+
+	for (int i = 0; i < (int) lengthof(required); i++)
+	{
+		if (eo_option_values_find(list, required[i].name) == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_FDW_OPTION_NAME_NOT_FOUND),
+					 errmsg("option \"%s\" is missing", required[i].name),
+					 errdetail("A server must have the options region and table."),
+					 errhint("For example: OPTIONS (%s '%s').", required[i].name,
+							 required[i].example)));
+	}
 }
 
 static void

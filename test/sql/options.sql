@@ -30,6 +30,10 @@ CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'https://user
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'https://host:99999');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'https://host/path?q');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'http://example.com');
+-- what no server can do without
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce;
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (table 'regress');
 -- what is fine
 CREATE SERVER fine FOREIGN DATA WRAPPER exactonce OPTIONS (
 	region 'cn-north-1', table 'a.b-c_D', layout 'native', key_prefix 'app/', lease '90s',
@@ -38,6 +42,8 @@ CREATE SERVER fine FOREIGN DATA WRAPPER exactonce OPTIONS (
 ALTER SERVER fine OPTIONS (SET endpoint 'https://example.com:8443');
 ALTER SERVER fine OPTIONS (ADD lease '1s');
 ALTER SERVER fine OPTIONS (SET endpoint 'http://example.com', SET allow_http 'on');
+ALTER SERVER fine OPTIONS (DROP table);
+ALTER SERVER fine OPTIONS (DROP region);
 DROP SERVER fine;
 -- secrets are not repeated
 CREATE USER MAPPING FOR CURRENT_USER SERVER exactonce
