@@ -599,7 +599,7 @@ RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 8
 AS 'MODULE_PATHNAME', 'eo_idem_check';
 COMMENT ON FUNCTION @extschema@.idem_check(pg_catalog.text) IS
-'for operators: checks whether a server works: a row for each check, with status ok, warning or failure, a detail, and advice (NULL with ok). It writes nothing';
+'for operators: checks whether a server works: a row for each check, with status ok, warning, failure or skipped, a detail, and advice (NULL with ok). Without USAGE on the server the checks of DynamoDB are skipped. It writes nothing';
 
 /* ---- rights ---- */
 
@@ -643,3 +643,4 @@ $rights$;
 
 GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_claims_of_cluster() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION @extschema@.idem_check(pg_catalog.text) TO pg_monitor;

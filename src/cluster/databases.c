@@ -53,6 +53,8 @@ typedef struct Database
 	int64		started_us;		/* monotonic: when a worker was last started */
 	int64		idle_since_us;	/* 0: its worker has work, or there is none */
 	Latch	   *latch;			/* its worker's */
+	TimestampTz failing_since;	/* 0: the worker's last request was answered */
+	EoError		failure;		/* the worker's latest, if it is failing */
 	uint32		ended_head;		/* slots for its worker */
 	uint32		ended_tail;
 } Database;
@@ -418,6 +420,7 @@ eo_database_attach(Oid dboid)
 		db->info.alive_us = eo_clock_monotonic_us();
 		db->latch = MyLatch;
 		db->wanted = false;
+		db->failing_since = 0;
 	}
 	eo_claim_table_unlock();
 	return attached;
@@ -496,6 +499,38 @@ eo_database_alive(Oid dboid, bool idle)
 	else if (db->idle_since_us == 0)
 		db->idle_since_us = db->info.alive_us;
 	eo_claim_table_unlock();
+}
+
+void
+eo_database_set_failure(Oid dboid, const EoError *error)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
+
+	if (db == NULL)
+		return;
+	if (error == NULL)
+		db->failing_since = 0;
+	else
+	{
+		if (db->failing_since == 0)
+			db->failing_since = now;
+		db->failure = *error;
+	}
+	eo_claim_table_unlock();
+}
+
+bool
+eo_database_failure(Oid dboid, EoError *error, TimestampTz *since)
+{
+	Database   *db = lock_database(dboid, LW_SHARED);
+
+	if (db == NULL)
+		return false;
+	*error = db->failure;
+	*since = db->failing_since;
+	eo_claim_table_unlock();
+	return *since != 0;
 }
 
 bool

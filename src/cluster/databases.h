@@ -13,7 +13,9 @@
 
 #include "postgres.h"
 
+#include "dynamodb/status.h"
 #include "storage/latch.h"
+#include "utils/timestamp.h"
 
 /*
  * The databases that are dealt with at the same time.  Those that have slots always
@@ -47,6 +49,9 @@ extern bool eo_database_want(Oid dboid);
 extern bool eo_database_info(Oid dboid, EoDatabaseInfo *info);
 extern void eo_database_wake(Oid dboid);
 
+/* Why its worker cannot write, and since when; false: it can, as far as is known. */
+extern bool eo_database_failure(Oid dboid, EoError *error, TimestampTz *since);
+
 /*
  * Have the worker of a database leave, and let none start, until this process calls
  * eo_database_resume() or ends.  A process suspends one database at a time.
@@ -73,6 +78,9 @@ extern void eo_database_absent(Oid dboid);
 
 /* A sign of life; idle: the worker has nothing to do. */
 extern void eo_database_alive(Oid dboid, bool idle);
+
+/* Note that a request of the worker has failed; NULL: the target answers again. */
+extern void eo_database_set_failure(Oid dboid, const EoError *error);
 extern bool eo_database_should_leave(Oid dboid);
 
 /* May an idle worker leave?  If so nobody relies on it from now on. */

@@ -306,6 +306,7 @@ read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 	row->target.userid = DatumGetObjectId(column_of(s, tuple, C_ROLE));
 	row->target.plain_http = DatumGetBool(column_of(s, tuple, C_PLAIN_HTTP));
 	row->retention_s = DatumGetInt64(column_of(s, tuple, C_RETENTION));
+	row->created_at = DatumGetTimestampTz(column_of(s, tuple, C_CREATED));
 	row->pk = TextDatumGetCString(column_of(s, tuple, C_PK));
 	copy_text(s, tuple, C_URL, row->target.url, sizeof(row->target.url));
 	copy_text(s, tuple, C_REGION, row->target.region, sizeof(row->target.region));

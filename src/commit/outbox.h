@@ -19,6 +19,7 @@
 #include "cluster/target.h"
 #include "dynamodb/token.h"
 #include "server/error.h"
+#include "utils/timestamp.h"
 
 /* A completion that its transaction decides on. */
 typedef struct EoOutboxRow
@@ -28,6 +29,7 @@ typedef struct EoOutboxRow
 	char	   *pk;				/* partition key of the record */
 	char		token[EO_TOKEN_LEN + 1];	/* of the claim */
 	int64		retention_s;
+	TimestampTz created_at;		/* of a row that was read */
 } EoOutboxRow;
 
 /*

@@ -21,11 +21,13 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "cluster/databases.h"
 #include "cluster/target.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/status.h"
+#include "miscadmin.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "utils/hsearch.h"
@@ -219,6 +221,7 @@ eo_worker_target_answered(EoWorkerTarget *t)
 						t->target.table, t->store->server->name)));
 		t->recovered_us = t->answered_us;
 		targets.recoveries++;
+		eo_database_set_failure(MyDatabaseId, NULL);
 	}
 	t->answers = true;
 	t->failing = false;
@@ -239,6 +242,7 @@ eo_worker_target_failed(EoWorkerTarget *t, const EoError *error, int64 sent_us, 
 		(refused ? PAUSE_REFUSED_US : EO_WORKER_TARGET_PAUSE_US);
 	t->answers = false;
 	t->failing = true;
+	eo_database_set_failure(MyDatabaseId, error);
 	if (!t->complained)
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),

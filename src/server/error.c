@@ -118,6 +118,26 @@ eo_error_facts(const EoError *error)
 const char *
 eo_error_hint(const EoError *error)
 {
+	static const struct
+	{
+		const char *code;
+		const char *hint;
+	}			denials[] = {
+		{"UnrecognizedClientException",
+		"The access key id is not known to AWS: correct access_key_id in the user mapping; temporary credentials also need session_token."},
+		{"InvalidSignatureException",
+		"The secret access key does not belong to the access key id, or the clock is wrong: correct secret_access_key in the user mapping; SELECT * FROM idem_check() shows the clock."},
+		{"ExpiredTokenException",
+		"The temporary credentials have expired: set access_key_id, secret_access_key and session_token of the user mapping anew."},
+		{"AccessDeniedException",
+		"The credentials are valid, but their policy does not allow this: allow dynamodb:UpdateItem and dynamodb:GetItem on the table."}
+	};
+
+	for (int i = 0; error->status == EO_DENIED && i < (int) lengthof(denials); i++)
+	{
+		if (strcmp(error->code, denials[i].code) == 0)
+			return denials[i].hint;
+	}
 	return reports[error->status].hint;
 }
 

@@ -91,6 +91,13 @@ eo_options_lookup(const char *name)
 	return entry->server;
 }
 
+bool
+eo_options_may_use(const char *name)
+{
+	return eo_compat_foreign_server_aclcheck(find_server(name != NULL ? name : eo_guc_server),
+											 GetUserId(), ACL_USAGE) == ACLCHECK_OK;
+}
+
 static Oid
 find_server(const char *name)
 {

@@ -55,6 +55,12 @@ typedef struct EoServer
 } EoServer;
 
 /*
+ * Has the current role USAGE on the server of that name (NULL: exactonce.server)?
+ * Raises 42704 if there is none.
+ */
+extern bool eo_options_may_use(const char *name);
+
+/*
  * The server of that name (NULL: exactonce.server).  Checks that the current role
  * has USAGE on it.  Raises: no such server (42704), not an exactonce server
  * (42809), no USAGE (42501), an option is missing or may not be used.

@@ -10,6 +10,7 @@
 #include "compat.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "server/options.h"
 #include "sql/args.h"
 #include "sql/check.h"
 #include "sql/gate.h"
@@ -42,14 +43,17 @@ eo_idem_check(PG_FUNCTION_ARGS)
 	static const char *const statuses[] = {
 		[EO_FINDING_OK] = "ok",
 		[EO_FINDING_WARNING] = "warning",
-		[EO_FINDING_FAILURE] = "failure"
+		[EO_FINDING_FAILURE] = "failure",
+		[EO_FINDING_SKIPPED] = "skipped"
 	};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	EoCheckRow	checks[EO_CHECK_ROWS];
+	bool		may_use;
 
 	eo_gate("idem_check", EO_READS);
 	eo_compat_materialized_srf(fcinfo);
-	eo_check(eo_arg_store(fcinfo, 0), checks);
+	may_use = eo_options_may_use(eo_arg_text(fcinfo, 0));
+	eo_check(may_use ? eo_arg_store(fcinfo, 0) : NULL, checks);
 	for (int i = 0; i < EO_CHECK_ROWS; i++)
 	{
 		EoRow		row;

@@ -15,10 +15,12 @@
 #include "access/xlog.h"
 #include "cluster/databases.h"
 #include "cluster/slots.h"
+#include "commit/outbox.h"
 #include "dynamodb/client.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
+#include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "server/answer.h"
 #include "server/error.h"
@@ -26,15 +28,20 @@
 #include "server/store.h"
 #include "sql/check.h"
 #include "sql/table.h"
+#include "utils/timestamp.h"
 
 /* A clock this far off is worth a warning, and this far a failure. */
 #define CLOCK_WARN_MS 2000
 #define CLOCK_FAIL_MS 120000
 
+/* A completion that waits this long is worth a warning. */
+#define PENDING_WARN_S 10
+
 /* The results of checks that later ones depend on. */
 typedef enum Need
 {
 	NEEDS_NOTHING,
+	NEEDS_SERVER,				/* the role may use it */
 	NEEDS_CREDENTIALS,			/* there are some to sign with */
 	NEEDS_TABLE,				/* it is there, or may not be described */
 	NEEDS_DESCRIPTION			/* it is there and was described */
@@ -51,6 +58,8 @@ typedef struct Subject
 static void check_durability(Subject *s, EoCheckRow *row);
 static void check_worker(Subject *s, EoCheckRow *row);
 static void check_doubt(Subject *s, EoCheckRow *row);
+static void check_pending(Subject *s, EoCheckRow *row);
+static void check_orphans(Subject *s, EoCheckRow *row);
 static void check_server(Subject *s, EoCheckRow *row);
 static void check_credentials(Subject *s, EoCheckRow *row);
 static void check_table(Subject *s, EoCheckRow *row);
@@ -70,8 +79,10 @@ static const struct
 	{"durability", NEEDS_NOTHING, check_durability},
 	{"worker", NEEDS_NOTHING, check_worker},
 	{"in doubt", NEEDS_NOTHING, check_doubt},
-	{"server", NEEDS_NOTHING, check_server},
-	{"credentials", NEEDS_NOTHING, check_credentials},
+	{"pending", NEEDS_NOTHING, check_pending},
+	{"orphans", NEEDS_NOTHING, check_orphans},
+	{"server", NEEDS_SERVER, check_server},
+	{"credentials", NEEDS_SERVER, check_credentials},
 	{"table", NEEDS_CREDENTIALS, check_table},
 	{"key schema", NEEDS_DESCRIPTION, check_key},
 	{"time to live", NEEDS_DESCRIPTION, check_ttl},
@@ -96,11 +107,14 @@ eo_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS])
 	Subject		s = {.store = store};
 
 	s.met[NEEDS_NOTHING] = true;
+	s.met[NEEDS_SERVER] = store != NULL;
 	for (int i = 0; i < EO_CHECK_ROWS; i++)
 	{
 		rows[i].check = checks[i].name;
 		if (s.met[checks[i].need])
 			checks[i].check(&s, &rows[i]);
+		else if (store == NULL)
+			set_finding(&rows[i], EO_FINDING_SKIPPED, "not checked", "This needs USAGE on the server.");
 		else
 			set_finding(&rows[i], EO_FINDING_WARNING, "not checked", "Mend the failure above first.");
 	}
@@ -125,7 +139,9 @@ check_worker(Subject *s, EoCheckRow *row)
 	EoDatabaseInfo db;
 
 	(void) s;
-	if (eo_database_info(MyDatabaseId, &db) && db.ready)
+	if (!eo_database_info(MyDatabaseId, &db))
+		set_finding(row, EO_FINDING_OK, "not started yet; the first claim starts it", NULL);
+	else if (db.ready)
 		set_finding(row, EO_FINDING_OK, "at work", NULL);
 	else
 		set_finding(row, EO_FINDING_WARNING, "not started yet",
@@ -147,6 +163,64 @@ check_doubt(Subject *s, EoCheckRow *row)
 	else
 		set_finding(row, EO_FINDING_FAILURE, psprintf("%d keys", doubts),
 					"See exactonce_in_doubt, find out whether their work was done, and say so with idem_resolve().");
+}
+
+/* The rows of the outbox, counted. */
+static struct
+{
+	int			rows;
+	int			orphans;		/* whose server was dropped */
+	TimestampTz oldest;
+}			outbox;
+
+static bool
+count_row(const EoOutboxRow *row)
+{
+	if (outbox.rows++ == 0 || row->created_at < outbox.oldest)
+		outbox.oldest = row->created_at;
+	if (GetForeignServerExtended(row->target.serverid, FSV_MISSING_OK) == NULL)
+		outbox.orphans++;
+	return true;
+}
+
+/* Completions that DynamoDB has not confirmed, and what keeps the worker from it. */
+static void
+check_pending(Subject *s, EoCheckRow *row)
+{
+	EoError		error;
+	TimestampTz since;
+	long		age_s = 0;
+	const char *waiting;
+
+	(void) s;
+	memset(&outbox, 0, sizeof(outbox));
+	(void) eo_outbox_visit(count_row);
+	if (outbox.rows > 0)
+		age_s = (long) Max(0, (GetCurrentTimestamp() - outbox.oldest) / USECS_PER_SEC);
+	waiting = outbox.rows == 0 ? "nothing" :
+		psprintf("%d completions, the oldest for %ld s", outbox.rows, age_s);
+	if (eo_database_failure(MyDatabaseId, &error, &since))
+		set_finding(row, EO_FINDING_FAILURE,
+					psprintf("%s; the worker has failed since %s: %s", waiting,
+							 timestamptz_to_str(since), eo_error_facts(&error)),
+					eo_error_hint(&error));
+	else if (age_s >= PENDING_WARN_S)
+		set_finding(row, EO_FINDING_WARNING, waiting,
+					"See exactonce_pending and the server's log: the worker cannot finish them.");
+	else
+		set_finding(row, EO_FINDING_OK, waiting, NULL);
+}
+
+static void
+check_orphans(Subject *s, EoCheckRow *row)
+{
+	(void) s;
+	if (outbox.orphans == 0)
+		set_finding(row, EO_FINDING_OK, "nothing", NULL);
+	else
+		set_finding(row, EO_FINDING_FAILURE,
+					psprintf("%d completions of servers that were dropped", outbox.orphans),
+					"See exactonce_pending: create the server again, or give them up with idem_resolve(pending => id).");
 }
 
 /* ----- the foreign server ----- */

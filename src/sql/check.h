@@ -16,7 +16,8 @@ typedef enum EoFinding
 {
 	EO_FINDING_OK,
 	EO_FINDING_WARNING,
-	EO_FINDING_FAILURE
+	EO_FINDING_FAILURE,
+	EO_FINDING_SKIPPED
 } EoFinding;
 
 /* One row.  Texts are palloc'd or constant; advice may be NULL. */
@@ -28,11 +29,11 @@ typedef struct EoCheckRow
 	const char *advice;
 } EoCheckRow;
 
-#define EO_CHECK_ROWS 11
+#define EO_CHECK_ROWS 13
 
 /*
  * Check this server and the table, and fill all rows, in the order in which they
- * are shown.  Raises for interrupts and for a lack of memory, never for anything
+ * are shown.  Without a store (NULL) only the checks of this server are made.  Raises for interrupts and for a lack of memory, never for anything
  * that it checks.
  */
 extern void eo_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS]);

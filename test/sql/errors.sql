@@ -11,10 +11,9 @@ SELECT idem_acquire('k', server => 'other');
 DROP FOREIGN DATA WRAPPER other CASCADE;
 -- no region, no table, no credentials
 CREATE SERVER empty FOREIGN DATA WRAPPER exactonce OPTIONS (table 'regress');
-SELECT idem_acquire('k', server => 'empty');
-ALTER SERVER empty OPTIONS (ADD region 'eu-west-1', DROP table);
-SELECT idem_acquire('k', server => 'empty');
-ALTER SERVER empty OPTIONS (ADD table 'regress', ADD endpoint :'endpoint');
+CREATE SERVER empty FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1');
+CREATE SERVER empty FOREIGN DATA WRAPPER exactonce
+	OPTIONS (region 'eu-west-1', table 'regress', endpoint :'endpoint');
 SELECT idem_acquire('k', server => 'empty');
 -- the change counts at once
 CREATE USER MAPPING FOR PUBLIC SERVER empty OPTIONS (access_key_id 'test', secret_access_key 'test');
