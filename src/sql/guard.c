@@ -55,8 +55,10 @@ static void read_terms(TriggerData *data, Terms *terms);
 static bool read_option(TriggerData *data, Terms *terms, const char *arg);
 static bool option_is(const char *arg, const char *name, const char **value);
 static void check_firing(TriggerData *data, const Terms *terms);
-static char *key_of(TriggerData *data, const Terms *terms);
+static char *key_of(TriggerData *data, const Terms *terms, HeapTuple row);
 static bool is_key_by_itself(Oid type);
+static HeapTuple new_row(const TriggerData *data);
+static bool key_has_changed(TriggerData *data, const Terms *terms);
 static EoStore *open_as_owner(TriggerData *data, const Terms *terms);
 static EoGuard *name_of(TriggerData *data);
 static bool claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms);
@@ -82,14 +84,37 @@ eo_idem_guard(PG_FUNCTION_ARGS)
 	eo_gate("idem_guard", EO_WRITES);
 	read_terms(data, &terms);
 	check_firing(data, &terms);
-	key = key_of(data, &terms);
+	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) && !key_has_changed(data, &terms))
+		return PointerGetDatum(data->tg_newtuple);
+	key = key_of(data, &terms, new_row(data));
 	store = open_as_owner(data, &terms);
 	eo_gate_worker();
 	if (terms.at_commit)
 		eo_owner_once(store, key, NULL, terms.retention_s, name_of(data));
 	else if (!claim_now(store, key, data, &terms))
 		return PointerGetDatum(NULL);
-	return PointerGetDatum(data->tg_trigtuple);
+	return PointerGetDatum(new_row(data));
+}
+
+/* The row as it is after the statement. */
+static HeapTuple
+new_row(const TriggerData *data)
+{
+	return TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
+}
+
+/* Did an UPDATE give the row another key?  A row without a key had another one. */
+static bool
+key_has_changed(TriggerData *data, const Terms *terms)
+{
+	for (int i = 0; i < terms->ncolumns; i++)
+	{
+		if (heap_attisnull(data->tg_trigtuple, terms->columns[i],
+						   RelationGetDescr(data->tg_relation)))
+			return true;
+	}
+	return strcmp(key_of(data, terms, data->tg_trigtuple),
+				  key_of(data, terms, data->tg_newtuple)) != 0;
 }
 
 /* ----- arguments of the trigger ----- */
@@ -179,8 +204,13 @@ option_is(const char *arg, const char *name, const char **value)
 static void
 check_firing(TriggerData *data, const Terms *terms)
 {
-	if (!TRIGGER_FIRED_FOR_ROW(data->tg_event) || !TRIGGER_FIRED_BY_INSERT(data->tg_event))
-		refuse_definition(data, "It must be fired by INSERT, for each row.");
+	bool		by_update = TRIGGER_FIRED_BY_UPDATE(data->tg_event);
+
+	if (!TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
+		!(by_update || TRIGGER_FIRED_BY_INSERT(data->tg_event)))
+		refuse_definition(data, "It must be fired by INSERT or UPDATE, for each row.");
+	if (by_update && terms->skip)
+		refuse_definition(data, "A row that is updated cannot be skipped.");
 	if (!terms->skip && !TRIGGER_FIRED_AFTER(data->tg_event))
 		refuse_definition(data, "It must be fired AFTER INSERT: before it, a row may still be left out or changed.");
 	if (!terms->skip)
@@ -206,7 +236,7 @@ check_firing(TriggerData *data, const Terms *terms)
  * idem_key() makes it.
  */
 static char *
-key_of(TriggerData *data, const Terms *terms)
+key_of(TriggerData *data, const Terms *terms, HeapTuple row)
 {
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	StringInfoData parts;
@@ -217,7 +247,7 @@ key_of(TriggerData *data, const Terms *terms)
 		Form_pg_attribute att = TupleDescAttr(desc, terms->columns[i] - 1);
 		Oid			type = getBaseType(att->atttypid);
 		bool		isnull;
-		Datum		value = heap_getattr(data->tg_trigtuple, terms->columns[i], desc, &isnull);
+		Datum		value = heap_getattr(row, terms->columns[i], desc, &isnull);
 
 		if (isnull)
 			ereport(ERROR,

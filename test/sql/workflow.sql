@@ -172,6 +172,17 @@ COPY inbox (a, b) FROM stdin;
 SELECT a, b FROM inbox ORDER BY a;
 SELECT status FROM idem_get(idem_key(4, 'y'::text));
 
+-- an UPDATE of the key columns claims the new key, and the old one stays claimed
+CREATE TABLE renamed (id text, n int);
+CREATE TRIGGER once AFTER INSERT OR UPDATE OF id ON renamed FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=renamed/');
+INSERT INTO renamed VALUES ('a', 1), ('b', 1);
+UPDATE renamed SET id = 'c' WHERE id = 'a';
+UPDATE renamed SET id = id, n = 2;
+UPDATE renamed SET id = 'c' WHERE id = 'b';
+INSERT INTO renamed VALUES ('a', 2);
+SELECT id, n, r.status FROM renamed, idem_get('renamed/' || id) r ORDER BY id;
+DROP TABLE renamed;
+
 -- ON CONFLICT, inheritance, partitions
 CREATE TABLE ids (id int PRIMARY KEY);
 CREATE TRIGGER once AFTER INSERT ON ids FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=ids/', 'retention=3000 days');
