@@ -1,5 +1,5 @@
 # docs/cookbook.md and docs/actions.md, block by block: each recipe, or section,
-# in a database of its own.
+# in a database of its own.  README.md has one database for all its blocks.
 #
 # A comment in a block says what is compared:
 #
@@ -27,6 +27,9 @@ my $setup = shift @recipes;
 is($setup->{title}, 'Setup', 'the first recipe is the setup');
 push @recipes, recipes(slurp_file("$docs/actions.md"));
 
+my @readme = map { @{ $_->{blocks} } } recipes(slurp_file("$FindBin::Bin/../../README.md"));
+ok(@readme > 1, 'README.md has blocks of SQL');
+
 my $node = new_node('cookbook');
 my $scripts = 0;
 
@@ -41,6 +44,21 @@ BEGIN
 	END LOOP;
 END $$;
 SQL
+foreach my $name (qw(orders stock))
+{
+	my $key = $name eq 'orders' ? 'id' : 'sku';
+	dynamodb(CreateTable => { TableName => $name, BillingMode => 'PAY_PER_REQUEST',
+		AttributeDefinitions => [{ AttributeName => $key, AttributeType => 'S' }],
+		KeySchema => [{ AttributeName => $key, KeyType => 'HASH' }] });
+}
+dynamodb(PutItem => { TableName => 'stock', Item => { sku => { S => 'A1' }, n => { N => '5' } } });
+$node->safe_psql('postgres', 'CREATE DATABASE readme');
+finish_blocks(start_blocks('readme', @readme));
+wait_until('README.md: everything is finished',
+	sub { $node->safe_psql('readme', 'SELECT count(*) FROM exactonce_pending') eq '0' });
+$node->safe_psql('readme', 'DROP OWNED BY app; DROP ROLE app');
+$node->safe_psql('postgres', 'DROP DATABASE readme');
+
 foreach my $recipe (@recipes)
 {
 	(my $database = lc $recipe->{title}) =~ s/\W+/_/g;
