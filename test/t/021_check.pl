@@ -26,7 +26,7 @@ my %advice = (
 	AccessDeniedException => qr/policy does not allow/);
 foreach my $code (sort keys %advice)
 {
-	control('POST', '/fault', encode_json({ to => 'COMPLETED', do => 'answer', with => { status => 400, code => $code } }));
+	control('POST', '/fault', encode_json({ to => 'COMPLETED', do => 'answer', status => 400, code => $code }));
 	sql("SELECT idem_acquire('$code'); SELECT idem_complete('$code')");
 	wait_until("$code is shown", sub { check('pending') =~ /^failure\|1 completions, the oldest for \d+ s; the worker has failed since .*$code.*$advice{$code}/ });
 	control('POST', '/reset');
