@@ -81,6 +81,9 @@ extern void eo_database_set_failure(Oid dboid, const EoError *error);
 
 /* A sign of life; idle: the worker has nothing to do. */
 extern void eo_database_alive(Oid dboid, bool idle);
+
+/* Note that a request of the worker has failed; NULL: the target answers again. */
+extern void eo_database_set_failure(Oid dboid, const EoError *error);
 extern bool eo_database_should_leave(Oid dboid);
 
 /* May an idle worker leave?  If so nobody relies on it from now on. */

@@ -183,6 +183,20 @@ count_row(const EoOutboxRow *row)
 	return true;
 }
 
+/* The claims of ended transactions that the worker has to settle. */
+static int
+count_ended_claims(void)
+{
+	uint32		cursor = 0;
+	int			n = 0;
+	EoSlotView	view;
+
+	while (eo_slot_walk(&cursor, &view))
+		n += view.target.dboid == MyDatabaseId && eo_slot_state_is_over(view.info.state) &&
+			view.info.state != EO_SLOT_BURIED && view.info.state != EO_SLOT_IN_DOUBT;
+	return n;
+}
+
 /* Completions that DynamoDB has not confirmed, and what keeps the worker from it. */
 static void
 check_pending(Subject *s, EoCheckRow *row)
@@ -191,15 +205,18 @@ check_pending(Subject *s, EoCheckRow *row)
 	TimestampTz since;
 	long		age_s = 0;
 	const char *waiting;
+	int			claims = count_ended_claims();
 
 	(void) s;
 	memset(&outbox, 0, sizeof(outbox));
 	(void) eo_outbox_visit(count_row);
 	if (outbox.rows > 0)
 		age_s = (long) Max(0, (GetCurrentTimestamp() - outbox.oldest) / USECS_PER_SEC);
-	waiting = outbox.rows == 0 ? "nothing" :
+	waiting = outbox.rows == 0 && claims == 0 ? "nothing" : outbox.rows == 0 ?
+		psprintf("%d claims to be given back", claims) :
 		psprintf("%d completions, the oldest for %ld s", outbox.rows, age_s);
-	if (eo_database_failure(MyDatabaseId, &error, &since))
+	/* A failure that is over for want of work is none any more. */
+	if ((outbox.rows > 0 || claims > 0) && eo_database_failure(MyDatabaseId, &error, &since))
 		set_finding(row, EO_FINDING_FAILURE,
 					psprintf("%s; the worker has failed since %s: %s", waiting,
 							 timestamptz_to_str(since), eo_error_facts(&error)),

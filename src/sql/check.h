@@ -33,8 +33,8 @@ typedef struct EoCheckRow
 
 /*
  * Check this server and the table, and fill all rows, in the order in which they
- * are shown.  Without a store (NULL) only the checks of this server are made.  Raises for interrupts and for a lack of memory, never for anything
- * that it checks.
+ * are shown.  Without a store (NULL) only the checks of this server are made.  Raises
+ * for interrupts and for a lack of memory, never for anything that it checks.
  */
 extern void eo_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS]);
 

@@ -231,7 +231,7 @@ SELECT args, timing, try_guard(timing, args) FROM (VALUES
 	('AFTER INSERT', $$'id', 'retention=1 min'$$),
 	('AFTER INSERT', $$'id', 'server=nowhere'$$),
 	('BEFORE INSERT', $$'id'$$),
-	('AFTER INSERT OR UPDATE', $$'id'$$),
+	('AFTER INSERT OR UPDATE', $$'id', 'on_duplicate=skip'$$),
 	('AFTER INSERT', $$'id', 'on_duplicate=skip'$$),
 	('BEFORE INSERT', $$'id', 'on_duplicate=skip', 'at=commit'$$),
 	('BEFORE INSERT', $$'g', 'on_duplicate=skip'$$),
