@@ -49,9 +49,9 @@ extern void eo_outbox_add(const EoOutboxRow *row, const char *key, const char *s
 extern bool eo_outbox_find(const uint8 *digest, const char *token, int64 *retention_s);
 
 /*
- * Call visit() for each committed row that is not given up, in no order of time, until it returns false.
- * Returns true if all rows were visited.  A row and its strings last as long as the
- * call of visit().
+ * Call visit() for each committed row that is not given up, in no order of time,
+ * until it returns false.  Returns true if all rows were visited.  A row and its
+ * strings last as long as the call of visit().
  */
 extern bool eo_outbox_visit(bool (*visit) (const EoOutboxRow *row));
 
