@@ -41,7 +41,7 @@
 #include "storage/lwlock.h"
 
 #define TABLE_FILE "exactonce_claims"
-#define TABLE_MAGIC UINT64CONST(0x65786163746f6e32)
+#define TABLE_MAGIC UINT64CONST(0x65786163746f6e33)
 
 static void (*previous_request) (void);
 static shmem_startup_hook_type previous_startup;

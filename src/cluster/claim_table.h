@@ -54,7 +54,7 @@ typedef enum EoResource
 	EO_RESOURCE_SLOTS,
 	EO_RESOURCE_CHUNKS,
 	EO_RESOURCE_TARGETS,		/* that slots name */
-	EO_RESOURCE_BURIED			/* slots in this state; not limited */
+	EO_RESOURCE_BURIED			/* slots that can be given up; not limited */
 } EoResource;
 
 #define EO_N_RESOURCES 4

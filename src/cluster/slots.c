@@ -64,12 +64,12 @@ enter_state(EoSlot *slot, EoSlotState state)
 {
 	const EoTargetEntry *target = &eo_claim_table.targets[slot->target];
 
-	if (slot->info.state == EO_SLOT_BURIED)
+	if (eo_slot_can_be_given_up(&slot->info))
 		eo_share_give(target, EO_RESOURCE_BURIED, 1);
-	if (state == EO_SLOT_BURIED)
-		eo_share_take(target, EO_RESOURCE_BURIED, 1);
 	pg_write_barrier();
 	slot->info.state = state;
+	if (eo_slot_can_be_given_up(&slot->info))
+		eo_share_take(target, EO_RESOURCE_BURIED, 1);
 }
 
 /* ----- making and freeing ----- */
@@ -196,7 +196,7 @@ free_slot(uint32 index)
 	eo_claim_table_drop_text(slot->pk, slot->pk_len);
 	eo_share_give(target, EO_RESOURCE_CHUNKS, eo_claim_table_chunks(slot->pk_len));
 	eo_share_give(target, EO_RESOURCE_SLOTS, 1);
-	if (slot->info.state == EO_SLOT_BURIED)
+	if (eo_slot_can_be_given_up(&slot->info))
 		eo_share_give(target, EO_RESOURCE_BURIED, 1);
 	slot->pk_len = 0;
 	if (--target->refs == 0)
@@ -217,9 +217,8 @@ eo_slot_free(EoSlotRef ref)
 }
 
 /*
- * A buried claim waits for its second look, which is a precaution: it makes room
- * for a new claim if there is no other.  status says who is short of room: one
- * role, one database, or all.
+ * Give up a buried claim for a new one, if there is one that can be.  status says who
+ * is short of room: one role, one database, or all.
  */
 static bool
 make_room(const EoTargetEntry *target, EoSlotStatus status)
@@ -230,7 +229,7 @@ make_room(const EoTargetEntry *target, EoSlotStatus status)
 	{
 		const EoSlot *slot = &eo_claim_table.slots[i];
 
-		if (slot->info.state == EO_SLOT_BURIED && slot->listed &&
+		if (eo_slot_can_be_given_up(&slot->info) && slot->listed &&
 			eo_share_is_same(&eo_claim_table.targets[slot->target], target, status))
 		{
 			free_slot(i);
@@ -472,6 +471,7 @@ eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotInfo *info, co
 
 	adopted.state = state_after_crash(info);
 	adopted.due_us = 0;
+	adopted.looks = 0;
 	adopted.pid = 0;
 	if (adopted.state == EO_SLOT_FREE ||
 		add_slot(target, pk, &adopted, true, &ref) != EO_SLOT_OK)
@@ -662,6 +662,7 @@ eo_slot_buried(EoSlotRef ref, int64 due_us)
 	if (slot == NULL)
 		return;
 	slot->info.due_us = due_us;
+	slot->info.looks++;
 	enter_state(slot, EO_SLOT_BURIED);
 	eo_database_list_ended(ref.index);
 	eo_claim_table_unlock();

@@ -69,8 +69,8 @@ typedef enum EoSlotState
 								 * record that a late copy cannot get past */
 	EO_SLOT_TO_JUDGE,			/* sealed before the server's last start: the
 								 * outbox tells how it ended */
-	EO_SLOT_BURIED,				/* to be looked at once more, when no late
-								 * copy can arrive any longer */
+	EO_SLOT_BURIED,				/* to be looked at again, until no late copy
+								 * can arrive any longer */
 	EO_SLOT_IN_DOUBT			/* how it ended cannot be told here: for an
 								 * operator */
 } EoSlotState;
@@ -130,6 +130,9 @@ typedef struct EoSlotInfo
 	bool		terminal;
 	int64		retry_after_ms;
 
+	/* Of BURIED: looks that were taken or are due.  A restart begins anew. */
+	int			looks;
+
 	/* From SEALING on; its xid is 0 before that. */
 	EoOrigin	origin;
 
@@ -142,6 +145,20 @@ static inline bool
 eo_slot_has_origin(const EoSlotInfo *info)
 {
 	return info->origin.xid != 0;
+}
+
+/*
+ * Can the slot be given up before its last look, if there is no room for a new claim?
+ *
+ * A buried claim of an acquire can.  If its request arrives after all, the record is
+ * IN_PROGRESS without a holder, and the end of its lease frees the key.  One that has an
+ * origin cannot: a late copy of its seal would leave the record COMMITTING, which no
+ * clock ends and nobody may take over, and nothing but this slot knows of it.
+ */
+static inline bool
+eo_slot_can_be_given_up(const EoSlotInfo *info)
+{
+	return info->state == EO_SLOT_BURIED && !eo_slot_has_origin(info);
 }
 
 /* A copy of a slot, with the texts that belong to it. */
@@ -245,7 +262,7 @@ extern bool eo_slot_next_ended(Oid dboid, EoSlotView *view);
 /* Put it back on that list, not to be taken before due_us. */
 extern void eo_slot_put_off(EoSlotRef ref, int64 due_us);
 
-/* A record was left; look once more at due_us. */
+/* A record was left, or a look was taken: look again at due_us. */
 extern void eo_slot_buried(EoSlotRef ref, int64 due_us);
 
 /* How it ended cannot be told; it stays until an operator decides. */

@@ -234,6 +234,14 @@ take_answer(Sealing *s, EoAnswer *answer)
 			break;
 		case EO_READ:
 		case EO_FAILED_CALL:
+			claim->in_doubt |= answer->call.in_doubt;
+
+			/*
+			 * Nothing was written, and no copy is under way: there is nothing
+			 * to bury.
+			 */
+			if (claim->info->once && !claim->in_doubt && answer->error.status != EO_UNKNOWN)
+				eo_slot_seal_refused(claim->slot);
 			eo_error_raise(&answer->error, "commit", claim->key, server);
 		case EO_NOT_APPLIED:
 			if (claim->info->once)

@@ -47,7 +47,7 @@ extern EoAnswer *eo_settle_prepare(EoStore *store, const EoSlotView *view);
 
 /*
  * Does eo_settle_prepare() bury the record?  Then a copy of the request that made
- * the claim may still arrive, and the record is to be looked at again when the
+ * the claim may still arrive, and the record is to be looked at again until the
  * signature of that request is too old to be accepted.
  */
 extern bool eo_settle_looks_again(const EoSlotView *view);

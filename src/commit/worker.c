@@ -49,6 +49,7 @@
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "server/guc.h"
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
@@ -109,7 +110,7 @@ eo_worker_main(Datum arg)
 			last_work_us = eo_clock_monotonic_us();
 		/* With all rows put off, it may make room for another database's. */
 		eo_database_alive(database_id, eo_worker_jobs_count() == 0);
-		if (idle && eo_clock_monotonic_us() - last_work_us > IDLE_US)
+		if (idle && eo_clock_monotonic_us() - last_work_us > eo_guc_hurried_us(IDLE_US))
 		{
 			last_work_us = eo_clock_monotonic_us();
 			if (eo_database_may_leave(database_id))

@@ -28,14 +28,18 @@
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"
 #include "server/answer.h"
+#include "server/guc.h"
 #include "server/store.h"
 #include "utils/memutils.h"
 
 /*
- * AWS refuses a request whose signature is older than this, so a late copy cannot
- * be applied any more.
+ * Pauses before the looks at a first write of unknown outcome: they are taken 5 s, 60 s
+ * and 15 minutes after the burial.  A late copy of the write takes effect if the key has
+ * a record of another claim that can be taken, and most copies that are late come within
+ * seconds.  AWS refuses a request whose signature is older than 15 minutes, so no copy
+ * can be applied after that.
  */
-#define SECOND_LOOK_US INT64CONST(900000000)
+static const int64 look_pauses_us[] = {5000000, 55000000, 840000000};
 
 /* A slot whose request has failed is tried again after this at the latest. */
 #define MAX_PAUSE_US INT64CONST(10000000)
@@ -190,8 +194,9 @@ take_settle(EoWorkerJob *job, const EoAnswer *answer)
 		ereport(LOG,
 				(errmsg("exactonce: a claim on table \"%s\" was lost before its failure or release could be written",
 						view->target.table)));
-	if (eo_settle_looks_again(view) && state != EO_SLOT_BURIED)
-		eo_slot_buried(view->ref, eo_clock_monotonic_us() + SECOND_LOOK_US);
+	if (eo_settle_looks_again(view) && view->info.looks < (int) lengthof(look_pauses_us))
+		eo_slot_buried(view->ref, eo_clock_monotonic_us() +
+					   eo_guc_hurried_us(look_pauses_us[view->info.looks]));
 	else
 		eo_slot_free(view->ref);
 	return true;

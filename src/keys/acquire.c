@@ -323,7 +323,7 @@ take_answer(EoAcquiring *a)
 	 * If the outcome is unknown the key may be claimed: the claim stays in
 	 * the transaction, and the abort has the worker bury the record.
 	 */
-	if (answer->error.status != EO_UNKNOWN && !a->in_doubt)
+	if (answer->error.status != EO_UNKNOWN && !a->in_doubt && !answer->call.in_doubt)
 		eo_xact_drop(a->held);
 	eo_error_raise(&answer->error, "acquire", a->ask->key, a->k.store->server->name);
 }

@@ -14,6 +14,7 @@
 int			eo_guc_max_claims = 40000;
 char	   *eo_guc_server;
 bool		eo_guc_log_requests;
+static int	test_hurry = 1;
 
 void
 eo_guc_define(bool preloading)
@@ -40,5 +41,25 @@ eo_guc_define(bool preloading)
 							   "exactonce",
 							   PGC_SUSET, 0,
 							   NULL, NULL, NULL);
+	if (preloading)
+		DefineCustomIntVariable("exactonce.test_hurry",
+								"Divides the intervals of the protocol, for tests only.",
+								"With more than 1, keys are not safe from requests that arrive late.",
+								&test_hurry,
+								1, 1, 1000,
+								PGC_POSTMASTER, 0,
+								NULL, NULL, NULL);
 	MarkGUCPrefixReserved("exactonce");
+	if (test_hurry != 1)
+		ereport(WARNING,
+				(errcode(ERRCODE_WARNING),
+				 errmsg("exactonce.test_hurry is %d", test_hurry),
+				 errdetail("Intervals that keep keys safe from late requests are divided by it."),
+				 errhint("It is for tests only. Set it to 1, and restart the server.")));
+}
+
+int64
+eo_guc_hurried_us(int64 us)
+{
+	return us / test_hurry;
 }

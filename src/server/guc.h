@@ -14,6 +14,9 @@ extern int	eo_guc_max_claims;	/* exactonce.max_claims */
 extern char *eo_guc_server;		/* exactonce.server */
 extern bool eo_guc_log_requests;	/* exactonce.log_requests */
 
+/* An interval of the protocol, divided by exactonce.test_hurry. */
+extern int64 eo_guc_hurried_us(int64 us);
+
 /*
  * Define the settings.  preloading: this is the postmaster, so those that only it
  * may define are defined too.
