@@ -74,7 +74,8 @@ like($out, qr/ERROR:  ID006: could not acquire key "unanswered" on server "exact
 $sql->("ALTER SERVER exactonce OPTIONS (SET request_timeout '60s')");
 control('POST', '/engine/pause');
 my $run = start_script($node, "SELECT idem_acquire('shut down');");
-wait_until('a call waits when the server is told to stop', sub { $sql->("SELECT count(*) $backends_that_wait") eq '1' });
+wait_until('a call waits when the server is told to stop',
+	sub { $sql->("SELECT count(*) $backends_that_wait") eq '1' });
 stop_without_crash($node, mode => 'fast');
 like(finish_script($run), qr/57P01/, 'a fast shutdown ends a call that waits');
 control('POST', '/engine/resume');

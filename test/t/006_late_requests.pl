@@ -27,7 +27,8 @@ SQL
 await_request(key => 'overtaken');
 my $token = $sql->("SELECT token FROM idem_acquire('overtaken')");
 cancel_call_of('idem_acquire');
-like(finish_script($run), qr/in_progress\|f\n.*57014/s, 'late acquire: its caller, once cancelled, sees that another has the key');
+like(finish_script($run), qr/in_progress\|f\n.*57014/s,
+	'late acquire: its caller, once cancelled, sees that another has the key');
 release_held();
 $sql->("SELECT idem_complete('overtaken', '1', token => '$token')");
 is($sql->("SELECT status, runs FROM idem_get('overtaken')"), 'COMPLETED|1', 'late acquire: it changes nothing');

@@ -97,6 +97,7 @@ $waiter = start_script($node, <<'SQL');
 BEGIN;
 UPDATE rows SET n = n + 1 WHERE id = 1;
 SELECT 'waiter ' || outcome FROM idem_acquire('circle', wait => '60 s');
+SELECT idem_complete('circle');
 COMMIT;
 SQL
 await_waiter('a transaction with a row waits for the key of another, which will want the row');
