@@ -1,16 +1,17 @@
 // The faults that the proxy can commit.
 //
-// A fault acts on one exchange. It may have any of these parts, called in this
-// order; the parts of all faults that hit the same request work together.
+// A fault acts on one exchange. It may have any of these parts, which are called
+// in this order. If several faults act on one request, each part is called for
+// all of them.
 //
-//   before(exchange)           while the request is on its way; may wait
-//   forward(exchange, next)    instead of handing it to the engine once
-//   answer(exchange, answer)   changes {status, headers, body}, or returns null:
-//                              the connection is cut without any answer
-//   write(exchange, answer)    writes the answer by itself; true if it did
+//   before(exchange)           before the request is handed to the engine; may wait
+//   forward(exchange, next)    replaces handing the request to the engine once
+//   answer(exchange, answer)   changes {status, headers, body}, or returns null to
+//                              close the connection without an answer
+//   write(exchange, answer)    writes the answer itself and then returns true
 //
-// Whoever changes a body also has to say what becomes of its checksum: the
-// engine sends one with every success, and the client checks it.
+// A fault that changes a body must also decide about the checksum: the engine
+// sends one with every success, and the client checks it.
 
 import zlib from 'node:zlib';
 import { pause } from './util.mjs';
@@ -26,7 +27,7 @@ function without(headers, name) {
   return rest;
 }
 
-// Another body, with the right checksum: so that it is the body that is refused.
+// Replaces the body and corrects the checksum, so that the client refuses the body itself.
 function rewritten(answer, body) {
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(body);
   const headers = without(answer.headers, 'x-amz-crc32');
@@ -61,11 +62,11 @@ export const faults = {
   // The request never arrives.
   drop: () => ({ forward: async () => null, answer: () => null }),
 
-  // It takes effect and its answer is lost.
+  // The request is applied and its answer is lost.
   lose: () => ({ answer: () => null }),
 
-  // A process is killed: as the request arrives, which then goes no further,
-  // or once it has taken effect.
+  // Processes are killed as the request arrives, which is then lost, or with
+  // {applied: true} once it has been applied.
   kill: ({ pid, applied = false, signal = 'SIGKILL' }) => ({
     forward: async (exchange, next) => {
       const answer = applied ? await next() : null;
@@ -77,16 +78,16 @@ export const faults = {
     answer: () => null,
   }),
 
-  // It takes effect and the connection is reset.
+  // The request is applied and the connection is reset.
   reset: () => ({ answer: (exchange) => { exchange.reset = true; return null; } }),
 
-  // It arrives late: by time, when told (POST /release), or after another
-  // request has been applied ({after: {op, key}}).
+  // The request arrives late: after some time, when the test asks for it (POST
+  // /release), or once another request has been applied ({after: {op, key, to}}).
   delay: ({ ms = 1000 }) => ({ before: () => pause(ms) }),
   hold: () => ({ before: (exchange) => exchange.proxy.released() }),
   after: ({ after }) => ({ before: (exchange) => exchange.proxy.applied(after) }),
 
-  // It arrives twice; the client gets the second answer, or the first.
+  // The request arrives twice; the client gets the second answer, or the first.
   twice: ({ first = false }) => ({
     forward: async (exchange, next) => {
       const answers = [await next(), await next()];
@@ -94,7 +95,7 @@ export const faults = {
     },
   }),
 
-  // The answer is cut after so many bytes of its body, though it promised more.
+  // The connection is closed after so many bytes of the body, fewer than announced.
   truncate: ({ bytes = 10 }) => ({
     write: (exchange, answer) => {
       exchange.response.writeHead(answer.status, { ...answer.headers, 'Content-Length': answer.body.length });
@@ -103,7 +104,7 @@ export const faults = {
     },
   }),
 
-  // It comes a byte at a time.
+  // The answer comes byte by byte.
   drip: ({ ms = 20 }) => ({
     write: async (exchange, answer) => {
       exchange.response.writeHead(answer.status, { ...answer.headers, 'Content-Length': answer.body.length });
@@ -117,7 +118,7 @@ export const faults = {
     },
   }),
 
-  // Bytes in the middle are others; with {crc: true} the checksum agrees.
+  // Bytes in the middle of the body are changed; with {crc: true} the checksum agrees.
   garble: ({ crc = false }) => ({
     answer: (exchange, answer) => {
       const body = Buffer.from(answer.body);
@@ -126,10 +127,12 @@ export const faults = {
     },
   }),
   wrong_crc: () => ({
-    answer: (exchange, answer) => ({ ...answer, headers: { ...without(answer.headers, 'x-amz-crc32'), 'x-amz-crc32': '1' } }),
+    answer: (exchange, answer) => ({
+      ...answer, headers: { ...without(answer.headers, 'x-amz-crc32'), 'x-amz-crc32': '1' },
+    }),
   }),
 
-  // An answer that was meant for somebody else.
+  // The answer is about another key, or about another owner of the same key.
   other_key: () => ({
     answer: (exchange, answer) => withItem(answer, (item) => ({ ...item, pk: { S: 'IDEMPOTENCY#somebody/else' } })),
   }),
@@ -138,7 +141,7 @@ export const faults = {
       (item) => ({ ...item, owner: { S: '99999999-9999-4999-8999-999999999999' } })),
   }),
 
-  // A refusal without the record, as some engines give it.
+  // A refusal comes without the record, as some engines send it.
   no_item: () => ({
     answer: (exchange, answer) => {
       const { Item, ...rest } = JSON.parse(answer.body);
@@ -147,7 +150,7 @@ export const faults = {
     },
   }),
 
-  // Bodies that are no JSON one should believe.
+  // The body is not the JSON of an answer.
   html: ({ status = 200 }) => ({
     answer: () => ({ status, headers: { 'Content-Type': 'text/html' }, body: Buffer.from('<html>hello</html>') }),
   }),
@@ -159,28 +162,29 @@ export const faults = {
     answer: (exchange, answer) => rewritten(answer, `{"x":${'['.repeat(5000)}${']'.repeat(5000)}}`),
   }),
   duplicate: () => ({
-    answer: (exchange, answer) => rewritten(answer, String(answer.body).replace('"owner":', '"owner":{"S":"x"},"owner":')),
+    answer: (exchange, answer) => rewritten(answer,
+      String(answer.body).replace(/"(owner|actionId)":/, '"$1":{"S":"x"},"$1":')),
   }),
   nul: () => ({ answer: (exchange, answer) => rewritten(answer, Buffer.concat([answer.body, Buffer.of(0)])) }),
   bad_utf8: () => ({
-    answer: (exchange, answer) => rewritten(answer, Buffer.concat([Buffer.from('{"x":"'), Buffer.of(0xff), Buffer.from('",'), answer.body.subarray(1)])),
+    answer: (exchange, answer) => rewritten(answer,
+      Buffer.concat([Buffer.from('{"x":"'), Buffer.of(0xff), Buffer.from('",'), answer.body.subarray(1)])),
   }),
 
-  // The answer comes from the proxy: {status, code, message, headers, more}, the
-  // last with other members of its body. With {applied: true} the engine was
-  // asked all the same.
+  // The proxy answers itself with {status, code, message, headers, more}; more has
+  // further members of the body. With {applied: true} the engine is asked as well.
   answer: ({ status = 500, code = 'InternalServerError', message = '', headers = {}, more = {}, applied = false }) => ({
     ...(applied ? {} : { forward: async () => error(status, code, message, headers, more) }),
     answer: () => error(status, code, message, headers, more),
   }),
 
-  // A transaction is cancelled, by the proxy: a reason for each action.
+  // The proxy answers that the transaction was cancelled, with a reason for each write.
   cancel: ({ reasons }) => faults.answer({
     status: 400, code: 'TransactionCanceledException', message: `[${reasons.join(', ')}]`,
     more: { CancellationReasons: reasons.map((Code) => ({ Code })) },
   }),
 
-  // The answer to a transaction is that to an UpdateItem, whole and well.
+  // The answer to a transaction is a valid answer to an UpdateItem.
   other_operation: () => ({
     answer: (exchange, answer) => (answer.status === 200
       ? rewritten(answer, '{"Attributes":{"pk":{"S":"IDEMPOTENCY#somebody/else"}}}') : answer),
@@ -189,8 +193,8 @@ export const faults = {
     forward: async () => ({ status: 307, headers: { Location: to }, body: Buffer.alloc(0) }),
   }),
 
-  // The service's clock is off by so many seconds: its Date, and its opinion
-  // of signatures more than five minutes from that.
+  // The service's clock is off by so many seconds, as its Date header shows. With
+  // {strict: true} it also refuses signatures that are more than five minutes off.
   date: ({ seconds = 360, strict = false }) => ({
     forward: async (exchange, next) => {
       const stamp = String(exchange.request.headers['x-amz-date'] ?? '');

@@ -1,16 +1,25 @@
-// The proxy between the extension and the engine: it writes down every request
-// and commits the faults that tests ask for. It never retries by itself.
+// The proxy between the extension and the engine. It logs every request and
+// commits the faults that tests ask for. It never retries by itself.
 //
-// A line of the log: n (from 1), op, key (partition keys, joined by a space),
-// to (the status that an UpdateItem is to leave behind; of an action: created,
-// attempt, consumed, canceled, closed), transaction (token and
-// fingerprint of the bytes of a TransactWriteItems),
-// status and code (the answer's HTTP status and error name; 0 and a word where
-// there was no answer), sent (the answer was handed to the client whole) and
-// applied (the engine carried the request out; null: it cannot be known).
+// An entry of the log has these members:
 //
-// What a fault does stands in faults.mjs. All faults whose turn it is act on a
-// request, in the order in which they were asked for.
+//   n            the number of the request, from 1
+//   op, key      its operation, and its partition keys, joined by a space
+//   to           the status that the write leaves in the record; for an action:
+//                created, attempt, consumed, canceled or closed
+//   transaction  token and digest of a TransactWriteItems
+//   status       the HTTP status of the answer, 0 if there was none
+//   code         the name of the error, or why there was no answer
+//   sent         whether the client was sent the whole answer
+//   applied      whether the engine carried the request out; null: unknown
+//
+// A fault is {do: NAME, ...parameters} with NAME from faults.mjs. op, key (a part
+// of the partition key) and to choose the requests it acts on; nth and times
+// (both 1 by default; times 0: without end) say which of these. All faults that
+// match a request act on it, in the order in which they were asked for.
+//
+// The tests control the proxy on a second port; #commands lists what they may
+// ask for.
 
 import { createHash } from 'node:crypto';
 import http from 'node:http';
@@ -52,12 +61,12 @@ function keysOf(body) {
     .join(' ');
 }
 
-// The attribute by which a write on an action is known.
+// The attribute that distinguishes each write on an action.
 const ofActions = new Map([['actionId', 'created'], ['pinTokens', 'attempt'], ['consumedAt', 'consumed'],
   ['canceledAt', 'canceled'], ['closedAt', 'closed']]);
 
-// The status that a write is to leave behind: COMMITTING, COMPLETED, ...; of a
-// heartbeat, which leaves it as it is, 'lease'.
+// The status that a write leaves in the record: COMMITTING, COMPLETED, ...; 'lease'
+// for a heartbeat, which does not change the status.
 function statusAfter(body) {
   let request;
   try {
@@ -65,11 +74,12 @@ function statusAfter(body) {
   } catch {
     return '';
   }
-  // of a transaction, what becomes of the record, which comes first
+  // The first write of a transaction is the one of the record.
   request = request.TransactItems?.[0]?.Update ?? request;
   const expression = request.UpdateExpression ?? '';
   for (const [attribute, word] of ofActions) {
-    const placeholder = Object.entries(request.ExpressionAttributeNames ?? {}).find(([, name]) => name === attribute)?.[0];
+    const [placeholder] = Object.entries(request.ExpressionAttributeNames ?? {})
+      .find(([, name]) => name === attribute) ?? [];
     if (placeholder && new RegExp(`(SET|ADD|,) ${placeholder} `).test(expression)) return word;
   }
   if (/^SET #l/.test(expression)) return 'lease';
@@ -77,8 +87,7 @@ function statusAfter(body) {
   return request.ExpressionAttributeValues?.[placeholder]?.S ?? '';
 }
 
-// What makes one transaction of many copies: its token, and whether they are
-// the same bytes.
+// Copies of one transaction have the same token and the same bytes.
 function transactionOf(body) {
   const [, token] = /"ClientRequestToken":"([^"]*)"/.exec(body) ?? [];
   return token && `${token} ${createHash('sha256').update(body).digest('hex')}`;
@@ -100,10 +109,11 @@ export class Proxy {
   #held = [];
   #appliedWatchers = new Set();
   #watchers = new Set();
+  #signals = new Set();
   #n = 0;
 
-  // The engine closes idle connections after 30 s; ours are gone before that,
-  // so that a connection closed under our hands is never taken for a failure.
+  // The engine closes idle connections after 30 s. The proxy closes them earlier,
+  // so that it never sends a request on a connection that is being closed.
   #agent = new http.Agent({ keepAlive: true, timeout: 10000, scheduling: 'lifo' });
 
   constructor(engine) {
@@ -157,7 +167,7 @@ export class Proxy {
       status: 0, code: '', sent: false, applied: false,
     };
     this.#log.push(entry);
-    for (const look of this.#watchers) look();
+    this.#look();
 
     const exchange = { proxy: this, entry, request, response, body, reset: false };
     const acting = this.#faultsFor(entry).map((fault) => kinds[fault.do](fault));
@@ -185,11 +195,11 @@ export class Proxy {
     response.end(answer.body);
   }
 
-  // Hands the request to the engine. Null: it did not answer.
+  // Hands the request to the engine. Returns null if the engine did not answer.
   async #forward({ request, body, entry }) {
     try {
       const answer = await this.#ask(request, body, entry);
-      // Once applied is applied, though a second copy may be refused.
+      // A request that was applied stays applied, although a second copy of it may be refused.
       entry.applied = entry.applied === true || answer.status < 300;
       if (answer.status < 300) this.#tellApplied(entry);
       return answer;
@@ -207,8 +217,8 @@ export class Proxy {
     }
   }
 
-  // One try. applied is null from the moment the request leaves until the
-  // engine has answered it.
+  // Sends the request once. applied is null from the moment the request leaves
+  // until the engine has answered it.
   #ask(request, body, entry) {
     return new Promise((resolve, reject) => {
       const onward = http.request({
@@ -247,18 +257,25 @@ export class Proxy {
     'GET /ops': () => `${this.#log.map(({ op }) => op).join(' ')}\n`,
 
     // Answers once n requests (default 1) that match have arrived.
-    'GET /wait': async (query) => {
-      await this.#arrival(() => this.#matching(query).length >= Number(query.n ?? 1), Number(query.seconds ?? 30));
-      return '';
+    'GET /wait': (query) => this.#until(query, () => this.#matching(query).length >= Number(query.n ?? 1)),
+
+    // A script of psql and its test meet at a name: the GET answers once somebody
+    // has POSTed the name, and takes it, so that a name can be used again.
+    'POST /signal': ({ name }) => {
+      this.#signals.add(name);
+      this.#look();
     },
+    'GET /signal': (query) => this.#until(query, () => this.#signals.delete(query.name)),
+
+    // Forgets the log, the signals and the faults, and lets go of all held requests.
     'POST /reset': () => {
       this.#log = [];
       this.#n = 0;
       this.#faults = [];
+      this.#signals.clear();
       this.#release();
       for (const { resolve } of this.#appliedWatchers) resolve();
       this.#appliedWatchers.clear();
-      return '';
     },
     'POST /fault': (query, body) => {
       const fault = { nth: 1, times: 1, ...JSON.parse(body), seen: 0 };
@@ -266,7 +283,11 @@ export class Proxy {
         throw new Error(`no such fault: ${fault.do}; there are ${Object.keys(kinds).join(', ')}`);
       }
       this.#faults.push(fault);
-      return '';
+    },
+
+    // Forgets the faults that were asked for with this key, and no others.
+    'DELETE /fault': ({ key }) => {
+      this.#faults = this.#faults.filter((fault) => fault.key !== key);
     },
     'POST /release': () => this.#release(),
     'POST /engine/stop': () => this.#engine.stop(),
@@ -298,10 +319,15 @@ export class Proxy {
 
   #release() {
     for (const go of this.#held.splice(0)) go();
-    return '';
   }
 
-  #arrival(done, seconds) {
+  #look() {
+    for (const look of this.#watchers) look();
+  }
+
+  // Resolves once done() is true. It is asked after each request and each signal,
+  // for 30 seconds or as many as the query says.
+  #until({ seconds = 30 }, done) {
     return new Promise((resolve, reject) => {
       let timer;
       const look = () => {

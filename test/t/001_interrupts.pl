@@ -1,17 +1,22 @@
-# A backend that waits for an engine which does not answer: it can be told to
-# stop, says so in PostgreSQL's own words, and works again afterwards.
+# A backend that waits for an engine which does not answer: timeouts, cancels and
+# shutdown end the wait with PostgreSQL's own errors, and the session works
+# afterwards.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::Bin;
 use ExactOnce;
 use Test::More;
-use Time::HiRes qw(time);
 
-my $node = new_node('interrupts', options => ", request_timeout '60s'");
+my $node = new_node('interrupts', options => { request_timeout => '60s' });
+my $sql = sub { $node->safe_psql('postgres', $_[0]) };
+my $backends_that_wait = <<'SQL';
+FROM pg_stat_activity
+WHERE query LIKE 'SELECT idem_acquire(%' AND wait_event_type = 'Extension' AND backend_type = 'client backend'
+SQL
 
-# statement_timeout, against an engine that is stopped
-my $out = psql_ok($node, <<'SQL');
+# statement_timeout, while the engine is stopped
+my $out = run_script($node, <<'SQL');
 SELECT 'first ' || outcome FROM idem_acquire('before');
 SELECT pg_backend_pid() AS pid \gset
 \! curl -s -X POST $EO_CONTROL/engine/pause
@@ -26,16 +31,15 @@ SELECT 'same backend ' || (pg_backend_pid() = :pid);
 SELECT 'retried ' || outcome || ' ' || run FROM idem_acquire('timed out');
 SELECT idem_complete('timed out');
 SQL
-like($out, qr/first acquired/, 'works before');
+like($out, qr/first acquired/, 'a call before the engine stops works');
 like($out, qr/ERROR:  57014: canceling statement due to statement timeout/,
-	'statement_timeout ends the call with its own error');
-like($out, qr/next acquired/, 'the next call works');
-like($out, qr/same backend true/, '... in the same backend');
-like($out, qr/retried acquired 1/,
-	'the key of the timed-out call is not in progress with oneself');
+	'statement_timeout ends a call with its own error');
+like($out, qr/next acquired/, 'the call after one that timed out works');
+like($out, qr/same backend true/, 'the call after one that timed out runs in the same backend');
+like($out, qr/retried acquired 1/, 'the key of a call that timed out is free for the same session');
 my ($took) = $out =~ /took ([\d.]+)/;
 diag("statement_timeout of 200 ms against a stopped engine took $took ms");
-cmp_ok($took, '<', 5000, 'and did not wait for the request to time out');
+cmp_ok($took, '<', 5000, 'statement_timeout does not wait for request_timeout');
 
 # pg_cancel_backend and pg_terminate_backend
 foreach my $how (
@@ -43,44 +47,37 @@ foreach my $how (
 	[ terminate => qr/57P01: terminating connection due to administrator command/ ])
 {
 	my ($verb, $expected) = @$how;
-	control('POST', '/reset');
-	control('POST', '/fault', '{"op": "UpdateItem", "do": "hold", "times": 1}');
-	my $run = start_psql($node, "SELECT idem_acquire('$verb');\nSELECT 'after ' || outcome FROM idem_acquire('after $verb');\n");
-	control('GET', "/wait?op=UpdateItem&key=$verb&n=1&seconds=60");
-	is($node->safe_psql('postgres', <<"SQL"), 't', "$verb: signalled while it waits");
-SELECT pg_${verb}_backend(pid) FROM pg_stat_activity
-WHERE query LIKE 'SELECT idem_acquire(%' AND wait_event_type = 'Extension';
-SQL
-	$out = finish_psql($run);
-	like($out, $expected, "$verb: PostgreSQL's own error");
+	reset_proxy();
+	fault(op => 'UpdateItem', do => 'hold');
+	my $run = start_script($node,
+		"SELECT idem_acquire('$verb');\nSELECT 'after ' || outcome FROM idem_acquire('after $verb');\n");
+	await_request(op => 'UpdateItem', key => $verb);
+	is($sql->("SELECT pg_${verb}_backend(pid) $backends_that_wait"), 't', "$verb: a call is signalled while it waits");
+	$out = finish_script($run);
+	like($out, $expected, "$verb: the call ends with PostgreSQL's own error");
 	like($out, qr/after acquired/, "$verb: the session goes on") if $verb eq 'cancel';
-	control('POST', '/release');
+	release_held();
 }
 
-# a wait for another run's key can be cancelled, too
-$node->safe_psql('postgres', "SELECT idem_acquire('held', lease => '1 hour')");
-my $start = time();
-$out = psql_ok($node, "SET statement_timeout = '300ms'; SELECT idem_acquire('held', wait => '1 hour');");
-like($out, qr/57014/, 'a wait obeys statement_timeout');
+$sql->("SELECT idem_acquire('held', lease => '1 hour')");
+$out = run_script($node, "SET statement_timeout = '300ms'; SELECT idem_acquire('held', wait => '1 hour');");
+like($out, qr/57014/, 'statement_timeout ends a wait for the key of another run');
 
-# without a timeout of its own the call ends at request_timeout
-$node->safe_psql('postgres', "ALTER SERVER exactonce OPTIONS (SET request_timeout '500ms')");
+# without a timeout of the session the call ends at request_timeout
+$sql->("ALTER SERVER exactonce OPTIONS (SET request_timeout '500ms')");
 control('POST', '/engine/pause');
-$out = psql_ok($node, "SELECT idem_acquire('unanswered');");
+$out = run_script($node, "SELECT idem_acquire('unanswered');");
 control('POST', '/engine/resume');
 like($out, qr/ERROR:  ID006: could not acquire key "unanswered" on server "exactonce": the outcome is unknown/,
-	'a stopped engine is reported when the deadline has passed');
+	'request_timeout ends a call with ID006');
 
-# shutdown does not wait for the engine
-$node->safe_psql('postgres', "ALTER SERVER exactonce OPTIONS (SET request_timeout '60s')");
+$sql->("ALTER SERVER exactonce OPTIONS (SET request_timeout '60s')");
 control('POST', '/engine/pause');
-my $run = start_psql($node, "SELECT idem_acquire('shut down');");
-wait_until('a call waits', sub {
-	$node->safe_psql('postgres',
-		"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND backend_type = 'client backend'") eq '1';
-});
-$node->stop('fast');
-like(finish_psql($run), qr/57P01/, 'a fast shutdown ends the call');
+my $run = start_script($node, "SELECT idem_acquire('shut down');");
+wait_until('a call waits when the server is told to stop',
+	sub { $sql->("SELECT count(*) $backends_that_wait") eq '1' });
+stop_without_crash($node, mode => 'fast');
+like(finish_script($run), qr/57P01/, 'a fast shutdown ends a call that waits');
 control('POST', '/engine/resume');
 
 done_testing();

@@ -5,38 +5,46 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::Bin;
 use ExactOnce;
+use ExactOnce::Faults;
 use JSON::PP;
-use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time usleep);
+use Time::HiRes qw(time);
 
-my $table = 'tap_faults';
-my $options = ", commit_timeout '4s', request_timeout '2s', clock_skew '0'";
-my $node = new_node('commit_faults', table => $table, options => $options);
+my $table = 'tap_commit_faults';
+my %options = (commit_timeout => '4s', request_timeout => '2s', clock_skew => 0);
+my $node = new_node('commit_faults', options => \%options);
 my $sql = sub { $node->safe_psql($_[1] // 'postgres', $_[0]) };
 $sql->('CREATE TABLE work (key text)');
-my $record = sub { return records($table)->{ $_[0] } // { status => 'none' } };
-my $works = sub { return $sql->("SELECT count(*) FROM work WHERE key = '$_[0]'") };
 
-sub fault
+# The record of a key, with the status none if there is none.
+sub record_of
 {
-	control('POST', '/fault', $_) foreach @_;
-	return;
+	my ($key, $elsewhere) = @_;
+	return record($elsewhere // $table, $key) // { status => 'none' };
 }
 
-sub working
+sub count_work
 {
 	my ($key) = @_;
+	return $sql->("SELECT count(*) FROM work WHERE key = '$key'");
+}
+
+# Work under a key that is claimed first.
+sub working
+{
+	my ($key, $end) = @_;
+	$end //= 'COMMIT';
 	return <<"SQL";
 BEGIN;
 SELECT outcome FROM idem_acquire('$key');
 INSERT INTO work VALUES ('$key');
 SELECT idem_complete('$key', '"of $key"');
-COMMIT;
+$end;
 SQL
 }
 
-sub at_commit
+# Work under a key that is claimed at commit.
+sub working_once
 {
 	my ($key) = @_;
 	return <<"SQL";
@@ -47,265 +55,288 @@ COMMIT;
 SQL
 }
 
-# Work and key say the same; the result is the work's own.
-sub agree
+# Work and key say the same: both done, with the result of that work, or neither.
+sub both_done
 {
-	my ($key, $done, $what) = @_;
-	settled($node);
-	my $r = $record->($key);
-	is(join(' ', $works->($key), $r->{status}, $r->{result} // '-'),
-		$done ? qq(1 COMPLETED "of $key") : '0 FAILED -', $what);
+	my ($key, $what, $elsewhere) = @_;
+	my $record = record_of($key, $elsewhere);
+	return is(join(' ', count_work($key), @{$record}{qw(status result)}), qq(1 COMPLETED "of $key"), $what);
+}
+
+sub neither_done
+{
+	my ($key, $what, $elsewhere) = @_;
+	my $record = record_of($key, $elsewhere);
+	return is(join(' ', count_work($key), $record->{status}, $record->{result} // '-'), '0 FAILED -', $what);
+}
+
+sub cancel_commit
+{
+	$sql->("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = 'COMMIT;' AND state = 'active'");
 	return;
 }
 
-# Each: what goes wrong, how often; whether it is got over; what is said if not.
-my @all = (
-	[ 'the request is lost', '"do":"drop"', 1 ],
-	[ 'its answer is lost', '"do":"lose"', 1 ],
-	[ 'the connection is reset', '"do":"reset"', 1 ],
-	[ 'it arrives twice', '"do":"twice"', 1 ],
-	[ 'it arrives twice, the first answer counts', '"do":"twice","first":true', 1 ],
-	[ 'it is late', '"do":"delay","ms":300', 1 ],
-	[ 'the answer is cut off', '"do":"truncate","bytes":20', 1 ],
-	[ 'the answer is garbled', '"do":"garble"', 1 ],
-	[ 'the checksum is wrong', '"do":"wrong_crc"', 1 ],
-	[ 'the answer is for another key', '"do":"other_key"', 1 ],
-	[ 'the answer is for another owner', '"do":"other_token"', 1 ],
-	[ 'the service is ill', '"do":"answer","status":500,"code":"InternalServerError"', 1 ],
-	[ 'the service is away', '"do":"answer","status":503,"code":"ServiceUnavailable"', 1 ],
-	[ 'the table is throttled', '"do":"answer","status":400,"code":"ProvisionedThroughputExceededException"', 1 ],
-	[ 'it is denied', '"do":"answer","status":400,"code":"AccessDeniedException"', 0, 'ID007' ],
-	[ 'it is called invalid', '"do":"answer","status":400,"code":"ValidationException"', 0, 'ID007' ],
-	[ 'it is never answered', '"do":"lose","times":0', 0, 'ID006' ],
-	[ 'it never arrives', '"do":"drop","times":0', 0, 'ID006' ]);
+# ----- each write under each fault --------------------------------------------
+
+# Those with a code end a commit, with that SQLSTATE.
+my @faults = (
+	(map { fault_named($_) } 'request lost', 'answer lost', 'reset after it was applied', 'request doubled',
+		'request doubled, first answer counts', 'answer cut in its body', 'answer garbled',
+		'answer with a wrong checksum', 'answer for another key', 'answer for another owner', 'status 500', 'status 503',
+		'throttled'),
+	{ name => 'request late', do => [ { do => 'delay', ms => 300 } ] },
+	{ %{ fault_named('access denied') }, code => 'ID007' },
+	{ %{ fault_named('request invalid') }, code => 'ID007' },
+	{ %{ fault_named('never an answer') }, code => 'ID006' },
+	{ name => 'request never arrives', do => [ { do => 'drop', times => 0 } ], code => 'ID006' });
 
 my $n = 0;
-foreach my $way ([ 'seal', \&working ], [ 'claim at commit', \&at_commit ])
+foreach my $way ([ 'seal', \&working ], [ 'claim at commit', \&working_once ])
 {
-	my ($name, $transaction) = @$way;
-	foreach my $case (@all)
+	my ($write, $transaction) = @$way;
+	foreach my $fault (@faults)
 	{
-		my ($what, $fault, $good, $code) = @$case;
+		my $what = "$write, $fault->{name}";
 		my $key = 'seal ' . ++$n . '.';
-		control('POST', '/reset');
-		fault(qq({"key":"$key","to":"COMMITTING",$fault}));
-		my $out = psql_ok($node, $transaction->($key));
-		control('POST', '/reset');
-		$good ? unlike($out, qr/ERROR/, "$name: $what") : like($out, qr/ERROR:  $code/, "$name: $what");
-		if ($good || $record->($key)->{status} ne 'none')
+		reset_proxy();
+		fault(%$_, key => $key, to => 'COMMITTING') foreach @{ $fault->{do} };
+		my $out = run_script($node, $transaction->($key));
+		reset_proxy();
+		settled($node);
+		if (!$fault->{code})
 		{
-			agree($key, $good, '... and work and key agree');
+			unlike($out, qr/ERROR/, "$what: the transaction commits");
+			both_done($key, "$what: the work is there and its key is completed");
+			next;
+		}
+		like($out, qr/ERROR:  $fault->{code}/, "$what: the transaction fails with $fault->{code}");
+		if (record_of($key)->{status} eq 'none')
+		{
+			is(count_work($key), '0', "$what: the work is not there, and there is no record");
 		}
 		else
 		{
-			is($works->($key), '0', '... and nothing is left of it');
+			neither_done($key, "$what: the work is not there and its key is given back");
 		}
 	}
 }
 
-# After the commit nothing can go wrong any more, only take longer.  Meanwhile
-# everybody in this database sees it done, and others that it is not theirs.
-foreach my $case (@all)
+# After the commit or the abort nothing fails any more: it only takes longer.  After
+# some faults the worker leaves the table alone for seconds: these have tables of their
+# own, for which it waits at the same time.
+my @ends;
+foreach my $fault (@faults)
 {
-	my ($what, $fault) = @$case;
-	my $key = 'finish ' . ++$n . '.';
-	control('POST', '/reset');
-	fault(qq({"key":"$key","to":"COMPLETED",$fault}));
-	unlike(psql_ok($node, working($key)), qr/ERROR/, "finish: $what");
-	is($sql->("SELECT outcome, result FROM idem_acquire('$key')"), qq(completed|"of $key"), '... and it is completed here');
-	control('POST', '/reset') if $fault =~ /"times":0/;
-	agree($key, 1, '... and then for all');
+	foreach my $write ('finish', 'release')
+	{
+		my $key = "$write " . ++$n . '.';
+		my $end = { what => "$write, $fault->{name}", key => $key, write => $write };
+		my $to = $write eq 'finish' ? 'COMPLETED' : 'FAILED';
+		my $server = 'exactonce';
+		if ($fault->{code})
+		{
+			$server = "server_$n";
+			$end->{table} = "${table}_$n";
+			$sql->(server_sql($server, table => $end->{table}, %options) . "SELECT idem_create_table('$server')");
+		}
+		fault(%$_, key => $key, to => $to) foreach @{ $fault->{do} };
+		my $script = working($key, $write eq 'finish' ? 'COMMIT' : 'ROLLBACK');
+		unlike(run_script($node, "SET exactonce.server = $server;\n$script"), qr/ERROR/,
+			"$end->{what}: the session sees no error");
+		is($sql->("SELECT outcome, result FROM idem_acquire('$key', server => '$server')"), qq(completed|"of $key"),
+			"$end->{what}: the key is completed for this database at once")
+		  if $write eq 'finish';
+		await_request(key => $key, to => $to);
+		push @ends, $end;
+	}
+}
+end_fault($_->{key}) foreach @ends;
+settled($node);
+foreach my $end (@ends)
+{
+	my ($key, $what) = @{$end}{qw(key what)};
+	$end->{write} eq 'finish'
+	  ? both_done($key, "$what: the key is completed for everybody in the end", $end->{table})
+	  : neither_done($key, "$what: the key is given back in the end", $end->{table});
 }
 
-# after an abort
-foreach my $case (@all)
+# ----- late requests ----------------------------------------------------------
+
+# a release that is on its way
+reset_proxy();
+fault(key => 'given back', to => 'FAILED', do => 'hold');
+run_script($node, working('given back', 'ROLLBACK'));
+await_request(key => 'given back', to => 'FAILED');
+is($sql->("SELECT outcome, run FROM idem_acquire('given back', wait => '20 s')"), 'acquired|2',
+	'late release: the key of an aborted transaction can be had here before it arrives');
+release_held();
+settled($node);
+is(record_of('given back')->{status}, 'IN_PROGRESS', 'late release: it does not touch the next run');
+
+# a heartbeat that arrives after the end of its claim
+reset_proxy();
+fault(key => 'beaten', to => 'lease', do => 'hold');
+my $run = start_script($node,
+	"BEGIN;\nSELECT outcome FROM idem_acquire('beaten', lease => '1500 ms');\n"
+	  . halt_until('two heartbeats were sent') . "SELECT idem_complete('beaten', '1');\nCOMMIT;\n");
+await_request(key => 'beaten', to => 'lease', n => 2);
+go_on('two heartbeats were sent');
+unlike(finish_script($run), qr/ERROR/, 'late heartbeat: the claim is kept by the next one');
+settled($node);
+my $completed = record_of('beaten');
+release_held();
+wait_until('late heartbeat: it is refused when it arrives after the end',
+	sub { requests(key => 'beaten', to => 'lease', status => 400) });
+is_deeply(record_of('beaten'), $completed, 'late heartbeat: it changes nothing');
+
+# a heartbeat that arrives after the one that was sent later
+reset_proxy();
+fault(key => 'reordered', to => 'lease', do => 'hold');
+$run = start_script($node,
+	"BEGIN;\nSELECT outcome FROM idem_acquire('reordered', lease => '1500 ms');\n" . halt_until('end') . "ROLLBACK;\n");
+# The first that is applied is the one that is held, sent again.
+wait_until('heartbeats in another order: the later one is applied',
+	sub { count_requests(key => 'reordered', to => 'lease', status => 200) >= 2 });
+my $lease = record_of('reordered')->{lease_ms};
+release_held();
+wait_until('heartbeats in another order: the earlier one arrives after it',
+	sub { requests(key => 'reordered', to => 'lease', status => 400) });
+cmp_ok(record_of('reordered')->{lease_ms}, '>=', $lease, 'heartbeats in another order: the lease is not shortened');
+go_on('end');
+finish_script($run);
+settled($node);
+
+# a seal, or a claim at commit, that arrives after its transaction was rolled back
+foreach my $way ([ 'late seal', working('late seal'), qr/\d/ ],
+	[ 'late claim at commit', working_once('late claim at commit'), qr/400/ ])
 {
-	my ($what, $fault) = @$case;
-	my $key = 'abort ' . ++$n . '.';
-	control('POST', '/reset');
-	fault(qq({"key":"$key","to":"FAILED",$fault}));
-	(my $script = working($key)) =~ s/COMMIT/ROLLBACK/;
-	unlike(psql_ok($node, $script), qr/ERROR/, "release: $what");
-	control('POST', '/reset') if $fault =~ /"times":0/;
-	agree($key, 0, '... and the key is given back');
+	my ($key, $script, $status) = @$way;
+	reset_proxy();
+	fault(key => $key, to => 'COMMITTING', do => 'hold');
+	$run = start_script($node, $script);
+	await_request(key => $key, to => 'COMMITTING');
+	cancel_commit();
+	like(finish_script($run), qr/57014/, "$key: the commit is cancelled");
+	settled($node);
+	release_held();
+	wait_until("$key: it arrives when all is over",
+		sub { grep { $_->{status} && $_->{status} =~ /^$status/ } requests(key => $key, to => 'COMMITTING') });
+	neither_done($key, "$key: it does not bring the key back");
 }
+is($sql->("SELECT outcome FROM idem_acquire('late claim at commit')"), 'acquired',
+	'late claim at commit: anybody can have the key');
+$sql->("SELECT idem_forget('late claim at commit')");
 
-# ... and while the release is on its way, who asks here does not wait for it
-control('POST', '/reset');
-fault('{"key":"given back","to":"FAILED","do":"hold"}');
-(my $script = working('given back')) =~ s/COMMIT/ROLLBACK/;
-psql_ok($node, $script);
-control('GET', '/wait?key=given+back&to=FAILED&seconds=60');
-is($sql->("SELECT outcome, run FROM idem_acquire('given back', wait => '20 s')"), 'acquired|2', 'an own dead claim is settled on the spot');
-control('POST', '/release');
-settled($node);
-is($record->('given back')->{status}, 'IN_PROGRESS', '... and the late release does not touch the next run');
+# ----- a backend that stands still --------------------------------------------
 
-# a heartbeat that comes late
-control('POST', '/reset');
-fault('{"key":"beaten","to":"lease","do":"hold"}');
-my $run = start_psql($node, <<'SQL');
+# between the answer to its seal and its commit
+reset_proxy();
+$run = start_script($node, <<'SQL' . halt_until('commit') . "COMMIT;\nSELECT 'committed';\n");
 BEGIN;
-SELECT outcome FROM idem_acquire('beaten', lease => '1500 ms');
-\! curl -s "$EO_CONTROL/wait?key=beaten&to=lease&n=2&seconds=60" > /dev/null
-SELECT idem_complete('beaten', '1');
-COMMIT;
-SQL
-unlike(finish_psql($run), qr/ERROR/, 'a lease is kept though a heartbeat is stuck');
-settled($node);
-my $done = $record->('beaten');
-control('POST', '/release');
-wait_until('... which arrives after the end', sub {
-	control('GET', '/log') =~ /"key":"IDEMPOTENCY#beaten","to":"lease","status":400/ });
-is_deeply($record->('beaten'), $done, '... and changes nothing');
-
-# the same, between two others: a lease is never shortened
-control('POST', '/reset');
-fault('{"key":"reordered","to":"lease","do":"hold"}');
-$run = start_psql($node, <<'SQL');
-BEGIN;
-SELECT outcome FROM idem_acquire('reordered', lease => '1500 ms');
-\! curl -s "$EO_CONTROL/wait?key=until+now&seconds=60" > /dev/null
-ROLLBACK;
-SQL
-# the first of these is the same one, sent again
-wait_until('the next heartbeat has been applied', sub {
-	(() = control('GET', '/log') =~ /"key":"IDEMPOTENCY#reordered","to":"lease","status":200/g) >= 2 });
-my $before = $record->('reordered')->{lease_ms};
-control('POST', '/release');
-wait_until('then the one before it', sub {
-	(() = control('GET', '/log') =~ /"key":"IDEMPOTENCY#reordered","to":"lease","status":400/g) >= 1 });
-cmp_ok($record->('reordered')->{lease_ms}, '>=', $before, '... which does not shorten the lease');
-$sql->("SELECT idem_get('until now')");
-finish_psql($run);
-settled($node);
-
-# a seal that arrives after its transaction was rolled back and the key released
-control('POST', '/reset');
-fault('{"key":"too late","to":"COMMITTING","do":"hold"}');
-$run = start_psql($node, working('too late'));
-control('GET', '/wait?key=too+late&to=COMMITTING&seconds=60');
-$sql->("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = 'COMMIT;' AND state = 'active'");
-like(finish_psql($run), qr/57014/, 'a commit is cancelled');
-settled($node);
-control('POST', '/release');
-wait_until('... and its seal, which comes later', sub {
-	control('GET', '/log') =~ /"key":"IDEMPOTENCY#too late","to":"COMMITTING","status":\d/ });
-agree('too late', 0, '... does not bring the key back');
-
-# a claim at commit whose only request arrives after all is over
-control('POST', '/reset');
-fault('{"key":"ghost","to":"COMMITTING","do":"hold"}');
-$run = start_psql($node, at_commit('ghost'));
-control('GET', '/wait?key=ghost&to=COMMITTING&seconds=60');
-$sql->("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = 'COMMIT;' AND state = 'active'");
-like(finish_psql($run), qr/57014/, 'a claim at commit is cancelled');
-settled($node);
-control('POST', '/release');
-wait_until('... and its request, which comes later', sub {
-	control('GET', '/log') =~ /"key":"IDEMPOTENCY#ghost","to":"COMMITTING","status":400/ });
-agree('ghost', 0, '... finds the key buried');
-is($sql->("SELECT outcome FROM idem_acquire('ghost')"), 'acquired', '... which anybody can have');
-$sql->("SELECT idem_forget('ghost')");
-
-# a backend stopped between the answer to its seal and its commit: whatever the
-# lease says, and for however long, nobody else gets the key
-control('POST', '/reset');
-$run = start_psql($node, <<'SQL');
-BEGIN;
-SELECT outcome FROM idem_acquire('stopped', lease => '300 ms');
+SELECT outcome FROM idem_acquire('stopped', lease => '100 ms');
 INSERT INTO work VALUES ('stopped');
 SELECT idem_complete('stopped', '"of stopped"');
-SELECT pg_backend_pid() AS pid
-\gset
-\setenv PID :pid
-\! curl -s -X POST "$EO_CONTROL/fault" -d "{\"key\":\"stopped\",\"to\":\"COMMITTING\",\"do\":\"kill\",\"signal\":\"SIGSTOP\",\"applied\":true,\"pid\":$PID}"
-COMMIT;
-SELECT 'committed';
 SQL
-wait_until('a backend is stopped in its commit', sub { $record->('stopped')->{status} eq 'COMMITTING' });
-my $lease = $record->('stopped')->{lease_ms};
-wait_until('... for ten times its lease', sub { time() * 1000 > $lease + 3000 });
-is($sql->("SELECT outcome FROM idem_acquire('stopped')"), 'in_progress', '... and its key is still its own');
-is($record->('stopped')->{status}, 'COMMITTING', '... everywhere');
-my ($refused, undef, $why) = $node->psql('postgres', "SELECT idem_resolve('stopped', 'failed')");
-like($why, qr/is still going on/, '... nor can an operator overrule it');
-my ($stopped) = $sql->("SELECT pid FROM pg_stat_activity WHERE query = 'COMMIT;' AND state = 'active'");
-kill 'CONT', $stopped;
-like(finish_psql($run), qr/^committed$/m, '... until it commits');
-agree('stopped', 1, '... and it is done once');
+my $pid;
+wait_until('stopped backend: it has a claim',
+	sub { $pid = $sql->("SELECT pid FROM exactonce_claims WHERE key = 'stopped'") });
+fault(key => 'stopped', to => 'COMMITTING', do => 'kill', signal => 'SIGSTOP', applied => 1, pid => $pid + 0);
+go_on('commit');
+wait_until('stopped backend: it is stopped between its seal and its commit',
+	sub { record_of('stopped')->{status} eq 'COMMITTING' });
+$lease = record_of('stopped')->{lease_ms};
+# Time is the subject: what counts is that the lease is long over.
+wait_until('stopped backend: ten times its lease pass', sub { time() * 1000 > $lease + 1000 });
+is($sql->("SELECT outcome FROM idem_acquire('stopped')"), 'in_progress', 'stopped backend: nobody here gets its key');
+is(record_of('stopped')->{status}, 'COMMITTING', 'stopped backend: nobody else gets its key');
+my (undef, undef, $why) = $node->psql('postgres', "SELECT idem_resolve('stopped', 'failed')");
+like($why, qr/is still going on/, 'stopped backend: an operator cannot overrule it');
+kill 'CONT', $pid;
+like(finish_script($run), qr/^committed$/m, 'stopped backend: it commits once it goes on');
+settled($node);
+both_done('stopped', 'stopped backend: the work is there and its key is completed');
+
+# ----- two at the same key ----------------------------------------------------
 
 # two transactions with one token, as a retry through a pooler may be
 foreach my $end ('COMMIT', 'ROLLBACK')
 {
 	my $key = "shared $end";
+	my $what = "two transactions with one token, the first ends with $end";
 	my $token = $sql->("SELECT token FROM idem_acquire('$key', on_commit => 'keep')");
-	my $half = sub {
-		my ($how, $wait) = @_;
-		return start_psql($node, <<"SQL");
+	my $work = <<"SQL";
 BEGIN;
 INSERT INTO work VALUES ('$key');
 SELECT 'inserted' || idem_complete('$key', '"of $key"', token => '$token');
-$wait
-$how;
 SQL
-	};
-	my $first = $half->($end, "SELECT pg_advisory_lock(1); DO \$\$ BEGIN LOOP EXIT WHEN EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype IN ('transactionid', 'virtualxid')); PERFORM pg_sleep(0.01); END LOOP; END \$\$;");
-	wait_until("$end: one has the token", sub { $sql->("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") eq '1' });
-	my $second = $half->('COMMIT', '');
-	finish_psql($first);
-	my $out = finish_psql($second);
-	$end eq 'COMMIT' ? like($out, qr/ERROR/, '... and the other one fails') : unlike($out, qr/ERROR/, '... and the other one goes on');
-	agree($key, 1, '... and it is done once');
+	my $first = start_script($node, $work . say_in_script('has completed') . halt_until('end') . "$end;\n");
+	await_word('has completed');
+	my $second = start_script($node, "${work}COMMIT;\n");
+	wait_until("$what: the second waits for it", sub { $sql->(<<'SQL') eq 't' });
+SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND locktype IN ('transactionid', 'virtualxid')
+SQL
+	go_on('end');
+	finish_script($first);
+	my $out = finish_script($second);
+	$end eq 'COMMIT'
+	  ? like($out, qr/ERROR/, "$what: the second fails")
+	  : unlike($out, qr/ERROR/, "$what: the second commits");
+	settled($node);
+	both_done($key, "$what: the work is done once");
 }
 
-# two databases, one table, one key
-control('POST', '/reset');
+# two databases with one table
+reset_proxy();
 $sql->('CREATE DATABASE other');
-$sql->("CREATE EXTENSION exactonce; CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce
-	OPTIONS (region 'eu-west-1', table '$table', endpoint '$ENV{EO_ENDPOINT}' $options);
-	CREATE USER MAPPING FOR PUBLIC SERVER exactonce OPTIONS (access_key_id 'test', secret_access_key 'test');
-	CREATE TABLE work (key text)", 'other');
-fault('{"key":"IDEMPOTENCY#both","to":"COMPLETED","do":"drop","times":0}');
+$sql->('CREATE EXTENSION exactonce; CREATE TABLE work (key text);'
+	  . server_sql('exactonce', table => $table, %options), 'other');
+fault(key => 'IDEMPOTENCY#both', to => 'COMPLETED', do => 'drop', times => 0);
 $sql->("BEGIN; INSERT INTO work VALUES ('both'); SELECT idem_once('both', '1'); COMMIT");
-my ($code, $out, $err) = $node->psql('other', "INSERT INTO work VALUES ('both'); SELECT idem_once('both', '2')", extra_params => [ '-v', 'VERBOSITY=verbose' ]);
-like($err, qr/ID001/, 'committed there, not finished yet: in progress here');
-is($sql->("SELECT outcome FROM idem_acquire('both')", 'other'), 'in_progress', '... however it is asked for');
-control('POST', '/reset');
+like(run_script($node, "INSERT INTO work VALUES ('both'); SELECT idem_once('both', '2')", 'other'), qr/ID001/,
+	'two databases: what one has committed and not finished fails in the other with ID001');
+is($sql->("SELECT outcome FROM idem_acquire('both')", 'other'), 'in_progress',
+	'two databases: what one has committed and not finished is in progress in the other');
+reset_proxy();
 settled($node);
-($code, $out, $err) = $node->psql('other', "SELECT idem_once('both', '2')", extra_params => [ '-v', 'VERBOSITY=verbose' ]);
-like($err, qr/ID005/, 'finished: a duplicate');
-is($sql->("SELECT outcome, result FROM idem_acquire('both')", 'other'), 'completed|1', '... with the first one\'s result');
+like(run_script($node, "SELECT idem_once('both', '2')", 'other'), qr/ID005/,
+	'two databases: what one has finished is a duplicate in the other');
+is($sql->("SELECT outcome, result FROM idem_acquire('both')", 'other'), 'completed|1',
+	'two databases: the other gets the result of the first');
 
-# both at work on the same keys, at the same time, one winner each
+# both at work on the same keys at the same time
+my @databases = ('postgres', 'other');
 my @runs = map {
-	my $db = $_;
-	my $file = $node->basedir . "/race_$db.sql";
-	append_to_file($file, join '', map { "INSERT INTO work VALUES ('race$_'); SELECT idem_once('race$_', '\"$db\"') \\;\n" =~ s/^/BEGIN; /r =~ s/ \\;\n/; COMMIT;\n/r } 1 .. 60);
-	my %r = (out => '', err => '');
-	$r{handle} = IPC::Run::start([ 'psql', '-Xq', '-d', $node->connstr($db), '-f', $file ], '<', \undef, '>', \$r{out}, '2>', \$r{err});
-	\%r;
-} 'postgres', 'other';
-$_->{handle}->finish foreach @runs;
-settled($node);
-wait_until('both workers are done', sub { $sql->("SELECT count(*) FROM exactonce_pending", 'other') eq '0' });
+	my $database = $_;
+	my @transactions = map {
+		"BEGIN; INSERT INTO work VALUES ('race$_'); SELECT idem_once('race$_', '\"$database\"'); COMMIT;\n"
+	} 1 .. 60;
+	start_script($node, join('', @transactions), $database);
+} @databases;
+finish_script($_) foreach @runs;
+settled($node, $_) foreach @databases;
 my $records = records($table);
+my %work;
+foreach my $database (@databases)
+{
+	my @counts = split /\n/, $sql->('SELECT key, count(*) FROM work GROUP BY 1', $database);
+	$work{$database} = { map { split /\|/ } @counts };
+}
 my $wrong = 0;
 my %wins = (postgres => 0, other => 0);
-foreach my $i (1 .. 60)
+foreach my $key (map { "race$_" } 1 .. 60)
 {
-	my $r = $records->{"race$i"};
-	my ($here, $there) = map { $sql->("SELECT count(*) FROM work WHERE key = 'race$i'", $_) } 'postgres', 'other';
-	# both may have lost: each met the other's while it was not finished
-	my $by = $r && $r->{status} eq 'COMPLETED' ? decode_json("[$r->{result}]")->[0] : '';
-	$wins{$by}++ if $by;
-	$wrong++ if "$here$there" ne ($by eq 'postgres' ? '10' : $by eq 'other' ? '01' : '00');
+	my $record = $records->{$key};
+	my $winner = $record && $record->{status} eq 'COMPLETED' ? decode_json("[$record->{result}]")->[0] : '';
+	# Both may have lost: each met the other's claim while it was not finished.
+	$wins{$winner}++ if $winner;
+	$wrong++ if grep { ($work{$_}{$key} // 0) != ($winner eq $_ ? 1 : 0) } @databases;
 }
-is($wrong, 0, 'of two databases that do the same, one does it, and the key says which');
+is($wrong, 0, 'two databases at once: of each key one does the work, and the key says which');
 note("postgres $wins{postgres}, other $wins{other}");
 
-# nothing is left behind by many
-is($sql->(<<'SQL'), "0", 'a thousand blocks that fail leave no claim');
+# ----- blocks that fail -------------------------------------------------------
+
+is($sql->(<<'SQL'), '0', 'a thousand blocks that fail leave no claim of another key');
 DO $$
 BEGIN
 	FOR i IN 1 .. 1000 LOOP
@@ -321,9 +352,9 @@ END $$;
 SELECT count(*) FROM exactonce_claims WHERE state NOT IN ('second look') AND key NOT LIKE 'block%';
 SQL
 settled($node);
-is($sql->("SELECT count(*) FROM exactonce_claims WHERE key LIKE 'block%'"), '0', '... at all');
+is($sql->("SELECT count(*) FROM exactonce_claims WHERE key LIKE 'block%'"), '0',
+	'a thousand blocks that fail leave no claim of their keys');
 
 is($sql->('SELECT count(*) FROM exactonce_in_doubt'), '0', 'nothing is in doubt at the end');
-$node->stop;
-unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no crash of its own');
+stop_without_crash($node);
 done_testing();

@@ -4,20 +4,29 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::Bin;
 use ExactOnce;
-use JSON::PP;
-use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
 my $table = 'tap_transactions';
-my $node = new_node('transactions', options => ", commit_timeout '3s', request_timeout '2s'",
+my $node = new_node('transactions', options => { commit_timeout => '3s', request_timeout => '2s' },
 	conf => "max_prepared_transactions = 5\nmax_worker_processes = 20\n");
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 $sql->('CREATE TABLE work (key text, n int)');
-my $state = sub { my $r = records($table)->{ $_[0] }; return $r ? $r->{status} : 'none' };
-my $works = sub { return $sql->("SELECT count(*) FROM work WHERE key = '$_[0]'") };
 
-# A transaction that works under a key; what is done before the commit is given.
+sub status_of
+{
+	my ($key) = @_;
+	my $record = record($table, $key);
+	return $record ? $record->{status} : 'none';
+}
+
+sub count_work
+{
+	my ($key) = @_;
+	return $sql->("SELECT count(*) FROM work WHERE key = '$key'");
+}
+
+# A transaction that works under a key, with statements before its commit.
 sub working
 {
 	my ($key, $before) = @_;
@@ -32,142 +41,157 @@ COMMIT;
 SQL
 }
 
-# Both say the same, and for good.
-sub agree
+# Work and key say the same, and for good.
+sub is_done
 {
 	my ($key, $done, $what) = @_;
 	settled($node);
-	is($works->($key) . ' ' . $state->($key), $done ? '1 COMPLETED' : '0 FAILED', $what);
+	return is(count_work($key) . ' ' . status_of($key), $done ? '1 COMPLETED' : '0 FAILED', $what);
+}
+
+# ... whichever of the two it is.
+sub agree
+{
+	my ($key, $what) = @_;
+	settled($node);
+	return is(status_of($key), count_work($key) eq '1' ? 'COMPLETED' : 'FAILED', $what);
+}
+
+sub refuse_seal
+{
+	my ($key) = @_;
+	fault(key => $key, to => 'COMMITTING', do => 'answer', status => 400, code => 'AccessDeniedException');
 	return;
 }
 
-# the wait for the seal: what ends it, and what does not
-control('POST', '/fault', '{"key":"patient","to":"COMMITTING","do":"delay","ms":400}');
-my $out = psql_ok($node, working('patient', "SET LOCAL statement_timeout = '100ms';"));
+# ----- what ends the wait for a seal, and what does not -----------------------
+
+fault(key => 'patient', to => 'COMMITTING', do => 'delay', ms => 400);
+my $out = run_script($node, working('patient', "SET LOCAL statement_timeout = '100ms';"));
 unlike($out, qr/ERROR/, 'statement_timeout does not end a commit');
-agree('patient', 1, '... which goes through');
+is_done('patient', 1, 'a commit that takes longer than statement_timeout completes its key');
 
 foreach my $how ([ 'pg_cancel_backend', '57014' ], [ 'pg_terminate_backend', '57P01' ])
 {
 	my ($function, $code) = @$how;
-	control('POST', '/reset');
-	control('POST', '/fault', qq({"key":"$function","to":"COMMITTING","do":"hold"}));
-	my $run = start_psql($node, working($function));
-	control('GET', "/wait?key=$function&to=COMMITTING&seconds=60");
-	my $start = time();
+	reset_proxy();
+	fault(key => $function, to => 'COMMITTING', do => 'hold');
+	my $run = start_script($node, working($function));
+	await_request(key => $function, to => 'COMMITTING');
 	$sql->("SELECT $function(pid) FROM pg_stat_activity WHERE query = 'COMMIT;' AND state = 'active'");
-	like(finish_psql($run), qr/$code/, "$function in the seal");
+	like(finish_script($run), qr/$code/, "$function in the seal: the commit fails with $code");
 	is($sql->("SELECT outcome, run FROM idem_acquire('$function', wait => '30 s')"), 'acquired|2',
-		'... and the key is free');
-	control('POST', '/release');
-	wait_until('... its late seal is refused', sub {
-		my ($seal) = grep { $_->{to} eq 'COMMITTING' } @{ decode_json(control('GET', '/log')) };
+		"$function in the seal: the key is free");
+	release_held();
+	wait_until("$function in the seal: the late seal is refused", sub {
+		my ($seal) = requests(to => 'COMMITTING');
 		return $seal->{status} == 400;
 	});
-	is($state->($function), 'IN_PROGRESS', '... and the late seal changes nothing');
-	is($works->($function), '0', '... and nothing was done');
+	is(status_of($function), 'IN_PROGRESS', "$function in the seal: the late seal changes nothing");
+	is(count_work($function), '0', "$function in the seal: nothing was done");
 }
 
 # the client is gone while its commit waits
-control('POST', '/reset');
-control('POST', '/fault', '{"key":"gone","to":"COMMITTING","do":"hold"}');
-my $run = start_psql($node, working('gone'));
-control('GET', '/wait?key=gone&to=COMMITTING&seconds=60');
+reset_proxy();
+fault(key => 'gone', to => 'COMMITTING', do => 'hold');
+my $run = start_script($node, working('gone'));
+await_request(key => 'gone', to => 'COMMITTING');
 $run->{handle}->kill_kill;
-control('POST', '/release');
+release_held();
 wait_until('a commit whose client is gone ends', sub {
 	$sql->("SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT;' AND state = 'active'") eq '0';
 });
-settled($node);
-is($works->('gone') eq '1' ? 'COMPLETED' : 'FAILED', $state->('gone'), '... and both agree');
+agree('gone', 'a commit whose client is gone: work and key agree');
 
-# no answer at all, no engine at all
-control('POST', '/reset');
+# ----- without an answer, without an engine -----------------------------------
+
+reset_proxy();
 control('POST', '/engine/pause');
-$run = start_psql($node, "SET exactonce.server = exactonce;\n" . working('black hole'));
-control('GET', '/wait?key=black+hole&seconds=60');
+$run = start_script($node, working('black hole'));
+await_request(key => 'black hole');
 control('POST', '/engine/resume');
-like(finish_psql($run), qr/acquired/, 'a claim outlasts a pause');
-agree('black hole', 1, '... and so does its commit');
+like(finish_script($run), qr/acquired/, 'black hole: a claim outlasts a pause of the engine');
+is_done('black hole', 1, 'black hole: its commit completes the key');
 
-control('POST', '/reset');
-$run = start_psql($node, working('unplugged', '\! curl -s -X POST $EO_CONTROL/engine/stop'));
+reset_proxy();
+$run = start_script($node, working('unplugged', '\! curl -s -X POST $EO_CONTROL/engine/stop'));
 my $began = time();
-like(finish_psql($run), qr/ERROR:  ID006: could not commit key "unplugged"/, 'without the engine a commit is ID006');
-cmp_ok(time() - $began, '<', 30, '... in bounded time');
-is($works->('unplugged'), '0', '... and rolled back');
+like(finish_script($run), qr/ERROR:  ID006: could not commit key "unplugged"/, 'without the engine a commit is ID006');
+cmp_ok(time() - $began, '<', 30, 'without the engine a commit fails in bounded time');
+is(count_work('unplugged'), '0', 'without the engine a commit is rolled back');
 control('POST', '/engine/start');
-wait_until('the worker gives the key back by itself', sub { $state->('unplugged') eq 'FAILED' });
+wait_until('once the engine is back, the worker gives the key back by itself',
+	sub { status_of('unplugged') eq 'FAILED' });
 
-control('POST', '/reset');
-control('POST', '/fault', '{"key":"lost seal","to":"COMMITTING","do":"lose","times":0}');
-like(psql_ok($node, working('lost seal')), qr/ERROR:  ID006: .*outcome is unknown/,
+reset_proxy();
+fault(key => 'lost seal', to => 'COMMITTING', do => 'lose', times => 0);
+like(run_script($node, working('lost seal')), qr/ERROR:  ID006: .*outcome is unknown/,
 	'an answer that never comes is no permission to commit');
-control('POST', '/reset');
-agree('lost seal', 0, '... and what was sealed is released');
+reset_proxy();
+is_done('lost seal', 0, 'a seal that was applied, but never answered, is released');
 
-# the claim was taken: nothing is committed
-control('POST', '/reset');
-$out = psql_ok($node, working('stolen', q{\! curl -s -o /dev/null "$EO_ENGINE" -H 'X-Amz-Target: DynamoDB_20120810.UpdateItem' -H 'Content-Type: application/x-amz-json-1.0' -H 'Authorization: AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' -d '{"TableName":"tap_transactions","Key":{"pk":{"S":"IDEMPOTENCY#stolen"}},"UpdateExpression":"SET #o = :o","ExpressionAttributeNames":{"#o":"owner"},"ExpressionAttributeValues":{":o":{"S":"thief"}}}'}));
-like($out, qr/ERROR:  ID002: the claim on key "stolen" .* was lost before the transaction committed/, 'a stolen claim is ID002');
-is($works->('stolen') . $state->('stolen'), '0IN_PROGRESS', '... nothing is committed, and the thief keeps it');
+# ----- seals that are refused -------------------------------------------------
 
-# one of a hundred
-control('POST', '/fault', '{"key":"IDEMPOTENCY#c57","to":"COMMITTING","do":"answer","status":400,"code":"AccessDeniedException"}');
-$out = psql_ok($node, <<'SQL');
+reset_proxy();
+$run = start_script($node, working('stolen', halt_until('stolen')));
+await_request(key => 'stolen');
+wait_until('a transaction has its claim', sub { status_of('stolen') eq 'IN_PROGRESS' });
+dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'IDEMPOTENCY#stolen' } },
+	UpdateExpression => 'SET #o = :o', ExpressionAttributeNames => { '#o' => 'owner' },
+	ExpressionAttributeValues => { ':o' => { S => 'thief' } } });
+go_on('stolen');
+like(finish_script($run), qr/ERROR:  ID002: the claim on key "stolen" .* was lost before the transaction committed/,
+	'the commit of a claim that was taken over is ID002');
+is(count_work('stolen') . status_of('stolen'), '0IN_PROGRESS',
+	'a claim that was taken over: nothing is committed, and the new owner keeps it');
+
+refuse_seal('IDEMPOTENCY#c57');
+$out = run_script($node, <<'SQL');
 BEGIN;
 SELECT count(*) FROM generate_series(1, 100) i, idem_acquire('c' || i) c WHERE c.outcome = 'acquired';
 INSERT INTO work SELECT 'c' || i, i FROM generate_series(1, 100) i;
 SELECT idem_complete_many(ARRAY(SELECT 'c' || i FROM generate_series(1, 100) i));
 COMMIT;
 SQL
-like($out, qr/100\n.*ERROR:  ID007: could not commit key "c57"/s, 'one seal of a hundred is refused');
+like($out, qr/100\n.*ERROR:  ID007: could not commit key "c57"/s, 'one refused seal of a hundred fails the commit');
 settled($node);
 my %states;
 my $records = records($table);
 $states{ $records->{"c$_"}{status} }++ foreach 1 .. 100;
-is(join(' ', %states), 'FAILED 100', '... and all are given back');
-is($sql->("SELECT count(*) FROM work WHERE key LIKE 'c%'"), '0', '... with their work');
+is(join(' ', %states), 'FAILED 100', 'one refused seal of a hundred: all keys are given back');
+is($sql->("SELECT count(*) FROM work WHERE key LIKE 'c%'"), '0', 'one refused seal of a hundred: no work is there');
 
-# a serialization failure after the seal
-control('POST', '/reset');
+# ----- isolation levels -------------------------------------------------------
+
+# The second commits once the first has done everything but commit.
+reset_proxy();
 $sql->("CREATE TABLE skew (id int PRIMARY KEY, v int); INSERT INTO skew VALUES (1, 1), (2, 1)");
-my $first = start_psql($node, <<'SQL');
+my @skew = map {
+	my ($n, $before_commit) = @$_;
+	<<"SQL" . $before_commit . "COMMIT;\n";
 BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT sum(v) FROM skew;
-\! curl -s "$EO_CONTROL/wait?key=skew2&op=UpdateItem"
-UPDATE skew SET v = 0 WHERE id = 1;
-SELECT outcome FROM idem_acquire('skew1');
-INSERT INTO work VALUES ('skew1', 1);
-SELECT idem_complete('skew1');
-\! curl -s "$EO_CONTROL/wait?key=skew2&to=COMMITTING"; sleep 0.3
-COMMIT;
+SELECT outcome FROM idem_acquire('skew$n');
+UPDATE skew SET v = 0 WHERE id = $n;
+INSERT INTO work VALUES ('skew$n', 1);
+SELECT idem_complete('skew$n');
 SQL
-my $second = start_psql($node, <<'SQL');
-BEGIN ISOLATION LEVEL SERIALIZABLE;
-SELECT sum(v) FROM skew;
-SELECT outcome FROM idem_acquire('skew2');
-UPDATE skew SET v = 0 WHERE id = 2;
-INSERT INTO work VALUES ('skew2', 1);
-SELECT idem_complete('skew2');
-\! curl -s "$EO_CONTROL/wait?key=skew1&op=UpdateItem"
-COMMIT;
-SQL
-$out = finish_psql($first) . finish_psql($second);
-is(() = ($out =~ /40001/g), 1, 'of two that cannot be serialized one fails');
-settled($node);
-foreach my $key ('skew1', 'skew2')
-{
-	is($works->($key) eq '1' ? 'COMPLETED' : 'FAILED', $state->($key), "$key: key and work agree");
-}
+} [ 1, say_in_script('the first is ready') . halt_until('the second has committed') ],
+  [ 2, say_in_script('the second is ready') . halt_until('commit') ];
+my @runs = map { start_script($node, $_) } @skew;
+await_word("the $_ is ready") foreach 'first', 'second';
+go_on('commit');
+$out = finish_script($runs[1]);
+go_on('the second has committed');
+$out .= finish_script($runs[0]);
+is(() = ($out =~ /40001/g), 1, 'of two transactions that cannot be serialized one fails');
+is(count_requests(key => 'skew', to => 'COMMITTING', status => 200), 2,
+	'of two transactions that cannot be serialized both were sealed');
+agree($_, "of two transactions that cannot be serialized: key and work of $_ agree") foreach 'skew1', 'skew2';
 
-# a snapshot older than the completion
-control('POST', '/reset');
-my $connstr = $node->connstr('postgres');
-$out = psql_ok($node, <<"SQL");
-BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT count(*) FROM work;
-\\! psql -XAtq -d "$connstr" -c "BEGIN" -c "SELECT idem_try_acquire('unseen')" -c "INSERT INTO work VALUES ('unseen', 1)" -c "SELECT idem_complete('unseen')" -c COMMIT
+# a snapshot that is older than the completion
+reset_proxy();
+my $end = <<'SQL';
 SELECT outcome FROM idem_acquire('unseen');
 ROLLBACK;
 SELECT outcome FROM idem_acquire('unseen');
@@ -176,57 +200,68 @@ SELECT outcome FROM idem_acquire('unseen');
 SELECT count(*) FROM work WHERE key = 'unseen';
 ROLLBACK;
 SQL
-like($out, qr/ERROR:  40001: could not serialize access: key "unseen"/, 'a result whose work cannot be seen is not given');
-like($out, qr/completed\ncompleted\n1\n/, '... a later snapshot gets it');
+$run = start_script($node, "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT count(*) FROM work;\n"
+	  . say_in_script('the snapshot is taken') . halt_until('the key is completed') . $end);
+await_word('the snapshot is taken');
+$sql->("BEGIN; SELECT idem_try_acquire('unseen'); INSERT INTO work VALUES ('unseen', 1); "
+	  . "SELECT idem_complete('unseen'); COMMIT");
+go_on('the key is completed');
+$out = finish_script($run);
+like($out, qr/ERROR:  40001: could not serialize access: key "unseen"/,
+	'a result whose work cannot be seen is not given');
+like($out, qr/completed\ncompleted\n1\n/, 'a result whose work cannot be seen is given to a later snapshot');
 
-# others who act when a transaction commits: postgres_fdw, in both orders
-$sql->('CREATE EXTENSION postgres_fdw');
-$sql->("CREATE SERVER self FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '" . $node->host . "', port '" . $node->port . "', dbname 'postgres')");
-$sql->("CREATE USER MAPPING FOR PUBLIC SERVER self");
-$sql->('CREATE TABLE remote_work (key text)');
-$sql->("CREATE FOREIGN TABLE remote (key text) SERVER self OPTIONS (table_name 'remote_work')");
+# ----- others that act when a transaction commits -----------------------------
+
+my ($host, $port) = ($node->host, $node->port);
+$sql->(<<"SQL");
+CREATE EXTENSION postgres_fdw;
+CREATE SERVER self FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'postgres');
+CREATE USER MAPPING FOR PUBLIC SERVER self;
+CREATE TABLE remote_work (key text);
+CREATE FOREIGN TABLE remote (key text) SERVER self OPTIONS (table_name 'remote_work');
+SQL
 my $n = 0;
 foreach my $order ('key first', 'remote first')
 {
-	foreach my $fails (1, 0)
+	foreach my $refused (1, 0)
 	{
 		my $key = 'fdw' . ++$n;
 		my @steps = ("SELECT outcome FROM idem_acquire('$key');\nSELECT idem_complete('$key');\n",
 			"INSERT INTO remote VALUES ('$key');\n");
-		control('POST', '/reset');
-		control('POST', '/fault', qq({"key":"$key","to":"COMMITTING","do":"answer","status":400,"code":"AccessDeniedException"})) if $fails;
-		$out = psql_ok($node, "BEGIN;\n" . join('', $order eq 'key first' ? @steps : reverse @steps) . 'COMMIT;');
-		is($sql->("SELECT count(*) FROM remote_work WHERE key = '$key'"), $fails ? '0' : '1',
-			"postgres_fdw, $order: remote work is " . ($fails ? 'not ' : '') . 'committed');
+		reset_proxy();
+		refuse_seal($key) if $refused;
+		run_script($node, join '', "BEGIN;\n", ($order eq 'key first' ? @steps : reverse @steps), 'COMMIT;');
+		is($sql->("SELECT count(*) FROM remote_work WHERE key = '$key'"), $refused ? '0' : '1',
+			"postgres_fdw, $order: remote work is " . ($refused ? 'not committed without its seal' : 'committed'));
 	}
 }
 
-# NOTIFY with a seal
-$out = psql_ok($node, "LISTEN work;\n" . working('notified', "NOTIFY work, 'done';"));
+$out = run_script($node, "LISTEN work;\n" . working('notified', "NOTIFY work, 'done';"));
 unlike($out, qr/ERROR/, 'NOTIFY and a seal go together');
-agree('notified', 1, '... and the key is completed');
+is_done('notified', 1, 'the key of a transaction with NOTIFY is completed');
 
-# parallel query: refused where it would run elsewhere, harmless beside
-$out = psql_ok($node, <<'SQL');
-CREATE FUNCTION lies(k text) RETURNS text LANGUAGE plpgsql PARALLEL SAFE AS 'BEGIN RETURN (idem_acquire(k)).outcome; END';
+$out = run_script($node, <<'SQL');
+CREATE FUNCTION lies(k text) RETURNS text LANGUAGE plpgsql PARALLEL SAFE AS
+	'BEGIN RETURN (idem_acquire(k)).outcome; END';
 SET force_parallel_mode = on;
 SET debug_parallel_query = on;
 SELECT lies('parallel');
 SELECT outcome FROM idem_acquire('beside');
 SQL
-like($out, qr/ERROR:  25000: cannot (?:execute idem_acquire\(\) in a parallel worker|assign)/, 'not in a parallel worker');
-like($out, qr/^acquired$/m, '... and with parallel query on, in the leader');
+like($out, qr/ERROR:  25000: cannot (?:execute idem_acquire\(\) in a parallel worker|assign)/,
+	'a call in a parallel worker is refused');
+like($out, qr/^acquired$/m, 'with parallel query on, a call in the leader works');
 
-# without synchronous_commit: what others can see is not lost
-control('POST', '/reset');
-$out = psql_ok($node, "SET synchronous_commit = off;\n" . working('async'));
+# what others can see is not lost
+reset_proxy();
+run_script($node, "SET synchronous_commit = off;\n" . working('async'));
 crash($node);
 $node->start;
-agree('async', 1, 'synchronous_commit = off, then killed: the work is there');
+is_done('async', 1, 'synchronous_commit = off, then killed: the work is there');
 
 is($sql->('SELECT count(*) FROM exactonce_in_doubt'), '0', 'nothing is in doubt at the end');
-is($sql->("SELECT count(*) FROM exactonce_claims WHERE state NOT IN ('second look', 'held')"), '0', 'and no slot is left');
-
-$node->stop;
-unlike(slurp_file($node->logfile), qr/PANIC|TRAP|server process .* was terminated by signal (?!9)/, 'no crash of its own');
+is($sql->("SELECT count(*) FROM exactonce_claims WHERE state NOT IN ('second look', 'held')"), '0',
+	'no slot is left at the end');
+stop_without_crash($node, kills => 1);
 done_testing();

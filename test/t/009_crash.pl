@@ -1,26 +1,26 @@
-# Every process is killed at once, at every point of a commit: after the
-# restart, and without a caller, a key is completed if and only if its work is
-# there.
+# Every process is killed at once, at every point of a commit: after the restart,
+# and without a caller, a key is completed if and only if its work is there.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::Bin;
 use ExactOnce;
-use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-my $rounds = $ENV{EO_ROUNDS} // 4;    # of each kind; more to be surer
-my $node = new_node('crash', options => ", lease '1 hour'", conf => "wal_level = replica\nmax_wal_senders = 5\n");
-$node->safe_psql('postgres', 'CREATE TABLE work (key text PRIMARY KEY)');
+my $rounds = $ENV{EO_ROUNDS} // 4;    # of each kind; more show more
+my $table = 'tap_crash';
+my $node = new_node('crash', options => { lease => '1 hour' }, conf => "wal_level = replica\nmax_wal_senders = 5\n");
+my $sql = sub { $node->safe_psql('postgres', $_[0]) };
+$sql->('CREATE TABLE work (key text PRIMARY KEY)');
 my $round = 0;
 my $slowest = 0;
 
-# Commits work under four keys; dies with the server, or not.
-sub commit_some
+# Starts a transaction that works under four keys.
+sub start_transaction
 {
 	my ($name) = @_;
-	return start_psql($node, <<"SQL");
+	return start_script($node, <<"SQL");
 \\set ON_ERROR_STOP on
 BEGIN;
 INSERT INTO work SELECT '$name-' || i FROM generate_series(1, 4) i;
@@ -33,111 +33,92 @@ SQL
 sub restart_and_check
 {
 	my ($what) = @_;
-	control('POST', '/reset');
-	# who gives back what is to be finished shall come first
-	control('POST', '/fault', '{"to":"COMPLETED","do":"delay","ms":300,"times":0}');
+	reset_proxy();
+	# A worker that gave back a key whose work is there would do so before it is
+	# completed, and would be seen.
+	fault(to => 'COMPLETED', do => 'delay', ms => 300, times => 0);
 	$node->start;
 	my $started = time();
-	my %left;
-	while (1)
+	my ($records, @unsettled);
+	do
 	{
-		my $records = records('tap_crash');
-		%left = map { $_ => $records->{$_}{status} }
-		  grep { $records->{$_}{status} =~ /COMMITTING|IN_PROGRESS/ } keys %$records;
-		last if !%left || time() - $started > 60;
-		usleep(20_000);
-	}
+		$records = records($table);
+		@unsettled = sort grep { $records->{$_}{status} =~ /COMMITTING|IN_PROGRESS/ } keys %$records;
+		usleep(20_000) if @unsettled;
+	} while (@unsettled && time() - $started < 60);
 	my $took = time() - $started;
 	$slowest = $took if $took > $slowest;
-	my $records = records('tap_crash');
 	my $completed = join ' ', sort grep { $records->{$_}{status} eq 'COMPLETED' } keys %$records;
-	my $work = $node->safe_psql('postgres', 'SELECT string_agg(key, \' \' ORDER BY key COLLATE "C") FROM work');
-	is($completed, $work, "$what: completed if and only if the work is there");
-	is(join(' ', sort %left), '', "$what: nothing is left in between")
-	  or die 'the rest would only take long';
+	is($completed, $sql->(q{SELECT string_agg(key, ' ' ORDER BY key COLLATE "C") FROM work}),
+		"killed $what: a key is completed if and only if its work is there");
+	is("@unsettled", '', "killed $what: no key is left unsettled") or die 'the other rounds would only take long';
 	return;
 }
 
-# a request of the commit arrives, or has taken effect, and all is over
+# Kills all processes when a request of the commit arrives, or once it is applied.
 sub kill_at
 {
-	my ($what, $fault) = @_;
+	my ($what, %at) = @_;
 	my $name = 'r' . ++$round;
-	my @pids;
-	my $run;
-	# the backend is not born yet: it dies with the rest, just after
-	@pids = processes_of($node);
-	my $list = join ',', @pids;
-	control('POST', '/fault', qq({"key":"$name-","do":"kill","pid":[$list],$fault}));
-	$run = commit_some($name);
-	finish_psql($run);
-	crash_rest(@pids);
-	restart_and_check($what);
-	return;
-}
-
-# The session's own backend outlives its postmaster for a moment, if at all.
-sub crash_rest
-{
-	my (@pids) = @_;
-	await_end($node, @pids);
+	my @pids = processes_of($node);
+	fault(key => "$name-", do => 'kill', pid => [ map { $_ + 0 } @pids ], %at);
+	finish_script(start_transaction($name));
+	# The backend of the session is younger than the list, and outlives its postmaster
+	# for a moment, if at all.
 	my $data = $node->data_dir;
-	foreach my $proc (glob '/proc/[0-9]*')
-	{
-		my ($pid) = $proc =~ /(\d+)$/;
-		my $cwd = readlink("$proc/cwd") // '';
-		next unless $cwd eq $data;
-		kill 'KILL', $pid;
-		await_end($node, $pid);
-	}
+	my @left = map { m{^/proc/(\d+)} } grep { (readlink("$_/cwd") // '') eq $data } glob '/proc/[0-9]*';
+	kill 'KILL', @left;
+	await_end($node, @pids, @left);
+	restart_and_check($what);
 	return;
 }
 
 for (1 .. $rounds)
 {
 	my $nth = 1 + $_ % 4;
-	kill_at('before the seal', '"to":"COMMITTING","nth":' . $nth);
-	kill_at('in the seal', qq("to":"COMMITTING","applied":true,"nth":$nth));
-	kill_at('between commit and finish', qq("to":"COMPLETED","nth":$nth));
-	kill_at('in the finish', qq("to":"COMPLETED","applied":true,"nth":$nth));
+	kill_at('before the seal', to => 'COMMITTING', nth => $nth);
+	kill_at('in the seal', to => 'COMMITTING', nth => $nth, applied => 1);
+	kill_at('between commit and finish', to => 'COMPLETED', nth => $nth);
+	kill_at('in the finish', to => 'COMPLETED', nth => $nth, applied => 1);
 }
 
-# the commit record is on disk, and the commit waits for a standby that there is
-# none of: nobody has been told of it
+# The commit record is on disk, and nobody has been told: the commit waits for a
+# standby that does not exist.
 for (1 .. 2)
 {
 	my $name = 'r' . ++$round;
 	$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'");
 	$node->reload;
-	my $run = commit_some($name);
-	wait_until('a commit waits for a standby', sub {
-		$node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND backend_type = 'client backend'") eq '1' });
+	my $run = start_transaction($name);
+	wait_until('a commit waits for a standby', sub { $sql->(<<'SQL') eq '1' });
+SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND backend_type = 'client backend'
+SQL
 	crash($node);
-	finish_psql($run);
+	finish_script($run);
 	$node->append_conf('postgresql.conf', "synchronous_standby_names = ''");
 	restart_and_check('after the commit record');
-	is($node->safe_psql('postgres', "SELECT count(*) FROM work WHERE key LIKE '$name-%'"), '4', '... which counts');
+	is($sql->("SELECT count(*) FROM work WHERE key LIKE '$name-%'"), '4',
+		'killed after the commit record: the work is there');
 }
 
-# any time at all, under load
+# The instant is the subject: any one, under load.
 for (1 .. 2 * $rounds)
 {
 	my $name = 'r' . ++$round;
-	my @runs = map { commit_some("$name-$_") } 1 .. 3;
+	my @runs = map { start_transaction("$name-$_") } 1 .. 3;
 	usleep(rand(40_000) + 5_000);
 	crash($node);
-	finish_psql($_) foreach @runs;
+	finish_script($_) foreach @runs;
 	restart_and_check('at a random moment');
 }
 note(sprintf 'settled after at most %.1f s', $slowest);
 
-# and it was worth it: some committed, some did not
-my ($done, $undone) = (0, 0);
-my $records = records('tap_crash');
-$records->{$_}{status} eq 'COMPLETED' ? $done++ : $undone++ foreach keys %$records;
-note("$done completed, $undone given back");
-cmp_ok($done, '>', 0, 'some transactions had committed');
-cmp_ok($undone, '>', 0, 'some had not');
+my ($completed, $given_back) = (0, 0);
+my $records = records($table);
+$records->{$_}{status} eq 'COMPLETED' ? $completed++ : $given_back++ foreach keys %$records;
+note("$completed completed, $given_back given back");
+cmp_ok($completed, '>', 0, 'some transactions had committed when they were killed');
+cmp_ok($given_back, '>', 0, 'some transactions had not committed when they were killed');
 
 $node->stop;
 done_testing();

@@ -1,5 +1,5 @@
-# The worker: what it does for leases and ended transactions, and that it is in
-# nobody's way.
+# The worker: what it does for leases and for transactions that have ended, and
+# that it is in nobody's way.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -7,237 +7,259 @@ use lib $FindBin::Bin;
 use ExactOnce;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time usleep);
+use Time::HiRes qw(time);
 
 my $table = 'tap_worker';
-my $node = new_node('worker', options => ", clock_skew '0', request_timeout '2s', commit_timeout '2s'",
-	conf => "restart_after_crash = on\n");
+my $node = new_node('worker', conf => "restart_after_crash = on\n",
+	options => { clock_skew => 0, request_timeout => '2s', commit_timeout => '2s' });
 my $sql = sub { $node->safe_psql($_[1] // 'postgres', $_[0]) };
-my $state = sub { my $r = records($table)->{ $_[0] }; return $r ? $r->{status} : 'none' };
-my $workers = "SELECT string_agg(backend_type, ', ' ORDER BY backend_type) FROM pg_stat_activity WHERE backend_type LIKE 'exactonce%'";
-my $worker_pid = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'exactonce worker' AND datname = current_database()";
+
+sub status_of
+{
+	my ($key, $elsewhere) = @_;
+	my $record = record($elsewhere // $table, $key);
+	return $record ? $record->{status} : 'none';
+}
+
+sub state_of_claim
+{
+	my ($key) = @_;
+	return $sql->("SELECT state FROM exactonce_claims WHERE key = '$key'");
+}
+
+sub count_pending
+{
+	return $sql->('SELECT count(*) FROM exactonce_pending');
+}
+
+my $worker_pid = <<'SQL';
+SELECT pid FROM pg_stat_activity WHERE backend_type = 'exactonce worker' AND datname = current_database()
+SQL
 
 $sql->("SELECT idem_try_acquire('first')");
-wait_until('both are in pg_stat_activity', sub { $sql->($workers) eq 'exactonce launcher, exactonce worker' });
-
-# leases
-my $run = start_psql($node, <<'SQL');
-BEGIN;
-SELECT outcome FROM idem_acquire('kept alive', lease => '300 ms');
-SELECT pg_sleep(3);
-SELECT idem_complete('kept alive');
-COMMIT;
+wait_until('launcher and worker are in pg_stat_activity', sub { $sql->(<<'SQL') eq '2' });
+SELECT count(*) FROM pg_stat_activity WHERE backend_type IN ('exactonce launcher', 'exactonce worker')
 SQL
-control('GET', '/wait?key=kept+alive&op=UpdateItem');
-usleep(1_500_000);
-is($sql->("SELECT outcome FROM idem_acquire('kept alive')"), 'in_progress', 'a claim of an open transaction outlives its lease');
-unlike(finish_psql($run), qr/ERROR/, '... ten times');
-settled($node);
-is($state->('kept alive'), 'COMPLETED', '... and is completed');
 
-$sql->("ALTER SERVER exactonce OPTIONS (ADD max_hold '600 ms')");
-$run = start_psql($node, <<'SQL');
-BEGIN;
-SELECT outcome FROM idem_acquire('held too long', lease => '300 ms');
-\! curl -s "$EO_CONTROL/wait?key=complete+it&seconds=60"
-SELECT idem_complete('held too long');
-COMMIT;
-SQL
-control('GET', '/wait?key=held+too+long&op=UpdateItem');
-# another service, which asks DynamoDB and not this server
-my $update = sub {
-	my ($key, $condition, $to) = @_;
+# ----- leases -----------------------------------------------------------------
+
+# Starts a transaction with a claim, which goes on when it is told its key.
+sub start_holder
+{
+	my ($key, $how, $end) = @_;
+	my $run = start_script($node,
+		"BEGIN;\nSELECT outcome FROM idem_acquire('$key', $how);\n" . say_in_script("has $key") . halt_until($key) . $end);
+	await_word("has $key");
+	return $run;
+}
+
+# Another service, which asks DynamoDB and not this server, takes the key's claim if
+# the condition holds.
+sub take_claim
+{
+	my ($key, $condition) = @_;
 	my $now = int(time() * 1000);
 	my $done = eval {
 		dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => "IDEMPOTENCY#$key" } },
-			ConditionExpression => $condition, UpdateExpression => 'SET #s = :s, #o = :o, #l = :l',
+			ConditionExpression => $condition, UpdateExpression => 'SET #o = :o, #l = :l',
 			ExpressionAttributeNames => { '#s' => 'status', '#o' => 'owner', '#l' => 'lease_ms' },
-			ExpressionAttributeValues => { ':s' => { S => $to }, ':o' => { S => 'another service' },
+			ExpressionAttributeValues => { ':s' => { S => 'IN_PROGRESS' }, ':o' => { S => 'another service' },
 				':l' => { N => '' . ($now + 60000) }, ':n' => { N => "$now" } } });
 	};
 	die $@ unless $done || $@ =~ /ConditionalCheckFailed/;
 	return $done;
-};
-wait_until('past max_hold the lease runs out', sub { $update->('held too long', '#s = :s AND #l < :n', 'IN_PROGRESS') });
-# have the session go on: it waits for a request that never comes from itself
-$sql->("SELECT idem_get('complete it')");
-like(finish_psql($run), qr/ID002/, '... and the commit of one taken over is ID002');
+}
+
+my $run = start_holder('kept alive', "lease => '200 ms'", "SELECT idem_complete('kept alive');\nCOMMIT;\n");
+my $first_lease = record($table, 'kept alive')->{lease_ms};
+wait_until('the lease of an open transaction is extended, ten times as long as it is',
+	sub { record($table, 'kept alive')->{lease_ms} >= $first_lease + 10 * 200 });
+is($sql->("SELECT outcome FROM idem_acquire('kept alive')"), 'in_progress',
+	'a claim of an open transaction outlives its lease');
+go_on('kept alive');
+unlike(finish_script($run), qr/ERROR/, 'a claim that has outlived its lease can be committed');
+settled($node);
+is(status_of('kept alive'), 'COMPLETED', 'a claim that has outlived its lease is completed');
+
+$sql->("ALTER SERVER exactonce OPTIONS (ADD max_hold '600 ms')");
+$run = start_holder('held too long', "lease => '300 ms'", "SELECT idem_complete('held too long');\nCOMMIT;\n");
+wait_until('past max_hold the lease runs out', sub { take_claim('held too long', '#s = :s AND #l < :n') });
+go_on('held too long');
+like(finish_script($run), qr/ID002/, 'the commit of a claim that another service has taken over is ID002');
 $sql->("ALTER SERVER exactonce OPTIONS (DROP max_hold)");
 
-# a claim that is lost is told at the next call
-$run = start_psql($node, <<'SQL');
-BEGIN;
-SELECT outcome FROM idem_acquire('taken', lease => '10 s');
-\! curl -s "$EO_CONTROL/wait?key=taken+go&seconds=60"
-SELECT idem_acquire('another');
-ROLLBACK;
-SQL
-control('GET', '/wait?key=taken&op=UpdateItem');
-wait_until('a claim is taken', sub { $update->('taken', 'attribute_not_exists(#l) OR #l <> :n', 'IN_PROGRESS') });
-wait_until('... which its heartbeat finds out', sub {
-	$sql->("SELECT state FROM exactonce_claims WHERE key = 'taken'") eq 'lost' });
-$sql->("SELECT idem_get('taken go')");
-like(finish_psql($run), qr/ERROR:  ID002: the claim on key "taken" on server "exactonce" was lost/, '... and its transaction is told');
+$run = start_holder('taken', "lease => '10 s'", "SELECT idem_acquire('another');\nROLLBACK;\n");
+wait_until('another service takes a claim before its lease is over',
+	sub { take_claim('taken', '#s = :s AND (attribute_not_exists(#l) OR #l <> :n)') });
+wait_until('the heartbeat of a claim finds out that it is lost', sub { state_of_claim('taken') eq 'lost' });
+go_on('taken');
+like(finish_script($run), qr/ERROR:  ID002: the claim on key "taken" on server "exactonce" was lost/,
+	'the next call of a transaction whose claim is lost says so');
 
-# a rolled-back claim is given back by the worker alone
 $sql->("BEGIN; SELECT idem_acquire('given back', lease => '1 hour'); ROLLBACK");
-wait_until('a rollback gives the key back to everybody', sub { $state->('given back') eq 'FAILED' });
+wait_until('a rollback gives the key back to everybody', sub { status_of('given back') eq 'FAILED' });
 
-# a late request of a first write is buried before it arrives
-control('POST', '/reset');
-control('POST', '/fault', '{"key":"ghost","op":"UpdateItem","do":"hold"}');
-$run = start_psql($node, "SET statement_timeout = '300ms'; SELECT idem_acquire('ghost', lease => '1 hour');");
-like(finish_psql($run), qr/57014/, 'a claim whose answer never came');
-wait_until('... is buried', sub { $state->('ghost') eq 'FAILED' });
-control('POST', '/release');
-wait_until('... and its late request', sub { control('GET', '/log') =~ /"key":"IDEMPOTENCY#ghost".*?"status":400/s });
-is($state->('ghost'), 'FAILED', '... changes nothing');
+# a first write that arrives when its caller is gone
+reset_proxy();
+fault(key => 'ghost', op => 'UpdateItem', do => 'hold');
+my $out = run_script($node, "SET statement_timeout = '300ms'; SELECT idem_acquire('ghost', lease => '1 hour');");
+like($out, qr/57014/, 'a claim whose answer never came: its caller gives up');
+wait_until('a claim whose answer never came is buried', sub { status_of('ghost') eq 'FAILED' });
+release_held();
+wait_until('a claim whose answer never came: its late request is refused',
+	sub { requests(key => 'ghost', status => 400) });
+is(status_of('ghost'), 'FAILED', 'a claim whose answer never came: its late request changes nothing');
 
-# the worker is terminated, killed, stopped
+# ----- the process ------------------------------------------------------------
+
 my $old = $sql->($worker_pid);
 $sql->("SELECT pg_terminate_backend($old)");
-wait_until('terminated, it comes back', sub { my $pid = $sql->($worker_pid); $pid && $pid ne $old });
+wait_until('the worker, terminated, comes back', sub { my $pid = $sql->($worker_pid); $pid && $pid ne $old });
 $sql->("SELECT idem_acquire('after'); SELECT idem_complete('after')");
 settled($node);
-is($state->('after'), 'COMPLETED', '... and works');
+is(status_of('after'), 'COMPLETED', 'the worker that comes back after a terminate works');
 
 $old = $sql->($worker_pid);
 kill 'KILL', $old;
-wait_until('killed, the server restarts with it', sub {
+wait_until('the worker killed, the server restarts with it', sub {
 	my ($code, $out) = $node->psql('postgres', $worker_pid);
-	$code == 0 && $out && $out ne $old });
+	return $code == 0 && $out && $out ne $old;
+});
 $sql->("SELECT idem_acquire('after the kill'); SELECT idem_complete('after the kill')");
 settled($node);
-is($state->('after the kill'), 'COMPLETED', '... and it works');
+is(status_of('after the kill'), 'COMPLETED', 'the worker of a server that has restarted works');
 
 $old = $sql->($worker_pid);
 kill 'STOP', $old;
-wait_until('stopped, it is noticed', sub {
-	my ($code, $out, $err) = $node->psql('postgres', "BEGIN; SELECT idem_acquire('probe'); ROLLBACK");
-	$code != 0 && $err =~ /worker of this database does not respond/ });
-like(psql_ok($node, "SELECT idem_acquire('refused early');"), qr/55000/, '... by every call');
-is($state->('refused early'), 'none', '... before anything is claimed');
+wait_until('the worker stopped, that is noticed', sub {
+	my ($code, undef, $err) = $node->psql('postgres', "BEGIN; SELECT idem_acquire('probe'); ROLLBACK");
+	return $code != 0 && $err =~ /worker of this database does not respond/;
+});
+$out = run_script($node, "SELECT idem_acquire('refused early');");
+like($out, qr/55000/, 'the worker stopped, every call is refused');
+is(status_of('refused early'), 'none', 'the worker stopped, a call is refused before anything is claimed');
 kill 'CONT', $old;
-wait_until('woken, it is trusted again', sub {
+wait_until('the worker woken, it is trusted again', sub {
 	my ($code, $out) = $node->psql('postgres', "SELECT outcome FROM idem_acquire('refused early')");
-	$code == 0 && $out =~ /acquired/ });
+	return $code == 0 && $out =~ /acquired/;
+});
 
-# commits outlive the engine, and the server's rest
-control('POST', '/reset');
-control('POST', '/fault', '{"to":"COMPLETED","do":"drop","times":0}');
+# ----- completions that take long ---------------------------------------------
+
+reset_proxy();
+fault(to => 'COMPLETED', do => 'drop', times => 0);
 $sql->("SELECT idem_acquire('unfinished'); SELECT idem_complete('unfinished', '1')");
-is($sql->("SELECT key FROM exactonce_pending"), 'unfinished', 'a completion that DynamoDB does not confirm is pending');
-is($sql->("SELECT outcome, result FROM idem_acquire('unfinished')"), 'completed|1', '... and completed for everybody here');
+is($sql->('SELECT key FROM exactonce_pending'), 'unfinished',
+	'a completion that DynamoDB does not confirm is pending');
+is($sql->("SELECT outcome, result FROM idem_acquire('unfinished')"), 'completed|1',
+	'a pending completion is completed for everybody here');
 foreach my $mode ('fast', 'smart', 'immediate')
 {
 	$node->stop($mode);
 	$node->start;
-	is($sql->("SELECT key FROM exactonce_pending"), 'unfinished', "... after a stop, $mode");
+	is($sql->('SELECT key FROM exactonce_pending'), 'unfinished', "a pending completion outlives a stop, $mode");
 }
 foreach my $what ('SERVER', 'EXTENSION')
 {
-	like(psql_ok($node, "DROP $what exactonce CASCADE;"), qr/55006.*cannot drop/, "... its \L$what\E cannot be dropped");
+	like(run_script($node, "DROP $what exactonce CASCADE;"), qr/55006.*cannot drop/,
+		"the \L$what\E of a pending completion cannot be dropped");
 }
-
-# meanwhile the server is pointed elsewhere: it is finished where it was sealed
 $sql->("ALTER SERVER exactonce OPTIONS (SET table 'tap_elsewhere')");
-control('POST', '/reset');
+reset_proxy();
 settled($node);
-is($state->('unfinished'), 'COMPLETED', '... and is finished where it began');
+is(status_of('unfinished'), 'COMPLETED',
+	'a pending completion is finished where it began, wherever its server leads now');
 $sql->("ALTER SERVER exactonce OPTIONS (SET table '$table')");
 $node->reload;
 
-# more than the worker takes at a time, while the engine is away
-control('POST', '/reset');
-control('POST', '/fault', '{"to":"COMPLETED","do":"answer","times":0}');
-$sql->("DO \$\$ BEGIN PERFORM idem_once('backlog' || i) FROM generate_series($_ * 300 + 1, $_ * 300 + 300) i; END \$\$")
-  foreach 0 .. 4;
-is($sql->('SELECT count(*) FROM exactonce_pending'), '1500', 'a backlog');
-# another table is served meanwhile
-$sql->("CREATE SERVER other FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'tap_other', endpoint '$ENV{EO_ENGINE}')");
-$sql->("CREATE USER MAPPING FOR PUBLIC SERVER other OPTIONS (access_key_id 'test', secret_access_key 'test')");
-$sql->("SELECT idem_create_table('other')");
+# more than the worker takes at a time, of a table that is ill; another table is well
+reset_proxy();
+fault(to => 'COMPLETED', do => 'answer', times => 0);
+foreach my $hundreds (0, 3, 6, 9, 12)
+{
+	$sql->("DO 'BEGIN PERFORM idem_once(''backlog'' || $hundreds * 100 + i) FROM generate_series(1, 300) i; END'");
+}
+is(count_pending(), '1500', 'a backlog of completions is pending while a table does not take them');
+$sql->(server_sql('other', table => 'tap_other', endpoint => $ENV{EO_ENGINE}) . "SELECT idem_create_table('other')");
 $sql->("SELECT idem_acquire('served', server => 'other'); SELECT idem_complete('served', server => 'other')");
-wait_until('... is nobody else\'s', sub { (records('tap_other')->{served} // {})->{status} eq 'COMPLETED' });
-control('POST', '/reset');
+wait_until('a backlog of one table does not hold up another', sub { status_of('served', 'tap_other') eq 'COMPLETED' });
+reset_proxy();
 settled($node);
-is($sql->("SELECT count(*) FROM generate_series(1, 1500) i WHERE (idem_get('backlog' || i)).status = 'COMPLETED'"), '1500', '... and is worked off');
+my $completed = <<'SQL';
+SELECT count(*) FROM generate_series(1, 1500) i WHERE (idem_get('backlog' || i)).status = 'COMPLETED'
+SQL
+is($sql->($completed), '1500', 'a backlog is worked off once its table takes completions again');
 
-# many leases of a table that does not answer take no time from those of another
-control('POST', '/fault', '{"to":"lease","do":"drop","times":0}');
-my $many = start_psql($node, <<'SQL');
+# many leases of a table that does not answer
+fault(to => 'lease', do => 'drop', times => 0);
+my $many = start_script($node, <<'SQL' . halt_until('go on') . "ROLLBACK;\n");
 BEGIN;
 SELECT count(*) FROM idem_acquire_many(ARRAY(SELECT 'beat' || i FROM generate_series(1, 1200) i), lease => '2 s');
-\! curl -s "$EO_CONTROL/wait?key=go+on&seconds=60" > /dev/null
-ROLLBACK;
 SQL
-wait_until('many claims of a table that does not answer', sub { $sql->("SELECT count(*) FROM exactonce_claims WHERE key LIKE 'beat%' AND state = 'held' AND lease_until < now()") >= 1000 });
-my $healthy = start_psql($node, <<'SQL');
-BEGIN;
-SELECT outcome FROM idem_acquire('healthy', lease => '2 s', server => 'other');
-\! curl -s "$EO_CONTROL/wait?key=well+again&seconds=120" > /dev/null
-SELECT idem_complete('healthy', server => 'other');
-COMMIT;
+wait_until('the leases of many claims of a table that does not answer run out', sub { $sql->(<<'SQL') >= 1000 });
+SELECT count(*) FROM exactonce_claims WHERE key LIKE 'beat%' AND state = 'held' AND lease_until < now()
 SQL
-my $lease;
-wait_until('... and one of another', sub {
-	$lease = $sql->("SELECT lease_until FROM exactonce_claims WHERE key = 'healthy'") });
-wait_until('... whose lease is extended', sub {
-	$sql->("SELECT lease_until > '$lease' FROM exactonce_claims WHERE key = 'healthy'") eq 't' });
-$sql->("SELECT idem_get('well again')");
-unlike(finish_psql($healthy), qr/ERROR/, '... and which is kept');
-my ($healthy_record) = records('tap_other')->{healthy};
-is($healthy_record->{runs}, 1, '... by its heartbeats');
-control('POST', '/reset');
-$sql->("SELECT idem_get('go on')");
-finish_psql($many);
+my $healthy = start_holder('healthy', "lease => '2 s', server => 'other'",
+	"SELECT idem_complete('healthy', server => 'other');\nCOMMIT;\n");
+my $lease = $sql->("SELECT lease_until FROM exactonce_claims WHERE key = 'healthy'");
+wait_until('the lease of a table that answers is extended meanwhile',
+	sub { $sql->("SELECT lease_until > '$lease' FROM exactonce_claims WHERE key = 'healthy'") eq 't' });
+go_on('healthy');
+unlike(finish_script($healthy), qr/ERROR/, 'the claim of a table that answers is kept meanwhile');
+is(record('tap_other', 'healthy')->{runs}, 1, 'the claim of a table that answers had one run');
+reset_proxy();
+go_on('go on');
+finish_script($many);
 settled($node);
 
-# a mapping that is of no use is repaired
-control('POST', '/fault', '{"to":"COMPLETED","do":"drop","times":0}');
+# a mapping that is of no use
+fault(to => 'COMPLETED', do => 'drop', times => 0);
 $sql->("SELECT idem_acquire('half'); SELECT idem_complete('half')");
 $sql->("ALTER USER MAPPING FOR PUBLIC SERVER exactonce OPTIONS (DROP secret_access_key)");
-wait_until('options that are of no use are reported', sub {
-	slurp_file($node->logfile) =~ /has only one half of its credentials/ });
-control('POST', '/reset');
+wait_until('half of the credentials: that is logged',
+	sub { slurp_file($node->logfile) =~ /has only one half of its credentials/ });
+reset_proxy();
 $sql->("ALTER USER MAPPING FOR PUBLIC SERVER exactonce OPTIONS (ADD secret_access_key 'test')");
 settled($node);
-is($state->('half'), 'COMPLETED', '... and once they are put right the worker goes on');
+is(status_of('half'), 'COMPLETED', 'half of the credentials: once they are whole the worker goes on');
 
 # a completion that cannot be written, because somebody has removed the record
-control('POST', '/fault', '{"to":"COMPLETED","do":"answer","times":0}');
+fault(to => 'COMPLETED', do => 'answer', times => 0);
 $sql->("SELECT idem_acquire('removed'); SELECT idem_complete('removed')");
 dynamodb(DeleteItem => { TableName => $table, Key => { pk => { S => 'IDEMPOTENCY#removed' } } });
-control('POST', '/reset');
-wait_until('a record that is gone is reported', sub {
-	slurp_file($node->logfile) =~ /cannot be marked completed, although its transaction committed/ });
-is($sql->("SELECT idem_resolve('removed', 'failed'), (SELECT count(*) FROM exactonce_pending)"), 'f|1', '... and the completion stays');
-is($sql->("SELECT idem_resolve('removed', 'completed', server => 'other'), (SELECT count(*) FROM exactonce_pending)"), 'f|1', '... whatever is said of another table');
-is($sql->("SELECT idem_resolve('removed', 'completed')"), 't', '... until an operator gives it up');
-is($sql->('SELECT count(*) FROM exactonce_pending'), '0', '... and it is gone');
+reset_proxy();
+wait_until('a record that is gone: that is logged',
+	sub { slurp_file($node->logfile) =~ /cannot be marked completed, although its transaction committed/ });
+is($sql->("SELECT idem_resolve('removed', 'failed')") . count_pending(), 'f1',
+	'a record that is gone: the completion stays');
+is($sql->("SELECT idem_resolve('removed', 'completed', server => 'other')") . count_pending(), 'f1',
+	'a record that is gone: the completion stays, whatever is said of another table');
+is($sql->("SELECT idem_resolve('removed', 'completed')"), 't',
+	'a record that is gone: the completion is given up by an operator');
+is(count_pending(), '0', 'a record that is gone: the completion that was given up is gone, too');
 
-# databases come and go
-my $server = "CREATE EXTENSION exactonce; CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce
-	OPTIONS (region 'eu-west-1', table '$table', endpoint '$ENV{EO_ENDPOINT}');
-	CREATE USER MAPPING FOR PUBLIC SERVER exactonce OPTIONS (access_key_id 'test', secret_access_key 'test')";
+# ----- databases come and go --------------------------------------------------
+
+my $extension = 'CREATE EXTENSION exactonce; ' . server_sql('exactonce', table => $table);
 $sql->('CREATE DATABASE one');
-$sql->($server, 'one');
-is($sql->("SELECT outcome FROM idem_acquire('in one'); SELECT idem_complete('in one')", 'one'), "acquired\n", 'the extension in a new database has a worker');
+$sql->($extension, 'one');
+is($sql->("SELECT outcome FROM idem_acquire('in one'); SELECT idem_complete('in one')", 'one'), "acquired\n",
+	'a new database has a worker');
 $sql->('CREATE DATABASE two TEMPLATE one');
-is($sql->("SELECT outcome FROM idem_acquire('in two')", 'two'), 'acquired', 'a copy of it works, too');
-isnt($sql->('SELECT origin FROM exactonce_internal.identity', 'one'), $sql->('SELECT origin FROM exactonce_internal.identity', 'two'),
-	'... under an identity of its own');
+is($sql->("SELECT outcome FROM idem_acquire('in two')", 'two'), 'acquired', 'a copy of a database works');
+my ($origin, $origin_of_copy) = map { $sql->('SELECT origin FROM exactonce_internal.identity', $_) } 'one', 'two';
+isnt($origin, $origin_of_copy, 'a copy of a database has an identity of its own');
 $sql->('ALTER DATABASE two RENAME TO three');
-is($sql->("SELECT outcome FROM idem_acquire('in three')", 'three'), 'acquired', 'renamed, it works');
+is($sql->("SELECT outcome FROM idem_acquire('in three')", 'three'), 'acquired', 'a database that was renamed works');
 $sql->('DROP DATABASE three');
-is($sql->("SELECT count(*) FROM pg_database WHERE datname = 'three'"), '0', 'dropped, it is gone');
+is($sql->("SELECT count(*) FROM pg_database WHERE datname = 'three'"), '0', 'a database with a worker can be dropped');
 $sql->('DROP EXTENSION exactonce CASCADE', 'one');
-wait_until('without the extension its worker leaves', sub {
-	$sql->("SELECT count(*) FROM pg_stat_activity WHERE datname = 'one'") eq '0' });
-$sql->($server, 'one');
-is($sql->("SELECT outcome FROM idem_acquire('in one again')", 'one'), 'acquired', '... and returns with it');
+wait_until('the worker leaves a database without the extension',
+	sub { $sql->("SELECT count(*) FROM pg_stat_activity WHERE datname = 'one'") eq '0' });
+$sql->($extension, 'one');
+is($sql->("SELECT outcome FROM idem_acquire('in one again')", 'one'), 'acquired',
+	'the worker returns to a database with the extension');
 $sql->('DROP DATABASE one');
 
-$node->stop;
-unlike(slurp_file($node->logfile), qr/PANIC|TRAP/, 'no crash of its own');
+stop_without_crash($node, kills => 1);
 done_testing();

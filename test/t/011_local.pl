@@ -1,5 +1,5 @@
-# Sessions of one server: no request for what it knows, and PostgreSQL's own
-# waiting.
+# Sessions of one server: what it knows costs no request, and to wait for a key is
+# to wait for a lock of PostgreSQL.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -11,68 +11,62 @@ my $node = new_node('local', conf => "deadlock_timeout = 100ms\n");
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 $sql->('CREATE TABLE rows (id int PRIMARY KEY, n int); INSERT INTO rows VALUES (1, 0)');
 
-# a holder that goes on when told
-sub holder
+# Starts a transaction that holds a key, and goes on when it is told the key.
+sub start_holder
 {
 	my ($key, $end) = @_;
-	my $run = start_psql($node, <<"SQL");
-BEGIN;
-SELECT 'holder ' || outcome FROM idem_acquire('$key', payload => '"a"');
-\\! curl -s "\$EO_CONTROL/wait?key=$key+go&seconds=60"
-$end
-SQL
-	wait_until("$key is held", sub { $sql->("SELECT state FROM exactonce_claims WHERE key = '$key'") eq 'held' });
+	my $claim = "SELECT 'holder ' || outcome FROM idem_acquire('$key', payload => '\"a\"');\n";
+	my $run = start_script($node, "BEGIN;\n" . $claim . halt_until($key) . $end);
+	wait_until("$key: a transaction holds the key",
+		sub { $sql->("SELECT state FROM exactonce_claims WHERE key = '$key'") eq 'held' });
 	return $run;
 }
 
-# any request that names the key
-sub go
-{
-	my ($key) = @_;
-	$sql->("SELECT idem_get('$key go')");
-	return;
-}
-
-sub waiting
+sub await_waiter
 {
 	my ($what) = @_;
-	wait_until($what, sub { $sql->("SELECT count(*) FROM pg_locks WHERE locktype = 'virtualxid' AND NOT granted") eq '1' });
+	wait_until($what,
+		sub { $sql->("SELECT count(*) FROM pg_locks WHERE locktype = 'virtualxid' AND NOT granted") eq '1' });
 	return;
 }
 
-# what is held here costs no request
-my $run = holder('known', "SELECT idem_complete('known', '\"done\"'); COMMIT;");
-control('POST', '/reset');
-is($sql->("SELECT outcome, mine, run, lease_until > now() FROM idem_acquire('known')"), 'in_progress|f|1|t', 'a key held by another session is in progress');
-like(psql_ok($node, "SELECT idem_acquire('known', payload => '\"b\"');"), qr/ID003/, '... another payload is an error');
-is(control('GET', '/count'), "0\n", '... without a request');
-my $waiter = start_psql($node, "SELECT 'waiter ' || outcome || ' ' || result FROM idem_acquire('known', wait => '60 s');");
-waiting('a wait for it is a lock');
-is(control('GET', '/count'), "0\n", '... and no request either');
-go('known');
-like(finish_psql($waiter), qr/waiter completed "done"/, 'who waited gets the result');
-finish_psql($run);
+# ----- duplicates and waits ---------------------------------------------------
 
-# the holder rolls back: who waited has the key
-$run = holder('undone', 'ROLLBACK;');
-$waiter = start_psql($node, "SELECT 'waiter ' || outcome || ' ' || run FROM idem_acquire('undone', wait => '60 s');");
-waiting('a second wait');
-go('undone');
-like(finish_psql($waiter), qr/waiter acquired 2/, 'after a rollback who waited has the key');
-finish_psql($run);
+my $run = start_holder('known', "SELECT idem_complete('known', '\"done\"'); COMMIT;");
+reset_proxy();
+is($sql->("SELECT outcome, mine, run, lease_until > now() FROM idem_acquire('known')"), 'in_progress|f|1|t',
+	'a key held by another session is in progress');
+like(run_script($node, "SELECT idem_acquire('known', payload => '\"b\"');"), qr/ID003/,
+	'a key held by another session with another payload is an error');
+is(count_requests(), 0, 'a key held by another session is answered without a request');
+my $waiter = start_script($node,
+	"SELECT 'waiter ' || outcome || ' ' || result FROM idem_acquire('known', wait => '60 s');");
+await_waiter('a wait for a key held by another session is a lock');
+is(count_requests(), 0, 'a wait for a key held by another session makes no request');
+go_on('known');
+like(finish_script($waiter), qr/waiter completed "done"/, 'a session that waited gets the result of the commit');
+finish_script($run);
 
-# a wait is over when its time is up, and obeys lock_timeout and cancel
-$run = holder('busy', 'ROLLBACK;');
-is($sql->("BEGIN; SELECT outcome FROM idem_acquire('busy', wait => '200 ms'); SELECT 'and on'; ROLLBACK"), "in_progress\nand on",
-	'a wait that is too long ends, and the transaction goes on');
-like(psql_ok($node, "SET lock_timeout = '100ms'; SELECT idem_acquire('busy', wait => '60 s');"), qr/55P03/, 'lock_timeout ends a wait');
-like(psql_ok($node, "SET statement_timeout = '200ms'; SELECT idem_acquire('busy', wait => '60 s');"), qr/57014/, 'statement_timeout does');
-$waiter = start_psql($node, "SELECT idem_acquire('busy', wait => '60 s');");
-waiting('a third wait');
+$run = start_holder('undone', 'ROLLBACK;');
+$waiter = start_script($node, "SELECT 'waiter ' || outcome || ' ' || run FROM idem_acquire('undone', wait => '60 s');");
+await_waiter('another session waits for a key that will be rolled back');
+go_on('undone');
+like(finish_script($waiter), qr/waiter acquired 2/, 'a session that waited has the key after a rollback');
+finish_script($run);
+
+# what ends a wait
+$run = start_holder('busy', 'ROLLBACK;');
+is($sql->("BEGIN; SELECT outcome FROM idem_acquire('busy', wait => '200 ms'); SELECT 'and on'; ROLLBACK"),
+	"in_progress\nand on", 'a wait that is too long ends, and the transaction goes on');
+like(run_script($node, "SET lock_timeout = '100ms'; SELECT idem_acquire('busy', wait => '60 s');"), qr/55P03/,
+	'lock_timeout ends a wait');
+like(run_script($node, "SET statement_timeout = '200ms'; SELECT idem_acquire('busy', wait => '60 s');"), qr/57014/,
+	'statement_timeout ends a wait');
+$waiter = start_script($node, "SELECT idem_acquire('busy', wait => '60 s');");
+await_waiter('a session waits that will be cancelled');
 $sql->("SELECT pg_cancel_backend(pid) FROM pg_locks WHERE locktype = 'virtualxid' AND NOT granted");
-like(finish_psql($waiter), qr/57014/, 'and so does a cancel');
-# its errors leave the session and the transaction as any error does
-my $left = psql_ok($node, <<'SQL');
+like(finish_script($waiter), qr/57014/, 'a cancel ends a wait');
+my $left = run_script($node, <<'SQL');
 SET statement_timeout = '100ms';
 SELECT idem_acquire('busy', wait => '60 s');
 RESET statement_timeout;
@@ -91,47 +85,67 @@ END $$;
 SELECT string_agg(id::text, ' ' ORDER BY id) FROM rows;
 DELETE FROM rows WHERE id = 3;
 SQL
-like($left, qr/session goes on\n1 3\n/, 'a wait that fails leaves nothing behind it open');
-like($left, qr/57014.*caught/s, '... neither for a timeout nor within a handler');
-go('busy');
-finish_psql($run);
+like($left, qr/session goes on\n1 3\n/, 'a wait that fails leaves session and transaction as any error does');
+like($left, qr/57014.*caught/s, 'a wait that fails is an error that a handler catches');
+go_on('busy');
+finish_script($run);
 
-# a row against a key: PostgreSQL finds the circle, and lets either of the two go on
-$run = holder('circle', "UPDATE rows SET n = n + 1 WHERE id = 1; SELECT idem_complete('circle'); COMMIT;");
-$waiter = start_psql($node, <<'SQL');
+# ----- circles: PostgreSQL lets either of the two go on ------------------------
+
+$run = start_holder('circle', "UPDATE rows SET n = n + 1 WHERE id = 1; SELECT idem_complete('circle'); COMMIT;");
+$waiter = start_script($node, <<'SQL');
 BEGIN;
 UPDATE rows SET n = n + 1 WHERE id = 1;
 SELECT 'waiter ' || outcome FROM idem_acquire('circle', wait => '60 s');
 SELECT idem_complete('circle');
 COMMIT;
 SQL
-waiting('one waits for the key');
-go('circle');
-my $both = finish_psql($run) . finish_psql($waiter);
+await_waiter('a transaction with a row waits for the key of another, which will want the row');
+go_on('circle');
+my $both = finish_script($run) . finish_script($waiter);
 like($both, qr/ERROR:  40P01: deadlock detected/, 'a deadlock of a row and a key is detected');
-is($sql->('SELECT n FROM rows'), '1', '... and one of the two got through');
+is($sql->('SELECT n FROM rows'), '1', 'of two transactions in a deadlock one gets through');
 
-# two keys in opposite order, without waiting: nobody hangs
+# Each asks for the other's key without a wait, once both have their own.
 my @pair = map {
-	my ($first, $second) = @$_;
-	start_psql($node, "BEGIN; SELECT outcome FROM idem_acquire('$first'); SELECT pg_sleep(0.1); SELECT outcome FROM idem_acquire('$second'); ROLLBACK;")
+	my ($own, $other) = @$_;
+	start_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('$own');\n"
+		  . say_in_script("$own is held") . halt_until("go on with $own")
+		  . "SELECT outcome FROM idem_acquire('$other');\n" . say_in_script("$other was asked for")
+		  . halt_until("end of $own") . "ROLLBACK;\n")
 } [ 'left', 'right' ], [ 'right', 'left' ];
-my $answers = join '', map { finish_psql($_) } @pair;
-unlike($answers, qr/ERROR/, 'keys in opposite order: nobody hangs');
+await_word("$_ is held") foreach 'left', 'right';
+go_on("go on with $_") foreach 'left', 'right';
+await_word("$_ was asked for") foreach 'left', 'right';
+go_on("end of $_") foreach 'left', 'right';
+is(finish_script($_), "acquired\nin_progress\n", 'keys in opposite order: nobody hangs') foreach @pair;
 
-# claims that the session still holds, in another transaction's way
 settled($node);
-is($sql->('SELECT count(*) FROM exactonce_claims'), '0', 'no slot is left');
+is($sql->('SELECT count(*) FROM exactonce_claims'), '0', 'no slot is left when all transactions have ended');
 
-# limits: clear errors, and nothing half done
+# ----- limits -----------------------------------------------------------------
+
 $node->append_conf('postgresql.conf', 'exactonce.max_claims = 100');
 $node->restart;
-my $out = psql_ok($node, "BEGIN; SELECT count(idem_acquire('limit' || i)) FROM generate_series(1, 101) i; COMMIT; SELECT 'and ' || outcome FROM idem_acquire('limit101');");
-like($out, qr/ERROR:  54000: no room for a claim on key "limit26".*Role "postgres".*HINT:.*exactonce\.max_claims/s, 'a share of the claim table that is used up is an error with a hint');
-like($out, qr/and acquired/, '... and is free again after the rollback');
-$out = psql_ok($node, q{SELECT idem_acquire('x') FROM generate_series(1, 3); BEGIN; SELECT idem_acquire('long error'); SELECT idem_fail('long error', to_jsonb(repeat('x', 300000))); ROLLBACK;});
-unlike($out, qr/ERROR/, 'a long error waits in shared memory for the end');
-is($sql->("SELECT outcome, length(error #>> '{}') FROM idem_acquire('long error', max_runs => 1)"), 'failed|300000', '... and is written');
+my $out = run_script($node, <<'SQL');
+BEGIN;
+SELECT count(idem_acquire('limit' || i)) FROM generate_series(1, 101) i;
+COMMIT;
+SELECT 'and ' || outcome FROM idem_acquire('limit101');
+SQL
+like($out, qr/ERROR:  54000: no room for a claim on key "limit26".*Role "postgres".*HINT:.*exactonce\.max_claims/s,
+	'a share of the claim table that is used up is an error with a hint');
+like($out, qr/and acquired/, 'a share of the claim table that was used up is free after the rollback');
+$out = run_script($node, <<'SQL');
+SELECT idem_acquire('x') FROM generate_series(1, 3);
+BEGIN;
+SELECT idem_acquire('long error');
+SELECT idem_fail('long error', to_jsonb(repeat('x', 300000)));
+ROLLBACK;
+SQL
+unlike($out, qr/ERROR/, 'a long error waits in shared memory for the end of its transaction');
+is($sql->("SELECT outcome, length(error #>> '{}') FROM idem_acquire('long error', max_runs => 1)"), 'failed|300000',
+	'a long error is written after the end of its transaction');
 
-$node->stop;
+stop_without_crash($node);
 done_testing();

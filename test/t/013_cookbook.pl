@@ -1,16 +1,16 @@
-# docs/cookbook.md and docs/actions.md, block by block: each recipe, or section,
-# in a database of its own.  README.md has one database for all its blocks.
+# The blocks of docs/cookbook.md and docs/actions.md do what they say.  The blocks of
+# a recipe, or section, run in a database of its own.  README.md has one database for
+# all its blocks.
 #
 # A comment in a block says what is compared:
 #
 #   -- => a | b         a row of the statement before; one comment for each row,
 #                       (no rows) if there is none
 #   -- ERROR: 23505 m   the statement before fails, with that SQLSTATE and message;
-#                       "..." in it is for anything
+#                       "..." in it stands for anything
 #
-# Any other error, and any warning, is a failure.  A block that begins with
-# "-- meanwhile" is run by another session, once the one before it has keys under
-# way.
+# Any other error, and any warning, fails the case of that block.  A block that begins
+# with "-- meanwhile" is run by another session, while the one before it holds keys.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -24,7 +24,7 @@ use Time::HiRes qw(usleep);
 my $docs = "$FindBin::Bin/../../docs";
 my @recipes = recipes(slurp_file("$docs/cookbook.md"));
 my $setup = shift @recipes;
-is($setup->{title}, 'Setup', 'the first recipe is the setup');
+is($setup->{title}, 'Setup', 'the first section of the cookbook is the setup');
 push @recipes, recipes(slurp_file("$docs/actions.md"));
 
 my @readme = map { @{ $_->{blocks} } } recipes(slurp_file("$FindBin::Bin/../../README.md"));
@@ -35,8 +35,8 @@ $_->{text} =~ s/table 'idempotency'/table 'tap_readme', endpoint '$ENV{EO_ENDPOI
 my $node = new_node('cookbook');
 my $scripts = 0;
 
-# Run at the end of each block: what the reader takes for reading on, the worker
-# has for writing what has ended.
+# Run at the end of each block: while a reader reads on, the worker writes what has
+# ended.
 my $await_worker = <<'SQL';
 DO $$
 BEGIN
@@ -68,7 +68,7 @@ foreach my $recipe (@recipes)
 	my @blocks = (@{ $setup->{blocks} }, @{ $recipe->{blocks} });
 	while (@blocks)
 	{
-		# one session as far as the next block that wants another beside it
+		# One session runs all blocks up to the next one that needs another session.
 		my @together = shift @blocks;
 		push @together, shift @blocks while @blocks && !is_beside($blocks[0]);
 		my $run = start_blocks($database, @together);
@@ -79,19 +79,15 @@ foreach my $recipe (@recipes)
 		}
 		finish_blocks($run);
 	}
-	wait_until("$recipe->{title}: everything is finished", sub {
-		$node->safe_psql($database, <<'SQL') eq '0';
-SELECT (SELECT count(*) FROM exactonce_pending)
-	+ (SELECT count(*) FROM exactonce_claims WHERE state <> 'second look')
-SQL
-	});
+	settled($node, $database);
+	pass("$recipe->{title}: everything is finished");
 	$node->safe_psql('postgres', "DROP DATABASE $database");
 }
 
-$node->stop;
+stop_without_crash($node);
 done_testing();
 
-# The headings of the second level that have blocks, in order.
+# The sections that have blocks, in order.
 sub recipes
 {
 	my ($text) = @_;
@@ -112,7 +108,7 @@ sub recipes
 	return @found;
 }
 
-# What is the reader's own, and not the test's: where the table is, and who asks.
+# Puts the test's endpoint and credentials where the reader puts others.
 sub adapt
 {
 	my ($text) = @_;
@@ -121,7 +117,8 @@ sub adapt
 	return $text;
 }
 
-# If they come and go too fast to be seen, nothing is lost but the beauty of it.
+# Waits until a session has keys under way, but not long: they may have come and gone
+# unseen, and what the next block expects is true then, too.
 sub await_claims
 {
 	my ($database) = @_;
@@ -141,9 +138,9 @@ sub is_beside
 	return $block->{text} =~ /\A-- meanwhile\b/;
 }
 
-# Runs blocks in one session.  The script marks, in its output and among its
-# errors, where each comment stands that says what is to be expected, and where
-# each block ends.
+# Starts a session that runs blocks.  The script marks, in its output and among its
+# errors, the place of each comment that says what is expected, and the end of each
+# block.
 sub start_blocks
 {
 	my ($database, @blocks) = @_;
@@ -180,6 +177,7 @@ sub start_blocks
 	return \%run;
 }
 
+# Compares what the blocks said with what is expected: one case a block.
 sub finish_blocks
 {
 	my ($run) = @_;
@@ -190,7 +188,7 @@ sub finish_blocks
 	my @err = split /^\@\@\n/m, $run->{err}, -1;
 	foreach my $mark (@{ $run->{marks} })
 	{
-		# the script goes to its end, unless the connection is lost
+		# The script goes to its end, unless the connection is lost.
 		push @findings, 'psql ended early' if @out < 2;
 		my $said = shift @out // '';
 		my $problems = shift @err // '';
@@ -210,13 +208,13 @@ sub finish_blocks
 			push @findings, "expected: $wanted\n     got: $rows" if $rows ne $wanted;
 		}
 		next if $mark->{kind} ne 'end';
-		ok(!@findings, $mark->{block}{name}) or diag(join "\n", @findings);
+		ok(!@findings, "$mark->{block}{name}: the block does what it says") or diag(join "\n", @findings);
 		@findings = ();
 	}
 	return;
 }
 
-# The rows of the last query, columns apart as people write them.
+# The rows of the last query, written as in the comments.
 sub last_result
 {
 	my ($out) = @_;

@@ -4,15 +4,17 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::Bin;
 use ExactOnce;
+use ExactOnce::Faults;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
 my $table = 'tap_workflow';
-my $options = ", clock_skew '0', commit_timeout '20s', parallel_requests '32'";
-my $node = new_node('workflow', table => $table, options => $options);
+my %options = (clock_skew => 0, commit_timeout => '20s', parallel_requests => 32);
+my $node = new_node('workflow', options => \%options, conf => "restart_after_crash = on\n");
 my $sql = sub { $node->safe_psql($_[1] // 'postgres', $_[0]) };
-my $record = sub { return records($table)->{ $_[0] } // { status => 'none' } };
+
+# slow() waits to be interrupted.
 $sql->(<<'SQL');
 CREATE TABLE work (key text);
 CREATE FUNCTION slow(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
@@ -28,114 +30,155 @@ BEGIN
 END $$;
 SQL
 
-# a handler that is interrupted has not failed: the key is free, no run counted
+sub calling
+{
+	my ($key, $handler) = @_;
+	return qq(SELECT idem_call('$key', '$handler(jsonb)', '{"key": "$key"}');\n);
+}
+
+# Starts a call of slow() and returns it once the handler runs.
+sub start_slow
+{
+	my ($key) = @_;
+	my $run = start_script($node, calling($key, 'slow'));
+	wait_until("$key: a handler runs", sub { $sql->(<<"SQL") eq 't|1' });
+SELECT EXISTS (SELECT FROM exactonce_claims WHERE key = '$key' AND state = 'held'),
+	(SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep')
+SQL
+	return $run;
+}
+
+# The keys PREFIXn-, as the argument of idem_acquire_many().
+sub keys_of_batch
+{
+	my ($prefix, $n) = @_;
+	return "ARRAY(SELECT '$prefix' || i || '-' FROM generate_series(1, $n) i)";
+}
+
+# ----- handlers ---------------------------------------------------------------
+
 foreach my $function ('pg_cancel_backend', 'pg_terminate_backend')
 {
-	my $run = start_psql($node, qq(SELECT idem_call('$function', 'slow(jsonb)', '{"key": "$function"}');\n));
-	wait_until("$function: a handler is at work", sub { $sql->("SELECT count(*) FROM exactonce_claims WHERE key = '$function' AND state = 'held'") eq '1'
-		&& $sql->("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") eq '1' });
+	my $run = start_slow($function);
 	my $began = time();
 	$sql->("SELECT $function(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
-	is($sql->("SELECT outcome, run FROM idem_acquire('$function', payload => '{\"key\": \"$function\"}', wait => '20 s')"),
-		'acquired|1', '... and interrupted, its key is another\'s, and no run was counted');
-	note(sprintf '%.2f s', time() - $began);
-	like(finish_psql($run), qr/57014|57P01/, '... and its own error is told');
-	is($sql->("SELECT count(*) FROM work WHERE key = '$function'"), '0', '... and nothing was done');
-}
-
-# ... but one that is killed has: a message that kills its server is parked
-my $run = start_psql($node, qq(SELECT idem_call('poison', 'slow(jsonb)', '{"key": "poison"}');\n));
-wait_until('a handler is at work', sub { $sql->("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") eq '1' });
-$node->append_conf('postgresql.conf', 'restart_after_crash = on');
-$node->reload;
-my $pid = $sql->("SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
-kill 'KILL', $pid;
-finish_psql($run);
-wait_until('killed, the server restarts', sub {
-	my ($code, $out) = $node->psql('postgres', "SELECT outcome FROM idem_acquire('poison', payload => '{\"key\": \"poison\"}', max_runs => 1)");
-	($out // '') eq 'failed' });
-
-# a handler beside another: the second one waits for the first one's result
-$run = start_psql($node, <<'SQL');
-BEGIN;
-SELECT idem_call('click', 'quick(jsonb)', '{"key": "click"}');
-SELECT pg_advisory_lock(1);
-DO $$ BEGIN LOOP EXIT WHEN EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype IN ('transactionid', 'virtualxid')); PERFORM pg_sleep(0.01); END LOOP; END $$;
-COMMIT;
+	is($sql->(<<"SQL"), 'acquired|1', "$function of a handler: its key is free, and no run was counted");
+SELECT outcome, run FROM idem_acquire('$function', payload => '{"key": "$function"}', wait => '20 s')
 SQL
-wait_until('one has clicked', sub { $sql->("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") eq '1' });
-is($sql->(qq(SELECT idem_call('click', 'quick(jsonb)', '{"key": "click"}', wait => '30 s'))), '"done"', 'a second click gets the first one\'s result');
-finish_psql($run);
-is($sql->("SELECT count(*) FROM work WHERE key = 'click'"), '1', '... and the work is done once');
-
-# ... from another database, too, which has to ask for it
-$sql->('CREATE DATABASE other');
-$sql->("CREATE EXTENSION exactonce; CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce
-	OPTIONS (region 'eu-west-1', table '$table', endpoint '$ENV{EO_ENDPOINT}' $options);
-	CREATE USER MAPPING FOR PUBLIC SERVER exactonce OPTIONS (access_key_id 'test', secret_access_key 'test')", 'other');
-$sql->("SELECT idem_acquire('remote', lease => '1 h')");
-my %remote = (out => '');
-my $file = $node->basedir . '/remote.sql';
-append_to_file($file, "SELECT outcome, result FROM idem_acquire('remote', wait => '60 s');\n");
-$remote{handle} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('other'), '-f', $file ], '<', \undef, '>', \$remote{out});
-control('GET', '/wait?key=remote&n=3&seconds=60');
-my $token = $record->('remote')->{owner};
-$sql->("SELECT idem_complete('remote', '1', token => '$token')");
-$remote{handle}->finish;
-is($remote{out}, "completed|1\n", 'who waits elsewhere gets the result, too');
-
-# a batch: requests side by side, an answer for each key in its order
-control('POST', '/reset');
-control('POST', '/fault', '{"key":"IDEMPOTENCY#b1-","to":"IN_PROGRESS","do":"hold"}');
-$run = start_psql($node, "SELECT count(*), count(*) FILTER (WHERE outcome = 'acquired') FROM idem_acquire_many(ARRAY(SELECT 'b' || i || '-' FROM generate_series(1, 200) i));\n");
-wait_until('while one request of a batch is stuck, the others are made', sub { control('GET', '/count?to=IN_PROGRESS') >= 200 });
-wait_until('... and how far it has come can be seen', sub { $sql->("SELECT count(*) FROM exactonce_claims WHERE state = 'held'") eq '199' });
-control('POST', '/release');
-is(finish_psql($run), "200|200\n", '... and in the end all are answered');
-
-foreach my $fault ('"do":"lose"', '"do":"drop"', '"do":"twice"', '"do":"garble"', '"do":"answer","status":500,"code":"InternalServerError"')
-{
-	my ($name) = $fault =~ /"do":"(\w+)"/;
-	control('POST', '/reset');
-	control('POST', '/fault', qq({"key":"$name-$_.",$fault})) foreach 3, 40, 77;
-	is($sql->("SELECT outcome, run, count(*) FROM idem_acquire_many(ARRAY(SELECT '$name-' || i || '.' FROM generate_series(1, 80) i)) GROUP BY 1, 2"),
-		'acquired|1|80', "a batch, some of whose requests meet: $name");
+	note(sprintf '%.2f s', time() - $began);
+	like(finish_script($run), qr/57014|57P01/, "$function of a handler: the caller gets PostgreSQL's own error");
+	is($sql->("SELECT count(*) FROM work WHERE key = '$function'"), '0', "$function of a handler: nothing was done");
 }
 
-# one that is cancelled leaves nothing behind, and has counted no run
-control('POST', '/reset');
-control('POST', '/fault', '{"key":"IDEMPOTENCY#c150-","to":"IN_PROGRESS","do":"hold"}');
-$run = start_psql($node, "SELECT count(*) FROM idem_acquire_many(ARRAY(SELECT 'c' || i || '-' FROM generate_series(1, 200) i));\n");
-control('GET', '/wait?key=IDEMPOTENCY%23c150-&seconds=60');
-wait_until('a batch is on its way', sub { $sql->("SELECT count(*) FROM exactonce_claims WHERE key LIKE 'c%-' AND state = 'held'") >= 100 });
-my $began = time();
-$sql->("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%idem_acquire_many%' AND pid <> pg_backend_pid()");
-like(finish_psql($run), qr/57014/, '... and is cancelled');
-is($sql->("SELECT outcome, run, count(*) FROM idem_acquire_many(ARRAY(SELECT 'c' || i || '-' FROM generate_series(1, 200) i), wait => '20 s') GROUP BY 1, 2"),
-	'acquired|1|200', '... and all its keys are free, with no run counted');
-note(sprintf '%.2f s', time() - $began);
-control('POST', '/release');
+my $run = start_slow('poison');
+kill 'KILL', $sql->("SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
+finish_script($run);
+wait_until('a handler that killed its server: the run is counted, and the key is parked', sub {
+	my (undef, $out) = $node->psql('postgres', <<'SQL');
+SELECT outcome FROM idem_acquire('poison', payload => '{"key": "poison"}', max_runs => 1)
+SQL
+	return ($out // '') eq 'failed';
+});
 
-# a guarded COPY
-$sql->('CREATE TABLE skipping (id text); CREATE TABLE strict (id text)');
-$sql->("CREATE TRIGGER once BEFORE INSERT ON skipping FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=skip/', 'on_duplicate=skip')");
-$sql->("CREATE TRIGGER once AFTER INSERT ON strict FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=strict/', 'at=commit')");
-$sql->("INSERT INTO skipping SELECT i FROM generate_series(1, 300) i; INSERT INTO strict SELECT i FROM generate_series(1, 300) i; DELETE FROM skipping; DELETE FROM strict");
+$run = start_script($node, "BEGIN;\n" . calling('click', 'quick')
+	  . say_in_script('clicked') . halt_until('second click') . "COMMIT;\n");
+await_word('clicked');
+my $second = start_script($node, qq(SELECT idem_call('click', 'quick(jsonb)', '{"key": "click"}', wait => '30 s');\n));
+wait_until('a second click waits for the first', sub { $sql->(<<'SQL') eq 't' });
+SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND locktype IN ('transactionid', 'virtualxid')
+SQL
+go_on('second click');
+is(finish_script($second), qq("done"\n), "a second click gets the first one's result");
+finish_script($run);
+is($sql->("SELECT count(*) FROM work WHERE key = 'click'"), '1', 'two clicks do the work once');
+
+# from another database, which has to ask for it
+$sql->('CREATE DATABASE other');
+$sql->('CREATE EXTENSION exactonce; ' . server_sql('exactonce', table => $table, %options), 'other');
+$sql->("SELECT idem_acquire('remote', lease => '1 h')");
+$run = start_script($node, "SELECT outcome, result FROM idem_acquire('remote', wait => '60 s');\n", 'other');
+await_request(key => 'remote', n => 3);
+my $token = record($table, 'remote')->{owner};
+$sql->("SELECT idem_complete('remote', '1', token => '$token')");
+is(finish_script($run), "completed|1\n", 'a session of another database that waits gets the result, too');
+
+# ----- batches ----------------------------------------------------------------
+
+reset_proxy();
+fault(key => 'IDEMPOTENCY#b1-', to => 'IN_PROGRESS', do => 'hold');
+my $batch = keys_of_batch('b', 200);
+$run = start_script($node,
+	"SELECT count(*), count(*) FILTER (WHERE outcome = 'acquired') FROM idem_acquire_many($batch);\n");
+wait_until('while one request of a batch is stuck, the others are made',
+	sub { count_requests(to => 'IN_PROGRESS') >= 200 });
+wait_until('while one request of a batch is stuck, exactonce_claims shows how far it has come',
+	sub { $sql->("SELECT count(*) FROM exactonce_claims WHERE state = 'held'") eq '199' });
+release_held();
+is(finish_script($run), "200|200\n", 'in the end all keys of a batch are answered');
+
+foreach my $name ('answer lost', 'request lost', 'request doubled', 'answer garbled', 'status 500')
+{
+	reset_proxy();
+	foreach my $i (3, 40, 77)
+	{
+		fault(%$_, key => "$name$i-") foreach @{ fault_named($name)->{do} };
+	}
+	$batch = keys_of_batch($name, 80);
+	is($sql->("SELECT outcome, run, count(*) FROM idem_acquire_many($batch) GROUP BY 1, 2"), 'acquired|1|80',
+		"a batch, some of whose requests meet a fault: $name");
+}
+
+reset_proxy();
+fault(key => 'IDEMPOTENCY#c150-', to => 'IN_PROGRESS', do => 'hold');
+$batch = keys_of_batch('c', 200);
+$run = start_script($node, "SELECT count(*) FROM idem_acquire_many($batch);\n");
+await_request(key => 'IDEMPOTENCY#c150-');
+wait_until('a batch is under way', sub { $sql->(<<'SQL') >= 100 });
+SELECT count(*) FROM exactonce_claims WHERE key LIKE 'c%-' AND state = 'held'
+SQL
+my $began = time();
+$sql->(<<'SQL');
+SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+WHERE query LIKE '%idem_acquire_many%' AND pid <> pg_backend_pid()
+SQL
+like(finish_script($run), qr/57014/, 'a batch is cancelled');
+is($sql->("SELECT outcome, run, count(*) FROM idem_acquire_many($batch, wait => '20 s') GROUP BY 1, 2"),
+	'acquired|1|200', 'a batch that was cancelled: all its keys are free, and no run was counted');
+note(sprintf '%.2f s', time() - $began);
+release_held();
+
+# ----- guards -----------------------------------------------------------------
+
+$sql->(<<'SQL');
+CREATE TABLE skipping (id text);
+CREATE TABLE strict (id text);
+CREATE TRIGGER once BEFORE INSERT ON skipping FOR EACH ROW
+	EXECUTE FUNCTION idem_guard('id', 'prefix=skip/', 'on_duplicate=skip');
+CREATE TRIGGER once AFTER INSERT ON strict FOR EACH ROW
+	EXECUTE FUNCTION idem_guard('id', 'prefix=strict/', 'at=commit');
+INSERT INTO skipping SELECT i FROM generate_series(1, 300) i;
+INSERT INTO strict SELECT i FROM generate_series(1, 300) i;
+DELETE FROM skipping;
+DELETE FROM strict;
+SQL
 my $data = $node->basedir . '/rows';
 append_to_file($data, join '', map { "$_\n" } 1 .. 1000);
-$sql->("COPY skipping FROM '$data'");
-is($sql->('SELECT count(*), min(id::int) FROM skipping'), '700|301', 'of a thousand rows copied those that are done elsewhere are left out');
-control('POST', '/reset');
-control('POST', '/fault', '{"key":"strict/1000","to":"COMMITTING","do":"hold"}');
 append_to_file("$data.reversed", join '', map { "$_\n" } reverse 1 .. 1000);
-$run = start_psql($node, "COPY strict FROM '$data.reversed';\n");
-wait_until('at=commit: requests are side by side', sub { control('GET', '/count?to=COMMITTING') > 32 });
-control('POST', '/release');
-like(finish_psql($run), qr/ERROR:  23505: duplicate key "strict\/\d+".*CONSTRAINT NAME:  once|ERROR:  23505: duplicate key "strict\/\d+"/s, '... and a duplicate is a unique violation');
-is($sql->('SELECT count(*) FROM strict'), '0', '... and no row is there');
-is($sql->("SELECT outcome, count(*) FROM idem_acquire_many(ARRAY(SELECT 'strict/' || i FROM generate_series(301, 1000) i), wait => '20 s') GROUP BY 1"),
-	'acquired|700', '... and every new key can be claimed');
+$sql->("COPY skipping FROM '$data'");
+is($sql->('SELECT count(*), min(id::int) FROM skipping'), '700|301',
+	'of a thousand rows copied the guard leaves out those that are done already');
+reset_proxy();
+fault(key => 'strict/1000', to => 'COMMITTING', do => 'hold');
+$run = start_script($node, "COPY strict FROM '$data.reversed';\n");
+wait_until('a guard at commit: the requests are made side by side', sub { count_requests(to => 'COMMITTING') > 32 });
+release_held();
+like(finish_script($run), qr/ERROR:  23505: duplicate key "strict\/\d+"/,
+	'a guard at commit: a duplicate is a unique violation');
+is($sql->('SELECT count(*) FROM strict'), '0', 'a guard at commit: after a duplicate no row is there');
+is($sql->(<<'SQL'), 'acquired|700', 'a guard at commit: after a duplicate every new key can be claimed');
+SELECT outcome, count(*) FROM idem_acquire_many(ARRAY(SELECT 'strict/' || i FROM generate_series(301, 1000) i),
+	wait => '20 s') GROUP BY 1
+SQL
 
-$node->stop;
-unlike(slurp_file($node->logfile), qr/PANIC|TRAP/, 'no crash of its own');
+stop_without_crash($node, kills => 1);
 done_testing();

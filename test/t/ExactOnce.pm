@@ -1,5 +1,6 @@
-# What the TAP tests share: a cluster of their own with the extension and a
-# server in it, and the harness's engine and proxy.
+# What the TAP tests share: clusters with the extension and a server in them,
+# scripts in sessions beside each other, the proxy of the harness, and the items in
+# DynamoDB.  ExactOnce::Faults and ExactOnce::Actions build on it.
 package ExactOnce;
 
 use strict;
@@ -13,83 +14,63 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-our @EXPORT = qw(control new_node psql_ok start_psql finish_psql wait_until settled
-  dynamodb records crash await_end processes_of);
+our @EXPORT = qw(
+  new_node stop_without_crash server_sql wait_until settled processes_of crash await_end
+  script_file start_script finish_script run_script without_places halt_until say_in_script go_on await_word
+  control reset_proxy fault end_fault release_held await_request requests count_requests
+  dynamodb item record records put_record);
 
+my $http = HTTP::Tiny->new(timeout => 90);
 my $scripts = 0;
-my $http = HTTP::Tiny->new(timeout => 60);
 
-# Ask the harness: control('GET', '/count?op=UpdateItem'), control('POST', '/reset').
-sub control
+# ----- clusters ---------------------------------------------------------------
+
+# The SQL that makes a server, and a mapping for everybody.  Options beside
+# region, endpoint and table are the caller's; mapping replaces the options of the
+# mapping, and there is none if it is empty.
+sub server_sql
 {
-	my ($method, $path, $body) = @_;
-	my $answer = $http->request($method, "$ENV{EO_CONTROL}$path",
-		{ content => $body // '' });
-	die "$method $path: $answer->{status} $answer->{content}"
-	  unless $answer->{success};
-	return $answer->{content};
+	my ($name, %options) = @_;
+	my $mapping = delete $options{mapping} // "access_key_id 'test', secret_access_key 'test'";
+	%options = (region => 'eu-west-1', endpoint => $ENV{EO_ENDPOINT}, %options);
+	my $list = join ', ', map { "$_ '$options{$_}'" } sort keys %options;
+	my $sql = "CREATE SERVER $name FOREIGN DATA WRAPPER exactonce OPTIONS ($list);\n";
+	$sql .= "CREATE USER MAPPING FOR PUBLIC SERVER $name OPTIONS ($mapping);\n" if $mapping ne '';
+	return $sql;
 }
 
-# A running cluster; table is made fresh for it, options go to the server.
+# Starts a cluster with the extension, a server with these options and a table of
+# its own, tap_NAME.  conf is added to postgresql.conf; without preload or without
+# mapping the caller makes the table.
 sub new_node
 {
 	my ($name, %how) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 	$node->init;
 	$node->append_conf('postgresql.conf', $how{conf} // '');
-	$node->append_conf('postgresql.conf',
-		"shared_preload_libraries = 'exactonce'")
-	  unless $how{no_preload};
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'exactonce'") unless $how{no_preload};
 	$node->start;
-	$node->safe_psql('postgres', 'CREATE EXTENSION exactonce');
-	my $options = $how{options} // '';
-	my $table = $how{table} // "tap_$name";
-	$node->safe_psql('postgres', <<"SQL");
-CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce
-	OPTIONS (region 'eu-west-1', table '$table', endpoint '$ENV{EO_ENDPOINT}' $options);
-SQL
-	$node->safe_psql('postgres', <<'SQL') unless $how{no_mapping};
-CREATE USER MAPPING FOR PUBLIC SERVER exactonce
-	OPTIONS (access_key_id 'test', secret_access_key 'test');
-SQL
+	my %options = (table => "tap_$name", %{ $how{options} // {} });
+	$options{mapping} = $how{mapping} if defined $how{mapping};
+	$node->safe_psql('postgres', 'CREATE EXTENSION exactonce; ' . server_sql('exactonce', %options));
 	$node->safe_psql('postgres', 'SELECT idem_create_table()')
-	  unless $how{no_preload} || $how{no_mapping};
-	control('POST', '/reset');
+	  unless $how{no_preload} || ($how{mapping} // 'given') eq '';
+	reset_proxy();
 	return $node;
 }
 
-# Runs a script, which may contain errors, and returns its output, errors too.
-sub psql_ok
+# Stops a cluster, none of whose processes may have crashed.  kills: the test itself
+# has killed some with SIGKILL.
+sub stop_without_crash
 {
-	my ($node, $script) = @_;
-	my $run = start_psql($node, $script);
-	return finish_psql($run);
+	my ($node, %how) = @_;
+	$node->stop($how{mode});
+	my $crash = $how{kills} ? qr/PANIC|TRAP|was terminated by signal (?!9)/ : qr/PANIC|TRAP|was terminated by signal/;
+	unlike(slurp_file($node->logfile), $crash, 'no process of the server has crashed');
+	return;
 }
 
-sub start_psql
-{
-	my ($node, $script) = @_;
-	my %run = (out => '');
-	my $file = $node->basedir . '/script' . ++$scripts . '.sql';
-	append_to_file($file, $script);
-	# From a file: IPC::Run would feed standard input only while it is pumped.
-	$run{handle} = IPC::Run::start(
-		[ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres'), '-f', $file ],
-		'<', \undef, '>', \$run{out}, '2>', \$run{err});
-	return \%run;
-}
-
-sub finish_psql
-{
-	my ($run) = @_;
-	$run->{handle}->finish;
-	my $all = $run->{out} . $run->{err};
-	$all =~ s/^psql:\S+:\d+: //mg;
-	$all =~ s/^LOCATION:.*\n//mg;
-	return $all;
-}
-
-# Waits until the code returns true, for at most a minute.
+# Passes once the code returns true, and fails after a minute.
 sub wait_until
 {
 	my ($what, $code) = @_;
@@ -102,40 +83,28 @@ sub wait_until
 	return fail($what);
 }
 
-# Asks the engine itself, past the proxy: dynamodb(GetItem => { ... }). Dies with
-# the answer to a request that is refused.
-sub dynamodb
+# Waits until the worker of the database has nothing left to do.  A claim that
+# waits for its second look does not count: it has settled.
+sub settled
 {
-	my ($operation, $request) = @_;
-	my $answer = $http->post($ENV{EO_ENGINE}, { headers => {
-		'X-Amz-Target' => "DynamoDB_20120810.$operation", 'Content-Type' => 'application/x-amz-json-1.0',
-		'Authorization' => 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' },
-		content => encode_json($request) });
-	die $answer->{content} unless $answer->{success};
-	return decode_json($answer->{content});
+	my ($node, $database) = @_;
+	$node->safe_psql($database // 'postgres', <<'SQL');
+DO $$
+BEGIN
+	FOR i IN 1 .. 6000 LOOP
+		IF NOT EXISTS (SELECT FROM exactonce_pending)
+		   AND NOT EXISTS (SELECT FROM exactonce_claims WHERE state <> 'second look') THEN
+			RETURN;
+		END IF;
+		PERFORM pg_sleep(0.01);
+	END LOOP;
+	RAISE 'the worker has not finished';
+END $$
+SQL
+	return;
 }
 
-# What DynamoDB holds, by key: each record a hash of its attributes.
-sub records
-{
-	my ($table) = @_;
-	my (%records, $start);
-	do
-	{
-		my $page = dynamodb(Scan => { TableName => $table, ConsistentRead => JSON::PP::true,
-			$start ? (ExclusiveStartKey => $start) : () });
-		foreach my $item (@{ $page->{Items} })
-		{
-			my %record = map { $_ => (values %{ $item->{$_} })[0] } keys %$item;
-			(my $key = delete $record{pk}) =~ s/^IDEMPOTENCY#//;
-			$records{$key} = \%record;
-		}
-		$start = $page->{LastEvaluatedKey};
-	} while ($start);
-	return \%records;
-}
-
-# A server's postmaster and all that it has started.
+# The postmaster of a cluster and all processes that it has started.
 sub processes_of
 {
 	my ($node) = @_;
@@ -143,9 +112,9 @@ sub processes_of
 	return ($postmaster, split ' ', slurp_file("/proc/$postmaster/task/$postmaster/children"));
 }
 
-# Kills every process of a server at once, as a machine that loses them all but
-# keeps its files; the caller starts it again.  All are stopped first, so that
-# none acts on the death of another.
+# Kills all processes of a cluster at once, like a machine that loses them but
+# keeps its files.  The caller starts the cluster again.  All are stopped first, so
+# that none acts on the death of another.
 sub crash
 {
 	my ($node) = @_;
@@ -154,7 +123,7 @@ sub crash
 	# A stopped postmaster starts no more processes.  A child that ends while the
 	# list is read can hide another one, so read it until it no longer changes.
 	kill 'STOP', $postmaster;
-	wait_while(sub { slurp_file("/proc/$postmaster/stat") !~ /\) T/ });
+	wait_while(sub { process_state($postmaster) ne 'T' });
 	do
 	{
 		$before = "@pids";
@@ -166,14 +135,17 @@ sub crash
 	return;
 }
 
-# Waits for the end of processes that were killed by somebody else.
+# Waits for the end of all processes of a cluster, which somebody has killed.
 sub await_end
 {
 	my ($node, @pids) = @_;
 	foreach my $pid (@pids)
 	{
-		wait_while(sub { kill(0, $pid) });
+		wait_while(sub { process_state($pid) !~ /Z|^$/ });
 	}
+	# A postmaster that is dead and has not been waited for, as happens to orphans, would
+	# pass for a running one: its lock files go.
+	unlink $node->data_dir . '/postmaster.pid', $node->host . '/.s.PGSQL.' . $node->port . '.lock';
 	$node->{_pid} = undef;
 	return;
 }
@@ -187,19 +159,235 @@ sub wait_while
 	return;
 }
 
-# Waits until the worker has nothing left to do.
-sub settled
+# The letter for the state of a process, such as T (stopped) or Z (dead, and not
+# waited for); empty if there is none.
+sub process_state
 {
-	my ($node) = @_;
-	my $end = time() + 60;
-	while (time() < $end)
+	my ($pid) = @_;
+	open(my $file, '<', "/proc/$pid/stat") or return '';
+	return (<$file> // '') =~ /^\d+ \(.*\) (\w)/s ? $1 : '';
+}
+
+# ----- scripts ----------------------------------------------------------------
+
+# Runs a script, in which statements may fail, and returns its output, errors too.
+sub run_script
+{
+	my ($node, $script, $database) = @_;
+	return finish_script(start_script($node, $script, $database));
+}
+
+# Starts a script in a session of its own.
+sub start_script
+{
+	my ($node, $script, $database) = @_;
+	my %run = (out => '', err => '');
+	my @psql = ('psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr($database // 'postgres'));
+	# psql reads a file: IPC::Run feeds standard input only while it is pumped.
+	$run{handle} = IPC::Run::start([ @psql, '-f', script_file($node, $script) ],
+		'<', \undef, '>', \$run{out}, '2>', \$run{err});
+	return \%run;
+}
+
+# Writes a script to a file of its own and returns its path.
+sub script_file
+{
+	my ($node, $script) = @_;
+	my $file = $node->basedir . '/script' . ++$scripts . '.sql';
+	append_to_file($file, $script);
+	return $file;
+}
+
+# Waits for the end of a script and returns its output, then its errors.
+sub finish_script
+{
+	my ($run) = @_;
+	$run->{handle}->finish;
+	return without_places($run->{out} . $run->{err});
+}
+
+# psql's output without the places where errors were found.
+sub without_places
+{
+	my ($output) = @_;
+	$output =~ s/^psql:\S+:\d+: //mg;
+	$output =~ s/^LOCATION:.*\n//mg;
+	return $output;
+}
+
+# A line of a script that waits until the test calls go_on() with the same word, or
+# another script has the line that say_in_script() makes.
+sub halt_until
+{
+	my ($word) = @_;
+	return signal_line('GET', $word);
+}
+
+sub say_in_script
+{
+	my ($word) = @_;
+	return signal_line('POST', $word);
+}
+
+sub signal_line
+{
+	my ($method, $word) = @_;
+	my $query = $http->www_form_urlencode({ name => $word, seconds => 60 });
+	return qq(\\! curl -s -X $method "\$EO_CONTROL/signal?$query"\n);
+}
+
+sub go_on
+{
+	my ($word) = @_;
+	control('POST', '/signal?' . $http->www_form_urlencode({ name => $word }));
+	return;
+}
+
+# Waits until a script has come to the line that say_in_script() makes.
+sub await_word
+{
+	my ($word) = @_;
+	control('GET', '/signal?' . $http->www_form_urlencode({ name => $word, seconds => 60 }));
+	return;
+}
+
+# ----- the proxy --------------------------------------------------------------
+
+# Sends a command to the harness: control('POST', '/engine/stop').
+sub control
+{
+	my ($method, $path, $body) = @_;
+	my $answer = $http->request($method, "$ENV{EO_CONTROL}$path", { content => $body // '' });
+	die "$method $path: $answer->{status} $answer->{content}" unless $answer->{success};
+	return $answer->{content};
+}
+
+# Forgets the log and all faults, and lets go of the requests that are held.
+sub reset_proxy
+{
+	control('POST', '/reset');
+	return;
+}
+
+# Asks for a fault: fault(do => 'hold', key => 'k', to => 'COMMITTING').  See
+# test/harness/proxy.mjs and faults.mjs.
+sub fault
+{
+	my (%fault) = @_;
+	control('POST', '/fault', encode_json(\%fault));
+	return;
+}
+
+# Ends the faults that were asked for with this key.
+sub end_fault
+{
+	my ($key) = @_;
+	control('DELETE', '/fault?' . $http->www_form_urlencode({ key => $key }));
+	return;
+}
+
+# Lets go of all requests that a fault holds.
+sub release_held
+{
+	control('POST', '/release');
+	return;
+}
+
+# Waits until n requests, by default one, that match op, key and to have arrived.
+sub await_request
+{
+	my (%pattern) = @_;
+	control('GET', '/wait?' . $http->www_form_urlencode({ seconds => 60, %pattern }));
+	return;
+}
+
+# The entries of the proxy's log that match op, key (or a part of it), to and
+# status.
+sub requests
+{
+	my (%pattern) = @_;
+	my $key = delete $pattern{key} // '';
+	return grep {
+		my $entry = $_;
+		index($entry->{key}, $key) >= 0 && !grep { $entry->{$_} ne $pattern{$_} } keys %pattern;
+	} @{ decode_json(control('GET', '/log')) };
+}
+
+sub count_requests
+{
+	return scalar requests(@_);
+}
+
+# ----- DynamoDB ---------------------------------------------------------------
+
+# Asks the engine itself, past the proxy: dynamodb(GetItem => { ... }).  Dies with
+# the answer if the request is refused.
+sub dynamodb
+{
+	my ($operation, $request) = @_;
+	my $authorization = 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, '
+	  . 'SignedHeaders=host, Signature=0';
+	my $answer = $http->post($ENV{EO_ENGINE}, { content => encode_json($request), headers => {
+		'X-Amz-Target' => "DynamoDB_20120810.$operation", 'Content-Type' => 'application/x-amz-json-1.0',
+		'Authorization' => $authorization } });
+	die $answer->{content} unless $answer->{success};
+	return decode_json($answer->{content});
+}
+
+sub without_types
+{
+	my ($item) = @_;
+	return { map { $_ => (values %{ $item->{$_} })[0] } keys %$item };
+}
+
+# The attributes of an item by its partition key; undef if there is none.
+sub item
+{
+	my ($table, $pk) = @_;
+	my $answer = dynamodb(GetItem => { TableName => $table, ConsistentRead => JSON::PP::true,
+		Key => { pk => { S => $pk } } });
+	return $answer->{Item} && without_types($answer->{Item});
+}
+
+# The attributes of a key's record; undef if there is none.
+sub record
+{
+	my ($table, $key) = @_;
+	return item($table, "IDEMPOTENCY#$key");
+}
+
+# All items of a table: those of keys by their key, others by their partition key.
+sub records
+{
+	my ($table) = @_;
+	my (%records, $start);
+	do
 	{
-		return if $node->safe_psql('postgres', <<'SQL') eq '0';
-SELECT (SELECT count(*) FROM exactonce_pending) + (SELECT count(*) FROM exactonce_claims WHERE state <> 'second look')
-SQL
-		usleep(10_000);
+		my $page = dynamodb(Scan => { TableName => $table, ConsistentRead => JSON::PP::true,
+			$start ? (ExclusiveStartKey => $start) : () });
+		foreach my $record (map { without_types($_) } @{ $page->{Items} })
+		{
+			(my $key = delete $record->{pk}) =~ s/^IDEMPOTENCY#//;
+			$records{$key} = $record;
+		}
+		$start = $page->{LastEvaluatedKey};
+	} while ($start);
+	return \%records;
+}
+
+# Writes a key's record as it is given: put_record($table, 'k', status => 'FAILED',
+# runs => 1).
+sub put_record
+{
+	my ($table, $key, %attributes) = @_;
+	my %item = (pk => { S => "IDEMPOTENCY#$key" });
+	foreach my $name (keys %attributes)
+	{
+		my $type = $name =~ /_ms$|^(?:fence|runs|ttl)$/ ? 'N' : 'S';
+		$item{$name} = { $type => "$attributes{$name}" };
 	}
-	die 'the worker has not finished';
+	dynamodb(PutItem => { TableName => $table, Item => \%item });
+	return;
 }
 
 1;

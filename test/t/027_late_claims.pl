@@ -1,0 +1,146 @@
+# Claims whose requests arrive when nobody waits for them any more: the worker looks
+# again until none can come, and nothing makes it forget that.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::Bin;
+use ExactOnce;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $table = 'tap_late_claims';
+my %options = (table => $table, commit_timeout => '20s', request_timeout => '20s', clock_skew => 0);
+# looks after 50 ms, 600 ms and 9 s
+my $node = new_node('late_claims', options => \%options, conf => "exactonce.test_hurry = 100\n");
+my $record = sub { record($table, $_[0]) // { status => 'none', owner => '' } };
+
+sub put
+{
+	my ($key, %attributes) = @_;
+	put_record($table, $key, owner => 'somebody', fence => 1, runs => 1, updated_ms => 1, %attributes);
+	return;
+}
+
+sub put_failed
+{
+	my ($key) = @_;
+	put($key, status => 'FAILED', retry_ms => 0);
+	return;
+}
+
+# Requests on a key that were to lead to a state and have been answered so.
+sub answered
+{
+	my ($key, $to, $status) = @_;
+	return scalar(() = control('GET', '/log') =~ /"key":"IDEMPOTENCY#\Q$key\E","to":"$to","status":$status/g);
+}
+
+# Holds the nth request of a call that is to lead to a state, and cancels the call.
+sub cancel_held
+{
+	my ($node, $key, $call, $to, $nth) = @_;
+	fault(key => $key, to => $to, do => 'hold', nth => $nth);
+	my $run = start_script($node, "SELECT $call('$key');");
+	await_request(key => $key, to => $to, n => $nth);
+	$node->safe_psql('postgres', <<"SQL");
+SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT $call%' AND state = 'active'
+SQL
+	like(finish_script($run), qr/57014/, "$key is cancelled");
+	return;
+}
+
+# Lets the held request go once the worker has written so many times, and waits
+# until what it has left is undone.
+sub let_go
+{
+	my ($key, $to, $writes) = @_;
+	wait_until("$key: the worker has been there $writes times",
+		sub { answered($key, 'FAILED', '\d+') >= $writes });
+	release_held();
+	wait_until("$key: its request arrives, and takes effect", sub { answered($key, $to, 200) == 1 });
+	wait_until("$key: the worker undoes what the late request did", sub {
+		my $r = $record->($key);
+		return $r->{status} eq 'FAILED' && $r->{owner} ne 'somebody';
+	});
+	return;
+}
+
+# ----- a seal whose key somebody has failed: nobody is committing it ----------
+
+foreach my $writes (1 .. 3)
+{
+	my $key = "failed by others $writes";
+	reset_proxy();
+	put_failed($key);
+	cancel_held($node, $key, 'idem_once', 'COMMITTING', 1);
+	let_go($key, 'COMMITTING', $writes);
+	is($record->($key)->{runs}, '1', "$key: no run is counted");
+	is($node->safe_psql('postgres', "SELECT outcome, run FROM idem_acquire('$key')"), 'acquired|2',
+		"$key: anybody can have it");
+	wait_until("$key: the worker looks until no request can come any more", sub {
+		$node->safe_psql('postgres', <<"SQL") eq '0';
+SELECT count(*) FROM exactonce_claims WHERE key = '$key' AND state = 'second look'
+SQL
+	});
+	is(answered($key, 'FAILED', '\d+'), 4,
+		"$key: the worker looks after 5 seconds, a minute and a quarter of an hour");
+	is($record->($key)->{status}, 'IN_PROGRESS', "$key: the looks are in no way of another run");
+}
+
+# ----- a seal whose key was buried, taken and failed meanwhile ----------------
+
+reset_proxy();
+cancel_held($node, 'buried and taken', 'idem_once', 'COMMITTING', 1);
+wait_until('buried and taken: its key is buried', sub { $record->('buried and taken')->{status} eq 'FAILED' });
+put_failed('buried and taken');
+let_go('buried and taken', 'COMMITTING', 2);
+
+# ----- a seal that replaces a record past its time ----------------------------
+
+reset_proxy();
+put('past its time', status => 'COMPLETED', ttl => int(time() - 3600));
+cancel_held($node, 'past its time', 'idem_once', 'COMMITTING', 2);
+let_go('past its time', 'COMMITTING', 2);
+
+# ----- an acquire -------------------------------------------------------------
+
+reset_proxy();
+put_failed('acquired');
+cancel_held($node, 'acquired', 'idem_acquire', 'IN_PROGRESS', 1);
+let_go('acquired', 'IN_PROGRESS', 2);
+
+like(slurp_file($node->logfile), qr/WARNING:  exactonce\.test_hurry is 100/, 'a hurry is warned of');
+$node->stop;
+
+# ----- no room ----------------------------------------------------------------
+
+# Looks after 500 ms, 6 s and 90 s: an acquire's looks are given up for a
+# new claim, those of a claim at commit are not.
+$node = new_node('full', options => \%options,
+	conf => "exactonce.test_hurry = 10\nexactonce.max_claims = 100\n");
+my $sql = sub { $node->safe_psql('postgres', $_[0]) };
+my $looks = "SELECT string_agg(key, ', ' ORDER BY key) FROM exactonce_claims WHERE state = 'second look'";
+put_failed($_) foreach 'late acquire', 'late seal';
+cancel_held($node, 'late acquire', 'idem_acquire', 'IN_PROGRESS', 1);
+cancel_held($node, 'late seal', 'idem_once', 'COMMITTING', 1);
+wait_until('both have been looked at three times', sub {
+	answered('late acquire', 'FAILED', 400) == 3 && answered('late seal', 'FAILED', 400) == 3 });
+is($sql->($looks), 'late acquire, late seal', 'both will be looked at once more');
+my $out = run_script($node, <<'SQL');
+BEGIN;
+SELECT count(idem_acquire('fill' || i)) FROM generate_series(1, 24) i;
+SELECT idem_acquire('fill25');
+ROLLBACK;
+SQL
+like($out, qr/^24\n.*ERROR:  54000: no room for a claim on key "fill25"/ms,
+	'a role that may have 25 claims has room for 24');
+is($sql->($looks), 'late seal', 'no room: the looks of a claim at commit are not given up');
+settled($node);
+release_held();
+wait_until('no room: the late seal takes effect', sub { $record->('late seal')->{status} eq 'COMMITTING' });
+$node->restart;
+wait_until('no room: a start of the server looks at once', sub { $record->('late seal')->{status} eq 'FAILED' });
+is($sql->($looks), 'late seal', 'no room: it will look again');
+stop_without_crash($node);
+done_testing();
