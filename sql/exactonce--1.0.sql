@@ -143,7 +143,7 @@ RETURNS pg_catalog.void
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_complete';
 COMMENT ON FUNCTION @extschema@.idem_complete(pg_catalog.text, pg_catalog.jsonb, pg_catalog.uuid, pg_catalog.bool, pg_catalog.text) IS
-'marks the key completed, with its result, if and only if the transaction commits; duplicates get the result. token: default the token that this transaction or session holds. immediate: completes at once, whether the transaction commits or not. Errors: 54000 (the result is too large for an item of 400 KB), ID002 (the claim was lost), ID008 (this session holds no such claim, or has settled it already); at COMMIT, which is then rolled back, ID002 (also for a token that does not own the key), ID006 (no definite answer within commit_timeout), ID007 and ID008 (this claim has completed the key before, with another result)';
+'marks the key completed, with its result, if and only if the transaction commits; duplicates get the result. token: default the token that this transaction or session holds. immediate: completes at once, whether the transaction commits or not. Errors: 54000 (the result is too large for an item of 400 KB), ID002 (the claim was lost), ID005 (an earlier transaction completed the key with this token, and has committed), ID008 (this session holds no such claim, or has settled it already); at COMMIT, which is then rolled back, ID002 (also for a token that does not own the key), ID005, ID006 (no definite answer within commit_timeout), ID007 and ID008 (this claim has completed the key before, with another result)';
 
 CREATE FUNCTION @extschema@.idem_complete_many(
 	keys pg_catalog.text[],

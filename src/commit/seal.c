@@ -67,7 +67,7 @@ static bool start_next(EoWindow *window, void *arg);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static void start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
 static void take_answer(Sealing *s, EoAnswer *answer);
-static bool is_repeated(const EoTxClaim *claim, const EoRecord *r);
+static void check_not_repeated(const EoTxClaim *claim, const EoRecord *r);
 static bool give_back_aborted(EoTxClaim *claim, const EoRecord *r);
 static void take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer);
 pg_noreturn static void raise_duplicate(const EoTxClaim *claim);
@@ -249,8 +249,8 @@ take_answer(Sealing *s, EoAnswer *answer)
 				take_refused_once(s, claim, answer);
 				break;
 			}
-			if (r != NULL && is_repeated(claim, r))
-				break;
+			if (r != NULL)
+				check_not_repeated(claim, r);
 			if (r != NULL && give_back_aborted(claim, r))
 			{
 				start_claim(s, claim, EO_SEAL, NULL);
@@ -264,19 +264,19 @@ take_answer(Sealing *s, EoAnswer *answer)
 }
 
 /*
- * Did a caller that has only the token repeat an idem_complete() that had taken
- * effect?  Then the key is completed, as this transaction wants it, and the worker
- * will find so.  Raises if the first call had another result.
+ * A caller that has not got the answer to its COMMIT repeats the transaction, with the
+ * token.  If the first one has committed its work is done, and this transaction must
+ * not do it once more.
  */
-static bool
-is_repeated(const EoTxClaim *claim, const EoRecord *r)
+static void
+check_not_repeated(const EoTxClaim *claim, const EoRecord *r)
 {
-	if (!claim->from_elsewhere || r->state != EO_STATE_COMPLETED ||
-		strcmp(r->owner, claim->info->token) != 0)
-		return false;
+	if (r->state != EO_STATE_COMPLETED || strcmp(r->owner, claim->info->token) != 0)
+		return;
 	if (!eo_text_is_same(r->result, claim->result))
 		eo_error_raise_other_result(claim->key, claim->store->server->name);
-	return true;
+	eo_error_raise_duplicate(NULL, claim->key, claim->store->server->name,
+							 EO_ERROR_REPEATED);
 }
 
 /*

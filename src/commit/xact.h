@@ -57,8 +57,6 @@ typedef struct EoTxClaim
 									 * not completed */
 	EoUnsettled unsettled;
 	bool		earlier;		/* the claim is older than this transaction */
-	bool		from_elsewhere; /* and this session did not make it: only its
-								 * token is known */
 	bool		in_doubt;		/* its seal was refused, but an earlier copy
 								 * of that request may still arrive */
 	bool		untried;		/* the work has not begun, so that an abort
@@ -98,9 +96,9 @@ extern EoTxClaim *eo_xact_find(const uint8 *digest);
  * Enter a claim of this transaction, with a slot filled from info.  This must be
  * done before a request is sent that may create the claim.  key and pk are copied;
  * the store must last until the end of the transaction.  The caller fills in
- * unsettled, earlier, from_elsewhere and guard, which are zero.  If the claim table is full and
- * slots are about to be freed, this waits for some seconds, interruptibly.  Raises
- * 54000 if there is no room, or the transaction has too many claims.
+ * unsettled, earlier and guard, which are zero.  If the claim table is full and slots
+ * are about to be freed, this waits for some seconds, interruptibly.  Raises 54000 if
+ * there is no room, or the transaction has too many claims.
  */
 extern EoTxClaim *eo_xact_add(EoStore *store, const char *key, const char *pk,
 							  const EoTarget *target, const EoSlotInfo *info);

@@ -58,7 +58,7 @@ static const char *choose_token(const EoKey *k, const char *given, const char *v
 static int64 retention_of(const EoKey *k, const char *token);
 static void check_owned(const EoKey *k, const char *token, const char *verb);
 static bool is_remembered(const EoKey *k, const char *token);
-static bool is_completed_already(EoKey *k, const char *token, const char *result);
+static void check_not_repeated(EoKey *k, const char *token, const char *result);
 pg_noreturn static void raise_lost(const EoKey *k, const EoRecord *record);
 pg_noreturn static void raise_settled(const EoKey *k, bool completed);
 
@@ -127,22 +127,21 @@ eo_owner_complete(EoStore *store, const char *key, const char *token, const char
 		complete_now(&k, claim != NULL ? pstrdup(claim->info->token) : token, result);
 		return;
 	}
-	if (claim == NULL && token != NULL && is_completed_already(&k, token, result))
-		return;
+	if (claim == NULL && token != NULL)
+		check_not_repeated(&k, token, result);
 	if (claim == NULL)
 		claim = enter_earlier(&k, token, "complete");
 	decide(&k, claim, result);
 }
 
 /*
- * A caller that has not got the answer of its idem_complete() repeats it, with its
- * token.  If the row of the first call is still there, the record tells whether the
- * results are the same.  If it is gone, the seal finds the key completed, and
- * compares (seal.c).  Raises if the claim is lost, or has completed the key with
- * another result.
+ * A caller that has not got the answer to its COMMIT repeats the transaction, with the
+ * token.  If the row of the first one is still there, raise an error here: the work is
+ * done.  If it is gone, the seal finds the key completed (seal.c).  Also raises if the
+ * claim is lost.
  */
-static bool
-is_completed_already(EoKey *k, const char *token, const char *result)
+static void
+check_not_repeated(EoKey *k, const char *token, const char *result)
 {
 	EoAnswer   *answer;
 	const EoRecord *r;
@@ -150,8 +149,8 @@ is_completed_already(EoKey *k, const char *token, const char *result)
 	int64		retention_s;
 	bool		completed;
 
-	if (is_remembered(k, token) || !eo_outbox_find(k->digest, token, &retention_s))
-		return false;
+	if (!eo_outbox_find(k->digest, token, &retention_s))
+		return;
 	answer = eo_settle_read(k->store, k->key, k->pk, k->digest, "complete", &fate, &retention_s);
 	r = eo_store_record(answer);
 	if (!answer->exists || strcmp(r->owner, token) != 0)
@@ -161,8 +160,9 @@ is_completed_already(EoKey *k, const char *token, const char *result)
 		eo_error_raise_odd("complete", k->key, k->store->server->name, "result");
 	if (completed && !eo_text_is_same(r->result, result))
 		eo_error_raise_other_result(k->key, k->store->server->name);
+	if (completed)
+		eo_error_raise_duplicate(NULL, k->key, k->store->server->name, EO_ERROR_REPEATED);
 	eo_answer_free(answer);
-	return completed;
 }
 
 /*
@@ -204,7 +204,6 @@ enter_earlier(EoKey *k, const char *token, const char *verb)
 	claim = eo_xact_add(k->store, k->key, k->pk, &k->target, &info);
 	claim->unsettled = EO_UNSETTLED_STAYS;
 	claim->earlier = true;
-	claim->from_elsewhere = !is_remembered(k, token);
 	return claim;
 }
 

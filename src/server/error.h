@@ -73,6 +73,10 @@ typedef struct EoGuard
 	const char *name;			/* of the trigger */
 } EoGuard;
 
+/* The detail of an ID005 for a transaction that was repeated with its token. */
+#define EO_ERROR_REPEATED \
+	"A transaction that completed it with the same token has committed: its work is done."
+
 /*
  * ID005: a key that is to be claimed once is claimed or completed already.  For
  * a guard: 23505 with its table and name, as a unique index raises it.
