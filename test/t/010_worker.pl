@@ -73,7 +73,7 @@ SELECT idem_acquire('another');
 ROLLBACK;
 SQL
 control('GET', '/wait?key=taken&op=UpdateItem');
-wait_until('a claim is taken', sub { $update->('taken', 'attribute_not_exists(#l) OR #l <> :n', 'IN_PROGRESS') });
+wait_until('a claim is taken', sub { $update->('taken', 'attribute_exists(#l) AND #l <> :n', 'IN_PROGRESS') });
 wait_until('... which its heartbeat finds out', sub {
 	$sql->("SELECT state FROM exactonce_claims WHERE key = 'taken'") eq 'lost' });
 $sql->("SELECT idem_get('taken go')");
