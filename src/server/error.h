@@ -75,7 +75,7 @@ typedef struct EoGuard
 
 /* The detail of an ID005 for a transaction that was repeated with its token. */
 #define EO_ERROR_REPEATED \
-	"A transaction that completed it with the same token has committed: its work is done."
+	"An earlier call with this token has completed it: its work is done."
 
 /*
  * ID005: a key that is to be claimed once is claimed or completed already.  For

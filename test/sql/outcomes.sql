@@ -25,7 +25,7 @@ SELECT idem_extend('passed-on', '10 min', token => :'t') > now() + '9 min' AS ex
 SELECT idem_complete('passed-on', '{"a": 1}', token => :'t');
 SELECT status, result, expires_at - updated_at BETWEEN '30 days' AND '30 days 2 s' AS retention
 FROM idem_get('passed-on');
--- a repeated call with the same result is the same call
+-- a transaction that is repeated must not do its work once more
 SELECT idem_complete('passed-on', '{"a": 1}', token => :'t');
 SELECT idem_complete('passed-on', '{"a": 2}', token => :'t');
 CALL await_worker();
@@ -41,7 +41,7 @@ SELECT idem_complete('passed-at-once', '1', token => :'t', immediate => true);
 SELECT status, holder, expires_at - updated_at BETWEEN '30 days' AND '30 days 2 s' AS retention
 FROM idem_get('passed-at-once');
 SELECT idem_complete('passed-at-once', '1', token => :'t', immediate => true);
--- a repeated call that commits after the first has been finished is compared by the seal
+-- after the first has been finished the seal finds out
 BEGIN;
 SELECT idem_complete('passed-at-once', '1', token => :'t');
 COMMIT;
