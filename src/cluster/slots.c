@@ -767,7 +767,7 @@ eo_slot_restart(Oid dboid)
 			continue;
 		if (slot->info.state != EO_SLOT_IN_DOUBT && eo_slot_state_is_over(slot->info.state))
 			eo_database_list_ended(i);
-		else if (needs_beat(slot, dboid) && slot->info.due_us == INT64_MAX)
+		else if (slot->info.due_us == INT64_MAX)
 			slot->info.due_us = now_us;
 	}
 	eo_claim_table_unlock();

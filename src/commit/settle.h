@@ -22,10 +22,12 @@ typedef enum EoRest
 {
 	EO_REST_WRITE,				/* the transaction did not commit: run the
 								 * write that eo_settle_prepare() makes */
-	EO_REST_ASK_OUTBOX,			/* the server ended during the seal: if there
-								 * is a row with the claim's token the
-								 * transaction committed, and the worker
-								 * finishes the row; else EO_REST_WRITE */
+	EO_REST_ASK_OUTBOX,			/* the server ended after the seal was begun,
+								 * and before the slot was told how its
+								 * transaction ended: if there is a row with
+								 * the claim's token the transaction
+								 * committed, and the worker finishes the row;
+								 * else EO_REST_WRITE */
 	EO_REST_FINISH,				/* the transaction committed: finish its row */
 	EO_REST_DOUBT				/* it cannot be told here whether the
 								 * transaction committed: an operator decides,

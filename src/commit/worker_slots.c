@@ -168,7 +168,7 @@ eo_worker_slots_fetch(void)
 			case EO_REST_DOUBT:
 				ereport(WARNING,
 						(errcode(ERRCODE_WARNING),
-						 errmsg("exactonce: a commit announced by another identity of this database is in doubt"),
+						 errmsg("exactonce: a commit announced by another identity or timeline of this database is in doubt"),
 						 errhint("See exactonce_in_doubt; find out whether the work was done, and say so with idem_resolve().")));
 				eo_slot_doubted(view.ref);
 				break;

@@ -288,6 +288,11 @@ settle_refusal(EoAnswer *answer)
 	if (is_own_write(answer))
 	{
 		answer->outcome = EO_APPLIED;
+
+		/*
+		 * If no attempt of this call can have done it, an earlier call did:
+		 * its caller repeats itself.
+		 */
 		answer->replayed = !call->in_doubt;
 	}
 }
