@@ -1,6 +1,6 @@
-Feature: What may be used once is used once
-  A sign-in link, a coupon, an approval, a licence: whoever comes first gets
-  what it is good for, and everybody after him is told how it ended.
+Feature: An action is used once
+  The first person who uses a sign-in link, a coupon, an approval or a licence
+  gets its value. Everybody else is told how it ended.
 
   Scenario: A sign-in link signs in once
     Given a sign-in link for Anna
@@ -10,8 +10,8 @@ Feature: What may be used once is used once
     Then the other visitor is told "used already"
 
   Scenario: Looking at a link does not use it up
-    Mailboxes are guarded by programs that open every link before its reader
-    does. What they open shows a button; only the button signs in.
+    Mail filters open every link before its reader does. The page behind the
+    link shows a button, and only the button signs in.
 
     Given a sign-in link for Anna
     When a link scanner opens the link 3 times
@@ -21,7 +21,7 @@ Feature: What may be used once is used once
     When a link scanner opens the link
     Then it is shown a link that was used
 
-  Scenario: Of many visitors at the same moment one gets in
+  Scenario: One of many visitors at the same moment gets in
     Given a sign-in link for Anna
     When 10 visitors use the link at the same moment
     Then one of them is signed in as Anna, and the others are told "used already"
@@ -51,11 +51,11 @@ Feature: What may be used once is used once
       | the day after tomorrow | is told "not valid any more"     |
 
   Scenario: An order that comes to nothing has used its coupon
-    A coupon is not kept where the orders are, but where every shop can see it.
-    From the moment that a customer was told that it is his he may rely on it,
-    whatever becomes of the order: a coupon that came back by itself could be
-    had by the next customer and by him, who asks again. He, and only he, may
-    order with it once more.
+    Coupons are not kept with the orders, but where every shop can see them. A
+    customer who was told that the coupon is good may rely on it, even if the
+    order is rolled back. If the coupon came back then, two customers could use
+    it: the next one, and the first one, who asks again. So only the first
+    customer may order with it once more.
 
     Given a coupon over 10 euros
     And a customer ordered with the coupon, and the order came to nothing
@@ -108,7 +108,7 @@ Feature: What may be used once is used once
     Then the owner is told "locked"
     And the owner is told "locked" by the other service, too
 
-  Scenario: To guess many PINs at the same moment is to guess no more often
+  Scenario: Guesses at the same moment get no more tries
     Given a licence with the PIN "4711"
     When 12 thieves guess a wrong PIN at the same moment
     Then 3 of them are told that it was wrong, and the others "locked"

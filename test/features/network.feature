@@ -1,4 +1,4 @@
-Feature: What the network loses, delays and repeats does no harm
+Feature: Requests that are lost, delayed or repeated do no harm
 
   Background:
     Given a payment event "order-1001" over 25 euros has not been processed

@@ -1,10 +1,10 @@
-// The words of actions.feature: people, and what each of them may use once.
+// The steps of actions.feature: people, and the actions that they use.
 
 import assert from 'node:assert/strict';
 import { Given, Then, When, defineParameterType } from '@cucumber/cucumber';
 import { control } from '../interop/control.mjs';
 
-// "another visitor" is from then on "the other visitor"; any other name stays who it is.
+// "another visitor" and "the other visitor" are one person, "a visitor" and "the visitor" another one.
 defineParameterType({
   name: 'person',
   regexp: /(?:an?|the|another|the other) (?:visitor|customer|buyer|manager|owner|thief)/,

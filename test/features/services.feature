@@ -5,13 +5,13 @@ Feature: Different services share a key
   Background:
     Given a payment event "order-1001" over 25 euros has not been processed
 
-  Scenario: What PostgreSQL has processed the other service skips
+  Scenario: The other service skips an event that PostgreSQL has processed
     Given the event has been processed
     When the event is delivered to the other service until it is answered
     Then the other service gets the receipt, too
     And the customer is charged once
 
-  Scenario: What the other service has processed PostgreSQL skips
+  Scenario: PostgreSQL skips an event that the other service has processed
     Given the other service has processed the event
     When the event is delivered
     Then the sender gets the other service's receipt

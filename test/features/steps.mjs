@@ -1,7 +1,9 @@
-// The words of the features, and what they stand for.
+// The steps of all features but actions.feature.
 
 import assert from 'node:assert/strict';
-import { After, AfterAll, BeforeAll, Given, Then, When, setDefaultTimeout, setWorldConstructor } from '@cucumber/cucumber';
+import {
+  After, AfterAll, BeforeAll, Given, Then, When, setDefaultTimeout, setWorldConstructor,
+} from '@cucumber/cucumber';
 import { control } from '../interop/control.mjs';
 import { Shop, closeShop, isFinal, openShop } from './world.mjs';
 
@@ -139,7 +141,8 @@ Given('the event is parked', async function () {
 });
 
 Then('the operator sees {string}', async function (message) {
-  assert.equal((await this.query("SELECT error->>'message' AS message FROM idem_get($1)", [this.key])).message, message);
+  const seen = await this.query("SELECT error->>'message' AS message FROM idem_get($1)", [this.key]);
+  assert.equal(seen.message, message);
 });
 
 When('the operator redrives the event', async function () {
@@ -214,7 +217,7 @@ When('the event is delivered to the other service with {int} euros in it', funct
   return this.deliverToLambda({ euros });
 });
 
-// Neither request goes on before both are there.
+// Both requests are held until both have arrived.
 When('the event is delivered to both at the same moment', async function () {
   await this.fault({ do: 'hold', op: 'UpdateItem', times: 2 });
   const both = [this.delivered(), this.deliverToLambda()];
@@ -223,7 +226,8 @@ When('the event is delivered to both at the same moment', async function () {
   await Promise.all(both);
 });
 
-// Past the end of that second the reference client allows two for its clock.
+// Time is the subject: past the end of that second the reference client waits two more,
+// because clocks may differ.
 When('the other service asks for the event until that second is long over', async function () {
   const { lease_ms: end } = await this.keys().get(this.key);
   do await this.deliverToLambda(); while (Date.now() < end + 2500);

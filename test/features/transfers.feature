@@ -1,6 +1,6 @@
-Feature: Money moves where it is kept
-  The accounts are kept beside the keys, not in PostgreSQL. That a transfer was
-  made and that it is remembered must be one thing.
+Feature: A transfer between accounts in DynamoDB is made once
+  The accounts are kept beside the keys, not in PostgreSQL. The transfer and
+  its key must be written together.
 
   Background:
     Given an account of Anna with 100 euros and an account of Ben with 0 euros

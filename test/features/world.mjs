@@ -1,8 +1,8 @@
-// What the steps are about: a shop whose customers must be charged once, the
-// people who deliver events to it, and a service that is not PostgreSQL.
+// The world of the steps: a shop whose customers must be charged once, the people
+// who deliver events to it, and a service that is not PostgreSQL.
 //
-// Everything waits for conditions: a handler is held where it is by a lock
-// (the slow bank), a request by the proxy.
+// All steps wait for conditions. A lock (the slow bank) holds a handler, and the
+// proxy holds a request.
 
 import { randomUUID } from 'node:crypto';
 import { World } from '@cucumber/cucumber';
@@ -52,8 +52,8 @@ CREATE TRIGGER once AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION idem_gu
 CREATE TABLE reduced (coupon text, customer text);      -- orders with a coupon
 `;
 
-// What a refusal says to whoever asked. A killed server says nothing, or
-// 57P02 to those who were on it as well.
+// What the sender of an event is told for each SQLSTATE. A server that is killed sends
+// no SQLSTATE, or 57P02 to its other sessions.
 const words = {
   ID001: 'come back later', ID007: 'not possible', ID003: 'not the same event', ID004: 'parked', CARD1: 'card declined',
   23505: 'the number is taken', 57014: 'stopped', '57P02': 'no answer', '57P03': 'no answer',
@@ -64,7 +64,7 @@ const refusal = (error) => ({
 
 export const isFinal = ({ refused }) => !['come back later', 'no answer'].includes(refused);
 
-// The same of what may be used once, or what it is good for.
+// What the user of an action is told for each outcome.
 const ends = {
   already_used: 'used already', not_active: 'not valid yet', expired: 'not valid any more', canceled: 'withdrawn',
   burned: 'locked',
@@ -76,7 +76,7 @@ function heard({ outcome, payload, attempts_left: left }) {
   return { refused: outcome === 'invalid_pin' ? `wrong PIN, ${tries(left)} left` : ends[outcome] ?? outcome };
 }
 
-// Asked of the engine itself, as its owner would.
+// Asks the engine itself, past the proxy.
 async function engine(operation, body) {
   const answer = await fetch(process.env.EO_ENGINE, {
     method: 'POST',
@@ -146,7 +146,7 @@ export class Shop extends World {
   async close() {
     await control('POST', '/reset');
     await Promise.allSettled([...this.#sessions.map((client) => client.end()), ...this.answers]);
-    // A scenario that failed may have left the server on its way up.
+    // A scenario that failed may leave a server that is still starting.
     await until('a server for the next scenario',
       () => this.query('UPDATE card SET declined = false').then(() => true, () => false));
   }
@@ -160,7 +160,7 @@ export class Shop extends World {
     await this.query("SELECT setval('tries', 1)");
   }
 
-  // One delivery; whoever wants its answer awaits it.
+  // Delivers the event, and returns without waiting for the answer.
   async deliver({ session, euros = this.event.euros, lease = '60 s', wait = '0' } = {}) {
     const client = session ?? await this.session();
     const answer = client.query(
@@ -186,7 +186,7 @@ export class Shop extends World {
     return this.answers.at(-1);
   }
 
-  // As they are sent to whoever asks. A charge of another amount has none.
+  // The receipts in the form of an answer. A charge of another amount does not count.
   async receipts() {
     const { receipts } = await this.query(
       "SELECT coalesce(json_agg(json_build_object('receipt', receipt)), '[]') AS receipts"
@@ -271,14 +271,14 @@ export class Shop extends World {
     return control('GET', `/wait?${new URLSearchParams({ key: this.key, to, n })}`);
   }
 
-  // Let go of what is held, and wait until the engine has judged all of it.
+  // Lets go of the held requests, and waits until the engine has answered all of them.
   async release(to) {
     await control('POST', '/release');
     await until('an answer to what was held', async () => JSON.parse(await control('GET', '/log'))
       .every((entry) => !entry.key.includes(this.key) || entry.to !== to || entry.code || entry.applied));
   }
 
-  // The worker goes first: it must not finish what it has begun.
+  // The worker comes first, so that it is killed before it finishes anything.
   async processes(client) {
     this.life = await this.lifeOfServer();
     const { pid } = await this.query(
@@ -290,13 +290,13 @@ export class Shop extends World {
     return Number((await this.query('SELECT incarnation FROM exactonce_internal.identity')).incarnation);
   }
 
-  // The next delivery comes from a session that dies with the server.
+  // The session of the next delivery dies with the server.
   async killOn(moment) {
     this.doomed = await this.session();
     await this.fault({ do: 'kill', pid: await this.processes(this.doomed), ...moment });
   }
 
-  // The incarnation counts the lives of the server.
+  // The incarnation grows with every start of the server.
   async serverIsBack() {
     await until('another life of the server', async () => {
       try {
@@ -358,7 +358,7 @@ export class Shop extends World {
     return found;
   }
 
-  // One order; the same number of euros again means the same transfer.
+  // Orders a transfer. The same number of euros again means the same transfer.
   async order(euros = this.euros) {
     this.euros = euros;
     const change = (owner, update, rest) => ({ Update: {
@@ -373,9 +373,9 @@ export class Shop extends World {
       [`${this.#name}transfer`, JSON.stringify(writes), { confirmed: euros }]).then(({ result }) => result, refusal);
   }
 
-  // -- what may be used once ----------------------------------------------------
+  // -- actions --------------------------------------------------------------------
 
-  // A link, a coupon, an approval, a licence; from and to are hours from now.
+  // Issues a link, a coupon, an approval or a licence; from and to are hours from now.
   async issue(goodFor, { from = 0, to = 720, pin } = {}) {
     const { id } = await this.query(
       "SELECT id FROM action_create($1, now() + $2 * interval '1 h', now() + $3 * interval '1 h', $4)",
@@ -387,7 +387,7 @@ export class Shop extends World {
     return this.query('SELECT * FROM action_get($1)', [this.key]);
   }
 
-  // Who asks again has the token that he had.
+  // A person who asks again uses the same token.
   async use(who, { session, pin } = {}) {
     this.tokens[who] ??= randomUUID();
     const client = session ?? await this.session();
@@ -399,7 +399,7 @@ export class Shop extends World {
     return this.told[who];
   }
 
-  // No request goes on before all are there.
+  // All requests are held until all have arrived.
   async useAtOnce(people, to, pin) {
     const sessions = await Promise.all(people.map(() => this.session()));
     await this.fault({ do: 'hold', to, times: people.length });
@@ -413,7 +413,7 @@ export class Shop extends World {
     return heard(await new Actions(dynamodb, TABLE).consume(this.key, { pin, token: this.tokens[who] }));
   }
 
-  // Nobody can wait for days: dates come nearer instead.
+  // Moves the action's dates instead of waiting for days.
   passTime(hours) {
     return engine('UpdateItem', {
       TableName: TABLE, Key: { pk: { S: `ACTION#${this.key}` } },
@@ -426,7 +426,7 @@ export class Shop extends World {
     this.told[who] = heard(await this.query('SELECT * FROM action_cancel($1, $2)', [this.key, reason]));
   }
 
-  // The coupon first, then the order, in one transaction.
+  // Uses the coupon and then orders, in one transaction.
   async orderReduced(who, end = 'COMMIT') {
     const session = await this.session();
     await session.query('BEGIN');

@@ -1,5 +1,5 @@
-// A throwaway PostgreSQL cluster: a unix socket in a folder only its owner may
-// enter, no TCP, trust inside, gone with everything in it afterwards.
+// A throwaway PostgreSQL cluster. It listens on a unix socket in a folder that only
+// its owner may enter, trusts everybody there, and is removed afterwards.
 
 import { execFile } from 'node:child_process';
 import { chownSync, mkdirSync, readFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { Child, HarnessError, freePort, isRoot, tail, until } from './util.mjs';
 
 const run = promisify(execFile);
 
-// initdb and postgres refuse root; their files then belong to this user.
+// initdb and postgres refuse to run as root, so they run as this user instead.
 const user = isRoot ? 'postgres' : null;
 
 async function idOf(name, flag) {
@@ -49,7 +49,7 @@ export class Cluster {
     await until('initdb', () => !init.running);
     if (init.code !== 0) throw new HarnessError(`initdb failed (${init.code})\n${tail(initLog)}`);
 
-    // A program that runs the server, such as valgrind with its options.
+    // EO_WRAPPER is a program that runs the server, such as valgrind with its options.
     const [command, ...before] = [...(process.env.EO_WRAPPER ?? '').split(' ').filter(Boolean),
       path.join(bin, 'postgres')];
     this.port = await freePort();
@@ -65,7 +65,7 @@ export class Cluster {
     });
   }
 
-  // The server says in its pid file when it takes connections.
+  // The server writes into its pid file that it accepts connections.
   #ready() {
     try {
       return readFileSync(path.join(this.data, 'postmaster.pid'), 'utf8').split('\n')[7]?.trim() === 'ready';

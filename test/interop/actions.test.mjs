@@ -19,7 +19,7 @@ const WRONG = '4200';
 const pool = new pg.Pool({ database: DATABASE, max: 16 });
 const dynamodb = await connect();
 
-// The functions of SQL, called as the methods of Actions.
+// The SQL functions, with the methods of Actions.
 class Sql {
   constructor(server) {
     this.server = server;
@@ -29,7 +29,7 @@ class Sql {
     return (await pool.query(`SELECT * FROM ${text}`, values)).rows[0];
   }
 
-  // Those of both sides are made here.
+  // Actions for both sides are made in SQL.
   async create(payload, { pin, id } = {}) {
     return (await this.#call('action_create($1, pin => $2, id => $3, server => $4)',
       [JSON.stringify(payload), pin, id, this.server])).id;
@@ -57,7 +57,7 @@ const peppered = setUp('peppered', 'p/', 4, 'a/pepper+that:is"not\\in#the{table'
 
 const bothWays = [['sql', 'sdk'], ['sdk', 'sql']];
 
-// What was said, without what was not: the SDK has no columns that are null.
+// An answer without columns that are null or false, which the SDK does not have.
 const said = ({ id, http_status: status, ...answer }) => Object.fromEntries(
   Object.entries(answer).filter(([, value]) => value !== null && value !== false));
 const outcomes = (answers) => answers.map(({ outcome }) => outcome).sort();
@@ -65,8 +65,8 @@ const outcomes = (answers) => answers.map(({ outcome }) => outcome).sort();
 const fault = (id, what) => control('POST', '/fault', { key: id, ...what });
 const arrival = (id, to, n = 1) => control('GET', `/wait?${new URLSearchParams({ key: id, to, n })}`);
 
-// Two calls whose writes wait for each other: neither goes on before both are
-// there. The first is the first to be let go.
+// Two calls whose writes are held until both have arrived. The first write is let go
+// first.
 async function atOnce(id, [to, call], [otherTo, otherCall]) {
   await fault(id, { do: 'hold', to });
   await fault(id, { do: 'hold', to: otherTo, nth: to === otherTo ? 2 : 1 });
@@ -83,7 +83,7 @@ const setAttribute = (id, name, value) => dynamodb.send(new UpdateItemCommand({
   ExpressionAttributeValues: { ':value': value },
 }));
 
-// What nobody can wait for here.
+// Moves an instant of the action, instead of waiting for it.
 const setInstant = (id, name, ms) => setAttribute(id, name, { N: String(ms) });
 
 before(async () => {
@@ -174,7 +174,7 @@ for (const here of [plain, peppered]) {
       Array(guesses - attempts).fill({ outcome: 'burned' }));
   });
 
-  test(`${name}: of two that know the PIN one has it, in ${ROUNDS_WITH_PIN} races`, async () => {
+  test(`${name}: of two callers that know the PIN one consumes the action, in ${ROUNDS_WITH_PIN} races`, async () => {
     for (let round = 0; round < ROUNDS_WITH_PIN; round++) {
       const id = await sql.create({ round }, { pin: RIGHT });
       const answers = await atOnce(id, ...bothWays[round % 2].map(
@@ -185,7 +185,7 @@ for (const here of [plain, peppered]) {
   });
 }
 
-test('a PIN is not looked at with another pepper, which costs no attempt', async () => {
+test('a PIN is not verified with another pepper, and no attempt is taken', async () => {
   for (const [{ sql, prefix, attempts }, pepper] of [[plain, 'x'], [peppered, 'x'], [peppered, undefined]]) {
     const id = await sql.create({}, { pin: RIGHT });
     const stranger = new Actions(dynamodb, TABLE, { prefix, pepper });
@@ -194,7 +194,7 @@ test('a PIN is not looked at with another pepper, which costs no attempt', async
   }
 });
 
-test('what one side has done the other sees, all of it', async () => {
+test('each side sees all that the other has done', async () => {
   const consumer = { ip: '::1', agent: 'é' };
   for (const [one, other] of bothWays) {
     const doings = {
@@ -257,7 +257,7 @@ test('items of both have the same attributes', async () => {
   }
 });
 
-test('the clock says the same to both, and no attempt is taken in vain', async () => {
+test('both judge active_at and expires_at alike, and take no attempt in vain', async () => {
   const farOff = 7258118400000;
   for (const [state, name, ms, heard] of [
     ['pending', 'activeAtMs', farOff, { outcome: 'not_active', active_at: new Date(farOff) }],
@@ -279,7 +279,7 @@ test('the clock says the same to both, and no attempt is taken in vain', async (
   }
 });
 
-test('who asks again with the same token is told so again, by either side', async () => {
+test('a caller that asks again with its token gets the same answer from either side', async () => {
   for (const [one, other] of bothWays) {
     for (const pin of [undefined, RIGHT]) {
       const id = await plain.sql.create({ n: 1 }, { pin });
@@ -299,7 +299,7 @@ test('who asks again with the same token is told so again, by either side', asyn
   }
 });
 
-test('there is no such action, and a PIN nobody asks for, to both', async () => {
+test('both know no such action, and ignore a PIN that is not asked for', async () => {
   for (const [one, other] of bothWays) {
     for (const ask of [{}, { pin: RIGHT }]) {
       assert.deepEqual(said(await plain[one].consume('no such', ask)), { outcome: 'action_not_found' });
@@ -312,7 +312,7 @@ test('there is no such action, and a PIN nobody asks for, to both', async () => 
   }
 });
 
-test('what could not be handed over is consumed by neither', async () => {
+test('an action that cannot be read is consumed by neither', async () => {
   for (const side of ['sql', 'sdk']) {
     for (const [name, pin] of [['payload', undefined], ['payload', RIGHT], ['pinHash', RIGHT]]) {
       const id = await plain.sql.create('x', { pin });
@@ -344,8 +344,8 @@ test('a cancel and a consume at once: one happens, and both know which', async (
   assert.ok(ends.canceled > 0 && ends.consumed > 0, JSON.stringify(ends));
 });
 
-// A right consume is on its way, the first side's, when the other is told that
-// the action is over. What it does next decides which of the two it is.
+// A consume of one side with the right PIN is in flight when the other side is told
+// that the action is over. What the other side does next decides how it ends.
 const overtaken = {
   'burned': async (id, consume) => {
     for (let n = 1; n < plain.attempts; n++) await plain.sql.consume(id, { pin: WRONG });

@@ -1,6 +1,6 @@
-// A reference client for docs/records.md on the AWS SDK: what another service
-// does to share keys with PostgreSQL. Kept short on purpose: it does not extend
-// leases or limit runs, and it trusts the clock of its host.
+// A reference client for docs/records.md on the AWS SDK. It shows how another service
+// shares keys with PostgreSQL. To keep it short it does not extend leases or limit
+// runs, and it trusts the clock of its host.
 
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
@@ -37,7 +37,8 @@ export class Keys {
         + ` OR (#status = :open AND #lease_ms < :due${payload})`,
         'SET #status = :open, #owner = :owner, #bind = :bind, #fence = if_not_exists(#fence, :now) + :one,'
         + ' #runs = if_not_exists(#runs, :zero) + :one, #lease_ms = :until, #ttl = :ttl,'
-        + ` #created_ms = if_not_exists(#created_ms, :now), #updated_ms = :now, #retention_s = :retention, #holder = :holder${set}`
+        + ' #created_ms = if_not_exists(#created_ms, :now), #updated_ms = :now,'
+        + ` #retention_s = :retention, #holder = :holder${set}`
         + ' REMOVE #result, #error, #retry_ms, #origin', values);
       if (applied || (record?.owner === token && record.status === 'IN_PROGRESS')) {
         return { outcome: 'acquired', token, record };
@@ -67,7 +68,8 @@ export class Keys {
     }
   }
 
-  // What an owner does. True: done, now or by an attempt whose answer was lost.
+  // Ends a claim of this owner. Returns true if this write did, or an earlier attempt of
+  // it whose answer was lost.
   async #settle(key, token, status, condition, update, values, until = Date.now()) {
     const { applied, record } = await this.#write(key, `#owner = :owner AND ${condition}`,
       `SET #status = :status, #updated_ms = :now, #ttl = :from + if_not_exists(#retention_s, :retention)${update}`, {

@@ -1,6 +1,6 @@
-// What the reference clients have in common: a conditional write that says what
-// it met, and a consistent read. Items are plain objects of strings, numbers and
-// arrays of strings.
+// Both reference clients use this conditional write, which returns the record that it
+// met, and this consistent read. Items are plain objects of strings, numbers and arrays
+// of strings.
 
 import { GetItemCommand, UpdateItemCommand } from '@aws-sdk/client-dynamodb';
 
@@ -12,9 +12,9 @@ function wire(value) {
 const plain = (item) => item && Object.fromEntries(
   Object.entries(item).map(([name, { S, SS, N }]) => [name, S ?? SS ?? Number(N)]));
 
-// {applied, record}: the record after the write, or the one that refused it;
-// undefined if there is none. In the expressions #name is the attribute of that
-// name, and :name the value.
+// Returns {applied, record}: the record after the write, or the one that refused it,
+// or undefined if there is none. In the expressions #name is the attribute of that name
+// and :name a value.
 export async function write(dynamodb, table, pk, condition, update, values) {
   const all = `${condition} ${update}`;
   const used = all.match(/#\w+/g).map((name) => name.slice(1));

@@ -1,6 +1,6 @@
 // A DynamoDB client for the engine of the tests.
 
-// The SDK warns about Node 18, which is what Debian 12 has and which it runs on.
+// The SDK runs on Node 18, which Debian 12 has, but warns about it.
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED = 'true';
 
 export async function connect(endpoint = process.env.EO_ENDPOINT) {

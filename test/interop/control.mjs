@@ -1,5 +1,4 @@
-// The control of the proxy: its log, its faults, what it holds. See
-// test/harness/proxy.mjs.
+// Sends a command to the proxy, see test/harness/proxy.mjs.
 
 export async function control(method, path, body) {
   const answer = await fetch(process.env.EO_CONTROL + path, { method, body: body && JSON.stringify(body) });

@@ -1,5 +1,5 @@
-// Records that the document client of the AWS SDK writes: its values are DynamoDB's
-// own types, and SQL reads them as the JSON they are.
+// The document client of the AWS SDK writes records with values of DynamoDB's types,
+// and SQL reads them as JSON.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -19,7 +19,7 @@ const put = (key, attributes) => documents.send(new PutCommand({
 const completed = (key, result) => put(key, { status: 'COMPLETED', result });
 const failed = (key, error) => put(key, { status: 'FAILED', error, retry_ms: Date.now() + 3600000 });
 
-// A value in so many lists.
+// A value inside so many lists.
 const nested = (value, levels) => (levels === 0 ? value : [nested(value, levels - 1)]);
 
 before(async () => {
@@ -74,20 +74,21 @@ test('numbers are read exactly, and sets as arrays', async () => {
   assert.deepEqual((await query("SELECT result FROM idem_acquire('set of numbers')")).result.sort(), [1.5, 2]);
 });
 
-test('binary is an error, and not nothing', async () => {
+test('a binary value is an error, and is not read as nothing', async () => {
   const binary = Uint8Array.of(0, 1, 2);
   for (const [i, value] of [binary, new Set([binary]), { a: [{ b: binary }] }].entries()) {
     await completed(`binary ${i}`, value);
     await failed(`binary error ${i}`, value);
     for (const key of [`binary ${i}`, `binary error ${i}`]) {
       for (const call of ['idem_acquire($1)', 'idem_try_acquire($1)', 'idem_get($1)']) {
-        await assert.rejects(query(`SELECT ${call}`, [key]), { code: 'ID007', message: /the record cannot be read/ }, call);
+        const unreadable = { code: 'ID007', message: /the record cannot be read/ };
+        await assert.rejects(query(`SELECT ${call}`, [key]), unreadable, call);
       }
     }
   }
 });
 
-test('what is not part of a record is in nobody\'s way', async () => {
+test('attributes that are not part of a record are ignored', async () => {
   const others = { trace: nested({ at: 1 }, 29), note: 'a\0b', blob: Uint8Array.of(0) };
   await put('others', { status: 'FAILED', error: { code: 7 }, retry_ms: 0, ...others });
   assert.deepEqual(await query("SELECT outcome, run FROM idem_acquire('others', on_commit => 'keep')"),

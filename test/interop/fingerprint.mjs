@@ -1,10 +1,10 @@
-// The fingerprint of a request's payload, as docs/records.md has it.
+// The fingerprint of a payload, see docs/records.md.
 
 import { createHash } from 'node:crypto';
 
 const sized = (tag, text) => `${tag}${Buffer.byteLength(text)}:${text}`;
 
-// Decimal, without exponent. JavaScript's integers above 2^53 are not exact.
+// A number in decimal without exponent. JavaScript's integers above 2^53 are not exact.
 function decimal(number) {
   const [mantissa, exponent = '0'] = String(Math.abs(number)).split('e');
   const [whole, fraction = ''] = mantissa.split('.');

@@ -16,8 +16,8 @@ let keys;
 
 const query = async (text, values) => (await sql.query(text, values)).rows[0];
 
-// What SQL has committed is completed for it at once, for others once its
-// background worker has said so.
+// Acquires a key that SQL has committed. It is completed for other services once the
+// background worker has written that.
 const meets = async (key) => {
   let met;
   do met = await keys.acquire(key); while (met.outcome === 'in_progress');
@@ -88,21 +88,24 @@ test('a dead claim of SQL is taken over by the SDK, and cannot be completed any 
   assert.ok(await keys.complete('dead sql', taken.token, 'alive'));
 });
 
-test('what PostgreSQL is committing is nobody\'s to take, whatever its lease says', async () => {
+test('a key that PostgreSQL is committing is not taken over, whatever its lease says', async () => {
   await query("SELECT idem_acquire('sealed', lease => '100 ms')");
   await dynamodb.send(new UpdateItemCommand({
     TableName: table, Key: { pk: { S: 'IDEMPOTENCY#sealed' } },
     UpdateExpression: 'SET #s = :s, origin = :o REMOVE #t',
     ExpressionAttributeNames: { '#s': 'status', '#t': 'ttl' },
-    ExpressionAttributeValues: { ':s': { S: 'COMMITTING' }, ':o': { S: '00000000-0000-4000-8000-000000000000/1/1/1/0' } },
+    ExpressionAttributeValues: {
+      ':s': { S: 'COMMITTING' }, ':o': { S: '00000000-0000-4000-8000-000000000000/1/1/1/0' },
+    },
   }));
   const { lease_ms: lease } = await keys.get('sealed');
+  // Time is the subject: the key is asked for until its lease is over, and on.
   do assert.equal((await keys.acquire('sealed')).outcome, 'in_progress'); while (Date.now() < lease + 500);
   assert.deepEqual(await query("SELECT outcome, lease_until FROM idem_acquire('sealed')"),
     { outcome: 'in_progress', lease_until: null });
 });
 
-test('failures mean the same to both', async () => {
+test('a failure means the same to both', async () => {
   const theirs = await keys.acquire('failing');
   assert.ok(await keys.fail('failing', theirs.token, { code: 7 }, { retryAfter: 3600000 }));
   let row = await query("SELECT outcome, error, retry_at > now() + '59 min' AS later FROM idem_acquire('failing')");
@@ -120,8 +123,8 @@ test('failures mean the same to both', async () => {
 });
 
 test('records of both have the same attributes', async () => {
-  // origin is PostgreSQL's alone: the transaction that completed the key.  holder is
-  // there if whoever claims has a name.
+  // Only PostgreSQL writes origin, the transaction that completed the key. There is a
+  // holder if the claimant has a name.
   const spelled = ({ origin, holder, ...record }) => Object.fromEntries(Object.entries(record)
     .map(([name, value]) => [name, typeof value]).sort());
   const compare = async (step) => assert.deepEqual(
@@ -181,7 +184,7 @@ test('a token that has ended is not used again', async () => {
 });
 
 test('a finished record past its time is replaced by either side', async () => {
-  // Nobody can wait for it here: a client whose clock is ten days behind writes it.
+  // A client whose clock is ten days behind writes the record, instead of waiting.
   const { now } = Date;
   for (const key of ['old for sql', 'old for sdk']) {
     Date.now = () => now() - 10 * 86400000;

@@ -1,6 +1,5 @@
-// A thousand requests signed by the project's signer and by the AWS SDK's: the
-// same Authorization header, byte for byte. The requests are random, but the
-// same in every run.
+// A thousand requests get the same Authorization header, byte for byte, from the
+// project's signer and from the AWS SDK's. They are random, but the same in every run.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -60,7 +59,8 @@ async function theirs({ id, secret, token, date, region, body, headers }) {
   });
   const [hostname, port] = headers.host.split(':');
   return signer.sign({
-    method: 'POST', protocol: 'http:', hostname, port: port && Number(port), path: '/', query: {}, headers: { ...headers }, body,
+    method: 'POST', protocol: 'http:', hostname, port: port && Number(port), path: '/', query: {},
+    headers: { ...headers }, body,
   }, { signingDate: date });
 }
 

@@ -1,9 +1,8 @@
 // worker.mjs KEY [RESULT]
 //
-// A second service that shares the idempotency table, with the AWS SDK and
-// nothing else: it claims KEY, does its work (it has none: RESULT, a JSON text,
-// stands for it) and completes the key. It prints one line of JSON: what its
-// claim met, and the result where there is one.
+// A second service that shares the idempotency table and has only the AWS SDK. It
+// claims KEY and completes it with RESULT, a JSON text that stands for its work. It
+// prints one line of JSON: the outcome of its claim, and the result if there is one.
 //
 //   EO_ENDPOINT  where DynamoDB answers       EO_TABLE  the table ("idempotency")
 

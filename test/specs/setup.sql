@@ -1,4 +1,4 @@
--- What the specs find in their database.
+-- Prepares the database of the isolation tests.
 \set ON_ERROR_STOP on
 \set endpoint `echo "$EO_ENDPOINT"`
 CREATE EXTENSION exactonce;

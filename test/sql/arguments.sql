@@ -1,4 +1,4 @@
--- Arguments: bad ones are refused before anything is sent.
+-- Bad arguments are refused before any request is made.
 \! curl -s -X POST "$EO_CONTROL/reset" >/dev/null
 \pset null NULL
 CREATE FUNCTION sqlstate_of(command text) RETURNS text LANGUAGE plpgsql AS $$
@@ -33,9 +33,9 @@ ROLLBACK;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT idem_acquire('k', wait => '1 s');
 ROLLBACK;
--- nothing reached the network
+-- No request was made.
 \echo `curl -s "$EO_CONTROL/count"`
--- in a read-only transaction one may look
+-- A read-only transaction may read a key.
 BEGIN READ ONLY;
 SELECT idem_get('nothing here');
 ROLLBACK;

@@ -1,4 +1,4 @@
--- What stands between a caller and the table: one clear error each, with a hint.
+-- Each cause for which a call cannot reach its table has a clear error with a hint.
 \set endpoint `echo "$EO_ENDPOINT"`
 \set SHOW_CONTEXT never
 SELECT idem_acquire('k', server => 'nowhere');
@@ -9,21 +9,21 @@ CREATE FOREIGN DATA WRAPPER other;
 CREATE SERVER other FOREIGN DATA WRAPPER other;
 SELECT idem_acquire('k', server => 'other');
 DROP FOREIGN DATA WRAPPER other CASCADE;
--- no region, no table, no credentials
+-- There is no region, no table or no credentials.
 CREATE SERVER empty FOREIGN DATA WRAPPER exactonce OPTIONS (table 'regress');
 CREATE SERVER empty FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1');
 CREATE SERVER empty FOREIGN DATA WRAPPER exactonce
 	OPTIONS (region 'eu-west-1', table 'regress', endpoint :'endpoint');
 SELECT idem_acquire('k', server => 'empty');
--- the change counts at once
+-- A changed option counts at once.
 CREATE USER MAPPING FOR PUBLIC SERVER empty OPTIONS (access_key_id 'test', secret_access_key 'test');
 SELECT (idem_get('k', server => 'empty')).status;
--- no such table
+-- There is no such table.
 ALTER SERVER empty OPTIONS (SET table 'missing');
 \set VERBOSITY terse
 SELECT idem_acquire('k', server => 'empty');
 SELECT idem_get('k', server => 'empty');
--- nobody answers
+-- The service does not answer.
 ALTER SERVER empty OPTIONS (SET endpoint 'http://127.0.0.1:1', SET table 'regress');
 SELECT idem_acquire('k', server => 'empty');
 \set VERBOSITY default
@@ -33,14 +33,15 @@ BEGIN
 EXCEPTION WHEN SQLSTATE 'ID006' THEN
 	RAISE NOTICE 'ID006';
 END $$;
--- somebody else answers
+-- Another service answers.
 \set control `echo "$EO_CONTROL"`
 ALTER SERVER empty OPTIONS (SET endpoint :'control');
 SELECT idem_get('k', server => 'empty');
 SELECT idem_acquire('k', server => 'empty');
 DROP SERVER empty CASCADE;
--- an item that is no record
-\! curl -s -o /dev/null "$EO_ENGINE" -H 'X-Amz-Target: DynamoDB_20120810.PutItem' -H 'Content-Type: application/x-amz-json-1.0' -H 'Authorization: AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' -d '{"TableName":"regress","Item":{"pk":{"S":"IDEMPOTENCY#test/foreign"},"state":{"S":"done"}}}'
+-- The item is no record.
+SELECT '{"TableName": "regress", "Item": {"pk": {"S": "IDEMPOTENCY#test/foreign"}, "state": {"S": "done"}}}'
+\g (format=unaligned tuples_only=on) |sh test/harness/dynamodb.sh PutItem >/dev/null
 \set VERBOSITY terse
 SELECT idem_acquire('foreign');
 SELECT idem_get('foreign');

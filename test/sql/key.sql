@@ -1,4 +1,4 @@
--- idem_key: the same values make the same key, whatever the settings.
+-- idem_key(): the same values make the same key, whatever the settings are.
 CREATE TYPE mood AS ENUM ('sad', 'it''s fine');
 CREATE DOMAIN cents AS bigint;
 CREATE TABLE parts (what text, key text);
@@ -28,7 +28,7 @@ SET TimeZone = 'America/St_Johns';
 SET DateStyle = 'SQL, MDY';
 SET extra_float_digits = 3;
 SELECT k.what FROM keys() k JOIN parts p USING (what) WHERE k.key <> p.key;
--- every locale there is on this machine, best one with a decimal comma
+-- Locales make no difference; those that this machine has are tried.
 DO $$
 DECLARE
 	l text;
@@ -49,7 +49,7 @@ BEGIN
 END $$;
 RESET ALL;
 SELECT count(*), count(DISTINCT key) FROM parts;
--- the form itself, spelled out and hashed by PostgreSQL
+-- A key is the SHA-256 of its form, which is spelled out here.
 CREATE FUNCTION hashed(form text) RETURNS text LANGUAGE sql AS
 	$$ SELECT encode(sha256(convert_to(E'exactonce key 1\n' || form, 'UTF8')), 'hex') $$;
 SELECT what, given = hashed(form) AS same FROM (VALUES
@@ -70,7 +70,7 @@ SELECT what, given = hashed(form) AS same FROM (VALUES
 	('null', idem_key(NULL, 1), '0n1:1'),
 	('jsonb', idem_key('{"bb": [1.0, null], "a": "x"}'::jsonb), 'j24:o2:t1:at1:xt2:bba2:n1:10')
 	) v(what, given, form);
--- equal values of a class, whatever their type
+-- Equal values of related types make the same key.
 SELECT v, idem_key(v::real) = idem_key(v::float8) AS floats
 FROM unnest(ARRAY['0.1', '-0', '1000000', '16777216', '1e15', '1e-5', 'NaN', '-Infinity']) v;
 SELECT idem_key(42) = idem_key(42::bigint) AND idem_key(42) = idem_key(42.00)
@@ -79,7 +79,7 @@ SELECT idem_key(42) = idem_key(42::bigint) AND idem_key(42) = idem_key(42.00)
 	   AND idem_key('a'::text) = idem_key('a'::name) AND idem_key('a '::char(9)) = idem_key('a') AS texts,
 	   idem_key('2026-01-01 12:00+00'::timestamptz) = idem_key('2026-01-01 14:00+02'::timestamptz) AS instants,
 	   idem_key('1.0'::jsonb) = idem_key('1.00'::jsonb) AS json_numbers;
--- and what is different is different
+-- Different values make different keys.
 SELECT count(*), count(DISTINCT k) FROM unnest(ARRAY[
 	idem_key('ab', 'c'), idem_key('a', 'bc'), idem_key('abc'), idem_key('abc', ''), idem_key('abc', NULL),
 	idem_key('', 'abc'), idem_key(NULL, 'abc'), idem_key(1), idem_key('1'), idem_key(1::float8),
@@ -87,9 +87,9 @@ SELECT count(*), count(DISTINCT k) FROM unnest(ARRAY[
 	idem_key('{"a":{"b":1}}'::jsonb), idem_key('{"a":{},"b":1}'::jsonb), idem_key('[[1],2]'::jsonb),
 	idem_key('[[1,2]]'::jsonb), idem_key('null'::jsonb, 1), idem_key(NULL::jsonb, 1),
 	idem_key('2026-01-01'::date), idem_key('2026-01-01'::timestamp), idem_key('2026-01-01'::timestamptz)]) k;
--- an array's elements as parts
+-- The elements of a variadic array are parts.
 SELECT idem_key(VARIADIC ARRAY['a', 'b']) = idem_key('a', 'b') AS same;
--- refusals
+-- Arguments that are refused.
 SELECT idem_key(NULL);
 SELECT idem_key(NULL, NULL::int);
 SELECT idem_key(VARIADIC ARRAY[]::text[]);
@@ -99,7 +99,7 @@ SELECT idem_key('1 day'::interval);
 SELECT idem_key('12:00'::time);
 SELECT idem_key(ARRAY[1]);
 SELECT idem_key(ROW(1));
--- parts of a document
+-- idem_key_from() takes parts of a document.
 SELECT idem_key_from('{"order": {"id": 7.0}, "at": "x"}', '$.order.id')
 	   = idem_key_from('{"at": "y", "order": {"id": 7}}', '$.order.id') AS same;
 SELECT count(DISTINCT k) FROM unnest(ARRAY[
@@ -113,7 +113,7 @@ SELECT idem_key_from('{"a": 1}', VARIADIC '{}');
 SELECT idem_key_from('{"a": 1}', '$.a', 'strict $.b');
 SELECT idem_key_from(NULL, '$.a');
 SELECT idem_key_from('{"a": 1}', VARIADIC NULL);
--- it can index
+-- idem_key() is immutable, so a generated column can use it.
 CREATE TABLE events (source text, id int, key text GENERATED ALWAYS AS (idem_key(source, id)) STORED);
 INSERT INTO events VALUES ('shop', 1);
 SELECT key = idem_key('shop', 1) AS generated FROM events;

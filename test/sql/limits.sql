@@ -1,14 +1,14 @@
 -- Sizes: the last byte that fits, and the first that does not.
 \! curl -s -X POST "$EO_CONTROL/reset" >/dev/null
 SET client_min_messages = warning;
--- IDEMPOTENCY#test/ has 17 bytes
+-- The partition key begins with IDEMPOTENCY#test/, which has 17 bytes.
 SELECT outcome FROM idem_acquire(repeat('k', 2048 - 17));
 SELECT outcome FROM idem_acquire(repeat('k', 2049 - 17));
--- bytes, not characters
+-- Bytes are counted, not characters.
 SELECT outcome FROM idem_acquire(repeat('é', (2048 - 17) / 2));
 SELECT outcome FROM idem_acquire(repeat('é', (2048 - 17) / 2 + 1));
 \echo `curl -s "$EO_CONTROL/count"`
--- a result: with this key there is room for this many bytes
+-- A result may have as many bytes as the error's detail says.
 SELECT outcome FROM idem_acquire('big');
 CREATE FUNCTION room() RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
@@ -23,11 +23,11 @@ SELECT room() BETWEEN 408576 AND 409600 AS at_least_399_kb, room() AS room \gset
 \echo :at_least_399_kb
 SELECT idem_complete('big', to_jsonb(repeat('x', :room - 1)));
 SELECT idem_fail('big', to_jsonb(repeat('x', :room - 1)));
--- only the acquire was sent
+-- The results that are too large made no request.
 \echo `curl -s "$EO_CONTROL/count?key=big"`
 SELECT idem_complete('big', to_jsonb(repeat('x', :room - 2)));
 SELECT outcome, length(result::text) = :room AS whole FROM idem_acquire('big');
--- the same in letters that the wire spells in six and twelve bytes
+-- Characters that JSON spells in six and twelve bytes count as they are.
 SELECT outcome FROM idem_acquire('wide');
 SELECT idem_complete('wide', to_jsonb(repeat('é', 200000)));
 SELECT outcome, result = to_jsonb(repeat('é', 200000)) AS whole FROM idem_acquire('wide');

@@ -1,10 +1,10 @@
 -- Options of servers and user mappings: every bad one is an error with a reason.
 \set VERBOSITY default
--- unknown names
+-- Unknown names.
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (regoin 'eu-west-1');
 CREATE USER MAPPING FOR CURRENT_USER SERVER exactonce OPTIONS (user 'x', password 'secret');
 ALTER FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1');
--- bad values
+-- Bad values.
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'EU West');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region '');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (table 'ab');
@@ -22,7 +22,7 @@ CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (max_attempts '3x');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (allow_http 'perhaps');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (ca_file 'ca.pem');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (ca_file '/nonexistent/ca.pem');
--- endpoints
+-- Endpoints that are refused.
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'dynamodb.eu-west-1.amazonaws.com');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'ftp://localhost');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'https://');
@@ -30,11 +30,11 @@ CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'https://user
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'https://host:99999');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'https://host/path?q');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'http://example.com');
--- what no server can do without
+-- Options that every server needs.
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce;
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (table 'regress');
--- what is fine
+-- Options that are accepted.
 CREATE SERVER fine FOREIGN DATA WRAPPER exactonce OPTIONS (
 	region 'cn-north-1', table 'a.b-c_D', layout 'native', key_prefix 'app/', lease '90s',
 	retention '30 days', connect_timeout '500ms', request_timeout '10s', max_attempts '6',
@@ -45,16 +45,16 @@ ALTER SERVER fine OPTIONS (SET endpoint 'http://example.com', SET allow_http 'on
 ALTER SERVER fine OPTIONS (DROP table);
 ALTER SERVER fine OPTIONS (DROP region);
 DROP SERVER fine;
--- secrets are not repeated
+-- An error about a credential does not repeat it.
 CREATE USER MAPPING FOR CURRENT_USER SERVER exactonce
 	OPTIONS (access_key_id 'not an id', secret_access_key 'x');
 CREATE USER MAPPING FOR CURRENT_USER SERVER exactonce
 	OPTIONS (access_key_id 'AKID', secret_access_key E'line\nbreak');
--- one half of the credentials
+-- One half of the credentials is not enough.
 CREATE USER MAPPING FOR CURRENT_USER SERVER exactonce OPTIONS (access_key_id 'AKID');
 SELECT idem_get('k');
 DROP USER MAPPING FOR CURRENT_USER SERVER exactonce;
--- no prefix is the beginning of another one's keys, and no source of credentials is guessed
+-- A prefix cannot be the beginning of another one, and a source of credentials is not guessed.
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', key_prefix 'app');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', key_prefix 'app/1/');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', credentials 'files');

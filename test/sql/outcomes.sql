@@ -3,7 +3,7 @@
 SELECT outcome FROM idem_acquire('other', lease => '1 hour');
 \c -
 SET client_min_messages = warning;
--- not this session's
+-- The claim of another session.
 SELECT outcome, mine, token, lease_until > now() + '59 min' AS lease FROM idem_acquire('other');
 \set VERBOSITY terse
 SELECT idem_try_acquire('other');
@@ -15,24 +15,24 @@ SELECT idem_extend('other', token => gen_random_uuid());
 SELECT idem_fail('other', token => gen_random_uuid());
 SELECT idem_release('other', token => gen_random_uuid());
 SELECT status, runs FROM idem_get('other');
--- gone altogether
+-- A key without a record.
 SELECT idem_complete('nothing', token => gen_random_uuid());
 
--- with its token a claim works from any session, and keeps its retention
+-- With its token a claim can be used from any session, and keeps its retention.
 SELECT token AS t FROM idem_acquire('passed-on', retention => '30 days') \gset
 \c -
 SELECT idem_extend('passed-on', '10 min', token => :'t') > now() + '9 min' AS extended;
 SELECT idem_complete('passed-on', '{"a": 1}', token => :'t');
 SELECT status, result, expires_at - updated_at BETWEEN '30 days' AND '30 days 2 s' AS retention
 FROM idem_get('passed-on');
--- a transaction that is repeated must not do its work once more
+-- A transaction that is repeated with its token is refused, so that its work is not done twice.
 SELECT idem_complete('passed-on', '{"a": 1}', token => :'t');
 SELECT idem_complete('passed-on', '{"a": 2}', token => :'t');
 CALL await_worker();
 SELECT idem_fail('passed-on', token => :'t');
 SELECT result FROM idem_get('passed-on');
 
--- at once, too; and the record says who made the claim
+-- A token completes a claim at once, too, and the record says who made the claim.
 SET application_name = 'nightly run';
 SELECT token AS t FROM idem_acquire('passed-at-once', retention => '30 days') \gset
 \c -
@@ -41,7 +41,7 @@ SELECT idem_complete('passed-at-once', '1', token => :'t', immediate => true);
 SELECT status, holder, expires_at - updated_at BETWEEN '30 days' AND '30 days 2 s' AS retention
 FROM idem_get('passed-at-once');
 SELECT idem_complete('passed-at-once', '1', token => :'t', immediate => true);
--- after the first has been finished the seal finds out
+-- After the first completion is finished, the seal refuses the repeated transaction.
 BEGIN;
 SELECT idem_complete('passed-at-once', '1', token => :'t');
 COMMIT;
@@ -52,12 +52,12 @@ COMMIT;
 CALL await_worker();
 SELECT status, result FROM idem_get('passed-at-once');
 
--- payloads: the same means the same, whatever the spelling
+-- Payloads that are equal as jsonb are the same, however they are written.
 SELECT outcome FROM idem_acquire('paid', payload => '{"b": 1.0, "a": [1, null]}');
 SELECT outcome, mine FROM idem_acquire('paid', payload => '{"a": [1, null], "b": 1}');
 SELECT outcome FROM idem_acquire('paid', payload => '{"a": [1, null], "b": 2}');
 SELECT idem_complete('paid', '1');
--- on every path: completed, failed, forgotten
+-- A payload is compared also when the key is completed, failed or forgotten.
 SELECT outcome FROM idem_acquire('paid', payload => '{"b": 2}');
 SELECT outcome FROM idem_acquire('paid');
 SELECT outcome FROM idem_acquire('paid', payload => '{"a": [1, null], "b": 1.00}');
@@ -70,7 +70,7 @@ SELECT outcome FROM idem_acquire('tried', payload => '2');
 SELECT idem_forget('tried');
 SELECT outcome FROM idem_acquire('tried', payload => '2');
 
--- a dead run's key is taken over, in one request; the dead one cannot finish
+-- The key of a dead run is taken over, and the dead run cannot finish it.
 CREATE SERVER quick FOREIGN DATA WRAPPER exactonce
 	OPTIONS (region 'eu-west-1', table 'regress', key_prefix 'test/', clock_skew '0');
 \set endpoint `echo "$EO_ENDPOINT"`
@@ -80,14 +80,14 @@ SET exactonce.server = 'quick';
 SELECT token AS dead FROM idem_acquire('crashed', lease => '100 ms') \gset
 \c -
 SET exactonce.server = 'quick';
--- wait is over as soon as the lease is
+-- A wait ends as soon as the lease has ended.
 SELECT outcome, run, mine FROM idem_acquire('crashed', wait => '10 s', lease => '1 min');
 SELECT idem_complete('crashed', '"late"', token => :'dead');
 SELECT idem_extend('crashed', token => :'dead');
 SELECT idem_release('crashed', token => :'dead');
 SELECT idem_complete('crashed', '"taken over"');
 SELECT status, runs, result FROM idem_get('crashed');
--- a crash is a run: after the last one allowed the key is parked
+-- A run that crashes counts: after the last run that is allowed the key is parked.
 SELECT outcome FROM idem_acquire('crashes', lease => '100 ms', max_runs => 1);
 \c -
 SET exactonce.server = 'quick';

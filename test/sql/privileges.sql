@@ -1,4 +1,4 @@
--- USAGE on the server is the gate; operators' functions are for operators.
+-- Without USAGE on the server nothing can be called, and operators' functions are for operators.
 SET client_min_messages = warning;
 DROP ROLE IF EXISTS eo_app, eo_owner;
 RESET client_min_messages;
@@ -19,7 +19,7 @@ SELECT outcome FROM idem_acquire('private');
 SELECT idem_complete('private', '1');
 SELECT idem_forget('private');
 RESET ROLE;
--- the server that code without a server argument uses is not the caller's choice
+-- A role cannot choose the server of code that names none, unless it was granted that.
 SET ROLE eo_app;
 SET exactonce.server = 'elsewhere';
 ALTER ROLE eo_app SET exactonce.server = 'elsewhere';
@@ -34,7 +34,7 @@ REVOKE USAGE ON FOREIGN SERVER exactonce FROM eo_app;
 SET ROLE eo_app;
 SELECT idem_get('private');
 RESET ROLE;
--- what belongs to the operating-system user is for superusers' servers
+-- What belongs to the operating-system user is for servers of superusers.
 GRANT USAGE ON FOREIGN DATA WRAPPER exactonce TO eo_owner;
 SET ROLE eo_owner;
 CREATE SERVER theirs FOREIGN DATA WRAPPER exactonce
@@ -45,7 +45,7 @@ CREATE SERVER theirs FOREIGN DATA WRAPPER exactonce
 	OPTIONS (region 'eu-west-1', table 'regress');
 SELECT idem_get('private', server => 'theirs');
 RESET ROLE;
--- ... nor by changing hands
+-- A server of a superuser loses it when another role gets the server.
 CREATE SERVER given FOREIGN DATA WRAPPER exactonce
 	OPTIONS (region 'eu-west-1', table 'regress', endpoint 'http://example.com', allow_http 'true');
 ALTER SERVER given OWNER TO eo_owner;
@@ -54,7 +54,7 @@ SELECT idem_get('private', server => 'given');
 RESET ROLE;
 DROP SERVER theirs;
 DROP SERVER given;
--- the caller's mapping, else the owner's, else PUBLIC's
+-- The mapping for PUBLIC is used if neither the caller nor the owner has one.
 SELECT detail FROM idem_check() WHERE "check" = 'credentials';
 REVOKE USAGE ON FOREIGN DATA WRAPPER exactonce FROM eo_owner;
 DROP ROLE eo_app;

@@ -6,10 +6,10 @@ CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce
 CREATE USER MAPPING FOR PUBLIC SERVER exactonce
 	OPTIONS (access_key_id 'test', secret_access_key 'test');
 SELECT idem_create_table();
--- The second time there is nothing to make.
+-- The second time the table is there.
 SELECT idem_create_table();
 
--- Everything the extension makes says what it is.
+-- Every object of the extension has a comment.
 SELECT c.classid::regclass, pg_describe_object(c.classid, c.objid, 0) AS without_comment
 FROM pg_depend c
 WHERE c.refclassid = 'pg_extension'::regclass AND c.deptype = 'e'

@@ -3,12 +3,12 @@
 SET client_min_messages = warning;
 CREATE TABLE work (key text, n int);
 
--- completed by the commit, and only by it
+-- A key is completed by the commit, and only by it.
 BEGIN;
 SELECT outcome, run FROM idem_acquire('tx1');
 INSERT INTO work VALUES ('tx1', 1);
 SELECT idem_complete('tx1', '{"n": 1}');
--- as this transaction sees it
+-- The transaction itself sees the key as completed.
 SELECT outcome, result, mine, replayed FROM idem_acquire('tx1');
 SELECT status, result FROM idem_get('tx1');
 SELECT idem_complete('tx1', '{"n": 1}');
@@ -24,7 +24,7 @@ ROLLBACK TO s;
 COMMIT;
 SELECT outcome, result FROM idem_acquire('tx1');
 
--- rolled back: free at once, and the run counts
+-- After a rollback the key is free at once, and the run counts.
 BEGIN;
 SELECT outcome, run FROM idem_acquire('tx2');
 SELECT idem_complete('tx2', '"never"');
@@ -34,13 +34,13 @@ SELECT outcome, run, result FROM idem_acquire('tx2');
 ROLLBACK;
 SELECT runs, result FROM idem_get('tx2');
 
--- not settled: no commit
+-- A transaction with a claim that is not settled cannot commit.
 BEGIN;
 SELECT outcome, run FROM idem_acquire('tx3');
 INSERT INTO work VALUES ('tx3', 1);
 COMMIT;
 SELECT count(*) FROM work WHERE key = 'tx3';
--- unless that is said to be meant; then another transaction completes it
+-- With on_commit => 'keep' it can, and another transaction completes the key.
 BEGIN;
 SELECT outcome, run FROM idem_acquire('tx3', on_commit => 'keep');
 COMMIT;
@@ -54,11 +54,11 @@ INSERT INTO work VALUES ('tx3', 1);
 SELECT idem_complete('tx3', '3');
 COMMIT;
 SELECT outcome, result FROM idem_acquire('tx3');
--- a statement of its own keeps its claim, with a warning if it wrote
+-- A statement of its own keeps its claim, with a warning if it has written.
 WITH w AS (INSERT INTO work VALUES ('tx4', 1) RETURNING key) SELECT outcome FROM w, idem_acquire(w.key);
 SELECT idem_complete('tx4');
 
--- savepoints: what is rolled back drops its own level only
+-- A savepoint that is rolled back drops the claims and completions of its own level only.
 BEGIN;
 SELECT outcome, run FROM idem_acquire('sp1');
 SAVEPOINT a;
@@ -79,7 +79,7 @@ SELECT outcome, result FROM idem_acquire('sp2');
 SELECT outcome, run FROM idem_acquire('sp3');
 SELECT idem_release('sp3');
 
--- exception blocks, three deep
+-- Exception blocks, three deep.
 DO $$
 DECLARE
 	o text;
@@ -107,7 +107,7 @@ END $$;
 SELECT outcome, run, result FROM idem_acquire('ex1');
 SELECT n FROM work WHERE key = 'ex1';
 
--- verdicts outlive the rollback
+-- What idem_fail() and idem_release() say outlives the rollback.
 BEGIN;
 SELECT outcome FROM idem_acquire('bad1');
 SELECT idem_fail('bad1', '"no such account"', retry_after => '1 hour');
@@ -124,20 +124,20 @@ BEGIN;
 SELECT outcome, run FROM idem_acquire('given back');
 SELECT idem_release('given back');
 SELECT idem_release('given back');
--- still ours to take until the end
+-- Until its end the transaction can claim again what it has released.
 SELECT outcome, run FROM idem_acquire('given back');
 SELECT idem_release('given back');
 COMMIT;
 SELECT outcome, run FROM idem_acquire('given back');
 SELECT idem_release('given back');
--- by its token, after the rollback that lost the claim
+-- After a rollback a token can still fail the claim.
 BEGIN;
 SELECT token AS t FROM idem_acquire('bad3') \gset
 ROLLBACK;
 SELECT idem_fail('bad3', '"why"', terminal => true, token => :'t');
 SELECT outcome, error FROM idem_acquire('bad3');
 
--- what was kept and is given back is not taken again by the same breath
+-- A kept claim that the transaction releases cannot be claimed again by it.
 SELECT outcome FROM idem_acquire('kept');
 BEGIN;
 SELECT idem_release('kept');
@@ -145,7 +145,7 @@ SELECT outcome, mine FROM idem_acquire('kept');
 COMMIT;
 SELECT outcome, run FROM idem_acquire('kept');
 SELECT idem_release('kept');
--- a handler of errors makes no transaction block
+-- An exception block is no transaction block.
 DO $$
 BEGIN
 	BEGIN
@@ -156,20 +156,20 @@ BEGIN
 END $$;
 SELECT status FROM idem_get('in a handler');
 SELECT idem_complete('in a handler');
--- said twice, the second time for at once
+-- A completion can be repeated with immediate => true.
 BEGIN;
 SELECT outcome FROM idem_acquire('twice');
 SELECT idem_complete('twice', '1');
 SELECT idem_complete('twice', '1', immediate => true);
 ROLLBACK;
 
--- the work had an effect outside: a rollback leaves the lease
+-- With on_abort => 'hold' a rollback leaves the lease, because the work had an effect outside.
 BEGIN;
 SELECT outcome FROM idem_acquire('held', on_abort => 'hold', lease => '1 hour');
 ROLLBACK;
 SELECT outcome, lease_until > now() + '59 min' AS lease FROM idem_acquire('held');
 
--- at once, whatever becomes of the transaction
+-- With immediate => true a rollback undoes nothing.
 BEGIN;
 SELECT outcome FROM idem_acquire('now1');
 SELECT idem_complete('now1', '"done outside"', immediate => true);
@@ -181,7 +181,7 @@ SELECT idem_fail('now2', '"outside"', terminal => true, immediate => true);
 ROLLBACK;
 SELECT outcome, error FROM idem_acquire('now2');
 
--- claimed by the commit
+-- idem_once() claims the key by the commit.
 BEGIN;
 SELECT idem_once('once1', '"a"');
 SELECT outcome, result FROM idem_acquire('once1');
@@ -193,7 +193,7 @@ SELECT idem_once('once1', '"b"', retention => '1 hour');
 SELECT idem_once('once2');
 COMMIT;
 SELECT status, result, runs, expires_at - updated_at <= '1 hour 2 s' AS retention FROM idem_get('once1');
--- duplicates, at commit or before; at once, as long as the first one's row is there
+-- A duplicate fails the commit, or the call while the row of the first is in the outbox.
 CALL await_worker();
 \set VERBOSITY sqlstate
 BEGIN;
@@ -211,7 +211,7 @@ SELECT idem_once('bad2');
 SELECT idem_once(''), idem_once(NULL);
 \set VERBOSITY default
 
--- many at a time
+-- Many keys at a time.
 BEGIN;
 SELECT count(*) FROM generate_series(1, 100) i, idem_acquire('many' || i) c WHERE c.outcome = 'acquired';
 SELECT idem_complete_many(ARRAY(SELECT 'many' || i FROM generate_series(1, 100) i),
@@ -223,18 +223,18 @@ SELECT idem_complete_many(ARRAY['a', NULL]);
 SELECT idem_complete_many(NULL);
 SELECT idem_complete_many('{}');
 
--- a column each, and one claim
+-- A call whose row is expanded into columns makes one claim.
 SELECT (idem_acquire('star')).outcome, (idem_acquire('star')).run;
 SELECT (a).outcome, (a).run, (a).mine FROM (SELECT idem_acquire('star') AS a OFFSET 0) s;
 BEGIN;
 SELECT (idem_acquire(k)).outcome, (idem_acquire(k)).run FROM (VALUES ('star1'), ('star2'), ('star1')) v(k);
 ROLLBACK;
 
--- words that are none
+-- Words that on_abort and on_commit do not know.
 SELECT idem_acquire('x', on_abort => 'explode');
 SELECT idem_acquire('x', on_commit => 'maybe');
 
--- procedures: a commit each
+-- A procedure that commits in a loop.
 CREATE PROCEDURE all_of_them() LANGUAGE plpgsql AS $$
 BEGIN
 	FOR i IN 1..20 LOOP
@@ -249,7 +249,7 @@ CALL all_of_them();
 CALL all_of_them();
 SELECT count(*), count(DISTINCT n) FROM work WHERE key = 'proc';
 
--- a deferred trigger completes
+-- A deferred trigger completes a key.
 CREATE TABLE later (key text);
 CREATE FUNCTION complete_later() RETURNS trigger LANGUAGE plpgsql AS
 	'BEGIN PERFORM idem_complete(NEW.key, ''"deferred"''); RETURN NULL; END';
@@ -261,7 +261,7 @@ INSERT INTO later VALUES ('deferred');
 COMMIT;
 SELECT outcome, result FROM idem_acquire('deferred');
 
--- what is refused
+-- PREPARE TRANSACTION with a completion and a claim in a read-only transaction are refused.
 BEGIN;
 SELECT outcome FROM idem_acquire('prepared');
 SELECT idem_complete('prepared');
@@ -271,14 +271,14 @@ SELECT idem_release('prepared');
 BEGIN READ ONLY;
 SELECT idem_acquire('read only');
 ROLLBACK;
--- others may be prepared
+-- Other transactions can be prepared.
 BEGIN;
 INSERT INTO work VALUES ('p', 0);
 PREPARE TRANSACTION 'p';
 ROLLBACK PREPARED 'p';
 
--- The table that decides may not be interfered with.  Each change is undone in the
--- transaction that makes it, so that the worker does not see it and end.
+-- A changed outbox is not used.  Each change is undone in the transaction that makes
+-- it, so that the worker does not see it and end.
 SELECT outcome FROM idem_acquire('meddled');
 BEGIN;
 CREATE TRIGGER meddle BEFORE INSERT ON exactonce_internal.outbox FOR EACH ROW EXECUTE FUNCTION complete_later();
@@ -294,7 +294,7 @@ SELECT idem_complete('meddled');
 ROLLBACK;
 SELECT idem_complete('meddled');
 
--- unfinished keys keep what they need
+-- What unfinished keys need cannot be dropped, and the outbox cannot be truncated.
 BEGIN;
 SELECT outcome FROM idem_acquire('in use');
 \set VERBOSITY terse
@@ -307,32 +307,39 @@ DROP EXTENSION exactonce CASCADE;
 ROLLBACK TO s;
 TRUNCATE exactonce_internal.outbox;
 ROLLBACK TO s;
-SELECT database = current_database() AS here, server, role = current_user AS mine, key, state, pid = pg_backend_pid() AS own, run FROM exactonce_claims WHERE state = 'held';
+SELECT database = current_database() AS here, server, role = current_user AS mine, key, state,
+	pid = pg_backend_pid() AS own, run
+FROM exactonce_claims WHERE state = 'held';
 ROLLBACK;
 
--- an operator's word counts where nobody knows better
+-- idem_resolve() decides only what nobody knows better.
 \set VERBOSITY default
 SELECT idem_resolve('tx1', 'failed');
 SELECT idem_resolve('tx1', 'gone');
-\! curl -s -o /dev/null "$EO_ENGINE" -H 'X-Amz-Target: DynamoDB_20120810.PutItem' -H 'Content-Type: application/x-amz-json-1.0' -H 'Authorization: AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' -d '{"TableName":"regress","Item":{"pk":{"S":"IDEMPOTENCY#test/doubt"},"status":{"S":"COMMITTING"},"owner":{"S":"x"},"bind":{"S":"tx"},"result":{"S":"1"},"origin":{"S":"00000000-0000-4000-8000-000000000000/1/1/1/0"},"fence":{"N":"1"},"runs":{"N":"1"}}}'
+SELECT '{"TableName": "regress", "Item": {"pk": {"S": "IDEMPOTENCY#test/doubt"}, "status": {"S": "COMMITTING"},
+	"owner": {"S": "x"}, "bind": {"S": "tx"}, "result": {"S": "1"}, "fence": {"N": "1"}, "runs": {"N": "1"},
+	"origin": {"S": "00000000-0000-4000-8000-000000000000/1/1/1/0"}}}'
+\g (format=unaligned tuples_only=on) |sh test/harness/dynamodb.sh PutItem >/dev/null
 SELECT outcome, lease_until FROM idem_acquire('doubt');
 SELECT idem_forget('doubt');
 SELECT idem_resolve('doubt', 'completed');
 SELECT idem_resolve('doubt', 'completed', origin => '00000000-0000-4000-8000-000000000000');
 SELECT outcome, result FROM idem_acquire('doubt');
--- one that names nobody, and one that names a transaction we cannot have had
-\! curl -s -o /dev/null "$EO_ENGINE" -H 'X-Amz-Target: DynamoDB_20120810.PutItem' -H 'Content-Type: application/x-amz-json-1.0' -H 'Authorization: AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' -d '{"TableName":"regress","Item":{"pk":{"S":"IDEMPOTENCY#test/nameless"},"status":{"S":"COMMITTING"},"owner":{"S":"x"},"bind":{"S":"tx"},"fence":{"N":"1"},"runs":{"N":"1"}}}'
+-- A record in doubt that names no transaction, and one that names a transaction which never was.
+SELECT '{"TableName": "regress", "Item": {"pk": {"S": "IDEMPOTENCY#test/nameless"}, "status": {"S": "COMMITTING"},
+	"owner": {"S": "x"}, "bind": {"S": "tx"}, "fence": {"N": "1"}, "runs": {"N": "1"}}}'
+\g (format=unaligned tuples_only=on) |sh test/harness/dynamodb.sh PutItem >/dev/null
 SELECT outcome FROM idem_acquire('nameless');
 SELECT idem_resolve('nameless', 'failed');
--- (and an abort after that is of a record with a name again)
+-- A claim of that key can be rolled back.
 BEGIN;
 SELECT outcome, run FROM idem_acquire('nameless');
 ROLLBACK;
 SELECT outcome, run FROM idem_acquire('nameless');
-SELECT origin AS "ORIGIN" FROM exactonce_internal.identity
-\gset
-\setenv ORIGIN :ORIGIN
-\! curl -s -o /dev/null "$EO_ENGINE" -H 'X-Amz-Target: DynamoDB_20120810.PutItem' -H 'Content-Type: application/x-amz-json-1.0' -H 'Authorization: AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' -d '{"TableName":"regress","Item":{"pk":{"S":"IDEMPOTENCY#test/future"},"status":{"S":"COMMITTING"},"owner":{"S":"x"},"bind":{"S":"tx"},"result":{"S":"2"},"origin":{"S":"'$ORIGIN'/1000/99999999/1/0"},"fence":{"N":"1"},"runs":{"N":"1"}}}'
+SELECT format('{"TableName": "regress", "Item": {"pk": {"S": "IDEMPOTENCY#test/future"}, "status": {"S": "COMMITTING"},
+	"owner": {"S": "x"}, "bind": {"S": "tx"}, "result": {"S": "2"}, "fence": {"N": "1"}, "runs": {"N": "1"},
+	"origin": {"S": "%s/1000/99999999/1/0"}}}', origin) FROM exactonce_internal.identity
+\g (format=unaligned tuples_only=on) |sh test/harness/dynamodb.sh PutItem >/dev/null
 SELECT outcome FROM idem_acquire('future');
 SELECT outcome FROM idem_acquire('future');
 SELECT key FROM exactonce_in_doubt;

@@ -1,4 +1,4 @@
--- Handlers, guards, batches.
+-- idem_call() with handlers, guards, and batches of keys.
 \set VERBOSITY terse
 CREATE TABLE done (what text, n int);
 CREATE FUNCTION add_up(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
@@ -7,20 +7,20 @@ BEGIN
 	RETURN jsonb_build_object('sum', (SELECT sum(n) FROM done WHERE what = payload->>'what'));
 END $$;
 
--- a handler runs once
+-- A handler runs once.
 SELECT idem_call('call', 'add_up(jsonb)', '{"what": "call", "n": 3}');
 SELECT idem_call('call', 'add_up(jsonb)', '{"what": "call", "n": 3}');
 SELECT count(*) FROM done WHERE what = 'call';
 SELECT idem_call('call', 'add_up(jsonb)', '{"what": "call", "n": 4}');
 
--- in a transaction that is rolled back it has not run
+-- A handler whose transaction is rolled back has not run.
 BEGIN;
 SELECT idem_call('rolled back', 'add_up(jsonb)', '{"what": "rolled back", "n": 1}');
 SELECT idem_call('rolled back', 'add_up(jsonb)', '{"what": "rolled back", "n": 1}');
 ROLLBACK;
 SELECT idem_call('rolled back', 'add_up(jsonb)', '{"what": "rolled back", "n": 1}');
 
--- an error undoes the handler's work only, and is remembered
+-- An error undoes the work of the handler only, and is remembered.
 CREATE FUNCTION fails(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 BEGIN
 	INSERT INTO done VALUES ('fails', 1);
@@ -40,7 +40,7 @@ SELECT idem_call('fails', 'fails(jsonb)', '{"what": "this"}', max_runs => 2);
 SELECT idem_forget('fails');
 SELECT idem_call('fails', 'add_up(jsonb)', '{"what": "this", "n": 1}');
 
--- an error of the moment is none of the work: no run is counted
+-- A serialization failure is no failure of the handler: no run is counted.
 CREATE FUNCTION unlucky(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 BEGIN
 	RAISE EXCEPTION USING ERRCODE = payload->>'code';
@@ -50,7 +50,7 @@ SELECT idem_call('unlucky', 'unlucky(jsonb)', '{"code": "40001"}');
 SELECT outcome, run FROM idem_acquire('unlucky', payload => '{"code": "40001"}');
 SELECT idem_release('unlucky');
 
--- a result that cannot be stored is an error of the handler, once and for good
+-- A result that cannot be stored is an error of the handler, for good.
 CREATE FUNCTION too_much(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 BEGIN
 	INSERT INTO done VALUES ('too much', 1);
@@ -67,7 +67,7 @@ SELECT idem_call('too much too', 'too_much(jsonb)', on_error => 'return') IS NUL
 COMMIT;
 SELECT what FROM done WHERE what IN ('too much', 'beside too much');
 SELECT outcome, run, error->>'sqlstate' AS sqlstate FROM idem_acquire('too much too');
--- ... but not what the handler itself has met
+-- An error of the same class that the handler raises itself can be retried.
 CREATE FUNCTION limited(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 BEGIN
 	RAISE EXCEPTION USING ERRCODE = '54000';
@@ -75,23 +75,25 @@ END $$;
 SELECT idem_call('limited', 'limited(jsonb)', on_error => 'return') IS NULL AS returned;
 SELECT status, runs, retry_at IS NOT NULL AS may_be_retried FROM idem_get('limited');
 
--- another key within, and its own
+-- A handler may call another handler, and not itself with its own key.
 CREATE FUNCTION nested(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN jsonb_build_array(idem_call(payload->>'key', 'add_up(jsonb)', '{"what": "nested", "n": 1}'));
 END $$;
 SELECT idem_call('outer', 'nested(jsonb)', '{"key": "inner"}');
 SELECT key, (idem_get(key)).status FROM unnest(ARRAY['outer', 'inner']) key;
-CREATE FUNCTION itself(payload jsonb) RETURNS jsonb LANGUAGE sql AS $$SELECT idem_call('self', 'itself(jsonb)', payload)$$;
+CREATE FUNCTION itself(payload jsonb) RETURNS jsonb LANGUAGE sql AS
+	$$SELECT idem_call('self', 'itself(jsonb)', payload)$$;
 SELECT idem_call('self', 'itself(jsonb)', '1');
 
--- nothing is a result, too
-CREATE FUNCTION nothing(payload jsonb) RETURNS jsonb LANGUAGE sql AS 'INSERT INTO done VALUES (''nothing'', 1) RETURNING NULL::jsonb';
+-- SQL NULL is a result of a handler.
+CREATE FUNCTION nothing(payload jsonb) RETURNS jsonb LANGUAGE sql AS
+	'INSERT INTO done VALUES (''nothing'', 1) RETURNING NULL::jsonb';
 SELECT idem_call('nothing', 'nothing(jsonb)');
 SELECT idem_call('nothing', 'nothing(jsonb)');
 SELECT count(*) FROM done WHERE what = 'nothing';
 
--- what is no handler
+-- Functions that are no handlers.
 CREATE FUNCTION strict(payload jsonb) RETURNS jsonb LANGUAGE sql STRICT AS 'SELECT payload';
 CREATE FUNCTION words(payload jsonb) RETURNS text LANGUAGE sql AS 'SELECT payload::text';
 CREATE FUNCTION secret(payload jsonb) RETURNS jsonb LANGUAGE sql AS 'SELECT payload';
@@ -111,7 +113,7 @@ REVOKE USAGE ON FOREIGN SERVER exactonce FROM regress_caller;
 DROP ROLE regress_caller;
 SELECT idem_get('no handler') IS NULL AS untouched;
 
--- a guard: like a unique index, of all services
+-- A guard acts like a unique index over all services.
 CREATE TABLE guarded (id text, n int);
 CREATE TRIGGER once AFTER INSERT ON guarded FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=event/');
 INSERT INTO guarded VALUES ('e1', 1), ('e2', 2);
@@ -138,9 +140,10 @@ INSERT INTO guarded VALUES ('', 6);
 INSERT INTO guarded VALUES ('e4', 4);
 SELECT id, n FROM guarded ORDER BY id;
 
--- at commit: all keys at once
+-- A guard at commit claims all keys at once.
 DROP TRIGGER once ON guarded;
-CREATE TRIGGER once AFTER INSERT ON guarded FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=event/', 'at=commit');
+CREATE TRIGGER once AFTER INSERT ON guarded FOR EACH ROW
+	EXECUTE FUNCTION idem_guard('id', 'prefix=event/', 'at=commit');
 INSERT INTO guarded SELECT 'c' || i, i FROM generate_series(1, 50) i;
 -- A duplicate is refused at once as long as the row of the first one is there, and by
 -- the commit after that.
@@ -153,13 +156,13 @@ BEGIN;
 INSERT INTO guarded VALUES ('c51', 51);
 INSERT INTO guarded VALUES ('c51', 51);
 COMMIT;
--- the key of another run
+-- The key of another run is in progress.
 SELECT outcome FROM idem_acquire('event/c52');
 INSERT INTO guarded VALUES ('c52', 52);
 SELECT idem_complete('event/c52');
 SELECT count(*) FROM guarded WHERE id LIKE 'c%';
 
--- skip: duplicates are left out
+-- A guard that skips leaves duplicates out.
 CREATE TABLE inbox (a int, b text, g text GENERATED ALWAYS AS (b || '!') STORED);
 CREATE TRIGGER once BEFORE INSERT ON inbox FOR EACH ROW EXECUTE FUNCTION idem_guard('a', 'b', 'on_duplicate=skip');
 INSERT INTO inbox VALUES (1, 'x'), (2, 'x'), (1, 'x') RETURNING *;
@@ -172,9 +175,10 @@ COPY inbox (a, b) FROM stdin;
 SELECT a, b FROM inbox ORDER BY a;
 SELECT status FROM idem_get(idem_key(4, 'y'::text));
 
--- an UPDATE of the key columns claims the new key, and the old one stays claimed
+-- An UPDATE of the key columns claims the new key, and the old one stays claimed.
 CREATE TABLE renamed (id text, n int);
-CREATE TRIGGER once AFTER INSERT OR UPDATE OF id ON renamed FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=renamed/');
+CREATE TRIGGER once AFTER INSERT OR UPDATE OF id ON renamed FOR EACH ROW
+	EXECUTE FUNCTION idem_guard('id', 'prefix=renamed/');
 INSERT INTO renamed VALUES ('a', 1), ('b', 1);
 UPDATE renamed SET id = 'c' WHERE id = 'a';
 UPDATE renamed SET id = id, n = 2;
@@ -183,9 +187,10 @@ INSERT INTO renamed VALUES ('a', 2);
 SELECT id, n, r.status FROM renamed, idem_get('renamed/' || id) r ORDER BY id;
 DROP TABLE renamed;
 
--- ON CONFLICT, inheritance, partitions
+-- Guards with ON CONFLICT, a long retention and partitions.
 CREATE TABLE ids (id int PRIMARY KEY);
-CREATE TRIGGER once AFTER INSERT ON ids FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=ids/', 'retention=3000 days');
+CREATE TRIGGER once AFTER INSERT ON ids FOR EACH ROW
+	EXECUTE FUNCTION idem_guard('id', 'prefix=ids/', 'retention=3000 days');
 INSERT INTO ids VALUES (1);
 INSERT INTO ids VALUES (1), (2) ON CONFLICT DO NOTHING;
 INSERT INTO ids VALUES (2) ON CONFLICT (id) DO UPDATE SET id = 3;
@@ -196,14 +201,15 @@ CREATE TABLE wf_parts_us PARTITION OF wf_parts FOR VALUES IN ('us');
 CREATE TRIGGER once AFTER INSERT ON wf_parts FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=parts/');
 INSERT INTO wf_parts VALUES (1, 'eu'), (2, 'us');
 INSERT INTO wf_parts VALUES (1, 'us');
--- a row that moves is inserted; the guard refuses, and it stays where it was
+-- A row that moves to another partition is inserted there: the guard refuses it, and it stays.
 UPDATE wf_parts SET region = 'us' WHERE id = 1;
 SELECT id, region FROM wf_parts ORDER BY id;
 DROP TRIGGER once ON wf_parts;
-CREATE TRIGGER once BEFORE INSERT ON wf_parts FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'prefix=parts/', 'on_duplicate=skip');
+CREATE TRIGGER once BEFORE INSERT ON wf_parts FOR EACH ROW
+	EXECUTE FUNCTION idem_guard('id', 'prefix=parts/', 'on_duplicate=skip');
 INSERT INTO wf_parts VALUES (3, 'eu');
 
--- triggers that cannot work say so when they are fired
+-- Triggers with wrong arguments say so when they are fired.
 CREATE TABLE bad (id text, g text GENERATED ALWAYS AS (id) STORED);
 \set VERBOSITY default
 CREATE TRIGGER t AFTER INSERT ON bad FOR EACH ROW EXECUTE FUNCTION idem_guard();
@@ -238,7 +244,7 @@ SELECT args, timing, try_guard(timing, args) FROM (VALUES
 	('AFTER INSERT', $$'g'$$)) v (timing, args);
 SELECT idem_guard();
 
--- a guard goes by the owner's rights, and by no setting
+-- A guard uses the rights of the table's owner and ignores exactonce.server.
 CREATE ROLE regress_inserter;
 GRANT INSERT ON guarded TO regress_inserter;
 GRANT SET ON PARAMETER exactonce.server TO regress_inserter;
@@ -252,13 +258,14 @@ REVOKE INSERT ON guarded FROM regress_inserter;
 REVOKE SET ON PARAMETER exactonce.server FROM regress_inserter;
 DROP ROLE regress_inserter;
 
--- many keys, answered in their order
+-- idem_acquire_many() answers in the order of its keys.
 SELECT key, outcome, mine, run, result
 FROM idem_acquire_many(ARRAY['m1', 'm2', 'm1', 'call', 'event/e1', 'm3']) WITH ORDINALITY ORDER BY ordinality;
 SELECT idem_complete_many(ARRAY['m1', 'm2', 'm3'], ARRAY['1', '2', NULL]::jsonb[]);
 SELECT key, outcome, result FROM idem_acquire_many(ARRAY['m3', 'm2', 'm1']);
 BEGIN;
-SELECT outcome, count(*) FROM idem_acquire_many(ARRAY(SELECT 'wf-many-' || i % 900 FROM generate_series(1, 1000) i)) GROUP BY 1 ORDER BY 1;
+SELECT outcome, count(*) FROM idem_acquire_many(ARRAY(SELECT 'wf-many-' || i % 900 FROM generate_series(1, 1000) i))
+GROUP BY 1 ORDER BY 1;
 SELECT state, count(*) FROM exactonce_claims WHERE key LIKE 'wf-many-%' GROUP BY 1;
 ROLLBACK;
 SELECT idem_acquire_many(ARRAY['n1', 'n1'], payloads => ARRAY['1', '2']::jsonb[]);
@@ -268,14 +275,15 @@ SELECT idem_acquire_many(ARRAY['n1', '']);
 SELECT idem_acquire_many(NULL);
 SELECT * FROM idem_acquire_many('{}');
 SELECT outcome, count(*) FROM idem_acquire_many(ARRAY(SELECT 'large' || i FROM generate_series(1, 10001) i)) GROUP BY 1;
--- nothing of what failed in the middle is left, and no run is counted
+-- A batch that fails leaves no claim, and no run is counted.
 SELECT outcome FROM idem_acquire('f300', payload => '"other"');
 SELECT count(*) FROM idem_acquire_many(ARRAY(SELECT 'f' || i FROM generate_series(1, 400) i),
 	payloads => array_fill('"this"'::jsonb, ARRAY[400]));
-SELECT outcome, run, count(*) FROM idem_acquire_many(ARRAY(SELECT 'f' || i FROM generate_series(1, 299) i), wait => '20 s') GROUP BY 1, 2;
+SELECT outcome, run, count(*)
+FROM idem_acquire_many(ARRAY(SELECT 'f' || i FROM generate_series(1, 299) i), wait => '20 s') GROUP BY 1, 2;
 SELECT bool_and(idem_release('f' || i)) FROM generate_series(1, 300) i;
--- A duplicate at commit leaves nothing behind: neither for the key nor for those that
--- come after it, which are not asked for.
+-- A duplicate at commit leaves no claim of its key, and no record of the keys after it,
+-- which were not asked for.
 ALTER SERVER exactonce OPTIONS (ADD parallel_requests '1');
 BEGIN;
 SELECT idem_once('call');
@@ -284,7 +292,7 @@ COMMIT;
 SELECT count(*) FROM exactonce_claims WHERE key = 'call';
 ALTER SERVER exactonce OPTIONS (DROP parallel_requests);
 SELECT count(*) FROM generate_series(1, 100) i WHERE (SELECT r IS NULL FROM idem_get('never asked ' || i) r);
--- a handler that settles its own key
+-- A handler settles its own key.
 CREATE FUNCTION settles(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM idem_complete('settled', '1', immediate => true);
@@ -297,13 +305,13 @@ SELECT idem_call('settled', 'settles(jsonb)', '"return"');
 SELECT idem_forget('settled');
 SELECT idem_call('settled', 'settles(jsonb)', '"raise"', on_error => 'return');
 
--- a row whose key this transaction has failed is no duplicate
+-- A row whose key this transaction has failed is no duplicate.
 BEGIN;
 SELECT outcome FROM idem_acquire(idem_key(9, 'z'::text));
 SELECT idem_fail(idem_key(9, 'z'::text));
 INSERT INTO inbox VALUES (9, 'z');
 ROLLBACK;
--- what a batch has claimed goes back even if it was to be held
+-- A batch that fails gives its keys back even with on_abort => 'hold'.
 SELECT outcome FROM idem_acquire('p2', payload => '1');
 SELECT count(*) FROM idem_acquire_many(ARRAY['p1', 'p2'], payloads => ARRAY['2', '2']::jsonb[], on_abort => 'hold');
 SELECT outcome, run FROM idem_acquire('p1', wait => '20 s');

@@ -232,8 +232,9 @@ foreach my $order ('key first', 'remote first')
 		reset_proxy();
 		refuse_seal($key) if $refused;
 		run_script($node, join '', "BEGIN;\n", ($order eq 'key first' ? @steps : reverse @steps), 'COMMIT;');
+		my $how = $refused ? 'not committed without its seal' : 'committed with its seal';
 		is($sql->("SELECT count(*) FROM remote_work WHERE key = '$key'"), $refused ? '0' : '1',
-			"postgres_fdw, $order: remote work is " . ($refused ? 'not committed without its seal' : 'committed'));
+			"postgres_fdw, $order: remote work is $how");
 	}
 }
 
