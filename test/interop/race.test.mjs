@@ -30,7 +30,7 @@ before(async () => {
   await admin.query('DROP DATABASE IF EXISTS interop');
   await admin.query('CREATE DATABASE interop');
   await admin.end();
-  sql = new pg.Client({ database: 'interop' });
+  sql = new pg.Client({ database: 'interop', application_name: 'interop' });
   await sql.connect();
   await sql.query('CREATE EXTENSION exactonce');
   await sql.query(`CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce OPTIONS
