@@ -153,6 +153,31 @@ ok($said =~ /while keys depend on it/ || $said !~ /ERROR/,
 wait_until('beside DROP SERVER nothing is left pending', sub { count_pending() eq '0' });
 is(record($table, 'dropped')->{status}, 'COMPLETED', 'beside DROP SERVER the key is completed');
 
+# ----- the tables that servers have or had ------------------------------------
+
+sub count_targets
+{
+	my ($dynamodb_table) = @_;
+	return $sql->("SELECT count(*) FROM $internal.targets WHERE dynamodb_table = '$dynamodb_table'");
+}
+
+$sql->("DROP SERVER IF EXISTS exactonce CASCADE; $server");
+$sql->(server_sql('batch', table => "${table}_batch"));
+$sql->("SELECT idem_create_table('batch')");
+$sql->("SELECT idem_once('b' || i, server => 'batch') FROM generate_series(1, 100) i");
+is(count_targets("${table}_batch"), '1', 'the table of a batch is recorded once');
+settled($node);
+
+my $session = start_script($node, "SELECT idem_once('of the old extension');\n"
+	  . say_in_script('used') . halt_until('made anew') . "SELECT idem_once('of the new extension');\n");
+await_word('used');
+settled($node);
+$sql->("DROP EXTENSION exactonce CASCADE; CREATE EXTENSION exactonce; $server");
+go_on('made anew');
+unlike(finish_script($session), qr/ERROR/, 'a session goes on with an extension that was made anew');
+is(count_targets($table), '1', 'a session records the table that it used before, if the extension was made anew');
+wait_until('a session with an extension that was made anew: nothing is left pending', sub { count_pending() eq '0' });
+
 # ----- a completion whose server is gone --------------------------------------
 
 $sql->("DROP SERVER IF EXISTS exactonce CASCADE; $server");
@@ -165,30 +190,6 @@ reset_proxy();
 wait_until('a completion whose server is gone is finished by another server of the same table',
 	sub { count_pending() eq '0' });
 is(record($table, 'orphan')->{status}, 'COMPLETED', 'a completion whose server is gone: the key is completed');
-
-# ----- the tables that servers have or had ------------------------------------
-
-sub count_targets
-{
-	my ($dynamodb_table) = @_;
-	return $sql->("SELECT count(*) FROM $internal.targets WHERE dynamodb_table = '$dynamodb_table'");
-}
-
-$sql->(server_sql('batch', table => "${table}_batch"));
-$sql->("SELECT idem_create_table('batch')");
-$sql->("SELECT idem_once('b' || i, server => 'batch') FROM generate_series(1, 100) i");
-is(count_targets("${table}_batch"), '1', 'the table of a batch is recorded once');
-settled($node);
-
-my $session = start_script($node, "SELECT idem_once('of the old extension', server => 'another');\n"
-	  . say_in_script('used') . halt_until('made anew') . "SELECT idem_once('of the new extension');\n");
-await_word('used');
-settled($node);
-$sql->("DROP EXTENSION exactonce CASCADE; CREATE EXTENSION exactonce; $server");
-go_on('made anew');
-unlike(finish_script($session), qr/ERROR/, 'a session goes on with an extension that was made anew');
-is(count_targets($table), '1', 'a session records the table that it used before, if the extension was made anew');
-wait_until('a session with an extension that was made anew: nothing is left pending', sub { count_pending() eq '0' });
 
 stop_without_crash($node);
 done_testing();
