@@ -160,8 +160,9 @@ enter_database(void)
 	(void) set_config_option("synchronous_commit", "on", PGC_SUSET, PGC_S_OVERRIDE,
 							 GUC_ACTION_LOCAL, true, 0, false);
 	outbox = eo_internal_look();
+	/* An extension that was created anew has an identity without a run. */
 	if (OidIsValid(outbox) && eo_database_info(database_id, &db))
-		eo_identity_enter(db.incarnation == 0, &identity);
+		eo_identity_enter(db.incarnation == 0 || db.outbox != outbox, &identity);
 	PopActiveSnapshot();
 	ForceSyncCommit();
 	CommitTransactionCommand();
