@@ -9,6 +9,7 @@ use Test::More;
 
 my $table = 'tap_late_requests';
 my $node = new_node('late_requests', options => { request_timeout => '3s', clock_skew => 0 });
+sweep_nothing('tap_late_requests');
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 
 sub cancel_call_of

@@ -14,6 +14,7 @@ my $table = 'tap_transact';
 my $business = 'tap_business';
 my $node = new_node('transact',
 	options => { transact_tables => $business, request_timeout => '3s', clock_skew => 0 });
+sweep_nothing('tap_transact');
 
 dynamodb(CreateTable => { TableName => $business, BillingMode => 'PAY_PER_REQUEST',
 	AttributeDefinitions => [ { AttributeName => 'id', AttributeType => 'S' } ],

@@ -12,6 +12,7 @@ use Time::HiRes qw(time);
 my $table = 'tap_foreign_records';
 my $node = new_node('foreign_records',
 	options => { clock_skew => 0, request_timeout => '5s', transact_tables => $table });
+sweep_nothing($table);
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 
 # Writes a record with these attributes, which bear their types.

@@ -13,6 +13,7 @@ my $table = 'tap_late_claims';
 my %options = (table => $table, commit_timeout => '20s', request_timeout => '20s', clock_skew => 0);
 # looks after 50 ms, 600 ms and 9 s
 my $node = new_node('late_claims', options => \%options, conf => "exactonce.test_hurry = 100\n");
+sweep_nothing($table);
 my $record = sub { record($table, $_[0]) // { status => 'none', owner => '' } };
 
 sub put

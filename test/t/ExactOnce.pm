@@ -18,7 +18,7 @@ our @EXPORT = qw(
   new_node stop_without_crash server_sql wait_until settled processes_of crash await_end
   script_file start_script finish_script run_script without_places halt_until say_in_script go_on await_word
   control reset_proxy fault end_fault release_held await_request requests count_requests
-  dynamodb item record records put_record);
+  dynamodb item record records put_record sweep_nothing);
 
 my $http = HTTP::Tiny->new(timeout => 90);
 my $scripts = 0;
@@ -373,6 +373,16 @@ sub records
 		$start = $page->{LastEvaluatedKey};
 	} while ($start);
 	return \%records;
+}
+
+# Has the engine keep the items of a table that are past their ttl.  It would remove
+# them at a moment of its own, which may come between two requests of a test.
+sub sweep_nothing
+{
+	my ($table) = @_;
+	dynamodb(UpdateTimeToLive => { TableName => $table,
+		TimeToLiveSpecification => { AttributeName => 'ttl', Enabled => JSON::PP::false } });
+	return;
 }
 
 # Writes a key's record as it is given: put_record($table, 'k', status => 'FAILED',
