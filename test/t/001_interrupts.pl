@@ -52,7 +52,8 @@ foreach my $how (
 	my $run = start_script($node,
 		"SELECT idem_acquire('$verb');\nSELECT 'after ' || outcome FROM idem_acquire('after $verb');\n");
 	await_request(op => 'UpdateItem', key => $verb);
-	is($sql->("SELECT pg_${verb}_backend(pid) $backends_that_wait"), 't', "$verb: a call is signalled while it waits");
+	wait_until("$verb: a call is signalled while it waits",
+		sub { $sql->("SELECT pg_${verb}_backend(pid) $backends_that_wait") eq 't' });
 	$out = finish_script($run);
 	like($out, $expected, "$verb: the call ends with PostgreSQL's own error");
 	like($out, qr/after acquired/, "$verb: the session goes on") if $verb eq 'cancel';

@@ -49,6 +49,8 @@ SQL
 foreach my $name (qw(orders stock))
 {
 	my $key = $name eq 'orders' ? 'id' : 'sku';
+	# Another suite may have left a table of that name.
+	eval { dynamodb(DeleteTable => { TableName => $name }) } or $@ =~ /ResourceNotFound/ or die $@;
 	dynamodb(CreateTable => { TableName => $name, BillingMode => 'PAY_PER_REQUEST',
 		AttributeDefinitions => [{ AttributeName => $key, AttributeType => 'S' }],
 		KeySchema => [{ AttributeName => $key, KeyType => 'HASH' }] });
