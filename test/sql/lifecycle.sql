@@ -9,7 +9,9 @@ FROM idem_acquire('order-42');
 SELECT outcome, mine, replayed, token FROM idem_acquire('order-42');
 SELECT key, status, runs, result, error, retry_at FROM idem_get('order-42');
 SELECT idem_complete('order-42', '{"paid": 12.50, "note": "\u00e9\"\\"}');
--- A duplicate gets the result.
+-- A duplicate gets the result.  One that came before the worker has finished the key
+-- would ask once more.
+CALL await_worker();
 SELECT outcome, run, result, mine, replayed FROM idem_acquire('order-42');
 SELECT idem_try_acquire('order-42');
 SELECT key, status, runs, result, lease_until, updated_at >= created_at AS times,
