@@ -126,14 +126,15 @@ want(Database *db)
 	wake_launcher();
 }
 
+/* A target counts the slots that name it. */
 static bool
 has_slots(Oid dboid)
 {
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
+	for (uint32 i = 0; i < EO_MAX_TARGETS; i++)
 	{
-		const EoSlot *slot = &eo_claim_table.slots[i];
+		const EoTargetEntry *entry = &eo_claim_table.targets[i];
 
-		if (slot->info.state != EO_SLOT_FREE && eo_claim_table_database(slot) == dboid)
+		if (entry->refs > 0 && entry->target.dboid == dboid)
 			return true;
 	}
 	return false;

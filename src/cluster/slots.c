@@ -612,11 +612,7 @@ eo_slot_any_ending(void)
 
 	eo_claim_table_lock(LW_SHARED);
 	for (uint32 i = 0; i < eo_claim_table.header->high_slot && !any; i++)
-	{
-		EoSlotState state = eo_claim_table.slots[i].info.state;
-
-		any = state == EO_SLOT_TO_FINISH || is_to_settle(state);
-	}
+		any = eo_slot_state_is_ending(eo_claim_table.slots[i].info.state);
 	eo_claim_table_unlock();
 	return any;
 }

@@ -82,6 +82,13 @@ eo_slot_state_is_over(EoSlotState state)
 	return state >= EO_SLOT_TO_FINISH;
 }
 
+/* Is there something left to be done about the record, which is not done yet? */
+static inline bool
+eo_slot_state_is_ending(EoSlotState state)
+{
+	return state >= EO_SLOT_TO_FINISH && state <= EO_SLOT_TO_JUDGE;
+}
+
 /* Does a claim in this state keep other sessions of the cluster from the key? */
 static inline bool
 eo_slot_state_is_held(EoSlotState state)

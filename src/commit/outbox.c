@@ -87,6 +87,7 @@ typedef struct OutboxScan
 static HeapTuple form_row(Relation rel, const EoOutboxRow *row);
 static void begin_scan(OutboxScan *s, LOCKMODE mode, const uint8 *digest);
 static HeapTuple next_row(OutboxScan *s);
+static HeapTuple row_of_claim(OutboxScan *s, const char *token);
 static void end_scan(OutboxScan *s);
 static void read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row);
 static bool token_is(const OutboxScan *s, HeapTuple tuple, const char *token);
@@ -164,17 +165,13 @@ eo_outbox_find(const uint8 *digest, const char *token, int64 *retention_s)
 {
 	OutboxScan	scan;
 	HeapTuple	tuple;
-	bool		found = false;
 
 	begin_scan(&scan, AccessShareLock, digest);
-	while (!found && HeapTupleIsValid(tuple = next_row(&scan)))
-	{
-		found = token_is(&scan, tuple, token);
-		if (found)
-			*retention_s = DatumGetInt64(column_of(&scan, tuple, C_RETENTION));
-	}
+	tuple = row_of_claim(&scan, token);
+	if (HeapTupleIsValid(tuple))
+		*retention_s = DatumGetInt64(column_of(&scan, tuple, C_RETENTION));
 	end_scan(&scan);
-	return found;
+	return HeapTupleIsValid(tuple);
 }
 
 bool
@@ -217,21 +214,19 @@ eo_outbox_remove(const uint8 *digest, const char *token)
 {
 	OutboxScan	scan;
 	HeapTuple	tuple;
-	bool		removed = false;
+	TM_FailureData failure;
+	bool		removed;
 
 	begin_scan(&scan, RowExclusiveLock, digest);
-	while (!removed && HeapTupleIsValid(tuple = next_row(&scan)))
-	{
-		TM_FailureData failure;
+	tuple = row_of_claim(&scan, token);
 
-		/*
-		 * An operator may have given the row up, in a transaction that goes
-		 * on.  The worker must not wait for its end.
-		 */
-		removed = token_is(&scan, tuple, token) &&
-			heap_delete(scan.rel, &tuple->t_self, GetCurrentCommandId(true), InvalidSnapshot,
-						false, &failure, false) == TM_Ok;
-	}
+	/*
+	 * An operator may have given the row up, in a transaction that goes on.
+	 * The worker must not wait for its end.
+	 */
+	removed = HeapTupleIsValid(tuple) &&
+		heap_delete(scan.rel, &tuple->t_self, GetCurrentCommandId(true), InvalidSnapshot,
+					false, &failure, false) == TM_Ok;
 	end_scan(&scan);
 	return removed;
 }
@@ -241,25 +236,20 @@ eo_outbox_give_up(const uint8 *digest, const char *token)
 {
 	OutboxScan	scan;
 	HeapTuple	tuple;
-	bool		done = false;
+	Datum		values[OUTBOX_COLUMNS] = {0};
+	bool		nulls[OUTBOX_COLUMNS] = {false};
+	bool		replace[OUTBOX_COLUMNS] = {false};
 
+	values[C_GIVEN_UP - 1] = BoolGetDatum(true);
+	replace[C_GIVEN_UP - 1] = true;
 	begin_scan(&scan, RowExclusiveLock, digest);
-	while (!done && HeapTupleIsValid(tuple = next_row(&scan)))
-	{
-		Datum		values[OUTBOX_COLUMNS] = {0};
-		bool		nulls[OUTBOX_COLUMNS] = {false};
-		bool		replace[OUTBOX_COLUMNS] = {false};
-
-		done = token_is(&scan, tuple, token);
-		values[C_GIVEN_UP - 1] = BoolGetDatum(true);
-		replace[C_GIVEN_UP - 1] = true;
-		if (done)
-			CatalogTupleUpdate(scan.rel, &tuple->t_self,
-							   heap_modify_tuple(tuple, RelationGetDescr(scan.rel), values,
-												 nulls, replace));
-	}
+	tuple = row_of_claim(&scan, token);
+	if (HeapTupleIsValid(tuple))
+		CatalogTupleUpdate(scan.rel, &tuple->t_self,
+						   heap_modify_tuple(tuple, RelationGetDescr(scan.rel), values, nulls,
+											 replace));
 	end_scan(&scan);
-	return done;
+	return HeapTupleIsValid(tuple);
 }
 
 bool
@@ -317,6 +307,18 @@ next_row(OutboxScan *s)
 		tuple = systable_getnext(s->scan);
 	while (HeapTupleIsValid(tuple) &&
 		   TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)));
+	return tuple;
+}
+
+/* The next committed row of the claim with this token; NULL: there is none. */
+static HeapTuple
+row_of_claim(OutboxScan *s, const char *token)
+{
+	HeapTuple	tuple;
+
+	do
+		tuple = next_row(s);
+	while (HeapTupleIsValid(tuple) && !token_is(s, tuple, token));
 	return tuple;
 }
 

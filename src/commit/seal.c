@@ -273,10 +273,8 @@ check_not_repeated(const EoTxClaim *claim, const EoRecord *r)
 {
 	if (r->state != EO_STATE_COMPLETED || strcmp(r->owner, claim->info->token) != 0)
 		return;
-	if (!eo_text_is_same(r->result, claim->result))
-		eo_error_raise_other_result(claim->key, claim->store->server->name);
-	eo_error_raise_duplicate(NULL, claim->key, claim->store->server->name,
-							 EO_ERROR_REPEATED);
+	eo_error_raise_repeated(claim->key, claim->store->server->name,
+							eo_text_is_same(r->result, claim->result));
 }
 
 /*

@@ -80,8 +80,7 @@ static struct
 	uint32		lost_seen;		/* eo_slot_lost_count() at the last check */
 	bool		committing;		/* prepare_commit() has begun */
 	bool		prepared;		/* prepare_commit() has succeeded */
-	bool		first_registered;	/* first_callback() is in PostgreSQL's
-									 * list */
+	int			first_entries;	/* of first_callback() in PostgreSQL's list */
 	int			depth;			/* of executor runs and utility commands */
 	bool		in_block;		/* see eo_xact_in_block() */
 	bool		pipelined;		/* a claim was made without a block, and then
@@ -250,7 +249,7 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 	c->key = pstrdup(key);
 	c->pk = pstrdup(pk);
 	MemoryContextSwitchTo(old);
-	if (!tx.first_registered)
+	if (tx.first_entries == 0)
 		eo_xact_stay_first();
 	lock_server(store->server);
 	memcpy(own.credentials_hash, store->credentials_hash, sizeof(own.credentials_hash));
@@ -341,17 +340,15 @@ eo_xact_stay_first(void)
 {
 	static char turns[STAY_FIRST_TURNS];
 	static int	turn = 0;
-	static int	registered = 0;
 
 	if (tx.committing)
 		return;
 	turn = (turn + 1) % STAY_FIRST_TURNS;
-	if (registered == STAY_FIRST_TURNS)
+	if (tx.first_entries == STAY_FIRST_TURNS)
 		UnregisterXactCallback(first_callback, &turns[turn]);
 	else
-		registered++;
+		tx.first_entries++;
 	RegisterXactCallback(first_callback, &turns[turn]);
-	tx.first_registered = true;
 }
 
 bool
@@ -408,14 +405,12 @@ eo_xact_in_block(void)
 	return tx.in_block;
 }
 
-void
-eo_xact_check_lost(void)
+/* Raise if a claim is lost.  One that is completed is left to its seal. */
+static void
+raise_if_lost(void)
 {
-	uint32		count;
 	dlist_iter	iter;
 
-	if (tx.nclaims == 0 || (count = eo_slot_lost_count()) == tx.lost_seen)
-		return;
 	dlist_foreach(iter, &tx.claims)
 	{
 		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
@@ -425,6 +420,16 @@ eo_xact_check_lost(void)
 								"Its lease could not be extended in time, and another run has the key or had it.",
 								"Roll back: the work of this transaction is not to be kept. A longer lease survives longer interruptions.");
 	}
+}
+
+void
+eo_xact_check_lost(void)
+{
+	uint32		count;
+
+	if (tx.nclaims == 0 || (count = eo_slot_lost_count()) == tx.lost_seen)
+		return;
+	raise_if_lost();
 	tx.lost_seen = count;
 }
 
@@ -483,8 +488,7 @@ prepare_commit(void)
 	 * Check even if the count is what it was: a claim that was COMPLETED when
 	 * it was found lost may be HELD again, by a rollback to a savepoint.
 	 */
-	tx.lost_seen--;
-	eo_xact_check_lost();
+	raise_if_lost();
 	check_settled();
 	if (tx.ncompleted > 0)
 	{

@@ -101,11 +101,8 @@ options_of(const EoActionWrite *w)
 		w->reason != NULL,		/* r */
 		w->consumer != NULL		/* b */
 	};
-	unsigned int bits = 0;
 
-	for (size_t i = 0; i < sizeof(set) / sizeof(set[0]); i++)
-		bits |= (unsigned int) set[i] << i;
-	return bits;
+	return eo_expression_options(set, sizeof(set) / sizeof(set[0]));
 }
 
 /* The action exists, and nothing has ended it. */

@@ -146,6 +146,16 @@ find_values(EoExpression *e, const char *condition, const char *update)
 	}
 }
 
+unsigned int
+eo_expression_options(const bool *set, size_t n)
+{
+	unsigned int bits = 0;
+
+	for (size_t i = 0; i < n; i++)
+		bits |= (unsigned int) set[i] << i;
+	return bits;
+}
+
 void
 eo_expression_put_update(const EoExpression *e, EoBuf *body, const char *table,
 						 const char *key_name, const char *pk, const char *returns,

@@ -16,6 +16,8 @@
 #ifndef EO_DYNAMODB_EXPRESSION_H
 #define EO_DYNAMODB_EXPRESSION_H
 
+#include <stdbool.h>
+
 #include "dynamodb/buf.h"
 #include "dynamodb/status.h"
 
@@ -69,6 +71,9 @@ typedef struct EoExpression
 extern EoStatus eo_expression_make(EoExpression *e, const EoAttributeName *names,
 								   const char *options, unsigned int set,
 								   const char *condition, const char *update) EO_MUST_CHECK;
+
+/* The bits of the options that are set: bit i for set[i]. */
+extern unsigned int eo_expression_options(const bool *set, size_t n);
 
 /*
  * Append the UpdateItem.  returns is ",\"ReturnValues\":..." or "".  A letter

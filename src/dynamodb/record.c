@@ -117,11 +117,8 @@ options_of(const EoWrite *w, const Derived *derived)
 		derived->seen_updated != NULL,	/* U */
 		w->holder != NULL		/* h */
 	};
-	unsigned int bits = 0;
 
-	for (size_t i = 0; i < sizeof(set) / sizeof(set[0]); i++)
-		bits |= (unsigned int) set[i] << i;
-	return bits;
+	return eo_expression_options(set, sizeof(set) / sizeof(set[0]));
 }
 
 /* A record that counts no runs has had none. */

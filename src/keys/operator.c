@@ -238,7 +238,10 @@ dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending)
 static bool
 give_up(const EoOutboxRow *row, bool record_known)
 {
-	if (!(record_known ? eo_outbox_remove : eo_outbox_give_up) (row->digest, row->token))
+	bool		taken = record_known ? eo_outbox_remove(row->digest, row->token) :
+	eo_outbox_give_up(row->digest, row->token);
+
+	if (!taken)
 		return false;
 	ereport(LOG,
 			(errmsg("exactonce: a completion in table \"%s\" was given up by an operator",

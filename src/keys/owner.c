@@ -158,10 +158,9 @@ check_not_repeated(EoKey *k, const char *token, const char *result)
 	completed = r->state == EO_STATE_COMPLETED || fate == EO_FATE_COMMITTED;
 	if (completed && r->odd_result)
 		eo_error_raise_odd("complete", k->key, k->store->server->name, "result");
-	if (completed && !eo_text_is_same(r->result, result))
-		eo_error_raise_other_result(k->key, k->store->server->name);
 	if (completed)
-		eo_error_raise_duplicate(NULL, k->key, k->store->server->name, EO_ERROR_REPEATED);
+		eo_error_raise_repeated(k->key, k->store->server->name,
+								eo_text_is_same(r->result, result));
 	eo_answer_free(answer);
 }
 

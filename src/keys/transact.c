@@ -143,20 +143,6 @@ check_tables(const EoKey *k, const EoTransactItems *actions)
 	}
 }
 
-/*
- * Do two texts name the same table?  A table can be named by its ARN, too, which ends
- * in ":table/" and its name.  Accounts and regions are not compared: at worst a
- * write to a table of the same name elsewhere is refused.
- */
-static bool
-is_same_table(const char *a, const char *b)
-{
-	const char *a_slash = strrchr(a, '/');
-	const char *b_slash = strrchr(b, '/');
-
-	return strcmp(a_slash != NULL ? a_slash + 1 : a, b_slash != NULL ? b_slash + 1 : b) == 0;
-}
-
 /* Is this the partition key of a key's record or an action? */
 static bool
 is_record(const EoStore *store, const char *pk)
@@ -178,7 +164,7 @@ check_records(const EoKey *k, const EoTransactItems *actions)
 		const EoTransactItem *action = &actions->actions[i];
 		char	   *pk;
 
-		if (!is_same_table(action->table, k->store->server->table))
+		if (strcmp(action->table, k->store->server->table) != 0)
 			continue;
 		pk = eo_transact_item_key_string(action, name);
 		if (pk != NULL)

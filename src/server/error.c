@@ -231,6 +231,15 @@ eo_error_raise_duplicate(const EoGuard *guard, const char *key, const char *serv
 			 err_generic_string(PG_DIAG_CONSTRAINT_NAME, guard->name)));
 }
 
+void
+eo_error_raise_repeated(const char *key, const char *server, bool same_result)
+{
+	if (!same_result)
+		eo_error_raise_other_result(key, server);
+	eo_error_raise_duplicate(NULL, key, server,
+							 "An earlier call with this token has completed it: its work is done.");
+}
+
 /* ----- soft errors ----- */
 
 bool

@@ -62,6 +62,13 @@ pg_noreturn extern void eo_error_raise_odd(const char *doing, const char *key, c
 /* ID008: the caller's claim has completed the key before, with another result. */
 pg_noreturn extern void eo_error_raise_other_result(const char *key, const char *server);
 
+/*
+ * A transaction is repeated with the token of one that has completed the key: ID005,
+ * or ID008 if the result is another one.
+ */
+pg_noreturn extern void eo_error_raise_repeated(const char *key, const char *server,
+												bool same_result);
+
 /* Detail of a lost claim: what is there instead (NULL: no record), palloc'd. */
 extern char *eo_error_lost_detail(const EoRecord *record);
 
@@ -72,10 +79,6 @@ typedef struct EoGuard
 	const char *table;
 	const char *name;			/* of the trigger */
 } EoGuard;
-
-/* The detail of an ID005 for a transaction that was repeated with its token. */
-#define EO_ERROR_REPEATED \
-	"An earlier call with this token has completed it: its work is done."
 
 /*
  * ID005: a key that is to be claimed once is claimed or completed already.  For

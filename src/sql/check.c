@@ -192,8 +192,7 @@ count_ended_claims(void)
 	EoSlotView	view;
 
 	while (eo_slot_walk(&cursor, &view))
-		n += view.target.dboid == MyDatabaseId && eo_slot_state_is_over(view.info.state) &&
-			view.info.state != EO_SLOT_BURIED && view.info.state != EO_SLOT_IN_DOUBT;
+		n += view.target.dboid == MyDatabaseId && eo_slot_state_is_ending(view.info.state);
 	return n;
 }
 

@@ -7,6 +7,7 @@ import { GetItemCommand, UpdateItemCommand } from '@aws-sdk/client-dynamodb';
 import pg from 'pg';
 import { Actions } from './actions.mjs';
 import { connect } from './connect.mjs';
+import { createDatabase } from './database.mjs';
 import { control } from './control.mjs';
 
 const ROUNDS = 100;
@@ -87,11 +88,7 @@ const setAttribute = (id, name, value) => dynamodb.send(new UpdateItemCommand({
 const setInstant = (id, name, ms) => setAttribute(id, name, { N: String(ms) });
 
 before(async () => {
-  const admin = new pg.Client({ database: 'postgres' });
-  await admin.connect();
-  await admin.query(`DROP DATABASE IF EXISTS ${DATABASE}`);
-  await admin.query(`CREATE DATABASE ${DATABASE}`);
-  await admin.end();
+  await createDatabase(DATABASE);
   await pool.query('CREATE EXTENSION exactonce');
   for (const { server, prefix, attempts, pepper } of [plain, peppered]) {
     await pool.query(`CREATE SERVER ${server} FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1',

@@ -6,6 +6,7 @@ import { after, before, test } from 'node:test';
 import { DynamoDBDocumentClient, GetCommand, PutCommand } from '@aws-sdk/lib-dynamodb';
 import pg from 'pg';
 import { connect } from './connect.mjs';
+import { createDatabase } from './database.mjs';
 
 const TABLE = 'interop_documents';
 const DATABASE = 'interop_documents';
@@ -23,11 +24,7 @@ const failed = (key, error) => put(key, { status: 'FAILED', error, retry_ms: Dat
 const nested = (value, levels) => (levels === 0 ? value : [nested(value, levels - 1)]);
 
 before(async () => {
-  const admin = new pg.Client({ database: 'postgres' });
-  await admin.connect();
-  await admin.query(`DROP DATABASE IF EXISTS ${DATABASE}`);
-  await admin.query(`CREATE DATABASE ${DATABASE}`);
-  await admin.end();
+  await createDatabase(DATABASE);
   sql = new pg.Client({ database: DATABASE });
   await sql.connect();
   await sql.query('CREATE EXTENSION exactonce');

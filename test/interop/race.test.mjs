@@ -5,6 +5,7 @@ import { after, before, test } from 'node:test';
 import { UpdateItemCommand } from '@aws-sdk/client-dynamodb';
 import pg from 'pg';
 import { connect } from './connect.mjs';
+import { createDatabase } from './database.mjs';
 import { Keys } from './client.mjs';
 import { fingerprint } from './fingerprint.mjs';
 
@@ -25,11 +26,7 @@ const meets = async (key) => {
 };
 
 before(async () => {
-  const admin = new pg.Client({ database: 'postgres' });
-  await admin.connect();
-  await admin.query('DROP DATABASE IF EXISTS interop');
-  await admin.query('CREATE DATABASE interop');
-  await admin.end();
+  await createDatabase('interop');
   sql = new pg.Client({ database: 'interop', application_name: 'interop' });
   await sql.connect();
   await sql.query('CREATE EXTENSION exactonce');

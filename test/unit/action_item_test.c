@@ -28,12 +28,7 @@ test_bodies(void)
 			w.consumer = variant & 16 ? "{}" : NULL;
 			eo_buf_init(&body, 100000);
 			eo_action_item_put_write(&body, "tab", "ACTION#\"i\"", (EoActionVerb) verb, &w);
-			if (!declares_as_used(&body))
-			{
-				printf("# verb %d variant %d: %s\n", verb, variant, eo_buf_str(&body));
-				all = false;
-			}
-			eo_buf_free(&body);
+			all &= check_body(&body, verb, variant);
 		}
 		ok(all, "placeholders are declared as used");
 	}

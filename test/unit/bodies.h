@@ -57,4 +57,16 @@ declares_as_used(const EoBuf *body)
 	return as_used;
 }
 
+/* The same; prints a body that does not, and frees it. */
+static inline bool
+check_body(EoBuf *body, int verb, int variant)
+{
+	bool		as_used = declares_as_used(body);
+
+	if (!as_used)
+		printf("# verb %d variant %d: %s\n", verb, variant, eo_buf_str(body));
+	eo_buf_free(body);
+	return as_used;
+}
+
 #endif							/* BODIES_H */

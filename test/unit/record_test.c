@@ -70,12 +70,7 @@ test_bodies(void)
 			EoBuf		body;
 
 			put_variant(&body, (EoVerb) verb, variant);
-			if (!declares_as_used(&body))
-			{
-				printf("# verb %d variant %d: %s\n", verb, variant, eo_buf_str(&body));
-				all = false;
-			}
-			eo_buf_free(&body);
+			all &= check_body(&body, verb, variant);
 		}
 		ok(all, "placeholders are declared as used");
 	}
