@@ -85,7 +85,7 @@ eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResult *result)
 	init_result(result, ask->id);
 	if (pk == NULL)
 		return;					/* too long for any action */
-	eo_action_store_meet_clock(store);
+	eo_action_store_need_clock(store, pk, "consume", ask->id);
 	attempt[0] = '\0';
 	if (ask->pin != NULL && !take_attempt(store, pk, ask, attempt, result))
 		return;
@@ -94,7 +94,6 @@ eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResult *result)
 								   EO_ACTION_CONSUME, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_action_store_raise(answer, EO_ACTION_CONSUME, ask->id);
-	eo_action_store_share_clock(store);
 
 	/* Consumed under this token, but at another instant: by an earlier call. */
 	if (answer->outcome == EO_APPLIED)
@@ -300,7 +299,8 @@ eo_action_cancel(EoStore *store, const char *id, const char *reason, EoActionRes
 	bool		settled = pk == NULL;
 
 	init_result(result, id);
-	eo_action_store_meet_clock(store);
+	if (!settled)
+		eo_action_store_need_clock(store, pk, "cancel", id);
 	eo_store_new_token(token);
 
 	/*
@@ -313,7 +313,6 @@ eo_action_cancel(EoStore *store, const char *id, const char *reason, EoActionRes
 
 		if (answer->outcome == EO_FAILED_CALL)
 			eo_action_store_raise(answer, EO_ACTION_CANCEL, id);
-		eo_action_store_share_clock(store);
 		if (answer->outcome == EO_APPLIED)
 			result->outcome = EO_ACTION_CANCELED;
 		else
@@ -412,11 +411,12 @@ eo_action_get(EoStore *store, const char *id, EoActionView *view)
 	memset(view, 0, sizeof(*view));
 	if (pk == NULL)
 		return false;
-	eo_action_store_meet_clock(store);
+	eo_action_store_need_clock(store, pk, "read", id);
 	answer = eo_action_store_read(store, pk);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise_action(&answer->error, "read", id, store->server->name, NULL);
-	eo_action_store_share_clock(store);
+	/* A signature that was refused makes the clock a guess again. */
+	eo_action_store_need_clock(store, pk, "read", id);
 	action = eo_action_store_item(answer);
 	exists = answer->exists;
 	if (exists)

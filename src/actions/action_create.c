@@ -15,6 +15,7 @@
 #include "actions/action.h"
 #include "actions/action_store.h"
 #include "actions/pin.h"
+#include "cluster/service_clocks.h"
 #include "dynamodb/action_item.h"
 #include "dynamodb/client.h"
 #include "dynamodb/record.h"
@@ -48,6 +49,7 @@ typedef struct Entry
 	EoAnswer   *answer;
 } Entry;
 
+static void need_clock(EoStore *store, const char *id);
 static void check_plan(EoStore *store, EoActionPlan *plan, int n, int position);
 static const char *position_in(int n, int position);
 static void check_twice(EoActionPlan *plans, int n);
@@ -64,7 +66,7 @@ eo_action_create(EoStore *store, EoActionPlan *plans, int n, EoEmitAction emit, 
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old;
 
-	eo_action_store_meet_clock(store);
+	need_clock(store, n > 0 ? plans[0].id : NULL);
 	for (int i = 0; i < n; i++)
 		check_plan(store, &plans[i], n, i + 1);
 	check_twice(plans, n);
@@ -83,7 +85,7 @@ eo_action_create(EoStore *store, EoActionPlan *plans, int n, EoEmitAction emit, 
 			answers[i] = entries[i].answer;
 		}
 		eo_answer_run(answers, count, store->server->parallel_requests);
-		eo_action_store_share_clock(store);
+		eo_service_clock_share(&store->client);
 		for (int i = 0; i < count; i++)
 			emit_created(store, &entries[i], emit, arg);
 		MemoryContextReset(part);
@@ -91,6 +93,17 @@ eo_action_create(EoStore *store, EoActionPlan *plans, int n, EoEmitAction emit, 
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(part);
+}
+
+/* id NULL: it is still to be made. */
+static void
+need_clock(EoStore *store, const char *id)
+{
+	char		token[EO_TOKEN_LEN + 1];
+
+	eo_store_new_token(token);
+	eo_action_store_need_clock(store, eo_action_store_pk(store, token),
+							   id != NULL ? "create" : "create an action", id);
 }
 
 /* Refuse a plan that cannot work; fill in when it expires, if it does not say. */
@@ -248,8 +261,11 @@ emit_created(EoStore *store, Entry *entry, EoEmitAction emit, void *arg)
 	 * more by the corrected clock.  Not if it may have been applied.
 	 */
 	if (answer->call.clock_moved && !answer->call.in_doubt)
+	{
+		need_clock(store, entry->id);
 		answer = eo_action_store_write(store, eo_action_store_pk(store, entry->id),
 									   EO_ACTION_CREATE, &entry->write);
+	}
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_action_store_raise(answer, EO_ACTION_CREATE, entry->id);
 	result.outcome = answer->outcome == EO_APPLIED ? EO_ACTION_CREATED : EO_ACTION_ALREADY_EXISTS;

@@ -16,7 +16,8 @@
 #include "postgres.h"
 
 #include "actions/action_store.h"
-#include "cluster/target.h"
+#include "cluster/service_clocks.h"
+#include "commit/contact.h"
 #include "dynamodb/action_item.h"
 #include "dynamodb/buf.h"
 #include "dynamodb/call.h"
@@ -95,12 +96,15 @@ eo_action_store_write(EoStore *store, const char *pk, EoActionVerb verb, EoActio
 	{
 		w->now_ms = eo_client_now_ms(&store->client);
 		answer = eo_answer_run_one(eo_action_store_prepare_write(store, pk, verb, w));
+		eo_service_clock_share(&store->client);
 
 		/*
 		 * Not if an earlier attempt may have been applied: the answer has to
 		 * say so.
 		 */
 		if (!answer->call.clock_moved || answer->call.in_doubt || round > 0)
+			return answer;
+		if (!eo_contact_make_by(store, &action_kind, pk, 0, &answer->error))
 			return answer;
 		eo_answer_free(answer);
 	}
@@ -143,21 +147,12 @@ put_read_action(const EoStore *store, EoBuf *body, const char *pk)
 /* ----- clock ----- */
 
 void
-eo_action_store_meet_clock(EoStore *store)
+eo_action_store_need_clock(EoStore *store, const char *pk, const char *doing, const char *id)
 {
-	EoTarget	target;
+	EoError		error;
 
-	eo_target_of(store, &target);
-	eo_target_meet_clock(store, &target);
-}
-
-void
-eo_action_store_share_clock(EoStore *store)
-{
-	EoTarget	target;
-
-	eo_target_of(store, &target);
-	eo_target_share_clock(store, &target);
+	if (!eo_contact_make_by(store, &action_kind, pk, 0, &error))
+		eo_error_raise_action(&error, doing, id, store->server->name, NULL);
 }
 
 /* ----- errors ----- */

@@ -32,8 +32,8 @@ extern EoAnswer *eo_action_store_prepare_write(EoStore *store, const char *pk,
 /*
  * Run a write, interruptibly, within request_timeout.  w->now_ms is filled in
  * with the instant that the condition was compared with.  If the service
- * refused the time of the request, the write is made once more by the corrected
- * clock.
+ * refused the time of the request, the write is made once more, when its clock
+ * is known.
  */
 extern EoAnswer *eo_action_store_write(EoStore *store, const char *pk, EoActionVerb verb,
 									   EoActionWrite *w);
@@ -42,11 +42,12 @@ extern EoAnswer *eo_action_store_write(EoStore *store, const char *pk, EoActionV
 extern EoAnswer *eo_action_store_read(EoStore *store, const char *pk);
 
 /*
- * Take over the service's clock as others of this cluster have found it, if this
- * store has had no reply yet; and let others know it, after a reply.
+ * Make sure that the service's clock is known, before a call judges or writes by it.
+ * pk need not exist.  Raises ID006, or what the request for it ends with: could not
+ * "doing" action id (NULL: none is named).
  */
-extern void eo_action_store_meet_clock(EoStore *store);
-extern void eo_action_store_share_clock(EoStore *store);
+extern void eo_action_store_need_clock(EoStore *store, const char *pk, const char *doing,
+									   const char *id);
 
 /* Raise the error that a write ended with (EO_FAILED_CALL). */
 pg_noreturn extern void eo_action_store_raise(const EoAnswer *answer, EoActionVerb verb,

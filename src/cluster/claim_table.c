@@ -11,9 +11,9 @@
  * they are bounded by exactonce.max_claims as well.  Servers and roles are
  * entered once, and counted by the slots that name them.
  *
- * One lock covers the table and the databases (databases.c).  It is held for
- * some hundred instructions at a time, never across a system call.  Nothing is
- * allocated and nothing is raised while it is held.
+ * One lock covers the table, the databases (databases.c) and the services' clocks
+ * (service_clocks.c).  It is held for some hundred instructions at a time, never
+ * across a system call.  Nothing is allocated and nothing is raised while it is held.
  *
  *-------------------------------------------------------------------------
  */

@@ -74,8 +74,6 @@ typedef struct EoTargetEntry
 	uint32		role_share;		/* where it counts; 0: it was never used */
 	uint32		database_share;
 	uint32		refs;			/* slots that name it */
-	bool		clock_known;
-	int64		clock_offset_ms;
 } EoTargetEntry;
 
 /* The beginning of the file. */

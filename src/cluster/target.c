@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * target.c
- *	  Where a claim is kept, and what the cluster knows of the clock there.
+ *	  Where a claim is kept.
  *
  * A target is a DynamoDB table as one role of one database reaches it.  It is
  * fixed when a claim is made: a later ALTER SERVER does not move the claim.
@@ -10,7 +10,6 @@
  */
 #include "postgres.h"
 
-#include "cluster/claim_table.h"
 #include "cluster/target.h"
 #include "common/cryptohash.h"
 #include "common/sha2.h"
@@ -73,7 +72,6 @@ EoStore *
 eo_target_store(const EoTarget *target)
 {
 	EoServer   *s = eo_options_load(target->serverid, target->userid);
-	EoStore    *store;
 	MemoryContext old;
 	const char *host;
 
@@ -94,55 +92,5 @@ eo_target_store(const EoTarget *target)
 	s->host = pstrdup(host != NULL ? host + 3 : s->url);
 	s->host[strcspn(s->host, "/")] = '\0';
 	MemoryContextSwitchTo(old);
-	store = eo_store_create(s);
-	eo_target_meet_clock(store, target);
-	return store;
-}
-
-/* ----- the clock of a service ----- */
-
-bool
-eo_target_clock(const EoTarget *target, int64 *offset_ms)
-{
-	bool		known = false;
-	uint32		t;
-
-	eo_claim_table_lock(LW_SHARED);
-	t = eo_claim_table_find_target(target);
-	if (t != EO_NO_INDEX && eo_claim_table.targets[t].clock_known)
-	{
-		*offset_ms = eo_claim_table.targets[t].clock_offset_ms;
-		known = true;
-	}
-	eo_claim_table_unlock();
-	return known;
-}
-
-static void
-learn_clock(const EoTarget *target, int64 offset_ms)
-{
-	uint32		t;
-
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	t = eo_claim_table_enter_target(target);
-	if (t != EO_NO_INDEX)
-	{
-		eo_claim_table.targets[t].clock_known = true;
-		eo_claim_table.targets[t].clock_offset_ms = offset_ms;
-	}
-	eo_claim_table_unlock();
-}
-
-void
-eo_target_meet_clock(EoStore *store, const EoTarget *target)
-{
-	if (!store->client.clock_known)
-		(void) eo_target_clock(target, &store->client.clock_offset_ms);
-}
-
-void
-eo_target_share_clock(const EoStore *store, const EoTarget *target)
-{
-	if (store->client.clock_known)
-		learn_clock(target, store->client.clock_offset_ms);
+	return eo_store_create(s);
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * target.h
- *	  Where a claim is kept, and what the cluster knows of the clock there.
+ *	  Where a claim is kept.
  *
  *-------------------------------------------------------------------------
  */
@@ -52,15 +52,5 @@ extern void eo_target_digest(const EoTarget *target, const char *pk, uint8 *dige
  * NULL: the server does not exist any more.  The caller must be in a transaction.
  */
 extern EoStore *eo_target_store(const EoTarget *target);
-
-/* Service's clock minus the local one, as the cluster has found it; false: unknown. */
-extern bool eo_target_clock(const EoTarget *target, int64 *offset_ms);
-
-/*
- * Give a store that has heard nothing yet what the cluster has found of the clock;
- * and tell the cluster what a store has found.
- */
-extern void eo_target_meet_clock(EoStore *store, const EoTarget *target);
-extern void eo_target_share_clock(const EoStore *store, const EoTarget *target);
 
 #endif							/* EO_CLUSTER_TARGET_H */

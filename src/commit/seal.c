@@ -30,6 +30,7 @@
 #include "access/xlog.h"
 #include "cluster/databases.h"
 #include "cluster/slots.h"
+#include "commit/contact.h"
 #include "commit/seal.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
@@ -39,6 +40,7 @@
 #include "dynamodb/clock.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"
+#include "dynamodb/status.h"
 #include "dynamodb/window.h"
 #include "server/answer.h"
 #include "server/error.h"
@@ -65,6 +67,7 @@ static void set_limits(Sealing *s);
 static void check_slots(EoTxClaim *claim);
 static bool start_next(EoWindow *window, void *arg);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
+static void need_clock(const Sealing *s, const EoTxClaim *claim);
 static void start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
 static void take_answer(Sealing *s, EoAnswer *answer);
 static void check_not_repeated(const EoTxClaim *claim, const EoRecord *r);
@@ -191,12 +194,24 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 		take_answer(s, answer);
 }
 
+/* Make sure that the service's clock is known, until the deadline of the commit. */
+static void
+need_clock(const Sealing *s, const EoTxClaim *claim)
+{
+	EoError		error;
+
+	if (!eo_contact_make(claim->store, s->deadline_us, &error))
+		eo_error_raise(&error, "commit", claim->key, claim->store->server->name);
+}
+
 /* Send one seal.  seen: the expired record that EO_SEAL_EXPIRED replaces. */
 static void
 start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
 {
 	EoWrite		w = {0};
 	EoAnswer   *answer;
+
+	need_clock(s, claim);
 
 	/*
 	 * From here on the record may be sealed.  A slot whose seal has not been
@@ -235,6 +250,16 @@ take_answer(Sealing *s, EoAnswer *answer)
 		case EO_READ:
 		case EO_FAILED_CALL:
 			claim->in_doubt |= answer->call.in_doubt;
+
+			/*
+			 * The condition compared with a wrong clock: write it anew, until
+			 * the deadline.
+			 */
+			if (answer->call.clock_moved)
+			{
+				start_claim(s, claim, EO_SEAL_NEW, NULL);
+				break;
+			}
 
 			/*
 			 * Nothing was written, and no copy is under way: there is nothing
@@ -303,8 +328,9 @@ take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 {
 	const EoRecord *r = eo_store_record(answer);
 	const char *server = claim->store->server->name;
-	int64		now_ms = eo_client_now_ms(&claim->store->client);
 	int64		retention_s;
+
+	need_clock(s, claim);
 
 	/*
 	 * If no copy of the request can arrive any more there is nothing to undo:
@@ -332,7 +358,7 @@ take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 		}
 	}
 	if (answer->exists && r->state == EO_STATE_FAILED &&
-		(!r->has_retry || r->retry_ms > now_ms))
+		(!r->has_retry || r->retry_ms > eo_client_now_ms(&claim->store->client)))
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_FAILED),
 				 errmsg("key \"%s\" on server \"%s\" failed and may not be retried", claim->key, server),

@@ -42,18 +42,32 @@
 #include "access/xlog.h"
 #include "cluster/databases.h"
 #include "cluster/slots.h"
+#include "commit/contact.h"
 #include "commit/outbox.h"
 #include "commit/settle.h"
 #include "compat.h"
 #include "dynamodb/client.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"
+#include "dynamodb/status.h"
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/store.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+
+#define SETTLING "settle what an ended transaction left of"
+
+/* Make sure that the service's clock is known, before a key is settled by it. */
+static void
+need_clock(EoStore *store, const char *key)
+{
+	EoError		error;
+
+	if (!eo_contact_make(store, 0, &error))
+		eo_error_raise(&error, SETTLING, key, store->server->name);
+}
 
 /* ----- what a slot tells ----- */
 
@@ -164,13 +178,13 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 		case EO_REST_WRITE:
 			break;
 	}
+	need_clock(store, key);
 	answer = eo_settle_prepare(store, view);
 	if (answer == NULL)
 		return;
 	(void) eo_answer_run_one(answer);
 	if (answer->outcome == EO_FAILED_CALL)
-		eo_error_raise(&answer->error, "settle what an ended transaction left of", key,
-					   store->server->name);
+		eo_error_raise(&answer->error, SETTLING, key, store->server->name);
 	eo_answer_free(answer);
 
 	/* A record that is to be looked at again is left to the worker. */
@@ -269,14 +283,14 @@ eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecor
 	EoAnswer   *answer;
 	bool		bound = record->bind != NULL && strcmp(record->bind, "tx") == 0;
 
+	need_clock(store, key);
 	w.owner = record->owner;
 	w.origin = record->origin_text;
 	w.now_ms = eo_client_now_ms(&store->client);
 	eo_record_keep(&w, Max(w.now_ms, record->lease_ms), store->server->retention_s);
 	answer = eo_store_write(store, pk, bound ? EO_ABORT : EO_UNSEAL, &w);
 	if (answer->outcome == EO_FAILED_CALL)
-		eo_error_raise(&answer->error, "settle what an ended transaction left of", key,
-					   store->server->name);
+		eo_error_raise(&answer->error, SETTLING, key, store->server->name);
 	eo_answer_free(answer);
 }
 

@@ -25,11 +25,14 @@
  */
 #include "postgres.h"
 
+#include "cluster/service_clocks.h"
 #include "cluster/target.h"
+#include "commit/contact.h"
 #include "commit/worker_failures.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_targets.h"
 #include "dynamodb/call.h"
+#include "dynamodb/client.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/status.h"
 #include "dynamodb/window.h"
@@ -66,7 +69,9 @@ static bool start_next(EoWindow *window, void *arg);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static bool start_job(EoWorkerJob *job);
 static void take_answer(EoWorkerJob *job);
-static void take_failure(EoWorkerJob *job);
+static void take_contact(EoWorkerJob *job);
+static void start_over(EoWorkerJob *job);
+static void take_failure(EoWorkerJob *job, const EoError *error);
 static void put_off(EoWorkerJob *job, int64 pause_us);
 static void thin_out(Lane *lane);
 
@@ -138,7 +143,8 @@ may_send(const Lane *lane, EoWorkerTarget *t)
 
 	if (!eo_worker_target_is_ready(t))
 		return false;
-	asked = t->store->server->parallel_requests;
+	/* As long as the service's clock is not known, one read at a time. */
+	asked = eo_client_knows_clock(&t->store->client) ? t->store->server->parallel_requests : 1;
 	if (eo_worker_target_is_trusted(t))
 		share = fair_share(lane->size, lane->window.n, mine, asked);
 	else
@@ -319,11 +325,12 @@ start_job(EoWorkerJob *job)
 	EoStore    *store = job->target->store;
 	MemoryContext old = MemoryContextSwitchTo(job->context);
 
-	/* A backend may have learnt more about the service's clock. */
-	(void) eo_target_clock(&job->target->target, &store->client.clock_offset_ms);
 	/* This ends the retries of its calls in flight, too. */
 	store->client.max_attempts = eo_worker_target_attempts(job->target);
-	job->answer = job->kind->prepare(job, store);
+	job->contact = !eo_service_clock_follow(&store->client);
+	if (!job->contact)
+		job->target->readings.n = 0;
+	job->answer = job->contact ? eo_contact_prepare(store) : job->kind->prepare(job, store);
 	MemoryContextSwitchTo(old);
 	if (job->answer == NULL)
 		return false;
@@ -343,10 +350,21 @@ take_answer(EoWorkerJob *job)
 	const EoAnswer *answer = job->answer;
 
 	eo_worker_target_ended(job->target, job->kind->lane);
+	if (job->contact)
+	{
+		take_contact(job);
+		return;
+	}
+	if (answer->call.clock_moved && !job->clock_moved)
+	{
+		job->clock_moved = true;
+		start_over(job);
+		return;
+	}
 	/* EO_INVALID is an answer: a record that cannot be read. */
 	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
 	{
-		take_failure(job);
+		take_failure(job, &answer->error);
 		return;
 	}
 	eo_worker_target_answered(job->target);
@@ -355,12 +373,38 @@ take_answer(EoWorkerJob *job)
 		eo_worker_job_end(job);
 }
 
+/* The clock is known now, or another read is needed, or the contact has failed. */
+static void
+take_contact(EoWorkerJob *job)
+{
+	EoReadings *readings = &job->target->readings;
+	EoError		error;
+	bool		succeeded = eo_contact_take(readings, job->answer, &error);
+
+	if (!succeeded || eo_client_knows_clock(&job->target->store->client))
+		readings->n = 0;
+	if (succeeded)
+		start_over(job);
+	else
+		take_failure(job, &error);
+}
+
+/* Put a job back into its queue. */
+static void
+start_over(EoWorkerJob *job)
+{
+	eo_answer_free(job->answer);
+	job->answer = NULL;
+	enqueue(job);
+}
+
 /* A call has failed, because of its target or of its key: put the job off. */
 static void
-take_failure(EoWorkerJob *job)
+take_failure(EoWorkerJob *job, const EoError *error)
 {
-	eo_worker_target_failed(job->target, &job->answer->error, job->sent_us,
-							eo_worker_failure_exists(job->token));
+	bool		failed_before = !job->contact && eo_worker_failure_exists(job->token);
+
+	eo_worker_target_failed(job->target, error, job->sent_us, failed_before);
 	eo_answer_free(job->answer);
 	job->answer = NULL;
 	put_off(job, eo_worker_failure_add(job->token));

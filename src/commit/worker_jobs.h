@@ -61,6 +61,9 @@ struct EoWorkerJob
 	MemoryContext context;		/* of the job and what belongs to it */
 	char		token[EO_TOKEN_LEN + 1];	/* of its claim */
 	EoAnswer   *answer;			/* while it is in flight */
+	bool		contact;		/* ... to a read of the first contact, which
+								 * precedes the write */
+	bool		clock_moved;	/* the service has refused the write's time */
 	int64		sent_us;
 	void	   *data;			/* for the kind; in the job's context */
 };

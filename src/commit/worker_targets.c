@@ -22,9 +22,11 @@
 
 #include "access/xact.h"
 #include "cluster/databases.h"
+#include "cluster/service_clocks.h"
 #include "cluster/target.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
+#include "dynamodb/client.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/status.h"
 #include "miscadmin.h"
@@ -123,6 +125,7 @@ build_store(EoWorkerTarget *t)
 	t->store = NULL;
 	t->gone = false;
 	t->pause_until_us = 0;
+	t->readings.n = 0;
 	t->built = targets.catalog;
 	StartTransactionCommand();
 	MemoryContextSwitchTo(targets.context);
@@ -227,7 +230,7 @@ eo_worker_target_answered(EoWorkerTarget *t)
 	t->failing = false;
 	t->complained = false;
 	t->pause_until_us = 0;
-	eo_target_share_clock(t->store, &t->target);
+	eo_service_clock_share(&t->store->client);
 }
 
 void

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
+#include "dynamodb/client.h"
 #include "dynamodb/status.h"
 #include "lib/ilist.h"
 #include "server/store.h"
@@ -57,6 +58,7 @@ typedef struct EoWorkerTarget
 	int64		recovered_us;	/* when it last stopped failing */
 	bool		complained;		/* a WARNING was logged since the last answer */
 	int64		pause_until_us; /* no request before this; 0: no pause */
+	EoReadings	readings;		/* of a first contact that is under way */
 } EoWorkerTarget;
 
 /* To be called once.  Targets and their stores live below this context. */

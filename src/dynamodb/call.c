@@ -59,7 +59,7 @@ static EoStatus sign(EoCall *call, char *date_header, EoBuf *authorization);
 static void abandon(EoCall *call);
 static bool take_reply(EoCall *call);
 static bool take_transport_failure(EoCall *call);
-static bool take_answer(EoCall *call, int64_t wall_ms);
+static bool take_answer(EoCall *call, int64_t steady_us);
 static bool take_unbelievable(EoCall *call, const char *why);
 static void forget_reply(EoCall *call);
 static bool retry_later(EoCall *call, bool throttled);
@@ -238,7 +238,7 @@ sign(EoCall *call, char *date_header, EoBuf *authorization)
 {
 	EoClient   *client = call->client;
 	const char *target = operations[call->op].target + strlen(TARGET);
-	const char *amz_date = amz_date_of((time_t) (eo_client_now_ms(client) / 1000));
+	const char *amz_date = amz_date_of((time_t) eo_client_signing_s(client));
 	EoHeader	headers[5];
 	EoSigningRequest req = {0};
 	int			n = 0;
@@ -278,7 +278,7 @@ static bool
 take_reply(EoCall *call)
 {
 	EoHttpReply *reply = &call->transfer.reply;
-	int64_t		wall_ms = eo_clock_wall_ms();
+	int64_t		steady_us = eo_clock_steady_us();
 	bool		goes_on;
 
 	call->error.http_status = reply->http_status;
@@ -288,7 +288,7 @@ take_reply(EoCall *call)
 	if (reply->status != EO_OK)
 		goes_on = take_transport_failure(call);
 	else
-		goes_on = take_answer(call, wall_ms);
+		goes_on = take_answer(call, steady_us);
 
 	eo_http_finish(&call->transfer);
 	call->transfer.done = false;
@@ -323,7 +323,7 @@ take_transport_failure(EoCall *call)
 }
 
 static bool
-take_answer(EoCall *call, int64_t wall_ms)
+take_answer(EoCall *call, int64_t steady_us)
 {
 	EoHttpReply *reply = &call->transfer.reply;
 	EoJsonValue *root;
@@ -356,8 +356,12 @@ take_answer(EoCall *call, int64_t wall_ms)
 								 refused || call->op == EO_GET_ITEM ? "Item" : "Attributes");
 		if (call->believe != NULL && !call->believe(call, call->item, refused))
 			return take_unbelievable(call, "the reply is not the answer to this request");
-		if (reply->date_s != 0)
-			eo_client_learn_clock(call->client, reply->date_s, wall_ms);
+		call->has_date = reply->date_s != 0;
+		if (call->has_date)
+		{
+			call->offset_seen_us = eo_client_offset_seen(reply->date_s, steady_us);
+			eo_client_learn_clock(call->client, reply->date_s, steady_us);
+		}
 		call->error.status = class.status;
 		return false;
 	}
@@ -365,7 +369,7 @@ take_answer(EoCall *call, int64_t wall_ms)
 	if (class.status == EO_UNKNOWN)
 		call->in_doubt |= operations[call->op].writes;
 	if (class.skewed && !call->resigned && reply->date_s != 0 &&
-		eo_client_correct_clock(call->client, reply->date_s, wall_ms))
+		eo_client_correct_clock(call->client, reply->date_s, steady_us))
 	{
 		if (call->dated)
 		{

@@ -93,6 +93,10 @@ struct EoCall
 	bool		in_doubt;
 	int64_t		elapsed_us;
 
+	/* Of EO_OK and EO_CONDITION_FAILED: what the reply's Date header shows. */
+	bool		has_date;
+	int64_t		offset_seen_us; /* as EoServiceClock.offset_us */
+
 	/* Private to call.c. */
 	EoHttpTransfer transfer;
 	int			attempt;

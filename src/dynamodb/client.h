@@ -3,6 +3,9 @@
  * client.h
  *	  What the calls of one server have in common: endpoint, credentials, clock.
  *
+ * The service's clock decides whether a lease is dead.  It is kept as an offset to
+ * the machine's steady clock, so that nothing happens when the host's clock is set.
+ *
  * Compiles without a server.
  *
  *-------------------------------------------------------------------------
@@ -12,6 +15,31 @@
 
 #include "dynamodb/http.h"
 #include "dynamodb/sigv4.h"
+
+typedef enum EoClockState
+{
+	EO_CLOCK_UNKNOWN,			/* requests are signed by the host's clock */
+	EO_CLOCK_GUESSED,			/* a refused signature has shown it: good
+								 * enough to sign by, and for nothing else */
+	EO_CLOCK_KNOWN				/* two replies have agreed on it */
+} EoClockState;
+
+/*
+ * The service's clock as its Date headers show it.  One odd header must not move a
+ * known clock: it moves when two replies in a row agree, and the first of them is
+ * kept as the candidate.
+ */
+typedef struct EoServiceClock
+{
+	EoClockState state;
+	int64_t		offset_us;		/* its time minus eo_clock_steady_us() */
+	int64_t		host_us;		/* the host's time minus the same, when the
+								 * clock became known: another value means
+								 * that the host's clock has been set since */
+	bool		has_candidate;
+	int64_t		candidate_us;	/* another offset that one reply has shown */
+	bool		news;			/* found by this client, and not shared yet */
+} EoServiceClock;
 
 /*
  * One server and one set of credentials.  All strings are borrowed from the
@@ -26,33 +54,59 @@ typedef struct EoClient
 	int			request_timeout_ms; /* of a whole call, retries included */
 	int			max_attempts;
 	EoSigner   *signer;
-
-	/*
-	 * The service's clock as its Date headers show it.  clock_offset_ms is
-	 * the service's time minus the local time.  It decides whether a lease is
-	 * dead, so one odd header must not move it: it moves when two replies in
-	 * a row agree, and the first of them is kept as the candidate.
-	 */
-	int64_t		clock_offset_ms;
-	int64_t		clock_candidate_ms;
-	bool		clock_candidate;	/* clock_candidate_ms is valid */
-	bool		clock_known;	/* a reply has confirmed or set the offset */
+	EoServiceClock clock;
 } EoClient;
 
-/* Now by the service's clock, as far as it is known: epoch milliseconds. */
+/*
+ * Now by the service's clock: epoch milliseconds.  The caller must have made sure by
+ * eo_contact_make() that the clock is known.
+ */
 extern int64_t eo_client_now_ms(const EoClient *client);
 
+/* The time to sign a request by, in epoch seconds: the clock as far as it is known. */
+extern int64_t eo_client_signing_s(const EoClient *client);
+
+/* Is the clock known, and has the host's clock not been set since? */
+extern bool eo_client_knows_clock(const EoClient *client);
+
 /*
- * Learn from a reply that is believed: its Date header said date_s when the
- * local clock said wall_ms.
+ * Learn from a reply that is believed: its Date header said date_s when the steady
+ * clock said steady_us.  A clock that is not known is learnt by
+ * eo_client_take_reading() only.
  */
-extern void eo_client_learn_clock(EoClient *client, int64_t date_s, int64_t wall_ms);
+extern void eo_client_learn_clock(EoClient *client, int64_t date_s, int64_t steady_us);
 
 /*
  * Learn from a reply that refused a signature.  If the clocks differ by so much
  * that this can be the reason, the offset is set at once and true is returned:
- * the request should be signed again.
+ * the request should be signed again.  The clock is only guessed then.
  */
-extern bool eo_client_correct_clock(EoClient *client, int64_t date_s, int64_t wall_ms);
+extern bool eo_client_correct_clock(EoClient *client, int64_t date_s, int64_t steady_us);
+
+/* The offsets that the replies of a first contact have shown, see contact.h. */
+#define EO_MAX_READINGS 3
+typedef struct EoReadings
+{
+	int			n;
+	int64_t		offset_us[EO_MAX_READINGS];
+} EoReadings;
+
+/* The offset that a reply shows. */
+extern int64_t eo_client_offset_seen(int64_t date_s, int64_t steady_us);
+
+/*
+ * Add a reading; the caller must leave room for it.  True: it agrees with an
+ * earlier one, and the clock is known now.
+ */
+extern bool eo_client_take_reading(EoClient *client, EoReadings *readings, int64_t offset_us);
+
+/*
+ * Adopt the clock that another process has found.  False: the host's clock was set
+ * since, or a refused signature contradicts it.
+ */
+extern bool eo_client_adopt_clock(EoClient *client, int64_t offset_us, int64_t host_us);
+
+/* How far an offset is ahead of the host's clock, in seconds. */
+extern double eo_client_seconds_ahead(int64_t offset_us);
 
 #endif							/* EO_DYNAMODB_CLIENT_H */

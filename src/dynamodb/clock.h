@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * clock.h
- *	  The two clocks of the machine.
+ *	  The clocks of the machine.
  *
  * Compiles without a server.
  *
@@ -15,7 +15,16 @@
 /* Microseconds of CLOCK_MONOTONIC: for deadlines and durations. */
 extern int64_t eo_clock_monotonic_us(void);
 
-/* Epoch milliseconds of the local clock. */
-extern int64_t eo_clock_wall_ms(void);
+/*
+ * Microseconds since the machine was started, suspension included.  All processes
+ * read the same clock, and nobody can set it.
+ */
+extern int64_t eo_clock_steady_us(void);
+
+/*
+ * The host's time, which may be wrong and may be set at any time, minus that of the
+ * steady clock.
+ */
+extern int64_t eo_clock_host_offset_us(void);
 
 #endif							/* EO_DYNAMODB_CLOCK_H */

@@ -447,6 +447,24 @@ eo_record_state_after(EoVerb verb)
 }
 
 bool
+eo_record_is_dated(EoVerb verb)
+{
+	switch (verb)
+	{
+		case EO_ACQUIRE:
+		case EO_REPLACE:
+		case EO_EXTEND:
+		case EO_SEAL_NEW:
+		case EO_SEAL_EXPIRED:
+		case EO_COMPLETE_NEW:
+		case EO_COMPLETE_EXPIRED:
+			return true;
+		default:
+			return false;
+	}
+}
+
+bool
 eo_record_is_pk(const EoLayout *layout, const char *pk)
 {
 	return strncmp(pk, layout->key_prefix, strlen(layout->key_prefix)) == 0;

@@ -212,6 +212,13 @@ extern void eo_record_put_read(const EoLayout *layout, EoBuf *body, const char *
 /* The state in which a verb leaves a record. */
 extern EoState eo_record_state_after(EoVerb verb);
 
+/*
+ * Does the write depend on the clock: does it take over a record that looks dead or
+ * expired, or set a lease?  If the clock turns out to be wrong, it must not be sent
+ * again as it is.
+ */
+extern bool eo_record_is_dated(EoVerb verb);
+
 /* Is this the partition key of a record, under the prefix of any server? */
 extern bool eo_record_is_pk(const EoLayout *layout, const char *pk);
 

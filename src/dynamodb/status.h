@@ -59,6 +59,9 @@ typedef enum EoStatus
 	EO_REFUSED,					/* any other definite refusal */
 	EO_CONFLICT,				/* a concurrent write; a retry may succeed */
 
+	/* The service answers, but the dates of its replies do not agree. */
+	EO_NO_CLOCK,
+
 	/*
 	 * Not applied: a read that got no answer, or none that can be believed.
 	 * For server/answer.c also a write that was refused, if the read that

@@ -30,6 +30,7 @@
 
 #include "cluster/databases.h"
 #include "cluster/doubts.h"
+#include "cluster/service_clocks.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/session_tokens.h"
@@ -105,6 +106,7 @@ eo_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 	for (int polls = 0;; polls++)
 	{
 		a.races = 0;
+		a.clock_moved = false;
 		answered = eo_acquire_begin(&a);
 		while (!answered)
 		{
@@ -142,6 +144,7 @@ eo_acquire_begin(EoAcquiring *a)
 		a->claim->outcome = EO_CLAIM_IN_PROGRESS;
 		return true;
 	}
+	eo_key_need_clock(&a->k, "acquire");
 	if (answer_from_transaction(a) || eo_acquire_check_slots(a))
 		return true;
 	prepare(a);
@@ -308,6 +311,7 @@ take_answer(EoAcquiring *a)
 			return ATTEMPT_ANSWERED;
 		case EO_NOT_APPLIED:
 			a->in_doubt |= answer->call.in_doubt;
+			eo_key_need_clock(&a->k, "acquire");
 			if (!a->replacing && answer->exists &&
 				eo_store_is_expired(a->k.store, eo_store_record(answer)))
 				return replace_expired(a);
@@ -317,6 +321,14 @@ take_answer(EoAcquiring *a)
 		case EO_READ:
 		case EO_FAILED_CALL:
 			break;
+	}
+	if (answer->call.clock_moved && !a->clock_moved)
+	{
+		/* The condition and the lease were wrong by minutes: write them anew. */
+		a->clock_moved = true;
+		a->in_doubt |= answer->call.in_doubt;
+		drop_refused(a);
+		return ATTEMPT_RACED;
 	}
 
 	/*
@@ -408,7 +420,7 @@ take_acquired(EoAcquiring *a)
 	/* The first heartbeat may be due before the worker wakes by itself. */
 	if (r->lease_ms - eo_client_now_ms(&a->k.store->client) < 3 * WORKER_NAP_MS)
 		eo_database_wake(MyDatabaseId);
-	eo_target_share_clock(a->k.store, &a->k.target);
+	eo_service_clock_share(&a->k.store->client);
 
 	/* The session remembers the token of a claim that may outlive this. */
 	if (held->unsettled != EO_UNSETTLED_FAILS)

@@ -98,6 +98,7 @@ typedef struct EoAcquiring
 	bool		replacing;		/* it replaces an expired record */
 	bool		in_doubt;		/* a copy of it, or of the request before, may
 								 * still arrive */
+	bool		clock_moved;	/* the service has refused a request's time */
 
 	/*
 	 * IN_PROGRESS in another session of this cluster, which can be waited

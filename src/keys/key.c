@@ -8,10 +8,13 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
+#include "commit/contact.h"
 #include "commit/session_tokens.h"
 #include "commit/xact.h"
 #include "dynamodb/record.h"
+#include "dynamodb/status.h"
 #include "keys/key.h"
+#include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
 
@@ -25,7 +28,15 @@ eo_key_find(EoKey *k, EoStore *store, const char *key)
 	eo_target_of(store, &k->target);
 	eo_target_digest(&k->target, k->pk, k->digest);
 	k->held = eo_xact_find(k->digest);
-	eo_target_meet_clock(store, &k->target);
+}
+
+void
+eo_key_need_clock(const EoKey *k, const char *doing)
+{
+	EoError		error;
+
+	if (!eo_contact_make(k->store, 0, &error))
+		eo_error_raise(&error, doing, k->key, k->store->server->name);
 }
 
 bool

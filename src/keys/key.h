@@ -38,6 +38,12 @@ typedef struct EoKey
 extern void eo_key_find(EoKey *k, EoStore *store, const char *key);
 
 /*
+ * Make sure that the service's clock is known, before anything is judged or written by
+ * it.  Raises ID006, or what the request for it ends with: could not "doing" key.
+ */
+extern void eo_key_need_clock(const EoKey *k, const char *doing);
+
+/*
  * Does that claim of this transaction, on this key, belong to the current role: has it
  * acquired it, or does it remember its token?
  */

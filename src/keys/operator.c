@@ -104,7 +104,10 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 	if (k.held == NULL && !RecoveryInProgress() && eo_slot_find(k.digest, &view) &&
 		eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(store, key, &view);
+	eo_key_need_clock(&k, "read");
 	answer = eo_settle_read(store, key, k.pk, k.digest, "read", &fate, &retention_s);
+	/* A signature that was refused makes the clock a guess again. */
+	eo_key_need_clock(&k, "read");
 	*r = *eo_store_record(answer);
 	r->result = eo_text_copy(r->result);
 	r->error = eo_text_copy(r->error);
@@ -180,6 +183,7 @@ forget_seen(EoKey *k, const EoRecord *seen)
 	eo_store_new_token(token);
 	w.owner = token;
 	w.seen = seen;
+	eo_key_need_clock(k, "forget");
 	w.now_ms = eo_client_now_ms(&k->store->client);
 	eo_record_keep(&w, w.now_ms, k->store->server->retention_s);
 	answer = eo_store_write(k->store, k->pk, EO_FORGET, &w);
@@ -307,6 +311,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 	}
 	w.owner = r->owner;
 	w.origin = r->origin_text != NULL ? r->origin_text : "";
+	eo_key_need_clock(&k, "resolve");
 	w.now_ms = eo_client_now_ms(&store->client);
 	eo_record_keep(&w, w.now_ms, retention_s);
 	written = eo_store_write(store, k.pk, completed ? EO_FINISH : EO_ABORT, &w);

@@ -53,7 +53,8 @@ static void fail_now(EoKey *k, const char *token, const char *error, int64 retry
 static bool release_now(EoKey *k, const char *token);
 static void fail_at_end(EoKey *k, EoTxClaim *claim, const char *error, int64 retry_after_ms,
 						bool terminal);
-static EoAnswer *write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing);
+static EoAnswer *write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing,
+								bool may_move);
 static const char *choose_token(const EoKey *k, const char *given, const char *verb);
 static int64 retention_of(const EoKey *k, const char *token);
 static void check_owned(const EoKey *k, const char *token, const char *verb);
@@ -64,10 +65,11 @@ pg_noreturn static void raise_settled(const EoKey *k, bool completed);
 
 /*
  * Write a record as its owner, now.  If an earlier transaction with the same token
- * has sealed the record and was rolled back, that is settled first.
+ * has sealed the record and was rolled back, that is settled first.  Returns NULL, if
+ * may_move is true, when the service has refused the time of the write.
  */
 static EoAnswer *
-write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing)
+write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing, bool may_move)
 {
 	EoSlotView	view;
 	EoAnswer   *answer;
@@ -94,6 +96,11 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing)
 			eo_answer_free(answer);
 			answer = eo_store_write(k->store, k->pk, verb, w);
 		}
+	}
+	if (answer->call.clock_moved && may_move)
+	{
+		eo_answer_free(answer);
+		return NULL;
 	}
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, doing, k->key, k->store->server->name);
@@ -240,9 +247,10 @@ complete_now(EoKey *k, const char *token, const char *result)
 	w.result = result;
 	w.result_len = result != NULL ? strlen(result) : 0;
 	w.owner = choose_token(k, token, "complete");
+	eo_key_need_clock(k, "complete");
 	w.now_ms = eo_client_now_ms(&k->store->client);
 	eo_record_keep(&w, w.now_ms, retention_of(k, w.owner));
-	answer = write_as_owner(k, EO_COMPLETE, &w, "complete");
+	answer = write_as_owner(k, EO_COMPLETE, &w, "complete", false);
 	eo_session_tokens_forget_claim(k->store->server, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
@@ -309,6 +317,7 @@ fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, b
 	w.error = error;
 	w.error_len = error != NULL ? strlen(error) : 0;
 	w.owner = choose_token(k, token, "fail");
+	eo_key_need_clock(k, "fail");
 	w.now_ms = eo_client_now_ms(&k->store->client);
 	w.terminal = terminal;
 	w.retry_ms = retry_after_ms > 0 ? w.now_ms + retry_after_ms : 0;
@@ -316,7 +325,7 @@ fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, b
 	/* The record must not be swept before the key may be retried. */
 	eo_record_keep(&w, w.now_ms + (terminal ? 0 : retry_after_ms),
 				   retention_of(k, w.owner));
-	answer = write_as_owner(k, EO_FAIL, &w, "fail");
+	answer = write_as_owner(k, EO_FAIL, &w, "fail", false);
 	eo_session_tokens_forget_claim(k->store->server, k->pk, w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
@@ -364,9 +373,10 @@ release_now(EoKey *k, const char *token)
 	bool		released;
 
 	w.owner = token;
+	eo_key_need_clock(k, "release");
 	w.now_ms = eo_client_now_ms(&k->store->client);
 	eo_record_keep(&w, w.now_ms, retention_of(k, token));
-	answer = write_as_owner(k, EO_RELEASE, &w, "release");
+	answer = write_as_owner(k, EO_RELEASE, &w, "release", false);
 
 	/*
 	 * If this claim has released the key before, the answer is replayed, and
@@ -389,7 +399,8 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	EoKey		k;
 	EoTxClaim  *claim;
 	EoWrite		w = {0};
-	EoAnswer   *answer;
+	EoAnswer   *answer = NULL;
+	int64		retention_s;
 	int64		until_ms;
 
 	eo_key_find(&k, store, key);
@@ -397,11 +408,15 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	if (lease_ms < 0)
 		lease_ms = store->server->lease_ms;
 	w.owner = claim != NULL ? claim->info->token : choose_token(&k, token, "extend");
-	w.now_ms = eo_client_now_ms(&store->client);
-	w.lease_ms = w.now_ms + lease_ms;
-	eo_record_keep(&w, w.lease_ms, claim != NULL ? claim->info->retention_s :
-				   retention_of(&k, w.owner));
-	answer = write_as_owner(&k, EO_EXTEND, &w, "extend");
+	retention_s = claim != NULL ? claim->info->retention_s : retention_of(&k, w.owner);
+	for (int tries = 0; answer == NULL; tries++)
+	{
+		eo_key_need_clock(&k, "extend");
+		w.now_ms = eo_client_now_ms(&store->client);
+		w.lease_ms = w.now_ms + lease_ms;
+		eo_record_keep(&w, w.lease_ms, retention_s);
+		answer = write_as_owner(&k, EO_EXTEND, &w, "extend", tries == 0);
+	}
 	if (answer->outcome != EO_APPLIED)
 	{
 		eo_session_tokens_forget_claim(store->server, k.pk, w.owner);

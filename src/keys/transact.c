@@ -29,7 +29,7 @@
  */
 #include "postgres.h"
 
-#include "cluster/target.h"
+#include "cluster/service_clocks.h"
 #include "commit/session_tokens.h"
 #include "dynamodb/action_item.h"
 #include "dynamodb/client.h"
@@ -87,6 +87,7 @@ eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 	for (int races = 0; races < MAX_RACES && !answered; races++)
 	{
 		memset(claim, 0, sizeof(*claim));
+		eo_key_need_clock(k, "transact");
 		answered = eo_acquire_check_slots(&a) || attempt(&a, ask);
 	}
 	if (!answered)
@@ -251,6 +252,11 @@ attempt(EoAcquiring *a, const EoTransact *ask)
 			break;
 		case EO_READ:
 		case EO_FAILED_CALL:
+			if (answer->call.clock_moved && !a->clock_moved)
+			{
+				a->clock_moved = true;	/* the instants are written anew */
+				break;
+			}
 			if (answer->error.status != EO_CANCELLED || !settle_doubt(a, ask))
 				raise_refused(a, ask, answer);
 			take_completed(a, ask);
@@ -273,7 +279,7 @@ take_completed(EoAcquiring *a, const EoTransact *ask)
 	claim->result = ask->result != NULL ? pstrdup(ask->result) : NULL;
 	claim->expires_at_ms = (a->write.kept_from_s + a->write.retention_s) * 1000;
 	eo_session_tokens_forget(a->k.store->server, a->k.pk);
-	eo_target_share_clock(a->k.store, &a->k.target);
+	eo_service_clock_share(&a->k.store->client);
 }
 
 /*

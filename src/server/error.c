@@ -51,6 +51,8 @@ static const Report reports[] = {
 	"SELECT * FROM idem_check() compares the table with what is expected."},
 	[EO_CONFLICT] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB reports a conflicting write",
 	"Nothing was changed. Retry."},
+	[EO_NO_CLOCK] = {ERRCODE_EO_UNAVAILABLE, "the service's clock is not known",
+	"Nothing was changed. DynamoDB dates each of its replies: look for what drops or changes the Date header between it and this server."},
 	[EO_UNANSWERED] = {ERRCODE_EO_UNAVAILABLE, "no answer",
 	"Nothing was changed. Retry; if this goes on, check the server's option endpoint."},
 	[EO_UNKNOWN] = {ERRCODE_EO_UNAVAILABLE, "the outcome is unknown",
@@ -103,7 +105,7 @@ eo_error_facts(const EoError *error)
 		appendStringInfo(&s, "DynamoDB answered %s%s%s.", error->code,
 						 error->message[0] != '\0' ? ": " : "", error->message);
 	else if (error->message[0] != '\0')
-		appendStringInfo(&s, "%s%s.", error->status == EO_INVALID ? "" : "Last answer: ",
+		appendStringInfo(&s, "%s%s.", error->status == EO_INVALID || error->status == EO_NO_CLOCK ? "" : "Last answer: ",
 						 error->message);
 	if (error->request_id[0] != '\0')
 		appendStringInfo(&s, " Request id %s.", error->request_id);

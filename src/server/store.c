@@ -115,10 +115,7 @@ build_store(StoreEntry *entry, EoServer *server)
 									ALLOCSET_SMALL_SIZES);
 	s = fill_store(server, context);
 	if (old != NULL && strcmp(old->client.endpoint.url, s->client.endpoint.url) == 0)
-	{
-		s->client.clock_offset_ms = old->client.clock_offset_ms;
-		s->client.clock_known = old->client.clock_known;
-	}
+		s->client.clock = old->client.clock;
 	MemoryContextSetParent(context, TopMemoryContext);
 	entry->context = context;
 	entry->store = s;
@@ -275,6 +272,7 @@ create_write(EoStore *store, const char *pk, EoOperation op, EoVerb verb, const 
 	written->origin = MemoryContextStrdup(answer->context, w->origin != NULL ? w->origin : "");
 	written->lease_ms = w->lease_ms;
 	answer->is_probe = verb == EO_PROBE;
+	answer->call.dated = eo_record_is_dated(verb);
 	return answer;
 }
 

@@ -15,6 +15,7 @@
 #include "access/xlog.h"
 #include "cluster/databases.h"
 #include "cluster/slots.h"
+#include "commit/contact.h"
 #include "commit/outbox.h"
 #include "dynamodb/client.h"
 #include "dynamodb/record.h"
@@ -31,8 +32,8 @@
 #include "utils/timestamp.h"
 
 /* A clock this far off is worth a warning, and this far a failure. */
-#define CLOCK_WARN_MS 2000
-#define CLOCK_FAIL_MS 120000
+#define CLOCK_WARN_S 2
+#define CLOCK_FAIL_S 120
 
 /* A completion that waits this long is worth a warning. */
 #define PENDING_WARN_S 10
@@ -351,7 +352,6 @@ check_round_trip(Subject *s, EoCheckRow *row)
 	char		token[EO_TOKEN_LEN + 1];
 
 	eo_store_new_token(token);
-	w.now_ms = eo_client_now_ms(&store->client);
 	answer = eo_store_write(store, eo_store_pk(store, token), EO_PROBE, &w);
 	if (answer->outcome == EO_NOT_APPLIED)
 		set_finding(row, EO_FINDING_OK,
@@ -363,26 +363,27 @@ check_round_trip(Subject *s, EoCheckRow *row)
 	eo_answer_free(answer);
 }
 
-/* Compares with the Date headers of the replies that came so far. */
+/* Compares the host's clock with the Date headers of the replies that came so far. */
 static void
 check_clock(Subject *s, EoCheckRow *row)
 {
-	const EoClient *client = &s->store->client;
-	int64		off_ms;
-	int64		distance_ms;
+	const EoServiceClock *clock = &s->store->client.clock;
+	EoError		error;
+	double		ahead_s;
+	double		distance_s;
 
-	if (!client->clock_known && !client->clock_candidate)
+	if (!eo_contact_make(s->store, 0, &error))
 	{
-		set_finding(row, EO_FINDING_WARNING, "the service sent no date", NULL);
+		set_finding(row, EO_FINDING_FAILURE, eo_error_facts(&error), eo_error_hint(&error));
 		return;
 	}
-	off_ms = client->clock_candidate ? client->clock_candidate_ms : client->clock_offset_ms;
-	distance_ms = off_ms < 0 ? -off_ms : off_ms;
-	if (distance_ms < CLOCK_WARN_MS)
+	ahead_s = eo_client_seconds_ahead(clock->has_candidate ? clock->candidate_us : clock->offset_us);
+	distance_s = ahead_s < 0 ? -ahead_s : ahead_s;
+	if (distance_s < CLOCK_WARN_S)
 		set_finding(row, EO_FINDING_OK, "within 2 s of the service's", NULL);
 	else
-		set_finding(row, distance_ms < CLOCK_FAIL_MS ? EO_FINDING_WARNING : EO_FINDING_FAILURE,
-					psprintf("%.1f s %s the service's", distance_ms / 1000.0,
-							 off_ms > 0 ? "behind" : "ahead of"),
+		set_finding(row, distance_s < CLOCK_FAIL_S ? EO_FINDING_WARNING : EO_FINDING_FAILURE,
+					psprintf("%.1f s %s the service's", distance_s,
+							 ahead_s > 0 ? "behind" : "ahead of"),
 					"Synchronize the database server's clock. Leases are judged by the service's clock meanwhile.");
 }

@@ -26,9 +26,15 @@ eo_clock_monotonic_us(void)
 }
 
 int64_t
-eo_clock_wall_ms(void)
+eo_clock_steady_us(void)
 {
-	return INT64_C(1780000000000) + clock_us / 1000;
+	return clock_us;
+}
+
+int64_t
+eo_clock_host_offset_us(void)
+{
+	return INT64_C(1780000000000000);
 }
 
 EoStatus

@@ -209,4 +209,10 @@ export const faults = {
       headers: { ...without(answer.headers, 'date'), Date: new Date(Date.now() + seconds * 1000).toUTCString() },
     }),
   }),
+
+  // The answer has no Date.
+  no_date: () => ({
+    answer: (exchange, answer) => ({ ...answer, headers: without(answer.headers, 'date') }),
+    write: (exchange) => { exchange.response.sendDate = false; return false; },
+  }),
 };

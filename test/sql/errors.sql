@@ -33,7 +33,7 @@ BEGIN
 EXCEPTION WHEN SQLSTATE 'ID006' THEN
 	RAISE NOTICE 'ID006';
 END $$;
--- Another service answers.
+-- Another service answers.  As long as its clock is not known, only reads are sent.
 \set control `echo "$EO_CONTROL"`
 ALTER SERVER empty OPTIONS (SET endpoint :'control');
 SELECT idem_get('k', server => 'empty');

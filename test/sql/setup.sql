@@ -8,6 +8,8 @@ CREATE USER MAPPING FOR PUBLIC SERVER exactonce
 SELECT idem_create_table();
 -- The second time the table is there.
 SELECT idem_create_table();
+-- The first call also asks for the service's clock, so that later ones need not.
+SELECT idem_get('nothing');
 
 -- Every object of the extension has a comment.
 SELECT c.classid::regclass, pg_describe_object(c.classid, c.objid, 0) AS without_comment

@@ -53,7 +53,7 @@ sub new_node
 	my %options = (table => "tap_$name", %{ $how{options} // {} });
 	$options{mapping} = $how{mapping} if defined $how{mapping};
 	$node->safe_psql('postgres', 'CREATE EXTENSION exactonce; ' . server_sql('exactonce', %options));
-	$node->safe_psql('postgres', 'SELECT idem_create_table()')
+	$node->safe_psql('postgres', "SELECT idem_create_table(); SELECT idem_get('nothing')")
 	  unless $how{no_preload} || ($how{mapping} // 'given') eq '';
 	reset_proxy();
 	return $node;

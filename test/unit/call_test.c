@@ -6,6 +6,7 @@
  * while the code waits.
  */
 #include "dynamodb/call.h"
+#include "dynamodb/clock.h"
 #include "dynamodb/window.h"
 #include "unit.h"
 
@@ -29,7 +30,6 @@ static const Scripted *script;
 static int	played;
 static int	distrusted;
 static int64_t clock_us = 1000000;
-static int64_t wall_offset_ms;
 static EoHttpTransfer *flying;
 static int64_t lands_us;
 static int64_t attempt_deadline_us;
@@ -42,9 +42,21 @@ eo_clock_monotonic_us(void)
 }
 
 int64_t
-eo_clock_wall_ms(void)
+eo_clock_steady_us(void)
 {
-	return INT64_C(1780000000000) + clock_us / 1000 + wall_offset_ms;
+	return clock_us;
+}
+
+int64_t
+eo_clock_host_offset_us(void)
+{
+	return INT64_C(1780000000000000);
+}
+
+static int64_t
+host_s(void)
+{
+	return (eo_clock_steady_us() + eo_clock_host_offset_us()) / 1000000;
 }
 
 EoStatus
@@ -110,6 +122,8 @@ static EoClient client;
 
 static bool dated;
 static bool clock_moved;
+static bool has_date;
+static int64_t offset_seen_us;
 
 static EoError
 run(EoOperation op, const Scripted *s)
@@ -128,6 +142,8 @@ run(EoOperation op, const Scripted *s)
 		eo_window_run(&window, 1, NULL, NULL, NULL);
 	error = call.error;
 	clock_moved = call.clock_moved;
+	has_date = call.has_date;
+	offset_seen_us = call.offset_seen_us;
 	eo_call_free(&call);
 	return error;
 }
@@ -210,21 +226,32 @@ test_clock(void)
 {
 	Scripted	skewed[] = {REFUSED(FAILED("InvalidSignatureException")), OK_REPLY};
 	Scripted	wrong[] = {REFUSED(FAILED("InvalidSignatureException")), OK_REPLY};
+	Scripted	fine[] = {OK_REPLY};
 	EoError		e;
 
-	skewed[0].date_s = eo_clock_wall_ms() / 1000 + 400;
+	skewed[0].date_s = host_s() + 400;
 	e = run(EO_UPDATE_ITEM, skewed);
 	ok(e.status == EO_OK && e.attempts == 2, "refused for its time, signed again by the service's");
-	ok(client.clock_offset_ms > 390000 && client.clock_offset_ms < 410000, "which is remembered");
-	client.clock_offset_ms = 0;
+	ok(client.clock.state == EO_CLOCK_GUESSED && eo_client_seconds_ahead(client.clock.offset_us) > 390 &&
+	   eo_client_seconds_ahead(client.clock.offset_us) < 410, "which is remembered, as a guess");
+	client.clock.state = EO_CLOCK_UNKNOWN;
 	dated = true;
 	e = run(EO_UPDATE_ITEM, skewed);
 	ok(e.status == EO_DENIED && e.attempts == 1 && clock_moved, "a body with a date in it is not signed again");
 	dated = false;
-	client.clock_offset_ms = 0;
-	wrong[0].date_s = eo_clock_wall_ms() / 1000;
+	client.clock.state = EO_CLOCK_UNKNOWN;
+	wrong[0].date_s = host_s();
 	e = run(EO_UPDATE_ITEM, wrong);
 	ok(e.status == EO_DENIED && e.attempts == 1, "a wrong signature at the right time is final");
+	ok(!has_date, "a refusal is no reading of the clock");
+	fine[0].date_s = host_s() + 7;
+	e = run(EO_GET_ITEM, fine);
+	ok(e.status == EO_OK && has_date && eo_client_seconds_ahead(offset_seen_us) > 6 &&
+	   eo_client_seconds_ahead(offset_seen_us) < 8, "a reply that is believed is one");
+	ok(client.clock.state == EO_CLOCK_UNKNOWN, "by itself it makes nothing known");
+	fine[0].date_s = 0;
+	e = run(EO_GET_ITEM, fine);
+	ok(e.status == EO_OK && !has_date, "unless it has no date");
 	is_string(last_date + 15, "Z", "dates are signed in UTC");
 }
 

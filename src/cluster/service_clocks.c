@@ -1,0 +1,118 @@
+/*-------------------------------------------------------------------------
+ *
+ * service_clocks.c
+ *	  What the processes of a cluster tell each other of the services' clocks.
+ *
+ * A process that has found the clock of an endpoint leaves it here for those that do
+ * not know it, so that the first contact with a service is made once for a run of the
+ * server.  Only known clocks are here, never a guess.  A session that knows the clock
+ * is corrected by its own replies only; the worker follows what was found last.
+ *
+ * This is ordinary shared memory: it begins anew with every start of the server,
+ * and with every restart after a crash.  The lock of the claim table covers it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "cluster/claim_table.h"
+#include "cluster/service_clocks.h"
+#include "dynamodb/client.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+
+/* One more endpoint takes the place of another, with which contact is made again. */
+#define MAX_CLOCKS 64
+
+/* A longer URL is not shared. */
+#define MAX_URL 319
+
+typedef struct ServiceClock
+{
+	char		url[MAX_URL + 1];	/* empty: free */
+	int64		offset_us;		/* as in EoServiceClock */
+	int64		host_us;
+} ServiceClock;
+
+typedef struct ServiceClocks
+{
+	uint32		victim;			/* is replaced next */
+	ServiceClock entries[MAX_CLOCKS];
+} ServiceClocks;
+
+static ServiceClocks *clocks;
+
+static ServiceClock *find(const char *url);
+
+Size
+eo_service_clock_shmem_size(void)
+{
+	return sizeof(ServiceClocks);
+}
+
+void
+eo_service_clock_shmem_init(void)
+{
+	bool		found;
+
+	clocks = ShmemInitStruct("exactonce service clocks", sizeof(ServiceClocks), &found);
+	if (!found)
+		memset(clocks, 0, sizeof(ServiceClocks));
+}
+
+bool
+eo_service_clock_meet(EoClient *client)
+{
+	eo_service_clock_share(client);
+	return eo_client_knows_clock(client) || eo_service_clock_follow(client);
+}
+
+bool
+eo_service_clock_follow(EoClient *client)
+{
+	const ServiceClock *entry;
+	ServiceClock found = {.url = ""};
+
+	eo_service_clock_share(client);
+	eo_claim_table_lock(LW_SHARED);
+	entry = find(client->endpoint.url);
+	if (entry != NULL)
+		found = *entry;
+	eo_claim_table_unlock();
+	if (found.url[0] != '\0')
+		(void) eo_client_adopt_clock(client, found.offset_us, found.host_us);
+	return eo_client_knows_clock(client);
+}
+
+void
+eo_service_clock_share(EoClient *client)
+{
+	ServiceClock *entry;
+
+	if (!client->clock.news || !eo_client_knows_clock(client) ||
+		strlen(client->endpoint.url) > MAX_URL)
+		return;
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	entry = find(client->endpoint.url);
+	if (entry == NULL)
+	{
+		entry = &clocks->entries[clocks->victim];
+		clocks->victim = (clocks->victim + 1) % MAX_CLOCKS;
+		strlcpy(entry->url, client->endpoint.url, sizeof(entry->url));
+	}
+	entry->offset_us = client->clock.offset_us;
+	entry->host_us = client->clock.host_us;
+	eo_claim_table_unlock();
+	client->clock.news = false;
+}
+
+static ServiceClock *
+find(const char *url)
+{
+	for (int i = 0; i < MAX_CLOCKS && clocks->entries[i].url[0] != '\0'; i++)
+	{
+		if (strcmp(clocks->entries[i].url, url) == 0)
+			return &clocks->entries[i];
+	}
+	return NULL;
+}
