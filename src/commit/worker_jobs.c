@@ -379,14 +379,14 @@ take_contact(EoWorkerJob *job)
 {
 	EoReadings *readings = &job->target->readings;
 	EoError		error;
-	bool		succeeded = eo_contact_take(readings, job->answer, &error);
 
-	if (!succeeded || eo_client_knows_clock(&job->target->store->client))
-		readings->n = 0;
-	if (succeeded)
+	if (eo_contact_take(readings, job->answer, &error))
+	{
 		start_over(job);
-	else
-		take_failure(job, &error);
+		return;
+	}
+	readings->n = 0;
+	take_failure(job, &error);
 }
 
 /* Put a job back into its queue. */

@@ -114,6 +114,7 @@ eo_client_take_reading(EoClient *client, EoReadings *readings, int64_t offset_us
 			   is_within(readings->offset_us[with] - host_us, CLOCK_TOLERANCE_US) ?
 			   host_us : offset_us, host_us);
 	client->clock.news = true;
+	readings->n = 0;
 	return true;
 }
 

@@ -95,8 +95,8 @@ typedef struct EoReadings
 extern int64_t eo_client_offset_seen(int64_t date_s, int64_t steady_us);
 
 /*
- * Add a reading; the caller must leave room for it.  True: it agrees with an
- * earlier one, and the clock is known now.
+ * Add a reading; the caller must leave room for it.  True: it agrees with an earlier
+ * one, the clock is known now, and the readings begin anew.
  */
 extern bool eo_client_take_reading(EoClient *client, EoReadings *readings, int64_t offset_us);
 

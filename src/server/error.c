@@ -105,8 +105,8 @@ eo_error_facts(const EoError *error)
 		appendStringInfo(&s, "DynamoDB answered %s%s%s.", error->code,
 						 error->message[0] != '\0' ? ": " : "", error->message);
 	else if (error->message[0] != '\0')
-		appendStringInfo(&s, "%s%s.", error->status == EO_INVALID || error->status == EO_NO_CLOCK ? "" : "Last answer: ",
-						 error->message);
+		appendStringInfo(&s, "%s%s.", error->status == EO_INVALID ||
+						 error->status == EO_NO_CLOCK ? "" : "Last answer: ", error->message);
 	if (error->request_id[0] != '\0')
 		appendStringInfo(&s, " Request id %s.", error->request_id);
 	if (error->attempts > 1)

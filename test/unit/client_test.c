@@ -68,7 +68,6 @@ test_first_contact(void)
 	{
 		.region = NULL
 	};
-	readings.n = 0;
 	ok(!eo_client_take_reading(&client, &readings, OFFSET(240)) &&
 	   eo_client_take_reading(&client, &readings, OFFSET(242)) && ahead_s(&client) == 242,
 	   "two that agree on another time set it");
@@ -87,13 +86,11 @@ test_odd_readings(void)
 	   eo_client_take_reading(&client, &readings, OFFSET(0)) && ahead_s(&client) == 0,
 	   "the first was odd: the third decides");
 	client.clock.state = EO_CLOCK_UNKNOWN;
-	readings.n = 0;
 	ok(!eo_client_take_reading(&client, &readings, OFFSET(-240)) &&
 	   !eo_client_take_reading(&client, &readings, OFFSET(0)) &&
 	   eo_client_take_reading(&client, &readings, OFFSET(-240)) && ahead_s(&client) == -240,
 	   "the second was odd: the third decides");
 	client.clock.state = EO_CLOCK_UNKNOWN;
-	readings.n = 0;
 	ok(!eo_client_take_reading(&client, &readings, OFFSET(0)) &&
 	   !eo_client_take_reading(&client, &readings, OFFSET(3)) &&
 	   !eo_client_take_reading(&client, &readings, OFFSET(6)) && readings.n == EO_MAX_READINGS &&

@@ -1,22 +1,25 @@
-# The host's clock is wrong, is set while the server runs, or a reply has an odd Date: no live lease is taken over, no
-# claim is dead at birth, and no action is active early or expired late.  What that costs is counted: two reads for each
+# The host's clock is wrong, or is set while the server runs, or a reply has an odd
+# Date.  No live lease is taken over, no claim is dead at birth, and no action is
+# active early or expired late.  What that costs is counted: two reads for each
 # service and run of the server.
 #
-# test/harness/wrong_clock.c shows a server another time of day.  The clocks that nobody can set are real.
+# test/harness/wrong_clock.c shows a server another time of day.  The clocks that
+# nobody can set are real.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::Bin;
 use ExactOnce;
+use ExactOnce::Actions;
 use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time usleep);
+use Time::HiRes qw(time);
 
 my $table = 'tap_clock';
-my $options = ", transact_tables '$table', request_timeout '3s'";
-my $other = new_node('clock', table => $table, options => $options);
-my $node = new_node('wrong', table => $table, options => $options);
+my %options = (table => $table, transact_tables => $table, request_timeout => '3s');
+my $other = new_node('clock', options => \%options);
+my $node = new_node('wrong', options => \%options);
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 my $right = sub { $other->safe_psql('postgres', $_[0]) };
 $sql->(<<'SQL');
@@ -29,9 +32,11 @@ SQL
 
 my $shim = $node->basedir . '/wrong_clock.so';
 my $setting = $node->basedir . '/wrong_clock';
-system_or_bail('cc', '-shared', '-fPIC', '-O2', '-Wall', '-Werror', '-o', $shim, "$FindBin::Bin/../harness/wrong_clock.c");
+system_or_bail('cc', '-shared', '-fPIC', '-O2', '-Wall', '-Werror', '-o', $shim,
+	"$FindBin::Bin/../harness/wrong_clock.c");
 
-# Sets the clock of the server that is off, at one instant for all its processes.
+# Sets the clock of the server whose clock is wrong, at one instant for all its
+# processes.
 sub set_clock
 {
 	my ($seconds) = @_;
@@ -41,13 +46,13 @@ sub set_clock
 	return;
 }
 
-# A run of that server by a clock that is off by so many seconds.
+# Starts that server with a clock that is off by so many seconds.
 sub restart
 {
 	my ($seconds) = @_;
 	$node->stop('fast') if defined $node->{_pid};
 	set_clock($seconds);
-	control('POST', '/reset');
+	reset_proxy();
 	local %ENV = (%ENV, LD_PRELOAD => $shim, WRONG_CLOCK => $setting);
 	$node->start;
 	return;
@@ -61,23 +66,27 @@ sub ahead
 	return $shown - ($before + time()) / 2;
 }
 
-sub fault { control('POST', '/fault', encode_json({@_})); return }
-sub ops { (my $ops = control('GET', '/ops')) =~ s/\s+\z//; return $ops }
+# The operations of all requests since the proxy was reset.
+sub ops
+{
+	return join ' ', map { $_->{op} } requests();
+}
 
-# Keys that the right server has claimed for a minute.
+# Makes a key that the right server has claimed for a minute; returns it and the token.
 my $keys = 0;
 sub live
 {
 	my $key = 'live ' . ++$keys;
-	is($right->("SELECT outcome FROM idem_acquire('$key', lease => '60 s')"), 'acquired', "$key: claimed by another");
-	return ($key, records($table)->{$key}{owner});
+	is($right->("SELECT outcome FROM idem_acquire('$key', lease => '60 s')"), 'acquired',
+		"$key: claimed by another");
+	return ($key, record($table, $key)->{owner});
 }
 
 # Is the record still the other's, in progress?
 sub untouched
 {
 	my ($key, $owner, $what) = @_;
-	my $r = records($table)->{$key};
+	my $r = record($table, $key);
 	is("$r->{status} $r->{owner}", "IN_PROGRESS $owner", $what);
 	return;
 }
@@ -86,7 +95,7 @@ sub untouched
 sub lives
 {
 	my ($key, $seconds, $what) = @_;
-	my $left = records($table)->{$key}{lease_ms} / 1000 - time();
+	my $left = record($table, $key)->{lease_ms} / 1000 - time();
 	ok($left > $seconds - 5 && $left < $seconds + 3, "$what: the lease lives $seconds s") or diag("$left s are left");
 	is($right->("SELECT outcome FROM idem_acquire('$key')"), 'in_progress', '... and nobody else gets the key');
 	return;
@@ -94,6 +103,7 @@ sub lives
 
 # ----- the first call of a run, by a clock that is ahead ------------------------
 
+my $put = qq([{"Put": {"TableName": "$table", "Item": {"pk": "x KEY"}}}]);
 foreach my $case (
 	[ 'idem_acquire', "SELECT outcome FROM idem_acquire('KEY');", qr/^in_progress$/ ],
 	[ 'idem_try_acquire', "SELECT idem_try_acquire('KEY');", qr/ID001/ ],
@@ -101,18 +111,20 @@ foreach my $case (
 	[ 'idem_call', "SELECT idem_call('KEY', 'handler(jsonb)');", qr/ID001/ ],
 	[ 'idem_once', "SELECT idem_once('KEY');", qr/ID001/ ],
 	[ 'idem_guard', "INSERT INTO guarded VALUES ('KEY');", qr/ID001/ ],
-	[ 'idem_transact', qq{SELECT outcome FROM idem_transact('KEY', '[{"Put": {"TableName": "$table", "Item": {"pk": "x KEY"}}}]');}, qr/^in_progress$/ ])
+	[ 'idem_transact', "SELECT outcome FROM idem_transact('KEY', '$put');", qr/^in_progress$/ ])
 {
 	my ($what, $call, $expected) = @$case;
 	my ($key, $owner) = live();
 	restart(240);
 	$call =~ s/KEY/$key/g;
-	like(psql_ok($node, $call), $expected, "4 minutes ahead, $what first: in progress");
+	like(run_script($node, $call), $expected, "4 minutes ahead, $what first: in progress");
 	untouched($key, $owner, '... and the lease is the other\'s');
 }
 cmp_ok(abs(ahead() - 240), '<', 5, 'the clock of that server is 4 minutes ahead');
-is($sql->("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'exactonce worker' AND backend_start BETWEEN now() - interval '60 s' AND now()"),
-	'1', '... as is that of its worker');
+is($sql->(<<'SQL'), '1', '... as is that of its worker');
+SELECT count(*) FROM pg_stat_activity
+WHERE backend_type = 'exactonce worker' AND backend_start BETWEEN now() - interval '60 s' AND now()
+SQL
 
 # ----- behind, ahead, by more than a signature may be; and again after a restart -----
 
@@ -122,14 +134,15 @@ foreach my $case ([ -240, 0 ], [ -240, 0 ], [ 240, 0 ], [ -360, 0 ], [ 360, 0 ],
 	my $what = sprintf '%+d s%s', $seconds, $strict ? ', signatures refused for it' : '';
 	my ($key, $owner) = live();
 	restart($seconds);
-	# DynamoDB refuses signatures of another time, the engine does not
+	# DynamoDB refuses signatures of another time; the engine does not.
 	fault(do => 'date', seconds => 0, strict => JSON::PP::true, times => 0) if $strict;
 	is($sql->("SELECT outcome FROM idem_acquire('own $key', lease => '60 s')"), 'acquired', "$what: a new key");
-	is(ops(), ('GetItem ' x (2 + $strict)) . 'UpdateItem', '... takes two reads' . ($strict ? ', the first one signed again' : ''));
+	is(ops(), ('GetItem ' x (2 + $strict)) . 'UpdateItem',
+		'... takes two reads' . ($strict ? ', the first one signed again' : ''));
 	lives("own $key", 60, $what);
 	is($sql->("SELECT outcome FROM idem_acquire('$key')"), 'in_progress', "$what: a key of another");
 	untouched($key, $owner, '... stays the other\'s');
-	my $token = records($table)->{"own $key"}{owner};
+	my $token = record($table, "own $key")->{owner};
 
 	restart($seconds);
 	fault(do => 'date', seconds => 0, strict => JSON::PP::true, times => 0) if $strict;
@@ -137,21 +150,21 @@ foreach my $case ([ -240, 0 ], [ -240, 0 ], [ 240, 0 ], [ -360, 0 ], [ 360, 0 ],
 	lives("own $key", 100, "$what, extended first after a restart");
 }
 
-# an open transaction, whose lease the worker extends
+# An open transaction, whose lease the worker extends.
 restart(-240);
-my $run = start_psql($node, <<'SQL');
+my $run = start_script($node, <<'SQL' . halt_until('go on') . <<'SQL');
 BEGIN;
 SELECT outcome FROM idem_acquire('beaten', lease => '3 s');
-\! curl -s "$EO_CONTROL/wait?key=go+on&seconds=60"
+SQL
 SELECT idem_complete('beaten');
 COMMIT;
 SQL
-control('GET', '/wait?key=beaten&to=lease&n=4&seconds=60');
+await_request(key => 'beaten', to => 'lease', n => 4);
 is($right->("SELECT outcome FROM idem_acquire('beaten')"), 'in_progress', 'behind: heartbeats keep the lease alive');
-$sql->("SELECT idem_get('go on')");
-unlike(finish_psql($run), qr/ERROR/, '... to the end');
+go_on('go on');
+unlike(finish_script($run), qr/ERROR/, '... to the end');
 settled($node);
-is(records($table)->{beaten}{status}, 'COMPLETED', '... and the key is completed');
+is(record($table, 'beaten')->{status}, 'COMPLETED', '... and the key is completed');
 
 # ----- what a run has left to the worker of the next ----------------------------
 
@@ -161,15 +174,15 @@ foreach my $seconds (-240, 240)
 	fault(op => 'UpdateItem', to => 'FAILED', do => 'drop', times => 0);
 	$sql->("SELECT idem_acquire('left $seconds'); SELECT idem_complete('left $seconds', '1')");
 	$sql->("SELECT idem_acquire('later $seconds')");
-	$sql->("BEGIN; SELECT idem_fail('later $seconds', retry_after => '600 s', token => '"
-		  . records($table)->{"later $seconds"}{owner} . "'); COMMIT");
+	my $token = record($table, "later $seconds")->{owner};
+	$sql->("BEGIN; SELECT idem_fail('later $seconds', retry_after => '600 s', token => '$token'); COMMIT");
 	$node->stop('immediate');
 	restart($seconds);
 	settled($node);
-	my $r = records($table)->{"left $seconds"};
+	my $r = record($table, "left $seconds");
 	is($r->{status}, 'COMPLETED', "$seconds s: finished by the next run's worker");
 	cmp_ok(abs($r->{updated_ms} / 1000 - time()), '<', 20, '... by the clock of the service');
-	$r = records($table)->{"later $seconds"};
+	$r = record($table, "later $seconds");
 	is($r->{status}, 'FAILED', '... and a failure that was left');
 	cmp_ok(abs($r->{retry_ms} / 1000 - 600 - time()), '<', 20, '... may be retried when it was said');
 	like(ops(), qr/^(DescribeTable )*GetItem GetItem UpdateItem( UpdateItem)*$/, '... after two reads');
@@ -180,13 +193,16 @@ foreach my $seconds (-240, 240)
 restart(240);
 $sql->("SELECT idem_get('nothing')");
 is(ops(), 'GetItem GetItem GetItem', 'the first call of a run makes two reads more');
-control('POST', '/reset');
+reset_proxy();
 $sql->("SELECT outcome FROM idem_acquire('price')");
 $sql->("SELECT outcome FROM action_create(id => 'price')");
-$node->safe_psql('postgres', "SELECT outcome FROM idem_acquire('price 2')", extra_params => [ '-U', 'another' ]);
+$node->safe_psql('postgres', "SELECT outcome FROM idem_acquire('price 2')",
+	extra_params => [ '-U', 'another' ]);
 $sql->("BEGIN; SELECT idem_acquire('price 3'); SELECT idem_complete('price 3'); COMMIT");
 settled($node);
-$sql->("ALTER SERVER exactonce OPTIONS (ADD lease '70 s'); SELECT outcome FROM idem_acquire('price 4'); ALTER SERVER exactonce OPTIONS (DROP lease)");
+$sql->("ALTER SERVER exactonce OPTIONS (ADD lease '70 s')");
+$sql->("SELECT outcome FROM idem_acquire('price 4')");
+$sql->('ALTER SERVER exactonce OPTIONS (DROP lease)');
 is(ops(), join(' ', ('UpdateItem') x 7), '... and no other session, role or worker does');
 
 # ----- odd dates ------------------------------------------------------------------
@@ -197,7 +213,8 @@ foreach my $nth (1, 2)
 	my ($key, $owner) = live();
 	restart(0);
 	$hour->(op => 'GetItem', nth => $nth);
-	is($sql->("SELECT outcome FROM idem_acquire('$key')"), 'in_progress', "an odd date in read $nth of the first contact moves nothing");
+	is($sql->("SELECT outcome FROM idem_acquire('$key')"), 'in_progress',
+		"an odd date in read $nth of the first contact moves nothing");
 	is(ops(), 'GetItem GetItem GetItem UpdateItem', '... a third read decides');
 	untouched($key, $owner, '... and the lease is the other\'s');
 	is($sql->("SELECT outcome FROM idem_acquire('own $key', lease => '60 s')"), 'acquired', '... later, too');
@@ -208,10 +225,11 @@ foreach my $nth (1, 2)
 	restart(-240);
 	$hour->(op => 'GetItem', nth => 1);
 	$hour->(op => 'GetItem', nth => 2, seconds => 7200);
-	my $said = psql_ok($node, "SELECT outcome FROM idem_acquire('$key');");
-	like($said, qr/ERROR:  ID006: could not acquire key "$key" on server "exactonce": the service's clock is not known\n/,
-		'three dates that differ: ID006');
-	like($said, qr/DETAIL:  .*\+38(?:39|40|41)\.\d s, \+74(?:39|40|41)\.\d s and \+2(?:39|40|41)\.\d s\./, '... which names them');
+	my $said = run_script($node, "SELECT outcome FROM idem_acquire('$key');");
+	my $unknown = qr/on server "exactonce": the service's clock is not known\n/;
+	like($said, qr/ERROR:  ID006: could not acquire key "$key" $unknown/, 'three dates that differ: ID006');
+	like($said, qr/DETAIL:  .*\+38(?:39|40|41)\.\d s, \+74(?:39|40|41)\.\d s and \+2(?:39|40|41)\.\d s\./,
+		'... which names them');
 	like($said, qr/HINT:  .*Date/, '... with a hint');
 	untouched($key, $owner, '... and nothing is written');
 	is(ops(), 'GetItem GetItem GetItem', '... after three reads');
@@ -219,29 +237,38 @@ foreach my $nth (1, 2)
 
 	restart(0);
 	fault(do => 'no_date', times => 0);
-	$said = psql_ok($node, "SELECT outcome FROM idem_acquire('$key');\nSELECT outcome FROM action_create(id => 'undated');");
-	like($said, qr/ERROR:  ID006: could not acquire key "$key" on server "exactonce": the service's clock is not known\nDETAIL:  A reply had no Date header\..*\nHINT:  .*Date/,
-		'no Date: ID006');
-	like($said, qr/ERROR:  ID006: could not create action "undated" on server "exactonce": the service's clock is not known\n/, '... for actions, too');
+	$said = run_script($node, <<"SQL");
+SELECT outcome FROM idem_acquire('$key');
+SELECT outcome FROM action_create(id => 'undated');
+SQL
+	my $undated = qr/DETAIL:  A reply had no Date header\..*\nHINT:  .*Date/;
+	like($said, qr/ERROR:  ID006: could not acquire key "$key" $unknown$undated/, 'no Date: ID006');
+	like($said, qr/ERROR:  ID006: could not create action "undated" $unknown/, '... for actions, too');
 	untouched($key, $owner, '... and nothing is written');
 	unlike(ops(), qr/UpdateItem/, '... nor tried');
-	like($sql->("SELECT status, detail FROM idem_check() WHERE \"check\" = 'clock'"), qr/^failure\|A reply had no Date header\./, '... and idem_check says so');
+	like($sql->(q{SELECT status, detail FROM idem_check() WHERE "check" = 'clock'}),
+		qr/^failure\|A reply had no Date header\./, '... and idem_check says so');
 
-	# once the clock is known, one odd date or one that lacks is nothing
+	# Once the clock is known, an odd date and a lacking one change nothing.
 	restart(240);
 	is($sql->("SELECT outcome FROM idem_acquire('known $key')"), 'acquired', 'a known clock');
 	$hour->(key => 'odd', times => 1);
 	fault(do => 'no_date', key => 'bare', times => 0);
-	is($sql->("SELECT outcome FROM idem_acquire('odd $key'); SELECT outcome FROM idem_acquire('$key'); SELECT outcome FROM idem_acquire('bare $key'); SELECT outcome FROM idem_acquire('$key')"),
-		"acquired\nin_progress\nacquired\nin_progress", '... is not moved by one odd date, nor by one that lacks');
+	is($sql->(<<"SQL"), "acquired\nin_progress\nacquired\nin_progress",
+SELECT outcome FROM idem_acquire('odd $key');
+SELECT outcome FROM idem_acquire('$key');
+SELECT outcome FROM idem_acquire('bare $key');
+SELECT outcome FROM idem_acquire('$key')
+SQL
+		'... is not moved by one odd date, nor by one that lacks');
 	untouched($key, $owner, '... and the lease is the other\'s');
 
-	# a signature that is refused for another reason, with an odd date
-	control('POST', '/reset');
+	# A signature is refused for another reason, with an odd date.
+	reset_proxy();
 	fault(do => 'answer', key => $key, status => 400, code => 'InvalidSignatureException',
 		headers => { Date => strftime_date(time() + 240) });
-	is($sql->("SELECT outcome FROM idem_acquire('$key'); SELECT outcome FROM idem_acquire('$key')"), "in_progress\nin_progress",
-		'... nor by one odd date of a refusal');
+	is($sql->("SELECT outcome FROM idem_acquire('$key'); SELECT outcome FROM idem_acquire('$key')"),
+		"in_progress\nin_progress", '... nor by one odd date of a refusal');
 	untouched($key, $owner, '... and the lease is the other\'s');
 }
 
@@ -258,36 +285,51 @@ foreach my $seconds (240, -240)
 {
 	my ($key, $owner) = live();
 	restart(0);
-	# a session that is there from before to after
-	$run = start_psql($node, <<"SQL");
+	# This session begins before the clock is set, and goes on after it.
+	$run = start_script($node, <<"SQL" . halt_until("set by $seconds") . <<"SQL");
 SELECT outcome FROM idem_acquire('before $key');
-\\! curl -s "\$EO_CONTROL/wait?key=is+set&seconds=60"
+SQL
 SELECT outcome FROM idem_acquire('$key');
 SELECT outcome FROM idem_acquire('after $key', lease => '60 s');
 SQL
-	control('GET', "/wait?op=UpdateItem&key=before&seconds=60");
+	await_request(op => 'UpdateItem', key => 'before');
 	set_clock($seconds);
 	cmp_ok(abs(ahead() - $seconds), '<', 5, "the clock is set by $seconds s while the server runs");
 	is($sql->("SELECT outcome FROM idem_acquire('$key')"), 'in_progress', '... which steals nothing in a new session');
-	$sql->("SELECT idem_get('is set')");
-	is(finish_psql($run), "acquired\nin_progress\nacquired\n", '... nor in an old one');
+	go_on("set by $seconds");
+	is(finish_script($run), "acquired\nin_progress\nacquired\n", '... nor in an old one');
 	untouched($key, $owner, '... and the lease is the other\'s');
 	lives("after $key", 60, '... and there');
-	my @reads = grep { $_->{op} eq 'GetItem' } @{ decode_json(control('GET', '/log')) };
-	is(scalar(@reads), 2 + 1 + 2, '... at the price of two reads');
+	is(count_requests(op => 'GetItem'), 2 + 2, '... at the price of two reads');
 }
 
 # ----- actions --------------------------------------------------------------------
 
-my $at = sub { my $s = int(time() + $_[0]); "to_timestamp($s)" };
+# The instant that is so many seconds from now, in SQL.
+sub at
+{
+	my ($seconds) = @_;
+	return 'to_timestamp(' . int(time() + $seconds) . ')';
+}
+
+sub make_actions
+{
+	my ($window, @ids) = @_;
+	$right->("SELECT outcome FROM action_create(id => '$_', $window)") foreach @ids;
+	return;
+}
+
 foreach my $seconds (240, 360, -240, -360)
 {
 	my $n = "at $seconds";
-	$right->("SELECT outcome FROM action_create(id => '$_ $n', active_at => ${\ $at->(120)}, expires_at => ${\ $at->(1200)})") foreach qw(early1 early2 early3);
-	$right->("SELECT outcome FROM action_create(id => '$_ $n', expires_at => ${\ $at->(120)})") foreach qw(open1 open2);
-	$right->("SELECT outcome FROM action_create(id => '$_ $n', expires_at => ${\ $at->(3)})") foreach qw(over1 over2 over3);
-	$right->("SELECT outcome FROM action_create(id => '$_ $n', active_at => ${\ $at->(3)})") foreach qw(due1);
-	wait_until('some have expired', sub { $right->("SELECT count(*) FROM unnest(ARRAY['over1', 'over2', 'over3', 'due1']) i, action_get(i || ' $n') WHERE state IN ('expired', 'active')") eq '4' });
+	make_actions('active_at => ' . at(120) . ', expires_at => ' . at(1200), map { "$_ $n" } qw(early1 early2 early3));
+	make_actions('expires_at => ' . at(120), map { "$_ $n" } qw(open1 open2));
+	make_actions('expires_at => ' . at(3), map { "$_ $n" } qw(over1 over2 over3));
+	make_actions('active_at => ' . at(3), "due1 $n");
+	wait_until('some have expired', sub { $right->(<<"SQL") eq '4' });
+SELECT count(*) FROM unnest(ARRAY['over1', 'over2', 'over3', 'due1']) i, action_get(i || ' $n')
+WHERE state IN ('expired', 'active')
+SQL
 	foreach my $case (
 		[ "action_consume('early1 $n')", 'not_active' ], [ "action_consume('open1 $n')", 'consumed' ],
 		[ "action_consume('over1 $n')", 'expired' ], [ "action_consume('due1 $n')", 'consumed' ],
@@ -305,12 +347,14 @@ foreach my $seconds (240, 360, -240, -360)
 	}
 	restart($seconds);
 	my $expires = time() + 100;
-	is($sql->("SELECT outcome FROM action_create(id => 'made $n', expires_at => to_timestamp($expires))"), 'created', "$seconds s, action_create first");
-	my $r = records($table)->{"ACTION#made $n"};
+	is($sql->("SELECT outcome FROM action_create(id => 'made $n', expires_at => to_timestamp($expires))"),
+		'created', "$seconds s, action_create first");
+	my $r = action($table, "made $n");
 	cmp_ok(abs($r->{createdAt} / 1000 - time()), '<', 5, '... by the clock of the service');
-	like(psql_ok($node, "SELECT outcome FROM action_create(expires_at => ${\ $at->(-100)});"), qr/22023: expires_at must be later than now/, '... which says what is over');
+	like(run_script($node, 'SELECT outcome FROM action_create(expires_at => ' . at(-100) . ');'),
+		qr/22023: expires_at must be later than now/, '... which says what is over');
 }
 
-$node->stop;
-$other->stop;
+stop_without_crash($node);
+stop_without_crash($other);
 done_testing();
