@@ -72,8 +72,8 @@ eo_claim_table_bucket(const uint8 *digest)
 
 /* ----- targets ----- */
 
-uint32
-eo_claim_table_find_target(const EoTarget *target)
+static uint32
+find_target(const EoTarget *target)
 {
 	static uint32 last = 0;
 	const EoTargetEntry *entries = eo_claim_table.targets;
@@ -91,7 +91,7 @@ eo_claim_table_find_target(const EoTarget *target)
 uint32
 eo_claim_table_enter_target(const EoTarget *target)
 {
-	uint32		i = eo_claim_table_find_target(target);
+	uint32		i = find_target(target);
 
 	if (i != EO_NO_INDEX)
 		return i;

@@ -128,8 +128,7 @@ eo_claim_table_database(const EoSlot *slot)
 	return eo_claim_table.targets[slot->target].target.dboid;
 }
 
-/* EO_NO_INDEX: it is not there; or, from the second, there is no room. */
-extern uint32 eo_claim_table_find_target(const EoTarget *target);
+/* EO_NO_INDEX: there is no room. */
 extern uint32 eo_claim_table_enter_target(const EoTarget *target);
 
 /* The chunks that a text takes. */

@@ -46,6 +46,7 @@ eo_contact_make_by(EoStore *store, const EoItemKind *kind, const char *pk, int64
 {
 	EoReadings	readings = {.n = 0};
 	bool		goes_on = true;
+	int64		timeout_us = (int64) store->server->request_timeout_ms * 1000;
 
 	while (goes_on && !eo_service_clock_meet(&store->client))
 	{
@@ -53,7 +54,7 @@ eo_contact_make_by(EoStore *store, const EoItemKind *kind, const char *pk, int64
 		EoWindow	window = {.n = 0};
 
 		if (deadline_us == 0)
-			deadline_us = eo_clock_monotonic_us() + (int64) store->server->request_timeout_ms * 1000;
+			deadline_us = eo_clock_monotonic_us() + timeout_us;
 		if (eo_answer_start(answer, &window, deadline_us))
 		{
 			eo_window_run(&window, 1, NULL, NULL, NULL);

@@ -144,7 +144,8 @@ eo_client_seconds_ahead(int64_t offset_us)
 static int64_t
 offset_in_use(const EoClient *client)
 {
-	return client->clock.state == EO_CLOCK_UNKNOWN ? eo_clock_host_offset_us() : client->clock.offset_us;
+	return client->clock.state == EO_CLOCK_UNKNOWN ? eo_clock_host_offset_us() :
+		client->clock.offset_us;
 }
 
 static void

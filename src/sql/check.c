@@ -377,7 +377,8 @@ check_clock(Subject *s, EoCheckRow *row)
 		set_finding(row, EO_FINDING_FAILURE, eo_error_facts(&error), eo_error_hint(&error));
 		return;
 	}
-	ahead_s = eo_client_seconds_ahead(clock->has_candidate ? clock->candidate_us : clock->offset_us);
+	ahead_s = eo_client_seconds_ahead(clock->has_candidate ? clock->candidate_us :
+									  clock->offset_us);
 	distance_s = ahead_s < 0 ? -ahead_s : ahead_s;
 	if (distance_s < CLOCK_WARN_S)
 		set_finding(row, EO_FINDING_OK, "within 2 s of the service's", NULL);

@@ -232,7 +232,8 @@ test_clock(void)
 	skewed[0].date_s = host_s() + 400;
 	e = run(EO_UPDATE_ITEM, skewed);
 	ok(e.status == EO_OK && e.attempts == 2, "refused for its time, signed again by the service's");
-	ok(client.clock.state == EO_CLOCK_GUESSED && eo_client_seconds_ahead(client.clock.offset_us) > 390 &&
+	ok(client.clock.state == EO_CLOCK_GUESSED &&
+	   eo_client_seconds_ahead(client.clock.offset_us) > 390 &&
 	   eo_client_seconds_ahead(client.clock.offset_us) < 410, "which is remembered, as a guess");
 	client.clock.state = EO_CLOCK_UNKNOWN;
 	dated = true;
