@@ -66,7 +66,8 @@ eo_action_create(EoStore *store, EoActionPlan *plans, int n, EoEmitAction emit, 
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old;
 
-	need_clock(store, n > 0 ? plans[0].id : NULL);
+	if (n > 0)
+		need_clock(store, plans[0].id);
 	for (int i = 0; i < n; i++)
 		check_plan(store, &plans[i], n, i + 1);
 	check_twice(plans, n);
