@@ -66,9 +66,13 @@ static const char *
 shown_key(const char *pk, Oid serverid)
 {
 	const char *key = strchr(pk, '#');
-	ForeignServer *fs = OidIsValid(serverid) ? GetForeignServerExtended(serverid, FSV_MISSING_OK) : NULL;
-	const char *prefix = fs != NULL ? eo_option_values_find(fs->options, "key_prefix") : NULL;
+	ForeignServer *fs = NULL;
+	const char *prefix = NULL;
 
+	if (OidIsValid(serverid))
+		fs = GetForeignServerExtended(serverid, FSV_MISSING_OK);
+	if (fs != NULL)
+		prefix = eo_option_values_find(fs->options, "key_prefix");
 	key = key != NULL ? key + 1 : pk;
 	if (prefix != NULL && strncmp(key, prefix, strlen(prefix)) == 0)
 		key += strlen(prefix);
@@ -101,15 +105,17 @@ eo_claims_of_cluster(PG_FUNCTION_ARGS)
 	{
 		const EoSlotInfo *s = &view.info;
 		int64		age_us = eo_clock_monotonic_us() - s->since_us;
+		Oid			serverid = InvalidOid;
 		EoRow		row;
 
+		if (view.target.dboid == MyDatabaseId)
+			serverid = view.target.serverid;
 		eo_row_begin(&row, rsinfo->setDesc);
 		EO_ROW_PUT(&row, false, ObjectIdGetDatum(view.target.dboid));
 		EO_ROW_PUT(&row, false, ObjectIdGetDatum(view.target.serverid));
 		EO_ROW_PUT(&row, false, ObjectIdGetDatum(view.target.userid));
 		eo_row_put_text(&row, view.target.table);
-		eo_row_put_text(&row, shown_key(eo_text_from_utf8(view.pk),
-										view.target.dboid == MyDatabaseId ? view.target.serverid : InvalidOid));
+		eo_row_put_text(&row, shown_key(eo_text_from_utf8(view.pk), serverid));
 		eo_row_put_text(&row, state_of(s));
 		EO_ROW_PUT(&row, s->pid == 0, Int32GetDatum(s->pid));
 		EO_ROW_PUT(&row, s->pid == 0, TimestampTzGetDatum(GetCurrentTimestamp() - age_us));
