@@ -71,7 +71,6 @@ typedef struct Databases
 {
 	Latch	   *launcher;
 	Suspension	suspensions[MAX_SUSPENSIONS];
-	uint8		hash_key[EO_CREDENTIALS_HASH_LEN];
 	Database	entries[EO_MAX_DATABASES];
 } Databases;
 
@@ -92,11 +91,8 @@ eo_database_shmem_init(void)
 
 	databases = ShmemInitStruct("exactonce", sizeof(Databases), &found);
 	memset(databases, 0, sizeof(Databases));
-	if (!pg_strong_random(databases->hash_key, sizeof(databases->hash_key)))
-		ereport(FATAL,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate a key: no random numbers")));
-	eo_store_use_hash_key(databases->hash_key);
+	/* All processes inherit the postmaster's. */
+	eo_store_make_hash_key();
 }
 
 /* ----- entries; the lock is held ----- */
