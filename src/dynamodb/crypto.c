@@ -102,8 +102,13 @@ eo_crypto_hmac_sha256(EoCrypto *c, const void *key, size_t key_len, const void *
 	size_t		n;
 	bool		done;
 
-	done = EVP_MAC_init(c->mac, key_len > 0 ? key : none, key_len > 0 ? key_len : sizeof(none), NULL) &&
-		EVP_MAC_update(c->mac, data, len) && EVP_MAC_final(c->mac, mac, &n, EO_SHA256_LEN);
+	if (key_len == 0)
+	{
+		key = none;
+		key_len = sizeof(none);
+	}
+	done = EVP_MAC_init(c->mac, key, key_len, NULL) && EVP_MAC_update(c->mac, data, len) &&
+		EVP_MAC_final(c->mac, mac, &n, EO_SHA256_LEN);
 	/* Another key overwrites this one, which would stay in OpenSSL's memory. */
 	done &= EVP_MAC_init(c->mac, none, sizeof(none), NULL);
 	return done ? EO_OK : EO_CRYPTO;
