@@ -76,6 +76,7 @@ missing_packages() {
     has_command java || echo default-jre-headless
     has_command node || echo nodejs
     has_command npm || echo npm
+    has_command openssl || echo openssl
     has_header curl/curl.h || echo libcurl4-openssl-dev
     has_header json-c/json.h || echo libjson-c-dev
     has_header openssl/evp.h || echo libssl-dev

@@ -365,21 +365,16 @@ AS 'MODULE_PATHNAME', 'eo_claims_of_cluster';
 COMMENT ON FUNCTION @extschema@.exactonce_claims_of_cluster() IS
 'the claim table of the whole cluster, one row for each slot in use; the views exactonce_claims and exactonce_in_doubt are made of it';
 
-CREATE FUNCTION @extschema@.exactonce_key_at_server(key pg_catalog.text, server_options pg_catalog.text[])
+CREATE FUNCTION @extschema@.exactonce_key_of_record(pk pg_catalog.text, server pg_catalog.oid)
 RETURNS pg_catalog.text
-LANGUAGE sql STABLE PARALLEL SAFE
-RETURN pg_catalog.substr(key, 1 OPERATOR(pg_catalog.+) pg_catalog.length(COALESCE((
-	SELECT o.option_value
-	FROM pg_catalog.pg_options_to_table(server_options) o
-	WHERE o.option_name OPERATOR(pg_catalog.=) 'key_prefix'
-		AND pg_catalog.starts_with(key, o.option_value)), '')));
-COMMENT ON FUNCTION @extschema@.exactonce_key_at_server(pg_catalog.text, pg_catalog.text[]) IS
-'for the views: a key as the functions take it, without the key_prefix of its server';
+LANGUAGE C STABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'eo_key_of_record';
+COMMENT ON FUNCTION @extschema@.exactonce_key_of_record(pg_catalog.text, pg_catalog.oid) IS
+'for the view exactonce_pending: the key of a record as the functions take it, without the key_prefix of its server; with exactonce.log_keys = hash, its hash';
 
 CREATE VIEW @extschema@.exactonce_claims AS
 	SELECT d.datname AS database, s.srvname AS server, r.rolname AS role, c.dynamodb_table,
-		@extschema@.exactonce_key_at_server(c.key, s.srvoptions) AS key,
-		c.state, c.pid, c.since, c.lease_until, c.run, c.fence
+		c.key, c.state, c.pid, c.since, c.lease_until, c.run, c.fence
 	FROM @extschema@.exactonce_claims_of_cluster() c
 	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
 	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) c.server
@@ -391,7 +386,7 @@ COMMENT ON COLUMN @extschema@.exactonce_claims.database IS 'database of the clai
 COMMENT ON COLUMN @extschema@.exactonce_claims.server IS 'name of the foreign server; NULL for claims of other databases, and if it was dropped';
 COMMENT ON COLUMN @extschema@.exactonce_claims.role IS 'name of the role that made the claim; NULL if it was dropped';
 COMMENT ON COLUMN @extschema@.exactonce_claims.dynamodb_table IS 'name of the DynamoDB table';
-COMMENT ON COLUMN @extschema@.exactonce_claims.key IS 'the key, without the key_prefix of its server; for claims of other databases with it';
+COMMENT ON COLUMN @extschema@.exactonce_claims.key IS 'the key, without the key_prefix of its server, and for claims of other databases with it; with exactonce.log_keys = hash, the hash of that';
 COMMENT ON COLUMN @extschema@.exactonce_claims.state IS 'planned (idem_once before the commit), asking (a request is in flight), held, settled (failed or released; takes effect when the transaction is over), lost (another run has taken the key over), committing, ending (the transaction is over; the worker settles the key), second look (over; kept because a late request may still arrive), in doubt';
 COMMENT ON COLUMN @extschema@.exactonce_claims.pid IS 'process that made the claim; NULL if an earlier life of the server left it, and for keys found in doubt';
 COMMENT ON COLUMN @extschema@.exactonce_claims.since IS 'time at which the claim was begun; NULL if pid is NULL';
@@ -401,7 +396,7 @@ COMMENT ON COLUMN @extschema@.exactonce_claims.fence IS 'number of the claim; NU
 
 CREATE VIEW @extschema@.exactonce_pending AS
 	SELECT s.srvname AS server, o.dynamodb_table,
-		@extschema@.exactonce_key_at_server(pg_catalog.substr(o.pk, 1 OPERATOR(pg_catalog.+) pg_catalog.strpos(o.pk, '#')), s.srvoptions) AS key,
+		@extschema@.exactonce_key_of_record(o.pk, o.server) AS key,
 		o.xid, o.created_at, pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) o.created_at AS age,
 		pg_catalog.encode(o.digest, 'hex') AS id
 	FROM exactonce_internal.outbox o
@@ -414,7 +409,7 @@ COMMENT ON VIEW @extschema@.exactonce_pending IS
 'completions that have committed and that DynamoDB has not confirmed yet; usually empty after some milliseconds';
 COMMENT ON COLUMN @extschema@.exactonce_pending.server IS 'name of the foreign server; NULL if it was dropped';
 COMMENT ON COLUMN @extschema@.exactonce_pending.dynamodb_table IS 'name of the DynamoDB table';
-COMMENT ON COLUMN @extschema@.exactonce_pending.key IS 'the key, without the key_prefix of its server';
+COMMENT ON COLUMN @extschema@.exactonce_pending.key IS 'the key, without the key_prefix of its server; with exactonce.log_keys = hash, its hash';
 COMMENT ON COLUMN @extschema@.exactonce_pending.xid IS 'id of the transaction that completed the key';
 COMMENT ON COLUMN @extschema@.exactonce_pending.created_at IS 'time at which idem_complete was called';
 COMMENT ON COLUMN @extschema@.exactonce_pending.age IS 'time since created_at';
@@ -422,7 +417,7 @@ COMMENT ON COLUMN @extschema@.exactonce_pending.id IS 'names the row for idem_re
 
 CREATE VIEW @extschema@.exactonce_in_doubt AS
 	SELECT s.srvname AS server, c.dynamodb_table,
-		@extschema@.exactonce_key_at_server(c.key, s.srvoptions) AS key, c.xid
+		c.key, c.xid
 	FROM @extschema@.exactonce_claims_of_cluster() c
 	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
 		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
@@ -432,7 +427,7 @@ COMMENT ON VIEW @extschema@.exactonce_in_doubt IS
 'keys that were sealed, and for which this database cannot tell whether the transaction committed; settle them with idem_resolve';
 COMMENT ON COLUMN @extschema@.exactonce_in_doubt.server IS 'name of the foreign server; NULL if it was dropped';
 COMMENT ON COLUMN @extschema@.exactonce_in_doubt.dynamodb_table IS 'name of the DynamoDB table';
-COMMENT ON COLUMN @extschema@.exactonce_in_doubt.key IS 'the key, without the key_prefix of its server';
+COMMENT ON COLUMN @extschema@.exactonce_in_doubt.key IS 'the key, without the key_prefix of its server; with exactonce.log_keys = hash, its hash';
 COMMENT ON COLUMN @extschema@.exactonce_in_doubt.xid IS 'id of the transaction that sealed the key';
 
 /* ---- making keys ---- */

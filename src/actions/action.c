@@ -184,7 +184,7 @@ check_pin(EoStore *store, const EoConsume *ask, const EoActionItem *action,
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_REFUSED),
 			 errmsg("could not check the PIN of action \"%s\" on server \"%s\": its hash cannot be read",
-					ask->id, store->server->name),
+					eo_text_key_shown(ask->id), store->server->name),
 			 errhint("Another program has written pinHash; docs/actions.md says what it has to be.")));
 }
 
@@ -198,7 +198,7 @@ raise_pepper(const EoStore *store, const char *id)
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_REFUSED),
 			 errmsg("could not check the PIN of action \"%s\" on server \"%s\": it was hashed with another pin_pepper",
-					id, store->server->name),
+					eo_text_key_shown(id), store->server->name),
 			 errdetail("No attempt was taken."),
 			 errhint("Give the user mapping the pin_pepper that it had when the action was created, or none if it had none.")));
 }

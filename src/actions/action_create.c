@@ -171,7 +171,7 @@ check_twice(EoActionPlan *plans, int n)
 		if (compare_ids(&named[i - 1], &named[i]) == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("action \"%s\" is given twice", named[i]->id),
+					 errmsg("action \"%s\" is given twice", eo_text_key_shown(named[i]->id)),
 					 errdetail("It is number %d and number %d of the actions.",
 							   (int) (Min(named[i - 1], named[i]) - plans) + 1,
 							   (int) (Max(named[i - 1], named[i]) - plans) + 1)));

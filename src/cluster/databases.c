@@ -34,8 +34,12 @@
 #include "storage/procarray.h"
 #include "storage/shmem.h"
 
-/* A worker that has ended is started again after this. */
+/*
+ * A worker that has ended is started again after this.  If it has failed soon after its
+ * start the pause is twice as long as before, up to MAX_RESTART_US.
+ */
 #define RESTART_US INT64CONST(1000000)
+#define MAX_RESTART_US INT64CONST(10000000)
 
 /* A worker that has been idle for this long may have to make room for another. */
 #define MIN_IDLE_US INT64CONST(200000)
@@ -52,6 +56,7 @@ typedef struct Database
 								 * no session waits for it */
 	bool		leave;			/* its worker is to go */
 	int64		started_us;		/* monotonic: when a worker was last started */
+	int64		restart_us;		/* the pause before its next start */
 	int64		idle_since_us;	/* 0: its worker has work, or there is none */
 	Latch	   *latch;			/* its worker's */
 	TimestampTz failing_since;	/* 0: the worker's last request was answered */
@@ -71,7 +76,6 @@ typedef struct Databases
 {
 	Latch	   *launcher;
 	Suspension	suspensions[MAX_SUSPENSIONS];
-	uint8		hash_key[EO_CREDENTIALS_HASH_LEN];
 	Database	entries[EO_MAX_DATABASES];
 } Databases;
 
@@ -92,11 +96,8 @@ eo_database_shmem_init(void)
 
 	databases = ShmemInitStruct("exactonce", sizeof(Databases), &found);
 	memset(databases, 0, sizeof(Databases));
-	if (!pg_strong_random(databases->hash_key, sizeof(databases->hash_key)))
-		ereport(FATAL,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate a key: no random numbers")));
-	eo_store_use_hash_key(databases->hash_key);
+	/* All processes inherit the postmaster's. */
+	eo_store_make_hash_key();
 }
 
 /* ----- entries; the lock is held ----- */
@@ -164,7 +165,7 @@ is_suspended(Oid dboid)
 static void
 forget_if_unused(Database *db)
 {
-	if (db->info.worker_pid == 0 && db->ended_head == EO_NO_INDEX)
+	if (db->info.worker_pid == 0 && db->ended_head == EO_NO_INDEX && !has_slots(db->dboid))
 		memset(db, 0, sizeof(Database));
 }
 
@@ -307,6 +308,7 @@ eo_database_want(Oid dboid)
 	{
 		db->info.absent = false;
 		db->visit = false;
+		db->restart_us = 0;
 		want(db);
 	}
 	eo_claim_table_unlock();
@@ -429,8 +431,9 @@ eo_database_attach(Oid dboid)
 }
 
 void
-eo_database_detach(Oid dboid, bool again)
+eo_database_detach(Oid dboid, bool again, bool failed)
 {
+	int64		now_us = eo_clock_monotonic_us();
 	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
 
 	if (db == NULL)
@@ -442,6 +445,10 @@ eo_database_detach(Oid dboid, bool again)
 		db->latch = NULL;
 		db->leave = false;
 		db->idle_since_us = 0;
+		if (!failed || now_us - db->started_us > MAX_RESTART_US)
+			db->restart_us = 0;
+		if (failed)
+			db->restart_us = Min(Max(2 * db->restart_us, RESTART_US), MAX_RESTART_US);
 
 		/*
 		 * Work that came up while it was leaving is for the next worker.  If
@@ -482,8 +489,16 @@ eo_database_absent(Oid dboid)
 		return;
 	db->info.absent = true;
 	db->info.ready = false;
-	db->info.incarnation = 0;
-	db->info.outbox = InvalidOid;
+
+	/*
+	 * Transactions with claims go on, and may seal them under this
+	 * incarnation.
+	 */
+	if (!has_slots(dboid))
+	{
+		db->info.incarnation = 0;
+		db->info.outbox = InvalidOid;
+	}
 	db->wanted = false;
 	eo_claim_table_unlock();
 }
@@ -621,7 +636,7 @@ eo_database_next_to_start(bool visits, uint32 *cursor, uint32 end, Oid *dboid, b
 
 		if (db->visit != visits || !needs_worker(db))
 			continue;
-		if (db->started_us != 0 && now_us - db->started_us < RESTART_US)
+		if (db->started_us != 0 && now_us - db->started_us < Max(db->restart_us, RESTART_US))
 		{
 			*later = true;
 			continue;

@@ -42,7 +42,7 @@ extern void eo_database_shmem_init(void);
 
 /* ---- for everybody ---- */
 
-/* Ask for a worker; false: there is no room for another database. */
+/* Ask for a worker, without a pause for failures; false: there is no room for another database. */
 extern bool eo_database_want(Oid dboid);
 
 /* False: the database is not known, and info is zero. */
@@ -68,8 +68,11 @@ extern void eo_database_renew(Oid dboid, Oid outbox);
 /* False: it has one already, or is suspended. */
 extern bool eo_database_attach(Oid dboid);
 
-/* again: the worker failed, and another must be started. */
-extern void eo_database_detach(Oid dboid, bool again);
+/*
+ * again: another worker must be started.  failed: this one could not do its work, so
+ * the next one is started after a pause, which is longer each time.
+ */
+extern void eo_database_detach(Oid dboid, bool again, bool failed);
 extern void eo_database_publish(Oid dboid, const uint8 *origin, int64 incarnation, uint64 horizon,
 								Oid outbox);
 

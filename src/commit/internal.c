@@ -15,7 +15,7 @@
  *
  * The result of the check is kept until the table's relcache entry is invalidated.
  * Every GRANT, trigger, rule, policy and child table changes the table's row in
- * pg_class, and so invalidates the entry.
+ * pg_class or those of its columns in pg_attribute, and so invalidates the entry.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,10 +23,12 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_inherits.h"
@@ -66,7 +68,8 @@ static void find_tables(void);
 static void forget_tables(Datum arg, Oid relid);
 static Oid	extension_owner(Oid extension);
 static const char *altered(Relation rel, const Table *table);
-static bool has_foreign_acl(int cacheid, Oid object, AttrNumber column);
+static bool has_foreign_acl(int cacheid, HeapTuple tuple, AttrNumber column);
+static bool has_column_acl(Relation rel);
 
 /* ----- finding ----- */
 
@@ -198,6 +201,13 @@ eo_internal_open(EoInternalTable which, LOCKMODE mode)
 	return rel;
 }
 
+void
+eo_internal_check(void)
+{
+	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
+		table_close(eo_internal_open(i, AccessShareLock), AccessShareLock);
+}
+
 /* How the table differs from what the install script made; NULL: it does not. */
 static const char *
 altered(Relation rel, const Table *table)
@@ -210,9 +220,15 @@ altered(Relation rel, const Table *table)
 		return "It is unlogged: a crash would empty it.";
 	if (form->relowner != owner_id)
 		return "Its owner is not the owner of the extension.";
-	if (has_foreign_acl(RELOID, RelationGetRelid(rel), Anum_pg_class_relacl))
+	if (has_foreign_acl(RELOID,
+						SearchSysCache1(RELOID, ObjectIdGetDatum(RelationGetRelid(rel))),
+						Anum_pg_class_relacl))
 		return "Another role has been granted rights on it.";
-	if (has_foreign_acl(NAMESPACEOID, form->relnamespace, Anum_pg_namespace_nspacl))
+	if (has_column_acl(rel))
+		return "Another role has been granted rights on a column of it.";
+	if (has_foreign_acl(NAMESPACEOID,
+						SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(form->relnamespace)),
+						Anum_pg_namespace_nspacl))
 		return "Another role has been granted rights on its schema.";
 	if (form->relhastriggers && rel->trigdesc != NULL)
 		return "It has triggers.";
@@ -225,11 +241,30 @@ altered(Relation rel, const Table *table)
 	return NULL;
 }
 
-/* Does the access control list give rights to a role that is not the owner? */
+/* Rights on columns, those of the system included, are kept apart from the table's. */
 static bool
-has_foreign_acl(int cacheid, Oid object, AttrNumber column)
+has_column_acl(Relation rel)
 {
-	HeapTuple	tuple = SearchSysCache1(cacheid, ObjectIdGetDatum(object));
+	Oid			relid = RelationGetRelid(rel);
+	int			natts = RelationGetNumberOfAttributes(rel);
+	bool		found = false;
+
+	for (int i = FirstLowInvalidHeapAttributeNumber + 1; i <= natts; i++)
+	{
+		HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relid), Int16GetDatum(i));
+
+		found |= has_foreign_acl(ATTNUM, tuple, Anum_pg_attribute_attacl);
+	}
+	return found;
+}
+
+/*
+ * Does the access control list in this column give rights to a role that is not the
+ * owner?  tuple is released; it may be NULL.
+ */
+static bool
+has_foreign_acl(int cacheid, HeapTuple tuple, AttrNumber column)
+{
 	bool		found = false;
 	bool		isnull = true;
 	Datum		datum = (Datum) 0;

@@ -29,6 +29,9 @@ typedef enum EoInternalTable
  */
 extern Relation eo_internal_open(EoInternalTable table, LOCKMODE mode);
 
+/* Raise as eo_internal_open() does, if any of the tables cannot be relied on. */
+extern void eo_internal_check(void);
+
 /* The OID of a table, cached; InvalidOid: the extension is not in this database. */
 extern Oid	eo_internal_id(EoInternalTable table);
 

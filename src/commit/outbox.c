@@ -35,6 +35,7 @@
 #include "dynamodb/token.h"
 #include "miscadmin.h"
 #include "server/error.h"
+#include "server/text.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
@@ -125,7 +126,7 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 									 "A transaction of this database that completed it has committed.");
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_CLAIM_LOST),
-				 errmsg("key \"%s\" on server \"%s\" is already completed", key, server),
+				 errmsg("key \"%s\" on server \"%s\" is already completed", eo_text_key_shown(key), server),
 				 errdetail("A transaction of this database that completed it has committed."),
 				 errhint("idem_get() shows its result.")));
 	}

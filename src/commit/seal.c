@@ -361,7 +361,7 @@ take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 		(!r->has_retry || r->retry_ms > eo_client_now_ms(&claim->store->client)))
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_FAILED),
-				 errmsg("key \"%s\" on server \"%s\" failed and may not be retried", claim->key, server),
+				 errmsg("key \"%s\" on server \"%s\" failed and may not be retried", eo_text_key_shown(claim->key), server),
 				 errhint("idem_get() shows what went wrong and when it may be retried; an operator can redrive it with idem_forget().")));
 	eo_error_raise_in_progress(claim->key, server,
 							   "Another run has claimed it and has not settled it.", RETRY_LATER);

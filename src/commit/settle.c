@@ -53,6 +53,7 @@
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/store.h"
+#include "server/text.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -309,7 +310,7 @@ eo_settle_check_visible(const EoRecord *record, const char *key, const char *ser
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("could not serialize access: key \"%s\" on server \"%s\" was completed by a concurrent transaction",
-					key, server),
+					eo_text_key_shown(key), server),
 			 errdetail("What that transaction did is not visible to the snapshot of this one."),
 			 errhint("Retry the transaction, and acquire its keys first.")));
 }

@@ -132,7 +132,7 @@ static void
 leave(int code, Datum arg)
 {
 	(void) arg;
-	eo_database_detach(database_id, code != 0 || come_back);
+	eo_database_detach(database_id, code != 0 || come_back, code != 0);
 }
 
 /*
@@ -160,6 +160,9 @@ enter_database(void)
 	(void) set_config_option("synchronous_commit", "on", PGC_SUSET, PGC_S_OVERRIDE,
 							 GUC_ACTION_LOCAL, true, 0, false);
 	outbox = eo_internal_look();
+	/* Sessions do not rely on a worker that cannot read the tables. */
+	if (OidIsValid(outbox))
+		eo_internal_check();
 	/* An extension that was created anew has an identity without a run. */
 	if (OidIsValid(outbox) && eo_database_info(database_id, &db))
 		eo_identity_enter(db.incarnation == 0 || db.outbox != outbox, &identity);

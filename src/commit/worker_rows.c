@@ -35,6 +35,7 @@
 #include "dynamodb/token.h"
 #include "pgstat.h"
 #include "server/answer.h"
+#include "server/guc.h"
 #include "server/store.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -42,7 +43,10 @@
 /* A short scan ends when it has skipped so many rows whose targets have no room. */
 #define MAX_SKIPPED 1024
 
-/* A full scan is due this often, even if nothing has asked for one. */
+/*
+ * A full scan is due this often, even if nothing has asked for one.  It also forgets
+ * rows that an operator has removed, which would keep the worker from leaving.
+ */
 #define FULL_SCAN_US INT64CONST(60000000)
 
 /*
@@ -61,6 +65,7 @@ typedef struct KnownRow
 	char		token[EO_TOKEN_LEN + 1];
 	int64		again_us;		/* the next try; 0: the row has a job */
 	int64		failed_us;		/* when its call failed; 0: it was refused */
+	uint32		scan;			/* the last scan that has met the row */
 } KnownRow;
 
 static struct
@@ -75,6 +80,7 @@ static struct
 	int64		retry_us;		/* when a row that has failed is due */
 	uint32		recoveries;		/* of targets, at the last scan */
 	int64		not_before_us;	/* SCAN_SHARE allows no scan before this */
+	uint32		scan;			/* number of the scan */
 	int64		full_due_us;	/* a full scan is due even if none is wanted */
 	int			may_skip;		/* rows that this scan may still skip */
 }			rows;
@@ -83,6 +89,7 @@ static EoAnswer *prepare(EoWorkerJob *job, EoStore *store);
 static bool take(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off(EoWorkerJob *job, int64 pause_us);
 static bool abandon(EoWorkerJob *job);
+static void forget_removed(void);
 static bool take_row(const EoOutboxRow *row);
 static bool add_job(const EoOutboxRow *row);
 static void refuse_row(const EoOutboxRow *row);
@@ -169,7 +176,10 @@ eo_worker_rows_fetch(void)
 	rows.held_back = false;
 	rows.retry_us = INT64_MAX;
 	rows.recoveries = eo_worker_targets_recoveries();
+	rows.scan++;
 	all = eo_outbox_visit(take_row);
+	if (all)
+		forget_removed();
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(rows.context);
 	rows.scan_wanted = eo_worker_jobs_are_full(EO_WORKER_WRITES);
@@ -178,8 +188,26 @@ eo_worker_rows_fetch(void)
 	/* The scan may have waited for a lock, so the pause has a limit, too. */
 	rows.not_before_us = now_us + Min(SCAN_SHARE * (now_us - started_us), FULL_SCAN_US);
 	if (full)
-		rows.full_due_us = now_us + FULL_SCAN_US;
+		rows.full_due_us = now_us + eo_guc_hurried_us(FULL_SCAN_US);
 	return true;
+}
+
+/*
+ * A scan has met all rows.  An operator has removed or given up those that it has not
+ * met; a row that has a job is left to the job.
+ */
+static void
+forget_removed(void)
+{
+	HASH_SEQ_STATUS scan;
+	KnownRow   *known;
+
+	hash_seq_init(&scan, rows.known);
+	while ((known = hash_seq_search(&scan)) != NULL)
+	{
+		if (known->again_us != 0 && known->scan != rows.scan)
+			hash_search(rows.known, known->token, HASH_REMOVE, NULL);
+	}
 }
 
 /*
@@ -208,6 +236,8 @@ take_row(const EoOutboxRow *row)
 {
 	KnownRow   *known = hash_search(rows.known, row->token, HASH_FIND, NULL);
 
+	if (known != NULL)
+		known->scan = rows.scan;
 	if (known != NULL && (known->again_us == 0 || is_too_early(known, &row->target)))
 		return true;
 	if (eo_known_target_exists(&row->target))
@@ -231,6 +261,7 @@ add_job(const EoOutboxRow *row)
 	}
 	known = hash_search(rows.known, row->token, HASH_ENTER, NULL);
 	known->again_us = 0;
+	known->scan = rows.scan;
 	job = eo_worker_job_add(&finish_kind, &row->target, row->token);
 	job->data = copy = MemoryContextAlloc(job->context, sizeof(EoOutboxRow));
 	*copy = *row;
@@ -246,6 +277,7 @@ refuse_row(const EoOutboxRow *row)
 
 	known->again_us = eo_clock_monotonic_us() + REFUSED_US;
 	known->failed_us = 0;
+	known->scan = rows.scan;
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
 			 errmsg("exactonce: a completion names the table \"%s\" at \"%s\", which no server of this database has or had",

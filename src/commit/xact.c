@@ -55,6 +55,7 @@
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/text.h"
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -165,7 +166,7 @@ raise_no_room(EoSlotStatus status, const char *key, const EoServer *server)
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-			 errmsg("no room for a claim on key \"%s\" on server \"%s\"", key, server->name),
+			 errmsg("no room for a claim on key \"%s\" on server \"%s\"", eo_text_key_shown(key), server->name),
 			 errdetail("%s", detail),
 			 errhint("%s", hint)));
 }
@@ -226,7 +227,7 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("too many keys in one transaction: no room for key \"%s\" on server \"%s\"",
-						key, server),
+						eo_text_key_shown(key), server),
 				 errdetail("A transaction may claim and complete %d keys.",
 						   EO_MAX_CLAIMS_OF_TRANSACTION),
 				 errhint("Work in batches, with a commit after each.")));
@@ -525,14 +526,14 @@ check_settled(void)
 			ereport(ERROR,
 					(errcode(ERRCODE_EO_UNSETTLED),
 					 errmsg("key \"%s\" on server \"%s\" was acquired by this transaction and not settled",
-							c->key, c->store->server->name),
+							eo_text_key_shown(c->key), c->store->server->name),
 					 errdetail("If the transaction committed, its work would be done again by the next run."),
 					 errhint("Call idem_complete(), idem_fail() or idem_release() before COMMIT, or acquire with on_commit => 'keep' if the work goes on afterwards.")));
 		if (wrote)
 			ereport(WARNING,
 					(errcode(ERRCODE_WARNING),
 					 errmsg("key \"%s\" on server \"%s\" is still claimed, and the statement has written data",
-							c->key, c->store->server->name),
+							eo_text_key_shown(c->key), c->store->server->name),
 					 errdetail("What it wrote is committed now; the key is not completed."),
 					 errhint("Complete the key in the same transaction as the work.")));
 	}

@@ -7,6 +7,9 @@
  * algorithm, not to run it.  So the digest and the MAC are fetched once and their
  * contexts are reused.  scrypt is slow by design, and is fetched every time.
  *
+ * OpenSSL has a key only while it computes a MAC; between calls the key that is kept
+ * is in memory of secret.c.
+ *
  *-------------------------------------------------------------------------
  */
 #include "dynamodb/crypto.h"
@@ -15,8 +18,10 @@
 #include <openssl/evp.h>
 #include <openssl/params.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "dynamodb/hex.h"
+#include "dynamodb/secret.h"
 #include "dynamodb/status.h"
 
 /* Limit of scrypt's memory: twice the 128 * N * r bytes that it needs. */
@@ -27,8 +32,9 @@ struct EoCrypto
 	EVP_MD	   *sha256;
 	EVP_MD_CTX *digest;
 	EVP_MAC    *hmac;
-	EVP_MAC_CTX *mac;			/* for one-off keys */
-	EVP_MAC_CTX *kept;			/* holds the key of eo_crypto_keep_key() */
+	EVP_MAC_CTX *mac;			/* holds a key during a MAC only */
+	unsigned char *kept;		/* the key of eo_crypto_keep_key() */
+	size_t		kept_len;
 };
 
 EoCrypto *
@@ -46,13 +52,10 @@ eo_crypto_create(void)
 	c->digest = EVP_MD_CTX_new();
 	c->hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
 	if (c->hmac != NULL)
-	{
 		c->mac = EVP_MAC_CTX_new(c->hmac);
-		c->kept = EVP_MAC_CTX_new(c->hmac);
-	}
+	c->kept = eo_secret_alloc(EO_SHA256_LEN);
 	if (c->sha256 == NULL || c->digest == NULL || c->mac == NULL || c->kept == NULL ||
-		!EVP_MAC_CTX_set_params(c->mac, params) ||
-		!EVP_MAC_CTX_set_params(c->kept, params))
+		!EVP_MAC_CTX_set_params(c->mac, params))
 	{
 		eo_crypto_free(c);
 		return NULL;
@@ -65,7 +68,7 @@ eo_crypto_free(EoCrypto *c)
 {
 	if (c == NULL)
 		return;
-	EVP_MAC_CTX_free(c->kept);
+	eo_secret_free(c->kept);
 	EVP_MAC_CTX_free(c->mac);
 	EVP_MAC_free(c->hmac);
 	EVP_MD_CTX_free(c->digest);
@@ -86,43 +89,46 @@ eo_crypto_sha256_hex(EoCrypto *c, const void *data, size_t len, char hex[EO_SHA2
 	return EO_OK;
 }
 
-/* With key NULL, the key that was given to the context last is used. */
-static EoStatus
-run_mac(EVP_MAC_CTX *ctx, const void *key, size_t key_len, const void *data, size_t len,
-		unsigned char mac[EO_SHA256_LEN])
-{
-	size_t		n;
-
-	return EVP_MAC_init(ctx, key, key_len, NULL) && EVP_MAC_update(ctx, data, len) &&
-		EVP_MAC_final(ctx, mac, &n, EO_SHA256_LEN) ? EO_OK : EO_CRYPTO;
-}
-
 EoStatus
 eo_crypto_hmac_sha256(EoCrypto *c, const void *key, size_t key_len, const void *data, size_t len,
 					  unsigned char mac[EO_SHA256_LEN])
 {
 	/*
-	 * An empty key is valid (RFC 2104), and means the same as one zero byte.
-	 * It is passed as that, because OpenSSL takes NULL for "the last key".
+	 * An empty key is valid (RFC 2104), and means the same as one of zero
+	 * bytes. It is passed as that, because OpenSSL takes NULL for "the last
+	 * key".
 	 */
-	static const unsigned char none[1] = {0};
+	static const unsigned char none[EO_SHA256_LEN] = {0};
+	size_t		n;
+	bool		done;
 
 	if (key_len == 0)
-		return run_mac(c->mac, none, sizeof(none), data, len, mac);
-	return run_mac(c->mac, key, key_len, data, len, mac);
+	{
+		key = none;
+		key_len = sizeof(none);
+	}
+	done = EVP_MAC_init(c->mac, key, key_len, NULL) && EVP_MAC_update(c->mac, data, len) &&
+		EVP_MAC_final(c->mac, mac, &n, EO_SHA256_LEN);
+	/* Another key overwrites this one, which would stay in OpenSSL's memory. */
+	done &= EVP_MAC_init(c->mac, none, sizeof(none), NULL);
+	return done ? EO_OK : EO_CRYPTO;
 }
 
 EoStatus
 eo_crypto_keep_key(EoCrypto *c, const void *key, size_t key_len)
 {
-	return EVP_MAC_init(c->kept, key, key_len, NULL) ? EO_OK : EO_CRYPTO;
+	if (key_len > EO_SHA256_LEN)
+		return EO_CRYPTO;
+	memcpy(c->kept, key, key_len);
+	c->kept_len = key_len;
+	return EO_OK;
 }
 
 EoStatus
 eo_crypto_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len,
 						   unsigned char mac[EO_SHA256_LEN])
 {
-	return run_mac(c->kept, NULL, 0, data, len, mac);
+	return eo_crypto_hmac_sha256(c, c->kept, c->kept_len, data, len, mac);
 }
 
 EoStatus

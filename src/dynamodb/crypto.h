@@ -37,7 +37,10 @@ extern EoStatus eo_crypto_hmac_sha256(EoCrypto *c, const void *key, size_t key_l
 									  const void *data, size_t len,
 									  unsigned char mac[EO_SHA256_LEN]) EO_MUST_CHECK;
 
-/* The same in two steps: the key stays in the context for any number of MACs. */
+/*
+ * The same in two steps: the key, of at most EO_SHA256_LEN bytes, is kept for any
+ * number of MACs.
+ */
 extern EoStatus eo_crypto_keep_key(EoCrypto *c, const void *key, size_t key_len) EO_MUST_CHECK;
 extern EoStatus eo_crypto_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len,
 										   unsigned char mac[EO_SHA256_LEN]) EO_MUST_CHECK;

@@ -423,6 +423,8 @@ static void
 put_handle(EoHttpHandle *h)
 {
 	h->transfer = NULL;
+	/* A session token may be among the headers. */
+	explicit_bzero(h->header_text.data, h->header_text.len);
 	if (http.nidle >= KEEP_HANDLES)
 	{
 		free_handle(h);
@@ -430,9 +432,6 @@ put_handle(EoHttpHandle *h)
 	}
 	if (h->body.allocated > KEEP_BUFFER)
 		eo_buf_free(&h->body);
-
-	/* A session token may be among the headers. */
-	explicit_bzero(h->header_text.data, h->header_text.len);
 	eo_buf_reset(&h->header_text);
 	dlist_push_head(&http.idle, &h->node);
 	http.nidle++;

@@ -13,6 +13,7 @@
 #include "dynamodb/buf.h"
 #include "dynamodb/crypto.h"
 #include "dynamodb/hex.h"
+#include "dynamodb/secret.h"
 #include "dynamodb/status.h"
 
 /* Longest text of a request.  Its headers may have a session token of kilobytes. */
@@ -23,7 +24,8 @@ struct EoSigner
 	EoCrypto   *crypto;			/* keeps the signing key */
 	bool		have_key;
 	char		day[9];			/* of the key, "20260101" */
-	EoBuf		scope;			/* of the key: secret NUL region NUL service */
+	char	   *secret;			/* of the key, in memory of secret.c */
+	EoBuf		scope;			/* of the key: region NUL service */
 	EoBuf		canonical;		/* canonical request */
 	EoBuf		to_sign;		/* string to sign */
 	EoBuf		names;			/* signed headers, "host;x-amz-date" */
@@ -221,30 +223,30 @@ prepare_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req)
 		return EO_CRYPTO;
 
 	memcpy(s->day, req->amz_date, 8);
-	eo_buf_add(&s->scope, secret, strlen(secret) + 1);
+	s->secret = eo_secret_copy(secret);
 	eo_buf_add(&s->scope, req->region, strlen(req->region) + 1);
 	eo_buf_adds(&s->scope, req->service);
-	s->have_key = eo_buf_status(&s->scope) == EO_OK;
+	s->have_key = s->secret != NULL && eo_buf_status(&s->scope) == EO_OK;
 	return EO_OK;
 }
 
 static bool
 has_key(const EoSigner *s, const char *secret, const EoSigningRequest *req)
 {
-	size_t		region_at = strlen(secret) + 1;
-	size_t		service_at = region_at + strlen(req->region) + 1;
+	size_t		service_at = strlen(req->region) + 1;
 
 	return s->have_key && memcmp(s->day, req->amz_date, 8) == 0 &&
 		s->scope.len == service_at + strlen(req->service) &&
-		strcmp(s->scope.data, secret) == 0 &&
-		strcmp(s->scope.data + region_at, req->region) == 0 &&
+		strcmp(s->secret, secret) == 0 &&
+		strcmp(s->scope.data, req->region) == 0 &&
 		strcmp(s->scope.data + service_at, req->service) == 0;
 }
 
 static void
 forget_key(EoSigner *s)
 {
-	eo_crypto_wipe(s->scope.data, s->scope.allocated);
+	eo_secret_free(s->secret);
+	s->secret = NULL;
 	eo_buf_reset(&s->scope);
 	s->have_key = false;
 }

@@ -566,7 +566,7 @@ explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate)
 		eo_doubt_note(&a->k.target, a->k.pk, &doubt);
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),
-				 errmsg("key \"%s\" on server \"%s\" is in doubt", a->ask->key,
+				 errmsg("key \"%s\" on server \"%s\" is in doubt", eo_text_key_shown(a->ask->key),
 						a->k.store->server->name),
 				 errdetail("Its record names a commit of this database of which there is no trace that can be relied on."),
 				 errhint("Find out whether its work was done, and say so with idem_resolve().")));
@@ -638,7 +638,7 @@ check_payload(EoAcquiring *a, const char *fingerprint, const char *state)
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_PAYLOAD_MISMATCH),
 			 errmsg("key \"%s\" on server \"%s\" was used with another payload",
-					a->ask->key, a->k.store->server->name),
+					eo_text_key_shown(a->ask->key), a->k.store->server->name),
 			 errdetail("The key is %s.", state),
 			 errhint("The same key must mean the same request: derive it from the payload with idem_key(...), or look for two callers that share it.")));
 }
@@ -672,7 +672,7 @@ eo_acquire_raise(const EoStore *store, const char *key, const EoClaim *claim)
 		case EO_CLAIM_RETRY_LATER:
 			ereport(ERROR,
 					(errcode(ERRCODE_EO_FAILED),
-					 errmsg("key \"%s\" on server \"%s\" failed and may not be retried yet", key, server),
+					 errmsg("key \"%s\" on server \"%s\" failed and may not be retried yet", eo_text_key_shown(key), server),
 					 errdetail("It may be retried at %s, after %lld runs.",
 							   show_instant(claim->retry_at_ms),
 							   (long long) claim->runs),
@@ -682,8 +682,8 @@ eo_acquire_raise(const EoStore *store, const char *key, const EoClaim *claim)
 			ereport(ERROR,
 					(errcode(ERRCODE_EO_FAILED),
 					 claim->out_of_runs ?
-					 errmsg("key \"%s\" on server \"%s\" has no runs left", key, server) :
-					 errmsg("key \"%s\" on server \"%s\" failed for good", key, server),
+					 errmsg("key \"%s\" on server \"%s\" has no runs left", eo_text_key_shown(key), server) :
+					 errmsg("key \"%s\" on server \"%s\" failed for good", eo_text_key_shown(key), server),
 					 errdetail_plural("It ran %lld time.", "It ran %lld times.",
 									  (unsigned long) claim->runs, (long long) claim->runs),
 					 errhint("idem_get() shows what went wrong; an operator can redrive it with idem_forget().")));

@@ -17,6 +17,7 @@
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/text.h"
 
 void
 eo_key_find(EoKey *k, EoStore *store, const char *key)
@@ -60,7 +61,7 @@ eo_key_check_size(const EoKey *k, const char *what, size_t len, const char *hint
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-			 errmsg("%s of key \"%s\" on server \"%s\" is too large", what, k->key,
+			 errmsg("%s of key \"%s\" on server \"%s\" is too large", what, eo_text_key_shown(k->key),
 					k->store->server->name),
 			 errdetail("As text it has %zu bytes; with this key there is room for %zu.", len, max),
 			 errhint("%s", hint)));

@@ -160,7 +160,7 @@ raise_contended(const EoKey *k)
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_IN_PROGRESS),
 			 errmsg("could not forget key \"%s\" on server \"%s\": others keep changing it",
-					k->key, k->store->server->name),
+					eo_text_key_shown(k->key), k->store->server->name),
 			 errdetail("It was changed %d times between a look at it and the write that resets it.",
 					   MAX_RACES),
 			 errhint("Call idem_forget() again, or first end what claims the key.")));
@@ -212,7 +212,7 @@ check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("key \"%s\" on server \"%s\" is being committed by another database", k->key,
+			 errmsg("key \"%s\" on server \"%s\" is being committed by another database", eo_text_key_shown(k->key),
 					k->store->server->name),
 			 errdetail("Its origin is \"%.*s\".", (int) len, theirs),
 			 errhint("Resolve it there. Only if that database is gone for good, name it here: idem_resolve(..., origin => '%.*s').",
@@ -284,7 +284,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
 					 errmsg("the transaction that completes key \"%s\" on server \"%s\" is still going on",
-							key, store->server->name),
+							eo_text_key_shown(key), store->server->name),
 					 errhint("Wait for it, or end its session.")));
 			break;
 		case EO_FATE_COMMITTED:
@@ -292,7 +292,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 				ereport(ERROR,
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						 errmsg("key \"%s\" on server \"%s\" was completed by a transaction that has committed",
-								key, store->server->name),
+								eo_text_key_shown(key), store->server->name),
 						 errhint("The worker is about to say so in DynamoDB; idem_forget() redrives the key after that.")));
 			break;
 		case EO_FATE_ABORTED:
@@ -300,7 +300,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 				ereport(ERROR,
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						 errmsg("the transaction that was to complete key \"%s\" on server \"%s\" was rolled back",
-								key, store->server->name),
+								eo_text_key_shown(key), store->server->name),
 						 errhint("Resolve it as failed.")));
 			break;
 		case EO_FATE_ELSEWHERE:
@@ -322,7 +322,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 	{
 		ereport(LOG,
 				(errmsg("exactonce: key \"%s\" on server \"%s\" was resolved as %s by an operator",
-						key, store->server->name, completed ? "completed" : "failed")));
+						eo_text_key_shown(key), store->server->name, completed ? "completed" : "failed")));
 		eo_doubt_end(&k.target, k.pk);
 	}
 	eo_answer_free(written);

@@ -302,7 +302,7 @@ fail_at_end(EoKey *k, EoTxClaim *claim, const char *error, int64 retry_after_ms,
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-			 errmsg("no room for the error of key \"%s\" on server \"%s\"", k->key,
+			 errmsg("no room for the error of key \"%s\" on server \"%s\"", eo_text_key_shown(k->key),
 					k->store->server->name),
 			 errdetail("It waits for the end of the transaction in shared memory, of which too little is left."),
 			 errhint("Give a shorter error, or immediate => true; or raise exactonce.max_claims.")));
@@ -450,7 +450,7 @@ held_by(const EoKey *k, const char *token, const char *verb)
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_NOT_OWNER),
 				 errmsg("cannot %s key \"%s\" on server \"%s\": another role owns it",
-						verb, k->key, k->store->server->name),
+						verb, eo_text_key_shown(k->key), k->store->server->name),
 				 errdetail("This transaction holds the key by a claim that another role has acquired."),
 				 errhint("Settle it as the role that acquired it, or pass the token that idem_acquire() returned.")));
 	}
@@ -471,7 +471,7 @@ choose_token(const EoKey *k, const char *given, const char *verb)
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_NOT_OWNER),
 				 errmsg("cannot %s key \"%s\" on server \"%s\": this session does not own it",
-						verb, k->key, k->store->server->name),
+						verb, eo_text_key_shown(k->key), k->store->server->name),
 				 errhint("Acquire it first; or, from another session or behind a connection pooler, pass the token that idem_acquire() returned.")));
 	return pstrdup(remembered->token);
 }
@@ -537,7 +537,7 @@ raise_settled(const EoKey *k, bool completed)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_NOT_OWNER),
-			 errmsg("key \"%s\" on server \"%s\" is already settled by this transaction", k->key,
+			 errmsg("key \"%s\" on server \"%s\" is already settled by this transaction", eo_text_key_shown(k->key),
 					k->store->server->name),
 			 completed ? errdetail("It was completed.") : errdetail("It was failed or released."),
 			 completed ? errhint("A key is settled once; roll back to a savepoint to undo that.") :

@@ -185,7 +185,7 @@ raise_held(const EoKey *k, const char *by, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_NOT_OWNER),
-			 errmsg("key \"%s\" on server \"%s\" is claimed already", k->key, k->store->server->name),
+			 errmsg("key \"%s\" on server \"%s\" is claimed already", eo_text_key_shown(k->key), k->store->server->name),
 			 errdetail("%s", by),
 			 errhint("%s", hint)));
 }
@@ -323,23 +323,23 @@ raise_refused(const EoAcquiring *a, const EoTransact *ask, const EoAnswer *answe
 	if (strcmp(error->code, "IdempotentParameterMismatchException") == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("a request token for key \"%s\" on server \"%s\" was used twice", ask->key, server),
+				 errmsg("a request token for key \"%s\" on server \"%s\" was used twice", eo_text_key_shown(ask->key), server),
 				 errdetail_internal("%s", eo_error_facts(error))));
 	if (error->status == EO_CANCELLED)
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_REFUSED),
-				 errmsg("could not transact key \"%s\" on server \"%s\": a write was refused", ask->key, server),
+				 errmsg("could not transact key \"%s\" on server \"%s\": a write was refused", eo_text_key_shown(ask->key), server),
 				 errdetail_internal("%s", describe_reasons(answer, ask->actions)),
 				 errhint("Nothing was written, and the key can be used again.")));
 	if (error->status == EO_TOO_LARGE)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("writes for key \"%s\" on server \"%s\" are too large", ask->key, server),
+				 errmsg("writes for key \"%s\" on server \"%s\" are too large", eo_text_key_shown(ask->key), server),
 				 errdetail("DynamoDB takes 4 MB of items in a transaction, and 400 KB in an item.")));
 	if (error->status == EO_DENIED || error->status == EO_NO_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_REFUSED),
-				 errmsg("could not transact key \"%s\" on server \"%s\": %s", ask->key, server,
+				 errmsg("could not transact key \"%s\" on server \"%s\": %s", eo_text_key_shown(ask->key), server,
 						error->status == EO_DENIED ? "DynamoDB denied access" : "there is no such table"),
 				 errdetail_internal("%s", eo_error_facts(error)),
 				 error->status == EO_DENIED ?

@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "dynamodb/secret.h"
 #include "dynamodb/sigv4.h"
 #include "server/credentials.h"
 #include "server/options.h"
@@ -29,7 +30,7 @@ copy_env(const char *name)
 {
 	const char *value = getenv(name);
 
-	return value != NULL && value[0] != '\0' ? strdup(value) : NULL;
+	return value != NULL && value[0] != '\0' ? eo_secret_copy(value) : NULL;
 }
 
 void

@@ -16,6 +16,7 @@
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "server/error.h"
+#include "server/text.h"
 
 pg_noreturn static void raise_about(const EoError *error, const char *doing, const char *what,
 									const char *name, const char *server, const char *hint);
@@ -85,7 +86,8 @@ raise_about(const EoError *error, const char *doing, const char *what, const cha
 	ereport(ERROR,
 			(errcode(report->sqlstate),
 			 name != NULL ?
-			 errmsg("could not %s %s \"%s\" on server \"%s\": %s", doing, what, name, server, report->summary) :
+			 errmsg("could not %s %s \"%s\" on server \"%s\": %s", doing, what,
+					eo_text_key_shown(name), server, report->summary) :
 			 errmsg("could not %s on server \"%s\": %s", doing, server, report->summary),
 			 facts[0] != '\0' ? errdetail_internal("%s", facts) : 0,
 			 hint != NULL ? errhint("%s", hint) : 0));
@@ -151,7 +153,7 @@ eo_error_raise_in_progress(const char *key, const char *server, const char *deta
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_IN_PROGRESS),
-			 errmsg("key \"%s\" on server \"%s\" is in progress", key, server),
+			 errmsg("key \"%s\" on server \"%s\" is in progress", eo_text_key_shown(key), server),
 			 detail != NULL ? errdetail("%s", detail) : 0,
 			 errhint("%s", hint)));
 }
@@ -161,7 +163,7 @@ eo_error_raise_committing(const char *key, const char *server, const char *detai
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_IN_PROGRESS),
-			 errmsg("key \"%s\" on server \"%s\" is being committed", key, server),
+			 errmsg("key \"%s\" on server \"%s\" is being committed", eo_text_key_shown(key), server),
 			 errdetail("%s", detail),
 			 errhint("%s", hint)));
 }
@@ -174,8 +176,8 @@ eo_error_raise_lost(const char *key, const char *server, bool at_commit, const c
 			(errcode(ERRCODE_EO_CLAIM_LOST),
 			 at_commit ?
 			 errmsg("the claim on key \"%s\" on server \"%s\" was lost before the transaction committed",
-					key, server) :
-			 errmsg("the claim on key \"%s\" on server \"%s\" was lost", key, server),
+					eo_text_key_shown(key), server) :
+			 errmsg("the claim on key \"%s\" on server \"%s\" was lost", eo_text_key_shown(key), server),
 			 errdetail("%s", detail),
 			 errhint("%s", hint)));
 }
@@ -185,7 +187,7 @@ eo_error_raise_odd(const char *doing, const char *key, const char *server, const
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_REFUSED),
-			 errmsg("could not %s key \"%s\" on server \"%s\": %s", doing, key, server,
+			 errmsg("could not %s key \"%s\" on server \"%s\": %s", doing, eo_text_key_shown(key), server,
 					reports[EO_INVALID].summary),
 			 strcmp(what, "payload_sha256") == 0 ?
 			 errdetail("Its %s is not a string.", what) :
@@ -199,7 +201,7 @@ eo_error_raise_other_result(const char *key, const char *server)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_NOT_OWNER),
-			 errmsg("key \"%s\" on server \"%s\" is already completed", key, server),
+			 errmsg("key \"%s\" on server \"%s\" is already completed", eo_text_key_shown(key), server),
 			 errdetail("This claim completed it before, with another result."),
 			 errhint("The first result stays; idem_get() shows it.")));
 }
@@ -220,13 +222,13 @@ eo_error_raise_duplicate(const EoGuard *guard, const char *key, const char *serv
 	if (guard == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_DUPLICATE),
-				 errmsg("duplicate key \"%s\" on server \"%s\"", key, server),
+				 errmsg("duplicate key \"%s\" on server \"%s\"", eo_text_key_shown(key), server),
 				 errdetail("%s", detail),
 				 errhint("idem_get() shows its result.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
 			 errmsg("duplicate key \"%s\" on server \"%s\" violates guard \"%s\" of table \"%s\"",
-					key, server, guard->name, guard->table),
+					eo_text_key_shown(key), server, guard->name, guard->table),
 			 errdetail("%s", detail),
 			 err_generic_string(PG_DIAG_SCHEMA_NAME, guard->schema),
 			 err_generic_string(PG_DIAG_TABLE_NAME, guard->table),

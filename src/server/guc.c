@@ -13,12 +13,26 @@
 
 int			eo_guc_max_claims = 40000;
 char	   *eo_guc_server;
+int			eo_guc_log_keys = EO_LOG_KEYS_TEXT;
 bool		eo_guc_log_requests;
 static int	test_hurry = 1;
+
+static const struct config_enum_entry log_keys_options[] = {
+	{"text", EO_LOG_KEYS_TEXT, false},
+	{"hash", EO_LOG_KEYS_HASH, false},
+	{NULL, 0, false}
+};
 
 void
 eo_guc_define(bool preloading)
 {
+	DefineCustomEnumVariable("exactonce.log_keys",
+							 "Shows keys and ids of actions in messages and views as they are, or their hashes.",
+							 "A hash is \"sha256:\" and the first 16 hexadecimal digits of the key's SHA-256.",
+							 &eo_guc_log_keys,
+							 EO_LOG_KEYS_TEXT, log_keys_options,
+							 PGC_SUSET, 0,
+							 NULL, NULL, NULL);
 	DefineCustomBoolVariable("exactonce.log_requests",
 							 "Logs every call to DynamoDB: operation, outcome, attempts, time, request id.",
 							 "Keys, tokens, payloads and results are not logged.",

@@ -10,8 +10,16 @@
 
 #include "postgres.h"
 
+/* Values of exactonce.log_keys: how messages and views show keys. */
+typedef enum EoLogKeys
+{
+	EO_LOG_KEYS_TEXT,
+	EO_LOG_KEYS_HASH
+} EoLogKeys;
+
 extern int	eo_guc_max_claims;	/* exactonce.max_claims */
 extern char *eo_guc_server;		/* exactonce.server */
+extern int	eo_guc_log_keys;	/* exactonce.log_keys, an EoLogKeys */
 extern bool eo_guc_log_requests;	/* exactonce.log_requests */
 
 /* An interval of the protocol, divided by exactonce.test_hurry. */

@@ -6,8 +6,8 @@
  * Lookups are cached per (server, role), because every call of every function
  * begins with one.  Any change of a server, a user mapping or a role invalidates
  * the whole cache.  A caller further up the stack may still use an invalid entry,
- * so its memory is freed at the end of the transaction.  Secrets are wiped when
- * their memory is freed.
+ * so its memory is freed at the end of the transaction.  Secrets are in memory of
+ * secret.c, which is freed with the entry.
  *
  * USAGE on the server is the gate to everything.  It is checked on every call and
  * never cached.
@@ -25,8 +25,10 @@
 #include "access/table.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
+#include "commands/defrem.h"
 #include "compat.h"
 #include "dynamodb/endpoint.h"
+#include "dynamodb/secret.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "server/guc.h"
@@ -71,7 +73,9 @@ static void read_server_options(EoServer *s, List *list);
 static void read_user_mapping(EoServer *s, Oid ownerid);
 static bool read_mapping_of(EoServer *s, Oid userid);
 static void invalidate(Datum arg, int cacheid, uint32 hashvalue);
-static void wipe_secrets(void *arg);
+static void copy_secret(char **secret, List *list, const char *name);
+static void wipe_values(List *list);
+static void free_secrets(void *arg);
 
 /* ----- looking up ----- */
 
@@ -263,7 +267,7 @@ load_server(ForeignServer *fs, Oid userid)
 {
 	MemoryContext context;
 	MemoryContext old;
-	MemoryContextCallback *wipe;
+	MemoryContextCallback *callback;
 	EoServer   *s;
 
 	check_wrapper(fs);
@@ -271,10 +275,10 @@ load_server(ForeignServer *fs, Oid userid)
 									ALLOCSET_SMALL_SIZES);
 	old = MemoryContextSwitchTo(context);
 	s = palloc0(sizeof(EoServer));
-	wipe = palloc0(sizeof(MemoryContextCallback));
-	wipe->func = wipe_secrets;
-	wipe->arg = s;
-	MemoryContextRegisterResetCallback(context, wipe);
+	callback = palloc0(sizeof(MemoryContextCallback));
+	callback->func = free_secrets;
+	callback->arg = s;
+	MemoryContextRegisterResetCallback(context, callback);
 
 	s->serverid = fs->serverid;
 	s->userid = userid;
@@ -423,10 +427,11 @@ read_mapping_of(EoServer *s, Oid userid)
 	if (!isnull)
 		list = untransformRelOptions(datum);
 	s->access_key_id = copy_option(list, "access_key_id", NULL);
-	s->secret_access_key = copy_option(list, "secret_access_key", NULL);
-	s->session_token = copy_option(list, "session_token", NULL);
+	copy_secret(&s->secret_access_key, list, "secret_access_key");
+	copy_secret(&s->session_token, list, "session_token");
 	if (s->pin_pepper == NULL)
-		s->pin_pepper = copy_option(list, "pin_pepper", NULL);
+		copy_secret(&s->pin_pepper, list, "pin_pepper");
+	wipe_values(list);
 	ReleaseSysCache(tuple);
 	if ((s->access_key_id == NULL) != (s->secret_access_key == NULL))
 		ereport(ERROR,
@@ -436,15 +441,42 @@ read_mapping_of(EoServer *s, Oid userid)
 	return s->access_key_id != NULL;
 }
 
+/*
+ * Copy the value of an option, if it is in the list, to memory that is kept out of
+ * core dumps.  *secret may have one of another mapping.
+ */
 static void
-wipe_secrets(void *arg)
+copy_secret(char **secret, List *list, const char *name)
+{
+	const char *value = eo_option_values_find(list, name);
+
+	eo_secret_free(*secret);
+	*secret = value != NULL ? eo_secret_copy(value) : NULL;
+	if (value != NULL && *secret == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory")));
+}
+
+static void
+wipe_values(List *list)
+{
+	ListCell   *cell;
+
+	foreach(cell, list)
+	{
+		char	   *value = defGetString(lfirst(cell));
+
+		explicit_bzero(value, strlen(value));
+	}
+}
+
+static void
+free_secrets(void *arg)
 {
 	EoServer   *s = arg;
 
-	if (s->secret_access_key != NULL)
-		explicit_bzero(s->secret_access_key, strlen(s->secret_access_key));
-	if (s->session_token != NULL)
-		explicit_bzero(s->session_token, strlen(s->session_token));
-	if (s->pin_pepper != NULL)
-		explicit_bzero(s->pin_pepper, strlen(s->pin_pepper));
+	eo_secret_free(s->secret_access_key);
+	eo_secret_free(s->session_token);
+	eo_secret_free(s->pin_pepper);
 }

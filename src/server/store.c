@@ -22,6 +22,7 @@
 #include "dynamodb/client.h"
 #include "dynamodb/json.h"
 #include "dynamodb/record.h"
+#include "dynamodb/secret.h"
 #include "dynamodb/sigv4.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
@@ -56,7 +57,7 @@ typedef struct StoreEntry
 } StoreEntry;
 
 static HTAB *stores;
-static const uint8 *hash_key;
+static uint8 *hash_key;
 
 static void build_store(StoreEntry *entry, EoServer *server);
 static EoStore *fill_store(EoServer *server, MemoryContext context);
@@ -160,9 +161,18 @@ fill_store(EoServer *server, MemoryContext context)
 }
 
 void
-eo_store_use_hash_key(const uint8 *key)
+eo_store_make_hash_key(void)
 {
-	hash_key = key;
+	eo_secret_free(hash_key);
+	hash_key = eo_secret_alloc(EO_CREDENTIALS_HASH_LEN);
+	if (hash_key == NULL)
+		ereport(FATAL,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory")));
+	if (!pg_strong_random(hash_key, EO_CREDENTIALS_HASH_LEN))
+		ereport(FATAL,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a key: no random numbers")));
 }
 
 /* HMAC-SHA256 of access key and secret; zero if there are none. */

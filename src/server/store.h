@@ -46,11 +46,10 @@ extern EoStore *eo_store_open(const char *server_name);
 extern EoStore *eo_store_create(EoServer *server);
 
 /*
- * Use this key (EO_CREDENTIALS_HASH_LEN bytes, borrowed) to hash credentials.  It is
- * random, made at each start of the server, and the same for all its processes.  To
- * be called in the postmaster.
+ * Make a random key to hash credentials with.  To be called in the postmaster, at each
+ * start of the server, so that its processes inherit the key.
  */
-extern void eo_store_use_hash_key(const uint8 *key);
+extern void eo_store_make_hash_key(void);
 
 /*
  * May the holder of a claim, whose store has that hash, be believed without a request

@@ -10,12 +10,19 @@
  */
 #include "postgres.h"
 
+#include "common/cryptohash.h"
+#include "common/sha2.h"
+#include "dynamodb/hex.h"
 #include "dynamodb/record.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "server/error.h"
+#include "server/guc.h"
 #include "server/text.h"
 #include "utils/guc.h"
+
+/* So many bytes of a key's digest are shown: two keys of one table hardly share them. */
+#define SHOWN_BYTES 8
 
 static Datum from_utf8(Datum utf8);
 static char *escape_utf8(const char *s);
@@ -46,6 +53,33 @@ eo_text_holder(void)
 			*p = '?';
 	}
 	return holder;
+}
+
+/*
+ * The digest is that of the key in UTF-8, so that it is the same in all databases.
+ * An error here would hide the one that is about to be reported, so none is raised.
+ */
+const char *
+eo_text_key_shown(const char *s)
+{
+	pg_cryptohash_ctx *ctx;
+	uint8		digest[PG_SHA256_DIGEST_LENGTH];
+	char		hex[2 * SHOWN_BYTES + 1];
+	char	   *utf8;
+	bool		done;
+
+	if (eo_guc_log_keys == EO_LOG_KEYS_TEXT)
+		return s;
+	utf8 = eo_text_to_utf8(s);
+	ctx = pg_cryptohash_create(PG_SHA256);
+	done = ctx != NULL && pg_cryptohash_init(ctx) >= 0 &&
+		pg_cryptohash_update(ctx, (const uint8 *) utf8, strlen(utf8)) >= 0 &&
+		pg_cryptohash_final(ctx, digest, sizeof(digest)) >= 0;
+	pg_cryptohash_free(ctx);
+	if (!done)
+		return "sha256:unknown";
+	eo_hex_put(digest, SHOWN_BYTES, hex);
+	return psprintf("sha256:%s", hex);
 }
 
 char *

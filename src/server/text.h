@@ -23,6 +23,13 @@ extern bool eo_text_is_same(const char *a, const char *b);
 extern char *eo_text_holder(void);
 
 /*
+ * A key, or the id of an action, as messages and views may show it: s itself, or by
+ * exactonce.log_keys a digest of it, palloc'd.  s is in the encoding of the database.
+ * Every message that names a key or an action shows what this returns.
+ */
+extern const char *eo_text_key_shown(const char *s);
+
+/*
  * From the encoding of the database to UTF-8, and back.  Returns s itself where
  * nothing is to be converted, else a palloc'd string.  Raises if s is not valid
  * in its encoding or cannot be expressed in the other one.

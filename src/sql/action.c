@@ -119,7 +119,7 @@ eo_action_create_sql(PG_FUNCTION_ARGS)
 	if (sink.outcome == EO_ACTION_ALREADY_EXISTS)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNIQUE_VIOLATION),
-				 errmsg("action \"%s\" exists already on server \"%s\"", plan.id, store->server->name),
+				 errmsg("action \"%s\" exists already on server \"%s\"", eo_text_key_shown(plan.id), store->server->name),
 				 errdetail("An id is not used again while its record is kept, whatever has become of the action."),
 				 errhint("action_get() shows it.")));
 	return eo_expansion_keep(fcinfo, 4, 5, sink.row);

@@ -36,6 +36,7 @@
 #include "mb/pg_wchar.h"
 #include "server/error.h"
 #include "server/store.h"
+#include "server/text.h"
 #include "sql/args.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
@@ -120,7 +121,7 @@ eo_idem_call(PG_FUNCTION_ARGS)
 			ereport(ERROR,
 					(errcode(ERRCODE_EO_NOT_OWNER),
 					 errmsg("key \"%s\" on server \"%s\" was settled by its own handler",
-							ask.key, store->server->name),
+							eo_text_key_shown(ask.key), store->server->name),
 					 errhint("Leave that to idem_call(): what the handler returns is the result, what it raises the failure.")));
 		eo_owner_complete(store, ask.key, NULL, run.text, false);
 		if (run.isnull)

@@ -12,7 +12,11 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
 #include "access/xlog.h"
+#include "catalog/pg_authid.h"
 #include "cluster/databases.h"
 #include "cluster/slots.h"
 #include "commit/contact.h"
@@ -22,6 +26,7 @@
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
 #include "foreign/foreign.h"
+#include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "server/answer.h"
 #include "server/error.h"
@@ -29,6 +34,9 @@
 #include "server/store.h"
 #include "sql/check.h"
 #include "sql/table.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
 #include "utils/timestamp.h"
 
 /* A clock this far off is worth a warning, and this far a failure. */
@@ -37,6 +45,9 @@
 
 /* A completion that waits this long is worth a warning. */
 #define PENDING_WARN_S 10
+
+/* So many roles are named at most. */
+#define MAX_NAMED 5
 
 /* The results of checks that later ones depend on. */
 typedef enum Need
@@ -61,6 +72,7 @@ static void check_worker(Subject *s, EoCheckRow *row);
 static void check_doubt(Subject *s, EoCheckRow *row);
 static void check_pending(Subject *s, EoCheckRow *row);
 static void check_orphans(Subject *s, EoCheckRow *row);
+static void check_rights(Subject *s, EoCheckRow *row);
 static void check_server(Subject *s, EoCheckRow *row);
 static void check_credentials(Subject *s, EoCheckRow *row);
 static void check_table(Subject *s, EoCheckRow *row);
@@ -82,6 +94,7 @@ static const struct
 	{"in doubt", NEEDS_NOTHING, check_doubt},
 	{"pending", NEEDS_NOTHING, check_pending},
 	{"orphans", NEEDS_NOTHING, check_orphans},
+	{"rights", NEEDS_NOTHING, check_rights},
 	{"server", NEEDS_SERVER, check_server},
 	{"credentials", NEEDS_SERVER, check_credentials},
 	{"table", NEEDS_CREDENTIALS, check_table},
@@ -238,6 +251,63 @@ check_orphans(Subject *s, EoCheckRow *row)
 		set_finding(row, EO_FINDING_FAILURE,
 					psprintf("%d completions of servers that were dropped", outbox.orphans),
 					"See exactonce_pending: create the server again, or give them up with idem_resolve(pending => id).");
+}
+
+/*
+ * The names of the members of a role that are no superusers, at most MAX_NAMED of
+ * them; NULL: there are none.  A membership that is not inherited counts, too.
+ */
+static char *
+members_of(Oid role)
+{
+	Relation	rel = table_open(AuthIdRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	int			n = 0;
+	StringInfoData names;
+	HeapTuple	tuple;
+
+	initStringInfo(&names);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_authid member = (Form_pg_authid) GETSTRUCT(tuple);
+
+		if (member->oid == role || member->rolsuper ||
+			!is_member_of_role_nosuper(member->oid, role))
+			continue;
+		if (++n <= MAX_NAMED)
+			appendStringInfo(&names, "%s%s", n > 1 ? ", " : "",
+							 quote_identifier(NameStr(member->rolname)));
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	if (n > MAX_NAMED)
+		appendStringInfo(&names, " and %d more", n - MAX_NAMED);
+	return n > 0 ? names.data : NULL;
+}
+
+/*
+ * These roles reach the internal tables although nobody has rights on them.  Rows that
+ * they write are believed, like those of a superuser.
+ */
+static void
+check_rights(Subject *s, EoCheckRow *row)
+{
+	char	   *writers = members_of(ROLE_PG_WRITE_ALL_DATA);
+	char	   *readers = members_of(ROLE_PG_READ_ALL_DATA);
+
+	(void) s;
+	if (writers != NULL)
+		set_finding(row, EO_FINDING_WARNING,
+					psprintf("the internal tables can be written by members of pg_write_all_data: %s",
+							 writers),
+					"They can decide which keys are completed. Take the membership away, or trust them as superusers.");
+	else if (readers != NULL)
+		set_finding(row, EO_FINDING_WARNING,
+					psprintf("the internal tables can be read by members of pg_read_all_data: %s",
+							 readers),
+					"They see the keys and tokens of completions that are not finished. Take the membership away, or trust them with these.");
+	else
+		set_finding(row, EO_FINDING_OK, "only superusers reach the internal tables", NULL);
 }
 
 /* ----- the foreign server ----- */

@@ -84,6 +84,8 @@ eo_gate_worker(void)
 		}
 		if (give_up_us == 0)
 		{
+			/* No worker stays while the tables are altered: say so at once. */
+			eo_internal_check();
 			if (!db.ready && !eo_database_want(MyDatabaseId))
 				break;
 

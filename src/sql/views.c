@@ -1,10 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * views.c
- *	  exactonce_claims_of_cluster(): the slots of shared memory as rows.
+ *	  exactonce_claims_of_cluster(): the slots of shared memory as rows; and how the
+ *	  views show keys.
  *
  * The views exactonce_claims and exactonce_in_doubt select from it.  It shows
- * no token, payload or result.
+ * no token, payload or result.  Roles may call it without the views, so what
+ * exactonce.log_keys hides is hidden here.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +16,10 @@
 #include "compat.h"
 #include "dynamodb/clock.h"
 #include "fmgr.h"
+#include "foreign/foreign.h"
 #include "funcapi.h"
+#include "miscadmin.h"
+#include "server/option_values.h"
 #include "server/text.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
@@ -22,6 +27,7 @@
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(eo_claims_of_cluster);
+PG_FUNCTION_INFO_V1(eo_key_of_record);
 
 /* The column "state", as the comment on the view exactonce_claims explains it. */
 static const char *
@@ -53,6 +59,37 @@ state_of(const EoSlotInfo *info)
 }
 
 /*
+ * The key of a record as views show it: without the key_prefix of its server, if that
+ * is a server of this database and exists.
+ */
+static const char *
+shown_key(const char *pk, Oid serverid)
+{
+	const char *key = strchr(pk, '#');
+	ForeignServer *fs = NULL;
+	const char *prefix = NULL;
+
+	if (OidIsValid(serverid))
+		fs = GetForeignServerExtended(serverid, FSV_MISSING_OK);
+	if (fs != NULL)
+		prefix = eo_option_values_find(fs->options, "key_prefix");
+	key = key != NULL ? key + 1 : pk;
+	if (prefix != NULL && strncmp(key, prefix, strlen(prefix)) == 0)
+		key += strlen(prefix);
+	return eo_text_key_shown(key);
+}
+
+/*
+ * exactonce_key_of_record(pk, server)
+ */
+Datum
+eo_key_of_record(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(shown_key(text_to_cstring(PG_GETARG_TEXT_PP(0)),
+											   PG_GETARG_OID(1))));
+}
+
+/*
  * exactonce_claims_of_cluster()
  */
 Datum
@@ -68,15 +105,17 @@ eo_claims_of_cluster(PG_FUNCTION_ARGS)
 	{
 		const EoSlotInfo *s = &view.info;
 		int64		age_us = eo_clock_monotonic_us() - s->since_us;
-		const char *key = strchr(view.pk, '#');
+		Oid			serverid = InvalidOid;
 		EoRow		row;
 
+		if (view.target.dboid == MyDatabaseId)
+			serverid = view.target.serverid;
 		eo_row_begin(&row, rsinfo->setDesc);
 		EO_ROW_PUT(&row, false, ObjectIdGetDatum(view.target.dboid));
 		EO_ROW_PUT(&row, false, ObjectIdGetDatum(view.target.serverid));
 		EO_ROW_PUT(&row, false, ObjectIdGetDatum(view.target.userid));
 		eo_row_put_text(&row, view.target.table);
-		eo_row_put_text(&row, eo_text_from_utf8(key != NULL ? key + 1 : view.pk));
+		eo_row_put_text(&row, shown_key(eo_text_from_utf8(view.pk), serverid));
 		eo_row_put_text(&row, state_of(s));
 		EO_ROW_PUT(&row, s->pid == 0, Int32GetDatum(s->pid));
 		EO_ROW_PUT(&row, s->pid == 0, TimestampTzGetDatum(GetCurrentTimestamp() - age_us));

@@ -103,6 +103,33 @@ like(complete('granted'), $not_relied_on, 'GRANT ON ALL TABLES: with the right a
 $sql->("REVOKE ALL ON ALL TABLES IN SCHEMA $internal FROM app; REVOKE ALL ON SCHEMA $internal FROM app");
 wait_until('GRANT ON ALL TABLES: once it is revoked keys are completed', sub { complete('after') eq '' });
 
+# The tables are looked at before a worker is waited for, so the reason is told at once.
+$sql->("GRANT SELECT (pk) ON $internal.outbox TO app");
+end_worker();
+like(complete('column'), qr/ERROR:  table $internal\.outbox was altered and cannot be relied on\n.*on a column of it/,
+	'a right on a column: nothing is completed');
+$sql->("REVOKE SELECT (pk) ON $internal.outbox FROM app; GRANT UPDATE (origin) ON $internal.identity TO app");
+like(complete('another column'), qr/ERROR:  table $internal\.identity was altered and cannot be relied on\n.*on a column of it/,
+	'a right on a column of another table: nothing is completed');
+$sql->("REVOKE UPDATE (origin) ON $internal.identity FROM app");
+is(complete('no column'), '', 'once no role has rights on a column, keys are completed at once');
+
+# ----- roles that may read or write everything --------------------------------
+
+sub check_rights
+{
+	return $sql->(q(SELECT status, detail FROM idem_check() WHERE "check" = 'rights'));
+}
+is(check_rights(), 'ok|only superusers reach the internal tables', 'nobody may read or write everything');
+$sql->('CREATE ROLE reader; CREATE ROLE "Through"; CREATE ROLE writer NOINHERIT; CREATE ROLE boss SUPERUSER; '
+	  . 'GRANT pg_read_all_data TO reader, boss');
+is(check_rights(), 'warning|the internal tables can be read by members of pg_read_all_data: reader',
+	'a role that may read everything is warned of');
+$sql->('GRANT pg_write_all_data TO "Through"; GRANT "Through" TO writer');
+like(check_rights(), qr/^warning\|.* can be written by members of pg_write_all_data: (?:"Through", writer|writer, "Through")$/,
+	'roles that may write everything, themselves or by SET ROLE, are warned of');
+$sql->('DROP ROLE reader, writer, "Through", boss');
+
 # ----- a row that somebody has made up ----------------------------------------
 
 reset_proxy();

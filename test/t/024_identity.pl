@@ -216,6 +216,16 @@ settled($node);
 is(control('GET', '/ops'), "UpdateItem UpdateItem\n",
 	'idem_complete() with a token alone in a transaction makes the requests of seal and finish, and reads nothing');
 
+# ----- memory -----------------------------------------------------------------
+
+# proc(5): "dd" is the flag of memory that is left out of core dumps
+my $count = "\\! awk '/^Size:/ {size = \$2} /^VmFlags:.* dd/ {sum += size} END {print sum}' /proc/\$BACKEND/smaps\n";
+$out = run_script($node, "SELECT pg_backend_pid() AS pid \\gset\n\\setenv BACKEND :pid\n$count"
+	  . "SELECT outcome FROM idem_acquire('first of a session', on_commit => 'keep');\n$count");
+my ($before, $after) = $out =~ /^(\d+)\nacquired\n(\d+)$/m;
+# a page of at least 4 kB for the secret access key, the signer's copy, and the signing key of the day
+cmp_ok($after - $before, '>=', 12, 'the secrets of a session are left out of core dumps');
+
 stop_without_crash($node);
 ok(!-e $key_log, 'no keys of TLS connections are logged');
 done_testing();
