@@ -263,9 +263,11 @@ inline check()
 /* x is closed, or retired by a life of our history, or by one that is itself over for us. */
 #define over_by_item(s, x)	(is_ours(s, x) && (life[x].item == CLOSED || \
 							 (life[x].item == RETIRED && in_history(s, life[x].heir))))
+#define retired_and(s, x, heir_is)	(is_ours(s, x) && life[x].item == RETIRED && heir_is)
+#define over_2(s, x)		(over_by_item(s, x) || retired_and(s, x, over_by_item(s, life[x].heir)))
 #ifndef NO_INHERITING_HEIRS
-#define is_over(s, x)		(over_by_item(s, x) || \
-							 (is_ours(s, x) && life[x].item == RETIRED && over_by_item(s, life[x].heir)))
+#define is_over(s, x)		(over_2(s, x) || \
+							 retired_and(s, x, retired_and(s, life[x].heir, over_2(s, life[life[x].heir].heir))))
 #else
 #define is_over(s, x)		over_by_item(s, x)
 #endif
@@ -376,6 +378,18 @@ inline mint_and_die(s)
 		add_life(s, next_life(s));
 		printf("server %d mints life %d, its worker dies before the item is created\n", s, next_life(s));
 		server[s].mints--
+	}
+}
+
+/* In a stopped world beats have no bound, so that bounds do not keep a survivor from its lease. */
+inline confirm(s)
+{
+	d_step
+	{
+		may(s) && stopped && server[s].current > 0 && life[server[s].current].item == OPEN &&
+		server[s].confirmed == 0;
+		server[s].confirmed = life[server[s].current].beat;
+		printf("server %d renews its lease\n", s)
 	}
 }
 
@@ -542,11 +556,21 @@ inline settle(s)
 	}
 }
 
+/*
+ * Who retires another life must hold its own lease.  Otherwise two lives could
+ * retire each other, and a third server would inherit from neither.
+ */
+#ifndef NO_LEASE_TO_RETIRE
+#define may_retire(s)	(may(s) && server[s].current > 0 && server[s].confirmed > 0)
+#else
+#define may_retire(s)	(may(s) && server[s].current > 0)
+#endif
+
 inline retire_at_once(s, x)
 {
 	d_step
 	{
-		may(s) && server[s].current > 0 && x != server[s].current && life[x].item == OPEN &&
+		may_retire(s) && x != server[s].current && life[x].item == OPEN &&
 		is_ours(s, x) && at_once(s, x);
 		life[x].item = RETIRED;
 		life[x].heir = server[s].current;
@@ -617,7 +641,7 @@ inline retire(s)
 {
 	d_step
 	{
-		may(s) && server[s].current > 0 && server[s].watched > 0 && server[s].watched != server[s].current &&
+		may_retire(s) && server[s].watched > 0 && server[s].watched != server[s].current &&
 		watched_life(s).item == OPEN && server[s].silent && is_ours(s, server[s].watched) &&
 		agrees(s, server[s].watched) && beat_is_the_same(s);
 		watched_life(s).item = RETIRED;
@@ -636,6 +660,7 @@ end:
 	:: mint(s)
 	:: mint_and_die(s)
 	:: raise_beat(s)
+	:: confirm(s)
 	:: give_up(s)
 	:: give_up_by_mistake(s)
 	:: close_life(s)
