@@ -350,10 +350,10 @@ inline deliver_acquire(t, lease_over, arrives)
 
 #if defined(ONCE)
 #define may_seal(t, lease_over)		(is_free(t) || lease_over)
-#elif !defined(NO_TOKEN_ON_SEAL)
+#elif !defined(NO_STATUS_ON_SEAL)
 #define may_seal(t, lease_over)		(status == IN_PROGRESS && owner == (t))
 #else
-#define may_seal(t, lease_over)		(status == IN_PROGRESS)
+#define may_seal(t, lease_over)		(owner == (t))
 #endif
 
 inline deliver_seal(t, lease_over, arrives)
