@@ -77,6 +77,7 @@ missing_packages() {
     has_command node || echo nodejs
     has_command npm || echo npm
     has_command openssl || echo openssl
+    has_command spin || echo spin
     has_header curl/curl.h || echo libcurl4-openssl-dev
     has_header json-c/json.h || echo libjson-c-dev
     has_header openssl/evp.h || echo libssl-dev
