@@ -807,9 +807,11 @@ init
 		db[0].claims = CLAIMS0;
 		db[1].claims = CLAIMS1;
 		run Session(0);
-		run Settler(0);
 		run Session(1);
+#ifndef NO_SETTLING_BY_RECORD
+		run Settler(0);
 		run Settler(1);
+#endif
 		run DynamoDB(1);
 		run Worker(1);
 #if CLAIMS0 + CLAIMS1 > 1

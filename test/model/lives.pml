@@ -98,8 +98,9 @@
 #define REFUSALS 0
 #endif
 
-#define MAX_LIVES	8
-#define MAX_TOKENS	4
+#define MAX_LIVES	5			/* with the root row */
+#define MAX_TOKENS	4			/* tokens are 1 to 3 */
+#define MAX_XID		14
 #define MAX_LOG		16
 
 /* exactonce.takeover */
@@ -247,7 +248,6 @@ inline check()
 	i = 0
 }
 
-
 /* ----- Whose life is it, and is it over? ----- */
 
 #define in_history(s, x)	has(server[s].rows, x)
@@ -263,6 +263,7 @@ inline check()
 /* x is closed, or retired by a life of our history, or by one that is itself over for us. */
 #define over_by_item(s, x)	(is_ours(s, x) && (life[x].item == CLOSED || \
 							 (life[x].item == RETIRED && in_history(s, life[x].heir))))
+/* An heir may itself be over, and so may its heir, up to four in a row. */
 #define retired_and(s, x, heir_is)	(is_ours(s, x) && life[x].item == RETIRED && heir_is)
 #define over_2(s, x)		(over_by_item(s, x) || retired_and(s, x, over_by_item(s, life[x].heir)))
 #ifndef NO_INHERITING_HEIRS
@@ -301,8 +302,6 @@ inline check()
 #define agrees(s, x)		false
 #elif TAKEOVER == ALWAYS
 #define agrees(s, x)		true
-#elif TAKEOVER == PROMOTED && defined(SAME_TIMELINE)
-#define agrees(s, x)		false
 #elif TAKEOVER == PROMOTED
 #define agrees(s, x)		((s) > life[x].server)
 #elif defined(COPY)
@@ -326,6 +325,7 @@ inline add_life(s, l)
 	life[l].server = s;
 	life[l].start = server[s].start;
 	life[l].boot = server[s].boot;
+	assert(server[s].next <= MAX_XID);
 	life[l].xid = server[s].next;
 	life[l].control = server[s].found;
 	/* the parent is the newest row */
@@ -512,7 +512,8 @@ inline remove_row(s)
  * May the id x of an earlier run, that of life l, have been given out again?
  * The row of l was flushed before its first seal, so recovery never goes back
  * below the id that wrote it.  Everything above may have been lost in a crash.
- * n is the first life after that run in our history.
+ * n is the first life after that run in our history; the two floors that are
+ * taken from it are wrong.
  */
 #if defined(NO_FLOOR)
 #define may_be_reused(x, l, n)		false
@@ -604,7 +605,7 @@ inline watch(s, x)
  * written its commit record, because that takes less than T - L.
  */
 #ifndef NO_PROMPT_COMMIT
-#define committed_in_time(s)	!(goes_by_it(s) && owner_of(s).tx == PAST)
+#define committed_in_time(s)	!(owner_of(s).tx == PAST && owner_of(s).tx_life == server[s].watched)
 #else
 #define committed_in_time(s)	true
 #endif
@@ -671,9 +672,11 @@ end:
 	:: retire_at_once(s, 1)
 	:: retire_at_once(s, 2)
 	:: retire_at_once(s, 3)
+	:: retire_at_once(s, 4)
 	:: watch(s, 1)
 	:: watch(s, 2)
 	:: watch(s, 3)
+	:: watch(s, 4)
 	:: pass_silence(s)
 	:: retire(s)
 	od
@@ -691,6 +694,7 @@ inline acquire(s)
 		owner = next_token(s);
 		status = IN_PROGRESS;
 		origin = 0;
+		assert(server[s].next <= MAX_XID);
 		xid_of[owner] = server[s].next;
 		server[s].next++;
 		server[s].tx = WORKING;
@@ -820,7 +824,7 @@ inline recover(s)
 {
 	server[s].found = server[s].control;
 	server[s].next = server[s].control;
-	i = 14;
+	i = MAX_XID;
 	do
 	:: i > 0 && !has(server[s].clog, i) -> i--
 	:: else -> break
