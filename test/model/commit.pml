@@ -63,7 +63,7 @@
 #ifndef FORGETS					/* completed keys that an operator gives back on purpose */
 #define FORGETS 0
 #endif
-#define MAX_TOKENS 5
+#define MAX_TOKENS 5				/* tokens are 1 to 4 */
 
 mtype = { NONE, IN_PROGRESS, COMMITTING, COMPLETED, FAILED,		/* a record */
 	ASKING, HELD, SEALING, SEALED,								/* a transaction */
@@ -129,8 +129,10 @@ bool invariant_a = true;
 bool invariant_b = true;
 bool invariant_d = true;
 
+/* In a stopped world steps are taken only while the key is unsettled. */
 #define may				(!stopped || status == COMMITTING)
 
+/* Asserts (a) and (b).  Called by each step after which one of them may be false. */
 inline check()
 {
 	invariant_a = (status != COMPLETED || has(work, owner));
@@ -139,6 +141,7 @@ inline check()
 	assert(invariant_b)
 }
 
+/* (d), when claim t has taken the key. */
 inline check_ghost(t)
 {
 	invariant_d = (FIRST_STATE == ASKING && CLAIMS0 + CLAIMS1 > 1) || !has(freed, t);
@@ -299,7 +302,7 @@ end:
 
 /* ----- DynamoDB: each request is one conditional write ----- */
 
-/* Somebody else's lease may be over; whether it is, is decided by the caller. */
+/* A record of another claim, which lease_over takes over in deliver_acquire() and deliver_seal(). */
 #ifndef STEAL_COMMITTING
 #define may_take_over(t)	(status == IN_PROGRESS && owner != (t))
 #else
@@ -311,13 +314,13 @@ end:
 #define is_free(t)			(status == NONE || status == FAILED)
 #endif
 
-/* The answer arrives, or it is lost.  It counts only for the request that it names. */
 #ifndef NO_ECHO_CHECK
 #define believes_any	false
 #else
 #define believes_any	true
 #endif
 
+/* The answer arrives, or it is lost.  It counts only for the request that it names. */
 inline answer(t, arrives, waits, yes, then)
 {
 	if
@@ -821,6 +824,10 @@ init
 #if CLAIMS0 + CLAIMS1 > 2
 		run DynamoDB(3);
 		run Worker(3);
+#endif
+#if CLAIMS0 + CLAIMS1 > 3
+		run DynamoDB(4);
+		run Worker(4);
 #endif
 #ifndef NO_JUDGE
 		run Judge();
