@@ -394,11 +394,19 @@ COMMENT ON COLUMN @extschema@.exactonce_claims.lease_until IS 'end of the lease,
 COMMENT ON COLUMN @extschema@.exactonce_claims.run IS 'number of the run, from 1; NULL if not known';
 COMMENT ON COLUMN @extschema@.exactonce_claims.fence IS 'number of the claim; NULL if not known';
 
+CREATE FUNCTION @extschema@.exactonce_waits_for(xid pg_catalog.xid8)
+RETURNS pg_catalog.text
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'eo_waits_for';
+COMMENT ON FUNCTION @extschema@.exactonce_waits_for(pg_catalog.xid8) IS
+'what must confirm the commit of this transaction before the worker marks its keys completed; NULL if nothing must, or has to any more; for exactonce_pending';
+
 CREATE VIEW @extschema@.exactonce_pending AS
 	SELECT s.srvname AS server, o.dynamodb_table,
 		@extschema@.exactonce_key_of_record(o.pk, o.server) AS key,
 		o.xid, o.created_at, pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) o.created_at AS age,
-		pg_catalog.encode(o.digest, 'hex') AS id
+		pg_catalog.encode(o.digest, 'hex') AS id,
+		@extschema@.exactonce_waits_for(o.xid) AS waits_for
 	FROM exactonce_internal.outbox o
 	JOIN pg_catalog.pg_control_system() c ON c.system_identifier OPERATOR(pg_catalog.=) o.system_identifier
 	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) o.dboid
@@ -414,6 +422,7 @@ COMMENT ON COLUMN @extschema@.exactonce_pending.xid IS 'id of the transaction th
 COMMENT ON COLUMN @extschema@.exactonce_pending.created_at IS 'time at which idem_complete was called';
 COMMENT ON COLUMN @extschema@.exactonce_pending.age IS 'time since created_at';
 COMMENT ON COLUMN @extschema@.exactonce_pending.id IS 'names the row for idem_resolve(pending => id)';
+COMMENT ON COLUMN @extschema@.exactonce_pending.waits_for IS 'synchronous_standby_names or replication slots, if these have not confirmed the commit; NULL if only DynamoDB has not';
 
 CREATE VIEW @extschema@.exactonce_in_doubt AS
 	SELECT s.srvname AS server, c.dynamodb_table,
@@ -630,7 +639,7 @@ BEGIN
 		WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
 			AND p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
 			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_resolve', 'idem_create_table', 'idem_check',
-				'idem_guard', 'exactonce_claims_of_cluster']::pg_catalog.name[])
+				'idem_guard', 'exactonce_claims_of_cluster', 'exactonce_waits_for']::pg_catalog.name[])
 	LOOP
 		EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', o.object,
 			CASE WHEN o.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC'
@@ -641,4 +650,5 @@ $rights$;
 
 GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_claims_of_cluster() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION @extschema@.exactonce_waits_for(pg_catalog.xid8) TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.idem_check(pg_catalog.text) TO pg_monitor;
