@@ -25,7 +25,7 @@
  * which at the end of a page is already behind the header of the next one.
  *
  * Only the worker (worker_rows.c) marks the records of transactions COMPLETED, and an
- * operator (idem_resolve() in operator.c); both ask here.  A completion with the token
+ * operator (idem_resolve()); both ask here.  A completion with the token
  * of another session has a row like any other.  Backends write COMPLETED by themselves
  * in two cases, in which there is no commit that could be lost: idem_complete(immediate
  * => true) says at once what the caller knows to be done, and idem_transact() completes
