@@ -97,6 +97,16 @@ become_completed('the standby is there', 'together');
 like(check('durability'), qr/; no completion waits for the standbys of synchronous_standby_names$/,
 	'the standby is there: idem_check() says so');
 
+# A transaction that goes on keeps no others waiting, and is not taken for one that is over.
+my $slow = start_script($node, "BEGIN;\nSELECT idem_once('slow');\n" . say_in_script('slow is open') . halt_until('slow')
+	. "COMMIT;\n");
+await_word('slow is open');
+$sql->(completing('quick'));
+wait_until('a transaction goes on: key "quick" becomes COMPLETED', sub { status_of('quick') eq 'COMPLETED' });
+go_on('slow');
+finish_script($slow);
+become_completed('a transaction that went on', 'slow');
+
 $standby->stop;
 my $waiting_for_standbys =
   qr/^warning\|.*completions wait since .* for the standbys of synchronous_standby_names, which have confirmed [0-9A-F\/]+ of [0-9A-F\/]+$/;
@@ -137,6 +147,13 @@ like(run_script($node, "SELECT idem_resolve('local', 'completed')"),
 	'an operator cannot say COMPLETED before the standbys have the commit');
 are_held_back('the standby is away', @keys);
 
+# More than the worker keeps in memory.
+my $many = 1200;
+run_script($node, "SET synchronous_commit = local;\nSELECT count(idem_once('many/' || i)) FROM generate_series(1, $many) i;\n");
+is($sql->("SELECT count(*) FROM exactonce_pending WHERE key LIKE 'many/%' AND waits_for IS NOT NULL"), $many,
+	'many completions wait');
+is(count_requests(key => 'many/', to => 'COMPLETED'), 0, 'many completions wait: nothing was sent');
+
 # What else the worker does goes on.
 my $run = start_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('beating', lease => '200 ms');\n"
 	. say_in_script('beating is held') . halt_until('beating') . "ROLLBACK;\n");
@@ -176,6 +193,11 @@ like(check('durability'), qr/; no completion waits for the standbys of synchrono
 $out = run_script($node, completing('normal'));
 unlike($out, qr/WARNING|ERROR/, 'the standby is back: commits go on');
 become_completed('the standby is back', 'normal');
+
+my $records = records($table);
+is(scalar(grep { /^many/ && $records->{$_}{status} eq 'COMPLETED' } keys %$records), $many,
+	'the standby is back: of many completions all are made');
+is(count_requests(key => 'many/', to => 'COMPLETED'), $many, 'the standby is back: each of many is made once');
 
 # ----- named slots ------------------------------------------------------------
 
