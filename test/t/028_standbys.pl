@@ -167,7 +167,8 @@ wait_until('the standby is away: a rollback gives its key back', sub { status_of
 
 # The worker that waits cannot be made to go on without the standby.
 $sql->("SELECT pg_cancel_backend(($worker_pid))");
-my $old = $sql->($worker_pid);
+my $old;
+wait_until('the worker, canceled while it waits, is there or comes back', sub { $old = $sql->($worker_pid) });
 $sql->("SELECT pg_terminate_backend($old)");
 wait_until('the worker, terminated while it waits, comes back', sub { my $pid = $sql->($worker_pid); $pid && $pid ne $old });
 wait_until('the worker that comes back waits, too', sub { check('durability') =~ $waiting_for_standbys });
