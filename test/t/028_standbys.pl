@@ -168,7 +168,7 @@ wait_until('the standby is away: a rollback gives its key back', sub { status_of
 # The worker that waits cannot be made to go on without the standby.
 $sql->("SELECT pg_cancel_backend(($worker_pid))");
 my $old;
-wait_until('the worker, canceled while it waits, is there or comes back', sub { $old = $sql->($worker_pid) });
+wait_until('the worker, cancelled while it waits, is there or comes back', sub { $old = $sql->($worker_pid) });
 $sql->("SELECT pg_terminate_backend($old)");
 wait_until('the worker, terminated while it waits, comes back', sub { my $pid = $sql->($worker_pid); $pid && $pid ne $old });
 wait_until('the worker that comes back waits, too', sub { check('durability') =~ $waiting_for_standbys });
@@ -277,7 +277,7 @@ like(run_script($node, "SET exactonce.synchronized_standby_slots = ''"), qr/ERRO
 
 SKIP:
 {
-	skip 'PostgreSQL 17 has a setting of its own', 1 if $node->pg_version < 17;
+	skip 'only PostgreSQL 17 and later have a setting of their own', 1 if $node->pg_version < 17;
 	$sql->("SELECT pg_create_physical_replication_slot('third', true)");
 	configure('exactonce.synchronized_standby_slots' => '', synchronized_standby_slots => 'third');
 	$sql->(completing('core setting'));
@@ -286,6 +286,7 @@ SKIP:
 	are_held_back("PostgreSQL's own setting", 'core setting');
 	configure('exactonce.synchronized_standby_slots' => 'no_such_slot');
 	become_completed('our setting goes before it', 'core setting');
+	configure(synchronized_standby_slots => '');
 }
 
 configure('exactonce.synchronized_standby_slots' => '', max_slot_wal_keep_size => '-1');
