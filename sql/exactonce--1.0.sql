@@ -639,7 +639,7 @@ BEGIN
 		WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
 			AND p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
 			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_resolve', 'idem_create_table', 'idem_check',
-				'idem_guard', 'exactonce_claims_of_cluster', 'exactonce_waits_for']::pg_catalog.name[])
+				'idem_guard', 'exactonce_claims_of_cluster']::pg_catalog.name[])
 	LOOP
 		EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', o.object,
 			CASE WHEN o.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC'
@@ -650,5 +650,4 @@ $rights$;
 
 GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_claims_of_cluster() TO pg_monitor;
-GRANT EXECUTE ON FUNCTION @extschema@.exactonce_waits_for(pg_catalog.xid8) TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.idem_check(pg_catalog.text) TO pg_monitor;

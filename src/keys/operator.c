@@ -236,7 +236,7 @@ check_durable(const EoKey *k)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("key \"%s\" on server \"%s\" was completed by a transaction that a failover might lose",
-					k->key, k->store->server->name),
+					eo_text_key_shown(k->key), k->store->server->name),
 			 standbys ? errdetail("The named replication slots have not confirmed its commit.") :
 			 errdetail("The standbys of synchronous_standby_names have not confirmed its commit."),
 			 errhint("The worker says so in DynamoDB when they have; see idem_check().")));
