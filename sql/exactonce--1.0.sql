@@ -394,11 +394,19 @@ COMMENT ON COLUMN @extschema@.exactonce_claims.lease_until IS 'end of the lease,
 COMMENT ON COLUMN @extschema@.exactonce_claims.run IS 'number of the run, from 1; NULL if not known';
 COMMENT ON COLUMN @extschema@.exactonce_claims.fence IS 'number of the claim; NULL if not known';
 
+CREATE FUNCTION @extschema@.exactonce_waits_for(xid pg_catalog.xid8)
+RETURNS pg_catalog.text
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'eo_waits_for';
+COMMENT ON FUNCTION @extschema@.exactonce_waits_for(pg_catalog.xid8) IS
+'what must confirm the commit of this transaction before the worker marks its keys completed; NULL if nothing must, or has to any more; for exactonce_pending';
+
 CREATE VIEW @extschema@.exactonce_pending AS
 	SELECT s.srvname AS server, o.dynamodb_table,
 		@extschema@.exactonce_key_of_record(o.pk, o.server) AS key,
 		o.xid, o.created_at, pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) o.created_at AS age,
-		pg_catalog.encode(o.digest, 'hex') AS id
+		pg_catalog.encode(o.digest, 'hex') AS id,
+		@extschema@.exactonce_waits_for(o.xid) AS waits_for
 	FROM exactonce_internal.outbox o
 	JOIN pg_catalog.pg_control_system() c ON c.system_identifier OPERATOR(pg_catalog.=) o.system_identifier
 	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) o.dboid
@@ -414,6 +422,7 @@ COMMENT ON COLUMN @extschema@.exactonce_pending.xid IS 'id of the transaction th
 COMMENT ON COLUMN @extschema@.exactonce_pending.created_at IS 'time at which idem_complete was called';
 COMMENT ON COLUMN @extschema@.exactonce_pending.age IS 'time since created_at';
 COMMENT ON COLUMN @extschema@.exactonce_pending.id IS 'names the row for idem_resolve(pending => id)';
+COMMENT ON COLUMN @extschema@.exactonce_pending.waits_for IS 'synchronous_standby_names or replication slots, if these have not confirmed the commit; NULL if only DynamoDB has not';
 
 CREATE VIEW @extschema@.exactonce_in_doubt AS
 	SELECT s.srvname AS server, c.dynamodb_table,

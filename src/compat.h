@@ -17,6 +17,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "access/xlog.h"
+#include "replication/slot.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
@@ -159,6 +160,29 @@ eo_compat_request_shmem(void (*request) (void), void (**previous) (void))
 {
 	*previous = shmem_request_hook;
 	shmem_request_hook = request;
+}
+
+/* PostgreSQL's own list of slots whose standbys must confirm; "" before 17. */
+static inline const char *
+eo_compat_synchronized_standby_slots(void)
+{
+#if PG_VERSION_NUM >= 170000
+	return synchronized_standby_slots != NULL ? synchronized_standby_slots : "";
+#else
+	return "";
+#endif
+}
+
+/* Was the slot given up, so that its standby cannot go on?  The caller holds its mutex. */
+static inline bool
+eo_compat_slot_is_invalidated(const ReplicationSlot *slot)
+{
+#if PG_VERSION_NUM >= 160000
+	return slot->data.invalidated != RS_INVAL_NONE;
+#else
+	return !XLogRecPtrIsInvalid(slot->data.invalidated_at) &&
+		XLogRecPtrIsInvalid(slot->data.restart_lsn);
+#endif
 }
 
 /* The timeline that this server writes. */

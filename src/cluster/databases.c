@@ -61,6 +61,8 @@ typedef struct Database
 	Latch	   *latch;			/* its worker's */
 	TimestampTz failing_since;	/* 0: the worker's last request was answered */
 	EoError		failure;		/* the worker's latest, if it is failing */
+	bool		held;			/* completions wait as hold says */
+	EoDatabaseHold hold;
 	uint32		ended_head;		/* slots for its worker */
 	uint32		ended_tail;
 } Database;
@@ -444,6 +446,7 @@ eo_database_detach(Oid dboid, bool again, bool failed)
 		db->info.ready = false;
 		db->latch = NULL;
 		db->leave = false;
+		db->held = false;
 		db->idle_since_us = 0;
 		if (!failed || now_us - db->started_us > MAX_RESTART_US)
 			db->restart_us = 0;
@@ -516,6 +519,35 @@ eo_database_alive(Oid dboid, bool idle)
 	else if (db->idle_since_us == 0)
 		db->idle_since_us = db->info.alive_us;
 	eo_claim_table_unlock();
+}
+
+void
+eo_database_set_held(Oid dboid, const EoDatabaseHold *hold)
+{
+	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
+
+	if (db == NULL)
+		return;
+	db->held = hold != NULL;
+	if (hold != NULL)
+		db->hold = *hold;
+	eo_claim_table_unlock();
+}
+
+bool
+eo_database_held(Oid dboid, EoDatabaseHold *hold)
+{
+	Database   *db = lock_database(dboid, LW_SHARED);
+	bool		held;
+
+	memset(hold, 0, sizeof(*hold));
+	if (db == NULL)
+		return false;
+	held = db->held;
+	if (held)
+		*hold = db->hold;
+	eo_claim_table_unlock();
+	return held;
 }
 
 void

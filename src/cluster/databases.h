@@ -13,6 +13,7 @@
 
 #include "postgres.h"
 
+#include "access/xlogdefs.h"
 #include "dynamodb/status.h"
 #include "storage/latch.h"
 #include "utils/timestamp.h"
@@ -36,6 +37,14 @@ typedef struct EoDatabaseInfo
 	uint64		horizon;		/* the outbox is complete from this xid on */
 } EoDatabaseInfo;
 
+/* The wait of a database's completions for standbys and slots. */
+typedef struct EoDatabaseHold
+{
+	XLogRecPtr	lsn;			/* up to here the WAL is to be confirmed */
+	TimestampTz since;
+	uint64		from_xid;		/* transactions before this do not wait */
+} EoDatabaseHold;
+
 /* Bytes of shared memory; and set them up, in the startup hook. */
 extern Size eo_database_shmem_size(void);
 extern void eo_database_shmem_init(void);
@@ -51,6 +60,9 @@ extern void eo_database_wake(Oid dboid);
 
 /* Why its worker cannot write, and since when; false: it can, as far as is known. */
 extern bool eo_database_failure(Oid dboid, EoError *error, TimestampTz *since);
+
+/* Do completions wait for standbys or slots?  False: none does, and *hold is zero. */
+extern bool eo_database_held(Oid dboid, EoDatabaseHold *hold);
 
 /*
  * Have the worker of a database leave, and let none start, until this process calls
@@ -87,6 +99,9 @@ extern void eo_database_alive(Oid dboid, bool idle);
 
 /* Note that a request of the worker has failed; NULL: the target answers again. */
 extern void eo_database_set_failure(Oid dboid, const EoError *error);
+
+/* Note what completions wait for; NULL: for nothing. */
+extern void eo_database_set_held(Oid dboid, const EoDatabaseHold *hold);
 extern bool eo_database_should_leave(Oid dboid);
 
 /* May an idle worker leave?  If so nobody relies on it from now on. */

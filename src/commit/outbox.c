@@ -349,6 +349,7 @@ read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 	row->target.plain_http = DatumGetBool(column_of(s, tuple, C_PLAIN_HTTP));
 	row->given_up = DatumGetBool(column_of(s, tuple, C_GIVEN_UP));
 	row->retention_s = DatumGetInt64(column_of(s, tuple, C_RETENTION));
+	row->xid = U64FromFullTransactionId(DatumGetFullTransactionId(column_of(s, tuple, C_XID)));
 	row->created_at = DatumGetTimestampTz(column_of(s, tuple, C_CREATED));
 	row->pk = TextDatumGetCString(column_of(s, tuple, C_PK));
 	copy_text(s, tuple, C_URL, row->target.url, sizeof(row->target.url));

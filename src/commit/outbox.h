@@ -29,6 +29,8 @@ typedef struct EoOutboxRow
 	char	   *pk;				/* partition key of the record */
 	char		token[EO_TOKEN_LEN + 1];	/* of the claim */
 	int64		retention_s;
+	uint64		xid;			/* of the transaction; of a row that was read,
+								 * or is known to have committed */
 	TimestampTz created_at;		/* of a row that was read */
 	bool		given_up;		/* the same */
 } EoOutboxRow;

@@ -35,6 +35,7 @@
 #include "commit/identity.h"
 #include "commit/internal.h"
 #include "commit/worker.h"
+#include "commit/worker_barrier.h"
 #include "commit/worker_failures.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_rows.h"
@@ -104,6 +105,7 @@ eo_worker_main(Datum arg)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
+			eo_worker_barrier_reload();
 		}
 		idle = !work();
 		if (!idle)
@@ -139,11 +141,8 @@ leave(int code, Datum arg)
  * Read the identity of this database and publish it.  The first worker after a
  * start of the server begins a new incarnation.
  *
- * This must be committed before the worker does anything else, and the commit waits
- * for the standbys that synchronous_standby_names asks for.  Recovery may have made
- * commits visible that had not reached them yet.  They precede this commit in the
- * WAL; so when it has reached the standbys they have, too, and their records may be
- * marked COMPLETED.
+ * This must be on disk before the worker does anything else.  It does not wait for
+ * standbys: each record that is marked COMPLETED does (worker_barrier.c).
  */
 static void
 enter_database(void)
@@ -156,9 +155,6 @@ enter_database(void)
 										   ALLOCSET_DEFAULT_SIZES);
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	/* This commit waits for the standbys; the worker's others do not. */
-	(void) set_config_option("synchronous_commit", "on", PGC_SUSET, PGC_S_OVERRIDE,
-							 GUC_ACTION_LOCAL, true, 0, false);
 	outbox = eo_internal_look();
 	/* Sessions do not rely on a worker that cannot read the tables. */
 	if (OidIsValid(outbox))
@@ -179,6 +175,7 @@ enter_database(void)
 	eo_worker_targets_init(worker_context);
 	eo_worker_failures_init(worker_context);
 	eo_worker_jobs_init(worker_context);
+	eo_worker_barrier_init(worker_context);
 	eo_worker_rows_init(worker_context, outbox);
 	eo_worker_slots_init(worker_context, database_id, identity.origin);
 	eo_database_publish(database_id, identity.origin, identity.incarnation,
@@ -232,5 +229,6 @@ next_wake_us(void)
 	else
 		until = Min(until, eo_worker_rows_due_us());
 	until = Min(until, due_us);
+	until = Min(until, eo_worker_barrier_due_us());
 	return Min(until, eo_worker_jobs_due_us());
 }

@@ -12,6 +12,11 @@
  * commits (eo_worker_rows_take()).  The outbox is scanned for rows that are older
  * than the worker, and for those that found no room in the queue.
  *
+ * A record may be marked only when a failover cannot lose its commit any more
+ * (worker_barrier.c).  Until then there is no job for it, which would take the room of
+ * other work.  The first MAX_HELD rows that slots tell of are kept in a list, and the
+ * others are found by the scan that comes when the barrier has opened.
+ *
  * A scan meets the rows in no order of time, and may meet a backlog of rows whose
  * target takes no more jobs before the rows of other targets.  A short scan ends
  * when it has skipped MAX_SKIPPED of such rows.  After that a full scan is due, as
@@ -26,6 +31,7 @@
 #include "commit/internal.h"
 #include "commit/known_targets.h"
 #include "commit/outbox.h"
+#include "commit/worker_barrier.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_rows.h"
 #include "commit/worker_targets.h"
@@ -59,14 +65,25 @@
 /* A row whose record refused to be finished is tried again after this. */
 #define REFUSED_US INT64CONST(600000000)
 
-/* A row that has a job, or whose job was refused or has failed. */
+/* So many rows that the barrier holds back are kept in memory. */
+#define MAX_HELD 1024
+
+/* A row that has a job or is held, or whose job was refused or has failed. */
 typedef struct KnownRow
 {
 	char		token[EO_TOKEN_LEN + 1];
-	int64		again_us;		/* the next try; 0: the row has a job */
+	int64		again_us;		/* the next try; 0: the row has a job, or is
+								 * held */
 	int64		failed_us;		/* when its call failed; 0: it was refused */
 	uint32		scan;			/* the last scan that has met the row */
 } KnownRow;
+
+/* A row for which the barrier is not open yet. */
+typedef struct HeldRow
+{
+	dlist_node	node;
+	EoOutboxRow row;			/* and what it points to */
+} HeldRow;
 
 static struct
 {
@@ -74,6 +91,9 @@ static struct
 	Oid			outbox;
 	HTAB	   *known;			/* KnownRow by token */
 	dlist_head	done;			/* jobs whose rows are to be removed */
+	dlist_head	held;			/* HeldRow */
+	int			nheld;
+	bool		others_held;	/* rows that are in no list wait, too */
 	bool		scan_wanted;	/* there may be rows that could have a job */
 	bool		held_back;		/* there are rows whose targets had no room */
 	bool		full_wanted;	/* the last scan ended early */
@@ -92,6 +112,8 @@ static bool abandon(EoWorkerJob *job);
 static void forget_removed(void);
 static bool take_row(const EoOutboxRow *row);
 static bool add_job(const EoOutboxRow *row);
+static void hold(const EoOutboxRow *row);
+static void let_go(void);
 static void refuse_row(const EoOutboxRow *row);
 
 static const EoWorkerJobKind finish_kind = {
@@ -112,6 +134,7 @@ eo_worker_rows_init(MemoryContext context, Oid outbox)
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	rows.outbox = outbox;
 	dlist_init(&rows.done);
+	dlist_init(&rows.held);
 	rows.scan_wanted = true;
 	rows.retry_us = INT64_MAX;
 }
@@ -119,7 +142,7 @@ eo_worker_rows_init(MemoryContext context, Oid outbox)
 bool
 eo_worker_rows_any(void)
 {
-	return hash_get_num_entries(rows.known) > 0;
+	return hash_get_num_entries(rows.known) > 0 || rows.others_held;
 }
 
 void
@@ -153,6 +176,8 @@ eo_worker_rows_fetch(void)
 	bool		full = full_scan_due_us() <= started_us;
 	bool		all;
 
+	if (eo_worker_barrier_look())
+		let_go();
 	if (eo_worker_jobs_made_room() && rows.held_back)
 		rows.scan_wanted = true;
 	/* Rows that have failed are due, or their target is well again. */
@@ -240,9 +265,14 @@ take_row(const EoOutboxRow *row)
 		known->scan = rows.scan;
 	if (known != NULL && (known->again_us == 0 || is_too_early(known, &row->target)))
 		return true;
-	if (eo_known_target_exists(&row->target))
+	if (!eo_known_target_exists(&row->target))
+	{
+		refuse_row(row);
+		return true;
+	}
+	if (eo_worker_barrier_is_open_for(row->xid))
 		return add_job(row);
-	refuse_row(row);
+	rows.others_held = true;
 	return true;
 }
 
@@ -292,8 +322,60 @@ eo_worker_rows_take(const EoOutboxRow *row)
 
 	if (known != NULL && known->again_us == 0)
 		return;
+	if (!eo_worker_barrier_is_open_for(row->xid))
+	{
+		hold(row);
+		return;
+	}
 	rows.may_skip = 1;			/* there is no scan that could end */
 	(void) add_job(row);
+}
+
+/* ----- the barrier ----- */
+
+static void
+hold(const EoOutboxRow *row)
+{
+	HeldRow    *held;
+	KnownRow   *known;
+
+	if (rows.nheld >= MAX_HELD)
+	{
+		rows.others_held = true;
+		return;
+	}
+	held = MemoryContextAlloc(rows.context, sizeof(HeldRow));
+	held->row = *row;
+	held->row.pk = MemoryContextStrdup(rows.context, row->pk);
+	dlist_push_tail(&rows.held, &held->node);
+	rows.nheld++;
+	known = hash_search(rows.known, row->token, HASH_ENTER, NULL);
+	known->again_us = 0;
+}
+
+/* The barrier has opened for some: add jobs for them. */
+static void
+let_go(void)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &rows.held)
+	{
+		HeldRow    *held = dlist_container(HeldRow, node, iter.cur);
+
+		if (!eo_worker_barrier_is_open_for(held->row.xid))
+			continue;
+		dlist_delete(&held->node);
+		rows.nheld--;
+		hash_search(rows.known, held->row.token, HASH_REMOVE, NULL);
+		rows.may_skip = 1;		/* there is no scan that could end */
+		(void) add_job(&held->row);
+		pfree(held->row.pk);
+		pfree(held);
+	}
+	if (rows.others_held)
+		rows.scan_wanted = true;
+	rows.others_held = false;
 }
 
 /* ----- the job ----- */

@@ -105,6 +105,7 @@ finish(const EoSlotView *view)
 	memcpy(row.digest, view->info.digest, sizeof(row.digest));
 	row.target = view->target;
 	row.retention_s = view->info.retention_s;
+	row.xid = origin->xid;
 	strlcpy(row.token, view->info.token, sizeof(row.token));
 
 	/*

@@ -15,6 +15,7 @@
 #include "cluster/doubts.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
+#include "commit/durability.h"
 #include "commit/known_targets.h"
 #include "commit/outbox.h"
 #include "commit/session_tokens.h"
@@ -41,6 +42,7 @@ static bool overlay(const EoKey *k, bool exists, EoRecord *r);
 static bool forget_seen(EoKey *k, const EoRecord *seen);
 pg_noreturn static void raise_contended(const EoKey *k);
 static void check_named_origin(const EoKey *k, const EoRecord *r, const char *origin);
+static void check_durable(const EoKey *k);
 static bool dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending);
 static bool give_up(const EoOutboxRow *row, bool record_known);
 
@@ -220,6 +222,27 @@ check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
 }
 
 /*
+ * The transaction has committed here, and the operator says so, too.  That a failover
+ * cannot lose the commit is not the operator's to say.
+ */
+static void
+check_durable(const EoKey *k)
+{
+	XLogRecPtr	lsn = GetFlushRecPtr(NULL);
+	bool		standbys = eo_durability_standbys_have(lsn, NULL);
+
+	if (standbys && eo_durability_slots(lsn, NULL) == EO_STANDING_CONFIRMED)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("key \"%s\" on server \"%s\" was completed by a transaction that a failover might lose",
+					eo_text_key_shown(k->key), k->store->server->name),
+			 standbys ? errdetail("The named replication slots have not confirmed its commit.") :
+			 errdetail("The standbys of synchronous_standby_names have not confirmed its commit."),
+			 errhint("The worker says so in DynamoDB when they have; see idem_check().")));
+}
+
+/*
  * The record is not COMMITTING, so there is no commit to decide.  Forget what this
  * database still has about the key: a doubt, and a row of the outbox (pending, or
  * NULL) that can never be finished, because the record does not bear its token any
@@ -294,6 +317,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 						 errmsg("key \"%s\" on server \"%s\" was completed by a transaction that has committed",
 								eo_text_key_shown(key), store->server->name),
 						 errhint("The worker is about to say so in DynamoDB; idem_forget() redrives the key after that.")));
+			check_durable(&k);
 			break;
 		case EO_FATE_ABORTED:
 			if (completed)

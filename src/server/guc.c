@@ -8,13 +8,16 @@
 #include "postgres.h"
 
 #include "compat.h"
+#include "nodes/pg_list.h"
 #include "server/guc.h"
 #include "utils/guc.h"
+#include "utils/varlena.h"
 
 int			eo_guc_max_claims = 40000;
 char	   *eo_guc_server;
 int			eo_guc_log_keys = EO_LOG_KEYS_TEXT;
 bool		eo_guc_log_requests;
+char	   *eo_guc_synchronized_standby_slots;
 static int	test_hurry = 1;
 
 static const struct config_enum_entry log_keys_options[] = {
@@ -22,6 +25,23 @@ static const struct config_enum_entry log_keys_options[] = {
 	{"hash", EO_LOG_KEYS_HASH, false},
 	{NULL, 0, false}
 };
+
+/* A slot that does not exist is no error: it may be made later. */
+static bool
+check_slots(char **value, void **extra, GucSource source)
+{
+	char	   *names = pstrdup(*value);
+	List	   *list;
+	bool		ok = SplitIdentifierString(names, ',', &list);
+
+	(void) extra;
+	(void) source;
+	if (!ok)
+		GUC_check_errdetail("List syntax is invalid.");
+	list_free(list);
+	pfree(names);
+	return ok;
+}
 
 void
 eo_guc_define(bool preloading)
@@ -55,6 +75,13 @@ eo_guc_define(bool preloading)
 							   "exactonce",
 							   PGC_SUSET, 0,
 							   NULL, NULL, NULL);
+	DefineCustomStringVariable("exactonce.synchronized_standby_slots",
+							   "Physical replication slots whose standbys must have a commit before its keys are marked COMPLETED.",
+							   "If it is empty, PostgreSQL's own synchronized_standby_slots counts, from version 17 on.",
+							   &eo_guc_synchronized_standby_slots,
+							   "",
+							   PGC_SIGHUP, GUC_LIST_INPUT,
+							   check_slots, NULL, NULL);
 	if (preloading)
 		DefineCustomIntVariable("exactonce.test_hurry",
 								"Divides the intervals of the protocol, for tests only.",

@@ -22,6 +22,9 @@ extern char *eo_guc_server;		/* exactonce.server */
 extern int	eo_guc_log_keys;	/* exactonce.log_keys, an EoLogKeys */
 extern bool eo_guc_log_requests;	/* exactonce.log_requests */
 
+/* exactonce.synchronized_standby_slots: names for SplitIdentifierString() */
+extern char *eo_guc_synchronized_standby_slots;
+
 /* An interval of the protocol, divided by exactonce.test_hurry. */
 extern int64 eo_guc_hurried_us(int64 us);
 

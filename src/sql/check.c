@@ -20,6 +20,7 @@
 #include "cluster/databases.h"
 #include "cluster/slots.h"
 #include "commit/contact.h"
+#include "commit/durability.h"
 #include "commit/outbox.h"
 #include "dynamodb/client.h"
 #include "dynamodb/record.h"
@@ -68,6 +69,7 @@ typedef struct Subject
 } Subject;
 
 static void check_durability(Subject *s, EoCheckRow *row);
+static void check_slots(Subject *s, EoCheckRow *row);
 static void check_worker(Subject *s, EoCheckRow *row);
 static void check_doubt(Subject *s, EoCheckRow *row);
 static void check_pending(Subject *s, EoCheckRow *row);
@@ -90,6 +92,7 @@ static const struct
 }			checks[] =
 {
 	{"durability", NEEDS_NOTHING, check_durability},
+	{"standby slots", NEEDS_NOTHING, check_slots},
 	{"worker", NEEDS_NOTHING, check_worker},
 	{"in doubt", NEEDS_NOTHING, check_doubt},
 	{"pending", NEEDS_NOTHING, check_pending},
@@ -139,12 +142,65 @@ eo_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS])
 static void
 check_durability(Subject *s, EoCheckRow *row)
 {
+	EoDatabaseHold hold;
+	XLogRecPtr	confirmed;
+	bool		disk = enableFsync && fullPageWrites;
+	const char *on_disk = disk ? "fsync and full_page_writes are on" :
+	!enableFsync ? "fsync is off" : "full_page_writes is off";
+	bool		waits = eo_database_held(MyDatabaseId, &hold) &&
+	!eo_durability_standbys_have(hold.lsn, &confirmed);
+
 	(void) s;
-	if (enableFsync && fullPageWrites)
-		set_finding(row, EO_FINDING_OK, "fsync and full_page_writes are on", NULL);
+	if (waits)
+		set_finding(row, EO_FINDING_WARNING,
+					psprintf("%s; completions wait since %s for the standbys of synchronous_standby_names, which have confirmed %X/%X of %X/%X",
+							 on_disk, timestamptz_to_str(hold.since), LSN_FORMAT_ARGS(confirmed),
+							 LSN_FORMAT_ARGS(hold.lsn)),
+					"See pg_stat_replication. The keys stay COMMITTING for others until the standbys are back, or synchronous_standby_names does without them.");
 	else
-		set_finding(row, EO_FINDING_WARNING, !enableFsync ? "fsync is off" : "full_page_writes is off",
-					"After a crash of the machine commits may be gone whose keys are completed. Switch it on.");
+		set_finding(row, disk ? EO_FINDING_OK : EO_FINDING_WARNING,
+					eo_durability_names_standbys() ?
+					psprintf("%s; no completion waits for the standbys of synchronous_standby_names", on_disk) :
+					on_disk,
+					disk ? NULL : "After a crash of the machine commits may be gone whose keys are completed. Switch it on.");
+}
+
+/* The slots that must confirm a commit before its keys are marked COMPLETED. */
+static void
+check_slots(Subject *s, EoCheckRow *row)
+{
+	EoDatabaseHold hold;
+	bool		held = eo_database_held(MyDatabaseId, &hold);
+	StringInfoData facts;
+	EoSlotStanding standing;
+
+	(void) s;
+
+	/*
+	 * A standby completes nothing, and need not have the slots of its
+	 * primary.
+	 */
+	if (!eo_durability_names_slots() || RecoveryInProgress())
+	{
+		set_finding(row, EO_FINDING_OK,
+					RecoveryInProgress() ? "a standby asks for none" : "none are named", NULL);
+		return;
+	}
+	initStringInfo(&facts);
+	standing = eo_durability_slots(hold.lsn, &facts);
+	if (standing == EO_STANDING_CONFIRMED || (standing == EO_STANDING_BEHIND && !held))
+	{
+		set_finding(row, EO_FINDING_OK, "no completion waits for those that are named", NULL);
+		return;
+	}
+	if (held)
+		appendStringInfo(&facts, "; completions wait since %s", timestamptz_to_str(hold.since));
+	if (standing == EO_STANDING_BEHIND)
+		set_finding(row, EO_FINDING_WARNING, facts.data,
+					"See pg_replication_slots. The keys stay COMMITTING for others until the standby of the slot has flushed so much.");
+	else
+		set_finding(row, EO_FINDING_FAILURE, facts.data,
+					"No key can be marked COMPLETED. Make a physical slot of that name for the standby, or take it out of exactonce.synchronized_standby_slots (PostgreSQL's synchronized_standby_slots if that is empty).");
 }
 
 static void
@@ -218,6 +274,7 @@ check_pending(Subject *s, EoCheckRow *row)
 	TimestampTz since;
 	long		age_s = 0;
 	const char *waiting;
+	EoDatabaseHold hold;
 	int			claims = count_ended_claims();
 
 	(void) s;
@@ -236,6 +293,8 @@ check_pending(Subject *s, EoCheckRow *row)
 					eo_error_hint(&error));
 	else if (age_s >= PENDING_WARN_S)
 		set_finding(row, EO_FINDING_WARNING, waiting,
+					eo_database_held(MyDatabaseId, &hold) ?
+					"They wait for the standbys: see the checks \"durability\" and \"standby slots\" above." :
 					"See exactonce_pending and the server's log: the worker cannot finish them.");
 	else
 		set_finding(row, EO_FINDING_OK, waiting, NULL);

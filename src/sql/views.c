@@ -1,18 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * views.c
- *	  exactonce_claims_of_cluster(): the slots of shared memory as rows; and how the
- *	  views show keys.
+ *	  What the views of shared memory are made of, and how the views show keys.
  *
- * The views exactonce_claims and exactonce_in_doubt select from it.  It shows
- * no token, payload or result.  Roles may call it without the views, so what
- * exactonce.log_keys hides is hidden here.
+ * exactonce_claims and exactonce_in_doubt select from exactonce_claims_of_cluster(),
+ * which shows no token, payload or result.  Roles may call it without the views, so what
+ * exactonce.log_keys hides is hidden here.  exactonce_pending says by
+ * exactonce_waits_for() what a completion waits for.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "cluster/databases.h"
 #include "cluster/slots.h"
+#include "commit/durability.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
 #include "fmgr.h"
@@ -25,9 +27,11 @@
 #include "sql/rows.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
+#include "utils/xid8.h"
 
 PG_FUNCTION_INFO_V1(eo_claims_of_cluster);
 PG_FUNCTION_INFO_V1(eo_key_of_record);
+PG_FUNCTION_INFO_V1(eo_waits_for);
 
 /* The column "state", as the comment on the view exactonce_claims explains it. */
 static const char *
@@ -126,4 +130,27 @@ eo_claims_of_cluster(PG_FUNCTION_ARGS)
 		eo_row_store(&row, rsinfo);
 	}
 	return (Datum) 0;
+}
+
+/*
+ * exactonce_waits_for(xid)
+ */
+Datum
+eo_waits_for(PG_FUNCTION_ARGS)
+{
+	uint64		xid = U64FromFullTransactionId(PG_GETARG_FULLTRANSACTIONID(0));
+	EoDatabaseHold hold;
+	bool		standbys;
+	bool		slots;
+
+	eo_gate("exactonce_pending", EO_READS);
+	if (!eo_database_held(MyDatabaseId, &hold) || xid < hold.from_xid)
+		PG_RETURN_NULL();
+	standbys = !eo_durability_standbys_have(hold.lsn, NULL);
+	slots = eo_durability_slots(hold.lsn, NULL) != EO_STANDING_CONFIRMED;
+	if (!standbys && !slots)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(!slots ? "synchronous_standby_names" :
+									 !standbys ? "replication slots" :
+									 "synchronous_standby_names, replication slots"));
 }
