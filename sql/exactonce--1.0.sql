@@ -266,28 +266,58 @@ AS 'MODULE_PATHNAME', 'eo_idem_resolve';
 COMMENT ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text, pg_catalog.text) IS
 'for operators: settles a key that was sealed, if this database cannot tell whether the transaction committed. status: completed (the work was done) or failed (it was not; the key can be claimed again). Where PostgreSQL knows the answer, the other one is refused (55000; 55006 while the transaction is going on). origin: the uuid of the database that sealed the key, required if that is another database, which must be gone for good. With completed it also gives up a completion of exactonce_pending that can never be written. pending, alone: the id of a row of exactonce_pending to give up, because its server, table or record is gone; refused while it can still be written (55000). If the record cannot be read, the key still counts as completed by this database. False: there was nothing to settle. Errors: 22004, 22023, 55000, 55006, ID006, ID007';
 
+CREATE FUNCTION @extschema@.idem_take_over(
+	life pg_catalog.uuid,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS pg_catalog.bool
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_idem_take_over';
+COMMENT ON FUNCTION @extschema@.idem_take_over(pg_catalog.uuid, pg_catalog.text) IS
+'for operators: has this database inherit a life that is silent, or that another life has retired, in the table of a server: what it has sealed is settled by this data. Only for a life whose server is gone for good. Takes a dozen seconds. False: it was closed, or is inherited already. Errors: 22004, 22023 (it is none of this database), 55006 (it is extended by somebody), ID006, ID007';
+
+CREATE FUNCTION @extschema@.idem_drain(
+	timeout pg_catalog.interval DEFAULT '1 min')
+RETURNS pg_catalog.int4
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_idem_drain';
+COMMENT ON FUNCTION @extschema@.idem_drain(pg_catalog.interval) IS
+'for operators, before a switchover, pg_upgrade or DROP DATABASE: bars new claims of this database and waits until its claims and completions are settled and its life is closed. 0: nothing is left, and new claims are refused (55000) until the server is restarted or idem_drain(NULL) allows them again. More: so much is left after the timeout, and new claims are allowed again. Errors: 22023, 55000, 55006 (this transaction has claims)';
+
 /* ---- the commit protocol ---- */
 
 CREATE SCHEMA exactonce_internal;
 COMMENT ON SCHEMA exactonce_internal IS
 'tables that decide which keys are completed, read and written by the extension only. Nobody may have rights on them: the extension refuses to work if somebody has';
 
-CREATE TABLE exactonce_internal.identity (
+CREATE TABLE exactonce_internal.lives (
+	id pg_catalog.uuid PRIMARY KEY,
+	parent pg_catalog.uuid,
+	number pg_catalog.int8 NOT NULL,
 	system_identifier pg_catalog.int8 NOT NULL,
 	dboid pg_catalog.oid NOT NULL,
-	origin pg_catalog.uuid NOT NULL,
-	incarnation pg_catalog.int8 NOT NULL,
-	since pg_catalog.xid8 NOT NULL
+	run pg_catalog.uuid,
+	timeline pg_catalog.int8 NOT NULL,
+	xid_floor pg_catalog.xid8 NOT NULL,
+	beat pg_catalog.int8 NOT NULL,
+	started_at pg_catalog.timestamptz NOT NULL,
+	written_by pg_catalog.xid8 NOT NULL
 );
-COMMENT ON TABLE exactonce_internal.identity IS
-'the identities of databases in the records they write: one row for this database, kept by the worker; other rows came with a copy and are ignored';
-COMMENT ON COLUMN exactonce_internal.identity.system_identifier IS 'of the cluster to which the identity was given, see pg_control_system()';
-COMMENT ON COLUMN exactonce_internal.identity.dboid IS 'OID of the database to which the identity was given';
-COMMENT ON COLUMN exactonce_internal.identity.origin IS 'identity of the database; a copy of the database gets another one';
-COMMENT ON COLUMN exactonce_internal.identity.incarnation IS 'number of the current run of the server, from 1; 0: no worker has started yet';
-COMMENT ON COLUMN exactonce_internal.identity.since IS 'the outbox has no completion of a transaction with a lower id';
-INSERT INTO exactonce_internal.identity
-	SELECT c.system_identifier, d.oid, pg_catalog.gen_random_uuid(), 0, pg_catalog.pg_current_xact_id()
+COMMENT ON TABLE exactonce_internal.lives IS
+'the identities under which this data has sealed records: a row for each, kept by the worker; rows of others came with a copy or by replication and are ignored';
+COMMENT ON COLUMN exactonce_internal.lives.id IS 'random; it is the origin of the records that are claimed and sealed under this life';
+COMMENT ON COLUMN exactonce_internal.lives.parent IS 'the life before it in this data; NULL: it is the first';
+COMMENT ON COLUMN exactonce_internal.lives.number IS 'counts the lives of this data; 0: inserted by CREATE EXTENSION';
+COMMENT ON COLUMN exactonce_internal.lives.system_identifier IS 'of the cluster, see pg_control_system()';
+COMMENT ON COLUMN exactonce_internal.lives.dboid IS 'OID of the database';
+COMMENT ON COLUMN exactonce_internal.lives.run IS 'the start of the server, a random number';
+COMMENT ON COLUMN exactonce_internal.lives.timeline IS 'timeline of the WAL when the life began';
+COMMENT ON COLUMN exactonce_internal.lives.xid_floor IS 'that start of the server has given out no transaction id below this one';
+COMMENT ON COLUMN exactonce_internal.lives.beat IS 'how often the life had been extended when that was last noted here, about once a minute';
+COMMENT ON COLUMN exactonce_internal.lives.started_at IS 'when the life began';
+COMMENT ON COLUMN exactonce_internal.lives.written_by IS 'id of the transaction that wrote this row';
+INSERT INTO exactonce_internal.lives
+	SELECT pg_catalog.gen_random_uuid(), NULL, 0, c.system_identifier, d.oid, NULL, 0,
+		pg_catalog.pg_current_xact_id(), 0, pg_catalog.now(), pg_catalog.pg_current_xact_id()
 	FROM pg_catalog.pg_control_system() c, pg_catalog.pg_database d
 	WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
 
@@ -308,6 +338,8 @@ CREATE TABLE exactonce_internal.outbox (
 	xid pg_catalog.xid8 NOT NULL,
 	created_at pg_catalog.timestamptz NOT NULL,
 	given_up pg_catalog.bool NOT NULL,
+	life pg_catalog.uuid NOT NULL,
+	key_prefix pg_catalog.text NOT NULL,
 	PRIMARY KEY (system_identifier, dboid, digest)
 );
 COMMENT ON TABLE exactonce_internal.outbox IS
@@ -327,6 +359,8 @@ COMMENT ON COLUMN exactonce_internal.outbox.pk IS 'partition key of the record';
 COMMENT ON COLUMN exactonce_internal.outbox.retention_s IS 'how long the key is remembered from its completion, in seconds, if its record does not say';
 COMMENT ON COLUMN exactonce_internal.outbox.xid IS 'id of the transaction';
 COMMENT ON COLUMN exactonce_internal.outbox.created_at IS 'time at which idem_complete was called';
+COMMENT ON COLUMN exactonce_internal.outbox.key_prefix IS 'key prefix of the server, a part of pk';
+COMMENT ON COLUMN exactonce_internal.outbox.life IS 'the life under which the transaction committed, see lives';
 COMMENT ON COLUMN exactonce_internal.outbox.given_up IS 'an operator gave the row up while its record could not be read: the worker leaves it alone, and it still says that its transaction committed';
 
 CREATE TABLE exactonce_internal.targets (
@@ -345,6 +379,46 @@ COMMENT ON COLUMN exactonce_internal.targets.region IS 'AWS region';
 COMMENT ON COLUMN exactonce_internal.targets.dynamodb_table IS 'name of the DynamoDB table';
 COMMENT ON COLUMN exactonce_internal.targets.layout IS 'layout of the records, a value of the server option';
 COMMENT ON COLUMN exactonce_internal.targets.first_used IS 'time at which a key was first completed there';
+
+CREATE FUNCTION @extschema@.exactonce_lives_of_cluster(
+	OUT database pg_catalog.oid,
+	OUT life pg_catalog.uuid,
+	OUT dynamodb_table pg_catalog.text,
+	OUT key_prefix pg_catalog.text,
+	OUT state pg_catalog.text,
+	OUT beat pg_catalog.int8,
+	OUT since pg_catalog.timestamptz)
+RETURNS SETOF pg_catalog.record
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'eo_lives_of_cluster';
+COMMENT ON FUNCTION @extschema@.exactonce_lives_of_cluster() IS
+'the lives of the whole cluster that go on, and those that its workers look at, one row for each table; the view exactonce_lives is made of it';
+
+CREATE VIEW @extschema@.exactonce_lives AS
+	SELECT COALESCE(l.id, p.life) AS life, l.number, l.started_at, l.timeline,
+		p.dynamodb_table, p.key_prefix,
+		COALESCE(p.state, 'over') AS state, p.beat, l.beat AS noted_beat, p.since
+	FROM (SELECT i.* FROM exactonce_internal.lives i
+		JOIN pg_catalog.pg_control_system() c ON c.system_identifier OPERATOR(pg_catalog.=) i.system_identifier
+		JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) i.dboid
+			AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+		WHERE i.number OPERATOR(pg_catalog.>) 0) l
+	FULL JOIN (SELECT q.* FROM @extschema@.exactonce_lives_of_cluster() q
+		JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) q.database
+			AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) p
+		ON p.life OPERATOR(pg_catalog.=) l.id;
+COMMENT ON VIEW @extschema@.exactonce_lives IS
+'the identities under which this database has sealed records, and for those that matter now the tables they use: one row for each life and table';
+COMMENT ON COLUMN @extschema@.exactonce_lives.life IS 'the life; it is the origin of the records that are claimed and sealed under it';
+COMMENT ON COLUMN @extschema@.exactonce_lives.number IS 'counts the lives of this data; NULL: it is none of them';
+COMMENT ON COLUMN @extschema@.exactonce_lives.started_at IS 'when it began';
+COMMENT ON COLUMN @extschema@.exactonce_lives.timeline IS 'timeline of the WAL then';
+COMMENT ON COLUMN @extschema@.exactonce_lives.dynamodb_table IS 'name of the DynamoDB table; NULL: none is of interest';
+COMMENT ON COLUMN @extschema@.exactonce_lives.key_prefix IS 'key prefix of the server';
+COMMENT ON COLUMN @extschema@.exactonce_lives.state IS 'opening, open (this database''s own, going on); alive (somebody else extends it), silent (nobody does, for not long enough), waits for idem_take_over() (silent; exactonce.takeover leaves it to an operator), has another heir, not reached, settled here; over';
+COMMENT ON COLUMN @extschema@.exactonce_lives.beat IS 'how often it was extended, as far as is known';
+COMMENT ON COLUMN @extschema@.exactonce_lives.noted_beat IS 'the same when it was last noted in this data';
+COMMENT ON COLUMN @extschema@.exactonce_lives.since IS 'open: when the last confirmed extension was sent; else when its item was first seen as it is';
 
 CREATE FUNCTION @extschema@.exactonce_claims_of_cluster(
 	OUT database pg_catalog.oid,
@@ -630,6 +704,7 @@ BEGIN
 		WHERE a.grantee OPERATOR(pg_catalog.<>) c.relowner
 			AND (c.relnamespace OPERATOR(pg_catalog.=) 'exactonce_internal'::pg_catalog.regnamespace::pg_catalog.oid
 				OR c.oid OPERATOR(pg_catalog.=) ANY (ARRAY['@extschema@.exactonce_claims'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_lives'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_pending'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_in_doubt'::pg_catalog.regclass::pg_catalog.oid]))
 		UNION
@@ -639,7 +714,7 @@ BEGIN
 		WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
 			AND p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
 			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_resolve', 'idem_create_table', 'idem_check',
-				'idem_guard', 'exactonce_claims_of_cluster']::pg_catalog.name[])
+				'idem_guard', 'idem_take_over', 'idem_drain', 'exactonce_claims_of_cluster', 'exactonce_lives_of_cluster']::pg_catalog.name[])
 	LOOP
 		EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', o.object,
 			CASE WHEN o.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC'
@@ -648,6 +723,7 @@ BEGIN
 END
 $rights$;
 
-GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
+GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_lives, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_claims_of_cluster() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION @extschema@.exactonce_lives_of_cluster() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.idem_check(pg_catalog.text) TO pg_monitor;

@@ -14,6 +14,11 @@
  * pages.  The table of an earlier boot is therefore never used.  Nothing that is true
  * of a key depends on it: then a record is settled when somebody meets it.
  *
+ * The kernel's lock on the file is held by the postmaster and its children.  Two
+ * servers in containers may share a directory, a kernel and its boot id, and not see
+ * each other's processes.  Then the file of the one that still runs proves nothing to
+ * the other.
+ *
  * The postmaster is the only process here: at the server's start, and after the
  * crash of a child when all others have ended.
  *
@@ -22,6 +27,7 @@
 #include "postgres.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,6 +36,7 @@
 #include "cluster/claim_file.h"
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
+#include "cluster/life.h"
 #include "cluster/service_clocks.h"
 #include "cluster/slots.h"
 #include "common/file_perm.h"
@@ -43,6 +50,9 @@
 
 #define TABLE_FILE "exactonce_claims"
 #define TABLE_MAGIC UINT64CONST(0x65786163746f6e33)
+
+/* Open, and locked, as long as any process of this server lives. */
+static int	table_fd = -1;
 
 static void (*previous_request) (void);
 static shmem_startup_hook_type previous_startup;
@@ -89,7 +99,7 @@ startup_memory(void)
 static uint32
 layout_of_this_version(void)
 {
-	return (uint32) (sizeof(EoSlot) << 16 | sizeof(EoTargetEntry));
+	return (uint32) (sizeof(EoSlot) << 20 ^ sizeof(EoTargetEntry) << 10 ^ eo_life_size());
 }
 
 static size_t
@@ -98,7 +108,8 @@ table_size(const EoClaimTableHeader *header)
 	return MAXALIGN(sizeof(EoClaimTableHeader)) + MAXALIGN(sizeof(uint32) * header->nbuckets) +
 		MAXALIGN(sizeof(EoSlot) * header->nslots) +
 		MAXALIGN(sizeof(EoTargetEntry) * EO_MAX_TARGETS) +
-		MAXALIGN(sizeof(EoShare) * EO_MAX_SHARES) + sizeof(EoChunk) * header->nchunks;
+		MAXALIGN(sizeof(EoShare) * EO_MAX_SHARES) + MAXALIGN(eo_life_size()) +
+		sizeof(EoChunk) * header->nchunks;
 }
 
 static void
@@ -116,6 +127,8 @@ find_parts(void *base, EoClaimTable *table)
 	p += MAXALIGN(sizeof(EoTargetEntry) * EO_MAX_TARGETS);
 	table->shares = (EoShare *) p;
 	p += MAXALIGN(sizeof(EoShare) * EO_MAX_SHARES);
+	table->lives = p;
+	p += MAXALIGN(eo_life_size());
 	table->chunks = (EoChunk *) p;
 }
 
@@ -182,6 +195,10 @@ begin_table(void)
 
 	if (mapping != NULL)
 		munmap(mapping, mapped);
+	/* The old file is locked anew, to see that nobody else has it. */
+	if (table_fd >= 0)
+		close(table_fd);
+	table_fd = -1;
 	has_old = map_old_table(&old, &old_size);
 	for (uint32 i = 0; has_old && i < old.header->nslots; i++)
 		used += old.slots[i].info.state != EO_SLOT_FREE;
@@ -191,6 +208,7 @@ begin_table(void)
 	if (has_old)
 	{
 		adopt_slots(&old);
+		eo_life_adopt(old.lives);
 		munmap(old.header, old_size);
 	}
 	if (rename(TABLE_FILE ".new", TABLE_FILE) != 0)
@@ -207,6 +225,7 @@ map_old_table(EoClaimTable *old, size_t *size)
 	int			fd = open(TABLE_FILE, O_RDWR);
 	struct stat st;
 	EoClaimTableHeader *header;
+	bool		locked;
 
 	if (fd < 0)
 		return false;
@@ -216,11 +235,12 @@ map_old_table(EoClaimTable *old, size_t *size)
 		return false;
 	}
 	*size = st.st_size;
+	locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
 	header = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	close(fd);
 	if (header == MAP_FAILED)
 		return false;
-	if (header->magic == TABLE_MAGIC && header->layout == layout_of_this_version() &&
+	if (locked && header->magic == TABLE_MAGIC && header->layout == layout_of_this_version() &&
 		*size == table_size(header) && is_of_this_directory(header))
 	{
 		find_parts(header, old);
@@ -253,8 +273,12 @@ map_new_file(size_t size, uint32 nslots)
 				 errmsg("could not create file \"%s\": %m", TABLE_FILE ".new"),
 				 errhint("exactonce keeps its claims in it, %zu bytes for exactonce.max_claims = %u.",
 						 size, nslots)));
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not lock file \"%s\": %m", TABLE_FILE ".new")));
+	table_fd = fd;
 	base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
 	if (base == MAP_FAILED)
 		ereport(FATAL,
 				(errcode_for_file_access(),
@@ -283,6 +307,8 @@ make_table(uint32 nslots)
 		t->slots[i].next = i + 1 < nslots ? i + 1 : EO_NO_INDEX;
 	for (uint32 i = 0; i < header.nchunks; i++)
 		t->chunks[i].next = i + 1 < header.nchunks ? i + 1 : EO_NO_INDEX;
+	eo_life_place_memory(t->lives);
+	eo_life_begin_run();
 	t->header->magic = TABLE_MAGIC;
 }
 

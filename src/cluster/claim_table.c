@@ -110,6 +110,20 @@ eo_claim_table_enter_target(const EoTarget *target)
 	return EO_NO_INDEX;
 }
 
+/* A target counts the slots that name it. */
+bool
+eo_claim_table_has_slots(Oid dboid)
+{
+	for (uint32 i = 0; i < EO_MAX_TARGETS; i++)
+	{
+		const EoTargetEntry *entry = &eo_claim_table.targets[i];
+
+		if (entry->refs > 0 && entry->target.dboid == dboid)
+			return true;
+	}
+	return false;
+}
+
 /* ----- texts ----- */
 
 uint32

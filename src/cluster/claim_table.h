@@ -105,6 +105,7 @@ typedef struct EoClaimTable
 	EoSlot	   *slots;
 	EoTargetEntry *targets;
 	EoShare    *shares;
+	void	   *lives;			/* see lives.c */
 	EoChunk    *chunks;
 } EoClaimTable;
 
@@ -130,6 +131,9 @@ eo_claim_table_database(const EoSlot *slot)
 
 /* EO_NO_INDEX: there is no room. */
 extern uint32 eo_claim_table_enter_target(const EoTarget *target);
+
+/* Has any slot been made for this database and not freed? */
+extern bool eo_claim_table_has_slots(Oid dboid);
 
 /* The chunks that a text takes. */
 extern uint32 eo_claim_table_chunks(uint32 len);

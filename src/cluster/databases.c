@@ -25,7 +25,6 @@
 
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
-#include "cluster/slots.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/status.h"
 #include "miscadmin.h"
@@ -54,6 +53,8 @@ typedef struct Database
 	bool		wanted;
 	bool		visit;			/* wanted only because the server has started:
 								 * no session waits for it */
+	bool		drained;		/* new claims are barred */
+	bool		wants_life;		/* a session waits for a life, see lives.h */
 	bool		leave;			/* its worker is to go */
 	int64		started_us;		/* monotonic: when a worker was last started */
 	int64		restart_us;		/* the pause before its next start */
@@ -129,20 +130,6 @@ want(Database *db)
 	wake_launcher();
 }
 
-/* A target counts the slots that name it. */
-static bool
-has_slots(Oid dboid)
-{
-	for (uint32 i = 0; i < EO_MAX_TARGETS; i++)
-	{
-		const EoTargetEntry *entry = &eo_claim_table.targets[i];
-
-		if (entry->refs > 0 && entry->target.dboid == dboid)
-			return true;
-	}
-	return false;
-}
-
 /* A suspension whose process has ended, however it ended, does not count. */
 static bool
 is_in_force(const Suspension *suspension)
@@ -167,7 +154,8 @@ is_suspended(Oid dboid)
 static void
 forget_if_unused(Database *db)
 {
-	if (db->info.worker_pid == 0 && db->ended_head == EO_NO_INDEX && !has_slots(db->dboid))
+	if (db->info.worker_pid == 0 && !db->drained && db->ended_head == EO_NO_INDEX &&
+		!eo_claim_table_has_slots(db->dboid))
 		memset(db, 0, sizeof(Database));
 }
 
@@ -177,8 +165,9 @@ is_reusable(const Database *db)
 {
 	if (!OidIsValid(db->dboid))
 		return true;
-	return db->info.worker_pid == 0 && !db->wanted && db->ended_head == EO_NO_INDEX &&
-		!has_slots(db->dboid);
+	return db->info.worker_pid == 0 && !db->wanted && !db->drained &&
+		db->ended_head == EO_NO_INDEX &&
+		!eo_claim_table_has_slots(db->dboid);
 }
 
 /* Find the entry of a database, or make one; NULL: there is no room. */
@@ -343,6 +332,63 @@ eo_database_wake(Oid dboid)
 }
 
 void
+eo_database_drain(Oid dboid, bool drain)
+{
+	Database   *db;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	db = find_or_enter(dboid);
+	if (db != NULL)
+	{
+		db->drained = drain;
+		eo_database_wake_worker(dboid);
+	}
+	eo_claim_table_unlock();
+}
+
+bool
+eo_database_is_drained_locked(Oid dboid)
+{
+	const Database *db = find(dboid);
+
+	return db != NULL && db->drained;
+}
+
+bool
+eo_database_is_drained(Oid dboid)
+{
+	bool		drained;
+
+	eo_claim_table_lock(LW_SHARED);
+	drained = eo_database_is_drained_locked(dboid);
+	eo_claim_table_unlock();
+	return drained;
+}
+
+void
+eo_database_want_life(Oid dboid)
+{
+	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
+
+	if (db == NULL)
+		return;
+	db->wants_life = true;
+	eo_database_wake_worker(dboid);
+	eo_claim_table_unlock();
+}
+
+bool
+eo_database_wants_life(Oid dboid)
+{
+	Database   *db = lock_database(dboid, LW_SHARED);
+	bool		wants = db != NULL && db->wants_life;
+
+	if (db != NULL)
+		eo_claim_table_unlock();
+	return wants;
+}
+
+void
 eo_database_suspend(Oid dboid)
 {
 	Suspension *mine = NULL;
@@ -467,19 +513,17 @@ eo_database_detach(Oid dboid, bool again, bool failed)
 }
 
 void
-eo_database_publish(Oid dboid, const uint8 *origin, int64 incarnation, uint64 horizon, Oid outbox)
+eo_database_publish(Oid dboid, Oid outbox)
 {
 	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
 
 	if (db == NULL)
 		return;
-	memcpy(db->info.origin, origin, sizeof(db->info.origin));
-	db->info.incarnation = incarnation;
-	db->info.horizon = horizon;
 	db->info.outbox = outbox;
 	db->info.alive_us = eo_clock_monotonic_us();
 	db->info.absent = false;
 	db->info.ready = true;
+	db->wants_life = false;
 	eo_claim_table_unlock();
 }
 
@@ -493,15 +537,9 @@ eo_database_absent(Oid dboid)
 	db->info.absent = true;
 	db->info.ready = false;
 
-	/*
-	 * Transactions with claims go on, and may seal them under this
-	 * incarnation.
-	 */
-	if (!has_slots(dboid))
-	{
-		db->info.incarnation = 0;
+	/* Transactions with claims go on, and may still commit. */
+	if (!eo_claim_table_has_slots(dboid))
 		db->info.outbox = InvalidOid;
-	}
 	db->wanted = false;
 	eo_claim_table_unlock();
 }
@@ -603,7 +641,7 @@ eo_database_may_leave(Oid dboid)
 
 	if (db == NULL)
 		return true;
-	may = db->ended_head == EO_NO_INDEX && !has_slots(dboid);
+	may = db->ended_head == EO_NO_INDEX && !eo_claim_table_has_slots(dboid);
 	if (may)
 	{
 		db->info.ready = false;
@@ -697,7 +735,7 @@ eo_database_make_room(void)
 		leaving |= db->leave;
 		if (db->idle_since_us == 0 || now_us - db->idle_since_us < MIN_IDLE_US ||
 			(oldest != NULL && oldest->idle_since_us <= db->idle_since_us) ||
-			db->ended_head != EO_NO_INDEX || has_slots(db->dboid))
+			db->ended_head != EO_NO_INDEX || eo_claim_table_has_slots(db->dboid))
 			continue;
 		oldest = db;
 	}

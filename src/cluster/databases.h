@@ -32,9 +32,6 @@ typedef struct EoDatabaseInfo
 	Oid			outbox;			/* the table its worker knows */
 	int			worker_pid;		/* 0: none */
 	int64		alive_us;		/* monotonic: last sign of life */
-	uint8		origin[16];		/* identity of the database */
-	int64		incarnation;	/* which start of the server; 0: not known yet */
-	uint64		horizon;		/* the outbox is complete from this xid on */
 } EoDatabaseInfo;
 
 /* The wait of a database's completions for standbys and slots. */
@@ -57,6 +54,17 @@ extern bool eo_database_want(Oid dboid);
 /* False: the database is not known, and info is zero. */
 extern bool eo_database_info(Oid dboid, EoDatabaseInfo *info);
 extern void eo_database_wake(Oid dboid);
+
+/*
+ * Bar new claims of a database, and have its worker close its life once nothing is left
+ * to be done; or allow them again.
+ */
+extern void eo_database_drain(Oid dboid, bool drain);
+extern bool eo_database_is_drained(Oid dboid);
+
+/* Have the worker mint a life, see lives.h; and ask whether somebody wants one. */
+extern void eo_database_want_life(Oid dboid);
+extern bool eo_database_wants_life(Oid dboid);
 
 /* Why its worker cannot write, and since when; false: it can, as far as is known. */
 extern bool eo_database_failure(Oid dboid, EoError *error, TimestampTz *since);
@@ -85,8 +93,7 @@ extern bool eo_database_attach(Oid dboid);
  * the next one is started after a pause, which is longer each time.
  */
 extern void eo_database_detach(Oid dboid, bool again, bool failed);
-extern void eo_database_publish(Oid dboid, const uint8 *origin, int64 incarnation, uint64 horizon,
-								Oid outbox);
+extern void eo_database_publish(Oid dboid, Oid outbox);
 
 /* The extension is not in this database. */
 extern void eo_database_absent(Oid dboid);
@@ -146,6 +153,8 @@ extern void eo_database_unlist_ended(uint32 slot);
 
 /* The first slot of that list; the next is next_ended in each. */
 extern uint32 eo_database_first_ended(Oid dboid);
+
+extern bool eo_database_is_drained_locked(Oid dboid);
 
 /* Enter the database; false: there is no room. */
 extern bool eo_database_enter(Oid dboid);

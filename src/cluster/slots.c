@@ -26,6 +26,7 @@
 
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
+#include "cluster/life.h"
 #include "cluster/shares.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
@@ -34,6 +35,7 @@
 #include "dynamodb/origin.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
+#include "server/store.h"
 #include "storage/lwlock.h"
 
 static EoSlot *lock_slot(EoSlotRef ref);
@@ -139,6 +141,11 @@ add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, bool ad
 		status = EO_SLOT_TABLE_FULL;
 	else if (t == EO_NO_INDEX)
 		status = EO_SLOT_NO_TARGET;
+	else if (!eo_slot_state_is_over(info->state) && !eo_life_place_is_current_locked(info->place))
+		status = EO_SLOT_NO_LIFE;
+	else if ((info->state == EO_SLOT_ASKING || info->state == EO_SLOT_PLANNED) &&
+			 eo_database_is_drained_locked(target->dboid))
+		status = EO_SLOT_DRAINED;
 	else if (!eo_database_enter(target->dboid))
 		status = EO_SLOT_NO_DATABASE;
 	else if (!eo_claim_table_put_text(pk, strlen(pk), &eo_claim_table.slots[index].pk))
@@ -335,13 +342,14 @@ eo_slot_reclaimed(EoSlotRef ref)
 }
 
 void
-eo_slot_sealing(EoSlotRef ref, const EoOrigin *origin)
+eo_slot_sealing(EoSlotRef ref, const EoOrigin *origin, EoPlaceRef place)
 {
 	EoSlot	   *slot = lock_slot(ref);
 
 	if (slot == NULL)
 		return;
 	slot->info.origin = *origin;
+	slot->info.place = place;
 	enter_state(slot, EO_SLOT_SEALING);
 	eo_claim_table_unlock();
 }
@@ -354,7 +362,7 @@ eo_slot_seal_refused(EoSlotRef ref)
 	if (slot == NULL)
 		return;
 	enter_state(slot, EO_SLOT_PLANNED);
-	memset(&slot->info.origin, 0, sizeof(slot->info.origin));
+	slot->info.origin.xid = 0;
 	eo_claim_table_unlock();
 }
 
@@ -472,6 +480,7 @@ eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotInfo *info, co
 	adopted.state = state_after_crash(info);
 	adopted.due_us = 0;
 	adopted.looks = 0;
+	memset(&adopted.place, 0, sizeof(adopted.place));
 	adopted.pid = 0;
 	if (adopted.state == EO_SLOT_FREE ||
 		add_slot(target, pk, &adopted, true, &ref) != EO_SLOT_OK)

@@ -140,8 +140,12 @@ typedef struct EoSlotInfo
 	/* Of BURIED: looks that were taken or are due.  A restart begins anew. */
 	int			looks;
 
-	/* From SEALING on; its xid is 0 before that. */
+	/*
+	 * The life that claims; from SEALING on the one that seals, with the
+	 * transaction.  The xid is 0 before that.
+	 */
 	EoOrigin	origin;
+	EoPlaceRef	place;			/* of that life */
 
 	/* The next heartbeat, or the next try; 0: at once, or no heartbeat. */
 	int64		due_us;
@@ -186,7 +190,10 @@ typedef enum EoSlotStatus
 	EO_SLOT_DATABASE_SHARE,		/* the rest is for other databases */
 	EO_SLOT_NO_TEXT,			/* no room for keys and errors */
 	EO_SLOT_NO_TARGET,			/* too many different servers and roles */
-	EO_SLOT_NO_DATABASE			/* too many databases */
+	EO_SLOT_NO_DATABASE,		/* too many databases */
+	EO_SLOT_DRAINED,			/* idem_drain() bars new claims */
+	EO_SLOT_NO_LIFE				/* the life of the claim is over: make contact
+								 * again */
 } EoSlotStatus;
 
 /* ---- for the backend that holds a claim ---- */
@@ -218,7 +225,7 @@ extern EoSlotStatus eo_slot_failed(EoSlotRef ref, bool terminal, int64 retry_aft
 								   const char *error, size_t error_len);
 extern void eo_slot_released(EoSlotRef ref);
 extern void eo_slot_reclaimed(EoSlotRef ref);
-extern void eo_slot_sealing(EoSlotRef ref, const EoOrigin *origin);
+extern void eo_slot_sealing(EoSlotRef ref, const EoOrigin *origin, EoPlaceRef place);
 
 /* Of idem_once(): the seal was refused and cannot arrive any more. */
 extern void eo_slot_seal_refused(EoSlotRef ref);

@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/text.h"
 #include "utils/memutils.h"
 
 void
@@ -32,11 +33,13 @@ eo_target_of(const EoStore *store, EoTarget *target)
 	if (strlcpy(target->url, s->url, sizeof(target->url)) >= sizeof(target->url) ||
 		strlcpy(target->region, s->region, sizeof(target->region)) >= sizeof(target->region) ||
 		strlcpy(target->table, s->table, sizeof(target->table)) >= sizeof(target->table) ||
-		strlcpy(target->layout, s->layout, sizeof(target->layout)) >= sizeof(target->layout))
+		strlcpy(target->layout, s->layout, sizeof(target->layout)) >= sizeof(target->layout) ||
+		strlcpy(target->prefix, eo_text_to_utf8(s->key_prefix),
+				sizeof(target->prefix)) >= sizeof(target->prefix))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("an option of server \"%s\" is too long", s->name),
-				 errhint("Endpoint, region and table name have at most 319, 63 and 255 bytes.")));
+				 errhint("Endpoint, region, table name and key_prefix have at most 319, 63, 255 and 512 bytes.")));
 }
 
 /*

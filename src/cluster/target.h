@@ -14,6 +14,9 @@
 
 #define EO_DIGEST_LEN 32		/* SHA-256 */
 
+/* Longest server option key_prefix, in bytes of UTF-8. */
+#define EO_MAX_KEY_PREFIX 512
+
 /* Where a claim is kept, as it was when it was made. */
 typedef struct EoTarget
 {
@@ -25,6 +28,7 @@ typedef struct EoTarget
 	char		region[64];
 	char		table[256];
 	char		layout[32];
+	char		prefix[EO_MAX_KEY_PREFIX + 1];	/* before every key, UTF-8 */
 } EoTarget;
 
 /* Is it the same table, whatever server and role it is reached by? */

@@ -21,13 +21,12 @@
 
 #include "cluster/service_clocks.h"
 #include "commit/contact.h"
+#include "dynamodb/call.h"
 #include "dynamodb/client.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
-#include "dynamodb/window.h"
 #include "server/answer.h"
-#include "server/options.h"
 #include "server/store.h"
 
 static char *unused_pk(EoStore *store);
@@ -51,15 +50,10 @@ eo_contact_make_by(EoStore *store, const EoItemKind *kind, const char *pk, int64
 	while (goes_on && !eo_service_clock_meet(&store->client))
 	{
 		EoAnswer   *answer = eo_answer_create_read(kind, store, pk);
-		EoWindow	window = {.n = 0};
 
 		if (deadline_us == 0)
 			deadline_us = eo_clock_monotonic_us() + timeout_us;
-		if (eo_answer_start(answer, &window, deadline_us))
-		{
-			eo_window_run(&window, 1, NULL, NULL, NULL);
-			(void) eo_answer_take(answer, &window, deadline_us);
-		}
+		(void) eo_answer_run_until(answer, deadline_us);
 		goes_on = eo_contact_take(&readings, answer, error);
 		eo_answer_free(answer);
 	}

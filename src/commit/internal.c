@@ -56,8 +56,8 @@ typedef struct Table
 } Table;
 
 static Table tables[EO_INTERNAL_TABLES] = {
-	[EO_INTERNAL_OUTBOX] = {"outbox", 16, InvalidOid, false},
-	[EO_INTERNAL_IDENTITY] = {"identity", 5, InvalidOid, false},
+	[EO_INTERNAL_OUTBOX] = {"outbox", 18, InvalidOid, false},
+	[EO_INTERNAL_LIVES] = {"lives", 11, InvalidOid, false},
 	[EO_INTERNAL_TARGETS] = {"targets", 6, InvalidOid, false}
 };
 

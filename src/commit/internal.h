@@ -16,7 +16,7 @@
 typedef enum EoInternalTable
 {
 	EO_INTERNAL_OUTBOX,
-	EO_INTERNAL_IDENTITY,
+	EO_INTERNAL_LIVES,
 	EO_INTERNAL_TARGETS
 } EoInternalTable;
 

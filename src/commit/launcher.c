@@ -28,6 +28,7 @@
 #include "access/xact.h"
 #include "catalog/pg_database.h"
 #include "cluster/databases.h"
+#include "cluster/life.h"
 #include "cluster/slots.h"
 #include "commit/launcher.h"
 #include "compat.h"
@@ -176,6 +177,7 @@ start_some(bool visits, uint32 *next, bool *later)
 		{
 			case DB_GONE:
 				eo_slot_drop_database(dboid);
+				eo_life_drop_database(dboid);
 				eo_database_forget(dboid);
 				break;
 			case DB_CLOSED:

@@ -64,7 +64,9 @@ typedef enum OutboxColumn
 	C_XID,
 	C_CREATED,
 	C_GIVEN_UP,
-	OUTBOX_COLUMNS = C_GIVEN_UP
+	C_LIFE,
+	C_PREFIX,
+	OUTBOX_COLUMNS = C_PREFIX
 } OutboxColumn;
 
 /* A digest as PostgreSQL holds a bytea. */
@@ -141,6 +143,7 @@ form_row(Relation rel, const EoOutboxRow *row)
 	Datum		values[OUTBOX_COLUMNS];
 	bool		nulls[OUTBOX_COLUMNS] = {false};
 	DigestDatum digest;
+	pg_uuid_t	life;
 
 	values[C_SYSTEM - 1] = Int64GetDatum((int64) GetSystemIdentifier());
 	values[C_DATABASE - 1] = ObjectIdGetDatum(MyDatabaseId);
@@ -158,6 +161,9 @@ form_row(Relation rel, const EoOutboxRow *row)
 	values[C_XID - 1] = FullTransactionIdGetDatum(GetTopFullTransactionId());
 	values[C_CREATED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[C_GIVEN_UP - 1] = BoolGetDatum(false);
+	memcpy(life.data, row->life, sizeof(life.data));
+	values[C_LIFE - 1] = UUIDPGetDatum(&life);
+	values[C_PREFIX - 1] = CStringGetTextDatum(row->target.prefix);
 	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
 }
 
@@ -347,6 +353,7 @@ read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 	row->target.serverid = DatumGetObjectId(column_of(s, tuple, C_SERVER));
 	row->target.userid = DatumGetObjectId(column_of(s, tuple, C_ROLE));
 	row->target.plain_http = DatumGetBool(column_of(s, tuple, C_PLAIN_HTTP));
+	memcpy(row->life, DatumGetUUIDP(column_of(s, tuple, C_LIFE))->data, sizeof(row->life));
 	row->given_up = DatumGetBool(column_of(s, tuple, C_GIVEN_UP));
 	row->retention_s = DatumGetInt64(column_of(s, tuple, C_RETENTION));
 	row->xid = U64FromFullTransactionId(DatumGetFullTransactionId(column_of(s, tuple, C_XID)));
@@ -355,6 +362,7 @@ read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 	copy_text(s, tuple, C_URL, row->target.url, sizeof(row->target.url));
 	copy_text(s, tuple, C_REGION, row->target.region, sizeof(row->target.region));
 	copy_text(s, tuple, C_TABLE, row->target.table, sizeof(row->target.table));
+	copy_text(s, tuple, C_PREFIX, row->target.prefix, sizeof(row->target.prefix));
 	copy_text(s, tuple, C_LAYOUT, row->target.layout, sizeof(row->target.layout));
 }
 

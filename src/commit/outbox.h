@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
+#include "dynamodb/hex.h"
 #include "dynamodb/token.h"
 #include "server/error.h"
 #include "utils/timestamp.h"
@@ -29,6 +30,7 @@ typedef struct EoOutboxRow
 	char	   *pk;				/* partition key of the record */
 	char		token[EO_TOKEN_LEN + 1];	/* of the claim */
 	int64		retention_s;
+	uint8		life[EO_UUID_LEN];	/* under which it commits */
 	uint64		xid;			/* of the transaction; of a row that was read,
 								 * or is known to have committed */
 	TimestampTz created_at;		/* of a row that was read */

@@ -28,9 +28,11 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "cluster/databases.h"
+#include "cluster/life.h"
 #include "cluster/slots.h"
+#include "cluster/target.h"
 #include "commit/contact.h"
+#include "commit/lives.h"
 #include "commit/seal.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
@@ -38,6 +40,7 @@
 #include "dynamodb/call.h"
 #include "dynamodb/client.h"
 #include "dynamodb/clock.h"
+#include "dynamodb/hex.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
@@ -63,6 +66,7 @@ typedef struct Sealing
 } Sealing;
 
 static void name_commit(Sealing *s);
+static void renew_leases(Sealing *s, EoLife *life);
 static void set_limits(Sealing *s);
 static void check_slots(EoTxClaim *claim);
 static bool start_next(EoWindow *window, void *arg);
@@ -83,8 +87,8 @@ eo_seal(dlist_head *claims)
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 
-	name_commit(&s);
 	set_limits(&s);
+	name_commit(&s);
 	eo_window_run(&s.window, s.parallel, start_next, take_finished, &s);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
@@ -94,19 +98,51 @@ eo_seal(dlist_head *claims)
 static void
 name_commit(Sealing *s)
 {
-	EoDatabaseInfo db;
+	EoLife		life;
 
-	if (!eo_database_info(MyDatabaseId, &db) || db.incarnation == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the exactonce worker of this database has not started"),
-				 errhint("See the server's log; exactonce needs a background worker for each database, see max_worker_processes.")));
-	memcpy(s->origin.database, db.origin, sizeof(s->origin.database));
-	s->origin.incarnation = db.incarnation;
+	do
+		renew_leases(s, &life);
+	while (!eo_life_is_current(MyDatabaseId, life.id));
+	memcpy(s->origin.life, life.id, sizeof(s->origin.life));
 	s->origin.xid = U64FromFullTransactionId(GetTopFullTransactionId());
 	s->origin.timeline = eo_compat_timeline();
 	s->origin.lsn = GetXLogInsertRecPtr();
 	eo_origin_write(&s->origin, s->origin_text);
+}
+
+/*
+ * See that the current life has a young lease in each table in which it seals.  The
+ * rows of the outbox must name that life, because its heir is to finish them.
+ */
+static void
+renew_leases(Sealing *s, EoLife *life)
+{
+	EoStore    *last = NULL;
+	dlist_iter	iter;
+
+	memset(life, 0, sizeof(*life));
+	dlist_foreach(iter, s->claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+		EoTarget	target;
+
+		if (!eo_xact_is_completed(c))
+			continue;
+		if (c->store != last)
+		{
+			eo_target_of(c->store, &target);
+			eo_lives_renew(c->store, &target, c->key, s->deadline_us);
+			last = c->store;
+		}
+		if (!eo_life_current(MyDatabaseId, life) ||
+			memcmp(c->row_life, life->id, EO_UUID_LEN) != 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_EO_UNAVAILABLE),
+					 errmsg("cannot commit key \"%s\" on server \"%s\": the life of this database under which it was completed is over",
+							eo_text_key_shown(c->key), c->store->server->name),
+					 errdetail("Another server has taken over from this one, or its item in the table was removed."),
+					 errhint("The transaction was rolled back. Retry it; see exactonce_lives.")));
+	}
 }
 
 /*
@@ -218,7 +254,7 @@ start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
 	 * started keeps its state, so that an abort does no more than it must.
 	 */
 	if (claim->info->state != EO_SLOT_SEALING)
-		eo_slot_sealing(claim->slot, &s->origin);
+		eo_slot_sealing(claim->slot, &s->origin, claim->store->place);
 	w.owner = claim->info->token;
 	w.origin = s->origin_text;
 	w.bind = claim->info->release_on_abort ? "tx" : claim->earlier ? "keep" : "hold";
@@ -313,7 +349,7 @@ give_back_aborted(EoTxClaim *claim, const EoRecord *r)
 	int64		retention_s;
 
 	if (r->state != EO_STATE_COMMITTING ||
-		eo_settle_fate(r, claim->info->digest, &retention_s) != EO_FATE_ABORTED)
+		eo_settle_fate(claim->store, r, claim->info->digest, &retention_s) != EO_FATE_ABORTED)
 		return false;
 	eo_settle_aborted(claim->store, claim->key, claim->pk, r);
 	return true;
@@ -349,7 +385,7 @@ take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 		raise_duplicate(claim);
 	if (answer->exists && r->state == EO_STATE_COMMITTING)
 	{
-		if (eo_settle_fate(r, claim->info->digest, &retention_s) == EO_FATE_COMMITTED)
+		if (eo_settle_fate(claim->store, r, claim->info->digest, &retention_s) == EO_FATE_COMMITTED)
 			raise_duplicate(claim);
 		if (give_back_aborted(claim, r))
 		{

@@ -28,10 +28,10 @@
  *	 the row.  Then the record is not COMMITTING any more, and the write that
  *	 gives it back is refused.
  *
- * That there is no row proves an abort only if no row can have been lost: the
- * record names this database, our timeline and no later incarnation than ours, and
- * its transaction is not older than the outbox.  In all other cases the fate is
- * unknown, and an operator decides.
+ * That there is no row proves an abort only for whoever holds the data in which the
+ * row would be, and only when nothing can be committed under that life any more: the
+ * life is our own, or it is over and we are its heir (lives.c).  Until then the key is
+ * in progress elsewhere.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,9 +40,11 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "cluster/databases.h"
+#include "cluster/life.h"
 #include "cluster/slots.h"
 #include "commit/contact.h"
+#include "commit/life_rows.h"
+#include "commit/lives.h"
 #include "commit/outbox.h"
 #include "commit/settle.h"
 #include "compat.h"
@@ -55,8 +57,11 @@
 #include "server/store.h"
 #include "server/text.h"
 #include "storage/procarray.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/xid8.h"
 
 #define SETTLING "settle what an ended transaction left of"
 
@@ -73,26 +78,19 @@ need_clock(EoStore *store, const char *key)
 /* ----- what a slot tells ----- */
 
 EoRest
-eo_settle_rest(const EoSlotView *view, const uint8 *database)
+eo_settle_rest(const EoSlotView *view)
 {
-	const EoSlotInfo *info = &view->info;
-
-	if (info->state == EO_SLOT_IN_DOUBT)
-		return EO_REST_DOUBT;
-	if (info->state == EO_SLOT_TO_FINISH)
-		return EO_REST_FINISH;
-	/* The extension was created anew since, and the rows of then are gone. */
-	if (eo_slot_has_origin(info) &&
-		memcmp(info->origin.database, database, sizeof(info->origin.database)) != 0)
-		return EO_REST_DOUBT;
-	if (info->state != EO_SLOT_TO_JUDGE)
-		return EO_REST_WRITE;
-
-	/*
-	 * If recovery has ended on another timeline since the seal, the row may
-	 * be on the old timeline, after the point where the new one begins.
-	 */
-	return info->origin.timeline == eo_compat_timeline() ? EO_REST_ASK_OUTBOX : EO_REST_DOUBT;
+	switch (view->info.state)
+	{
+		case EO_SLOT_IN_DOUBT:
+			return EO_REST_DOUBT;
+		case EO_SLOT_TO_FINISH:
+			return EO_REST_FINISH;
+		case EO_SLOT_TO_JUDGE:
+			return EO_REST_JUDGE;
+		default:
+			return EO_REST_WRITE;
+	}
 }
 
 /* The write that settles a claim which has not committed. */
@@ -158,22 +156,34 @@ eo_settle_looks_again(const EoSlotView *view)
 	return verb_for(&view->info) == EO_BURY;
 }
 
+static EoFate
+judge_slot(EoStore *store, const EoSlotView *view)
+{
+	EoLifeVerdict verdict;
+	EoError		error;
+	int64		retention_s;
+
+	if (!eo_lives_ask(store, view->info.origin.life, &verdict, &error) ||
+		verdict.relation == EO_LIFE_OTHER)
+		return EO_FATE_ELSEWHERE;
+	return eo_settle_judge(&view->info.origin, view->info.digest, view->info.token, &verdict,
+						   &retention_s);
+}
+
 void
 eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 {
-	EoDatabaseInfo db;
 	EoAnswer   *answer;
-	int64		retention_s;
 
-	if (view->target.dboid != MyDatabaseId || !eo_database_info(MyDatabaseId, &db))
+	if (view->target.dboid != MyDatabaseId)
 		return;					/* left to the worker of that database */
-	switch (eo_settle_rest(view, db.origin))
+	switch (eo_settle_rest(view))
 	{
 		case EO_REST_DOUBT:
 		case EO_REST_FINISH:
 			return;
-		case EO_REST_ASK_OUTBOX:
-			if (eo_outbox_find(view->info.digest, view->info.token, &retention_s))
+		case EO_REST_JUDGE:
+			if (judge_slot(store, view) != EO_FATE_ABORTED)
 				return;
 			break;
 		case EO_REST_WRITE:
@@ -220,36 +230,70 @@ state_of_xid(uint64 xid)
 	return TransactionIdIsInProgress((TransactionId) xid) ? XID_RUNNING : XID_OVER;
 }
 
-EoFate
-eo_settle_fate(const EoRecord *record, const uint8 *digest, int64 *retention_s)
+/*
+ * Does the commit log say that the transaction did not commit?  Read by
+ * pg_xact_status(), because that alone knows how far back the log goes.
+ */
+static bool
+is_aborted(uint64 xid)
 {
-	EoOrigin	o;
-	EoDatabaseInfo db;
+	LOCAL_FCINFO(fcinfo, 1);
+	Datum		status;
 
-	if (!eo_origin_read(record->origin_text, &o) || !eo_database_info(MyDatabaseId, &db) ||
-		db.incarnation == 0 || memcmp(o.database, db.origin, sizeof(o.database)) != 0)
-		return EO_FATE_ELSEWHERE;
+	InitFunctionCallInfoData(*fcinfo, NULL, 1, InvalidOid, NULL, NULL);
+	fcinfo->args[0].value = FullTransactionIdGetDatum(FullTransactionIdFromU64(xid));
+	fcinfo->args[0].isnull = false;
+	status = pg_xact_status(fcinfo);
+	return !fcinfo->isnull && strcmp(TextDatumGetCString(status), "aborted") == 0;
+}
 
+EoFate
+eo_settle_judge(const EoOrigin *origin, const uint8 *digest, const char *token,
+				const EoLifeVerdict *verdict, int64 *retention_s)
+{
 	/*
 	 * No transaction of an earlier run of the server is going on.  Do not ask
 	 * about its id: if that had not reached the disk before a crash, the same
 	 * id was assigned again.
 	 */
-	if (o.incarnation == db.incarnation)
+	if (verdict->this_run)
 	{
-		XidState	state = state_of_xid(o.xid);
+		XidState	state = state_of_xid(origin->xid);
 
 		if (state == XID_RUNNING)
 			return EO_FATE_RUNNING;
 		if (state == XID_FUTURE)
 			return EO_FATE_UNKNOWN;
 	}
-	if (eo_outbox_find(digest, record->owner, retention_s))
+	if (eo_outbox_find(digest, token, retention_s))
 		return EO_FATE_COMMITTED;
-	if (o.incarnation > db.incarnation || o.timeline != eo_compat_timeline() ||
-		o.xid < db.horizon)
-		return EO_FATE_UNKNOWN;
-	return EO_FATE_ABORTED;
+
+	/* Its data left ours before it could commit. */
+	if (verdict->relation == EO_LIFE_BRANCH)
+		return EO_FATE_ABORTED;
+	/* The id may have been assigned again, and says nothing. */
+	if (origin->xid >= verdict->next_floor)
+		return EO_FATE_ABORTED;
+
+	/*
+	 * There is no row, so the transaction aborted, or its record was finished
+	 * and the row removed; then the record is not COMMITTING any more.  If
+	 * the commit log says otherwise, a row was lost.
+	 */
+	return is_aborted(origin->xid) ? EO_FATE_ABORTED : EO_FATE_UNKNOWN;
+}
+
+EoFate
+eo_settle_fate(EoStore *store, const EoRecord *record, const uint8 *digest, int64 *retention_s)
+{
+	EoOrigin	o;
+	EoLifeVerdict verdict;
+	EoError		error;
+
+	if (!eo_origin_read(record->origin_text, &o) || o.xid == 0 ||
+		!eo_lives_ask(store, o.life, &verdict, &error) || verdict.relation == EO_LIFE_OTHER)
+		return EO_FATE_ELSEWHERE;
+	return eo_settle_judge(&o, digest, record->owner, &verdict, retention_s);
 }
 
 EoAnswer *
@@ -270,7 +314,7 @@ eo_settle_read(EoStore *store, const char *key, const char *pk, const uint8 *dig
 		*fate = EO_FATE_ELSEWHERE;
 		if (answer->exists && eo_store_record(answer)->state == EO_STATE_COMMITTING &&
 			!RecoveryInProgress())
-			*fate = eo_settle_fate(eo_store_record(answer), digest, retention_s);
+			*fate = eo_settle_fate(store, eo_store_record(answer), digest, retention_s);
 		if ((*fate != EO_FATE_ABORTED && *fate != EO_FATE_UNKNOWN) || looks > 0)
 			return answer;
 		eo_answer_free(answer);
@@ -295,15 +339,27 @@ eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecor
 	eo_answer_free(answer);
 }
 
+/* Did this database begin the life in this run of the server? */
+static bool
+is_of_this_run(const uint8 *id)
+{
+	EoHistory	history;
+	EoLifeVerdict verdict;
+
+	if (eo_life_is_current(MyDatabaseId, id))
+		return true;
+	eo_life_rows_read(&history);
+	eo_lives_judge(&history, id, false, NULL, &verdict);
+	return verdict.this_run;
+}
+
 void
 eo_settle_check_visible(const EoRecord *record, const char *key, const char *server)
 {
 	EoOrigin	o;
-	EoDatabaseInfo db;
 
-	if (!IsolationUsesXactSnapshot() || !eo_origin_read(record->origin_text, &o) ||
-		!eo_database_info(MyDatabaseId, &db) ||
-		memcmp(o.database, db.origin, sizeof(o.database)) != 0 ||
+	if (!IsolationUsesXactSnapshot() || !eo_origin_read(record->origin_text, &o) || o.xid == 0 ||
+		!is_of_this_run(o.life) ||
 		U64FromFullTransactionId(ReadNextFullTransactionId()) - o.xid > UINT64CONST(2000000000) ||
 		!XidInMVCCSnapshot((TransactionId) o.xid, GetTransactionSnapshot()))
 		return;

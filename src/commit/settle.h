@@ -11,6 +11,8 @@
 #include "postgres.h"
 
 #include "cluster/slots.h"
+#include "commit/lives.h"
+#include "dynamodb/origin.h"
 #include "dynamodb/record.h"
 #include "server/answer.h"
 #include "server/store.h"
@@ -22,23 +24,17 @@ typedef enum EoRest
 {
 	EO_REST_WRITE,				/* the transaction did not commit: run the
 								 * write that eo_settle_prepare() makes */
-	EO_REST_ASK_OUTBOX,			/* the server ended after the seal was begun,
+	EO_REST_JUDGE,				/* the server ended after the seal was begun,
 								 * and before the slot was told how its
-								 * transaction ended: if there is a row with
-								 * the claim's token the transaction
-								 * committed, and the worker finishes the row;
-								 * else EO_REST_WRITE */
+								 * transaction ended: eo_settle_judge() tells,
+								 * once the life that sealed is over */
 	EO_REST_FINISH,				/* the transaction committed: finish its row */
 	EO_REST_DOUBT				/* it cannot be told here whether the
 								 * transaction committed: an operator decides,
 								 * with idem_resolve() */
 } EoRest;
 
-/*
- * Tell what is left to be done about a slot.  database is the identity of this
- * database (EoDatabaseInfo.origin).
- */
-extern EoRest eo_settle_rest(const EoSlotView *view, const uint8 *database);
+extern EoRest eo_settle_rest(const EoSlotView *view);
 
 /*
  * Prepare the write that settles a claim whose transaction did not commit, for
@@ -67,8 +63,8 @@ extern void eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotV
 /* How the transaction ended that sealed a record. */
 typedef enum EoFate
 {
-	EO_FATE_ELSEWHERE,			/* not known: another database sealed it, or
-								 * the record does not say which */
+	EO_FATE_ELSEWHERE,			/* not known: another life sealed it that goes
+								 * on, or the record does not say which */
 	EO_FATE_RUNNING,			/* it has not ended */
 	EO_FATE_COMMITTED,			/* its row is in the outbox */
 	EO_FATE_ABORTED,			/* it is over, and there is no row; see
@@ -78,13 +74,23 @@ typedef enum EoFate
 } EoFate;
 
 /*
- * How the transaction ended that sealed this record, which must be COMMITTING.
- * The caller must have read the record before the call.  It may still have been
- * finished since, and the row removed; so only a write that is conditional on what
- * was read may be based on EO_FATE_ABORTED.  With EO_FATE_COMMITTED *retention_s is
- * set.  Raises what eo_outbox_find() raises.
+ * How did the transaction end that is named by the origin, and completes the key with
+ * this digest under this token?  The verdict is about the origin's life, which must be
+ * ours or over.  If a record is concerned it must have been read before the call.  It
+ * may still have been finished since, and the row removed; so only a write that is
+ * conditional on what was read may be based on EO_FATE_ABORTED.  With
+ * EO_FATE_COMMITTED *retention_s is set.  Needs a transaction; raises what
+ * eo_outbox_find() raises.
  */
-extern EoFate eo_settle_fate(const EoRecord *record, const uint8 *digest, int64 *retention_s);
+extern EoFate eo_settle_judge(const EoOrigin *origin, const uint8 *digest, const char *token,
+							  const EoLifeVerdict *verdict, int64 *retention_s);
+
+/*
+ * The same for a record that is COMMITTING.  Asks about its life, which may take
+ * requests.
+ */
+extern EoFate eo_settle_fate(EoStore *store, const EoRecord *record, const uint8 *digest,
+							 int64 *retention_s);
 
 /*
  * Read a record and tell its fate: EO_FATE_ELSEWHERE if there is no record, if it is

@@ -29,15 +29,18 @@
  */
 #include "postgres.h"
 
+#include <signal.h>
+
 #include "access/xact.h"
 #include "cluster/databases.h"
 #include "cluster/slots.h"
-#include "commit/identity.h"
 #include "commit/internal.h"
 #include "commit/worker.h"
 #include "commit/worker_barrier.h"
 #include "commit/worker_failures.h"
+#include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
+#include "commit/worker_lives.h"
 #include "commit/worker_rows.h"
 #include "commit/worker_settings.h"
 #include "commit/worker_slots.h"
@@ -68,10 +71,17 @@
 /* A worker that has had nothing to do for this long leaves. */
 #define IDLE_US INT64CONST(300000000)
 
+/* It takes so long at most to close its life. */
+#define CLOSE_US INT64CONST(2000000)
+
 static Oid	database_id;
 static bool come_back;			/* this worker leaves rows for another one */
 static MemoryContext worker_context;
 
+static volatile sig_atomic_t waiting;	/* in the main loop */
+
+static void take_sigterm(SIGNAL_ARGS);
+pg_noreturn static void end_by_signal(void);
 static void enter_database(void);
 static void leave(int code, Datum arg);
 static bool work(void);
@@ -83,7 +93,7 @@ eo_worker_main(Datum arg)
 	int64		last_work_us = eo_clock_monotonic_us();
 
 	database_id = DatumGetObjectId(arg);
-	pqsignal(SIGTERM, die);
+	pqsignal(SIGTERM, take_sigterm);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	BackgroundWorkerUnblockSignals();
 	if (!eo_database_attach(database_id))
@@ -100,6 +110,9 @@ eo_worker_main(Datum arg)
 		int64		until;
 		bool		idle;
 
+		/* The server is shut down, or somebody ends this process. */
+		if (ProcDiePending || ShutdownRequestPending)
+			end_by_signal();
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
 		{
@@ -108,12 +121,16 @@ eo_worker_main(Datum arg)
 			eo_worker_barrier_reload();
 		}
 		idle = !work();
+		/* Nothing is left, and an operator waits for that. */
+		if (idle && eo_database_is_drained(database_id))
+			eo_worker_lives_close(eo_clock_monotonic_us() + CLOSE_US);
 		if (!idle)
 			last_work_us = eo_clock_monotonic_us();
 		/* With all rows put off, it may make room for another database's. */
-		eo_database_alive(database_id, eo_worker_jobs_count() == 0);
+		eo_database_alive(database_id, eo_worker_jobs_count() == 0 && !eo_worker_heir_any());
 		if (idle && eo_clock_monotonic_us() - last_work_us > eo_guc_hurried_us(IDLE_US))
 		{
+			eo_worker_lives_close(eo_clock_monotonic_us() + CLOSE_US);
 			last_work_us = eo_clock_monotonic_us();
 			if (eo_database_may_leave(database_id))
 				break;
@@ -122,11 +139,37 @@ eo_worker_main(Datum arg)
 		/* Requests in flight make progress in eo_http_wait() only. */
 		if (eo_worker_jobs_in_flight())
 			until = Max(until, eo_clock_monotonic_us() + 1000);
-		if (until > eo_clock_monotonic_us())
+		waiting = true;
+		if (until > eo_clock_monotonic_us() && !ShutdownRequestPending)
 			eo_http_wait(until, EO_WAIT_LATCH);
+		waiting = false;
 	}
 	come_back = eo_worker_rows_any();
 	proc_exit(0);
+}
+
+/*
+ * While the worker waits in its main loop, it is told to end by the latch, so that it
+ * can close its life first.  Anywhere else it may wait for a lock, and is interrupted.
+ */
+static void
+take_sigterm(SIGNAL_ARGS)
+{
+	if (waiting)
+		SignalHandlerForShutdownRequest(postgres_signal_arg);
+	else
+		die(postgres_signal_arg);
+}
+
+static void
+end_by_signal(void)
+{
+	eo_worker_lives_close(eo_clock_monotonic_us() + CLOSE_US);
+	come_back = eo_worker_rows_any();
+	ereport(FATAL,
+			(errcode(ERRCODE_ADMIN_SHUTDOWN),
+			 errmsg("terminating background worker \"%s\" due to administrator command",
+					MyBgworkerEntry->bgw_type)));
 }
 
 /* The process ends.  If it has failed, or leaves work, ask for another one. */
@@ -137,33 +180,19 @@ leave(int code, Datum arg)
 	eo_database_detach(database_id, code != 0 || come_back, code != 0);
 }
 
-/*
- * Read the identity of this database and publish it.  The first worker after a
- * start of the server begins a new incarnation.
- *
- * This must be on disk before the worker does anything else.  It does not wait for
- * standbys: each record that is marked COMPLETED does (worker_barrier.c).
- */
+/* Find the extension's tables, and begin or go on with the life of this database. */
 static void
 enter_database(void)
 {
-	EoDatabaseInfo db;
-	EoIdentity	identity;
 	Oid			outbox;
 
 	worker_context = AllocSetContextCreate(TopMemoryContext, "exactonce worker",
 										   ALLOCSET_DEFAULT_SIZES);
 	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
 	outbox = eo_internal_look();
 	/* Sessions do not rely on a worker that cannot read the tables. */
 	if (OidIsValid(outbox))
 		eo_internal_check();
-	/* An extension that was created anew has an identity without a run. */
-	if (OidIsValid(outbox) && eo_database_info(database_id, &db))
-		eo_identity_enter(db.incarnation == 0 || db.outbox != outbox, &identity);
-	PopActiveSnapshot();
-	ForceSyncCommit();
 	CommitTransactionCommand();
 	pgstat_report_activity(STATE_IDLE, NULL);
 	if (!OidIsValid(outbox))
@@ -175,11 +204,12 @@ enter_database(void)
 	eo_worker_targets_init(worker_context);
 	eo_worker_failures_init(worker_context);
 	eo_worker_jobs_init(worker_context);
+	eo_worker_lives_init(worker_context, database_id);
+	eo_worker_heir_init(worker_context, database_id);
 	eo_worker_barrier_init(worker_context);
 	eo_worker_rows_init(worker_context, outbox);
-	eo_worker_slots_init(worker_context, database_id, identity.origin);
-	eo_database_publish(database_id, identity.origin, identity.incarnation,
-						identity.horizon, outbox);
+	eo_worker_slots_init(worker_context, database_id);
+	eo_database_publish(database_id, outbox);
 }
 
 /*
@@ -208,11 +238,13 @@ work(void)
 	AcceptInvalidationMessages();
 	if (!eo_worker_rows_fetch())
 		leave_dropped_outbox();
+	eo_worker_lives_fetch();
+	eo_worker_heir_fetch();
 	eo_worker_slots_fetch_beats();
 	eo_worker_slots_fetch();
 	eo_worker_jobs_run();
 	eo_worker_rows_remove();
-	return eo_worker_jobs_count() > 0 || eo_worker_rows_any();
+	return eo_worker_jobs_count() > 0 || eo_worker_rows_any() || eo_worker_heir_any();
 }
 
 /* When the next piece of work is due, or the next note that we are alive. */
@@ -229,6 +261,8 @@ next_wake_us(void)
 	else
 		until = Min(until, eo_worker_rows_due_us());
 	until = Min(until, due_us);
+	until = Min(until, eo_worker_lives_due_us());
+	until = Min(until, eo_worker_heir_due_us());
 	until = Min(until, eo_worker_barrier_due_us());
 	return Min(until, eo_worker_jobs_due_us());
 }

@@ -9,8 +9,8 @@
  *
  * Everybody has a fair share:
  *
- * - There is a lane for heartbeats and one for all other writes.  Each has a window
- *	 of requests of its own.
+ * - There is a lane for lives, one for heartbeats of claims, and one for all other
+ *	 writes.  Each has a window of requests of its own.
  * - In a lane each target has a queue of its jobs.  The targets that have jobs
  *	 waiting stand in a round, and each in its turn starts one.
  * - A target takes at most half of the requests that the others leave, so that there
@@ -79,6 +79,7 @@ void
 eo_worker_jobs_init(MemoryContext context)
 {
 	static const int sizes[] = {
+		[EO_WORKER_LIVES] = EO_MAX_PARALLEL / 2,
 		[EO_WORKER_BEATS] = EO_MAX_PARALLEL / 2,
 		[EO_WORKER_WRITES] = EO_MAX_PARALLEL
 	};
@@ -107,7 +108,8 @@ eo_worker_jobs_are_full(EoWorkerLane lane)
 bool
 eo_worker_jobs_in_flight(void)
 {
-	return jobs.lanes[EO_WORKER_BEATS].window.n > 0 || jobs.lanes[EO_WORKER_WRITES].window.n > 0;
+	return jobs.lanes[EO_WORKER_LIVES].window.n > 0 || jobs.lanes[EO_WORKER_BEATS].window.n > 0 ||
+		jobs.lanes[EO_WORKER_WRITES].window.n > 0;
 }
 
 /* ----- shares ----- */
@@ -231,7 +233,7 @@ void
 eo_worker_jobs_run(void)
 {
 	eo_worker_targets_build();
-	/* Heartbeats first. */
+	/* Lives first, then heartbeats of claims. */
 	for (int i = 0; i < EO_WORKER_LANES; i++)
 	{
 		Lane	   *lane = &jobs.lanes[i];
@@ -327,7 +329,9 @@ start_job(EoWorkerJob *job)
 
 	/* This ends the retries of its calls in flight, too. */
 	store->client.max_attempts = eo_worker_target_attempts(job->target);
-	job->contact = !eo_service_clock_follow(&store->client);
+	/* Whether a life goes on is not decided by time. */
+	job->contact = !eo_service_clock_follow(&store->client) &&
+		job->kind->lane != EO_WORKER_LIVES;
 	if (!job->contact)
 		job->target->readings.n = 0;
 	job->answer = job->contact ? eo_contact_prepare(store) : job->kind->prepare(job, store);

@@ -30,8 +30,10 @@
 #include "cluster/target.h"
 #include "commit/internal.h"
 #include "commit/known_targets.h"
+#include "commit/lives.h"
 #include "commit/outbox.h"
 #include "commit/worker_barrier.h"
+#include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_rows.h"
 #include "commit/worker_targets.h"
@@ -102,6 +104,8 @@ static struct
 	int64		not_before_us;	/* SCAN_SHARE allows no scan before this */
 	uint32		scan;			/* number of the scan */
 	int64		full_due_us;	/* a full scan is due even if none is wanted */
+	bool		wait_for_life;	/* there are rows of lives that are not over */
+	uint32		lives;			/* eo_worker_heir_changes() at the last scan */
 	int			may_skip;		/* rows that this scan may still skip */
 }			rows;
 
@@ -142,7 +146,7 @@ eo_worker_rows_init(MemoryContext context, Oid outbox)
 bool
 eo_worker_rows_any(void)
 {
-	return hash_get_num_entries(rows.known) > 0 || rows.others_held;
+	return hash_get_num_entries(rows.known) > 0 || rows.others_held || rows.wait_for_life;
 }
 
 void
@@ -165,6 +169,8 @@ eo_worker_rows_due_us(void)
 {
 	int64		due_us = Min(full_scan_due_us(), rows.retry_us);
 
+	if (rows.wait_for_life && rows.lives != eo_worker_heir_changes())
+		return rows.not_before_us;
 	return rows.scan_wanted ? rows.not_before_us : Max(due_us, rows.not_before_us);
 }
 
@@ -184,6 +190,8 @@ eo_worker_rows_fetch(void)
 	if (rows.retry_us <= started_us || (rows.retry_us != INT64_MAX &&
 										rows.recoveries != eo_worker_targets_recoveries()))
 		rows.scan_wanted = true;
+	if (rows.wait_for_life && rows.lives != eo_worker_heir_changes())
+		rows.scan_wanted = true;
 	/* If the outbox is not known, the extension may have been dropped. */
 	if (!eo_internal_is_known() || full)
 		rows.scan_wanted = true;
@@ -198,7 +206,8 @@ eo_worker_rows_fetch(void)
 		return false;
 	}
 	rows.may_skip = full ? INT_MAX : MAX_SKIPPED;
-	rows.held_back = false;
+	rows.held_back = rows.wait_for_life = false;
+	rows.lives = eo_worker_heir_changes();
 	rows.retry_us = INT64_MAX;
 	rows.recoveries = eo_worker_targets_recoveries();
 	rows.scan++;
@@ -283,7 +292,15 @@ add_job(const EoOutboxRow *row)
 	KnownRow   *known;
 	EoWorkerJob *job;
 	EoOutboxRow *copy;
+	EoLifeVerdict verdict;
 
+	/* A row of another life is ours to finish once that life is over. */
+	eo_worker_heir_ask(&row->target, row->life, &verdict);
+	if (verdict.relation == EO_LIFE_OTHER)
+	{
+		rows.wait_for_life = true;
+		return true;
+	}
 	if (!eo_worker_jobs_accept(EO_WORKER_WRITES, &row->target))
 	{
 		rows.held_back = true;

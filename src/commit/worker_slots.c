@@ -15,9 +15,12 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "cluster/life.h"
 #include "cluster/slots.h"
+#include "commit/lives.h"
 #include "commit/outbox.h"
 #include "commit/settle.h"
+#include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_rows.h"
 #include "commit/worker_slots.h"
@@ -44,11 +47,13 @@ static const int64 look_pauses_us[] = {5000000, 55000000, 840000000};
 /* A slot whose request has failed is tried again after this at the latest. */
 #define MAX_PAUSE_US INT64CONST(10000000)
 
+/* A claim whose life is not retired yet is looked at again after this. */
+#define JUDGE_PAUSE_US INT64CONST(5000)
+
 static struct
 {
 	MemoryContext context;
 	Oid			dboid;
-	uint8		origin[16];
 	uint32		next_beat;		/* where the next look for heartbeats begins */
 }			slots;
 
@@ -77,11 +82,10 @@ static const EoWorkerJobKind beat_kind = {
 };
 
 void
-eo_worker_slots_init(MemoryContext context, Oid dboid, const uint8 *origin)
+eo_worker_slots_init(MemoryContext context, Oid dboid)
 {
 	slots.context = context;
 	slots.dboid = dboid;
-	memcpy(slots.origin, origin, sizeof(slots.origin));
 }
 
 static void
@@ -107,31 +111,17 @@ finish(const EoSlotView *view)
 	row.retention_s = view->info.retention_s;
 	row.xid = origin->xid;
 	strlcpy(row.token, view->info.token, sizeof(row.token));
+	memcpy(row.life, origin->life, sizeof(row.life));
 
 	/*
-	 * The slot is enough to know that there is a row.  But if the database
-	 * has another identity or timeline since the seal, look for it.
+	 * The slot is enough to know that there is a row.  But if its life is
+	 * over, the row may have gone with an extension that was dropped.
 	 */
-	if (memcmp(origin->database, slots.origin, sizeof(slots.origin)) != 0 ||
-		origin->timeline != eo_compat_timeline())
-		eo_worker_rows_want_scan();
-	else
+	if (eo_life_is_current(slots.dboid, origin->life))
 		eo_worker_rows_take(&row);
+	else
+		eo_worker_rows_want_scan();
 	eo_slot_free(view->ref);
-}
-
-/* Is there a committed row for this claim? */
-static bool
-has_row(const EoSlotView *view)
-{
-	int64		retention_s;
-	bool		found;
-
-	StartTransactionCommand();
-	found = eo_outbox_find(view->info.digest, view->info.token, &retention_s);
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(slots.context);
-	return found;
 }
 
 /* Add a job that settles the claim, or put the slot back if there is no room. */
@@ -144,6 +134,55 @@ settle(const EoSlotView *view)
 		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
 }
 
+/* How did the transaction end that was sealing when the server ended? */
+static EoFate
+judge(const EoSlotView *view)
+{
+	EoLifeVerdict verdict;
+	int64		retention_s;
+	EoFate		fate;
+
+	eo_worker_heir_ask(&view->target, view->info.origin.life, &verdict);
+	if (!verdict.known)
+		return EO_FATE_UNKNOWN;
+	if (verdict.relation == EO_LIFE_OTHER)
+		return EO_FATE_ELSEWHERE;
+	StartTransactionCommand();
+	fate = eo_settle_judge(&view->info.origin, view->info.digest, view->info.token, &verdict,
+						   &retention_s);
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(slots.context);
+	return fate;
+}
+
+static void
+settle_judged(const EoSlotView *view)
+{
+	switch (judge(view))
+	{
+		case EO_FATE_COMMITTED:
+			/* The row is found when the outbox is scanned, and finished. */
+			eo_worker_rows_want_scan();
+			eo_slot_free(view->ref);
+			break;
+		case EO_FATE_ABORTED:
+			settle(view);
+			break;
+		case EO_FATE_ELSEWHERE:
+		case EO_FATE_RUNNING:
+			/* Its life has to be retired first. */
+			eo_slot_put_off(view->ref, eo_clock_monotonic_us() + JUDGE_PAUSE_US);
+			break;
+		case EO_FATE_UNKNOWN:
+			ereport(WARNING,
+					(errcode(ERRCODE_WARNING),
+					 errmsg("exactonce: a commit that was announced in an earlier run of the server is in doubt"),
+					 errhint("See exactonce_in_doubt; find out whether the work was done, and say so with idem_resolve().")));
+			eo_slot_doubted(view->ref);
+			break;
+	}
+}
+
 void
 eo_worker_slots_fetch(void)
 {
@@ -151,26 +190,18 @@ eo_worker_slots_fetch(void)
 
 	while (!eo_worker_jobs_are_full(EO_WORKER_WRITES) && eo_slot_next_ended(slots.dboid, &view))
 	{
-		switch (eo_settle_rest(&view, slots.origin))
+		switch (eo_settle_rest(&view))
 		{
 			case EO_REST_FINISH:
 				finish(&view);
 				break;
-			case EO_REST_ASK_OUTBOX:
-				/* The row is found when the outbox is scanned, and finished. */
-				if (has_row(&view))
-					eo_slot_free(view.ref);
-				else
-					settle(&view);
+			case EO_REST_JUDGE:
+				settle_judged(&view);
 				break;
 			case EO_REST_WRITE:
 				settle(&view);
 				break;
 			case EO_REST_DOUBT:
-				ereport(WARNING,
-						(errcode(ERRCODE_WARNING),
-						 errmsg("exactonce: a commit announced by another identity or timeline of this database is in doubt"),
-						 errhint("See exactonce_in_doubt; find out whether the work was done, and say so with idem_resolve().")));
 				eo_slot_doubted(view.ref);
 				break;
 		}

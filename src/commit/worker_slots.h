@@ -11,8 +11,8 @@
 
 #include "postgres.h"
 
-/* To be called once.  origin is the identity of the database. */
-extern void eo_worker_slots_init(MemoryContext context, Oid dboid, const uint8 *origin);
+/* To be called once. */
+extern void eo_worker_slots_init(MemoryContext context, Oid dboid);
 
 /*
  * Take slots that are due off the list of this database, and add jobs that settle

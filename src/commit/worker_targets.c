@@ -26,7 +26,6 @@
 #include "cluster/target.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
-#include "dynamodb/client.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/status.h"
 #include "miscadmin.h"

@@ -20,11 +20,12 @@
 #define EO_WORKER_TARGET_PAUSE_US INT64CONST(1000000)
 
 /*
- * Requests of the two lanes do not take each other's room.  Heartbeats have a lane of
+ * Requests of the lanes do not take each other's room.  Heartbeats have a lane of
  * their own, because they are of no use if they come late.
  */
 typedef enum EoWorkerLane
 {
+	EO_WORKER_LIVES,			/* see worker_lives.c */
 	EO_WORKER_BEATS,
 	EO_WORKER_WRITES,
 	EO_WORKER_LANES

@@ -43,9 +43,11 @@
 #include "access/xact.h"
 #include "catalog/pg_foreign_server.h"
 #include "cluster/databases.h"
+#include "cluster/life.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commands/dbcommands.h"
+#include "commit/lives.h"
 #include "commit/session_tokens.h"
 #include "commit/xact.h"
 #include "compat.h"
@@ -94,6 +96,7 @@ static void first_callback(XactEvent event, void *arg);
 static void last_callback(XactEvent event, void *arg);
 static void subtransaction_callback(SubXactEvent event, SubTransactionId mine,
 									SubTransactionId parent, void *arg);
+static void check_leases(void);
 static void prepare_commit(void);
 static void check_settled(void);
 static void end_all(bool committed);
@@ -141,7 +144,10 @@ raise_no_room(EoSlotStatus status, const char *key, const EoServer *server)
 	switch (status)
 	{
 		case EO_SLOT_OK:
+		case EO_SLOT_NO_LIFE:
 			return;
+		case EO_SLOT_DRAINED:
+			eo_error_raise_drained(key, server->name);
 		case EO_SLOT_TABLE_FULL:
 			detail = "All slots of the claim table are in use.";
 			break;
@@ -185,7 +191,8 @@ add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotR
 		EoSlotStatus status = eo_slot_add(target, pk, info, ref);
 		int64		now_us = eo_clock_monotonic_us();
 
-		if (status == EO_SLOT_OK || status == EO_SLOT_NO_TARGET || status == EO_SLOT_NO_DATABASE)
+		if (status == EO_SLOT_OK || status == EO_SLOT_NO_TARGET ||
+			status == EO_SLOT_NO_DATABASE || status == EO_SLOT_NO_LIFE || status == EO_SLOT_DRAINED)
 			return status;
 		if (give_up_us == 0)
 			give_up_us = now_us + ROOM_WAIT_US;
@@ -214,12 +221,26 @@ lock_server(const EoServer *server)
 	tx.locked_server = server->serverid;
 }
 
+/* A claim is made under the current life, once that has its item in the table. */
+static void
+enter_life(EoStore *store, const EoTarget *target, const char *key, EoSlotInfo *info)
+{
+	EoPlace		place;
+
+	do
+		eo_lives_contact(store, target, "acquire", key);
+	while (!eo_life_place_info(store->place, &place));
+	memcpy(info->origin.life, place.life, sizeof(info->origin.life));
+	info->place = place.ref;
+}
+
 EoTxClaim *
 eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *target,
 			const EoSlotInfo *info)
 {
 	const char *server = store->server->name;
 	EoSlotInfo	own = *info;
+	EoSlotStatus status;
 	EoTxClaim  *c;
 	MemoryContext old;
 
@@ -254,7 +275,12 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 		eo_xact_stay_first();
 	lock_server(store->server);
 	memcpy(own.credentials_hash, store->credentials_hash, sizeof(own.credentials_hash));
-	raise_no_room(add_slot(target, pk, &own, &c->slot), key, store->server);
+	do
+	{
+		enter_life(store, target, key, &own);
+		status = add_slot(target, pk, &own, &c->slot);
+	} while (status == EO_SLOT_NO_LIFE);
+	raise_no_room(status, key, store->server);
 
 	c->info = eo_slot_own(c->slot);
 	c->store = store;
@@ -458,6 +484,7 @@ last_callback(XactEvent event, void *arg)
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						 errmsg("transaction has idempotency keys that were not sealed"),
 						 errhint("Another extension uses them while the transaction commits. Keep them out of what it runs there.")));
+			check_leases();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
 			ereport(ERROR,
@@ -477,6 +504,29 @@ last_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PARALLEL_ABORT:
 		case XACT_EVENT_PREPARE:
 			break;
+	}
+}
+
+/*
+ * After this nothing but PostgreSQL stands between the transaction and its commit
+ * record.  If the lease has run out, another server may already have taken over.
+ */
+static void
+check_leases(void)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &tx.claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (c->info->state == EO_SLOT_SEALING && !eo_lives_lease_holds(c->info->place))
+			ereport(ERROR,
+					(errcode(ERRCODE_EO_UNAVAILABLE),
+					 errmsg("cannot commit key \"%s\" on server \"%s\": the lease of this database has run out",
+							eo_text_key_shown(c->key), c->store->server->name),
+					 errdetail("It could not be extended in time, or another server has taken over from this one."),
+					 errhint("The transaction was rolled back. Retry it; exactonce_lives shows the lease.")));
 	}
 }
 

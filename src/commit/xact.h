@@ -12,6 +12,7 @@
 
 #include "cluster/slots.h"
 #include "cluster/target.h"
+#include "dynamodb/hex.h"
 #include "lib/ilist.h"
 #include "server/error.h"
 #include "server/store.h"
@@ -61,6 +62,7 @@ typedef struct EoTxClaim
 								 * of that request may still arrive */
 	bool		untried;		/* the work has not begun, so that an abort
 								 * counts no run */
+	uint8		row_life[EO_UUID_LEN];	/* that its row of the outbox names */
 	const EoGuard *guard;		/* the trigger that made the claim; NULL: a
 								 * function call did */
 	char	   *result;			/* JSON text to complete with; NULL: none */

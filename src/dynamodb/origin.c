@@ -19,29 +19,34 @@ eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1])
 {
 	char		uuid[EO_UUID_TEXT_LEN + 1];
 
-	eo_hex_put_uuid(origin->database, uuid);
-	snprintf(text, EO_ORIGIN_LEN + 1, "%s/%lld/%llu/%u/%llX", uuid,
-			 (long long) origin->incarnation, (unsigned long long) origin->xid,
-			 origin->timeline, (unsigned long long) origin->lsn);
+	eo_hex_put_uuid(origin->life, uuid);
+	if (origin->xid == 0)
+		snprintf(text, EO_ORIGIN_LEN + 1, "%s", uuid);
+	else
+		snprintf(text, EO_ORIGIN_LEN + 1, "%s/%llu/%u/%llX", uuid,
+				 (unsigned long long) origin->xid, origin->timeline,
+				 (unsigned long long) origin->lsn);
 }
 
 bool
 eo_origin_read(const char *text, EoOrigin *origin)
 {
-	EoOrigin	read = {.incarnation = 0};
-	uint64_t	incarnation;
+	EoOrigin	read = {.xid = 0};
 	uint64_t	timeline;
 
-	if (text == NULL || !eo_hex_read_uuid(text, read.database))
+	if (text == NULL || !eo_hex_read_uuid(text, read.life))
 		return false;
 	text += EO_UUID_TEXT_LEN;
-	if (!read_number(&text, 10, INT64_MAX, &incarnation) ||
-		!read_number(&text, 10, UINT64_MAX, &read.xid) ||
+	if (*text == '\0')
+	{
+		*origin = read;
+		return true;
+	}
+	if (!read_number(&text, 10, UINT64_MAX, &read.xid) || read.xid == 0 ||
 		!read_number(&text, 10, UINT32_MAX, &timeline) ||
 		!read_number(&text, 16, UINT64_MAX, &read.lsn) ||
 		*text != '\0')
 		return false;
-	read.incarnation = (int64_t) incarnation;
 	read.timeline = (uint32_t) timeline;
 	*origin = read;
 	return true;

@@ -17,14 +17,16 @@
 /* The attribute "origin" of a record. */
 typedef struct EoOrigin
 {
-	uint8_t		database[EO_UUID_LEN];	/* identity of the database */
-	int64_t		incarnation;	/* which start of the server; not negative */
-	uint64_t	xid;			/* FullTransactionId */
+	uint8_t		life[EO_UUID_LEN];	/* of the database, see cluster/life.h */
+	uint64_t	xid;			/* FullTransactionId; 0: not sealed yet */
 	uint32_t	timeline;
 	uint64_t	lsn;			/* insert position of the WAL at the seal */
 } EoOrigin;
 
-/* Write the text "<uuid>/<incarnation>/<xid>/<timeline>/<lsn in hexadecimal>". */
+/*
+ * Write the text "<life>/<xid>/<timeline>/<lsn in hexadecimal>", or "<life>" alone if
+ * xid is 0.
+ */
 extern void eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1]);
 
 /*

@@ -192,15 +192,15 @@ static const struct
 		IS_FREE,
 		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
 		" #l = :l, #n = if_not_exists(#n, :0) + :1,"
-		" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS "[p?, #p = :p]"
-		" REMOVE #v, #e, #r, #g" REMOVE_TERMS
+		" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS "[p?, #p = :p][g?, #g = :g]"
+		" REMOVE #v, #e, #r[!g?, #g]" REMOVE_TERMS
 	},
 	[EO_REPLACE] = {
 		EO_STATE_IN_PROGRESS,
 		IS_AS_SEEN,
 		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
-		" #l = :l, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS "[p?, #p = :p]"
-		" REMOVE #v, #e, #r, #g" REMOVE_TERMS "[!p?, #p]"
+		" #l = :l, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS "[p?, #p = :p][g?, #g = :g]"
+		" REMOVE #v, #e, #r[!g?, #g]" REMOVE_TERMS "[!p?, #p]"
 	},
 	[EO_COMPLETE] = {
 		EO_STATE_COMPLETED,

@@ -32,7 +32,6 @@
 #include "cluster/doubts.h"
 #include "cluster/service_clocks.h"
 #include "cluster/slots.h"
-#include "cluster/target.h"
 #include "commit/session_tokens.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
@@ -407,6 +406,8 @@ fill_write(EoAcquiring *a, EoWrite *w)
 	w->max_runs = ask->max_runs;
 	w->bind = ask->hold ? "hold" : is_bound(ask) ? "tx" : "keep";
 	w->payload_sha256 = ask->payload_sha256;
+	eo_origin_write(&a->held->info->origin, a->origin);
+	w->origin = a->origin;
 }
 
 /* The key is claimed: note that in the slot, and wake the worker if need be. */
@@ -469,7 +470,7 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 
 	/* PostgreSQL may know of a commit that the record does not show yet. */
 	if (state == EO_STATE_COMMITTING)
-		fate = eo_settle_fate(r, a->k.digest, &retention_s);
+		fate = eo_settle_fate(a->k.store, r, a->k.digest, &retention_s);
 	if (fate == EO_FATE_COMMITTED)
 		state = EO_STATE_COMPLETED;
 	claim->mine = match_remembered(a, r, state);

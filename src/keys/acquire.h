@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "commit/xact.h"
+#include "dynamodb/origin.h"
 #include "dynamodb/record.h"
 #include "dynamodb/token.h"
 #include "keys/key.h"
@@ -94,6 +95,7 @@ typedef struct EoAcquiring
 	/* The request that is to be run next, or is in flight. */
 	EoAnswer   *answer;
 	EoWrite		write;			/* what it writes */
+	char		origin[EO_ORIGIN_LEN + 1];	/* the life that claims */
 	EoTxClaim  *held;			/* the claim it is for, in the transaction */
 	bool		replacing;		/* it replaces an expired record */
 	bool		in_doubt;		/* a copy of it, or of the request before, may

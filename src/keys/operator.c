@@ -301,7 +301,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 		eo_answer_free(answer);
 		return resolved;
 	}
-	switch (eo_settle_fate(r, k.digest, &retention_s))
+	switch (eo_settle_fate(store, r, k.digest, &retention_s))
 	{
 		case EO_FATE_RUNNING:
 			ereport(ERROR,

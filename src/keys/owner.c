@@ -28,7 +28,9 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "cluster/life.h"
 #include "cluster/slots.h"
+#include "commit/lives.h"
 #include "commit/outbox.h"
 #include "commit/session_tokens.h"
 #include "commit/settle.h"
@@ -85,7 +87,7 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing, bool 
 	if (answer->outcome == EO_NOT_APPLIED && answer->exists &&
 		r->state == EO_STATE_COMMITTING && strcmp(r->owner, w->owner) == 0)
 	{
-		fate = eo_settle_fate(r, k->digest, &retention_s);
+		fate = eo_settle_fate(k->store, r, k->digest, &retention_s);
 		if (fate == EO_FATE_RUNNING)
 			eo_error_raise_committing(k->key, k->store->server->name,
 									  "Another transaction completes it under the same token.",
@@ -179,7 +181,13 @@ static void
 decide(EoKey *k, EoTxClaim *claim, const char *result)
 {
 	EoOutboxRow row = {0};
+	EoLife		life;
 
+	/* The claim may be of an earlier life; the row is of the one that seals. */
+	while (!eo_life_current(MyDatabaseId, &life))
+		eo_lives_contact(k->store, &k->target, "complete", k->key);
+	memcpy(row.life, life.id, sizeof(row.life));
+	memcpy(claim->row_life, life.id, sizeof(claim->row_life));
 	memcpy(row.digest, k->digest, sizeof(row.digest));
 	row.target = k->target;
 	row.pk = k->pk;

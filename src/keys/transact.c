@@ -34,6 +34,7 @@
 #include "dynamodb/action_item.h"
 #include "dynamodb/client.h"
 #include "dynamodb/json.h"
+#include "dynamodb/life_item.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
@@ -144,11 +145,12 @@ check_tables(const EoKey *k, const EoTransactItems *actions)
 	}
 }
 
-/* Is this the partition key of a key's record or an action? */
+/* Is this the partition key of a key's record, an action or a life? */
 static bool
 is_record(const EoStore *store, const char *pk)
 {
-	return eo_record_is_pk(store->layout, pk) || eo_action_item_is_pk(pk);
+	return eo_record_is_pk(store->layout, pk) || eo_action_item_is_pk(pk) ||
+		eo_life_item_is_pk(pk);
 }
 
 /*

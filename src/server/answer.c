@@ -101,19 +101,13 @@ eo_answer_free(EoAnswer *answer)
 
 /* ----- running ----- */
 
-EoAnswer *
-eo_answer_run_one(EoAnswer *answer)
-{
-	eo_answer_run(&answer, 1, 1);
-	return answer;
-}
-
 /* Answers that run together. */
 typedef struct Group
 {
 	EoAnswer  **answers;
 	int			n;
 	int			next;			/* the first that has not been started */
+	int64		deadline_us;	/* 0: request_timeout from the start of each */
 } Group;
 
 static bool
@@ -123,15 +117,32 @@ start_next(EoWindow *window, void *arg)
 
 	if (group->next == group->n)
 		return false;
-	(void) eo_answer_start(group->answers[group->next++], window, 0);
+	(void) eo_answer_start(group->answers[group->next++], window, group->deadline_us);
 	return true;
 }
 
 static void
 take_finished(EoWindow *window, EoCall *call, void *arg)
 {
-	(void) arg;
-	(void) eo_answer_take(eo_answer_of_call(call), window, 0);
+	const Group *group = arg;
+
+	(void) eo_answer_take(eo_answer_of_call(call), window, group->deadline_us);
+}
+
+EoAnswer *
+eo_answer_run_one(EoAnswer *answer)
+{
+	return eo_answer_run_until(answer, 0);
+}
+
+EoAnswer *
+eo_answer_run_until(EoAnswer *answer, int64 deadline_us)
+{
+	Group		group = {.answers = &answer,.n = 1,.deadline_us = deadline_us};
+	EoWindow	window = {.n = 0};
+
+	eo_window_run(&window, 1, start_next, take_finished, &group);
+	return answer;
 }
 
 void

@@ -106,8 +106,9 @@ extern EoAnswer *eo_answer_create_read(const EoItemKind *kind, EoStore *store, c
  */
 extern void eo_answer_run(EoAnswer **answers, int n, int parallel);
 
-/* Run one answer; returns it. */
+/* Run one answer; returns it.  The second until a deadline, 0: as above. */
 extern EoAnswer *eo_answer_run_one(EoAnswer *answer);
+extern EoAnswer *eo_answer_run_until(EoAnswer *answer, int64 deadline_us);
 
 /*
  * The same by steps, see window.h.  deadline_us 0: request_timeout from now.

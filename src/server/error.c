@@ -69,6 +69,12 @@ eo_error_raise(const EoError *error, const char *doing, const char *key, const c
 }
 
 void
+eo_error_raise_life(const EoError *error, const char *doing, const char *life, const char *server)
+{
+	raise_about(error, doing, "life", life, server, eo_error_hint(error));
+}
+
+void
 eo_error_raise_action(const EoError *error, const char *doing, const char *id, const char *server,
 					  const char *unknown)
 {
@@ -233,6 +239,17 @@ eo_error_raise_duplicate(const EoGuard *guard, const char *key, const char *serv
 			 err_generic_string(PG_DIAG_SCHEMA_NAME, guard->schema),
 			 err_generic_string(PG_DIAG_TABLE_NAME, guard->table),
 			 err_generic_string(PG_DIAG_CONSTRAINT_NAME, guard->name)));
+}
+
+void
+eo_error_raise_drained(const char *key, const char *server)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot claim key \"%s\" on server \"%s\": this database is drained",
+					eo_text_key_shown(key), server),
+			 errdetail("An operator has called idem_drain()."),
+			 errhint("Claim it where the database goes on; idem_drain(NULL) allows new claims here again.")));
 }
 
 void

@@ -32,6 +32,10 @@
 pg_noreturn extern void eo_error_raise(const EoError *error, const char *doing, const char *key,
 									   const char *server);
 
+/* The same about a life of a database. */
+pg_noreturn extern void eo_error_raise_life(const EoError *error, const char *doing,
+											const char *life, const char *server);
+
 /*
  * The same about an action.  unknown is the hint if the outcome is EO_UNKNOWN;
  * NULL: the usual hint.
@@ -68,6 +72,9 @@ pg_noreturn extern void eo_error_raise_other_result(const char *key, const char 
  */
 pg_noreturn extern void eo_error_raise_repeated(const char *key, const char *server,
 												bool same_result);
+
+/* 55000: an operator has barred new claims of this database. */
+pg_noreturn extern void eo_error_raise_drained(const char *key, const char *server);
 
 /* Detail of a lost claim: what is there instead (NULL: no record), palloc'd. */
 extern char *eo_error_lost_detail(const EoRecord *record);

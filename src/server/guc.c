@@ -18,6 +18,14 @@ char	   *eo_guc_server;
 int			eo_guc_log_keys = EO_LOG_KEYS_TEXT;
 bool		eo_guc_log_requests;
 char	   *eo_guc_synchronized_standby_slots;
+int			eo_guc_takeover = EO_TAKEOVER_NEAR;
+
+static const struct config_enum_entry takeovers[] = {
+	{"never", EO_TAKEOVER_NEVER, false},
+	{"near", EO_TAKEOVER_NEAR, false},
+	{"always", EO_TAKEOVER_ALWAYS, false},
+	{NULL, 0, false}
+};
 static int	test_hurry = 1;
 
 static const struct config_enum_entry log_keys_options[] = {
@@ -82,6 +90,13 @@ eo_guc_define(bool preloading)
 							   "",
 							   PGC_SIGHUP, GUC_LIST_INPUT,
 							   check_slots, NULL, NULL);
+	DefineCustomEnumVariable("exactonce.takeover",
+							 "Which silent lives this database takes over from by itself.",
+							 "near: those whose end its data reaches, as after a failover; always: also if it is an old copy; never: idem_take_over() decides.",
+							 &eo_guc_takeover,
+							 EO_TAKEOVER_NEAR, takeovers,
+							 PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
 	if (preloading)
 		DefineCustomIntVariable("exactonce.test_hurry",
 								"Divides the intervals of the protocol, for tests only.",

@@ -18,6 +18,16 @@ typedef enum EoLogKeys
 } EoLogKeys;
 
 extern int	eo_guc_max_claims;	/* exactonce.max_claims */
+
+/* exactonce.takeover: which silent lives are retired without an operator */
+typedef enum EoTakeover
+{
+	EO_TAKEOVER_NEVER,
+	EO_TAKEOVER_NEAR,
+	EO_TAKEOVER_ALWAYS
+} EoTakeover;
+
+extern int	eo_guc_takeover;
 extern char *eo_guc_server;		/* exactonce.server */
 extern int	eo_guc_log_keys;	/* exactonce.log_keys, an EoLogKeys */
 extern bool eo_guc_log_requests;	/* exactonce.log_requests */

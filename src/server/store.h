@@ -21,6 +21,13 @@
 
 #define EO_CREDENTIALS_HASH_LEN 32
 
+/* Where the item of a life is, see cluster/life.h; zeroed: nowhere. */
+typedef struct EoPlaceRef
+{
+	uint32		index;
+	uint64		generation;
+} EoPlaceRef;
+
 /* A server that is ready to be called; EoStore of answer.h. */
 struct EoStore
 {
@@ -30,6 +37,7 @@ struct EoStore
 	const char *credentials_from;	/* NULL: there are none */
 	uint8		credentials_hash[EO_CREDENTIALS_HASH_LEN];	/* see
 															 * eo_store_is_trusted() */
+	EoPlaceRef	place;			/* kept here for commit/lives.c */
 };
 
 /*

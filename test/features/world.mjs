@@ -287,7 +287,7 @@ export class Shop extends World {
   }
 
   async lifeOfServer() {
-    return Number((await this.query('SELECT incarnation FROM exactonce_internal.identity')).incarnation);
+    return Number((await this.query('SELECT max(number) AS n FROM exactonce_lives')).n);
   }
 
   // The session of the next delivery dies with the server.
@@ -296,7 +296,7 @@ export class Shop extends World {
     await this.fault({ do: 'kill', pid: await this.processes(this.doomed), ...moment });
   }
 
-  // The incarnation grows with every start of the server.
+  // The number of lives grows with every start of the server.
   async serverIsBack() {
     await until('another life of the server', async () => {
       try {

@@ -247,8 +247,8 @@ is($sql->("SELECT outcome FROM idem_acquire('in one'); SELECT idem_complete('in 
 	'a new database has a worker');
 $sql->('CREATE DATABASE two TEMPLATE one');
 is($sql->("SELECT outcome FROM idem_acquire('in two')", 'two'), 'acquired', 'a copy of a database works');
-my ($origin, $origin_of_copy) = map { $sql->('SELECT origin FROM exactonce_internal.identity', $_) } 'one', 'two';
-isnt($origin, $origin_of_copy, 'a copy of a database has an identity of its own');
+my ($origin, $origin_of_copy) = map { $sql->('SELECT life FROM exactonce_lives ORDER BY number DESC LIMIT 1', $_) } 'one', 'two';
+isnt($origin, $origin_of_copy, 'a copy of a database has lives of its own');
 $sql->('ALTER DATABASE two RENAME TO three');
 is($sql->("SELECT outcome FROM idem_acquire('in three')", 'three'), 'acquired', 'a database that was renamed works');
 $sql->('DROP DATABASE three');

@@ -12,7 +12,7 @@ use Test::More;
 
 my $table = 'tap_rights';
 my $internal = 'exactonce_internal';
-my @relations = map { "$internal.$_" } 'outbox', 'identity', 'targets';
+my @relations = map { "$internal.$_" } 'outbox', 'lives', 'targets';
 my $node = PostgreSQL::Test::Cluster->new('rights');
 $node->init;
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'exactonce'\nwal_level = logical\n");
@@ -92,13 +92,13 @@ is(as_role('auditor', 'SELECT * FROM exactonce_pending'), '', 'pg_monitor may re
 my $not_relied_on = qr/does not respond|was altered and cannot be relied on/;
 is(complete('before'), '', 'GRANT ON ALL TABLES: before it a key is completed');
 $sql->("GRANT USAGE ON SCHEMA $internal TO app; GRANT ALL ON ALL TABLES IN SCHEMA $internal TO app");
-is(as_role('app', join '', map { plant_trigger($_) } "$internal.outbox", "$internal.identity"), '',
+is(as_role('app', join '', map { plant_trigger($_) } "$internal.outbox", "$internal.lives"), '',
 	'GRANT ON ALL TABLES: a role plants triggers');
 like(complete('planted'), $not_relied_on, 'GRANT ON ALL TABLES: with a trigger nothing is completed');
 end_worker();
 like(complete('planted'), $not_relied_on, 'GRANT ON ALL TABLES: with a trigger a new worker completes nothing');
 is($sql->("SELECT rolsuper FROM pg_roles WHERE rolname = 'app'"), 'f', 'GRANT ON ALL TABLES: no trigger has run');
-$sql->("DROP TRIGGER plant ON $internal.outbox; DROP TRIGGER plant ON $internal.identity");
+$sql->("DROP TRIGGER plant ON $internal.outbox; DROP TRIGGER plant ON $internal.lives");
 like(complete('granted'), $not_relied_on, 'GRANT ON ALL TABLES: with the right alone nothing is completed');
 $sql->("REVOKE ALL ON ALL TABLES IN SCHEMA $internal FROM app; REVOKE ALL ON SCHEMA $internal FROM app");
 wait_until('GRANT ON ALL TABLES: once it is revoked keys are completed', sub { complete('after') eq '' });
@@ -108,10 +108,10 @@ $sql->("GRANT SELECT (pk) ON $internal.outbox TO app");
 end_worker();
 like(complete('column'), qr/ERROR:  table $internal\.outbox was altered and cannot be relied on\n.*on a column of it/,
 	'a right on a column: nothing is completed');
-$sql->("REVOKE SELECT (pk) ON $internal.outbox FROM app; GRANT UPDATE (origin) ON $internal.identity TO app");
-like(complete('another column'), qr/ERROR:  table $internal\.identity was altered and cannot be relied on\n.*on a column of it/,
+$sql->("REVOKE SELECT (pk) ON $internal.outbox FROM app; GRANT UPDATE (beat) ON $internal.lives TO app");
+like(complete('another column'), qr/ERROR:  table $internal\.lives was altered and cannot be relied on\n.*on a column of it/,
 	'a right on a column of another table: nothing is completed');
-$sql->("REVOKE UPDATE (origin) ON $internal.identity FROM app");
+$sql->("REVOKE UPDATE (beat) ON $internal.lives FROM app");
 is(complete('no column'), '', 'once no role has rights on a column, keys are completed at once');
 
 # ----- roles that may read or write everything --------------------------------
@@ -137,7 +137,7 @@ $sql->(<<"SQL");
 INSERT INTO $internal.outbox
 SELECT system_identifier, (SELECT oid FROM pg_database WHERE datname = 'postgres'), sha256('x'), gen_random_uuid(),
 	(SELECT oid FROM pg_foreign_server), 10, 'http://127.0.0.1:9/', true, 'eu-west-1', 'elsewhere', 'native',
-	'IDEMPOTENCY#x', 3600, pg_current_xact_id(), now(), false
+	'IDEMPOTENCY#x', 3600, pg_current_xact_id(), now(), false, (SELECT id FROM $internal.lives LIMIT 1), ''
 FROM pg_control_system();
 SQL
 end_worker();
@@ -154,13 +154,17 @@ is($sql->("SELECT count(*) FROM $internal.outbox WHERE given_up"), '1',
 # ----- a publication of everything, and rows of another database --------------
 
 $sql->('CREATE PUBLICATION everything FOR ALL TABLES');
-$sql->("INSERT INTO $internal.identity "
-	  . "SELECT system_identifier + 1, dboid, gen_random_uuid(), 7, since FROM $internal.identity");
+# One of another cluster, and one of a copy with our identifiers that a subscription brought.
+my $columns = 'dboid, run, timeline, xid_floor, beat, started_at';
+$sql->("INSERT INTO $internal.lives SELECT gen_random_uuid(), id, number + 1, system_identifier + 1, $columns, "
+	  . "written_by FROM $internal.lives");
+$sql->("INSERT INTO $internal.lives SELECT gen_random_uuid(), id, number + 9, system_identifier, $columns, "
+	  . "'1000000' FROM $internal.lives");
 end_worker();
-wait_until('under FOR ALL TABLES, beside the identity of another database, a worker starts',
+wait_until('under FOR ALL TABLES, beside lives of other databases, a worker starts',
 	sub { complete('published') eq '' });
 $node->restart;
-wait_until('under FOR ALL TABLES, beside the identity of another database, a worker starts after a restart',
+wait_until('under FOR ALL TABLES, beside lives of other databases, a worker starts after a restart',
 	sub { complete('published again') eq '' });
 
 # ----- DROP SERVER and claims -------------------------------------------------

@@ -185,7 +185,8 @@ foreach my $seconds (-240, 240)
 	$r = record($table, "later $seconds");
 	is($r->{status}, 'FAILED', '... and a failure that was left');
 	cmp_ok(abs($r->{retry_ms} / 1000 - 600 - time()), '<', 20, '... may be retried when it was said');
-	like(ops(), qr/^(DescribeTable )*GetItem GetItem UpdateItem( UpdateItem)*$/, '... after two reads');
+	# Two jobs of the worker may begin the first contact together.
+	like(ops(), qr/^(DescribeTable )*(GetItem ){2,4}UpdateItem( UpdateItem)*$/, '... after the reads of a first contact');
 }
 
 # ----- what it costs --------------------------------------------------------------

@@ -108,7 +108,7 @@ about('transacted', qr/ID007: could not transact/, <<"SQL");
 SELECT idem_transact(k('transacted'), '[{"ConditionCheck": {"TableName": "$table", "Key": {"pk": "none"},
 	"ConditionExpression": "attribute_exists(pk)"}}]');
 SQL
-write_record('elsewhere', status => 'COMMITTING', origin => "$somebody/1/5/1/0", lease_ms => $live);
+write_record('elsewhere', status => 'COMMITTING', origin => "$somebody/5/1/0", lease_ms => $live);
 about('elsewhere', qr/55000: .* another database/, "SELECT idem_resolve(k('elsewhere'), 'completed');");
 about('elsewhere', qr/ID001: .* is being committed/, "SELECT idem_forget(k('elsewhere'));");
 
@@ -146,8 +146,8 @@ wait_until('the worker logs that a record is another one',
 is($sql->("SELECT idem_resolve(k('pending'), 'completed')"), 't', 'a completion is given up');
 
 # A commit that has left no trace: its record is in doubt until an operator resolves it.
-my $origin = $sql->('SELECT origin FROM exactonce_internal.identity');
-write_record('doubt', status => 'COMMITTING', origin => "$origin/1/3/1/0", lease_ms => $live);
+my $origin = $sql->('SELECT life FROM exactonce_lives WHERE state = \'open\'');
+write_record('doubt', status => 'COMMITTING', origin => "$origin/3/1/0", lease_ms => $live);
 about('doubt', qr/is in doubt/, "SELECT outcome FROM idem_acquire(k('doubt'));");
 is($sql->('SELECT count(*) FROM exactonce_in_doubt WHERE ' . sprintf($by_hash, 'doubt')), '1',
 	'exactonce_in_doubt shows the hash of a key');

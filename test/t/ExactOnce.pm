@@ -356,7 +356,7 @@ sub record
 	return item($table, "IDEMPOTENCY#$key");
 }
 
-# All items of a table: those of keys by their key, others by their partition key.
+# All items of a table but those of lives: keys by their key, others by their partition key.
 sub records
 {
 	my ($table) = @_;
@@ -368,7 +368,7 @@ sub records
 		foreach my $record (map { without_types($_) } @{ $page->{Items} })
 		{
 			(my $key = delete $record->{pk}) =~ s/^IDEMPOTENCY#//;
-			$records{$key} = $record;
+			$records{$key} = $record unless $key =~ /^ORIGIN#/;
 		}
 		$start = $page->{LastEvaluatedKey};
 	} while ($start);

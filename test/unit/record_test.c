@@ -48,11 +48,11 @@ put_variant(EoBuf *body, EoVerb verb, int variant)
 	w.error = variant & ERROR ? "\"e\"" : NULL;
 	w.error_len = w.error ? strlen(w.error) : 0;
 	w.terminal = variant & TERMINAL;
-	w.origin = variant & ORIGIN ? "o/1/2/3/4" : variant & NO_ORIGIN ? "" : NULL;
+	w.origin = variant & ORIGIN ? "o/1/2/3" : variant & NO_ORIGIN ? "" : NULL;
 	w.holder = variant & HOLDER ? "psql" : NULL;
 	/* A seal always says whose it is. */
 	if (verb >= EO_SEAL && verb <= EO_SEAL_EXPIRED)
-		w.origin = "o/1/2/3/4";
+		w.origin = "o/1/2/3";
 	eo_buf_init(body, 100000);
 	eo_record_put_write(layout, body, "tab", "IDEMPOTENCY#\"k\"", verb, &w);
 	eo_json_free(doc);
@@ -306,8 +306,8 @@ test_origin(void)
 		{"{\"status\":{\"S\":\"FAILED\"},\"owner\":{\"S\":\"o\"}}", "", false},
 		{"{\"status\":{\"S\":\"FAILED\"},\"owner\":{\"S\":\"o\"},\"origin\":{\"S\":\"odd\"}}", "odd", false},
 		{"{\"status\":{\"S\":\"FAILED\"},\"owner\":{\"S\":\"o\"},"
-			"\"origin\":{\"S\":\"00ff10a9-8b7c-4d5e-8f01-23456789abcd/1/2/3/4F\"}}",
-		"00ff10a9-8b7c-4d5e-8f01-23456789abcd/1/2/3/4F", true}
+			"\"origin\":{\"S\":\"00ff10a9-8b7c-4d5e-8f01-23456789abcd/1/2/4F\"}}",
+		"00ff10a9-8b7c-4d5e-8f01-23456789abcd/1/2/4F", true}
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)

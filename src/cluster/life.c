@@ -1,0 +1,721 @@
+/*-------------------------------------------------------------------------
+ *
+ * life.c
+ *	  The lives of the databases of this cluster, and the leases on them.
+ *
+ * A database has at most one current life.  It ends when it is given up, because its
+ * item in some table is not ours any more; when it is closed, because nothing is left
+ * to be done under it; or with the run of the server.  A life that was not closed
+ * stays here until the next one has retired it in each of its places.
+ *
+ *	 worker: eo_life_begin          eo_life_bar        eo_life_forget
+ *	       -------------> CURRENT <-------------> BARRED -----------> (unused)
+ *	                         |     eo_life_reopen    |                   ^
+ *	                         |  eo_life_give_up      |                   |
+ *	                         +-----------> ENDED <---+                   |
+ *	     eo_life_adopt (restart) ------------^  |      eo_life_forget    |
+ *	                                            +------------------------+
+ *
+ * The memory is a part of the claim file (claim_file.c).  So after a kill the next
+ * run of the server knows which lives it may retire at once, and at which beat they
+ * were.  That counts only because the file proves that it is of this very directory.
+ *
+ * The nonces of a life are noted before they are sent, and belong to the life and not
+ * to a place: two endpoints may lead to the same table.
+ *
+ * The lock of the claim table covers all of this.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "cluster/claim_table.h"
+#include "cluster/databases.h"
+#include "cluster/life.h"
+#include "cluster/target.h"
+#include "common/controldata_utils.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/hex.h"
+#include "miscadmin.h"
+#include "server/store.h"
+
+#define MAX_LIVES 512
+#define MAX_PLACES 512
+
+/* Lives that sessions have met in records, and no worker has taken yet. */
+#define MAX_WATCHED 64
+
+/* Lives that workers look at, for the view. */
+#define MAX_REPORTS 128
+
+/* Beats of a life that may be under way, or whose replies were lost. */
+#define MAX_NONCES 64
+
+typedef enum Status
+{
+	UNUSED,
+	CURRENT,
+	BARRED,
+	ENDED
+} Status;
+
+typedef struct Nonce
+{
+	uint64		nonce;
+	int64		sent_us;
+} Nonce;
+
+typedef struct Life
+{
+	Status		status;
+	Oid			dboid;
+	bool		this_run;
+	EoLife		life;
+	uint32		next_nonce;
+	Nonce		nonces[MAX_NONCES];
+} Life;
+
+typedef struct Place
+{
+	uint64		generation;		/* 0: unused */
+	uint32		life;			/* index */
+	EoPlace		place;
+} Place;
+
+typedef struct Lives
+{
+	uint8		run[EO_UUID_LEN];
+	uint64		xid_floor;
+	uint64		generations;	/* that were given to places */
+	uint32		high_life;		/* lives and places from here on were never */
+	uint32		high_place;		/* used */
+	Life		lives[MAX_LIVES];
+	Place		places[MAX_PLACES];
+	EoLifeReport reports[MAX_REPORTS];	/* target.dboid InvalidOid: unused */
+	uint32		next_watched;
+	EoPlace		watched[MAX_WATCHED];	/* target.dboid InvalidOid: unused */
+} Lives;
+
+static Lives *lives;
+
+/* ----- a start ----- */
+
+Size
+eo_life_size(void)
+{
+	return sizeof(Lives);
+}
+
+void
+eo_life_place_memory(void *memory)
+{
+	lives = memory;
+}
+
+/*
+ * pg_control is read as recovery is going to find it.  A crash may have the server
+ * give out transaction ids again that it had not flushed, but none below the one that
+ * is noted there.
+ */
+void
+eo_life_begin_run(void)
+{
+	bool		crc_ok;
+	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
+
+	memset(lives, 0, sizeof(Lives));
+	if (!crc_ok || !pg_strong_random(lives->run, sizeof(lives->run)))
+		ereport(FATAL,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not begin a run of exactonce: pg_control or random numbers cannot be read")));
+	lives->xid_floor = U64FromFullTransactionId(control->checkPointCopy.nextXid);
+	pfree(control);
+}
+
+const uint8 *
+eo_life_run(void)
+{
+	return lives->run;
+}
+
+uint64
+eo_life_xid_floor(void)
+{
+	return lives->xid_floor;
+}
+
+/* ----- entries; the lock is held ----- */
+
+static bool
+is_id(const Life *l, const uint8 *id)
+{
+	return memcmp(l->life.id, id, EO_UUID_LEN) == 0;
+}
+
+static Life *
+find_life(const uint8 *id)
+{
+	for (uint32 i = 0; i < lives->high_life; i++)
+	{
+		if (lives->lives[i].status != UNUSED && is_id(&lives->lives[i], id))
+			return &lives->lives[i];
+	}
+	return NULL;
+}
+
+static Life *
+find_current(Oid dboid)
+{
+	for (uint32 i = 0; i < lives->high_life; i++)
+	{
+		if (lives->lives[i].status == CURRENT && lives->lives[i].dboid == dboid)
+			return &lives->lives[i];
+	}
+	return NULL;
+}
+
+static Life *
+new_life(void)
+{
+	for (uint32 i = 0; i < MAX_LIVES; i++)
+	{
+		if (lives->lives[i].status != UNUSED)
+			continue;
+		lives->high_life = Max(lives->high_life, i + 1);
+		memset(&lives->lives[i], 0, sizeof(Life));
+		return &lives->lives[i];
+	}
+	return NULL;
+}
+
+static Place *
+new_place(void)
+{
+	for (uint32 i = 0; i < MAX_PLACES; i++)
+	{
+		Place	   *p = &lives->places[i];
+
+		if (p->generation != 0)
+			continue;
+		lives->high_place = Max(lives->high_place, i + 1);
+		memset(p, 0, sizeof(Place));
+		p->place.ref.index = i;
+		return p;
+	}
+	return NULL;
+}
+
+/* The last step of making a place. */
+static void
+use_place(Place *p)
+{
+	p->place.ref.generation = ++lives->generations;
+	pg_write_barrier();
+	p->generation = p->place.ref.generation;
+}
+
+static Place *
+place_of(EoPlaceRef ref)
+{
+	Place	   *p = &lives->places[ref.index];
+
+	return ref.index < MAX_PLACES && ref.generation != 0 && p->generation == ref.generation ?
+		p : NULL;
+}
+
+static Life *
+life_of(const Place *p)
+{
+	return &lives->lives[p->life];
+}
+
+static void
+drop_places(const Life *life)
+{
+	for (uint32 i = 0; i < lives->high_place; i++)
+	{
+		if (lives->places[i].generation != 0 && life_of(&lives->places[i]) == life)
+			lives->places[i].generation = 0;
+	}
+}
+
+/* ----- the last run ----- */
+
+/* A place of the last run, whose life has this index now. */
+static void
+adopt_place(const Place *old, const Life *life)
+{
+	Place	   *p = old->place.open && !old->place.retired ? new_place() : NULL;
+
+	if (p == NULL)
+		return;
+	p->place.target = old->place.target;
+	p->place.target.url[sizeof(p->place.target.url) - 1] = '\0';
+	p->place.target.region[sizeof(p->place.target.region) - 1] = '\0';
+	p->place.target.table[sizeof(p->place.target.table) - 1] = '\0';
+	p->place.target.layout[sizeof(p->place.target.layout) - 1] = '\0';
+	p->place.target.prefix[EO_MAX_KEY_PREFIX] = '\0';
+	memcpy(p->place.life, life->life.id, EO_UUID_LEN);
+	p->place.home = old->place.home;
+	p->place.open = true;
+	p->place.beat = old->place.beat;
+	p->place.sent_beat = old->place.sent_beat;
+	p->life = (uint32) (life - lives->lives);
+	use_place(p);
+}
+
+void
+eo_life_adopt(const void *old_memory)
+{
+	const Lives *old = old_memory;
+
+	for (uint32 i = 0; i < Min(old->high_life, MAX_LIVES); i++)
+	{
+		const Life *was = &old->lives[i];
+		Life	   *now = was->status != UNUSED ? new_life() : NULL;
+
+		if (now == NULL)
+			continue;
+		now->dboid = was->dboid;
+		now->life = was->life;
+		now->status = ENDED;
+		for (uint32 j = 0; j < Min(old->high_place, MAX_PLACES); j++)
+		{
+			if (old->places[j].generation != 0 && old->places[j].life == i)
+				adopt_place(&old->places[j], now);
+		}
+	}
+}
+
+/* ----- for everybody ----- */
+
+bool
+eo_life_current(Oid dboid, EoLife *life)
+{
+	Life	   *l;
+
+	eo_claim_table_lock(LW_SHARED);
+	l = find_current(dboid);
+	if (l != NULL)
+		*life = l->life;
+	eo_claim_table_unlock();
+	return l != NULL;
+}
+
+bool
+eo_life_is_current(Oid dboid, const uint8 *id)
+{
+	EoLife		life;
+
+	return eo_life_current(dboid, &life) && memcmp(life.id, id, EO_UUID_LEN) == 0;
+}
+
+static bool
+is_same_place(const Place *p, const Life *life, const EoTarget *target)
+{
+	return p->generation != 0 && life_of(p) == life &&
+		eo_target_same_table(&p->place.target, target) &&
+		strcmp(p->place.target.prefix, target->prefix) == 0;
+}
+
+/* Has this life no place yet? */
+static bool
+has_no_place(const Life *life)
+{
+	for (uint32 i = 0; i < lives->high_place; i++)
+	{
+		if (lives->places[i].generation != 0 && life_of(&lives->places[i]) == life)
+			return false;
+	}
+	return true;
+}
+
+bool
+eo_life_enter_place(const EoTarget *target, const uint8 *id, EoPlaceRef *ref, bool *open)
+{
+	Life	   *life;
+	Place	   *p = NULL;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	life = find_current(target->dboid);
+	if (life != NULL && !is_id(life, id))
+		life = NULL;
+	for (uint32 i = 0; life != NULL && i < lives->high_place && p == NULL; i++)
+	{
+		if (is_same_place(&lives->places[i], life, target))
+			p = &lives->places[i];
+	}
+	if (life != NULL && p == NULL)
+	{
+		bool		home = has_no_place(life);
+
+		p = new_place();
+		if (p != NULL)
+		{
+			p->place.target = *target;
+			memcpy(p->place.life, id, EO_UUID_LEN);
+			p->place.home = home;
+			p->life = (uint32) (life - lives->lives);
+			use_place(p);
+		}
+	}
+	if (p != NULL)
+	{
+		*ref = p->place.ref;
+		*open = p->place.open;
+	}
+	eo_claim_table_unlock();
+	return p != NULL;
+}
+
+bool
+eo_life_place_is_current_locked(EoPlaceRef ref)
+{
+	Place	   *p = place_of(ref);
+
+	return p != NULL && p->place.open && life_of(p)->status == CURRENT;
+}
+
+bool
+eo_life_place_is_open(EoPlaceRef ref)
+{
+	bool		open;
+
+	eo_claim_table_lock(LW_SHARED);
+	open = eo_life_place_is_current_locked(ref);
+	eo_claim_table_unlock();
+	return open;
+}
+
+bool
+eo_life_place_info(EoPlaceRef ref, EoPlace *place)
+{
+	Place	   *p;
+
+	eo_claim_table_lock(LW_SHARED);
+	p = place_of(ref);
+	if (p != NULL)
+		*place = p->place;
+	eo_claim_table_unlock();
+	return p != NULL;
+}
+
+int64
+eo_life_lease_age_us(EoPlaceRef ref)
+{
+	int64		age_us = INT64_MAX;
+	Place	   *p;
+
+	eo_claim_table_lock(LW_SHARED);
+	p = place_of(ref);
+	if (p != NULL && p->place.open && life_of(p)->status == CURRENT)
+		age_us = eo_clock_steady_us() - p->place.confirmed_us;
+	eo_claim_table_unlock();
+	return age_us;
+}
+
+/* ----- beats ----- */
+
+void
+eo_life_sending(EoPlaceRef ref, uint64 nonce, int64 beat, int64 sent_us)
+{
+	Place	   *p;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	p = place_of(ref);
+	if (p != NULL)
+	{
+		Life	   *life = life_of(p);
+		Nonce	   *n = &life->nonces[life->next_nonce++ % MAX_NONCES];
+
+		n->nonce = nonce;
+		n->sent_us = sent_us;
+		p->place.sent_beat = Max(p->place.sent_beat, beat);
+	}
+	eo_claim_table_unlock();
+}
+
+bool
+eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 *sent_us)
+{
+	bool		sent = false;
+	Place	   *p;
+
+	eo_claim_table_lock(LW_SHARED);
+	p = place_of(ref);
+	for (int i = 0; p != NULL && i < MAX_NONCES && !sent; i++)
+	{
+		const Nonce *n = &life_of(p)->nonces[i];
+
+		sent = n->nonce == nonce && n->sent_us > 0;
+		if (sent)
+			*sent_us = n->sent_us;
+	}
+	eo_claim_table_unlock();
+	return sent;
+}
+
+void
+eo_life_confirmed(EoPlaceRef ref, int64 beat, int64 sent_us, const EoTarget *target)
+{
+	Place	   *p;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	p = place_of(ref);
+	if (p != NULL)
+	{
+		p->place.open = true;
+		p->place.beat = Max(p->place.beat, beat);
+		p->place.confirmed_us = Max(p->place.confirmed_us, sent_us);
+		p->place.target = *target;
+	}
+	eo_claim_table_unlock();
+}
+
+void
+eo_life_give_up(Oid dboid, const uint8 *id)
+{
+	Life	   *life;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	life = find_life(id);
+	if (life != NULL && (life->status == CURRENT || life->status == BARRED))
+		life->status = ENDED;
+	eo_database_wake_worker(dboid);
+	eo_claim_table_unlock();
+}
+
+/* If there is no room an older entry goes: the session asks again. */
+void
+eo_life_watch(const EoTarget *target, const uint8 *id)
+{
+	EoPlace    *w = NULL;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	for (int i = 0; i < MAX_WATCHED && w == NULL; i++)
+	{
+		if (memcmp(lives->watched[i].life, id, EO_UUID_LEN) == 0 &&
+			memcmp(&lives->watched[i].target, target, sizeof(EoTarget)) == 0)
+			w = &lives->watched[i];
+	}
+	if (w == NULL)
+		w = &lives->watched[lives->next_watched++ % MAX_WATCHED];
+	memset(w, 0, sizeof(*w));
+	w->target = *target;
+	memcpy(w->life, id, EO_UUID_LEN);
+	eo_claim_table_unlock();
+}
+
+/* ----- for the worker ----- */
+
+bool
+eo_life_next_watched(Oid dboid, EoPlace *place)
+{
+	bool		found = false;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	for (int i = 0; i < MAX_WATCHED && !found; i++)
+	{
+		EoPlace    *w = &lives->watched[i];
+
+		found = w->target.dboid == dboid;
+		if (!found)
+			continue;
+		*place = *w;
+		memset(w, 0, sizeof(*w));
+	}
+	eo_claim_table_unlock();
+	return found;
+}
+
+void
+eo_life_report(Oid dboid, const EoLifeReport *reports, int n)
+{
+	int			next = 0;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	for (int i = 0; i < MAX_REPORTS; i++)
+	{
+		EoLifeReport *r = &lives->reports[i];
+
+		if (r->target.dboid != dboid && OidIsValid(r->target.dboid))
+			continue;
+		if (next < n)
+			*r = reports[next++];
+		else
+			r->target.dboid = InvalidOid;
+	}
+	eo_claim_table_unlock();
+}
+
+bool
+eo_life_walk_all(uint32 *cursor, EoPlace *place, bool *current)
+{
+	bool		found = false;
+
+	eo_claim_table_lock(LW_SHARED);
+	while (!found && *cursor < lives->high_place)
+	{
+		const Place *p = &lives->places[(*cursor)++];
+
+		found = p->generation != 0;
+		if (found)
+		{
+			*place = p->place;
+			*current = life_of(p)->status == CURRENT;
+		}
+	}
+	eo_claim_table_unlock();
+	return found;
+}
+
+bool
+eo_life_walk_reports(uint32 *cursor, EoLifeReport *report)
+{
+	bool		found = false;
+
+	eo_claim_table_lock(LW_SHARED);
+	while (!found && *cursor < MAX_REPORTS)
+	{
+		const EoLifeReport *r = &lives->reports[(*cursor)++];
+
+		found = OidIsValid(r->target.dboid);
+		if (found)
+			*report = *r;
+	}
+	eo_claim_table_unlock();
+	return found;
+}
+
+bool
+eo_life_begin(Oid dboid, const uint8 *id, uint32 timeline)
+{
+	Life	   *life;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	life = new_life();
+	if (life != NULL)
+	{
+		life->dboid = dboid;
+		life->this_run = true;
+		memcpy(life->life.id, id, EO_UUID_LEN);
+		life->life.timeline = timeline;
+		life->life.began_us = eo_clock_steady_us();
+		pg_write_barrier();
+		life->status = CURRENT;
+	}
+	eo_claim_table_unlock();
+	return life != NULL;
+}
+
+bool
+eo_life_walk_places(Oid dboid, bool current, uint32 *cursor, EoPlace *place)
+{
+	bool		found = false;
+
+	eo_claim_table_lock(LW_SHARED);
+	while (!found && *cursor < lives->high_place)
+	{
+		const Place *p = &lives->places[(*cursor)++];
+
+		found = p->generation != 0 && life_of(p)->dboid == dboid &&
+			(life_of(p)->status == CURRENT) == current;
+		if (found)
+			*place = p->place;
+	}
+	eo_claim_table_unlock();
+	return found;
+}
+
+bool
+eo_life_next_ended(Oid dboid, uint32 *cursor, uint8 *id, bool *this_run)
+{
+	bool		found = false;
+
+	eo_claim_table_lock(LW_SHARED);
+	while (!found && *cursor < lives->high_life)
+	{
+		const Life *life = &lives->lives[(*cursor)++];
+
+		found = life->status == ENDED && life->dboid == dboid;
+		if (found)
+		{
+			memcpy(id, life->life.id, EO_UUID_LEN);
+			*this_run = life->this_run;
+		}
+	}
+	eo_claim_table_unlock();
+	return found;
+}
+
+void
+eo_life_place_retired(EoPlaceRef ref)
+{
+	Place	   *p;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	p = place_of(ref);
+	if (p != NULL)
+		p->place.retired = true;
+	eo_claim_table_unlock();
+}
+
+void
+eo_life_forget(const uint8 *id)
+{
+	Life	   *life;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	life = find_life(id);
+	if (life != NULL)
+	{
+		drop_places(life);
+		life->status = UNUSED;
+	}
+	eo_claim_table_unlock();
+}
+
+void
+eo_life_drop_database(Oid dboid)
+{
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	for (uint32 i = 0; i < lives->high_life; i++)
+	{
+		if (lives->lives[i].status == UNUSED || lives->lives[i].dboid != dboid)
+			continue;
+		drop_places(&lives->lives[i]);
+		lives->lives[i].status = UNUSED;
+	}
+	eo_claim_table_unlock();
+}
+
+bool
+eo_life_bar(Oid dboid, uint8 *id)
+{
+	Life	   *life;
+	bool		barred;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	life = find_current(dboid);
+	barred = life != NULL && !eo_claim_table_has_slots(dboid);
+	if (barred)
+	{
+		life->status = BARRED;
+		memcpy(id, life->life.id, EO_UUID_LEN);
+	}
+	eo_claim_table_unlock();
+	return barred;
+}
+
+void
+eo_life_reopen(const uint8 *id)
+{
+	Life	   *life;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	life = find_life(id);
+	if (life != NULL && life->status == BARRED)
+		life->status = CURRENT;
+	eo_claim_table_unlock();
+}

@@ -1,0 +1,94 @@
+/*-------------------------------------------------------------------------
+ *
+ * drain.c
+ *	  For an operator: have this database leave nothing to be done.
+ *
+ * Before a switchover, pg_upgrade or DROP DATABASE everything that was committed should
+ * be COMPLETED, and nothing be under way.  Then the life of the database can be closed,
+ * and whoever comes after it has nothing to inherit.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "cluster/databases.h"
+#include "cluster/life.h"
+#include "cluster/slots.h"
+#include "commit/drain.h"
+#include "commit/outbox.h"
+#include "commit/xact.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/http.h"
+#include "miscadmin.h"
+
+#define LOOK_US INT64CONST(20000)
+
+static int	rows;
+
+static bool
+count_row(const EoOutboxRow *row)
+{
+	(void) row;
+	rows++;
+	return true;
+}
+
+/* The claims of this database and its rows that are unfinished, and its life. */
+static int
+count_left(void)
+{
+	EoLife		life;
+	int			claims = eo_slot_count(MyDatabaseId, InvalidOid, 0);
+
+	rows = 0;
+	(void) eo_outbox_visit(count_row);
+	return claims + rows + eo_life_current(MyDatabaseId, &life);
+}
+
+static int
+wait_for_end(int64 timeout_ms)
+{
+	int64		give_up_us = eo_clock_monotonic_us() + timeout_ms * 1000;
+	int			left;
+
+	while ((left = count_left()) > 0 && eo_clock_monotonic_us() < give_up_us)
+	{
+		/* A worker is needed even if none was: it closes the life. */
+		(void) eo_database_want(MyDatabaseId);
+		eo_database_wake(MyDatabaseId);
+		eo_http_wait(eo_clock_monotonic_us() + LOOK_US, EO_WAIT_RAISE);
+	}
+	return left;
+}
+
+int
+eo_drain(int64 timeout_ms)
+{
+	int			left;
+
+	if (eo_xact_has_claims())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot drain the database: this transaction has claims"),
+				 errhint("Call idem_drain() in a session of its own.")));
+	eo_database_drain(MyDatabaseId, true);
+	PG_TRY();
+	{
+		left = wait_for_end(timeout_ms);
+	}
+	PG_CATCH();
+	{
+		eo_drain_end();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (left > 0)
+		eo_drain_end();
+	return left;
+}
+
+void
+eo_drain_end(void)
+{
+	eo_database_drain(MyDatabaseId, false);
+}

@@ -1,0 +1,109 @@
+/*-------------------------------------------------------------------------
+ *
+ * lives.h
+ *	  For a session: the contact that its database's life has with a table, its
+ *	  lease there, and whether another life is over.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_COMMIT_LIVES_H
+#define EO_COMMIT_LIVES_H
+
+#include "postgres.h"
+
+#include "cluster/life.h"
+#include "cluster/target.h"
+#include "commit/life_rows.h"
+#include "dynamodb/life_item.h"
+#include "dynamodb/status.h"
+#include "server/answer.h"
+#include "server/store.h"
+
+/*
+ * Make sure that the current life of this database has its item in the table, and set
+ * store->place.  The first contact takes a request; after that this takes none.  doing
+ * is the verb of error messages, about this key.
+ *
+ * Raises ID006, ID007 or 53200 if the table cannot be reached,
+ * 54000 if there is no room, 55000 if the worker mints no life.  Interruptible.
+ */
+extern void eo_lives_contact(EoStore *store, const EoTarget *target, const char *doing,
+							 const char *key);
+
+/*
+ * Before a seal: make contact, and see that the lease is young enough to be still good
+ * at the last callback.  Extends it by a request if not, until the deadline.  Raises
+ * as above.
+ */
+extern void eo_lives_renew(EoStore *store, const EoTarget *target, const char *key,
+						   int64 deadline_us);
+
+/* Is it young enough for a seal, and for retiring another life? */
+extern bool eo_lives_lease_is_young(EoPlaceRef place);
+
+/* At the last callback: is the lease of the sealing life still good?  Only looks. */
+extern bool eo_lives_lease_holds(EoPlaceRef place);
+
+/* How a life stands to this data. */
+typedef enum EoLifeRelation
+{
+	EO_LIFE_OURS,				/* the current life of this database */
+	EO_LIFE_PAST,				/* it is over, and this data has been through
+								 * it */
+	EO_LIFE_BRANCH,				/* it is over, and its data left ours before
+								 * its commits */
+	EO_LIFE_OTHER				/* it goes on, or has another heir */
+} EoLifeRelation;
+
+/* The answer of eo_lives_ask(). */
+typedef struct EoLifeVerdict
+{
+	EoLifeRelation relation;
+	bool		known;			/* this data has been through it, or its data
+								 * left ours at some time */
+	bool		this_run;		/* it began in this run of the server */
+	uint64		next_floor;		/* of the first run after it; UINT64_MAX: none */
+} EoLifeVerdict;
+
+/*
+ * How does the life stand to this data, as far as the store's table is concerned?
+ * Reads its item, and asks the worker to look after a life that is open.  Returns
+ * false, and the error, if DynamoDB does not answer.  Needs a transaction.
+ */
+extern bool eo_lives_ask(EoStore *store, const uint8 *id, EoLifeVerdict *verdict,
+						 EoError *error);
+
+/*
+ * For an operator: have the current life inherit another one in the store's table, which
+ * must be one of our history or a branch of it.  Waits for a beat, interruptibly.
+ * Returns false if it is closed, or ours already.  Raises 55006 if the life beats, 22023
+ * if it is none of ours, and ID006 or ID007.
+ */
+extern bool eo_lives_take_over(EoStore *store, const uint8 *id);
+
+/* For the worker: the same from a history, and what is known of the life's end. */
+extern void eo_lives_judge(const EoHistory *history, const uint8 *id, bool over,
+						   const char *ancestors, EoLifeVerdict *verdict);
+
+/* Does a list of ancestors, as an item has it, lead into this history? */
+extern bool eo_lives_lead_into(const EoHistory *history, const char *ancestors);
+
+/* The lives before this one, as its item lists them, palloc'd. */
+extern char *eo_lives_ancestors(const EoHistory *history, const uint8 *life);
+
+/* ---- writes on the current life, for session and worker ---- */
+
+/*
+ * Prepare the creation of the item, a beat, or its end (EO_LIFE_CREATE, _BEAT, _CLOSE),
+ * and note its nonce.  NULL: the life is over.
+ */
+extern EoAnswer *eo_lives_prepare(EoStore *store, const EoPlace *place, EoLifeVerb verb,
+								  const char *ancestors);
+
+/*
+ * Take the answer.  Returns false if the item is not ours any more; then the life was
+ * given up.  A failed call changes nothing, and counts as true.
+ */
+extern bool eo_lives_take(const EoPlace *place, const EoAnswer *answer);
+
+#endif							/* EO_COMMIT_LIVES_H */

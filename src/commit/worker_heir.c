@@ -1,0 +1,595 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker_heir.c
+ *	  The worker's second duty: lives that are over, and what they have left.
+ *
+ * A life that may be over is a check here: one life, in one place.  A check comes from
+ * shared memory (lives of this cluster that have ended), from a row of the outbox or a
+ * slot that names it, from a session that met it in a record, and from the history:
+ * the last lives before ours, in each place that we use.
+ *
+ *	 LOOK: read the item.
+ *	   closed, or retired by one of our history		-> OVER
+ *	   retired by another life						-> look again later, and at that one
+ *	   open or absent, and it ended in this cluster	-> RETIRE
+ *	   open or absent, and silent for SILENCE_US	-> RETIRE, if that is allowed
+ *	   else											-> LOOK, after LOOK_US
+ *	 RETIRE: one write, on condition that the item is as it was read.
+ *	   applied -> OVER; refused -> LOOK
+ *
+ * Silent means: the same beat in consistent reads that were answered, never more than
+ * MAX_GAP_US apart.  SILENCE_US is longer than the lease of commit/lives.c, so that
+ * the owner of the life, if there is one, has stopped committing by then.
+ *
+ * The first place of a life is its home.  It is retired there before it is retired
+ * elsewhere, so that of two heirs one has all of it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "cluster/life.h"
+#include "cluster/target.h"
+#include "commit/life_rows.h"
+#include "commit/lives.h"
+#include "commit/worker_heir.h"
+#include "commit/worker_jobs.h"
+#include "commit/worker_lives.h"
+#include "commit/worker_targets.h"
+#include "compat.h"
+#include "dynamodb/client.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/hex.h"
+#include "dynamodb/life_item.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "server/answer.h"
+#include "server/guc.h"
+#include "server/life_store.h"
+#include "server/store.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#define LOOK_US INT64CONST(5000000)
+
+/* A look that has failed is taken again after this. */
+#define LOOK_RETRY_US INT64CONST(1000000)
+
+#define MAX_GAP_US INT64CONST(10000000)
+#define SILENCE_US INT64CONST(30000000)
+
+/* A life that has another heir is looked at again after this. */
+#define HEIR_US INT64CONST(5000000)
+
+/* Our data reaches the end of a life if so many of its beats are missing at most. */
+#define NEAR_BEATS 24
+
+/* A life that waits for our own lease is looked at again after this. */
+#define LEASE_PAUSE_US INT64CONST(10000)
+
+/* The lives before ours that are looked at in each place. */
+#define LOOK_BACK 20
+
+typedef enum Stage
+{
+	LOOK,
+	RETIRE,
+	OVER
+} Stage;
+
+typedef struct Check
+{
+	dlist_node	node;
+	EoPlace		place;			/* life and target */
+	char		id[EO_UUID_TEXT_LEN + 1];	/* the life as text */
+	bool		ended;			/* in this cluster; place is as it was left */
+	bool		this_run;
+	bool		in_flight;
+	Stage		stage;
+	int64		due_us;
+	EoLifeWatch watch;			/* for the view */
+	bool		exists;			/* the item, when it was read last */
+	int64		beat;			/* of it */
+	char		ancestors[EO_ANCESTORS_LEN + 1];
+	int64		since_us;		/* it has not changed since; 0: not read yet */
+	int64		read_us;		/* when it was read last */
+} Check;
+
+static struct
+{
+	MemoryContext context;
+	Oid			dboid;
+	dlist_head	checks;
+	int64		due_us;			/* the next look */
+	uint64	   *looked_back;	/* by the index of a place: its generation */
+	uint32		nlooked_back;
+	uint32		changes;
+	bool		to_report;		/* a check has changed */
+}			own;
+
+static void look_back(const EoPlace *place);
+static void collect(void);
+static Check *enter_check(const EoPlace *place);
+static void fetch_checks(void);
+static void report_checks(void);
+static EoAnswer *prepare_check(EoWorkerJob *job, EoStore *store);
+static bool take_check(EoWorkerJob *job, const EoAnswer *answer);
+static void put_off_check(EoWorkerJob *job, int64 pause_us);
+static bool abandon(EoWorkerJob *job);
+static void take_look(Check *c, const EoAnswer *answer);
+static bool may_retire(Check *c);
+static void set_over(Check *c);
+
+static const EoWorkerJobKind check_kind = {
+	.prepare = prepare_check,
+	.take = take_check,
+	.put_off = put_off_check,
+	.abandon = abandon,
+	.lane = EO_WORKER_LIVES
+};
+
+void
+eo_worker_heir_init(MemoryContext context, Oid dboid)
+{
+	own.context = context;
+	own.dboid = dboid;
+	dlist_init(&own.checks);
+}
+
+uint32
+eo_worker_heir_changes(void)
+{
+	return own.changes;
+}
+
+void
+eo_worker_heir_fetch(void)
+{
+	uint32		cursor = 0;
+	EoPlace		place;
+
+	own.due_us = INT64_MAX;
+	while (eo_life_walk_places(own.dboid, true, &cursor, &place))
+	{
+		if (place.open)
+			look_back(&place);
+	}
+	collect();
+	fetch_checks();
+	if (own.to_report)
+		report_checks();
+}
+
+int64
+eo_worker_heir_due_us(void)
+{
+	return own.due_us;
+}
+
+bool
+eo_worker_heir_any(void)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &own.checks)
+	{
+		const Check *c = dlist_container(Check, node, iter.cur);
+
+		if (c->stage != OVER && (c->ended || c->in_flight || c->watch == EO_WATCH_SILENT))
+			return true;
+	}
+	return false;
+}
+
+/* For the view exactonce_lives. */
+static void
+report_checks(void)
+{
+	EoLifeReport *reports;
+	dlist_iter	iter;
+	int			n = 0;
+
+	dlist_foreach(iter, &own.checks)
+		n++;
+	reports = palloc0(sizeof(EoLifeReport) * Max(1, n));
+	n = 0;
+	dlist_foreach(iter, &own.checks)
+	{
+		const Check *c = dlist_container(Check, node, iter.cur);
+
+		/* A life that is over everywhere is of no interest any more. */
+		if (c->stage == OVER && !c->ended)
+			continue;
+		memcpy(reports[n].life, c->place.life, EO_UUID_LEN);
+		reports[n].target = c->place.target;
+		reports[n].watch = c->stage == OVER ? EO_WATCH_OVER : c->watch;
+		reports[n].beat = c->beat;
+		reports[n++].since_us = c->since_us;
+	}
+	eo_life_report(own.dboid, reports, n);
+	pfree(reports);
+	own.to_report = false;
+}
+
+/* Has this been done for the place before? */
+static bool
+was_looked_back(EoPlaceRef ref)
+{
+	bool		was;
+
+	if (ref.index >= own.nlooked_back)
+	{
+		uint32		n = ref.index + 16;
+
+		own.looked_back = own.looked_back == NULL ?
+			MemoryContextAllocZero(own.context, n * sizeof(uint64)) :
+			repalloc(own.looked_back, n * sizeof(uint64));
+		memset(own.looked_back + own.nlooked_back, 0, (n - own.nlooked_back) * sizeof(uint64));
+		own.nlooked_back = n;
+	}
+	was = own.looked_back[ref.index] == ref.generation;
+	own.looked_back[ref.index] = ref.generation;
+	return was;
+}
+
+/* The lives before ours may have left something here. */
+static void
+look_back(const EoPlace *place)
+{
+	const EoHistory *history = eo_worker_lives_history();
+	int			first = eo_life_rows_find(history, place->life) + 1;
+
+	if (was_looked_back(place->ref))
+		return;
+
+	for (int i = first; i < history->n && i < first + LOOK_BACK; i++)
+	{
+		EoPlace		before = *place;
+
+		if (history->rows[i].number == 0)
+			continue;
+		memcpy(before.life, history->rows[i].id, EO_UUID_LEN);
+		memset(&before.ref, 0, sizeof(before.ref));
+		(void) enter_check(&before);
+	}
+}
+
+/* ----- checks ----- */
+
+static bool
+is_same_check(const Check *c, const EoPlace *place)
+{
+	return memcmp(c->place.life, place->life, EO_UUID_LEN) == 0 &&
+		eo_target_same_table(&c->place.target, &place->target) &&
+		strcmp(c->place.target.prefix, place->target.prefix) == 0;
+}
+
+static Check *
+enter_check(const EoPlace *place)
+{
+	dlist_iter	iter;
+	Check	   *c;
+
+	dlist_foreach(iter, &own.checks)
+	{
+		c = dlist_container(Check, node, iter.cur);
+		if (is_same_check(c, place))
+			return c;
+	}
+	c = MemoryContextAllocZero(own.context, sizeof(Check));
+	c->place = *place;
+	eo_hex_put_uuid(place->life, c->id);
+	dlist_push_tail(&own.checks, &c->node);
+	return c;
+}
+
+/* Are all places of a life that has ended here dealt with? */
+static bool
+is_settled(const uint8 *id)
+{
+	uint32		cursor = 0;
+	EoPlace		place;
+
+	while (eo_life_walk_places(own.dboid, false, &cursor, &place))
+	{
+		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && place.open && !place.retired)
+			return false;
+	}
+	return true;
+}
+
+/* The life has no places in shared memory any more. */
+static void
+forget_ended(const uint8 *id)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &own.checks)
+	{
+		Check	   *c = dlist_container(Check, node, iter.cur);
+
+		if (memcmp(c->place.life, id, EO_UUID_LEN) == 0)
+			c->ended = false;
+	}
+	own.to_report = true;
+}
+
+/* Make checks of what shared memory tells, and drop lives that are dealt with. */
+static void
+collect(void)
+{
+	uint32		cursor = 0;
+	uint32		walk = 0;
+	uint8		id[EO_UUID_LEN];
+	bool		this_run;
+	EoPlace		place;
+
+	while (eo_life_next_ended(own.dboid, &cursor, id, &this_run))
+	{
+		walk = 0;
+		while (eo_life_walk_places(own.dboid, false, &walk, &place))
+		{
+			Check	   *c;
+
+			if (memcmp(place.life, id, EO_UUID_LEN) != 0 || !place.open || place.retired)
+				continue;
+			c = enter_check(&place);
+			if (!c->ended)
+				c->due_us = 0;
+			c->ended = true;
+			c->this_run = this_run;
+			c->place = place;
+			if (c->stage == OVER)
+				eo_life_place_retired(place.ref);
+		}
+		if (is_settled(id))
+		{
+			eo_life_forget(id);
+			forget_ended(id);
+		}
+	}
+	while (eo_life_next_watched(own.dboid, &place))
+		(void) enter_check(&place);
+}
+
+/* Has the life a home that it must be retired in first? */
+static bool
+waits_for_home(const Check *c)
+{
+	dlist_iter	iter;
+
+	if (!c->ended || c->place.home)
+		return false;
+	dlist_foreach(iter, &own.checks)
+	{
+		const Check *other = dlist_container(Check, node, iter.cur);
+
+		if (other->ended && other->place.home && other->stage != OVER &&
+			memcmp(other->place.life, c->place.life, EO_UUID_LEN) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+fetch_checks(void)
+{
+	int64		now_us = eo_clock_monotonic_us();
+	dlist_iter	iter;
+	EoLife		life;
+
+	/* Only a life that goes on can take over from another. */
+	if (dlist_is_empty(&own.checks) || !eo_life_current(own.dboid, &life))
+		return;
+	dlist_foreach(iter, &own.checks)
+	{
+		Check	   *c = dlist_container(Check, node, iter.cur);
+		EoWorkerJob *job;
+
+		if (c->stage == OVER || c->in_flight || waits_for_home(c))
+			continue;
+		if (c->stage == RETIRE && !eo_worker_lives_hold(&c->place.target))
+		{
+			own.due_us = Min(own.due_us, now_us + LEASE_PAUSE_US);
+			continue;
+		}
+		if (c->due_us > now_us || !eo_worker_jobs_accept(EO_WORKER_LIVES, &c->place.target))
+		{
+			own.due_us = Min(own.due_us, Max(c->due_us, now_us + 100000));
+			continue;
+		}
+		job = eo_worker_job_add(&check_kind, &c->place.target, c->id);
+		job->data = c;
+		c->in_flight = true;
+	}
+}
+
+static EoAnswer *
+prepare_check(EoWorkerJob *job, EoStore *store)
+{
+	Check	   *c = job->data;
+	EoLifeWrite w = {.life = c->id,.seen_beat = c->beat};
+	char		by[EO_UUID_TEXT_LEN + 1];
+	EoLife		life;
+
+	if (c->stage == LOOK)
+		return eo_life_store_prepare_read(store, c->place.target.prefix, c->id);
+	if (!eo_life_current(own.dboid, &life))
+	{
+		put_off_check(job, 0);
+		return NULL;
+	}
+	eo_hex_put_uuid(life.id, by);
+	w.by = by;
+	w.now_ms = eo_client_now_ms(&store->client);
+	return eo_life_store_prepare_write(store, c->place.target.prefix,
+									   c->exists ? EO_LIFE_RETIRE : EO_LIFE_RETIRE_ABSENT, &w);
+}
+
+static void
+put_off_check(EoWorkerJob *job, int64 pause_us)
+{
+	Check	   *c = job->data;
+
+	(void) pause_us;
+	c->in_flight = false;
+	c->stage = LOOK;
+	c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_RETRY_US);
+}
+
+static bool
+take_check(EoWorkerJob *job, const EoAnswer *answer)
+{
+	Check	   *c = job->data;
+
+	own.to_report = true;
+	c->in_flight = false;
+	if (c->stage == LOOK)
+		take_look(c, answer);
+	else if (answer->outcome == EO_APPLIED)
+	{
+		ereport(LOG,
+				(errmsg("exactonce: life %s was retired in table \"%s\"; its keys are settled here",
+						c->id, c->place.target.table)));
+		set_over(c);
+	}
+	else
+	{
+		c->stage = LOOK;
+		c->due_us = 0;
+	}
+	return true;
+}
+
+/*
+ * A life was retired by this one.  Is that of our history, or over itself and inherited
+ * by us?
+ */
+static bool
+is_inherited(const Check *c, const uint8 *by)
+{
+	EoPlace		heir = c->place;
+
+	if (eo_life_rows_find(eo_worker_lives_history(), by) >= 0)
+		return true;
+	memcpy(heir.life, by, EO_UUID_LEN);
+	memset(&heir.ref, 0, sizeof(heir.ref));
+	return enter_check(&heir)->stage == OVER;
+}
+
+static void
+take_look(Check *c, const EoAnswer *answer)
+{
+	const EoLifeItem *item = eo_life_store_item(answer);
+	int64		now_us = eo_clock_steady_us();
+	int64		beat = answer->exists ? item->beat : -1;
+	uint8		by[EO_UUID_LEN];
+
+	c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_US);
+	/* An item that cannot be read says nothing. */
+	if (answer->outcome == EO_FAILED_CALL)
+		return;
+	c->exists = answer->exists;
+	if (answer->exists && item->ancestors != NULL)
+		strlcpy(c->ancestors, item->ancestors, sizeof(c->ancestors));
+	if (c->since_us == 0 || c->beat != Max(beat, 0) ||
+		now_us - c->read_us > eo_guc_hurried_us(MAX_GAP_US))
+	{
+		/* Seen to change, and not for the first time. */
+		c->watch = c->since_us != 0 && c->beat != Max(beat, 0) ? EO_WATCH_BEATS : EO_WATCH_SILENT;
+		c->since_us = now_us;
+	}
+	c->read_us = now_us;
+	c->beat = Max(beat, 0);
+	if (answer->exists && item->state == EO_LIFE_CLOSED)
+		set_over(c);
+	else if (answer->exists && item->state == EO_LIFE_RETIRED)
+	{
+		if (eo_hex_read_uuid(item->retired_by, by) && is_inherited(c, by))
+			set_over(c);
+		else
+		{
+			c->watch = EO_WATCH_FOREIGN;
+			c->due_us += eo_guc_hurried_us(HEIR_US);
+		}
+	}
+	else if (may_retire(c))
+	{
+		c->stage = RETIRE;
+		c->due_us = 0;
+	}
+}
+
+/* Does our data reach the end of the life, as far as the beats tell? */
+static bool
+is_near(const Check *c)
+{
+	int			i = eo_life_rows_find(eo_worker_lives_history(), c->place.life);
+
+	return i >= 0 && c->beat - eo_worker_lives_history()->rows[i].beat <= NEAR_BEATS;
+}
+
+/* The item is open, or there is none. */
+static bool
+may_retire(Check *c)
+{
+	bool		ours = eo_life_rows_find(eo_worker_lives_history(), c->place.life) >= 0 ||
+	eo_lives_lead_into(eo_worker_lives_history(), c->ancestors);
+
+	if (!ours)
+	{
+		c->watch = EO_WATCH_FOREIGN;
+		return false;
+	}
+	/* It ended in this run of the server. */
+	if (c->ended && c->this_run)
+		return true;
+	/* It ran in this very directory, and nobody has extended it since. */
+	if (c->ended && (!c->exists || (c->beat >= c->place.beat && c->beat <= c->place.sent_beat)))
+		return true;
+	if (c->read_us - c->since_us < eo_guc_hurried_us(SILENCE_US))
+		return false;
+	c->watch = EO_WATCH_NOT_NEAR;
+	return eo_guc_takeover == EO_TAKEOVER_ALWAYS ||
+		(eo_guc_takeover == EO_TAKEOVER_NEAR && is_near(c));
+}
+
+static void
+set_over(Check *c)
+{
+	c->stage = OVER;
+	own.to_report = true;
+	own.changes++;
+	if (c->ended)
+		eo_life_place_retired(c->place.ref);
+}
+
+void
+eo_worker_heir_ask(const EoTarget *target, const uint8 *id, EoLifeVerdict *verdict)
+{
+	EoPlace		place;
+	Check	   *c;
+	EoLife		life;
+
+	if (eo_life_current(own.dboid, &life) && memcmp(life.id, id, EO_UUID_LEN) == 0)
+	{
+		verdict->relation = EO_LIFE_OURS;
+		verdict->known = verdict->this_run = true;
+		verdict->next_floor = UINT64_MAX;
+		return;
+	}
+	memset(&place, 0, sizeof(place));
+	memcpy(place.life, id, EO_UUID_LEN);
+	place.target = *target;
+	c = enter_check(&place);
+	eo_lives_judge(eo_worker_lives_history(), id, c->stage == OVER, c->ancestors, verdict);
+}
+
+/* Without a server there are no credentials. */
+static bool
+abandon(EoWorkerJob *job)
+{
+	put_off_check(job, 0);
+	return true;
+}

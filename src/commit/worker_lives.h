@@ -1,0 +1,42 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker_lives.h
+ *	  The worker's first duty: the life of its database.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_COMMIT_WORKER_LIVES_H
+#define EO_COMMIT_WORKER_LIVES_H
+
+#include "postgres.h"
+
+#include "cluster/target.h"
+#include "commit/life_rows.h"
+
+/* To be called once, after eo_worker_jobs_init(), outside of a transaction. */
+extern void eo_worker_lives_init(MemoryContext context, Oid dboid);
+
+/* Mint a life if one is needed, and make jobs of the beats that are due. */
+extern void eo_worker_lives_fetch(void);
+
+/* When that is to be called again at the latest. */
+extern int64 eo_worker_lives_due_us(void);
+
+/* The lives of this data up to the current one; valid until the next fetch. */
+extern const EoHistory *eo_worker_lives_history(void);
+
+/*
+ * Does our own life hold its lease in the place of this target?  A life that was retired
+ * and does not know it yet must not retire its heir: then the two would have retired
+ * each other, and nobody could settle either.  If our life has no item there, this
+ * returns false and has one made.
+ */
+extern bool eo_worker_lives_hold(const EoTarget *target);
+
+/*
+ * Close the life if nothing is left to be done under it, until deadline_us at the
+ * latest.  Interrupts are held off.
+ */
+extern void eo_worker_lives_close(int64 deadline_us);
+
+#endif							/* EO_COMMIT_WORKER_LIVES_H */

@@ -1,0 +1,127 @@
+/*-------------------------------------------------------------------------
+ *
+ * lives.c
+ *	  The SQL functions about lives: exactonce_lives_of_cluster, idem_take_over,
+ *	  idem_drain.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "cluster/life.h"
+#include "cluster/target.h"
+#include "commit/drain.h"
+#include "commit/lives.h"
+#include "compat.h"
+#include "dynamodb/clock.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "sql/args.h"
+#include "sql/gate.h"
+#include "sql/rows.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#define MAX_DRAIN_MS INT64CONST(86400000)
+
+PG_FUNCTION_INFO_V1(eo_lives_of_cluster);
+PG_FUNCTION_INFO_V1(eo_idem_take_over);
+PG_FUNCTION_INFO_V1(eo_idem_drain);
+
+static void
+put_row(ReturnSetInfo *rsinfo, const EoTarget *target, const uint8 *life, const char *state,
+		int64 beat, int64 at_us)
+{
+	pg_uuid_t	uuid;
+	EoRow		row;
+
+	memcpy(uuid.data, life, sizeof(uuid.data));
+	eo_row_begin(&row, rsinfo->setDesc);
+	EO_ROW_PUT(&row, false, ObjectIdGetDatum(target->dboid));
+	EO_ROW_PUT(&row, false, UUIDPGetDatum(&uuid));
+	eo_row_put_text(&row, target->table);
+	eo_row_put_text(&row, eo_row_show_utf8(target->prefix));
+	eo_row_put_text(&row, state);
+	EO_ROW_PUT(&row, false, Int64GetDatum(beat));
+	EO_ROW_PUT(&row, at_us == 0, TimestampTzGetDatum(GetCurrentTimestamp() -
+													 (eo_clock_steady_us() - at_us)));
+	eo_row_store(&row, rsinfo);
+}
+
+/*
+ * exactonce_lives_of_cluster()
+ */
+Datum
+eo_lives_of_cluster(PG_FUNCTION_ARGS)
+{
+	static const char *const watches[] = {
+		[EO_WATCH_LOOKING] = "not reached",
+		[EO_WATCH_BEATS] = "alive",
+		[EO_WATCH_SILENT] = "silent",
+		[EO_WATCH_NOT_NEAR] = "waits for idem_take_over()",
+		[EO_WATCH_FOREIGN] = "has another heir",
+		[EO_WATCH_OVER] = "settled here"
+	};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	uint32		cursor = 0;
+	EoPlace		place;
+	EoLifeReport report;
+	bool		current;
+
+	eo_gate("exactonce_lives", EO_READS);
+	eo_compat_materialized_srf(fcinfo);
+	while (eo_life_walk_all(&cursor, &place, &current))
+	{
+		if (current)
+			put_row(rsinfo, &place.target, place.life, place.open ? "open" : "opening",
+					place.beat, place.confirmed_us);
+	}
+	cursor = 0;
+	while (eo_life_walk_reports(&cursor, &report))
+		put_row(rsinfo, &report.target, report.life, watches[report.watch], report.beat,
+				report.since_us);
+	return (Datum) 0;
+}
+
+/*
+ * idem_take_over(life, server)
+ */
+Datum
+eo_idem_take_over(PG_FUNCTION_ARGS)
+{
+	eo_gate("idem_take_over", EO_WRITES);
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("life must not be null"),
+				 errhint("exactonce_lives lists the lives that wait for an heir.")));
+	eo_gate_worker();
+	PG_RETURN_BOOL(eo_lives_take_over(eo_arg_store(fcinfo, 1), PG_GETARG_UUID_P(0)->data));
+}
+
+/*
+ * idem_drain(timeout)
+ */
+Datum
+eo_idem_drain(PG_FUNCTION_ARGS)
+{
+	int64		timeout_ms;
+	int			left;
+
+	eo_gate("idem_drain", EO_WRITES);
+	if (PG_ARGISNULL(0))
+	{
+		eo_drain_end();
+		PG_RETURN_INT32(0);
+	}
+	timeout_ms = eo_arg_interval_ms(fcinfo, 0, "timeout", 0, MAX_DRAIN_MS);
+	eo_gate_worker();
+	left = eo_drain(timeout_ms);
+	if (left > 0)
+		ereport(WARNING,
+				(errcode(ERRCODE_WARNING),
+				 errmsg("the database is not drained, and new claims are allowed again"),
+				 errdetail("Claims, completions and leases that are left: %d.", left),
+				 errhint("See exactonce_claims, exactonce_pending and exactonce_lives for what is left.")));
+	PG_RETURN_INT32(left);
+}
