@@ -254,10 +254,15 @@ like($out, qr/ERROR:  25000: cannot (?:execute idem_acquire\(\) in a parallel wo
 	'a call in a parallel worker is refused');
 like($out, qr/^acquired$/m, 'with parallel query on, a call in the leader works');
 
-# what others can see is not lost
+# What others can see is not lost.  The worker would flush the commit, too, when it
+# removes the row.
 reset_proxy();
+$node->append_conf('postgresql.conf', 'wal_writer_delay = 10s');
+$node->reload;
+fault(to => 'COMPLETED', do => 'drop', times => 0);
 run_script($node, "SET synchronous_commit = off;\n" . working('async'));
 crash($node);
+reset_proxy();
 $node->start;
 is_done('async', 1, 'synchronous_commit = off, then killed: the work is there');
 
