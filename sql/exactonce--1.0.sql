@@ -387,7 +387,8 @@ CREATE FUNCTION @extschema@.exactonce_lives_of_cluster(
 	OUT key_prefix pg_catalog.text,
 	OUT state pg_catalog.text,
 	OUT beat pg_catalog.int8,
-	OUT since pg_catalog.timestamptz)
+	OUT since pg_catalog.timestamptz,
+	OUT scanned pg_catalog.int8)
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_lives_of_cluster';
@@ -397,7 +398,7 @@ COMMENT ON FUNCTION @extschema@.exactonce_lives_of_cluster() IS
 CREATE VIEW @extschema@.exactonce_lives AS
 	SELECT COALESCE(l.id, p.life) AS life, l.number, l.started_at, l.timeline,
 		p.dynamodb_table, p.key_prefix,
-		COALESCE(p.state, 'over') AS state, p.beat, l.beat AS noted_beat, p.since
+		COALESCE(p.state, 'over') AS state, p.beat, l.beat AS noted_beat, p.since, p.scanned
 	FROM (SELECT i.* FROM exactonce_internal.lives i
 		JOIN pg_catalog.pg_control_system() c ON c.system_identifier OPERATOR(pg_catalog.=) i.system_identifier
 		JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) i.dboid
@@ -418,6 +419,7 @@ COMMENT ON COLUMN @extschema@.exactonce_lives.key_prefix IS 'key prefix of the s
 COMMENT ON COLUMN @extschema@.exactonce_lives.state IS 'opening, open (this database''s own, going on); alive (somebody else extends it), silent (nobody does, for not long enough), waits for idem_take_over() (silent; exactonce.takeover leaves it to an operator), has another heir, not reached, settled here; over';
 COMMENT ON COLUMN @extschema@.exactonce_lives.beat IS 'how often it was extended, as far as is known';
 COMMENT ON COLUMN @extschema@.exactonce_lives.noted_beat IS 'the same when it was last noted in this data';
+COMMENT ON COLUMN @extschema@.exactonce_lives.scanned IS 'items of the table that were looked at so far for what the life has left; NULL: no scan goes on';
 COMMENT ON COLUMN @extschema@.exactonce_lives.since IS 'open: when the last confirmed extension was sent; else when its item was first seen as it is';
 
 CREATE FUNCTION @extschema@.exactonce_claims_of_cluster(

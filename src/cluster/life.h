@@ -60,6 +60,8 @@ typedef struct EoLifeReport
 	uint8		life[EO_UUID_LEN];
 	EoTarget	target;
 	EoLifeWatch watch;
+	int64		scanned;		/* items of the table that were looked at for
+								 * what it has left; -1: no scan goes on */
 	int64		beat;
 	int64		since_us;		/* steady clock: it has not changed since */
 } EoLifeReport;

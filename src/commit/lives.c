@@ -59,9 +59,6 @@
 /* A life of this cluster that is over is retired in about a round trip. */
 #define RETIRE_WAIT_US INT64CONST(3000000)
 
-/* A closed life is remembered for so long. */
-#define CLOSED_TTL_S INT64CONST(3024000)
-
 /* Lives that have retired one another are followed this far. */
 #define MAX_HEIRS 4
 
@@ -252,7 +249,7 @@ eo_lives_prepare(EoStore *store, const EoPlace *place, EoLifeVerb verb, const ch
 	w.database = place->target.dboid;
 	w.timeline = eo_compat_timeline();
 	w.now_ms = eo_client_now_ms(&store->client);
-	w.ttl_s = w.now_ms / 1000 + CLOSED_TTL_S;
+	w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
 	eo_life_sending(place->ref, nonce, w.beat, eo_clock_steady_us());
 	return eo_life_store_prepare_write(store, place->target.prefix, verb, &w);
 }

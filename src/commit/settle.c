@@ -321,19 +321,26 @@ eo_settle_read(EoStore *store, const char *key, const char *pk, const uint8 *dig
 	}
 }
 
-void
-eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecord *record)
+EoAnswer *
+eo_settle_prepare_aborted(EoStore *store, const char *pk, const EoRecord *record)
 {
 	EoWrite		w = {0};
-	EoAnswer   *answer;
 	bool		bound = record->bind != NULL && strcmp(record->bind, "tx") == 0;
 
-	need_clock(store, key);
 	w.owner = record->owner;
 	w.origin = record->origin_text;
 	w.now_ms = eo_client_now_ms(&store->client);
 	eo_record_keep(&w, Max(w.now_ms, record->lease_ms), store->server->retention_s);
-	answer = eo_store_write(store, pk, bound ? EO_ABORT : EO_UNSEAL, &w);
+	return eo_store_prepare_write(store, pk, bound ? EO_ABORT : EO_UNSEAL, &w);
+}
+
+void
+eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecord *record)
+{
+	EoAnswer   *answer;
+
+	need_clock(store, key);
+	answer = eo_answer_run_one(eo_settle_prepare_aborted(store, pk, record));
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, SETTLING, key, store->server->name);
 	eo_answer_free(answer);

@@ -103,6 +103,10 @@ extern EoAnswer *eo_settle_read(EoStore *store, const char *key, const char *pk,
 								const uint8 *digest, const char *doing, EoFate *fate,
 								int64 *retention_s);
 
+/* Prepare the write by which eo_settle_aborted() gives a record back. */
+extern EoAnswer *eo_settle_prepare_aborted(EoStore *store, const char *pk,
+										   const EoRecord *record);
+
 /*
  * Give back a record whose fate is EO_FATE_ABORTED, if it is still as it was read.
  * If it is not, nothing happens.  Raises if DynamoDB does not answer.

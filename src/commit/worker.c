@@ -42,6 +42,7 @@
 #include "commit/worker_jobs.h"
 #include "commit/worker_lives.h"
 #include "commit/worker_rows.h"
+#include "commit/worker_scan.h"
 #include "commit/worker_settings.h"
 #include "commit/worker_slots.h"
 #include "commit/worker_targets.h"
@@ -137,7 +138,7 @@ eo_worker_main(Datum arg)
 		}
 		until = next_wake_us();
 		/* Requests in flight make progress in eo_http_wait() only. */
-		if (eo_worker_jobs_in_flight())
+		if (eo_worker_jobs_in_flight() || eo_worker_scan_in_flight())
 			until = Max(until, eo_clock_monotonic_us() + 1000);
 		waiting = true;
 		if (until > eo_clock_monotonic_us() && !ShutdownRequestPending)
@@ -206,6 +207,7 @@ enter_database(void)
 	eo_worker_jobs_init(worker_context);
 	eo_worker_lives_init(worker_context, database_id);
 	eo_worker_heir_init(worker_context, database_id);
+	eo_worker_scan_init(worker_context);
 	eo_worker_barrier_init(worker_context);
 	eo_worker_rows_init(worker_context, outbox);
 	eo_worker_slots_init(worker_context, database_id);
@@ -242,9 +244,11 @@ work(void)
 	eo_worker_heir_fetch();
 	eo_worker_slots_fetch_beats();
 	eo_worker_slots_fetch();
+	eo_worker_scan_run();
 	eo_worker_jobs_run();
 	eo_worker_rows_remove();
-	return eo_worker_jobs_count() > 0 || eo_worker_rows_any() || eo_worker_heir_any();
+	return eo_worker_jobs_count() > 0 || eo_worker_rows_any() || eo_worker_heir_any() ||
+		eo_worker_scan_any();
 }
 
 /* When the next piece of work is due, or the next note that we are alive. */
@@ -263,6 +267,7 @@ next_wake_us(void)
 	until = Min(until, due_us);
 	until = Min(until, eo_worker_lives_due_us());
 	until = Min(until, eo_worker_heir_due_us());
+	until = Min(until, eo_worker_scan_due_us());
 	until = Min(until, eo_worker_barrier_due_us());
 	return Min(until, eo_worker_jobs_due_us());
 }

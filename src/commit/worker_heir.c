@@ -36,6 +36,7 @@
 #include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_lives.h"
+#include "commit/worker_scan.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
 #include "dynamodb/client.h"
@@ -157,7 +158,7 @@ eo_worker_heir_fetch(void)
 	}
 	collect();
 	fetch_checks();
-	if (own.to_report)
+	if (own.to_report || eo_worker_scan_in_flight())
 		report_checks();
 }
 
@@ -198,12 +199,15 @@ report_checks(void)
 	{
 		const Check *c = dlist_container(Check, node, iter.cur);
 
+		int64		scanned = eo_worker_scan_progress(&c->place.target);
+
 		/* A life that is over everywhere is of no interest any more. */
-		if (c->stage == OVER && !c->ended)
+		if (c->stage == OVER && !c->ended && scanned < 0)
 			continue;
 		memcpy(reports[n].life, c->place.life, EO_UUID_LEN);
 		reports[n].target = c->place.target;
 		reports[n].watch = c->stage == OVER ? EO_WATCH_OVER : c->watch;
+		reports[n].scanned = c->stage == OVER ? scanned : -1;
 		reports[n].beat = c->beat;
 		reports[n++].since_us = c->since_us;
 	}
@@ -422,6 +426,9 @@ prepare_check(EoWorkerJob *job, EoStore *store)
 	}
 	eo_hex_put_uuid(life.id, by);
 	w.by = by;
+	/* The claim file knows all that is left, so that the item may go. */
+	if (c->ended)
+		w.ttl_s = eo_client_now_ms(&store->client) / 1000 + EO_LIFE_TTL_S;
 	w.now_ms = eo_client_now_ms(&store->client);
 	return eo_life_store_prepare_write(store, c->place.target.prefix,
 									   c->exists ? EO_LIFE_RETIRE : EO_LIFE_RETIRE_ABSENT, &w);
@@ -452,6 +459,9 @@ take_check(EoWorkerJob *job, const EoAnswer *answer)
 		ereport(LOG,
 				(errmsg("exactonce: life %s was retired in table \"%s\"; its keys are settled here",
 						c->id, c->place.target.table)));
+		if (!c->ended)
+			eo_worker_scan_want(&c->place.target, c->id,
+								eo_life_store_item(answer)->retired_by);
 		set_over(c);
 	}
 	else
@@ -507,7 +517,11 @@ take_look(Check *c, const EoAnswer *answer)
 	else if (answer->exists && item->state == EO_LIFE_RETIRED)
 	{
 		if (eo_hex_read_uuid(item->retired_by, by) && is_inherited(c, by))
+		{
+			if (!item->has_ttl)
+				eo_worker_scan_want(&c->place.target, c->id, item->retired_by);
 			set_over(c);
+		}
 		else
 		{
 			c->watch = EO_WATCH_FOREIGN;

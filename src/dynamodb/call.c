@@ -79,6 +79,7 @@ static const struct
 	[EO_GET_ITEM] = OPERATION("GetItem", false),
 	[EO_UPDATE_ITEM] = OPERATION("UpdateItem", true),
 	[EO_TRANSACT] = OPERATION("TransactWriteItems", true),
+	[EO_SCAN] = OPERATION("Scan", false),
 	[EO_CREATE_TABLE] = OPERATION("CreateTable", true),
 	[EO_DESCRIBE_TABLE] = OPERATION("DescribeTable", false),
 	[EO_UPDATE_TTL] = OPERATION("UpdateTimeToLive", true),

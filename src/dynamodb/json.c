@@ -144,6 +144,15 @@ eo_json_array_get(EoJsonValue *v, size_t i)
 	return (EoJsonValue *) json_object_array_get_idx(unwrap(v), i);
 }
 
+int64_t
+eo_json_integer(EoJsonValue *v)
+{
+	if (v == NULL || (!json_object_is_type(unwrap(v), json_type_int) &&
+					  !json_object_is_type(unwrap(v), json_type_double)))
+		return 0;
+	return json_object_get_int64(unwrap(v));
+}
+
 const char *
 eo_json_string(EoJsonValue *v, size_t *len)
 {

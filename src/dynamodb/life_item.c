@@ -86,8 +86,13 @@ static const struct
 	 */
 	[EO_LIFE_RETIRE] = {
 		IS_AS_SEEN,
-		"SET #s = :R, #r = :r, #u = :i"
+		"SET #s = :R, #r = :r, #u = :i[t?, #t = :t]"
 	},
+	[EO_LIFE_SCANNED] = {
+		"#s = :R AND #r = :p",
+		"SET #t = :t, #u = :i"
+	},
+
 	/* An operator knows that the heir of before is gone. */
 	[EO_LIFE_INHERIT] = {
 		"#s = :R AND #r = :p",
@@ -95,7 +100,7 @@ static const struct
 	},
 	[EO_LIFE_RETIRE_ABSENT] = {
 		"attribute_not_exists(#k)",
-		"SET #s = :R, #r = :r, #b = :0, #c = :i, #u = :i"
+		"SET #s = :R, #r = :r, #b = :0, #c = :i, #u = :i[t?, #t = :t]"
 	}
 };
 
@@ -167,13 +172,14 @@ void
 eo_life_item_put_write(EoBuf *body, const char *table, const char *pk, EoLifeVerb verb,
 					   const EoLifeWrite *w)
 {
-	static EoExpression made[N_VERBS];
-	EoExpression *e = &made[verb];
+	static EoExpression made[N_VERBS][2];
+	unsigned int set = w->ttl_s > 0;
+	EoExpression *e = &made[verb][set];
 	EoStatus	status = EO_OK;
 	const void *structs[] = {[FROM_WRITE] = w,[FROM_WORDS] = &words};
 
 	if (e->text.len == 0)
-		status = eo_expression_make(e, attributes, "", 0, verbs[verb].condition,
+		status = eo_expression_make(e, attributes, "t", set, verbs[verb].condition,
 									verbs[verb].update);
 	if (status == EO_OK)
 		eo_expression_put_update(e, body, table, KEY_NAME, pk, ",\"ReturnValues\":\"ALL_NEW\"",
@@ -214,6 +220,7 @@ eo_life_item_read(EoJsonValue *item, EoLifeItem *life)
 	life->ancestors = read_string(item, A_ANCESTORS);
 	life->home = read_string(item, A_HOME);
 	life->retired_by = read_string(item, A_RETIRED_BY);
+	life->has_ttl = eo_json_get(item, attributes[A_TTL].name) != NULL;
 	return life->state == EO_LIFE_RETIRED && life->retired_by == NULL ? EO_INVALID : EO_OK;
 }
 
@@ -237,6 +244,8 @@ eo_life_item_shows(const EoLifeItem *life, EoLifeVerb verb, const EoLifeWrite *w
 		case EO_LIFE_INHERIT:
 		case EO_LIFE_RETIRE_ABSENT:
 			return life->state == EO_LIFE_RETIRED && equals(life->retired_by, w->by);
+		case EO_LIFE_SCANNED:
+			return life->has_ttl && equals(life->retired_by, w->seen_by);
 	}
 	return false;
 }

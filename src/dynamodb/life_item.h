@@ -14,6 +14,8 @@
 #ifndef EO_DYNAMODB_LIFE_ITEM_H
 #define EO_DYNAMODB_LIFE_ITEM_H
 
+#include <stdbool.h>
+
 #include "dynamodb/buf.h"
 #include "dynamodb/hex.h"
 #include "dynamodb/json.h"
@@ -24,6 +26,9 @@
 
 /* Longest text of them: UUIDs with a space between two. */
 #define EO_ANCESTORS_LEN (EO_MAX_ANCESTORS * (EO_UUID_TEXT_LEN + 1) - 1)
+
+/* A life of which nothing is left is remembered for so long: 35 days. */
+#define EO_LIFE_TTL_S 3024000
 
 typedef enum EoLifeState
 {
@@ -41,6 +46,7 @@ typedef struct EoLifeItem
 	const char *ancestors;
 	const char *home;			/* the first table that it used */
 	const char *retired_by;		/* UUID */
+	bool		has_ttl;		/* of a retired life: nothing of it is left */
 } EoLifeItem;
 
 /* The conditional writes on a life. */
@@ -50,6 +56,8 @@ typedef enum EoLifeVerb
 	EO_LIFE_BEAT,				/* open, at the beat that was seen */
 	EO_LIFE_CLOSE,				/* the same */
 	EO_LIFE_RETIRE,				/* the same */
+	EO_LIFE_SCANNED,			/* retired by the life that was seen: its
+								 * leftovers are settled */
 	EO_LIFE_INHERIT,			/* retired, by the life that was seen */
 	EO_LIFE_RETIRE_ABSENT		/* there is no item: retired, so that a late
 								 * EO_LIFE_CREATE is refused */
@@ -70,7 +78,8 @@ typedef struct EoLifeWrite
 	const char *by;				/* UUID of the life that retires this one */
 	const char *seen_by;		/* of the one that did before */
 	int64_t		now_ms;
-	int64_t		ttl_s;			/* of EO_LIFE_CLOSE */
+	int64_t		ttl_s;			/* of EO_LIFE_CLOSE and EO_LIFE_SCANNED; of
+								 * EO_LIFE_RETIRE if nothing is left: else 0 */
 } EoLifeWrite;
 
 /* Like eo_record_make_pk(), for the UUID of a life. */

@@ -539,6 +539,60 @@ eo_record_put_read(const EoLayout *layout, EoBuf *body, const char *table, const
 	eo_expression_put_read(body, table, layout->attributes[A_KEY].name, pk);
 }
 
+void
+eo_record_put_scan(const EoLayout *layout, EoBuf *body, const char *table, int limit,
+				   const char *start_pk)
+{
+	static const Attribute shown[] = {A_KEY, A_STATUS, A_OWNER, A_BIND, A_ORIGIN, A_LEASE,
+	A_RETENTION};
+	const EoAttributeName *a = layout->attributes;
+	char		number[16];
+
+	eo_buf_adds(body, "{\"TableName\":");
+	eo_json_put_string(body, table, strlen(table));
+	snprintf(number, sizeof(number), "%d", limit);
+	eo_buf_adds(body, ",\"ConsistentRead\":true,\"ReturnConsumedCapacity\":\"TOTAL\",\"Limit\":");
+	eo_buf_adds(body, number);
+	eo_buf_adds(body, ",\"FilterExpression\":\"attribute_exists(#g) AND (#s = :I OR #s = :M)\""
+				",\"ProjectionExpression\":\"");
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+	{
+		eo_buf_adds(body, i > 0 ? ",#" : "#");
+		eo_buf_addc(body, a[shown[i]].letter);
+	}
+	eo_buf_adds(body, "\",\"ExpressionAttributeNames\":{");
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+	{
+		eo_buf_adds(body, i > 0 ? ",\"#" : "\"#");
+		eo_buf_addc(body, a[shown[i]].letter);
+		eo_buf_adds(body, "\":");
+		eo_json_put_string(body, a[shown[i]].name, strlen(a[shown[i]].name));
+	}
+	eo_buf_adds(body, "},\"ExpressionAttributeValues\":{\":I\":{\"S\":\"");
+	eo_buf_adds(body, layout->states[EO_STATE_IN_PROGRESS]);
+	eo_buf_adds(body, "\"},\":M\":{\"S\":\"");
+	eo_buf_adds(body, layout->states[EO_STATE_COMMITTING]);
+	eo_buf_adds(body, "\"}}");
+	if (start_pk != NULL)
+	{
+		eo_buf_adds(body, ",\"ExclusiveStartKey\":{");
+		eo_json_put_string(body, a[A_KEY].name, strlen(a[A_KEY].name));
+		eo_buf_adds(body, ":{\"S\":");
+		eo_json_put_string(body, start_pk, strlen(start_pk));
+		eo_buf_adds(body, "}}");
+	}
+	eo_buf_addc(body, '}');
+}
+
+const char *
+eo_record_scan_end(const EoLayout *layout, EoJsonValue *reply)
+{
+	size_t		len;
+
+	return eo_json_attr_s(eo_json_get(reply, "LastEvaluatedKey"),
+						  layout->attributes[A_KEY].name, &len);
+}
+
 const char *
 eo_record_pk_of(const EoLayout *layout, EoJsonValue *item)
 {

@@ -209,6 +209,17 @@ extern void eo_record_put_transact_item(const EoLayout *layout, EoBuf *body, con
 extern void eo_record_put_read(const EoLayout *layout, EoBuf *body, const char *table,
 							   const char *pk);
 
+/*
+ * Append the body of a consistent Scan: of at most limit items from start_pk (NULL: the
+ * beginning) on, those that are claimed or sealed under a life.  They come without
+ * result, error and payload.
+ */
+extern void eo_record_put_scan(const EoLayout *layout, EoBuf *body, const char *table,
+							   int limit, const char *start_pk);
+
+/* The partition key from which the next page of a scan goes on; NULL: it was the last. */
+extern const char *eo_record_scan_end(const EoLayout *layout, EoJsonValue *reply);
+
 /* The state in which a verb leaves a record. */
 extern EoState eo_record_state_after(EoVerb verb);
 

@@ -19,6 +19,7 @@ int			eo_guc_log_keys = EO_LOG_KEYS_TEXT;
 bool		eo_guc_log_requests;
 char	   *eo_guc_synchronized_standby_slots;
 int			eo_guc_takeover = EO_TAKEOVER_NEAR;
+int			eo_guc_recovery_scan = 500;
 
 static const struct config_enum_entry takeovers[] = {
 	{"never", EO_TAKEOVER_NEVER, false},
@@ -76,6 +77,13 @@ eo_guc_define(bool preloading)
 								40000, 100, 1000000,
 								PGC_POSTMASTER, 0,
 								NULL, NULL, NULL);
+	DefineCustomIntVariable("exactonce.recovery_scan",
+							"Read units a second with which tables are scanned for what a life that is over has left.",
+							"0: they are not scanned, and what is left there is settled when somebody meets it.",
+							&eo_guc_recovery_scan,
+							500, 0, 1000000,
+							PGC_SIGHUP, 0,
+							NULL, NULL, NULL);
 	DefineCustomStringVariable("exactonce.server",
 							   "Foreign server that functions use when none is named.",
 							   "It decides to which table SECURITY DEFINER code goes, so roles need GRANT SET ON PARAMETER to change it.",

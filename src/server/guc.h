@@ -28,6 +28,7 @@ typedef enum EoTakeover
 } EoTakeover;
 
 extern int	eo_guc_takeover;
+extern int	eo_guc_recovery_scan;	/* exactonce.recovery_scan */
 extern char *eo_guc_server;		/* exactonce.server */
 extern int	eo_guc_log_keys;	/* exactonce.log_keys, an EoLogKeys */
 extern bool eo_guc_log_requests;	/* exactonce.log_requests */

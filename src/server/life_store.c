@@ -22,7 +22,7 @@
 typedef struct Written
 {
 	EoLifeVerb	verb;
-	EoLifeWrite write;			/* nonce and by only */
+	EoLifeWrite write;			/* nonce, by and seen_by only */
 } Written;
 
 static EoStatus
@@ -99,6 +99,8 @@ eo_life_store_prepare_write(EoStore *store, const char *prefix, EoLifeVerb verb,
 		written->write.nonce = MemoryContextStrdup(answer->context, w->nonce);
 	if (w->by != NULL)
 		written->write.by = MemoryContextStrdup(answer->context, w->by);
+	if (w->seen_by != NULL)
+		written->write.seen_by = MemoryContextStrdup(answer->context, w->seen_by);
 	eo_life_item_put_write(&answer->call.body, store->server->table, pk, verb, w);
 	pfree(pk);
 	return answer;

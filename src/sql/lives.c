@@ -30,7 +30,7 @@ PG_FUNCTION_INFO_V1(eo_idem_drain);
 
 static void
 put_row(ReturnSetInfo *rsinfo, const EoTarget *target, const uint8 *life, const char *state,
-		int64 beat, int64 at_us)
+		int64 beat, int64 at_us, int64 scanned)
 {
 	pg_uuid_t	uuid;
 	EoRow		row;
@@ -45,6 +45,7 @@ put_row(ReturnSetInfo *rsinfo, const EoTarget *target, const uint8 *life, const 
 	EO_ROW_PUT(&row, false, Int64GetDatum(beat));
 	EO_ROW_PUT(&row, at_us == 0, TimestampTzGetDatum(GetCurrentTimestamp() -
 													 (eo_clock_steady_us() - at_us)));
+	EO_ROW_PUT(&row, scanned < 0, Int64GetDatum(scanned));
 	eo_row_store(&row, rsinfo);
 }
 
@@ -74,12 +75,12 @@ eo_lives_of_cluster(PG_FUNCTION_ARGS)
 	{
 		if (current)
 			put_row(rsinfo, &place.target, place.life, place.open ? "open" : "opening",
-					place.beat, place.confirmed_us);
+					place.beat, place.confirmed_us, -1);
 	}
 	cursor = 0;
 	while (eo_life_walk_reports(&cursor, &report))
 		put_row(rsinfo, &report.target, report.life, watches[report.watch], report.beat,
-				report.since_us);
+				report.since_us, report.scanned);
 	return (Datum) 0;
 }
 

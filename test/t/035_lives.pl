@@ -92,6 +92,13 @@ reset_proxy();
 wait_until('beats arrive again: the key can be completed', sub { complete($node, 'late') eq '' });
 is(worked($node, 'late'), 1, 'beats arrive again: the work is done once');
 
+# The seal succeeds, and the lease runs out before PostgreSQL writes the commit record.
+fault(key => 'IDEMPOTENCY#', to => 'COMMITTING', do => 'delay', ms => 3000);
+fault(key => 'ORIGIN#', do => 'drop', times => 0);
+like(complete($node, 'sealed'), qr/the lease of this database has run out/, 'a slow seal: the transaction cannot commit');
+is(worked($node, 'sealed'), 0, 'a slow seal: its work is not done');
+reset_proxy();
+
 # ----- the item is gone -----------------------------------------------------------
 
 $life = life_of($node);
@@ -161,6 +168,8 @@ $life = life_of($node);
 $standby->stop;
 is(complete($node, 'lost'), '', 'before the failover: a commit that the standby does not get');
 is(record($table, $_)->{status}, 'COMMITTING', "before the failover: $_ is committing") foreach 'kept', 'lost';
+is(sql_of($node, "SELECT outcome FROM idem_acquire('held', lease => '1 hour', on_commit => 'keep')"), 'acquired',
+	'before the failover: a claim that outlives its transaction');
 my $open = start_script($node, "BEGIN;\nINSERT INTO work VALUES ('open');\nSELECT idem_acquire('open');\n"
 	  . "SELECT idem_complete('open');\n" . say_in_script('ready') . halt_until('go') . "COMMIT;\n");
 await_word('ready');
@@ -173,6 +182,9 @@ is(complete($standby, 'new'), '', 'the promoted standby works at once');
 await_state('what has committed on the standby, too, is completed without a caller', 'kept', 'COMPLETED');
 is(life_item($life)->{state}, 'retired', 'the life of the old primary is retired');
 is(worked($standby, 'lost'), 0, 'a commit was lost');
+await_state('what has not committed is given back without a caller', 'lost', 'FAILED');
+await_state('so is the claim of a transaction that was open', 'open', 'FAILED');
+is(record($table, 'held')->{status}, 'IN_PROGRESS', 'a claim that outlives its transaction is left alone');
 wait_until('its key can be claimed again', sub {
 	sql_of($standby, "SELECT outcome FROM idem_acquire('lost', on_commit => 'keep')") eq 'acquired' });
 

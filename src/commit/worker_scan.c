@@ -1,0 +1,422 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker_scan.c
+ *	  The recovery scan: what lives that are over have left in a table.
+ *
+ * After a restart in place the claim file says which records an ended life has left.
+ * After any other end, such as a failover, nobody knows.  Records that somebody meets
+ * are settled then; so that nothing waits to be met, the heir scans the table once.
+ * A second pass comes when the signature of every request of the old life has expired,
+ * because one may arrive late.  Then the life's item gets a ttl, which also says to
+ * later workers that nothing is left to be looked for.
+ *
+ * One request is in flight at a time, and after each page there is a pause, so that
+ * exactonce.recovery_scan read units a second are used.  The requests have a window of
+ * their own: beats and other writes do not wait for them.
+ *
+ * A record is judged as the one that a session meets (settle.c), and written on
+ * condition that it is as it was read.  A record that is only claimed is given back if
+ * it is bound to its transaction, because that cannot commit any more.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "cluster/target.h"
+#include "commit/lives.h"
+#include "commit/settle.h"
+#include "commit/worker_heir.h"
+#include "commit/worker_jobs.h"
+#include "commit/worker_scan.h"
+#include "commit/worker_targets.h"
+#include "compat.h"
+#include "dynamodb/call.h"
+#include "dynamodb/client.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/hex.h"
+#include "dynamodb/json.h"
+#include "dynamodb/life_item.h"
+#include "dynamodb/record.h"
+#include "dynamodb/status.h"
+#include "dynamodb/window.h"
+#include "lib/ilist.h"
+#include "server/answer.h"
+#include "server/error.h"
+#include "server/guc.h"
+#include "server/life_store.h"
+#include "server/store.h"
+
+#define PASSES 2
+
+/* AWS refuses a request whose signature is older than 15 minutes. */
+#define SECOND_PASS_US INT64CONST(900000000)
+
+/* After a failure the page is asked for again after this. */
+#define FAILURE_PAUSE_US INT64CONST(10000000)
+
+#define PAGE_ITEMS 1000
+
+/* A life for which a table is scanned. */
+typedef struct Wanted
+{
+	dlist_node	node;
+	char		life[EO_UUID_TEXT_LEN + 1];
+	char		by[EO_UUID_TEXT_LEN + 1];	/* the life that has retired it */
+} Wanted;
+
+typedef struct TableScan
+{
+	dlist_node	node;
+	EoTarget	target;
+	dlist_head	lives;			/* Wanted */
+	int			pass;			/* passes that are finished */
+	bool		under_way;		/* a page of the present pass was read */
+	bool		complained;
+	char	   *start_pk;		/* the next page begins behind it; NULL: at
+								 * the beginning */
+	int64		items;			/* that this pass has read */
+	int64		due_us;
+} TableScan;
+
+/* A record that is to be given back. */
+typedef struct Leftover
+{
+	char	   *pk;
+	EoRecord	record;			/* owner, bind, origin_text, lease_ms */
+} Leftover;
+
+static struct
+{
+	MemoryContext context;
+	dlist_head	scans;
+	TableScan  *active;			/* whose request is in flight; NULL: none is */
+	EoWorkerTarget *through;	/* its target */
+	EoCall		call;
+	EoWindow	window;
+	int64		until_us;
+}			own;
+
+static bool start_page(TableScan *scan);
+static void take_finished(EoWindow *window, EoCall *call, void *arg);
+static void take_page(TableScan *scan, const EoCall *call);
+static void take_item(TableScan *scan, EoJsonValue *item);
+static void end_pass(TableScan *scan);
+static EoAnswer *prepare_leftover(EoWorkerJob *job, EoStore *store);
+static EoAnswer *prepare_mark(EoWorkerJob *job, EoStore *store);
+static bool take_write(EoWorkerJob *job, const EoAnswer *answer);
+static void put_off(EoWorkerJob *job, int64 pause_us);
+static bool abandon(EoWorkerJob *job);
+
+static const EoWorkerJobKind leftover_kind = {
+	.prepare = prepare_leftover,
+	.take = take_write,
+	.put_off = put_off,
+	.abandon = abandon,
+	.lane = EO_WORKER_WRITES
+};
+
+static const EoWorkerJobKind mark_kind = {
+	.prepare = prepare_mark,
+	.take = take_write,
+	.put_off = put_off,
+	.abandon = abandon,
+	.lane = EO_WORKER_WRITES
+};
+
+void
+eo_worker_scan_init(MemoryContext context)
+{
+	own.context = context;
+	dlist_init(&own.scans);
+}
+
+static TableScan *
+scan_of(const EoTarget *target)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &own.scans)
+	{
+		TableScan  *scan = dlist_container(TableScan, node, iter.cur);
+
+		if (eo_target_same_table(&scan->target, target) &&
+			strcmp(scan->target.prefix, target->prefix) == 0)
+			return scan;
+	}
+	return NULL;
+}
+
+void
+eo_worker_scan_want(const EoTarget *target, const char *life, const char *by)
+{
+	TableScan  *scan = scan_of(target);
+	Wanted	   *wanted;
+
+	if (scan == NULL)
+	{
+		scan = MemoryContextAllocZero(own.context, sizeof(TableScan));
+		scan->target = *target;
+		dlist_init(&scan->lives);
+		dlist_push_tail(&own.scans, &scan->node);
+	}
+	/* The present page may be past what this life has left: begin again. */
+	scan->pass = 0;
+	scan->under_way = false;
+	scan->start_pk = NULL;
+	scan->items = 0;
+	scan->due_us = 0;
+	wanted = MemoryContextAllocZero(own.context, sizeof(Wanted));
+	strlcpy(wanted->life, life, sizeof(wanted->life));
+	strlcpy(wanted->by, by, sizeof(wanted->by));
+	dlist_push_tail(&scan->lives, &wanted->node);
+}
+
+int64
+eo_worker_scan_progress(const EoTarget *target)
+{
+	const TableScan *scan = scan_of(target);
+
+	return scan != NULL && scan->pass < PASSES && scan->under_way ? scan->items : -1;
+}
+
+bool
+eo_worker_scan_any(void)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &own.scans)
+	{
+		const TableScan *scan = dlist_container(TableScan, node, iter.cur);
+
+		if (eo_guc_recovery_scan > 0 && scan->pass == 0 && !scan->complained)
+			return true;
+	}
+	return false;
+}
+
+bool
+eo_worker_scan_in_flight(void)
+{
+	return own.active != NULL;
+}
+
+int64
+eo_worker_scan_due_us(void)
+{
+	int64		due_us = INT64_MAX;
+	dlist_iter	iter;
+
+	if (own.active != NULL)
+		return own.until_us;
+	dlist_foreach(iter, &own.scans)
+	{
+		const TableScan *scan = dlist_container(TableScan, node, iter.cur);
+
+		if (eo_guc_recovery_scan > 0 && scan->pass < PASSES)
+			due_us = Min(due_us, scan->due_us);
+	}
+	return due_us;
+}
+
+/* ----- pages ----- */
+
+void
+eo_worker_scan_run(void)
+{
+	int64		now_us = eo_clock_monotonic_us();
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &own.scans)
+	{
+		TableScan  *scan = dlist_container(TableScan, node, iter.cur);
+
+		if (own.active == NULL && eo_guc_recovery_scan > 0 && scan->pass < PASSES &&
+			scan->due_us <= now_us && !eo_worker_jobs_are_full(EO_WORKER_WRITES) &&
+			!start_page(scan))
+			scan->due_us = now_us + EO_WORKER_TARGET_PAUSE_US;
+	}
+	if (own.active != NULL)
+		(void) eo_window_turn(&own.window, 1, NULL, take_finished, NULL, &own.until_us);
+}
+
+static bool
+start_page(TableScan *scan)
+{
+	EoStore    *store;
+
+	own.through = eo_worker_target_of(&scan->target);
+	/* A target without jobs has no store yet, and gets one for the beats. */
+	if (!eo_worker_target_is_ready(own.through))
+		return false;
+	store = own.through->store;
+	eo_call_init(&own.call, &store->client, EO_SCAN);
+	eo_record_put_scan(store->layout, &own.call.body, scan->target.table, PAGE_ITEMS,
+					   scan->start_pk);
+	own.active = scan;
+	eo_worker_target_sent(own.through, EO_WORKER_WRITES);
+	if (!eo_window_add(&own.window, &own.call, 0))
+		take_finished(&own.window, &own.call, NULL);
+	return true;
+}
+
+static void
+take_finished(EoWindow *window, EoCall *call, void *arg)
+{
+	TableScan  *scan = own.active;
+
+	(void) window;
+	(void) arg;
+	eo_store_log_call(own.through->store, call);
+	eo_worker_target_ended(own.through, EO_WORKER_WRITES);
+	own.active = NULL;
+	if (call->error.status == EO_OK)
+		take_page(scan, call);
+	else
+	{
+		scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(FAILURE_PAUSE_US);
+		if (!scan->complained)
+			ereport(WARNING,
+					(errcode(ERRCODE_WARNING),
+					 errmsg("exactonce: table \"%s\" cannot be scanned for what a life that is over has left",
+							scan->target.table),
+					 errdetail_internal("%s", eo_error_facts(&call->error)),
+					 errhint("It needs the permission dynamodb:Scan. Until it can be scanned, such keys are settled when somebody meets them.")));
+		scan->complained = true;
+	}
+	eo_call_free(call);
+}
+
+static void
+take_page(TableScan *scan, const EoCall *call)
+{
+	EoJsonValue *root = eo_json_root(call->reply);
+	EoJsonValue *items = eo_json_get(root, "Items");
+	const char *end = eo_record_scan_end(own.through->store->layout, root);
+	int64		units = eo_json_integer(eo_json_get(eo_json_get(root, "ConsumedCapacity"), "CapacityUnits"));
+
+	scan->complained = false;
+	scan->under_way = true;
+	scan->items += eo_json_integer(eo_json_get(root, "ScannedCount"));
+	StartTransactionCommand();
+	for (size_t i = 0; i < eo_json_array_length(items); i++)
+		take_item(scan, eo_json_array_get(items, i));
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(own.context);
+	if (scan->start_pk != NULL)
+		pfree(scan->start_pk);
+	scan->start_pk = end != NULL ? MemoryContextStrdup(own.context, end) : NULL;
+	scan->due_us = eo_clock_monotonic_us() + Max(units, 1) * 1000000 / Max(1, eo_guc_recovery_scan);
+	if (end == NULL)
+		end_pass(scan);
+}
+
+/* Is there a record of a life that is over, and cannot complete its key any more? */
+static void
+take_item(TableScan *scan, EoJsonValue *item)
+{
+	const EoLayout *layout = own.through->store->layout;
+	const char *pk = eo_record_pk_of(layout, item);
+	EoRecord	r;
+	EoLifeVerdict verdict;
+	uint8		digest[EO_DIGEST_LEN];
+	int64		retention_s;
+	EoWorkerJob *job;
+	Leftover   *left;
+
+	if (pk == NULL || eo_record_read(layout, item, &r) != EO_OK || !r.has_origin ||
+		r.owner == NULL)
+		return;
+	eo_worker_heir_ask(&scan->target, r.origin.life, &verdict);
+	if (verdict.relation != EO_LIFE_PAST && verdict.relation != EO_LIFE_BRANCH)
+		return;
+	eo_target_digest(&scan->target, pk, digest);
+	if (r.state == EO_STATE_COMMITTING ?
+		r.origin.xid == 0 || eo_settle_judge(&r.origin, digest, r.owner, &verdict,
+											 &retention_s) != EO_FATE_ABORTED :
+		r.state != EO_STATE_IN_PROGRESS || r.bind == NULL || strcmp(r.bind, "tx") != 0)
+		return;
+	job = eo_worker_job_add(&leftover_kind, &scan->target, r.owner);
+	job->data = left = MemoryContextAllocZero(job->context, sizeof(Leftover));
+	left->pk = MemoryContextStrdup(job->context, pk);
+	left->record.owner = MemoryContextStrdup(job->context, r.owner);
+	left->record.bind = r.bind != NULL ? MemoryContextStrdup(job->context, r.bind) : NULL;
+	left->record.origin_text = MemoryContextStrdup(job->context, r.origin_text);
+	left->record.lease_ms = r.lease_ms;
+}
+
+static void
+end_pass(TableScan *scan)
+{
+	dlist_iter	iter;
+
+	ereport(LOG,
+			(errmsg("exactonce: table \"%s\" was scanned for what lives that are over have left: %lld items",
+					scan->target.table, (long long) scan->items)));
+	scan->pass++;
+	scan->under_way = false;
+	scan->items = 0;
+	scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(SECOND_PASS_US);
+	if (scan->pass < PASSES)
+		return;
+	dlist_foreach(iter, &scan->lives)
+	{
+		const Wanted *wanted = dlist_container(Wanted, node, iter.cur);
+		EoWorkerJob *job = eo_worker_job_add(&mark_kind, &scan->target, wanted->life);
+
+		job->data = MemoryContextAlloc(job->context, sizeof(Wanted));
+		memcpy(job->data, wanted, sizeof(Wanted));
+	}
+	while (!dlist_is_empty(&scan->lives))
+		pfree(dlist_container(Wanted, node, dlist_pop_head_node(&scan->lives)));
+}
+
+/* ----- writes ----- */
+
+static EoAnswer *
+prepare_leftover(EoWorkerJob *job, EoStore *store)
+{
+	const Leftover *left = job->data;
+
+	return eo_settle_prepare_aborted(store, left->pk, &left->record);
+}
+
+/* Nothing is left of the life: its item may go. */
+static EoAnswer *
+prepare_mark(EoWorkerJob *job, EoStore *store)
+{
+	const Wanted *wanted = job->data;
+	EoLifeWrite w = {.life = wanted->life,.seen_by = wanted->by};
+
+	w.now_ms = eo_client_now_ms(&store->client);
+	w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
+	return eo_life_store_prepare_write(store, job->target->target.prefix, EO_LIFE_SCANNED, &w);
+}
+
+/* A refusal means that somebody else has settled the record meanwhile. */
+static bool
+take_write(EoWorkerJob *job, const EoAnswer *answer)
+{
+	(void) job;
+	(void) answer;
+	return true;
+}
+
+/* The next pass, or the next worker, finds the record again. */
+static void
+put_off(EoWorkerJob *job, int64 pause_us)
+{
+	TableScan  *scan = scan_of(&job->target->target);
+
+	if (scan == NULL)
+		return;
+	scan->pass = 0;
+	scan->due_us = eo_clock_monotonic_us() + pause_us;
+}
+
+static bool
+abandon(EoWorkerJob *job)
+{
+	(void) job;
+	return true;
+}
