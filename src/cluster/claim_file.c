@@ -37,6 +37,7 @@
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
+#include "cluster/life_watch.h"
 #include "cluster/service_clocks.h"
 #include "cluster/slots.h"
 #include "common/file_perm.h"
@@ -78,6 +79,7 @@ request_memory(void)
 	if (previous_request)
 		previous_request();
 	RequestAddinShmemSpace(eo_database_shmem_size());
+	RequestAddinShmemSpace(eo_life_watch_shmem_size());
 	RequestAddinShmemSpace(eo_service_clock_shmem_size());
 	RequestNamedLWLockTranche("exactonce", 1);
 }
@@ -88,6 +90,7 @@ startup_memory(void)
 	if (previous_startup)
 		previous_startup();
 	eo_database_shmem_init();
+	eo_life_watch_shmem_init();
 	eo_service_clock_shmem_init();
 	eo_claim_table_use_lock(&GetNamedLWLockTranche("exactonce")->lock);
 	begin_table();

@@ -33,6 +33,7 @@
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
+#include "cluster/slots.h"
 #include "cluster/target.h"
 #include "common/controldata_utils.h"
 #include "dynamodb/clock.h"
@@ -40,17 +41,14 @@
 #include "miscadmin.h"
 #include "server/store.h"
 
-#define MAX_LIVES 512
+#define MAX_LIVES 256
 #define MAX_PLACES 512
 
-/* Lives that sessions have met in records, and no worker has taken yet. */
-#define MAX_WATCHED 64
-
-/* Lives that workers look at, for the view. */
-#define MAX_REPORTS 128
+/* A process that has ended without an answer keeps its turn for so long. */
+#define TURN_US INT64CONST(2000000)
 
 /* Beats of a life that may be under way, or whose replies were lost. */
-#define MAX_NONCES 64
+#define MAX_NONCES 128
 
 typedef enum Status
 {
@@ -80,6 +78,7 @@ typedef struct Place
 {
 	uint64		generation;		/* 0: unused */
 	uint32		life;			/* index */
+	int64		turn_until_us;	/* monotonic: a process writes the item */
 	EoPlace		place;
 } Place;
 
@@ -92,9 +91,6 @@ typedef struct Lives
 	uint32		high_place;		/* used */
 	Life		lives[MAX_LIVES];
 	Place		places[MAX_PLACES];
-	EoLifeReport reports[MAX_REPORTS];	/* target.dboid InvalidOid: unused */
-	uint32		next_watched;
-	EoPlace		watched[MAX_WATCHED];	/* target.dboid InvalidOid: unused */
 } Lives;
 
 static Lives *lives;
@@ -468,7 +464,57 @@ eo_life_confirmed(EoPlaceRef ref, int64 beat, int64 sent_us, const EoTarget *tar
 		p->place.open = true;
 		p->place.beat = Max(p->place.beat, beat);
 		p->place.confirmed_us = Max(p->place.confirmed_us, sent_us);
-		p->place.target = *target;
+		if (memcmp(&p->place.target, target, sizeof(EoTarget)) != 0)
+		{
+			p->place.spare = p->place.target;
+			p->place.target = *target;
+		}
+	}
+	eo_claim_table_unlock();
+}
+
+bool
+eo_life_take_turn(EoPlaceRef ref)
+{
+	int64		now_us = eo_clock_monotonic_us();
+	Place	   *p;
+	bool		taken;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	p = place_of(ref);
+	taken = p == NULL || p->turn_until_us <= now_us;
+	if (taken && p != NULL)
+		p->turn_until_us = now_us + TURN_US;
+	eo_claim_table_unlock();
+	return taken;
+}
+
+void
+eo_life_end_turn(EoPlaceRef ref)
+{
+	Place	   *p;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	p = place_of(ref);
+	if (p != NULL)
+		p->turn_until_us = 0;
+	eo_claim_table_unlock();
+}
+
+void
+eo_life_swap_target(EoPlaceRef ref, const EoTarget *failed)
+{
+	Place	   *p;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	p = place_of(ref);
+	if (p != NULL && OidIsValid(p->place.spare.dboid) &&
+		memcmp(&p->place.target, failed, sizeof(EoTarget)) == 0)
+	{
+		EoTarget	target = p->place.target;
+
+		p->place.target = p->place.spare;
+		p->place.spare = target;
 	}
 	eo_claim_table_unlock();
 }
@@ -486,67 +532,38 @@ eo_life_give_up(Oid dboid, const uint8 *id)
 	eo_claim_table_unlock();
 }
 
-/* If there is no room an older entry goes: the session asks again. */
-void
-eo_life_watch(const EoTarget *target, const uint8 *id)
-{
-	EoPlace    *w = NULL;
-
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	for (int i = 0; i < MAX_WATCHED && w == NULL; i++)
-	{
-		if (memcmp(lives->watched[i].life, id, EO_UUID_LEN) == 0 &&
-			memcmp(&lives->watched[i].target, target, sizeof(EoTarget)) == 0)
-			w = &lives->watched[i];
-	}
-	if (w == NULL)
-		w = &lives->watched[lives->next_watched++ % MAX_WATCHED];
-	memset(w, 0, sizeof(*w));
-	w->target = *target;
-	memcpy(w->life, id, EO_UUID_LEN);
-	eo_claim_table_unlock();
-}
-
-/* ----- for the worker ----- */
+/* ----- for the launcher ----- */
 
 bool
-eo_life_next_watched(Oid dboid, EoPlace *place)
+eo_life_next_database(uint32 *cursor, Oid *dboid)
 {
 	bool		found = false;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	for (int i = 0; i < MAX_WATCHED && !found; i++)
+	eo_claim_table_lock(LW_SHARED);
+	while (!found && *cursor < lives->high_life)
 	{
-		EoPlace    *w = &lives->watched[i];
+		const Life *life = &lives->lives[(*cursor)++];
 
-		found = w->target.dboid == dboid;
-		if (!found)
-			continue;
-		*place = *w;
-		memset(w, 0, sizeof(*w));
+		found = life->status != UNUSED;
+		if (found)
+			*dboid = life->dboid;
 	}
 	eo_claim_table_unlock();
 	return found;
 }
 
-void
-eo_life_report(Oid dboid, const EoLifeReport *reports, int n)
+/* ----- for the worker ----- */
+
+bool
+eo_life_has_room(void)
 {
-	int			next = 0;
+	bool		room = false;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	for (int i = 0; i < MAX_REPORTS; i++)
-	{
-		EoLifeReport *r = &lives->reports[i];
-
-		if (r->target.dboid != dboid && OidIsValid(r->target.dboid))
-			continue;
-		if (next < n)
-			*r = reports[next++];
-		else
-			r->target.dboid = InvalidOid;
-	}
+	eo_claim_table_lock(LW_SHARED);
+	for (uint32 i = 0; i < MAX_LIVES && !room; i++)
+		room = lives->lives[i].status == UNUSED;
 	eo_claim_table_unlock();
+	return room;
 }
 
 bool
@@ -565,24 +582,6 @@ eo_life_walk_all(uint32 *cursor, EoPlace *place, bool *current)
 			*place = p->place;
 			*current = life_of(p)->status == CURRENT;
 		}
-	}
-	eo_claim_table_unlock();
-	return found;
-}
-
-bool
-eo_life_walk_reports(uint32 *cursor, EoLifeReport *report)
-{
-	bool		found = false;
-
-	eo_claim_table_lock(LW_SHARED);
-	while (!found && *cursor < MAX_REPORTS)
-	{
-		const EoLifeReport *r = &lives->reports[(*cursor)++];
-
-		found = OidIsValid(r->target.dboid);
-		if (found)
-			*report = *r;
 	}
 	eo_claim_table_unlock();
 	return found;
@@ -690,6 +689,24 @@ eo_life_drop_database(Oid dboid)
 	eo_claim_table_unlock();
 }
 
+/*
+ * Is there a claim of this database that is not settled?  One that is buried is: should a
+ * late request of it arrive after all, its record is judged by whoever comes next.
+ */
+static bool
+has_unsettled(Oid dboid)
+{
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
+	{
+		const EoSlot *slot = &eo_claim_table.slots[i];
+
+		if (slot->info.state != EO_SLOT_FREE && slot->info.state != EO_SLOT_BURIED &&
+			slot->info.state != EO_SLOT_IN_DOUBT && eo_claim_table_database(slot) == dboid)
+			return true;
+	}
+	return false;
+}
+
 bool
 eo_life_bar(Oid dboid, uint8 *id)
 {
@@ -698,7 +715,7 @@ eo_life_bar(Oid dboid, uint8 *id)
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
 	life = find_current(dboid);
-	barred = life != NULL && !eo_claim_table_has_slots(dboid);
+	barred = life != NULL && !has_unsettled(dboid);
 	if (barred)
 	{
 		life->status = BARRED;

@@ -40,31 +40,10 @@ typedef struct EoPlace
 	int64		sent_beat;		/* the one that was sent last */
 	int64		confirmed_us;	/* steady clock: when the last confirmed beat
 								 * was sent */
+	EoTarget	spare;			/* another one that has reached it; dboid 0:
+								 * none */
+	int64		sent_us;		/* of a copy: when its last write was sent */
 } EoPlace;
-
-/* The state of a life that may be over, as the worker of its heir sees it. */
-typedef enum EoLifeWatch
-{
-	EO_WATCH_LOOKING,			/* not read yet, or it cannot be reached */
-	EO_WATCH_BEATS,				/* somebody extends it */
-	EO_WATCH_SILENT,			/* it has been silent for not long enough */
-	EO_WATCH_NOT_NEAR,			/* silent; exactonce.takeover leaves it to
-								 * idem_take_over() */
-	EO_WATCH_FOREIGN,			/* retired by a life of other data, or not of
-								 * our past */
-	EO_WATCH_OVER				/* settled by this database */
-} EoLifeWatch;
-
-typedef struct EoLifeReport
-{
-	uint8		life[EO_UUID_LEN];
-	EoTarget	target;
-	EoLifeWatch watch;
-	int64		scanned;		/* items of the table that were looked at for
-								 * what it has left; -1: no scan goes on */
-	int64		beat;
-	int64		since_us;		/* steady clock: it has not changed since */
-} EoLifeReport;
 
 /* ---- this start of the server ---- */
 
@@ -105,27 +84,35 @@ extern int64 eo_life_lease_age_us(EoPlaceRef ref);
 extern void eo_life_sending(EoPlaceRef ref, uint64 nonce, int64 beat, int64 sent_us);
 extern bool eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 *sent_us);
 
+/*
+ * Take the turn to write the item of a place, for at most two seconds, so that not
+ * every session writes when all need the lease.  False: another process has it.
+ */
+extern bool eo_life_take_turn(EoPlaceRef ref);
+extern void eo_life_end_turn(EoPlaceRef ref);
+
+/* This target has failed: reach the item by the spare one from now on. */
+extern void eo_life_swap_target(EoPlaceRef ref, const EoTarget *failed);
+
 /* The item is open at this beat, which was sent at sent_us. */
 extern void eo_life_confirmed(EoPlaceRef ref, int64 beat, int64 sent_us,
 							  const EoTarget *target);
 
-/*
- * Have the worker look after a life that a session has met in a record: it may be over
- * without having been closed.
- */
-extern void eo_life_watch(const EoTarget *target, const uint8 *id);
-
 /* This life seals and finishes nothing any more; the worker mints another. */
 extern void eo_life_give_up(Oid dboid, const uint8 *id);
 
-/* Walk through all places and reports of the cluster, for the view. */
+/* Walk through all places of the cluster, for the view. */
 extern bool eo_life_walk_all(uint32 *cursor, EoPlace *place, bool *current);
-extern bool eo_life_walk_reports(uint32 *cursor, EoLifeReport *report);
+
+/* ---- for the launcher ---- */
+
+/* Walk through the databases that have lives. */
+extern bool eo_life_next_database(uint32 *cursor, Oid *dboid);
 
 /* ---- for the worker ---- */
 
-/* Say what this worker does about lives that may be over; those of before are gone. */
-extern void eo_life_report(Oid dboid, const EoLifeReport *reports, int n);
+/* Is there room for another life? */
+extern bool eo_life_has_room(void);
 
 /* A life whose row is flushed; false: there is no room. */
 extern bool eo_life_begin(Oid dboid, const uint8 *id, uint32 timeline);
@@ -135,9 +122,6 @@ extern bool eo_life_walk_places(Oid dboid, bool current, uint32 *cursor, EoPlace
 
 /* Any life of this database that is over and not retired everywhere? */
 extern bool eo_life_next_ended(Oid dboid, uint32 *cursor, uint8 *id, bool *this_run);
-
-/* Take the next life that is to be watched.  Fills in target and life. */
-extern bool eo_life_next_watched(Oid dboid, EoPlace *place);
 
 /* An heir has taken over from the life here, or finds it closed. */
 extern void eo_life_place_retired(EoPlaceRef ref);

@@ -629,9 +629,8 @@ eo_slot_any_ending(void)
 /* ----- for the worker ----- */
 
 bool
-eo_slot_next_ended(Oid dboid, EoSlotView *view)
+eo_slot_next_ended(Oid dboid, int64 now_us, EoSlotView *view)
 {
-	int64		now_us = eo_clock_monotonic_us();
 	uint32		i;
 
 	eo_claim_table_lock(LW_EXCLUSIVE);

@@ -271,7 +271,7 @@ extern bool eo_slot_any_ending(void);
 /* ---- for the worker of a database ---- */
 
 /* Take the next slot that is due off the list of those to be settled. */
-extern bool eo_slot_next_ended(Oid dboid, EoSlotView *view);
+extern bool eo_slot_next_ended(Oid dboid, int64 now_us, EoSlotView *view);
 
 /* Put it back on that list, not to be taken before due_us. */
 extern void eo_slot_put_off(EoSlotRef ref, int64 due_us);

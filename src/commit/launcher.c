@@ -69,6 +69,7 @@ static struct
 }			unvisited;
 
 static void list_databases(void);
+static void drop_lives(void);
 static int64 start_workers(void);
 static bool start_some(bool visits, uint32 *next, bool *later);
 static DatabaseState state_of(Oid dboid);
@@ -79,6 +80,9 @@ eo_launcher_register(void)
 {
 	BackgroundWorker w = {0};
 
+	/* pg_upgrade moves data that must not change meanwhile. */
+	if (IsBinaryUpgrade)
+		return;
 	w.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	w.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	w.bgw_restart_time = 1;
@@ -141,6 +145,20 @@ list_databases(void)
 	CommitTransactionCommand();
 }
 
+/* Forget the lives of databases that were dropped. */
+static void
+drop_lives(void)
+{
+	uint32		cursor = 0;
+	Oid			dboid;
+
+	while (eo_life_next_database(&cursor, &dboid))
+	{
+		if (state_of(dboid) == DB_GONE)
+			eo_life_drop_database(dboid);
+	}
+}
+
 /*
  * Start the workers that are wanted, as far as there are background workers for
  * them.  Returns how long to wait before the next round.
@@ -153,6 +171,7 @@ start_workers(void)
 	static uint32 next_visit = 0;
 	bool		later = false;
 
+	drop_lives();
 	while (unvisited.n > 0 && eo_database_visit(unvisited.dboids[unvisited.n - 1]))
 		unvisited.n--;
 	if (!start_some(false, &next_call, &later) || !start_some(true, &next_visit, &later))

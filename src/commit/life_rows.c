@@ -58,6 +58,10 @@ typedef enum LifeColumn
 	LIFE_COLUMNS = C_WRITTEN_BY
 } LifeColumn;
 
+/* So many rows stay, and all that are younger. */
+#define KEEP_ROWS 1000
+#define KEEP_DAYS 35
+
 /* A row as it stands in the table. */
 typedef struct StoredRow
 {
@@ -65,7 +69,6 @@ typedef struct StoredRow
 	uint8		parent[EO_UUID_LEN];
 	bool		has_parent;
 	bool		written_here;
-	bool		taken;			/* is in the history already */
 } StoredRow;
 
 static int	read_rows(StoredRow **rows);
@@ -74,28 +77,37 @@ static const StoredRow *find_newest(const StoredRow *rows, int n);
 
 /* ----- reading ----- */
 
+/* From the newest to the oldest. */
+static int
+compare_rows(const void *a, const void *b)
+{
+	int64		left = ((const StoredRow *) a)->row.number;
+	int64		right = ((const StoredRow *) b)->row.number;
+
+	return left < right ? 1 : left > right ? -1 : 0;
+}
+
+/* A parent has the number before, so one walk through the sorted rows finds them all. */
 void
 eo_life_rows_read(EoHistory *history)
 {
 	StoredRow  *rows;
 	int			n = read_rows(&rows);
-	const StoredRow *at = find_newest(rows, n);
+	const StoredRow *at;
 
+	qsort(rows, n, sizeof(StoredRow), compare_rows);
+	at = find_newest(rows, n);
 	history->rows = palloc(sizeof(EoLifeRow) * Max(1, n));
 	history->n = 0;
-	while (at != NULL)
-	{
-		const StoredRow *parent = NULL;
-
+	if (at != NULL)
 		history->rows[history->n++] = at->row;
-		for (int i = 0; i < n && at->has_parent && parent == NULL; i++)
-		{
-			if (!rows[i].taken && memcmp(rows[i].row.id, at->parent, EO_UUID_LEN) == 0)
-				parent = &rows[i];
-		}
-		if (parent != NULL)
-			rows[parent - rows].taken = true;
-		at = parent;
+	for (int i = 0; i < n && at != NULL && at->has_parent; i++)
+	{
+		if (rows[i].row.number != at->row.number - 1 ||
+			memcmp(rows[i].row.id, at->parent, EO_UUID_LEN) != 0)
+			continue;
+		at = &rows[i];
+		history->rows[history->n++] = at->row;
 	}
 	pfree(rows);
 }
@@ -215,6 +227,37 @@ eo_life_rows_mint(const EoHistory *history, const uint8 *id)
 	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
 	CatalogTupleInsert(rel, tuple);
 	heap_freetuple(tuple);
+	table_close(rel, NoLock);
+}
+
+/*
+ * Remove the oldest rows, but none that is young or among the newest.  The history of
+ * every copy still leads to those that stay.
+ */
+void
+eo_life_rows_prune(const EoHistory *history)
+{
+	TimestampTz before = GetCurrentTimestamp() - KEEP_DAYS * USECS_PER_DAY;
+	Relation	rel = eo_internal_open(EO_INTERNAL_LIVES, RowExclusiveLock);
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+
+	for (int i = KEEP_ROWS; i < history->n; i++)
+	{
+		ScanKeyData key;
+		SysScanDesc scan;
+		HeapTuple	tuple;
+
+		if (history->rows[i].started > before)
+			continue;
+		ScanKeyInit(&key, C_ID, BTEqualStrategyNumber, F_UUID_EQ,
+					uuid_datum(history->rows[i].id));
+		scan = systable_beginscan(rel, InvalidOid, false, snapshot, 1, &key);
+		tuple = systable_getnext(scan);
+		if (HeapTupleIsValid(tuple))
+			CatalogTupleDelete(rel, &tuple->t_self);
+		systable_endscan(scan);
+	}
+	UnregisterSnapshot(snapshot);
 	table_close(rel, NoLock);
 }
 

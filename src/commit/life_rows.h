@@ -48,6 +48,9 @@ extern int	eo_life_rows_find(const EoHistory *history, const uint8 *id);
  */
 extern void eo_life_rows_mint(const EoHistory *history, const uint8 *id);
 
+/* Remove rows that are so old that no copy of this data can need them. */
+extern void eo_life_rows_prune(const EoHistory *history);
+
 /* Note a beat in the row of a life. */
 extern void eo_life_rows_note_beat(const uint8 *id, int64 beat);
 

@@ -28,6 +28,7 @@
 
 #include "cluster/databases.h"
 #include "cluster/life.h"
+#include "cluster/life_watch.h"
 #include "cluster/target.h"
 #include "commit/life_rows.h"
 #include "commit/lives.h"
@@ -57,7 +58,7 @@
 #define MINT_WAIT_US INT64CONST(10000000)
 
 /* A life of this cluster that is over is retired in about a round trip. */
-#define RETIRE_WAIT_US INT64CONST(3000000)
+#define RETIRE_WAIT_US INT64CONST(1000000)
 
 /* Lives that have retired one another are followed this far. */
 #define MAX_HEIRS 4
@@ -65,8 +66,9 @@
 static void await_life(EoLife *life);
 static void make_contact(EoStore *store, const EoTarget *target, const char *doing,
 						 const char *key, int64 deadline_us);
-static void run(EoAnswer *answer, const char *doing, const char *key, EoStore *store,
-				int64 deadline_us);
+static bool take_turn(EoPlaceRef ref, EoPlace *place);
+static void run(const EoPlace *place, EoAnswer *answer, const char *doing, const char *key,
+				EoStore *store, int64 deadline_us);
 
 /* ----- contact ----- */
 
@@ -104,15 +106,20 @@ make_contact(EoStore *store, const EoTarget *target, const char *doing, const ch
 					 errdetail("Too many tables and key prefixes are in use."),
 					 errhint("Leases of tables that are not used end with an idle worker, after five minutes.")));
 		}
-		if (open || !eo_life_place_info(store->place, &place))
+		if (open || !take_turn(store->place, &place))
 			continue;
+		place.target = *target;
 		eo_life_rows_read(&history);
 		answer = eo_lives_prepare(store, &place, EO_LIFE_CREATE,
 								  eo_lives_ancestors(&history, life.id));
 		if (answer == NULL)
+		{
+			eo_life_end_turn(place.ref);
 			continue;
-		run(answer, doing, key, store, deadline_us);
+		}
+		run(&place, answer, doing, key, store, deadline_us);
 		(void) eo_lives_take(&place, answer);
+		eo_life_end_turn(place.ref);
 		eo_answer_free(answer);
 	}
 }
@@ -158,12 +165,27 @@ eo_lives_ancestors(const EoHistory *history, const uint8 *life)
 	return text;
 }
 
+/*
+ * Wait for the turn to write the item, or for what others write.  Returns false if the
+ * caller is to look again.
+ */
+static bool
+take_turn(EoPlaceRef ref, EoPlace *place)
+{
+	if (eo_life_take_turn(ref))
+		return eo_life_place_info(ref, place);
+	eo_http_wait(eo_clock_monotonic_us() + 2000, EO_WAIT_RAISE);
+	return false;
+}
+
 static void
-run(EoAnswer *answer, const char *doing, const char *key, EoStore *store, int64 deadline_us)
+run(const EoPlace *place, EoAnswer *answer, const char *doing, const char *key, EoStore *store,
+	int64 deadline_us)
 {
 	(void) eo_answer_run_until(answer, deadline_us);
 	if (answer->outcome != EO_FAILED_CALL)
 		return;
+	eo_life_end_turn(place->ref);
 	/* Of the key itself nothing was asked yet. */
 	if (answer->error.status == EO_UNKNOWN)
 		answer->error.status = EO_UNANSWERED;
@@ -183,13 +205,18 @@ eo_lives_renew(EoStore *store, const EoTarget *target, const char *key, int64 de
 		make_contact(store, target, "commit", key, deadline_us);
 		if (eo_lives_lease_is_young(store->place))
 			return;
-		if (!eo_life_place_info(store->place, &place))
+		if (!take_turn(store->place, &place))
 			continue;
+		place.target = *target;
 		answer = eo_lives_prepare(store, &place, EO_LIFE_BEAT, NULL);
 		if (answer == NULL)
+		{
+			eo_life_end_turn(place.ref);
 			continue;
-		run(answer, "commit", key, store, deadline_us);
+		}
+		run(&place, answer, "commit", key, store, deadline_us);
 		(void) eo_lives_take(&place, answer);
+		eo_life_end_turn(place.ref);
 		eo_answer_free(answer);
 	}
 }
@@ -221,7 +248,7 @@ beat_now(const EoPlace *place)
 }
 
 EoAnswer *
-eo_lives_prepare(EoStore *store, const EoPlace *place, EoLifeVerb verb, const char *ancestors)
+eo_lives_prepare(EoStore *store, EoPlace *place, EoLifeVerb verb, const char *ancestors)
 {
 	EoLifeWrite w = {.seen_beat = place->beat,.ancestors = ancestors};
 	char		id[EO_UUID_TEXT_LEN + 1];
@@ -250,7 +277,8 @@ eo_lives_prepare(EoStore *store, const EoPlace *place, EoLifeVerb verb, const ch
 	w.timeline = eo_compat_timeline();
 	w.now_ms = eo_client_now_ms(&store->client);
 	w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
-	eo_life_sending(place->ref, nonce, w.beat, eo_clock_steady_us());
+	place->sent_us = eo_clock_steady_us();
+	eo_life_sending(place->ref, nonce, w.beat, place->sent_us);
 	return eo_life_store_prepare_write(store, place->target.prefix, verb, &w);
 }
 
@@ -262,6 +290,11 @@ eo_lives_take(const EoPlace *place, const EoAnswer *answer)
 
 	if (answer->outcome == EO_FAILED_CALL)
 		return true;
+	if (answer->outcome == EO_APPLIED && item->state == EO_LIFE_OPEN)
+	{
+		eo_life_confirmed(place->ref, item->beat, place->sent_us, &place->target);
+		return true;
+	}
 	if (answer->exists && item->state == EO_LIFE_OPEN && item->nonce != NULL &&
 		eo_life_sent(place->ref, strtou64(item->nonce, NULL, 10), &sent_us))
 	{
@@ -318,47 +351,56 @@ eo_lives_judge(const EoHistory *history, const uint8 *id, bool over, const char 
 	}
 }
 
-/* Is the life, or one of those that retired it, retired by one of ours? */
+/*
+ * Is the life over for us, by what its item says?  It is if it was closed, or retired by
+ * our current life.  If an earlier life of ours has retired it, that must be over for us
+ * in turn, and not have been retired by somebody else.  If a life of others has, that
+ * must have been retired by ours; that it was closed says only that nothing of it is
+ * left, and its successors may go on.
+ */
 static bool
 is_over(EoStore *store, const char *prefix, const EoHistory *history, const EoLifeItem *item,
 		int depth, EoError *error, bool *failed)
 {
 	uint8		by[EO_UUID_LEN];
 	EoAnswer   *answer;
+	EoLifeItem *heir;
 	bool		over = false;
 
 	if (item->state != EO_LIFE_RETIRED)
 		return item->state == EO_LIFE_CLOSED;
 	if (!eo_hex_read_uuid(item->retired_by, by))
 		return false;
-	if (eo_life_rows_find(history, by) >= 0)
+	if (eo_life_is_current(MyDatabaseId, by))
 		return true;
 	if (depth >= MAX_HEIRS)
 		return false;
 	answer = eo_answer_run_one(eo_life_store_prepare_read(store, prefix, item->retired_by));
+	heir = eo_life_store_item(answer);
 	if (answer->outcome == EO_FAILED_CALL)
 	{
 		*error = answer->error;
 		*failed = true;
 	}
-	else if (answer->exists)
-		over = is_over(store, prefix, history, eo_life_store_item(answer), depth + 1, error,
-					   failed);
+	else if (answer->exists &&
+			 (heir->state != EO_LIFE_CLOSED || eo_life_rows_find(history, by) >= 0))
+		over = is_over(store, prefix, history, heir, depth + 1, error, failed);
 	eo_answer_free(answer);
 	return over;
 }
 
-/* Is the worker about to retire the life, because this cluster knows that it is over? */
+/* Is the worker about to retire the life here, because this cluster knows that it is over? */
 static bool
-is_being_retired(const uint8 *id)
+is_being_retired(const EoTarget *target, const uint8 *id)
 {
 	uint32		cursor = 0;
-	uint8		ended[EO_UUID_LEN];
-	bool		this_run;
+	EoPlace		place;
 
-	while (eo_life_next_ended(MyDatabaseId, &cursor, ended, &this_run))
+	while (eo_life_walk_places(MyDatabaseId, false, &cursor, &place))
 	{
-		if (memcmp(ended, id, EO_UUID_LEN) == 0)
+		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && place.open && !place.retired &&
+			eo_target_same_table(&place.target, target) &&
+			strcmp(place.target.prefix, target->prefix) == 0)
 			return true;
 	}
 	return false;
@@ -371,6 +413,7 @@ eo_lives_ask(EoStore *store, const uint8 *id, EoLifeVerdict *verdict, EoError *e
 	int64		give_up_us = eo_clock_monotonic_us() + RETIRE_WAIT_US;
 	char		text[EO_UUID_TEXT_LEN + 1];
 	EoHistory	history;
+	EoTarget	target;
 	EoAnswer   *answer;
 	bool		failed = false;
 	bool		over;
@@ -384,7 +427,8 @@ eo_lives_ask(EoStore *store, const uint8 *id, EoLifeVerdict *verdict, EoError *e
 		return true;
 	}
 	eo_database_wake(MyDatabaseId);
-	while (is_being_retired(id) && eo_clock_monotonic_us() < give_up_us)
+	eo_target_of(store, &target);
+	while (is_being_retired(&target, id) && eo_clock_monotonic_us() < give_up_us)
 		eo_http_wait(eo_clock_monotonic_us() + 2000, EO_WAIT_RAISE);
 	eo_life_rows_read(&history);
 	eo_hex_put_uuid(id, text);
@@ -401,10 +445,7 @@ eo_lives_ask(EoStore *store, const uint8 *id, EoLifeVerdict *verdict, EoError *e
 				   answer->exists ? eo_life_store_item(answer)->ancestors : NULL, verdict);
 	if (verdict->relation == EO_LIFE_OTHER && !failed)
 	{
-		EoTarget	target;
-
-		eo_target_of(store, &target);
-		eo_life_watch(&target, id);
+		eo_life_watch_add(&target, id);
 		eo_database_wake(MyDatabaseId);
 	}
 	eo_answer_free(answer);
@@ -425,13 +466,16 @@ read_item(EoStore *store, const char *life)
 	return answer;
 }
 
-/* Wait for two beats, and see that there was none. */
+/*
+ * Wait for longer than a lease, and see that there was no beat: whoever has the life has
+ * stopped committing by then.
+ */
 static EoAnswer *
 await_silence(EoStore *store, const char *life)
 {
 	EoAnswer   *first = read_item(store, life);
 	EoAnswer   *second;
-	int64		until_us = eo_clock_monotonic_us() + eo_guc_hurried_us(2 * BEAT_US + BEAT_US / 5);
+	int64		until_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LEASE_US + BEAT_US);
 
 	if (!first->exists || eo_life_store_item(first)->state != EO_LIFE_OPEN)
 		return first;
@@ -521,10 +565,13 @@ eo_lives_take_over(EoStore *store, const uint8 *id)
 	eo_lives_contact(store, &target, "inherit", life);
 	seen = await_silence(store, life);
 	check_is_ours(id, life, seen);
+	/* The present heir must be silent, too. */
+	if (seen->exists && eo_life_store_item(seen)->state == EO_LIFE_RETIRED)
+		eo_answer_free(await_silence(store, eo_life_store_item(seen)->retired_by));
 	/* It is over already, and ours. */
 	if (eo_lives_ask(store, id, &verdict, &error) && verdict.relation == EO_LIFE_OTHER)
 		taken = take_as_seen(store, &target, life, seen);
-	eo_life_watch(&target, id);
+	eo_life_watch_add(&target, id);
 	eo_database_wake(MyDatabaseId);
 	eo_answer_free(seen);
 	return taken;

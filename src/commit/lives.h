@@ -75,7 +75,8 @@ extern bool eo_lives_ask(EoStore *store, const uint8 *id, EoLifeVerdict *verdict
 
 /*
  * For an operator: have the current life inherit another one in the store's table, which
- * must be one of our history or a branch of it.  Waits for a beat, interruptibly.
+ * must be one of our history or a branch of it.  Waits for longer than a lease,
+ * interruptibly.
  * Returns false if it is closed, or ours already.  Raises 55006 if the life beats, 22023
  * if it is none of ours, and ID006 or ID007.
  */
@@ -95,9 +96,9 @@ extern char *eo_lives_ancestors(const EoHistory *history, const uint8 *life);
 
 /*
  * Prepare the creation of the item, a beat, or its end (EO_LIFE_CREATE, _BEAT, _CLOSE),
- * and note its nonce.  NULL: the life is over.
+ * and note its nonce and the instant, also in *place.  NULL: the life is over.
  */
-extern EoAnswer *eo_lives_prepare(EoStore *store, const EoPlace *place, EoLifeVerb verb,
+extern EoAnswer *eo_lives_prepare(EoStore *store, EoPlace *place, EoLifeVerb verb,
 								  const char *ancestors);
 
 /*

@@ -203,6 +203,18 @@ eo_outbox_visit(bool (*visit) (const EoOutboxRow *row))
 }
 
 bool
+eo_outbox_has_rows(void)
+{
+	OutboxScan	scan;
+	bool		any;
+
+	begin_scan(&scan, AccessShareLock, NULL);
+	any = HeapTupleIsValid(next_row(&scan));
+	end_scan(&scan);
+	return any;
+}
+
+bool
 eo_outbox_read(const uint8 *digest, EoOutboxRow *row)
 {
 	OutboxScan	scan;

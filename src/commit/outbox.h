@@ -59,6 +59,9 @@ extern bool eo_outbox_find(const uint8 *digest, const char *token, int64 *retent
  */
 extern bool eo_outbox_visit(bool (*visit) (const EoOutboxRow *row));
 
+/* Is there any committed row of this database, given up or not? */
+extern bool eo_outbox_has_rows(void);
+
 /* Read the committed row of a key; pk is palloc'd.  Returns false if there is none. */
 extern bool eo_outbox_read(const uint8 *digest, EoOutboxRow *row);
 

@@ -33,6 +33,7 @@
 
 #include "access/xact.h"
 #include "cluster/databases.h"
+#include "cluster/life.h"
 #include "cluster/slots.h"
 #include "commit/internal.h"
 #include "commit/worker.h"
@@ -48,6 +49,7 @@
 #include "commit/worker_targets.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
+#include "dynamodb/hex.h"
 #include "dynamodb/http.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
@@ -81,6 +83,7 @@ static MemoryContext worker_context;
 
 static volatile sig_atomic_t waiting;	/* in the main loop */
 
+static bool has_ended_lives(void);
 static void take_sigterm(SIGNAL_ARGS);
 pg_noreturn static void end_by_signal(void);
 static void enter_database(void);
@@ -133,7 +136,7 @@ eo_worker_main(Datum arg)
 		{
 			eo_worker_lives_close(eo_clock_monotonic_us() + CLOSE_US);
 			last_work_us = eo_clock_monotonic_us();
-			if (eo_database_may_leave(database_id))
+			if (!has_ended_lives() && eo_database_may_leave(database_id))
 				break;
 		}
 		until = next_wake_us();
@@ -147,6 +150,17 @@ eo_worker_main(Datum arg)
 	}
 	come_back = eo_worker_rows_any();
 	proc_exit(0);
+}
+
+/* A life that is neither closed nor retired would stay open with nobody behind it. */
+static bool
+has_ended_lives(void)
+{
+	uint32		cursor = 0;
+	uint8		id[EO_UUID_LEN];
+	bool		this_run;
+
+	return eo_life_next_ended(database_id, &cursor, id, &this_run);
 }
 
 /*
@@ -226,6 +240,13 @@ leave_dropped_outbox(void)
 	StartTransactionCommand();
 	gone = !OidIsValid(eo_internal_look());
 	CommitTransactionCommand();
+
+	/*
+	 * A transaction with claims goes on under the life, see
+	 * eo_database_absent().
+	 */
+	if (gone && eo_slot_count(database_id, InvalidOid, 0) == 0)
+		eo_life_drop_database(database_id);
 	eo_database_absent(database_id);
 	proc_exit(gone ? 0 : 1);
 }

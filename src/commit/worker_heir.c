@@ -30,6 +30,7 @@
 
 #include "access/xact.h"
 #include "cluster/life.h"
+#include "cluster/life_watch.h"
 #include "cluster/target.h"
 #include "commit/life_rows.h"
 #include "commit/lives.h"
@@ -67,7 +68,10 @@
 #define NEAR_BEATS 24
 
 /* A life that waits for our own lease is looked at again after this. */
-#define LEASE_PAUSE_US INT64CONST(10000)
+#define LEASE_PAUSE_US INT64CONST(50000)
+
+/* One that waits for its home, too. */
+#define HOME_PAUSE_US INT64CONST(200000)
 
 /* The lives before ours that are looked at in each place. */
 #define LOOK_BACK 20
@@ -86,10 +90,13 @@ typedef struct Check
 	char		id[EO_UUID_TEXT_LEN + 1];	/* the life as text */
 	bool		ended;			/* in this cluster; place is as it was left */
 	bool		this_run;
+	bool		asked;			/* a record, a row or a slot names the life */
 	bool		in_flight;
 	Stage		stage;
 	int64		due_us;
 	EoLifeWatch watch;			/* for the view */
+	bool		closed;			/* of OVER: nobody had to take over */
+	bool		own_nonce;		/* the item bears a nonce of this cluster */
 	bool		exists;			/* the item, when it was read last */
 	int64		beat;			/* of it */
 	char		ancestors[EO_ANCESTORS_LEN + 1];
@@ -211,7 +218,7 @@ report_checks(void)
 		reports[n].beat = c->beat;
 		reports[n++].since_us = c->since_us;
 	}
-	eo_life_report(own.dboid, reports, n);
+	eo_life_watch_report(own.dboid, reports, n);
 	pfree(reports);
 	own.to_report = false;
 }
@@ -353,8 +360,8 @@ collect(void)
 			forget_ended(id);
 		}
 	}
-	while (eo_life_next_watched(own.dboid, &place))
-		(void) enter_check(&place);
+	while (eo_life_watch_next(own.dboid, &place))
+		enter_check(&place)->asked = true;
 }
 
 /* Has the life a home that it must be retired in first? */
@@ -391,8 +398,14 @@ fetch_checks(void)
 		Check	   *c = dlist_container(Check, node, iter.cur);
 		EoWorkerJob *job;
 
-		if (c->stage == OVER || c->in_flight || waits_for_home(c))
+		if (c->stage == OVER || c->in_flight)
 			continue;
+		/* An operator may take over without its home. */
+		if (c->stage == RETIRE && waits_for_home(c))
+		{
+			c->stage = LOOK;
+			c->due_us = now_us + HOME_PAUSE_US;
+		}
 		if (c->stage == RETIRE && !eo_worker_lives_hold(&c->place.target))
 		{
 			own.due_us = Min(own.due_us, now_us + LEASE_PAUSE_US);
@@ -452,7 +465,17 @@ take_check(EoWorkerJob *job, const EoAnswer *answer)
 
 	own.to_report = true;
 	c->in_flight = false;
-	if (c->stage == LOOK)
+	if (c->stage == LOOK && answer->outcome != EO_FAILED_CALL && !answer->exists &&
+		!c->ended && !c->asked)
+	{
+		/*
+		 * A life before ours that has never used this table, as far as is
+		 * known.
+		 */
+		dlist_delete(&c->node);
+		pfree(c);
+	}
+	else if (c->stage == LOOK)
 		take_look(c, answer);
 	else if (answer->outcome == EO_APPLIED)
 	{
@@ -473,19 +496,23 @@ take_check(EoWorkerJob *job, const EoAnswer *answer)
 }
 
 /*
- * A life was retired by this one.  Is that of our history, or over itself and inherited
- * by us?
+ * A life was retired by this one.  Is that our current life, or over for us in turn?  An
+ * heir that is none of ours and was closed does not count: that says only that nothing of
+ * it is left, and its successors may go on.
  */
 static bool
 is_inherited(const Check *c, const uint8 *by)
 {
-	EoPlace		heir = c->place;
+	EoPlace		place = c->place;
+	const Check *heir;
 
-	if (eo_life_rows_find(eo_worker_lives_history(), by) >= 0)
+	if (eo_life_is_current(own.dboid, by))
 		return true;
-	memcpy(heir.life, by, EO_UUID_LEN);
-	memset(&heir.ref, 0, sizeof(heir.ref));
-	return enter_check(&heir)->stage == OVER;
+	memcpy(place.life, by, EO_UUID_LEN);
+	memset(&place.ref, 0, sizeof(place.ref));
+	heir = enter_check(&place);
+	return heir->stage == OVER &&
+		(!heir->closed || eo_life_rows_find(eo_worker_lives_history(), by) >= 0);
 }
 
 static void
@@ -495,6 +522,7 @@ take_look(Check *c, const EoAnswer *answer)
 	int64		now_us = eo_clock_steady_us();
 	int64		beat = answer->exists ? item->beat : -1;
 	uint8		by[EO_UUID_LEN];
+	int64		sent_us;
 
 	c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_US);
 	/* An item that cannot be read says nothing. */
@@ -512,8 +540,13 @@ take_look(Check *c, const EoAnswer *answer)
 	}
 	c->read_us = now_us;
 	c->beat = Max(beat, 0);
+	c->own_nonce = answer->exists && item->nonce != NULL &&
+		eo_life_sent(c->place.ref, strtou64(item->nonce, NULL, 10), &sent_us);
 	if (answer->exists && item->state == EO_LIFE_CLOSED)
+	{
+		c->closed = true;
 		set_over(c);
+	}
 	else if (answer->exists && item->state == EO_LIFE_RETIRED)
 	{
 		if (eo_hex_read_uuid(item->retired_by, by) && is_inherited(c, by))
@@ -535,13 +568,27 @@ take_look(Check *c, const EoAnswer *answer)
 	}
 }
 
-/* Does our data reach the end of the life, as far as the beats tell? */
+/*
+ * Does our data reach the end of the life, as far as the beats tell?  The row of a young
+ * life may not have reached us; then its parent counts.
+ */
 static bool
 is_near(const Check *c)
 {
-	int			i = eo_life_rows_find(eo_worker_lives_history(), c->place.life);
+	const EoHistory *history = eo_worker_lives_history();
+	int			i = eo_life_rows_find(history, c->place.life);
+	EoPlace		parent = c->place;
+	const Check *p;
 
-	return i >= 0 && c->beat - eo_worker_lives_history()->rows[i].beat <= NEAR_BEATS;
+	if (i >= 0)
+		return c->beat - history->rows[i].beat <= NEAR_BEATS;
+	if (c->beat > NEAR_BEATS || !eo_hex_read_uuid(c->ancestors, parent.life))
+		return false;
+	i = eo_life_rows_find(history, parent.life);
+	memset(&parent.ref, 0, sizeof(parent.ref));
+	p = enter_check(&parent);
+	/* If it was not read yet, this is asked again after the next look. */
+	return i >= 0 && p->since_us != 0 && p->beat - history->rows[i].beat <= NEAR_BEATS;
 }
 
 /* The item is open, or there is none. */
@@ -556,17 +603,23 @@ may_retire(Check *c)
 		c->watch = EO_WATCH_FOREIGN;
 		return false;
 	}
-	/* It ended in this run of the server. */
-	if (c->ended && c->this_run)
+
+	/*
+	 * It ended in this run of the server.  If a twin of this machine has
+	 * written the item, that may still commit.
+	 */
+	if (c->ended && c->this_run && (c->own_nonce || !c->exists))
 		return true;
 	/* It ran in this very directory, and nobody has extended it since. */
-	if (c->ended && (!c->exists || (c->beat >= c->place.beat && c->beat <= c->place.sent_beat)))
+	if (c->ended && !c->this_run &&
+		(!c->exists || (c->beat >= c->place.beat && c->beat <= c->place.sent_beat)))
 		return true;
 	if (c->read_us - c->since_us < eo_guc_hurried_us(SILENCE_US))
 		return false;
 	c->watch = EO_WATCH_NOT_NEAR;
+	/* An item that is absent does not say how far the life has come. */
 	return eo_guc_takeover == EO_TAKEOVER_ALWAYS ||
-		(eo_guc_takeover == EO_TAKEOVER_NEAR && is_near(c));
+		(eo_guc_takeover == EO_TAKEOVER_NEAR && c->exists && is_near(c));
 }
 
 static void
@@ -597,6 +650,7 @@ eo_worker_heir_ask(const EoTarget *target, const uint8 *id, EoLifeVerdict *verdi
 	memcpy(place.life, id, EO_UUID_LEN);
 	place.target = *target;
 	c = enter_check(&place);
+	c->asked = true;
 	eo_lives_judge(eo_worker_lives_history(), id, c->stage == OVER, c->ancestors, verdict);
 }
 

@@ -22,7 +22,6 @@
 #include "commit/worker_lives.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
-#include "dynamodb/call.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/hex.h"
 #include "dynamodb/http.h"
@@ -32,6 +31,7 @@
 #include "miscadmin.h"
 #include "server/answer.h"
 #include "server/guc.h"
+#include "server/life_store.h"
 #include "server/store.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -99,6 +99,8 @@ eo_worker_lives_init(MemoryContext context, Oid dboid)
 static void
 read_history(void)
 {
+	if (own.history.rows != NULL)
+		pfree(own.history.rows);
 	StartTransactionCommand();
 	MemoryContextSwitchTo(own.context);
 	eo_life_rows_read(&own.history);
@@ -122,9 +124,16 @@ mint(void)
 	/* RFC 9562: version 4, variant 10. */
 	id[6] = (id[6] & 0x0f) | 0x40;
 	id[8] = (id[8] & 0x3f) | 0x80;
+	/* A life without room would leave a row each time. */
+	if (!eo_life_has_room())
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("no room for a life of this database"),
+				 errhint("Too many lives of this cluster wait to be retired, see exactonce_lives.")));
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	eo_life_rows_mint(&own.history, id);
+	eo_life_rows_prune(&own.history);
 	PopActiveSnapshot();
 	ForceSyncCommit();
 	CommitTransactionCommand();
@@ -239,6 +248,7 @@ send_beat(const EoPlace *place, Beating *b)
 {
 	EoWorkerJob *job;
 
+	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(BEAT_RETRY_US);
 	if (!eo_worker_jobs_accept(EO_WORKER_LIVES, &place->target))
 		return;
 	job = add_job(&beat_kind, &place->target, place->life);
@@ -276,12 +286,16 @@ prepare_beat(EoWorkerJob *job, EoStore *store)
 	EoPlace    *place = job->data;
 	EoAnswer   *answer = NULL;
 
-	/* A session may have sent one meanwhile. */
-	if (eo_life_place_info(place->ref, place))
+	/* A session may have sent one meanwhile, or reached the table better. */
+	if (eo_life_place_info(place->ref, place) &&
+		memcmp(&place->target, &job->target->target, sizeof(EoTarget)) == 0)
 		answer = eo_lives_prepare(store, place, place->open ? EO_LIFE_BEAT : EO_LIFE_CREATE,
 								  eo_lives_ancestors(&own.history, place->life));
 	if (answer == NULL)
+	{
 		beating_of(place->ref)->in_flight = false;
+		beating_of(place->ref)->due_us = eo_clock_monotonic_us();
+	}
 	return answer;
 }
 
@@ -307,6 +321,8 @@ put_off_beat(EoWorkerJob *job, int64 pause_us)
 	Beating    *b = beating_of(place->ref);
 
 	(void) pause_us;
+	/* Another role may still reach the table. */
+	eo_life_swap_target(place->ref, &job->target->target);
 	b->in_flight = false;
 	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(BEAT_RETRY_US);
 }
@@ -342,55 +358,71 @@ eo_worker_lives_hold(const EoTarget *target)
 
 /* ----- the end ----- */
 
-/* Is there a row of the outbox? */
-static bool
-see_row(const EoOutboxRow *row)
-{
-	(void) row;
-	return false;
-}
-
+/* Is there a row of the outbox?  If that cannot be told there may be one. */
 static bool
 has_rows(void)
 {
-	bool		all;
+	volatile bool any = true;
 
-	StartTransactionCommand();
-	all = eo_outbox_visit(see_row);
-	CommitTransactionCommand();
+	PG_TRY();
+	{
+		StartTransactionCommand();
+		any = eo_outbox_has_rows();
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(own.context);
+		EmitErrorReport();
+		FlushErrorState();
+		AbortCurrentTransaction();
+	}
+	PG_END_TRY();
 	MemoryContextSwitchTo(own.context);
-	return !all;
+	return any;
 }
 
-/* Close the item in a place.  Returns false if it stays open. */
+/* Run a write until the deadline. */
+static void
+run_until(EoAnswer *answer, int64 deadline_us)
+{
+	EoWindow	window = {.n = 0};
+	bool		goes_on = eo_answer_start(answer, &window, deadline_us);
+	int64		until_us;
+
+	while (goes_on)
+	{
+		while (!eo_window_turn(&window, 1, NULL, NULL, NULL, &until_us))
+			eo_http_wait(Min(until_us, deadline_us), EO_WAIT_RAISE);
+		goes_on = !eo_answer_take(answer, &window, deadline_us);
+	}
+}
+
+/*
+ * Close the item in a place.  A beat that was sent before may arrive first: then close
+ * it at that beat.  Returns false if it stays open.
+ */
 static bool
-close_place(const EoPlace *place, int64 deadline_us)
+close_place(EoPlace *place, int64 deadline_us)
 {
 	EoWorkerTarget *t = eo_worker_target_of(&place->target);
-	EoWindow	window = {.n = 0};
-	EoAnswer   *answer;
-	bool		closed;
+	bool		closed = false;
+	bool		ours = true;
 
 	if (t->store == NULL || t->failing)
 		return false;
-	answer = eo_lives_prepare(t->store, place, EO_LIFE_CLOSE, NULL);
-	if (answer == NULL)
-		return false;
-	if (eo_answer_start(answer, &window, deadline_us))
+	while (!closed && ours && eo_clock_monotonic_us() < deadline_us &&
+		   eo_life_place_info(place->ref, place))
 	{
-		int64		until_us;
-		EoCall	   *call = &answer->call;
+		EoAnswer   *answer = eo_lives_prepare(t->store, place, EO_LIFE_CLOSE, NULL);
 
-		while (!eo_window_turn(&window, 1, NULL, NULL, NULL, &until_us))
-			eo_http_wait(Min(until_us, deadline_us), EO_WAIT_RAISE);
-		while (!eo_answer_take(eo_answer_of_call(call), &window, deadline_us))
-		{
-			while (!eo_window_turn(&window, 1, NULL, NULL, NULL, &until_us))
-				eo_http_wait(Min(until_us, deadline_us), EO_WAIT_RAISE);
-		}
+		if (answer == NULL)
+			return false;
+		run_until(answer, deadline_us);
+		closed = answer->exists && eo_life_store_item(answer)->state == EO_LIFE_CLOSED;
+		ours = answer->outcome != EO_FAILED_CALL && (closed || eo_lives_take(place, answer));
+		eo_answer_free(answer);
 	}
-	closed = answer->outcome == EO_APPLIED;
-	eo_answer_free(answer);
 	return closed;
 }
 
@@ -402,9 +434,12 @@ eo_worker_lives_close(int64 deadline_us)
 	EoPlace		place;
 	bool		all = true;
 
-	if (!eo_life_bar(own.dboid, id))
-		return;
 	HOLD_INTERRUPTS();
+	if (!eo_life_bar(own.dboid, id))
+	{
+		RESUME_INTERRUPTS();
+		return;
+	}
 	/* A transaction may have committed after the last look at the rows. */
 	if (has_rows())
 	{

@@ -47,8 +47,8 @@ static const int64 look_pauses_us[] = {5000000, 55000000, 840000000};
 /* A slot whose request has failed is tried again after this at the latest. */
 #define MAX_PAUSE_US INT64CONST(10000000)
 
-/* A claim whose life is not retired yet is looked at again after this. */
-#define JUDGE_PAUSE_US INT64CONST(5000)
+/* A claim whose life is about to be retired is looked at again after this. */
+#define JUDGE_PAUSE_US INT64CONST(100000)
 
 static struct
 {
@@ -171,7 +171,8 @@ settle_judged(const EoSlotView *view)
 		case EO_FATE_ELSEWHERE:
 		case EO_FATE_RUNNING:
 			/* Its life has to be retired first. */
-			eo_slot_put_off(view->ref, eo_clock_monotonic_us() + JUDGE_PAUSE_US);
+			eo_slot_put_off(view->ref, eo_clock_monotonic_us() +
+							(eo_worker_heir_any() ? JUDGE_PAUSE_US : EO_WORKER_TARGET_PAUSE_US));
 			break;
 		case EO_FATE_UNKNOWN:
 			ereport(WARNING,
@@ -186,10 +187,14 @@ settle_judged(const EoSlotView *view)
 void
 eo_worker_slots_fetch(void)
 {
+	/* A slot that is put off now is not due again in this round. */
+	int64		now_us = eo_clock_monotonic_us();
 	EoSlotView	view;
 
-	while (!eo_worker_jobs_are_full(EO_WORKER_WRITES) && eo_slot_next_ended(slots.dboid, &view))
+	while (!eo_worker_jobs_are_full(EO_WORKER_WRITES) &&
+		   eo_slot_next_ended(slots.dboid, now_us, &view))
 	{
+		CHECK_FOR_INTERRUPTS();
 		switch (eo_settle_rest(&view))
 		{
 			case EO_REST_FINISH:

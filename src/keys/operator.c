@@ -214,10 +214,10 @@ check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("key \"%s\" on server \"%s\" is being committed by another database", eo_text_key_shown(k->key),
+			 errmsg("key \"%s\" on server \"%s\" is being committed under another life", eo_text_key_shown(k->key),
 					k->store->server->name),
 			 errdetail("Its origin is \"%.*s\".", (int) len, theirs),
-			 errhint("Resolve it there. Only if that database is gone for good, name it here: idem_resolve(..., origin => '%.*s').",
+			 errhint("Resolve it where that life goes on. Only if its server is gone for good, name it here: idem_resolve(..., origin => '%.*s').",
 					 (int) len, theirs)));
 }
 

@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "cluster/life.h"
+#include "cluster/life_watch.h"
 #include "cluster/target.h"
 #include "commit/drain.h"
 #include "commit/lives.h"
@@ -78,7 +79,7 @@ eo_lives_of_cluster(PG_FUNCTION_ARGS)
 					place.beat, place.confirmed_us, -1);
 	}
 	cursor = 0;
-	while (eo_life_walk_reports(&cursor, &report))
+	while (eo_life_watch_walk(&cursor, &report))
 		put_row(rsinfo, &report.target, report.life, watches[report.watch], report.beat,
 				report.since_us, report.scanned);
 	return (Datum) 0;

@@ -1,0 +1,63 @@
+/*-------------------------------------------------------------------------
+ *
+ * life_watch.h
+ *	  Lives that may be over: those that sessions have met, for the worker; and the
+ *	  worker's view of them, for everybody.
+ *
+ * Nothing here raises an error.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_CLUSTER_LIFE_WATCH_H
+#define EO_CLUSTER_LIFE_WATCH_H
+
+#include "postgres.h"
+
+#include "cluster/life.h"
+#include "cluster/target.h"
+#include "dynamodb/hex.h"
+
+/* The state of a life that may be over, as the worker of its heir sees it. */
+typedef enum EoLifeWatch
+{
+	EO_WATCH_LOOKING,			/* not read yet, or it cannot be reached */
+	EO_WATCH_BEATS,				/* somebody extends it */
+	EO_WATCH_SILENT,			/* it has been silent for not long enough */
+	EO_WATCH_NOT_NEAR,			/* silent; exactonce.takeover leaves it to
+								 * idem_take_over() */
+	EO_WATCH_FOREIGN,			/* retired by a life of other data, or not of
+								 * our past */
+	EO_WATCH_OVER				/* settled by this database */
+} EoLifeWatch;
+
+typedef struct EoLifeReport
+{
+	uint8		life[EO_UUID_LEN];
+	EoTarget	target;
+	EoLifeWatch watch;
+	int64		scanned;		/* items of the table that were looked at for
+								 * what it has left; -1: no scan goes on */
+	int64		beat;
+	int64		since_us;		/* steady clock: it has not changed since */
+} EoLifeReport;
+
+/* Bytes of shared memory; and set them up, in the startup hook. */
+extern Size eo_life_watch_shmem_size(void);
+extern void eo_life_watch_shmem_init(void);
+
+/*
+ * Have the worker look after a life that a session has met in a record: it may be over
+ * without having been closed.
+ */
+extern void eo_life_watch_add(const EoTarget *target, const uint8 *id);
+
+/* Take the next life that is to be watched.  Fills in target and life. */
+extern bool eo_life_watch_next(Oid dboid, EoPlace *place);
+
+/* Say what this worker does about lives that may be over; those of before are gone. */
+extern void eo_life_watch_report(Oid dboid, const EoLifeReport *reports, int n);
+
+/* Walk through all reports of the cluster, for the view. */
+extern bool eo_life_watch_walk(uint32 *cursor, EoLifeReport *report);
+
+#endif							/* EO_CLUSTER_LIFE_WATCH_H */
