@@ -29,6 +29,7 @@
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
+#include "cluster/service_clocks.h"
 #include "cluster/target.h"
 #include "commit/life_rows.h"
 #include "commit/lives.h"
@@ -235,6 +236,14 @@ eo_lives_lease_holds(EoPlaceRef place)
 
 /* ----- writes on the current life ----- */
 
+int64
+eo_lives_now_ms(EoStore *store)
+{
+	if (eo_service_clock_follow(&store->client))
+		return eo_client_now_ms(&store->client);
+	return (eo_clock_steady_us() + eo_clock_host_offset_us()) / 1000;
+}
+
 /* The number of a beat that is sent now. */
 static int64
 beat_now(const EoPlace *place)
@@ -275,7 +284,7 @@ eo_lives_prepare(EoStore *store, EoPlace *place, EoLifeVerb verb, const char *an
 	w.system_identifier = system;
 	w.database = place->target.dboid;
 	w.timeline = eo_compat_timeline();
-	w.now_ms = eo_client_now_ms(&store->client);
+	w.now_ms = eo_lives_now_ms(store);
 	w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
 	place->sent_us = eo_clock_steady_us();
 	eo_life_sending(place->ref, nonce, w.beat, place->sent_us);
@@ -531,7 +540,7 @@ take_as_seen(EoStore *store, const EoTarget *target, const char *life, const EoA
 		return false;
 	eo_hex_put_uuid(place.life, by);
 	w.by = by;
-	w.now_ms = eo_client_now_ms(&store->client);
+	w.now_ms = eo_lives_now_ms(store);
 	if (item != NULL && item->state == EO_LIFE_RETIRED)
 	{
 		verb = EO_LIFE_INHERIT;
@@ -563,13 +572,15 @@ eo_lives_take_over(EoStore *store, const uint8 *id)
 	eo_hex_put_uuid(id, life);
 	eo_target_of(store, &target);
 	eo_lives_contact(store, &target, "inherit", life);
+	/* It is over already, and ours. */
+	if (eo_lives_ask(store, id, &verdict, &error) && verdict.relation != EO_LIFE_OTHER)
+		return false;
 	seen = await_silence(store, life);
 	check_is_ours(id, life, seen);
 	/* The present heir must be silent, too. */
 	if (seen->exists && eo_life_store_item(seen)->state == EO_LIFE_RETIRED)
 		eo_answer_free(await_silence(store, eo_life_store_item(seen)->retired_by));
-	/* It is over already, and ours. */
-	if (eo_lives_ask(store, id, &verdict, &error) && verdict.relation == EO_LIFE_OTHER)
+	if (!seen->exists || eo_life_store_item(seen)->state != EO_LIFE_CLOSED)
 		taken = take_as_seen(store, &target, life, seen);
 	eo_life_watch_add(&target, id);
 	eo_database_wake(MyDatabaseId);

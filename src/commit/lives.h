@@ -92,7 +92,13 @@ extern bool eo_lives_lead_into(const EoHistory *history, const char *ancestors);
 /* The lives before this one, as its item lists them, palloc'd. */
 extern char *eo_lives_ancestors(const EoHistory *history, const uint8 *life);
 
-/* ---- writes on the current life, for session and worker ---- */
+/* ---- writes on lives, for session and worker ---- */
+
+/*
+ * The time for the item of a life: by the service's clock, or by the host's until that is
+ * known.  Nothing is decided by it, but a ttl.
+ */
+extern int64 eo_lives_now_ms(EoStore *store);
 
 /*
  * Prepare the creation of the item, a beat, or its end (EO_LIFE_CREATE, _BEAT, _CLOSE),

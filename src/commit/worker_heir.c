@@ -40,7 +40,6 @@
 #include "commit/worker_scan.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
-#include "dynamodb/client.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/hex.h"
 #include "dynamodb/life_item.h"
@@ -441,8 +440,8 @@ prepare_check(EoWorkerJob *job, EoStore *store)
 	w.by = by;
 	/* The claim file knows all that is left, so that the item may go. */
 	if (c->ended)
-		w.ttl_s = eo_client_now_ms(&store->client) / 1000 + EO_LIFE_TTL_S;
-	w.now_ms = eo_client_now_ms(&store->client);
+		w.ttl_s = eo_lives_now_ms(store) / 1000 + EO_LIFE_TTL_S;
+	w.now_ms = eo_lives_now_ms(store);
 	return eo_life_store_prepare_write(store, c->place.target.prefix,
 									   c->exists ? EO_LIFE_RETIRE : EO_LIFE_RETIRE_ABSENT, &w);
 }
@@ -616,10 +615,12 @@ may_retire(Check *c)
 		return true;
 	if (c->read_us - c->since_us < eo_guc_hurried_us(SILENCE_US))
 		return false;
-	c->watch = EO_WATCH_NOT_NEAR;
 	/* An item that is absent does not say how far the life has come. */
-	return eo_guc_takeover == EO_TAKEOVER_ALWAYS ||
-		(eo_guc_takeover == EO_TAKEOVER_NEAR && c->exists && is_near(c));
+	if (eo_guc_takeover == EO_TAKEOVER_ALWAYS ||
+		(eo_guc_takeover == EO_TAKEOVER_NEAR && c->exists && is_near(c)))
+		return true;
+	c->watch = EO_WATCH_NOT_NEAR;
+	return false;
 }
 
 static void

@@ -32,7 +32,6 @@
 #include "commit/worker_targets.h"
 #include "compat.h"
 #include "dynamodb/call.h"
-#include "dynamodb/client.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/hex.h"
 #include "dynamodb/json.h"
@@ -388,7 +387,7 @@ prepare_mark(EoWorkerJob *job, EoStore *store)
 	const Wanted *wanted = job->data;
 	EoLifeWrite w = {.life = wanted->life,.seen_by = wanted->by};
 
-	w.now_ms = eo_client_now_ms(&store->client);
+	w.now_ms = eo_lives_now_ms(store);
 	w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
 	return eo_life_store_prepare_write(store, job->target->target.prefix, EO_LIFE_SCANNED, &w);
 }

@@ -1,0 +1,175 @@
+# The end of a life, and who may inherit it: an idle database, roles and tables that go
+# away, an old copy, an old primary, a database that is dropped.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::Bin;
+use ExactOnce;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+my $replication = "wal_level = replica\nmax_wal_senders = 5\nmax_connections = 20\n";
+
+sub new_hurried
+{
+	my ($name, $hurry, %how) = @_;
+	my $node = new_node($name, conf => "exactonce.test_hurry = $hurry\nlog_min_messages = log\n$replication", %how);
+	$node->append_conf('pg_hba.conf', 'local replication all trust');
+	$node->reload;
+	return $node;
+}
+
+sub sql_of
+{
+	my ($of, $text, $database) = @_;
+	return $of->safe_psql($database // 'postgres', $text);
+}
+
+sub life_of
+{
+	my ($of, $database) = @_;
+	return sql_of($of, "SELECT life FROM exactonce_lives WHERE state = 'open' LIMIT 1", $database);
+}
+
+sub state_in
+{
+	my ($table, $life) = @_;
+	return (item($table, "ORIGIN#$life") // {})->{state} // 'none';
+}
+
+sub status_of
+{
+	my ($table, $key) = @_;
+	return (record($table, $key) // {})->{status} // 'none';
+}
+
+# ----- an idle database ------------------------------------------------------------
+
+my $node = new_hurried('idle', 50);
+for my $round (1, 2)
+{
+	sql_of($node, "SELECT idem_once('$round')");
+	my $life = life_of($node);
+	wait_until("idle, round $round: the life is closed", sub { state_in('tap_idle', $life) eq 'closed' });
+}
+reset_proxy();
+usleep(2_000_000);
+is(count_requests(key => 'ORIGIN#'), 0, 'idle: no request is sent');
+
+# A database that is dropped.
+sql_of($node, 'CREATE DATABASE short');
+sql_of($node, 'CREATE EXTENSION exactonce; ' . server_sql('exactonce', table => 'tap_idle') . "SELECT idem_once('short')", 'short');
+settled($node, 'short');
+(my $id = life_of($node, 'short')) =~ s/-//g;
+my $in_file = sub { index(slurp_file($node->data_dir . '/exactonce_claims'), pack('H*', $id)) >= 0 };
+ok($in_file->(), 'the life of a database is in the claim file');
+sql_of($node, 'DROP DATABASE short');
+$node->restart;
+$node->restart;
+wait_until('once the database is dropped it is not', sub { !$in_file->() });
+stop_without_crash($node);
+
+# ----- roles and tables that go away --------------------------------------------------
+
+$node = new_hurried('gone', 5);
+sql_of($node, <<"SQL");
+CREATE ROLE first LOGIN; CREATE ROLE second LOGIN;
+GRANT USAGE ON FOREIGN SERVER exactonce TO first, second;
+DROP USER MAPPING FOR PUBLIC SERVER exactonce;
+CREATE USER MAPPING FOR first SERVER exactonce OPTIONS (access_key_id 'test', secret_access_key 'test');
+CREATE USER MAPPING FOR second SERVER exactonce OPTIONS (access_key_id 'test', secret_access_key 'test');
+SQL
+$node->restart;
+sql_of($node, "SET ROLE first; SELECT idem_once('of first')");
+settled($node);
+sql_of($node, 'DROP USER MAPPING FOR first SERVER exactonce');
+my $life = life_of($node);
+sleep 2;    # the lease is too old for a seal
+sql_of($node, "SET ROLE second; SELECT idem_once('of second')");
+my $beat = item('tap_gone', "ORIGIN#$life")->{beat};
+wait_until('the role that made contact lost its mapping: another role extends the life',
+	sub { item('tap_gone', "ORIGIN#$life")->{beat} > $beat + 2 });
+
+sql_of($node, server_sql('other', table => 'tap_gone2') . "SELECT idem_create_table('other')");
+sql_of($node, "SELECT idem_once('there', server => 'other')");
+settled($node);
+fault(to => 'COMPLETED', do => 'drop', times => 0);
+sql_of($node, "SELECT idem_once('left', server => 'other')");
+crash($node);
+reset_proxy();
+dynamodb(DeleteTable => { TableName => 'tap_gone' });
+$node->start;
+is(sql_of($node, "SELECT outcome FROM idem_acquire('there', server => 'other')"), 'completed',
+	'the home of a life is gone: keys elsewhere can be asked for');
+is(status_of('tap_gone2', 'left'), 'COMMITTING', 'what the life has left there waits for an operator');
+is(sql_of($node, "SELECT idem_take_over('$life', 'other')"), 't', 'who takes it over');
+wait_until('then it is finished', sub { status_of('tap_gone2', 'left') eq 'COMPLETED' });
+is(sql_of($node, "SELECT idem_take_over('$life', 'other')"), 'f', 'a life is taken over once');
+my ($out, $err);
+$node->psql('postgres', "SELECT idem_take_over(gen_random_uuid(), 'other')", stdout => \$out, stderr => \$err);
+like($err, qr/is none of this database/, 'a life of others is not');
+$node->stop;
+
+# ----- an old copy --------------------------------------------------------------------
+
+$node = new_hurried('original', 20);
+sql_of($node, server_sql('other', table => 'tap_original2') . "SELECT idem_create_table('other')");
+sql_of($node, "SELECT idem_once('one')");
+settled($node);
+$life = life_of($node);
+$node->backup('old');
+$beat = item('tap_original', "ORIGIN#$life")->{beat};
+wait_until('the original goes on for long', sub { item('tap_original', "ORIGIN#$life")->{beat} > $beat + 30 });
+my $copy = PostgreSQL::Test::Cluster->new('old_copy');
+$copy->init_from_backup($node, 'old');
+$copy->start;
+sql_of($copy, "SELECT idem_once('of the copy'); SELECT idem_once('of the copy', server => 'other')");
+usleep(3_000_000);
+is(state_in('tap_original', $life), 'open', 'an old copy leaves the life of the original alone');
+is(state_in('tap_original2', $life), 'none', 'also in a table that the original has not used');
+sql_of($node, "SELECT idem_once('two', server => 'other')");
+is(sql_of($node, "SELECT string_agg(DISTINCT life::text, ' ') FROM exactonce_lives WHERE state = 'open'"), $life,
+	'where the original goes on with it');
+$out = '';
+$copy->psql('postgres', "SELECT idem_take_over('$life')", stdout => \$out, stderr => \$err);
+like($err, qr/goes on/, 'nobody can take over a life that is extended');
+$node->stop('immediate');
+wait_until('when the original is silent the old copy says so', sub {
+	sql_of($copy, "SELECT count(*) FROM exactonce_lives WHERE life = '$life' AND state LIKE 'waits%'") > 0 });
+is(sql_of($copy, "SELECT idem_take_over('$life')"), 't', 'and an operator can have it take over');
+$copy->stop;
+
+# ----- an heir that is shut down --------------------------------------------------------
+
+$node = new_hurried('primary', 10);
+sql_of($node, 'CREATE TABLE work (key text)');
+$node->backup('standby');
+my $standby = PostgreSQL::Test::Cluster->new('heir');
+$standby->init_from_backup($node, 'standby', has_streaming => 1);
+$standby->start;
+sql_of($node, "SELECT idem_once('replicated')");
+settled($node);
+$node->wait_for_catchup($standby, 'replay');
+$life = life_of($node);
+$standby->stop;
+fault(to => 'COMPLETED', do => 'drop', times => 0);
+sql_of($node, "BEGIN; INSERT INTO work VALUES ('lost'); SELECT idem_once('lost'); COMMIT");
+crash($node);
+$standby->start;
+$standby->promote;
+reset_proxy();
+sql_of($standby, "SELECT idem_once('new')");
+wait_until('the heir gives back what it has not got', sub { status_of('tap_primary', 'lost') eq 'FAILED' });
+settled($standby);
+my $heir = life_of($standby);
+$standby->stop;
+is(state_in('tap_primary', $heir), 'closed', 'the heir is shut down');
+$node->start;
+sql_of($node, "SELECT idem_once('beside')");
+usleep(5_000_000);
+is(status_of('tap_primary', 'lost'), 'FAILED', 'the old primary does not inherit back');
+is(item('tap_primary', "ORIGIN#$life")->{retired_by}, $heir, 'its life stays with the heir');
+$node->stop;
+done_testing();
