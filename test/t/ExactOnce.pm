@@ -15,7 +15,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(
-  new_node stop_without_crash server_sql wait_until settled processes_of crash await_end
+  new_node stop_without_crash server_sql wait_until settled processes_of crash freeze await_end
   script_file start_script finish_script run_script without_places halt_until say_in_script go_on await_word
   control reset_proxy fault end_fault release_held await_request requests count_requests
   dynamodb item record records put_record sweep_nothing);
@@ -118,6 +118,16 @@ sub processes_of
 sub crash
 {
 	my ($node) = @_;
+	my @pids = freeze($node);
+	kill 'KILL', @pids;
+	await_end($node, @pids);
+	return;
+}
+
+# Stops all processes of a cluster with SIGSTOP, and returns them.
+sub freeze
+{
+	my ($node) = @_;
 	my ($postmaster) = processes_of($node);
 	my (@pids, $before);
 	# A stopped postmaster starts no more processes.  A child that ends while the
@@ -130,9 +140,7 @@ sub crash
 		@pids = processes_of($node);
 		kill 'STOP', @pids;
 	} until ("@pids" eq $before);
-	kill 'KILL', @pids;
-	await_end($node, @pids);
-	return;
+	return @pids;
 }
 
 # Waits for the end of all processes of a cluster, which somebody has killed.

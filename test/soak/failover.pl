@@ -1,0 +1,17 @@
+# Failovers in a chain, see ExactOnce::Failover; script/failover runs it.
+#   failover.pl ROUNDS SEED slots|no-slots
+use strict;
+use warnings FATAL => 'all';
+use ExactOnce;
+use ExactOnce::Failover;
+use Test::More;
+
+my ($rounds, $seed, $slots) = @ARGV;
+my $chain = ExactOnce::Failover::begin(name => 'chain', seed => $seed, slots => $slots eq 'slots');
+for my $round (1 .. $rounds)
+{
+	$chain->run_round($round == $rounds ? (check => 1) : ());
+}
+diag($chain->summary);
+$chain->end;
+done_testing();
