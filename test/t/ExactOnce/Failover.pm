@@ -1,7 +1,7 @@
 # Asynchronous failovers under load, in a chain: a primary and a standby with a
 # replication slot, clients with mixed work, faults of the network, and the end of the
-# primary at a random moment.  The standby is promoted and gets a standby of its own.
-# Nobody settles anything by hand.  Then the work in the surviving data is compared
+# primary at a random moment.  The standby is promoted and gets a standby of its own: a
+# new copy, or the old primary after pg_rewind.  Nobody settles anything by hand.  Then the work in the surviving data is compared
 # with the records in DynamoDB and with what the clients saw.
 #
 # Every attempt of a client has an id, ROUND.CLIENT.SCRIPT.NUMBER.  It is stored in
@@ -23,8 +23,9 @@ use Time::HiRes qw(time usleep);
 my $hurry = 10;
 my $slot = 'standby';
 
-# Every key must be settled so long after the last fault.
-my $bound = 60;
+# Every key must be settled so long after the last fault.  A claim whose server has ended
+# may last for its lease and clock_skew, which is 2 s.
+my ($bound, $lease) = (30, 10);
 
 # The clients of a round, and those that stay with an old primary while it runs.
 my ($clients, $faithful) = (8, 2);
@@ -44,9 +45,9 @@ sub begin
 	my (%how) = @_;
 	my $self = bless { name => $how{name}, table => "tap_$how{name}", seed => $how{seed}, slots => $how{slots} // 1,
 		rounds => 0, nodes => 0, open => {}, observed => {}, done => {}, folder => PostgreSQL::Test::Utils::tempdir('failover'),
-		keep => $how{keep}, totals => {} }, __PACKAGE__;
+		totals => {} }, __PACKAGE__;
 	my $slots = $self->{slots} ? $slot : '';
-	$self->{primary} = new_node($how{name}, options => { connect_timeout => '2s' }, conf => <<"CONF");
+	$self->{primary} = new_node($how{name}, options => { connect_timeout => '2s', lease => "$lease s" }, conf => <<"CONF");
 exactonce.test_hurry = $hurry
 exactonce.synchronized_standby_slots = '$slots'
 wal_level = replica
@@ -54,11 +55,14 @@ max_wal_senders = 5
 max_replication_slots = 5
 wal_receiver_status_interval = 1
 max_connections = 60
+wal_log_hints = on
+wal_keep_size = 128MB
 hot_standby = on
 log_checkpoints = off
 CONF
 	$self->sql('CREATE TABLE work (key text NOT NULL, attempt text NOT NULL)');
 	sweep_nothing($self->{table});
+	$self->{label} = $self->{primary}->name;
 	$self->{standby} = $self->new_standby;
 	return $self;
 }
@@ -85,6 +89,23 @@ sub new_standby
 	return $standby;
 }
 
+# Makes a standby of the old primary, which has ended.
+sub rewind
+{
+	my ($self, $old) = @_;
+	my $primary = $self->{primary};
+	$self->sql("SELECT pg_create_physical_replication_slot('$slot', true)");
+	$self->sql('CHECKPOINT');
+	PostgreSQL::Test::Utils::system_or_bail('pg_rewind', '-D', $old->data_dir, '--no-sync', '--source-server',
+		$primary->connstr('postgres'));
+	# The settings are the source's now.
+	$old->append_conf('postgresql.conf', 'port = ' . $old->port . "\nunix_socket_directories = '" . $old->host . "'");
+	$old->enable_streaming($primary);
+	$old->append_conf('postgresql.conf', "primary_slot_name = '$slot'");
+	$old->start;
+	return $old;
+}
+
 sub await_streaming
 {
 	my ($self) = @_;
@@ -100,11 +121,13 @@ sub await_streaming
 # ----- clients ----------------------------------------------------------------
 
 # Says where the clients are to work: a number that grows with each change, the
-# primary, and the old one if it goes on.
+# primary, and the old one if it goes on.  The label distinguishes a server that is a
+# primary for the second time.
 sub direct
 {
-	my ($self, $old) = @_;
-	my @lines = (++$self->{generation}, map { $_ ? ($_->name, $_->connstr('postgres')) : ('', '') } $self->{primary}, $old);
+	my ($self, $old, $old_label) = @_;
+	my @lines = (++$self->{generation}, $self->{label}, $self->{primary}->connstr('postgres'),
+		$old ? ($old_label, $old->connstr('postgres')) : ('', ''));
 	my $file = "$self->{folder}/target";
 	open(my $out, '>', "$file.new") or die "$file.new: $!";
 	print $out map { "$_\n" } @lines;
@@ -451,12 +474,14 @@ sub choose
 	srand($self->{seed} * 1000 + $self->{rounds} * 10);
 	return {
 		how => one_of(qw(freeze freeze kill immediate)),
-		before => 3 + rand 4,
+		before => 2 + rand 5,
 		lag => rand() < 0.3 ? 0 : 0.1 + rand 1.4,
-		frozen => rand 2,
-		thawed => 3 + rand 3,
-		after => 2 + rand 2,
+		frozen => rand 6,
+		thawed => 2 + rand 3,
 		old_end => one_of(qw(fast immediate kill)),
+		standby => one_of(qw(copy rewind)),
+		restart => one_of('', '', 'fast', 'kill'),
+		after => 1 + rand 2,
 		check => rand() < 0.8,
 		%plan };
 }
@@ -477,29 +502,33 @@ sub run_round
 	my $sender = $self->sql('SELECT pid FROM pg_stat_replication');
 	kill 'STOP', $sender if $plan->{lag} > 0;
 	$self->load($plan->{lag});
-	my $old = $self->{primary};
+	my ($old, $old_label) = ($self->{primary}, $self->{label});
+	my $frozen = $plan->{how} eq 'freeze';
 	my @frozen = $self->end_primary($plan, $old, $sender);
 
 	$self->{standby}->promote;
 	$self->{primary} = delete $self->{standby};
-	my $frozen = $plan->{how} eq 'freeze';
-	$self->direct($frozen ? $old : undef);
+	$self->{label} = $self->{primary}->name . "-$number";
+	$self->direct($frozen ? ($old, $old_label) : ());
 	$self->load($plan->{frozen}) if $frozen;
 	kill 'CONT', @frozen;
-	$self->{standby} = $self->new_standby;
-	$self->load($plan->{thawed}) if $frozen;
+	$self->{standby} = $self->new_standby if $plan->{standby} eq 'copy';
 	if ($frozen)
 	{
+		$self->load($plan->{thawed});
 		$plan->{old_end} eq 'kill' ? crash($old) : $old->stop($plan->{old_end});
 		$self->direct;
 	}
+	$self->{standby} = $self->rewind($old) if $plan->{standby} eq 'rewind';
+	$self->restart_primary($plan->{restart}) if $plan->{restart};
 	$self->load($plan->{after});
 	$self->stop_clients;
 	reset_proxy();
 	$self->read_attempts;
 	$self->{unchecked}++;
-	my $line = sprintf 'round %d: %s, lag %.1f s%s', $number, $plan->{how}, $plan->{lag},
-	  $frozen ? sprintf(', frozen %.1f s, then %.1f s, then %s', @$plan{qw(frozen thawed old_end)}) : '';
+	my $line = sprintf 'round %d: %s, lag %.1f s%s; %s%s', $number, $plan->{how}, $plan->{lag},
+	  $frozen ? sprintf(', frozen %.1f s, then %.1f s, then %s', @$plan{qw(frozen thawed old_end)}) : '',
+	  $plan->{standby}, $plan->{restart} ? ", restart $plan->{restart}" : '';
 	if ($plan->{check})
 	{
 		$line .= $self->heal_and_check;
@@ -509,7 +538,24 @@ sub run_round
 		$line .= '; not checked before the next round';
 	}
 	note_line(sprintf '%s; %.0f s', $line, time() - $began);
-	$old->clean_node unless $self->{keep} || @{ $self->{violations} };
+	$old->clean_node unless $plan->{standby} eq 'rewind' || @{ $self->{violations} };
+	return;
+}
+
+# The new primary is restarted under load, too.
+sub restart_primary
+{
+	my ($self, $how) = @_;
+	$self->load(1);
+	if ($how eq 'kill')
+	{
+		crash($self->{primary});
+		$self->{primary}->start;
+	}
+	else
+	{
+		$self->{primary}->restart;
+	}
 	return;
 }
 
@@ -552,11 +598,11 @@ sub redeliver
 {
 	my ($self, $pass, @keys) = @_;
 	my $file = sprintf '%s/%d.0.%d', $self->{folder}, $self->{rounds}, $pass;
-	my ($node, $number, $script) = ($self->{primary}->name, 0, '');
+	my ($number, $script) = (0, '');
 	foreach my $key (@keys)
 	{
 		my $attempt = "$self->{rounds}.0.$pass." . ++$number;
-		$script .= "\\echo \@try $attempt acquire $node $key\nBEGIN;\n" . claim($attempt, $key) . work($attempt, $key)
+		$script .= "\\echo \@try $attempt acquire $self->{label} $key\nBEGIN;\n" . claim($attempt, $key) . work($attempt, $key)
 		  . commit($attempt);
 	}
 	append_to_file("$file.sql", $script);
@@ -570,22 +616,20 @@ sub heal
 {
 	my ($self) = @_;
 	my $began = time();
-	my %found = (pass => 0, unmet => 0);
-	my ($pending, @left);
+	my (%found, %first, $pending, @left);
+	my $pass = 0;
 	do
 	{
 		my $records = $self->read_records('');
+		my %status = map { $_ => $records->{$_}[0] // 'absent' } keys %{ $self->{open} };
 		$pending = $self->sql('SELECT count(*) FROM exactonce_pending');
-		@left = sort grep { ($records->{$_}[0] // '') ne 'COMPLETED' } keys %{ $self->{open} };
-		if (!$found{pass})
-		{
-			$found{open} = @left;
-			$found{committing} = grep { ($records->{$_}[0] // '') eq 'COMMITTING' } @left;
-		}
-		$self->redeliver(++$found{pass}, @left) if @left;
+		@left = sort grep { $status{$_} ne 'COMPLETED' } keys %status;
+		%first = map { $_ => $status{$_} } @left if !$pass;
+		$found{ $first{$_} }[0] += !$pass foreach @left;
+		$found{ $first{$_} // $status{$_} }[1] = time() - $began foreach @left;
+		$self->redeliver(++$pass, @left) if @left;
 		usleep(100_000) if @left || $pending;
 	} while ((@left || $pending) && time() - $began < $bound);
-	$found{seconds} = time() - $began;
 	$self->violate("not settled within $bound s: @left") if @left;
 	$self->violate("$pending completions are pending after $bound s") if $pending;
 	$self->read_attempts;
@@ -614,15 +658,16 @@ sub heal_and_check
 	is(join("\n", @violations), '', "round $self->{rounds}: keys, work and clients agree");
 	$self->dump_findings($records, \%work) if @violations;
 	$self->{totals}{$_} += $count{$_} foreach keys %count;
-	$self->{totals}{slowest} = max($self->{totals}{slowest} // 0, $found->{seconds});
+	$self->{slowest}{$_} = max($self->{slowest}{$_} // 0, $found->{$_}[1]) foreach keys %$found;
 	$self->{done}{$_} = 1 foreach keys %{ $self->{open} };
 	$self->{open} = {};
 	$self->{attempts} = {};
 	$self->{unchecked} = 0;
 	unlink glob("$self->{folder}/*.sql"), glob("$self->{folder}/*.out"), glob("$self->{folder}/*.err") if !@violations;
 	return sprintf '; %d keys, %d attempts, %d commits seen, %d unknown; %d commits lost, %d of their keys done again, '
-	  . '%d completed without work; %d keys were open, %d of them COMMITTING, all settled after %.1f s in %d passes; %s',
-	  @count{qw(keys attempts commits unknown lost given_back lost_work)}, @$found{qw(open committing seconds pass)},
+	  . '%d completed without work; open keys: %s; %s',
+	  @count{qw(keys attempts commits unknown lost given_back lost_work)},
+	  join(', ', map { sprintf '%d %s until %.1f s', $found->{$_}[0], $_, $found->{$_}[1] } sort keys %$found) || 'none',
 	  @violations ? scalar(@violations) . ' VIOLATIONS' : 'ok';
 }
 
@@ -654,7 +699,7 @@ sub check_work
 sub check_attempts
 {
 	my ($self, $records, $work, $count) = @_;
-	my $survivor = $self->{primary}->name;
+	my $survivor = $self->{label};
 	my %redone;
 	foreach my $attempt (map { $self->{attempts}{$_} } sort keys %{ $self->{attempts} })
 	{
@@ -708,8 +753,9 @@ sub summary
 	my ($self) = @_;
 	my %totals = %{ $self->{totals} };
 	return sprintf '%d rounds, seed %d: %d keys, %d attempts, %d commits seen, %d unknown; %d commits lost, '
-	  . '%d of their keys done again, %d completed without work; the last key was settled after at most %.1f s',
-	  $self->{rounds}, $self->{seed}, @totals{qw(keys attempts commits unknown lost given_back lost_work slowest)};
+	  . '%d of their keys done again, %d completed without work; settled after at most %s',
+	  $self->{rounds}, $self->{seed}, @totals{qw(keys attempts commits unknown lost given_back lost_work)},
+	  join ', ', map { sprintf '%.1f s (%s)', $self->{slowest}{$_}, $_ } sort keys %{ $self->{slowest} };
 }
 
 sub end
