@@ -11,6 +11,7 @@ my $chain = ExactOnce::Failover::begin(name => 'chain', seed => $seed, slots => 
 for my $round (1 .. $rounds)
 {
 	$chain->run_round($round == $rounds ? (check => 1) : ());
+	last if @{ $chain->{violations} };
 }
 diag($chain->summary);
 $chain->end;

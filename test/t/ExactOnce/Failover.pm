@@ -1,7 +1,8 @@
 # Asynchronous failovers under load, in a chain: a primary and a standby with a
 # replication slot, clients with mixed work, faults of the network, and the end of the
 # primary at a random moment.  The standby is promoted and gets a standby of its own: a
-# new copy, or the old primary after pg_rewind.  Nobody settles anything by hand.  Then the work in the surviving data is compared
+# new copy, or the old primary after pg_rewind.  Nobody settles anything by hand, unless
+# both went on beside each other for long.  Then the work in the surviving data is compared
 # with the records in DynamoDB and with what the clients saw.
 #
 # Every attempt of a client has an id, ROUND.CLIENT.SCRIPT.NUMBER.  It is stored in
@@ -477,7 +478,7 @@ sub choose
 		before => 2 + rand 5,
 		lag => rand() < 0.3 ? 0 : 0.1 + rand 1.4,
 		frozen => rand 6,
-		thawed => 2 + rand 3,
+		thawed => one_of(1, 1, 3) * (1.5 + rand 1.5),
 		old_end => one_of(qw(fast immediate kill)),
 		standby => one_of(qw(copy rewind)),
 		restart => one_of('', '', 'fast', 'kill'),
@@ -501,10 +502,13 @@ sub run_round
 	# The standby falls behind, because the primary sends it nothing more.
 	my $sender = $self->sql('SELECT pid FROM pg_stat_replication');
 	kill 'STOP', $sender if $plan->{lag} > 0;
+	my $behind = time();
+	my $went_on = 0;
 	$self->load($plan->{lag});
 	my ($old, $old_label) = ($self->{primary}, $self->{label});
 	my $frozen = $plan->{how} eq 'freeze';
 	my @frozen = $self->end_primary($plan, $old, $sender);
+	$went_on = time() - $behind;
 
 	$self->{standby}->promote;
 	$self->{primary} = delete $self->{standby};
@@ -512,11 +516,13 @@ sub run_round
 	$self->direct($frozen ? ($old, $old_label) : ());
 	$self->load($plan->{frozen}) if $frozen;
 	kill 'CONT', @frozen;
+	my $continued = time();
 	$self->{standby} = $self->new_standby if $plan->{standby} eq 'copy';
 	if ($frozen)
 	{
 		$self->load($plan->{thawed});
 		$plan->{old_end} eq 'kill' ? crash($old) : $old->stop($plan->{old_end});
+		$went_on += time() - $continued;
 		$self->direct;
 	}
 	$self->{standby} = $self->rewind($old) if $plan->{standby} eq 'rewind';
@@ -526,6 +532,7 @@ sub run_round
 	reset_proxy();
 	$self->read_attempts;
 	$self->{unchecked}++;
+	$self->{longest} = max($self->{longest} // 0, $went_on);
 	my $line = sprintf 'round %d: %s, lag %.1f s%s; %s%s', $number, $plan->{how}, $plan->{lag},
 	  $frozen ? sprintf(', frozen %.1f s, then %.1f s, then %s', @$plan{qw(frozen thawed old_end)}) : '',
 	  $plan->{standby}, $plan->{restart} ? ", restart $plan->{restart}" : '';
@@ -610,6 +617,22 @@ sub redeliver
 	return;
 }
 
+# An heir does not take over by itself from a primary that went on for so long that the
+# heir's data does not reach the end of its life: one to two minutes, divided by
+# test_hurry.  Then an operator does.
+sub take_over
+{
+	my ($self) = @_;
+	foreach my $life (split /\n/, $self->sql("SELECT DISTINCT life FROM exactonce_lives WHERE state = 'waits for idem_take_over()'"))
+	{
+		$self->violate("life $life waits for idem_take_over(), and the old primary went on for $self->{longest} s only")
+		  if ($self->{longest} // 0) < 60 / $hurry - 1;
+		$self->sql("SELECT idem_take_over('$life')");
+		$self->{by_hand}++;
+	}
+	return;
+}
+
 # Waits until nothing is pending and every key is completed.  Returns what was found
 # on the way.
 sub heal
@@ -620,6 +643,7 @@ sub heal
 	my $pass = 0;
 	do
 	{
+		$self->take_over;
 		my $records = $self->read_records('');
 		my %status = map { $_ => $records->{$_}[0] // 'absent' } keys %{ $self->{open} };
 		$pending = $self->sql('SELECT count(*) FROM exactonce_pending');
@@ -645,7 +669,7 @@ sub heal_and_check
 	my %work;
 	push @{ $work{ (split /\|/)[0] } }, (split /\|/)[1] foreach split /\n/, $self->sql('SELECT key, attempt FROM work');
 	my %count = (keys => scalar(keys %{ $self->{open} }), attempts => scalar(keys %{ $self->{attempts} }), lost => 0, given_back => 0,
-		lost_work => 0, unknown => 0, commits => 0);
+		lost_work => 0, unknown => 0, commits => 0, by_hand => delete $self->{by_hand} // 0);
 	$self->observe($records);
 	$self->check_work($records, \%work, \%count);
 	$self->check_attempts($records, \%work, \%count);
@@ -662,12 +686,13 @@ sub heal_and_check
 	$self->{done}{$_} = 1 foreach keys %{ $self->{open} };
 	$self->{open} = {};
 	$self->{attempts} = {};
-	$self->{unchecked} = 0;
+	$self->{unchecked} = $self->{longest} = 0;
 	unlink glob("$self->{folder}/*.sql"), glob("$self->{folder}/*.out"), glob("$self->{folder}/*.err") if !@violations;
 	return sprintf '; %d keys, %d attempts, %d commits seen, %d unknown; %d commits lost, %d of their keys done again, '
-	  . '%d completed without work; open keys: %s; %s',
+	  . '%d completed without work; open keys: %s; %s%s',
 	  @count{qw(keys attempts commits unknown lost given_back lost_work)},
 	  join(', ', map { sprintf '%d %s until %.1f s', $found->{$_}[0], $_, $found->{$_}[1] } sort keys %$found) || 'none',
+	  $count{by_hand} ? "$count{by_hand} lives taken over by hand; " : '',
 	  @violations ? scalar(@violations) . ' VIOLATIONS' : 'ok';
 }
 
@@ -753,8 +778,8 @@ sub summary
 	my ($self) = @_;
 	my %totals = %{ $self->{totals} };
 	return sprintf '%d rounds, seed %d: %d keys, %d attempts, %d commits seen, %d unknown; %d commits lost, '
-	  . '%d of their keys done again, %d completed without work; settled after at most %s',
-	  $self->{rounds}, $self->{seed}, @totals{qw(keys attempts commits unknown lost given_back lost_work)},
+	  . '%d of their keys done again, %d completed without work; %d lives taken over by hand; settled after at most %s',
+	  $self->{rounds}, $self->{seed}, @totals{qw(keys attempts commits unknown lost given_back lost_work by_hand)},
 	  join ', ', map { sprintf '%.1f s (%s)', $self->{slowest}{$_}, $_ } sort keys %{ $self->{slowest} };
 }
 
