@@ -10,7 +10,7 @@ use ExactOnce::Failover;
 use Test::More;
 
 my $chain = ExactOnce::Failover::begin(name => 'failover', seed => 1);
-$chain->run_round(how => 'freeze', before => 3, lag => 1, frozen => 1, thawed => 1.5, old_end => 'fast',
+$chain->run_round(how => 'freeze', before => 3, lag => 1, frozen => 5, thawed => 1.5, old_end => 'fast',
 	standby => 'copy', restart => '', after => 1, check => 1);
 cmp_ok($chain->{totals}{commits}, '>', 0, 'clients saw commits');
 cmp_ok($chain->{totals}{lost}, '>', 0, 'some of the commits were lost');
