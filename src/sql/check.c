@@ -18,6 +18,7 @@
 #include "access/xlog.h"
 #include "catalog/pg_authid.h"
 #include "cluster/databases.h"
+#include "cluster/life_watch.h"
 #include "cluster/slots.h"
 #include "commit/contact.h"
 #include "commit/durability.h"
@@ -74,6 +75,7 @@ static void check_worker(Subject *s, EoCheckRow *row);
 static void check_doubt(Subject *s, EoCheckRow *row);
 static void check_pending(Subject *s, EoCheckRow *row);
 static void check_orphans(Subject *s, EoCheckRow *row);
+static void check_lives(Subject *s, EoCheckRow *row);
 static void check_rights(Subject *s, EoCheckRow *row);
 static void check_server(Subject *s, EoCheckRow *row);
 static void check_credentials(Subject *s, EoCheckRow *row);
@@ -97,6 +99,7 @@ static const struct
 	{"in doubt", NEEDS_NOTHING, check_doubt},
 	{"pending", NEEDS_NOTHING, check_pending},
 	{"orphans", NEEDS_NOTHING, check_orphans},
+	{"lives", NEEDS_NOTHING, check_lives},
 	{"rights", NEEDS_NOTHING, check_rights},
 	{"server", NEEDS_SERVER, check_server},
 	{"credentials", NEEDS_SERVER, check_credentials},
@@ -298,6 +301,25 @@ check_pending(Subject *s, EoCheckRow *row)
 					"See exactonce_pending and the server's log: the worker cannot finish them.");
 	else
 		set_finding(row, EO_FINDING_OK, waiting, NULL);
+}
+
+/* Lives whose records nobody settles until an operator decides. */
+static void
+check_lives(Subject *s, EoCheckRow *row)
+{
+	uint32		cursor = 0;
+	EoLifeReport report;
+	int			waiting = 0;
+
+	(void) s;
+	while (eo_life_watch_walk(&cursor, &report))
+		waiting += report.target.dboid == MyDatabaseId && report.watch == EO_WATCH_NOT_NEAR;
+	if (waiting > 0)
+		set_finding(row, EO_FINDING_WARNING,
+					psprintf("%d lives wait for idem_take_over()", waiting),
+					"See exactonce_lives. Make sure that their servers are gone for good, then call idem_take_over(life).");
+	else
+		set_finding(row, EO_FINDING_OK, "none waits for an operator", NULL);
 }
 
 static void

@@ -138,6 +138,8 @@ like($err, qr/goes on/, 'nobody can take over a life that is extended');
 $node->stop('immediate');
 wait_until('when the original is silent the old copy says so', sub {
 	sql_of($copy, "SELECT count(*) FROM exactonce_lives WHERE life = '$life' AND state LIKE 'waits%'") > 0 });
+like(sql_of($copy, q(SELECT status, detail FROM idem_check() WHERE "check" = 'lives')),
+	qr/^warning\|\d+ lives wait for idem_take_over/, 'and so does idem_check');
 is(sql_of($copy, "SELECT idem_take_over('$life')"), 't', 'and an operator can have it take over');
 $copy->stop;
 
