@@ -7,7 +7,8 @@
  * 127.0.0.1, and prints its port.  It answers an UpdateItem with a record that
  * contains the key, token and origin that were sent, in the state that was to be
  * written.  If the key begins with IDEMPOTENCY#dup, it answers with a refusal and
- * a completed record.  It parses only what it needs and stores nothing, so that
+ * a completed record.  The item of a life is open, at the beat that was sent, or absent
+ * if it is read.  It parses only what it needs and stores nothing, so that
  * it adds little to the time of the client.  Each reply is delayed by MS milliseconds,
  * by default not at all.
  */
@@ -101,7 +102,21 @@ reply(const char *body, char *out, size_t size)
 	between(body, "\":g\":{\"S\":\"", origin, sizeof(origin));
 	if (origin[0] != '\0')
 		snprintf(sealed, sizeof(sealed), "\"origin\":{\"S\":\"%s\"},", origin);
-	if (strncmp(pk, "IDEMPOTENCY#dup", 15) == 0)
+	if (strncmp(pk, "ORIGIN#", 7) == 0)
+	{
+		char		beat[32];
+		char		nonce[64];
+
+		between(body, "\":w\":{\"N\":\"", beat, sizeof(beat));
+		between(body, "\":n\":{\"S\":\"", nonce, sizeof(nonce));
+		if (beat[0] == '\0')
+			snprintf(item, sizeof(item), "{}");
+		else
+			snprintf(item, sizeof(item),
+					 "{\"Attributes\":{\"pk\":{\"S\":\"%s\"},\"state\":{\"S\":\"open\"},\"beat\":{\"N\":\"%s\"},"
+					 "\"nonce\":{\"S\":\"%s\"}}}", pk, beat, nonce);
+	}
+	else if (strncmp(pk, "IDEMPOTENCY#dup", 15) == 0)
 	{
 		status = 400;
 		snprintf(item, sizeof(item),

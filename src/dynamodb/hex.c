@@ -7,8 +7,6 @@
  */
 #include "dynamodb/hex.h"
 
-#include <string.h>
-
 static const char digits[] = "0123456789abcdef";
 
 void
@@ -36,18 +34,19 @@ eo_hex_put_uuid(const uint8_t *uuid, char *text)
 	{
 		if (follows_hyphen(i))
 			*text++ = '-';
-		eo_hex_put(uuid + i, 1, text);
-		text += 2;
+		*text++ = digits[uuid[i] >> 4];
+		*text++ = digits[uuid[i] & 15];
 	}
+	*text = '\0';
 }
 
-/* The value of a digit, or -1. */
+/* The value of a digit, or -1.  Every reply has an origin, so this is not strchr(). */
 static int
 value_of(char digit)
 {
-	const char *p = digit != '\0' ? strchr(digits, digit) : NULL;
-
-	return p != NULL ? (int) (p - digits) : -1;
+	if (digit >= '0' && digit <= '9')
+		return digit - '0';
+	return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
 bool
