@@ -240,6 +240,12 @@ is_aborted(uint64 xid)
 	LOCAL_FCINFO(fcinfo, 1);
 	Datum		status;
 
+	/*
+	 * An id that was not assigned yet in this data; pg_xact_status() would
+	 * raise.
+	 */
+	if (xid >= U64FromFullTransactionId(ReadNextFullTransactionId()))
+		return true;
 	InitFunctionCallInfoData(*fcinfo, NULL, 1, InvalidOid, NULL, NULL);
 	fcinfo->args[0].value = FullTransactionIdGetDatum(FullTransactionIdFromU64(xid));
 	fcinfo->args[0].isnull = false;

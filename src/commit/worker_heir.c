@@ -457,6 +457,27 @@ put_off_check(EoWorkerJob *job, int64 pause_us)
 	c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_RETRY_US);
 }
 
+/* Is the life one of our history, or a branch of it? */
+static bool
+is_ours(const Check *c)
+{
+	return eo_life_rows_find(eo_worker_lives_history(), c->place.life) >= 0 ||
+		eo_lives_lead_into(eo_worker_lives_history(), c->ancestors);
+}
+
+/*
+ * Was the check made for nothing?  A life before ours may never have used this table.
+ * And one that a session has met may be that of another database, as usual in a table
+ * that several share: then the session asks again when it meets the next record.
+ */
+static bool
+is_of_no_interest(const Check *c, const EoAnswer *answer)
+{
+	if (answer->outcome == EO_FAILED_CALL || c->ended || c->stage != LOOK)
+		return false;
+	return answer->exists ? !is_ours(c) : !c->asked;
+}
+
 static bool
 take_check(EoWorkerJob *job, const EoAnswer *answer)
 {
@@ -464,18 +485,15 @@ take_check(EoWorkerJob *job, const EoAnswer *answer)
 
 	own.to_report = true;
 	c->in_flight = false;
-	if (c->stage == LOOK && answer->outcome != EO_FAILED_CALL && !answer->exists &&
-		!c->ended && !c->asked)
+	if (c->stage == LOOK)
 	{
-		/*
-		 * A life before ours that has never used this table, as far as is
-		 * known.
-		 */
-		dlist_delete(&c->node);
-		pfree(c);
-	}
-	else if (c->stage == LOOK)
 		take_look(c, answer);
+		if (is_of_no_interest(c, answer))
+		{
+			dlist_delete(&c->node);
+			pfree(c);
+		}
+	}
 	else if (answer->outcome == EO_APPLIED)
 	{
 		ereport(LOG,

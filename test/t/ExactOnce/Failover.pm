@@ -619,7 +619,8 @@ sub redeliver
 
 # An heir does not take over by itself from a primary that went on for so long that the
 # heir's data does not reach the end of its life: one to two minutes, divided by
-# test_hurry.  Then an operator does, after two seconds.
+# test_hurry, less the time for which the standby lagged behind.  Then an operator does,
+# after two seconds.
 sub take_over
 {
 	my ($self, $waiting) = @_;
@@ -629,7 +630,7 @@ sub take_over
 		$waiting->{$life} //= time();
 		next if time() - $waiting->{$life} < 2;
 		$self->violate("life $life waits for idem_take_over(), and the old primary went on for $self->{longest} s only")
-		  if ($self->{longest} // 0) < 60 / $hurry - 1;
+		  if ($self->{longest} // 0) < 60 / $hurry - 2;
 		$self->sql("SELECT idem_take_over('$life')");
 		$self->{by_hand}++;
 	}
