@@ -283,6 +283,26 @@ AS 'MODULE_PATHNAME', 'eo_idem_drain';
 COMMENT ON FUNCTION @extschema@.idem_drain(pg_catalog.interval) IS
 'for operators, before a switchover, pg_upgrade or DROP DATABASE: bars new claims of this database and waits until its claims and completions are settled and its life is closed. 0: nothing is left, and new claims are refused (55000) until the server is restarted or idem_drain(NULL) allows them again. More: so much is left after the timeout, and new claims are allowed again. Errors: 22023, 55000, 55006 (this transaction has claims)';
 
+CREATE FUNCTION @extschema@.idem_audit(
+	server pg_catalog.text DEFAULT NULL,
+	units_per_second pg_catalog.int4 DEFAULT NULL,
+	OUT key pg_catalog.text,
+	OUT finding pg_catalog.text,
+	OUT status pg_catalog.text,
+	OUT life pg_catalog.uuid,
+	OUT xid pg_catalog.xid8,
+	OUT timeline pg_catalog.int8,
+	OUT lsn pg_catalog.pg_lsn,
+	OUT updated_at pg_catalog.timestamptz,
+	OUT pending pg_catalog.text,
+	OUT detail pg_catalog.text,
+	OUT advice pg_catalog.text)
+RETURNS SETOF pg_catalog.record
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_idem_audit';
+COMMENT ON FUNCTION @extschema@.idem_audit(pg_catalog.text, pg_catalog.int4) IS
+'for operators, after a failover to a standby that nothing waited for, or a recovery to an earlier point in time: scans the server''s table, compares the completed keys of this database with its commit log, and returns a row for each that does not match: finding, the record''s status, the transaction that completed it (life, xid, timeline, lsn), and advice. finding: lost (completed; the transaction is not in this data), elsewhere (the same, or being committed, under a life that is not over: see idem_take_over), unknown (the commit log does not go back that far), in doubt (see idem_resolve), no record and settled twice (this data has completed the key, and its record is gone or is not by that transaction; pending names the row of exactonce_pending), not judged (rows without a key: the number of records whose lives nobody knows any more, or are those of the database that this one comes from). It writes nothing and shows no results. units_per_second: read capacity to use, 1 to 1000000, default 500; exactonce_audits shows how far it is. Needs dynamodb:Scan. Errors: 22023, 25006 (on a standby), ID006, ID007';
+
 /* ---- the commit protocol ---- */
 
 CREATE SCHEMA exactonce_internal;
@@ -298,6 +318,7 @@ CREATE TABLE exactonce_internal.lives (
 	run pg_catalog.uuid,
 	timeline pg_catalog.int8 NOT NULL,
 	xid_floor pg_catalog.xid8 NOT NULL,
+	xid_start pg_catalog.xid8 NOT NULL,
 	beat pg_catalog.int8 NOT NULL,
 	started_at pg_catalog.timestamptz NOT NULL,
 	written_by pg_catalog.xid8 NOT NULL
@@ -312,12 +333,13 @@ COMMENT ON COLUMN exactonce_internal.lives.dboid IS 'OID of the database';
 COMMENT ON COLUMN exactonce_internal.lives.run IS 'the start of the server, a random number';
 COMMENT ON COLUMN exactonce_internal.lives.timeline IS 'timeline of the WAL when the life began';
 COMMENT ON COLUMN exactonce_internal.lives.xid_floor IS 'that start of the server has given out no transaction id below this one';
+COMMENT ON COLUMN exactonce_internal.lives.xid_start IS 'the next transaction id when that start of the server had recovered: ids from here on are of that start or later';
 COMMENT ON COLUMN exactonce_internal.lives.beat IS 'how often the life had been extended when that was last noted here, about once a minute';
 COMMENT ON COLUMN exactonce_internal.lives.started_at IS 'when the life began';
 COMMENT ON COLUMN exactonce_internal.lives.written_by IS 'id of the transaction that wrote this row';
 INSERT INTO exactonce_internal.lives
 	SELECT pg_catalog.gen_random_uuid(), NULL, 0, c.system_identifier, d.oid, NULL, 0,
-		pg_catalog.pg_current_xact_id(), 0, pg_catalog.now(), pg_catalog.pg_current_xact_id()
+		pg_catalog.pg_current_xact_id(), pg_catalog.pg_current_xact_id(), 0, pg_catalog.now(), pg_catalog.pg_current_xact_id()
 	FROM pg_catalog.pg_control_system() c, pg_catalog.pg_database d
 	WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
 
@@ -470,19 +492,25 @@ COMMENT ON COLUMN @extschema@.exactonce_claims.lease_until IS 'end of the lease,
 COMMENT ON COLUMN @extschema@.exactonce_claims.run IS 'number of the run, from 1; NULL if not known';
 COMMENT ON COLUMN @extschema@.exactonce_claims.fence IS 'number of the claim; NULL if not known';
 
-CREATE FUNCTION @extschema@.exactonce_waits_for(xid pg_catalog.xid8)
+CREATE FUNCTION @extschema@.exactonce_waits_for(
+	xid pg_catalog.xid8,
+	life pg_catalog.uuid,
+	url pg_catalog.text,
+	region pg_catalog.text,
+	dynamodb_table pg_catalog.text,
+	key_prefix pg_catalog.text)
 RETURNS pg_catalog.text
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_waits_for';
-COMMENT ON FUNCTION @extschema@.exactonce_waits_for(pg_catalog.xid8) IS
-'what must confirm the commit of this transaction before the worker marks its keys completed; NULL if nothing must, or has to any more; for exactonce_pending';
+COMMENT ON FUNCTION @extschema@.exactonce_waits_for(pg_catalog.xid8, pg_catalog.uuid, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
+'the life that must be over, or what must confirm the commit of this transaction, before the worker marks a key completed; NULL if nothing must, or has to any more; for exactonce_pending';
 
 CREATE VIEW @extschema@.exactonce_pending AS
 	SELECT s.srvname AS server, o.dynamodb_table,
 		@extschema@.exactonce_key_of_record(o.pk, o.server) AS key,
 		o.xid, o.created_at, pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) o.created_at AS age,
 		pg_catalog.encode(o.digest, 'hex') AS id,
-		@extschema@.exactonce_waits_for(o.xid) AS waits_for
+		@extschema@.exactonce_waits_for(o.xid, o.life, o.url, o.region, o.dynamodb_table, o.key_prefix) AS waits_for
 	FROM exactonce_internal.outbox o
 	JOIN pg_catalog.pg_control_system() c ON c.system_identifier OPERATOR(pg_catalog.=) o.system_identifier
 	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) o.dboid
@@ -498,7 +526,7 @@ COMMENT ON COLUMN @extschema@.exactonce_pending.xid IS 'id of the transaction th
 COMMENT ON COLUMN @extschema@.exactonce_pending.created_at IS 'time at which idem_complete was called';
 COMMENT ON COLUMN @extschema@.exactonce_pending.age IS 'time since created_at';
 COMMENT ON COLUMN @extschema@.exactonce_pending.id IS 'names the row for idem_resolve(pending => id)';
-COMMENT ON COLUMN @extschema@.exactonce_pending.waits_for IS 'synchronous_standby_names or replication slots, if these have not confirmed the commit; NULL if only DynamoDB has not';
+COMMENT ON COLUMN @extschema@.exactonce_pending.waits_for IS 'the life under which it committed and its state in exactonce_lives, while that is not over; synchronous_standby_names or replication slots, if these have not confirmed the commit; NULL if only DynamoDB has not';
 
 CREATE VIEW @extschema@.exactonce_in_doubt AS
 	SELECT s.srvname AS server, c.dynamodb_table,
@@ -515,6 +543,33 @@ COMMENT ON COLUMN @extschema@.exactonce_in_doubt.dynamodb_table IS 'name of the 
 COMMENT ON COLUMN @extschema@.exactonce_in_doubt.key IS 'the key, without the key_prefix of its server; with exactonce.log_keys = hash, its hash';
 COMMENT ON COLUMN @extschema@.exactonce_in_doubt.xid IS 'id of the transaction that sealed the key';
 
+CREATE FUNCTION @extschema@.exactonce_audits_of_cluster(
+	OUT database pg_catalog.oid,
+	OUT server pg_catalog.oid,
+	OUT pid pg_catalog.int4,
+	OUT items pg_catalog.int8,
+	OUT findings pg_catalog.int8,
+	OUT since pg_catalog.timestamptz)
+RETURNS SETOF pg_catalog.record
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'eo_audits_of_cluster';
+COMMENT ON FUNCTION @extschema@.exactonce_audits_of_cluster() IS
+'the calls of idem_audit that go on in the whole cluster; the view exactonce_audits is made of it';
+
+CREATE VIEW @extschema@.exactonce_audits AS
+	SELECT a.pid, s.srvname AS server, a.items, a.findings, a.since
+	FROM @extschema@.exactonce_audits_of_cluster() a
+	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) a.database
+		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) a.server;
+COMMENT ON VIEW @extschema@.exactonce_audits IS
+'calls of idem_audit that go on in this database; 16 at most are shown';
+COMMENT ON COLUMN @extschema@.exactonce_audits.pid IS 'the process that calls it';
+COMMENT ON COLUMN @extschema@.exactonce_audits.server IS 'name of the foreign server';
+COMMENT ON COLUMN @extschema@.exactonce_audits.items IS 'items of the table that were read so far';
+COMMENT ON COLUMN @extschema@.exactonce_audits.findings IS 'rows that it has found so far';
+COMMENT ON COLUMN @extschema@.exactonce_audits.since IS 'when it began';
+
 /* ---- making keys ---- */
 
 CREATE FUNCTION @extschema@.idem_key(VARIADIC pg_catalog."any")
@@ -530,6 +585,25 @@ LANGUAGE C IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'eo_idem_key_from';
 COMMENT ON FUNCTION @extschema@.idem_key_from(pg_catalog.jsonb, pg_catalog.jsonpath[]) IS
 'makes a key of 64 hexadecimal digits from the values that the paths select from the payload; a path that selects nothing counts as NULL. Errors: 22004 (payload or a path is NULL, or the paths select nothing)';
+
+CREATE FUNCTION @extschema@.idem_key_powertools(
+	runtime pg_catalog.text,
+	payload pg_catalog.json,
+	prefix pg_catalog.text)
+RETURNS pg_catalog.text
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'eo_idem_key_powertools';
+COMMENT ON FUNCTION @extschema@.idem_key_powertools(pg_catalog.text, pg_catalog.json, pg_catalog.text) IS
+'makes the key that Powertools for AWS Lambda makes of a payload: the prefix, #, and the MD5 of the payload as the library writes it. runtime: python, typescript, java or dotnet; payload: what the event key path selects; prefix: as the library has it, without #. For java and dotnet the order of members counts, for dotnet also the blanks. Errors: 22023 (another runtime), 22P05 (a string that the library cannot read)';
+
+CREATE FUNCTION @extschema@.idem_validation_powertools(
+	runtime pg_catalog.text,
+	payload pg_catalog.json)
+RETURNS pg_catalog.text
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'eo_idem_validation_powertools';
+COMMENT ON FUNCTION @extschema@.idem_validation_powertools(pg_catalog.text, pg_catalog.json) IS
+'makes the hash by which Powertools for AWS Lambda validates a payload: as idem_key_powertools, of what the validation path selects, without prefix. Errors: 22023, 22P05';
 
 /* ---- one-shot actions ---- */
 
@@ -707,6 +781,7 @@ BEGIN
 			AND (c.relnamespace OPERATOR(pg_catalog.=) 'exactonce_internal'::pg_catalog.regnamespace::pg_catalog.oid
 				OR c.oid OPERATOR(pg_catalog.=) ANY (ARRAY['@extschema@.exactonce_claims'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_lives'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_audits'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_pending'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_in_doubt'::pg_catalog.regclass::pg_catalog.oid]))
 		UNION
@@ -716,7 +791,8 @@ BEGIN
 		WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
 			AND p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
 			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_resolve', 'idem_create_table', 'idem_check',
-				'idem_guard', 'idem_take_over', 'idem_drain', 'exactonce_claims_of_cluster', 'exactonce_lives_of_cluster']::pg_catalog.name[])
+				'idem_guard', 'idem_take_over', 'idem_drain', 'idem_audit', 'exactonce_claims_of_cluster', 'exactonce_lives_of_cluster',
+				'exactonce_audits_of_cluster']::pg_catalog.name[])
 	LOOP
 		EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', o.object,
 			CASE WHEN o.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC'
@@ -725,7 +801,8 @@ BEGIN
 END
 $rights$;
 
-GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_lives, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
+GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_lives, @extschema@.exactonce_audits, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_claims_of_cluster() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_lives_of_cluster() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION @extschema@.exactonce_audits_of_cluster() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.idem_check(pg_catalog.text) TO pg_monitor;

@@ -17,6 +17,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "access/xlog.h"
+#include "common/jsonapi.h"
 #include "replication/slot.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -182,6 +183,17 @@ eo_compat_slot_is_invalidated(const ReplicationSlot *slot)
 #else
 	return !XLogRecPtrIsInvalid(slot->data.invalidated_at) &&
 		XLogRecPtrIsInvalid(slot->data.restart_lsn);
+#endif
+}
+
+/* A lexer of len bytes of JSON, palloc'd.  It leaves the escapes in strings. */
+static inline JsonLexContext *
+eo_compat_json_lexer(char *json, size_t len, int encoding)
+{
+#if PG_VERSION_NUM >= 170000
+	return makeJsonLexContextCstringLen(NULL, json, len, encoding, false);
+#else
+	return makeJsonLexContextCstringLen(json, (int) len, encoding, false);
 #endif
 }
 

@@ -60,6 +60,13 @@ eo_action_store_pk(const EoStore *store, const char *id)
 	char		pk[EO_MAX_KEY_BYTES + 1];
 	size_t		len;
 
+	if (!store->layout->is_native)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("server \"%s\" has no actions", store->server->name),
+				 errdetail("Actions are kept in tables of the layout native, and this server has the layout %s.",
+						   store->layout->name),
+				 errhint("Give the function a server of that layout.")));
 	if (eo_action_item_make_pk(eo_text_to_utf8(store->server->key_prefix), eo_text_to_utf8(id),
 							   pk, &len) != EO_OK)
 		return NULL;

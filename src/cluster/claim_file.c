@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
+#include "cluster/audits.h"
 #include "cluster/claim_file.h"
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
@@ -45,6 +46,7 @@
 #include "compat.h"
 #include "dynamodb/record.h"
 #include "miscadmin.h"
+#include "server/credential_cache.h"
 #include "server/guc.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
@@ -80,8 +82,10 @@ request_memory(void)
 		previous_request();
 	RequestAddinShmemSpace(eo_database_shmem_size());
 	RequestAddinShmemSpace(eo_life_watch_shmem_size());
+	RequestAddinShmemSpace(eo_audits_shmem_size());
 	RequestAddinShmemSpace(eo_service_clock_shmem_size());
 	RequestNamedLWLockTranche("exactonce", 1);
+	eo_credential_cache_request();
 }
 
 static void
@@ -91,7 +95,9 @@ startup_memory(void)
 		previous_startup();
 	eo_database_shmem_init();
 	eo_life_watch_shmem_init();
+	eo_audits_shmem_init();
 	eo_service_clock_shmem_init();
+	eo_credential_cache_init();
 	eo_claim_table_use_lock(&GetNamedLWLockTranche("exactonce")->lock);
 	begin_table();
 }

@@ -42,7 +42,6 @@
 #include "server/store.h"
 
 #define MAX_LIVES 256
-#define MAX_PLACES 512
 
 /* A process that has ended without an answer keeps its turn for so long. */
 #define TURN_US INT64CONST(2000000)
@@ -86,11 +85,12 @@ typedef struct Lives
 {
 	uint8		run[EO_UUID_LEN];
 	uint64		xid_floor;
+	uint64		xid_start;		/* 0: not noted yet */
 	uint64		generations;	/* that were given to places */
 	uint32		high_life;		/* lives and places from here on were never */
 	uint32		high_place;		/* used */
 	Life		lives[MAX_LIVES];
-	Place		places[MAX_PLACES];
+	Place		places[EO_MAX_PLACES];
 } Lives;
 
 static Lives *lives;
@@ -141,6 +141,19 @@ eo_life_xid_floor(void)
 	return lives->xid_floor;
 }
 
+void
+eo_life_note_xid_start(uint64 xid)
+{
+	if (lives->xid_start == 0)
+		lives->xid_start = xid;
+}
+
+uint64
+eo_life_xid_start(void)
+{
+	return lives->xid_start != 0 ? lives->xid_start : UINT64_MAX;
+}
+
 /* ----- entries; the lock is held ----- */
 
 static bool
@@ -188,7 +201,7 @@ new_life(void)
 static Place *
 new_place(void)
 {
-	for (uint32 i = 0; i < MAX_PLACES; i++)
+	for (uint32 i = 0; i < EO_MAX_PLACES; i++)
 	{
 		Place	   *p = &lives->places[i];
 
@@ -216,8 +229,24 @@ place_of(EoPlaceRef ref)
 {
 	Place	   *p = &lives->places[ref.index];
 
-	return ref.index < MAX_PLACES && ref.generation != 0 && p->generation == ref.generation ?
+	return ref.index < EO_MAX_PLACES && ref.generation != 0 && p->generation == ref.generation ?
 		p : NULL;
+}
+
+/*
+ * Take the lock and find the place.  Returns NULL, without the lock, if it is gone.
+ * Otherwise the caller must release the lock.
+ */
+static Place *
+lock_place(EoPlaceRef ref, LWLockMode mode)
+{
+	Place	   *p;
+
+	eo_claim_table_lock(mode);
+	p = place_of(ref);
+	if (p == NULL)
+		eo_claim_table_unlock();
+	return p;
 }
 
 static Life *
@@ -226,23 +255,29 @@ life_of(const Place *p)
 	return &lives->lives[p->life];
 }
 
+/* Drop a life with its places. */
 static void
-drop_places(const Life *life)
+drop_life(Life *life)
 {
 	for (uint32 i = 0; i < lives->high_place; i++)
 	{
 		if (lives->places[i].generation != 0 && life_of(&lives->places[i]) == life)
 			lives->places[i].generation = 0;
 	}
+	life->status = UNUSED;
 }
 
 /* ----- the last run ----- */
 
-/* A place of the last run, whose life has this index now. */
+/*
+ * A place of the last run, whose life has this index now.  Its item may exist although the
+ * last run did not come to know that, so a request that was sent is enough.
+ */
 static void
 adopt_place(const Place *old, const Life *life)
 {
-	Place	   *p = old->place.open && !old->place.retired ? new_place() : NULL;
+	bool		may_exist = old->place.open || old->place.sent;
+	Place	   *p = may_exist && !old->place.retired ? new_place() : NULL;
 
 	if (p == NULL)
 		return;
@@ -276,7 +311,7 @@ eo_life_adopt(const void *old_memory)
 		now->dboid = was->dboid;
 		now->life = was->life;
 		now->status = ENDED;
-		for (uint32 j = 0; j < Min(old->high_place, MAX_PLACES); j++)
+		for (uint32 j = 0; j < Min(old->high_place, EO_MAX_PLACES); j++)
 		{
 			if (old->places[j].generation != 0 && old->places[j].life == i)
 				adopt_place(&old->places[j], now);
@@ -311,8 +346,7 @@ static bool
 is_same_place(const Place *p, const Life *life, const EoTarget *target)
 {
 	return p->generation != 0 && life_of(p) == life &&
-		eo_target_same_table(&p->place.target, target) &&
-		strcmp(p->place.target.prefix, target->prefix) == 0;
+		eo_target_same_place(&p->place.target, target);
 }
 
 /* Has this life no place yet? */
@@ -387,26 +421,23 @@ eo_life_place_is_open(EoPlaceRef ref)
 bool
 eo_life_place_info(EoPlaceRef ref, EoPlace *place)
 {
-	Place	   *p;
+	Place	   *p = lock_place(ref, LW_SHARED);
 
-	eo_claim_table_lock(LW_SHARED);
-	p = place_of(ref);
-	if (p != NULL)
-		*place = p->place;
+	if (p == NULL)
+		return false;
+	*place = p->place;
 	eo_claim_table_unlock();
-	return p != NULL;
+	return true;
 }
 
 int64
 eo_life_lease_age_us(EoPlaceRef ref)
 {
 	int64		age_us = INT64_MAX;
-	Place	   *p;
 
 	eo_claim_table_lock(LW_SHARED);
-	p = place_of(ref);
-	if (p != NULL && p->place.open && life_of(p)->status == CURRENT)
-		age_us = eo_clock_steady_us() - p->place.confirmed_us;
+	if (eo_life_place_is_current_locked(ref))
+		age_us = eo_clock_steady_us() - place_of(ref)->place.confirmed_us;
 	eo_claim_table_unlock();
 	return age_us;
 }
@@ -416,19 +447,18 @@ eo_life_lease_age_us(EoPlaceRef ref)
 void
 eo_life_sending(EoPlaceRef ref, uint64 nonce, int64 beat, int64 sent_us)
 {
-	Place	   *p;
+	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
+	Life	   *life;
+	Nonce	   *n;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	p = place_of(ref);
-	if (p != NULL)
-	{
-		Life	   *life = life_of(p);
-		Nonce	   *n = &life->nonces[life->next_nonce++ % MAX_NONCES];
-
-		n->nonce = nonce;
-		n->sent_us = sent_us;
-		p->place.sent_beat = Max(p->place.sent_beat, beat);
-	}
+	if (p == NULL)
+		return;
+	life = life_of(p);
+	n = &life->nonces[life->next_nonce++ % MAX_NONCES];
+	n->nonce = nonce;
+	n->sent_us = sent_us;
+	p->place.sent = true;
+	p->place.sent_beat = Max(p->place.sent_beat, beat);
 	eo_claim_table_unlock();
 }
 
@@ -436,11 +466,11 @@ bool
 eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 *sent_us)
 {
 	bool		sent = false;
-	Place	   *p;
+	Place	   *p = lock_place(ref, LW_SHARED);
 
-	eo_claim_table_lock(LW_SHARED);
-	p = place_of(ref);
-	for (int i = 0; p != NULL && i < MAX_NONCES && !sent; i++)
+	if (p == NULL)
+		return false;
+	for (int i = 0; i < MAX_NONCES && !sent; i++)
 	{
 		const Nonce *n = &life_of(p)->nonces[i];
 
@@ -455,20 +485,17 @@ eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 *sent_us)
 void
 eo_life_confirmed(EoPlaceRef ref, int64 beat, int64 sent_us, const EoTarget *target)
 {
-	Place	   *p;
+	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	p = place_of(ref);
-	if (p != NULL)
+	if (p == NULL)
+		return;
+	p->place.open = true;
+	p->place.beat = Max(p->place.beat, beat);
+	p->place.confirmed_us = Max(p->place.confirmed_us, sent_us);
+	if (memcmp(&p->place.target, target, sizeof(EoTarget)) != 0)
 	{
-		p->place.open = true;
-		p->place.beat = Max(p->place.beat, beat);
-		p->place.confirmed_us = Max(p->place.confirmed_us, sent_us);
-		if (memcmp(&p->place.target, target, sizeof(EoTarget)) != 0)
-		{
-			p->place.spare = p->place.target;
-			p->place.target = *target;
-		}
+		p->place.spare = p->place.target;
+		p->place.target = *target;
 	}
 	eo_claim_table_unlock();
 }
@@ -477,13 +504,13 @@ bool
 eo_life_take_turn(EoPlaceRef ref)
 {
 	int64		now_us = eo_clock_monotonic_us();
-	Place	   *p;
+	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
 	bool		taken;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	p = place_of(ref);
-	taken = p == NULL || p->turn_until_us <= now_us;
-	if (taken && p != NULL)
+	if (p == NULL)
+		return true;
+	taken = p->turn_until_us <= now_us;
+	if (taken)
 		p->turn_until_us = now_us + TURN_US;
 	eo_claim_table_unlock();
 	return taken;
@@ -492,23 +519,22 @@ eo_life_take_turn(EoPlaceRef ref)
 void
 eo_life_end_turn(EoPlaceRef ref)
 {
-	Place	   *p;
+	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	p = place_of(ref);
-	if (p != NULL)
-		p->turn_until_us = 0;
+	if (p == NULL)
+		return;
+	p->turn_until_us = 0;
 	eo_claim_table_unlock();
 }
 
 void
 eo_life_swap_target(EoPlaceRef ref, const EoTarget *failed)
 {
-	Place	   *p;
+	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	p = place_of(ref);
-	if (p != NULL && OidIsValid(p->place.spare.dboid) &&
+	if (p == NULL)
+		return;
+	if (OidIsValid(p->place.spare.dboid) &&
 		memcmp(&p->place.target, failed, sizeof(EoTarget)) == 0)
 	{
 		EoTarget	target = p->place.target;
@@ -567,28 +593,7 @@ eo_life_has_room(void)
 }
 
 bool
-eo_life_walk_all(uint32 *cursor, EoPlace *place, bool *current)
-{
-	bool		found = false;
-
-	eo_claim_table_lock(LW_SHARED);
-	while (!found && *cursor < lives->high_place)
-	{
-		const Place *p = &lives->places[(*cursor)++];
-
-		found = p->generation != 0;
-		if (found)
-		{
-			*place = p->place;
-			*current = life_of(p)->status == CURRENT;
-		}
-	}
-	eo_claim_table_unlock();
-	return found;
-}
-
-bool
-eo_life_begin(Oid dboid, const uint8 *id, uint32 timeline)
+eo_life_begin(Oid dboid, const uint8 *id)
 {
 	Life	   *life;
 
@@ -599,7 +604,6 @@ eo_life_begin(Oid dboid, const uint8 *id, uint32 timeline)
 		life->dboid = dboid;
 		life->this_run = true;
 		memcpy(life->life.id, id, EO_UUID_LEN);
-		life->life.timeline = timeline;
 		life->life.began_us = eo_clock_steady_us();
 		pg_write_barrier();
 		life->status = CURRENT;
@@ -618,7 +622,8 @@ eo_life_walk_places(Oid dboid, bool current, uint32 *cursor, EoPlace *place)
 	{
 		const Place *p = &lives->places[(*cursor)++];
 
-		found = p->generation != 0 && life_of(p)->dboid == dboid &&
+		found = p->generation != 0 &&
+			(!OidIsValid(dboid) || life_of(p)->dboid == dboid) &&
 			(life_of(p)->status == CURRENT) == current;
 		if (found)
 			*place = p->place;
@@ -648,15 +653,24 @@ eo_life_next_ended(Oid dboid, uint32 *cursor, uint8 *id, bool *this_run)
 	return found;
 }
 
+bool
+eo_life_any_ended(Oid dboid)
+{
+	uint32		cursor = 0;
+	uint8		id[EO_UUID_LEN];
+	bool		this_run;
+
+	return eo_life_next_ended(dboid, &cursor, id, &this_run);
+}
+
 void
 eo_life_place_retired(EoPlaceRef ref)
 {
-	Place	   *p;
+	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	p = place_of(ref);
-	if (p != NULL)
-		p->place.retired = true;
+	if (p == NULL)
+		return;
+	p->place.retired = true;
 	eo_claim_table_unlock();
 }
 
@@ -668,10 +682,7 @@ eo_life_forget(const uint8 *id)
 	eo_claim_table_lock(LW_EXCLUSIVE);
 	life = find_life(id);
 	if (life != NULL)
-	{
-		drop_places(life);
-		life->status = UNUSED;
-	}
+		drop_life(life);
 	eo_claim_table_unlock();
 }
 
@@ -681,10 +692,8 @@ eo_life_drop_database(Oid dboid)
 	eo_claim_table_lock(LW_EXCLUSIVE);
 	for (uint32 i = 0; i < lives->high_life; i++)
 	{
-		if (lives->lives[i].status == UNUSED || lives->lives[i].dboid != dboid)
-			continue;
-		drop_places(&lives->lives[i]);
-		lives->lives[i].status = UNUSED;
+		if (lives->lives[i].status != UNUSED && lives->lives[i].dboid == dboid)
+			drop_life(&lives->lives[i]);
 	}
 	eo_claim_table_unlock();
 }

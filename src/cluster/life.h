@@ -20,10 +20,12 @@
 #include "dynamodb/hex.h"
 #include "server/store.h"
 
+/* The index of an EoPlaceRef is below this. */
+#define EO_MAX_PLACES 512
+
 typedef struct EoLife
 {
 	uint8		id[EO_UUID_LEN];
-	uint32		timeline;
 	int64		began_us;		/* steady clock */
 } EoLife;
 
@@ -34,7 +36,9 @@ typedef struct EoPlace
 	uint8		life[EO_UUID_LEN];
 	EoTarget	target;			/* as its item was reached last */
 	bool		home;			/* the first of its life */
-	bool		open;			/* the item was created by us */
+	bool		sent;			/* a write was sent that may have created the
+								 * item */
+	bool		open;			/* the item was created by us, as we know */
 	bool		retired;		/* the heir has taken over here */
 	int64		beat;			/* of the item, as far as is known */
 	int64		sent_beat;		/* the one that was sent last */
@@ -56,6 +60,14 @@ extern void eo_life_adopt(const void *old_memory);
 /* A random number for each start, and the next transaction id before recovery. */
 extern const uint8 *eo_life_run(void);
 extern uint64 eo_life_xid_floor(void);
+
+/*
+ * The next transaction id when recovery had ended: this start gives out none below.  The
+ * launcher notes it before there is a worker; a later one does not count.  UINT64_MAX:
+ * not noted yet.
+ */
+extern void eo_life_note_xid_start(uint64 xid);
+extern uint64 eo_life_xid_start(void);
 
 /* ---- for everybody ---- */
 
@@ -101,9 +113,6 @@ extern void eo_life_confirmed(EoPlaceRef ref, int64 beat, int64 sent_us,
 /* This life seals and finishes nothing any more; the worker mints another. */
 extern void eo_life_give_up(Oid dboid, const uint8 *id);
 
-/* Walk through all places of the cluster, for the view. */
-extern bool eo_life_walk_all(uint32 *cursor, EoPlace *place, bool *current);
-
 /* ---- for the launcher ---- */
 
 /* Walk through the databases that have lives. */
@@ -115,13 +124,17 @@ extern bool eo_life_next_database(uint32 *cursor, Oid *dboid);
 extern bool eo_life_has_room(void);
 
 /* A life whose row is flushed; false: there is no room. */
-extern bool eo_life_begin(Oid dboid, const uint8 *id, uint32 timeline);
+extern bool eo_life_begin(Oid dboid, const uint8 *id);
 
-/* Walk through the places of the current life, or of those that are over. */
+/*
+ * Walk through the places of the current life of a database, or of its lives that are
+ * over; InvalidOid: of all databases.
+ */
 extern bool eo_life_walk_places(Oid dboid, bool current, uint32 *cursor, EoPlace *place);
 
-/* Any life of this database that is over and not retired everywhere? */
+/* Walk through the lives of this database that are over and not retired everywhere. */
 extern bool eo_life_next_ended(Oid dboid, uint32 *cursor, uint8 *id, bool *this_run);
+extern bool eo_life_any_ended(Oid dboid);
 
 /* An heir has taken over from the life here, or finds it closed. */
 extern void eo_life_place_retired(EoPlaceRef ref);

@@ -126,3 +126,38 @@ eo_life_watch_walk(uint32 *cursor, EoLifeReport *report)
 	eo_claim_table_unlock();
 	return found;
 }
+
+bool
+eo_life_watch_find(const EoTarget *target, const uint8 *id, EoLifeWatch *watch)
+{
+	bool		found = false;
+
+	eo_claim_table_lock(LW_SHARED);
+	for (int i = 0; i < MAX_REPORTS && !found; i++)
+	{
+		const EoLifeReport *r = &watches->reports[i];
+
+		found = r->target.dboid == target->dboid &&
+			memcmp(r->life, id, EO_UUID_LEN) == 0 &&
+			eo_target_same_place(&r->target, target);
+		if (found)
+			*watch = r->watch;
+	}
+	eo_claim_table_unlock();
+	return found;
+}
+
+const char *
+eo_life_watch_name(EoLifeWatch watch)
+{
+	static const char *const names[] = {
+		[EO_WATCH_LOOKING] = "not reached",
+		[EO_WATCH_BEATS] = "alive",
+		[EO_WATCH_SILENT] = "silent",
+		[EO_WATCH_NOT_NEAR] = "waits for idem_take_over()",
+		[EO_WATCH_FOREIGN] = "has another heir",
+		[EO_WATCH_OVER] = "settled here"
+	};
+
+	return names[watch];
+}

@@ -57,6 +57,15 @@ extern bool eo_life_watch_next(Oid dboid, EoPlace *place);
 /* Say what this worker does about lives that may be over; those of before are gone. */
 extern void eo_life_watch_report(Oid dboid, const EoLifeReport *reports, int n);
 
+/*
+ * The last report of the worker of the target's database about a life there.  False:
+ * there is none; the life is its own, or over, and has left nothing.
+ */
+extern bool eo_life_watch_find(const EoTarget *target, const uint8 *id, EoLifeWatch *watch);
+
+/* The name of it in the view exactonce_lives. */
+extern const char *eo_life_watch_name(EoLifeWatch watch);
+
 /* Walk through all reports of the cluster, for the view. */
 extern bool eo_life_watch_walk(uint32 *cursor, EoLifeReport *report);
 

@@ -11,8 +11,10 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
-#include "common/cryptohash.h"
-#include "common/sha2.h"
+#include "dynamodb/buf.h"
+#include "dynamodb/crypto.h"
+#include "dynamodb/layout.h"
+#include "dynamodb/status.h"
 #include "miscadmin.h"
 #include "server/options.h"
 #include "server/store.h"
@@ -42,6 +44,24 @@ eo_target_of(const EoStore *store, EoTarget *target)
 				 errhint("Endpoint, region, table name and key_prefix have at most 319, 63, 255 and 512 bytes.")));
 }
 
+/* The static partition of a target's layout; NULL: it has none. */
+static const char *
+partition_of(const EoTarget *target)
+{
+	const EoLayout *layout = eo_layout_find(target->layout);
+
+	return layout != NULL ? layout->key.partition_value : NULL;
+}
+
+bool
+eo_target_same_partition(const EoTarget *a, const EoTarget *b)
+{
+	const char *x = partition_of(a);
+	const char *y = partition_of(b);
+
+	return x == NULL || y == NULL ? x == y : strcmp(x, y) == 0;
+}
+
 /*
  * No credentials are part of it: they may be rotated while a claim is held, and
  * after that the key must still be found.
@@ -49,26 +69,24 @@ eo_target_of(const EoStore *store, EoTarget *target)
 void
 eo_target_digest(const EoTarget *target, const char *pk, uint8 *digest)
 {
-	pg_cryptohash_ctx *ctx = pg_cryptohash_create(PG_SHA256);
-	const char *parts[] = {target->url, target->region, target->table, pk};
+	static EoCrypto *crypto;
+	static EoBuf text = {.max = INT32_MAX};
+	const char *partition = partition_of(target);
+	const char *parts[] = {target->url, target->region, target->table, pk, partition};
+	int			nparts = partition != NULL ? 5 : 4;
 
-	if (ctx == NULL || pg_cryptohash_init(ctx) < 0)
-		goto failed;
-	for (int i = 0; i < (int) lengthof(parts); i++)
-	{
-		/* The terminator is included, so that two parts cannot run together. */
-		if (pg_cryptohash_update(ctx, (const uint8 *) parts[i], strlen(parts[i]) + 1) < 0)
-			goto failed;
-	}
-	if (pg_cryptohash_final(ctx, digest, EO_DIGEST_LEN) < 0)
-		goto failed;
-	pg_cryptohash_free(ctx);
-	return;
-
-failed:
-	ereport(ERROR,
-			(errcode(ERRCODE_INTERNAL_ERROR),
-			 errmsg("could not compute SHA-256 of a key")));
+	/* PostgreSQL's own context would fetch the algorithm for each digest. */
+	if (crypto == NULL)
+		crypto = eo_crypto_create();
+	eo_buf_reset(&text);
+	/* The terminator is included, so that two parts cannot run together. */
+	for (int i = 0; i < nparts; i++)
+		eo_buf_add(&text, parts[i], strlen(parts[i]) + 1);
+	if (crypto == NULL || eo_buf_status(&text) != EO_OK ||
+		eo_crypto_sha256(crypto, text.data, text.len, digest) != EO_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not compute SHA-256 of a key")));
 }
 
 EoStore *

@@ -10,6 +10,7 @@
 
 #include "postgres.h"
 
+#include "dynamodb/layout.h"
 #include "server/store.h"
 
 #define EO_DIGEST_LEN 32		/* SHA-256 */
@@ -27,16 +28,30 @@ typedef struct EoTarget
 	char		url[320];
 	char		region[64];
 	char		table[256];
-	char		layout[32];
+	char		layout[EO_MAX_LAYOUT_BYTES + 1];
 	char		prefix[EO_MAX_KEY_PREFIX + 1];	/* before every key, UTF-8 */
 } EoTarget;
 
-/* Is it the same table, whatever server and role it is reached by? */
+/* Have the layouts of both the same static partition, or none? */
+extern bool eo_target_same_partition(const EoTarget *a, const EoTarget *b);
+
+/*
+ * Is it the same table, whatever server and role it is reached by?  Each static
+ * partition of a table counts as a table: its keys and its lives are its own.
+ */
 static inline bool
 eo_target_same_table(const EoTarget *a, const EoTarget *b)
 {
 	return strcmp(a->url, b->url) == 0 && strcmp(a->region, b->region) == 0 &&
-		strcmp(a->table, b->table) == 0;
+		strcmp(a->table, b->table) == 0 &&
+		(strcmp(a->layout, b->layout) == 0 || eo_target_same_partition(a, b));
+}
+
+/* The same, and the same key prefix: a life has one item there, see life.h. */
+static inline bool
+eo_target_same_place(const EoTarget *a, const EoTarget *b)
+{
+	return eo_target_same_table(a, b) && strcmp(a->prefix, b->prefix) == 0;
 }
 
 /*
@@ -47,7 +62,7 @@ extern void eo_target_of(const EoStore *store, EoTarget *target);
 
 /*
  * Write the digest (EO_DIGEST_LEN bytes) by which the claim table and the outbox find
- * a key: SHA-256 of endpoint, region, table and partition key.
+ * a key: SHA-256 of endpoint, region, table, key and, if there is one, static partition.
  */
 extern void eo_target_digest(const EoTarget *target, const char *pk, uint8 *digest);
 

@@ -19,10 +19,12 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
@@ -227,10 +229,25 @@ database_to_drop(const DropdbStmt *drop)
 	return own_database(drop->dbname);
 }
 
+/* PostgreSQL has a function for this, which older minor releases of 15 do not export. */
+static bool
+may_create_databases(void)
+{
+	bool		may = superuser();
+	HeapTuple	role = may ? NULL : SearchSysCache1(AUTHOID, ObjectIdGetDatum(GetUserId()));
+
+	if (HeapTupleIsValid(role))
+	{
+		may = ((Form_pg_authid) GETSTRUCT(role))->rolcreatedb;
+		ReleaseSysCache(role);
+	}
+	return may;
+}
+
 static Oid
 database_to_rename(const RenameStmt * rename)
 {
-	if (rename->renameType != OBJECT_DATABASE || !have_createdb_privilege() ||
+	if (rename->renameType != OBJECT_DATABASE || !may_create_databases() ||
 		OidIsValid(get_database_oid(rename->newname, true)))
 		return InvalidOid;
 	return own_database(rename->subname);
@@ -273,7 +290,7 @@ database_to_copy(const CreatedbStmt * create)
 		if (strcmp(def->defname, "template") == 0 && def->arg != NULL)
 			name = defGetString(def);
 	}
-	if (!have_createdb_privilege() || OidIsValid(get_database_oid(create->dbname, true)))
+	if (!may_create_databases() || OidIsValid(get_database_oid(create->dbname, true)))
 		return InvalidOid;
 	dboid = get_database_oid(name, true);
 	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(dboid));
@@ -336,7 +353,15 @@ static void
 refuse_if_unfinished(Oid serverid, const char *what)
 {
 	if (eo_slot_count(MyDatabaseId, serverid, 0) == 0 && !eo_outbox_any(serverid))
+	{
+		if (eo_outbox_any_of_original(serverid))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("cannot %s while keys depend on it", what),
+					 errdetail("Completions that have committed before pg_upgrade, or in the original of this copy, wait for idem_take_over()."),
+					 errhint("Take over the last life of that database, see exactonce_lives; or drop this database.")));
 		return;
+	}
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_IN_USE),
 			 errmsg("cannot %s while keys depend on it", what),

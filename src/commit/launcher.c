@@ -25,6 +25,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/pg_database.h"
 #include "cluster/databases.h"
@@ -101,6 +102,7 @@ eo_launcher_main(Datum arg)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	eo_life_note_xid_start(U64FromFullTransactionId(ReadNextFullTransactionId()));
 	eo_database_launcher_attach();
 	list_databases();
 

@@ -14,6 +14,16 @@
  * names the transaction that wrote it, which is the one that PostgreSQL notes for the
  * row, too; that is not so for a row that an apply worker has inserted.
  *
+ * After pg_upgrade or in a copy made from a template the first life has the newest one
+ * of the original for its parent, and there the history ends: of the two databases only
+ * the original may settle what it has sealed, as long as it may still run.  When an
+ * operator has taken over the last one of those earlier lives, the rows of the original
+ * are made our own, and the history goes on with them.  Their transaction ids mean the
+ * same here, because the tables were copied as files, with the commit log.
+ *
+ * The original may be a copy itself.  Then the lives of its own original follow, and stay
+ * earlier ones: that database may go on beside both.
+ *
  * The row that CREATE EXTENSION inserts is the root of every history.  It belongs to
  * no run of the server, and nothing is sealed under it.
  *
@@ -37,6 +47,7 @@
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 #include "utils/xid8.h"
@@ -52,6 +63,7 @@ typedef enum LifeColumn
 	C_RUN,
 	C_TIMELINE,
 	C_FLOOR,
+	C_START,
 	C_BEAT,
 	C_STARTED,
 	C_WRITTEN_BY,
@@ -68,12 +80,14 @@ typedef struct StoredRow
 	EoLifeRow	row;
 	uint8		parent[EO_UUID_LEN];
 	bool		has_parent;
+	bool		ours;			/* of this cluster and database */
 	bool		written_here;
 } StoredRow;
 
 static int	read_rows(StoredRow **rows);
 static void read_row(TupleDesc desc, HeapTuple tuple, StoredRow *row);
 static const StoredRow *find_newest(const StoredRow *rows, int n);
+static void add_row(EoHistory *history, const StoredRow *row);
 
 /* ----- reading ----- */
 
@@ -98,38 +112,44 @@ eo_life_rows_read(EoHistory *history)
 	qsort(rows, n, sizeof(StoredRow), compare_rows);
 	at = find_newest(rows, n);
 	history->rows = palloc(sizeof(EoLifeRow) * Max(1, n));
-	history->n = 0;
+	history->n = history->nearlier = 0;
 	if (at != NULL)
-		history->rows[history->n++] = at->row;
+		add_row(history, at);
 	for (int i = 0; i < n && at != NULL && at->has_parent; i++)
 	{
 		if (rows[i].row.number != at->row.number - 1 ||
 			memcmp(rows[i].row.id, at->parent, EO_UUID_LEN) != 0)
 			continue;
 		at = &rows[i];
-		history->rows[history->n++] = at->row;
+		add_row(history, at);
 	}
 	pfree(rows);
 }
 
-/* Read all rows of this cluster and database. */
+/* Before a row of others there is none of ours. */
+static void
+add_row(EoHistory *history, const StoredRow *row)
+{
+	bool		ours = row->ours && history->nearlier == 0;
+
+	history->rows[history->n + history->nearlier] = row->row;
+	history->n += ours;
+	history->nearlier += !ours;
+}
+
+/* Read all rows, those of others, too. */
 static int
 read_rows(StoredRow **rows)
 {
 	Relation	rel = eo_internal_open(EO_INTERNAL_LIVES, AccessShareLock);
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	ScanKeyData keys[2];
 	SysScanDesc scan;
 	HeapTuple	tuple;
 	int			n = 0;
 	int			size = 64;
 
 	*rows = palloc(sizeof(StoredRow) * size);
-	ScanKeyInit(&keys[0], C_SYSTEM, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum((int64) GetSystemIdentifier()));
-	ScanKeyInit(&keys[1], C_DATABASE, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(MyDatabaseId));
-	scan = systable_beginscan(rel, InvalidOid, false, snapshot, 2, keys);
+	scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		if (n == size)
@@ -160,36 +180,93 @@ read_row(TupleDesc desc, HeapTuple tuple, StoredRow *row)
 	row->row.timeline = (uint32) DatumGetInt64(values[C_TIMELINE - 1]);
 	row->row.xid_floor =
 		U64FromFullTransactionId(DatumGetFullTransactionId(values[C_FLOOR - 1]));
+	row->row.xid_start =
+		U64FromFullTransactionId(DatumGetFullTransactionId(values[C_START - 1]));
 	row->row.beat = DatumGetInt64(values[C_BEAT - 1]);
 	row->row.started = DatumGetTimestampTz(values[C_STARTED - 1]);
+	row->row.system = (uint64) DatumGetInt64(values[C_SYSTEM - 1]);
+	row->row.dboid = DatumGetObjectId(values[C_DATABASE - 1]);
+	row->ours = row->row.system == GetSystemIdentifier() && row->row.dboid == MyDatabaseId;
 	row->written_here = HeapTupleHeaderGetRawXmin(tuple->t_data) ==
 		XidFromFullTransactionId(DatumGetFullTransactionId(values[C_WRITTEN_BY - 1]));
 }
 
-/* The newest row that was written here; else the root. */
+/*
+ * The newest row that was written here; else the root; else the newest of the database
+ * that this data comes from.  The rows are sorted.
+ */
 static const StoredRow *
 find_newest(const StoredRow *rows, int n)
 {
-	const StoredRow *newest = NULL;
-
 	for (int i = 0; i < n; i++)
 	{
-		if ((rows[i].written_here || rows[i].row.number == 0) &&
-			(newest == NULL || rows[i].row.number > newest->row.number))
-			newest = &rows[i];
+		if (rows[i].ours && (rows[i].written_here || rows[i].row.number == 0))
+			return &rows[i];
 	}
-	return newest;
+	for (int i = 0; i < n; i++)
+	{
+		if (rows[i].written_here)
+			return &rows[i];
+	}
+	return NULL;
+}
+
+/* The index of a life among n rows; -1: it is not there. */
+static int
+find_among(const EoLifeRow *rows, int n, const uint8 *id)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (memcmp(rows[i].id, id, EO_UUID_LEN) == 0)
+			return i;
+	}
+	return -1;
 }
 
 int
 eo_life_rows_find(const EoHistory *history, const uint8 *id)
 {
-	for (int i = 0; i < history->n; i++)
-	{
-		if (memcmp(history->rows[i].id, id, EO_UUID_LEN) == 0)
-			return i;
-	}
-	return -1;
+	return find_among(history->rows, history->n, id);
+}
+
+bool
+eo_life_rows_is_earlier(const EoHistory *history, const uint8 *id)
+{
+	return find_among(history->rows + history->n, history->nearlier, id) >= 0;
+}
+
+const EoLifeRow *
+eo_life_rows_original(const EoHistory *history)
+{
+	return history->nearlier > 0 ? &history->rows[history->n] : NULL;
+}
+
+/* The rows of the original, which follow those of the history. */
+static int
+count_original(const EoHistory *history)
+{
+	const EoLifeRow *first = eo_life_rows_original(history);
+	int			n = 0;
+
+	while (n < history->nearlier && first[n].system == first->system &&
+		   first[n].dboid == first->dboid)
+		n++;
+	return n;
+}
+
+bool
+eo_life_rows_is_original(const EoHistory *history, const uint8 *id)
+{
+	return find_among(history->rows + history->n, count_original(history), id) >= 0;
+}
+
+bool
+eo_life_rows_original_exists(const EoHistory *history)
+{
+	const EoLifeRow *original = eo_life_rows_original(history);
+
+	return original != NULL && original->dboid != MyDatabaseId &&
+		SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(original->dboid));
 }
 
 /* ----- writing ----- */
@@ -209,18 +286,20 @@ eo_life_rows_mint(const EoHistory *history, const uint8 *id)
 	Relation	rel = eo_internal_open(EO_INTERNAL_LIVES, RowExclusiveLock);
 	Datum		values[LIFE_COLUMNS] = {0};
 	bool		nulls[LIFE_COLUMNS] = {false};
+	bool		has_parent = history->n + history->nearlier > 0;
 	HeapTuple	tuple;
 
 	values[C_ID - 1] = uuid_datum(id);
-	nulls[C_PARENT - 1] = history->n == 0;
-	if (history->n > 0)
+	nulls[C_PARENT - 1] = !has_parent;
+	if (has_parent)
 		values[C_PARENT - 1] = uuid_datum(history->rows[0].id);
-	values[C_NUMBER - 1] = Int64GetDatum(history->n > 0 ? history->rows[0].number + 1 : 1);
+	values[C_NUMBER - 1] = Int64GetDatum(has_parent ? history->rows[0].number + 1 : 1);
 	values[C_SYSTEM - 1] = Int64GetDatum((int64) GetSystemIdentifier());
 	values[C_DATABASE - 1] = ObjectIdGetDatum(MyDatabaseId);
 	values[C_RUN - 1] = uuid_datum(eo_life_run());
 	values[C_TIMELINE - 1] = Int64GetDatum((int64) eo_compat_timeline());
 	values[C_FLOOR - 1] = FullTransactionIdGetDatum(FullTransactionIdFromU64(eo_life_xid_floor()));
+	values[C_START - 1] = FullTransactionIdGetDatum(FullTransactionIdFromU64(eo_life_xid_start()));
 	values[C_BEAT - 1] = Int64GetDatum(0);
 	values[C_STARTED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[C_WRITTEN_BY - 1] = FullTransactionIdGetDatum(GetTopFullTransactionId());
@@ -241,7 +320,7 @@ eo_life_rows_prune(const EoHistory *history)
 	Relation	rel = eo_internal_open(EO_INTERNAL_LIVES, RowExclusiveLock);
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 
-	for (int i = KEEP_ROWS; i < history->n; i++)
+	for (int i = KEEP_ROWS; i < history->n + history->nearlier; i++)
 	{
 		ScanKeyData key;
 		SysScanDesc scan;
@@ -261,21 +340,19 @@ eo_life_rows_prune(const EoHistory *history)
 	table_close(rel, NoLock);
 }
 
-void
-eo_life_rows_note_beat(const uint8 *id, int64 beat)
+/* Change columns of the row of a life, if it is there. */
+static void
+update_row(const uint8 *id, Datum *values, bool *replace)
 {
 	Relation	rel = eo_internal_open(EO_INTERNAL_LIVES, RowExclusiveLock);
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	Datum		values[LIFE_COLUMNS] = {0};
 	bool		nulls[LIFE_COLUMNS] = {false};
-	bool		replace[LIFE_COLUMNS] = {false};
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
-	values[C_BEAT - 1] = Int64GetDatum(beat);
 	values[C_WRITTEN_BY - 1] = FullTransactionIdGetDatum(GetTopFullTransactionId());
-	replace[C_BEAT - 1] = replace[C_WRITTEN_BY - 1] = true;
+	replace[C_WRITTEN_BY - 1] = true;
 	ScanKeyInit(&key, C_ID, BTEqualStrategyNumber, F_UUID_EQ, uuid_datum(id));
 	scan = systable_beginscan(rel, InvalidOid, false, snapshot, 1, &key);
 	tuple = systable_getnext(scan);
@@ -286,4 +363,32 @@ eo_life_rows_note_beat(const uint8 *id, int64 beat)
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	table_close(rel, NoLock);
+}
+
+void
+eo_life_rows_adopt(const EoHistory *history)
+{
+	int			n = count_original(history);
+
+	for (int i = history->n; i < history->n + n; i++)
+	{
+		Datum		values[LIFE_COLUMNS] = {0};
+		bool		replace[LIFE_COLUMNS] = {false};
+
+		values[C_SYSTEM - 1] = Int64GetDatum((int64) GetSystemIdentifier());
+		values[C_DATABASE - 1] = ObjectIdGetDatum(MyDatabaseId);
+		replace[C_SYSTEM - 1] = replace[C_DATABASE - 1] = true;
+		update_row(history->rows[i].id, values, replace);
+	}
+}
+
+void
+eo_life_rows_note_beat(const uint8 *id, int64 beat)
+{
+	Datum		values[LIFE_COLUMNS] = {0};
+	bool		replace[LIFE_COLUMNS] = {false};
+
+	values[C_BEAT - 1] = Int64GetDatum(beat);
+	replace[C_BEAT - 1] = true;
+	update_row(id, values, replace);
 }

@@ -13,9 +13,9 @@
  *
  * A life whose beat is refused stops at once.  It may not notice for a while, because
  * it was stopped or cannot reach the table.  So a seal needs a lease that is younger
- * than SEAL_AGE_US, and a transaction commits only if it is younger than LEASE_US
+ * than SEAL_AGE_US, and a transaction commits only if it is younger than EO_LIVES_LEASE_US
  * when the last callback runs.  An heir waits for longer than that
- * (worker_lives.c).  The age is counted from the instant at which the last confirmed
+ * (worker_heir.c).  The age is counted from the instant at which the last confirmed
  * beat was sent, by a clock that goes on while the machine is suspended.
  *
  * A beat whose reply was lost may look like a refusal.  So every write of a life
@@ -48,12 +48,8 @@
 #include "server/store.h"
 #include "server/text.h"
 
-/* A seal needs a lease that is younger, and the commit one that is. */
+/* A seal needs a lease that is younger than this; the commit, see EO_LIVES_LEASE_US. */
 #define SEAL_AGE_US INT64CONST(8000000)
-#define LEASE_US INT64CONST(20000000)
-
-/* A beat is counted every so often, see EoLifeItem. */
-#define BEAT_US INT64CONST(5000000)
 
 /* A life is minted in some milliseconds. */
 #define MINT_WAIT_US INT64CONST(10000000)
@@ -67,9 +63,8 @@
 static void await_life(EoLife *life);
 static void make_contact(EoStore *store, const EoTarget *target, const char *doing,
 						 const char *key, int64 deadline_us);
-static bool take_turn(EoPlaceRef ref, EoPlace *place);
-static void run(const EoPlace *place, EoAnswer *answer, const char *doing, const char *key,
-				EoStore *store, int64 deadline_us);
+static void write_item(EoStore *store, const EoTarget *target, EoLifeVerb verb,
+					   const char *doing, const char *key, int64 deadline_us);
 
 /* ----- contact ----- */
 
@@ -87,9 +82,6 @@ make_contact(EoStore *store, const EoTarget *target, const char *doing, const ch
 	while (!eo_life_place_is_open(store->place))
 	{
 		EoLife		life;
-		EoPlace		place;
-		EoAnswer   *answer;
-		EoHistory	history;
 		bool		open;
 
 		/* A life that is minted now would be closed again at once. */
@@ -107,21 +99,8 @@ make_contact(EoStore *store, const EoTarget *target, const char *doing, const ch
 					 errdetail("Too many tables and key prefixes are in use."),
 					 errhint("Leases of tables that are not used end with an idle worker, after five minutes.")));
 		}
-		if (open || !take_turn(store->place, &place))
-			continue;
-		place.target = *target;
-		eo_life_rows_read(&history);
-		answer = eo_lives_prepare(store, &place, EO_LIFE_CREATE,
-								  eo_lives_ancestors(&history, life.id));
-		if (answer == NULL)
-		{
-			eo_life_end_turn(place.ref);
-			continue;
-		}
-		run(&place, answer, doing, key, store, deadline_us);
-		(void) eo_lives_take(&place, answer);
-		eo_life_end_turn(place.ref);
-		eo_answer_free(answer);
+		if (!open)
+			write_item(store, target, EO_LIFE_CREATE, doing, key, deadline_us);
 	}
 }
 
@@ -167,59 +146,62 @@ eo_lives_ancestors(const EoHistory *history, const uint8 *life)
 }
 
 /*
- * Wait for the turn to write the item, or for what others write.  Returns false if the
- * caller is to look again.
+ * Create or extend the item of store->place, as the session reaches it.  If another
+ * process has the turn to write it, or the life is over, this returns soon, and the
+ * caller looks again.  Raises if the write has no definite answer.
  */
-static bool
-take_turn(EoPlaceRef ref, EoPlace *place)
-{
-	if (eo_life_take_turn(ref))
-		return eo_life_place_info(ref, place);
-	eo_http_wait(eo_clock_monotonic_us() + 2000, EO_WAIT_RAISE);
-	return false;
-}
-
 static void
-run(const EoPlace *place, EoAnswer *answer, const char *doing, const char *key, EoStore *store,
-	int64 deadline_us)
+write_item(EoStore *store, const EoTarget *target, EoLifeVerb verb, const char *doing,
+		   const char *key, int64 deadline_us)
 {
-	(void) eo_answer_run_until(answer, deadline_us);
-	if (answer->outcome != EO_FAILED_CALL)
+	const char *ancestors = NULL;
+	EoHistory	history;
+	EoPlace		place;
+	EoAnswer   *answer;
+
+	if (!eo_life_take_turn(store->place))
+	{
+		eo_http_wait(eo_clock_monotonic_us() + 2000, EO_WAIT_RAISE);
 		return;
-	eo_life_end_turn(place->ref);
-	/* Of the key itself nothing was asked yet. */
-	if (answer->error.status == EO_UNKNOWN)
-		answer->error.status = EO_UNANSWERED;
-	eo_error_raise(&answer->error, doing, key, store->server->name);
+	}
+	if (!eo_life_place_info(store->place, &place))
+		return;
+	if (verb == EO_LIFE_CREATE)
+	{
+		eo_life_rows_read(&history);
+		ancestors = eo_lives_ancestors(&history, place.life);
+	}
+	place.target = *target;
+	answer = eo_lives_prepare(store, &place, verb, ancestors);
+	if (answer != NULL)
+		(void) eo_lives_take(&place, eo_answer_run_until(answer, deadline_us));
+	eo_life_end_turn(place.ref);
+	if (answer == NULL)
+		return;
+	if (answer->outcome == EO_FAILED_CALL)
+	{
+		/* Of the key itself nothing was asked yet. */
+		if (answer->error.status == EO_UNKNOWN)
+			answer->error.status = EO_UNANSWERED;
+		eo_error_raise(&answer->error, doing, key, store->server->name);
+	}
+	eo_answer_free(answer);
 }
 
 /* ----- the lease ----- */
 
-void
-eo_lives_renew(EoStore *store, const EoTarget *target, const char *key, int64 deadline_us)
+bool
+eo_lives_renew(EoStore *store, const EoTarget *target, const uint8 *life, const char *key,
+			   int64 deadline_us)
 {
-	for (;;)
+	while (life == NULL || eo_life_is_current(MyDatabaseId, life))
 	{
-		EoPlace		place;
-		EoAnswer   *answer;
-
 		make_contact(store, target, "commit", key, deadline_us);
 		if (eo_lives_lease_is_young(store->place))
-			return;
-		if (!take_turn(store->place, &place))
-			continue;
-		place.target = *target;
-		answer = eo_lives_prepare(store, &place, EO_LIFE_BEAT, NULL);
-		if (answer == NULL)
-		{
-			eo_life_end_turn(place.ref);
-			continue;
-		}
-		run(&place, answer, "commit", key, store, deadline_us);
-		(void) eo_lives_take(&place, answer);
-		eo_life_end_turn(place.ref);
-		eo_answer_free(answer);
+			return true;
+		write_item(store, target, EO_LIFE_BEAT, "commit", key, deadline_us);
 	}
+	return false;
 }
 
 bool
@@ -231,7 +213,7 @@ eo_lives_lease_is_young(EoPlaceRef place)
 bool
 eo_lives_lease_holds(EoPlaceRef place)
 {
-	return eo_life_lease_age_us(place) < eo_guc_hurried_us(LEASE_US);
+	return eo_life_lease_age_us(place) < eo_guc_hurried_us(EO_LIVES_LEASE_US);
 }
 
 /* ----- writes on the current life ----- */
@@ -252,7 +234,8 @@ beat_now(const EoPlace *place)
 	int64		beat = place->beat + 1;
 
 	if (eo_life_current(place->target.dboid, &life))
-		beat = Max(beat, (eo_clock_steady_us() - life.began_us) / eo_guc_hurried_us(BEAT_US));
+		beat = Max(beat, (eo_clock_steady_us() - life.began_us) /
+				   eo_guc_hurried_us(EO_LIVES_BEAT_US));
 	return Max(beat, place->sent_beat);
 }
 
@@ -264,11 +247,8 @@ eo_lives_prepare(EoStore *store, EoPlace *place, EoLifeVerb verb, const char *an
 	char		nonce_text[24];
 	char		system[24];
 	uint64		nonce;
-	EoLife		life;
 
-	if (verb != EO_LIFE_CLOSE &&
-		(!eo_life_current(place->target.dboid, &life) ||
-		 memcmp(life.id, place->life, EO_UUID_LEN) != 0))
+	if (verb != EO_LIFE_CLOSE && !eo_life_is_current(place->target.dboid, place->life))
 		return NULL;
 	if (!pg_strong_random(&nonce, sizeof(nonce)))
 		ereport(ERROR,
@@ -310,9 +290,6 @@ eo_lives_take(const EoPlace *place, const EoAnswer *answer)
 		eo_life_confirmed(place->ref, item->beat, sent_us, &place->target);
 		return true;
 	}
-	/* It is over because we have closed it. */
-	if (answer->exists && item->state == EO_LIFE_CLOSED && answer->outcome == EO_APPLIED)
-		return true;
 	eo_life_give_up(place->target.dboid, place->life);
 	return false;
 }
@@ -334,6 +311,19 @@ eo_lives_lead_into(const EoHistory *history, const char *ancestors)
 	return false;
 }
 
+bool
+eo_lives_judge_current(Oid dboid, const uint8 *id, EoLifeVerdict *verdict)
+{
+	if (!eo_life_is_current(dboid, id))
+		return false;
+	*verdict = (EoLifeVerdict)
+	{
+		.relation = EO_LIFE_OURS,.known = true,.this_run = true,.next_floor = UINT64_MAX,
+			.next_start = UINT64_MAX
+	};
+	return true;
+}
+
 void
 eo_lives_judge(const EoHistory *history, const uint8 *id, bool over, const char *ancestors,
 			   EoLifeVerdict *verdict)
@@ -341,9 +331,11 @@ eo_lives_judge(const EoHistory *history, const uint8 *id, bool over, const char 
 	int			i = eo_life_rows_find(history, id);
 
 	verdict->relation = EO_LIFE_OTHER;
+	verdict->closed = false;
 	verdict->known = i >= 0 || eo_lives_lead_into(history, ancestors);
 	verdict->this_run = i >= 0 && memcmp(history->rows[i].run, eo_life_run(), EO_UUID_LEN) == 0;
 	verdict->next_floor = UINT64_MAX;
+	verdict->next_start = verdict->this_run ? UINT64_MAX : eo_life_xid_start();
 	if (over && verdict->known)
 		verdict->relation = i >= 0 ? EO_LIFE_PAST : EO_LIFE_BRANCH;
 
@@ -356,6 +348,7 @@ eo_lives_judge(const EoHistory *history, const uint8 *id, bool over, const char 
 		if (memcmp(history->rows[j].run, history->rows[i].run, EO_UUID_LEN) == 0)
 			continue;
 		verdict->next_floor = history->rows[j].xid_floor;
+		verdict->next_start = history->rows[j].xid_start;
 		break;
 	}
 }
@@ -408,8 +401,7 @@ is_being_retired(const EoTarget *target, const uint8 *id)
 	while (eo_life_walk_places(MyDatabaseId, false, &cursor, &place))
 	{
 		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && place.open && !place.retired &&
-			eo_target_same_table(&place.target, target) &&
-			strcmp(place.target.prefix, target->prefix) == 0)
+			eo_target_same_place(&place.target, target))
 			return true;
 	}
 	return false;
@@ -418,28 +410,39 @@ is_being_retired(const EoTarget *target, const uint8 *id)
 bool
 eo_lives_ask(EoStore *store, const uint8 *id, EoLifeVerdict *verdict, EoError *error)
 {
-	const char *prefix = eo_text_to_utf8(store->server->key_prefix);
 	int64		give_up_us = eo_clock_monotonic_us() + RETIRE_WAIT_US;
-	char		text[EO_UUID_TEXT_LEN + 1];
 	EoHistory	history;
 	EoTarget	target;
-	EoAnswer   *answer;
-	bool		failed = false;
-	bool		over;
+	bool		exists;
 
-	memset(verdict, 0, sizeof(*verdict));
-	if (eo_life_is_current(MyDatabaseId, id))
-	{
-		verdict->relation = EO_LIFE_OURS;
-		verdict->known = verdict->this_run = true;
-		verdict->next_floor = UINT64_MAX;
+	if (eo_lives_judge_current(MyDatabaseId, id, verdict))
 		return true;
-	}
 	eo_database_wake(MyDatabaseId);
 	eo_target_of(store, &target);
 	while (is_being_retired(&target, id) && eo_clock_monotonic_us() < give_up_us)
 		eo_http_wait(eo_clock_monotonic_us() + 2000, EO_WAIT_RAISE);
 	eo_life_rows_read(&history);
+	if (!eo_lives_look(store, &history, id, verdict, &exists, error))
+		return false;
+	if (verdict->relation == EO_LIFE_OTHER)
+	{
+		eo_life_watch_add(&target, id);
+		eo_database_wake(MyDatabaseId);
+	}
+	return true;
+}
+
+bool
+eo_lives_look(EoStore *store, const EoHistory *history, const uint8 *id,
+			  EoLifeVerdict *verdict, bool *exists, EoError *error)
+{
+	const char *prefix = eo_text_to_utf8(store->server->key_prefix);
+	char		text[EO_UUID_TEXT_LEN + 1];
+	EoAnswer   *answer;
+	const EoLifeItem *item;
+	bool		failed = false;
+	bool		over = false;
+
 	eo_hex_put_uuid(id, text);
 	answer = eo_answer_run_one(eo_life_store_prepare_read(store, prefix, text));
 	if (answer->outcome == EO_FAILED_CALL)
@@ -448,142 +451,12 @@ eo_lives_ask(EoStore *store, const uint8 *id, EoLifeVerdict *verdict, EoError *e
 		eo_answer_free(answer);
 		return false;
 	}
-	over = answer->exists &&
-		is_over(store, prefix, &history, eo_life_store_item(answer), 0, error, &failed);
-	eo_lives_judge(&history, id, over,
-				   answer->exists ? eo_life_store_item(answer)->ancestors : NULL, verdict);
-	if (verdict->relation == EO_LIFE_OTHER && !failed)
-	{
-		eo_life_watch_add(&target, id);
-		eo_database_wake(MyDatabaseId);
-	}
+	*exists = answer->exists;
+	item = answer->exists ? eo_life_store_item(answer) : NULL;
+	if (item != NULL)
+		over = is_over(store, prefix, history, item, 0, error, &failed);
+	eo_lives_judge(history, id, over, item != NULL ? item->ancestors : NULL, verdict);
+	verdict->closed = item != NULL && item->state == EO_LIFE_CLOSED;
 	eo_answer_free(answer);
 	return !failed;
-}
-
-/* ----- an operator takes over ----- */
-
-/* Read the item of a life.  Raises if DynamoDB does not answer. */
-static EoAnswer *
-read_item(EoStore *store, const char *life)
-{
-	const char *prefix = eo_text_to_utf8(store->server->key_prefix);
-	EoAnswer   *answer = eo_life_store_prepare_read(store, prefix, life);
-
-	if (eo_answer_run_one(answer)->outcome == EO_FAILED_CALL)
-		eo_error_raise_life(&answer->error, "read", life, store->server->name);
-	return answer;
-}
-
-/*
- * Wait for longer than a lease, and see that there was no beat: whoever has the life has
- * stopped committing by then.
- */
-static EoAnswer *
-await_silence(EoStore *store, const char *life)
-{
-	EoAnswer   *first = read_item(store, life);
-	EoAnswer   *second;
-	int64		until_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LEASE_US + BEAT_US);
-
-	if (!first->exists || eo_life_store_item(first)->state != EO_LIFE_OPEN)
-		return first;
-	while (eo_clock_monotonic_us() < until_us)
-		eo_http_wait(until_us, EO_WAIT_RAISE);
-	second = read_item(store, life);
-	if (second->exists && eo_life_store_item(second)->state == EO_LIFE_OPEN &&
-		eo_life_store_item(second)->beat != eo_life_store_item(first)->beat)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("life %s on server \"%s\" goes on", life, store->server->name),
-				 errdetail("A server extends it every few seconds, and may commit under it."),
-				 errhint("Stop that server first.")));
-	eo_answer_free(first);
-	return second;
-}
-
-/* Raise unless the life is one of our history, or a branch of it. */
-static void
-check_is_ours(const uint8 *id, const char *life, const EoAnswer *seen)
-{
-	EoHistory	history;
-
-	eo_life_rows_read(&history);
-	if (eo_life_rows_find(&history, id) >= 0 ||
-		(seen->exists && eo_lives_lead_into(&history, eo_life_store_item(seen)->ancestors)))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("life %s is none of this database", life),
-			 errdetail("It is not in its history, and does not descend from it."),
-			 errhint("exactonce_lives lists those that this database can take over.")));
-}
-
-/* Retire the life as it was seen, or inherit it from its heir.  Returns if we have. */
-static bool
-take_as_seen(EoStore *store, const EoTarget *target, const char *life, const EoAnswer *seen)
-{
-	const EoLifeItem *item = seen->exists ? eo_life_store_item(seen) : NULL;
-	EoLifeVerb	verb = EO_LIFE_RETIRE_ABSENT;
-	EoLifeWrite w = {.life = life};
-	char		by[EO_UUID_TEXT_LEN + 1];
-	EoPlace		place;
-	EoAnswer   *answer;
-	bool		taken;
-
-	/*
-	 * A life that was retired itself, and does not know it, must retire
-	 * nobody.
-	 */
-	eo_lives_renew(store, target, life, 0);
-	if (!eo_life_place_info(store->place, &place))
-		return false;
-	eo_hex_put_uuid(place.life, by);
-	w.by = by;
-	w.now_ms = eo_lives_now_ms(store);
-	if (item != NULL && item->state == EO_LIFE_RETIRED)
-	{
-		verb = EO_LIFE_INHERIT;
-		w.seen_by = item->retired_by;
-	}
-	else if (item != NULL)
-	{
-		verb = EO_LIFE_RETIRE;
-		w.seen_beat = item->beat;
-	}
-	answer = eo_life_store_prepare_write(store, target->prefix, verb, &w);
-	if (eo_answer_run_one(answer)->outcome == EO_FAILED_CALL)
-		eo_error_raise_life(&answer->error, "take over", life, store->server->name);
-	taken = answer->outcome == EO_APPLIED;
-	eo_answer_free(answer);
-	return taken;
-}
-
-bool
-eo_lives_take_over(EoStore *store, const uint8 *id)
-{
-	EoTarget	target;
-	EoAnswer   *seen;
-	EoLifeVerdict verdict;
-	EoError		error;
-	char		life[EO_UUID_TEXT_LEN + 1];
-	bool		taken = false;
-
-	eo_hex_put_uuid(id, life);
-	eo_target_of(store, &target);
-	eo_lives_contact(store, &target, "inherit", life);
-	/* It is over already, and ours. */
-	if (eo_lives_ask(store, id, &verdict, &error) && verdict.relation != EO_LIFE_OTHER)
-		return false;
-	seen = await_silence(store, life);
-	check_is_ours(id, life, seen);
-	/* The present heir must be silent, too. */
-	if (seen->exists && eo_life_store_item(seen)->state == EO_LIFE_RETIRED)
-		eo_answer_free(await_silence(store, eo_life_store_item(seen)->retired_by));
-	if (!seen->exists || eo_life_store_item(seen)->state != EO_LIFE_CLOSED)
-		taken = take_as_seen(store, &target, life, seen);
-	eo_life_watch_add(&target, id);
-	eo_database_wake(MyDatabaseId);
-	eo_answer_free(seen);
-	return taken;
 }

@@ -32,17 +32,24 @@ extern void eo_lives_contact(EoStore *store, const EoTarget *target, const char 
 
 /*
  * Before a seal: make contact, and see that the lease is young enough to be still good
- * at the last callback.  Extends it by a request if not, until the deadline.  Raises
- * as above.
+ * at the last callback.  Extends it by a request if not, until the deadline.  Returns
+ * false if this life (NULL: any) is not the current one, or is given up meanwhile.
+ * Raises as above.
  */
-extern void eo_lives_renew(EoStore *store, const EoTarget *target, const char *key,
-						   int64 deadline_us);
+extern bool eo_lives_renew(EoStore *store, const EoTarget *target, const uint8 *life,
+						   const char *key, int64 deadline_us);
 
 /* Is it young enough for a seal, and for retiring another life? */
 extern bool eo_lives_lease_is_young(EoPlaceRef place);
 
 /* At the last callback: is the lease of the sealing life still good?  Only looks. */
 extern bool eo_lives_lease_holds(EoPlaceRef place);
+
+/* Without a lease that is younger than this nothing commits. */
+#define EO_LIVES_LEASE_US INT64CONST(20000000)
+
+/* A beat is sent, and counted, every so often: see EoLifeItem. */
+#define EO_LIVES_BEAT_US INT64CONST(5000000)
 
 /* How a life stands to this data. */
 typedef enum EoLifeRelation
@@ -62,7 +69,11 @@ typedef struct EoLifeVerdict
 	bool		known;			/* this data has been through it, or its data
 								 * left ours at some time */
 	bool		this_run;		/* it began in this run of the server */
+	bool		closed;			/* it is over, and nobody had to take over:
+								 * its data may go on under another life */
 	uint64		next_floor;		/* of the first run after it; UINT64_MAX: none */
+	uint64		next_start;		/* the same; of the present one if that has no
+								 * life yet */
 } EoLifeVerdict;
 
 /*
@@ -74,17 +85,18 @@ extern bool eo_lives_ask(EoStore *store, const uint8 *id, EoLifeVerdict *verdict
 						 EoError *error);
 
 /*
- * For an operator: have the current life inherit another one in the store's table, which
- * must be one of our history or a branch of it.  Waits for longer than a lease,
- * interruptibly.
- * Returns false if it is closed, or ours already.  Raises 55006 if the life beats, 22023
- * if it is none of ours, and ID006 or ID007.
+ * The same, of a history that the caller has read.  Only looks: the worker is not asked
+ * for anything.  Sets *exists, too: has the life an item in the table?
  */
-extern bool eo_lives_take_over(EoStore *store, const uint8 *id);
+extern bool eo_lives_look(EoStore *store, const EoHistory *history, const uint8 *id,
+						  EoLifeVerdict *verdict, bool *exists, EoError *error);
 
 /* For the worker: the same from a history, and what is known of the life's end. */
 extern void eo_lives_judge(const EoHistory *history, const uint8 *id, bool over,
 						   const char *ancestors, EoLifeVerdict *verdict);
+
+/* Is it the current life?  Then *verdict says so. */
+extern bool eo_lives_judge_current(Oid dboid, const uint8 *id, EoLifeVerdict *verdict);
 
 /* Does a list of ancestors, as an item has it, lead into this history? */
 extern bool eo_lives_lead_into(const EoHistory *history, const char *ancestors);

@@ -13,7 +13,9 @@
  * The key of a row is system identifier, database OID and digest.  The first two
  * distinguish our own rows from those that came with a copy.  The digest is made of
  * the DynamoDB table and the key, and not of the server's OID or of credentials, so
- * that a row is found again after DROP SERVER or a rotation of the access key.
+ * that a row is found again after DROP SERVER or a rotation of the access key.  Rows that
+ * came with pg_upgrade, or with a copy, are made our own when an operator has decided that
+ * their lives are (life_rows.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -29,17 +31,21 @@
 #include "cluster/target.h"
 #include "commit/internal.h"
 #include "commit/known_targets.h"
+#include "commit/life_rows.h"
 #include "commit/outbox.h"
 #include "compat.h"
 #include "dynamodb/hex.h"
 #include "dynamodb/token.h"
 #include "miscadmin.h"
 #include "server/error.h"
+#include "server/options.h"
 #include "server/text.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
@@ -89,6 +95,9 @@ typedef struct OutboxScan
 
 static HeapTuple form_row(Relation rel, const EoOutboxRow *row);
 static void begin_scan(OutboxScan *s, LOCKMODE mode, const uint8 *digest);
+static void begin_scan_of(OutboxScan *s, LOCKMODE mode, uint64 system, Oid dboid,
+						  const uint8 *digest);
+static void init_keys(ScanKeyData *keys, uint64 system, Oid dboid, Datum digest);
 static HeapTuple next_row(OutboxScan *s);
 static HeapTuple row_of_claim(OutboxScan *s, const char *token);
 static void end_scan(OutboxScan *s);
@@ -271,6 +280,182 @@ eo_outbox_give_up(const uint8 *digest, const char *token)
 	return HeapTupleIsValid(tuple);
 }
 
+/* Is there a row of ours for this key?  *changing: of a transaction that goes on. */
+static bool
+has_own_row(Relation rel, Datum digest, bool *changing)
+{
+	SnapshotData dirty;
+	ScanKeyData keys[3];
+	SysScanDesc scan;
+	bool		found;
+
+	InitDirtySnapshot(dirty);
+	init_keys(keys, GetSystemIdentifier(), MyDatabaseId, digest);
+	scan = systable_beginscan(rel, rel->rd_pkindex, OidIsValid(rel->rd_pkindex), &dirty, 3, keys);
+	found = HeapTupleIsValid(systable_getnext(scan));
+	*changing = found && (TransactionIdIsValid(dirty.xmin) || TransactionIdIsValid(dirty.xmax));
+	systable_endscan(scan);
+	return found;
+}
+
+/*
+ * How well does a server suit the row of a target?  0: it leads to another table, or its
+ * options are not valid, which must not stop the caller.
+ */
+static int
+suits(Oid serverid, const EoTarget *target)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile int score = 0;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		EoServer   *s = eo_options_load(serverid, target->userid);
+
+		if (s != NULL && strcmp(s->url, target->url) == 0 &&
+			strcmp(s->region, target->region) == 0 && strcmp(s->table, target->table) == 0)
+			score = 1 + (serverid == target->serverid) +
+				2 * (strcmp(eo_text_to_utf8(s->key_prefix), target->prefix) == 0);
+		if (s != NULL)
+			MemoryContextDelete(GetMemoryChunkContext(s));
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		if (geterrcode() == ERRCODE_QUERY_CANCELED)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		score = 0;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return score;
+}
+
+/*
+ * The server that suits a row best: one with the same key_prefix, and of several the row's
+ * own.  InvalidOid: none leads to its table.
+ */
+static Oid
+server_of(const EoTarget *target)
+{
+	List	   *servers = eo_options_servers();
+	Oid			best = InvalidOid;
+	int			best_score = 0;
+	ListCell   *cell;
+
+	foreach(cell, servers)
+	{
+		int			score = suits(lfirst_oid(cell), target);
+
+		if (score > best_score)
+		{
+			best = lfirst_oid(cell);
+			best_score = score;
+		}
+	}
+	list_free(servers);
+	return best;
+}
+
+/*
+ * The OIDs of roles are the same after pg_upgrade, and those of servers are not: the row
+ * gets the one that leads to its table now, or none.
+ */
+static void
+adopt_row(OutboxScan *s, HeapTuple tuple, Oid serverid)
+{
+	Datum		values[OUTBOX_COLUMNS] = {0};
+	bool		nulls[OUTBOX_COLUMNS] = {false};
+	bool		replace[OUTBOX_COLUMNS] = {false};
+
+	values[C_SYSTEM - 1] = Int64GetDatum((int64) GetSystemIdentifier());
+	values[C_DATABASE - 1] = ObjectIdGetDatum(MyDatabaseId);
+	values[C_SERVER - 1] = ObjectIdGetDatum(serverid);
+	replace[C_SYSTEM - 1] = replace[C_DATABASE - 1] = replace[C_SERVER - 1] = true;
+	CatalogTupleUpdate(s->rel, &tuple->t_self,
+					   heap_modify_tuple(tuple, RelationGetDescr(s->rel), values, nulls, replace));
+}
+
+/* The next row of the original that names one of its lives; NULL: there is none. */
+static HeapTuple
+next_of_original(OutboxScan *s, const EoHistory *history, EoOutboxRow *row)
+{
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = next_row(s)))
+	{
+		read_row(s, tuple, row);
+		pfree(row->pk);
+		row->pk = NULL;
+		if (eo_life_rows_is_original(history, row->life))
+			break;
+	}
+	return tuple;
+}
+
+bool
+eo_outbox_adopt(const EoHistory *history)
+{
+	OutboxScan	s;
+	HeapTuple	tuple;
+	EoOutboxRow row;
+	EoTarget	last = {0};
+	Oid			serverid = InvalidOid;
+	const EoLifeRow *original = eo_life_rows_original(history);
+	bool		all = true;
+
+	if (original == NULL)
+		return true;
+	begin_scan_of(&s, RowExclusiveLock, original->system, original->dboid, NULL);
+	while (HeapTupleIsValid(tuple = next_of_original(&s, history, &row)))
+	{
+		bool		changing = false;
+
+		if (memcmp(&row.target, &last, sizeof(last)) != 0)
+			serverid = server_of(&row.target);
+		last = row.target;
+		/* To insert a second row would wait for the transaction of the first. */
+		if (!has_own_row(s.rel, column_of(&s, tuple, C_DIGEST), &changing))
+			adopt_row(&s, tuple, serverid);
+		all &= !changing;
+	}
+	end_scan(&s);
+	return all;
+}
+
+bool
+eo_outbox_any_of_original(Oid serverid)
+{
+	OutboxScan	s;
+	EoHistory	history;
+	EoOutboxRow row;
+	const EoLifeRow *original;
+	bool		any = false;
+
+	/* DROP ... CASCADE may have dropped one of the tables already. */
+	if (!OidIsValid(eo_internal_look()) || !OidIsValid(eo_internal_id(EO_INTERNAL_LIVES)))
+		return false;
+	eo_life_rows_read(&history);
+	original = eo_life_rows_original(&history);
+	if (original != NULL && !eo_life_rows_original_exists(&history))
+	{
+		begin_scan_of(&s, AccessShareLock, original->system, original->dboid, NULL);
+		while (!any && HeapTupleIsValid(next_of_original(&s, &history, &row)))
+			any = !row.given_up &&
+				(!OidIsValid(serverid) || server_of(&row.target) == serverid);
+		end_scan(&s);
+	}
+	pfree(history.rows);
+	return any;
+}
+
 bool
 eo_outbox_any(Oid serverid)
 {
@@ -296,21 +481,32 @@ eo_outbox_any(Oid serverid)
 static void
 begin_scan(OutboxScan *s, LOCKMODE mode, const uint8 *digest)
 {
-	int			nkeys = 2;
+	begin_scan_of(s, mode, GetSystemIdentifier(), MyDatabaseId, digest);
+}
 
+/* The same for the rows of any database. */
+static void
+begin_scan_of(OutboxScan *s, LOCKMODE mode, uint64 system, Oid dboid, const uint8 *digest)
+{
 	s->rel = eo_internal_open(EO_INTERNAL_OUTBOX, mode);
 	s->mode = mode;
 	s->snapshot = RegisterSnapshot(GetLatestSnapshot());
-	ScanKeyInit(&s->keys[0], C_SYSTEM, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum((int64) GetSystemIdentifier()));
-	ScanKeyInit(&s->keys[1], C_DATABASE, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(MyDatabaseId));
-	if (digest != NULL)
-		ScanKeyInit(&s->keys[nkeys++], C_DIGEST, BTEqualStrategyNumber, F_BYTEAEQ,
-					digest_datum(&s->digest, digest));
+	init_keys(s->keys, system, dboid,
+			  digest != NULL ? digest_datum(&s->digest, digest) : (Datum) 0);
 	(void) RelationGetIndexList(s->rel);	/* sets rd_pkindex */
 	s->scan = systable_beginscan(s->rel, s->rel->rd_pkindex, OidIsValid(s->rel->rd_pkindex),
-								 s->snapshot, nkeys, s->keys);
+								 s->snapshot, digest != NULL ? 3 : 2, s->keys);
+}
+
+/* Rows of a database; the third key is for that of one key. */
+static void
+init_keys(ScanKeyData *keys, uint64 system, Oid dboid, Datum digest)
+{
+	ScanKeyInit(&keys[0], C_SYSTEM, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum((int64) system));
+	ScanKeyInit(&keys[1], C_DATABASE, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(dboid));
+	ScanKeyInit(&keys[2], C_DIGEST, BTEqualStrategyNumber, F_BYTEAEQ, digest);
 }
 
 /*

@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
+#include "commit/life_rows.h"
 #include "dynamodb/hex.h"
 #include "dynamodb/token.h"
 #include "server/error.h"
@@ -78,9 +79,22 @@ extern bool eo_outbox_remove(const uint8 *digest, const char *token);
 extern bool eo_outbox_give_up(const uint8 *digest, const char *token);
 
 /*
+ * Make the rows of the original (life_rows.h) our own.  A row whose key we have completed
+ * ourselves is left alone.  Returns false if another transaction is changing such a key;
+ * then a part may be done.
+ */
+extern bool eo_outbox_adopt(const EoHistory *history);
+
+/*
  * Is there a row that is not given up for a server (InvalidOid: for any)?  Rows that the current
  * transaction has inserted count.  Returns false if the extension is not here.
  */
 extern bool eo_outbox_any(Oid serverid);
+
+/*
+ * The same of the rows of the original, unless that is another database of this cluster:
+ * then they are none of ours.
+ */
+extern bool eo_outbox_any_of_original(Oid serverid);
 
 #endif							/* EO_COMMIT_OUTBOX_H */

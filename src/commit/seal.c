@@ -131,7 +131,7 @@ renew_leases(Sealing *s, EoLife *life)
 		if (c->store != last)
 		{
 			eo_target_of(c->store, &target);
-			eo_lives_renew(c->store, &target, c->key, s->deadline_us);
+			(void) eo_lives_renew(c->store, &target, c->row_life, c->key, s->deadline_us);
 			last = c->store;
 		}
 		if (!eo_life_current(MyDatabaseId, life) ||
@@ -376,7 +376,7 @@ take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 	claim->in_doubt |= answer->call.in_doubt;
 	if (!claim->in_doubt)
 		eo_slot_seal_refused(claim->slot);
-	if (answer->exists && eo_store_is_expired(claim->store, r))
+	if (answer->exists && eo_store_is_replaceable(claim->store, r))
 	{
 		start_claim(s, claim, EO_SEAL_EXPIRED, r);
 		return;

@@ -230,27 +230,47 @@ state_of_xid(uint64 xid)
 	return TransactionIdIsInProgress((TransactionId) xid) ? XID_RUNNING : XID_OVER;
 }
 
+typedef enum LogEntry
+{
+	LOG_ABORTED,
+	LOG_COMMITTED,
+	LOG_RUNNING,
+	LOG_FUTURE,					/* not assigned yet */
+	LOG_CUT_OFF					/* the log does not go back that far */
+} LogEntry;
+
 /*
- * Does the commit log say that the transaction did not commit?  Read by
- * pg_xact_status(), because that alone knows how far back the log goes.
+ * Look a transaction up in the commit log.  Read by pg_xact_status(), because
+ * that alone knows how far back the log goes.
  */
-static bool
-is_aborted(uint64 xid)
+static LogEntry
+read_commit_log(uint64 xid)
 {
 	LOCAL_FCINFO(fcinfo, 1);
 	Datum		status;
+	const char *word;
 
-	/*
-	 * An id that was not assigned yet in this data; pg_xact_status() would
-	 * raise.
-	 */
+	/* pg_xact_status() would raise. */
 	if (xid >= U64FromFullTransactionId(ReadNextFullTransactionId()))
-		return true;
+		return LOG_FUTURE;
 	InitFunctionCallInfoData(*fcinfo, NULL, 1, InvalidOid, NULL, NULL);
 	fcinfo->args[0].value = FullTransactionIdGetDatum(FullTransactionIdFromU64(xid));
 	fcinfo->args[0].isnull = false;
 	status = pg_xact_status(fcinfo);
-	return !fcinfo->isnull && strcmp(TextDatumGetCString(status), "aborted") == 0;
+	if (fcinfo->isnull)
+		return LOG_CUT_OFF;
+	word = TextDatumGetCString(status);
+	return strcmp(word, "committed") == 0 ? LOG_COMMITTED :
+		strcmp(word, "aborted") == 0 ? LOG_ABORTED : LOG_RUNNING;
+}
+
+/* Does the commit log say that the transaction did not commit in this data? */
+static bool
+is_aborted(uint64 xid)
+{
+	LogEntry	entry = read_commit_log(xid);
+
+	return entry == LOG_ABORTED || entry == LOG_FUTURE;
 }
 
 EoFate
@@ -287,6 +307,42 @@ eo_settle_judge(const EoOrigin *origin, const uint8 *digest, const char *token,
 	 * the commit log says otherwise, a row was lost.
 	 */
 	return is_aborted(origin->xid) ? EO_FATE_ABORTED : EO_FATE_UNKNOWN;
+}
+
+/*
+ * The row of a key that is COMPLETED is gone, so the commit log alone tells.  An id that
+ * it shows as committed may be another transaction's: the one that completed the key was
+ * lost, and its id was assigned again.  That cannot be so if the WAL that this data has
+ * been through reaches past the seal, and if the id is older than the next run of the
+ * server.  An id that it shows as aborted did not commit here, whoever had it.
+ */
+EoWork
+eo_settle_find_work(const EoOrigin *origin, const EoLifeVerdict *verdict, XLogRecPtr timeline_end)
+{
+	bool		is_of_others = origin->xid >= verdict->next_start ||
+	(!XLogRecPtrIsInvalid(timeline_end) && origin->lsn >= timeline_end);
+
+	switch (read_commit_log(origin->xid))
+	{
+		case LOG_ABORTED:
+			return EO_WORK_MISSING;
+		case LOG_FUTURE:
+			return verdict->this_run ? EO_WORK_UNKNOWN : EO_WORK_MISSING;
+		case LOG_RUNNING:
+			return EO_WORK_UNKNOWN;
+		case LOG_COMMITTED:
+			return is_of_others ? EO_WORK_MISSING : EO_WORK_HERE;
+		case LOG_CUT_OFF:
+			break;
+	}
+
+	/*
+	 * A run of the server loses none of its commits, and the key was marked
+	 * COMPLETED after its commit.
+	 */
+	if (verdict->this_run)
+		return EO_WORK_HERE;
+	return is_of_others ? EO_WORK_MISSING : EO_WORK_UNKNOWN;
 }
 
 EoFate

@@ -10,6 +10,7 @@
 
 #include "postgres.h"
 
+#include "access/xlogdefs.h"
 #include "cluster/slots.h"
 #include "commit/lives.h"
 #include "dynamodb/origin.h"
@@ -85,8 +86,24 @@ typedef enum EoFate
 extern EoFate eo_settle_judge(const EoOrigin *origin, const uint8 *digest, const char *token,
 							  const EoLifeVerdict *verdict, int64 *retention_s);
 
+/* Is the transaction of a record that is COMPLETED committed in this data? */
+typedef enum EoWork
+{
+	EO_WORK_HERE,
+	EO_WORK_MISSING,
+	EO_WORK_UNKNOWN				/* the commit log does not tell */
+} EoWork;
+
 /*
- * The same for a record that is COMMITTING.  Asks about its life, which may take
+ * The same question for a record that is COMPLETED, and whose life this data has been
+ * through, over or not.  timeline_end is where this data left the origin's timeline;
+ * Invalid: it has not, or that is not known.
+ */
+extern EoWork eo_settle_find_work(const EoOrigin *origin, const EoLifeVerdict *verdict,
+								  XLogRecPtr timeline_end);
+
+/*
+ * The fate of a record that is COMMITTING.  Asks about its life, which may take
  * requests.
  */
 extern EoFate eo_settle_fate(EoStore *store, const EoRecord *record, const uint8 *digest,

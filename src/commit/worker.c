@@ -49,13 +49,13 @@
 #include "commit/worker_targets.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
-#include "dynamodb/hex.h"
 #include "dynamodb/http.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "server/credentials.h"
 #include "server/guc.h"
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
@@ -78,12 +78,12 @@
 #define CLOSE_US INT64CONST(2000000)
 
 static Oid	database_id;
+static int64 refresh_due_us;	/* see eo_credentials_refresh() */
 static bool come_back;			/* this worker leaves rows for another one */
 static MemoryContext worker_context;
 
 static volatile sig_atomic_t waiting;	/* in the main loop */
 
-static bool has_ended_lives(void);
 static void take_sigterm(SIGNAL_ARGS);
 pg_noreturn static void end_by_signal(void);
 static void enter_database(void);
@@ -136,12 +136,18 @@ eo_worker_main(Datum arg)
 		{
 			eo_worker_lives_close(eo_clock_monotonic_us() + CLOSE_US);
 			last_work_us = eo_clock_monotonic_us();
-			if (!has_ended_lives() && eo_database_may_leave(database_id))
+
+			/*
+			 * A life that is neither closed nor retired still needs this
+			 * worker.
+			 */
+			if (!eo_life_any_ended(database_id) && eo_database_may_leave(database_id))
 				break;
 		}
 		until = next_wake_us();
 		/* Requests in flight make progress in eo_http_wait() only. */
-		if (eo_worker_jobs_in_flight() || eo_worker_scan_in_flight())
+		if (eo_worker_jobs_in_flight() || eo_worker_scan_in_flight() ||
+			refresh_due_us != INT64_MAX)
 			until = Max(until, eo_clock_monotonic_us() + 1000);
 		waiting = true;
 		if (until > eo_clock_monotonic_us() && !ShutdownRequestPending)
@@ -150,17 +156,6 @@ eo_worker_main(Datum arg)
 	}
 	come_back = eo_worker_rows_any();
 	proc_exit(0);
-}
-
-/* A life that is neither closed nor retired would stay open with nobody behind it. */
-static bool
-has_ended_lives(void)
-{
-	uint32		cursor = 0;
-	uint8		id[EO_UUID_LEN];
-	bool		this_run;
-
-	return eo_life_next_ended(database_id, &cursor, id, &this_run);
 }
 
 /*
@@ -259,6 +254,7 @@ static bool
 work(void)
 {
 	AcceptInvalidationMessages();
+	eo_credentials_refresh(&refresh_due_us);
 	if (!eo_worker_rows_fetch())
 		leave_dropped_outbox();
 	eo_worker_lives_fetch();
@@ -290,5 +286,6 @@ next_wake_us(void)
 	until = Min(until, eo_worker_heir_due_us());
 	until = Min(until, eo_worker_scan_due_us());
 	until = Min(until, eo_worker_barrier_due_us());
+	until = Min(until, refresh_due_us);
 	return Min(until, eo_worker_jobs_due_us());
 }

@@ -9,17 +9,25 @@
  * the last lives before ours, in each place that we use.
  *
  *	 LOOK: read the item.
- *	   closed, or retired by one of our history		-> OVER
- *	   retired by another life						-> look again later, and at that one
+ *	   closed, or retired by our current life		-> OVER
+ *	   retired by another life						-> look at that one, then again here
  *	   open or absent, and it ended in this cluster	-> RETIRE
  *	   open or absent, and silent for SILENCE_US	-> RETIRE, if that is allowed
  *	   else											-> LOOK, after LOOK_US
  *	 RETIRE: one write, on condition that the item is as it was read.
  *	   applied -> OVER; refused -> LOOK
+ *	 OVER: if our current life is given up, and the life was retired -> LOOK
+ *
+ * What was retired is ours only as long as the life that has retired it is ours: another
+ * heir that retires our current life inherits with it all that it has inherited.
  *
  * Silent means: the same beat in consistent reads that were answered, never more than
  * MAX_GAP_US apart.  SILENCE_US is longer than the lease of commit/lives.c, so that
  * the owner of the life, if there is one, has stopped committing by then.
+ *
+ * The lives of the database that this data comes from (commit/life_rows.h) are none of
+ * ours, and are never retired here.  If the item of the last one says that we have
+ * retired it, an operator has decided that: then they are made a part of our history.
  *
  * The first place of a life is its home.  It is retired there before it is retired
  * elsewhere, so that of two heirs one has all of it.
@@ -37,6 +45,7 @@
 #include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_lives.h"
+#include "commit/worker_rows.h"
 #include "commit/worker_scan.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
@@ -107,17 +116,21 @@ static struct
 {
 	MemoryContext context;
 	Oid			dboid;
+	uint32		losses;			/* eo_worker_lives_losses() at the last look */
 	dlist_head	checks;
 	int64		due_us;			/* the next look */
-	uint64	   *looked_back;	/* by the index of a place: its generation */
-	uint32		nlooked_back;
+	uint64		looked_back[EO_MAX_PLACES]; /* by the index of a place: its
+											 * generation */
 	uint32		changes;
 	bool		to_report;		/* a check has changed */
+	bool		scanning;		/* a page was in flight at the last report */
 }			own;
 
+static void look_again(void);
 static void look_back(const EoPlace *place);
 static void collect(void);
 static Check *enter_check(const EoPlace *place);
+static Check *enter_life(const EoTarget *target, const uint8 *id);
 static void fetch_checks(void);
 static void report_checks(void);
 static EoAnswer *prepare_check(EoWorkerJob *job, EoStore *store);
@@ -125,6 +138,7 @@ static bool take_check(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_check(EoWorkerJob *job, int64 pause_us);
 static bool abandon(EoWorkerJob *job);
 static void take_look(Check *c, const EoAnswer *answer);
+static void take_retired(Check *c, const EoLifeItem *item);
 static bool may_retire(Check *c);
 static void set_over(Check *c);
 
@@ -157,6 +171,8 @@ eo_worker_heir_fetch(void)
 	EoPlace		place;
 
 	own.due_us = INT64_MAX;
+	if (own.losses != eo_worker_lives_losses())
+		look_again();
 	while (eo_life_walk_places(own.dboid, true, &cursor, &place))
 	{
 		if (place.open)
@@ -164,8 +180,9 @@ eo_worker_heir_fetch(void)
 	}
 	collect();
 	fetch_checks();
-	if (own.to_report || eo_worker_scan_in_flight())
+	if (own.to_report || own.scanning || eo_worker_scan_in_flight())
 		report_checks();
+	own.scanning = eo_worker_scan_in_flight();
 }
 
 int64
@@ -204,11 +221,14 @@ report_checks(void)
 	dlist_foreach(iter, &own.checks)
 	{
 		const Check *c = dlist_container(Check, node, iter.cur);
-
 		int64		scanned = eo_worker_scan_progress(&c->place.target);
 
-		/* A life that is over everywhere is of no interest any more. */
-		if (c->stage == OVER && !c->ended && scanned < 0)
+		/*
+		 * A life that is over, and has left nothing, is of no interest any
+		 * more.
+		 */
+		if (c->stage == OVER && !c->ended &&
+			!eo_worker_scan_is_wanted(&c->place.target, c->id))
 			continue;
 		memcpy(reports[n].life, c->place.life, EO_UUID_LEN);
 		reports[n].target = c->place.target;
@@ -222,25 +242,30 @@ report_checks(void)
 	own.to_report = false;
 }
 
-/* Has this been done for the place before? */
-static bool
-was_looked_back(EoPlaceRef ref)
+/*
+ * Our current life was given up, perhaps because another heir has retired it.  Look again
+ * at every life that was retired, and leave alone what it has left until it is over for
+ * our next life.  A life that was closed is over for good.
+ */
+static void
+look_again(void)
 {
-	bool		was;
+	dlist_iter	iter;
 
-	if (ref.index >= own.nlooked_back)
+	own.losses = eo_worker_lives_losses();
+	dlist_foreach(iter, &own.checks)
 	{
-		uint32		n = ref.index + 16;
+		Check	   *c = dlist_container(Check, node, iter.cur);
 
-		own.looked_back = own.looked_back == NULL ?
-			MemoryContextAllocZero(own.context, n * sizeof(uint64)) :
-			repalloc(own.looked_back, n * sizeof(uint64));
-		memset(own.looked_back + own.nlooked_back, 0, (n - own.nlooked_back) * sizeof(uint64));
-		own.nlooked_back = n;
+		if (c->stage != OVER || c->closed)
+			continue;
+		eo_worker_scan_drop(&c->place.target, c->id);
+		c->stage = LOOK;
+		c->watch = EO_WATCH_LOOKING;
+		c->since_us = 0;
+		c->due_us = 0;
 	}
-	was = own.looked_back[ref.index] == ref.generation;
-	own.looked_back[ref.index] = ref.generation;
-	return was;
+	own.to_report = true;
 }
 
 /* The lives before ours may have left something here. */
@@ -248,20 +273,18 @@ static void
 look_back(const EoPlace *place)
 {
 	const EoHistory *history = eo_worker_lives_history();
-	int			first = eo_life_rows_find(history, place->life) + 1;
+	int			first;
 
-	if (was_looked_back(place->ref))
+	if (own.looked_back[place->ref.index] == place->ref.generation)
 		return;
-
-	for (int i = first; i < history->n && i < first + LOOK_BACK; i++)
+	own.looked_back[place->ref.index] = place->ref.generation;
+	first = eo_life_rows_find(history, place->life) + 1;
+	for (int i = first; i < history->n + history->nearlier && i < first + LOOK_BACK; i++)
 	{
-		EoPlace		before = *place;
-
-		if (history->rows[i].number == 0)
+		/* The original of a copy of this cluster goes on, as a rule. */
+		if (history->rows[i].number == 0 || history->rows[i].dboid != place->target.dboid)
 			continue;
-		memcpy(before.life, history->rows[i].id, EO_UUID_LEN);
-		memset(&before.ref, 0, sizeof(before.ref));
-		(void) enter_check(&before);
+		(void) enter_life(&place->target, history->rows[i].id);
 	}
 }
 
@@ -271,8 +294,7 @@ static bool
 is_same_check(const Check *c, const EoPlace *place)
 {
 	return memcmp(c->place.life, place->life, EO_UUID_LEN) == 0 &&
-		eo_target_same_table(&c->place.target, &place->target) &&
-		strcmp(c->place.target.prefix, place->target.prefix) == 0;
+		eo_target_same_place(&c->place.target, &place->target);
 }
 
 static Check *
@@ -294,6 +316,26 @@ enter_check(const EoPlace *place)
 	return c;
 }
 
+/* The check of a life that has no place in shared memory. */
+static Check *
+enter_life(const EoTarget *target, const uint8 *id)
+{
+	EoPlace		place = {.target = *target};
+
+	memcpy(place.life, id, EO_UUID_LEN);
+	return enter_check(&place);
+}
+
+/*
+ * May the life have an item in this place that is not dealt with?  A request that was sent
+ * may have created it.
+ */
+static bool
+is_left(const EoPlace *place)
+{
+	return (place->open || place->sent) && !place->retired;
+}
+
 /* Are all places of a life that has ended here dealt with? */
 static bool
 is_settled(const uint8 *id)
@@ -303,7 +345,7 @@ is_settled(const uint8 *id)
 
 	while (eo_life_walk_places(own.dboid, false, &cursor, &place))
 	{
-		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && place.open && !place.retired)
+		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && is_left(&place))
 			return false;
 	}
 	return true;
@@ -330,7 +372,7 @@ static void
 collect(void)
 {
 	uint32		cursor = 0;
-	uint32		walk = 0;
+	uint32		walk;
 	uint8		id[EO_UUID_LEN];
 	bool		this_run;
 	EoPlace		place;
@@ -342,7 +384,7 @@ collect(void)
 		{
 			Check	   *c;
 
-			if (memcmp(place.life, id, EO_UUID_LEN) != 0 || !place.open || place.retired)
+			if (memcmp(place.life, id, EO_UUID_LEN) != 0 || !is_left(&place))
 				continue;
 			c = enter_check(&place);
 			if (!c->ended)
@@ -363,7 +405,10 @@ collect(void)
 		enter_check(&place)->asked = true;
 }
 
-/* Has the life a home that it must be retired in first? */
+/*
+ * Has the life a home that it must be retired in first?  One of which it is not known that
+ * there is an item does not count, because the table may not exist.
+ */
 static bool
 waits_for_home(const Check *c)
 {
@@ -375,7 +420,7 @@ waits_for_home(const Check *c)
 	{
 		const Check *other = dlist_container(Check, node, iter.cur);
 
-		if (other->ended && other->place.home && other->stage != OVER &&
+		if (other->ended && other->place.home && other->place.open && other->stage != OVER &&
 			memcmp(other->place.life, c->place.life, EO_UUID_LEN) == 0)
 			return true;
 	}
@@ -421,6 +466,23 @@ fetch_checks(void)
 	}
 }
 
+/*
+ * Does the claim file tell all that the life has left, so that its item may go?  If the
+ * data is that of an earlier point in time, the file lacks the keys whose commits were
+ * lost: it says that they have committed.  Recovery to that point begins another
+ * timeline.  After an older backup was put in place the timeline is the same, but beats
+ * of the life are missing.
+ */
+static bool
+is_known_by_file(const Check *c)
+{
+	const EoHistory *history = eo_worker_lives_history();
+	int			i = eo_life_rows_find(history, c->place.life);
+
+	return c->ended && i >= 0 && history->rows[i].timeline == eo_compat_timeline() &&
+		(c->this_run || Max(c->beat, c->place.beat) - history->rows[i].beat <= NEAR_BEATS);
+}
+
 static EoAnswer *
 prepare_check(EoWorkerJob *job, EoStore *store)
 {
@@ -438,10 +500,9 @@ prepare_check(EoWorkerJob *job, EoStore *store)
 	}
 	eo_hex_put_uuid(life.id, by);
 	w.by = by;
-	/* The claim file knows all that is left, so that the item may go. */
-	if (c->ended)
-		w.ttl_s = eo_lives_now_ms(store) / 1000 + EO_LIFE_TTL_S;
 	w.now_ms = eo_lives_now_ms(store);
+	if (is_known_by_file(c))
+		w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
 	return eo_life_store_prepare_write(store, c->place.target.prefix,
 									   c->exists ? EO_LIFE_RETIRE : EO_LIFE_RETIRE_ABSENT, &w);
 }
@@ -455,6 +516,7 @@ put_off_check(EoWorkerJob *job, int64 pause_us)
 	c->in_flight = false;
 	c->stage = LOOK;
 	c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_RETRY_US);
+	own.due_us = Min(own.due_us, c->due_us);
 }
 
 /* Is the life one of our history, or a branch of it? */
@@ -463,6 +525,14 @@ is_ours(const Check *c)
 {
 	return eo_life_rows_find(eo_worker_lives_history(), c->place.life) >= 0 ||
 		eo_lives_lead_into(eo_worker_lives_history(), c->ancestors);
+}
+
+/* Is it a life from before pg_upgrade that waits for an operator? */
+static bool
+waits_for_operator(const Check *c)
+{
+	return (c->watch == EO_WATCH_SILENT || c->watch == EO_WATCH_NOT_NEAR) &&
+		eo_life_rows_is_earlier(eo_worker_lives_history(), c->place.life);
 }
 
 /*
@@ -475,7 +545,16 @@ is_of_no_interest(const Check *c, const EoAnswer *answer)
 {
 	if (answer->outcome == EO_FAILED_CALL || c->ended || c->stage != LOOK)
 		return false;
-	return answer->exists ? !is_ours(c) : !c->asked;
+	return answer->exists ? !is_ours(c) && !waits_for_operator(c) : !c->asked;
+}
+
+/* Was a life retired by our current life?  That may have been given up since the write was sent. */
+static bool
+is_by_current(const EoLifeItem *item)
+{
+	uint8		by[EO_UUID_LEN];
+
+	return eo_hex_read_uuid(item->retired_by, by) && eo_life_is_current(own.dboid, by);
 }
 
 static bool
@@ -484,6 +563,12 @@ take_check(EoWorkerJob *job, const EoAnswer *answer)
 	Check	   *c = job->data;
 
 	own.to_report = true;
+
+	/*
+	 * The next step, and a check that the answer has called for, may be due
+	 * now.
+	 */
+	own.due_us = 0;
 	c->in_flight = false;
 	if (c->stage == LOOK)
 	{
@@ -494,12 +579,12 @@ take_check(EoWorkerJob *job, const EoAnswer *answer)
 			pfree(c);
 		}
 	}
-	else if (answer->outcome == EO_APPLIED)
+	else if (answer->outcome == EO_APPLIED && is_by_current(eo_life_store_item(answer)))
 	{
 		ereport(LOG,
 				(errmsg("exactonce: life %s was retired in table \"%s\"; its keys are settled here",
 						c->id, c->place.target.table)));
-		if (!c->ended)
+		if (!is_known_by_file(c))
 			eo_worker_scan_want(&c->place.target, c->id,
 								eo_life_store_item(answer)->retired_by);
 		set_over(c);
@@ -520,14 +605,11 @@ take_check(EoWorkerJob *job, const EoAnswer *answer)
 static bool
 is_inherited(const Check *c, const uint8 *by)
 {
-	EoPlace		place = c->place;
 	const Check *heir;
 
 	if (eo_life_is_current(own.dboid, by))
 		return true;
-	memcpy(place.life, by, EO_UUID_LEN);
-	memset(&place.ref, 0, sizeof(place.ref));
-	heir = enter_check(&place);
+	heir = enter_life(&c->place.target, by);
 	return heir->stage == OVER &&
 		(!heir->closed || eo_life_rows_find(eo_worker_lives_history(), by) >= 0);
 }
@@ -537,8 +619,7 @@ take_look(Check *c, const EoAnswer *answer)
 {
 	const EoLifeItem *item = eo_life_store_item(answer);
 	int64		now_us = eo_clock_steady_us();
-	int64		beat = answer->exists ? item->beat : -1;
-	uint8		by[EO_UUID_LEN];
+	int64		beat = answer->exists ? Max(item->beat, 0) : 0;
 	int64		sent_us;
 
 	c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_US);
@@ -548,15 +629,15 @@ take_look(Check *c, const EoAnswer *answer)
 	c->exists = answer->exists;
 	if (answer->exists && item->ancestors != NULL)
 		strlcpy(c->ancestors, item->ancestors, sizeof(c->ancestors));
-	if (c->since_us == 0 || c->beat != Max(beat, 0) ||
+	if (c->since_us == 0 || c->beat != beat ||
 		now_us - c->read_us > eo_guc_hurried_us(MAX_GAP_US))
 	{
 		/* Seen to change, and not for the first time. */
-		c->watch = c->since_us != 0 && c->beat != Max(beat, 0) ? EO_WATCH_BEATS : EO_WATCH_SILENT;
+		c->watch = c->since_us != 0 && c->beat != beat ? EO_WATCH_BEATS : EO_WATCH_SILENT;
 		c->since_us = now_us;
 	}
 	c->read_us = now_us;
-	c->beat = Max(beat, 0);
+	c->beat = beat;
 	c->own_nonce = answer->exists && item->nonce != NULL &&
 		eo_life_sent(c->place.ref, strtou64(item->nonce, NULL, 10), &sent_us);
 	if (answer->exists && item->state == EO_LIFE_CLOSED)
@@ -565,24 +646,45 @@ take_look(Check *c, const EoAnswer *answer)
 		set_over(c);
 	}
 	else if (answer->exists && item->state == EO_LIFE_RETIRED)
-	{
-		if (eo_hex_read_uuid(item->retired_by, by) && is_inherited(c, by))
-		{
-			if (!item->has_ttl)
-				eo_worker_scan_want(&c->place.target, c->id, item->retired_by);
-			set_over(c);
-		}
-		else
-		{
-			c->watch = EO_WATCH_FOREIGN;
-			c->due_us += eo_guc_hurried_us(HEIR_US);
-		}
-	}
+		take_retired(c, item);
 	else if (may_retire(c))
 	{
 		c->stage = RETIRE;
 		c->due_us = 0;
 	}
+}
+
+static void
+take_retired(Check *c, const EoLifeItem *item)
+{
+	uint8		by[EO_UUID_LEN] = {0};
+	const EoHistory *history = eo_worker_lives_history();
+	bool		earlier = eo_life_rows_is_earlier(history, c->place.life);
+
+	if (!eo_hex_read_uuid(item->retired_by, by) || !is_inherited(c, by))
+	{
+		/* That life of ours may have ended before the rows were made our own. */
+		c->watch = earlier && eo_life_rows_find(history, by) >= 0 ? EO_WATCH_SILENT :
+			EO_WATCH_FOREIGN;
+		c->due_us += eo_guc_hurried_us(HEIR_US);
+		return;
+	}
+	/* Of those behind the last one the rows say nothing about that one. */
+	if (earlier && memcmp(eo_life_rows_original(history)->id, c->place.life, EO_UUID_LEN) != 0)
+	{
+		c->watch = EO_WATCH_NOT_NEAR;
+		return;
+	}
+	if (earlier)
+	{
+		c->watch = EO_WATCH_SILENT;
+		if (!eo_worker_lives_adopt())
+			return;
+		eo_worker_rows_want_scan();
+	}
+	if (!item->has_ttl)
+		eo_worker_scan_want(&c->place.target, c->id, item->retired_by);
+	set_over(c);
 }
 
 /*
@@ -594,16 +696,15 @@ is_near(const Check *c)
 {
 	const EoHistory *history = eo_worker_lives_history();
 	int			i = eo_life_rows_find(history, c->place.life);
-	EoPlace		parent = c->place;
+	uint8		parent[EO_UUID_LEN];
 	const Check *p;
 
 	if (i >= 0)
 		return c->beat - history->rows[i].beat <= NEAR_BEATS;
-	if (c->beat > NEAR_BEATS || !eo_hex_read_uuid(c->ancestors, parent.life))
+	if (c->beat > NEAR_BEATS || !eo_hex_read_uuid(c->ancestors, parent))
 		return false;
-	i = eo_life_rows_find(history, parent.life);
-	memset(&parent.ref, 0, sizeof(parent.ref));
-	p = enter_check(&parent);
+	i = eo_life_rows_find(history, parent);
+	p = enter_life(&c->place.target, parent);
 	/* If it was not read yet, this is asked again after the next look. */
 	return i >= 0 && p->since_us != 0 && p->beat - history->rows[i].beat <= NEAR_BEATS;
 }
@@ -612,12 +713,14 @@ is_near(const Check *c)
 static bool
 may_retire(Check *c)
 {
-	bool		ours = eo_life_rows_find(eo_worker_lives_history(), c->place.life) >= 0 ||
-	eo_lives_lead_into(eo_worker_lives_history(), c->ancestors);
+	bool		silent = c->read_us - c->since_us >= eo_guc_hurried_us(SILENCE_US);
 
-	if (!ours)
+	if (!is_ours(c))
 	{
-		c->watch = EO_WATCH_FOREIGN;
+		if (!waits_for_operator(c))
+			c->watch = EO_WATCH_FOREIGN;
+		else if (silent)
+			c->watch = EO_WATCH_NOT_NEAR;
 		return false;
 	}
 
@@ -631,7 +734,7 @@ may_retire(Check *c)
 	if (c->ended && !c->this_run &&
 		(!c->exists || (c->beat >= c->place.beat && c->beat <= c->place.sent_beat)))
 		return true;
-	if (c->read_us - c->since_us < eo_guc_hurried_us(SILENCE_US))
+	if (!silent)
 		return false;
 	/* An item that is absent does not say how far the life has come. */
 	if (eo_guc_takeover == EO_TAKEOVER_ALWAYS ||
@@ -645,7 +748,6 @@ static void
 set_over(Check *c)
 {
 	c->stage = OVER;
-	own.to_report = true;
 	own.changes++;
 	if (c->ended)
 		eo_life_place_retired(c->place.ref);
@@ -654,23 +756,20 @@ set_over(Check *c)
 void
 eo_worker_heir_ask(const EoTarget *target, const uint8 *id, EoLifeVerdict *verdict)
 {
-	EoPlace		place;
 	Check	   *c;
-	EoLife		life;
 
-	if (eo_life_current(own.dboid, &life) && memcmp(life.id, id, EO_UUID_LEN) == 0)
-	{
-		verdict->relation = EO_LIFE_OURS;
-		verdict->known = verdict->this_run = true;
-		verdict->next_floor = UINT64_MAX;
+	if (eo_lives_judge_current(own.dboid, id, verdict))
 		return;
-	}
-	memset(&place, 0, sizeof(place));
-	memcpy(place.life, id, EO_UUID_LEN);
-	place.target = *target;
-	c = enter_check(&place);
+	c = enter_life(target, id);
 	c->asked = true;
 	eo_lives_judge(eo_worker_lives_history(), id, c->stage == OVER, c->ancestors, verdict);
+
+	/*
+	 * Its item, which was not read yet, may say that it is a branch of our
+	 * history.
+	 */
+	if (c->ended && c->since_us == 0)
+		verdict->known = true;
 }
 
 /* Without a server there are no credentials. */

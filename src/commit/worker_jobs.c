@@ -326,13 +326,14 @@ start_job(EoWorkerJob *job)
 {
 	EoStore    *store = job->target->store;
 	MemoryContext old = MemoryContextSwitchTo(job->context);
+	bool		knows_clock;
 
 	/* This ends the retries of its calls in flight, too. */
 	store->client.max_attempts = eo_worker_target_attempts(job->target);
+	knows_clock = eo_service_clock_follow(&store->client);
 	/* Whether a life goes on is not decided by time. */
-	job->contact = !eo_service_clock_follow(&store->client) &&
-		job->kind->lane != EO_WORKER_LIVES;
-	if (!job->contact)
+	job->contact = !knows_clock && job->kind->lane != EO_WORKER_LIVES;
+	if (knows_clock)
 		job->target->readings.n = 0;
 	job->answer = job->contact ? eo_contact_prepare(store) : job->kind->prepare(job, store);
 	MemoryContextSwitchTo(old);

@@ -5,7 +5,7 @@
  *
  * The worker mints a life when it starts and there is none of this run of the server,
  * and when the last one was closed or given up.  In every place where the life has an
- * item it sends a beat each BEAT_US (commit/lives.c says what that is good for).
+ * item it sends a beat each EO_LIVES_BEAT_US (commit/lives.c says what it is good for).
  *
  *-------------------------------------------------------------------------
  */
@@ -24,9 +24,9 @@
 #include "compat.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/hex.h"
-#include "dynamodb/http.h"
 #include "dynamodb/life_item.h"
-#include "dynamodb/window.h"
+#include "dynamodb/status.h"
+#include "dynamodb/token.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "server/answer.h"
@@ -35,8 +35,6 @@
 #include "server/store.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-
-#define BEAT_US INT64CONST(5000000)
 
 /* A beat that has failed is sent again after this. */
 #define BEAT_RETRY_US INT64CONST(1000000)
@@ -57,13 +55,17 @@ static struct
 	MemoryContext context;
 	Oid			dboid;
 	EoHistory	history;		/* up to the current life */
-	Beating    *beating;		/* by the index of the place */
-	uint32		nbeating;
+	Beating		beating[EO_MAX_PLACES]; /* by the index of the place */
 	int64		due_us;			/* the next beat */
 	int64		noted_us;
+	uint8		life[EO_UUID_LEN];	/* the current life at the last look */
+	bool		has_life;
+	uint32		losses;			/* lives that were given up */
 }			own;
 
 static void read_history(void);
+pg_noreturn static void raise_no_room(void);
+static void count_loss(void);
 static void mint(void);
 static void note_beat(void);
 static void fetch_beats(void);
@@ -108,6 +110,15 @@ read_history(void)
 	MemoryContextSwitchTo(own.context);
 }
 
+static void
+raise_no_room(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("no room for a life of this database"),
+			 errhint("Too many lives of this cluster wait to be retired, see exactonce_lives.")));
+}
+
 /*
  * Begin a life.  It may be used as soon as its row is flushed here: if the row is lost
  * by a failover, so is everything that was sealed under it.
@@ -115,21 +126,16 @@ read_history(void)
 static void
 mint(void)
 {
+	char		token[EO_TOKEN_LEN + 1];
 	uint8		id[EO_UUID_LEN];
 
-	if (!pg_strong_random(id, sizeof(id)))
+	if (eo_token_make(token) != EO_OK || !eo_hex_read_uuid(token, id))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not mint a life: no random numbers")));
-	/* RFC 9562: version 4, variant 10. */
-	id[6] = (id[6] & 0x0f) | 0x40;
-	id[8] = (id[8] & 0x3f) | 0x80;
 	/* A life without room would leave a row each time. */
 	if (!eo_life_has_room())
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("no room for a life of this database"),
-				 errhint("Too many lives of this cluster wait to be retired, see exactonce_lives.")));
+		raise_no_room();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	eo_life_rows_mint(&own.history, id);
@@ -139,11 +145,10 @@ mint(void)
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(own.context);
 	read_history();
-	if (!eo_life_begin(own.dboid, id, eo_compat_timeline()))
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("no room for a life of this database"),
-				 errhint("Too many lives of this cluster wait to be retired, see exactonce_lives.")));
+	if (!eo_life_begin(own.dboid, id))
+		raise_no_room();
+	memcpy(own.life, id, EO_UUID_LEN);
+	own.has_life = true;
 }
 
 /* ----- jobs ----- */
@@ -153,20 +158,52 @@ eo_worker_lives_fetch(void)
 {
 	EoLife		life;
 
-	if (!eo_life_current(own.dboid, &life))
-	{
-		uint32		cursor = 0;
-		uint8		id[EO_UUID_LEN];
-		bool		this_run;
-
-		/* A life that was given up needs an heir at once. */
-		if (eo_database_wants_life(own.dboid) ||
-			eo_life_next_ended(own.dboid, &cursor, id, &this_run))
-			mint();
-	}
+	count_loss();
+	/* A life that was given up needs an heir at once. */
+	if (!eo_life_current(own.dboid, &life) &&
+		(eo_database_wants_life(own.dboid) || eo_life_any_ended(own.dboid)))
+		mint();
 	own.due_us = INT64_MAX;
 	note_beat();
 	fetch_beats();
+}
+
+/* Was the life given up, and not closed? */
+static bool
+was_given_up(const uint8 *id)
+{
+	uint32		cursor = 0;
+	uint8		ended[EO_UUID_LEN];
+	bool		this_run;
+
+	while (eo_life_next_ended(own.dboid, &cursor, ended, &this_run))
+	{
+		if (memcmp(ended, id, EO_UUID_LEN) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* If the current life is another one, see what has become of the one before. */
+static void
+count_loss(void)
+{
+	EoLife		life;
+	bool		has_life = eo_life_current(own.dboid, &life);
+
+	if (own.has_life && has_life && memcmp(own.life, life.id, EO_UUID_LEN) == 0)
+		return;
+	if (own.has_life && was_given_up(own.life))
+		own.losses++;
+	own.has_life = has_life;
+	if (has_life)
+		memcpy(own.life, life.id, EO_UUID_LEN);
+}
+
+uint32
+eo_worker_lives_losses(void)
+{
+	return own.losses;
 }
 
 int64
@@ -179,6 +216,38 @@ const EoHistory *
 eo_worker_lives_history(void)
 {
 	return &own.history;
+}
+
+bool
+eo_worker_lives_adopt(void)
+{
+	volatile bool all = false;
+
+	/* The options of a server may be invalid; beats must go on. */
+	PG_TRY();
+	{
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		all = !eo_life_rows_original_exists(&own.history) && eo_outbox_adopt(&own.history);
+		/* While the lives are not ours, the next call finds the other rows. */
+		if (all)
+			eo_life_rows_adopt(&own.history);
+		PopActiveSnapshot();
+		ForceSyncCommit();
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(own.context);
+		EmitErrorReport();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		all = false;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(own.context);
+	read_history();
+	return all;
 }
 
 /* ----- beats ----- */
@@ -216,46 +285,31 @@ note_beat(void)
 static Beating *
 beating_of(EoPlaceRef ref)
 {
-	if (ref.index >= own.nbeating)
+	Beating    *b = &own.beating[ref.index];
+
+	if (b->generation != ref.generation)
+		*b = (Beating)
 	{
-		uint32		n = ref.index + 16;
-
-		own.beating = own.beating == NULL ?
-			MemoryContextAllocZero(own.context, n * sizeof(Beating)) :
-			repalloc(own.beating, n * sizeof(Beating));
-		memset(own.beating + own.nbeating, 0, (n - own.nbeating) * sizeof(Beating));
-		own.nbeating = n;
-	}
-	if (own.beating[ref.index].generation != ref.generation)
-	{
-		memset(&own.beating[ref.index], 0, sizeof(Beating));
-		own.beating[ref.index].generation = ref.generation;
-	}
-	return &own.beating[ref.index];
-}
-
-static EoWorkerJob *
-add_job(const EoWorkerJobKind *kind, const EoTarget *target, const uint8 *life)
-{
-	char		id[EO_UUID_TEXT_LEN + 1];
-
-	eo_hex_put_uuid(life, id);
-	return eo_worker_job_add(kind, target, id);
+		.generation = ref.generation
+	};
+	return b;
 }
 
 static void
 send_beat(const EoPlace *place, Beating *b)
 {
 	EoWorkerJob *job;
+	char		id[EO_UUID_TEXT_LEN + 1];
 
 	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(BEAT_RETRY_US);
 	if (!eo_worker_jobs_accept(EO_WORKER_LIVES, &place->target))
 		return;
-	job = add_job(&beat_kind, &place->target, place->life);
+	eo_hex_put_uuid(place->life, id);
+	job = eo_worker_job_add(&beat_kind, &place->target, id);
 	job->data = MemoryContextAlloc(job->context, sizeof(EoPlace));
 	*(EoPlace *) job->data = *place;
 	b->in_flight = true;
-	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(BEAT_US);
+	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(EO_LIVES_BEAT_US);
 }
 
 static void
@@ -272,8 +326,8 @@ fetch_beats(void)
 
 		if (!place.open)
 			continue;
-		if (b->due_us == 0 || age_us < eo_guc_hurried_us(BEAT_US) / 2)
-			b->due_us = Max(b->due_us, now_us + eo_guc_hurried_us(BEAT_US) - age_us);
+		if (b->due_us == 0 || age_us < eo_guc_hurried_us(EO_LIVES_BEAT_US) / 2)
+			b->due_us = Max(b->due_us, now_us + eo_guc_hurried_us(EO_LIVES_BEAT_US) - age_us);
 		if (!b->in_flight && b->due_us <= now_us)
 			send_beat(&place, b);
 		own.due_us = Min(own.due_us, b->due_us);
@@ -285,12 +339,17 @@ prepare_beat(EoWorkerJob *job, EoStore *store)
 {
 	EoPlace    *place = job->data;
 	EoAnswer   *answer = NULL;
+	const char *ancestors = NULL;
 
 	/* A session may have sent one meanwhile, or reached the table better. */
 	if (eo_life_place_info(place->ref, place) &&
 		memcmp(&place->target, &job->target->target, sizeof(EoTarget)) == 0)
+	{
+		if (!place->open)
+			ancestors = eo_lives_ancestors(&own.history, place->life);
 		answer = eo_lives_prepare(store, place, place->open ? EO_LIFE_BEAT : EO_LIFE_CREATE,
-								  eo_lives_ancestors(&own.history, place->life));
+								  ancestors);
+	}
 	if (answer == NULL)
 	{
 		beating_of(place->ref)->in_flight = false;
@@ -331,7 +390,7 @@ put_off_beat(EoWorkerJob *job, int64 pause_us)
 static bool
 abandon(EoWorkerJob *job)
 {
-	job->kind->put_off(job, BEAT_US);
+	job->kind->put_off(job, EO_LIVES_BEAT_US);
 	return true;
 }
 
@@ -344,9 +403,13 @@ eo_worker_lives_hold(const EoTarget *target)
 	bool		open;
 	Beating    *b;
 
-	if (!eo_life_current(own.dboid, &life) ||
-		!eo_life_enter_place(target, life.id, &ref, &open) ||
-		!eo_life_place_info(ref, &place))
+	if (!eo_life_current(own.dboid, &life))
+	{
+		/* The next round mints one, also if the last one was closed. */
+		eo_database_want_life(own.dboid);
+		return false;
+	}
+	if (!eo_life_enter_place(target, life.id, &ref, &open) || !eo_life_place_info(ref, &place))
 		return false;
 	if (open && eo_lives_lease_is_young(ref))
 		return true;
@@ -382,22 +445,6 @@ has_rows(void)
 	return any;
 }
 
-/* Run a write until the deadline. */
-static void
-run_until(EoAnswer *answer, int64 deadline_us)
-{
-	EoWindow	window = {.n = 0};
-	bool		goes_on = eo_answer_start(answer, &window, deadline_us);
-	int64		until_us;
-
-	while (goes_on)
-	{
-		while (!eo_window_turn(&window, 1, NULL, NULL, NULL, &until_us))
-			eo_http_wait(Min(until_us, deadline_us), EO_WAIT_RAISE);
-		goes_on = !eo_answer_take(answer, &window, deadline_us);
-	}
-}
-
 /*
  * Close the item in a place.  A beat that was sent before may arrive first: then close
  * it at that beat.  Returns false if it stays open.
@@ -418,7 +465,7 @@ close_place(EoPlace *place, int64 deadline_us)
 
 		if (answer == NULL)
 			return false;
-		run_until(answer, deadline_us);
+		(void) eo_answer_run_until(answer, deadline_us);
 		closed = answer->exists && eo_life_store_item(answer)->state == EO_LIFE_CLOSED;
 		ours = answer->outcome != EO_FAILED_CALL && (closed || eo_lives_take(place, answer));
 		eo_answer_free(answer);

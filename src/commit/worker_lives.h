@@ -26,12 +26,26 @@ extern int64 eo_worker_lives_due_us(void);
 extern const EoHistory *eo_worker_lives_history(void);
 
 /*
+ * An operator has decided that this database inherits the lives of the one that its data
+ * comes from: make them, and the rows of the outbox that name them, our own.  Returns false
+ * if a session is about to complete the key of such a row; then this is to be called
+ * again.  Outside of a transaction.
+ */
+extern bool eo_worker_lives_adopt(void);
+
+/*
  * Does our own life hold its lease in the place of this target?  A life that was retired
  * and does not know it yet must not retire its heir: then the two would have retired
  * each other, and nobody could settle either.  If our life has no item there, this
  * returns false and has one made.
  */
 extern bool eo_worker_lives_hold(const EoTarget *target);
+
+/*
+ * A number that changes when the current life was given up: another heir may have retired
+ * it, and with it what it has inherited.
+ */
+extern uint32 eo_worker_lives_losses(void);
 
 /*
  * Close the life if nothing is left to be done under it, until deadline_us at the

@@ -35,6 +35,7 @@
 #include "commit/worker_barrier.h"
 #include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
+#include "commit/worker_lives.h"
 #include "commit/worker_rows.h"
 #include "commit/worker_targets.h"
 #include "dynamodb/client.h"
@@ -66,6 +67,9 @@
 
 /* A row whose record refused to be finished is tried again after this. */
 #define REFUSED_US INT64CONST(600000000)
+
+/* A row of a life that is over is tried again after this if our lease is too old. */
+#define LEASE_PAUSE_US INT64CONST(100000)
 
 /* So many rows that the barrier holds back are kept in memory. */
 #define MAX_HELD 1024
@@ -397,12 +401,37 @@ let_go(void)
 
 /* ----- the job ----- */
 
+/*
+ * May the row be finished now?  If not, the job is put off.  Another heir may have retired
+ * our life since the job was made, and then settles by its own data what we had inherited.
+ * So a row of a life that is over is finished only while our lease holds.
+ */
+static bool
+may_finish(EoWorkerJob *job)
+{
+	const EoOutboxRow *row = job->data;
+	EoLifeVerdict verdict;
+
+	eo_worker_heir_ask(&row->target, row->life, &verdict);
+	if (verdict.relation == EO_LIFE_OTHER)
+	{
+		put_off(job, 0);
+		return false;
+	}
+	if (verdict.relation == EO_LIFE_OURS || eo_worker_lives_hold(&row->target))
+		return true;
+	put_off(job, job->target->failing ? EO_WORKER_TARGET_PAUSE_US : LEASE_PAUSE_US);
+	return false;
+}
+
 static EoAnswer *
 prepare(EoWorkerJob *job, EoStore *store)
 {
 	const EoOutboxRow *row = job->data;
 	EoWrite		w = {0};
 
+	if (!may_finish(job))
+		return NULL;
 	w.owner = row->token;
 	w.now_ms = eo_client_now_ms(&store->client);
 	eo_record_keep(&w, w.now_ms, row->retention_s);

@@ -10,13 +10,19 @@
  * because one may arrive late.  Then the life's item gets a ttl, which also says to
  * later workers that nothing is left to be looked for.
  *
- * One request is in flight at a time, and after each page there is a pause, so that
- * exactonce.recovery_scan read units a second are used.  The requests have a window of
+ * One request is in flight at a time, and before the next one there is a pause, so that
+ * at most exactonce.recovery_scan read units a second are used.  The requests have a window of
  * their own: beats and other writes do not wait for them.
  *
  * A record is judged as the one that a session meets (settle.c), and written on
  * condition that it is as it was read.  A record that is only claimed is given back if
- * it is bound to its transaction, because that cannot commit any more.
+ * it is bound to its transaction, because that cannot commit any more.  That is not so
+ * if its life has ended in this run of the server: the transaction may go on, and seal
+ * under the next life.  The slots know when it is over.
+ *
+ * Another heir may retire our life at any time, and settle by its own data what ours
+ * has inherited.  So a write is sent only while our lease holds, and if the life is still
+ * over for us then.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,6 +34,7 @@
 #include "commit/settle.h"
 #include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
+#include "commit/worker_lives.h"
 #include "commit/worker_scan.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
@@ -35,6 +42,7 @@
 #include "dynamodb/clock.h"
 #include "dynamodb/hex.h"
 #include "dynamodb/json.h"
+#include "dynamodb/layout.h"
 #include "dynamodb/life_item.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
@@ -44,6 +52,7 @@
 #include "server/error.h"
 #include "server/guc.h"
 #include "server/life_store.h"
+#include "server/scan.h"
 #include "server/store.h"
 
 #define PASSES 2
@@ -71,10 +80,9 @@ typedef struct TableScan
 	dlist_head	lives;			/* Wanted */
 	int			pass;			/* passes that are finished */
 	bool		under_way;		/* a page of the present pass was read */
+	bool		again;			/* the page in flight does not count */
 	bool		complained;
-	char	   *start_pk;		/* the next page begins behind it; NULL: at
-								 * the beginning */
-	int64		items;			/* that this pass has read */
+	EoScan		pages;			/* of the present pass */
 	int64		due_us;
 } TableScan;
 
@@ -83,6 +91,7 @@ typedef struct Leftover
 {
 	char	   *pk;
 	EoRecord	record;			/* owner, bind, origin_text, lease_ms */
+	uint8		life[EO_UUID_LEN];	/* of the origin */
 } Leftover;
 
 static struct
@@ -93,6 +102,7 @@ static struct
 	EoWorkerTarget *through;	/* its target */
 	EoCall		call;
 	EoWindow	window;
+	int64		sent_us;		/* when it was started */
 	int64		until_us;
 }			own;
 
@@ -100,11 +110,14 @@ static bool start_page(TableScan *scan);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static void take_page(TableScan *scan, const EoCall *call);
 static void take_item(TableScan *scan, EoJsonValue *item);
+static Wanted *find_wanted(TableScan *scan, const char *life);
+static void begin_pass(TableScan *scan, int pass);
 static void end_pass(TableScan *scan);
 static EoAnswer *prepare_leftover(EoWorkerJob *job, EoStore *store);
 static EoAnswer *prepare_mark(EoWorkerJob *job, EoStore *store);
 static bool take_write(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off(EoWorkerJob *job, int64 pause_us);
+static void put_off_mark(EoWorkerJob *job, int64 pause_us);
 static bool abandon(EoWorkerJob *job);
 
 static const EoWorkerJobKind leftover_kind = {
@@ -118,7 +131,7 @@ static const EoWorkerJobKind leftover_kind = {
 static const EoWorkerJobKind mark_kind = {
 	.prepare = prepare_mark,
 	.take = take_write,
-	.put_off = put_off,
+	.put_off = put_off_mark,
 	.abandon = abandon,
 	.lane = EO_WORKER_WRITES
 };
@@ -139,8 +152,7 @@ scan_of(const EoTarget *target)
 	{
 		TableScan  *scan = dlist_container(TableScan, node, iter.cur);
 
-		if (eo_target_same_table(&scan->target, target) &&
-			strcmp(scan->target.prefix, target->prefix) == 0)
+		if (eo_target_same_place(&scan->target, target))
 			return scan;
 	}
 	return NULL;
@@ -156,19 +168,73 @@ eo_worker_scan_want(const EoTarget *target, const char *life, const char *by)
 	{
 		scan = MemoryContextAllocZero(own.context, sizeof(TableScan));
 		scan->target = *target;
+		scan->pages.states[0] = EO_STATE_IN_PROGRESS;
+		scan->pages.states[1] = EO_STATE_COMMITTING;
+		scan->pages.page_items = PAGE_ITEMS;
+		scan->pages.context = own.context;
 		dlist_init(&scan->lives);
 		dlist_push_tail(&own.scans, &scan->node);
 	}
-	/* The present page may be past what this life has left: begin again. */
-	scan->pass = 0;
-	scan->under_way = false;
-	scan->start_pk = NULL;
-	scan->items = 0;
+	begin_pass(scan, 0);
 	scan->due_us = 0;
-	wanted = MemoryContextAllocZero(own.context, sizeof(Wanted));
+	/* The page in flight may be past what this life has left. */
+	scan->again = scan == own.active;
+	wanted = find_wanted(scan, life);
+	if (wanted == NULL)
+	{
+		wanted = MemoryContextAllocZero(own.context, sizeof(Wanted));
+		dlist_push_tail(&scan->lives, &wanted->node);
+	}
 	strlcpy(wanted->life, life, sizeof(wanted->life));
 	strlcpy(wanted->by, by, sizeof(wanted->by));
-	dlist_push_tail(&scan->lives, &wanted->node);
+}
+
+void
+eo_worker_scan_drop(const EoTarget *target, const char *life)
+{
+	TableScan  *scan = scan_of(target);
+	Wanted	   *wanted = scan != NULL ? find_wanted(scan, life) : NULL;
+
+	if (wanted == NULL)
+		return;
+	dlist_delete(&wanted->node);
+	pfree(wanted);
+	if (!dlist_is_empty(&scan->lives))
+		return;
+	begin_pass(scan, PASSES);
+	scan->again = scan == own.active;
+}
+
+static Wanted *
+find_wanted(TableScan *scan, const char *life)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &scan->lives)
+	{
+		Wanted	   *wanted = dlist_container(Wanted, node, iter.cur);
+
+		if (strcmp(wanted->life, life) == 0)
+			return wanted;
+	}
+	return NULL;
+}
+
+bool
+eo_worker_scan_is_wanted(const EoTarget *target, const char *life)
+{
+	TableScan  *scan = scan_of(target);
+
+	return scan != NULL && find_wanted(scan, life) != NULL;
+}
+
+/* Begin a pass with the first page of the table. */
+static void
+begin_pass(TableScan *scan, int pass)
+{
+	eo_scan_rewind(&scan->pages);
+	scan->pass = pass;
+	scan->under_way = false;
 }
 
 int64
@@ -176,7 +242,7 @@ eo_worker_scan_progress(const EoTarget *target)
 {
 	const TableScan *scan = scan_of(target);
 
-	return scan != NULL && scan->pass < PASSES && scan->under_way ? scan->items : -1;
+	return scan != NULL && scan->pass < PASSES && scan->under_way ? scan->pages.items : -1;
 }
 
 bool
@@ -242,17 +308,14 @@ eo_worker_scan_run(void)
 static bool
 start_page(TableScan *scan)
 {
-	EoStore    *store;
-
 	own.through = eo_worker_target_of(&scan->target);
 	/* A target without jobs has no store yet, and gets one for the beats. */
-	if (!eo_worker_target_is_ready(own.through))
+	if (!eo_worker_target_is_ready(own.through) || !eo_worker_lives_hold(&scan->target))
 		return false;
-	store = own.through->store;
-	eo_call_init(&own.call, &store->client, EO_SCAN);
-	eo_record_put_scan(store->layout, &own.call.body, scan->target.table, PAGE_ITEMS,
-					   scan->start_pk);
+	eo_scan_prepare(&scan->pages, own.through->store, &own.call);
 	own.active = scan;
+	own.sent_us = eo_clock_monotonic_us();
+	scan->again = false;
 	eo_worker_target_sent(own.through, EO_WORKER_WRITES);
 	if (!eo_window_add(&own.window, &own.call, 0))
 		take_finished(&own.window, &own.call, NULL);
@@ -289,24 +352,28 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 static void
 take_page(TableScan *scan, const EoCall *call)
 {
-	EoJsonValue *root = eo_json_root(call->reply);
-	EoJsonValue *items = eo_json_get(root, "Items");
-	const char *end = eo_record_scan_end(own.through->store->layout, root);
-	int64		units = eo_json_integer(eo_json_get(eo_json_get(root, "ConsumedCapacity"), "CapacityUnits"));
+	int64		units;
+	EoJsonValue *items = eo_scan_take(&scan->pages, own.through->store, call, &units);
 
 	scan->complained = false;
-	scan->under_way = true;
-	scan->items += eo_json_integer(eo_json_get(root, "ScannedCount"));
 	StartTransactionCommand();
 	for (size_t i = 0; i < eo_json_array_length(items); i++)
 		take_item(scan, eo_json_array_get(items, i));
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(own.context);
-	if (scan->start_pk != NULL)
-		pfree(scan->start_pk);
-	scan->start_pk = end != NULL ? MemoryContextStrdup(own.context, end) : NULL;
-	scan->due_us = eo_clock_monotonic_us() + Max(units, 1) * 1000000 / Max(1, eo_guc_recovery_scan);
-	if (end == NULL)
+
+	/*
+	 * The time that the page took is a part of the pause, or the rate would
+	 * be lower.
+	 */
+	scan->due_us = own.sent_us + eo_scan_pause_us(units, eo_guc_recovery_scan);
+	if (scan->again)
+	{
+		eo_scan_rewind(&scan->pages);
+		return;
+	}
+	scan->under_way = true;
+	if (scan->pages.ended)
 		end_pass(scan);
 }
 
@@ -333,7 +400,8 @@ take_item(TableScan *scan, EoJsonValue *item)
 	if (r.state == EO_STATE_COMMITTING ?
 		r.origin.xid == 0 || eo_settle_judge(&r.origin, digest, r.owner, &verdict,
 											 &retention_s) != EO_FATE_ABORTED :
-		r.state != EO_STATE_IN_PROGRESS || r.bind == NULL || strcmp(r.bind, "tx") != 0)
+		r.state != EO_STATE_IN_PROGRESS || verdict.this_run || r.bind == NULL ||
+		strcmp(r.bind, "tx") != 0)
 		return;
 	job = eo_worker_job_add(&leftover_kind, &scan->target, r.owner);
 	job->data = left = MemoryContextAllocZero(job->context, sizeof(Leftover));
@@ -342,6 +410,7 @@ take_item(TableScan *scan, EoJsonValue *item)
 	left->record.bind = r.bind != NULL ? MemoryContextStrdup(job->context, r.bind) : NULL;
 	left->record.origin_text = MemoryContextStrdup(job->context, r.origin_text);
 	left->record.lease_ms = r.lease_ms;
+	memcpy(left->life, r.origin.life, sizeof(left->life));
 }
 
 static void
@@ -351,10 +420,8 @@ end_pass(TableScan *scan)
 
 	ereport(LOG,
 			(errmsg("exactonce: table \"%s\" was scanned for what lives that are over have left: %lld items",
-					scan->target.table, (long long) scan->items)));
-	scan->pass++;
-	scan->under_way = false;
-	scan->items = 0;
+					scan->target.table, (long long) scan->pages.items)));
+	begin_pass(scan, scan->pass + 1);
 	scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(SECOND_PASS_US);
 	if (scan->pass < PASSES)
 		return;
@@ -372,11 +439,32 @@ end_pass(TableScan *scan)
 
 /* ----- writes ----- */
 
+/*
+ * May what the life has left be settled now?  If not, the job is put off.  If the life is
+ * not over for us any more, there is nothing to be done: should it be over again, the
+ * table is scanned for it anew.
+ */
+static bool
+may_settle(EoWorkerJob *job, const uint8 *life)
+{
+	EoLifeVerdict verdict;
+
+	eo_worker_heir_ask(&job->target->target, life, &verdict);
+	if (verdict.relation != EO_LIFE_PAST && verdict.relation != EO_LIFE_BRANCH)
+		return false;
+	if (eo_worker_lives_hold(&job->target->target))
+		return true;
+	job->kind->put_off(job, EO_WORKER_TARGET_PAUSE_US);
+	return false;
+}
+
 static EoAnswer *
 prepare_leftover(EoWorkerJob *job, EoStore *store)
 {
 	const Leftover *left = job->data;
 
+	if (!may_settle(job, left->life))
+		return NULL;
 	return eo_settle_prepare_aborted(store, left->pk, &left->record);
 }
 
@@ -386,7 +474,10 @@ prepare_mark(EoWorkerJob *job, EoStore *store)
 {
 	const Wanted *wanted = job->data;
 	EoLifeWrite w = {.life = wanted->life,.seen_by = wanted->by};
+	uint8		life[EO_UUID_LEN];
 
+	if (!eo_hex_read_uuid(wanted->life, life) || !may_settle(job, life))
+		return NULL;
 	w.now_ms = eo_lives_now_ms(store);
 	w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
 	return eo_life_store_prepare_write(store, job->target->target.prefix, EO_LIFE_SCANNED, &w);
@@ -411,6 +502,16 @@ put_off(EoWorkerJob *job, int64 pause_us)
 		return;
 	scan->pass = 0;
 	scan->due_us = eo_clock_monotonic_us() + pause_us;
+}
+
+/* The scan has forgotten the life; without it nobody would try the mark again. */
+static void
+put_off_mark(EoWorkerJob *job, int64 pause_us)
+{
+	const Wanted *wanted = job->data;
+
+	eo_worker_scan_want(&job->target->target, wanted->life, wanted->by);
+	put_off(job, pause_us);
 }
 
 static bool

@@ -18,6 +18,9 @@ extern void eo_worker_scan_init(MemoryContext context);
 /* Have the table scanned for records of a life, which by (a life of ours) has retired. */
 extern void eo_worker_scan_want(const EoTarget *target, const char *life, const char *by);
 
+/* Do not scan the table for this life any more, because another heir may have it. */
+extern void eo_worker_scan_drop(const EoTarget *target, const char *life);
+
 /* Send the next request, or take its answer.  Does not wait. */
 extern void eo_worker_scan_run(void);
 
@@ -30,5 +33,8 @@ extern bool eo_worker_scan_any(void);
 
 /* The items of a table that the present pass has read; -1: none is under way. */
 extern int64 eo_worker_scan_progress(const EoTarget *target);
+
+/* May the table still hold something that this life has left? */
+extern bool eo_worker_scan_is_wanted(const EoTarget *target, const char *life);
 
 #endif							/* EO_COMMIT_WORKER_SCAN_H */

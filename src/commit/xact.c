@@ -475,7 +475,12 @@ last_callback(XactEvent event, void *arg)
 {
 	(void) arg;
 	if (tx.nclaims == 0 && !tx.committing)
+	{
+		/* A claim that could not be made has left its memory here. */
+		if ((event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT) && tx.context != NULL)
+			MemoryContextReset(tx.context);
 		return;
+	}
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:

@@ -60,6 +60,8 @@ typedef enum Attribute
 	N_ATTRIBUTES
 } Attribute;
 
+static const EoItemKey item_key = {.name = KEY_NAME};
+
 static const EoAttributeName attributes[N_ATTRIBUTES + 1] = {
 	[A_KEY] = {'k', KEY_NAME},[A_ID] = {'i', "actionId"},
 	[A_CREATED] = {'s', "createdAt"},[A_CREATED_TOKEN] = {'d', "createdToken"},
@@ -248,7 +250,7 @@ eo_action_item_put_write(EoBuf *body, const char *table, const char *pk, EoActio
 		status = eo_expression_make(e, attributes, options, set,
 									verbs[verb].condition, verbs[verb].update);
 	if (status == EO_OK)
-		eo_expression_put_update(e, body, table, KEY_NAME, pk, ",\"ReturnValues\":\"ALL_NEW\"",
+		eo_expression_put_update(e, body, table, &item_key, pk, ",\"ReturnValues\":\"ALL_NEW\"",
 								 values, structs);
 	else
 		body->status = status;
@@ -257,7 +259,7 @@ eo_action_item_put_write(EoBuf *body, const char *table, const char *pk, EoActio
 void
 eo_action_item_put_read(EoBuf *body, const char *table, const char *pk)
 {
-	eo_expression_put_read(body, table, KEY_NAME, pk);
+	eo_expression_put_read(body, table, &item_key, pk);
 }
 
 /* ----- reading ----- */

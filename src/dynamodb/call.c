@@ -55,7 +55,9 @@
 #define GRACE_US 20000
 
 static bool send_attempt(EoCall *call);
+static void put_header(char *line, size_t size, const char *name, const char *value);
 static EoStatus sign(EoCall *call, char *date_header, EoBuf *authorization);
+static bool renew_credentials(EoCall *call);
 static void abandon(EoCall *call);
 static bool take_reply(EoCall *call);
 static bool take_transport_failure(EoCall *call);
@@ -125,11 +127,6 @@ eo_call_start(EoCall *call, int64_t deadline_us)
 		call->error.status = eo_buf_status(&call->body);
 		return false;
 	}
-	if (call->client->credentials.access_key_id == NULL)
-	{
-		call->error.status = EO_NO_CREDENTIALS;
-		return false;
-	}
 	return send_attempt(call);
 }
 
@@ -144,7 +141,7 @@ eo_call_step(EoCall *call, int64_t *until_us)
 	if (call->transfer.done)
 		goes_on = take_reply(call);
 	else if (call->waiting && eo_clock_monotonic_us() >= call->next_us)
-		goes_on = send_attempt(call);
+		goes_on = renew_credentials(call) && send_attempt(call);
 	*until_us = call->waiting ? call->next_us : call->deadline_us + GRACE_US;
 	return goes_on;
 }
@@ -167,12 +164,21 @@ send_attempt(EoCall *call)
 	call->waiting = false;
 	call->attempt++;
 	call->error.attempts = call->attempt;
+	if (client->source != NULL)
+		client->source->follow(client);
+	if (client->credentials.access_key_id == NULL)
+	{
+		call->error.status = call->in_doubt ? EO_UNKNOWN : EO_NO_CREDENTIALS;
+		call->error.attempts--;
+		snprintf(call->error.message, sizeof(call->error.message), "%s", client->no_credentials);
+		return false;
+	}
 
 	eo_buf_init(&authorization, 1024);
 	eo_buf_init(&token, 8192);
 	eo_buf_adds(&authorization, "Authorization: ");
 	status = sign(call, date_header, &authorization);
-	snprintf(host, sizeof(host), "Host: %s", client->host);
+	put_header(host, sizeof(host), "Host: ", client->host);
 	headers[req.nheaders++] = host;
 	headers[req.nheaders++] = "Content-Type: " CONTENT_TYPE;
 	headers[req.nheaders++] = operations[call->op].target;
@@ -208,6 +214,25 @@ send_attempt(EoCall *call)
 	return false;
 }
 
+/*
+ * If the last answer called the credentials expired, get others.  There is one renewal
+ * for a call, and the request keeps its bytes, and with them the token of the claim.
+ */
+static bool
+renew_credentials(EoCall *call)
+{
+	if (!call->expired)
+		return true;
+	call->expired = false;
+	if (call->client->source->renew(call->client, call->deadline_us) &&
+		eo_clock_monotonic_us() + MIN_ATTEMPT_US <= call->deadline_us)
+		return true;
+	call->waiting = false;
+	if (call->in_doubt)
+		call->error.status = EO_UNKNOWN;
+	return false;
+}
+
 /* "20260101T000000Z", formatted once a second. */
 static const char *
 amz_date_of(time_t now)
@@ -233,6 +258,20 @@ add_header(EoHeader *headers, int *n, const char *name, const char *value)
 	(*n)++;
 }
 
+/* Write a header line, as much of it as there is room for. */
+static void
+put_header(char *line, size_t size, const char *name, const char *value)
+{
+	size_t		name_len = strlen(name);
+	size_t		len = strlen(value);
+
+	if (len > size - name_len - 1)
+		len = size - name_len - 1;
+	memcpy(line, name, name_len);
+	memcpy(line + name_len, value, len);
+	line[name_len + len] = '\0';
+}
+
 /* Make both headers of a signature.  What is signed has to be sorted by name. */
 static EoStatus
 sign(EoCall *call, char *date_header, EoBuf *authorization)
@@ -244,7 +283,7 @@ sign(EoCall *call, char *date_header, EoBuf *authorization)
 	EoSigningRequest req = {0};
 	int			n = 0;
 
-	snprintf(date_header, 40, "X-Amz-Date: %s", amz_date);
+	put_header(date_header, 40, "X-Amz-Date: ", amz_date);
 	add_header(headers, &n, "content-type", CONTENT_TYPE);
 	add_header(headers, &n, "host", client->host);
 	add_header(headers, &n, "x-amz-date", amz_date);
@@ -284,8 +323,8 @@ take_reply(EoCall *call)
 
 	call->error.http_status = reply->http_status;
 	call->error.code[0] = '\0';
-	snprintf(call->error.message, sizeof(call->error.message), "%s", reply->message);
-	snprintf(call->error.request_id, sizeof(call->error.request_id), "%s", reply->request_id);
+	memcpy(call->error.message, reply->message, sizeof(call->error.message));
+	memcpy(call->error.request_id, reply->request_id, sizeof(call->error.request_id));
 	if (reply->status != EO_OK)
 		goes_on = take_transport_failure(call);
 	else
@@ -378,6 +417,14 @@ take_answer(EoCall *call, int64_t steady_us)
 			return false;
 		}
 		call->resigned = true;
+		call->waiting = true;
+		call->next_us = 0;
+		return true;
+	}
+	if (eo_reply_is_expired(call->error.code) && call->client->source != NULL && !call->renewed)
+	{
+		call->renewed = true;
+		call->expired = true;
 		call->waiting = true;
 		call->next_us = 0;
 		return true;

@@ -102,6 +102,9 @@ struct EoCall
 	EoHttpTransfer transfer;
 	int			attempt;
 	bool		resigned;		/* was signed anew after clock correction */
+	bool		expired;		/* credentials are to be renewed before the
+								 * next attempt */
+	bool		renewed;		/* they were, or that was tried */
 	bool		waiting;		/* backing off until next_us */
 	int64_t		started_us;
 	int64_t		deadline_us;

@@ -41,21 +41,47 @@ typedef struct EoServiceClock
 	bool		news;			/* found by this client, and not shared yet */
 } EoServiceClock;
 
+typedef struct EoClient EoClient;
+
+/*
+ * Where credentials come from that change while a client is in use.  The layer above
+ * provides the functions.
+ */
+typedef struct EoCredentialSource
+{
+	/*
+	 * Let the client sign with what the source has now, if that is there
+	 * already.  Called before each request; does not wait, and raises
+	 * nothing.
+	 */
+	void		(*follow) (EoClient *client);
+
+	/*
+	 * The service has called the credentials expired.  Returns whether there
+	 * are others now.  May wait until deadline_us, in eo_http_wait().
+	 */
+	bool		(*renew) (EoClient *client, int64_t deadline_us);
+} EoCredentialSource;
+
 /*
  * One server and one set of credentials.  All strings are borrowed from the
  * caller, and must live as long as the client.
  */
-typedef struct EoClient
+struct EoClient
 {
 	EoHttpEndpoint endpoint;
 	const char *host;			/* value of the Host header */
 	const char *region;
 	EoCredentials credentials;	/* access_key_id NULL: there are none */
+	const EoCredentialSource *source;	/* NULL: they never change */
+	void	   *source_state;	/* for the owner of source */
+	char		no_credentials[EO_MESSAGE_LEN]; /* why there are none; "": not
+												 * known */
 	int			request_timeout_ms; /* of a whole call, retries included */
 	int			max_attempts;
 	EoSigner   *signer;
 	EoServiceClock clock;
-} EoClient;
+};
 
 /*
  * Now by the service's clock: epoch milliseconds.  The caller must have made sure by

@@ -4,11 +4,15 @@
  *	  Digests, MACs and the stretching of PINs.
  *
  * The only file that includes OpenSSL.  With OpenSSL 3 it is slow to fetch an
- * algorithm, not to run it.  So the digest and the MAC are fetched once and their
- * contexts are reused.  scrypt is slow by design, and is fetched every time.
+ * algorithm, not to run it.  So the digest is fetched once and its context is reused.
+ * scrypt is slow by design, and is fetched every time.
  *
- * OpenSSL has a key only while it computes a MAC; between calls the key that is kept
- * is in memory of secret.c.
+ * An HMAC is two digests (RFC 2104, section 2), and is made of them here.  OpenSSL's
+ * own HMAC copies the key and the digests' states that are derived from it into memory
+ * of its own, where they stay until another key replaces them.  That memory is in core
+ * dumps, and replacing the key after each MAC doubles the work.  The context of a
+ * digest has such a state only until the next block: it is overwritten by the data,
+ * and after the end it is the digest itself.  The padded keys are in memory of secret.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,7 +20,6 @@
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/params.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,35 +30,42 @@
 /* Limit of scrypt's memory: twice the 128 * N * r bytes that it needs. */
 #define SCRYPT_MAX_MEMORY (UINT64_C(256) * EO_SCRYPT_N * EO_SCRYPT_R)
 
+/* A block of SHA-256 (FIPS 180-4): a key is padded to its length. */
+#define BLOCK_LEN 64
+
+/* A key as it goes before the data, and before the digest of both. */
+typedef struct PaddedKey
+{
+	unsigned char inner[BLOCK_LEN];
+	unsigned char outer[BLOCK_LEN];
+} PaddedKey;
+
 struct EoCrypto
 {
 	EVP_MD	   *sha256;
 	EVP_MD_CTX *digest;
-	EVP_MAC    *hmac;
-	EVP_MAC_CTX *mac;			/* holds a key during a MAC only */
-	unsigned char *kept;		/* the key of eo_crypto_keep_key() */
-	size_t		kept_len;
+	PaddedKey  *kept;			/* of eo_crypto_keep_key() */
+	PaddedKey  *passing;		/* of eo_crypto_hmac_sha256(), while it runs */
 };
+
+static EoStatus make_mac(EoCrypto *c, const PaddedKey *key, const void *data, size_t len,
+						 unsigned char mac[EO_SHA256_LEN]);
+static EoStatus pad_key(EoCrypto *c, const void *key, size_t key_len, PaddedKey *padded);
+static bool digest_two(EoCrypto *c, const unsigned char *block, const void *data, size_t len,
+					   unsigned char md[EO_SHA256_LEN]);
 
 EoCrypto *
 eo_crypto_create(void)
 {
 	EoCrypto   *c = calloc(1, sizeof(EoCrypto));
-	OSSL_PARAM	params[2];
-	char		digest[] = "SHA256";
 
 	if (c == NULL)
 		return NULL;
-	params[0] = OSSL_PARAM_construct_utf8_string("digest", digest, 0);
-	params[1] = OSSL_PARAM_construct_end();
 	c->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
 	c->digest = EVP_MD_CTX_new();
-	c->hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
-	if (c->hmac != NULL)
-		c->mac = EVP_MAC_CTX_new(c->hmac);
-	c->kept = eo_secret_alloc(EO_SHA256_LEN);
-	if (c->sha256 == NULL || c->digest == NULL || c->mac == NULL || c->kept == NULL ||
-		!EVP_MAC_CTX_set_params(c->mac, params))
+	c->kept = eo_secret_alloc(sizeof(PaddedKey));
+	c->passing = eo_secret_alloc(sizeof(PaddedKey));
+	if (c->sha256 == NULL || c->digest == NULL || c->kept == NULL || c->passing == NULL)
 	{
 		eo_crypto_free(c);
 		return NULL;
@@ -69,11 +79,18 @@ eo_crypto_free(EoCrypto *c)
 	if (c == NULL)
 		return;
 	eo_secret_free(c->kept);
-	EVP_MAC_CTX_free(c->mac);
-	EVP_MAC_free(c->hmac);
+	eo_secret_free(c->passing);
 	EVP_MD_CTX_free(c->digest);
 	EVP_MD_free(c->sha256);
 	free(c);
+}
+
+EoStatus
+eo_crypto_sha256(EoCrypto *c, const void *data, size_t len, unsigned char md[EO_SHA256_LEN])
+{
+	return EVP_DigestInit_ex2(c->digest, c->sha256, NULL) &&
+		EVP_DigestUpdate(c->digest, data, len) &&
+		EVP_DigestFinal_ex(c->digest, md, NULL) ? EO_OK : EO_CRYPTO;
 }
 
 EoStatus
@@ -81,9 +98,7 @@ eo_crypto_sha256_hex(EoCrypto *c, const void *data, size_t len, char hex[EO_SHA2
 {
 	unsigned char md[EO_SHA256_LEN];
 
-	if (!EVP_DigestInit_ex2(c->digest, c->sha256, NULL) ||
-		!EVP_DigestUpdate(c->digest, data, len) ||
-		!EVP_DigestFinal_ex(c->digest, md, NULL))
+	if (eo_crypto_sha256(c, data, len, md) != EO_OK)
 		return EO_CRYPTO;
 	eo_hex_put(md, sizeof(md), hex);
 	return EO_OK;
@@ -93,42 +108,72 @@ EoStatus
 eo_crypto_hmac_sha256(EoCrypto *c, const void *key, size_t key_len, const void *data, size_t len,
 					  unsigned char mac[EO_SHA256_LEN])
 {
-	/*
-	 * An empty key is valid (RFC 2104), and means the same as one of zero
-	 * bytes. It is passed as that, because OpenSSL takes NULL for "the last
-	 * key".
-	 */
-	static const unsigned char none[EO_SHA256_LEN] = {0};
-	size_t		n;
-	bool		done;
+	EoStatus	status = pad_key(c, key, key_len, c->passing);
 
-	if (key_len == 0)
-	{
-		key = none;
-		key_len = sizeof(none);
-	}
-	done = EVP_MAC_init(c->mac, key, key_len, NULL) && EVP_MAC_update(c->mac, data, len) &&
-		EVP_MAC_final(c->mac, mac, &n, EO_SHA256_LEN);
-	/* Another key overwrites this one, which would stay in OpenSSL's memory. */
-	done &= EVP_MAC_init(c->mac, none, sizeof(none), NULL);
-	return done ? EO_OK : EO_CRYPTO;
+	if (status == EO_OK)
+		status = make_mac(c, c->passing, data, len, mac);
+	eo_crypto_wipe(c->passing, sizeof(PaddedKey));
+
+	/*
+	 * The MAC may itself be a key, and the context has it until it begins
+	 * anew.
+	 */
+	if (!EVP_DigestInit_ex2(c->digest, c->sha256, NULL))
+		status = EO_CRYPTO;
+	return status;
 }
 
 EoStatus
 eo_crypto_keep_key(EoCrypto *c, const void *key, size_t key_len)
 {
-	if (key_len > EO_SHA256_LEN)
-		return EO_CRYPTO;
-	memcpy(c->kept, key, key_len);
-	c->kept_len = key_len;
-	return EO_OK;
+	return pad_key(c, key, key_len, c->kept);
 }
 
 EoStatus
 eo_crypto_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len,
 						   unsigned char mac[EO_SHA256_LEN])
 {
-	return eo_crypto_hmac_sha256(c, c->kept, c->kept_len, data, len, mac);
+	return make_mac(c, c->kept, data, len, mac);
+}
+
+/* The data may be where the MAC goes. */
+static EoStatus
+make_mac(EoCrypto *c, const PaddedKey *key, const void *data, size_t len,
+		 unsigned char mac[EO_SHA256_LEN])
+{
+	return digest_two(c, key->inner, data, len, mac) &&
+		digest_two(c, key->outer, mac, EO_SHA256_LEN, mac) ? EO_OK : EO_CRYPTO;
+}
+
+/* A key that is longer than a block is replaced by its digest. */
+static EoStatus
+pad_key(EoCrypto *c, const void *key, size_t key_len, PaddedKey *padded)
+{
+	static const unsigned char inner = 0x36;
+	static const unsigned char outer = 0x5c;
+
+	memset(padded->inner, 0, BLOCK_LEN);
+	if (key_len <= BLOCK_LEN)
+		memcpy(padded->inner, key, key_len);
+	else if (eo_crypto_sha256(c, key, key_len, padded->inner) != EO_OK)
+		return EO_CRYPTO;
+	for (int i = 0; i < BLOCK_LEN; i++)
+	{
+		padded->outer[i] = padded->inner[i] ^ outer;
+		padded->inner[i] ^= inner;
+	}
+	return EO_OK;
+}
+
+/* The digest of a block and what follows it. */
+static bool
+digest_two(EoCrypto *c, const unsigned char *block, const void *data, size_t len,
+		   unsigned char md[EO_SHA256_LEN])
+{
+	return EVP_DigestInit_ex2(c->digest, c->sha256, NULL) &&
+		EVP_DigestUpdate(c->digest, block, BLOCK_LEN) &&
+		EVP_DigestUpdate(c->digest, data, len) &&
+		EVP_DigestFinal_ex(c->digest, md, NULL);
 }
 
 EoStatus

@@ -19,8 +19,8 @@
 #define EO_SHA256_HEX_LEN 64	/* without the NUL */
 
 /*
- * Keeps between calls the fetched algorithms, the contexts of digest and MAC, and
- * one key (eo_crypto_keep_key()).  Not thread-safe.
+ * Keeps between calls the fetched algorithm, its context, and one key
+ * (eo_crypto_keep_key()).  Not thread-safe.
  */
 typedef struct EoCrypto EoCrypto;
 
@@ -28,7 +28,11 @@ typedef struct EoCrypto EoCrypto;
 extern EoCrypto *eo_crypto_create(void);
 extern void eo_crypto_free(EoCrypto *c);	/* c may be NULL */
 
-/* SHA-256 (FIPS 180-4) in lower-case hexadecimal.  EO_OK or EO_CRYPTO. */
+/* SHA-256 (FIPS 180-4).  EO_OK or EO_CRYPTO. */
+extern EoStatus eo_crypto_sha256(EoCrypto *c, const void *data, size_t len,
+								 unsigned char md[EO_SHA256_LEN]) EO_MUST_CHECK;
+
+/* The same in lower-case hexadecimal. */
 extern EoStatus eo_crypto_sha256_hex(EoCrypto *c, const void *data, size_t len,
 									 char hex[EO_SHA256_HEX_LEN + 1]) EO_MUST_CHECK;
 
@@ -37,10 +41,7 @@ extern EoStatus eo_crypto_hmac_sha256(EoCrypto *c, const void *key, size_t key_l
 									  const void *data, size_t len,
 									  unsigned char mac[EO_SHA256_LEN]) EO_MUST_CHECK;
 
-/*
- * The same in two steps: the key, of at most EO_SHA256_LEN bytes, is kept for any
- * number of MACs.
- */
+/* The same in two steps: the key is kept for any number of MACs. */
 extern EoStatus eo_crypto_keep_key(EoCrypto *c, const void *key, size_t key_len) EO_MUST_CHECK;
 extern EoStatus eo_crypto_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len,
 										   unsigned char mac[EO_SHA256_LEN]) EO_MUST_CHECK;

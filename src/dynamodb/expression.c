@@ -10,7 +10,9 @@
  */
 #include "dynamodb/expression.h"
 
+#include "dynamodb/attribute.h"
 #include "dynamodb/buf.h"
+#include "dynamodb/instant.h"
 #include "dynamodb/json.h"
 #include "dynamodb/status.h"
 
@@ -27,7 +29,7 @@ static void put_text(EoExpression *e, const EoAttributeName *names, const char *
 static void put_names(EoBuf *text, const EoAttributeName *names, const char *condition,
 					  const char *update);
 static void find_values(EoExpression *e, const char *condition, const char *update);
-static void put_table_and_key(EoBuf *body, const char *table, const char *key_name,
+static void put_table_and_key(EoBuf *body, const char *table, const EoItemKey *key,
 							  const char *pk);
 static void put_value(EoBuf *body, char letter, const EoValue *value, const void *const *structs);
 static void put_as_read(EoBuf *body, EoJsonValue *value);
@@ -158,11 +160,11 @@ eo_expression_options(const bool *set, size_t n)
 
 void
 eo_expression_put_update(const EoExpression *e, EoBuf *body, const char *table,
-						 const char *key_name, const char *pk, const char *returns,
+						 const EoItemKey *key, const char *pk, const char *returns,
 						 const EoValue *values, const void *const *structs)
 {
 	(void) eo_buf_reserve(body, e->text.len + BODY_ROOM);
-	put_table_and_key(body, table, key_name, pk);
+	put_table_and_key(body, table, key, pk);
 	eo_buf_adds(body, returns);
 	eo_buf_add(body, e->text.data, e->text.len);
 	for (const char *letter = e->values; *letter != '\0'; letter++)
@@ -177,22 +179,53 @@ eo_expression_put_update(const EoExpression *e, EoBuf *body, const char *table,
 }
 
 void
-eo_expression_put_read(EoBuf *body, const char *table, const char *key_name, const char *pk)
+eo_expression_put_read(EoBuf *body, const char *table, const EoItemKey *key, const char *pk)
 {
-	put_table_and_key(body, table, key_name, pk);
+	put_table_and_key(body, table, key, pk);
 	eo_buf_adds(body, ",\"ConsistentRead\":true}");
 }
 
 static void
-put_table_and_key(EoBuf *body, const char *table, const char *key_name, const char *pk)
+put_table_and_key(EoBuf *body, const char *table, const EoItemKey *key, const char *pk)
 {
 	eo_buf_adds(body, "{\"TableName\":");
 	eo_json_put_string(body, table, strlen(table));
-	eo_buf_adds(body, ",\"Key\":{\"");
-	eo_buf_adds(body, key_name);
+	eo_buf_adds(body, ",\"Key\":");
+	eo_expression_put_key(body, key, pk);
+}
+
+void
+eo_expression_put_key(EoBuf *body, const EoItemKey *key, const char *pk)
+{
+	const char *first = key->partition_value != NULL ? key->partition_value : pk;
+
+	eo_buf_adds(body, "{\"");
+	eo_buf_adds(body, key->name);
 	eo_buf_adds(body, "\":{\"S\":");
-	eo_json_put_string(body, pk, strlen(pk));
+	eo_json_put_string(body, first, strlen(first));
+	if (key->sort_name != NULL)
+	{
+		eo_buf_adds(body, "},\"");
+		eo_buf_adds(body, key->sort_name);
+		eo_buf_adds(body, "\":{\"S\":");
+		eo_json_put_string(body, pk, strlen(pk));
+	}
 	eo_buf_adds(body, "}}");
+}
+
+const char *
+eo_expression_pk_of(const EoItemKey *key, EoJsonValue *item)
+{
+	size_t		len;
+	const char *partition = eo_json_attr_s(item, key->name, &len);
+	const char *sort;
+	const char *expected;
+
+	if (key->sort_name == NULL || partition == NULL)
+		return partition;
+	sort = eo_json_attr_s(item, key->sort_name, &len);
+	expected = key->partition_value != NULL ? key->partition_value : sort;
+	return sort != NULL && strcmp(partition, expected) == 0 ? sort : NULL;
 }
 
 static void
@@ -221,11 +254,29 @@ put_value(EoBuf *body, char letter, const EoValue *value, const void *const *str
 		put_as_read(body, *(EoJsonValue *const *) (from + value->offset));
 		return;
 	}
+	if (value->type == EO_VALUE_INSTANT)
+	{
+		const EoInstant *instant = (const EoInstant *) (from + value->offset);
+
+		eo_buf_adds(body, instant->is_string ? "{\"S\":\"" : "{\"N\":\"");
+		eo_buf_adds(body, instant->text);
+		eo_buf_adds(body, "\"}");
+		return;
+	}
 	string = *(const char *const *) (from + value->offset);
 	if (string == NULL)
 		body->status = EO_INVALID;
 	else if (value->type == EO_VALUE_SIZED)
 		put_string(body, string, *(const size_t *) (from + value->length));
+	else if (value->type == EO_VALUE_JSON)
+	{
+		size_t		size;
+		EoStatus	status = eo_attribute_put(body, string,
+											  *(const size_t *) (from + value->length), &size);
+
+		if (status != EO_OK)
+			body->status = status;
+	}
 	else if (value->type == EO_VALUE_STRING)
 		put_string(body, string, strlen(string));
 	else

@@ -19,14 +19,27 @@
 #include <stdbool.h>
 
 #include "dynamodb/buf.h"
+#include "dynamodb/json.h"
 #include "dynamodb/status.h"
 
-/* The attribute of a lower-case letter; a list of them ends with the letter 0. */
+/* The attribute of a letter; a list of them ends with the letter 0. */
 typedef struct EoAttributeName
 {
 	char		letter;
 	const char *name;
 } EoAttributeName;
+
+/*
+ * The key of a table's items.  With a sort key the text of an item's key, called pk
+ * everywhere, is that of the sort key.  The partition key is the same text then, or
+ * partition_value for all items.
+ */
+typedef struct EoItemKey
+{
+	const char *name;			/* of the partition key */
+	const char *sort_name;		/* NULL: the table has none */
+	const char *partition_value;	/* NULL: pk */
+} EoItemKey;
 
 typedef enum EoValueType
 {
@@ -35,8 +48,11 @@ typedef enum EoValueType
 	EO_VALUE_SIZED,				/* the same with a length of its own */
 	EO_VALUE_SET,				/* const char *: a set of that one string */
 	EO_VALUE_NUMBER,			/* int64_t: {"N": ...} */
-	EO_VALUE_AS_READ			/* EoJsonValue *: an attribute's value from a
+	EO_VALUE_AS_READ,			/* EoJsonValue *: an attribute's value from a
 								 * reply */
+	EO_VALUE_INSTANT,			/* EoInstant, itself */
+	EO_VALUE_JSON				/* const char * with a length: JSON as an
+								 * attribute of DynamoDB's own types */
 } EoValueType;
 
 /*
@@ -49,7 +65,8 @@ typedef struct EoValue
 	EoValueType type;
 	int			from;			/* index of the struct */
 	size_t		offset;			/* of the member in it */
-	size_t		length;			/* EO_VALUE_SIZED: offset of a size_t */
+	size_t		length;			/* of EO_VALUE_SIZED and EO_VALUE_JSON: offset
+								 * of a size_t */
 } EoValue;
 
 #define EO_VALUE_LETTERS 128
@@ -80,11 +97,17 @@ extern unsigned int eo_expression_options(const bool *set, size_t n);
  * without a value, or whose string or value is NULL, makes the body EO_INVALID.
  */
 extern void eo_expression_put_update(const EoExpression *e, EoBuf *body, const char *table,
-									 const char *key_name, const char *pk, const char *returns,
+									 const EoItemKey *key, const char *pk, const char *returns,
 									 const EoValue *values, const void *const *structs);
 
 /* Append a consistent GetItem. */
-extern void eo_expression_put_read(EoBuf *body, const char *table, const char *key_name,
+extern void eo_expression_put_read(EoBuf *body, const char *table, const EoItemKey *key,
 								   const char *pk);
+
+/* Append a key: {"pk": {"S": ...}}. */
+extern void eo_expression_put_key(EoBuf *body, const EoItemKey *key, const char *pk);
+
+/* The text of the key in an item; NULL if the item has not such a key. */
+extern const char *eo_expression_pk_of(const EoItemKey *key, EoJsonValue *item);
 
 #endif							/* EO_DYNAMODB_EXPRESSION_H */

@@ -9,6 +9,7 @@
  */
 #include "dynamodb/header.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -34,4 +35,12 @@ eo_header_value(const char *line, size_t len, const char *name, char *value, siz
 		n--;
 	value[n] = '\0';
 	return true;
+}
+
+int
+eo_header_milliseconds(const char *value, int max)
+{
+	long		ms = strtol(value, NULL, 10);
+
+	return ms < 0 ? 0 : ms > max ? max : (int) ms;
 }

@@ -21,4 +21,7 @@
 extern bool eo_header_value(const char *line, size_t len, const char *name, char *value,
 							size_t size);
 
+/* The number of milliseconds that a value names, at most max; 0 if it names none. */
+extern int	eo_header_milliseconds(const char *value, int max);
+
 #endif							/* EO_DYNAMODB_HEADER_H */

@@ -100,6 +100,7 @@ typedef struct EoHttpHandle
 
 	EoHttpTransfer *transfer;	/* NULL while idle */
 	EoBuf		body;
+	bool		has_secret_reply;
 	bool		sent;			/* a copy of the request has gone out */
 	bool		has_crc;
 	uint32		crc;
@@ -114,6 +115,7 @@ static struct
 	WaitEventSet *waits;
 	int64		timer_us;		/* curl's next timer; -1: none */
 	bool		distrusted;		/* close all connections when none is busy */
+	bool		failed;			/* curl can go on with no transfer */
 	bool		finished;		/* a transfer has become done in this wait */
 	int			nrunning;
 	int			nidle;
@@ -133,6 +135,7 @@ static void free_handle(EoHttpHandle *h);
 static void drive_timer(void);
 static void drive_sockets(void);
 static void collect_finished(void);
+static void end_transfer(EoHttpHandle *h, CURLcode code);
 static void judge(EoHttpHandle *h, CURLcode code);
 static void end_all(void);
 static void answer_interrupts(void);
@@ -178,7 +181,7 @@ eo_http_wait(int64_t until_us, EoWaitMode mode)
 	bool		latch_was_set = false;
 
 	init_process();
-	http.finished = false;
+	http.finished = http.failed = false;
 	for (;;)
 	{
 		int64		now = eo_clock_monotonic_us();
@@ -213,10 +216,8 @@ eo_http_wait(int64_t until_us, EoWaitMode mode)
 		if (latch_was_set)
 			answer_interrupts();
 		for (int i = 0; i < n; i++)
-		{
 			if (events[i].events & WL_SOCKET_READABLE)
 				drive_sockets();
-		}
 	}
 
 	/* The latch may have been set for another purpose: leave it set. */
@@ -400,8 +401,7 @@ take_handle(void)
 		h = dlist_container(EoHttpHandle, node, dlist_pop_head_node(&http.idle));
 		http.nidle--;
 		eo_buf_reset(&h->body);
-		h->sent = false;
-		h->has_crc = false;
+		h->sent = h->has_crc = false;
 		h->message[0] = '\0';
 		return h;
 	}
@@ -425,6 +425,8 @@ put_handle(EoHttpHandle *h)
 	h->transfer = NULL;
 	/* A session token may be among the headers. */
 	explicit_bzero(h->header_text.data, h->header_text.len);
+	if (h->has_secret_reply)
+		explicit_bzero(h->body.data, h->body.len);
 	if (http.nidle >= KEEP_HANDLES)
 	{
 		free_handle(h);
@@ -535,11 +537,7 @@ header_callback(char *line, size_t size, size_t n, void *arg)
 	else if (eo_header_value(line, len, "date", value, sizeof(value)))
 		reply->date_s = parse_date(value);
 	else if (eo_header_value(line, len, "x-amz-retry-after", value, sizeof(value)))
-	{
-		long		ms = strtol(value, NULL, 10);
-
-		reply->retry_after_ms = ms < 0 ? 0 : ms > 3600000 ? 3600000 : (int) ms;
-	}
+		reply->retry_after_ms = eo_header_milliseconds(value, 3600000);
 	return len;
 }
 
@@ -555,7 +553,6 @@ static bool
 set_constant_options(EoHttpHandle *h)
 {
 	SET(CURLOPT_PRIVATE, h);
-	SET(CURLOPT_POST, 1L);
 	SET(CURLOPT_NOSIGNAL, 1L);
 	SET(CURLOPT_QUICK_EXIT, 1L);
 	SET(CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
@@ -583,12 +580,6 @@ set_constant_options(EoHttpHandle *h)
 	return true;
 }
 
-static bool
-same_text(const char *a, const char *b)
-{
-	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
-}
-
 /*
  * Set the options of an endpoint, unless this handle has them already: most calls
  * of a process go to one endpoint, and curl parses a URL whenever it is set.
@@ -596,13 +587,13 @@ same_text(const char *a, const char *b)
 static bool
 set_endpoint_options(EoHttpHandle *h, const EoHttpEndpoint *e)
 {
-	if (h->url != NULL && strcmp(h->url, e->url) == 0 && same_text(h->ca_file, e->ca_file) &&
+	if (h->url != NULL && strcmp(h->url, e->url) == 0 &&
+		strcmp(h->ca_file ? h->ca_file : "", e->ca_file ? e->ca_file : "") == 0 &&
 		h->connect_timeout_ms == e->connect_timeout_ms)
 		return true;
 	free(h->url);
 	free(h->ca_file);
-	h->url = NULL;
-	h->ca_file = NULL;
+	h->url = h->ca_file = NULL;
 	SET(CURLOPT_URL, e->url);
 	SET(CURLOPT_PROTOCOLS_STR, e->plain_http ? "http" : "https");
 
@@ -654,8 +645,17 @@ set_request_options(EoHttpHandle *h, const EoHttpRequest *req)
 
 	if (!set_endpoint_options(h, req->endpoint) || !set_headers(h, req))
 		return false;
+	h->has_secret_reply = req->has_secret_reply;
+	h->body.max = req->has_secret_reply ? EO_HTTP_MAX_SECRET_REPLY : EO_HTTP_MAX_REPLY;
+	/* All of the room at once: growing would leave copies of a secret behind. */
+	if (req->has_secret_reply && !eo_buf_reserve(&h->body, h->body.max))
+		return false;
+	SET(CURLOPT_POST, 1L);
 	SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) req->body_len);
 	SET(CURLOPT_POSTFIELDS, req->body);
+	if (req->method == EO_HTTP_GET)
+		SET(CURLOPT_HTTPGET, 1L);
+	SET(CURLOPT_CUSTOMREQUEST, req->method == EO_HTTP_PUT ? "PUT" : NULL);
 	SET(CURLOPT_TIMEOUT_MS, (long) (left_ms < 1 ? 1 : left_ms));
 
 	/*
@@ -684,7 +684,8 @@ drive_timer(void)
 	http.timer_us = -1;
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
-	curl_multi_socket_action(http.multi, CURL_SOCKET_TIMEOUT, 0, &running);
+	http.failed |= curl_multi_socket_action(http.multi, CURL_SOCKET_TIMEOUT, 0,
+											&running) != CURLM_OK;
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -706,33 +707,43 @@ drive_sockets(void)
 			what |= CURL_CSELECT_OUT;
 		if (events[i].events & EPOLLERR)
 			what |= CURL_CSELECT_ERR;
-		curl_multi_socket_action(http.multi, events[i].data.fd, what, &running);
+		http.failed |= curl_multi_socket_action(http.multi, events[i].data.fd, what,
+												&running) != CURLM_OK;
 	}
 }
 
-/* Mark as done the transfers that curl has finished. */
+/*
+ * Mark as done the transfers that curl has finished.  If curl has failed, for want of
+ * memory, it may leave a socket unwatched: all end, and their connections are closed.
+ */
 static void
 collect_finished(void)
 {
 	CURLMsg    *msg;
 	int			left;
 
-	while (http.multi != NULL &&
-		   (msg = curl_multi_info_read(http.multi, &left)) != NULL)
+	while (http.multi != NULL && (msg = curl_multi_info_read(http.multi, &left)) != NULL)
 	{
 		EoHttpHandle *h = NULL;
-		CURLcode	code = msg->data.result;
 
-		if (msg->msg != CURLMSG_DONE)
-			continue;
 		curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **) &h);
-		curl_multi_remove_handle(http.multi, h->easy);
-		dlist_delete(&h->node);
-		http.nrunning--;
-		judge(h, code);
-		h->transfer->done = true;
-		http.finished = true;
+		if (msg->msg == CURLMSG_DONE)
+			end_transfer(h, msg->data.result);
 	}
+	http.distrusted |= http.failed;
+	while (http.failed && !dlist_is_empty(&http.running))
+		end_transfer(dlist_head_element(EoHttpHandle, node, &http.running), CURLE_OUT_OF_MEMORY);
+}
+
+static void
+end_transfer(EoHttpHandle *h, CURLcode code)
+{
+	curl_multi_remove_handle(http.multi, h->easy);
+	dlist_delete(&h->node);
+	http.nrunning--;
+	judge(h, code);
+	h->transfer->done = true;
+	http.finished = true;
 }
 
 /* Fill in the reply of a transfer that curl has finished with this code. */
@@ -778,7 +789,7 @@ judge(EoHttpHandle *h, CURLcode code)
 		reply->status = sent > 0 ? EO_UNKNOWN : EO_NO_MEMORY;
 	if (eo_buf_status(&h->body) == EO_TOO_LARGE)
 		snprintf(reply->message, sizeof(reply->message),
-				 "the reply is larger than %d bytes", EO_HTTP_MAX_REPLY);
+				 "the reply is larger than %zu bytes", h->body.max);
 	else if (code == CURLE_ABORTED_BY_CALLBACK)
 		strlcpy(reply->message, "the connection was closed before an answer came",
 				sizeof(reply->message));

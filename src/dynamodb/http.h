@@ -3,7 +3,7 @@
  * http.h
  *	  HTTP requests in flight, and the one place where a backend waits.
  *
- * A transfer is one POST.  The caller owns the EoHttpTransfer, starts it,
+ * A transfer is one request.  The caller owns the EoHttpTransfer, starts it,
  * waits until something has finished, looks at the reply and finishes it;
  * several may be in flight.  All instants are microseconds of the monotonic
  * clock (eo_clock_monotonic_us()), all deadlines absolute.
@@ -30,6 +30,9 @@
  */
 #define EO_HTTP_MAX_REPLY (3 * 409600 + 65536)
 
+/* Longest reply that brings credentials or a token. */
+#define EO_HTTP_MAX_SECRET_REPLY 65536
+
 #define EO_HTTP_MAX_HEADERS 10
 
 /* Both modes answer interrupts: a cancel, a timeout or a termination raises. */
@@ -39,9 +42,16 @@ typedef enum EoWaitMode
 	EO_WAIT_LATCH				/* a set latch ends the wait */
 } EoWaitMode;
 
+typedef enum EoHttpMethod
+{
+	EO_HTTP_POST,
+	EO_HTTP_GET,				/* has no body */
+	EO_HTTP_PUT
+} EoHttpMethod;
+
 typedef struct EoHttpEndpoint
 {
-	const char *url;			/* "https://host[:port]/" */
+	const char *url;			/* "https://host[:port]/", or with a path */
 	const char *ca_file;		/* NULL: the system's */
 	bool		plain_http;		/* the URL is http, and that is allowed */
 	int			connect_timeout_ms;
@@ -49,6 +59,10 @@ typedef struct EoHttpEndpoint
 
 typedef struct EoHttpRequest
 {
+	EoHttpMethod method;
+	bool		has_secret_reply;	/* at most EO_HTTP_MAX_SECRET_REPLY bytes,
+									 * which are wiped; the caller may write
+									 * to them */
 	const EoHttpEndpoint *endpoint;
 	const char *const *headers; /* "Name: value" */
 	int			nheaders;

@@ -28,9 +28,23 @@ struct EoJson
 	struct json_object *root;
 };
 
+/* Bytes in a string that are more than themselves, or have to be escaped. */
+enum
+{
+	FIRST_CONTROL = 0,
+	LAST_CONTROL = 0x1f,
+	DELETE = 0x7f
+};
+
+static const bool is_special[256] = {
+	[FIRST_CONTROL...LAST_CONTROL] = true,['"'] = true,['\\'] = true,[DELETE] = true
+};
+
+static const unsigned char *skip_ascii(const unsigned char *p, const unsigned char *end);
 static bool is_utf8(const char *s, size_t len);
 static bool scan_text(const char *text, size_t len, size_t *colons);
 static bool scan_escape(const char *text, size_t len, size_t *i, bool *has_nul);
+static void put_escape(EoBuf *out, unsigned char c);
 static bool put_native(EoBuf *out, struct json_object *attribute);
 static void free_text(struct json_object *attribute, void *text);
 static size_t count_members(struct json_object *v);
@@ -398,29 +412,61 @@ eo_json_put(EoBuf *out, EoJsonValue *v)
 void
 eo_json_put_string(EoBuf *out, const char *s, size_t len)
 {
-	static const char hex[] = "0123456789abcdef";
 	size_t		plain = 0;		/* where the text without escapes begins */
 
 	eo_buf_addc(out, '"');
 	for (size_t i = 0; i < len; i++)
 	{
 		unsigned char c = (unsigned char) s[i];
-		char		escape[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
 
-		if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f)
+		if (!is_special[c])
 			continue;
 		eo_buf_add(out, s + plain, i - plain);
+		put_escape(out, c);
 		plain = i + 1;
-		if (c == '"' || c == '\\')
-		{
-			escape[1] = (char) c;
-			eo_buf_add(out, escape, 2);
-		}
-		else
-			eo_buf_add(out, escape, sizeof(escape));
 	}
 	eo_buf_add(out, s + plain, len - plain);
 	eo_buf_addc(out, '"');
+}
+
+static void
+put_escape(EoBuf *out, unsigned char c)
+{
+	static const char hex[] = "0123456789abcdef";
+	char		escape[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+
+	if (c == '"' || c == '\\')
+	{
+		escape[1] = (char) c;
+		eo_buf_add(out, escape, 2);
+	}
+	else
+		eo_buf_add(out, escape, sizeof(escape));
+}
+
+/*
+ * Moves past bytes from 0x01 to 0x7f, eight at a time, because most texts have no
+ * others.  Where it stops there may be more of them.
+ */
+static const unsigned char *
+skip_ascii(const unsigned char *p, const unsigned char *end)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101);
+	const uint64_t tops = UINT64_C(0x8080808080808080);
+	uint64_t	eight;
+
+	for (; end - p >= (ptrdiff_t) sizeof(eight); p += sizeof(eight))
+	{
+		memcpy(&eight, p, sizeof(eight));
+
+		/*
+		 * Without top bits, 0 is the only byte that gets one by the
+		 * subtraction.
+		 */
+		if (((eight | (eight - ones)) & tops) != 0)
+			break;
+	}
+	return p;
 }
 
 /* UTF-8 as RFC 3629, section 4, defines it, without a NUL byte. */
@@ -430,6 +476,7 @@ is_utf8(const char *s, size_t len)
 	const unsigned char *p = (const unsigned char *) s;
 	const unsigned char *end = p + len;
 
+	p = skip_ascii(p, end);
 	while (p < end)
 	{
 		unsigned char c = *p++;
@@ -461,8 +508,13 @@ scan_text(const char *text, size_t len, size_t *colons)
 		return false;
 	for (size_t i = 0; i < len; i++)
 	{
-		char		c = text[i];
+		unsigned char c;
 
+		while (in_string && i < len && !is_special[(unsigned char) text[i]])
+			i++;
+		if (i == len)
+			break;
+		c = (unsigned char) text[i];
 		if (c == '"')
 		{
 			in_string = !in_string;
@@ -471,7 +523,7 @@ scan_text(const char *text, size_t len, size_t *colons)
 		}
 		else if (in_string)
 		{
-			if ((unsigned char) c < 0x20)
+			if (c < 0x20)
 				return false;
 			if (c == '\\' && !scan_escape(text, len, &i, &has_nul))
 				return false;
@@ -482,7 +534,7 @@ scan_text(const char *text, size_t len, size_t *colons)
 				return false;
 			(*colons)++;
 		}
-		else if (strchr("/'NI", c) != NULL)
+		else if (c == '/' || c == '\'' || c == 'N' || c == 'I')
 			return false;		/* comments, single quotes, NaN, Infinity */
 	}
 	return !in_string;
@@ -555,6 +607,7 @@ escape_text(const char **text, size_t *len)
 	const unsigned char *p = (const unsigned char *) *text;
 	const unsigned char *end = p + *len;
 
+	p = skip_ascii(p, end);
 	while (p < end && *p < 0x80)
 		p++;
 	if (p == end)

@@ -18,10 +18,10 @@
 #include "dynamodb/buf.h"
 #include "dynamodb/expression.h"
 #include "dynamodb/json.h"
+#include "dynamodb/layout.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
 
-#define KEY_NAME "pk"
 #define KEY_PREFIX "ORIGIN#"
 
 typedef enum Attribute
@@ -39,17 +39,20 @@ typedef enum Attribute
 	A_CREATED,
 	A_UPDATED,
 	A_TTL,
+	A_EXPIRY,					/* the TTL attribute of the table, if it is
+								 * another */
 	N_ATTRIBUTES
 } Attribute;
 
+/* A name that is NULL is that of the layout. */
 static const EoAttributeName attributes[N_ATTRIBUTES + 1] = {
-	[A_KEY] = {'k', KEY_NAME},[A_STATE] = {'s', "state"},
+	[A_KEY] = {'k', NULL},[A_STATE] = {'s', "state"},
 	[A_BEAT] = {'b', "beat"},[A_NONCE] = {'n', "nonce"},
 	[A_ANCESTORS] = {'a', "ancestors"},[A_HOME] = {'h', "home"},
 	[A_SYSTEM] = {'y', "system_identifier"},[A_DATABASE] = {'d', "database"},
 	[A_TIMELINE] = {'l', "timeline"},[A_RETIRED_BY] = {'r', "retired_by"},
 	[A_CREATED] = {'c', "created_ms"},[A_UPDATED] = {'u', "updated_ms"},
-	[A_TTL] = {'t', "ttl"}
+	[A_TTL] = {'t', "ttl"},[A_EXPIRY] = {'e', NULL}
 };
 
 static const char *const states[] = {
@@ -59,6 +62,12 @@ static const char *const states[] = {
 };
 
 #define IS_AS_SEEN "#s = :O AND #b = :b"
+
+/*
+ * The options: t if the write sets a ttl; E if the table has another TTL attribute, which
+ * is set, too; e for both.
+ */
+static const char options[] = "tEe";
 
 static const struct
 {
@@ -77,7 +86,7 @@ static const struct
 	},
 	[EO_LIFE_CLOSE] = {
 		IS_AS_SEEN,
-		"SET #s = :C, #n = :n, #u = :i, #t = :t"
+		"SET #s = :C, #n = :n, #u = :i, #t = :t[E?, #e = :t]"
 	},
 
 	/*
@@ -86,21 +95,25 @@ static const struct
 	 */
 	[EO_LIFE_RETIRE] = {
 		IS_AS_SEEN,
-		"SET #s = :R, #r = :r, #u = :i[t?, #t = :t]"
+		"SET #s = :R, #r = :r, #u = :i[t?, #t = :t][e?, #e = :t]"
 	},
 	[EO_LIFE_SCANNED] = {
 		"#s = :R AND #r = :p",
-		"SET #t = :t, #u = :i"
+		"SET #t = :t, #u = :i[E?, #e = :t]"
 	},
 
-	/* An operator knows that the heir of before is gone. */
+	/*
+	 * An operator knows that the heir of before is gone.  A ttl of that heir
+	 * would say that nothing of the life is left, and the new heir has not
+	 * looked yet.
+	 */
 	[EO_LIFE_INHERIT] = {
 		"#s = :R AND #r = :p",
-		"SET #r = :r, #u = :i"
+		"SET #r = :r, #u = :i REMOVE #t"
 	},
 	[EO_LIFE_RETIRE_ABSENT] = {
 		"attribute_not_exists(#k)",
-		"SET #s = :R, #r = :r, #b = :0, #c = :i, #u = :i[t?, #t = :t]"
+		"SET #s = :R, #r = :r, #b = :0, #c = :i, #u = :i[t?, #t = :t][e?, #e = :t]"
 	}
 };
 
@@ -161,37 +174,44 @@ eo_life_item_is_pk(const char *pk)
 }
 
 const char *
-eo_life_item_pk_of(EoJsonValue *item)
+eo_life_item_pk_of(const EoLayout *layout, EoJsonValue *item)
 {
-	size_t		len;
-
-	return eo_json_attr_s(item, KEY_NAME, &len);
+	return eo_expression_pk_of(&layout->key, item);
 }
 
 void
-eo_life_item_put_write(EoBuf *body, const char *table, const char *pk, EoLifeVerb verb,
-					   const EoLifeWrite *w)
+eo_life_item_put_write(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
+					   EoLifeVerb verb, const EoLifeWrite *w)
 {
 	static EoExpression made[N_VERBS][2];
-	unsigned int set = w->ttl_s > 0;
-	EoExpression *e = &made[verb][set];
+	const bool	other_ttl = strcmp(layout->expiry, attributes[A_TTL].name) != 0;
+	const bool	set[] = {w->ttl_s > 0, other_ttl, w->ttl_s > 0 && other_ttl};
+	EoExpression other = {.values = ""};
+	EoExpression *e = layout->is_native ? &made[verb][set[0]] : &other;
+	EoAttributeName names[N_ATTRIBUTES + 1];
 	EoStatus	status = EO_OK;
 	const void *structs[] = {[FROM_WRITE] = w,[FROM_WORDS] = &words};
 
 	if (e->text.len == 0)
-		status = eo_expression_make(e, attributes, "t", set, verbs[verb].condition,
-									verbs[verb].update);
+	{
+		memcpy(names, attributes, sizeof(attributes));
+		names[A_KEY].name = layout->key.name;
+		names[A_EXPIRY].name = layout->expiry;
+		status = eo_expression_make(e, names, options, eo_expression_options(set, 3),
+									verbs[verb].condition, verbs[verb].update);
+	}
 	if (status == EO_OK)
-		eo_expression_put_update(e, body, table, KEY_NAME, pk, ",\"ReturnValues\":\"ALL_NEW\"",
-								 values, structs);
+		eo_expression_put_update(e, body, table, &layout->key, pk,
+								 ",\"ReturnValues\":\"ALL_NEW\"", values, structs);
 	else
 		body->status = status;
+	eo_buf_free(&other.text);
 }
 
 void
-eo_life_item_put_read(EoBuf *body, const char *table, const char *pk)
+eo_life_item_put_read(const EoLayout *layout, EoBuf *body, const char *table, const char *pk)
 {
-	eo_expression_put_read(body, table, KEY_NAME, pk);
+	eo_expression_put_read(body, table, &layout->key, pk);
 }
 
 static const char *

@@ -17,13 +17,9 @@ static bool read_number(const char **text, unsigned int base, uint64_t max, uint
 void
 eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1])
 {
-	char		uuid[EO_UUID_TEXT_LEN + 1];
-
-	eo_hex_put_uuid(origin->life, uuid);
-	if (origin->xid == 0)
-		snprintf(text, EO_ORIGIN_LEN + 1, "%s", uuid);
-	else
-		snprintf(text, EO_ORIGIN_LEN + 1, "%s/%llu/%u/%llX", uuid,
+	eo_hex_put_uuid(origin->life, text);
+	if (origin->xid != 0)
+		snprintf(text + EO_UUID_TEXT_LEN, EO_ORIGIN_LEN + 1 - EO_UUID_TEXT_LEN, "/%llu/%u/%llX",
 				 (unsigned long long) origin->xid, origin->timeline,
 				 (unsigned long long) origin->lsn);
 }

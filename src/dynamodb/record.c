@@ -1,108 +1,82 @@
 /*-------------------------------------------------------------------------
  *
  * record.c
- *	  How a record is spelled in DynamoDB: attributes, states, conditions.
+ *	  How a record is written in DynamoDB: verbs, conditions, updates.
  *
  * A verb is a row of verbs[]: the state it leaves, the condition under which it
- * may happen, and what it changes, in the shorthand of expression.h.  layouts[]
+ * may happen, and what it changes, in the shorthand of expression.h.  layout.c
  * says which attribute a "#" letter stands for, values[] which value a ":" letter
  * does, and options_of() which optional parts are kept.  The conditions carry the
  * protocol, so each is argued beside its text.
+ *
+ * In layouts other than native the same conditions and updates are about attributes of
+ * our own names.  Added to them is what other clients are shown, and the condition that
+ * they have changed none of it (UNTOUCHED).
  *
  *-------------------------------------------------------------------------
  */
 #include "dynamodb/record.h"
 
+#include "dynamodb/attribute.h"
 #include "dynamodb/buf.h"
 #include "dynamodb/expression.h"
 #include "dynamodb/json.h"
+#include "dynamodb/layout.h"
 #include "dynamodb/origin.h"
+#include "dynamodb/shown.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
 
-typedef enum Attribute
-{
-	A_KEY,
-	A_STATUS,
-	A_OWNER,
-	A_BIND,
-	A_FENCE,
-	A_LEASE,
-	A_RUNS,
-	A_RESULT,
-	A_ERROR,
-	A_PAYLOAD,
-	A_RETRY,
-	A_CREATED,
-	A_UPDATED,
-	A_ORIGIN,
-	A_RETENTION,
-	A_HOLDER,
-	A_TTL,
-	N_ATTRIBUTES
-} Attribute;
-
-struct EoLayout
-{
-	const char *name;
-	const char *key_prefix;		/* of partition keys, before the server's own */
-	EoAttributeName attributes[N_ATTRIBUTES + 1];
-	const char *states[4];		/* by EoState */
-};
-
-static const EoLayout layouts[] = {
-	{
-		"native", "IDEMPOTENCY#",
-		{
-			[A_KEY] = {'k', "pk"},[A_STATUS] = {'s', "status"},
-			[A_OWNER] = {'o', "owner"},[A_BIND] = {'b', "bind"},
-			[A_FENCE] = {'f', "fence"},[A_LEASE] = {'l', "lease_ms"},
-			[A_RUNS] = {'n', "runs"},[A_RESULT] = {'v', "result"},
-			[A_ERROR] = {'e', "error"},[A_PAYLOAD] = {'p', "payload_sha256"},
-			[A_RETRY] = {'r', "retry_ms"},[A_CREATED] = {'c', "created_ms"},
-			[A_UPDATED] = {'u', "updated_ms"},[A_ORIGIN] = {'g', "origin"},
-			[A_RETENTION] = {'a', "retention_s"},[A_HOLDER] = {'h', "holder"},
-			[A_TTL] = {'t', "ttl"}
-		},
-		{
-			[EO_STATE_IN_PROGRESS] = "IN_PROGRESS",
-			[EO_STATE_COMMITTING] = "COMMITTING",
-			[EO_STATE_COMPLETED] = "COMPLETED",
-			[EO_STATE_FAILED] = "FAILED"
-		}
-	}
-};
+/* The largest size of a number in an item. */
+#define NUMBER_SIZE 21
 
 /*
  * Room for everything in an item but partition key and result: 113 bytes of
- * attribute names, 21 for each of eight numbers (the largest size of a number),
- * status, bind, token, fingerprint, origin and holder.
+ * attribute names, eight numbers, status, bind, token, fingerprint, origin and
+ * holder.
  */
-#define ITEM_OVERHEAD (113 + 8 * 21 + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + EO_ORIGIN_LEN + \
-					   EO_MAX_HOLDER_BYTES)
-
-#define N_LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
+#define ITEM_OVERHEAD (113 + 8 * NUMBER_SIZE + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + \
+					   EO_ORIGIN_LEN + EO_MAX_HOLDER_BYTES)
 
 /*
  * The options of conditions and updates: does the write have the value of that
  * letter?  "x" is set if the seal that is undone has left no origin.
+ *
+ * The capital letters from X on belong to the layouts other than native: X all of them,
+ * D with a lease beside the expiry, W with the expiry alone, L with a lease attribute,
+ * Y with an updated attribute.  The rest comes in pairs, of which one is set for a
+ * write as seen: what was seen has, or has not, an owner (O, Q), an expiry (E, G), an
+ * updated attribute (V, B), a lease (H, K).
  */
-static const char options[] = "mpvergxNUh";
+static const char options[] = "mpvergxNUh" "XDWLYOQEGVBHK";
 
-#define N_VARIANTS (1 << (sizeof(options) - 1))
+/* Those of the native layout are the first ten. */
+#define N_VARIANTS (1 << 10)
+
+/* Attributes of the record that a write "as seen" names; NULL: the record has none. */
+typedef struct Seen
+{
+	const char *state;
+	EoJsonValue *fence;
+	EoJsonValue *updated;
+
+	/* Not in the native layout. */
+	EoJsonValue *owner;
+	EoJsonValue *status_shown;
+	EoJsonValue *expiry_shown;
+	EoJsonValue *lease_shown;
+	EoJsonValue *updated_shown;
+} Seen;
 
 /* Values that are computed from the write and the record that was seen. */
 typedef struct Derived
 {
-	const char *seen_state;
-	EoJsonValue *seen_fence;	/* NULL: the record has none */
-	EoJsonValue *seen_updated;
 	int64_t		dead_ms;		/* a lease that ended before is dead */
 	int64_t		ttl_s;			/* of a write that sets the retention, too */
 } Derived;
 
 static unsigned int
-options_of(const EoWrite *w, const Derived *derived)
+options_of(const EoWrite *w, const Seen *seen)
 {
 	const bool	set[] = {
 		w->max_runs > 0,		/* m */
@@ -113,13 +87,46 @@ options_of(const EoWrite *w, const Derived *derived)
 		w->origin != NULL && w->origin[0] != '\0',	/* g */
 		w->origin != NULL && w->origin[0] == '\0',	/* x: sealed without an
 													 * origin */
-		derived->seen_fence != NULL,	/* N */
-		derived->seen_updated != NULL,	/* U */
+		seen->fence != NULL,	/* N */
+		seen->updated != NULL,	/* U */
 		w->holder != NULL		/* h */
 	};
 
 	return eo_expression_options(set, sizeof(set) / sizeof(set[0]));
 }
+
+/* The options that the native layout does not have. */
+static unsigned int
+other_options_of(const EoLayout *layout, const Seen *seen)
+{
+	const bool	is_seen = seen->status_shown != NULL;
+	const bool	has_lease = layout->lease != NULL;
+	const bool	has_updated = layout->updated != NULL;
+	const bool	set[] = {
+		true,					/* X */
+		!eo_layout_has_one_clock(layout),	/* D */
+		eo_layout_has_one_clock(layout),	/* W */
+		has_lease,				/* L */
+		has_updated,			/* Y */
+		seen->owner != NULL,	/* O */
+		is_seen && seen->owner == NULL, /* Q */
+		seen->expiry_shown != NULL, /* E */
+		is_seen && seen->expiry_shown == NULL,	/* G */
+		seen->updated_shown != NULL,	/* V */
+		is_seen && has_updated && seen->updated_shown == NULL,	/* B */
+		seen->lease_shown != NULL,	/* H */
+		is_seen && has_lease && seen->lease_shown == NULL	/* K */
+	};
+
+	return eo_expression_options(set, sizeof(set) / sizeof(set[0])) * N_VARIANTS;
+}
+
+/*
+ * The record shows to other clients what was shown to them last.  If it does not,
+ * one of them has changed it, and may have begun a run of its own: then no attribute
+ * of ours counts, and the claim is lost.
+ */
+#define UNTOUCHED "[X? AND #S = #B AND #E = #Z][Y? AND #U = #Y]"
 
 /* A record that counts no runs has had none. */
 #define RUNS_LEFT "[m? AND (attribute_not_exists(#n) OR #n < :m)]"
@@ -132,8 +139,8 @@ options_of(const EoWrite *w, const Derived *derived)
  * none of these: such a record is never taken over, whatever any clock says.
  */
 #define IS_FREE "attribute_not_exists(#k)" \
-	" OR (#s = :F AND #r <= :i AND #o <> :o" RUNS_LEFT SAME_PAYLOAD ")" \
-	" OR (#s = :I AND #l < :d" RUNS_LEFT SAME_PAYLOAD ")"
+	" OR (#s = :F AND #r <= :i AND #o <> :o" RUNS_LEFT SAME_PAYLOAD UNTOUCHED ")" \
+	" OR (#s = :I AND #l < :d" RUNS_LEFT SAME_PAYLOAD UNTOUCHED ")"
 
 /*
  * The record that was seen, compared by the values that were read, because another
@@ -144,19 +151,29 @@ options_of(const EoWrite *w, const Derived *derived)
 #define UPDATED_AS_SEEN "[U? AND #u = :U][!U? AND attribute_not_exists(#u)]"
 
 /*
+ * In the other layouts the record may be that of another client, whose writes change at
+ * least one of the attributes that they know.
+ */
+#define SHOWN_AS_SEEN "[X?#S = :J][O? AND #o = :Q][Q? AND attribute_not_exists(#o)]" \
+	"[E? AND #E = :E][G? AND attribute_not_exists(#E)]" \
+	"[V? AND #U = :V][B? AND attribute_not_exists(#U)]" \
+	"[H? AND #L = :K][K? AND attribute_not_exists(#L)]"
+
+/*
  * The finished record that was seen to be past its ttl, and untouched since: every
  * write changes owner, state or updated_ms.
  */
-#define IS_AS_SEEN "#s = :S AND #o = :O AND #t = :T" FENCE_AS_SEEN UPDATED_AS_SEEN
+#define IS_AS_SEEN "[!X?#s = :S AND #o = :O AND #t = :T]" SHOWN_AS_SEEN \
+	FENCE_AS_SEEN UPDATED_AS_SEEN
 
 /* The owner's own run, in progress. */
-#define IS_OWN_RUN "#s = :I AND #o = :o"
+#define IS_OWN_RUN "#s = :I AND #o = :o" UNTOUCHED
 
 /*
  * The owner's own run, in progress or sealed by this very transaction.  What
  * another transaction has sealed under the same token is left alone.
  */
-#define IS_OWN_RUN_OR_SEALED "#o = :o AND (#s = :I" \
+#define IS_OWN_RUN_OR_SEALED "#o = :o" UNTOUCHED " AND (#s = :I" \
 	"[g? OR (#s = :M AND #g = :g)]" \
 	"[x? OR (#s = :M AND attribute_not_exists(#g))])"
 
@@ -170,6 +187,31 @@ options_of(const EoWrite *w, const Derived *derived)
  * not say.
  */
 #define SET_TTL "#t = :w + if_not_exists(#a, :a)"
+
+/*
+ * These show a write to other clients.  The end of a run in progress or failed is the shown
+ * lease, or if there is none the expiry, which is the end of the retention otherwise.
+ * The shown result of a failed run without a word for it is a run in progress whose
+ * end is past, or is the instant of the next try.  A sealed record has ends that are
+ * far away; those of before the seal are kept in it, because EO_UNSEAL, which is sent
+ * with a token alone, must show them again.
+ */
+#define SHOW_STATUS "[X?, #S = :W, #B = :W]"
+#define SHOW_UPDATED "[Y?, #U = :y, #Y = :y]"
+#define SHOW_EXPIRY(ttl) "[D?, #E = " ttl ", #Z = " ttl "][W?, #E = :z, #Z = :z]"
+#define SHOW_RUN(ttl) SHOW_EXPIRY(ttl) "[L?, #L = :L]" SHOW_UPDATED
+#define SHOW_FINISHED(ttl) SHOW_STATUS "[X?, #E = " ttl ", #Z = " ttl "]" SHOW_UPDATED
+#define SHOW_SEALED SHOW_STATUS "[X?, #E = :z, #Z = :z][L?, #L = :L]" SHOW_UPDATED
+#define KEEP_SHOWN "[X?, #J = if_not_exists(#E, :X)][L?, #Q = if_not_exists(#L, :k)]" \
+	"[Y?, #K = if_not_exists(#U, :n)]"
+#define KEEP_NOTHING "[X?, #J = :X][L?, #Q = :k][Y?, #K = :n]"
+#define SHOW_KEPT SHOW_STATUS \
+	"[X?, #E = if_not_exists(#J, #E), #Z = if_not_exists(#J, #E)]" \
+	"[L?, #L = if_not_exists(#Q, #L)]" \
+	"[Y?, #U = if_not_exists(#K, #U), #Y = if_not_exists(#K, #U)]"
+#define REMOVE_KEPT "[X?, #J][L?, #Q][Y?, #K]"
+#define REMOVE_LEASE "[L?, #L]"
+#define THE_TTL ":w + if_not_exists(#a, :a)"
 
 /*
  * The verbs.  In the updates, what may be claimed at once gets a retry_ms of 0, so
@@ -193,19 +235,25 @@ static const struct
 		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
 		" #l = :l, #n = if_not_exists(#n, :0) + :1,"
 		" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS "[p?, #p = :p][g?, #g = :g]"
-		" REMOVE #v, #e, #r[!g?, #g]" REMOVE_TERMS
+		SHOW_STATUS SHOW_RUN(":t") " REMOVE #v, #e, #r[!g?, #g]" REMOVE_TERMS REMOVE_KEPT
 	},
 	[EO_REPLACE] = {
 		EO_STATE_IN_PROGRESS,
 		IS_AS_SEEN,
 		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
 		" #l = :l, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS "[p?, #p = :p][g?, #g = :g]"
-		" REMOVE #v, #e, #r[!g?, #g]" REMOVE_TERMS "[!p?, #p]"
+		SHOW_STATUS SHOW_RUN(":t") " REMOVE #v, #e, #r[!g?, #g]" REMOVE_TERMS "[!p?, #p]" REMOVE_KEPT
 	},
+
+	/*
+	 * No transaction completes the key, so the origin goes: it would name one
+	 * that had sealed the key before and was rolled back.
+	 */
 	[EO_COMPLETE] = {
 		EO_STATE_COMPLETED,
 		IS_OWN_RUN,
-		"SET #s = :C, #u = :i, " SET_TTL "[v?, #v = :v] REMOVE #l, #r, #e[!v?, #v]"
+		"SET #s = :C, #u = :i, " SET_TTL "[v?, #v = :v]" SHOW_FINISHED(THE_TTL)
+		" REMOVE #l, #r, #e, #g[!v?, #v]" REMOVE_LEASE
 	},
 
 	/*
@@ -214,9 +262,9 @@ static const struct
 	 */
 	[EO_FAIL] = {
 		EO_STATE_FAILED,
-		"#o = :o AND (#s = :I OR #s = :F)",
+		"#o = :o AND (#s = :I OR #s = :F)" UNTOUCHED,
 		"SET #s = :F, #u = :i, " SET_TTL "[e?, #e = :e][r?, #r = :r]"
-		" REMOVE #l, #v[!e?, #e][!r?, #r]"
+		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #l, #v[!e?, #e][!r?, #r]"
 	},
 
 	/*
@@ -227,7 +275,7 @@ static const struct
 		EO_STATE_FAILED,
 		IS_OWN_RUN,
 		"SET #s = :F, #u = :i, " SET_TTL ", #r = :0, #n = if_not_exists(#n, :1) - :1"
-		" REMOVE #l, #v, #e"
+		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #l, #v, #e"
 	},
 
 	/*
@@ -237,7 +285,7 @@ static const struct
 	[EO_EXTEND] = {
 		EO_STATE_IN_PROGRESS,
 		IS_OWN_RUN " AND #l <= :l",
-		"SET #l = :l, #u = :i, " SET_TTL
+		"SET #l = :l, #u = :i, " SET_TTL SHOW_RUN(THE_TTL)
 	},
 
 	/*
@@ -252,14 +300,15 @@ static const struct
 	[EO_SEAL] = {
 		EO_STATE_COMMITTING,
 		IS_OWN_RUN " AND (attribute_not_exists(#g) OR #g <> :g)",
-		"SET #s = :M, #g = :g, #b = :b, #u = :i[v?, #v = :v] REMOVE #t, #e, #r[!v?, #v]"
+		"SET #s = :M, #g = :g, #b = :b, #u = :i[v?, #v = :v]" KEEP_SHOWN SHOW_SEALED
+		" REMOVE #t, #e, #r[!v?, #v]"
 	},
 	[EO_SEAL_NEW] = {
 		EO_STATE_COMMITTING,
 		IS_FREE,
 		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
 		" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
-		" #c = if_not_exists(#c, :i), #u = :i" SET_TERMS "[v?, #v = :v]"
+		" #c = if_not_exists(#c, :i), #u = :i" SET_TERMS "[v?, #v = :v]" KEEP_NOTHING SHOW_SEALED
 		" REMOVE #t, #l, #e, #r" REMOVE_TERMS "[!v?, #v]"
 	},
 	[EO_SEAL_EXPIRED] = {
@@ -267,18 +316,19 @@ static const struct
 		IS_AS_SEEN,
 		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
 		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i" SET_TERMS "[v?, #v = :v]"
-		" REMOVE #t, #l, #e, #r, #p" REMOVE_TERMS "[!v?, #v]"
+		KEEP_NOTHING SHOW_SEALED " REMOVE #t, #l, #e, #r, #p" REMOVE_TERMS "[!v?, #v]"
 	},
 	[EO_FINISH] = {
 		EO_STATE_COMPLETED,
-		"#s = :M AND #o = :o",
-		"SET #s = :C, #u = :i, " SET_TTL " REMOVE #l"
+		"#s = :M AND #o = :o" UNTOUCHED,
+		"SET #s = :C, #u = :i, " SET_TTL SHOW_FINISHED(THE_TTL) " REMOVE #l" REMOVE_LEASE REMOVE_KEPT
 	},
 	/* The run counts, so that a key whose work always fails reaches max_runs. */
 	[EO_ABORT] = {
 		EO_STATE_FAILED,
 		IS_OWN_RUN_OR_SEALED,
-		"SET #s = :F, #u = :i, " SET_TTL ", #r = :0 REMOVE #l, #v, #e"
+		"SET #s = :F, #u = :i, " SET_TTL ", #r = :0" SHOW_STATUS SHOW_RUN(THE_TTL)
+		" REMOVE #l, #v, #e" REMOVE_KEPT
 	},
 
 	/*
@@ -293,7 +343,7 @@ static const struct
 		"SET #s = :F, #o = :o, #u = :i, " SET_TTL ", #r = :0,"
 		" #f = if_not_exists(#f, :i), #n = if_not_exists(#n, :1) - :1,"
 		" #c = if_not_exists(#c, :i), #b = if_not_exists(#b, :b)"
-		" REMOVE #l, #v, #e"
+		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #l, #v, #e" REMOVE_KEPT
 	},
 
 	/*
@@ -304,7 +354,7 @@ static const struct
 		EO_STATE_IN_PROGRESS,
 		IS_OWN_RUN_OR_SEALED,
 		"SET #s = :I, #l = if_not_exists(#l, :i), #u = :i, " SET_TTL "[g?, #g = :g]"
-		" REMOVE #v"
+		SHOW_KEPT " REMOVE #v" REMOVE_KEPT
 	},
 	[EO_COMPLETE_NEW] = {
 		EO_STATE_COMPLETED,
@@ -312,14 +362,15 @@ static const struct
 		"SET #s = :C, #o = :o, #b = :b,"
 		" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
 		" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS "[v?, #v = :v][p?, #p = :p]"
-		" REMOVE #l, #e, #r, #g" REMOVE_TERMS "[!v?, #v]"
+		SHOW_FINISHED(":t") " REMOVE #l, #e, #r, #g" REMOVE_TERMS "[!v?, #v]" REMOVE_LEASE
 	},
 	[EO_COMPLETE_EXPIRED] = {
 		EO_STATE_COMPLETED,
 		IS_AS_SEEN,
 		"SET #s = :C, #o = :o, #b = :b,"
 		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS
-		"[v?, #v = :v][p?, #p = :p] REMOVE #l, #e, #r, #g" REMOVE_TERMS "[!v?, #v][!p?, #p]"
+		"[v?, #v = :v][p?, #p = :p]" SHOW_FINISHED(":t")
+		" REMOVE #l, #e, #r, #g" REMOVE_TERMS "[!v?, #v][!p?, #p]" REMOVE_LEASE REMOVE_KEPT
 	},
 
 	/*
@@ -330,9 +381,9 @@ static const struct
 	 */
 	[EO_FORGET] = {
 		EO_STATE_FAILED,
-		"#s = :S AND #o = :O" FENCE_AS_SEEN,
+		"[!X?#s = :S AND #o = :O]" SHOWN_AS_SEEN FENCE_AS_SEEN,
 		"SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0, #n = :0"
-		" REMOVE #l, #v, #e, #p"
+		SHOW_STATUS SHOW_RUN(":t") " REMOVE #l, #v, #e, #p" REMOVE_KEPT
 	},
 	/* The condition cannot be true, so nothing is ever written. */
 	[EO_PROBE] = {
@@ -349,7 +400,9 @@ typedef enum From
 {
 	FROM_LAYOUT,
 	FROM_WRITE,
+	FROM_RECORD,
 	FROM_SEEN,
+	FROM_SHOWN,
 	FROM_DERIVED
 } From;
 
@@ -357,6 +410,7 @@ typedef enum From
 #define STRING(from, type, member) {EO_VALUE_STRING, from, offsetof(type, member), 0}
 #define NUMBER(from, type, member) {EO_VALUE_NUMBER, from, offsetof(type, member), 0}
 #define AS_READ(from, type, member) {EO_VALUE_AS_READ, from, offsetof(type, member), 0}
+#define INSTANT(member) {EO_VALUE_INSTANT, FROM_SHOWN, offsetof(EoShown, member), 0}
 #define SIZED(from, type, member) \
 	{EO_VALUE_SIZED, from, offsetof(type, member), offsetof(type, member##_len)}
 
@@ -366,11 +420,11 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['M'] = STATE(EO_STATE_COMMITTING),
 	['C'] = STATE(EO_STATE_COMPLETED),
 	['F'] = STATE(EO_STATE_FAILED),
-	['S'] = STRING(FROM_DERIVED, Derived, seen_state),
-	['O'] = STRING(FROM_SEEN, EoRecord, owner),
-	['N'] = AS_READ(FROM_DERIVED, Derived, seen_fence),
-	['U'] = AS_READ(FROM_DERIVED, Derived, seen_updated),
-	['T'] = NUMBER(FROM_SEEN, EoRecord, ttl_s),
+	['S'] = STRING(FROM_SEEN, Seen, state),
+	['O'] = STRING(FROM_RECORD, EoRecord, owner),
+	['N'] = AS_READ(FROM_SEEN, Seen, fence),
+	['U'] = AS_READ(FROM_SEEN, Seen, updated),
+	['T'] = NUMBER(FROM_RECORD, EoRecord, ttl_s),
 	['o'] = STRING(FROM_WRITE, EoWrite, owner),
 	['b'] = STRING(FROM_WRITE, EoWrite, bind),
 	['g'] = STRING(FROM_WRITE, EoWrite, origin),
@@ -385,59 +439,90 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['h'] = STRING(FROM_WRITE, EoWrite, holder),
 	['m'] = NUMBER(FROM_WRITE, EoWrite, max_runs),
 	['r'] = NUMBER(FROM_WRITE, EoWrite, retry_ms),
-	['d'] = NUMBER(FROM_DERIVED, Derived, dead_ms)
+	['d'] = NUMBER(FROM_DERIVED, Derived, dead_ms),
+
+	/* Not in the native layout. */
+	['J'] = AS_READ(FROM_SEEN, Seen, status_shown),
+	['E'] = AS_READ(FROM_SEEN, Seen, expiry_shown),
+	['K'] = AS_READ(FROM_SEEN, Seen, lease_shown),
+	['V'] = AS_READ(FROM_SEEN, Seen, updated_shown),
+	['Q'] = AS_READ(FROM_SEEN, Seen, owner),
+	['W'] = STRING(FROM_SHOWN, EoShown, status),
+	['z'] = NUMBER(FROM_SHOWN, EoShown, expiry_s),
+	['L'] = INSTANT(lease),
+	['y'] = INSTANT(updated),
+	['X'] = NUMBER(FROM_SHOWN, EoShown, kept_expiry_s),
+	['k'] = INSTANT(kept_lease),
+	['n'] = INSTANT(kept_updated)
 };
 
 static void put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
 					   EoVerb verb, const EoWrite *w, const char *returns);
-static bool read_json(EoJsonValue *item, const char *name, const char **text, size_t *len);
-static void clamp(int64_t *value, int64_t max);
-
-const EoLayout *
-eo_record_layout(const char *name)
-{
-	for (size_t i = 0; i < N_LAYOUTS; i++)
-	{
-		if (strcmp(layouts[i].name, name) == 0)
-			return &layouts[i];
-	}
-	return NULL;
-}
-
-const char *
-eo_record_key_name(const EoLayout *layout)
-{
-	return layout->attributes[A_KEY].name;
-}
-
-const char *
-eo_record_ttl_name(const EoLayout *layout)
-{
-	return layout->attributes[A_TTL].name;
-}
+static const EoValue *values_of(const EoLayout *layout);
+static EoStatus find_expression(const EoLayout *layout, EoVerb verb, unsigned int set,
+								EoExpression **found);
+static EoStatus find_other_expression(const EoLayout *layout, EoVerb verb, unsigned int set,
+									  EoExpression **found);
+static void see(const EoLayout *layout, const EoRecord *record, Seen *seen);
 
 const char *
 eo_record_state_name(EoState state)
 {
-	return layouts[0].states[state];
+	return eo_layout_find("native")->states[state];
 }
 
 EoStatus
 eo_record_make_pk(const EoLayout *layout, const char *prefix, const char *key,
 				  char *out, size_t *len)
 {
-	*len = strlen(layout->key_prefix) + strlen(prefix) + strlen(key);
-	if (*len > EO_MAX_KEY_BYTES)
+	const char *parts[] = {layout->item_prefix, prefix, key};
+
+	*len = strlen(layout->item_prefix) + strlen(prefix) + strlen(key);
+	if (*len > eo_layout_max_key(layout))
 		return EO_TOO_LARGE;
-	snprintf(out, EO_MAX_KEY_BYTES + 1, "%s%s%s", layout->key_prefix, prefix, key);
+	for (int i = 0; i < 3; i++)
+		out = stpcpy(out, parts[i]);
 	return EO_OK;
 }
 
+/*
+ * Of the layouts other than native the names are counted, and the shown attributes,
+ * their copies and what is kept of them: three words, four numbers and six instants.
+ */
 size_t
 eo_record_max_value(const EoLayout *layout, size_t pk_len)
 {
-	(void) layout;
-	return EO_MAX_ITEM_BYTES - ITEM_OVERHEAD - pk_len;
+	size_t		overhead = ITEM_OVERHEAD;
+
+	if (!layout->is_native)
+	{
+		overhead += 2 * EO_MAX_NAME_BYTES + 4 * NUMBER_SIZE + 6 * sizeof(EoInstant);
+		for (size_t i = 0; i < EO_N_ATTRIBUTES; i++)
+		{
+			if (layout->attributes[i].name != NULL)
+				overhead += strlen(layout->attributes[i].name);
+		}
+		if (layout->key.sort_name != NULL)
+			overhead += strlen(layout->key.sort_name) + pk_len + EO_MAX_LAYOUT_BYTES;
+	}
+	return EO_MAX_ITEM_BYTES - overhead - pk_len;
+}
+
+EoStatus
+eo_record_result_size(const EoLayout *layout, const char *result, size_t len, size_t *size)
+{
+	EoBuf		out;
+	EoStatus	status;
+
+	*size = len;
+	if (result == NULL || !layout->native_result)
+		return EO_OK;
+	eo_buf_init(&out, (size_t) INT32_MAX - 1);
+	status = eo_attribute_put(&out, result, len, size);
+	if (status == EO_OK)
+		status = eo_buf_status(&out);
+	eo_buf_free(&out);
+	return status;
 }
 
 EoState
@@ -467,7 +552,7 @@ eo_record_is_dated(EoVerb verb)
 bool
 eo_record_is_pk(const EoLayout *layout, const char *pk)
 {
-	return strncmp(pk, layout->key_prefix, strlen(layout->key_prefix)) == 0;
+	return strncmp(pk, layout->item_prefix, strlen(layout->item_prefix)) == 0;
 }
 
 void
@@ -490,9 +575,12 @@ eo_record_put_transact_item(const EoLayout *layout, EoBuf *body, const char *tab
 static EoStatus
 find_expression(const EoLayout *layout, EoVerb verb, unsigned int set, EoExpression **found)
 {
-	static EoExpression *made[N_LAYOUTS][N_VERBS][N_VARIANTS];
-	EoExpression **e = &made[layout - layouts][verb][set];
+	static EoExpression *made[N_VERBS][N_VARIANTS];
+	EoExpression **e;
 
+	if (!layout->is_native)
+		return find_other_expression(layout, verb, set, found);
+	e = &made[verb][set];
 	if (*e == NULL)
 		*e = calloc(1, sizeof(EoExpression));
 	*found = *e;
@@ -504,82 +592,173 @@ find_expression(const EoLayout *layout, EoVerb verb, unsigned int set, EoExpress
 							  verbs[verb].condition, verbs[verb].update);
 }
 
+/* Those of the other layouts are few, and are kept in a list. */
+typedef struct MadeExpression
+{
+	const EoLayout *layout;
+	EoVerb		verb;
+	unsigned int set;
+	EoExpression expression;
+	struct MadeExpression *next;
+} MadeExpression;
+
+static EoStatus
+find_other_expression(const EoLayout *layout, EoVerb verb, unsigned int set,
+					  EoExpression **found)
+{
+	static MadeExpression *made;
+	MadeExpression *m = made;
+	EoStatus	status;
+
+	while (m != NULL && (m->set != set || m->verb != verb || m->layout != layout))
+		m = m->next;
+	if (m == NULL)
+	{
+		m = calloc(1, sizeof(MadeExpression));
+		if (m == NULL)
+			return EO_NO_MEMORY;
+		status = eo_expression_make(&m->expression, layout->attributes, options, set,
+									verbs[verb].condition, verbs[verb].update);
+		if (status != EO_OK)
+		{
+			free(m);
+			return status;
+		}
+		m->layout = layout;
+		m->verb = verb;
+		m->set = set;
+		m->next = made;
+		made = m;
+	}
+	*found = &m->expression;
+	return EO_OK;
+}
+
 static void
 put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
 		   EoVerb verb, const EoWrite *w, const char *returns)
 {
-	const EoAttributeName *a = layout->attributes;
-	const EoRecord *seen = w->seen;
 	EoExpression *e;
 	EoStatus	status;
+	unsigned int set;
+	EoShown		shown;
+	Seen		seen = {0};
 	Derived		derived = {
 		.dead_ms = w->now_ms - w->skew_ms,
 		.ttl_s = w->kept_from_s + w->retention_s
 	};
 	const void *structs[] = {
-		[FROM_LAYOUT] = layout,[FROM_WRITE] = w,[FROM_SEEN] = seen,[FROM_DERIVED] = &derived
+		[FROM_LAYOUT] = layout,[FROM_WRITE] = w,[FROM_RECORD] = w->seen,[FROM_SEEN] = &seen,
+		[FROM_SHOWN] = &shown,[FROM_DERIVED] = &derived
 	};
 
-	if (seen != NULL)
+	if (w->seen != NULL)
+		see(layout, w->seen, &seen);
+	set = options_of(w, &seen);
+	if (!layout->is_native)
 	{
-		derived.seen_state = layout->states[seen->state];
-		derived.seen_fence = eo_json_get(seen->item, a[A_FENCE].name);
-		derived.seen_updated = eo_json_get(seen->item, a[A_UPDATED].name);
+		eo_shown_make(layout, eo_record_state_after(verb), verb == EO_FAIL, w, &shown);
+		set |= other_options_of(layout, &seen);
 	}
-	status = find_expression(layout, verb, options_of(w, &derived), &e);
+	status = find_expression(layout, verb, set, &e);
 	if (status == EO_OK)
-		eo_expression_put_update(e, body, table, a[A_KEY].name, pk, returns, values, structs);
+		eo_expression_put_update(e, body, table, &layout->key, pk, returns, values_of(layout),
+								 structs);
 	else
 		body->status = status;
+}
+
+/* The values of a layout: results may be in DynamoDB's own types. */
+static const EoValue *
+values_of(const EoLayout *layout)
+{
+	static EoValue native_result[EO_VALUE_LETTERS];
+
+	if (!layout->native_result)
+		return values;
+	if (native_result['v'].type == EO_VALUE_NONE)
+	{
+		memcpy(native_result, values, sizeof(values));
+		native_result['v'].type = EO_VALUE_JSON;
+	}
+	return native_result;
+}
+
+/* The values that were read, because another client may write what EoRecord cannot hold. */
+static void
+see(const EoLayout *layout, const EoRecord *record, Seen *seen)
+{
+	const EoAttributeName *a = layout->attributes;
+	EoJsonValue *item = record->item;
+
+	seen->state = layout->states[record->state];
+	seen->fence = eo_json_get(item, a[EO_A_FENCE].name);
+	seen->updated = eo_json_get(item, a[EO_A_UPDATED].name);
+	if (layout->is_native)
+		return;
+	seen->owner = eo_json_get(item, a[EO_A_OWNER].name);
+	seen->status_shown = eo_json_get(item, layout->status);
+	seen->expiry_shown = eo_json_get(item, layout->expiry);
+	if (layout->lease != NULL)
+		seen->lease_shown = eo_json_get(item, layout->lease);
+	if (layout->updated != NULL)
+		seen->updated_shown = eo_json_get(item, layout->updated);
 }
 
 void
 eo_record_put_read(const EoLayout *layout, EoBuf *body, const char *table, const char *pk)
 {
-	eo_expression_put_read(body, table, layout->attributes[A_KEY].name, pk);
+	eo_expression_put_read(body, table, &layout->key, pk);
 }
 
 void
-eo_record_put_scan(const EoLayout *layout, EoBuf *body, const char *table, int limit,
-				   const char *start_pk)
+eo_record_put_scan(const EoLayout *layout, EoBuf *body, const char *table,
+				   const EoState states[2], int limit, const char *start_pk)
 {
-	static const Attribute shown[] = {A_KEY, A_STATUS, A_OWNER, A_BIND, A_ORIGIN, A_LEASE,
-	A_RETENTION};
+	/* The first nine are all that the native layout has of them. */
+	static const EoRecordAttribute projected[] = {EO_A_KEY, EO_A_STATUS, EO_A_OWNER, EO_A_BIND,
+		EO_A_ORIGIN, EO_A_LEASE, EO_A_RETENTION, EO_A_UPDATED, EO_A_TTL, EO_A_SORT_KEY,
+		EO_A_STATUS_SHOWN, EO_A_EXPIRY_SHOWN, EO_A_LEASE_SHOWN, EO_A_UPDATED_SHOWN,
+	EO_A_STATUS_COPY, EO_A_EXPIRY_COPY, EO_A_UPDATED_COPY};
 	const EoAttributeName *a = layout->attributes;
+	EoAttributeName shown[sizeof(projected) / sizeof(projected[0])];
+	size_t		nshown = 0;
 	char		number[16];
 
+	for (size_t i = 0; i < sizeof(projected) / sizeof(projected[0]); i++)
+	{
+		if (a[projected[i]].name != NULL)
+			shown[nshown++] = a[projected[i]];
+	}
 	eo_buf_adds(body, "{\"TableName\":");
 	eo_json_put_string(body, table, strlen(table));
 	snprintf(number, sizeof(number), "%d", limit);
 	eo_buf_adds(body, ",\"ConsistentRead\":true,\"ReturnConsumedCapacity\":\"TOTAL\",\"Limit\":");
 	eo_buf_adds(body, number);
-	eo_buf_adds(body, ",\"FilterExpression\":\"attribute_exists(#g) AND (#s = :I OR #s = :M)\""
+	eo_buf_adds(body, ",\"FilterExpression\":\"attribute_exists(#g) AND (#s = :a OR #s = :b)\""
 				",\"ProjectionExpression\":\"");
-	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+	for (size_t i = 0; i < nshown; i++)
 	{
 		eo_buf_adds(body, i > 0 ? ",#" : "#");
-		eo_buf_addc(body, a[shown[i]].letter);
+		eo_buf_addc(body, shown[i].letter);
 	}
 	eo_buf_adds(body, "\",\"ExpressionAttributeNames\":{");
-	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+	for (size_t i = 0; i < nshown; i++)
 	{
 		eo_buf_adds(body, i > 0 ? ",\"#" : "\"#");
-		eo_buf_addc(body, a[shown[i]].letter);
+		eo_buf_addc(body, shown[i].letter);
 		eo_buf_adds(body, "\":");
-		eo_json_put_string(body, a[shown[i]].name, strlen(a[shown[i]].name));
+		eo_json_put_string(body, shown[i].name, strlen(shown[i].name));
 	}
-	eo_buf_adds(body, "},\"ExpressionAttributeValues\":{\":I\":{\"S\":\"");
-	eo_buf_adds(body, layout->states[EO_STATE_IN_PROGRESS]);
-	eo_buf_adds(body, "\"},\":M\":{\"S\":\"");
-	eo_buf_adds(body, layout->states[EO_STATE_COMMITTING]);
+	eo_buf_adds(body, "},\"ExpressionAttributeValues\":{\":a\":{\"S\":\"");
+	eo_buf_adds(body, layout->states[states[0]]);
+	eo_buf_adds(body, "\"},\":b\":{\"S\":\"");
+	eo_buf_adds(body, layout->states[states[1]]);
 	eo_buf_adds(body, "\"}}");
 	if (start_pk != NULL)
 	{
-		eo_buf_adds(body, ",\"ExclusiveStartKey\":{");
-		eo_json_put_string(body, a[A_KEY].name, strlen(a[A_KEY].name));
-		eo_buf_adds(body, ":{\"S\":");
-		eo_json_put_string(body, start_pk, strlen(start_pk));
-		eo_buf_adds(body, "}}");
+		eo_buf_adds(body, ",\"ExclusiveStartKey\":");
+		eo_expression_put_key(body, &layout->key, start_pk);
 	}
 	eo_buf_addc(body, '}');
 }
@@ -587,90 +766,11 @@ eo_record_put_scan(const EoLayout *layout, EoBuf *body, const char *table, int l
 const char *
 eo_record_scan_end(const EoLayout *layout, EoJsonValue *reply)
 {
-	size_t		len;
-
-	return eo_json_attr_s(eo_json_get(reply, "LastEvaluatedKey"),
-						  layout->attributes[A_KEY].name, &len);
+	return eo_expression_pk_of(&layout->key, eo_json_get(reply, "LastEvaluatedKey"));
 }
 
 const char *
 eo_record_pk_of(const EoLayout *layout, EoJsonValue *item)
 {
-	size_t		len;
-
-	return eo_json_attr_s(item, layout->attributes[A_KEY].name, &len);
-}
-
-EoStatus
-eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
-{
-	const EoAttributeName *a = layout->attributes;
-	size_t		len;
-	const char *status = eo_json_attr_s(item, a[A_STATUS].name, &len);
-	int			state = -1;
-
-	memset(record, 0, sizeof(*record));
-	for (int i = 0; status != NULL && i < 4; i++)
-	{
-		if (strcmp(status, layout->states[i]) == 0)
-			state = i;
-	}
-	if (state < 0)
-		return EO_INVALID;
-	record->state = (EoState) state;
-	record->item = item;
-	record->owner = eo_json_attr_s(item, a[A_OWNER].name, &len);
-	record->bind = eo_json_attr_s(item, a[A_BIND].name, &len);
-	record->origin_text = eo_json_attr_s(item, a[A_ORIGIN].name, &len);
-	record->has_origin = eo_origin_read(record->origin_text, &record->origin);
-	record->holder = eo_json_attr_s(item, a[A_HOLDER].name, &len);
-	record->payload_sha256 = eo_json_attr_s(item, a[A_PAYLOAD].name, &len);
-	record->odd_payload_sha256 = record->payload_sha256 == NULL &&
-		eo_json_get(item, a[A_PAYLOAD].name) != NULL;
-	record->odd_result = !read_json(item, a[A_RESULT].name, &record->result, &record->result_len);
-	record->odd_error = !read_json(item, a[A_ERROR].name, &record->error, &record->error_len);
-	record->has_retry = eo_json_attr_n(item, a[A_RETRY].name, &record->retry_ms);
-	/* A number that is absent stays 0. */
-	(void) eo_json_attr_n(item, a[A_FENCE].name, &record->fence);
-	(void) eo_json_attr_n(item, a[A_RUNS].name, &record->runs);
-	(void) eo_json_attr_n(item, a[A_LEASE].name, &record->lease_ms);
-	(void) eo_json_attr_n(item, a[A_CREATED].name, &record->created_ms);
-	(void) eo_json_attr_n(item, a[A_UPDATED].name, &record->updated_ms);
-	(void) eo_json_attr_n(item, a[A_RETENTION].name, &record->retention_s);
-	(void) eo_json_attr_n(item, a[A_TTL].name, &record->ttl_s);
-
-	/*
-	 * Other writers may leave absurd numbers, with which arithmetic would
-	 * overflow.  So instants are limited to the years 1970 to 9999.  For ttl
-	 * this errs on the side of keeping the record: a very late one stays
-	 * late, and a negative one counts as none.
-	 */
-	clamp(&record->retry_ms, EO_MAX_INSTANT_MS);
-	clamp(&record->lease_ms, EO_MAX_INSTANT_MS);
-	clamp(&record->created_ms, EO_MAX_INSTANT_MS);
-	clamp(&record->updated_ms, EO_MAX_INSTANT_MS);
-	clamp(&record->ttl_s, EO_MAX_INSTANT_MS / 1000);
-	clamp(&record->retention_s, EO_MAX_INSTANT_MS / 1000);
-	clamp(&record->runs, INT32_MAX);
-	if (record->owner == NULL)
-		return EO_INVALID;
-	if (record->state == EO_STATE_IN_PROGRESS && record->lease_ms == 0)
-		return EO_INVALID;
-	return EO_OK;
-}
-
-/* False: there is such an attribute, and it cannot be read as JSON. */
-static bool
-read_json(EoJsonValue *item, const char *name, const char **text, size_t *len)
-{
-	return eo_json_attr_text(item, name, text, len) == EO_OK;
-}
-
-static void
-clamp(int64_t *value, int64_t max)
-{
-	if (*value < 0)
-		*value = 0;
-	else if (*value > max)
-		*value = max;
+	return eo_expression_pk_of(&layout->key, item);
 }

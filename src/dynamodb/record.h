@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * record.h
- *	  How a record is spelled in DynamoDB: attributes, states, conditions.
+ *	  How a record is written and read in DynamoDB: states, verbs, conditions.
  *
- * Only record.c knows the names of a record's attributes and writes conditions on
- * them.  The layers above use EoRecord, EoVerb and EoWrite.
+ * layout.h says how the attributes of a record are named.  Only record.c writes
+ * conditions on them, and only record_read.c reads them.  The layers above use EoRecord,
+ * EoVerb and EoWrite.
  *
  * Compiles without a server.
  *
@@ -14,16 +15,15 @@
 #define EO_DYNAMODB_RECORD_H
 
 #include "dynamodb/buf.h"
+#include "dynamodb/instant.h"
 #include "dynamodb/json.h"
+#include "dynamodb/layout.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/status.h"
 
 /* Amazon DynamoDB Developer Guide, "Service, account, and table quotas". */
 #define EO_MAX_KEY_BYTES 2048
 #define EO_MAX_ITEM_BYTES 409600
-
-/* 9999-12-31 23:59:59 UTC.  A later instant in a record is read as this one. */
-#define EO_MAX_INSTANT_MS INT64_C(253402300799000)
 
 #define EO_FINGERPRINT_LEN 64	/* SHA-256 in hex */
 #define EO_MAX_HOLDER_BYTES 64
@@ -43,6 +43,14 @@ typedef enum EoState
 typedef struct EoRecord
 {
 	EoState		state;
+
+	/*
+	 * Another client wrote the record, or has changed it since one of ours
+	 * did.  Then it has no owner (""), fence, runs or origin that counts, and
+	 * it is read by the rules of its layout: a run of theirs in progress has
+	 * a lease, and a failed one may be claimed again, until the shown end.
+	 */
+	bool		is_foreign;
 	const char *owner;
 	const char *bind;			/* see EoWrite */
 	const char *origin_text;	/* the transaction that sealed it last; NULL:
@@ -178,11 +186,6 @@ eo_record_keep(EoWrite *w, int64_t from_ms, int64_t retention_s)
 	w->retention_s = retention_s;
 }
 
-/* A layout says how records are spelled.  NULL: there is none of that name. */
-typedef struct EoLayout EoLayout;
-
-extern const EoLayout *eo_record_layout(const char *name);
-
 /*
  * Make the partition key of a key, and its length in *len.  Returns EO_OK, or
  * EO_TOO_LARGE if it is longer than EO_MAX_KEY_BYTES; then *len is the length that
@@ -193,6 +196,14 @@ extern EoStatus eo_record_make_pk(const EoLayout *layout, const char *prefix, co
 
 /* The longest result or error that fits into an item beside this partition key. */
 extern size_t eo_record_max_value(const EoLayout *layout, size_t pk_len);
+
+/*
+ * Count in *size what a result takes up in an item of this layout.  Returns EO_OK; or, where
+ * results are kept in DynamoDB's own types, what eo_attribute_put() returns for a
+ * result that these do not have, or EO_NO_MEMORY.
+ */
+extern EoStatus eo_record_result_size(const EoLayout *layout, const char *result, size_t len,
+									  size_t *size) EO_MUST_CHECK;
 
 /*
  * Append the body of an UpdateItem.  Like the functions below, it makes the body
@@ -211,13 +222,13 @@ extern void eo_record_put_read(const EoLayout *layout, EoBuf *body, const char *
 
 /*
  * Append the body of a consistent Scan: of at most limit items from start_pk (NULL: the
- * beginning) on, those that are claimed or sealed under a life.  They come without
+ * beginning) on, those that name a life and are in one of two states.  They come without
  * result, error and payload.
  */
 extern void eo_record_put_scan(const EoLayout *layout, EoBuf *body, const char *table,
-							   int limit, const char *start_pk);
+							   const EoState states[2], int limit, const char *start_pk);
 
-/* The partition key from which the next page of a scan goes on; NULL: it was the last. */
+/* The key from which the next page of a scan goes on; NULL: it was the last. */
 extern const char *eo_record_scan_end(const EoLayout *layout, EoJsonValue *reply);
 
 /* The state in which a verb leaves a record. */
@@ -239,10 +250,6 @@ extern const char *eo_record_pk_of(const EoLayout *layout, EoJsonValue *item);
 /* Read an item.  Returns EO_OK, or EO_INVALID if it is no record of this layout. */
 extern EoStatus eo_record_read(const EoLayout *layout, EoJsonValue *item,
 							   EoRecord *record) EO_MUST_CHECK;
-
-/* For the administration of tables: the names of the key and the TTL attribute. */
-extern const char *eo_record_key_name(const EoLayout *layout);
-extern const char *eo_record_ttl_name(const EoLayout *layout);
 
 /* For logs and views: "IN_PROGRESS", ... */
 extern const char *eo_record_state_name(EoState state);

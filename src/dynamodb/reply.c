@@ -98,6 +98,12 @@ eo_reply_classify(int http_status, const char *code)
 	return http_status >= 400 && http_status < 500 && code[0] != '\0' ? refused : unknown;
 }
 
+bool
+eo_reply_is_expired(const char *code)
+{
+	return strcmp(code, "ExpiredTokenException") == 0 || strcmp(code, "ExpiredToken") == 0;
+}
+
 /*
  * If the condition of the first action was false, that decides, whatever the
  * other reasons are.  Next come the reasons that will pass: then the transaction

@@ -26,6 +26,9 @@ typedef struct EoReplyClass
 /* By HTTP status and error code ("" if the reply has none). */
 extern EoReplyClass eo_reply_classify(int http_status, const char *code);
 
+/* Does the code say that temporary credentials have expired? */
+extern bool eo_reply_is_expired(const char *code);
+
 /* A cancelled transaction, by its CancellationReasons. */
 extern EoReplyClass eo_reply_classify_reasons(EoJsonValue *reasons);
 

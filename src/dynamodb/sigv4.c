@@ -178,6 +178,11 @@ put_folded(EoBuf *out, const char *value)
 	bool		blank = false;
 	bool		any = false;
 
+	if (strpbrk(value, " \t") == NULL)
+	{
+		eo_buf_adds(out, value);
+		return;
+	}
 	for (const char *p = value; *p != '\0'; p++)
 	{
 		if (*p == ' ' || *p == '\t')

@@ -30,6 +30,7 @@
 
 #include "cluster/databases.h"
 #include "cluster/doubts.h"
+#include "cluster/life_watch.h"
 #include "cluster/service_clocks.h"
 #include "cluster/slots.h"
 #include "commit/session_tokens.h"
@@ -81,6 +82,7 @@ static void take_acquired(EoAcquiring *a);
 static void drop_refused(EoAcquiring *a);
 static Attempt explain_refusal(EoAcquiring *a, const EoRecord *r);
 static bool match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state);
+static bool is_left_behind(const EoAcquiring *a, const EoRecord *r, EoState state);
 static bool is_still_sealed(const EoAcquiring *a, const char *owner);
 static Attempt explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate);
 static Attempt explain_in_progress(EoAcquiring *a, const EoRecord *r);
@@ -312,7 +314,7 @@ take_answer(EoAcquiring *a)
 			a->in_doubt |= answer->call.in_doubt;
 			eo_key_need_clock(&a->k, "acquire");
 			if (!a->replacing && answer->exists &&
-				eo_store_is_expired(a->k.store, eo_store_record(answer)))
+				eo_store_is_replaceable(a->k.store, eo_store_record(answer)))
 				return replace_expired(a);
 			drop_refused(a);
 			return a->replacing || !answer->exists ? ATTEMPT_RACED :
@@ -476,10 +478,11 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 	claim->mine = match_remembered(a, r, state);
 
 	/*
-	 * Its transaction was rolled back; or the worker has finished the record
-	 * since, and then the write that gives it back is refused.
+	 * Its transaction was rolled back, or ended with its life; or the worker
+	 * has settled the record since, and then the write that gives it back is
+	 * refused.
 	 */
-	if (fate == EO_FATE_ABORTED)
+	if (fate == EO_FATE_ABORTED || is_left_behind(a, r, state))
 	{
 		eo_settle_aborted(a->k.store, a->ask->key, a->k.pk, r);
 		return ATTEMPT_RACED;
@@ -527,6 +530,17 @@ match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state)
 										 state != EO_STATE_COMMITTING)))
 		eo_session_tokens_forget(server, a->k.pk);
 	return same;
+}
+
+/* Was this claim bound to a transaction of a life that is over? */
+static bool
+is_left_behind(const EoAcquiring *a, const EoRecord *r, EoState state)
+{
+	EoLifeWatch watch;
+
+	return state == EO_STATE_IN_PROGRESS && r->has_origin && r->bind != NULL &&
+		strcmp(r->bind, "tx") == 0 &&
+		eo_life_watch_find(&a->k.target, r->origin.life, &watch) && watch == EO_WATCH_OVER;
 }
 
 /* Is the record still sealed by this claim?  Raises if it cannot be read. */

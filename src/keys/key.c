@@ -11,6 +11,7 @@
 #include "commit/contact.h"
 #include "commit/session_tokens.h"
 #include "commit/xact.h"
+#include "dynamodb/attribute.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
 #include "keys/key.h"
@@ -65,4 +66,26 @@ eo_key_check_size(const EoKey *k, const char *what, size_t len, const char *hint
 					k->store->server->name),
 			 errdetail("As text it has %zu bytes; with this key there is room for %zu.", len, max),
 			 errhint("%s", hint)));
+}
+
+void
+eo_key_check_result(const EoKey *k, const char *result, const char *hint)
+{
+	size_t		size;
+	EoStatus	status = eo_record_result_size(k->store->layout, result,
+											   result != NULL ? strlen(result) : 0, &size);
+
+	if (status == EO_NO_MEMORY)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory")));
+	if (status != EO_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("result of key \"%s\" on server \"%s\" cannot be kept in DynamoDB's own types",
+						eo_text_key_shown(k->key), k->store->server->name),
+				 errdetail("They have numbers of at most %d digits, objects without empty names, and %d levels.",
+						   EO_ATTRIBUTE_MAX_DIGITS, EO_ATTRIBUTE_MAX_DEPTH),
+				 errhint("Put the value into a string, or use a layout with the result_form text.")));
+	eo_key_check_size(k, "result", size, hint);
 }

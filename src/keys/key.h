@@ -55,4 +55,10 @@ extern bool eo_key_owns(const EoKey *k, const EoTxClaim *claim);
  */
 extern void eo_key_check_size(const EoKey *k, const char *what, size_t len, const char *hint);
 
+/*
+ * The same for a result (NULL: none), as the layout keeps it.  Raises 22023, too, if results
+ * are kept in DynamoDB's own types and these have no such value.
+ */
+extern void eo_key_check_result(const EoKey *k, const char *result, const char *hint);
+
 #endif							/* EO_KEYS_KEY_H */

@@ -229,15 +229,14 @@ static void
 check_durable(const EoKey *k)
 {
 	XLogRecPtr	lsn = GetFlushRecPtr(NULL);
-	bool		standbys = eo_durability_standbys_have(lsn, NULL);
 
-	if (standbys && eo_durability_slots(lsn, NULL) == EO_STANDING_CONFIRMED)
+	if (eo_durability_has(lsn))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("key \"%s\" on server \"%s\" was completed by a transaction that a failover might lose",
 					eo_text_key_shown(k->key), k->store->server->name),
-			 standbys ? errdetail("The named replication slots have not confirmed its commit.") :
+			 eo_durability_standbys_have(lsn, NULL) ? errdetail("The named replication slots have not confirmed its commit.") :
 			 errdetail("The standbys of synchronous_standby_names have not confirmed its commit."),
 			 errhint("The worker says so in DynamoDB when they have; see idem_check().")));
 }

@@ -119,8 +119,8 @@ eo_owner_complete(EoStore *store, const char *key, const char *token, const char
 	EoTxClaim  *claim;
 
 	eo_key_find(&k, store, key);
-	eo_key_check_size(&k, "result", result != NULL ? strlen(result) : 0,
-					  "Store it elsewhere and complete the key with a reference to it.");
+	eo_key_check_result(&k, result,
+						"Store it elsewhere and complete the key with a reference to it.");
 	claim = held_by(&k, token, "complete");
 	if (claim != NULL && eo_xact_is_completed(claim))
 	{
@@ -231,8 +231,8 @@ eo_owner_once(EoStore *store, const char *key, const char *result, int64 retenti
 	EoTxClaim  *claim;
 
 	eo_key_find(&k, store, key);
-	eo_key_check_size(&k, "result", result != NULL ? strlen(result) : 0,
-					  "Store it elsewhere and complete the key with a reference to it.");
+	eo_key_check_result(&k, result,
+						"Store it elsewhere and complete the key with a reference to it.");
 	if (k.held != NULL)
 		eo_error_raise_duplicate(guard, key, store->server->name,
 								 "This transaction holds or has completed it already.");

@@ -78,8 +78,8 @@ eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 	bool		answered = false;
 
 	eo_acquire_init(&a, store, &terms, claim);
-	eo_key_check_size(k, "result", ask->result != NULL ? strlen(ask->result) : 0,
-					  "Store it elsewhere, for example by a write of this transaction.");
+	eo_key_check_result(k, ask->result,
+						"Store it elsewhere, for example by a write of this transaction.");
 	check_tables(k, ask->actions);
 	check_records(k, ask->actions);
 	if (k->held != NULL)
@@ -160,7 +160,8 @@ is_record(const EoStore *store, const char *pk)
 static void
 check_records(const EoKey *k, const EoTransactItems *actions)
 {
-	const char *name = eo_record_key_name(k->store->layout);
+	const EoItemKey *key = &k->store->layout->key;
+	const char *name = key->sort_name != NULL ? key->sort_name : key->name;
 
 	for (int i = 0; i < actions->n; i++)
 	{
@@ -239,7 +240,7 @@ attempt(EoAcquiring *a, const EoTransact *ask)
 
 	/* An expired record: replace exactly this one. */
 	a->replacing = answer->outcome == EO_NOT_APPLIED && answer->exists &&
-		eo_store_is_expired(a->k.store, eo_store_record(answer));
+		eo_store_is_replaceable(a->k.store, eo_store_record(answer));
 	if (a->replacing)
 		answer = run(a, ask, EO_COMPLETE_EXPIRED, eo_store_record(first));
 	switch (answer->outcome)

@@ -1,63 +1,285 @@
 /*-------------------------------------------------------------------------
  *
  * credentials.c
- *	  Where the keys to sign with come from: the user mapping, or the environment.
+ *	  Where the keys to sign with come from: a user mapping, the environment, or the
+ *	  credential chain of the AWS SDKs.
  *
- * The server's option credentials says which, and neither stands in for the other:
+ * The server's option credentials says which, and none stands in for another:
  * a user mapping without keys must not give its role the postmaster's rights.
  *
  * The environment is read once, in the postmaster, before any session exists.
  * Code that runs in a session can change the session's own environment (see
  * CVE-2024-10979) and must not choose the credentials by it.
  *
- * The environment belongs to the operating-system user of the database server, so
- * only servers owned by a superuser may use it.  Letting other roles use such a
+ * Environment and chain belong to the operating-system user of the database server, so
+ * only servers owned by a superuser may use them.  Letting other roles use such a
  * server is then a superuser's decision, by GRANT USAGE.
+ *
+ * Credentials of a chain, and of a role, are in the cache that all processes share.  A
+ * client has a copy in memory of secret.h, which it renews before each request if
+ * the cache has a newer one.  So a claim is bound to the chain and never to the keys
+ * with which it was made.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "commands/dbcommands.h"
+#include "dynamodb/chain.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/http.h"
 #include "dynamodb/secret.h"
 #include "dynamodb/sigv4.h"
+#include "miscadmin.h"
+#include "server/credential_cache.h"
 #include "server/credentials.h"
+#include "server/fetch.h"
 #include "server/options.h"
 
-static EoCredentials environment;
+/* How often a session looks whether another process has fetched. */
+#define LOOK_US INT64CONST(10000)
 
-static const char *
-copy_env(const char *name)
+/* The client's copy of credentials from the cache. */
+typedef struct Copy
 {
-	const char *value = getenv(name);
+	EoCredentialRef ref;
+	uint64		generation;
+	EoIdentity	identity;
+} Copy;
 
-	return value != NULL && value[0] != '\0' ? eo_secret_copy(value) : NULL;
-}
+static EoChainEnvironment environment;
+static bool is_refresher;		/* this process is a worker */
+
+static void follow(EoClient *client);
+static bool renew(EoClient *client, int64_t deadline_us);
+static bool await(EoClient *client, int64 deadline_us);
+static void fetch(const EoCredentialRef *ref, int64 deadline_us);
+static void store_result(const EoCredentialRef *ref, const EoFetch *f);
+static void explain(EoClient *client);
+static void make_wish(const EoServer *server, EoChainWish *wish);
+
+static const EoCredentialSource source = {.follow = follow,.renew = renew};
 
 void
 eo_credentials_init(void)
 {
-	environment.access_key_id = copy_env("AWS_ACCESS_KEY_ID");
-	environment.secret_access_key = copy_env("AWS_SECRET_ACCESS_KEY");
-	environment.session_token = copy_env("AWS_SESSION_TOKEN");
+	for (int i = 0; i < EO_VAR_COUNT; i++)
+	{
+		const char *value = getenv(eo_chain_variable_name(i));
+
+		environment.value[i] = value != NULL && value[0] != '\0' ? eo_secret_copy(value) : NULL;
+	}
 }
 
 const char *
-eo_credentials_find(const EoServer *server, EoCredentials *cred)
+eo_credentials_open(const EoServer *server, EoClient *client)
 {
+	EoCredentials *cred = &client->credentials;
+	Copy	   *copy;
+
 	memset(cred, 0, sizeof(*cred));
-	if (server->from_environment)
+	if (server->credentials == EO_CREDENTIALS_MAPPING)
 	{
-		if (environment.access_key_id == NULL || environment.secret_access_key == NULL)
+		if (server->access_key_id == NULL)
 			return NULL;
-		*cred = environment;
-		return "environment";
-	}
-	if (server->access_key_id != NULL)
-	{
 		cred->access_key_id = server->access_key_id;
 		cred->secret_access_key = server->secret_access_key;
 		cred->session_token = server->session_token;
 		return "user mapping";
 	}
-	return NULL;
+	if (server->credentials == EO_CREDENTIALS_ENVIRONMENT && server->role_arn[0] == '\0')
+	{
+		if (environment.value[EO_VAR_ACCESS_KEY_ID] == NULL ||
+			environment.value[EO_VAR_SECRET_ACCESS_KEY] == NULL)
+			return NULL;
+		cred->access_key_id = environment.value[EO_VAR_ACCESS_KEY_ID];
+		cred->secret_access_key = environment.value[EO_VAR_SECRET_ACCESS_KEY];
+		cred->session_token = environment.value[EO_VAR_SESSION_TOKEN];
+		return "environment";
+	}
+	copy = eo_secret_alloc(sizeof(Copy));
+	if (copy == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory")));
+	client->source_state = copy;
+	client->source = &source;
+	make_wish(server, &copy->ref.wish);
+	eo_credential_cache_ref(&copy->ref);
+	follow(client);
+	return "chain";
+}
+
+void
+eo_credentials_close(EoClient *client)
+{
+	eo_secret_free(client->source_state);
+	client->source_state = NULL;
+	client->source = NULL;
+	memset(&client->credentials, 0, sizeof(client->credentials));
+}
+
+const EoCredentialRef *
+eo_credentials_ref(const EoClient *client)
+{
+	const Copy *copy = client->source_state;
+
+	return copy != NULL ? &copy->ref : NULL;
+}
+
+/* The caller passes a wish that is zeroed, so that wishes can be compared. */
+static void
+make_wish(const EoServer *server, EoChainWish *wish)
+{
+	char	   *database;
+
+	wish->environment_only = server->credentials == EO_CREDENTIALS_ENVIRONMENT;
+	strlcpy(wish->profile, server->profile, sizeof(wish->profile));
+	strlcpy(wish->region, server->region, sizeof(wish->region));
+	if (server->role_arn[0] == '\0')
+		return;
+	strlcpy(wish->role.arn, server->role_arn, sizeof(wish->role.arn));
+	strlcpy(wish->role.external_id, server->external_id, sizeof(wish->role.external_id));
+	/* CloudTrail shows it: which database, and which server. */
+	database = get_database_name(MyDatabaseId);
+	snprintf(wish->role.session_name, sizeof(wish->role.session_name), "%s-%s",
+			 database != NULL ? database : "exactonce", server->name);
+	for (char *p = wish->role.session_name; *p != '\0'; p++)
+	{
+		unsigned char c = (unsigned char) *p;
+
+		if (!isascii(c) || (!isalnum(c) && strchr("_=,.@-", c) == NULL))
+			*p = '-';
+	}
+}
+
+/* ----- for a client ----- */
+
+static void
+follow(EoClient *client)
+{
+	Copy	   *copy = client->source_state;
+
+	(void) eo_credential_cache_follow(&copy->ref, &copy->identity, &copy->generation);
+	client->credentials = eo_identity_credentials(&copy->identity);
+	if (client->credentials.access_key_id == NULL)
+		explain(client);
+}
+
+static bool
+renew(EoClient *client, int64_t deadline_us)
+{
+	Copy	   *copy = client->source_state;
+
+	eo_credential_cache_reject(&copy->ref, copy->generation);
+
+	/*
+	 * The worker must not wait: it fetches beside its other work, and
+	 * retries.
+	 */
+	return !is_refresher && await(client, deadline_us);
+}
+
+void
+eo_credentials_await(EoClient *client)
+{
+	int64		timeout_us = client->request_timeout_ms * INT64CONST(1000);
+
+	if (client->source != NULL)
+		(void) await(client, eo_clock_monotonic_us() + timeout_us);
+}
+
+static bool
+await(EoClient *client, int64 deadline_us)
+{
+	Copy	   *copy = client->source_state;
+
+	for (;;)
+	{
+		int64		now_us = eo_clock_monotonic_us();
+		EoCacheAnswer answer = eo_credential_cache_ask(&copy->ref, &copy->identity,
+													   &copy->generation);
+
+		if (answer == EO_CACHE_FETCH)
+			fetch(&copy->ref, Min(deadline_us, now_us + EO_FETCH_US));
+		else if (answer == EO_CACHE_WAIT && now_us < deadline_us)
+			eo_http_wait(Min(now_us + LOOK_US, deadline_us), EO_WAIT_RAISE);
+		else
+		{
+			follow(client);
+			return client->credentials.access_key_id != NULL;
+		}
+	}
+}
+
+/* Say in the client why there are no credentials. */
+static void
+explain(EoClient *client)
+{
+	const Copy *copy = client->source_state;
+	EoCredentialReport report;
+
+	eo_credential_cache_look(&copy->ref, &report);
+	strlcpy(client->no_credentials, report.failure, sizeof(client->no_credentials));
+}
+
+/* ----- fetching ----- */
+
+/* Fetch for all, and wait for the end.  An error leaves the fetch to others. */
+static void
+fetch(const EoCredentialRef *ref, int64 deadline_us)
+{
+	EoFetch    *volatile f = NULL;
+
+	PG_TRY();
+	{
+		int64		until_us;
+
+		f = eo_fetch_start(&environment, &ref->wish, deadline_us);
+		while (f != NULL && eo_fetch_step(f, &until_us))
+			eo_http_wait(until_us, EO_WAIT_RAISE);
+		store_result(ref, f);
+	}
+	PG_CATCH();
+	{
+		eo_fetch_free(f);
+		eo_credential_cache_abandon(ref);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	eo_fetch_free(f);
+}
+
+/* f NULL: there was no memory for it. */
+static void
+store_result(const EoCredentialRef *ref, const EoFetch *f)
+{
+	if (f == NULL)
+		eo_credential_cache_fail(ref, "out of memory", "");
+	else if (eo_fetch_status(f) == EO_OK)
+		eo_credential_cache_put(ref, eo_fetch_identity(f), eo_fetch_source(f), eo_fetch_why(f));
+	else
+		eo_credential_cache_fail(ref, eo_fetch_failure(f), eo_fetch_why(f));
+}
+
+void
+eo_credentials_refresh(int64 *until_us)
+{
+	static EoCredentialRef ref;
+	static EoFetch *running = NULL;
+
+	is_refresher = true;
+	*until_us = INT64_MAX;
+	if (running == NULL)
+	{
+		if (!eo_credential_cache_due(&ref))
+			return;
+		running = eo_fetch_start(&environment, &ref.wish, eo_clock_monotonic_us() + EO_FETCH_US);
+	}
+	if (running != NULL && eo_fetch_step(running, until_us))
+		return;
+	store_result(&ref, running);
+	eo_fetch_free(running);
+	running = NULL;
+	*until_us = 0;
 }

@@ -114,7 +114,8 @@ eo_error_facts(const EoError *error)
 						 error->message[0] != '\0' ? ": " : "", error->message);
 	else if (error->message[0] != '\0')
 		appendStringInfo(&s, "%s%s.", error->status == EO_INVALID ||
-						 error->status == EO_NO_CLOCK ? "" : "Last answer: ", error->message);
+						 error->status == EO_NO_CLOCK || error->status == EO_NO_CREDENTIALS ?
+						 "" : "Last answer: ", error->message);
 	if (error->request_id[0] != '\0')
 		appendStringInfo(&s, " Request id %s.", error->request_id);
 	if (error->attempts > 1)
@@ -143,6 +144,10 @@ eo_error_hint(const EoError *error)
 		"The credentials are valid, but their policy does not allow this: allow dynamodb:UpdateItem and dynamodb:GetItem on the table."}
 	};
 
+	/* Only the chain says why there are none; a user mapping would not count. */
+	if (error->status == EO_NO_CREDENTIALS && error->message[0] != '\0')
+		return
+			"The server's option credentials names the chain: docs/aws.md says what each source needs, and SELECT * FROM idem_check() which of them was asked.";
 	for (int i = 0; error->status == EO_DENIED && i < (int) lengthof(denials); i++)
 	{
 		if (strcmp(error->code, denials[i].code) == 0)

@@ -35,8 +35,7 @@ read_life(const EoStore *store, EoJsonValue *json, void *item)
 static const char *
 pk_of_life(const EoStore *store, EoJsonValue *json)
 {
-	(void) store;
-	return eo_life_item_pk_of(json);
+	return eo_life_item_pk_of(store->layout, json);
 }
 
 static bool
@@ -50,7 +49,7 @@ shows_life(const void *item, const void *written)
 static void
 put_read_life(const EoStore *store, EoBuf *body, const char *pk)
 {
-	eo_life_item_put_read(body, store->server->table, pk);
+	eo_life_item_put_read(store->layout, body, store->server->table, pk);
 }
 
 static const EoItemKind life_kind = {
@@ -101,7 +100,7 @@ eo_life_store_prepare_write(EoStore *store, const char *prefix, EoLifeVerb verb,
 		written->write.by = MemoryContextStrdup(answer->context, w->by);
 	if (w->seen_by != NULL)
 		written->write.seen_by = MemoryContextStrdup(answer->context, w->seen_by);
-	eo_life_item_put_write(&answer->call.body, store->server->table, pk, verb, w);
+	eo_life_item_put_write(store->layout, &answer->call.body, store->server->table, pk, verb, w);
 	pfree(pk);
 	return answer;
 }

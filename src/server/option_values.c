@@ -11,6 +11,8 @@
 #include "postgres.h"
 
 #include "commands/defrem.h"
+#include "dynamodb/layout.h"
+#include "lib/stringinfo.h"
 #include "server/error.h"
 #include "server/option_values.h"
 #include "utils/builtins.h"
@@ -78,6 +80,30 @@ eo_option_values_find(List *list, const char *name)
 			return defGetString(def);
 	}
 	return NULL;
+}
+
+char *
+eo_option_values_layout(List *list)
+{
+	const char *name = eo_option_values_find(list, "layout");
+	StringInfoData text;
+
+	initStringInfo(&text);
+	appendStringInfoString(&text, name != NULL ? name : "native");
+	for (int i = 0; eo_layout_options[i] != NULL; i++)
+	{
+		const char *value = eo_option_values_find(list, eo_layout_options[i]);
+		int64		ms;
+
+		if (value == NULL)
+			continue;
+		appendStringInfo(&text, ";%s=", eo_layout_options[i]);
+		if (strcmp(eo_layout_options[i], EO_LAYOUT_STALE_AFTER) != 0)
+			appendStringInfoString(&text, value);
+		else if (eo_option_values_duration(value, &ms))
+			appendStringInfo(&text, INT64_FORMAT, ms);
+	}
+	return text.data;
 }
 
 bool

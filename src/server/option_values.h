@@ -28,6 +28,12 @@ extern List *eo_option_values_list(const char *value);
 /* The value of an option in a list of DefElem; NULL: the option is not in it. */
 extern const char *eo_option_values_find(List *list, const char *name);
 
+/*
+ * The text of the record layout (dynamodb/layout.h) that the options of a server make
+ * together, palloc'd; it may be no valid one.
+ */
+extern char *eo_option_values_layout(List *list);
+
 /* Is the option in the list, and true? */
 extern bool eo_option_values_is_true(List *list, const char *name);
 

@@ -262,6 +262,27 @@ eo_options_load_like(const char *url, const char *region, const char *table)
 	return found;
 }
 
+List *
+eo_options_servers(void)
+{
+	Oid			wrapper = get_foreign_data_wrapper_oid(WRAPPER_NAME, true);
+	Relation	rel = table_open(ForeignServerRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	List	   *servers = NIL;
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_foreign_server server = (Form_pg_foreign_server) GETSTRUCT(tuple);
+
+		if (server->srvfdw == wrapper)
+			servers = lappend_oid(servers, server->oid);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return servers;
+}
+
 static EoServer *
 load_server(ForeignServer *fs, Oid userid)
 {
@@ -340,7 +361,7 @@ read_server_options(EoServer *s, List *list)
 	s->table = copy_option(list, "table", NULL);
 	require_option(s, s->region, "region", "eu-west-1");
 	require_option(s, s->table, "table", "idempotency");
-	s->layout = copy_option(list, "layout", "native");
+	s->layout = eo_option_values_layout(list);
 	s->key_prefix = copy_option(list, "key_prefix", "");
 	s->lease_ms = duration_option(list, "lease", 60000);
 	s->retention_s = (duration_option(list, "retention", INT64CONST(604800000)) + 999) / 1000;
@@ -389,11 +410,15 @@ read_server_options(EoServer *s, List *list)
 	 */
 	if (s->owned_by_superuser)
 		s->ca_file = copy_option(list, "ca_file", NULL);
-	s->from_environment = credentials != NULL && strcmp(credentials, "environment") == 0;
-	if (s->from_environment && !s->owned_by_superuser)
+	s->credentials = credentials == NULL || strcmp(credentials, "mapping") == 0 ? EO_CREDENTIALS_MAPPING :
+		strcmp(credentials, "chain") == 0 ? EO_CREDENTIALS_CHAIN : EO_CREDENTIALS_ENVIRONMENT;
+	s->profile = copy_option(list, "profile", "");
+	s->role_arn = copy_option(list, "role_arn", "");
+	s->external_id = copy_option(list, "external_id", "");
+	if (s->credentials != EO_CREDENTIALS_MAPPING && !s->owned_by_superuser)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("server \"%s\" may not use the credentials of the environment", s->name),
+				 errmsg("server \"%s\" may not use the credentials of the %s", s->name, credentials),
 				 errdetail("They are the database server's own, and count only on servers owned by a superuser."),
 				 errhint("Have a superuser own the server, or use user mappings.")));
 }

@@ -12,6 +12,14 @@
 
 #include "nodes/pg_list.h"
 
+/* The server option "credentials". */
+typedef enum EoCredentialKind
+{
+	EO_CREDENTIALS_MAPPING,
+	EO_CREDENTIALS_ENVIRONMENT, /* of the postmaster */
+	EO_CREDENTIALS_CHAIN		/* of the AWS SDKs */
+} EoCredentialKind;
+
 /*
  * One server as one role sees it.  It is cached in the process until a catalog
  * change invalidates it, and is valid at least until the end of the transaction
@@ -31,8 +39,10 @@ typedef struct EoServer
 	char	   *table;
 	char	   *layout;
 	char	   *key_prefix;		/* "" if none */
-	bool		from_environment;	/* credentials: the postmaster's
-									 * variables, else the user mapping's */
+	EoCredentialKind credentials;
+	char	   *profile;		/* "" if none, as the next two */
+	char	   *role_arn;
+	char	   *external_id;
 	char	   *ca_file;		/* NULL: the system's */
 	int64		lease_ms;
 	int64		retention_s;
@@ -82,6 +92,9 @@ extern EoServer *eo_options_load(Oid serverid, Oid userid);
  * NULL: there is none.
  */
 extern EoServer *eo_options_load_like(const char *url, const char *region, const char *table);
+
+/* The OIDs of all servers of the extension. */
+extern List *eo_options_servers(void);
 
 /* Register a callback for changes of any server or user mapping. */
 extern void eo_options_on_change(void (*callback) (Datum, int, uint32));

@@ -17,10 +17,13 @@
 
 #include "common/hmac.h"
 #include "common/sha2.h"
+#include "dynamodb/action_item.h"
 #include "dynamodb/buf.h"
 #include "dynamodb/call.h"
 #include "dynamodb/client.h"
 #include "dynamodb/json.h"
+#include "dynamodb/layout.h"
+#include "dynamodb/life_item.h"
 #include "dynamodb/record.h"
 #include "dynamodb/secret.h"
 #include "dynamodb/sigv4.h"
@@ -61,7 +64,7 @@ static uint8 *hash_key;
 
 static void build_store(StoreEntry *entry, EoServer *server);
 static EoStore *fill_store(EoServer *server, MemoryContext context);
-static void free_signer(void *arg);
+static void free_secrets(void *arg);
 static void hash_credentials(EoStore *s);
 static EoStatus read_record(const EoStore *store, EoJsonValue *json, void *item);
 static const char *pk_of_record(const EoStore *store, EoJsonValue *json);
@@ -91,6 +94,7 @@ eo_store_open(const char *server_name)
 	}
 	if (entry->generation != server->generation)
 		build_store(entry, server);
+	eo_credentials_await(&entry->store->client);
 	return entry->store;
 }
 
@@ -136,13 +140,19 @@ fill_store(EoServer *server, MemoryContext context)
 	MemoryContextCallback *callback = MemoryContextAllocZero(context, sizeof(*callback));
 	EoClient   *c = &s->client;
 
-	callback->func = free_signer;
+	callback->func = free_secrets;
 	callback->arg = s;
 	MemoryContextRegisterResetCallback(context, callback);
 
 	s->server = server;
-	s->layout = eo_record_layout(server->layout);
-	s->credentials_from = eo_credentials_find(server, &c->credentials);
+	s->layout = eo_layout_find(server->layout);
+	if (s->layout == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("server \"%s\" has options for its record layout that do not fit together",
+						server->name),
+				 errhint("Correct them with ALTER SERVER.")));
+	s->credentials_from = eo_credentials_open(server, c);
 	hash_credentials(s);
 	c->endpoint.url = server->url;
 	c->endpoint.ca_file = server->ca_file;
@@ -175,11 +185,17 @@ eo_store_make_hash_key(void)
 				 errmsg("could not generate a key: no random numbers")));
 }
 
-/* HMAC-SHA256 of access key and secret; zero if there are none. */
+/*
+ * HMAC-SHA256 of access key and secret; zero if there are none.  Of a chain it is that of
+ * the options that name it: its keys change, and whoever may use the server has them.
+ */
 static void
 hash_credentials(EoStore *s)
 {
 	const EoCredentials *c = &s->client.credentials;
+	const EoCredentialRef *ref = eo_credentials_ref(&s->client);
+	const char *name = ref != NULL ? "chain:" : c->access_key_id;
+	const void *secret = ref != NULL ? (const void *) &ref->wish : c->secret_access_key;
 	pg_hmac_ctx *ctx;
 	bool		done;
 
@@ -188,9 +204,8 @@ hash_credentials(EoStore *s)
 	ctx = pg_hmac_create(PG_SHA256);
 	/* The terminator is included, so that the two cannot run together. */
 	done = ctx != NULL && pg_hmac_init(ctx, hash_key, EO_CREDENTIALS_HASH_LEN) >= 0 &&
-		pg_hmac_update(ctx, (const uint8 *) c->access_key_id, strlen(c->access_key_id) + 1) >= 0 &&
-		pg_hmac_update(ctx, (const uint8 *) c->secret_access_key,
-					   strlen(c->secret_access_key)) >= 0 &&
+		pg_hmac_update(ctx, (const uint8 *) name, strlen(name) + 1) >= 0 &&
+		pg_hmac_update(ctx, secret, ref != NULL ? sizeof(ref->wish) : strlen(secret)) >= 0 &&
 		pg_hmac_final(ctx, s->credentials_hash, EO_CREDENTIALS_HASH_LEN) >= 0;
 	pg_hmac_free(ctx);
 	if (!done)
@@ -207,10 +222,11 @@ eo_store_is_trusted(const EoStore *store, const uint8 *credentials_hash)
 }
 
 static void
-free_signer(void *arg)
+free_secrets(void *arg)
 {
 	EoStore    *s = arg;
 
+	eo_credentials_close(&s->client);
 	eo_sigv4_free(s->client.signer);
 }
 
@@ -219,15 +235,27 @@ eo_store_pk(const EoStore *store, const char *key)
 {
 	char		pk[EO_MAX_KEY_BYTES + 1];
 	size_t		len;
+	size_t		max = eo_layout_max_key(store->layout);
 
 	if (eo_record_make_pk(store->layout, eo_text_to_utf8(store->server->key_prefix),
 						  eo_text_to_utf8(key), pk, &len) != EO_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("key for server \"%s\" is too long", store->server->name),
-				 errdetail("With its prefix it has %zu bytes; DynamoDB allows %d.",
-						   len, EO_MAX_KEY_BYTES),
+				 errdetail("With its prefix it has %zu bytes; DynamoDB allows %zu.",
+						   len, max),
 				 errhint("Use idem_key(...) to make a short key of long parts.")));
+
+	/*
+	 * A layout without an item_prefix could name the items of lives and
+	 * actions.
+	 */
+	if (!store->layout->is_native && (eo_life_item_is_pk(pk) || eo_action_item_is_pk(pk)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("key for server \"%s\" begins like those of other items", store->server->name),
+				 errdetail("ORIGIN# and ACTION# are the beginnings of other items in the table."),
+				 errhint("Use another key, or give the server an item_prefix.")));
 	return pstrdup(pk);
 }
 
@@ -238,6 +266,18 @@ eo_store_new_token(char token[EO_TOKEN_LEN + 1])
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate a token: no random numbers")));
+}
+
+bool
+eo_store_is_replaceable(const EoStore *store, const EoRecord *r)
+{
+	int64		now_ms = eo_client_now_ms(&store->client);
+
+	if (r->is_foreign && r->state == EO_STATE_IN_PROGRESS)
+		return r->lease_ms + store->server->clock_skew_ms < now_ms;
+	if (r->is_foreign && r->state == EO_STATE_FAILED)
+		return r->has_retry && r->retry_ms <= now_ms;
+	return eo_store_is_expired(store, r);
 }
 
 bool

@@ -75,6 +75,13 @@ extern void eo_store_new_token(char token[EO_TOKEN_LEN + 1]);
 /* Did the record finish so long ago that it counts as absent? */
 extern bool eo_store_is_expired(const EoStore *store, const EoRecord *r);
 
+/*
+ * May the record be taken over by a write that is conditional on exactly what was seen
+ * (EO_REPLACE and its like)?  It is expired; or another client wrote it, and its run is
+ * over by the rules of that client, which no condition of EO_ACQUIRE can tell.
+ */
+extern bool eo_store_is_replaceable(const EoStore *store, const EoRecord *r);
+
 /* The kind of the answers that the functions below return. */
 extern const EoItemKind eo_store_record_kind;
 

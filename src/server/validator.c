@@ -16,7 +16,9 @@
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
 #include "compat.h"
+#include "dynamodb/chain.h"
 #include "dynamodb/endpoint.h"
+#include "dynamodb/layout.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "server/option_values.h"
@@ -40,7 +42,8 @@ static void check_region(const char *name, const char *value);
 static void check_endpoint(const char *name, const char *value);
 static void check_table(const char *name, const char *value);
 static void check_transact_tables(const char *name, const char *value);
-static void check_layout(const char *name, const char *value);
+static void check_layout_part(const char *name, const char *value);
+static void check_stale_after(const char *name, const char *value);
 static void check_key_prefix(const char *name, const char *value);
 static void check_lease(const char *name, const char *value);
 static void check_retention(const char *name, const char *value);
@@ -53,6 +56,9 @@ static void check_pin_attempts(const char *name, const char *value);
 static void check_max_attempts(const char *name, const char *value);
 static void check_clock_skew(const char *name, const char *value);
 static void check_credentials(const char *name, const char *value);
+static void check_profile(const char *name, const char *value);
+static void check_role_arn(const char *name, const char *value);
+static void check_external_id(const char *name, const char *value);
 static void check_ca_file(const char *name, const char *value);
 static void check_boolean(const char *name, const char *value);
 static void check_access_key_id(const char *name, const char *value);
@@ -64,7 +70,22 @@ static const EoOption options[] =
 	{"region", ForeignServerRelationId, false, check_region},
 	{"endpoint", ForeignServerRelationId, false, check_endpoint},
 	{"table", ForeignServerRelationId, false, check_table},
-	{"layout", ForeignServerRelationId, false, check_layout},
+	{"layout", ForeignServerRelationId, false, check_layout_part},
+	{"key_attribute", ForeignServerRelationId, false, check_layout_part},
+	{"item_prefix", ForeignServerRelationId, false, check_layout_part},
+	{"sort_key_attribute", ForeignServerRelationId, false, check_layout_part},
+	{"partition_value", ForeignServerRelationId, false, check_layout_part},
+	{"status_attribute", ForeignServerRelationId, false, check_layout_part},
+	{"status_words", ForeignServerRelationId, false, check_layout_part},
+	{"expiry_attribute", ForeignServerRelationId, false, check_layout_part},
+	{"lease_attribute", ForeignServerRelationId, false, check_layout_part},
+	{"result_attribute", ForeignServerRelationId, false, check_layout_part},
+	{"result_form", ForeignServerRelationId, false, check_layout_part},
+	{"updated_attribute", ForeignServerRelationId, false, check_layout_part},
+	{"holder_attribute", ForeignServerRelationId, false, check_layout_part},
+	{"instants", ForeignServerRelationId, false, check_layout_part},
+	{"validation_attribute", ForeignServerRelationId, false, check_layout_part},
+	{"stale_after", ForeignServerRelationId, false, check_stale_after},
 	{"key_prefix", ForeignServerRelationId, false, check_key_prefix},
 	{"lease", ForeignServerRelationId, false, check_lease},
 	{"retention", ForeignServerRelationId, false, check_retention},
@@ -78,6 +99,9 @@ static const EoOption options[] =
 	{"pin_attempts", ForeignServerRelationId, false, check_pin_attempts},
 	{"transact_tables", ForeignServerRelationId, false, check_transact_tables},
 	{"credentials", ForeignServerRelationId, true, check_credentials},
+	{"profile", ForeignServerRelationId, true, check_profile},
+	{"role_arn", ForeignServerRelationId, true, check_role_arn},
+	{"external_id", ForeignServerRelationId, true, check_external_id},
 	{"ca_file", ForeignServerRelationId, true, check_ca_file},
 	{"allow_http", ForeignServerRelationId, true, check_boolean},
 	{"access_key_id", UserMappingRelationId, false, check_access_key_id},
@@ -90,6 +114,7 @@ pg_noreturn static void refuse(const char *name, const char *value, const char *
 							   const char *hint);
 pg_noreturn static void refuse_unknown(const char *name, Oid catalog);
 static void check_together(List *list);
+static void check_layout(List *list);
 static void check_required(List *list);
 static void check_duration(const char *name, const char *value, int64 min_ms, int64 max_ms,
 						   const char *bounds);
@@ -132,19 +157,72 @@ eo_fdw_validator(PG_FUNCTION_ARGS)
 	if (catalog == ForeignServerRelationId)
 	{
 		check_together(list);
+		check_layout(list);
 		check_required(list);
 	}
 	PG_RETURN_VOID();
 }
 
-/* Plain http is for loopback addresses, unless a superuser has allowed it. */
+/* The layout and the options that say how it differs from its defaults. */
+static void
+check_layout(List *list)
+{
+	const char *text = eo_option_values_layout(list);
+	const char *first = NULL;
+	const char *value;
+	const char *option;
+	const char *reason;
+	EoLayout	layout;
+
+	for (int i = 0; eo_layout_options[i] != NULL && first == NULL; i++)
+	{
+		if (eo_option_values_find(list, eo_layout_options[i]) != NULL)
+			first = eo_layout_options[i];
+	}
+	if (strncmp(text, "native", strlen("native")) == 0 && strchr(";", text[strlen("native")]) != NULL)
+	{
+		if (first != NULL)
+			refuse(first, eo_option_values_find(list, first),
+				   "The layout native has fixed names.",
+				   "Leave the option out, or add the option layout 'custom'.");
+		return;
+	}
+	if (eo_layout_read(&layout, text, &option, &reason))
+		return;
+	value = eo_option_values_find(list, option);
+	if (strcmp(option, "layout") == 0)
+		refuse(option, value != NULL ? value : "native", reason,
+			   psprintf("Valid layouts are: %s.", eo_layout_names));
+	refuse(option, value != NULL ? value : "", reason,
+		   "The options of a layout are read together; see docs/interop.md.");
+}
+
+/*
+ * An option that has no effect without another one is refused, because its author
+ * believes that it has one.
+ * Plain http is for loopback addresses, unless a superuser has allowed it.
+ */
 static void
 check_together(List *list)
 {
+	const char *credentials = eo_option_values_find(list, "credentials");
+	const char *role = eo_option_values_find(list, "role_arn");
+	const char *external_id = eo_option_values_find(list, "external_id");
+	const char *profile = eo_option_values_find(list, "profile");
 	const char *endpoint = eo_option_values_find(list, "endpoint");
 	EoEndpoint	ep;
 	const char *reason;
 
+	if (profile != NULL && (credentials == NULL || strcmp(credentials, "chain") != 0))
+		refuse("profile", profile, "A profile counts only with credentials 'chain'.",
+			   "Add the option credentials 'chain', or leave profile out.");
+	if (role != NULL && (credentials == NULL || strcmp(credentials, "mapping") == 0))
+		refuse("role_arn", role,
+			   "A role is assumed only with credentials 'chain' or 'environment'.",
+			   "Add the option credentials 'chain', or leave role_arn out.");
+	if (external_id != NULL && role == NULL)
+		refuse("external_id", external_id, "An external id counts only with role_arn.",
+			   "Add the option role_arn, or leave external_id out.");
 	if (endpoint == NULL || !eo_endpoint_parse(endpoint, &ep, &reason))
 		return;
 	if (!ep.https && !ep.loopback && !eo_option_values_is_true(list, "allow_http"))
@@ -259,11 +337,19 @@ check_transact_tables(const char *name, const char *value)
 	}
 }
 
+/* Layouts are checked with all of their options, in check_layout(). */
 static void
-check_layout(const char *name, const char *value)
+check_layout_part(const char *name, const char *value)
 {
-	if (strcmp(value, "native") != 0)
-		refuse(name, value, "There is no such record layout.", "Valid layouts are: native.");
+	/* This would be read as the end of the option. */
+	if (strchr(value, ';') != NULL)
+		refuse(name, value, "A semicolon is not allowed here.", "Leave it out.");
+}
+
+static void
+check_stale_after(const char *name, const char *value)
+{
+	check_duration(name, value, 1000, EO_MAX_LEASE_MS, "It lasts from 1 second to 7 days.");
 }
 
 static void
@@ -366,9 +452,46 @@ check_pin_attempts(const char *name, const char *value)
 static void
 check_credentials(const char *name, const char *value)
 {
-	if (strcmp(value, "mapping") != 0 && strcmp(value, "environment") != 0)
+	if (strcmp(value, "mapping") != 0 && strcmp(value, "environment") != 0 &&
+		strcmp(value, "chain") != 0)
 		refuse(name, value, "There is no such source of credentials.",
-			   "Valid sources are: mapping, environment.");
+			   "Valid sources are: mapping, environment, chain.");
+}
+
+static void
+check_profile(const char *name, const char *value)
+{
+	size_t		len = strlen(value);
+
+	if (len < 1 || len > EO_MAX_PROFILE || strpbrk(value, "[]\r\n\"'#;") != NULL)
+		refuse(name, value,
+			   "A profile has a name of 1 to 128 bytes without brackets, quotes, \"#\" and \";\".",
+			   "Give the name that follows \"profile\" in the configuration file.");
+}
+
+/* "ARNs" in the IAM User Guide: arn:partition:iam::account:role/path/name */
+static void
+check_role_arn(const char *name, const char *value)
+{
+	size_t		len = strlen(value);
+
+	if (len < 20 || len > EO_MAX_ARN || strncmp(value, "arn:", 4) != 0 ||
+		strstr(value, ":iam::") == NULL || strstr(value, ":role/") == NULL ||
+		strpbrk(value, " \t\r\n") != NULL)
+		refuse(name, value, "This is not the ARN of a role.",
+			   "For example: arn:aws:iam::123456789012:role/exactonce.");
+}
+
+/* AssumeRole in the AWS STS API Reference. */
+static void
+check_external_id(const char *name, const char *value)
+{
+	size_t		len = strlen(value);
+
+	if (len < 2 || len > EO_MAX_EXTERNAL_ID ||
+		strspn(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+=,.@:/-") != len)
+		refuse(name, value, "An external id has 2 to 1224 letters, digits and characters of _+=,.@:/-",
+			   "Give the one that the trust policy of the role asks for.");
 }
 
 static void

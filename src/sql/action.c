@@ -14,7 +14,7 @@
 #include "actions/action.h"
 #include "compat.h"
 #include "dynamodb/action_item.h"
-#include "dynamodb/record.h"
+#include "dynamodb/instant.h"
 #include "dynamodb/token.h"
 #include "fmgr.h"
 #include "server/store.h"

@@ -227,8 +227,8 @@ run_handler(Oid handler, FunctionCallInfo fcinfo, const EoKey *k, Run *run)
 		if (!run->isnull)
 		{
 			run->text = eo_arg_jsonb_text(DatumGetJsonbP(run->result));
-			eo_key_check_size(k, "result", strlen(run->text),
-							  "Store it elsewhere and return a reference to it.");
+			eo_key_check_result(k, run->text,
+								"Store it elsewhere and return a reference to it.");
 		}
 		ReleaseCurrentSubTransaction();
 		done = true;

@@ -31,6 +31,8 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "server/answer.h"
+#include "server/credential_cache.h"
+#include "server/credentials.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
@@ -400,7 +402,42 @@ check_server(Subject *s, EoCheckRow *row)
 
 	set_finding(row, EO_FINDING_OK,
 				psprintf("%s region %s, table %s, layout %s", server->url, server->region,
-						 server->table, server->layout), NULL);
+						 server->table, s->store->layout->name), NULL);
+}
+
+/* Which source has answered, until when that is good, and why those before it did not. */
+static void
+check_chain(Subject *s, EoCheckRow *row)
+{
+	EoCredentialReport report;
+	TimestampTz end;
+	StringInfoData detail;
+
+	eo_credential_cache_look(eo_credentials_ref(&s->store->client), &report);
+	end = time_t_to_timestamptz((pg_time_t) report.expires_s);
+	s->met[NEEDS_CREDENTIALS] = report.has_identity;
+	initStringInfo(&detail);
+	if (!report.has_identity)
+		appendStringInfo(&detail, "the chain has none: %s", report.failure);
+	else
+	{
+		appendStringInfo(&detail, "from the chain: %s", report.source);
+		if (s->store->server->role_arn[0] != '\0')
+			appendStringInfo(&detail, ", assuming %s", s->store->server->role_arn);
+		if (report.expires_s != 0)
+			appendStringInfo(&detail, ", until %s", timestamptz_to_str(end));
+	}
+	if (report.why[0] != '\0')
+		appendStringInfo(&detail, "; %s", report.why);
+	if (!report.has_identity)
+		set_finding(row, EO_FINDING_FAILURE, detail.data,
+					"docs/aws.md says what each source needs. Correct it; it is asked again at the next call.");
+	else if (report.failure[0] != '\0')
+		set_finding(row, EO_FINDING_WARNING,
+					psprintf("%s; they could not be renewed: %s", detail.data, report.failure),
+					"The old ones are used until they expire. docs/aws.md says what each source needs.");
+	else
+		set_finding(row, EO_FINDING_OK, detail.data, NULL);
 }
 
 static void
@@ -409,7 +446,9 @@ check_credentials(Subject *s, EoCheckRow *row)
 	EoError		error = {.status = EO_NO_CREDENTIALS};
 
 	s->met[NEEDS_CREDENTIALS] = s->store->credentials_from != NULL;
-	if (s->met[NEEDS_CREDENTIALS])
+	if (eo_credentials_ref(&s->store->client) != NULL)
+		check_chain(s, row);
+	else if (s->met[NEEDS_CREDENTIALS])
 		set_finding(row, EO_FINDING_OK, psprintf("from the %s", s->store->credentials_from), NULL);
 	else
 		set_finding(row, EO_FINDING_FAILURE, "there are none", eo_error_hint(&error));
@@ -448,14 +487,13 @@ check_key(Subject *s, EoCheckRow *row)
 		set_finding(row, EO_FINDING_OK, s->table.key, NULL);
 	else
 		set_finding(row, EO_FINDING_FAILURE, s->table.key,
-					psprintf("Needed is a string partition key \"%s\" and no sort key.",
-							 eo_record_key_name(s->store->layout)));
+					psprintf("Needed is %s.", eo_table_key_needed(s->store)));
 }
 
 static void
 check_ttl(Subject *s, EoCheckRow *row)
 {
-	const char *name = eo_record_ttl_name(s->store->layout);
+	const char *name = s->store->layout->expiry;
 	EoTableTtl	ttl;
 	EoError		error;
 

@@ -16,6 +16,7 @@
 #include "catalog/pg_type.h"
 #include "commit/xact.h"
 #include "compat.h"
+#include "dynamodb/hex.h"
 #include "dynamodb/record.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -36,6 +37,7 @@
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
+#include "utils/uuid.h"
 
 /* Longest time until a failed key may be retried: the longest retention. */
 #define MAX_RETRY_MS (EO_MAX_RETENTION_S * 1000)
@@ -56,6 +58,7 @@ static int	read_documents(FunctionCallInfo fcinfo, int arg, const char *name, in
 						   Jsonb ***documents);
 static Datum claim_datum(FunctionCallInfo fcinfo, const char *key, const EoClaim *claim);
 static void fill_claim(EoRow *row, TupleDesc desc, const char *key, const EoClaim *c);
+static Datum token_datum(const char *token);
 static Datum record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r);
 
 PG_FUNCTION_INFO_V1(eo_idem_acquire);
@@ -473,7 +476,7 @@ fill_claim(EoRow *row, TupleDesc desc, const char *key, const EoClaim *c)
 	eo_row_begin(row, desc);
 	eo_row_put_text(row, key);
 	eo_row_put_enum(row, outcome_names[c->outcome]);
-	EO_ROW_PUT(row, !acquired, DirectFunctionCall1(uuid_in, CStringGetDatum(c->token)));
+	EO_ROW_PUT(row, !acquired, token_datum(c->token));
 	EO_ROW_PUT(row, c->fence == 0, Int64GetDatum(c->fence));
 	EO_ROW_PUT(row, c->runs == 0, Int32GetDatum((int32) c->runs));
 	eo_row_put_json(row, c->result);
@@ -483,6 +486,17 @@ fill_claim(EoRow *row, TupleDesc desc, const char *key, const EoClaim *c)
 	eo_row_put_instant(row, c->expires_at_ms);
 	EO_ROW_PUT(row, false, BoolGetDatum(c->mine));
 	EO_ROW_PUT(row, false, BoolGetDatum(c->replayed));
+}
+
+/* A token that this process has made is a UUID in its usual text. */
+static Datum
+token_datum(const char *token)
+{
+	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
+
+	if (strlen(token) != EO_UUID_TEXT_LEN || !eo_hex_read_uuid(token, uuid->data))
+		return DirectFunctionCall1(uuid_in, CStringGetDatum(token));
+	return UUIDPGetDatum(uuid);
 }
 
 /* A row of type idem_record. */

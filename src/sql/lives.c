@@ -12,7 +12,7 @@
 #include "cluster/life_watch.h"
 #include "cluster/target.h"
 #include "commit/drain.h"
-#include "commit/lives.h"
+#include "commit/take_over.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
 #include "fmgr.h"
@@ -56,31 +56,19 @@ put_row(ReturnSetInfo *rsinfo, const EoTarget *target, const uint8 *life, const 
 Datum
 eo_lives_of_cluster(PG_FUNCTION_ARGS)
 {
-	static const char *const watches[] = {
-		[EO_WATCH_LOOKING] = "not reached",
-		[EO_WATCH_BEATS] = "alive",
-		[EO_WATCH_SILENT] = "silent",
-		[EO_WATCH_NOT_NEAR] = "waits for idem_take_over()",
-		[EO_WATCH_FOREIGN] = "has another heir",
-		[EO_WATCH_OVER] = "settled here"
-	};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	uint32		cursor = 0;
 	EoPlace		place;
 	EoLifeReport report;
-	bool		current;
 
 	eo_gate("exactonce_lives", EO_READS);
 	eo_compat_materialized_srf(fcinfo);
-	while (eo_life_walk_all(&cursor, &place, &current))
-	{
-		if (current)
-			put_row(rsinfo, &place.target, place.life, place.open ? "open" : "opening",
-					place.beat, place.confirmed_us, -1);
-	}
+	while (eo_life_walk_places(InvalidOid, true, &cursor, &place))
+		put_row(rsinfo, &place.target, place.life, place.open ? "open" : "opening",
+				place.beat, place.confirmed_us, -1);
 	cursor = 0;
 	while (eo_life_watch_walk(&cursor, &report))
-		put_row(rsinfo, &report.target, report.life, watches[report.watch], report.beat,
+		put_row(rsinfo, &report.target, report.life, eo_life_watch_name(report.watch), report.beat,
 				report.since_us, report.scanned);
 	return (Datum) 0;
 }
@@ -98,7 +86,7 @@ eo_idem_take_over(PG_FUNCTION_ARGS)
 				 errmsg("life must not be null"),
 				 errhint("exactonce_lives lists the lives that wait for an heir.")));
 	eo_gate_worker();
-	PG_RETURN_BOOL(eo_lives_take_over(eo_arg_store(fcinfo, 1), PG_GETARG_UUID_P(0)->data));
+	PG_RETURN_BOOL(eo_take_over(eo_arg_store(fcinfo, 1), PG_GETARG_UUID_P(0)->data));
 }
 
 /*

@@ -14,9 +14,9 @@
 #include "dynamodb/buf.h"
 #include "dynamodb/call.h"
 #include "dynamodb/clock.h"
+#include "dynamodb/expression.h"
 #include "dynamodb/http.h"
 #include "dynamodb/json.h"
-#include "dynamodb/record.h"
 #include "dynamodb/status.h"
 #include "lib/stringinfo.h"
 #include "server/error.h"
@@ -40,12 +40,20 @@ bool
 eo_table_create(EoStore *store)
 {
 	EoCall	   *call = new_call(store, EO_CREATE_TABLE);
-	const char *key = eo_record_key_name(store->layout);
+	const EoItemKey *key = &store->layout->key;
 	bool		created;
 
-	eo_buf_addf(&call->body, ",\"AttributeDefinitions\":[{\"AttributeName\":\"%s\",\"AttributeType\":\"S\"}],"
-				"\"KeySchema\":[{\"AttributeName\":\"%s\",\"KeyType\":\"HASH\"}],"
-				"\"BillingMode\":\"PAY_PER_REQUEST\"}", key, key);
+	eo_buf_addf(&call->body, ",\"AttributeDefinitions\":[{\"AttributeName\":\"%s\",\"AttributeType\":\"S\"}",
+				key->name);
+	if (key->sort_name != NULL)
+		eo_buf_addf(&call->body, ",{\"AttributeName\":\"%s\",\"AttributeType\":\"S\"}",
+					key->sort_name);
+	eo_buf_addf(&call->body, "],\"KeySchema\":[{\"AttributeName\":\"%s\",\"KeyType\":\"HASH\"}",
+				key->name);
+	if (key->sort_name != NULL)
+		eo_buf_addf(&call->body, ",{\"AttributeName\":\"%s\",\"KeyType\":\"RANGE\"}",
+					key->sort_name);
+	eo_buf_adds(&call->body, "],\"BillingMode\":\"PAY_PER_REQUEST\"}");
 	eo_store_run_call(store, call);
 
 	/*
@@ -79,8 +87,8 @@ wait_until_active(EoStore *store)
 					(errcode(ERRCODE_EO_REFUSED),
 					 errmsg("table \"%s\" of server \"%s\" has another key than this layout needs",
 							store->server->table, store->server->name),
-					 errdetail("Needed is a string partition key \"%s\" and no sort key; found is %s.",
-							   eo_record_key_name(store->layout), table.key),
+					 errdetail("Needed is %s; found is %s.",
+							   eo_table_key_needed(store), table.key),
 					 errhint("Use another table, or another layout.")));
 		if (answered && table.active)
 			return;
@@ -104,7 +112,7 @@ switch_ttl_on(EoStore *store)
 
 	call = new_call(store, EO_UPDATE_TTL);
 	eo_buf_addf(&call->body, ",\"TimeToLiveSpecification\":{\"AttributeName\":\"%s\",\"Enabled\":true}}",
-				eo_record_ttl_name(store->layout));
+				store->layout->expiry);
 	eo_store_run_call(store, call);
 	if (call->error.status != EO_OK)
 		ereport(WARNING,
@@ -112,7 +120,7 @@ switch_ttl_on(EoStore *store)
 				 errmsg("could not switch on time to live for table \"%s\"", store->server->table),
 				 errdetail_internal("%s", eo_error_facts(&call->error)),
 				 errhint("Old records will stay until it is switched on for attribute \"%s\".",
-						 eo_record_ttl_name(store->layout))));
+						 store->layout->expiry)));
 }
 
 /* ----- describing ----- */
@@ -153,13 +161,24 @@ eo_table_describe_ttl(EoStore *store, EoTableTtl *ttl, EoError *error)
 	status = eo_json_get(v, "TimeToLiveStatus");
 	ttl->on = string_is(status, "ENABLED") || string_is(status, "ENABLING");
 	ttl->off = v == NULL || string_is(status, "DISABLED");
-	ttl->fits = string_is(eo_json_get(v, "AttributeName"), eo_record_ttl_name(store->layout));
+	ttl->fits = string_is(eo_json_get(v, "AttributeName"), store->layout->expiry);
 	return true;
 }
 
+const char *
+eo_table_key_needed(EoStore *store)
+{
+	const EoItemKey *key = &store->layout->key;
+
+	if (key->sort_name == NULL)
+		return psprintf("a string partition key \"%s\" and no sort key", key->name);
+	return psprintf("a string partition key \"%s\", and \"%s\" as a string sort key",
+					key->name, key->sort_name);
+}
+
 /*
- * True if the table has a string partition key of the layout's name and no sort
- * key.  *key describes the key that it has.
+ * True if the table has string keys of the layout's names and no others.  *key
+ * describes the key that it has.
  */
 static bool
 key_fits(EoStore *store, EoJsonValue *table, char **key)
@@ -167,7 +186,8 @@ key_fits(EoStore *store, EoJsonValue *table, char **key)
 	EoJsonValue *schema = eo_json_get(table, "KeySchema");
 	EoJsonValue *attributes = eo_json_get(table, "AttributeDefinitions");
 	size_t		n = eo_json_array_length(schema);
-	bool		fits = n == 1;
+	const EoItemKey *needed = &store->layout->key;
+	bool		fits = n == (needed->sort_name != NULL ? 2 : 1);
 	StringInfoData s;
 
 	initStringInfo(&s);
@@ -177,6 +197,7 @@ key_fits(EoStore *store, EoJsonValue *table, char **key)
 		size_t		len;
 		const char *name = eo_json_string(eo_json_get(k, "AttributeName"), &len);
 		const char *type = "?";
+		bool		is_hash = string_is(eo_json_get(k, "KeyType"), "HASH");
 
 		for (size_t j = 0; name != NULL && j < eo_json_array_length(attributes); j++)
 		{
@@ -186,10 +207,11 @@ key_fits(EoStore *store, EoJsonValue *table, char **key)
 				type = eo_json_string(eo_json_get(a, "AttributeType"), &len);
 		}
 		if (name == NULL || type == NULL || strcmp(type, "S") != 0 ||
-			strcmp(name, eo_record_key_name(store->layout)) != 0)
+			(!is_hash && needed->sort_name == NULL) ||
+			strcmp(name, is_hash ? needed->name : needed->sort_name) != 0)
 			fits = false;
 		appendStringInfo(&s, "%s%s (%s, %s)", i > 0 ? ", " : "", name != NULL ? name : "?",
-						 string_is(eo_json_get(k, "KeyType"), "HASH") ? "partition key" : "sort key",
+						 is_hash ? "partition key" : "sort key",
 						 type != NULL ? type : "?");
 	}
 	*key = s.data;

@@ -46,6 +46,9 @@ typedef struct EoTableTtl
  */
 extern bool eo_table_create(EoStore *store);
 
+/* The key that the layout needs, as a text for people, palloc'd. */
+extern const char *eo_table_key_needed(EoStore *store);
+
 /*
  * Ask DynamoDB about the table.  False: there was no answer, and *error says why.
  * Neither raises for that.

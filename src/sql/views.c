@@ -13,7 +13,9 @@
 #include "postgres.h"
 
 #include "cluster/databases.h"
+#include "cluster/life_watch.h"
 #include "cluster/slots.h"
+#include "cluster/target.h"
 #include "commit/durability.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
@@ -26,7 +28,9 @@
 #include "sql/gate.h"
 #include "sql/rows.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
+#include "utils/uuid.h"
 #include "utils/xid8.h"
 
 PG_FUNCTION_INFO_V1(eo_claims_of_cluster);
@@ -133,17 +137,31 @@ eo_claims_of_cluster(PG_FUNCTION_ARGS)
 }
 
 /*
- * exactonce_waits_for(xid)
+ * exactonce_waits_for(xid, life, url, region, dynamodb_table, key_prefix)
  */
 Datum
 eo_waits_for(PG_FUNCTION_ARGS)
 {
 	uint64		xid = U64FromFullTransactionId(PG_GETARG_FULLTRANSACTIONID(0));
+	pg_uuid_t  *life = PG_GETARG_UUID_P(1);
+	EoTarget	target = {.dboid = MyDatabaseId};
+	EoLifeWatch watch;
 	EoDatabaseHold hold;
 	bool		standbys;
 	bool		slots;
 
 	eo_gate("exactonce_pending", EO_READS);
+	text_to_cstring_buffer(PG_GETARG_TEXT_PP(2), target.url, sizeof(target.url));
+	text_to_cstring_buffer(PG_GETARG_TEXT_PP(3), target.region, sizeof(target.region));
+	text_to_cstring_buffer(PG_GETARG_TEXT_PP(4), target.table, sizeof(target.table));
+	text_to_cstring_buffer(PG_GETARG_TEXT_PP(5), target.prefix, sizeof(target.prefix));
+	if (eo_life_watch_find(&target, life->data, &watch) && watch != EO_WATCH_OVER)
+	{
+		Datum		id = DirectFunctionCall1(uuid_out, UUIDPGetDatum(life));
+
+		PG_RETURN_TEXT_P(cstring_to_text(psprintf("life %s: %s", DatumGetCString(id),
+												  eo_life_watch_name(watch))));
+	}
 	if (!eo_database_held(MyDatabaseId, &hold) || xid < hold.from_xid)
 		PG_RETURN_NULL();
 	standbys = !eo_durability_standbys_have(hold.lsn, NULL);

@@ -12,6 +12,15 @@ SET ROLE eo_monitor;
 SELECT "check", status, detail FROM idem_check() WHERE "check" NOT IN ('durability', 'pending', 'rights');
 RESET ROLE;
 DROP ROLE eo_monitor;
+-- idem_audit(): its rate, a table that is missing, and its progress, which a role with pg_monitor may see.
+SELECT finding FROM idem_audit(units_per_second => 0);
+SELECT finding FROM idem_audit('exactonce', 1000001);
+SELECT finding FROM idem_audit('nowhere');
+SELECT count(*) FROM exactonce_audits;
+SET ROLE pg_monitor;
+SELECT count(*) FROM exactonce_audits;
+SELECT finding FROM idem_audit();
+RESET ROLE;
 -- A table that is missing, and then created.
 \set endpoint `echo "$EO_ENDPOINT"`
 CREATE SERVER fresh FOREIGN DATA WRAPPER exactonce
@@ -21,6 +30,9 @@ FROM idem_check('fresh') WHERE "check" NOT IN ('durability', 'standby slots', 'w
 CREATE USER MAPPING FOR PUBLIC SERVER fresh OPTIONS (access_key_id 'test', secret_access_key 'test');
 SELECT "check", status
 FROM idem_check('fresh') WHERE "check" NOT IN ('durability', 'standby slots', 'worker', 'in doubt', 'pending', 'orphans', 'lives', 'rights');
+\set VERBOSITY terse
+SELECT finding FROM idem_audit('fresh');
+\set VERBOSITY default
 SELECT idem_create_table('fresh');
 SELECT "check", status
 FROM idem_check('fresh') WHERE "check" NOT IN ('durability', 'standby slots', 'worker', 'in doubt', 'pending', 'orphans', 'lives', 'rights');

@@ -34,6 +34,27 @@ CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (endpoint 'http://examp
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce;
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (table 'regress');
+-- Options of layouts, which are read together.
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', key_attribute 'id');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'native', instants 's');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'custom', key_attribute 'eo_key');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'custom', key_attribute 'a;b');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'custom', lease_attribute 'ttl');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'custom', status_words 'completed=C');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'powertools-java',
+	status_words 'in_progress=I, completed=C, failed=F');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'custom', partition_value 'p');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'custom', instants 'us');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'custom', result_form 'json');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'custom', stale_after '5min');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'custom', stale_after 'soon');
+CREATE SERVER fine FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'custom',
+	key_attribute 'PK', sort_key_attribute 'SK', item_prefix 'IDEMPOTENCY#', status_attribute 'State',
+	status_words 'in_progress=Pending, completed=Completed, failed=Failed', expiry_attribute 'TTL',
+	updated_attribute 'LastUpdated', instants 'iso');
+ALTER SERVER fine OPTIONS (SET layout 'native');
+ALTER SERVER fine OPTIONS (ADD stale_after '5min', DROP status_words);
+DROP SERVER fine;
 -- Options that are accepted.
 CREATE SERVER fine FOREIGN DATA WRAPPER exactonce OPTIONS (
 	region 'cn-north-1', table 'a.b-c_D', layout 'native', key_prefix 'app/', lease '90s',
@@ -58,3 +79,27 @@ DROP USER MAPPING FOR CURRENT_USER SERVER exactonce;
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', key_prefix 'app');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', key_prefix 'app/1/');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', credentials 'files');
+-- The chain, its profile and its role; what would have no effect is refused.
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', profile 'app');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', credentials 'environment', profile 'app');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', credentials 'chain', profile 'a]b');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', role_arn 'arn:aws:iam::123456789012:role/app');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', credentials 'chain', role_arn 'app');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', credentials 'chain', external_id 'ab');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', credentials 'chain', role_arn 'arn:aws:iam::123456789012:role/app', external_id 'a b');
+CREATE SERVER chained FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', credentials 'chain', profile 'app',
+	role_arn 'arn:aws:iam::123456789012:role/app', external_id 'ab');
+ALTER SERVER chained OPTIONS (DROP role_arn);
+-- They are the database server's own: only a superuser may set them, and own the server.
+CREATE ROLE chain_owner;
+GRANT USAGE ON FOREIGN DATA WRAPPER exactonce TO chain_owner;
+ALTER SERVER chained OWNER TO chain_owner;
+SELECT idem_get('k', server => 'chained');
+SET ROLE chain_owner;
+SELECT idem_get('k', server => 'chained');
+ALTER SERVER chained OPTIONS (SET profile 'other');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', credentials 'chain');
+RESET ROLE;
+DROP SERVER chained;
+REVOKE USAGE ON FOREIGN DATA WRAPPER exactonce FROM chain_owner;
+DROP ROLE chain_owner;

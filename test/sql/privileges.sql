@@ -11,6 +11,8 @@ SELECT idem_get('private');
 SELECT idem_forget('private');
 SELECT idem_create_table();
 SELECT * FROM idem_check();
+SELECT * FROM idem_audit();
+SELECT * FROM exactonce_audits;
 \echo `curl -s "$EO_CONTROL/count"`
 RESET ROLE;
 GRANT USAGE ON FOREIGN SERVER exactonce TO eo_app;
@@ -34,6 +36,12 @@ REVOKE USAGE ON FOREIGN SERVER exactonce FROM eo_app;
 SET ROLE eo_app;
 SELECT idem_get('private');
 RESET ROLE;
+-- The right to call idem_audit() does not replace USAGE on the server.
+GRANT EXECUTE ON FUNCTION idem_audit TO eo_app;
+SET ROLE eo_app;
+SELECT * FROM idem_audit();
+RESET ROLE;
+REVOKE EXECUTE ON FUNCTION idem_audit FROM eo_app;
 -- What belongs to the operating-system user is for servers of superusers.
 GRANT USAGE ON FOREIGN DATA WRAPPER exactonce TO eo_owner;
 SET ROLE eo_owner;

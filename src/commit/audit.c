@@ -1,0 +1,527 @@
+/*-------------------------------------------------------------------------
+ *
+ * audit.c
+ *	  Do the records of a table match the work in this data?
+ *
+ * A key is COMPLETED if and only if its transaction committed.  Failovers that nobody
+ * provided for, and recoveries to an earlier point in time, break that: the record says
+ * that the work is done, and the data does not have it.  This file finds such keys.
+ *
+ * The table is scanned once.  A record says by its origin which transaction completed
+ * it.  What is asked depends on how the transaction's life stands to this data:
+ *
+ *	 in our history			-> the commit log, see eo_settle_find_work()
+ *	 descends from it		-> none of its commits are here
+ *	 is an earlier one of the database that this data comes from (life_rows.h)
+ *							-> that one may go on: the records are counted
+ *	 has no item			-> it may be any of these: the records are counted
+ *	 anything else			-> another database's: left out
+ *
+ * A missing commit is lost only if this data has taken over from its life.  Otherwise
+ * another server may go on with it, and the key must not be done again before that is
+ * ruled out.
+ *
+ * Records that are COMMITTING are judged as a session would (settle.c), but not written.
+ * The worker settles such records all the time, so what looks wrong is read once more.
+ *
+ * After the scan the outbox is compared.  A row stays there until its record was marked
+ * COMPLETED.  If the record is gone, or is not the row's any more, somebody else has
+ * settled the key: a second heir, or another program.  Such a row is stronger than what
+ * the scan finds under its key, so the scan leaves the key to it.
+ *
+ * One request is in flight at a time.  Each is followed by a pause, which pays for the
+ * capacity that it took.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/timeline.h"
+#include "cluster/audits.h"
+#include "cluster/target.h"
+#include "commit/audit.h"
+#include "commit/contact.h"
+#include "commit/life_rows.h"
+#include "commit/lives.h"
+#include "commit/outbox.h"
+#include "commit/settle.h"
+#include "compat.h"
+#include "dynamodb/call.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/hex.h"
+#include "dynamodb/http.h"
+#include "dynamodb/json.h"
+#include "dynamodb/layout.h"
+#include "dynamodb/origin.h"
+#include "dynamodb/record.h"
+#include "dynamodb/status.h"
+#include "dynamodb/token.h"
+#include "server/answer.h"
+#include "server/error.h"
+#include "server/scan.h"
+#include "server/store.h"
+#include "storage/ipc.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+/*
+ * A key has 2 KB at most, which the wire may spell in 12 KB.  So many items always fit
+ * into a reply, see EO_HTTP_MAX_REPLY.
+ */
+#define PAGE_ITEMS 100
+
+/* A life that records name. */
+typedef struct KnownLife
+{
+	uint8		id[EO_UUID_LEN];	/* the hash key */
+	bool		is_ours;		/* this data has been through it */
+	bool		is_earlier;		/* the same, before it was copied */
+	bool		looked;			/* its item was read */
+	bool		exists;			/* it has one */
+	EoLifeVerdict verdict;		/* before that, by the history alone */
+} KnownLife;
+
+/* A row of the outbox, by which its record is compared. */
+typedef struct Row
+{
+	char	   *pk;
+	uint8		digest[EO_DIGEST_LEN];
+	char		token[EO_TOKEN_LEN + 1];
+	EoOrigin	origin;
+} Row;
+
+typedef struct Audit
+{
+	EoStore    *store;
+	EoTarget	target;
+	char	   *pk_prefix;		/* of the records under the key_prefix */
+	int			units_per_second;
+	void		(*report) (const EoAuditRow *row, void *arg);
+	void	   *arg;
+	int			number;			/* in exactonce_audits */
+	MemoryContext context;		/* lasts as long as the audit */
+	EoHistory	history;
+	List	   *timelines;		/* that this data has been through */
+	HTAB	   *lives;			/* KnownLife */
+	EoScan		scan;
+	int64		due_us;			/* the next request */
+	int64		findings;
+	int64		unjudged;		/* records of lives without an item */
+	int64		earlier;		/* of lives of the original */
+} Audit;
+
+static void run(Audit *a);
+static void read_pages(Audit *a);
+static void pay(Audit *a, int64 units);
+static void judge_item(Audit *a, EoJsonValue *item);
+static void judge_completed(Audit *a, const char *pk, const EoRecord *r);
+static void judge_committing(Audit *a, const char *pk, const EoRecord *seen);
+static bool is_in_doubt(Audit *a, const char *pk, const EoRecord *r, EoAuditFinding *finding);
+static XLogRecPtr timeline_end(const Audit *a, uint32 timeline);
+static void put_count(Audit *a, EoAuditFinding finding, int64 records);
+static KnownLife *find_life(Audit *a, const uint8 *id);
+static void judge_by_history(Audit *a, KnownLife *life);
+static void look_at(Audit *a, KnownLife *life);
+static EoAnswer *read_again(Audit *a, const char *pk);
+static void put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r,
+				const EoOrigin *origin, const uint8 *digest);
+static void compare_rows(Audit *a);
+static void compare_row(Audit *a, const Row *row);
+
+static void
+end_audit(int code, Datum number)
+{
+	(void) code;
+	eo_audits_end(DatumGetInt32(number));
+}
+
+void
+eo_audit(EoStore *store, int units_per_second,
+		 void (*report) (const EoAuditRow *row, void *arg), void *arg)
+{
+	Audit		a = {.store = store,.units_per_second = units_per_second};
+	MemoryContext old;
+	Datum		number;
+
+	a.report = report;
+	a.arg = arg;
+	a.context = AllocSetContextCreate(CurrentMemoryContext, "exactonce audit",
+									  ALLOCSET_DEFAULT_SIZES);
+	a.number = eo_audits_begin(store->server->serverid);
+	number = Int32GetDatum(a.number);
+	old = MemoryContextSwitchTo(a.context);
+	PG_ENSURE_ERROR_CLEANUP(end_audit, number);
+	{
+		run(&a);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(end_audit, number);
+	end_audit(0, number);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(a.context);
+}
+
+static void
+run(Audit *a)
+{
+	HASHCTL		ctl = {.keysize = EO_UUID_LEN,.entrysize = sizeof(KnownLife),.hcxt = a->context};
+
+	EoError		error;
+
+	eo_target_of(a->store, &a->target);
+	if (!eo_contact_make(a->store, 0, &error))
+		eo_error_raise(&error, "audit the keys", NULL, a->store->server->name);
+	a->pk_prefix = eo_store_pk(a->store, "");
+	eo_life_rows_read(&a->history);
+	a->timelines = readTimeLineHistory(eo_compat_timeline());
+	a->lives = hash_create("exactonce lives of an audit", 64, &ctl,
+						   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	a->scan.states[0] = EO_STATE_COMMITTING;
+	a->scan.states[1] = EO_STATE_COMPLETED;
+	a->scan.page_items = PAGE_ITEMS;
+	a->scan.context = a->context;
+	read_pages(a);
+	compare_rows(a);
+	put_count(a, EO_FOUND_EARLIER, a->earlier);
+	put_count(a, EO_FOUND_UNJUDGED, a->unjudged);
+}
+
+/* ----- the scan ----- */
+
+static void
+free_call(void *call)
+{
+	eo_call_free(call);
+}
+
+static void
+read_pages(Audit *a)
+{
+	MemoryContext page = AllocSetContextCreate(a->context, "exactonce audit page",
+											   ALLOCSET_DEFAULT_SIZES);
+
+	while (!a->scan.ended)
+	{
+		MemoryContext old = MemoryContextSwitchTo(page);
+		MemoryContextCallback *callback = palloc0(sizeof(*callback));
+		EoCall	   *call = palloc0(sizeof(EoCall));
+		EoJsonValue *items;
+		int64		units;
+
+		pay(a, 0);
+		eo_scan_prepare(&a->scan, a->store, call);
+		callback->func = free_call;
+		callback->arg = call;
+		MemoryContextRegisterResetCallback(page, callback);
+		eo_store_run_call(a->store, call);
+		if (call->error.status != EO_OK)
+			eo_error_raise(&call->error, psprintf("scan table \"%s\"", a->store->server->table),
+						   NULL, a->store->server->name);
+		items = eo_scan_take(&a->scan, a->store, call, &units);
+		pay(a, units);
+		for (size_t i = 0; i < eo_json_array_length(items); i++)
+			judge_item(a, eo_json_array_get(items, i));
+		eo_audits_note(a->number, a->scan.items, a->findings);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(page);
+	}
+	MemoryContextDelete(page);
+}
+
+/* Wait until the next request is due, and have the one after it wait for these units. */
+static void
+pay(Audit *a, int64 units)
+{
+	int64		now_us;
+
+	if (units > 0)
+	{
+		a->due_us = Max(a->due_us, eo_clock_monotonic_us()) +
+			eo_scan_pause_us(units, a->units_per_second);
+		return;
+	}
+	while ((now_us = eo_clock_monotonic_us()) < a->due_us)
+		eo_http_wait(a->due_us, EO_WAIT_RAISE);
+}
+
+static void
+judge_item(Audit *a, EoJsonValue *item)
+{
+	const EoLayout *layout = a->store->layout;
+	const char *pk = eo_record_pk_of(layout, item);
+	EoRecord	r;
+
+	if (pk == NULL || strncmp(pk, a->pk_prefix, strlen(a->pk_prefix)) != 0 ||
+		eo_record_read(layout, item, &r) != EO_OK || !r.has_origin || r.origin.xid == 0)
+		return;
+	if (r.state == EO_STATE_COMMITTING)
+		judge_committing(a, pk, &r);
+	else if (r.state == EO_STATE_COMPLETED && !eo_store_is_expired(a->store, &r))
+		judge_completed(a, pk, &r);
+}
+
+/* ----- records that are COMPLETED ----- */
+
+static void
+judge_completed(Audit *a, const char *pk, const EoRecord *r)
+{
+	KnownLife  *life = find_life(a, r->origin.life);
+	uint8		digest[EO_DIGEST_LEN];
+	EoOutboxRow row;
+	EoWork		work = EO_WORK_MISSING;
+
+	if (life->is_earlier)
+	{
+		a->earlier++;
+		return;
+	}
+	if (life->is_ours)
+		work = eo_settle_find_work(&r->origin, &life->verdict,
+								   timeline_end(a, r->origin.timeline));
+	else
+	{
+		look_at(a, life);
+		if (!life->exists)
+			a->unjudged++;
+		if (!life->verdict.known)
+			return;
+	}
+	if (work == EO_WORK_HERE)
+		return;
+	/* This data has work under the key, after all: compare_rows() reports it. */
+	eo_target_digest(&a->target, pk, digest);
+	if (eo_outbox_read(digest, &row))
+		return;
+	if (work == EO_WORK_UNKNOWN)
+	{
+		put(a, EO_FOUND_UNKNOWN, pk, r, &r->origin, NULL);
+		return;
+	}
+	look_at(a, life);
+	put(a, life->verdict.this_run ? EO_FOUND_LOST :
+		life->verdict.relation == EO_LIFE_OTHER ? EO_FOUND_ELSEWHERE :
+		life->verdict.closed ? EO_FOUND_CLOSED : EO_FOUND_LOST, pk, r, &r->origin, NULL);
+}
+
+/* Where this data left a timeline; Invalid: it is on it, or has no such notes. */
+static XLogRecPtr
+timeline_end(const Audit *a, uint32 timeline)
+{
+	ListCell   *cell;
+
+	foreach(cell, a->timelines)
+	{
+		const		TimeLineHistoryEntry *entry = lfirst(cell);
+
+		if (entry->tli == timeline)
+			return entry->end;
+	}
+	return InvalidXLogRecPtr;
+}
+
+/* ----- records that are COMMITTING ----- */
+
+/* The worker may have settled the record since it was read, so a second read decides. */
+static void
+judge_committing(Audit *a, const char *pk, const EoRecord *seen)
+{
+	EoAnswer   *answer;
+	const EoRecord *r;
+	EoAuditFinding finding;
+
+	if (!is_in_doubt(a, pk, seen, &finding))
+		return;
+	answer = read_again(a, pk);
+	r = answer->exists && answer->outcome != EO_FAILED_CALL ? eo_store_record(answer) : NULL;
+	if (r != NULL && r->state == EO_STATE_COMMITTING && r->has_origin && r->origin.xid != 0 &&
+		is_in_doubt(a, pk, r, &finding))
+		put(a, finding, pk, r, &r->origin, NULL);
+	eo_answer_free(answer);
+}
+
+/* Is nobody going to settle the record, as far as can be told here? */
+static bool
+is_in_doubt(Audit *a, const char *pk, const EoRecord *r, EoAuditFinding *finding)
+{
+	KnownLife  *life = find_life(a, r->origin.life);
+	uint8		digest[EO_DIGEST_LEN];
+	int64		retention_s;
+
+	if (life->is_earlier)
+	{
+		a->earlier++;
+		return false;
+	}
+	look_at(a, life);
+	if (!life->verdict.known)
+		return false;
+	*finding = EO_FOUND_WAITING;
+	if (life->verdict.relation == EO_LIFE_OTHER)
+		return true;
+	*finding = EO_FOUND_DOUBT;
+	eo_target_digest(&a->target, pk, digest);
+	return eo_settle_judge(&r->origin, digest, r->owner, &life->verdict,
+						   &retention_s) == EO_FATE_UNKNOWN;
+}
+
+/* ----- lives ----- */
+
+static KnownLife *
+find_life(Audit *a, const uint8 *id)
+{
+	bool		found;
+	KnownLife  *life = hash_search(a->lives, id, HASH_ENTER, &found);
+
+	if (found)
+		return life;
+	life->looked = life->exists = false;
+	judge_by_history(a, life);
+	if (!life->is_ours)
+	{
+		/* It may have been minted since the history was read. */
+		MemoryContext old = MemoryContextSwitchTo(a->context);
+
+		pfree(a->history.rows);
+		eo_life_rows_read(&a->history);
+		MemoryContextSwitchTo(old);
+		judge_by_history(a, life);
+	}
+	return life;
+}
+
+static void
+judge_by_history(Audit *a, KnownLife *life)
+{
+	life->is_ours = eo_life_rows_find(&a->history, life->id) >= 0;
+	life->is_earlier = eo_life_rows_is_earlier(&a->history, life->id);
+	eo_lives_judge(&a->history, life->id, false, NULL, &life->verdict);
+}
+
+/* Read the life's item, once for each audit.  That of our own goes on, and needs no read. */
+static void
+look_at(Audit *a, KnownLife *life)
+{
+	EoError		error;
+
+	if (life->looked)
+		return;
+	if (eo_lives_judge_current(MyDatabaseId, life->id, &life->verdict))
+	{
+		life->exists = life->looked = true;
+		return;
+	}
+	pay(a, 0);
+	if (!eo_lives_look(a->store, &a->history, life->id, &life->verdict, &life->exists, &error))
+	{
+		char		id[EO_UUID_TEXT_LEN + 1];
+
+		eo_hex_put_uuid(life->id, id);
+		eo_error_raise_life(&error, "read", id, a->store->server->name);
+	}
+	life->looked = true;
+	pay(a, 1);
+}
+
+/* ----- rows of the outbox ----- */
+
+static List *found_rows;
+static const Audit *visiting;
+
+static bool
+collect_row(const EoOutboxRow *row)
+{
+	Row		   *copy;
+	MemoryContext old;
+
+	if (!eo_target_same_place(&row->target, &visiting->target))
+		return true;
+	old = MemoryContextSwitchTo(visiting->context);
+	copy = palloc0(sizeof(Row));
+	copy->pk = pstrdup(row->pk);
+	memcpy(copy->digest, row->digest, EO_DIGEST_LEN);
+	memcpy(copy->token, row->token, sizeof(copy->token));
+	memcpy(copy->origin.life, row->life, EO_UUID_LEN);
+	copy->origin.xid = row->xid;
+	found_rows = lappend(found_rows, copy);
+	MemoryContextSwitchTo(old);
+	return true;
+}
+
+static void
+compare_rows(Audit *a)
+{
+	ListCell   *cell;
+
+	found_rows = NIL;
+	visiting = a;
+	(void) eo_outbox_visit(collect_row);
+	foreach(cell, found_rows)
+	{
+		CHECK_FOR_INTERRUPTS();
+		compare_row(a, lfirst(cell));
+		eo_audits_note(a->number, a->scan.items, a->findings);
+	}
+}
+
+/*
+ * The row was read before the record.  So the record had been sealed under its token
+ * before, and must still be, unless the row has gone since.
+ */
+static void
+compare_row(Audit *a, const Row *row)
+{
+	EoAnswer   *answer;
+	const EoRecord *r;
+	int64		retention_s;
+	bool		unreadable;
+
+	if (!eo_outbox_find(row->digest, row->token, &retention_s))
+		return;
+	answer = read_again(a, row->pk);
+	unreadable = answer->outcome == EO_FAILED_CALL;
+	r = answer->exists && !unreadable ? eo_store_record(answer) : NULL;
+	if ((r == NULL || strcmp(r->owner, row->token) != 0 ||
+		 (r->state != EO_STATE_COMMITTING && r->state != EO_STATE_COMPLETED)) &&
+		eo_outbox_find(row->digest, row->token, &retention_s))
+		put(a, r == NULL && !unreadable ? EO_FOUND_NO_RECORD : EO_FOUND_TWICE, row->pk, r,
+			&row->origin, row->digest);
+	eo_answer_free(answer);
+}
+
+/* ----- both ----- */
+
+static EoAnswer *
+read_again(Audit *a, const char *pk)
+{
+	EoAnswer   *answer;
+
+	pay(a, 0);
+	answer = eo_store_read(a->store, pk);
+	/* A record that cannot be read is there, and is none of ours. */
+	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
+		eo_error_raise(&answer->error, "read", pk + strlen(a->pk_prefix), a->store->server->name);
+	pay(a, 1);
+	return answer;
+}
+
+static void
+put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r, const EoOrigin *origin,
+	const uint8 *digest)
+{
+	EoAuditRow	row = {.finding = finding,.origin = origin,.digest = digest};
+
+	row.key = pk + strlen(a->pk_prefix);
+	row.status = r != NULL ? eo_record_state_name(r->state) : NULL;
+	row.updated_ms = r != NULL ? r->updated_ms : 0;
+	a->findings++;
+	a->report(&row, a->arg);
+}
+
+/* Report that so many records were not judged. */
+static void
+put_count(Audit *a, EoAuditFinding finding, int64 records)
+{
+	EoAuditRow	row = {.finding = finding,.records = records};
+
+	if (records > 0)
+		a->report(&row, a->arg);
+}

@@ -1,0 +1,59 @@
+/*-------------------------------------------------------------------------
+ *
+ * audit.h
+ *	  Do the records of a table match the work in this data?
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_COMMIT_AUDIT_H
+#define EO_COMMIT_AUDIT_H
+
+#include "postgres.h"
+
+#include "dynamodb/origin.h"
+#include "server/store.h"
+
+/* The ways in which a record, or a row of the outbox, does not match. */
+typedef enum EoAuditFinding
+{
+	EO_FOUND_LOST,				/* COMPLETED; the transaction is not committed
+								 * in this data, which has taken over from its
+								 * life */
+	EO_FOUND_CLOSED,			/* the same; the life was closed, and its data
+								 * may go on under another */
+	EO_FOUND_ELSEWHERE,			/* the same; the life goes on, or has another
+								 * heir */
+	EO_FOUND_WAITING,			/* COMMITTING, under such a life */
+	EO_FOUND_UNKNOWN,			/* COMPLETED; the commit log does not tell */
+	EO_FOUND_DOUBT,				/* COMMITTING, and nothing here tells how the
+								 * transaction ended */
+	EO_FOUND_NO_RECORD,			/* a row of the outbox without a record */
+	EO_FOUND_TWICE,				/* a row whose record another claim or another
+								 * heir has settled */
+	EO_FOUND_UNJUDGED,			/* COMPLETED, under lives of which nothing is
+								 * known any more */
+	EO_FOUND_EARLIER			/* under lives of the database that this data
+								 * comes from */
+} EoAuditFinding;
+
+typedef struct EoAuditRow
+{
+	EoAuditFinding finding;
+	const char *key;			/* UTF-8, without key_prefix; NULL of the last
+								 * two findings */
+	const char *status;			/* of the record; NULL: there is none */
+	const EoOrigin *origin;		/* NULL: none is known.  xid may be 0 */
+	int64		updated_ms;		/* of the record; 0: not known */
+	const uint8 *digest;		/* of the row of the outbox; NULL: none */
+	int64		records;		/* of the last two findings */
+} EoAuditRow;
+
+/*
+ * Compare all records under the store's key_prefix, and all rows of its table, and call
+ * report() for what does not match.  Changes nothing.  Reads at most so many capacity
+ * units a second, and waits in between, interruptibly.  Raises ID006 and ID007.
+ */
+extern void eo_audit(EoStore *store, int units_per_second,
+					 void (*report) (const EoAuditRow *row, void *arg), void *arg);
+
+#endif							/* EO_COMMIT_AUDIT_H */

@@ -1,0 +1,399 @@
+/*-------------------------------------------------------------------------
+ *
+ * credential_cache.c
+ *	  The credentials that the processes of a cluster have fetched.
+ *
+ * One process fetches for all.  An entry is for all servers that ask for the same
+ * credentials (EoChainWish).  A process that finds none, or finds that the service has
+ * rejected them, gets the offer to fetch; until it has said how that went, or
+ * EO_FETCH_US have passed because it has died, all others wait.  A failure counts for
+ * everybody for RETRY_US, so that a hundred sessions do not ask a service that is
+ * away one after the other.
+ *
+ * The worker of any database fetches anew ten minutes before credentials expire, or at
+ * half of their life if that is shorter, less a random part.  If no worker has done so
+ * when half of the remaining time is over, a session does.  Meanwhile, and while
+ * fetching fails, the old ones are used to their end.
+ *
+ * The memory is a mapping of its own, which the postmaster makes and its children
+ * inherit.  Its pages are left out of core dumps, and are wiped when the server
+ * restarts after a crash and when credentials expire or are replaced.
+ *
+ * Expiry is compared with the host's clock, as the services that hand out credentials
+ * know no other; pauses are measured by the steady clock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <sys/mman.h>
+
+#include "common/hashfn.h"
+#include "common/pg_prng.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/crypto.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "server/credential_cache.h"
+#include "storage/lwlock.h"
+
+/* One more server takes the entry that was used least recently. */
+#define MAX_ENTRIES 32
+
+/* A failed fetch is not repeated for so long, and a refresh that failed for longer. */
+#define RETRY_US INT64CONST(1000000)
+#define REFRESH_RETRY_US INT64CONST(5000000)
+
+/* The worker refreshes so long before the end. */
+#define REFRESH_BEFORE_S 600
+
+/* Credentials that nobody has used for so long are not refreshed. */
+#define UNUSED_US INT64CONST(3600000000)
+
+typedef struct Entry
+{
+	EoCredentialRef ref;
+	uint64		generation;		/* of identity; 0: the entry is free */
+	uint64		rejected;		/* the service has rejected this one */
+	EoIdentity	identity;
+	int64		refresh_s;		/* epoch seconds; INT64_MAX: never */
+	int64		retry_us;		/* do not fetch before */
+	int64		fetch_until_us; /* a process is fetching until then at most */
+	pg_atomic_uint64 used_us;
+	EoCredentialReport report;
+} Entry;
+
+typedef struct Cache
+{
+	uint64		generation;		/* the last one */
+	Entry		entries[MAX_ENTRIES];
+} Cache;
+
+static Cache *cache;
+static LWLock * lock;
+
+static Entry *find(const EoCredentialRef *ref);
+static Entry *find_or_make(const EoCredentialRef *ref);
+static bool is_usable(const Entry *e);
+static bool is_fetched(const Entry *e);
+static void offer(Entry *e);
+static void copy_identity(const Entry *e, EoIdentity *identity, uint64 *generation);
+static int64 refresh_time(const EoIdentity *identity);
+static int64 now_s(void);
+
+/* ----- memory ----- */
+
+void
+eo_credential_cache_request(void)
+{
+	RequestNamedLWLockTranche("exactonce credentials", 1);
+}
+
+void
+eo_credential_cache_init(void)
+{
+	/* After a crash of a child the postmaster still has the mapping. */
+	if (cache == NULL)
+	{
+		void	   *memory = mmap(NULL, sizeof(Cache), PROT_READ | PROT_WRITE,
+								  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+		if (memory == MAP_FAILED)
+			ereport(FATAL,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("could not map memory for credentials: %m")));
+#ifdef MADV_DONTDUMP
+		(void) madvise(memory, sizeof(Cache), MADV_DONTDUMP);
+#endif
+		cache = memory;
+	}
+	eo_crypto_wipe(cache, sizeof(Cache));
+	for (int i = 0; i < MAX_ENTRIES; i++)
+		pg_atomic_init_u64(&cache->entries[i].used_us, 0);
+	lock = &GetNamedLWLockTranche("exactonce credentials")->lock;
+}
+
+/* ----- entries ----- */
+
+void
+eo_credential_cache_ref(EoCredentialRef *ref)
+{
+	ref->hash = hash_bytes((const unsigned char *) &ref->wish, sizeof(ref->wish));
+}
+
+/* The caller must hold the lock. */
+static Entry *
+find(const EoCredentialRef *ref)
+{
+	for (int i = 0; i < MAX_ENTRIES; i++)
+	{
+		Entry	   *e = &cache->entries[i];
+
+		if (e->generation != 0 && e->ref.hash == ref->hash &&
+			memcmp(&e->ref.wish, &ref->wish, sizeof(ref->wish)) == 0)
+		{
+			pg_atomic_write_u64(&e->used_us, (uint64) eo_clock_steady_us());
+			return e;
+		}
+	}
+	return NULL;
+}
+
+/* The caller must hold the lock exclusively. */
+static Entry *
+find_or_make(const EoCredentialRef *ref)
+{
+	Entry	   *e = find(ref);
+
+	if (e != NULL)
+		return e;
+	e = &cache->entries[0];
+	for (int i = 1; i < MAX_ENTRIES; i++)
+	{
+		if (pg_atomic_read_u64(&cache->entries[i].used_us) < pg_atomic_read_u64(&e->used_us))
+			e = &cache->entries[i];
+	}
+	eo_crypto_wipe(e, sizeof(*e));
+	e->ref = *ref;
+	e->generation = ++cache->generation;
+	pg_atomic_init_u64(&e->used_us, (uint64) eo_clock_steady_us());
+	return e;
+}
+
+/* Is there an identity that has not expired, and that the service has not rejected? */
+static bool
+is_usable(const Entry *e)
+{
+	return e->identity.access_key_id[0] != '\0' && e->rejected != e->generation &&
+		(e->identity.expires_s == 0 || now_s() < e->identity.expires_s);
+}
+
+static bool
+is_fetched(const Entry *e)
+{
+	return eo_clock_steady_us() < e->fetch_until_us;
+}
+
+static void
+offer(Entry *e)
+{
+	e->fetch_until_us = eo_clock_steady_us() + EO_FETCH_US;
+}
+
+static void
+copy_identity(const Entry *e, EoIdentity *identity, uint64 *generation)
+{
+	if (*generation == e->generation)
+		return;
+	*identity = e->identity;
+	*generation = e->generation;
+}
+
+static int64
+now_s(void)
+{
+	return (eo_clock_steady_us() + eo_clock_host_offset_us()) / 1000000;
+}
+
+/* ----- for those who sign ----- */
+
+EoCacheAnswer
+eo_credential_cache_ask(const EoCredentialRef *ref, EoIdentity *identity, uint64 *generation)
+{
+	EoCacheAnswer answer;
+	Entry	   *e;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	e = find_or_make(ref);
+	if (is_usable(e))
+	{
+		bool		overdue = e->refresh_s < e->identity.expires_s &&
+		now_s() > e->refresh_s + (e->identity.expires_s - e->refresh_s) / 2;
+
+		copy_identity(e, identity, generation);
+		answer = overdue && !is_fetched(e) && eo_clock_steady_us() >= e->retry_us ?
+			EO_CACHE_FETCH : EO_CACHE_HAS;
+	}
+	else if (is_fetched(e))
+		answer = EO_CACHE_WAIT;
+	else if (eo_clock_steady_us() < e->retry_us)
+		answer = EO_CACHE_FAILED;
+	else
+		answer = EO_CACHE_FETCH;
+	if (answer == EO_CACHE_FETCH)
+		offer(e);
+	LWLockRelease(lock);
+	return answer;
+}
+
+bool
+eo_credential_cache_follow(const EoCredentialRef *ref, EoIdentity *identity, uint64 *generation)
+{
+	Entry	   *e;
+	bool		usable;
+	bool		known;
+
+	LWLockAcquire(lock, LW_SHARED);
+	e = find(ref);
+	known = e != NULL;
+	usable = known && is_usable(e);
+	if (usable)
+		copy_identity(e, identity, generation);
+	LWLockRelease(lock);
+	if (!known)
+	{
+		/* Have the worker fetch them. */
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+		(void) find_or_make(ref);
+		LWLockRelease(lock);
+	}
+	if (!usable)
+	{
+		eo_crypto_wipe(identity, sizeof(*identity));
+		*generation = 0;
+	}
+	return usable;
+}
+
+void
+eo_credential_cache_reject(const EoCredentialRef *ref, uint64 generation)
+{
+	Entry	   *e;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	e = find(ref);
+	if (e != NULL && e->generation == generation)
+		e->rejected = generation;
+	LWLockRelease(lock);
+}
+
+/* ----- for those who fetch ----- */
+
+void
+eo_credential_cache_put(const EoCredentialRef *ref, const EoIdentity *identity,
+						const char *source, const char *why)
+{
+	Entry	   *e;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	e = find_or_make(ref);
+	e->fetch_until_us = 0;
+	strlcpy(e->report.source, source, sizeof(e->report.source));
+	strlcpy(e->report.why, why, sizeof(e->report.why));
+	e->report.failure[0] = '\0';
+	if (e->rejected == e->generation &&
+		strcmp(e->identity.access_key_id, identity->access_key_id) == 0 &&
+		strcmp(e->identity.session_token, identity->session_token) == 0)
+	{
+		/* The source still hands out what the service has rejected. */
+		e->retry_us = eo_clock_steady_us() + REFRESH_RETRY_US;
+		strlcpy(e->report.failure, "the source hands out credentials that the service calls expired",
+				sizeof(e->report.failure));
+	}
+	else if (identity->expires_s != 0 && identity->expires_s <= now_s())
+	{
+		e->retry_us = eo_clock_steady_us() + RETRY_US;
+		strlcpy(e->report.failure, "the source hands out credentials that have expired",
+				sizeof(e->report.failure));
+	}
+	else
+	{
+		e->identity = *identity;
+		e->generation = ++cache->generation;
+		e->refresh_s = refresh_time(identity);
+		e->retry_us = 0;
+	}
+	LWLockRelease(lock);
+}
+
+/*
+ * Ten minutes before the end, or at half of the life if that is shorter, less a tenth of
+ * that at random, so that many servers do not ask in the same second.  Keys that do not
+ * expire are read again every hour: the files they come from may have changed.
+ */
+static int64
+refresh_time(const EoIdentity *identity)
+{
+	int64		life_s = identity->expires_s - now_s();
+	int64		until_s;
+
+	if (identity->expires_s == 0)
+		return now_s() + UNUSED_US / 1000000;
+	until_s = life_s > 2 * REFRESH_BEFORE_S ? life_s - REFRESH_BEFORE_S : life_s / 2;
+	return now_s() + until_s -
+		(int64) pg_prng_uint64_range(&pg_global_prng_state, 0, (uint64) Max(until_s, 0) / 10);
+}
+
+void
+eo_credential_cache_fail(const EoCredentialRef *ref, const char *failure, const char *why)
+{
+	Entry	   *e;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	e = find_or_make(ref);
+	e->fetch_until_us = 0;
+	e->retry_us = eo_clock_steady_us() + (is_usable(e) ? REFRESH_RETRY_US : RETRY_US);
+	if (!is_usable(e))
+	{
+		eo_crypto_wipe(&e->identity, sizeof(e->identity));
+		strlcpy(e->report.why, why, sizeof(e->report.why));
+	}
+	strlcpy(e->report.failure, failure, sizeof(e->report.failure));
+	LWLockRelease(lock);
+}
+
+void
+eo_credential_cache_abandon(const EoCredentialRef *ref)
+{
+	Entry	   *e;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	e = find(ref);
+	if (e != NULL)
+		e->fetch_until_us = 0;
+	LWLockRelease(lock);
+}
+
+bool
+eo_credential_cache_due(EoCredentialRef *ref)
+{
+	bool		due = false;
+	int64		now_us = eo_clock_steady_us();
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	for (int i = 0; i < MAX_ENTRIES && !due; i++)
+	{
+		Entry	   *e = &cache->entries[i];
+		bool		unused = now_us > (int64) pg_atomic_read_u64(&e->used_us) + UNUSED_US;
+
+		if (e->generation == 0)
+			continue;
+		if (!is_usable(e) && e->rejected != e->generation)
+			eo_crypto_wipe(&e->identity, sizeof(e->identity));
+		if (is_fetched(e) || now_us < e->retry_us || unused ||
+			(is_usable(e) && now_s() < e->refresh_s))
+			continue;
+		offer(e);
+		*ref = e->ref;
+		due = true;
+	}
+	LWLockRelease(lock);
+	return due;
+}
+
+void
+eo_credential_cache_look(const EoCredentialRef *ref, EoCredentialReport *report)
+{
+	Entry	   *e;
+
+	memset(report, 0, sizeof(*report));
+	LWLockAcquire(lock, LW_SHARED);
+	e = find(ref);
+	if (e != NULL)
+	{
+		*report = e->report;
+		report->has_identity = is_usable(e);
+		report->expires_s = e->identity.expires_s;
+	}
+	LWLockRelease(lock);
+}

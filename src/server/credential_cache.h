@@ -1,0 +1,83 @@
+/*-------------------------------------------------------------------------
+ *
+ * credential_cache.h
+ *	  The credentials that the processes of a cluster have fetched.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_SERVER_CREDENTIAL_CACHE_H
+#define EO_SERVER_CREDENTIAL_CACHE_H
+
+#include "postgres.h"
+
+#include "dynamodb/chain.h"
+#include "dynamodb/identity.h"
+
+/* The options that say whose credentials are meant, and a hash of them. */
+typedef struct EoCredentialRef
+{
+	EoChainWish wish;
+	uint32		hash;
+} EoCredentialRef;
+
+/* A summary of an entry, without any secret. */
+typedef struct EoCredentialReport
+{
+	char		source[64 + EO_MAX_PROFILE];	/* that has answered last; "":
+												 * none has */
+	char		why[EO_CHAIN_WHY_LEN];	/* why the sources before it have not */
+	char		failure[EO_CHAIN_WHY_LEN];	/* of the last fetch; "": none */
+	int64		expires_s;		/* epoch seconds; 0: never */
+	bool		has_identity;	/* one that has not expired */
+} EoCredentialReport;
+
+typedef enum EoCacheAnswer
+{
+	EO_CACHE_HAS,				/* identity has them */
+	EO_CACHE_FETCH,				/* the caller must fetch them, and then call
+								 * one of the three functions that end a fetch */
+	EO_CACHE_WAIT,				/* another process is fetching them */
+	EO_CACHE_FAILED				/* they could not be fetched a moment ago */
+} EoCacheAnswer;
+
+/* How long a process may take to fetch. */
+#define EO_FETCH_US INT64CONST(10000000)
+
+/* Request the lock, and make the memory.  Called in the postmaster, at each start. */
+extern void eo_credential_cache_request(void);
+extern void eo_credential_cache_init(void);
+
+/* Set the hash, once the wish is complete. */
+extern void eo_credential_cache_ref(EoCredentialRef *ref);
+
+/*
+ * Ask for credentials.  If *generation is not that of the cache's, they are copied to
+ * identity, and *generation is set.
+ */
+extern EoCacheAnswer eo_credential_cache_ask(const EoCredentialRef *ref, EoIdentity *identity,
+											 uint64 *generation);
+
+/*
+ * The same without an offer to fetch: false, and an empty identity, if there are none
+ * that can be used.
+ */
+extern bool eo_credential_cache_follow(const EoCredentialRef *ref, EoIdentity *identity,
+									   uint64 *generation);
+
+/* The service has called the credentials of that generation expired. */
+extern void eo_credential_cache_reject(const EoCredentialRef *ref, uint64 generation);
+
+/* The fetch has ended: with an identity, with a failure, or by an error. */
+extern void eo_credential_cache_put(const EoCredentialRef *ref, const EoIdentity *identity,
+									const char *source, const char *why);
+extern void eo_credential_cache_fail(const EoCredentialRef *ref, const char *failure,
+									 const char *why);
+extern void eo_credential_cache_abandon(const EoCredentialRef *ref);
+
+/* For the worker: credentials that are in use and to be fetched now; false: none. */
+extern bool eo_credential_cache_due(EoCredentialRef *ref);
+
+/* The summary of an entry; empty if there is no entry. */
+extern void eo_credential_cache_look(const EoCredentialRef *ref, EoCredentialReport *report);
+
+#endif							/* EO_SERVER_CREDENTIAL_CACHE_H */

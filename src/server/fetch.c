@@ -1,0 +1,588 @@
+/*-------------------------------------------------------------------------
+ *
+ * fetch.c
+ *	  Fetching credentials from where the chain says.
+ *
+ * A fetch carries out a plan of dynamodb/chain.c, one request at a time:
+ *
+ *		metadata token --> role's name --> credentials --\
+ *		container's credentials ------------------------ +--> role --> role ... --> done
+ *		web identity -----------------------------------/
+ *
+ * Static keys need no request.  Each request has ATTEMPTS attempts, and each of them a
+ * timeout of its own within the deadline of the fetch.  Everything that is asked for
+ * here may be asked twice, so an attempt without an answer is repeated.
+ *
+ * Only IMDSv2 is spoken: without a token nothing is asked.  No redirect is followed,
+ * and a reply has at most EO_HTTP_MAX_SECRET_REPLY bytes, which are wiped.
+ *
+ * Nothing here raises an error, except what http.c raises.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dynamodb/clock.h"
+#include "dynamodb/crypto.h"
+#include "dynamodb/endpoint.h"
+#include "dynamodb/http.h"
+#include "dynamodb/secret.h"
+#include "dynamodb/sigv4.h"
+#include "server/fetch.h"
+
+#define ATTEMPTS 2
+#define PAUSE_US INT64CONST(100000)
+
+/* An address on this machine answers at once, STS is a service behind TLS. */
+#define LOCAL_TIMEOUT_MS 1000
+#define STS_TIMEOUT_MS 3000
+
+/* The longest shared file and the longest token that are read. */
+#define MAX_SHARED_FILE 1048576
+#define MAX_TOKEN_FILE 32768
+
+#define MAX_METADATA_TOKEN 512
+#define METADATA_TTL "X-aws-ec2-metadata-token-ttl-seconds: 21600"
+#define METADATA_PATH "/latest/meta-data/iam/security-credentials/"
+#define FORM_TYPE "application/x-www-form-urlencoded; charset=utf-8"
+#define CONTENT_TYPE "Content-Type: " FORM_TYPE
+
+typedef enum Stage
+{
+	STAGE_TOKEN,				/* of the metadata service */
+	STAGE_ROLE_NAME,			/* of the instance */
+	STAGE_CREDENTIALS,			/* of the instance or the container */
+	STAGE_WEB_IDENTITY,
+	STAGE_ROLE,					/* plan.roles[role] */
+	STAGE_ENDED
+} Stage;
+
+struct EoFetch
+{
+	const EoChainEnvironment *env;
+	const EoChainWish *wish;
+	EoChainPlan plan;
+	EoIdentity	identity;
+	EoIdentity	next;			/* what an answer brings */
+	Stage		stage;
+	int			role;
+	int			attempt;
+	bool		in_flight;
+	int64		next_us;		/* of the next attempt */
+	int64		deadline_us;
+	EoStatus	status;
+	char		message[EO_MESSAGE_LEN];
+	char		failure[EO_CHAIN_WHY_LEN];
+	EoHttpTransfer transfer;
+	EoHttpEndpoint endpoint;
+	char		url[EO_MAX_CHAIN_URL + sizeof(METADATA_PATH) + 128];
+	EoBuf		body;
+	EoSigner   *signer;
+	char		metadata_token[MAX_METADATA_TOKEN + 1];
+	char		role_name[128];
+};
+
+static EoStatus make_plan(EoFetch *f);
+static char *read_shared_file(const EoFetch *f, EoChainVariable variable, const char *name);
+static char *read_file(const char *path, size_t max);
+static void begin_stage(EoFetch *f, Stage stage);
+static EoStatus send(EoFetch *f);
+static EoStatus send_to_metadata(EoFetch *f);
+static EoStatus send_to_container(EoFetch *f);
+static EoStatus send_to_sts(EoFetch *f);
+static EoStatus start_request(EoFetch *f, EoHttpMethod method, const char *const *headers,
+							  int nheaders, int timeout_ms);
+static void take_reply(EoFetch *f);
+static EoStatus read_reply(EoFetch *f);
+static EoStatus read_plain(EoFetch *f, char *to, size_t size, const char *what);
+static void go_on(EoFetch *f);
+static void end(EoFetch *f, EoStatus status);
+
+EoFetch *
+eo_fetch_start(const EoChainEnvironment *env, const EoChainWish *wish, int64 deadline_us)
+{
+	EoFetch    *f = eo_secret_alloc(sizeof(EoFetch));
+
+	if (f == NULL)
+		return NULL;
+	f->env = env;
+	f->wish = wish;
+	f->deadline_us = deadline_us;
+	eo_buf_init(&f->body, 2 * EO_HTTP_MAX_SECRET_REPLY);
+	f->status = make_plan(f);
+	if (f->status != EO_OK)
+	{
+		strlcpy(f->failure, f->plan.why, sizeof(f->failure));
+		f->plan.why[0] = '\0';
+		f->stage = STAGE_ENDED;
+		return f;
+	}
+	f->identity = f->plan.identity;
+	switch (f->plan.base)
+	{
+		case EO_BASE_METADATA:
+			begin_stage(f, STAGE_TOKEN);
+			break;
+		case EO_BASE_CONTAINER:
+			begin_stage(f, STAGE_CREDENTIALS);
+			break;
+		case EO_BASE_WEB_IDENTITY:
+			begin_stage(f, STAGE_WEB_IDENTITY);
+			break;
+		default:
+			f->role = -1;
+			go_on(f);
+			break;
+	}
+	return f;
+}
+
+bool
+eo_fetch_step(EoFetch *f, int64 *until_us)
+{
+	int64		now_us = eo_clock_monotonic_us();
+
+	if (f->in_flight && f->transfer.done)
+		take_reply(f);
+	else if (f->stage != STAGE_ENDED && now_us >= f->deadline_us)
+	{
+		if (f->message[0] == '\0')
+			strlcpy(f->message, "no answer in time", sizeof(f->message));
+		end(f, EO_UNANSWERED);
+	}
+	if (f->stage != STAGE_ENDED && !f->in_flight && eo_clock_monotonic_us() >= f->next_us)
+	{
+		EoStatus	status = send(f);
+
+		if (status != EO_OK)
+			end(f, status);
+	}
+	*until_us = f->in_flight ? f->deadline_us : Min(f->next_us, f->deadline_us);
+	return f->stage != STAGE_ENDED;
+}
+
+EoStatus
+eo_fetch_status(const EoFetch *f)
+{
+	return f->status;
+}
+
+const EoIdentity *
+eo_fetch_identity(const EoFetch *f)
+{
+	return &f->identity;
+}
+
+const char *
+eo_fetch_source(const EoFetch *f)
+{
+	return f->plan.source;
+}
+
+const char *
+eo_fetch_why(const EoFetch *f)
+{
+	return f->plan.why;
+}
+
+const char *
+eo_fetch_failure(const EoFetch *f)
+{
+	return f->failure;
+}
+
+void
+eo_fetch_free(EoFetch *f)
+{
+	if (f == NULL)
+		return;
+	eo_http_finish(&f->transfer);
+	eo_crypto_wipe(f->body.data, f->body.len);
+	eo_buf_free(&f->body);
+	eo_sigv4_free(f->signer);
+	eo_secret_free(f);
+}
+
+/* ----- the plan, and files ----- */
+
+static EoStatus
+make_plan(EoFetch *f)
+{
+	bool		files = !f->wish->environment_only;
+	char	   *credentials = files ? read_shared_file(f, EO_VAR_CREDENTIALS_FILE, "credentials") : NULL;
+	char	   *config = files ? read_shared_file(f, EO_VAR_CONFIG_FILE, "config") : NULL;
+	EoIniFile	credentials_file = {.text = credentials};
+	EoIniFile	config_file = {.text = config,.is_config = true};
+	EoStatus	status;
+
+	status = eo_chain_plan(f->env, credentials_file, config_file, f->wish, &f->plan);
+	eo_secret_free(credentials);
+	eo_secret_free(config);
+	return status;
+}
+
+/* The file that the variable names, else the one in the home directory. */
+static char *
+read_shared_file(const EoFetch *f, EoChainVariable variable, const char *name)
+{
+	const char *home = f->env->value[EO_VAR_HOME];
+	const char *path = f->env->value[variable];
+	char		usual[MAXPGPATH];
+
+	if (path != NULL)
+		return read_file(path, MAX_SHARED_FILE);
+	if (home == NULL || snprintf(usual, sizeof(usual), "%s/.aws/%s", home, name) >= (int) sizeof(usual))
+		return NULL;
+	return read_file(usual, MAX_SHARED_FILE);
+}
+
+/*
+ * A file's text, in memory of secret.h.  NULL: it is not a file that this process can
+ * read, it is longer than max, or has a NUL in it.
+ */
+static char *
+read_file(const char *path, size_t max)
+{
+	int			fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	char	   *text = NULL;
+	ssize_t		len = -1;
+
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= 0 && (size_t) st.st_size <= max)
+		text = eo_secret_alloc((size_t) st.st_size + 1);
+	if (text != NULL)
+		len = read(fd, text, (size_t) st.st_size);
+	close(fd);
+	if (text != NULL && (len != st.st_size || memchr(text, '\0', (size_t) len) != NULL))
+	{
+		eo_secret_free(text);
+		text = NULL;
+	}
+	return text;
+}
+
+/* A token that is in a file of its own, without the line's end. */
+static char *
+read_token(EoFetch *f)
+{
+	char	   *token = read_file(f->plan.token_file, MAX_TOKEN_FILE);
+	size_t		len = token != NULL ? strlen(token) : 0;
+
+	while (len > 0 && (token[len - 1] == '\n' || token[len - 1] == '\r'))
+		token[--len] = '\0';
+	for (size_t i = 0; i < len; i++)
+	{
+		if (token[i] < ' ' || token[i] > '~')
+			len = 0;
+	}
+	if (len > 0)
+		return token;
+	strlcpy(f->message, "the file with the token cannot be read", sizeof(f->message));
+	eo_secret_free(token);
+	return NULL;
+}
+
+/* ----- requests ----- */
+
+static void
+begin_stage(EoFetch *f, Stage stage)
+{
+	f->stage = stage;
+	f->attempt = 0;
+	f->next_us = 0;
+}
+
+static EoStatus
+send(EoFetch *f)
+{
+	f->attempt++;
+	eo_crypto_wipe(f->body.data, f->body.len);
+	eo_buf_reset(&f->body);
+	if (f->stage == STAGE_WEB_IDENTITY || f->stage == STAGE_ROLE)
+		return send_to_sts(f);
+	return f->plan.base == EO_BASE_CONTAINER ? send_to_container(f) : send_to_metadata(f);
+}
+
+static EoStatus
+send_to_metadata(EoFetch *f)
+{
+	char		token[MAX_METADATA_TOKEN + 40];
+	const char *headers[3] = {"Accept:", METADATA_TTL, "Content-Type:"};
+	EoStatus	status;
+
+	snprintf(f->url, sizeof(f->url), "%s%s%s", f->plan.url,
+			 f->stage == STAGE_TOKEN ? "/latest/api/token" : METADATA_PATH,
+			 f->stage == STAGE_CREDENTIALS ? f->role_name : "");
+	snprintf(token, sizeof(token), "X-aws-ec2-metadata-token: %s", f->metadata_token);
+	if (f->stage != STAGE_TOKEN)
+		headers[1] = token;
+	status = start_request(f, f->stage == STAGE_TOKEN ? EO_HTTP_PUT : EO_HTTP_GET, headers, 3,
+						   LOCAL_TIMEOUT_MS);
+	explicit_bzero(token, sizeof(token));
+	return status;
+}
+
+static EoStatus
+send_to_container(EoFetch *f)
+{
+	const char *headers[2] = {"Accept: application/json"};
+	int			n = 1;
+	EoBuf		authorization;
+	EoStatus	status;
+
+	strlcpy(f->url, f->plan.url, sizeof(f->url));
+	eo_buf_init(&authorization, MAX_TOKEN_FILE + 64);
+	/* It is read for each fetch, because it is rotated. */
+	if (f->plan.token_file[0] != '\0')
+	{
+		char	   *token = read_token(f);
+
+		if (token == NULL)
+			return EO_INVALID;
+		(void) eo_buf_reserve(&authorization, strlen(token) + 32);
+		eo_buf_addf(&authorization, "Authorization: %s", token);
+		eo_secret_free(token);
+	}
+	else if (f->plan.token[0] != '\0')
+		eo_buf_addf(&authorization, "Authorization: %s", f->plan.token);
+	if (authorization.len > 0)
+		headers[n++] = eo_buf_str(&authorization);
+	status = eo_buf_status(&authorization);
+	if (status == EO_OK && strpbrk(eo_buf_str(&authorization), "\r\n") != NULL)
+	{
+		strlcpy(f->message, "the token has a line break", sizeof(f->message));
+		status = EO_INVALID;
+	}
+	if (status == EO_OK)
+		status = start_request(f, EO_HTTP_GET, headers, n, LOCAL_TIMEOUT_MS);
+	eo_crypto_wipe(authorization.data, authorization.len);
+	eo_buf_free(&authorization);
+	return status;
+}
+
+/*
+ * The regional endpoint, or the one that the environment names.  False: there is none
+ * that may be used.
+ */
+static bool
+find_sts(EoFetch *f, EoEndpoint *ep)
+{
+	const char *named = f->env->value[EO_VAR_STS_ENDPOINT];
+	const char *reason;
+
+	if (named != NULL)
+		strlcpy(f->url, named, sizeof(f->url));
+	else
+		snprintf(f->url, sizeof(f->url), "https://sts.%s.amazonaws.com%s", f->wish->region,
+				 strncmp(f->wish->region, "cn-", 3) == 0 ? ".cn" : "");
+	if (eo_endpoint_parse(f->url, ep, &reason) && (ep->https || ep->loopback))
+	{
+		snprintf(f->url, sizeof(f->url), "%s://%s/", ep->https ? "https" : "http", ep->authority);
+		return true;
+	}
+	strlcpy(f->message, "AWS_ENDPOINT_URL_STS is neither https nor an address of this machine",
+			sizeof(f->message));
+	return false;
+}
+
+/* Sign the body by the identity that is there so far. */
+static EoStatus
+sign(EoFetch *f, const EoEndpoint *ep, const char *amz_date, EoBuf *out)
+{
+	EoCredentials cred = eo_identity_credentials(&f->identity);
+	EoHeader	headers[4] = {
+		{"content-type", FORM_TYPE}, {"host", ep->authority}, {"x-amz-date", amz_date},
+		{"x-amz-security-token", cred.session_token}
+	};
+	EoSigningRequest req = {.method = "POST",.path = "/",.query = "",.headers = headers,
+		.nheaders = cred.session_token != NULL ? 4 : 3,.body = eo_buf_str(&f->body),
+		.body_len = f->body.len,.amz_date = amz_date,.region = f->wish->region,.service = "sts"
+	};
+
+	if (cred.access_key_id == NULL)
+		return EO_INVALID;
+	if (f->signer == NULL && (f->signer = eo_sigv4_create()) == NULL)
+		return EO_NO_MEMORY;
+	eo_buf_adds(out, "Authorization: ");
+	return eo_sigv4_sign(f->signer, &cred, &req, out);
+}
+
+static EoStatus
+send_to_sts(EoFetch *f)
+{
+	bool		web = f->stage == STAGE_WEB_IDENTITY;
+	const EoChainRole *role = web ? &f->plan.web_role : &f->plan.roles[f->role];
+	char	   *web_token = web ? read_token(f) : NULL;
+	const char *headers[6] = {"Accept:", "Expect:", CONTENT_TYPE};
+	char		date[40];
+	char		token[EO_MAX_SESSION_TOKEN + 40];
+	time_t		now = (time_t) ((eo_clock_steady_us() + eo_clock_host_offset_us()) / 1000000);
+	struct tm	tm;
+	int			n = 3;
+	EoBuf		authorization;
+	EoEndpoint	ep;
+	EoStatus	status = EO_OK;
+
+	if ((web && web_token == NULL) || !find_sts(f, &ep))
+	{
+		eo_secret_free(web_token);
+		return EO_INVALID;
+	}
+	if (web)
+		(void) eo_buf_reserve(&f->body, 3 * MAX_TOKEN_FILE);
+	eo_identity_put_role(&f->body, role->arn, role->session_name, role->external_id,
+						 role->duration_s, web_token);
+	eo_secret_free(web_token);
+	eo_buf_init(&authorization, 1024);
+	if (!web)
+	{
+		gmtime_r(&now, &tm);
+		strftime(date, sizeof(date), "X-Amz-Date: %Y%m%dT%H%M%SZ", &tm);
+		status = sign(f, &ep, date + strlen("X-Amz-Date: "), &authorization);
+		snprintf(token, sizeof(token), "X-Amz-Security-Token: %s", f->identity.session_token);
+		headers[n++] = date;
+		headers[n++] = eo_buf_str(&authorization);
+		if (f->identity.session_token[0] != '\0')
+			headers[n++] = token;
+	}
+	if (status == EO_OK)
+		status = eo_buf_status(&f->body);
+	if (status == EO_OK)
+		status = start_request(f, EO_HTTP_POST, headers, n, STS_TIMEOUT_MS);
+	explicit_bzero(token, sizeof(token));
+	eo_buf_free(&authorization);
+	return status;
+}
+
+static EoStatus
+start_request(EoFetch *f, EoHttpMethod method, const char *const *headers, int nheaders,
+			  int timeout_ms)
+{
+	EoHttpRequest req = {.method = method,.has_secret_reply = true,.endpoint = &f->endpoint,
+		.headers = headers,.nheaders = nheaders,.body = eo_buf_str(&f->body),
+		.body_len = f->body.len
+	};
+	EoStatus	status;
+
+	f->endpoint.url = f->url;
+	f->endpoint.plain_http = strncmp(f->url, "http:", 5) == 0;
+	f->endpoint.connect_timeout_ms = timeout_ms;
+	req.deadline_us = Min(eo_clock_monotonic_us() + timeout_ms * INT64CONST(1000), f->deadline_us);
+	status = eo_http_start(&f->transfer, &req);
+	f->in_flight = status == EO_OK;
+	return status;
+}
+
+/* ----- replies ----- */
+
+static void
+take_reply(EoFetch *f)
+{
+	EoStatus	status = read_reply(f);
+
+	eo_http_finish(&f->transfer);
+	f->in_flight = false;
+	if (status == EO_OK)
+		go_on(f);
+	else if (status == EO_UNANSWERED && f->attempt < ATTEMPTS)
+		f->next_us = eo_clock_monotonic_us() + PAUSE_US;
+	else
+		end(f, status);
+}
+
+static EoStatus
+read_reply(EoFetch *f)
+{
+	EoHttpReply *reply = &f->transfer.reply;
+	char	   *text = (char *) reply->body;	/* has_secret_reply allows
+												 * that */
+
+	if (reply->status != EO_OK)
+	{
+		strlcpy(f->message, reply->message, sizeof(f->message));
+		return EO_UNANSWERED;
+	}
+	if (f->stage == STAGE_WEB_IDENTITY || f->stage == STAGE_ROLE)
+		return eo_identity_read_role(reply->http_status, text, reply->body_len,
+									 f->stage == STAGE_WEB_IDENTITY, &f->next, f->message);
+	if (reply->http_status != 200)
+	{
+		snprintf(f->message, sizeof(f->message), "%sHTTP status %d",
+				 f->stage == STAGE_ROLE_NAME && reply->http_status == 404 ?
+				 "the instance has no role, " : "", reply->http_status);
+		return reply->http_status >= 500 || reply->http_status == 429 ? EO_UNANSWERED : EO_DENIED;
+	}
+	if (f->stage == STAGE_TOKEN)
+		return read_plain(f, f->metadata_token, sizeof(f->metadata_token), "token");
+	if (f->stage == STAGE_ROLE_NAME)
+		return read_plain(f, f->role_name, sizeof(f->role_name), "name of a role");
+	return eo_identity_read_json(text, reply->body_len, &f->next, f->message);
+}
+
+/* The first line of a reply, which becomes part of a header or of a URL. */
+static EoStatus
+read_plain(EoFetch *f, char *to, size_t size, const char *what)
+{
+	const char *text = f->transfer.reply.body;
+	size_t		len = strcspn(text, "\r\n");
+
+	if (len > 0 && len < size &&
+		strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+=,.@-/~") >= len)
+	{
+		memcpy(to, text, len);
+		to[len] = '\0';
+		return EO_OK;
+	}
+	snprintf(f->message, sizeof(f->message), "the answer is not the %s", what);
+	return EO_INVALID;
+}
+
+/* The stage has succeeded: begin the next one, or end. */
+static void
+go_on(EoFetch *f)
+{
+	if (f->stage == STAGE_TOKEN && f->plan.base == EO_BASE_METADATA)
+	{
+		begin_stage(f, STAGE_ROLE_NAME);
+		return;
+	}
+	if (f->stage == STAGE_ROLE_NAME)
+	{
+		begin_stage(f, STAGE_CREDENTIALS);
+		return;
+	}
+	if (f->plan.base == EO_BASE_STATIC && f->role < 0)
+		f->role = 0;
+	else
+	{
+		f->identity = f->next;
+		f->role = f->stage == STAGE_ROLE ? f->role + 1 : 0;
+	}
+	if (f->role < f->plan.nroles)
+		begin_stage(f, STAGE_ROLE);
+	else
+		end(f, EO_OK);
+}
+
+static void
+end(EoFetch *f, EoStatus status)
+{
+	bool		role = f->stage == STAGE_ROLE;
+
+	eo_http_finish(&f->transfer);
+	f->in_flight = false;
+	f->status = status;
+	f->stage = STAGE_ENDED;
+	if (status == EO_OK)
+		return;
+	snprintf(f->failure, sizeof(f->failure), "%s%s: %s", f->plan.source,
+			 role ? ", assuming a role" : "", f->message);
+	eo_crypto_wipe(&f->identity, sizeof(f->identity));
+}

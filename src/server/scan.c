@@ -1,0 +1,53 @@
+/*-------------------------------------------------------------------------
+ *
+ * scan.c
+ *	  A table that is read from end to end, page by page and at a bounded rate.
+ *
+ * Pages are consistent reads, and DynamoDB filters them: only records of the wanted
+ * states come, without results.  The capacity that a page takes is that of all items
+ * that were read for it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "dynamodb/call.h"
+#include "dynamodb/json.h"
+#include "dynamodb/record.h"
+#include "server/scan.h"
+#include "server/store.h"
+#include "utils/memutils.h"
+
+void
+eo_scan_rewind(EoScan *scan)
+{
+	if (scan->start_pk != NULL)
+		pfree(scan->start_pk);
+	scan->start_pk = NULL;
+	scan->items = 0;
+	scan->ended = false;
+}
+
+void
+eo_scan_prepare(const EoScan *scan, EoStore *store, EoCall *call)
+{
+	eo_call_init(call, &store->client, EO_SCAN);
+	eo_record_put_scan(store->layout, &call->body, store->server->table, scan->states,
+					   scan->page_items, scan->start_pk);
+}
+
+EoJsonValue *
+eo_scan_take(EoScan *scan, const EoStore *store, const EoCall *call, int64 *units)
+{
+	EoJsonValue *root = eo_json_root(call->reply);
+	const char *end = eo_record_scan_end(store->layout, root);
+
+	*units = Max(1, eo_json_integer(eo_json_get(eo_json_get(root, "ConsumedCapacity"),
+												"CapacityUnits")));
+	scan->items += eo_json_integer(eo_json_get(root, "ScannedCount"));
+	if (scan->start_pk != NULL)
+		pfree(scan->start_pk);
+	scan->start_pk = end != NULL ? MemoryContextStrdup(scan->context, end) : NULL;
+	scan->ended = end == NULL;
+	return eo_json_get(root, "Items");
+}

@@ -1,0 +1,54 @@
+/*-------------------------------------------------------------------------
+ *
+ * scan.h
+ *	  A table that is read from end to end, page by page and at a bounded rate.
+ *
+ * The caller makes a call for each page, runs it, and takes it.  Nothing here raises
+ * an error or waits.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_SERVER_SCAN_H
+#define EO_SERVER_SCAN_H
+
+#include "postgres.h"
+
+#include "dynamodb/call.h"
+#include "dynamodb/json.h"
+#include "dynamodb/record.h"
+#include "server/store.h"
+
+typedef struct EoScan
+{
+	/* Set by the caller.  The rest is zeroed at the beginning. */
+	EoState		states[2];		/* records in other states are left out */
+	int			page_items;		/* items that a request reads at most */
+	MemoryContext context;		/* of start_pk */
+
+	char	   *start_pk;		/* the next page begins behind it; NULL: at
+								 * the beginning */
+	int64		items;			/* that were read so far */
+	bool		ended;			/* the last page was taken */
+} EoScan;
+
+/* Have the next page be the first. */
+extern void eo_scan_rewind(EoScan *scan);
+
+/* Initialize the call of the next page, to be run. */
+extern void eo_scan_prepare(const EoScan *scan, EoStore *store, EoCall *call);
+
+/*
+ * Move on behind a page that was read.  Returns its records, which last as long as the
+ * call, and in *units the read capacity that it took, 1 at least.
+ */
+extern EoJsonValue *eo_scan_take(EoScan *scan, const EoStore *store, const EoCall *call,
+								 int64 *units);
+
+/* The pause that is due after a request of this capacity, at a rate of units a second. */
+static inline int64
+eo_scan_pause_us(int64 units, int units_per_second)
+{
+	return units * 1000000 / Max(1, units_per_second);
+}
+
+#endif							/* EO_SERVER_SCAN_H */
