@@ -77,6 +77,7 @@ missing_packages() {
     has_command node || echo nodejs
     has_command npm || echo npm
     has_command openssl || echo openssl
+    has_command python3 || echo python3
     has_command spin || echo spin
     has_header curl/curl.h || echo libcurl4-openssl-dev
     has_header json-c/json.h || echo libjson-c-dev
@@ -141,6 +142,17 @@ build_and_install() {
     fi
 }
 
+# Builds and installs the extension for another PostgreSQL, too, whose programs are in
+# this folder.
+build_for_old() {
+    local copy
+    copy=$(mktemp -d)
+    cp -R "$ROOT/." "$copy"
+    quiet make -C "$copy" PG_CONFIG="$1/pg_config" with_llvm=no clean
+    quiet make -C "$copy" PG_CONFIG="$1/pg_config" with_llvm=no -j2 install || die "cannot build for $1"
+    rm -rf "$copy"
+}
+
 # Installs the npm packages of a folder, exactly as its lock file says.
 node_packages() {
     local lock=$1/package-lock.json
@@ -150,4 +162,46 @@ node_packages() {
 
 harness() {
     node "$ROOT/test/harness/run.mjs" "$@"
+}
+
+# Runs the parts of test/soak/NAME.pl that are asked for, or all of them, with an engine and
+# clusters of their own.  It keeps the logs if anything is not as it should be.  It is all
+# that a script does, which runs itself inside the harness: parts_of NAME 'ALL PARTS' "$@".
+parts_of() {
+    local name=$1 all=$2 part status=0
+    shift 2
+    if [ "${1:-}" = --inside ]; then
+        shift
+        parts_inside "$name" "$@"
+        return
+    fi
+    for part in "$@"; do
+        [[ " $all " = *" $part "* ]] || die "no such part: $part; there are $all"
+    done
+    # shellcheck disable=SC2086 # a list of names
+    [ $# -gt 0 ] || set -- $all
+    install_missing
+    build_and_install
+    WORK=$(mktemp -d "/tmp/exactonce-$name.XXXXXX")
+    export WORK
+    mkdir "$WORK/test"
+    cp -R "$ROOT/test/t" "$ROOT/test/soak" "$ROOT/test/harness" "$WORK/test/"
+    if [ "$(id -u)" = 0 ]; then chown -R postgres:postgres "$WORK"; fi
+    harness -- "$ROOT/script/$name" --inside "$@" || status=$?
+    if [ "$status" = 0 ]; then
+        rm -rf "$WORK"
+    else
+        status=1
+        echo "kept: $WORK/tmp_check"
+    fi
+    exit "$status"
+}
+
+parts_inside() {
+    local name=$1 tests
+    shift
+    tests=$(dirname "$(dirname "$("$PG_CONFIG" --pgxs)")")/test
+    cd "$WORK" || exit
+    unprivileged env PG_REGRESS="$tests/regress/pg_regress" TESTDIR="$WORK" PATH="$PATH" \
+        perl -I "$tests/perl" -I "$WORK/test/t" "test/soak/$name.pl" "$@"
 }

@@ -95,6 +95,15 @@ export const faults = {
     },
   }),
 
+  // A copy of the request arrives late, when its client has had the answer; with {lost:
+  // true} nothing but that copy arrives.
+  late: ({ ms = 1000, lost = false }) => ({
+    forward: async (exchange, next) => {
+      exchange.proxy.later(ms, next);
+      return lost ? null : next();
+    },
+  }),
+
   // The connection is closed after so many bytes of the body, fewer than announced.
   truncate: ({ bytes = 10 }) => ({
     write: (exchange, answer) => {
@@ -176,6 +185,13 @@ export const faults = {
   answer: ({ status = 500, code = 'InternalServerError', message = '', headers = {}, more = {}, applied = false }) => ({
     ...(applied ? {} : { forward: async () => error(status, code, message, headers, more) }),
     answer: () => error(status, code, message, headers, more),
+  }),
+
+  // Requests that this access key has signed are refused, because it has expired.
+  expired: ({ access_key: accessKey }) => ({
+    forward: async (exchange, next) => (
+      String(exchange.request.headers.authorization ?? '').includes(`Credential=${accessKey}/`)
+        ? error(400, 'ExpiredTokenException', 'The security token included in the request is expired') : next()),
   }),
 
   // The proxy answers that the transaction was cancelled, with a reason for each write.

@@ -5,9 +5,14 @@
 //
 //   n            the number of the request, from 1; 0: it is about a life
 //   op, key      its operation, and its partition keys, joined by a space
+//   table, from  its table, and the address of the client
+//   at           when it arrived, in milliseconds
+//   batch        the keys in the statements of a BatchExecuteStatement
+//   first, units whether a Scan begins the table, and its read units
 //   to           the status that the write leaves in the record; for an action:
 //                created, attempt, consumed, canceled or closed
 //   transaction  token and digest of a TransactWriteItems
+//   signer       the access key id that signed it
 //   status       the HTTP status of the answer, 0 if there was none
 //   code         the name of the error, or why there was no answer
 //   sent         whether the client was sent the whole answer
@@ -92,6 +97,19 @@ function statusAfter(body) {
   return request.ExpressionAttributeValues?.[placeholder]?.S ?? '';
 }
 
+// Keys in a batch of statements. They are not part of #key, by which tests choose requests.
+function keysOfBatch(body) {
+  return [...body.toString().matchAll(/"(IDEMPOTENCY#(?:[^"\\]|\\.)*)"/g)].map(([, key]) => key);
+}
+
+function unitsOf(answer) {
+  try {
+    return JSON.parse(answer.body).ConsumedCapacity?.CapacityUnits ?? 0;
+  } catch {
+    return 0;
+  }
+}
+
 // Copies of one transaction have the same token and the same bytes.
 function transactionOf(body) {
   const [, token] = /"ClientRequestToken":"([^"]*)"/.exec(body) ?? [];
@@ -115,6 +133,7 @@ export class Proxy {
   #appliedWatchers = new Set();
   #watchers = new Set();
   #signals = new Set();
+  #late = 0;
   #n = 0;
 
   // The engine closes idle connections after 30 s. The proxy closes them earlier,
@@ -151,6 +170,16 @@ export class Proxy {
     return new Promise((resolve) => this.#held.push(resolve));
   }
 
+  // Sends a copy of a request after some time; nobody gets its answer.
+  later(ms, send) {
+    this.#late++;
+    setTimeout(async () => {
+      await send();
+      this.#late--;
+      this.#look();
+    }, ms);
+  }
+
   // Resolves once a request that matches has been applied by the engine.
   applied(pattern) {
     return new Promise((resolve) => this.#appliedWatchers.add({ pattern, resolve }));
@@ -168,10 +197,16 @@ export class Proxy {
       n: key.startsWith(LIFE) ? 0 : ++this.#n,
       op: String(request.headers['x-amz-target'] ?? '').replace(/^.*\./, ''),
       key,
+      table: /"TableName":"([^"]*)"/.exec(body)?.[1] ?? '',
+      from: request.socket.remoteAddress,
+      at: Date.now(),
       to: statusAfter(body),
       transaction: transactionOf(body),
+      signer: /Credential=([^/]*)/.exec(request.headers.authorization ?? '')?.[1] ?? '',
       status: 0, code: '', sent: false, applied: false,
     };
+    if (entry.op === 'Scan') entry.first = !body.includes('"ExclusiveStartKey"');
+    if (entry.op === 'BatchExecuteStatement') entry.batch = keysOfBatch(body);
     this.#log.push(entry);
     this.#look();
 
@@ -194,6 +229,7 @@ export class Proxy {
     }
     entry.status = answer.status;
     entry.code = errorCode(answer);
+    if (entry.op === 'Scan') entry.units = unitsOf(answer);
     response.on('finish', () => { entry.sent = true; });
     response.sendDate = !Object.keys(answer.headers).some((name) => name.toLowerCase() === 'date');
     for (const fault of acting) if (await fault.write?.(exchange, answer)) return;
@@ -258,12 +294,15 @@ export class Proxy {
   // -- control ------------------------------------------------------------
 
   #commands = {
-    'GET /log': () => `${JSON.stringify(this.#matching({}))}\n`,
+    'GET /log': (query) => `${JSON.stringify(this.#matching(query))}\n`,
     'GET /count': (query) => `${this.#matching(query).length}\n`,
     'GET /ops': () => `${this.#matching({}).map(({ op }) => op).join(' ')}\n`,
 
     // Answers once n requests (default 1) that match have arrived.
     'GET /wait': (query) => this.#until(query, () => this.#matching(query).length >= Number(query.n ?? 1)),
+
+    // Answers once no copy of a request is to come any more.
+    'GET /quiet': (query) => this.#until(query, () => this.#late === 0),
 
     // A script of psql and its test meet at a name: the GET answers once somebody
     // has POSTed the name, and takes it, so that a name can be used again.

@@ -82,7 +82,7 @@ export class Keys {
 
   complete(key, token, result = null) {
     return this.#settle(key, token, 'COMPLETED', '#status = :open',
-      ', #result = :result REMOVE #lease_ms, #retry_ms, #error', { result: JSON.stringify(result) });
+      ', #result = :result REMOVE #lease_ms, #retry_ms, #error, #origin', { result: JSON.stringify(result) });
   }
 
   fail(key, token, error, { retryAfter = 0, terminal = false } = {}) {

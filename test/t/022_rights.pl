@@ -155,7 +155,7 @@ is($sql->("SELECT count(*) FROM $internal.outbox WHERE given_up"), '1',
 
 $sql->('CREATE PUBLICATION everything FOR ALL TABLES');
 # One of another cluster, and one of a copy with our identifiers that a subscription brought.
-my $columns = 'dboid, run, timeline, xid_floor, beat, started_at';
+my $columns = 'dboid, run, timeline, xid_floor, xid_start, beat, started_at';
 $sql->("INSERT INTO $internal.lives SELECT gen_random_uuid(), id, number + 1, system_identifier + 1, $columns, "
 	  . "written_by FROM $internal.lives");
 $sql->("INSERT INTO $internal.lives SELECT gen_random_uuid(), id, number + 9, system_identifier, $columns, "

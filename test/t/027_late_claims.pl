@@ -34,7 +34,7 @@ sub put_failed
 sub answered
 {
 	my ($key, $to, $status) = @_;
-	return scalar(() = control('GET', '/log') =~ /"key":"IDEMPOTENCY#\Q$key\E","to":"$to","status":$status/g);
+	return scalar(grep { $_->{key} eq "IDEMPOTENCY#$key" && $_->{status} =~ /^$status$/ } requests(key => $key, to => $to));
 }
 
 # Holds the nth request of a call that is to lead to a state, and cancels the call.

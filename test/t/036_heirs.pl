@@ -1,5 +1,5 @@
 # The end of a life, and who may inherit it: an idle database, roles and tables that go
-# away, an old copy, an old primary, a database that is dropped.
+# away, an old copy, an old primary, a database that is dropped, an heir that is stopped.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -143,6 +143,26 @@ like(sql_of($copy, q(SELECT status, detail FROM idem_check() WHERE "check" = 'li
 is(sql_of($copy, "SELECT idem_take_over('$life')"), 't', 'and an operator can have it take over');
 $copy->stop;
 
+# ----- a life whose item was made unnoticed ------------------------------------------------
+
+# The item is made when the life is older than near lets pass, and no reply says so.
+$node = new_hurried('unnoticed', 20, options => { request_timeout => '1s', commit_timeout => '1s' });
+fault(key => 'ORIGIN#', do => 'drop', times => 0);
+like(run_script($node, "SELECT idem_once('refused');"), qr/ID006/, 'unnoticed: there is no lease without an item');
+$life = sql_of($node, 'SELECT id FROM exactonce_internal.lives ORDER BY number DESC LIMIT 1');
+usleep(8_000_000);
+end_fault('ORIGIN#');
+fault(key => 'ORIGIN#', do => 'lose', times => 0);
+like(run_script($node, "SELECT idem_once('refused');"), qr/ID006/, 'unnoticed: nor while its item is not known');
+wait_until('unnoticed: there is an item', sub { state_in('tap_unnoticed', $life) eq 'open' });
+cmp_ok(item('tap_unnoticed', "ORIGIN#$life")->{beat}, '>', 24, 'unnoticed: it is late');
+crash($node);
+reset_proxy();
+$node->start;
+sql_of($node, "SELECT idem_once('accepted')");
+wait_until('unnoticed: the next run retires it by itself', sub { state_in('tap_unnoticed', $life) eq 'retired' });
+$node->stop;
+
 # ----- an heir that is shut down --------------------------------------------------------
 
 $node = new_hurried('primary', 10);
@@ -158,7 +178,13 @@ $life = life_of($node);
 $standby->stop;
 fault(to => 'COMPLETED', do => 'drop', times => 0);
 sql_of($node, "BEGIN; INSERT INTO work VALUES ('lost'); SELECT idem_once('lost'); COMMIT");
+my $run = start_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('held', lease => '1 h');\n"
+	  . "SELECT outcome FROM idem_acquire('kept', lease => '1 h', on_commit => 'keep');\n"
+	  . say_in_script('holds') . halt_until('never'));
+await_word('holds');
 crash($node);
+go_on('never');
+finish_script($run);
 # Nobody meets the record of the lost commit, so that it stays as it is.
 $standby->append_conf('postgresql.conf', 'exactonce.recovery_scan = 0');
 $standby->start;
@@ -166,6 +192,12 @@ $standby->promote;
 reset_proxy();
 sql_of($standby, "SELECT idem_once('new')");
 wait_until('the life of the old primary is retired', sub { state_in('tap_primary', $life) eq 'retired' });
+wait_until('and the heir says so', sub {
+	sql_of($standby, "SELECT state FROM exactonce_lives WHERE life = '$life' AND state <> 'over'") eq 'settled here' });
+is(sql_of($standby, "SELECT outcome FROM idem_acquire('held', on_commit => 'keep')"), 'acquired',
+	'a claim of a transaction ends with its life, and not with its lease');
+is(sql_of($standby, "SELECT outcome FROM idem_acquire('kept')"), 'in_progress',
+	'a claim that is not bound to a transaction lives on');
 settled($standby);
 my $heir = life_of($standby);
 $standby->stop;
@@ -175,5 +207,59 @@ sql_of($node, "SELECT idem_once('beside')");
 usleep(5_000_000);
 is(status_of('tap_primary', 'lost'), 'COMMITTING', 'the old primary does not inherit back');
 is(item('tap_primary', "ORIGIN#$life")->{retired_by}, $heir, 'its life stays with the heir');
+is(sql_of($node, "SELECT outcome FROM idem_acquire('lost')"), 'in_progress', 'nor does a session that meets the record');
+is(status_of('tap_primary', 'lost'), 'COMMITTING', 'the record stays as it is');
+is(sql_of($node, 'SELECT key FROM exactonce_pending'), 'lost', 'and the row of the commit is kept');
 $node->stop;
+
+# ----- an heir that is retired while it is stopped ------------------------------------------
+
+# The less advanced standby is the first heir, and is stopped while it scans the table for
+# what the primary has left.  The other one, which has the last commit, becomes the heir of both.
+$node = new_hurried('stopped', 10, options => { request_timeout => '60s' });
+sql_of($node, 'CREATE TABLE work (key text)');
+$node->backup('base');
+my ($first, $second) = map {
+	my $of = PostgreSQL::Test::Cluster->new($_);
+	$of->init_from_backup($node, 'base', has_streaming => 1);
+	$of->start;
+	$of;
+} 'first_heir', 'second_heir';
+$second->append_conf('postgresql.conf', 'exactonce.takeover = always');
+sql_of($node, "SELECT idem_once('replicated')");
+settled($node);
+$node->wait_for_catchup($first, 'replay');
+$first->stop;
+fault(to => 'COMPLETED', do => 'drop', times => 0);
+sql_of($node, "BEGIN; INSERT INTO work VALUES ('kept'); SELECT idem_once('kept'); COMMIT");
+$node->wait_for_catchup($second, 'replay');
+$life = life_of($node);
+crash($node);
+$second->stop;
+
+fault(op => 'Scan', do => 'hold', times => 0);
+$first->start;
+$first->promote;
+sql_of($first, "SELECT idem_once('of the first')");
+await_request(op => 'Scan');
+is(state_in('tap_stopped', $life), 'retired', 'the first heir has retired the life and is about to scan the table');
+my $retired = item('tap_stopped', "ORIGIN#$life")->{retired_by};
+my @stopped = freeze($first);
+$second->start;
+$second->promote;
+sql_of($second, "SELECT idem_once('of the second')");
+wait_until('the first heir is stopped: the second one retires it', sub { state_in('tap_stopped', $retired) eq 'retired' });
+wait_until('and has inherited from it', sub {
+	sql_of($second, "SELECT count(*) FROM exactonce_lives WHERE life = '$life' AND state = 'settled here'") > 0 });
+is(status_of('tap_stopped', 'kept'), 'COMMITTING', 'it has not finished the commit that the first heir lacks');
+release_held();
+kill 'CONT', @stopped;
+wait_until('the first heir goes on: it says that the life has another heir', sub {
+	sql_of($first, "SELECT string_agg(DISTINCT state, ' ') FROM exactonce_lives WHERE life = '$life'") eq 'has another heir' });
+is(status_of('tap_stopped', 'kept'), 'COMMITTING', 'and it leaves alone what the life has left');
+is(scalar(grep { $_->{to} eq 'FAILED' } requests(key => 'kept')), 0, 'it has tried nothing else');
+is(sql_of($first, "SELECT outcome FROM idem_acquire('kept')"), 'in_progress', 'to its sessions the key is in progress');
+reset_proxy();
+wait_until('the second heir finishes the commit', sub { status_of('tap_stopped', 'kept') eq 'COMPLETED' });
+$_->stop foreach $first, $second;
 done_testing();

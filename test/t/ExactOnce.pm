@@ -41,11 +41,11 @@ sub server_sql
 
 # Starts a cluster with the extension, a server with these options and a table of
 # its own, tap_NAME.  conf is added to postgresql.conf; without preload or without
-# mapping the caller makes the table.
+# mapping the caller makes the table.  install_path is where another PostgreSQL is.
 sub new_node
 {
 	my ($name, %how) = @_;
-	my $node = PostgreSQL::Test::Cluster->new($name);
+	my $node = PostgreSQL::Test::Cluster->new($name, $how{install_path} ? (install_path => $how{install_path}) : ());
 	$node->init;
 	$node->append_conf('postgresql.conf', $how{conf} // '');
 	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'exactonce'") unless $how{no_preload};
@@ -185,15 +185,16 @@ sub run_script
 	return finish_script(start_script($node, $script, $database));
 }
 
-# Starts a script in a session of its own.
+# Starts a script in a session of its own.  together: its errors stand where they
+# occurred in its output.
 sub start_script
 {
-	my ($node, $script, $database) = @_;
+	my ($node, $script, $database, %how) = @_;
 	my %run = (out => '', err => '');
 	my @psql = ('psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr($database // 'postgres'));
 	# psql reads a file: IPC::Run feeds standard input only while it is pumped.
 	$run{handle} = IPC::Run::start([ @psql, '-f', script_file($node, $script) ],
-		'<', \undef, '>', \$run{out}, '2>', \$run{err});
+		'<', \undef, $how{together} ? ('>&', \$run{out}) : ('>', \$run{out}, '2>', \$run{err}));
 	return \%run;
 }
 
@@ -310,15 +311,16 @@ sub await_request
 }
 
 # The entries of the proxy's log that match op, key (or a part of it), to and
-# status.
+# status.  Those about lives only if the key begins with ORIGIN#.
 sub requests
 {
 	my (%pattern) = @_;
 	my $key = delete $pattern{key} // '';
+	my $query = $key =~ /^ORIGIN#/ ? '?' . $http->www_form_urlencode({ key => 'ORIGIN#' }) : '';
 	return grep {
 		my $entry = $_;
 		index($entry->{key}, $key) >= 0 && !grep { $entry->{$_} ne $pattern{$_} } keys %pattern;
-	} @{ decode_json(control('GET', '/log')) };
+	} @{ decode_json(control('GET', "/log$query")) };
 }
 
 sub count_requests

@@ -27,6 +27,8 @@ static const char *
 body_of(const char *condition, const char *update, unsigned int set, const Values *first,
 		const Values *second)
 {
+	static const EoItemKey key = {.name = "k"};
+
 	static EoBuf body;
 	const void *structs[] = {first, second};
 	EoExpression e = {.values = ""};
@@ -35,7 +37,7 @@ body_of(const char *condition, const char *update, unsigned int set, const Value
 	eo_buf_init(&body, 10000);
 	if (eo_expression_make(&e, names, "xy", set, condition, update) != EO_OK)
 		return e.text.len == 0 ? NULL : "a failure leaves a text";
-	eo_expression_put_update(&e, &body, "t", "k", "p", "", values, structs);
+	eo_expression_put_update(&e, &body, "t", &key, "p", "", values, structs);
 	eo_buf_free(&e.text);
 	if (eo_buf_status(&body) == EO_OK)
 		ok(declares_as_used(&body), "placeholders are declared as used");

@@ -125,7 +125,7 @@ test_variants(void)
 	   !has(EO_ACQUIRE, 0, "#p"), "a fingerprint is compared");
 	ok(has(EO_REPLACE, 0, " REMOVE #v, #e, #r, #g, #h, #p\"") && has(EO_REPLACE, PAYLOAD, " REMOVE #v, #e, #r, #g, #h\""),
 	   "that of an expired record is dropped");
-	ok(has(EO_COMPLETE, RESULT, "#v = :v REMOVE #l, #r, #e\"") && has(EO_COMPLETE, ERROR, "(#a, :a) REMOVE #l, #r, #e, #v\""),
+	ok(has(EO_COMPLETE, RESULT, "#v = :v REMOVE #l, #r, #e, #g\"") && has(EO_COMPLETE, ERROR, "(#a, :a) REMOVE #l, #r, #e, #g, #v\""),
 	   "a result is set or removed, whether there is an error or not");
 	ok(has(EO_FAIL, ERROR, ", #e = :e, #r = :r REMOVE #l, #v\"") &&
 	   has(EO_FAIL, RESULT, ", #r = :r REMOVE #l, #v, #e\"") &&
@@ -190,7 +190,7 @@ test_keys(void)
 	ok(eo_record_max_value(layout, 20) > 408900 &&
 	   eo_record_max_value(layout, 20) < EO_MAX_ITEM_BYTES,
 	   "room for a result");
-	ok(eo_record_layout("modern") == NULL, "no other layout");
+	ok(eo_layout_find("modern") == NULL, "no other layout");
 }
 
 /* A write is the same beside others as by itself, but brings nothing back. */
@@ -327,7 +327,7 @@ test_origin(void)
 int
 main(void)
 {
-	layout = eo_record_layout("native");
+	layout = eo_layout_find("native");
 	ok(layout != NULL, "the native layout");
 	test_bodies();
 	test_states();

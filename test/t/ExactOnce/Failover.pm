@@ -12,7 +12,8 @@ package ExactOnce::Failover;
 use strict;
 use warnings FATAL => 'all';
 use ExactOnce;
-use File::Path qw(make_path remove_tree);
+use ExactOnce::Pair;
+use File::Path qw(make_path);
 use JSON::PP;
 use List::Util qw(max shuffle);
 use POSIX ();
@@ -21,8 +22,10 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
+our @ISA = ('ExactOnce::Pair');
+
 my $hurry = 10;
-my $slot = 'standby';
+my $slot = $ExactOnce::Pair::slot;
 
 # Every key must be settled so long after the last fault.  A claim whose server has ended
 # may last for its lease and clock_skew, which is 2 s.
@@ -46,7 +49,7 @@ sub begin
 	my (%how) = @_;
 	my $self = bless { name => $how{name}, table => "tap_$how{name}", seed => $how{seed}, slots => $how{slots} // 1,
 		rounds => 0, nodes => 0, open => {}, observed => {}, done => {}, folder => PostgreSQL::Test::Utils::tempdir('failover'),
-		totals => {} }, __PACKAGE__;
+		totals => {}, lost_keys => {} }, __PACKAGE__;
 	my $slots = $self->{slots} ? $slot : '';
 	$self->{primary} = new_node($how{name}, options => { connect_timeout => '2s', lease => "$lease s" }, conf => <<"CONF");
 exactonce.test_hurry = $hurry
@@ -66,57 +69,6 @@ CONF
 	$self->{label} = $self->{primary}->name;
 	$self->{standby} = $self->new_standby;
 	return $self;
-}
-
-sub sql
-{
-	my ($self, $text) = @_;
-	return $self->{primary}->safe_psql('postgres', $text);
-}
-
-# Makes a standby of the primary, with the slot that its completions wait for.
-sub new_standby
-{
-	my ($self) = @_;
-	my $primary = $self->{primary};
-	my $name = $self->{name} . '_' . ++$self->{nodes};
-	$self->sql("SELECT pg_create_physical_replication_slot('$slot', true)");
-	$primary->backup($name);
-	my $standby = PostgreSQL::Test::Cluster->new($name);
-	$standby->init_from_backup($primary, $name, has_streaming => 1);
-	remove_tree($primary->backup_dir . "/$name");
-	$standby->append_conf('postgresql.conf', "primary_slot_name = '$slot'");
-	$standby->start;
-	return $standby;
-}
-
-# Makes a standby of the old primary, which has ended.
-sub rewind
-{
-	my ($self, $old) = @_;
-	my $primary = $self->{primary};
-	$self->sql("SELECT pg_create_physical_replication_slot('$slot', true)");
-	$self->sql('CHECKPOINT');
-	PostgreSQL::Test::Utils::system_or_bail('pg_rewind', '-D', $old->data_dir, '--no-sync', '--source-server',
-		$primary->connstr('postgres'));
-	# The settings are the source's now.
-	$old->append_conf('postgresql.conf', 'port = ' . $old->port . "\nunix_socket_directories = '" . $old->host . "'");
-	$old->enable_streaming($primary);
-	$old->append_conf('postgresql.conf', "primary_slot_name = '$slot'");
-	$old->start;
-	return $old;
-}
-
-sub await_streaming
-{
-	my ($self) = @_;
-	my $end = time() + 60;
-	until ($self->sql("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") eq '1')
-	{
-		die 'the standby does not stream' if time() > $end;
-		usleep(50_000);
-	}
-	return;
 }
 
 # ----- clients ----------------------------------------------------------------
@@ -673,10 +625,11 @@ sub heal_and_check
 	my %work;
 	push @{ $work{ (split /\|/)[0] } }, (split /\|/)[1] foreach split /\n/, $self->sql('SELECT key, attempt FROM work');
 	my %count = (keys => scalar(keys %{ $self->{open} }), attempts => scalar(keys %{ $self->{attempts} }), lost => 0, given_back => 0,
-		lost_work => 0, unknown => 0, commits => 0, by_hand => delete $self->{by_hand} // 0);
+		lost_work => 0, audited => 0, unknown => 0, commits => 0, by_hand => delete $self->{by_hand} // 0);
 	$self->observe($records);
 	$self->check_work($records, \%work, \%count);
 	$self->check_attempts($records, \%work, \%count);
+	$self->check_audit(\%count);
 	my $doubt = $self->sql('SELECT count(*) FROM exactonce_in_doubt');
 	$self->violate("$doubt keys are in doubt") if $doubt;
 	$self->violate("the log of " . $self->{primary}->name . " has a crash")
@@ -685,7 +638,8 @@ sub heal_and_check
 	my @violations = @{ $self->{violations} };
 	is(join("\n", @violations), '', "round $self->{rounds}: keys, work and clients agree");
 	$self->dump_findings($records, \%work) if @violations;
-	$self->{totals}{$_} += $count{$_} foreach keys %count;
+	$self->{totals}{$_} += $count{$_} foreach grep { !/^(?:known_lost|audited)$/ } keys %count;
+	$self->{totals}{$_} = $count{$_} foreach qw(known_lost audited);
 	$self->{slowest}{$_} = max($self->{slowest}{$_} // 0, $found->{$_}[1]) foreach keys %$found;
 	$self->{done}{$_} = 1 foreach keys %{ $self->{open} };
 	$self->{open} = {};
@@ -693,8 +647,8 @@ sub heal_and_check
 	$self->{unchecked} = $self->{longest} = 0;
 	unlink glob("$self->{folder}/*.sql"), glob("$self->{folder}/*.out"), glob("$self->{folder}/*.err") if !@violations;
 	return sprintf '; %d keys, %d attempts, %d commits seen, %d unknown; %d commits lost, %d of their keys done again, '
-	  . '%d completed without work; open keys: %s; %s%s',
-	  @count{qw(keys attempts commits unknown lost given_back lost_work)},
+	  . '%d completed without work, %d in all rounds, idem_audit lists %d; open keys: %s; %s%s',
+	  @count{qw(keys attempts commits unknown lost given_back lost_work known_lost audited)},
 	  join(', ', map { sprintf '%d %s until %.1f s', $found->{$_}[0], $_, $found->{$_}[1] } sort keys %$found) || 'none',
 	  $count{by_hand} ? "$count{by_hand} lives taken over by hand; " : '',
 	  @violations ? scalar(@violations) . ' VIOLATIONS' : 'ok';
@@ -718,9 +672,49 @@ sub check_work
 		$self->violate("key $key is $status") if $status !~ /^(?:COMPLETED|FAILED)$/;
 		$self->violate("nobody tried key $key") if !$self->{open}{$key} && !$self->{done}{$key};
 		next if $status ne 'COMPLETED' || $work->{$key};
+		$self->note_lost($key, $by);
 		$count->{lost_work}++ if $self->{open}{$key};
 		$self->violate("key $key is COMPLETED by $by, and its work is lost") if $self->{slots};
 	}
+	return;
+}
+
+# A key is COMPLETED and its work is not there: by the clients' log an attempt did it that
+# committed, or may have, on a primary whose data is lost.
+sub note_lost
+{
+	my ($self, $key, $by) = @_;
+	return if $self->{lost_keys}{$key};
+	my $attempt = $self->{attempts}{$by};
+	return $self->violate("key $key is COMPLETED by $by, which no client has tried") if !$attempt;
+	return $self->violate("key $key is COMPLETED by $by, which saw $attempt->{end}") if $attempt->{end} =~ /^(?:rollback|error)$/;
+	$self->{lost_keys}{$key} = $by;
+	return;
+}
+
+# idem_audit() on the survivor lists the keys that have been completed without work, of all
+# rounds so far, and nothing else.
+sub check_audit
+{
+	my ($self, $count) = @_;
+	my %listed;
+	foreach my $line (split /\n/, $self->sql("SELECT concat_ws(' ', finding, status, key) FROM idem_audit(units_per_second => 100000)"))
+	{
+		my ($finding, $key) = $line =~ /^(lost|elsewhere) COMPLETED (\S+)$/;
+		defined $key ? ($listed{$key} = $finding) : $self->violate("idem_audit() lists: $line");
+	}
+	foreach my $key (sort keys %{ $self->{lost_keys} })
+	{
+		$self->violate("key $key is COMPLETED by $self->{lost_keys}{$key}, its work is lost, and idem_audit() does not list it")
+		  if !$listed{$key};
+	}
+	foreach my $key (sort keys %listed)
+	{
+		$self->violate("idem_audit() lists key $key as $listed{$key}, and it is not lost by the clients' log")
+		  if !$self->{lost_keys}{$key};
+	}
+	$count->{audited} = keys %listed;
+	$count->{known_lost} = keys %{ $self->{lost_keys} };
 	return;
 }
 
@@ -782,8 +776,8 @@ sub summary
 	my ($self) = @_;
 	my %totals = %{ $self->{totals} };
 	return sprintf '%d rounds, seed %d: %d keys, %d attempts, %d commits seen, %d unknown; %d commits lost, '
-	  . '%d of their keys done again, %d completed without work; %d lives taken over by hand; settled after at most %s',
-	  $self->{rounds}, $self->{seed}, @totals{qw(keys attempts commits unknown lost given_back lost_work by_hand)},
+	  . '%d of their keys done again, %d completed without work, idem_audit lists %d; %d lives taken over by hand; settled after at most %s',
+	  $self->{rounds}, $self->{seed}, @totals{qw(keys attempts commits unknown lost given_back lost_work audited by_hand)},
 	  join ', ', map { sprintf '%.1f s (%s)', $self->{slowest}{$_}, $_ } sort keys %{ $self->{slowest} };
 }
 

@@ -1,0 +1,273 @@
+# Carries out the events of a round's plan (Soak::Plan).  An event whose subject is not
+# there, such as a worker that has just ended, does nothing.
+package Soak::Faults;
+
+use strict;
+use warnings FATAL => 'all';
+use ExactOnce;
+use Soak::Servers;
+use Time::HiRes qw(time usleep);
+
+# Events that end processes, by force or not.
+my %kills = map { $_ => 1 } qw(terminate_backend kill_backend terminate_worker kill_worker
+  terminate_launcher kill_launcher kill_postmaster crash immediate restart promote end_old);
+
+sub new
+{
+	my ($class, $servers) = @_;
+	return bless { servers => $servers, stopped => [], counts => {} }, $class;
+}
+
+# Carries out an event.  Returns whether it did anything; the clients may have to be
+# directed elsewhere then.
+sub cause
+{
+	my ($self, $event) = @_;
+	$self->continue_stopped;
+	my $name = $event->{do};
+	my $did = $self->can("do_$name")->($self, $event) ? 1 : 0;
+	$self->{counts}{$name} += $did;
+	$self->{counts}{kills} += $did if $kills{$name};
+	return $did;
+}
+
+# Lets processes go on that were stopped for a time that is over.  all: all of them.
+sub continue_stopped
+{
+	my ($self, $all) = @_;
+	my @still;
+	foreach my $stop (@{ $self->{stopped} })
+	{
+		my ($until, @pids) = @$stop;
+		if ($all || time() >= $until) { kill 'CONT', @pids }
+		else { push @still, $stop }
+	}
+	$self->{stopped} = \@still;
+	return;
+}
+
+# Ends all faults, but those of Soak::Servers.
+sub end
+{
+	my ($self) = @_;
+	$self->continue_stopped(1);
+	control('POST', '/engine/resume');
+	control('POST', '/engine/start');
+	reset_proxy();
+	control('GET', '/quiet');
+	return;
+}
+
+# ----- who is meant -----------------------------------------------------------
+
+sub node
+{
+	my ($self, $event) = @_;
+	my %nodes = $self->{servers}->nodes;
+	return $nodes{ $event->{place} };
+}
+
+# A process of a server whose title matches, by the number that was drawn.
+sub pid_of
+{
+	my ($self, $event, $title) = @_;
+	my @pids = eval { grep { Soak::Servers::title_of($_) =~ $title } processes_of($self->node($event)) };
+	return @pids ? $pids[ $event->{pick} * @pids ] : undef;
+}
+
+my $backend = qr/: postgres (?:postgres|two) \[local\]/;
+my $worker = qr/exactonce worker/;
+my $launcher = qr/exactonce launcher/;
+
+sub send_signal
+{
+	my ($self, $signal, $event, $title) = @_;
+	my $pid = $self->pid_of($event, $title) // return 0;
+	return kill $signal, $pid;
+}
+
+sub stop_for_a_while
+{
+	my ($self, $event, @pids) = @_;
+	return 0 unless @pids;
+	kill 'STOP', @pids;
+	push @{ $self->{stopped} }, [ time() + $event->{ms} / 1000, @pids ];
+	return 1;
+}
+
+# ----- the network and the engine -----------------------------------------------
+
+sub do_fault
+{
+	my ($self, $event) = @_;
+	fault(%{ $event->{fault} });
+	return 1;
+}
+
+sub do_restart_engine
+{
+	control('POST', '/engine/stop');
+	control('POST', '/engine/start');
+	return 1;
+}
+
+sub do_pause_engine
+{
+	my ($self, $event) = @_;
+	control('POST', '/engine/pause');
+	usleep(1000 * $event->{ms} / 3);
+	control('POST', '/engine/resume');
+	return 1;
+}
+
+# ----- processes ---------------------------------------------------------------
+
+sub do_cancel_backend { return $_[0]->send_signal('INT', $_[1], $backend) }
+sub do_terminate_backend { return $_[0]->send_signal('TERM', $_[1], $backend) }
+sub do_kill_backend { return $_[0]->send_signal('KILL', $_[1], $backend) }
+sub do_terminate_worker { return $_[0]->send_signal('TERM', $_[1], $worker) }
+sub do_kill_worker { return $_[0]->send_signal('KILL', $_[1], $worker) }
+sub do_terminate_launcher { return $_[0]->send_signal('TERM', $_[1], $launcher) }
+sub do_kill_launcher { return $_[0]->send_signal('KILL', $_[1], $launcher) }
+sub do_stop_backend { return $_[0]->stop_for_a_while($_[1], $_[0]->pid_of($_[1], $backend) // ()) }
+sub do_stop_worker { return $_[0]->stop_for_a_while($_[1], $_[0]->pid_of($_[1], $worker) // ()) }
+
+sub do_freeze
+{
+	my ($self, $event) = @_;
+	my @pids = eval { freeze($self->node($event)) };
+	return $self->stop_for_a_while($event, @pids);
+}
+
+# The postmaster dies alone; the others find that out.
+sub do_kill_postmaster
+{
+	my ($self, $event) = @_;
+	my $node = $self->node($event);
+	$self->continue_stopped(1);
+	$self->{servers}->end_lag;
+	my @pids = eval { processes_of($node) } or return 0;
+	kill 'KILL', $pids[0];
+	await_end($node, @pids);
+	$node->start;
+	return 1;
+}
+
+sub do_crash
+{
+	my ($self, $event) = @_;
+	my $node = $self->node($event);
+	$self->continue_stopped(1);
+	crash($node);
+	$node->start;
+	return 1;
+}
+
+sub do_immediate
+{
+	my ($self, $event) = @_;
+	return $self->stop_and_start($event, 'immediate');
+}
+
+sub do_restart
+{
+	my ($self, $event) = @_;
+	return $self->stop_and_start($event, 'fast');
+}
+
+sub stop_and_start
+{
+	my ($self, $event, $mode) = @_;
+	my $node = $self->node($event);
+	# A process that is stopped does not end.
+	$self->continue_stopped(1);
+	$self->{servers}->end_lag;
+	$node->stop($mode);
+	$node->start;
+	return 1;
+}
+
+# ----- failover and copies -------------------------------------------------------
+
+sub do_lag
+{
+	my ($self, $event) = @_;
+	$self->continue_stopped(1);
+	$self->{servers}->lag if $event->{ms} > 0;
+	return 1;
+}
+
+sub do_promote
+{
+	my ($self, $event) = @_;
+	$self->continue_stopped(1);
+	$self->{servers}->promote($event->{how}, $event->{standby});
+	return 1;
+}
+
+sub do_thaw { $_[0]{servers}->thaw; return 1 }
+sub do_end_old { $_[0]{servers}->end_old($_[1]{how}); return 1 }
+
+sub do_copy_cluster
+{
+	my ($self) = @_;
+	$self->continue_stopped(1);
+	return $self->{servers}->copy_cluster;
+}
+
+# ----- changes of schema -----------------------------------------------------------
+
+sub try_in
+{
+	my ($self, $event, $sql, $database) = @_;
+	$self->continue_stopped(1);
+	return defined Soak::Servers::try_sql($self->node($event), $database // $event->{database},
+		"SET lock_timeout = '2s'; SET statement_timeout = '5s';\n$sql");
+}
+
+sub do_rename_table
+{
+	my ($self, $event) = @_;
+	my $did = $self->try_in($event, 'ALTER TABLE work RENAME TO renamed');
+	$self->try_in($event, 'ALTER TABLE renamed RENAME TO work');
+	return $did;
+}
+
+sub do_rename_database
+{
+	my ($self, $event) = @_;
+	my $did = $self->try_in($event, 'ALTER DATABASE two RENAME TO renamed', 'postgres');
+	$self->try_in($event, 'ALTER DATABASE renamed RENAME TO two', 'postgres');
+	return $did;
+}
+
+sub do_copy_database
+{
+	my ($self, $event) = @_;
+	my $did = $self->try_in($event, 'CREATE DATABASE copied TEMPLATE two', 'postgres');
+	if ($did)
+	{
+		# Work in the copy would be lost with it, so it claims a key and gives it back.
+		$self->try_in($event, q(BEGIN; SELECT idem_acquire('of the copy'); ROLLBACK), 'copied');
+		$self->try_in($event, 'DROP DATABASE copied WITH (FORCE)', 'postgres');
+	}
+	return $did;
+}
+
+# Refused while completions depend on it; then there is another one, of the same table.
+sub do_drop_server
+{
+	my ($self, $event) = @_;
+	return $self->try_in($event, 'BEGIN; DROP SERVER exactonce CASCADE; '
+		  . server_sql('exactonce', %{ $self->{servers}{options} }) . 'COMMIT');
+}
+
+sub do_vacuum_full
+{
+	my ($self, $event) = @_;
+	my $did = 0;
+	$did |= $self->try_in($event, "VACUUM FULL $_") foreach qw(exactonce_internal.outbox exactonce_internal.lives work);
+	return $did;
+}
+
+1;

@@ -1,0 +1,353 @@
+# The servers of the soak, all on one table: A, a primary with a standby for which
+# completions wait; B, without one; C, a copy of B that is started beside it; and O, the
+# old primary of A while it goes on beside its heir.  Each has the databases postgres and
+# two.
+#
+# A label names the history that the data of a place belongs to.  It changes only by a
+# failover, which may lose commits; those of O are lost.
+package Soak::Servers;
+
+use strict;
+use warnings FATAL => 'all';
+use ExactOnce;
+use ExactOnce::Pair;
+use File::Path qw(remove_tree);
+use List::Util qw(max);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Time::HiRes qw(time usleep);
+
+our @databases = qw(postgres two);
+our $hurry = 10;
+
+# A process keeps up to 64 connections open for its next requests.
+my ($most_sockets, $most_descriptors, $most_memory_kb) = (80, 130, 100_000);
+
+my $slot = $ExactOnce::Pair::slot;
+
+my $conf = <<"CONF";
+exactonce.test_hurry = $hurry
+restart_after_crash = on
+wal_level = replica
+max_wal_senders = 6
+max_replication_slots = 5
+wal_receiver_status_interval = 1
+wal_retrieve_retry_interval = 100ms
+max_connections = 60
+wal_log_hints = on
+wal_keep_size = 256MB
+hot_standby = on
+log_checkpoints = off
+log_min_messages = log
+CONF
+
+# Starts A and B.  setup: SQL for each database.
+sub begin
+{
+	my ($name, $setup) = @_;
+	my $self = bless { name => $name, table => "tap_$name", failovers => 0, copies => 0,
+		descriptors => 0, memory => 0 }, __PACKAGE__;
+	my %options = (table => $self->{table}, connect_timeout => '1s', request_timeout => '2s', commit_timeout => '3s',
+		lease => '3s', clock_skew => '1s', transact_tables => "$self->{table}_items");
+	$self->{options} = \%options;
+	$self->{pair} = bless { name => "${name}_a", nodes => 0 }, 'ExactOnce::Pair';
+	$self->{pair}{primary} = new_node("${name}_a", options => \%options,
+		conf => "${conf}exactonce.synchronized_standby_slots = '$slot'\n");
+	$self->{B} = new_node("${name}_b", options => \%options, conf => $conf);
+	sweep_nothing($self->{table});
+	foreach my $node ($self->{pair}{primary}, $self->{B})
+	{
+		$node->append_conf('pg_hba.conf', 'local replication all trust');
+		$node->safe_psql('postgres', 'CREATE DATABASE two');
+		$node->safe_psql('two', 'CREATE EXTENSION exactonce; ' . server_sql('exactonce', %options));
+		$node->safe_psql($_, $setup) foreach @databases;
+	}
+	$self->{pair}{standby} = $self->{pair}->new_standby;
+	return $self;
+}
+
+# The servers that run now: name => node.
+sub nodes
+{
+	my ($self) = @_;
+	return (A => $self->{pair}{primary}, map { $self->{$_} ? ($_ => $self->{$_}) : () } qw(B C O));
+}
+
+sub label
+{
+	my ($self, $name) = @_;
+	return $name eq 'A' ? 'A' . ($self->{failovers} + 1) : $name eq 'O' ? 'A' . $self->{failovers}
+	  : $name eq 'C' ? "C$self->{copies}" : $name;
+}
+
+# What clients are told, see clients.mjs.
+sub places
+{
+	my ($self) = @_;
+	my %nodes = $self->nodes;
+	return { map { $_ => { label => $self->label($_), host => $nodes{$_}->host, port => 0 + $nodes{$_}->port } }
+		keys %nodes };
+}
+
+# The databases whose data survives.
+sub surviving
+{
+	my ($self) = @_;
+	my %nodes = $self->nodes;
+	return [ map { my $name = $_; map { [ $name, $_ ] } @databases } sort grep { $_ ne 'O' } keys %nodes ];
+}
+
+# SQL that may fail; undef: it has failed, or there is no answer.
+sub try_sql
+{
+	my ($node, $database, $sql) = @_;
+	my ($out, $err, $late) = ('', '');
+	my $status = $node->psql($database, $sql, stdout => \$out, stderr => \$err, timeout => 20, timed_out => \$late);
+	return !$late && defined $status && $status == 0 ? $out : undef;
+}
+
+# ----- failover and copies ---------------------------------------------------
+
+# The standby falls behind, because the primary sends it nothing more.
+sub lag
+{
+	my ($self) = @_;
+	my $sender = try_sql($self->{pair}{primary}, 'postgres', 'SELECT pid FROM pg_stat_replication');
+	return unless $sender && $sender =~ /^\d+$/;
+	$self->{sender} = $sender;
+	$self->{behind} = time();
+	kill 'STOP', $sender;
+	return;
+}
+
+sub end_lag
+{
+	my ($self) = @_;
+	kill 'CONT', delete $self->{sender} if $self->{sender};
+	return;
+}
+
+sub promote
+{
+	my ($self, $how, $kind) = @_;
+	my $pair = $self->{pair};
+	my $old = $pair->{primary};
+	$self->{behind} = time() unless $self->{sender};
+	if ($how eq 'freeze')
+	{
+		$self->{frozen} = [ freeze($old) ];
+	}
+	elsif ($how eq 'kill')
+	{
+		crash($old);
+	}
+	else
+	{
+		my @pids = processes_of($old);
+		kill 'QUIT', $pids[0];
+		usleep(50_000);
+		kill 'CONT', @pids;
+		await_end($old, @pids);
+	}
+	$self->{longest} = time() - $self->{behind};
+	delete $self->{sender};
+	$pair->{standby}->promote;
+	$pair->{primary} = delete $pair->{standby};
+	$self->{failovers}++;
+	if ($how eq 'freeze')
+	{
+		@$self{qw(O old_kind)} = ($old, $kind);
+		$pair->{standby} = $pair->new_standby if $kind eq 'copy';
+	}
+	else
+	{
+		$self->replace_standby($old, $kind);
+	}
+	return;
+}
+
+sub replace_standby
+{
+	my ($self, $old, $kind) = @_;
+	my $pair = $self->{pair};
+	# What is not a standby yet, because a copy was made of the new primary before.
+	$pair->{standby} //= $kind eq 'rewind' ? $pair->rewind($old) : $pair->new_standby;
+	$old->clean_node unless $pair->{standby} == $old;
+	return;
+}
+
+# The old primary goes on, beside its heir.
+sub thaw
+{
+	my ($self) = @_;
+	return unless $self->{frozen};
+	kill 'CONT', @{ delete $self->{frozen} };
+	return;
+}
+
+sub end_old
+{
+	my ($self, $how) = @_;
+	my $old = delete $self->{O} or return;
+	$self->thaw;
+	$how eq 'kill' ? crash($old) : $old->stop($how);
+	# Beats count the time, also that for which a server was frozen.
+	$self->{longest} = time() - $self->{behind};
+	$self->replace_standby($old, $self->{old_kind});
+	return;
+}
+
+# A copy must not take over from its original, see docs/operations.md.
+sub copy_cluster
+{
+	my ($self) = @_;
+	return if $self->{C};
+	my $name = "$self->{name}_c" . ($self->{copies} + 1);
+	return unless eval { $self->{B}->backup($name); 1 };
+	my $copy = PostgreSQL::Test::Cluster->new($name);
+	$copy->init_from_backup($self->{B}, $name);
+	remove_tree($self->{B}->backup_dir . "/$name");
+	$copy->append_conf('postgresql.conf', 'exactonce.takeover = never');
+	$copy->start;
+	$self->{copies}++;
+	$self->{C} = $copy;
+	return 1;
+}
+
+sub end_copy
+{
+	my ($self) = @_;
+	my $copy = delete $self->{C} or return;
+	$copy->stop('fast');
+	$copy->clean_node;
+	return;
+}
+
+# ----- healing ----------------------------------------------------------------
+
+# Has all servers run, and a standby follow A.
+sub heal
+{
+	my ($self) = @_;
+	$self->end_lag;
+	$self->thaw;
+	$self->end_old('fast') if $self->{O};
+	my %nodes = $self->nodes;
+	$self->revive($nodes{$_}) foreach sort keys %nodes;
+	$self->{pair}->await_streaming;
+	return;
+}
+
+# Waits until a server answers.  It may be in recovery after a crash, and a postmaster
+# that was killed is started.
+sub revive
+{
+	my ($self, $node) = @_;
+	my $end = time() + 60;
+	until (defined try_sql($node, 'postgres', 'SELECT 1'))
+	{
+		die $node->name . ' does not come back' if time() > $end;
+		usleep(100_000);
+	}
+	# A database that was renamed gets its name back.
+	try_sql($node, 'postgres', 'ALTER DATABASE renamed RENAME TO two');
+	try_sql($node, 'postgres', 'DROP DATABASE copied WITH (FORCE)');
+	foreach my $database (@databases)
+	{
+		try_sql($node, $database, 'ALTER TABLE renamed RENAME TO work');
+	}
+	return;
+}
+
+# Lives of A that wait for an operator, who decides after two seconds.  Returns what is
+# wrong: an heir takes over by itself unless the old primary went on for too long.
+sub take_over
+{
+	my ($self) = @_;
+	my @wrong;
+	foreach my $database (@databases)
+	{
+		my $lives = try_sql($self->{pair}{primary}, $database,
+			"SELECT DISTINCT life FROM exactonce_lives WHERE state = 'waits for idem_take_over()'") // '';
+		foreach my $life (split /\n/, $lives)
+		{
+			$self->{waiting}{$life} //= time();
+			next if time() - $self->{waiting}{$life} < 2;
+			push @wrong, sprintf 'life %s waits for idem_take_over(), and the old primary went on for %.1f s only', $life,
+			  $self->{longest} // 0 if ($self->{longest} // 0) < 60 / $hurry - 2;
+			try_sql($self->{pair}{primary}, $database, "SELECT idem_take_over('$life')");
+			$self->{by_hand}++;
+		}
+	}
+	return @wrong;
+}
+
+# What no run may leave: processes that crashed by themselves, and descriptors and memory
+# of workers.
+sub find_faults
+{
+	my ($self) = @_;
+	my @found;
+	my %nodes = $self->nodes;
+	foreach my $name (sort keys %nodes)
+	{
+		my $log = slurp_file($nodes{$name}->logfile);
+		push @found, "the log of $name has $1" if $log =~ /^(.*(?:PANIC|TRAP:|terminated by signal (?!9)).*)$/m;
+		foreach my $pid (grep { title_of($_) =~ /exactonce (?:worker|launcher)/ } processes_of($nodes{$name}))
+		{
+			my @open = map { readlink($_) // '' } glob "/proc/$pid/fd/*";
+			my $sockets = grep { /^socket:/ } @open;
+			push @found, sprintf '%s of %s has %d descriptors, %d sockets', title_of($pid), $name, scalar(@open), $sockets
+			  if @open > $most_descriptors || $sockets > $most_sockets;
+			my ($memory) = (-e "/proc/$pid/status" ? slurp_file("/proc/$pid/status") : '') =~ /^RssAnon:\s*(\d+)/m;
+			push @found, sprintf '%s of %s has %d kB of memory', title_of($pid), $name, $memory if ($memory // 0) > $most_memory_kb;
+			$self->{descriptors} = max($self->{descriptors}, scalar @open);
+			$self->{memory} = max($self->{memory}, $memory // 0);
+		}
+	}
+	return @found;
+}
+
+# Waits until the claim tables are empty: a claim whose first request had no answer is kept
+# for as long as that request can be late, which is 15 minutes, divided by test_hurry.
+# Returns what is left after that.
+sub find_leaks
+{
+	my ($self) = @_;
+	my $end = time() + 900 / $hurry + 60;
+	my %nodes = $self->nodes;
+	my @left;
+	do
+	{
+		@left = ();
+		foreach my $name (sort keys %nodes)
+		{
+			my $claims = try_sql($nodes{$name}, 'postgres', 'SELECT database, key, state FROM exactonce_claims');
+			push @left, map { "$name keeps a slot: $_" } split /\n/, $claims // 'no answer';
+		}
+		usleep(500_000) if @left;
+	} while (@left && time() < $end);
+	return @left;
+}
+
+# What ps(1) shows of a process; empty if there is none.
+sub title_of
+{
+	my ($pid) = @_;
+	open(my $file, '<', "/proc/$pid/cmdline") or return '';
+	local $/;
+	my $title = <$file> // '';
+	$title =~ s/\0.*//s;
+	return $title;
+}
+
+sub end
+{
+	my ($self) = @_;
+	$self->end_copy;
+	$self->{pair}{standby}->stop('immediate') if $self->{pair}{standby};
+	$_->stop('immediate') foreach $self->{pair}{primary}, $self->{B};
+	return;
+}
+
+1;

@@ -1,0 +1,271 @@
+// Compares what everybody says about the keys: DynamoDB's records and the writes that led
+// to them, the rows of the databases that survive, and what the clients were told. Runs
+// when nothing is under way any more. A statement that does not hold is a violation:
+//
+//   1. A key has at most one work that is committed, in all databases together.
+//   2. A key is COMPLETED if and only if that work is there: by the attempt and with the
+//      token that the row says, or by a service that says so itself.
+//   3. Whoever saw COMMIT finds it so, unless a failover has lost the data; whoever saw an
+//      error or rolled back finds that it is not done. Only a lost answer proves nothing.
+//   4. Whoever was told "completed", with a result, finds that result.
+//   5. Each write was allowed when it was applied (history.mjs).
+//   6. Every key can be completed, and no view shows anything that is left.
+//   7. An action is consumed by at most one token, and never consumed and canceled.
+//   8. What belongs to a transact is written once, if and only if its key says so.
+
+import { History, engine, plain } from './history.mjs';
+import { Session } from './session.mjs';
+
+const PREFIX = 'IDEMPOTENCY#';
+
+// Kinds whose work is not a row.
+const withoutRow = ({ kind, label }) => ['immediate', 'transact'].includes(kind) || label === 'outside';
+
+const ROWS = `SELECT key, token::text, result AS by FROM work UNION ALL SELECT key, NULL, result FROM guarded
+  UNION ALL SELECT key, NULL, result FROM guarded_late UNION ALL SELECT key, NULL, result FROM guarded_skip`;
+
+// What must not be left. The other states of lives are: open, alive (an original and its
+// copy see each other), settled here, over, has another heir. A copy leaves alone the
+// completions that came with it, because its original finishes them.
+const LEFT = `SELECT 'pending: ' || key AS what FROM exactonce_pending
+    WHERE current_setting('exactonce.takeover') <> 'never' OR created_at > pg_postmaster_start_time()
+  UNION ALL SELECT 'in doubt: ' || key FROM exactonce_in_doubt
+  UNION ALL SELECT 'claim: ' || key || ' ' || state FROM exactonce_claims
+    WHERE database = current_database() AND state <> 'second look'
+  UNION ALL SELECT 'life: ' || life || ' ' || state FROM exactonce_lives
+    WHERE state IN ('waits for idem_take_over()', 'silent', 'not reached', 'opening')`;
+
+function read(result) {
+  try {
+    return JSON.parse(result);
+  } catch {
+    return result;
+  }
+}
+
+// The attempt that a record stands for.
+const doerOf = ({ result, holder }) => (result === undefined ? holder : read(result));
+
+export class Checker {
+  #attempts = new Map();
+  #open = new Set();
+  #done = new Map();
+  #guilty = new Set();
+  #rows = new Map();
+
+  constructor(table) {
+    this.table = table;
+    this.history = new History(table);
+  }
+
+  async begin() {
+    await this.history.begin();
+    await engine('CreateTable', { TableName: `${this.table}_items`, BillingMode: 'PAY_PER_REQUEST',
+      KeySchema: [{ AttributeName: 'pk', KeyType: 'HASH' }],
+      AttributeDefinitions: [{ AttributeName: 'pk', AttributeType: 'S' }] });
+  }
+
+  add(attempts) {
+    for (const attempt of attempts) {
+      this.#attempts.set(attempt.id, attempt);
+      for (const key of attempt.keys) if (!this.#done.has(key)) this.#open.add(key);
+    }
+  }
+
+  async #scan(table) {
+    const items = new Map();
+    let start;
+    do {
+      const page = await engine('Scan', { TableName: table, ConsistentRead: true, ExclusiveStartKey: start });
+      for (const item of page.Items.map(plain)) items.set(item.pk, item);
+      start = page.LastEvaluatedKey;
+    } while (start);
+    return items;
+  }
+
+  // The keys that were tried and are not completed: key => status.
+  async openKeys() {
+    const items = await this.#scan(this.table);
+    const left = new Map();
+    for (const key of this.#open) {
+      const record = items.get(PREFIX + key);
+      if (record?.status === 'COMPLETED') continue;
+      const forGood = record?.status === 'FAILED' && record.retry_ms === undefined;
+      left.set(key, forGood ? 'FAILED for good' : record?.status ?? 'absent');
+    }
+    return left;
+  }
+
+  // databases: [place, database] of all data that survives.
+  async check({ places, databases }) {
+    const violations = [];
+    const counts = { takeovers: 0, early: 0, lost: 0 };
+    this.violate = (text, key) => {
+      if (key) this.#guilty.add(key.replace(/^IDEMPOTENCY#/, ''));
+      violations.push(text);
+    };
+    this.#guilty.clear();
+    this.#rows.clear();
+    for (const [name, database] of databases) await this.#readDatabase(places[name], database);
+    this.survivors = new Set(databases.map(([name]) => places[name].label));
+    const items = await this.#scan(this.table);
+    counts.writes = await this.history.check(this.violate, counts);
+    this.#checkRows(items);
+    this.#checkRecords(items);
+    this.#checkAttempts(items, counts);
+    await this.#checkTransacts(items);
+    this.#checkActions(items);
+    counts.keys = this.#open.size;
+    if (violations.length === 0) this.#goOn(items);
+    return { violations, counts };
+  }
+
+  #goOn(items) {
+    for (const key of this.#open) this.#done.set(key, doerOf(items.get(PREFIX + key)));
+    this.#open.clear();
+    this.#attempts.clear();
+    this.history.forget();
+  }
+
+  async #readDatabase(place, database) {
+    const session = new Session(place, database);
+    try {
+      if (!await session.open()) throw new Error(`no session in ${place.label} ${database}`);
+      const here = `${place.label} ${database}`;
+      const seen = new Set();
+      for (const { key, token, by } of (await session.ask(ROWS)).rows) {
+        if (seen.has(`${key} ${by}`)) this.violate(`key ${key}: its work is twice in ${here}, by ${by}`, key);
+        seen.add(`${key} ${by}`);
+        if (!this.#rows.has(key)) this.#rows.set(key, new Map());
+        const works = this.#rows.get(key);
+        if (!works.has(by)) works.set(by, { token, where: [] });
+        works.get(by).where.push(here);
+      }
+      for (const row of (await session.ask(LEFT)).rows) {
+        this.violate(`left in ${here}, ${row.what}`, /: (\S+)/.exec(row.what)[1]);
+      }
+    } finally {
+      session.close();
+    }
+  }
+
+  #checkRows(items) {
+    for (const [key, works] of this.#rows) {
+      if (works.size > 1) {
+        const all = [...works].map(([by, { where }]) => `${by} in ${where}`).join('; ');
+        this.violate(`key ${key} has several works: ${all}`, key);
+      }
+      const record = items.get(PREFIX + key);
+      const [[by, { token, where }]] = works;
+      if (record?.status !== 'COMPLETED') {
+        this.violate(`key ${key} is ${record?.status ?? 'absent'}, and its work by ${by} is in ${where}`, key);
+      } else if (doerOf(record) !== by) {
+        this.violate(`key ${key} is COMPLETED by ${doerOf(record)}, and its work by ${by} is in ${where}`, key);
+      } else if (token && token !== record.owner) {
+        this.violate(`key ${key} is COMPLETED with token ${record.owner}, and its work has ${token}`, key);
+      }
+    }
+  }
+
+  #checkRecords(items) {
+    for (const [pk, record] of items) {
+      if (!pk.startsWith(PREFIX)) continue;
+      const key = pk.slice(PREFIX.length);
+      const { status } = record;
+      const by = doerOf(record);
+      if (this.#done.has(key)) {
+        if (status !== 'COMPLETED' || by !== this.#done.get(key)) {
+          this.violate(`key ${key} was COMPLETED by ${this.#done.get(key)}, and is ${status} by ${by}`, key);
+        }
+      } else if (!this.#open.has(key)) {
+        if (/^r\d/.test(key)) this.violate(`nobody tried key ${key}`, key);
+      } else if (status === 'COMMITTING') {
+        this.violate(`key ${key} is still COMMITTING, by ${by}`, key);
+      } else if (status === 'COMPLETED' && !this.#rows.get(key)?.has(by)) {
+        const attempt = this.#attempts.get(by);
+        if (!attempt || !(key in attempt.did) || !withoutRow(attempt)) {
+          this.violate(`key ${key} is COMPLETED by ${by}, and its work is lost`, key);
+        }
+      }
+    }
+  }
+
+  #checkAttempts(items, counts) {
+    for (const attempt of this.#attempts.values()) {
+      const { id, kind, label, end, code, did, got, keys } = attempt;
+      const told = `attempt ${id} (${kind}) on ${label}`;
+      const survives = label === 'outside' || this.survivors.has(label);
+      for (const key of Object.keys(did)) {
+        const record = items.get(PREFIX + key);
+        const isThere = record?.status === 'COMPLETED' && doerOf(record) === id;
+        if (isThere && ['error', 'rollback'].includes(end)) {
+          this.violate(`${told} saw ${end} ${code ?? ''}, and key ${key} is COMPLETED by it`, key);
+        }
+        if (end !== 'commit' || isThere) continue;
+        const mayBeLost = !survives && !withoutRow(attempt);
+        counts.lost += mayBeLost;
+        if (!mayBeLost) this.violate(`${told} saw COMMIT, and key ${key} is not COMPLETED by it`, key);
+      }
+      for (const key of keys) {
+        const [outcome, result] = got[key] ?? [];
+        const record = items.get(PREFIX + key);
+        if (!survives || outcome !== 'completed' || (result ?? undefined) === read(record?.result)) continue;
+        this.violate(`${told} was told that key ${key} is completed by ${result}, and  it is by ${record && doerOf(record)}`, key);
+      }
+    }
+  }
+
+  async #checkTransacts(items) {
+    const counters = await this.#scan(`${this.table}_items`);
+    const expected = new Set();
+    for (const key of this.#open) {
+      const record = items.get(PREFIX + key);
+      if (record?.status === 'COMPLETED' && this.#attempts.get(doerOf(record))?.kind === 'transact') expected.add(key);
+    }
+    for (const key of this.#open) {
+      const n = counters.get(key)?.n ?? 0;
+      if (n === Number(expected.has(key))) continue;
+      this.violate(`the writes of transacts on key ${key} were applied ${n} times`, key);
+    }
+  }
+
+  #checkActions(items) {
+    for (const { id, action } of this.#attempts.values()) {
+      if (!action?.outcome) continue;
+      const item = items.get(`ACTION#${action.id}`);
+      const told = `attempt ${id} was told that action ${action.id} is ${action.outcome}`;
+      if (!item) {
+        if (action.outcome !== 'action_not_found') this.violate(`${told}, and there is none`, `ACTION#${action.id}`);
+      } else if (action.outcome === 'consumed' && item.consumedToken !== action.token) {
+        this.violate(`${told}, and it is by token ${item.consumedToken}`, `ACTION#${action.id}`);
+      } else if (action.outcome === 'canceled' && !item.canceledAt) {
+        this.violate(`${told}, and it is not`, `ACTION#${action.id}`);
+      }
+    }
+  }
+
+  // What the views still show.
+  async left({ places, databases }) {
+    const left = [];
+    for (const [name, database] of databases) {
+      const session = new Session(places[name], database);
+      try {
+        const rows = await session.open() ? (await session.ask(LEFT)).rows : [{ what: 'does not answer' }];
+        left.push(...rows.map(({ what }) => `${name} ${database} ${what}`));
+      } finally {
+        session.close();
+      }
+    }
+    return { left };
+  }
+
+  // All that is known about the keys with violations.
+  evidence() {
+    return Object.fromEntries([...this.#guilty].map((key) => [key, {
+      attempts: [...this.#attempts.values()].filter(({ keys, did, action }) => keys.includes(key) || key in did
+        || `ACTION#${action?.id}` === key),
+      rows: [...(this.#rows.get(key) ?? [])],
+      writes: this.history.of(PREFIX + key).concat(this.history.of(key)),
+    }]));
+  }
+}

@@ -1,0 +1,199 @@
+// The clients of a random run: sessions in PostgreSQL and services with the AWS SDK,
+// on one table. soak.pl starts this program, and tells it by lines of JSON on
+// standard input what to do; it answers each with one line of JSON.
+//
+//   {do: 'direct', places}        where the sessions find their servers from now on
+//   {do: 'begin', round, clients} run the clients of a round
+//   {do: 'end'}                   let them finish what they do, then {attempts: n}
+//   {do: 'redeliver', places, databases}  try the open keys of the round again: {left}
+//   {do: 'left', places, databases}   what the views still show: {left}
+//   {do: 'check', places, databases}  compare everything, see checker.mjs
+//   {do: 'history'}               what the checker knows about each key of a violation
+//
+// A place is a server that clients work on: A, B, its copy C, and the old primary O of
+// A. {label, host, port}: the label names the history that its data belongs to.
+//
+// An attempt is one try of one client on one or several keys. Its id is stored in the
+// work row, and as the result and the holder of the record, so that a record shows whose
+// work it stands for.
+
+import { createInterface } from 'node:readline';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Checker } from './checker.mjs';
+import { Outside } from './outside.mjs';
+import { Session } from './session.mjs';
+import { kinds } from './transactions.mjs';
+
+const TABLE = process.env.EO_TABLE;
+
+// A client leaves a session that does not answer, this long after it was directed elsewhere.
+const PATIENCE_MS = 500;
+
+class Clients {
+  #places = {};
+  #sessions = new Set();
+  #running = [];
+  #ended = true;
+  #started = 0;
+  #passes = 0;
+  #attempts = [];
+
+  // The tokens of claims that were kept for others: key => {token, id}.
+  kept = new Map();
+
+  constructor(checker, outside) {
+    this.checker = checker;
+    this.outside = outside;
+  }
+
+  direct({ places }) {
+    this.#places = places;
+    for (const session of this.#sessions) {
+      if (Object.values(places).some(({ label }) => label === session.label)) continue;
+      setTimeout(() => session.leave(), PATIENCE_MS).unref();
+    }
+    return {};
+  }
+
+  begin({ round, clients }) {
+    this.round = round;
+    this.#ended = false;
+    this.#started = 0;
+    this.kept.clear();
+    this.#running = clients.map((sessions, number) => this.#runClient(number + 1, sessions));
+    return {};
+  }
+
+  // The servers must answer by now; a session that hangs all the same is left.
+  async end() {
+    this.#ended = true;
+    const late = setTimeout(() => { for (const session of this.#sessions) session.leave(); }, 15_000);
+    await Promise.all(this.#running);
+    clearTimeout(late);
+    const attempts = this.#attempts.splice(0);
+    this.checker.add(attempts);
+    const count = (how) => attempts.filter(({ end }) => end === how).length;
+    return { tally: tally(attempts), attempts: attempts.length, commits: count('commit'), unknown: count('unknown') };
+  }
+
+  async #runClient(number, sessions) {
+    let count = 0;
+    for (let i = 0; !this.#ended; i = (i + 1) % sessions.length) {
+      const plan = sessions[i];
+      const attempts = plan.attempts.map((attempt) => ({ ...attempt, id: `${this.round}.${number}.${++count}` }));
+      if (plan.place === 'outside') await this.#runOutside(attempts);
+      else if (!await this.#runSession(plan, attempts)) await pause(50);
+    }
+  }
+
+  // A new key comes with every second attempt, and each attempt works on one of the latest.
+  #keysOf({ keys, old }) {
+    const head = Math.floor(this.#started++ / 2);
+    const round = old && this.round > 1 ? this.round - 1 : this.round;
+    return [...new Set(keys.map((offset) => `r${round}-${Math.max(0, old ? offset : head - offset)}`))];
+  }
+
+  #record(attempt, label) {
+    const entry = { ...attempt, label, keys: this.#keysOf(attempt), got: {}, did: {}, end: 'rollback' };
+    this.#attempts.push(entry);
+    return entry;
+  }
+
+  async #runOutside(attempts) {
+    for (const attempt of attempts) {
+      if (this.#ended) return;
+      await this.outside.run(this.#record(attempt, 'outside'), this);
+    }
+  }
+
+  // Returns whether the session could be opened.
+  async #runSession(plan, attempts) {
+    const place = this.#places[plan.faithful && this.#places.O ? 'O' : plan.stray && this.#places.C ? 'C' : plan.place];
+    if (!place) return false;
+    const session = new Session(place, plan.database);
+    this.#sessions.add(session);
+    try {
+      if (!await session.open()) return false;
+      for (const attempt of attempts) {
+        if (this.#ended || session.lost) break;
+        const entry = this.#record({ ...attempt, database: plan.database }, place.label);
+        await kinds[attempt.kind](session, entry, this);
+      }
+      return !session.lost;
+    } finally {
+      session.close();
+      this.#sessions.delete(session);
+    }
+  }
+
+  // Tries the keys that are not completed, as a queue that delivers again would. Each call
+  // does so in the next database: what an old primary has sealed under a life that its
+  // heir has not seen is settled once a session of the same database meets it.
+  async redeliver({ places, databases }) {
+    const statuses = await this.checker.openKeys();
+    const left = [...statuses.keys()];
+    if (left.length > 0) {
+      const lasting = databases.filter(([name]) => name !== 'C');
+      const [name, database] = lasting[this.#passes++ % lasting.length];
+      const session = new Session(places[name], database);
+      try {
+        if (await session.open()) {
+          for (const key of left) {
+            const id = `${this.round}.h.${++this.#started}`;
+            const entry = this.#record({ id, kind: 'acquire', keys: [], database }, places[name].label);
+            entry.keys = [key];
+            if (statuses.get(key) === 'FAILED for good') {
+              await session.ask('SELECT idem_forget($1)', [key]).catch(() => {});
+            }
+            await kinds.acquire(session, entry, this);
+          }
+        }
+      } finally {
+        session.close();
+      }
+      this.checker.add(this.#attempts.splice(0));
+    }
+    return { left: left.map((key) => `${key} ${statuses.get(key)}`) };
+  }
+
+  check(request) {
+    return this.checker.check(request);
+  }
+
+  left(request) {
+    return this.checker.left(request);
+  }
+
+  history() {
+    return this.checker.evidence();
+  }
+}
+
+// How the attempts of each kind ended: 'once: 5 commit, 2 ID005'.
+function tally(attempts) {
+  const kindsSeen = new Map();
+  for (const { kind, label, did, end, code } of attempts) {
+    const name = label === 'outside' ? `${kind} outside` : kind;
+    const how = code ?? (end === 'commit' && Object.keys(did).length === 0 ? 'commit of nothing' : end);
+    if (!kindsSeen.has(name)) kindsSeen.set(name, new Map());
+    kindsSeen.get(name).set(how, (kindsSeen.get(name).get(how) ?? 0) + 1);
+  }
+  return [...kindsSeen].sort().map(([kind, hows]) => `${kind}: ${[...hows].sort((a, b) => b[1] - a[1])
+    .map(([how, count]) => `${count} ${how}`).join(', ')}`);
+}
+
+const checker = new Checker(TABLE);
+const clients = new Clients(checker, new Outside(TABLE));
+await checker.begin();
+process.stdout.write('{"ready":true}\n');
+for await (const line of createInterface({ input: process.stdin })) {
+  const request = JSON.parse(line);
+  let answer;
+  try {
+    answer = await clients[request.do](request);
+  } catch (error) {
+    answer = { error: error.stack };
+  }
+  process.stdout.write(`${JSON.stringify(answer)}\n`);
+}
+process.exit(0);

@@ -1,0 +1,257 @@
+// What a session does in an attempt, by kind. An attempt has the parameters that the plan
+// drew for it (Soak/Plan.pm), and notes:
+//
+//   got   key => [outcome, result, token, fence] as the session was told
+//   did   key => token of the completions that its transaction ends with; null: not known
+//   end   see session.mjs
+//
+// The work of an attempt is a row with key, token and result in the same transaction.
+
+import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+
+// A call that writes at once, and is not bound to COMMIT, may have been applied when it got no
+// answer, or was cancelled or terminated while it waited for one.
+const OUTCOME_UNKNOWN = ['ID006', '57014', '57P01'];
+
+const CLAIM = `SELECT c.outcome::text, c.result #>> '{}' AS result, c.token, c.fence::text FROM`;
+
+// The statements that every database is prepared with.
+export const SETUP = `
+CREATE TABLE work (key text NOT NULL, token uuid, result text NOT NULL);
+CREATE TABLE guarded (key text NOT NULL, result text NOT NULL);
+CREATE TRIGGER once AFTER INSERT ON guarded FOR EACH ROW EXECUTE FUNCTION idem_guard('key');
+CREATE TABLE guarded_late (LIKE guarded);
+CREATE TRIGGER once AFTER INSERT ON guarded_late FOR EACH ROW EXECUTE FUNCTION idem_guard('key', 'at=commit');
+CREATE TABLE guarded_skip (LIKE guarded);
+CREATE TRIGGER once BEFORE INSERT ON guarded_skip FOR EACH ROW EXECUTE FUNCTION idem_guard('key', 'on_duplicate=skip');
+CREATE FUNCTION handle(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO work VALUES (payload->>'key', NULL, current_setting('soak.attempt'));
+  IF current_setting('soak.fails') = 'yes' THEN
+    RAISE 'the handler fails';
+  END IF;
+  RETURN to_jsonb(current_setting('soak.attempt'));
+END $$;
+-- Works on each key in an exception block of its own; the last one may fail.
+CREATE FUNCTION work_in_blocks(keys text[], attempt text, fails boolean,
+  OUT key text, OUT outcome text, OUT token uuid, OUT result text) RETURNS SETOF record LANGUAGE plpgsql AS $$
+DECLARE
+  k text;
+  c idem_claim;
+BEGIN
+  FOREACH k IN ARRAY keys LOOP
+    BEGIN
+      c := idem_acquire(k);
+      IF c.outcome = 'acquired' THEN
+        INSERT INTO work VALUES (k, c.token, attempt);
+        PERFORM idem_complete(k, to_jsonb(attempt));
+        IF fails AND k = keys[array_length(keys, 1)] THEN
+          RAISE 'undone';
+        END IF;
+      END IF;
+      key := k;
+      outcome := c.outcome;
+      token := c.token;
+      result := c.result #>> '{}';
+      RETURN NEXT;
+    EXCEPTION WHEN raise_exception OR SQLSTATE 'ID006' THEN
+      NULL;
+    END;
+  END LOOP;
+END $$;
+`;
+
+function note(attempt, key, { outcome, result, token, fence }) {
+  attempt.got[key] = [outcome, result, token, fence];
+  return outcome === 'acquired' ? token : null;
+}
+
+// Claims a key; returns the token, or null if this attempt is not the one to work.
+async function claim(session, attempt, key, { onCommit = null, onAbort = null, lease = attempt.lease ?? null } = {}) {
+  const { rows } = await session.ask(
+    `${CLAIM} idem_acquire($1, lease => $2, wait => $3, on_commit => $4, on_abort => $5) c`,
+    [key, lease, attempt.wait ?? null, onCommit, onAbort]);
+  if (attempt.pause) await pause(attempt.pause);
+  return note(attempt, key, rows[0]);
+}
+
+async function work(session, attempt, key, token, passed = null) {
+  await session.ask('INSERT INTO work VALUES ($1, $2, $3)', [key, token, attempt.id]);
+  await session.ask('SELECT idem_complete($1, to_jsonb($2::text), token => $3)', [key, attempt.id, passed]);
+  attempt.did[key] = token;
+}
+
+async function claimAndWork(session, attempt, key) {
+  const token = await claim(session, attempt, key);
+  if (token) await work(session, attempt, key, token);
+}
+
+async function giveBack(session, attempt, statement) {
+  const [key] = attempt.keys;
+  await session.transaction(attempt, async () => {
+    if (await claim(session, attempt, key)) await session.ask(statement, [key]);
+  });
+}
+
+async function guarded(session, attempt, table) {
+  const [key] = attempt.keys;
+  await session.transaction(attempt, async () => {
+    const { rowCount } = await session.ask(`INSERT INTO ${table} VALUES ($1, $2)`, [key, attempt.id]);
+    if (attempt.pause) await pause(attempt.pause);
+    if (rowCount > 0) attempt.did[key] = null;
+  });
+}
+
+export const kinds = {
+  acquire: (session, attempt) => session.transaction(attempt,
+    () => claimAndWork(session, attempt, attempt.keys[0])),
+
+  once: (session, attempt) => session.transaction(attempt, async () => {
+    const [key] = attempt.keys;
+    await session.ask('INSERT INTO work VALUES ($1, NULL, $2)', [key, attempt.id]);
+    await session.ask('SELECT idem_once($1, to_jsonb($2::text))', [key, attempt.id]);
+    attempt.did[key] = null;
+    if (attempt.pause) await pause(attempt.pause);
+  }),
+
+  many: (session, attempt) => session.transaction(attempt, async () => {
+    const { rows } = await session.ask(`${CLAIM.replace('SELECT', 'SELECT c.key,')} idem_acquire_many($1) c`,
+      [attempt.keys]);
+    const mine = rows.filter((row) => note(attempt, row.key, row));
+    if (attempt.pause) await pause(attempt.pause);
+    if (mine.length === 0) return;
+    const keys = mine.map(({ key }) => key);
+    await session.ask('INSERT INTO work SELECT k, t, $3 FROM unnest($1::text[], $2::uuid[]) w (k, t)',
+      [keys, mine.map(({ token }) => token), attempt.id]);
+    await session.ask('SELECT idem_complete_many($1, ARRAY(SELECT to_jsonb($2::text) FROM unnest($1::text[])))',
+      [keys, attempt.id]);
+    for (const { key, token } of mine) attempt.did[key] = token;
+  }),
+
+  savepoint: (session, attempt) => session.transaction(attempt, async () => {
+    const [first, ...others] = attempt.keys;
+    await claimAndWork(session, attempt, first);
+    for (const key of others) {
+      await session.ask('SAVEPOINT s');
+      await claimAndWork(session, attempt, key);
+      if (attempt.undo) {
+        await session.ask('ROLLBACK TO SAVEPOINT s');
+        delete attempt.did[key];
+      } else {
+        await session.ask('RELEASE SAVEPOINT s');
+      }
+    }
+  }),
+
+  block: (session, attempt) => session.transaction(attempt, async () => {
+    const { rows } = await session.ask(
+      'SELECT * FROM work_in_blocks($1, $2, $3)',
+      [attempt.keys, attempt.id, attempt.undo === true]);
+    for (const row of rows) if (note(attempt, row.key, row)) attempt.did[row.key] = row.token;
+    if (attempt.pause) await pause(attempt.pause);
+  }),
+
+  call: (session, attempt) => session.transaction(attempt, async () => {
+    const [key] = attempt.keys;
+    await session.ask(`SELECT set_config('soak.attempt', $1, true), set_config('soak.fails', $2, true)`,
+      [attempt.id, attempt.undo ? 'yes' : 'no']);
+    const { rows: [{ result }] } = await session.ask(
+      `SELECT idem_call($1, 'handle(jsonb)', jsonb_build_object('key', $1::text), wait => $2, on_error => 'return')
+        #>> '{}' AS result`,
+      [key, attempt.wait ?? null]);
+    if (result === attempt.id) attempt.did[key] = null;
+    else if (result !== null) attempt.got[key] = ['completed', result];
+  }),
+
+  guard: (session, attempt) => guarded(session, attempt, 'guarded'),
+  guard_late: (session, attempt) => guarded(session, attempt, 'guarded_late'),
+  guard_skip: (session, attempt) => guarded(session, attempt, 'guarded_skip'),
+
+  fail: (session, attempt) => giveBack(session, attempt,
+    `SELECT idem_fail($1, '{"why": "it fails"}',
+      ${attempt.terminal ? 'terminal => true' : "retry_after => '100 ms'"})`),
+  release: (session, attempt) => giveBack(session, attempt, 'SELECT idem_release($1)'),
+
+  // The run had an effect outside: its claim outlives the rollback by its lease.
+  hold: (session, attempt) => session.transaction({ ...attempt, how: 'rollback', did: {} },
+    () => claim(session, attempt, attempt.keys[0], { onAbort: 'hold' })),
+
+  // A claim that outlives its transaction, and is completed in a later one, by this
+  // session or by another one that gets the token; or nobody completes it.
+  keep: async (session, attempt, clients) => {
+    const [key] = attempt.keys;
+    let token = null;
+    const claiming = { ...attempt, how: '', did: {} };
+    await session.transaction(claiming, async () => {
+      token = await claim(session, attempt, key, { onCommit: 'keep' });
+    });
+    attempt.code = claiming.code;
+    if (!token || claiming.end !== 'commit') return;
+    if (attempt.share) clients.kept.set(key, token);
+    if (attempt.undo && !session.lost) await session.ask(`SELECT idem_extend($1, '1 s')`, [key]).catch(() => {});
+    if (attempt.leave || session.lost) return;
+    await session.transaction(attempt, () => work(session, attempt, key, token));
+    // The outcome is not known, so the client does it again, with its token.
+    if (attempt.end === 'unknown') clients.kept.set(key, token);
+  },
+
+  // Completes what another session has claimed.
+  token: async (session, attempt, clients) => {
+    const [key, token] = [...clients.kept].at(-1 - (attempt.pick % Math.max(1, clients.kept.size))) ?? [];
+    if (!key) return;
+    attempt.keys = [key];
+    attempt.shared = true;
+    await session.transaction(attempt, async () => {
+      attempt.got[key] = ['passed', null, token];
+      await work(session, attempt, key, token, token);
+    });
+  },
+
+  // The work is outside of the database, so the key is completed at once.
+  immediate: async (session, attempt) => {
+    const [key] = attempt.keys;
+    attempt.end = 'rollback';
+    const claimed = { id: attempt.id };
+    const row = await session.statement(claimed, `${CLAIM} idem_acquire($1, lease => $2) c`,
+      [key, attempt.lease ?? null]);
+    if (!row || !note(attempt, key, row)) return;
+    if (attempt.pause) await pause(attempt.pause);
+    attempt.did[key] = row.token;
+    await session.statement(attempt, 'SELECT idem_complete($1, to_jsonb($2::text), token => $3, immediate => true)',
+      [key, attempt.id, row.token]);
+    if (attempt.end === 'error' && OUTCOME_UNKNOWN.includes(attempt.code)) attempt.end = 'unknown';
+  },
+
+  // The work is a counter in another table of DynamoDB.
+  transact: async (session, attempt) => {
+    const [key] = attempt.keys;
+    attempt.end = 'rollback';
+    attempt.did[key] = null;
+    const writes = [{ Update: { TableName: `${process.env.EO_TABLE}_items`, Key: { pk: key },
+      UpdateExpression: 'ADD n :one', ExpressionAttributeValues: { ':one': 1 } } }];
+    const row = await session.statement(attempt,
+      `SELECT outcome::text, result #>> '{}' AS result, replayed FROM idem_transact($1, $2, to_jsonb($3::text))`,
+      [key, JSON.stringify(writes), attempt.id]);
+    if (OUTCOME_UNKNOWN.includes(attempt.code)) attempt.end = 'unknown';
+    if (row && (row.outcome !== 'completed' || row.replayed)) {
+      delete attempt.did[key];
+      attempt.end = 'rollback';
+      note(attempt, key, row);
+    }
+  },
+
+  // One-shot actions have the names of keys. Each attempt has a token of its own.
+  action: async (session, attempt) => {
+    const [id] = attempt.keys;
+    const token = randomUUID();
+    const [text, values] = {
+      create: [`SELECT outcome::text FROM action_create('{}', id => $1)`, [id]],
+      consume: ['SELECT outcome::text, replayed FROM action_consume($1, token => $2)', [id, token]],
+      cancel: ['SELECT outcome::text, replayed FROM action_cancel($1)', [id]],
+    }[attempt.verb];
+    const row = await session.statement(attempt, text, values);
+    attempt.action = { id, token, verb: attempt.verb, outcome: row?.outcome, replayed: row?.replayed };
+    attempt.keys = [];
+  },
+};

@@ -1,0 +1,145 @@
+# The end of a server and another start of the same data: in a directory that was renamed
+# or copied, after a start of the machine, and where transaction ids are given out again.
+# What was under way is settled without a person.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::Bin;
+use ExactOnce;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $table = 'tap_moved';
+my $dir = PostgreSQL::Test::Utils::tempdir();
+system_or_bail($ENV{CC} // 'cc', '-O1', '-fPIC', '-shared', '-o', "$dir/boot_id.so", "$FindBin::Bin/../harness/boot_id.c",
+	'-ldl');
+# Nothing is flushed in the background within a test.
+my $node = new_node('moved',
+	conf => "exactonce.test_hurry = 10\nlog_min_messages = log\nwal_writer_delay = 10s\nautovacuum = off\n");
+my $data = $node->data_dir;
+my $sql = sub { $node->safe_psql('postgres', $_[0]) };
+$sql->('CREATE TABLE work (key text)');
+
+sub status_of
+{
+	my ($key) = @_;
+	return (record($table, $key) // {})->{status} // 'none';
+}
+
+# A transaction that works under a key.
+sub working
+{
+	my ($key) = @_;
+	return "BEGIN;\nINSERT INTO work VALUES ('$key');\nSELECT idem_acquire('$key', lease => '1 hour');\n"
+	  . "SELECT idem_complete('$key', '1');\nCOMMIT;\n";
+}
+
+# Kills the server with keys under way: one has committed, one was sealed, one is only
+# claimed.  Returns the life that they belong to.
+sub crash_with_keys
+{
+	my ($name) = @_;
+	fault(to => 'COMPLETED', do => 'drop', times => 0);
+	run_script($node, working("$name committed"));
+	my $life = $sql->("SELECT life FROM exactonce_lives WHERE state = 'open'");
+	my $open = start_script($node, "BEGIN;\nSELECT idem_acquire('$name open', lease => '1 hour');\n"
+		  . say_in_script("$name open") . halt_until("$name killed"));
+	await_word("$name open");
+	fault(key => "$name sealed", to => 'COMMITTING', do => 'drip', ms => 60_000);
+	my $sealed = start_script($node, working("$name sealed"));
+	wait_until("$name: a key is sealed", sub { status_of("$name sealed") eq 'COMMITTING' });
+	crash($node);
+	go_on("$name killed");
+	finish_script($_) foreach $open, $sealed;
+	reset_proxy();
+	return $life;
+}
+
+sub check_settled
+{
+	my ($name) = @_;
+	wait_until("$name: what has committed is completed", sub { status_of("$name committed") eq 'COMPLETED' });
+	wait_until("$name: the key that was $_ is given back", sub { status_of("$name $_") eq 'FAILED' }) foreach 'sealed', 'open';
+	wait_until("$name: nothing is pending", sub { $sql->('SELECT count(*) FROM exactonce_pending') eq '0' });
+	is($sql->('SELECT count(*) FROM exactonce_in_doubt'), '0', "$name: nothing is in doubt");
+	return;
+}
+
+# Is the claim file refused, since the last start?
+sub file_is_refused
+{
+	my ($from) = @_;
+	return substr(slurp_file($node->logfile), $from) =~ /of another server, version or start of the machine, and is not used/;
+}
+
+# ----- the directory ------------------------------------------------------------------
+
+crash_with_keys('renamed');
+my $from = -s $node->logfile;
+rename $data, "$data.elsewhere" or die $!;
+symlink "$data.elsewhere", $data or die $!;
+$node->start;
+check_settled('renamed');
+ok(!file_is_refused($from), 'renamed: it is the same directory');
+
+my $life = crash_with_keys('copied');
+unlink $data or die $!;
+system_or_bail('cp', '-a', "$data.elsewhere", $data);
+system_or_bail('rm', '-r', "$data.elsewhere");
+$from = -s $node->logfile;
+$node->start;
+check_settled('copied');
+ok(file_is_refused($from), 'copied: it is another directory');
+is(item($table, "ORIGIN#$life")->{state}, 'retired', 'copied: the life has an heir');
+
+# ----- a start of the machine -----------------------------------------------------------
+
+append_to_file("$dir/boot_id", "00000000-0000-4000-8000-000000000001\n");
+crash_with_keys('rebooted');
+$from = -s $node->logfile;
+{
+	local $ENV{LD_PRELOAD} = "$dir/boot_id.so";
+	local $ENV{EO_BOOT_ID} = "$dir/boot_id";
+	$node->start;
+}
+check_settled('rebooted');
+ok(file_is_refused($from), 'rebooted: the claim file may be anything');
+$node->restart;
+
+# ----- transaction ids that are given out again ---------------------------------------------
+
+# The id of a transaction that was sealed and not flushed is given to another one, which
+# commits before the key of the first is settled.
+my ($xid, $next);
+for my $round (1 .. 5)
+{
+	my $name = "again $round";
+	# Ids that leave no trace on the disk, so that the worker does not get the one in question.
+	$sql->('CHECKPOINT');
+	fault(key => $name, to => 'COMMITTING', do => 'drip', ms => 60_000);
+	my $sealed = start_script($node, "BEGIN;\nSELECT pg_current_xact_id();\nROLLBACK;\n" x 20 . working($name));
+	wait_until("$name: the key is sealed", sub { status_of($name) eq 'COMMITTING' });
+	$xid = (split m{/}, record($table, $name)->{origin})[1];
+	$life = (split m{/}, record($table, $name)->{origin})[0];
+	crash($node);
+	finish_script($sealed);
+	reset_proxy();
+	fault(key => "ORIGIN#$life", do => 'drop', times => 0);
+	$node->start;
+	$next = $sql->('SELECT pg_current_xact_id()');
+	note("sealed as $xid, after the restart $next is given out");
+	if ($next < $xid)
+	{
+		$sql->("DO \$\$ BEGIN WHILE pg_current_xact_id() < '$xid' LOOP COMMIT; END LOOP; END \$\$");
+		is($sql->("SELECT pg_xact_status('$xid')"), 'committed', "$name: another transaction has committed with its id");
+		is(status_of($name), 'COMMITTING', "$name: the key is not settled yet");
+	}
+	reset_proxy();
+	wait_until("$name: it is given back", sub { status_of($name) eq 'FAILED' });
+	is($sql->('SELECT count(*) FROM exactonce_in_doubt'), '0', "$name: nothing is in doubt");
+	last if $next < $xid;
+}
+cmp_ok($next, '<', $xid, 'a transaction id was given out again');
+stop_without_crash($node);
+done_testing();

@@ -1,0 +1,451 @@
+# Every function with one failure: for each kind of failure the first point of a session
+# at which it is possible, then the second, and so on, until a run passes no more points
+# than it should fail at.  See test/fail/points.c for what a point is.
+#
+# After each run the following must hold:
+#  - a key's work is there if and only if its record is COMPLETED;
+#  - a key without work can be claimed;
+#  - no claim is left, and the session keeps neither memory nor descriptors;
+#  - no process has crashed, and no error is an internal one (XX000).
+# A run without a failure must raise no error.
+package ExactOnce::FailPoints;
+
+use strict;
+use warnings FATAL => 'all';
+use ExactOnce;
+use File::Basename;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# Of points.c: the number of the kind, and whether all later points fail, too.
+my %kinds = (
+	memory => [ 1, 'false' ],
+	heap => [ 2, 'false' ],
+	lost => [ 3, 'false' ],
+	unsent => [ 4, 'false' ],
+	room => [ 5, 'false' ],
+	descriptor => [ 6, 'false' ],
+	outage => [ 3, 'true' ],
+	unreachable => [ 4, 'true' ]);
+
+# A run of a case is: begin, without failures; run, in which one thing fails; a
+# rollback if it left its transaction open; and look, a query that returns ok.  k is a
+# key of this run, :'k' in SQL.  errors: a run without a failure may raise an error.
+# Two cases of one function are told apart by what follows its name.
+my %cases = (
+	exactonce_fdw_validator => {
+		run => "CREATE SERVER other FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', endpoint 'http://127.0.0.1:1', "
+		  . "\"table\" 'other', transact_tables 'a,b', request_timeout '1s'); DROP SERVER other;",
+		look => "SELECT 'ok' FROM (SELECT count(*) FROM pg_foreign_server) s",
+		end => 'DROP SERVER IF EXISTS other;' },
+	idem_acquire => {
+		run => "BEGIN; SELECT (idem_acquire(:'k', payload => '{\"n\": 1}')).outcome; INSERT INTO work VALUES (:'k');"
+		  . " SELECT idem_complete(:'k', '{\"ok\": true}'); COMMIT;" },
+	'idem_acquire without a block' => {
+		run => "SELECT idem_acquire(:'k');",
+		look => "SELECT look_loosely(:'k')" },
+	'idem_acquire of a duplicate' => {
+		begin => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '[1, \"two\"]'); COMMIT;",
+		run => "SELECT (idem_acquire(:'k')).result;" },
+	idem_try_acquire => {
+		run => "BEGIN; SELECT try_work(:'k'); COMMIT;" },
+	idem_acquire_many => {
+		run => "BEGIN; SELECT count(outcome) FROM idem_acquire_many(many(:'k'), payloads => ARRAY['1', '2', '3']::jsonb[]);"
+		  . " INSERT INTO work SELECT unnest(many(:'k')); SELECT idem_complete_many(many(:'k')); COMMIT;",
+		look => "SELECT look_many(:'k')" },
+	idem_complete => {
+		begin => "BEGIN; SELECT idem_acquire(:'k'); INSERT INTO work VALUES (:'k');",
+		run => "SELECT idem_complete(:'k', '{\"ok\": true}'); COMMIT;" },
+	'idem_complete, immediate' => {
+		begin => "SELECT idem_acquire(:'k');",
+		run => "SELECT idem_complete(:'k', '1', immediate => true);",
+		look => "SELECT look_loosely(:'k')" },
+	idem_complete_many => {
+		begin => "BEGIN; SELECT idem_acquire_many(many(:'k')); INSERT INTO work SELECT unnest(many(:'k'));",
+		run => "SELECT idem_complete_many(many(:'k'), ARRAY['1', '2', '3']::jsonb[]); COMMIT;",
+		look => "SELECT look_many(:'k')" },
+	idem_once => {
+		run => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '[1, \"two\"]'); COMMIT;" },
+	idem_transact => {
+		run => "SELECT (transact(:'k')).outcome;",
+		look => "SELECT look_transact(:'k')" },
+	idem_call => {
+		run => "SELECT idem_call(:'k', 'handler(jsonb)', to_jsonb(:'k'::text));" },
+	'idem_call of a handler that fails' => {
+		run => "SELECT idem_call(:'k', 'fails(jsonb)', to_jsonb(:'k'::text), on_error => 'return');" },
+	idem_guard => {
+		run => "BEGIN; INSERT INTO work VALUES (:'k'); INSERT INTO guarded VALUES (:'k'); COMMIT;" },
+	idem_fail => {
+		begin => "BEGIN; SELECT idem_acquire(:'k');",
+		run => "SELECT idem_fail(:'k', '{\"reason\": \"none\"}'); COMMIT;" },
+	'idem_fail, immediate' => {
+		begin => "SELECT idem_acquire(:'k');",
+		run => "SELECT idem_fail(:'k', '{\"reason\": \"none\"}', immediate => true);",
+		look => "SELECT look_loosely(:'k')" },
+	idem_release => {
+		begin => "BEGIN; SELECT idem_acquire(:'k');",
+		run => "SELECT idem_release(:'k'); COMMIT;" },
+	idem_extend => {
+		begin => "BEGIN; SELECT idem_acquire(:'k'); INSERT INTO work VALUES (:'k');",
+		run => "SELECT idem_extend(:'k', '1 hour'); SELECT idem_complete(:'k'); COMMIT;" },
+	idem_get => {
+		begin => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '[1, \"two\"]'); COMMIT;",
+		run => "SELECT (idem_get(:'k')).result;" },
+	idem_forget => {
+		begin => "SELECT idem_acquire(:'k'); SELECT idem_fail(:'k', terminal => true);",
+		run => "SELECT idem_forget(:'k');",
+		look => "SELECT look_loosely(:'k')" },
+	idem_resolve => {
+		run => "SELECT idem_resolve(:'k', 'failed');", errors => 1 },
+	idem_take_over => {
+		run => "SELECT idem_take_over(gen_random_uuid());", errors => 1 },
+	idem_drain => { run => "SELECT idem_drain('1s');", end => 'SELECT idem_drain(NULL);' },
+	idem_audit => {
+		begin => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '1', server => 'small'); COMMIT; SELECT settle();",
+		run => "SELECT count(*) FROM idem_audit('small', units_per_second => 100000);",
+		look => "SELECT 'ok'" },
+	exactonce_lives_of_cluster => { run => 'SELECT count(*) FROM exactonce_lives;' },
+	exactonce_claims_of_cluster => {
+		begin => "BEGIN; SELECT idem_acquire(:'k');",
+		run => 'SELECT count(*) FROM exactonce_claims;' },
+	exactonce_key_of_record => {
+		run => "SELECT exactonce_key_of_record('IDEMPOTENCY#' || :'k', (SELECT oid FROM pg_foreign_server WHERE srvname = 'exactonce'));" },
+	exactonce_waits_for => { run => "SELECT exactonce_waits_for(pg_current_xact_id());" },
+	exactonce_audits_of_cluster => { run => 'SELECT count(*) FROM exactonce_audits;' },
+	idem_key => { run => "SELECT idem_key(:'k', 1, 2.5, now(), ARRAY[1, 2], NULL);" },
+	idem_key_from => { run => "SELECT idem_key_from(jsonb_build_object('a', :'k', 'b', 1), '\$.a', '\$.b');" },
+	idem_key_powertools => {
+		run => join ' ', map { "SELECT idem_key_powertools('$_', '{\"b\": [1, 2.5, \"x\"], \"a\": null}', 'p');" } qw(python typescript java dotnet) },
+	idem_validation_powertools => { run => "SELECT idem_validation_powertools('python', '{\"b\": [1, 2.5, \"x\"], \"a\": null}');" },
+	action_create => {
+		run => "SELECT action_create('{\"user\": 7}', id => :'k', pin => '1234', expires_at => now() + interval '1 hour');",
+		look => "SELECT look_created(:'k')" },
+	action_create_many => {
+		run => "SELECT count(outcome) FROM action_create_many(jsonb_build_array(jsonb_build_object('id', :'k', 'pin', '1234'), '{\"payload\": 1}'));",
+		look => "SELECT look_created(:'k')" },
+	action_get => {
+		begin => "SELECT action_create('1', id => :'k', pin => '1234');",
+		run => "SELECT action_get(:'k');",
+		look => "SELECT look_created(:'k')" },
+	action_consume => {
+		begin => "SELECT action_create('{\"user\": 7}', id => :'k', pin => '1234');",
+		run => "SELECT (action_consume(:'k', '1234', 'because', '\"me\"', token => '8d7b1f8c-0000-4000-8000-000000000001')).payload;",
+		look => "SELECT look_consumed(:'k')" },
+	action_cancel => {
+		begin => "SELECT action_create('{\"user\": 7}', id => :'k');",
+		run => "SELECT action_cancel(:'k', 'because');",
+		look => "SELECT CASE (action_cancel(:'k')).outcome WHEN 'canceled' THEN 'ok' ELSE 'it cannot be canceled' END" },
+	idem_create_table => { run => 'SELECT idem_create_table();' },
+	idem_check => { run => 'SELECT count(*) FROM idem_check();' });
+
+foreach my $case (values %cases)
+{
+	$case->{$_} //= '' foreach qw(begin end);
+	$case->{look} //= "SELECT look(:'k')";
+}
+my $keys = 0;
+
+my $set_up = <<'SQL';
+CREATE FUNCTION fail_at(kind int, n int, all_later bool) RETURNS void LANGUAGE c AS '$libdir/exactonce', 'eo_fail_at';
+CREATE FUNCTION fail_end() RETURNS bigint LANGUAGE c AS '$libdir/exactonce', 'eo_fail_end';
+CREATE FUNCTION fail_heap() RETURNS bigint LANGUAGE c AS '$libdir/exactonce', 'eo_fail_heap';
+CREATE TABLE work (key text NOT NULL);
+CREATE TABLE guarded (key text NOT NULL);
+CREATE TRIGGER guard AFTER INSERT ON guarded FOR EACH ROW EXECUTE FUNCTION idem_guard('key');
+CREATE FUNCTION handler(payload jsonb) RETURNS jsonb LANGUAGE sql AS $$
+	INSERT INTO work VALUES (payload #>> '{}') RETURNING to_jsonb(key) $$;
+CREATE FUNCTION fails(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO work VALUES (payload #>> '{}');
+	RAISE 'cannot do it';
+END $$;
+CREATE FUNCTION many(k text) RETURNS text[] LANGUAGE sql AS $$ SELECT ARRAY[k || '1', k || '2', k || '3'] $$;
+
+-- An error in a block that goes on.
+CREATE FUNCTION try_work(k text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM idem_try_acquire(k);
+	INSERT INTO work VALUES (k);
+	PERFORM idem_complete(k, '1');
+EXCEPTION WHEN OTHERS THEN
+	NULL;
+END $$;
+
+-- Waits until the worker has nothing to do, and returns the number of claims.
+CREATE FUNCTION settle() RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1 .. 3000 LOOP
+		EXIT WHEN NOT EXISTS (SELECT FROM exactonce_pending)
+			AND NOT EXISTS (SELECT FROM exactonce_claims WHERE state <> 'second look');
+		PERFORM pg_sleep(0.01);
+	END LOOP;
+	RETURN (SELECT count(*) FROM exactonce_claims WHERE state <> 'second look');
+END $$;
+
+CREATE FUNCTION claimable(k text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	IF NOT idem_try_acquire(k) THEN
+		RETURN 'the key counts as done';
+	END IF;
+	RAISE 'undo' USING ERRCODE = 'UNDO0';
+EXCEPTION
+	WHEN SQLSTATE 'UNDO0' THEN
+		RETURN 'ok';
+	WHEN OTHERS THEN
+		RETURN format('the key cannot be claimed: %s', SQLERRM);
+END $$;
+
+CREATE FUNCTION look(k text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	left_over bigint := settle();
+	status text := (idem_get(k)).status;
+	works bigint := (SELECT count(*) FROM work WHERE key = k);
+BEGIN
+	IF left_over <> 0 THEN
+		RETURN format('%s claims are left', left_over);
+	ELSIF works > 1 OR (works = 1) <> (status IS NOT DISTINCT FROM 'COMPLETED') THEN
+		RETURN format('the work was done %s times, and the record is %s', works, coalesce(status, 'absent'));
+	END IF;
+	RETURN CASE WHEN works = 1 THEN 'ok' ELSE claimable(k) END;
+END $$;
+
+CREATE FUNCTION look_many(k text) RETURNS text LANGUAGE sql AS $$
+	SELECT coalesce(min(l) FILTER (WHERE l <> 'ok'), 'ok') FROM unnest(many(k)) m(k), look(m.k) l $$;
+
+-- Of calls that take effect at once.
+CREATE FUNCTION look_loosely(k text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM settle();
+	PERFORM idem_forget(k);
+	RETURN claimable(k);
+END $$;
+
+CREATE FUNCTION transact(k text) RETURNS idem_claim LANGUAGE sql AS $$
+	SELECT idem_transact(k, jsonb_build_array(jsonb_build_object('Put', jsonb_build_object('TableName', 'fail_orders',
+		'Item', jsonb_build_object('id', k), 'ConditionExpression', 'attribute_not_exists(id)'))), '{"done": true}') $$;
+
+-- Once more: the writes of the first call must not be repeated, nor left out.
+CREATE FUNCTION look_transact(k text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	outcome text := (transact(k)).outcome;
+BEGIN
+	RETURN CASE WHEN outcome IN ('acquired', 'completed') THEN 'ok' ELSE outcome END;
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLERRM;
+END $$;
+
+-- Exists after a second attempt, and can be consumed once.
+CREATE FUNCTION look_created(k text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	outcome text;
+BEGIN
+	BEGIN
+		PERFORM action_create('{"user": 7}', id => k, pin => '1234');
+	EXCEPTION WHEN unique_violation THEN
+		NULL;
+	END;
+	outcome := (action_consume(k, '1234')).outcome;
+	RETURN CASE outcome WHEN 'consumed' THEN 'ok' ELSE outcome END;
+END $$;
+
+CREATE FUNCTION look_consumed(k text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	r action_result := action_consume(k, '1234', token => '8d7b1f8c-0000-4000-8000-000000000001');
+	other action_result := action_consume(k, '1234');
+BEGIN
+	IF r.outcome <> 'consumed' OR r.payload <> '{"user": 7}' THEN
+		RETURN format('the consumer is told %s', r.outcome);
+	END IF;
+	RETURN CASE other.outcome WHEN 'already_used' THEN 'ok' ELSE 'a second one is told ' || other.outcome END;
+END $$;
+
+-- What the session keeps: memory of PostgreSQL's and of malloc(), and descriptors.
+CREATE FUNCTION kept() RETURNS text LANGUAGE sql AS $$
+	SELECT concat_ws('|', (SELECT sum(used_bytes) FROM pg_backend_memory_contexts WHERE name <> 'ErrorContext'),
+		fail_heap(), (SELECT count(*) FROM pg_ls_dir('/proc/self/fd'))) $$;
+SQL
+
+# ----- a cluster of the build with points -----
+
+# Makes an installation that differs from the one of the tests in exactonce.so only.
+# PostgreSQL finds the folders of an installation that was moved by their places
+# beside its programs.
+sub install
+{
+	my ($module) = @_;
+	my %dir = map { $_ => scalar run_config("--$_") } qw(bindir pkglibdir sharedir);
+	my $root = PostgreSQL::Test::Utils::tempdir();
+	my @parts = map { [ split m{/}, $_ ] } values %dir;
+	my $common = 0;
+	$common++ while !grep { !defined $_->[$common] || $_->[$common] ne $parts[0][$common] } @parts;
+	my %moved = map { $_ => join '/', $root, (split m{/}, $dir{$_})[ $common .. $#{ [ split m{/}, $dir{$_} ] } ] } keys %dir;
+	system_or_bail('mkdir', '-p', $moved{bindir}, $moved{pkglibdir}, dirname($moved{sharedir}));
+	system_or_bail('cp', glob("$dir{bindir}/*"), $moved{bindir});
+	symlink($_, "$moved{pkglibdir}/" . basename($_)) foreach grep { !m{/exactonce\.so$} } glob("$dir{pkglibdir}/*");
+	symlink($dir{sharedir}, $moved{sharedir}) or die "$moved{sharedir}: $!";
+	system_or_bail('cp', $module, "$moved{pkglibdir}/exactonce.so");
+	return dirname($moved{bindir});
+}
+
+sub run_config
+{
+	my ($option) = @_;
+	my $out = `$ENV{PG_CONFIG} $option`;
+	chomp $out;
+	return $out;
+}
+
+# Starts the cluster.
+sub begin
+{
+	my ($module) = @_;
+	dynamodb(CreateTable => { TableName => 'fail_orders', BillingMode => 'PAY_PER_REQUEST',
+		AttributeDefinitions => [ { AttributeName => 'id', AttributeType => 'S' } ],
+		KeySchema => [ { AttributeName => 'id', KeyType => 'HASH' } ] });
+	my %options = (connect_timeout => '500ms', request_timeout => '2s', commit_timeout => '2s');
+	# The log shows where it was that memory ran out.
+	my $node = new_node('fail', conf => "backtrace_functions = 'memory_point'\n", install_path => install($module),
+		options => { %options, transact_tables => 'fail_orders' });
+	$node->safe_psql('postgres', server_sql('small', %options, table => 'tap_small') . "SELECT idem_create_table('small');" . $set_up);
+	sweep_nothing('tap_fail');
+	return $node;
+}
+
+# The functions of the extension that have no case.
+sub functions_without_case
+{
+	my ($node) = @_;
+	my %known = map { (split / |,/, $_)[0] => 1 } keys %cases;
+	return grep { !$known{$_} } split /\n/, $node->safe_psql('postgres', <<'SQL');
+SELECT DISTINCT p.proname FROM pg_proc p
+JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'exactonce'
+ORDER BY 1
+SQL
+}
+
+# The cases of these functions, or of all.
+sub cases_of
+{
+	my %wanted = map { $_ => 1 } @_;
+	return grep { !@_ || $wanted{ (split / |,/, $_)[0] } || $wanted{$_} } sort keys %cases;
+}
+
+sub kinds
+{
+	return sort keys %kinds;
+}
+
+# ----- the loop -----
+
+# Runs a case with failures of this kind, and passes if nothing is wrong.  Returns the
+# number of points.
+sub fail_everywhere
+{
+	my ($node, $name, $kind) = @_;
+	# The first runs of a session fill its caches, and are not compared.
+	my @runs = run_points($node, $name, $kind, (0) x 3);
+	my $points = @runs ? $runs[-1]{passed} : 0;
+	my ($next, $past_end, $before, @suspects) = (1, 0);
+	my @wrong = map { @{ $_->{wrong} } } @runs;
+	while (!@wrong && !$past_end)
+	{
+		my $last = $next + ($next > $points ? 10 : $points);
+		@runs = run_points($node, $name, $kind, (0) x 3, $next .. $last);
+		$next = $last + 1;
+		push @wrong, map { @{ $_->{wrong} } } @runs;
+		foreach my $run (splice @runs, 2)
+		{
+			$past_end = 1 if $run->{n} > $run->{passed};
+			push @suspects, $run->{n} if $before && $run->{kept} && grep { $run->{kept}[$_] > $before->{kept}[$_] } 0 .. 2;
+			$before = $run->{kept} ? $run : undef;
+		}
+		$before = undef;
+	}
+	push @wrong, leaks($node, $name, $kind, grep { $_ > 0 } @suspects) if !@wrong;
+	ok(!@wrong, "$name, $kind: $points points") or diag(join "\n", @wrong);
+	return $points;
+}
+
+# What a session keeps grows now and then for a cache, and each time for a leak.  The
+# points at which it grew are looked at again, and those where it did again in a session of
+# their own, where runs without a failure must not grow as well.
+sub leaks
+{
+	my ($node, $name, $kind, @suspects) = @_;
+	my @what = ('memory of PostgreSQL', 'memory of malloc()', 'descriptors');
+	my @leaks;
+	my @runs = run_points($node, $name, $kind, (0) x 15, map { ($_) x 4 } @suspects);
+	splice @runs, 0, 15;
+	foreach my $n (@suspects)
+	{
+		my @again = splice @runs, 0, 4;
+		next unless grep { always_grows($_, @again) } 0 .. $#what;
+		my @alone = run_points($node, $name, $kind, (0) x 20, ($n) x 20);
+		my @sound = @alone[ 10 .. 19 ];
+		splice @alone, 0, 30;
+		push @leaks, map { "point $n: the session keeps more and more $what[$_]: " . grown($_, @alone) }
+		  grep { always_grows($_, @alone) && !always_grows($_, @sound) } 0 .. $#what;
+	}
+	return @leaks;
+}
+
+sub grown
+{
+	my ($what, @runs) = @_;
+	return join ' ', map { $_->{kept}[$what] } @runs;
+}
+
+sub always_grows
+{
+	my ($what, @runs) = @_;
+	my @values = map { $_->{kept} ? $_->{kept}[$what] : 0 } @runs;
+	return !grep { $values[$_] <= $values[ $_ - 1 ] } 1 .. $#values;
+}
+
+# Runs the case once for each n, in one session.  Returns what was found of each run.
+sub run_points
+{
+	my ($node, $name, $kind, @n) = @_;
+	my $case = $cases{$name};
+	my ($number, $all) = @{ $kinds{$kind} };
+	my $script = "SET client_min_messages = error;\n";
+	foreach my $n (@n)
+	{
+		my $key = join '-', $name, $kind, $n, ++$keys;
+		$script .= "\\set k '$key'\n$case->{begin}\n\\echo > $n\nSELECT fail_at($number, $n, $all);\n$case->{run}\nROLLBACK;\n"
+		  . "SELECT fail_end() AS passed \\gset\n\\echo < :passed\n$case->{end}\nSELECT '= ' || ($case->{look});\nSELECT '% ' || kept();\n";
+	}
+	my ($run, @runs);
+	foreach my $line (split /\n/, finish_script(start_script($node, $script, undef, together => 1)))
+	{
+		if ($line =~ /^> (\d+)$/)
+		{
+			push @runs, $run = { n => $1, passed => 0, text => '', look => 'nothing' };
+		}
+		elsif (!$run) { }
+		elsif ($line =~ /^< (\d+)$/) { $run->{passed} = $1 }
+		elsif ($line =~ /^= (.*)$/) { $run->{look} = $1 }
+		elsif ($line =~ /^% (\d+)\|(\d+)\|(\d+)$/) { $run->{kept} = [ $1, $2, $3 ] }
+		else { $run->{text} .= "    $line\n" }
+	}
+	$_->{wrong} = [ judge($case, $_) ] foreach @runs;
+	BAIL_OUT("$name, $kind: the session has ended\n" . ($run ? $run->{text} : '')) if @runs < @n || !$run->{kept};
+	return @runs;
+}
+
+sub judge
+{
+	my ($case, $run) = @_;
+	my $failed = $run->{n} > 0 && $run->{passed} >= $run->{n};
+	my @wrong;
+	push @wrong, $run->{look} if $run->{look} ne 'ok';
+	push @wrong, 'the session does not go on' if !$run->{kept};
+	push @wrong, 'an internal error'
+	  if $run->{text} =~ /(?:ERROR|FATAL|PANIC):  XX(?!.*(?:could not (?:compute SHA-256|be signed|hash a PIN)))/;
+	push @wrong, 'an error without a failure' if !$failed && !$case->{errors} && $run->{text} =~ /ERROR:/;
+	return map { "point $run->{n}: $_\n$run->{text}" } @wrong;
+}
+
+1;
