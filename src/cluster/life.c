@@ -289,7 +289,8 @@ adopt_place(const Place *old, const Life *life)
 	p->place.target.prefix[EO_MAX_KEY_PREFIX] = '\0';
 	memcpy(p->place.life, life->life.id, EO_UUID_LEN);
 	p->place.home = old->place.home;
-	p->place.open = true;
+	p->place.open = old->place.open;
+	p->place.sent = old->place.sent;
 	p->place.beat = old->place.beat;
 	p->place.sent_beat = old->place.sent_beat;
 	p->life = (uint32) (life - lives->lives);
