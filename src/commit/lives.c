@@ -400,8 +400,8 @@ is_being_retired(const EoTarget *target, const uint8 *id)
 
 	while (eo_life_walk_places(MyDatabaseId, false, &cursor, &place))
 	{
-		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && (place.open || place.sent) && !place.retired &&
-			eo_target_same_place(&place.target, target))
+		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && (place.open || place.sent) &&
+			!place.retired && eo_target_same_place(&place.target, target))
 			return true;
 	}
 	return false;

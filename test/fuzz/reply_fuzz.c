@@ -4,7 +4,7 @@
  *	  with a status that is allowed, and a record or an action is read or
  *	  refused.
  *
- * The first byte chooses the status, the second the operation.
+ * The first byte chooses the status, the second the operation and the layout.
  */
 #include "dynamodb/action_item.h"
 #include "dynamodb/call.h"
@@ -81,13 +81,19 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const int statuses[] = {200, 400, 400, 500, 503, 302, 403, 200};
+	static const char *const layouts[] = {"native", "powertools-python", "powertools-typescript",
+		"powertools-java",
+		"custom;key_attribute=idempotencyKey;status_attribute=status;"
+		"status_words=in_progress=IN_PROGRESS, completed=COMPLETED, failed=FAILED;"
+		"expiry_attribute=expiry;result_attribute=responseData;result_form=native;"
+	"holder_attribute=invocationId"};
 	static const EoOperation ops[] = {EO_UPDATE_ITEM, EO_GET_ITEM, EO_TRANSACT};
 	static EoClient client;
 	EoCall		call;
 	EoWindow	window = {.n = 0};
 	EoRecord	record;
 	EoActionItem action;
-	const EoLayout *layout = eo_record_layout("native");
+	const EoLayout *layout;
 
 	if (size < 2)
 		return 0;
@@ -102,6 +108,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		client.max_attempts = 2;
 	}
 	http_status = statuses[data[0] % 8];
+	layout = eo_layout_find(layouts[data[1] / 3 % 5]);
 	body = (const char *) data + 2;
 	body_len = size - 2;
 	eo_call_init(&call, &client, ops[data[1] % 3]);
