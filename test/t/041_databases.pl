@@ -142,7 +142,9 @@ foreach my $how ('with its claim file', 'without its claim file')
 	fault(to => 'COMPLETED', do => 'drop', times => 0);
 	is(complete($node, $_), '', $of . 'a key is pending') foreach @pending;
 	my $open = start_open($node, "open $how");
-	fault(key => "sealed $how", to => 'COMMITTING', do => 'lose', times => 0);
+	# The answer of the seal is lost, and its next attempt is held back for longer than this takes.
+	fault(key => "sealed $how", to => 'COMMITTING', do => 'lose');
+	fault(key => "sealed $how", to => 'COMMITTING', do => 'hold', nth => 2, times => 0);
 	my $sealed = start_script($node, "BEGIN; INSERT INTO work VALUES ('sealed $how'); SELECT idem_once('sealed $how'); COMMIT;");
 	wait_until($of . 'a key is sealed, and its transaction has not committed',
 		sub { status_of($table, "sealed $how") eq 'COMMITTING' });
