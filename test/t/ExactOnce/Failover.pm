@@ -470,7 +470,8 @@ sub run_round
 	$self->load($plan->{frozen}) if $frozen;
 	kill 'CONT', @frozen;
 	my $continued = time();
-	$self->{standby} = $self->new_standby if $plan->{standby} eq 'copy';
+	# A copy takes long, and so long the old primary would go on.
+	$self->{standby} = $self->new_standby if $self->{long} && $plan->{standby} eq 'copy';
 	if ($frozen)
 	{
 		$self->load($plan->{thawed});
@@ -478,7 +479,7 @@ sub run_round
 		$went_on += time() - $continued;
 		$self->direct;
 	}
-	$self->{standby} = $self->rewind($old) if $plan->{standby} eq 'rewind';
+	$self->{standby} //= $plan->{standby} eq 'rewind' ? $self->rewind($old) : $self->new_standby;
 	$self->restart_primary($plan->{restart}) if $plan->{restart};
 	$self->load($plan->{after});
 	$self->stop_clients;
@@ -583,7 +584,7 @@ sub take_over
 		$waiting->{$life} //= time();
 		next if time() - $waiting->{$life} < 2;
 		$self->violate("life $life waits for idem_take_over(), and the old primary went on for $self->{longest} s only")
-		  if !$self->{long} || ($self->{longest} // 0) < 60 / $hurry - 2;
+		  if ($self->{longest} // 0) < 60 / $hurry - 2;
 		$self->sql("SELECT idem_take_over('$life')");
 		$self->{by_hand}++;
 	}
