@@ -41,10 +41,10 @@ const never = () => assert.fail('the function must not run');
 const inProgress = { name: 'IdempotencyAlreadyInProgressError' };
 
 // What a function answers once the background worker has written what SQL has decided.
-async function answer(handler, payload) {
+async function answer(handler, payload, options) {
   for (;;) {
     try {
-      return await lambda(handler)(payload);
+      return await lambda(handler, options)(payload);
     } catch (error) {
       if (error.name !== inProgress.name) throw error;
     }
@@ -174,6 +174,60 @@ scenario(`${RACES} races for one key each have one winner, and both see its resu
     }
   }
   console.log(`# SQL won ${wins.sql}, the library ${wins.library}`);
+});
+
+// A key of its own for an order, whose amount is what may not change.
+async function newOrder(amount) {
+  const payload = { order: randomUUID(), amount };
+  const { key } = await query("SELECT idem_key_powertools('typescript', $1, $2) AS key", [JSON.stringify(payload.order), PREFIX]);
+  return { payload, key };
+}
+const validating = { eventKeyJmesPath: 'order', payloadValidationJmesPath: 'amount' };
+const mismatch = { name: 'IdempotencyValidationError' };
+const acquireWith = (key, amount) => query('SELECT outcome, result FROM idem_acquire($1, payload => $2)', [key, JSON.stringify(amount)]);
+
+scenario('a payload that is not the one of the library is refused by SQL', async () => {
+  for (const amount of [{ net: 12.50, Currency: 'é', lines: [] }, 'a', 7, [1e-7, null]]) {
+    const { payload, key } = await newOrder(amount);
+    await lambda(async () => {
+      await assert.rejects(acquireWith(key, 'another'), { code: 'ID003' });
+      assert.equal((await acquireWith(key, amount)).outcome, 'in_progress');
+      return 'done';
+    }, validating)(payload);
+    await assert.rejects(acquireWith(key, 'another'), { code: 'ID003' });
+    await assert.rejects(query('SELECT idem_try_acquire($1, payload => $2)', [key, 'null']), { code: 'ID003' });
+    assert.deepEqual(await acquireWith(key, amount), { outcome: 'completed', result: 'done' });
+    assert.deepEqual(await query('SELECT outcome FROM idem_acquire($1)', [key]), { outcome: 'completed' });
+  }
+  const { payload, key } = await newOrder(1);
+  await lambda(() => 'done', { eventKeyJmesPath: 'order' })(payload);
+  assert.equal((await acquireWith(key, 2)).outcome, 'completed', 'the library has not validated');
+});
+
+scenario('a payload that is not the one of SQL is refused by the library', async () => {
+  for (const amount of [{ net: 12.50, Currency: 'é', lines: [] }, 'a', 7, [1e-7, null]]) {
+    const { payload, key } = await newOrder(amount);
+    await sql.query('BEGIN');
+    assert.equal((await acquireWith(key, amount)).outcome, 'acquired');
+    await assert.rejects(lambda(never, validating)({ ...payload, amount: 'another' }), mismatch);
+    await assert.rejects(lambda(never, validating)(payload), inProgress);
+    await query('SELECT idem_complete($1, $2)', [key, '"by SQL"']);
+    await sql.query('COMMIT');
+    assert.equal(await answer(never, payload, validating), 'by SQL');
+    await assert.rejects(lambda(never, validating)({ ...payload, amount: 'another' }), mismatch);
+    assert.equal(await lambda(never, { eventKeyJmesPath: 'order' })({ ...payload, amount: 'another' }), 'by SQL');
+  }
+  const { payload, key } = await newOrder(1);
+  await sql.query('SELECT idem_acquire($1), idem_complete($1)', [key]);
+  await assert.rejects(lambda(never, validating)(payload), mismatch, 'SQL has given no payload');
+});
+
+scenario('the payload of a run that is over does not bar the next', async () => {
+  const { payload, key } = await newOrder(1);
+  await acquireWith(key, 1);
+  await query('SELECT idem_fail($1)', [key]);
+  assert.equal(await lambda(() => 'by the function', validating)({ ...payload, amount: 2 }), 'by the function');
+  assert.deepEqual(await acquireWith(key, 2), { outcome: 'completed', result: 'by the function' });
 });
 
 scenario('SQL may run after a function has failed', async () => {

@@ -259,6 +259,28 @@ foreach my $server (sort keys %clients)
 		"$server: runs are counted");
 }
 
+# ----- payloads --------------------------------------------------------------------
+# The hashes are those of the libraries: json.dumps() with sorted names for Python, for
+# Java and .NET the text itself, which is given as a string because jsonb keeps no order.
+
+$sql->(server_sql($_, table => 'tap_layouts_powertools', %common, layout => "powertools-$_")) foreach 'java', 'dotnet';
+foreach ([ python => '{"b": 1, "a": "x"}', '19afc29426da0042fc4e8b7c6b727fdf' ],
+	[ powertools => '{"b": 1, "a": "x"}', '7g2RJvqaOsmFC+2Kci0tEQ==' ],
+	[ java => '"{\"b\":1,\"a\":\"x\"}"', '783b851157ab02c1d0419d1502adb8e4' ],
+	[ dotnet => '"{\"b\":1,\"a\":\"x\"}"', '783b851157ab02c1d0419d1502adb8e4' ],
+	[ java => '42', 'a1d0c6e83f027327d8461063f4ac58a6' ],
+	[ dotnet => '"order-123"', 'f32ae83ade5fb56d3230341541fd96c3' ])
+{
+	my ($server, $payload, $hash) = @$_;
+	my $key = "paid $server $hash";
+	is(acquire($server, $key, ", payload => '$payload'"), 'acquired|', "$server: a claim with the payload $payload");
+	my $validation = (dynamodb(GetItem => { TableName => $server eq 'python' ? 'tap_layouts_python' : 'tap_layouts_powertools',
+				ConsistentRead => $true, Key => $key_of{ $server eq 'python' ? 'python' : 'powertools' }->($key) })->{Item} // {})->{validation};
+	is_deeply($validation, { S => $hash }, "$server: has the hash that the library makes of it");
+	like(run_script($node, "SELECT outcome FROM idem_acquire('$key', payload => '[0]', server => '$server')"), qr/ERROR:  ID003/,
+		"$server: another payload is refused");
+}
+
 # ----- keys, sizes and other items -----------------------------------------------
 
 is(acquire('python', 'k'), 'acquired|', 'a static partition');
