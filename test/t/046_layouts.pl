@@ -303,6 +303,22 @@ $sql->(server_sql('wrong_key', table => 'tap_layouts_pending', %common, layout =
 like($sql->("SELECT string_agg(detail || ' ' || coalesce(advice, ''), '') FROM idem_check('wrong_key') WHERE status = 'failure'"),
 	qr/PK \(partition key, S\).*Needed is a string partition key "id" and no sort key/s, 'idem_check() compares the key');
 
+# Options that do not spell what the others have written.
+foreach ([ { result_form => 'text', status_words => 'in_progress=RUNNING, completed=DONE' }, qr/in the first "status" is "\w+"/ ],
+	[ { status_attribute => 'state' }, qr/there is no string "state"/ ],
+	[ { expiry_attribute => 'invocationId' }, qr/"invocationId" is not a number of seconds/ ],
+	[ { lease_attribute => 'expiry', expiry_attribute => 'ttl', instants => 'ms' }, qr/"expiry" does not have the form/ ],
+	[ { lease_attribute => 'expiry', expiry_attribute => 'ttl', instants => 'iso' }, qr/"expiry" does not have the form/ ])
+{
+	my ($options, $odd) = @$_;
+	my %all = (table => 'tap_layouts_one_clock', %common, %{ $servers{one_clock} }, holder_attribute => 'caller', %$options);
+	$sql->('DROP SERVER IF EXISTS odd CASCADE; ' . server_sql('odd', %all));
+	like($sql->("SELECT status || ' ' || detail FROM idem_check('odd') WHERE \"check\" = 'records'"), qr/^warning .*$odd/,
+		"idem_check() compares the records with @{[ join ', ', map { \"$_ $options->{$_}\" } sort keys %$options ]}");
+}
+like($sql->("SELECT status || ' ' || detail FROM idem_check('one_clock') WHERE \"check\" = 'records'"), qr/^ok layout custom, [1-9]/,
+	'and finds nothing odd about the right ones');
+
 # ----- the faults of a commit ----------------------------------------------------
 
 # Work under a key; both or neither are done.
