@@ -7,10 +7,10 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, test } from 'node:test';
-import pg from 'pg';
 import { connect } from './connect.mjs';
 import { control } from './control.mjs';
 import { createDatabase } from './database.mjs';
+import { crash, session } from './sessions.mjs';
 
 const TABLE = 'interop_powertools';
 const DATABASE = 'interop_powertools';
@@ -52,13 +52,14 @@ async function answer(handler, payload, options) {
 }
 
 // Work under a key in a transaction that ends in that way.
-async function work(key, result, end = 'COMMIT') {
-  await sql.query('BEGIN');
-  assert.deepEqual(await query('SELECT outcome FROM idem_acquire($1)', [key]), { outcome: 'acquired' });
-  await query('INSERT INTO work VALUES ($1)', [key]);
-  await query('SELECT idem_complete($1, $2)', [key, JSON.stringify(result)]);
-  await sql.query(end);
+async function work(key, result, end = 'COMMIT', client = sql) {
+  await client.query('BEGIN');
+  assert.deepEqual((await client.query('SELECT outcome FROM idem_acquire($1)', [key])).rows, [{ outcome: 'acquired' }]);
+  await client.query('INSERT INTO work VALUES ($1)', [key]);
+  await client.query('SELECT idem_complete($1, $2)', [key, JSON.stringify(result)]);
+  await client.query(end);
 }
+const workOf = async (key) => (await sql.query('SELECT FROM work WHERE key = $1', [key])).rowCount;
 
 // A scenario shows the requests of both sides, in their order, if it fails. It waits
 // for the other side without end, hence the timeout.
@@ -81,15 +82,16 @@ before(async () => {
   };
   dynamodb = await connect();
   await createDatabase(DATABASE);
-  sql = new pg.Client({ database: DATABASE });
-  await sql.connect();
+  sql = await session(DATABASE);
   await sql.query('CREATE EXTENSION exactonce');
   await sql.query('CREATE TABLE work (key text)');
-  await sql.query(`CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce OPTIONS
-    (region 'eu-west-1', table '${TABLE}', endpoint '${process.env.EO_ENDPOINT}', clock_skew '0',
-     lease '60s', layout 'powertools-typescript')`);
-  await sql.query(`CREATE USER MAPPING FOR PUBLIC SERVER exactonce
-    OPTIONS (access_key_id 'test', secret_access_key 'test')`);
+  for (const [server, timeouts] of [['exactonce', ''], ['patient', ", request_timeout '60s', commit_timeout '60s'"]]) {
+    await sql.query(`CREATE SERVER ${server} FOREIGN DATA WRAPPER exactonce OPTIONS
+      (region 'eu-west-1', table '${TABLE}', endpoint '${process.env.EO_ENDPOINT}', clock_skew '0',
+       lease '60s', layout 'powertools-typescript'${timeouts})`);
+    await sql.query(`CREATE USER MAPPING FOR PUBLIC SERVER ${server}
+      OPTIONS (access_key_id 'test', secret_access_key 'test')`);
+  }
   await sql.query('SELECT idem_create_table()');
 });
 
@@ -261,6 +263,56 @@ scenario('a function waits for a commit whose end is not written yet', async () 
   await assert.rejects(lambda(never)(payload), inProgress);
   await control('POST', '/reset');
   assert.deepEqual(await answer(never, payload), { committed: true });
+});
+
+scenario('a function waits for a commit whose end is not written yet, through a crash of the server', async () => {
+  const { payload, key } = await newPayload();
+  await control('POST', '/fault', { key, to: 'COMPLETED', do: 'drop', times: 0 });
+  const other = await session(DATABASE);
+  await work(key, { committed: true }, 'COMMIT', other);
+  sql = await crash(other, sql, DATABASE);
+  await assert.rejects(lambda(never, { remaining: 1 })(payload), inProgress);
+  await control('POST', '/reset');
+  assert.deepEqual(await answer(never, payload), { committed: true });
+  assert.equal(await workOf(key), 1);
+});
+
+scenario('a seal whose answer is lost commits, and the function gets the result', async () => {
+  for (const fault of ['lose', 'drop', 'reset', 'twice']) {
+    const { payload, key } = await newPayload();
+    await control('POST', '/fault', { key, to: 'COMMITTING', do: fault });
+    await work(key, fault);
+    assert.equal(await answer(never, payload), fault);
+    assert.equal(await workOf(key), 1);
+  }
+});
+
+scenario('a seal that never arrives fails the transaction, and the function may run', async () => {
+  const { payload, key } = await newPayload();
+  await control('POST', '/fault', { key, to: 'COMMITTING', do: 'drop', times: 0 });
+  await assert.rejects(work(key, 'by SQL'), { code: 'ID006' });
+  await control('POST', '/reset');
+  assert.equal(await answer(() => 'by the function', payload), 'by the function');
+  assert.equal(await workOf(key), 0);
+});
+
+scenario('a transaction that is cancelled after its seal leaves the key to the function', async () => {
+  const { payload, key } = await newPayload();
+  // The seal is applied and its answer lost; its second copy waits.
+  await control('POST', '/fault', { key, to: 'COMMITTING', do: 'lose' });
+  await control('POST', '/fault', { key, to: 'COMMITTING', do: 'hold', nth: 2 });
+  const other = await session(DATABASE);
+  await other.query("SET exactonce.server = 'patient'");
+  const { rows: [{ pid }] } = await other.query('SELECT pg_backend_pid() AS pid');
+  const failed = assert.rejects(work(key, 'by SQL', 'COMMIT', other));
+  await control('GET', `/wait?${new URLSearchParams({ key, to: 'COMMITTING', n: 2 })}`);
+  await assert.rejects(lambda(never)(payload), inProgress);
+  await sql.query('SELECT pg_cancel_backend($1)', [pid]);
+  await failed;
+  await control('POST', '/reset');
+  assert.equal(await answer(() => 'by the function', payload), 'by the function');
+  assert.equal(await workOf(key), 0);
+  await other.end();
 });
 
 scenario('a run of a function that is over is taken over by SQL', async () => {

@@ -194,7 +194,9 @@ test_layouts(void)
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 	{
-		ok(!eo_action_item_check_layout(eo_layout_find(wrong[i].text), &option, &reason), wrong[i].text);
+		const EoLayout *table = eo_layout_find(wrong[i].text);
+
+		ok(!eo_action_item_check_layout(table, &option, &reason), wrong[i].text);
 		is_string(option, wrong[i].option, "because of that option");
 	}
 	ok(eo_action_item_check_layout(eo_layout_find(SEED), &option, &reason) &&
