@@ -127,11 +127,15 @@ scenario('what SQL completes is the answer of the library', async () => {
   }
 });
 
-scenario('an integer that is no number of JavaScript is a bigint there', async () => {
+scenario('a number that is too large for JavaScript is a bigint there, if it is an integer', async () => {
   const { payload, key } = await newPayload();
   await sql.query('SELECT idem_acquire($1)', [key]);
-  await sql.query("SELECT idem_complete($1, '[9007199254740993]')", [key]);
-  assert.deepEqual(await answer(never, payload), [9007199254740993n]);
+  await sql.query("SELECT idem_complete($1, '[9007199254740993, 0.1234567890123456789]')", [key]);
+  assert.deepEqual(await answer(never, payload), [9007199254740993n, 0.12345678901234568]);
+  const other = await newPayload();
+  await sql.query('SELECT idem_acquire($1)', [other.key]);
+  await sql.query("SELECT idem_complete($1, '9007199254740993.5')", [other.key]);
+  await assert.rejects(answer(never, other.payload), /9007199254740993\.5 can't be converted to BigInt/);
 });
 
 scenario('a run in progress bars the other side', async () => {
