@@ -31,10 +31,10 @@ async function newPayload() {
 
 // A Lambda function that is made idempotent, as a process of its own would be: it has
 // its own layer of persistence. remaining is what is left of its time, in milliseconds.
-function lambda(handler, { remaining = 60000, ...options } = {}) {
+function lambda(handler, { remaining = 60000, layer = {}, ...options } = {}) {
   const config = new library.IdempotencyConfig(options);
   config.registerLambdaContext({ getRemainingTimeInMillis: () => remaining });
-  const persistenceStore = new library.DynamoDBPersistenceLayer({ tableName: TABLE, awsSdkV3Client: dynamodb });
+  const persistenceStore = new library.DynamoDBPersistenceLayer({ tableName: TABLE, awsSdkV3Client: dynamodb, ...layer });
   return library.makeIdempotent(handler, { config, persistenceStore, keyPrefix: PREFIX });
 }
 const never = () => assert.fail('the function must not run');
@@ -347,6 +347,39 @@ scenario('a claim of SQL that is over is lost to a function', async () => {
   await assert.rejects(query("SELECT idem_complete($1, '\"late\"')", [key]), { code: 'ID002' });
   assert.deepEqual(await query('SELECT outcome, result FROM idem_acquire($1)', [key]),
     { outcome: 'completed', result: 'by the function' });
+});
+
+scenario('a table with a sort key, and with other names, has the same records for both', async () => {
+  const tables = [
+    { name: 'sorted', layer: { sortKeyAttr: 'sk', staticPkValue: 'idempotency#orders' },
+      options: "sort_key_attribute 'sk', partition_value 'idempotency#orders'" },
+    { name: 'renamed', layer: { keyAttr: 'k', statusAttr: 'State', expiryAttr: 'until', inProgressExpiryAttr: 'run_until',
+        dataAttr: 'answer', validationKeyAttr: 'hash' },
+      options: "key_attribute 'k', status_attribute 'State', expiry_attribute 'until', lease_attribute 'run_until', "
+        + "result_attribute 'answer', validation_attribute 'hash'" }];
+  for (const { name, layer, options } of tables) {
+    const tableName = `${TABLE}_${name}`;
+    const other = { layer: { tableName, ...layer } };
+    await sql.query(`CREATE SERVER ${name} FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table '${tableName}',
+      endpoint '${process.env.EO_ENDPOINT}', clock_skew '0', layout 'powertools-typescript', ${options})`);
+    await sql.query(`CREATE USER MAPPING FOR PUBLIC SERVER ${name} OPTIONS (access_key_id 'test', secret_access_key 'test')`);
+    await sql.query('SELECT idem_create_table($1)', [name]);
+    const theirs = await newOrder(5);
+    await lambda(() => 'theirs', { ...other, ...validating })(theirs.payload);
+    assert.deepEqual(await query('SELECT outcome, result FROM idem_acquire($1, payload => $2, server => $3)', [theirs.key, '5', name]),
+      { outcome: 'completed', result: 'theirs' });
+    await assert.rejects(query('SELECT idem_acquire($1, payload => $2, server => $3)', [theirs.key, '6', name]), { code: 'ID003' });
+    const ours = await newOrder(5);
+    await sql.query('BEGIN');
+    await query('SELECT idem_acquire($1, payload => $2, server => $3)', [ours.key, '5', name]);
+    await assert.rejects(lambda(never, { ...other, ...validating })(ours.payload), inProgress);
+    await query("SELECT idem_complete($1, '\"ours\"', server => $2)", [ours.key, name]);
+    await sql.query('COMMIT');
+    assert.equal(await answer(never, ours.payload, { ...other, ...validating }), 'ours');
+    await assert.rejects(lambda(never, { ...other, ...validating })({ ...ours.payload, amount: 6 }), mismatch);
+    const { rows } = await sql.query("SELECT * FROM idem_check($1) WHERE status = 'failure' OR \"check\" = 'records'", [name]);
+    assert.deepEqual(rows.map(({ check, status }) => `${check} ${status}`), ['records ok']);
+  }
 });
 
 scenario('the local cache of a function keeps an answer that SQL has forgotten', async () => {

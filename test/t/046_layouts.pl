@@ -10,6 +10,7 @@ use ExactOnce;
 use ExactOnce::Faults;
 use JSON::PP;
 use POSIX qw(strftime);
+use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -394,6 +395,24 @@ foreach my $server ('one_clock', 'powertools')
 	is(value_of($server, $key, 'status'), 'COMPLETED', "$server: it is completed once the server is back");
 	is(acquire($server, $key), qq(completed|{"of": "$key"}), "$server: with its result");
 }
+
+# A run of theirs whose lease is over writes without a condition, after SQL has committed: the
+# record is theirs, and an operator hears of it.
+foreach my $server ('one_clock', 'powertools', 'stale')
+{
+	my $key = "$server overwritten";
+	fault(do => 'drop', key => $key, to => 'COMPLETED', times => 0);
+	run_script($node, working($server, $key, 'COMMIT'));
+	$clients{$server}{complete}->($key);
+	my $offset = -s $node->logfile;
+	reset_proxy();
+	wait_until("$server: the worker says what it cannot finish",
+		sub { slurp_file($node->logfile, $offset) =~ /a key of table "tap_layouts_$server" cannot be marked completed/ });
+	like(acquire($server, $key), qr/^completed\|.*them/, "$server: what they have completed under a sealed key is completed");
+	is(count_work($key), '1', "$server: the work that committed is there");
+	is($sql->("SELECT idem_resolve(pending => id) FROM exactonce_pending WHERE key LIKE '%$key'"), 't', "$server: and is settled by an operator");
+}
+settled($node);
 
 stop_without_crash($node, kills => 1);
 done_testing();
