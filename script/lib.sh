@@ -44,6 +44,11 @@ has_perl_module() {
     has_command perl && perl -M"$1" -e 1 2>/dev/null
 }
 
+# The programs of test/interop run in Debian's Python.
+has_debian_boto3() {
+    [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import boto3' 2>/dev/null
+}
+
 # The newest major version of PostgreSQL that is installed with its server and its
 # headers, else the newest installed server, else the version that Debian offers.
 pg_major() {
@@ -78,6 +83,7 @@ missing_packages() {
     has_command npm || echo npm
     has_command openssl || echo openssl
     has_command python3 || echo python3
+    has_debian_boto3 || echo python3-boto3
     has_command spin || echo spin
     has_header curl/curl.h || echo libcurl4-openssl-dev
     has_header json-c/json.h || echo libjson-c-dev

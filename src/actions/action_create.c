@@ -124,6 +124,14 @@ check_plan(EoStore *store, EoActionPlan *plan, int n, int position)
 				 errdetail("%sIt has %zu bytes; with its prefix DynamoDB allows %d.",
 						   position_in(n, position), id_len, EO_MAX_KEY_BYTES),
 				 errhint("Leave the id out to get one of %d characters.", ID_LEN)));
+	if (eo_record_result_size(store->layout, plan->payload, payload_len, &payload_len) != EO_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("payload of an action on server \"%s\" cannot be kept in DynamoDB's own types",
+						store->server->name),
+				 errdetail("%sThere are numbers of at most 38 digits, no empty names, and 32 levels.",
+						   position_in(n, position)),
+				 errhint("Put such a number into a string, or drop the server option result_form.")));
 	max_payload = eo_action_item_max_payload(pk != NULL ? strlen(pk) : EO_MAX_KEY_BYTES, id_len);
 	if (payload_len > max_payload)
 		ereport(ERROR,

@@ -23,6 +23,8 @@
 #include "dynamodb/call.h"
 #include "dynamodb/client.h"
 #include "dynamodb/json.h"
+#include "dynamodb/layout.h"
+#include "dynamodb/life_item.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
 #include "server/answer.h"
@@ -54,22 +56,43 @@ static const EoItemKind action_kind = {
 	.put_read = put_read_action,
 };
 
+/* How the actions of a server are spelled. */
+static const EoActionLayout *
+layout_of(const EoStore *store)
+{
+	const EoActionLayout *layout;
+
+	if (!store->layout->is_native && !store->server->seed_actions)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("server \"%s\" has no actions", store->server->name),
+				 errdetail("Actions are kept in tables of the layout native, or with the option action_layout, and this server has the layout %s.",
+						   store->layout->name),
+				 errhint("Give the function another server.")));
+	layout = eo_action_item_layout(store->layout);
+	if (layout == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory")));
+	return layout;
+}
+
 char *
 eo_action_store_pk(const EoStore *store, const char *id)
 {
 	char		pk[EO_MAX_KEY_BYTES + 1];
 	size_t		len;
 
-	if (!store->layout->is_native)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("server \"%s\" has no actions", store->server->name),
-				 errdetail("Actions are kept in tables of the layout native, and this server has the layout %s.",
-						   store->layout->name),
-				 errhint("Give the function a server of that layout.")));
-	if (eo_action_item_make_pk(eo_text_to_utf8(store->server->key_prefix), eo_text_to_utf8(id),
-							   pk, &len) != EO_OK)
+	if (eo_action_item_make_pk(layout_of(store), eo_text_to_utf8(store->server->key_prefix),
+							   eo_text_to_utf8(id), pk, &len) != EO_OK)
 		return NULL;
+	if (!store->layout->is_native && eo_life_item_is_pk(pk))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("action id for server \"%s\" begins like the keys of other items",
+						store->server->name),
+				 errdetail("ORIGIN# is the beginning of other items in the table."),
+				 errhint("Use another id.")));
 	return pstrdup(pk);
 }
 
@@ -90,7 +113,8 @@ eo_action_store_prepare_write(EoStore *store, const char *pk, EoActionVerb verb,
 	written->verb = verb;
 	written->token = MemoryContextStrdup(answer->context, w->token);
 	answer->call.dated = true;
-	eo_action_item_put_write(&answer->call.body, store->server->table, pk, verb, w);
+	eo_action_item_put_write(layout_of(store), &answer->call.body, store->server->table, pk,
+							 verb, w);
 	return answer;
 }
 
@@ -126,15 +150,13 @@ eo_action_store_read(EoStore *store, const char *pk)
 static EoStatus
 read_action(const EoStore *store, EoJsonValue *json, void *item)
 {
-	(void) store;
-	return eo_action_item_read(json, item);
+	return eo_action_item_read(layout_of(store), json, item);
 }
 
 static const char *
 pk_of_action(const EoStore *store, EoJsonValue *json)
 {
-	(void) store;
-	return eo_action_item_pk_of(json);
+	return eo_action_item_pk_of(layout_of(store), json);
 }
 
 static bool
@@ -148,7 +170,7 @@ shows_action(const void *item, const void *written)
 static void
 put_read_action(const EoStore *store, EoBuf *body, const char *pk)
 {
-	eo_action_item_put_read(body, store->server->table, pk);
+	eo_action_item_put_read(layout_of(store), body, store->server->table, pk);
 }
 
 /* ----- clock ----- */

@@ -27,12 +27,15 @@
 
 #include "dynamodb/buf.h"
 #include "dynamodb/expression.h"
+#include "dynamodb/instant.h"
 #include "dynamodb/json.h"
+#include "dynamodb/layout.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
 
 #define KEY_NAME "pk"
+#define SEED_KEY_NAME "actionId"
 #define KEY_PREFIX "ACTION#"
 
 typedef enum Attribute
@@ -60,10 +63,9 @@ typedef enum Attribute
 	N_ATTRIBUTES
 } Attribute;
 
-static const EoItemKey item_key = {.name = KEY_NAME};
-
+/* The names in a table of the layout native. */
 static const EoAttributeName attributes[N_ATTRIBUTES + 1] = {
-	[A_KEY] = {'k', KEY_NAME},[A_ID] = {'i', "actionId"},
+	[A_KEY] = {'k', KEY_NAME},[A_ID] = {'i', SEED_KEY_NAME},
 	[A_CREATED] = {'s', "createdAt"},[A_CREATED_TOKEN] = {'d', "createdToken"},
 	[A_ACTIVE] = {'a', "activeAtMs"},[A_EXPIRES] = {'e', "expiresAtMs"},
 	[A_PAYLOAD] = {'p', "payload"},[A_PIN_HASH] = {'h', "pinHash"},
@@ -87,35 +89,57 @@ static const EoAttributeName attributes[N_ATTRIBUTES + 1] = {
 
 /*
  * The options of conditions and updates: does the write have the value of that
- * letter?
+ * letter?  X: the table is not of the layout native.
  */
-static const char options[] = "phjrb";
+static const char options[] = "phjrb" "X";
 
 #define N_VARIANTS (1 << (sizeof(options) - 1))
+#define N_VERBS (EO_ACTION_CLOSE + 1)
+
+struct EoActionLayout
+{
+	const EoLayout *table;
+	bool		is_seed;		/* not native */
+	EoInstantForm instants;
+	EoItemKey	key;
+	EoAttributeName attributes[N_ATTRIBUTES + 1];
+	EoValue		values[EO_VALUE_LETTERS];
+	EoExpression made[N_VERBS][N_VARIANTS];
+	EoActionLayout *next;
+};
 
 static unsigned int
-options_of(const EoActionWrite *w)
+options_of(const EoActionLayout *layout, const EoActionWrite *w)
 {
 	const bool	set[] = {
 		w->payload != NULL,		/* p */
 		w->pin_hash != NULL,	/* h */
 		w->pin_pepper != NULL,	/* j */
 		w->reason != NULL,		/* r */
-		w->consumer != NULL		/* b */
+		w->consumer != NULL,	/* b */
+		layout->is_seed			/* X */
 	};
 
 	return eo_expression_options(set, sizeof(set) / sizeof(set[0]));
 }
 
 /* The action exists, and nothing has ended it. */
-#define NOT_FINAL "attribute_exists(#k) AND attribute_not_exists(#c) AND attribute_not_exists(#x)" \
-	" AND attribute_not_exists(#z)"
+#define NOT_FINAL "attribute_exists(#k)" \
+	"[!X? AND attribute_not_exists(#c)][X? AND (attribute_not_exists(#c) OR attribute_type(#c, :Z))]" \
+	" AND attribute_not_exists(#x) AND attribute_not_exists(#z)"
 
 /* It is not final, and now is within its time. */
-#define OPEN NOT_FINAL " AND #a <= :n AND #e > :n"
+#define OPEN NOT_FINAL \
+	" AND [!X?#a <= :n][X?(attribute_not_exists(#a) OR attribute_type(#a, :Z) OR #a <= :n)]" \
+	" AND #e > :n"
 
-/* The payload, if there is one, can be handed over. */
-#define PAYLOAD " AND (attribute_not_exists(#p) OR attribute_type(#p, :S))"
+/*
+ * The payload, if there is one, can be handed over.  Other clients may keep it in any type
+ * that is JSON.
+ */
+#define PAYLOAD " AND (attribute_not_exists(#p) OR attribute_type(#p, :S)" \
+	"[X? OR attribute_type(#p, :M) OR attribute_type(#p, :L) OR attribute_type(#p, :N)" \
+	" OR attribute_type(#p, :B) OR attribute_type(#p, :Z)])"
 
 static const struct
 {
@@ -126,7 +150,7 @@ static const struct
 	/* Nothing re-creates an action, not even one that is long over. */
 	[EO_ACTION_CREATE] = {
 		"attribute_not_exists(#k)",
-		"SET #i = :i, #s = :n, #d = :t, #a = :a, #e = :e, #l = :l"
+		"SET [!X?#i = :i, ]#s = :n, #d = :t, #a = :a, #e = :e, #l = :l"
 		"[p?, #p = :p][h?, #h = :h, #m = :m][j?, #j = :j]"
 	},
 
@@ -169,30 +193,53 @@ static const struct
 	}
 };
 
-#define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
-
 /* The structs that values are taken from. */
 typedef enum From
 {
 	FROM_WRITE,
-	FROM_TYPES
+	FROM_TYPES,
+	FROM_SPELLED
 } From;
 
 /* Names of types, for conditions. */
-static const struct
+typedef struct Types
 {
 	const char *string;
-}			types = {"S"};
+	const char *map;
+	const char *list;
+	const char *number;
+	const char *boolean;
+	const char *null;
+} Types;
+
+static const Types types = {"S", "M", "L", "N", "BOOL", "NULL"};
+
+/* The values that have a form of their own in a table that is not native. */
+typedef struct Spelled
+{
+	EoInstant	now;
+	EoInstant	active;
+	EoInstant	expires;
+	const char *payload;
+	size_t		payload_len;
+} Spelled;
 
 #define STRING(member) {EO_VALUE_STRING, FROM_WRITE, offsetof(EoActionWrite, member), 0}
 #define NUMBER(member) {EO_VALUE_NUMBER, FROM_WRITE, offsetof(EoActionWrite, member), 0}
+#define TYPE(member) {EO_VALUE_STRING, FROM_TYPES, offsetof(Types, member), 0}
+#define INSTANT(member) ((EoValue) {EO_VALUE_INSTANT, FROM_SPELLED, offsetof(Spelled, member), 0})
 
 static const EoValue values[EO_VALUE_LETTERS] = {
 	['n'] = NUMBER(now_ms),
 	['t'] = STRING(token),
 	['T'] = {EO_VALUE_SET, FROM_WRITE, offsetof(EoActionWrite, token), 0},
 	['q'] = STRING(attempt),
-	['S'] = {EO_VALUE_STRING, FROM_TYPES, 0, 0},
+	['S'] = TYPE(string),
+	['M'] = TYPE(map),
+	['L'] = TYPE(list),
+	['N'] = TYPE(number),
+	['B'] = TYPE(boolean),
+	['Z'] = TYPE(null),
 	['i'] = STRING(id),
 	['a'] = NUMBER(active_ms),
 	['e'] = NUMBER(expires_ms),
@@ -205,13 +252,97 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['b'] = STRING(consumer)
 };
 
-EoStatus
-eo_action_item_make_pk(const char *prefix, const char *id, char *out, size_t *len)
+static void fill_seed(EoActionLayout *layout, const EoLayout *table);
+
+/* ----- the spelling of a table ----- */
+
+const EoActionLayout *
+eo_action_item_layout(const EoLayout *layout)
 {
-	*len = strlen(KEY_PREFIX) + strlen(prefix) + strlen(id);
+	static EoActionLayout *all;
+	EoActionLayout *a = all;
+
+	while (a != NULL && a->table != layout)
+		a = a->next;
+	if (a != NULL)
+		return a;
+	a = calloc(1, sizeof(EoActionLayout));
+	if (a == NULL)
+		return NULL;
+	a->table = layout;
+	a->key.name = KEY_NAME;
+	a->instants = EO_INSTANT_MS;
+	memcpy(a->attributes, attributes, sizeof(attributes));
+	memcpy(a->values, values, sizeof(values));
+	if (!layout->is_native)
+		fill_seed(a, layout);
+	a->next = all;
+	all = a;
+	return a;
+}
+
+static void
+fill_seed(EoActionLayout *layout, const EoLayout *table)
+{
+	layout->is_seed = true;
+	layout->key.name = SEED_KEY_NAME;
+	layout->instants = table->instants;
+	layout->attributes[A_KEY].name = SEED_KEY_NAME;
+	layout->attributes[A_ACTIVE].name = "activeAt";
+	layout->attributes[A_EXPIRES].name = "expiresAt";
+	layout->attributes[A_TTL].name = table->expiry;
+	layout->values['n'] = INSTANT(now);
+	layout->values['a'] = INSTANT(active);
+	layout->values['e'] = INSTANT(expires);
+	if (table->native_result)
+		layout->values['p'] = (EoValue)
+	{
+		EO_VALUE_JSON, FROM_SPELLED, offsetof(Spelled, payload), offsetof(Spelled, payload_len)
+	};
+}
+
+/* Actions and records are told apart by their attributes, so these need other names. */
+bool
+eo_action_item_check_layout(const EoLayout *layout, const char **option, const char **reason)
+{
+	static const char *const of_seed[] = {"activeAt", "expiresAt"};
+	const char *names[] = {layout->expiry, layout->status, layout->lease, layout->updated,
+		layout->result, layout->validation, layout->holder};
+	const char *const of_names[] = {"expiry_attribute", "status_attribute", "lease_attribute",
+		"updated_attribute", "result_attribute", "validation_attribute", "holder_attribute"};
+
+	*option = "action_layout";
+	*reason = "Such actions are in tables whose only key attribute is actionId.";
+	if (layout->is_native || strcmp(layout->key.name, SEED_KEY_NAME) != 0 ||
+		layout->key.sort_name != NULL || layout->item_prefix[0] != '\0')
+		return false;
+	*reason = "Actions have an attribute of this name.";
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	{
+		*option = of_names[i];
+		for (int j = 0; names[i] != NULL && j < N_ATTRIBUTES; j++)
+		{
+			const char *other = j < 2 ? of_seed[j] : attributes[j].name;
+
+			if (j != A_TTL && j != A_KEY && strcmp(other, names[i]) == 0)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* ----- requests ----- */
+
+EoStatus
+eo_action_item_make_pk(const EoActionLayout *layout, const char *prefix, const char *id,
+					   char *out, size_t *len)
+{
+	const char *first = layout->is_seed ? "" : KEY_PREFIX;
+
+	*len = strlen(first) + strlen(prefix) + strlen(id);
 	if (*len > EO_MAX_KEY_BYTES)
 		return EO_TOO_LARGE;
-	snprintf(out, EO_MAX_KEY_BYTES + 1, "%s%s%s", KEY_PREFIX, prefix, id);
+	snprintf(out, EO_MAX_KEY_BYTES + 1, "%s%s%s", first, prefix, id);
 	return EO_OK;
 }
 
@@ -222,11 +353,9 @@ eo_action_item_is_pk(const char *pk)
 }
 
 const char *
-eo_action_item_pk_of(EoJsonValue *item)
+eo_action_item_pk_of(const EoActionLayout *layout, EoJsonValue *item)
 {
-	size_t		len;
-
-	return eo_json_attr_s(item, KEY_NAME, &len);
+	return eo_expression_pk_of(&layout->key, item);
 }
 
 size_t
@@ -235,31 +364,48 @@ eo_action_item_max_payload(size_t pk_len, size_t id_len)
 	return EO_MAX_ITEM_BYTES - ITEM_OVERHEAD - pk_len - id_len;
 }
 
-/* An expression is made once for each verb and each set of options. */
+/*
+ * An expression is made once for each verb and each set of options; that is all that
+ * changes in the layout.
+ */
 void
-eo_action_item_put_write(EoBuf *body, const char *table, const char *pk, EoActionVerb verb,
-						 const EoActionWrite *w)
+eo_action_item_put_write(const EoActionLayout *layout, EoBuf *body, const char *table,
+						 const char *pk, EoActionVerb verb, const EoActionWrite *w)
 {
-	static EoExpression made[N_VERBS][N_VARIANTS];
-	unsigned int set = options_of(w);
-	EoExpression *e = &made[verb][set];
+	unsigned int set = options_of(layout, w);
+	EoExpression *e = (EoExpression *) &layout->made[verb][set];
 	EoStatus	status = EO_OK;
-	const void *structs[] = {[FROM_WRITE] = w,[FROM_TYPES] = &types};
+	Spelled		spelled;
+	const void *structs[] = {[FROM_WRITE] = w,[FROM_TYPES] = &types,[FROM_SPELLED] = &spelled};
 
+	if (layout->is_seed)
+	{
+		int64_t		now_ms = w->now_ms;
+
+		/* Whole seconds are compared with whole seconds. */
+		if (layout->instants == EO_INSTANT_S)
+			now_ms -= now_ms % 1000;
+		eo_instant_make(&spelled.now, layout->instants, now_ms);
+		eo_instant_make(&spelled.active, layout->instants, w->active_ms);
+		eo_instant_make(&spelled.expires, layout->instants, w->expires_ms);
+		spelled.payload = w->payload;
+		spelled.payload_len = w->payload != NULL ? strlen(w->payload) : 0;
+	}
 	if (e->text.len == 0)
-		status = eo_expression_make(e, attributes, options, set,
+		status = eo_expression_make(e, layout->attributes, options, set,
 									verbs[verb].condition, verbs[verb].update);
 	if (status == EO_OK)
-		eo_expression_put_update(e, body, table, &item_key, pk, ",\"ReturnValues\":\"ALL_NEW\"",
-								 values, structs);
+		eo_expression_put_update(e, body, table, &layout->key, pk,
+								 ",\"ReturnValues\":\"ALL_NEW\"", layout->values, structs);
 	else
 		body->status = status;
 }
 
 void
-eo_action_item_put_read(EoBuf *body, const char *table, const char *pk)
+eo_action_item_put_read(const EoActionLayout *layout, EoBuf *body, const char *table,
+						const char *pk)
 {
-	eo_expression_put_read(body, table, &item_key, pk);
+	eo_expression_put_read(body, table, &layout->key, pk);
 }
 
 /* ----- reading ----- */
@@ -314,8 +460,55 @@ read_string(EoJsonValue *item, Attribute a, bool *ok)
 	return s;
 }
 
+/*
+ * Read an instant; 0 if there is none.  Sets *ok to false if the attribute is there
+ * and not of the form with which the conditions compare it.
+ */
+static int64_t
+read_instant(const EoActionLayout *layout, EoJsonValue *item, Attribute a, bool *ok)
+{
+	const char *name = layout->attributes[a].name;
+	EoJsonValue *attribute = eo_json_get(item, name);
+	int64_t		ms = 0;
+
+	if (!layout->is_seed)
+		return read_number(item, a, EO_MAX_INSTANT_MS, ok);
+	if (attribute == NULL || eo_json_get(attribute, "NULL") != NULL)
+		return 0;
+	if (eo_json_get(attribute, layout->instants == EO_INSTANT_ISO ? "S" : "N") == NULL ||
+		!eo_instant_read(item, name, layout->instants, &ms))
+		*ok = false;
+	return ms;
+}
+
+/* Read the payload as JSON; NULL if there is none. */
+static const char *
+read_payload(const EoActionLayout *layout, EoJsonValue *item, bool *ok)
+{
+	const char *text;
+	size_t		len;
+
+	if (!layout->is_seed)
+		return read_string(item, A_PAYLOAD, ok);
+	if (eo_json_attr_text(item, attributes[A_PAYLOAD].name, &text, &len) != EO_OK)
+	{
+		*ok = false;
+		return NULL;
+	}
+	return text;
+}
+
+/* Does the item say of an instant that it has come, whatever form that has? */
+static bool
+has_instant(const EoActionLayout *layout, EoJsonValue *item, Attribute a)
+{
+	EoJsonValue *attribute = eo_json_get(item, layout->attributes[a].name);
+
+	return attribute != NULL && !(layout->is_seed && eo_json_get(attribute, "NULL") != NULL);
+}
+
 EoStatus
-eo_action_item_read(EoJsonValue *item, EoActionItem *action)
+eo_action_item_read(const EoActionLayout *layout, EoJsonValue *item, EoActionItem *action)
 {
 	bool		ok = true;
 	bool		whatever = true;
@@ -323,18 +516,18 @@ eo_action_item_read(EoJsonValue *item, EoActionItem *action)
 
 	memset(action, 0, sizeof(*action));
 	/* Attributes that a condition needs, or that are handed over. */
-	action->active_ms = read_number(item, A_ACTIVE, EO_MAX_INSTANT_MS, &ok);
-	action->expires_ms = read_number(item, A_EXPIRES, EO_MAX_INSTANT_MS, &ok);
-	action->consumed_ms = read_number(item, A_CONSUMED, EO_MAX_INSTANT_MS, &ok);
-	action->canceled_ms = read_number(item, A_CANCELED, EO_MAX_INSTANT_MS, &ok);
-	action->closed_ms = read_number(item, A_CLOSED, EO_MAX_INSTANT_MS, &ok);
-	action->payload = read_string(item, A_PAYLOAD, &ok);
+	action->active_ms = read_instant(layout, item, A_ACTIVE, &ok);
+	action->expires_ms = read_instant(layout, item, A_EXPIRES, &ok);
+	action->consumed_ms = read_instant(layout, item, A_CONSUMED, &ok);
+	action->canceled_ms = read_instant(layout, item, A_CANCELED, &ok);
+	action->closed_ms = read_instant(layout, item, A_CLOSED, &ok);
+	action->payload = read_payload(layout, item, &ok);
 	action->pin_hash = read_string(item, A_PIN_HASH, &ok);
 	action->pin_attempts = read_number(item, A_PIN_ATTEMPTS, INT32_MAX, &ok);
 	/* Attributes that are shown, if they can be read. */
 	action->pin_pepper = read_string(item, A_PIN_PEPPER, &whatever);
 	action->pin_tokens = eo_json_get(attribute_of(item, A_PIN_TOKENS), "SS");
-	action->created_ms = read_number(item, A_CREATED, EO_MAX_INSTANT_MS, &whatever);
+	action->created_ms = read_instant(layout, item, A_CREATED, &whatever);
 	action->created_token = read_string(item, A_CREATED_TOKEN, &whatever);
 	action->consumed_token = read_string(item, A_CONSUMED_TOKEN, &whatever);
 	action->consumed_reason = read_string(item, A_CONSUMED_REASON, &whatever);
@@ -345,14 +538,15 @@ eo_action_item_read(EoJsonValue *item, EoActionItem *action)
 	action->canceled_reason = read_string(item, A_CANCELED_REASON, &whatever);
 
 	/* Without them, every condition that compares them is false. */
-	if (attribute_of(item, A_ACTIVE) == NULL || attribute_of(item, A_EXPIRES) == NULL)
+	if ((!layout->is_seed && attribute_of(item, A_ACTIVE) == NULL) ||
+		!has_instant(layout, item, A_EXPIRES))
 		ok = false;
 
 	/*
 	 * Conditions ask whether these attributes exist, EoActionItem whether
 	 * they are 0.  So an instant of 0 cannot be read.
 	 */
-	if ((attribute_of(item, A_CONSUMED) != NULL && action->consumed_ms == 0) ||
+	if ((has_instant(layout, item, A_CONSUMED) && action->consumed_ms == 0) ||
 		(attribute_of(item, A_CANCELED) != NULL && action->canceled_ms == 0) ||
 		(attribute_of(item, A_CLOSED) != NULL && action->closed_ms == 0))
 		ok = false;

@@ -7,6 +7,11 @@
  * conditions on them.  docs/actions.md states both as a contract for other
  * services.
  *
+ * In tables of the layout native that is the only spelling.  In the others it is that of
+ * a table that other clients keep, whose partition key is actionId (option action_layout
+ * 'seed'): some names are others, instants have the form of the table, and a client may
+ * have written an attribute as NULL where it means none.
+ *
  * Compiles without a server.
  *
  *-------------------------------------------------------------------------
@@ -16,6 +21,7 @@
 
 #include "dynamodb/buf.h"
 #include "dynamodb/json.h"
+#include "dynamodb/layout.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
 
@@ -99,11 +105,29 @@ typedef struct EoActionWrite
 	const char *consumer;
 } EoActionWrite;
 
+/* How the actions of a table are spelled. */
+typedef struct EoActionLayout EoActionLayout;
+
+/*
+ * The spelling in a table of that layout, made once in a process; NULL: no memory.
+ * The layout must be "native", or have passed eo_action_item_check_layout().
+ */
+extern const EoActionLayout *eo_action_item_layout(const EoLayout *layout);
+
+/*
+ * Can a table of this layout have actions?  False: *option names the option that is
+ * wrong, and *reason is a sentence that says why.  Both are static.
+ */
+extern bool eo_action_item_check_layout(const EoLayout *layout, const char **option,
+										const char **reason);
+
 /* Like eo_record_make_pk(), for the id of an action. */
-extern EoStatus eo_action_item_make_pk(const char *prefix, const char *id, char *out, size_t *len)
-			EO_MUST_CHECK;
+extern EoStatus eo_action_item_make_pk(const EoActionLayout *layout, const char *prefix,
+									   const char *id, char *out, size_t *len) EO_MUST_CHECK;
+
+/* Is this the partition key of an action in a native table? */
 extern bool eo_action_item_is_pk(const char *pk);
-extern const char *eo_action_item_pk_of(EoJsonValue *item);
+extern const char *eo_action_item_pk_of(const EoActionLayout *layout, EoJsonValue *item);
 
 /* The longest payload that fits into an item beside this partition key and id. */
 extern size_t eo_action_item_max_payload(size_t pk_len, size_t id_len);
@@ -112,17 +136,20 @@ extern size_t eo_action_item_max_payload(size_t pk_len, size_t id_len);
  * Append the body of an UpdateItem; makes the body fail (see buf.h) if the write
  * lacks a member that the verb needs.
  */
-extern void eo_action_item_put_write(EoBuf *body, const char *table, const char *pk,
-									 EoActionVerb verb, const EoActionWrite *w);
+extern void eo_action_item_put_write(const EoActionLayout *layout, EoBuf *body,
+									 const char *table, const char *pk, EoActionVerb verb,
+									 const EoActionWrite *w);
 
 /* Append the body of a consistent GetItem. */
-extern void eo_action_item_put_read(EoBuf *body, const char *table, const char *pk);
+extern void eo_action_item_put_read(const EoActionLayout *layout, EoBuf *body,
+									const char *table, const char *pk);
 
 /*
  * Read an item.  Returns EO_OK, or EO_INVALID if it is not an action, or if an
  * attribute that decides about it is not of the type which the conditions need.
  */
-extern EoStatus eo_action_item_read(EoJsonValue *item, EoActionItem *action) EO_MUST_CHECK;
+extern EoStatus eo_action_item_read(const EoActionLayout *layout, EoJsonValue *item,
+									EoActionItem *action) EO_MUST_CHECK;
 
 /* Has the caller with this token taken an attempt? */
 extern bool eo_action_item_paid_by(const EoActionItem *action, const char *token);

@@ -74,13 +74,13 @@ static EoLayout native = {
 #define POWERTOOLS \
 	.key = {.name = "id"},.item_prefix = "",.status = "status",.expiry = "expiration", \
 	.lease = "in_progress_expiration",.result = "data",.instants = EO_INSTANT_MS, \
-	.words = {"INPROGRESS", "INPROGRESS", "COMPLETED", "INPROGRESS"}
+	.validation = "validation",.words = {"INPROGRESS", "INPROGRESS", "COMPLETED", "INPROGRESS"}
 
 static const EoLayout defaults[] = {
-	{.name = "powertools-python", POWERTOOLS},
-	{.name = "powertools-typescript",.native_result = true, POWERTOOLS},
-	{.name = "powertools-java", POWERTOOLS},
-	{.name = "powertools-dotnet", POWERTOOLS},
+	{.name = "powertools-python",.runtime = "python", POWERTOOLS},
+	{.name = "powertools-typescript",.runtime = "typescript",.native_result = true, POWERTOOLS},
+	{.name = "powertools-java",.runtime = "java", POWERTOOLS},
+	{.name = "powertools-dotnet",.runtime = "dotnet", POWERTOOLS},
 	{
 		.name = "custom",
 		.key = {.name = "pk"},.item_prefix = "",.status = "status",.expiry = "ttl",

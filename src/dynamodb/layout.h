@@ -89,6 +89,12 @@ struct EoLayout
 	const char *updated;
 	const char *result;
 	const char *validation;
+
+	/*
+	 * The validation attribute has the hash of the payload that the library
+	 * for this runtime makes; NULL: our own fingerprint.
+	 */
+	const char *runtime;
 	const char *holder;
 	bool		native_result;	/* in DynamoDB's own types, and not as text */
 	EoInstantForm instants;		/* of lease and updated */

@@ -356,6 +356,7 @@ read_server_options(EoServer *s, List *list)
 	const char *parallel = eo_option_values_find(list, "parallel_requests");
 	const char *tables = eo_option_values_find(list, "transact_tables");
 	const char *credentials = eo_option_values_find(list, "credentials");
+	const char *actions = eo_option_values_find(list, "action_layout");
 
 	s->region = copy_option(list, "region", NULL);
 	s->table = copy_option(list, "table", NULL);
@@ -372,6 +373,7 @@ read_server_options(EoServer *s, List *list)
 	s->max_hold_ms = duration_option(list, "max_hold", 0);
 	s->max_attempts = attempts != NULL ? atoi(attempts) : 4;
 	s->transact_tables = tables != NULL ? eo_option_values_list(tables) : NIL;
+	s->seed_actions = actions != NULL && strcmp(actions, "seed") == 0;
 	s->pin_attempts = pins != NULL ? atoi(pins) : 3;
 	s->parallel_requests = parallel != NULL ? atoi(parallel) : 16;
 

@@ -55,6 +55,7 @@ typedef struct EoServer
 	int64		clock_skew_ms;
 	List	   *transact_tables;	/* of char *, for idem_transact(); NIL:
 									 * none */
+	bool		seed_actions;	/* action_layout 'seed' */
 	int64		max_hold_ms;	/* 0: as long as the transaction lasts */
 
 	/* From the user mapping; NULL where it has none. */

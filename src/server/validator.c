@@ -16,6 +16,7 @@
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
 #include "compat.h"
+#include "dynamodb/action_item.h"
 #include "dynamodb/chain.h"
 #include "dynamodb/endpoint.h"
 #include "dynamodb/layout.h"
@@ -43,6 +44,7 @@ static void check_endpoint(const char *name, const char *value);
 static void check_table(const char *name, const char *value);
 static void check_transact_tables(const char *name, const char *value);
 static void check_layout_part(const char *name, const char *value);
+static void check_action_layout(const char *name, const char *value);
 static void check_stale_after(const char *name, const char *value);
 static void check_key_prefix(const char *name, const char *value);
 static void check_lease(const char *name, const char *value);
@@ -86,6 +88,7 @@ static const EoOption options[] =
 	{"instants", ForeignServerRelationId, false, check_layout_part},
 	{"validation_attribute", ForeignServerRelationId, false, check_layout_part},
 	{"stale_after", ForeignServerRelationId, false, check_stale_after},
+	{"action_layout", ForeignServerRelationId, false, check_action_layout},
 	{"key_prefix", ForeignServerRelationId, false, check_key_prefix},
 	{"lease", ForeignServerRelationId, false, check_lease},
 	{"retention", ForeignServerRelationId, false, check_retention},
@@ -168,6 +171,8 @@ static void
 check_layout(List *list)
 {
 	const char *text = eo_option_values_layout(list);
+	const char *actions = eo_option_values_find(list, "action_layout");
+	bool		seed = actions != NULL && strcmp(actions, "seed") == 0;
 	const char *first = NULL;
 	const char *value;
 	const char *option;
@@ -185,9 +190,13 @@ check_layout(List *list)
 			refuse(first, eo_option_values_find(list, first),
 				   "The layout native has fixed names.",
 				   "Leave the option out, or add the option layout 'custom'.");
+		if (seed)
+			refuse("action_layout", actions, "Such actions are in tables whose only key attribute is actionId.",
+				   "Add the options layout 'custom' and key_attribute 'actionId'.");
 		return;
 	}
-	if (eo_layout_read(&layout, text, &option, &reason))
+	if (eo_layout_read(&layout, text, &option, &reason) &&
+		(!seed || eo_action_item_check_layout(&layout, &option, &reason)))
 		return;
 	value = eo_option_values_find(list, option);
 	if (strcmp(option, "layout") == 0)
@@ -335,6 +344,13 @@ check_transact_tables(const char *name, const char *value)
 				   "A table name has 3 to 255 letters, digits, underscores, hyphens and dots.",
 				   "Give the plain names of the tables that idem_transact() may write to, with commas between them.");
 	}
+}
+
+static void
+check_action_layout(const char *name, const char *value)
+{
+	if (strcmp(value, "native") != 0 && strcmp(value, "seed") != 0)
+		refuse(name, value, "There is no such layout of actions.", "Valid layouts are: native, seed.");
 }
 
 /* Layouts are checked with all of their options, in check_layout(). */

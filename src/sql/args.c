@@ -11,6 +11,7 @@
 #include "compat.h"
 #include "dynamodb/record.h"
 #include "keys/key_form.h"
+#include "keys/powertools_key.h"
 #include "server/option_values.h"
 #include "server/options.h"
 #include "server/store.h"
@@ -177,10 +178,18 @@ eo_arg_token(FunctionCallInfo fcinfo, int n)
 }
 
 char *
-eo_arg_fingerprint(Jsonb *payload)
+eo_arg_fingerprint(const EoStore *store, Jsonb *payload)
 {
-	char	   *hex = palloc(EO_FINGERPRINT_LEN + 1);
+	const char *runtime = store->layout->runtime;
+	char	   *hex;
 
+	if (runtime != NULL)
+	{
+		char	   *text = JsonbToCString(NULL, &payload->root, VARSIZE(payload));
+
+		return eo_powertools_key_digest(runtime, text, strlen(text));
+	}
+	hex = palloc(EO_FINGERPRINT_LEN + 1);
 	eo_key_form_fingerprint(payload, hex);
 	return hex;
 }

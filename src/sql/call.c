@@ -91,8 +91,6 @@ eo_idem_call(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("handler must not be null")));
 	handler = PG_GETARG_OID(1);
-	if (!PG_ARGISNULL(2))
-		ask.payload_sha256 = eo_arg_fingerprint(PG_GETARG_JSONB_P(2));
 	ask.lease_ms = eo_arg_lease(fcinfo, 3);
 	ask.retention_s = eo_arg_retention(fcinfo, 4);
 	ask.wait_ms = eo_arg_wait(fcinfo, 5);
@@ -100,6 +98,8 @@ eo_idem_call(PG_FUNCTION_ARGS)
 	returns = eo_arg_choice(fcinfo, 7, "on_error", "raise", "return");
 	check_handler(handler, !PG_ARGISNULL(2));
 	store = eo_arg_store(fcinfo, 8);
+	if (!PG_ARGISNULL(2))
+		ask.payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(2));
 	eo_gate_worker();
 
 	eo_acquire(store, &ask, &claim);

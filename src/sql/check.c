@@ -84,6 +84,7 @@ static void check_credentials(Subject *s, EoCheckRow *row);
 static void check_table(Subject *s, EoCheckRow *row);
 static void check_key(Subject *s, EoCheckRow *row);
 static void check_ttl(Subject *s, EoCheckRow *row);
+static void check_records(Subject *s, EoCheckRow *row);
 static void check_regions(Subject *s, EoCheckRow *row);
 static void check_round_trip(Subject *s, EoCheckRow *row);
 static void check_clock(Subject *s, EoCheckRow *row);
@@ -108,6 +109,7 @@ static const struct
 	{"table", NEEDS_CREDENTIALS, check_table},
 	{"key schema", NEEDS_DESCRIPTION, check_key},
 	{"time to live", NEEDS_DESCRIPTION, check_ttl},
+	{"records", NEEDS_TABLE, check_records},
 	{"multi-region mode", NEEDS_DESCRIPTION, check_regions},
 	{"round trip", NEEDS_TABLE, check_round_trip},
 	{"clock", NEEDS_TABLE, check_clock}
@@ -508,6 +510,31 @@ check_ttl(Subject *s, EoCheckRow *row)
 					psprintf("It may remove records that are in use. It must be on attribute \"%s\".", name));
 	else
 		set_finding(row, EO_FINDING_OK, psprintf("on, attribute %s", name), NULL);
+}
+
+/*
+ * Does the layout, with its options, spell what other clients have written?  A wrong word
+ * or form would be noticed only when SQL meets such a record.
+ */
+static void
+check_records(Subject *s, EoCheckRow *row)
+{
+	EoTableSample sample;
+	EoError		error;
+
+	if (s->store->layout->is_native)
+		set_finding(row, EO_FINDING_OK, "layout native", NULL);
+	else if (!eo_table_sample(s->store, &sample, &error))
+		set_finding(row, EO_FINDING_WARNING, eo_error_facts(&error),
+					"Allow dynamodb:Scan for this check.");
+	else if (sample.odd > 0)
+		set_finding(row, EO_FINDING_WARNING,
+					psprintf("%d of %d that were looked at are no records of the layout %s: in the first %s",
+							 sample.odd, sample.records, s->store->layout->name, sample.why),
+					"Another program may use the table for other items. Else correct the options of the layout; see docs/interop.md.");
+	else
+		set_finding(row, EO_FINDING_OK, psprintf("layout %s, %d looked at",
+												 s->store->layout->name, sample.records), NULL);
 }
 
 /*

@@ -121,10 +121,10 @@ acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim)
 
 	memset(ask, 0, sizeof(*ask));
 	ask->key = eo_arg_key(fcinfo, 0);
-	if (!PG_ARGISNULL(3))
-		ask->payload_sha256 = eo_arg_fingerprint(PG_GETARG_JSONB_P(3));
 	read_terms(fcinfo, ask);
 	store = eo_arg_store(fcinfo, 8);
+	if (!PG_ARGISNULL(3))
+		ask->payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(3));
 	eo_gate_worker();
 	eo_acquire(store, ask, claim);
 	return store;
@@ -156,15 +156,15 @@ eo_idem_acquire_many(PG_FUNCTION_ARGS)
 				 errhint("Take them a part at a time, with a COMMIT between.")));
 	npayloads = read_documents(fcinfo, 3, "payloads", nkeys, &payloads);
 	read_terms(fcinfo, &terms);
+	store = eo_arg_store(fcinfo, 8);
 	asks = palloc_extended(sizeof(EoAcquire) * Max(1, nkeys), MCXT_ALLOC_HUGE);
 	for (int i = 0; i < nkeys; i++)
 	{
 		asks[i] = terms;
 		asks[i].key = keys[i];
 		if (i < npayloads && payloads[i] != NULL)
-			asks[i].payload_sha256 = eo_arg_fingerprint(payloads[i]);
+			asks[i].payload_sha256 = eo_arg_fingerprint(store, payloads[i]);
 	}
-	store = eo_arg_store(fcinfo, 8);
 	eo_compat_materialized_srf(fcinfo);
 	eo_gate_worker();
 	eo_batch_acquire(store, asks, nkeys, put_claim, fcinfo->resultinfo);
@@ -332,9 +332,9 @@ eo_idem_transact(PG_FUNCTION_ARGS)
 	eo_transact_items_read(PG_GETARG_JSONB_P(1), &actions);
 	ask.actions = &actions;
 	ask.result = eo_arg_json(fcinfo, 2);
-	if (!PG_ARGISNULL(3))
-		ask.payload_sha256 = eo_arg_fingerprint(PG_GETARG_JSONB_P(3));
 	store = eo_arg_store(fcinfo, 4);
+	if (!PG_ARGISNULL(3))
+		ask.payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(3));
 	eo_transact(store, &ask, &claim);
 	return eo_expansion_keep(fcinfo, 0, 4, claim_datum(fcinfo, ask.key, &claim));
 }

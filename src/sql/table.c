@@ -16,7 +16,11 @@
 #include "dynamodb/clock.h"
 #include "dynamodb/expression.h"
 #include "dynamodb/http.h"
+#include "dynamodb/instant.h"
 #include "dynamodb/json.h"
+#include "dynamodb/layout.h"
+#include "dynamodb/life_item.h"
+#include "dynamodb/record.h"
 #include "dynamodb/status.h"
 #include "lib/stringinfo.h"
 #include "server/error.h"
@@ -27,11 +31,17 @@
 /* Pause between looks at a table that is being created, in microseconds. */
 #define CREATE_POLL_US 200000
 
+/* So many items are compared with the layout. */
+#define SAMPLE_ITEMS 25
+
 static EoCall *new_call(EoStore *store, EoOperation op);
 static void free_call(void *call);
 static void wait_until_active(EoStore *store);
 static void switch_ttl_on(EoStore *store);
 static bool key_fits(EoStore *store, EoJsonValue *table, char **key);
+static void sample_item(EoStore *store, EoJsonValue *item, EoTableSample *sample);
+static const char *what_is_odd(const EoLayout *layout, EoJsonValue *item);
+static bool is_instant(EoJsonValue *item, const char *name, EoInstantForm form);
 static bool string_is(EoJsonValue *v, const char *text);
 
 /* ----- creating ----- */
@@ -216,6 +226,96 @@ key_fits(EoStore *store, EoJsonValue *table, char **key)
 	}
 	*key = s.data;
 	return fits;
+}
+
+/* ----- records of other clients ----- */
+
+bool
+eo_table_sample(EoStore *store, EoTableSample *sample, EoError *error)
+{
+	EoCall	   *call = new_call(store, EO_SCAN);
+	const EoAttributeName *a = store->layout->attributes;
+	StringInfoData names;
+	StringInfoData letters;
+	EoJsonValue *items;
+
+	initStringInfo(&names);
+	initStringInfo(&letters);
+	for (int i = 0; i < EO_N_ATTRIBUTES; i++)
+	{
+		if (a[i].name == NULL || i == EO_A_RESULT || i == EO_A_ERROR || i == EO_A_PAYLOAD)
+			continue;
+		appendStringInfo(&letters, "%s#%c", letters.len > 0 ? "," : "", a[i].letter);
+		appendStringInfo(&names, "%s\"#%c\":\"%s\"", names.len > 0 ? "," : "", a[i].letter, a[i].name);
+	}
+	eo_buf_addf(&call->body, ",\"Limit\":%d,\"ProjectionExpression\":\"%s\",\"ExpressionAttributeNames\":{%s}}",
+				SAMPLE_ITEMS, letters.data, names.data);
+	eo_store_run_call(store, call);
+	*error = call->error;
+	if (call->error.status != EO_OK)
+		return false;
+	memset(sample, 0, sizeof(*sample));
+	items = eo_json_get(eo_json_root(call->reply), "Items");
+	for (size_t i = 0; i < eo_json_array_length(items); i++)
+		sample_item(store, eo_json_array_get(items, i), sample);
+	return true;
+}
+
+/* Look at an item.  Those of lives, and the actions in a table that has such, are no records. */
+static void
+sample_item(EoStore *store, EoJsonValue *item, EoTableSample *sample)
+{
+	const EoLayout *layout = store->layout;
+	const char *pk = eo_record_pk_of(layout, item);
+	const char *why;
+
+	if (pk == NULL || eo_life_item_is_pk(pk) ||
+		(store->server->seed_actions && eo_json_get(item, layout->status) == NULL))
+		return;
+	sample->records++;
+	why = what_is_odd(layout, item);
+	if (why != NULL && sample->odd++ == 0)
+		sample->why = pstrdup(why);
+}
+
+/* In what an item is no record of the layout; NULL: it is one. */
+static const char *
+what_is_odd(const EoLayout *layout, EoJsonValue *item)
+{
+	EoRecord	record;
+	size_t		len;
+	const char *status = eo_json_attr_s(item, layout->status, &len);
+
+	if (status == NULL)
+		return psprintf("there is no string \"%s\"", layout->status);
+	if (eo_record_read(layout, item, &record) != EO_OK)
+		return psprintf("\"%s\" is \"%s\"", layout->status, status);
+	if (!is_instant(item, layout->expiry, EO_INSTANT_S))
+		return psprintf("\"%s\" is not a number of seconds", layout->expiry);
+	if (layout->lease != NULL && !is_instant(item, layout->lease, layout->instants))
+		return psprintf("\"%s\" does not have the form of the option instants", layout->lease);
+	if (layout->updated != NULL && !is_instant(item, layout->updated, layout->instants))
+		return psprintf("\"%s\" does not have the form of the option instants", layout->updated);
+	return NULL;
+}
+
+/*
+ * Is the attribute an instant of this form, or not there at all?  Milliseconds that are
+ * read as seconds are far in the future, and seconds that are read as milliseconds in 1970.
+ */
+static bool
+is_instant(EoJsonValue *item, const char *name, EoInstantForm form)
+{
+	EoJsonValue *attribute = eo_json_get(item, name);
+	int64		ms;
+
+	if (attribute == NULL)
+		return true;
+	if (eo_json_get(attribute, form == EO_INSTANT_ISO ? "S" : "N") == NULL ||
+		!eo_instant_read(item, name, form, &ms))
+		return false;
+	/* A run that was given up has an end at 0. */
+	return ms < EO_MAX_INSTANT_MS && (ms == 0 || ms > INT64CONST(31536000000));
 }
 
 /* ----- calls ----- */

@@ -36,6 +36,15 @@ typedef struct EoTableTtl
 	bool		fits;			/* set on the attribute that the layout uses */
 } EoTableTtl;
 
+/* Some items of a table that other clients use, too, compared with the layout. */
+typedef struct EoTableSample
+{
+	int			records;		/* that were looked at */
+	int			odd;			/* of them cannot be read, or not as the layout
+								 * says */
+	char	   *why;			/* what is odd about the first of them, palloc'd */
+} EoTableSample;
+
 /*
  * Create the table (billed on demand, time to live on the layout's attribute) and
  * wait, interruptibly, until it can be used.  Returns true if this call created
@@ -55,5 +64,6 @@ extern const char *eo_table_key_needed(EoStore *store);
  */
 extern bool eo_table_describe(EoStore *store, EoTableDescription *table, EoError *error);
 extern bool eo_table_describe_ttl(EoStore *store, EoTableTtl *ttl, EoError *error);
+extern bool eo_table_sample(EoStore *store, EoTableSample *sample, EoError *error);
 
 #endif							/* EO_SQL_TABLE_H */

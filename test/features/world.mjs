@@ -375,10 +375,11 @@ export class Shop extends World {
 
   // -- actions --------------------------------------------------------------------
 
-  // Issues a link, a coupon, an approval or a licence; from and to are hours from now.
+  // Issues a link, a coupon, an approval or a licence; from and to are hours from now. What
+  // is good at once says no instant, because the clock of DynamoDB may be a second behind.
   async issue(goodFor, { from = 0, to = 720, pin } = {}) {
     const { id } = await this.query(
-      "SELECT id FROM action_create($1, now() + $2 * interval '1 h', now() + $3 * interval '1 h', $4)",
+      "SELECT id FROM action_create($1, now() + nullif($2, 0) * interval '1 h', now() + $3 * interval '1 h', $4)",
       [JSON.stringify(goodFor), from, to, pin]);
     this.key = id;
   }

@@ -8,4 +8,4 @@ authorization="$authorization, SignedHeaders=host, Signature=0"
 
 printf '%s' "${2-$(cat)}" | curl -s -S -f -m 30 -w '\n' "$EO_ENGINE" -d @- \
     -H "X-Amz-Target: DynamoDB_20120810.$1" -H 'Content-Type: application/x-amz-json-1.0' \
-    -H "Authorization: $authorization"
+    -H "Authorization: $authorization" -H 'X-Amz-Date: 20260101T000000Z'

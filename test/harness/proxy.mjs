@@ -144,7 +144,8 @@ export class Proxy {
     this.#engine = engine;
     this.server = http.createServer({ keepAliveTimeout: 0, requestTimeout: 0, headersTimeout: 0 },
       (request, response) => this.#serve(request, response));
-    this.control = http.createServer((request, response) => this.#command(request, response));
+    // A test keeps its connection, and must not meet it just when it is closed for its age.
+    this.control = http.createServer({ keepAliveTimeout: 0 }, (request, response) => this.#command(request, response));
   }
 
   async start() {

@@ -8,6 +8,7 @@
 //   --stop          stop what an earlier --keep left running, and exit
 //   --durable       a cluster with fsync
 //   --in-memory     an engine that is faster and forgets its data when stopped
+//   --dynalite      another engine, which knows less (dynalite.mjs)
 //   --no-preload    a cluster without shared_preload_libraries
 //   --set NAME=VALUE  a setting for the cluster, as often as wanted
 //
@@ -25,6 +26,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Cluster } from './cluster.mjs';
+import { Dynalite } from './dynalite.mjs';
 import { Engine, LICENCE, cacheDir } from './engine.mjs';
 import { Proxy } from './proxy.mjs';
 import { HarnessError, tail, until } from './util.mjs';
@@ -34,13 +36,14 @@ const stateFile = path.join(cacheDir(), 'kept.json');
 
 function parse(argv) {
   const options = { keep: false, stop: false, serve: false, preload: true, durable: false, inMemory: false,
-    settings: {}, command: [] };
+    dynalite: false, settings: {}, command: [] };
   const flags = {
     '--keep': () => { options.keep = true; },
     '--stop': () => { options.stop = true; },
     '--serve': () => { options.serve = true; },         // the detached copy
     '--durable': () => { options.durable = true; },
     '--in-memory': () => { options.inMemory = true; },
+    '--dynalite': () => { options.dynalite = true; },
     '--no-preload': () => { options.preload = false; },
     '--set': (rest) => {
       const [, name, value] = /^(\w[\w.]*)=(.*)$/s.exec(rest.shift() ?? '') ?? [];
@@ -56,7 +59,7 @@ function parse(argv) {
     flags[flag](rest);
   }
   if (!options.stop && !options.serve && options.command.length === 0) {
-    throw new HarnessError('usage: run.mjs [--keep] [--durable] [--in-memory] [--no-preload] '
+    throw new HarnessError('usage: run.mjs [--keep] [--durable] [--in-memory] [--dynalite] [--no-preload] '
       + '[--set NAME=VALUE] -- COMMAND ARGS...');
   }
   return options;
@@ -85,7 +88,7 @@ class Harness {
   async start(options) {
     const base = this.#folder(os.tmpdir());
     chmodSync(base, 0o755);                             // the cluster's own folder in it is private
-    this.engine = new Engine(this.#engineFolder(), options);
+    this.engine = options.dynalite ? new Dynalite(this.#folder(os.tmpdir())) : new Engine(this.#engineFolder(), options);
     this.cluster = new Cluster(path.join(base, 'pg'), options);
     this.proxy = new Proxy(this.engine);
     const started = await Promise.allSettled([this.engine.start(), this.cluster.start(), this.proxy.start()]);
@@ -231,7 +234,7 @@ async function main(argv) {
   const options = parse(argv);
   if (options.stop) return stopKept();
   if (options.serve) return serve(options);
-  console.error(`harness: ${LICENCE}`);
+  if (!options.dynalite) console.error(`harness: ${LICENCE}`);
   return options.keep ? runKept(options, argv) : runOnce(options);
 }
 

@@ -10,10 +10,12 @@
 //   4. Whoever was told "completed", with a result, finds that result.
 //   5. Each write was allowed when it was applied (history.mjs).
 //   6. Every key can be completed, and no view shows anything that is left.
-//   7. An action is consumed by at most one token, and never consumed and canceled.
-//   8. What belongs to a transact is written once, if and only if its key says so.
+//   7. The same holds for keys that Lambda functions share (lambda.mjs).
+//   8. An action is consumed by at most one token, and never consumed and canceled.
+//   9. What belongs to a transact is written once, if and only if its key says so.
 
 import { History, engine, plain } from './history.mjs';
+import { SHARED_ROWS, SharedTable } from './lambda.mjs';
 import { Session } from './session.mjs';
 
 const PREFIX = 'IDEMPOTENCY#';
@@ -56,6 +58,7 @@ export class Checker {
   constructor(table) {
     this.table = table;
     this.history = new History(table);
+    this.shared = new SharedTable(`${table}_shared`);
   }
 
   async begin() {
@@ -67,6 +70,10 @@ export class Checker {
 
   add(attempts) {
     for (const attempt of attempts) {
+      if (attempt.shared_key) {
+        this.shared.add(attempt);
+        continue;
+      }
       this.#attempts.set(attempt.id, attempt);
       for (const key of attempt.keys) if (!this.#done.has(key)) this.#open.add(key);
     }
@@ -106,6 +113,7 @@ export class Checker {
     };
     this.#guilty.clear();
     this.#rows.clear();
+    this.shared.forgetRows();
     for (const [name, database] of databases) await this.#readDatabase(places[name], database);
     this.survivors = new Set(databases.map(([name]) => places[name].label));
     const items = await this.#scan(this.table);
@@ -115,8 +123,12 @@ export class Checker {
     this.#checkAttempts(items, counts);
     await this.#checkTransacts(items);
     this.#checkActions(items);
+    await this.shared.check(this.violate, this.survivors, counts);
     counts.keys = this.#open.size;
-    if (violations.length === 0) this.#goOn(items);
+    if (violations.length === 0) {
+      this.#goOn(items);
+      await this.shared.goOn();
+    }
     return { violations, counts };
   }
 
@@ -141,6 +153,7 @@ export class Checker {
         if (!works.has(by)) works.set(by, { token, where: [] });
         works.get(by).where.push(here);
       }
+      this.shared.take(here, (await session.ask(SHARED_ROWS)).rows);
       for (const row of (await session.ask(LEFT)).rows) {
         this.violate(`left in ${here}, ${row.what}`, /: (\S+)/.exec(row.what)[1]);
       }
@@ -261,6 +274,10 @@ export class Checker {
 
   // All that is known about the keys with violations.
   evidence() {
+    return { shared: this.shared.evidence(), ...this.#evidenceOfGuilty() };
+  }
+
+  #evidenceOfGuilty() {
     return Object.fromEntries([...this.#guilty].map((key) => [key, {
       attempts: [...this.#attempts.values()].filter(({ keys, did, action }) => keys.includes(key) || key in did
         || `ACTION#${action?.id}` === key),

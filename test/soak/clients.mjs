@@ -131,21 +131,28 @@ class Clients {
   // heir has not seen is settled once a session of the same database meets it.
   async redeliver({ places, databases }) {
     const statuses = await this.checker.openKeys();
+    const shared = await this.checker.shared.openKeys();
     const left = [...statuses.keys()];
-    if (left.length > 0) {
+    if (left.length + shared.size > 0) {
       const lasting = databases.filter(([name]) => name !== 'C');
-      const [name, database] = lasting[this.#passes++ % lasting.length];
-      const session = new Session(places[name], database);
+      const [place, database] = lasting[this.#passes++ % lasting.length];
+      const session = new Session(places[place], database);
       try {
         if (await session.open()) {
           for (const key of left) {
             const id = `${this.round}.h.${++this.#started}`;
-            const entry = this.#record({ id, kind: 'acquire', keys: [], database }, places[name].label);
+            const entry = this.#record({ id, kind: 'acquire', keys: [], database }, places[place].label);
             entry.keys = [key];
             if (statuses.get(key) === 'FAILED for good') {
               await session.ask('SELECT idem_forget($1)', [key]).catch(() => {});
             }
             await kinds.acquire(session, entry, this);
+          }
+          for (const name of shared.keys()) {
+            const id = `${this.round}.h.${++this.#started}`;
+            const entry = this.#record({ id, kind: 'shared', keys: [], database }, places[place].label);
+            entry.keys = [name];
+            await kinds.shared(session, entry, this);
           }
         }
       } finally {
@@ -153,7 +160,7 @@ class Clients {
       }
       this.checker.add(this.#attempts.splice(0));
     }
-    return { left: left.map((key) => `${key} ${statuses.get(key)}`) };
+    return { left: [...left.map((key) => `${key} ${statuses.get(key)}`), ...[...shared].map((key) => `shared ${key}`)] };
   }
 
   check(request) {

@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Actions } from '../interop/actions.mjs';
 import { Keys } from '../interop/client.mjs';
 import { connect } from '../interop/connect.mjs';
+import { runFunction } from './lambda.mjs';
 
 const dynamodb = await connect();
 
@@ -19,7 +20,8 @@ export class Outside {
   async run(attempt, clients) {
     const keys = new Keys(dynamodb, this.table, { lease: attempt.leaseMs, skew: 1000, holder: attempt.id });
     try {
-      if (attempt.kind === 'action') await this.#act(attempt);
+      if (attempt.kind === 'lambda') await runFunction(`${this.table}_shared`, attempt);
+      else if (attempt.kind === 'action') await this.#act(attempt);
       else if (attempt.kind === 'token') await this.#completeShared(keys, attempt, clients);
       else await this.#runOwn(keys, attempt);
     } catch (error) {

@@ -9,6 +9,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
+import { takeShared } from './lambda.mjs';
 
 // A call that writes at once, and is not bound to COMMIT, may have been applied when it got no
 // answer, or was cancelled or terminated while it waited for one.
@@ -19,6 +20,7 @@ const CLAIM = `SELECT c.outcome::text, c.result #>> '{}' AS result, c.token, c.f
 // The statements that every database is prepared with.
 export const SETUP = `
 CREATE TABLE work (key text NOT NULL, token uuid, result text NOT NULL);
+CREATE TABLE shared_work (key text NOT NULL, result text NOT NULL);
 CREATE TABLE guarded (key text NOT NULL, result text NOT NULL);
 CREATE TRIGGER once AFTER INSERT ON guarded FOR EACH ROW EXECUTE FUNCTION idem_guard('key');
 CREATE TABLE guarded_late (LIKE guarded);
@@ -239,6 +241,22 @@ export const kinds = {
       attempt.end = 'rollback';
       note(attempt, key, row);
     }
+  },
+
+  // A key that Lambda functions know, too.
+  shared: async (session, attempt) => {
+    const key = takeShared(attempt);
+    await session.transaction(attempt, async () => {
+      const { rows: [{ outcome, result }] } = await session.ask(
+        `${CLAIM} idem_acquire($1, lease => $2, wait => $3, server => 'shared') c`,
+        [key, attempt.lease ?? null, attempt.wait ?? null]);
+      if (outcome === 'completed') attempt.told = result;
+      if (attempt.pause) await pause(attempt.pause);
+      if (outcome !== 'acquired') return;
+      await session.ask('INSERT INTO shared_work VALUES ($1, $2)', [attempt.shared_key, attempt.id]);
+      await session.ask("SELECT idem_complete($1, to_jsonb($2::text), server => 'shared')", [key, attempt.id]);
+      attempt.works = true;
+    });
   },
 
   // One-shot actions have the names of keys. Each attempt has a token of its own.

@@ -55,6 +55,16 @@ CREATE SERVER fine FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 're
 ALTER SERVER fine OPTIONS (SET layout 'native');
 ALTER SERVER fine OPTIONS (ADD stale_after '5min', DROP status_words);
 DROP SERVER fine;
+-- Actions in a table of another service.
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', action_layout 'other');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', action_layout 'seed');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', layout 'custom', action_layout 'seed');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', layout 'custom', key_attribute 'actionId',
+	expiry_attribute 'expiresAt', action_layout 'seed');
+CREATE SERVER fine FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', layout 'custom', key_attribute 'actionId',
+	instants 'iso', action_layout 'seed');
+ALTER SERVER fine OPTIONS (SET key_attribute 'id');
+DROP SERVER fine;
 -- Options that are accepted.
 CREATE SERVER fine FOREIGN DATA WRAPPER exactonce OPTIONS (
 	region 'cn-north-1', table 'a.b-c_D', layout 'native', key_prefix 'app/', lease '90s',

@@ -117,6 +117,13 @@ FROM (VALUES
 WHERE differs('python', payload, python) OR differs('typescript', payload, typescript) OR differs('java', payload, java)
 	OR differs('dotnet', payload, payload);
 
+-- A jsonb gives the same hash as its text, where the order of members, numbers with
+-- exponents and names that differ in case only do not matter.
+SELECT r, p FROM (VALUES ('typescript', '{"b": 1.50, "a": [1e21, 1E-7, -0, {"é": "\ud83d\ude00"}]}'), ('typescript', '12345678901234567890'),
+	('python', '{"bb": 1.50, "a": [1E-7, 12345678901234567890, {"é": "\ud83d\ude00"}]}'), ('python', '[1.0, 0.1]'),
+	('java', '[1.50, "a", {"b": null}]'), ('java', '"a"'), ('java', '1.50'), ('dotnet', '"é"'), ('dotnet', '[1, 2]')) v (r, p)
+WHERE idem_validation_powertools(r, p::json) <> idem_validation_powertools(r, p::jsonb::text::json);
+
 -- A tree as deep as PostgreSQL reads it, and an object with many members.
 SELECT differs('python', repeat('[', 1000) || repeat(']', 1000), repeat('[', 1000) || repeat(']', 1000));
 SELECT differs('typescript', format('{%s}', string_agg(format('"%s": %s', n, n), ',' ORDER BY n DESC)),

@@ -10,6 +10,7 @@ use ExactOnce;
 use ExactOnce::Faults;
 use JSON::PP;
 use POSIX qw(strftime);
+use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -259,6 +260,28 @@ foreach my $server (sort keys %clients)
 		"$server: runs are counted");
 }
 
+# ----- payloads --------------------------------------------------------------------
+# The hashes are those of the libraries: json.dumps() with sorted names for Python, for
+# Java and .NET the text itself, which is given as a string because jsonb keeps no order.
+
+$sql->(server_sql($_, table => 'tap_layouts_powertools', %common, layout => "powertools-$_")) foreach 'java', 'dotnet';
+foreach ([ python => '{"b": 1, "a": "x"}', '19afc29426da0042fc4e8b7c6b727fdf' ],
+	[ powertools => '{"b": 1, "a": "x"}', '7g2RJvqaOsmFC+2Kci0tEQ==' ],
+	[ java => '"{\"b\":1,\"a\":\"x\"}"', '783b851157ab02c1d0419d1502adb8e4' ],
+	[ dotnet => '"{\"b\":1,\"a\":\"x\"}"', '783b851157ab02c1d0419d1502adb8e4' ],
+	[ java => '42', 'a1d0c6e83f027327d8461063f4ac58a6' ],
+	[ dotnet => '"order-123"', 'f32ae83ade5fb56d3230341541fd96c3' ])
+{
+	my ($server, $payload, $hash) = @$_;
+	my $key = "paid $server $hash";
+	is(acquire($server, $key, ", payload => '$payload'"), 'acquired|', "$server: a claim with the payload $payload");
+	my $validation = (dynamodb(GetItem => { TableName => $server eq 'python' ? 'tap_layouts_python' : 'tap_layouts_powertools',
+				ConsistentRead => $true, Key => $key_of{ $server eq 'python' ? 'python' : 'powertools' }->($key) })->{Item} // {})->{validation};
+	is_deeply($validation, { S => $hash }, "$server: has the hash that the library makes of it");
+	like(run_script($node, "SELECT outcome FROM idem_acquire('$key', payload => '[0]', server => '$server')"), qr/ERROR:  ID003/,
+		"$server: another payload is refused");
+}
+
 # ----- keys, sizes and other items -----------------------------------------------
 
 is(acquire('python', 'k'), 'acquired|', 'a static partition');
@@ -280,6 +303,22 @@ is($sql->("SELECT count(*) FROM idem_check('$_') WHERE status NOT IN ('ok', 'war
 $sql->(server_sql('wrong_key', table => 'tap_layouts_pending', %common, layout => 'powertools-java'));
 like($sql->("SELECT string_agg(detail || ' ' || coalesce(advice, ''), '') FROM idem_check('wrong_key') WHERE status = 'failure'"),
 	qr/PK \(partition key, S\).*Needed is a string partition key "id" and no sort key/s, 'idem_check() compares the key');
+
+# Options that do not spell what the others have written.
+foreach ([ { result_form => 'text', status_words => 'in_progress=RUNNING, completed=DONE' }, qr/in the first "status" is "\w+"/ ],
+	[ { status_attribute => 'state' }, qr/there is no string "state"/ ],
+	[ { expiry_attribute => 'invocationId' }, qr/"invocationId" is not a number of seconds/ ],
+	[ { lease_attribute => 'expiry', expiry_attribute => 'ttl', instants => 'ms' }, qr/"expiry" does not have the form/ ],
+	[ { lease_attribute => 'expiry', expiry_attribute => 'ttl', instants => 'iso' }, qr/"expiry" does not have the form/ ])
+{
+	my ($options, $odd) = @$_;
+	my %all = (table => 'tap_layouts_one_clock', %common, %{ $servers{one_clock} }, holder_attribute => 'caller', %$options);
+	$sql->('DROP SERVER IF EXISTS odd CASCADE; ' . server_sql('odd', %all));
+	like($sql->("SELECT status || ' ' || detail FROM idem_check('odd') WHERE \"check\" = 'records'"), qr/^warning .*$odd/,
+		"idem_check() compares the records with @{[ join ', ', map { \"$_ $options->{$_}\" } sort keys %$options ]}");
+}
+like($sql->("SELECT status || ' ' || detail FROM idem_check('one_clock') WHERE \"check\" = 'records'"), qr/^ok layout custom, [1-9]/,
+	'and finds nothing odd about the right ones');
 
 # ----- the faults of a commit ----------------------------------------------------
 
@@ -356,6 +395,24 @@ foreach my $server ('one_clock', 'powertools')
 	is(value_of($server, $key, 'status'), 'COMPLETED', "$server: it is completed once the server is back");
 	is(acquire($server, $key), qq(completed|{"of": "$key"}), "$server: with its result");
 }
+
+# A run of theirs whose lease is over writes without a condition, after SQL has committed: the
+# record is theirs, and an operator hears of it.
+foreach my $server ('one_clock', 'powertools', 'stale')
+{
+	my $key = "$server overwritten";
+	fault(do => 'drop', key => $key, to => 'COMPLETED', times => 0);
+	run_script($node, working($server, $key, 'COMMIT'));
+	$clients{$server}{complete}->($key);
+	my $offset = -s $node->logfile;
+	reset_proxy();
+	wait_until("$server: the worker says what it cannot finish",
+		sub { slurp_file($node->logfile, $offset) =~ /a key of table "tap_layouts_$server" cannot be marked completed/ });
+	like(acquire($server, $key), qr/^completed\|.*them/, "$server: what they have completed under a sealed key is completed");
+	is(count_work($key), '1', "$server: the work that committed is there");
+	is($sql->("SELECT idem_resolve(pending => id) FROM exactonce_pending WHERE key LIKE '%$key'"), 't', "$server: and is settled by an operator");
+}
+settled($node);
 
 stop_without_crash($node, kills => 1);
 done_testing();

@@ -5,7 +5,12 @@
  */
 #include "bodies.h"
 #include "dynamodb/action_item.h"
+#include "dynamodb/layout.h"
 #include "dynamodb/record.h"
+
+#define SEED "custom;key_attribute=actionId"
+
+static const EoActionLayout *layout;
 
 static void
 test_bodies(void)
@@ -27,7 +32,7 @@ test_bodies(void)
 			w.reason = variant & 8 ? "\n" : NULL;
 			w.consumer = variant & 16 ? "{}" : NULL;
 			eo_buf_init(&body, 100000);
-			eo_action_item_put_write(&body, "tab", "ACTION#\"i\"", (EoActionVerb) verb, &w);
+			eo_action_item_put_write(layout, &body, "tab", "ACTION#\"i\"", (EoActionVerb) verb, &w);
 			all &= check_body(&body, verb, variant);
 		}
 		ok(all, "placeholders are declared as used");
@@ -43,10 +48,10 @@ test_ids(void)
 
 	memset(id, 'i', sizeof(id));
 	id[EO_MAX_KEY_BYTES - 7 - 4] = '\0';
-	ok(eo_action_item_make_pk("app/", id, pk, &len) == EO_OK && len == EO_MAX_KEY_BYTES &&
+	ok(eo_action_item_make_pk(layout, "app/", id, pk, &len) == EO_OK && len == EO_MAX_KEY_BYTES &&
 	   strlen(pk) == EO_MAX_KEY_BYTES, "the longest id");
 	ok(strncmp(pk, "ACTION#app/i", 12) == 0, "is made of prefix and id");
-	ok(eo_action_item_make_pk("app/x", id, pk, &len) == EO_TOO_LARGE, "one more byte is too long");
+	ok(eo_action_item_make_pk(layout, "app/x", id, pk, &len) == EO_TOO_LARGE, "one more byte is too long");
 	ok(eo_action_item_is_pk(pk) && !eo_action_item_is_pk("IDEMPOTENCY#x"), "and told from a key");
 	ok(eo_action_item_max_payload(2048, 2041) > 380000, "room for a payload");
 }
@@ -60,7 +65,7 @@ reads(const char *item, EoActionItem *action)
 	eo_json_free(doc);
 	if (eo_json_parse(item, strlen(item), &doc) != EO_OK)
 		abort();
-	return eo_action_item_read(eo_json_root(doc), action);
+	return eo_action_item_read(layout, eo_json_root(doc), action);
 }
 
 static void
@@ -121,13 +126,95 @@ test_shows(void)
 	   !eo_action_item_shows(&a, EO_ACTION_CREATE, "c"), "nobody did anything");
 }
 
+/* The request of a verb has all of these parts. */
+static bool
+writes(EoActionVerb verb, const char *const *parts)
+{
+	EoActionWrite w = {.token = "t",.attempt = "a",.now_ms = 12345,.id = "i",.active_ms = 20000,
+	.expires_ms = 30500,.ttl_s = 3,.pin_attempts = 3,.payload = "{\"n\": 1}"};
+	EoBuf		body;
+	bool		all = true;
+
+	eo_buf_init(&body, 100000);
+	eo_action_item_put_write(layout, &body, "tab", "i", verb, &w);
+	for (; *parts != NULL; parts++)
+		all &= strstr(eo_buf_str(&body), *parts) != NULL;
+	if (!all)
+		printf("# %s\n", eo_buf_str(&body));
+	eo_buf_free(&body);
+	return all;
+}
+
+/* The tables of clients that have the id alone as the key. */
+static void
+test_seed(void)
+{
+	EoActionItem a;
+
+	layout = eo_action_item_layout(eo_layout_find(SEED ";instants=iso;expiry_attribute=sweepAt"
+												  ";result_form=native"));
+	test_bodies();
+	ok(writes(EO_ACTION_CREATE, (const char *const[]) {"\"Key\":{\"actionId\":{\"S\":\"i\"}}",
+				"\"#l\":\"sweepAt\"", "\":a\":{\"S\":\"1970-01-01T00:00:20.000Z\"}",
+	"\":e\":{\"S\":\"1970-01-01T00:00:30.500Z\"}", "\":p\":{\"M\":{\"n\":{\"N\":\"1\"}}}", NULL}),
+	   "what is written has the form of the table");
+	ok(writes(EO_ACTION_CONSUME, (const char *const[]) {"\":n\":{\"S\":\"1970-01-01T00:00:12.345Z\"}",
+	"attribute_type(#c, :Z)", "\"#a\":\"activeAt\"", NULL}), "and so has what it is compared with");
+	ok(reads("{\"activeAt\":{\"NULL\":true},\"expiresAt\":{\"S\":\"1970-01-01T00:00:09Z\"},"
+			 "\"consumedAt\":{\"NULL\":true},\"payload\":{\"M\":{\"n\":{\"N\":\"1\"}}}}", &a) == EO_OK &&
+	   a.active_ms == 0 && a.expires_ms == 9000 && a.consumed_ms == 0, "their action");
+	is_string(a.payload, "{\"n\":1}", "with its payload");
+	ok(reads("{\"expiresAt\":{\"S\":\"1970-01-01T00:00:09Z\"},\"consumedAt\":{\"S\":\"1970-01-01T00:00:08Z\"}}", &a) == EO_OK &&
+	   a.consumed_ms == 8000 && a.consumed_token == NULL, "that they have consumed");
+	ok(reads("{\"activeAt\":{\"N\":\"1\"},\"expiresAt\":{\"S\":\"1970-01-01T00:00:09Z\"}}", &a) == EO_INVALID &&
+	   reads("{\"expiresAt\":{\"N\":\"9\"}}", &a) == EO_INVALID && reads("{\"status\":{\"S\":\"COMPLETED\"}}", &a) == EO_INVALID,
+	   "another form cannot be compared, and a record is no action");
+	layout = eo_action_item_layout(eo_layout_find(SEED ";instants=s"));
+	ok(writes(EO_ACTION_CREATE, (const char *const[]) {"\":a\":{\"N\":\"20\"}", "\":e\":{\"N\":\"31\"}",
+	"\":n\":{\"N\":\"12\"}", "\":p\":{\"S\":", NULL}), "seconds are whole");
+	layout = eo_action_item_layout(eo_layout_find(SEED));
+	ok(writes(EO_ACTION_CONSUME, (const char *const[]) {"\":n\":{\"N\":\"12345\"}", NULL}), "or milliseconds");
+}
+
+static void
+test_layouts(void)
+{
+	static const struct
+	{
+		const char *text;
+		const char *option;
+	}			wrong[] =
+	{
+		{"custom", "action_layout"}, {SEED ";sort_key_attribute=sk", "action_layout"},
+		{SEED ";item_prefix=a#", "action_layout"}, {SEED ";expiry_attribute=expiresAt", "expiry_attribute"},
+		{SEED ";lease_attribute=activeAt", "lease_attribute"}, {SEED ";result_attribute=payload", "result_attribute"}
+	};
+	const char *option;
+	const char *reason;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+	{
+		const EoLayout *table = eo_layout_find(wrong[i].text);
+
+		ok(!eo_action_item_check_layout(table, &option, &reason), wrong[i].text);
+		is_string(option, wrong[i].option, "because of that option");
+	}
+	ok(eo_action_item_check_layout(eo_layout_find(SEED), &option, &reason) &&
+	   eo_action_item_check_layout(eo_layout_find("powertools-java;key_attribute=actionId"), &option, &reason),
+	   "tables that can have actions");
+	ok(!eo_action_item_check_layout(eo_layout_find("native"), &option, &reason), "a native one has its own");
+}
+
 int
 main(void)
 {
+	layout = eo_action_item_layout(eo_layout_find("native"));
 	test_bodies();
 	test_ids();
 	test_read();
 	test_shows();
+	test_seed();
+	test_layouts();
 	eo_json_free(doc);
 	return done();
 }

@@ -17,10 +17,10 @@ my $recent = 12;
 # What a session does, and how often.
 my %kinds = (acquire => 26, once => 14, many => 10, savepoint => 10, block => 8, call => 10,
 	guard => 4, guard_late => 4, guard_skip => 4, fail => 5, release => 5, keep => 9, hold => 3, token => 6,
-	immediate => 5, transact => 5, action => 8);
+	immediate => 5, transact => 5, action => 8, shared => 14);
 my %several = map { $_ => 1 } qw(many savepoint block);
 
-my %services = (work => 40, die => 4, release => 8, fail => 8, token => 12, action => 14);
+my %services = (work => 40, die => 4, release => 8, fail => 8, token => 12, action => 14, lambda => 40);
 
 # What happens beside, and how often.
 my %events = (
@@ -113,7 +113,8 @@ sub draw_service
 {
 	return [ map { my $kind = weighted(%services);
 		{ place => 'outside', attempts => [ { kind => $kind, keys => draw_keys($kind), pause => 10 + int rand 200,
-			leaseMs => one_of(1000, 3000), pick => int rand 4, verb => one_of(qw(consume consume cancel)) } ] } } 1 .. 80 ];
+			leaseMs => one_of(1000, 3000), pick => int rand 4,
+			verb => $kind eq 'lambda' ? one_of(qw(work work work throw die)) : one_of(qw(consume consume cancel)) } ] } } 1 .. 80 ];
 }
 
 sub draw_events
@@ -136,7 +137,9 @@ sub draw_fault
 	my $key = "IDEMPOTENCY#r$round-";
 	my %which = %{ one_of({ key => $key }, { key => $key }, { key => $key, to => 'IN_PROGRESS' },
 		{ key => $key, to => 'COMMITTING' }, { key => $key, to => 'COMPLETED' }, { key => $key, to => 'FAILED' }, { op => 'BatchExecuteStatement' },
-		{ op => 'TransactWriteItems' }, { key => "ACTION#r$round-" }, { key => 'ORIGIN#' }) };
+		{ op => 'TransactWriteItems' }, { key => "ACTION#r$round-" }, { key => 'ORIGIN#' },
+		# Of a shared key what SQL writes, because late copies of what others write have no condition.
+		{ key => 'shared#', to => one_of(qw(IN_PROGRESS COMMITTING COMPLETED FAILED)) }) };
 	return { do => $do eq 'throttle' ? 'answer' : $do, %which, nth => 1 + int rand 4, times => 1 + int rand 3,
 		$do eq 'delay' ? (ms => 20 + int rand 400) : (),
 		$do eq 'late' ? (ms => 50 + int rand 2000, maybe(0.5, lost => true())) : (),

@@ -54,13 +54,15 @@ sub begin
 	$self->{pair}{primary} = new_node("${name}_a", options => \%options,
 		conf => "${conf}exactonce.synchronized_standby_slots = '$slot'\n");
 	$self->{B} = new_node("${name}_b", options => \%options, conf => $conf);
+	my %shared = (table => "$self->{table}_shared", layout => 'powertools-typescript');
+	$self->{shared} = { %options, %shared };
 	sweep_nothing($self->{table});
 	foreach my $node ($self->{pair}{primary}, $self->{B})
 	{
 		$node->append_conf('pg_hba.conf', 'local replication all trust');
 		$node->safe_psql('postgres', 'CREATE DATABASE two');
 		$node->safe_psql('two', 'CREATE EXTENSION exactonce; ' . server_sql('exactonce', %options));
-		$node->safe_psql($_, $setup) foreach @databases;
+		$node->safe_psql($_, server_sql('shared', %{ $self->{shared} }) . "SELECT idem_create_table('shared');\n$setup") foreach @databases;
 	}
 	$self->{pair}{standby} = $self->{pair}->new_standby;
 	return $self;
