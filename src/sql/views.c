@@ -19,6 +19,7 @@
 #include "commit/durability.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
+#include "dynamodb/layout.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "funcapi.h"
@@ -36,6 +37,8 @@
 PG_FUNCTION_INFO_V1(eo_claims_of_cluster);
 PG_FUNCTION_INFO_V1(eo_key_of_record);
 PG_FUNCTION_INFO_V1(eo_waits_for);
+
+static const char *without(const char *key, const char *prefix);
 
 /* The column "state", as the comment on the view exactonce_claims explains it. */
 static const char *
@@ -67,24 +70,32 @@ state_of(const EoSlotInfo *info)
 }
 
 /*
- * The key of a record as views show it: without the key_prefix of its server, if that
- * is a server of this database and exists.
+ * The key of a record as views show it: without what its layout and the key_prefix of
+ * its server put before it, if that is a server of this database and exists.
  */
 static const char *
 shown_key(const char *pk, Oid serverid)
 {
-	const char *key = strchr(pk, '#');
+	const EoLayout *layout = eo_layout_find("native");
 	ForeignServer *fs = NULL;
 	const char *prefix = NULL;
+	const char *key;
 
 	if (OidIsValid(serverid))
 		fs = GetForeignServerExtended(serverid, FSV_MISSING_OK);
 	if (fs != NULL)
+	{
 		prefix = eo_option_values_find(fs->options, "key_prefix");
-	key = key != NULL ? key + 1 : pk;
-	if (prefix != NULL && strncmp(key, prefix, strlen(prefix)) == 0)
-		key += strlen(prefix);
-	return eo_text_key_shown(key);
+		layout = eo_layout_find(eo_option_values_layout(fs->options));
+	}
+	key = layout != NULL ? without(pk, layout->item_prefix) : pk;
+	return eo_text_key_shown(prefix != NULL ? without(key, prefix) : key);
+}
+
+static const char *
+without(const char *key, const char *prefix)
+{
+	return strncmp(key, prefix, strlen(prefix)) == 0 ? key + strlen(prefix) : key;
 }
 
 /*

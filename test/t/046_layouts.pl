@@ -14,7 +14,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
-my %common = (clock_skew => 0, commit_timeout => '4s', request_timeout => '2s');
+# The transaction of one test writes to a table of another one.
+my %common = (transact_tables => 'tap_layouts_stale', clock_skew => 0, commit_timeout => '4s', request_timeout => '2s');
 my %servers = (
 	powertools => { layout => 'powertools-typescript' },
 	python => { layout => 'powertools-python', sort_key_attribute => 'sk', partition_value => 'idempotency#fn' },
@@ -35,6 +36,9 @@ my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 $sql->('CREATE TABLE work (key text)');
 $sql->(server_sql($_, table => "tap_layouts_$_", %common, %{ $servers{$_} })
 	  . "SELECT idem_create_table('$_')") foreach sort keys %servers;
+
+# In a table of one clock a run that SQL has given up has expired. The tests look at it.
+sweep_nothing("tap_layouts_$_", $servers{$_}{expiry_attribute}) foreach 'one_clock', 'pending';
 
 my $true = JSON::PP::true;
 my %key_of = (
@@ -282,6 +286,15 @@ foreach ([ python => '{"b": 1, "a": "x"}', '19afc29426da0042fc4e8b7c6b727fdf' ],
 		"$server: another payload is refused");
 }
 
+$sql->(q{CREATE FUNCTION handle(jsonb) RETURNS jsonb LANGUAGE sql AS 'SELECT $1'});
+foreach ([ many => q{idem_acquire_many(ARRAY['many'], payloads => ARRAY[p]} ], [ call => q{idem_call('call', 'handle(jsonb)', p} ],
+	[ transact => q{idem_transact('transact', '[{"Put": {"TableName": "tap_layouts_stale", "Item": {"IdempotencyKey": "x"}}}]', payload => p} ])
+{
+	my ($key, $call) = @$_;
+	$sql->("SELECT $call, server => 'powertools') FROM (SELECT '{\"b\": 1, \"a\": \"x\"}'::jsonb AS p) s");
+	is(value_of('powertools', $key, 'validation'), '7g2RJvqaOsmFC+2Kci0tEQ==', "idem_$key hashes its payload in this way, too");
+}
+
 # ----- keys, sizes and other items -----------------------------------------------
 
 is(acquire('python', 'k'), 'acquired|', 'a static partition');
@@ -405,6 +418,7 @@ foreach my $server ('one_clock', 'powertools', 'stale')
 	run_script($node, working($server, $key, 'COMMIT'));
 	$clients{$server}{complete}->($key);
 	my $offset = -s $node->logfile;
+	is($sql->("SELECT key FROM exactonce_pending"), $key, "$server: a completion is pending");
 	reset_proxy();
 	wait_until("$server: the worker says what it cannot finish",
 		sub { slurp_file($node->logfile, $offset) =~ /a key of table "tap_layouts_$server" cannot be marked completed/ });

@@ -389,9 +389,9 @@ sub records
 # them at a moment of its own, which may come between two requests of a test.
 sub sweep_nothing
 {
-	my ($table) = @_;
+	my ($table, $attribute) = @_;
 	dynamodb(UpdateTimeToLive => { TableName => $table,
-		TimeToLiveSpecification => { AttributeName => 'ttl', Enabled => JSON::PP::false } });
+		TimeToLiveSpecification => { AttributeName => $attribute // 'ttl', Enabled => JSON::PP::false } });
 	return;
 }
 
