@@ -4,10 +4,12 @@
  *	  with a status that is allowed, and a record or an action is read or
  *	  refused.
  *
- * The first byte chooses the status, the second the operation.
+ * The first byte chooses the status, the second the operation and the layout by which
+ * the item is read as a record.
  */
 #include "dynamodb/action_item.h"
 #include "dynamodb/call.h"
+#include "dynamodb/layout.h"
 #include "dynamodb/record.h"
 #include "dynamodb/window.h"
 
@@ -82,12 +84,19 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const int statuses[] = {200, 400, 400, 500, 503, 302, 403, 200};
 	static const EoOperation ops[] = {EO_UPDATE_ITEM, EO_GET_ITEM, EO_TRANSACT};
+	static const char *const layouts[] = {
+		"native", "powertools-python", "powertools-typescript", "powertools-java",
+		"custom;key_attribute=PK;item_prefix=IDEMPOTENCY#;sort_key_attribute=SK;status_attribute=State;"
+		"status_words=in_progress=Pending,completed=Completed,failed=Failed;"
+		"expiry_attribute=TTL;updated_attribute=LastUpdated;instants=iso",
+		"custom;result_attribute=data;result_form=native;updated_attribute=at;stale_after=60000"
+	};
 	static EoClient client;
 	EoCall		call;
 	EoWindow	window = {.n = 0};
 	EoRecord	record;
 	EoActionItem action;
-	const EoLayout *layout = eo_record_layout("native");
+	const EoLayout *layout;
 
 	if (size < 2)
 		return 0;
@@ -101,6 +110,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		client.request_timeout_ms = 1000;
 		client.max_attempts = 2;
 	}
+	layout = eo_layout_find(layouts[data[1] / 3 % (sizeof(layouts) / sizeof(layouts[0]))]);
+	if (layout == NULL)
+		abort();
 	http_status = statuses[data[0] % 8];
 	body = (const char *) data + 2;
 	body_len = size - 2;
