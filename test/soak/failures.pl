@@ -11,10 +11,13 @@ is(join(' ', ExactOnce::FailPoints::functions_without_case($node)), '', 'every f
 my $all = 0;
 foreach my $name (ExactOnce::FailPoints::cases_of(@ARGV))
 {
-	my %points = map { $_ => ExactOnce::FailPoints::fail_everywhere($node, $name, $_) } ExactOnce::FailPoints::kinds();
-	$all += $_ foreach values %points;
-	diag("$name: " . join ', ', map { "$points{$_} $_" } sort keys %points);
+	foreach my $cold (ExactOnce::FailPoints::is_of_session($name) ? (0, 1) : 0)
+	{
+		my %points = map { $_ => ExactOnce::FailPoints::fail_everywhere($node, $name, $_, cold => $cold) } ExactOnce::FailPoints::kinds();
+		$all += $_ foreach values %points;
+		diag("$name" . ($cold ? ' in a new session: ' : ': ') . join ', ', map { "$points{$_} $_" } sort keys %points);
+	}
 }
 diag("$all points");
-stop_without_crash($node);
+ExactOnce::FailPoints::end($node);
 done_testing();

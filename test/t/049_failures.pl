@@ -16,5 +16,11 @@ foreach my $sample ([ idem_once => qw(memory outage room) ], [ idem_acquire => q
 	my ($name, @kinds) = @$sample;
 	cmp_ok(ExactOnce::FailPoints::fail_everywhere($node, $name, $_), '>', 0, "$name has points of $_") foreach @kinds;
 }
-stop_without_crash($node);
+
+# These tests notice what is kept; the last one leaves shared memory as it should not be.
+ExactOnce::FailPoints::notices($node, memory => qr/more and more memory of PostgreSQL/);
+ExactOnce::FailPoints::notices($node, heap => qr/more and more memory of malloc/);
+ExactOnce::FailPoints::notices($node, descriptor => qr/more and more descriptors/);
+ExactOnce::FailPoints::notices($node, chunk => qr/a chunk is neither in use nor free/);
+ExactOnce::FailPoints::end($node);
 done_testing();
