@@ -128,7 +128,7 @@ my %cases = (
 		run => "SELECT action_create('{\"user\": 7}', id => :'k', pin => '1234', expires_at => now() + interval '1 hour');",
 		look => "SELECT look_created(:'k')" },
 	action_create_many => {
-		run => "SELECT count(outcome) FROM action_create_many(jsonb_build_array(jsonb_build_object('id', :'k', 'pin', '1234'), '{\"payload\": 1}'));",
+		run => "SELECT count(outcome) FROM action_create_many(jsonb_build_array(jsonb_build_object('id', :'k', 'pin', '1234'), jsonb_build_object('payload', 1)));",
 		look => "SELECT look_created(:'k')" },
 	action_get => {
 		begin => "SELECT action_create('1', id => :'k', pin => '1234');",
