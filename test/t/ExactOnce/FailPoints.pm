@@ -181,7 +181,7 @@ my %cases = (
 		process => 'launcher',
 		run => "SELECT end_launcher(); SELECT end_worker(); BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '1'); COMMIT;",
 		errors => 1,
-		until => 'launcher_pid() IS NOT NULL' });
+		until => 'count_unsettled() = 0 AND is_waiting()' });
 
 # For the test of these tests: something is kept by each failure.
 my %leaks = map { (
@@ -247,14 +247,16 @@ DECLARE
 BEGIN
 	FOR i IN 1 .. 1500 LOOP
 		EXIT WHEN n > 0 AND fail_passed(process) >= n;
+		PERFORM pg_stat_clear_snapshot();
 		EXECUTE 'SELECT ' || done INTO is_done;
 		EXIT WHEN is_done;
 		PERFORM pg_sleep(0.005);
 	END LOOP;
 END $$;
 
-CREATE FUNCTION launcher_pid() RETURNS int LANGUAGE sql AS $$
-	SELECT pid FROM pg_stat_activity WHERE backend_type = 'exactonce launcher' $$;
+-- Has the launcher come to its main loop?
+CREATE FUNCTION is_waiting() RETURNS bool LANGUAGE sql AS $$
+	SELECT wait_event IS NOT NULL FROM pg_stat_activity WHERE backend_type = 'exactonce launcher' $$;
 
 -- Ends a process, and waits for its end.
 CREATE FUNCTION end_process(type text) RETURNS void LANGUAGE plpgsql AS $$
