@@ -63,17 +63,10 @@ static pthread_t main_thread;
 Process
 this_process(void)
 {
-	static Process process = SESSION;
-	static int	pid = 0;
-
-	if (pid != MyProcPid)
-	{
-		pid = MyProcPid;
-		process = MyBgworkerEntry == NULL ? SESSION :
-			strcmp(MyBgworkerEntry->bgw_type, "exactonce worker") == 0 ? WORKER :
-			strcmp(MyBgworkerEntry->bgw_type, "exactonce launcher") == 0 ? LAUNCHER : SESSION;
-	}
-	return process;
+	if (MyBgworkerEntry == NULL)
+		return SESSION;
+	return strcmp(MyBgworkerEntry->bgw_type, "exactonce worker") == 0 ? WORKER :
+		strcmp(MyBgworkerEntry->bgw_type, "exactonce launcher") == 0 ? LAUNCHER : SESSION;
 }
 
 static Points *
