@@ -25,6 +25,9 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
+/* What eo_fail_leak() keeps is more than what caches grow and shrink by. */
+#define LEAK 100000
+
 PG_FUNCTION_INFO_V1(eo_fail_kept);
 PG_FUNCTION_INFO_V1(eo_fail_shared);
 PG_FUNCTION_INFO_V1(eo_fail_leak);
@@ -193,8 +196,9 @@ eo_fail_kept(PG_FUNCTION_ARGS)
 		kept = shared->kept;
 		pid = shared->worker_pid;
 	}
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%d|%lld|%lld|%lld", pid, (long long) kept.memory,
-											  (long long) kept.heap, (long long) kept.descriptors)));
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%d|%lld|%lld|%lld", pid,
+											  (long long) kept.memory, (long long) kept.heap,
+											  (long long) kept.descriptors)));
 }
 
 /* What is wrong with the counts in shared memory; 'ok': nothing. */
@@ -224,13 +228,13 @@ eo_fail_leak(PG_FUNCTION_ARGS)
 	const char *what = text_to_cstring(PG_GETARG_TEXT_PP(0));
 
 	if (strcmp(what, "memory") == 0)
-		(void) MemoryContextAlloc(TopMemoryContext, 100);
+		(void) MemoryContextAlloc(TopMemoryContext, LEAK);
 	else if (strcmp(what, "heap") == 0)
 	{
 		static void *lost[2];
 
 		lost[0] = lost[1];
-		lost[1] = malloc(100);
+		lost[1] = malloc(LEAK);
 	}
 	else if (strcmp(what, "descriptor") == 0)
 		(void) dup(STDERR_FILENO);

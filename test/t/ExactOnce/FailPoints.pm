@@ -42,7 +42,7 @@ my %kinds = (
 my %cases = (
 	exactonce_fdw_validator => {
 		run => "CREATE SERVER other FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', endpoint 'http://127.0.0.1:1', "
-		  . "\"table\" 'other', transact_tables 'a,b', request_timeout '1s'); DROP SERVER other;",
+		  . "\"table\" 'other', transact_tables 'abc,def', request_timeout '1s'); DROP SERVER other;",
 		look => "SELECT 'ok' FROM (SELECT count(*) FROM pg_foreign_server) s",
 		end => 'DROP SERVER IF EXISTS other;' },
 	idem_acquire => {
@@ -116,7 +116,7 @@ my %cases = (
 		run => 'SELECT count(*) FROM exactonce_claims;' },
 	exactonce_key_of_record => {
 		run => "SELECT exactonce_key_of_record('IDEMPOTENCY#' || :'k', (SELECT oid FROM pg_foreign_server WHERE srvname = 'exactonce'));" },
-	exactonce_waits_for => { run => "SELECT exactonce_waits_for(pg_current_xact_id());" },
+	exactonce_waits_for => { run => "SELECT exactonce_waits_for(pg_current_xact_id(), gen_random_uuid(), 'https://a', 'eu-west-1', 'abc', '');" },
 	exactonce_audits_of_cluster => { run => 'SELECT count(*) FROM exactonce_audits;' },
 	idem_key => { run => "SELECT idem_key(:'k', 1, 2.5, now(), ARRAY[1, 2], NULL);" },
 	idem_key_from => { run => "SELECT idem_key_from(jsonb_build_object('a', :'k', 'b', 1), '\$.a', '\$.b');" },
@@ -171,6 +171,9 @@ my %cases = (
 		run => "SELECT fail_give_up_life(); BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '1'); COMMIT;",
 		errors => 1,
 		until => "NOT EXISTS (SELECT FROM exactonce_lives WHERE state NOT IN ('current', 'closed', 'retired'))" },
+	'worker, another timeout' => {
+		process => 'worker',
+		run => "ALTER SERVER exactonce OPTIONS (SET request_timeout '2s'); BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '1'); COMMIT;" },
 	'worker, a drain' => {
 		process => 'worker',
 		run => "SELECT idem_drain('10s');",
@@ -511,7 +514,7 @@ sub leaks
 	{
 		my @again = splice @runs, 0, 4;
 		next unless grep { always_grows($_, @again) } 1 .. $#what;
-		my @alone = run_points($node, $name, $kind, {}, (0) x 20, ($n) x 20);
+		my @alone = run_points($node, $name, $kind, {}, (0) x 20, ($n) x 40);
 		my @sound = @alone[ 10 .. 19 ];
 		splice @alone, 0, 30;
 		push @leaks, map { "point $n: the process keeps more and more $what[$_]: " . grown($_, @alone) }
