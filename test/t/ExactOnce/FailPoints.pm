@@ -118,7 +118,7 @@ my %cases = (
 		run => "SELECT exactonce_key_of_record('IDEMPOTENCY#' || :'k', (SELECT oid FROM pg_foreign_server WHERE srvname = 'exactonce'));" },
 	exactonce_waits_for => { run => "SELECT exactonce_waits_for(pg_current_xact_id(), gen_random_uuid(), 'https://a', 'eu-west-1', 'abc', '');" },
 	exactonce_audits_of_cluster => { run => 'SELECT count(*) FROM exactonce_audits;' },
-	idem_key => { run => "SELECT idem_key(:'k', 1, 2.5, now(), ARRAY[1, 2], NULL);" },
+	idem_key => { run => "SELECT idem_key(:'k', 1, 2.5, now(), 'x'::bytea, NULL);" },
 	idem_key_from => { run => "SELECT idem_key_from(jsonb_build_object('a', :'k', 'b', 1), '\$.a', '\$.b');" },
 	idem_key_powertools => {
 		run => join ' ', map { "SELECT idem_key_powertools('$_', '{\"b\": [1, 2.5, \"x\"], \"a\": null}', 'p');" } qw(python typescript java dotnet) },
@@ -190,7 +190,7 @@ my %leaks = map { (
 	"leak of $_" => { run => "SELECT leaks('$_', :'k');" }) } qw(memory heap descriptor chunk);
 
 # What is said if OpenSSL has no memory.
-my $openssl = qr/could not (?:compute SHA-256|hash|generate|mint)|could not be signed/;
+my $openssl = qr/could not (?:compute|hash|generate|mint)|could not be signed/;
 
 my %processes = (session => 0, worker => 1, launcher => 2);
 foreach my $case (values %cases, values %leaks)
