@@ -37,7 +37,8 @@ my %kinds = (
 # rollback if it left its transaction open; and look, a query that returns ok.  k is a
 # key of this run, :'k' in SQL.  errors: a run without a failure may raise an error.
 # process: the one that fails, instead of the session; until: a condition in SQL for what
-# that process has to do, by default to settle everything.
+# that process has to do, by default to settle everything.  apart: begin may be in another
+# session than run.
 # Two cases of one function are told apart by what follows its name.
 my %cases = (
 	exactonce_fdw_validator => {
@@ -52,6 +53,7 @@ my %cases = (
 		run => "SELECT idem_acquire(:'k');",
 		look => "SELECT look_loosely(:'k')" },
 	'idem_acquire of a duplicate' => {
+		apart => 1,
 		begin => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '[1, \"two\"]'); COMMIT;",
 		run => "SELECT (idem_acquire(:'k')).result;" },
 	idem_try_acquire => {
@@ -96,9 +98,11 @@ my %cases = (
 		begin => "BEGIN; SELECT idem_acquire(:'k'); INSERT INTO work VALUES (:'k');",
 		run => "SELECT idem_extend(:'k', '1 hour'); SELECT idem_complete(:'k'); COMMIT;" },
 	idem_get => {
+		apart => 1,
 		begin => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '[1, \"two\"]'); COMMIT;",
 		run => "SELECT (idem_get(:'k')).result;" },
 	idem_forget => {
+		apart => 1,
 		begin => "SELECT idem_acquire(:'k'); SELECT idem_fail(:'k', terminal => true);",
 		run => "SELECT idem_forget(:'k');",
 		look => "SELECT look_loosely(:'k')" },
@@ -130,14 +134,17 @@ my %cases = (
 		run => "SELECT count(outcome) FROM action_create_many(jsonb_build_array(jsonb_build_object('id', :'k', 'pin', '1234'), jsonb_build_object('payload', 1)));",
 		look => "SELECT look_created(:'k')" },
 	action_get => {
+		apart => 1,
 		begin => "SELECT action_create('1', id => :'k', pin => '1234');",
 		run => "SELECT action_get(:'k');",
 		look => "SELECT look_created(:'k')" },
 	action_consume => {
+		apart => 1,
 		begin => "SELECT action_create('{\"user\": 7}', id => :'k', pin => '1234');",
 		run => "SELECT (action_consume(:'k', '1234', 'because', '\"me\"', token => '8d7b1f8c-0000-4000-8000-000000000001')).payload;",
 		look => "SELECT look_consumed(:'k')" },
 	action_cancel => {
+		apart => 1,
 		begin => "SELECT action_create('{\"user\": 7}', id => :'k');",
 		run => "SELECT action_cancel(:'k', 'because');",
 		look => "SELECT CASE (action_cancel(:'k')).outcome WHEN 'canceled' THEN 'ok' ELSE 'it cannot be canceled' END" },
@@ -556,8 +563,9 @@ sub run_points
 	foreach my $n (@n)
 	{
 		my $key = join '-', $name, $kind, $n, ++$keys;
-		$script .= "\\connect\n" if $how->{cold};
-		$script .= "SET client_min_messages = error;\n\\set k '$key'\n$case->{begin}\n\\echo > $n\n"
+		my $connect = $how->{cold} ? "\\connect\nSET client_min_messages = error;\n" : '';
+		$script .= $connect || "SET client_min_messages = error;\n";
+		$script .= "\\set k '$key'\n$case->{begin}\n" . ($case->{apart} ? $connect : '') . "\\echo > $n\n"
 		  . "SELECT fail_at($number, $n, $all, $process);\n$case->{run}\nROLLBACK;\n";
 		# An outage goes on for a while.
 		my $until = $n > 0 && $all eq 'true' ? $n + 1 : $n;
