@@ -4,6 +4,7 @@
 #   make unit                 plain C tests under the sanitizers
 #   make bench                times and ratios, beside libcurl and Powertools
 #   make bench-instructions   instructions of a call, by library and by step
+#   make SANITIZE=1           with AddressSanitizer and UBSan, see script/sanitize
 #   make lint                 the rules of layering, errors and names
 #   make indent               format the sources as PostgreSQL does
 #   make installcheck         the SQL tests on a server that runs already
@@ -26,6 +27,11 @@ ifneq (,$(findstring clang,$(CC)))
 PG_CFLAGS += -Wno-ignored-optimization-argument -Wno-unknown-warning-option
 endif
 SHLIB_LINK = -lcurl -ljson-c -lcrypto
+ifdef SANITIZE
+SANITIZERS = -fsanitize=address,undefined -fno-omit-frame-pointer
+PG_CFLAGS += $(SANITIZERS)
+SHLIB_LINK += $(SANITIZERS)
+endif
 
 # The SQL tests.  script/test runs all of them, with servers of its own.
 REGRESS = setup key powertools options arguments lifecycle outcomes limits errors privileges transactions workflow transact actions admin

@@ -81,6 +81,7 @@ static Oid	database_id;
 static int64 refresh_due_us;	/* see eo_credentials_refresh() */
 static bool come_back;			/* this worker leaves rows for another one */
 static MemoryContext worker_context;
+static MemoryContext round_context; /* reset before each round */
 
 static volatile sig_atomic_t waiting;	/* in the main loop */
 
@@ -114,6 +115,8 @@ eo_worker_main(Datum arg)
 		int64		until;
 		bool		idle;
 
+		MemoryContextReset(round_context);
+		MemoryContextSwitchTo(round_context);
 		/* The server is shut down, or somebody ends this process. */
 		if (ProcDiePending || ShutdownRequestPending)
 			end_by_signal();
@@ -198,6 +201,8 @@ enter_database(void)
 
 	worker_context = AllocSetContextCreate(TopMemoryContext, "exactonce worker",
 										   ALLOCSET_DEFAULT_SIZES);
+	round_context = AllocSetContextCreate(worker_context, "exactonce worker round",
+										  ALLOCSET_DEFAULT_SIZES);
 	StartTransactionCommand();
 	outbox = eo_internal_look();
 	/* Sessions do not rely on a worker that cannot read the tables. */

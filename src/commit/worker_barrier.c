@@ -116,6 +116,7 @@ eo_worker_barrier_due_us(void)
 static void
 note_ended(Ended *ended)
 {
+	MemoryContext old = CurrentMemoryContext;
 	Snapshot	snapshot;
 	uint64		next;
 
@@ -140,7 +141,7 @@ note_ended(Ended *ended)
 	if (ended->nopen > 0)
 		memcpy(ended->open, snapshot->xip, ended->nopen * sizeof(TransactionId));
 	CommitTransactionCommand();
-	MemoryContextSwitchTo(barrier.context);
+	MemoryContextSwitchTo(old);
 }
 
 static void

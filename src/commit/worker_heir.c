@@ -83,6 +83,7 @@
 
 /* The lives before ours that are looked at in each place. */
 #define LOOK_BACK 20
+#define KEEP_CLOSED (2 * LOOK_BACK) /* checks of closed lives; older ones are forgotten */
 
 typedef enum Stage
 {
@@ -164,6 +165,26 @@ eo_worker_heir_changes(void)
 	return own.changes;
 }
 
+static void
+drop_closed(void)
+{
+	dlist_iter	iter;
+	Check	   *oldest = NULL;
+	int			n = 0;
+
+	dlist_reverse_foreach(iter, &own.checks)
+	{
+		Check	   *c = dlist_container(Check, node, iter.cur);
+
+		if (c->stage == OVER && c->closed && !c->in_flight && ++n > KEEP_CLOSED)
+			oldest = c;
+	}
+	if (oldest == NULL)
+		return;
+	dlist_delete(&oldest->node);
+	pfree(oldest);
+}
+
 void
 eo_worker_heir_fetch(void)
 {
@@ -178,6 +199,7 @@ eo_worker_heir_fetch(void)
 		if (place.open)
 			look_back(&place);
 	}
+	drop_closed();
 	collect();
 	fetch_checks();
 	if (own.to_report || own.scanning || eo_worker_scan_in_flight())
@@ -223,10 +245,7 @@ report_checks(void)
 		const Check *c = dlist_container(Check, node, iter.cur);
 		int64		scanned = eo_worker_scan_progress(&c->place.target);
 
-		/*
-		 * A life that is over, and has left nothing, is of no interest any
-		 * more.
-		 */
+		/* A life that is over, and has left nothing, is of no interest. */
 		if (c->stage == OVER && !c->ended &&
 			!eo_worker_scan_is_wanted(&c->place.target, c->id))
 			continue;

@@ -101,13 +101,14 @@ eo_worker_lives_init(MemoryContext context, Oid dboid)
 static void
 read_history(void)
 {
+	MemoryContext old = CurrentMemoryContext;
 	if (own.history.rows != NULL)
 		pfree(own.history.rows);
 	StartTransactionCommand();
 	MemoryContextSwitchTo(own.context);
 	eo_life_rows_read(&own.history);
 	CommitTransactionCommand();
-	MemoryContextSwitchTo(own.context);
+	MemoryContextSwitchTo(old);
 }
 
 static void
@@ -126,6 +127,7 @@ raise_no_room(void)
 static void
 mint(void)
 {
+	MemoryContext old = CurrentMemoryContext;
 	char		token[EO_TOKEN_LEN + 1];
 	uint8		id[EO_UUID_LEN];
 
@@ -143,7 +145,7 @@ mint(void)
 	PopActiveSnapshot();
 	ForceSyncCommit();
 	CommitTransactionCommand();
-	MemoryContextSwitchTo(own.context);
+	MemoryContextSwitchTo(old);
 	read_history();
 	if (!eo_life_begin(own.dboid, id))
 		raise_no_room();
@@ -221,6 +223,7 @@ eo_worker_lives_history(void)
 bool
 eo_worker_lives_adopt(void)
 {
+	MemoryContext old = CurrentMemoryContext;
 	volatile bool all = false;
 
 	/* The options of a server may be invalid; beats must go on. */
@@ -238,14 +241,14 @@ eo_worker_lives_adopt(void)
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(own.context);
+		MemoryContextSwitchTo(old);
 		EmitErrorReport();
 		FlushErrorState();
 		AbortCurrentTransaction();
 		all = false;
 	}
 	PG_END_TRY();
-	MemoryContextSwitchTo(own.context);
+	MemoryContextSwitchTo(old);
 	read_history();
 	return all;
 }
@@ -259,6 +262,7 @@ eo_worker_lives_adopt(void)
 static void
 note_beat(void)
 {
+	MemoryContext old = CurrentMemoryContext;
 	uint32		cursor = 0;
 	EoPlace		place;
 	int64		beat = 0;
@@ -279,7 +283,7 @@ note_beat(void)
 	eo_life_rows_note_beat(id, beat);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
-	MemoryContextSwitchTo(own.context);
+	MemoryContextSwitchTo(old);
 }
 
 static Beating *
@@ -425,6 +429,7 @@ eo_worker_lives_hold(const EoTarget *target)
 static bool
 has_rows(void)
 {
+	MemoryContext old = CurrentMemoryContext;
 	volatile bool any = true;
 
 	PG_TRY();
@@ -435,13 +440,13 @@ has_rows(void)
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(own.context);
+		MemoryContextSwitchTo(old);
 		EmitErrorReport();
 		FlushErrorState();
 		AbortCurrentTransaction();
 	}
 	PG_END_TRY();
-	MemoryContextSwitchTo(own.context);
+	MemoryContextSwitchTo(old);
 	return any;
 }
 

@@ -181,6 +181,7 @@ eo_worker_rows_due_us(void)
 bool
 eo_worker_rows_fetch(void)
 {
+	MemoryContext old = CurrentMemoryContext;
 	int64		started_us = eo_clock_monotonic_us();
 	int64		now_us;
 	bool		full = full_scan_due_us() <= started_us;
@@ -207,6 +208,7 @@ eo_worker_rows_fetch(void)
 	if (eo_internal_look() != rows.outbox)
 	{
 		CommitTransactionCommand();
+		MemoryContextSwitchTo(old);
 		return false;
 	}
 	rows.may_skip = full ? INT_MAX : MAX_SKIPPED;
@@ -219,7 +221,7 @@ eo_worker_rows_fetch(void)
 	if (all)
 		forget_removed();
 	CommitTransactionCommand();
-	MemoryContextSwitchTo(rows.context);
+	MemoryContextSwitchTo(old);
 	rows.scan_wanted = eo_worker_jobs_are_full(EO_WORKER_WRITES);
 	rows.full_wanted = !all;
 	now_us = eo_clock_monotonic_us();
@@ -512,6 +514,7 @@ abandon(EoWorkerJob *job)
 void
 eo_worker_rows_remove(void)
 {
+	MemoryContext old = CurrentMemoryContext;
 	dlist_iter	iter;
 	dlist_mutable_iter removal;
 
@@ -530,7 +533,7 @@ eo_worker_rows_remove(void)
 	CommitTransactionCommand();
 	/* Report the dead rows, so that autovacuum removes them. */
 	pgstat_report_stat(false);
-	MemoryContextSwitchTo(rows.context);
+	MemoryContextSwitchTo(old);
 	dlist_foreach_modify(removal, &rows.done)
 	{
 		EoWorkerJob *job = dlist_container(EoWorkerJob, node, removal.cur);

@@ -352,6 +352,7 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 static void
 take_page(TableScan *scan, const EoCall *call)
 {
+	MemoryContext old = CurrentMemoryContext;
 	int64		units;
 	EoJsonValue *items = eo_scan_take(&scan->pages, own.through->store, call, &units);
 
@@ -360,7 +361,7 @@ take_page(TableScan *scan, const EoCall *call)
 	for (size_t i = 0; i < eo_json_array_length(items); i++)
 		take_item(scan, eo_json_array_get(items, i));
 	CommitTransactionCommand();
-	MemoryContextSwitchTo(own.context);
+	MemoryContextSwitchTo(old);
 
 	/*
 	 * The time that the page took is a part of the pause, or the rate would

@@ -138,6 +138,7 @@ settle(const EoSlotView *view)
 static EoFate
 judge(const EoSlotView *view)
 {
+	MemoryContext old = CurrentMemoryContext;
 	EoLifeVerdict verdict;
 	int64		retention_s;
 	EoFate		fate;
@@ -151,7 +152,7 @@ judge(const EoSlotView *view)
 	fate = eo_settle_judge(&view->info.origin, view->info.digest, view->info.token, &verdict,
 						   &retention_s);
 	CommitTransactionCommand();
-	MemoryContextSwitchTo(slots.context);
+	MemoryContextSwitchTo(old);
 	return fate;
 }
 

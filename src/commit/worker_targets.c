@@ -119,6 +119,7 @@ eo_worker_targets_build(void)
 static void
 build_store(EoWorkerTarget *t)
 {
+	MemoryContext old = CurrentMemoryContext;
 	if (t->store != NULL)
 		MemoryContextDelete(t->context);
 	t->store = NULL;
@@ -127,12 +128,15 @@ build_store(EoWorkerTarget *t)
 	t->readings.n = 0;
 	t->built = targets.catalog;
 	StartTransactionCommand();
-	MemoryContextSwitchTo(targets.context);
 	PG_TRY();
 	{
 		t->store = eo_target_store(&t->target);
+		/* All that was read for it goes with the transaction. */
 		if (t->store != NULL)
+		{
 			t->context = GetMemoryChunkContext(t->store);
+			MemoryContextSetParent(t->context, targets.context);
+		}
 		t->gone = t->store == NULL;
 		t->failing |= t->gone;
 		CommitTransactionCommand();
@@ -140,7 +144,7 @@ build_store(EoWorkerTarget *t)
 	PG_CATCH();
 	{
 		/* For example, a user mapping has half of its credentials. */
-		MemoryContextSwitchTo(targets.context);
+		MemoryContextSwitchTo(old);
 		EmitErrorReport();
 		FlushErrorState();
 		AbortCurrentTransaction();
@@ -148,7 +152,7 @@ build_store(EoWorkerTarget *t)
 		t->failing = true;
 	}
 	PG_END_TRY();
-	MemoryContextSwitchTo(targets.context);
+	MemoryContextSwitchTo(old);
 }
 
 bool

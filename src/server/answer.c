@@ -243,11 +243,11 @@ believe_read(const EoCall *call, EoJsonValue *item, bool refused)
 	const EoItemKind *kind = answer->kind;
 	const char *pk;
 
-	(void) refused;
 	if (item == NULL)
 	{
 		answer->readable = false;
-		return true;
+		/* The reply to a write is not one that says: there is no item. */
+		return refused || eo_json_get(eo_json_root(call->reply), "Attributes") == NULL;
 	}
 	answer->readable = kind->read(answer->store, item, answer->item) == EO_OK;
 	pk = kind->pk_of(answer->store, item);

@@ -28,10 +28,19 @@ eo_scan_rewind(EoScan *scan)
 	scan->ended = false;
 }
 
+/* The reply to a scan has items, if only an empty list of them. */
+static bool
+believe_page(const EoCall *call, EoJsonValue *item, bool refused)
+{
+	(void) item;
+	return refused || eo_json_get(eo_json_root(call->reply), "Items") != NULL;
+}
+
 void
 eo_scan_prepare(const EoScan *scan, EoStore *store, EoCall *call)
 {
 	eo_call_init(call, &store->client, EO_SCAN);
+	call->believe = believe_page;
 	eo_record_put_scan(store->layout, &call->body, store->server->table, scan->states,
 					   scan->page_items, scan->start_pk);
 }

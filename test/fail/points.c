@@ -11,12 +11,17 @@
  * imported functions, in which malloc() and the like are replaced.  PostgreSQL's
  * own allocations do not count.
  *
- * A session calls eo_fail_at(kind, n, all), then what is tested, then eo_fail_end(),
- * which returns how many points of the kind were passed.
+ * A session calls eo_fail_at(kind, n, all, process), then what is tested, then
+ * eo_fail_end(process), which returns how many points of the kind were passed.  The
+ * process is the session itself, the worker of its database, or the launcher; a
+ * process that ends because of a failure is followed by one that counts on.
+ *
+ * What a process keeps is in kept.c.
  *
  *-------------------------------------------------------------------------
  */
 #include <curl/curl.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <execinfo.h>
@@ -41,36 +46,46 @@
 #include "common/hmac.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "points.h"
+#include "postmaster/bgworker.h"
 #include "storage/fd.h"
+#include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/hsearch.h"
 #include "utils/jsonb.h"
 #include "utils/memutils.h"
 
-typedef enum Kind
-{
-	NOTHING,
-	MEMORY,						/* of PostgreSQL */
-	HEAP,						/* malloc() in our code, libcurl, json-c, OpenSSL */
-	LOST,						/* a reply of DynamoDB, whose request was carried out */
-	UNSENT,						/* a connection to DynamoDB */
-	ROOM,						/* an entry in shared memory */
-	DESCRIPTOR
-} Kind;
-
-static Kind armed = NOTHING;
-static int64 fail_at;
-static bool fail_all;			/* all from the n-th on */
-static int64 passed;
+Shared	   *shared;
+static Points own;				/* of a session */
 static pthread_t main_thread;
 
+Process
+this_process(void)
+{
+	if (MyBgworkerEntry == NULL)
+		return SESSION;
+	return strcmp(MyBgworkerEntry->bgw_type, "exactonce worker") == 0 ? WORKER :
+		strcmp(MyBgworkerEntry->bgw_type, "exactonce launcher") == 0 ? LAUNCHER : SESSION;
+}
+
+static Points *
+points_of(Process process)
+{
+	return process == WORKER ? &shared->worker : process == LAUNCHER ? &shared->launcher : &own;
+}
+
+/* Is the next point of this kind one that is to fail? */
 static bool
 due(Kind kind)
 {
-	if (armed != kind || !pthread_equal(pthread_self(), main_thread))
+	Points	   *p = points_of(this_process());
+	int64		n;
+
+	if (p->armed != kind || !pthread_equal(pthread_self(), main_thread))
 		return false;
-	passed++;
-	return passed == fail_at || (fail_all && fail_at > 0 && passed > fail_at);
+	n = ++p->passed;
+	return n == p->fail_at || (p->fail_all && p->fail_at > 0 && n > p->fail_at);
 }
 
 /* ----- memory of PostgreSQL ----- */
@@ -82,7 +97,7 @@ memory_point(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("out of memory"),
-				 errdetail("This is point %lld.", (long long) passed)));
+				 errdetail("This is point %lld.", (long long) points_of(this_process())->passed)));
 }
 
 /* A function of PostgreSQL that allocates: it raises an error instead. */
@@ -446,11 +461,23 @@ __wrap_AcquireExternalFD(void)
 	return !due(DESCRIPTOR) && __real_AcquireExternalFD();
 }
 
+/* ----- the launcher ----- */
+
+extern void __real_eo_database_started(Oid dboid, bool started);
+extern void __wrap_eo_database_started(Oid dboid, bool started);
+
+/* A worker that has failed is started again without a pause. */
+void
+__wrap_eo_database_started(Oid dboid, bool started)
+{
+	__real_eo_database_started(dboid, started && !shared->hurried);
+}
+
 /* ----- for SQL ----- */
 
 PG_FUNCTION_INFO_V1(eo_fail_at);
 PG_FUNCTION_INFO_V1(eo_fail_end);
-PG_FUNCTION_INFO_V1(eo_fail_heap);
+PG_FUNCTION_INFO_V1(eo_fail_passed);
 
 /* The server's log says where a process crashed. */
 static void
@@ -463,47 +490,55 @@ show_crash(int signal_number)
 	raise(signal_number);
 }
 
-/* eo_fail_at(kind int, n int, all_later bool); n = 0 fails nothing, and counts. */
+/* In the postmaster, when the extension is loaded. */
+__attribute__((constructor))
+static void
+set_up(void)
+{
+	int			found = 0;
+
+	main_thread = pthread_self();
+	shared = mmap(NULL, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		elog(FATAL, "mmap: %m");
+	if (json_c_version_num() < CHECKED_JSON_C)
+		npatched_libraries--;
+	dl_iterate_phdr(patch_library, &found);
+	if (found != npatched_libraries)
+		elog(FATAL, "only %d of the libraries were found", found);
+	signal(SIGSEGV, show_crash);
+	signal(SIGBUS, show_crash);
+	signal(SIGABRT, show_crash);
+}
+
+/* eo_fail_at(kind int, n int, all_later bool, process int); n = 0 fails nothing, and counts. */
 Datum
 eo_fail_at(PG_FUNCTION_ARGS)
 {
-	static bool patched = false;
-	int			found = 0;
+	Process		process = (Process) PG_GETARG_INT32(3);
+	Points	   *p = points_of(process);
 
-	if (!patched && PG_GETARG_INT32(0) == HEAP)
-	{
-		if (json_c_version_num() < CHECKED_JSON_C)
-			npatched_libraries--;
-		dl_iterate_phdr(patch_library, &found);
-		if (found != npatched_libraries)
-			elog(ERROR, "only %d of the libraries were found", found);
-		patched = true;
-	}
-	signal(SIGSEGV, show_crash);
-	signal(SIGABRT, show_crash);
-	main_thread = pthread_self();
-	armed = (Kind) PG_GETARG_INT32(0);
-	fail_at = PG_GETARG_INT32(1);
-	fail_all = PG_GETARG_BOOL(2);
-	passed = 0;
+	shared->hurried |= process != SESSION;
+	p->fail_at = PG_GETARG_INT32(1);
+	p->fail_all = PG_GETARG_BOOL(2);
+	p->passed = 0;
+	pg_memory_barrier();
+	p->armed = (Kind) PG_GETARG_INT32(0);
 	PG_RETURN_VOID();
 }
 
-/* Returns the number of points passed since eo_fail_at(). */
+/* eo_fail_end(process int) returns the number of points passed since eo_fail_at(). */
 Datum
 eo_fail_end(PG_FUNCTION_ARGS)
 {
-	(void) fcinfo;
-	armed = NOTHING;
-	PG_RETURN_INT64(passed);
+	Points	   *p = points_of((Process) PG_GETARG_INT32(0));
+
+	p->armed = NOTHING;
+	PG_RETURN_INT64(p->passed);
 }
 
-/* Bytes that this process has allocated with malloc(). */
 Datum
-eo_fail_heap(PG_FUNCTION_ARGS)
+eo_fail_passed(PG_FUNCTION_ARGS)
 {
-	struct mallinfo2 info = mallinfo2();
-
-	(void) fcinfo;
-	PG_RETURN_INT64((int64) (info.uordblks + info.hblkhd));
+	PG_RETURN_INT64(points_of((Process) PG_GETARG_INT32(0))->passed);
 }

@@ -99,13 +99,14 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const int statuses[] = {200, 400, 400, 500, 503, 302, 403, 200};
-	static const char *const layouts[] = {"native", "powertools-python", "powertools-typescript",
-		"powertools-java",
-		"custom;key_attribute=idempotencyKey;status_attribute=status;"
-		"status_words=in_progress=IN_PROGRESS, completed=COMPLETED, failed=FAILED;"
-		"expiry_attribute=expiry;result_attribute=responseData;result_form=native;"
-		"holder_attribute=invocationId",
-	"custom;key_attribute=actionId;updated_attribute=Timestamp;instants=iso;stale_after=60000"};
+	static const char *const layouts[] = {
+		"native", "powertools-python", "powertools-typescript", "powertools-java",
+		"custom;key_attribute=PK;item_prefix=IDEMPOTENCY#;sort_key_attribute=SK;status_attribute=State;"
+		"status_words=in_progress=Pending,completed=Completed,failed=Failed;"
+		"expiry_attribute=TTL;updated_attribute=LastUpdated;instants=iso",
+		"custom;result_attribute=data;result_form=native;updated_attribute=at;stale_after=60000",
+		"custom;key_attribute=actionId;updated_attribute=Timestamp;instants=iso;stale_after=60000"
+	};
 	static const EoOperation ops[] = {EO_UPDATE_ITEM, EO_GET_ITEM, EO_TRANSACT};
 	static EoClient client;
 	EoCall		call;
@@ -125,7 +126,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		client.max_attempts = 2;
 	}
 	http_status = statuses[data[0] % 8];
-	layout = eo_layout_find(layouts[data[1] / 3 % 6]);
+	layout = eo_layout_find(layouts[data[1] / 3 % (sizeof(layouts) / sizeof(layouts[0]))]);
+	if (layout == NULL)
+		abort();
 	body = (const char *) data + 2;
 	body_len = size - 2;
 	eo_call_init(&call, &client, ops[data[1] % 3]);

@@ -146,6 +146,10 @@ settled($standby);
 wait_until('the life of the old primary is retired', sub { state_of_life($life) eq 'retired' });
 my $lost = join "\n", map { "lost lost $_" } sort @ways, 'early';
 is(audit($standby), $lost, 'after the failover exactly those keys are lost');
+reset_proxy();
+fault(op => 'Scan', do => 'other_operation');
+is(audit($standby), $lost, 'a page is read again if the reply is one to another operation');
+reset_proxy();
 is($standby->safe_psql('postgres', "SELECT DISTINCT status, life, timeline, pending IS NULL, advice ~ 'idem_forget' FROM idem_audit()"),
 	"COMPLETED|$life|1|t|t", 'with the transaction and advice');
 unlike($standby->safe_psql('postgres', 'SELECT * FROM idem_audit()'), qr/secret/, 'and without results');

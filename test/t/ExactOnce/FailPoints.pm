@@ -1,12 +1,16 @@
-# Every function with one failure: for each kind of failure the first point of a session
+# Every function with one failure: for each kind of failure the first point of a process
 # at which it is possible, then the second, and so on, until a run passes no more points
-# than it should fail at.  See test/fail/points.c for what a point is.
+# than it should fail at.  See test/fail/points.c for what a point is.  The process is the
+# session that calls the function, either after some calls or in its first one ("cold"),
+# or the worker of the database, or the launcher.
 #
 # After each run the following must hold:
 #  - a key's work is there if and only if its record is COMPLETED;
 #  - a key without work can be claimed;
-#  - no claim is left, and the session keeps neither memory nor descriptors;
-#  - no process has crashed, and no error is an internal one (XX000).
+#  - no claim is left, and the process keeps neither memory nor descriptors;
+#  - what is counted in shared memory is there, see test/fail/kept.c;
+#  - no process has crashed, none has said that something leaks, and no error is an
+#    internal one (XX000).
 # A run without a failure must raise no error.
 package ExactOnce::FailPoints;
 
@@ -32,11 +36,14 @@ my %kinds = (
 # A run of a case is: begin, without failures; run, in which one thing fails; a
 # rollback if it left its transaction open; and look, a query that returns ok.  k is a
 # key of this run, :'k' in SQL.  errors: a run without a failure may raise an error.
+# process: the one that fails, instead of the session; until: a condition in SQL for what
+# that process has to do, by default to settle everything.  apart: begin may be in another
+# session than run.
 # Two cases of one function are told apart by what follows its name.
 my %cases = (
 	exactonce_fdw_validator => {
 		run => "CREATE SERVER other FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', endpoint 'http://127.0.0.1:1', "
-		  . "\"table\" 'other', transact_tables 'a,b', request_timeout '1s'); DROP SERVER other;",
+		  . "\"table\" 'other', transact_tables 'abc,def', request_timeout '1s'); DROP SERVER other;",
 		look => "SELECT 'ok' FROM (SELECT count(*) FROM pg_foreign_server) s",
 		end => 'DROP SERVER IF EXISTS other;' },
 	idem_acquire => {
@@ -46,6 +53,7 @@ my %cases = (
 		run => "SELECT idem_acquire(:'k');",
 		look => "SELECT look_loosely(:'k')" },
 	'idem_acquire of a duplicate' => {
+		apart => 1,
 		begin => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '[1, \"two\"]'); COMMIT;",
 		run => "SELECT (idem_acquire(:'k')).result;" },
 	idem_try_acquire => {
@@ -90,9 +98,11 @@ my %cases = (
 		begin => "BEGIN; SELECT idem_acquire(:'k'); INSERT INTO work VALUES (:'k');",
 		run => "SELECT idem_extend(:'k', '1 hour'); SELECT idem_complete(:'k'); COMMIT;" },
 	idem_get => {
+		apart => 1,
 		begin => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '[1, \"two\"]'); COMMIT;",
 		run => "SELECT (idem_get(:'k')).result;" },
 	idem_forget => {
+		apart => 1,
 		begin => "SELECT idem_acquire(:'k'); SELECT idem_fail(:'k', terminal => true);",
 		run => "SELECT idem_forget(:'k');",
 		look => "SELECT look_loosely(:'k')" },
@@ -102,7 +112,6 @@ my %cases = (
 		run => "SELECT idem_take_over(gen_random_uuid());", errors => 1 },
 	idem_drain => { run => "SELECT idem_drain('1s');", end => 'SELECT idem_drain(NULL);' },
 	idem_audit => {
-		begin => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '1', server => 'small'); COMMIT; SELECT settle();",
 		run => "SELECT count(*) FROM idem_audit('small', units_per_second => 100000);",
 		look => "SELECT 'ok'" },
 	exactonce_lives_of_cluster => { run => 'SELECT count(*) FROM exactonce_lives;' },
@@ -111,9 +120,9 @@ my %cases = (
 		run => 'SELECT count(*) FROM exactonce_claims;' },
 	exactonce_key_of_record => {
 		run => "SELECT exactonce_key_of_record('IDEMPOTENCY#' || :'k', (SELECT oid FROM pg_foreign_server WHERE srvname = 'exactonce'));" },
-	exactonce_waits_for => { run => "SELECT exactonce_waits_for(pg_current_xact_id());" },
+	exactonce_waits_for => { run => "SELECT exactonce_waits_for(pg_current_xact_id(), gen_random_uuid(), 'https://a', 'eu-west-1', 'abc', '');" },
 	exactonce_audits_of_cluster => { run => 'SELECT count(*) FROM exactonce_audits;' },
-	idem_key => { run => "SELECT idem_key(:'k', 1, 2.5, now(), ARRAY[1, 2], NULL);" },
+	idem_key => { run => "SELECT idem_key(:'k', 1, 2.5, now(), 'x'::bytea, NULL);" },
 	idem_key_from => { run => "SELECT idem_key_from(jsonb_build_object('a', :'k', 'b', 1), '\$.a', '\$.b');" },
 	idem_key_powertools => {
 		run => join ' ', map { "SELECT idem_key_powertools('$_', '{\"b\": [1, 2.5, \"x\"], \"a\": null}', 'p');" } qw(python typescript java dotnet) },
@@ -122,34 +131,92 @@ my %cases = (
 		run => "SELECT action_create('{\"user\": 7}', id => :'k', pin => '1234', expires_at => now() + interval '1 hour');",
 		look => "SELECT look_created(:'k')" },
 	action_create_many => {
-		run => "SELECT count(outcome) FROM action_create_many(jsonb_build_array(jsonb_build_object('id', :'k', 'pin', '1234'), '{\"payload\": 1}'));",
+		run => "SELECT count(outcome) FROM action_create_many(jsonb_build_array(jsonb_build_object('id', :'k', 'pin', '1234'), jsonb_build_object('payload', 1)));",
 		look => "SELECT look_created(:'k')" },
 	action_get => {
+		apart => 1,
 		begin => "SELECT action_create('1', id => :'k', pin => '1234');",
 		run => "SELECT action_get(:'k');",
 		look => "SELECT look_created(:'k')" },
 	action_consume => {
+		apart => 1,
 		begin => "SELECT action_create('{\"user\": 7}', id => :'k', pin => '1234');",
 		run => "SELECT (action_consume(:'k', '1234', 'because', '\"me\"', token => '8d7b1f8c-0000-4000-8000-000000000001')).payload;",
 		look => "SELECT look_consumed(:'k')" },
 	action_cancel => {
+		apart => 1,
 		begin => "SELECT action_create('{\"user\": 7}', id => :'k');",
 		run => "SELECT action_cancel(:'k', 'because');",
 		look => "SELECT CASE (action_cancel(:'k')).outcome WHEN 'canceled' THEN 'ok' ELSE 'it cannot be canceled' END" },
 	idem_create_table => { run => 'SELECT idem_create_table();' },
-	idem_check => { run => 'SELECT count(*) FROM idem_check();' });
+	idem_check => { run => 'SELECT count(*) FROM idem_check();' },
 
-foreach my $case (values %cases)
+	'worker, a commit' => {
+		process => 'worker',
+		run => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '[1, \"two\"]'); COMMIT;" },
+	'worker, its first commit' => {
+		process => 'worker',
+		run => "SELECT end_worker(); BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '[1, \"two\"]'); COMMIT;" },
+	'worker, three keys' => {
+		process => 'worker',
+		run => "BEGIN; SELECT count(outcome) FROM idem_acquire_many(many(:'k'));"
+		  . " INSERT INTO work SELECT unnest(many(:'k')); SELECT idem_complete_many(many(:'k')); COMMIT;",
+		look => "SELECT look_many(:'k')" },
+	'worker, a rollback' => {
+		process => 'worker',
+		run => "BEGIN; SELECT idem_acquire(:'k'); INSERT INTO work VALUES (:'k'); ROLLBACK;" },
+	'worker, a failure' => {
+		process => 'worker',
+		run => "BEGIN; SELECT idem_acquire(:'k'); SELECT idem_fail(:'k', '{\"reason\": \"none\"}'); COMMIT;" },
+	'worker, a heartbeat' => {
+		process => 'worker',
+		run => "BEGIN; SELECT idem_acquire(:'k', lease => '600ms'); SELECT pg_sleep(0.3); INSERT INTO work VALUES (:'k');"
+		  . " SELECT idem_complete(:'k'); COMMIT;",
+		errors => 1 },
+	'worker, a life after another' => {
+		process => 'worker',
+		run => "SELECT fail_give_up_life(); BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '1'); COMMIT;",
+		errors => 1,
+		until => "NOT EXISTS (SELECT FROM exactonce_lives WHERE state NOT IN ('current', 'closed', 'retired'))" },
+	'worker, another timeout' => {
+		process => 'worker',
+		run => "ALTER SERVER exactonce OPTIONS (SET request_timeout '2s'); BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '1'); COMMIT;" },
+	'worker, a drain' => {
+		process => 'worker',
+		run => "SELECT idem_drain('10s');",
+		end => 'SELECT idem_drain(NULL);',
+		errors => 1 },
+	'launcher, its start' => {
+		process => 'launcher',
+		run => "SELECT end_launcher(); SELECT end_worker(); BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '1'); COMMIT;",
+		errors => 1,
+		until => 'count_unsettled() = 0 AND is_waiting()' });
+
+# For the test of these tests: something is kept by each failure.
+my %leaks = map { (
+	"leak of $_" => { run => "SELECT leaks('$_', :'k');" }) } qw(memory heap descriptor chunk);
+
+# What is said if OpenSSL has no memory.
+my $openssl = qr/could not (?:compute|hash|generate|mint)|could not be signed/;
+
+my %processes = (session => 0, worker => 1, launcher => 2);
+foreach my $case (values %cases, values %leaks)
 {
 	$case->{$_} //= '' foreach qw(begin end);
 	$case->{look} //= "SELECT look(:'k')";
+	$case->{process} //= 'session';
+	$case->{until} //= 'count_unsettled() = 0';
 }
 my $keys = 0;
 
 my $set_up = <<'SQL';
-CREATE FUNCTION fail_at(kind int, n int, all_later bool) RETURNS void LANGUAGE c AS '$libdir/exactonce', 'eo_fail_at';
-CREATE FUNCTION fail_end() RETURNS bigint LANGUAGE c AS '$libdir/exactonce', 'eo_fail_end';
-CREATE FUNCTION fail_heap() RETURNS bigint LANGUAGE c AS '$libdir/exactonce', 'eo_fail_heap';
+CREATE FUNCTION fail_at(kind int, n int, all_later bool, process int) RETURNS void LANGUAGE c AS '$libdir/exactonce', 'eo_fail_at';
+CREATE FUNCTION fail_passed(process int) RETURNS bigint LANGUAGE c AS '$libdir/exactonce', 'eo_fail_passed';
+CREATE FUNCTION fail_end(process int) RETURNS bigint LANGUAGE c AS '$libdir/exactonce', 'eo_fail_end';
+CREATE FUNCTION fail_kept(process int) RETURNS text LANGUAGE c AS '$libdir/exactonce', 'eo_fail_kept';
+CREATE FUNCTION fail_shared() RETURNS text LANGUAGE c AS '$libdir/exactonce', 'eo_fail_shared';
+CREATE FUNCTION fail_leak(what text) RETURNS void LANGUAGE c AS '$libdir/exactonce', 'eo_fail_leak';
+CREATE FUNCTION fail_give_up_life() RETURNS void LANGUAGE c AS '$libdir/exactonce', 'eo_fail_give_up_life';
 CREATE TABLE work (key text NOT NULL);
 CREATE TABLE guarded (key text NOT NULL);
 CREATE TRIGGER guard AFTER INSERT ON guarded FOR EACH ROW EXECUTE FUNCTION idem_guard('key');
@@ -172,16 +239,51 @@ EXCEPTION WHEN OTHERS THEN
 	NULL;
 END $$;
 
+CREATE FUNCTION count_unsettled() RETURNS bigint LANGUAGE sql AS $$
+	SELECT (SELECT count(*) FROM exactonce_pending) + (SELECT count(*) FROM exactonce_claims WHERE state <> 'second look') $$;
+
 -- Waits until the worker has nothing to do, and returns the number of claims.
 CREATE FUNCTION settle() RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
 	FOR i IN 1 .. 3000 LOOP
-		EXIT WHEN NOT EXISTS (SELECT FROM exactonce_pending)
-			AND NOT EXISTS (SELECT FROM exactonce_claims WHERE state <> 'second look');
+		EXIT WHEN count_unsettled() = 0;
 		PERFORM pg_sleep(0.01);
 	END LOOP;
-	RETURN (SELECT count(*) FROM exactonce_claims WHERE state <> 'second look');
+	RETURN count_unsettled();
 END $$;
+
+-- Waits until a process has done all that it has to do, or has failed.
+CREATE FUNCTION await_points(process int, n int, done text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	is_done bool := false;
+BEGIN
+	FOR i IN 1 .. 1500 LOOP
+		EXIT WHEN n > 0 AND fail_passed(process) >= n;
+		PERFORM pg_stat_clear_snapshot();
+		EXECUTE 'SELECT ' || done INTO is_done;
+		EXIT WHEN is_done;
+		PERFORM pg_sleep(0.005);
+	END LOOP;
+END $$;
+
+-- Has the launcher come to its main loop?
+CREATE FUNCTION is_waiting() RETURNS bool LANGUAGE sql AS $$
+	SELECT wait_event IS NOT NULL FROM pg_stat_activity WHERE backend_type = 'exactonce launcher' $$;
+
+-- Ends a process, and waits for its end.
+CREATE FUNCTION end_process(type text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	ended int := (SELECT pid FROM pg_stat_activity WHERE backend_type = type);
+BEGIN
+	PERFORM pg_terminate_backend(ended);
+	FOR i IN 1 .. 1000 LOOP
+		PERFORM pg_stat_clear_snapshot();
+		EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = ended);
+		PERFORM pg_sleep(0.002);
+	END LOOP;
+END $$;
+CREATE FUNCTION end_worker() RETURNS void LANGUAGE sql AS $$ SELECT end_process('exactonce worker') $$;
+CREATE FUNCTION end_launcher() RETURNS void LANGUAGE sql AS $$ SELECT end_process('exactonce launcher') $$;
 
 CREATE FUNCTION claimable(k text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
@@ -260,10 +362,12 @@ BEGIN
 	RETURN CASE other.outcome WHEN 'already_used' THEN 'ok' ELSE 'a second one is told ' || other.outcome END;
 END $$;
 
--- What the session keeps: memory of PostgreSQL's and of malloc(), and descriptors.
-CREATE FUNCTION kept() RETURNS text LANGUAGE sql AS $$
-	SELECT concat_ws('|', (SELECT sum(used_bytes) FROM pg_backend_memory_contexts WHERE name <> 'ErrorContext'),
-		fail_heap(), (SELECT count(*) FROM pg_ls_dir('/proc/self/fd'))) $$;
+CREATE FUNCTION leaks(what text, k text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM idem_get(k);
+EXCEPTION WHEN OTHERS THEN
+	PERFORM fail_leak(what);
+END $$;
 SQL
 
 # ----- a cluster of the build with points -----
@@ -305,10 +409,12 @@ sub begin
 		KeySchema => [ { AttributeName => 'id', KeyType => 'HASH' } ] });
 	my %options = (connect_timeout => '500ms', request_timeout => '2s', commit_timeout => '2s');
 	# The log shows where it was that memory ran out.
-	my $node = new_node('fail', conf => "backtrace_functions = 'memory_point'\n", install_path => install($module),
+	my $node = new_node('fail', conf => "backtrace_functions = 'memory_point'\nlog_error_verbosity = verbose\n", install_path => install($module),
 		options => { %options, transact_tables => 'fail_orders' });
 	$node->safe_psql('postgres', server_sql('small', %options, table => 'tap_small') . "SELECT idem_create_table('small');" . $set_up);
 	sweep_nothing('tap_fail');
+	# An audit reads the whole table, which is always the same.
+	$node->safe_psql('postgres', "BEGIN; SELECT idem_once('small' || n, '1', server => 'small') FROM generate_series(1, 3) n; COMMIT");
 	return $node;
 }
 
@@ -332,9 +438,16 @@ sub cases_of
 	return grep { !@_ || $wanted{ (split / |,/, $_)[0] } || $wanted{$_} } sort keys %cases;
 }
 
+sub is_of_session
+{
+	my ($name) = @_;
+	return $cases{$name}{process} eq 'session';
+}
+
+# These kinds, or all.
 sub kinds
 {
-	return sort keys %kinds;
+	return @_ ? @_ : sort keys %kinds;
 }
 
 # ----- the loop -----
@@ -343,50 +456,76 @@ sub kinds
 # number of points.
 sub fail_everywhere
 {
-	my ($node, $name, $kind) = @_;
-	# The first runs of a session fill its caches, and are not compared.
-	my @runs = run_points($node, $name, $kind, (0) x 3);
-	my $points = @runs ? $runs[-1]{passed} : 0;
-	my ($next, $past_end, $before, @suspects) = (1, 0);
-	my @wrong = map { @{ $_->{wrong} } } @runs;
-	while (!@wrong && !$past_end)
-	{
-		my $last = $next + ($next > $points ? 10 : $points);
-		@runs = run_points($node, $name, $kind, (0) x 3, $next .. $last);
-		$next = $last + 1;
-		push @wrong, map { @{ $_->{wrong} } } @runs;
-		foreach my $run (splice @runs, 2)
-		{
-			$past_end = 1 if $run->{n} > $run->{passed};
-			push @suspects, $run->{n} if $before && $run->{kept} && grep { $run->{kept}[$_] > $before->{kept}[$_] } 0 .. 2;
-			$before = $run->{kept} ? $run : undef;
-		}
-		$before = undef;
-	}
-	push @wrong, leaks($node, $name, $kind, grep { $_ > 0 } @suspects) if !@wrong;
-	ok(!@wrong, "$name, $kind: $points points") or diag(join "\n", @wrong);
+	my ($node, $name, $kind, %how) = @_;
+	my ($points, @wrong) = search($node, $name, $kind, %how);
+	ok(!@wrong, "$name, " . ($how{cold} ? 'cold, ' : '') . "$kind: $points points") or diag(join "\n", @wrong);
 	return $points;
 }
 
-# What a session keeps grows now and then for a cache, and each time for a leak.  The
+# Of the tests of these tests: passes if it is noticed that this is kept at a failure.
+sub notices
+{
+	my ($node, $what, $expected) = @_;
+	my ($points, @wrong) = search($node, "leak of $what", 'unreachable');
+	like("@wrong", $expected, "a leak of $what is noticed");
+	return;
+}
+
+# Does so.  Returns the number of points, and what is wrong.
+sub search
+{
+	my ($node, $name, $kind, %how) = @_;
+	# The first runs of a session fill its caches, and are not compared.
+	my @dry = $how{cold} ? (0) : (0) x 3;
+	my @runs = run_points($node, $name, $kind, \%how, @dry);
+	my $points = $runs[-1]{passed};
+	my @wrong = map { @{ $_->{wrong} } } @runs;
+	my ($next, $past_end, $before, @suspects) = (1, 0);
+	while (!@wrong && !$past_end)
+	{
+		my $last = $next + ($next > $points ? 10 : $points > 200 ? 200 : $points);
+		@runs = run_points($node, $name, $kind, \%how, ($how{cold} ? () : @dry), $next .. $last);
+		$next = $last + 1;
+		push @wrong, map { @{ $_->{wrong} } } @runs;
+		foreach my $run ($how{cold} ? @runs : splice @runs, 2)
+		{
+			$past_end = 1 if $run->{n} > $run->{passed};
+			push @suspects, $run->{n} if !$how{cold} && $run->{n} > 0 && $before && grows($before, $run);
+			$before = $run;
+		}
+		$before = undef;
+	}
+	push @wrong, leaks($node, $name, $kind, @suspects) if !@wrong;
+	return ($points, @wrong);
+}
+
+# Has one of the numbers grown, in the same process?
+sub grows
+{
+	my ($before, $run) = @_;
+	my ($x, $y) = map { $_->{kept} } $before, $run;
+	return $x->[0] == $y->[0] && grep { $y->[$_] > $x->[$_] } 1 .. 3;
+}
+
+# What a process keeps grows now and then for a cache, and each time for a leak.  The
 # points at which it grew are looked at again, and those where it did again in a session of
 # their own, where runs without a failure must not grow as well.
 sub leaks
 {
 	my ($node, $name, $kind, @suspects) = @_;
-	my @what = ('memory of PostgreSQL', 'memory of malloc()', 'descriptors');
+	my @what = ('', 'memory of PostgreSQL', 'memory of malloc()', 'descriptors');
 	my @leaks;
-	my @runs = run_points($node, $name, $kind, (0) x 15, map { ($_) x 4 } @suspects);
+	my @runs = @suspects ? run_points($node, $name, $kind, {}, (0) x 15, map { ($_) x 4 } @suspects) : ();
 	splice @runs, 0, 15;
 	foreach my $n (@suspects)
 	{
 		my @again = splice @runs, 0, 4;
-		next unless grep { always_grows($_, @again) } 0 .. $#what;
-		my @alone = run_points($node, $name, $kind, (0) x 20, ($n) x 20);
+		next unless grep { always_grows($_, @again) } 1 .. $#what;
+		my @alone = run_points($node, $name, $kind, {}, (0) x 20, ($n) x 40);
 		my @sound = @alone[ 10 .. 19 ];
 		splice @alone, 0, 30;
-		push @leaks, map { "point $n: the session keeps more and more $what[$_]: " . grown($_, @alone) }
-		  grep { always_grows($_, @alone) && !always_grows($_, @sound) } 0 .. $#what;
+		push @leaks, map { "point $n: the process keeps more and more $what[$_]: " . grown($_, @alone) }
+		  grep { always_grows($_, @alone) && !always_grows($_, @sound) } 1 .. $#what;
 	}
 	return @leaks;
 }
@@ -397,25 +536,43 @@ sub grown
 	return join ' ', map { $_->{kept}[$what] } @runs;
 }
 
+# Is it so in each run, and all were of one process?
 sub always_grows
 {
 	my ($what, @runs) = @_;
-	my @values = map { $_->{kept} ? $_->{kept}[$what] : 0 } @runs;
-	return !grep { $values[$_] <= $values[ $_ - 1 ] } 1 .. $#values;
+	return !grep { $runs[$_]{kept}[0] != $runs[0]{kept}[0] || $runs[$_]{kept}[$what] <= $runs[ $_ - 1 ]{kept}[$what] } 1 .. $#runs;
 }
 
-# Runs the case once for each n, in one session.  Returns what was found of each run.
+# OpenSSL sets itself up once in a process.  If it runs out of memory then, the process
+# cannot use it any more, so another session looks.
+sub look_again
+{
+	my ($case) = @_;
+	return "SELECT :'seen' = 'nothing' AS again \\gset\n\\if :again\n\\echo & again\n\\connect\nSELECT ($case->{look}) AS seen \\gset\n\\endif\n";
+}
+
+# Runs the case once for each n, in one session, or (cold) each in one of its own.
+# Returns what was found of each run.
 sub run_points
 {
-	my ($node, $name, $kind, @n) = @_;
-	my $case = $cases{$name};
+	my ($node, $name, $kind, $how, @n) = @_;
+	my $case = $cases{$name} || $leaks{$name};
 	my ($number, $all) = @{ $kinds{$kind} };
-	my $script = "SET client_min_messages = error;\n";
+	my $process = $processes{ $case->{process} };
+	my $script = '';
 	foreach my $n (@n)
 	{
 		my $key = join '-', $name, $kind, $n, ++$keys;
-		$script .= "\\set k '$key'\n$case->{begin}\n\\echo > $n\nSELECT fail_at($number, $n, $all);\n$case->{run}\nROLLBACK;\n"
-		  . "SELECT fail_end() AS passed \\gset\n\\echo < :passed\n$case->{end}\nSELECT '= ' || ($case->{look});\nSELECT '% ' || kept();\n";
+		my $connect = $how->{cold} ? "\\connect\nSET client_min_messages = error;\n" : '';
+		$script .= $connect || "SET client_min_messages = error;\n";
+		$script .= "\\set k '$key'\n$case->{begin}\n" . ($case->{apart} ? $connect : '') . "\\echo > $n\n"
+		  . "SELECT fail_at($number, $n, $all, $process);\n$case->{run}\nROLLBACK;\n";
+		# An outage goes on for a while.
+		my $until = $n > 0 && $all eq 'true' ? $n + 1 : $n;
+		$script .= "SELECT await_points($process, $until, \$\$$case->{until}\$\$);\n" if $process;
+		$script .= "SELECT fail_end($process) AS passed \\gset\n\\echo < :passed\n$case->{end}\n"
+		  . "\\set seen nothing\nSELECT ($case->{look}) AS seen \\gset\n" . ($how->{cold} ? look_again($case) : '')
+		  . "\\echo = :seen\nSELECT '% ' || fail_kept($process) || '|' || fail_shared();\n";
 	}
 	my ($run, @runs);
 	foreach my $line (split /\n/, finish_script(start_script($node, $script, undef, together => 1)))
@@ -427,7 +584,8 @@ sub run_points
 		elsif (!$run) { }
 		elsif ($line =~ /^< (\d+)$/) { $run->{passed} = $1 }
 		elsif ($line =~ /^= (.*)$/) { $run->{look} = $1 }
-		elsif ($line =~ /^% (\d+)\|(\d+)\|(\d+)$/) { $run->{kept} = [ $1, $2, $3 ] }
+		elsif ($line eq '& again') { $run->{again} = 1 }
+		elsif ($line =~ /^% (\d+)\|(\d+)\|(\d+)\|(\d+)\|(.*)$/) { $run->{kept} = [ $1, $2, $3, $4 ]; $run->{shared} = $5 }
 		else { $run->{text} .= "    $line\n" }
 	}
 	$_->{wrong} = [ judge($case, $_) ] foreach @runs;
@@ -441,11 +599,28 @@ sub judge
 	my $failed = $run->{n} > 0 && $run->{passed} >= $run->{n};
 	my @wrong;
 	push @wrong, $run->{look} if $run->{look} ne 'ok';
-	push @wrong, 'the session does not go on' if !$run->{kept};
-	push @wrong, 'an internal error'
-	  if $run->{text} =~ /(?:ERROR|FATAL|PANIC):  XX(?!.*(?:could not (?:compute SHA-256|be signed|hash a PIN)))/;
+	push @wrong, 'the session does not go on' if !$run->{kept} || ($run->{again} && $run->{text} !~ /$openssl/);
+	push @wrong, $run->{shared} if ($run->{shared} // 'ok') ne 'ok';
+	push @wrong, 'an internal error' if is_internal($run->{text});
 	push @wrong, 'an error without a failure' if !$failed && !$case->{errors} && $run->{text} =~ /ERROR:/;
 	return map { "point $run->{n}: $_\n$run->{text}" } @wrong;
+}
+
+sub is_internal
+{
+	my ($text) = @_;
+	return $text =~ /(?:ERROR|FATAL|PANIC):  XX(?!.*$openssl)/;
+}
+
+# Stops the cluster.  The log may say nothing of a crash, a leak, or an internal error.
+sub end
+{
+	my ($node) = @_;
+	my @found = grep { is_internal($_) || /reference leak|still referenced|leaked|was not closed/ }
+	  split /\n/, slurp_file($node->logfile);
+	is(join("\n", @found), '', 'the log has no leak, and no internal error');
+	stop_without_crash($node);
+	return;
 }
 
 1;

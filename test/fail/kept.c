@@ -1,0 +1,262 @@
+/*-------------------------------------------------------------------------
+ *
+ * kept.c
+ *	  What a process has kept, and whether shared memory is accounted for.
+ *
+ * Linked into the extension beside points.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <dirent.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include "cluster/audits.h"
+#include "cluster/claim_table.h"
+#include "cluster/databases.h"
+#include "cluster/life.h"
+#include "dynamodb/http.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "points.h"
+#include "storage/procarray.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+/* What eo_fail_leak() keeps is more than what caches grow and shrink by. */
+#define LEAK 100000
+
+PG_FUNCTION_INFO_V1(eo_fail_kept);
+PG_FUNCTION_INFO_V1(eo_fail_shared);
+PG_FUNCTION_INFO_V1(eo_fail_leak);
+PG_FUNCTION_INFO_V1(eo_fail_give_up_life);
+
+/* ----- the worker ----- */
+
+/* The bytes in use in a context and those below it. */
+static int64
+used_bytes(MemoryContext context)
+{
+	MemoryContextCounters counters = {0};
+	int64		used;
+
+	context->methods->stats(context, NULL, NULL, &counters, false);
+	used = (int64) (counters.totalspace - counters.freespace);
+	for (MemoryContext child = context->firstchild; child != NULL; child = child->nextchild)
+		used += used_bytes(child);
+	return used;
+}
+
+static void
+count_kept(Kept *kept)
+{
+	struct mallinfo2 info = mallinfo2();
+	DIR		   *dir = opendir("/proc/self/fd");
+
+	/* Errors are reported in a context of their own, which is reset before the next. */
+	kept->memory = used_bytes(TopMemoryContext) - used_bytes(ErrorContext);
+	kept->heap = (int64) (info.uordblks + info.hblkhd);
+	kept->descriptors = 0;
+	while (dir != NULL && readdir(dir) != NULL)
+		kept->descriptors++;
+	if (dir != NULL)
+		closedir(dir);
+}
+
+extern void __real_eo_http_wait(int64_t until_us, EoWaitMode mode);
+extern void __wrap_eo_http_wait(int64_t until_us, EoWaitMode mode);
+
+/* The worker waits here between two rounds. */
+void
+__wrap_eo_http_wait(int64_t until_us, EoWaitMode mode)
+{
+	if (this_process() == WORKER && mode == EO_WAIT_LATCH)
+	{
+		Kept		kept;
+
+		count_kept(&kept);
+		shared->kept = kept;
+		shared->worker_pid = MyProcPid;
+		shared->rounds++;
+	}
+	__real_eo_http_wait(until_us, mode);
+}
+
+/* ----- shared memory that is accounted for ----- */
+
+/* What the slots in use take of everything. */
+typedef struct Use
+{
+	uint32		slots;
+	uint32		chunks;
+	uint32		targets[EO_MAX_TARGETS];
+	uint32		shares[EO_MAX_SHARES][EO_N_RESOURCES];
+} Use;
+
+static void
+use_of_slots(Use *use)
+{
+	const EoClaimTable *t = &eo_claim_table;
+
+	memset(use, 0, sizeof(*use));
+	for (uint32 i = 0; i < t->header->high_slot; i++)
+	{
+		const EoSlot *slot = &t->slots[i];
+		const EoTargetEntry *entry = &t->targets[slot->target];
+		uint32		places[2] = {entry->role_share, entry->database_share};
+		uint32		chunks;
+
+		if (slot->info.state == EO_SLOT_FREE)
+			continue;
+		chunks = eo_claim_table_chunks(slot->pk_len) + eo_claim_table_chunks(slot->error_len);
+		use->slots++;
+		use->chunks += chunks;
+		use->targets[slot->target]++;
+		for (int j = 0; j < 2; j++)
+		{
+			use->shares[places[j]][EO_RESOURCE_SLOTS]++;
+			use->shares[places[j]][EO_RESOURCE_CHUNKS] += chunks;
+			use->shares[places[j]][EO_RESOURCE_TARGETS] += use->targets[slot->target] == 1;
+			use->shares[places[j]][EO_RESOURCE_BURIED] += eo_slot_can_be_given_up(&slot->info);
+		}
+	}
+}
+
+/* Compare what is counted in shared memory with what there is.  NULL: they agree. */
+static const char *
+compare_use(const Use *use)
+{
+	const EoClaimTable *t = &eo_claim_table;
+	uint32		free_slots = 0;
+	uint32		free_chunks = 0;
+
+	for (uint32 i = t->header->free_slot; i != EO_NO_INDEX; i = t->slots[i].next)
+		free_slots += i < t->header->high_slot;
+	for (uint32 i = t->header->free_chunk; i != EO_NO_INDEX; i = t->chunks[i].next)
+		free_chunks++;
+	if (use->slots + free_slots != t->header->high_slot)
+		return "a slot is neither in use nor free";
+	if (free_chunks != t->header->nfree_chunks || use->chunks + free_chunks != t->header->nchunks)
+		return "a chunk is neither in use nor free";
+	for (uint32 i = 0; i < EO_MAX_TARGETS; i++)
+	{
+		if (use->targets[i] != t->targets[i].refs)
+			return "a target does not count the slots that name it";
+	}
+	for (uint32 i = 1; i < EO_MAX_SHARES; i++)
+	{
+		if (t->shares[i].targets > 0 &&
+			memcmp(use->shares[i], t->shares[i].taken, sizeof(use->shares[i])) != 0)
+			return "a share does not count what it has";
+	}
+	return NULL;
+}
+
+/* Audits that go on without a process. */
+static const char *
+find_audit(void)
+{
+	uint32		cursor = 0;
+	EoAudit		audit;
+
+	while (eo_audits_walk(&cursor, &audit))
+	{
+		if (audit.pid == MyProcPid || BackendPidGetProc(audit.pid) == NULL)
+			return "an audit has not ended";
+	}
+	return NULL;
+}
+
+/* ----- for SQL ----- */
+
+/*
+ * eo_fail_kept(process int): the pid of the process, bytes of PostgreSQL's memory and of
+ * malloc()'s, and descriptors.  Those of the worker are from after the call.
+ */
+Datum
+eo_fail_kept(PG_FUNCTION_ARGS)
+{
+	Kept		kept;
+	int			pid = MyProcPid;
+
+	if (PG_GETARG_INT32(0) == SESSION)
+		count_kept(&kept);
+	else
+	{
+		int64		since = shared->rounds;
+
+		for (int i = 0; i < 3000 && shared->rounds < since + 2; i++)
+		{
+			eo_database_wake(MyDatabaseId);
+			CHECK_FOR_INTERRUPTS();
+			pg_usleep(1000);
+		}
+		kept = shared->kept;
+		pid = shared->worker_pid;
+	}
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%d|%lld|%lld|%lld", pid,
+											  (long long) kept.memory, (long long) kept.heap,
+											  (long long) kept.descriptors)));
+}
+
+/* What is wrong with the counts in shared memory; 'ok': nothing. */
+Datum
+eo_fail_shared(PG_FUNCTION_ARGS)
+{
+	static Use	use;
+	const char *wrong;
+
+	(void) fcinfo;
+	eo_claim_table_lock(LW_SHARED);
+	use_of_slots(&use);
+	wrong = compare_use(&use);
+	eo_claim_table_unlock();
+	if (wrong == NULL)
+		wrong = find_audit();
+	PG_RETURN_TEXT_P(cstring_to_text(wrong != NULL ? wrong : "ok"));
+}
+
+/*
+ * eo_fail_leak(what text, failed bool): for the test of these tests.  Something is not given
+ * back, if that point has failed.
+ */
+Datum
+eo_fail_leak(PG_FUNCTION_ARGS)
+{
+	const char *what = text_to_cstring(PG_GETARG_TEXT_PP(0));
+
+	if (strcmp(what, "memory") == 0)
+		(void) MemoryContextAlloc(TopMemoryContext, LEAK);
+	else if (strcmp(what, "heap") == 0)
+	{
+		static void *lost[2];
+
+		lost[0] = lost[1];
+		lost[1] = malloc(LEAK);
+	}
+	else if (strcmp(what, "descriptor") == 0)
+		(void) dup(STDERR_FILENO);
+	else if (strcmp(what, "chunk") == 0)
+	{
+		uint32		first;
+
+		eo_claim_table_lock(LW_EXCLUSIVE);
+		(void) eo_claim_table_put_text("x", 1, &first);
+		eo_claim_table_unlock();
+	}
+	PG_RETURN_VOID();
+}
+
+/* The current life of this database is over, as if another data directory had retired it. */
+Datum
+eo_fail_give_up_life(PG_FUNCTION_ARGS)
+{
+	EoLife		life;
+
+	(void) fcinfo;
+	if (eo_life_current(MyDatabaseId, &life))
+		eo_life_give_up(MyDatabaseId, life.id);
+	PG_RETURN_VOID();
+}
