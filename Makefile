@@ -25,7 +25,7 @@ ifneq (,$(findstring clang,$(CC)))
 # pg_config reports the flags of the compiler PostgreSQL was built with.
 PG_CFLAGS += -Wno-ignored-optimization-argument -Wno-unknown-warning-option
 endif
-SHLIB_LINK = -lcurl -ljson-c -lcrypto
+SHLIB_LINK = -lcurl -ljson-c -lssl -lcrypto
 
 # The SQL tests.  script/test runs all of them, with servers of its own.
 REGRESS = setup key powertools options arguments lifecycle outcomes limits errors privileges transactions workflow transact actions admin
