@@ -121,12 +121,8 @@ like(run_script($node, "SELECT idem_acquire('none');"), qr/ERROR:  28000: /, 'a 
 
 # ----- many sessions at once --------------------------------------------------
 
-begin($node, \%instance, credentials => 'chain');
-services();
-$node->pgbench('-n -c 100 -j 4 -t 1', 0, [qr/processed: 100\/100/], [qr/^$/],
-	'a hundred sessions begin at the same time',
-	{ '047_many' => "SELECT idem_acquire(gen_random_uuid()::text, on_commit => 'keep');" });
-cmp_ok(asked('/latest/api/token'), '<=', 2, 'they have the instance asked twice at most');
+hundred_sessions($node, \%instance, { credentials => 'chain' }, '/latest/api/token',
+	'/latest/meta-data/iam/security-credentials/app-role');
 
 # ----- credentials that the service calls expired -----------------------------
 

@@ -45,6 +45,16 @@ test_order(void)
 	is_string(plan.url, "http://169.254.169.254", "at the address that AWS documents");
 	env.value[EO_VAR_METADATA_DISABLED] = "true";
 	ok(make() == EO_NO_CREDENTIALS, "unless that is disabled");
+	env.value[EO_VAR_METADATA_DISABLED] = "false";
+	env.value[EO_VAR_METADATA_MODE] = "IPv6";
+	ok(make() == EO_OK && strcmp(plan.url, "http://[fd00:ec2::254]") == 0, "it has an address for IPv6, too");
+	env.value[EO_VAR_METADATA_MODE] = "IPv5";
+	ok(make() == EO_INVALID, "and there is no other");
+	env.value[EO_VAR_METADATA_MODE] = NULL;
+	env.value[EO_VAR_METADATA_ENDPOINT] = "http://192.0.2.1/";
+	ok(make() == EO_INVALID, "an address elsewhere is refused");
+	env.value[EO_VAR_METADATA_ENDPOINT] = NULL;
+	env.value[EO_VAR_METADATA_DISABLED] = "true";
 	env.value[EO_VAR_CONTAINER_RELATIVE] = "/v2/x";
 	ok(make() == EO_OK && plan.base == EO_BASE_CONTAINER, "a container counts before the instance");
 	is_string(plan.url, "http://169.254.170.2/v2/x", "at the address of ECS");
