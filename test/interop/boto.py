@@ -25,7 +25,7 @@ import botocore.session  # noqa: E402
 def signer(environment):
     for name in [name for name in os.environ if name.startswith('AWS_')]:
         del os.environ[name]
-    os.environ.update(environment['variables'])
+    os.environ.update(environment['variables'], AWS_METADATA_SERVICE_TIMEOUT='20', AWS_METADATA_SERVICE_NUM_ATTEMPTS='3')
     session = botocore.session.Session(profile=environment.get('profile'))
     create = session.create_client
 

@@ -199,7 +199,7 @@ async function javascript({ profile, variables }) {
   for (const name of Object.keys(process.env)) if (name.startsWith('AWS_')) delete process.env[name];
   Object.assign(process.env, variables);
   try {
-    const { accessKeyId } = await defaultProvider({ profile, clientConfig: { region: 'eu-west-1' }, maxRetries: 0, timeout: 5000 })();
+    const { accessKeyId } = await defaultProvider({ profile, clientConfig: { region: 'eu-west-1' }, maxRetries: 2, timeout: 20_000 })();
     return accessKeyId.replace(/\d+$/, '');
   } catch {
     return 'none';
