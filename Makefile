@@ -26,7 +26,7 @@ ifneq (,$(findstring clang,$(CC)))
 # pg_config reports the flags of the compiler PostgreSQL was built with.
 PG_CFLAGS += -Wno-ignored-optimization-argument -Wno-unknown-warning-option
 endif
-SHLIB_LINK = -lcurl -ljson-c -lcrypto
+SHLIB_LINK = -lcurl -ljson-c -lssl -lcrypto
 ifdef SANITIZE
 SANITIZERS = -fsanitize=address,undefined -fno-omit-frame-pointer
 PG_CFLAGS += $(SANITIZERS)

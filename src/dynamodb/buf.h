@@ -97,11 +97,19 @@ eo_buf_reserve(EoBuf *buf, size_t more)
 		want *= 2;
 	if (want > buf->max + 1)
 		want = buf->max + 1;
-	data = realloc(buf->data, want);
+	data = malloc(want);
 	if (data == NULL)
 	{
 		buf->status = EO_NO_MEMORY;
 		return false;
+	}
+	/* If realloc moved it, a copy of its secrets would be left behind. */
+	data[0] = '\0';
+	if (buf->data != NULL)
+	{
+		memcpy(data, buf->data, buf->len + 1);
+		explicit_bzero(buf->data, buf->allocated);
+		free(buf->data);
 	}
 	buf->data = data;
 	buf->allocated = want;

@@ -122,6 +122,7 @@ eo_call_start(EoCall *call, int64_t deadline_us)
 	call->deadline_us = deadline_us != 0 ? deadline_us :
 		call->started_us + (int64_t) call->client->request_timeout_ms * 1000;
 	call->error.status = EO_OK;
+	call->error.own_credentials = call->client->own_credentials;
 	if (eo_buf_status(&call->body) != EO_OK)
 	{
 		call->error.status = eo_buf_status(&call->body);
@@ -168,7 +169,8 @@ send_attempt(EoCall *call)
 		client->source->follow(client);
 	if (client->credentials.access_key_id == NULL)
 	{
-		call->error.status = call->in_doubt ? EO_UNKNOWN : EO_NO_CREDENTIALS;
+		call->error.status = call->in_doubt ? EO_UNKNOWN :
+			client->credentials_away ? EO_CREDENTIALS_AWAY : EO_NO_CREDENTIALS;
 		call->error.attempts--;
 		snprintf(call->error.message, sizeof(call->error.message), "%s", client->no_credentials);
 		return false;

@@ -28,6 +28,10 @@
 #define METADATA_IPV4 "http://169.254.169.254"
 #define METADATA_IPV6 "http://[fd00:ec2::254]"
 
+/* The hosts of a service that plain http may go to, beside this machine. */
+static const char *const container_hosts[] = {"169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", NULL};
+static const char *const metadata_hosts[] = {"169.254.169.254", "[fd00:ec2::254]", NULL};
+
 /* Names of sessions of roles that a profile does not name. */
 #define SESSION_NAME "exactonce"
 
@@ -36,6 +40,7 @@ static const char *const variable_names[] = {
 	[EO_VAR_SECRET_ACCESS_KEY] = "AWS_SECRET_ACCESS_KEY",
 	[EO_VAR_SESSION_TOKEN] = "AWS_SESSION_TOKEN",
 	[EO_VAR_PROFILE] = "AWS_PROFILE",
+	[EO_VAR_REGION] = "AWS_REGION",
 	[EO_VAR_CREDENTIALS_FILE] = "AWS_SHARED_CREDENTIALS_FILE",
 	[EO_VAR_CONFIG_FILE] = "AWS_CONFIG_FILE",
 	[EO_VAR_HOME] = "HOME",
@@ -75,8 +80,8 @@ static EoStatus get(Planning *p, const char *profile, const char *name, char *va
 static EoStatus give_up(Planning *p, const char *fmt,...) EO_PRINTF(2, 3);
 static EoStatus pass(Planning *p, const char *why);
 static EoStatus copy(Planning *p, char *to, size_t size, const char *from, const char *what);
-static bool is_allowed_url(const char *url);
-static bool is_allowed_host(const char *authority);
+static bool is_allowed_url(const char *url, const char *const *hosts);
+static bool is_allowed_host(const char *authority, const char *const *hosts);
 
 const char *
 eo_chain_variable_name(EoChainVariable variable)
@@ -118,6 +123,50 @@ eo_chain_plan(const EoChainEnvironment *env, EoIniFile credentials, EoIniFile co
 			return give_up(&p, "there are more than %d roles to be assumed", EO_MAX_CHAIN_ROLES);
 		plan->roles[plan->nroles++] = wish->role;
 	}
+	return EO_OK;
+}
+
+/*
+ * A profile that is named must be there, as for credentials: the region of the machine
+ * would lead to another table.
+ */
+EoStatus
+eo_chain_plan_region(const EoChainEnvironment *env, EoIniFile credentials, EoIniFile config,
+					 const EoChainWish *wish, EoChainPlan *plan)
+{
+	Planning	p = {env, credentials, config, plan};
+	const char *profile = wish->profile[0] != '\0' ? wish->profile : env->value[EO_VAR_PROFILE];
+	const char *name = profile != NULL ? profile : "default";
+	EoStatus	status;
+
+	eo_crypto_wipe(plan, sizeof(*plan));
+	plan->base = EO_BASE_REGION;
+	if (env->value[EO_VAR_REGION] != NULL)
+	{
+		snprintf(plan->source, sizeof(plan->source), "AWS_REGION");
+		status = copy(&p, plan->region, sizeof(plan->region), env->value[EO_VAR_REGION], "AWS_REGION");
+	}
+	else
+	{
+		(void) pass(&p, "environment: no AWS_REGION");
+		if (wish->environment_only)
+			return EO_NO_CREDENTIALS;
+		if (strlen(name) > EO_MAX_PROFILE)
+			return give_up(&p, "profile: its name is too long");
+		if (profile != NULL && !eo_ini_has(credentials, name) && !eo_ini_has(config, name))
+			return give_up(&p, "profile \"%s\" is not in the shared files", name);
+		snprintf(plan->source, sizeof(plan->source), "profile \"%s\"", name);
+		status = get(&p, name, "region", plan->region, sizeof(plan->region));
+	}
+	if (status != EO_OK)
+		return status;
+	if (plan->region[0] == '\0')
+	{
+		(void) pass(&p, "profile: no region");
+		return try_metadata(&p);
+	}
+	if (!eo_partition_is_region(plan->region))
+		return give_up(&p, "%s: this is not the name of a region", plan->source);
 	return EO_OK;
 }
 
@@ -199,7 +248,7 @@ try_container(Planning *p)
 				   relative != NULL ? relative : "");
 	if (len >= (int) sizeof(plan->url))
 		return give_up(p, "container: the URL is too long");
-	if (!is_allowed_url(plan->url))
+	if (!is_allowed_url(plan->url, container_hosts))
 		return give_up(p, "container: AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor an address of this machine or of ECS or EKS");
 	if (v[EO_VAR_CONTAINER_TOKEN_FILE] != NULL)
 		return copy(p, plan->token_file, sizeof(plan->token_file), v[EO_VAR_CONTAINER_TOKEN_FILE],
@@ -234,7 +283,7 @@ try_metadata(Planning *p)
 	len = strlen(plan->url);
 	if (len > 0 && plan->url[len - 1] == '/')
 		plan->url[len - 1] = '\0';
-	if (!is_allowed_url(plan->url))
+	if (!is_allowed_url(plan->url, metadata_hosts))
 		return give_up(p, "instance metadata: AWS_EC2_METADATA_SERVICE_ENDPOINT is neither https nor an address of this machine or of EC2");
 	return EO_OK;
 }
@@ -380,16 +429,16 @@ get(Planning *p, const char *profile, const char *name, char *value, size_t size
 
 /* ----- failures, and copies ----- */
 
-/* The chain ends: say why, in place of why the earlier sources did not answer. */
+/* The chain ends: say why. */
 static EoStatus
 give_up(Planning *p, const char *fmt,...)
 {
 	va_list		ap;
 
 	va_start(ap, fmt);
-	vsnprintf(p->plan->why, sizeof(p->plan->why), fmt, ap);
+	vsnprintf(p->plan->failure, sizeof(p->plan->failure), fmt, ap);
 	va_end(ap);
-	for (char *c = p->plan->why; *c != '\0'; c++)
+	for (char *c = p->plan->failure; *c != '\0'; c++)
 	{
 		if (*c < ' ' || *c > '~')
 			*c = '?';
@@ -420,9 +469,9 @@ copy(Planning *p, char *to, size_t size, const char *from, const char *what)
 
 /* ----- where requests may go ----- */
 
-/* https to any host, http to this machine and to the addresses that AWS documents. */
+/* https to any host, http to this machine and to the hosts, which AWS documents. */
 static bool
-is_allowed_url(const char *url)
+is_allowed_url(const char *url, const char *const *hosts)
 {
 	char		origin[EO_AUTHORITY_LEN + 16];
 	size_t		slashes = strcspn(url, ":") + 3;
@@ -443,18 +492,14 @@ is_allowed_url(const char *url)
 	memcpy(origin, url, len);
 	origin[len] = '\0';
 	return eo_endpoint_parse(origin, &ep, &reason) &&
-		(ep.https || ep.loopback || is_allowed_host(ep.authority));
+		(ep.https || ep.loopback || is_allowed_host(ep.authority, hosts));
 }
 
 /* With or without a port. */
 static bool
-is_allowed_host(const char *authority)
+is_allowed_host(const char *authority, const char *const *hosts)
 {
-	static const char *const hosts[] = {
-		"169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", "169.254.169.254", "[fd00:ec2::254]"
-	};
-
-	for (int i = 0; i < (int) (sizeof(hosts) / sizeof(hosts[0])); i++)
+	for (int i = 0; hosts[i] != NULL; i++)
 	{
 		size_t		len = strlen(hosts[i]);
 

@@ -16,6 +16,7 @@
 
 #include "dynamodb/identity.h"
 #include "dynamodb/ini.h"
+#include "dynamodb/partition.h"
 #include "dynamodb/status.h"
 
 /* The variables of the environment that count; their names are in chain.c. */
@@ -25,6 +26,7 @@ typedef enum EoChainVariable
 	EO_VAR_SECRET_ACCESS_KEY,
 	EO_VAR_SESSION_TOKEN,
 	EO_VAR_PROFILE,
+	EO_VAR_REGION,
 	EO_VAR_CREDENTIALS_FILE,
 	EO_VAR_CONFIG_FILE,
 	EO_VAR_HOME,
@@ -53,7 +55,6 @@ typedef struct EoChainEnvironment
 #define EO_MAX_EXTERNAL_ID 1224
 #define EO_MAX_SESSION_NAME 64
 #define EO_MAX_PROFILE 128
-#define EO_MAX_REGION 63
 #define EO_MAX_CHAIN_URL 1023
 #define EO_MAX_CHAIN_ROLES 6
 #define EO_CHAIN_WHY_LEN 512
@@ -67,14 +68,18 @@ typedef struct EoChainRole
 } EoChainRole;
 
 /*
- * The options of a server that say whose credentials it uses.  Wishes are compared with
- * memcmp(), so padding must be zero.
+ * The options of a server that say whose credentials it uses, or which region.  Wishes
+ * are compared with memcmp(), so padding must be zero.
  */
 typedef struct EoChainWish
 {
 	bool		environment_only;	/* not the whole chain */
+	bool		region_only;	/* no credentials: the region of the machine */
+	bool		fips;			/* of STS, as the next two */
+	bool		dualstack;
+	char		region[EO_MAX_REGION + 1];
 	char		profile[EO_MAX_PROFILE + 1];	/* "": not named */
-	char		region[EO_MAX_REGION + 1];	/* of STS */
+	char		ca_file[EO_MAX_CHAIN_URL + 1];	/* "": the system's authorities */
 	EoChainRole role;			/* arn "": none */
 } EoChainWish;
 
@@ -84,7 +89,8 @@ typedef enum EoChainBase
 	EO_BASE_STATIC,				/* identity has it */
 	EO_BASE_WEB_IDENTITY,		/* web_role, by the token in token_file */
 	EO_BASE_CONTAINER,			/* url, with the token in token_file or token */
-	EO_BASE_METADATA			/* url, without a path */
+	EO_BASE_METADATA,			/* url, without a path */
+	EO_BASE_REGION				/* region has it */
 } EoChainBase;
 
 /* To be kept in memory of secret.h. */
@@ -93,7 +99,9 @@ typedef struct EoChainPlan
 	EoChainBase base;
 	char		source[64 + EO_MAX_PROFILE];	/* such as: environment */
 	char		why[EO_CHAIN_WHY_LEN];	/* why the sources before it do not
-										 * answer, or why the plan failed */
+										 * answer */
+	char		failure[EO_CHAIN_WHY_LEN];	/* why this one cannot be used */
+	char		region[EO_MAX_REGION + 1];
 	EoIdentity	identity;
 	char		url[EO_MAX_CHAIN_URL + 1];
 	char		token_file[EO_MAX_CHAIN_URL + 1];
@@ -114,5 +122,13 @@ extern const char *eo_chain_variable_name(EoChainVariable variable);
 extern EoStatus eo_chain_plan(const EoChainEnvironment *env, EoIniFile credentials,
 							  EoIniFile config, const EoChainWish *wish,
 							  EoChainPlan *plan) EO_MUST_CHECK;
+
+/*
+ * The same for the region, if the wish is region_only: that of the environment, of the
+ * profile, or of the instance.  The base is EO_BASE_REGION or EO_BASE_METADATA.
+ */
+extern EoStatus eo_chain_plan_region(const EoChainEnvironment *env, EoIniFile credentials,
+									 EoIniFile config, const EoChainWish *wish,
+									 EoChainPlan *plan) EO_MUST_CHECK;
 
 #endif							/* EO_DYNAMODB_CHAIN_H */

@@ -75,6 +75,9 @@ struct EoClient
 	EoCredentials credentials;	/* access_key_id NULL: there are none */
 	const EoCredentialSource *source;	/* NULL: they never change */
 	void	   *source_state;	/* for the owner of source */
+	bool		own_credentials;	/* as in EoError */
+	bool		credentials_away;	/* there are none because their source
+									 * does not answer */
 	char		no_credentials[EO_MESSAGE_LEN]; /* why there are none; "": not
 												 * known */
 	int			request_timeout_ms; /* of a whole call, retries included */

@@ -20,6 +20,7 @@
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -195,4 +196,10 @@ eo_crypto_wipe(void *p, size_t len)
 {
 	if (p != NULL)
 		OPENSSL_cleanse(p, len);
+}
+
+void
+eo_crypto_wipe_received(void *ssl_ctx)
+{
+	(void) SSL_CTX_set_options(ssl_ctx, SSL_OP_CLEANSE_PLAINTEXT);
 }

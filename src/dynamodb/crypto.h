@@ -64,4 +64,10 @@ extern bool eo_crypto_same(const void *a, const void *b, size_t len);
 /* Overwrite a secret in a way the compiler may not drop. */
 extern void eo_crypto_wipe(void *p, size_t len);
 
+/*
+ * Have OpenSSL wipe what connections of this SSL_CTX have received, once it is handed
+ * over.
+ */
+extern void eo_crypto_wipe_received(void *ssl_ctx);
+
 #endif							/* EO_DYNAMODB_CRYPTO_H */

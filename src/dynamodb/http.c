@@ -15,29 +15,31 @@
  *	 PostgreSQL and call nothing that can raise: a longjmp across curl would
  *	 leave its structures half-changed.
  *
- * - Nothing of curl exists before the first request of a process: the
- *	 postmaster must stay single-threaded, and its children must not inherit
- *	 library state over fork().
+ * - Nothing of curl exists before the first request of a process: the postmaster must
+ *	 stay single-threaded, and its children must not inherit library state over fork().
  *
- * - libcurl resolves names in a thread of its own.  A thread inherits the
- *	 signal mask of its creator, and PostgreSQL's handlers must never run on
- *	 it; so signals are blocked around the step that starts a transfer.
+ * - libcurl resolves names in a thread of its own.  A thread inherits the signal mask of
+ *	 its creator, and PostgreSQL's handlers must never run on it; so signals are
+ *	 blocked around the step that starts a transfer.
  *
- * - A connection is reused only after a reply that was whole and believed.
- *	 A transfer ended early closes its connection (curl does so for HTTP/1.1).
- *	 After a reply that came but is not believed, eo_http_distrust() has all
- *	 idle connections closed before the next transfer starts.
+ * - libcurl and OpenSSL copy session tokens, and replies that bring credentials.  So
+ *	 that no copy is left in a core dump, libcurl's memory is wiped when it is freed
+ *	 (if another module has not initialized libcurl before), OpenSSL's when it is handed
+ *	 over, and the handle and the connection of such a reply are not kept.
  *
- * - libcurl repeats a request by itself, and says nothing, if a reused
- *	 connection is closed before a byte of the reply arrives.  The first copy
- *	 may have been applied, and the caller must know that when it judges the
- *	 final answer.  So before_request() refuses to send a second copy, and every
- *	 repetition is one of call.c's.
+ * - A connection is reused only after a reply that was whole and believed.  A transfer
+ *	 ended early closes its connection (curl does so for HTTP/1.1).  After a reply that
+ *	 is not believed, eo_http_distrust() has all idle connections closed before the next
+ *	 transfer starts.
  *
- * - Handles are pooled with their constant options set once, in
- *	 set_constant_options(); every option that differs between requests is set
- *	 by every request, in set_request_options(), so nothing leaks from one to
- *	 the next.
+ * - libcurl repeats a request by itself, and says nothing, if a reused connection is
+ *	 closed before a byte of the reply arrives.  The first copy may have been applied,
+ *	 and the caller must know that when it judges the final answer.  So before_request()
+ *	 refuses to send a second copy, and every repetition is one of call.c's.
+ *
+ * - Handles are pooled with their constant options set once, in set_constant_options();
+ *	 every option that differs between requests is set by every request, in
+ *	 set_request_options(), so nothing leaks from one to the next.
  *
  *-------------------------------------------------------------------------
  */
@@ -57,9 +59,11 @@
 #include "compat.h"
 #include "dynamodb/buf.h"
 #include "dynamodb/clock.h"
+#include "dynamodb/crypto.h"
 #include "dynamodb/header.h"
 #include "dynamodb/http.h"
 #include "dynamodb/status.h"
+#include "dynamodb/wiping.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
@@ -76,8 +80,8 @@
 #define KEEP_HANDLES 64
 
 /*
- * Idle time after which a connection is not reused.  The service closes an idle
- * connection after about 60 seconds; a request must not be sent into that moment.
+ * Idle time after which a connection is not reused.  The service closes an idle connection
+ * after about 60 seconds; a request must not be sent into that moment.
  */
 #define MAX_IDLE_SECONDS 50L
 
@@ -285,8 +289,7 @@ end_all(void)
 
 /*
  * Set up what a process needs, on its first use.  Raises an error if there are no
- * descriptors or no memory; nothing is in flight then, and a later call tries
- * again.
+ * descriptors or no memory; nothing is in flight then, and a later call tries again.
  */
 static void
 init_process(void)
@@ -297,7 +300,9 @@ init_process(void)
 		return;
 	/* It would have libcurl write the keys of all connections to a file. */
 	unsetenv("SSLKEYLOGFILE");
-	if (!curl_ready && curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK)
+	if (!curl_ready &&
+		curl_global_init_mem(CURL_GLOBAL_ALL, eo_wiping_malloc, eo_wiping_free, eo_wiping_realloc,
+							 eo_wiping_strdup, eo_wiping_calloc) != CURLE_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("could not initialize libcurl")));
@@ -343,8 +348,7 @@ socket_callback(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
 	struct epoll_event ev = {0};
 
-	(void) easy;
-	(void) arg;
+	(void) easy, (void) arg;
 	if (what == CURL_POLL_REMOVE)
 	{
 		epoll_ctl(http.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
@@ -366,8 +370,7 @@ socket_callback(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 static int
 timer_callback(CURLM *multi, long timeout_ms, void *arg)
 {
-	(void) multi;
-	(void) arg;
+	(void) multi, (void) arg;
 	http.timer_us = timeout_ms < 0 ? -1 : eo_clock_monotonic_us() + (int64) timeout_ms * 1000;
 	return 0;
 }
@@ -423,11 +426,11 @@ static void
 put_handle(EoHttpHandle *h)
 {
 	h->transfer = NULL;
-	/* A session token may be among the headers. */
-	explicit_bzero(h->header_text.data, h->header_text.len);
 	if (h->has_secret_reply)
 		explicit_bzero(h->body.data, h->body.len);
-	if (http.nidle >= KEEP_HANDLES)
+	/* A session token may be among the headers. */
+	eo_wiping_clear(h->header_text.data, h->header_text.len);
+	if (http.nidle >= KEEP_HANDLES || h->has_secret_reply)
 	{
 		free_handle(h);
 		return;
@@ -457,8 +460,7 @@ open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr)
 {
 	curl_socket_t fd;
 
-	(void) arg;
-	(void) purpose;
+	(void) arg, (void) purpose;
 	if (!AcquireExternalFD())
 		return CURL_SOCKET_BAD;
 	fd = socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
@@ -483,10 +485,7 @@ before_request(void *arg, char *ip, char *local_ip, int port, int local_port)
 {
 	EoHttpHandle *h = arg;
 
-	(void) ip;
-	(void) local_ip;
-	(void) port;
-	(void) local_port;
+	(void) ip, (void) local_ip, (void) port, (void) local_port;
 	if (h->sent)
 		return CURL_PREREQFUNC_ABORT;
 	h->sent = true;
@@ -541,13 +540,22 @@ header_callback(char *line, size_t size, size_t n, void *arg)
 	return len;
 }
 
+/* Called by curl for each new connection with TLS. */
+static CURLcode
+ssl_ctx_callback(CURL *easy, void *ssl_ctx, void *arg)
+{
+	(void) easy, (void) arg;
+	eo_crypto_wipe_received(ssl_ctx);
+	return CURLE_OK;
+}
+
 #define SET(opt, value) \
 	do { if (curl_easy_setopt(h->easy, opt, value) != CURLE_OK) return false; } while (0)
 
 /*
- * Options that all requests have in common.  No redirects, because a signed
- * request must not be carried elsewhere; no proxy and no .netrc from the
- * postmaster's environment; no decompression, no cookies, no TLS below 1.2.
+ * Options that all requests have in common.  No redirects, because a signed request must
+ * not be carried elsewhere; no proxy and no .netrc from the postmaster's environment; no
+ * decompression, no cookies, no TLS below 1.2.
  */
 static bool
 set_constant_options(EoHttpHandle *h)
@@ -577,6 +585,9 @@ set_constant_options(EoHttpHandle *h)
 	SET(CURLOPT_HEADERFUNCTION, header_callback);
 	SET(CURLOPT_HEADERDATA, h);
 	SET(CURLOPT_ERRORBUFFER, h->message);
+	/* libcurl may have another library for TLS. */
+	if (strncmp(curl_version_info(CURLVERSION_NOW)->ssl_version, "OpenSSL/3", 9) == 0)
+		SET(CURLOPT_SSL_CTX_FUNCTION, ssl_ctx_callback);
 	return true;
 }
 
@@ -597,10 +608,7 @@ set_endpoint_options(EoHttpHandle *h, const EoHttpEndpoint *e)
 	SET(CURLOPT_URL, e->url);
 	SET(CURLOPT_PROTOCOLS_STR, e->plain_http ? "http" : "https");
 
-	/*
-	 * A ca_file replaces the system's authorities, of which there are two
-	 * sources.
-	 */
+	/* A ca_file replaces the system's authorities, of which there are two sources. */
 	SET(CURLOPT_CAINFO, e->ca_file != NULL ? e->ca_file :
 		curl_version_info(CURLVERSION_NOW)->cainfo);
 	SET(CURLOPT_CAPATH, e->ca_file != NULL ? NULL :
@@ -659,20 +667,19 @@ set_request_options(EoHttpHandle *h, const EoHttpRequest *req)
 	SET(CURLOPT_TIMEOUT_MS, (long) (left_ms < 1 ? 1 : left_ms));
 
 	/*
-	 * Connections that are not trusted cannot be closed while another
-	 * transfer is running: use a new one, and close it afterwards.
+	 * Connections that are not trusted cannot be closed while another transfer is
+	 * running: use a new one, and close it afterwards.
 	 */
 	SET(CURLOPT_FRESH_CONNECT, fresh);
-	SET(CURLOPT_FORBID_REUSE, fresh);
+	SET(CURLOPT_FORBID_REUSE, req->has_secret_reply ? 1L : fresh);
 	return true;
 }
 
 /* ----- driving curl ----- */
 
 /*
- * Tell curl that its timer is due.  A transfer that was just added starts here,
- * too, and perhaps a resolver thread with it: see the head of the file for why
- * signals are blocked.
+ * Tell curl that its timer is due.  A transfer that was just added starts here, too, and
+ * perhaps a resolver thread with it: see the head of the file.
  */
 static void
 drive_timer(void)
@@ -712,10 +719,7 @@ drive_sockets(void)
 	}
 }
 
-/*
- * Mark as done the transfers that curl has finished.  If curl has failed, for want of
- * memory, it may leave a socket unwatched: all end, and their connections are closed.
- */
+/* Mark transfers as done.  If curl has failed, it may leave a socket unwatched: all end. */
 static void
 collect_finished(void)
 {
@@ -779,22 +783,18 @@ judge(EoHttpHandle *h, CURLcode code)
 		return;
 	}
 
-	/*
-	 * If no byte of the request was sent, the service cannot have done
-	 * anything.  Otherwise the outcome is unknown.
-	 */
+	/* If no byte of the request was sent, the service cannot have done anything. */
 	curl_easy_getinfo(h->easy, CURLINFO_REQUEST_SIZE, &sent);
 	reply->status = sent > 0 ? EO_UNKNOWN : EO_UNREACHABLE;
 	if (code == CURLE_OUT_OF_MEMORY || eo_buf_status(&h->body) == EO_NO_MEMORY)
 		reply->status = sent > 0 ? EO_UNKNOWN : EO_NO_MEMORY;
 	if (eo_buf_status(&h->body) == EO_TOO_LARGE)
-		snprintf(reply->message, sizeof(reply->message),
-				 "the reply is larger than %zu bytes", h->body.max);
+		snprintf(reply->message, sizeof(reply->message), "the reply is larger than %zu bytes",
+				 h->body.max);
 	else if (code == CURLE_ABORTED_BY_CALLBACK)
 		strlcpy(reply->message, "the connection was closed before an answer came",
 				sizeof(reply->message));
 	else
-		strlcpy(reply->message,
-				h->message[0] ? h->message : curl_easy_strerror(code),
+		strlcpy(reply->message, h->message[0] ? h->message : curl_easy_strerror(code),
 				sizeof(reply->message));
 }

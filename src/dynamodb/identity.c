@@ -4,8 +4,8 @@
  *	  Credentials that somebody hands out, and the answers that bring them.
  *
  * Sources: "Retrieve security credentials from instance metadata" (Amazon EC2 User
- * Guide), "Amazon ECS task IAM role" (Amazon ECS Developer Guide), "AssumeRole" and
- * "AssumeRoleWithWebIdentity" (AWS STS API Reference).
+ * Guide), "Amazon ECS task IAM role" (Amazon ECS Developer Guide), "AssumeRole",
+ * "AssumeRoleWithWebIdentity" and "GetCallerIdentity" (AWS STS API Reference).
  *
  * All parts of an identity become headers, so a part with a blank or a control
  * character is refused.  The services' texts are not trusted: only printable ASCII of
@@ -25,11 +25,10 @@
 static bool copy_part(char *to, size_t max, const char *from);
 static bool is_header_text(const char *text);
 static const char *json_text(EoJsonValue *root, const char *name);
-static void wipe_json_text(EoJsonValue *root, const char *name);
 static bool read_instant(const char *text, int64_t *epoch_s);
 static void put_field(EoBuf *body, const char *name, const char *value);
 static void make_printable(char *text);
-static EoStatus read_error(int http_status, const char *text, size_t len, char *message);
+static EoStatus read_error(EoStsReply *reply, char *message);
 
 EoStatus
 eo_identity_set(EoIdentity *identity, const char *key_id, const char *secret, const char *token)
@@ -103,6 +102,7 @@ eo_identity_read_json(char *text, size_t len, EoIdentity *identity, char *messag
 	eo_crypto_wipe(identity, sizeof(*identity));
 	if (status != EO_OK)
 	{
+		eo_json_free_secret(NULL);
 		snprintf(message, EO_MESSAGE_LEN, "the answer is not JSON");
 		return status == EO_NO_MEMORY ? status : EO_INVALID;
 	}
@@ -125,9 +125,7 @@ eo_identity_read_json(char *text, size_t len, EoIdentity *identity, char *messag
 			snprintf(message, EO_MESSAGE_LEN, "the answer has no credentials that can be used");
 		identity->expires_s = expires_s;
 	}
-	wipe_json_text(root, "SecretAccessKey");
-	wipe_json_text(root, "Token");
-	eo_json_free(doc);
+	eo_json_free_secret(doc);
 	return status;
 }
 
@@ -137,17 +135,6 @@ json_text(EoJsonValue *root, const char *name)
 	size_t		len;
 
 	return eo_json_string(eo_json_get(root, name), &len);
-}
-
-/* The document is about to be freed, and nobody else has it. */
-static void
-wipe_json_text(EoJsonValue *root, const char *name)
-{
-	size_t		len;
-	const char *text = eo_json_string(eo_json_get(root, name), &len);
-
-	if (text != NULL)
-		eo_crypto_wipe((char *) text, len);
 }
 
 /* "2026-01-01T00:00:00Z", with or without a fraction: RFC 3339 in UTC. */
@@ -202,8 +189,7 @@ put_field(EoBuf *body, const char *name, const char *value)
 }
 
 EoStatus
-eo_identity_read_role(int http_status, char *text, size_t len, bool web, EoIdentity *identity,
-					  char *message)
+eo_identity_read_role(EoStsReply *reply, bool web, EoIdentity *identity, char *message)
 {
 	char		expires[40];
 	char		path[4][96];
@@ -219,14 +205,14 @@ eo_identity_read_role(int http_status, char *text, size_t len, bool web, EoIdent
 	};
 	EoStatus	status;
 
-	if (http_status != 200)
-		return read_error(http_status, text, len, message);
+	if (reply->http_status != 200)
+		return read_error(reply, message);
 	for (int i = 0; i < 4; i++)
 		snprintf(path[i], sizeof(path[i]), "%sResponse/%sResult/Credentials/%s", action, action,
 				 names[i]);
 	eo_crypto_wipe(identity, sizeof(*identity));
-	status = eo_xml_read(text, len, wanted, 4);
-	eo_crypto_wipe(text, len);
+	status = eo_xml_read(reply->text, reply->len, wanted, 4);
+	eo_crypto_wipe(reply->text, reply->len);
 	if (status == EO_OK && eo_identity_is_sound(identity) && identity->session_token[0] != '\0' &&
 		read_instant(expires, &identity->expires_s))
 		return EO_OK;
@@ -235,8 +221,41 @@ eo_identity_read_role(int http_status, char *text, size_t len, bool web, EoIdent
 	return EO_INVALID;
 }
 
+void
+eo_identity_put_caller(EoBuf *body)
+{
+	eo_buf_adds(body, "Action=GetCallerIdentity&Version=2011-06-15");
+}
+
+EoStatus
+eo_identity_read_caller(EoStsReply *reply, EoCaller *caller, char *message)
+{
+	EoXmlWanted wanted[2] = {
+		{"GetCallerIdentityResponse/GetCallerIdentityResult/Account", caller->account,
+		sizeof(caller->account)},
+		{"GetCallerIdentityResponse/GetCallerIdentityResult/Arn", caller->arn, sizeof(caller->arn)}
+	};
+
+	if (reply->http_status != 200)
+		return read_error(reply, message);
+	if (eo_xml_read(reply->text, reply->len, wanted, 2) != EO_OK || caller->account[0] == '\0' ||
+		caller->arn[0] == '\0')
+	{
+		snprintf(message, EO_MESSAGE_LEN, "the answer of STS does not say who this is");
+		return EO_INVALID;
+	}
+	make_printable(caller->account);
+	make_printable(caller->arn);
+	return EO_OK;
+}
+
+/*
+ * A signature of another time is refused as one that does not match, with a text that
+ * says so.  The text is not looked at: whether the clocks differ is seen by the Date
+ * header.
+ */
 static EoStatus
-read_error(int http_status, const char *text, size_t len, char *message)
+read_error(EoStsReply *reply, char *message)
 {
 	char		code[EO_CODE_LEN];
 	char		reason[2048];
@@ -244,12 +263,15 @@ read_error(int http_status, const char *text, size_t len, char *message)
 		{"ErrorResponse/Error/Code", code, sizeof(code)},
 		{"ErrorResponse/Error/Message", reason, sizeof(reason)}
 	};
+	int			http_status = reply->http_status;
 
-	if (eo_xml_read(text, len, wanted, 2) != EO_OK || code[0] == '\0')
+	if (eo_xml_read(reply->text, reply->len, wanted, 2) != EO_OK || code[0] == '\0')
 	{
 		snprintf(message, EO_MESSAGE_LEN, "STS answered with HTTP status %d", http_status);
 		return http_status >= 500 || http_status == 429 ? EO_UNANSWERED : EO_DENIED;
 	}
+	reply->skewed = strcmp(code, "SignatureDoesNotMatch") == 0 ||
+		strcmp(code, "RequestExpired") == 0 || strcmp(code, "RequestTimeTooSkewed") == 0;
 	snprintf(message, EO_MESSAGE_LEN, "STS answered %.60s: %.180s", code, reason);
 	make_printable(message);
 	return http_status >= 500 || strcmp(code, "Throttling") == 0 ||

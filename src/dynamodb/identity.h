@@ -11,6 +11,7 @@
 #define EO_DYNAMODB_IDENTITY_H
 
 #include "dynamodb/buf.h"
+#include "dynamodb/partition.h"
 #include "dynamodb/sigv4.h"
 #include "dynamodb/status.h"
 
@@ -25,7 +26,28 @@ typedef struct EoIdentity
 	char		secret_access_key[EO_MAX_SECRET + 1];
 	char		session_token[EO_MAX_SESSION_TOKEN + 1];	/* "": none */
 	int64_t		expires_s;		/* epoch seconds; 0: never */
+	char		region[EO_MAX_REGION + 1];	/* of an instance that was asked for
+											 * it; "" */
 } EoIdentity;
+
+/* The owner of credentials, as STS names it.  This is no secret. */
+#define EO_MAX_ACCOUNT 15
+#define EO_MAX_CALLER_ARN 511
+typedef struct EoCaller
+{
+	char		account[EO_MAX_ACCOUNT + 1];
+	char		arn[EO_MAX_CALLER_ARN + 1];
+} EoCaller;
+
+/* A reply of STS. */
+typedef struct EoStsReply
+{
+	int			http_status;
+	char	   *text;			/* is wiped if it has credentials */
+	size_t		len;
+	bool		skewed;			/* set if the time of the signature may be the
+								 * reason of the refusal */
+} EoStsReply;
 
 /*
  * Set the identity; token may be NULL.  EO_INVALID: a part is missing, too long, or
@@ -55,7 +77,12 @@ extern void eo_identity_put_role(EoBuf *body, const char *arn, const char *sessi
  * Read the answer of STS to it.  EO_DENIED: STS has refused it, and message has its code
  * and its text.  EO_UNANSWERED: it may be asked again.  EO_INVALID: as above.
  */
-extern EoStatus eo_identity_read_role(int http_status, char *text, size_t len, bool web,
-									  EoIdentity *identity, char *message) EO_MUST_CHECK;
+extern EoStatus eo_identity_read_role(EoStsReply *reply, bool web, EoIdentity *identity,
+									  char *message) EO_MUST_CHECK;
+
+/* Append the body of GetCallerIdentity, and read the answer to it in the same way. */
+extern void eo_identity_put_caller(EoBuf *body);
+extern EoStatus eo_identity_read_caller(EoStsReply *reply, EoCaller *caller,
+										char *message) EO_MUST_CHECK;
 
 #endif							/* EO_DYNAMODB_IDENTITY_H */

@@ -19,8 +19,10 @@
 #include "dynamodb/json.h"
 
 #include <json-c/json.h>
+#include <json-c/printbuf.h>
 
 #include "dynamodb/buf.h"
+#include "dynamodb/crypto.h"
 #include "dynamodb/status.h"
 
 struct EoJson
@@ -57,10 +59,11 @@ unwrap(EoJsonValue *v)
 	return (struct json_object *) v;
 }
 
+static struct json_tokener *tokener;
+
 EoStatus
 eo_json_parse(const char *text, size_t len, EoJson **doc)
 {
-	static struct json_tokener *tokener;
 	struct json_object *root;
 	enum json_tokener_error error;
 	size_t		colons = 0;
@@ -123,6 +126,25 @@ eo_json_free(EoJson *doc)
 		return;
 	json_object_put(doc->root);
 	free(doc);
+}
+
+/* The tokener collects the characters of each text in a buffer that it keeps. */
+void
+eo_json_free_secret(EoJson *doc)
+{
+	if (doc != NULL)
+	{
+		json_object_object_foreach(doc->root, name, value)
+		{
+			(void) name;
+			if (json_object_is_type(value, json_type_string))
+				eo_crypto_wipe((char *) json_object_get_string(value),
+							   (size_t) json_object_get_string_len(value));
+		}
+	}
+	if (tokener != NULL && tokener->pb != NULL)
+		eo_crypto_wipe(tokener->pb->buf, (size_t) tokener->pb->size);
+	eo_json_free(doc);
 }
 
 EoJsonValue *

@@ -42,6 +42,8 @@ typedef enum EoStatus
 	EO_INVALID,					/* not UTF-8, not JSON, not a record, ... */
 	EO_CRYPTO,					/* OpenSSL failed, or no random numbers */
 	EO_NO_CREDENTIALS,			/* there is nothing to sign with */
+	EO_CREDENTIALS_AWAY,		/* nor will there be before their source
+								 * answers again */
 	EO_UNREACHABLE,				/* no connection was made */
 
 	/*
@@ -87,6 +89,8 @@ typedef struct EoError
 	EoStatus	status;
 	int			http_status;	/* 0: no reply */
 	int			attempts;		/* requests that were made */
+	bool		own_credentials;	/* of the database server, and of no user
+									 * mapping */
 	char		code[EO_CODE_LEN];	/* the service's error code; "": none */
 	char		message[EO_MESSAGE_LEN];	/* the transport's or the
 											 * service's */

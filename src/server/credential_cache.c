@@ -7,8 +7,8 @@
  * credentials (EoChainWish).  A process that finds none, or finds that the service has
  * rejected them, gets the offer to fetch; until it has said how that went, or
  * EO_FETCH_US have passed because it has died, all others wait.  A failure counts for
- * everybody for RETRY_US, so that a hundred sessions do not ask a service that is
- * away one after the other.
+ * everybody for a pause, which grows with each failure, so that a hundred sessions do
+ * not ask a service that is away one after the other.
  *
  * The worker of any database fetches anew ten minutes before credentials expire, or at
  * half of their life if that is shorter, less a random part.  If no worker has done so
@@ -40,9 +40,14 @@
 /* One more server takes the entry that was used least recently. */
 #define MAX_ENTRIES 32
 
-/* A failed fetch is not repeated for so long, and a refresh that failed for longer. */
+/*
+ * A failed fetch is not repeated for so long at first, and at most.  While there are old
+ * credentials that can be used, the pauses may be longer.
+ */
 #define RETRY_US INT64CONST(1000000)
+#define MAX_RETRY_US INT64CONST(5000000)
 #define REFRESH_RETRY_US INT64CONST(5000000)
+#define MAX_REFRESH_RETRY_US INT64CONST(60000000)
 
 /* The worker refreshes so long before the end. */
 #define REFRESH_BEFORE_S 600
@@ -57,6 +62,7 @@ typedef struct Entry
 	uint64		rejected;		/* the service has rejected this one */
 	EoIdentity	identity;
 	int64		refresh_s;		/* epoch seconds; INT64_MAX: never */
+	int			failures;		/* of fetches, since the last that succeeded */
 	int64		retry_us;		/* do not fetch before */
 	int64		fetch_until_us; /* a process is fetching until then at most */
 	pg_atomic_uint64 used_us;
@@ -77,8 +83,10 @@ static Entry *find_or_make(const EoCredentialRef *ref);
 static bool is_usable(const Entry *e);
 static bool is_fetched(const Entry *e);
 static void offer(Entry *e);
+static EoCacheNews note_failure(Entry *e, bool is_away, const char *failure);
+static int64 pause_after_failure(const Entry *e);
 static void copy_identity(const Entry *e, EoIdentity *identity, uint64 *generation);
-static int64 refresh_time(const EoIdentity *identity);
+static int64 refresh_time(const Entry *e);
 static int64 now_s(void);
 
 /* ----- memory ----- */
@@ -164,7 +172,8 @@ find_or_make(const EoCredentialRef *ref)
 static bool
 is_usable(const Entry *e)
 {
-	return e->identity.access_key_id[0] != '\0' && e->rejected != e->generation &&
+	return (e->identity.access_key_id[0] != '\0' || e->identity.region[0] != '\0') &&
+		e->rejected != e->generation &&
 		(e->identity.expires_s == 0 || now_s() < e->identity.expires_s);
 }
 
@@ -269,10 +278,11 @@ eo_credential_cache_reject(const EoCredentialRef *ref, uint64 generation)
 
 /* ----- for those who fetch ----- */
 
-void
+EoCacheNews
 eo_credential_cache_put(const EoCredentialRef *ref, const EoIdentity *identity,
 						const char *source, const char *why)
 {
+	EoCacheNews news;
 	Entry	   *e;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
@@ -280,66 +290,95 @@ eo_credential_cache_put(const EoCredentialRef *ref, const EoIdentity *identity,
 	e->fetch_until_us = 0;
 	strlcpy(e->report.source, source, sizeof(e->report.source));
 	strlcpy(e->report.why, why, sizeof(e->report.why));
-	e->report.failure[0] = '\0';
 	if (e->rejected == e->generation &&
 		strcmp(e->identity.access_key_id, identity->access_key_id) == 0 &&
 		strcmp(e->identity.session_token, identity->session_token) == 0)
-	{
-		/* The source still hands out what the service has rejected. */
-		e->retry_us = eo_clock_steady_us() + REFRESH_RETRY_US;
-		strlcpy(e->report.failure, "the source hands out credentials that the service calls expired",
-				sizeof(e->report.failure));
-	}
+		news = note_failure(e, true, "the source hands out credentials that the service calls expired");
 	else if (identity->expires_s != 0 && identity->expires_s <= now_s())
-	{
-		e->retry_us = eo_clock_steady_us() + RETRY_US;
-		strlcpy(e->report.failure, "the source hands out credentials that have expired",
-				sizeof(e->report.failure));
-	}
+		news = note_failure(e, true, "the source hands out credentials that have expired");
 	else
 	{
+		news = e->failures > 0 ? EO_CACHE_WORKS_AGAIN : EO_CACHE_NOTHING_NEW;
 		e->identity = *identity;
 		e->generation = ++cache->generation;
-		e->refresh_s = refresh_time(identity);
+		e->refresh_s = refresh_time(e);
 		e->retry_us = 0;
+		e->failures = 0;
+		e->report.failure[0] = '\0';
+		e->report.failing_since = 0;
 	}
 	LWLockRelease(lock);
+	return news;
 }
 
 /*
  * Ten minutes before the end, or at half of the life if that is shorter, less a tenth of
  * that at random, so that many servers do not ask in the same second.  Keys that do not
- * expire are read again every hour: the files they come from may have changed.
+ * expire are read again every hour: the files they come from may have changed.  A region
+ * is for one run of the server: claims are known by it.
  */
 static int64
-refresh_time(const EoIdentity *identity)
+refresh_time(const Entry *e)
 {
-	int64		life_s = identity->expires_s - now_s();
+	int64		life_s = e->identity.expires_s - now_s();
 	int64		until_s;
 
-	if (identity->expires_s == 0)
+	if (e->ref.wish.region_only)
+		return INT64_MAX;
+	if (e->identity.expires_s == 0)
 		return now_s() + UNUSED_US / 1000000;
 	until_s = life_s > 2 * REFRESH_BEFORE_S ? life_s - REFRESH_BEFORE_S : life_s / 2;
 	return now_s() + until_s -
 		(int64) pg_prng_uint64_range(&pg_global_prng_state, 0, (uint64) Max(until_s, 0) / 10);
 }
 
-void
-eo_credential_cache_fail(const EoCredentialRef *ref, const char *failure, const char *why)
+EoCacheNews
+eo_credential_cache_fail(const EoCredentialRef *ref, bool is_away, const char *failure,
+						 const char *why)
 {
+	EoCacheNews news;
 	Entry	   *e;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	e = find_or_make(ref);
 	e->fetch_until_us = 0;
-	e->retry_us = eo_clock_steady_us() + (is_usable(e) ? REFRESH_RETRY_US : RETRY_US);
 	if (!is_usable(e))
 	{
 		eo_crypto_wipe(&e->identity, sizeof(e->identity));
 		strlcpy(e->report.why, why, sizeof(e->report.why));
 	}
-	strlcpy(e->report.failure, failure, sizeof(e->report.failure));
+	news = note_failure(e, is_away, failure);
 	LWLockRelease(lock);
+	return news;
+}
+
+/* The caller must hold the lock exclusively. */
+static EoCacheNews
+note_failure(Entry *e, bool is_away, const char *failure)
+{
+	if (e->failures++ == 0)
+		e->report.failing_since = GetCurrentTimestamp();
+	strlcpy(e->report.failure, failure, sizeof(e->report.failure));
+	e->report.is_away = is_away;
+	e->retry_us = eo_clock_steady_us() + pause_after_failure(e);
+	return e->failures == 1 ? EO_CACHE_FAILS : EO_CACHE_NOTHING_NEW;
+}
+
+/*
+ * Each pause is twice the one before.  It never goes beyond half of what is left of the
+ * old credentials, so that there is always one more attempt before their end.
+ */
+static int64
+pause_after_failure(const Entry *e)
+{
+	bool		usable = is_usable(e);
+	int			doublings = Min(e->failures - 1, 10);
+	int64		pause_us = (usable ? REFRESH_RETRY_US : RETRY_US) << doublings;
+
+	pause_us = Min(pause_us, usable ? MAX_REFRESH_RETRY_US : MAX_RETRY_US);
+	if (usable && e->identity.expires_s != 0)
+		pause_us = Min(pause_us, (e->identity.expires_s - now_s()) * 1000000 / 2);
+	return Max(pause_us, RETRY_US);
 }
 
 void

@@ -12,6 +12,8 @@
 
 #include "dynamodb/chain.h"
 #include "dynamodb/identity.h"
+#include "dynamodb/status.h"
+#include "utils/timestamp.h"
 
 /* The options that say whose credentials are meant, and a hash of them. */
 typedef struct EoCredentialRef
@@ -27,6 +29,8 @@ typedef struct EoCredentialReport
 												 * none has */
 	char		why[EO_CHAIN_WHY_LEN];	/* why the sources before it have not */
 	char		failure[EO_CHAIN_WHY_LEN];	/* of the last fetch; "": none */
+	TimestampTz failing_since;	/* if it has failed */
+	bool		is_away;		/* the source does not answer, which may pass */
 	int64		expires_s;		/* epoch seconds; 0: never */
 	bool		has_identity;	/* one that has not expired */
 } EoCredentialReport;
@@ -67,11 +71,22 @@ extern bool eo_credential_cache_follow(const EoCredentialRef *ref, EoIdentity *i
 /* The service has called the credentials of that generation expired. */
 extern void eo_credential_cache_reject(const EoCredentialRef *ref, uint64 generation);
 
-/* The fetch has ended: with an identity, with a failure, or by an error. */
-extern void eo_credential_cache_put(const EoCredentialRef *ref, const EoIdentity *identity,
-									const char *source, const char *why);
-extern void eo_credential_cache_fail(const EoCredentialRef *ref, const char *failure,
-									 const char *why);
+/* News for the log that the end of a fetch brings. */
+typedef enum EoCacheNews
+{
+	EO_CACHE_NOTHING_NEW,
+	EO_CACHE_FAILS,				/* this fetch is the first that failed */
+	EO_CACHE_WORKS_AGAIN
+} EoCacheNews;
+
+/*
+ * The fetch has ended: with an identity, with a failure, or by an error.  is_away: the
+ * failure may pass by itself.
+ */
+extern EoCacheNews eo_credential_cache_put(const EoCredentialRef *ref, const EoIdentity *identity,
+										   const char *source, const char *why);
+extern EoCacheNews eo_credential_cache_fail(const EoCredentialRef *ref, bool is_away,
+											const char *failure, const char *why);
 extern void eo_credential_cache_abandon(const EoCredentialRef *ref);
 
 /* For the worker: credentials that are in use and to be fetched now; false: none. */

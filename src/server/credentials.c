@@ -53,9 +53,11 @@ static bool is_refresher;		/* this process is a worker */
 static void follow(EoClient *client);
 static bool renew(EoClient *client, int64_t deadline_us);
 static bool await(EoClient *client, int64 deadline_us);
+static void ask(Copy *copy, int64 deadline_us);
 static void fetch(const EoCredentialRef *ref, int64 deadline_us);
 static void store_result(const EoCredentialRef *ref, const EoFetch *f);
 static void explain(EoClient *client);
+static void tell(EoCacheNews news, const EoFetch *f);
 static void make_wish(const EoServer *server, EoChainWish *wish);
 
 static const EoCredentialSource source = {.follow = follow,.renew = renew};
@@ -78,6 +80,7 @@ eo_credentials_open(const EoServer *server, EoClient *client)
 	Copy	   *copy;
 
 	memset(cred, 0, sizeof(*cred));
+	client->own_credentials = server->credentials != EO_CREDENTIALS_MAPPING;
 	if (server->credentials == EO_CREDENTIALS_MAPPING)
 	{
 		if (server->access_key_id == NULL)
@@ -136,6 +139,10 @@ make_wish(const EoServer *server, EoChainWish *wish)
 	wish->environment_only = server->credentials == EO_CREDENTIALS_ENVIRONMENT;
 	strlcpy(wish->profile, server->profile, sizeof(wish->profile));
 	strlcpy(wish->region, server->region, sizeof(wish->region));
+	wish->fips = server->fips;
+	wish->dualstack = server->dualstack;
+	if (server->ca_file != NULL)
+		strlcpy(wish->ca_file, server->ca_file, sizeof(wish->ca_file));
 	if (server->role_arn[0] == '\0')
 		return;
 	strlcpy(wish->role.arn, server->role_arn, sizeof(wish->role.arn));
@@ -192,8 +199,15 @@ eo_credentials_await(EoClient *client)
 static bool
 await(EoClient *client, int64 deadline_us)
 {
-	Copy	   *copy = client->source_state;
+	ask(client->source_state, deadline_us);
+	follow(client);
+	return client->credentials.access_key_id != NULL;
+}
 
+/* Fetch, or wait for the process that does, until there is an answer. */
+static void
+ask(Copy *copy, int64 deadline_us)
+{
 	for (;;)
 	{
 		int64		now_us = eo_clock_monotonic_us();
@@ -205,14 +219,11 @@ await(EoClient *client, int64 deadline_us)
 		else if (answer == EO_CACHE_WAIT && now_us < deadline_us)
 			eo_http_wait(Min(now_us + LOOK_US, deadline_us), EO_WAIT_RAISE);
 		else
-		{
-			follow(client);
-			return client->credentials.access_key_id != NULL;
-		}
+			return;
 	}
 }
 
-/* Say in the client why there are no credentials. */
+/* Say in the client why there are no credentials, and of an outage since when. */
 static void
 explain(EoClient *client)
 {
@@ -220,7 +231,107 @@ explain(EoClient *client)
 	EoCredentialReport report;
 
 	eo_credential_cache_look(&copy->ref, &report);
-	strlcpy(client->no_credentials, report.failure, sizeof(client->no_credentials));
+	client->credentials_away = report.failure[0] == '\0' || report.is_away;
+	if (report.failure[0] == '\0')
+		strlcpy(client->no_credentials, "their source has not answered yet",
+				sizeof(client->no_credentials));
+	else if (report.is_away)
+		snprintf(client->no_credentials, sizeof(client->no_credentials), "%.200s (since %s)",
+				 report.failure, timestamptz_to_str(report.failing_since));
+	else
+		strlcpy(client->no_credentials, report.failure, sizeof(client->no_credentials));
+}
+
+/* ----- the region, and the owner of the credentials ----- */
+
+static int64
+deadline_of(const EoServer *server)
+{
+	return eo_clock_monotonic_us() + server->request_timeout_ms * INT64CONST(1000);
+}
+
+/*
+ * The region comes by the same way as credentials, under a wish of its own.  That of the
+ * environment needs no way.
+ */
+bool
+eo_credentials_region(const EoServer *server, bool wait, char *region, EoCredentialReport *report)
+{
+	Copy	   *copy = eo_secret_alloc(sizeof(Copy));
+	int64		deadline_us = deadline_of(server);
+	volatile bool found = false;
+
+	if (copy == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory")));
+	copy->ref.wish.region_only = true;
+	copy->ref.wish.environment_only = server->credentials == EO_CREDENTIALS_ENVIRONMENT;
+	strlcpy(copy->ref.wish.profile, server->profile, sizeof(copy->ref.wish.profile));
+	eo_credential_cache_ref(&copy->ref);
+	PG_TRY();
+	{
+		found = eo_credential_cache_follow(&copy->ref, &copy->identity, &copy->generation);
+		if (!found && wait && !is_refresher)
+		{
+			ask(copy, deadline_us);
+			found = eo_credential_cache_follow(&copy->ref, &copy->identity, &copy->generation);
+		}
+		strlcpy(region, copy->identity.region, EO_MAX_REGION + 1);
+		eo_credential_cache_look(&copy->ref, report);
+	}
+	PG_FINALLY();
+	{
+		eo_secret_free(copy);
+	}
+	PG_END_TRY();
+	return found;
+}
+
+bool
+eo_credentials_ask_caller(const EoServer *server, const EoClient *client, EoCaller *caller,
+						  char *failure)
+{
+	int64		deadline_us = deadline_of(server);
+	EoChainWish *wish = palloc0(sizeof(EoChainWish));
+	const EoCredentials *cred = &client->credentials;
+	EoIdentity *identity = eo_secret_alloc(sizeof(EoIdentity));
+	EoFetch    *volatile f = NULL;
+	volatile bool known = false;
+
+	strlcpy(failure, "out of memory", EO_CHAIN_WHY_LEN);
+	make_wish(server, wish);
+	PG_TRY();
+	{
+		int64		until_us;
+
+		if (identity != NULL &&
+			eo_identity_set(identity, cred->access_key_id, cred->secret_access_key,
+							cred->session_token) == EO_OK)
+			f = eo_fetch_start_caller(&environment, wish, identity, deadline_us);
+		while (f != NULL && eo_fetch_step(f, &until_us))
+			eo_http_wait(until_us, EO_WAIT_RAISE);
+		if (f != NULL)
+		{
+			known = eo_fetch_status(f) == EO_OK;
+			*caller = *eo_fetch_caller(f);
+			strlcpy(failure, eo_fetch_failure(f), EO_CHAIN_WHY_LEN);
+		}
+	}
+	PG_FINALLY();
+	{
+		eo_fetch_free(f);
+		eo_secret_free(identity);
+	}
+	PG_END_TRY();
+	return known;
+}
+
+bool
+eo_credentials_may_ask_caller(const EoServer *server, const EoClient *client)
+{
+	return client->own_credentials && client->credentials.access_key_id != NULL &&
+		(environment.value[EO_VAR_STS_ENDPOINT] != NULL || !server->has_endpoint);
 }
 
 /* ----- fetching ----- */
@@ -254,12 +365,35 @@ fetch(const EoCredentialRef *ref, int64 deadline_us)
 static void
 store_result(const EoCredentialRef *ref, const EoFetch *f)
 {
+	EoCacheNews news;
+
 	if (f == NULL)
-		eo_credential_cache_fail(ref, "out of memory", "");
+		news = eo_credential_cache_fail(ref, true, "out of memory", "");
 	else if (eo_fetch_status(f) == EO_OK)
-		eo_credential_cache_put(ref, eo_fetch_identity(f), eo_fetch_source(f), eo_fetch_why(f));
+		news = eo_credential_cache_put(ref, eo_fetch_identity(f), eo_fetch_source(f),
+									   eo_fetch_why(f));
 	else
-		eo_credential_cache_fail(ref, eo_fetch_failure(f), eo_fetch_why(f));
+		news = eo_credential_cache_fail(ref, eo_fetch_status(f) == EO_UNANSWERED,
+										eo_fetch_failure(f), eo_fetch_why(f));
+	tell(news, f);
+}
+
+/* The beginning and the end of an outage are in the log, and not each attempt. */
+static void
+tell(EoCacheNews news, const EoFetch *f)
+{
+	const char *failure = f == NULL ? "out of memory" : eo_fetch_failure(f);
+
+	if (news == EO_CACHE_FAILS)
+		ereport(LOG,
+				(errmsg("exactonce: could not fetch credentials or the region: %s",
+						failure[0] != '\0' ? failure : "those that came have expired"),
+				 errdetail("They are fetched again, with pauses, until that succeeds. Old ones are used until they expire."),
+				 errhidestmt(true)));
+	else if (news == EO_CACHE_WORKS_AGAIN)
+		ereport(LOG,
+				(errmsg("exactonce: fetching credentials works again: %s", eo_fetch_source(f)),
+				 errhidestmt(true)));
 }
 
 void

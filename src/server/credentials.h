@@ -35,6 +35,25 @@ extern void eo_credentials_await(EoClient *client);
 extern const EoCredentialRef *eo_credentials_ref(const EoClient *client);
 
 /*
+ * The region of a server without the option: that of the environment, the profile or
+ * the instance.  Waits, if it must and may, for at most request_timeout, and raises what
+ * an interrupt raises.  False: it is not known, and the report says why.  region has
+ * EO_MAX_REGION + 1 bytes.
+ */
+extern bool eo_credentials_region(const EoServer *server, bool wait, char *region,
+								  EoCredentialReport *report);
+
+/*
+ * Ask STS who the client signs as.  Waits for at most request_timeout.  False: it is not
+ * known, and failure, of EO_CHAIN_WHY_LEN bytes, says why.  It should be asked only
+ * about credentials of the database server, and where AWS is: not for an engine at an
+ * endpoint of one's own, unless the environment names an STS, too.
+ */
+extern bool eo_credentials_may_ask_caller(const EoServer *server, const EoClient *client);
+extern bool eo_credentials_ask_caller(const EoServer *server, const EoClient *client,
+									  EoCaller *caller, char *failure);
+
+/*
  * The worker's part, without waiting: fetch what is to be fetched.  From the first call
  * on this process never waits for credentials.  *until_us is when to call again at the
  * latest.

@@ -38,6 +38,8 @@ static const Report reports[] = {
 	[EO_CRYPTO] = {ERRCODE_INTERNAL_ERROR, "the request could not be signed", NULL},
 	[EO_NO_CREDENTIALS] = {ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, "no credentials",
 	"Add a user mapping: CREATE USER MAPPING FOR PUBLIC SERVER ... OPTIONS (access_key_id '...', secret_access_key '...'). Or, on a server owned by a superuser, set the option credentials to environment, for the variables of the database server."},
+	[EO_CREDENTIALS_AWAY] = {ERRCODE_EO_UNAVAILABLE, "the source of the credentials does not answer",
+	"Nothing was sent. The source is asked again every few seconds, and calls work once it answers; docs/aws.md says what each source needs."},
 	[EO_UNREACHABLE] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB could not be reached",
 	"Nothing was sent. Check the server's options endpoint and region, and the network from the database server."},
 	[EO_CONDITION_FAILED] = {ERRCODE_INTERNAL_ERROR, "unexpected answer", NULL},
@@ -45,7 +47,7 @@ static const Report reports[] = {
 	[EO_THROTTLED] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB is throttling",
 	"Nothing was changed. Retry later, or look at the table's capacity and at hot keys."},
 	[EO_DENIED] = {ERRCODE_EO_REFUSED, "DynamoDB denied access",
-	"Check the credentials of the user mapping, their policy (dynamodb:UpdateItem, dynamodb:GetItem), and the clock; SELECT * FROM idem_check() tells which."},
+	"Check the credentials, their policy (dynamodb:UpdateItem, dynamodb:GetItem), and the clock; SELECT * FROM idem_check() tells which."},
 	[EO_NO_TABLE] = {ERRCODE_EO_REFUSED, "there is no such table",
 	"Check the server's options table, region and endpoint; idem_create_table() creates the table."},
 	[EO_REFUSED] = {ERRCODE_EO_REFUSED, "DynamoDB refused the request",
@@ -114,8 +116,8 @@ eo_error_facts(const EoError *error)
 						 error->message[0] != '\0' ? ": " : "", error->message);
 	else if (error->message[0] != '\0')
 		appendStringInfo(&s, "%s%s.", error->status == EO_INVALID ||
-						 error->status == EO_NO_CLOCK || error->status == EO_NO_CREDENTIALS ?
-						 "" : "Last answer: ", error->message);
+						 error->status == EO_NO_CLOCK || error->status == EO_NO_CREDENTIALS ||
+						 error->status == EO_CREDENTIALS_AWAY ? "" : "Last answer: ", error->message);
 	if (error->request_id[0] != '\0')
 		appendStringInfo(&s, " Request id %s.", error->request_id);
 	if (error->attempts > 1)
@@ -129,19 +131,25 @@ eo_error_facts(const EoError *error)
 const char *
 eo_error_hint(const EoError *error)
 {
+	/* The second hint is for credentials that no user mapping has given. */
 	static const struct
 	{
 		const char *code;
 		const char *hint;
+		const char *hint_for_own;
 	}			denials[] = {
 		{"UnrecognizedClientException",
-		"The access key id is not known to AWS: correct access_key_id in the user mapping; temporary credentials also need session_token."},
+			"The access key id is not known to AWS: correct access_key_id in the user mapping; temporary credentials also need session_token.",
+		"The access key id is not known to AWS. The row \"credentials\" of idem_check() says which source it is from."},
 		{"InvalidSignatureException",
-		"The secret access key does not belong to the access key id, or the clock is wrong: correct secret_access_key in the user mapping; SELECT * FROM idem_check() shows the clock."},
+			"The secret access key does not belong to the access key id, or the clock is wrong: correct secret_access_key in the user mapping; SELECT * FROM idem_check() shows the clock.",
+		"The secret access key does not belong to the access key id, or the clock is wrong: SELECT * FROM idem_check() shows the source of the credentials, and the clock."},
 		{"ExpiredTokenException",
-		"The temporary credentials have expired: set access_key_id, secret_access_key and session_token of the user mapping anew."},
+			"The temporary credentials have expired: set access_key_id, secret_access_key and session_token of the user mapping anew.",
+		"The temporary credentials have expired. Those of the option credentials 'chain' were renewed once before this error; the row \"credentials\" of idem_check() says why that did not help. Those of the environment are read when the database server starts."},
 		{"AccessDeniedException",
-		"The credentials are valid, but their policy does not allow this: allow dynamodb:UpdateItem and dynamodb:GetItem on the table."}
+			"The credentials are valid, but their policy does not allow this: allow dynamodb:UpdateItem and dynamodb:GetItem on the table.",
+		"The credentials are valid, but their policy does not allow this: allow dynamodb:UpdateItem and dynamodb:GetItem on the table for the role that the row \"credentials\" of idem_check() names."}
 	};
 
 	/* Only the chain says why there are none; a user mapping would not count. */
@@ -151,7 +159,7 @@ eo_error_hint(const EoError *error)
 	for (int i = 0; error->status == EO_DENIED && i < (int) lengthof(denials); i++)
 	{
 		if (strcmp(error->code, denials[i].code) == 0)
-			return denials[i].hint;
+			return error->own_credentials ? denials[i].hint_for_own : denials[i].hint;
 	}
 	return reports[error->status].hint;
 }

@@ -9,12 +9,20 @@
  *		container's credentials ------------------------ +--> role --> role ... --> done
  *		web identity -----------------------------------/
  *
+ *		metadata token --> region ------------------------------------------------> done
+ *		GetCallerIdentity --------------------------------------------------------> done
+ *
  * Static keys need no request.  Each request has ATTEMPTS attempts, and each of them a
  * timeout of its own within the deadline of the fetch.  Everything that is asked for
  * here may be asked twice, so an attempt without an answer is repeated.
  *
  * Only IMDSv2 is spoken: without a token nothing is asked.  No redirect is followed,
  * and a reply has at most EO_HTTP_MAX_SECRET_REPLY bytes, which are wiped.
+ *
+ * The host's clock may be wrong.  If STS refuses a signature, and the Date header of the
+ * refusal is far from the host's clock, the request is signed again by that date.  The
+ * end of credentials is moved by as much, because the cache compares it with the
+ * host's clock.
  *
  * Nothing here raises an error, except what http.c raises.
  *
@@ -42,6 +50,9 @@
 #define LOCAL_TIMEOUT_MS 1000
 #define STS_TIMEOUT_MS 3000
 
+/* Clocks that differ by less than this count as equal. */
+#define SKEW_S 30
+
 /* The longest shared file and the longest token that are read. */
 #define MAX_SHARED_FILE 1048576
 #define MAX_TOKEN_FILE 32768
@@ -49,6 +60,7 @@
 #define MAX_METADATA_TOKEN 512
 #define METADATA_TTL "X-aws-ec2-metadata-token-ttl-seconds: 21600"
 #define METADATA_PATH "/latest/meta-data/iam/security-credentials/"
+#define REGION_PATH "/latest/meta-data/placement/region"
 #define FORM_TYPE "application/x-www-form-urlencoded; charset=utf-8"
 #define CONTENT_TYPE "Content-Type: " FORM_TYPE
 
@@ -56,9 +68,11 @@ typedef enum Stage
 {
 	STAGE_TOKEN,				/* of the metadata service */
 	STAGE_ROLE_NAME,			/* of the instance */
+	STAGE_REGION,				/* of the instance */
 	STAGE_CREDENTIALS,			/* of the instance or the container */
 	STAGE_WEB_IDENTITY,
 	STAGE_ROLE,					/* plan.roles[role] */
+	STAGE_CALLER,				/* who is identity? */
 	STAGE_ENDED
 } Stage;
 
@@ -69,12 +83,15 @@ struct EoFetch
 	EoChainPlan plan;
 	EoIdentity	identity;
 	EoIdentity	next;			/* what an answer brings */
+	EoCaller	caller;
 	Stage		stage;
 	int			role;
 	int			attempt;
 	bool		in_flight;
 	int64		next_us;		/* of the next attempt */
 	int64		deadline_us;
+	int64		skew_s;			/* the service's clock minus the host's */
+	bool		resigned;		/* by skew_s */
 	EoStatus	status;
 	char		message[EO_MESSAGE_LEN];
 	char		failure[EO_CHAIN_WHY_LEN];
@@ -87,6 +104,8 @@ struct EoFetch
 	char		role_name[128];
 };
 
+static EoFetch *create(const EoChainEnvironment *env, const EoChainWish *wish, int64 deadline_us);
+static void begin_base(EoFetch *f);
 static EoStatus make_plan(EoFetch *f);
 static char *read_shared_file(const EoFetch *f, EoChainVariable variable, const char *name);
 static char *read_file(const char *path, size_t max);
@@ -97,14 +116,56 @@ static EoStatus send_to_container(EoFetch *f);
 static EoStatus send_to_sts(EoFetch *f);
 static EoStatus start_request(EoFetch *f, EoHttpMethod method, const char *const *headers,
 							  int nheaders, int timeout_ms);
+static bool is_for_sts(const EoFetch *f);
 static void take_reply(EoFetch *f);
+static void learn_clock(EoFetch *f);
+static bool must_resign(EoFetch *f, bool skewed);
 static EoStatus read_reply(EoFetch *f);
+static EoStatus read_sts_reply(EoFetch *f);
 static EoStatus read_plain(EoFetch *f, char *to, size_t size, const char *what);
 static void go_on(EoFetch *f);
 static void end(EoFetch *f, EoStatus status);
 
 EoFetch *
 eo_fetch_start(const EoChainEnvironment *env, const EoChainWish *wish, int64 deadline_us)
+{
+	EoFetch    *f = create(env, wish, deadline_us);
+
+	if (f == NULL)
+		return NULL;
+	f->status = make_plan(f);
+	if (f->status == EO_OK)
+	{
+		begin_base(f);
+		return f;
+	}
+	/* If no source is set up, the reasons of all of them are the failure. */
+	if (f->plan.failure[0] != '\0')
+		strlcpy(f->failure, f->plan.failure, sizeof(f->failure));
+	else
+	{
+		strlcpy(f->failure, f->plan.why, sizeof(f->failure));
+		f->plan.why[0] = '\0';
+	}
+	f->stage = STAGE_ENDED;
+	return f;
+}
+
+EoFetch *
+eo_fetch_start_caller(const EoChainEnvironment *env, const EoChainWish *wish,
+					  const EoIdentity *identity, int64 deadline_us)
+{
+	EoFetch    *f = create(env, wish, deadline_us);
+
+	if (f == NULL)
+		return NULL;
+	f->identity = *identity;
+	begin_stage(f, STAGE_CALLER);
+	return f;
+}
+
+static EoFetch *
+create(const EoChainEnvironment *env, const EoChainWish *wish, int64 deadline_us)
 {
 	EoFetch    *f = eo_secret_alloc(sizeof(EoFetch));
 
@@ -114,14 +175,12 @@ eo_fetch_start(const EoChainEnvironment *env, const EoChainWish *wish, int64 dea
 	f->wish = wish;
 	f->deadline_us = deadline_us;
 	eo_buf_init(&f->body, 2 * EO_HTTP_MAX_SECRET_REPLY);
-	f->status = make_plan(f);
-	if (f->status != EO_OK)
-	{
-		strlcpy(f->failure, f->plan.why, sizeof(f->failure));
-		f->plan.why[0] = '\0';
-		f->stage = STAGE_ENDED;
-		return f;
-	}
+	return f;
+}
+
+static void
+begin_base(EoFetch *f)
+{
 	f->identity = f->plan.identity;
 	switch (f->plan.base)
 	{
@@ -134,12 +193,15 @@ eo_fetch_start(const EoChainEnvironment *env, const EoChainWish *wish, int64 dea
 		case EO_BASE_WEB_IDENTITY:
 			begin_stage(f, STAGE_WEB_IDENTITY);
 			break;
+		case EO_BASE_REGION:
+			strlcpy(f->identity.region, f->plan.region, sizeof(f->identity.region));
+			end(f, EO_OK);
+			break;
 		default:
 			f->role = -1;
 			go_on(f);
 			break;
 	}
-	return f;
 }
 
 bool
@@ -176,6 +238,12 @@ const EoIdentity *
 eo_fetch_identity(const EoFetch *f)
 {
 	return &f->identity;
+}
+
+const EoCaller *
+eo_fetch_caller(const EoFetch *f)
+{
+	return &f->caller;
 }
 
 const char *
@@ -220,7 +288,9 @@ make_plan(EoFetch *f)
 	EoIniFile	config_file = {.text = config,.is_config = true};
 	EoStatus	status;
 
-	status = eo_chain_plan(f->env, credentials_file, config_file, f->wish, &f->plan);
+	status = f->wish->region_only ?
+		eo_chain_plan_region(f->env, credentials_file, config_file, f->wish, &f->plan) :
+		eo_chain_plan(f->env, credentials_file, config_file, f->wish, &f->plan);
 	eo_secret_free(credentials);
 	eo_secret_free(config);
 	return status;
@@ -305,7 +375,7 @@ send(EoFetch *f)
 	f->attempt++;
 	eo_crypto_wipe(f->body.data, f->body.len);
 	eo_buf_reset(&f->body);
-	if (f->stage == STAGE_WEB_IDENTITY || f->stage == STAGE_ROLE)
+	if (is_for_sts(f))
 		return send_to_sts(f);
 	return f->plan.base == EO_BASE_CONTAINER ? send_to_container(f) : send_to_metadata(f);
 }
@@ -318,7 +388,8 @@ send_to_metadata(EoFetch *f)
 	EoStatus	status;
 
 	snprintf(f->url, sizeof(f->url), "%s%s%s", f->plan.url,
-			 f->stage == STAGE_TOKEN ? "/latest/api/token" : METADATA_PATH,
+			 f->stage == STAGE_TOKEN ? "/latest/api/token" :
+			 f->stage == STAGE_REGION ? REGION_PATH : METADATA_PATH,
 			 f->stage == STAGE_CREDENTIALS ? f->role_name : "");
 	snprintf(token, sizeof(token), "X-aws-ec2-metadata-token: %s", f->metadata_token);
 	if (f->stage != STAGE_TOKEN)
@@ -367,21 +438,37 @@ send_to_container(EoFetch *f)
 	return status;
 }
 
+static bool
+is_for_sts(const EoFetch *f)
+{
+	return f->stage == STAGE_WEB_IDENTITY || f->stage == STAGE_ROLE || f->stage == STAGE_CALLER;
+}
+
 /*
  * The regional endpoint, or the one that the environment names.  False: there is none
- * that may be used.
+ * that may be used.  As in the SDKs, one that is named cannot be had for FIPS or as a
+ * dual-stack one.
  */
 static bool
 find_sts(EoFetch *f, EoEndpoint *ep)
 {
 	const char *named = f->env->value[EO_VAR_STS_ENDPOINT];
+	char		host[EO_PARTITION_HOST_LEN];
 	const char *reason;
 
+	if (named != NULL && (f->wish->fips || f->wish->dualstack))
+	{
+		strlcpy(f->message, "AWS_ENDPOINT_URL_STS cannot be used with the server's option fips or dualstack",
+				sizeof(f->message));
+		return false;
+	}
 	if (named != NULL)
 		strlcpy(f->url, named, sizeof(f->url));
 	else
-		snprintf(f->url, sizeof(f->url), "https://sts.%s.amazonaws.com%s", f->wish->region,
-				 strncmp(f->wish->region, "cn-", 3) == 0 ? ".cn" : "");
+	{
+		eo_partition_host("sts", f->wish->region, f->wish->fips, f->wish->dualstack, host);
+		snprintf(f->url, sizeof(f->url), "https://%s", host);
+	}
 	if (eo_endpoint_parse(f->url, ep, &reason) && (ep->https || ep->loopback))
 	{
 		snprintf(f->url, sizeof(f->url), "%s://%s/", ep->https ? "https" : "http", ep->authority);
@@ -390,6 +477,12 @@ find_sts(EoFetch *f, EoEndpoint *ep)
 	strlcpy(f->message, "AWS_ENDPOINT_URL_STS is neither https nor an address of this machine",
 			sizeof(f->message));
 	return false;
+}
+
+static int64
+host_now_s(void)
+{
+	return (eo_clock_steady_us() + eo_clock_host_offset_us()) / 1000000;
 }
 
 /* Sign the body by the identity that is there so far. */
@@ -418,12 +511,13 @@ static EoStatus
 send_to_sts(EoFetch *f)
 {
 	bool		web = f->stage == STAGE_WEB_IDENTITY;
-	const EoChainRole *role = web ? &f->plan.web_role : &f->plan.roles[f->role];
+	bool		caller = f->stage == STAGE_CALLER;
+	const EoChainRole *role = web ? &f->plan.web_role : &f->plan.roles[caller ? 0 : f->role];
 	char	   *web_token = web ? read_token(f) : NULL;
 	const char *headers[6] = {"Accept:", "Expect:", CONTENT_TYPE};
 	char		date[40];
 	char		token[EO_MAX_SESSION_TOKEN + 40];
-	time_t		now = (time_t) ((eo_clock_steady_us() + eo_clock_host_offset_us()) / 1000000);
+	time_t		now = (time_t) (host_now_s() + (f->resigned ? f->skew_s : 0));
 	struct tm	tm;
 	int			n = 3;
 	EoBuf		authorization;
@@ -437,8 +531,11 @@ send_to_sts(EoFetch *f)
 	}
 	if (web)
 		(void) eo_buf_reserve(&f->body, 3 * MAX_TOKEN_FILE);
-	eo_identity_put_role(&f->body, role->arn, role->session_name, role->external_id,
-						 role->duration_s, web_token);
+	if (caller)
+		eo_identity_put_caller(&f->body);
+	else
+		eo_identity_put_role(&f->body, role->arn, role->session_name, role->external_id,
+							 role->duration_s, web_token);
 	eo_secret_free(web_token);
 	eo_buf_init(&authorization, 1024);
 	if (!web)
@@ -472,6 +569,7 @@ start_request(EoFetch *f, EoHttpMethod method, const char *const *headers, int n
 	EoStatus	status;
 
 	f->endpoint.url = f->url;
+	f->endpoint.ca_file = f->wish->ca_file[0] != '\0' ? f->wish->ca_file : NULL;
 	f->endpoint.plain_http = strncmp(f->url, "http:", 5) == 0;
 	f->endpoint.connect_timeout_ms = timeout_ms;
 	req.deadline_us = Min(eo_clock_monotonic_us() + timeout_ms * INT64CONST(1000), f->deadline_us);
@@ -485,33 +583,55 @@ start_request(EoFetch *f, EoHttpMethod method, const char *const *headers, int n
 static void
 take_reply(EoFetch *f)
 {
-	EoStatus	status = read_reply(f);
+	EoStatus	status;
 
+	learn_clock(f);
+	status = read_reply(f);
 	eo_http_finish(&f->transfer);
 	f->in_flight = false;
 	if (status == EO_OK)
 		go_on(f);
+	else if (status == EO_CONFLICT)
+		f->attempt--;			/* sign again, at once */
 	else if (status == EO_UNANSWERED && f->attempt < ATTEMPTS)
 		f->next_us = eo_clock_monotonic_us() + PAUSE_US;
 	else
-		end(f, status);
+		/* A source that answers what cannot be read is out of order, too. */
+		end(f, status == EO_INVALID ? EO_UNANSWERED : status);
+}
+
+static void
+learn_clock(EoFetch *f)
+{
+	if (f->transfer.reply.status == EO_OK && f->transfer.reply.date_s != 0)
+		f->skew_s = f->transfer.reply.date_s - host_now_s();
+}
+
+/* May the refusal of a signature be due to the host's clock, and to nothing else? */
+static bool
+must_resign(EoFetch *f, bool skewed)
+{
+	if (!skewed || f->resigned || (f->skew_s > -SKEW_S && f->skew_s < SKEW_S))
+		return false;
+	f->resigned = true;
+	return true;
 }
 
 static EoStatus
 read_reply(EoFetch *f)
 {
 	EoHttpReply *reply = &f->transfer.reply;
-	char	   *text = (char *) reply->body;	/* has_secret_reply allows
-												 * that */
+	EoStatus	status;
 
 	if (reply->status != EO_OK)
 	{
-		strlcpy(f->message, reply->message, sizeof(f->message));
+		snprintf(f->message, sizeof(f->message), "%.160s%s", reply->message,
+				 f->stage == STAGE_TOKEN ?
+				 " (to be reached from a container, the instance needs a hop limit of 2)" : "");
 		return EO_UNANSWERED;
 	}
-	if (f->stage == STAGE_WEB_IDENTITY || f->stage == STAGE_ROLE)
-		return eo_identity_read_role(reply->http_status, text, reply->body_len,
-									 f->stage == STAGE_WEB_IDENTITY, &f->next, f->message);
+	if (is_for_sts(f))
+		return read_sts_reply(f);
 	if (reply->http_status != 200)
 	{
 		snprintf(f->message, sizeof(f->message), "%sHTTP status %d",
@@ -523,7 +643,32 @@ read_reply(EoFetch *f)
 		return read_plain(f, f->metadata_token, sizeof(f->metadata_token), "token");
 	if (f->stage == STAGE_ROLE_NAME)
 		return read_plain(f, f->role_name, sizeof(f->role_name), "name of a role");
-	return eo_identity_read_json(text, reply->body_len, &f->next, f->message);
+	if (f->stage == STAGE_REGION)
+	{
+		status = read_plain(f, f->next.region, sizeof(f->next.region), "name of a region");
+		if (status == EO_OK && !eo_partition_is_region(f->next.region))
+		{
+			strlcpy(f->message, "the answer is not the name of a region", sizeof(f->message));
+			return EO_INVALID;
+		}
+		return status;
+	}
+	/* has_secret_reply allows to write to the body. */
+	return eo_identity_read_json((char *) reply->body, reply->body_len, &f->next, f->message);
+}
+
+/* EO_CONFLICT: the request must be signed again. */
+static EoStatus
+read_sts_reply(EoFetch *f)
+{
+	EoStsReply	reply = {.http_status = f->transfer.reply.http_status,
+		.text = (char *) f->transfer.reply.body,.len = f->transfer.reply.body_len
+	};
+	EoStatus	status = f->stage == STAGE_CALLER ?
+	eo_identity_read_caller(&reply, &f->caller, f->message) :
+	eo_identity_read_role(&reply, f->stage == STAGE_WEB_IDENTITY, &f->next, f->message);
+
+	return must_resign(f, reply.skewed) ? EO_CONFLICT : status;
 }
 
 /* The first line of a reply, which becomes part of a header or of a URL. */
@@ -548,9 +693,14 @@ read_plain(EoFetch *f, char *to, size_t size, const char *what)
 static void
 go_on(EoFetch *f)
 {
+	if (f->stage == STAGE_CALLER)
+	{
+		end(f, EO_OK);
+		return;
+	}
 	if (f->stage == STAGE_TOKEN && f->plan.base == EO_BASE_METADATA)
 	{
-		begin_stage(f, STAGE_ROLE_NAME);
+		begin_stage(f, f->wish->region_only ? STAGE_REGION : STAGE_ROLE_NAME);
 		return;
 	}
 	if (f->stage == STAGE_ROLE_NAME)
@@ -563,6 +713,8 @@ go_on(EoFetch *f)
 	else
 	{
 		f->identity = f->next;
+		if (f->identity.expires_s != 0 && (f->skew_s <= -SKEW_S || f->skew_s >= SKEW_S))
+			f->identity.expires_s -= f->skew_s;
 		f->role = f->stage == STAGE_ROLE ? f->role + 1 : 0;
 	}
 	if (f->role < f->plan.nroles)
@@ -574,7 +726,7 @@ go_on(EoFetch *f)
 static void
 end(EoFetch *f, EoStatus status)
 {
-	bool		role = f->stage == STAGE_ROLE;
+	Stage		stage = f->stage;
 
 	eo_http_finish(&f->transfer);
 	f->in_flight = false;
@@ -582,7 +734,10 @@ end(EoFetch *f, EoStatus status)
 	f->stage = STAGE_ENDED;
 	if (status == EO_OK)
 		return;
-	snprintf(f->failure, sizeof(f->failure), "%s%s: %s", f->plan.source,
-			 role ? ", assuming a role" : "", f->message);
+	if (stage == STAGE_CALLER)
+		strlcpy(f->failure, f->message, sizeof(f->failure));
+	else
+		snprintf(f->failure, sizeof(f->failure), "%s%s: %s", f->plan.source,
+				 stage == STAGE_ROLE ? ", assuming a role" : "", f->message);
 	eo_crypto_wipe(&f->identity, sizeof(f->identity));
 }

@@ -28,9 +28,12 @@
 #include "commands/defrem.h"
 #include "compat.h"
 #include "dynamodb/endpoint.h"
+#include "dynamodb/partition.h"
 #include "dynamodb/secret.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
+#include "server/credentials.h"
+#include "server/error.h"
 #include "server/guc.h"
 #include "server/option_values.h"
 #include "server/options.h"
@@ -68,8 +71,11 @@ static void check_wrapper(const ForeignServer *fs);
 static void check_usage(Oid serverid, const char *name);
 static ServerEntry *find_entry(Oid serverid, Oid userid);
 static void build_server(ServerEntry *entry);
-static EoServer *load_server(ForeignServer *fs, Oid userid);
+static EoServer *load_server(ForeignServer *fs, Oid userid, bool wait);
 static void read_server_options(EoServer *s, List *list);
+static void read_credential_options(EoServer *s, List *list);
+static void find_region(EoServer *s, bool wait);
+static void read_endpoint(EoServer *s, List *list);
 static void read_user_mapping(EoServer *s, Oid ownerid);
 static bool read_mapping_of(EoServer *s, Oid userid);
 static void invalidate(Datum arg, int cacheid, uint32 hashvalue);
@@ -204,7 +210,7 @@ static void
 build_server(ServerEntry *entry)
 {
 	uint64		before = invalidations;
-	EoServer   *s = load_server(GetForeignServer(entry->key.serverid), entry->key.userid);
+	EoServer   *s = load_server(GetForeignServer(entry->key.serverid), entry->key.userid, true);
 
 	/* A caller up the stack may still use the old one. */
 	if (entry->context != NULL)
@@ -231,7 +237,7 @@ eo_options_load(Oid serverid, Oid userid)
 	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(userid)) ||
 		eo_compat_foreign_server_aclcheck(serverid, userid, ACL_USAGE) != ACLCHECK_OK)
 		userid = fs->owner;
-	return load_server(fs, userid);
+	return load_server(fs, userid, false);
 }
 
 EoServer *
@@ -251,7 +257,7 @@ eo_options_load_like(const char *url, const char *region, const char *table)
 		if (strcmp(GetForeignDataWrapper(fs->fdwid)->fdwname, WRAPPER_NAME) != 0 ||
 			its_table == NULL || strcmp(its_table, table) != 0)
 			continue;
-		s = load_server(fs, fs->owner);
+		s = load_server(fs, fs->owner, false);
 		if (strcmp(s->url, url) == 0 && strcmp(s->region, region) == 0)
 			found = s;
 		else
@@ -283,8 +289,9 @@ eo_options_servers(void)
 	return servers;
 }
 
+/* wait: find the region, or raise an error, if it is not an option. */
 static EoServer *
-load_server(ForeignServer *fs, Oid userid)
+load_server(ForeignServer *fs, Oid userid, bool wait)
 {
 	MemoryContext context;
 	MemoryContext old;
@@ -307,6 +314,10 @@ load_server(ForeignServer *fs, Oid userid)
 	s->name = pstrdup(fs->servername);
 	s->owned_by_superuser = superuser_arg(fs->owner);
 	read_server_options(s, fs->options);
+	read_credential_options(s, fs->options);
+	if (s->region == NULL)
+		find_region(s, wait);
+	read_endpoint(s, fs->options);
 	read_user_mapping(s, fs->owner);
 	MemoryContextSwitchTo(old);
 	return s;
@@ -343,24 +354,18 @@ require_option(EoServer *s, const char *value, const char *name, const char *exa
 					 quote_identifier(s->name), name, example)));
 }
 
-/*
- * The validator has accepted each option when it was written.  What also depends
- * on the owner is checked here, because the owner may have changed since.
- */
+/* The validator has accepted each option when it was written. */
 static void
 read_server_options(EoServer *s, List *list)
 {
-	const char *endpoint = eo_option_values_find(list, "endpoint");
 	const char *attempts = eo_option_values_find(list, "max_attempts");
 	const char *pins = eo_option_values_find(list, "pin_attempts");
 	const char *parallel = eo_option_values_find(list, "parallel_requests");
 	const char *tables = eo_option_values_find(list, "transact_tables");
-	const char *credentials = eo_option_values_find(list, "credentials");
 	const char *actions = eo_option_values_find(list, "action_layout");
 
 	s->region = copy_option(list, "region", NULL);
 	s->table = copy_option(list, "table", NULL);
-	require_option(s, s->region, "region", "eu-west-1");
 	require_option(s, s->table, "table", "idempotency");
 	s->layout = eo_option_values_layout(list);
 	s->key_prefix = copy_option(list, "key_prefix", "");
@@ -376,40 +381,17 @@ read_server_options(EoServer *s, List *list)
 	s->seed_actions = actions != NULL && strcmp(actions, "seed") == 0;
 	s->pin_attempts = pins != NULL ? atoi(pins) : 3;
 	s->parallel_requests = parallel != NULL ? atoi(parallel) : 16;
+}
 
-	if (endpoint == NULL)
-	{
-		s->host = psprintf("dynamodb.%s.amazonaws.com%s", s->region,
-						   strncmp(s->region, "cn-", 3) == 0 ? ".cn" : "");
-		s->url = psprintf("https://%s/", s->host);
-	}
-	else
-	{
-		EoEndpoint	ep;
-		const char *reason;
+/*
+ * A superuser set these, and they count as long as a superuser owns the server.  That
+ * is checked here, because the owner may have changed since.
+ */
+static void
+read_credential_options(EoServer *s, List *list)
+{
+	const char *credentials = eo_option_values_find(list, "credentials");
 
-		if (!eo_endpoint_parse(endpoint, &ep, &reason))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("server \"%s\" has an invalid endpoint", s->name),
-					 errdetail("%s", reason),
-					 errhint("Correct it with ALTER SERVER.")));
-		s->host = pstrdup(ep.authority);
-		s->url = psprintf("%s://%s/", ep.https ? "https" : "http", ep.authority);
-		s->plain_http = !ep.https;
-		if (s->plain_http && !ep.loopback &&
-			!(s->owned_by_superuser && eo_option_values_is_true(list, "allow_http")))
-			ereport(ERROR,
-					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					 errmsg("server \"%s\" may not use plain http", s->name),
-					 errdetail("allow_http counts only on servers owned by a superuser."),
-					 errhint("Use https, or have a superuser own the server.")));
-	}
-
-	/*
-	 * A superuser set these; they count as long as a superuser owns the
-	 * server.
-	 */
 	if (s->owned_by_superuser)
 		s->ca_file = copy_option(list, "ca_file", NULL);
 	s->credentials = credentials == NULL || strcmp(credentials, "mapping") == 0 ? EO_CREDENTIALS_MAPPING :
@@ -423,6 +405,69 @@ read_server_options(EoServer *s, List *list)
 				 errmsg("server \"%s\" may not use the credentials of the %s", s->name, credentials),
 				 errdetail("They are the database server's own, and count only on servers owned by a superuser."),
 				 errhint("Have a superuser own the server, or use user mappings.")));
+	if (s->credentials == EO_CREDENTIALS_MAPPING)
+		require_option(s, s->region, "region", "eu-west-1");
+}
+
+/* The region that the chain finds; "" if it is not known and must not be waited for. */
+static void
+find_region(EoServer *s, bool wait)
+{
+	char		region[EO_MAX_REGION + 1];
+	EoCredentialReport report;
+
+	if (eo_credentials_region(s, wait, region, &report))
+		s->region = pstrdup(region);
+	else if (!wait)
+		s->region = pstrdup("");
+	else
+		ereport(ERROR,
+				(errcode(report.is_away ? ERRCODE_EO_UNAVAILABLE :
+						 ERRCODE_FDW_OPTION_NAME_NOT_FOUND),
+				 errmsg("server \"%s\" has no option \"region\", and none was found", s->name),
+				 report.failure[0] != '\0' ?
+				 errdetail_internal("%s (since %s).", report.failure,
+									timestamptz_to_str(report.failing_since)) : 0,
+				 errhint("Add it: ALTER SERVER %s OPTIONS (ADD region 'eu-west-1'); or see docs/aws.md.",
+						 quote_identifier(s->name))));
+}
+
+/* The endpoint that the option names, else that of AWS for the region. */
+static void
+read_endpoint(EoServer *s, List *list)
+{
+	const char *endpoint = eo_option_values_find(list, "endpoint");
+	EoEndpoint	ep;
+	const char *reason;
+
+	s->fips = eo_option_values_is_true(list, "fips");
+	s->dualstack = eo_option_values_is_true(list, "dualstack");
+	s->has_endpoint = endpoint != NULL;
+	if (endpoint == NULL)
+	{
+		char		host[EO_PARTITION_HOST_LEN];
+
+		eo_partition_host("dynamodb", s->region, s->fips, s->dualstack, host);
+		s->host = pstrdup(host);
+		s->url = psprintf("https://%s/", s->host);
+		return;
+	}
+	if (!eo_endpoint_parse(endpoint, &ep, &reason))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("server \"%s\" has an invalid endpoint", s->name),
+				 errdetail("%s", reason),
+				 errhint("Correct it with ALTER SERVER.")));
+	s->host = pstrdup(ep.authority);
+	s->url = psprintf("%s://%s/", ep.https ? "https" : "http", ep.authority);
+	s->plain_http = !ep.https;
+	if (s->plain_http && !ep.loopback &&
+		!(s->owned_by_superuser && eo_option_values_is_true(list, "allow_http")))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("server \"%s\" may not use plain http", s->name),
+				 errdetail("allow_http counts only on servers owned by a superuser."),
+				 errhint("Use https, or have a superuser own the server.")));
 }
 
 /* The claimant's mapping, else the server owner's, else PUBLIC's. */

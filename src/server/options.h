@@ -32,7 +32,10 @@ typedef struct EoServer
 	uint64		generation;		/* changes whenever a member does */
 	bool		owned_by_superuser;
 	char	   *name;
-	char	   *region;
+	char	   *region;			/* "": not known yet */
+	bool		has_endpoint;	/* the option; url is AWS's otherwise */
+	bool		fips;
+	bool		dualstack;
 	char	   *url;			/* "https://host[:port]/" */
 	char	   *host;			/* as in the Host header */
 	bool		plain_http;
@@ -84,7 +87,8 @@ extern void eo_options_check_usage(Oid serverid);
 /*
  * The server as that role sees it, or as its owner does if the role was dropped or
  * has no USAGE any more; in a memory context of its own below the current one.
- * NULL: there is no such server.
+ * NULL: there is no such server.  Nothing is waited for, so the region may be unknown
+ * if it is not an option; the target of a claim has it.
  */
 extern EoServer *eo_options_load(Oid serverid, Oid userid);
 

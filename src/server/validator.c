@@ -20,13 +20,13 @@
 #include "dynamodb/chain.h"
 #include "dynamodb/endpoint.h"
 #include "dynamodb/layout.h"
+#include "dynamodb/partition.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "server/option_values.h"
 #include "server/options.h"
 #include "utils/builtins.h"
 
-#define MAX_LABEL 63
 #define MIN_PEPPER 16
 
 typedef void (*EoCheck) (const char *name, const char *value);
@@ -71,6 +71,8 @@ static const EoOption options[] =
 {
 	{"region", ForeignServerRelationId, false, check_region},
 	{"endpoint", ForeignServerRelationId, false, check_endpoint},
+	{"dualstack", ForeignServerRelationId, false, check_boolean},
+	{"fips", ForeignServerRelationId, false, check_boolean},
 	{"table", ForeignServerRelationId, false, check_table},
 	{"layout", ForeignServerRelationId, false, check_layout_part},
 	{"key_attribute", ForeignServerRelationId, false, check_layout_part},
@@ -219,6 +221,7 @@ check_together(List *list)
 	const char *external_id = eo_option_values_find(list, "external_id");
 	const char *profile = eo_option_values_find(list, "profile");
 	const char *endpoint = eo_option_values_find(list, "endpoint");
+	static const char *const kinds[] = {"dualstack", "fips"};
 	EoEndpoint	ep;
 	const char *reason;
 
@@ -232,6 +235,13 @@ check_together(List *list)
 	if (external_id != NULL && role == NULL)
 		refuse("external_id", external_id, "An external id counts only with role_arn.",
 			   "Add the option role_arn, or leave external_id out.");
+	for (int i = 0; endpoint != NULL && i < (int) lengthof(kinds); i++)
+	{
+		if (eo_option_values_is_true(list, kinds[i]))
+			refuse(kinds[i], eo_option_values_find(list, kinds[i]),
+				   "It chooses among the endpoints of AWS, and the option endpoint names another.",
+				   "Leave one of the two out.");
+	}
 	if (endpoint == NULL || !eo_endpoint_parse(endpoint, &ep, &reason))
 		return;
 	if (!ep.https && !ep.loopback && !eo_option_values_is_true(list, "allow_http"))
@@ -240,10 +250,15 @@ check_together(List *list)
 			   "Use https, or have a superuser add the option allow_http 'true'.");
 }
 
-/* A server without these options cannot be used, and nothing else provides them. */
+/*
+ * A server without these options cannot be used.  Nothing else provides them, except the
+ * region where credentials are the database server's own.
+ */
 static void
 check_required(List *list)
 {
+	const char *credentials = eo_option_values_find(list, "credentials");
+	bool		finds_region = credentials != NULL && strcmp(credentials, "mapping") != 0;
 	static const struct
 	{
 		const char *name;
@@ -252,6 +267,8 @@ check_required(List *list)
 
 	for (int i = 0; i < (int) lengthof(required); i++)
 	{
+		if (strcmp(required[i].name, "region") == 0 && finds_region)
+			continue;
 		if (eo_option_values_find(list, required[i].name) == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_FDW_OPTION_NAME_NOT_FOUND),
@@ -294,10 +311,7 @@ refuse_unknown(const char *name, Oid catalog)
 static void
 check_region(const char *name, const char *value)
 {
-	size_t		len = strlen(value);
-
-	if (len < 1 || len > MAX_LABEL || strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789-") != len ||
-		value[0] == '-' || value[len - 1] == '-')
+	if (!eo_partition_is_region(value))
 		refuse(name, value,
 			   "A region has lower-case letters, digits and hyphens.",
 			   "For example: eu-west-1.");
@@ -513,7 +527,7 @@ check_external_id(const char *name, const char *value)
 static void
 check_ca_file(const char *name, const char *value)
 {
-	if (!is_absolute_path(value))
+	if (!is_absolute_path(value) || strlen(value) > EO_MAX_CHAIN_URL)
 		refuse(name, value, "This is not an absolute path.",
 			   "Give a file of PEM certificates on the database server.");
 	if (access(value, R_OK) != 0)

@@ -407,6 +407,21 @@ check_server(Subject *s, EoCheckRow *row)
 						 server->table, s->store->layout->name), NULL);
 }
 
+/* The account and the role or user that the credentials belong to, or why not known. */
+static void
+append_caller(Subject *s, StringInfo detail)
+{
+	EoCaller	caller;
+	char		failure[EO_CHAIN_WHY_LEN];
+
+	if (!eo_credentials_may_ask_caller(s->store->server, &s->store->client))
+		return;
+	if (eo_credentials_ask_caller(s->store->server, &s->store->client, &caller, failure))
+		appendStringInfo(detail, "; account %s, %s", caller.account, caller.arn);
+	else
+		appendStringInfo(detail, "; whose they are is not known: %s", failure);
+}
+
 /* Which source has answered, until when that is good, and why those before it did not. */
 static void
 check_chain(Subject *s, EoCheckRow *row)
@@ -427,16 +442,21 @@ check_chain(Subject *s, EoCheckRow *row)
 		if (s->store->server->role_arn[0] != '\0')
 			appendStringInfo(&detail, ", assuming %s", s->store->server->role_arn);
 		if (report.expires_s != 0)
-			appendStringInfo(&detail, ", until %s", timestamptz_to_str(end));
+			appendStringInfo(&detail, ", until %s (for %ld min)", timestamptz_to_str(end),
+							 (long) (report.expires_s - time(NULL)) / 60);
+		append_caller(s, &detail);
 	}
 	if (report.why[0] != '\0')
 		appendStringInfo(&detail, "; %s", report.why);
 	if (!report.has_identity)
-		set_finding(row, EO_FINDING_FAILURE, detail.data,
+		set_finding(row, EO_FINDING_FAILURE,
+					report.failing_since == 0 ? detail.data :
+					psprintf("%s; since %s", detail.data, timestamptz_to_str(report.failing_since)),
 					"docs/aws.md says what each source needs. Correct it; it is asked again at the next call.");
 	else if (report.failure[0] != '\0')
 		set_finding(row, EO_FINDING_WARNING,
-					psprintf("%s; they could not be renewed: %s", detail.data, report.failure),
+					psprintf("%s; since %s they could not be renewed: %s", detail.data,
+							 timestamptz_to_str(report.failing_since), report.failure),
 					"The old ones are used until they expire. docs/aws.md says what each source needs.");
 	else
 		set_finding(row, EO_FINDING_OK, detail.data, NULL);
@@ -446,12 +466,18 @@ static void
 check_credentials(Subject *s, EoCheckRow *row)
 {
 	EoError		error = {.status = EO_NO_CREDENTIALS};
+	StringInfoData detail;
 
 	s->met[NEEDS_CREDENTIALS] = s->store->credentials_from != NULL;
 	if (eo_credentials_ref(&s->store->client) != NULL)
 		check_chain(s, row);
 	else if (s->met[NEEDS_CREDENTIALS])
-		set_finding(row, EO_FINDING_OK, psprintf("from the %s", s->store->credentials_from), NULL);
+	{
+		initStringInfo(&detail);
+		appendStringInfo(&detail, "from the %s", s->store->credentials_from);
+		append_caller(s, &detail);
+		set_finding(row, EO_FINDING_OK, detail.data, NULL);
+	}
 	else
 		set_finding(row, EO_FINDING_FAILURE, "there are none", eo_error_hint(&error));
 }

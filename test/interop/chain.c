@@ -4,9 +4,10 @@
  *	  The credential chain as a program of its own, for chain.test.mjs.
  *
  *	  chain CREDENTIALS-FILE CONFIG-FILE [PROFILE]
+ *	  chain endpoint SERVICE REGION [fips] [dualstack]
  *
  * Says who would sign in this environment: a key of a file or of the environment,
- * INSTANCE, CONTAINER, WEB, ROLE, or none.
+ * INSTANCE, CONTAINER, WEB, ROLE, or none.  Or says which host a service has.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,9 +32,21 @@ read_file(const char *path)
 	return f != NULL ? text : NULL;
 }
 
+static bool
+has_word(int argc, char **argv, const char *word)
+{
+	for (int i = 4; i < argc; i++)
+	{
+		if (strcmp(argv[i], word) == 0)
+			return true;
+	}
+	return false;
+}
+
 int
 main(int argc, char **argv)
 {
+	char		host[EO_PARTITION_HOST_LEN];
 	static EoChainPlan plan;
 	EoChainEnvironment env = {0};
 	EoChainWish wish = {0};
@@ -42,6 +55,13 @@ main(int argc, char **argv)
 
 	if (argc < 3)
 		return EXIT_FAILURE;
+	if (strcmp(argv[1], "endpoint") == 0 && argc > 3)
+	{
+		eo_partition_host(argv[2], argv[3], has_word(argc, argv, "fips"),
+						  has_word(argc, argv, "dualstack"), host);
+		puts(host);
+		return EXIT_SUCCESS;
+	}
 	credentials.text = read_file(argv[1]);
 	config.text = read_file(argv[2]);
 	if (argc > 3)

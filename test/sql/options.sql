@@ -100,6 +100,13 @@ CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', ta
 CREATE SERVER chained FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', credentials 'chain', profile 'app',
 	role_arn 'arn:aws:iam::123456789012:role/app', external_id 'ab');
 ALTER SERVER chained OPTIONS (DROP role_arn);
+-- The region may be left to them, and the kinds of AWS's endpoints are no others.
+ALTER SERVER chained OPTIONS (DROP region);
+ALTER SERVER chained OPTIONS (ADD fips 'true', ADD dualstack 'yes');
+ALTER SERVER chained OPTIONS (ADD endpoint 'http://localhost:8000');
+ALTER SERVER chained OPTIONS (SET fips 'maybe');
+ALTER SERVER chained OPTIONS (DROP credentials, DROP profile, DROP role_arn, DROP external_id);
+ALTER SERVER chained OPTIONS (ADD region 'eu-west-1', DROP fips, DROP dualstack);
 -- They are the database server's own: only a superuser may set them, and own the server.
 CREATE ROLE chain_owner;
 GRANT USAGE ON FOREIGN DATA WRAPPER exactonce TO chain_owner;

@@ -45,6 +45,16 @@ test_order(void)
 	is_string(plan.url, "http://169.254.169.254", "at the address that AWS documents");
 	env.value[EO_VAR_METADATA_DISABLED] = "true";
 	ok(make() == EO_NO_CREDENTIALS, "unless that is disabled");
+	env.value[EO_VAR_METADATA_DISABLED] = "false";
+	env.value[EO_VAR_METADATA_MODE] = "IPv6";
+	ok(make() == EO_OK && strcmp(plan.url, "http://[fd00:ec2::254]") == 0, "it has an address for IPv6, too");
+	env.value[EO_VAR_METADATA_MODE] = "IPv5";
+	ok(make() == EO_INVALID, "and there is no other");
+	env.value[EO_VAR_METADATA_MODE] = NULL;
+	env.value[EO_VAR_METADATA_ENDPOINT] = "http://192.0.2.1/";
+	ok(make() == EO_INVALID, "an address elsewhere is refused");
+	env.value[EO_VAR_METADATA_ENDPOINT] = NULL;
+	env.value[EO_VAR_METADATA_DISABLED] = "true";
 	env.value[EO_VAR_CONTAINER_RELATIVE] = "/v2/x";
 	ok(make() == EO_OK && plan.base == EO_BASE_CONTAINER, "a container counts before the instance");
 	is_string(plan.url, "http://169.254.170.2/v2/x", "at the address of ECS");
@@ -70,7 +80,8 @@ test_end_of_chain(void)
 	begin();
 	env.value[EO_VAR_PROFILE] = "gone";
 	ok(make() == EO_INVALID, "a profile that is named and missing ends the chain");
-	is_string(plan.why, "profile \"gone\" is not in the shared files", "and the reason is given");
+	is_string(plan.failure, "profile \"gone\" is not in the shared files", "and the reason is given");
+	is_string(plan.why, "environment: no AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", "beside why those before it do not answer");
 	config = "[profile gone]\nregion = x\n";
 	ok(make() == EO_INVALID, "so does one without credentials");
 	begin();
@@ -144,6 +155,7 @@ test_hosts(void)
 		{"http://example.com/x", false}, {"http://169.254.170.2.example.com/", false},
 		{"http://127.0.0.1.example.com/", false}, {"http://127.0.0.1@example.com/", false},
 		{"http://169.254.170.22/", false}, {"ftp://127.0.0.1/", false}, {"http:/", false}, {"http://", false},
+		{"http://169.254.169.254/", false}, {"http://[fd00:ec2::254]/", false},
 		{"http://127.0.0.1/\r\nX: y", false}
 	};
 
@@ -158,6 +170,7 @@ test_hosts(void)
 
 static EoIdentity identity;
 static char message[EO_MESSAGE_LEN];
+static bool skewed;
 
 static EoStatus
 read_json(const char *text)
@@ -172,9 +185,13 @@ static EoStatus
 read_role(int http_status, const char *text, bool web)
 {
 	char		copy[1024];
+	EoStsReply	reply = {.http_status = http_status,.text = copy,.len = strlen(text)};
+	EoStatus	status;
 
 	snprintf(copy, sizeof(copy), "%s", text);
-	return eo_identity_read_role(http_status, copy, strlen(copy), web, &identity, message);
+	status = eo_identity_read_role(&reply, web, &identity, message);
+	skewed = reply.skewed;
+	return status;
 }
 
 static void
@@ -203,6 +220,9 @@ test_answers(void)
 	ok(read_role(403, "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no\n</Message></Error>"
 				 "</ErrorResponse>", false) == EO_DENIED, "STS may refuse");
 	is_string(message, "STS answered AccessDenied: no?", "and its reason is given");
+	ok(!skewed, "which is not the clock");
+	ok(read_role(403, "<ErrorResponse><Error><Code>SignatureDoesNotMatch</Code><Message>Signature expired</Message>"
+				 "</Error></ErrorResponse>", false) == EO_DENIED && skewed, "or may be");
 	ok(read_role(503, "busy", false) == EO_UNANSWERED, "STS may be away");
 	eo_buf_init(&body, 1024);
 	eo_identity_put_role(&body, "arn:aws:iam::1:role/a b", "s", "e+", 900, NULL);
@@ -211,10 +231,98 @@ test_answers(void)
 	eo_buf_free(&body);
 }
 
+static void
+test_caller(void)
+{
+	char		text[] = "<GetCallerIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">"
+		"<GetCallerIdentityResult><Arn>arn:aws:sts::123456789012:assumed-role/a/b</Arn><UserId>A:b</UserId>"
+		"<Account>123456789012</Account></GetCallerIdentityResult></GetCallerIdentityResponse>";
+	char		other[] = "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>a</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>";
+	EoStsReply	reply = {.http_status = 200,.text = text,.len = strlen(text)};
+	EoStsReply	half = {.http_status = 200,.text = other,.len = strlen(other)};
+	EoCaller	caller;
+
+	ok(eo_identity_read_caller(&reply, &caller, message) == EO_OK, "STS says who the caller is");
+	is_string(caller.account, "123456789012", "the account");
+	is_string(caller.arn, "arn:aws:sts::123456789012:assumed-role/a/b", "and the name");
+	ok(eo_identity_read_caller(&half, &caller, message) == EO_INVALID, "half of it is refused");
+}
+
+static EoStatus
+make_region(void)
+{
+	EoIniFile	credentials_file = {credentials, false};
+	EoIniFile	config_file = {config, true};
+
+	wish.region_only = true;
+	return eo_chain_plan_region(&env, credentials_file, config_file, &wish, &plan);
+}
+
+static void
+test_region(void)
+{
+	begin();
+	ok(make_region() == EO_OK && plan.base == EO_BASE_METADATA, "with nothing set up the instance has the region");
+	config = "[default]\nregion = eu-west-2\n[profile a]\nregion = eu-west-3\n[profile b]\nregion = EU\n[profile c]\nx = y\n";
+	ok(make_region() == EO_OK && plan.base == EO_BASE_REGION, "a profile counts before it");
+	is_string(plan.region, "eu-west-2", "which is the default one");
+	env.value[EO_VAR_PROFILE] = "a";
+	ok(make_region() == EO_OK && strcmp(plan.region, "eu-west-3") == 0, "or that of the environment");
+	snprintf(wish.profile, sizeof(wish.profile), "default");
+	ok(make_region() == EO_OK && strcmp(plan.region, "eu-west-2") == 0, "or that of the server");
+	snprintf(wish.profile, sizeof(wish.profile), "b");
+	ok(make_region() == EO_INVALID, "what cannot be a region ends the chain");
+	snprintf(wish.profile, sizeof(wish.profile), "gone");
+	ok(make_region() == EO_INVALID, "and so does a profile that is not there");
+	snprintf(wish.profile, sizeof(wish.profile), "c");
+	ok(make_region() == EO_OK && plan.base == EO_BASE_METADATA, "one without a region gives way to the instance");
+	env.value[EO_VAR_METADATA_DISABLED] = "true";
+	ok(make_region() == EO_NO_CREDENTIALS, "unless that is disabled");
+	env.value[EO_VAR_REGION] = "us-east-1";
+	ok(make_region() == EO_OK && strcmp(plan.region, "us-east-1") == 0, "the environment counts before all others");
+	env.value[EO_VAR_REGION] = "us-east-1.example.com/";
+	ok(make_region() == EO_INVALID, "and is no way to another host");
+	env.value[EO_VAR_REGION] = NULL;
+	wish.environment_only = true;
+	ok(make_region() == EO_NO_CREDENTIALS, "a server may use the environment alone");
+}
+
+static void
+test_partitions(void)
+{
+	static const struct
+	{
+		const char *region;
+		bool		fips;
+		bool		dualstack;
+		const char *host;
+	}			hosts[] = {
+		{"eu-west-1", false, false, "dynamodb.eu-west-1.amazonaws.com"},
+		{"eu-west-1", true, false, "dynamodb-fips.eu-west-1.amazonaws.com"},
+		{"eu-west-1", false, true, "dynamodb.eu-west-1.api.aws"},
+		{"eu-west-1", true, true, "dynamodb-fips.eu-west-1.api.aws"},
+		{"us-gov-west-1", true, false, "dynamodb.us-gov-west-1.amazonaws.com"},
+		{"us-gov-west-1", true, true, "dynamodb-fips.us-gov-west-1.api.aws"},
+		{"cn-north-1", false, false, "dynamodb.cn-north-1.amazonaws.com.cn"},
+		{"cn-north-1", false, true, "dynamodb.cn-north-1.api.amazonwebservices.com.cn"}
+	};
+
+	for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
+	{
+		char		host[EO_PARTITION_HOST_LEN];
+
+		eo_partition_host("dynamodb", hosts[i].region, hosts[i].fips, hosts[i].dualstack, host);
+		is_string(host, hosts[i].host, hosts[i].host);
+	}
+}
+
 int
 main(void)
 {
 	test_order();
+	test_region();
+	test_partitions();
+	test_caller();
 	test_end_of_chain();
 	test_files();
 	test_roles();

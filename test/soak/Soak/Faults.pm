@@ -5,6 +5,7 @@ package Soak::Faults;
 use strict;
 use warnings FATAL => 'all';
 use ExactOnce;
+use ExactOnce::Aws qw(services);
 use Soak::Servers;
 use Time::HiRes qw(time usleep);
 
@@ -53,6 +54,7 @@ sub end
 	$self->continue_stopped(1);
 	control('POST', '/engine/resume');
 	control('POST', '/engine/start');
+	heal_aws($self);
 	reset_proxy();
 	control('GET', '/quiet');
 	return;
@@ -118,6 +120,33 @@ sub do_pause_engine
 	usleep(1000 * $event->{ms} / 3);
 	control('POST', '/engine/resume');
 	return 1;
+}
+
+# A service that hands out credentials is out of order, for a moment or until the next event
+# of this kind, which may be after their end.
+sub do_credentials
+{
+	my ($self, $event) = @_;
+	if ($self->{no_credentials})
+	{
+		heal_aws($self);
+		return 1;
+	}
+	my $service = $event->{pick} < 0.5 ? 'metadata' : 'sts';
+	services($service => (qw(error hang garbage half unauthorized denied slow))[ $event->{ms} % 7 ]);
+	$self->{no_credentials} = 1;
+	return 1 if $event->{ms} > 800;
+	usleep(1000 * $event->{ms} / 3);
+	heal_aws($self);
+	return 1;
+}
+
+sub heal_aws
+{
+	my ($self) = @_;
+	services(metadata => 'ok', sts => 'ok');
+	$self->{no_credentials} = 0;
+	return;
 }
 
 # ----- processes ---------------------------------------------------------------
@@ -259,7 +288,7 @@ sub do_drop_server
 {
 	my ($self, $event) = @_;
 	return $self->try_in($event, 'BEGIN; DROP SERVER exactonce CASCADE; '
-		  . server_sql('exactonce', %{ $self->{servers}{options} }) . 'COMMIT');
+		  . server_sql('exactonce', $self->{servers}->server_options($event->{place})) . 'COMMIT');
 }
 
 sub do_vacuum_full

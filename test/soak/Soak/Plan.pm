@@ -28,7 +28,7 @@ my %events = (
 	cancel_backend => 50, terminate_backend => 60, kill_backend => 25, stop_backend => 25,
 	terminate_worker => 40, kill_worker => 25, stop_worker => 25, terminate_launcher => 10, kill_launcher => 10,
 	kill_postmaster => 20, crash => 20, immediate => 15, restart => 10, freeze => 15,
-	restart_engine => 7, pause_engine => 20,
+	restart_engine => 7, pause_engine => 20, credentials => 25,
 	rename_table => 12, rename_database => 8, copy_database => 8, drop_server => 10, vacuum_full => 15);
 
 my @net = qw(lose lose drop drop delay reset twice late late throttle);

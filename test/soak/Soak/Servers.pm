@@ -3,6 +3,9 @@
 # old primary of A while it goes on beside its heir.  Each has the databases postgres and
 # two.
 #
+# A signs by a user mapping.  B and its copy have the credential chain: a role on top of
+# those of an instance, which last for some seconds and are renewed all the time.
+#
 # A label names the history that the data of a place belongs to.  It changes only by a
 # failover, which may lose commits; those of O are lost.
 package Soak::Servers;
@@ -10,6 +13,7 @@ package Soak::Servers;
 use strict;
 use warnings FATAL => 'all';
 use ExactOnce;
+use ExactOnce::Aws qw(start_aws services $role);
 use ExactOnce::Pair;
 use File::Path qw(remove_tree);
 use List::Util qw(max);
@@ -24,6 +28,31 @@ our $hurry = 10;
 my ($most_sockets, $most_descriptors, $most_memory_kb) = (80, 130, 100_000);
 
 my $slot = $ExactOnce::Pair::slot;
+
+# Seconds that the credentials of the chain last.
+my $life = 12;
+
+# The services of AWS, which serve all worlds of a run.  What the servers are started with
+# tells them where they are.
+my $aws_port;
+
+sub begin_aws
+{
+	return if $aws_port;
+	$aws_port = start_aws();
+	services(life => $life);
+	%ENV = (%ENV, AWS_SHARED_CREDENTIALS_FILE => '/nonexistent', AWS_CONFIG_FILE => '/nonexistent',
+		AWS_ENDPOINT_URL_STS => "http://127.0.0.1:$aws_port", AWS_EC2_METADATA_SERVICE_ENDPOINT => "http://127.0.0.1:$aws_port");
+	return;
+}
+
+# The options of the foreign server at a place, and of its mapping.
+sub server_options
+{
+	my ($self, $place) = @_;
+	return %{ $self->{options} } if $place eq 'A';
+	return (%{ $self->{options} }, credentials => 'chain', role_arn => $role, mapping => '');
+}
 
 my $conf = <<"CONF";
 exactonce.test_hurry = $hurry
@@ -50,18 +79,21 @@ sub begin
 	my %options = (table => $self->{table}, connect_timeout => '1s', request_timeout => '2s', commit_timeout => '3s',
 		lease => '3s', clock_skew => '1s', transact_tables => "$self->{table}_items");
 	$self->{options} = \%options;
+	begin_aws();
 	$self->{pair} = bless { name => "${name}_a", nodes => 0 }, 'ExactOnce::Pair';
 	$self->{pair}{primary} = new_node("${name}_a", options => \%options,
 		conf => "${conf}exactonce.synchronized_standby_slots = '$slot'\n");
-	$self->{B} = new_node("${name}_b", options => \%options, conf => $conf);
+	my %of_b = server_options($self, 'B');
+	$self->{B} = new_node("${name}_b", mapping => delete $of_b{mapping}, options => \%of_b, conf => $conf);
 	my %shared = (table => "$self->{table}_shared", layout => 'powertools-typescript');
 	$self->{shared} = { %options, %shared };
 	sweep_nothing($self->{table});
-	foreach my $node ($self->{pair}{primary}, $self->{B})
+	foreach my $place ('A', 'B')
 	{
+		my $node = $place eq 'A' ? $self->{pair}{primary} : $self->{B};
 		$node->append_conf('pg_hba.conf', 'local replication all trust');
 		$node->safe_psql('postgres', 'CREATE DATABASE two');
-		$node->safe_psql('two', 'CREATE EXTENSION exactonce; ' . server_sql('exactonce', %options));
+		$node->safe_psql('two', 'CREATE EXTENSION exactonce; ' . server_sql('exactonce', server_options($self, $place)));
 		$node->safe_psql($_, server_sql('shared', %{ $self->{shared} }) . "SELECT idem_create_table('shared');\n$setup") foreach @databases;
 	}
 	$self->{pair}{standby} = $self->{pair}->new_standby;
