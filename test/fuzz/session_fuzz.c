@@ -206,6 +206,7 @@ static EoHttpTransfer *flying;
 static bool is_read;
 static char reply_body[MAX_REPLY];
 static char old_reply[MAX_REPLY];	/* of an earlier write that was accepted */
+static Item old_item;			/* the item in it */
 
 int64_t
 eo_clock_monotonic_us(void)
@@ -307,7 +308,23 @@ answer_truly(bool accepted, bool with_item)
 	snprintf(reply_body + n, sizeof(reply_body) - n, "}");
 	reply(is_read || accepted ? 200 : 400, reply_body);
 	if (accepted && !is_read)
+	{
 		strcpy(old_reply, reply_body);
+		old_item = item;
+	}
+}
+
+/* The reply to an earlier write comes again.  It may show the present one, whose like that was. */
+static void
+answer_with_old_reply(void)
+{
+	Item		present = item;
+
+	item = old_item;
+	was_shown |= shows(&current);
+	item = present;
+	strcpy(reply_body, old_reply);
+	reply(200, reply_body);
 }
 
 /* A copy that is still on its way arrives. */
@@ -400,10 +417,7 @@ decide_fate(void)
 			if (old_reply[0] == '\0')
 				fail(EO_UNKNOWN);
 			else
-			{
-				strcpy(reply_body, old_reply);
-				reply(200, reply_body);
-			}
+				answer_with_old_reply();
 			break;
 		case 13:
 			nunanswered++;
