@@ -48,6 +48,7 @@
 #include "miscadmin.h"
 #include "server/credential_cache.h"
 #include "server/guc.h"
+#include "server/stats.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 
@@ -86,6 +87,7 @@ request_memory(void)
 	RequestAddinShmemSpace(eo_service_clock_shmem_size());
 	RequestNamedLWLockTranche("exactonce", 1);
 	eo_credential_cache_request();
+	eo_stats_request();
 }
 
 static void
@@ -98,6 +100,7 @@ startup_memory(void)
 	eo_audits_shmem_init();
 	eo_service_clock_shmem_init();
 	eo_credential_cache_init();
+	eo_stats_init();
 	eo_claim_table_use_lock(&GetNamedLWLockTranche("exactonce")->lock);
 	begin_table();
 }

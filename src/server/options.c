@@ -373,6 +373,7 @@ read_server_options(EoServer *s, List *list)
 	s->max_attempts = attempts != NULL ? atoi(attempts) : 4;
 	s->transact_tables = tables != NULL ? eo_option_values_list(tables) : NIL;
 	s->pin_attempts = pins != NULL ? atoi(pins) : 3;
+	s->return_capacity = eo_option_values_is_true(list, "return_capacity");
 	s->parallel_requests = parallel != NULL ? atoi(parallel) : 16;
 
 	if (endpoint == NULL)

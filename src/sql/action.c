@@ -20,6 +20,7 @@
 #include "server/store.h"
 #include "server/text.h"
 #include "sql/args.h"
+#include "sql/counted.h"
 #include "sql/expansion.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
@@ -79,17 +80,17 @@ static int	read_plans(Jsonb *actions, EoActionPlan **plans);
 static void put_created(void *arg, const EoActionResult *result);
 static Datum result_row(FunctionCallInfo fcinfo, const EoActionResult *result, int http_status);
 
-PG_FUNCTION_INFO_V1(eo_action_create_sql);
-PG_FUNCTION_INFO_V1(eo_action_create_many_sql);
-PG_FUNCTION_INFO_V1(eo_action_get_sql);
-PG_FUNCTION_INFO_V1(eo_action_consume_sql);
-PG_FUNCTION_INFO_V1(eo_action_cancel_sql);
+EO_COUNTED(eo_action_create_sql, EO_FN_ACTION_CREATE);
+EO_COUNTED(eo_action_create_many_sql, EO_FN_ACTION_CREATE_MANY);
+EO_COUNTED(eo_action_get_sql, EO_FN_ACTION_GET);
+EO_COUNTED(eo_action_consume_sql, EO_FN_ACTION_CONSUME);
+EO_COUNTED(eo_action_cancel_sql, EO_FN_ACTION_CANCEL);
 
 /*
  * action_create(payload, active_at, expires_at, pin, id, server)
  */
-Datum
-eo_action_create_sql(PG_FUNCTION_ARGS)
+static Datum
+eo_action_create_sql_body(PG_FUNCTION_ARGS)
 {
 	EoActionPlan plan = {0};
 	CreatedSink sink = {0};
@@ -128,8 +129,8 @@ eo_action_create_sql(PG_FUNCTION_ARGS)
 /*
  * action_create_many(actions, server)
  */
-Datum
-eo_action_create_many_sql(PG_FUNCTION_ARGS)
+static Datum
+eo_action_create_many_sql_body(PG_FUNCTION_ARGS)
 {
 	CreatedSink sink = {.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo};
 	EoActionPlan *plans;
@@ -157,6 +158,7 @@ put_created(void *arg, const EoActionResult *r)
 	EoRow		row;
 
 	sink->outcome = r->outcome;
+	eo_counted_action(r->outcome);
 	eo_row_begin(&row, sink->desc);
 	eo_row_put_text(&row, r->id);
 	eo_row_put_enum(&row, outcomes[r->outcome].name);
@@ -178,8 +180,8 @@ put_created(void *arg, const EoActionResult *r)
 /*
  * action_consume(id, pin, reason, consumer, token, server)
  */
-Datum
-eo_action_consume_sql(PG_FUNCTION_ARGS)
+static Datum
+eo_action_consume_sql_body(PG_FUNCTION_ARGS)
 {
 	EoConsume	ask = {0};
 	EoActionResult result;
@@ -205,6 +207,7 @@ eo_action_consume_sql(PG_FUNCTION_ARGS)
 		eo_store_new_token(token);
 	ask.token = token;
 	eo_action_consume(eo_arg_store(fcinfo, 5), &ask, &result);
+	eo_counted_action(result.outcome);
 	return eo_expansion_keep(fcinfo, 0, 5,
 							 result_row(fcinfo, &result, outcomes[result.outcome].http_status));
 }
@@ -212,8 +215,8 @@ eo_action_consume_sql(PG_FUNCTION_ARGS)
 /*
  * action_cancel(id, reason, server)
  */
-Datum
-eo_action_cancel_sql(PG_FUNCTION_ARGS)
+static Datum
+eo_action_cancel_sql_body(PG_FUNCTION_ARGS)
 {
 	EoActionResult result;
 	char	   *id;
@@ -227,6 +230,7 @@ eo_action_cancel_sql(PG_FUNCTION_ARGS)
 	id = read_id(fcinfo, 0);
 	reason = read_reason(fcinfo, 1);
 	eo_action_cancel(eo_arg_store(fcinfo, 2), id, reason, &result);
+	eo_counted_action(result.outcome);
 	/* "canceled" refuses a consume, but is what the caller of a cancel wants. */
 	http_status = result.outcome == EO_ACTION_CANCELED ? 200 : outcomes[result.outcome].http_status;
 	return eo_expansion_keep(fcinfo, 0, 2, result_row(fcinfo, &result, http_status));
@@ -253,8 +257,8 @@ result_row(FunctionCallInfo fcinfo, const EoActionResult *r, int http_status)
 /*
  * action_get(id, server)
  */
-Datum
-eo_action_get_sql(PG_FUNCTION_ARGS)
+static Datum
+eo_action_get_sql_body(PG_FUNCTION_ARGS)
 {
 	EoActionView v;
 	EoRow		row;

@@ -16,6 +16,7 @@
 #include "server/store.h"
 #include "server/text.h"
 #include "sql/args.h"
+#include "sql/counted.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 
@@ -43,7 +44,10 @@ eo_arg_flag(FunctionCallInfo fcinfo, int n)
 EoStore *
 eo_arg_store(FunctionCallInfo fcinfo, int n)
 {
-	return eo_store_open(eo_arg_text(fcinfo, n));
+	EoStore    *store = eo_store_open(eo_arg_text(fcinfo, n));
+
+	eo_counted_store(store);
+	return store;
 }
 
 char *

@@ -19,6 +19,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "sql/args.h"
+#include "sql/counted.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
 #include "utils/builtins.h"
@@ -31,7 +32,7 @@
 #define DEFAULT_UNITS 500
 #define MAX_UNITS 1000000
 
-PG_FUNCTION_INFO_V1(eo_idem_audit);
+EO_COUNTED(eo_idem_audit, EO_FN_IDEM_AUDIT);
 PG_FUNCTION_INFO_V1(eo_audits_of_cluster);
 
 /* The words for each finding. */
@@ -147,8 +148,8 @@ store_finding(const EoAuditRow *found, void *arg)
 /*
  * idem_audit(server, units_per_second)
  */
-Datum
-eo_idem_audit(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_audit_body(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	int32		units = PG_ARGISNULL(1) ? DEFAULT_UNITS : PG_GETARG_INT32(1);

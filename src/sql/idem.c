@@ -29,6 +29,7 @@
 #include "server/options.h"
 #include "server/store.h"
 #include "sql/args.h"
+#include "sql/counted.h"
 #include "sql/expansion.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
@@ -61,26 +62,26 @@ static void fill_claim(EoRow *row, TupleDesc desc, const char *key, const EoClai
 static Datum token_datum(const char *token);
 static Datum record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r);
 
-PG_FUNCTION_INFO_V1(eo_idem_acquire);
-PG_FUNCTION_INFO_V1(eo_idem_try_acquire);
-PG_FUNCTION_INFO_V1(eo_idem_acquire_many);
-PG_FUNCTION_INFO_V1(eo_idem_complete);
-PG_FUNCTION_INFO_V1(eo_idem_complete_many);
-PG_FUNCTION_INFO_V1(eo_idem_once);
-PG_FUNCTION_INFO_V1(eo_idem_transact);
-PG_FUNCTION_INFO_V1(eo_idem_fail);
-PG_FUNCTION_INFO_V1(eo_idem_release);
-PG_FUNCTION_INFO_V1(eo_idem_extend);
-PG_FUNCTION_INFO_V1(eo_idem_get);
-PG_FUNCTION_INFO_V1(eo_idem_forget);
-PG_FUNCTION_INFO_V1(eo_idem_resolve);
+EO_COUNTED(eo_idem_acquire, EO_FN_IDEM_ACQUIRE);
+EO_COUNTED(eo_idem_try_acquire, EO_FN_IDEM_TRY_ACQUIRE);
+EO_COUNTED(eo_idem_acquire_many, EO_FN_IDEM_ACQUIRE_MANY);
+EO_COUNTED(eo_idem_complete, EO_FN_IDEM_COMPLETE);
+EO_COUNTED(eo_idem_complete_many, EO_FN_IDEM_COMPLETE_MANY);
+EO_COUNTED(eo_idem_once, EO_FN_IDEM_ONCE);
+EO_COUNTED(eo_idem_transact, EO_FN_IDEM_TRANSACT);
+EO_COUNTED(eo_idem_fail, EO_FN_IDEM_FAIL);
+EO_COUNTED(eo_idem_release, EO_FN_IDEM_RELEASE);
+EO_COUNTED(eo_idem_extend, EO_FN_IDEM_EXTEND);
+EO_COUNTED(eo_idem_get, EO_FN_IDEM_GET);
+EO_COUNTED(eo_idem_forget, EO_FN_IDEM_FORGET);
+EO_COUNTED(eo_idem_resolve, EO_FN_IDEM_RESOLVE);
 
 /*
  * idem_acquire(key, lease, retention, payload, wait, max_runs, on_abort,
  * on_commit, server)
  */
-Datum
-eo_idem_acquire(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_acquire_body(PG_FUNCTION_ARGS)
 {
 	EoAcquire	ask;
 	EoClaim		claim;
@@ -96,8 +97,8 @@ eo_idem_acquire(PG_FUNCTION_ARGS)
 /*
  * idem_try_acquire(the arguments of idem_acquire)
  */
-Datum
-eo_idem_try_acquire(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_try_acquire_body(PG_FUNCTION_ARGS)
 {
 	EoAcquire	ask;
 	EoClaim		claim;
@@ -127,6 +128,7 @@ acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim)
 	store = eo_arg_store(fcinfo, 8);
 	eo_gate_worker();
 	eo_acquire(store, ask, claim);
+	eo_counted_claim(claim);
 	return store;
 }
 
@@ -134,8 +136,8 @@ acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim)
  * idem_acquire_many(keys, lease, retention, payloads, wait, max_runs, on_abort,
  * on_commit, server)
  */
-Datum
-eo_idem_acquire_many(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
 {
 	EoAcquire  *asks;
 	EoAcquire	terms = {0};
@@ -177,6 +179,7 @@ put_claim(void *arg, const char *key, const EoClaim *claim)
 	ReturnSetInfo *rsinfo = arg;
 	EoRow		row;
 
+	eo_counted_claim(claim);
 	fill_claim(&row, rsinfo->setDesc, key, claim);
 	eo_row_store(&row, rsinfo);
 }
@@ -250,8 +253,8 @@ read_terms(FunctionCallInfo fcinfo, EoAcquire *ask)
 /*
  * idem_complete(key, result, token, immediate, server)
  */
-Datum
-eo_idem_complete(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_complete_body(PG_FUNCTION_ARGS)
 {
 	bool		immediate = eo_arg_flag(fcinfo, 3);
 	char	   *key;
@@ -269,8 +272,8 @@ eo_idem_complete(PG_FUNCTION_ARGS)
 /*
  * idem_complete_many(keys, results, server)
  */
-Datum
-eo_idem_complete_many(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_complete_many_body(PG_FUNCTION_ARGS)
 {
 	EoStore    *store;
 	char	  **keys;
@@ -287,14 +290,15 @@ eo_idem_complete_many(PG_FUNCTION_ARGS)
 		eo_owner_complete(store, keys[i], NULL,
 						  i < nresults && results[i] != NULL ? eo_arg_jsonb_text(results[i]) : NULL,
 						  false);
+	eo_counted_times(nkeys);
 	PG_RETURN_INT32(nkeys);
 }
 
 /*
  * idem_once(key, result, retention, server)
  */
-Datum
-eo_idem_once(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_once_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	int64		retention_s;
@@ -312,8 +316,8 @@ eo_idem_once(PG_FUNCTION_ARGS)
 /*
  * idem_transact(key, writes, result, payload, server)
  */
-Datum
-eo_idem_transact(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_transact_body(PG_FUNCTION_ARGS)
 {
 	EoTransact	ask = {0};
 	EoTransactItems actions;
@@ -336,14 +340,15 @@ eo_idem_transact(PG_FUNCTION_ARGS)
 		ask.payload_sha256 = eo_arg_fingerprint(PG_GETARG_JSONB_P(3));
 	store = eo_arg_store(fcinfo, 4);
 	eo_transact(store, &ask, &claim);
+	eo_counted_claim(&claim);
 	return eo_expansion_keep(fcinfo, 0, 4, claim_datum(fcinfo, ask.key, &claim));
 }
 
 /*
  * idem_fail(key, error, retry_after, terminal, token, immediate, server)
  */
-Datum
-eo_idem_fail(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_fail_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	int64		retry_after_ms;
@@ -366,8 +371,8 @@ eo_idem_fail(PG_FUNCTION_ARGS)
 /*
  * idem_release(key, token, server)
  */
-Datum
-eo_idem_release(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_release_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 
@@ -380,8 +385,8 @@ eo_idem_release(PG_FUNCTION_ARGS)
 /*
  * idem_extend(key, lease, token, server)
  */
-Datum
-eo_idem_extend(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_extend_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	int64		lease_ms;
@@ -397,8 +402,8 @@ eo_idem_extend(PG_FUNCTION_ARGS)
 /*
  * idem_get(key, server)
  */
-Datum
-eo_idem_get(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_get_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	EoRecord	record;
@@ -413,8 +418,8 @@ eo_idem_get(PG_FUNCTION_ARGS)
 /*
  * idem_forget(key, server)
  */
-Datum
-eo_idem_forget(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_forget_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 
@@ -426,8 +431,8 @@ eo_idem_forget(PG_FUNCTION_ARGS)
 /*
  * idem_resolve(key, status, origin, server, pending)
  */
-Datum
-eo_idem_resolve(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_resolve_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	char	   *status;
