@@ -131,7 +131,7 @@ RETURNS SETOF @extschema@.idem_claim
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 100
 AS 'MODULE_PATHNAME', 'eo_idem_acquire_many';
 COMMENT ON FUNCTION @extschema@.idem_acquire_many(pg_catalog.text[], pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb[], pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
-'idem_acquire for each key of an array, with the payload at the same position of payloads if there is one. Returns a row for each key, in the order of the array. Up to parallel_requests requests (a server option) are in flight at a time. If a key is in the array twice and the first one is acquired, the second one is in_progress and mine. wait: for all keys together. At most 10,000 claims in a transaction; exactonce_claims shows the progress of a long call. After an error (ID003, ID006, ID007) the keys claimed so far are given back with the transaction or savepoint. Other errors: 2202E (the arrays differ in length), and those of idem_acquire';
+'idem_acquire for each key of an array, with the payload at the same position of payloads if there is one. Returns a row for each key, in the order of the array. Up to parallel_requests requests (a server option) are in flight at a time. If a key is in the array twice and the first one is acquired, the second one is in_progress and mine. wait: for all keys together. At most 10,000 claims in a transaction; exactonce_progress shows the progress of a long call. After an error (ID003, ID006, ID007) the keys claimed so far are given back with the transaction or savepoint. Other errors: 2202E (the arrays differ in length), and those of idem_acquire';
 
 CREATE FUNCTION @extschema@.idem_complete(
 	key pg_catalog.text,
@@ -301,7 +301,7 @@ RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_audit';
 COMMENT ON FUNCTION @extschema@.idem_audit(pg_catalog.text, pg_catalog.int4) IS
-'for operators, after a failover to a standby that nothing waited for, or a recovery to an earlier point in time: scans the server''s table, compares the completed keys of this database with its commit log, and returns a row for each that does not match: finding, the record''s status, the transaction that completed it (life, xid, timeline, lsn), and advice. finding: lost (completed; the transaction is not in this data), elsewhere (the same, or being committed, under a life that is not over: see idem_take_over), unknown (the commit log does not go back that far), in doubt (see idem_resolve), no record and settled twice (this data has completed the key, and its record is gone or is not by that transaction; pending names the row of exactonce_pending), not judged (rows without a key: the number of records whose lives nobody knows any more, or are those of the database that this one comes from). It writes nothing and shows no results. units_per_second: read capacity to use, 1 to 1000000, default 500; exactonce_audits shows how far it is. Needs dynamodb:Scan. Errors: 22023, 25006 (on a standby), ID006, ID007';
+'for operators, after a failover to a standby that nothing waited for, or a recovery to an earlier point in time: scans the server''s table, compares the completed keys of this database with its commit log, and returns a row for each that does not match: finding, the record''s status, the transaction that completed it (life, xid, timeline, lsn), and advice. finding: lost (completed; the transaction is not in this data), elsewhere (the same, or being committed, under a life that is not over: see idem_take_over), unknown (the commit log does not go back that far), in doubt (see idem_resolve), no record and settled twice (this data has completed the key, and its record is gone or is not by that transaction; pending names the row of exactonce_pending), not judged (rows without a key: the number of records whose lives nobody knows any more, or are those of the database that this one comes from). It writes nothing and shows no results. units_per_second: read capacity to use, 1 to 1000000, default 500; exactonce_progress shows how far it is. Needs dynamodb:Scan. Errors: 22023, 25006 (on a standby), ID006, ID007';
 
 /* ---- the commit protocol ---- */
 
@@ -543,32 +543,40 @@ COMMENT ON COLUMN @extschema@.exactonce_in_doubt.dynamodb_table IS 'name of the 
 COMMENT ON COLUMN @extschema@.exactonce_in_doubt.key IS 'the key, without the key_prefix of its server; with exactonce.log_keys = hash, its hash';
 COMMENT ON COLUMN @extschema@.exactonce_in_doubt.xid IS 'id of the transaction that sealed the key';
 
-CREATE FUNCTION @extschema@.exactonce_audits_of_cluster(
+CREATE FUNCTION @extschema@.exactonce_progress_of_cluster(
 	OUT database pg_catalog.oid,
 	OUT server pg_catalog.oid,
 	OUT pid pg_catalog.int4,
-	OUT items pg_catalog.int8,
-	OUT findings pg_catalog.int8,
+	OUT activity pg_catalog.text,
+	OUT done pg_catalog.int8,
+	OUT total pg_catalog.int8,
+	OUT found pg_catalog.int8,
 	OUT since pg_catalog.timestamptz)
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
-AS 'MODULE_PATHNAME', 'eo_audits_of_cluster';
-COMMENT ON FUNCTION @extschema@.exactonce_audits_of_cluster() IS
-'the calls of idem_audit that go on in the whole cluster; the view exactonce_audits is made of it';
+AS 'MODULE_PATHNAME', 'eo_progress_of_cluster';
+COMMENT ON FUNCTION @extschema@.exactonce_progress_of_cluster() IS
+'long calls that go on in the whole cluster; the view exactonce_progress is made of it';
 
-CREATE VIEW @extschema@.exactonce_audits AS
-	SELECT a.pid, s.srvname AS server, a.items, a.findings, a.since
-	FROM @extschema@.exactonce_audits_of_cluster() a
-	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) a.database
+CREATE VIEW @extschema@.exactonce_progress AS
+	SELECT p.pid, s.srvname AS server, p.activity, p.done, p.total, p.found, p.since
+	FROM @extschema@.exactonce_progress_of_cluster() p
+	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) p.database
 		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
-	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) a.server;
-COMMENT ON VIEW @extschema@.exactonce_audits IS
-'calls of idem_audit that go on in this database; 16 at most are shown';
-COMMENT ON COLUMN @extschema@.exactonce_audits.pid IS 'the process that calls it';
-COMMENT ON COLUMN @extschema@.exactonce_audits.server IS 'name of the foreign server';
-COMMENT ON COLUMN @extschema@.exactonce_audits.items IS 'items of the table that were read so far';
-COMMENT ON COLUMN @extschema@.exactonce_audits.findings IS 'rows that it has found so far';
-COMMENT ON COLUMN @extschema@.exactonce_audits.since IS 'when it began';
+	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) p.server
+	UNION ALL
+	SELECT NULL, NULL, 'recovery scan', l.scanned, NULL, NULL, l.since
+	FROM @extschema@.exactonce_lives l
+	WHERE l.scanned IS NOT NULL;
+COMMENT ON VIEW @extschema@.exactonce_progress IS
+'long work that goes on in this database: calls for many keys or actions, lists, audits (256 calls at most are shown), and recovery scans of the worker';
+COMMENT ON COLUMN @extschema@.exactonce_progress.pid IS 'process; NULL: the worker';
+COMMENT ON COLUMN @extschema@.exactonce_progress.server IS 'name of the foreign server; NULL: of a recovery scan';
+COMMENT ON COLUMN @extschema@.exactonce_progress.activity IS 'name of the function that was called, or "recovery scan"';
+COMMENT ON COLUMN @extschema@.exactonce_progress.done IS 'keys or actions that are answered, or items of the table that were read';
+COMMENT ON COLUMN @extschema@.exactonce_progress.total IS 'keys or actions in all; NULL for scans, which do not know it';
+COMMENT ON COLUMN @extschema@.exactonce_progress.found IS 'keys acquired so far, or rows that were found';
+COMMENT ON COLUMN @extschema@.exactonce_progress.since IS 'when it began; of a recovery scan, see exactonce_lives';
 
 /* ---- counters ---- */
 
@@ -966,7 +974,7 @@ BEGIN
 			AND (c.relnamespace OPERATOR(pg_catalog.=) 'exactonce_internal'::pg_catalog.regnamespace::pg_catalog.oid
 				OR c.oid OPERATOR(pg_catalog.=) ANY (ARRAY['@extschema@.exactonce_claims'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_lives'::pg_catalog.regclass::pg_catalog.oid,
-					'@extschema@.exactonce_audits'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_progress'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_stats'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_stats_calls'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_stats_requests'::pg_catalog.regclass::pg_catalog.oid,
@@ -983,7 +991,7 @@ BEGIN
 			AND p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
 			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_resolve', 'idem_create_table', 'idem_check',
 				'idem_guard', 'idem_take_over', 'idem_drain', 'idem_audit', 'exactonce_claims_of_cluster', 'exactonce_lives_of_cluster',
-				'exactonce_audits_of_cluster', 'exactonce_stats_reset']::pg_catalog.name[])
+				'exactonce_progress_of_cluster', 'exactonce_stats_reset']::pg_catalog.name[])
 	LOOP
 		EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', o.object,
 			CASE WHEN o.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC'
@@ -992,9 +1000,9 @@ BEGIN
 END
 $rights$;
 
-GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_lives, @extschema@.exactonce_audits, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
+GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_lives, @extschema@.exactonce_progress, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
 GRANT SELECT ON @extschema@.exactonce_stats, @extschema@.exactonce_stats_calls, @extschema@.exactonce_stats_requests, @extschema@.exactonce_stats_errors, @extschema@.exactonce_stats_histograms, @extschema@.exactonce_stats_sums TO PUBLIC;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_claims_of_cluster() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_lives_of_cluster() TO pg_monitor;
-GRANT EXECUTE ON FUNCTION @extschema@.exactonce_audits_of_cluster() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION @extschema@.exactonce_progress_of_cluster() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.idem_check(pg_catalog.text) TO pg_monitor;

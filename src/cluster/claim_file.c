@@ -33,12 +33,12 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
-#include "cluster/audits.h"
 #include "cluster/claim_file.h"
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
+#include "cluster/progress.h"
 #include "cluster/service_clocks.h"
 #include "cluster/slots.h"
 #include "common/file_perm.h"
@@ -83,7 +83,7 @@ request_memory(void)
 		previous_request();
 	RequestAddinShmemSpace(eo_database_shmem_size());
 	RequestAddinShmemSpace(eo_life_watch_shmem_size());
-	RequestAddinShmemSpace(eo_audits_shmem_size());
+	RequestAddinShmemSpace(eo_progress_shmem_size());
 	RequestAddinShmemSpace(eo_service_clock_shmem_size());
 	RequestNamedLWLockTranche("exactonce", 1);
 	eo_credential_cache_request();
@@ -97,7 +97,7 @@ startup_memory(void)
 		previous_startup();
 	eo_database_shmem_init();
 	eo_life_watch_shmem_init();
-	eo_audits_shmem_init();
+	eo_progress_shmem_init();
 	eo_service_clock_shmem_init();
 	eo_credential_cache_init();
 	eo_stats_init();

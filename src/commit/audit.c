@@ -37,7 +37,7 @@
 #include "postgres.h"
 
 #include "access/timeline.h"
-#include "cluster/audits.h"
+#include "cluster/progress.h"
 #include "cluster/target.h"
 #include "commit/audit.h"
 #include "commit/contact.h"
@@ -98,7 +98,6 @@ typedef struct Audit
 	int			units_per_second;
 	void		(*report) (const EoAuditRow *row, void *arg);
 	void	   *arg;
-	int			number;			/* in exactonce_audits */
 	MemoryContext context;		/* lasts as long as the audit */
 	EoHistory	history;
 	List	   *timelines;		/* that this data has been through */
@@ -128,34 +127,19 @@ static void put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord
 static void compare_rows(Audit *a);
 static void compare_row(Audit *a, const Row *row);
 
-static void
-end_audit(int code, Datum number)
-{
-	(void) code;
-	eo_audits_end(DatumGetInt32(number));
-}
-
 void
 eo_audit(EoStore *store, int units_per_second,
 		 void (*report) (const EoAuditRow *row, void *arg), void *arg)
 {
 	Audit		a = {.store = store,.units_per_second = units_per_second};
 	MemoryContext old;
-	Datum		number;
 
 	a.report = report;
 	a.arg = arg;
 	a.context = AllocSetContextCreate(CurrentMemoryContext, "exactonce audit",
 									  ALLOCSET_DEFAULT_SIZES);
-	a.number = eo_audits_begin(store->server->serverid);
-	number = Int32GetDatum(a.number);
 	old = MemoryContextSwitchTo(a.context);
-	PG_ENSURE_ERROR_CLEANUP(end_audit, number);
-	{
-		run(&a);
-	}
-	PG_END_ENSURE_ERROR_CLEANUP(end_audit, number);
-	end_audit(0, number);
+	run(&a);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(a.context);
 }
@@ -220,7 +204,7 @@ read_pages(Audit *a)
 		pay(a, units);
 		for (size_t i = 0; i < eo_json_array_length(items); i++)
 			judge_item(a, eo_json_array_get(items, i));
-		eo_audits_note(a->number, a->scan.items, a->findings);
+		eo_progress_note(a->scan.items, a->findings);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(page);
 	}
@@ -458,7 +442,7 @@ compare_rows(Audit *a)
 	{
 		CHECK_FOR_INTERRUPTS();
 		compare_row(a, lfirst(cell));
-		eo_audits_note(a->number, a->scan.items, a->findings);
+		eo_progress_note(a->scan.items, a->findings);
 	}
 }
 

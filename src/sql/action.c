@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "actions/action.h"
+#include "cluster/progress.h"
 #include "compat.h"
 #include "dynamodb/action_item.h"
 #include "dynamodb/instant.h"
@@ -147,6 +148,7 @@ eo_action_create_many_sql_body(PG_FUNCTION_ARGS)
 	store = eo_arg_store(fcinfo, 1);
 	eo_compat_materialized_srf(fcinfo);
 	sink.desc = sink.rsinfo->setDesc;
+	eo_counted_progress(store, n);
 	eo_action_create(store, plans, n, put_created, &sink);
 	return (Datum) 0;
 }
@@ -159,6 +161,7 @@ put_created(void *arg, const EoActionResult *r)
 
 	sink->outcome = r->outcome;
 	eo_counted_action(r->outcome);
+	eo_progress_add(1, 0);
 	eo_row_begin(&row, sink->desc);
 	eo_row_put_text(&row, r->id);
 	eo_row_put_enum(&row, outcomes[r->outcome].name);

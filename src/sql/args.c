@@ -23,6 +23,9 @@
 /* Longest wait for a key to settle: a day. */
 #define MAX_WAIT_MS INT64CONST(86400000)
 
+#define DEFAULT_UNITS 500
+#define MAX_UNITS 1000000
+
 #define MIN_RETENTION_MS (EO_MIN_RETENTION_S * INT64CONST(1000))
 #define MAX_RETENTION_MS (EO_MAX_RETENTION_S * INT64CONST(1000))
 
@@ -154,6 +157,20 @@ eo_arg_max_runs(FunctionCallInfo fcinfo, int n)
 				 errmsg("max_runs must be at least 1"),
 				 errhint("Leave it out for no limit.")));
 	return max_runs;
+}
+
+int
+eo_arg_units(FunctionCallInfo fcinfo, int n)
+{
+	int32		units = PG_ARGISNULL(n) ? DEFAULT_UNITS : PG_GETARG_INT32(n);
+
+	if (units < 1 || units > MAX_UNITS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("units_per_second is out of range"),
+				 errdetail("It is %d; it must be from 1 to %d.", units, MAX_UNITS),
+				 errhint("It is the read capacity that the scan may use. 500 is the default.")));
+	return units;
 }
 
 bool

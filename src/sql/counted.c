@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "cluster/progress.h"
 #include "dynamodb/clock.h"
 #include "sql/counted.h"
 #include "storage/ipc.h"
@@ -23,10 +24,40 @@ typedef struct Counted
 	int64		started_us;
 	bool		told;			/* there is an outcome in told_n */
 	uint32		told_n[EO_CALL_OUTCOMES];	/* counted if the call returns */
+	int			progress;		/* in exactonce_progress; -1: it is not shown */
 	struct Counted *outer;
 } Counted;
 
 static Counted *current = NULL;
+
+static const char *const function_names[] = {
+	[EO_FN_IDEM_ACQUIRE] = "idem_acquire",
+	[EO_FN_IDEM_TRY_ACQUIRE] = "idem_try_acquire",
+	[EO_FN_IDEM_ACQUIRE_MANY] = "idem_acquire_many",
+	[EO_FN_IDEM_COMPLETE] = "idem_complete",
+	[EO_FN_IDEM_COMPLETE_MANY] = "idem_complete_many",
+	[EO_FN_IDEM_FAIL] = "idem_fail",
+	[EO_FN_IDEM_RELEASE] = "idem_release",
+	[EO_FN_IDEM_EXTEND] = "idem_extend",
+	[EO_FN_IDEM_GET] = "idem_get",
+	[EO_FN_IDEM_FORGET] = "idem_forget",
+	[EO_FN_IDEM_RESOLVE] = "idem_resolve",
+	[EO_FN_IDEM_CALL] = "idem_call",
+	[EO_FN_IDEM_GUARD] = "idem_guard",
+	[EO_FN_IDEM_ONCE] = "idem_once",
+	[EO_FN_IDEM_TRANSACT] = "idem_transact",
+	[EO_FN_IDEM_LIST] = "idem_list",
+	[EO_FN_IDEM_AUDIT] = "idem_audit",
+	[EO_FN_IDEM_TAKE_OVER] = "idem_take_over",
+	[EO_FN_IDEM_CHECK] = "idem_check",
+	[EO_FN_IDEM_CREATE_TABLE] = "idem_create_table",
+	[EO_FN_ACTION_CREATE] = "action_create",
+	[EO_FN_ACTION_CREATE_MANY] = "action_create_many",
+	[EO_FN_ACTION_GET] = "action_get",
+	[EO_FN_ACTION_CONSUME] = "action_consume",
+	[EO_FN_ACTION_CANCEL] = "action_cancel",
+	[EO_FN_ACTION_LIST] = "action_list"
+};
 
 StaticAssertDecl(EO_CALL_ACQUIRED + EO_CLAIM_FAILED == EO_CALL_FAILED &&
 				 EO_CALL_ACQUIRED + EO_CLAIM_COMPLETED == EO_CALL_COMPLETED &&
@@ -46,6 +77,7 @@ note_end(int code, Datum arg)
 	(void) arg;
 	for (Counted *c = current; c != NULL; c = c->outer)
 	{
+		eo_progress_end(c->progress);
 		if (c->stats != NULL)
 			eo_stats_add_call(c->stats, c->function, EO_CALL_TERMINATED, 1);
 	}
@@ -66,7 +98,7 @@ Datum
 eo_counted_run(FunctionCallInfo fcinfo, EoFunction function, PGFunction body)
 {
 	static bool registered = false;
-	Counted		c = {.function = function,.outer = current};
+	Counted		c = {.function = function,.progress = -1,.outer = current};
 	Datum		result;
 
 	if (!registered)
@@ -80,11 +112,13 @@ eo_counted_run(FunctionCallInfo fcinfo, EoFunction function, PGFunction body)
 	PG_CATCH();
 	{
 		current = c.outer;
+		eo_progress_end(c.progress);
 		note_error(&c);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	current = c.outer;
+	eo_progress_end(c.progress);
 	if (c.stats != NULL)
 	{
 		if (!c.told)
@@ -115,6 +149,20 @@ tell(EoCallOutcome outcome, uint32 n)
 		return;
 	current->told_n[outcome] += n;
 	current->told = true;
+}
+
+void
+eo_counted_progress(const EoStore *store, int64 total)
+{
+	if (current != NULL && current->progress < 0)
+		current->progress = eo_progress_begin(eo_counted_function_name(current->function),
+											  store->server->serverid, total);
+}
+
+const char *
+eo_counted_function_name(EoFunction function)
+{
+	return function_names[function];
 }
 
 void

@@ -46,6 +46,14 @@ extern void eo_counted_store(const EoStore *store);
 extern void eo_counted_claim(const EoClaim *claim);
 extern void eo_counted_action(EoActionOutcome outcome);
 
+/*
+ * Show the call in exactonce_progress until it ends; total -1: it is not known how much
+ * there is to be done.
+ */
+extern void eo_counted_progress(const EoStore *store, int64 total);
+
+extern const char *eo_counted_function_name(EoFunction function);
+
 /* The call did its work n times. */
 extern void eo_counted_times(int n);
 

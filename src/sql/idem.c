@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "cluster/progress.h"
 #include "commit/xact.h"
 #include "compat.h"
 #include "dynamodb/hex.h"
@@ -169,6 +170,7 @@ eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
 	store = eo_arg_store(fcinfo, 8);
 	eo_compat_materialized_srf(fcinfo);
 	eo_gate_worker();
+	eo_counted_progress(store, nkeys);
 	eo_batch_acquire(store, asks, nkeys, put_claim, fcinfo->resultinfo);
 	return (Datum) 0;
 }
@@ -286,10 +288,14 @@ eo_idem_complete_many_body(PG_FUNCTION_ARGS)
 	nresults = read_documents(fcinfo, 1, "results", nkeys, &results);
 	store = eo_arg_store(fcinfo, 2);
 	eo_gate_worker();
+	eo_counted_progress(store, nkeys);
 	for (int i = 0; i < nkeys; i++)
+	{
 		eo_owner_complete(store, keys[i], NULL,
 						  i < nresults && results[i] != NULL ? eo_arg_jsonb_text(results[i]) : NULL,
 						  false);
+		eo_progress_add(1, 0);
+	}
 	eo_counted_times(nkeys);
 	PG_RETURN_INT32(nkeys);
 }

@@ -22,6 +22,7 @@
 #include "miscadmin.h"
 #include "server/stats.h"
 #include "sql/args.h"
+#include "sql/counted.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
 #include "utils/acl.h"
@@ -31,35 +32,6 @@
 PG_FUNCTION_INFO_V1(eo_stats_of_cluster);
 PG_FUNCTION_INFO_V1(eo_stats_details_of_cluster);
 PG_FUNCTION_INFO_V1(eo_stats_reset_sql);
-
-static const char *const function_names[] = {
-	[EO_FN_IDEM_ACQUIRE] = "idem_acquire",
-	[EO_FN_IDEM_TRY_ACQUIRE] = "idem_try_acquire",
-	[EO_FN_IDEM_ACQUIRE_MANY] = "idem_acquire_many",
-	[EO_FN_IDEM_COMPLETE] = "idem_complete",
-	[EO_FN_IDEM_COMPLETE_MANY] = "idem_complete_many",
-	[EO_FN_IDEM_FAIL] = "idem_fail",
-	[EO_FN_IDEM_RELEASE] = "idem_release",
-	[EO_FN_IDEM_EXTEND] = "idem_extend",
-	[EO_FN_IDEM_GET] = "idem_get",
-	[EO_FN_IDEM_FORGET] = "idem_forget",
-	[EO_FN_IDEM_RESOLVE] = "idem_resolve",
-	[EO_FN_IDEM_CALL] = "idem_call",
-	[EO_FN_IDEM_GUARD] = "idem_guard",
-	[EO_FN_IDEM_ONCE] = "idem_once",
-	[EO_FN_IDEM_TRANSACT] = "idem_transact",
-	[EO_FN_IDEM_LIST] = "idem_list",
-	[EO_FN_IDEM_AUDIT] = "idem_audit",
-	[EO_FN_IDEM_TAKE_OVER] = "idem_take_over",
-	[EO_FN_IDEM_CHECK] = "idem_check",
-	[EO_FN_IDEM_CREATE_TABLE] = "idem_create_table",
-	[EO_FN_ACTION_CREATE] = "action_create",
-	[EO_FN_ACTION_CREATE_MANY] = "action_create_many",
-	[EO_FN_ACTION_GET] = "action_get",
-	[EO_FN_ACTION_CONSUME] = "action_consume",
-	[EO_FN_ACTION_CANCEL] = "action_cancel",
-	[EO_FN_ACTION_LIST] = "action_list"
-};
 
 static const char *const outcome_names[] = {
 	[EO_CALL_RETURNED] = "returned",
@@ -321,7 +293,7 @@ put_calls_and_requests(const Details *d)
 		for (int outcome = 0; outcome < EO_CALL_OUTCOMES; outcome++)
 		{
 			if (s->calls[function][outcome].value > 0)
-				put_detail(d, "call", function_names[function],
+				put_detail(d, "call", eo_counted_function_name(function),
 						   outcome_names[outcome], s->calls[function][outcome].value);
 		}
 	}

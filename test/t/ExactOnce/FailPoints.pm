@@ -112,7 +112,7 @@ my %cases = (
 	exactonce_key_of_record => {
 		run => "SELECT exactonce_key_of_record('IDEMPOTENCY#' || :'k', (SELECT oid FROM pg_foreign_server WHERE srvname = 'exactonce'));" },
 	exactonce_waits_for => { run => "SELECT exactonce_waits_for(pg_current_xact_id());" },
-	exactonce_audits_of_cluster => { run => 'SELECT count(*) FROM exactonce_audits;' },
+	exactonce_progress_of_cluster => { run => 'SELECT count(*) FROM exactonce_progress;' },
 	idem_key => { run => "SELECT idem_key(:'k', 1, 2.5, now(), ARRAY[1, 2], NULL);" },
 	idem_key_from => { run => "SELECT idem_key_from(jsonb_build_object('a', :'k', 'b', 1), '\$.a', '\$.b');" },
 	idem_key_powertools => {
