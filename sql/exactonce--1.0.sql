@@ -245,6 +245,19 @@ AS 'MODULE_PATHNAME', 'eo_idem_get';
 COMMENT ON FUNCTION @extschema@.idem_get(pg_catalog.text, pg_catalog.text) IS
 'reads the record of a key with one consistent read; NULL: there is no live record. Within a transaction it shows what the transaction itself has done to the key. Errors: ID006, ID007';
 
+CREATE FUNCTION @extschema@.idem_list(
+	status pg_catalog.text DEFAULT NULL,
+	prefix pg_catalog.text DEFAULT NULL,
+	older_than pg_catalog.interval DEFAULT NULL,
+	units_per_second pg_catalog.int4 DEFAULT NULL,
+	results pg_catalog.bool DEFAULT false,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS SETOF @extschema@.idem_record
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 1000
+AS 'MODULE_PATHNAME', 'eo_idem_list';
+COMMENT ON FUNCTION @extschema@.idem_list(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.int4, pg_catalog.bool, pg_catalog.text) IS
+'for operators: scans the server''s table and returns the records of its keys, in no order. status: all (default), in_progress, committing, completed, failed, stuck (in progress, and the lease is over) or parked (failed for good). prefix: of the key. older_than: time since the latest change. units_per_second: read capacity that the scan may use, default 500; it reads each item of the table once, whatever is asked for. results: with true the results come, too; errors always do. It needs the permission dynamodb:Scan, can be cancelled at any moment, and exactonce_progress shows how far it is. Keys are shown as they are, also with exactonce.log_keys = hash. Errors: 22023, ID006, ID007';
+
 CREATE FUNCTION @extschema@.idem_forget(
 	key pg_catalog.text,
 	server pg_catalog.text DEFAULT NULL)
@@ -907,6 +920,18 @@ AS 'MODULE_PATHNAME', 'eo_action_get_sql';
 COMMENT ON FUNCTION @extschema@.action_get(pg_catalog.text, pg_catalog.text) IS
 'reads an action with one consistent read, consumes nothing, and shows neither payload nor PIN; NULL: there is no such action. Use it to answer a GET request, because link scanners follow links. Errors: ID006, ID007';
 
+CREATE FUNCTION @extschema@.action_list(
+	state pg_catalog.text DEFAULT NULL,
+	prefix pg_catalog.text DEFAULT NULL,
+	older_than pg_catalog.interval DEFAULT NULL,
+	units_per_second pg_catalog.int4 DEFAULT NULL,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS SETOF @extschema@.action_view
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 1000
+AS 'MODULE_PATHNAME', 'eo_action_list_sql';
+COMMENT ON FUNCTION @extschema@.action_list(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.int4, pg_catalog.text) IS
+'for operators: scans the server''s table and returns its actions, without payloads and PINs, in no order. state: a value of action_state, default all. prefix: of the id. older_than: time since the creation. units_per_second: read capacity that the scan may use, default 500; it reads each item of the table once. It needs the permission dynamodb:Scan, can be cancelled at any moment, and exactonce_progress shows how far it is. Whoever knows an id may consume its action, so let nobody else see the list. Errors: 22023, ID006, ID007';
+
 CREATE FUNCTION @extschema@.action_consume(
 	id pg_catalog.text,
 	pin pg_catalog.text DEFAULT NULL,
@@ -989,7 +1014,7 @@ BEGIN
 			pg_catalog.aclexplode(COALESCE(p.proacl, pg_catalog.acldefault('f', p.proowner))) a
 		WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
 			AND p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
-			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_resolve', 'idem_create_table', 'idem_check',
+			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'action_list', 'idem_resolve', 'idem_create_table', 'idem_check',
 				'idem_guard', 'idem_take_over', 'idem_drain', 'idem_audit', 'exactonce_claims_of_cluster', 'exactonce_lives_of_cluster',
 				'exactonce_progress_of_cluster', 'exactonce_stats_reset']::pg_catalog.name[])
 	LOOP

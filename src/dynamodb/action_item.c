@@ -262,6 +262,19 @@ eo_action_item_put_read(EoBuf *body, const char *table, const char *pk)
 	eo_expression_put_read(body, table, &item_key, pk);
 }
 
+void
+eo_action_item_put_list(EoBuf *body, const EoListPage *page)
+{
+	static const Attribute shown[] = {A_KEY, A_CREATED, A_ACTIVE, A_EXPIRES, A_PIN_HASH,
+		A_PIN_ATTEMPTS, A_CONSUMED, A_CONSUMED_REASON, A_CONSUMED_BY, A_CANCELED,
+	A_CANCELED_REASON, A_CLOSED};
+	const char *names[sizeof(shown) / sizeof(shown[0])];
+
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+		names[i] = attributes[shown[i]].name;
+	eo_list_put_page(body, &item_key, names, sizeof(shown) / sizeof(shown[0]), page);
+}
+
 /* ----- reading ----- */
 
 static EoJsonValue *

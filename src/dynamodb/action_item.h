@@ -17,6 +17,7 @@
 #include "dynamodb/buf.h"
 #include "dynamodb/json.h"
 #include "dynamodb/status.h"
+#include "dynamodb/list.h"
 #include "dynamodb/token.h"
 
 /*
@@ -117,6 +118,9 @@ extern void eo_action_item_put_write(EoBuf *body, const char *table, const char 
 
 /* Append the body of a consistent GetItem. */
 extern void eo_action_item_put_read(EoBuf *body, const char *table, const char *pk);
+
+/* Append the body of a Scan; actions come without payloads and tokens. */
+extern void eo_action_item_put_list(EoBuf *body, const EoListPage *page);
 
 /*
  * Read an item.  Returns EO_OK, or EO_INVALID if it is not an action, or if an

@@ -501,12 +501,10 @@ note_ended(EoCall *call, EoStatus status, bool canceled, int64_t us)
 		return;
 	eo_stats_add_time(stats, EO_MEASURE_REQUEST, us);
 	eo_stats_add(stats, EO_COUNT_BYTES_RECEIVED, call->transfer.reply.body_len);
-	if (status == EO_OK && call->reply != NULL)
+	if (status == EO_OK)
 	{
-		double		units = capacity_of(call);
-
-		if (units > 0)
-			eo_stats_add(stats, EO_COUNT_CAPACITY, (uint64) rint(units * 1000));
+		if (call->client->return_capacity || call->op == EO_SCAN || call->op == EO_TRANSACT)
+			eo_stats_add(stats, EO_COUNT_CAPACITY, (uint64) rint(capacity_of(call) * 1000));
 	}
 	else if (status != EO_CONDITION_FAILED && call->error.code[0] != '\0')
 		eo_stats_add_error(stats, false, call->error.code);

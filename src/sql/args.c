@@ -17,6 +17,7 @@
 #include "server/text.h"
 #include "sql/args.h"
 #include "sql/counted.h"
+#include "lib/stringinfo.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 
@@ -157,6 +158,27 @@ eo_arg_max_runs(FunctionCallInfo fcinfo, int n)
 				 errmsg("max_runs must be at least 1"),
 				 errhint("Leave it out for no limit.")));
 	return max_runs;
+}
+
+int
+eo_arg_word(FunctionCallInfo fcinfo, int n, const char *name, const char *const *words, int nwords)
+{
+	char	   *word = eo_arg_text(fcinfo, n);
+	StringInfoData valid;
+
+	if (word == NULL)
+		return 0;
+	initStringInfo(&valid);
+	for (int i = 0; i < nwords; i++)
+	{
+		if (pg_strcasecmp(word, words[i]) == 0)
+			return i;
+		appendStringInfo(&valid, "%s%s", i == 0 ? "" : i == nwords - 1 ? " or " : ", ", words[i]);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid %s: \"%s\"", name, word),
+			 errhint("It may be %s.", valid.data)));
 }
 
 int

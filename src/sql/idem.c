@@ -23,6 +23,7 @@
 #include "funcapi.h"
 #include "keys/acquire.h"
 #include "keys/batch.h"
+#include "keys/list.h"
 #include "keys/operator.h"
 #include "keys/owner.h"
 #include "keys/transact.h"
@@ -54,6 +55,7 @@ static const char *const outcome_names[] = {
 
 static EoStore *acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim);
 static void put_claim(void *arg, const char *key, const EoClaim *claim);
+static void put_record(const char *key, const EoRecord *r, void *arg);
 static void read_terms(FunctionCallInfo fcinfo, EoAcquire *ask);
 static int	read_keys(FunctionCallInfo fcinfo, char ***keys);
 static int	read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
@@ -62,6 +64,7 @@ static Datum claim_datum(FunctionCallInfo fcinfo, const char *key, const EoClaim
 static void fill_claim(EoRow *row, TupleDesc desc, const char *key, const EoClaim *c);
 static Datum token_datum(const char *token);
 static Datum record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r);
+static void fill_record(EoRow *row, TupleDesc desc, const char *key, const EoRecord *r);
 
 EO_COUNTED(eo_idem_acquire, EO_FN_IDEM_ACQUIRE);
 EO_COUNTED(eo_idem_try_acquire, EO_FN_IDEM_TRY_ACQUIRE);
@@ -74,6 +77,7 @@ EO_COUNTED(eo_idem_fail, EO_FN_IDEM_FAIL);
 EO_COUNTED(eo_idem_release, EO_FN_IDEM_RELEASE);
 EO_COUNTED(eo_idem_extend, EO_FN_IDEM_EXTEND);
 EO_COUNTED(eo_idem_get, EO_FN_IDEM_GET);
+EO_COUNTED(eo_idem_list, EO_FN_IDEM_LIST);
 EO_COUNTED(eo_idem_forget, EO_FN_IDEM_FORGET);
 EO_COUNTED(eo_idem_resolve, EO_FN_IDEM_RESOLVE);
 
@@ -422,6 +426,47 @@ eo_idem_get_body(PG_FUNCTION_ARGS)
 }
 
 /*
+ * idem_list(status, prefix, older_than, units_per_second, results, server)
+ */
+static Datum
+eo_idem_list_body(PG_FUNCTION_ARGS)
+{
+	static const char *const words[] = {
+		[EO_LIST_ALL] = "all",
+		[EO_LIST_IN_PROGRESS] = "in_progress",
+		[EO_LIST_COMMITTING] = "committing",
+		[EO_LIST_COMPLETED] = "completed",
+		[EO_LIST_FAILED] = "failed",
+		[EO_LIST_STUCK] = "stuck",
+		[EO_LIST_PARKED] = "parked"
+	};
+	EoList		ask = {.which = EO_LIST_ALL};
+	EoStore    *store;
+
+	eo_gate("idem_list", EO_READS);
+	ask.which = eo_arg_word(fcinfo, 0, "status", words, lengthof(words));
+	ask.prefix = PG_ARGISNULL(1) ? "" : eo_arg_text(fcinfo, 1);
+	ask.older_than_ms = Max(0, eo_arg_interval_ms(fcinfo, 2, "older_than", 0, MAX_RETRY_MS));
+	ask.units_per_second = eo_arg_units(fcinfo, 3);
+	ask.results = eo_arg_flag(fcinfo, 4);
+	store = eo_arg_store(fcinfo, 5);
+	eo_compat_materialized_srf(fcinfo);
+	eo_counted_progress(store, -1);
+	eo_list_keys(store, &ask, put_record, fcinfo->resultinfo);
+	return (Datum) 0;
+}
+
+static void
+put_record(const char *key, const EoRecord *r, void *arg)
+{
+	ReturnSetInfo *rsinfo = arg;
+	EoRow		row;
+
+	fill_record(&row, rsinfo->setDesc, eo_row_show_utf8(key), r);
+	eo_row_store(&row, rsinfo);
+}
+
+/*
  * idem_forget(key, server)
  */
 static Datum
@@ -510,27 +555,34 @@ token_datum(const char *token)
 	return UUIDPGetDatum(uuid);
 }
 
-/* A row of type idem_record. */
 static Datum
 record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r)
 {
-	int64		retry_ms = r->retry_ms != 0 ? r->retry_ms : r->updated_ms;
 	EoRow		row;
 
-	eo_row_begin(&row, eo_row_type(fcinfo));
-	eo_row_put_text(&row, key);
-	eo_row_put_text(&row, eo_record_state_name(r->state));
-	EO_ROW_PUT(&row, false, Int64GetDatum(r->fence));
-	EO_ROW_PUT(&row, false, Int32GetDatum((int32) r->runs));
-	eo_row_put_json(&row, r->result);
-	eo_row_put_json(&row, r->error);
-	EO_ROW_PUT(&row, r->state != EO_STATE_IN_PROGRESS,
-			   TimestampTzGetDatum(eo_row_timestamp(r->lease_ms)));
-	EO_ROW_PUT(&row, r->state != EO_STATE_FAILED || !r->has_retry,
-			   TimestampTzGetDatum(eo_row_timestamp(retry_ms)));
-	eo_row_put_instant(&row, r->ttl_s * 1000);
-	eo_row_put_instant(&row, r->created_ms);
-	eo_row_put_instant(&row, r->updated_ms);
-	eo_row_put_text(&row, r->holder != NULL ? eo_row_show_utf8(r->holder) : NULL);
+	fill_record(&row, eo_row_type(fcinfo), key, r);
 	return eo_row_datum(&row);
+}
+
+/* A row of type idem_record. */
+static void
+fill_record(EoRow *row, TupleDesc desc, const char *key, const EoRecord *r)
+{
+	int64		retry_ms = r->retry_ms != 0 ? r->retry_ms : r->updated_ms;
+
+	eo_row_begin(row, desc);
+	eo_row_put_text(row, key);
+	eo_row_put_text(row, eo_record_state_name(r->state));
+	EO_ROW_PUT(row, false, Int64GetDatum(r->fence));
+	EO_ROW_PUT(row, false, Int32GetDatum((int32) r->runs));
+	eo_row_put_json(row, r->result);
+	eo_row_put_json(row, r->error);
+	EO_ROW_PUT(row, r->state != EO_STATE_IN_PROGRESS,
+			   TimestampTzGetDatum(eo_row_timestamp(r->lease_ms)));
+	EO_ROW_PUT(row, r->state != EO_STATE_FAILED || !r->has_retry,
+			   TimestampTzGetDatum(eo_row_timestamp(retry_ms)));
+	eo_row_put_instant(row, r->ttl_s * 1000);
+	eo_row_put_instant(row, r->created_ms);
+	eo_row_put_instant(row, r->updated_ms);
+	eo_row_put_text(row, r->holder != NULL ? eo_row_show_utf8(r->holder) : NULL);
 }

@@ -113,6 +113,13 @@ my %cases = (
 		run => "SELECT exactonce_key_of_record('IDEMPOTENCY#' || :'k', (SELECT oid FROM pg_foreign_server WHERE srvname = 'exactonce'));" },
 	exactonce_waits_for => { run => "SELECT exactonce_waits_for(pg_current_xact_id());" },
 	exactonce_progress_of_cluster => { run => 'SELECT count(*) FROM exactonce_progress;' },
+	exactonce_stats_of_cluster => { run => 'SELECT count(server) FROM exactonce_stats;' },
+	exactonce_stats_details_of_cluster => { run => 'SELECT count(DISTINCT le) FROM exactonce_stats_histograms;' },
+	exactonce_stats_reset => { run => 'SELECT exactonce_stats_reset();' },
+	idem_list => {
+		run => "SELECT count(*) FROM idem_list(prefix => :'k', units_per_second => 100000, server => 'small');" },
+	action_list => {
+		run => "SELECT count(*) FROM action_list(prefix => :'k', units_per_second => 100000, server => 'small');" },
 	idem_key => { run => "SELECT idem_key(:'k', 1, 2.5, now(), ARRAY[1, 2], NULL);" },
 	idem_key_from => { run => "SELECT idem_key_from(jsonb_build_object('a', :'k', 'b', 1), '\$.a', '\$.b');" },
 	idem_key_powertools => {
