@@ -131,7 +131,7 @@ RETURNS SETOF @extschema@.idem_claim
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 100
 AS 'MODULE_PATHNAME', 'eo_idem_acquire_many';
 COMMENT ON FUNCTION @extschema@.idem_acquire_many(pg_catalog.text[], pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb[], pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
-'idem_acquire for each key of an array, with the payload at the same position of payloads if there is one. Returns a row for each key, in the order of the array. Up to parallel_requests requests (a server option) are in flight at a time. If a key is in the array twice and the first one is acquired, the second one is in_progress and mine. wait: for all keys together. At most 10,000 claims in a transaction; exactonce_claims shows the progress of a long call. After an error (ID003, ID006, ID007) the keys claimed so far are given back with the transaction or savepoint. Other errors: 2202E (the arrays differ in length), and those of idem_acquire';
+'idem_acquire for each key of an array, with the payload at the same position of payloads if there is one. Returns a row for each key, in the order of the array. Up to parallel_requests requests (a server option) are in flight at a time. If a key is in the array twice and the first one is acquired, the second one is in_progress and mine. wait: for all keys together. At most 10,000 claims in a transaction; exactonce_progress shows the progress of a long call. After an error (ID003, ID006, ID007) the keys claimed so far are given back with the transaction or savepoint. Other errors: 2202E (the arrays differ in length), and those of idem_acquire';
 
 CREATE FUNCTION @extschema@.idem_complete(
 	key pg_catalog.text,
@@ -245,6 +245,19 @@ AS 'MODULE_PATHNAME', 'eo_idem_get';
 COMMENT ON FUNCTION @extschema@.idem_get(pg_catalog.text, pg_catalog.text) IS
 'reads the record of a key with one consistent read; NULL: there is no live record. Within a transaction it shows what the transaction itself has done to the key. Errors: ID006, ID007';
 
+CREATE FUNCTION @extschema@.idem_list(
+	status pg_catalog.text DEFAULT NULL,
+	prefix pg_catalog.text DEFAULT NULL,
+	older_than pg_catalog.interval DEFAULT NULL,
+	units_per_second pg_catalog.int4 DEFAULT NULL,
+	results pg_catalog.bool DEFAULT false,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS SETOF @extschema@.idem_record
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 1000
+AS 'MODULE_PATHNAME', 'eo_idem_list';
+COMMENT ON FUNCTION @extschema@.idem_list(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.int4, pg_catalog.bool, pg_catalog.text) IS
+'for operators: scans the server''s table and returns the records of its keys, in no order. status: all (default), in_progress, committing, completed, failed, stuck (in progress, and the lease is over) or parked (failed for good). prefix: of the key. older_than: time since the latest change. units_per_second: read capacity that the scan may use, default 500; it reads each item of the table once, whatever is asked for. results: with true the results come, too; errors always do. It needs the permission dynamodb:Scan, can be cancelled at any moment, and exactonce_progress shows how far it is. Keys are shown as they are, also with exactonce.log_keys = hash. Errors: 22023, ID006, ID007';
+
 CREATE FUNCTION @extschema@.idem_forget(
 	key pg_catalog.text,
 	server pg_catalog.text DEFAULT NULL)
@@ -301,7 +314,7 @@ RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_audit';
 COMMENT ON FUNCTION @extschema@.idem_audit(pg_catalog.text, pg_catalog.int4) IS
-'for operators, after a failover to a standby that nothing waited for, or a recovery to an earlier point in time: scans the server''s table, compares the completed keys of this database with its commit log, and returns a row for each that does not match: finding, the record''s status, the transaction that completed it (life, xid, timeline, lsn), and advice. finding: lost (completed; the transaction is not in this data), elsewhere (the same, or being committed, under a life that is not over: see idem_take_over), unknown (the commit log does not go back that far), in doubt (see idem_resolve), no record and settled twice (this data has completed the key, and its record is gone or is not by that transaction; pending names the row of exactonce_pending), not judged (rows without a key: the number of records whose lives nobody knows any more, or are those of the database that this one comes from). It writes nothing and shows no results. units_per_second: read capacity to use, 1 to 1000000, default 500; exactonce_audits shows how far it is. Needs dynamodb:Scan. Errors: 22023, 25006 (on a standby), ID006, ID007';
+'for operators, after a failover to a standby that nothing waited for, or a recovery to an earlier point in time: scans the server''s table, compares the completed keys of this database with its commit log, and returns a row for each that does not match: finding, the record''s status, the transaction that completed it (life, xid, timeline, lsn), and advice. finding: lost (completed; the transaction is not in this data), elsewhere (the same, or being committed, under a life that is not over: see idem_take_over), unknown (the commit log does not go back that far), in doubt (see idem_resolve), no record and settled twice (this data has completed the key, and its record is gone or is not by that transaction; pending names the row of exactonce_pending), not judged (rows without a key: the number of records whose lives nobody knows any more, or are those of the database that this one comes from). It writes nothing and shows no results. units_per_second: read capacity to use, 1 to 1000000, default 500; exactonce_progress shows how far it is. Needs dynamodb:Scan. Errors: 22023, 25006 (on a standby), ID006, ID007';
 
 /* ---- the commit protocol ---- */
 
@@ -543,32 +556,225 @@ COMMENT ON COLUMN @extschema@.exactonce_in_doubt.dynamodb_table IS 'name of the 
 COMMENT ON COLUMN @extschema@.exactonce_in_doubt.key IS 'the key, without the key_prefix of its server; with exactonce.log_keys = hash, its hash';
 COMMENT ON COLUMN @extschema@.exactonce_in_doubt.xid IS 'id of the transaction that sealed the key';
 
-CREATE FUNCTION @extschema@.exactonce_audits_of_cluster(
+CREATE FUNCTION @extschema@.exactonce_progress_of_cluster(
 	OUT database pg_catalog.oid,
 	OUT server pg_catalog.oid,
 	OUT pid pg_catalog.int4,
-	OUT items pg_catalog.int8,
-	OUT findings pg_catalog.int8,
+	OUT activity pg_catalog.text,
+	OUT done pg_catalog.int8,
+	OUT total pg_catalog.int8,
+	OUT found pg_catalog.int8,
 	OUT since pg_catalog.timestamptz)
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
-AS 'MODULE_PATHNAME', 'eo_audits_of_cluster';
-COMMENT ON FUNCTION @extschema@.exactonce_audits_of_cluster() IS
-'the calls of idem_audit that go on in the whole cluster; the view exactonce_audits is made of it';
+AS 'MODULE_PATHNAME', 'eo_progress_of_cluster';
+COMMENT ON FUNCTION @extschema@.exactonce_progress_of_cluster() IS
+'long calls that go on in the whole cluster; the view exactonce_progress is made of it';
 
-CREATE VIEW @extschema@.exactonce_audits AS
-	SELECT a.pid, s.srvname AS server, a.items, a.findings, a.since
-	FROM @extschema@.exactonce_audits_of_cluster() a
-	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) a.database
+CREATE VIEW @extschema@.exactonce_progress AS
+	SELECT p.pid, s.srvname AS server, p.activity, p.done, p.total, p.found, p.since
+	FROM @extschema@.exactonce_progress_of_cluster() p
+	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) p.database
 		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
-	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) a.server;
-COMMENT ON VIEW @extschema@.exactonce_audits IS
-'calls of idem_audit that go on in this database; 16 at most are shown';
-COMMENT ON COLUMN @extschema@.exactonce_audits.pid IS 'the process that calls it';
-COMMENT ON COLUMN @extschema@.exactonce_audits.server IS 'name of the foreign server';
-COMMENT ON COLUMN @extschema@.exactonce_audits.items IS 'items of the table that were read so far';
-COMMENT ON COLUMN @extschema@.exactonce_audits.findings IS 'rows that it has found so far';
-COMMENT ON COLUMN @extschema@.exactonce_audits.since IS 'when it began';
+	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) p.server
+	UNION ALL
+	SELECT NULL, NULL, 'recovery scan', l.scanned, NULL, NULL, l.since
+	FROM @extschema@.exactonce_lives l
+	WHERE l.scanned IS NOT NULL;
+COMMENT ON VIEW @extschema@.exactonce_progress IS
+'long work that goes on in this database: calls for many keys or actions, lists, audits (256 calls at most are shown), and recovery scans of the worker';
+COMMENT ON COLUMN @extschema@.exactonce_progress.pid IS 'process; NULL: the worker';
+COMMENT ON COLUMN @extschema@.exactonce_progress.server IS 'name of the foreign server; NULL: of a recovery scan';
+COMMENT ON COLUMN @extschema@.exactonce_progress.activity IS 'name of the function that was called, or "recovery scan"';
+COMMENT ON COLUMN @extschema@.exactonce_progress.done IS 'keys or actions that are answered, or items of the table that were read';
+COMMENT ON COLUMN @extschema@.exactonce_progress.total IS 'keys or actions in all; NULL for scans, which do not know it';
+COMMENT ON COLUMN @extschema@.exactonce_progress.found IS 'keys acquired so far, or rows that were found';
+COMMENT ON COLUMN @extschema@.exactonce_progress.since IS 'when it began; of a recovery scan, see exactonce_lives';
+
+/* ---- counters ---- */
+
+CREATE FUNCTION @extschema@.exactonce_stats_of_cluster(
+	OUT database pg_catalog.oid,
+	OUT server_oid pg_catalog.oid,
+	OUT server pg_catalog.text,
+	OUT since pg_catalog.timestamptz,
+	OUT since_reason pg_catalog.text,
+	OUT calls pg_catalog.int8,
+	OUT call_errors pg_catalog.int8,
+	OUT duplicates_here pg_catalog.int8,
+	OUT duplicates_cached pg_catalog.int8,
+	OUT duplicates_service pg_catalog.int8,
+	OUT requests pg_catalog.int8,
+	OUT request_errors pg_catalog.int8,
+	OUT retries pg_catalog.int8,
+	OUT throttles pg_catalog.int8,
+	OUT unknown_outcomes pg_catalog.int8,
+	OUT own_writes pg_catalog.int8,
+	OUT bytes_sent pg_catalog.int8,
+	OUT bytes_received pg_catalog.int8,
+	OUT capacity_units pg_catalog.float8,
+	OUT rows_finished pg_catalog.int8,
+	OUT given_back pg_catalog.int8,
+	OUT worker_retries pg_catalog.int8,
+	OUT call_p50 pg_catalog.float8,
+	OUT call_p95 pg_catalog.float8,
+	OUT call_p99 pg_catalog.float8,
+	OUT request_p50 pg_catalog.float8,
+	OUT request_p95 pg_catalog.float8,
+	OUT request_p99 pg_catalog.float8,
+	OUT seal_p50 pg_catalog.float8,
+	OUT seal_p95 pg_catalog.float8,
+	OUT seal_p99 pg_catalog.float8,
+	OUT completion_p50 pg_catalog.float8,
+	OUT completion_p95 pg_catalog.float8,
+	OUT completion_p99 pg_catalog.float8)
+RETURNS SETOF pg_catalog.record
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'eo_stats_of_cluster';
+COMMENT ON FUNCTION @extschema@.exactonce_stats_of_cluster() IS
+'counters of the servers that the role may see, one row for each; the view exactonce_stats is made of it';
+
+CREATE FUNCTION @extschema@.exactonce_stats_details_of_cluster(
+	OUT database pg_catalog.oid,
+	OUT server_oid pg_catalog.oid,
+	OUT server pg_catalog.text,
+	OUT kind pg_catalog.text,
+	OUT name pg_catalog.text,
+	OUT label pg_catalog.text,
+	OUT value pg_catalog.int8)
+RETURNS SETOF pg_catalog.record
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'eo_stats_details_of_cluster';
+COMMENT ON FUNCTION @extschema@.exactonce_stats_details_of_cluster() IS
+'the same counters one by one; the views exactonce_stats_calls, _requests, _errors and _histograms are made of it';
+
+CREATE VIEW @extschema@.exactonce_stats AS
+	SELECT d.datname AS database, c.server, c.server_oid,
+		c.since, c.since_reason, c.calls, c.call_errors, c.duplicates_here, c.duplicates_cached,
+		c.duplicates_service, c.requests, c.request_errors, c.retries, c.throttles, c.unknown_outcomes, c.own_writes, c.bytes_sent,
+		c.bytes_received, c.capacity_units, c.rows_finished, c.given_back, c.worker_retries,
+		(SELECT pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.min(o.created_at)
+			FROM exactonce_internal.outbox o
+			JOIN pg_catalog.pg_control_system() s ON s.system_identifier OPERATOR(pg_catalog.=) o.system_identifier
+			WHERE o.server OPERATOR(pg_catalog.=) c.server_oid AND o.dboid OPERATOR(pg_catalog.=) c.database
+				AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database() AND NOT o.given_up) AS oldest_pending,
+		c.call_p50, c.call_p95, c.call_p99, c.request_p50, c.request_p95, c.request_p99,
+		c.seal_p50, c.seal_p95, c.seal_p99, c.completion_p50, c.completion_p95, c.completion_p99
+	FROM @extschema@.exactonce_stats_of_cluster() c
+	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database;
+COMMENT ON VIEW @extschema@.exactonce_stats IS
+'cumulative counters of each server. They survive a clean restart, and begin anew after a crash. pg_read_all_stats (pg_monitor) sees the servers of all databases, other roles those of this database that they may use';
+COMMENT ON COLUMN @extschema@.exactonce_stats.database IS 'name of the database; NULL for the row "others"';
+COMMENT ON COLUMN @extschema@.exactonce_stats.server IS 'name of the foreign server; others: all servers for which there was no room, after the first 64 of the cluster';
+COMMENT ON COLUMN @extschema@.exactonce_stats.server_oid IS 'OID of the foreign server';
+COMMENT ON COLUMN @extschema@.exactonce_stats.since IS 'when counting began';
+COMMENT ON COLUMN @extschema@.exactonce_stats.since_reason IS 'why it began then: first use (of the server), reset (exactonce_stats_reset was called), or crash (the first use after a crash, which loses the counters)';
+COMMENT ON COLUMN @extschema@.exactonce_stats.calls IS 'calls of functions, by any outcome; of functions for many keys or actions each key or action counts';
+COMMENT ON COLUMN @extschema@.exactonce_stats.call_errors IS 'calls that raised an error; exactonce_stats_errors has their SQLSTATEs';
+COMMENT ON COLUMN @extschema@.exactonce_stats.duplicates_here IS 'calls that found the key taken or finished, and were answered by this cluster without a request';
+COMMENT ON COLUMN @extschema@.exactonce_stats.duplicates_cached IS 'the same, answered from a cache of finished keys; 0 without one';
+COMMENT ON COLUMN @extschema@.exactonce_stats.duplicates_service IS 'the same, answered by DynamoDB; and transactions with idem_once that failed because the key was completed already';
+COMMENT ON COLUMN @extschema@.exactonce_stats.requests IS 'requests sent to DynamoDB, each attempt counted; those that are in flight do not count yet';
+COMMENT ON COLUMN @extschema@.exactonce_stats.request_errors IS 'requests that ended neither with success nor with a refused condition; exactonce_stats_requests says how they ended';
+COMMENT ON COLUMN @extschema@.exactonce_stats.retries IS 'requests that repeated an earlier attempt';
+COMMENT ON COLUMN @extschema@.exactonce_stats.throttles IS 'requests that DynamoDB refused with a demand to slow down';
+COMMENT ON COLUMN @extschema@.exactonce_stats.unknown_outcomes IS 'writes of which it stayed unknown whether they were applied, after all attempts; nothing is done twice because of them';
+COMMENT ON COLUMN @extschema@.exactonce_stats.own_writes IS 'refused writes that were recognised as applied before, by an attempt whose answer was lost';
+COMMENT ON COLUMN @extschema@.exactonce_stats.bytes_sent IS 'bodies of requests, in bytes';
+COMMENT ON COLUMN @extschema@.exactonce_stats.bytes_received IS 'bodies of answers, in bytes';
+COMMENT ON COLUMN @extschema@.exactonce_stats.capacity_units IS 'capacity units that DynamoDB has reported: always for scans and transactions, for other requests if the server option return_capacity is on; refused requests report none';
+COMMENT ON COLUMN @extschema@.exactonce_stats.rows_finished IS 'completions that the worker has marked COMPLETED';
+COMMENT ON COLUMN @extschema@.exactonce_stats.given_back IS 'keys that the worker has given back or marked FAILED, after their transactions were over';
+COMMENT ON COLUMN @extschema@.exactonce_stats.worker_retries IS 'requests of the worker that failed after all attempts, and were put off';
+COMMENT ON COLUMN @extschema@.exactonce_stats.oldest_pending IS 'age of the oldest completion that has committed and that DynamoDB has not confirmed; NULL: there is none, or the server is of another database';
+COMMENT ON COLUMN @extschema@.exactonce_stats.call_p50 IS 'median of a call of a function, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
+COMMENT ON COLUMN @extschema@.exactonce_stats.call_p95 IS '95th percentile of a call of a function, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
+COMMENT ON COLUMN @extschema@.exactonce_stats.call_p99 IS '99th percentile of a call of a function, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
+COMMENT ON COLUMN @extschema@.exactonce_stats.request_p50 IS 'median of a request, from sending it to its answer or failure, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
+COMMENT ON COLUMN @extschema@.exactonce_stats.request_p95 IS '95th percentile of a request, from sending it to its answer or failure, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
+COMMENT ON COLUMN @extschema@.exactonce_stats.request_p99 IS '99th percentile of a request, from sending it to its answer or failure, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
+COMMENT ON COLUMN @extschema@.exactonce_stats.seal_p50 IS 'median of sealing the keys of a transaction, which is a part of its COMMIT, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
+COMMENT ON COLUMN @extschema@.exactonce_stats.seal_p95 IS '95th percentile of sealing the keys of a transaction, which is a part of its COMMIT, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
+COMMENT ON COLUMN @extschema@.exactonce_stats.seal_p99 IS '99th percentile of sealing the keys of a transaction, which is a part of its COMMIT, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
+COMMENT ON COLUMN @extschema@.exactonce_stats.completion_p50 IS 'median of the time from a commit until its key is COMPLETED in DynamoDB; if the worker was not running at the commit, or there was too much to be done, from the call of idem_complete, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
+COMMENT ON COLUMN @extschema@.exactonce_stats.completion_p95 IS '95th percentile of the time from a commit until its key is COMPLETED in DynamoDB; if the worker was not running at the commit, or there was too much to be done, from the call of idem_complete, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
+COMMENT ON COLUMN @extschema@.exactonce_stats.completion_p99 IS '99th percentile of the time from a commit until its key is COMPLETED in DynamoDB; if the worker was not running at the commit, or there was too much to be done, from the call of idem_complete, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
+
+CREATE VIEW @extschema@.exactonce_stats_calls AS
+	SELECT d.datname AS database, c.server, c.server_oid, c.name AS function, c.label AS outcome, c.value AS calls
+	FROM @extschema@.exactonce_stats_details_of_cluster() c
+	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
+	WHERE c.kind OPERATOR(pg_catalog.=) 'call';
+COMMENT ON VIEW @extschema@.exactonce_stats_calls IS
+'calls of functions by outcome, as far as there were any; rights as exactonce_stats';
+COMMENT ON COLUMN @extschema@.exactonce_stats_calls.database IS 'name of the database';
+COMMENT ON COLUMN @extschema@.exactonce_stats_calls.server IS 'name of the foreign server, as in exactonce_stats';
+COMMENT ON COLUMN @extschema@.exactonce_stats_calls.server_oid IS 'OID of the foreign server';
+COMMENT ON COLUMN @extschema@.exactonce_stats_calls.function IS 'name of the function';
+COMMENT ON COLUMN @extschema@.exactonce_stats_calls.outcome IS 'its outcome; returned, if it has none; error, if it raised one; terminated, if its session ended meanwhile';
+COMMENT ON COLUMN @extschema@.exactonce_stats_calls.calls IS 'number of calls, or of keys or actions if the function takes many';
+
+CREATE VIEW @extschema@.exactonce_stats_requests AS
+	SELECT d.datname AS database, c.server, c.server_oid, c.name AS operation, c.label AS result, c.value AS requests
+	FROM @extschema@.exactonce_stats_details_of_cluster() c
+	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
+	WHERE c.kind OPERATOR(pg_catalog.=) 'request';
+COMMENT ON VIEW @extschema@.exactonce_stats_requests IS
+'requests by operation of DynamoDB and result, as far as there were any; rights as exactonce_stats';
+COMMENT ON COLUMN @extschema@.exactonce_stats_requests.database IS 'name of the database';
+COMMENT ON COLUMN @extschema@.exactonce_stats_requests.server IS 'name of the foreign server, as in exactonce_stats';
+COMMENT ON COLUMN @extschema@.exactonce_stats_requests.server_oid IS 'OID of the foreign server';
+COMMENT ON COLUMN @extschema@.exactonce_stats_requests.operation IS 'name of the operation: UpdateItem, GetItem, TransactWriteItems, Scan, ...';
+COMMENT ON COLUMN @extschema@.exactonce_stats_requests.result IS 'ok; condition_failed (another write came first); throttled, denied, no_table, conflict, refused, transaction_cancelled (as DynamoDB answered); server_error (DynamoDB failed); unanswered (no answer, or none that can be believed); unreachable (no connection); canceled (the caller did not wait)';
+COMMENT ON COLUMN @extschema@.exactonce_stats_requests.requests IS 'number of requests, each attempt counted';
+
+CREATE VIEW @extschema@.exactonce_stats_errors AS
+	SELECT d.datname AS database, c.server, c.server_oid, c.name AS source, c.label AS code, c.value AS errors
+	FROM @extschema@.exactonce_stats_details_of_cluster() c
+	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
+	WHERE c.kind OPERATOR(pg_catalog.=) 'error';
+COMMENT ON VIEW @extschema@.exactonce_stats_errors IS
+'errors by code; rights as exactonce_stats';
+COMMENT ON COLUMN @extschema@.exactonce_stats_errors.database IS 'name of the database';
+COMMENT ON COLUMN @extschema@.exactonce_stats_errors.server IS 'name of the foreign server, as in exactonce_stats';
+COMMENT ON COLUMN @extschema@.exactonce_stats_errors.server_oid IS 'OID of the foreign server';
+COMMENT ON COLUMN @extschema@.exactonce_stats_errors.source IS 'call: an error that a function has raised; request: one that DynamoDB has answered';
+COMMENT ON COLUMN @extschema@.exactonce_stats_errors.code IS 'the SQLSTATE, or the name of DynamoDB''s error; others: all codes after the first 31 of the server';
+COMMENT ON COLUMN @extschema@.exactonce_stats_errors.errors IS 'number of errors';
+
+CREATE VIEW @extschema@.exactonce_stats_histograms AS
+	SELECT d.datname AS database, c.server, c.server_oid, c.name AS measure, c.label AS le, c.value AS count
+	FROM @extschema@.exactonce_stats_details_of_cluster() c
+	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
+	WHERE c.kind OPERATOR(pg_catalog.=) 'bucket';
+COMMENT ON VIEW @extschema@.exactonce_stats_histograms IS
+'histograms as Prometheus reads them: each bucket counts all durations up to its bound; rights as exactonce_stats. exactonce_stats_sums has the sum of the durations';
+COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.database IS 'name of the database';
+COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.server IS 'name of the foreign server, as in exactonce_stats';
+COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.server_oid IS 'OID of the foreign server';
+COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.measure IS 'call (of a function), request (an attempt), seal (of the keys of a transaction), completion (from a commit until its key is COMPLETED)';
+COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.le IS 'upper bound of the bucket in seconds, from 64 microseconds in powers of two; +Inf: no bound';
+COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.count IS 'durations up to the bound';
+
+CREATE VIEW @extschema@.exactonce_stats_sums AS
+	SELECT d.datname AS database, c.server, c.server_oid, c.name AS measure, c.value OPERATOR(pg_catalog./) 1000000.0 AS seconds
+	FROM @extschema@.exactonce_stats_details_of_cluster() c
+	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
+	WHERE c.kind OPERATOR(pg_catalog.=) 'sum';
+COMMENT ON VIEW @extschema@.exactonce_stats_sums IS
+'sum of the durations in exactonce_stats_histograms; rights as exactonce_stats';
+COMMENT ON COLUMN @extschema@.exactonce_stats_sums.database IS 'name of the database';
+COMMENT ON COLUMN @extschema@.exactonce_stats_sums.server IS 'name of the foreign server, as in exactonce_stats';
+COMMENT ON COLUMN @extschema@.exactonce_stats_sums.server_oid IS 'OID of the foreign server';
+COMMENT ON COLUMN @extschema@.exactonce_stats_sums.measure IS 'as in exactonce_stats_histograms';
+COMMENT ON COLUMN @extschema@.exactonce_stats_sums.seconds IS 'sum of all durations, in seconds';
+
+CREATE FUNCTION @extschema@.exactonce_stats_reset(server pg_catalog.text DEFAULT NULL)
+RETURNS pg_catalog.void
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'eo_stats_reset_sql';
+COMMENT ON FUNCTION @extschema@.exactonce_stats_reset(pg_catalog.text) IS
+'for operators: sets the counters of a server to zero; NULL: of all servers of this database. Errors: 42704 (no such server)';
 
 /* ---- making keys ---- */
 
@@ -714,6 +920,18 @@ AS 'MODULE_PATHNAME', 'eo_action_get_sql';
 COMMENT ON FUNCTION @extschema@.action_get(pg_catalog.text, pg_catalog.text) IS
 'reads an action with one consistent read, consumes nothing, and shows neither payload nor PIN; NULL: there is no such action. Use it to answer a GET request, because link scanners follow links. Errors: ID006, ID007';
 
+CREATE FUNCTION @extschema@.action_list(
+	state pg_catalog.text DEFAULT NULL,
+	prefix pg_catalog.text DEFAULT NULL,
+	older_than pg_catalog.interval DEFAULT NULL,
+	units_per_second pg_catalog.int4 DEFAULT NULL,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS SETOF @extschema@.action_view
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 1000
+AS 'MODULE_PATHNAME', 'eo_action_list_sql';
+COMMENT ON FUNCTION @extschema@.action_list(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.int4, pg_catalog.text) IS
+'for operators: scans the server''s table and returns its actions, without payloads and PINs, in no order. state: a value of action_state, default all. prefix: of the id. older_than: time since the creation. units_per_second: read capacity that the scan may use, default 500; it reads each item of the table once. It needs the permission dynamodb:Scan, can be cancelled at any moment, and exactonce_progress shows how far it is. Whoever knows an id may consume its action, so let nobody else see the list. Errors: 22023, ID006, ID007';
+
 CREATE FUNCTION @extschema@.action_consume(
 	id pg_catalog.text,
 	pin pg_catalog.text DEFAULT NULL,
@@ -781,7 +999,13 @@ BEGIN
 			AND (c.relnamespace OPERATOR(pg_catalog.=) 'exactonce_internal'::pg_catalog.regnamespace::pg_catalog.oid
 				OR c.oid OPERATOR(pg_catalog.=) ANY (ARRAY['@extschema@.exactonce_claims'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_lives'::pg_catalog.regclass::pg_catalog.oid,
-					'@extschema@.exactonce_audits'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_progress'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_stats'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_stats_calls'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_stats_requests'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_stats_errors'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_stats_histograms'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_stats_sums'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_pending'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_in_doubt'::pg_catalog.regclass::pg_catalog.oid]))
 		UNION
@@ -790,9 +1014,9 @@ BEGIN
 			pg_catalog.aclexplode(COALESCE(p.proacl, pg_catalog.acldefault('f', p.proowner))) a
 		WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
 			AND p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
-			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_resolve', 'idem_create_table', 'idem_check',
+			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'action_list', 'idem_resolve', 'idem_create_table', 'idem_check',
 				'idem_guard', 'idem_take_over', 'idem_drain', 'idem_audit', 'exactonce_claims_of_cluster', 'exactonce_lives_of_cluster',
-				'exactonce_audits_of_cluster']::pg_catalog.name[])
+				'exactonce_progress_of_cluster', 'exactonce_stats_reset']::pg_catalog.name[])
 	LOOP
 		EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', o.object,
 			CASE WHEN o.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC'
@@ -801,8 +1025,9 @@ BEGIN
 END
 $rights$;
 
-GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_lives, @extschema@.exactonce_audits, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
+GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_lives, @extschema@.exactonce_progress, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
+GRANT SELECT ON @extschema@.exactonce_stats, @extschema@.exactonce_stats_calls, @extschema@.exactonce_stats_requests, @extschema@.exactonce_stats_errors, @extschema@.exactonce_stats_histograms, @extschema@.exactonce_stats_sums TO PUBLIC;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_claims_of_cluster() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_lives_of_cluster() TO pg_monitor;
-GRANT EXECUTE ON FUNCTION @extschema@.exactonce_audits_of_cluster() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION @extschema@.exactonce_progress_of_cluster() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.idem_check(pg_catalog.text) TO pg_monitor;

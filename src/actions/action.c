@@ -400,6 +400,22 @@ close_action(EoStore *store, const char *pk, const char *id, const char *token,
 
 /* ----- reading ----- */
 
+void
+eo_action_look(const EoActionItem *action, int64 now_ms, EoActionView *view)
+{
+	view->state = state_of(action, now_ms);
+	view->has_pin = action->pin_hash != NULL;
+	view->attempts_left = (int) action->pin_attempts;
+	view->created_ms = action->created_ms;
+	view->active_ms = action->active_ms;
+	view->expires_ms = action->expires_ms;
+	view->consumed_ms = action->consumed_ms;
+	view->canceled_ms = action->canceled_ms;
+	view->reason = eo_text_copy(action->consumed_ms > 0 ? action->consumed_reason :
+								action->canceled_reason);
+	view->consumer = eo_text_copy(action->consumed_by);
+}
+
 bool
 eo_action_get(EoStore *store, const char *id, EoActionView *view)
 {
@@ -420,19 +436,7 @@ eo_action_get(EoStore *store, const char *id, EoActionView *view)
 	action = eo_action_store_item(answer);
 	exists = answer->exists;
 	if (exists)
-	{
-		view->state = state_of(action, eo_client_now_ms(&store->client));
-		view->has_pin = action->pin_hash != NULL;
-		view->attempts_left = (int) action->pin_attempts;
-		view->created_ms = action->created_ms;
-		view->active_ms = action->active_ms;
-		view->expires_ms = action->expires_ms;
-		view->consumed_ms = action->consumed_ms;
-		view->canceled_ms = action->canceled_ms;
-		view->reason = eo_text_copy(action->consumed_ms > 0 ? action->consumed_reason :
-									action->canceled_reason);
-		view->consumer = eo_text_copy(action->consumed_by);
-	}
+		eo_action_look(action, eo_client_now_ms(&store->client), view);
 	eo_answer_free(answer);
 	return exists;
 }

@@ -14,6 +14,7 @@
 
 #include "postgres.h"
 
+#include "dynamodb/action_item.h"
 #include "server/store.h"
 
 typedef enum EoActionState
@@ -112,6 +113,26 @@ extern void eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResu
  */
 extern void eo_action_cancel(EoStore *store, const char *id, const char *reason,
 							 EoActionResult *result);
+
+typedef struct EoActionList
+{
+	bool		any_state;
+	EoActionState state;		/* unless any_state */
+	const char *prefix;			/* of the id; "": all */
+	int64		older_than_ms;	/* since the creation; 0: any */
+	int			units_per_second;
+} EoActionList;
+
+/*
+ * Scan the server's table and emit the actions that match, in no order, with their ids.  The
+ * strings are freed when emit() returns.  In action_list.c.
+ */
+extern void eo_action_list(EoStore *store, const EoActionList *ask,
+						   void (*emit) (const char *id, const EoActionView *view, void *arg),
+						   void *arg);
+
+/* Fill in a view of an item as it is at an instant; its strings are palloc'd. */
+extern void eo_action_look(const EoActionItem *action, int64 now_ms, EoActionView *view);
 
 /* Read an action without consuming it; false: there is none. */
 extern bool eo_action_get(EoStore *store, const char *id, EoActionView *view);

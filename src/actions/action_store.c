@@ -56,9 +56,8 @@ static const EoItemKind action_kind = {
 	.put_read = put_read_action,
 };
 
-/* How the actions of a server are spelled. */
-static const EoActionLayout *
-layout_of(const EoStore *store)
+const EoActionLayout *
+eo_action_store_layout(const EoStore *store)
 {
 	const EoActionLayout *layout;
 
@@ -83,8 +82,9 @@ eo_action_store_pk(const EoStore *store, const char *id)
 	char		pk[EO_MAX_KEY_BYTES + 1];
 	size_t		len;
 
-	if (eo_action_item_make_pk(layout_of(store), eo_text_to_utf8(store->server->key_prefix),
-							   eo_text_to_utf8(id), pk, &len) != EO_OK)
+	if (eo_action_item_make_pk(eo_action_store_layout(store),
+							   eo_text_to_utf8(store->server->key_prefix), eo_text_to_utf8(id),
+							   pk, &len) != EO_OK)
 		return NULL;
 	if (!store->layout->is_native && eo_life_item_is_pk(pk))
 		ereport(ERROR,
@@ -113,8 +113,8 @@ eo_action_store_prepare_write(EoStore *store, const char *pk, EoActionVerb verb,
 	written->verb = verb;
 	written->token = MemoryContextStrdup(answer->context, w->token);
 	answer->call.dated = true;
-	eo_action_item_put_write(layout_of(store), &answer->call.body, store->server->table, pk,
-							 verb, w);
+	eo_action_item_put_write(eo_action_store_layout(store), &answer->call.body,
+							 store->server->table, pk, verb, w);
 	return answer;
 }
 
@@ -150,13 +150,13 @@ eo_action_store_read(EoStore *store, const char *pk)
 static EoStatus
 read_action(const EoStore *store, EoJsonValue *json, void *item)
 {
-	return eo_action_item_read(layout_of(store), json, item);
+	return eo_action_item_read(eo_action_store_layout(store), json, item);
 }
 
 static const char *
 pk_of_action(const EoStore *store, EoJsonValue *json)
 {
-	return eo_action_item_pk_of(layout_of(store), json);
+	return eo_action_item_pk_of(eo_action_store_layout(store), json);
 }
 
 static bool
@@ -170,7 +170,7 @@ shows_action(const void *item, const void *written)
 static void
 put_read_action(const EoStore *store, EoBuf *body, const char *pk)
 {
-	eo_action_item_put_read(layout_of(store), body, store->server->table, pk);
+	eo_action_item_put_read(eo_action_store_layout(store), body, store->server->table, pk);
 }
 
 /* ----- clock ----- */

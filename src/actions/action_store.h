@@ -19,6 +19,9 @@
 #include "server/answer.h"
 #include "server/store.h"
 
+/* How the actions of a server are spelled.  Raises 0A000 if it has none. */
+extern const EoActionLayout *eo_action_store_layout(const EoStore *store);
+
 /* The partition key of an action's id, palloc'd; NULL: too long for any action. */
 extern char *eo_action_store_pk(const EoStore *store, const char *id);
 

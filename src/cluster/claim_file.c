@@ -33,12 +33,12 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
-#include "cluster/audits.h"
 #include "cluster/claim_file.h"
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
+#include "cluster/progress.h"
 #include "cluster/service_clocks.h"
 #include "cluster/slots.h"
 #include "common/file_perm.h"
@@ -48,6 +48,7 @@
 #include "miscadmin.h"
 #include "server/credential_cache.h"
 #include "server/guc.h"
+#include "server/stats.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 
@@ -82,10 +83,11 @@ request_memory(void)
 		previous_request();
 	RequestAddinShmemSpace(eo_database_shmem_size());
 	RequestAddinShmemSpace(eo_life_watch_shmem_size());
-	RequestAddinShmemSpace(eo_audits_shmem_size());
+	RequestAddinShmemSpace(eo_progress_shmem_size());
 	RequestAddinShmemSpace(eo_service_clock_shmem_size());
 	RequestNamedLWLockTranche("exactonce", 1);
 	eo_credential_cache_request();
+	eo_stats_request();
 }
 
 static void
@@ -95,9 +97,10 @@ startup_memory(void)
 		previous_startup();
 	eo_database_shmem_init();
 	eo_life_watch_shmem_init();
-	eo_audits_shmem_init();
+	eo_progress_shmem_init();
 	eo_service_clock_shmem_init();
 	eo_credential_cache_init();
+	eo_stats_init();
 	eo_claim_table_use_lock(&GetNamedLWLockTranche("exactonce")->lock);
 	begin_table();
 }

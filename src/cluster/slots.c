@@ -426,11 +426,13 @@ state_after(const EoSlotInfo *info, bool committed)
 void
 eo_slot_end(EoSlotRef ref, bool committed)
 {
+	int64		now_us = eo_clock_monotonic_us();
 	EoSlot	   *slot = lock_slot(ref);
 	EoSlotState state;
 
 	if (slot == NULL)
 		return;
+	slot->info.ended_us = now_us;
 	state = state_after(&slot->info, committed);
 	if (state == EO_SLOT_FREE)
 		free_slot(ref.index);

@@ -147,6 +147,8 @@ typedef struct EoSlotInfo
 	EoOrigin	origin;
 	EoPlaceRef	place;			/* of that life */
 
+	int64		ended_us;		/* when the transaction ended */
+
 	/* The next heartbeat, or the next try; 0: at once, or no heartbeat. */
 	int64		due_us;
 } EoSlotInfo;

@@ -37,19 +37,17 @@
 #include "postgres.h"
 
 #include "access/timeline.h"
-#include "cluster/audits.h"
+#include "cluster/progress.h"
 #include "cluster/target.h"
 #include "commit/audit.h"
 #include "commit/contact.h"
 #include "commit/life_rows.h"
 #include "commit/lives.h"
 #include "commit/outbox.h"
+#include "commit/pages.h"
 #include "commit/settle.h"
 #include "compat.h"
-#include "dynamodb/call.h"
-#include "dynamodb/clock.h"
 #include "dynamodb/hex.h"
-#include "dynamodb/http.h"
 #include "dynamodb/json.h"
 #include "dynamodb/layout.h"
 #include "dynamodb/origin.h"
@@ -58,17 +56,9 @@
 #include "dynamodb/token.h"
 #include "server/answer.h"
 #include "server/error.h"
-#include "server/scan.h"
 #include "server/store.h"
-#include "storage/ipc.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
-
-/*
- * A key has 2 KB at most, which the wire may spell in 12 KB.  So many items always fit
- * into a reply, see EO_HTTP_MAX_REPLY.
- */
-#define PAGE_ITEMS 100
 
 /* A life that records name. */
 typedef struct KnownLife
@@ -95,25 +85,19 @@ typedef struct Audit
 	EoStore    *store;
 	EoTarget	target;
 	char	   *pk_prefix;		/* of the records under the key_prefix */
-	int			units_per_second;
 	void		(*report) (const EoAuditRow *row, void *arg);
 	void	   *arg;
-	int			number;			/* in exactonce_audits */
 	MemoryContext context;		/* lasts as long as the audit */
 	EoHistory	history;
 	List	   *timelines;		/* that this data has been through */
 	HTAB	   *lives;			/* KnownLife */
-	EoScan		scan;
-	int64		due_us;			/* the next request */
-	int64		findings;
+	EoPages		pages;
 	int64		unjudged;		/* records of lives without an item */
 	int64		earlier;		/* of lives of the original */
 } Audit;
 
 static void run(Audit *a);
-static void read_pages(Audit *a);
-static void pay(Audit *a, int64 units);
-static void judge_item(Audit *a, EoJsonValue *item);
+static void judge_item(EoJsonValue *item, void *arg);
 static void judge_completed(Audit *a, const char *pk, const EoRecord *r);
 static void judge_committing(Audit *a, const char *pk, const EoRecord *seen);
 static bool is_in_doubt(Audit *a, const char *pk, const EoRecord *r, EoAuditFinding *finding);
@@ -128,34 +112,21 @@ static void put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord
 static void compare_rows(Audit *a);
 static void compare_row(Audit *a, const Row *row);
 
-static void
-end_audit(int code, Datum number)
-{
-	(void) code;
-	eo_audits_end(DatumGetInt32(number));
-}
-
 void
 eo_audit(EoStore *store, int units_per_second,
 		 void (*report) (const EoAuditRow *row, void *arg), void *arg)
 {
-	Audit		a = {.store = store,.units_per_second = units_per_second};
+	Audit		a = {.store = store};
 	MemoryContext old;
-	Datum		number;
 
+	a.pages.store = store;
+	a.pages.units_per_second = units_per_second;
 	a.report = report;
 	a.arg = arg;
 	a.context = AllocSetContextCreate(CurrentMemoryContext, "exactonce audit",
 									  ALLOCSET_DEFAULT_SIZES);
-	a.number = eo_audits_begin(store->server->serverid);
-	number = Int32GetDatum(a.number);
 	old = MemoryContextSwitchTo(a.context);
-	PG_ENSURE_ERROR_CLEANUP(end_audit, number);
-	{
-		run(&a);
-	}
-	PG_END_ENSURE_ERROR_CLEANUP(end_audit, number);
-	end_audit(0, number);
+	run(&a);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(a.context);
 }
@@ -175,11 +146,9 @@ run(Audit *a)
 	a->timelines = readTimeLineHistory(eo_compat_timeline());
 	a->lives = hash_create("exactonce lives of an audit", 64, &ctl,
 						   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	a->scan.states[0] = EO_STATE_COMMITTING;
-	a->scan.states[1] = EO_STATE_COMPLETED;
-	a->scan.page_items = PAGE_ITEMS;
-	a->scan.context = a->context;
-	read_pages(a);
+	a->pages.scan.states[0] = EO_STATE_COMMITTING;
+	a->pages.scan.states[1] = EO_STATE_COMPLETED;
+	eo_pages_read(&a->pages, judge_item, a);
 	compare_rows(a);
 	put_count(a, EO_FOUND_EARLIER, a->earlier);
 	put_count(a, EO_FOUND_UNJUDGED, a->unjudged);
@@ -188,64 +157,9 @@ run(Audit *a)
 /* ----- the scan ----- */
 
 static void
-free_call(void *call)
+judge_item(EoJsonValue *item, void *arg)
 {
-	eo_call_free(call);
-}
-
-static void
-read_pages(Audit *a)
-{
-	MemoryContext page = AllocSetContextCreate(a->context, "exactonce audit page",
-											   ALLOCSET_DEFAULT_SIZES);
-
-	while (!a->scan.ended)
-	{
-		MemoryContext old = MemoryContextSwitchTo(page);
-		MemoryContextCallback *callback = palloc0(sizeof(*callback));
-		EoCall	   *call = palloc0(sizeof(EoCall));
-		EoJsonValue *items;
-		int64		units;
-
-		pay(a, 0);
-		eo_scan_prepare(&a->scan, a->store, call);
-		callback->func = free_call;
-		callback->arg = call;
-		MemoryContextRegisterResetCallback(page, callback);
-		eo_store_run_call(a->store, call);
-		if (call->error.status != EO_OK)
-			eo_error_raise(&call->error, psprintf("scan table \"%s\"", a->store->server->table),
-						   NULL, a->store->server->name);
-		items = eo_scan_take(&a->scan, a->store, call, &units);
-		pay(a, units);
-		for (size_t i = 0; i < eo_json_array_length(items); i++)
-			judge_item(a, eo_json_array_get(items, i));
-		eo_audits_note(a->number, a->scan.items, a->findings);
-		MemoryContextSwitchTo(old);
-		MemoryContextReset(page);
-	}
-	MemoryContextDelete(page);
-}
-
-/* Wait until the next request is due, and have the one after it wait for these units. */
-static void
-pay(Audit *a, int64 units)
-{
-	int64		now_us;
-
-	if (units > 0)
-	{
-		a->due_us = Max(a->due_us, eo_clock_monotonic_us()) +
-			eo_scan_pause_us(units, a->units_per_second);
-		return;
-	}
-	while ((now_us = eo_clock_monotonic_us()) < a->due_us)
-		eo_http_wait(a->due_us, EO_WAIT_RAISE);
-}
-
-static void
-judge_item(Audit *a, EoJsonValue *item)
-{
+	Audit	   *a = arg;
 	const EoLayout *layout = a->store->layout;
 	const char *pk = eo_record_pk_of(layout, item);
 	EoRecord	r;
@@ -409,7 +323,7 @@ look_at(Audit *a, KnownLife *life)
 		life->exists = life->looked = true;
 		return;
 	}
-	pay(a, 0);
+	eo_pages_wait(&a->pages);
 	if (!eo_lives_look(a->store, &a->history, life->id, &life->verdict, &life->exists, &error))
 	{
 		char		id[EO_UUID_TEXT_LEN + 1];
@@ -418,7 +332,7 @@ look_at(Audit *a, KnownLife *life)
 		eo_error_raise_life(&error, "read", id, a->store->server->name);
 	}
 	life->looked = true;
-	pay(a, 1);
+	eo_pages_pay(&a->pages, 1);
 }
 
 /* ----- rows of the outbox ----- */
@@ -458,7 +372,7 @@ compare_rows(Audit *a)
 	{
 		CHECK_FOR_INTERRUPTS();
 		compare_row(a, lfirst(cell));
-		eo_audits_note(a->number, a->scan.items, a->findings);
+		eo_progress_note(a->pages.scan.items, a->pages.found);
 	}
 }
 
@@ -494,12 +408,12 @@ read_again(Audit *a, const char *pk)
 {
 	EoAnswer   *answer;
 
-	pay(a, 0);
+	eo_pages_wait(&a->pages);
 	answer = eo_store_read(a->store, pk);
 	/* A record that cannot be read is there, and is none of ours. */
 	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
 		eo_error_raise(&answer->error, "read", pk + strlen(a->pk_prefix), a->store->server->name);
-	pay(a, 1);
+	eo_pages_pay(&a->pages, 1);
 	return answer;
 }
 
@@ -512,7 +426,7 @@ put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r, const E
 	row.key = pk + strlen(a->pk_prefix);
 	row.status = r != NULL ? eo_record_state_name(r->state) : NULL;
 	row.updated_ms = r != NULL ? r->updated_ms : 0;
-	a->findings++;
+	a->pages.found++;
 	a->report(&row, a->arg);
 }
 

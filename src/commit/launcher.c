@@ -38,6 +38,7 @@
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "server/stats.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -70,7 +71,7 @@ static struct
 }			unvisited;
 
 static void list_databases(void);
-static void drop_lives(void);
+static void forget_dropped(void);
 static int64 start_workers(void);
 static bool start_some(bool visits, uint32 *next, bool *later);
 static DatabaseState state_of(Oid dboid);
@@ -147,9 +148,9 @@ list_databases(void)
 	CommitTransactionCommand();
 }
 
-/* Forget the lives of databases that were dropped. */
+/* Forget the lives and counters of databases that were dropped. */
 static void
-drop_lives(void)
+forget_dropped(void)
 {
 	uint32		cursor = 0;
 	Oid			dboid;
@@ -158,6 +159,12 @@ drop_lives(void)
 	{
 		if (state_of(dboid) == DB_GONE)
 			eo_life_drop_database(dboid);
+	}
+	cursor = 0;
+	while (eo_stats_next_database(&cursor, &dboid))
+	{
+		if (state_of(dboid) == DB_GONE)
+			eo_stats_drop_database(dboid);
 	}
 }
 
@@ -173,7 +180,7 @@ start_workers(void)
 	static uint32 next_visit = 0;
 	bool		later = false;
 
-	drop_lives();
+	forget_dropped();
 	while (unvisited.n > 0 && eo_database_visit(unvisited.dboids[unvisited.n - 1]))
 		unvisited.n--;
 	if (!start_some(false, &next_call, &later) || !start_some(true, &next_visit, &later))
@@ -199,6 +206,7 @@ start_some(bool visits, uint32 *next, bool *later)
 			case DB_GONE:
 				eo_slot_drop_database(dboid);
 				eo_life_drop_database(dboid);
+				eo_stats_drop_database(dboid);
 				eo_database_forget(dboid);
 				break;
 			case DB_CLOSED:

@@ -36,6 +36,7 @@ typedef struct EoOutboxRow
 								 * or is known to have committed */
 	TimestampTz created_at;		/* of a row that was read */
 	bool		given_up;		/* the same */
+	int64		committed_us;	/* when it committed, monotonic; 0: not known */
 } EoOutboxRow;
 
 /*

@@ -48,6 +48,7 @@
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/options.h"
+#include "server/stats.h"
 #include "server/store.h"
 #include "server/text.h"
 #include "utils/memutils.h"
@@ -65,6 +66,7 @@ typedef struct Sealing
 	EoWindow	window;
 } Sealing;
 
+static void count_time(dlist_head *claims, int64 us);
 static void name_commit(Sealing *s);
 static void renew_leases(Sealing *s, EoLife *life);
 static void set_limits(Sealing *s);
@@ -83,6 +85,7 @@ void
 eo_seal(dlist_head *claims)
 {
 	Sealing		s = {.claims = claims,.window = {.n = 0}};
+	int64		started_us = eo_clock_monotonic_us();
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "exactonce seal",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
@@ -90,8 +93,27 @@ eo_seal(dlist_head *claims)
 	set_limits(&s);
 	name_commit(&s);
 	eo_window_run(&s.window, s.parallel, start_next, take_finished, &s);
+	count_time(claims, eo_clock_monotonic_us() - started_us);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
+}
+
+/* Count the seal once for each server, as far as their claims follow each other. */
+static void
+count_time(dlist_head *claims, int64 us)
+{
+	const EoStats *last = NULL;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (c->info->state != EO_SLOT_SEALING || c->store->stats == last)
+			continue;
+		eo_stats_add_time(c->store->stats, EO_MEASURE_SEAL, us);
+		last = c->store->stats;
+	}
 }
 
 /* Fill in the origin: which transaction of which database commits. */
@@ -406,6 +428,7 @@ take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 static void
 raise_duplicate(const EoTxClaim *claim)
 {
+	eo_stats_add(claim->store->stats, EO_COUNT_DUPLICATES_SERVICE, 1);
 	eo_error_raise_duplicate(claim->guard, claim->key, claim->store->server->name,
 							 "The key is completed already. The transaction was rolled back.");
 }

@@ -410,6 +410,7 @@ take_failure(EoWorkerJob *job, const EoError *error)
 	bool		failed_before = !job->contact && eo_worker_failure_exists(job->token);
 
 	eo_worker_target_failed(job->target, error, job->sent_us, failed_before);
+	eo_stats_add(job->target->store->stats, EO_COUNT_WORKER_RETRIES, 1);
 	eo_answer_free(job->answer);
 	job->answer = NULL;
 	put_off(job, eo_worker_failure_add(job->token));

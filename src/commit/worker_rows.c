@@ -45,9 +45,11 @@
 #include "pgstat.h"
 #include "server/answer.h"
 #include "server/guc.h"
+#include "server/stats.h"
 #include "server/store.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 
 /* A short scan ends when it has skipped so many rows whose targets have no room. */
 #define MAX_SKIPPED 1024
@@ -82,6 +84,7 @@ typedef struct KnownRow
 								 * held */
 	int64		failed_us;		/* when its call failed; 0: it was refused */
 	uint32		scan;			/* the last scan that has met the row */
+	int64		committed_us;	/* when it committed; 0: not known */
 } KnownRow;
 
 /* A row for which the barrier is not open yet. */
@@ -267,6 +270,18 @@ is_too_early(const KnownRow *known, const EoTarget *target)
 	return true;
 }
 
+/* Note a row. */
+static KnownRow *
+know(const EoOutboxRow *row)
+{
+	bool		found;
+	KnownRow   *known = hash_search(rows.known, row->token, HASH_ENTER, &found);
+
+	if (!found || known->committed_us == 0)
+		known->committed_us = row->committed_us;
+	return known;
+}
+
 /*
  * Add a job for a row, unless it has one, is put off, or its target has no room.
  * Returns false if the scan is to end.
@@ -312,12 +327,13 @@ add_job(const EoOutboxRow *row)
 		rows.held_back = true;
 		return rows.may_skip-- > 0;
 	}
-	known = hash_search(rows.known, row->token, HASH_ENTER, NULL);
+	known = know(row);
 	known->again_us = 0;
 	known->scan = rows.scan;
 	job = eo_worker_job_add(&finish_kind, &row->target, row->token);
 	job->data = copy = MemoryContextAlloc(job->context, sizeof(EoOutboxRow));
 	*copy = *row;
+	copy->committed_us = known->committed_us;
 	copy->pk = MemoryContextStrdup(job->context, row->pk);
 	return !eo_worker_jobs_are_full(EO_WORKER_WRITES);
 }
@@ -326,7 +342,7 @@ add_job(const EoOutboxRow *row)
 static void
 refuse_row(const EoOutboxRow *row)
 {
-	KnownRow   *known = hash_search(rows.known, row->token, HASH_ENTER, NULL);
+	KnownRow   *known = know(row);
 
 	known->again_us = eo_clock_monotonic_us() + REFUSED_US;
 	known->failed_us = 0;
@@ -360,7 +376,6 @@ static void
 hold(const EoOutboxRow *row)
 {
 	HeldRow    *held;
-	KnownRow   *known;
 
 	if (rows.nheld >= MAX_HELD)
 	{
@@ -372,8 +387,7 @@ hold(const EoOutboxRow *row)
 	held->row.pk = MemoryContextStrdup(rows.context, row->pk);
 	dlist_push_tail(&rows.held, &held->node);
 	rows.nheld++;
-	known = hash_search(rows.known, row->token, HASH_ENTER, NULL);
-	known->again_us = 0;
+	know(row)->again_us = 0;
 }
 
 /* The barrier has opened for some: add jobs for them. */
@@ -440,6 +454,19 @@ prepare(EoWorkerJob *job, EoStore *store)
 	return eo_store_prepare_write(store, row->pk, EO_FINISH, &w);
 }
 
+/*
+ * Count a row that was finished.  If no slot has told of its commit, the time is that from
+ * the call of idem_complete().
+ */
+static void
+count(const EoOutboxRow *row, EoStats *stats)
+{
+	eo_stats_add(stats, EO_COUNT_ROWS_FINISHED, 1);
+	eo_stats_add_time(stats, EO_MEASURE_COMPLETION, row->committed_us != 0 ?
+					  eo_clock_monotonic_us() - row->committed_us :
+					  GetCurrentTimestamp() - row->created_at);
+}
+
 static bool
 take(EoWorkerJob *job, const EoAnswer *answer)
 {
@@ -448,6 +475,7 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 
 	if (answer->outcome == EO_APPLIED)
 	{
+		count(row, job->target->store->stats);
 		dlist_push_tail(&rows.done, &job->node);
 		return false;
 	}

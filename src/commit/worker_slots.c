@@ -32,6 +32,7 @@
 #include "dynamodb/record.h"
 #include "server/answer.h"
 #include "server/guc.h"
+#include "server/stats.h"
 #include "server/store.h"
 #include "utils/memutils.h"
 
@@ -110,6 +111,7 @@ finish(const EoSlotView *view)
 	row.target = view->target;
 	row.retention_s = view->info.retention_s;
 	row.xid = origin->xid;
+	row.committed_us = view->info.ended_us;
 	strlcpy(row.token, view->info.token, sizeof(row.token));
 	memcpy(row.life, origin->life, sizeof(row.life));
 
@@ -227,6 +229,8 @@ take_settle(EoWorkerJob *job, const EoAnswer *answer)
 	const EoSlotView *view = job->data;
 	EoSlotState state = view->info.state;
 
+	if (answer->outcome == EO_APPLIED && state != EO_SLOT_TO_BURY && state != EO_SLOT_BURIED)
+		eo_stats_add(job->target->store->stats, EO_COUNT_GIVEN_BACK, 1);
 	if (answer->outcome != EO_APPLIED &&
 		(state == EO_SLOT_TO_FAIL || state == EO_SLOT_TO_RELEASE))
 		ereport(LOG,

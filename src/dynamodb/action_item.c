@@ -408,6 +408,19 @@ eo_action_item_put_read(const EoActionLayout *layout, EoBuf *body, const char *t
 	eo_expression_put_read(body, table, &layout->key, pk);
 }
 
+void
+eo_action_item_put_list(const EoActionLayout *layout, EoBuf *body, const EoListPage *page)
+{
+	static const Attribute shown[] = {A_KEY, A_CREATED, A_ACTIVE, A_EXPIRES, A_PIN_HASH,
+		A_PIN_ATTEMPTS, A_CONSUMED, A_CONSUMED_REASON, A_CONSUMED_BY, A_CANCELED,
+	A_CANCELED_REASON, A_CLOSED};
+	const char *names[sizeof(shown) / sizeof(shown[0])];
+
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+		names[i] = layout->attributes[shown[i]].name;
+	eo_list_put_page(body, &layout->key, names, sizeof(shown) / sizeof(shown[0]), page);
+}
+
 /* ----- reading ----- */
 
 static EoJsonValue *

@@ -22,6 +22,7 @@
 #include "dynamodb/buf.h"
 #include "dynamodb/json.h"
 #include "dynamodb/layout.h"
+#include "dynamodb/list.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
 
@@ -143,6 +144,10 @@ extern void eo_action_item_put_write(const EoActionLayout *layout, EoBuf *body,
 /* Append the body of a consistent GetItem. */
 extern void eo_action_item_put_read(const EoActionLayout *layout, EoBuf *body,
 									const char *table, const char *pk);
+
+/* Append the body of a Scan; actions come without payloads and tokens. */
+extern void eo_action_item_put_list(const EoActionLayout *layout, EoBuf *body,
+									const EoListPage *page);
 
 /*
  * Read an item.  Returns EO_OK, or EO_INVALID if it is not an action, or if an

@@ -54,6 +54,7 @@
 /* An attempt that the transport has not ended at the deadline gets this much more. */
 #define GRACE_US 20000
 
+static void ask_for_capacity(EoCall *call);
 static bool send_attempt(EoCall *call);
 static void put_header(char *line, size_t size, const char *name, const char *value);
 static EoStatus sign(EoCall *call, char *date_header, EoBuf *authorization);
@@ -100,12 +101,17 @@ eo_call_init(EoCall *call, EoClient *client, EoOperation op)
 	memset(call, 0, sizeof(*call));
 	call->client = client;
 	call->op = op;
+	call->observer = client->observer;
+	call->observed = client->observed;
 	eo_buf_init(&call->body, op == EO_TRANSACT ? EO_MAX_TRANSACTION_BODY : EO_MAX_BODY);
 }
 
 void
 eo_call_free(EoCall *call)
 {
+	if (call->in_flight && call->observer != NULL)
+		call->observer->ended(call, EO_UNKNOWN, true, 0);
+	call->in_flight = false;
 	eo_http_finish(&call->transfer);
 	forget_reply(call);
 	eo_buf_free(&call->body);
@@ -123,12 +129,27 @@ eo_call_start(EoCall *call, int64_t deadline_us)
 		call->started_us + (int64_t) call->client->request_timeout_ms * 1000;
 	call->error.status = EO_OK;
 	call->error.own_credentials = call->client->own_credentials;
+	if (call->client->return_capacity)
+		ask_for_capacity(call);
 	if (eo_buf_status(&call->body) != EO_OK)
 	{
 		call->error.status = eo_buf_status(&call->body);
 		return false;
 	}
 	return send_attempt(call);
+}
+
+/* Scans and transactions ask what they take by themselves. */
+static void
+ask_for_capacity(EoCall *call)
+{
+	EoBuf	   *body = &call->body;
+
+	if ((call->op != EO_GET_ITEM && call->op != EO_UPDATE_ITEM) || body->len == 0)
+		return;
+	/* Reopen the object that is the body. */
+	body->len--;
+	eo_buf_adds(body, ",\"ReturnConsumedCapacity\":\"TOTAL\"}");
 }
 
 bool
@@ -194,6 +215,7 @@ send_attempt(EoCall *call)
 		eo_buf_addf(&token, "X-Amz-Security-Token: %s", client->credentials.session_token);
 		headers[req.nheaders++] = eo_buf_str(&token);
 	}
+	req.is_page = call->op == EO_SCAN;
 	req.endpoint = &client->endpoint;
 	req.headers = headers;
 	req.body = eo_buf_str(&call->body);
@@ -211,7 +233,13 @@ send_attempt(EoCall *call)
 	eo_buf_free(&token);
 	eo_buf_free(&authorization);
 	if (status == EO_OK)
+	{
+		call->in_flight = true;
+		call->sent_us = now;
+		if (call->observer != NULL)
+			call->observer->sent(call);
 		return true;
+	}
 	call->error.status = call->in_doubt ? EO_UNKNOWN : status;
 	return false;
 }
@@ -321,6 +349,7 @@ take_reply(EoCall *call)
 {
 	EoHttpReply *reply = &call->transfer.reply;
 	int64_t		steady_us = eo_clock_steady_us();
+	int64_t		now_us;
 	bool		goes_on;
 
 	call->error.http_status = reply->http_status;
@@ -332,6 +361,10 @@ take_reply(EoCall *call)
 	else
 		goes_on = take_answer(call, steady_us);
 
+	now_us = eo_clock_monotonic_us();
+	call->in_flight = false;
+	if (call->observer != NULL)
+		call->observer->ended(call, call->error.status, false, now_us - call->sent_us);
 	eo_http_finish(&call->transfer);
 	call->transfer.done = false;
 
@@ -346,7 +379,7 @@ take_reply(EoCall *call)
 		call->error.status = EO_UNKNOWN;
 	if (call->error.status == EO_UNKNOWN && !operations[call->op].writes)
 		call->error.status = EO_UNANSWERED;
-	call->elapsed_us = eo_clock_monotonic_us() - call->started_us;
+	call->elapsed_us = now_us - call->started_us;
 	return goes_on;
 }
 

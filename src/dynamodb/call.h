@@ -44,7 +44,25 @@ typedef enum EoOperation
 	EO_DESCRIBE_TTL
 } EoOperation;
 
+#define EO_OPERATIONS (EO_DESCRIBE_TTL + 1)
+
 typedef struct EoCall EoCall;
+
+/*
+ * Is told of each attempt of a call, so that the layer above can count them.  Its functions
+ * neither wait nor raise.
+ */
+struct EoCallObserver
+{
+	/* The attempt is handed to the transport; error.attempts is its number. */
+	void		(*sent) (EoCall *call);
+
+	/*
+	 * The attempt has ended as status says, or its caller does not wait for
+	 * it any longer; error and transfer.reply are its own.
+	 */
+	void		(*ended) (EoCall *call, EoStatus status, bool canceled, int64_t elapsed_us);
+};
 
 struct EoCall
 {
@@ -106,6 +124,10 @@ struct EoCall
 								 * next attempt */
 	bool		renewed;		/* they were, or that was tried */
 	bool		waiting;		/* backing off until next_us */
+	const EoCallObserver *observer; /* of the client, which may end before */
+	void	   *observed;
+	bool		in_flight;		/* an attempt is */
+	int64_t		sent_us;		/* when it was sent */
 	int64_t		started_us;
 	int64_t		deadline_us;
 	int64_t		next_us;

@@ -42,6 +42,7 @@ typedef struct EoServiceClock
 } EoServiceClock;
 
 typedef struct EoClient EoClient;
+typedef struct EoCallObserver EoCallObserver;	/* see call.h */
 
 /*
  * Where credentials come from that change while a client is in use.  The layer above
@@ -82,8 +83,11 @@ struct EoClient
 												 * known */
 	int			request_timeout_ms; /* of a whole call, retries included */
 	int			max_attempts;
+	bool		return_capacity;	/* ask what each request takes */
 	EoSigner   *signer;
 	EoServiceClock clock;
+	const EoCallObserver *observer; /* of its calls' attempts; NULL: none */
+	void	   *observed;		/* for the owner of observer */
 };
 
 /*

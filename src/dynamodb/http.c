@@ -654,7 +654,7 @@ set_request_options(EoHttpHandle *h, const EoHttpRequest *req)
 	if (!set_endpoint_options(h, req->endpoint) || !set_headers(h, req))
 		return false;
 	h->has_secret_reply = req->has_secret_reply;
-	h->body.max = req->has_secret_reply ? EO_HTTP_MAX_SECRET_REPLY : EO_HTTP_MAX_REPLY;
+	h->body.max = eo_http_max_reply(req);
 	/* All of the room at once: growing would leave copies of a secret behind. */
 	if (req->has_secret_reply && !eo_buf_reserve(&h->body, h->body.max))
 		return false;

@@ -30,6 +30,9 @@
  */
 #define EO_HTTP_MAX_REPLY (3 * 409600 + 65536)
 
+/* The same of a page of a scan, which has at most a megabyte of items. */
+#define EO_HTTP_MAX_PAGE (3 * 1048576 + 65536)
+
 /* Longest reply that brings credentials or a token. */
 #define EO_HTTP_MAX_SECRET_REPLY 65536
 
@@ -63,6 +66,7 @@ typedef struct EoHttpRequest
 	bool		has_secret_reply;	/* at most EO_HTTP_MAX_SECRET_REPLY bytes,
 									 * which are wiped; the caller may write
 									 * to them */
+	bool		is_page;		/* the reply has up to EO_HTTP_MAX_PAGE bytes */
 	const EoHttpEndpoint *endpoint;
 	const char *const *headers; /* "Name: value" */
 	int			nheaders;
@@ -70,6 +74,13 @@ typedef struct EoHttpRequest
 	size_t		body_len;
 	int64_t		deadline_us;	/* of this attempt */
 } EoHttpRequest;
+
+static inline size_t
+eo_http_max_reply(const EoHttpRequest *req)
+{
+	return req->has_secret_reply ? EO_HTTP_MAX_SECRET_REPLY :
+		req->is_page ? EO_HTTP_MAX_PAGE : EO_HTTP_MAX_REPLY;
+}
 
 typedef struct EoHttpReply
 {

@@ -189,6 +189,15 @@ eo_json_integer(EoJsonValue *v)
 	return json_object_get_int64(unwrap(v));
 }
 
+double
+eo_json_number(EoJsonValue *v)
+{
+	if (v == NULL || (!json_object_is_type(unwrap(v), json_type_int) &&
+					  !json_object_is_type(unwrap(v), json_type_double)))
+		return 0;
+	return json_object_get_double(unwrap(v));
+}
+
 const char *
 eo_json_string(EoJsonValue *v, size_t *len)
 {

@@ -61,6 +61,9 @@ extern const char *eo_json_string(EoJsonValue *v, size_t *len);
 /* Value of a number, rounded down; 0 if v is not one. */
 extern int64_t eo_json_integer(EoJsonValue *v);
 
+/* The same, not rounded. */
+extern double eo_json_number(EoJsonValue *v);
+
 /*
  * DynamoDB attribute values: {"S": "..."} and {"N": "123"}.  NULL or false if the
  * attribute is missing or of another type.  A number is read only if it is spelled

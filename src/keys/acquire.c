@@ -146,7 +146,8 @@ eo_acquire_begin(EoAcquiring *a)
 		return true;
 	}
 	eo_key_need_clock(&a->k, "acquire");
-	if (answer_from_transaction(a) || eo_acquire_check_slots(a))
+	a->claim->answered_here = answer_from_transaction(a) || eo_acquire_check_slots(a);
+	if (a->claim->answered_here)
 		return true;
 	prepare(a);
 	return false;

@@ -62,6 +62,7 @@ typedef struct EoClaim
 	int64		expires_at_ms;
 	bool		mine;			/* this transaction or session has the claim */
 	bool		replayed;		/* the outcome is that of an earlier run */
+	bool		answered_here;	/* it was told without a request */
 	bool		out_of_runs;	/* EO_CLAIM_FAILED, but a larger max_runs
 								 * would allow another run */
 } EoClaim;

@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "cluster/progress.h"
 #include "cluster/target.h"
 #include "commit/xact.h"
 #include "compat.h"
@@ -91,6 +92,8 @@ eo_batch_acquire(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim emit,
 			if (entry->repeated || (entry->claim.outcome == EO_CLAIM_IN_PROGRESS &&
 									!entry->claim.mine && entry->ask.wait_ms > 0))
 				entry->asking.held = acquire_alone(entry);
+			if (entry->repeated)
+				eo_progress_add(1, is_new(entry));
 			if (is_new(entry))
 				claimed[nclaimed++] = entry->asking.held;
 			emit(arg, entry->ask.key, &entry->claim);
@@ -167,6 +170,7 @@ start(Entry *entry, EoWindow *window, bool answered)
 			return false;
 		answered = eo_acquire_take(&entry->asking);
 	}
+	eo_progress_add(1, is_new(entry));
 	/* If another key raises an error, this one was not tried. */
 	if (is_new(entry))
 		entry->asking.held->untried = true;

@@ -89,7 +89,8 @@ eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 	{
 		memset(claim, 0, sizeof(*claim));
 		eo_key_need_clock(k, "transact");
-		answered = eo_acquire_check_slots(&a) || attempt(&a, ask);
+		claim->answered_here = eo_acquire_check_slots(&a);
+		answered = claim->answered_here || attempt(&a, ask);
 	}
 	if (!answered)
 	{

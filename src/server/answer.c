@@ -29,6 +29,7 @@
 #include "dynamodb/status.h"
 #include "dynamodb/window.h"
 #include "server/answer.h"
+#include "server/stats.h"
 #include "server/store.h"
 #include "utils/memutils.h"
 
@@ -167,13 +168,15 @@ eo_answer_take(EoAnswer *answer, EoWindow *window, int64 deadline_us)
 {
 	eo_store_log_call(answer->store, &answer->call);
 	if (answer->read_again)
-	{
 		settle_second_look(answer);
+	else
+		settle(answer);
+	if (!answer->read_again)
+	{
+		if (answer->outcome == EO_FAILED_CALL && answer->error.status == EO_UNKNOWN)
+			eo_stats_add(answer->store->stats, EO_COUNT_UNKNOWN, 1);
 		return true;
 	}
-	settle(answer);
-	if (!answer->read_again)
-		return true;
 	answer->doubted = answer->call.in_doubt;
 	eo_call_free(&answer->call);
 	init_call(answer, EO_GET_ITEM);
@@ -299,6 +302,8 @@ settle_refusal(EoAnswer *answer)
 	if (is_own_write(answer))
 	{
 		answer->outcome = EO_APPLIED;
+		if (call->in_doubt)
+			eo_stats_add(answer->store->stats, EO_COUNT_OWN_WRITES, 1);
 
 		/*
 		 * If no attempt of this call can have done it, an earlier call did:

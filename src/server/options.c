@@ -380,6 +380,7 @@ read_server_options(EoServer *s, List *list)
 	s->transact_tables = tables != NULL ? eo_option_values_list(tables) : NIL;
 	s->seed_actions = actions != NULL && strcmp(actions, "seed") == 0;
 	s->pin_attempts = pins != NULL ? atoi(pins) : 3;
+	s->return_capacity = eo_option_values_is_true(list, "return_capacity");
 	s->parallel_requests = parallel != NULL ? atoi(parallel) : 16;
 }
 

@@ -55,6 +55,7 @@ typedef struct EoServer
 	int			max_attempts;
 	int			pin_attempts;	/* of a new action */
 	int			parallel_requests;	/* in flight at a time */
+	bool		return_capacity;	/* replies are to say what they took */
 	int64		clock_skew_ms;
 	List	   *transact_tables;	/* of char *, for idem_transact(); NIL:
 									 * none */

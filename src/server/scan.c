@@ -3,16 +3,17 @@
  * scan.c
  *	  A table that is read from end to end, page by page and at a bounded rate.
  *
- * Pages are consistent reads, and DynamoDB filters them: only records of the wanted
- * states come, without results.  The capacity that a page takes is that of all items
- * that were read for it.
+ * Pages are consistent reads, and DynamoDB filters them.  The capacity that a page takes is
+ * that of all items that were read for it.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "dynamodb/action_item.h"
 #include "dynamodb/call.h"
 #include "dynamodb/json.h"
+#include "dynamodb/list.h"
 #include "dynamodb/record.h"
 #include "server/scan.h"
 #include "server/store.h"
@@ -39,10 +40,24 @@ believe_page(const EoCall *call, EoJsonValue *item, bool refused)
 void
 eo_scan_prepare(const EoScan *scan, EoStore *store, EoCall *call)
 {
+	EoListPage	page = {.table = store->server->table,.prefix = scan->prefix,
+	.limit = scan->page_items,.start_pk = scan->start_pk};
+
 	eo_call_init(call, &store->client, EO_SCAN);
 	call->believe = believe_page;
-	eo_record_put_scan(store->layout, &call->body, store->server->table, scan->states,
-					   scan->page_items, scan->start_pk);
+	switch (scan->kind)
+	{
+		case EO_SCAN_SEALED:
+			eo_record_put_scan(store->layout, &call->body, store->server->table, scan->states,
+							   scan->page_items, scan->start_pk);
+			break;
+		case EO_SCAN_RECORDS:
+			eo_list_put_records(&call->body, store->layout, scan->results, &page);
+			break;
+		case EO_SCAN_ACTIONS:
+			eo_action_item_put_list(scan->actions, &call->body, &page);
+			break;
+	}
 }
 
 EoJsonValue *

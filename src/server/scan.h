@@ -13,15 +13,28 @@
 
 #include "postgres.h"
 
+#include "dynamodb/action_item.h"
 #include "dynamodb/call.h"
 #include "dynamodb/json.h"
 #include "dynamodb/record.h"
 #include "server/store.h"
 
+typedef enum EoScanKind
+{
+	EO_SCAN_SEALED,				/* records that name a life, for the protocol */
+	EO_SCAN_RECORDS,			/* those of all writers, for people */
+	EO_SCAN_ACTIONS				/* for people */
+} EoScanKind;
+
 typedef struct EoScan
 {
 	/* Set by the caller.  The rest is zeroed at the beginning. */
-	EoState		states[2];		/* records in other states are left out */
+	EoScanKind	kind;
+	EoState		states[2];		/* EO_SCAN_SEALED: records in other states are
+								 * left out */
+	const char *prefix;			/* of the others: of the partition key */
+	bool		results;		/* EO_SCAN_RECORDS: come with their results */
+	const EoActionLayout *actions;	/* EO_SCAN_ACTIONS */
 	int			page_items;		/* items that a request reads at most */
 	MemoryContext context;		/* of start_pk */
 

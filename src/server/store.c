@@ -34,6 +34,7 @@
 #include "server/credentials.h"
 #include "server/guc.h"
 #include "server/options.h"
+#include "server/stats.h"
 #include "server/store.h"
 #include "server/text.h"
 #include "utils/hsearch.h"
@@ -145,6 +146,9 @@ fill_store(EoServer *server, MemoryContext context)
 	MemoryContextRegisterResetCallback(context, callback);
 
 	s->server = server;
+	s->stats = eo_stats_of(server->serverid, server->name);
+	c->observer = &eo_stats_observer;
+	c->observed = s->stats;
 	s->layout = eo_layout_find(server->layout);
 	if (s->layout == NULL)
 		ereport(ERROR,
@@ -162,6 +166,7 @@ fill_store(EoServer *server, MemoryContext context)
 	c->region = server->region;
 	c->request_timeout_ms = server->request_timeout_ms;
 	c->max_attempts = server->max_attempts;
+	c->return_capacity = server->return_capacity;
 	c->signer = eo_sigv4_create();
 	if (c->signer == NULL)
 		ereport(ERROR,

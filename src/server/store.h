@@ -18,6 +18,7 @@
 #include "dynamodb/token.h"
 #include "server/answer.h"
 #include "server/options.h"
+#include "server/stats.h"
 
 #define EO_CREDENTIALS_HASH_LEN 32
 
@@ -38,6 +39,7 @@ struct EoStore
 	uint8		credentials_hash[EO_CREDENTIALS_HASH_LEN];	/* see
 															 * eo_store_is_trusted() */
 	EoPlaceRef	place;			/* kept here for commit/lives.c */
+	EoStats    *stats;			/* the counters of the server */
 };
 
 /*

@@ -12,14 +12,17 @@
 #include "postgres.h"
 
 #include "actions/action.h"
+#include "cluster/progress.h"
 #include "compat.h"
 #include "dynamodb/action_item.h"
 #include "dynamodb/instant.h"
 #include "dynamodb/token.h"
 #include "fmgr.h"
+#include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
 #include "sql/args.h"
+#include "sql/counted.h"
 #include "sql/expansion.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
@@ -77,19 +80,22 @@ static int64 read_instant(TimestampTz t, bool up, const char *name, const char *
 static void read_plan(JsonbContainer *object, int position, EoActionPlan *plan);
 static int	read_plans(Jsonb *actions, EoActionPlan **plans);
 static void put_created(void *arg, const EoActionResult *result);
+static void fill_view(EoRow *row, TupleDesc desc, const char *id, const EoActionView *v);
+static void put_view(const char *id, const EoActionView *view, void *arg);
 static Datum result_row(FunctionCallInfo fcinfo, const EoActionResult *result, int http_status);
 
-PG_FUNCTION_INFO_V1(eo_action_create_sql);
-PG_FUNCTION_INFO_V1(eo_action_create_many_sql);
-PG_FUNCTION_INFO_V1(eo_action_get_sql);
-PG_FUNCTION_INFO_V1(eo_action_consume_sql);
-PG_FUNCTION_INFO_V1(eo_action_cancel_sql);
+EO_COUNTED(eo_action_create_sql, EO_FN_ACTION_CREATE);
+EO_COUNTED(eo_action_create_many_sql, EO_FN_ACTION_CREATE_MANY);
+EO_COUNTED(eo_action_get_sql, EO_FN_ACTION_GET);
+EO_COUNTED(eo_action_list_sql, EO_FN_ACTION_LIST);
+EO_COUNTED(eo_action_consume_sql, EO_FN_ACTION_CONSUME);
+EO_COUNTED(eo_action_cancel_sql, EO_FN_ACTION_CANCEL);
 
 /*
  * action_create(payload, active_at, expires_at, pin, id, server)
  */
-Datum
-eo_action_create_sql(PG_FUNCTION_ARGS)
+static Datum
+eo_action_create_sql_body(PG_FUNCTION_ARGS)
 {
 	EoActionPlan plan = {0};
 	CreatedSink sink = {0};
@@ -128,8 +134,8 @@ eo_action_create_sql(PG_FUNCTION_ARGS)
 /*
  * action_create_many(actions, server)
  */
-Datum
-eo_action_create_many_sql(PG_FUNCTION_ARGS)
+static Datum
+eo_action_create_many_sql_body(PG_FUNCTION_ARGS)
 {
 	CreatedSink sink = {.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo};
 	EoActionPlan *plans;
@@ -146,6 +152,7 @@ eo_action_create_many_sql(PG_FUNCTION_ARGS)
 	store = eo_arg_store(fcinfo, 1);
 	eo_compat_materialized_srf(fcinfo);
 	sink.desc = sink.rsinfo->setDesc;
+	eo_counted_progress(store, n);
 	eo_action_create(store, plans, n, put_created, &sink);
 	return (Datum) 0;
 }
@@ -157,6 +164,8 @@ put_created(void *arg, const EoActionResult *r)
 	EoRow		row;
 
 	sink->outcome = r->outcome;
+	eo_counted_action(r->outcome);
+	eo_progress_add(1, 0);
 	eo_row_begin(&row, sink->desc);
 	eo_row_put_text(&row, r->id);
 	eo_row_put_enum(&row, outcomes[r->outcome].name);
@@ -178,8 +187,8 @@ put_created(void *arg, const EoActionResult *r)
 /*
  * action_consume(id, pin, reason, consumer, token, server)
  */
-Datum
-eo_action_consume_sql(PG_FUNCTION_ARGS)
+static Datum
+eo_action_consume_sql_body(PG_FUNCTION_ARGS)
 {
 	EoConsume	ask = {0};
 	EoActionResult result;
@@ -205,6 +214,7 @@ eo_action_consume_sql(PG_FUNCTION_ARGS)
 		eo_store_new_token(token);
 	ask.token = token;
 	eo_action_consume(eo_arg_store(fcinfo, 5), &ask, &result);
+	eo_counted_action(result.outcome);
 	return eo_expansion_keep(fcinfo, 0, 5,
 							 result_row(fcinfo, &result, outcomes[result.outcome].http_status));
 }
@@ -212,8 +222,8 @@ eo_action_consume_sql(PG_FUNCTION_ARGS)
 /*
  * action_cancel(id, reason, server)
  */
-Datum
-eo_action_cancel_sql(PG_FUNCTION_ARGS)
+static Datum
+eo_action_cancel_sql_body(PG_FUNCTION_ARGS)
 {
 	EoActionResult result;
 	char	   *id;
@@ -227,6 +237,7 @@ eo_action_cancel_sql(PG_FUNCTION_ARGS)
 	id = read_id(fcinfo, 0);
 	reason = read_reason(fcinfo, 1);
 	eo_action_cancel(eo_arg_store(fcinfo, 2), id, reason, &result);
+	eo_counted_action(result.outcome);
 	/* "canceled" refuses a consume, but is what the caller of a cancel wants. */
 	http_status = result.outcome == EO_ACTION_CANCELED ? 200 : outcomes[result.outcome].http_status;
 	return eo_expansion_keep(fcinfo, 0, 2, result_row(fcinfo, &result, http_status));
@@ -253,8 +264,8 @@ result_row(FunctionCallInfo fcinfo, const EoActionResult *r, int http_status)
 /*
  * action_get(id, server)
  */
-Datum
-eo_action_get_sql(PG_FUNCTION_ARGS)
+static Datum
+eo_action_get_sql_body(PG_FUNCTION_ARGS)
 {
 	EoActionView v;
 	EoRow		row;
@@ -264,19 +275,58 @@ eo_action_get_sql(PG_FUNCTION_ARGS)
 	id = read_id(fcinfo, 0);
 	if (!eo_action_get(eo_arg_store(fcinfo, 1), id, &v))
 		PG_RETURN_NULL();
-	eo_row_begin(&row, eo_row_type(fcinfo));
-	eo_row_put_text(&row, id);
-	eo_row_put_enum(&row, states[v.state]);
-	EO_ROW_PUT(&row, false, BoolGetDatum(v.has_pin));
-	EO_ROW_PUT(&row, !v.has_pin, Int32GetDatum(v.attempts_left));
-	eo_row_put_instant(&row, v.created_ms);
-	eo_row_put_instant(&row, v.active_ms);
-	eo_row_put_instant(&row, v.expires_ms);
-	eo_row_put_instant(&row, v.consumed_ms);
-	eo_row_put_instant(&row, v.canceled_ms);
-	eo_row_put_text(&row, v.reason != NULL ? eo_row_show_utf8(v.reason) : NULL);
-	eo_row_put_json(&row, v.consumer);
+	fill_view(&row, eo_row_type(fcinfo), id, &v);
 	PG_RETURN_DATUM(eo_row_datum(&row));
+}
+
+/* A row of type action_view. */
+static void
+fill_view(EoRow *row, TupleDesc desc, const char *id, const EoActionView *v)
+{
+	eo_row_begin(row, desc);
+	eo_row_put_text(row, id);
+	eo_row_put_enum(row, states[v->state]);
+	EO_ROW_PUT(row, false, BoolGetDatum(v->has_pin));
+	EO_ROW_PUT(row, !v->has_pin, Int32GetDatum(v->attempts_left));
+	eo_row_put_instant(row, v->created_ms);
+	eo_row_put_instant(row, v->active_ms);
+	eo_row_put_instant(row, v->expires_ms);
+	eo_row_put_instant(row, v->consumed_ms);
+	eo_row_put_instant(row, v->canceled_ms);
+	eo_row_put_text(row, v->reason != NULL ? eo_row_show_utf8(v->reason) : NULL);
+	eo_row_put_json(row, v->consumer);
+}
+
+/*
+ * action_list(state, prefix, older_than, units_per_second, server)
+ */
+static Datum
+eo_action_list_sql_body(PG_FUNCTION_ARGS)
+{
+	EoActionList ask = {.any_state = PG_ARGISNULL(0)};
+	EoStore    *store;
+
+	eo_gate("action_list", EO_READS);
+	ask.state = eo_arg_word(fcinfo, 0, "state", states, lengthof(states));
+	ask.prefix = PG_ARGISNULL(1) ? "" : eo_arg_text(fcinfo, 1);
+	ask.older_than_ms = Max(0, eo_arg_interval_ms(fcinfo, 2, "older_than", 0,
+												  EO_MAX_RETENTION_S * INT64CONST(1000)));
+	ask.units_per_second = eo_arg_units(fcinfo, 3);
+	store = eo_arg_store(fcinfo, 4);
+	eo_compat_materialized_srf(fcinfo);
+	eo_counted_progress(store, -1);
+	eo_action_list(store, &ask, put_view, fcinfo->resultinfo);
+	return (Datum) 0;
+}
+
+static void
+put_view(const char *id, const EoActionView *view, void *arg)
+{
+	ReturnSetInfo *rsinfo = arg;
+	EoRow		row;
+
+	fill_view(&row, rsinfo->setDesc, eo_row_show_utf8(id), view);
+	eo_row_store(&row, rsinfo);
 }
 
 /* ----- arguments ----- */

@@ -13,19 +13,20 @@
 #include "server/options.h"
 #include "sql/args.h"
 #include "sql/check.h"
+#include "sql/counted.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
 #include "sql/table.h"
 #include "utils/builtins.h"
 
-PG_FUNCTION_INFO_V1(eo_idem_create_table);
-PG_FUNCTION_INFO_V1(eo_idem_check);
+EO_COUNTED(eo_idem_create_table, EO_FN_IDEM_CREATE_TABLE);
+EO_COUNTED(eo_idem_check, EO_FN_IDEM_CHECK);
 
 /*
  * idem_create_table(server)
  */
-Datum
-eo_idem_create_table(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_create_table_body(PG_FUNCTION_ARGS)
 {
 	bool		created;
 
@@ -37,8 +38,8 @@ eo_idem_create_table(PG_FUNCTION_ARGS)
 /*
  * idem_check(server)
  */
-Datum
-eo_idem_check(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_check_body(PG_FUNCTION_ARGS)
 {
 	static const char *const statuses[] = {
 		[EO_FINDING_OK] = "ok",

@@ -17,11 +17,16 @@
 #include "server/store.h"
 #include "server/text.h"
 #include "sql/args.h"
+#include "sql/counted.h"
+#include "lib/stringinfo.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 
 /* Longest wait for a key to settle: a day. */
 #define MAX_WAIT_MS INT64CONST(86400000)
+
+#define DEFAULT_UNITS 500
+#define MAX_UNITS 1000000
 
 #define MIN_RETENTION_MS (EO_MIN_RETENTION_S * INT64CONST(1000))
 #define MAX_RETENTION_MS (EO_MAX_RETENTION_S * INT64CONST(1000))
@@ -44,7 +49,10 @@ eo_arg_flag(FunctionCallInfo fcinfo, int n)
 EoStore *
 eo_arg_store(FunctionCallInfo fcinfo, int n)
 {
-	return eo_store_open(eo_arg_text(fcinfo, n));
+	EoStore    *store = eo_store_open(eo_arg_text(fcinfo, n));
+
+	eo_counted_store(store);
+	return store;
 }
 
 char *
@@ -151,6 +159,41 @@ eo_arg_max_runs(FunctionCallInfo fcinfo, int n)
 				 errmsg("max_runs must be at least 1"),
 				 errhint("Leave it out for no limit.")));
 	return max_runs;
+}
+
+int
+eo_arg_word(FunctionCallInfo fcinfo, int n, const char *name, const char *const *words, int nwords)
+{
+	char	   *word = eo_arg_text(fcinfo, n);
+	StringInfoData valid;
+
+	if (word == NULL)
+		return 0;
+	initStringInfo(&valid);
+	for (int i = 0; i < nwords; i++)
+	{
+		if (pg_strcasecmp(word, words[i]) == 0)
+			return i;
+		appendStringInfo(&valid, "%s%s", i == 0 ? "" : i == nwords - 1 ? " or " : ", ", words[i]);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid %s: \"%s\"", name, word),
+			 errhint("It may be %s.", valid.data)));
+}
+
+int
+eo_arg_units(FunctionCallInfo fcinfo, int n)
+{
+	int32		units = PG_ARGISNULL(n) ? DEFAULT_UNITS : PG_GETARG_INT32(n);
+
+	if (units < 1 || units > MAX_UNITS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("units_per_second is out of range"),
+				 errdetail("It is %d; it must be from 1 to %d.", units, MAX_UNITS),
+				 errhint("It is the read capacity that the scan may use. 500 is the default.")));
+	return units;
 }
 
 bool

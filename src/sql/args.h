@@ -53,6 +53,18 @@ extern int64 eo_arg_wait(FunctionCallInfo fcinfo, int n);
 /* 0 for SQL NULL, no limit.  Raises 22023 below 1. */
 extern int64 eo_arg_max_runs(FunctionCallInfo fcinfo, int n);
 
+/*
+ * The read capacity that a scan may use, in units a second; 500 for SQL NULL.  Raises
+ * 22023.
+ */
+extern int	eo_arg_units(FunctionCallInfo fcinfo, int n);
+
+/*
+ * One of nwords words, its index; 0 for SQL NULL.  Raises 22023.
+ */
+extern int	eo_arg_word(FunctionCallInfo fcinfo, int n, const char *name, const char *const *words,
+						int nwords);
+
 /* One of two words.  True for the second; SQL NULL means the first.  Raises 22023. */
 extern bool eo_arg_choice(FunctionCallInfo fcinfo, int n, const char *name, const char *first,
 						  const char *second);

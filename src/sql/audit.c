@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * audit.c
- *	  The SQL functions about audits: idem_audit, exactonce_audits_of_cluster.
+ *	  The SQL function idem_audit.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "cluster/audits.h"
 #include "cluster/target.h"
 #include "commit/audit.h"
 #include "compat.h"
@@ -19,6 +18,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "sql/args.h"
+#include "sql/counted.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
 #include "utils/builtins.h"
@@ -28,11 +28,7 @@
 #include "utils/uuid.h"
 #include "utils/xid8.h"
 
-#define DEFAULT_UNITS 500
-#define MAX_UNITS 1000000
-
-PG_FUNCTION_INFO_V1(eo_idem_audit);
-PG_FUNCTION_INFO_V1(eo_audits_of_cluster);
+EO_COUNTED(eo_idem_audit, EO_FN_IDEM_AUDIT);
 
 /* The words for each finding. */
 static const struct
@@ -147,50 +143,19 @@ store_finding(const EoAuditRow *found, void *arg)
 /*
  * idem_audit(server, units_per_second)
  */
-Datum
-eo_idem_audit(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_audit_body(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	int32		units = PG_ARGISNULL(1) ? DEFAULT_UNITS : PG_GETARG_INT32(1);
+	EoStore    *store;
+	int			units;
 
 	eo_gate("idem_audit", EO_READS);
 	PreventCommandDuringRecovery("idem_audit()");
-	if (units < 1 || units > MAX_UNITS)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("units_per_second is out of range"),
-				 errdetail("It is %d; it must be from 1 to %d.", units, MAX_UNITS),
-				 errhint("It is the read capacity that the audit may use. 500 is the default.")));
+	units = eo_arg_units(fcinfo, 1);
 	eo_compat_materialized_srf(fcinfo);
-	eo_audit(eo_arg_store(fcinfo, 0), units, store_finding, rsinfo);
-	return (Datum) 0;
-}
-
-/*
- * exactonce_audits_of_cluster()
- */
-Datum
-eo_audits_of_cluster(PG_FUNCTION_ARGS)
-{
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	uint32		cursor = 0;
-	EoAudit		audit;
-
-	eo_gate("exactonce_audits", EO_READS);
-	eo_compat_materialized_srf(fcinfo);
-	while (eo_audits_walk(&cursor, &audit))
-	{
-		EoRow		row;
-
-		eo_row_begin(&row, rsinfo->setDesc);
-		EO_ROW_PUT(&row, false, ObjectIdGetDatum(audit.dboid));
-		EO_ROW_PUT(&row, false, ObjectIdGetDatum(audit.serverid));
-		EO_ROW_PUT(&row, false, Int32GetDatum(audit.pid));
-		EO_ROW_PUT(&row, false, Int64GetDatum(audit.items));
-		EO_ROW_PUT(&row, false, Int64GetDatum(audit.findings));
-		EO_ROW_PUT(&row, false, TimestampTzGetDatum(GetCurrentTimestamp() -
-													(eo_clock_monotonic_us() - audit.since_us)));
-		eo_row_store(&row, rsinfo);
-	}
+	store = eo_arg_store(fcinfo, 0);
+	eo_counted_progress(store, -1);
+	eo_audit(store, units, store_finding, rsinfo);
 	return (Datum) 0;
 }

@@ -38,6 +38,7 @@
 #include "server/store.h"
 #include "server/text.h"
 #include "sql/args.h"
+#include "sql/counted.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
 #include "utils/acl.h"
@@ -50,7 +51,7 @@
 /* Longest text of an error (message, detail, context) that is recorded, in bytes. */
 #define MAX_TEXT 2000
 
-PG_FUNCTION_INFO_V1(eo_idem_call);
+EO_COUNTED(eo_idem_call, EO_FN_IDEM_CALL);
 
 /* A call of the handler, and how it ended. */
 typedef struct Run
@@ -73,8 +74,8 @@ static char *describe(const ErrorData *error);
  * idem_call(key, handler, payload, lease, retention, wait, max_runs, on_error,
  * server)
  */
-Datum
-eo_idem_call(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_call_body(PG_FUNCTION_ARGS)
 {
 	EoAcquire	ask = {.settled_within = true};
 	EoClaim		claim;
@@ -103,6 +104,7 @@ eo_idem_call(PG_FUNCTION_ARGS)
 	eo_gate_worker();
 
 	eo_acquire(store, &ask, &claim);
+	eo_counted_claim(&claim);
 	if (claim.outcome == EO_CLAIM_COMPLETED)
 	{
 		if (claim.result == NULL)

@@ -32,12 +32,13 @@
 #include "server/error.h"
 #include "server/store.h"
 #include "sql/args.h"
+#include "sql/counted.h"
 #include "sql/gate.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-PG_FUNCTION_INFO_V1(eo_idem_guard);
+EO_COUNTED(eo_idem_guard, EO_FN_IDEM_GUARD);
 
 /* The arguments that the trigger was created with. */
 typedef struct Terms
@@ -68,8 +69,8 @@ pg_noreturn static void refuse_definition(TriggerData *data, const char *detail)
  * idem_guard(column..., [prefix=], [on_duplicate=error|skip], [at=now|commit],
  * [retention=interval], [server=])
  */
-Datum
-eo_idem_guard(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_guard_body(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
 	Terms		terms = {.prefix = "",.server = "exactonce",.retention_s = -1};
@@ -291,6 +292,7 @@ open_as_owner(TriggerData *data, const Terms *terms)
 						   context | SECURITY_LOCAL_USERID_CHANGE);
 	store = eo_store_open(terms->server);
 	SetUserIdAndSecContext(user, context);
+	eo_counted_store(store);
 	return store;
 }
 
@@ -328,6 +330,7 @@ claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms
 	 */
 	eo_key_find(&k, store, key);
 	eo_acquire(store, &ask, &claim);
+	eo_counted_claim(&claim);
 	if (claim.outcome == EO_CLAIM_ACQUIRED)
 	{
 		eo_owner_complete(store, key, NULL, NULL, false);

@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "cluster/progress.h"
 #include "commit/xact.h"
 #include "compat.h"
 #include "dynamodb/hex.h"
@@ -22,6 +23,7 @@
 #include "funcapi.h"
 #include "keys/acquire.h"
 #include "keys/batch.h"
+#include "keys/list.h"
 #include "keys/operator.h"
 #include "keys/owner.h"
 #include "keys/transact.h"
@@ -29,6 +31,7 @@
 #include "server/options.h"
 #include "server/store.h"
 #include "sql/args.h"
+#include "sql/counted.h"
 #include "sql/expansion.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
@@ -52,6 +55,7 @@ static const char *const outcome_names[] = {
 
 static EoStore *acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim);
 static void put_claim(void *arg, const char *key, const EoClaim *claim);
+static void put_record(const char *key, const EoRecord *r, void *arg);
 static void read_terms(FunctionCallInfo fcinfo, EoAcquire *ask);
 static int	read_keys(FunctionCallInfo fcinfo, char ***keys);
 static int	read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
@@ -60,27 +64,29 @@ static Datum claim_datum(FunctionCallInfo fcinfo, const char *key, const EoClaim
 static void fill_claim(EoRow *row, TupleDesc desc, const char *key, const EoClaim *c);
 static Datum token_datum(const char *token);
 static Datum record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r);
+static void fill_record(EoRow *row, TupleDesc desc, const char *key, const EoRecord *r);
 
-PG_FUNCTION_INFO_V1(eo_idem_acquire);
-PG_FUNCTION_INFO_V1(eo_idem_try_acquire);
-PG_FUNCTION_INFO_V1(eo_idem_acquire_many);
-PG_FUNCTION_INFO_V1(eo_idem_complete);
-PG_FUNCTION_INFO_V1(eo_idem_complete_many);
-PG_FUNCTION_INFO_V1(eo_idem_once);
-PG_FUNCTION_INFO_V1(eo_idem_transact);
-PG_FUNCTION_INFO_V1(eo_idem_fail);
-PG_FUNCTION_INFO_V1(eo_idem_release);
-PG_FUNCTION_INFO_V1(eo_idem_extend);
-PG_FUNCTION_INFO_V1(eo_idem_get);
-PG_FUNCTION_INFO_V1(eo_idem_forget);
-PG_FUNCTION_INFO_V1(eo_idem_resolve);
+EO_COUNTED(eo_idem_acquire, EO_FN_IDEM_ACQUIRE);
+EO_COUNTED(eo_idem_try_acquire, EO_FN_IDEM_TRY_ACQUIRE);
+EO_COUNTED(eo_idem_acquire_many, EO_FN_IDEM_ACQUIRE_MANY);
+EO_COUNTED(eo_idem_complete, EO_FN_IDEM_COMPLETE);
+EO_COUNTED(eo_idem_complete_many, EO_FN_IDEM_COMPLETE_MANY);
+EO_COUNTED(eo_idem_once, EO_FN_IDEM_ONCE);
+EO_COUNTED(eo_idem_transact, EO_FN_IDEM_TRANSACT);
+EO_COUNTED(eo_idem_fail, EO_FN_IDEM_FAIL);
+EO_COUNTED(eo_idem_release, EO_FN_IDEM_RELEASE);
+EO_COUNTED(eo_idem_extend, EO_FN_IDEM_EXTEND);
+EO_COUNTED(eo_idem_get, EO_FN_IDEM_GET);
+EO_COUNTED(eo_idem_list, EO_FN_IDEM_LIST);
+EO_COUNTED(eo_idem_forget, EO_FN_IDEM_FORGET);
+EO_COUNTED(eo_idem_resolve, EO_FN_IDEM_RESOLVE);
 
 /*
  * idem_acquire(key, lease, retention, payload, wait, max_runs, on_abort,
  * on_commit, server)
  */
-Datum
-eo_idem_acquire(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_acquire_body(PG_FUNCTION_ARGS)
 {
 	EoAcquire	ask;
 	EoClaim		claim;
@@ -96,8 +102,8 @@ eo_idem_acquire(PG_FUNCTION_ARGS)
 /*
  * idem_try_acquire(the arguments of idem_acquire)
  */
-Datum
-eo_idem_try_acquire(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_try_acquire_body(PG_FUNCTION_ARGS)
 {
 	EoAcquire	ask;
 	EoClaim		claim;
@@ -127,6 +133,7 @@ acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim)
 		ask->payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(3));
 	eo_gate_worker();
 	eo_acquire(store, ask, claim);
+	eo_counted_claim(claim);
 	return store;
 }
 
@@ -134,8 +141,8 @@ acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim)
  * idem_acquire_many(keys, lease, retention, payloads, wait, max_runs, on_abort,
  * on_commit, server)
  */
-Datum
-eo_idem_acquire_many(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
 {
 	EoAcquire  *asks;
 	EoAcquire	terms = {0};
@@ -167,6 +174,7 @@ eo_idem_acquire_many(PG_FUNCTION_ARGS)
 	}
 	eo_compat_materialized_srf(fcinfo);
 	eo_gate_worker();
+	eo_counted_progress(store, nkeys);
 	eo_batch_acquire(store, asks, nkeys, put_claim, fcinfo->resultinfo);
 	return (Datum) 0;
 }
@@ -177,6 +185,7 @@ put_claim(void *arg, const char *key, const EoClaim *claim)
 	ReturnSetInfo *rsinfo = arg;
 	EoRow		row;
 
+	eo_counted_claim(claim);
 	fill_claim(&row, rsinfo->setDesc, key, claim);
 	eo_row_store(&row, rsinfo);
 }
@@ -250,8 +259,8 @@ read_terms(FunctionCallInfo fcinfo, EoAcquire *ask)
 /*
  * idem_complete(key, result, token, immediate, server)
  */
-Datum
-eo_idem_complete(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_complete_body(PG_FUNCTION_ARGS)
 {
 	bool		immediate = eo_arg_flag(fcinfo, 3);
 	char	   *key;
@@ -269,8 +278,8 @@ eo_idem_complete(PG_FUNCTION_ARGS)
 /*
  * idem_complete_many(keys, results, server)
  */
-Datum
-eo_idem_complete_many(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_complete_many_body(PG_FUNCTION_ARGS)
 {
 	EoStore    *store;
 	char	  **keys;
@@ -283,18 +292,23 @@ eo_idem_complete_many(PG_FUNCTION_ARGS)
 	nresults = read_documents(fcinfo, 1, "results", nkeys, &results);
 	store = eo_arg_store(fcinfo, 2);
 	eo_gate_worker();
+	eo_counted_progress(store, nkeys);
 	for (int i = 0; i < nkeys; i++)
+	{
 		eo_owner_complete(store, keys[i], NULL,
 						  i < nresults && results[i] != NULL ? eo_arg_jsonb_text(results[i]) : NULL,
 						  false);
+		eo_progress_add(1, 0);
+	}
+	eo_counted_times(nkeys);
 	PG_RETURN_INT32(nkeys);
 }
 
 /*
  * idem_once(key, result, retention, server)
  */
-Datum
-eo_idem_once(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_once_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	int64		retention_s;
@@ -312,8 +326,8 @@ eo_idem_once(PG_FUNCTION_ARGS)
 /*
  * idem_transact(key, writes, result, payload, server)
  */
-Datum
-eo_idem_transact(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_transact_body(PG_FUNCTION_ARGS)
 {
 	EoTransact	ask = {0};
 	EoTransactItems actions;
@@ -336,14 +350,15 @@ eo_idem_transact(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(3))
 		ask.payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(3));
 	eo_transact(store, &ask, &claim);
+	eo_counted_claim(&claim);
 	return eo_expansion_keep(fcinfo, 0, 4, claim_datum(fcinfo, ask.key, &claim));
 }
 
 /*
  * idem_fail(key, error, retry_after, terminal, token, immediate, server)
  */
-Datum
-eo_idem_fail(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_fail_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	int64		retry_after_ms;
@@ -366,8 +381,8 @@ eo_idem_fail(PG_FUNCTION_ARGS)
 /*
  * idem_release(key, token, server)
  */
-Datum
-eo_idem_release(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_release_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 
@@ -380,8 +395,8 @@ eo_idem_release(PG_FUNCTION_ARGS)
 /*
  * idem_extend(key, lease, token, server)
  */
-Datum
-eo_idem_extend(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_extend_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	int64		lease_ms;
@@ -397,8 +412,8 @@ eo_idem_extend(PG_FUNCTION_ARGS)
 /*
  * idem_get(key, server)
  */
-Datum
-eo_idem_get(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_get_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	EoRecord	record;
@@ -411,10 +426,51 @@ eo_idem_get(PG_FUNCTION_ARGS)
 }
 
 /*
+ * idem_list(status, prefix, older_than, units_per_second, results, server)
+ */
+static Datum
+eo_idem_list_body(PG_FUNCTION_ARGS)
+{
+	static const char *const words[] = {
+		[EO_LIST_ALL] = "all",
+		[EO_LIST_IN_PROGRESS] = "in_progress",
+		[EO_LIST_COMMITTING] = "committing",
+		[EO_LIST_COMPLETED] = "completed",
+		[EO_LIST_FAILED] = "failed",
+		[EO_LIST_STUCK] = "stuck",
+		[EO_LIST_PARKED] = "parked"
+	};
+	EoList		ask = {.which = EO_LIST_ALL};
+	EoStore    *store;
+
+	eo_gate("idem_list", EO_READS);
+	ask.which = eo_arg_word(fcinfo, 0, "status", words, lengthof(words));
+	ask.prefix = PG_ARGISNULL(1) ? "" : eo_arg_text(fcinfo, 1);
+	ask.older_than_ms = Max(0, eo_arg_interval_ms(fcinfo, 2, "older_than", 0, MAX_RETRY_MS));
+	ask.units_per_second = eo_arg_units(fcinfo, 3);
+	ask.results = eo_arg_flag(fcinfo, 4);
+	store = eo_arg_store(fcinfo, 5);
+	eo_compat_materialized_srf(fcinfo);
+	eo_counted_progress(store, -1);
+	eo_list_keys(store, &ask, put_record, fcinfo->resultinfo);
+	return (Datum) 0;
+}
+
+static void
+put_record(const char *key, const EoRecord *r, void *arg)
+{
+	ReturnSetInfo *rsinfo = arg;
+	EoRow		row;
+
+	fill_record(&row, rsinfo->setDesc, eo_row_show_utf8(key), r);
+	eo_row_store(&row, rsinfo);
+}
+
+/*
  * idem_forget(key, server)
  */
-Datum
-eo_idem_forget(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_forget_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 
@@ -426,8 +482,8 @@ eo_idem_forget(PG_FUNCTION_ARGS)
 /*
  * idem_resolve(key, status, origin, server, pending)
  */
-Datum
-eo_idem_resolve(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_resolve_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	char	   *status;
@@ -499,27 +555,34 @@ token_datum(const char *token)
 	return UUIDPGetDatum(uuid);
 }
 
-/* A row of type idem_record. */
 static Datum
 record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r)
 {
-	int64		retry_ms = r->retry_ms != 0 ? r->retry_ms : r->updated_ms;
 	EoRow		row;
 
-	eo_row_begin(&row, eo_row_type(fcinfo));
-	eo_row_put_text(&row, key);
-	eo_row_put_text(&row, eo_record_state_name(r->state));
-	EO_ROW_PUT(&row, false, Int64GetDatum(r->fence));
-	EO_ROW_PUT(&row, false, Int32GetDatum((int32) r->runs));
-	eo_row_put_json(&row, r->result);
-	eo_row_put_json(&row, r->error);
-	EO_ROW_PUT(&row, r->state != EO_STATE_IN_PROGRESS,
-			   TimestampTzGetDatum(eo_row_timestamp(r->lease_ms)));
-	EO_ROW_PUT(&row, r->state != EO_STATE_FAILED || !r->has_retry,
-			   TimestampTzGetDatum(eo_row_timestamp(retry_ms)));
-	eo_row_put_instant(&row, r->ttl_s * 1000);
-	eo_row_put_instant(&row, r->created_ms);
-	eo_row_put_instant(&row, r->updated_ms);
-	eo_row_put_text(&row, r->holder != NULL ? eo_row_show_utf8(r->holder) : NULL);
+	fill_record(&row, eo_row_type(fcinfo), key, r);
 	return eo_row_datum(&row);
+}
+
+/* A row of type idem_record. */
+static void
+fill_record(EoRow *row, TupleDesc desc, const char *key, const EoRecord *r)
+{
+	int64		retry_ms = r->retry_ms != 0 ? r->retry_ms : r->updated_ms;
+
+	eo_row_begin(row, desc);
+	eo_row_put_text(row, key);
+	eo_row_put_text(row, eo_record_state_name(r->state));
+	EO_ROW_PUT(row, false, Int64GetDatum(r->fence));
+	EO_ROW_PUT(row, false, Int32GetDatum((int32) r->runs));
+	eo_row_put_json(row, r->result);
+	eo_row_put_json(row, r->error);
+	EO_ROW_PUT(row, r->state != EO_STATE_IN_PROGRESS,
+			   TimestampTzGetDatum(eo_row_timestamp(r->lease_ms)));
+	EO_ROW_PUT(row, r->state != EO_STATE_FAILED || !r->has_retry,
+			   TimestampTzGetDatum(eo_row_timestamp(retry_ms)));
+	eo_row_put_instant(row, r->ttl_s * 1000);
+	eo_row_put_instant(row, r->created_ms);
+	eo_row_put_instant(row, r->updated_ms);
+	eo_row_put_text(row, r->holder != NULL ? eo_row_show_utf8(r->holder) : NULL);
 }

@@ -18,6 +18,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "sql/args.h"
+#include "sql/counted.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
 #include "utils/timestamp.h"
@@ -26,7 +27,7 @@
 #define MAX_DRAIN_MS INT64CONST(86400000)
 
 PG_FUNCTION_INFO_V1(eo_lives_of_cluster);
-PG_FUNCTION_INFO_V1(eo_idem_take_over);
+EO_COUNTED(eo_idem_take_over, EO_FN_IDEM_TAKE_OVER);
 PG_FUNCTION_INFO_V1(eo_idem_drain);
 
 static void
@@ -76,8 +77,8 @@ eo_lives_of_cluster(PG_FUNCTION_ARGS)
 /*
  * idem_take_over(life, server)
  */
-Datum
-eo_idem_take_over(PG_FUNCTION_ARGS)
+static Datum
+eo_idem_take_over_body(PG_FUNCTION_ARGS)
 {
 	eo_gate("idem_take_over", EO_WRITES);
 	if (PG_ARGISNULL(0))

@@ -15,7 +15,7 @@
 #include "nodes/execnodes.h"
 #include "utils/timestamp.h"
 
-#define EO_ROW_MAX_COLUMNS 16
+#define EO_ROW_MAX_COLUMNS 40
 
 /*
  * A row that is filled column by column: eo_row_begin(), a put for each column of

@@ -6,7 +6,8 @@
  * exactonce_claims and exactonce_in_doubt select from exactonce_claims_of_cluster(),
  * which shows no token, payload or result.  Roles may call it without the views, so what
  * exactonce.log_keys hides is hidden here.  exactonce_pending says by
- * exactonce_waits_for() what a completion waits for.
+ * exactonce_waits_for() what a completion waits for.  exactonce_progress selects from
+ * exactonce_progress_of_cluster().
  *
  *-------------------------------------------------------------------------
  */
@@ -14,6 +15,7 @@
 
 #include "cluster/databases.h"
 #include "cluster/life_watch.h"
+#include "cluster/progress.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/durability.h"
@@ -37,6 +39,7 @@
 PG_FUNCTION_INFO_V1(eo_claims_of_cluster);
 PG_FUNCTION_INFO_V1(eo_key_of_record);
 PG_FUNCTION_INFO_V1(eo_waits_for);
+PG_FUNCTION_INFO_V1(eo_progress_of_cluster);
 
 static const char *without(const char *key, const char *prefix);
 
@@ -182,4 +185,35 @@ eo_waits_for(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(!slots ? "synchronous_standby_names" :
 									 !standbys ? "replication slots" :
 									 "synchronous_standby_names, replication slots"));
+}
+
+/*
+ * exactonce_progress_of_cluster()
+ */
+Datum
+eo_progress_of_cluster(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	uint32		cursor = 0;
+	EoProgress	p;
+
+	eo_gate("exactonce_progress", EO_READS);
+	eo_compat_materialized_srf(fcinfo);
+	while (eo_progress_walk(&cursor, &p))
+	{
+		int64		age_us = eo_clock_monotonic_us() - p.since_us;
+		EoRow		row;
+
+		eo_row_begin(&row, rsinfo->setDesc);
+		EO_ROW_PUT(&row, false, ObjectIdGetDatum(p.dboid));
+		EO_ROW_PUT(&row, false, ObjectIdGetDatum(p.serverid));
+		EO_ROW_PUT(&row, false, Int32GetDatum(p.pid));
+		eo_row_put_text(&row, p.activity);
+		EO_ROW_PUT(&row, false, Int64GetDatum(p.done));
+		EO_ROW_PUT(&row, p.total < 0, Int64GetDatum(p.total));
+		EO_ROW_PUT(&row, false, Int64GetDatum(p.found));
+		EO_ROW_PUT(&row, false, TimestampTzGetDatum(GetCurrentTimestamp() - age_us));
+		eo_row_store(&row, rsinfo);
+	}
+	return (Datum) 0;
 }

@@ -8,7 +8,9 @@
 //   table, from  its table, and the address of the client
 //   at           when it arrived, in milliseconds
 //   batch        the keys in the statements of a BatchExecuteStatement
-//   first, units whether a Scan begins the table, and its read units
+//   first        whether a Scan begins the table
+//   units        the capacity units that the answer reports
+//   bytes        of the request's body; received: of the answer's
 //   to           the status that the write leaves in the record; for an action:
 //                created, attempt, consumed, canceled or closed
 //   transaction  token and digest of a TransactWriteItems
@@ -204,7 +206,7 @@ export class Proxy {
       to: statusAfter(body),
       transaction: transactionOf(body),
       signer: /Credential=([^/]*)/.exec(request.headers.authorization ?? '')?.[1] ?? '',
-      status: 0, code: '', sent: false, applied: false,
+      status: 0, code: '', sent: false, applied: false, bytes: body.length,
     };
     if (entry.op === 'Scan') entry.first = !body.includes('"ExclusiveStartKey"');
     if (entry.op === 'BatchExecuteStatement') entry.batch = keysOfBatch(body);
@@ -230,7 +232,8 @@ export class Proxy {
     }
     entry.status = answer.status;
     entry.code = errorCode(answer);
-    if (entry.op === 'Scan') entry.units = unitsOf(answer);
+    entry.units = unitsOf(answer);
+    entry.received = answer.body.length;
     response.on('finish', () => { entry.sent = true; });
     response.sendDate = !Object.keys(answer.headers).some((name) => name.toLowerCase() === 'date');
     for (const fault of acting) if (await fault.write?.(exchange, answer)) return;

@@ -16,9 +16,9 @@ DROP ROLE eo_monitor;
 SELECT finding FROM idem_audit(units_per_second => 0);
 SELECT finding FROM idem_audit('exactonce', 1000001);
 SELECT finding FROM idem_audit('nowhere');
-SELECT count(*) FROM exactonce_audits;
+SELECT count(*) FROM exactonce_progress;
 SET ROLE pg_monitor;
-SELECT count(*) FROM exactonce_audits;
+SELECT count(*) FROM exactonce_progress;
 SELECT finding FROM idem_audit();
 RESET ROLE;
 -- A table that is missing, and then created.

@@ -12,7 +12,7 @@ SELECT idem_forget('private');
 SELECT idem_create_table();
 SELECT * FROM idem_check();
 SELECT * FROM idem_audit();
-SELECT * FROM exactonce_audits;
+SELECT * FROM exactonce_progress;
 \echo `curl -s "$EO_CONTROL/count"`
 RESET ROLE;
 GRANT USAGE ON FOREIGN SERVER exactonce TO eo_app;

@@ -238,25 +238,25 @@ my $slow = start_script($standby, "SELECT * FROM idem_audit('large', units_per_s
 # A page takes more than fifty units, and so the next is a minute away.
 await_request(op => 'Scan');
 wait_until('its progress is shown', sub {
-	$standby->safe_psql('postgres', "SELECT server, items, findings FROM exactonce_audits") eq 'large|100|0' });
-$standby->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM exactonce_audits");
+	$standby->safe_psql('postgres', "SELECT server, done, found FROM exactonce_progress") eq 'large|100|0' });
+$standby->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM exactonce_progress");
 like(finish_script($slow), qr/57014/, 'it is canceled while it waits for its next page');
 is(count_requests(op => 'Scan'), 1, 'one request was sent');
-is($standby->safe_psql('postgres', 'SELECT count(*) FROM exactonce_audits'), '0', 'its progress is gone');
+is($standby->safe_psql('postgres', 'SELECT count(*) FROM exactonce_progress'), '0', 'its progress is gone');
 reset_proxy();
 fault(op => 'Scan', do => 'hold', nth => 2);
 my $held = start_script($standby, "SELECT * FROM idem_audit('large', units_per_second => 100000);\n");
 await_request(op => 'Scan', n => 2);
-$standby->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM exactonce_audits");
+$standby->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM exactonce_progress");
 like(finish_script($held), qr/57014/, 'it is canceled while a request is in flight');
-is($standby->safe_psql('postgres', 'SELECT count(*) FROM exactonce_audits'), '0', 'that leaves nothing, too');
+is($standby->safe_psql('postgres', 'SELECT count(*) FROM exactonce_progress'), '0', 'that leaves nothing, too');
 reset_proxy();
 fault(op => 'Scan', do => 'hold');
 $held = start_script($standby, "SELECT * FROM idem_audit('large');\n");
 await_request(op => 'Scan');
-$standby->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM exactonce_audits");
+$standby->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM exactonce_progress");
 like(finish_script($held), qr/57P01/, 'its process is ended');
-wait_until('no progress is left of it', sub { $standby->safe_psql('postgres', 'SELECT count(*) FROM exactonce_audits') eq '0' });
+wait_until('no progress is left of it', sub { $standby->safe_psql('postgres', 'SELECT count(*) FROM exactonce_progress') eq '0' });
 reset_proxy();
 stop_without_crash($standby);
 

@@ -402,7 +402,7 @@ SKIP:
 	}
 }
 
-foreach my $view (qw(exactonce_claims exactonce_pending exactonce_lives exactonce_in_doubt exactonce_audits pg_settings
+foreach my $view (qw(exactonce_claims exactonce_pending exactonce_lives exactonce_in_doubt exactonce_progress pg_settings
 	pg_stat_activity pg_foreign_server pg_user_mappings idem_check()))
 {
 	unlike($sql->("SELECT * FROM $view"), $secret, "no secret is in $view");

@@ -121,7 +121,14 @@ my %cases = (
 	exactonce_key_of_record => {
 		run => "SELECT exactonce_key_of_record('IDEMPOTENCY#' || :'k', (SELECT oid FROM pg_foreign_server WHERE srvname = 'exactonce'));" },
 	exactonce_waits_for => { run => "SELECT exactonce_waits_for(pg_current_xact_id(), gen_random_uuid(), 'https://a', 'eu-west-1', 'abc', '');" },
-	exactonce_audits_of_cluster => { run => 'SELECT count(*) FROM exactonce_audits;' },
+	exactonce_progress_of_cluster => { run => 'SELECT count(*) FROM exactonce_progress;' },
+	exactonce_stats_of_cluster => { run => 'SELECT count(server) FROM exactonce_stats;' },
+	exactonce_stats_details_of_cluster => { run => 'SELECT count(DISTINCT le) FROM exactonce_stats_histograms;' },
+	exactonce_stats_reset => { run => 'SELECT exactonce_stats_reset();' },
+	idem_list => {
+		run => "SELECT count(*) FROM idem_list(prefix => :'k', units_per_second => 100000, server => 'small');" },
+	action_list => {
+		run => "SELECT count(*) FROM action_list(prefix => :'k', units_per_second => 100000, server => 'small');" },
 	idem_key => { run => "SELECT idem_key(:'k', 1, 2.5, now(), 'x'::bytea, NULL);" },
 	idem_key_from => { run => "SELECT idem_key_from(jsonb_build_object('a', :'k', 'b', 1), '\$.a', '\$.b');" },
 	idem_key_powertools => {

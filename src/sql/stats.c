@@ -1,0 +1,375 @@
+/*-------------------------------------------------------------------------
+ *
+ * stats.c
+ *	  What the views of counters are made of: exactonce_stats and its details.
+ *
+ * Everybody may call the functions.  A role that may read all statistics (pg_read_all_stats,
+ * of which pg_monitor is a member) sees the servers of the whole cluster; any other sees
+ * those of this database that it may use.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_authid.h"
+#include "compat.h"
+#include "dynamodb/call.h"
+#include "fmgr.h"
+#include "foreign/foreign.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "server/stats.h"
+#include "sql/args.h"
+#include "sql/counted.h"
+#include "sql/gate.h"
+#include "sql/rows.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(eo_stats_of_cluster);
+PG_FUNCTION_INFO_V1(eo_stats_details_of_cluster);
+PG_FUNCTION_INFO_V1(eo_stats_reset_sql);
+
+static const char *const outcome_names[] = {
+	[EO_CALL_RETURNED] = "returned",
+	[EO_CALL_ACQUIRED] = "acquired",
+	[EO_CALL_COMPLETED] = "completed",
+	[EO_CALL_IN_PROGRESS] = "in_progress",
+	[EO_CALL_RETRY_LATER] = "retry_later",
+	[EO_CALL_FAILED] = "failed",
+	[EO_CALL_CREATED] = "created",
+	[EO_CALL_ALREADY_EXISTS] = "already_exists",
+	[EO_CALL_CONSUMED] = "consumed",
+	[EO_CALL_ALREADY_USED] = "already_used",
+	[EO_CALL_NOT_ACTIVE] = "not_active",
+	[EO_CALL_EXPIRED] = "expired",
+	[EO_CALL_CANCELED] = "canceled",
+	[EO_CALL_BURNED] = "burned",
+	[EO_CALL_INVALID_PIN] = "invalid_pin",
+	[EO_CALL_NOT_FOUND] = "action_not_found",
+	[EO_CALL_ERROR] = "error",
+	[EO_CALL_TERMINATED] = "terminated"
+};
+
+static const char *const result_names[] = {
+	[EO_OK] = "ok",
+	[EO_NO_MEMORY] = "no_memory",
+	[EO_TOO_LARGE] = "too_large",
+	[EO_INVALID] = "invalid",
+	[EO_CRYPTO] = "no_random_numbers",
+	[EO_NO_CREDENTIALS] = "no_credentials",
+	[EO_UNREACHABLE] = "unreachable",
+	[EO_CONDITION_FAILED] = "condition_failed",
+	[EO_CANCELLED] = "transaction_cancelled",
+	[EO_THROTTLED] = "throttled",
+	[EO_DENIED] = "denied",
+	[EO_NO_TABLE] = "no_table",
+	[EO_REFUSED] = "refused",
+	[EO_CONFLICT] = "conflict",
+	[EO_NO_CLOCK] = "no_clock",
+	[EO_UNANSWERED] = "unanswered",
+	[EO_UNKNOWN] = "unanswered",
+	[EO_RESULT_SERVER_ERROR] = "server_error",
+	[EO_RESULT_CANCELED] = "canceled"
+};
+
+static const char *const measure_names[] = {
+	[EO_MEASURE_CALL] = "call",
+	[EO_MEASURE_REQUEST] = "request",
+	[EO_MEASURE_SEAL] = "seal",
+	[EO_MEASURE_COMPLETION] = "completion"
+};
+
+/* ----- which servers are shown ----- */
+
+static uint64
+sum(const pg_atomic_uint64 * numbers, int n)
+{
+	uint64		total = 0;
+
+	for (int i = 0; i < n; i++)
+		total += numbers[i].value;
+	return total;
+}
+
+/*
+ * May the current role see these counters?  Sets the name by which they are shown.  A server
+ * of this database that was dropped is not shown any more.
+ */
+static bool
+is_shown(EoStatsView *view)
+{
+	bool		sees_all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+	ForeignServer *fs;
+
+	if (!OidIsValid(view->dboid))
+	{
+		strlcpy(view->name, "others", sizeof(view->name));
+		return sees_all && sum(view->stats.counts, EO_COUNTS) +
+			sum(view->stats.calls[0], EO_FUNCTIONS * EO_CALL_OUTCOMES) > 0;
+	}
+	if (view->dboid != MyDatabaseId)
+		return sees_all;
+	fs = GetForeignServerExtended(view->serverid, FSV_MISSING_OK);
+	if (fs == NULL)
+		return false;
+	strlcpy(view->name, fs->servername, sizeof(view->name));
+	return sees_all || has_privs_of_role(GetUserId(), fs->owner) ||
+		eo_compat_foreign_server_aclcheck(view->serverid, GetUserId(), ACL_USAGE) == ACLCHECK_OK;
+}
+
+static bool
+next_shown(uint32 *cursor, EoStatsView *view)
+{
+	while (eo_stats_walk(cursor, view))
+	{
+		if (is_shown(view))
+			return true;
+	}
+	return false;
+}
+
+/* Begin a row with the columns that name the server. */
+static void
+begin_row(EoRow *row, ReturnSetInfo *rsinfo, const EoStatsView *view)
+{
+	eo_row_begin(row, rsinfo->setDesc);
+	EO_ROW_PUT(row, !OidIsValid(view->dboid), ObjectIdGetDatum(view->dboid));
+	EO_ROW_PUT(row, !OidIsValid(view->dboid), ObjectIdGetDatum(view->serverid));
+	eo_row_put_text(row, view->name);
+}
+
+/* ----- a row for each server ----- */
+
+/* The number of attempts that ended in this way, whatever the operation. */
+static uint64
+requests_with(const EoStats *stats, int result)
+{
+	uint64		total = 0;
+
+	for (int op = 0; op < EO_OPERATIONS; op++)
+		total += stats->requests[op][result].value;
+	return total;
+}
+
+static uint64
+calls_with(const EoStats *stats, EoCallOutcome outcome)
+{
+	uint64		total = 0;
+
+	for (int function = 0; function < EO_FUNCTIONS; function++)
+		total += stats->calls[function][outcome].value;
+	return total;
+}
+
+static void
+put_count(EoRow *row, uint64 n)
+{
+	EO_ROW_PUT(row, false, Int64GetDatum((int64) n));
+}
+
+/*
+ * A percentile of a measure in microseconds, from 0 to 1; negative: nothing was measured.
+ * Within a bucket durations are taken to be spread evenly.
+ */
+static double
+percentile(const EoStats *stats, EoMeasure measure, double part)
+{
+	const EoHistogram *h = &stats->histograms[measure];
+	uint64		total = 0;
+	double		before = 0;
+
+	for (int i = 0; i < EO_BUCKETS; i++)
+		total += h->buckets[i].value;
+	if (total == 0)
+		return -1;
+	for (int i = 0; i < EO_BUCKETS; i++)
+	{
+		double		n = h->buckets[i].value;
+		double		low = i == 0 ? 0 : ldexp(EO_BUCKET_MIN_US, i - 1);
+		double		high = i == EO_BUCKETS - 1 ? low : ldexp(EO_BUCKET_MIN_US, i);
+
+		if (n > 0 && before + n >= part * total)
+			return low + (high - low) * Max(0, part * total - before) / n;
+		before += n;
+	}
+	return ldexp(EO_BUCKET_MIN_US, EO_BUCKETS - 2);
+}
+
+static void
+put_percentiles(EoRow *row, const EoStats *stats, EoMeasure measure)
+{
+	static const double parts[] = {0.5, 0.95, 0.99};
+
+	for (int i = 0; i < (int) lengthof(parts); i++)
+	{
+		double		us = percentile(stats, measure, parts[i]);
+
+		EO_ROW_PUT(row, us < 0, Float8GetDatum(us / 1000));
+	}
+}
+
+/*
+ * exactonce_stats_of_cluster()
+ */
+Datum
+eo_stats_of_cluster(PG_FUNCTION_ARGS)
+{
+	static const char *const reasons[] = {
+		[EO_STATS_FIRST_USE] = "first use",
+		[EO_STATS_RESET] = "reset",
+		[EO_STATS_CRASH] = "crash"
+	};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	uint32		cursor = 0;
+	EoStatsView view;
+
+	eo_gate("exactonce_stats", EO_READS);
+	eo_compat_materialized_srf(fcinfo);
+	while (next_shown(&cursor, &view))
+	{
+		const EoStats *s = &view.stats;
+		uint64		requests = sum(s->requests[0], EO_OPERATIONS * EO_RESULTS);
+		EoRow		row;
+
+		begin_row(&row, rsinfo, &view);
+		EO_ROW_PUT(&row, false, TimestampTzGetDatum(view.since));
+		eo_row_put_text(&row, reasons[view.why]);
+		put_count(&row, sum(s->calls[0], EO_FUNCTIONS * EO_CALL_OUTCOMES));
+		put_count(&row, calls_with(s, EO_CALL_ERROR));
+		put_count(&row, s->counts[EO_COUNT_DUPLICATES_HERE].value);
+		put_count(&row, s->counts[EO_COUNT_DUPLICATES_CACHE].value);
+		put_count(&row, s->counts[EO_COUNT_DUPLICATES_SERVICE].value);
+		put_count(&row, requests);
+		put_count(&row, requests - requests_with(s, EO_OK) - requests_with(s, EO_CONDITION_FAILED));
+		put_count(&row, s->counts[EO_COUNT_RETRIES].value);
+		put_count(&row, requests_with(s, EO_THROTTLED));
+		put_count(&row, s->counts[EO_COUNT_UNKNOWN].value);
+		put_count(&row, s->counts[EO_COUNT_OWN_WRITES].value);
+		put_count(&row, s->counts[EO_COUNT_BYTES_SENT].value);
+		put_count(&row, s->counts[EO_COUNT_BYTES_RECEIVED].value);
+		EO_ROW_PUT(&row, false, Float8GetDatum(s->counts[EO_COUNT_CAPACITY].value / 1000.0));
+		put_count(&row, s->counts[EO_COUNT_ROWS_FINISHED].value);
+		put_count(&row, s->counts[EO_COUNT_GIVEN_BACK].value);
+		put_count(&row, s->counts[EO_COUNT_WORKER_RETRIES].value);
+		for (int measure = 0; measure < EO_MEASURES; measure++)
+			put_percentiles(&row, s, measure);
+		eo_row_store(&row, rsinfo);
+	}
+	return (Datum) 0;
+}
+
+/* ----- a row for each counter ----- */
+
+typedef struct Details
+{
+	ReturnSetInfo *rsinfo;
+	const EoStatsView *view;
+} Details;
+
+static void
+put_detail(const Details *d, const char *kind, const char *name, const char *label, uint64 n)
+{
+	EoRow		row;
+
+	begin_row(&row, d->rsinfo, d->view);
+	eo_row_put_text(&row, kind);
+	eo_row_put_text(&row, name);
+	eo_row_put_text(&row, label);
+	put_count(&row, n);
+	eo_row_store(&row, d->rsinfo);
+}
+
+static void
+put_calls_and_requests(const Details *d)
+{
+	const EoStats *s = &d->view->stats;
+
+	for (int function = 0; function < EO_FUNCTIONS; function++)
+	{
+		for (int outcome = 0; outcome < EO_CALL_OUTCOMES; outcome++)
+		{
+			if (s->calls[function][outcome].value > 0)
+				put_detail(d, "call", eo_counted_function_name(function),
+						   outcome_names[outcome], s->calls[function][outcome].value);
+		}
+	}
+	for (int op = 0; op < EO_OPERATIONS; op++)
+	{
+		for (int result = 0; result < EO_RESULTS; result++)
+		{
+			if (s->requests[op][result].value > 0)
+				put_detail(d, "request", eo_call_operation_name(op),
+						   result_names[result], s->requests[op][result].value);
+		}
+	}
+	for (int i = 0; i < EO_ERROR_CODES; i++)
+	{
+		const EoErrorCount *e = &s->errors[i];
+
+		if (e->used && e->n.value > 0)
+			put_detail(d, "error", e->of_call ? "call" : "request", e->code, e->n.value);
+	}
+}
+
+/* The longest duration of a bucket in seconds. */
+static double
+bucket_seconds(int bucket)
+{
+	return bucket == EO_BUCKETS - 1 ? INFINITY : ldexp(EO_BUCKET_MIN_US / 1e6, bucket);
+}
+
+/* Buckets as Prometheus has them: each counts what the ones before it do, too. */
+static void
+put_histogram(const Details *d, EoMeasure measure)
+{
+	const EoHistogram *h = &d->view->stats.histograms[measure];
+	const char *name = measure_names[measure];
+	uint64		total = 0;
+
+	for (int i = 0; i < EO_BUCKETS; i++)
+	{
+		double		seconds = bucket_seconds(i);
+
+		total += h->buckets[i].value;
+		put_detail(d, "bucket", name, isinf(seconds) ? "+Inf" : psprintf("%.6f", seconds), total);
+	}
+	put_detail(d, "sum", name, NULL, h->sum_us.value);
+}
+
+/*
+ * exactonce_stats_details_of_cluster()
+ */
+Datum
+eo_stats_details_of_cluster(PG_FUNCTION_ARGS)
+{
+	EoStatsView view;
+	Details		d = {.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo,.view = &view};
+	uint32		cursor = 0;
+
+	eo_gate("exactonce_stats", EO_READS);
+	eo_compat_materialized_srf(fcinfo);
+	while (next_shown(&cursor, &view))
+	{
+		put_calls_and_requests(&d);
+		for (int measure = 0; measure < EO_MEASURES; measure++)
+			put_histogram(&d, measure);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * exactonce_stats_reset(server)
+ */
+Datum
+eo_stats_reset_sql(PG_FUNCTION_ARGS)
+{
+	char	   *name = eo_arg_text(fcinfo, 0);
+
+	eo_gate("exactonce_stats_reset", EO_READS);
+	eo_stats_reset(name != NULL ? get_foreign_server_oid(name, false) : InvalidOid);
+	PG_RETURN_VOID();
+}
