@@ -13,10 +13,10 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#include "cluster/audits.h"
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
+#include "cluster/progress.h"
 #include "dynamodb/http.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -156,15 +156,15 @@ compare_use(const Use *use)
 
 /* Audits that go on without a process. */
 static const char *
-find_audit(void)
+find_progress(void)
 {
 	uint32		cursor = 0;
-	EoAudit		audit;
+	EoProgress	progress;
 
-	while (eo_audits_walk(&cursor, &audit))
+	while (eo_progress_walk(&cursor, &progress))
 	{
-		if (audit.pid == MyProcPid || BackendPidGetProc(audit.pid) == NULL)
-			return "an audit has not ended";
+		if (progress.pid == MyProcPid || BackendPidGetProc(progress.pid) == NULL)
+			return "a long call has not ended";
 	}
 	return NULL;
 }
@@ -214,7 +214,7 @@ eo_fail_shared(PG_FUNCTION_ARGS)
 	wrong = compare_use(&use);
 	eo_claim_table_unlock();
 	if (wrong == NULL)
-		wrong = find_audit();
+		wrong = find_progress();
 	PG_RETURN_TEXT_P(cstring_to_text(wrong != NULL ? wrong : "ok"));
 }
 
