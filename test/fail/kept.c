@@ -154,7 +154,7 @@ compare_use(const Use *use)
 	return NULL;
 }
 
-/* Audits that go on without a process. */
+/* Long calls that go on without a process. */
 static const char *
 find_progress(void)
 {
