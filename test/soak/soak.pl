@@ -23,7 +23,8 @@ use Soak::Servers;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-# Everything must be settled so many seconds after the last fault.
+# After the last fault there must not be so many seconds in which nothing is settled, until
+# everything is: how long that takes is up to the machine.
 my $bound = 60;
 
 my ($rounds, $only, $limit, $shrink) = (0, 0, undef, 1);
@@ -145,13 +146,15 @@ sub heal
 	# What a client had asked for may have met a fault of the last moment.
 	reset_proxy();
 	my ($start, @wrong, @left) = (time());
+	my ($fewest, $settled) = (1_000_000, $start);
 	my %where = (places => $servers->places, databases => $servers->surviving);
 	do
 	{
 		push @wrong, $servers->take_over;
 		@left = (@{ ask_clients($world, 'redeliver', %where)->{left} }, @{ ask_clients($world, 'left', %where)->{left} });
+		($fewest, $settled) = (scalar @left, time()) if @left < $fewest;
 		usleep(100_000) if @left;
-	} while (@left && time() - $start < $bound);
+	} while (@left && time() - $settled < $bound);
 	push @wrong, map { "not settled within $bound s: $_" } @left;
 	push @wrong, $servers->find_faults;
 	return ($told, time() - $start, @wrong);
