@@ -192,9 +192,14 @@ send_attempt(EoCall *call)
 	{
 		call->error.status = call->in_doubt ? EO_UNKNOWN :
 			client->credentials_away ? EO_CREDENTIALS_AWAY : EO_NO_CREDENTIALS;
-		call->error.attempts--;
+		call->error.attempts = --call->attempt;
 		snprintf(call->error.message, sizeof(call->error.message), "%s", client->no_credentials);
-		return false;
+		if (client->source == NULL || call->renewed)
+			return false;
+		/* They have ended since the call was prepared: get others once. */
+		call->renewed = call->expired = call->waiting = true;
+		call->next_us = 0;
+		return true;
 	}
 
 	eo_buf_init(&authorization, 1024);
@@ -245,8 +250,9 @@ send_attempt(EoCall *call)
 }
 
 /*
- * If the last answer called the credentials expired, get others.  There is one renewal
- * for a call, and the request keeps its bytes, and with them the token of the claim.
+ * If the last answer called the credentials expired, or there were none, get others.
+ * There is one renewal for a call, and the request keeps its bytes, and with them the
+ * token of the claim.
  */
 static bool
 renew_credentials(EoCall *call)

@@ -61,6 +61,7 @@ static const char *const result_names[] = {
 	[EO_INVALID] = "invalid",
 	[EO_CRYPTO] = "no_random_numbers",
 	[EO_NO_CREDENTIALS] = "no_credentials",
+	[EO_CREDENTIALS_AWAY] = "credentials_away",
 	[EO_UNREACHABLE] = "unreachable",
 	[EO_CONDITION_FAILED] = "condition_failed",
 	[EO_CANCELLED] = "transaction_cancelled",

@@ -256,6 +256,60 @@ test_clock(void)
 	is_string(last_date + 15, "Z", "dates are signed in UTC");
 }
 
+/* A source that has keys from the first or the second renewal on. */
+static int	renewals;
+static int	has_keys_after;
+
+static void
+follow(EoClient *c)
+{
+	c->credentials.access_key_id = renewals >= has_keys_after ? "a" : NULL;
+}
+
+static bool
+renew(EoClient *c, int64_t deadline_us)
+{
+	(void) deadline_us;
+	renewals++;
+	follow(c);
+	return c->credentials.access_key_id != NULL;
+}
+
+static void
+test_credentials(void)
+{
+	static const EoCredentialSource source = {.follow = follow,.renew = renew};
+	static const Scripted expired[] = {REFUSED(FAILED("ExpiredTokenException")), OK_REPLY};
+	static const Scripted always[] = {REFUSED(FAILED("ExpiredTokenException")),
+		REFUSED(FAILED("ExpiredTokenException")), OK_REPLY
+	};
+	static const Scripted fine[] = {OK_REPLY};
+	EoError		e;
+
+	client.source = &source;
+	e = run(EO_UPDATE_ITEM, expired);
+	ok(e.status == EO_OK && e.attempts == 2 && renewals == 1, "expired credentials are renewed");
+	e = run(EO_UPDATE_ITEM, always);
+	ok(e.status == EO_DENIED && e.attempts == 2 && renewals == 2, "but once in a call");
+	renewals = 0;
+	has_keys_after = 1;
+	e = run(EO_UPDATE_ITEM, fine);
+	ok(e.status == EO_OK && e.attempts == 1 && renewals == 1, "where there are none any more, others are got");
+	renewals = 0;
+	has_keys_after = 2;
+	e = run(EO_UPDATE_ITEM, fine);
+	ok(e.status == EO_NO_CREDENTIALS && e.attempts == 0 && renewals == 1, "or the call ends, and nothing was sent");
+	client.credentials_away = true;
+	e = run(EO_UPDATE_ITEM, fine);
+	ok(e.status == EO_OK, "a later call asks again");
+	renewals = 0;
+	e = run(EO_UPDATE_ITEM, fine);
+	ok(e.status == EO_CREDENTIALS_AWAY, "a source that does not answer is another matter");
+	client.source = NULL;
+	client.credentials_away = false;
+	client.credentials.access_key_id = "a";
+}
+
 int
 main(void)
 {
@@ -275,6 +329,7 @@ main(void)
 	test_retries();
 	test_transactions();
 	test_clock();
+	test_credentials();
 	eo_sigv4_free(client.signer);
 	return done();
 }
