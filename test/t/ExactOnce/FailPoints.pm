@@ -38,7 +38,8 @@ my %kinds = (
 # key of this run, :'k' in SQL.  errors: a run without a failure may raise an error.
 # process: the one that fails, instead of the session; until: a condition in SQL for what
 # that process has to do, by default to settle everything.  apart: begin may be in another
-# session than run.
+# session than run.  keeps: what is kept is not compared, because a worker remembers each
+# life that it has retired.
 # Two cases of one function are told apart by what follows its name.
 my %cases = (
 	exactonce_fdw_validator => {
@@ -184,7 +185,8 @@ my %cases = (
 		process => 'worker',
 		run => "SELECT fail_give_up_life(); BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '1'); COMMIT;",
 		errors => 1,
-		until => "NOT EXISTS (SELECT FROM exactonce_lives WHERE state NOT IN ('current', 'closed', 'retired'))" },
+		until => "count_unsettled() = 0 AND NOT EXISTS (SELECT FROM exactonce_lives WHERE state NOT IN ('open', 'settled here'))",
+		keeps => 1 },
 	'worker, another timeout' => {
 		process => 'worker',
 		run => "ALTER SERVER exactonce OPTIONS (SET request_timeout '2s'); BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '1'); COMMIT;" },
@@ -502,7 +504,7 @@ sub search
 		}
 		$before = undef;
 	}
-	push @wrong, leaks($node, $name, $kind, @suspects) if !@wrong;
+	push @wrong, leaks($node, $name, $kind, @suspects) if !@wrong && !($cases{$name} && $cases{$name}{keeps});
 	return ($points, @wrong);
 }
 
@@ -543,11 +545,14 @@ sub grown
 	return join ' ', map { $_->{kept}[$what] } @runs;
 }
 
-# Is it so in each run, and all were of one process?
+# Is it so in nearly each run, and all were of one process?  Something else may be given
+# back at the same time.
 sub always_grows
 {
 	my ($what, @runs) = @_;
-	return !grep { $runs[$_]{kept}[0] != $runs[0]{kept}[0] || $runs[$_]{kept}[$what] <= $runs[ $_ - 1 ]{kept}[$what] } 1 .. $#runs;
+	return 0 if grep { $_->{kept}[0] != $runs[0]{kept}[0] } @runs;
+	my $growing = grep { $runs[$_]{kept}[$what] > $runs[ $_ - 1 ]{kept}[$what] } 1 .. $#runs;
+	return $growing >= 0.85 * $#runs;
 }
 
 # OpenSSL sets itself up once in a process.  If it runs out of memory then, the process
