@@ -12,7 +12,7 @@ use Test::More;
 my $node = ExactOnce::FailPoints::begin("$FindBin::Bin/../fail/exactonce.so");
 is(join(' ', ExactOnce::FailPoints::functions_without_case($node)), '', 'every function has a case');
 foreach my $sample ([ idem_once => qw(memory outage room) ], [ idem_acquire => qw(lost) ],
-	[ 'worker, a commit' => qw(heap unsent) ])
+	[ 'worker, a commit' => qw(unsent) ])
 {
 	my ($name, @kinds) = @$sample;
 	cmp_ok(ExactOnce::FailPoints::fail_everywhere($node, $name, $_), '>', 0, "$name has points of $_") foreach @kinds;
@@ -22,7 +22,6 @@ ExactOnce::FailPoints::fail_everywhere($node, 'worker, another timeout', 'room')
 
 # These tests notice what is kept; the last one leaves shared memory as it should not be.
 ExactOnce::FailPoints::notices($node, memory => qr/more and more memory of PostgreSQL/);
-ExactOnce::FailPoints::notices($node, heap => qr/more and more memory of malloc/);
 ExactOnce::FailPoints::notices($node, descriptor => qr/more and more descriptors/);
 ExactOnce::FailPoints::notices($node, chunk => qr/a chunk is neither in use nor free/);
 ExactOnce::FailPoints::end($node);
