@@ -512,13 +512,13 @@ CREATE VIEW @extschema@.exactonce_claims AS
 	LEFT JOIN pg_catalog.pg_stat_get_activity(NULL) a ON a.pid OPERATOR(pg_catalog.=) c.pid
 		AND a.backend_start OPERATOR(pg_catalog.<=) c.since;
 COMMENT ON VIEW @extschema@.exactonce_claims IS
-'keys that transactions of this cluster hold, or have left for the worker to settle';
+'keys that transactions and sessions of this cluster hold, or have left for the worker to settle';
 COMMENT ON COLUMN @extschema@.exactonce_claims.database IS 'database of the claim';
 COMMENT ON COLUMN @extschema@.exactonce_claims.server IS 'name of the foreign server; NULL for claims of other databases, and if it was dropped';
 COMMENT ON COLUMN @extschema@.exactonce_claims.role IS 'name of the role that made the claim; NULL if it was dropped';
 COMMENT ON COLUMN @extschema@.exactonce_claims.dynamodb_table IS 'name of the DynamoDB table';
 COMMENT ON COLUMN @extschema@.exactonce_claims.key IS 'the key, without the key_prefix of its server, and for claims of other databases with it; with exactonce.log_keys = hash, the hash of that';
-COMMENT ON COLUMN @extschema@.exactonce_claims.state IS 'planned (idem_once before the commit), asking (a request is in flight), held, settled (failed or released; takes effect when the transaction is over), lost (another run has taken the key over), committing, ending (the transaction is over; the worker settles the key), second look (over; kept because a late request may still arrive), in doubt';
+COMMENT ON COLUMN @extschema@.exactonce_claims.state IS 'planned (idem_once before the commit), asking (a request is in flight), held, settled (failed or released; takes effect when the transaction is over), lost (another run has taken the key over), committing, ending (the transaction is over; the worker settles the key), second look (over; remembered because a late request may still arrive), in doubt, kept (the claim has outlived its transaction, as on_commit => keep and statements outside a block have it, and lasts until lease_until unless it is settled; 512 at most are shown)';
 COMMENT ON COLUMN @extschema@.exactonce_claims.pid IS 'process that made the claim; NULL if an earlier life of the server left it, and for keys found in doubt';
 COMMENT ON COLUMN @extschema@.exactonce_claims.since IS 'time at which the claim was begun; NULL if pid is NULL';
 COMMENT ON COLUMN @extschema@.exactonce_claims.lease_until IS 'end of the lease, by the clock of DynamoDB; NULL if the key is not acquired yet, or is being committed';

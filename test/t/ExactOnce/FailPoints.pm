@@ -188,10 +188,10 @@ CREATE FUNCTION settle() RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
 	FOR i IN 1 .. 3000 LOOP
 		EXIT WHEN NOT EXISTS (SELECT FROM exactonce_pending)
-			AND NOT EXISTS (SELECT FROM exactonce_claims WHERE state <> 'second look');
+			AND NOT EXISTS (SELECT FROM exactonce_claims WHERE state NOT IN ('second look', 'kept'));
 		PERFORM pg_sleep(0.01);
 	END LOOP;
-	RETURN (SELECT count(*) FROM exactonce_claims WHERE state <> 'second look');
+	RETURN (SELECT count(*) FROM exactonce_claims WHERE state NOT IN ('second look', 'kept'));
 END $$;
 
 CREATE FUNCTION claimable(k text) RETURNS text LANGUAGE plpgsql AS $$
