@@ -123,6 +123,22 @@ eo_kept_extended(const char *token, int64 lease_until_ms, int64 until_us)
 	eo_claim_table_unlock();
 }
 
+void
+eo_kept_drop_database(Oid dboid)
+{
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	for (int i = 0; i < MAX_KEPT; i++)
+	{
+		EoKept	   *e = &claims->entries[i];
+
+		if (e->dboid != dboid)
+			continue;
+		memset(e, 0, sizeof(EoKept));
+		(void) pg_atomic_fetch_sub_u32(&claims->n, 1);
+	}
+	eo_claim_table_unlock();
+}
+
 bool
 eo_kept_walk(uint32 *cursor, EoKept *kept)
 {

@@ -46,6 +46,9 @@ extern void eo_kept_remove(const char *token);
 /* Its lease was extended. */
 extern void eo_kept_extended(const char *token, int64 lease_until_ms, int64 until_us);
 
+/* Forget those of a database that was dropped. */
+extern void eo_kept_drop_database(Oid dboid);
+
 /* Walk through the claims whose leases have not ended. */
 extern bool eo_kept_walk(uint32 *cursor, EoKept *kept);
 

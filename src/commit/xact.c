@@ -55,6 +55,7 @@
 #include "dynamodb/client.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/http.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "server/error.h"
 #include "server/options.h"
@@ -671,7 +672,8 @@ keep(const EoTxClaim *c)
 		(info->lease_until_ms - eo_client_now_ms(&c->store->client)) * 1000;
 	strlcpy(kept.token, info->token, sizeof(kept.token));
 	strlcpy(kept.table, s->table, sizeof(kept.table));
-	strlcpy(kept.pk, c->pk, sizeof(kept.pk));
+	/* It is UTF-8, and is cut between two characters. */
+	memcpy(kept.pk, c->pk, pg_encoding_mbcliplen(PG_UTF8, c->pk, strlen(c->pk), EO_KEPT_KEY_BYTES));
 	eo_kept_enter(&kept);
 }
 

@@ -57,6 +57,7 @@ SELECT outcome FROM idem_acquire('paid', payload => '{"b": 1.0, "a": [1, null]}'
 SELECT outcome, mine FROM idem_acquire('paid', payload => '{"a": [1, null], "b": 1}');
 SELECT outcome FROM idem_acquire('paid', payload => '{"a": [1, null], "b": 2}');
 SELECT idem_complete('paid', '1');
+CALL await_worker();
 -- A payload is compared also when the key is completed, failed or forgotten.
 SELECT outcome FROM idem_acquire('paid', payload => '{"b": 2}');
 SELECT outcome FROM idem_acquire('paid');

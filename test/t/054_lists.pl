@@ -87,6 +87,11 @@ $sql->("SELECT idem_complete('kept', '1', token => '$token')");
 is($holds->('kept'), '', 'another session has completed it');
 $sql->("SELECT outcome FROM idem_acquire('kept too', lease => '10 min'); SELECT idem_release('kept too')");
 is($holds->('kept too'), '', 'one that was released is not shown any more');
+my $long = "\x{fc}" x 700;
+utf8::encode($long);
+$sql->("SELECT outcome FROM idem_acquire('x$long', lease => '10 min')");
+is($sql->("SELECT count(*) FROM exactonce_claims WHERE state = 'kept' AND key LIKE 'x%' AND 'x$long' LIKE key || '%'"), 1,
+	'of a long key the beginning is shown');
 $sql->("SELECT outcome FROM idem_acquire('kept, too', lease => '10 min'); BEGIN; SELECT idem_fail('kept, too'); COMMIT");
 is($holds->('kept, too'), '', '... nor one that has failed');
 
