@@ -34,7 +34,7 @@ SHLIB_LINK += $(SANITIZERS)
 endif
 
 # The SQL tests.  script/test runs all of them, with servers of its own.
-REGRESS = setup key powertools options arguments lifecycle outcomes limits errors privileges transactions workflow transact actions admin
+REGRESS = setup key powertools options arguments lifecycle outcomes limits errors privileges transactions workflow http transact actions admin
 ISOLATION = race locks lost guard
 
 # make installcheck runs them on the server that libpq's variables name (PGHOST,

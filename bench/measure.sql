@@ -29,10 +29,10 @@ DECLARE
 BEGIN
 	LOOP
 		COMMIT;
-		EXIT WHEN NOT EXISTS (SELECT FROM exactonce_internal.outbox) AND NOT EXISTS (SELECT FROM exactonce_claims);
+		EXIT WHEN NOT EXISTS (SELECT FROM exactonce_internal.outbox) AND NOT EXISTS (SELECT FROM exactonce_claims WHERE state <> 'kept');
 		IF clock_timestamp() > give_up THEN
 			RAISE 'the worker does not get done: % rows, % slots', (SELECT count(*) FROM exactonce_internal.outbox),
-				(SELECT count(*) FROM exactonce_claims);
+				(SELECT count(*) FROM exactonce_claims WHERE state <> 'kept');
 		END IF;
 		PERFORM pg_sleep(0.01);
 	END LOOP;
@@ -217,5 +217,5 @@ BEGIN
 	CALL settle();
 	INSERT INTO held SELECT kind, n, (SELECT sum(total_bytes) / 1024 FROM pg_backend_memory_contexts),
 		private_kb('self'), private_kb(worker()), (SELECT count(*) FROM pg_ls_dir('/proc/self/fd')),
-		(SELECT count(*) FROM exactonce_claims);
+		(SELECT count(*) FROM exactonce_claims WHERE state <> 'kept');
 END $$;

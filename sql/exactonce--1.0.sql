@@ -37,7 +37,9 @@ CREATE TYPE @extschema@.idem_claim AS (
 	retry_at pg_catalog.timestamptz,
 	expires_at pg_catalog.timestamptz,
 	mine pg_catalog.bool,
-	replayed pg_catalog.bool
+	replayed pg_catalog.bool,
+	http_status pg_catalog.int4,
+	retry_after pg_catalog.int4
 );
 COMMENT ON TYPE @extschema@.idem_claim IS
 'the answer of idem_acquire about a key';
@@ -53,6 +55,8 @@ COMMENT ON COLUMN @extschema@.idem_claim.retry_at IS 'with retry_later: the key 
 COMMENT ON COLUMN @extschema@.idem_claim.expires_at IS 'the record counts as absent from five minutes after this time';
 COMMENT ON COLUMN @extschema@.idem_claim.mine IS 'true with acquired, and with in_progress if this session holds the key';
 COMMENT ON COLUMN @extschema@.idem_claim.replayed IS 'true if the answer comes from an earlier run';
+COMMENT ON COLUMN @extschema@.idem_claim.http_status IS 'the HTTP status that means the same: acquired and completed 200, in_progress and retry_later 409, failed 422; of the errors ID003 is 422, and ID006 503';
+COMMENT ON COLUMN @extschema@.idem_claim.retry_after IS 'with in_progress and retry_later: seconds after which to ask again, as in the HTTP header Retry-After; with in_progress until the end of the lease, and 60 at most';
 
 CREATE TYPE @extschema@.idem_record AS (
 	key pg_catalog.text,
@@ -193,6 +197,20 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_call';
 COMMENT ON FUNCTION @extschema@.idem_call(pg_catalog.text, pg_catalog.regprocedure, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.interval, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text) IS
 'runs handler(payload) once for the key and returns its result; a duplicate returns the stored result. handler: a function with one jsonb argument that returns jsonb. The key is completed if and only if the transaction commits. If the handler raises an error, its work is rolled back and the key fails with the error''s SQLSTATE, message, detail and context; it may be retried. A result that is too large for a record is such an error (54000), but the key fails for good. on_error: with raise (default) the error is raised again; with return the result is NULL and the transaction can go on. Cancels, shutdown, 40001, 40P01, 55P03, ID001 and ID006 are not failures of the work: they count no run and are always raised. Errors: ID001 (another run holds the key), ID003, ID004 (failed for good, no runs left, or not to be retried yet), ID006, ID007, 42P13 (not such a function)';
+
+CREATE FUNCTION @extschema@.idem_http(
+	handler pg_catalog.regprocedure,
+	payload pg_catalog.jsonb DEFAULT NULL,
+	lease pg_catalog.interval DEFAULT NULL,
+	retention pg_catalog.interval DEFAULT NULL,
+	wait pg_catalog.interval DEFAULT NULL,
+	max_runs pg_catalog.int4 DEFAULT NULL,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS pg_catalog.jsonb
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_idem_http';
+COMMENT ON FUNCTION @extschema@.idem_http(pg_catalog.regprocedure, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.interval, pg_catalog.interval, pg_catalog.int4, pg_catalog.text) IS
+'idem_call for a request that PostgREST passes on: the key is the header Idempotency-Key in the setting request.headers, and belongs to the handler, the role, and the subject (sub) in request.jwt.claims. Returns the handler''s result; for a duplicate the stored one, with the response header Idempotency-Replayed; otherwise an object with type, title and status (RFC 9457), and sets response.status and response.headers: 400 without a key, 409 with Retry-After (in progress, or not to be repeated yet), 422 (another payload under this key, or failed for good), 503 with Retry-After (DynamoDB is unavailable; nothing is done twice). An error of the handler is raised, and recorded as by idem_call. Other arguments as idem_call. Errors: ID007, 42P13 (not such a function)';
 
 CREATE FUNCTION @extschema@.idem_guard()
 RETURNS pg_catalog.trigger
@@ -485,25 +503,28 @@ COMMENT ON FUNCTION @extschema@.exactonce_key_of_record(pg_catalog.text, pg_cata
 
 CREATE VIEW @extschema@.exactonce_claims AS
 	SELECT d.datname AS database, s.srvname AS server, r.rolname AS role, c.dynamodb_table,
-		c.key, c.state, c.pid, c.since, c.lease_until, c.run, c.fence
+		c.key, c.state, c.pid, c.since, c.lease_until, c.run, c.fence, a.application_name
 	FROM @extschema@.exactonce_claims_of_cluster() c
 	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
 	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) c.server
 		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
-	LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) c.role;
+	LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) c.role
+	LEFT JOIN pg_catalog.pg_stat_get_activity(NULL) a ON a.pid OPERATOR(pg_catalog.=) c.pid
+		AND a.backend_start OPERATOR(pg_catalog.<=) c.since;
 COMMENT ON VIEW @extschema@.exactonce_claims IS
-'keys that transactions of this cluster hold, or have left for the worker to settle';
+'keys that transactions and sessions of this cluster hold, or have left for the worker to settle';
 COMMENT ON COLUMN @extschema@.exactonce_claims.database IS 'database of the claim';
 COMMENT ON COLUMN @extschema@.exactonce_claims.server IS 'name of the foreign server; NULL for claims of other databases, and if it was dropped';
 COMMENT ON COLUMN @extschema@.exactonce_claims.role IS 'name of the role that made the claim; NULL if it was dropped';
 COMMENT ON COLUMN @extschema@.exactonce_claims.dynamodb_table IS 'name of the DynamoDB table';
 COMMENT ON COLUMN @extschema@.exactonce_claims.key IS 'the key, without the key_prefix of its server, and for claims of other databases with it; with exactonce.log_keys = hash, the hash of that';
-COMMENT ON COLUMN @extschema@.exactonce_claims.state IS 'planned (idem_once before the commit), asking (a request is in flight), held, settled (failed or released; takes effect when the transaction is over), lost (another run has taken the key over), committing, ending (the transaction is over; the worker settles the key), second look (over; kept because a late request may still arrive), in doubt';
+COMMENT ON COLUMN @extschema@.exactonce_claims.state IS 'planned (idem_once before the commit), asking (a request is in flight), held, settled (failed or released; takes effect when the transaction is over), lost (another run has taken the key over), committing, ending (the transaction is over; the worker settles the key), second look (over; remembered because a late request may still arrive), in doubt, kept (the claim has outlived its transaction, as on_commit => keep and statements outside a block have it, and lasts until lease_until unless it is settled; 512 at most are shown)';
 COMMENT ON COLUMN @extschema@.exactonce_claims.pid IS 'process that made the claim; NULL if an earlier life of the server left it, and for keys found in doubt';
 COMMENT ON COLUMN @extschema@.exactonce_claims.since IS 'time at which the claim was begun; NULL if pid is NULL';
 COMMENT ON COLUMN @extschema@.exactonce_claims.lease_until IS 'end of the lease, by the clock of DynamoDB; NULL if the key is not acquired yet, or is being committed';
 COMMENT ON COLUMN @extschema@.exactonce_claims.run IS 'number of the run, from 1; NULL if not known';
 COMMENT ON COLUMN @extschema@.exactonce_claims.fence IS 'number of the claim; NULL if not known';
+COMMENT ON COLUMN @extschema@.exactonce_claims.application_name IS 'application_name of the session that made the claim; NULL: it has ended';
 
 CREATE FUNCTION @extschema@.exactonce_waits_for(
 	xid pg_catalog.xid8,

@@ -36,6 +36,7 @@
 #include "cluster/claim_file.h"
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
+#include "cluster/kept.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
 #include "cluster/progress.h"
@@ -84,6 +85,7 @@ request_memory(void)
 	RequestAddinShmemSpace(eo_database_shmem_size());
 	RequestAddinShmemSpace(eo_life_watch_shmem_size());
 	RequestAddinShmemSpace(eo_progress_shmem_size());
+	RequestAddinShmemSpace(eo_kept_shmem_size());
 	RequestAddinShmemSpace(eo_service_clock_shmem_size());
 	RequestNamedLWLockTranche("exactonce", 1);
 	eo_credential_cache_request();
@@ -98,6 +100,7 @@ startup_memory(void)
 	eo_database_shmem_init();
 	eo_life_watch_shmem_init();
 	eo_progress_shmem_init();
+	eo_kept_shmem_init();
 	eo_service_clock_shmem_init();
 	eo_credential_cache_init();
 	eo_stats_init();

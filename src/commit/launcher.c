@@ -29,6 +29,7 @@
 #include "access/xact.h"
 #include "catalog/pg_database.h"
 #include "cluster/databases.h"
+#include "cluster/kept.h"
 #include "cluster/life.h"
 #include "cluster/slots.h"
 #include "commit/launcher.h"
@@ -148,12 +149,13 @@ list_databases(void)
 	CommitTransactionCommand();
 }
 
-/* Forget the lives and counters of databases that were dropped. */
+/* Forget the lives, counters and kept claims of databases that were dropped. */
 static void
 forget_dropped(void)
 {
 	uint32		cursor = 0;
 	Oid			dboid;
+	EoKept		kept;
 
 	while (eo_life_next_database(&cursor, &dboid))
 	{
@@ -165,6 +167,17 @@ forget_dropped(void)
 	{
 		if (state_of(dboid) == DB_GONE)
 			eo_stats_drop_database(dboid);
+	}
+	cursor = 0;
+	dboid = InvalidOid;
+	while (eo_kept_walk(&cursor, &kept))
+	{
+		/* Most of them are of the database of the one before. */
+		if (kept.dboid == dboid)
+			continue;
+		dboid = kept.dboid;
+		if (state_of(dboid) == DB_GONE)
+			eo_kept_drop_database(dboid);
 	}
 }
 

@@ -28,6 +28,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "cluster/kept.h"
 #include "cluster/life.h"
 #include "cluster/slots.h"
 #include "commit/lives.h"
@@ -37,6 +38,7 @@
 #include "commit/xact.h"
 #include "compat.h"
 #include "dynamodb/client.h"
+#include "dynamodb/clock.h"
 #include "dynamodb/record.h"
 #include "dynamodb/token.h"
 #include "keys/key.h"
@@ -260,6 +262,7 @@ complete_now(EoKey *k, const char *token, const char *result)
 	eo_record_keep(&w, w.now_ms, retention_of(k, w.owner));
 	answer = write_as_owner(k, EO_COMPLETE, &w, "complete", false);
 	eo_session_tokens_forget_claim(k->store->server, k->pk, w.owner);
+	eo_kept_remove(w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
 	if (answer->replayed && (eo_store_record(answer)->odd_result ||
@@ -335,6 +338,7 @@ fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, b
 				   retention_of(k, w.owner));
 	answer = write_as_owner(k, EO_FAIL, &w, "fail", false);
 	eo_session_tokens_forget_claim(k->store->server, k->pk, w.owner);
+	eo_kept_remove(w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
 	if (k->held != NULL)
@@ -395,6 +399,7 @@ release_now(EoKey *k, const char *token)
 		(!answer->replayed || (eo_store_record(answer)->has_retry &&
 							   eo_store_record(answer)->error == NULL));
 	eo_session_tokens_forget_claim(k->store->server, k->pk, token);
+	eo_kept_remove(token);
 	eo_answer_free(answer);
 	return released;
 }
@@ -428,11 +433,15 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	if (answer->outcome != EO_APPLIED)
 	{
 		eo_session_tokens_forget_claim(store->server, k.pk, w.owner);
+		eo_kept_remove(w.owner);
 		raise_lost(&k, answer->exists ? eo_store_record(answer) : NULL);
 	}
 	until_ms = eo_store_record(answer)->lease_ms;
 	if (claim != NULL)
 		eo_slot_extended(claim->slot, until_ms, lease_ms, eo_store_record(answer)->ttl_s);
+	if (claim == NULL || claim->earlier)
+		eo_kept_extended(w.owner, until_ms, eo_clock_monotonic_us() +
+						 (until_ms - eo_client_now_ms(&store->client)) * 1000);
 	eo_answer_free(answer);
 	return until_ms;
 }

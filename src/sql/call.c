@@ -38,6 +38,7 @@
 #include "server/store.h"
 #include "server/text.h"
 #include "sql/args.h"
+#include "sql/call.h"
 #include "sql/counted.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
@@ -64,8 +65,7 @@ typedef struct Run
 } Run;
 
 static void find_again(EoKey *k);
-static void check_handler(Oid handler, bool has_payload);
-static bool run_handler(Oid handler, FunctionCallInfo fcinfo, const EoKey *k, Run *run);
+static bool run_handler(const EoHandler *handler, const EoKey *k, Run *run);
 static bool is_of_the_moment(int sqlerrcode);
 static bool is_final(const Run *run);
 static char *describe(const ErrorData *error);
@@ -78,12 +78,12 @@ static Datum
 eo_idem_call_body(PG_FUNCTION_ARGS)
 {
 	EoAcquire	ask = {.settled_within = true};
+	EoHandler	handler = {.has_payload = !PG_ARGISNULL(2)};
 	EoClaim		claim;
-	EoKey		k;
 	EoStore    *store;
-	Oid			handler;
+	Datum		result;
 	bool		returns;
-	Run			run = {0};
+	bool		isnull;
 
 	eo_gate("idem_call", EO_WRITES);
 	ask.key = eo_arg_key(fcinfo, 0);
@@ -91,15 +91,16 @@ eo_idem_call_body(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("handler must not be null")));
-	handler = PG_GETARG_OID(1);
+	handler.function = PG_GETARG_OID(1);
+	handler.payload = handler.has_payload ? PG_GETARG_DATUM(2) : (Datum) 0;
 	ask.lease_ms = eo_arg_lease(fcinfo, 3);
 	ask.retention_s = eo_arg_retention(fcinfo, 4);
 	ask.wait_ms = eo_arg_wait(fcinfo, 5);
 	ask.max_runs = eo_arg_max_runs(fcinfo, 6);
 	returns = eo_arg_choice(fcinfo, 7, "on_error", "raise", "return");
-	check_handler(handler, !PG_ARGISNULL(2));
+	eo_call_check_handler(&handler);
 	store = eo_arg_store(fcinfo, 8);
-	if (!PG_ARGISNULL(2))
+	if (handler.has_payload)
 		ask.payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(2));
 	eo_gate_worker();
 
@@ -113,33 +114,46 @@ eo_idem_call_body(PG_FUNCTION_ARGS)
 	}
 	if (claim.outcome != EO_CLAIM_ACQUIRED)
 		eo_acquire_raise(store, ask.key, &claim);
+	result = eo_call_run(store, ask.key, &handler, returns, &isnull);
+	if (isnull)
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(result);
+}
 
-	eo_key_find(&k, store, ask.key);
+Datum
+eo_call_run(EoStore *store, const char *key, const EoHandler *handler, bool returns, bool *isnull)
+{
+	EoKey		k;
+	Run			run;
+
+	eo_key_find(&k, store, key);
 	k.held->untried = true;
-	if (run_handler(handler, fcinfo, &k, &run))
+	if (run_handler(handler, &k, &run))
 	{
 		find_again(&k);
 		if (k.held == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_EO_NOT_OWNER),
 					 errmsg("key \"%s\" on server \"%s\" was settled by its own handler",
-							eo_text_key_shown(ask.key), store->server->name),
+							eo_text_key_shown(key), store->server->name),
 					 errhint("Leave that to idem_call(): what the handler returns is the result, what it raises the failure.")));
-		eo_owner_complete(store, ask.key, NULL, run.text, false);
-		if (run.isnull)
-			PG_RETURN_NULL();
-		PG_RETURN_DATUM(run.result);
+		eo_owner_complete(store, key, NULL, run.text, false);
+		*isnull = run.isnull;
+		return run.result;
 	}
 	find_again(&k);
 	if (k.held == NULL)
 		ReThrowError(run.error);
 	if (is_of_the_moment(run.error->sqlerrcode))
-		(void) eo_owner_release(store, ask.key, NULL);
+		(void) eo_owner_release(store, key, NULL);
 	else
 	{
-		eo_owner_fail(store, ask.key, NULL, describe(run.error), 0, is_final(&run), false);
+		eo_owner_fail(store, key, NULL, describe(run.error), 0, is_final(&run), false);
 		if (returns)
-			PG_RETURN_NULL();
+		{
+			*isnull = true;
+			return (Datum) 0;
+		}
 	}
 	ReThrowError(run.error);
 }
@@ -156,26 +170,22 @@ find_again(EoKey *k)
 		k->held->untried = false;
 }
 
-/*
- * Raise unless the current user may execute the handler and it is a function of
- * one jsonb that returns jsonb.
- */
-static void
-check_handler(Oid handler, bool has_payload)
+void
+eo_call_check_handler(const EoHandler *handler)
 {
 	HeapTuple	tuple;
 	Form_pg_proc proc;
 	const char *what = NULL;
 	char	   *name;
 
-	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(handler));
+	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(handler->function));
 	if (!HeapTupleIsValid(tuple))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("function with OID %u does not exist", handler)));
+				 errmsg("function with OID %u does not exist", handler->function)));
 	proc = (Form_pg_proc) GETSTRUCT(tuple);
 	name = pstrdup(NameStr(proc->proname));
-	if (eo_compat_function_aclcheck(handler, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
+	if (eo_compat_function_aclcheck(handler->function, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, name);
 	if (proc->prokind != PROKIND_FUNCTION)
 		what = "It is no plain function.";
@@ -190,7 +200,7 @@ check_handler(Oid handler, bool has_payload)
 				(errcode(ERRCODE_INVALID_FUNCTION_DEFINITION),
 				 errmsg("handler \"%s\" must be a function of one jsonb that returns jsonb", name),
 				 errdetail("%s", what)));
-	if (proc->proisstrict && !has_payload)
+	if (proc->proisstrict && !handler->has_payload)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("payload must not be null for handler \"%s\"", name),
@@ -205,7 +215,7 @@ check_handler(Oid handler, bool has_payload)
  * context.
  */
 static bool
-run_handler(Oid handler, FunctionCallInfo fcinfo, const EoKey *k, Run *run)
+run_handler(const EoHandler *handler, const EoKey *k, Run *run)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -219,10 +229,10 @@ run_handler(Oid handler, FunctionCallInfo fcinfo, const EoKey *k, Run *run)
 	{
 		LOCAL_FCINFO(call, 1);
 
-		fmgr_info(handler, &function);
+		fmgr_info(handler->function, &function);
 		InitFunctionCallInfoData(*call, &function, 1, InvalidOid, NULL, NULL);
-		call->args[0].value = PG_ARGISNULL(2) ? (Datum) 0 : PG_GETARG_DATUM(2);
-		call->args[0].isnull = PG_ARGISNULL(2);
+		call->args[0].value = handler->payload;
+		call->args[0].isnull = !handler->has_payload;
 		run->result = FunctionCallInvoke(call);
 		run->isnull = call->isnull;
 		run->returned = true;

@@ -43,6 +43,7 @@ static const char *const function_names[] = {
 	[EO_FN_IDEM_FORGET] = "idem_forget",
 	[EO_FN_IDEM_RESOLVE] = "idem_resolve",
 	[EO_FN_IDEM_CALL] = "idem_call",
+	[EO_FN_IDEM_HTTP] = "idem_http",
 	[EO_FN_IDEM_GUARD] = "idem_guard",
 	[EO_FN_IDEM_ONCE] = "idem_once",
 	[EO_FN_IDEM_TRANSACT] = "idem_transact",

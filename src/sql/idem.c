@@ -35,6 +35,7 @@
 #include "sql/expansion.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
+#include "sql/web.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -53,6 +54,13 @@ static const char *const outcome_names[] = {
 	[EO_CLAIM_FAILED] = "failed"
 };
 
+/* Takes the rows of idem_acquire_many(). */
+typedef struct ClaimSink
+{
+	const EoStore *store;
+	ReturnSetInfo *rsinfo;
+} ClaimSink;
+
 static EoStore *acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim);
 static void put_claim(void *arg, const char *key, const EoClaim *claim);
 static void put_record(const char *key, const EoRecord *r, void *arg);
@@ -60,8 +68,10 @@ static void read_terms(FunctionCallInfo fcinfo, EoAcquire *ask);
 static int	read_keys(FunctionCallInfo fcinfo, char ***keys);
 static int	read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
 						   Jsonb ***documents);
-static Datum claim_datum(FunctionCallInfo fcinfo, const char *key, const EoClaim *claim);
-static void fill_claim(EoRow *row, TupleDesc desc, const char *key, const EoClaim *c);
+static Datum claim_datum(FunctionCallInfo fcinfo, const EoStore *store, const char *key,
+						 const EoClaim *claim);
+static void fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key,
+					   const EoClaim *c);
 static Datum token_datum(const char *token);
 static Datum record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r);
 static void fill_record(EoRow *row, TupleDesc desc, const char *key, const EoRecord *r);
@@ -90,13 +100,14 @@ eo_idem_acquire_body(PG_FUNCTION_ARGS)
 {
 	EoAcquire	ask;
 	EoClaim		claim;
+	EoStore    *store;
 	Datum		result;
 
 	eo_gate("idem_acquire", EO_WRITES);
 	if (eo_expansion_find(fcinfo, 0, 8, &result))
 		return result;
-	(void) acquire(fcinfo, &ask, &claim);
-	return eo_expansion_keep(fcinfo, 0, 8, claim_datum(fcinfo, ask.key, &claim));
+	store = acquire(fcinfo, &ask, &claim);
+	return eo_expansion_keep(fcinfo, 0, 8, claim_datum(fcinfo, store, ask.key, &claim));
 }
 
 /*
@@ -146,6 +157,7 @@ eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
 {
 	EoAcquire  *asks;
 	EoAcquire	terms = {0};
+	ClaimSink	sink;
 	EoStore    *store;
 	char	  **keys;
 	Jsonb	  **payloads;
@@ -175,19 +187,21 @@ eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
 	eo_compat_materialized_srf(fcinfo);
 	eo_gate_worker();
 	eo_counted_progress(store, nkeys);
-	eo_batch_acquire(store, asks, nkeys, put_claim, fcinfo->resultinfo);
+	sink.store = store;
+	sink.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	eo_batch_acquire(store, asks, nkeys, put_claim, &sink);
 	return (Datum) 0;
 }
 
 static void
 put_claim(void *arg, const char *key, const EoClaim *claim)
 {
-	ReturnSetInfo *rsinfo = arg;
+	ClaimSink  *sink = arg;
 	EoRow		row;
 
 	eo_counted_claim(claim);
-	fill_claim(&row, rsinfo->setDesc, key, claim);
-	eo_row_store(&row, rsinfo);
+	fill_claim(&row, sink->rsinfo->setDesc, sink->store, key, claim);
+	eo_row_store(&row, sink->rsinfo);
 }
 
 /* The keys of argument 0, an array, each of them checked.  Returns their number. */
@@ -351,7 +365,7 @@ eo_idem_transact_body(PG_FUNCTION_ARGS)
 		ask.payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(3));
 	eo_transact(store, &ask, &claim);
 	eo_counted_claim(&claim);
-	return eo_expansion_keep(fcinfo, 0, 4, claim_datum(fcinfo, ask.key, &claim));
+	return eo_expansion_keep(fcinfo, 0, 4, claim_datum(fcinfo, store, ask.key, &claim));
 }
 
 /*
@@ -515,19 +529,20 @@ eo_idem_resolve_body(PG_FUNCTION_ARGS)
 /* ----- rows ----- */
 
 static Datum
-claim_datum(FunctionCallInfo fcinfo, const char *key, const EoClaim *claim)
+claim_datum(FunctionCallInfo fcinfo, const EoStore *store, const char *key, const EoClaim *claim)
 {
 	EoRow		row;
 
-	fill_claim(&row, eo_row_type(fcinfo), key, claim);
+	fill_claim(&row, eo_row_type(fcinfo), store, key, claim);
 	return eo_row_datum(&row);
 }
 
 /* A row of type idem_claim. */
 static void
-fill_claim(EoRow *row, TupleDesc desc, const char *key, const EoClaim *c)
+fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key, const EoClaim *c)
 {
 	bool		acquired = c->outcome == EO_CLAIM_ACQUIRED;
+	int			retry_after = eo_web_retry_after(store, c);
 
 	eo_row_begin(row, desc);
 	eo_row_put_text(row, key);
@@ -542,6 +557,8 @@ fill_claim(EoRow *row, TupleDesc desc, const char *key, const EoClaim *c)
 	eo_row_put_instant(row, c->expires_at_ms);
 	EO_ROW_PUT(row, false, BoolGetDatum(c->mine));
 	EO_ROW_PUT(row, false, BoolGetDatum(c->replayed));
+	EO_ROW_PUT(row, false, Int32GetDatum(eo_web_status(c)));
+	EO_ROW_PUT(row, retry_after == 0, Int32GetDatum(retry_after));
 }
 
 /* A token that this process has made is a UUID in its usual text. */

@@ -33,7 +33,7 @@ const LEFT = `SELECT 'pending: ' || key AS what FROM exactonce_pending
     WHERE current_setting('exactonce.takeover') <> 'never' OR created_at > pg_postmaster_start_time()
   UNION ALL SELECT 'in doubt: ' || key FROM exactonce_in_doubt
   UNION ALL SELECT 'claim: ' || key || ' ' || state FROM exactonce_claims
-    WHERE database = current_database() AND state <> 'second look'
+    WHERE database = current_database() AND state NOT IN ('second look', 'kept')
   UNION ALL SELECT 'life: ' || life || ' ' || state FROM exactonce_lives
     WHERE state IN ('waits for idem_take_over()', 'silent', 'not reached', 'opening')`;
 

@@ -62,6 +62,39 @@ is($lines->("SELECT id FROM action_list('active', 'coupon/')"), 'coupon/2', 'by 
 is($lines->("SELECT id FROM action_list(older_than => '1 hour')"), '', 'by age');
 like(run_script($node, "SELECT * FROM action_list('lost');"), qr/22023: invalid state/, 'a bad state is refused');
 
+# ----- who holds a key -----------------------------------------------------------
+
+my $holds = sub {
+	return $sql->("SELECT state, application_name, role, server, run FROM exactonce_claims WHERE key = '$_[0]'"
+		  . " AND lease_until > now() + interval '1 minute'");
+};
+my $job = start_script($node, "SET application_name = 'night job';\n"
+	  . "SELECT token FROM idem_acquire('kept', lease => '10 min') \\gset\nSELECT :'token';\n" . say_in_script('kept') . halt_until('extend')
+	  . "SELECT idem_extend('kept', '1 hour') IS NULL;\n" . say_in_script('extended') . halt_until('hold')
+	  . "BEGIN;\nSELECT outcome FROM idem_acquire('held', lease => '10 min');\n" . say_in_script('held') . halt_until('end') . "ROLLBACK;\n");
+await_word('kept');
+is($holds->('kept'), 'kept|night job|postgres|exactonce|1', 'a claim that has outlived its transaction is shown, and who has it');
+go_on('extend');
+await_word('extended');
+is($sql->("SELECT lease_until > now() + interval '50 minutes' FROM exactonce_claims WHERE key = 'kept'"), 't', 'its lease was extended');
+go_on('hold');
+await_word('held');
+is($holds->('held'), 'held|night job|postgres|exactonce|1', '... like one whose transaction is open');
+go_on('end');
+my ($token) = finish_script($job) =~ /^([0-9a-f-]{36})$/m;
+is($holds->('kept'), 'kept||postgres|exactonce|1', 'the session has ended, and its claim goes on');
+$sql->("SELECT idem_complete('kept', '1', token => '$token')");
+is($holds->('kept'), '', 'another session has completed it');
+$sql->("SELECT outcome FROM idem_acquire('kept too', lease => '10 min'); SELECT idem_release('kept too')");
+is($holds->('kept too'), '', 'one that was released is not shown any more');
+my $long = "\x{fc}" x 700;
+utf8::encode($long);
+$sql->("SELECT outcome FROM idem_acquire('x$long', lease => '10 min')");
+is($sql->("SELECT count(*) FROM exactonce_claims WHERE state = 'kept' AND key LIKE 'x%' AND 'x$long' LIKE key || '%'"), 1,
+	'of a long key the beginning is shown');
+$sql->("SELECT outcome FROM idem_acquire('kept, too', lease => '10 min'); BEGIN; SELECT idem_fail('kept, too'); COMMIT");
+is($holds->('kept, too'), '', '... nor one that has failed');
+
 # ----- rights ------------------------------------------------------------------
 
 $sql->("CREATE ROLE app LOGIN; GRANT USAGE ON FOREIGN SERVER exactonce TO app");

@@ -93,7 +93,7 @@ DO $$
 BEGIN
 	FOR i IN 1 .. 6000 LOOP
 		IF NOT EXISTS (SELECT FROM exactonce_pending)
-		   AND NOT EXISTS (SELECT FROM exactonce_claims WHERE state <> 'second look') THEN
+		   AND NOT EXISTS (SELECT FROM exactonce_claims WHERE state NOT IN ('second look', 'kept')) THEN
 			RETURN;
 		END IF;
 		PERFORM pg_sleep(0.01);

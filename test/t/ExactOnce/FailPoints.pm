@@ -125,6 +125,10 @@ my %cases = (
 	exactonce_progress_of_cluster => { run => 'SELECT count(*) FROM exactonce_progress;' },
 	exactonce_stats_of_cluster => { run => 'SELECT count(server) FROM exactonce_stats;' },
 	exactonce_stats_details_of_cluster => { run => 'SELECT count(DISTINCT le) FROM exactonce_stats_histograms;' },
+	idem_http => {
+		begin => "SELECT set_config('request.headers', json_build_object('idempotency-key', :'k')::text, false);",
+		run => "SELECT count(idem_http('handler(jsonb)', to_jsonb(:'k'::text)));",
+		look => "SELECT 'ok'" },
 	exactonce_stats_reset => { run => 'SELECT exactonce_stats_reset();' },
 	idem_list => {
 		run => "SELECT count(*) FROM idem_list(prefix => :'k', units_per_second => 100000, server => 'small');" },
@@ -249,7 +253,7 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 
 CREATE FUNCTION count_unsettled() RETURNS bigint LANGUAGE sql AS $$
-	SELECT (SELECT count(*) FROM exactonce_pending) + (SELECT count(*) FROM exactonce_claims WHERE state <> 'second look') $$;
+	SELECT (SELECT count(*) FROM exactonce_pending) + (SELECT count(*) FROM exactonce_claims WHERE state NOT IN ('second look', 'kept')) $$;
 
 -- Waits until the worker has nothing to do, and returns the number of claims.
 CREATE FUNCTION settle() RETURNS bigint LANGUAGE plpgsql AS $$
