@@ -7,6 +7,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { control } from './control.mjs';
 import { createDatabase } from './database.mjs';
 import { Program } from './programs.mjs';
@@ -66,6 +67,7 @@ async function untilIt(server, job, awaited) {
   for (;;) {
     const answer = await programs[server].run(job);
     if (awaited(answer)) return answer;
+    await pause(20);
   }
 }
 
