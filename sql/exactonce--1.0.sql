@@ -797,6 +797,40 @@ AS 'MODULE_PATHNAME', 'eo_stats_reset_sql';
 COMMENT ON FUNCTION @extschema@.exactonce_stats_reset(pg_catalog.text) IS
 'for operators: sets the counters of a server to zero; NULL: of all servers of this database. Errors: 42704 (no such server)';
 
+CREATE FUNCTION @extschema@.exactonce_circuits_of_cluster(
+	OUT endpoint pg_catalog.text,
+	OUT request_timeout pg_catalog.interval,
+	OUT is_open pg_catalog.bool,
+	OUT answered_at pg_catalog.timestamptz,
+	OUT failures pg_catalog.int8,
+	OUT silent_since pg_catalog.timestamptz,
+	OUT opened_at pg_catalog.timestamptz,
+	OUT refused pg_catalog.int8,
+	OUT next_probe_at pg_catalog.timestamptz,
+	OUT last_error pg_catalog.text)
+RETURNS SETOF pg_catalog.record
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'eo_circuits_of_cluster';
+COMMENT ON FUNCTION @extschema@.exactonce_circuits_of_cluster() IS
+'the endpoints that the whole cluster uses, and whether they answer; the view exactonce_circuits is made of it';
+
+CREATE VIEW @extschema@.exactonce_circuits AS
+	SELECT c.endpoint, c.request_timeout, c.is_open, c.answered_at, c.failures, c.silent_since,
+		c.opened_at, c.refused, c.next_probe_at, c.last_error
+	FROM @extschema@.exactonce_circuits_of_cluster() c;
+COMMENT ON VIEW @extschema@.exactonce_circuits IS
+'the endpoints that this cluster uses, since it was started: one row for all servers with the same endpoint, ca_file and timeouts; while is_open, calls to it are refused at once';
+COMMENT ON COLUMN @extschema@.exactonce_circuits.endpoint IS 'URL of the endpoint';
+COMMENT ON COLUMN @extschema@.exactonce_circuits.request_timeout IS 'the option of its servers: nothing must be answered for so long before calls are refused';
+COMMENT ON COLUMN @extschema@.exactonce_circuits.is_open IS 'true: it does not answer, calls are refused, and it is asked once a second';
+COMMENT ON COLUMN @extschema@.exactonce_circuits.answered_at IS 'when it last answered, to a fiftieth of a second; NULL: never yet';
+COMMENT ON COLUMN @extschema@.exactonce_circuits.failures IS 'calls in a row that had no answer; 0 if it answers';
+COMMENT ON COLUMN @extschema@.exactonce_circuits.silent_since IS 'when the first of these calls was started; NULL if there are none';
+COMMENT ON COLUMN @extschema@.exactonce_circuits.opened_at IS 'when calls were first refused; NULL if they are not';
+COMMENT ON COLUMN @extschema@.exactonce_circuits.refused IS 'calls that were refused since then; NULL if they are not';
+COMMENT ON COLUMN @extschema@.exactonce_circuits.next_probe_at IS 'when it is asked next; NULL if calls are not refused';
+COMMENT ON COLUMN @extschema@.exactonce_circuits.last_error IS 'how the last call failed; NULL if it answers';
+
 /* ---- making keys ---- */
 
 CREATE FUNCTION @extschema@.idem_key(VARIADIC pg_catalog."any")
@@ -1027,6 +1061,7 @@ BEGIN
 					'@extschema@.exactonce_stats_errors'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_stats_histograms'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_stats_sums'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_circuits'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_pending'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_in_doubt'::pg_catalog.regclass::pg_catalog.oid]))
 		UNION
@@ -1037,7 +1072,7 @@ BEGIN
 			AND p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
 			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'action_list', 'idem_resolve', 'idem_create_table', 'idem_check',
 				'idem_guard', 'idem_take_over', 'idem_drain', 'idem_audit', 'exactonce_claims_of_cluster', 'exactonce_lives_of_cluster',
-				'exactonce_progress_of_cluster', 'exactonce_stats_reset']::pg_catalog.name[])
+				'exactonce_progress_of_cluster', 'exactonce_circuits_of_cluster', 'exactonce_stats_reset']::pg_catalog.name[])
 	LOOP
 		EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', o.object,
 			CASE WHEN o.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC'
@@ -1046,9 +1081,10 @@ BEGIN
 END
 $rights$;
 
-GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_lives, @extschema@.exactonce_progress, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
+GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_lives, @extschema@.exactonce_progress, @extschema@.exactonce_circuits, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
 GRANT SELECT ON @extschema@.exactonce_stats, @extschema@.exactonce_stats_calls, @extschema@.exactonce_stats_requests, @extschema@.exactonce_stats_errors, @extschema@.exactonce_stats_histograms, @extschema@.exactonce_stats_sums TO PUBLIC;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_claims_of_cluster() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_lives_of_cluster() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_progress_of_cluster() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION @extschema@.exactonce_circuits_of_cluster() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.idem_check(pg_catalog.text) TO pg_monitor;

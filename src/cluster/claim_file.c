@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
+#include "cluster/circuit.h"
 #include "cluster/claim_file.h"
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
@@ -87,6 +88,7 @@ request_memory(void)
 	RequestAddinShmemSpace(eo_progress_shmem_size());
 	RequestAddinShmemSpace(eo_kept_shmem_size());
 	RequestAddinShmemSpace(eo_service_clock_shmem_size());
+	RequestAddinShmemSpace(eo_circuit_shmem_size());
 	RequestNamedLWLockTranche("exactonce", 1);
 	eo_credential_cache_request();
 	eo_stats_request();
@@ -102,6 +104,7 @@ startup_memory(void)
 	eo_progress_shmem_init();
 	eo_kept_shmem_init();
 	eo_service_clock_shmem_init();
+	eo_circuit_shmem_init();
 	eo_credential_cache_init();
 	eo_stats_init();
 	eo_claim_table_use_lock(&GetNamedLWLockTranche("exactonce")->lock);

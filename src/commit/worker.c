@@ -42,6 +42,7 @@
 #include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_lives.h"
+#include "commit/worker_probes.h"
 #include "commit/worker_rows.h"
 #include "commit/worker_scan.h"
 #include "commit/worker_settings.h"
@@ -263,6 +264,7 @@ work(void)
 	if (!eo_worker_rows_fetch())
 		leave_dropped_outbox();
 	eo_worker_lives_fetch();
+	eo_worker_probes_fetch();
 	eo_worker_heir_fetch();
 	eo_worker_slots_fetch_beats();
 	eo_worker_slots_fetch();
@@ -288,6 +290,7 @@ next_wake_us(void)
 		until = Min(until, eo_worker_rows_due_us());
 	until = Min(until, due_us);
 	until = Min(until, eo_worker_lives_due_us());
+	until = Min(until, eo_worker_probes_due_us());
 	until = Min(until, eo_worker_heir_due_us());
 	until = Min(until, eo_worker_scan_due_us());
 	until = Min(until, eo_worker_barrier_due_us());

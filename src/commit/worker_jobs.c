@@ -329,7 +329,7 @@ start_job(EoWorkerJob *job)
 	bool		knows_clock;
 
 	/* This ends the retries of its calls in flight, too. */
-	store->client.max_attempts = eo_worker_target_attempts(job->target);
+	store->client.no_retries = !eo_worker_target_retries(job->target);
 	knows_clock = eo_service_clock_follow(&store->client);
 	/* Whether a life goes on is not decided by time. */
 	job->contact = !knows_clock && job->kind->lane != EO_WORKER_LIVES;

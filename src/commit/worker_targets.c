@@ -136,6 +136,8 @@ build_store(EoWorkerTarget *t)
 		{
 			t->context = GetMemoryChunkContext(t->store);
 			MemoryContextSetParent(t->context, targets.context);
+			/* The worker has a pace of its own, and its answers close circuits. */
+			t->store->client.insists = true;
 		}
 		t->gone = t->store == NULL;
 		t->failing |= t->gone;
@@ -179,10 +181,10 @@ eo_worker_target_is_trusted(const EoWorkerTarget *t)
 	return t->answers && !is_slow(t);
 }
 
-int
-eo_worker_target_attempts(const EoWorkerTarget *t)
+bool
+eo_worker_target_retries(const EoWorkerTarget *t)
 {
-	return t->failing || is_slow(t) ? 1 : t->store->server->max_attempts;
+	return !t->failing && !is_slow(t);
 }
 
 int
@@ -283,4 +285,18 @@ uint32
 eo_worker_targets_recoveries(void)
 {
 	return targets.recoveries;
+}
+
+void
+eo_worker_targets_visit(void (*visit) (EoWorkerTarget *t))
+{
+	HASH_SEQ_STATUS scan;
+	EoWorkerTarget *t;
+
+	hash_seq_init(&scan, targets.table);
+	while ((t = hash_seq_search(&scan)) != NULL)
+	{
+		if (t->store != NULL)
+			visit(t);
+	}
 }

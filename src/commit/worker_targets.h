@@ -81,8 +81,8 @@ extern bool eo_worker_target_is_ready(EoWorkerTarget *t);
 /* Has it answered, and is it not failing and not slow? */
 extern bool eo_worker_target_is_trusted(const EoWorkerTarget *t);
 
-/* How many requests a call to this target may make. */
-extern int	eo_worker_target_attempts(const EoWorkerTarget *t);
+/* May a call to this target make more than one request? */
+extern bool eo_worker_target_retries(const EoWorkerTarget *t);
 
 /* The requests in flight in a lane to all targets that are not trusted. */
 extern int	eo_worker_targets_untrusted(EoWorkerLane lane);
@@ -100,6 +100,9 @@ extern void eo_worker_target_answered(EoWorkerTarget *t);
  */
 extern void eo_worker_target_failed(EoWorkerTarget *t, const EoError *error, int64 sent_us,
 									bool failed_before);
+
+/* Call a function with each target that has a store.  It may add jobs for this target. */
+extern void eo_worker_targets_visit(void (*visit) (EoWorkerTarget *t));
 
 /* A number that changes whenever a target has stopped failing. */
 extern uint32 eo_worker_targets_recoveries(void);

@@ -15,6 +15,15 @@
  * pause.  An attempt gets half of the time that is left, the last one all of
  * it, so that a reply lost on the way leaves time to ask again.
  *
+ * A refused connection is no attempt, because nothing was sent.  Connecting is
+ * tried again for as long as the deadline allows, with growing pauses, so that a
+ * service that is away for a second fails no call.
+ *
+ * The circuit of the endpoint (EoCircuit) is asked once, before the first attempt,
+ * and is told how the call ends.  An error of the service is an answer, also if it
+ * asks to slow down: throttled calls back off within their deadlines.  A reply with
+ * status 500 or more is none, nor is anything else that leaves the outcome unknown.
+ *
  * All attempts send the same bytes, except for the date and the signature.  So if
  * a conditional write was applied and its answer was lost, the next attempt is
  * refused by a record that bears its own token.  server/answer.c recognizes that;
@@ -45,6 +54,9 @@
 #define BACKOFF_THROTTLED_MS 500
 #define BACKOFF_MAX_MS 20000
 
+/* The longest pause before a connection that was refused is tried again. */
+#define BACKOFF_REFUSED_MS 500
+
 /* Longest pause that is made because x-amz-retry-after asks for it. */
 #define RETRY_AFTER_MAX_MS 5000
 
@@ -65,8 +77,11 @@ static bool take_transport_failure(EoCall *call);
 static bool take_answer(EoCall *call, int64_t steady_us);
 static bool take_unbelievable(EoCall *call, const char *why);
 static void forget_reply(EoCall *call);
+static bool connect_later(EoCall *call);
 static bool retry_later(EoCall *call, bool throttled);
-static int64_t random_pause_us(int attempt, bool throttled);
+static int64_t random_pause_us(int attempt, int64_t first_ms, int64_t longest_ms);
+static void note_answer(EoCall *call);
+static void note_failure(EoCall *call);
 
 #define CONTENT_TYPE "application/x-amz-json-1.0"
 #define TARGET "X-Amz-Target: "
@@ -136,6 +151,9 @@ eo_call_start(EoCall *call, int64_t deadline_us)
 		call->error.status = eo_buf_status(&call->body);
 		return false;
 	}
+	if (call->client->circuit != NULL &&
+		!call->client->circuit->enter(call->client, &call->error))
+		return false;
 	return send_attempt(call);
 }
 
@@ -174,7 +192,7 @@ send_attempt(EoCall *call)
 	EoClient   *client = call->client;
 	int64_t		now = eo_clock_monotonic_us();
 	int64_t		left = call->deadline_us - now;
-	bool		last = call->attempt + 1 >= client->max_attempts;
+	bool		last = client->no_retries || call->attempt + 1 >= client->max_attempts;
 	char		date_header[40];
 	char		host[300];
 	EoBuf		authorization;
@@ -386,6 +404,8 @@ take_reply(EoCall *call)
 	if (call->error.status == EO_UNKNOWN && !operations[call->op].writes)
 		call->error.status = EO_UNANSWERED;
 	call->elapsed_us = now_us - call->started_us;
+	if (!goes_on && !call->answered)
+		note_failure(call);
 	return goes_on;
 }
 
@@ -400,7 +420,7 @@ take_transport_failure(EoCall *call)
 		call->in_doubt |= operations[call->op].writes;
 		eo_http_distrust();
 	}
-	return retry_later(call, false);
+	return reply->refused ? connect_later(call) : retry_later(call, false);
 }
 
 static bool
@@ -437,6 +457,7 @@ take_answer(EoCall *call, int64_t steady_us)
 								 refused || call->op == EO_GET_ITEM ? "Item" : "Attributes");
 		if (call->believe != NULL && !call->believe(call, call->item, refused))
 			return take_unbelievable(call, "the reply is not the answer to this request");
+		note_answer(call);
 		call->has_date = reply->date_s != 0;
 		if (call->has_date)
 		{
@@ -447,6 +468,8 @@ take_answer(EoCall *call, int64_t steady_us)
 		return false;
 	}
 	call->error.status = class.status;
+	if (class.status != EO_UNKNOWN || (reply->http_status < 500 && call->error.code[0] != '\0'))
+		note_answer(call);
 	if (class.status == EO_UNKNOWN)
 		call->in_doubt |= operations[call->op].writes;
 	if (class.skewed && !call->resigned && reply->date_s != 0 &&
@@ -499,6 +522,24 @@ forget_reply(EoCall *call)
 	call->reasons = NULL;
 }
 
+/* Connect again after a pause, if there is time left.  This was no attempt. */
+static bool
+connect_later(EoCall *call)
+{
+	int64_t		now_us = eo_clock_monotonic_us();
+	int64_t		latest_us = call->deadline_us - MIN_ATTEMPT_US;
+
+	call->error.attempts = --call->attempt;
+	if (call->client->no_retries || now_us >= latest_us)
+		return false;
+	call->refusals++;
+	call->next_us = now_us + random_pause_us(call->refusals, BACKOFF_BASE_MS, BACKOFF_REFUSED_MS);
+	if (call->next_us > latest_us)
+		call->next_us = latest_us;
+	call->waiting = true;
+	return true;
+}
+
 /* Make another attempt after a pause, if there is one left and time for it. */
 static bool
 retry_later(EoCall *call, bool throttled)
@@ -506,11 +547,13 @@ retry_later(EoCall *call, bool throttled)
 	int64_t		now_us = eo_clock_monotonic_us();
 	int64_t		asked_ms = call->transfer.reply.retry_after_ms;
 
-	if (call->attempt >= call->client->max_attempts)
+	if (call->client->no_retries || call->attempt >= call->client->max_attempts)
 		return false;
 	if (asked_ms > RETRY_AFTER_MAX_MS)
 		asked_ms = RETRY_AFTER_MAX_MS;
-	call->next_us = now_us + random_pause_us(call->attempt, throttled);
+	call->next_us = now_us +
+		random_pause_us(call->attempt, throttled ? BACKOFF_THROTTLED_MS : BACKOFF_BASE_MS,
+						BACKOFF_MAX_MS);
 	if (asked_ms > 0 && call->next_us < now_us + asked_ms * 1000)
 		call->next_us = now_us + asked_ms * 1000;
 
@@ -524,16 +567,46 @@ retry_later(EoCall *call, bool throttled)
 
 /* Between nothing and a ceiling that doubles with each attempt. */
 static int64_t
-random_pause_us(int attempt, bool throttled)
+random_pause_us(int attempt, int64_t first_ms, int64_t longest_ms)
 {
-	int64_t		ceiling_ms = throttled ? BACKOFF_THROTTLED_MS : BACKOFF_BASE_MS;
+	int64_t		ceiling_ms = first_ms;
 	uint32_t	random;
 
-	for (int i = 1; i < attempt && ceiling_ms < BACKOFF_MAX_MS; i++)
+	for (int i = 1; i < attempt && ceiling_ms < longest_ms; i++)
 		ceiling_ms *= 2;
-	if (ceiling_ms > BACKOFF_MAX_MS)
-		ceiling_ms = BACKOFF_MAX_MS;
+	if (ceiling_ms > longest_ms)
+		ceiling_ms = longest_ms;
 	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
 		random = (uint32_t) eo_clock_monotonic_us();
 	return ceiling_ms * 1000 * (int64_t) (random >> 8) / (1 << 24);
+}
+
+/* ----- the circuit ----- */
+
+static void
+note_answer(EoCall *call)
+{
+	call->answered = true;
+	if (call->client->circuit != NULL)
+		call->client->circuit->answered(call->client);
+}
+
+/*
+ * The call has ended without an answer.  That is no failure of the service if the
+ * caller has left it less time than the server's options do.
+ */
+static void
+note_failure(EoCall *call)
+{
+	EoClient   *client = call->client;
+	EoStatus	status = call->error.status;
+	int64_t		given_us = call->deadline_us - call->started_us;
+	bool		ran_out = eo_clock_monotonic_us() + MIN_ATTEMPT_US >= call->deadline_us;
+
+	if (client->circuit == NULL)
+		return;
+	if (status == EO_UNREACHABLE ||
+		((status == EO_UNKNOWN || status == EO_UNANSWERED) &&
+		 !(ran_out && given_us < (int64_t) client->request_timeout_ms * 900)))
+		client->circuit->failed(client, call->started_us, &call->error);
 }

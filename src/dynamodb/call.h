@@ -119,6 +119,8 @@ struct EoCall
 	/* Private to call.c. */
 	EoHttpTransfer transfer;
 	int			attempt;
+	int			refusals;		/* connections that were refused */
+	bool		answered;		/* an attempt had an answer of the service */
 	bool		resigned;		/* was signed anew after clock correction */
 	bool		expired;		/* credentials are to be renewed before the
 								 * next attempt */

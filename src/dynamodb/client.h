@@ -65,6 +65,23 @@ typedef struct EoCredentialSource
 } EoCredentialSource;
 
 /*
+ * Whether an endpoint is worth asking, as all processes together have found out.  The
+ * circuit of an endpoint is open while it answers nobody: then a call ends at once
+ * with EO_NOT_ASKED.  The layer above provides the functions.  None of them waits.
+ */
+typedef struct EoCircuit
+{
+	/* May a call be started?  If not, *error is filled in. */
+	bool		(*enter) (EoClient *client, EoError *error);
+
+	/* The service has answered a call, be it with an error. */
+	void		(*answered) (EoClient *client);
+
+	/* A call that was started at started_us has ended without an answer. */
+	void		(*failed) (EoClient *client, int64_t started_us, const EoError *error);
+} EoCircuit;
+
+/*
  * One server and one set of credentials.  All strings are borrowed from the
  * caller, and must live as long as the client.
  */
@@ -84,6 +101,15 @@ struct EoClient
 	int			request_timeout_ms; /* of a whole call, retries included */
 	int			max_attempts;
 	bool		return_capacity;	/* ask what each request takes */
+	bool		no_retries;		/* for a caller with a pace of its own: not
+								 * even of a refused connection */
+	const EoCircuit *circuit;	/* NULL: all calls are made */
+	bool		insists;		/* calls are made while the circuit is open */
+
+	/* For the owner of circuit. */
+	void	   *circuit_entry;
+	uint64_t	circuit_id;
+	uint32_t	circuit_version;
 	EoSigner   *signer;
 	EoServiceClock clock;
 	const EoCallObserver *observer; /* of its calls' attempts; NULL: none */

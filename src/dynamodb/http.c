@@ -786,6 +786,9 @@ judge(EoHttpHandle *h, CURLcode code)
 	/* If no byte of the request was sent, the service cannot have done anything. */
 	curl_easy_getinfo(h->easy, CURLINFO_REQUEST_SIZE, &sent);
 	reply->status = sent > 0 ? EO_UNKNOWN : EO_UNREACHABLE;
+	reply->refused = sent == 0 && (code == CURLE_COULDNT_CONNECT ||
+								   code == CURLE_COULDNT_RESOLVE_HOST ||
+								   code == CURLE_OPERATION_TIMEDOUT);
 	if (code == CURLE_OUT_OF_MEMORY || eo_buf_status(&h->body) == EO_NO_MEMORY)
 		reply->status = sent > 0 ? EO_UNKNOWN : EO_NO_MEMORY;
 	if (eo_buf_status(&h->body) == EO_TOO_LARGE)

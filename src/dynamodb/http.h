@@ -91,6 +91,12 @@ typedef struct EoHttpReply
 	 * reply that can be used.
 	 */
 	EoStatus	status;
+
+	/*
+	 * EO_UNREACHABLE: nobody listened, the name was not found, or connecting
+	 * took too long.  All of these may pass, unlike a bad certificate.
+	 */
+	bool		refused;
 	int			http_status;
 	const char *body;			/* borrowed until eo_http_finish() */
 	size_t		body_len;

@@ -45,6 +45,8 @@ typedef enum EoStatus
 	EO_CREDENTIALS_AWAY,		/* nor will there be before their source
 								 * answers again */
 	EO_UNREACHABLE,				/* no connection was made */
+	EO_NOT_ASKED,				/* the circuit of the endpoint is open, see
+								 * EoCircuit */
 
 	/*
 	 * Not applied: the service said so.  Of EO_CONDITION_FAILED and

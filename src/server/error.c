@@ -42,6 +42,8 @@ static const Report reports[] = {
 	"Nothing was sent. The source is asked again every few seconds, and calls work once it answers; docs/aws.md says what each source needs."},
 	[EO_UNREACHABLE] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB could not be reached",
 	"Nothing was sent. Check the server's options endpoint and region, and the network from the database server."},
+	[EO_NOT_ASKED] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB has not answered, and is not asked",
+	"Nothing was sent. Retry in some seconds: one process asks once a second, and calls are made again as soon as there is an answer. See exactonce_circuits."},
 	[EO_CONDITION_FAILED] = {ERRCODE_INTERNAL_ERROR, "unexpected answer", NULL},
 	[EO_CANCELLED] = {ERRCODE_EO_REFUSED, "DynamoDB refused a write", NULL},
 	[EO_THROTTLED] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB is throttling",
@@ -117,7 +119,8 @@ eo_error_facts(const EoError *error)
 	else if (error->message[0] != '\0')
 		appendStringInfo(&s, "%s%s.", error->status == EO_INVALID ||
 						 error->status == EO_NO_CLOCK || error->status == EO_NO_CREDENTIALS ||
-						 error->status == EO_CREDENTIALS_AWAY ? "" : "Last answer: ", error->message);
+						 error->status == EO_CREDENTIALS_AWAY || error->status == EO_NOT_ASKED ?
+						 "" : "Last answer: ", error->message);
 	if (error->request_id[0] != '\0')
 		appendStringInfo(&s, " Request id %s.", error->request_id);
 	if (error->attempts > 1)

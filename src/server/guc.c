@@ -11,8 +11,10 @@
 #include "nodes/pg_list.h"
 #include "server/guc.h"
 #include "utils/guc.h"
+#include "utils/guc_tables.h"
 #include "utils/varlena.h"
 
+bool		eo_guc_enabled = true;
 int			eo_guc_max_claims = 40000;
 char	   *eo_guc_server;
 int			eo_guc_log_keys = EO_LOG_KEYS_TEXT;
@@ -55,6 +57,13 @@ check_slots(char **value, void **extra, GucSource source)
 void
 eo_guc_define(bool preloading)
 {
+	DefineCustomBoolVariable("exactonce.enabled",
+							 "Allows calls that claim keys, complete them at once, or touch actions.",
+							 "While it is off they fail at once. Transactions that have completed keys can commit, and what has committed is finished.",
+							 &eo_guc_enabled,
+							 true,
+							 PGC_SUSET, 0,
+							 NULL, NULL, NULL);
 	DefineCustomEnumVariable("exactonce.log_keys",
 							 "Shows keys and ids of actions in messages and views as they are, or their hashes.",
 							 "A hash is \"sha256:\" and the first 16 hexadecimal digits of the key's SHA-256.",
@@ -120,6 +129,35 @@ eo_guc_define(bool preloading)
 				 errmsg("exactonce.test_hurry is %d", test_hurry),
 				 errdetail("Intervals that keep keys safe from late requests are divided by it."),
 				 errhint("It is for tests only. Set it to 1, and restart the server.")));
+}
+
+const char *
+eo_guc_enabled_by(void)
+{
+	int			n;
+	struct config_generic **all = eo_compat_guc_variables(&n);
+
+	for (int i = 0; i < n; i++)
+	{
+		if (strcmp(all[i]->name, "exactonce.enabled") != 0)
+			continue;
+		switch (all[i]->source)
+		{
+			case PGC_S_DATABASE:
+				return "for this database";
+			case PGC_S_USER:
+				return "for this role";
+			case PGC_S_DATABASE_USER:
+				return "for this role in this database";
+			case PGC_S_FILE:
+			case PGC_S_ARGV:
+			case PGC_S_GLOBAL:
+				return "for the whole cluster";
+			default:
+				break;
+		}
+	}
+	return "in this session";
 }
 
 int64

@@ -17,6 +17,7 @@ typedef enum EoLogKeys
 	EO_LOG_KEYS_HASH
 } EoLogKeys;
 
+extern bool eo_guc_enabled;		/* exactonce.enabled */
 extern int	eo_guc_max_claims;	/* exactonce.max_claims */
 
 /* exactonce.takeover: which silent lives are retired without an operator */
@@ -35,6 +36,9 @@ extern bool eo_guc_log_requests;	/* exactonce.log_requests */
 
 /* exactonce.synchronized_standby_slots: names for SplitIdentifierString() */
 extern char *eo_guc_synchronized_standby_slots;
+
+/* Where the value of exactonce.enabled comes from: "for this database", ... */
+extern const char *eo_guc_enabled_by(void);
 
 /* An interval of the protocol, divided by exactonce.test_hurry. */
 extern int64 eo_guc_hurried_us(int64 us);

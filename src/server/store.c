@@ -62,6 +62,7 @@ typedef struct StoreEntry
 
 static HTAB *stores;
 static uint8 *hash_key;
+static const EoCircuit *circuit_in_use;
 
 static void build_store(StoreEntry *entry, EoServer *server);
 static EoStore *fill_store(EoServer *server, MemoryContext context);
@@ -167,12 +168,19 @@ fill_store(EoServer *server, MemoryContext context)
 	c->request_timeout_ms = server->request_timeout_ms;
 	c->max_attempts = server->max_attempts;
 	c->return_capacity = server->return_capacity;
+	c->circuit = circuit_in_use;
 	c->signer = eo_sigv4_create();
 	if (c->signer == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("could not prepare to sign requests for server \"%s\"", server->name)));
 	return s;
+}
+
+void
+eo_store_use_circuit(const EoCircuit *circuit)
+{
+	circuit_in_use = circuit;
 }
 
 void

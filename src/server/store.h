@@ -55,6 +55,9 @@ extern EoStore *eo_store_open(const char *server_name);
  */
 extern EoStore *eo_store_create(EoServer *server);
 
+/* The circuits of all clients that are made from now on, see cluster/circuit.c. */
+extern void eo_store_use_circuit(const EoCircuit *circuit);
+
 /*
  * Make a random key to hash credentials with.  To be called in the postmaster, at each
  * start of the server, so that its processes inherit the key.

@@ -103,6 +103,7 @@ eo_action_create_sql_body(PG_FUNCTION_ARGS)
 	Datum		result;
 
 	eo_gate("action_create", EO_WRITES);
+	eo_gate_enabled("action_create");
 	if (eo_expansion_find(fcinfo, 4, 5, &result))
 		return result;
 	plan.payload = eo_arg_json(fcinfo, 0);
@@ -143,6 +144,7 @@ eo_action_create_many_sql_body(PG_FUNCTION_ARGS)
 	int			n;
 
 	eo_gate("action_create_many", EO_WRITES);
+	eo_gate_enabled("action_create_many");
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
@@ -198,6 +200,7 @@ eo_action_consume_sql_body(PG_FUNCTION_ARGS)
 	Datum		datum;
 
 	eo_gate("action_consume", EO_WRITES);
+	eo_gate_enabled("action_consume");
 	if (eo_expansion_find(fcinfo, 0, 5, &datum))
 		return datum;
 	ask.id = read_id(fcinfo, 0);
@@ -232,6 +235,7 @@ eo_action_cancel_sql_body(PG_FUNCTION_ARGS)
 	Datum		datum;
 
 	eo_gate("action_cancel", EO_WRITES);
+	eo_gate_enabled("action_cancel");
 	if (eo_expansion_find(fcinfo, 0, 2, &datum))
 		return datum;
 	id = read_id(fcinfo, 0);
@@ -272,6 +276,7 @@ eo_action_get_sql_body(PG_FUNCTION_ARGS)
 	char	   *id;
 
 	eo_gate("action_get", EO_READS);
+	eo_gate_enabled("action_get");
 	id = read_id(fcinfo, 0);
 	if (!eo_action_get(eo_arg_store(fcinfo, 1), id, &v))
 		PG_RETURN_NULL();

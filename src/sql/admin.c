@@ -35,6 +35,24 @@ eo_idem_create_table_body(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(created ? "created" : "exists"));
 }
 
+/* Make the checks, and ask the service also if others are refused that. */
+static void
+check(EoStore *store, EoCheckRow *checks)
+{
+	if (store != NULL)
+		store->client.insists = true;
+	PG_TRY();
+	{
+		eo_check(store, checks);
+	}
+	PG_FINALLY();
+	{
+		if (store != NULL)
+			store->client.insists = false;
+	}
+	PG_END_TRY();
+}
+
 /*
  * idem_check(server)
  */
@@ -54,7 +72,7 @@ eo_idem_check_body(PG_FUNCTION_ARGS)
 	eo_gate("idem_check", EO_READS);
 	eo_compat_materialized_srf(fcinfo);
 	may_use = eo_options_may_use(eo_arg_text(fcinfo, 0));
-	eo_check(may_use ? eo_arg_store(fcinfo, 0) : NULL, checks);
+	check(may_use ? eo_arg_store(fcinfo, 0) : NULL, checks);
 	for (int i = 0; i < EO_CHECK_ROWS; i++)
 	{
 		EoRow		row;

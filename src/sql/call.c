@@ -86,6 +86,7 @@ eo_idem_call_body(PG_FUNCTION_ARGS)
 	bool		isnull;
 
 	eo_gate("idem_call", EO_WRITES);
+	eo_gate_enabled("idem_call");
 	ask.key = eo_arg_key(fcinfo, 0);
 	if (PG_ARGISNULL(1))
 		ereport(ERROR,

@@ -17,6 +17,7 @@
 #include "access/table.h"
 #include "access/xlog.h"
 #include "catalog/pg_authid.h"
+#include "cluster/circuit.h"
 #include "cluster/databases.h"
 #include "cluster/life_watch.h"
 #include "cluster/slots.h"
@@ -34,6 +35,7 @@
 #include "server/credential_cache.h"
 #include "server/credentials.h"
 #include "server/error.h"
+#include "server/guc.h"
 #include "server/options.h"
 #include "server/store.h"
 #include "sql/check.h"
@@ -71,6 +73,7 @@ typedef struct Subject
 	EoTableDescription table;	/* if NEEDS_DESCRIPTION is met */
 } Subject;
 
+static void check_enabled(Subject *s, EoCheckRow *row);
 static void check_durability(Subject *s, EoCheckRow *row);
 static void check_slots(Subject *s, EoCheckRow *row);
 static void check_worker(Subject *s, EoCheckRow *row);
@@ -81,6 +84,7 @@ static void check_lives(Subject *s, EoCheckRow *row);
 static void check_rights(Subject *s, EoCheckRow *row);
 static void check_server(Subject *s, EoCheckRow *row);
 static void check_credentials(Subject *s, EoCheckRow *row);
+static void check_circuit(Subject *s, EoCheckRow *row);
 static void check_table(Subject *s, EoCheckRow *row);
 static void check_key(Subject *s, EoCheckRow *row);
 static void check_ttl(Subject *s, EoCheckRow *row);
@@ -96,6 +100,7 @@ static const struct
 	void		(*check) (Subject *s, EoCheckRow *row);
 }			checks[] =
 {
+	{"enabled", NEEDS_NOTHING, check_enabled},
 	{"durability", NEEDS_NOTHING, check_durability},
 	{"standby slots", NEEDS_NOTHING, check_slots},
 	{"worker", NEEDS_NOTHING, check_worker},
@@ -106,6 +111,7 @@ static const struct
 	{"rights", NEEDS_NOTHING, check_rights},
 	{"server", NEEDS_SERVER, check_server},
 	{"credentials", NEEDS_SERVER, check_credentials},
+	{"circuit", NEEDS_SERVER, check_circuit},
 	{"table", NEEDS_CREDENTIALS, check_table},
 	{"key schema", NEEDS_DESCRIPTION, check_key},
 	{"time to live", NEEDS_DESCRIPTION, check_ttl},
@@ -145,6 +151,17 @@ eo_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS])
 }
 
 /* ----- this PostgreSQL server ----- */
+
+static void
+check_enabled(Subject *s, EoCheckRow *row)
+{
+	(void) s;
+	if (eo_guc_enabled)
+		set_finding(row, EO_FINDING_OK, "on", NULL);
+	else
+		set_finding(row, EO_FINDING_WARNING, psprintf("exactonce.enabled is off %s", eo_guc_enabled_by()),
+					"Calls that claim keys, complete them at once or touch actions fail. A superuser switches it on.");
+}
 
 static void
 check_durability(Subject *s, EoCheckRow *row)
@@ -480,6 +497,22 @@ check_credentials(Subject *s, EoCheckRow *row)
 	}
 	else
 		set_finding(row, EO_FINDING_FAILURE, "there are none", eo_error_hint(&error));
+}
+
+/* Are calls refused because the service did not answer?  As it was before these checks. */
+static void
+check_circuit(Subject *s, EoCheckRow *row)
+{
+	EoCircuitReport report;
+
+	if (!eo_circuit_look(&s->store->client, &report) || !report.open)
+		set_finding(row, EO_FINDING_OK, "closed", NULL);
+	else
+		set_finding(row, EO_FINDING_FAILURE,
+					psprintf("open since %s; nothing was answered since %s; last error: %s",
+							 pstrdup(timestamptz_to_str(report.opened_at)),
+							 pstrdup(timestamptz_to_str(report.silent_since)), report.why),
+					"Calls are refused until the endpoint answers, which is asked once a second. The checks below ask it now.");
 }
 
 /* ----- the DynamoDB table ----- */

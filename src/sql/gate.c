@@ -17,6 +17,8 @@
 #include "dynamodb/clock.h"
 #include "dynamodb/http.h"
 #include "miscadmin.h"
+#include "server/error.h"
+#include "server/guc.h"
 #include "sql/gate.h"
 
 /* A worker gives a sign of life every five seconds at least. */
@@ -61,6 +63,18 @@ eo_gate(const char *function, EoAccess access)
 					 errhint("Call it before the commit, for example in a deferred trigger.")));
 		eo_xact_check_lost();
 	}
+}
+
+void
+eo_gate_enabled(const char *function)
+{
+	if (eo_guc_enabled)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_UNAVAILABLE),
+			 errmsg("cannot execute %s(): exactonce is switched off", function),
+			 errdetail("The setting exactonce.enabled is off %s. Nothing was sent.", eo_guc_enabled_by()),
+			 errhint("A superuser switches it on with ALTER SYSTEM, ALTER DATABASE or ALTER ROLE ... SET exactonce.enabled = on, whichever switched it off. Transactions that have completed keys can commit.")));
 }
 
 void

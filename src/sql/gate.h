@@ -29,6 +29,12 @@ typedef enum EoAccess
 extern void eo_gate(const char *function, EoAccess access);
 
 /*
+ * Raises ID006 while exactonce.enabled is off.  For functions that claim a key, complete
+ * one at once, or touch an action; after eo_gate().
+ */
+extern void eo_gate_enabled(const char *function);
+
+/*
  * Raises 55000 unless this database's worker is running.  To be called before
  * anything that the worker would have to finish or to give back.  Waits,
  * interruptibly, for a worker that is starting.

@@ -104,6 +104,7 @@ eo_idem_acquire_body(PG_FUNCTION_ARGS)
 	Datum		result;
 
 	eo_gate("idem_acquire", EO_WRITES);
+	eo_gate_enabled("idem_acquire");
 	if (eo_expansion_find(fcinfo, 0, 8, &result))
 		return result;
 	store = acquire(fcinfo, &ask, &claim);
@@ -121,6 +122,7 @@ eo_idem_try_acquire_body(PG_FUNCTION_ARGS)
 	EoStore    *store;
 
 	eo_gate("idem_try_acquire", EO_WRITES);
+	eo_gate_enabled("idem_try_acquire");
 	store = acquire(fcinfo, &ask, &claim);
 	if (claim.outcome != EO_CLAIM_ACQUIRED && claim.outcome != EO_CLAIM_COMPLETED)
 		eo_acquire_raise(store, ask.key, &claim);
@@ -165,6 +167,7 @@ eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
 	int			npayloads;
 
 	eo_gate("idem_acquire_many", EO_WRITES);
+	eo_gate_enabled("idem_acquire_many");
 	nkeys = read_keys(fcinfo, &keys);
 	if (nkeys > EO_MAX_CLAIMS_OF_TRANSACTION)
 		ereport(ERROR,
@@ -281,6 +284,8 @@ eo_idem_complete_body(PG_FUNCTION_ARGS)
 	EoStore    *store;
 
 	eo_gate("idem_complete", EO_WRITES);
+	if (immediate)
+		eo_gate_enabled("idem_complete");
 	key = eo_arg_key(fcinfo, 0);
 	store = eo_arg_store(fcinfo, 4);
 	if (!immediate)
@@ -329,6 +334,7 @@ eo_idem_once_body(PG_FUNCTION_ARGS)
 	EoStore    *store;
 
 	eo_gate("idem_once", EO_WRITES);
+	eo_gate_enabled("idem_once");
 	key = eo_arg_key(fcinfo, 0);
 	retention_s = eo_arg_retention(fcinfo, 2);
 	store = eo_arg_store(fcinfo, 3);
@@ -350,6 +356,7 @@ eo_idem_transact_body(PG_FUNCTION_ARGS)
 	Datum		result;
 
 	eo_gate("idem_transact", EO_WRITES);
+	eo_gate_enabled("idem_transact");
 	if (eo_expansion_find(fcinfo, 0, 4, &result))
 		return result;
 	ask.key = eo_arg_key(fcinfo, 0);

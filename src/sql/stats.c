@@ -63,6 +63,7 @@ static const char *const result_names[] = {
 	[EO_NO_CREDENTIALS] = "no_credentials",
 	[EO_CREDENTIALS_AWAY] = "credentials_away",
 	[EO_UNREACHABLE] = "unreachable",
+	[EO_NOT_ASKED] = "not_asked",
 	[EO_CONDITION_FAILED] = "condition_failed",
 	[EO_CANCELLED] = "transaction_cancelled",
 	[EO_THROTTLED] = "throttled",

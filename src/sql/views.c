@@ -6,13 +6,14 @@
  * exactonce_claims and exactonce_in_doubt select from exactonce_claims_of_cluster(),
  * which shows no token, payload or result.  Roles may call it without the views, so what
  * exactonce.log_keys hides is hidden here.  exactonce_pending says by
- * exactonce_waits_for() what a completion waits for.  exactonce_progress selects from
- * exactonce_progress_of_cluster().
+ * exactonce_waits_for() what a completion waits for.  exactonce_progress and
+ * exactonce_circuits select from functions of their own, too.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "cluster/circuit.h"
 #include "cluster/databases.h"
 #include "cluster/kept.h"
 #include "cluster/life_watch.h"
@@ -26,6 +27,7 @@
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "server/option_values.h"
 #include "server/text.h"
@@ -37,6 +39,7 @@
 #include "utils/uuid.h"
 #include "utils/xid8.h"
 
+PG_FUNCTION_INFO_V1(eo_circuits_of_cluster);
 PG_FUNCTION_INFO_V1(eo_claims_of_cluster);
 PG_FUNCTION_INFO_V1(eo_key_of_record);
 PG_FUNCTION_INFO_V1(eo_waits_for);
@@ -246,6 +249,44 @@ eo_progress_of_cluster(PG_FUNCTION_ARGS)
 		EO_ROW_PUT(&row, p.total < 0, Int64GetDatum(p.total));
 		EO_ROW_PUT(&row, false, Int64GetDatum(p.found));
 		EO_ROW_PUT(&row, false, TimestampTzGetDatum(GetCurrentTimestamp() - age_us));
+		eo_row_store(&row, rsinfo);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * exactonce_circuits_of_cluster()
+ */
+Datum
+eo_circuits_of_cluster(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	uint32		cursor = 0;
+	EoCircuitReport r;
+
+	eo_gate("exactonce_circuits", EO_READS);
+	eo_compat_materialized_srf(fcinfo);
+	while (eo_circuit_walk(&cursor, &r))
+	{
+		Interval   *timeout = palloc0(sizeof(Interval));
+		const char *why = r.failures > 0 ? r.why : NULL;
+		EoRow		row;
+
+		timeout->time = r.request_timeout_ms * INT64CONST(1000);
+		/* A message of libcurl's may quote what is not in this encoding. */
+		if (why != NULL && !pg_verifymbstr(why, (int) strlen(why), true))
+			why = "";
+		eo_row_begin(&row, rsinfo->setDesc);
+		eo_row_put_text(&row, r.url);
+		EO_ROW_PUT(&row, false, IntervalPGetDatum(timeout));
+		EO_ROW_PUT(&row, false, BoolGetDatum(r.open));
+		EO_ROW_PUT(&row, r.answered_at == 0, TimestampTzGetDatum(r.answered_at));
+		EO_ROW_PUT(&row, false, Int64GetDatum((int64) r.failures));
+		EO_ROW_PUT(&row, r.failures == 0, TimestampTzGetDatum(r.silent_since));
+		EO_ROW_PUT(&row, !r.open, TimestampTzGetDatum(r.opened_at));
+		EO_ROW_PUT(&row, !r.open, Int64GetDatum((int64) r.refused));
+		EO_ROW_PUT(&row, !r.open, TimestampTzGetDatum(r.next_probe_at));
+		eo_row_put_text(&row, why);
 		eo_row_store(&row, rsinfo);
 	}
 	return (Datum) 0;

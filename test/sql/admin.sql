@@ -20,6 +20,8 @@ SELECT count(*) FROM exactonce_progress;
 SET ROLE pg_monitor;
 SELECT count(*) FROM exactonce_progress;
 SELECT finding FROM idem_audit();
+SELECT is_open, answered_at IS NOT NULL AS answered, failures, silent_since, opened_at, refused, next_probe_at, last_error
+FROM exactonce_circuits ORDER BY answered_at DESC NULLS LAST LIMIT 1;
 RESET ROLE;
 -- A table that is missing, and then created.
 \set endpoint `echo "$EO_ENDPOINT"`

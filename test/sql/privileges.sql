@@ -13,6 +13,8 @@ SELECT idem_create_table();
 SELECT * FROM idem_check();
 SELECT * FROM idem_audit();
 SELECT * FROM exactonce_progress;
+SELECT * FROM exactonce_circuits;
+SET exactonce.enabled = off;
 \echo `curl -s "$EO_CONTROL/count"`
 RESET ROLE;
 GRANT USAGE ON FOREIGN SERVER exactonce TO eo_app;

@@ -1,6 +1,7 @@
 /*
  * call_test.c
- *	  Which attempts a call makes, for how long, and how it ends.
+ *	  Which attempts a call makes, for how long, and how it ends; and what it tells
+ *	  the circuit of its endpoint.
  *
  * The transport is replaced by one that plays a script, and the clock moves only
  * while the code waits.
@@ -18,13 +19,15 @@ typedef struct Scripted
 	int64_t		date_s;
 	int			takes_ms;
 	int			retry_after_ms;
+	bool		refused;
 } Scripted;
 
-#define UNREACHABLE {EO_UNREACHABLE, 0, NULL, 0, 1, 0}
-#define LOST {EO_UNKNOWN, 0, NULL, 0, 1, 0}
-#define SILENT {EO_UNKNOWN, 0, NULL, 0, 60000, 0}
-#define OK_REPLY {EO_OK, 200, "{}", 0, 1, 0}
-#define REFUSED(text) {EO_OK, 400, text, 0, 1, 0}
+#define UNREACHABLE {EO_UNREACHABLE, 0, NULL, 0, 1, 0, false}
+#define NO_CONNECTION {EO_UNREACHABLE, 0, NULL, 0, 1, 0, true}
+#define LOST {EO_UNKNOWN, 0, NULL, 0, 1, 0, false}
+#define SILENT {EO_UNKNOWN, 0, NULL, 0, 60000, 0, false}
+#define OK_REPLY {EO_OK, 200, "{}", 0, 1, 0, false}
+#define REFUSED(text) {EO_OK, 400, text, 0, 1, 0, false}
 
 static const Scripted *script;
 static int	played;
@@ -92,6 +95,7 @@ eo_http_wait(int64_t until_us, EoWaitMode mode)
 		if (clock_us < lands_us)
 			clock_us = lands_us;
 		r->status = timed_out ? EO_UNKNOWN : s->status;
+		r->refused = s->refused;
 		r->http_status = timed_out ? 0 : s->http_status;
 		r->body = s->body != NULL ? s->body : "";
 		r->body_len = strlen(r->body);
@@ -120,6 +124,7 @@ eo_http_distrust(void)
 
 static EoClient client;
 
+static int64_t deadline_us;
 static bool dated;
 static bool clock_moved;
 static bool has_date;
@@ -138,7 +143,7 @@ run(EoOperation op, const Scripted *s)
 	call.nactions = 2;
 	call.dated = dated;
 	eo_buf_adds(&call.body, "{}");
-	if (eo_window_add(&window, &call, 0))
+	if (eo_window_add(&window, &call, deadline_us))
 		eo_window_run(&window, 1, NULL, NULL, NULL);
 	error = call.error;
 	clock_moved = call.clock_moved;
@@ -157,15 +162,15 @@ test_retries(void)
 {
 	EoError		e;
 	Scripted	fine[] = {OK_REPLY};
-	Scripted	flaky[] = {{EO_OK, 500, FAILED("InternalServerError"), 0, 1, 0}, UNREACHABLE, OK_REPLY};
+	Scripted	flaky[] = {{EO_OK, 500, FAILED("InternalServerError"), 0, 1, 0, false}, UNREACHABLE, OK_REPLY};
 	Scripted	denied[] = {REFUSED(FAILED("AccessDeniedException"))};
 	Scripted	in_doubt[] = {LOST, REFUSED(FAILED("AccessDeniedException"))};
 	Scripted	unreachable[] = {UNREACHABLE, UNREACHABLE, UNREACHABLE, UNREACHABLE};
 	Scripted	throttled[] = {THROTTLED, THROTTLED, THROTTLED, THROTTLED};
-	Scripted	garbage[] = {{EO_OK, 200, "<html>", 0, 1, 0}, OK_REPLY};
+	Scripted	garbage[] = {{EO_OK, 200, "<html>", 0, 1, 0, false}, OK_REPLY};
 	Scripted	slow[] = {SILENT, OK_REPLY};
 	Scripted	silent[] = {SILENT, SILENT, SILENT, SILENT};
-	Scripted	asked[] = {{EO_OK, 400, FAILED("ThrottlingException"), 0, 1, 2000}, OK_REPLY};
+	Scripted	asked[] = {{EO_OK, 400, FAILED("ThrottlingException"), 0, 1, 2000, false}, OK_REPLY};
 	int64_t		start;
 
 	e = run(EO_UPDATE_ITEM, fine);
@@ -197,6 +202,153 @@ test_retries(void)
 	start = clock_us;
 	e = run(EO_UPDATE_ITEM, asked);
 	ok(e.status == EO_OK && clock_us - start >= 2000000, "a pause that is asked for is made");
+}
+
+/* A service that is away for so many connections, and then answers. */
+#define MAX_AWAY 1000
+
+static const Scripted *
+away(int connections, Scripted then)
+{
+	static Scripted s[MAX_AWAY + 1];
+
+	for (int i = 0; i < MAX_AWAY; i++)
+		s[i] = (Scripted) NO_CONNECTION;
+	s[connections] = then;
+	return s;
+}
+
+static void
+test_refused_connections(void)
+{
+	Scripted	fine = OK_REPLY;
+	Scripted	denied = REFUSED(FAILED("AccessDeniedException"));
+	Scripted	reset_then_away[] = {LOST, NO_CONNECTION, NO_CONNECTION, NO_CONNECTION,
+	NO_CONNECTION, OK_REPLY};
+	Scripted	always = NO_CONNECTION;
+	int64_t		start = clock_us;
+	EoError		e;
+
+	/* Seven pauses are less than two seconds together. */
+	e = run(EO_UPDATE_ITEM, away(7, fine));
+	ok(e.status == EO_OK && e.attempts == 1, "refused connections are no attempts");
+	ok(clock_us - start < 5000000, "the call ends as soon as one is made");
+	e = run(EO_UPDATE_ITEM, away(7, denied));
+	ok(e.status == EO_DENIED && e.attempts == 1, "nor do they leave doubt");
+	e = run(EO_UPDATE_ITEM, reset_then_away);
+	ok(e.status == EO_OK && e.attempts == 2, "also between attempts");
+
+	start = clock_us;
+	e = run(EO_UPDATE_ITEM, away(MAX_AWAY, always));
+	ok(e.status == EO_UNREACHABLE && e.attempts == 0, "refused to the end: nothing was sent");
+	ok(clock_us - start >= 4900000 && clock_us - start <= 5000000, "it is tried until the deadline");
+	ok(played >= 8 && played < 200, "with pauses that grow");
+
+	client.no_retries = true;
+	start = clock_us;
+	e = run(EO_UPDATE_ITEM, away(7, fine));
+	ok(e.status == EO_UNREACHABLE && clock_us - start < 10000, "without retries it fails at once");
+	client.no_retries = false;
+}
+
+/* What the circuit was told. */
+static bool is_open;
+static int	entered;
+static int	answers;
+static int	failures;
+static int64_t failed_since_us;
+
+static bool
+enter(EoClient *c, EoError *error)
+{
+	(void) c;
+	entered++;
+	if (is_open)
+		error->status = EO_NOT_ASKED;
+	return !is_open;
+}
+
+static void
+answered(EoClient *c)
+{
+	(void) c;
+	answers++;
+}
+
+static void
+failed(EoClient *c, int64_t started_us, const EoError *error)
+{
+	(void) c;
+	(void) error;
+	failures++;
+	failed_since_us = started_us;
+}
+
+static EoError
+run_in_circuit(EoOperation op, const Scripted *s)
+{
+	entered = answers = failures = 0;
+	return run(op, s);
+}
+
+static void
+test_circuit(void)
+{
+	static const EoCircuit circuit = {.enter = enter,.answered = answered,.failed = failed};
+	Scripted	fine[] = {OK_REPLY};
+	Scripted	false_condition[] = {REFUSED(FAILED("ConditionalCheckFailedException"))};
+	Scripted	denied[] = {REFUSED(FAILED("AccessDeniedException"))};
+	Scripted	throttled[] = {THROTTLED, THROTTLED, THROTTLED, THROTTLED};
+	Scripted	in_progress[] = {REFUSED(FAILED("TransactionInProgressException")),
+	{EO_OK, 500, FAILED("InternalServerError"), 0, 1, 0, false}, LOST, LOST};
+	Scripted	broken[] = {{EO_OK, 500, FAILED("InternalServerError"), 0, 1, 0, false}, LOST,
+	{EO_OK, 200, "<html>", 0, 1, 0, false}, {EO_OK, 503, "busy", 0, 1, 0, false}};
+	Scripted	silent[] = {SILENT, SILENT, SILENT, SILENT};
+	Scripted	lost_then_denied[] = {LOST, REFUSED(FAILED("AccessDeniedException"))};
+	int64_t		start;
+	EoError		e;
+
+	client.circuit = &circuit;
+	(void) run_in_circuit(EO_UPDATE_ITEM, fine);
+	ok(entered == 1 && answers == 1 && failures == 0, "an answer is told");
+	(void) run_in_circuit(EO_UPDATE_ITEM, false_condition);
+	ok(answers == 1 && failures == 0, "a false condition is an answer");
+	(void) run_in_circuit(EO_UPDATE_ITEM, denied);
+	ok(answers == 1 && failures == 0, "denied access is an answer");
+	e = run_in_circuit(EO_UPDATE_ITEM, throttled);
+	ok(e.status == EO_THROTTLED && entered == 1 && answers == 4 && failures == 0, "so is throttling");
+	e = run_in_circuit(EO_TRANSACT, in_progress);
+	ok(e.status == EO_UNKNOWN && answers == 1 && failures == 0, "so is an error that leaves the outcome open");
+	e = run_in_circuit(EO_UPDATE_ITEM, lost_then_denied);
+	ok(e.status == EO_UNKNOWN && answers == 1 && failures == 0, "a call that had one has not failed");
+	(void) run_in_circuit(EO_UPDATE_ITEM, broken);
+	ok(answers == 0 && failures == 1, "errors of a service that is broken are none");
+	start = clock_us;
+	(void) run_in_circuit(EO_GET_ITEM, silent);
+	ok(answers == 0 && failures == 1 && failed_since_us == start, "silence is a failure, since the call began");
+	(void) run_in_circuit(EO_GET_ITEM, away(MAX_AWAY, (Scripted) NO_CONNECTION));
+	ok(answers == 0 && failures == 1, "so are refused connections to the end");
+	(void) run_in_circuit(EO_GET_ITEM, away(7, (Scripted) OK_REPLY));
+	ok(answers == 1 && failures == 0, "but not if one is made");
+
+	deadline_us = clock_us + 1000000;
+	(void) run_in_circuit(EO_GET_ITEM, silent);
+	ok(answers == 0 && failures == 0, "silence within less time than the server's is none");
+	deadline_us = clock_us + 4990000;
+	(void) run_in_circuit(EO_GET_ITEM, silent);
+	ok(failures == 1, "a little less does not matter");
+	deadline_us = clock_us + 1000000;
+	(void) run_in_circuit(EO_GET_ITEM, broken);
+	ok(failures == 1, "nor does the deadline if the attempts came to an end before");
+	deadline_us = 0;
+
+	is_open = true;
+	start = clock_us;
+	e = run_in_circuit(EO_UPDATE_ITEM, fine);
+	ok(e.status == EO_NOT_ASKED && e.attempts == 0 && played == 0, "while it is open nothing is sent");
+	ok(entered == 1 && answers == 0 && failures == 0 && clock_us == start, "and nothing is told, at once");
+	is_open = false;
+	client.circuit = NULL;
 }
 
 #define NONE "{\"Code\":\"None\"}"
@@ -327,6 +479,8 @@ main(void)
 	client.credentials.access_key_id = "a";
 	client.credentials.secret_access_key = "b";
 	test_retries();
+	test_refused_connections();
+	test_circuit();
 	test_transactions();
 	test_clock();
 	test_credentials();

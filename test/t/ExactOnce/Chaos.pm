@@ -237,22 +237,24 @@ sub rotate
 }
 
 # Claims of unknown outcome wait for the worker.  Once they take up all the room that a role
-# has, another claim is refused without a request.
+# has, another claim is refused without a request.  This is another server for the table: with
+# its longer timeout its circuit does not open meanwhile, so that calls are not refused before.
 sub fill_share
 {
 	my ($cluster) = @_;
 	my @scripts;
+	sql_of($cluster->{node}, server_sql('patient', table => $cluster->{table}, %patient));
 	foreach my $n (1 .. 12)
 	{
 		my @keys = map { "$cluster->{part}-many-$n-$_" } 1 .. 16;
 		$cluster->{did}{$_} = 0 foreach @keys;
-		push @scripts, "SELECT idem_acquire_many(ARRAY['" . join("', '", @keys) . "']);";
+		push @scripts, "SELECT idem_acquire_many(ARRAY['" . join("', '", @keys) . "'], server => 'patient');";
 	}
 	my $said = join '', finish_clients(start_clients($cluster->{node}, @scripts));
 	like($said, qr/ERROR:  54000/, "$cluster->{part}: what waits may take up a role's share of the claims, and no more");
 	my $key = "$cluster->{part}-no-room";
 	$cluster->{did}{$key} = 0;
-	like(run_script($cluster->{node}, "SELECT idem_acquire('$key');"), qr/ERROR:  54000/, "$cluster->{part}: then a claim is refused at once");
+	like(run_script($cluster->{node}, "SELECT idem_acquire('$key', server => 'patient');"), qr/ERROR:  54000/, "$cluster->{part}: then a claim is refused at once");
 	is(count_requests(key => $key), 0, "$cluster->{part}: without a request");
 	return;
 }

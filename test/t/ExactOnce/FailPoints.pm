@@ -122,6 +122,7 @@ my %cases = (
 	exactonce_key_of_record => {
 		run => "SELECT exactonce_key_of_record('IDEMPOTENCY#' || :'k', (SELECT oid FROM pg_foreign_server WHERE srvname = 'exactonce'));" },
 	exactonce_waits_for => { run => "SELECT exactonce_waits_for(pg_current_xact_id(), gen_random_uuid(), 'https://a', 'eu-west-1', 'abc', '');" },
+	exactonce_circuits_of_cluster => { run => 'SELECT count(*) FROM exactonce_circuits;' },
 	exactonce_progress_of_cluster => { run => 'SELECT count(*) FROM exactonce_progress;' },
 	exactonce_stats_of_cluster => { run => 'SELECT count(server) FROM exactonce_stats;' },
 	exactonce_stats_details_of_cluster => { run => 'SELECT count(DISTINCT le) FROM exactonce_stats_histograms;' },

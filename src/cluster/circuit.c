@@ -1,0 +1,523 @@
+/*-------------------------------------------------------------------------
+ *
+ * circuit.c
+ *	  Whether an endpoint answers, as all processes of a cluster have found out.
+ *
+ * While a service is away each call to it takes its whole deadline, and the caller
+ * holds locks meanwhile.  So the processes tell each other how their calls end.  The
+ * circuit of an endpoint opens once FAILURES calls in a row have ended without an
+ * answer and nothing was answered for the request_timeout of the server.  While it is
+ * open calls are refused before anything is sent.  Any answer closes it, whoever gets
+ * it, and whatever it says: a service that denies access or asks to slow down is there.
+ *
+ * Somebody has to ask, once a second for the whole cluster, and next_probe_us says
+ * when.  A worker that uses the endpoint does it (commit/worker_probes.c): it is never
+ * refused, and each of its calls counts as the probe of that second.  If no probe was
+ * made for CALLER_GRACE_US after that instant, there is no such worker, and the next
+ * caller is let through.  A worker does not ask for an endpoint that nobody has called
+ * for WANTED_US, because its server may have another one by now.
+ *
+ * Servers share a circuit if they have the same endpoint, ca_file and timeouts.  So the
+ * owner of a server with timeouts that are too short to be kept disturbs nobody else.
+ * If there is no room for another circuit, it takes the place of one that answers, or
+ * else of the one that nobody has called for the longest time.
+ *
+ * This is ordinary shared memory: it begins anew with every start of the server, and
+ * with every restart after a crash.  A call that finds its circuit closed, and an
+ * answer when there were no failures, read and write atomics only.  All else is under
+ * a spinlock, which is held for some hundred instructions.  A process keeps a pointer
+ * to the circuit of a client for as long as version is unchanged.  The circuit may be
+ * replaced after that look, so its id is compared again under the lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "cluster/circuit.h"
+#include "cluster/databases.h"
+#include "common/hashfn.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/status.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "server/guc.h"
+#include "server/store.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+
+#define MAX_CIRCUITS 64
+
+/* So many calls in a row have to fail. */
+#define FAILURES 3
+
+/* The service is asked so often while a circuit is open. */
+#define PROBE_US INT64CONST(1000000)
+
+/* A caller asks if no worker has done so for this long. */
+#define CALLER_GRACE_US INT64CONST(1000000)
+
+/* A worker asks for so long after the last call that was refused. */
+#define WANTED_US INT64CONST(600000000)
+
+/* An answer is noted if the last one was noted at least this long ago. */
+#define NOTE_US INT64CONST(20000)
+
+/* A long outage is logged again this often. */
+#define SAY_AGAIN_US INT64CONST(3600000000)
+
+typedef struct Circuit
+{
+	/* Changed under the lock, read without it. */
+	pg_atomic_uint32 failures;	/* in a row; 0: the service answers */
+	pg_atomic_uint32 open;
+
+	/* Changed by anybody. */
+	pg_atomic_uint64 answered_us;	/* when the last answer came, or the
+									 * circuit was made */
+
+	/* All that follows is under the lock. */
+	uint64		id;				/* of its clients, see id_of(); 0: free */
+	bool		answered;		/* there was an answer since it was made */
+	int32		request_timeout_ms;
+	int64		silent_since_us;	/* with failures: the first of these calls
+									 * was started, or a later answer came */
+	int64		called_us;		/* the last call that failed or was refused */
+	int64		opened_us;		/* while it is open, like the following */
+	int64		next_probe_us;
+	int64		said_us;		/* when the outage was logged */
+	uint64		refused;
+	char		url[EO_MAX_CIRCUIT_URL + 1];
+	char		why[EO_MESSAGE_LEN];
+} Circuit;
+
+typedef struct Circuits
+{
+	slock_t		lock;
+	pg_atomic_uint32 version;	/* another one when a circuit is made */
+	pg_atomic_uint32 nopen;
+	Circuit		circuits[MAX_CIRCUITS];
+} Circuits;
+
+static Circuits *shared;
+
+static bool enter(EoClient *client, EoError *error);
+static void note_answer(EoClient *client);
+static void note_failure(EoClient *client, int64 started_us, const EoError *error);
+
+static const EoCircuit functions = {
+	.enter = enter,
+	.answered = note_answer,
+	.failed = note_failure
+};
+
+Size
+eo_circuit_shmem_size(void)
+{
+	return sizeof(Circuits);
+}
+
+void
+eo_circuit_shmem_init(void)
+{
+	bool		found;
+
+	shared = ShmemInitStruct("exactonce circuits", sizeof(Circuits), &found);
+	if (!found)
+	{
+		memset(shared, 0, sizeof(Circuits));
+		SpinLockInit(&shared->lock);
+		/* A client has seen version 0, so that its first look searches. */
+		pg_atomic_init_u32(&shared->version, 1);
+		pg_atomic_init_u32(&shared->nopen, 0);
+		for (int i = 0; i < MAX_CIRCUITS; i++)
+		{
+			pg_atomic_init_u32(&shared->circuits[i].failures, 0);
+			pg_atomic_init_u32(&shared->circuits[i].open, 0);
+			pg_atomic_init_u64(&shared->circuits[i].answered_us, 0);
+		}
+	}
+	eo_store_use_circuit(&functions);
+}
+
+/* ----- finding a circuit ----- */
+
+static uint64
+hash_text(const char *text, uint64 seed)
+{
+	return hash_bytes_extended((const unsigned char *) text, (int) strlen(text), seed);
+}
+
+/* A number that clients with the same circuit have in common; never 0. */
+static uint64
+id_of(EoClient *client)
+{
+	const EoHttpEndpoint *e = &client->endpoint;
+
+	if (client->circuit_id == 0)
+	{
+		uint64		id = (uint64) client->request_timeout_ms << 32 | (uint32) e->connect_timeout_ms;
+
+		id = hash_text(e->url, id);
+		if (e->ca_file != NULL)
+			id = hash_text(e->ca_file, id);
+		client->circuit_id = id != 0 ? id : 1;
+	}
+	return client->circuit_id;
+}
+
+/* The circuit with that id; NULL: there is none.  The caller must hold the lock. */
+static Circuit *
+search(uint64 id)
+{
+	for (int i = 0; i < MAX_CIRCUITS; i++)
+	{
+		if (shared->circuits[i].id == id)
+			return &shared->circuits[i];
+	}
+	return NULL;
+}
+
+/*
+ * The circuit of a client, as far as this process knows without the lock; NULL: none
+ * was made for it.
+ */
+static Circuit *
+find(EoClient *client)
+{
+	uint32		version = pg_atomic_read_u32(&shared->version);
+	uint64		id;
+
+	if (client->circuit_version == version)
+		return client->circuit_entry;
+	id = id_of(client);
+	SpinLockAcquire(&shared->lock);
+	client->circuit_entry = search(id);
+	client->circuit_version = pg_atomic_read_u32(&shared->version);
+	SpinLockRelease(&shared->lock);
+	return client->circuit_entry;
+}
+
+/* Forget failures.  Returns whether the circuit was open.  The caller must hold the lock. */
+static bool
+close_circuit(Circuit *c)
+{
+	bool		was_open = pg_atomic_read_u32(&c->open) != 0;
+
+	pg_atomic_write_u32(&c->failures, 0);
+	pg_atomic_write_u32(&c->open, 0);
+	if (was_open)
+		pg_atomic_fetch_sub_u32(&shared->nopen, 1);
+	return was_open;
+}
+
+/*
+ * The circuit whose place another one takes: one that answers before one that does not,
+ * and the oldest of these.  The caller must hold the lock.
+ */
+static Circuit *
+victim(void)
+{
+	Circuit    *oldest = NULL;
+	bool		oldest_fails = true;
+	int64		oldest_us = PG_INT64_MAX;
+
+	for (int i = 0; i < MAX_CIRCUITS; i++)
+	{
+		Circuit    *c = &shared->circuits[i];
+		bool		fails = pg_atomic_read_u32(&c->failures) != 0;
+		int64		last_us = fails ? c->called_us : (int64) pg_atomic_read_u64(&c->answered_us);
+
+		if ((fails && !oldest_fails) || (fails == oldest_fails && last_us >= oldest_us))
+			continue;
+		oldest = c;
+		oldest_fails = fails;
+		oldest_us = last_us;
+	}
+	return oldest;
+}
+
+/* The circuit of a client, made if there is none.  The caller must hold the lock. */
+static Circuit *
+find_or_make(const EoClient *client)
+{
+	Circuit    *c = search(client->circuit_id);
+
+	if (c != NULL)
+		return c;
+	c = victim();
+	close_circuit(c);
+	c->id = client->circuit_id;
+	c->answered = false;
+	c->request_timeout_ms = client->request_timeout_ms;
+	c->why[0] = '\0';
+	strlcpy(c->url, client->endpoint.url, sizeof(c->url));
+	pg_atomic_write_u64(&c->answered_us, eo_clock_monotonic_us());
+	pg_atomic_fetch_add_u32(&shared->version, 1);
+	return c;
+}
+
+/* ----- calls ----- */
+
+/* An instant of the monotonic clock as a timestamp. */
+static TimestampTz
+timestamp_of(int64 us)
+{
+	return GetCurrentTimestamp() - (eo_clock_monotonic_us() - us);
+}
+
+/* Put the next probe off, because the caller asks now.  Is the outage to be logged again? */
+static bool
+take_turn(Circuit *c, int64 now_us)
+{
+	bool		say = now_us - c->said_us >= eo_guc_hurried_us(SAY_AGAIN_US);
+
+	c->next_probe_us = now_us + PROBE_US;
+	if (say)
+		c->said_us = now_us;
+	return say;
+}
+
+static void
+say_outage(const Circuit *copy, bool again)
+{
+	ereport(LOG,
+			(again ?
+			 errmsg("exactonce: endpoint %s still does not answer", copy->url) :
+			 errmsg("exactonce: endpoint %s does not answer; calls to it are refused", copy->url),
+			 errdetail("Nothing was answered since %s. Last error: %s.",
+					   timestamptz_to_str(timestamp_of(copy->silent_since_us)), copy->why),
+			 errhint("It is asked once a second, and calls are made again as soon as it answers. See exactonce_circuits."),
+			 errhidestmt(true)));
+}
+
+static bool
+enter(EoClient *client, EoError *error)
+{
+	Circuit    *c = find(client);
+	Circuit		copy;
+	int64		now_us;
+	bool		may = true;
+	bool		say = false;
+
+	if (c == NULL || pg_atomic_read_u32(&c->open) == 0)
+		return true;
+	now_us = eo_clock_monotonic_us();
+	SpinLockAcquire(&shared->lock);
+	if (c->id == client->circuit_id && pg_atomic_read_u32(&c->open) != 0)
+	{
+		may = client->insists || now_us >= c->next_probe_us + CALLER_GRACE_US;
+		if (may)
+			say = take_turn(c, now_us);
+		else
+		{
+			c->refused++;
+			c->called_us = now_us;
+		}
+	}
+	copy = *c;
+	SpinLockRelease(&shared->lock);
+	if (say)
+		say_outage(&copy, true);
+	if (may)
+		return true;
+	error->status = EO_NOT_ASKED;
+	snprintf(error->message, sizeof(error->message),
+			 "Nothing was answered since %s; it is asked again in %.1f s; last error: %s",
+			 timestamptz_to_str(timestamp_of(copy.silent_since_us)),
+			 Max(0, copy.next_probe_us - now_us) / 1000000.0, copy.why);
+	return false;
+}
+
+/* There was an answer: if there were failures, they are over. */
+static void
+recover(EoClient *client, Circuit *c)
+{
+	Circuit		copy;
+	bool		closed = false;
+
+	SpinLockAcquire(&shared->lock);
+	copy = *c;
+	if (c->id == client->circuit_id)
+	{
+		c->answered = true;
+		closed = close_circuit(c);
+	}
+	SpinLockRelease(&shared->lock);
+	if (closed)
+		ereport(LOG,
+				(errmsg("exactonce: endpoint %s answers again", copy.url),
+				 errdetail("It had not since %s; " UINT64_FORMAT " calls were refused.",
+						   timestamptz_to_str(timestamp_of(copy.silent_since_us)), copy.refused),
+				 errhidestmt(true)));
+}
+
+static void
+note_answer(EoClient *client)
+{
+	Circuit    *c = find(client);
+	int64		now_us = eo_clock_monotonic_us();
+
+	if (c == NULL)
+	{
+		SpinLockAcquire(&shared->lock);
+		find_or_make(client)->answered = true;
+		SpinLockRelease(&shared->lock);
+		return;
+	}
+	/* Not at every answer, so that processors do not fight for the cache line. */
+	if (now_us - (int64) pg_atomic_read_u64(&c->answered_us) >= NOTE_US)
+		pg_atomic_write_u64(&c->answered_us, now_us);
+	if (pg_atomic_read_u32(&c->failures) != 0)
+		recover(client, c);
+}
+
+/*
+ * Count a failure.  Returns whether the circuit has opened.  The caller must hold the
+ * lock.
+ */
+static bool
+count_failure(Circuit *c, const EoClient *client, int64 started_us, int64 now_us)
+{
+	int64		answered_us = (int64) pg_atomic_read_u64(&c->answered_us);
+	uint32		failures = pg_atomic_read_u32(&c->failures);
+
+	if (failures == 0)
+		c->silent_since_us = started_us;
+	if (c->answered)
+		c->silent_since_us = Max(c->silent_since_us, answered_us);
+	if (!client->insists)
+		c->called_us = now_us;
+	if (failures < PG_UINT32_MAX)
+		pg_atomic_write_u32(&c->failures, failures + 1);
+
+	/*
+	 * A call ends a little before its deadline if there is no time for another
+	 * attempt, so a tenth less is enough.
+	 */
+	if (pg_atomic_read_u32(&c->open) != 0 || failures + 1 < FAILURES ||
+		now_us - c->silent_since_us < (int64) client->request_timeout_ms * 900)
+		return false;
+	pg_atomic_write_u32(&c->open, 1);
+	pg_atomic_fetch_add_u32(&shared->nopen, 1);
+	c->opened_us = c->said_us = c->called_us = now_us;
+	c->next_probe_us = now_us + PROBE_US;
+	c->refused = 0;
+	return true;
+}
+
+static void
+note_failure(EoClient *client, int64 started_us, const EoError *error)
+{
+	int64		now_us = eo_clock_monotonic_us();
+	bool		opened;
+	Circuit    *c;
+	Circuit		copy;
+
+	(void) id_of(client);
+	SpinLockAcquire(&shared->lock);
+	c = find_or_make(client);
+	opened = count_failure(c, client, started_us, now_us);
+	strlcpy(c->why, error->code[0] != '\0' ? error->code : error->message, sizeof(c->why));
+	copy = *c;
+	SpinLockRelease(&shared->lock);
+	if (!opened)
+		return;
+	say_outage(&copy, false);
+	/* The worker is to ask from now on. */
+	eo_database_wake(MyDatabaseId);
+}
+
+/* ----- probes ----- */
+
+bool
+eo_circuit_any_open(void)
+{
+	return pg_atomic_read_u32(&shared->nopen) > 0;
+}
+
+bool
+eo_circuit_take_turn(EoClient *client, int64 *due_us)
+{
+	Circuit    *c = find(client);
+	int64		now_us = eo_clock_monotonic_us();
+	bool		mine = false;
+	bool		say = false;
+	Circuit		copy;
+
+	if (c == NULL || pg_atomic_read_u32(&c->open) == 0)
+		return false;
+	SpinLockAcquire(&shared->lock);
+	if (c->id == client->circuit_id && pg_atomic_read_u32(&c->open) != 0 &&
+		now_us - c->called_us < WANTED_US)
+	{
+		mine = now_us >= c->next_probe_us;
+		if (mine)
+			say = take_turn(c, now_us);
+		*due_us = Min(*due_us, c->next_probe_us);
+	}
+	copy = *c;
+	SpinLockRelease(&shared->lock);
+	if (say)
+		say_outage(&copy, true);
+	return mine;
+}
+
+/* ----- what is shown ----- */
+
+/* Fill in a report from a copy that was made under the lock. */
+static void
+report_on(Circuit *copy, EoCircuitReport *report)
+{
+	memset(report, 0, sizeof(*report));
+	strlcpy(report->url, copy->url, sizeof(report->url));
+	strlcpy(report->why, copy->why, sizeof(report->why));
+	report->request_timeout_ms = copy->request_timeout_ms;
+	report->failures = pg_atomic_read_u32(&copy->failures);
+	report->open = pg_atomic_read_u32(&copy->open) != 0;
+	if (copy->answered)
+		report->answered_at = timestamp_of((int64) pg_atomic_read_u64(&copy->answered_us));
+	if (report->failures > 0)
+		report->silent_since = timestamp_of(copy->silent_since_us);
+	if (!report->open)
+		return;
+	report->opened_at = timestamp_of(copy->opened_us);
+	report->next_probe_at = timestamp_of(copy->next_probe_us);
+	report->refused = copy->refused;
+}
+
+bool
+eo_circuit_look(EoClient *client, EoCircuitReport *report)
+{
+	Circuit    *c = find(client);
+	Circuit		copy;
+	bool		found;
+
+	if (c == NULL)
+		return false;
+	SpinLockAcquire(&shared->lock);
+	found = c->id == client->circuit_id;
+	copy = *c;
+	SpinLockRelease(&shared->lock);
+	if (found)
+		report_on(&copy, report);
+	return found;
+}
+
+bool
+eo_circuit_walk(uint32 *cursor, EoCircuitReport *report)
+{
+	bool		found = false;
+
+	while (!found && *cursor < MAX_CIRCUITS)
+	{
+		Circuit		copy;
+
+		SpinLockAcquire(&shared->lock);
+		copy = shared->circuits[(*cursor)++];
+		SpinLockRelease(&shared->lock);
+		found = copy.id != 0;
+		if (found)
+			report_on(&copy, report);
+	}
+	return found;
+}
