@@ -237,10 +237,13 @@ sub copy_cluster
 	my ($self) = @_;
 	return if $self->{C};
 	my $name = "$self->{name}_c" . ($self->{copies} + 1);
-	return unless eval { $self->{B}->backup($name); 1 };
+	my $folder = $self->{B}->backup_dir . "/$name";
+	# backup() would end the run if B crashes meanwhile.
+	return if system_log('pg_basebackup', '-D', $folder, '-h', $self->{B}->host, '-p', $self->{B}->port,
+		'--checkpoint', 'fast', '--no-sync') != 0;
 	my $copy = PostgreSQL::Test::Cluster->new($name);
 	$copy->init_from_backup($self->{B}, $name);
-	remove_tree($self->{B}->backup_dir . "/$name");
+	remove_tree($folder);
 	$copy->append_conf('postgresql.conf', 'exactonce.takeover = never');
 	$copy->start;
 	$self->{copies}++;
