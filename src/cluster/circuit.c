@@ -364,7 +364,11 @@ note_answer(EoClient *client)
 		SpinLockRelease(&shared->lock);
 		return;
 	}
-	/* Not at every answer, so that processors do not fight for the cache line. */
+
+	/*
+	 * Not at every answer, so that processors do not fight for the cache
+	 * line.
+	 */
 	if (now_us - (int64) pg_atomic_read_u64(&c->answered_us) >= NOTE_US)
 		pg_atomic_write_u64(&c->answered_us, now_us);
 	if (pg_atomic_read_u32(&c->failures) != 0)
@@ -391,8 +395,8 @@ count_failure(Circuit *c, const EoClient *client, int64 started_us, int64 now_us
 		pg_atomic_write_u32(&c->failures, failures + 1);
 
 	/*
-	 * A call ends a little before its deadline if there is no time for another
-	 * attempt, so a tenth less is enough.
+	 * A call ends a little before its deadline if there is no time for
+	 * another attempt, so a tenth less is enough.
 	 */
 	if (pg_atomic_read_u32(&c->open) != 0 || failures + 1 < FAILURES ||
 		now_us - c->silent_since_us < (int64) client->request_timeout_ms * 900)

@@ -83,7 +83,7 @@
 
 /* The lives before ours that are looked at in each place. */
 #define LOOK_BACK 20
-#define KEEP_CLOSED (2 * LOOK_BACK) /* checks of closed lives; older ones are forgotten */
+#define KEEP_CLOSED (2 * LOOK_BACK) /* so many checks of closed lives */
 
 typedef enum Stage
 {

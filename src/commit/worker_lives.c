@@ -102,6 +102,7 @@ static void
 read_history(void)
 {
 	MemoryContext old = CurrentMemoryContext;
+
 	if (own.history.rows != NULL)
 		pfree(own.history.rows);
 	StartTransactionCommand();

@@ -120,6 +120,7 @@ static void
 build_store(EoWorkerTarget *t)
 {
 	MemoryContext old = CurrentMemoryContext;
+
 	if (t->store != NULL)
 		MemoryContextDelete(t->context);
 	t->store = NULL;
@@ -136,7 +137,11 @@ build_store(EoWorkerTarget *t)
 		{
 			t->context = GetMemoryChunkContext(t->store);
 			MemoryContextSetParent(t->context, targets.context);
-			/* The worker has a pace of its own, and its answers close circuits. */
+
+			/*
+			 * The worker has a pace of its own, and its answers close
+			 * circuits.
+			 */
 			t->store->client.insists = true;
 		}
 		t->gone = t->store == NULL;

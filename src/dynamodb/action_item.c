@@ -307,9 +307,9 @@ eo_action_item_check_layout(const EoLayout *layout, const char **option, const c
 {
 	static const char *const of_seed[] = {"activeAt", "expiresAt"};
 	const char *names[] = {layout->expiry, layout->status, layout->lease, layout->updated,
-		layout->result, layout->validation, layout->holder};
+	layout->result, layout->validation, layout->holder};
 	const char *const of_names[] = {"expiry_attribute", "status_attribute", "lease_attribute",
-		"updated_attribute", "result_attribute", "validation_attribute", "holder_attribute"};
+	"updated_attribute", "result_attribute", "validation_attribute", "holder_attribute"};
 
 	*option = "action_layout";
 	*reason = "Such actions are in tables whose only key attribute is actionId.";

@@ -79,7 +79,8 @@ typedef struct EoChainWish
 	bool		dualstack;
 	char		region[EO_MAX_REGION + 1];
 	char		profile[EO_MAX_PROFILE + 1];	/* "": not named */
-	char		ca_file[EO_MAX_CHAIN_URL + 1];	/* "": the system's authorities */
+	char		ca_file[EO_MAX_CHAIN_URL + 1];	/* "": the system's
+												 * authorities */
 	EoChainRole role;			/* arn "": none */
 } EoChainWish;
 

@@ -3,17 +3,15 @@
  * http.c
  *	  HTTP over libcurl, and the one waiting loop of the project.
  *
- * The only file that includes curl.  One multi handle per process drives all
- * transfers.  Its sockets are watched by one epoll descriptor; that descriptor,
- * the process latch and the postmaster's death are waited on together, in
- * eo_http_wait() and nowhere else.  curl's timer is kept as an instant and
- * bounds the wait.
+ * The only file that includes curl.  One multi handle per process drives all transfers.
+ * Its sockets are watched by one epoll descriptor; that descriptor, the process latch and
+ * the postmaster's death are waited on together, in eo_http_wait() and nowhere else.
+ * curl's timer is kept as an instant and bounds the wait.
  *
  * What a maintainer must hold in mind:
  *
- * - libcurl's callbacks run below curl's frames.  They allocate nothing from
- *	 PostgreSQL and call nothing that can raise: a longjmp across curl would
- *	 leave its structures half-changed.
+ * - libcurl's callbacks run below curl's frames.  They allocate nothing from PostgreSQL
+ *	 and call nothing that can raise: a longjmp would leave curl's structures half-changed.
  *
  * - Nothing of curl exists before the first request of a process: the postmaster must
  *	 stay single-threaded, and its children must not inherit library state over fork().
@@ -608,7 +606,7 @@ set_endpoint_options(EoHttpHandle *h, const EoHttpEndpoint *e)
 	SET(CURLOPT_URL, e->url);
 	SET(CURLOPT_PROTOCOLS_STR, e->plain_http ? "http" : "https");
 
-	/* A ca_file replaces the system's authorities, of which there are two sources. */
+	/* A ca_file replaces both sources of the system's authorities. */
 	SET(CURLOPT_CAINFO, e->ca_file != NULL ? e->ca_file :
 		curl_version_info(CURLVERSION_NOW)->cainfo);
 	SET(CURLOPT_CAPATH, e->ca_file != NULL ? NULL :
@@ -667,8 +665,8 @@ set_request_options(EoHttpHandle *h, const EoHttpRequest *req)
 	SET(CURLOPT_TIMEOUT_MS, (long) (left_ms < 1 ? 1 : left_ms));
 
 	/*
-	 * Connections that are not trusted cannot be closed while another transfer is
-	 * running: use a new one, and close it afterwards.
+	 * Connections that are not trusted cannot be closed while another
+	 * transfer is running: use a new one, and close it afterwards.
 	 */
 	SET(CURLOPT_FRESH_CONNECT, fresh);
 	SET(CURLOPT_FORBID_REUSE, req->has_secret_reply ? 1L : fresh);
@@ -750,6 +748,17 @@ end_transfer(EoHttpHandle *h, CURLcode code)
 	http.finished = true;
 }
 
+static pg_crc32
+crc_of(const EoBuf *body)
+{
+	pg_crc32	crc;
+
+	INIT_TRADITIONAL_CRC32(crc);
+	COMP_TRADITIONAL_CRC32(crc, body->data, body->len);
+	FIN_TRADITIONAL_CRC32(crc);
+	return crc;
+}
+
 /* Fill in the reply of a transfer that curl has finished with this code. */
 static void
 judge(EoHttpHandle *h, CURLcode code)
@@ -760,30 +769,18 @@ judge(EoHttpHandle *h, CURLcode code)
 
 	if (code == CURLE_OK)
 	{
-		pg_crc32	crc;
-
 		curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &http_status);
 		reply->http_status = (int) http_status;
 		reply->body = eo_buf_str(&h->body);
 		reply->body_len = h->body.len;
-		if (h->has_crc)
-		{
-			INIT_TRADITIONAL_CRC32(crc);
-			COMP_TRADITIONAL_CRC32(crc, reply->body, reply->body_len);
-			FIN_TRADITIONAL_CRC32(crc);
-			if (crc != h->crc)
-			{
-				reply->status = EO_UNKNOWN;
-				strlcpy(reply->message, "the reply does not match its x-amz-crc32 checksum",
-						sizeof(reply->message));
-				return;
-			}
-		}
-		reply->status = EO_OK;
+		reply->status = !h->has_crc || h->crc == crc_of(&h->body) ? EO_OK : EO_UNKNOWN;
+		if (reply->status != EO_OK)
+			strlcpy(reply->message, "the reply does not match its x-amz-crc32 checksum",
+					sizeof(reply->message));
 		return;
 	}
 
-	/* If no byte of the request was sent, the service cannot have done anything. */
+	/* If no byte of the request was sent, the service has done nothing. */
 	curl_easy_getinfo(h->easy, CURLINFO_REQUEST_SIZE, &sent);
 	reply->status = sent > 0 ? EO_UNKNOWN : EO_UNREACHABLE;
 	reply->refused = sent == 0 && (code == CURLE_COULDNT_CONNECT ||

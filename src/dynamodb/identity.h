@@ -26,8 +26,8 @@ typedef struct EoIdentity
 	char		secret_access_key[EO_MAX_SECRET + 1];
 	char		session_token[EO_MAX_SESSION_TOKEN + 1];	/* "": none */
 	int64_t		expires_s;		/* epoch seconds; 0: never */
-	char		region[EO_MAX_REGION + 1];	/* of an instance that was asked for
-											 * it; "" */
+	char		region[EO_MAX_REGION + 1];	/* of an instance that was asked
+											 * for it; "" */
 } EoIdentity;
 
 /* The owner of credentials, as STS names it.  This is no secret. */

@@ -95,14 +95,14 @@ clear_zmm(void)
 					  "vpxord %%zmm28, %%zmm28, %%zmm28\n\t"
 					  "vpxord %%zmm29, %%zmm29, %%zmm29\n\t"
 					  "vpxord %%zmm30, %%zmm30, %%zmm30\n\t"
-					  "vpxord %%zmm31, %%zmm31, %%zmm31" ::: "memory");
+					  "vpxord %%zmm31, %%zmm31, %%zmm31":::"memory");
 }
 
 __attribute__((noinline, target("avx")))
 static void
 clear_ymm(void)
 {
-	__asm__ volatile ("vzeroall" ::: "memory");
+	__asm__ volatile ("vzeroall":::"memory");
 }
 #endif
 

@@ -40,9 +40,10 @@ typedef struct EoTableTtl
 typedef struct EoTableSample
 {
 	int			records;		/* that were looked at */
-	int			odd;			/* of them cannot be read, or not as the layout
-								 * says */
-	char	   *why;			/* what is odd about the first of them, palloc'd */
+	int			odd;			/* of them cannot be read, or not as the
+								 * layout says */
+	char	   *why;			/* what is odd about the first of them,
+								 * palloc'd */
 } EoTableSample;
 
 /*

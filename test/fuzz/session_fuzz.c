@@ -193,7 +193,8 @@ put_item(char *out, size_t size)
 
 static Sent current;
 static int	napplied;			/* copies of it that were carried out */
-static int	nunanswered;		/* requests that were sent, and whose answer is lost */
+static int	nunanswered;		/* requests that were sent, and whose answer
+								 * is lost */
 static int	nrequests;
 static bool displaced;			/* another write came after it */
 static bool was_shown;			/* a reply shows it, by whichever write */
@@ -493,7 +494,10 @@ check(const EoAnswer *answer)
 {
 	const EoError *error = &answer->error;
 
-	/* The second look is a call of its own; a clock that is set right gives one request more. */
+	/*
+	 * The second look is a call of its own; a clock that is set right gives
+	 * one request more.
+	 */
 	if (nrequests > 2 * (MAX_ATTEMPTS + 1))
 		abort();
 	if (forged)
@@ -512,7 +516,11 @@ check(const EoAnswer *answer)
 				abort();
 			break;
 		case EO_FAILED_CALL:
-			/* Anything but EO_UNKNOWN means that nothing was, or will be, done. */
+
+			/*
+			 * Anything but EO_UNKNOWN means that nothing was, or will be,
+			 * done.
+			 */
 			if (error->status == EO_OK)
 				abort();
 			if (error->status != EO_UNKNOWN && napplied > 0)

@@ -149,17 +149,18 @@ writes(EoActionVerb verb, const char *const *parts)
 static void
 test_seed(void)
 {
+	static const char *const created[] = {"\"Key\":{\"actionId\":{\"S\":\"i\"}}", "\"#l\":\"sweepAt\"", "\":a\":{\"S\":\"1970-01-01T00:00:20.000Z\"}", "\":e\":{\"S\":\"1970-01-01T00:00:30.500Z\"}", "\":p\":{\"M\":{\"n\":{\"N\":\"1\"}}}", NULL};
+	static const char *const consumed[] = {"\":n\":{\"S\":\"1970-01-01T00:00:12.345Z\"}", "attribute_type(#c, :Z)", "\"#a\":\"activeAt\"", NULL};
+	static const char *const created_s[] = {"\":a\":{\"N\":\"20\"}", "\":e\":{\"N\":\"31\"}", "\":n\":{\"N\":\"12\"}", "\":p\":{\"S\":", NULL};
+	static const char *const consumed_ms[] = {"\":n\":{\"N\":\"12345\"}", NULL};
 	EoActionItem a;
 
 	layout = eo_action_item_layout(eo_layout_find(SEED ";instants=iso;expiry_attribute=sweepAt"
 												  ";result_form=native"));
 	test_bodies();
-	ok(writes(EO_ACTION_CREATE, (const char *const[]) {"\"Key\":{\"actionId\":{\"S\":\"i\"}}",
-				"\"#l\":\"sweepAt\"", "\":a\":{\"S\":\"1970-01-01T00:00:20.000Z\"}",
-	"\":e\":{\"S\":\"1970-01-01T00:00:30.500Z\"}", "\":p\":{\"M\":{\"n\":{\"N\":\"1\"}}}", NULL}),
+	ok(writes(EO_ACTION_CREATE, created),
 	   "what is written has the form of the table");
-	ok(writes(EO_ACTION_CONSUME, (const char *const[]) {"\":n\":{\"S\":\"1970-01-01T00:00:12.345Z\"}",
-	"attribute_type(#c, :Z)", "\"#a\":\"activeAt\"", NULL}), "and so has what it is compared with");
+	ok(writes(EO_ACTION_CONSUME, consumed), "and so has what it is compared with");
 	ok(reads("{\"activeAt\":{\"NULL\":true},\"expiresAt\":{\"S\":\"1970-01-01T00:00:09Z\"},"
 			 "\"consumedAt\":{\"NULL\":true},\"payload\":{\"M\":{\"n\":{\"N\":\"1\"}}}}", &a) == EO_OK &&
 	   a.active_ms == 0 && a.expires_ms == 9000 && a.consumed_ms == 0, "their action");
@@ -170,10 +171,9 @@ test_seed(void)
 	   reads("{\"expiresAt\":{\"N\":\"9\"}}", &a) == EO_INVALID && reads("{\"status\":{\"S\":\"COMPLETED\"}}", &a) == EO_INVALID,
 	   "another form cannot be compared, and a record is no action");
 	layout = eo_action_item_layout(eo_layout_find(SEED ";instants=s"));
-	ok(writes(EO_ACTION_CREATE, (const char *const[]) {"\":a\":{\"N\":\"20\"}", "\":e\":{\"N\":\"31\"}",
-	"\":n\":{\"N\":\"12\"}", "\":p\":{\"S\":", NULL}), "seconds are whole");
+	ok(writes(EO_ACTION_CREATE, created_s), "seconds are whole");
 	layout = eo_action_item_layout(eo_layout_find(SEED));
-	ok(writes(EO_ACTION_CONSUME, (const char *const[]) {"\":n\":{\"N\":\"12345\"}", NULL}), "or milliseconds");
+	ok(writes(EO_ACTION_CONSUME, consumed_ms), "or milliseconds");
 }
 
 static void

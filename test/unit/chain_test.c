@@ -235,8 +235,8 @@ static void
 test_caller(void)
 {
 	char		text[] = "<GetCallerIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">"
-		"<GetCallerIdentityResult><Arn>arn:aws:sts::123456789012:assumed-role/a/b</Arn><UserId>A:b</UserId>"
-		"<Account>123456789012</Account></GetCallerIdentityResult></GetCallerIdentityResponse>";
+	"<GetCallerIdentityResult><Arn>arn:aws:sts::123456789012:assumed-role/a/b</Arn><UserId>A:b</UserId>"
+	"<Account>123456789012</Account></GetCallerIdentityResult></GetCallerIdentityResponse>";
 	char		other[] = "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>a</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>";
 	EoStsReply	reply = {.http_status = 200,.text = text,.len = strlen(text)};
 	EoStsReply	half = {.http_status = 200,.text = other,.len = strlen(other)};
