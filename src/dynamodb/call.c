@@ -601,7 +601,8 @@ note_failure(EoCall *call)
 	EoClient   *client = call->client;
 	EoStatus	status = call->error.status;
 	int64_t		given_us = call->deadline_us - call->started_us;
-	bool		ran_out = eo_clock_monotonic_us() + MIN_ATTEMPT_US >= call->deadline_us;
+	bool		ran_out = call->attempt < client->max_attempts ||
+	eo_clock_monotonic_us() + MIN_ATTEMPT_US >= call->deadline_us;
 
 	if (client->circuit == NULL)
 		return;
