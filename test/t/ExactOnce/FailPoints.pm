@@ -480,7 +480,7 @@ sub fail_everywhere
 sub notices
 {
 	my ($node, $what, $expected) = @_;
-	my ($points, @wrong) = search($node, "leak of $what", 'unreachable');
+	my ($points, @wrong) = search($node, "leak of $what", 'outage');
 	like("@wrong", $expected, "a leak of $what is noticed");
 	return;
 }
