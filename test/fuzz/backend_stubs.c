@@ -10,6 +10,7 @@
 #include "server/credentials.h"
 #include "server/guc.h"
 #include "server/options.h"
+#include "server/stats.h"
 #include "server/text.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -37,6 +38,7 @@ MemoryContext CurrentMemoryContext = &top.base;
 MemoryContext TopMemoryContext = &top.base;
 MemoryContext TopTransactionContext = &top.base;
 bool		eo_guc_log_requests = false;
+const EoCallObserver eo_stats_observer;
 
 MemoryContext
 AllocSetContextCreateInternal(MemoryContext parent, const char *name, Size min, Size init, Size max)
@@ -146,4 +148,11 @@ pg_vsnprintf(char *to, size_t size, const char *format, va_list args)
 {
 #undef vsnprintf
 	return vsnprintf(to, size, format, args);
+}
+
+EoStats *
+eo_stats_of(Oid serverid, const char *name)
+{
+	(void) serverid, (void) name;
+	abort();
 }

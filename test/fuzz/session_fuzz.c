@@ -16,6 +16,7 @@
 #include "dynamodb/http.h"
 #include "server/answer.h"
 #include "server/options.h"
+#include "server/stats.h"
 #include "server/store.h"
 
 #undef snprintf
@@ -539,11 +540,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const EoVerb verbs[] = {EO_ACQUIRE, EO_SEAL, EO_FINISH, EO_COMPLETE, EO_FAIL, EO_RELEASE,
 	EO_EXTEND, EO_SEAL_NEW, EO_ABORT, EO_BURY, EO_UNSEAL, EO_ACQUIRE};
 	static EoServer server;
+	static EoStats stats;
 	static EoStore store;
 
 	if (store.client.signer == NULL)
 	{
 		store.server = &server;
+		store.stats = &stats;
 		server.name = server.table = (char *) "tab";
 		store.layout = eo_layout_find("native");
 		store.client.signer = eo_sigv4_create();
