@@ -102,8 +102,7 @@ eo_action_create_sql_body(PG_FUNCTION_ARGS)
 	EoStore    *store;
 	Datum		result;
 
-	eo_gate("action_create", EO_WRITES);
-	eo_gate_enabled("action_create");
+	eo_gate("action_create", EO_WRITES | EO_SWITCHED);
 	if (eo_expansion_find(fcinfo, 4, 5, &result))
 		return result;
 	plan.payload = eo_arg_json(fcinfo, 0);
@@ -143,8 +142,7 @@ eo_action_create_many_sql_body(PG_FUNCTION_ARGS)
 	EoStore    *store;
 	int			n;
 
-	eo_gate("action_create_many", EO_WRITES);
-	eo_gate_enabled("action_create_many");
+	eo_gate("action_create_many", EO_WRITES | EO_SWITCHED);
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
@@ -199,8 +197,7 @@ eo_action_consume_sql_body(PG_FUNCTION_ARGS)
 	char		token[EO_TOKEN_LEN + 1];
 	Datum		datum;
 
-	eo_gate("action_consume", EO_WRITES);
-	eo_gate_enabled("action_consume");
+	eo_gate("action_consume", EO_WRITES | EO_SWITCHED);
 	if (eo_expansion_find(fcinfo, 0, 5, &datum))
 		return datum;
 	ask.id = read_id(fcinfo, 0);
@@ -234,8 +231,7 @@ eo_action_cancel_sql_body(PG_FUNCTION_ARGS)
 	int			http_status;
 	Datum		datum;
 
-	eo_gate("action_cancel", EO_WRITES);
-	eo_gate_enabled("action_cancel");
+	eo_gate("action_cancel", EO_WRITES | EO_SWITCHED);
 	if (eo_expansion_find(fcinfo, 0, 2, &datum))
 		return datum;
 	id = read_id(fcinfo, 0);
@@ -275,8 +271,7 @@ eo_action_get_sql_body(PG_FUNCTION_ARGS)
 	EoRow		row;
 	char	   *id;
 
-	eo_gate("action_get", EO_READS);
-	eo_gate_enabled("action_get");
+	eo_gate("action_get", EO_READS | EO_SWITCHED);
 	id = read_id(fcinfo, 0);
 	if (!eo_action_get(eo_arg_store(fcinfo, 1), id, &v))
 		PG_RETURN_NULL();

@@ -85,8 +85,7 @@ eo_idem_call_body(PG_FUNCTION_ARGS)
 	bool		returns;
 	bool		isnull;
 
-	eo_gate("idem_call", EO_WRITES);
-	eo_gate_enabled("idem_call");
+	eo_gate("idem_call", EO_WRITES | EO_SWITCHED);
 	ask.key = eo_arg_key(fcinfo, 0);
 	if (PG_ARGISNULL(1))
 		ereport(ERROR,

@@ -29,8 +29,10 @@
 
 bool		eo_gate_preloaded = false;
 
+static void check_switch(const char *function);
+
 void
-eo_gate(const char *function, EoAccess access)
+eo_gate(const char *function, int access)
 {
 	if (!eo_gate_preloaded)
 		ereport(ERROR,
@@ -48,7 +50,7 @@ eo_gate(const char *function, EoAccess access)
 				 errmsg("cannot execute %s() within a security-restricted operation", function),
 				 errdetail("Maintenance commands run the code of others with restricted rights."),
 				 errhint("Keep it out of indexes, materialized views and functions they call.")));
-	if (access == EO_WRITES)
+	if (access & EO_WRITES)
 	{
 		char		command[NAMEDATALEN + 2];
 
@@ -63,10 +65,12 @@ eo_gate(const char *function, EoAccess access)
 					 errhint("Call it before the commit, for example in a deferred trigger.")));
 		eo_xact_check_lost();
 	}
+	if (access & EO_SWITCHED)
+		check_switch(function);
 }
 
-void
-eo_gate_enabled(const char *function)
+static void
+check_switch(const char *function)
 {
 	if (eo_guc_enabled)
 		return;

@@ -13,26 +13,25 @@
 /* The library was loaded by the postmaster; set by _PG_init(). */
 extern bool eo_gate_preloaded;
 
+/* The kinds of access, as bits. */
 typedef enum EoAccess
 {
-	EO_READS,					/* allowed on a hot standby and READ ONLY */
-	EO_WRITES					/* refused there, and while the transaction
+	EO_READS = 0,				/* allowed on a hot standby and READ ONLY */
+	EO_WRITES = 1,				/* refused there, and while the transaction
 								 * commits */
+	EO_SWITCHED = 2				/* claims a key, completes one at once, or
+								 * touches an action: refused while
+								 * exactonce.enabled is off */
 } EoAccess;
 
 /*
  * Called by every SQL function that meets DynamoDB or shared memory, before it
  * does.  Raises unless the function may run in this process, transaction and
- * security context, and, if it writes, if a claim of this transaction was found
- * lost (ID002).  function is its name without parentheses.
+ * security context, if it is switched off (ID006), and, if it writes, if a claim of
+ * this transaction was found lost (ID002).  function is its name without parentheses,
+ * access an EoAccess or several.
  */
-extern void eo_gate(const char *function, EoAccess access);
-
-/*
- * Raises ID006 while exactonce.enabled is off.  For functions that claim a key, complete
- * one at once, or touch an action; after eo_gate().
- */
-extern void eo_gate_enabled(const char *function);
+extern void eo_gate(const char *function, int access);
 
 /*
  * Raises 55000 unless this database's worker is running.  To be called before

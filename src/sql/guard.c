@@ -82,8 +82,7 @@ eo_idem_guard_body(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("idem_guard() was not called as a trigger"),
 				 errhint("CREATE TRIGGER ... AFTER INSERT ON ... FOR EACH ROW EXECUTE FUNCTION idem_guard('column');")));
-	eo_gate("idem_guard", EO_WRITES);
-	eo_gate_enabled("idem_guard");
+	eo_gate("idem_guard", EO_WRITES | EO_SWITCHED);
 	read_terms(data, &terms);
 	check_firing(data, &terms);
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) && !key_has_changed(data, &terms))

@@ -103,8 +103,7 @@ eo_idem_acquire_body(PG_FUNCTION_ARGS)
 	EoStore    *store;
 	Datum		result;
 
-	eo_gate("idem_acquire", EO_WRITES);
-	eo_gate_enabled("idem_acquire");
+	eo_gate("idem_acquire", EO_WRITES | EO_SWITCHED);
 	if (eo_expansion_find(fcinfo, 0, 8, &result))
 		return result;
 	store = acquire(fcinfo, &ask, &claim);
@@ -121,8 +120,7 @@ eo_idem_try_acquire_body(PG_FUNCTION_ARGS)
 	EoClaim		claim;
 	EoStore    *store;
 
-	eo_gate("idem_try_acquire", EO_WRITES);
-	eo_gate_enabled("idem_try_acquire");
+	eo_gate("idem_try_acquire", EO_WRITES | EO_SWITCHED);
 	store = acquire(fcinfo, &ask, &claim);
 	if (claim.outcome != EO_CLAIM_ACQUIRED && claim.outcome != EO_CLAIM_COMPLETED)
 		eo_acquire_raise(store, ask.key, &claim);
@@ -166,8 +164,7 @@ eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
 	int			nkeys;
 	int			npayloads;
 
-	eo_gate("idem_acquire_many", EO_WRITES);
-	eo_gate_enabled("idem_acquire_many");
+	eo_gate("idem_acquire_many", EO_WRITES | EO_SWITCHED);
 	nkeys = read_keys(fcinfo, &keys);
 	if (nkeys > EO_MAX_CLAIMS_OF_TRANSACTION)
 		ereport(ERROR,
@@ -283,9 +280,7 @@ eo_idem_complete_body(PG_FUNCTION_ARGS)
 	char	   *key;
 	EoStore    *store;
 
-	eo_gate("idem_complete", EO_WRITES);
-	if (immediate)
-		eo_gate_enabled("idem_complete");
+	eo_gate("idem_complete", immediate ? EO_WRITES | EO_SWITCHED : EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
 	store = eo_arg_store(fcinfo, 4);
 	if (!immediate)
@@ -333,8 +328,7 @@ eo_idem_once_body(PG_FUNCTION_ARGS)
 	int64		retention_s;
 	EoStore    *store;
 
-	eo_gate("idem_once", EO_WRITES);
-	eo_gate_enabled("idem_once");
+	eo_gate("idem_once", EO_WRITES | EO_SWITCHED);
 	key = eo_arg_key(fcinfo, 0);
 	retention_s = eo_arg_retention(fcinfo, 2);
 	store = eo_arg_store(fcinfo, 3);
@@ -355,8 +349,7 @@ eo_idem_transact_body(PG_FUNCTION_ARGS)
 	EoStore    *store;
 	Datum		result;
 
-	eo_gate("idem_transact", EO_WRITES);
-	eo_gate_enabled("idem_transact");
+	eo_gate("idem_transact", EO_WRITES | EO_SWITCHED);
 	if (eo_expansion_find(fcinfo, 0, 4, &result))
 		return result;
 	ask.key = eo_arg_key(fcinfo, 0);
