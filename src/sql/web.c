@@ -237,7 +237,7 @@ eo_idem_http_body(PG_FUNCTION_ARGS)
 	Datum		result;
 	bool		isnull;
 
-	eo_gate("idem_http", EO_WRITES);
+	eo_gate("idem_http", EO_WRITES | EO_SWITCHED);
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),

@@ -13,6 +13,7 @@ SELECT idem_acquire('switch: k');
 SELECT idem_try_acquire('switch: k');
 SELECT * FROM idem_acquire_many(ARRAY['switch: k', 'switch: l']);
 SELECT idem_call('switch: k', 'switch_handle(jsonb)', '{}');
+SELECT idem_http('switch_handle(jsonb)', '{}');
 SELECT idem_once('switch: k');
 SELECT idem_transact('switch: k', '[]');
 INSERT INTO switch_guarded VALUES (1);
