@@ -41,6 +41,7 @@
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "server/guc.h"
+#include "server/moment.h"
 #include "server/store.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
@@ -258,13 +259,6 @@ find_or_make(const EoClient *client)
 
 /* ----- calls ----- */
 
-/* An instant of the monotonic clock as a timestamp. */
-static TimestampTz
-timestamp_of(int64 us)
-{
-	return GetCurrentTimestamp() - (eo_clock_monotonic_us() - us);
-}
-
 /* Put the next probe off, because the caller asks now.  Is the outage to be logged again? */
 static bool
 take_turn(Circuit *c, int64 now_us)
@@ -285,7 +279,7 @@ say_outage(const Circuit *copy, bool again)
 			 errmsg("exactonce: endpoint %s still does not answer", copy->url) :
 			 errmsg("exactonce: endpoint %s does not answer; calls to it are refused", copy->url),
 			 errdetail("Nothing was answered since %s. Last error: %s.",
-					   timestamptz_to_str(timestamp_of(copy->silent_since_us)), copy->why),
+					   timestamptz_to_str(eo_moment_timestamp(copy->silent_since_us)), copy->why),
 			 errhint("It is asked once a second, and calls are made again as soon as it answers. See exactonce_circuits."),
 			 errhidestmt(true)));
 }
@@ -323,7 +317,7 @@ enter(EoClient *client, EoError *error)
 	error->status = EO_NOT_ASKED;
 	snprintf(error->message, sizeof(error->message),
 			 "Nothing was answered since %s; it is asked again in %.1f s; last error: %s",
-			 timestamptz_to_str(timestamp_of(copy.silent_since_us)),
+			 timestamptz_to_str(eo_moment_timestamp(copy.silent_since_us)),
 			 Max(0, copy.next_probe_us - now_us) / 1000000.0, copy.why);
 	return false;
 }
@@ -347,7 +341,8 @@ recover(EoClient *client, Circuit *c)
 		ereport(LOG,
 				(errmsg("exactonce: endpoint %s answers again", copy.url),
 				 errdetail("It had not since %s; " UINT64_FORMAT " calls were refused.",
-						   timestamptz_to_str(timestamp_of(copy.silent_since_us)), copy.refused),
+						   timestamptz_to_str(eo_moment_timestamp(copy.silent_since_us)),
+						   copy.refused),
 				 errhidestmt(true)));
 }
 
@@ -479,13 +474,13 @@ report_on(Circuit *copy, EoCircuitReport *report)
 	report->failures = pg_atomic_read_u32(&copy->failures);
 	report->open = pg_atomic_read_u32(&copy->open) != 0;
 	if (copy->answered)
-		report->answered_at = timestamp_of((int64) pg_atomic_read_u64(&copy->answered_us));
+		report->answered_at = eo_moment_timestamp((int64) pg_atomic_read_u64(&copy->answered_us));
 	if (report->failures > 0)
-		report->silent_since = timestamp_of(copy->silent_since_us);
+		report->silent_since = eo_moment_timestamp(copy->silent_since_us);
 	if (!report->open)
 		return;
-	report->opened_at = timestamp_of(copy->opened_us);
-	report->next_probe_at = timestamp_of(copy->next_probe_us);
+	report->opened_at = eo_moment_timestamp(copy->opened_us);
+	report->next_probe_at = eo_moment_timestamp(copy->next_probe_us);
 	report->refused = copy->refused;
 }
 

@@ -64,6 +64,7 @@ typedef struct Run
 	bool		returned;		/* the error, if any, is about its result */
 } Run;
 
+static void check_handler(const EoHandler *handler);
 static void find_again(EoKey *k);
 static bool run_handler(const EoHandler *handler, const EoKey *k, Run *run);
 static bool is_of_the_moment(int sqlerrcode);
@@ -77,31 +78,20 @@ static char *describe(const ErrorData *error);
 static Datum
 eo_idem_call_body(PG_FUNCTION_ARGS)
 {
-	EoAcquire	ask = {.settled_within = true};
-	EoHandler	handler = {.has_payload = !PG_ARGISNULL(2)};
+	EoAcquire	ask;
+	EoHandler	handler;
 	EoClaim		claim;
 	EoStore    *store;
+	char	   *key;
 	Datum		result;
 	bool		returns;
 	bool		isnull;
 
 	eo_gate("idem_call", EO_WRITES | EO_SWITCHED);
-	ask.key = eo_arg_key(fcinfo, 0);
-	if (PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("handler must not be null")));
-	handler.function = PG_GETARG_OID(1);
-	handler.payload = handler.has_payload ? PG_GETARG_DATUM(2) : (Datum) 0;
-	ask.lease_ms = eo_arg_lease(fcinfo, 3);
-	ask.retention_s = eo_arg_retention(fcinfo, 4);
-	ask.wait_ms = eo_arg_wait(fcinfo, 5);
-	ask.max_runs = eo_arg_max_runs(fcinfo, 6);
+	key = eo_arg_key(fcinfo, 0);
 	returns = eo_arg_choice(fcinfo, 7, "on_error", "raise", "return");
-	eo_call_check_handler(&handler);
-	store = eo_arg_store(fcinfo, 8);
-	if (handler.has_payload)
-		ask.payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(2));
+	store = eo_call_read(fcinfo, 1, 8, &handler, &ask);
+	ask.key = key;
 	eo_gate_worker();
 
 	eo_acquire(store, &ask, &claim);
@@ -170,8 +160,35 @@ find_again(EoKey *k)
 		k->held->untried = false;
 }
 
-void
-eo_call_check_handler(const EoHandler *handler)
+EoStore *
+eo_call_read(FunctionCallInfo fcinfo, int first, int server, EoHandler *handler, EoAcquire *ask)
+{
+	EoStore    *store;
+
+	if (PG_ARGISNULL(first))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("handler must not be null")));
+	handler->function = PG_GETARG_OID(first);
+	handler->has_payload = !PG_ARGISNULL(first + 1);
+	handler->payload = handler->has_payload ? PG_GETARG_DATUM(first + 1) : (Datum) 0;
+	*ask = (EoAcquire)
+	{
+		.settled_within = true
+	};
+	ask->lease_ms = eo_arg_lease(fcinfo, first + 2);
+	ask->retention_s = eo_arg_retention(fcinfo, first + 3);
+	ask->wait_ms = eo_arg_wait(fcinfo, first + 4);
+	ask->max_runs = eo_arg_max_runs(fcinfo, first + 5);
+	check_handler(handler);
+	store = eo_arg_store(fcinfo, server);
+	if (handler->has_payload)
+		ask->payload_sha256 = eo_arg_fingerprint(store, DatumGetJsonbP(handler->payload));
+	return store;
+}
+
+static void
+check_handler(const EoHandler *handler)
 {
 	HeapTuple	tuple;
 	Form_pg_proc proc;

@@ -10,6 +10,8 @@
 
 #include "postgres.h"
 
+#include "fmgr.h"
+#include "keys/acquire.h"
 #include "server/store.h"
 
 /* A handler, and what it is called with. */
@@ -21,10 +23,12 @@ typedef struct EoHandler
 } EoHandler;
 
 /*
- * Raise unless the current user may execute the handler, and it is a function of one jsonb
- * that returns jsonb.
+ * Read the arguments handler, payload, lease, retention, wait and max_runs, which begin
+ * at first, and server; returns the store.  Raises if one is bad, and unless the current
+ * user may execute the handler, and it is a function of one jsonb that returns jsonb.
  */
-extern void eo_call_check_handler(const EoHandler *handler);
+extern EoStore *eo_call_read(FunctionCallInfo fcinfo, int first, int server, EoHandler *handler,
+							 EoAcquire *ask);
 
 /*
  * Run the handler and settle the key, which this statement has just claimed.  The result

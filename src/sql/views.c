@@ -22,13 +22,13 @@
 #include "cluster/target.h"
 #include "commit/durability.h"
 #include "compat.h"
-#include "dynamodb/clock.h"
 #include "dynamodb/layout.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "server/moment.h"
 #include "server/option_values.h"
 #include "server/text.h"
 #include "sql/gate.h"
@@ -131,7 +131,6 @@ eo_claims_of_cluster(PG_FUNCTION_ARGS)
 	while (eo_slot_walk(&cursor, &view))
 	{
 		const EoSlotInfo *s = &view.info;
-		int64		age_us = eo_clock_monotonic_us() - s->since_us;
 		Oid			serverid = InvalidOid;
 		EoRow		row;
 
@@ -145,7 +144,7 @@ eo_claims_of_cluster(PG_FUNCTION_ARGS)
 		eo_row_put_text(&row, shown_key(eo_text_from_utf8(view.pk), serverid));
 		eo_row_put_text(&row, state_of(s));
 		EO_ROW_PUT(&row, s->pid == 0, Int32GetDatum(s->pid));
-		EO_ROW_PUT(&row, s->pid == 0, TimestampTzGetDatum(GetCurrentTimestamp() - age_us));
+		EO_ROW_PUT(&row, s->pid == 0, TimestampTzGetDatum(eo_moment_timestamp(s->since_us)));
 		eo_row_put_instant(&row, eo_slot_has_origin(s) ? 0 : s->lease_until_ms);
 		EO_ROW_PUT(&row, s->runs == 0, Int32GetDatum((int32) s->runs));
 		EO_ROW_PUT(&row, s->fence == 0, Int64GetDatum(s->fence));
@@ -165,7 +164,6 @@ put_kept_claims(ReturnSetInfo *rsinfo)
 
 	while (eo_kept_walk(&cursor, &k))
 	{
-		int64		age_us = eo_clock_monotonic_us() - k.since_us;
 		Oid			serverid = k.dboid == MyDatabaseId ? k.serverid : InvalidOid;
 		EoRow		row;
 
@@ -177,7 +175,7 @@ put_kept_claims(ReturnSetInfo *rsinfo)
 		eo_row_put_text(&row, shown_key(eo_row_show_utf8(k.pk), serverid));
 		eo_row_put_text(&row, "kept");
 		EO_ROW_PUT(&row, false, Int32GetDatum(k.pid));
-		EO_ROW_PUT(&row, false, TimestampTzGetDatum(GetCurrentTimestamp() - age_us));
+		EO_ROW_PUT(&row, false, TimestampTzGetDatum(eo_moment_timestamp(k.since_us)));
 		eo_row_put_instant(&row, k.lease_until_ms);
 		EO_ROW_PUT(&row, k.runs == 0, Int32GetDatum((int32) k.runs));
 		EO_ROW_PUT(&row, k.fence == 0, Int64GetDatum(k.fence));
@@ -237,7 +235,6 @@ eo_progress_of_cluster(PG_FUNCTION_ARGS)
 	eo_compat_materialized_srf(fcinfo);
 	while (eo_progress_walk(&cursor, &p))
 	{
-		int64		age_us = eo_clock_monotonic_us() - p.since_us;
 		EoRow		row;
 
 		eo_row_begin(&row, rsinfo->setDesc);
@@ -248,7 +245,7 @@ eo_progress_of_cluster(PG_FUNCTION_ARGS)
 		EO_ROW_PUT(&row, false, Int64GetDatum(p.done));
 		EO_ROW_PUT(&row, p.total < 0, Int64GetDatum(p.total));
 		EO_ROW_PUT(&row, false, Int64GetDatum(p.found));
-		EO_ROW_PUT(&row, false, TimestampTzGetDatum(GetCurrentTimestamp() - age_us));
+		EO_ROW_PUT(&row, false, TimestampTzGetDatum(eo_moment_timestamp(p.since_us)));
 		eo_row_store(&row, rsinfo);
 	}
 	return (Datum) 0;

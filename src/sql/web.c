@@ -228,8 +228,8 @@ acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 static Datum
 eo_idem_http_body(PG_FUNCTION_ARGS)
 {
-	EoAcquire	ask = {.settled_within = true};
-	EoHandler	handler = {.has_payload = !PG_ARGISNULL(1)};
+	EoAcquire	ask;
+	EoHandler	handler;
 	EoClaim		claim;
 	EoStore    *store;
 	char	   *given;
@@ -238,20 +238,7 @@ eo_idem_http_body(PG_FUNCTION_ARGS)
 	bool		isnull;
 
 	eo_gate("idem_http", EO_WRITES | EO_SWITCHED);
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("handler must not be null")));
-	handler.function = PG_GETARG_OID(0);
-	handler.payload = handler.has_payload ? PG_GETARG_DATUM(1) : (Datum) 0;
-	ask.lease_ms = eo_arg_lease(fcinfo, 2);
-	ask.retention_s = eo_arg_retention(fcinfo, 3);
-	ask.wait_ms = eo_arg_wait(fcinfo, 4);
-	ask.max_runs = eo_arg_max_runs(fcinfo, 5);
-	eo_call_check_handler(&handler);
-	store = eo_arg_store(fcinfo, 6);
-	if (handler.has_payload)
-		ask.payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(1));
+	store = eo_call_read(fcinfo, 0, 6, &handler, &ask);
 	given = key_of_client();
 	if (given == NULL)
 		PG_RETURN_DATUM(refuse(400, 0, "The header Idempotency-Key is missing"));
