@@ -45,14 +45,13 @@ eo_contact_make_by(EoStore *store, const EoItemKind *kind, const char *pk, int64
 {
 	EoReadings	readings = {.n = 0};
 	bool		goes_on = true;
-	int64		timeout_us = (int64) store->server->request_timeout_ms * 1000;
 
 	while (goes_on && !eo_service_clock_meet(&store->client))
 	{
 		EoAnswer   *answer = eo_answer_create_read(kind, store, pk);
 
 		if (deadline_us == 0)
-			deadline_us = eo_clock_monotonic_us() + timeout_us;
+			deadline_us = eo_client_deadline_us(&store->client);
 		(void) eo_answer_run_until(answer, deadline_us);
 		goes_on = eo_contact_take(&readings, answer, error);
 		eo_answer_free(answer);

@@ -140,8 +140,7 @@ bool
 eo_call_start(EoCall *call, int64_t deadline_us)
 {
 	call->started_us = eo_clock_monotonic_us();
-	call->deadline_us = deadline_us != 0 ? deadline_us :
-		call->started_us + (int64_t) call->client->request_timeout_ms * 1000;
+	call->deadline_us = deadline_us != 0 ? deadline_us : eo_client_deadline_us(call->client);
 	call->error.status = EO_OK;
 	call->error.own_credentials = call->client->own_credentials;
 	if (call->client->return_capacity)

@@ -33,6 +33,16 @@ static void know_clock(EoClient *client, int64_t offset_us, int64_t host_us);
 static bool is_within(int64_t difference_us, int64_t tolerance_us);
 
 int64_t
+eo_client_deadline_us(EoClient *client)
+{
+	int64_t		timeout_us = (int64_t) client->request_timeout_ms * 1000;
+	int64_t		deadline_us = eo_clock_monotonic_us() + timeout_us - client->waited_us;
+
+	client->waited_us = 0;
+	return deadline_us;
+}
+
+int64_t
 eo_client_now_ms(const EoClient *client)
 {
 	return (eo_clock_steady_us() + client->clock.offset_us) / 1000;

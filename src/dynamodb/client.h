@@ -99,6 +99,8 @@ struct EoClient
 	char		no_credentials[EO_MESSAGE_LEN]; /* why there are none; "": not
 												 * known */
 	int			request_timeout_ms; /* of a whole call, retries included */
+	int64_t		waited_us;		/* what opening the client has taken of that;
+								 * its next call has so much less time */
 	int			max_attempts;
 	bool		return_capacity;	/* ask what each request takes */
 	bool		no_retries;		/* for a caller with a pace of its own: not
@@ -115,6 +117,12 @@ struct EoClient
 	const EoCallObserver *observer; /* of its calls' attempts; NULL: none */
 	void	   *observed;		/* for the owner of observer */
 };
+
+/*
+ * The absolute deadline of a call that is started now.  Takes off what opening the client
+ * has taken, once.
+ */
+extern int64_t eo_client_deadline_us(EoClient *client);
 
 /*
  * Now by the service's clock: epoch milliseconds.  The caller must have made sure by

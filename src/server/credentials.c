@@ -39,6 +39,12 @@
 /* How often a session looks whether another process has fetched. */
 #define LOOK_US INT64CONST(10000)
 
+/*
+ * A source that has not answered in so long has failed: the AWS SDKs give the metadata
+ * service one second.
+ */
+#define ENOUGH_US INT64CONST(1000000)
+
 /* The client's copy of credentials from the cache. */
 typedef struct Copy
 {
@@ -54,7 +60,7 @@ static void follow(EoClient *client);
 static bool renew(EoClient *client, int64_t deadline_us);
 static bool await(EoClient *client, int64 deadline_us);
 static void ask(Copy *copy, int64 deadline_us);
-static void fetch(const EoCredentialRef *ref, int64 deadline_us);
+static void fetch(const EoCredentialRef *ref, int64 time_us);
 static void store_result(const EoCredentialRef *ref, const EoFetch *f);
 static void explain(EoClient *client);
 static void tell(EoCacheNews news, const EoFetch *f);
@@ -188,12 +194,10 @@ renew(EoClient *client, int64_t deadline_us)
 }
 
 void
-eo_credentials_await(EoClient *client)
+eo_credentials_await(EoClient *client, int64 deadline_us)
 {
-	int64		timeout_us = client->request_timeout_ms * INT64CONST(1000);
-
 	if (client->source != NULL)
-		(void) await(client, eo_clock_monotonic_us() + timeout_us);
+		(void) await(client, deadline_us);
 }
 
 static bool
@@ -204,19 +208,20 @@ await(EoClient *client, int64 deadline_us)
 	return client->credentials.access_key_id != NULL;
 }
 
-/* Fetch, or wait for the process that does, until there is an answer. */
+/* Fetch, or wait for the process that does, until there is an answer or no time. */
 static void
 ask(Copy *copy, int64 deadline_us)
 {
-	for (;;)
+	int64		now_us;
+
+	while ((now_us = eo_clock_monotonic_us()) < deadline_us)
 	{
-		int64		now_us = eo_clock_monotonic_us();
 		EoCacheAnswer answer = eo_credential_cache_ask(&copy->ref, &copy->identity,
 													   &copy->generation);
 
 		if (answer == EO_CACHE_FETCH)
-			fetch(&copy->ref, Min(deadline_us, now_us + EO_FETCH_US));
-		else if (answer == EO_CACHE_WAIT && now_us < deadline_us)
+			fetch(&copy->ref, deadline_us - now_us);
+		else if (answer == EO_CACHE_WAIT)
 			eo_http_wait(Min(now_us + LOOK_US, deadline_us), EO_WAIT_RAISE);
 		else
 			return;
@@ -336,11 +341,16 @@ eo_credentials_may_ask_caller(const EoServer *server, const EoClient *client)
 
 /* ----- fetching ----- */
 
-/* Fetch for all, and wait for the end.  An error leaves the fetch to others. */
+/*
+ * Fetch for all, and wait for the end.  An error leaves the fetch to others.  So does a
+ * caller whose own time is short: its failure says nothing of the source, and must not make
+ * everybody pause.
+ */
 static void
-fetch(const EoCredentialRef *ref, int64 deadline_us)
+fetch(const EoCredentialRef *ref, int64 time_us)
 {
 	EoFetch    *volatile f = NULL;
+	int64		deadline_us = eo_clock_monotonic_us() + Min(time_us, EO_FETCH_US);
 
 	PG_TRY();
 	{
@@ -349,7 +359,10 @@ fetch(const EoCredentialRef *ref, int64 deadline_us)
 		f = eo_fetch_start(&environment, &ref->wish, deadline_us);
 		while (f != NULL && eo_fetch_step(f, &until_us))
 			eo_http_wait(until_us, EO_WAIT_RAISE);
-		store_result(ref, f);
+		if (f != NULL && eo_fetch_status(f) == EO_UNANSWERED && time_us < ENOUGH_US)
+			eo_credential_cache_abandon(ref);
+		else
+			store_result(ref, f);
 	}
 	PG_CATCH();
 	{

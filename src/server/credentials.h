@@ -25,11 +25,11 @@ extern const char *eo_credentials_open(const EoServer *server, EoClient *client)
 extern void eo_credentials_close(EoClient *client);
 
 /*
- * Have the credentials of a chain fetched, unless they are there.  Waits for at most
- * the client's request_timeout.  An interrupt raises an error; if there are none to be
- * had, the calls of the client say so.
+ * Have the credentials of a chain fetched, unless they are there.  Waits until
+ * deadline_us at most.  An interrupt raises an error; if there are none to be had, the
+ * calls of the client say so.
  */
-extern void eo_credentials_await(EoClient *client);
+extern void eo_credentials_await(EoClient *client, int64 deadline_us);
 
 /* The options that name the credentials of a chain; NULL: this is none. */
 extern const EoCredentialRef *eo_credentials_ref(const EoClient *client);

@@ -21,6 +21,7 @@
 #include "dynamodb/buf.h"
 #include "dynamodb/call.h"
 #include "dynamodb/client.h"
+#include "dynamodb/clock.h"
 #include "dynamodb/json.h"
 #include "dynamodb/layout.h"
 #include "dynamodb/life_item.h"
@@ -76,8 +77,10 @@ static void put_read_record(const EoStore *store, EoBuf *body, const char *pk);
 EoStore *
 eo_store_open(const char *server_name)
 {
+	int64		began_us = eo_clock_monotonic_us();
 	EoServer   *server = eo_options_lookup(server_name);
 	StoreKey	key = {server->serverid, server->userid};
+	EoClient   *client;
 	StoreEntry *entry;
 	bool		found;
 
@@ -96,7 +99,14 @@ eo_store_open(const char *server_name)
 	}
 	if (entry->generation != server->generation)
 		build_store(entry, server);
-	eo_credentials_await(&entry->store->client);
+
+	/*
+	 * One request_timeout covers the region, the credentials and the first
+	 * call.
+	 */
+	client = &entry->store->client;
+	eo_credentials_await(client, began_us + client->request_timeout_ms * INT64CONST(1000));
+	client->waited_us = eo_clock_monotonic_us() - began_us;
 	return entry->store;
 }
 

@@ -120,7 +120,7 @@ UNREACHED(int, pg_hmac_update, (pg_hmac_ctx * ctx, const uint8 *data, size_t len
 UNREACHED(int, pg_hmac_final, (pg_hmac_ctx * ctx, uint8 *dest, size_t len))
 UNREACHED(void, pg_hmac_free, (pg_hmac_ctx * ctx))
 UNREACHED(bool, pg_strong_random, (void *buf, size_t len))
-UNREACHED(void, eo_credentials_await, (EoClient *client))
+UNREACHED(void, eo_credentials_await, (EoClient *client, int64 deadline_us))
 UNREACHED(void, eo_credentials_close, (EoClient *client))
 UNREACHED(const char *, eo_credentials_open, (const EoServer *server, EoClient *client))
 UNREACHED(const EoCredentialRef *, eo_credentials_ref, (const EoClient *client))

@@ -11,7 +11,8 @@
 //   POST /control {life, clock, region, token, metadata, container, sts}
 //                  seconds that credentials last, how many seconds all clocks are ahead,
 //                  the region of the instance, the container's token, and how each service
-//                  behaves: ok, error, hang, garbage, denied, slow, half, huge, redirect,
+//                  behaves: ok, error, hang, garbage, denied, slow,
+//                  slower (a metadata service that is nearly too slow), half, huge, redirect,
 //                  unauthorized, expired
 //   GET /counts    requests by path since the last POST /control
 //   GET /issued    the end of each key that was issued, in epoch milliseconds
@@ -149,6 +150,7 @@ const server = http.createServer(async (request, response) => {
   const how = behaviour[kind];
   if (how === 'hang') return;
   if (how === 'slow') await pause(300);
+  if (how === 'slower') await pause(800);
   const [status, text] = faults[how]?.() ?? answer(request, body);
   response.writeHead(status, { Date: new Date(now()).toUTCString(), Location: `http://${request.headers.host}/elsewhere`,
     'Content-Length': Buffer.byteLength(text) });

@@ -296,6 +296,12 @@ foreach my $case (
 services(region => 'eu-central-1');
 works('the instance is in order again, and with it the region');
 
+# The region takes 1.6 seconds and the credentials take 2.4.  Both are part of one request_timeout.
+begin($node, \%instance, credentials => 'chain', region => '', request_timeout => '3s', behave => { metadata => 'slower' });
+($claimed) = claim();
+like($claimed, qr/ERROR:  ID006: /, 'a call does not wait once for the region and once more for credentials');
+works('but what it has found serves the next one');
+
 hundred_sessions($node, \%instance, { credentials => 'chain', region => '' }, '/latest/meta-data/placement/region',
 	'/latest/meta-data/iam/security-credentials/app-role');
 

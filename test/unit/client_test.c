@@ -1,6 +1,6 @@
 /*
  * client_test.c
- *	  When a Date header moves the clock.
+ *	  The deadline of a call, and when a Date header moves the clock.
  */
 #include "dynamodb/client.h"
 #include "dynamodb/clock.h"
@@ -20,6 +20,12 @@ static int64_t host_us = OFFSET(0);
 
 int64_t
 eo_clock_steady_us(void)
+{
+	return UP_US;
+}
+
+int64_t
+eo_clock_monotonic_us(void)
 {
 	return UP_US;
 }
@@ -45,6 +51,16 @@ known(int64_t seconds)
 	client.clock.offset_us = OFFSET(seconds);
 	client.clock.host_us = host_us;
 	return client;
+}
+
+static void
+test_deadline(void)
+{
+	EoClient	client = {.request_timeout_ms = 5000,.waited_us = 2 * US};
+
+	ok(eo_client_deadline_us(&client) == UP_US + 3 * US,
+	   "what opening the client has taken is part of the timeout of its first call");
+	ok(eo_client_deadline_us(&client) == UP_US + 5 * US, "but not of the next one");
 }
 
 static void
@@ -182,6 +198,7 @@ test_adopting(void)
 int
 main(void)
 {
+	test_deadline();
 	test_first_contact();
 	test_odd_readings();
 	test_learning();
