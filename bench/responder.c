@@ -7,33 +7,65 @@
  * 127.0.0.1, and prints its port.  It answers an UpdateItem with a record that
  * contains the key, token and origin that were sent, in the state that was to be
  * written.  If the key begins with IDEMPOTENCY#dup, it answers with a refusal and
- * a completed record.  The item of a life is open, at the beat that was sent, or absent
- * if it is read.  It parses only what it needs and stores nothing, so that
- * it adds little to the time of the client.  Each reply is delayed by MS milliseconds,
- * by default not at all.
+ * a completed record.  The item of a life is open, at the beat that was sent; whatever
+ * is read is absent.  It parses only what it needs and stores nothing, so that
+ * it adds little to the time of the client.
+ *
+ * Each reply is sent MS milliseconds after its request came, by default at once.  Replies
+ * wait side by side, as in a service that is far away, and not one after the other.
+ * All wait equally long, so they are due in the order in which they began to wait.
+ *
+ * GET /counts says how many requests there were, a line for each operation and result.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MAX_REQUEST 65536
-#define MAX_CONNECTIONS 1024
-
-static useconds_t delay_us;
+#define MAX_KINDS 32
 
 typedef struct Connection
 {
-	int			fd;
+	int			fd;				/* -1: closed while its reply waited */
 	size_t		len;
 	char		in[MAX_REQUEST];
+	size_t		whole;			/* of the request that is answered */
+	char		out[8192];
+	int			out_len;		/* 0: no reply waits */
+	int64_t		due_ns;
+	struct Connection *next;	/* whose reply is due next */
 } Connection;
+
+static int64_t delay_ns;
+static int	timer;
+static Connection *first;		/* of those whose replies wait */
+static Connection *last;
+
+static struct
+{
+	char		name[64];
+	uint64_t	n;
+}			counts[MAX_KINDS];
+
+static int	serve(Connection *c);
+
+static int64_t
+now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t) t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 /* Copy the text between "after" and the next quote; empty if "after" is not found. */
 static void
@@ -87,8 +119,38 @@ state_after(const char *body)
 	return "IN_PROGRESS";
 }
 
+/* Count a request: "UpdateItem ok". */
+static void
+count(const char *head, int status)
+{
+	static const char target[] = "X-Amz-Target: DynamoDB_20120810.";
+	const char *p = strcasestr(head, target);
+	char		name[64] = "other";
+	int			i = 0;
+
+	if (p != NULL)
+		snprintf(name, sizeof(name), "%.*s %s", (int) strcspn(p + sizeof(target) - 1, "\r"), p + sizeof(target) - 1,
+				 status == 200 ? "ok" : "condition_failed");
+	while (counts[i].n > 0 && strcmp(counts[i].name, name) != 0 && i < MAX_KINDS - 1)
+		i++;
+	memcpy(counts[i].name, name, sizeof(name));
+	counts[i].n++;
+}
+
 static int
-reply(const char *body, char *out, size_t size)
+reply_counts(char *out, size_t size)
+{
+	char		text[MAX_KINDS * 96] = "";
+	size_t		n = 0;
+
+	for (int i = 0; i < MAX_KINDS && counts[i].n > 0; i++)
+		n += (size_t) snprintf(text + n, sizeof(text) - n, "%s %llu\n", counts[i].name,
+							   (unsigned long long) counts[i].n);
+	return snprintf(out, size, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s", n, text);
+}
+
+static int
+reply(const char *head, const char *body, char *out, size_t size)
 {
 	char		pk[2100];
 	char		owner[64];
@@ -97,24 +159,25 @@ reply(const char *body, char *out, size_t size)
 	char		item[4096];
 	int			status = 200;
 
+	if (strncmp(head, "GET /counts ", 12) == 0)
+		return reply_counts(out, size);
 	between(body, "\"pk\":{\"S\":\"", pk, sizeof(pk));
 	between(body, "\":o\":{\"S\":\"", owner, sizeof(owner));
 	between(body, "\":g\":{\"S\":\"", origin, sizeof(origin));
 	if (origin[0] != '\0')
 		snprintf(sealed, sizeof(sealed), "\"origin\":{\"S\":\"%s\"},", origin);
-	if (strncmp(pk, "ORIGIN#", 7) == 0)
+	if (strcasestr(head, "DynamoDB_20120810.GetItem") != NULL)
+		snprintf(item, sizeof(item), "{}");
+	else if (strncmp(pk, "ORIGIN#", 7) == 0)
 	{
 		char		beat[32];
 		char		nonce[64];
 
 		between(body, "\":w\":{\"N\":\"", beat, sizeof(beat));
 		between(body, "\":n\":{\"S\":\"", nonce, sizeof(nonce));
-		if (beat[0] == '\0')
-			snprintf(item, sizeof(item), "{}");
-		else
-			snprintf(item, sizeof(item),
-					 "{\"Attributes\":{\"pk\":{\"S\":\"%s\"},\"state\":{\"S\":\"open\"},\"beat\":{\"N\":\"%s\"},"
-					 "\"nonce\":{\"S\":\"%s\"}}}", pk, beat, nonce);
+		snprintf(item, sizeof(item),
+				 "{\"Attributes\":{\"pk\":{\"S\":\"%s\"},\"state\":{\"S\":\"open\"},\"beat\":{\"N\":\"%s\"},"
+				 "\"nonce\":{\"S\":\"%s\"}}}", pk, beat, nonce);
 	}
 	else if (strncmp(pk, "IDEMPOTENCY#dup", 15) == 0)
 	{
@@ -131,49 +194,116 @@ reply(const char *body, char *out, size_t size)
 				 "\"bind\":{\"S\":\"keep\"},\"fence\":{\"N\":\"1780000000001\"},\"runs\":{\"N\":\"1\"},\"lease_ms\":{\"N\":\"4102444800000\"},"
 				 "\"created_ms\":{\"N\":\"1780000000000\"},\"updated_ms\":{\"N\":\"1780000000000\"},\"ttl\":{\"N\":\"4103049600\"}}}",
 				 pk, state_after(body), owner, sealed);
+	count(head, status);
 	return snprintf(out, size, "HTTP/1.1 %d %s\r\nDate: %s\r\nx-amzn-RequestId: 00000000-0000-0000-0000-000000000000\r\n"
 					"Content-Type: application/x-amz-json-1.0\r\nContent-Length: %zu\r\n\r\n%s",
 					status, status == 200 ? "OK" : "Bad Request", date(), strlen(item), item);
 }
 
-/* Answer every complete request in the buffer.  Returns 0 if the connection is to be closed. */
+static void
+set_timer(int64_t due_ns)
+{
+	struct itimerspec when = {.it_value = {due_ns / 1000000000, due_ns % 1000000000}};
+
+	timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void
+wait_for_reply(Connection *c)
+{
+	c->due_ns = now_ns() + delay_ns;
+	c->next = NULL;
+	if (first == NULL)
+	{
+		first = c;
+		set_timer(c->due_ns);
+	}
+	else
+		last->next = c;
+	last = c;
+}
+
+/* Send the reply, and forget the request.  Returns 0 if the connection is to be closed. */
+static int
+send_reply(Connection *c)
+{
+	int			sent = (int) send(c->fd, c->out, (size_t) c->out_len, MSG_NOSIGNAL) == c->out_len;
+
+	c->out_len = 0;
+	c->len -= c->whole;
+	memmove(c->in, c->in + c->whole, c->len);
+	return sent;
+}
+
+/* Answer the complete requests in the buffer.  Returns 0 if the connection is to be closed. */
 static int
 serve(Connection *c)
 {
-	ssize_t		n = recv(c->fd, c->in + c->len, sizeof(c->in) - 1 - c->len, 0);
-
-	if (n <= 0)
-		return 0;
-	c->len += (size_t) n;
-	for (;;)
+	while (c->out_len == 0)
 	{
-		char		out[8192];
 		char	   *end;
 		char	   *length;
-		size_t		whole;
 		char		kept;
-		int			len;
 
 		c->in[c->len] = '\0';
 		end = strstr(c->in, "\r\n\r\n");
 		if (end == NULL)
 			return 1;
 		length = strcasestr(c->in, "content-length:");
-		whole = (size_t) (end + 4 - c->in) +
+		c->whole = (size_t) (end + 4 - c->in) +
 			(length != NULL && length < end ? strtoul(length + 15, NULL, 10) : 0);
-		if (c->len < whole)
-			return whole < sizeof(c->in);
-		kept = c->in[whole];
-		c->in[whole] = '\0';
-		len = reply(end + 4, out, sizeof(out));
-		c->in[whole] = kept;
-		if (delay_us > 0)
-			usleep(delay_us);
-		if (send(c->fd, out, (size_t) len, MSG_NOSIGNAL) != len)
+		if (c->len < c->whole)
+			return c->whole < sizeof(c->in);
+		kept = c->in[c->whole];
+		c->in[c->whole] = '\0';
+		c->out_len = reply(c->in, end + 4, c->out, sizeof(c->out));
+		c->in[c->whole] = kept;
+		if (delay_ns > 0)
+			wait_for_reply(c);
+		else if (!send_reply(c))
 			return 0;
-		memmove(c->in, c->in + whole, c->len - whole);
-		c->len -= whole;
 	}
+	return 1;
+}
+
+static int
+receive(Connection *c)
+{
+	ssize_t		n = recv(c->fd, c->in + c->len, sizeof(c->in) - 1 - c->len, 0);
+
+	if (n <= 0)
+		return 0;
+	c->len += (size_t) n;
+	return serve(c);
+}
+
+/* A connection whose reply waits is freed when that is due. */
+static void
+close_connection(Connection *c)
+{
+	close(c->fd);
+	c->fd = -1;
+	if (c->out_len == 0)
+		free(c);
+}
+
+static void
+send_due_replies(void)
+{
+	int64_t		now = now_ns();
+
+	while (first != NULL && first->due_ns <= now)
+	{
+		Connection *c = first;
+
+		first = c->next;
+		if (c->fd < 0)
+			free(c);
+		else if (!send_reply(c) || !serve(c))
+			shutdown(c->fd, SHUT_RDWR); /* its end is an event, too */
+	}
+	if (first != NULL)
+		set_timer(first->due_ns);
 }
 
 int
@@ -186,13 +316,16 @@ main(int argc, char **argv)
 	socklen_t	size = sizeof(address);
 	struct epoll_event event = {.events = EPOLLIN,.data.ptr = NULL};
 
-	delay_us = argc > 1 ? (useconds_t) atoi(argv[1]) * 1000 : 0;
-	if (bind(listener, (struct sockaddr *) &address, size) != 0 || listen(listener, 128) != 0)
+	delay_ns = argc > 1 ? (int64_t) (atof(argv[1]) * 1000000) : 0;
+	timer = timerfd_create(CLOCK_MONOTONIC, 0);
+	if (bind(listener, (struct sockaddr *) &address, size) != 0 || listen(listener, 512) != 0)
 		return 1;
 	getsockname(listener, (struct sockaddr *) &address, &size);
 	printf("%d\n", ntohs(address.sin_port));
 	fflush(stdout);
 	epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event);
+	event.data.ptr = &timer;
+	epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &event);
 	for (;;)
 	{
 		struct epoll_event events[64];
@@ -201,8 +334,14 @@ main(int argc, char **argv)
 		for (int i = 0; i < n; i++)
 		{
 			Connection *c = events[i].data.ptr;
+			uint64_t	expirations;
 
-			if (c == NULL)
+			if (events[i].data.ptr == &timer)
+			{
+				if (read(timer, &expirations, sizeof(expirations)) > 0)
+					send_due_replies();
+			}
+			else if (c == NULL)
 			{
 				c = calloc(1, sizeof(Connection));
 				c->fd = accept(listener, NULL, NULL);
@@ -210,11 +349,8 @@ main(int argc, char **argv)
 				event.data.ptr = c;
 				epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &event);
 			}
-			else if (!serve(c))
-			{
-				close(c->fd);
-				free(c);
-			}
+			else if (!receive(c))
+				close_connection(c);
 		}
 	}
 }
