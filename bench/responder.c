@@ -129,8 +129,8 @@ count(const char *head, int status)
 	int			i = 0;
 
 	if (p != NULL)
-		snprintf(name, sizeof(name), "%.*s %s", (int) strcspn(p + sizeof(target) - 1, "\r"), p + sizeof(target) - 1,
-				 status == 200 ? "ok" : "condition_failed");
+		snprintf(name, sizeof(name), "%.*s %s", (int) strcspn(p + sizeof(target) - 1, "\r"),
+				 p + sizeof(target) - 1, status == 200 ? "ok" : "condition_failed");
 	while (counts[i].n > 0 && strcmp(counts[i].name, name) != 0 && i < MAX_KINDS - 1)
 		i++;
 	memcpy(counts[i].name, name, sizeof(name));

@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
+#include "cluster/cache.h"
 #include "cluster/circuit.h"
 #include "cluster/claim_file.h"
 #include "cluster/claim_table.h"
@@ -90,6 +91,7 @@ request_memory(void)
 	RequestAddinShmemSpace(eo_service_clock_shmem_size());
 	RequestAddinShmemSpace(eo_circuit_shmem_size());
 	RequestNamedLWLockTranche("exactonce", 1);
+	eo_cache_request();
 	eo_credential_cache_request();
 	eo_stats_request();
 }
@@ -105,6 +107,7 @@ startup_memory(void)
 	eo_kept_shmem_init();
 	eo_service_clock_shmem_init();
 	eo_circuit_shmem_init();
+	eo_cache_init();
 	eo_credential_cache_init();
 	eo_stats_init();
 	eo_claim_table_use_lock(&GetNamedLWLockTranche("exactonce")->lock);

@@ -66,6 +66,10 @@ struct EoWorkerJob
 	bool		clock_moved;	/* the service has refused the write's time */
 	int64		sent_us;
 	void	   *data;			/* for the kind; in the job's context */
+
+	/* For a kind whose answers are remembered, see cluster/cache.h. */
+	uint8		digest[EO_DIGEST_LEN];
+	uint64		cache_mark;
 };
 
 /* Begin with empty queues.  Jobs live in contexts below this one. */

@@ -27,6 +27,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "cluster/cache.h"
 #include "cluster/target.h"
 #include "commit/internal.h"
 #include "commit/known_targets.h"
@@ -451,6 +452,11 @@ prepare(EoWorkerJob *job, EoStore *store)
 	w.owner = row->token;
 	w.now_ms = eo_client_now_ms(&store->client);
 	eo_record_keep(&w, w.now_ms, row->retention_s);
+	if (eo_cache_is_used(store))
+	{
+		eo_target_digest(&row->target, row->pk, job->digest);
+		job->cache_mark = eo_cache_mark(job->digest);
+	}
 	return eo_store_prepare_write(store, row->pk, EO_FINISH, &w);
 }
 
@@ -476,6 +482,8 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 	if (answer->outcome == EO_APPLIED)
 	{
 		count(row, job->target->store->stats);
+		if (eo_cache_is_used(job->target->store))
+			eo_cache_put(job->target->store, job->digest, eo_store_record(answer), job->cache_mark);
 		dlist_push_tail(&rows.done, &job->node);
 		return false;
 	}

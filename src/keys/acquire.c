@@ -3,14 +3,15 @@
  * acquire.c
  *	  Claiming a key: one conditional write, and what its answer means.
  *
- * A key is looked up in three places, and the first that knows it answers:
+ * A key is looked up in four places, and the first that knows it answers:
  *
  * 1. The claims of this transaction (xact.h), where the key may be held, completed,
  *	  failed or released.
  * 2. The claim table (slots.h).  If another session of this cluster holds the key,
  *	  the answer costs no request.  If a transaction that is over has left the key
  *	  to be settled, it is settled now.
- * 3. DynamoDB, by the write that claims the key.  A refusal brings the record that
+ * 3. The cache of completed keys (cache.h), if the server uses it.
+ * 4. DynamoDB, by the write that claims the key.  A refusal brings the record that
  *	  refused, and only that record decides what the caller is told, never a later
  *	  read.
  *
@@ -28,6 +29,7 @@
  */
 #include "postgres.h"
 
+#include "cluster/cache.h"
 #include "cluster/databases.h"
 #include "cluster/doubts.h"
 #include "cluster/life_watch.h"
@@ -69,6 +71,7 @@ typedef enum Attempt
 } Attempt;
 
 static bool answer_from_transaction(EoAcquiring *a);
+static bool answer_from_cache(EoAcquiring *a);
 static int64 dead_before_ms(const EoAcquiring *a);
 static void put_acquired(EoClaim *claim, const EoTxClaim *held);
 static void prepare(EoAcquiring *a);
@@ -132,6 +135,8 @@ eo_acquire_init(EoAcquiring *a, EoStore *store, const EoAcquire *ask, EoClaim *c
 	a->ask = ask;
 	a->claim = claim;
 	eo_store_new_token(a->token);
+	if (eo_cache_is_used(store))
+		a->cache_mark = eo_cache_mark(a->k.digest);
 }
 
 bool
@@ -147,7 +152,7 @@ eo_acquire_begin(EoAcquiring *a)
 	}
 	eo_key_need_clock(&a->k, "acquire");
 	a->claim->answered_here = answer_from_transaction(a) || eo_acquire_check_slots(a);
-	if (a->claim->answered_here)
+	if (a->claim->answered_here || answer_from_cache(a))
 		return true;
 	prepare(a);
 	return false;
@@ -274,6 +279,18 @@ eo_acquire_check_slots(EoAcquiring *a)
 	a->local = true;
 	a->holder = view.info.vxid;
 	return true;
+}
+
+/* A key that is remembered as completed.  If it is not, what the answer says may be. */
+static bool
+answer_from_cache(EoAcquiring *a)
+{
+	EoRecord	r;
+
+	if (!eo_cache_is_used(a->k.store) || !eo_cache_find(a->k.store, a->k.digest, &r))
+		return false;
+	a->claim->answered_from_cache = true;
+	return explain_refusal(a, &r) == ATTEMPT_ANSWERED;
 }
 
 /* A lease that ended before this instant is dead. */
@@ -505,6 +522,9 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 			claim->result = copy_text(r->result, r->result_len);
 			claim->mine = false;
 			claim->replayed = true;
+			if (eo_cache_is_used(a->k.store) && !claim->answered_from_cache &&
+				r->state == EO_STATE_COMPLETED)
+				eo_cache_put(a->k.store, a->k.digest, r, a->cache_mark);
 			return ATTEMPT_ANSWERED;
 		case EO_STATE_COMMITTING:
 			return explain_committing(a, r, fate);

@@ -63,6 +63,8 @@ typedef struct EoClaim
 	bool		mine;			/* this transaction or session has the claim */
 	bool		replayed;		/* the outcome is that of an earlier run */
 	bool		answered_here;	/* it was told without a request */
+	bool		answered_from_cache;	/* the same, by the cache of completed
+										 * keys */
 	bool		out_of_runs;	/* EO_CLAIM_FAILED, but a larger max_runs
 								 * would allow another run */
 } EoClaim;
@@ -91,6 +93,7 @@ typedef struct EoAcquiring
 	const EoAcquire *ask;
 	EoClaim    *claim;			/* to be filled in */
 	char		token[EO_TOKEN_LEN + 1];
+	uint64		cache_mark;		/* before any request, see cache.h */
 	int			races;			/* lost so far; the limit is MAX_RACES */
 
 	/* The request that is to be run next, or is in flight. */

@@ -12,6 +12,7 @@
 #include <ctype.h>
 
 #include "access/xlog.h"
+#include "cluster/cache.h"
 #include "cluster/doubts.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
@@ -137,6 +138,12 @@ eo_operator_forget(EoStore *store, const char *key)
 	bool		forgotten = false;
 
 	eo_key_find(&k, store, key);
+
+	/*
+	 * Dropped before the write, so that a cancel cannot leave the key in the
+	 * cache, and after it, because a session may have read it in between.
+	 */
+	eo_cache_drop(k.digest);
 	for (int races = 0;; races++)
 	{
 		EoAnswer   *seen = eo_store_read(store, k.pk);
@@ -152,6 +159,7 @@ eo_operator_forget(EoStore *store, const char *key)
 		if (races + 1 == MAX_RACES)
 			raise_contended(&k);
 	}
+	eo_cache_drop(k.digest);
 	eo_session_tokens_forget(store->server, k.pk);
 	return forgotten;
 }

@@ -16,6 +16,7 @@
 
 bool		eo_guc_enabled = true;
 int			eo_guc_max_claims = 40000;
+int			eo_guc_cache_entries = 0;
 char	   *eo_guc_server;
 int			eo_guc_log_keys = EO_LOG_KEYS_TEXT;
 bool		eo_guc_log_requests;
@@ -84,6 +85,14 @@ eo_guc_define(bool preloading)
 								"Each takes about 600 bytes, in memory and in the file exactonce_claims.",
 								&eo_guc_max_claims,
 								40000, 100, 1000000,
+								PGC_POSTMASTER, 0,
+								NULL, NULL, NULL);
+	if (preloading)
+		DefineCustomIntVariable("exactonce.cache_entries",
+								"Completed keys that the cluster remembers, so that duplicates cost no request.",
+								"0: none. Each takes about 1200 bytes of shared memory. A server uses them if it has the option cache_ttl.",
+								&eo_guc_cache_entries,
+								0, 0, 10000000,
 								PGC_POSTMASTER, 0,
 								NULL, NULL, NULL);
 	DefineCustomIntVariable("exactonce.recovery_scan",

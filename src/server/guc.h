@@ -18,6 +18,7 @@ typedef enum EoLogKeys
 } EoLogKeys;
 
 extern bool eo_guc_enabled;		/* exactonce.enabled */
+extern int	eo_guc_cache_entries;	/* exactonce.cache_entries */
 extern int	eo_guc_max_claims;	/* exactonce.max_claims */
 
 /* exactonce.takeover: which silent lives are retired without an operator */

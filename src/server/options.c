@@ -375,6 +375,7 @@ read_server_options(EoServer *s, List *list)
 	s->request_timeout_ms = (int) duration_option(list, "request_timeout", 5000);
 	s->commit_timeout_ms = (int) duration_option(list, "commit_timeout", 5000);
 	s->clock_skew_ms = duration_option(list, "clock_skew", 2000);
+	s->cache_ttl_ms = duration_option(list, "cache_ttl", 0);
 	s->max_hold_ms = duration_option(list, "max_hold", 0);
 	s->max_attempts = attempts != NULL ? atoi(attempts) : 4;
 	s->transact_tables = tables != NULL ? eo_option_values_list(tables) : NIL;

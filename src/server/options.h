@@ -57,6 +57,7 @@ typedef struct EoServer
 	int			parallel_requests;	/* in flight at a time */
 	bool		return_capacity;	/* replies are to say what they took */
 	int64		clock_skew_ms;
+	int64		cache_ttl_ms;	/* 0: completed keys are not remembered */
 	List	   *transact_tables;	/* of char *, for idem_transact(); NIL:
 									 * none */
 	bool		seed_actions;	/* action_layout 'seed' */

@@ -48,6 +48,7 @@ static void check_action_layout(const char *name, const char *value);
 static void check_stale_after(const char *name, const char *value);
 static void check_key_prefix(const char *name, const char *value);
 static void check_lease(const char *name, const char *value);
+static void check_cache_ttl(const char *name, const char *value);
 static void check_retention(const char *name, const char *value);
 static void check_connect_timeout(const char *name, const char *value);
 static void check_request_timeout(const char *name, const char *value);
@@ -93,6 +94,7 @@ static const EoOption options[] =
 	{"action_layout", ForeignServerRelationId, false, check_action_layout},
 	{"key_prefix", ForeignServerRelationId, false, check_key_prefix},
 	{"lease", ForeignServerRelationId, false, check_lease},
+	{"cache_ttl", ForeignServerRelationId, false, check_cache_ttl},
 	{"retention", ForeignServerRelationId, false, check_retention},
 	{"connect_timeout", ForeignServerRelationId, false, check_connect_timeout},
 	{"request_timeout", ForeignServerRelationId, false, check_request_timeout},
@@ -403,6 +405,13 @@ check_lease(const char *name, const char *value)
 {
 	check_duration(name, value, EO_MIN_LEASE_MS, EO_MAX_LEASE_MS,
 				   "A lease lasts from 100 milliseconds to 7 days.");
+}
+
+static void
+check_cache_ttl(const char *name, const char *value)
+{
+	check_duration(name, value, 0, 3600000,
+				   "Completed keys are remembered for up to an hour; 0 is not at all.");
 }
 
 static void

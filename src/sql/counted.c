@@ -175,6 +175,7 @@ eo_counted_claim(const EoClaim *claim)
 	tell(EO_CALL_ACQUIRED + claim->outcome, 1);
 	if (!did_the_work && current != NULL && current->stats != NULL)
 		eo_stats_add(current->stats, claim->answered_here ? EO_COUNT_DUPLICATES_HERE :
+					 claim->answered_from_cache ? EO_COUNT_DUPLICATES_CACHE :
 					 EO_COUNT_DUPLICATES_SERVICE, 1);
 }
 

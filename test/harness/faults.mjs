@@ -87,6 +87,16 @@ export const faults = {
   hold: () => ({ before: (exchange) => exchange.proxy.released() }),
   after: ({ after }) => ({ before: (exchange) => exchange.proxy.applied(after) }),
 
+  // The request is carried out, and its answer waits until the test asks for it.
+  stay: () => ({
+    forward: async (exchange, next) => {
+      const answer = await next();
+      exchange.entry.status = answer?.status ?? 0;
+      await exchange.proxy.released();
+      return answer;
+    },
+  }),
+
   // The request arrives twice; the client gets the second answer, or the first.
   twice: ({ first = false }) => ({
     forward: async (exchange, next) => {
