@@ -14,6 +14,7 @@
 #include "access/xlog.h"
 #include "cluster/cache.h"
 #include "cluster/doubts.h"
+#include "cluster/kept.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/durability.h"
@@ -201,6 +202,8 @@ forget_seen(EoKey *k, const EoRecord *seen)
 		eo_error_raise(&answer->error, "forget", k->key, server);
 	applied = answer->outcome == EO_APPLIED;
 	eo_answer_free(answer);
+	if (applied)
+		eo_kept_remove(seen->owner);
 	return applied;
 }
 

@@ -94,6 +94,8 @@ is($sql->("SELECT count(*) FROM exactonce_claims WHERE state = 'kept' AND key LI
 	'of a long key the beginning is shown');
 $sql->("SELECT outcome FROM idem_acquire('kept, too', lease => '10 min'); BEGIN; SELECT idem_fail('kept, too'); COMMIT");
 is($holds->('kept, too'), '', '... nor one that has failed');
+$sql->("SELECT outcome FROM idem_acquire('forgotten', lease => '10 min'); SELECT idem_forget('forgotten')");
+is($holds->('forgotten'), '', '... nor one that an operator has forgotten');
 
 # ----- rights ------------------------------------------------------------------
 
