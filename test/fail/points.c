@@ -364,8 +364,10 @@ extern void *__wrap_mmap(void *p, size_t len, int protection, int flags, int fd,
 void *
 __wrap_mmap(void *p, size_t len, int protection, int flags, int fd, off_t offset)
 {
-	void	   *mapping = heap_point() ? MAP_FAILED : __real_mmap(p, len, protection, flags, fd, offset);
+	void	   *mapping = MAP_FAILED;
 
+	if (!heap_point())
+		mapping = __real_mmap(p, len, protection, flags, fd, offset);
 	mapped_bytes += mapping != MAP_FAILED ? (int64) len : 0;
 	return mapping;
 }
@@ -436,6 +438,9 @@ ROOM_POINT(bool, eo_life_enter_place,
 	(const EoTarget *t, const uint8 *l, EoPlaceRef *r, bool *o),
 	(t, l, r, o), false)
 ROOM_POINT(bool, eo_database_want, (Oid d), (d), false)
+ROOM_POINT(bool, RegisterDynamicBackgroundWorker,
+	(BackgroundWorker *w, BackgroundWorkerHandle **h),
+	(w, h), false)
 /* *INDENT-ON* */
 
 /* Such a function that says nothing. */
@@ -454,15 +459,6 @@ ROOM_POINT_VOID(void, eo_doubt_note,
 	(t, pk, i))
 ROOM_POINT_VOID(void, eo_life_watch_add, (const EoTarget *t, const uint8 *l), (t, l))
 /* *INDENT-ON* */
-
-extern bool __real_RegisterDynamicBackgroundWorker(BackgroundWorker *worker, BackgroundWorkerHandle **handle);
-extern bool __wrap_RegisterDynamicBackgroundWorker(BackgroundWorker *worker, BackgroundWorkerHandle **handle);
-
-bool
-__wrap_RegisterDynamicBackgroundWorker(BackgroundWorker *worker, BackgroundWorkerHandle **handle)
-{
-	return !due(ROOM) && __real_RegisterDynamicBackgroundWorker(worker, handle);
-}
 
 /* ----- descriptors ----- */
 

@@ -610,7 +610,7 @@ sub search
 		$next = $last + 1;
 		push @wrong, map { @{ $_->{wrong} } } @runs;
 		# A point may be passed by another process in the place of this one, and rarely is thrice.
-		$past_end = !grep { $_->{n} <= $_->{passed} } @runs[ -3 .. -1 ];
+		$past_end = @runs >= 3 && !grep { $_->{n} <= $_->{passed} } @runs[ -3 .. -1 ];
 		foreach my $run ($how{cold} ? @runs : splice @runs, 2)
 		{
 			push @suspects, $run->{n} if !$how{cold} && $run->{n} > 0 && $run->{n} <= $run->{passed} && $before && grows($before, $run);
