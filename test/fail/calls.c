@@ -5,7 +5,8 @@
  *
  * Linked into the extension beside points.c.  Whatever PostgreSQL may raise in one of these
  * calls, be it for want of memory, because a file cannot be read or because an entry of a
- * catalog is gone, the extension meets it at the same place.
+ * catalog is gone, the extension meets it at the same place.  tuplestore_putvalues() is not
+ * among them: it is called for each of some thousand rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +34,6 @@
 #include "utils/numeric.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/tuplestore.h"
 #include "utils/varlena.h"
 
 /* *INDENT-OFF* */
@@ -105,9 +105,6 @@ MEMORY_POINT_VOID(void, deconstruct_array,
 	(a, t, l, v, g, d, n, c))
 MEMORY_POINT_VOID(void, escape_json, (StringInfo s, const char *t), (s, t))
 MEMORY_POINT_VOID(void, fmgr_info, (Oid id, FmgrInfo *f), (id, f))
-MEMORY_POINT_VOID(void, tuplestore_putvalues,
-	(Tuplestorestate *s, TupleDesc d, Datum *v, bool *n),
-	(s, d, v, n))
 /* *INDENT-ON* */
 
 /* ----- with any number of arguments ----- */

@@ -137,7 +137,7 @@ my %cases = (
 	exactonce_circuits_of_cluster => { run => 'SELECT count(*) FROM exactonce_circuits;' },
 	exactonce_progress_of_cluster => { run => 'SELECT count(*) FROM exactonce_progress;' },
 	exactonce_stats_of_cluster => { run => 'SELECT count(server) FROM exactonce_stats;' },
-	exactonce_stats_details_of_cluster => { run => 'SELECT count(DISTINCT le) FROM exactonce_stats_histograms;' },
+	exactonce_stats_details_of_cluster => { run => 'SET ROLE of_small; SELECT count(DISTINCT le) FROM exactonce_stats_histograms; RESET ROLE;' },
 	idem_http => {
 		begin => "SELECT set_config('request.headers', json_build_object('idempotency-key', :'k')::text, false);",
 		run => "SELECT count(idem_http('handler(jsonb)', to_jsonb(:'k'::text)));",
@@ -265,6 +265,9 @@ CREATE FUNCTION fail_shared() RETURNS text LANGUAGE c AS '$libdir/exactonce', 'e
 CREATE FUNCTION fail_leak(what text) RETURNS void LANGUAGE c AS '$libdir/exactonce', 'eo_fail_leak';
 CREATE FUNCTION fail_give_up_life() RETURNS void LANGUAGE c AS '$libdir/exactonce', 'eo_fail_give_up_life';
 CREATE FUNCTION fail_has_credentials(server text) RETURNS bool LANGUAGE c AS '$libdir/exactonce', 'eo_fail_has_credentials';
+-- It sees the counters of one server, which are little more than a hundred rows.
+CREATE ROLE of_small;
+GRANT USAGE ON FOREIGN SERVER small TO of_small;
 CREATE TABLE work (key text NOT NULL);
 CREATE TABLE guarded (key text NOT NULL);
 CREATE TRIGGER guard AFTER INSERT ON guarded FOR EACH ROW EXECUTE FUNCTION idem_guard('key');
