@@ -5,8 +5,9 @@
  *
  * Linked into the extension beside points.c.  Whatever PostgreSQL may raise in one of these
  * calls, be it for want of memory, because a file cannot be read or because an entry of a
- * catalog is gone, the extension meets it at the same place.  tuplestore_putvalues() is not
- * among them: it is called for each of some thousand rows.
+ * catalog is gone, the extension meets it at the same place.  tuplestore_putvalues() and
+ * systable_getnext() are not among them: they are called for each of many rows, and the
+ * lives of a database grow in number while its worker is started again and again.
  *
  *-------------------------------------------------------------------------
  */
@@ -84,7 +85,6 @@ MEMORY_POINT(void *, repalloc_huge, (void *p, Size size), (p, size))
 MEMORY_POINT(SysScanDesc, systable_beginscan,
 	(Relation r, Oid i, bool ok, Snapshot s, int n, ScanKey k),
 	(r, i, ok, s, n, k))
-MEMORY_POINT(HeapTuple, systable_getnext, (SysScanDesc s), (s))
 MEMORY_POINT(Relation, table_open, (Oid id, LOCKMODE mode), (id, mode))
 MEMORY_POINT(List *, untransformRelOptions, (Datum options), (options))
 
