@@ -159,6 +159,20 @@ build_for_old() {
     rm -rf "$copy"
 }
 
+# Makes a copy of this folder in $COPY/tree, in which the mutant $1 of test/mutants has broken
+# its file of src.  $MUTANT are the mutant's lines.  False: it changes nothing.
+leave_out() {
+    local source
+    rm -rf "$COPY/tree"
+    cp -a "$ROOT" "$COPY/tree"
+    mapfile -t MUTANT <"$ROOT/test/mutants/$1"
+    source=$COPY/tree/src/${MUTANT[1]}
+    cp "$source" "$COPY/before"
+    tail -n +3 "$ROOT/test/mutants/$1" >"$COPY/program"
+    perl -0pi "$COPY/program" "$source"
+    ! cmp -s "$source" "$COPY/before"
+}
+
 # Installs the npm packages of a folder, exactly as its lock file says.
 node_packages() {
     local lock=$1/package-lock.json

@@ -325,7 +325,9 @@ suits(Oid serverid, const EoTarget *target)
 	}
 	PG_CATCH();
 	{
-		if (geterrcode() == ERRCODE_QUERY_CANCELED)
+		/* Neither says anything about the options. */
+		if (geterrcode() == ERRCODE_QUERY_CANCELED ||
+			ERRCODE_TO_CATEGORY(geterrcode()) == ERRCODE_INSUFFICIENT_RESOURCES)
 			PG_RE_THROW();
 		MemoryContextSwitchTo(context);
 		FlushErrorState();

@@ -191,6 +191,7 @@ static void
 leave(int code, Datum arg)
 {
 	(void) arg;
+	eo_credentials_leave();
 	eo_database_detach(database_id, code != 0 || come_back, code != 0);
 }
 

@@ -38,6 +38,13 @@
 /* A target that refuses requests is tried again after this. */
 #define PAUSE_REFUSED_US INT64CONST(5000000)
 
+/*
+ * A store that cannot be built is tried again after this, and after twice as long each
+ * time: it may have been for want of memory, and no catalog need change for it to work.
+ */
+#define FIRST_BUILD_PAUSE_US INT64CONST(100000)
+#define LONGEST_BUILD_PAUSE_US INT64CONST(60000000)
+
 /* A target that has answered nothing for this long is slow. */
 #define SLOW_US INT64CONST(1000000)
 
@@ -50,6 +57,7 @@ static struct
 	uint32		recoveries;
 }			targets;
 
+static bool must_be_built(const EoWorkerTarget *t);
 static void build_store(EoWorkerTarget *t);
 
 /* A server or a mapping has changed: every store is to be built anew. */
@@ -108,7 +116,7 @@ eo_worker_targets_build(void)
 	hash_seq_init(&scan, targets.table);
 	while ((t = hash_seq_search(&scan)) != NULL)
 	{
-		if (t->in_flight == 0 && t->built != targets.catalog && t->jobs > 0)
+		if (t->in_flight == 0 && must_be_built(t) && t->jobs > 0)
 			todo[n++] = t;
 	}
 	for (int i = 0; i < n; i++)
@@ -116,14 +124,29 @@ eo_worker_targets_build(void)
 	pfree(todo);
 }
 
+static bool
+must_be_built(const EoWorkerTarget *t)
+{
+	return t->built != targets.catalog ||
+		(t->build_pause_us > 0 && eo_clock_monotonic_us() >= t->pause_until_us);
+}
+
+static void
+delete_store(EoWorkerTarget *t)
+{
+	if (t->store != NULL)
+		MemoryContextDelete(t->context);
+	t->store = NULL;
+}
+
 static void
 build_store(EoWorkerTarget *t)
 {
 	MemoryContext old = CurrentMemoryContext;
 
-	if (t->store != NULL)
-		MemoryContextDelete(t->context);
-	t->store = NULL;
+	delete_store(t);
+	if (t->built != targets.catalog)
+		t->build_pause_us = 0;
 	t->gone = false;
 	t->pause_until_us = 0;
 	t->readings.n = 0;
@@ -147,6 +170,7 @@ build_store(EoWorkerTarget *t)
 		t->gone = t->store == NULL;
 		t->failing |= t->gone;
 		CommitTransactionCommand();
+		t->build_pause_us = 0;
 	}
 	PG_CATCH();
 	{
@@ -155,8 +179,11 @@ build_store(EoWorkerTarget *t)
 		EmitErrorReport();
 		FlushErrorState();
 		AbortCurrentTransaction();
-		t->store = NULL;
+		delete_store(t);
 		t->failing = true;
+		t->build_pause_us = t->build_pause_us == 0 ? FIRST_BUILD_PAUSE_US :
+			Min(2 * t->build_pause_us, LONGEST_BUILD_PAUSE_US);
+		t->pause_until_us = eo_clock_monotonic_us() + t->build_pause_us;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(old);

@@ -59,6 +59,7 @@ typedef struct EoWorkerTarget
 	int64		recovered_us;	/* when it last stopped failing */
 	bool		complained;		/* a WARNING was logged since the last answer */
 	int64		pause_until_us; /* no request before this; 0: no pause */
+	int64		build_pause_us; /* 0: the store could be built */
 	EoReadings	readings;		/* of a first contact that is under way */
 } EoWorkerTarget;
 
@@ -71,7 +72,8 @@ extern EoWorkerTarget *eo_worker_target_of(const EoTarget *target);
 /*
  * Build a store for each target that has jobs and no store from the present
  * catalogs.  Runs transactions of its own, so it must not be called in one.  If a
- * store cannot be built the error is logged, and the target is failing.
+ * store cannot be built the error is logged, the target is failing, and it is tried again
+ * after a pause.
  */
 extern void eo_worker_targets_build(void);
 

@@ -55,6 +55,8 @@ typedef struct Copy
 
 static EoChainEnvironment environment;
 static bool is_refresher;		/* this process is a worker */
+static EoCredentialRef refreshed;	/* what it fetches at this moment */
+static bool is_refreshing;
 
 static void follow(EoClient *client);
 static bool renew(EoClient *client, int64_t deadline_us);
@@ -300,12 +302,14 @@ eo_credentials_ask_caller(const EoServer *server, const EoClient *client, EoCall
 	int64		deadline_us = deadline_of(server);
 	EoChainWish *wish = palloc0(sizeof(EoChainWish));
 	const EoCredentials *cred = &client->credentials;
-	EoIdentity *identity = eo_secret_alloc(sizeof(EoIdentity));
+	EoIdentity *identity;
 	EoFetch    *volatile f = NULL;
 	volatile bool known = false;
 
 	strlcpy(failure, "out of memory", EO_CHAIN_WHY_LEN);
 	make_wish(server, wish);
+	/* From here on nothing may raise an error but what is caught below. */
+	identity = eo_secret_alloc(sizeof(EoIdentity));
 	PG_TRY();
 	{
 		int64		until_us;
@@ -412,21 +416,30 @@ tell(EoCacheNews news, const EoFetch *f)
 void
 eo_credentials_refresh(int64 *until_us)
 {
-	static EoCredentialRef ref;
 	static EoFetch *running = NULL;
 
 	is_refresher = true;
 	*until_us = INT64_MAX;
-	if (running == NULL)
+	if (!is_refreshing)
 	{
-		if (!eo_credential_cache_due(&ref))
+		if (!eo_credential_cache_due(&refreshed))
 			return;
-		running = eo_fetch_start(&environment, &ref.wish, eo_clock_monotonic_us() + EO_FETCH_US);
+		is_refreshing = true;
+		running = eo_fetch_start(&environment, &refreshed.wish,
+								 eo_clock_monotonic_us() + EO_FETCH_US);
 	}
 	if (running != NULL && eo_fetch_step(running, until_us))
 		return;
-	store_result(&ref, running);
+	store_result(&refreshed, running);
+	is_refreshing = false;
 	eo_fetch_free(running);
 	running = NULL;
 	*until_us = 0;
+}
+
+void
+eo_credentials_leave(void)
+{
+	if (is_refreshing)
+		eo_credential_cache_abandon(&refreshed);
 }

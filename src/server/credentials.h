@@ -60,4 +60,7 @@ extern bool eo_credentials_ask_caller(const EoServer *server, const EoClient *cl
  */
 extern void eo_credentials_refresh(int64 *until_us);
 
+/* The worker ends: others need not wait for what it was fetching. */
+extern void eo_credentials_leave(void);
+
 #endif							/* EO_SERVER_CREDENTIALS_H */

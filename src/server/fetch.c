@@ -99,6 +99,7 @@ struct EoFetch
 	EoHttpEndpoint endpoint;
 	char		url[EO_MAX_CHAIN_URL + sizeof(METADATA_PATH) + 128];
 	EoBuf		body;
+	EoBuf		authorization;	/* a header; here, because http.c may raise */
 	EoSigner   *signer;
 	char		metadata_token[MAX_METADATA_TOKEN + 1];
 	char		role_name[128];
@@ -111,6 +112,8 @@ static char *read_shared_file(const EoFetch *f, EoChainVariable variable, const 
 static char *read_file(const char *path, size_t max);
 static void begin_stage(EoFetch *f, Stage stage);
 static EoStatus send(EoFetch *f);
+static void wipe_request(EoFetch *f);
+static void wipe_authorization(EoFetch *f);
 static EoStatus send_to_metadata(EoFetch *f);
 static EoStatus send_to_container(EoFetch *f);
 static EoStatus send_to_sts(EoFetch *f);
@@ -175,6 +178,7 @@ create(const EoChainEnvironment *env, const EoChainWish *wish, int64 deadline_us
 	f->wish = wish;
 	f->deadline_us = deadline_us;
 	eo_buf_init(&f->body, 2 * EO_HTTP_MAX_SECRET_REPLY);
+	eo_buf_init(&f->authorization, MAX_TOKEN_FILE + 64);
 	return f;
 }
 
@@ -270,8 +274,9 @@ eo_fetch_free(EoFetch *f)
 	if (f == NULL)
 		return;
 	eo_http_finish(&f->transfer);
-	eo_crypto_wipe(f->body.data, f->body.len);
+	wipe_request(f);
 	eo_buf_free(&f->body);
+	eo_buf_free(&f->authorization);
 	eo_sigv4_free(f->signer);
 	eo_secret_free(f);
 }
@@ -373,11 +378,26 @@ static EoStatus
 send(EoFetch *f)
 {
 	f->attempt++;
-	eo_crypto_wipe(f->body.data, f->body.len);
-	eo_buf_reset(&f->body);
+	wipe_request(f);
 	if (is_for_sts(f))
 		return send_to_sts(f);
 	return f->plan.base == EO_BASE_CONTAINER ? send_to_container(f) : send_to_metadata(f);
+}
+
+/* libcurl has a copy of the header, but not of the body. */
+static void
+wipe_request(EoFetch *f)
+{
+	eo_crypto_wipe(f->body.data, f->body.len);
+	eo_buf_reset(&f->body);
+	wipe_authorization(f);
+}
+
+static void
+wipe_authorization(EoFetch *f)
+{
+	eo_crypto_wipe(f->authorization.data, f->authorization.len);
+	eo_buf_reset(&f->authorization);
 }
 
 static EoStatus
@@ -405,11 +425,10 @@ send_to_container(EoFetch *f)
 {
 	const char *headers[2] = {"Accept: application/json"};
 	int			n = 1;
-	EoBuf		authorization;
+	EoBuf	   *authorization = &f->authorization;
 	EoStatus	status;
 
 	strlcpy(f->url, f->plan.url, sizeof(f->url));
-	eo_buf_init(&authorization, MAX_TOKEN_FILE + 64);
 	/* It is read for each fetch, because it is rotated. */
 	if (f->plan.token_file[0] != '\0')
 	{
@@ -417,24 +436,23 @@ send_to_container(EoFetch *f)
 
 		if (token == NULL)
 			return EO_INVALID;
-		(void) eo_buf_reserve(&authorization, strlen(token) + 32);
-		eo_buf_addf(&authorization, "Authorization: %s", token);
+		(void) eo_buf_reserve(authorization, strlen(token) + 32);
+		eo_buf_addf(authorization, "Authorization: %s", token);
 		eo_secret_free(token);
 	}
 	else if (f->plan.token[0] != '\0')
-		eo_buf_addf(&authorization, "Authorization: %s", f->plan.token);
-	if (authorization.len > 0)
-		headers[n++] = eo_buf_str(&authorization);
-	status = eo_buf_status(&authorization);
-	if (status == EO_OK && strpbrk(eo_buf_str(&authorization), "\r\n") != NULL)
+		eo_buf_addf(authorization, "Authorization: %s", f->plan.token);
+	if (authorization->len > 0)
+		headers[n++] = eo_buf_str(authorization);
+	status = eo_buf_status(authorization);
+	if (status == EO_OK && strpbrk(eo_buf_str(authorization), "\r\n") != NULL)
 	{
 		strlcpy(f->message, "the token has a line break", sizeof(f->message));
 		status = EO_INVALID;
 	}
 	if (status == EO_OK)
 		status = start_request(f, EO_HTTP_GET, headers, n, LOCAL_TIMEOUT_MS);
-	eo_crypto_wipe(authorization.data, authorization.len);
-	eo_buf_free(&authorization);
+	wipe_authorization(f);
 	return status;
 }
 
@@ -520,7 +538,6 @@ send_to_sts(EoFetch *f)
 	time_t		now = (time_t) (host_now_s() + (f->resigned ? f->skew_s : 0));
 	struct tm	tm;
 	int			n = 3;
-	EoBuf		authorization;
 	EoEndpoint	ep;
 	EoStatus	status = EO_OK;
 
@@ -537,15 +554,14 @@ send_to_sts(EoFetch *f)
 		eo_identity_put_role(&f->body, role->arn, role->session_name, role->external_id,
 							 role->duration_s, web_token);
 	eo_secret_free(web_token);
-	eo_buf_init(&authorization, 1024);
 	if (!web)
 	{
 		gmtime_r(&now, &tm);
 		strftime(date, sizeof(date), "X-Amz-Date: %Y%m%dT%H%M%SZ", &tm);
-		status = sign(f, &ep, date + strlen("X-Amz-Date: "), &authorization);
+		status = sign(f, &ep, date + strlen("X-Amz-Date: "), &f->authorization);
 		snprintf(token, sizeof(token), "X-Amz-Security-Token: %s", f->identity.session_token);
 		headers[n++] = date;
-		headers[n++] = eo_buf_str(&authorization);
+		headers[n++] = eo_buf_str(&f->authorization);
 		if (f->identity.session_token[0] != '\0')
 			headers[n++] = token;
 	}
@@ -554,7 +570,7 @@ send_to_sts(EoFetch *f)
 	if (status == EO_OK)
 		status = start_request(f, EO_HTTP_POST, headers, n, STS_TIMEOUT_MS);
 	explicit_bzero(token, sizeof(token));
-	eo_buf_free(&authorization);
+	wipe_authorization(f);
 	return status;
 }
 

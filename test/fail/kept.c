@@ -21,6 +21,9 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "points.h"
+#include "server/credential_cache.h"
+#include "server/credentials.h"
+#include "server/store.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -32,6 +35,7 @@ PG_FUNCTION_INFO_V1(eo_fail_kept);
 PG_FUNCTION_INFO_V1(eo_fail_shared);
 PG_FUNCTION_INFO_V1(eo_fail_leak);
 PG_FUNCTION_INFO_V1(eo_fail_give_up_life);
+PG_FUNCTION_INFO_V1(eo_fail_has_credentials);
 
 /* ----- the worker ----- */
 
@@ -57,7 +61,7 @@ count_kept(Kept *kept)
 
 	/* Errors are reported in a context of their own, which is reset before the next. */
 	kept->memory = used_bytes(TopMemoryContext) - used_bytes(ErrorContext);
-	kept->heap = (int64) (info.uordblks + info.hblkhd);
+	kept->heap = (int64) (info.uordblks + info.hblkhd) + mapped_bytes;
 	kept->descriptors = 0;
 	while (dir != NULL && readdir(dir) != NULL)
 		kept->descriptors++;
@@ -262,4 +266,20 @@ eo_fail_give_up_life(PG_FUNCTION_ARGS)
 	if (eo_life_current(MyDatabaseId, &life))
 		eo_life_give_up(MyDatabaseId, life.id);
 	PG_RETURN_VOID();
+}
+
+/*
+ * eo_fail_has_credentials(server text): does the cache have those of the server?  If it does
+ * not know them, it does from now on, and the worker fetches them.
+ */
+Datum
+eo_fail_has_credentials(PG_FUNCTION_ARGS)
+{
+	EoStore    *store = eo_store_open(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	EoCredentialReport report;
+
+	eo_credential_cache_look(eo_credentials_ref(&store->client), &report);
+	if (!report.has_identity)
+		eo_database_wake(MyDatabaseId);
+	PG_RETURN_BOOL(report.has_identity);
 }

@@ -16,7 +16,8 @@
  * process is the session itself, the worker of its database, or the launcher; a
  * process that ends because of a failure is followed by one that counts on.
  *
- * What a process keeps is in kept.c.
+ * What a process keeps is in kept.c; functions of PostgreSQL that allocate and do more
+ * are in calls.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -57,6 +58,7 @@
 #include "utils/memutils.h"
 
 Shared	   *shared;
+int64		mapped_bytes;
 static Points own;				/* of a session */
 static pthread_t main_thread;
 
@@ -75,8 +77,7 @@ points_of(Process process)
 	return process == WORKER ? &shared->worker : process == LAUNCHER ? &shared->launcher : &own;
 }
 
-/* Is the next point of this kind one that is to fail? */
-static bool
+bool
 due(Kind kind)
 {
 	Points	   *p = points_of(this_process());
@@ -90,7 +91,7 @@ due(Kind kind)
 
 /* ----- memory of PostgreSQL ----- */
 
-static void
+void
 memory_point(void)
 {
 	if (due(MEMORY))
@@ -99,16 +100,6 @@ memory_point(void)
 				 errmsg("out of memory"),
 				 errdetail("This is point %lld.", (long long) points_of(this_process())->passed)));
 }
-
-/* A function of PostgreSQL that allocates: it raises an error instead. */
-#define MEMORY_POINT(type, name, parameters, arguments) \
-	extern type __real_##name parameters; \
-	extern type __wrap_##name parameters; \
-	type __wrap_##name parameters \
-	{ \
-		memory_point(); \
-		return __real_##name arguments; \
-	}
 
 /* *INDENT-OFF* */
 MEMORY_POINT(void *, palloc, (Size size), (size))
@@ -146,15 +137,6 @@ MEMORY_POINT(Datum, DirectFunctionCall3Coll,
 	(f, c, a, b, d))
 MEMORY_POINT(StringInfo, makeStringInfo, (void), ())
 /* *INDENT-ON* */
-
-#define MEMORY_POINT_VOID(type, name, parameters, arguments) \
-	extern void __real_##name parameters; \
-	extern void __wrap_##name parameters; \
-	void __wrap_##name parameters \
-	{ \
-		memory_point(); \
-		__real_##name arguments; \
-	}
 
 /* *INDENT-OFF* */
 MEMORY_POINT_VOID(void, initStringInfo, (StringInfo s), (s))
@@ -375,6 +357,31 @@ __wrap_strdup(const char *s)
 	return failing_strdup(s);
 }
 
+/* Memory for secrets. */
+extern void *__real_mmap(void *p, size_t len, int protection, int flags, int fd, off_t offset);
+extern void *__wrap_mmap(void *p, size_t len, int protection, int flags, int fd, off_t offset);
+
+void *
+__wrap_mmap(void *p, size_t len, int protection, int flags, int fd, off_t offset)
+{
+	void	   *mapping = MAP_FAILED;
+
+	if (!heap_point())
+		mapping = __real_mmap(p, len, protection, flags, fd, offset);
+	mapped_bytes += mapping != MAP_FAILED ? (int64) len : 0;
+	return mapping;
+}
+
+extern int	__real_munmap(void *p, size_t len);
+extern int	__wrap_munmap(void *p, size_t len);
+
+int
+__wrap_munmap(void *p, size_t len)
+{
+	mapped_bytes -= (int64) len;
+	return __real_munmap(p, len);
+}
+
 /* ----- the network ----- */
 
 extern CURLMsg *__real_curl_multi_info_read(CURLM *multi, int *left);
@@ -431,6 +438,9 @@ ROOM_POINT(bool, eo_life_enter_place,
 	(const EoTarget *t, const uint8 *l, EoPlaceRef *r, bool *o),
 	(t, l, r, o), false)
 ROOM_POINT(bool, eo_database_want, (Oid d), (d), false)
+ROOM_POINT(bool, RegisterDynamicBackgroundWorker,
+	(BackgroundWorker *w, BackgroundWorkerHandle **h),
+	(w, h), false)
 /* *INDENT-ON* */
 
 /* Such a function that says nothing. */
@@ -460,6 +470,24 @@ __wrap_AcquireExternalFD(void)
 {
 	return !due(DESCRIPTOR) && __real_AcquireExternalFD();
 }
+
+/* A system call that makes one. */
+#define DESCRIPTOR_POINT(type, name, parameters, arguments) \
+	extern type __real_##name parameters; \
+	extern type __wrap_##name parameters; \
+	type __wrap_##name parameters \
+	{ \
+		if (!due(DESCRIPTOR)) \
+			return __real_##name arguments; \
+		errno = EMFILE; \
+		return -1; \
+	}
+
+/* *INDENT-OFF* */
+DESCRIPTOR_POINT(int, open, (const char *path, int flags, int mode), (path, flags, mode))
+DESCRIPTOR_POINT(int, socket, (int domain, int type, int protocol), (domain, type, protocol))
+DESCRIPTOR_POINT(int, epoll_create1, (int flags), (flags))
+/* *INDENT-ON* */
 
 /* ----- the launcher ----- */
 

@@ -58,7 +58,34 @@ typedef struct Shared
 } Shared;
 
 extern Shared *shared;
+extern int64 mapped_bytes;		/* by this process */
 
 extern Process this_process(void);
+
+/* Is the next point of this kind one that is to fail? */
+extern bool due(Kind kind);
+
+/* A point of kind MEMORY: raises an error if it is to fail. */
+extern void memory_point(void);
+
+/* A function of PostgreSQL that allocates: it raises an error instead. */
+#define MEMORY_POINT(type, name, parameters, arguments) \
+	extern type __real_##name parameters; \
+	extern type __wrap_##name parameters; \
+	type __wrap_##name parameters \
+	{ \
+		memory_point(); \
+		return __real_##name arguments; \
+	}
+
+/* Such a function without a result. */
+#define MEMORY_POINT_VOID(type, name, parameters, arguments) \
+	extern void __real_##name parameters; \
+	extern void __wrap_##name parameters; \
+	void __wrap_##name parameters \
+	{ \
+		memory_point(); \
+		__real_##name arguments; \
+	}
 
 #endif							/* POINTS_H */
