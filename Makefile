@@ -4,6 +4,7 @@
 #   make unit                 plain C tests under the sanitizers
 #   make bench                times and ratios, beside libcurl and Powertools
 #   make bench-instructions   instructions of a call, by library and by step
+#   make bench-scale          cost of a key by clients and by distance, beside what people use instead
 #   make SANITIZE=1           with AddressSanitizer and UBSan, see script/sanitize
 #   make lint                 the rules of layering, errors and names
 #   make indent               format the sources as PostgreSQL does
@@ -59,7 +60,7 @@ installcheck: export PATH := $(bindir):$(PATH)
 prepare-installcheck:
 	@test/prepare $(ISOLATION_TESTDB)
 
-.PHONY: lint indent unit bench bench-instructions
+.PHONY: lint indent unit bench bench-instructions bench-scale
 lint:
 	script/lint
 indent:
@@ -70,6 +71,8 @@ bench:
 	bench/run
 bench-instructions:
 	bench/run --instructions
+bench-scale:
+	bench/scale
 
 print-%:
 	@echo $($*)

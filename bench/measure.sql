@@ -219,3 +219,28 @@ BEGIN
 		private_kb('self'), private_kb(worker()), (SELECT count(*) FROM pg_ls_dir('/proc/self/fd')),
 		(SELECT count(*) FROM exactonce_claims WHERE state <> 'kept');
 END $$;
+
+-- Acquires and completes new keys.  Figures: CPU of this backend and of the worker for a
+-- key, and requests for a key.
+CREATE PROCEDURE cost_of_keys(tag text, calls int, INOUT figures text DEFAULT NULL) LANGUAGE plpgsql AS $$
+DECLARE
+	cpu float8;
+	worker_cpu float8;
+	asked bigint;
+BEGIN
+	worker_cpu := cpu_us(worker());
+	cpu := cpu_us('self');
+	asked := (SELECT sum(requests) FROM exactonce_stats);
+	FOR i IN 1..calls LOOP
+		PERFORM one_key(tag || '-' || i);
+		COMMIT;
+	END LOOP;
+	cpu := cpu_us('self') - cpu;
+	WHILE EXISTS (SELECT FROM exactonce_internal.outbox) LOOP
+		PERFORM pg_sleep(0.01);
+		COMMIT;
+	END LOOP;
+	worker_cpu := cpu_us(worker()) - worker_cpu;
+	figures := format('%s %s %s', round((cpu / calls)::numeric, 1), round((worker_cpu / calls)::numeric, 1),
+		round(((SELECT sum(requests) FROM exactonce_stats) - asked) / calls, 3));
+END $$;
