@@ -18,25 +18,34 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(new_watched_node watch unwatch values_of rules_of dashboard_of alert_state metrics samples
-  start_exporter stop_exporter stop_credentials);
+  start_exporter stop_exporter with_credentials);
 
 my $http = HTTP::Tiny->new(timeout => 60);
 # promtool and the rules of this tree, from the folder in which the tests are.
 our $folder = "$ENV{TESTDIR}/monitoring";
+
+my %environment;
 
 # A cluster whose server fetches its credentials, so that there are metrics of these, too.
 sub new_watched_node
 {
 	my ($name, %how) = @_;
 	my $port = start_aws();
-	local @ENV{qw(AWS_EC2_METADATA_DISABLED AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE AWS_CONTAINER_CREDENTIALS_FULL_URI
-		AWS_CONTAINER_AUTHORIZATION_TOKEN)} = ('true', '/dev/null', '/dev/null', "http://127.0.0.1:$port/container", 'container-token');
-	my $node = new_node($name, mapping => '', options => { credentials => 'chain', %{ $how{options} // {} } }, conf => $how{conf} // '');
+	%environment = (AWS_EC2_METADATA_DISABLED => 'true', AWS_SHARED_CREDENTIALS_FILE => '/dev/null', AWS_CONFIG_FILE => '/dev/null',
+		AWS_CONTAINER_CREDENTIALS_FULL_URI => "http://127.0.0.1:$port/container", AWS_CONTAINER_AUTHORIZATION_TOKEN => 'container-token');
+	my $node = with_credentials(sub {
+		new_node($name, mapping => '', options => { credentials => 'chain', %{ $how{options} // {} } }, conf => $how{conf} // '') });
 	$node->safe_psql('postgres', 'CREATE ROLE watch LOGIN IN ROLE pg_monitor; SELECT idem_create_table()');
 	return $node;
 }
 
-sub stop_credentials { return stop_aws() }
+# Starts something in the environment in which a server finds credentials.
+sub with_credentials
+{
+	my ($code) = @_;
+	local @ENV{ keys %environment } = values %environment;
+	return $code->();
+}
 
 # ----- processes ------------------------------------------------------------------
 
