@@ -32,7 +32,7 @@ sub everything
 # Calls in sessions of their own, which may fail.
 sub work
 {
-	run_script($node, join '', map { "SELECT idem_once(gen_random_uuid()::text);\n" } 1 .. 4);
+	run_script($node, join '', map { "SELECT idem_once(gen_random_uuid()::text);\nSELECT idem_get('work');\n" } 1 .. 3);
 	return;
 }
 
@@ -128,7 +128,9 @@ my %faults = (
 	LeaseLost => { what => 'another run has the key', fault => \&lose_claim, repair => sub { go_on('lost'); finish_script($state{open}) } },
 	Throttled => { what => 'every request is throttled', during => \&work, after => \&work,
 		fault => sub { everything(0, do => 'answer', status => 400, code => $throttling) }, repair => \&reset_proxy },
-	Errors => { what => 'access denied', during => \&work, after => \&work,
+	Errors => { what => 'every call is denied', during => \&work, after => \&work,
+		fault => sub { everything(0, do => 'answer', status => 400, code => 'AccessDeniedException') }, repair => \&reset_proxy },
+	RequestsFail => { what => 'every request is denied', during => \&work, after => \&work,
 		fault => sub { everything(0, do => 'answer', status => 400, code => 'AccessDeniedException') }, repair => \&reset_proxy },
 	LifeNotBeating => { what => 'beats are lost', during => \&work, after => \&work,
 		fault => sub { fault(do => 'drop', times => 0, key => $life) }, repair => \&reset_proxy },
