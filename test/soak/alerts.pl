@@ -138,14 +138,14 @@ my %faults = (
 		fault => sub { control('POST', '/engine/pause') }, repair => sub { control('POST', '/engine/resume') } },
 	PendingTooLong => { what => 'finishing is refused',
 		fault => \&refuse_finishing, repair => \&reset_proxy, after => \&work },
-	WorkerFailing => { what => 'finishing is denied',
-		fault => \&refuse_finishing, repair => \&reset_proxy, after => \&work },
+	WorkerFailing => { what => 'a commit waits, and every request is denied',
+		fault => sub { refuse_finishing(); everything(1, do => 'answer', status => 400, code => 'AccessDeniedException') }, repair => \&reset_proxy, after => \&work },
 	CredentialsFail => { what => 'the source of credentials is down', during => \&work, after => \&work,
 		fault => sub { services(container => 'error'); expire() }, repair => sub { services(container => 'ok') } },
 	CredentialsEnd => { what => 'the source hands out credentials of two minutes', during => \&work, after => \&work,
 		fault => sub { services(life => 120); expire() }, repair => sub { services(life => 3600); expire() } },
 	LifeWaits => { what => 'a crash, the claim file is lost, exactonce.takeover = never', fault => \&leave_life,
-		repair => sub { sql_of($node, "SELECT idem_take_over(life::text) FROM exactonce_lives WHERE state = 'waits for idem_take_over()'") } },
+		repair => sub { sql_of($node, "SELECT idem_take_over(life) FROM exactonce_lives WHERE state = 'waits for idem_take_over()'") } },
 	NotWatched => { what => 'the exporter is stopped', fault => sub { stop_exporter($watch) }, repair => sub { start_exporter($watch) } });
 
 

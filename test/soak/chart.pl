@@ -34,6 +34,8 @@ END $$;
 SELECT CASE WHEN :n = 1 THEN (idem_get('first')).status END;
 SQL
 run_script($node, "SELECT idem_once('first');\n");
+# The engine is slow until it has warmed up.
+IPC::Run::run([ 'pgbench', '-n', '-c', $clients, '-T', 10, '-f', "$folder/work.sql", $node->connstr('postgres') ], '>', "$folder/warm.log", '2>&1');
 my $watch = watch($node);
 my $begin = time();
 my @bench = ('pgbench', '-n', '-c', $clients, '-j', 2, '-T', 3 * $seconds, '--rate', 100, '-f', "$folder/work.sql", $node->connstr('postgres'));
@@ -51,7 +53,7 @@ my $end = time();
 # ----- the numbers, one file for each series ---------------------------------------------------
 
 my @charts = (
-	[ 'calls a second, by outcome', '', [ 'sum by (outcome) (rate(exactonce_calls_total{function=~"idem_acquire|idem_get"}[5s])) > 0', 'outcome' ] ],
+	[ 'calls a second, by outcome', '', [ 'sum by (outcome) (rate(exactonce_calls_total{function=~"idem_acquire|idem_get"}[5s]))', 'outcome' ] ],
 	[ 'duration of calls and requests, 99th percentile, seconds', "set logscale y; set yrange [*:*]",
 		[ 'histogram_quantile(0.99, sum by (le, measure) (rate(exactonce_duration_seconds_bucket[5s])))', 'measure' ] ],
 	[ 'completions that wait, and claims in the table', '', [ 'exactonce_pending_completions', '', 'completions that wait' ],
@@ -70,12 +72,20 @@ foreach my $chart (@charts)
 		foreach my $key (sort keys %series)
 		{
 			my $file = 'series' . ++$n;
-			append_to_file("$folder/$file", join '', map { sprintf "%.1f %s\n", $_->[0] - $begin, $_->[1] } grep { $_->[1] ne 'NaN' } @{ $series{$key} });
+			my ($before, $text) = ($begin, '');
+			foreach my $sample (grep { $_->[1] ne 'NaN' } @{ $series{$key} })
+			{
+				# A line has a gap where there is no value.
+				$text .= "\n" if $sample->[0] - $before > 1.5;
+				$text .= sprintf "%.1f %s\n", $sample->[0] - $begin, $sample->[1];
+				$before = $sample->[0];
+			}
+			append_to_file("$folder/$file", $text);
 			push @plots, "'$file' with lines linewidth 1.4 title '" . ($name // $key =~ tr/_/ /r) . "'" if -s "$folder/$file";
 		}
 	}
 	ok(scalar @plots, "$title has values");
-	push @panels, "set title '$title' offset 0,-0.6\n$setting\nplot " . join(', ', @plots) . "\nunset logscale y\nset yrange [0:*]\n";
+	push @panels, "set title '$title' offset 0,-0.4\n$setting\nplot " . join(', ', @plots) . "\nunset logscale y\nset yrange [0:*]\n";
 }
 my $cores = () = slurp_file('/proc/cpuinfo') =~ /^processor/mg;
 my $version = $node->safe_psql('postgres', 'SHOW server_version') =~ s/ .*//r;
@@ -87,9 +97,9 @@ set terminal svg size 960,640 font 'sans-serif,11' background 'white'
 set multiplot layout 2,2 title "exactonce in Prometheus: pgbench with $clients clients, DynamoDB away from $off s to $on s\\nrecorded $day by script/chart; PostgreSQL $version, DynamoDB Local, $cores cores, one machine" font ',12'
 set xrange [0:$to]
 set yrange [0:*]
-set xlabel 'seconds' offset 0,0.6
+set format x '%g s'
 set grid linecolor rgb '#dddddd'
-set key top right samplen 1.5 spacing 0.9 font ',9'
+set key below samplen 1.5 spacing 0.9 font ',9'
 set border 3
 set tics nomirror
 set object 1 rectangle from $off, graph 0 to $on, graph 1 behind fillcolor rgb '#fbe9e7' fillstyle solid noborder
