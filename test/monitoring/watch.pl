@@ -72,6 +72,7 @@ foreach my $query (slurp_file("$folder/queries.yml") =~ /^(exactonce_\w+):$/mg)
 unlike($metrics, qr/^# HELP exactonce_\w+ (?:Unknown|untyped)/m, 'each column is named in the file');
 unlike(slurp_file("$watch->{dir}/exporter.log"), qr/level=error/, 'the exporter has no error in its log');
 my ($seconds) = $metrics =~ /^pg_exporter_last_scrape_duration_seconds (\S+)/m;
+note(sprintf "the run has taken %d s", time() - $^T);
 note("a scrape takes $seconds s");
 unwatch($watch);
 settled($node);
