@@ -63,7 +63,7 @@ sub start_exporter
 	local $ENV{DATA_SOURCE_NAME} = "host=" . $node->host . " port=" . $node->port . " user=watch dbname=postgres";
 	$watch->{exporter} = start_process("$watch->{dir}/exporter.log", 'prometheus-postgres-exporter',
 		"--extend.query-path=$folder/queries.yml", "--web.listen-address=127.0.0.1:$watch->{exporter_port}",
-		'--disable-default-metrics', '--disable-settings-metrics', '--no-collector.database', '--no-collector.bgwriter');
+		'--disable-default-metrics', '--disable-settings-metrics');
 	return;
 }
 
