@@ -118,6 +118,31 @@ install_missing() {
     PATH=/usr/lib/postgresql/$major/bin:$PATH
 }
 
+# Installs Prometheus and the exporter of PostgreSQL, whose packages would start services:
+# they are neither started nor enabled.  One that was installed before stays as it is.
+install_monitoring() {
+    local packages=() package policy=/usr/sbin/policy-rc.d status=0
+    has_command promtool && has_command prometheus || packages+=(prometheus)
+    has_command prometheus-postgres-exporter || packages+=(prometheus-postgres-exporter)
+    [ ${#packages[@]} -gt 0 ] || return 0
+    has_command apt-get || die "please install: ${packages[*]}"
+    say "Installing ${packages[*]}"
+    update_package_lists
+    # invoke-rc.d and deb-systemd-invoke ask this program whether they may start a service.
+    if [ -e "$policy" ]; then
+        policy=''
+    else
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+        as_root chmod 755 "$policy"
+    fi
+    quiet as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${packages[@]}" || status=$?
+    [ -z "$policy" ] || as_root rm -f "$policy"
+    [ "$status" = 0 ] || die "could not install ${packages[*]}"
+    for package in "${packages[@]}"; do
+        ! has_command systemctl || quiet as_root systemctl disable "$package" || true
+    done
+}
+
 update_package_lists() {
     [ -n "${package_lists_updated:-}" ] && return
     quiet as_root apt-get update || die 'apt-get update failed'
@@ -206,6 +231,7 @@ parts_of() {
     export WORK
     mkdir "$WORK/test"
     cp -R "$ROOT/test/t" "$ROOT/test/soak" "$ROOT/test/harness" "$WORK/test/"
+    cp -R "$ROOT/monitoring" "$WORK/"
     if [ "$(id -u)" = 0 ]; then chown -R postgres:postgres "$WORK"; fi
     harness -- "$ROOT/script/$name" --inside "$@" || status=$?
     if [ "$status" = 0 ]; then

@@ -831,6 +831,69 @@ COMMENT ON COLUMN @extschema@.exactonce_circuits.refused IS 'calls that were ref
 COMMENT ON COLUMN @extschema@.exactonce_circuits.next_probe_at IS 'when it is asked next; NULL if calls are not refused';
 COMMENT ON COLUMN @extschema@.exactonce_circuits.last_error IS 'how the last call failed; NULL if it answers';
 
+CREATE FUNCTION @extschema@.exactonce_health_of_database(
+	OUT enabled pg_catalog.bool,
+	OUT worker_pid pg_catalog.int4,
+	OUT worker_silent pg_catalog.interval,
+	OUT worker_missing pg_catalog.bool,
+	OUT failing_since pg_catalog.timestamptz,
+	OUT last_error pg_catalog.text,
+	OUT unsettled pg_catalog.int4,
+	OUT max_claims pg_catalog.int8,
+	OUT claims pg_catalog.int8,
+	OUT fullest_share pg_catalog.float8,
+	OUT lost_claims pg_catalog.int8)
+RETURNS SETOF pg_catalog.record
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'eo_health_of_database';
+COMMENT ON FUNCTION @extschema@.exactonce_health_of_database() IS
+'the worker of this database and the room in the claim table; the view exactonce_health is made of it';
+
+CREATE VIEW @extschema@.exactonce_health AS
+	SELECT h.enabled, h.worker_pid, h.worker_silent, h.worker_missing, h.failing_since, h.last_error,
+		h.unsettled, h.max_claims, h.claims, h.fullest_share, h.lost_claims
+	FROM @extschema@.exactonce_health_of_database() h;
+COMMENT ON VIEW @extschema@.exactonce_health IS
+'one row: the worker of this database, and how full the claim table of the cluster is';
+COMMENT ON COLUMN @extschema@.exactonce_health.enabled IS 'the setting exactonce.enabled, as this session has it';
+COMMENT ON COLUMN @extschema@.exactonce_health.worker_pid IS 'process of the worker; NULL: none runs, as in a database without work';
+COMMENT ON COLUMN @extschema@.exactonce_health.worker_silent IS 'time since its last sign of life; after 15 seconds calls are refused; NULL: none runs';
+COMMENT ON COLUMN @extschema@.exactonce_health.worker_missing IS 'true: the database needs a worker, and none runs';
+COMMENT ON COLUMN @extschema@.exactonce_health.failing_since IS 'since when requests of the worker fail; NULL: the last one was answered';
+COMMENT ON COLUMN @extschema@.exactonce_health.last_error IS 'how its last request has failed; NULL: it has not';
+COMMENT ON COLUMN @extschema@.exactonce_health.unsettled IS 'claims of this database whose transactions are over, and that the worker has not settled yet';
+COMMENT ON COLUMN @extschema@.exactonce_health.max_claims IS 'claims for which the claim table of the cluster has room';
+COMMENT ON COLUMN @extschema@.exactonce_health.claims IS 'claims that are in it, those of all databases in all states';
+COMMENT ON COLUMN @extschema@.exactonce_health.fullest_share IS 'the greatest part of its share of the claim table that a role has taken; from 1 on its claims are refused';
+COMMENT ON COLUMN @extschema@.exactonce_health.lost_claims IS 'claims of the cluster that heartbeats have found lost to another run, since the file exactonce_claims was made';
+
+CREATE FUNCTION @extschema@.exactonce_credentials_of_cluster(
+	OUT profile pg_catalog.text,
+	OUT role_arn pg_catalog.text,
+	OUT source pg_catalog.text,
+	OUT is_usable pg_catalog.bool,
+	OUT expires_at pg_catalog.timestamptz,
+	OUT failing_since pg_catalog.timestamptz,
+	OUT last_error pg_catalog.text)
+RETURNS SETOF pg_catalog.record
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'eo_credentials_of_cluster';
+COMMENT ON FUNCTION @extschema@.exactonce_credentials_of_cluster() IS
+'the credentials that this cluster has fetched, without any secret; the view exactonce_credentials is made of it';
+
+CREATE VIEW @extschema@.exactonce_credentials AS
+	SELECT c.profile, c.role_arn, c.source, c.is_usable, c.expires_at, c.failing_since, c.last_error
+	FROM @extschema@.exactonce_credentials_of_cluster() c;
+COMMENT ON VIEW @extschema@.exactonce_credentials IS
+'credentials that this cluster has fetched for servers with credentials ''chain'' or a role_arn, and has used within the hour: one row for all servers with the same options. The keys of user mappings are not among them';
+COMMENT ON COLUMN @extschema@.exactonce_credentials.profile IS 'the option profile of its servers; NULL: they have none';
+COMMENT ON COLUMN @extschema@.exactonce_credentials.role_arn IS 'the option role_arn of its servers; NULL: they have none';
+COMMENT ON COLUMN @extschema@.exactonce_credentials.source IS 'which source of the chain has answered last; NULL: none has';
+COMMENT ON COLUMN @extschema@.exactonce_credentials.is_usable IS 'true: there are credentials that have neither expired nor been rejected';
+COMMENT ON COLUMN @extschema@.exactonce_credentials.expires_at IS 'when they end; the worker fetches others ten minutes before, or at half of their life if that is shorter; NULL: never, or there are none';
+COMMENT ON COLUMN @extschema@.exactonce_credentials.failing_since IS 'since when they cannot be fetched; NULL: the last fetch succeeded';
+COMMENT ON COLUMN @extschema@.exactonce_credentials.last_error IS 'why the last fetch failed; NULL: it did not';
+
 /* ---- making keys ---- */
 
 CREATE FUNCTION @extschema@.idem_key(VARIADIC pg_catalog."any")
@@ -1062,6 +1125,8 @@ BEGIN
 					'@extschema@.exactonce_stats_histograms'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_stats_sums'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_circuits'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_health'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_credentials'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_pending'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_in_doubt'::pg_catalog.regclass::pg_catalog.oid]))
 		UNION
@@ -1072,7 +1137,8 @@ BEGIN
 			AND p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
 			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'action_list', 'idem_resolve', 'idem_create_table', 'idem_check',
 				'idem_guard', 'idem_take_over', 'idem_drain', 'idem_audit', 'exactonce_claims_of_cluster', 'exactonce_lives_of_cluster',
-				'exactonce_progress_of_cluster', 'exactonce_circuits_of_cluster', 'exactonce_stats_reset']::pg_catalog.name[])
+				'exactonce_progress_of_cluster', 'exactonce_circuits_of_cluster', 'exactonce_health_of_database', 'exactonce_credentials_of_cluster',
+				'exactonce_stats_reset']::pg_catalog.name[])
 	LOOP
 		EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', o.object,
 			CASE WHEN o.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC'
@@ -1081,10 +1147,12 @@ BEGIN
 END
 $rights$;
 
-GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_lives, @extschema@.exactonce_progress, @extschema@.exactonce_circuits, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
+GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_lives, @extschema@.exactonce_progress, @extschema@.exactonce_circuits, @extschema@.exactonce_health, @extschema@.exactonce_credentials, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
 GRANT SELECT ON @extschema@.exactonce_stats, @extschema@.exactonce_stats_calls, @extschema@.exactonce_stats_requests, @extschema@.exactonce_stats_errors, @extschema@.exactonce_stats_histograms, @extschema@.exactonce_stats_sums TO PUBLIC;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_claims_of_cluster() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_lives_of_cluster() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_progress_of_cluster() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.exactonce_circuits_of_cluster() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION @extschema@.exactonce_health_of_database() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION @extschema@.exactonce_credentials_of_cluster() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION @extschema@.idem_check(pg_catalog.text) TO pg_monitor;

@@ -315,6 +315,7 @@ eo_database_info(Oid dboid, EoDatabaseInfo *info)
 	if (db == NULL)
 		return false;
 	*info = db->info;
+	info->missed = db->wanted && db->info.worker_pid == 0;
 	eo_claim_table_unlock();
 	return true;
 }

@@ -29,6 +29,7 @@ typedef struct EoDatabaseInfo
 	bool		known;
 	bool		ready;			/* its worker has published what follows */
 	bool		absent;			/* the extension is not in it */
+	bool		missed;			/* it needs a worker, and has none */
 	Oid			outbox;			/* the table its worker knows */
 	int			worker_pid;		/* 0: none */
 	int64		alive_us;		/* monotonic: last sign of life */

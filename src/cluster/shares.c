@@ -131,6 +131,41 @@ eo_share_check_slot(const EoTargetEntry *entry, uint32 nchunks)
 	return status;
 }
 
+/* The part of its share that the role of an entry has taken, as eo_share_check() counts. */
+static double
+part_taken(const EoTargetEntry *entry, EoResource what)
+{
+	int64		free = capacity_of(what) - eo_claim_table.shares[EVERYTHING].taken[what];
+	int64		of_database = eo_claim_table.shares[entry->database_share].taken[what];
+	int64		of_role = eo_claim_table.shares[entry->role_share].taken[what];
+	int64		left = (free + of_database) / 2 - of_database;
+	int64		share = (of_role + left) / 2;
+
+	if (of_role == 0)
+		return 0;
+	return share > 0 ? (double) of_role / share : 1;
+}
+
+double
+eo_share_fullest(uint32 *taken)
+{
+	static const EoResource limited[] = {
+		EO_RESOURCE_SLOTS, EO_RESOURCE_CHUNKS, EO_RESOURCE_TARGETS
+	};
+	double		fullest = 0;
+
+	for (int i = 0; i < EO_MAX_TARGETS; i++)
+	{
+		const EoTargetEntry *entry = &eo_claim_table.targets[i];
+
+		/* An entry that was never used has no shares. */
+		for (int r = 0; r < (int) lengthof(limited) && entry->role_share != EVERYTHING; r++)
+			fullest = Max(fullest, part_taken(entry, limited[r]));
+	}
+	*taken = eo_claim_table.shares[EVERYTHING].taken[EO_RESOURCE_SLOTS];
+	return fullest;
+}
+
 static uint32
 share_of(const EoTargetEntry *entry, EoSlotStatus status)
 {

@@ -37,6 +37,9 @@ extern EoSlotStatus eo_share_check(const EoTargetEntry *entry, EoResource what, 
 /* The same for one more slot of the target, whose key takes so many chunks. */
 extern EoSlotStatus eo_share_check_slot(const EoTargetEntry *entry, uint32 nchunks);
 
+/* The greatest part of its share that a role has taken; and how many slots all have. */
+extern double eo_share_fullest(uint32 *taken);
+
 /* How much of it is taken by those whose share has that status: this role, and so on. */
 extern uint32 eo_share_taken(const EoTargetEntry *entry, EoResource what, EoSlotStatus status);
 

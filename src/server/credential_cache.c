@@ -420,6 +420,17 @@ eo_credential_cache_due(EoCredentialRef *ref)
 	return due;
 }
 
+/* The caller must hold the lock. */
+static void
+describe(const Entry *e, EoCredentialReport *report)
+{
+	*report = e->report;
+	report->has_identity = is_usable(e);
+	report->expires_s = e->identity.expires_s;
+	strlcpy(report->profile, e->ref.wish.profile, sizeof(report->profile));
+	strlcpy(report->role_arn, e->ref.wish.role.arn, sizeof(report->role_arn));
+}
+
 void
 eo_credential_cache_look(const EoCredentialRef *ref, EoCredentialReport *report)
 {
@@ -429,10 +440,26 @@ eo_credential_cache_look(const EoCredentialRef *ref, EoCredentialReport *report)
 	LWLockAcquire(lock, LW_SHARED);
 	e = find(ref);
 	if (e != NULL)
+		describe(e, report);
+	LWLockRelease(lock);
+}
+
+bool
+eo_credential_cache_walk(uint32 *cursor, EoCredentialReport *report)
+{
+	bool		found = false;
+	int64		now_us = eo_clock_steady_us();
+
+	LWLockAcquire(lock, LW_SHARED);
+	while (*cursor < MAX_ENTRIES && !found)
 	{
-		*report = e->report;
-		report->has_identity = is_usable(e);
-		report->expires_s = e->identity.expires_s;
+		Entry	   *e = &cache->entries[(*cursor)++];
+
+		found = e->generation != 0 && !e->ref.wish.region_only &&
+			now_us <= (int64) pg_atomic_read_u64(&e->used_us) + UNUSED_US;
+		if (found)
+			describe(e, report);
 	}
 	LWLockRelease(lock);
+	return found;
 }

@@ -33,6 +33,9 @@ typedef struct EoCredentialReport
 	bool		is_away;		/* the source does not answer, which may pass */
 	int64		expires_s;		/* epoch seconds; 0: never */
 	bool		has_identity;	/* one that has not expired */
+	char		profile[EO_MAX_PROFILE + 1];	/* as the server's options
+												 * say, "": none */
+	char		role_arn[EO_MAX_ARN + 1];	/* the same */
 } EoCredentialReport;
 
 typedef enum EoCacheAnswer
@@ -94,5 +97,11 @@ extern bool eo_credential_cache_due(EoCredentialRef *ref);
 
 /* The summary of an entry; empty if there is no entry. */
 extern void eo_credential_cache_look(const EoCredentialRef *ref, EoCredentialReport *report);
+
+/*
+ * The summary of the next entry that has been used within the hour, from *cursor on; false:
+ * there are no more.
+ */
+extern bool eo_credential_cache_walk(uint32 *cursor, EoCredentialReport *report);
 
 #endif							/* EO_SERVER_CREDENTIAL_CACHE_H */

@@ -22,6 +22,10 @@ SELECT count(*) FROM exactonce_progress;
 SELECT finding FROM idem_audit();
 SELECT is_open, answered_at IS NOT NULL AS answered, failures, silent_since, opened_at, refused, next_probe_at, last_error
 FROM exactonce_circuits ORDER BY answered_at DESC NULLS LAST LIMIT 1;
+SELECT enabled, worker_pid IS NOT NULL AS has_worker, worker_silent < '15 s' AS is_alive, worker_missing, failing_since, last_error,
+	unsettled >= 0 AS counts_unsettled, max_claims, claims BETWEEN 1 AND max_claims AS has_claims, fullest_share BETWEEN 0 AND 1 AS has_room, lost_claims >= 0 AS counts_lost
+FROM exactonce_health;
+SELECT * FROM exactonce_credentials;
 RESET ROLE;
 -- A table that is missing, and then created.
 \set endpoint `echo "$EO_ENDPOINT"`

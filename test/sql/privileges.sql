@@ -14,6 +14,8 @@ SELECT * FROM idem_check();
 SELECT * FROM idem_audit();
 SELECT * FROM exactonce_progress;
 SELECT * FROM exactonce_circuits;
+SELECT * FROM exactonce_health;
+SELECT * FROM exactonce_credentials_of_cluster();
 SET exactonce.enabled = off;
 \echo `curl -s "$EO_CONTROL/count"`
 RESET ROLE;
