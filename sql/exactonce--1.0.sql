@@ -874,7 +874,9 @@ CREATE FUNCTION @extschema@.exactonce_credentials_of_cluster(
 	OUT is_usable pg_catalog.bool,
 	OUT expires_at pg_catalog.timestamptz,
 	OUT failing_since pg_catalog.timestamptz,
-	OUT last_error pg_catalog.text)
+	OUT last_error pg_catalog.text,
+	OUT fetches pg_catalog.int8,
+	OUT failed_fetches pg_catalog.int8)
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_credentials_of_cluster';
@@ -882,7 +884,8 @@ COMMENT ON FUNCTION @extschema@.exactonce_credentials_of_cluster() IS
 'the credentials that this cluster has fetched, without any secret; the view exactonce_credentials is made of it';
 
 CREATE VIEW @extschema@.exactonce_credentials AS
-	SELECT c.profile, c.role_arn, c.source, c.is_usable, c.expires_at, c.failing_since, c.last_error
+	SELECT c.profile, c.role_arn, c.source, c.is_usable, c.expires_at, c.failing_since, c.last_error,
+		c.fetches, c.failed_fetches
 	FROM @extschema@.exactonce_credentials_of_cluster() c;
 COMMENT ON VIEW @extschema@.exactonce_credentials IS
 'credentials that this cluster has fetched for servers with credentials ''chain'' or a role_arn, and has used within the hour: one row for all servers with the same options. The keys of user mappings are not among them';
@@ -893,6 +896,8 @@ COMMENT ON COLUMN @extschema@.exactonce_credentials.is_usable IS 'true: there ar
 COMMENT ON COLUMN @extschema@.exactonce_credentials.expires_at IS 'when they end; the worker fetches others ten minutes before, or at half of their life if that is shorter; NULL: never, or there are none';
 COMMENT ON COLUMN @extschema@.exactonce_credentials.failing_since IS 'since when they cannot be fetched; NULL: the last fetch succeeded';
 COMMENT ON COLUMN @extschema@.exactonce_credentials.last_error IS 'why the last fetch failed; NULL: it did not';
+COMMENT ON COLUMN @extschema@.exactonce_credentials.fetches IS 'fetches that have ended, by any process of the cluster, since its start or the first use of these options';
+COMMENT ON COLUMN @extschema@.exactonce_credentials.failed_fetches IS 'those of them that have failed';
 
 /* ---- making keys ---- */
 

@@ -288,6 +288,7 @@ eo_credential_cache_put(const EoCredentialRef *ref, const EoIdentity *identity,
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	e = find_or_make(ref);
 	e->fetch_until_us = 0;
+	e->report.fetches++;
 	strlcpy(e->report.source, source, sizeof(e->report.source));
 	strlcpy(e->report.why, why, sizeof(e->report.why));
 	if (e->rejected == e->generation &&
@@ -342,6 +343,7 @@ eo_credential_cache_fail(const EoCredentialRef *ref, bool is_away, const char *f
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	e = find_or_make(ref);
 	e->fetch_until_us = 0;
+	e->report.fetches++;
 	if (!is_usable(e))
 	{
 		eo_crypto_wipe(&e->identity, sizeof(e->identity));
@@ -356,6 +358,7 @@ eo_credential_cache_fail(const EoCredentialRef *ref, bool is_away, const char *f
 static EoCacheNews
 note_failure(Entry *e, bool is_away, const char *failure)
 {
+	e->report.failed_fetches++;
 	if (e->failures++ == 0)
 		e->report.failing_since = GetCurrentTimestamp();
 	strlcpy(e->report.failure, failure, sizeof(e->report.failure));

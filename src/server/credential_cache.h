@@ -33,6 +33,9 @@ typedef struct EoCredentialReport
 	bool		is_away;		/* the source does not answer, which may pass */
 	int64		expires_s;		/* epoch seconds; 0: never */
 	bool		has_identity;	/* one that has not expired */
+	int64		fetches;		/* that have ended since the server was used
+								 * first */
+	int64		failed_fetches; /* of these */
 	char		profile[EO_MAX_PROFILE + 1];	/* as the server's options
 												 * say, "": none */
 	char		role_arn[EO_MAX_ARN + 1];	/* the same */

@@ -111,6 +111,8 @@ eo_credentials_of_cluster(PG_FUNCTION_ARGS)
 		eo_row_put_instant(&row, report.has_identity ? report.expires_s * 1000 : 0);
 		EO_ROW_PUT(&row, !failing, TimestampTzGetDatum(report.failing_since));
 		put_shown(&row, report.failure);
+		EO_ROW_PUT(&row, false, Int64GetDatum(report.fetches));
+		EO_ROW_PUT(&row, false, Int64GetDatum(report.failed_fetches));
 		eo_row_store(&row, rsinfo);
 	}
 	return (Datum) 0;
