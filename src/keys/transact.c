@@ -62,6 +62,7 @@ pg_noreturn static void raise_held(const EoKey *k, const char *by, const char *h
 static void fill_write(const EoAcquiring *a, const EoTransact *ask, EoWrite *w);
 static EoAnswer *run(EoAcquiring *a, const EoTransact *ask, EoVerb verb, const EoRecord *seen);
 static bool attempt(EoAcquiring *a, const EoTransact *ask);
+static bool may_still_be_applied(const EoClaim *claim);
 static void take_completed(EoAcquiring *a, const EoTransact *ask);
 static bool settle_doubt(EoAcquiring *a, const EoTransact *ask);
 pg_noreturn static void raise_refused(const EoAcquiring *a, const EoTransact *ask,
@@ -97,6 +98,12 @@ eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 		/* Other runs have won each race, so one of them has the key. */
 		memset(claim, 0, sizeof(*claim));
 		claim->outcome = EO_CLAIM_IN_PROGRESS;
+	}
+	if (a.in_doubt && may_still_be_applied(claim))
+	{
+		EoError		error = {.status = EO_UNKNOWN};
+
+		eo_error_raise(&error, "transact", ask->key, store->server->name);
 	}
 	if (claim->mine)
 		raise_held(k, "This session holds it, by a claim that outlived its transaction.",
@@ -271,6 +278,17 @@ attempt(EoAcquiring *a, const EoTransact *ask)
 		eo_answer_free(first);
 	eo_answer_free(answer);
 	return answered;
+}
+
+/*
+ * An earlier copy of the request may arrive when the run that has the key gives it back.
+ * Nobody can bury that copy, since the record is another's.  So the caller must not be told
+ * that nothing was done.
+ */
+static bool
+may_still_be_applied(const EoClaim *claim)
+{
+	return claim->outcome == EO_CLAIM_IN_PROGRESS || claim->outcome == EO_CLAIM_RETRY_LATER;
 }
 
 /* The key is completed.  fence and runs stay 0: a transaction returns no item. */

@@ -221,6 +221,23 @@ wait_until("$late: it arrives when the condition is true", sub {
 is(counter('late'), 7, "$late: it writes nothing");
 is(record($table, 'late')->{status}, 'FAILED', "$late: it does not touch the record");
 
+# Another run has the key when the second copy comes, and gives it back before the first one does.
+my $taken = 'a key that is taken, before the request arrives late';
+reset_proxy();
+my %of_others = (owner => '11111111-1111-4111-8111-111111111111', fence => 1, runs => 1, created_ms => time() * 1000,
+	updated_ms => time() * 1000, ttl => time() + 86400);
+put_record($table, 'taken', %of_others, status => 'IN_PROGRESS', lease_ms => (time() + 3600) * 1000);
+fault(op => 'TransactWriteItems', do => 'hold');
+set_counter('taken', 0);
+like(run_script($node, call('taken')), $unknown, "$taken: nobody is told that nothing was done");
+put_record($table, 'taken', %of_others, status => 'FAILED', error => '{"message": "given back"}', retry_ms => 0);
+release_held();
+wait_until("$taken: it is applied", sub { record($table, 'taken')->{status} eq 'COMPLETED' });
+is(counter('taken'), 1, "$taken: it is done once");
+($said) = under(call('taken'));
+like($said, qr/^completed\|t/, "$taken: the next call is told so");
+is(counter('taken'), 1, "$taken: and does not do it again");
+
 # whatever the second copy meets: its own first copy had been applied
 my $applied = 'a false condition, after a request that was applied';
 ($said) = under(call('applied'), { do => 'lose' }, cancel([ 'None', 'ConditionalCheckFailed', 'None' ], nth => 2));
