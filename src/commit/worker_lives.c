@@ -95,7 +95,12 @@ eo_worker_lives_init(MemoryContext context, Oid dboid)
 		eo_life_drop_database(dboid);
 	if (!eo_life_current(dboid, &life))
 		mint();
-	own.noted_us = eo_clock_monotonic_us();
+
+	/*
+	 * The worker before this one may have ended long after it noted a beat:
+	 * note one at once.
+	 */
+	own.noted_us = eo_clock_monotonic_us() - NOTE_US;
 }
 
 static void

@@ -202,4 +202,26 @@ like(sql_of($node, "SELECT waits_for FROM exactonce_pending WHERE key = 'lost'")
 	'the old primary keeps the row of what was lost, leaves it alone, and says why');
 $standby->stop;
 $node->stop;
+
+# ----- workers that do not live long ------------------------------------------------------
+
+# An heir takes over by itself only if no more than 24 beats are missing in its data.
+my $brief = new_node('brief', conf => $hurry);
+my $beats = sub { return split /\|/, $brief->safe_psql('postgres', "SELECT life, beat, noted_beat FROM exactonce_lives WHERE state = 'open' AND beat IS NOT NULL") };
+$brief->safe_psql('postgres', "SELECT idem_acquire('lasting', lease => '1 hour', on_commit => 'keep')");
+my $busy = start_script($brief, "BEGIN;\nSELECT outcome FROM idem_acquire('open');\n" . say_in_script('busy') . halt_until('idle') . "ROLLBACK;\n");
+await_word('busy');
+my $farthest = 0;
+foreach my $round (1 .. 4)
+{
+	my ($life, $before) = $beats->();
+	wait_until("the life beats, round $round", sub { my ($same, $beat) = $beats->(); defined $same && ($same ne $life || $beat >= $before + 7) });
+	my ($same, $beat, $noted) = $beats->();
+	$farthest = $beat - $noted if $beat - $noted > $farthest;
+	$brief->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'exactonce worker'");
+}
+cmp_ok($farthest, '<=', 24, 'workers that are ended again and again note how far the life has come');
+go_on('idle');
+finish_script($busy);
+$brief->stop;
 done_testing();
