@@ -194,7 +194,8 @@ send_attempt(EoCall *call)
 	EoClient   *client = call->client;
 	int64_t		now = eo_clock_monotonic_us();
 	int64_t		left = call->deadline_us - now;
-	bool		last = client->no_retries || call->attempt + 1 >= client->max_attempts;
+	bool		last = client->no_retries || call->attempt + 1 >= client->max_attempts ||
+	call->op == EO_BATCH_WRITE;
 	char		date_header[40];
 	char		host[300];
 	EoBuf		authorization;
