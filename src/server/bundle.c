@@ -9,9 +9,9 @@
  * conditions more strictly (dynamodb/statement.h).  Both are left to a request of the
  * write's own.
  *
- * The reply to an INSERT brings no item.  It is believed by its place in a reply that has
- * an answer for each statement, all of which name our table and, where they bring an item,
- * the key of the statement.
+ * The reply to an INSERT brings no item that would show which statement it is about.  So
+ * an INSERT is believed only if all of the bundle were accepted, and the reply has an answer
+ * for each statement, all of which name our table.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,6 +41,7 @@
 static void free_call(void *arg);
 static bool believe(const EoCall *call, EoJsonValue *item, bool refused);
 static bool believe_reply(const EoBundle *bundle, int i);
+static bool is_in_doubt(const EoError *error, const EoStatementReply *reply);
 static void take_refusal(EoBundle *bundle, const char *code);
 
 bool
@@ -192,25 +193,50 @@ void
 eo_bundle_take(EoBundle *bundle)
 {
 	const EoError *error = &bundle->call.error;
+	bool		all_inserted = true;
 
+	for (int i = 0; i < bundle->n; i++)
+		all_inserted &= !bundle->inserts[i] || bundle->replies[i].status == EO_OK;
 	eo_store_log_call(bundle->store, &bundle->call);
 	for (int i = 0; i < bundle->n; i++)
 	{
 		EoAnswer   *member = bundle->members[i];
 		const EoStatementReply *reply = &bundle->replies[i];
+		bool		shown = reply->item != NULL && eo_answer_is_own(member);
 		bool		applied = error->status == EO_OK &&
-		(reply->status == EO_OK ||
-		 (reply->status == EO_CONDITION_FAILED && reply->item != NULL &&
-		  eo_answer_is_own(member)));
+		(shown || (reply->status == EO_OK && all_inserted));
 
 		member->outcome = applied ? EO_APPLIED : EO_FAILED_CALL;
 		member->exists = applied && reply->item != NULL;
 		member->error = *error;
+		member->call.in_doubt = !applied && is_in_doubt(error, reply);
 		if (error->status == EO_OK && reply->status == EO_DENIED)
 			take_refusal(bundle, reply->code);
 	}
 	if (error->status == EO_REFUSED || strcmp(error->code, "AccessDeniedException") == 0)
 		take_refusal(bundle, error->code);
+}
+
+/* May a statement that is not known to be applied have been carried out, or be yet? */
+static bool
+is_in_doubt(const EoError *error, const EoStatementReply *reply)
+{
+	switch (error->status)
+	{
+		case EO_OK:
+			return reply->status == EO_UNKNOWN || reply->status == EO_OK;
+		case EO_NO_MEMORY:
+		case EO_TOO_LARGE:
+		case EO_INVALID:
+		case EO_CRYPTO:
+		case EO_NO_CREDENTIALS:
+		case EO_CREDENTIALS_AWAY:
+		case EO_UNREACHABLE:
+		case EO_NOT_ASKED:
+			return false;		/* nothing was sent */
+		default:
+			return true;
+	}
 }
 
 /*

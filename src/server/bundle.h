@@ -68,8 +68,9 @@ extern bool eo_bundle_start(EoBundle *bundle, EoWindow *window, int64 deadline_u
 extern EoBundle *eo_bundle_of_call(EoCall *call);
 
 /*
- * The request has ended: set the outcome of each member, EO_APPLIED or EO_FAILED_CALL.
- * The items of the members live as long as the bundle.
+ * The request has ended: set the outcome of each member, EO_APPLIED or EO_FAILED_CALL.  Of
+ * the latter call.in_doubt says whether the write may have been applied, or may be yet.
+ * The items of the members live as long as the bundle; an INSERT has none.
  */
 extern void eo_bundle_take(EoBundle *bundle);
 
