@@ -210,6 +210,8 @@ eo_bundle_take(EoBundle *bundle)
 		member->exists = applied && reply->item != NULL;
 		member->error = *error;
 		member->call.in_doubt = !applied && is_in_doubt(error, reply);
+		if (error->status == EO_OK && reply->status == EO_CONDITION_FAILED)
+			bundle->nrefused++;
 		if (error->status == EO_OK && reply->status == EO_DENIED)
 			take_refusal(bundle, reply->code);
 	}

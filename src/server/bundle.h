@@ -34,6 +34,7 @@ struct EoBundle
 	bool		full;			/* no other write has room; or the last one
 								 * that was refused is of a key that is in it */
 
+	int			nrefused;		/* statements whose conditions were false */
 	void	   *user;			/* for the caller */
 
 	/* Private to bundle.c. */

@@ -230,7 +230,7 @@ export class Proxy {
       n: key.startsWith(LIFE) ? 0 : ++this.#n,
       op: String(request.headers['x-amz-target'] ?? '').replace(/^.*\./, ''),
       key,
-      table: /"TableName":"([^"]*)"/.exec(body)?.[1] ?? '',
+      table: /(?:"TableName":|"(?:UPDATE|INSERT INTO) \\)"([^"\\]*)/.exec(body)?.[1] ?? '',
       from: request.socket.remoteAddress,
       at: Date.now(),
       to: statusAfter(body),
