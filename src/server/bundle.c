@@ -193,7 +193,12 @@ void
 eo_bundle_take(EoBundle *bundle)
 {
 	const EoError *error = &bundle->call.error;
+	bool		answered = error->status == EO_OK;
 	bool		all_inserted = true;
+
+	/* The items that were read from a reply that was not believed are freed. */
+	if (!answered)
+		memset(bundle->replies, 0, sizeof(bundle->replies));
 
 	for (int i = 0; i < bundle->n; i++)
 		all_inserted &= !bundle->inserts[i] || bundle->replies[i].status == EO_OK;
@@ -203,16 +208,16 @@ eo_bundle_take(EoBundle *bundle)
 		EoAnswer   *member = bundle->members[i];
 		const EoStatementReply *reply = &bundle->replies[i];
 		bool		shown = reply->item != NULL && eo_answer_is_own(member);
-		bool		applied = error->status == EO_OK &&
+		bool		applied = answered &&
 		(shown || (reply->status == EO_OK && all_inserted));
 
 		member->outcome = applied ? EO_APPLIED : EO_FAILED_CALL;
 		member->exists = applied && reply->item != NULL;
 		member->error = *error;
 		member->call.in_doubt = !applied && is_in_doubt(error, reply);
-		if (error->status == EO_OK && reply->status == EO_CONDITION_FAILED)
+		if (reply->status == EO_CONDITION_FAILED)
 			bundle->nrefused++;
-		if (error->status == EO_OK && reply->status == EO_DENIED)
+		if (reply->status == EO_DENIED)
 			take_refusal(bundle, reply->code);
 	}
 	if (error->status == EO_REFUSED || strcmp(error->code, "AccessDeniedException") == 0)
