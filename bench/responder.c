@@ -7,7 +7,8 @@
  * 127.0.0.1, and prints its port.  It answers an UpdateItem with a record that
  * contains the key, token and origin that were sent, in the state that was to be
  * written.  If the key begins with IDEMPOTENCY#dup, it answers with a refusal and
- * a completed record.  The item of a life is open, at the beat that was sent; whatever
+ * a completed record.  Each statement of a BatchExecuteStatement is accepted in the same
+ * way.  The item of a life is open, at the beat that was sent; whatever
  * is read is absent.  It parses only what it needs and stores nothing, so that
  * it adds little to the time of the client.
  *
@@ -31,6 +32,7 @@
 #include <unistd.h>
 
 #define MAX_REQUEST 65536
+#define MAX_REPLY 65536
 #define MAX_KINDS 32
 
 typedef struct Connection
@@ -39,7 +41,7 @@ typedef struct Connection
 	size_t		len;
 	char		in[MAX_REQUEST];
 	size_t		whole;			/* of the request that is answered */
-	char		out[8192];
+	char		out[MAX_REPLY];
 	int			out_len;		/* 0: no reply waits */
 	int64_t		due_ns;
 	struct Connection *next;	/* whose reply is due next */
@@ -149,14 +151,69 @@ reply_counts(char *out, size_t size)
 	return snprintf(out, size, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s", n, text);
 }
 
+/* The token among the strings of a statement that follow its key. */
+static void
+owner_of(const char *key, char *owner)
+{
+	static const char before[] = "{\"S\":\"";
+	const char *p = key;
+
+	owner[0] = '\0';
+	while ((p = strstr(p, before)) != NULL && owner[0] == '\0')
+	{
+		p += sizeof(before) - 1;
+		if (strcspn(p, "\"") == 36)
+			snprintf(owner, 37, "%s", p);
+	}
+}
+
+/* The answers to statements.  An INSERT brings no item. */
+static void
+reply_to_batch(char *body, char *item, size_t size)
+{
+	size_t		n = (size_t) snprintf(item, size, "{\"Responses\":[");
+	char	   *next;
+
+	for (char *s = strstr(body, "{\"Statement\":"); s != NULL; s = next)
+	{
+		char		table[256];
+		char		state[32];
+		char		origin[160];
+		char		pk[2100];
+		char		owner[64];
+		char	   *values = strstr(s, "\"Parameters\":[");
+
+		next = strstr(s + 1, "{\"Statement\":");
+		if (next != NULL)
+			next[-1] = '\0';
+		between(s, "\\\"", table, sizeof(table));
+		table[strcspn(table, "\\")] = '\0';
+		n += (size_t) snprintf(item + n, size - n, "%s{\"TableName\":\"%s\"", item[n - 1] == '[' ? "" : ",", table);
+		if (strncmp(s, "{\"Statement\":\"INSERT", 20) != 0)
+		{
+			between(values, "\"Parameters\":[{\"S\":\"", state, sizeof(state));
+			between(values, "[{\"S\":\"COMMITTING\"},{\"S\":\"", origin, sizeof(origin));
+			between(values, "{\"S\":\"IDEMPOTENCY#", pk, sizeof(pk));
+			owner_of(strstr(values, "{\"S\":\"IDEMPOTENCY#"), owner);
+			n += (size_t) snprintf(item + n, size - n, ",\"Item\":{\"pk\":{\"S\":\"IDEMPOTENCY#%s\"},\"status\":{\"S\":\"%s\"},"
+								   "\"owner\":{\"S\":\"%s\"},\"origin\":{\"S\":\"%s\"},\"bind\":{\"S\":\"keep\"},"
+								   "\"fence\":{\"N\":\"1780000000001\"},\"runs\":{\"N\":\"1\"},\"lease_ms\":{\"N\":\"4102444800000\"},"
+								   "\"created_ms\":{\"N\":\"1780000000000\"},\"updated_ms\":{\"N\":\"1780000000000\"},"
+								   "\"ttl\":{\"N\":\"4103049600\"}}", pk, state[0] != '\0' ? state : "IN_PROGRESS", owner, origin);
+		}
+		n += (size_t) snprintf(item + n, size - n, "}");
+	}
+	snprintf(item + n, size - n, "]}");
+}
+
 static int
-reply(const char *head, const char *body, char *out, size_t size)
+reply(const char *head, char *body, char *out, size_t size)
 {
 	char		pk[2100];
 	char		owner[64];
 	char		origin[160];
 	char		sealed[200] = "";
-	char		item[4096];
+	char		item[MAX_REPLY - 1024];
 	int			status = 200;
 
 	if (strncmp(head, "GET /counts ", 12) == 0)
@@ -168,6 +225,8 @@ reply(const char *head, const char *body, char *out, size_t size)
 		snprintf(sealed, sizeof(sealed), "\"origin\":{\"S\":\"%s\"},", origin);
 	if (strcasestr(head, "DynamoDB_20120810.GetItem") != NULL)
 		snprintf(item, sizeof(item), "{}");
+	else if (strncmp(body, "{\"Statements\":", 14) == 0)
+		reply_to_batch(body, item, sizeof(item));
 	else if (strncmp(pk, "ORIGIN#", 7) == 0)
 	{
 		char		beat[32];

@@ -745,7 +745,7 @@ COMMENT ON VIEW @extschema@.exactonce_stats_requests IS
 COMMENT ON COLUMN @extschema@.exactonce_stats_requests.database IS 'name of the database';
 COMMENT ON COLUMN @extschema@.exactonce_stats_requests.server IS 'name of the foreign server, as in exactonce_stats';
 COMMENT ON COLUMN @extschema@.exactonce_stats_requests.server_oid IS 'OID of the foreign server';
-COMMENT ON COLUMN @extschema@.exactonce_stats_requests.operation IS 'name of the operation: UpdateItem, GetItem, TransactWriteItems, Scan, ...';
+COMMENT ON COLUMN @extschema@.exactonce_stats_requests.operation IS 'name of the operation: UpdateItem, GetItem, TransactWriteItems, BatchExecuteStatement, Scan, ...';
 COMMENT ON COLUMN @extschema@.exactonce_stats_requests.result IS 'ok; condition_failed (another write came first); throttled, denied, no_table, conflict, refused, transaction_cancelled (as DynamoDB answered); server_error (DynamoDB failed); unanswered (no answer, or none that can be believed); unreachable (no connection); canceled (the caller did not wait)';
 COMMENT ON COLUMN @extschema@.exactonce_stats_requests.requests IS 'number of requests, each attempt counted';
 

@@ -10,6 +10,10 @@
  * parallel_requests at a time, and share one deadline, commit_timeout, because
  * PostgreSQL does not apply statement_timeout while a transaction commits.
  *
+ * If there are more keys than that, which would take several rounds, they are sealed many to
+ * a request (bundle.h).  A key that such a request has not sealed, as far as is known, is
+ * sealed by a request of its own, in the second half of the time.
+ *
  * The transaction may commit only if there is a definite answer for every key, and
  * each answer is "sealed".  An unknown outcome counts as a failure: the transaction
  * aborts, and the record is given back by the worker, or by a session that meets
@@ -46,6 +50,7 @@
 #include "dynamodb/status.h"
 #include "dynamodb/window.h"
 #include "server/answer.h"
+#include "server/bundle.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/stats.h"
@@ -63,6 +68,9 @@ typedef struct Sealing
 	char		origin_text[EO_ORIGIN_LEN + 1]; /* the same, for records */
 	int64		deadline_us;
 	int			parallel;		/* requests at a time */
+	bool		bundles;		/* keys may share requests */
+	List	   *alone;			/* claims that were in a bundle, and now need
+								 * a request of their own */
 	EoWindow	window;
 } Sealing;
 
@@ -72,8 +80,13 @@ static void renew_leases(Sealing *s, EoLife *life);
 static void set_limits(Sealing *s);
 static void check_slots(EoTxClaim *claim);
 static bool start_next(EoWindow *window, void *arg);
+static bool start_bundle(Sealing *s);
+static void take_bundle(Sealing *s, EoBundle *bundle);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static void need_clock(const Sealing *s, const EoTxClaim *claim);
+static void begin_sealing(const Sealing *s, EoTxClaim *claim);
+static EoAnswer *prepare_claim(const Sealing *s, EoTxClaim *claim, EoBundle *bundle, EoVerb verb,
+							   const EoRecord *seen);
 static void start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
 static void take_answer(Sealing *s, EoAnswer *answer);
 static void check_not_repeated(const EoTxClaim *claim, const EoRecord *r);
@@ -175,6 +188,7 @@ static void
 set_limits(Sealing *s)
 {
 	int			commit_timeout_ms = 0;
+	int			n = 0;
 	dlist_iter	iter;
 
 	s->parallel = 1;
@@ -186,6 +200,7 @@ set_limits(Sealing *s)
 
 		if (!eo_xact_is_completed(c))
 			continue;
+		n++;
 		if (commit_timeout_ms == 0 || server->commit_timeout_ms < commit_timeout_ms)
 			commit_timeout_ms = server->commit_timeout_ms;
 		s->parallel = Max(s->parallel, server->parallel_requests);
@@ -193,6 +208,7 @@ set_limits(Sealing *s)
 			check_slots(c);
 	}
 	s->parallel = Min(s->parallel, EO_MAX_PARALLEL);
+	s->bundles = n > s->parallel;
 	/* The time for check_slots() is not part of commit_timeout. */
 	s->deadline_us = eo_clock_monotonic_us() + (int64) commit_timeout_ms * 1000;
 }
@@ -222,32 +238,133 @@ check_slots(EoTxClaim *claim)
 							   RETRY_LATER);
 }
 
-/* Start the seal of the next completed claim. */
+/* The next claim after a node; NULL: there is none. */
+static dlist_node *
+next_claim(const Sealing *s, dlist_node *node)
+{
+	return dlist_has_next(s->claims, node) ? dlist_next_node(s->claims, node) : NULL;
+}
+
+static EoVerb
+verb_of(const EoTxClaim *claim)
+{
+	return claim->info->once ? EO_SEAL_NEW : EO_SEAL;
+}
+
+/* Start the seal of the next completed claim, or of several of them. */
 static bool
 start_next(EoWindow *window, void *arg)
 {
 	Sealing    *s = arg;
 
 	(void) window;
+	if (s->alone != NIL)
+	{
+		EoTxClaim  *claim = linitial(s->alone);
+
+		s->alone = list_delete_first(s->alone);
+		start_claim(s, claim, verb_of(claim), NULL);
+		return true;
+	}
 	while (s->next != NULL)
 	{
 		EoTxClaim  *claim = dlist_container(EoTxClaim, node, s->next);
 
-		s->next = dlist_has_next(s->claims, s->next) ? dlist_next_node(s->claims, s->next) : NULL;
 		if (!eo_xact_is_completed(claim))
+		{
+			s->next = next_claim(s, s->next);
 			continue;
-		start_claim(s, claim, claim->info->once ? EO_SEAL_NEW : EO_SEAL, NULL);
+		}
+		if (s->bundles && start_bundle(s))
+			return true;
+		s->next = next_claim(s, s->next);
+		start_claim(s, claim, verb_of(claim), NULL);
 		return true;
 	}
 	return false;
+}
+
+/*
+ * Start the seals of the next claims of a server in one request.  Returns false, and has
+ * done nothing, if fewer than two of them can share one.
+ */
+static bool
+start_bundle(Sealing *s)
+{
+	EoTxClaim  *first = dlist_container(EoTxClaim, node, s->next);
+	dlist_node *node;
+	int64		now_us;
+	EoBundle   *bundle;
+
+	if (!eo_bundle_is_allowed(first->store))
+		return false;
+	need_clock(s, first);
+	bundle = eo_bundle_create(first->store);
+	for (node = s->next; node != NULL; node = next_claim(s, node))
+	{
+		EoTxClaim  *claim = dlist_container(EoTxClaim, node, node);
+		EoAnswer   *answer;
+
+		if (!eo_xact_is_completed(claim))
+			continue;
+		if (bundle->full || claim->store != first->store)
+			break;
+		answer = prepare_claim(s, claim, bundle, verb_of(claim), NULL);
+		if (answer->bundle == NULL)
+		{
+			eo_answer_free(answer);
+			break;
+		}
+	}
+	if (bundle->n < 2)
+	{
+		if (bundle->n > 0)
+			eo_answer_free(bundle->members[0]);
+		eo_bundle_free(bundle);
+		return false;
+	}
+	s->next = node;
+	for (int i = 0; i < bundle->n; i++)
+		begin_sealing(s, bundle->members[i]->user);
+	bundle->user = s;
+	now_us = eo_clock_monotonic_us();
+	if (!eo_bundle_start(bundle, &s->window, now_us + (s->deadline_us - now_us) / 2))
+		take_bundle(s, bundle);
+	return true;
+}
+
+/* The keys that are not known to be sealed are asked for by themselves. */
+static void
+take_bundle(Sealing *s, EoBundle *bundle)
+{
+	eo_bundle_take(bundle);
+	for (int i = 0; i < bundle->n; i++)
+	{
+		EoAnswer   *answer = bundle->members[i];
+		EoTxClaim  *claim = answer->user;
+
+		if (answer->outcome != EO_APPLIED)
+		{
+			claim->in_doubt |= answer->call.in_doubt;
+			s->alone = lappend(s->alone, claim);
+		}
+		eo_answer_free(answer);
+	}
+	eo_bundle_free(bundle);
 }
 
 static void
 take_finished(EoWindow *window, EoCall *call, void *arg)
 {
 	Sealing    *s = arg;
-	EoAnswer   *answer = eo_answer_of_call(call);
+	EoAnswer   *answer;
 
+	if (call->op == EO_BATCH_WRITE)
+	{
+		take_bundle(s, eo_bundle_of_call(call));
+		return;
+	}
+	answer = eo_answer_of_call(call);
 	if (eo_answer_take(answer, window, s->deadline_us))
 		take_answer(s, answer);
 }
@@ -262,21 +379,38 @@ need_clock(const Sealing *s, const EoTxClaim *claim)
 		eo_error_raise(&error, "commit", claim->key, claim->store->server->name);
 }
 
+/*
+ * From here on the record may be sealed.  A slot whose seal has not been started keeps its
+ * state, so that an abort does no more than it must.
+ */
+static void
+begin_sealing(const Sealing *s, EoTxClaim *claim)
+{
+	if (claim->info->state != EO_SLOT_SEALING)
+		eo_slot_sealing(claim->slot, &s->origin, claim->store->place);
+}
+
 /* Send one seal.  seen: the expired record that EO_SEAL_EXPIRED replaces. */
 static void
 start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
 {
-	EoWrite		w = {0};
 	EoAnswer   *answer;
 
 	need_clock(s, claim);
+	begin_sealing(s, claim);
+	answer = prepare_claim(s, claim, NULL, verb, seen);
+	if (!eo_answer_start(answer, &s->window, s->deadline_us))
+		take_answer(s, answer);
+}
 
-	/*
-	 * From here on the record may be sealed.  A slot whose seal has not been
-	 * started keeps its state, so that an abort does no more than it must.
-	 */
-	if (claim->info->state != EO_SLOT_SEALING)
-		eo_slot_sealing(claim->slot, &s->origin, claim->store->place);
+/* Prepare a seal, in the bundle if it has room. */
+static EoAnswer *
+prepare_claim(const Sealing *s, EoTxClaim *claim, EoBundle *bundle, EoVerb verb,
+			  const EoRecord *seen)
+{
+	EoWrite		w = {0};
+	EoAnswer   *answer;
+
 	w.owner = claim->info->token;
 	w.origin = s->origin_text;
 	w.bind = claim->info->release_on_abort ? "tx" : claim->earlier ? "keep" : "hold";
@@ -287,10 +421,9 @@ start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
 	w.result = claim->result;
 	w.result_len = claim->result_len;
 	w.seen = seen;
-	answer = eo_store_prepare_write(claim->store, claim->pk, verb, &w);
+	answer = eo_store_prepare_write_in(claim->store, bundle, claim->pk, verb, &w);
 	answer->user = claim;
-	if (!eo_answer_start(answer, &s->window, s->deadline_us))
-		take_answer(s, answer);
+	return answer;
 }
 
 /* The claim is sealed, or another request is started for it, or this raises. */

@@ -115,7 +115,7 @@ verb_for(const EoSlotInfo *info)
 }
 
 EoAnswer *
-eo_settle_prepare(EoStore *store, const EoSlotView *view)
+eo_settle_prepare(EoStore *store, EoBundle *bundle, const EoSlotView *view)
 {
 	const EoSlotInfo *info = &view->info;
 	EoVerb		verb = verb_for(info);
@@ -147,7 +147,7 @@ eo_settle_prepare(EoStore *store, const EoSlotView *view)
 		w.error = error;
 		w.error_len = view->error_len;
 	}
-	return eo_store_prepare_write(store, view->pk, verb, &w);
+	return eo_store_prepare_write_in(store, bundle, view->pk, verb, &w);
 }
 
 bool
@@ -190,7 +190,7 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 			break;
 	}
 	need_clock(store, key);
-	answer = eo_settle_prepare(store, view);
+	answer = eo_settle_prepare(store, NULL, view);
 	if (answer == NULL)
 		return;
 	(void) eo_answer_run_one(answer);

@@ -7,6 +7,11 @@
  * knows what it means: worker_rows.c for rows of the outbox, worker_slots.c for
  * slots and heartbeats.  After a failed call the job is put off by itself.
  *
+ * Where several jobs of a target are waiting and may share requests, they go together, in
+ * a bundle.  A job that was in one and has not been applied by it is put back into the
+ * queue, and gets a request of its own, whose answer is definite.  So a bundle by itself
+ * never tells that a write was refused, or that a target does not answer.
+ *
  * Everybody has a fair share:
  *
  * - There is a lane for lives, one for heartbeats of claims, and one for all other
@@ -67,6 +72,9 @@ static struct
 
 static bool start_next(EoWindow *window, void *arg);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
+static bool start_bundle(Lane *lane, EoWorkerTarget *t);
+static bool prepare_bundle(EoWorkerJob **together, int n, EoBundle *bundle);
+static void take_bundle(EoBundle *bundle);
 static bool start_job(EoWorkerJob *job);
 static void take_answer(EoWorkerJob *job);
 static void take_contact(EoWorkerJob *job);
@@ -301,6 +309,8 @@ start_next(EoWindow *window, void *arg)
 		}
 		if (!may_send(lane, t))
 			continue;
+		if (start_bundle(lane, t))
+			return true;
 		job = dlist_container(EoWorkerJob, node, dlist_head_node(&queue->waiting));
 		dequeue(job);
 		if (!start_job(job))
@@ -313,11 +323,125 @@ start_next(EoWindow *window, void *arg)
 static void
 take_finished(EoWindow *window, EoCall *call, void *arg)
 {
-	EoAnswer   *answer = eo_answer_of_call(call);
+	EoAnswer   *answer;
 
 	(void) arg;
+	if (call->op == EO_BATCH_WRITE)
+	{
+		take_bundle(eo_bundle_of_call(call));
+		return;
+	}
+	answer = eo_answer_of_call(call);
 	if (eo_answer_take(answer, window, 0))
 		take_answer(answer->user);
+}
+
+/* May the job share a request?  Not if that or another call has failed for it. */
+static bool
+may_share(const EoWorkerJob *job)
+{
+	return job->kind->shares && !job->alone && !eo_worker_failure_exists(job->token);
+}
+
+/*
+ * Start the next jobs of a target together, if there are at least two that may share a
+ * request, and the first in the queue is one of them.  Returns false if nothing has
+ * changed.
+ */
+static bool
+start_bundle(Lane *lane, EoWorkerTarget *t)
+{
+	EoWorkerJob *together[EO_MAX_STATEMENTS];
+	EoStore    *store = t->store;
+	EoBundle   *bundle;
+	MemoryContext old;
+	dlist_iter	iter;
+	int			n = 0;
+
+	if (!eo_worker_target_is_trusted(t) || !eo_service_clock_follow(&store->client) ||
+		!eo_bundle_is_allowed(store))
+		return false;
+	dlist_foreach(iter, &t->queues[lane->number].waiting)
+	{
+		EoWorkerJob *job = dlist_container(EoWorkerJob, node, iter.cur);
+
+		if (!may_share(job) || n == EO_MAX_STATEMENTS)
+			break;
+		together[n++] = job;
+	}
+	if (n < 2)
+		return false;
+
+	old = MemoryContextSwitchTo(jobs.context);
+	bundle = eo_bundle_create(store);
+	MemoryContextSwitchTo(old);
+	store->client.no_retries = !eo_worker_target_retries(t);
+	if (!prepare_bundle(together, n, bundle))
+	{
+		eo_bundle_free(bundle);
+		return true;
+	}
+	bundle->user = t;
+	eo_worker_target_sent(t, lane->number);
+	if (!eo_bundle_start(bundle, &lane->window, 0))
+		take_bundle(bundle);
+	return true;
+}
+
+/* Put a job that was prepared back into its queue, before the others. */
+static void
+put_back(EoWorkerJob *job)
+{
+	EoWorkerQueue *queue = &job->target->queues[job->kind->lane];
+
+	eo_answer_free(job->answer);
+	job->answer = NULL;
+	if (dlist_is_empty(&queue->waiting))
+		dlist_push_tail(&jobs.lanes[job->kind->lane].round, &queue->turn);
+	dlist_push_head(&queue->waiting, &job->node);
+}
+
+/*
+ * Prepare the writes of jobs, which are the first in their queue, and put those that find
+ * room into the bundle.  The others stay in the queue.  Returns false if fewer than two
+ * are in the bundle: then it is not to be sent, and none is in it.
+ */
+static bool
+prepare_bundle(EoWorkerJob **together, int n, EoBundle *bundle)
+{
+	for (int i = 0; i < n && !bundle->full; i++)
+	{
+		EoWorkerJob *job = together[i];
+		MemoryContext old = MemoryContextSwitchTo(job->context);
+
+		dequeue(job);
+		job->bundle = bundle;
+		job->answer = job->kind->prepare(job, bundle->store);
+		job->bundle = NULL;
+		MemoryContextSwitchTo(old);
+		if (job->answer == NULL)
+			eo_worker_job_end(job);
+		else if (job->answer->bundle == NULL)
+		{
+			job->alone = !bundle->full;
+			put_back(job);
+		}
+		else
+		{
+			job->answer->user = job;
+			job->sent_us = eo_clock_monotonic_us();
+		}
+	}
+	if (bundle->n > 1)
+		return true;
+	if (bundle->n == 1)
+	{
+		EoWorkerJob *job = bundle->members[0]->user;
+
+		job->alone = true;
+		put_back(job);
+	}
+	return false;
 }
 
 /* Send the request of a job.  Returns false if there is nothing left to be done. */
@@ -376,6 +500,35 @@ take_answer(EoWorkerJob *job)
 	eo_worker_failure_forget(job->token);
 	if (job->kind->take(job, answer))
 		eo_worker_job_end(job);
+}
+
+/*
+ * The request of several jobs has ended.  Those whose writes were not applied by it, as far
+ * as is known, start over by themselves.
+ */
+static void
+take_bundle(EoBundle *bundle)
+{
+	EoWorkerTarget *t = bundle->user;
+
+	eo_bundle_take(bundle);
+	eo_worker_target_ended(t, ((EoWorkerJob *) bundle->members[0]->user)->kind->lane);
+	if (bundle->call.error.status == EO_OK)
+		eo_worker_target_answered(t);
+	for (int i = 0; i < bundle->n; i++)
+	{
+		EoAnswer   *answer = bundle->members[i];
+		EoWorkerJob *job = answer->user;
+
+		if (answer->outcome != EO_APPLIED)
+		{
+			job->alone = true;
+			start_over(job);
+		}
+		else if (job->kind->take(job, answer))
+			eo_worker_job_end(job);
+	}
+	eo_bundle_free(bundle);
 }
 
 /* The clock is known now, or another read is needed, or the contact has failed. */

@@ -18,6 +18,7 @@
 #include "dynamodb/token.h"
 #include "lib/ilist.h"
 #include "server/answer.h"
+#include "server/bundle.h"
 #include "server/store.h"
 
 typedef struct EoWorkerJob EoWorkerJob;
@@ -26,8 +27,9 @@ typedef struct EoWorkerJob EoWorkerJob;
 typedef struct EoWorkerJobKind
 {
 	/*
-	 * Prepare the write, in the job's memory context.  Returns NULL if
-	 * nothing is left to be done; then the job ends.
+	 * Prepare the write, in the job's memory context and, if it has a bundle,
+	 * in that.  Returns NULL if nothing is left to be done; then the job
+	 * ends.
 	 */
 	EoAnswer   *(*prepare) (EoWorkerJob *job, EoStore *store);
 
@@ -51,6 +53,7 @@ typedef struct EoWorkerJobKind
 	bool		(*abandon) (EoWorkerJob *job);
 
 	EoWorkerLane lane;
+	bool		shares;			/* its writes may share requests, see bundle.h */
 } EoWorkerJobKind;
 
 struct EoWorkerJob
@@ -63,6 +66,10 @@ struct EoWorkerJob
 	EoAnswer   *answer;			/* while it is in flight */
 	bool		contact;		/* ... to a read of the first contact, which
 								 * precedes the write */
+	EoBundle   *bundle;			/* while its write is prepared: may join this
+								 * one */
+	bool		alone;			/* the write has been in a bundle, or cannot
+								 * be: it gets a request of its own */
 	bool		clock_moved;	/* the service has refused the write's time */
 	int64		sent_us;
 	void	   *data;			/* for the kind; in the job's context */

@@ -133,7 +133,8 @@ static const EoWorkerJobKind finish_kind = {
 	.take = take,
 	.put_off = put_off,
 	.abandon = abandon,
-	.lane = EO_WORKER_WRITES
+	.lane = EO_WORKER_WRITES,
+	.shares = true
 };
 
 void
@@ -457,7 +458,7 @@ prepare(EoWorkerJob *job, EoStore *store)
 		eo_target_digest(&row->target, row->pk, job->digest);
 		job->cache_mark = eo_cache_mark(job->digest);
 	}
-	return eo_store_prepare_write(store, row->pk, EO_FINISH, &w);
+	return eo_store_prepare_write_in(store, job->bundle, row->pk, EO_FINISH, &w);
 }
 
 /*

@@ -71,7 +71,8 @@ static const EoWorkerJobKind settle_kind = {
 	.take = take_settle,
 	.put_off = put_off_settle,
 	.abandon = abandon,
-	.lane = EO_WORKER_WRITES
+	.lane = EO_WORKER_WRITES,
+	.shares = true
 };
 
 static const EoWorkerJobKind beat_kind = {
@@ -79,7 +80,8 @@ static const EoWorkerJobKind beat_kind = {
 	.take = take_beat,
 	.put_off = put_off_beat,
 	.abandon = abandon,
-	.lane = EO_WORKER_BEATS
+	.lane = EO_WORKER_BEATS,
+	.shares = true
 };
 
 void
@@ -219,7 +221,7 @@ eo_worker_slots_fetch(void)
 static EoAnswer *
 prepare_settle(EoWorkerJob *job, EoStore *store)
 {
-	return eo_settle_prepare(store, job->data);
+	return eo_settle_prepare(store, job->bundle, job->data);
 }
 
 /* Free the slot; but if its record was buried, look at that once more, later. */
@@ -313,7 +315,7 @@ prepare_beat(EoWorkerJob *job, EoStore *store)
 	w.now_ms = eo_client_now_ms(&store->client);
 	w.lease_ms = w.now_ms + view->info.lease_ms;
 	eo_record_keep(&w, w.lease_ms, view->info.retention_s);
-	return eo_store_prepare_write(store, view->pk, EO_EXTEND, &w);
+	return eo_store_prepare_write_in(store, job->bundle, view->pk, EO_EXTEND, &w);
 }
 
 /*

@@ -97,6 +97,7 @@ static const struct
 	[EO_GET_ITEM] = OPERATION("GetItem", false),
 	[EO_UPDATE_ITEM] = OPERATION("UpdateItem", true),
 	[EO_TRANSACT] = OPERATION("TransactWriteItems", true),
+	[EO_BATCH_WRITE] = OPERATION("BatchExecuteStatement", true),
 	[EO_SCAN] = OPERATION("Scan", false),
 	[EO_CREATE_TABLE] = OPERATION("CreateTable", true),
 	[EO_DESCRIBE_TABLE] = OPERATION("DescribeTable", false),
@@ -118,7 +119,8 @@ eo_call_init(EoCall *call, EoClient *client, EoOperation op)
 	call->op = op;
 	call->observer = client->observer;
 	call->observed = client->observed;
-	eo_buf_init(&call->body, op == EO_TRANSACT ? EO_MAX_TRANSACTION_BODY : EO_MAX_BODY);
+	eo_buf_init(&call->body, op == EO_TRANSACT ? EO_MAX_TRANSACTION_BODY :
+				op == EO_BATCH_WRITE ? EO_MAX_BATCH_BODY : EO_MAX_BODY);
 }
 
 void
@@ -162,7 +164,8 @@ ask_for_capacity(EoCall *call)
 {
 	EoBuf	   *body = &call->body;
 
-	if ((call->op != EO_GET_ITEM && call->op != EO_UPDATE_ITEM) || body->len == 0)
+	if ((call->op != EO_GET_ITEM && call->op != EO_UPDATE_ITEM && call->op != EO_BATCH_WRITE) ||
+		body->len == 0)
 		return;
 	/* Reopen the object that is the body. */
 	body->len--;
@@ -191,7 +194,8 @@ send_attempt(EoCall *call)
 	EoClient   *client = call->client;
 	int64_t		now = eo_clock_monotonic_us();
 	int64_t		left = call->deadline_us - now;
-	bool		last = client->no_retries || call->attempt + 1 >= client->max_attempts;
+	bool		last = client->no_retries || call->attempt + 1 >= client->max_attempts ||
+	call->op == EO_BATCH_WRITE;
 	char		date_header[40];
 	char		host[300];
 	EoBuf		authorization;
@@ -546,7 +550,9 @@ retry_later(EoCall *call, bool throttled)
 	int64_t		now_us = eo_clock_monotonic_us();
 	int64_t		asked_ms = call->transfer.reply.retry_after_ms;
 
-	if (call->client->no_retries || call->attempt >= call->client->max_attempts)
+	/* After a batch each of its writes is asked for by itself. */
+	if (call->client->no_retries || call->attempt >= call->client->max_attempts ||
+		call->op == EO_BATCH_WRITE)
 		return false;
 	if (asked_ms > RETRY_AFTER_MAX_MS)
 		asked_ms = RETRY_AFTER_MAX_MS;

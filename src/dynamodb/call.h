@@ -32,11 +32,15 @@
 #define EO_MAX_ACTIONS 100
 #define EO_MAX_TRANSACTION_BODY (16 * 1024 * 1024)
 
+/* Longest body of a batch.  More than one write is not worth a longer one. */
+#define EO_MAX_BATCH_BODY (1000 * 1000)
+
 typedef enum EoOperation
 {
 	EO_GET_ITEM,
 	EO_UPDATE_ITEM,
 	EO_TRANSACT,
+	EO_BATCH_WRITE,
 	EO_SCAN,
 	EO_CREATE_TABLE,
 	EO_DESCRIBE_TABLE,

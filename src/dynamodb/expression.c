@@ -23,7 +23,6 @@
 #define MAX_PART 2048
 #define MAX_TEXT 8192
 
-static void expand(EoBuf *out, const char *text, const char *options, unsigned int set);
 static void put_text(EoExpression *e, const EoAttributeName *names, const char *condition,
 					 const char *update);
 static void put_names(EoBuf *text, const EoAttributeName *names, const char *condition,
@@ -31,7 +30,6 @@ static void put_names(EoBuf *text, const EoAttributeName *names, const char *con
 static void find_values(EoExpression *e, const char *condition, const char *update);
 static void put_table_and_key(EoBuf *body, const char *table, const EoItemKey *key,
 							  const char *pk);
-static void put_value(EoBuf *body, char letter, const EoValue *value, const void *const *structs);
 static void put_as_read(EoBuf *body, EoJsonValue *value);
 static void put_string(EoBuf *body, const char *s, size_t len);
 static void put_number(EoBuf *body, int64_t n);
@@ -46,8 +44,8 @@ eo_expression_make(EoExpression *e, const EoAttributeName *names, const char *op
 
 	eo_buf_init(&expanded_condition, MAX_PART);
 	eo_buf_init(&expanded_update, MAX_PART);
-	expand(&expanded_condition, condition, options, set);
-	expand(&expanded_update, update, options, set);
+	eo_expression_expand(&expanded_condition, condition, options, set);
+	eo_expression_expand(&expanded_update, update, options, set);
 	status = eo_buf_status(&expanded_condition);
 	if (status == EO_OK)
 		status = eo_buf_status(&expanded_update);
@@ -63,9 +61,8 @@ eo_expression_make(EoExpression *e, const EoAttributeName *names, const char *op
 	return status;
 }
 
-/* Append a text without the optional parts that are not wanted. */
-static void
-expand(EoBuf *out, const char *text, const char *options, unsigned int set)
+void
+eo_expression_expand(EoBuf *out, const char *text, const char *options, unsigned int set)
 {
 	bool		wanted = true;
 
@@ -173,7 +170,7 @@ eo_expression_put_update(const EoExpression *e, EoBuf *body, const char *table,
 		size_t		skip = letter == e->values ? 1 : 0;
 
 		eo_buf_add(body, name + skip, sizeof(name) - skip);
-		put_value(body, *letter, &values[(unsigned char) *letter], structs);
+		eo_expression_put_value(body, *letter, values, structs);
 	}
 	eo_buf_adds(body, "}}");
 }
@@ -228,9 +225,33 @@ eo_expression_pk_of(const EoItemKey *key, EoJsonValue *item)
 	return sort != NULL && strcmp(partition, expected) == 0 ? sort : NULL;
 }
 
-static void
-put_value(EoBuf *body, char letter, const EoValue *value, const void *const *structs)
+void
+eo_expression_put_sum(EoBuf *body, char a, char b, const EoValue *values,
+					  const void *const *structs)
 {
+	const char	letters[] = {a, b};
+	int64_t		sum = 0;
+
+	for (int i = 0; i < 2; i++)
+	{
+		const EoValue *value = &values[(unsigned char) letters[i]];
+		const char *from = structs[value->from];
+
+		if (letters[i] == '0' || letters[i] == '1')
+			sum += letters[i] - '0';
+		else if (value->type == EO_VALUE_NUMBER && from != NULL)
+			sum += *(const int64_t *) (from + value->offset);
+		else
+			body->status = EO_INVALID;
+	}
+	put_number(body, sum);
+}
+
+void
+eo_expression_put_value(EoBuf *body, char letter, const EoValue *values,
+						const void *const *structs)
+{
+	const EoValue *value = &values[(unsigned char) letter];
 	const char *from = structs[value->from];
 	const char *string;
 

@@ -89,6 +89,10 @@ extern EoStatus eo_expression_make(EoExpression *e, const EoAttributeName *names
 								   const char *options, unsigned int set,
 								   const char *condition, const char *update) EO_MUST_CHECK;
 
+/* Append a text of the shorthand without the optional parts that are not wanted. */
+extern void eo_expression_expand(EoBuf *out, const char *text, const char *options,
+								 unsigned int set);
+
 /* The bits of the options that are set: bit i for set[i]. */
 extern unsigned int eo_expression_options(const bool *set, size_t n);
 
@@ -99,6 +103,12 @@ extern unsigned int eo_expression_options(const bool *set, size_t n);
 extern void eo_expression_put_update(const EoExpression *e, EoBuf *body, const char *table,
 									 const EoItemKey *key, const char *pk, const char *returns,
 									 const EoValue *values, const void *const *structs);
+
+/* Append the value of a letter, or the sum of two numbers. */
+extern void eo_expression_put_value(EoBuf *body, char letter, const EoValue *values,
+									const void *const *structs);
+extern void eo_expression_put_sum(EoBuf *body, char a, char b, const EoValue *values,
+								  const void *const *structs);
 
 /* Append a consistent GetItem. */
 extern void eo_expression_put_read(EoBuf *body, const char *table, const EoItemKey *key,

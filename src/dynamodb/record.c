@@ -24,6 +24,7 @@
 #include "dynamodb/layout.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/shown.h"
+#include "dynamodb/statement.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
 
@@ -456,13 +457,9 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['n'] = INSTANT(kept_updated)
 };
 
-static void put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
+static bool put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
 					   EoVerb verb, const EoWrite *w, const char *returns);
 static const EoValue *values_of(const EoLayout *layout);
-static EoStatus find_expression(const EoLayout *layout, EoVerb verb, unsigned int set,
-								EoExpression **found);
-static EoStatus find_other_expression(const EoLayout *layout, EoVerb verb, unsigned int set,
-									  EoExpression **found);
 static void see(const EoLayout *layout, const EoRecord *record, Seen *seen);
 
 const char *
@@ -559,7 +556,14 @@ void
 eo_record_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 					const char *pk, EoVerb verb, const EoWrite *w)
 {
-	put_update(layout, body, table, pk, verb, w, ",\"ReturnValues\":\"ALL_NEW\"");
+	(void) put_update(layout, body, table, pk, verb, w, ",\"ReturnValues\":\"ALL_NEW\"");
+}
+
+bool
+eo_record_put_statement(const EoLayout *layout, EoBuf *body, const char *table,
+						const char *pk, EoVerb verb, const EoWrite *w)
+{
+	return put_update(layout, body, table, pk, verb, w, NULL);
 }
 
 void
@@ -567,78 +571,84 @@ eo_record_put_transact_item(const EoLayout *layout, EoBuf *body, const char *tab
 							const char *pk, EoVerb verb, const EoWrite *w)
 {
 	eo_buf_adds(body, "{\"Update\":");
-	put_update(layout, body, table, pk, verb, w, "");
+	(void) put_update(layout, body, table, pk, verb, w, "");
 	eo_buf_addc(body, '}');
 }
 
-/* The expression of a verb with a set of options, which is made once. */
-static EoStatus
-find_expression(const EoLayout *layout, EoVerb verb, unsigned int set, EoExpression **found)
-{
-	static EoExpression *made[N_VERBS][N_VARIANTS];
-	EoExpression **e;
-
-	if (!layout->is_native)
-		return find_other_expression(layout, verb, set, found);
-	e = &made[verb][set];
-	if (*e == NULL)
-		*e = calloc(1, sizeof(EoExpression));
-	*found = *e;
-	if (*e == NULL)
-		return EO_NO_MEMORY;
-	if ((*e)->text.len > 0)
-		return EO_OK;
-	return eo_expression_make(*e, layout->attributes, options, set,
-							  verbs[verb].condition, verbs[verb].update);
-}
-
-/* Those of the other layouts are few, and are kept in a list. */
-typedef struct MadeExpression
+/* A verb with a set of options, in both spellings, each of which is made once. */
+typedef struct Spelled
 {
 	const EoLayout *layout;
 	EoVerb		verb;
 	unsigned int set;
 	EoExpression expression;
-	struct MadeExpression *next;
-} MadeExpression;
+	EoStatement statement;
+	struct Spelled *next;		/* of layouts other than native */
+} Spelled;
 
-static EoStatus
-find_other_expression(const EoLayout *layout, EoVerb verb, unsigned int set,
-					  EoExpression **found)
+/* Those of the other layouts are few, and are kept in a list. */
+static Spelled *
+find_spelled(const EoLayout *layout, EoVerb verb, unsigned int set)
 {
-	static MadeExpression *made;
-	MadeExpression *m = made;
-	EoStatus	status;
+	static Spelled *native[N_VERBS][N_VARIANTS];
+	static Spelled *others;
+	Spelled   **place = layout->is_native ? &native[verb][set] : &others;
 
-	while (m != NULL && (m->set != set || m->verb != verb || m->layout != layout))
-		m = m->next;
-	if (m == NULL)
+	while (*place != NULL &&
+		   ((*place)->set != set || (*place)->verb != verb || (*place)->layout != layout))
+		place = &(*place)->next;
+	if (*place == NULL)
 	{
-		m = calloc(1, sizeof(MadeExpression));
-		if (m == NULL)
-			return EO_NO_MEMORY;
-		status = eo_expression_make(&m->expression, layout->attributes, options, set,
-									verbs[verb].condition, verbs[verb].update);
-		if (status != EO_OK)
-		{
-			free(m);
-			return status;
-		}
-		m->layout = layout;
-		m->verb = verb;
-		m->set = set;
-		m->next = made;
-		made = m;
+		Spelled    *made = calloc(1, sizeof(Spelled));
+
+		if (made == NULL)
+			return NULL;
+		made->layout = layout;
+		made->verb = verb;
+		made->set = set;
+		*place = made;
 	}
-	*found = &m->expression;
-	return EO_OK;
+	return *place;
 }
 
-static void
+static EoStatus
+make_expression(Spelled *s)
+{
+	if (s->expression.text.len > 0)
+		return EO_OK;
+	return eo_expression_make(&s->expression, s->layout->attributes, options, s->set,
+							  verbs[s->verb].condition, verbs[s->verb].update);
+}
+
+/*
+ * A verb that begins a claim inserts the record.  The other verbs that write where there is
+ * no record, like EO_BURY, have no spelling.
+ */
+static EoStatus
+make_statement(Spelled *s)
+{
+	EoStatement *statement = &s->statement;
+	const EoAttributeName *names = s->layout->attributes;
+	const EoItemKey *key = &s->layout->key;
+
+	if (statement->text.len > 0 || statement->impossible)
+		return EO_OK;
+	if (s->verb == EO_ACQUIRE || s->verb == EO_SEAL_NEW)
+		return eo_statement_make_insert(statement, names, key, options, s->set,
+										verbs[s->verb].update);
+	return eo_statement_make_update(statement, names, key, options, s->set,
+									verbs[s->verb].condition, verbs[s->verb].update);
+}
+
+/*
+ * Append a write as an UpdateItem that returns what returns says, or, if that is NULL, as a
+ * statement.  Returns false if it has no spelling as a statement: then nothing is appended.
+ */
+static bool
 put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
 		   EoVerb verb, const EoWrite *w, const char *returns)
 {
-	EoExpression *e;
+	Spelled    *s;
 	EoStatus	status;
 	unsigned int set;
 	EoShown		shown;
@@ -660,12 +670,18 @@ put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *p
 		eo_shown_make(layout, eo_record_state_after(verb), verb == EO_FAIL, w, &shown);
 		set |= other_options_of(layout, &seen);
 	}
-	status = find_expression(layout, verb, set, &e);
-	if (status == EO_OK)
-		eo_expression_put_update(e, body, table, &layout->key, pk, returns, values_of(layout),
-								 structs);
-	else
+	s = find_spelled(layout, verb, set);
+	status = s == NULL ? EO_NO_MEMORY : returns != NULL ? make_expression(s) : make_statement(s);
+	if (status != EO_OK)
 		body->status = status;
+	else if (returns != NULL)
+		eo_expression_put_update(&s->expression, body, table, &layout->key, pk, returns,
+								 values_of(layout), structs);
+	else if (s->statement.impossible)
+		return false;
+	else
+		eo_statement_put(&s->statement, body, table, &layout->key, pk, values_of(layout), structs);
+	return true;
 }
 
 /* The values of a layout: results may be in DynamoDB's own types. */
@@ -709,64 +725,6 @@ void
 eo_record_put_read(const EoLayout *layout, EoBuf *body, const char *table, const char *pk)
 {
 	eo_expression_put_read(body, table, &layout->key, pk);
-}
-
-void
-eo_record_put_scan(const EoLayout *layout, EoBuf *body, const char *table,
-				   const EoState states[2], int limit, const char *start_pk)
-{
-	/* The first nine are all that the native layout has of them. */
-	static const EoRecordAttribute projected[] = {EO_A_KEY, EO_A_STATUS, EO_A_OWNER, EO_A_BIND,
-		EO_A_ORIGIN, EO_A_LEASE, EO_A_RETENTION, EO_A_UPDATED, EO_A_TTL, EO_A_SORT_KEY,
-		EO_A_STATUS_SHOWN, EO_A_EXPIRY_SHOWN, EO_A_LEASE_SHOWN, EO_A_UPDATED_SHOWN,
-	EO_A_STATUS_COPY, EO_A_EXPIRY_COPY, EO_A_UPDATED_COPY};
-	const EoAttributeName *a = layout->attributes;
-	EoAttributeName shown[sizeof(projected) / sizeof(projected[0])];
-	size_t		nshown = 0;
-	char		number[16];
-
-	for (size_t i = 0; i < sizeof(projected) / sizeof(projected[0]); i++)
-	{
-		if (a[projected[i]].name != NULL)
-			shown[nshown++] = a[projected[i]];
-	}
-	eo_buf_adds(body, "{\"TableName\":");
-	eo_json_put_string(body, table, strlen(table));
-	snprintf(number, sizeof(number), "%d", limit);
-	eo_buf_adds(body, ",\"ConsistentRead\":true,\"ReturnConsumedCapacity\":\"TOTAL\",\"Limit\":");
-	eo_buf_adds(body, number);
-	eo_buf_adds(body, ",\"FilterExpression\":\"attribute_exists(#g) AND (#s = :a OR #s = :b)\""
-				",\"ProjectionExpression\":\"");
-	for (size_t i = 0; i < nshown; i++)
-	{
-		eo_buf_adds(body, i > 0 ? ",#" : "#");
-		eo_buf_addc(body, shown[i].letter);
-	}
-	eo_buf_adds(body, "\",\"ExpressionAttributeNames\":{");
-	for (size_t i = 0; i < nshown; i++)
-	{
-		eo_buf_adds(body, i > 0 ? ",\"#" : "\"#");
-		eo_buf_addc(body, shown[i].letter);
-		eo_buf_adds(body, "\":");
-		eo_json_put_string(body, shown[i].name, strlen(shown[i].name));
-	}
-	eo_buf_adds(body, "},\"ExpressionAttributeValues\":{\":a\":{\"S\":\"");
-	eo_buf_adds(body, layout->states[states[0]]);
-	eo_buf_adds(body, "\"},\":b\":{\"S\":\"");
-	eo_buf_adds(body, layout->states[states[1]]);
-	eo_buf_adds(body, "\"}}");
-	if (start_pk != NULL)
-	{
-		eo_buf_adds(body, ",\"ExclusiveStartKey\":");
-		eo_expression_put_key(body, &layout->key, start_pk);
-	}
-	eo_buf_addc(body, '}');
-}
-
-const char *
-eo_record_scan_end(const EoLayout *layout, EoJsonValue *reply)
-{
-	return eo_expression_pk_of(&layout->key, eo_json_get(reply, "LastEvaluatedKey"));
 }
 
 const char *

@@ -212,6 +212,15 @@ extern EoStatus eo_record_result_size(const EoLayout *layout, const char *result
 extern void eo_record_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 								const char *pk, EoVerb verb, const EoWrite *w);
 
+/*
+ * Append the same write as a statement of a BatchExecuteStatement, see statement.h.
+ * Returns false, and appends nothing, if the verb has no such spelling.  A verb that takes
+ * a key that is free inserts a record, and is refused where there is one.
+ */
+extern bool eo_record_put_statement(const EoLayout *layout, EoBuf *body, const char *table,
+									const char *pk, EoVerb verb,
+									const EoWrite *w) EO_MUST_CHECK;
+
 /* Append the same write as an Update action of a TransactWriteItems. */
 extern void eo_record_put_transact_item(const EoLayout *layout, EoBuf *body, const char *table,
 										const char *pk, EoVerb verb, const EoWrite *w);
@@ -225,7 +234,7 @@ extern void eo_record_put_read(const EoLayout *layout, EoBuf *body, const char *
  * beginning) on, those that name a life and are in one of two states.  They come without
  * result, error and payload.
  */
-extern void eo_record_put_scan(const EoLayout *layout, EoBuf *body, const char *table,
+extern void eo_record_scan_put(const EoLayout *layout, EoBuf *body, const char *table,
 							   const EoState states[2], int limit, const char *start_pk);
 
 /* The key from which the next page of a scan goes on; NULL: it was the last. */

@@ -81,7 +81,7 @@ static void fill_info(EoAcquiring *a, EoSlotInfo *info);
 static void fill_write(EoAcquiring *a, EoWrite *w);
 static Attempt take_answer(EoAcquiring *a);
 static Attempt replace_expired(EoAcquiring *a);
-static void take_acquired(EoAcquiring *a);
+static void take_acquired(EoAcquiring *a, const EoRecord *r);
 static void drop_refused(EoAcquiring *a);
 static Attempt explain_refusal(EoAcquiring *a, const EoRecord *r);
 static bool match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state);
@@ -314,7 +314,47 @@ prepare(EoAcquiring *a)
 		counts_as_in_block(a->ask) ? EO_UNSETTLED_FAILS : EO_UNSETTLED_WARNS;
 	a->replacing = a->in_doubt = false;
 	fill_write(a, &a->write);
+	a->answer = eo_store_prepare_write_in(a->k.store, a->bundle, a->k.pk, EO_ACQUIRE, &a->write);
+}
+
+bool
+eo_acquire_take_bundled(EoAcquiring *a)
+{
+	const EoWrite *w = &a->write;
+
+	if (a->answer->outcome != EO_APPLIED)
+	{
+		a->in_doubt |= a->answer->call.in_doubt;
+		eo_acquire_alone(a);
+		return false;
+	}
+	/* The answer to an INSERT has no record.  It is the one that was written. */
+	if (!a->answer->exists)
+	{
+		EoRecord	inserted = {
+			.fence = w->now_ms + 1,.runs = 1,.lease_ms = w->lease_ms,
+			.ttl_s = w->kept_from_s + w->retention_s
+		};
+
+		take_acquired(a, &inserted);
+	}
+	else
+		take_acquired(a, eo_store_record(a->answer));
+	eo_answer_free(a->answer);
+	return true;
+}
+
+void
+eo_acquire_alone(EoAcquiring *a)
+{
+	eo_answer_free(a->answer);
 	a->answer = eo_store_prepare_write(a->k.store, a->k.pk, EO_ACQUIRE, &a->write);
+}
+
+void
+eo_acquire_forget(EoAcquiring *a)
+{
+	eo_xact_drop(a->held);
 }
 
 /* Take the answer of a request.  Raises if the call failed. */
@@ -326,7 +366,7 @@ take_answer(EoAcquiring *a)
 	switch (answer->outcome)
 	{
 		case EO_APPLIED:
-			take_acquired(a);
+			take_acquired(a, eo_store_record(answer));
 			return ATTEMPT_ANSWERED;
 		case EO_NOT_APPLIED:
 			a->in_doubt |= answer->call.in_doubt;
@@ -432,10 +472,9 @@ fill_write(EoAcquiring *a, EoWrite *w)
 
 /* The key is claimed: note that in the slot, and wake the worker if need be. */
 static void
-take_acquired(EoAcquiring *a)
+take_acquired(EoAcquiring *a, const EoRecord *r)
 {
 	EoTxClaim  *held = a->held;
-	const EoRecord *r = eo_store_record(a->answer);
 
 	eo_slot_acquired(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
 	/* The first heartbeat may be due before the worker wakes by itself. */

@@ -26,11 +26,12 @@
 #include "keys/acquire.h"
 #include "keys/batch.h"
 #include "server/answer.h"
+#include "server/bundle.h"
 #include "server/store.h"
 #include "utils/memutils.h"
 
 /* Several times EO_MAX_PARALLEL, so that little time is lost at the end of a part. */
-#define PART_SIZE 256
+#define PART_SIZE 400
 
 typedef struct Entry
 {
@@ -46,12 +47,19 @@ typedef struct Part
 	Entry	   *entries;
 	int			n;
 	int			next;			/* to be started */
+	EoStore    *store;
+	bool	   *bundles;		/* keys may share requests */
+	List	   *alone;			/* entries that were in a bundle, and now need
+								 * a request of their own */
 } Part;
 
 static void mark_repeated(Entry *entries, int n);
-static void acquire_part(EoStore *store, Entry *entries, int n);
+static void acquire_part(EoStore *store, Entry *entries, int n, bool *bundles);
 static bool start_next(EoWindow *window, void *arg);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
+static void start_bundle(Part *part, EoWindow *window);
+static void take_bundle(Part *part, EoBundle *bundle);
+static void end(Entry *entry);
 static bool start(Entry *entry, EoWindow *window, bool answered);
 static EoTxClaim *acquire_alone(Entry *entry);
 static bool is_new(const Entry *entry);
@@ -64,6 +72,9 @@ eo_batch_acquire(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim emit,
 											   ALLOCSET_DEFAULT_SIZES);
 	EoTxClaim **claimed = palloc(sizeof(EoTxClaim *) * Max(1, n));
 	int			nclaimed = 0;
+
+	/* Fewer keys take one round by themselves. */
+	bool		bundles = n > store->server->parallel_requests;
 	MemoryContext old = MemoryContextSwitchTo(part);
 
 	for (int first = 0; first < n; first += PART_SIZE)
@@ -77,7 +88,7 @@ eo_batch_acquire(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim emit,
 			eo_acquire_init(&entries[i].asking, store, &entries[i].ask, &entries[i].claim);
 		}
 		mark_repeated(entries, count);
-		acquire_part(store, entries, count);
+		acquire_part(store, entries, count, &bundles);
 		for (int i = 0; i < count; i++)
 		{
 			Entry	   *entry = &entries[i];
@@ -122,9 +133,9 @@ mark_repeated(Entry *entries, int n)
 
 /* Ask for the keys of a part in parallel, but for repeated ones, without waiting. */
 static void
-acquire_part(EoStore *store, Entry *entries, int n)
+acquire_part(EoStore *store, Entry *entries, int n, bool *bundles)
 {
-	Part		part = {.entries = entries,.n = n};
+	Part		part = {.entries = entries,.n = n,.store = store,.bundles = bundles};
 	EoWindow	window = {.n = 0};
 
 	eo_window_run(&window, store->server->parallel_requests, start_next, take_finished, &part);
@@ -136,8 +147,20 @@ start_next(EoWindow *window, void *arg)
 	Part	   *part = arg;
 	Entry	   *entry;
 
+	if (part->alone != NIL)
+	{
+		entry = linitial(part->alone);
+		part->alone = list_delete_first(part->alone);
+		(void) start(entry, window, false);
+		return true;
+	}
 	if (part->next == part->n)
 		return false;
+	if (*part->bundles && eo_bundle_is_allowed(part->store))
+	{
+		start_bundle(part, window);
+		return true;
+	}
 	entry = &part->entries[part->next++];
 	if (!entry->repeated)
 		(void) start(entry, window, eo_acquire_begin(&entry->asking));
@@ -147,10 +170,16 @@ start_next(EoWindow *window, void *arg)
 static void
 take_finished(EoWindow *window, EoCall *call, void *arg)
 {
-	EoAnswer   *answer = eo_answer_of_call(call);
-	Entry	   *entry = answer->user;
+	EoAnswer   *answer;
+	Entry	   *entry;
 
-	(void) arg;
+	if (call->op == EO_BATCH_WRITE)
+	{
+		take_bundle(arg, eo_bundle_of_call(call));
+		return;
+	}
+	answer = eo_answer_of_call(call);
+	entry = answer->user;
 	if (eo_answer_take(answer, window, 0))
 		(void) start(entry, window, eo_acquire_take(&entry->asking));
 }
@@ -170,11 +199,108 @@ start(Entry *entry, EoWindow *window, bool answered)
 			return false;
 		answered = eo_acquire_take(&entry->asking);
 	}
+	end(entry);
+	return true;
+}
+
+/* The entry is answered. */
+static void
+end(Entry *entry)
+{
 	eo_progress_add(1, is_new(entry));
 	/* If another key raises an error, this one was not tried. */
 	if (is_new(entry))
 		entry->asking.held->untried = true;
-	return true;
+}
+
+/* Begin with an entry that may join the bundle.  Returns true if it is answered. */
+static bool
+begin_in(EoBundle *bundle, Entry *entry)
+{
+	bool		answered = false;
+
+	entry->asking.bundle = bundle;
+	PG_TRY();
+	{
+		answered = eo_acquire_begin(&entry->asking);
+	}
+	PG_CATCH();
+	{
+		/*
+		 * Nothing was sent for those in the bundle, so nothing is left of
+		 * them.
+		 */
+		for (int i = 0; i < bundle->n; i++)
+		{
+			Entry	   *other = bundle->members[i]->user;
+
+			eo_acquire_forget(&other->asking);
+		}
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	entry->asking.bundle = NULL;
+	return answered;
+}
+
+/* Start the next keys in one request, as many as it takes. */
+static void
+start_bundle(Part *part, EoWindow *window)
+{
+	EoBundle   *bundle = eo_bundle_create(part->store);
+
+	while (part->next < part->n && !bundle->full)
+	{
+		Entry	   *entry = &part->entries[part->next++];
+
+		if (entry->repeated)
+			continue;
+		if (begin_in(bundle, entry))
+			end(entry);
+		else if (entry->asking.answer->bundle == NULL)
+			part->alone = lappend(part->alone, entry);
+		else
+			entry->asking.answer->user = entry;
+	}
+	if (bundle->n > 1)
+	{
+		bundle->user = part;
+		/* The other half of the time is for requests of their own. */
+		if (!eo_bundle_start(bundle, window, eo_clock_monotonic_us() +
+							 (int64) part->store->server->request_timeout_ms * 500))
+			take_bundle(part, bundle);
+		return;
+	}
+	if (bundle->n == 1)
+	{
+		Entry	   *entry = bundle->members[0]->user;
+
+		eo_acquire_alone(&entry->asking);
+		part->alone = lappend(part->alone, entry);
+	}
+	eo_bundle_free(bundle);
+}
+
+/*
+ * Keys that are not claimed by the bundle are asked for by themselves.  If most of them are
+ * taken, the others of the call are not tried in bundles, which would be paid for twice.
+ */
+static void
+take_bundle(Part *part, EoBundle *bundle)
+{
+	eo_bundle_take(bundle);
+	if (2 * bundle->nrefused > bundle->n)
+		*part->bundles = false;
+	for (int i = 0; i < bundle->n; i++)
+	{
+		Entry	   *entry = bundle->members[i]->user;
+
+		if (eo_acquire_take_bundled(&entry->asking))
+			end(entry);
+		else
+			part->alone = lappend(part->alone, entry);
+	}
+	eo_bundle_free(bundle);
 }
 
 /* Ask for one key, and wait for it.  Returns the claim; NULL: it was not acquired. */

@@ -211,7 +211,7 @@ believe_write(const EoCall *call, EoJsonValue *item, bool refused)
 		return false;
 	if (refused || answer->is_probe)
 		return true;
-	return answer->readable && is_own_write(answer);
+	return eo_answer_is_own(answer);
 }
 
 /*
@@ -243,8 +243,6 @@ static bool
 believe_read(const EoCall *call, EoJsonValue *item, bool refused)
 {
 	EoAnswer   *answer = call->arg;
-	const EoItemKind *kind = answer->kind;
-	const char *pk;
 
 	if (item == NULL)
 	{
@@ -252,9 +250,28 @@ believe_read(const EoCall *call, EoJsonValue *item, bool refused)
 		/* The reply to a write is not one that says: there is no item. */
 		return refused || eo_json_get(eo_json_root(call->reply), "Attributes") == NULL;
 	}
-	answer->readable = kind->read(answer->store, item, answer->item) == EO_OK;
-	pk = kind->pk_of(answer->store, item);
+	return eo_answer_read_item(answer, item);
+}
+
+bool
+eo_answer_read_item(EoAnswer *answer, EoJsonValue *item)
+{
+	const char *pk = answer->kind->pk_of(answer->store, item);
+
+	answer->readable = answer->kind->read(answer->store, item, answer->item) == EO_OK;
 	return pk != NULL && strcmp(pk, answer->pk) == 0;
+}
+
+bool
+eo_answer_is_own(const EoAnswer *answer)
+{
+	return answer->readable && is_own_write(answer);
+}
+
+const char *
+eo_answer_pk(const EoAnswer *answer)
+{
+	return answer->pk;
 }
 
 /* ----- what a reply means ----- */

@@ -26,6 +26,7 @@
 #include "dynamodb/window.h"
 
 typedef struct EoStore EoStore;
+typedef struct EoBundle EoBundle;	/* see bundle.h */
 
 typedef struct EoItemKind
 {
@@ -80,6 +81,8 @@ typedef struct EoAnswer
 	void	   *item;			/* item_size bytes; valid if exists */
 	void	   *written;		/* written_size bytes, set by the owner of the
 								 * kind for a write */
+	EoBundle   *bundle;			/* the request that it shares with others;
+								 * NULL: it has its own */
 	bool		is_probe;		/* a write that is never applied: its reply
 								 * shows nothing, and needs no second look */
 
@@ -122,6 +125,16 @@ extern EoAnswer *eo_answer_run_until(EoAnswer *answer, int64 deadline_us);
 extern bool eo_answer_start(EoAnswer *answer, EoWindow *window, int64 deadline_us);
 extern bool eo_answer_take(EoAnswer *answer, EoWindow *window, int64 deadline_us);
 extern EoAnswer *eo_answer_of_call(EoCall *call);
+
+/*
+ * For bundle.c, where the answer comes in another request.  Read an item of it: does it
+ * bear our key?  And does the item that was read show our write?
+ */
+extern bool eo_answer_read_item(EoAnswer *answer, EoJsonValue *item);
+extern bool eo_answer_is_own(const EoAnswer *answer);
+
+/* Its partition key. */
+extern const char *eo_answer_pk(const EoAnswer *answer);
 
 /* Free an answer, its reply and the item in it; ends a request in flight. */
 extern void eo_answer_free(EoAnswer *answer);

@@ -382,6 +382,8 @@ read_server_options(EoServer *s, List *list)
 	s->seed_actions = actions != NULL && strcmp(actions, "seed") == 0;
 	s->pin_attempts = pins != NULL ? atoi(pins) : 3;
 	s->return_capacity = eo_option_values_is_true(list, "return_capacity");
+	s->batch_requests = eo_option_values_find(list, "batch_requests") == NULL ||
+		eo_option_values_is_true(list, "batch_requests");
 	s->parallel_requests = parallel != NULL ? atoi(parallel) : 16;
 }
 

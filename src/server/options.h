@@ -55,6 +55,7 @@ typedef struct EoServer
 	int			max_attempts;
 	int			pin_attempts;	/* of a new action */
 	int			parallel_requests;	/* in flight at a time */
+	bool		batch_requests; /* many writes may share a request */
 	bool		return_capacity;	/* replies are to say what they took */
 	int64		clock_skew_ms;
 	int64		cache_ttl_ms;	/* 0: completed keys are not remembered */

@@ -48,7 +48,7 @@ eo_scan_prepare(const EoScan *scan, EoStore *store, EoCall *call)
 	switch (scan->kind)
 	{
 		case EO_SCAN_SEALED:
-			eo_record_put_scan(store->layout, &call->body, store->server->table, scan->states,
+			eo_record_scan_put(store->layout, &call->body, store->server->table, scan->states,
 							   scan->page_items, scan->start_pk);
 			break;
 		case EO_SCAN_RECORDS:

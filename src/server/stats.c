@@ -45,7 +45,7 @@
 #include "utils/timestamp.h"
 
 #define STATS_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/exactonce.stat"
-#define STATS_MAGIC 0x656f7331	/* to be changed with the meaning of any
+#define STATS_MAGIC 0x656f7332	/* to be changed with the meaning of any
 								 * counter */
 
 /* Servers that are counted one by one, and behind them the entry for all others. */

@@ -144,6 +144,7 @@ typedef struct EoStats
 	pg_atomic_uint64 calls[EO_FUNCTIONS][EO_CALL_OUTCOMES];
 	pg_atomic_uint64 requests[EO_OPERATIONS][EO_RESULTS];
 	pg_atomic_uint64 counts[EO_COUNTS];
+	pg_atomic_uint64 bundles_refused;	/* when it last was, see bundle.c */
 	EoHistogram histograms[EO_MEASURES];
 	EoErrorCount errors[EO_ERROR_CODES];
 } EoStats;

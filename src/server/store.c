@@ -32,6 +32,7 @@
 #include "dynamodb/token.h"
 #include "dynamodb/window.h"
 #include "server/answer.h"
+#include "server/bundle.h"
 #include "server/credentials.h"
 #include "server/guc.h"
 #include "server/options.h"
@@ -352,8 +353,17 @@ create_write(EoStore *store, const char *pk, EoOperation op, EoVerb verb, const 
 EoAnswer *
 eo_store_prepare_write(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w)
 {
+	return eo_store_prepare_write_in(store, NULL, pk, verb, w);
+}
+
+EoAnswer *
+eo_store_prepare_write_in(EoStore *store, EoBundle *bundle, const char *pk, EoVerb verb,
+						  const EoWrite *w)
+{
 	EoAnswer   *answer = create_write(store, pk, EO_UPDATE_ITEM, verb, w);
 
+	if (bundle != NULL && eo_bundle_add(bundle, answer, verb, w))
+		return answer;
 	eo_record_put_write(store->layout, &answer->call.body, store->server->table, pk, verb, w);
 	return answer;
 }

@@ -103,6 +103,13 @@ extern EoAnswer *eo_store_prepare_write(EoStore *store, const char *pk, EoVerb v
 										const EoWrite *w);
 
 /*
+ * The same, as one of the writes of a bundle if it can be (then the answer's bundle is
+ * set); bundle may be NULL.
+ */
+extern EoAnswer *eo_store_prepare_write_in(EoStore *store, EoBundle *bundle, const char *pk,
+										   EoVerb verb, const EoWrite *w);
+
+/*
  * The write as the first of a transaction, before nwrites others in DynamoDB's
  * own JSON.  request_token is a UUID for this very body: the service refuses
  * another body under the same token.  EO_FAILED_CALL with EO_CANCELLED: one of

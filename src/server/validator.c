@@ -102,6 +102,7 @@ static const EoOption options[] =
 	{"max_hold", ForeignServerRelationId, false, check_max_hold},
 	{"max_attempts", ForeignServerRelationId, false, check_max_attempts},
 	{"parallel_requests", ForeignServerRelationId, false, check_parallel_requests},
+	{"batch_requests", ForeignServerRelationId, false, check_boolean},
 	{"return_capacity", ForeignServerRelationId, false, check_boolean},
 	{"clock_skew", ForeignServerRelationId, false, check_clock_skew},
 	{"pin_attempts", ForeignServerRelationId, false, check_pin_attempts},

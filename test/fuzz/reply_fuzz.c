@@ -10,6 +10,7 @@
 #include "dynamodb/call.h"
 #include "dynamodb/layout.h"
 #include "dynamodb/record.h"
+#include "dynamodb/statement.h"
 #include "dynamodb/window.h"
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -95,6 +96,27 @@ check_item(const EoLayout *layout, EoJsonValue *item)
 		abort();
 }
 
+/* A reply is read only if each answer says what became of its statement. */
+static void
+check_statements(const EoLayout *layout, EoJsonValue *root)
+{
+	EoStatementReply replies[3];
+
+	for (size_t n = 1; n <= 3; n++)
+	{
+		if (!eo_statement_read(root, replies, n))
+			continue;
+		for (size_t i = 0; i < n; i++)
+		{
+			if (replies[i].status == EO_OK ? replies[i].code != NULL ||
+				(replies[i].item == NULL && replies[i].table == NULL) : replies[i].code == NULL)
+				abort();
+			if (replies[i].item != NULL)
+				check_item(layout, replies[i].item);
+		}
+	}
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -107,7 +129,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		"custom;result_attribute=data;result_form=native;updated_attribute=at;stale_after=60000",
 		"custom;key_attribute=actionId;updated_attribute=Timestamp;instants=iso;stale_after=60000"
 	};
-	static const EoOperation ops[] = {EO_UPDATE_ITEM, EO_GET_ITEM, EO_TRANSACT};
+	static const EoOperation ops[] = {EO_UPDATE_ITEM, EO_GET_ITEM, EO_TRANSACT, EO_BATCH_WRITE};
 	static EoClient client;
 	EoCall		call;
 	EoWindow	window = {.n = 0};
@@ -126,12 +148,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		client.max_attempts = 2;
 	}
 	http_status = statuses[data[0] % 8];
-	layout = eo_layout_find(layouts[data[1] / 3 % (sizeof(layouts) / sizeof(layouts[0]))]);
+	layout = eo_layout_find(layouts[data[1] / 4 % (sizeof(layouts) / sizeof(layouts[0]))]);
 	if (layout == NULL)
 		abort();
 	body = (const char *) data + 2;
 	body_len = size - 2;
-	eo_call_init(&call, &client, ops[data[1] % 3]);
+	eo_call_init(&call, &client, ops[data[1] % 4]);
 	call.nactions = 2;
 	eo_buf_adds(&call.body, "{}");
 	if (eo_window_add(&window, &call, 0))
@@ -140,6 +162,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (call.item != NULL)
 		check_item(layout, call.item);
+	if (call.op == EO_BATCH_WRITE && call.error.status == EO_OK)
+		check_statements(layout, eo_json_root(call.reply));
 	for (const char *p = call.error.message; *p; p++)
 		if ((unsigned char) *p < ' ')
 			abort();

@@ -52,6 +52,13 @@ function withItem(answer, change) {
   return rewritten(answer, JSON.stringify(reply));
 }
 
+const withResponses = (change) => ({
+  answer: (exchange, answer) => {
+    const reply = JSON.parse(answer.body);
+    return rewritten(answer, JSON.stringify({ ...reply, Responses: change(reply.Responses) }));
+  },
+});
+
 const error = (status, code, message = '', headers = {}, more = {}) => ({
   status,
   headers: { ...jsonHeaders, ...headers },
@@ -209,6 +216,39 @@ export const faults = {
     status: 400, code: 'TransactionCanceledException', message: `[${reasons.join(', ')}]`,
     more: { CancellationReasons: reasons.map((Code) => ({ Code })) },
   }),
+
+  // One statement of a batch, the one of this key, is answered with an error; with
+  // {applied: true} after the engine has carried it out.
+  statement: ({ of = '', code = 'ThrottlingError', applied = false }) => {
+    const place = ({ entry }) => entry.writes.findIndex(({ key }) => key.includes(of));
+    const refusal = { Error: { Code: code, Message: '' } };
+    return {
+      forward: async (exchange, next) => {
+        const at = place(exchange);
+        if (applied || at < 0) return next();
+        const whole = exchange.body;
+        const request = JSON.parse(whole);
+        request.Statements.splice(at, 1);
+        exchange.body = Buffer.from(JSON.stringify(request));
+        const answer = await next();
+        exchange.body = whole;
+        const reply = JSON.parse(answer.body);
+        reply.Responses.splice(at, 0, refusal);
+        return rewritten(answer, JSON.stringify(reply));
+      },
+      answer: (exchange, answer) => {
+        const at = place(exchange);
+        if (!applied || at < 0) return answer;
+        const reply = JSON.parse(answer.body);
+        reply.Responses[at] = refusal;
+        return rewritten(answer, JSON.stringify(reply));
+      },
+    };
+  },
+
+  // The answers of a batch: only the first half of them; or each in the place of the next one.
+  half: () => withResponses((responses) => responses.slice(0, responses.length / 2)),
+  shifted: () => withResponses(([first, ...others]) => [...others, first]),
 
   // The answer to a transaction is a valid answer to an UpdateItem.
   other_operation: () => ({

@@ -8,6 +8,8 @@
 //   table, from  its table, and the address of the client
 //   at           when it arrived, in milliseconds
 //   batch        the keys in the statements of a BatchExecuteStatement
+//   writes       {key, to, refused} of each of them: the first two are as of a request of its
+//                own, and the last is the error in the answer
 //   first        whether a Scan begins the table
 //   units        the capacity units that the answer reports
 //   bytes        of the request's body; received: of the answer's
@@ -23,7 +25,8 @@
 // A fault is {do: NAME, ...parameters} with NAME from faults.mjs. op, key (a part
 // of the partition key) and to choose the requests it acts on; nth and times
 // (both 1 by default; times 0: without end) say which of these. All faults that
-// match a request act on it, in the order in which they were asked for.
+// match a request act on it, in the order in which they were asked for. A batch
+// matches if one of its statements does.
 //
 // The tests control the proxy on a second port; #commands lists what they may
 // ask for.
@@ -99,9 +102,36 @@ function statusAfter(body) {
   return request.ExpressionAttributeValues?.[placeholder]?.S ?? '';
 }
 
-// Keys in a batch of statements. They are not part of #key, by which tests choose requests.
-function keysOfBatch(body) {
-  return [...body.toString().matchAll(/"(IDEMPOTENCY#(?:[^"\\]|\\.)*)"/g)].map(([, key]) => key);
+// What the statements of a batch write. The key is the first parameter of an INSERT, and
+// the first after WHERE of an UPDATE.
+function writesOf(body) {
+  let request;
+  try {
+    request = JSON.parse(body);
+  } catch {
+    return [];
+  }
+  return (request.Statements ?? []).map(({ Statement: text, Parameters: values }) => {
+    const place = (before) => before.split('?').length - 1;
+    const ofKey = text.startsWith('INSERT') ? 0 : place(text.slice(0, text.indexOf(' WHERE ')));
+    const [set] = /(?:SET |, )["'](?:eo_)?(?:status|lease_ms)["'](?: =|:) \?/.exec(text) ?? [''];
+    const ofStatus = place(text.slice(0, text.indexOf(set)));
+    return {
+      key: values[ofKey]?.S ?? '',
+      to: set.includes('lease_ms') ? 'lease' : values[ofStatus]?.S ?? '',
+    };
+  });
+}
+
+// Notes the statements of a batch that were refused.
+function noteRefusals(entry, { body }) {
+  try {
+    JSON.parse(body).Responses.forEach(({ Error: error }, i) => {
+      if (error) entry.writes[i].refused = error.Code;
+    });
+  } catch {
+    entry.code = 'unreadable';
+  }
 }
 
 function unitsOf(answer) {
@@ -200,7 +230,7 @@ export class Proxy {
       n: key.startsWith(LIFE) ? 0 : ++this.#n,
       op: String(request.headers['x-amz-target'] ?? '').replace(/^.*\./, ''),
       key,
-      table: /"TableName":"([^"]*)"/.exec(body)?.[1] ?? '',
+      table: /(?:"TableName":|"(?:UPDATE|INSERT INTO) \\)"([^"\\]*)/.exec(body)?.[1] ?? '',
       from: request.socket.remoteAddress,
       at: Date.now(),
       to: statusAfter(body),
@@ -209,7 +239,10 @@ export class Proxy {
       status: 0, code: '', sent: false, applied: false, bytes: body.length,
     };
     if (entry.op === 'Scan') entry.first = !body.includes('"ExclusiveStartKey"');
-    if (entry.op === 'BatchExecuteStatement') entry.batch = keysOfBatch(body);
+    if (entry.op === 'BatchExecuteStatement') {
+      entry.writes = writesOf(body);
+      entry.batch = entry.writes.map(({ key: written }) => written);
+    }
     this.#log.push(entry);
     this.#look();
 
@@ -234,6 +267,7 @@ export class Proxy {
     entry.code = errorCode(answer);
     entry.units = unitsOf(answer);
     entry.received = answer.body.length;
+    if (entry.writes && answer.status === 200) noteRefusals(entry, answer);
     response.on('finish', () => { entry.sent = true; });
     response.sendDate = !Object.keys(answer.headers).some((name) => name.toLowerCase() === 'date');
     for (const fault of acting) if (await fault.write?.(exchange, answer)) return;
@@ -397,6 +431,7 @@ export class Proxy {
 }
 
 function matches(entry, { op, key, to }) {
-  if (entry.key.startsWith(LIFE) && !key?.startsWith(LIFE)) return false;
-  return (!op || entry.op === op) && (!key || entry.key.includes(key)) && (!to || entry.to === to);
+  if (op && entry.op !== op) return false;
+  return (entry.writes ?? [entry]).some((write) => (!write.key.startsWith(LIFE) || key?.startsWith(LIFE))
+    && (!key || write.key.includes(key)) && (!to || write.to === to));
 }

@@ -284,13 +284,13 @@ FROM idem_acquire_many(ARRAY(SELECT 'f' || i FROM generate_series(1, 299) i), wa
 SELECT bool_and(idem_release('f' || i)) FROM generate_series(1, 300) i;
 -- A duplicate at commit leaves no claim of its key, and no record of the keys after it,
 -- which were not asked for.
-ALTER SERVER exactonce OPTIONS (ADD parallel_requests '1');
+ALTER SERVER exactonce OPTIONS (ADD parallel_requests '1', ADD batch_requests 'off');
 BEGIN;
 SELECT idem_once('call');
 SELECT count(idem_once('never asked ' || i)) FROM generate_series(1, 100) i;
 COMMIT;
 SELECT count(*) FROM exactonce_claims WHERE key = 'call';
-ALTER SERVER exactonce OPTIONS (DROP parallel_requests);
+ALTER SERVER exactonce OPTIONS (DROP parallel_requests, DROP batch_requests);
 SELECT count(*) FROM generate_series(1, 100) i WHERE (SELECT r IS NULL FROM idem_get('never asked ' || i) r);
 -- A handler settles its own key.
 CREATE FUNCTION settles(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$

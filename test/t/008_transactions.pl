@@ -60,7 +60,8 @@ sub agree
 sub refuse_seal
 {
 	my ($key) = @_;
-	fault(key => $key, to => 'COMMITTING', do => 'answer', status => 400, code => 'AccessDeniedException');
+	fault(op => 'UpdateItem', key => $key, to => 'COMMITTING', do => 'answer', status => 400,
+		code => 'AccessDeniedException');
 	return;
 }
 
@@ -145,6 +146,7 @@ like(finish_script($run), qr/ERROR:  ID002: the claim on key "stolen" .* was los
 is(count_work('stolen') . status_of('stolen'), '0IN_PROGRESS',
 	'a claim that was taken over: nothing is committed, and the new owner keeps it');
 
+fault(op => 'BatchExecuteStatement', to => 'COMMITTING', key => 'c57', do => 'statement', of => 'c57', code => 'ValidationError');
 refuse_seal('IDEMPOTENCY#c57');
 $out = run_script($node, <<'SQL');
 BEGIN;

@@ -10,7 +10,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my $table = 'tap_workflow';
-my %options = (clock_skew => 0, commit_timeout => '20s', parallel_requests => 32);
+my %options = (clock_skew => 0, batch_requests => 'off', commit_timeout => '20s', parallel_requests => 32);
 my $node = new_node('workflow', options => \%options, conf => "restart_after_crash = on\n");
 my $sql = sub { $node->safe_psql($_[1] // 'postgres', $_[0]) };
 

@@ -311,7 +311,7 @@ sub await_request
 }
 
 # The entries of the proxy's log that match op, key (or a part of it), to and
-# status.  Those about lives only if the key begins with ORIGIN#.
+# status.  A batch matches if one of its statements does.  Those about lives only if the key begins with ORIGIN#.
 sub requests
 {
 	my (%pattern) = @_;
@@ -319,7 +319,10 @@ sub requests
 	my $query = $key =~ /^ORIGIN#/ ? '?' . $http->www_form_urlencode({ key => 'ORIGIN#' }) : '';
 	return grep {
 		my $entry = $_;
-		index($entry->{key}, $key) >= 0 && !grep { $entry->{$_} ne $pattern{$_} } keys %pattern;
+		grep {
+			my $write = { %$entry, %$_ };
+			index($write->{key}, $key) >= 0 && !grep { $write->{$_} ne $pattern{$_} } keys %pattern;
+		} @{ $entry->{writes} // [ {} ] };
 	} @{ decode_json(control('GET', "/log$query")) };
 }
 

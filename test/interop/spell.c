@@ -1,0 +1,178 @@
+/*-------------------------------------------------------------------------
+ *
+ * spell.c
+ *	  Random records, and a write on each in both spellings, for spelling.test.mjs.
+ *
+ *	  spell SEED N LAYOUT
+ *
+ * Prints one line of JSON for each record: {"verb": its name, "item": the record or null,
+ * "update": the body of an UpdateItem on table spelled_update, "statement": a statement on
+ * table spelled_statement}.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dynamodb/layout.h"
+#include "dynamodb/record.h"
+
+#define OWNER "11111111-2222-4333-8444-555555555555"
+#define ORIGIN "life/1/2/3"
+
+static const struct
+{
+	EoVerb		verb;
+	const char *name;
+	EoState		from;			/* a state in which it is accepted */
+}			verbs[] = {
+	{EO_ACQUIRE, "acquire", EO_STATE_FAILED}, {EO_COMPLETE, "complete", EO_STATE_IN_PROGRESS},
+	{EO_FAIL, "fail", EO_STATE_IN_PROGRESS}, {EO_RELEASE, "release", EO_STATE_IN_PROGRESS},
+	{EO_EXTEND, "extend", EO_STATE_IN_PROGRESS}, {EO_SEAL, "seal", EO_STATE_IN_PROGRESS},
+	{EO_SEAL_NEW, "seal_new", EO_STATE_FAILED}, {EO_FINISH, "finish", EO_STATE_COMMITTING},
+	{EO_ABORT, "abort", EO_STATE_COMMITTING}, {EO_UNSEAL, "unseal", EO_STATE_COMMITTING}
+};
+
+static unsigned int state;
+
+/* The same on every machine. */
+static int
+one_of(int n)
+{
+	state = state * 1103515245u + 12345u;
+	return (int) ((state >> 16) % (unsigned int) n);
+}
+
+/* A value that a verb compares with is often the one that it looks for. */
+static void
+put_value(EoBuf *out, const EoLayout *layout, EoRecordAttribute a, EoState from)
+{
+	static const char *const owners[] = {OWNER, OWNER, OWNER, OWNER, OWNER, "other", ""};
+	static const char *const origins[] = {ORIGIN, ORIGIN, "life/9/9/9", ""};
+	static const char *const numbers[] = {"1000", "2000", "999", "2001", "0", "3", "1.5", "-7"};
+	static const char *const words[] = {"Pending", "COMPLETED", "INPROGRESS", "Failed", "x"};
+
+	if (one_of(40) == 0)
+	{
+		eo_buf_adds(out, one_of(2) ? "{\"BOOL\":true}" : "{\"L\":[{\"N\":\"1\"}]}");
+		return;
+	}
+	switch (a)
+	{
+		case EO_A_STATUS:
+			eo_buf_addf(out, "{\"S\":\"%s\"}",
+						one_of(20) == 0 ? "ODD" :
+						layout->states[one_of(2) ? (int) from : one_of(4)]);
+			break;
+		case EO_A_OWNER:
+			eo_buf_addf(out, "{\"S\":\"%s\"}", owners[one_of(7)]);
+			break;
+		case EO_A_ORIGIN:
+			eo_buf_addf(out, "{\"S\":\"%s\"}", origins[one_of(4)]);
+			break;
+		case EO_A_STATUS_SHOWN:
+		case EO_A_STATUS_COPY:
+			eo_buf_addf(out, "{\"S\":\"%s\"}", words[one_of(16) > 0 ? 0 : one_of(5)]);
+			break;
+		case EO_A_EXPIRY_SHOWN:
+		case EO_A_EXPIRY_COPY:
+		case EO_A_UPDATED_SHOWN:
+		case EO_A_UPDATED_COPY:
+			eo_buf_addf(out, "{\"N\":\"%s\"}", numbers[one_of(16) > 0 ? 0 : one_of(8)]);
+			break;
+		case EO_A_BIND:
+		case EO_A_RESULT:
+		case EO_A_ERROR:
+		case EO_A_PAYLOAD:
+		case EO_A_HOLDER:
+			eo_buf_adds(out, one_of(2) ? "{\"S\":\"\\\"?' text\"}" : "{\"S\":\"\"}");
+			break;
+		default:
+			eo_buf_addf(out, "{\"N\":\"%s\"}", numbers[one_of(8)]);
+	}
+}
+
+static void
+put_item(EoBuf *out, const EoLayout *layout, const char *pk, EoState from)
+{
+	if (one_of(from == EO_STATE_FAILED ? 2 : 20) == 0)
+	{
+		eo_buf_adds(out, "null");
+		return;
+	}
+	eo_expression_put_key(out, &layout->key, pk);
+	out->len--;
+	for (int a = 0; a < EO_N_ATTRIBUTES; a++)
+	{
+		const char *name = layout->attributes[a].name;
+
+		if (name == NULL || a == EO_A_KEY || a == EO_A_SORT_KEY || one_of(25) == 0)
+			continue;
+		eo_buf_addf(out, ",\"%s\":", name);
+		put_value(out, layout, (EoRecordAttribute) a, from);
+	}
+	eo_buf_addc(out, '}');
+}
+
+static void
+make_write(EoWrite *w)
+{
+	static const char *const texts[] = {"{\"a\": \"\\\"?'\"}", "null", "\"\""};
+
+	memset(w, 0, sizeof(*w));
+	w->owner = OWNER;
+	w->now_ms = 1000;
+	w->skew_ms = 10;
+	w->lease_ms = 2000;
+	w->kept_from_s = 3;
+	w->retention_s = 3600;
+	w->bind = one_of(2) ? "tx" : "hold";
+	w->origin = one_of(8) == 0 ? NULL : one_of(8) == 0 ? "" : ORIGIN;
+	w->holder = one_of(2) ? "psql" : NULL;
+	w->max_runs = one_of(2) ? 3 : 0;
+	w->payload_sha256 = one_of(2) ? "ab" : NULL;
+	w->terminal = one_of(2);
+	w->retry_ms = one_of(2) * 5000;
+	w->result = one_of(2) ? texts[one_of(3)] : NULL;
+	w->result_len = w->result != NULL ? strlen(w->result) : 0;
+	w->error = one_of(2) ? texts[one_of(3)] : NULL;
+	w->error_len = w->error != NULL ? strlen(w->error) : 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	const EoLayout *layout = argc == 4 ? eo_layout_find(argv[3]) : NULL;
+	EoBuf		line;
+
+	if (layout == NULL)
+		return 2;
+	state = (unsigned int) atoi(argv[1]);
+	eo_buf_init(&line, 1 << 20);
+	for (int i = 0; i < atoi(argv[2]); i++)
+	{
+		int			v = one_of(sizeof(verbs) / sizeof(verbs[0]));
+		EoWrite		w;
+		char		pk[100];
+
+		make_write(&w);
+		/* A seal always says whose it is. */
+		if (verbs[v].verb == EO_SEAL || verbs[v].verb == EO_SEAL_NEW)
+			w.origin = ORIGIN;
+		snprintf(pk, sizeof(pk), "%sspell/%s'\"?-%d", layout->item_prefix, argv[1], i);
+		eo_buf_reset(&line);
+		eo_buf_addf(&line, "{\"verb\":\"%s\",\"item\":", verbs[v].name);
+		put_item(&line, layout, pk, verbs[v].from);
+		eo_buf_adds(&line, ",\"update\":");
+		eo_record_put_write(layout, &line, "spelled_update", pk, verbs[v].verb, &w);
+		eo_buf_adds(&line, ",\"statement\":");
+		if (!eo_record_put_statement(layout, &line, "spelled_statement", pk, verbs[v].verb, &w))
+			eo_buf_adds(&line, "null");
+		eo_buf_addc(&line, '}');
+		if (eo_buf_status(&line) != EO_OK || puts(eo_buf_str(&line)) < 0)
+			return 1;
+	}
+	eo_buf_free(&line);
+	return 0;
+}
