@@ -66,7 +66,7 @@ typedef struct Entry
 	uint32		chunks;			/* the first one */
 	uint8		digest[EO_DIGEST_LEN];
 	uint8		credentials_hash[EO_CREDENTIALS_HASH_LEN];
-	int64		seen_us;		/* eo_clock_monotonic_us() */
+	int64		seen_us;		/* eo_clock_steady_us() */
 	int64		ttl_s;			/* 0: none */
 	int64		fence;
 	int64		runs;
@@ -256,7 +256,7 @@ is_valid(const EoStore *store, const Entry *e)
 {
 	const EoServer *server = store->server;
 
-	return eo_clock_monotonic_us() - e->seen_us < server->cache_ttl_ms * 1000 &&
+	return eo_clock_steady_us() - e->seen_us < server->cache_ttl_ms * 1000 &&
 		(e->ttl_s == 0 ||
 		 eo_client_now_ms(&store->client) + server->clock_skew_ms < e->ttl_s * 1000) &&
 		eo_store_is_trusted(store, e->credentials_hash);
@@ -302,7 +302,7 @@ add_entry(const View *v, const EoStore *store, const uint8 *digest, const EoReco
 	v->part->free_entries = e->next;
 	memcpy(e->digest, digest, EO_DIGEST_LEN);
 	memcpy(e->credentials_hash, store->credentials_hash, EO_CREDENTIALS_HASH_LEN);
-	e->seen_us = eo_clock_monotonic_us();
+	e->seen_us = eo_clock_steady_us();
 	e->ttl_s = r->ttl_s;
 	e->fence = r->fence;
 	e->runs = r->runs;

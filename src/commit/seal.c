@@ -77,6 +77,7 @@ typedef struct Sealing
 static void count_time(dlist_head *claims, int64 us);
 static void name_commit(Sealing *s);
 static void renew_leases(Sealing *s, EoLife *life);
+static void forget_waits(dlist_head *claims);
 static void set_limits(Sealing *s);
 static void check_slots(EoTxClaim *claim);
 static bool start_next(EoWindow *window, void *arg);
@@ -105,10 +106,21 @@ eo_seal(dlist_head *claims)
 
 	set_limits(&s);
 	name_commit(&s);
+	forget_waits(claims);
 	eo_window_run(&s.window, s.parallel, start_next, take_finished, &s);
 	count_time(claims, eo_clock_monotonic_us() - started_us);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
+}
+
+/* A wait for the credentials of a server was part of the call that waited, not of the commit. */
+static void
+forget_waits(dlist_head *claims)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, claims)
+		dlist_container(EoTxClaim, node, iter.cur)->store->client.waited_us = 0;
 }
 
 /* Count the seal once for each server, as far as their claims follow each other. */
@@ -346,6 +358,13 @@ take_bundle(Sealing *s, EoBundle *bundle)
 		if (answer->outcome != EO_APPLIED)
 		{
 			claim->in_doubt |= answer->call.in_doubt;
+
+			/*
+			 * If another seal fails the commit now, nothing is left to be
+			 * buried.
+			 */
+			if (claim->info->once && !claim->in_doubt)
+				eo_slot_seal_refused(claim->slot);
 			s->alone = lappend(s->alone, claim);
 		}
 		eo_answer_free(answer);

@@ -383,7 +383,13 @@ start_bundle(Lane *lane, EoWorkerTarget *t)
 	}
 	bundle->user = t;
 	eo_worker_target_sent(t, lane->number);
-	if (!eo_bundle_start(bundle, &lane->window, 0))
+
+	/*
+	 * The other half of the time is for requests of their own, before leases
+	 * are over.
+	 */
+	if (!eo_bundle_start(bundle, &lane->window, eo_clock_monotonic_us() +
+						 (int64) t->store->server->request_timeout_ms * 500))
 		take_bundle(bundle);
 	return true;
 }

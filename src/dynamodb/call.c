@@ -241,7 +241,7 @@ send_attempt(EoCall *call)
 		eo_buf_addf(&token, "X-Amz-Security-Token: %s", client->credentials.session_token);
 		headers[req.nheaders++] = eo_buf_str(&token);
 	}
-	req.is_page = call->op == EO_SCAN;
+	req.is_page = call->op == EO_SCAN || call->op == EO_BATCH_WRITE;
 	req.endpoint = &client->endpoint;
 	req.headers = headers;
 	req.body = eo_buf_str(&call->body);

@@ -325,6 +325,21 @@ eo_acquire_take_bundled(EoAcquiring *a)
 	if (a->answer->outcome != EO_APPLIED)
 	{
 		a->in_doubt |= a->answer->call.in_doubt;
+		if (!a->in_doubt)
+		{
+			/* Nothing was claimed, and nothing will be: begin again. */
+			eo_answer_free(a->answer);
+			a->answer = NULL;
+			eo_acquire_forget(a);
+			return false;
+		}
+
+		/*
+		 * The same token, so that a copy of the bundle is recognised; but the
+		 * lease counts from now, and by the clock as it is known now.
+		 */
+		eo_key_need_clock(&a->k, "acquire");
+		fill_write(a, &a->write);
 		eo_acquire_alone(a);
 		return false;
 	}
@@ -355,6 +370,7 @@ void
 eo_acquire_forget(EoAcquiring *a)
 {
 	eo_xact_drop(a->held);
+	a->held = NULL;
 }
 
 /* Take the answer of a request.  Raises if the call failed. */

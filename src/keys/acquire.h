@@ -133,8 +133,9 @@ extern bool eo_acquire_begin(EoAcquiring *a);
 extern bool eo_acquire_take(EoAcquiring *a);
 
 /*
- * For an answer in a bundle, which has ended: the key is claimed; or it is not, as far as
- * is known, and a->answer is now a request of its own, to be run.
+ * For an answer in a bundle, which has ended.  True: the key is claimed.  False: it is not,
+ * as far as is known, and a->answer is now a request of its own, to be run; or, if it is
+ * known, NULL, and the key is to be begun with again.
  */
 extern bool eo_acquire_take_bundled(EoAcquiring *a);
 

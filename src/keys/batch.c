@@ -151,7 +151,8 @@ start_next(EoWindow *window, void *arg)
 	{
 		entry = linitial(part->alone);
 		part->alone = list_delete_first(part->alone);
-		(void) start(entry, window, false);
+		(void) start(entry, window,
+					 entry->asking.answer == NULL && eo_acquire_begin(&entry->asking));
 		return true;
 	}
 	if (part->next == part->n)
@@ -266,8 +267,8 @@ start_bundle(Part *part, EoWindow *window)
 	{
 		bundle->user = part;
 		/* The other half of the time is for requests of their own. */
-		if (!eo_bundle_start(bundle, window, eo_clock_monotonic_us() +
-							 (int64) part->store->server->request_timeout_ms * 500))
+		if (!eo_bundle_start(bundle, window, (eo_clock_monotonic_us() +
+											  eo_client_deadline_us(&part->store->client)) / 2))
 			take_bundle(part, bundle);
 		return;
 	}

@@ -41,6 +41,7 @@
 #define MAX_RACES 5
 
 static bool overlay(const EoKey *k, bool exists, EoRecord *r);
+static bool forget_whatever(EoKey *k);
 static bool forget_seen(EoKey *k, const EoRecord *seen);
 pg_noreturn static void raise_contended(const EoKey *k);
 static void check_named_origin(const EoKey *k, const EoRecord *r, const char *origin);
@@ -136,33 +137,46 @@ bool
 eo_operator_forget(EoStore *store, const char *key)
 {
 	EoKey		k;
-	bool		forgotten = false;
+	volatile bool forgotten = false;
 
 	eo_key_find(&k, store, key);
 
 	/*
-	 * Dropped before the write, so that a cancel cannot leave the key in the
-	 * cache, and after it, because a session may have read it in between.
+	 * The cache drops the key before the write and, whatever becomes of that,
+	 * after it, because a session may have read the record in between.
 	 */
 	eo_cache_drop(k.digest);
-	for (int races = 0;; races++)
+	PG_TRY();
 	{
-		EoAnswer   *seen = eo_store_read(store, k.pk);
-		bool		again;
-
-		if (seen->outcome == EO_FAILED_CALL)
-			eo_error_raise(&seen->error, "forget", key, store->server->name);
-		again = seen->exists && !forget_seen(&k, eo_store_record(seen));
-		forgotten = seen->exists && !again;
-		eo_answer_free(seen);
-		if (!again)
-			break;
-		if (races + 1 == MAX_RACES)
-			raise_contended(&k);
+		forgotten = forget_whatever(&k);
 	}
-	eo_cache_drop(k.digest);
+	PG_FINALLY();
+	{
+		eo_cache_drop(k.digest);
+	}
+	PG_END_TRY();
 	eo_session_tokens_forget(store->server, k.pk);
 	return forgotten;
+}
+
+/* Forget the record that is there.  Returns whether there was one. */
+static bool
+forget_whatever(EoKey *k)
+{
+	for (int races = 0; races < MAX_RACES; races++)
+	{
+		EoAnswer   *seen = eo_store_read(k->store, k->pk);
+		bool		exists = seen->exists;
+		bool		done;
+
+		if (seen->outcome == EO_FAILED_CALL)
+			eo_error_raise(&seen->error, "forget", k->key, k->store->server->name);
+		done = !exists || forget_seen(k, eo_store_record(seen));
+		eo_answer_free(seen);
+		if (done)
+			return exists;
+	}
+	raise_contended(k);
 }
 
 static void

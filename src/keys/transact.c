@@ -64,6 +64,7 @@ static EoAnswer *run(EoAcquiring *a, const EoTransact *ask, EoVerb verb, const E
 static bool attempt(EoAcquiring *a, const EoTransact *ask);
 static bool may_still_be_applied(const EoClaim *claim);
 static void take_completed(EoAcquiring *a, const EoTransact *ask);
+static bool is_settled(const EoAnswer *answer);
 static bool settle_doubt(EoAcquiring *a, const EoTransact *ask);
 pg_noreturn static void raise_refused(const EoAcquiring *a, const EoTransact *ask,
 									  const EoAnswer *answer);
@@ -268,6 +269,13 @@ attempt(EoAcquiring *a, const EoTransact *ask)
 				a->clock_moved = true;	/* the instants are written anew */
 				break;
 			}
+
+			/*
+			 * A copy of an earlier run of the loop may arrive, whatever this
+			 * one met.
+			 */
+			if (a->in_doubt && answer->error.status != EO_CANCELLED)
+				answer->error.status = EO_UNKNOWN;
 			if (answer->error.status != EO_CANCELLED || !settle_doubt(a, ask))
 				raise_refused(a, ask, answer);
 			take_completed(a, ask);
@@ -304,6 +312,16 @@ take_completed(EoAcquiring *a, const EoTransact *ask)
 	eo_service_clock_share(&a->k.store->client);
 }
 
+/* Does the record that refused a write refuse every copy of it that may still arrive? */
+static bool
+is_settled(const EoAnswer *answer)
+{
+	const EoRecord *r = eo_store_record(answer);
+
+	return answer->exists && (r->state == EO_STATE_COMPLETED ||
+							  (r->state == EO_STATE_FAILED && !r->has_retry));
+}
+
 /*
  * A write of the caller's was refused.  If an earlier copy of the request may have
  * been applied, or may still arrive, bury the record: if there is none, one is left
@@ -322,7 +340,13 @@ settle_doubt(EoAcquiring *a, const EoTransact *ask)
 	w.payload_sha256 = w.result = NULL;
 	w.result_len = 0;
 	answer = eo_store_write(a->k.store, a->k.pk, EO_BURY, &w);
-	if (answer->outcome == EO_FAILED_CALL)
+
+	/*
+	 * It could not be buried: no answer, or the record of a run that may give
+	 * it back.
+	 */
+	if (answer->outcome == EO_FAILED_CALL ||
+		(answer->outcome == EO_NOT_APPLIED && !is_settled(answer)))
 	{
 		answer->error.status = EO_UNKNOWN;
 		raise_refused(a, ask, answer);

@@ -195,6 +195,7 @@ eo_bundle_take(EoBundle *bundle)
 	const EoError *error = &bundle->call.error;
 	bool		answered = error->status == EO_OK;
 	bool		all_inserted = true;
+	int			ninvalid = 0;
 
 	/* The items that were read from a reply that was not believed are freed. */
 	if (!answered)
@@ -219,7 +220,15 @@ eo_bundle_take(EoBundle *bundle)
 			bundle->nrefused++;
 		if (reply->status == EO_DENIED)
 			take_refusal(bundle, reply->code);
+		ninvalid += reply->status == EO_REFUSED;
 	}
+
+	/*
+	 * The service knows the operation, but does not understand our
+	 * statements.
+	 */
+	if (bundle->n > 0 && ninvalid == bundle->n)
+		take_refusal(bundle, bundle->replies[0].code);
 	if (error->status == EO_REFUSED || strcmp(error->code, "AccessDeniedException") == 0)
 		take_refusal(bundle, error->code);
 }

@@ -238,6 +238,13 @@ is(counter('taken'), 1, "$taken: it is done once");
 like($said, qr/^completed\|t/, "$taken: the next call is told so");
 is(counter('taken'), 1, "$taken: and does not do it again");
 
+# The same, and the second copy is refused by a write, too.
+$taken = 'a key that is taken, and a condition that is false';
+reset_proxy();
+put_record($table, 'taken too', %of_others, status => 'IN_PROGRESS', lease_ms => (time() + 3600) * 1000);
+($said) = under(call('taken too', 5), { do => 'drop' }, cancel([ 'None', 'ConditionalCheckFailed', 'None' ], nth => 2));
+like($said, $unknown, "$taken: nobody is told that nothing was done");
+
 # whatever the second copy meets: its own first copy had been applied
 my $applied = 'a false condition, after a request that was applied';
 ($said) = under(call('applied'), { do => 'lose' }, cancel([ 'None', 'ConditionalCheckFailed', 'None' ], nth => 2));

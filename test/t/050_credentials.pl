@@ -209,7 +209,7 @@ services(metadata => 'ok');
 works('the source is back, and calls work');
 is(log_lines(qr/fetching credentials works again/), $works + 1, 'the log says so');
 like(credentials_row($node), qr/^ok: /, 'idem_check() is content');
-is($sql->('SELECT fetches > failed_fetches, failed_fetches >= 2, is_usable, failing_since, last_error FROM exactonce_credentials'), 't|t|t||',
+is($sql->('SELECT fetches > failed_fetches, failed_fetches >= 1, is_usable, failing_since, last_error FROM exactonce_credentials'), 't|t|t||',
 	'fetches are counted, and those that failed');
 
 # ----- every source in every kind of disorder ---------------------------------------

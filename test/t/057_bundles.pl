@@ -304,5 +304,17 @@ settled($node);
 is(states($name, 'tap_single'), 'COMPLETED 10', 'batch_requests off: the keys are completed');
 is(sent('COMPLETED'), ' and 10', 'batch_requests off: one key to a request');
 
+# ----- a clock that was wrong -------------------------------------------------------
+
+# The service refuses the time of a request.  What is asked for then has the right instants.
+my $now = time();
+put_record('tap_bundles', 'skewed 3', status => 'IN_PROGRESS', owner => '11111111-1111-4111-8111-111111111111', fence => 1, runs => 1,
+	created_ms => $now * 1000, updated_ms => $now * 1000, lease_ms => ($now + 300) * 1000, ttl => $now + 86400);
+reset_proxy();
+fault(do => 'date', seconds => -400, strict => 1, times => 0);
+is($sql->("SELECT string_agg(outcome::text, ' ' ORDER BY key) FROM idem_acquire_many(ARRAY['skewed 1', 'skewed 2', 'skewed 3', 'skewed 4'])"),
+	'acquired acquired in_progress acquired', 'a wrong clock takes no lease from others');
+cmp_ok(scalar(requests(op => $batch, key => 'skewed')), '>', 0, 'although the request for all was refused for its time');
+
 stop_without_crash($node);
 done_testing();

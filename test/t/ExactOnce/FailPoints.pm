@@ -136,6 +136,8 @@ my %cases = (
 	exactonce_waits_for => { run => "SELECT exactonce_waits_for(pg_current_xact_id(), gen_random_uuid(), 'https://a', 'eu-west-1', 'abc', '');" },
 	exactonce_circuits_of_cluster => { run => 'SELECT count(*) FROM exactonce_circuits;' },
 	exactonce_progress_of_cluster => { run => 'SELECT count(*) FROM exactonce_progress;' },
+	exactonce_credentials_of_cluster => { run => 'SELECT count(*) FROM exactonce_credentials;' },
+	exactonce_health_of_database => { run => 'SELECT count(*) FROM exactonce_health;' },
 	exactonce_stats_of_cluster => { run => 'SELECT count(server) FROM exactonce_stats;' },
 	exactonce_stats_details_of_cluster => { run => 'SET ROLE of_small; SELECT count(DISTINCT le) FROM exactonce_stats_histograms; RESET ROLE;' },
 	idem_http => {
