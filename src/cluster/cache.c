@@ -218,11 +218,14 @@ eo_cache_is_used(const EoStore *store)
 bool
 eo_cache_find(const EoStore *store, const uint8 *digest, EoRecord *r)
 {
-	View		v = view_of(digest);
+	View		v;
 	char		result[EO_CACHE_MAX_RESULT];
 	Entry		copy;
 	Entry	   *e;
 
+	if (!eo_cache_is_used(store))
+		return false;
+	v = view_of(digest);
 	LWLockAcquire(v.lock, LW_SHARED);
 	e = find(&v, digest);
 	if (e == NULL || !is_valid(store, e))
@@ -265,22 +268,23 @@ is_valid(const EoStore *store, const Entry *e)
 /* ----- filling ----- */
 
 uint64
-eo_cache_mark(const uint8 *digest)
+eo_cache_mark(const EoStore *store, const uint8 *digest)
 {
-	return pg_atomic_read_u64(&view_of(digest).part->drops);
+	return !eo_cache_is_used(store) ? 0 : pg_atomic_read_u64(&view_of(digest).part->drops);
 }
 
 void
 eo_cache_put(const EoStore *store, const uint8 *digest, const EoRecord *r, uint64 mark)
 {
-	View		v = view_of(digest);
+	View		v;
 	Entry	   *e;
 
-	if (r->state != EO_STATE_COMPLETED || r->odd_result || r->odd_payload_sha256 ||
-		r->result_len > EO_CACHE_MAX_RESULT ||
+	if (!eo_cache_is_used(store) || r->state != EO_STATE_COMPLETED ||
+		r->odd_result || r->odd_payload_sha256 || r->result_len > EO_CACHE_MAX_RESULT ||
 		(r->payload_sha256 != NULL && strlen(r->payload_sha256) >= sizeof(e->payload_sha256)) ||
 		(r->origin_text != NULL && strlen(r->origin_text) >= sizeof(e->origin)))
 		return;
+	v = view_of(digest);
 	LWLockAcquire(v.lock, LW_EXCLUSIVE);
 	e = find(&v, digest);
 	if (e != NULL)

@@ -20,7 +20,7 @@
 extern void eo_cache_request(void);
 extern void eo_cache_init(void);
 
-/* Is anything kept for this server?  If not, the functions below need not be called. */
+/* Is anything kept for this server?  If not, nothing is found below, and nothing is put. */
 extern bool eo_cache_is_used(const EoStore *store);
 
 /*
@@ -36,7 +36,7 @@ extern bool eo_cache_find(const EoStore *store, const uint8 *digest, EoRecord *r
  * before the request was sent that has brought the record: if the key was dropped since,
  * the record may be older than that, and is not kept.
  */
-extern uint64 eo_cache_mark(const uint8 *digest);
+extern uint64 eo_cache_mark(const EoStore *store, const uint8 *digest);
 extern void eo_cache_put(const EoStore *store, const uint8 *digest, const EoRecord *r,
 						 uint64 mark);
 

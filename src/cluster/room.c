@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * room.c
- *	  How full the claim table is.
+ *	  How full the claim table is, and with what.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,6 +10,7 @@
 #include "cluster/claim_table.h"
 #include "cluster/room.h"
 #include "cluster/shares.h"
+#include "cluster/slots.h"
 
 void
 eo_room(EoRoom *room)
@@ -18,4 +19,16 @@ eo_room(EoRoom *room)
 	room->slots = eo_claim_table.header->nslots;
 	room->fullest = eo_share_fullest(&room->taken);
 	eo_claim_table_unlock();
+}
+
+int
+eo_room_ending(Oid dboid)
+{
+	uint32		cursor = 0;
+	int			n = 0;
+	EoSlotView	view;
+
+	while (eo_slot_walk(&cursor, &view))
+		n += view.target.dboid == dboid && eo_slot_state_is_ending(view.info.state);
+	return n;
 }

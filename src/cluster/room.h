@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * room.h
- *	  How full the claim table is.
+ *	  How full the claim table is, and with what.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,5 +19,8 @@ typedef struct EoRoom
 } EoRoom;
 
 extern void eo_room(EoRoom *room);
+
+/* The claims of ended transactions that the worker of a database has to settle. */
+extern int	eo_room_ending(Oid dboid);
 
 #endif							/* EO_CLUSTER_ROOM_H */

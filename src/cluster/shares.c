@@ -98,25 +98,42 @@ capacity_of(EoResource what)
 	return 0;
 }
 
+/* How much of a resource is free, and how much of it the role of an entry has and may have. */
+typedef struct Limits
+{
+	int64		free;			/* of all */
+	int64		left;			/* what the database may still take */
+	int64		of_role;		/* what the role has */
+	int64		share;			/* what the role may have */
+} Limits;
+
+/*
+ * The database may have half of what it has and what is free.  The role may have half of
+ * what it has and what is left to the database.
+ */
+static Limits
+limits_of(const EoTargetEntry *entry, EoResource what)
+{
+	int64		of_database = eo_claim_table.shares[entry->database_share].taken[what];
+	Limits		l;
+
+	l.free = capacity_of(what) - eo_claim_table.shares[EVERYTHING].taken[what];
+	l.left = (l.free + of_database) / 2 - of_database;
+	l.of_role = eo_claim_table.shares[entry->role_share].taken[what];
+	l.share = (l.of_role + l.left) / 2;
+	return l;
+}
+
 EoSlotStatus
 eo_share_check(const EoTargetEntry *entry, EoResource what, uint32 n, EoSlotStatus full)
 {
-	int64		free = capacity_of(what) - eo_claim_table.shares[EVERYTHING].taken[what];
-	int64		of_database = eo_claim_table.shares[entry->database_share].taken[what];
-	int64		of_role = eo_claim_table.shares[entry->role_share].taken[what];
+	Limits		l = limits_of(entry, what);
 
-	/*
-	 * The database may have half of what it has and what is free; left is
-	 * what it may still take.  The role may have half of what it has and
-	 * left.
-	 */
-	int64		left = (free + of_database) / 2 - of_database;
-
-	if (n > free)
+	if (n > l.free)
 		return full;
-	if (n > left)
+	if (n > l.left)
 		return EO_SLOT_DATABASE_SHARE;
-	return of_role + n > (of_role + left) / 2 ? EO_SLOT_ROLE_SHARE : EO_SLOT_OK;
+	return l.of_role + n > l.share ? EO_SLOT_ROLE_SHARE : EO_SLOT_OK;
 }
 
 EoSlotStatus
@@ -131,19 +148,15 @@ eo_share_check_slot(const EoTargetEntry *entry, uint32 nchunks)
 	return status;
 }
 
-/* The part of its share that the role of an entry has taken, as eo_share_check() counts. */
+/* The part of its share that the role of an entry has taken. */
 static double
 part_taken(const EoTargetEntry *entry, EoResource what)
 {
-	int64		free = capacity_of(what) - eo_claim_table.shares[EVERYTHING].taken[what];
-	int64		of_database = eo_claim_table.shares[entry->database_share].taken[what];
-	int64		of_role = eo_claim_table.shares[entry->role_share].taken[what];
-	int64		left = (free + of_database) / 2 - of_database;
-	int64		share = (of_role + left) / 2;
+	Limits		l = limits_of(entry, what);
 
-	if (of_role == 0)
+	if (l.of_role == 0)
 		return 0;
-	return share > 0 ? (double) of_role / share : 1;
+	return l.share > 0 ? (double) l.of_role / l.share : 1;
 }
 
 double

@@ -305,7 +305,6 @@ start_bundle(Sealing *s)
 {
 	EoTxClaim  *first = dlist_container(EoTxClaim, node, s->next);
 	dlist_node *node;
-	int64		now_us;
 	EoBundle   *bundle;
 
 	if (!eo_bundle_is_allowed(first->store))
@@ -339,8 +338,7 @@ start_bundle(Sealing *s)
 	for (int i = 0; i < bundle->n; i++)
 		begin_sealing(s, bundle->members[i]->user);
 	bundle->user = s;
-	now_us = eo_clock_monotonic_us();
-	if (!eo_bundle_start(bundle, &s->window, now_us + (s->deadline_us - now_us) / 2))
+	if (!eo_bundle_start(bundle, &s->window, s->deadline_us))
 		take_bundle(s, bundle);
 	return true;
 }

@@ -383,13 +383,7 @@ start_bundle(Lane *lane, EoWorkerTarget *t)
 	}
 	bundle->user = t;
 	eo_worker_target_sent(t, lane->number);
-
-	/*
-	 * The other half of the time is for requests of their own, before leases
-	 * are over.
-	 */
-	if (!eo_bundle_start(bundle, &lane->window, eo_clock_monotonic_us() +
-						 (int64) t->store->server->request_timeout_ms * 500))
+	if (!eo_bundle_start(bundle, &lane->window, 0))
 		take_bundle(bundle);
 	return true;
 }

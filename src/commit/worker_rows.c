@@ -456,7 +456,7 @@ prepare(EoWorkerJob *job, EoStore *store)
 	if (eo_cache_is_used(store))
 	{
 		eo_target_digest(&row->target, row->pk, job->digest);
-		job->cache_mark = eo_cache_mark(job->digest);
+		job->cache_mark = eo_cache_mark(store, job->digest);
 	}
 	return eo_store_prepare_write_in(store, job->bundle, row->pk, EO_FINISH, &w);
 }
@@ -483,8 +483,7 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 	if (answer->outcome == EO_APPLIED)
 	{
 		count(row, job->target->store->stats);
-		if (eo_cache_is_used(job->target->store))
-			eo_cache_put(job->target->store, job->digest, eo_store_record(answer), job->cache_mark);
+		eo_cache_put(job->target->store, job->digest, eo_store_record(answer), job->cache_mark);
 		dlist_push_tail(&rows.done, &job->node);
 		return false;
 	}

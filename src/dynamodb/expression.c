@@ -31,7 +31,6 @@ static void find_values(EoExpression *e, const char *condition, const char *upda
 static void put_table_and_key(EoBuf *body, const char *table, const EoItemKey *key,
 							  const char *pk);
 static void put_as_read(EoBuf *body, EoJsonValue *value);
-static void put_string(EoBuf *body, const char *s, size_t len);
 static void put_number(EoBuf *body, int64_t n);
 
 EoStatus
@@ -288,7 +287,7 @@ eo_expression_put_value(EoBuf *body, char letter, const EoValue *values,
 	if (string == NULL)
 		body->status = EO_INVALID;
 	else if (value->type == EO_VALUE_SIZED)
-		put_string(body, string, *(const size_t *) (from + value->length));
+		eo_expression_put_string(body, string, *(const size_t *) (from + value->length));
 	else if (value->type == EO_VALUE_JSON)
 	{
 		size_t		size;
@@ -299,7 +298,7 @@ eo_expression_put_value(EoBuf *body, char letter, const EoValue *values,
 			body->status = status;
 	}
 	else if (value->type == EO_VALUE_STRING)
-		put_string(body, string, strlen(string));
+		eo_expression_put_string(body, string, strlen(string));
 	else
 	{
 		eo_buf_adds(body, "{\"SS\":[");
@@ -317,8 +316,8 @@ put_as_read(EoBuf *body, EoJsonValue *value)
 		eo_json_put(body, value);
 }
 
-static void
-put_string(EoBuf *body, const char *s, size_t len)
+void
+eo_expression_put_string(EoBuf *body, const char *s, size_t len)
 {
 	eo_buf_adds(body, "{\"S\":");
 	eo_json_put_string(body, s, len);

@@ -104,6 +104,9 @@ extern void eo_expression_put_update(const EoExpression *e, EoBuf *body, const c
 									 const EoItemKey *key, const char *pk, const char *returns,
 									 const EoValue *values, const void *const *structs);
 
+/* Append a string as an attribute's value. */
+extern void eo_expression_put_string(EoBuf *body, const char *s, size_t len);
+
 /* Append the value of a letter, or the sum of two numbers. */
 extern void eo_expression_put_value(EoBuf *body, char letter, const EoValue *values,
 									const void *const *structs);

@@ -59,6 +59,8 @@ static void fail(Making *m);
 static void note(Making *m, char *letters, size_t size, char letter);
 static void put_parameter(Making *m, char letter);
 static void put_name(Making *m, char letter);
+static void put_key(Making *m, const EoItemKey *key, const char *before, const char *between,
+					const char *after);
 static void put_changes(Making *m, const char *update);
 static const char *put_operand(Making *m, const char *p);
 static void put_condition(Making *m, const char *condition);
@@ -85,15 +87,8 @@ eo_statement_make_update(EoStatement *s, const EoAttributeName *names, const EoI
 	if (status == EO_OK)
 	{
 		put_changes(&m, eo_buf_str(&changes));
-		eo_buf_addf(&s->text, " WHERE \\\"%s\\\" = ?", key->name);
-		put_parameter(&m, PARTITION);
-		if (key->sort_name != NULL)
-		{
-			eo_buf_addf(&s->text, " AND \\\"%s\\\" = ?", key->sort_name);
-			put_parameter(&m, SORT);
-		}
-		if (!is_plain(key->name) || (key->sort_name != NULL && !is_plain(key->sort_name)))
-			fail(&m);
+		eo_buf_adds(&s->text, " WHERE ");
+		put_key(&m, key, "\\\"", " AND ", "\\\" = ?");
 		eo_buf_adds(&s->text, " AND ");
 		put_condition(&m, eo_buf_str(&where));
 		for (const char *letter = m.required; *letter != '\0'; letter++)
@@ -132,15 +127,8 @@ eo_statement_make_insert(EoStatement *s, const EoAttributeName *names, const EoI
 	status = expand(&changes, update, options, set);
 	if (status == EO_OK)
 	{
-		eo_buf_addf(&s->text, " VALUE {'%s': ?", key->name);
-		put_parameter(&m, PARTITION);
-		if (key->sort_name != NULL)
-		{
-			eo_buf_addf(&s->text, ", '%s': ?", key->sort_name);
-			put_parameter(&m, SORT);
-		}
-		if (!is_plain(key->name) || (key->sort_name != NULL && !is_plain(key->sort_name)))
-			fail(&m);
+		eo_buf_adds(&s->text, " VALUE {");
+		put_key(&m, key, "'", ", ", "': ?");
 		put_members(&m, eo_buf_str(&changes));
 		eo_buf_adds(&s->text, "}\",\"Parameters\":[");
 		status = finish(&m);
@@ -223,6 +211,22 @@ put_name(Making *m, char letter)
 
 	if (name != NULL)
 		eo_buf_addf(&m->s->text, "\\\"%s\\\"", name);
+}
+
+/* Append the attributes of the key, each between before and after. */
+static void
+put_key(Making *m, const EoItemKey *key, const char *before, const char *between,
+		const char *after)
+{
+	eo_buf_addf(&m->s->text, "%s%s%s", before, key->name, after);
+	put_parameter(m, PARTITION);
+	if (key->sort_name != NULL)
+	{
+		eo_buf_addf(&m->s->text, "%s%s%s%s", between, before, key->sort_name, after);
+		put_parameter(m, SORT);
+	}
+	if (!is_plain(key->name) || (key->sort_name != NULL && !is_plain(key->sort_name)))
+		fail(m);
 }
 
 static bool
@@ -439,18 +443,12 @@ eo_statement_allows_table(const char *table)
 	return is_plain(table);
 }
 
-static void
-put_key_part(EoBuf *body, const char *text)
-{
-	eo_buf_adds(body, "{\"S\":");
-	eo_json_put_string(body, text, strlen(text));
-	eo_buf_addc(body, '}');
-}
-
 void
 eo_statement_put(const EoStatement *s, EoBuf *body, const char *table, const EoItemKey *key,
 				 const char *pk, const EoValue *values, const void *const *structs)
 {
+	const char *partition = key->partition_value != NULL ? key->partition_value : pk;
+
 	eo_buf_adds(body, s->inserts ? "{\"Statement\":\"INSERT INTO \\\"" :
 				"{\"Statement\":\"UPDATE \\\"");
 	eo_buf_adds(body, table);
@@ -463,10 +461,10 @@ eo_statement_put(const EoStatement *s, EoBuf *body, const char *table, const EoI
 		switch (*letter)
 		{
 			case PARTITION:
-				put_key_part(body, key->partition_value != NULL ? key->partition_value : pk);
+				eo_expression_put_string(body, partition, strlen(partition));
 				break;
 			case SORT:
-				put_key_part(body, pk);
+				eo_expression_put_string(body, pk, strlen(pk));
 				break;
 			case SUM:
 				eo_expression_put_sum(body, letter[1], letter[2], values, structs);

@@ -135,8 +135,7 @@ eo_acquire_init(EoAcquiring *a, EoStore *store, const EoAcquire *ask, EoClaim *c
 	a->ask = ask;
 	a->claim = claim;
 	eo_store_new_token(a->token);
-	if (eo_cache_is_used(store))
-		a->cache_mark = eo_cache_mark(a->k.digest);
+	a->cache_mark = eo_cache_mark(store, a->k.digest);
 }
 
 bool
@@ -287,7 +286,7 @@ answer_from_cache(EoAcquiring *a)
 {
 	EoRecord	r;
 
-	if (!eo_cache_is_used(a->k.store) || !eo_cache_find(a->k.store, a->k.digest, &r))
+	if (!eo_cache_find(a->k.store, a->k.digest, &r))
 		return false;
 	a->claim->answered_from_cache = true;
 	return explain_refusal(a, &r) == ATTEMPT_ANSWERED;
@@ -577,8 +576,7 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 			claim->result = copy_text(r->result, r->result_len);
 			claim->mine = false;
 			claim->replayed = true;
-			if (eo_cache_is_used(a->k.store) && !claim->answered_from_cache &&
-				r->state == EO_STATE_COMPLETED)
+			if (!claim->answered_from_cache)
 				eo_cache_put(a->k.store, a->k.digest, r, a->cache_mark);
 			return ATTEMPT_ANSWERED;
 		case EO_STATE_COMMITTING:

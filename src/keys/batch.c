@@ -266,9 +266,7 @@ start_bundle(Part *part, EoWindow *window)
 	if (bundle->n > 1)
 	{
 		bundle->user = part;
-		/* The other half of the time is for requests of their own. */
-		if (!eo_bundle_start(bundle, window, (eo_clock_monotonic_us() +
-											  eo_client_deadline_us(&part->store->client)) / 2))
+		if (!eo_bundle_start(bundle, window, 0))
 			take_bundle(part, bundle);
 		return;
 	}

@@ -19,6 +19,8 @@
 
 #include "dynamodb/buf.h"
 #include "dynamodb/call.h"
+#include "dynamodb/client.h"
+#include "dynamodb/clock.h"
 #include "dynamodb/json.h"
 #include "dynamodb/record.h"
 #include "dynamodb/statement.h"
@@ -140,9 +142,13 @@ eo_bundle_add(EoBundle *bundle, EoAnswer *answer, EoVerb verb, const EoWrite *w)
 bool
 eo_bundle_start(EoBundle *bundle, EoWindow *window, int64 deadline_us)
 {
+	int64		now_us = eo_clock_monotonic_us();
+
 	Assert(bundle->n > 1);
+	if (deadline_us == 0)
+		deadline_us = eo_client_deadline_us(&bundle->store->client);
 	eo_buf_adds(&bundle->call.body, BODY_END);
-	return eo_window_add(window, &bundle->call, deadline_us);
+	return eo_window_add(window, &bundle->call, now_us + (deadline_us - now_us) / 2);
 }
 
 EoBundle *

@@ -60,8 +60,9 @@ extern EoBundle *eo_bundle_create(EoStore *store);
 extern bool eo_bundle_add(EoBundle *bundle, EoAnswer *answer, EoVerb verb, const EoWrite *w);
 
 /*
- * Start the request in a window, as eo_answer_start(); false: it has ended already.  A
- * bundle is not sent with less than two members.
+ * Start the request in a window, as eo_answer_start(); false: it has ended already.  It has
+ * half of the time until deadline_us (0: of request_timeout); the other half is for requests
+ * of the members' own.  A bundle is not sent with less than two members.
  */
 extern bool eo_bundle_start(EoBundle *bundle, EoWindow *window, int64 deadline_us);
 

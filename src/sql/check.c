@@ -20,6 +20,7 @@
 #include "cluster/circuit.h"
 #include "cluster/databases.h"
 #include "cluster/life_watch.h"
+#include "cluster/room.h"
 #include "cluster/slots.h"
 #include "commit/contact.h"
 #include "commit/durability.h"
@@ -277,19 +278,6 @@ count_row(const EoOutboxRow *row)
 	return true;
 }
 
-/* The claims of ended transactions that the worker has to settle. */
-static int
-count_ended_claims(void)
-{
-	uint32		cursor = 0;
-	int			n = 0;
-	EoSlotView	view;
-
-	while (eo_slot_walk(&cursor, &view))
-		n += view.target.dboid == MyDatabaseId && eo_slot_state_is_ending(view.info.state);
-	return n;
-}
-
 /* Completions that DynamoDB has not confirmed, and what keeps the worker from it. */
 static void
 check_pending(Subject *s, EoCheckRow *row)
@@ -299,7 +287,7 @@ check_pending(Subject *s, EoCheckRow *row)
 	long		age_s = 0;
 	const char *waiting;
 	EoDatabaseHold hold;
-	int			claims = count_ended_claims();
+	int			claims = eo_room_ending(MyDatabaseId);
 
 	(void) s;
 	memset(&outbox, 0, sizeof(outbox));

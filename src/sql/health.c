@@ -28,19 +28,6 @@
 PG_FUNCTION_INFO_V1(eo_credentials_of_cluster);
 PG_FUNCTION_INFO_V1(eo_health_of_database);
 
-/* The claims of ended transactions that the worker of this database has to settle. */
-static int
-count_ending(void)
-{
-	uint32		cursor = 0;
-	int			n = 0;
-	EoSlotView	view;
-
-	while (eo_slot_walk(&cursor, &view))
-		n += view.target.dboid == MyDatabaseId && eo_slot_state_is_ending(view.info.state);
-	return n;
-}
-
 /*
  * exactonce_health_of_database()
  */
@@ -70,7 +57,7 @@ eo_health_of_database(PG_FUNCTION_ARGS)
 	EO_ROW_PUT(&row, false, BoolGetDatum(db.missed));
 	EO_ROW_PUT(&row, !failing, TimestampTzGetDatum(since));
 	eo_row_put_text(&row, failing ? eo_error_facts(&error) : NULL);
-	EO_ROW_PUT(&row, false, Int32GetDatum(count_ending()));
+	EO_ROW_PUT(&row, false, Int32GetDatum(eo_room_ending(MyDatabaseId)));
 	EO_ROW_PUT(&row, false, Int64GetDatum(room.slots));
 	EO_ROW_PUT(&row, false, Int64GetDatum(room.taken));
 	EO_ROW_PUT(&row, false, Float8GetDatum(room.fullest));
