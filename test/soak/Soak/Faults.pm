@@ -85,7 +85,12 @@ sub send_signal
 {
 	my ($self, $signal, $event, $title) = @_;
 	my $pid = $self->pid_of($event, $title) // return 0;
-	return kill $signal, $pid;
+	my $did = kill $signal, $pid;
+	# Once the process is gone, its postmaster knows, and nobody connects before it has
+	# recovered.  A postmaster that is stopped knows later.
+	my $end = time() + 1;
+	usleep(1000) while $signal eq 'KILL' && time() < $end && kill 0, $pid;
+	return $did;
 }
 
 sub stop_for_a_while
@@ -235,7 +240,14 @@ sub do_promote
 }
 
 sub do_thaw { $_[0]{servers}->thaw; return 1 }
-sub do_end_old { $_[0]{servers}->end_old($_[1]{how}); return 1 }
+
+sub do_end_old
+{
+	my ($self, $event) = @_;
+	$self->continue_stopped(1);
+	$self->{servers}->end_old($event->{how});
+	return 1;
+}
 
 sub do_copy_cluster
 {

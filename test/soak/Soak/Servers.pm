@@ -188,6 +188,7 @@ sub promote
 	$pair->{standby}->promote;
 	$pair->{primary} = delete $pair->{standby};
 	$self->{failovers}++;
+	$self->revive($pair->{primary});
 	if ($how eq 'freeze')
 	{
 		@$self{qw(O old_kind)} = ($old, $kind);
@@ -204,6 +205,8 @@ sub replace_standby
 {
 	my ($self, $old, $kind) = @_;
 	my $pair = $self->{pair};
+	# It may have crashed just before.
+	$self->revive($pair->{primary});
 	# What is not a standby yet, because a copy was made of the new primary before.
 	$pair->{standby} //= $kind eq 'rewind' ? $pair->rewind($old) : $pair->new_standby;
 	$old->clean_node unless $pair->{standby} == $old;
