@@ -8,6 +8,9 @@
  * in a memory context that is reset after it.  A part that fails leaves the
  * actions of earlier parts, and perhaps some of its own, created.
  *
+ * The writes of a part share requests if there are more than parallel_requests.  What such
+ * a request has not created gets a request of its own, which tells why.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -20,8 +23,10 @@
 #include "dynamodb/client.h"
 #include "dynamodb/record.h"
 #include "dynamodb/token.h"
+#include "dynamodb/window.h"
 #include "miscadmin.h"
 #include "server/answer.h"
+#include "server/bundle.h"
 #include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
@@ -47,7 +52,16 @@ typedef struct Entry
 	char		token[EO_TOKEN_LEN + 1];
 	EoActionWrite write;
 	EoAnswer   *answer;
+	bool		created;		/* by a request that it shared */
 } Entry;
+
+/* The writes of a part that are still to share requests. */
+typedef struct Part
+{
+	EoStore    *store;
+	Entry	   *next;
+	Entry	   *end;
+} Part;
 
 static void need_clock(EoStore *store, const char *id);
 static void check_plan(EoStore *store, EoActionPlan *plan, int n, int position);
@@ -56,6 +70,11 @@ static void check_twice(EoActionPlan *plans, int n);
 static int	compare_ids(const void *a, const void *b);
 static int	part_of(const EoActionPlan *plans, int n);
 static void prepare(EoStore *store, const EoActionPlan *plan, Entry *entry);
+static void create_part(EoStore *store, Entry *entries, int n);
+static bool start_bundle(EoWindow *window, void *arg);
+static bool put_create(EoBuf *body, const EoStore *store, const char *pk, const void *arg);
+static void take_finished(EoWindow *window, EoCall *call, void *arg);
+static void take_bundle(EoBundle *bundle);
 static void make_id(char id[ID_LEN + 1]);
 static void emit_created(EoStore *store, Entry *entry, EoEmitAction emit, void *arg);
 
@@ -76,16 +95,14 @@ eo_action_create(EoStore *store, EoActionPlan *plans, int n, EoEmitAction emit, 
 	{
 		int			count = part_of(plans + first, n - first);
 		Entry	   *entries = palloc0(sizeof(Entry) * count);
-		EoAnswer  **answers = palloc(sizeof(EoAnswer *) * count);
 
 		for (int i = 0; i < count; i++)
 		{
 			/* Hashing a PIN takes 50 ms. */
 			CHECK_FOR_INTERRUPTS();
 			prepare(store, &plans[first + i], &entries[i]);
-			answers[i] = entries[i].answer;
 		}
-		eo_answer_run(answers, count, store->server->parallel_requests);
+		create_part(store, entries, count);
 		eo_service_clock_share(&store->client);
 		for (int i = 0; i < count; i++)
 			emit_created(store, &entries[i], emit, arg);
@@ -235,6 +252,78 @@ prepare(EoStore *store, const EoActionPlan *plan, Entry *entry)
 	w->pin_attempts = store->server->pin_attempts;
 	entry->answer = eo_action_store_prepare_write(store, eo_action_store_pk(store, entry->id),
 												  EO_ACTION_CREATE, w);
+}
+
+/* Run the writes of a part. */
+static void
+create_part(EoStore *store, Entry *entries, int n)
+{
+	Part		part = {.store = store,.next = entries,.end = entries + n};
+	EoWindow	window = {.n = 0};
+	EoAnswer  **alone = palloc(sizeof(EoAnswer *) * n);
+	int			nalone = 0;
+
+	if (n > store->server->parallel_requests && eo_bundle_is_allowed(store))
+		eo_window_run(&window, store->server->parallel_requests, start_bundle, take_finished,
+					  &part);
+	for (int i = 0; i < n; i++)
+	{
+		if (!entries[i].created)
+			alone[nalone++] = entries[i].answer;
+	}
+	eo_answer_run(alone, nalone, store->server->parallel_requests);
+}
+
+/* Start the next writes in one request, as many as it takes. */
+static bool
+start_bundle(EoWindow *window, void *arg)
+{
+	Part	   *part = arg;
+	EoBundle   *bundle;
+
+	if (part->next == part->end || !eo_bundle_is_allowed(part->store))
+		return false;
+	bundle = eo_bundle_create(part->store);
+	for (; part->next < part->end && !bundle->full; part->next++)
+	{
+		part->next->answer->user = part->next;
+		if (!eo_bundle_add_statement(bundle, part->next->answer, true, put_create,
+									 &part->next->write) && bundle->full)
+			break;
+	}
+	if (bundle->n < 2)
+		eo_bundle_free(bundle);
+	else if (!eo_bundle_start(bundle, window, 0))
+		take_bundle(bundle);
+	return true;
+}
+
+static bool
+put_create(EoBuf *body, const EoStore *store, const char *pk, const void *arg)
+{
+	return eo_action_item_put_create(eo_action_store_layout(store), body, store->server->table,
+									 pk, arg);
+}
+
+static void
+take_finished(EoWindow *window, EoCall *call, void *arg)
+{
+	(void) window;
+	(void) arg;
+	take_bundle(eo_bundle_of_call(call));
+}
+
+static void
+take_bundle(EoBundle *bundle)
+{
+	eo_bundle_take(bundle);
+	for (int i = 0; i < bundle->n; i++)
+	{
+		Entry	   *entry = bundle->members[i]->user;
+
+		entry->created = bundle->members[i]->outcome == EO_APPLIED;
+	}
+	eo_bundle_free(bundle);
 }
 
 static void

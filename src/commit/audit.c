@@ -367,7 +367,7 @@ compare_rows(Audit *a)
 
 	found_rows = NIL;
 	visiting = a;
-	(void) eo_outbox_visit(collect_row);
+	(void) eo_outbox_visit(0, collect_row);
 	foreach(cell, found_rows)
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -41,7 +41,7 @@ count_left(void)
 	int			claims = eo_slot_count(MyDatabaseId, InvalidOid, 0);
 
 	rows = 0;
-	(void) eo_outbox_visit(count_row);
+	(void) eo_outbox_visit(0, count_row);
 	return claims + rows + eo_life_current(MyDatabaseId, &life);
 }
 

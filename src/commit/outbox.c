@@ -24,6 +24,7 @@
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
+#include "access/relscan.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
@@ -97,15 +98,19 @@ static HeapTuple form_row(Relation rel, const EoOutboxRow *row);
 static void begin_scan(OutboxScan *s, LOCKMODE mode, const uint8 *digest);
 static void begin_scan_of(OutboxScan *s, LOCKMODE mode, uint64 system, Oid dboid,
 						  const uint8 *digest);
+static void begin_scan_of_table(OutboxScan *s, BlockNumber from);
+static void open_table(OutboxScan *s, LOCKMODE mode);
+static void find_rows(OutboxScan *s, uint64 system, Oid dboid, const uint8 *digest);
+static bool delete_row(OutboxScan *s, HeapTuple tuple);
 static void init_keys(ScanKeyData *keys, uint64 system, Oid dboid, Datum digest);
 static HeapTuple next_row(OutboxScan *s);
 static HeapTuple row_of_claim(OutboxScan *s, const char *token);
 static void end_scan(OutboxScan *s);
+static void close_table(OutboxScan *s);
 static void read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row);
 static bool token_is(const OutboxScan *s, HeapTuple tuple, const char *token);
 static void read_token(const OutboxScan *s, HeapTuple tuple, char token[EO_TOKEN_LEN + 1]);
-static void copy_text(const OutboxScan *s, HeapTuple tuple, OutboxColumn column, char *out,
-					  size_t size);
+static void copy_text(Datum value, char *out, size_t size);
 static Datum column_of(const OutboxScan *s, HeapTuple tuple, OutboxColumn column);
 static Datum digest_datum(DigestDatum *datum, const uint8 *digest);
 
@@ -191,13 +196,13 @@ eo_outbox_find(const uint8 *digest, const char *token, int64 *retention_s)
 }
 
 bool
-eo_outbox_visit(bool (*visit) (const EoOutboxRow *row))
+eo_outbox_visit(BlockNumber from, bool (*visit) (const EoOutboxRow *row))
 {
 	OutboxScan	scan;
 	HeapTuple	tuple;
 	bool		go_on = true;
 
-	begin_scan(&scan, AccessShareLock, NULL);
+	begin_scan_of_table(&scan, from);
 	while (go_on && HeapTupleIsValid(tuple = next_row(&scan)))
 	{
 		EoOutboxRow row;
@@ -212,13 +217,15 @@ eo_outbox_visit(bool (*visit) (const EoOutboxRow *row))
 }
 
 bool
-eo_outbox_has_rows(void)
+eo_outbox_has_rows(const uint8 *life)
 {
 	OutboxScan	scan;
-	bool		any;
+	HeapTuple	tuple;
+	bool		any = false;
 
-	begin_scan(&scan, AccessShareLock, NULL);
-	any = HeapTupleIsValid(next_row(&scan));
+	begin_scan_of_table(&scan, 0);
+	while (!any && HeapTupleIsValid(tuple = next_row(&scan)))
+		any = memcmp(DatumGetUUIDP(column_of(&scan, tuple, C_LIFE))->data, life, EO_UUID_LEN) == 0;
 	end_scan(&scan);
 	return any;
 }
@@ -241,22 +248,41 @@ bool
 eo_outbox_remove(const uint8 *digest, const char *token)
 {
 	OutboxScan	scan;
-	HeapTuple	tuple;
-	TM_FailureData failure;
 	bool		removed;
 
 	begin_scan(&scan, RowExclusiveLock, digest);
-	tuple = row_of_claim(&scan, token);
-
-	/*
-	 * An operator may have given the row up, in a transaction that goes on.
-	 * The worker must not wait for its end.
-	 */
-	removed = HeapTupleIsValid(tuple) &&
-		heap_delete(scan.rel, &tuple->t_self, GetCurrentCommandId(true), InvalidSnapshot,
-					false, &failure, false) == TM_Ok;
+	removed = delete_row(&scan, row_of_claim(&scan, token));
 	end_scan(&scan);
 	return removed;
+}
+
+/*
+ * An operator may have given the row up, in a transaction that goes on.  The worker must
+ * not wait for its end.
+ */
+static bool
+delete_row(OutboxScan *s, HeapTuple tuple)
+{
+	TM_FailureData failure;
+
+	return HeapTupleIsValid(tuple) &&
+		heap_delete(s->rel, &tuple->t_self, GetCurrentCommandId(true), InvalidSnapshot,
+					false, &failure, false) == TM_Ok;
+}
+
+void
+eo_outbox_remove_rows(const EoOutboxRow *const *rows, int n)
+{
+	OutboxScan	scan;
+
+	open_table(&scan, RowExclusiveLock);
+	for (int i = 0; i < n; i++)
+	{
+		find_rows(&scan, GetSystemIdentifier(), MyDatabaseId, rows[i]->digest);
+		(void) delete_row(&scan, row_of_claim(&scan, rows[i]->token));
+		systable_endscan(scan.scan);
+	}
+	close_table(&scan);
 }
 
 bool
@@ -490,12 +516,40 @@ begin_scan(OutboxScan *s, LOCKMODE mode, const uint8 *digest)
 static void
 begin_scan_of(OutboxScan *s, LOCKMODE mode, uint64 system, Oid dboid, const uint8 *digest)
 {
+	open_table(s, mode);
+	find_rows(s, system, dboid, digest);
+}
+
+/* Scan the rows of this database without an index, from a block on. */
+static void
+begin_scan_of_table(OutboxScan *s, BlockNumber from)
+{
+	BlockNumber nblocks;
+
+	open_table(s, AccessShareLock);
+	init_keys(s->keys, GetSystemIdentifier(), MyDatabaseId, (Datum) 0);
+	s->scan = systable_beginscan(s->rel, InvalidOid, false, s->snapshot, 2, s->keys);
+	nblocks = ((HeapScanDesc) s->scan->scan)->rs_nblocks;
+	if (from < nblocks)
+		heap_setscanlimits(s->scan->scan, from, nblocks - from);
+	else
+		heap_setscanlimits(s->scan->scan, 0, 0);
+}
+
+static void
+open_table(OutboxScan *s, LOCKMODE mode)
+{
 	s->rel = eo_internal_open(EO_INTERNAL_OUTBOX, mode);
 	s->mode = mode;
 	s->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	(void) RelationGetIndexList(s->rel);	/* sets rd_pkindex */
+}
+
+static void
+find_rows(OutboxScan *s, uint64 system, Oid dboid, const uint8 *digest)
+{
 	init_keys(s->keys, system, dboid,
 			  digest != NULL ? digest_datum(&s->digest, digest) : (Datum) 0);
-	(void) RelationGetIndexList(s->rel);	/* sets rd_pkindex */
 	s->scan = systable_beginscan(s->rel, s->rel->rd_pkindex, OidIsValid(s->rel->rd_pkindex),
 								 s->snapshot, digest != NULL ? 3 : 2, s->keys);
 }
@@ -543,6 +597,12 @@ static void
 end_scan(OutboxScan *s)
 {
 	systable_endscan(s->scan);
+	close_table(s);
+}
+
+static void
+close_table(OutboxScan *s)
+{
 	UnregisterSnapshot(s->snapshot);
 	/* A lock for writing is kept until the transaction ends. */
 	table_close(s->rel, s->mode == RowExclusiveLock ? NoLock : s->mode);
@@ -553,27 +613,33 @@ end_scan(OutboxScan *s)
 static void
 read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 {
-	bytea	   *digest = DatumGetByteaPP(column_of(s, tuple, C_DIGEST));
+	Datum		values[OUTBOX_COLUMNS];
+	bool		nulls[OUTBOX_COLUMNS];
+	bytea	   *digest;
+
+	heap_deform_tuple(tuple, RelationGetDescr(s->rel), values, nulls);
+	digest = DatumGetByteaPP(values[C_DIGEST - 1]);
 
 	/* Targets are compared with memcmp(): clear the padding. */
 	memset(row, 0, sizeof(*row));
 	memcpy(row->digest, VARDATA_ANY(digest), Min(VARSIZE_ANY_EXHDR(digest), EO_DIGEST_LEN));
-	read_token(s, tuple, row->token);
+	eo_hex_put_uuid(DatumGetUUIDP(values[C_TOKEN - 1])->data, row->token);
+	row->block = ItemPointerGetBlockNumber(&tuple->t_self);
 	row->target.dboid = MyDatabaseId;
-	row->target.serverid = DatumGetObjectId(column_of(s, tuple, C_SERVER));
-	row->target.userid = DatumGetObjectId(column_of(s, tuple, C_ROLE));
-	row->target.plain_http = DatumGetBool(column_of(s, tuple, C_PLAIN_HTTP));
-	memcpy(row->life, DatumGetUUIDP(column_of(s, tuple, C_LIFE))->data, sizeof(row->life));
-	row->given_up = DatumGetBool(column_of(s, tuple, C_GIVEN_UP));
-	row->retention_s = DatumGetInt64(column_of(s, tuple, C_RETENTION));
-	row->xid = U64FromFullTransactionId(DatumGetFullTransactionId(column_of(s, tuple, C_XID)));
-	row->created_at = DatumGetTimestampTz(column_of(s, tuple, C_CREATED));
-	row->pk = TextDatumGetCString(column_of(s, tuple, C_PK));
-	copy_text(s, tuple, C_URL, row->target.url, sizeof(row->target.url));
-	copy_text(s, tuple, C_REGION, row->target.region, sizeof(row->target.region));
-	copy_text(s, tuple, C_TABLE, row->target.table, sizeof(row->target.table));
-	copy_text(s, tuple, C_PREFIX, row->target.prefix, sizeof(row->target.prefix));
-	copy_text(s, tuple, C_LAYOUT, row->target.layout, sizeof(row->target.layout));
+	row->target.serverid = DatumGetObjectId(values[C_SERVER - 1]);
+	row->target.userid = DatumGetObjectId(values[C_ROLE - 1]);
+	row->target.plain_http = DatumGetBool(values[C_PLAIN_HTTP - 1]);
+	memcpy(row->life, DatumGetUUIDP(values[C_LIFE - 1])->data, sizeof(row->life));
+	row->given_up = DatumGetBool(values[C_GIVEN_UP - 1]);
+	row->retention_s = DatumGetInt64(values[C_RETENTION - 1]);
+	row->xid = U64FromFullTransactionId(DatumGetFullTransactionId(values[C_XID - 1]));
+	row->created_at = DatumGetTimestampTz(values[C_CREATED - 1]);
+	row->pk = TextDatumGetCString(values[C_PK - 1]);
+	copy_text(values[C_URL - 1], row->target.url, sizeof(row->target.url));
+	copy_text(values[C_REGION - 1], row->target.region, sizeof(row->target.region));
+	copy_text(values[C_TABLE - 1], row->target.table, sizeof(row->target.table));
+	copy_text(values[C_PREFIX - 1], row->target.prefix, sizeof(row->target.prefix));
+	copy_text(values[C_LAYOUT - 1], row->target.layout, sizeof(row->target.layout));
 }
 
 static bool
@@ -593,12 +659,9 @@ read_token(const OutboxScan *s, HeapTuple tuple, char token[EO_TOKEN_LEN + 1])
 
 /* Copy a column of type text into a buffer of that size. */
 static void
-copy_text(const OutboxScan *s, HeapTuple tuple, OutboxColumn column, char *out, size_t size)
+copy_text(Datum value, char *out, size_t size)
 {
-	char	   *value = TextDatumGetCString(column_of(s, tuple, column));
-
-	strlcpy(out, value, size);
-	pfree(value);
+	text_to_cstring_buffer(DatumGetTextPP(value), out, size);
 }
 
 /* The value of a column.  All columns are NOT NULL. */

@@ -21,6 +21,7 @@
 #include "dynamodb/hex.h"
 #include "dynamodb/token.h"
 #include "server/error.h"
+#include "storage/block.h"
 #include "utils/timestamp.h"
 
 /* A completion that its transaction decides on. */
@@ -36,6 +37,7 @@ typedef struct EoOutboxRow
 								 * or is known to have committed */
 	TimestampTz created_at;		/* of a row that was read */
 	bool		given_up;		/* the same */
+	BlockNumber block;			/* where in the table it is; the same */
 	int64		committed_us;	/* when it committed, monotonic; 0: not known */
 } EoOutboxRow;
 
@@ -55,14 +57,15 @@ extern void eo_outbox_add(const EoOutboxRow *row, const char *key, const char *s
 extern bool eo_outbox_find(const uint8 *digest, const char *token, int64 *retention_s);
 
 /*
- * Call visit() for each committed row that is not given up, in no order of time,
- * until it returns false.  Returns true if all rows were visited.  A row and its
- * strings last as long as the call of visit().
+ * Call visit() for each committed row that is not given up, until it returns false.  Rows
+ * come as they lie in the table, from this block on (0: all of them).  So older rows come
+ * first, but for those that have filled a gap.  Returns true if visit() has always done so.
+ * A row and its strings last as long as the call of visit().
  */
-extern bool eo_outbox_visit(bool (*visit) (const EoOutboxRow *row));
+extern bool eo_outbox_visit(BlockNumber from, bool (*visit) (const EoOutboxRow *row));
 
-/* Is there any committed row of this database, given up or not? */
-extern bool eo_outbox_has_rows(void);
+/* Is there any committed row of a life, given up or not? */
+extern bool eo_outbox_has_rows(const uint8 *life);
 
 /* Read the committed row of a key; pk is palloc'd.  Returns false if there is none. */
 extern bool eo_outbox_read(const uint8 *digest, EoOutboxRow *row);
@@ -72,6 +75,9 @@ extern bool eo_outbox_read(const uint8 *digest, EoOutboxRow *row);
  * transaction is changing it.
  */
 extern bool eo_outbox_remove(const uint8 *digest, const char *token);
+
+/* The same for many, which are found with one snapshot. */
+extern void eo_outbox_remove_rows(const EoOutboxRow *const *rows, int n);
 
 /*
  * Keep the committed row of a claim as evidence, and do not have the worker finish it.

@@ -46,8 +46,8 @@
 #include "utils/memutils.h"
 
 /* The most jobs of a lane, of one target in it, and of one that is failing. */
-#define MAX_JOBS 1024
-#define MAX_JOBS_OF_TARGET 256
+#define MAX_JOBS 4096
+#define MAX_JOBS_OF_TARGET 2048
 #define MAX_JOBS_OF_FAILING 16
 
 /* The most requests in flight to a target that is not trusted. */
@@ -141,6 +141,12 @@ eo_worker_jobs_accept(EoWorkerLane lane, const EoTarget *target)
 	if (t->failing)
 		asked = njobs < MAX_JOBS / 2 ? MAX_JOBS_OF_FAILING : 1;
 	return mine < fair_share(MAX_JOBS, njobs, mine, asked);
+}
+
+bool
+eo_worker_jobs_half_full(EoWorkerLane lane, const EoTarget *target)
+{
+	return eo_worker_target_of(target)->queues[lane].jobs >= MAX_JOBS_OF_TARGET / 2;
 }
 
 /* May one more request be sent to this target? */

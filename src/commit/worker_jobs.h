@@ -91,6 +91,9 @@ extern bool eo_worker_jobs_are_full(EoWorkerLane lane);
 /* May a job be added for this target now? */
 extern bool eo_worker_jobs_accept(EoWorkerLane lane, const EoTarget *target);
 
+/* Has a target half of the jobs that it may have at most? */
+extern bool eo_worker_jobs_half_full(EoWorkerLane lane, const EoTarget *target);
+
 /* Add a job for the claim with that token.  The caller fills in data. */
 extern EoWorkerJob *eo_worker_job_add(const EoWorkerJobKind *kind, const EoTarget *target,
 									  const char *token);

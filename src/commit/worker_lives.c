@@ -431,9 +431,12 @@ eo_worker_lives_hold(const EoTarget *target)
 
 /* ----- the end ----- */
 
-/* Is there a row of the outbox?  If that cannot be told there may be one. */
+/*
+ * Is there a row of the life in the outbox?  If that cannot be told there may be one.  Rows
+ * of other lives are found by the life that comes after this one.
+ */
 static bool
-has_rows(void)
+has_rows(const uint8 *life)
 {
 	MemoryContext old = CurrentMemoryContext;
 	volatile bool any = true;
@@ -441,7 +444,7 @@ has_rows(void)
 	PG_TRY();
 	{
 		StartTransactionCommand();
-		any = eo_outbox_has_rows();
+		any = eo_outbox_has_rows(life);
 		CommitTransactionCommand();
 	}
 	PG_CATCH();
@@ -499,7 +502,7 @@ eo_worker_lives_close(int64 deadline_us)
 		return;
 	}
 	/* A transaction may have committed after the last look at the rows. */
-	if (has_rows())
+	if (has_rows(id))
 	{
 		eo_life_reopen(id);
 		RESUME_INTERRUPTS();

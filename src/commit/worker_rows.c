@@ -17,10 +17,16 @@
  * other work.  The first MAX_HELD rows that slots tell of are kept in a list, and the
  * others are found by the scan that comes when the barrier has opened.
  *
- * A scan meets the rows in no order of time, and may meet a backlog of rows whose
- * target takes no more jobs before the rows of other targets.  A short scan ends
- * when it has skipped MAX_SKIPPED of such rows.  After that a full scan is due, as
- * soon as SCAN_SHARE allows, so that every row is met in the end.
+ * A scan meets the rows as they lie in the table, so that of a backlog the older rows
+ * come first, and it may meet a backlog of rows whose target takes no more jobs before the
+ * rows of other targets.  A short scan begins at the first row for which there was no
+ * room, and ends when it has skipped MAX_SKIPPED of such rows.  After that a full scan
+ * is due, as soon as SCAN_SHARE allows, so that every row is met in the end.  Each kind
+ * has its own share, so that a backlog, which makes full scans long, does not make the
+ * worker wait for the short ones.
+ *
+ * As long as there is a backlog, the rows that slots tell of take only half of their
+ * target's room.
  *
  *-------------------------------------------------------------------------
  */
@@ -53,7 +59,7 @@
 #include "utils/timestamp.h"
 
 /* A short scan ends when it has skipped so many rows whose targets have no room. */
-#define MAX_SKIPPED 1024
+#define MAX_SKIPPED 256
 
 /*
  * A full scan is due this often, even if nothing has asked for one.  It also forgets
@@ -101,6 +107,7 @@ static struct
 	Oid			outbox;
 	HTAB	   *known;			/* KnownRow by token */
 	dlist_head	done;			/* jobs whose rows are to be removed */
+	int			ndone;
 	dlist_head	held;			/* HeldRow */
 	int			nheld;
 	bool		others_held;	/* rows that are in no list wait, too */
@@ -110,6 +117,11 @@ static struct
 	int64		retry_us;		/* when a row that has failed is due */
 	uint32		recoveries;		/* of targets, at the last scan */
 	int64		not_before_us;	/* SCAN_SHARE allows no scan before this */
+	int64		full_not_before_us; /* and no full scan before this */
+	BlockNumber from;			/* where the next short scan begins */
+	BlockNumber skipped;		/* where this scan has met the first row for
+								 * which there was no room; or invalid, which
+								 * is more than all */
 	uint32		scan;			/* number of the scan */
 	int64		full_due_us;	/* a full scan is due even if none is wanted */
 	bool		wait_for_life;	/* there are rows of lives that are not over */
@@ -122,6 +134,7 @@ static bool take(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off(EoWorkerJob *job, int64 pause_us);
 static bool abandon(EoWorkerJob *job);
 static void forget_removed(void);
+static void scan(bool full);
 static bool take_row(const EoOutboxRow *row);
 static bool add_job(const EoOutboxRow *row);
 static void hold(const EoOutboxRow *row);
@@ -170,7 +183,7 @@ eo_worker_rows_want_scan(void)
 static int64
 full_scan_due_us(void)
 {
-	return rows.full_wanted ? rows.not_before_us : rows.full_due_us;
+	return rows.full_wanted ? Max(rows.not_before_us, rows.full_not_before_us) : rows.full_due_us;
 }
 
 int64
@@ -178,6 +191,9 @@ eo_worker_rows_due_us(void)
 {
 	int64		due_us = Min(full_scan_due_us(), rows.retry_us);
 
+	/* The jobs that have ended in this round may have made room. */
+	if (eo_worker_jobs_made_room() && rows.held_back)
+		rows.scan_wanted = true;
 	if (rows.wait_for_life && rows.lives != eo_worker_heir_changes())
 		return rows.not_before_us;
 	return rows.scan_wanted ? rows.not_before_us : Max(due_us, rows.not_before_us);
@@ -189,13 +205,11 @@ eo_worker_rows_fetch(void)
 	MemoryContext old = CurrentMemoryContext;
 	int64		started_us = eo_clock_monotonic_us();
 	int64		now_us;
+	int64		pause_us;
 	bool		full = full_scan_due_us() <= started_us;
-	bool		all;
 
 	if (eo_worker_barrier_look())
 		let_go();
-	if (eo_worker_jobs_made_room() && rows.held_back)
-		rows.scan_wanted = true;
 	/* Rows that have failed are due, or their target is well again. */
 	if (rows.retry_us <= started_us || (rows.retry_us != INT64_MAX &&
 										rows.recoveries != eo_worker_targets_recoveries()))
@@ -216,25 +230,41 @@ eo_worker_rows_fetch(void)
 		MemoryContextSwitchTo(old);
 		return false;
 	}
+	scan(full);
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(old);
+	now_us = eo_clock_monotonic_us();
+	/* The scan may have waited for a lock, so the pause has a limit, too. */
+	pause_us = Min(SCAN_SHARE * (now_us - started_us), FULL_SCAN_US);
+	rows.not_before_us = now_us + (full ? 0 : pause_us);
+	if (full)
+	{
+		rows.full_not_before_us = now_us + pause_us;
+		rows.full_due_us = now_us + eo_guc_hurried_us(FULL_SCAN_US);
+	}
+	return true;
+}
+
+/* Make jobs of rows.  A short scan that reaches the end goes on at the beginning. */
+static void
+scan(bool full)
+{
+	BlockNumber from = full ? 0 : rows.from;
+	bool		to_the_end;
+
 	rows.may_skip = full ? INT_MAX : MAX_SKIPPED;
+	rows.skipped = InvalidBlockNumber;
 	rows.held_back = rows.wait_for_life = false;
 	rows.lives = eo_worker_heir_changes();
 	rows.retry_us = INT64_MAX;
 	rows.recoveries = eo_worker_targets_recoveries();
 	rows.scan++;
-	all = eo_outbox_visit(take_row);
-	if (all)
+	to_the_end = eo_outbox_visit(from, take_row);
+	rows.full_wanted = !to_the_end || from > 0;
+	if (!rows.full_wanted)
 		forget_removed();
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(old);
-	rows.scan_wanted = eo_worker_jobs_are_full(EO_WORKER_WRITES);
-	rows.full_wanted = !all;
-	now_us = eo_clock_monotonic_us();
-	/* The scan may have waited for a lock, so the pause has a limit, too. */
-	rows.not_before_us = now_us + Min(SCAN_SHARE * (now_us - started_us), FULL_SCAN_US);
-	if (full)
-		rows.full_due_us = now_us + eo_guc_hurried_us(FULL_SCAN_US);
-	return true;
+	rows.scan_wanted = eo_worker_jobs_are_full(EO_WORKER_WRITES) || (to_the_end && from > 0);
+	rows.from = BlockNumberIsValid(rows.skipped) && (!to_the_end || from == 0) ? rows.skipped : 0;
 }
 
 /*
@@ -327,6 +357,7 @@ add_job(const EoOutboxRow *row)
 	if (!eo_worker_jobs_accept(EO_WORKER_WRITES, &row->target))
 	{
 		rows.held_back = true;
+		rows.skipped = Min(rows.skipped, row->block);
 		return rows.may_skip-- > 0;
 	}
 	known = know(row);
@@ -337,7 +368,10 @@ add_job(const EoOutboxRow *row)
 	*copy = *row;
 	copy->committed_us = known->committed_us;
 	copy->pk = MemoryContextStrdup(job->context, row->pk);
-	return !eo_worker_jobs_are_full(EO_WORKER_WRITES);
+	if (!eo_worker_jobs_are_full(EO_WORKER_WRITES))
+		return true;
+	rows.skipped = Min(rows.skipped, row->block);
+	return false;
 }
 
 /* The row cannot have been inserted by a transaction of ours: send nothing for it. */
@@ -368,6 +402,9 @@ eo_worker_rows_take(const EoOutboxRow *row)
 		hold(row);
 		return;
 	}
+	/* Older rows are waiting for room.  A scan finds this one, too. */
+	if (rows.held_back && eo_worker_jobs_half_full(EO_WORKER_WRITES, &row->target))
+		return;
 	rows.may_skip = 1;			/* there is no scan that could end */
 	(void) add_job(row);
 }
@@ -485,6 +522,7 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 		count(row, job->target->store->stats);
 		eo_cache_put(job->target->store, job->digest, eo_store_record(answer), job->cache_mark);
 		dlist_push_tail(&rows.done, &job->node);
+		rows.ndone++;
 		return false;
 	}
 
@@ -559,12 +597,12 @@ eo_worker_rows_remove(void)
 	StartTransactionCommand();
 	if (OidIsValid(eo_internal_look()))
 	{
-		dlist_foreach(iter, &rows.done)
-		{
-			const EoOutboxRow *row = dlist_container(EoWorkerJob, node, iter.cur)->data;
+		const EoOutboxRow **done = palloc(rows.ndone * sizeof(EoOutboxRow *));
+		int			n = 0;
 
-			(void) eo_outbox_remove(row->digest, row->token);
-		}
+		dlist_foreach(iter, &rows.done)
+			done[n++] = dlist_container(EoWorkerJob, node, iter.cur)->data;
+		eo_outbox_remove_rows(done, n);
 	}
 	CommitTransactionCommand();
 	/* Report the dead rows, so that autovacuum removes them. */
@@ -579,4 +617,5 @@ eo_worker_rows_remove(void)
 		hash_search(rows.known, row->token, HASH_REMOVE, NULL);
 		eo_worker_job_end(job);
 	}
+	rows.ndone = 0;
 }

@@ -51,7 +51,8 @@
 static struct
 {
 	MemoryContext context;
-	HTAB	   *table;			/* EoWorkerTarget by target */
+	HTAB	   *table;			/* EoWorkerTarget by target; none is removed */
+	EoWorkerTarget *last;		/* the one that was asked for last */
 	uint64		catalog;		/* version of the catalogs: counts changes of
 								 * servers and mappings */
 	uint32		recoveries;
@@ -86,8 +87,15 @@ EoWorkerTarget *
 eo_worker_target_of(const EoTarget *target)
 {
 	bool		found;
-	EoWorkerTarget *t = hash_search(targets.table, target, HASH_ENTER, &found);
+	EoWorkerTarget *t = targets.last;
 
+	/*
+	 * To compare is faster than to hash, and rows of one target come
+	 * together.
+	 */
+	if (t != NULL && memcmp(target, &t->target, sizeof(EoTarget)) == 0)
+		return t;
+	t = targets.last = hash_search(targets.table, target, HASH_ENTER, &found);
 	if (!found)
 	{
 		memset((char *) t + sizeof(EoTarget), 0, sizeof(EoWorkerTarget) - sizeof(EoTarget));

@@ -31,6 +31,7 @@
 #include "dynamodb/json.h"
 #include "dynamodb/layout.h"
 #include "dynamodb/record.h"
+#include "dynamodb/statement.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
 
@@ -105,6 +106,7 @@ struct EoActionLayout
 	EoAttributeName attributes[N_ATTRIBUTES + 1];
 	EoValue		values[EO_VALUE_LETTERS];
 	EoExpression made[N_VERBS][N_VARIANTS];
+	EoStatement inserts[N_VARIANTS];	/* of EO_ACTION_CREATE */
 	EoActionLayout *next;
 };
 
@@ -364,6 +366,24 @@ eo_action_item_max_payload(size_t pk_len, size_t id_len)
 	return EO_MAX_ITEM_BYTES - ITEM_OVERHEAD - pk_len - id_len;
 }
 
+/* Spell the instants and the payload as the layout has them. */
+static void
+spell(const EoActionLayout *layout, const EoActionWrite *w, Spelled *spelled)
+{
+	int64_t		now_ms = w->now_ms;
+
+	if (!layout->is_seed)
+		return;
+	/* Whole seconds are compared with whole seconds. */
+	if (layout->instants == EO_INSTANT_S)
+		now_ms -= now_ms % 1000;
+	eo_instant_make(&spelled->now, layout->instants, now_ms);
+	eo_instant_make(&spelled->active, layout->instants, w->active_ms);
+	eo_instant_make(&spelled->expires, layout->instants, w->expires_ms);
+	spelled->payload = w->payload;
+	spelled->payload_len = w->payload != NULL ? strlen(w->payload) : 0;
+}
+
 /*
  * An expression is made once for each verb and each set of options; that is all that
  * changes in the layout.
@@ -378,19 +398,7 @@ eo_action_item_put_write(const EoActionLayout *layout, EoBuf *body, const char *
 	Spelled		spelled;
 	const void *structs[] = {[FROM_WRITE] = w,[FROM_TYPES] = &types,[FROM_SPELLED] = &spelled};
 
-	if (layout->is_seed)
-	{
-		int64_t		now_ms = w->now_ms;
-
-		/* Whole seconds are compared with whole seconds. */
-		if (layout->instants == EO_INSTANT_S)
-			now_ms -= now_ms % 1000;
-		eo_instant_make(&spelled.now, layout->instants, now_ms);
-		eo_instant_make(&spelled.active, layout->instants, w->active_ms);
-		eo_instant_make(&spelled.expires, layout->instants, w->expires_ms);
-		spelled.payload = w->payload;
-		spelled.payload_len = w->payload != NULL ? strlen(w->payload) : 0;
-	}
+	spell(layout, w, &spelled);
 	if (e->text.len == 0)
 		status = eo_expression_make(e, layout->attributes, options, set,
 									verbs[verb].condition, verbs[verb].update);
@@ -399,6 +407,30 @@ eo_action_item_put_write(const EoActionLayout *layout, EoBuf *body, const char *
 								 ",\"ReturnValues\":\"ALL_NEW\"", layout->values, structs);
 	else
 		body->status = status;
+}
+
+/* An INSERT is refused if there is an item, which is the condition of EO_ACTION_CREATE. */
+bool
+eo_action_item_put_create(const EoActionLayout *layout, EoBuf *body, const char *table,
+						  const char *pk, const EoActionWrite *w)
+{
+	unsigned int set = options_of(layout, w);
+	EoStatement *s = (EoStatement *) &layout->inserts[set];
+	EoStatus	status = EO_OK;
+	Spelled		spelled;
+	const void *structs[] = {[FROM_WRITE] = w,[FROM_TYPES] = &types,[FROM_SPELLED] = &spelled};
+
+	spell(layout, w, &spelled);
+	if (s->text.len == 0 && !s->impossible)
+		status = eo_statement_make_insert(s, layout->attributes, &layout->key, options, set,
+										  verbs[EO_ACTION_CREATE].update);
+	if (status != EO_OK)
+		body->status = status;
+	else if (s->impossible)
+		return false;
+	else
+		eo_statement_put(s, body, table, &layout->key, pk, layout->values, structs);
+	return true;
 }
 
 void

@@ -141,6 +141,13 @@ extern void eo_action_item_put_write(const EoActionLayout *layout, EoBuf *body,
 									 const char *table, const char *pk, EoActionVerb verb,
 									 const EoActionWrite *w);
 
+/*
+ * Append EO_ACTION_CREATE as a statement of a BatchExecuteStatement, see statement.h.
+ * Returns false if it has no such spelling: then nothing is appended.
+ */
+extern bool eo_action_item_put_create(const EoActionLayout *layout, EoBuf *body,
+									  const char *table, const char *pk, const EoActionWrite *w);
+
 /* Append the body of a consistent GetItem. */
 extern void eo_action_item_put_read(const EoActionLayout *layout, EoBuf *body,
 									const char *table, const char *pk);

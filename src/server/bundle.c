@@ -105,8 +105,37 @@ has_key(const EoBundle *bundle, const char *pk)
 	return false;
 }
 
+/* A write on a key, for put_record(). */
+typedef struct RecordWrite
+{
+	EoVerb		verb;
+	const EoWrite *w;
+} RecordWrite;
+
+static bool
+put_record(EoBuf *body, const EoStore *store, const char *pk, const void *arg)
+{
+	const RecordWrite *record = arg;
+
+	return eo_record_put_statement(store->layout, body, store->server->table, pk, record->verb,
+								   record->w);
+}
+
 bool
 eo_bundle_add(EoBundle *bundle, EoAnswer *answer, EoVerb verb, const EoWrite *w)
+{
+	RecordWrite record = {.verb = verb,.w = w};
+
+	if (!eo_bundle_add_statement(bundle, answer, verb == EO_ACQUIRE || verb == EO_SEAL_NEW,
+								 put_record, &record))
+		return false;
+	bundle->call.dated |= eo_record_is_dated(verb);
+	return true;
+}
+
+bool
+eo_bundle_add_statement(EoBundle *bundle, EoAnswer *answer, bool inserts, EoPutStatement put,
+						const void *arg)
 {
 	EoBuf	   *body = &bundle->call.body;
 	size_t		before = body->len;
@@ -120,8 +149,7 @@ eo_bundle_add(EoBundle *bundle, EoAnswer *answer, EoVerb verb, const EoWrite *w)
 	}
 	if (bundle->n > 0)
 		eo_buf_addc(body, ',');
-	spelled = eo_record_put_statement(bundle->store->layout, body, bundle->store->server->table,
-									  pk, verb, w);
+	spelled = put(body, bundle->store, pk, arg);
 	if (!spelled || eo_buf_status(body) != EO_OK ||
 		body->len + strlen(BODY_END) + 1 > EO_MAX_BATCH_BODY)
 	{
@@ -132,9 +160,9 @@ eo_bundle_add(EoBundle *bundle, EoAnswer *answer, EoVerb verb, const EoWrite *w)
 		return false;
 	}
 	answer->bundle = bundle;
-	bundle->inserts[bundle->n] = verb == EO_ACQUIRE || verb == EO_SEAL_NEW;
+	bundle->inserts[bundle->n] = inserts;
 	bundle->members[bundle->n++] = answer;
-	bundle->call.dated |= eo_record_is_dated(verb);
+	bundle->call.dated |= answer->call.dated;
 	bundle->full = bundle->n == EO_MAX_STATEMENTS;
 	return true;
 }

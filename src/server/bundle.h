@@ -60,6 +60,15 @@ extern EoBundle *eo_bundle_create(EoStore *store);
 extern bool eo_bundle_add(EoBundle *bundle, EoAnswer *answer, EoVerb verb, const EoWrite *w);
 
 /*
+ * The same for a write of another kind.  put() appends the statement to the body, or returns false
+ * and appends nothing if there is no such statement; inserts says whether it is an INSERT.
+ */
+typedef bool (*EoPutStatement) (EoBuf *body, const EoStore *store, const char *pk,
+								const void *arg);
+extern bool eo_bundle_add_statement(EoBundle *bundle, EoAnswer *answer, bool inserts,
+									EoPutStatement put, const void *arg);
+
+/*
  * Start the request in a window, as eo_answer_start(); false: it has ended already.  It has
  * half of the time until deadline_us (0: of request_timeout); the other half is for requests
  * of the members' own.  A bundle is not sent with less than two members.

@@ -291,7 +291,7 @@ check_pending(Subject *s, EoCheckRow *row)
 
 	(void) s;
 	memset(&outbox, 0, sizeof(outbox));
-	(void) eo_outbox_visit(count_row);
+	(void) eo_outbox_visit(0, count_row);
 	if (outbox.rows > 0)
 		age_s = (long) Max(0, (GetCurrentTimestamp() - outbox.oldest) / USECS_PER_SEC);
 	waiting = outbox.rows == 0 && claims == 0 ? "nothing" : outbox.rows == 0 ?

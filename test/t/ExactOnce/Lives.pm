@@ -238,7 +238,10 @@ sub copy_beside
 	# For as long as an heir waits for silence the copy has looked on.
 	my $life = sql_of($original, "SELECT life FROM exactonce_lives WHERE state = 'open'");
 	is(item("tap_$name", "ORIGIN#$life")->{state}, 'open', "$how: the life of the original goes on");
+	my $of_copy = sql_of($copy, "SELECT life FROM exactonce_lives WHERE state = 'open'");
+	cmp_ok(sql_of($copy, 'SELECT count(*) FROM exactonce_pending'), '>', 0, "$how: the copy still has rows of the original");
 	stop_without_crash($_) foreach $copy, $original;
+	is(item("tap_$name", "ORIGIN#$of_copy")->{state}, 'closed', "$how: the life of the copy is closed nevertheless");
 	return;
 }
 
