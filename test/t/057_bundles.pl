@@ -250,6 +250,52 @@ foreach my $how (sort keys %completing)
 	unlike(states($name), qr/COMMITTING|COMPLETED|PROGRESS/, "$how: a batch that comes late seals nothing");
 }
 
+# ----- actions ----------------------------------------------------------------------
+
+# Creates n actions and says how the calls end.
+sub create
+{
+	my ($n) = @_;
+	$name = sprintf 'a%d-', ++$keys;
+	return $sql->("SELECT outcome, count(*) FROM action_create_many((SELECT jsonb_agg(jsonb_build_object('id', '$name' || i, "
+		. "'payload', i, 'pin', CASE i WHEN 3 THEN '1234' END)) FROM generate_series(1, $n) i)) GROUP BY 1 ORDER BY 1");
+}
+
+# The sizes of the batches, and the numbers of single requests and of refused ones.
+sub sent_actions
+{
+	my @sizes = map { scalar @{ $_->{writes} } } requests(op => $batch, key => 'ACTION#');
+	my @alone = requests(op => 'UpdateItem', key => 'ACTION#');
+	return join('+', sort { $b <=> $a } @sizes) . ' and ' . @alone . ', ' . grep { $_->{status} == 400 } @alone;
+}
+
+reset_proxy();
+is(create(60), 'created|60', 'many actions are created');
+is(sent_actions(), '25+25+10 and 0, 0', 'and share requests');
+is($sql->("SELECT outcome, payload FROM action_consume('${name}7')"), 'consumed|7', 'they can be consumed');
+is($sql->("SELECT outcome FROM action_consume('${name}3')"), 'invalid_pin', 'not without their PIN');
+is($sql->("SELECT outcome FROM action_consume('${name}3', '1234')"), 'consumed', 'but with it');
+foreach my $what (sort keys %faults)
+{
+	my ($fault, $alone, $refused) = @{ $faults{$what} };
+	# An answer that does not say which action it is about leaves all in doubt.
+	($alone, $refused) = (10, $refused + 9) if $alone == 1;
+	($alone, $refused) = (10, 10) if $what eq 'a copy that comes twice';
+	($alone, $refused) = (0, 0) if $what eq 'answers in the wrong places';
+	reset_proxy();
+	fault(op => $batch, key => 'ACTION#', %$fault);
+	is(create(10), 'created|10', "actions, $what: all are created");
+	is(sent_actions(), "10 and $alone, $refused", "actions, $what: those without an answer are asked for by themselves");
+	is($sql->("SELECT state, count(*) FROM generate_series(1, 10) i, action_get('$name' || i) GROUP BY 1"), 'active|10',
+		"actions, $what: all can be consumed");
+}
+reset_proxy();
+is($sql->("SELECT outcome FROM action_create('1', id => 'a-taken')"), 'created', 'an action that is there already');
+is($sql->(<<'SQL'), join("\n", "created|9", "already_exists|1"), 'among others: the others are created');
+SELECT outcome, count(*) FROM action_create_many((SELECT jsonb_agg(jsonb_build_object('id', CASE i WHEN 4 THEN 'a-taken' ELSE 'a-new' || i END,
+	'payload', i)) FROM generate_series(1, 10) i)) GROUP BY 1 ORDER BY 1
+SQL
+
 # ----- changed records -------------------------------------------------------------
 
 reset_proxy();
