@@ -245,31 +245,6 @@ extern void eo_slot_free(EoSlotRef ref);
 /* A number that changes whenever a claim of the cluster is found lost. */
 extern uint32 eo_slot_lost_count(void);
 
-/* ---- for everybody ---- */
-
-/*
- * Find a claim on the key with that digest which is not known to have committed:
- * one that an open transaction of another backend holds if there is one, else one
- * whose transaction is over and which is not settled yet.
- */
-extern bool eo_slot_find(const uint8 *digest, EoSlotView *view);
-extern bool eo_slot_read(EoSlotRef ref, EoSlotView *view);
-
-/* Copy the text that idem_fail() left; len is error_len of the view. */
-extern bool eo_slot_error(EoSlotRef ref, char *text, uint32 len);
-
-/* Show the next slot in use, from *cursor on. */
-extern bool eo_slot_walk(uint32 *cursor, EoSlotView *view);
-
-/*
- * Count the claims of a database, or of one server of it (InvalidOid: all), which
- * are unfinished: held by another process than but_pid, or to be settled.
- */
-extern int	eo_slot_count(Oid dboid, Oid serverid, int but_pid);
-
-/* Are there slots that a worker is about to free? */
-extern bool eo_slot_any_ending(void);
-
 /* ---- for the worker of a database ---- */
 
 /* Take the next slot that is due off the list of those to be settled. */

@@ -31,6 +31,7 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "cluster/databases.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
@@ -352,7 +353,7 @@ suspend(Oid dboid)
 static void
 refuse_if_unfinished(Oid serverid, const char *what)
 {
-	if (eo_slot_count(MyDatabaseId, serverid, 0) == 0 && !eo_outbox_any(serverid))
+	if (eo_slot_view_count(MyDatabaseId, serverid, 0) == 0 && !eo_outbox_any(serverid))
 	{
 		if (eo_outbox_any_of_original(serverid))
 			ereport(ERROR,

@@ -33,6 +33,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "cluster/life.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/contact.h"
@@ -235,7 +236,7 @@ check_slots(EoTxClaim *claim)
 {
 	EoSlotView	view;
 
-	if (!eo_slot_find(claim->info->digest, &view))
+	if (!eo_slot_view_find(claim->info->digest, &view))
 		return;
 	if (eo_slot_state_is_over(view.info.state))
 	{

@@ -41,6 +41,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "cluster/life.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/contact.h"
 #include "commit/life_rows.h"
@@ -142,7 +143,7 @@ eo_settle_prepare(EoStore *store, EoBundle *bundle, const EoSlotView *view)
 		char	   *error = palloc(view->error_len);
 
 		/* The slot was freed since: another process has settled the claim. */
-		if (!eo_slot_error(view->ref, error, view->error_len))
+		if (!eo_slot_view_error(view->ref, error, view->error_len))
 			return NULL;
 		w.error = error;
 		w.error_len = view->error_len;

@@ -45,6 +45,7 @@
 #include "cluster/databases.h"
 #include "cluster/kept.h"
 #include "cluster/life.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commands/dbcommands.h"
@@ -201,7 +202,7 @@ add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotR
 			return status;
 		if (give_up_us == 0)
 			give_up_us = now_us + ROOM_WAIT_US;
-		if (now_us >= give_up_us || !eo_slot_any_ending())
+		if (now_us >= give_up_us || !eo_slot_view_any_ending())
 			return status;
 		eo_database_wake(MyDatabaseId);
 		eo_http_wait(now_us + 2000, EO_WAIT_RAISE);

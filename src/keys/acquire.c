@@ -34,6 +34,7 @@
 #include "cluster/doubts.h"
 #include "cluster/life_watch.h"
 #include "cluster/service_clocks.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/session_tokens.h"
 #include "commit/settle.h"
@@ -246,7 +247,7 @@ eo_acquire_check_slots(EoAcquiring *a)
 	EoSlotView	view;
 	EoClaim    *claim = a->claim;
 
-	if (!eo_slot_find(a->k.digest, &view))
+	if (!eo_slot_view_find(a->k.digest, &view))
 		return false;
 	if (eo_slot_state_is_over(view.info.state))
 	{

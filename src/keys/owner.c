@@ -30,6 +30,7 @@
 #include "access/xact.h"
 #include "cluster/kept.h"
 #include "cluster/life.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/lives.h"
 #include "commit/outbox.h"
@@ -81,7 +82,7 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing, bool 
 	EoFate		fate;
 	int64		retention_s;
 
-	if (k->held == NULL && eo_slot_find(k->digest, &view) &&
+	if (k->held == NULL && eo_slot_view_find(k->digest, &view) &&
 		eo_slot_state_is_over(view.info.state) && strcmp(view.info.token, w->owner) == 0)
 		eo_settle_on_the_spot(k->store, k->key, &view);
 	answer = eo_store_write(k->store, k->pk, verb, w);
@@ -212,7 +213,7 @@ enter_earlier(EoKey *k, const char *token, const char *verb)
 
 	token = choose_token(k, token, verb);
 	/* The claim may have been sealed by a transaction that was rolled back. */
-	if (eo_slot_find(k->digest, &view) && eo_slot_state_is_over(view.info.state))
+	if (eo_slot_view_find(k->digest, &view) && eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(k->store, k->key, &view);
 	eo_slot_info_init(&info, EO_SLOT_HELD, k->digest, token);
 	info.retention_s = retention_of(k, token);

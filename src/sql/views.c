@@ -18,6 +18,7 @@
 #include "cluster/kept.h"
 #include "cluster/life_watch.h"
 #include "cluster/progress.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/durability.h"
@@ -128,7 +129,7 @@ eo_claims_of_cluster(PG_FUNCTION_ARGS)
 
 	eo_gate("exactonce_claims", EO_READS);
 	eo_compat_materialized_srf(fcinfo);
-	while (eo_slot_walk(&cursor, &view))
+	while (eo_slot_view_walk(&cursor, &view))
 	{
 		const EoSlotInfo *s = &view.info;
 		Oid			serverid = InvalidOid;
