@@ -66,6 +66,33 @@ eo_slot_view_find(const uint8 *digest, EoSlotView *view)
 }
 
 bool
+eo_slot_view_is_of_session(uint32 index, const uint8 *digest, const char *token)
+{
+	const EoSlotInfo *info = &eo_claim_table.slots[index].info;
+
+	return info->state == EO_SLOT_SESSION && strcmp(info->token, token) == 0 &&
+		memcmp(info->digest, digest, EO_DIGEST_LEN) == 0;
+}
+
+bool
+eo_slot_view_find_session(const uint8 *digest, const char *token, EoSlotRef *ref)
+{
+	uint32		i;
+
+	eo_claim_table_lock(LW_SHARED);
+	i = *eo_claim_table_bucket(digest);
+	while (i != EO_NO_INDEX && !eo_slot_view_is_of_session(i, digest, token))
+		i = eo_claim_table.slots[i].next;
+	if (i != EO_NO_INDEX)
+	{
+		ref->index = i;
+		ref->generation = eo_claim_table.slots[i].generation;
+	}
+	eo_claim_table_unlock();
+	return i != EO_NO_INDEX;
+}
+
+bool
 eo_slot_view_read(EoSlotRef ref, EoSlotView *view)
 {
 	bool		found;

@@ -16,11 +16,14 @@
 
 /*
  * Find a claim on the key with that digest which is not known to have committed:
- * one that an open transaction of another backend holds if there is one, else one
+ * one that another backend holds, in an open transaction or as a session, if there is one; else one
  * whose transaction is over and which is not settled yet.
  */
 extern bool eo_slot_view_find(const uint8 *digest, EoSlotView *view);
 extern bool eo_slot_view_read(EoSlotRef ref, EoSlotView *view);
+
+/* Find the claim that a session holds by this token. */
+extern bool eo_slot_view_find_session(const uint8 *digest, const char *token, EoSlotRef *ref);
 
 /* Copy the text that idem_fail() left; len is error_len of the view. */
 extern bool eo_slot_view_error(EoSlotRef ref, char *text, uint32 len);
@@ -41,5 +44,8 @@ extern bool eo_slot_view_any_ending(void);
 
 /* Copy the slot with that number.  The caller must hold the lock of the claim table. */
 extern void eo_slot_view_fill(uint32 index, EoSlotView *view);
+
+/* Is it that of a claim which a session holds by this token?  The same lock. */
+extern bool eo_slot_view_is_of_session(uint32 index, const uint8 *digest, const char *token);
 
 #endif							/* EO_CLUSTER_SLOT_VIEWS_H */

@@ -10,7 +10,8 @@
  * state is in this file.
  *
  * Until its transaction is over a slot is changed by the backend that holds the
- * claim (and by the worker's heartbeats, which touch the lease only).  Then it is
+ * claim (and by the worker's heartbeats, which touch the lease only); the slot of a
+ * claim that the session keeps, until the session is over.  Then it is
  * on the list of its database's worker, which settles and frees it.  A backend
  * that meets such a slot may do the same work at the same time: both write to
  * DynamoDB under the same conditions, and the one that frees it second finds
@@ -43,6 +44,7 @@ static EoSlot *lock_slot(EoSlotRef ref);
 static void free_slot(uint32 index);
 static bool make_room(const EoTargetEntry *target, EoSlotStatus status);
 static EoSlotState state_after(const EoSlotInfo *info, bool committed);
+static void give_to_worker(uint32 index, EoSlotState state);
 static EoSlotState state_after_crash(const EoSlotInfo *info);
 
 /*
@@ -416,6 +418,8 @@ state_after(const EoSlotInfo *info, bool committed)
 			return committed ? EO_SLOT_TO_FINISH : state_after_seal(info);
 		case EO_SLOT_HELD:
 		case EO_SLOT_COMPLETED:
+			if (committed && info->session && !info->lost)
+				return EO_SLOT_SESSION;
 			/* A claim that outlives its transaction is left to its lease. */
 			return !committed && info->release_on_abort ? EO_SLOT_TO_ABORT : EO_SLOT_FREE;
 		default:
@@ -436,13 +440,56 @@ eo_slot_end(EoSlotRef ref, bool committed)
 	state = state_after(&slot->info, committed);
 	if (state == EO_SLOT_FREE)
 		free_slot(ref.index);
-	else
-	{
-		slot->info.due_us = 0;
+	else if (state == EO_SLOT_SESSION)
 		enter_state(slot, state);
-		eo_database_list_ended(ref.index);
-		eo_database_wake_worker(eo_claim_table_database(slot));
+	else
+		give_to_worker(ref.index, state);
+	eo_claim_table_unlock();
+}
+
+/* The caller must hold the lock. */
+static void
+give_to_worker(uint32 index, EoSlotState state)
+{
+	EoSlot	   *slot = &eo_claim_table.slots[index];
+
+	slot->info.due_us = 0;
+	enter_state(slot, state);
+	eo_database_list_ended(index);
+	eo_database_wake_worker(eo_claim_table_database(slot));
+}
+
+/* ----- the end of a session ----- */
+
+void
+eo_slot_end_session(int pid)
+{
+	int64		now_us = eo_clock_monotonic_us();
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
+	{
+		EoSlotInfo *info = &eo_claim_table.slots[i].info;
+
+		if (info->state != EO_SLOT_SESSION || info->pid != pid)
+			continue;
+		info->ended_us = now_us;
+		give_to_worker(i, EO_SLOT_TO_ABORT);
 	}
+	eo_claim_table_unlock();
+}
+
+void
+eo_slot_session_over(const uint8 *digest, const char *token)
+{
+	uint32		i;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	i = *eo_claim_table_bucket(digest);
+	while (i != EO_NO_INDEX && !eo_slot_view_is_of_session(i, digest, token))
+		i = eo_claim_table.slots[i].next;
+	if (i != EO_NO_INDEX)
+		free_slot(i);
 	eo_claim_table_unlock();
 }
 
@@ -459,7 +506,9 @@ state_after_crash(const EoSlotInfo *info)
 	{
 		case EO_SLOT_HELD:
 		case EO_SLOT_COMPLETED:
-			return info->bound ? EO_SLOT_TO_ABORT : EO_SLOT_FREE;
+			return info->bound || info->session ? EO_SLOT_TO_ABORT : EO_SLOT_FREE;
+		case EO_SLOT_SESSION:
+			return EO_SLOT_TO_ABORT;
 		case EO_SLOT_SEALING:
 			return EO_SLOT_TO_JUDGE;
 		case EO_SLOT_BURIED:
@@ -556,7 +605,8 @@ eo_slot_doubted(EoSlotRef ref)
 static bool
 needs_beat(const EoSlot *slot, Oid dboid)
 {
-	return (slot->info.state == EO_SLOT_HELD || slot->info.state == EO_SLOT_COMPLETED) &&
+	return (slot->info.state == EO_SLOT_HELD || slot->info.state == EO_SLOT_COMPLETED ||
+			slot->info.state == EO_SLOT_SESSION) &&
 		!slot->info.lost && slot->info.due_us > 0 && eo_claim_table_database(slot) == dboid;
 }
 

@@ -431,7 +431,8 @@ prepare_claim(const Sealing *s, EoTxClaim *claim, EoBundle *bundle, EoVerb verb,
 
 	w.owner = claim->info->token;
 	w.origin = s->origin_text;
-	w.bind = claim->info->release_on_abort ? "tx" : claim->earlier ? "keep" : "hold";
+	w.bind = claim->info->release_on_abort ? "tx" : claim->of_session ? "session" :
+		claim->earlier ? "keep" : "hold";
 	w.now_ms = eo_client_now_ms(&claim->store->client);
 	w.retention_s = claim->info->retention_s;
 	w.holder = eo_text_holder();

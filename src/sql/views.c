@@ -62,6 +62,7 @@ state_of(const EoSlotInfo *info)
 		[EO_SLOT_FAILED] = "settled",
 		[EO_SLOT_RELEASED] = "settled",
 		[EO_SLOT_SEALING] = "committing",
+		[EO_SLOT_SESSION] = "session",
 		[EO_SLOT_TO_FINISH] = "ending",
 		[EO_SLOT_TO_FAIL] = "ending",
 		[EO_SLOT_TO_RELEASE] = "ending",
