@@ -13,7 +13,7 @@
 /* This session is about to make such a claim: have them given back when it ends. */
 extern void eo_session_claim_expect(void);
 
-/* Give back all claims that this session holds.  Those of an open transaction are not among them. */
+/* Give back what this session holds; claims of an open transaction are not among that. */
 extern void eo_session_claims_end(void);
 
 #endif							/* EO_COMMIT_SESSION_CLAIMS_H */
