@@ -236,4 +236,64 @@ is($sql->("SELECT count(*) FROM work WHERE who = 'finishing'"), '1', '... and it
 settled($node);
 
 stop_without_crash($node, kills => 1);
+
+# ----- pg_cron -------------------------------------------------------------------------
+
+# Two servers start the same job; the job of the one that has the key is cut off in the middle.
+SKIP:
+{
+	chomp(my $share = `$ENV{PG_CONFIG} --sharedir`);
+	skip 'pg_cron is not installed', 6 unless -f "$share/extension/pg_cron.control";
+	my ($one, $two) = map { cron_node($_) } 'one', 'two';
+	my $done = sub { $_[0]->safe_psql('postgres', 'SELECT count(*) FROM steps') };
+	$one->safe_psql('postgres', "SELECT cron.schedule('nightly', '* * * * *', 'CALL nightly()')");
+	wait_for(130, 'pg_cron has started the job, and it holds the key of the night', sub { $done->($one) eq '1' });
+	is($one->safe_psql('postgres', "SELECT state FROM exactonce_claims WHERE key = 'nightly'"), 'session',
+		'... with its session');
+	$two->safe_psql('postgres', 'CALL nightly()');
+	is($done->($two), '0', 'the job of another server does nothing meanwhile');
+	$one->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM exactonce_claims WHERE key = 'nightly'; SELECT cron.unschedule('nightly')");
+	$since = time();
+	$two->safe_psql('postgres', 'CALL nightly()') while $done->($two) eq '0' && time() - $since < 60;
+	cmp_ok(time() - $since, '<', 2, 'when the job was cut off, that of the other server does it within 2 s');
+	settled($two);
+	is(record('tap_cron', 'nightly')->{status}, 'COMPLETED', '... and completes the key');
+	is(record('tap_cron', 'nightly')->{runs}, '2', '... in the second run');
+	$_->stop foreach $one, $two;
+}
 done_testing();
+
+# A server with pg_cron and the job, which stops in the middle on server one.
+sub cron_node
+{
+	my ($name) = @_;
+	my $node = new_node("cron_$name", no_preload => 1, options => { table => 'tap_cron' });
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'exactonce, pg_cron'\ncron.use_background_workers = on\n");
+	$node->restart;
+	$node->safe_psql('postgres', "SELECT idem_create_table()");
+	$node->safe_psql('postgres', <<"SQL");
+CREATE EXTENSION pg_cron;
+CREATE TABLE steps (n int);
+CREATE PROCEDURE nightly() LANGUAGE plpgsql AS \$\$
+BEGIN
+	IF (idem_acquire('nightly', on_commit => 'session')).outcome <> 'acquired' THEN
+		RETURN;
+	END IF;
+	INSERT INTO steps VALUES (1);
+	COMMIT;
+	PERFORM pg_sleep(600) WHERE '$name' = 'one';
+	INSERT INTO steps VALUES (2);
+	PERFORM idem_complete('nightly');
+END \$\$;
+SQL
+	return $node;
+}
+
+# As wait_until(), with another limit in seconds.
+sub wait_for
+{
+	my ($seconds, $what, $code) = @_;
+	my $end = time() + $seconds;
+	usleep(50_000) until $code->() || time() > $end;
+	return ok($code->(), $what);
+}
