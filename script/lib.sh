@@ -105,6 +105,11 @@ install_missing() {
     [ -x "/usr/lib/postgresql/$major/bin/postgres" ] || packages+=" postgresql-$major"
     [ -x "/usr/lib/postgresql/$major/bin/psql" ] || packages+=" postgresql-client-$major"
     has_server_headers "$major" || packages+=" postgresql-server-dev-$major"
+    # Not every version has it; the test that uses it is skipped then.
+    if [ ! -f "/usr/share/postgresql/$major/extension/pg_cron.control" ] &&
+        apt-cache show "postgresql-$major-cron" >/dev/null 2>&1; then
+        packages+=" postgresql-$major-cron"
+    fi
     packages=$(xargs <<<"$packages")
     if [ -n "$packages" ]; then
         has_command apt-get || die "please install: $packages"

@@ -56,7 +56,7 @@
 #include "storage/lwlock.h"
 
 #define TABLE_FILE "exactonce_claims"
-#define TABLE_MAGIC UINT64CONST(0x65786163746f6e33)
+#define TABLE_MAGIC UINT64CONST(0x65786163746f6e34)
 
 /* Open, and locked, as long as any process of this server lives. */
 static int	table_fd = -1;

@@ -12,6 +12,7 @@
 
 #include "cluster/claim_table.h"
 #include "cluster/doubts.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "storage/lwlock.h"
@@ -49,7 +50,7 @@ eo_doubt_end(const EoTarget *target, const char *pk)
 	EoSlotView	view;
 	uint32		cursor = 0;
 
-	while (eo_slot_walk(&cursor, &view))
+	while (eo_slot_view_walk(&cursor, &view))
 	{
 		if (view.info.state == EO_SLOT_IN_DOUBT && strcmp(view.pk, pk) == 0 &&
 			eo_target_same_table(&view.target, target))

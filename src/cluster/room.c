@@ -10,6 +10,7 @@
 #include "cluster/claim_table.h"
 #include "cluster/room.h"
 #include "cluster/shares.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 
 void
@@ -28,7 +29,7 @@ eo_room_ending(Oid dboid)
 	int			n = 0;
 	EoSlotView	view;
 
-	while (eo_slot_walk(&cursor, &view))
+	while (eo_slot_view_walk(&cursor, &view))
 		n += view.target.dboid == dboid && eo_slot_state_is_ending(view.info.state);
 	return n;
 }

@@ -10,7 +10,8 @@
  * state is in this file.
  *
  * Until its transaction is over a slot is changed by the backend that holds the
- * claim (and by the worker's heartbeats, which touch the lease only).  Then it is
+ * claim (and by the worker's heartbeats, which touch the lease only); the slot of a
+ * claim that the session keeps, until the session is over.  Then it is
  * on the list of its database's worker, which settles and frees it.  A backend
  * that meets such a slot may do the same work at the same time: both write to
  * DynamoDB under the same conditions, and the one that frees it second finds
@@ -28,6 +29,7 @@
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/shares.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "compat.h"
@@ -41,8 +43,8 @@
 static EoSlot *lock_slot(EoSlotRef ref);
 static void free_slot(uint32 index);
 static bool make_room(const EoTargetEntry *target, EoSlotStatus status);
-static void view_slot(uint32 index, EoSlotView *view);
 static EoSlotState state_after(const EoSlotInfo *info, bool committed);
+static void give_to_worker(uint32 index, EoSlotState state);
 static EoSlotState state_after_crash(const EoSlotInfo *info);
 
 /*
@@ -416,6 +418,8 @@ state_after(const EoSlotInfo *info, bool committed)
 			return committed ? EO_SLOT_TO_FINISH : state_after_seal(info);
 		case EO_SLOT_HELD:
 		case EO_SLOT_COMPLETED:
+			if (committed && info->session && !info->lost)
+				return EO_SLOT_SESSION;
 			/* A claim that outlives its transaction is left to its lease. */
 			return !committed && info->release_on_abort ? EO_SLOT_TO_ABORT : EO_SLOT_FREE;
 		default:
@@ -436,13 +440,56 @@ eo_slot_end(EoSlotRef ref, bool committed)
 	state = state_after(&slot->info, committed);
 	if (state == EO_SLOT_FREE)
 		free_slot(ref.index);
-	else
-	{
-		slot->info.due_us = 0;
+	else if (state == EO_SLOT_SESSION)
 		enter_state(slot, state);
-		eo_database_list_ended(ref.index);
-		eo_database_wake_worker(eo_claim_table_database(slot));
+	else
+		give_to_worker(ref.index, state);
+	eo_claim_table_unlock();
+}
+
+/* The caller must hold the lock. */
+static void
+give_to_worker(uint32 index, EoSlotState state)
+{
+	EoSlot	   *slot = &eo_claim_table.slots[index];
+
+	slot->info.due_us = 0;
+	enter_state(slot, state);
+	eo_database_list_ended(index);
+	eo_database_wake_worker(eo_claim_table_database(slot));
+}
+
+/* ----- the end of a session ----- */
+
+void
+eo_slot_end_session(int pid)
+{
+	int64		now_us = eo_clock_monotonic_us();
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
+	{
+		EoSlotInfo *info = &eo_claim_table.slots[i].info;
+
+		if (info->state != EO_SLOT_SESSION || info->pid != pid)
+			continue;
+		info->ended_us = now_us;
+		give_to_worker(i, EO_SLOT_TO_ABORT);
 	}
+	eo_claim_table_unlock();
+}
+
+void
+eo_slot_session_over(const uint8 *digest, const char *token)
+{
+	uint32		i;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	i = *eo_claim_table_bucket(digest);
+	while (i != EO_NO_INDEX && !eo_slot_view_is_of_session(i, digest, token))
+		i = eo_claim_table.slots[i].next;
+	if (i != EO_NO_INDEX)
+		free_slot(i);
 	eo_claim_table_unlock();
 }
 
@@ -459,7 +506,9 @@ state_after_crash(const EoSlotInfo *info)
 	{
 		case EO_SLOT_HELD:
 		case EO_SLOT_COMPLETED:
-			return info->bound ? EO_SLOT_TO_ABORT : EO_SLOT_FREE;
+			return info->bound || info->session ? EO_SLOT_TO_ABORT : EO_SLOT_FREE;
+		case EO_SLOT_SESSION:
+			return EO_SLOT_TO_ABORT;
 		case EO_SLOT_SEALING:
 			return EO_SLOT_TO_JUDGE;
 		case EO_SLOT_BURIED:
@@ -494,140 +543,6 @@ eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotInfo *info, co
 	eo_claim_table_unlock();
 }
 
-/* ----- looking ----- */
-
-static void
-view_slot(uint32 index, EoSlotView *view)
-{
-	EoSlot	   *slot = &eo_claim_table.slots[index];
-
-	view->ref.index = index;
-	view->ref.generation = slot->generation;
-	view->info = slot->info;
-	view->target = eo_claim_table.targets[slot->target].target;
-	view->error_len = slot->error_len;
-	(void) eo_claim_table_read_text(&eo_claim_table, slot->pk, view->pk, slot->pk_len);
-	view->pk[slot->pk_len] = '\0';
-}
-
-/* Is there something to be settled before the key can be claimed again? */
-static bool
-is_to_settle(EoSlotState state)
-{
-	return state >= EO_SLOT_TO_FAIL && state <= EO_SLOT_TO_JUDGE;
-}
-
-bool
-eo_slot_find(const uint8 *digest, EoSlotView *view)
-{
-	uint32		found = EO_NO_INDEX;
-
-	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = *eo_claim_table_bucket(digest); i != EO_NO_INDEX;
-		 i = eo_claim_table.slots[i].next)
-	{
-		const EoSlotInfo *info = &eo_claim_table.slots[i].info;
-
-		if (memcmp(info->digest, digest, EO_DIGEST_LEN) != 0)
-			continue;
-		if (eo_slot_state_is_held(info->state) && info->pid != MyProcPid && !info->lost)
-		{
-			found = i;
-			break;
-		}
-		if (found == EO_NO_INDEX && is_to_settle(info->state))
-			found = i;
-	}
-	if (found != EO_NO_INDEX)
-		view_slot(found, view);
-	eo_claim_table_unlock();
-	return found != EO_NO_INDEX;
-}
-
-bool
-eo_slot_read(EoSlotRef ref, EoSlotView *view)
-{
-	if (lock_slot(ref) == NULL)
-		return false;
-	view_slot(ref.index, view);
-	eo_claim_table_unlock();
-	return true;
-}
-
-bool
-eo_slot_error(EoSlotRef ref, char *text, uint32 len)
-{
-	EoSlot	   *slot = lock_slot(ref);
-	bool		found;
-
-	if (slot == NULL)
-		return false;
-	found = slot->error_len == len &&
-		eo_claim_table_read_text(&eo_claim_table, slot->error, text, len);
-	eo_claim_table_unlock();
-	return found;
-}
-
-bool
-eo_slot_walk(uint32 *cursor, EoSlotView *view)
-{
-	bool		found = false;
-
-	eo_claim_table_lock(LW_SHARED);
-	while (!found && *cursor < eo_claim_table.header->high_slot)
-	{
-		found = eo_claim_table.slots[*cursor].info.state != EO_SLOT_FREE;
-		if (found)
-			view_slot(*cursor, view);
-		(*cursor)++;
-	}
-	eo_claim_table_unlock();
-	return found;
-}
-
-/* A record left against late copies of an acquire is a precaution, and not unfinished. */
-static bool
-is_unfinished(const EoSlotInfo *info, int but_pid)
-{
-	if (info->state == EO_SLOT_FREE)
-		return false;
-	if (!eo_slot_state_is_over(info->state))
-		return info->pid != but_pid;
-	return (info->state != EO_SLOT_TO_BURY && info->state != EO_SLOT_BURIED) ||
-		eo_slot_has_origin(info);
-}
-
-int
-eo_slot_count(Oid dboid, Oid serverid, int but_pid)
-{
-	int			n = 0;
-
-	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
-	{
-		const EoSlot *slot = &eo_claim_table.slots[i];
-		const EoTarget *target = &eo_claim_table.targets[slot->target].target;
-
-		if (target->dboid == dboid && (!OidIsValid(serverid) || target->serverid == serverid) &&
-			is_unfinished(&slot->info, but_pid))
-			n++;
-	}
-	eo_claim_table_unlock();
-	return n;
-}
-
-bool
-eo_slot_any_ending(void)
-{
-	bool		any = false;
-
-	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot && !any; i++)
-		any = eo_slot_state_is_ending(eo_claim_table.slots[i].info.state);
-	eo_claim_table_unlock();
-	return any;
-}
-
 /* ----- for the worker ----- */
 
 bool
@@ -642,7 +557,7 @@ eo_slot_next_ended(Oid dboid, int64 now_us, EoSlotView *view)
 	if (i != EO_NO_INDEX)
 	{
 		eo_database_unlist_ended(i);
-		view_slot(i, view);
+		eo_slot_view_fill(i, view);
 	}
 	eo_claim_table_unlock();
 	return i != EO_NO_INDEX;
@@ -690,7 +605,8 @@ eo_slot_doubted(EoSlotRef ref)
 static bool
 needs_beat(const EoSlot *slot, Oid dboid)
 {
-	return (slot->info.state == EO_SLOT_HELD || slot->info.state == EO_SLOT_COMPLETED) &&
+	return (slot->info.state == EO_SLOT_HELD || slot->info.state == EO_SLOT_COMPLETED ||
+			slot->info.state == EO_SLOT_SESSION) &&
 		!slot->info.lost && slot->info.due_us > 0 && eo_claim_table_database(slot) == dboid;
 }
 
@@ -714,7 +630,7 @@ eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view)
 			continue;
 		}
 		info->due_us = INT64_MAX;	/* a heartbeat is under way */
-		view_slot(index, view);
+		eo_slot_view_fill(index, view);
 		found = true;
 	}
 	eo_claim_table_unlock();

@@ -38,7 +38,10 @@
  *	     +---------------------------+---------------------------+
  *	                                 | eo_slot_end
  *	                                 v
- *	                     TO_... (the worker), or FREE
+ *	                     TO_... (the worker), or FREE, or
+ *	                                 |
+ *	                              SESSION --------------------> TO_ABORT, or FREE
+ *	                                   eo_slot_end_session, eo_slot_session_over
  *
  * While the transaction is open the backend that holds the claim makes these
  * changes, so it may read the state of its own slot without the lock.  After
@@ -57,6 +60,11 @@ typedef enum EoSlotState
 	EO_SLOT_FAILED,				/* held; idem_fail() was called */
 	EO_SLOT_RELEASED,			/* held; idem_release() was called */
 	EO_SLOT_SEALING,			/* the seal was sent, or is about to be */
+
+	/* The transaction has committed, and the session that made it goes on. */
+	EO_SLOT_SESSION,			/* the record is ours, IN_PROGRESS; or a later
+								 * transaction of the session settles it, by a
+								 * slot of its own */
 
 	/* The transaction is over: what is left to be done about the record. */
 	EO_SLOT_TO_FINISH,			/* committed: mark it COMPLETED */
@@ -93,7 +101,7 @@ eo_slot_state_is_ending(EoSlotState state)
 static inline bool
 eo_slot_state_is_held(EoSlotState state)
 {
-	return state >= EO_SLOT_HELD && state <= EO_SLOT_SEALING;
+	return state >= EO_SLOT_HELD && state <= EO_SLOT_SESSION;
 }
 
 typedef struct EoSlotRef
@@ -113,6 +121,7 @@ typedef struct EoSlotInfo
 	/* The terms on which the claim was made. */
 	bool		once;			/* by idem_once() */
 	bool		bound;			/* bind = tx: it ends with the transaction */
+	bool		session;		/* bind = session: it ends with the session */
 	bool		release_on_abort;	/* else the claim outlives a rollback */
 	uint8		digest[EO_DIGEST_LEN];	/* of target and key */
 	char		fingerprint[EO_FINGERPRINT_LEN + 1];	/* "": none */
@@ -232,7 +241,7 @@ extern void eo_slot_sealing(EoSlotRef ref, const EoOrigin *origin, EoPlaceRef pl
 /* Of idem_once(): the seal was refused and cannot arrive any more. */
 extern void eo_slot_seal_refused(EoSlotRef ref);
 
-/* The lease was extended by its owner. */
+/* The lease was extended by its owner; also of a claim that the session holds. */
 extern void eo_slot_extended(EoSlotRef ref, int64 lease_until_ms, int64 lease_ms, int64 ttl_s);
 
 /*
@@ -242,33 +251,14 @@ extern void eo_slot_extended(EoSlotRef ref, int64 lease_until_ms, int64 lease_ms
 extern void eo_slot_end(EoSlotRef ref, bool committed);
 extern void eo_slot_free(EoSlotRef ref);
 
+/* The process with that id is over, or gives up what it holds as a session. */
+extern void eo_slot_end_session(int pid);
+
+/* The claim that a session holds by this token was settled: free its slot, if there is one. */
+extern void eo_slot_session_over(const uint8 *digest, const char *token);
+
 /* A number that changes whenever a claim of the cluster is found lost. */
 extern uint32 eo_slot_lost_count(void);
-
-/* ---- for everybody ---- */
-
-/*
- * Find a claim on the key with that digest which is not known to have committed:
- * one that an open transaction of another backend holds if there is one, else one
- * whose transaction is over and which is not settled yet.
- */
-extern bool eo_slot_find(const uint8 *digest, EoSlotView *view);
-extern bool eo_slot_read(EoSlotRef ref, EoSlotView *view);
-
-/* Copy the text that idem_fail() left; len is error_len of the view. */
-extern bool eo_slot_error(EoSlotRef ref, char *text, uint32 len);
-
-/* Show the next slot in use, from *cursor on. */
-extern bool eo_slot_walk(uint32 *cursor, EoSlotView *view);
-
-/*
- * Count the claims of a database, or of one server of it (InvalidOid: all), which
- * are unfinished: held by another process than but_pid, or to be settled.
- */
-extern int	eo_slot_count(Oid dboid, Oid serverid, int but_pid);
-
-/* Are there slots that a worker is about to free? */
-extern bool eo_slot_any_ending(void);
 
 /* ---- for the worker of a database ---- */
 

@@ -13,6 +13,7 @@
 
 #include "cluster/databases.h"
 #include "cluster/life.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/drain.h"
 #include "commit/outbox.h"
@@ -38,7 +39,7 @@ static int
 count_left(void)
 {
 	EoLife		life;
-	int			claims = eo_slot_count(MyDatabaseId, InvalidOid, 0);
+	int			claims = eo_slot_view_count(MyDatabaseId, InvalidOid, 0);
 
 	rows = 0;
 	(void) eo_outbox_visit(0, count_row);

@@ -12,6 +12,7 @@
  *	 worker of that database leaves, and comes back after the command.  It leaves
  *	 only for a role that PostgreSQL lets run the command, and comes back when the
  *	 process of the command ends, too.
+ * - After DISCARD ALL: the keys that the session holds are given back.
  * - Before an object that unfinished keys depend on is dropped, or an internal table
  *	 is truncated: this is refused.
  *
@@ -31,6 +32,7 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "cluster/databases.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
@@ -39,6 +41,7 @@
 #include "commit/hooks.h"
 #include "commit/internal.h"
 #include "commit/outbox.h"
+#include "commit/session_claims.h"
 #include "commit/xact.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
@@ -70,6 +73,7 @@ static void utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 					QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc);
 static Oid	database_to_leave(Node * statement);
 static void suspend(Oid dboid);
+static bool ends_session(Node * statement);
 static void object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
 						  void *arg);
 
@@ -204,8 +208,20 @@ utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 		/* If the database was dropped, the launcher finds that out. */
 		eo_database_resume();
 	}
+	if (ends_session(planned->utilityStmt))
+		eo_session_claims_end();
 	if (eo_xact_has_claims())
 		eo_xact_stay_first();
+}
+
+/*
+ * DISCARD ALL makes the session a new one, for another client: with the session's
+ * advisory locks go the keys that it holds.
+ */
+static bool
+ends_session(Node * statement)
+{
+	return IsA(statement, DiscardStmt) && ((DiscardStmt *) statement)->target == DISCARD_ALL;
 }
 
 /*
@@ -352,7 +368,7 @@ suspend(Oid dboid)
 static void
 refuse_if_unfinished(Oid serverid, const char *what)
 {
-	if (eo_slot_count(MyDatabaseId, serverid, 0) == 0 && !eo_outbox_any(serverid))
+	if (eo_slot_view_count(MyDatabaseId, serverid, 0) == 0 && !eo_outbox_any(serverid))
 	{
 		if (eo_outbox_any_of_original(serverid))
 			ereport(ERROR,

@@ -33,6 +33,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "cluster/life.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/contact.h"
@@ -235,7 +236,7 @@ check_slots(EoTxClaim *claim)
 {
 	EoSlotView	view;
 
-	if (!eo_slot_find(claim->info->digest, &view))
+	if (!eo_slot_view_find(claim->info->digest, &view))
 		return;
 	if (eo_slot_state_is_over(view.info.state))
 	{
@@ -430,7 +431,8 @@ prepare_claim(const Sealing *s, EoTxClaim *claim, EoBundle *bundle, EoVerb verb,
 
 	w.owner = claim->info->token;
 	w.origin = s->origin_text;
-	w.bind = claim->info->release_on_abort ? "tx" : claim->earlier ? "keep" : "hold";
+	w.bind = claim->info->release_on_abort ? "tx" : claim->of_session ? "session" :
+		claim->earlier ? "keep" : "hold";
 	w.now_ms = eo_client_now_ms(&claim->store->client);
 	w.retention_s = claim->info->retention_s;
 	w.holder = eo_text_holder();

@@ -41,6 +41,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "cluster/life.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/contact.h"
 #include "commit/life_rows.h"
@@ -142,7 +143,7 @@ eo_settle_prepare(EoStore *store, EoBundle *bundle, const EoSlotView *view)
 		char	   *error = palloc(view->error_len);
 
 		/* The slot was freed since: another process has settled the claim. */
-		if (!eo_slot_error(view->ref, error, view->error_len))
+		if (!eo_slot_view_error(view->ref, error, view->error_len))
 			return NULL;
 		w.error = error;
 		w.error_len = view->error_len;
@@ -154,6 +155,16 @@ bool
 eo_settle_looks_again(const EoSlotView *view)
 {
 	return verb_for(&view->info) == EO_BURY;
+}
+
+bool
+eo_settle_must_wait(const EoSlotView *view, const EoAnswer *answer)
+{
+	const EoRecord *r = eo_store_record(answer);
+
+	return view->info.session && view->info.state == EO_SLOT_TO_ABORT &&
+		answer->outcome == EO_NOT_APPLIED && answer->exists &&
+		r->state == EO_STATE_COMMITTING && strcmp(r->owner, view->info.token) == 0;
 }
 
 static EoFate
@@ -174,6 +185,7 @@ void
 eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 {
 	EoAnswer   *answer;
+	bool		waits;
 
 	if (view->target.dboid != MyDatabaseId)
 		return;					/* left to the worker of that database */
@@ -196,10 +208,11 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 	(void) eo_answer_run_one(answer);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, SETTLING, key, store->server->name);
+	waits = eo_settle_must_wait(view, answer);
 	eo_answer_free(answer);
 
 	/* A record that is to be looked at again is left to the worker. */
-	if (!eo_settle_looks_again(view))
+	if (!waits && !eo_settle_looks_again(view))
 		eo_slot_free(view->ref);
 }
 

@@ -54,6 +54,12 @@ extern EoAnswer *eo_settle_prepare(EoStore *store, EoBundle *bundle,
 extern bool eo_settle_looks_again(const EoSlotView *view);
 
 /*
+ * Was the claim of a session not given back because one of its transactions has sealed the
+ * record?  When that is finished or undone, the claim is to be given back again.
+ */
+extern bool eo_settle_must_wait(const EoSlotView *view, const EoAnswer *answer);
+
+/*
  * For a backend that has found a slot whose transaction is over: settle the claim
  * now, if it is one of this database that did not commit.  The others are left to
  * the worker.  When this returns the caller may ask DynamoDB for the key.  Raises

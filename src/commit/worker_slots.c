@@ -2,7 +2,7 @@
  *
  * worker_slots.c
  *	  Jobs of a worker: settle claims whose transactions are over, and extend the
- *	  leases of claims whose transactions are open.
+ *	  leases of claims whose transactions are open, or whose sessions go on.
  *
  * A slot whose transaction is over says by its state what is left to be done, see
  * slots.h and settle.c.  A backend that meets the key may settle the same claim at
@@ -34,6 +34,7 @@
 #include "server/guc.h"
 #include "server/stats.h"
 #include "server/store.h"
+#include "storage/procarray.h"
 #include "utils/memutils.h"
 
 /*
@@ -65,6 +66,7 @@ static bool abandon(EoWorkerJob *job);
 static EoAnswer *prepare_beat(EoWorkerJob *job, EoStore *store);
 static bool take_beat(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_beat(EoWorkerJob *job, int64 pause_us);
+static void forget_session_claim(const EoSlotView *view, bool lost);
 
 static const EoWorkerJobKind settle_kind = {
 	.prepare = prepare_settle,
@@ -231,6 +233,11 @@ take_settle(EoWorkerJob *job, const EoAnswer *answer)
 	const EoSlotView *view = job->data;
 	EoSlotState state = view->info.state;
 
+	if (eo_settle_must_wait(view, answer))
+	{
+		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
+		return true;
+	}
 	if (answer->outcome == EO_APPLIED && state != EO_SLOT_TO_BURY && state != EO_SLOT_BURIED)
 		eo_stats_add(job->target->store->stats, EO_COUNT_GIVEN_BACK, 1);
 	if (answer->outcome != EO_APPLIED &&
@@ -285,7 +292,10 @@ fetch_beats(int64 now_us)
 	while (!eo_worker_jobs_are_full(EO_WORKER_BEATS) &&
 		   eo_slot_beat_due(slots.dboid, now_us, &slots.next_beat, &view))
 	{
-		if (eo_worker_jobs_accept(EO_WORKER_BEATS, &view.target))
+		/* Whatever has kept its process from giving it back. */
+		if (view.info.state == EO_SLOT_SESSION && BackendPidGetProc(view.info.pid) == NULL)
+			eo_slot_end_session(view.info.pid);
+		else if (eo_worker_jobs_accept(EO_WORKER_BEATS, &view.target))
 			add_job(&beat_kind, &view);
 		else
 			retry_beat(&view);
@@ -331,9 +341,25 @@ take_beat(EoWorkerJob *job, const EoAnswer *answer)
 	bool		ours = applied || (answer->exists && strcmp(r->owner, view->info.token) == 0 &&
 								   r->state != EO_STATE_FAILED);
 
-	eo_slot_beaten(view->ref, !ours, applied ? r->lease_ms : 0,
-				   eo_clock_monotonic_us() + view->info.lease_ms * 1000 / 3);
+	if (view->info.state == EO_SLOT_SESSION &&
+		(!ours || (!applied && r->state == EO_STATE_COMPLETED)))
+		forget_session_claim(view, !ours);
+	else
+		eo_slot_beaten(view->ref, !ours, applied ? r->lease_ms : 0,
+					   eo_clock_monotonic_us() + view->info.lease_ms * 1000 / 3);
 	return true;
+}
+
+/* The claim of a session is over, by whoever knew its token or took the key over. */
+static void
+forget_session_claim(const EoSlotView *view, bool lost)
+{
+	if (lost)
+		ereport(LOG,
+				(errmsg("exactonce: process %d has lost a claim on table \"%s\" that it held as a session",
+						view->info.pid, view->target.table),
+				 errdetail("Its lease could not be extended in time, or an operator has ended the claim.")));
+	eo_slot_session_over(view->info.digest, view->info.token);
 }
 
 static void

@@ -45,6 +45,7 @@
 #include "cluster/databases.h"
 #include "cluster/kept.h"
 #include "cluster/life.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commands/dbcommands.h"
@@ -201,7 +202,7 @@ add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotR
 			return status;
 		if (give_up_us == 0)
 			give_up_us = now_us + ROOM_WAIT_US;
-		if (now_us >= give_up_us || !eo_slot_any_ending())
+		if (now_us >= give_up_us || !eo_slot_view_any_ending())
 			return status;
 		eo_database_wake(MyDatabaseId);
 		eo_http_wait(now_us + 2000, EO_WAIT_RAISE);
@@ -638,6 +639,8 @@ end_claim(EoTxClaim *c, bool committed)
 	if (eo_xact_is_given_up(c) ||
 		(committed ? c->info->state == EO_SLOT_SEALING : c->info->release_on_abort))
 		eo_session_tokens_forget_claim(c->store->server, c->pk, c->info->token);
+	if (c->earlier && (eo_xact_is_given_up(c) || (committed && c->info->state == EO_SLOT_SEALING)))
+		eo_slot_session_over(c->info->digest, c->info->token);
 	if (stays(c, committed))
 		keep(c);
 	else if (c->earlier)
@@ -656,7 +659,10 @@ stays(const EoTxClaim *c, bool committed)
 	return held && !info->lost && (committed || !info->release_on_abort);
 }
 
-/* Have the views show a claim that stays.  One of an earlier transaction is there. */
+/*
+ * Have the views show a claim that stays.  One of an earlier transaction is there, and
+ * that of a session keeps its slot.
+ */
 static void
 keep(const EoTxClaim *c)
 {
@@ -666,7 +672,7 @@ keep(const EoTxClaim *c)
 		.pid = MyProcPid,.since_us = info->since_us,.lease_until_ms = info->lease_until_ms,
 	.fence = info->fence,.runs = info->runs};
 
-	if (c->earlier)
+	if (c->earlier || info->session)
 		return;
 	kept.until_us = eo_clock_monotonic_us() +
 		(info->lease_until_ms - eo_client_now_ms(&c->store->client)) * 1000;

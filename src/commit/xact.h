@@ -31,8 +31,9 @@ typedef enum EoUnsettled
 	EO_UNSETTLED_WARNS,			/* keeps the claim, which was made outside a
 								 * block; a WARNING if the statement has
 								 * written data */
-	EO_UNSETTLED_STAYS			/* keeps the claim: on_commit => 'keep', or it
-								 * is older than the transaction */
+	EO_UNSETTLED_STAYS			/* keeps the claim: on_commit => 'keep' or
+								 * 'session', or it is older than the
+								 * transaction */
 } EoUnsettled;
 
 /*
@@ -58,6 +59,7 @@ typedef struct EoTxClaim
 									 * not completed */
 	EoUnsettled unsettled;
 	bool		earlier;		/* the claim is older than this transaction */
+	bool		of_session;		/* ... and this session holds it */
 	bool		in_doubt;		/* its seal was refused, but an earlier copy
 								 * of that request may still arrive */
 	bool		untried;		/* the work has not begun, so that an abort

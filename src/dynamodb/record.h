@@ -157,7 +157,8 @@ typedef struct EoWrite
 	/*
 	 * "tx": the claim is given back if its transaction aborts.  "hold": the
 	 * lease is then kept to its end.  "keep": the claim outlives
-	 * transactions.
+	 * transactions.  "session": the same, and it is given back when its
+	 * session ends.
 	 */
 	const char *bind;
 

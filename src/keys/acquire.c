@@ -34,7 +34,9 @@
 #include "cluster/doubts.h"
 #include "cluster/life_watch.h"
 #include "cluster/service_clocks.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
+#include "commit/session_claims.h"
 #include "commit/session_tokens.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
@@ -246,7 +248,7 @@ eo_acquire_check_slots(EoAcquiring *a)
 	EoSlotView	view;
 	EoClaim    *claim = a->claim;
 
-	if (!eo_slot_find(a->k.digest, &view))
+	if (!eo_slot_view_find(a->k.digest, &view))
 		return false;
 	if (eo_slot_state_is_over(view.info.state))
 	{
@@ -275,7 +277,8 @@ eo_acquire_check_slots(EoAcquiring *a)
 		claim->lease_until_ms = view.info.lease_until_ms;
 		claim->expires_at_ms = view.info.ttl_s * 1000;
 	}
-	a->local = true;
+	/* For the end of a session nobody can wait as for that of a transaction. */
+	a->local = view.info.state != EO_SLOT_SESSION;
 	a->holder = view.info.vxid;
 	return true;
 }
@@ -307,6 +310,8 @@ prepare(EoAcquiring *a)
 {
 	EoSlotInfo	info;
 
+	if (a->ask->session)
+		eo_session_claim_expect();
 	fill_info(a, &info);
 	a->held = eo_xact_add(a->k.store, a->ask->key, a->k.pk, &a->k.target, &info);
 	a->held->unsettled = a->ask->keep ? EO_UNSETTLED_STAYS :
@@ -453,6 +458,7 @@ fill_info(EoAcquiring *a, EoSlotInfo *info)
 
 	eo_slot_info_init(info, EO_SLOT_ASKING, a->k.digest, a->token);
 	info->bound = is_bound(ask);
+	info->session = ask->session;
 	info->release_on_abort = !ask->hold;
 	if (ask->payload_sha256 != NULL)
 		strlcpy(info->fingerprint, ask->payload_sha256, sizeof(info->fingerprint));
@@ -479,7 +485,7 @@ fill_write(EoAcquiring *a, EoWrite *w)
 	eo_record_keep(w, w->lease_ms, retention_s);
 	w->holder = eo_text_holder();
 	w->max_runs = ask->max_runs;
-	w->bind = ask->hold ? "hold" : is_bound(ask) ? "tx" : "keep";
+	w->bind = ask->session ? "session" : ask->hold ? "hold" : is_bound(ask) ? "tx" : "keep";
 	w->payload_sha256 = ask->payload_sha256;
 	eo_origin_write(&a->held->info->origin, a->origin);
 	w->origin = a->origin;

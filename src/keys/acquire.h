@@ -40,7 +40,8 @@ typedef struct EoAcquire
 	int64		max_runs;		/* 0: no limit */
 	const char *payload_sha256; /* NULL: no payload given */
 	bool		hold;			/* on_abort => 'hold' */
-	bool		keep;			/* on_commit => 'keep' */
+	bool		keep;			/* on_commit => 'keep', or: */
+	bool		session;		/* on_commit => 'session' */
 	bool		settled_within; /* the statement that claims the key also
 								 * settles it (idem_call, idem_guard) */
 } EoAcquire;

@@ -15,6 +15,7 @@
 #include "cluster/cache.h"
 #include "cluster/doubts.h"
 #include "cluster/kept.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/durability.h"
@@ -75,7 +76,7 @@ overlay(const EoKey *k, bool exists, EoRecord *r)
 		r->ttl_s = eo_record_ttl_after(now_ms, eo_record_retention(r, held->info->retention_s));
 		return true;
 	}
-	if (exists && eo_xact_is_given_up(held) && eo_slot_read(held->slot, &view))
+	if (exists && eo_xact_is_given_up(held) && eo_slot_view_read(held->slot, &view))
 	{
 		r->state = EO_STATE_FAILED;
 		r->has_retry = !view.info.terminal;
@@ -87,7 +88,7 @@ overlay(const EoKey *k, bool exists, EoRecord *r)
 		{
 			char	   *error = palloc0(view.error_len + 1);
 
-			if (eo_slot_error(held->slot, error, view.error_len))
+			if (eo_slot_view_error(held->slot, error, view.error_len))
 				r->error = error;
 		}
 	}
@@ -106,7 +107,7 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 
 	eo_key_find(&k, store, key);
 	/* If a transaction that is over has left the key to be settled, do so. */
-	if (k.held == NULL && !RecoveryInProgress() && eo_slot_find(k.digest, &view) &&
+	if (k.held == NULL && !RecoveryInProgress() && eo_slot_view_find(k.digest, &view) &&
 		eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(store, key, &view);
 	eo_key_need_clock(&k, "read");

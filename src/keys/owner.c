@@ -30,6 +30,7 @@
 #include "access/xact.h"
 #include "cluster/kept.h"
 #include "cluster/life.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/lives.h"
 #include "commit/outbox.h"
@@ -62,6 +63,7 @@ static EoAnswer *write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const c
 static const char *choose_token(const EoKey *k, const char *given, const char *verb);
 static int64 retention_of(const EoKey *k, const char *token);
 static void check_owned(const EoKey *k, const char *token, const char *verb);
+static void forget_claim(const EoKey *k, const char *token);
 static bool is_remembered(const EoKey *k, const char *token);
 static void check_not_repeated(EoKey *k, const char *token, const char *result);
 pg_noreturn static void raise_lost(const EoKey *k, const EoRecord *record);
@@ -81,7 +83,7 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing, bool 
 	EoFate		fate;
 	int64		retention_s;
 
-	if (k->held == NULL && eo_slot_find(k->digest, &view) &&
+	if (k->held == NULL && eo_slot_view_find(k->digest, &view) &&
 		eo_slot_state_is_over(view.info.state) && strcmp(view.info.token, w->owner) == 0)
 		eo_settle_on_the_spot(k->store, k->key, &view);
 	answer = eo_store_write(k->store, k->pk, verb, w);
@@ -208,11 +210,12 @@ enter_earlier(EoKey *k, const char *token, const char *verb)
 {
 	EoSlotInfo	info;
 	EoSlotView	view;
+	EoSlotRef	session;
 	EoTxClaim  *claim;
 
 	token = choose_token(k, token, verb);
 	/* The claim may have been sealed by a transaction that was rolled back. */
-	if (eo_slot_find(k->digest, &view) && eo_slot_state_is_over(view.info.state))
+	if (eo_slot_view_find(k->digest, &view) && eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(k->store, k->key, &view);
 	eo_slot_info_init(&info, EO_SLOT_HELD, k->digest, token);
 	info.retention_s = retention_of(k, token);
@@ -220,6 +223,7 @@ enter_earlier(EoKey *k, const char *token, const char *verb)
 	claim = eo_xact_add(k->store, k->key, k->pk, &k->target, &info);
 	claim->unsettled = EO_UNSETTLED_STAYS;
 	claim->earlier = true;
+	claim->of_session = eo_slot_view_find_session(k->digest, token, &session);
 	return claim;
 }
 
@@ -261,8 +265,7 @@ complete_now(EoKey *k, const char *token, const char *result)
 	w.now_ms = eo_client_now_ms(&k->store->client);
 	eo_record_keep(&w, w.now_ms, retention_of(k, w.owner));
 	answer = write_as_owner(k, EO_COMPLETE, &w, "complete", false);
-	eo_session_tokens_forget_claim(k->store->server, k->pk, w.owner);
-	eo_kept_remove(w.owner);
+	forget_claim(k, w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
 	if (answer->replayed && (eo_store_record(answer)->odd_result ||
@@ -337,8 +340,7 @@ fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, b
 	eo_record_keep(&w, w.now_ms + (terminal ? 0 : retry_after_ms),
 				   retention_of(k, w.owner));
 	answer = write_as_owner(k, EO_FAIL, &w, "fail", false);
-	eo_session_tokens_forget_claim(k->store->server, k->pk, w.owner);
-	eo_kept_remove(w.owner);
+	forget_claim(k, w.owner);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
 	if (k->held != NULL)
@@ -398,8 +400,7 @@ release_now(EoKey *k, const char *token)
 	released = answer->outcome == EO_APPLIED &&
 		(!answer->replayed || (eo_store_record(answer)->has_retry &&
 							   eo_store_record(answer)->error == NULL));
-	eo_session_tokens_forget_claim(k->store->server, k->pk, token);
-	eo_kept_remove(token);
+	forget_claim(k, token);
 	eo_answer_free(answer);
 	return released;
 }
@@ -413,6 +414,7 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	EoTxClaim  *claim;
 	EoWrite		w = {0};
 	EoAnswer   *answer = NULL;
+	EoSlotRef	session;
 	int64		retention_s;
 	int64		until_ms;
 
@@ -432,13 +434,14 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	}
 	if (answer->outcome != EO_APPLIED)
 	{
-		eo_session_tokens_forget_claim(store->server, k.pk, w.owner);
-		eo_kept_remove(w.owner);
+		forget_claim(&k, w.owner);
 		raise_lost(&k, answer->exists ? eo_store_record(answer) : NULL);
 	}
 	until_ms = eo_store_record(answer)->lease_ms;
 	if (claim != NULL)
 		eo_slot_extended(claim->slot, until_ms, lease_ms, eo_store_record(answer)->ttl_s);
+	if (eo_slot_view_find_session(k.digest, w.owner, &session))
+		eo_slot_extended(session, until_ms, lease_ms, eo_store_record(answer)->ttl_s);
 	if (claim == NULL || claim->earlier)
 		eo_kept_extended(w.owner, until_ms, eo_clock_monotonic_us() +
 						 (until_ms - eo_client_now_ms(&store->client)) * 1000);
@@ -528,6 +531,15 @@ check_owned(const EoKey *k, const char *token, const char *verb)
 	if (!answer->exists || strcmp(r->owner, token) != 0 || r->state != EO_STATE_IN_PROGRESS)
 		raise_lost(k, answer->exists ? r : NULL);
 	eo_answer_free(answer);
+}
+
+/* The claim of that token is over. */
+static void
+forget_claim(const EoKey *k, const char *token)
+{
+	eo_session_tokens_forget_claim(k->store->server, k->pk, token);
+	eo_kept_remove(token);
+	eo_slot_session_over(k->digest, token);
 }
 
 /* Does this session remember the claim of that token? */

@@ -21,6 +21,7 @@
 #include "cluster/databases.h"
 #include "cluster/life_watch.h"
 #include "cluster/room.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/contact.h"
 #include "commit/durability.h"
@@ -251,7 +252,7 @@ check_doubt(Subject *s, EoCheckRow *row)
 	EoSlotView	view;
 
 	(void) s;
-	while (eo_slot_walk(&cursor, &view))
+	while (eo_slot_view_walk(&cursor, &view))
 		doubts += view.info.state == EO_SLOT_IN_DOUBT && view.target.dboid == MyDatabaseId;
 	if (doubts == 0)
 		set_finding(row, EO_FINDING_OK, "nothing", NULL);

@@ -262,12 +262,23 @@ read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
 static void
 read_terms(FunctionCallInfo fcinfo, EoAcquire *ask)
 {
+	static const char *const words[] = {"error", "keep", "session"};
+	int			on_commit;
+
 	ask->lease_ms = eo_arg_lease(fcinfo, 1);
 	ask->retention_s = eo_arg_retention(fcinfo, 2);
 	ask->wait_ms = eo_arg_wait(fcinfo, 4);
 	ask->max_runs = eo_arg_max_runs(fcinfo, 5);
 	ask->hold = eo_arg_choice(fcinfo, 6, "on_abort", "release", "hold");
-	ask->keep = eo_arg_choice(fcinfo, 7, "on_commit", "error", "keep");
+	on_commit = eo_arg_word(fcinfo, 7, "on_commit", words, lengthof(words));
+	ask->keep = on_commit > 0;
+	ask->session = on_commit == 2;
+	if (ask->session && ask->hold)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("on_commit => \"session\" and on_abort => \"hold\" exclude each other"),
+				 errdetail("The claim of a session is given back when the session ends, whatever it has done."),
+				 errhint("For work with an effect outside take on_commit => \"keep\" and extend the lease.")));
 }
 
 /*

@@ -18,6 +18,7 @@
 #include "cluster/kept.h"
 #include "cluster/life_watch.h"
 #include "cluster/progress.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/durability.h"
@@ -61,6 +62,7 @@ state_of(const EoSlotInfo *info)
 		[EO_SLOT_FAILED] = "settled",
 		[EO_SLOT_RELEASED] = "settled",
 		[EO_SLOT_SEALING] = "committing",
+		[EO_SLOT_SESSION] = "session",
 		[EO_SLOT_TO_FINISH] = "ending",
 		[EO_SLOT_TO_FAIL] = "ending",
 		[EO_SLOT_TO_RELEASE] = "ending",
@@ -128,7 +130,7 @@ eo_claims_of_cluster(PG_FUNCTION_ARGS)
 
 	eo_gate("exactonce_claims", EO_READS);
 	eo_compat_materialized_srf(fcinfo);
-	while (eo_slot_walk(&cursor, &view))
+	while (eo_slot_view_walk(&cursor, &view))
 	{
 		const EoSlotInfo *s = &view.info;
 		Oid			serverid = InvalidOid;

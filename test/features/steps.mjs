@@ -274,6 +274,45 @@ Then('it is told that it has lost the event', function () {
   assert.equal(this.lambda.heard, false);
 });
 
+// -- mailers ----------------------------------------------------------------------------
+
+Given('the first mailer leads', async function () {
+  assert.equal(await this.wantsToLead('first'), 'leads');
+});
+
+When('the second mailer wants to lead', async function () {
+  this.told = await this.wantsToLead('second');
+});
+
+Then('it is told that it has to wait', function () {
+  assert.equal(this.told, 'in_progress');
+});
+
+Then('the first mailer still leads', async function () {
+  assert.equal(await this.wantsToLead('first'), 'leads');
+  assert.equal(await this.wantsToLead('second'), 'in_progress');
+});
+
+When('the first mailer resigns', function () {
+  return this.resigns('first');
+});
+
+When('the connection of the first mailer is cut', function () {
+  return this.cutOff('first');
+});
+
+When('a transaction of the first mailer is rolled back', function () {
+  return this.rollsBack('first');
+});
+
+Then('the second mailer leads when it asks again', async function () {
+  assert.equal(await this.wantsToLead('second'), 'leads');
+});
+
+Then('the second mailer leads within {int} seconds', async function (seconds) {
+  assert.ok(await this.leadsWithin('second', seconds));
+});
+
 // -- orders -----------------------------------------------------------------------------
 
 const shop = `(${Object.keys(shops).join('|')})`;

@@ -229,6 +229,38 @@ export class Shop extends World {
     return this.query('SELECT pg_cancel_backend($1)', [client.processID]);
   }
 
+  // -- mailers ------------------------------------------------------------------
+
+  mailers = {};
+
+  // Asks for the lead in the mailer's own session.
+  async wantsToLead(mailer) {
+    this.mailers[mailer] ??= await this.session();
+    const { rows } = await this.mailers[mailer].query(
+      "SELECT outcome, mine FROM idem_acquire($1, on_commit => 'session')", [`${this.#name}leader`]);
+    return rows[0].outcome === 'acquired' || rows[0].mine ? 'leads' : rows[0].outcome;
+  }
+
+  async leadsWithin(mailer, seconds) {
+    const began = Date.now();
+    await until(`the ${mailer} mailer leads`, async () => await this.wantsToLead(mailer) === 'leads');
+    return (Date.now() - began) / 1000 < seconds;
+  }
+
+  async resigns(mailer) {
+    await this.mailers[mailer].query('SELECT idem_release($1)', [`${this.#name}leader`]);
+  }
+
+  async cutOff(mailer) {
+    await this.query('SELECT pg_terminate_backend($1)', [this.mailers[mailer].processID]);
+  }
+
+  async rollsBack(mailer) {
+    await this.mailers[mailer].query('BEGIN');
+    await this.mailers[mailer].query('SELECT idem_complete($1)', [`${this.#name}leader`]);
+    await this.mailers[mailer].query('ROLLBACK');
+  }
+
   // -- the other service ------------------------------------------------------
 
   keys(options) {

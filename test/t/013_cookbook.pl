@@ -127,7 +127,7 @@ sub await_claims
 	for (1 .. 100)
 	{
 		last if $node->safe_psql('postgres', <<"SQL") ne '0';
-SELECT count(*) FROM exactonce_claims WHERE database = '$database' AND state IN ('asking', 'held', 'committing')
+SELECT count(*) FROM exactonce_claims WHERE database = '$database' AND state IN ('asking', 'held', 'committing', 'session')
 SQL
 		usleep(20_000);
 	}

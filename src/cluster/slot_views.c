@@ -1,0 +1,180 @@
+/*-------------------------------------------------------------------------
+ *
+ * slot_views.c
+ *	  Looking at the claims of the cluster.
+ *
+ * Whoever looks gets a copy of the slot, made under the lock of the claim table.  It
+ * may be out of date when the caller reads it, and its reference may find nothing any
+ * more.  Nothing is changed here: every change of a state is in slots.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "cluster/claim_table.h"
+#include "cluster/slot_views.h"
+#include "cluster/slots.h"
+#include "miscadmin.h"
+#include "storage/lwlock.h"
+
+void
+eo_slot_view_fill(uint32 index, EoSlotView *view)
+{
+	EoSlot	   *slot = &eo_claim_table.slots[index];
+
+	view->ref.index = index;
+	view->ref.generation = slot->generation;
+	view->info = slot->info;
+	view->target = eo_claim_table.targets[slot->target].target;
+	view->error_len = slot->error_len;
+	(void) eo_claim_table_read_text(&eo_claim_table, slot->pk, view->pk, slot->pk_len);
+	view->pk[slot->pk_len] = '\0';
+}
+
+/* Is there something to be settled before the key can be claimed again? */
+static bool
+is_to_settle(EoSlotState state)
+{
+	return state >= EO_SLOT_TO_FAIL && state <= EO_SLOT_TO_JUDGE;
+}
+
+bool
+eo_slot_view_find(const uint8 *digest, EoSlotView *view)
+{
+	uint32		found = EO_NO_INDEX;
+
+	eo_claim_table_lock(LW_SHARED);
+	for (uint32 i = *eo_claim_table_bucket(digest); i != EO_NO_INDEX;
+		 i = eo_claim_table.slots[i].next)
+	{
+		const EoSlotInfo *info = &eo_claim_table.slots[i].info;
+
+		if (memcmp(info->digest, digest, EO_DIGEST_LEN) != 0)
+			continue;
+		if (eo_slot_state_is_held(info->state) && info->pid != MyProcPid && !info->lost)
+		{
+			found = i;
+			break;
+		}
+		if (found == EO_NO_INDEX && is_to_settle(info->state))
+			found = i;
+	}
+	if (found != EO_NO_INDEX)
+		eo_slot_view_fill(found, view);
+	eo_claim_table_unlock();
+	return found != EO_NO_INDEX;
+}
+
+bool
+eo_slot_view_is_of_session(uint32 index, const uint8 *digest, const char *token)
+{
+	const EoSlotInfo *info = &eo_claim_table.slots[index].info;
+
+	return info->state == EO_SLOT_SESSION && strcmp(info->token, token) == 0 &&
+		memcmp(info->digest, digest, EO_DIGEST_LEN) == 0;
+}
+
+bool
+eo_slot_view_find_session(const uint8 *digest, const char *token, EoSlotRef *ref)
+{
+	uint32		i;
+
+	eo_claim_table_lock(LW_SHARED);
+	i = *eo_claim_table_bucket(digest);
+	while (i != EO_NO_INDEX && !eo_slot_view_is_of_session(i, digest, token))
+		i = eo_claim_table.slots[i].next;
+	if (i != EO_NO_INDEX)
+	{
+		ref->index = i;
+		ref->generation = eo_claim_table.slots[i].generation;
+	}
+	eo_claim_table_unlock();
+	return i != EO_NO_INDEX;
+}
+
+bool
+eo_slot_view_read(EoSlotRef ref, EoSlotView *view)
+{
+	bool		found;
+
+	eo_claim_table_lock(LW_SHARED);
+	found = eo_claim_table_slot(ref) != NULL;
+	if (found)
+		eo_slot_view_fill(ref.index, view);
+	eo_claim_table_unlock();
+	return found;
+}
+
+bool
+eo_slot_view_error(EoSlotRef ref, char *text, uint32 len)
+{
+	EoSlot	   *slot;
+	bool		found;
+
+	eo_claim_table_lock(LW_SHARED);
+	slot = eo_claim_table_slot(ref);
+	found = slot != NULL && slot->error_len == len &&
+		eo_claim_table_read_text(&eo_claim_table, slot->error, text, len);
+	eo_claim_table_unlock();
+	return found;
+}
+
+bool
+eo_slot_view_walk(uint32 *cursor, EoSlotView *view)
+{
+	bool		found = false;
+
+	eo_claim_table_lock(LW_SHARED);
+	while (!found && *cursor < eo_claim_table.header->high_slot)
+	{
+		found = eo_claim_table.slots[*cursor].info.state != EO_SLOT_FREE;
+		if (found)
+			eo_slot_view_fill(*cursor, view);
+		(*cursor)++;
+	}
+	eo_claim_table_unlock();
+	return found;
+}
+
+/* A record left against late copies of an acquire is a precaution, and not unfinished. */
+static bool
+is_unfinished(const EoSlotInfo *info, int but_pid)
+{
+	if (info->state == EO_SLOT_FREE)
+		return false;
+	if (!eo_slot_state_is_over(info->state))
+		return info->pid != but_pid;
+	return (info->state != EO_SLOT_TO_BURY && info->state != EO_SLOT_BURIED) ||
+		eo_slot_has_origin(info);
+}
+
+int
+eo_slot_view_count(Oid dboid, Oid serverid, int but_pid)
+{
+	int			n = 0;
+
+	eo_claim_table_lock(LW_SHARED);
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
+	{
+		const EoSlot *slot = &eo_claim_table.slots[i];
+		const EoTarget *target = &eo_claim_table.targets[slot->target].target;
+
+		if (target->dboid == dboid && (!OidIsValid(serverid) || target->serverid == serverid) &&
+			is_unfinished(&slot->info, but_pid))
+			n++;
+	}
+	eo_claim_table_unlock();
+	return n;
+}
+
+bool
+eo_slot_view_any_ending(void)
+{
+	bool		any = false;
+
+	eo_claim_table_lock(LW_SHARED);
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot && !any; i++)
+		any = eo_slot_state_is_ending(eo_claim_table.slots[i].info.state);
+	eo_claim_table_unlock();
+	return any;
+}

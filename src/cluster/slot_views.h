@@ -1,0 +1,51 @@
+/*-------------------------------------------------------------------------
+ *
+ * slot_views.h
+ *	  Looking at the claims of the cluster.
+ *
+ * Nothing here raises an error.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_CLUSTER_SLOT_VIEWS_H
+#define EO_CLUSTER_SLOT_VIEWS_H
+
+#include "postgres.h"
+
+#include "cluster/slots.h"
+
+/*
+ * Find a claim on the key with that digest which is not known to have committed:
+ * one that another backend holds, in an open transaction or as a session, if there is one; else one
+ * whose transaction is over and which is not settled yet.
+ */
+extern bool eo_slot_view_find(const uint8 *digest, EoSlotView *view);
+extern bool eo_slot_view_read(EoSlotRef ref, EoSlotView *view);
+
+/* Find the claim that a session holds by this token. */
+extern bool eo_slot_view_find_session(const uint8 *digest, const char *token, EoSlotRef *ref);
+
+/* Copy the text that idem_fail() left; len is error_len of the view. */
+extern bool eo_slot_view_error(EoSlotRef ref, char *text, uint32 len);
+
+/* Show the next slot in use, from *cursor on. */
+extern bool eo_slot_view_walk(uint32 *cursor, EoSlotView *view);
+
+/*
+ * Count the claims of a database, or of one server of it (InvalidOid: all), which
+ * are unfinished: held by another process than but_pid, or to be settled.
+ */
+extern int	eo_slot_view_count(Oid dboid, Oid serverid, int but_pid);
+
+/* Are there slots that a worker is about to free? */
+extern bool eo_slot_view_any_ending(void);
+
+/* ---- for slots.c ---- */
+
+/* Copy the slot with that number.  The caller must hold the lock of the claim table. */
+extern void eo_slot_view_fill(uint32 index, EoSlotView *view);
+
+/* Is it that of a claim which a session holds by this token?  The same lock. */
+extern bool eo_slot_view_is_of_session(uint32 index, const uint8 *digest, const char *token);
+
+#endif							/* EO_CLUSTER_SLOT_VIEWS_H */
