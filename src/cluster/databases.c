@@ -66,6 +66,7 @@ typedef struct Database
 	EoDatabaseHold hold;
 	uint32		ended_head;		/* slots for its worker */
 	uint32		ended_tail;
+	int64		beat_due_us;	/* no heartbeat of a claim is due before this */
 } Database;
 
 /* A command needs a database without its worker. */
@@ -284,6 +285,23 @@ eo_database_first_ended(Oid dboid)
 	Database   *db = find(dboid);
 
 	return db != NULL ? db->ended_head : EO_NO_INDEX;
+}
+
+int64
+eo_database_beat_due(Oid dboid)
+{
+	Database   *db = find(dboid);
+
+	return db != NULL ? db->beat_due_us : 0;
+}
+
+void
+eo_database_set_beat_due(Oid dboid, int64 due_us)
+{
+	Database   *db = find(dboid);
+
+	if (db != NULL)
+		db->beat_due_us = due_us;
 }
 
 /* ----- for everybody ----- */

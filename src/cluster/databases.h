@@ -155,6 +155,13 @@ extern void eo_database_unlist_ended(uint32 slot);
 /* The first slot of that list; the next is next_ended in each. */
 extern uint32 eo_database_first_ended(Oid dboid);
 
+/*
+ * No heartbeat of a claim of the database is due before this (monotonic), so the slots need
+ * not be looked through.  0: that is not known.
+ */
+extern int64 eo_database_beat_due(Oid dboid);
+extern void eo_database_set_beat_due(Oid dboid, int64 due_us);
+
 extern bool eo_database_is_drained_locked(Oid dboid);
 
 /* Enter the database; false: there is no room. */

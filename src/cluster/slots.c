@@ -63,6 +63,25 @@ lock_slot(EoSlotRef ref)
 	return slot;
 }
 
+/* Only claims whose end is not decided are kept alive. */
+static bool
+needs_beat(const EoSlot *slot, Oid dboid)
+{
+	return (slot->info.state == EO_SLOT_HELD || slot->info.state == EO_SLOT_COMPLETED ||
+			slot->info.state == EO_SLOT_SESSION) &&
+		!slot->info.lost && slot->info.due_us > 0 && eo_claim_table_database(slot) == dboid;
+}
+
+/* A heartbeat may be due earlier than all those before. */
+static void
+note_beat(const EoSlot *slot)
+{
+	Oid			dboid = eo_claim_table_database(slot);
+
+	if (needs_beat(slot, dboid) && slot->info.due_us < eo_database_beat_due(dboid))
+		eo_database_set_beat_due(dboid, slot->info.due_us);
+}
+
 static void
 enter_state(EoSlot *slot, EoSlotState state)
 {
@@ -74,6 +93,7 @@ enter_state(EoSlot *slot, EoSlotState state)
 	slot->info.state = state;
 	if (eo_slot_can_be_given_up(&slot->info))
 		eo_share_take(target, EO_RESOURCE_BURIED, 1);
+	note_beat(slot);
 }
 
 /* ----- making and freeing ----- */
@@ -379,6 +399,7 @@ eo_slot_extended(EoSlotRef ref, int64 lease_until_ms, int64 lease_ms, int64 ttl_
 	slot->info.lease_ms = lease_ms;
 	slot->info.ttl_s = ttl_s;
 	slot->info.due_us = eo_clock_monotonic_us() + lease_ms * 1000 / 3;
+	note_beat(slot);
 	eo_claim_table_unlock();
 }
 
@@ -601,22 +622,14 @@ eo_slot_doubted(EoSlotRef ref)
 	eo_claim_table_unlock();
 }
 
-/* Only claims whose end is not decided are kept alive. */
-static bool
-needs_beat(const EoSlot *slot, Oid dboid)
-{
-	return (slot->info.state == EO_SLOT_HELD || slot->info.state == EO_SLOT_COMPLETED ||
-			slot->info.state == EO_SLOT_SESSION) &&
-		!slot->info.lost && slot->info.due_us > 0 && eo_claim_table_database(slot) == dboid;
-}
-
 bool
 eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view)
 {
 	bool		found = false;
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
-	while (!found && *cursor < eo_claim_table.header->high_slot)
+	while (!found && eo_database_beat_due(dboid) <= now_us &&
+		   *cursor < eo_claim_table.header->high_slot)
 	{
 		uint32		index = (*cursor)++;
 		EoSlotInfo *info = &eo_claim_table.slots[index].info;
@@ -653,26 +666,35 @@ eo_slot_beaten(EoSlotRef ref, bool lost, int64 lease_until_ms, int64 due_us)
 		if (lease_until_ms > slot->info.lease_until_ms)
 			slot->info.lease_until_ms = lease_until_ms;
 		slot->info.due_us = due_us;
+		note_beat(slot);
 	}
 	eo_claim_table_unlock();
 }
 
+/* Looks through the slots only if a heartbeat may be due: there may be many, held for long. */
 int64
 eo_slot_next_due(Oid dboid)
 {
 	int64		due_us = INT64_MAX;
+	int64		beat_due_us;
 
-	eo_claim_table_lock(LW_SHARED);
+	eo_claim_table_lock(LW_EXCLUSIVE);
 	for (uint32 i = eo_database_first_ended(dboid); i != EO_NO_INDEX;
 		 i = eo_claim_table.slots[i].next_ended)
 		due_us = Min(due_us, eo_claim_table.slots[i].info.due_us);
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
+	beat_due_us = eo_database_beat_due(dboid);
+	if (beat_due_us <= eo_clock_monotonic_us())
 	{
-		if (needs_beat(&eo_claim_table.slots[i], dboid))
-			due_us = Min(due_us, eo_claim_table.slots[i].info.due_us);
+		beat_due_us = INT64_MAX;
+		for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
+		{
+			if (needs_beat(&eo_claim_table.slots[i], dboid))
+				beat_due_us = Min(beat_due_us, eo_claim_table.slots[i].info.due_us);
+		}
+		eo_database_set_beat_due(dboid, beat_due_us);
 	}
 	eo_claim_table_unlock();
-	return due_us;
+	return Min(due_us, beat_due_us);
 }
 
 void
@@ -692,6 +714,7 @@ eo_slot_restart(Oid dboid)
 		else if (slot->info.due_us == INT64_MAX)
 			slot->info.due_us = now_us;
 	}
+	eo_database_set_beat_due(dboid, 0);
 	eo_claim_table_unlock();
 }
 
