@@ -12,6 +12,7 @@
 #include "commit/launcher.h"
 #include "commit/seal.h"
 #include "commit/xact.h"
+#include "dynamodb/http.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "server/credentials.h"
@@ -35,6 +36,7 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	eo_gate_preloaded = true;
+	eo_http_preload();
 	eo_credentials_init();
 	eo_claim_file_init();
 	eo_xact_init(eo_seal);

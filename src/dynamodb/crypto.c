@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * crypto.c
- *	  Digests, MACs and the stretching of PINs.
+ *	  Digests, MACs, the stretching of PINs, and whom connections trust.
  *
  * The only file that includes OpenSSL.  With OpenSSL 3 it is slow to fetch an
  * algorithm, not to run it.  So the digest is fetched once and its context is reused.
@@ -23,6 +23,7 @@
 #include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "dynamodb/hex.h"
 #include "dynamodb/secret.h"
@@ -48,6 +49,18 @@ struct EoCrypto
 	PaddedKey  *kept;			/* of eo_crypto_keep_key() */
 	PaddedKey  *passing;		/* of eo_crypto_hmac_sha256(), while it runs */
 };
+
+/* How libcurl verifies, too: what is trusted need not be the root of a chain. */
+#define FLAGS (X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN)
+
+/* The authorities that were read, and what the file was like. */
+static struct
+{
+	char	   *file;
+	char	   *folder;
+	X509_STORE *store;
+	struct stat as_read;
+}			authorities;
 
 static EoStatus make_mac(EoCrypto *c, const PaddedKey *key, const void *data, size_t len,
 						 unsigned char mac[EO_SHA256_LEN]);
@@ -202,4 +215,75 @@ void
 eo_crypto_wipe_received(void *ssl_ctx)
 {
 	(void) SSL_CTX_set_options(ssl_ctx, SSL_OP_CLEANSE_PLAINTEXT);
+}
+
+/* ----- certificate authorities ----- */
+
+static X509_STORE *
+read_store(const char *file, const char *folder)
+{
+	X509_STORE *store = X509_STORE_new();
+
+	/* The folder is only noted, and looked into when an issuer is not known. */
+	if (store != NULL && X509_STORE_load_file(store, file) == 1 &&
+		(folder == NULL || X509_STORE_load_path(store, folder) == 1) &&
+		X509_STORE_set_flags(store, FLAGS) == 1)
+		return store;
+	X509_STORE_free(store);
+	return NULL;
+}
+
+static bool
+is_unchanged(void)
+{
+	struct stat now;
+	const struct stat *before = &authorities.as_read;
+
+	return stat(authorities.file, &now) == 0 && now.st_dev == before->st_dev &&
+		now.st_ino == before->st_ino && now.st_size == before->st_size &&
+		now.st_mtim.tv_sec == before->st_mtim.tv_sec &&
+		now.st_mtim.tv_nsec == before->st_mtim.tv_nsec;
+}
+
+bool
+eo_crypto_read_authorities(const char *file, const char *folder)
+{
+	/* The algorithms that a connection needs are fetched by this, too. */
+	SSL_CTX    *ctx = SSL_CTX_new(TLS_client_method());
+
+	SSL_CTX_free(ctx);
+
+	/*
+	 * If it changes while it is read, it is read again by the next
+	 * connection.
+	 */
+	if (ctx == NULL || stat(file, &authorities.as_read) != 0)
+		return false;
+	authorities.file = strdup(file);
+	authorities.folder = folder != NULL ? strdup(folder) : NULL;
+	if (authorities.file == NULL || (folder != NULL && authorities.folder == NULL))
+		return false;
+	authorities.store = read_store(file, folder);
+	return authorities.store != NULL;
+}
+
+bool
+eo_crypto_use_authorities(void *ssl_ctx)
+{
+	if (!is_unchanged())
+	{
+		struct stat as_read;
+		X509_STORE *store;
+
+		if (stat(authorities.file, &as_read) != 0)
+			return false;
+		store = read_store(authorities.file, authorities.folder);
+		if (store == NULL)
+			return false;
+		X509_STORE_free(authorities.store);
+		authorities.store = store;
+		authorities.as_read = as_read;
+	}
+	SSL_CTX_set1_cert_store(ssl_ctx, authorities.store);
+	return true;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * crypto.h
- *	  Digests, MACs and the stretching of PINs.
+ *	  Digests, MACs, the stretching of PINs, and whom connections trust.
  *
  * crypto.c is the only file that includes OpenSSL.  Nothing here reads a clock
  * or the environment.
@@ -69,5 +69,18 @@ extern void eo_crypto_wipe(void *p, size_t len);
  * over.
  */
 extern void eo_crypto_wipe_received(void *ssl_ctx);
+
+/*
+ * Read the certificate authorities of the system, a file and a folder (NULL: none), for the
+ * connections of this process and of those that it forks.  Returns false, and nothing is
+ * to be used, if the file cannot be read.
+ */
+extern bool eo_crypto_read_authorities(const char *file, const char *folder);
+
+/*
+ * Have the connections of this SSL_CTX trust them.  They are read anew if the file has
+ * changed since.  Returns false if that fails.
+ */
+extern bool eo_crypto_use_authorities(void *ssl_ctx);
 
 #endif							/* EO_DYNAMODB_CRYPTO_H */

@@ -14,7 +14,8 @@
  *	 and call nothing that can raise: a longjmp would leave curl's structures half-changed.
  *
  * - Nothing of curl exists before the first request of a process: the postmaster must
- *	 stay single-threaded, and its children must not inherit library state over fork().
+ *	 stay single-threaded, and its children must not inherit its state over fork().  They
+ *	 inherit the system's certificate authorities, as OpenSSL has read them.
  *
  * - libcurl resolves names in a thread of its own.  A thread inherits the signal mask of
  *	 its creator, and PostgreSQL's handlers must never run on it; so signals are
@@ -49,7 +50,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -61,10 +61,10 @@
 #include "dynamodb/header.h"
 #include "dynamodb/http.h"
 #include "dynamodb/status.h"
+#include "dynamodb/wait_set.h"
 #include "dynamodb/wiping.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
-#include "storage/fd.h"
 #include "storage/latch.h"
 #include "utils/pg_crc.h"
 
@@ -111,9 +111,9 @@ typedef struct EoHttpHandle
 
 static struct
 {
+	bool		has_authorities;	/* the postmaster has read the system's */
 	bool		ready;
 	CURLM	   *multi;
-	int			epoll_fd;
 	WaitEventSet *waits;
 	int64		timer_us;		/* curl's next timer; -1: none */
 	bool		distrusted;		/* close all connections when none is busy */
@@ -125,6 +125,7 @@ static struct
 	dlist_head	idle;
 }			http;
 
+static bool is_openssl(void);
 static void init_process(void);
 static bool open_multi(void);
 static EoHttpHandle *take_handle(void);
@@ -286,6 +287,26 @@ end_all(void)
 /* ----- set-up ----- */
 
 /*
+ * PostgreSQL's postmaster loads certificates of its own, too.  To read the authorities takes
+ * a process longer than everything else that its first request does.
+ */
+void
+eo_http_preload(void)
+{
+	const		curl_version_info_data *info = curl_version_info(CURLVERSION_NOW);
+
+	http.has_authorities = is_openssl() && info->cainfo != NULL &&
+		eo_crypto_read_authorities(info->cainfo, info->capath);
+}
+
+/* libcurl may have another library for TLS. */
+static bool
+is_openssl(void)
+{
+	return strncmp(curl_version_info(CURLVERSION_NOW)->ssl_version, "OpenSSL/3", 9) == 0;
+}
+
+/*
  * Set up what a process needs, on its first use.  Raises an error if there are no
  * descriptors or no memory; nothing is in flight then, and a later call tries again.
  */
@@ -309,34 +330,7 @@ init_process(void)
 	dlist_init(&http.idle);
 	http.timer_us = -1;
 
-	if (!AcquireExternalFD())
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-				 errmsg("exactonce could not open a descriptor to wait on"),
-				 errdetail("There are too many open files in this process."),
-				 errhint("Raise max_files_per_process, or close foreign connections.")));
-	http.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (http.epoll_fd < 0)
-	{
-		ReleaseExternalFD();
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("exactonce could not open a descriptor to wait on: %m")));
-	}
-	PG_TRY();
-	{
-		http.waits = eo_compat_create_wait_event_set(3);
-		AddWaitEventToSet(http.waits, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
-		AddWaitEventToSet(http.waits, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
-		AddWaitEventToSet(http.waits, WL_SOCKET_READABLE, http.epoll_fd, NULL, NULL);
-	}
-	PG_CATCH();
-	{
-		close(http.epoll_fd);
-		ReleaseExternalFD();
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+	http.waits = eo_wait_set_open();
 	http.ready = true;
 }
 
@@ -344,20 +338,14 @@ init_process(void)
 static int
 socket_callback(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
-	struct epoll_event ev = {0};
-
 	(void) easy, (void) arg;
 	if (what == CURL_POLL_REMOVE)
 	{
-		epoll_ctl(http.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+		eo_wait_set_forget(fd);
 		return 0;
 	}
-	ev.data.fd = fd;
-	if (what & CURL_POLL_IN)
-		ev.events |= EPOLLIN;
-	if (what & CURL_POLL_OUT)
-		ev.events |= EPOLLOUT;
-	if (epoll_ctl(http.epoll_fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &ev) != 0)
+	if (!eo_wait_set_watch(fd, known != NULL, (what & CURL_POLL_IN) != 0,
+						   (what & CURL_POLL_OUT) != 0))
 		return -1;
 	if (known == NULL)
 		curl_multi_assign(http.multi, fd, &http);
@@ -542,8 +530,12 @@ header_callback(char *line, size_t size, size_t n, void *arg)
 static CURLcode
 ssl_ctx_callback(CURL *easy, void *ssl_ctx, void *arg)
 {
-	(void) easy, (void) arg;
+	EoHttpHandle *h = arg;
+
+	(void) easy;
 	eo_crypto_wipe_received(ssl_ctx);
+	if (h->ca_file == NULL && http.has_authorities && !eo_crypto_use_authorities(ssl_ctx))
+		return CURLE_SSL_CACERT_BADFILE;
 	return CURLE_OK;
 }
 
@@ -583,9 +575,11 @@ set_constant_options(EoHttpHandle *h)
 	SET(CURLOPT_HEADERFUNCTION, header_callback);
 	SET(CURLOPT_HEADERDATA, h);
 	SET(CURLOPT_ERRORBUFFER, h->message);
-	/* libcurl may have another library for TLS. */
-	if (strncmp(curl_version_info(CURLVERSION_NOW)->ssl_version, "OpenSSL/3", 9) == 0)
+	if (is_openssl())
+	{
 		SET(CURLOPT_SSL_CTX_FUNCTION, ssl_ctx_callback);
+		SET(CURLOPT_SSL_CTX_DATA, h);
+	}
 	return true;
 }
 
@@ -606,10 +600,13 @@ set_endpoint_options(EoHttpHandle *h, const EoHttpEndpoint *e)
 	SET(CURLOPT_URL, e->url);
 	SET(CURLOPT_PROTOCOLS_STR, e->plain_http ? "http" : "https");
 
-	/* A ca_file replaces both sources of the system's authorities. */
+	/*
+	 * A ca_file replaces both sources of the system's authorities, and
+	 * ssl_ctx_callback() brings those that the postmaster has read.
+	 */
 	SET(CURLOPT_CAINFO, e->ca_file != NULL ? e->ca_file :
-		curl_version_info(CURLVERSION_NOW)->cainfo);
-	SET(CURLOPT_CAPATH, e->ca_file != NULL ? NULL :
+		http.has_authorities ? NULL : curl_version_info(CURLVERSION_NOW)->cainfo);
+	SET(CURLOPT_CAPATH, e->ca_file != NULL || http.has_authorities ? NULL :
 		curl_version_info(CURLVERSION_NOW)->capath);
 	SET(CURLOPT_CONNECTTIMEOUT_MS, (long) e->connect_timeout_ms);
 	h->connect_timeout_ms = e->connect_timeout_ms;
@@ -698,21 +695,16 @@ drive_timer(void)
 static void
 drive_sockets(void)
 {
-	struct epoll_event events[32];
-	int			n = epoll_wait(http.epoll_fd, events, lengthof(events), 0);
+	EoReadySocket ready[32];
+	int			n = eo_wait_set_ready(ready, lengthof(ready));
 
 	for (int i = 0; i < n; i++)
 	{
-		int			what = 0;
+		int			what = (ready[i].readable ? CURL_CSELECT_IN : 0) |
+		(ready[i].writable ? CURL_CSELECT_OUT : 0) | (ready[i].failed ? CURL_CSELECT_ERR : 0);
 		int			running;
 
-		if (events[i].events & (EPOLLIN | EPOLLHUP))
-			what |= CURL_CSELECT_IN;
-		if (events[i].events & EPOLLOUT)
-			what |= CURL_CSELECT_OUT;
-		if (events[i].events & EPOLLERR)
-			what |= CURL_CSELECT_ERR;
-		http.failed |= curl_multi_socket_action(http.multi, events[i].data.fd, what,
+		http.failed |= curl_multi_socket_action(http.multi, ready[i].fd, what,
 												&running) != CURLM_OK;
 	}
 }

@@ -133,6 +133,12 @@ extern void eo_http_wait(int64_t until_us, EoWaitMode mode);
 extern void eo_http_finish(EoHttpTransfer *t);
 
 /*
+ * Read the system's certificate authorities in the postmaster, so that the processes that it
+ * forks need not.  If that fails, each of them reads them by itself.
+ */
+extern void eo_http_preload(void);
+
+/*
  * Never again use a connection that is open now.  For a caller that got a reply
  * which is not the answer to its request: the next reply on that connection might
  * be the answer to an earlier request.
