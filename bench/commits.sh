@@ -153,13 +153,18 @@ empty_commits() {
 # until the procedure ends.
 holdings() {
     local kind statement quarter
-    for kind in transactions blocks; do
+    sql -c 'CREATE SERVER narrow FOREIGN DATA WRAPPER exactonce' -c "$(sql -c "SELECT format('ALTER SERVER narrow OPTIONS (%s, parallel_requests ''1'')',
+            string_agg(format('%I %L', option_name, option_value), ', ')) FROM pg_foreign_server, pg_options_to_table(srvoptions) WHERE srvname = 'canned'")" \
+        -c "CREATE USER MAPPING FOR PUBLIC SERVER narrow OPTIONS (access_key_id 'test', secret_access_key 'test')"
+    for kind in transactions blocks batches; do
         {
-            echo "SET exactonce.server = 'canned';"
+            echo "SET exactonce.server = '$([ $kind = batches ] && echo narrow || echo canned)';"
             echo '\o /dev/null'
             for quarter in 0 1 2 3 4; do
                 if [ $kind = transactions ]; then
                     statement="format('SELECT one_key(%L)', 'held-$quarter-' || i) FROM generate_series(1, 25000) i"
+                elif [ $kind = batches ]; then
+                    statement="format('SELECT three_keys(%L)', 'batch-$quarter-' || i) FROM generate_series(1, 25000) i"
                 else
                     statement="format('SELECT blocks(100, %L)', 'block-$quarter-' || i) FROM generate_series(1, 250) i"
                 fi
@@ -175,5 +180,5 @@ holdings() {
         sql -F ' ' -c 'SELECT * FROM held ORDER BY kind DESC, after'
     } | column -t | sed 's/^/  /'
     echo "  transactions: acquire, complete, commit. blocks: acquire and complete in an exception block, every second one rolled"
-    echo "  back, a commit after each 100."
+    echo "  back, a commit after each 100. batches: three keys in a request to acquire, to complete, to seal and to finish them."
 }

@@ -176,6 +176,15 @@ BEGIN
 	PERFORM idem_complete(key, '{"ok": true}');
 END $$;
 
+-- Three keys in one request, if the server's parallel_requests is less.
+CREATE FUNCTION three_keys(tag text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	keys text[] := ARRAY[tag || '-1', tag || '-2', tag || '-3'];
+BEGIN
+	PERFORM count(*) FROM idem_acquire_many(keys);
+	PERFORM idem_complete_many(keys);
+END $$;
+
 -- Counts the rows of the outbox each second.
 CREATE TABLE backlog (at_second int, pending bigint);
 CREATE PROCEDURE watch_backlog(seconds int) LANGUAGE plpgsql AS $$
