@@ -21,7 +21,8 @@ OBJS = $(patsubst $(srcdir)/%.c,%.o,$(wildcard $(srcdir)/src/*/*.c $(srcdir)/src
 
 PG_CONFIG ?= pg_config
 # PostgreSQL's headers count as the system's, so that -Wextra is about ours.
-PG_CPPFLAGS = -I$(srcdir)/src -isystem $(shell $(PG_CONFIG) --includedir-server)
+PG_CPPFLAGS = -I$(srcdir)/src -isystem $(shell $(PG_CONFIG) --includedir-server) \
+	-DEO_VERSION='"$(EXTVERSION)"'
 PG_CFLAGS = -Wall -Wextra $(EO_CFLAGS)
 ifneq (,$(findstring clang,$(CC)))
 # pg_config reports the flags of the compiler PostgreSQL was built with.

@@ -38,6 +38,7 @@
 #include "compat.h"
 #include "utils/acl.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -63,10 +64,12 @@ static Table tables[EO_INTERNAL_TABLES] = {
 
 static bool known;				/* the OIDs were found, and are valid */
 static Oid	owner_id;			/* of the extension */
+static char version[32];		/* the same: that of its SQL objects */
 
 static void find_tables(void);
 static void forget_tables(Datum arg, Oid relid);
-static Oid	extension_owner(Oid extension);
+static Oid	read_extension(Oid extension);
+static void check_version(void);
 static const char *altered(Relation rel, const Table *table);
 static bool has_foreign_acl(int cacheid, HeapTuple tuple, AttrNumber column);
 static bool has_column_acl(Relation rel);
@@ -125,7 +128,7 @@ find_tables(void)
 	schema = get_namespace_oid(SCHEMA, true);
 	if (!OidIsValid(extension) || !OidIsValid(schema))
 		return;
-	owner_id = extension_owner(extension);
+	owner_id = read_extension(extension);
 	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
 	{
 		Oid			relid = get_relname_relid(tables[i].name, schema);
@@ -152,8 +155,9 @@ forget_tables(Datum arg, Oid relid)
 	}
 }
 
+/* Returns its owner, and sets version. */
 static Oid
-extension_owner(Oid extension)
+read_extension(Oid extension)
 {
 	Relation	rel = table_open(ExtensionRelationId, AccessShareLock);
 	Oid			owner = InvalidOid;
@@ -166,7 +170,14 @@ extension_owner(Oid extension)
 	scan = systable_beginscan(rel, ExtensionOidIndexId, true, NULL, 1, &key);
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
+	{
+		bool		isnull;
+		Datum		value = heap_getattr(tuple, Anum_pg_extension_extversion,
+										 RelationGetDescr(rel), &isnull);
+
 		owner = ((Form_pg_extension) GETSTRUCT(tuple))->extowner;
+		text_to_cstring_buffer(DatumGetTextPP(value), version, sizeof(version));
+	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 	return owner;
@@ -190,6 +201,7 @@ eo_internal_open(EoInternalTable which, LOCKMODE mode)
 	rel = table_open(table->relid, mode);
 	if (table->checked)
 		return rel;
+	check_version();
 	detail = altered(rel, table);
 	if (detail != NULL)
 		ereport(ERROR,
@@ -199,6 +211,23 @@ eo_internal_open(EoInternalTable which, LOCKMODE mode)
 				 errhint("Undo that. The table decides which keys are completed, and nothing may come between.")));
 	table->checked = true;
 	return rel;
+}
+
+/*
+ * The library is loaded when the server starts, and the SQL objects are of the last CREATE or
+ * ALTER EXTENSION.  So after an update either may be the newer one, until both are the same.
+ */
+static void
+check_version(void)
+{
+	if (strcmp(version, EO_VERSION) == 0)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the library of exactonce is version %s, and the extension in this database is version %s",
+					EO_VERSION, version),
+			 errdetail("Nothing is claimed, completed or finished in this database until they are the same. Nothing is lost meanwhile."),
+			 errhint("If the library is the newer one: ALTER EXTENSION exactonce UPDATE. If the extension is: install the package of its version on the server, and restart PostgreSQL.")));
 }
 
 void

@@ -41,6 +41,7 @@
 #include "server/options.h"
 #include "server/store.h"
 #include "sql/check.h"
+#include "sql/installed.h"
 #include "sql/table.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -76,6 +77,7 @@ typedef struct Subject
 } Subject;
 
 static void check_enabled(Subject *s, EoCheckRow *row);
+static void check_version(Subject *s, EoCheckRow *row);
 static void check_durability(Subject *s, EoCheckRow *row);
 static void check_slots(Subject *s, EoCheckRow *row);
 static void check_worker(Subject *s, EoCheckRow *row);
@@ -103,6 +105,7 @@ static const struct
 }			checks[] =
 {
 	{"enabled", NEEDS_NOTHING, check_enabled},
+	{"version", NEEDS_NOTHING, check_version},
 	{"durability", NEEDS_NOTHING, check_durability},
 	{"standby slots", NEEDS_NOTHING, check_slots},
 	{"worker", NEEDS_NOTHING, check_worker},
@@ -163,6 +166,28 @@ check_enabled(Subject *s, EoCheckRow *row)
 	else
 		set_finding(row, EO_FINDING_WARNING, psprintf("exactonce.enabled is off %s", eo_guc_enabled_by()),
 					"Calls that claim keys, complete them at once or touch actions fail. A superuser switches it on.");
+}
+
+/*
+ * That of the SQL objects is the library's, or no function of the extension works
+ * (commit/internal.c).
+ */
+static void
+check_version(Subject *s, EoCheckRow *row)
+{
+	const char *installed = eo_installed_version();
+
+	(void) s;
+	if (installed == NULL)
+		set_finding(row, EO_FINDING_WARNING,
+					"the server runs version " EO_VERSION ", and the extension is not installed on this machine any more",
+					"The server will not start again with exactonce in shared_preload_libraries. Install the package, or take the name out.");
+	else if (strcmp(installed, EO_VERSION) != 0)
+		set_finding(row, EO_FINDING_WARNING,
+					psprintf("the server runs version %s, and version %s is installed", EO_VERSION, installed),
+					"Restart the server, and then ALTER EXTENSION exactonce UPDATE in each database.");
+	else
+		set_finding(row, EO_FINDING_OK, EO_VERSION, NULL);
 }
 
 static void
