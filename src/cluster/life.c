@@ -46,7 +46,7 @@
 /* A process that has ended without an answer keeps its turn for so long. */
 #define TURN_US INT64CONST(2000000)
 
-/* Beats of a life that may be under way, or whose replies were lost. */
+/* Writes of a life's items that may be under way, or whose replies were lost. */
 #define MAX_NONCES 128
 
 typedef enum Status
@@ -60,7 +60,7 @@ typedef enum Status
 typedef struct Nonce
 {
 	uint64		nonce;
-	int64		sent_us;
+	int64		sent_us;		/* 0: free */
 } Nonce;
 
 typedef struct Life
@@ -69,7 +69,6 @@ typedef struct Life
 	Oid			dboid;
 	bool		this_run;
 	EoLife		life;
-	uint32		next_nonce;
 	Nonce		nonces[MAX_NONCES];
 } Life;
 
@@ -445,21 +444,48 @@ eo_life_lease_age_us(EoPlaceRef ref)
 
 /* ----- beats ----- */
 
+/* A place for a nonce: a free one, or that of the oldest. */
+static Nonce *
+oldest_nonce(Life *life)
+{
+	Nonce	   *oldest = &life->nonces[0];
+
+	for (int i = 1; i < MAX_NONCES; i++)
+	{
+		if (life->nonces[i].sent_us < oldest->sent_us)
+			oldest = &life->nonces[i];
+	}
+	return oldest;
+}
+
 void
 eo_life_sending(EoPlaceRef ref, uint64 nonce, int64 beat, int64 sent_us)
 {
 	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
-	Life	   *life;
 	Nonce	   *n;
 
 	if (p == NULL)
 		return;
-	life = life_of(p);
-	n = &life->nonces[life->next_nonce++ % MAX_NONCES];
+	n = oldest_nonce(life_of(p));
 	n->nonce = nonce;
 	n->sent_us = sent_us;
 	p->place.sent = true;
 	p->place.sent_beat = Max(p->place.sent_beat, beat);
+	eo_claim_table_unlock();
+}
+
+void
+eo_life_not_sent(EoPlaceRef ref, uint64 nonce)
+{
+	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
+
+	if (p == NULL)
+		return;
+	for (int i = 0; i < MAX_NONCES; i++)
+	{
+		if (life_of(p)->nonces[i].nonce == nonce)
+			life_of(p)->nonces[i].sent_us = 0;
+	}
 	eo_claim_table_unlock();
 }
 

@@ -47,6 +47,7 @@ typedef struct EoPlace
 	EoTarget	spare;			/* another one that has reached it; dboid 0:
 								 * none */
 	int64		sent_us;		/* of a copy: when its last write was sent */
+	uint64		sent_nonce;		/* the same: with this nonce */
 } EoPlace;
 
 /* ---- this start of the server ---- */
@@ -90,10 +91,11 @@ extern bool eo_life_place_info(EoPlaceRef ref, EoPlace *place);
 extern int64 eo_life_lease_age_us(EoPlaceRef ref);
 
 /*
- * Note a nonce of the place's life before it is sent, with the beat that it goes with;
- * and ask whether a nonce was noted, and when.
+ * Note a nonce of the place's life before it is sent, with the beat that it goes with; say that
+ * it was not sent after all; and ask whether a nonce was noted, and when.
  */
 extern void eo_life_sending(EoPlaceRef ref, uint64 nonce, int64 beat, int64 sent_us);
+extern void eo_life_not_sent(EoPlaceRef ref, uint64 nonce);
 extern bool eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 *sent_us);
 
 /*

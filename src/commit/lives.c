@@ -267,6 +267,7 @@ eo_lives_prepare(EoStore *store, EoPlace *place, EoLifeVerb verb, const char *an
 	w.now_ms = eo_lives_now_ms(store);
 	w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
 	place->sent_us = eo_clock_steady_us();
+	place->sent_nonce = nonce;
 	eo_life_sending(place->ref, nonce, w.beat, place->sent_us);
 	return eo_life_store_prepare_write(store, place->target.prefix, verb, &w);
 }
@@ -278,7 +279,15 @@ eo_lives_take(const EoPlace *place, const EoAnswer *answer)
 	int64		sent_us;
 
 	if (answer->outcome == EO_FAILED_CALL)
+	{
+		/*
+		 * While nobody can be asked, many processes try in vain.  What the
+		 * item may bear must not be forgotten for that.
+		 */
+		if (!answer->call.in_doubt)
+			eo_life_not_sent(place->ref, place->sent_nonce);
 		return true;
+	}
 	if (answer->outcome == EO_APPLIED && item->state == EO_LIFE_OPEN)
 	{
 		eo_life_confirmed(place->ref, item->beat, place->sent_us, &place->target);
