@@ -62,6 +62,15 @@ sub call
 	return run_script($node, "SELECT outcome FROM idem_acquire('$key', on_commit => 'keep', server => '$server');\n");
 }
 
+# The authorities of the system are those of a file from now on.
+sub system_is
+{
+	my ($name) = @_;
+	unlink "$dir/system.pem";
+	append_to_file("$dir/system.pem", slurp_file("$dir/$name.pem") . "# $name\n");
+	return;
+}
+
 my $refused = qr/ERROR:  ID006: could not acquire key .*: DynamoDB could not be reached\nDETAIL:  .*certificate/;
 
 my $node = start_node('tls');
@@ -76,9 +85,10 @@ is(record('tap_tls', 'finished')->{status}, 'COMPLETED', 'the worker trusts an a
 stop_without_crash($node);
 
 # Now the system has the right authority, too.
+system_is('right');
 {
 	local $ENV{LD_PRELOAD} = "$dir/system_ca.so";
-	local $ENV{EO_SYSTEM_CA} = "$dir/right.pem";
+	local $ENV{EO_SYSTEM_CA} = "$dir/system.pem";
 	local $ENV{SSL_CERT_FILE} = "$dir/right.pem";
 	$node = start_node('tls_system');
 }
@@ -86,6 +96,23 @@ is(call($node, 'without'), "acquired\n", 'without ca_file an authority of the sy
 is(call($node, 'with_right'), "acquired\n", 'an authority of ca_file is trusted beside those of the system');
 like(call($node, 'with_wrong'), $refused, 'with ca_file an authority of the system is not trusted');
 is(count_requests(), 0, 'a server that only an authority of the system vouches for is sent nothing');
+
+# A process that has a connection, and makes another one after the file has changed.
+sub changes_to
+{
+	my ($name) = @_;
+	my $acquire = sub { "SELECT outcome FROM idem_acquire('$name @_', on_commit => 'keep', server => 'without');\n" };
+	reset_proxy();
+	fault(key => "$name closed", do => 'drop', times => 0);
+	my $run = start_script($node, $acquire->('before') . say_in_script("looks $name") . halt_until("$name now") . $acquire->('closed') . $acquire->('after'));
+	await_word("looks $name");
+	system_is($name);
+	go_on("$name now");
+	return finish_script($run);
+}
+like(changes_to('wrong'), qr/^acquired\n.*key "wrong closed".*key "wrong after".*certificate/s,
+	'an authority that the system trusts no more is not trusted by a process that has trusted it');
+like(changes_to('right'), qr/^acquired\n/m, 'one that it trusts again is trusted');
 stop_without_crash($node);
 
 $front->kill_kill;
