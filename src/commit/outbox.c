@@ -217,7 +217,7 @@ eo_outbox_visit(BlockNumber from, bool (*visit) (const EoOutboxRow *row))
 }
 
 bool
-eo_outbox_has_rows(const uint8 *life)
+eo_outbox_any_row(bool (*counts) (const EoOutboxRow *row))
 {
 	OutboxScan	scan;
 	HeapTuple	tuple;
@@ -225,7 +225,13 @@ eo_outbox_has_rows(const uint8 *life)
 
 	begin_scan_of_table(&scan, 0);
 	while (!any && HeapTupleIsValid(tuple = next_row(&scan)))
-		any = memcmp(DatumGetUUIDP(column_of(&scan, tuple, C_LIFE))->data, life, EO_UUID_LEN) == 0;
+	{
+		EoOutboxRow row;
+
+		read_row(&scan, tuple, &row);
+		any = counts(&row);
+		pfree(row.pk);
+	}
 	end_scan(&scan);
 	return any;
 }

@@ -64,8 +64,8 @@ extern bool eo_outbox_find(const uint8 *digest, const char *token, int64 *retent
  */
 extern bool eo_outbox_visit(BlockNumber from, bool (*visit) (const EoOutboxRow *row));
 
-/* Is there any committed row of a life, given up or not? */
-extern bool eo_outbox_has_rows(const uint8 *life);
+/* Is there any committed row, given up or not, for which this function returns true? */
+extern bool eo_outbox_any_row(bool (*counts) (const EoOutboxRow *row));
 
 /* Read the committed row of a key; pk is palloc'd.  Returns false if there is none. */
 extern bool eo_outbox_read(const uint8 *digest, EoOutboxRow *row);

@@ -18,6 +18,7 @@
 #include "commit/life_rows.h"
 #include "commit/lives.h"
 #include "commit/outbox.h"
+#include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_lives.h"
 #include "commit/worker_targets.h"
@@ -61,6 +62,7 @@ static struct
 	uint8		life[EO_UUID_LEN];	/* the current life at the last look */
 	bool		has_life;
 	uint32		losses;			/* lives that were given up */
+	uint8		closing[EO_UUID_LEN];	/* the life that is being closed */
 }			own;
 
 static void read_history(void);
@@ -432,19 +434,33 @@ eo_worker_lives_hold(const EoTarget *target)
 /* ----- the end ----- */
 
 /*
- * Is there a row of the life in the outbox?  If that cannot be told there may be one.  Rows
- * of other lives are found by the life that comes after this one.
+ * Does the row keep a life open?  One of that life does, and one that this life has inherited:
+ * an heir in whose data this life is not known must see it end, to inherit what it had.  A
+ * row of a life that is not over is nothing to this one, as is one that an operator gave up.
  */
+static bool
+keeps_open(const EoOutboxRow *row)
+{
+	EoLifeVerdict verdict;
+
+	if (memcmp(row->life, own.closing, EO_UUID_LEN) == 0)
+		return true;
+	eo_worker_heir_ask(&row->target, row->life, &verdict);
+	return !row->given_up && verdict.relation != EO_LIFE_OTHER;
+}
+
+/* Is there such a row?  If that cannot be told there may be one. */
 static bool
 has_rows(const uint8 *life)
 {
 	MemoryContext old = CurrentMemoryContext;
 	volatile bool any = true;
 
+	memcpy(own.closing, life, EO_UUID_LEN);
 	PG_TRY();
 	{
 		StartTransactionCommand();
-		any = eo_outbox_has_rows(life);
+		any = eo_outbox_any_row(keeps_open);
 		CommitTransactionCommand();
 	}
 	PG_CATCH();
