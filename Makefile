@@ -39,9 +39,9 @@ endif
 endif
 
 # The same sources make the same bytes, wherever they are built: see script/repro.
-PG_CFLAGS += -ffile-prefix-map=$(CURDIR)=.
+PG_CFLAGS += '-ffile-prefix-map=$(CURDIR)=.'
 ifdef VPATH
-PG_CFLAGS += -ffile-prefix-map=$(VPATH)=.
+PG_CFLAGS += '-ffile-prefix-map=$(VPATH)=.'
 endif
 
 ifneq (,$(findstring clang,$(CC)))
