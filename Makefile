@@ -9,6 +9,7 @@
 #   make lint                 the rules of layering, errors and names
 #   make indent               format the sources as PostgreSQL does
 #   make installcheck         the SQL tests on a server that runs already
+#   make dist                 the archive for PGXN, of the last commit, in the folder dist
 #   script/test               everything, with servers of its own
 
 EXTENSION = exactonce
@@ -94,6 +95,17 @@ bench-instructions:
 	bench/run --instructions
 bench-scale:
 	bench/scale
+
+# The version of a distribution is that of the extension with the number of the patch behind it.
+DISTVERSION = $(shell sed -n 's/^  "version": *"\(.*\)",/\1/p' $(srcdir)/META.json)
+DIST = dist/$(EXTENSION)-$(DISTVERSION).zip
+
+# Not zipped anew by name and time of day: the same commit makes the same bytes.
+.PHONY: dist
+dist:
+	mkdir -p dist
+	git archive --format zip --prefix $(EXTENSION)-$(DISTVERSION)/ --output $(DIST) HEAD
+	@echo $(DIST)
 
 print-%:
 	@echo $($*)
