@@ -10,6 +10,7 @@
 #   make indent               format the sources as PostgreSQL does
 #   make installcheck         the SQL tests on a server that runs already
 #   make dist                 the archive for PGXN, of the last commit, in the folder dist
+#   make deb                  the Debian packages, in dist/debian-RELEASE; DEBIAN=13 for another release
 #   script/test               everything, with servers of its own
 
 EXTENSION = exactonce
@@ -21,6 +22,9 @@ DATA = sql/exactonce--$(EXTVERSION).sql
 OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/src/*/*.c $(srcdir)/src/*.c)))
 
 PG_CONFIG ?= pg_config
+# No bitcode for PostgreSQL's just-in-time compiler: nothing is gained by inlining functions that
+# wait for a network, and it takes the very clang that PostgreSQL was built with.
+override with_llvm = no
 # PostgreSQL's headers count as the system's, so that -Wextra is about ours.
 PG_CPPFLAGS = -I$(srcdir)/src -isystem $(shell $(PG_CONFIG) --includedir-server) \
 	-DEO_VERSION='"$(EXTVERSION)"'
@@ -106,6 +110,11 @@ dist:
 	mkdir -p dist
 	git archive --format zip --prefix $(EXTENSION)-$(DISTVERSION)/ --output $(DIST) HEAD
 	@echo $(DIST)
+
+# The Debian packages, built in a chroot: script/package says how to try them.
+.PHONY: deb
+deb:
+	script/package --build $(DEBIAN)
 
 print-%:
 	@echo $($*)
