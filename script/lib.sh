@@ -157,6 +157,18 @@ install_monitoring() {
     done
 }
 
+# Prints what hardening-check (of devscripts) says about a library, and fails unless it has stack
+# protector, fortified functions, read-only relocations and immediate binding.  The program's own
+# status depends on its version, which may ask for protections that other machines have.
+check_hardening() {
+    local text protection
+    text=$(hardening-check --nopie "$1" || true)
+    printf '%s\n' "$text"
+    for protection in 'Stack protected' 'Fortify Source functions' 'Read-only relocations' 'Immediate binding'; do
+        grep -q "^ $protection: yes" <<<"$text" || return 1
+    done
+}
+
 update_package_lists() {
     [ -n "${package_lists_updated:-}" ] && return
     quiet as_root apt-get update || die 'apt-get update failed'
