@@ -51,8 +51,13 @@ has_debian_boto3() {
 
 # The newest major version of PostgreSQL that is installed with its server and its
 # headers, else the newest installed server, else the version that Debian offers.
+# $EO_INSTALLED is the version whose installed extension is to be tested as it is.
 pg_major() {
     local dir best='' server=''
+    if [ -n "${EO_INSTALLED:-}" ]; then
+        echo "$EO_INSTALLED"
+        return
+    fi
     for dir in $(printf '%s\n' /usr/lib/postgresql/*/ | sort -V); do
         [ -x "${dir}bin/postgres" ] || continue
         server=$(basename "$dir")
@@ -75,12 +80,14 @@ can_fuzz() {
         clang -x c -fsanitize=fuzzer,address,undefined -o /dev/null - 2>/dev/null
 }
 
+# An extension that is installed already needs less: the harness compiles small programs.
 missing_packages() {
     has_command cc && has_command make || echo build-essential
     has_command curl || echo curl
     has_command java || echo default-jre-headless
     has_command node || echo nodejs
     has_command npm || echo npm
+    [ -z "${EO_INSTALLED:-}" ] || return 0
     has_command openssl || echo openssl
     has_command python3 || echo python3
     has_debian_boto3 || echo python3-boto3
@@ -104,11 +111,13 @@ install_missing() {
     fi
     [ -x "/usr/lib/postgresql/$major/bin/postgres" ] || packages+=" postgresql-$major"
     [ -x "/usr/lib/postgresql/$major/bin/psql" ] || packages+=" postgresql-client-$major"
-    has_server_headers "$major" || packages+=" postgresql-server-dev-$major"
-    # Not every version has it; the test that uses it is skipped then.
-    if [ ! -f "/usr/share/postgresql/$major/extension/pg_cron.control" ] &&
-        apt-cache show "postgresql-$major-cron" >/dev/null 2>&1; then
-        packages+=" postgresql-$major-cron"
+    if [ -z "${EO_INSTALLED:-}" ]; then
+        has_server_headers "$major" || packages+=" postgresql-server-dev-$major"
+        # Not every version has it; the test that uses it is skipped then.
+        if [ ! -f "/usr/share/postgresql/$major/extension/pg_cron.control" ] &&
+            apt-cache show "postgresql-$major-cron" >/dev/null 2>&1; then
+            packages+=" postgresql-$major-cron"
+        fi
     fi
     packages=$(xargs <<<"$packages")
     if [ -n "$packages" ]; then
@@ -148,6 +157,18 @@ install_monitoring() {
     done
 }
 
+# Prints what hardening-check (of devscripts) says about a library, and fails unless it has stack
+# protector, fortified functions, read-only relocations and immediate binding.  The program's own
+# status depends on its version, which may ask for protections that other machines have.
+check_hardening() {
+    local text protection
+    text=$(hardening-check --nopie "$1" || true)
+    printf '%s\n' "$text"
+    for protection in 'Stack protected' 'Fortify Source functions' 'Read-only relocations' 'Immediate binding'; do
+        grep -q "^ $protection: yes" <<<"$text" || return 1
+    done
+}
+
 update_package_lists() {
     [ -n "${package_lists_updated:-}" ] && return
     quiet as_root apt-get update || die 'apt-get update failed'
@@ -167,9 +188,24 @@ quiet() {
     return 1
 }
 
-# Builds the extension without bitcode and installs it.
+# The newest version of PostgreSQL that a package has installed the extension for.
+installed_major() {
+    local library
+    library=$(printf '%s\n' /usr/lib/postgresql/*/lib/exactonce.so | sort -V | tail -n 1)
+    [ -f "$library" ] || die 'the extension is not installed'
+    dpkg -S "$library" >/dev/null 2>&1 || die "no package has $library"
+    sed 's|^/usr/lib/postgresql/\([0-9]*\)/.*|\1|' <<<"$library"
+}
+
+# Builds the extension and installs it, unless $EO_INSTALLED says that it is.
 build_and_install() {
-    local make=(make -C "$ROOT" PG_CONFIG="$PG_CONFIG" with_llvm=no)
+    local make=(make -C "$ROOT" PG_CONFIG="$PG_CONFIG")
+    if [ -n "${EO_INSTALLED:-}" ]; then
+        dpkg -S "/usr/lib/postgresql/$EO_INSTALLED/lib/exactonce.so" >/dev/null 2>&1 ||
+            die "no package has installed the extension for PostgreSQL $EO_INSTALLED"
+        say "Taking the extension of $(dpkg -S "/usr/lib/postgresql/$EO_INSTALLED/lib/exactonce.so" | cut -d: -f1)"
+        return
+    fi
     quiet "${make[@]}" -j2 || die 'the extension does not build'
     if [ -w "$("$PG_CONFIG" --pkglibdir)" ] && [ -w "$("$PG_CONFIG" --sharedir)/extension" ]; then
         quiet "${make[@]}" install || die 'the extension cannot be installed'
@@ -184,8 +220,8 @@ build_for_old() {
     local copy
     copy=$(mktemp -d)
     cp -R "$ROOT/." "$copy"
-    quiet make -C "$copy" PG_CONFIG="$1/pg_config" with_llvm=no clean
-    quiet make -C "$copy" PG_CONFIG="$1/pg_config" with_llvm=no -j2 install || die "cannot build for $1"
+    quiet make -C "$copy" PG_CONFIG="$1/pg_config" clean
+    quiet make -C "$copy" PG_CONFIG="$1/pg_config" -j2 install || die "cannot build for $1"
     rm -rf "$copy"
 }
 

@@ -47,6 +47,26 @@
 #define pg_noreturn _Noreturn
 #endif
 
+/*
+ * The library is compiled with -fvisibility=hidden, as all extensions are from 16 on.  The
+ * headers of 15 export neither what they say they do nor the functions of SQL.
+ */
+#if PG_VERSION_NUM < 160000
+#undef PGDLLEXPORT
+#define PGDLLEXPORT __attribute__((visibility("default")))
+#undef PG_FUNCTION_INFO_V1
+#define PG_FUNCTION_INFO_V1(name) \
+	extern PGDLLEXPORT Datum name(PG_FUNCTION_ARGS); \
+	extern PGDLLEXPORT const Pg_finfo_record *CppConcat(pg_finfo_, name)(void); \
+	const Pg_finfo_record * \
+	CppConcat(pg_finfo_, name)(void) \
+	{ \
+		static const Pg_finfo_record info = {1}; \
+		return &info; \
+	} \
+	extern int no_such_variable
+#endif
+
 /* Meaningful only in http.c, which includes curl before this file. */
 #if defined(LIBCURL_VERSION_NUM) && LIBCURL_VERSION_NUM < 0x075700
 #error "exactonce needs libcurl 7.87 or newer"

@@ -12,6 +12,7 @@
 #include "commit/launcher.h"
 #include "commit/seal.h"
 #include "commit/xact.h"
+#include "compat.h"
 #include "dynamodb/http.h"
 #include "fmgr.h"
 #include "miscadmin.h"

@@ -10,6 +10,8 @@
 
 #include "postgres.h"
 
+#include "compat.h"
+
 /* Register the launcher with the postmaster.  To be called once, in _PG_init. */
 extern void eo_launcher_register(void);
 

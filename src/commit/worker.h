@@ -10,6 +10,8 @@
 
 #include "postgres.h"
 
+#include "compat.h"
+
 /* Where the process begins; the argument is the OID of its database. */
 extern PGDLLEXPORT void eo_worker_main(Datum arg);
 

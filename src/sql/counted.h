@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "actions/action.h"
+#include "compat.h"
 #include "fmgr.h"
 #include "keys/acquire.h"
 #include "server/stats.h"

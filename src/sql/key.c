@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "keys/key_form.h"
