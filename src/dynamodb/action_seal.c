@@ -22,6 +22,7 @@
 #include "dynamodb/buf.h"
 #include "dynamodb/expression.h"
 #include "dynamodb/json.h"
+#include "dynamodb/layout.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
@@ -53,8 +54,9 @@ static const struct
 	 * As the consume that takes effect at once (action_item.c), and nobody
 	 * has sealed it.  A late copy, which comes when its transaction is over, finds its own token.
 	 *
-	 * There is no ttl, so that a sealed action is never swept.  Who consumes it is
-	 * written now, so that nothing can be refused after the commit.
+	 * The ttl is far away, so that a sealed action is never swept; without one EO_BURY could
+	 * not be spelled.  Who consumes it is written now, so that nothing can be refused after
+	 * the commit.
 	 */
 	[EO_SEAL_NEW] = {
 		"attribute_exists(#k) AND attribute_not_exists(#s) AND attribute_not_exists(#c)"
@@ -62,8 +64,8 @@ static const struct
 		" AND (attribute_not_exists(#o) OR #o <> :o)"
 		"[q? AND contains(#q, :q)][!q? AND attribute_not_exists(#h)]"
 		" AND (attribute_not_exists(#p) OR attribute_type(#p, :S))",
-		"SET #s = :M, #o = :o, #b = :b, #g = :g, #S = :i, #T = if_not_exists(#l, :0), #t = :t"
-		"[r?, #r = :r][B?, #B = :B] REMOVE #l[!r?, #r][!B?, #B]"
+		"SET #s = :M, #o = :o, #b = :b, #g = :g, #S = :i, #T = if_not_exists(#l, :0), #l = :l, #t = :t"
+		"[r?, #r = :r][B?, #B = :B]"
 	},
 	/* It was consumed at the instant of the seal. */
 	[EO_FINISH] = {
@@ -97,13 +99,15 @@ typedef struct Words
 {
 	const char *committing;
 	const char *string;
+	int64_t		far_s;
 } Words;
 
-static const Words words = {"COMMITTING", "S"};
+static const Words words = {"COMMITTING", "S", EO_FAR_S};
 
 static const EoValue values[EO_VALUE_LETTERS] = {
 	['M'] = {EO_VALUE_STRING, FROM_WORDS, offsetof(Words, committing), 0},
 	['S'] = {EO_VALUE_STRING, FROM_WORDS, offsetof(Words, string), 0},
+	['l'] = {EO_VALUE_NUMBER, FROM_WORDS, offsetof(Words, far_s), 0},
 	['o'] = {EO_VALUE_STRING, FROM_WRITE, offsetof(EoWrite, owner), 0},
 	['b'] = {EO_VALUE_STRING, FROM_WRITE, offsetof(EoWrite, bind), 0},
 	['g'] = {EO_VALUE_STRING, FROM_WRITE, offsetof(EoWrite, origin), 0},

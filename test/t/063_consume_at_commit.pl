@@ -108,10 +108,11 @@ like(run_script($node, "BEGIN READ ONLY; SELECT action_consume('later', at => 'c
 # ----- while it is being committed -----------------------------------------------------------
 
 make('sealed');
-fault(key => 'ACTION#sealed', to => 'consumed', do => 'drop', times => 0);
+fault(key => 'ACTION#sealed', to => 'finished', do => 'drop', times => 0);
 order('sealed', 'COMMIT');
 is(item($table, 'ACTION#sealed')->{status}, 'COMMITTING', 'the action is sealed');
-ok(!exists item($table, 'ACTION#sealed')->{ttl}, '... and is never swept');
+cmp_ok(item($table, 'ACTION#sealed')->{ttl}, '>', time() + 20 * 365 * 86400, '... and is never swept');
+my $origin = item($table, 'ACTION#sealed')->{origin};
 is(state_of('sealed', 'elsewhere'), 'committing', 'another service sees that it is being committed');
 is(outcome("action_consume('sealed')", 'elsewhere'), 'in_progress 409', '... cannot consume it');
 is(outcome("action_consume('sealed', at => 'commit')", 'elsewhere'), 'in_progress 409', '... at commit neither');
@@ -142,13 +143,14 @@ is(orders('first'), '0', '... with its work');
 make('theirs');
 $run = start_script($node, "BEGIN;\nSELECT action_consume('theirs', at => 'commit');\n" . say_in_script('theirs') . halt_until('end theirs') . "COMMIT;\n");
 await_word('theirs');
-fault(key => 'ACTION#theirs', to => 'consumed', do => 'drop', times => 0);
-order('theirs', 'COMMIT', database => 'elsewhere');
+# A service of another cluster does.
+(my $other = $origin) =~ s/^[0-9a-f]{8}/00000000/;
+dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'ACTION#theirs' } },
+	UpdateExpression => 'SET #s = :s, #o = :o, origin = :g, sealedAt = :n', ExpressionAttributeNames => { '#s' => 'status', '#o' => 'owner' },
+	ExpressionAttributeValues => { ':s' => { S => 'COMMITTING' }, ':o' => { S => $token }, ':g' => { S => $other }, ':n' => { N => '1800000000000' } } });
 go_on('end theirs');
 like(finish_script($run), qr/ID001.*action "theirs" .*is being consumed by another transaction/, '... or seal it');
-reset_proxy();
-settled($node, 'elsewhere');
-is(orders('theirs', 'elsewhere'), '1', '... which counts');
+is(item($table, 'ACTION#theirs')->{owner}, $token, '... which is left alone');
 
 # ----- faults ---------------------------------------------------------------------------------
 
@@ -193,7 +195,7 @@ wait_until('... gives the action back', sub { !exists item($table, 'ACTION#after
 is(state_of('after the seal'), 'active', '... and it can be consumed');
 
 make('lost finish');
-fault(key => 'ACTION#lost finish', to => 'consumed', do => 'lose');
+fault(key => 'ACTION#lost finish', to => 'finished', do => 'lose');
 order('lost finish', 'COMMIT');
 settled($node);
 is(used('lost finish'), 'used', 'the answer to the finish is lost');
@@ -214,13 +216,13 @@ sub kill_at
 	$node->start;
 	wait_until("$id: settled without a caller", sub { !exists item($table, "ACTION#$id")->{status} });
 	is(used($id), orders($id) ? 'used' : 'not used', "$id: it is used if and only if the order is there");
-	is(orders($id), $at{to} eq 'consumed' ? '1' : '0', "$id: as it was meant");
+	is(orders($id), $at{to} eq 'finished' ? '1' : '0', "$id: as it was meant");
 	return;
 }
 kill_at('killed before the seal', to => 'COMMITTING');
 kill_at('killed in the seal', to => 'COMMITTING', applied => 1);
-kill_at('killed before the finish', to => 'consumed');
-kill_at('killed in the finish', to => 'consumed', applied => 1);
+kill_at('killed before the finish', to => 'finished');
+kill_at('killed in the finish', to => 'finished', applied => 1);
 
 # ----- 200 orders for 50 coupons ---------------------------------------------------------------
 
@@ -247,7 +249,7 @@ SQL
 
 # Each worker makes 25 orders, of which every second one is rolled back.
 fault(key => 'ACTION#race', to => 'COMMITTING', do => 'lose', nth => 3, times => 5);
-fault(key => 'ACTION#race', to => 'consumed', do => 'lose', nth => 4, times => 5);
+fault(key => 'ACTION#race', to => 'finished', do => 'lose', nth => 4, times => 5);
 my @workers = map {
 	my $n = $_;
 	start_script($node, join('', map { "BEGIN;\nSELECT take_coupon('$n-$_');\n" . ($_ % 2 ? "COMMIT;\n" : "ROLLBACK;\n") } 1 .. 25), $databases[ $n % 2 ]);
