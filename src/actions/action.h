@@ -4,8 +4,9 @@
  *	  One-shot actions: creating, consuming, cancelling and reading them.
  *
  * All functions wait interruptibly and take effect at once, whatever becomes of
- * the transaction, except for a consume at commit.  An outcome is never an error: what is raised is of class ID
- * (ID006, ID007) or about arguments.  Strings returned are palloc'd.
+ * the transaction, except for a consume at commit.  An outcome is never an error: what
+ * is raised is of class ID (ID006, ID007) or about arguments.  Strings returned are
+ * palloc'd.
  *
  *-------------------------------------------------------------------------
  */

@@ -130,9 +130,10 @@ options_of(const EoActionLayout *layout, const EoActionWrite *w)
 	return eo_expression_options(set, sizeof(set) / sizeof(set[0]));
 }
 
-/* The action exists, nothing has ended it, and no transaction that consumes it is being committed. */
+/* The action exists, nothing has ended it, and no transaction has sealed it. */
 #define NOT_FINAL "attribute_exists(#k)" \
-	"[!X? AND attribute_not_exists(#c) AND attribute_not_exists(#u)][X? AND (attribute_not_exists(#c) OR attribute_type(#c, :Z))]" \
+	"[!X? AND attribute_not_exists(#c) AND attribute_not_exists(#u)]" \
+	"[X? AND (attribute_not_exists(#c) OR attribute_type(#c, :Z))]" \
 	" AND attribute_not_exists(#x) AND attribute_not_exists(#z)"
 
 /* It is not final, and now is within its time. */
@@ -331,7 +332,8 @@ eo_action_item_check_layout(const EoLayout *layout, const char **option, const c
 		{
 			const char *other = j < 2 ? of_seed[j] : attributes[j].name;
 
-			if (j != A_TTL && j != A_KEY && j != A_STATUS && j != A_SEALED && strcmp(other, names[i]) == 0)
+			if (j != A_TTL && j != A_KEY && j != A_STATUS && j != A_SEALED &&
+				strcmp(other, names[i]) == 0)
 				return false;
 		}
 	}

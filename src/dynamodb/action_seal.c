@@ -52,11 +52,12 @@ static const struct
 {
 	/*
 	 * As the consume that takes effect at once (action_item.c), and nobody
-	 * has sealed it.  A late copy, which comes when its transaction is over, finds its own token.
+	 * has sealed it.  A late copy, which comes when its transaction is over,
+	 * finds its own token.
 	 *
-	 * The ttl is far away, so that a sealed action is never swept; without one EO_BURY could
-	 * not be spelled.  Who consumes it is written now, so that nothing can be refused after
-	 * the commit.
+	 * The ttl is far away, so that a sealed action is never swept; without
+	 * one EO_BURY could not be spelled.  Who consumes it is written now, so
+	 * that nothing can be refused after the commit.
 	 */
 	[EO_SEAL_NEW] = {
 		"attribute_exists(#k) AND attribute_not_exists(#s) AND attribute_not_exists(#c)"
@@ -78,8 +79,9 @@ static const struct
 	},
 
 	/*
-	 * The seal may not have arrived.  Then its token is left here, which refuses it, unless
-	 * the action is over or another transaction has sealed it.
+	 * The seal may not have arrived.  Then its token is left here, which
+	 * refuses it, unless the action is over or another transaction has sealed
+	 * it.
 	 */
 	[EO_BURY] = {
 		"(" OWN_SEAL "[g? AND #g = :g])"

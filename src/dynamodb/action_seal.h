@@ -17,7 +17,7 @@
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
 
-/* What the seal of an action writes, beside what that of a key does. */
+/* The seal of an action writes this beside what the seal of a key does. */
 typedef struct EoActionSeal
 {
 	const char *token;			/* of the caller that consumes */

@@ -174,11 +174,13 @@ like(order('no answer', 'COMMIT'), qr/^coupon consumed 10$/m, '... and can be co
 is(orders('no answer'), '1', '... by one order');
 
 make('late');
-fault(key => 'ACTION#late', to => 'COMMITTING', do => 'late', ms => 2000, lost => 1);
+fault(key => 'ACTION#late', to => 'COMMITTING', do => 'hold');
 $sql->("ALTER SERVER exactonce OPTIONS (ADD commit_timeout '500ms', ADD max_attempts '1')");
 like(order('late', 'COMMIT'), qr/ID006/, 'a seal arrives when its transaction is over');
 $sql->("ALTER SERVER exactonce OPTIONS (DROP commit_timeout, DROP max_attempts)");
-wait_until('... and is refused', sub { grep { $_->{to} eq 'COMMITTING' && $_->{status} == 400 } requests(key => 'ACTION#late') });
+wait_until('... and the worker has left its token', sub { exists item($table, 'ACTION#late')->{owner} });
+release_held();
+wait_until('... and is refused', sub { grep { ($_->{status} // 0) == 400 } requests(key => 'ACTION#late', to => 'COMMITTING') });
 is(item($table, 'ACTION#late')->{status}, undef, '... and the action is free');
 reset_proxy();
 
