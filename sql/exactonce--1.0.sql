@@ -938,14 +938,14 @@ COMMENT ON FUNCTION @extschema@.idem_validation_powertools(pg_catalog.text, pg_c
 
 CREATE TYPE @extschema@.action_outcome AS ENUM
 	('created', 'already_exists', 'consumed', 'already_used', 'not_active', 'expired', 'canceled', 'burned',
-	'invalid_pin', 'action_not_found');
+	'invalid_pin', 'action_not_found', 'in_progress');
 COMMENT ON TYPE @extschema@.action_outcome IS
 'result of creating, consuming or cancelling an action; http_status beside it is the HTTP status that means the same';
 
 CREATE TYPE @extschema@.action_state AS ENUM
-	('pending', 'active', 'consumed', 'expired', 'canceled', 'burned');
+	('pending', 'active', 'consumed', 'expired', 'canceled', 'burned', 'committing');
 COMMENT ON TYPE @extschema@.action_state IS
-'pending: cannot be consumed before active_at; active: can be consumed; consumed, expired, canceled and burned (no attempt at the PIN is left) are final';
+'pending: cannot be consumed before active_at; active: can be consumed; consumed, expired, canceled and burned (no attempt at the PIN is left) are final; committing: a transaction that consumes it is being committed';
 
 CREATE TYPE @extschema@.action_created AS (
 	id pg_catalog.text,
@@ -977,10 +977,10 @@ CREATE TYPE @extschema@.action_result AS (
 COMMENT ON TYPE @extschema@.action_result IS
 'the answer of action_consume and action_cancel';
 COMMENT ON COLUMN @extschema@.action_result.id IS 'the id as it was passed';
-COMMENT ON COLUMN @extschema@.action_result.outcome IS 'of action_consume: consumed, already_used, not_active, expired, canceled, burned, invalid_pin or action_not_found; of action_cancel: canceled, already_used, expired, burned or action_not_found';
-COMMENT ON COLUMN @extschema@.action_result.http_status IS 'consumed 200, invalid_pin 401, action_not_found 404, already_used and not_active 409, expired, canceled and burned 410; of action_cancel canceled 200';
+COMMENT ON COLUMN @extschema@.action_result.outcome IS 'of action_consume: consumed, already_used, not_active, expired, canceled, burned, invalid_pin, action_not_found or in_progress; of action_cancel: canceled, already_used, expired, burned, action_not_found or in_progress';
+COMMENT ON COLUMN @extschema@.action_result.http_status IS 'consumed 200, invalid_pin 401, action_not_found 404, already_used, not_active and in_progress 409, expired, canceled and burned 410; of action_cancel canceled 200';
 COMMENT ON COLUMN @extschema@.action_result.payload IS 'with consumed: the payload that the action was created with';
-COMMENT ON COLUMN @extschema@.action_result.consumed_at IS 'with consumed and already_used: time of the consume, by the clock of DynamoDB';
+COMMENT ON COLUMN @extschema@.action_result.consumed_at IS 'with consumed and already_used: time of the consume, by the clock of DynamoDB; NULL if the transaction consumes the action when it commits';
 COMMENT ON COLUMN @extschema@.action_result.active_at IS 'with not_active: the action can be consumed from this time on';
 COMMENT ON COLUMN @extschema@.action_result.attempts_left IS 'with invalid_pin: number of guesses that are left';
 COMMENT ON COLUMN @extschema@.action_result.replayed IS 'true if an earlier call had this effect: consumed with the same token, or canceled';
@@ -1061,12 +1061,13 @@ CREATE FUNCTION @extschema@.action_consume(
 	reason pg_catalog.text DEFAULT NULL,
 	consumer pg_catalog.jsonb DEFAULT NULL,
 	token pg_catalog.uuid DEFAULT NULL,
+	at pg_catalog.text DEFAULT NULL,
 	server pg_catalog.text DEFAULT NULL)
 RETURNS @extschema@.action_result
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_action_consume_sql';
-COMMENT ON FUNCTION @extschema@.action_consume(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonb, pg_catalog.uuid, pg_catalog.text) IS
-'consumes an action: only one call gets outcome consumed and the payload. An outcome is never an error. It takes effect at once, and a rollback does not undo it. pin: a guess; ignored if the action has no PIN. A guess uses up an attempt before it is checked, and after the last wrong one the action is burned. reason: up to 1024 bytes; consumer: up to 16 KB; both are stored with the action. token: a random UUID made by the caller; a repeated call with the same token gets the same answer, with replayed, and needs no PIN. Without a token a lost answer cannot be asked for again. Call it in FROM: if (action_consume(...)).* is sorted by a column, that is an additional call. Errors: 54000 (reason or consumer too large), ID006 (DynamoDB is unavailable, or it is unknown whether the action was consumed; call again with the same token), ID007';
+COMMENT ON FUNCTION @extschema@.action_consume(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonb, pg_catalog.uuid, pg_catalog.text, pg_catalog.text) IS
+'consumes an action: only one call gets outcome consumed and the payload. An outcome is never an error. at: now (default), it takes effect at once, and a rollback does not undo it; or commit, the payload is returned at once, and the action is consumed if and only if the transaction commits, which fails (ID001, ID002, ID005) if another caller was first. pin: a guess; ignored if the action has no PIN. A guess uses up an attempt before it is checked, and after the last wrong one the action is burned. reason: up to 1024 bytes; consumer: up to 16 KB; both are stored with the action. token: a random UUID made by the caller; a repeated call with the same token gets the same answer, with replayed, and needs no PIN. Without a token a lost answer cannot be asked for again. Call it in FROM: if (action_consume(...)).* is sorted by a column, that is an additional call. Errors: 54000 (reason or consumer too large), ID006 (DynamoDB is unavailable, or it is unknown whether the action was consumed; call again with the same token), ID007';
 
 CREATE FUNCTION @extschema@.action_cancel(
 	id pg_catalog.text,

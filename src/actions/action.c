@@ -24,16 +24,19 @@
  * whose answer is relied on, and a caller whose own earlier call took an attempt
  * and was never answered.
  *
- * Actions are not tied to the transaction: they have no slot and no seal, and the
- * worker does nothing for them.
+ * All of this takes effect at once, whatever becomes of the transaction.  An action that is
+ * to be consumed by the commit is planned here, and the rest is that of a claim at commit
+ * (action_commit.c).
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "actions/action.h"
+#include "actions/action_commit.h"
 #include "actions/action_store.h"
 #include "actions/pin.h"
+#include "commit/settle.h"
 #include "compat.h"
 #include "dynamodb/action_item.h"
 #include "dynamodb/client.h"
@@ -56,6 +59,11 @@
 /* How often a cancel is tried while corrections of the clock get in its way. */
 #define MAX_ROUNDS 3
 
+static void consume(EoStore *store, const char *pk, const EoConsume *ask, EoActionResult *result);
+static void plan(EoStore *store, const char *pk, const EoConsume *ask, const char *attempt,
+				 EoActionResult *result);
+static void judge(const EoAnswer *answer, EoActionItem *action, EoActionResult *result);
+static void count_as_consumed(EoActionItem *action);
 static void init_result(EoActionResult *result, const char *id);
 static bool take_attempt(EoStore *store, const char *pk, const EoConsume *ask, char *attempt,
 						 EoActionResult *result);
@@ -78,17 +86,38 @@ void
 eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResult *result)
 {
 	char	   *pk = eo_action_store_pk(store, ask->id);
-	char		attempt[EO_ATTEMPT_LEN + 1];
-	EoActionWrite w = {.token = ask->token,.reason = ask->reason,.consumer = ask->consumer};
-	EoAnswer   *answer;
 
 	init_result(result, ask->id);
 	if (pk == NULL)
 		return;					/* too long for any action */
 	eo_action_store_need_clock(store, pk, "consume", ask->id);
+
+	/* Again if a transaction had left it sealed, which was rolled back. */
+	for (int round = 0; round == 0 || (result->again && round < MAX_ROUNDS); round++)
+	{
+		init_result(result, ask->id);
+		if (eo_action_commit_knows(store, pk, ask, result))
+			return;
+		init_result(result, ask->id);
+		consume(store, pk, ask, result);
+	}
+}
+
+static void
+consume(EoStore *store, const char *pk, const EoConsume *ask, EoActionResult *result)
+{
+	char		attempt[EO_ATTEMPT_LEN + 1];
+	EoActionWrite w = {.token = ask->token,.reason = ask->reason,.consumer = ask->consumer};
+	EoAnswer   *answer;
+
 	attempt[0] = '\0';
 	if (ask->pin != NULL && !take_attempt(store, pk, ask, attempt, result))
 		return;
+	if (ask->at_commit)
+	{
+		plan(store, pk, ask, attempt, result);
+		return;
+	}
 	w.attempt = attempt;
 	answer = eo_action_store_write(store, pk, attempt[0] != '\0' ? EO_ACTION_CONSUME_PAID :
 								   EO_ACTION_CONSUME, &w);
@@ -106,6 +135,32 @@ eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResult *result)
 		explain(answer, w.now_ms, w.token, result);
 	if (attempt[0] == '\0')
 		close_own(store, pk, ask, EO_ACTION_CONSUME, &w, answer, result);
+	eo_answer_free(answer);
+}
+
+/*
+ * Have the transaction consume the action, if it can be consumed now.  An attempt that was
+ * paid may have been the last one.
+ */
+static void
+plan(EoStore *store, const char *pk, const EoConsume *ask, const char *attempt,
+	 EoActionResult *result)
+{
+	EoAnswer   *answer = eo_action_store_read(store, pk);
+	int64		now_ms = eo_client_now_ms(&store->client);
+	EoActionItem *action = eo_action_store_item(answer);
+	bool		paid = attempt[0] != '\0';
+	EoActionState state;
+
+	if (answer->outcome == EO_FAILED_CALL)
+		eo_action_store_raise(answer, EO_ACTION_CONSUME, ask->id);
+	if (answer->exists && paid && eo_action_item_shows(action, EO_ACTION_ATTEMPT, attempt))
+		action->pin_attempts++;
+	state = answer->exists ? state_of(action, now_ms) : EO_ACTION_IS_EXPIRED;
+	if (state == EO_ACTION_IS_ACTIVE && paid == (action->pin_hash != NULL))
+		eo_action_commit_plan(store, pk, ask, attempt, action, result);
+	else
+		explain(answer, now_ms, ask->token, result);
 	eo_answer_free(answer);
 }
 
@@ -214,6 +269,8 @@ state_of(const EoActionItem *action, int64 now_ms)
 {
 	if (action->consumed_ms > 0)
 		return EO_ACTION_IS_CONSUMED;
+	if (action->sealed_ms > 0)
+		return EO_ACTION_IS_COMMITTING;
 	if (action->canceled_ms > 0)
 		return EO_ACTION_IS_CANCELED;
 	if (action->pin_hash != NULL && action->pin_attempts == 0)
@@ -233,15 +290,21 @@ state_of(const EoActionItem *action, int64 now_ms)
 static void
 explain(const EoAnswer *answer, int64 now_ms, const char *token, EoActionResult *result)
 {
-	const EoActionItem *action = eo_action_store_item(answer);
+	EoActionItem *action = eo_action_store_item(answer);
 
+	result->again = false;
 	if (!answer->exists)
 	{
 		result->outcome = EO_ACTION_NOT_FOUND;
 		return;
 	}
+	if (state_of(action, now_ms) == EO_ACTION_IS_COMMITTING)
+		judge(answer, action, result);
 	switch (state_of(action, now_ms))
 	{
+		case EO_ACTION_IS_COMMITTING:
+			result->outcome = EO_ACTION_IN_PROGRESS;
+			return;
 		case EO_ACTION_IS_CONSUMED:
 			if (token != NULL && eo_action_item_shows(action, EO_ACTION_CONSUME, token))
 			{
@@ -277,6 +340,33 @@ explain(const EoAnswer *answer, int64 now_ms, const char *token, EoActionResult 
 			result->attempts_left = (int) action->pin_attempts;
 			return;
 	}
+}
+
+/*
+ * The action is sealed.  If its transaction is known to have committed it counts as consumed;
+ * if it was rolled back, the action is given back, and the caller may begin again.
+ */
+static void
+judge(const EoAnswer *answer, EoActionItem *action, EoActionResult *result)
+{
+	switch (eo_action_commit_fate(answer->store, result->id, eo_answer_pk(answer), action, true))
+	{
+		case EO_FATE_COMMITTED:
+			count_as_consumed(action);
+			break;
+		case EO_FATE_ABORTED:
+			result->again = true;
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+count_as_consumed(EoActionItem *action)
+{
+	action->consumed_ms = action->sealed_ms;
+	action->sealed_ms = 0;
 }
 
 static void
@@ -320,7 +410,8 @@ eo_action_cancel(EoStore *store, const char *id, const char *reason, EoActionRes
 			explain(answer, w.now_ms, NULL, result);
 			result->replayed = result->outcome == EO_ACTION_CANCELED;
 		}
-		settled = !may_open(answer, result) || close_action(store, pk, id, NULL, result);
+		settled = !result->again &&
+			(!may_open(answer, result) || close_action(store, pk, id, NULL, result));
 		eo_answer_free(answer);
 	}
 }
@@ -421,7 +512,7 @@ eo_action_get(EoStore *store, const char *id, EoActionView *view)
 {
 	char	   *pk = eo_action_store_pk(store, id);
 	EoAnswer   *answer;
-	const EoActionItem *action;
+	EoActionItem *action;
 	bool		exists;
 
 	memset(view, 0, sizeof(*view));
@@ -435,6 +526,15 @@ eo_action_get(EoStore *store, const char *id, EoActionView *view)
 	eo_action_store_need_clock(store, pk, "read", id);
 	action = eo_action_store_item(answer);
 	exists = answer->exists;
+	if (exists && action->sealed_ms > 0)
+	{
+		EoFate		fate = eo_action_commit_fate(store, id, pk, action, false);
+
+		if (fate == EO_FATE_COMMITTED)
+			count_as_consumed(action);
+		else if (fate == EO_FATE_ABORTED)
+			action->sealed_ms = 0;
+	}
 	if (exists)
 		eo_action_look(action, eo_client_now_ms(&store->client), view);
 	eo_answer_free(answer);

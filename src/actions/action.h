@@ -4,8 +4,9 @@
  *	  One-shot actions: creating, consuming, cancelling and reading them.
  *
  * All functions wait interruptibly and take effect at once, whatever becomes of
- * the transaction.  An outcome is never an error: what is raised is of class ID
- * (ID006, ID007) or about arguments.  Strings returned are palloc'd.
+ * the transaction, except for a consume at commit.  An outcome is never an error: what
+ * is raised is of class ID (ID006, ID007) or about arguments.  Strings returned are
+ * palloc'd.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,7 +25,9 @@ typedef enum EoActionState
 	EO_ACTION_IS_CONSUMED,
 	EO_ACTION_IS_EXPIRED,
 	EO_ACTION_IS_CANCELED,
-	EO_ACTION_IS_BURNED
+	EO_ACTION_IS_BURNED,
+	EO_ACTION_IS_COMMITTING		/* a transaction that consumes it is being
+								 * committed */
 } EoActionState;
 
 typedef enum EoActionOutcome
@@ -38,7 +41,8 @@ typedef enum EoActionOutcome
 	EO_ACTION_CANCELED,
 	EO_ACTION_BURNED,
 	EO_ACTION_INVALID_PIN,
-	EO_ACTION_NOT_FOUND
+	EO_ACTION_NOT_FOUND,
+	EO_ACTION_IN_PROGRESS		/* another transaction may have consumed it */
 } EoActionOutcome;
 
 /*
@@ -66,6 +70,8 @@ typedef struct EoActionResult
 	int64		consumed_ms;
 	int			attempts_left;	/* of EO_ACTION_INVALID_PIN; else -1 */
 	bool		replayed;		/* an earlier call had this effect */
+	bool		again;			/* for the files of src/actions: it was in
+								 * progress, and is not any more */
 } EoActionResult;
 
 typedef struct EoConsume
@@ -75,6 +81,7 @@ typedef struct EoConsume
 	const char *reason;			/* UTF-8; NULL: none */
 	const char *consumer;		/* UTF-8 JSON text; NULL: none */
 	const char *token;			/* the caller's; a retry must bring the same */
+	bool		at_commit;		/* if and only if the transaction commits */
 } EoConsume;
 
 /* An action as it can be seen without consuming it.  Instants as in EoActionResult. */
@@ -104,7 +111,10 @@ typedef void (*EoEmitAction) (void *arg, const EoActionResult *result);
 extern void eo_action_create(EoStore *store, EoActionPlan *plans, int n, EoEmitAction emit,
 							 void *arg);
 
-/* Consume an action.  result->id is ask->id. */
+/*
+ * Consume an action.  result->id is ask->id.  At commit the outcome EO_ACTION_CONSUMED says
+ * that the action is consumed when the transaction commits, which may still fail.
+ */
 extern void eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResult *result);
 
 /*

@@ -66,6 +66,24 @@ eo_slot_view_find(const uint8 *digest, EoSlotView *view)
 }
 
 bool
+eo_slot_view_is_planned(const uint8 *digest)
+{
+	bool		planned = false;
+
+	eo_claim_table_lock(LW_SHARED);
+	for (uint32 i = *eo_claim_table_bucket(digest); i != EO_NO_INDEX && !planned;
+		 i = eo_claim_table.slots[i].next)
+	{
+		const EoSlotInfo *info = &eo_claim_table.slots[i].info;
+
+		planned = info->state == EO_SLOT_PLANNED && info->pid != MyProcPid &&
+			memcmp(info->digest, digest, EO_DIGEST_LEN) == 0;
+	}
+	eo_claim_table_unlock();
+	return planned;
+}
+
+bool
 eo_slot_view_is_of_session(uint32 index, const uint8 *digest, const char *token)
 {
 	const EoSlotInfo *info = &eo_claim_table.slots[index].info;

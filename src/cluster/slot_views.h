@@ -22,6 +22,9 @@
 extern bool eo_slot_view_find(const uint8 *digest, EoSlotView *view);
 extern bool eo_slot_view_read(EoSlotRef ref, EoSlotView *view);
 
+/* Does another backend have a claim at commit on it, which it has not begun to seal? */
+extern bool eo_slot_view_is_planned(const uint8 *digest);
+
 /* Find the claim that a session holds by this token. */
 extern bool eo_slot_view_find_session(const uint8 *digest, const char *token, EoSlotRef *ref);
 

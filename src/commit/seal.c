@@ -42,6 +42,7 @@
 #include "commit/settle.h"
 #include "commit/xact.h"
 #include "compat.h"
+#include "dynamodb/action_seal.h"
 #include "dynamodb/call.h"
 #include "dynamodb/client.h"
 #include "dynamodb/clock.h"
@@ -93,6 +94,7 @@ static void start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecor
 static void take_answer(Sealing *s, EoAnswer *answer);
 static void check_not_repeated(const EoTxClaim *claim, const EoRecord *r);
 static bool give_back_aborted(EoTxClaim *claim, const EoRecord *r);
+static void take_refused_action(Sealing *s, EoTxClaim *claim, EoAnswer *answer);
 static void take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer);
 pg_noreturn static void raise_duplicate(const EoTxClaim *claim);
 
@@ -437,6 +439,7 @@ prepare_claim(const Sealing *s, EoTxClaim *claim, EoBundle *bundle, EoVerb verb,
 	w.retention_s = claim->info->retention_s;
 	w.holder = eo_text_holder();
 	w.skew_ms = claim->store->server->clock_skew_ms;
+	w.action = claim->action;
 	w.result = claim->result;
 	w.result_len = claim->result_len;
 	w.seen = seen;
@@ -479,6 +482,11 @@ take_answer(Sealing *s, EoAnswer *answer)
 				eo_slot_seal_refused(claim->slot);
 			eo_error_raise(&answer->error, "commit", claim->key, server);
 		case EO_NOT_APPLIED:
+			if (claim->action != NULL)
+			{
+				take_refused_action(s, claim, answer);
+				break;
+			}
 			if (claim->info->once)
 			{
 				take_refused_once(s, claim, answer);
@@ -575,6 +583,53 @@ take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 				 errhint("idem_get() shows what went wrong and when it may be retried; an operator can redrive it with idem_forget().")));
 	eo_error_raise_in_progress(claim->key, server,
 							   "Another run has claimed it and has not settled it.", RETRY_LATER);
+}
+
+/*
+ * The seal of an action was refused: it was consumed, sealed, canceled or closed since the
+ * call, or has expired.  See take_refused_once() about the slot.
+ */
+static void
+take_refused_action(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
+{
+	const EoRecord *r = eo_store_record(answer);
+	const char *server = claim->store->server->name;
+	int64		retention_s;
+	bool		consumed;
+
+	need_clock(s, claim);
+	claim->in_doubt |= answer->call.in_doubt;
+	if (!claim->in_doubt)
+		eo_slot_seal_refused(claim->slot);
+	if (answer->exists && give_back_aborted(claim, r))
+	{
+		start_claim(s, claim, EO_SEAL_NEW, NULL);
+		return;
+	}
+	consumed = answer->exists && (r->state == EO_STATE_COMPLETED ||
+								  (r->state == EO_STATE_COMMITTING &&
+								   eo_settle_fate(claim->store, r, claim->info->digest,
+												  &retention_s) == EO_FATE_COMMITTED));
+	if (answer->exists && r->state == EO_STATE_COMMITTING && !consumed)
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_IN_PROGRESS),
+				 errmsg("action \"%s\" on server \"%s\" is being consumed by another transaction",
+						eo_text_key_shown(claim->key), server),
+				 errhint("%s", RETRY_LATER)));
+	if (consumed)
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_DUPLICATE),
+				 errmsg("action \"%s\" on server \"%s\" was consumed by another call",
+						eo_text_key_shown(claim->key), server),
+				 errdetail("The transaction was rolled back."),
+				 errhint("action_get() shows by whom, if that was said.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_CLAIM_LOST),
+			 errmsg("action \"%s\" on server \"%s\" cannot be consumed any more",
+					eo_text_key_shown(claim->key), server),
+			 errdetail("%s The transaction was rolled back.",
+					   answer->exists ? eo_action_seal_refusal(r->item) : "Its item is gone."),
+			 errhint("action_get() shows its state.")));
 }
 
 static void

@@ -45,6 +45,7 @@
 #include "commit/worker_lives.h"
 #include "commit/worker_rows.h"
 #include "commit/worker_targets.h"
+#include "dynamodb/action_item.h"
 #include "dynamodb/client.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/record.h"
@@ -490,7 +491,8 @@ prepare(EoWorkerJob *job, EoStore *store)
 	w.owner = row->token;
 	w.now_ms = eo_client_now_ms(&store->client);
 	eo_record_keep(&w, w.now_ms, row->retention_s);
-	if (eo_cache_is_used(store))
+	/* Actions are not remembered. */
+	if (eo_cache_is_used(store) && !eo_action_item_is_pk(row->pk))
 	{
 		eo_target_digest(&row->target, row->pk, job->digest);
 		job->cache_mark = eo_cache_mark(store, job->digest);
@@ -520,7 +522,8 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 	if (answer->outcome == EO_APPLIED)
 	{
 		count(row, job->target->store->stats);
-		eo_cache_put(job->target->store, job->digest, eo_store_record(answer), job->cache_mark);
+		if (!eo_action_item_is_pk(row->pk))
+			eo_cache_put(job->target->store, job->digest, eo_store_record(answer), job->cache_mark);
 		dlist_push_tail(&rows.done, &job->node);
 		rows.ndone++;
 		return false;

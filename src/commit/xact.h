@@ -65,6 +65,9 @@ typedef struct EoTxClaim
 	bool		untried;		/* the work has not begun, so that an abort
 								 * counts no run */
 	uint8		row_life[EO_UUID_LEN];	/* that its row of the outbox names */
+	const struct EoActionSeal *action;	/* it consumes an action; NULL: it is
+										 * about a key.  Lasts as long as the
+										 * transaction */
 	const EoGuard *guard;		/* the trigger that made the claim; NULL: a
 								 * function call did */
 	char	   *result;			/* JSON text to complete with; NULL: none */

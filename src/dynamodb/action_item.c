@@ -30,6 +30,7 @@
 #include "dynamodb/instant.h"
 #include "dynamodb/json.h"
 #include "dynamodb/layout.h"
+#include "dynamodb/origin.h"
 #include "dynamodb/record.h"
 #include "dynamodb/statement.h"
 #include "dynamodb/status.h"
@@ -59,6 +60,8 @@ typedef enum Attribute
 	A_CANCELED_TOKEN,
 	A_CANCELED_REASON,
 	A_CLOSED,
+	A_STATUS,
+	A_SEALED,
 	A_TTL,
 	A_KEY,
 	N_ATTRIBUTES
@@ -76,16 +79,18 @@ static const EoAttributeName attributes[N_ATTRIBUTES + 1] = {
 	[A_CONSUMED_REASON] = {'r', "consumedReason"},[A_CONSUMED_BY] = {'b', "consumedBy"},
 	[A_CANCELED] = {'x', "canceledAt"},[A_CANCELED_TOKEN] = {'y', "canceledToken"},
 	[A_CANCELED_REASON] = {'w', "canceledReason"},[A_CLOSED] = {'z', "closedAt"},
+	[A_STATUS] = {'u', "status"},[A_SEALED] = {'v', "sealedAt"},
 	[A_TTL] = {'l', "ttl"}
 };
 
 /*
- * Room for everything in an item but partition key, id and payload: 256 bytes of
- * attribute names, 21 for each of eight numbers, three tokens and those of the
- * attempts, the PIN's hash and pepper, and what a consume or cancel adds.
+ * Room for everything in an item but partition key, id and payload: 300 bytes of
+ * attribute names, 21 for each of ten numbers, four tokens and those of the
+ * attempts, the PIN's hash and pepper, and what a consume or cancel adds, or the seal of
+ * a transaction.
  */
-#define ITEM_OVERHEAD (256 + 8 * 21 + 3 * EO_TOKEN_LEN + EO_MAX_PIN_TOKENS * EO_ATTEMPT_LEN + \
-					   EO_PIN_HASH_LEN + 8 + \
+#define ITEM_OVERHEAD (300 + 10 * 21 + 4 * EO_TOKEN_LEN + EO_MAX_PIN_TOKENS * EO_ATTEMPT_LEN + \
+					   EO_PIN_HASH_LEN + 8 + 12 + EO_ORIGIN_LEN + \
 					   EO_MAX_REASON_BYTES + EO_MAX_CONSUMER_BYTES)
 
 /*
@@ -125,9 +130,10 @@ options_of(const EoActionLayout *layout, const EoActionWrite *w)
 	return eo_expression_options(set, sizeof(set) / sizeof(set[0]));
 }
 
-/* The action exists, and nothing has ended it. */
+/* The action exists, nothing has ended it, and no transaction has sealed it. */
 #define NOT_FINAL "attribute_exists(#k)" \
-	"[!X? AND attribute_not_exists(#c)][X? AND (attribute_not_exists(#c) OR attribute_type(#c, :Z))]" \
+	"[!X? AND attribute_not_exists(#c) AND attribute_not_exists(#u)]" \
+	"[X? AND (attribute_not_exists(#c) OR attribute_type(#c, :Z))]" \
 	" AND attribute_not_exists(#x) AND attribute_not_exists(#z)"
 
 /* It is not final, and now is within its time. */
@@ -326,7 +332,8 @@ eo_action_item_check_layout(const EoLayout *layout, const char **option, const c
 		{
 			const char *other = j < 2 ? of_seed[j] : attributes[j].name;
 
-			if (j != A_TTL && j != A_KEY && strcmp(other, names[i]) == 0)
+			if (j != A_TTL && j != A_KEY && j != A_STATUS && j != A_SEALED &&
+				strcmp(other, names[i]) == 0)
 				return false;
 		}
 	}
@@ -445,7 +452,7 @@ eo_action_item_put_list(const EoActionLayout *layout, EoBuf *body, const EoListP
 {
 	static const Attribute shown[] = {A_KEY, A_CREATED, A_ACTIVE, A_EXPIRES, A_PIN_HASH,
 		A_PIN_ATTEMPTS, A_CONSUMED, A_CONSUMED_REASON, A_CONSUMED_BY, A_CANCELED,
-	A_CANCELED_REASON, A_CLOSED};
+	A_CANCELED_REASON, A_CLOSED, A_STATUS, A_SEALED};
 	const char *names[sizeof(shown) / sizeof(shown[0])];
 
 	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
@@ -543,6 +550,20 @@ read_payload(const EoActionLayout *layout, EoJsonValue *item, bool *ok)
 	return text;
 }
 
+/* When it was sealed; 0: it is not. */
+static int64_t
+read_sealed(EoJsonValue *item, bool *ok)
+{
+	const char *status = read_string(item, A_STATUS, ok);
+	int64_t		sealed_ms = read_number(item, A_SEALED, EO_MAX_INSTANT_MS, ok);
+
+	if (status == NULL)
+		return 0;
+	if (strcmp(status, "COMMITTING") != 0 || sealed_ms == 0)
+		*ok = false;
+	return sealed_ms;
+}
+
 /* Does the item say of an instant that it has come, whatever form that has? */
 static bool
 has_instant(const EoActionLayout *layout, EoJsonValue *item, Attribute a)
@@ -560,12 +581,14 @@ eo_action_item_read(const EoActionLayout *layout, EoJsonValue *item, EoActionIte
 	size_t		len;
 
 	memset(action, 0, sizeof(*action));
+	action->item = item;
 	/* Attributes that a condition needs, or that are handed over. */
 	action->active_ms = read_instant(layout, item, A_ACTIVE, &ok);
 	action->expires_ms = read_instant(layout, item, A_EXPIRES, &ok);
 	action->consumed_ms = read_instant(layout, item, A_CONSUMED, &ok);
 	action->canceled_ms = read_instant(layout, item, A_CANCELED, &ok);
 	action->closed_ms = read_instant(layout, item, A_CLOSED, &ok);
+	action->sealed_ms = layout->is_seed ? 0 : read_sealed(item, &ok);
 	action->payload = read_payload(layout, item, &ok);
 	action->pin_hash = read_string(item, A_PIN_HASH, &ok);
 	action->pin_attempts = read_number(item, A_PIN_ATTEMPTS, INT32_MAX, &ok);
@@ -643,7 +666,7 @@ eo_action_item_shows(const EoActionItem *action, EoActionVerb verb, const char *
 			return is_member(action->pin_tokens, token);
 		case EO_ACTION_CONSUME:
 		case EO_ACTION_CONSUME_PAID:
-			return equals(action->consumed_token, token);
+			return action->consumed_ms > 0 && equals(action->consumed_token, token);
 		case EO_ACTION_CANCEL:
 			return equals(action->canceled_token, token);
 		case EO_ACTION_CLOSE:

@@ -66,11 +66,14 @@ typedef struct EoActionItem
 	const char *canceled_reason;
 	int64_t		closed_ms;		/* was expired or without attempts then, and
 								 * can never be consumed */
+	int64_t		sealed_ms;		/* a transaction that consumes it is being
+								 * committed since then */
+	EoJsonValue *item;			/* all of it */
 } EoActionItem;
 
 /*
- * The conditional writes on an action.  "final" means consumed, canceled or closed;
- * "open" means not final and within the action's time.
+ * The conditional writes on an action.  "final" means consumed, sealed by a transaction
+ * (action_seal.h), canceled or closed; "open" means not final and within the action's time.
  */
 typedef enum EoActionVerb
 {

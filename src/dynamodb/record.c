@@ -17,6 +17,8 @@
  */
 #include "dynamodb/record.h"
 
+#include "dynamodb/action_item.h"
+#include "dynamodb/action_seal.h"
 #include "dynamodb/attribute.h"
 #include "dynamodb/buf.h"
 #include "dynamodb/expression.h"
@@ -662,6 +664,14 @@ put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *p
 		[FROM_SHOWN] = &shown,[FROM_DERIVED] = &derived
 	};
 
+	/* A transaction consumes an action: the same verbs, of another item. */
+	if (layout->is_native && eo_action_item_is_pk(pk))
+	{
+		if (returns == NULL)
+			return false;
+		eo_action_seal_put(body, table, pk, verb, w);
+		return true;
+	}
 	if (w->seen != NULL)
 		see(layout, w->seen, &seen);
 	set = options_of(w, &seen);

@@ -174,6 +174,8 @@ typedef struct EoWrite
 	size_t		result_len;
 	const char *error;			/* NULL: none */
 	size_t		error_len;
+	const struct EoActionSeal *action;	/* EO_SEAL_NEW of an action, see
+										 * action_seal.h; NULL: of a key */
 	bool		terminal;		/* EO_FAIL: for good, retry_ms is ignored */
 	int64_t		retry_ms;		/* EO_FAIL: may be claimed from then on */
 	const EoRecord *seen;		/* of the verbs "as seen" */

@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "dynamodb/action_seal.h"
 #include "dynamodb/instant.h"
 #include "dynamodb/json.h"
 #include "dynamodb/layout.h"
@@ -31,6 +32,8 @@ static void clamp(int64_t *value, int64_t max);
 EoStatus
 eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 {
+	if (layout->is_native && eo_action_seal_is_item(item))
+		return eo_action_seal_read(item, record);
 	memset(record, 0, sizeof(*record));
 	record->item = item;
 	return layout->is_native || is_untouched(layout, item) ? read_own(layout, item, record) :

@@ -50,6 +50,7 @@ static const struct
 	[EO_ACTION_BURNED] = {"burned", 410},
 	[EO_ACTION_INVALID_PIN] = {"invalid_pin", 401},
 	[EO_ACTION_NOT_FOUND] = {"action_not_found", 404},
+	[EO_ACTION_IN_PROGRESS] = {"in_progress", 409},
 };
 
 static const char *const states[] = {
@@ -59,6 +60,7 @@ static const char *const states[] = {
 	[EO_ACTION_IS_EXPIRED] = "expired",
 	[EO_ACTION_IS_CANCELED] = "canceled",
 	[EO_ACTION_IS_BURNED] = "burned",
+	[EO_ACTION_IS_COMMITTING] = "committing",
 };
 
 /* Takes the results of eo_action_create(): many rows, or the only one. */
@@ -185,12 +187,14 @@ put_created(void *arg, const EoActionResult *r)
 }
 
 /*
- * action_consume(id, pin, reason, consumer, token, server)
+ * action_consume(id, pin, reason, consumer, token, at, server)
  */
 static Datum
 eo_action_consume_sql_body(PG_FUNCTION_ARGS)
 {
+	static const char *const times[] = {"now", "commit"};
 	EoConsume	ask = {0};
+	EoStore    *store;
 	EoActionResult result;
 	char	   *pin;
 	char	   *given;
@@ -198,7 +202,7 @@ eo_action_consume_sql_body(PG_FUNCTION_ARGS)
 	Datum		datum;
 
 	eo_gate("action_consume", EO_WRITES | EO_SWITCHED);
-	if (eo_expansion_find(fcinfo, 0, 5, &datum))
+	if (eo_expansion_find(fcinfo, 0, 6, &datum))
 		return datum;
 	ask.id = read_id(fcinfo, 0);
 	pin = eo_arg_text(fcinfo, 1);
@@ -213,9 +217,13 @@ eo_action_consume_sql_body(PG_FUNCTION_ARGS)
 	else
 		eo_store_new_token(token);
 	ask.token = token;
-	eo_action_consume(eo_arg_store(fcinfo, 5), &ask, &result);
+	ask.at_commit = eo_arg_word(fcinfo, 5, "at", times, lengthof(times)) == 1;
+	store = eo_arg_store(fcinfo, 6);
+	if (ask.at_commit)
+		eo_gate_worker();
+	eo_action_consume(store, &ask, &result);
 	eo_counted_action(result.outcome);
-	return eo_expansion_keep(fcinfo, 0, 5,
+	return eo_expansion_keep(fcinfo, 0, 6,
 							 result_row(fcinfo, &result, outcomes[result.outcome].http_status));
 }
 

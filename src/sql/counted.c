@@ -182,7 +182,7 @@ eo_counted_claim(const EoClaim *claim)
 void
 eo_counted_action(EoActionOutcome outcome)
 {
-	tell(EO_CALL_CREATED + outcome, 1);
+	tell(outcome == EO_ACTION_IN_PROGRESS ? EO_CALL_IN_PROGRESS : EO_CALL_CREATED + outcome, 1);
 }
 
 void

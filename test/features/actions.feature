@@ -66,6 +66,16 @@ Feature: An action is used once
     Then the customer gets 10 euros off
     And there is one order with the coupon
 
+  Scenario: A coupon that is bound to its order is given back with it
+    Given a coupon over 10 euros
+    And a customer made an order that the coupon is bound to, and the order came to nothing
+    When another customer makes an order that the coupon is bound to
+    Then the other customer gets 10 euros off
+    And there is one order with the coupon
+    When the customer makes an order that the coupon is bound to
+    Then the customer is told "used already"
+    And there is one order with the coupon
+
   Scenario: An approval is withdrawn before it was used
     Given an approval to spend 5000 euros
     When the manager withdraws the approval because "the budget is gone"

@@ -89,6 +89,14 @@ When('{person} orders with the coupon( again)', function (who) {
   return this.orderReduced(who);
 });
 
+Given('a customer made an order that the coupon is bound to, and the order came to nothing', async function () {
+  assert.ok((await this.orderReduced('customer', 'ROLLBACK', 'commit')).good_for);
+});
+
+When('{person} makes an order that the coupon is bound to', function (who) {
+  return this.orderReduced(who, 'COMMIT', 'commit');
+});
+
 Then('{person} gets {int} euros off', function (who, euros) {
   assert.deepEqual(this.told[who], { good_for: { euros } });
 });

@@ -421,11 +421,11 @@ export class Shop extends World {
   }
 
   // A person who asks again uses the same token.
-  async use(who, { session, pin } = {}) {
+  async use(who, { session, pin, at = 'now' } = {}) {
     this.tokens[who] ??= randomUUID();
     const client = session ?? await this.session();
-    this.told[who] = await client.query('SELECT * FROM action_consume($1, $2, consumer => $3, token => $4)',
-      [this.key, pin, JSON.stringify({ who }), this.tokens[who]]).then(({ rows }) => heard(rows[0]), (error) => {
+    this.told[who] = await client.query('SELECT * FROM action_consume($1, $2, consumer => $3, token => $4, at => $5)',
+      [this.key, pin, JSON.stringify({ who }), this.tokens[who], at]).then(({ rows }) => heard(rows[0]), (error) => {
       if (error.code !== 'ID006') throw error;
       return { refused: 'no answer' };
     });
@@ -460,10 +460,10 @@ export class Shop extends World {
   }
 
   // Uses the coupon and then orders, in one transaction.
-  async orderReduced(who, end = 'COMMIT') {
+  async orderReduced(who, end = 'COMMIT', at = 'now') {
     const session = await this.session();
     await session.query('BEGIN');
-    const answer = await this.use(who, { session });
+    const answer = await this.use(who, { session, at });
     if (answer.good_for) await session.query('INSERT INTO reduced VALUES ($1, $2)', [this.key, who]);
     await session.query(end);
     return answer;

@@ -14,7 +14,8 @@
 //   units        the capacity units that the answer reports
 //   bytes        of the request's body; received: of the answer's
 //   to           the status that the write leaves in the record; for an action:
-//                created, attempt, consumed, canceled or closed
+//                created, attempt, consumed, finished (consumed, by the worker),
+//                canceled or closed
 //   transaction  token and digest of a TransactWriteItems
 //   signer       the access key id that signed it
 //   status       the HTTP status of the answer, 0 if there was none
@@ -92,6 +93,7 @@ function statusAfter(body) {
   // The first write of a transaction is the one of the record.
   request = request.TransactItems?.[0]?.Update ?? request;
   const expression = request.UpdateExpression ?? '';
+  if (/^SET #c = #S/.test(expression)) return 'finished';
   for (const [attribute, word] of ofActions) {
     const [placeholder] = Object.entries(request.ExpressionAttributeNames ?? {})
       .find(([, name]) => name === attribute) ?? [];

@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { read, write } from './conditional.mjs';
 
-const NOT_FINAL = 'attribute_exists(#pk) AND attribute_not_exists(#consumedAt)'
+const NOT_FINAL = 'attribute_exists(#pk) AND attribute_not_exists(#consumedAt) AND attribute_not_exists(#status)'
   + ' AND attribute_not_exists(#canceledAt) AND attribute_not_exists(#closedAt)';
 const OPEN = `${NOT_FINAL} AND #activeAtMs <= :now AND #expiresAtMs > :now`;
 const READABLE = '(attribute_not_exists(#payload) OR attribute_type(#payload, :S))';
@@ -20,6 +20,7 @@ const hmac = (key, text) => createHmac('sha256', key).update(text).digest();
 // How an action has ended is decided first, and only then by the clock.
 function stateOf(record, now) {
   if (record.consumedAt) return 'consumed';
+  if (record.status === 'COMMITTING') return 'committing';
   if (record.canceledAt) return 'canceled';
   if (record.pinHash && record.pinAttempts === 0) return 'burned';
   if (record.closedAt || record.expiresAtMs <= now) return 'expired';
@@ -38,6 +39,7 @@ const consumed = (record, replayed) => ({
 function explain(record, now, token = null) {
   if (!record) return { outcome: 'action_not_found' };
   const state = stateOf(record, now);
+  if (state === 'committing') return { outcome: 'in_progress' };
   if (state === 'consumed' && record.consumedToken === token) return consumed(record, true);
   if (state === 'consumed') return { outcome: 'already_used', consumed_at: instant(record.consumedAt) };
   if (state === 'pending') return { outcome: 'not_active', active_at: instant(record.activeAtMs) };

@@ -162,14 +162,22 @@ $standby->init_from_backup($node, 'standby', has_streaming => 1);
 $standby->start;
 is(complete($node, 'replicated'), '', 'before the failover');
 fault(to => 'COMPLETED', do => 'drop', times => 0);
+fault(to => 'finished', do => 'drop', times => 0);
+sql_of($node, "SELECT action_create(id => 'coupon ' || i) FROM unnest(ARRAY['kept', 'lost']) i");
 is(complete($node, 'kept'), '', 'before the failover: a commit that the standby gets');
+sql_of($node, "SELECT action_consume('coupon kept', at => 'commit')");
 $node->wait_for_catchup($standby, 'replay');
 $life = life_of($node);
 $standby->stop;
 is(complete($node, 'lost'), '', 'before the failover: a commit that the standby does not get');
+sql_of($node, "SELECT action_consume('coupon lost', at => 'commit')");
+is(item($table, "ACTION#coupon $_")->{status}, 'COMMITTING', "before the failover: coupon $_ is sealed") foreach 'kept', 'lost';
 is(record($table, $_)->{status}, 'COMMITTING', "before the failover: $_ is committing") foreach 'kept', 'lost';
 is(sql_of($node, "SELECT outcome FROM idem_acquire('held', lease => '1 hour', on_commit => 'keep')"), 'acquired',
 	'before the failover: a claim that outlives its transaction');
+my $leader = start_script($node, "SELECT outcome FROM idem_acquire('led', lease => '1 hour', on_commit => 'session');\n"
+	  . say_in_script('leads') . halt_until('resigns'));
+await_word('leads');
 my $open = start_script($node, "BEGIN;\nINSERT INTO work VALUES ('open');\nSELECT idem_acquire('open');\n"
 	  . "SELECT idem_complete('open');\n" . say_in_script('ready') . halt_until('go') . "COMMIT;\n");
 await_word('ready');
@@ -185,6 +193,11 @@ is(worked($standby, 'lost'), 0, 'a commit was lost');
 await_state('what has not committed is given back without a caller', 'lost', 'FAILED');
 await_state('so is the claim of a transaction that was open', 'open', 'FAILED');
 is(record($table, 'held')->{status}, 'IN_PROGRESS', 'a claim that outlives its transaction is left alone');
+is(record($table, 'led')->{status}, 'IN_PROGRESS', 'and so is that of a session, which nobody here can see');
+wait_until('an action whose consume has committed on the standby is consumed without a caller',
+	sub { item($table, 'ACTION#coupon kept')->{consumedAt} });
+wait_until('one whose consume was lost is given back', sub { !exists item($table, 'ACTION#coupon lost')->{status} });
+is(sql_of($standby, "SELECT state FROM action_get('coupon lost')"), 'active', '... and can be consumed');
 wait_until('its key can be claimed again', sub {
 	sql_of($standby, "SELECT outcome FROM idem_acquire('lost', on_commit => 'keep')") eq 'acquired' });
 
@@ -192,6 +205,8 @@ wait_until('its key can be claimed again', sub {
 
 kill 'CONT', @frozen;
 go_on('go');
+go_on('resigns');
+finish_script($leader);
 like(finish_script($open), qr/ID006/, 'the old primary continues: a transaction that was open cannot commit');
 is(worked($node, 'open'), 0, 'the old primary continues: its work is not done');
 # Its next key needs one.

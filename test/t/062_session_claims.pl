@@ -66,7 +66,7 @@ wait_until('its lease is extended for as long as ten leases', sub { record($tabl
 is(record($table, 'lasts')->{owner}, $record->{owner}, 'after ten leases it is still that claim');
 reset_proxy();
 is($sql->("SELECT outcome, mine FROM idem_acquire('lasts')"), 'in_progress|f', '... and nobody else gets the key');
-is(scalar(grep { $_->{to} ne 'IN_PROGRESS' } requests(key => 'lasts')), 0, '... which is told without a request');
+is(count_requests(key => 'lasts', to => 'IN_PROGRESS'), 0, '... which is told without a request');
 my $waiter = start_script($node, "SELECT 'waiter ' || outcome FROM idem_acquire('lasts', wait => '60 s', on_commit => 'keep');");
 go_on('lasts');
 finish_script($run);

@@ -107,7 +107,7 @@ test_shows(void)
 	EoActionItem a;
 
 	(void) reads("{\"actionId\":{\"S\":\"i\"},\"activeAtMs\":{\"N\":\"0\"},\"expiresAtMs\":{\"N\":\"5\"},"
-				 "\"createdToken\":{\"S\":\"c\"},\"pinTokens\":{\"SS\":[\"p/me\",\"q\"]},\"consumedToken\":{\"S\":\"t\"},"
+				 "\"consumedAt\":{\"N\":\"3\"},\"createdToken\":{\"S\":\"c\"},\"pinTokens\":{\"SS\":[\"p/me\",\"q\"]},\"consumedToken\":{\"S\":\"t\"},"
 				 "\"canceledToken\":{\"S\":\"x\"}}", &a);
 	ok(eo_action_item_shows(&a, EO_ACTION_CREATE, "c") &&
 	   !eo_action_item_shows(&a, EO_ACTION_CREATE, "t"), "who created");

@@ -1,0 +1,156 @@
+/*-------------------------------------------------------------------------
+ *
+ * action_commit.c
+ *	  Actions that a transaction consumes when it commits.
+ *
+ * Such an action is a claim at commit, as a key of idem_once(): a slot that is PLANNED, and
+ * a row in the outbox, which is the decision.  PRE_COMMIT seals it on condition that it can
+ * be consumed then; the worker finishes it, or takes the seal back (src/commit).  What is
+ * read and paid for at the call (the payload, an attempt at the PIN) is not undone by a
+ * rollback.
+ *
+ * Until the seal nothing is held, so another caller may consume or cancel the action, and the
+ * COMMIT fails.  Within one cluster a second transaction is told at the call.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "actions/action.h"
+#include "actions/action_commit.h"
+#include "cluster/life.h"
+#include "cluster/slot_views.h"
+#include "cluster/slots.h"
+#include "cluster/target.h"
+#include "commit/lives.h"
+#include "commit/outbox.h"
+#include "commit/settle.h"
+#include "commit/xact.h"
+#include "dynamodb/action_item.h"
+#include "dynamodb/action_seal.h"
+#include "dynamodb/record.h"
+#include "dynamodb/token.h"
+#include "miscadmin.h"
+#include "server/options.h"
+#include "server/store.h"
+#include "server/text.h"
+#include "utils/memutils.h"
+
+static void find(const EoStore *store, const char *pk, EoTarget *target, uint8 *digest);
+static void decide(EoStore *store, EoTxClaim *claim, const EoTarget *target, const char *payload);
+
+static void
+find(const EoStore *store, const char *pk, EoTarget *target, uint8 *digest)
+{
+	eo_target_of(store, target);
+	eo_target_digest(target, pk, digest);
+}
+
+bool
+eo_action_commit_knows(EoStore *store, const char *pk, const EoConsume *ask,
+					   EoActionResult *result)
+{
+	EoTarget	target;
+	uint8		digest[EO_DIGEST_LEN];
+	EoTxClaim  *mine;
+	EoSlotView	view;
+
+	if (!store->layout->is_native)
+	{
+		if (ask->at_commit)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("actions of server \"%s\" cannot be consumed at commit", store->server->name),
+					 errdetail("The state of an action that is being committed is known in tables of the layout native only."),
+					 errhint("Leave out at => 'commit', and make the consume repeatable with a token.")));
+		return false;
+	}
+	find(store, pk, &target, digest);
+	mine = eo_xact_find(digest);
+	result->outcome = EO_ACTION_IN_PROGRESS;
+	if (mine != NULL && strcmp(mine->action->token, ask->token) == 0)
+	{
+		result->outcome = EO_ACTION_CONSUMED;
+		result->payload = eo_text_copy(mine->result);
+		result->replayed = true;
+	}
+	if (mine != NULL)
+		return true;
+	if (!eo_slot_view_find(digest, &view))
+		return ask->at_commit && eo_slot_view_is_planned(digest);
+	if (!eo_slot_state_is_over(view.info.state))
+		return eo_store_is_trusted(store, view.info.credentials_hash);
+	eo_settle_on_the_spot(store, ask->id, &view);
+	return false;
+}
+
+void
+eo_action_commit_plan(EoStore *store, const char *pk, const EoConsume *ask, const char *attempt,
+					  const EoActionItem *action, EoActionResult *result)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	EoActionSeal *seal = palloc0(sizeof(EoActionSeal));
+	EoTarget	target;
+	EoSlotInfo	info;
+	uint8		digest[EO_DIGEST_LEN];
+	char		token[EO_TOKEN_LEN + 1];
+	EoTxClaim  *claim;
+
+	seal->token = pstrdup(ask->token);
+	seal->attempt = attempt[0] != '\0' ? pstrdup(attempt) : NULL;
+	seal->reason = ask->reason != NULL ? pstrdup(ask->reason) : NULL;
+	seal->consumer = ask->consumer != NULL ? pstrdup(ask->consumer) : NULL;
+	MemoryContextSwitchTo(old);
+
+	find(store, pk, &target, digest);
+	eo_store_new_token(token);
+	eo_slot_info_init(&info, EO_SLOT_PLANNED, digest, token);
+	info.once = true;
+	info.release_on_abort = true;
+	info.retention_s = store->server->retention_s;
+	claim = eo_xact_add(store, ask->id, pk, &target, &info);
+	claim->action = seal;
+	decide(store, claim, &target, action->payload);
+	result->outcome = EO_ACTION_CONSUMED;
+	result->payload = eo_text_copy(action->payload);
+}
+
+/* Insert the row that is the decision. */
+static void
+decide(EoStore *store, EoTxClaim *claim, const EoTarget *target, const char *payload)
+{
+	EoOutboxRow row = {0};
+	EoLife		life;
+
+	while (!eo_life_current(MyDatabaseId, &life))
+		eo_lives_contact(store, target, "consume", claim->key);
+	memcpy(row.life, life.id, sizeof(row.life));
+	memcpy(claim->row_life, life.id, sizeof(claim->row_life));
+	memcpy(row.digest, claim->info->digest, sizeof(row.digest));
+	row.target = *target;
+	row.pk = claim->pk;
+	strlcpy(row.token, claim->info->token, sizeof(row.token));
+	row.retention_s = claim->info->retention_s;
+	eo_outbox_add(&row, claim->key, store->server->name, true, NULL);
+	eo_xact_completed(claim, payload);
+}
+
+EoFate
+eo_action_commit_fate(EoStore *store, const char *id, const char *pk, const EoActionItem *action,
+					  bool may_write)
+{
+	EoTarget	target;
+	EoRecord	r;
+	uint8		digest[EO_DIGEST_LEN];
+	int64		retention_s;
+	EoFate		fate;
+
+	if (RecoveryInProgress() || eo_action_seal_read(action->item, &r) != EO_OK)
+		return EO_FATE_ELSEWHERE;
+	find(store, pk, &target, digest);
+	fate = eo_settle_fate(store, &r, digest, &retention_s);
+	if (fate == EO_FATE_ABORTED && may_write)
+		eo_settle_aborted(store, id, pk, &r);
+	return fate;
+}

@@ -1,0 +1,42 @@
+/*-------------------------------------------------------------------------
+ *
+ * action_commit.h
+ *	  Actions that a transaction consumes when it commits.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_ACTIONS_ACTION_COMMIT_H
+#define EO_ACTIONS_ACTION_COMMIT_H
+
+#include "postgres.h"
+
+#include "actions/action.h"
+#include "commit/settle.h"
+#include "dynamodb/action_item.h"
+#include "server/store.h"
+
+/*
+ * Is it known without a request what becomes of the consume?  This transaction consumes
+ * the action already, or another one of this cluster does.  Then the result is filled in.
+ * Raises 0A000 if the server's actions cannot be consumed at commit.
+ */
+extern bool eo_action_commit_knows(EoStore *store, const char *pk, const EoConsume *ask,
+								   EoActionResult *result);
+
+/*
+ * Have this transaction consume an action that can be consumed now, and fill in the
+ * result.  attempt is the token of the attempt that was paid, "": the action has no PIN.
+ * Raises what eo_xact_add() and eo_outbox_add() raise.
+ */
+extern void eo_action_commit_plan(EoStore *store, const char *pk, const EoConsume *ask,
+								  const char *attempt, const EoActionItem *action,
+								  EoActionResult *result);
+
+/*
+ * How did the transaction end that has sealed the action?  If may_write is true and it is
+ * EO_FATE_ABORTED, the action is given back, unless it has changed since it was read.
+ */
+extern EoFate eo_action_commit_fate(EoStore *store, const char *id, const char *pk,
+									const EoActionItem *action, bool may_write);
+
+#endif							/* EO_ACTIONS_ACTION_COMMIT_H */
