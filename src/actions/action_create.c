@@ -53,6 +53,7 @@ typedef struct Entry
 	EoActionWrite write;
 	EoAnswer   *answer;
 	bool		created;		/* by a request that it shared */
+	bool		clock_moved;	/* the service refused the time of that one */
 } Entry;
 
 /* The writes of a part that are still to share requests. */
@@ -268,8 +269,17 @@ create_part(EoStore *store, Entry *entries, int n)
 					  &part);
 	for (int i = 0; i < n; i++)
 	{
-		if (!entries[i].created)
-			alone[nalone++] = entries[i].answer;
+		Entry	   *entry = &entries[i];
+
+		if (entry->created)
+			continue;
+		if (entry->clock_moved)
+		{
+			entry->write.now_ms = eo_client_now_ms(&store->client);
+			entry->answer = eo_action_store_prepare_write(store, eo_action_store_pk(store, entry->id),
+														  EO_ACTION_CREATE, &entry->write);
+		}
+		alone[nalone++] = entry->answer;
 	}
 	eo_answer_run(alone, nalone, store->server->parallel_requests);
 }
@@ -322,6 +332,7 @@ take_bundle(EoBundle *bundle)
 		Entry	   *entry = bundle->members[i]->user;
 
 		entry->created = bundle->members[i]->outcome == EO_APPLIED;
+		entry->clock_moved = bundle->call.clock_moved && !bundle->members[i]->call.in_doubt;
 	}
 	eo_bundle_free(bundle);
 }

@@ -395,11 +395,15 @@ eo_slot_extended(EoSlotRef ref, int64 lease_until_ms, int64 lease_ms, int64 ttl_
 
 	if (slot == NULL)
 		return;
-	slot->info.lease_until_ms = lease_until_ms;
-	slot->info.lease_ms = lease_ms;
-	slot->info.ttl_s = ttl_s;
-	slot->info.due_us = eo_clock_monotonic_us() + lease_ms * 1000 / 3;
-	note_beat(slot);
+	/* If it has ended meanwhile, its due_us is when to settle it. */
+	if (!eo_slot_state_is_over(slot->info.state))
+	{
+		slot->info.lease_until_ms = lease_until_ms;
+		slot->info.lease_ms = lease_ms;
+		slot->info.ttl_s = ttl_s;
+		slot->info.due_us = eo_clock_monotonic_us() + lease_ms * 1000 / 3;
+		note_beat(slot);
+	}
 	eo_claim_table_unlock();
 }
 
@@ -500,7 +504,7 @@ eo_slot_end_session(int pid)
 	eo_claim_table_unlock();
 }
 
-void
+bool
 eo_slot_session_over(const uint8 *digest, const char *token)
 {
 	uint32		i;
@@ -512,6 +516,7 @@ eo_slot_session_over(const uint8 *digest, const char *token)
 	if (i != EO_NO_INDEX)
 		free_slot(i);
 	eo_claim_table_unlock();
+	return i != EO_NO_INDEX;
 }
 
 /*

@@ -254,8 +254,11 @@ extern void eo_slot_free(EoSlotRef ref);
 /* The process with that id is over, or gives up what it holds as a session. */
 extern void eo_slot_end_session(int pid);
 
-/* The claim that a session holds by this token was settled: free its slot, if there is one. */
-extern void eo_slot_session_over(const uint8 *digest, const char *token);
+/*
+ * The claim that a session holds by this token was settled or lost: free its slot.  Returns
+ * false if there is none.
+ */
+extern bool eo_slot_session_over(const uint8 *digest, const char *token);
 
 /* A number that changes whenever a claim of the cluster is found lost. */
 extern uint32 eo_slot_lost_count(void);

@@ -248,6 +248,15 @@ check_slots(EoTxClaim *claim)
 	/* A session that cannot sign as the holder does learns nothing here. */
 	if (!eo_store_is_trusted(claim->store, view.info.credentials_hash))
 		return;
+
+	/*
+	 * Past max_hold it has no heartbeats any more, and others may have
+	 * completed it.
+	 */
+	if (view.info.state != EO_SLOT_SEALING && view.info.lease_until_ms > 0 &&
+		view.info.lease_until_ms < eo_client_now_ms(&claim->store->client) -
+		claim->store->server->clock_skew_ms)
+		return;
 	eo_error_raise_in_progress(claim->key, claim->store->server->name,
 							   psprintf("Process %d of this cluster holds it.", view.info.pid),
 							   RETRY_LATER);

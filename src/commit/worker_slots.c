@@ -341,12 +341,11 @@ take_beat(EoWorkerJob *job, const EoAnswer *answer)
 	bool		ours = applied || (answer->exists && strcmp(r->owner, view->info.token) == 0 &&
 								   r->state != EO_STATE_FAILED);
 
-	if (view->info.state == EO_SLOT_SESSION &&
-		(!ours || (!applied && r->state == EO_STATE_COMPLETED)))
+	eo_slot_beaten(view->ref, !ours, applied ? r->lease_ms : 0,
+				   eo_clock_monotonic_us() + view->info.lease_ms * 1000 / 3);
+	/* It may have become a session's since the beat was sent. */
+	if (!ours || (!applied && r->state == EO_STATE_COMPLETED))
 		forget_session_claim(view, !ours);
-	else
-		eo_slot_beaten(view->ref, !ours, applied ? r->lease_ms : 0,
-					   eo_clock_monotonic_us() + view->info.lease_ms * 1000 / 3);
 	return true;
 }
 
@@ -354,12 +353,11 @@ take_beat(EoWorkerJob *job, const EoAnswer *answer)
 static void
 forget_session_claim(const EoSlotView *view, bool lost)
 {
-	if (lost)
+	if (eo_slot_session_over(view->info.digest, view->info.token) && lost)
 		ereport(LOG,
 				(errmsg("exactonce: process %d has lost a claim on table \"%s\" that it held as a session",
 						view->info.pid, view->target.table),
 				 errdetail("Its lease could not be extended in time, or an operator has ended the claim.")));
-	eo_slot_session_over(view->info.digest, view->info.token);
 }
 
 static void

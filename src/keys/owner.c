@@ -539,7 +539,7 @@ forget_claim(const EoKey *k, const char *token)
 {
 	eo_session_tokens_forget_claim(k->store->server, k->pk, token);
 	eo_kept_remove(token);
-	eo_slot_session_over(k->digest, token);
+	(void) eo_slot_session_over(k->digest, token);
 }
 
 /* Does this session remember the claim of that token? */

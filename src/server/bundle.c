@@ -249,7 +249,9 @@ eo_bundle_take(EoBundle *bundle)
 		member->outcome = applied ? EO_APPLIED : EO_FAILED_CALL;
 		member->exists = applied && reply->item != NULL;
 		member->error = *error;
-		member->call.in_doubt = !applied && is_in_doubt(error, reply);
+		/* A request whose time was refused has written nothing. */
+		member->call.in_doubt = !applied && is_in_doubt(error, reply) &&
+			(bundle->call.in_doubt || !bundle->call.clock_moved);
 		if (reply->status == EO_CONDITION_FAILED)
 			bundle->nrefused++;
 		if (reply->status == EO_DENIED)
