@@ -276,7 +276,8 @@ create_part(EoStore *store, Entry *entries, int n)
 		if (entry->clock_moved)
 		{
 			entry->write.now_ms = eo_client_now_ms(&store->client);
-			entry->answer = eo_action_store_prepare_write(store, eo_action_store_pk(store, entry->id),
+			entry->answer = eo_action_store_prepare_write(store,
+														  eo_action_store_pk(store, entry->id),
 														  EO_ACTION_CREATE, &entry->write);
 		}
 		alone[nalone++] = entry->answer;
