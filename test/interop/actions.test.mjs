@@ -41,7 +41,7 @@ class Sql {
   }
 
   consume(id, { pin, reason, consumer, token } = {}) {
-    return this.#call('action_consume($1, $2, $3, $4, $5, $6)',
+    return this.#call('action_consume($1, $2, $3, $4, $5, server => $6)',
       [id, pin, reason, JSON.stringify(consumer), token, this.server]);
   }
 
