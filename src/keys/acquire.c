@@ -36,6 +36,7 @@
 #include "cluster/service_clocks.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
+#include "commit/prepared.h"
 #include "commit/session_claims.h"
 #include "commit/session_tokens.h"
 #include "commit/settle.h"
@@ -248,7 +249,7 @@ eo_acquire_check_slots(EoAcquiring *a)
 	EoSlotView	view;
 	EoClaim    *claim = a->claim;
 
-	if (!eo_slot_view_find(a->k.digest, &view))
+	if (!eo_prepared_find_slot(a->k.digest, &view))
 		return false;
 	if (eo_slot_state_is_over(view.info.state))
 	{
