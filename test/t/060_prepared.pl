@@ -76,8 +76,12 @@ is(claims_of('p1'), 'a prepared -, b prepared -', 'exactonce_claims names the pr
 is($sql->("SELECT prepared_at = (SELECT prepared FROM pg_prepared_xacts) FROM exactonce_claims LIMIT 1"), 't',
 	'and says since when');
 are_in_progress('prepared', 'a', 'b');
+my $worker = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'exactonce worker' AND datname = current_database()";
+my $stopped = $sql->($worker);
+kill 'STOP', $stopped;
 $sql->("COMMIT PREPARED 'p1'");
 is(outcome('a'), 'completed', 'COMMIT PREPARED: the key is completed for the sessions of its database at once');
+kill 'CONT', $stopped;
 has_become('COMMIT PREPARED', 'COMPLETED', 'a', 'b');
 
 $sql->(preparing('p2', 'c', 'd'));
@@ -186,7 +190,6 @@ $sql->("ALTER SERVER exactonce OPTIONS (DROP commit_timeout)");
 
 # ----- the session, the worker and the server end ------------------------------------------
 
-my $worker = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'exactonce worker' AND datname = current_database()";
 my %ends = (
 	'the worker is terminated' => sub {
 		my $pid = $sql->($worker);
