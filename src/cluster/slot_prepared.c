@@ -161,13 +161,14 @@ eo_slot_prepared_is_known(const uint8 *digest, const char *token)
 }
 
 void
-eo_slot_prepared_set_heir(EoSlotRef ref, EoSlotHeir heir)
+eo_slot_prepared_set_heir(EoSlotRef ref, EoSlotHeir heir, const uint8 *by)
 {
 	EoSlot	   *slot = lock_slot(ref);
 
 	if (slot == NULL)
 		return;
 	slot->info.heir = heir;
+	memcpy(slot->info.heir_by, by, EO_UUID_LEN);
 	eo_claim_table_unlock();
 }
 

@@ -49,8 +49,8 @@ extern bool eo_slot_prepared_of_life(const uint8 *life);
 /* Is there a claim on the key with that digest under this token, in whatever state? */
 extern bool eo_slot_prepared_is_known(const uint8 *digest, const char *token);
 
-/* Note whether other data has taken over. */
-extern void eo_slot_prepared_set_heir(EoSlotRef ref, EoSlotHeir heir);
+/* Note whether other data has taken over, as found out under the life by. */
+extern void eo_slot_prepared_set_heir(EoSlotRef ref, EoSlotHeir heir, const uint8 *by);
 
 /*
  * Note what the record of a claim says that was found by its row only: the seal, and

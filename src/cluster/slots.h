@@ -170,6 +170,8 @@ typedef struct EoSlotInfo
 	/* The prepared transaction that the claim waits for; 0: there is none. */
 	uint64		prepared_xid;
 	EoSlotHeir	heir;			/* of its life */
+	uint8		heir_by[EO_UUID_LEN];	/* the life under which that was found
+										 * out */
 
 	int64		ended_us;		/* when the transaction ended */
 

@@ -27,6 +27,7 @@
 #include "cluster/life.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/slot_views.h"
+#include "cluster/target.h"
 #include "commit/lives.h"
 #include "commit/prepared.h"
 #include "commit/settle.h"
@@ -128,12 +129,37 @@ take_wanted(const Prepared *prepared, void *arg)
 	return !TransactionIdIsValid(wanted->xid);
 }
 
-/* Is it not known who has the life under which this claim was sealed? */
+/* Does the current life hold its lease in this place? */
 static bool
-is_open_question(const EoSlotInfo *info)
+lease_holds(const EoTarget *target)
 {
-	return eo_slot_has_origin(info) && !eo_lives_lease_holds(info->place) &&
-		(info->heir == EO_HEIR_ASKED || eo_life_is_current(MyDatabaseId, info->origin.life));
+	uint32		cursor = 0;
+	EoPlace		place;
+
+	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
+	{
+		if (place.open && eo_target_same_place(&place.target, target))
+			return eo_lives_lease_holds(place.ref);
+	}
+	return false;
+}
+
+/*
+ * Is it not known who has the life under which this claim was sealed?  It is ours if it is
+ * the current one, or the worker has found out that it is the current one's; and the
+ * current one is not retired as long as its lease holds.
+ */
+static bool
+is_open_question(const EoSlotView *view)
+{
+	const EoSlotInfo *info = &view->info;
+
+	if (!eo_slot_has_origin(info))
+		return false;
+	if (!eo_life_is_current(MyDatabaseId, info->origin.life) &&
+		(info->heir != EO_HEIR_OURS || !eo_life_is_current(MyDatabaseId, info->heir_by)))
+		return true;
+	return !lease_holds(&view->target);
 }
 
 /*
@@ -154,7 +180,7 @@ find_question(TransactionId xid, EoSlotView *view, bool *foreign)
 			continue;
 		*foreign = eo_slot_has_origin(&view->info) && view->info.heir == EO_HEIR_FOREIGN &&
 			!eo_life_is_current(MyDatabaseId, view->info.origin.life);
-		open |= is_open_question(&view->info);
+		open |= is_open_question(view);
 	}
 	return open || *foreign;
 }

@@ -183,6 +183,26 @@ judge_slot(EoStore *store, const EoSlotView *view)
 						   &retention_s);
 }
 
+/*
+ * Nobody gives back what a prepared transaction has sealed unless the life of this database
+ * holds its lease.  An heir has the same transaction, and may commit it; and whoever has not
+ * heard of the heir yet takes the sealing life for its own.  Returns false if the life that
+ * has sealed is not ours, or not over, after all.
+ */
+static bool
+may_give_back(EoStore *store, const char *key, const uint8 *life)
+{
+	EoTarget	target;
+	EoLifeVerdict verdict;
+	EoError		error;
+
+	if (max_prepared_xacts == 0)
+		return true;
+	eo_target_of(store, &target);
+	(void) eo_lives_renew(store, &target, NULL, key, 0);
+	return eo_lives_ask(store, life, &verdict, &error) && verdict.relation != EO_LIFE_OTHER;
+}
+
 void
 eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 {
@@ -198,7 +218,8 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 			return;
 		case EO_REST_JUDGE:
 			/* Of a slot that tells only a part the record tells the rest. */
-			if (!eo_slot_knows_seal(&view->info) || judge_slot(store, view) != EO_FATE_ABORTED)
+			if (!eo_slot_knows_seal(&view->info) || judge_slot(store, view) != EO_FATE_ABORTED ||
+				!may_give_back(store, key, view->info.origin.life))
 				return;
 			break;
 		case EO_REST_WRITE:
@@ -426,7 +447,10 @@ void
 eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecord *record)
 {
 	EoAnswer   *answer;
+	EoOrigin	o;
 
+	if (eo_origin_read(record->origin_text, &o) && !may_give_back(store, key, o.life))
+		return;
 	need_clock(store, key);
 	answer = eo_answer_run_one(eo_settle_prepare_aborted(store, pk, record));
 	if (answer->outcome == EO_FAILED_CALL)

@@ -143,6 +143,7 @@ eo_worker_prepared_fetch(void)
 	bool		goes_on = false;
 	uint32		cursor = 0;
 	EoSlotView	view;
+	EoLife		life;
 
 	if (own.rows_due_us <= now_us)
 		find_rows(now_us);
@@ -152,7 +153,7 @@ eo_worker_prepared_fetch(void)
 	own.due_us = INT64_MAX;
 	while (eo_slot_prepared_walk(own.dboid, &cursor, &view))
 	{
-		EoSlotHeir	heir = view.info.heir;
+		EoSlotHeir	heir;
 
 		if (view.info.prepared_xid != last_xid)
 			goes_on = eo_settle_is_running(view.info.prepared_xid);
@@ -163,10 +164,13 @@ eo_worker_prepared_fetch(void)
 			continue;
 		}
 		own.due_us = now_us + eo_guc_hurried_us(LOOK_US);
-		if (eo_slot_has_origin(&view.info))
-			heir = heir_of(&view);
-		if (heir != view.info.heir)
-			eo_slot_prepared_set_heir(view.ref, heir);
+		if (!eo_slot_has_origin(&view.info) || !eo_life_current(own.dboid, &life))
+			continue;
+		/* What is found out counts as long as this life holds its lease. */
+		(void) eo_worker_lives_hold(&view.target);
+		heir = heir_of(&view);
+		if (heir != view.info.heir || memcmp(view.info.heir_by, life.id, EO_UUID_LEN) != 0)
+			eo_slot_prepared_set_heir(view.ref, heir, life.id);
 	}
 }
 

@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "access/twophase.h"
 #include "access/xact.h"
 #include "cluster/life.h"
 #include "cluster/slot_prepared.h"
@@ -23,6 +24,7 @@
 #include "commit/settle.h"
 #include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
+#include "commit/worker_lives.h"
 #include "commit/worker_prepared.h"
 #include "commit/worker_rows.h"
 #include "commit/worker_slots.h"
@@ -226,10 +228,35 @@ eo_worker_slots_fetch(void)
 	}
 }
 
+/*
+ * May the claim be settled now?  If the outbox has told that its transaction was rolled
+ * back that may be a prepared one, which an heir of our life has, too, and may commit.  So
+ * as long as our lease does not hold, the key is left alone.
+ */
+static bool
+may_settle(const EoSlotView *view)
+{
+	EoLifeVerdict verdict;
+
+	if (view->info.state != EO_SLOT_TO_JUDGE || max_prepared_xacts == 0)
+		return true;
+	if (!eo_worker_lives_hold(&view->target))
+		return false;
+	eo_worker_heir_ask(&view->target, view->info.origin.life, &verdict);
+	return verdict.relation != EO_LIFE_OTHER;
+}
+
 static EoAnswer *
 prepare_settle(EoWorkerJob *job, EoStore *store)
 {
-	return eo_settle_prepare(store, job->bundle, job->data);
+	const EoSlotView *view = job->data;
+
+	if (!may_settle(view))
+	{
+		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + JUDGE_PAUSE_US);
+		return NULL;
+	}
+	return eo_settle_prepare(store, job->bundle, view);
 }
 
 /* Free the slot; but if its record was buried, look at that once more, later. */
