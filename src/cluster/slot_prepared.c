@@ -30,12 +30,19 @@
 #include "port/atomics.h"
 #include "storage/shmem.h"
 
-static pg_atomic_uint32 * signals;
+typedef struct Shared
+{
+	pg_atomic_uint32 signals;
+	Oid			complete[EO_MAX_DATABASES]; /* the claim table's lock covers
+											 * it */
+} Shared;
+
+static Shared *shared;
 
 Size
 eo_slot_prepared_shmem_size(void)
 {
-	return MAXALIGN(sizeof(pg_atomic_uint32));
+	return MAXALIGN(sizeof(Shared));
 }
 
 void
@@ -43,9 +50,11 @@ eo_slot_prepared_shmem_init(void)
 {
 	bool		found;
 
-	signals = ShmemInitStruct("exactonce prepared", eo_slot_prepared_shmem_size(), &found);
-	if (!found)
-		pg_atomic_init_u32(signals, 0);
+	shared = ShmemInitStruct("exactonce prepared", eo_slot_prepared_shmem_size(), &found);
+	if (found)
+		return;
+	memset(shared, 0, sizeof(Shared));
+	pg_atomic_init_u32(&shared->signals, 0);
 }
 
 static EoSlot *
@@ -61,6 +70,17 @@ lock_slot(EoSlotRef ref)
 }
 
 void
+eo_slot_prepared_announce(EoSlotRef ref, uint64 xid)
+{
+	EoSlot	   *slot = lock_slot(ref);
+
+	if (slot == NULL)
+		return;
+	slot->info.announced_xid = xid;
+	eo_claim_table_unlock();
+}
+
+void
 eo_slot_prepared_begin(EoSlotRef ref, uint64 xid)
 {
 	EoSlot	   *slot = lock_slot(ref);
@@ -72,9 +92,14 @@ eo_slot_prepared_begin(EoSlotRef ref, uint64 xid)
 	slot->info.heir = EO_HEIR_ASKED;
 	pg_write_barrier();
 	slot->info.prepared_xid = xid;
+	if (eo_slot_waits_unsealed(&slot->info))
+	{
+		slot->info.due_us = 1;	/* a heartbeat, now */
+		eo_database_set_beat_due(eo_claim_table_database(slot), 0);
+	}
 	if (slot->info.state == EO_SLOT_TO_JUDGE)
 		slot->info.state = EO_SLOT_SEALING;
-	pg_atomic_fetch_add_u32(signals, 1);
+	pg_atomic_fetch_add_u32(&shared->signals, 1);
 	eo_database_wake_worker(eo_claim_table_database(slot));
 	eo_claim_table_unlock();
 }
@@ -104,14 +129,50 @@ eo_slot_prepared_end(EoSlotRef ref)
 void
 eo_slot_prepared_signal(Oid dboid)
 {
-	pg_atomic_fetch_add_u32(signals, 1);
+	pg_atomic_fetch_add_u32(&shared->signals, 1);
 	eo_database_wake(dboid);
 }
 
 uint32
 eo_slot_prepared_signals(void)
 {
-	return pg_atomic_read_u32(signals);
+	return pg_atomic_read_u32(&shared->signals);
+}
+
+/* The entry of a database, or the first that is free; NULL: there is none. */
+static Oid *
+complete_entry(Oid dboid)
+{
+	Oid		   *entry = shared->complete;
+
+	while (entry < shared->complete + EO_MAX_DATABASES && OidIsValid(*entry) && *entry != dboid)
+		entry++;
+	return entry < shared->complete + EO_MAX_DATABASES ? entry : NULL;
+}
+
+void
+eo_slot_prepared_set_complete(Oid dboid)
+{
+	Oid		   *entry;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	entry = complete_entry(dboid);
+	if (entry != NULL)
+		*entry = dboid;
+	eo_claim_table_unlock();
+}
+
+bool
+eo_slot_prepared_is_complete(Oid dboid)
+{
+	const Oid  *entry;
+	bool		complete;
+
+	eo_claim_table_lock(LW_SHARED);
+	entry = complete_entry(dboid);
+	complete = entry != NULL && *entry == dboid;
+	eo_claim_table_unlock();
+	return complete;
 }
 
 bool

@@ -22,6 +22,12 @@ extern Size eo_slot_prepared_shmem_size(void);
 extern void eo_slot_prepared_shmem_init(void);
 
 /*
+ * PREPARE TRANSACTION is about to be written: if the server ends between that and
+ * eo_slot_prepared_begin(), what idem_fail() has said waits all the same.
+ */
+extern void eo_slot_prepared_announce(EoSlotRef ref, uint64 xid);
+
+/*
  * The claim waits for the prepared transaction with that id: no process holds it any
  * more.  For the backend that has prepared it; and for the worker, which finds that a
  * transaction of an earlier run is prepared.
@@ -39,6 +45,13 @@ extern void eo_slot_prepared_signal(Oid dboid);
 
 /* A number that changes with each of these calls, and with each claim that begins to wait. */
 extern uint32 eo_slot_prepared_signals(void);
+
+/*
+ * Note that all rows of prepared transactions of a database have slots, in this run of the
+ * server; and ask whether that was noted.
+ */
+extern void eo_slot_prepared_set_complete(Oid dboid);
+extern bool eo_slot_prepared_is_complete(Oid dboid);
 
 /* Show the next claim of a database that waits, from *cursor on. */
 extern bool eo_slot_prepared_walk(Oid dboid, uint32 *cursor, EoSlotView *view);

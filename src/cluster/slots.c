@@ -67,7 +67,7 @@ static bool
 needs_beat(const EoSlot *slot, Oid dboid)
 {
 	return (slot->info.state == EO_SLOT_HELD || slot->info.state == EO_SLOT_COMPLETED ||
-			slot->info.state == EO_SLOT_SESSION) &&
+			slot->info.state == EO_SLOT_SESSION || eo_slot_waits_unsealed(&slot->info)) &&
 		!slot->info.lost && slot->info.due_us > 0 && eo_claim_table_database(slot) == dboid;
 }
 
@@ -555,10 +555,16 @@ eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotInfo *info, co
 	EoSlot	   *slot;
 
 	/* A prepared transaction outlives the server's run. */
-	if (!eo_slot_is_prepared(info))
+	if (info->announced_xid != 0 &&
+		(info->state == EO_SLOT_FAILED || info->state == EO_SLOT_RELEASED))
+	{
+		adopted.prepared_xid = info->announced_xid;
+		adopted.vxid = eo_compat_prepared_vxid((TransactionId) info->announced_xid);
+	}
+	if (!eo_slot_is_prepared(&adopted))
 		adopted.state = eo_slot_state_after_crash(info);
 	adopted.heir = EO_HEIR_ASKED;
-	adopted.due_us = 0;
+	adopted.due_us = eo_slot_waits_unsealed(&adopted) ? 1 : 0;
 	adopted.looks = 0;
 	memset(&adopted.place, 0, sizeof(adopted.place));
 	adopted.pid = 0;
@@ -568,7 +574,7 @@ eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotInfo *info, co
 	slot = lock_slot(ref);
 	if (error_len > 0)
 		(void) put_error(slot, error, error_len);
-	if (!eo_slot_is_prepared(info))
+	if (!eo_slot_is_prepared(&adopted))
 		eo_database_list_ended(ref.index);
 	eo_claim_table_unlock();
 }
@@ -646,7 +652,8 @@ eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view)
 		if (!needs_beat(&eo_claim_table.slots[index], dboid) || info->due_us > now_us)
 			continue;
 		/* Past max_hold there is no heartbeat any more: the lease runs out. */
-		if (info->max_hold_ms > 0 && now_us - info->since_us > info->max_hold_ms * 1000)
+		if (info->max_hold_ms > 0 && !eo_slot_is_prepared(info) &&
+			now_us - info->since_us > info->max_hold_ms * 1000)
 		{
 			info->due_us = 0;
 			continue;

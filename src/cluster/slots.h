@@ -169,6 +169,8 @@ typedef struct EoSlotInfo
 
 	/* The prepared transaction that the claim waits for; 0: there is none. */
 	uint64		prepared_xid;
+	uint64		announced_xid;	/* the same, from before PREPARE is written;
+								 * it counts after a crash */
 	EoSlotHeir	heir;			/* of its life */
 	uint8		heir_by[EO_UUID_LEN];	/* the life under which that was found
 										 * out */
@@ -198,6 +200,17 @@ static inline bool
 eo_slot_is_prepared(const EoSlotInfo *info)
 {
 	return info->prepared_xid != 0;
+}
+
+/*
+ * Does it, with a record that is not sealed?  What idem_fail() or idem_release() has said
+ * is written at the end, and until then heartbeats keep the key.
+ */
+static inline bool
+eo_slot_waits_unsealed(const EoSlotInfo *info)
+{
+	return eo_slot_is_prepared(info) &&
+		(info->state == EO_SLOT_FAILED || info->state == EO_SLOT_RELEASED);
 }
 
 /*

@@ -28,7 +28,9 @@
 #include "cluster/slot_prepared.h"
 #include "cluster/slot_views.h"
 #include "cluster/target.h"
+#include "commit/internal.h"
 #include "commit/lives.h"
+#include "commit/outbox.h"
 #include "commit/prepared.h"
 #include "commit/settle.h"
 #include "dynamodb/clock.h"
@@ -185,23 +187,53 @@ find_question(TransactionId xid, EoSlotView *view, bool *foreign)
 	return open || *foreign;
 }
 
+/* For has_rows(): the transaction that is looked for, and whether it has a row. */
+static TransactionId row_xid;
+static bool row_found;
+
+static bool
+take_row(const EoOutboxRow *row)
+{
+	row_found = (TransactionId) row->xid == row_xid;
+	return !row_found;
+}
+
+/*
+ * Has the prepared transaction rows in the outbox?  Asked as long as the worker has not
+ * made slots of them, after a start of the server.
+ */
+static bool
+has_rows(TransactionId xid)
+{
+	if (eo_slot_prepared_is_complete(MyDatabaseId) || !OidIsValid(eo_internal_look()))
+		return false;
+	row_xid = xid;
+	row_found = false;
+	(void) eo_outbox_visit_undecided(take_row);
+	return row_found;
+}
+
 void
 eo_prepared_check_commit(const char *gid)
 {
 	EoSlotView	view;
 	bool		foreign;
+	bool		rows;
 	Wanted		wanted = {.gid = gid,.xid = InvalidTransactionId};
 	int64		give_up_us = eo_clock_monotonic_us() + HEIR_WAIT_US;
 
 	/* As a rule there is no question, and nothing is asked of PostgreSQL. */
 	if (max_prepared_xacts == 0 || RecoveryInProgress() ||
-		!find_question(InvalidTransactionId, &view, &foreign))
+		(eo_slot_prepared_is_complete(MyDatabaseId) &&
+		 !find_question(InvalidTransactionId, &view, &foreign)))
 		return;
 	visit_prepared(take_wanted, &wanted);
 	if (!TransactionIdIsValid(wanted.xid))
 		return;
-	while (find_question(wanted.xid, &view, &foreign) && !foreign &&
-		   eo_clock_monotonic_us() < give_up_us)
+	rows = has_rows(wanted.xid);
+	while ((find_question(wanted.xid, &view, &foreign) ||
+			(rows && !eo_slot_prepared_is_complete(MyDatabaseId))) &&
+		   !foreign && eo_clock_monotonic_us() < give_up_us)
 	{
 		(void) eo_database_want(MyDatabaseId);
 		eo_slot_prepared_signal(MyDatabaseId);
@@ -218,7 +250,7 @@ eo_prepared_check_commit(const char *gid)
 						gid),
 				 errdetail("It has sealed keys under life %s, which was retired. The heir of that life decides about them.",
 						   life),
-				 errhint("End it with ROLLBACK PREPARED. If this server is an old primary, stop it; see exactonce_lives.")));
+				 errhint("If this server is an old primary, stop it, or end the transaction with ROLLBACK PREPARED. If it has replaced the heir, try again when it has taken over from that; see exactonce_lives.")));
 	}
 }
 

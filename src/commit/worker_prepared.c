@@ -28,6 +28,7 @@
 #include "commit/worker_jobs.h"
 #include "commit/worker_lives.h"
 #include "commit/worker_prepared.h"
+#include "commit/worker_rows.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
@@ -114,6 +115,14 @@ find_rows(int64 now_us)
 	MemoryContextSwitchTo(old);
 	own.rows_due_us = own.all ? INT64_MAX : now_us + ROOM_PAUSE_US;
 	own.due_us = 0;
+	if (own.all)
+		eo_slot_prepared_set_complete(own.dboid);
+
+	/*
+	 * One may have ended since the first scan for rows, and before it had a
+	 * slot.
+	 */
+	eo_worker_rows_want_scan();
 }
 
 /* ----- looking ----- */

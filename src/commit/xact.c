@@ -105,6 +105,7 @@ static void subtransaction_callback(SubXactEvent event, SubTransactionId mine,
 static void check_may_prepare(void);
 static void check_leases(void);
 static void get_ready(void);
+static void announce(void);
 static void check_settled(void);
 static void end_all(bool committed, bool prepared);
 static void hand_over(EoTxClaim *claim);
@@ -399,6 +400,22 @@ eo_xact_check_lost(void)
 
 /* ----- callbacks ----- */
 
+/* Of what is sealed, the outbox tells; of what was given up nothing but the slot. */
+static void
+announce(void)
+{
+	uint64		xid = U64FromFullTransactionId(GetTopFullTransactionId());
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &tx.claims)
+	{
+		const EoTxClaim *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (eo_xact_is_given_up(c))
+			eo_slot_prepared_announce(c->slot, xid);
+	}
+}
+
 static void
 first_callback(XactEvent event, void *arg)
 {
@@ -409,6 +426,8 @@ first_callback(XactEvent event, void *arg)
 		check_may_prepare();
 	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE)
 		get_ready();
+	if (event == XACT_EVENT_PRE_PREPARE)
+		announce();
 }
 
 /* Does this session hold the claim, and does the transaction leave it so? */

@@ -263,9 +263,11 @@ eo_acquire_check_slots(EoAcquiring *a)
 
 	/*
 	 * A claim past max_hold has no heartbeats any more.  When its lease is
-	 * dead this session may take the key over, as others may.
+	 * dead this session may take the key over, as others may.  One of a
+	 * prepared transaction has heartbeats until they are refused.
 	 */
 	if (view.info.state != EO_SLOT_SEALING && view.info.lease_until_ms > 0 &&
+		(!eo_slot_is_prepared(&view.info) || view.info.lost) &&
 		view.info.lease_until_ms < dead_before_ms(a))
 		return false;
 	check_payload(a, view.info.fingerprint, eo_record_state_name(EO_STATE_IN_PROGRESS));

@@ -188,7 +188,8 @@ check_not_prepared(const EoKey *k)
 {
 	EoSlotView	view;
 
-	if (eo_prepared_find_slot(k->digest, &view) && eo_slot_is_prepared(&view.info))
+	if (eo_prepared_find_slot(k->digest, &view) && eo_slot_is_prepared(&view.info) &&
+		view.info.state == EO_SLOT_SEALING)
 		eo_error_raise_in_progress(k->key, k->store->server->name,
 								   "A prepared transaction of this cluster holds it.",
 								   "Retry the transaction after COMMIT PREPARED or ROLLBACK PREPARED; exactonce_claims names it.");

@@ -128,6 +128,28 @@ foreach my $name ('m1', 'm2')
 	is(status_of("kept/$name"), 'IN_PROGRESS', "$end PREPARED: the claim that was kept is as it was");
 }
 
+# A claim that has failed keeps its key by heartbeats, whatever max_hold says.
+$sql->("ALTER SERVER exactonce OPTIONS (ADD max_hold '1s')");
+$sql->("BEGIN; SELECT outcome FROM idem_acquire('beats', lease => '1 s'); SELECT idem_fail('beats', '\"no\"'); PREPARE TRANSACTION 'beats'");
+my $lease = sub { $sql->("SELECT extract(epoch FROM lease_until) FROM exactonce_claims WHERE key = 'beats'") };
+my $first_lease = $lease->();
+wait_until('the lease of a key that failed is extended', sub { $lease->() > $first_lease + 2 });
+is(outcome('beats'), 'in_progress', 'and nobody gets it');
+$node->stop('immediate');
+$node->start;
+wait_until('it is extended after a restart', sub { $lease->() > $first_lease + 4 });
+$sql->("COMMIT PREPARED 'beats'");
+wait_until('it has failed at the end', sub { status_of('beats') eq 'FAILED' });
+$sql->("ALTER SERVER exactonce OPTIONS (DROP max_hold)");
+
+# A claim that has failed does not keep its owner from a completion.
+my $token = $sql->("SELECT token FROM idem_acquire('owned', on_commit => 'keep')");
+$sql->("BEGIN; SELECT idem_fail('owned', '\"no\"', token => '$token'); PREPARE TRANSACTION 'owned'");
+is(run_script($node, "SELECT idem_complete('owned', '1', token => '$token');\n") =~ /ERROR/, '', 'its owner completes a key that a prepared transaction has failed');
+$sql->("ROLLBACK PREPARED 'owned'");
+settled($node);
+is(status_of('owned'), 'COMPLETED', 'and it stays completed');
+
 # ----- refused ------------------------------------------------------------------------
 
 like(run_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('open');\nPREPARE TRANSACTION 'open';\n"),
@@ -270,6 +292,21 @@ foreach my $applied (0, 1)
 	}
 	has_become('killed in the seal of PREPARE', 'FAILED', $name);
 }
+
+# Killed when PREPARE is on disk, and before the claim was handed over: it waits for a standby then.
+$sql->("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf()");
+my $waits = start_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('on disk');\nSELECT idem_fail('on disk', '\"no\"');\nPREPARE TRANSACTION 'on disk';\n");
+wait_until('PREPARE waits for a standby', sub {
+	$sql->("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'PREPARE %' AND wait_event = 'SyncRep'") eq '1' });
+crash($node);
+finish_script($waits);
+$node->append_conf('postgresql.auto.conf', "synchronous_standby_names = ''");
+$node->start;
+wait_until('killed before the claim was handed over: exactonce_claims names its transaction', sub { claims_of('on disk') eq 'on disk prepared -' });
+is(outcome('on disk'), 'in_progress', 'killed before the claim was handed over: nobody gets the key');
+is(status_of('on disk'), 'IN_PROGRESS', 'killed before the claim was handed over: what idem_fail() said waits');
+$sql->("COMMIT PREPARED 'on disk'");
+wait_until('killed before the claim was handed over: it has failed at the end', sub { status_of('on disk') eq 'FAILED' });
 
 # ----- ended without a statement ----------------------------------------------------------
 
