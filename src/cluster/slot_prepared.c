@@ -178,12 +178,21 @@ eo_slot_prepared_is_complete(Oid dboid)
 bool
 eo_slot_prepared_walk(Oid dboid, uint32 *cursor, EoSlotView *view)
 {
-	while (eo_slot_view_walk(cursor, view))
+	bool		found = false;
+
+	eo_claim_table_lock(LW_SHARED);
+	while (!found && *cursor < eo_claim_table.header->high_slot)
 	{
-		if (eo_slot_is_prepared(&view->info) && view->target.dboid == dboid)
-			return true;
+		const EoSlot *slot = &eo_claim_table.slots[*cursor];
+
+		found = slot->info.state != EO_SLOT_FREE && eo_slot_is_prepared(&slot->info) &&
+			eo_claim_table_database(slot) == dboid;
+		if (found)
+			eo_slot_view_fill(*cursor, view);
+		(*cursor)++;
 	}
-	return false;
+	eo_claim_table_unlock();
+	return found;
 }
 
 bool

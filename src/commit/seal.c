@@ -246,7 +246,7 @@ check_slots(EoTxClaim *claim)
 		eo_settle_on_the_spot(claim->store, claim->key, &view);
 		return;
 	}
-	/* What a prepared transaction has failed or released the record tells. */
+	/* Of a claim that a prepared transaction has given up the record tells. */
 	if (eo_slot_is_prepared(&view.info) && view.info.state != EO_SLOT_SEALING)
 		return;
 	/* A session that cannot sign as the holder does learns nothing here. */

@@ -75,10 +75,8 @@
 /* Our data reaches the end of a life if so many of its beats are missing at most. */
 #define NEAR_BEATS 24
 
-/* A life that waits for our own lease is looked at again after this. */
+/* A life that waits for our own lease is looked at again after this; or for its home or heir. */
 #define LEASE_PAUSE_US INT64CONST(50000)
-
-/* One that waits for its home, too. */
 #define HOME_PAUSE_US INT64CONST(200000)
 
 /* The lives before ours that are looked at in each place. */
@@ -685,7 +683,8 @@ take_retired(Check *c, const EoLifeItem *item)
 		/* If a life of ours has, that one may not be over yet. */
 		c->watch = eo_life_rows_find(history, by) < 0 ? EO_WATCH_FOREIGN :
 			earlier ? EO_WATCH_SILENT : enter_life(&c->place.target, by)->watch;
-		c->due_us += eo_guc_hurried_us(HEIR_US);
+		c->due_us = c->watch == EO_WATCH_LOOKING && c->read_us - c->since_us < LOOK_US ?
+			eo_clock_monotonic_us() + HOME_PAUSE_US : c->due_us + eo_guc_hurried_us(HEIR_US);
 		return;
 	}
 	/* Of those behind the last one the rows say nothing about that one. */

@@ -175,7 +175,7 @@ eo_worker_prepared_fetch(void)
 		own.due_us = now_us + eo_guc_hurried_us(LOOK_US);
 		if (!eo_slot_has_origin(&view.info) || !eo_life_current(own.dboid, &life))
 			continue;
-		/* What is found out counts as long as this life holds its lease. */
+		/* The finding counts as long as this life holds its lease. */
 		(void) eo_worker_lives_hold(&view.target);
 		heir = heir_of(&view);
 		if (heir != view.info.heir || memcmp(view.info.heir_by, life.id, EO_UUID_LEN) != 0)

@@ -262,9 +262,8 @@ eo_acquire_check_slots(EoAcquiring *a)
 		return false;
 
 	/*
-	 * A claim past max_hold has no heartbeats any more.  When its lease is
-	 * dead this session may take the key over, as others may.  One of a
-	 * prepared transaction has heartbeats until they are refused.
+	 * A claim past max_hold has no heartbeats, unless it is of a prepared
+	 * transaction.  When its lease is dead this session may take it over.
 	 */
 	if (view.info.state != EO_SLOT_SEALING && view.info.lease_until_ms > 0 &&
 		(!eo_slot_is_prepared(&view.info) || view.info.lost) &&
