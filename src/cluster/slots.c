@@ -66,8 +66,9 @@ lock_slot(EoSlotRef ref)
 static bool
 needs_beat(const EoSlot *slot, Oid dboid)
 {
-	return (slot->info.state == EO_SLOT_HELD || slot->info.state == EO_SLOT_COMPLETED ||
-			slot->info.state == EO_SLOT_SESSION || eo_slot_waits_unsealed(&slot->info)) &&
+	return (eo_slot_waits_unsealed(&slot->info) ||
+			slot->info.state == EO_SLOT_HELD || slot->info.state == EO_SLOT_COMPLETED ||
+			slot->info.state == EO_SLOT_SESSION) &&
 		!slot->info.lost && slot->info.due_us > 0 && eo_claim_table_database(slot) == dboid;
 }
 
