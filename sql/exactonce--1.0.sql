@@ -503,14 +503,18 @@ COMMENT ON FUNCTION @extschema@.exactonce_key_of_record(pg_catalog.text, pg_cata
 
 CREATE VIEW @extschema@.exactonce_claims AS
 	SELECT d.datname AS database, s.srvname AS server, r.rolname AS role, c.dynamodb_table,
-		c.key, c.state, c.pid, c.since, c.lease_until, c.run, c.fence, a.application_name
+		c.key, c.state, c.pid, c.since, c.lease_until, c.run, c.fence, a.application_name,
+		p.gid, p.prepared AS prepared_at
 	FROM @extschema@.exactonce_claims_of_cluster() c
 	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
 	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) c.server
 		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 	LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) c.role
 	LEFT JOIN pg_catalog.pg_stat_get_activity(NULL) a ON a.pid OPERATOR(pg_catalog.=) c.pid
-		AND a.backend_start OPERATOR(pg_catalog.<=) c.since;
+		AND a.backend_start OPERATOR(pg_catalog.<=) c.since
+	LEFT JOIN pg_catalog.pg_prepared_xact() p ON c.state OPERATOR(pg_catalog.=) 'prepared'
+		AND p.dbid OPERATOR(pg_catalog.=) c.database
+		AND p.transaction OPERATOR(pg_catalog.=) pg_catalog.xid(c.xid::pg_catalog.text::pg_catalog.xid8);
 COMMENT ON VIEW @extschema@.exactonce_claims IS
 'keys that transactions and sessions of this cluster hold, or have left for the worker to settle';
 COMMENT ON COLUMN @extschema@.exactonce_claims.database IS 'database of the claim';
@@ -518,13 +522,15 @@ COMMENT ON COLUMN @extschema@.exactonce_claims.server IS 'name of the foreign se
 COMMENT ON COLUMN @extschema@.exactonce_claims.role IS 'name of the role that made the claim; NULL if it was dropped';
 COMMENT ON COLUMN @extschema@.exactonce_claims.dynamodb_table IS 'name of the DynamoDB table';
 COMMENT ON COLUMN @extschema@.exactonce_claims.key IS 'the key, without the key_prefix of its server, and for claims of other databases with it; with exactonce.log_keys = hash, the hash of that';
-COMMENT ON COLUMN @extschema@.exactonce_claims.state IS 'planned (idem_once before the commit), asking (a request is in flight), held, settled (failed or released; takes effect when the transaction is over), lost (another run has taken the key over), committing, ending (the transaction is over; the worker settles the key), second look (over; remembered because a late request may still arrive), in doubt, kept (the claim has outlived its transaction, as on_commit => keep and statements outside a block have it, and lasts until lease_until unless it is settled; 512 at most are shown), session (as kept, and it lasts as long as its session: on_commit => session)';
-COMMENT ON COLUMN @extschema@.exactonce_claims.pid IS 'process that made the claim; NULL if an earlier life of the server left it, and for keys found in doubt';
+COMMENT ON COLUMN @extschema@.exactonce_claims.state IS 'planned (idem_once before the commit), asking (a request is in flight), held, settled (failed or released; takes effect when the transaction is over), lost (another run has taken the key over), committing, prepared (PREPARE TRANSACTION has sealed or settled the key; it waits for COMMIT PREPARED or ROLLBACK PREPARED), ending (the transaction is over; the worker settles the key), second look (over; remembered because a late request may still arrive), in doubt, kept (the claim has outlived its transaction, as on_commit => keep and statements outside a block have it, and lasts until lease_until unless it is settled; 512 at most are shown), session (as kept, and it lasts as long as its session: on_commit => session)';
+COMMENT ON COLUMN @extschema@.exactonce_claims.pid IS 'process that made the claim; NULL if an earlier life of the server left it, if its transaction is prepared, and for keys found in doubt';
 COMMENT ON COLUMN @extschema@.exactonce_claims.since IS 'time at which the claim was begun; NULL if pid is NULL';
 COMMENT ON COLUMN @extschema@.exactonce_claims.lease_until IS 'end of the lease, by the clock of DynamoDB; NULL if the key is not acquired yet, or is being committed';
 COMMENT ON COLUMN @extschema@.exactonce_claims.run IS 'number of the run, from 1; NULL if not known';
 COMMENT ON COLUMN @extschema@.exactonce_claims.fence IS 'number of the claim; NULL if not known';
 COMMENT ON COLUMN @extschema@.exactonce_claims.application_name IS 'application_name of the session that made the claim; NULL: it has ended';
+COMMENT ON COLUMN @extschema@.exactonce_claims.gid IS 'prepared: the global transaction identifier, for COMMIT PREPARED and ROLLBACK PREPARED in the database of the claim; else NULL';
+COMMENT ON COLUMN @extschema@.exactonce_claims.prepared_at IS 'prepared: when the transaction was prepared; else NULL';
 
 CREATE FUNCTION @extschema@.exactonce_waits_for(
 	xid pg_catalog.xid8,

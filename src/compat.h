@@ -234,4 +234,18 @@ eo_compat_my_vxid(void)
 	return vxid;
 }
 
+/*
+ * The same of a prepared transaction, which has no process: its id.  VirtualXactLock()
+ * waits for that, see VirtualTransactionIdIsRecoveredPreparedXact().
+ */
+static inline VirtualTransactionId
+eo_compat_prepared_vxid(TransactionId xid)
+{
+	VirtualTransactionId vxid;
+
+	SetInvalidVirtualTransactionId(vxid);
+	vxid.localTransactionId = xid;
+	return vxid;
+}
+
 #endif							/* EO_COMPAT_H */

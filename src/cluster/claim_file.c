@@ -43,6 +43,7 @@
 #include "cluster/life_watch.h"
 #include "cluster/progress.h"
 #include "cluster/service_clocks.h"
+#include "cluster/slot_prepared.h"
 #include "cluster/slots.h"
 #include "common/file_perm.h"
 #include "common/hashfn.h"
@@ -90,6 +91,7 @@ request_memory(void)
 	RequestAddinShmemSpace(eo_kept_shmem_size());
 	RequestAddinShmemSpace(eo_service_clock_shmem_size());
 	RequestAddinShmemSpace(eo_circuit_shmem_size());
+	RequestAddinShmemSpace(eo_slot_prepared_shmem_size());
 	RequestNamedLWLockTranche("exactonce", 1);
 	eo_cache_request();
 	eo_credential_cache_request();
@@ -107,6 +109,7 @@ startup_memory(void)
 	eo_kept_shmem_init();
 	eo_service_clock_shmem_init();
 	eo_circuit_shmem_init();
+	eo_slot_prepared_shmem_init();
 	eo_cache_init();
 	eo_credential_cache_init();
 	eo_stats_init();

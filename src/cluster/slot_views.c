@@ -161,7 +161,7 @@ is_unfinished(const EoSlotInfo *info, int but_pid)
 	if (info->state == EO_SLOT_FREE)
 		return false;
 	if (!eo_slot_state_is_over(info->state))
-		return info->pid != but_pid;
+		return info->pid != but_pid || info->pid == 0;
 	return (info->state != EO_SLOT_TO_BURY && info->state != EO_SLOT_BURIED) ||
 		eo_slot_has_origin(info);
 }

@@ -7,7 +7,7 @@
  * when nothing is left to be done about the claim.  So whatever ends in between,
  * a process or the whole server, a record that may have been written is known
  * here.  The states and their arrows are drawn in slots.h; every change of a
- * state is in this file.
+ * state is in this file, or in slot_prepared.c.
  *
  * Until its transaction is over a slot is changed by the backend that holds the
  * claim (and by the worker's heartbeats, which touch the lease only); the slot of a
@@ -45,7 +45,6 @@ static void free_slot(uint32 index);
 static bool make_room(const EoTargetEntry *target, EoSlotStatus status);
 static EoSlotState state_after(const EoSlotInfo *info, bool committed);
 static void give_to_worker(uint32 index, EoSlotState state);
-static EoSlotState state_after_crash(const EoSlotInfo *info);
 
 /*
  * Take the lock and find the slot.  Returns NULL, without the lock, if the slot
@@ -67,7 +66,8 @@ lock_slot(EoSlotRef ref)
 static bool
 needs_beat(const EoSlot *slot, Oid dboid)
 {
-	return (slot->info.state == EO_SLOT_HELD || slot->info.state == EO_SLOT_COMPLETED ||
+	return (eo_slot_waits_unsealed(&slot->info) ||
+			slot->info.state == EO_SLOT_HELD || slot->info.state == EO_SLOT_COMPLETED ||
 			slot->info.state == EO_SLOT_SESSION) &&
 		!slot->info.lost && slot->info.due_us > 0 && eo_claim_table_database(slot) == dboid;
 }
@@ -163,7 +163,8 @@ add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, bool ad
 		status = EO_SLOT_TABLE_FULL;
 	else if (t == EO_NO_INDEX)
 		status = EO_SLOT_NO_TARGET;
-	else if (!eo_slot_state_is_over(info->state) && !eo_life_place_is_current_locked(info->place))
+	else if (!adopted && !eo_slot_state_is_over(info->state) &&
+			 !eo_life_place_is_current_locked(info->place))
 		status = EO_SLOT_NO_LIFE;
 	else if ((info->state == EO_SLOT_ASKING || info->state == EO_SLOT_PLANNED) &&
 			 eo_database_is_drained_locked(target->dboid))
@@ -525,8 +526,8 @@ eo_slot_session_over(const uint8 *digest, const char *token)
  * claim that was sealing is decided by the outbox; none of the others can have
  * committed.
  */
-static EoSlotState
-state_after_crash(const EoSlotInfo *info)
+EoSlotState
+eo_slot_state_after_crash(const EoSlotInfo *info)
 {
 	switch (info->state)
 	{
@@ -554,8 +555,17 @@ eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotInfo *info, co
 	EoSlotRef	ref;
 	EoSlot	   *slot;
 
-	adopted.state = state_after_crash(info);
-	adopted.due_us = 0;
+	/* A prepared transaction outlives the server's run. */
+	if (info->announced_xid != 0 &&
+		(info->state == EO_SLOT_FAILED || info->state == EO_SLOT_RELEASED))
+	{
+		adopted.prepared_xid = info->announced_xid;
+		adopted.vxid = eo_compat_prepared_vxid((TransactionId) info->announced_xid);
+	}
+	if (!eo_slot_is_prepared(&adopted))
+		adopted.state = eo_slot_state_after_crash(info);
+	adopted.heir = EO_HEIR_ASKED;
+	adopted.due_us = eo_slot_waits_unsealed(&adopted) ? 1 : 0;
 	adopted.looks = 0;
 	memset(&adopted.place, 0, sizeof(adopted.place));
 	adopted.pid = 0;
@@ -565,7 +575,8 @@ eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotInfo *info, co
 	slot = lock_slot(ref);
 	if (error_len > 0)
 		(void) put_error(slot, error, error_len);
-	eo_database_list_ended(ref.index);
+	if (!eo_slot_is_prepared(&adopted))
+		eo_database_list_ended(ref.index);
 	eo_claim_table_unlock();
 }
 
@@ -642,7 +653,8 @@ eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view)
 		if (!needs_beat(&eo_claim_table.slots[index], dboid) || info->due_us > now_us)
 			continue;
 		/* Past max_hold there is no heartbeat any more: the lease runs out. */
-		if (info->max_hold_ms > 0 && now_us - info->since_us > info->max_hold_ms * 1000)
+		if (info->max_hold_ms > 0 && !eo_slot_is_prepared(info) &&
+			now_us - info->since_us > info->max_hold_ms * 1000)
 		{
 			info->due_us = 0;
 			continue;

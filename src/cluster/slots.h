@@ -46,6 +46,9 @@
  * While the transaction is open the backend that holds the claim makes these
  * changes, so it may read the state of its own slot without the lock.  After
  * that the worker of the database does, or a backend that meets the key.
+ *
+ * If the transaction is prepared, its claims that are SEALING, FAILED or RELEASED
+ * stay so until it has ended, and no process holds them (slot_prepared.h).
  */
 typedef enum EoSlotState
 {
@@ -104,6 +107,14 @@ eo_slot_state_is_held(EoSlotState state)
 	return state >= EO_SLOT_HELD && state <= EO_SLOT_SESSION;
 }
 
+/* The heir of the life under which a prepared transaction was sealed. */
+typedef enum EoSlotHeir
+{
+	EO_HEIR_ASKED,				/* not known yet; the worker finds out */
+	EO_HEIR_OURS,				/* this database, or nobody so far */
+	EO_HEIR_FOREIGN				/* other data has taken over, and decides */
+} EoSlotHeir;
+
 typedef struct EoSlotRef
 {
 	uint32		index;
@@ -156,6 +167,14 @@ typedef struct EoSlotInfo
 	EoOrigin	origin;
 	EoPlaceRef	place;			/* of that life */
 
+	/* The prepared transaction that the claim waits for; 0: there is none. */
+	uint64		prepared_xid;
+	uint64		announced_xid;	/* the same, from before PREPARE is written;
+								 * it counts after a crash */
+	EoSlotHeir	heir;			/* of its life */
+	uint8		heir_by[EO_UUID_LEN];	/* the life under which that was found
+										 * out */
+
 	int64		ended_us;		/* when the transaction ended */
 
 	/* The next heartbeat, or the next try; 0: at once, or no heartbeat. */
@@ -167,6 +186,31 @@ static inline bool
 eo_slot_has_origin(const EoSlotInfo *info)
 {
 	return info->origin.xid != 0;
+}
+
+/* Is the seal known in full?  Of one that was found by its row the record must be read. */
+static inline bool
+eo_slot_knows_seal(const EoSlotInfo *info)
+{
+	return info->origin.timeline != 0;
+}
+
+/* Does the claim wait for the end of a prepared transaction? */
+static inline bool
+eo_slot_is_prepared(const EoSlotInfo *info)
+{
+	return info->prepared_xid != 0;
+}
+
+/*
+ * Does it, with a record that is not sealed?  What idem_fail() or idem_release() has said
+ * is written at the end, and until then heartbeats keep the key.
+ */
+static inline bool
+eo_slot_waits_unsealed(const EoSlotInfo *info)
+{
+	return eo_slot_is_prepared(info) &&
+		(info->state == EO_SLOT_FAILED || info->state == EO_SLOT_RELEASED);
 }
 
 /*
@@ -290,13 +334,18 @@ extern int64 eo_slot_next_due(Oid dboid);
 extern void eo_slot_restart(Oid dboid);
 extern void eo_slot_drop_database(Oid dboid);
 
-/* ---- for claim_file.c ---- */
+/* ---- for claim_file.c, and slot_prepared.c ---- */
 
 /*
- * Take over a slot that the server's last run has left; slots about which nothing
- * is to be done are left out.
+ * Take over a slot that the server's last run has left, or enter one of a prepared
+ * transaction; slots about which nothing is to be done are left out.
  */
 extern void eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotInfo *info,
 						  const char *error, uint32 error_len);
+
+/* ---- for slot_prepared.c ---- */
+
+/* The state of a claim whose transaction is over, nobody has said how. */
+extern EoSlotState eo_slot_state_after_crash(const EoSlotInfo *info);
 
 #endif							/* EO_CLUSTER_SLOTS_H */

@@ -207,7 +207,10 @@ judge_completed(Audit *a, const char *pk, const EoRecord *r)
 		return;
 	if (work == EO_WORK_UNKNOWN)
 	{
-		put(a, EO_FOUND_UNKNOWN, pk, r, &r->origin, NULL);
+		bool		prepared = r->owner != NULL &&
+		eo_outbox_is_undecided(digest, r->owner, r->origin.xid);
+
+		put(a, prepared ? EO_FOUND_PREPARED : EO_FOUND_UNKNOWN, pk, r, &r->origin, NULL);
 		return;
 	}
 	look_at(a, life);

@@ -24,6 +24,8 @@ typedef enum EoAuditFinding
 	EO_FOUND_ELSEWHERE,			/* the same; the life goes on, or has another
 								 * heir */
 	EO_FOUND_WAITING,			/* COMMITTING, under such a life */
+	EO_FOUND_PREPARED,			/* COMPLETED; the transaction is prepared in
+								 * this data */
 	EO_FOUND_UNKNOWN,			/* COMPLETED; the commit log does not tell */
 	EO_FOUND_DOUBT,				/* COMMITTING, and nothing here tells how the
 								 * transaction ended */

@@ -13,6 +13,8 @@
  *	 only for a role that PostgreSQL lets run the command, and comes back when the
  *	 process of the command ends, too.
  * - After DISCARD ALL: the keys that the session holds are given back.
+ * - Around COMMIT PREPARED and ROLLBACK PREPARED: the first is refused if other data
+ *	 decides about the keys; after both the worker looks.
  * - Before an object that unfinished keys depend on is dropped, or an internal table
  *	 is truncated: this is refused.
  *
@@ -41,6 +43,7 @@
 #include "commit/hooks.h"
 #include "commit/internal.h"
 #include "commit/outbox.h"
+#include "commit/prepared.h"
 #include "commit/session_claims.h"
 #include "commit/xact.h"
 #include "compat.h"
@@ -183,13 +186,27 @@ run_utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 	PG_END_TRY();
 }
 
+/* The statement, if it ends a prepared transaction; else NULL. */
+static const TransactionStmt *
+end_of_prepared(Node * statement)
+{
+	const TransactionStmt *end = (TransactionStmt *) statement;
+
+	return IsA(statement, TransactionStmt) &&
+		(end->kind == TRANS_STMT_COMMIT_PREPARED || end->kind == TRANS_STMT_ROLLBACK_PREPARED) ?
+		end : NULL;
+}
+
 static void
 utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 		ProcessUtilityContext context, ParamListInfo params,
 		QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc)
 {
 	volatile Oid dboid = database_to_leave(planned->utilityStmt);
+	const TransactionStmt *end = end_of_prepared(planned->utilityStmt);
 
+	if (end != NULL && end->kind == TRANS_STMT_COMMIT_PREPARED)
+		eo_prepared_check_commit(end->gid);
 	if (!OidIsValid(dboid))
 		run_utility(planned, text, read_only_tree, context, params, environment, dest, qc);
 	else
@@ -210,6 +227,8 @@ utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 	}
 	if (ends_session(planned->utilityStmt))
 		eo_session_claims_end();
+	if (end != NULL)
+		eo_prepared_ended();
 	if (eo_xact_has_claims())
 		eo_xact_stay_first();
 }

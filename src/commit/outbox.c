@@ -89,6 +89,7 @@ typedef struct OutboxScan
 	Relation	rel;
 	LOCKMODE	mode;
 	Snapshot	snapshot;
+	SnapshotData dirty;			/* of a scan over rows that are undecided */
 	DigestDatum digest;
 	ScanKeyData keys[3];
 	SysScanDesc scan;
@@ -103,6 +104,8 @@ static void open_table(OutboxScan *s, LOCKMODE mode);
 static void find_rows(OutboxScan *s, uint64 system, Oid dboid, const uint8 *digest);
 static bool delete_row(OutboxScan *s, HeapTuple tuple);
 static void init_keys(ScanKeyData *keys, uint64 system, Oid dboid, Datum digest);
+static void begin_dirty_scan(OutboxScan *s, const uint8 *digest);
+static HeapTuple next_undecided(OutboxScan *s);
 static HeapTuple next_row(OutboxScan *s);
 static HeapTuple row_of_claim(OutboxScan *s, const char *token);
 static void end_scan(OutboxScan *s);
@@ -225,6 +228,16 @@ eo_outbox_any_row(bool (*counts) (const EoOutboxRow *row))
 
 	begin_scan_of_table(&scan, 0);
 	while (!any && HeapTupleIsValid(tuple = next_row(&scan)))
+	{
+		EoOutboxRow row;
+
+		read_row(&scan, tuple, &row);
+		any = counts(&row);
+		pfree(row.pk);
+	}
+	end_scan(&scan);
+	begin_dirty_scan(&scan, NULL);
+	while (!any && HeapTupleIsValid(tuple = next_undecided(&scan)))
 	{
 		EoOutboxRow row;
 
@@ -507,6 +520,67 @@ eo_outbox_any(Oid serverid)
 			 DatumGetObjectId(column_of(&scan, tuple, C_SERVER)) == serverid);
 	end_scan(&scan);
 	return any;
+}
+
+/* ----- undecided rows ----- */
+
+/* Scan all rows of this database, or of one key, committed or not. */
+static void
+begin_dirty_scan(OutboxScan *s, const uint8 *digest)
+{
+	open_table(s, AccessShareLock);
+	init_keys(s->keys, GetSystemIdentifier(), MyDatabaseId,
+			  digest != NULL ? digest_datum(&s->digest, digest) : (Datum) 0);
+	InitDirtySnapshot(s->dirty);
+	s->scan = systable_beginscan(s->rel, s->rel->rd_pkindex, OidIsValid(s->rel->rd_pkindex),
+								 &s->dirty, digest != NULL ? 3 : 2, s->keys);
+}
+
+/* The next row whose transaction, of another process or prepared, goes on. */
+static HeapTuple
+next_undecided(OutboxScan *s)
+{
+	HeapTuple	tuple;
+
+	do
+		tuple = systable_getnext(s->scan);
+	while (HeapTupleIsValid(tuple) && !TransactionIdIsValid(s->dirty.xmin));
+	return tuple;
+}
+
+bool
+eo_outbox_is_undecided(const uint8 *digest, const char *token, uint64 xid)
+{
+	OutboxScan	scan;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	begin_dirty_scan(&scan, digest);
+	while (!found && HeapTupleIsValid(tuple = next_undecided(&scan)))
+		found = token_is(&scan, tuple, token) && xid ==
+			U64FromFullTransactionId(DatumGetFullTransactionId(column_of(&scan, tuple, C_XID)));
+	end_scan(&scan);
+	return found;
+}
+
+bool
+eo_outbox_visit_undecided(bool (*visit) (const EoOutboxRow *row))
+{
+	OutboxScan	scan;
+	HeapTuple	tuple;
+	bool		go_on = true;
+
+	begin_dirty_scan(&scan, NULL);
+	while (go_on && HeapTupleIsValid(tuple = next_undecided(&scan)))
+	{
+		EoOutboxRow row;
+
+		read_row(&scan, tuple, &row);
+		go_on = visit(&row);
+		pfree(row.pk);
+	}
+	end_scan(&scan);
+	return go_on;
 }
 
 /* ----- scans ----- */

@@ -64,8 +64,20 @@ extern bool eo_outbox_find(const uint8 *digest, const char *token, int64 *retent
  */
 extern bool eo_outbox_visit(BlockNumber from, bool (*visit) (const EoOutboxRow *row));
 
-/* Is there any committed row, given up or not, for which this function returns true? */
+/*
+ * Is there any row, given up or not, committed or undecided, for which this function
+ * returns true?
+ */
 extern bool eo_outbox_any_row(bool (*counts) (const EoOutboxRow *row));
+
+/*
+ * Is there a row of this claim by the transaction with that id, which goes on?  It may be
+ * prepared, then it can be of an earlier run of the server.  The current one is not meant.
+ */
+extern bool eo_outbox_is_undecided(const uint8 *digest, const char *token, uint64 xid);
+
+/* As eo_outbox_visit(), the rows of transactions that go on, but of the current one. */
+extern bool eo_outbox_visit_undecided(bool (*visit) (const EoOutboxRow *row));
 
 /* Read the committed row of a key; pk is palloc'd.  Returns false if there is none. */
 extern bool eo_outbox_read(const uint8 *digest, EoOutboxRow *row);

@@ -38,6 +38,7 @@
 #include "cluster/target.h"
 #include "commit/contact.h"
 #include "commit/lives.h"
+#include "commit/prepared.h"
 #include "commit/seal.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
@@ -238,13 +239,16 @@ check_slots(EoTxClaim *claim)
 {
 	EoSlotView	view;
 
-	if (!eo_slot_view_find(claim->info->digest, &view))
+	if (!eo_prepared_find_slot(claim->info->digest, &view))
 		return;
 	if (eo_slot_state_is_over(view.info.state))
 	{
 		eo_settle_on_the_spot(claim->store, claim->key, &view);
 		return;
 	}
+	/* Of a claim that a prepared transaction has given up the record tells. */
+	if (eo_slot_is_prepared(&view.info) && view.info.state != EO_SLOT_SEALING)
+		return;
 	/* A session that cannot sign as the holder does learns nothing here. */
 	if (!eo_store_is_trusted(claim->store, view.info.credentials_hash))
 		return;
@@ -258,6 +262,8 @@ check_slots(EoTxClaim *claim)
 		claim->store->server->clock_skew_ms)
 		return;
 	eo_error_raise_in_progress(claim->key, claim->store->server->name,
+							   eo_slot_is_prepared(&view.info) ?
+							   "A prepared transaction of this cluster holds it." :
 							   psprintf("Process %d of this cluster holds it.", view.info.pid),
 							   RETRY_LATER);
 }

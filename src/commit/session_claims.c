@@ -14,7 +14,7 @@
  * - The process ends by itself, or is terminated: give_back_at_exit().
  * - The process is killed.  Then PostgreSQL ends all others, too, and begins anew; or
  *	 the whole server is killed.  The next claim table takes over the slot
- *	 (state_after_crash() in slots.c).
+ *	 (eo_slot_state_after_crash() in slots.c).
  * - Neither has happened, and there is no such process any more: the worker finds that
  *	 out at the next heartbeat (worker_slots.c).
  *

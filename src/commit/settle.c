@@ -12,8 +12,9 @@
  * - The slot, if there is one.  Its state says what is left to be done, because
  *	 the backend knew how its transaction ended.  Only for a slot that was SEALING
  *	 when the server ended (EO_SLOT_TO_JUDGE) the outbox decides.  No transaction
- *	 of that run of the server is going on, so a row that is not there now will
- *	 never be.
+ *	 of that run of the server is going on, unless it is prepared, so a row that is
+ *	 not there now will never be.  The same holds when a prepared transaction has
+ *	 ended.
  *
  * - The record, if a backend finds it COMMITTING.  Three steps, in this order:
  *
@@ -38,6 +39,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "access/twophase.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "cluster/life.h"
@@ -181,6 +183,26 @@ judge_slot(EoStore *store, const EoSlotView *view)
 						   &retention_s);
 }
 
+/*
+ * Nobody gives back what a prepared transaction has sealed unless the life of this database
+ * holds its lease.  An heir has the same transaction, and may commit it; and whoever has not
+ * heard of the heir yet takes the sealing life for its own.  Returns false if the life that
+ * has sealed is not ours, or not over, after all.
+ */
+static bool
+may_give_back(EoStore *store, const char *key, const uint8 *life)
+{
+	EoTarget	target;
+	EoLifeVerdict verdict;
+	EoError		error;
+
+	if (max_prepared_xacts == 0)
+		return true;
+	eo_target_of(store, &target);
+	(void) eo_lives_renew(store, &target, NULL, key, 0);
+	return eo_lives_ask(store, life, &verdict, &error) && verdict.relation != EO_LIFE_OTHER;
+}
+
 void
 eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 {
@@ -195,7 +217,9 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 		case EO_REST_FINISH:
 			return;
 		case EO_REST_JUDGE:
-			if (judge_slot(store, view) != EO_FATE_ABORTED)
+			/* Of a slot that tells only a part the record tells the rest. */
+			if (!eo_slot_knows_seal(&view->info) || judge_slot(store, view) != EO_FATE_ABORTED ||
+				!may_give_back(store, key, view->info.origin.life))
 				return;
 			break;
 		case EO_REST_WRITE:
@@ -241,6 +265,12 @@ state_of_xid(uint64 xid)
 	if (next - xid > UINT64CONST(2000000000) || xid < FirstNormalTransactionId)
 		return XID_OVER;
 	return TransactionIdIsInProgress((TransactionId) xid) ? XID_RUNNING : XID_OVER;
+}
+
+bool
+eo_settle_is_running(uint64 xid)
+{
+	return state_of_xid(xid) == XID_RUNNING;
 }
 
 typedef enum LogEntry
@@ -291,10 +321,14 @@ eo_settle_judge(const EoOrigin *origin, const uint8 *digest, const char *token,
 				const EoLifeVerdict *verdict, int64 *retention_s)
 {
 	/*
-	 * No transaction of an earlier run of the server is going on.  Do not ask
-	 * about its id: if that had not reached the disk before a crash, the same
-	 * id was assigned again.
+	 * No transaction of an earlier run of the server is going on, unless it
+	 * is prepared.  Do not ask about its id: if that had not reached the disk
+	 * before a crash, the same id was assigned again.  A prepared transaction
+	 * is known by its row.
 	 */
+	if (!verdict->this_run && max_prepared_xacts > 0 &&
+		eo_outbox_is_undecided(digest, token, origin->xid))
+		return EO_FATE_RUNNING;
 	if (verdict->this_run)
 	{
 		XidState	state = state_of_xid(origin->xid);
@@ -413,7 +447,10 @@ void
 eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecord *record)
 {
 	EoAnswer   *answer;
+	EoOrigin	o;
 
+	if (eo_origin_read(record->origin_text, &o) && !may_give_back(store, key, o.life))
+		return;
 	need_clock(store, key);
 	answer = eo_answer_run_one(eo_settle_prepare_aborted(store, pk, record));
 	if (answer->outcome == EO_FAILED_CALL)
@@ -421,18 +458,22 @@ eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecor
 	eo_answer_free(answer);
 }
 
-/* Did this database begin the life in this run of the server? */
+/*
+ * Is this a transaction of this database that a snapshot of this run of the server may
+ * not show?  A prepared one may be older than the run, and than every id assigned in it.
+ */
 static bool
-is_of_this_run(const uint8 *id)
+may_be_hidden(const EoOrigin *origin)
 {
 	EoHistory	history;
 	EoLifeVerdict verdict;
 
-	if (eo_life_is_current(MyDatabaseId, id))
+	if (eo_life_is_current(MyDatabaseId, origin->life))
 		return true;
 	eo_life_rows_read(&history);
-	eo_lives_judge(&history, id, false, NULL, &verdict);
-	return verdict.this_run;
+	eo_lives_judge(&history, origin->life, false, NULL, &verdict);
+	return verdict.this_run || (eo_life_rows_find(&history, origin->life) >= 0 &&
+								origin->xid < eo_life_xid_start());
 }
 
 void
@@ -441,9 +482,9 @@ eo_settle_check_visible(const EoRecord *record, const char *key, const char *ser
 	EoOrigin	o;
 
 	if (!IsolationUsesXactSnapshot() || !eo_origin_read(record->origin_text, &o) || o.xid == 0 ||
-		!is_of_this_run(o.life) ||
 		U64FromFullTransactionId(ReadNextFullTransactionId()) - o.xid > UINT64CONST(2000000000) ||
-		!XidInMVCCSnapshot((TransactionId) o.xid, GetTransactionSnapshot()))
+		!XidInMVCCSnapshot((TransactionId) o.xid, GetTransactionSnapshot()) ||
+		!may_be_hidden(&o))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),

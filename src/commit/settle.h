@@ -94,6 +94,12 @@ typedef enum EoFate
 extern EoFate eo_settle_judge(const EoOrigin *origin, const uint8 *digest, const char *token,
 							  const EoLifeVerdict *verdict, int64 *retention_s);
 
+/*
+ * Does the transaction with that id go on?  A prepared one does.  Not to be asked about a
+ * transaction of an earlier run of the server whose id may have been assigned again.
+ */
+extern bool eo_settle_is_running(uint64 xid);
+
 /* Is the transaction of a record that is COMPLETED committed in this data? */
 typedef enum EoWork
 {

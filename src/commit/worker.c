@@ -43,6 +43,7 @@
 #include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_lives.h"
+#include "commit/worker_prepared.h"
 #include "commit/worker_probes.h"
 #include "commit/worker_rows.h"
 #include "commit/worker_scan.h"
@@ -228,6 +229,7 @@ enter_database(void)
 	eo_worker_barrier_init(worker_context);
 	eo_worker_rows_init(worker_context, outbox);
 	eo_worker_slots_init(worker_context, database_id);
+	eo_worker_prepared_init(database_id);
 	eo_database_publish(database_id, outbox);
 }
 
@@ -269,6 +271,7 @@ work(void)
 	eo_worker_probes_fetch();
 	eo_worker_heir_fetch();
 	eo_worker_slots_fetch_beats();
+	eo_worker_prepared_fetch();
 	eo_worker_slots_fetch();
 	eo_worker_scan_run();
 	eo_worker_jobs_run();
@@ -292,6 +295,7 @@ next_wake_us(void)
 		until = Min(until, eo_worker_rows_due_us());
 	until = Min(until, due_us);
 	until = Min(until, eo_worker_lives_due_us());
+	until = Min(until, eo_worker_prepared_due_us());
 	until = Min(until, eo_worker_probes_due_us());
 	until = Min(until, eo_worker_heir_due_us());
 	until = Min(until, eo_worker_scan_due_us());

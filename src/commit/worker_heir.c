@@ -39,6 +39,7 @@
 #include "access/xact.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
+#include "cluster/slot_prepared.h"
 #include "cluster/target.h"
 #include "commit/life_rows.h"
 #include "commit/lives.h"
@@ -59,7 +60,6 @@
 #include "server/life_store.h"
 #include "server/store.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 
 #define LOOK_US INT64CONST(5000000)
 
@@ -75,10 +75,8 @@
 /* Our data reaches the end of a life if so many of its beats are missing at most. */
 #define NEAR_BEATS 24
 
-/* A life that waits for our own lease is looked at again after this. */
+/* A life that waits for our own lease is looked at again after this; or for its home or heir. */
 #define LEASE_PAUSE_US INT64CONST(50000)
-
-/* One that waits for its home, too. */
 #define HOME_PAUSE_US INT64CONST(200000)
 
 /* The lives before ours that are looked at in each place. */
@@ -520,7 +518,7 @@ prepare_check(EoWorkerJob *job, EoStore *store)
 	eo_hex_put_uuid(life.id, by);
 	w.by = by;
 	w.now_ms = eo_lives_now_ms(store);
-	if (is_known_by_file(c))
+	if (is_known_by_file(c) && !eo_slot_prepared_of_life(c->place.life))
 		w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
 	return eo_life_store_prepare_write(store, c->place.target.prefix,
 									   c->exists ? EO_LIFE_RETIRE : EO_LIFE_RETIRE_ABSENT, &w);
@@ -682,10 +680,11 @@ take_retired(Check *c, const EoLifeItem *item)
 
 	if (!eo_hex_read_uuid(item->retired_by, by) || !is_inherited(c, by))
 	{
-		/* That life of ours may have ended before the rows were made our own. */
-		c->watch = earlier && eo_life_rows_find(history, by) >= 0 ? EO_WATCH_SILENT :
-			EO_WATCH_FOREIGN;
-		c->due_us += eo_guc_hurried_us(HEIR_US);
+		/* If a life of ours has, that one may not be over yet. */
+		c->watch = eo_life_rows_find(history, by) < 0 ? EO_WATCH_FOREIGN :
+			earlier ? EO_WATCH_SILENT : enter_life(&c->place.target, by)->watch;
+		c->due_us = c->watch == EO_WATCH_LOOKING && c->read_us - c->since_us < LOOK_US ?
+			eo_clock_monotonic_us() + HOME_PAUSE_US : c->due_us + eo_guc_hurried_us(HEIR_US);
 		return;
 	}
 	/* Of those behind the last one the rows say nothing about that one. */

@@ -32,6 +32,7 @@
  */
 #include "postgres.h"
 
+#include "access/twophase.h"
 #include "access/xact.h"
 #include "cluster/cache.h"
 #include "cluster/target.h"
@@ -460,7 +461,8 @@ let_go(void)
 /*
  * May the row be finished now?  If not, the job is put off.  Another heir may have retired
  * our life since the job was made, and then settles by its own data what we had inherited.
- * So a row of a life that is over is finished only while our lease holds.
+ * So a row of a life that is over is finished only while our lease holds.  So is any row
+ * where transactions are prepared: an heir may have the same transaction, and roll it back.
  */
 static bool
 may_finish(EoWorkerJob *job)
@@ -474,7 +476,8 @@ may_finish(EoWorkerJob *job)
 		put_off(job, 0);
 		return false;
 	}
-	if (verdict.relation == EO_LIFE_OURS || eo_worker_lives_hold(&row->target))
+	if ((verdict.relation == EO_LIFE_OURS && max_prepared_xacts == 0) ||
+		eo_worker_lives_hold(&row->target))
 		return true;
 	put_off(job, job->target->failing ? EO_WORKER_TARGET_PAUSE_US : LEASE_PAUSE_US);
 	return false;

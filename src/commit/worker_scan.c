@@ -29,6 +29,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "cluster/slot_prepared.h"
 #include "cluster/target.h"
 #include "commit/lives.h"
 #include "commit/settle.h"
@@ -477,7 +478,9 @@ prepare_mark(EoWorkerJob *job, EoStore *store)
 	EoLifeWrite w = {.life = wanted->life,.seen_by = wanted->by};
 	uint8		life[EO_UUID_LEN];
 
-	if (!eo_hex_read_uuid(wanted->life, life) || !may_settle(job, life))
+	/* While a transaction of the life is prepared, its item is needed. */
+	if (!eo_hex_read_uuid(wanted->life, life) || eo_slot_prepared_of_life(life) ||
+		!may_settle(job, life))
 		return NULL;
 	w.now_ms = eo_lives_now_ms(store);
 	w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;

@@ -14,14 +14,18 @@
  */
 #include "postgres.h"
 
+#include "access/twophase.h"
 #include "access/xact.h"
 #include "cluster/life.h"
+#include "cluster/slot_prepared.h"
 #include "cluster/slots.h"
 #include "commit/lives.h"
 #include "commit/outbox.h"
 #include "commit/settle.h"
 #include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
+#include "commit/worker_lives.h"
+#include "commit/worker_prepared.h"
 #include "commit/worker_rows.h"
 #include "commit/worker_slots.h"
 #include "commit/worker_targets.h"
@@ -121,7 +125,8 @@ finish(const EoSlotView *view)
 
 	/*
 	 * The slot is enough to know that there is a row.  But if its life is
-	 * over, the row may have gone with an extension that was dropped.
+	 * over, the row may have gone with an extension that was dropped; then a
+	 * scan finds it, or not.
 	 */
 	if (eo_life_is_current(slots.dboid, origin->life))
 		eo_worker_rows_take(&row);
@@ -140,7 +145,7 @@ settle(const EoSlotView *view)
 		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
 }
 
-/* How did the transaction end that was sealing when the server ended? */
+/* How did the transaction end that was sealing when the server ended, or is prepared? */
 static EoFate
 judge(const EoSlotView *view)
 {
@@ -168,15 +173,18 @@ settle_judged(const EoSlotView *view)
 	switch (judge(view))
 	{
 		case EO_FATE_COMMITTED:
-			/* The row is found when the outbox is scanned, and finished. */
-			eo_worker_rows_want_scan();
-			eo_slot_free(view->ref);
+			finish(view);
 			break;
 		case EO_FATE_ABORTED:
-			settle(view);
+			if (eo_slot_knows_seal(&view->info))
+				settle(view);
+			else
+				eo_worker_prepared_read(view);
+			break;
+		case EO_FATE_RUNNING:
+			eo_slot_prepared_begin(view->ref, view->info.origin.xid);
 			break;
 		case EO_FATE_ELSEWHERE:
-		case EO_FATE_RUNNING:
 			/* Its life has to be retired first. */
 			eo_slot_put_off(view->ref, eo_clock_monotonic_us() +
 							(eo_worker_heir_any() ? JUDGE_PAUSE_US : EO_WORKER_TARGET_PAUSE_US));
@@ -220,10 +228,35 @@ eo_worker_slots_fetch(void)
 	}
 }
 
+/*
+ * May the claim be settled now?  If the outbox has told that its transaction was rolled
+ * back that may be a prepared one, which an heir of our life has, too, and may commit.  So
+ * as long as our lease does not hold, the key is left alone.
+ */
+static bool
+may_settle(const EoSlotView *view)
+{
+	EoLifeVerdict verdict;
+
+	if (view->info.state != EO_SLOT_TO_JUDGE || max_prepared_xacts == 0)
+		return true;
+	if (!eo_worker_lives_hold(&view->target))
+		return false;
+	eo_worker_heir_ask(&view->target, view->info.origin.life, &verdict);
+	return verdict.relation != EO_LIFE_OTHER;
+}
+
 static EoAnswer *
 prepare_settle(EoWorkerJob *job, EoStore *store)
 {
-	return eo_settle_prepare(store, job->bundle, job->data);
+	const EoSlotView *view = job->data;
+
+	if (!may_settle(view))
+	{
+		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + JUDGE_PAUSE_US);
+		return NULL;
+	}
+	return eo_settle_prepare(store, job->bundle, view);
 }
 
 /* Free the slot; but if its record was buried, look at that once more, later. */

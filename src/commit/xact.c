@@ -21,6 +21,10 @@
  * 5. COMMIT or ABORT, last_callback(): each slot is freed, or handed to the
  *	  worker, which is woken.
  *
+ * PREPARE TRANSACTION takes the same steps, as PRE_PREPARE and PREPARE.  At its step 5
+ * the slots are handed to the prepared transaction, with what was decided about them
+ * (slot_prepared.h).  How that ends is the business of prepared.c and of the worker.
+ *
  * Step 5 uses no network, allocates nothing and raises nothing: an error there
  * would take the cluster down.  It frees memory, changes shared memory under its
  * lock, and sets a latch.
@@ -40,22 +44,23 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
+#include "access/twophase.h"
 #include "access/xact.h"
 #include "catalog/pg_foreign_server.h"
-#include "cluster/databases.h"
 #include "cluster/kept.h"
 #include "cluster/life.h"
+#include "cluster/slot_prepared.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
-#include "commands/dbcommands.h"
 #include "commit/lives.h"
 #include "commit/session_tokens.h"
+#include "commit/slot_room.h"
 #include "commit/xact.h"
 #include "compat.h"
 #include "dynamodb/client.h"
 #include "dynamodb/clock.h"
-#include "dynamodb/http.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "server/error.h"
@@ -71,9 +76,6 @@
 /* Entries of first_callback() in PostgreSQL's list. */
 #define STAY_FIRST_TURNS 16
 
-/* How long a new claim waits while the claim table is full. */
-#define ROOM_WAIT_US INT64CONST(3000000)
-
 static struct
 {
 	void		(*seal) (dlist_head *claims);
@@ -85,8 +87,8 @@ static struct
 	SubTransactionId deepest_completion;	/* no completed_at is greater */
 	Oid			locked_server;	/* the last one that lock_server() locked */
 	uint32		lost_seen;		/* eo_slot_lost_count() at the last check */
-	bool		committing;		/* prepare_commit() has begun */
-	bool		prepared;		/* prepare_commit() has succeeded */
+	bool		committing;		/* get_ready() has begun */
+	bool		ready;			/* get_ready() has succeeded */
 	int			first_entries;	/* of first_callback() in PostgreSQL's list */
 	int			depth;			/* of executor runs and utility commands */
 	bool		in_block;		/* see eo_xact_in_block() */
@@ -100,10 +102,13 @@ static void first_callback(XactEvent event, void *arg);
 static void last_callback(XactEvent event, void *arg);
 static void subtransaction_callback(SubXactEvent event, SubTransactionId mine,
 									SubTransactionId parent, void *arg);
+static void check_may_prepare(void);
 static void check_leases(void);
-static void prepare_commit(void);
+static void get_ready(void);
+static void announce(void);
 static void check_settled(void);
-static void end_all(bool committed);
+static void end_all(bool committed, bool prepared);
+static void hand_over(EoTxClaim *claim);
 static void end_claim(EoTxClaim *claim, bool committed);
 static bool stays(const EoTxClaim *c, bool committed);
 static void keep(const EoTxClaim *c);
@@ -138,75 +143,6 @@ eo_xact_find(const uint8 *digest)
 			return c;
 	}
 	return NULL;
-}
-
-/* Raise 54000, unless status is EO_SLOT_OK. */
-static void
-raise_no_room(EoSlotStatus status, const char *key, const EoServer *server)
-{
-	const char *detail = "";
-	const char *hint = "Settle or end what holds them, see exactonce_claims; or raise exactonce.max_claims and restart the server.";
-
-	switch (status)
-	{
-		case EO_SLOT_OK:
-		case EO_SLOT_NO_LIFE:
-			return;
-		case EO_SLOT_DRAINED:
-			eo_error_raise_drained(key, server->name);
-		case EO_SLOT_TABLE_FULL:
-			detail = "All slots of the claim table are in use.";
-			break;
-		case EO_SLOT_ROLE_SHARE:
-			detail = psprintf("Role \"%s\" has as much of the claim table as one role may have: half of what the others leave to this database.",
-							  GetUserNameFromId(server->userid, true));
-			break;
-		case EO_SLOT_DATABASE_SHARE:
-			detail = psprintf("Database \"%s\" has as much of the claim table as one database may have: half of what the others leave.",
-							  get_database_name(MyDatabaseId));
-			break;
-		case EO_SLOT_NO_TEXT:
-			detail = "The memory for the texts of keys and errors is used up.";
-			break;
-		case EO_SLOT_NO_TARGET:
-			detail = "Claims are held on too many different servers, by too many roles.";
-			break;
-		case EO_SLOT_NO_DATABASE:
-			detail = "Too many databases of this cluster use exactonce.";
-			hint = "Up to 128 can.";
-			break;
-	}
-	ereport(ERROR,
-			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-			 errmsg("no room for a claim on key \"%s\" on server \"%s\"", eo_text_key_shown(key), server->name),
-			 errdetail("%s", detail),
-			 errhint("%s", hint)));
-}
-
-/*
- * Add a slot.  If the table is full but has slots that the worker is about to
- * free, wake the worker and wait for room.
- */
-static EoSlotStatus
-add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSlotRef *ref)
-{
-	int64		give_up_us = 0;
-
-	for (;;)
-	{
-		EoSlotStatus status = eo_slot_add(target, pk, info, ref);
-		int64		now_us = eo_clock_monotonic_us();
-
-		if (status == EO_SLOT_OK || status == EO_SLOT_NO_TARGET ||
-			status == EO_SLOT_NO_DATABASE || status == EO_SLOT_NO_LIFE || status == EO_SLOT_DRAINED)
-			return status;
-		if (give_up_us == 0)
-			give_up_us = now_us + ROOM_WAIT_US;
-		if (now_us >= give_up_us || !eo_slot_view_any_ending())
-			return status;
-		eo_database_wake(MyDatabaseId);
-		eo_http_wait(now_us + 2000, EO_WAIT_RAISE);
-	}
 }
 
 /*
@@ -246,7 +182,6 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 {
 	const char *server = store->server->name;
 	EoSlotInfo	own = *info;
-	EoSlotStatus status;
 	EoTxClaim  *c;
 	MemoryContext old;
 
@@ -282,11 +217,8 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 	lock_server(store->server);
 	memcpy(own.credentials_hash, store->credentials_hash, sizeof(own.credentials_hash));
 	do
-	{
 		enter_life(store, target, key, &own);
-		status = add_slot(target, pk, &own, &c->slot);
-	} while (status == EO_SLOT_NO_LIFE);
-	raise_no_room(status, key, store->server);
+	while (!eo_slot_room_add(target, pk, &own, key, store->server, &c->slot));
 
 	c->info = eo_slot_own(c->slot);
 	c->store = store;
@@ -366,7 +298,7 @@ eo_xact_completed(EoTxClaim *claim, const char *result)
  * The entry before the new one is not removed at once.  If another extension uses
  * keys while the transaction commits, PostgreSQL 16 and later are in the middle of
  * the list, and may have noted that entry as the next one to call.  More calls than
- * one do no harm: the first one sets tx.prepared.
+ * one do no harm: the first one sets tx.ready.
  */
 void
 eo_xact_stay_first(void)
@@ -468,12 +400,72 @@ eo_xact_check_lost(void)
 
 /* ----- callbacks ----- */
 
+/* Of what is sealed, the outbox tells; of what was given up nothing but the slot. */
+static void
+announce(void)
+{
+	uint64		xid = U64FromFullTransactionId(GetTopFullTransactionId());
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &tx.claims)
+	{
+		const EoTxClaim *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (eo_xact_is_given_up(c))
+			eo_slot_prepared_announce(c->slot, xid);
+	}
+}
+
 static void
 first_callback(XactEvent event, void *arg)
 {
 	(void) arg;
-	if (event == XACT_EVENT_PRE_COMMIT && tx.nclaims > 0 && !tx.prepared)
-		prepare_commit();
+	if (tx.nclaims == 0 || tx.ready)
+		return;
+	if (event == XACT_EVENT_PRE_PREPARE)
+		check_may_prepare();
+	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE)
+		get_ready();
+	if (event == XACT_EVENT_PRE_PREPARE)
+		announce();
+}
+
+/* Does this session hold the claim, and does the transaction leave it so? */
+static bool
+is_of_session(const EoTxClaim *c)
+{
+	EoSlotRef	ref;
+
+	return (c->info->session && c->info->state == EO_SLOT_HELD) ||
+		(c->earlier && eo_slot_view_find_session(c->info->digest, c->info->token, &ref));
+}
+
+/*
+ * Check what can be checked before the seal.  A claim that ends with its session has no
+ * place in a transaction that outlives the session, and is settled by COMMIT only.
+ */
+static void
+check_may_prepare(void)
+{
+	dlist_iter	iter;
+
+	if (max_prepared_xacts == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("prepared transactions are disabled"),
+				 errhint("Set max_prepared_transactions to a nonzero value.")));
+	dlist_foreach(iter, &tx.claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (is_of_session(c))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot PREPARE a transaction with key \"%s\" on server \"%s\", which the session holds",
+							eo_text_key_shown(c->key), c->store->server->name),
+					 errdetail("It was acquired with on_commit => 'session', and a prepared transaction outlives the session."),
+					 errhint("Use COMMIT, or acquire the key without on_commit => 'session'.")));
+	}
 }
 
 static void
@@ -483,37 +475,34 @@ last_callback(XactEvent event, void *arg)
 	if (tx.nclaims == 0 && !tx.committing)
 	{
 		/* A claim that could not be made has left its memory here. */
-		if ((event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT) && tx.context != NULL)
+		if ((event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
+			 event == XACT_EVENT_PREPARE) && tx.context != NULL)
 			MemoryContextReset(tx.context);
 		return;
 	}
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
-			if (tx.nclaims > 0 && !tx.prepared)
+		case XACT_EVENT_PRE_PREPARE:
+			if (tx.nclaims > 0 && !tx.ready)
 				ereport(ERROR,
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						 errmsg("transaction has idempotency keys that were not sealed"),
 						 errhint("Another extension uses them while the transaction commits. Keep them out of what it runs there.")));
 			check_leases();
 			break;
-		case XACT_EVENT_PRE_PREPARE:
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot PREPARE a transaction that holds or has completed idempotency keys"),
-					 errdetail("It would be decided later and elsewhere, and nobody could seal its keys."),
-					 errhint("Use COMMIT.")));
-			break;
 		case XACT_EVENT_COMMIT:
-			end_all(true);
+			end_all(true, false);
+			break;
+		case XACT_EVENT_PREPARE:
+			end_all(true, true);
 			break;
 		case XACT_EVENT_ABORT:
-			end_all(false);
+			end_all(false, false);
 			break;
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_PARALLEL_ABORT:
-		case XACT_EVENT_PREPARE:
 			break;
 	}
 }
@@ -542,7 +531,7 @@ check_leases(void)
 }
 
 static void
-prepare_commit(void)
+get_ready(void)
 {
 	tx.committing = true;
 
@@ -563,7 +552,7 @@ prepare_commit(void)
 		 */
 		ForceSyncCommit();
 	}
-	tx.prepared = true;
+	tx.ready = true;
 }
 
 /*
@@ -600,9 +589,19 @@ check_settled(void)
 	}
 }
 
-/* The transaction is over: end all its claims. */
+/* Does a prepared transaction keep this claim until its end? */
+static bool
+waits_for_end(const EoTxClaim *c)
+{
+	return c->info->state == EO_SLOT_SEALING || eo_xact_is_given_up(c);
+}
+
+/*
+ * The transaction is over, or (prepared) this session's part in it: end all its claims.
+ * One that outlives the transaction is left to its lease by PREPARE, as by COMMIT.
+ */
 static void
-end_all(bool committed)
+end_all(bool committed, bool prepared)
 {
 	dlist_mutable_iter iter;
 
@@ -612,18 +611,35 @@ end_all(bool committed)
 
 		/* All claims end, so that the whole bucket is empty. */
 		*bucket_of(c->info->digest) = NULL;
-		end_claim(c, committed);
+		if (prepared && waits_for_end(c))
+			hand_over(c);
+		else
+			end_claim(c, committed);
 	}
 	dlist_init(&tx.claims);
 	tx.nclaims = 0;
 	tx.ncompleted = 0;
 	tx.deepest_completion = InvalidSubTransactionId;
 	tx.committing = false;
-	tx.prepared = false;
+	tx.ready = false;
 	tx.pipelined = false;
 	tx.locked_server = InvalidOid;
 	if (tx.context != NULL)
 		MemoryContextReset(tx.context);
+}
+
+/*
+ * The claim is the prepared transaction's from now on.  The session keeps the token of
+ * one that may outlive it.
+ */
+static void
+hand_over(EoTxClaim *c)
+{
+	if (eo_xact_is_given_up(c) || c->info->release_on_abort)
+		eo_session_tokens_forget_claim(c->store->server, c->pk, c->info->token);
+	if (c->earlier)
+		eo_kept_remove(c->info->token);
+	eo_slot_prepared_begin(c->slot, U64FromFullTransactionId(GetTopFullTransactionIdIfAny()));
 }
 
 /*

@@ -36,6 +36,7 @@
 #include "cluster/service_clocks.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
+#include "commit/prepared.h"
 #include "commit/session_claims.h"
 #include "commit/session_tokens.h"
 #include "commit/settle.h"
@@ -248,7 +249,7 @@ eo_acquire_check_slots(EoAcquiring *a)
 	EoSlotView	view;
 	EoClaim    *claim = a->claim;
 
-	if (!eo_slot_view_find(a->k.digest, &view))
+	if (!eo_prepared_find_slot(a->k.digest, &view))
 		return false;
 	if (eo_slot_state_is_over(view.info.state))
 	{
@@ -261,10 +262,11 @@ eo_acquire_check_slots(EoAcquiring *a)
 		return false;
 
 	/*
-	 * A claim past max_hold has no heartbeats any more.  When its lease is
-	 * dead this session may take the key over, as others may.
+	 * A claim past max_hold has no heartbeats, unless it is of a prepared
+	 * transaction.  When its lease is dead this session may take it over.
 	 */
 	if (view.info.state != EO_SLOT_SEALING && view.info.lease_until_ms > 0 &&
+		(!eo_slot_is_prepared(&view.info) || view.info.lost) &&
 		view.info.lease_until_ms < dead_before_ms(a))
 		return false;
 	check_payload(a, view.info.fingerprint, eo_record_state_name(EO_STATE_IN_PROGRESS));

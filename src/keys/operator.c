@@ -21,6 +21,7 @@
 #include "commit/durability.h"
 #include "commit/known_targets.h"
 #include "commit/outbox.h"
+#include "commit/prepared.h"
 #include "commit/session_tokens.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
@@ -107,7 +108,7 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 
 	eo_key_find(&k, store, key);
 	/* If a transaction that is over has left the key to be settled, do so. */
-	if (k.held == NULL && !RecoveryInProgress() && eo_slot_view_find(k.digest, &view) &&
+	if (k.held == NULL && !RecoveryInProgress() && eo_prepared_find_slot(k.digest, &view) &&
 		eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(store, key, &view);
 	eo_key_need_clock(&k, "read");
@@ -333,7 +334,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 					(errcode(ERRCODE_OBJECT_IN_USE),
 					 errmsg("the transaction that completes key \"%s\" on server \"%s\" is still going on",
 							eo_text_key_shown(key), store->server->name),
-					 errhint("Wait for it, or end its session.")));
+					 errhint("Wait for it, or end its session. If it is prepared, see exactonce_claims, use COMMIT PREPARED or ROLLBACK PREPARED.")));
 			break;
 		case EO_FATE_COMMITTED:
 			if (!completed)

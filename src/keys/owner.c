@@ -34,6 +34,7 @@
 #include "cluster/slots.h"
 #include "commit/lives.h"
 #include "commit/outbox.h"
+#include "commit/prepared.h"
 #include "commit/session_tokens.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
@@ -83,7 +84,7 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing, bool 
 	EoFate		fate;
 	int64		retention_s;
 
-	if (k->held == NULL && eo_slot_view_find(k->digest, &view) &&
+	if (k->held == NULL && eo_prepared_find_slot(k->digest, &view) &&
 		eo_slot_state_is_over(view.info.state) && strcmp(view.info.token, w->owner) == 0)
 		eo_settle_on_the_spot(k->store, k->key, &view);
 	answer = eo_store_write(k->store, k->pk, verb, w);
@@ -178,6 +179,23 @@ check_not_repeated(EoKey *k, const char *token, const char *result)
 }
 
 /*
+ * To insert a row for a key that a prepared transaction completes would wait for the end
+ * of that, which may be days away.  This is told to sessions that cannot sign as the
+ * holder does, too: their wait would tell it.
+ */
+static void
+check_not_prepared(const EoKey *k)
+{
+	EoSlotView	view;
+
+	if (eo_prepared_find_slot(k->digest, &view) && eo_slot_is_prepared(&view.info) &&
+		view.info.state == EO_SLOT_SEALING)
+		eo_error_raise_in_progress(k->key, k->store->server->name,
+								   "A prepared transaction of this cluster holds it.",
+								   "Retry the transaction after COMMIT PREPARED or ROLLBACK PREPARED; exactonce_claims names it.");
+}
+
+/*
  * Insert the row and note the completion.  The row comes first, because the
  * insertion may wait for another transaction, and raise an error.
  */
@@ -187,6 +205,7 @@ decide(EoKey *k, EoTxClaim *claim, const char *result)
 	EoOutboxRow row = {0};
 	EoLife		life;
 
+	check_not_prepared(k);
 	/* The claim may be of an earlier life; the row is of the one that seals. */
 	while (!eo_life_current(MyDatabaseId, &life))
 		eo_lives_contact(k->store, &k->target, "complete", k->key);
@@ -215,7 +234,7 @@ enter_earlier(EoKey *k, const char *token, const char *verb)
 
 	token = choose_token(k, token, verb);
 	/* The claim may have been sealed by a transaction that was rolled back. */
-	if (eo_slot_view_find(k->digest, &view) && eo_slot_state_is_over(view.info.state))
+	if (eo_prepared_find_slot(k->digest, &view) && eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(k->store, k->key, &view);
 	eo_slot_info_init(&info, EO_SLOT_HELD, k->digest, token);
 	info.retention_s = retention_of(k, token);

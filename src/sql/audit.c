@@ -58,6 +58,11 @@ static const struct
 		"The key is being committed under a life that goes on, or has another heir.",
 		"Wait a minute. If the server of that life is gone for good, call idem_take_over() with it."
 	},
+	[EO_FOUND_PREPARED] = {
+		"prepared",
+		"The key is completed, and its transaction is prepared in this data: its COMMIT PREPARED was lost by a failover.",
+		"Make it again: COMMIT PREPARED, with the gid that exactonce_claims shows. ROLLBACK PREPARED would lose the work."
+	},
 	[EO_FOUND_UNKNOWN] = {
 		"unknown",
 		"The key is completed, and the commit log does not tell any more whether its transaction is committed in this data.",

@@ -26,6 +26,7 @@
 #include "commit/contact.h"
 #include "commit/durability.h"
 #include "commit/outbox.h"
+#include "commit/prepared.h"
 #include "dynamodb/client.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
@@ -54,6 +55,9 @@
 
 /* A completion that waits this long is worth a warning. */
 #define PENDING_WARN_S 10
+
+/* A prepared transaction that waits this long may be forgotten. */
+#define PREPARED_WARN_S 3600
 
 /* So many roles are named at most. */
 #define MAX_NAMED 5
@@ -85,6 +89,7 @@ static void check_doubt(Subject *s, EoCheckRow *row);
 static void check_pending(Subject *s, EoCheckRow *row);
 static void check_orphans(Subject *s, EoCheckRow *row);
 static void check_lives(Subject *s, EoCheckRow *row);
+static void check_prepared(Subject *s, EoCheckRow *row);
 static void check_rights(Subject *s, EoCheckRow *row);
 static void check_server(Subject *s, EoCheckRow *row);
 static void check_credentials(Subject *s, EoCheckRow *row);
@@ -113,6 +118,7 @@ static const struct
 	{"pending", NEEDS_NOTHING, check_pending},
 	{"orphans", NEEDS_NOTHING, check_orphans},
 	{"lives", NEEDS_NOTHING, check_lives},
+	{"prepared", NEEDS_NOTHING, check_prepared},
 	{"rights", NEEDS_NOTHING, check_rights},
 	{"server", NEEDS_SERVER, check_server},
 	{"credentials", NEEDS_SERVER, check_credentials},
@@ -355,6 +361,29 @@ check_lives(Subject *s, EoCheckRow *row)
 					"See exactonce_lives. Make sure that their servers are gone for good, then call idem_take_over(life).");
 	else
 		set_finding(row, EO_FINDING_OK, "none waits for an operator", NULL);
+}
+
+/* Keys that nobody can have before COMMIT PREPARED or ROLLBACK PREPARED. */
+static void
+check_prepared(Subject *s, EoCheckRow *row)
+{
+	EoPreparedCount count;
+	const char *found;
+
+	(void) s;
+	eo_prepared_count(&count);
+	if (count.transactions == 0)
+	{
+		set_finding(row, EO_FINDING_OK, "none", NULL);
+		return;
+	}
+	found = psprintf("%d transactions with %d keys, the oldest since %s", count.transactions,
+					 count.claims, timestamptz_to_str(count.oldest));
+	if (GetCurrentTimestamp() - count.oldest < PREPARED_WARN_S * USECS_PER_SEC)
+		set_finding(row, EO_FINDING_OK, found, NULL);
+	else
+		set_finding(row, EO_FINDING_WARNING, found,
+					"See exactonce_claims. If the transaction manager has forgotten them, end them with COMMIT PREPARED or ROLLBACK PREPARED: until then their keys are in progress for everybody, and VACUUM is held back.");
 }
 
 static void

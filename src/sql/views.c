@@ -74,6 +74,8 @@ state_of(const EoSlotInfo *info)
 		[EO_SLOT_IN_DOUBT] = "in doubt"
 	};
 
+	if (eo_slot_is_prepared(info))
+		return "prepared";
 	if (info->lost && !eo_slot_state_is_over(info->state))
 		return "lost";
 	return states[info->state];
@@ -134,6 +136,7 @@ eo_claims_of_cluster(PG_FUNCTION_ARGS)
 	{
 		const EoSlotInfo *s = &view.info;
 		Oid			serverid = InvalidOid;
+		uint64		xid;
 		EoRow		row;
 
 		if (view.target.dboid == MyDatabaseId)
@@ -150,7 +153,8 @@ eo_claims_of_cluster(PG_FUNCTION_ARGS)
 		eo_row_put_instant(&row, eo_slot_has_origin(s) ? 0 : s->lease_until_ms);
 		EO_ROW_PUT(&row, s->runs == 0, Int32GetDatum((int32) s->runs));
 		EO_ROW_PUT(&row, s->fence == 0, Int64GetDatum(s->fence));
-		EO_ROW_PUT(&row, !eo_slot_has_origin(s), Int64GetDatum((int64) s->origin.xid));
+		xid = eo_slot_is_prepared(s) ? s->prepared_xid : s->origin.xid;
+		EO_ROW_PUT(&row, xid == 0, Int64GetDatum((int64) xid));
 		eo_row_store(&row, rsinfo);
 	}
 	put_kept_claims(rsinfo);

@@ -172,6 +172,16 @@ When('the server is back', async function () {
   this.doomed = undefined;
 });
 
+// -- two phases ----------------------------------------------------------------------
+
+Given('the event was processed and waits for the manager', function () {
+  return this.prepare();
+});
+
+When(/^the manager says (yes|no)$/, function (word) {
+  return this.query(`${word === 'yes' ? 'COMMIT' : 'ROLLBACK'} PREPARED '${this.key}'`);
+});
+
 // -- the network --------------------------------------------------------------------
 
 const requests = {

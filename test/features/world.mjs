@@ -175,6 +175,15 @@ export class Shop extends World {
     return answer;
   }
 
+  // Processes the event in a transaction that is prepared under the name of its key.
+  async prepare() {
+    const client = await this.session();
+    await client.query('BEGIN');
+    await client.query("SELECT idem_call($1, 'charge(jsonb)', $2)", [this.key, JSON.stringify(this.event)]);
+    await client.query(`PREPARE TRANSACTION '${this.key}'`);
+    await client.end();
+  }
+
   async deliverUntilAnswered() {
     return until('a final answer', async () => {
       const answer = await this.delivered();

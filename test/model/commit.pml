@@ -15,7 +15,9 @@
  *   either by an acquire in its transaction or, with ONCE, by the seal itself.
  *   Requests of a session may be sent twice, arrive late, in any order or never,
  *   and each answer may be lost.  A claim's lease may be over at any time.  A
- *   server may crash and start again, with its claim file or without.
+ *   server may crash and start again, with its claim file or without.  A
+ *   transaction that has sealed may be prepared instead of committed.  Then it is
+ *   nobody's session's, outlives every crash, and is committed or rolled back later.
  *   Transactions fail before and after their seal.  Any session of a database
  *   that meets a COMMITTING record may settle it at any time, and reads the
  *   record and the evidence in separate steps.
@@ -23,7 +25,7 @@
  * What is not
  *
  *   Standbys, copies and transaction ids (lives.pml has them), savepoints, kept
- *   claims and unseal, prepared transactions, several keys, the retention.
+ *   claims and unseal, several keys, the retention.
  *
  * Invariants
  *
@@ -59,6 +61,9 @@
 #endif
 #ifndef CRASHES
 #define CRASHES 0
+#endif
+#ifndef PREPARES				/* transactions that are prepared */
+#define PREPARES 0
 #endif
 #ifndef FORGETS					/* completed keys that an operator gives back on purpose */
 #define FORGETS 0
@@ -115,6 +120,7 @@ typedef Database
 };
 Database db[2];
 
+byte prepared;					/* tokens whose transaction is prepared */
 byte work;						/* tokens whose transaction has committed */
 byte rows;						/* tokens whose outbox row is there */
 byte unflushed;					/* commits that a crash would lose */
@@ -122,6 +128,7 @@ byte freed;						/* tokens whose slot is free again */
 byte works;						/* commits, since an operator gave the key back */
 
 byte crashes = CRASHES;
+byte prepares = PREPARES;
 byte forgets = FORGETS;
 bool stopped;					/* Judge has stopped the world */
 
@@ -271,6 +278,21 @@ inline commit(d)
 	}
 }
 
+/* PREPARE TRANSACTION is flushed.  The session may begin with another claim. */
+inline prepare(d)
+{
+	d_step
+	{
+		!stopped && prepares > 0 && db[d].tx == SEALED;
+		prepares--;
+		prepared = prepared | mask(db[d].token);
+		printf("database %d: the transaction of claim %d is prepared\n", d, db[d].token);
+		db[d].tx = NONE;
+		db[d].token = 0;
+		db[d].sent = 0
+	}
+}
+
 /* An answer that does not name this request would be taken for its answer. */
 inline take_stale_answer(d)
 {
@@ -296,6 +318,7 @@ end:
 	:: give_up(d)
 	:: abort(d)
 	:: commit(d)
+	:: prepare(d)
 	:: take_stale_answer(d)
 	od
 }
@@ -550,6 +573,37 @@ inline remove_row(t)
 	}
 }
 
+/* COMMIT PREPARED, by whatever process. */
+inline commit_prepared(t)
+{
+	d_step
+	{
+		may && has(prepared, t);
+		prepared = prepared & ~mask(t);
+		work = work | mask(t);
+		rows = rows | mask(t);
+		works++;
+		printf("the prepared transaction of claim %d commits\n", t);
+		check()
+	}
+}
+
+/* A slot may tell the worker of it.  Without one only the record does. */
+inline rollback_prepared(t, with_slot)
+{
+	d_step
+	{
+		may && has(prepared, t);
+		prepared = prepared & ~mask(t);
+		if
+		:: with_slot && FIRST_STATE == SEALING -> db[database_of(t)].to_bury = db[database_of(t)].to_bury | mask(t)
+		:: with_slot && FIRST_STATE != SEALING -> db[database_of(t)].to_abort = db[database_of(t)].to_abort | mask(t)
+		:: else
+		fi;
+		printf("the prepared transaction of claim %d is rolled back\n", t)
+	}
+}
+
 #ifdef SEAL_AFTER_COMMIT
 inline seal_row(t)
 {
@@ -572,6 +626,11 @@ end:
 	:: finish(t)
 	:: send_finish(t)
 	:: remove_row(t)
+#if PREPARES > 0
+	:: commit_prepared(t)
+	:: rollback_prepared(t, true)
+	:: rollback_prepared(t, false)
+#endif
 #ifdef SEAL_AFTER_COMMIT
 	:: seal_row(t)
 #endif
@@ -591,7 +650,12 @@ end:
 #else
 #define is_mine(d)			true
 #endif
-#define going_on(d)			(db[d].tx != NONE && db[d].token == db[d].seen)
+#ifndef NO_PREPARED_GOING_ON
+#define is_prepared(t)		has(prepared, t)
+#else
+#define is_prepared(t)		false
+#endif
+#define going_on(d)			((db[d].tx != NONE && db[d].token == db[d].seen) || is_prepared(db[d].seen))
 
 inline forget_evidence(d)
 {
@@ -711,6 +775,13 @@ end:
 
 /* ----- What else may happen ----- */
 
+/* A claim of a prepared transaction is not one whose transaction was open. */
+#ifndef CRASH_ENDS_PREPARED
+#define ended_by_crash(d)	0
+#else
+#define ended_by_crash(d)	(prepared & ((d) == 0 -> mask(CLAIMS0 + 1) - 1 : ~(mask(CLAIMS0 + 1) - 1)))
+#endif
+
 /*
  * Every process of a server is killed.  From the claim file the worker knows
  * which claims were open; without it only the record tells.
@@ -728,6 +799,7 @@ inline crash(d, with_file)
 			db[d].to_abort = 0;
 			db[d].to_bury = 0
 		fi;
+		db[d].to_abort = db[d].to_abort | ended_by_crash(d);
 		db[d].tx = NONE;
 		db[d].token = 0;
 		db[d].sent = 0;

@@ -290,21 +290,73 @@ INSERT INTO later VALUES ('deferred');
 COMMIT;
 SELECT outcome, result FROM idem_acquire('deferred');
 
--- PREPARE TRANSACTION with a completion and a claim in a read-only transaction are refused.
+-- PREPARE TRANSACTION seals its keys, which are in progress until it has ended.
 BEGIN;
 SELECT outcome FROM idem_acquire('prepared');
-SELECT idem_complete('prepared');
+SELECT idem_complete('prepared', '"two phases"');
+SELECT idem_once('prepared once');
 PREPARE TRANSACTION 'p';
-SELECT outcome, run FROM idem_acquire('prepared');
-SELECT idem_release('prepared');
-BEGIN READ ONLY;
-SELECT idem_acquire('read only');
-ROLLBACK;
+SELECT outcome, lease_until FROM idem_acquire('prepared');
+SELECT outcome FROM idem_acquire('prepared once');
+SELECT idem_once('prepared once');
+SELECT status FROM idem_get('prepared');
+SELECT key, state, pid, gid, prepared_at = (SELECT prepared FROM pg_prepared_xacts) AS since
+FROM exactonce_claims WHERE state = 'prepared' ORDER BY key;
+COMMIT PREPARED 'p';
+SELECT outcome, result FROM idem_acquire('prepared');
+SELECT outcome FROM idem_acquire('prepared once');
+
+-- ROLLBACK PREPARED gives them back.
+BEGIN;
+SELECT outcome FROM idem_acquire('rolled back');
+SELECT idem_complete('rolled back');
+PREPARE TRANSACTION 'p';
+ROLLBACK PREPARED 'p';
+SELECT outcome, run FROM idem_acquire('rolled back');
+SELECT idem_release('rolled back');
+
+-- What idem_fail() says takes effect when the prepared transaction has ended, in either way.
+BEGIN;
+SELECT outcome FROM idem_acquire('prepared to fail');
+SELECT idem_fail('prepared to fail', '"no"', terminal => true);
+PREPARE TRANSACTION 'p';
+SELECT outcome FROM idem_acquire('prepared to fail');
+ROLLBACK PREPARED 'p';
+SELECT outcome, error FROM idem_acquire('prepared to fail');
+
+-- A transaction with a claim that is not settled is not prepared, and one that cannot be gives its keys back.
+BEGIN;
+SELECT outcome FROM idem_acquire('not settled');
+PREPARE TRANSACTION 'p';
+CREATE TEMP TABLE cannot_be_prepared (i int);
+BEGIN;
+SELECT outcome FROM idem_acquire('not prepared');
+SELECT idem_complete('not prepared');
+INSERT INTO cannot_be_prepared VALUES (1);
+PREPARE TRANSACTION 'p';
+SELECT outcome, run FROM idem_acquire('not prepared');
+SELECT idem_release('not prepared');
+
+-- One with a claim of the session is not prepared, whether the transaction has made the claim or settles it.
+BEGIN;
+SELECT outcome FROM idem_acquire('of the session', on_commit => 'session');
+PREPARE TRANSACTION 'p';
+SELECT outcome FROM idem_acquire('of the session', on_commit => 'session');
+BEGIN;
+SELECT idem_complete('of the session');
+PREPARE TRANSACTION 'p';
+SELECT idem_release('of the session');
+
 -- Other transactions can be prepared.
 BEGIN;
 INSERT INTO work VALUES ('p', 0);
 PREPARE TRANSACTION 'p';
 ROLLBACK PREPARED 'p';
+
+-- A claim in a read-only transaction is refused.
+BEGIN READ ONLY;
+SELECT idem_acquire('read only');
+ROLLBACK;
 
 -- A changed outbox is not used.  Each change is undone in the transaction that makes
 -- it, so that the worker does not see it and end.

@@ -32,7 +32,7 @@ ok(@readme > 1, 'README.md has blocks of SQL');
 # Its keys are not those of the recipes.
 $_->{text} =~ s/table 'idempotency'/table 'tap_readme', endpoint '$ENV{EO_ENDPOINT}'/ foreach @readme;
 
-my $node = new_node('cookbook');
+my $node = new_node('cookbook', conf => "max_prepared_transactions = 10\n");
 my $scripts = 0;
 
 # Run at the end of each block: while a reader reads on, the worker writes what has

@@ -1,0 +1,283 @@
+/*-------------------------------------------------------------------------
+ *
+ * prepared.c
+ *	  Prepared transactions: their claims, and the end of them.
+ *
+ * PREPARE TRANSACTION seals the keys of a transaction as COMMIT does (xact.c), and leaves
+ * their slots to the prepared transaction (slot_prepared.h).  PostgreSQL's record of
+ * COMMIT PREPARED is the decision, with the row of the outbox that becomes visible.  The
+ * end needs nothing of ours: whoever sees that the transaction is over, the worker or a
+ * session that meets the key, ends the slots, and the outbox tells how it ended.
+ *
+ * There is one thing to be checked before COMMIT PREPARED.  If this server is an old
+ * primary, and other data has retired the life that sealed, that data decides about the
+ * keys, and may have given them back.  Then the transaction must not commit here.  Only
+ * what the worker knows counts: no request is made, and if the service does not answer
+ * the transaction commits, because nothing must be locked for ever.  After a start of the
+ * server the worker may be about to find out, which is worth a moment.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/twophase.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "cluster/databases.h"
+#include "cluster/life.h"
+#include "cluster/slot_prepared.h"
+#include "cluster/slot_views.h"
+#include "cluster/target.h"
+#include "commit/internal.h"
+#include "commit/lives.h"
+#include "commit/outbox.h"
+#include "commit/prepared.h"
+#include "commit/settle.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/hex.h"
+#include "dynamodb/http.h"
+#include "executor/executor.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "nodes/execnodes.h"
+#include "server/error.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+
+/* COMMIT PREPARED waits so long for what the worker is about to find out. */
+#define HEIR_WAIT_US INT64CONST(2000000)
+#define HEIR_LOOK_US INT64CONST(5000)
+
+/* A prepared transaction of this database. */
+typedef struct Prepared
+{
+	TransactionId xid;
+	const char *gid;
+	TimestampTz prepared_at;
+} Prepared;
+
+bool
+eo_prepared_find_slot(const uint8 *digest, EoSlotView *view)
+{
+	if (!eo_slot_view_find(digest, view))
+		return false;
+	if (!eo_slot_is_prepared(&view->info) || eo_settle_is_running(view->info.prepared_xid))
+		return true;
+	eo_slot_prepared_end(view->ref);
+	return eo_slot_view_find(digest, view);
+}
+
+void
+eo_prepared_ended(void)
+{
+	if (max_prepared_xacts > 0)
+		eo_slot_prepared_signal(MyDatabaseId);
+}
+
+/* ----- what PostgreSQL knows ----- */
+
+/*
+ * Call visit() for the prepared transactions of this database, until it returns false.
+ * pg_prepared_xact() is PostgreSQL's only list of them.
+ */
+static void
+visit_prepared(bool (*visit) (const Prepared *prepared, void *arg), void *arg)
+{
+	LOCAL_FCINFO(fcinfo, 0);
+	FmgrInfo	flinfo;
+	ExprContext *econtext = CreateStandaloneExprContext();
+	ReturnSetInfo rsinfo = {.type = T_ReturnSetInfo,.econtext = econtext,
+	.allowedModes = SFRM_ValuePerCall,.returnMode = SFRM_ValuePerCall};
+	bool		go_on = true;
+
+	fmgr_info(F_PG_PREPARED_XACT, &flinfo);
+	InitFunctionCallInfoData(*fcinfo, &flinfo, 0, InvalidOid, NULL, (Node *) & rsinfo);
+	while (go_on)
+	{
+		Datum		row = FunctionCallInvoke(fcinfo);
+		bool		isnull;
+		HeapTupleHeader tuple;
+		Prepared	prepared;
+
+		if (rsinfo.isDone != ExprMultipleResult)
+			break;
+		tuple = DatumGetHeapTupleHeader(row);
+		if (DatumGetObjectId(GetAttributeByName(tuple, "dbid", &isnull)) != MyDatabaseId)
+			continue;
+		prepared.xid = DatumGetTransactionId(GetAttributeByName(tuple, "transaction", &isnull));
+		prepared.gid = TextDatumGetCString(GetAttributeByName(tuple, "gid", &isnull));
+		prepared.prepared_at = DatumGetTimestampTz(GetAttributeByName(tuple, "prepared", &isnull));
+		go_on = visit(&prepared, arg);
+	}
+	FreeExprContext(econtext, true);
+}
+
+/* ----- COMMIT PREPARED ----- */
+
+/* A prepared transaction that is looked for by its gid. */
+typedef struct Wanted
+{
+	const char *gid;
+	TransactionId xid;			/* Invalid: there is none */
+} Wanted;
+
+static bool
+take_wanted(const Prepared *prepared, void *arg)
+{
+	Wanted	   *wanted = arg;
+
+	if (strcmp(prepared->gid, wanted->gid) == 0)
+		wanted->xid = prepared->xid;
+	return !TransactionIdIsValid(wanted->xid);
+}
+
+/* Does the current life hold its lease in this place? */
+static bool
+lease_holds(const EoTarget *target)
+{
+	uint32		cursor = 0;
+	EoPlace		place;
+
+	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
+	{
+		if (place.open && eo_target_same_place(&place.target, target))
+			return eo_lives_lease_holds(place.ref);
+	}
+	return false;
+}
+
+/*
+ * Is it not known who has the life under which this claim was sealed?  It is ours if it is
+ * the current one, or the worker has found out that it is the current one's; and the
+ * current one is not retired as long as its lease holds.
+ */
+static bool
+is_open_question(const EoSlotView *view)
+{
+	const EoSlotInfo *info = &view->info;
+
+	if (!eo_slot_has_origin(info))
+		return false;
+	if (!eo_life_is_current(MyDatabaseId, info->origin.life) &&
+		(info->heir != EO_HEIR_OURS || !eo_life_is_current(MyDatabaseId, info->heir_by)))
+		return true;
+	return !lease_holds(&view->target);
+}
+
+/*
+ * Look at the claims of a prepared transaction (Invalid: of all).  Returns true if there
+ * is one about which nothing is known yet, or whose life has a foreign heir; of this one
+ * *view is set, and *foreign.
+ */
+static bool
+find_question(TransactionId xid, EoSlotView *view, bool *foreign)
+{
+	uint32		cursor = 0;
+	bool		open = false;
+
+	*foreign = false;
+	while (!*foreign && eo_slot_prepared_walk(MyDatabaseId, &cursor, view))
+	{
+		if (TransactionIdIsValid(xid) && (TransactionId) view->info.prepared_xid != xid)
+			continue;
+		*foreign = eo_slot_has_origin(&view->info) && view->info.heir == EO_HEIR_FOREIGN &&
+			!eo_life_is_current(MyDatabaseId, view->info.origin.life);
+		open |= is_open_question(view);
+	}
+	return open || *foreign;
+}
+
+/* For has_rows(): the transaction that is looked for, and whether it has a row. */
+static TransactionId row_xid;
+static bool row_found;
+
+static bool
+take_row(const EoOutboxRow *row)
+{
+	row_found = (TransactionId) row->xid == row_xid;
+	return !row_found;
+}
+
+/*
+ * Has the prepared transaction rows in the outbox?  Asked as long as the worker has not
+ * made slots of them, after a start of the server.
+ */
+static bool
+has_rows(TransactionId xid)
+{
+	if (eo_slot_prepared_is_complete(MyDatabaseId) || !OidIsValid(eo_internal_look()))
+		return false;
+	row_xid = xid;
+	row_found = false;
+	(void) eo_outbox_visit_undecided(take_row);
+	return row_found;
+}
+
+void
+eo_prepared_check_commit(const char *gid)
+{
+	EoSlotView	view;
+	bool		foreign;
+	bool		rows;
+	Wanted		wanted = {.gid = gid,.xid = InvalidTransactionId};
+	int64		give_up_us = eo_clock_monotonic_us() + HEIR_WAIT_US;
+
+	/* As a rule there is no question, and nothing is asked of PostgreSQL. */
+	if (max_prepared_xacts == 0 || RecoveryInProgress() ||
+		(eo_slot_prepared_is_complete(MyDatabaseId) &&
+		 !find_question(InvalidTransactionId, &view, &foreign)))
+		return;
+	visit_prepared(take_wanted, &wanted);
+	if (!TransactionIdIsValid(wanted.xid))
+		return;
+	rows = has_rows(wanted.xid);
+	while ((find_question(wanted.xid, &view, &foreign) ||
+			(rows && !eo_slot_prepared_is_complete(MyDatabaseId))) &&
+		   !foreign && eo_clock_monotonic_us() < give_up_us)
+	{
+		(void) eo_database_want(MyDatabaseId);
+		eo_slot_prepared_signal(MyDatabaseId);
+		eo_http_wait(eo_clock_monotonic_us() + HEIR_LOOK_US, EO_WAIT_RAISE);
+	}
+	if (foreign)
+	{
+		char		life[EO_UUID_TEXT_LEN + 1];
+
+		eo_hex_put_uuid(view.info.origin.life, life);
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_CLAIM_LOST),
+				 errmsg("cannot commit prepared transaction \"%s\": another server has taken over from the one that prepared it",
+						gid),
+				 errdetail("It has sealed keys under life %s, which was retired. The heir of that life decides about them.",
+						   life),
+				 errhint("If this server is an old primary, stop it, or end the transaction with ROLLBACK PREPARED. If it has replaced the heir, try again when it has taken over from that; see exactonce_lives.")));
+	}
+}
+
+/* ----- for those who look after them ----- */
+
+static bool
+count_prepared(const Prepared *prepared, void *arg)
+{
+	EoPreparedCount *count = arg;
+	uint32		cursor = 0;
+	EoSlotView	view;
+	int			claims = 0;
+
+	while (eo_slot_prepared_walk(MyDatabaseId, &cursor, &view))
+		claims += (TransactionId) view.info.prepared_xid == prepared->xid;
+	if (claims == 0)
+		return true;
+	if (count->transactions++ == 0 || prepared->prepared_at < count->oldest)
+		count->oldest = prepared->prepared_at;
+	count->claims += claims;
+	return true;
+}
+
+void
+eo_prepared_count(EoPreparedCount *count)
+{
+	memset(count, 0, sizeof(*count));
+	if (max_prepared_xacts > 0)
+		visit_prepared(count_prepared, count);
+}

@@ -1,0 +1,42 @@
+/*-------------------------------------------------------------------------
+ *
+ * prepared.h
+ *	  Prepared transactions: their claims, and the end of them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_COMMIT_PREPARED_H
+#define EO_COMMIT_PREPARED_H
+
+#include "postgres.h"
+
+#include "cluster/slots.h"
+#include "utils/timestamp.h"
+
+/*
+ * eo_slot_view_find(), for the sessions: a claim of a prepared transaction that has ended is
+ * not held any more, even if the worker does not know that yet.
+ */
+extern bool eo_prepared_find_slot(const uint8 *digest, EoSlotView *view);
+
+/*
+ * Before COMMIT PREPARED: raise ID002 if other data is known to have taken over from the
+ * life under which the transaction was sealed.  Waits a moment if the worker is about to
+ * find that out.
+ */
+extern void eo_prepared_check_commit(const char *gid);
+
+/* After COMMIT PREPARED and ROLLBACK PREPARED: wake the worker. */
+extern void eo_prepared_ended(void);
+
+/* The prepared transactions of this database that have claims. */
+typedef struct EoPreparedCount
+{
+	int			transactions;
+	int			claims;
+	TimestampTz oldest;			/* 0: there are none */
+} EoPreparedCount;
+
+extern void eo_prepared_count(EoPreparedCount *count);
+
+#endif							/* EO_COMMIT_PREPARED_H */

@@ -1,0 +1,338 @@
+# PREPARE TRANSACTION: what a transaction has decided about its keys waits for COMMIT
+# PREPARED or ROLLBACK PREPARED, whatever becomes of the session and of the server
+# meanwhile.  Until then the keys are in progress for everybody.
+use strict;
+use warnings FATAL => 'all';
+use FindBin;
+use lib $FindBin::Bin;
+use ExactOnce;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $table = 'tap_prepared';
+my $node = new_node('prepared', options => { lease => '1 hour', clock_skew => 0 },
+	conf => "exactonce.test_hurry = 10\nwal_level = logical\nmax_wal_senders = 5\nmax_prepared_transactions = 20\nmax_connections = 20\nrestart_after_crash = on\n");
+my $sql = sub { $node->safe_psql('postgres', $_[0]) };
+$sql->('CREATE TABLE work (key text PRIMARY KEY)');
+
+sub status_of
+{
+	my ($key) = @_;
+	return (record($table, $key) // {})->{status} // 'none';
+}
+
+sub outcome
+{
+	my ($key) = @_;
+	return $sql->("SELECT outcome FROM idem_acquire('$key', on_commit => 'keep')");
+}
+
+# The statements of a transaction that completes these keys and is prepared under their name.
+sub preparing
+{
+	my ($name, @keys) = @_;
+	my $all = join "\n", map { "INSERT INTO work VALUES ('$_');\nSELECT outcome FROM idem_acquire('$_');\n"
+		. "SELECT idem_complete('$_', '\"$name\"');" } @keys;
+	return "BEGIN;\n$all\nPREPARE TRANSACTION '$name';\n";
+}
+
+# Passes if the keys are in progress for everybody.
+sub are_in_progress
+{
+	my ($what, @keys) = @_;
+	foreach my $key (@keys)
+	{
+		is(status_of($key), 'COMMITTING', "$what: key \"$key\" is COMMITTING for others");
+		is(outcome($key), 'in_progress', "$what: key \"$key\" is in progress here");
+	}
+	return;
+}
+
+sub has_become
+{
+	my ($what, $status, @keys) = @_;
+	foreach my $key (@keys)
+	{
+		wait_until("$what: key \"$key\" becomes $status", sub { status_of($key) eq $status });
+	}
+	settled($node);
+	my $done = $status eq 'COMPLETED' ? 1 : 0;
+	is($sql->("SELECT count(*) FROM work WHERE key = '$_'"), $done, "$what: and its work is as it says: $_") foreach @keys;
+	return;
+}
+
+# The claims of a prepared transaction, as exactonce_claims shows them.
+sub claims_of
+{
+	my ($gid) = @_;
+	return $sql->("SELECT string_agg(key || ' ' || state || ' ' || coalesce(pid::text, '-'), ', ' ORDER BY key) FROM exactonce_claims WHERE gid = '$gid'");
+}
+
+# ----- from another session --------------------------------------------------------------
+
+$sql->(preparing('p1', 'a', 'b'));
+is(claims_of('p1'), 'a prepared -, b prepared -', 'exactonce_claims names the prepared transaction');
+is($sql->("SELECT prepared_at = (SELECT prepared FROM pg_prepared_xacts) FROM exactonce_claims LIMIT 1"), 't',
+	'and says since when');
+are_in_progress('prepared', 'a', 'b');
+my $worker = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'exactonce worker' AND datname = current_database()";
+my $stopped = $sql->($worker);
+kill 'STOP', $stopped;
+$sql->("COMMIT PREPARED 'p1'");
+is(outcome('a'), 'completed', 'COMMIT PREPARED: the key is completed for the sessions of its database at once');
+kill 'CONT', $stopped;
+has_become('COMMIT PREPARED', 'COMPLETED', 'a', 'b');
+
+$sql->(preparing('p2', 'c', 'd'));
+are_in_progress('prepared', 'c', 'd');
+$sql->("ROLLBACK PREPARED 'p2'");
+has_become('ROLLBACK PREPARED', 'FAILED', 'c', 'd');
+is(outcome('c'), 'acquired', 'ROLLBACK PREPARED: the key can be claimed');
+
+# ----- idem_once, a guard, a failure, a release, a claim that is kept ------------------------
+
+$sql->("CREATE TABLE orders (id text); CREATE TRIGGER once AFTER INSERT ON orders FOR EACH ROW"
+	  . " EXECUTE FUNCTION idem_guard('id', 'at=commit', 'prefix=order/')");
+my $mixed = sub {
+	my ($name) = @_;
+	return <<"SQL";
+BEGIN;
+SELECT idem_once('once/$name', '1');
+INSERT INTO orders VALUES ('$name');
+SELECT outcome FROM idem_acquire('fails/$name');
+SELECT idem_fail('fails/$name', '"no"', terminal => true);
+SELECT outcome FROM idem_acquire('released/$name');
+SELECT idem_release('released/$name');
+SELECT outcome FROM idem_acquire('kept/$name', on_commit => 'keep');
+PREPARE TRANSACTION '$name';
+SQL
+};
+foreach my $name ('m1', 'm2')
+{
+	unlike(run_script($node, $mixed->($name)), qr/ERROR|WARNING/, "$name: a transaction with all kinds of claims is prepared");
+	are_in_progress($name, "once/$name", $sql->("SELECT key FROM exactonce_claims WHERE gid = '$name' AND key LIKE 'order/%'"));
+	is(status_of("fails/$name"), 'IN_PROGRESS', "$name: what idem_fail() said waits for the end");
+	is(outcome("fails/$name"), 'in_progress', "$name: the key that failed is not free before the end");
+	is(outcome("released/$name"), 'in_progress', "$name: nor is the one that was released");
+	is($sql->("SELECT state FROM exactonce_claims WHERE key = 'kept/$name'"), 'kept', "$name: a claim that outlives the transaction is left to its lease");
+	my ($order) = split /\n/, $sql->("SELECT key FROM exactonce_claims WHERE gid = '$name' AND key LIKE 'order/%'");
+	my $end = $name eq 'm1' ? 'COMMIT' : 'ROLLBACK';
+	$sql->("$end PREPARED '$name'");
+	settled($node);
+	is(status_of("once/$name"), $end eq 'COMMIT' ? 'COMPLETED' : 'FAILED', "$end PREPARED: the key of idem_once()");
+	is(status_of($order), $end eq 'COMMIT' ? 'COMPLETED' : 'FAILED', "$end PREPARED: the key of a guard");
+	is($sql->("SELECT count(*) FROM orders WHERE id = '$name'"), $end eq 'COMMIT' ? 1 : 0, "$end PREPARED: and its row");
+	is(outcome("fails/$name"), 'failed', "$end PREPARED: the key that failed has failed");
+	is(outcome("released/$name"), 'acquired', "$end PREPARED: the key that was released is free");
+	is(status_of("kept/$name"), 'IN_PROGRESS', "$end PREPARED: the claim that was kept is as it was");
+}
+
+# A claim that has failed keeps its key by heartbeats, whatever max_hold says.
+$sql->("ALTER SERVER exactonce OPTIONS (ADD max_hold '1s')");
+$sql->("BEGIN; SELECT outcome FROM idem_acquire('beats', lease => '1 s'); SELECT idem_fail('beats', '\"no\"'); PREPARE TRANSACTION 'beats'");
+my $lease = sub { $sql->("SELECT extract(epoch FROM lease_until) FROM exactonce_claims WHERE key = 'beats'") };
+my $first_lease = $lease->();
+wait_until('the lease of a key that failed is extended', sub { $lease->() > $first_lease + 2 });
+is(outcome('beats'), 'in_progress', 'and nobody gets it');
+$node->stop('immediate');
+$node->start;
+wait_until('it is extended after a restart', sub { $lease->() > $first_lease + 4 });
+$sql->("COMMIT PREPARED 'beats'");
+wait_until('it has failed at the end', sub { status_of('beats') eq 'FAILED' });
+$sql->("ALTER SERVER exactonce OPTIONS (DROP max_hold)");
+
+# A claim that has failed does not keep its owner from a completion.
+my $token = $sql->("SELECT token FROM idem_acquire('owned', on_commit => 'keep')");
+$sql->("BEGIN; SELECT idem_fail('owned', '\"no\"', token => '$token'); PREPARE TRANSACTION 'owned'");
+is(run_script($node, "SELECT idem_complete('owned', '1', token => '$token');\n") =~ /ERROR/, '', 'its owner completes a key that a prepared transaction has failed');
+$sql->("ROLLBACK PREPARED 'owned'");
+settled($node);
+is(status_of('owned'), 'COMPLETED', 'and it stays completed');
+
+# ----- refused ------------------------------------------------------------------------
+
+like(run_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('open');\nPREPARE TRANSACTION 'open';\n"),
+	qr/ERROR:  ID009: /, 'a claim that is not settled: the transaction is not prepared');
+wait_until('a claim that is not settled: it is given back', sub { status_of('open') eq 'FAILED' });
+$sql->(preparing('taken', 'first'));
+like(run_script($node, preparing('taken', 'second')), qr/ERROR:  42710: /, 'the same gid twice: the second is refused');
+wait_until('the same gid twice: the key of the second is given back', sub { status_of('second') eq 'FAILED' });
+like(run_script($node, "SELECT idem_once('first');"), qr/ERROR:  ID001: .*\nDETAIL:  A prepared transaction/,
+	'idem_once() of a key that a prepared transaction has is refused');
+like(run_script($node, "SET lock_timeout = '200ms';\nDROP SERVER exactonce CASCADE;\n"), qr/ERROR:  55P03: /,
+	'the server of a prepared transaction is not dropped');
+like(run_script($node, "SET lock_timeout = '200ms';\nDROP EXTENSION exactonce CASCADE;\n"), qr/ERROR:  55P03: /,
+	'the extension of a prepared transaction is not dropped');
+cmp_ok($sql->("SELECT idem_drain('300 ms')"), '>=', 2, 'idem_drain() counts its claim, and the life');
+like(run_script($node, "SELECT idem_resolve('first', 'failed');"), qr/ERROR:  55006: .* still going on/,
+	'idem_resolve() does not overrule a prepared transaction');
+$sql->("ROLLBACK PREPARED 'taken'");
+has_become('it is rolled back', 'FAILED', 'first');
+
+# ----- waiting ---------------------------------------------------------------------------
+
+# Begins to wait for a key that an open transaction holds, and which is prepared meanwhile.
+my $holder = start_script($node, "BEGIN;\nINSERT INTO work VALUES ('waited');\nSELECT outcome FROM idem_acquire('waited');\n"
+	. say_in_script('held') . halt_until('prepare') . "SELECT idem_complete('waited', '7');\nPREPARE TRANSACTION 'waited';\n"
+	. say_in_script('prepared'));
+await_word('held');
+my $waiters = sub {
+	my ($type) = @_;
+	wait_until("somebody waits for the key: $type", sub { $sql->(<<"SQL") eq '1' });
+SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = '$type'
+SQL
+};
+my $waiter = start_script($node, "SELECT outcome, result FROM idem_acquire('waited', wait => '50 s');\n");
+$waiters->('virtualxid');
+go_on('prepare');
+await_word('prepared');
+finish_script($holder);
+my $second = start_script($node, "SELECT outcome, result FROM idem_acquire('waited', wait => '50 s');\n");
+wait_until('both wait for the prepared transaction', sub { $sql->(<<'SQL') eq '2' });
+SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = 'transactionid'
+SQL
+$sql->("COMMIT PREPARED 'waited'");
+is(finish_script($_), "completed|7\n", 'a session that has waited gets the result') foreach $waiter, $second;
+
+# ----- a lost reply -----------------------------------------------------------------------
+
+fault(key => 'lost', to => 'COMMITTING', do => 'lose');
+$sql->(preparing('lost', 'lost'));
+is(count_requests(key => 'lost', to => 'COMMITTING'), 2, 'the reply to a seal is lost: it is sent again');
+$sql->("COMMIT PREPARED 'lost'");
+has_become('the reply to a seal was lost', 'COMPLETED', 'lost');
+
+fault(key => 'unheard', to => 'COMMITTING', do => 'lose', times => 0);
+$sql->("ALTER SERVER exactonce OPTIONS (ADD commit_timeout '1s')");
+like(run_script($node, preparing('unheard', 'unheard')), qr/ERROR:  ID006: /, 'no reply to a seal: the transaction is not prepared');
+end_fault('unheard');
+has_become('no reply to a seal', 'FAILED', 'unheard');
+$sql->("ALTER SERVER exactonce OPTIONS (DROP commit_timeout)");
+
+# ----- the session, the worker and the server end ------------------------------------------
+
+my %ends = (
+	'the worker is terminated' => sub {
+		my $pid = $sql->($worker);
+		$sql->("SELECT pg_terminate_backend($pid)");
+		wait_until('another worker comes', sub { my $now = $sql->($worker); $now && $now ne $pid });
+	},
+	'a backend is killed' => sub {
+		my $run = start_script($node, "SELECT pg_sleep(100);\n");
+		my $pid;
+		wait_until('there is a backend to kill', sub {
+			$pid = $sql->("SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(100)%' AND state = 'active'") });
+		kill 'KILL', $pid;
+		finish_script($run);
+		$node->poll_query_until('postgres', 'SELECT true');
+	},
+	'an immediate stop' => sub { $node->stop('immediate'); $node->start },
+	'a clean restart' => sub { $node->restart },
+	'the server is killed' => sub { crash($node); $node->start },
+	'the server is killed, and its claim file is lost' => sub {
+		crash($node);
+		unlink $node->data_dir . '/exactonce_claims';
+		$node->start;
+	});
+my $n = 0;
+foreach my $what (sort keys %ends)
+{
+	my $name = 'e' . ++$n;
+	$sql->(preparing("$name-commit", "$name-c"));
+	$sql->(preparing("$name-rollback", "$name-r"));
+	$ends{$what}->();
+	wait_until("$what: exactonce_claims names the prepared transactions",
+		sub { claims_of("$name-$_->[0]") eq "$name-$_->[1] prepared -" })
+	  foreach [ 'commit', 'c' ], [ 'rollback', 'r' ];
+	are_in_progress($what, "$name-c", "$name-r");
+	$sql->("COMMIT PREPARED '$name-commit'");
+	# Without the file the life before must be silent for a while.
+	$what =~ /file is lost/ ? wait_until("$what: the key is completed here", sub { outcome("$name-c") eq 'completed' })
+	  : is(outcome("$name-c"), 'completed', "$what: the key is completed here at once");
+	$sql->("ROLLBACK PREPARED '$name-rollback'");
+	has_become($what, 'COMPLETED', "$name-c");
+	has_become($what, 'FAILED', "$name-r");
+}
+
+# Killed when PostgreSQL has decided, and before anybody has looked.
+foreach my $end ('COMMIT', 'ROLLBACK')
+{
+	my $name = "decided-$end";
+	$sql->(preparing($name, $name));
+	fault(to => 'COMPLETED', do => 'drop', times => 0);
+	fault(to => 'FAILED', do => 'drop', times => 0);
+	my $pid = $sql->($worker);
+	kill 'STOP', $pid;
+	$sql->("$end PREPARED '$name'");
+	crash($node);
+	reset_proxy();
+	$node->start;
+	has_become("killed after $end PREPARED", $end eq 'COMMIT' ? 'COMPLETED' : 'FAILED', $name);
+}
+
+# Killed while it is prepared: when the seal arrives, and when it is applied.  The backend may outlive
+# the others for long enough to prepare the transaction.
+foreach my $applied (0, 1)
+{
+	my $name = "sealing-$applied";
+	my @pids = processes_of($node);
+	fault(key => $name, to => 'COMMITTING', do => 'kill', pid => [ map { $_ + 0 } @pids ], applied => $applied);
+	finish_script(start_script($node, preparing($name, $name)));
+	my $data = $node->data_dir;
+	my @left = map { m{^/proc/(\d+)} } grep { (readlink("$_/cwd") // '') eq $data } glob '/proc/[0-9]*';
+	kill 'KILL', @left;
+	await_end($node, @pids, @left);
+	reset_proxy();
+	$node->start;
+	if ($sql->("SELECT count(*) FROM pg_prepared_xacts WHERE gid = '$name'"))
+	{
+		are_in_progress('killed after the seal of PREPARE', $name);
+		$sql->("ROLLBACK PREPARED '$name'");
+	}
+	has_become('killed in the seal of PREPARE', 'FAILED', $name);
+}
+
+# Killed when PREPARE is on disk, and before the claim was handed over: it waits for a standby then.
+$sql->("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf()");
+my $waits = start_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('on disk');\nSELECT idem_fail('on disk', '\"no\"');\nPREPARE TRANSACTION 'on disk';\n");
+wait_until('PREPARE waits for a standby', sub {
+	$sql->("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'PREPARE %' AND wait_event = 'SyncRep'") eq '1' });
+crash($node);
+finish_script($waits);
+$node->append_conf('postgresql.auto.conf', "synchronous_standby_names = ''");
+$node->start;
+wait_until('killed before the claim was handed over: exactonce_claims names its transaction', sub { claims_of('on disk') eq 'on disk prepared -' });
+is(outcome('on disk'), 'in_progress', 'killed before the claim was handed over: nobody gets the key');
+is(status_of('on disk'), 'IN_PROGRESS', 'killed before the claim was handed over: what idem_fail() said waits');
+$sql->("COMMIT PREPARED 'on disk'");
+wait_until('killed before the claim was handed over: it has failed at the end', sub { status_of('on disk') eq 'FAILED' });
+
+# ----- ended without a statement ----------------------------------------------------------
+
+# An apply worker prepares and ends a transaction in which a guard fires.
+$node->safe_psql('postgres', 'CREATE DATABASE source');
+$node->safe_psql('source', 'CREATE TABLE applied (id text PRIMARY KEY); CREATE PUBLICATION p FOR TABLE applied;'
+	  . " SELECT pg_create_logical_replication_slot('s', 'pgoutput', false, true)");
+$sql->("CREATE TABLE applied (id text PRIMARY KEY); CREATE TRIGGER once AFTER INSERT ON applied FOR EACH ROW"
+	  . " EXECUTE FUNCTION idem_guard('id', 'at=commit', 'prefix=applied/');"
+	  . ' ALTER TABLE applied ENABLE ALWAYS TRIGGER once');
+my $connection = $node->connstr('source');
+$sql->("CREATE SUBSCRIPTION s CONNECTION \$\$$connection\$\$ PUBLICATION p WITH (create_slot = false, slot_name = 's', two_phase = true, copy_data = false)");
+wait_until('the subscription has two phases', sub { $sql->("SELECT subtwophasestate FROM pg_subscription") eq 'e' });
+foreach my $end ('COMMIT', 'ROLLBACK')
+{
+	$node->safe_psql('source', "BEGIN; INSERT INTO applied VALUES ('$end'); PREPARE TRANSACTION '$end'");
+	wait_until("applied, $end: the transaction is prepared here", sub {
+		$sql->("SELECT count(*) FROM exactonce_claims WHERE state = 'prepared' AND gid LIKE 'pg_gid_%'") eq '1' });
+	my $key = $sql->("SELECT key FROM exactonce_claims WHERE state = 'prepared'");
+	are_in_progress("applied, $end", $key);
+	$node->safe_psql('source', "$end PREPARED '$end'");
+	my $status = $end eq 'COMMIT' ? 'COMPLETED' : 'FAILED';
+	wait_until("applied, $end: without a statement here its key becomes $status", sub { status_of($key) eq $status });
+	is($sql->("SELECT count(*) FROM applied WHERE id = '$end'"), $end eq 'COMMIT' ? 1 : 0, "applied, $end: as its row is there");
+}
+$sql->('ALTER SUBSCRIPTION s DISABLE; ALTER SUBSCRIPTION s SET (slot_name = NONE); DROP SUBSCRIPTION s');
+is($sql->('SELECT count(*) FROM exactonce_in_doubt'), '0', 'nothing is in doubt');
+$node->stop;
+done_testing();
