@@ -25,6 +25,7 @@
 #include "commit/worker_rows.h"
 #include "commit/worker_slots.h"
 #include "commit/worker_targets.h"
+#include "commit/worker_writes.h"
 #include "compat.h"
 #include "dynamodb/client.h"
 #include "dynamodb/clock.h"
@@ -123,7 +124,9 @@ finish(const EoSlotView *view)
 	 * The slot is enough to know that there is a row.  But if its life is
 	 * over, the row may have gone with an extension that was dropped.
 	 */
-	if (eo_life_is_current(slots.dboid, origin->life))
+	if (view->info.has_writes)
+		eo_worker_writes_expect();
+	if (eo_life_is_current(slots.dboid, origin->life) && !view->info.has_writes)
 		eo_worker_rows_take(&row);
 	else
 		eo_worker_rows_want_scan();

@@ -77,6 +77,8 @@
 static struct
 {
 	void		(*seal) (dlist_head *claims);
+	void		(*add) (void);	/* see eo_xact_at_commit() */
+	void		(*level_ended) (bool released, SubTransactionId mine, SubTransactionId parent);
 	MemoryContext context;		/* of all claims; reset at the end of each
 								 * transaction */
 	dlist_head	claims;			/* EoTxClaim, the oldest first */
@@ -352,7 +354,7 @@ eo_xact_completed(EoTxClaim *claim, const char *result)
 		claim->result = MemoryContextStrdup(tx.context, result);
 		claim->result_len = strlen(result);
 	}
-	eo_slot_completed(claim->slot);
+	eo_slot_completed(claim->slot, claim->writes > 0);
 	claim->completed_at = GetCurrentSubTransactionId();
 	tx.deepest_completion = Max(tx.deepest_completion, claim->completed_at);
 	tx.ncompleted++;
@@ -382,6 +384,21 @@ eo_xact_stay_first(void)
 	else
 		tx.first_entries++;
 	RegisterXactCallback(first_callback, &turns[turn]);
+}
+
+void
+eo_xact_at_commit(void (*add) (void))
+{
+	if (tx.add == NULL)
+		eo_xact_stay_first();
+	tx.add = add;
+}
+
+void
+eo_xact_follow_levels(void (*ended) (bool released, SubTransactionId mine,
+									 SubTransactionId parent))
+{
+	tx.level_ended = ended;
 }
 
 bool
@@ -472,6 +489,11 @@ static void
 first_callback(XactEvent event, void *arg)
 {
 	(void) arg;
+	if (event == XACT_EVENT_PRE_COMMIT && tx.add != NULL && !tx.committing)
+	{
+		tx.committing = true;
+		tx.add();
+	}
 	if (event == XACT_EVENT_PRE_COMMIT && tx.nclaims > 0 && !tx.prepared)
 		prepare_commit();
 }
@@ -480,7 +502,9 @@ static void
 last_callback(XactEvent event, void *arg)
 {
 	(void) arg;
-	if (tx.nclaims == 0 && !tx.committing)
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
+		tx.add = NULL;
+	if (tx.nclaims == 0 && !tx.committing && (tx.add == NULL || event != XACT_EVENT_PRE_PREPARE))
 	{
 		/* A claim that could not be made has left its memory here. */
 		if ((event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT) && tx.context != NULL)
@@ -761,6 +785,9 @@ subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactio
 						void *arg)
 {
 	(void) arg;
+	if (tx.level_ended != NULL &&
+		(event == SUBXACT_EVENT_ABORT_SUB || event == SUBXACT_EVENT_COMMIT_SUB))
+		tx.level_ended(event == SUBXACT_EVENT_COMMIT_SUB, mine, parent);
 	if (tx.nclaims == 0)
 		return;
 	if (event == SUBXACT_EVENT_ABORT_SUB)

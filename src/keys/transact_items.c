@@ -107,6 +107,7 @@ typedef struct Writing
 	StringInfoData out;
 	int			position;		/* of the action, from 1 */
 	int			depth;			/* of the value in its attribute */
+	size_t		size;			/* of names and values so far */
 } Writing;
 
 /* Writes the value of a member of an object, or an element of an array. */
@@ -119,6 +120,7 @@ static bool is_object(const JsonbValue *v);
 static bool is_array(const JsonbValue *v);
 static bool only_member(const JsonbValue *v, JsonbValue *name, JsonbValue *value);
 static void put_string(Writing *w, JsonbValue *v);
+static void put_sized(Writing *w, JsonbValue *v);
 static void put_name(Writing *w, JsonbValue *v);
 static void put_value(Writing *w, JsonbValue *v);
 static void put_object(Writing *w, JsonbContainer *c, PutElement put);
@@ -132,6 +134,7 @@ eo_transact_items_read(Jsonb *writes, EoTransactItems *actions)
 	JsonbIterator *it;
 	JsonbIteratorToken token;
 	JsonbValue	v;
+	EoTransactItem *action;
 	Writing		w = {.position = 0};
 
 	memset(actions, 0, sizeof(*actions));
@@ -156,8 +159,14 @@ eo_transact_items_read(Jsonb *writes, EoTransactItems *actions)
 		if (actions->n > 0)
 			appendStringInfoChar(&w.out, ',');
 		w.position = ++actions->n;
-		read_action(&w, &v, &actions->actions[actions->n - 1]);
+		w.size = 0;
+		action = &actions->actions[actions->n - 1];
+		action->start = w.out.len;
+		read_action(&w, &v, action);
+		action->len = w.out.len - action->start;
+		action->size = w.size;
 	}
+	actions->source = w.out.data;
 	actions->text = eo_text_to_utf8(w.out.data);
 }
 
@@ -221,6 +230,7 @@ read_action(Writing *w, JsonbValue *v, EoTransactItem *action)
 		refuse(w, psprintf("There is no operation \"%.*s\".", name.val.string.len,
 						   name.val.string.val), form);
 	action->writes = bit != CHECK;
+	action->conditional = bit == CHECK;
 	appendStringInfo(&w->out, "{\"%s\":{", action->operation);
 	it = JsonbIteratorInit(body.val.binary.data);
 	while ((token = JsonbIteratorNext(&it, &body, true)) != WJB_DONE)
@@ -282,6 +292,7 @@ put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action)
 			put_string(w, v);
 			if (strcmp(name, "TableName") == 0)
 				action->table = pnstrdup(v->val.string.val, v->val.string.len);
+			action->conditional |= strcmp(name, "ConditionExpression") == 0;
 			break;
 		case KIND_NAMES:
 			put_object(w, v->val.binary.data, put_name);
@@ -334,6 +345,14 @@ put_string(Writing *w, JsonbValue *v)
 	pfree(s);
 }
 
+/* An element of a set.  As text a number or binary data is longer than what is counted. */
+static void
+put_sized(Writing *w, JsonbValue *v)
+{
+	put_string(w, v);
+	w->size += v->val.string.len;
+}
+
 static void
 put_name(Writing *w, JsonbValue *v)
 {
@@ -357,6 +376,7 @@ put_object(Writing *w, JsonbContainer *c, PutElement put)
 		{
 			appendStringInfoString(&w->out, comma);
 			put_string(w, &v);
+			w->size += v.val.string.len + 1;
 			appendStringInfoChar(&w->out, ':');
 			comma = ",";
 		}
@@ -380,6 +400,7 @@ put_array(Writing *w, JsonbContainer *c, PutElement put)
 		if (token != WJB_ELEM)
 			continue;
 		appendStringInfoString(&w->out, comma);
+		w->size++;
 		put(w, &v);
 		comma = ",";
 	}
@@ -396,17 +417,21 @@ put_value(Writing *w, JsonbValue *v)
 	{
 		case jbvNull:
 			appendStringInfoString(&w->out, "{\"NULL\":true}");
+			w->size++;
 			return;
 		case jbvBool:
 			appendStringInfo(&w->out, "{\"BOOL\":%s}", v->val.boolean ? "true" : "false");
+			w->size++;
 			return;
 		case jbvNumeric:
 			number = DirectFunctionCall1(numeric_out, NumericGetDatum(v->val.numeric));
 			appendStringInfo(&w->out, "{\"N\":\"%s\"}", DatumGetCString(number));
+			w->size += (strlen(DatumGetCString(number)) + 1) / 2 + 1;
 			return;
 		case jbvString:
 			appendStringInfoString(&w->out, "{\"S\":");
 			put_string(w, v);
+			w->size += v->val.string.len;
 			break;
 		default:
 			if (++w->depth > MAX_DEPTH)
@@ -414,6 +439,7 @@ put_value(Writing *w, JsonbValue *v)
 			if (!put_typed(w, v))
 			{
 				appendStringInfo(&w->out, "{\"%s\":", is_array(v) ? "L" : "M");
+				w->size += 3;
 				if (is_array(v))
 					put_array(w, v->val.binary.data, put_value);
 				else
@@ -461,8 +487,9 @@ put_typed(Writing *w, JsonbValue *v)
 		value.type != types[t].kind)
 		return false;
 	appendStringInfo(&w->out, "{\"%s\":", types[t].name);
+	w->size += types[t].kind == jbvBool ? 1 : types[t].kind == jbvString ? 0 : 3;
 	if (types[t].set)
-		put_array(w, value.val.binary.data, put_string);
+		put_array(w, value.val.binary.data, put_sized);
 	else if (types[t].kind == jbvArray)
 		put_array(w, value.val.binary.data, put_value);
 	else if (types[t].kind == jbvObject)
@@ -470,7 +497,13 @@ put_typed(Writing *w, JsonbValue *v)
 	else if (types[t].kind == jbvBool)
 		appendStringInfoString(&w->out, value.val.boolean ? "true" : "false");
 	else
+	{
+		int			len = value.val.string.len;
+
 		put_string(w, &value);
+		w->size += strcmp(types[t].name, "N") == 0 ? (len + 1) / 2 + 1 :
+			strcmp(types[t].name, "B") == 0 ? len / 4 * 3 : len;
+	}
 	appendStringInfoChar(&w->out, '}');
 	return true;
 }

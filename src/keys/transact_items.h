@@ -19,6 +19,11 @@ typedef struct EoTransactItem
 	bool		writes;			/* all but the last of these */
 	char	   *table;
 	JsonbContainer *key;		/* its Key or, of a Put, its Item */
+	bool		conditional;	/* it has a condition, or is one */
+	size_t		size;			/* of its attributes' names and values, as
+								 * DynamoDB counts them */
+	int			start;			/* where it is in source, and how long */
+	int			len;
 } EoTransactItem;
 
 typedef struct EoTransactItems
@@ -26,6 +31,7 @@ typedef struct EoTransactItems
 	int			n;
 	EoTransactItem *actions;	/* messages count them from 1 */
 	char	   *text;			/* all actions in UTF-8, separated by commas */
+	char	   *source;			/* the same in the encoding of the database */
 } EoTransactItems;
 
 /*
