@@ -117,6 +117,7 @@ static void end_scan(OutboxScan *s);
 static void close_table(OutboxScan *s);
 static void read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row);
 static bool token_is(const OutboxScan *s, HeapTuple tuple, const char *token);
+static void read_digest(Datum value, uint8 *digest);
 static void read_token(const OutboxScan *s, HeapTuple tuple, char token[EO_TOKEN_LEN + 1]);
 static void copy_text(Datum value, char *out, size_t size);
 static Datum column_of(const OutboxScan *s, HeapTuple tuple, OutboxColumn column);
@@ -260,7 +261,7 @@ eo_outbox_visit_writes(void (*visit) (const EoOutboxRow *row))
 	OutboxScan	scan;
 	HeapTuple	tuple;
 
-	begin_scan(&scan, AccessShareLock, NULL);
+	begin_scan_of_table(&scan, 0);
 	while (HeapTupleIsValid(tuple = next_row(&scan)))
 	{
 		EoOutboxRow row = {0};
@@ -268,6 +269,7 @@ eo_outbox_visit_writes(void (*visit) (const EoOutboxRow *row))
 		if (!has_writes(&scan, tuple) || DatumGetBool(column_of(&scan, tuple, C_GIVEN_UP)))
 			continue;
 		read_token(&scan, tuple, row.token);
+		read_digest(column_of(&scan, tuple, C_DIGEST), row.digest);
 		read_writes(&scan, tuple, &row.writes);
 		visit(&row);
 		pfree(unconstify(char *, row.writes.items));
@@ -694,14 +696,12 @@ read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 {
 	Datum		values[OUTBOX_COLUMNS];
 	bool		nulls[OUTBOX_COLUMNS];
-	bytea	   *digest;
 
 	heap_deform_tuple(tuple, RelationGetDescr(s->rel), values, nulls);
-	digest = DatumGetByteaPP(values[C_DIGEST - 1]);
 
 	/* Targets are compared with memcmp(): clear the padding. */
 	memset(row, 0, sizeof(*row));
-	memcpy(row->digest, VARDATA_ANY(digest), Min(VARSIZE_ANY_EXHDR(digest), EO_DIGEST_LEN));
+	read_digest(values[C_DIGEST - 1], row->digest);
 	eo_hex_put_uuid(DatumGetUUIDP(values[C_TOKEN - 1])->data, row->token);
 	row->block = ItemPointerGetBlockNumber(&tuple->t_self);
 	row->target.dboid = MyDatabaseId;
@@ -747,6 +747,14 @@ token_is(const OutboxScan *s, HeapTuple tuple, const char *token)
 
 	read_token(s, tuple, text);
 	return strcmp(text, token) == 0;
+}
+
+static void
+read_digest(Datum value, uint8 *digest)
+{
+	const bytea *bytes = DatumGetByteaPP(value);
+
+	memcpy(digest, VARDATA_ANY(bytes), Min(VARSIZE_ANY_EXHDR(bytes), EO_DIGEST_LEN));
 }
 
 static void

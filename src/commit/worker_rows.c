@@ -271,7 +271,6 @@ scan(bool full)
 		eo_worker_writes_expect();
 	eo_worker_writes_begin();
 	to_the_end = eo_outbox_visit(from, take_row);
-	eo_worker_writes_end();
 	rows.full_wanted = !to_the_end || from > 0;
 	if (!rows.full_wanted)
 		forget_removed();
@@ -646,6 +645,22 @@ abandon(EoWorkerJob *job)
 
 /* ----- removing ----- */
 
+/* Rows are removed.  Add jobs for those that have waited for their writes. */
+static void
+take_next(const EoOutboxRow *const *done, int n)
+{
+	EoOutboxRow row;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (done[i]->writes.n > 0)
+			eo_worker_writes_finished(done[i]->token);
+	}
+	rows.may_skip = 1;			/* there is no scan that could end */
+	while (eo_worker_writes_next(&row))
+		(void) take_row(&row);
+}
+
 void
 eo_worker_rows_remove(void)
 {
@@ -665,6 +680,7 @@ eo_worker_rows_remove(void)
 		dlist_foreach(iter, &rows.done)
 			done[n++] = dlist_container(EoWorkerJob, node, iter.cur)->data;
 		eo_outbox_remove_rows(done, n);
+		take_next(done, n);
 	}
 	CommitTransactionCommand();
 	/* Report the dead rows, so that autovacuum removes them. */

@@ -8,11 +8,11 @@
  * writes; and the writes are made.  So they are made once, however often the request is
  * sent: the second time the record is COMPLETED and refuses it.
  *
- * Such rows get their jobs from scans only, because their order is to be kept: of the rows
- * that write to an item the one with the least number comes first (item_order.h), and the
- * others wait until it is removed.  A snapshot that shows a row shows those before it.
- * So before a scan looks for work, all rows with writes are read, and the first of each item
- * is noted.  A row that has become visible after that is in no note, and waits for the next
+ * Their order is to be kept: of the rows that write to an item the one with the least number
+ * comes first (item_order.h), and the others wait until it is removed.  A snapshot that shows
+ * a row shows those before it.  So before a scan looks for work, all rows with writes are
+ * read and put in order.  A row that has become visible after that waits for the next scan.
+ * When a row is removed, those that have waited for it alone get their jobs without another
  * scan.
  *
  * What DynamoDB refuses for good is not a failure of the target: the request was answered.
@@ -31,6 +31,7 @@
 #include "dynamodb/record.h"
 #include "dynamodb/token.h"
 #include "lib/ilist.h"
+#include "nodes/pg_list.h"
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/store.h"
@@ -40,13 +41,33 @@
 /* No more writes are read while those of the jobs have so many bytes. */
 #define MAX_BYTES (64 * 1024 * 1024)
 
-/* The first row that writes to an item. */
-typedef struct First
+/* A row with writes, as the last scan found it. */
+typedef struct Row
 {
-	uint64		item;			/* hash of its line; the key */
-	int64		number;
 	char		token[EO_TOKEN_LEN + 1];
-} First;
+	uint8		digest[EO_DIGEST_LEN];
+	int64		number;
+	int			ahead;			/* items for which another row is first */
+	int			nitems;
+	uint64	   *items;			/* hashes of their lines */
+} Row;
+
+/* The rows that write to an item, the first one first. */
+typedef struct Queue
+{
+	uint64		item;			/* the key */
+	int			n;
+	int			room;
+	int			first;			/* those before it are finished */
+	Row		  **rows;
+} Queue;
+
+/* Where a row is. */
+typedef struct Place
+{
+	char		token[EO_TOKEN_LEN + 1];	/* the key */
+	Row		   *row;
+} Place;
 
 /* A reason that is to be noted in a row. */
 typedef struct Note
@@ -62,12 +83,16 @@ typedef struct Note
 static struct
 {
 	MemoryContext context;
-	MemoryContext scan;			/* of the notes of a scan; NULL: there are
-								 * none */
-	HTAB	   *firsts;			/* First by item; NULL outside of a scan */
+	MemoryContext order;		/* of what the last scan found; NULL: nothing */
+	Row		  **rows;			/* by their numbers */
+	int			nrows;
+	int			room;
+	HTAB	   *places;			/* Place by token */
+	HTAB	   *queues;			/* Queue by item */
+	List	   *ready;			/* Row: first of all its items since */
 	bool		expected;		/* there may be rows with writes */
-	bool		waiting;		/* some wait for others, or for memory */
-	bool		again;			/* some were not noted when the scan began */
+	bool		again;			/* the scan has met some that are not in order */
+	bool		no_memory;		/* or for which there was no memory */
 	size_t		bytes;			/* of the writes in jobs */
 	slist_head	notes;
 }			writes;
@@ -89,7 +114,7 @@ eo_worker_writes_expect(void)
 bool
 eo_worker_writes_wait(void)
 {
-	return writes.waiting;
+	return writes.no_memory;
 }
 
 bool
@@ -100,85 +125,196 @@ eo_worker_writes_again(void)
 
 /* ----- the order ----- */
 
-/* Call visit() for each line until it returns false.  Returns true if all were visited. */
-static bool
-each_item(const EoOutboxRow *row, bool (*visit) (const EoOutboxRow *row, uint64 item))
+/* Note a row that a scan begins with. */
+static void
+note_row(const EoOutboxRow *row)
 {
+	MemoryContext old = MemoryContextSwitchTo(writes.order);
 	const char *line = row->writes.items;
+	Row		   *r = palloc0(sizeof(Row));
 
-	while (*line != '\0')
+	strlcpy(r->token, row->token, sizeof(r->token));
+	memcpy(r->digest, row->digest, sizeof(r->digest));
+	r->number = row->writes.number;
+	r->items = palloc(sizeof(uint64) * row->writes.n);
+	for (int i = 0; i < row->writes.n; i++)
 	{
 		size_t		len = strcspn(line, "\n");
 
-		if (!visit(row, hash_bytes_extended((const unsigned char *) line, (int) len, 0)))
-			return false;
+		r->items[r->nitems++] = hash_bytes_extended((const unsigned char *) line, (int) len, 0);
 		line += len + (line[len] == '\n');
 	}
-	return true;
+	if (writes.nrows == writes.room)
+	{
+		writes.room *= 2;
+		writes.rows = repalloc_huge(writes.rows, sizeof(Row *) * writes.room);
+	}
+	writes.rows[writes.nrows++] = r;
+	MemoryContextSwitchTo(old);
 }
 
-static bool
-note_first(const EoOutboxRow *row, uint64 item)
+static int
+compare(const void *a, const void *b)
+{
+	const Row  *x = *(const Row *const *) a;
+	const Row  *y = *(const Row *const *) b;
+
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* Append a row to the queue of an item. */
+static void
+enqueue(Row *row, uint64 item)
 {
 	bool		found;
-	First	   *first = hash_search(writes.firsts, &item, HASH_ENTER, &found);
+	Queue	   *q = hash_search(writes.queues, &item, HASH_ENTER, &found);
 
-	if (!found || row->writes.number < first->number)
+	if (!found)
 	{
-		first->number = row->writes.number;
-		strlcpy(first->token, row->token, sizeof(first->token));
+		q->n = q->first = 0;
+		q->room = 1;
+		q->rows = MemoryContextAlloc(writes.order, sizeof(Row *));
 	}
-	return true;
+	if (q->n == q->room)
+	{
+		q->room *= 2;
+		q->rows = repalloc_huge(q->rows, sizeof(Row *) * q->room);
+	}
+	row->ahead += q->n > 0;
+	q->rows[q->n++] = row;
+}
+
+/* Two of its writes may have the same hash. */
+static bool
+is_repeated(const Row *row, int i)
+{
+	for (int j = 0; j < i; j++)
+	{
+		if (row->items[j] == row->items[i])
+			return true;
+	}
+	return false;
 }
 
 static void
-take_row(const EoOutboxRow *row)
+put_in_order(Row *row)
 {
-	writes.expected = true;
-	(void) each_item(row, note_first);
+	Place	   *place = hash_search(writes.places, row->token, HASH_ENTER, NULL);
+
+	place->row = row;
+	for (int i = 0; i < row->nitems; i++)
+	{
+		if (!is_repeated(row, i))
+			enqueue(row, row->items[i]);
+	}
 }
 
 void
 eo_worker_writes_begin(void)
 {
-	HASHCTL		ctl = {.keysize = sizeof(uint64),.entrysize = sizeof(First)};
-	bool		expected = writes.expected;
+	HASHCTL		places = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Place)};
+	HASHCTL		queues = {.keysize = sizeof(uint64),.entrysize = sizeof(Queue)};
 
-	writes.expected = writes.waiting = writes.again = false;
-	if (!expected)
+	writes.again = writes.no_memory = false;
+	if (!writes.expected)
 		return;
-	ctl.hcxt = writes.scan = AllocSetContextCreate(writes.context, "exactonce order of writes",
-												   ALLOCSET_DEFAULT_SIZES);
-	writes.firsts = hash_create("exactonce first writes", 256, &ctl,
+	if (writes.order != NULL)
+		MemoryContextDelete(writes.order);
+	writes.ready = NIL;
+	writes.order = AllocSetContextCreate(writes.context, "exactonce order of writes",
+										 ALLOCSET_DEFAULT_SIZES);
+	writes.nrows = 0;
+	writes.room = 64;
+	writes.rows = MemoryContextAlloc(writes.order, sizeof(Row *) * writes.room);
+	places.hcxt = queues.hcxt = writes.order;
+	writes.places = hash_create("exactonce rows with writes", 64, &places,
+								HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	writes.queues = hash_create("exactonce written items", 64, &queues,
 								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	eo_outbox_visit_writes(take_row);
+	eo_outbox_visit_writes(note_row);
+	qsort(writes.rows, writes.nrows, sizeof(Row *), compare);
+	for (int i = 0; i < writes.nrows; i++)
+		put_in_order(writes.rows[i]);
+	writes.expected = writes.nrows > 0;
 }
 
-void
-eo_worker_writes_end(void)
+static Row *
+find_row(const char *token)
 {
-	if (writes.scan != NULL)
-		MemoryContextDelete(writes.scan);
-	writes.scan = NULL;
-	writes.firsts = NULL;
-}
+	Place	   *place = writes.order == NULL ? NULL :
+	hash_search(writes.places, token, HASH_FIND, NULL);
 
-static bool
-is_first(const EoOutboxRow *row, uint64 item)
-{
-	const First *first = hash_search(writes.firsts, &item, HASH_FIND, NULL);
-
-	writes.again |= first == NULL;
-	return first != NULL && strcmp(first->token, row->token) == 0;
+	return place != NULL ? place->row : NULL;
 }
 
 bool
 eo_worker_writes_may_go(const EoOutboxRow *row)
 {
-	if (writes.firsts != NULL && writes.bytes < MAX_BYTES && each_item(row, is_first))
-		return true;
-	writes.again |= writes.firsts == NULL;
-	writes.expected = writes.waiting = true;
+	const Row  *r = find_row(row->token);
+
+	if (r == NULL)
+	{
+		writes.expected = writes.again = true;
+		return false;
+	}
+	if (writes.bytes < MAX_BYTES)
+		return r->ahead == 0;
+	writes.no_memory = true;
+	return false;
+}
+
+/*
+ * A row is removed from the queue of an item.  It was the first one, unless rows of a life
+ * before this data's have come in since it got its job.
+ */
+static void
+dequeue(const Row *row, uint64 item)
+{
+	Queue	   *q = hash_search(writes.queues, &item, HASH_FIND, NULL);
+	int			i = q->first;
+
+	while (i < q->n && q->rows[i] != row)
+		i++;
+	if (i == q->n)
+		return;
+	if (i > q->first)
+	{
+		memmove(&q->rows[i], &q->rows[i + 1], sizeof(Row *) * (q->n - i - 1));
+		q->n--;
+	}
+	else if (++q->first < q->n && --q->rows[q->first]->ahead == 0)
+		writes.ready = lappend(writes.ready, q->rows[q->first]);
+}
+
+void
+eo_worker_writes_finished(const char *token)
+{
+	Row		   *row = find_row(token);
+	MemoryContext old;
+
+	if (row == NULL)
+		return;
+	(void) hash_search(writes.places, token, HASH_REMOVE, NULL);
+	old = MemoryContextSwitchTo(writes.order);
+	for (int i = 0; i < row->nitems; i++)
+	{
+		if (!is_repeated(row, i))
+			dequeue(row, row->items[i]);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+bool
+eo_worker_writes_next(EoOutboxRow *row)
+{
+	while (writes.ready != NIL)
+	{
+		const Row  *r = linitial(writes.ready);
+
+		writes.ready = list_delete_first(writes.ready);
+		if (eo_outbox_read(r->digest, row) && strcmp(row->token, r->token) == 0 && !row->given_up)
+			return true;
+	}
 	return false;
 }
 

@@ -22,20 +22,28 @@ extern void eo_worker_writes_init(MemoryContext context);
 extern void eo_worker_writes_expect(void);
 
 /*
- * A scan of the outbox begins, and ends; both in one transaction.  In between
- * eo_worker_writes_may_go() tells whether a row may have a job: it is the first of all its
- * items, and there is memory for it.  If it may not, this asks for another scan when that can
- * have changed.
+ * A scan of the outbox begins: if rows with writes are expected, put them in order.  In the
+ * transaction of the scan.
  */
 extern void eo_worker_writes_begin(void);
-extern bool eo_worker_writes_may_go(const EoOutboxRow *row);
-extern void eo_worker_writes_end(void);
 
-/* Has the last scan met rows that it could not order, so that another one is needed? */
+/*
+ * May a row have a job: is it the first of all its items, and is there memory for its writes?
+ */
+extern bool eo_worker_writes_may_go(const EoOutboxRow *row);
+
+/* Has the last scan met rows that it could not put in order, so that another one is needed? */
 extern bool eo_worker_writes_again(void);
 
-/* Are there rows that wait for others, which end when their jobs do? */
+/* Has it left out rows because the writes of all jobs have taken so much memory? */
 extern bool eo_worker_writes_wait(void);
+
+/*
+ * The row of this token is removed.  After that the second function returns the rows that may
+ * go now, one after the other; needs a transaction.
+ */
+extern void eo_worker_writes_finished(const char *token);
+extern bool eo_worker_writes_next(EoOutboxRow *row);
 
 /*
  * Read the writes of a row into its job, whose data it is.  If the row is not there any

@@ -207,6 +207,26 @@ release_held();
 settled($node);
 is(counter('order'), 'second', 'both are made in the order in which they were handed in');
 
+# A backlog of an item: each is made, one after the other.
+fault(to => 'COMPLETED', key => 'backlog 1', do => 'hold');
+$node->safe_psql('postgres', <<"SQL");
+DO \$\$
+BEGIN
+	FOR i IN 1 .. 100 LOOP
+		PERFORM idem_once('backlog ' || i, writes => jsonb_build_array(
+			jsonb_build_object('Update', jsonb_build_object('TableName', '$business', 'Key', '{"id": "backlog"}'::jsonb,
+				'UpdateExpression', 'SET #t = :t ADD n :one', 'ExpressionAttributeNames', '{"#t": "last"}'::jsonb,
+				'ExpressionAttributeValues', jsonb_build_object(':one', 1, ':t', i))),
+			jsonb_build_object('Put', jsonb_build_object('TableName', '$business', 'Item', jsonb_build_object('id', 'own ' || i)))));
+		COMMIT;
+	END LOOP;
+END \$\$;
+SQL
+release_held();
+settled($node);
+is(join(' ', map { (values %$_)[0] } @{ dynamodb(GetItem => { TableName => $business, ConsistentRead => JSON::PP::true,
+	Key => { id => { S => 'backlog' } } })->{Item} }{'n', 'last'}), '100 100', 'the keys of a backlog come one after the other');
+
 # The transaction that hands in first may commit last: it holds the item until then.
 my $early = start_script($node, "BEGIN;\nSELECT idem_once('early', writes => " . putting('race', 'early') . ");\n" .
 	  say_in_script('early has it') . halt_until('early commits') . "COMMIT;\n");
