@@ -16,9 +16,9 @@
  *
  * An item's lock is that of an object of the outbox, by 47 bits of the item's hash.  Items
  * that share them wait for each other without need, which does no harm.  Memory for
- * locks is bounded.  A transaction that has locked many items takes one lock instead that
- * keeps out all other transactions with writes; everybody else holds that one in a mode
- * that conflicts with it only.
+ * locks is bounded (max_locks_per_transaction).  So a transaction that has locked many items
+ * takes one lock instead that keeps out all other transactions with writes.  Everybody else
+ * holds that one in a mode that conflicts with it only.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +33,7 @@
 #include "storage/lock.h"
 
 /* A transaction that locks more items than this locks all of them. */
-#define MAX_LOCKED 1000
+#define MAX_LOCKED (4 * max_locks_per_xact)
 
 static struct
 {
