@@ -16,7 +16,7 @@ my ($counters, $accounts) = ('run_counters', 'run_accounts');
 srand $seed;
 
 my $node = new_node('run',
-	conf => "restart_after_crash = on\nmax_connections = 60\nlog_min_messages = log\n",
+	conf => "restart_after_crash = on\nmax_connections = 60\nlog_statement = none\n",
 	options => { transact_tables => "$counters, $accounts", request_timeout => '3s' });
 foreach ([ $counters, 'id', 'S' ], [ $accounts, 'aid', 'N' ])
 {
@@ -78,8 +78,12 @@ sub done
 	return $rc == 0 ? $out : undef;
 }
 
-my ($kills, $faults, $began) = (0, 0, time());
-my ($next_kill, $next_fault) = ($began + 3, $began);
+my ($kills, $faults, $began, $finished) = (0, 0, time(), 0);
+my $next_fault = $began;
+
+# Each kill restarts the server, under a new life.  They are spread over the first four fifths
+# of the run, so that what they have left is settled when it ends.
+my @kill_at = sort { $a <=> $b } map { rand 0.8 * @chunks } 1 .. 12;
 my (@running, @todo);
 @todo = @chunks;
 while (@todo || @running)
@@ -106,7 +110,8 @@ while (@todo || @running)
 		my $wanted = grep { $_ % 20 } $c->{first} .. $c->{last};
 		my $found = done("transaction BETWEEN $c->{first} AND $c->{last}");
 		# Some had errors, or their answers were lost with the session: all are sent again.
-		push @todo, $c unless defined $found && $found == $wanted;
+		if (defined $found && $found == $wanted) { $finished++ }
+		else { push @todo, $c }
 		usleep(200_000) unless defined $found;
 	}
 	@running = @still;
@@ -116,12 +121,12 @@ while (@todo || @running)
 		$faults++;
 		$next_fault = time() + 0.2;
 	}
-	if (time() > $next_kill && @todo > $sessions)
+	if (@kill_at && $finished >= $kill_at[0])
 	{
+		shift @kill_at;
 		my ($rc, $pid) = $node->psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type "
 			  . (rand() < 0.5 ? "LIKE 'exactonce%'" : "= 'client backend' AND pid <> pg_backend_pid()") . ' LIMIT 1');
 		$kills += kill 'KILL', $pid if $rc == 0 && $pid;
-		$next_kill = time() + 2 + rand 3;
 	}
 	usleep(5_000);
 }
