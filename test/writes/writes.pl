@@ -156,8 +156,9 @@ INSERT INTO accounts SELECT g, 0 FROM generate_series(1, 10000) g;
 CREATE TRIGGER mirror AFTER INSERT OR UPDATE OR DELETE ON accounts FOR EACH ROW EXECUTE FUNCTION idem_mirror('$accounts', 'aid', 'server=direct');
 SELECT exactonce_stats_reset();
 SQL
+my $rate = $ENV{RATE} // 200;
 my $script = script_file($node, "\\set aid random(1, 10000)\nUPDATE accounts SET balance = balance + 1 WHERE aid = :aid;\n");
-my $out = `pgbench -n -h @{[$node->host]} -p @{[$node->port]} -f $script -c 16 -j 2 -R 200 -T 20 postgres 2>&1`;
+my $out = `pgbench -n -h @{[$node->host]} -p @{[$node->port]} -f $script -c 16 -j 2 -R $rate -T 20 postgres 2>&1`;
 settled($node);
 diag(join "\n", grep { /tps|latency average|processed/ } split /\n/, $out);
 diag('from handing in to COMPLETED, ms: median, 95 %, 99 %: '
