@@ -14,32 +14,24 @@
  * each row lies between two numbers.  A position never goes back in the data that
  * the rows are in, be it on a standby that is promoted or after a recovery.
  *
- * An item's lock is that of an object of the outbox, by 47 bits of the item's hash.  Items
- * that share them wait for each other without need, which does no harm.  Memory for
- * locks is bounded (max_locks_per_transaction).  So a transaction that has locked many items
- * takes one lock instead that keeps out all other transactions with writes.  Everybody else
- * holds that one in a mode that conflicts with it only.
+ * An item's lock is that of a bucket, by the item's hash.  Items that share one wait for each
+ * other without need, which does no harm.  Memory for locks is bounded, and a transaction may
+ * write to more items than there is room for.  There is one mode, and the buckets that are
+ * locked together are locked in the order of their numbers.  So of transactions that lock
+ * once, as mirrors do when they commit, no two wait for each other.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/transam.h"
-#include "access/xact.h"
 #include "access/xlog.h"
 #include "commit/internal.h"
 #include "commit/item_order.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
 
-/* A transaction that locks more items than this locks all of them. */
-#define MAX_LOCKED (4 * max_locks_per_xact)
-
-static struct
-{
-	FullTransactionId transaction;	/* that the rest is about */
-	int			locked;			/* at least as many as it has locked */
-}			order;
+/* They take up an eighth of the memory for locks at most. */
+#define BUCKETS ((uint64) Max(16, max_locks_per_xact * MaxBackends / 8))
 
 static int
 compare(const void *a, const void *b)
@@ -50,38 +42,27 @@ compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void
-lock(Oid object, uint16 part, LOCKMODE mode)
-{
-	LOCKTAG		tag;
-
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, eo_internal_id(EO_INTERNAL_OUTBOX), object, part);
-	(void) LockAcquire(&tag, mode, false, false);
-}
-
 void
 eo_item_order_lock(uint64 *items, int n)
 {
-	FullTransactionId mine = GetTopFullTransactionId();
+	LOCKTAG		tag;
 
-	if (!FullTransactionIdEquals(order.transaction, mine))
-		order.locked = 0;
-	order.transaction = mine;
+	for (int i = 0; i < n; i++)
+		items[i] %= BUCKETS;
 	qsort(items, n, sizeof(uint64), compare);
 
 	/*
 	 * A level that is rolled back has released its locks, so each call takes
 	 * them all.
 	 */
-	lock(InvalidOid, 0, RowExclusiveLock);
-	if (order.locked + n > MAX_LOCKED)
-	{
-		lock(InvalidOid, 0, ShareRowExclusiveLock);
-		return;
-	}
 	for (int i = 0; i < n; i++)
-		lock((Oid) (items[i] >> 32), (uint16) items[i] | 1, ExclusiveLock);
-	order.locked += n;
+	{
+		if (i > 0 && items[i] == items[i - 1])
+			continue;
+		SET_LOCKTAG_OBJECT(tag, MyDatabaseId, eo_internal_id(EO_INTERNAL_OUTBOX),
+						   (Oid) items[i], 1);
+		(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	}
 }
 
 int64

@@ -12,7 +12,7 @@
 
 /*
  * Lock items until the transaction ends.  The locks are shown in pg_locks, and PostgreSQL's
- * deadlock detector sees them.  The array is sorted.  Raises 40P01, and what else the
+ * deadlock detector sees them.  The array is used up.  Raises 40P01, and what else the
  * wait for a lock ends with.
  */
 extern void eo_item_order_lock(uint64 *items, int n);

@@ -11,6 +11,12 @@
  * if it is released.  So of two writes to one item both are kept until the end: the earlier
  * one counts again if the later one is rolled back.
  *
+ * Triggers are not fired in the order in which versions of a row were made: if one of them
+ * changes the row again, the inner change is told of before the outer one; and if rows change
+ * places, one comes to an item before the other one has left it.  So each write tells which
+ * version of the row it has made and which one it has ended.  A version that was made and
+ * not ended is there when the transaction commits.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -18,6 +24,7 @@
 #include "access/xact.h"
 #include "cluster/life.h"
 #include "cluster/target.h"
+#include "commit/item_order.h"
 #include "commit/lives.h"
 #include "commit/xact.h"
 #include "dynamodb/hex.h"
@@ -43,7 +50,33 @@ typedef struct Entry
 	SubTransactionId level;		/* it goes if this one is rolled back */
 	int			handler;		/* depth of the handler; 0: none, it is for
 								 * the commit */
+	EoRowChange change;			/* of those for the commit */
 } Entry;
+
+/* What is known of a version. */
+typedef struct Version
+{
+	EoRowVersion version;		/* the key */
+	bool		made;			/* by this transaction */
+	bool		ended;
+} Version;
+
+/* How much a write says about the end of its item. */
+typedef enum Rank
+{
+	REPLACED,					/* another one has come after it */
+	ENDED,						/* of a version that was ended */
+	LEFT,						/* of a row that has left its item */
+	LASTS						/* of a version that was not ended */
+} Rank;
+
+/* The write that counts for an item. */
+typedef struct Last
+{
+	uint64		item;			/* the key */
+	int			entry;
+	Rank		rank;
+} Last;
 
 /* All of it ends with the transaction. */
 static struct
@@ -109,7 +142,7 @@ prepare(void)
 }
 
 static void
-collect(EoStore *store, const EoWrites *writes, int handler)
+collect(EoStore *store, const EoWrites *writes, int handler, const EoRowChange *change)
 {
 	MemoryContext old = MemoryContextSwitchTo(collected.context);
 
@@ -136,6 +169,8 @@ collect(EoStore *store, const EoWrites *writes, int handler)
 		e->write.item = pstrdup(e->write.item);
 		e->level = GetCurrentSubTransactionId();
 		e->handler = handler;
+		if (change != NULL)
+			e->change = *change;
 		collected.deepest = Max(collected.deepest, e->level);
 	}
 	MemoryContextSwitchTo(old);
@@ -205,49 +240,138 @@ eo_collected_add(const EoWrites *writes)
 
 	eo_writes_append(&all, writes);
 	eo_writes_lock(writes);
-	collect(collected.stores[collected.depth], writes, collected.depth);
+	collect(collected.stores[collected.depth], writes, collected.depth, NULL);
 }
 
 /* ----- for keys that the commit makes ----- */
 
 void
-eo_collected_at_commit(EoStore *store, const EoWrites *writes)
+eo_collected_at_commit(EoStore *store, const EoWrites *writes, const EoRowChange *change)
 {
 	prepare();
-	eo_writes_lock(writes);
-	collect(store, writes, 0);
+	collect(store, writes, 0, change);
 	eo_xact_at_commit(at_commit);
 }
 
-/* Note for each item the last entry that writes it. */
+/* Lock all items at once. */
+static void
+lock_all(void)
+{
+	uint64	   *items = MemoryContextAllocHuge(collected.context, sizeof(uint64) * collected.n);
+
+	for (int i = 0; i < collected.n; i++)
+		items[i] = collected.entries[i].write.hash;
+	eo_item_order_lock(items, collected.n);
+	pfree(items);
+}
+
+/* What is known of a version of the row of an item; NULL: it has no name. */
+static Version *
+look_up(HTAB *versions, const Entry *e, const EoRowVersion *version)
+{
+	EoRowVersion key;
+	Version    *v;
+	bool		found;
+
+	if (!ItemPointerIsValid(&version->tid))
+		return NULL;
+	memset(&key, 0, sizeof(key));
+	key.item = e->write.hash;
+	key.storage = version->storage;
+	key.tid = version->tid;
+	v = hash_search(versions, &key, HASH_ENTER, &found);
+	if (!found)
+		v->made = v->ended = false;
+	return v;
+}
+
+/* Note all versions that were made and ended. */
+static HTAB *
+find_versions(void)
+{
+	HASHCTL		ctl = {.keysize = sizeof(EoRowVersion),.entrysize = sizeof(Version)};
+	HTAB	   *versions;
+	Version    *v;
+
+	ctl.hcxt = collected.context;
+	versions = hash_create("exactonce versions of rows", collected.n, &ctl,
+						   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	for (int i = 0; i < collected.n; i++)
+	{
+		const Entry *e = &collected.entries[i];
+
+		if (e->change.put && (v = look_up(versions, e, &e->change.made)) != NULL)
+			v->made = true;
+		if (e->change.ends && (v = look_up(versions, e, &e->change.ended)) != NULL)
+			v->ended = true;
+	}
+	return versions;
+}
+
+static Rank
+rank_of(HTAB *versions, const Entry *e)
+{
+	const Version *v;
+
+	if (!e->change.put)
+		return LEFT;
+	v = look_up(versions, e, &e->change.made);
+	return v != NULL && v->ended ? ENDED : LASTS;
+}
+
+/*
+ * Has the entry ended a version that this transaction has made, and that no entry tells of?
+ * Then those before it are about older versions: there are triggers that are not fired by all
+ * changes, and commands that give a table another storage.
+ */
+static bool
+ends_unknown(HTAB *versions, const Entry *e)
+{
+	const Version *v;
+
+	if (!e->change.ends || !e->change.own)
+		return false;
+	v = look_up(versions, e, &e->change.ended);
+	return v == NULL || !v->made;
+}
+
+/* Note for each item the entry that counts. */
 static HTAB *
 find_last(void)
 {
-	/* A hash and the index of an entry. */
-	HASHCTL		ctl = {.keysize = sizeof(uint64),.entrysize = 2 * sizeof(uint64)};
-	HTAB	   *last;
+	HASHCTL		ctl = {.keysize = sizeof(uint64),.entrysize = sizeof(Last)};
+	HTAB	   *versions = find_versions();
+	HTAB	   *all;
 
 	ctl.hcxt = collected.context;
-	last = hash_create("exactonce last writes", collected.n, &ctl,
-					   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	all = hash_create("exactonce last writes", collected.n, &ctl,
+					  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	for (int i = 0; i < collected.n; i++)
 	{
-		uint64	   *entry = hash_search(last, &collected.entries[i].write.hash, HASH_ENTER, NULL);
+		const Entry *e = &collected.entries[i];
+		bool		found;
+		Last	   *last = hash_search(all, &e->write.hash, HASH_ENTER, &found);
+		Rank		rank = rank_of(versions, e);
 
-		entry[1] = i;
+		if (!found || ends_unknown(versions, e))
+			last->rank = REPLACED;
+		if (rank < last->rank)
+			continue;
+		last->rank = rank;
+		last->entry = i;
 	}
-	return last;
+	return all;
 }
 
-/* Is there a later entry for the same item? */
+/* Does another entry count for the same item? */
 static bool
-is_replaced(HTAB *last, int i)
+is_replaced(HTAB *all, int i)
 {
 	const Entry *e = &collected.entries[i];
-	uint64	   *entry = hash_search(last, &e->write.hash, HASH_FIND, NULL);
-	int			j = (int) entry[1];
+	const Last *last = hash_search(all, &e->write.hash, HASH_FIND, NULL);
 
-	return j > i && strcmp(collected.entries[j].write.item, e->write.item) == 0;
+	return last->entry != i &&
+		strcmp(collected.entries[last->entry].write.item, e->write.item) == 0;
 }
 
 /*
@@ -264,6 +388,7 @@ at_commit(void)
 
 	if (collected.n == 0)
 		return;
+	lock_all();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	last = find_last();
 	writes.list = palloc(sizeof(EoWriteItem) * EO_MAX_WRITES);

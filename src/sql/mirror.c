@@ -16,6 +16,8 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "common/shortest_dec.h"
@@ -58,6 +60,10 @@ static bool has_column(const AttrNumber *columns, int n, AttrNumber column);
 static bool has_changed(TriggerData *data, const AttrNumber *columns, int n);
 static void put_write(StringInfo out, TriggerData *data, const Terms *terms, HeapTuple row,
 					  bool deleted);
+static void read_write(EoStore *store, TriggerData *data, const Terms *terms, HeapTuple row,
+					   bool deleted, EoWrites *writes);
+static bool is_own(TriggerData *data, HeapTuple row);
+static EoRowVersion version_of(TriggerData *data, HeapTuple row);
 static void put_attribute(StringInfo out, Oid type, Datum value);
 static void put_json(StringInfo out, JsonbContainer *container);
 static EoStore *open_as_owner(TriggerData *data, const Terms *terms);
@@ -71,9 +77,13 @@ eo_idem_mirror_body(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
 	Terms		terms = {.server = "exactonce"};
-	StringInfoData out;
+	bool		inserted;
+	bool		deleted;
+	bool		own;
 	EoStore    *store;
-	EoWrites	writes;
+	EoWrites	put;
+	EoWrites	leave;
+	EoRowChange change = {0};
 	HeapTuple	row;
 
 	if (!CALLED_AS_TRIGGER(fcinfo))
@@ -83,32 +93,47 @@ eo_idem_mirror_body(PG_FUNCTION_ARGS)
 				 errhint("CREATE TRIGGER ... AFTER INSERT OR UPDATE OR DELETE ON ... FOR EACH ROW EXECUTE FUNCTION idem_mirror('table', 'key column');")));
 	eo_gate("idem_mirror", EO_WRITES | EO_SWITCHED);
 	read_terms(data, &terms);
-	row = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
-	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) &&
-		!has_changed(data, terms.columns, terms.ncolumns))
+	inserted = TRIGGER_FIRED_BY_INSERT(data->tg_event);
+	deleted = TRIGGER_FIRED_BY_DELETE(data->tg_event);
+	row = inserted || deleted ? data->tg_trigtuple : data->tg_newtuple;
+	own = !inserted && is_own(data, data->tg_trigtuple);
+
+	/*
+	 * Of the versions that this transaction makes all are told of, so that
+	 * the last one is known.
+	 */
+	if (!inserted && !deleted && !own && !has_changed(data, terms.columns, terms.ncolumns))
 		return PointerGetDatum(row);
 	store = open_as_owner(data, &terms);
 	eo_gate_worker();
-	initStringInfo(&out);
-	appendStringInfoChar(&out, '[');
-	if (TRIGGER_FIRED_BY_DELETE(data->tg_event))
-		put_write(&out, data, &terms, row, true);
-	else
+	if (!deleted)
 	{
-		/* A row that gets another key leaves its item. */
-		if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) && has_changed(data, terms.keys, terms.nkeys))
-		{
-			put_write(&out, data, &terms, data->tg_trigtuple, true);
-			appendStringInfoChar(&out, ',');
-		}
-		put_write(&out, data, &terms, row, false);
+		read_write(store, data, &terms, row, false, &put);
+		change.put = true;
+		change.made = version_of(data, row);
 	}
-	appendStringInfoChar(&out, ']');
-	eo_writes_read(store, "idem_mirror()",
-				   DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(out.data))),
-				   &writes);
+	change.own = own;
+	if (!inserted)
+		change.ended = version_of(data, data->tg_trigtuple);
+	if (deleted || (!inserted && has_changed(data, terms.keys, terms.nkeys)))
+		read_write(store, data, &terms, data->tg_trigtuple, true, &leave);
+	else
+		leave.n = 0;
+	/* A row that gets another key leaves its item. */
+	if (leave.n > 0 && !deleted && strcmp(leave.list[0].item, put.list[0].item) == 0)
+		leave.n = 0;
 	check_key(data, &terms, eo_table_keys_of(store, terms.table));
-	eo_collected_at_commit(store, &writes);
+	if (leave.n > 0)
+	{
+		EoRowChange left = change;
+
+		left.put = false;
+		left.ends = true;
+		eo_collected_at_commit(store, &leave, &left);
+	}
+	change.ends = !inserted && leave.n == 0;
+	if (!deleted)
+		eo_collected_at_commit(store, &put, &change);
 	return PointerGetDatum(row);
 }
 
@@ -277,6 +302,49 @@ put_write(StringInfo out, TriggerData *data, const Terms *terms, HeapTuple row, 
 		comma = ", ";
 	}
 	appendStringInfoString(out, "}}}");
+}
+
+/* Read the write of a row. */
+static void
+read_write(EoStore *store, TriggerData *data, const Terms *terms, HeapTuple row, bool deleted,
+		   EoWrites *writes)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	appendStringInfoChar(&out, '[');
+	put_write(&out, data, terms, row, deleted);
+	appendStringInfoChar(&out, ']');
+	eo_writes_read(store, "idem_mirror()",
+				   DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(out.data))),
+				   writes);
+}
+
+/* Rows of other table access methods, and of foreign tables, have no versions to name. */
+static bool
+has_versions(TriggerData *data)
+{
+	return data->tg_relation->rd_tableam == GetHeapamTableAmRoutine();
+}
+
+/* Was this version made by the transaction? */
+static bool
+is_own(TriggerData *data, HeapTuple row)
+{
+	return !has_versions(data) ||
+		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(row->t_data));
+}
+
+static EoRowVersion
+version_of(TriggerData *data, HeapTuple row)
+{
+	EoRowVersion version = {0};
+
+	if (!has_versions(data))
+		return version;
+	version.storage = data->tg_relation->rd_rel->relfilenode;
+	version.tid = row->t_self;
+	return version;
 }
 
 static void

@@ -93,6 +93,93 @@ settled($node);
 is(items()->{1}{total}{N} . ' ' . items()->{1}{note}{S}, $node->safe_psql('postgres', "SELECT total || ' ' || note FROM orders WHERE id = 1"),
 	'the item ends as the row does');
 
+# ----- the last version of a row ----------------------------------------------
+
+# Triggers that sort before the mirror change a row again, delete it, or make room for it; a
+# column that is not copied changes; rows change places; a row moves between partitions.
+my $versions = 'tap_mirror_versions';
+dynamodb(CreateTable => { TableName => $versions, BillingMode => 'PAY_PER_REQUEST',
+	AttributeDefinitions => [ { AttributeName => 'id', AttributeType => 'N' } ],
+	KeySchema => [ { AttributeName => 'id', KeyType => 'HASH' } ] });
+$node->safe_psql('postgres', <<"SQL");
+ALTER SERVER exactonce OPTIONS (SET transact_tables '$target, $versions');
+CREATE TABLE v (id numeric PRIMARY KEY DEFERRABLE, note text, hidden int) PARTITION BY RANGE (id);
+CREATE TABLE v1 PARTITION OF v FOR VALUES FROM (0) TO (1000);
+CREATE TABLE v2 PARTITION OF v FOR VALUES FROM (1000) TO (2000);
+CREATE TRIGGER mirror AFTER INSERT OR UPDATE OR DELETE ON v FOR EACH ROW EXECUTE FUNCTION idem_mirror('$versions', 'id', 'note');
+CREATE FUNCTION again() RETURNS trigger LANGUAGE plpgsql AS \$\$
+BEGIN
+	CASE NEW.note
+		WHEN 'raw' THEN UPDATE v SET note = 'enriched' WHERE id = NEW.id;
+		WHEN 'hide' THEN UPDATE v SET hidden = 1 WHERE id = NEW.id;
+		WHEN 'hide, drop' THEN UPDATE v SET hidden = 1 WHERE id = NEW.id; DELETE FROM v WHERE id = NEW.id;
+		WHEN 'try' THEN
+			BEGIN
+				UPDATE v SET note = 'tried' WHERE id = NEW.id;
+				RAISE division_by_zero;
+			EXCEPTION WHEN division_by_zero THEN
+			END;
+		ELSE
+	END CASE;
+	RETURN NULL;
+END \$\$;
+CREATE TRIGGER again AFTER INSERT OR UPDATE ON v FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION again();
+CREATE FUNCTION make_room() RETURNS trigger LANGUAGE plpgsql AS \$\$
+BEGIN
+	IF NEW.note = 'room' THEN DELETE FROM v WHERE id = NEW.id; END IF;
+	RETURN NEW;
+END \$\$;
+CREATE TRIGGER room BEFORE INSERT ON v FOR EACH ROW EXECUTE FUNCTION make_room();
+INSERT INTO v SELECT g, 'row ' || g FROM generate_series(1, 6) g;
+SQL
+
+sub same_as_rows
+{
+	my ($what, $sql) = @_;
+	$node->safe_psql('postgres', $sql);
+	settled($node);
+	my %items = map { $_->{id}{N} => $_->{note}{S} } @{ dynamodb(Scan => { TableName => $versions,
+		ConsistentRead => JSON::PP::true })->{Items} };
+	my %rows = map { split /=/ } split /\n/, $node->safe_psql('postgres', q(SELECT trim_scale(id) || '=' || note FROM v));
+	is_deeply(\%items, \%rows, $what);
+	return;
+}
+
+same_as_rows('a trigger changes the row again', "UPDATE v SET note = 'raw' WHERE id = 1");
+same_as_rows('a trigger changes a new row again', "INSERT INTO v VALUES (7, 'raw')");
+same_as_rows('a trigger changes another column', "UPDATE v SET note = 'hide' WHERE id = 1");
+same_as_rows('a trigger changes another column, and deletes the row', "UPDATE v SET note = 'hide, drop' WHERE id = 7");
+same_as_rows('what a trigger has changed is rolled back', "UPDATE v SET note = 'try' WHERE id = 2");
+same_as_rows('a trigger makes room for a new row', "INSERT INTO v VALUES (3, 'room')");
+same_as_rows('rows change places', 'BEGIN; SET CONSTRAINTS ALL DEFERRED; UPDATE v SET id = 3 - id WHERE id < 3; COMMIT');
+same_as_rows('rows move up', 'BEGIN; SET CONSTRAINTS ALL DEFERRED; UPDATE v SET id = id + 1; COMMIT');
+same_as_rows('rows move up and down', 'BEGIN; SET CONSTRAINTS ALL DEFERRED; UPDATE v SET id = id + 1; UPDATE v SET id = id - 1; COMMIT');
+same_as_rows('rows move up, and one goes', 'BEGIN; SET CONSTRAINTS ALL DEFERRED; UPDATE v SET id = id + 1; DELETE FROM v WHERE id = 4; COMMIT');
+same_as_rows('a row moves to another partition', 'UPDATE v SET id = 1005 WHERE id = 5');
+same_as_rows('a row moves there and back', "BEGIN; UPDATE v SET id = 5 WHERE id = 1005; UPDATE v SET id = 1005 WHERE id = 5; COMMIT");
+same_as_rows('a row is made, deleted and made', "BEGIN; INSERT INTO v VALUES (20, 'a'); DELETE FROM v WHERE id = 20; INSERT INTO v VALUES (20, 'b'); COMMIT");
+same_as_rows('a table is rewritten between two changes', <<'SQL');
+BEGIN; INSERT INTO v VALUES (21, 'a'), (22, 'b'), (23, 'c'); DELETE FROM v WHERE id = 21;
+ALTER TABLE v ALTER hidden TYPE bigint; DELETE FROM v WHERE id = 22; COMMIT;
+SQL
+same_as_rows('a key is spelled in another way', 'UPDATE v SET id = 1.00 WHERE id = (SELECT min(id) FROM v); UPDATE v SET id = 3.00 WHERE id = 3');
+
+# ----- large transactions -----------------------------------------------------
+
+# Two transactions that have changed many rows commit when both have done so.
+$node->safe_psql('postgres', 'CREATE SEQUENCE ready');
+my @large = map {
+	start_script($node, <<"SQL")
+BEGIN;
+INSERT INTO orders SELECT 10000 * $_ + g FROM generate_series(1, 200) g;
+SELECT nextval('ready') \\g /dev/null
+DO \$\$ BEGIN WHILE (SELECT last_value FROM ready) < 2 LOOP PERFORM pg_sleep(0.01); END LOOP; END \$\$;
+COMMIT;
+SQL
+} 1, 2;
+is(finish_script($_), '', 'a large transaction commits beside another one') foreach @large;
+settled($node);
+
 # ----- definitions ------------------------------------------------------------
 
 sub says
