@@ -18,6 +18,7 @@
 #include "commit/item_order.h"
 #include "commit/outbox.h"
 #include "common/hashfn.h"
+#include "dynamodb/attribute.h"
 #include "dynamodb/record.h"
 #include "keys/key.h"
 #include "keys/table_keys.h"
@@ -35,6 +36,9 @@
 /* Amazon DynamoDB Developer Guide, "Service, account, and table quotas". */
 #define MAX_TRANSACTION_BYTES 4194304
 
+#define MAX_PARTITION_KEY_BYTES 2048
+#define MAX_SORT_KEY_BYTES 1024
+
 /* For the record itself beside its result. */
 #define RECORD_BYTES 4096
 
@@ -42,7 +46,7 @@ pg_noreturn static void refuse(int position, const char *detail, const char *hin
 static void check(const EoTransactItem *action, int position);
 static char *item_of(const EoTransactItem *action, int position, const EoTableKeys *keys);
 static void put_key_value(StringInfo line, int position, const char *name, char type,
-						  const JsonbValue *v);
+						  size_t max_len, const JsonbValue *v);
 static void check_different(const EoWriteItem *list, int n, const EoWriteItem *item, int position);
 
 /* Raise 22023 for the write at this position. */
@@ -61,12 +65,8 @@ eo_writes_read(EoStore *store, const char *function, Jsonb *document, EoWrites *
 {
 	EoKey		nothing = {.store = store,.pk = ""};
 	EoTransactItems actions;
-	uint64		place = hash_bytes_extended((const unsigned char *) store->server->url,
-											strlen(store->server->url), 0);
 
-	place = hash_bytes_extended((const unsigned char *) store->server->region,
-								strlen(store->server->region), place);
-	eo_transact_items_read(document, &actions);
+	eo_transact_items_read(document, true, &actions);
 	for (int i = 0; i < actions.n; i++)
 		check(&actions.actions[i], i + 1);
 	eo_transact_check(&nothing, function, &actions);
@@ -78,7 +78,7 @@ eo_writes_read(EoStore *store, const char *function, Jsonb *document, EoWrites *
 		EoWriteItem *w = &writes->list[i];
 
 		w->item = item_of(action, i + 1, eo_table_keys_of(store, action->table));
-		w->hash = hash_bytes_extended((const unsigned char *) w->item, strlen(w->item), place);
+		w->hash = hash_bytes_extended((const unsigned char *) w->item, strlen(w->item), 0);
 		w->text = eo_text_to_utf8(pnstrdup(actions.source + action->start, action->len));
 		w->size = action->size;
 		check_different(writes->list, i, w, i + 1);
@@ -134,7 +134,8 @@ item_of(const EoTransactItem *action, int position, const EoTableKeys *keys)
 		{
 			if (found++ > 0)
 				appendStringInfoString(&line, ", ");
-			put_key_value(&line, position, name, keys->types[which], &v);
+			put_key_value(&line, position, name, keys->types[which],
+						  which == 0 ? MAX_PARTITION_KEY_BYTES : MAX_SORT_KEY_BYTES, &v);
 		}
 	}
 	if (found < keys->n)
@@ -173,7 +174,8 @@ read_number(Datum text)
 
 /* Two numbers that are the same are spelled the same. */
 static void
-put_key_value(StringInfo line, int position, const char *name, char type, const JsonbValue *v)
+put_key_value(StringInfo line, int position, const char *name, char type, size_t max_len,
+			  const JsonbValue *v)
 {
 	JsonbValue	typed;
 	Numeric		number = NULL;
@@ -191,6 +193,15 @@ put_key_value(StringInfo line, int position, const char *name, char type, const 
 	if (type != 'N' && text[0] == '\0')
 		refuse(position, psprintf("Attribute \"%s\" is a part of the key, and must not be empty.",
 								  name), NULL);
+	if (type != 'N')
+	{
+		size_t		len = type == 'B' ? (size_t) eo_attribute_base64_len(text, strlen(text)) :
+		strlen(eo_text_to_utf8(text));
+
+		if (len > max_len)
+			refuse(position, psprintf("Attribute \"%s\" is a part of the key, and has %zu bytes; DynamoDB allows %zu.",
+									  name, len, max_len), NULL);
+	}
 	if (type == 'N' && number == NULL)
 	{
 		Datum		read;

@@ -22,7 +22,7 @@ typedef struct EoWriteItem
 {
 	char	   *text;			/* as DynamoDB takes it, UTF-8 */
 	char	   *item;			/* table and key, of one line */
-	uint64		hash;			/* of the item and where it is */
+	uint64		hash;			/* of the item */
 	size_t		size;			/* as DynamoDB counts it */
 } EoWriteItem;
 

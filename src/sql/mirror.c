@@ -355,25 +355,20 @@ put_typed(StringInfo out, const char *type, const char *text)
 	appendStringInfoChar(out, '}');
 }
 
-/* DynamoDB has numbers of 38 digits, and none that is not finite. */
+/* DynamoDB has no numbers that are not finite: they are texts. */
 static void
 put_number(StringInfo out, const char *text)
 {
-	int			digits = 0;
-	bool		counts = false;
+	bool		finite = strspn(text, "+-.0123456789eE") == strlen(text);
 
-	for (const char *p = text; *p != '\0' && *p != 'e' && *p != 'E'; p++)
-	{
-		counts |= *p >= '1' && *p <= '9';
-		digits += counts && *p >= '0' && *p <= '9';
-	}
-	if (digits > EO_ATTRIBUTE_MAX_DIGITS)
+	if (finite && !eo_attribute_is_number(text, strlen(text)))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("number %s cannot be copied to DynamoDB", text),
-				 errdetail("It has more than %d digits.", EO_ATTRIBUTE_MAX_DIGITS),
+				 errdetail("DynamoDB has numbers of up to %d digits, between 1E-130 and 9.99E+125.",
+						   EO_ATTRIBUTE_MAX_DIGITS),
 				 errhint("Leave the column out, or round it.")));
-	put_typed(out, strspn(text, "+-.0123456789eE") == strlen(text) ? "N" : "S", text);
+	put_typed(out, finite ? "N" : "S", text);
 }
 
 /* Without the line breaks that PostgreSQL adds. */

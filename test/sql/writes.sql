@@ -50,6 +50,25 @@ SELECT idem_once('w6', writes => '[]');
 SELECT idem_once('w6', writes => '[{"Put": {"TableName": "orders", "Item": {"id": "1"}}}]');
 SELECT idem_complete('w6', immediate => true, writes => view('1', 1));
 SELECT idem_write(view('1', 1));
+-- What DynamoDB would refuse after the commit.
+SELECT idem_once('w6', writes => view(repeat('x', 2049), 1));
+SELECT idem_once('w6', writes => view('1', 1e126));
+SELECT idem_once('w6', writes => view('1', 123456789012345678901234567890123456789));
+CREATE FUNCTION viewed(attribute text) RETURNS jsonb LANGUAGE sql AS $$
+	SELECT jsonb_build_array(jsonb_build_object('Put', jsonb_build_object('TableName', 'views',
+		'Item', jsonb_build_object('id', '1', 'at', 1, 'a', attribute::jsonb))))
+$$;
+SELECT idem_once('w6', writes => viewed('{"N": "abc"}'));
+SELECT idem_once('w6', writes => viewed('{"N": "NaN"}'));
+SELECT idem_once('w6', writes => viewed('{"N": "1e200"}'));
+SELECT idem_once('w6', writes => viewed('{"NS": ["1", "1e"]}'));
+SELECT idem_once('w6', writes => viewed('{"B": "!"}'));
+SELECT idem_once('w6', writes => viewed('{"BS": ["AAAA", "AAA"]}'));
+SELECT idem_once('w6', writes => viewed('[{"": 1}]'));
+SELECT idem_once('w6', writes => viewed(repeat('[', 33) || repeat(']', 33)));
+BEGIN;
+SELECT idem_once('w6', writes => viewed(repeat('[', 32) || '{"N": "+1.50E-3"}, {"B": "AA=="}, 1e125' || repeat(']', 32)));
+ROLLBACK;
 
 -- A handler's writes are those of its key.
 CREATE FUNCTION write_view(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
@@ -75,10 +94,11 @@ SELECT i FROM jsonb_array_elements(:'items'::jsonb->'Items') i WHERE i->'id'->>'
 CREATE TABLE numbers (id text, at numeric);
 CREATE TRIGGER m AFTER INSERT ON numbers FOR EACH ROW EXECUTE FUNCTION idem_mirror('views', 'id,at');
 INSERT INTO numbers VALUES ('pi', 3.14159265358979323846264338327950288419716939937510);
+INSERT INTO numbers VALUES ('large', 1e126);
 SELECT idem_mirror();
 
 -- The operator's view.
 SELECT key, writes, reason, reason_item FROM exactonce_pending;
 DROP TABLE mirrored, numbers;
-DROP FUNCTION view, write_view;
+DROP FUNCTION view, viewed, write_view;
 ALTER SERVER exactonce OPTIONS (DROP transact_tables);
