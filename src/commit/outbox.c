@@ -264,14 +264,13 @@ eo_outbox_visit_writes(void (*visit) (const EoOutboxRow *row))
 	begin_scan_of_table(&scan, 0);
 	while (HeapTupleIsValid(tuple = next_row(&scan)))
 	{
-		EoOutboxRow row = {0};
+		EoOutboxRow row;
 
 		if (!has_writes(&scan, tuple) || DatumGetBool(column_of(&scan, tuple, C_GIVEN_UP)))
 			continue;
-		read_token(&scan, tuple, row.token);
-		read_digest(column_of(&scan, tuple, C_DIGEST), row.digest);
-		read_writes(&scan, tuple, &row.writes);
+		read_row(&scan, tuple, &row);
 		visit(&row);
+		pfree((void *) row.pk);
 		pfree(unconstify(char *, row.writes.items));
 	}
 	end_scan(&scan);

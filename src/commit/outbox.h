@@ -84,7 +84,7 @@ extern bool eo_outbox_visit(BlockNumber from, bool (*visit) (const EoOutboxRow *
 /* Is there any committed row, given up or not, for which this function returns true? */
 extern bool eo_outbox_any_row(bool (*counts) (const EoOutboxRow *row));
 
-/* The same for all rows that have writes: only digest, token and writes are filled in. */
+/* The same for all rows that have writes. */
 extern void eo_outbox_visit_writes(void (*visit) (const EoOutboxRow *row));
 
 /* The text of the writes of a committed row, palloc'd; NULL: there is no such row. */

@@ -552,13 +552,30 @@ is_waived(const EoOutboxRow *row, const EoAnswer *answer)
 		r->state == EO_STATE_COMPLETED && strcmp(r->owner, row->token) == 0;
 }
 
+/*
+ * Is the record gone because its retention is over?  A record that is COMMITTING is not
+ * swept.  So it was finished with its writes, and only the row was not removed.
+ */
+static bool
+is_swept(const EoOutboxRow *row, const EoAnswer *answer)
+{
+	if (row->writes.n == 0 || answer->outcome != EO_NOT_APPLIED || answer->exists ||
+		GetCurrentTimestamp() - row->created_at <= row->retention_s * USECS_PER_SEC)
+		return false;
+	ereport(LOG,
+			(errmsg("exactonce: a completion in table \"%s\" is removed: its record was finished, and its retention is over",
+					row->target.table)));
+	return true;
+}
+
 static bool
 take(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoOutboxRow *row = job->data;
 	KnownRow   *known;
 
-	if (answer->outcome == EO_APPLIED || is_waived(row, answer))
+	if (answer->outcome == EO_APPLIED || is_waived(row, answer) ||
+		is_swept(row, answer))
 	{
 		count(row, job->target->store->stats);
 		/* The reply to a transaction brings no record. */

@@ -22,7 +22,9 @@
  */
 #include "postgres.h"
 
+#include "commit/known_targets.h"
 #include "commit/outbox.h"
+#include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_targets.h"
 #include "commit/worker_writes.h"
@@ -38,7 +40,7 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
-/* No more writes are read while those of the jobs have so many bytes. */
+/* No more writes of a target are read while those of its jobs have so many bytes. */
 #define MAX_BYTES (64 * 1024 * 1024)
 
 /* A row with writes, as the last scan found it. */
@@ -47,6 +49,7 @@ typedef struct Row
 	char		token[EO_TOKEN_LEN + 1];
 	uint8		digest[EO_DIGEST_LEN];
 	int64		number;
+	bool		elsewhere;		/* it is of a life that goes on elsewhere */
 	int			ahead;			/* items for which another row is first */
 	int			nitems;
 	uint64	   *items;			/* hashes of their lines */
@@ -68,6 +71,14 @@ typedef struct Place
 	char		token[EO_TOKEN_LEN + 1];	/* the key */
 	Row		   *row;
 } Place;
+
+/* The writes of a job. */
+typedef struct Loaded
+{
+	MemoryContextCallback callback;
+	EoWorkerTarget *target;
+	size_t		bytes;
+} Loaded;
 
 /* A reason that is to be noted in a row. */
 typedef struct Note
@@ -93,7 +104,6 @@ static struct
 	bool		expected;		/* there may be rows with writes */
 	bool		again;			/* the scan has met some that are not in order */
 	bool		no_memory;		/* or for which there was no memory */
-	size_t		bytes;			/* of the writes in jobs */
 	slist_head	notes;
 }			writes;
 
@@ -125,6 +135,22 @@ eo_worker_writes_again(void)
 
 /* ----- the order ----- */
 
+/*
+ * Does the life of a row go on elsewhere?  Then the row is finished there, and this is a copy
+ * of it: rows of this data do not wait for it.  A life that has not been seen to go on may
+ * be over, and then its rows are finished here, before those that come after them.
+ */
+static bool
+is_elsewhere(const EoOutboxRow *row)
+{
+	EoLifeVerdict verdict = {0};
+
+	if (!eo_known_target_exists(&row->target))
+		return false;
+	eo_worker_heir_ask(&row->target, row->life, &verdict);
+	return verdict.relation == EO_LIFE_OTHER && verdict.beats;
+}
+
 /* Note a row that a scan begins with. */
 static void
 note_row(const EoOutboxRow *row)
@@ -137,7 +163,8 @@ note_row(const EoOutboxRow *row)
 	memcpy(r->digest, row->digest, sizeof(r->digest));
 	r->number = row->writes.number;
 	r->items = palloc(sizeof(uint64) * row->writes.n);
-	for (int i = 0; i < row->writes.n; i++)
+	r->elsewhere = is_elsewhere(row);
+	for (int i = 0; i < row->writes.n && !r->elsewhere; i++)
 	{
 		size_t		len = strcspn(line, "\n");
 
@@ -252,12 +279,12 @@ eo_worker_writes_may_go(const EoOutboxRow *row)
 {
 	const Row  *r = find_row(row->token);
 
-	if (r == NULL)
+	if (r == NULL || (r->elsewhere && !is_elsewhere(row)))
 	{
 		writes.expected = writes.again = true;
 		return false;
 	}
-	if (writes.bytes < MAX_BYTES)
+	if (eo_worker_target_of(&row->target)->write_bytes < MAX_BYTES)
 		return r->ahead == 0;
 	writes.no_memory = true;
 	return false;
@@ -321,9 +348,11 @@ eo_worker_writes_next(EoOutboxRow *row)
 /* ----- the job ----- */
 
 static void
-unload(void *len)
+unload(void *arg)
 {
-	writes.bytes -= (size_t) len;
+	const Loaded *loaded = arg;
+
+	loaded->target->write_bytes -= loaded->bytes;
 }
 
 void
@@ -331,7 +360,7 @@ eo_worker_writes_load(EoWorkerJob *job)
 {
 	EoOutboxRow *row = job->data;
 	MemoryContext old = MemoryContextSwitchTo(job->context);
-	MemoryContextCallback *callback = palloc0(sizeof(*callback));
+	Loaded	   *loaded = palloc0(sizeof(*loaded));
 	char	   *text = eo_outbox_read_writes(row->digest, row->token);
 
 	MemoryContextSwitchTo(old);
@@ -341,10 +370,12 @@ eo_worker_writes_load(EoWorkerJob *job)
 		return;
 	/* Such a write is never one of several in a request. */
 	job->alone = true;
-	writes.bytes += strlen(text);
-	callback->func = unload;
-	callback->arg = (void *) strlen(text);
-	MemoryContextRegisterResetCallback(job->context, callback);
+	loaded->target = job->target;
+	loaded->bytes = strlen(text);
+	loaded->target->write_bytes += loaded->bytes;
+	loaded->callback.func = unload;
+	loaded->callback.arg = loaded;
+	MemoryContextRegisterResetCallback(job->context, &loaded->callback);
 }
 
 EoAnswer *

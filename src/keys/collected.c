@@ -28,6 +28,7 @@
 #include "commit/lives.h"
 #include "commit/xact.h"
 #include "dynamodb/hex.h"
+#include "dynamodb/token.h"
 #include "keys/collected.h"
 #include "keys/owner.h"
 #include "keys/writes.h"
@@ -432,13 +433,16 @@ hand_in(EoStore *store, const EoTarget *target, const EoWrites *writes, int numb
 {
 	EoLife		life;
 	char		text[EO_UUID_TEXT_LEN + 1];
+	char		token[EO_TOKEN_LEN + 1];
 	char	   *key;
 
 	while (!eo_life_current(MyDatabaseId, &life))
 		eo_lives_contact(store, target, "commit", "mirror");
 	eo_hex_put_uuid(life.id, text);
-	key = psprintf("mirror/%s/%llu/%d", text,
+	/* So that nobody can take the key before. */
+	eo_store_new_token(token);
+	key = psprintf("mirror/%s/%llu/%d/%s", text,
 				   (unsigned long long) U64FromFullTransactionId(GetTopFullTransactionId()),
-				   number);
+				   number, token);
 	eo_owner_once(store, key, NULL, RETENTION_S, NULL, writes);
 }

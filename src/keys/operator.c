@@ -279,6 +279,10 @@ static bool
 dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending)
 {
 	eo_doubt_end(&k->target, k->pk);
+	/* The finish was applied, and its answer was lost. */
+	if (pending != NULL && pending->writes.n > 0 && r != NULL &&
+		r->state == EO_STATE_COMPLETED && strcmp(r->owner, pending->token) == 0)
+		return eo_outbox_remove(pending->digest, pending->token);
 	return pending != NULL && (r == NULL || strcmp(r->owner, pending->token) != 0) &&
 		give_up(pending, true);
 }
@@ -307,7 +311,7 @@ give_up(const EoOutboxRow *row, bool record_known)
 static void
 check_refused(const EoKey *k, const EoOutboxRow *row)
 {
-	if (row->writes.n == 0 || row->writes.refused)
+	if (row->writes.n == 0 || row->writes.refused || row->given_up)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

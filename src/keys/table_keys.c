@@ -22,6 +22,8 @@
 
 typedef struct Known
 {
+	Oid			serverid;		/* two servers may be of different accounts */
+	Oid			userid;
 	char	   *url;
 	char	   *region;
 	char	   *table;
@@ -105,6 +107,8 @@ describe(EoStore *store, const char *table)
 						store->server->name, table)));
 	old = MemoryContextSwitchTo(TopMemoryContext);
 	known = palloc0(sizeof(Known));
+	known->serverid = store->server->serverid;
+	known->userid = store->server->userid;
 	known->url = pstrdup(store->server->url);
 	known->region = pstrdup(store->server->region);
 	known->table = pstrdup(table);
@@ -123,7 +127,8 @@ eo_table_keys_of(EoStore *store, const char *table)
 	{
 		const Known *known = lfirst(lc);
 
-		if (strcmp(known->table, table) == 0 && strcmp(known->url, store->server->url) == 0 &&
+		if (known->serverid == store->server->serverid && known->userid == store->server->userid &&
+			strcmp(known->table, table) == 0 && strcmp(known->url, store->server->url) == 0 &&
 			strcmp(known->region, store->server->region) == 0)
 			return &known->keys;
 	}

@@ -310,5 +310,27 @@ reset_proxy();
 settled($node);
 is(counter('waived'), 0, 'given up, and then rolled back: it is given up');
 
+# The finish was applied, its row stays, and the record is swept when its retention is over.
+fault(to => 'COMPLETED', key => 'swept', do => 'lose', times => 0);
+$node->safe_psql('postgres', "SELECT idem_once('swept', writes => " . counting('swept') . ')');
+wait_until('the finish is applied', sub { record($table, 'swept')->{status} eq 'COMPLETED' });
+$node->safe_psql('postgres', "UPDATE exactonce_internal.outbox SET created_at = created_at - interval '1 year'");
+crash($node);
+dynamodb(DeleteItem => { TableName => $table, Key => { pk => { S => 'IDEMPOTENCY#swept' } } });
+reset_proxy();
+$node->start;
+settled($node);
+is(counter('swept'), 1, 'a row whose record was finished and swept is removed');
+
+# A row that was given up while its record could not be read, and then turned up.
+fault(op => 'TransactWriteItems', key => 'given up', do => 'cancel', reasons => [ 'None', 'ValidationError' ], times => 0);
+$node->safe_psql('postgres', "SELECT idem_once('given up', writes => " . counting('given up') . ')');
+wait_until('one more is refused', sub { $node->safe_psql('postgres', $pending) =~ /^given up/ });
+$node->safe_psql('postgres', "UPDATE exactonce_internal.outbox SET given_up = true, reason = NULL, reason_item = NULL");
+is(run_script($node, "SELECT idem_resolve('given up', 'completed');\n"), "t\n", 'a row that was given up is resolved');
+reset_proxy();
+settled($node);
+is(counter('given up') . record($table, 'given up')->{status}, '0COMPLETED', 'without its writes');
+
 stop_without_crash($node, kills => 1);
 done_testing();

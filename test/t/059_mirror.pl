@@ -75,7 +75,7 @@ is($items->{1}{note}{S}, 'second', 'of several changes of a row the last one cou
 my @keys = grep { /^IDEMPOTENCY#mirror/ || /^mirror/ } keys %{ records('tap_mirror') };
 is(scalar(@keys), 3, 'a transaction has one record, and none if no column that is copied has changed');
 is(record('tap_mirror', $keys[0] =~ s/^IDEMPOTENCY#//r)->{retention_s}, 3600, 'it is kept for an hour');
-like($keys[0], qr{mirror/[0-9a-f-]{36}/\d+/1$}, 'its key names life and transaction');
+like($keys[0], qr{mirror/[0-9a-f-]{36}/\d+/1/[0-9a-f-]{36}$}, 'its key names life and transaction');
 
 $node->safe_psql('postgres', 'DELETE FROM orders; INSERT INTO orders SELECT g, g FROM generate_series(1, 1500) g');
 settled($node);
