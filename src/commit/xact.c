@@ -504,8 +504,9 @@ last_callback(XactEvent event, void *arg)
 	(void) arg;
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
 		tx.add = NULL;
-	if (tx.nclaims == 0 && !tx.committing && (tx.add == NULL ||
-											  (event != XACT_EVENT_PRE_PREPARE && event != XACT_EVENT_PRE_COMMIT)))
+	if (tx.nclaims == 0 && !tx.committing &&
+		(tx.add == NULL ||
+		 !(event == XACT_EVENT_PRE_PREPARE || event == XACT_EVENT_PRE_COMMIT)))
 	{
 		/* A claim that could not be made has left its memory here. */
 		if ((event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT) && tx.context != NULL)
