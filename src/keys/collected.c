@@ -54,7 +54,7 @@ typedef struct Entry
 	EoRowChange change;			/* of those for the commit */
 } Entry;
 
-/* What is known of a version. */
+/* Whether a version was made or ended. */
 typedef struct Version
 {
 	EoRowVersion version;		/* the key */
@@ -266,7 +266,7 @@ lock_all(void)
 	pfree(items);
 }
 
-/* What is known of a version of the row of an item; NULL: it has no name. */
+/* Find or enter a version of the row of an item; NULL: it has no name. */
 static Version *
 look_up(HTAB *versions, const Entry *e, const EoRowVersion *version)
 {
