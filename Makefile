@@ -61,13 +61,13 @@ SHLIB_LINK += $(SANITIZERS)
 endif
 
 # The SQL tests.  script/test runs all of them, with servers of its own.
-REGRESS = setup key powertools options arguments lifecycle outcomes limits errors privileges transactions workflow http transact actions admin enabled
+REGRESS = setup key powertools options arguments lifecycle outcomes limits errors privileges transactions workflow http transact writes actions admin enabled
 ISOLATION = race locks lost guard
 
 # make installcheck runs them on the server that libpq's variables name (PGHOST,
 # PGPORT, ...) and the DynamoDB engine at EXACTONCE_ENDPOINT.  It leaves out those
 # that need the proxy of script/test, which counts requests.
-REGRESS_PROXY = arguments lifecycle limits errors privileges transact enabled
+REGRESS_PROXY = arguments lifecycle limits errors privileges transact writes enabled
 REGRESS_PREP = prepare-installcheck
 REGRESS_OPTS = --inputdir=test --no-locale --encoding=UTF8
 ISOLATION_OPTS = --inputdir=test --outputdir=. --use-existing

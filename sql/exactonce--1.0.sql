@@ -142,12 +142,13 @@ CREATE FUNCTION @extschema@.idem_complete(
 	result pg_catalog.jsonb DEFAULT NULL,
 	token pg_catalog.uuid DEFAULT NULL,
 	immediate pg_catalog.bool DEFAULT false,
+	writes pg_catalog.jsonb DEFAULT NULL,
 	server pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.void
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_complete';
-COMMENT ON FUNCTION @extschema@.idem_complete(pg_catalog.text, pg_catalog.jsonb, pg_catalog.uuid, pg_catalog.bool, pg_catalog.text) IS
-'marks the key completed, with its result, if and only if the transaction commits; duplicates get the result. token: default the token that this transaction or session holds. immediate: completes at once, whether the transaction commits or not. Errors: 54000 (the result is too large for an item of 400 KB), ID002 (the claim was lost), ID005 (an earlier transaction completed the key with this token, and has committed), ID008 (this session holds no such claim, or has settled it already); at COMMIT, which is then rolled back, ID002 (also for a token that does not own the key), ID005, ID006 (no definite answer within commit_timeout), ID007 and ID008 (this claim has completed the key before, with another result)';
+COMMENT ON FUNCTION @extschema@.idem_complete(pg_catalog.text, pg_catalog.jsonb, pg_catalog.uuid, pg_catalog.bool, pg_catalog.jsonb, pg_catalog.text) IS
+'marks the key completed, with its result, if and only if the transaction commits; duplicates get the result. token: default the token that this transaction or session holds. immediate: completes at once, whether the transaction commits or not. writes: as those of idem_transact, without conditions; DynamoDB makes them when the key is marked completed, once, if and only if the transaction commits, and keys that write to one item in the order in which they were completed; a transaction that has handed in a write to an item keeps others from that until it ends. Errors: 54000 (the result is too large for an item of 400 KB), ID002 (the claim was lost), ID005 (an earlier transaction completed the key with this token, and has committed), ID008 (this session holds no such claim, or has settled it already); at COMMIT, which is then rolled back, ID002 (also for a token that does not own the key), ID005, ID006 (no definite answer within commit_timeout), ID007 and ID008 (this claim has completed the key before, with another result)';
 
 CREATE FUNCTION @extschema@.idem_complete_many(
 	keys pg_catalog.text[],
@@ -163,12 +164,13 @@ CREATE FUNCTION @extschema@.idem_once(
 	key pg_catalog.text,
 	result pg_catalog.jsonb DEFAULT NULL,
 	retention pg_catalog.interval DEFAULT NULL,
+	writes pg_catalog.jsonb DEFAULT NULL,
 	server pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.void
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_once';
-COMMENT ON FUNCTION @extschema@.idem_once(pg_catalog.text, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.text) IS
-'has COMMIT claim and complete the key, with one request: a unique constraint across services. No request is made before. Errors at COMMIT, which is then rolled back: ID005 (the key is completed already), ID001 (another run holds it), ID004 (failed and may not be retried), ID006, ID007; at once: ID005 (a transaction of this database has completed it, or this one holds it), 54000';
+COMMENT ON FUNCTION @extschema@.idem_once(pg_catalog.text, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.text) IS
+'has COMMIT claim and complete the key, with one request: a unique constraint across services. No request is made before. writes: as for idem_complete. Errors at COMMIT, which is then rolled back: ID005 (the key is completed already), ID001 (another run holds it), ID004 (failed and may not be retried), ID006, ID007; at once: ID005 (a transaction of this database has completed it, or this one holds it), 54000, and for writes those of idem_complete';
 
 CREATE FUNCTION @extschema@.idem_transact(
 	key pg_catalog.text,
@@ -218,6 +220,20 @@ LANGUAGE C VOLATILE
 AS 'MODULE_PATHNAME', 'eo_idem_guard';
 COMMENT ON FUNCTION @extschema@.idem_guard() IS
 'trigger function: a unique constraint across services. Arguments: the columns that make the key (a single column of type text, varchar, uuid or an integer type is used as it is, otherwise as by idem_key); prefix=; on_duplicate=error (AFTER INSERT, default; AFTER UPDATE OF the key columns claims the new key, and the old one stays claimed) or skip (BEFORE INSERT; not on partitions); at=now (default) or commit (COMMIT claims all keys of the transaction in parallel); retention= (an interval; default the server''s; after it a key may be used again, whatever the table holds); server= (default exactonce; the setting exactonce.server is ignored). The key is completed with the row''s transaction. Errors: 23505 (a duplicate; with table and trigger as table and constraint name), ID001 (another run holds the key), 22004 (a key column is null), 39P01 (the trigger is defined wrongly). The function uses the server with the rights of the table''s owner and is therefore not granted to PUBLIC: a role that may create triggers on a table and execute this function can claim keys in the owner''s name';
+
+CREATE FUNCTION @extschema@.idem_write(writes pg_catalog.jsonb)
+RETURNS pg_catalog.void
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_idem_write';
+COMMENT ON FUNCTION @extschema@.idem_write(pg_catalog.jsonb) IS
+'within a handler of idem_call: adds writes to the key at hand, as the argument writes of idem_complete. What the handler has added goes with its work if that is rolled back. Errors: 55000 (no handler runs), 22004, and those of idem_complete for writes';
+
+CREATE FUNCTION @extschema@.idem_mirror()
+RETURNS pg_catalog.trigger
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'eo_idem_mirror';
+COMMENT ON FUNCTION @extschema@.idem_mirror() IS
+'trigger function, AFTER INSERT OR UPDATE OR DELETE, FOR EACH ROW: copies the row to a DynamoDB table when its transaction has committed, once and in order. Arguments: the table, which the server option transact_tables names; the columns that make the key of its items, one or two, with commas between them; the columns that are copied, default * (all); server=. An attribute has the name of its column. Numbers are N, boolean BOOL, bytea B, json and jsonb maps, lists and plain values, date and timestamps ISO 8601 in UTC, and everything else is the text of its type as S; a NULL is left out. A later change of a row in the same transaction replaces an earlier one. The rights of the table''s owner on the server apply. Errors: 39P01 (wrong definition), 42703, 22004 (a NULL in the key), 22003 (a number of more than 38 digits), those of idem_complete for writes; at COMMIT those of idem_once';
 
 CREATE FUNCTION @extschema@.idem_fail(
 	key pg_catalog.text,
@@ -393,6 +409,12 @@ CREATE TABLE exactonce_internal.outbox (
 	given_up pg_catalog.bool NOT NULL,
 	life pg_catalog.uuid NOT NULL,
 	key_prefix pg_catalog.text NOT NULL,
+	writes pg_catalog.int4,
+	write_number pg_catalog.int8,
+	write_items pg_catalog.text,
+	write_body pg_catalog.bytea,
+	reason pg_catalog.text,
+	reason_item pg_catalog.int4,
 	PRIMARY KEY (system_identifier, dboid, digest)
 );
 COMMENT ON TABLE exactonce_internal.outbox IS
@@ -414,6 +436,12 @@ COMMENT ON COLUMN exactonce_internal.outbox.xid IS 'id of the transaction';
 COMMENT ON COLUMN exactonce_internal.outbox.created_at IS 'time at which idem_complete was called';
 COMMENT ON COLUMN exactonce_internal.outbox.key_prefix IS 'key prefix of the server, a part of pk';
 COMMENT ON COLUMN exactonce_internal.outbox.life IS 'the life under which the transaction committed, see lives';
+COMMENT ON COLUMN exactonce_internal.outbox.writes IS 'how many writes to other items are made together with the completion; NULL: none';
+COMMENT ON COLUMN exactonce_internal.outbox.write_number IS 'of two rows that write to one item the one with the lesser number is first';
+COMMENT ON COLUMN exactonce_internal.outbox.write_items IS 'the items that are written, a line for each: table and key';
+COMMENT ON COLUMN exactonce_internal.outbox.write_body IS 'the writes as DynamoDB takes them, in UTF-8';
+COMMENT ON COLUMN exactonce_internal.outbox.reason IS 'why DynamoDB refuses the writes for good; NULL: it has not';
+COMMENT ON COLUMN exactonce_internal.outbox.reason_item IS 'which of the writes it refuses, from 1; NULL: not known';
 COMMENT ON COLUMN exactonce_internal.outbox.given_up IS 'an operator gave the row up while its record could not be read: the worker leaves it alone, and it still says that its transaction committed';
 
 CREATE TABLE exactonce_internal.targets (
@@ -546,11 +574,22 @@ COMMENT ON FUNCTION @extschema@.exactonce_waits_for(pg_catalog.xid8, pg_catalog.
 'the life that must be over, or what must confirm the commit of this transaction, before the worker marks a key completed; NULL if nothing must, or has to any more; for exactonce_pending';
 
 CREATE VIEW @extschema@.exactonce_pending AS
+	WITH refused AS MATERIALIZED (
+		SELECT r.system_identifier, r.dboid, r.write_number, r.digest,
+			pg_catalog.string_to_array(r.write_items, pg_catalog.chr(10)) AS items
+		FROM exactonce_internal.outbox r
+		WHERE r.reason IS NOT NULL AND NOT r.given_up)
 	SELECT s.srvname AS server, o.dynamodb_table,
 		@extschema@.exactonce_key_of_record(o.pk, o.server) AS key,
 		o.xid, o.created_at, pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) o.created_at AS age,
 		pg_catalog.encode(o.digest, 'hex') AS id,
-		@extschema@.exactonce_waits_for(o.xid, o.life, o.url, o.region, o.dynamodb_table, o.key_prefix) AS waits_for
+		COALESCE(@extschema@.exactonce_waits_for(o.xid, o.life, o.url, o.region, o.dynamodb_table, o.key_prefix),
+			(SELECT pg_catalog.concat('refused writes: ', pg_catalog.encode(r.digest, 'hex')) FROM refused r
+				WHERE r.system_identifier OPERATOR(pg_catalog.=) o.system_identifier AND r.dboid OPERATOR(pg_catalog.=) o.dboid
+					AND r.write_number OPERATOR(pg_catalog.<) o.write_number
+					AND r.items OPERATOR(pg_catalog.&&) pg_catalog.string_to_array(o.write_items, pg_catalog.chr(10))
+				LIMIT 1)) AS waits_for,
+		o.writes, o.reason, o.reason_item
 	FROM exactonce_internal.outbox o
 	JOIN pg_catalog.pg_control_system() c ON c.system_identifier OPERATOR(pg_catalog.=) o.system_identifier
 	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) o.dboid
@@ -1148,7 +1187,7 @@ BEGIN
 		WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
 			AND p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
 			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'action_list', 'idem_resolve', 'idem_create_table', 'idem_check',
-				'idem_guard', 'idem_take_over', 'idem_drain', 'idem_audit', 'exactonce_claims_of_cluster', 'exactonce_lives_of_cluster',
+				'idem_guard', 'idem_mirror', 'idem_take_over', 'idem_drain', 'idem_audit', 'exactonce_claims_of_cluster', 'exactonce_lives_of_cluster',
 				'exactonce_progress_of_cluster', 'exactonce_circuits_of_cluster', 'exactonce_health_of_database', 'exactonce_credentials_of_cluster',
 				'exactonce_stats_reset']::pg_catalog.name[])
 	LOOP

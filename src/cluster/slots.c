@@ -293,7 +293,7 @@ eo_slot_acquired(EoSlotRef ref, int64 fence, int64 runs, int64 lease_until_ms, i
 }
 
 void
-eo_slot_completed(EoSlotRef ref)
+eo_slot_completed(EoSlotRef ref, bool has_writes)
 {
 	EoSlot	   *slot = lock_slot(ref);
 
@@ -302,6 +302,7 @@ eo_slot_completed(EoSlotRef ref)
 	/* A claim by idem_once() has its row from the beginning. */
 	if (slot->info.state == EO_SLOT_HELD)
 		enter_state(slot, EO_SLOT_COMPLETED);
+	slot->info.has_writes = has_writes;
 	eo_claim_table_unlock();
 }
 

@@ -131,6 +131,7 @@ typedef struct EoSlotInfo
 
 	/* The terms on which the claim was made. */
 	bool		once;			/* by idem_once() */
+	bool		has_writes;		/* its row has; from COMPLETED on */
 	bool		bound;			/* bind = tx: it ends with the transaction */
 	bool		session;		/* bind = session: it ends with the session */
 	bool		release_on_abort;	/* else the claim outlives a rollback */
@@ -272,7 +273,7 @@ extern const EoSlotInfo *eo_slot_own(EoSlotRef ref);
 
 extern void eo_slot_acquired(EoSlotRef ref, int64 fence, int64 runs, int64 lease_until_ms,
 							 int64 ttl_s);
-extern void eo_slot_completed(EoSlotRef ref);
+extern void eo_slot_completed(EoSlotRef ref, bool has_writes);
 extern void eo_slot_uncompleted(EoSlotRef ref);
 
 /* Another status if there is no room for the error, and then nothing has changed. */

@@ -24,9 +24,14 @@
 #include "cluster/target.h"
 #include "commit/internal.h"
 #include "commit/known_targets.h"
+#include "nodes/pg_list.h"
+#include "server/options.h"
+#include "server/text.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -159,4 +164,70 @@ eo_known_target_exists(const EoTarget *target)
 	found = find_row(rel, target);
 	table_close(rel, AccessShareLock);
 	return found;
+}
+
+/* ----- servers ----- */
+
+/*
+ * How well does a server suit a target?  0: it leads to another table, or its
+ * options are not valid, which must not stop the caller.
+ */
+static int
+suits(Oid serverid, const EoTarget *target)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile int score = 0;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		EoServer   *s = eo_options_load(serverid, target->userid);
+
+		if (s != NULL && strcmp(s->url, target->url) == 0 &&
+			strcmp(s->region, target->region) == 0 && strcmp(s->table, target->table) == 0)
+			score = 1 + (serverid == target->serverid) +
+				2 * (strcmp(eo_text_to_utf8(s->key_prefix), target->prefix) == 0);
+		if (s != NULL)
+			MemoryContextDelete(GetMemoryChunkContext(s));
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		/* Neither says anything about the options. */
+		if (geterrcode() == ERRCODE_QUERY_CANCELED ||
+			ERRCODE_TO_CATEGORY(geterrcode()) == ERRCODE_INSUFFICIENT_RESOURCES)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		score = 0;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return score;
+}
+
+Oid
+eo_known_target_server(const EoTarget *target)
+{
+	List	   *servers = eo_options_servers();
+	Oid			best = InvalidOid;
+	int			best_score = 0;
+	ListCell   *cell;
+
+	foreach(cell, servers)
+	{
+		int			score = suits(lfirst_oid(cell), target);
+
+		if (score > best_score)
+		{
+			best = lfirst_oid(cell);
+			best_score = score;
+		}
+	}
+	list_free(servers);
+	return best;
 }

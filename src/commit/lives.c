@@ -340,7 +340,7 @@ eo_lives_judge(const EoHistory *history, const uint8 *id, bool over, const char 
 	int			i = eo_life_rows_find(history, id);
 
 	verdict->relation = EO_LIFE_OTHER;
-	verdict->closed = false;
+	verdict->beats = verdict->closed = false;
 	verdict->known = i >= 0 || eo_lives_lead_into(history, ancestors);
 	verdict->this_run = i >= 0 && memcmp(history->rows[i].run, eo_life_run(), EO_UUID_LEN) == 0;
 	verdict->next_floor = UINT64_MAX;

@@ -68,6 +68,7 @@ typedef struct EoLifeVerdict
 	EoLifeRelation relation;
 	bool		known;			/* this data has been through it, or its data
 								 * left ours at some time */
+	bool		beats;			/* it goes on elsewhere: its beats were seen */
 	bool		this_run;		/* it began in this run of the server */
 	bool		closed;			/* it is over, and nobody had to take over:
 								 * its data may go on under another life */

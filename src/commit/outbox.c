@@ -39,14 +39,13 @@
 #include "dynamodb/token.h"
 #include "miscadmin.h"
 #include "server/error.h"
-#include "server/options.h"
 #include "server/text.h"
+#include "storage/bufmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
@@ -73,7 +72,15 @@ typedef enum OutboxColumn
 	C_GIVEN_UP,
 	C_LIFE,
 	C_PREFIX,
-	OUTBOX_COLUMNS = C_PREFIX
+
+	/* NULL in a row without writes; the last two are NULL until a refusal. */
+	C_WRITES,
+	C_NUMBER,
+	C_ITEMS,
+	C_BODY,
+	C_REASON,
+	C_REASON_ITEM,
+	OUTBOX_COLUMNS = C_REASON_ITEM
 } OutboxColumn;
 
 /* A digest as PostgreSQL holds a bytea. */
@@ -95,6 +102,7 @@ typedef struct OutboxScan
 	SysScanDesc scan;
 } OutboxScan;
 
+static void form_writes(const EoOutboxWrites *w, Datum *values, bool *nulls);
 static HeapTuple form_row(Relation rel, const EoOutboxRow *row);
 static void begin_scan(OutboxScan *s, LOCKMODE mode, const uint8 *digest);
 static void begin_scan_of(OutboxScan *s, LOCKMODE mode, uint64 system, Oid dboid,
@@ -112,9 +120,12 @@ static void end_scan(OutboxScan *s);
 static void close_table(OutboxScan *s);
 static void read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row);
 static bool token_is(const OutboxScan *s, HeapTuple tuple, const char *token);
+static void read_digest(Datum value, uint8 *digest);
 static void read_token(const OutboxScan *s, HeapTuple tuple, char token[EO_TOKEN_LEN + 1]);
 static void copy_text(Datum value, char *out, size_t size);
 static Datum column_of(const OutboxScan *s, HeapTuple tuple, OutboxColumn column);
+static bool has_writes(const OutboxScan *s, HeapTuple tuple);
+static void read_writes(const OutboxScan *s, HeapTuple tuple, EoOutboxWrites *writes);
 static Datum digest_datum(DigestDatum *datum, const uint8 *digest);
 
 void
@@ -154,6 +165,31 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 	table_close(rel, NoLock);
 }
 
+/* It may be in another encoding than the database. */
+static Datum
+utf8_datum(const char *text)
+{
+	size_t		len = strlen(text);
+	bytea	   *bytes = palloc(VARHDRSZ + len);
+
+	SET_VARSIZE(bytes, VARHDRSZ + len);
+	memcpy(VARDATA(bytes), text, len);
+	return PointerGetDatum(bytes);
+}
+
+static void
+form_writes(const EoOutboxWrites *w, Datum *values, bool *nulls)
+{
+	for (int c = C_WRITES; c <= C_REASON_ITEM; c++)
+		nulls[c - 1] = w->n == 0 || c >= C_REASON;
+	if (w->n == 0)
+		return;
+	values[C_WRITES - 1] = Int32GetDatum(w->n);
+	values[C_NUMBER - 1] = Int64GetDatum(w->number);
+	values[C_ITEMS - 1] = CStringGetTextDatum(w->items);
+	values[C_BODY - 1] = utf8_datum(w->text);
+}
+
 static HeapTuple
 form_row(Relation rel, const EoOutboxRow *row)
 {
@@ -181,6 +217,7 @@ form_row(Relation rel, const EoOutboxRow *row)
 	memcpy(life.data, row->life, sizeof(life.data));
 	values[C_LIFE - 1] = UUIDPGetDatum(&life);
 	values[C_PREFIX - 1] = CStringGetTextDatum(row->target.prefix);
+	form_writes(&row->writes, values, nulls);
 	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
 }
 
@@ -214,9 +251,106 @@ eo_outbox_visit(BlockNumber from, bool (*visit) (const EoOutboxRow *row))
 		if (!row.given_up)
 			go_on = visit(&row);
 		pfree(row.pk);
+		if (row.writes.n > 0)
+			pfree(unconstify(char *, row.writes.items));
 	}
 	end_scan(&scan);
 	return go_on;
+}
+
+void
+eo_outbox_visit_writes(void (*visit) (const EoOutboxRow *row))
+{
+	OutboxScan	scan;
+	HeapTuple	tuple;
+
+	begin_scan_of_table(&scan, 0);
+	while (HeapTupleIsValid(tuple = next_row(&scan)))
+	{
+		EoOutboxRow row;
+
+		if (!has_writes(&scan, tuple) || DatumGetBool(column_of(&scan, tuple, C_GIVEN_UP)))
+			continue;
+		read_row(&scan, tuple, &row);
+		visit(&row);
+		pfree((void *) row.pk);
+		pfree(unconstify(char *, row.writes.items));
+	}
+	end_scan(&scan);
+}
+
+char *
+eo_outbox_read_writes(const uint8 *digest, const char *token)
+{
+	OutboxScan	scan;
+	HeapTuple	tuple;
+	char	   *text = NULL;
+
+	begin_scan(&scan, AccessShareLock, digest);
+	tuple = row_of_claim(&scan, token);
+	if (HeapTupleIsValid(tuple) && has_writes(&scan, tuple))
+	{
+		bytea	   *body = DatumGetByteaPP(column_of(&scan, tuple, C_BODY));
+
+		text = pnstrdup(VARDATA_ANY(body), VARSIZE_ANY_EXHDR(body));
+	}
+	end_scan(&scan);
+	return text;
+}
+
+/* Is this note in the row already? */
+static bool
+is_noted(const OutboxScan *s, HeapTuple tuple, const char *reason, int item)
+{
+	bool		isnull;
+	Datum		noted = heap_getattr(tuple, C_REASON, RelationGetDescr(s->rel), &isnull);
+	int			noted_item = 0;
+
+	if (isnull || strcmp(TextDatumGetCString(noted), reason) != 0)
+		return false;
+	noted = heap_getattr(tuple, C_REASON_ITEM, RelationGetDescr(s->rel), &isnull);
+	if (!isnull)
+		noted_item = DatumGetInt32(noted);
+	return noted_item == item;
+}
+
+bool
+eo_outbox_note(const uint8 *digest, const char *token, const char *reason, int item)
+{
+	OutboxScan	scan;
+	HeapTuple	tuple;
+	Datum		values[OUTBOX_COLUMNS] = {0};
+	bool		nulls[OUTBOX_COLUMNS] = {false};
+	bool		replace[OUTBOX_COLUMNS] = {false};
+	bool		noted = false;
+
+	values[C_REASON - 1] = CStringGetTextDatum(reason);
+	values[C_REASON_ITEM - 1] = Int32GetDatum(item);
+	nulls[C_REASON_ITEM - 1] = item == 0;
+	replace[C_REASON - 1] = replace[C_REASON_ITEM - 1] = true;
+	begin_scan(&scan, RowExclusiveLock, digest);
+	tuple = row_of_claim(&scan, token);
+	if (HeapTupleIsValid(tuple) && !is_noted(&scan, tuple, reason, item))
+	{
+		HeapTupleData locked = {.t_self = tuple->t_self,.t_tableOid = tuple->t_tableOid};
+		TM_FailureData failure;
+		Buffer		buffer;
+
+		/*
+		 * An operator may be giving it up.  The worker must not wait for
+		 * that.
+		 */
+		noted = heap_lock_tuple(scan.rel, &locked, GetCurrentCommandId(true),
+								LockTupleNoKeyExclusive, LockWaitSkip, false, &buffer,
+								&failure) == TM_Ok;
+		ReleaseBuffer(buffer);
+		if (noted)
+			CatalogTupleUpdate(scan.rel, &tuple->t_self,
+							   heap_modify_tuple(tuple, RelationGetDescr(scan.rel), values, nulls,
+												 replace));
+	}
+	end_scan(&scan);
+	return noted;
 }
 
 bool
@@ -344,74 +478,6 @@ has_own_row(Relation rel, Datum digest, bool *changing)
 }
 
 /*
- * How well does a server suit the row of a target?  0: it leads to another table, or its
- * options are not valid, which must not stop the caller.
- */
-static int
-suits(Oid serverid, const EoTarget *target)
-{
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile int score = 0;
-
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		EoServer   *s = eo_options_load(serverid, target->userid);
-
-		if (s != NULL && strcmp(s->url, target->url) == 0 &&
-			strcmp(s->region, target->region) == 0 && strcmp(s->table, target->table) == 0)
-			score = 1 + (serverid == target->serverid) +
-				2 * (strcmp(eo_text_to_utf8(s->key_prefix), target->prefix) == 0);
-		if (s != NULL)
-			MemoryContextDelete(GetMemoryChunkContext(s));
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		/* Neither says anything about the options. */
-		if (geterrcode() == ERRCODE_QUERY_CANCELED ||
-			ERRCODE_TO_CATEGORY(geterrcode()) == ERRCODE_INSUFFICIENT_RESOURCES)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(context);
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		score = 0;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	return score;
-}
-
-/*
- * The server that suits a row best: one with the same key_prefix, and of several the row's
- * own.  InvalidOid: none leads to its table.
- */
-static Oid
-server_of(const EoTarget *target)
-{
-	List	   *servers = eo_options_servers();
-	Oid			best = InvalidOid;
-	int			best_score = 0;
-	ListCell   *cell;
-
-	foreach(cell, servers)
-	{
-		int			score = suits(lfirst_oid(cell), target);
-
-		if (score > best_score)
-		{
-			best = lfirst_oid(cell);
-			best_score = score;
-		}
-	}
-	list_free(servers);
-	return best;
-}
-
-/*
  * The OIDs of roles are the same after pg_upgrade, and those of servers are not: the row
  * gets the one that leads to its table now, or none.
  */
@@ -426,6 +492,14 @@ adopt_row(OutboxScan *s, HeapTuple tuple, Oid serverid)
 	values[C_DATABASE - 1] = ObjectIdGetDatum(MyDatabaseId);
 	values[C_SERVER - 1] = ObjectIdGetDatum(serverid);
 	replace[C_SYSTEM - 1] = replace[C_DATABASE - 1] = replace[C_SERVER - 1] = true;
+
+	/* They come before all rows that are inserted here, and keep their order. */
+	if (has_writes(s, tuple))
+	{
+		values[C_NUMBER - 1] = Int64GetDatum(DatumGetInt64(column_of(s, tuple, C_NUMBER)) |
+											 PG_INT64_MIN);
+		replace[C_NUMBER - 1] = true;
+	}
 	CatalogTupleUpdate(s->rel, &tuple->t_self,
 					   heap_modify_tuple(tuple, RelationGetDescr(s->rel), values, nulls, replace));
 }
@@ -466,7 +540,7 @@ eo_outbox_adopt(const EoHistory *history)
 		bool		changing = false;
 
 		if (memcmp(&row.target, &last, sizeof(last)) != 0)
-			serverid = server_of(&row.target);
+			serverid = eo_known_target_server(&row.target);
 		last = row.target;
 		/* To insert a second row would wait for the transaction of the first. */
 		if (!has_own_row(s.rel, column_of(&s, tuple, C_DIGEST), &changing))
@@ -496,7 +570,7 @@ eo_outbox_any_of_original(Oid serverid)
 		begin_scan_of(&s, AccessShareLock, original->system, original->dboid, NULL);
 		while (!any && HeapTupleIsValid(next_of_original(&s, &history, &row)))
 			any = !row.given_up &&
-				(!OidIsValid(serverid) || server_of(&row.target) == serverid);
+				(!OidIsValid(serverid) || eo_known_target_server(&row.target) == serverid);
 		end_scan(&s);
 	}
 	pfree(history.rows);
@@ -695,14 +769,12 @@ read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 {
 	Datum		values[OUTBOX_COLUMNS];
 	bool		nulls[OUTBOX_COLUMNS];
-	bytea	   *digest;
 
 	heap_deform_tuple(tuple, RelationGetDescr(s->rel), values, nulls);
-	digest = DatumGetByteaPP(values[C_DIGEST - 1]);
 
 	/* Targets are compared with memcmp(): clear the padding. */
 	memset(row, 0, sizeof(*row));
-	memcpy(row->digest, VARDATA_ANY(digest), Min(VARSIZE_ANY_EXHDR(digest), EO_DIGEST_LEN));
+	read_digest(values[C_DIGEST - 1], row->digest);
 	eo_hex_put_uuid(DatumGetUUIDP(values[C_TOKEN - 1])->data, row->token);
 	row->block = ItemPointerGetBlockNumber(&tuple->t_self);
 	row->target.dboid = MyDatabaseId;
@@ -720,6 +792,25 @@ read_row(const OutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 	copy_text(values[C_TABLE - 1], row->target.table, sizeof(row->target.table));
 	copy_text(values[C_PREFIX - 1], row->target.prefix, sizeof(row->target.prefix));
 	copy_text(values[C_LAYOUT - 1], row->target.layout, sizeof(row->target.layout));
+	if (has_writes(s, tuple))
+		read_writes(s, tuple, &row->writes);
+}
+
+static bool
+has_writes(const OutboxScan *s, HeapTuple tuple)
+{
+	return !heap_attisnull(tuple, C_WRITES, RelationGetDescr(s->rel));
+}
+
+/* Their text is left out: it may be large. */
+static void
+read_writes(const OutboxScan *s, HeapTuple tuple, EoOutboxWrites *writes)
+{
+	writes->n = DatumGetInt32(column_of(s, tuple, C_WRITES));
+	writes->number = DatumGetInt64(column_of(s, tuple, C_NUMBER));
+	writes->items = TextDatumGetCString(column_of(s, tuple, C_ITEMS));
+	writes->refused = !heap_attisnull(tuple, C_REASON, RelationGetDescr(s->rel));
+	writes->text = NULL;
 }
 
 static bool
@@ -729,6 +820,14 @@ token_is(const OutboxScan *s, HeapTuple tuple, const char *token)
 
 	read_token(s, tuple, text);
 	return strcmp(text, token) == 0;
+}
+
+static void
+read_digest(Datum value, uint8 *digest)
+{
+	const bytea *bytes = DatumGetByteaPP(value);
+
+	memcpy(digest, VARDATA_ANY(bytes), Min(VARSIZE_ANY_EXHDR(bytes), EO_DIGEST_LEN));
 }
 
 static void
@@ -744,7 +843,7 @@ copy_text(Datum value, char *out, size_t size)
 	text_to_cstring_buffer(DatumGetTextPP(value), out, size);
 }
 
-/* The value of a column.  All columns are NOT NULL. */
+/* The value of a column that is not NULL. */
 static Datum
 column_of(const OutboxScan *s, HeapTuple tuple, OutboxColumn column)
 {

@@ -24,6 +24,22 @@
 #include "storage/block.h"
 #include "utils/timestamp.h"
 
+/*
+ * The writes that are to be made together with the completion, in one transaction of
+ * DynamoDB.  Of two rows with the same item the one with the lesser number is finished
+ * first (item_order.h).
+ */
+typedef struct EoOutboxWrites
+{
+	int			n;				/* 0: there are none, and the rest is not set */
+	int64		number;
+	const char *items;			/* a line for each write: table and key */
+	bool		refused;		/* of a row that was read: eo_outbox_note()
+								 * has said why */
+	const char *text;			/* UTF-8, as DynamoDB takes it; of a row that
+								 * was read NULL, see eo_outbox_read_writes() */
+} EoOutboxWrites;
+
 /* A completion that its transaction decides on. */
 typedef struct EoOutboxRow
 {
@@ -39,6 +55,7 @@ typedef struct EoOutboxRow
 	bool		given_up;		/* the same */
 	BlockNumber block;			/* where in the table it is; the same */
 	int64		committed_us;	/* when it committed, monotonic; 0: not known */
+	EoOutboxWrites writes;
 } EoOutboxRow;
 
 /*
@@ -79,7 +96,23 @@ extern bool eo_outbox_is_undecided(const uint8 *digest, const char *token, uint6
 /* As eo_outbox_visit(), the rows of transactions that go on, but of the current one. */
 extern bool eo_outbox_visit_undecided(bool (*visit) (const EoOutboxRow *row));
 
-/* Read the committed row of a key; pk is palloc'd.  Returns false if there is none. */
+/* The same for all rows that have writes. */
+extern void eo_outbox_visit_writes(void (*visit) (const EoOutboxRow *row));
+
+/* The text of the writes of a committed row, palloc'd; NULL: there is no such row. */
+extern char *eo_outbox_read_writes(const uint8 *digest, const char *token);
+
+/*
+ * Note in the committed row of a claim why its writes are refused, and which of them is
+ * (from 1; 0: not known).  Does nothing, and returns false, if that is there already, if
+ * there is no row, or if another transaction is changing it.
+ */
+extern bool eo_outbox_note(const uint8 *digest, const char *token, const char *reason, int item);
+
+/*
+ * Read the committed row of a key; pk and the items are palloc'd.  Returns false if there is
+ * none.
+ */
 extern bool eo_outbox_read(const uint8 *digest, EoOutboxRow *row);
 
 /*

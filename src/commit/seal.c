@@ -457,6 +457,7 @@ prepare_claim(const Sealing *s, EoTxClaim *claim, EoBundle *bundle, EoVerb verb,
 	w.action = claim->action;
 	w.result = claim->result;
 	w.result_len = claim->result_len;
+	w.writes = claim->writes;
 	w.seen = seen;
 	answer = eo_store_prepare_write_in(claim->store, bundle, claim->pk, verb, &w);
 	answer->user = claim;

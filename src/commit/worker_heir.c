@@ -781,11 +781,8 @@ eo_worker_heir_ask(const EoTarget *target, const uint8 *id, EoLifeVerdict *verdi
 	c = enter_life(target, id);
 	c->asked = true;
 	eo_lives_judge(eo_worker_lives_history(), id, c->stage == OVER, c->ancestors, verdict);
-
-	/*
-	 * Its item, which was not read yet, may say that it is a branch of our
-	 * history.
-	 */
+	verdict->beats = c->watch == EO_WATCH_BEATS;
+	/* Its item may yet say that it is a branch of our history. */
 	if (c->ended && c->since_us == 0)
 		verdict->known = true;
 }

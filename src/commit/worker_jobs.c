@@ -499,7 +499,13 @@ take_answer(EoWorkerJob *job)
 	/* EO_INVALID is an answer: a record that cannot be read. */
 	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
 	{
-		take_failure(job, &answer->error);
+		if (job->kind->refused != NULL && job->kind->refused(job, answer))
+		{
+			eo_worker_target_answered(job->target);
+			eo_worker_job_end(job);
+		}
+		else
+			take_failure(job, &answer->error);
 		return;
 	}
 	eo_worker_target_answered(job->target);

@@ -41,6 +41,12 @@ typedef struct EoWorkerJobKind
 	bool		(*take) (EoWorkerJob *job, const EoAnswer *answer);
 
 	/*
+	 * The call has failed.  Returns true if that is about this job alone, and
+	 * its target has answered: then the job ends.  NULL: it never is.
+	 */
+	bool		(*refused) (EoWorkerJob *job, const EoAnswer *answer);
+
+	/*
 	 * Give the work back to its source, to be found there again after a
 	 * pause; the job ends.  0: it has not failed, but its target has no room.
 	 */

@@ -46,6 +46,7 @@
 #include "commit/worker_lives.h"
 #include "commit/worker_rows.h"
 #include "commit/worker_targets.h"
+#include "commit/worker_writes.h"
 #include "dynamodb/action_item.h"
 #include "dynamodb/client.h"
 #include "dynamodb/clock.h"
@@ -78,6 +79,9 @@
 
 /* A row whose record refused to be finished is tried again after this. */
 #define REFUSED_US INT64CONST(600000000)
+
+/* One whose writes were refused, after this. */
+#define REFUSED_WRITES_US INT64CONST(60000000)
 
 /* A row of a life that is over is tried again after this if our lease is too old. */
 #define LEASE_PAUSE_US INT64CONST(100000)
@@ -135,6 +139,7 @@ static EoAnswer *prepare(EoWorkerJob *job, EoStore *store);
 static bool take(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off(EoWorkerJob *job, int64 pause_us);
 static bool abandon(EoWorkerJob *job);
+static bool refused(EoWorkerJob *job, const EoAnswer *answer);
 static void forget_removed(void);
 static void scan(bool full);
 static bool take_row(const EoOutboxRow *row);
@@ -146,6 +151,7 @@ static void refuse_row(const EoOutboxRow *row);
 static const EoWorkerJobKind finish_kind = {
 	.prepare = prepare,
 	.take = take,
+	.refused = refused,
 	.put_off = put_off,
 	.abandon = abandon,
 	.lane = EO_WORKER_WRITES,
@@ -161,6 +167,7 @@ eo_worker_rows_init(MemoryContext context, Oid outbox)
 	rows.known = hash_create("exactonce rows", 256, &ctl,
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	rows.outbox = outbox;
+	eo_worker_writes_init(context);
 	dlist_init(&rows.done);
 	dlist_init(&rows.held);
 	rows.scan_wanted = true;
@@ -261,11 +268,15 @@ scan(bool full)
 	rows.retry_us = INT64_MAX;
 	rows.recoveries = eo_worker_targets_recoveries();
 	rows.scan++;
+	if (full)
+		eo_worker_writes_expect();
+	eo_worker_writes_begin();
 	to_the_end = eo_outbox_visit(from, take_row);
 	rows.full_wanted = !to_the_end || from > 0;
 	if (!rows.full_wanted)
 		forget_removed();
-	rows.scan_wanted = eo_worker_jobs_are_full(EO_WORKER_WRITES) || (to_the_end && from > 0);
+	rows.scan_wanted = eo_worker_jobs_are_full(EO_WORKER_WRITES) || (to_the_end && from > 0) ||
+		eo_worker_writes_again();
 	rows.from = BlockNumberIsValid(rows.skipped) && (!to_the_end || from == 0) ? rows.skipped : 0;
 }
 
@@ -334,6 +345,11 @@ take_row(const EoOutboxRow *row)
 		refuse_row(row);
 		return true;
 	}
+	if (row->writes.n > 0 && !eo_worker_writes_may_go(row))
+	{
+		rows.skipped = Min(rows.skipped, row->block);
+		return true;
+	}
 	if (eo_worker_barrier_is_open_for(row->xid))
 		return add_job(row);
 	rows.others_held = true;
@@ -370,6 +386,8 @@ add_job(const EoOutboxRow *row)
 	*copy = *row;
 	copy->committed_us = known->committed_us;
 	copy->pk = MemoryContextStrdup(job->context, row->pk);
+	if (copy->writes.n > 0)
+		eo_worker_writes_load(job);
 	if (!eo_worker_jobs_are_full(EO_WORKER_WRITES))
 		return true;
 	rows.skipped = Min(rows.skipped, row->block);
@@ -489,17 +507,25 @@ prepare(EoWorkerJob *job, EoStore *store)
 	const EoOutboxRow *row = job->data;
 	EoWrite		w = {0};
 
+	if (row->writes.n > 0 && row->writes.text == NULL)
+	{
+		hash_search(rows.known, job->token, HASH_REMOVE, NULL);
+		return NULL;
+	}
 	if (!may_finish(job))
 		return NULL;
 	w.owner = row->token;
 	w.now_ms = eo_client_now_ms(&store->client);
 	eo_record_keep(&w, w.now_ms, row->retention_s);
+	w.writes = row->writes.n;
 	/* Actions are not remembered. */
 	if (eo_cache_is_used(store) && !eo_action_item_is_pk(row->pk))
 	{
 		eo_target_digest(&row->target, row->pk, job->digest);
 		job->cache_mark = eo_cache_mark(store, job->digest);
 	}
+	if (row->writes.n > 0)
+		return eo_worker_writes_prepare(job, store, &w);
 	return eo_store_prepare_write_in(store, job->bundle, row->pk, EO_FINISH, &w);
 }
 
@@ -516,16 +542,47 @@ count(const EoOutboxRow *row, EoStats *stats)
 					  GetCurrentTimestamp() - row->created_at);
 }
 
+/*
+ * Has an operator finished the record without the writes of the row, and then not
+ * committed that?
+ */
+static bool
+is_waived(const EoOutboxRow *row, const EoAnswer *answer)
+{
+	const EoRecord *r = eo_store_record(answer);
+
+	return row->writes.n > 0 && answer->outcome == EO_NOT_APPLIED && answer->exists &&
+		r->state == EO_STATE_COMPLETED && strcmp(r->owner, row->token) == 0;
+}
+
+/*
+ * Is the record gone because its retention is over?  A record that is COMMITTING is not
+ * swept.  So it was finished with its writes, and only the row was not removed.
+ */
+static bool
+is_swept(const EoOutboxRow *row, const EoAnswer *answer)
+{
+	if (row->writes.n == 0 || answer->outcome != EO_NOT_APPLIED || answer->exists ||
+		GetCurrentTimestamp() - row->created_at <= row->retention_s * USECS_PER_SEC)
+		return false;
+	ereport(LOG,
+			(errmsg("exactonce: a completion in table \"%s\" is removed: its record was finished, and its retention is over",
+					row->target.table)));
+	return true;
+}
+
 static bool
 take(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoOutboxRow *row = job->data;
 	KnownRow   *known;
 
-	if (answer->outcome == EO_APPLIED)
+	if (answer->outcome == EO_APPLIED || is_waived(row, answer) ||
+		is_swept(row, answer))
 	{
 		count(row, job->target->store->stats);
-		if (!eo_action_item_is_pk(row->pk))
+		/* The reply to a transaction brings no record. */
+		if (answer->exists && !eo_action_item_is_pk(row->pk))
 			eo_cache_put(job->target->store, job->digest, eo_store_record(answer), job->cache_mark);
 		dlist_push_tail(&rows.done, &job->node);
 		rows.ndone++;
@@ -553,6 +610,23 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 					   eo_record_state_name(eo_store_record(answer)->state)) :
 			 errdetail("Its record is gone, or cannot be read."),
 			 errhint("It stays in exactonce_pending and is tried again every ten minutes. Look for whoever changed the record or the table.")));
+	return true;
+}
+
+/* DynamoDB refuses the writes of the row for good. */
+static bool
+refused(EoWorkerJob *job, const EoAnswer *answer)
+{
+	KnownRow   *known;
+
+	if (!eo_worker_writes_refused(job, answer))
+		return false;
+	known = hash_search(rows.known, job->token, HASH_FIND, NULL);
+	if (known != NULL)
+	{
+		known->again_us = eo_clock_monotonic_us() + eo_guc_hurried_us(REFUSED_WRITES_US);
+		known->failed_us = 0;
+	}
 	return true;
 }
 
@@ -591,6 +665,22 @@ abandon(EoWorkerJob *job)
 
 /* ----- removing ----- */
 
+/* Rows are removed.  Add jobs for those that have waited for their writes. */
+static void
+take_next(const EoOutboxRow *const *done, int n)
+{
+	EoOutboxRow row;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (done[i]->writes.n > 0)
+			eo_worker_writes_finished(done[i]->token);
+	}
+	rows.may_skip = 1;			/* there is no scan that could end */
+	while (eo_worker_writes_next(&row))
+		(void) take_row(&row);
+}
+
 void
 eo_worker_rows_remove(void)
 {
@@ -598,22 +688,26 @@ eo_worker_rows_remove(void)
 	dlist_iter	iter;
 	dlist_mutable_iter removal;
 
-	if (dlist_is_empty(&rows.done))
+	if (dlist_is_empty(&rows.done) && !eo_worker_writes_any_notes())
 		return;
 	StartTransactionCommand();
 	if (OidIsValid(eo_internal_look()))
 	{
-		const EoOutboxRow **done = palloc(rows.ndone * sizeof(EoOutboxRow *));
+		const EoOutboxRow **done = palloc((rows.ndone + 1) * sizeof(EoOutboxRow *));
 		int			n = 0;
 
+		eo_worker_writes_put_notes();
 		dlist_foreach(iter, &rows.done)
 			done[n++] = dlist_container(EoWorkerJob, node, iter.cur)->data;
 		eo_outbox_remove_rows(done, n);
+		take_next(done, n);
 	}
 	CommitTransactionCommand();
 	/* Report the dead rows, so that autovacuum removes them. */
 	pgstat_report_stat(false);
 	MemoryContextSwitchTo(old);
+	if (eo_worker_writes_wait())
+		rows.scan_wanted = true;
 	dlist_foreach_modify(removal, &rows.done)
 	{
 		EoWorkerJob *job = dlist_container(EoWorkerJob, node, removal.cur);

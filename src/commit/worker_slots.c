@@ -29,6 +29,7 @@
 #include "commit/worker_rows.h"
 #include "commit/worker_slots.h"
 #include "commit/worker_targets.h"
+#include "commit/worker_writes.h"
 #include "compat.h"
 #include "dynamodb/client.h"
 #include "dynamodb/clock.h"
@@ -128,7 +129,9 @@ finish(const EoSlotView *view)
 	 * over, the row may have gone with an extension that was dropped; then a
 	 * scan finds it, or not.
 	 */
-	if (eo_life_is_current(slots.dboid, origin->life))
+	if (view->info.has_writes)
+		eo_worker_writes_expect();
+	if (eo_life_is_current(slots.dboid, origin->life) && !view->info.has_writes)
 		eo_worker_rows_take(&row);
 	else
 		eo_worker_rows_want_scan();

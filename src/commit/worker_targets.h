@@ -50,6 +50,7 @@ typedef struct EoWorkerTarget
 	EoWorkerQueue queues[EO_WORKER_LANES];
 	int			in_flight;		/* requests, of all lanes */
 	int			jobs;			/* of all lanes */
+	size_t		write_bytes;	/* of the writes in jobs (worker_writes.c) */
 	bool		gone;			/* the server was dropped */
 	bool		answers;		/* it has answered, and not failed since */
 	bool		failing;		/* it has failed, or there is no store */

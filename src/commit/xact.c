@@ -79,6 +79,8 @@
 static struct
 {
 	void		(*seal) (dlist_head *claims);
+	void		(*add) (void);	/* see eo_xact_at_commit() */
+	void		(*level_ended) (bool released, SubTransactionId mine, SubTransactionId parent);
 	MemoryContext context;		/* of all claims; reset at the end of each
 								 * transaction */
 	dlist_head	claims;			/* EoTxClaim, the oldest first */
@@ -284,7 +286,7 @@ eo_xact_completed(EoTxClaim *claim, const char *result)
 		claim->result = MemoryContextStrdup(tx.context, result);
 		claim->result_len = strlen(result);
 	}
-	eo_slot_completed(claim->slot);
+	eo_slot_completed(claim->slot, claim->writes > 0);
 	claim->completed_at = GetCurrentSubTransactionId();
 	tx.deepest_completion = Max(tx.deepest_completion, claim->completed_at);
 	tx.ncompleted++;
@@ -314,6 +316,21 @@ eo_xact_stay_first(void)
 	else
 		tx.first_entries++;
 	RegisterXactCallback(first_callback, &turns[turn]);
+}
+
+void
+eo_xact_at_commit(void (*add) (void))
+{
+	if (tx.add == NULL)
+		eo_xact_stay_first();
+	tx.add = add;
+}
+
+void
+eo_xact_follow_levels(void (*ended) (bool released, SubTransactionId mine,
+									 SubTransactionId parent))
+{
+	tx.level_ended = ended;
 }
 
 bool
@@ -420,12 +437,18 @@ static void
 first_callback(XactEvent event, void *arg)
 {
 	(void) arg;
+	if (event != XACT_EVENT_PRE_COMMIT && event != XACT_EVENT_PRE_PREPARE)
+		return;
+	if (tx.add != NULL && !tx.committing)
+	{
+		tx.committing = true;
+		tx.add();
+	}
 	if (tx.nclaims == 0 || tx.ready)
 		return;
 	if (event == XACT_EVENT_PRE_PREPARE)
 		check_may_prepare();
-	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE)
-		get_ready();
+	get_ready();
 	if (event == XACT_EVENT_PRE_PREPARE)
 		announce();
 }
@@ -477,7 +500,11 @@ static void
 last_callback(XactEvent event, void *arg)
 {
 	(void) arg;
-	if (tx.nclaims == 0 && !tx.committing)
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		tx.add = NULL;
+	if (tx.nclaims == 0 && !tx.committing &&
+		(tx.add == NULL ||
+		 !(event == XACT_EVENT_PRE_PREPARE || event == XACT_EVENT_PRE_COMMIT)))
 	{
 		/* A claim that could not be made has left its memory here. */
 		if ((event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
@@ -489,7 +516,7 @@ last_callback(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
-			if (tx.nclaims > 0 && !tx.ready)
+			if ((tx.nclaims > 0 && !tx.ready) || (tx.add != NULL && !tx.committing))
 				ereport(ERROR,
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						 errmsg("transaction has idempotency keys that were not sealed"),
@@ -782,6 +809,9 @@ subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactio
 						void *arg)
 {
 	(void) arg;
+	if (tx.level_ended != NULL &&
+		(event == SUBXACT_EVENT_ABORT_SUB || event == SUBXACT_EVENT_COMMIT_SUB))
+		tx.level_ended(event == SUBXACT_EVENT_COMMIT_SUB, mine, parent);
 	if (tx.nclaims == 0)
 		return;
 	if (event == SUBXACT_EVENT_ABORT_SUB)

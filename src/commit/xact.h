@@ -72,6 +72,8 @@ typedef struct EoTxClaim
 								 * function call did */
 	char	   *result;			/* JSON text to complete with; NULL: none */
 	size_t		result_len;
+	int			writes;			/* made with its finish; of a completed claim */
+	uint64		writes_hash;	/* eo_writes_hash() of them */
 } EoTxClaim;
 
 /* Has this claim a row in the outbox, and no seal yet? */
@@ -134,6 +136,19 @@ extern void eo_xact_completed(EoTxClaim *claim, const char *result);
  * callbacks that are registered now.  Does nothing while the transaction commits.
  */
 extern void eo_xact_stay_first(void);
+
+/*
+ * Have add() called when this transaction commits, before its keys are sealed: it may make
+ * keys that are to be claimed by the commit.
+ */
+extern void eo_xact_at_commit(void (*add) (void));
+
+/*
+ * Have ended() called when a subtransaction ends; released: what it did is its parent's, else it
+ * was rolled back.  It must not raise.
+ */
+extern void eo_xact_follow_levels(void (*ended) (bool released, SubTransactionId mine,
+												 SubTransactionId parent));
 
 /* Has PRE_COMMIT been reached, so that it is too late for new claims? */
 extern bool eo_xact_is_committing(void);

@@ -172,6 +172,67 @@ put_number(Reader *r)
 	return EO_OK;
 }
 
+/* Skip decimal digits. */
+static const char *
+skip_digits(const char *p, const char *end)
+{
+	while (p < end && *p >= '0' && *p <= '9')
+		p++;
+	return p;
+}
+
+bool
+eo_attribute_is_number(const char *text, size_t len)
+{
+	const char *end = text + len;
+	const char *start = text + (len > 0 && *text == '+');
+	const char *p = start + (start < end && start == text && *start == '-');
+	const char *q = skip_digits(p, end);
+	size_t		digits = (size_t) (q - p);
+	size_t		size;
+	EoBuf		out = {0};
+	EoStatus	status;
+
+	if (q < end && *q == '.')
+	{
+		p = q + 1;
+		q = skip_digits(p, end);
+		digits += (size_t) (q - p);
+	}
+	if (digits > 0 && q < end && (*q == 'e' || *q == 'E'))
+	{
+		p = q + 1;
+		p += p < end && (*p == '+' || *p == '-');
+		q = skip_digits(p, end);
+		/* strtol() is not to run over the end. */
+		if (q == p || q - p > 9)
+			return false;
+	}
+	if (digits == 0 || q < end)
+		return false;
+	status = eo_attribute_put(&out, start, (size_t) (end - start), &size);
+	eo_buf_free(&out);
+	return status == EO_OK;
+}
+
+long
+eo_attribute_base64_len(const char *text, size_t len)
+{
+	size_t		padding = 0;
+
+	while (padding < 2 && padding < len && text[len - padding - 1] == '=')
+		padding++;
+	if (len % 4 != 0)
+		return -1;
+	for (size_t i = 0; i < len - padding; i++)
+	{
+		if (text[i] == '\0' ||
+			strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", text[i]) == NULL)
+			return -1;
+	}
+	return (long) (len / 4 * 3 - padding);
+}
+
 static bool
 put_word(Reader *r, const char *word, const char *value)
 {

@@ -27,4 +27,13 @@
 extern EoStatus eo_attribute_put(EoBuf *out, const char *json, size_t len,
 								 size_t *size) EO_MUST_CHECK;
 
+/*
+ * Is the text a number that DynamoDB has, of up to 38 digits and between 1E-130 and
+ * 9.99E+125?  Spelled as JSON spells it, or with a sign or point at either end.
+ */
+extern bool eo_attribute_is_number(const char *text, size_t len);
+
+/* The length of the bytes that base64 stands for; -1: the text is not base64. */
+extern long eo_attribute_base64_len(const char *text, size_t len);
+
 #endif							/* EO_DYNAMODB_ATTRIBUTE_H */

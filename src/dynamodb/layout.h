@@ -56,6 +56,8 @@ typedef enum EoRecordAttribute
 	EO_A_ORIGIN,
 	EO_A_RETENTION,
 	EO_A_HOLDER,
+	EO_A_WRITES,				/* how many writes the finish makes beside the
+								 * record; absent: none */
 	EO_A_TTL,
 	EO_A_STATUS_SHOWN,
 	EO_A_EXPIRY_SHOWN,

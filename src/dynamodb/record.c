@@ -34,11 +34,11 @@
 #define NUMBER_SIZE 21
 
 /*
- * Room for everything in an item but partition key and result: 113 bytes of
- * attribute names, eight numbers, status, bind, token, fingerprint, origin and
+ * Room for everything in an item but partition key and result: 119 bytes of
+ * attribute names, nine numbers, status, bind, token, fingerprint, origin and
  * holder.
  */
-#define ITEM_OVERHEAD (113 + 8 * NUMBER_SIZE + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + \
+#define ITEM_OVERHEAD (119 + 9 * NUMBER_SIZE + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + \
 					   EO_ORIGIN_LEN + EO_MAX_HOLDER_BYTES)
 
 /*
@@ -51,10 +51,10 @@
  * write as seen: what was seen has, or has not, an owner (O, Q), an expiry (E, G), an
  * updated attribute (V, B), a lease (H, K).
  */
-static const char options[] = "mpvergxNUh" "XDWLYOQEGVBHK";
+static const char options[] = "mpvergxNUhq" "XDWLYOQEGVBHK";
 
-/* Those of the native layout are the first ten. */
-#define N_VARIANTS (1 << 10)
+/* Those of the native layout are the first eleven. */
+#define N_VARIANTS (1 << 11)
 
 /* Attributes of the record that a write "as seen" names; NULL: the record has none. */
 typedef struct Seen
@@ -92,7 +92,8 @@ options_of(const EoWrite *w, const Seen *seen)
 													 * origin */
 		seen->fence != NULL,	/* N */
 		seen->updated != NULL,	/* U */
-		w->holder != NULL		/* h */
+		w->holder != NULL,		/* h */
+		w->writes > 0			/* q */
 	};
 
 	return eo_expression_options(set, sizeof(set) / sizeof(set[0]));
@@ -245,7 +246,7 @@ static const struct
 		IS_AS_SEEN,
 		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
 		" #l = :l, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS "[p?, #p = :p][g?, #g = :g]"
-		SHOW_STATUS SHOW_RUN(":t") " REMOVE #v, #e, #r[!g?, #g]" REMOVE_TERMS "[!p?, #p]" REMOVE_KEPT
+		SHOW_STATUS SHOW_RUN(":t") " REMOVE #v, #e, #r, #w[!g?, #g]" REMOVE_TERMS "[!p?, #p]" REMOVE_KEPT
 	},
 
 	/*
@@ -303,7 +304,7 @@ static const struct
 	[EO_SEAL] = {
 		EO_STATE_COMMITTING,
 		IS_OWN_RUN " AND (attribute_not_exists(#g) OR #g <> :g)",
-		"SET #s = :M, #g = :g, #b = :b, #u = :i[v?, #v = :v]" KEEP_SHOWN SHOW_SEALED
+		"SET #s = :M, #g = :g, #b = :b, #u = :i[v?, #v = :v][q?, #w = :q]" KEEP_SHOWN SHOW_SEALED
 		" REMOVE #t, #e, #r[!v?, #v]"
 	},
 	[EO_SEAL_NEW] = {
@@ -311,27 +312,37 @@ static const struct
 		IS_FREE,
 		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
 		" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
-		" #c = if_not_exists(#c, :i), #u = :i" SET_TERMS "[v?, #v = :v]" KEEP_NOTHING SHOW_SEALED
+		" #c = if_not_exists(#c, :i), #u = :i" SET_TERMS "[v?, #v = :v][q?, #w = :q]" KEEP_NOTHING SHOW_SEALED
 		" REMOVE #t, #l, #e, #r" REMOVE_TERMS "[!v?, #v]"
 	},
 	[EO_SEAL_EXPIRED] = {
 		EO_STATE_COMMITTING,
 		IS_AS_SEEN,
 		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
-		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i" SET_TERMS "[v?, #v = :v]"
-		KEEP_NOTHING SHOW_SEALED " REMOVE #t, #l, #e, #r, #p" REMOVE_TERMS "[!v?, #v]"
+		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i" SET_TERMS "[v?, #v = :v][q?, #w = :q]"
+		KEEP_NOTHING SHOW_SEALED " REMOVE #t, #l, #e, #r, #p" REMOVE_TERMS "[!v?, #v][!q?, #w]"
 	},
 	[EO_FINISH] = {
 		EO_STATE_COMPLETED,
-		"#s = :M AND #o = :o" UNTOUCHED,
+		"#s = :M AND #o = :o[q? AND #w = :q]" UNTOUCHED,
 		"SET #s = :C, #u = :i, " SET_TTL SHOW_FINISHED(THE_TTL) " REMOVE #l" REMOVE_LEASE REMOVE_KEPT
+	},
+
+	/*
+	 * The number of writes stays in a record whose finish has made them, and
+	 * goes here: so that of the two each can be told from the record.
+	 */
+	[EO_WAIVE] = {
+		EO_STATE_COMPLETED,
+		"#s = :M AND #o = :o" UNTOUCHED,
+		"SET #s = :C, #u = :i, " SET_TTL SHOW_FINISHED(THE_TTL) " REMOVE #l, #w" REMOVE_LEASE REMOVE_KEPT
 	},
 	/* The run counts, so that a key whose work always fails reaches max_runs. */
 	[EO_ABORT] = {
 		EO_STATE_FAILED,
 		IS_OWN_RUN_OR_SEALED,
 		"SET #s = :F, #u = :i, " SET_TTL ", #r = :0" SHOW_STATUS SHOW_RUN(THE_TTL)
-		" REMOVE #l, #v, #e" REMOVE_KEPT
+		" REMOVE #l, #v, #e, #w" REMOVE_KEPT
 	},
 
 	/*
@@ -346,7 +357,7 @@ static const struct
 		"SET #s = :F, #o = :o, #u = :i, " SET_TTL ", #r = :0,"
 		" #f = if_not_exists(#f, :i), #n = if_not_exists(#n, :1) - :1,"
 		" #c = if_not_exists(#c, :i), #b = if_not_exists(#b, :b)"
-		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #l, #v, #e" REMOVE_KEPT
+		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #l, #v, #e, #w" REMOVE_KEPT
 	},
 
 	/*
@@ -357,7 +368,7 @@ static const struct
 		EO_STATE_IN_PROGRESS,
 		IS_OWN_RUN_OR_SEALED,
 		"SET #s = :I, #l = if_not_exists(#l, :i), #u = :i, " SET_TTL "[g?, #g = :g]"
-		SHOW_KEPT " REMOVE #v" REMOVE_KEPT
+		SHOW_KEPT " REMOVE #v, #w" REMOVE_KEPT
 	},
 	[EO_COMPLETE_NEW] = {
 		EO_STATE_COMPLETED,
@@ -373,7 +384,7 @@ static const struct
 		"SET #s = :C, #o = :o, #b = :b,"
 		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS
 		"[v?, #v = :v][p?, #p = :p]" SHOW_FINISHED(":t")
-		" REMOVE #l, #e, #r, #g" REMOVE_TERMS "[!v?, #v][!p?, #p]" REMOVE_LEASE REMOVE_KEPT
+		" REMOVE #l, #e, #r, #g, #w" REMOVE_TERMS "[!v?, #v][!p?, #p]" REMOVE_LEASE REMOVE_KEPT
 	},
 
 	/*
@@ -386,7 +397,7 @@ static const struct
 		EO_STATE_FAILED,
 		"[!X?#s = :S AND #o = :O]" SHOWN_AS_SEEN FENCE_AS_SEEN,
 		"SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0, #n = :0"
-		SHOW_STATUS SHOW_RUN(":t") " REMOVE #l, #v, #e, #p" REMOVE_KEPT
+		SHOW_STATUS SHOW_RUN(":t") " REMOVE #l, #v, #e, #p, #w" REMOVE_KEPT
 	},
 	/* The condition cannot be true, so nothing is ever written. */
 	[EO_PROBE] = {
@@ -442,6 +453,7 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['h'] = STRING(FROM_WRITE, EoWrite, holder),
 	['m'] = NUMBER(FROM_WRITE, EoWrite, max_runs),
 	['r'] = NUMBER(FROM_WRITE, EoWrite, retry_ms),
+	['q'] = NUMBER(FROM_WRITE, EoWrite, writes),
 	['d'] = NUMBER(FROM_DERIVED, Derived, dead_ms),
 
 	/* Not in the native layout. */

@@ -80,6 +80,8 @@ typedef struct EoRecord
 	int64_t		updated_ms;
 	int64_t		retention_s;	/* of the latest claim; 0: it does not say */
 	int64_t		ttl_s;			/* epoch seconds; 0: none */
+	int64_t		writes;			/* COMMITTING: the finish makes so many beside
+								 * the record.  COMPLETED: it has made them */
 	EoJsonValue *item;			/* all of it, for a write that is conditional
 								 * on it */
 } EoRecord;
@@ -118,6 +120,8 @@ typedef enum EoVerb
 	EO_SEAL_NEW,				/* free -> COMMITTING */
 	EO_SEAL_EXPIRED,			/* expired, as seen -> COMMITTING */
 	EO_FINISH,					/* own COMMITTING -> COMPLETED */
+	EO_WAIVE,					/* the same without the writes that were to be
+								 * made with it */
 	EO_ABORT,					/* own IN_PROGRESS or COMMITTING -> FAILED */
 	EO_BURY,					/* the same, or no record -> FAILED, run not
 								 * counted */
@@ -179,6 +183,8 @@ typedef struct EoWrite
 	bool		terminal;		/* EO_FAIL: for good, retry_ms is ignored */
 	int64_t		retry_ms;		/* EO_FAIL: may be claimed from then on */
 	const EoRecord *seen;		/* of the verbs "as seen" */
+	int64_t		writes;			/* of a seal, and of EO_FINISH: that many are
+								 * made with the finish */
 } EoWrite;
 
 /* Have the record kept for retention_s from from_ms on. */

@@ -77,6 +77,7 @@ read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	(void) eo_json_attr_n(item, a[EO_A_UPDATED].name, &record->updated_ms);
 	(void) eo_json_attr_n(item, a[EO_A_RETENTION].name, &record->retention_s);
 	(void) eo_json_attr_n(item, a[EO_A_TTL].name, &record->ttl_s);
+	(void) eo_json_attr_n(item, a[EO_A_WRITES].name, &record->writes);
 
 	/*
 	 * Other writers may leave absurd numbers, with which arithmetic would
@@ -91,6 +92,7 @@ read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	clamp(&record->ttl_s, EO_MAX_INSTANT_MS / 1000);
 	clamp(&record->retention_s, EO_MAX_INSTANT_MS / 1000);
 	clamp(&record->runs, INT32_MAX);
+	clamp(&record->writes, INT32_MAX);
 	if (record->owner == NULL)
 		return EO_INVALID;
 	if (record->state == EO_STATE_IN_PROGRESS && record->lease_ms == 0)

@@ -50,6 +50,7 @@ static void check_named_origin(const EoKey *k, const EoRecord *r, const char *or
 static void check_durable(const EoKey *k);
 static bool dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending);
 static bool give_up(const EoOutboxRow *row, bool record_known);
+static void log_unwritten(const EoOutboxRow *row);
 
 /*
  * Show in a record, which exists or not, what this transaction has done with the
@@ -279,6 +280,10 @@ static bool
 dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending)
 {
 	eo_doubt_end(&k->target, k->pk);
+	/* The finish was applied, and its answer was lost. */
+	if (pending != NULL && pending->writes.n > 0 && r != NULL &&
+		r->state == EO_STATE_COMPLETED && strcmp(r->owner, pending->token) == 0)
+		return eo_outbox_remove(pending->digest, pending->token);
 	return pending != NULL && (r == NULL || strcmp(r->owner, pending->token) != 0) &&
 		give_up(pending, true);
 }
@@ -299,7 +304,57 @@ give_up(const EoOutboxRow *row, bool record_known)
 	ereport(LOG,
 			(errmsg("exactonce: a completion in table \"%s\" was given up by an operator",
 					row->target.table)));
+	log_unwritten(row);
 	return true;
+}
+
+/* Only writes that DynamoDB has refused are given up.  Others are about to be made. */
+static void
+check_refused(const EoKey *k, const EoOutboxRow *row)
+{
+	if (row->writes.n == 0 || row->writes.refused || row->given_up)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the writes of key \"%s\" on server \"%s\" have not been refused",
+					eo_text_key_shown(k->key), k->store->server->name),
+			 errdetail("Its transaction has committed, and %d writes are to be made.", row->writes.n),
+			 errhint("Leave that to the worker. If DynamoDB refuses them for good, exactonce_pending shows the reason.")));
+}
+
+/* Say which writes of a row are not made: their tables and keys. */
+static void
+log_unwritten(const EoOutboxRow *row)
+{
+	const char *line = row->writes.items;
+
+	while (row->writes.n > 0 && *line != '\0')
+	{
+		size_t		len = strcspn(line, "\n");
+		char	   *item = pnstrdup(line, len);
+		char	   *key = strchr(item, ' ');
+
+		*key++ = '\0';
+		ereport(LOG,
+				(errmsg("exactonce: a write to table \"%s\" was given up by an operator: the item %s",
+						item, eo_text_key_shown(key))));
+		line += len + (line[len] == '\n');
+	}
+}
+
+/* The record is COMPLETED without its writes: so are they given up here. */
+static void
+waive(const EoKey *k, const EoRecord *r, const EoOutboxRow *row)
+{
+	if (row == NULL || strcmp(row->token, r->owner) != 0)
+	{
+		ereport(LOG,
+				(errmsg("exactonce: %lld writes of key \"%s\" on server \"%s\" are not known here, and are not made",
+						(long long) r->writes, eo_text_key_shown(k->key), k->store->server->name)));
+		return;
+	}
+	(void) eo_outbox_remove(row->digest, row->token);
+	log_unwritten(row);
 }
 
 bool
@@ -313,6 +368,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 	const EoRecord *r;
 	EoWrite		w = {0};
 	int64		retention_s = store->server->retention_s;
+	EoVerb		verb = completed ? EO_FINISH : EO_ABORT;
 	bool		resolved;
 
 	eo_key_find(&k, store, key);
@@ -344,6 +400,9 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 								eo_text_key_shown(key), store->server->name),
 						 errhint("The worker is about to say so in DynamoDB; idem_forget() redrives the key after that.")));
 			check_durable(&k);
+			has_row = eo_outbox_read(k.digest, &pending);
+			if (has_row)
+				check_refused(&k, &pending);
 			break;
 		case EO_FATE_ABORTED:
 			if (completed)
@@ -359,12 +418,14 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 		case EO_FATE_UNKNOWN:
 			break;
 	}
+	if (completed && r->writes > 0)
+		verb = EO_WAIVE;
 	w.owner = r->owner;
 	w.origin = r->origin_text != NULL ? r->origin_text : "";
 	eo_key_need_clock(&k, "resolve");
 	w.now_ms = eo_client_now_ms(&store->client);
 	eo_record_keep(&w, w.now_ms, retention_s);
-	written = eo_store_write(store, k.pk, completed ? EO_FINISH : EO_ABORT, &w);
+	written = eo_store_write(store, k.pk, verb, &w);
 	if (written->outcome == EO_FAILED_CALL)
 		eo_error_raise(&written->error, "resolve", key, store->server->name);
 	resolved = written->outcome == EO_APPLIED;
@@ -373,6 +434,8 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 		ereport(LOG,
 				(errmsg("exactonce: key \"%s\" on server \"%s\" was resolved as %s by an operator",
 						eo_text_key_shown(key), store->server->name, completed ? "completed" : "failed")));
+		if (verb == EO_WAIVE)
+			waive(&k, r, has_row ? &pending : NULL);
 		eo_doubt_end(&k.target, k.pk);
 	}
 	eo_answer_free(written);
@@ -435,6 +498,7 @@ eo_operator_give_up(const char *id)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the completion in table \"%s\" can still be written", row.target.table),
 				 errdetail("Its record is COMMITTING, by the transaction that committed."),
+				 row.writes.refused ? errhint("Its writes are refused: idem_resolve(key, 'completed') gives them up.") :
 				 errhint("Leave it to the worker; idem_check() says what keeps it from doing so.")));
 	known = answer->outcome == EO_READ;
 	eo_answer_free(answer);

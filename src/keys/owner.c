@@ -45,6 +45,7 @@
 #include "dynamodb/token.h"
 #include "keys/key.h"
 #include "keys/owner.h"
+#include "keys/writes.h"
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/store.h"
@@ -52,7 +53,7 @@
 
 static EoTxClaim *held_by(const EoKey *k, const char *token, const char *verb);
 static EoTxClaim *enter_earlier(EoKey *k, const char *token, const char *verb);
-static void decide(EoKey *k, EoTxClaim *claim, const char *result);
+static void decide(EoKey *k, EoTxClaim *claim, const char *result, const EoWrites *writes);
 static void complete_now(EoKey *k, const char *token, const char *result);
 static void fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms,
 					 bool terminal);
@@ -118,7 +119,7 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing, bool 
 
 void
 eo_owner_complete(EoStore *store, const char *key, const char *token, const char *result,
-				  bool immediate)
+				  bool immediate, const EoWrites *writes)
 {
 	EoKey		k;
 	EoTxClaim  *claim;
@@ -130,7 +131,8 @@ eo_owner_complete(EoStore *store, const char *key, const char *token, const char
 	if (claim != NULL && eo_xact_is_completed(claim))
 	{
 		/* The same call again does nothing. */
-		if (!immediate && eo_text_is_same(claim->result, result))
+		if (!immediate && eo_text_is_same(claim->result, result) &&
+			claim->writes_hash == eo_writes_hash(writes))
 			return;
 		raise_settled(&k, true);
 	}
@@ -145,7 +147,7 @@ eo_owner_complete(EoStore *store, const char *key, const char *token, const char
 		check_not_repeated(&k, token, result);
 	if (claim == NULL)
 		claim = enter_earlier(&k, token, "complete");
-	decide(&k, claim, result);
+	decide(&k, claim, result, writes);
 }
 
 /*
@@ -200,12 +202,17 @@ check_not_prepared(const EoKey *k)
  * insertion may wait for another transaction, and raise an error.
  */
 static void
-decide(EoKey *k, EoTxClaim *claim, const char *result)
+decide(EoKey *k, EoTxClaim *claim, const char *result, const EoWrites *writes)
 {
 	EoOutboxRow row = {0};
 	EoLife		life;
 
 	check_not_prepared(k);
+	if (writes != NULL)
+	{
+		eo_writes_check_size(writes, result != NULL ? strlen(result) : 0);
+		eo_writes_lock(writes);
+	}
 	/* The claim may be of an earlier life; the row is of the one that seals. */
 	while (!eo_life_current(MyDatabaseId, &life))
 		eo_lives_contact(k->store, &k->target, "complete", k->key);
@@ -216,6 +223,10 @@ decide(EoKey *k, EoTxClaim *claim, const char *result)
 	row.pk = k->pk;
 	strlcpy(row.token, claim->info->token, sizeof(row.token));
 	row.retention_s = claim->info->retention_s;
+	if (writes != NULL)
+		eo_writes_decide(writes, &row.writes);
+	claim->writes = row.writes.n;
+	claim->writes_hash = eo_writes_hash(writes);
 	eo_outbox_add(&row, k->key, k->store->server->name, claim->info->once, claim->guard);
 	eo_xact_completed(claim, result);
 }
@@ -248,7 +259,7 @@ enter_earlier(EoKey *k, const char *token, const char *verb)
 
 void
 eo_owner_once(EoStore *store, const char *key, const char *result, int64 retention_s,
-			  const EoGuard *guard)
+			  const EoGuard *guard, const EoWrites *writes)
 {
 	EoKey		k;
 	EoSlotInfo	info;
@@ -268,7 +279,7 @@ eo_owner_once(EoStore *store, const char *key, const char *result, int64 retenti
 	info.retention_s = retention_s >= 0 ? retention_s : store->server->retention_s;
 	claim = eo_xact_add(store, key, k.pk, &k.target, &info);
 	claim->guard = guard;
-	decide(&k, claim, result);
+	decide(&k, claim, result, writes);
 }
 
 static void

@@ -19,6 +19,7 @@
 
 #include "postgres.h"
 
+#include "keys/writes.h"
 #include "compat.h"
 #include "server/error.h"
 #include "server/store.h"
@@ -28,7 +29,7 @@
  * immediate is true.  Completing a key again with the same result does nothing.
  */
 extern void eo_owner_complete(EoStore *store, const char *key, const char *token,
-							  const char *result, bool immediate);
+							  const char *result, bool immediate, const EoWrites *writes);
 
 /*
  * Have the commit of the current transaction claim and complete a key that it has
@@ -38,7 +39,7 @@ extern void eo_owner_complete(EoStore *store, const char *key, const char *token
  * committed has completed it.
  */
 extern void eo_owner_once(EoStore *store, const char *key, const char *result,
-						  int64 retention_s, const EoGuard *guard);
+						  int64 retention_s, const EoGuard *guard, const EoWrites *writes);
 
 /*
  * Fail a key: for good if terminal is true, otherwise until retry_after_ms from now.

@@ -56,7 +56,7 @@
 /* An error names so many refused writes, and counts the others. */
 #define MAX_TOLD 5
 
-static void check_tables(const EoKey *k, const EoTransactItems *actions);
+static void check_tables(const EoKey *k, const char *function, const EoTransactItems *actions);
 static void check_records(const EoKey *k, const EoTransactItems *actions);
 pg_noreturn static void raise_held(const EoKey *k, const char *by, const char *hint);
 static void fill_write(const EoAcquiring *a, const EoTransact *ask, EoWrite *w);
@@ -82,8 +82,7 @@ eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 	eo_acquire_init(&a, store, &terms, claim);
 	eo_key_check_result(k, ask->result,
 						"Store it elsewhere, for example by a write of this transaction.");
-	check_tables(k, ask->actions);
-	check_records(k, ask->actions);
+	eo_transact_check(k, "idem_transact()", ask->actions);
 	if (k->held != NULL)
 		raise_held(k, "This transaction holds or has settled it.",
 				   "idem_transact() claims the key by itself: leave idem_acquire() out.");
@@ -113,6 +112,13 @@ eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 
 /* ----- before anything is sent ----- */
 
+void
+eo_transact_check(const EoKey *k, const char *function, const EoTransactItems *actions)
+{
+	check_tables(k, function, actions);
+	check_records(k, actions);
+}
+
 static bool
 is_allowed(const EoServer *server, const char *table)
 {
@@ -131,7 +137,7 @@ is_allowed(const EoServer *server, const char *table)
  * credentials may allow more than its users are meant to do.
  */
 static void
-check_tables(const EoKey *k, const EoTransactItems *actions)
+check_tables(const EoKey *k, const char *function, const EoTransactItems *actions)
 {
 	const EoServer *server = k->store->server;
 
@@ -139,7 +145,7 @@ check_tables(const EoKey *k, const EoTransactItems *actions)
 		ereport(ERROR,
 				(errcode(ERRCODE_FDW_OPTION_NAME_NOT_FOUND),
 				 errmsg("server \"%s\" has no option \"transact_tables\"", server->name),
-				 errdetail("It names the tables that idem_transact() may write to."),
+				 errdetail("It names the tables that %s may write to.", function),
 				 errhint("Its owner can add it: ALTER SERVER %s OPTIONS (ADD transact_tables 'orders, payments');",
 						 quote_identifier(server->name))));
 	for (int i = 0; i < actions->n; i++)

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "keys/acquire.h"
+#include "keys/key.h"
 #include "keys/transact_items.h"
 #include "server/store.h"
 
@@ -35,5 +36,12 @@ typedef struct EoTransact
  * large ones.
  */
 extern void eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim);
+
+/*
+ * Check that writes of a function for a key are allowed: their tables by the server, and
+ * that none is about a record.  Raises 22023, 42501 or HV00J.
+ */
+extern void eo_transact_check(const EoKey *k, const char *function,
+							  const EoTransactItems *actions);
 
 #endif							/* EO_KEYS_TRANSACT_H */

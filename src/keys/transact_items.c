@@ -21,6 +21,7 @@
 #include "postgres.h"
 
 #include "compat.h"
+#include "dynamodb/attribute.h"
 #include "dynamodb/call.h"
 #include "keys/transact_items.h"
 #include "lib/stringinfo.h"
@@ -105,8 +106,10 @@ static const struct
 typedef struct Writing
 {
 	StringInfoData out;
+	bool		all;			/* check values, too, as DynamoDB does */
 	int			position;		/* of the action, from 1 */
 	int			depth;			/* of the value in its attribute */
+	size_t		size;			/* of names and values so far */
 } Writing;
 
 /* Writes the value of a member of an object, or an element of an array. */
@@ -119,6 +122,7 @@ static bool is_object(const JsonbValue *v);
 static bool is_array(const JsonbValue *v);
 static bool only_member(const JsonbValue *v, JsonbValue *name, JsonbValue *value);
 static void put_string(Writing *w, JsonbValue *v);
+static void put_sized(Writing *w, JsonbValue *v);
 static void put_name(Writing *w, JsonbValue *v);
 static void put_value(Writing *w, JsonbValue *v);
 static void put_object(Writing *w, JsonbContainer *c, PutElement put);
@@ -127,12 +131,13 @@ static bool put_typed(Writing *w, JsonbValue *v);
 pg_noreturn static void refuse(const Writing *w, const char *detail, const char *hint);
 
 void
-eo_transact_items_read(Jsonb *writes, EoTransactItems *actions)
+eo_transact_items_read(Jsonb *writes, bool all, EoTransactItems *actions)
 {
 	JsonbIterator *it;
 	JsonbIteratorToken token;
 	JsonbValue	v;
-	Writing		w = {.position = 0};
+	EoTransactItem *action;
+	Writing		w = {.all = all};
 
 	memset(actions, 0, sizeof(*actions));
 	if (!JB_ROOT_IS_ARRAY(writes) || JB_ROOT_IS_SCALAR(writes) || JB_ROOT_COUNT(writes) == 0)
@@ -156,8 +161,14 @@ eo_transact_items_read(Jsonb *writes, EoTransactItems *actions)
 		if (actions->n > 0)
 			appendStringInfoChar(&w.out, ',');
 		w.position = ++actions->n;
-		read_action(&w, &v, &actions->actions[actions->n - 1]);
+		w.size = 0;
+		action = &actions->actions[actions->n - 1];
+		action->start = w.out.len;
+		read_action(&w, &v, action);
+		action->len = w.out.len - action->start;
+		action->size = w.size;
 	}
+	actions->source = w.out.data;
 	actions->text = eo_text_to_utf8(w.out.data);
 }
 
@@ -221,6 +232,7 @@ read_action(Writing *w, JsonbValue *v, EoTransactItem *action)
 		refuse(w, psprintf("There is no operation \"%.*s\".", name.val.string.len,
 						   name.val.string.val), form);
 	action->writes = bit != CHECK;
+	action->conditional = bit == CHECK;
 	appendStringInfo(&w->out, "{\"%s\":{", action->operation);
 	it = JsonbIteratorInit(body.val.binary.data);
 	while ((token = JsonbIteratorNext(&it, &body, true)) != WJB_DONE)
@@ -282,6 +294,7 @@ put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action)
 			put_string(w, v);
 			if (strcmp(name, "TableName") == 0)
 				action->table = pnstrdup(v->val.string.val, v->val.string.len);
+			action->conditional |= strcmp(name, "ConditionExpression") == 0;
 			break;
 		case KIND_NAMES:
 			put_object(w, v->val.binary.data, put_name);
@@ -334,6 +347,52 @@ put_string(Writing *w, JsonbValue *v)
 	pfree(s);
 }
 
+/* As long as DynamoDB counts it. */
+static size_t
+utf8_len(const JsonbValue *v)
+{
+	size_t		len = v->val.string.len;
+
+	(void) eo_text_bytes_to_utf8(pnstrdup(v->val.string.val, len), &len);
+	return len;
+}
+
+/* A number, or the base64 of binary data, in typed form: DynamoDB refuses others. */
+static void
+check_scalar(const Writing *w, char type, const JsonbValue *v)
+{
+	size_t		len = v->val.string.len;
+	const char *s = pnstrdup(v->val.string.val, len);
+
+	if (w->all && type == 'N' && !eo_attribute_is_number(s, len))
+		refuse(w, psprintf("\"%s\" is no number of DynamoDB.", s),
+			   "They have up to 38 digits, and are between 1E-130 and 9.99E+125.");
+	if (w->all && type == 'B' && eo_attribute_base64_len(s, len) < 0)
+		refuse(w, psprintf("\"%s\" is not base64.", s), NULL);
+}
+
+/* A set's element.  As text a number or binary data is longer than what is counted. */
+static void
+put_sized(Writing *w, JsonbValue *v)
+{
+	put_string(w, v);
+	w->size += utf8_len(v);
+}
+
+static void
+put_sized_number(Writing *w, JsonbValue *v)
+{
+	check_scalar(w, 'N', v);
+	put_sized(w, v);
+}
+
+static void
+put_sized_binary(Writing *w, JsonbValue *v)
+{
+	check_scalar(w, 'B', v);
+	put_sized(w, v);
+}
+
 static void
 put_name(Writing *w, JsonbValue *v)
 {
@@ -357,6 +416,9 @@ put_object(Writing *w, JsonbContainer *c, PutElement put)
 		{
 			appendStringInfoString(&w->out, comma);
 			put_string(w, &v);
+			if (w->all && v.val.string.len == 0)
+				refuse(w, "A member has no name.", NULL);
+			w->size += utf8_len(&v) + 1;
 			appendStringInfoChar(&w->out, ':');
 			comma = ",";
 		}
@@ -380,10 +442,18 @@ put_array(Writing *w, JsonbContainer *c, PutElement put)
 		if (token != WJB_ELEM)
 			continue;
 		appendStringInfoString(&w->out, comma);
+		w->size++;
 		put(w, &v);
 		comma = ",";
 	}
 	appendStringInfoChar(&w->out, ']');
+}
+
+static void
+refuse_depth(const Writing *w)
+{
+	refuse(w, psprintf("A value is nested more than %d levels deep.",
+					   w->all ? EO_ATTRIBUTE_MAX_DEPTH : MAX_DEPTH), NULL);
 }
 
 /* Write an attribute value in typed form. */
@@ -396,24 +466,36 @@ put_value(Writing *w, JsonbValue *v)
 	{
 		case jbvNull:
 			appendStringInfoString(&w->out, "{\"NULL\":true}");
+			w->size++;
 			return;
 		case jbvBool:
 			appendStringInfo(&w->out, "{\"BOOL\":%s}", v->val.boolean ? "true" : "false");
+			w->size++;
 			return;
 		case jbvNumeric:
 			number = DirectFunctionCall1(numeric_out, NumericGetDatum(v->val.numeric));
+			if (w->all && !eo_attribute_is_number(DatumGetCString(number),
+												  strlen(DatumGetCString(number))))
+				refuse(w, psprintf("%s is no number of DynamoDB.", DatumGetCString(number)),
+					   "They have up to 38 digits, and are between 1E-130 and 9.99E+125.");
 			appendStringInfo(&w->out, "{\"N\":\"%s\"}", DatumGetCString(number));
+			w->size += (strlen(DatumGetCString(number)) + 1) / 2 + 1;
 			return;
 		case jbvString:
 			appendStringInfoString(&w->out, "{\"S\":");
 			put_string(w, v);
+			w->size += utf8_len(v);
 			break;
 		default:
+			/* For the recursion; a scalar in typed form is no level. */
 			if (++w->depth > MAX_DEPTH)
-				refuse(w, psprintf("A value is nested more than %d levels deep.", MAX_DEPTH), NULL);
+				refuse_depth(w);
 			if (!put_typed(w, v))
 			{
+				if (w->all && w->depth > EO_ATTRIBUTE_MAX_DEPTH)
+					refuse_depth(w);
 				appendStringInfo(&w->out, "{\"%s\":", is_array(v) ? "L" : "M");
+				w->size += 3;
 				if (is_array(v))
 					put_array(w, v->val.binary.data, put_value);
 				else
@@ -460,9 +542,16 @@ put_typed(Writing *w, JsonbValue *v)
 		types[t].kind == jbvObject ? !is_object(&value) :
 		value.type != types[t].kind)
 		return false;
+	if (!types[t].set && (types[t].kind == jbvArray || types[t].kind == jbvObject) &&
+		w->all && w->depth > EO_ATTRIBUTE_MAX_DEPTH)
+		refuse_depth(w);
+	if (types[t].kind == jbvString)
+		check_scalar(w, types[t].name[0], &value);
 	appendStringInfo(&w->out, "{\"%s\":", types[t].name);
+	w->size += types[t].kind == jbvBool ? 1 : types[t].kind == jbvString ? 0 : 3;
 	if (types[t].set)
-		put_array(w, value.val.binary.data, put_string);
+		put_array(w, value.val.binary.data, types[t].name[0] == 'N' ? put_sized_number :
+				  types[t].name[0] == 'B' ? put_sized_binary : put_sized);
 	else if (types[t].kind == jbvArray)
 		put_array(w, value.val.binary.data, put_value);
 	else if (types[t].kind == jbvObject)
@@ -470,7 +559,13 @@ put_typed(Writing *w, JsonbValue *v)
 	else if (types[t].kind == jbvBool)
 		appendStringInfoString(&w->out, value.val.boolean ? "true" : "false");
 	else
+	{
+		size_t		len = utf8_len(&value);
+
 		put_string(w, &value);
+		w->size += strcmp(types[t].name, "N") == 0 ? (len + 1) / 2 + 1 :
+			strcmp(types[t].name, "B") == 0 ? len / 4 * 3 : len;
+	}
 	appendStringInfoChar(&w->out, '}');
 	return true;
 }

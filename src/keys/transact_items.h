@@ -19,6 +19,11 @@ typedef struct EoTransactItem
 	bool		writes;			/* all but the last of these */
 	char	   *table;
 	JsonbContainer *key;		/* its Key or, of a Put, its Item */
+	bool		conditional;	/* it has a condition, or is one */
+	size_t		size;			/* of its attributes' names and values, as
+								 * DynamoDB counts them */
+	int			start;			/* where it is in source, and how long */
+	int			len;
 } EoTransactItem;
 
 typedef struct EoTransactItems
@@ -26,14 +31,16 @@ typedef struct EoTransactItems
 	int			n;
 	EoTransactItem *actions;	/* messages count them from 1 */
 	char	   *text;			/* all actions in UTF-8, separated by commas */
+	char	   *source;			/* the same in the encoding of the database */
 } EoTransactItems;
 
 /*
  * Read the writes of a document.  What is filled in refers to the document, or is
  * palloc'd.  Raises 22023 for a write that is not in the form of an action, with its
- * position, and 54000 for too many.
+ * position, and 54000 for too many.  If all is true, values that DynamoDB would refuse raise
+ * 22023, too.
  */
-extern void eo_transact_items_read(Jsonb *writes, EoTransactItems *actions);
+extern void eo_transact_items_read(Jsonb *writes, bool all, EoTransactItems *actions);
 
 /*
  * The string that an action's key has under this name, palloc'd; NULL: there is

@@ -322,6 +322,7 @@ typedef struct Written
 	const char *owner;
 	const char *origin;
 	int64		lease_ms;
+	int64		writes;
 } Written;
 
 const EoItemKind eo_store_record_kind = {
@@ -345,6 +346,7 @@ create_write(EoStore *store, const char *pk, EoOperation op, EoVerb verb, const 
 	written->owner = MemoryContextStrdup(answer->context, w->owner != NULL ? w->owner : "");
 	written->origin = MemoryContextStrdup(answer->context, w->origin != NULL ? w->origin : "");
 	written->lease_ms = w->lease_ms;
+	written->writes = w->writes;
 	answer->is_probe = verb == EO_PROBE;
 	answer->call.dated = eo_record_is_dated(verb);
 	return answer;
@@ -419,7 +421,8 @@ pk_of_record(const EoStore *store, EoJsonValue *json)
 /*
  * A record shows an extension if its lease ends no earlier than was asked.  It
  * shows a seal only if it names the same transaction: of two transactions that
- * complete under the same token, only one may believe that it has sealed.
+ * complete under the same token, only one may believe that it has sealed.  It shows a
+ * finish with so many writes only if it says that they were made.
  */
 static bool
 shows_record(const void *item, const void *written)
@@ -432,6 +435,8 @@ shows_record(const void *item, const void *written)
 		return false;
 	if (w->verb == EO_SEAL || w->verb == EO_SEAL_NEW || w->verb == EO_SEAL_EXPIRED)
 		return r->origin_text != NULL && strcmp(r->origin_text, w->origin) == 0;
+	if (w->verb == EO_WAIVE || (w->verb == EO_FINISH && w->writes > 0))
+		return r->writes == w->writes;
 	return w->verb != EO_EXTEND || r->lease_ms >= w->lease_ms;
 }
 

@@ -31,6 +31,7 @@
 #include "commit/xact.h"
 #include "compat.h"
 #include "keys/acquire.h"
+#include "keys/collected.h"
 #include "keys/key.h"
 #include "keys/owner.h"
 #include "mb/pg_wchar.h"
@@ -115,10 +116,15 @@ eo_call_run(EoStore *store, const char *key, const EoHandler *handler, bool retu
 {
 	EoKey		k;
 	Run			run;
+	const EoWrites *writes;
+	bool		returned;
 
 	eo_key_find(&k, store, key);
 	k.held->untried = true;
-	if (run_handler(handler, &k, &run))
+	eo_collected_enter(store);
+	returned = run_handler(handler, &k, &run);
+	writes = eo_collected_leave();
+	if (returned)
 	{
 		find_again(&k);
 		if (k.held == NULL)
@@ -127,7 +133,7 @@ eo_call_run(EoStore *store, const char *key, const EoHandler *handler, bool retu
 					 errmsg("key \"%s\" on server \"%s\" was settled by its own handler",
 							eo_text_key_shown(key), store->server->name),
 					 errhint("Leave that to idem_call(): what the handler returns is the result, what it raises the failure.")));
-		eo_owner_complete(store, key, NULL, run.text, false);
+		eo_owner_complete(store, key, NULL, run.text, false, writes);
 		*isnull = run.isnull;
 		return run.result;
 	}

@@ -297,6 +297,7 @@ static struct
 {
 	int			rows;
 	int			orphans;		/* whose server was dropped */
+	int			refused;		/* whose writes DynamoDB refuses */
 	TimestampTz oldest;
 }			outbox;
 
@@ -307,6 +308,7 @@ count_row(const EoOutboxRow *row)
 		outbox.oldest = row->created_at;
 	if (GetForeignServerExtended(row->target.serverid, FSV_MISSING_OK) == NULL)
 		outbox.orphans++;
+	outbox.refused += row->writes.refused;
 	return true;
 }
 
@@ -329,12 +331,17 @@ check_pending(Subject *s, EoCheckRow *row)
 	waiting = outbox.rows == 0 && claims == 0 ? "nothing" : outbox.rows == 0 ?
 		psprintf("%d claims to be given back", claims) :
 		psprintf("%d completions, the oldest for %ld s", outbox.rows, age_s);
+	if (outbox.refused > 0)
+		waiting = psprintf("%s; of which DynamoDB refuses the writes of %d", waiting, outbox.refused);
 	/* A failure that is over for want of work is none any more. */
 	if ((outbox.rows > 0 || claims > 0) && eo_database_failure(MyDatabaseId, &error, &since))
 		set_finding(row, EO_FINDING_FAILURE,
 					psprintf("%s; the worker has failed since %s: %s", waiting,
 							 timestamptz_to_str(since), eo_error_facts(&error)),
 					eo_error_hint(&error));
+	else if (outbox.refused > 0)
+		set_finding(row, EO_FINDING_WARNING, waiting,
+					"exactonce_pending has the reasons: remove them, or give the writes up with idem_resolve(key, 'completed').");
 	else if (age_s >= PENDING_WARN_S)
 		set_finding(row, EO_FINDING_WARNING, waiting,
 					eo_database_held(MyDatabaseId, &hold) ?

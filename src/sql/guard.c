@@ -91,7 +91,7 @@ eo_idem_guard_body(PG_FUNCTION_ARGS)
 	store = open_as_owner(data, &terms);
 	eo_gate_worker();
 	if (terms.at_commit)
-		eo_owner_once(store, key, NULL, terms.retention_s, name_of(data));
+		eo_owner_once(store, key, NULL, terms.retention_s, name_of(data), NULL);
 	else if (!claim_now(store, key, data, &terms))
 		return PointerGetDatum(NULL);
 	return PointerGetDatum(new_row(data));
@@ -333,7 +333,7 @@ claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms
 	eo_counted_claim(&claim);
 	if (claim.outcome == EO_CLAIM_ACQUIRED)
 	{
-		eo_owner_complete(store, key, NULL, NULL, false);
+		eo_owner_complete(store, key, NULL, NULL, false, NULL);
 		return true;
 	}
 	if (claim.outcome == EO_CLAIM_COMPLETED ||

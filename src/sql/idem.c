@@ -28,6 +28,7 @@
 #include "keys/owner.h"
 #include "keys/transact.h"
 #include "keys/transact_items.h"
+#include "keys/writes.h"
 #include "server/options.h"
 #include "server/store.h"
 #include "sql/args.h"
@@ -68,6 +69,8 @@ static void read_terms(FunctionCallInfo fcinfo, EoAcquire *ask);
 static int	read_keys(FunctionCallInfo fcinfo, char ***keys);
 static int	read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
 						   Jsonb ***documents);
+static const EoWrites *read_writes(FunctionCallInfo fcinfo, int arg, EoStore *store,
+								   const char *function, EoWrites *writes);
 static Datum claim_datum(FunctionCallInfo fcinfo, const EoStore *store, const char *key,
 						 const EoClaim *claim);
 static void fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key,
@@ -281,8 +284,19 @@ read_terms(FunctionCallInfo fcinfo, EoAcquire *ask)
 				 errhint("For work with an effect outside take on_commit => \"keep\" and extend the lease.")));
 }
 
+/* The writes of an argument; NULL for SQL NULL. */
+static const EoWrites *
+read_writes(FunctionCallInfo fcinfo, int arg, EoStore *store, const char *function,
+			EoWrites *writes)
+{
+	if (PG_ARGISNULL(arg))
+		return NULL;
+	eo_writes_read(store, function, PG_GETARG_JSONB_P(arg), writes);
+	return writes;
+}
+
 /*
- * idem_complete(key, result, token, immediate, server)
+ * idem_complete(key, result, token, immediate, writes, server)
  */
 static Datum
 eo_idem_complete_body(PG_FUNCTION_ARGS)
@@ -290,13 +304,20 @@ eo_idem_complete_body(PG_FUNCTION_ARGS)
 	bool		immediate = eo_arg_flag(fcinfo, 3);
 	char	   *key;
 	EoStore    *store;
+	EoWrites	writes;
 
 	eo_gate("idem_complete", immediate ? EO_WRITES | EO_SWITCHED : EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
-	store = eo_arg_store(fcinfo, 4);
+	if (immediate && !PG_ARGISNULL(4))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("immediate and writes exclude each other"),
+				 errhint("Writes are made when the transaction has committed. idem_transact() makes them at once.")));
+	store = eo_arg_store(fcinfo, 5);
 	if (!immediate)
 		eo_gate_worker();
-	eo_owner_complete(store, key, eo_arg_token(fcinfo, 2), eo_arg_json(fcinfo, 1), immediate);
+	eo_owner_complete(store, key, eo_arg_token(fcinfo, 2), eo_arg_json(fcinfo, 1), immediate,
+					  read_writes(fcinfo, 4, store, "idem_complete()", &writes));
 	PG_RETURN_VOID();
 }
 
@@ -322,7 +343,7 @@ eo_idem_complete_many_body(PG_FUNCTION_ARGS)
 	{
 		eo_owner_complete(store, keys[i], NULL,
 						  i < nresults && results[i] != NULL ? eo_arg_jsonb_text(results[i]) : NULL,
-						  false);
+						  false, NULL);
 		eo_progress_add(1, 0);
 	}
 	eo_counted_times(nkeys);
@@ -330,7 +351,7 @@ eo_idem_complete_many_body(PG_FUNCTION_ARGS)
 }
 
 /*
- * idem_once(key, result, retention, server)
+ * idem_once(key, result, retention, writes, server)
  */
 static Datum
 eo_idem_once_body(PG_FUNCTION_ARGS)
@@ -338,13 +359,15 @@ eo_idem_once_body(PG_FUNCTION_ARGS)
 	char	   *key;
 	int64		retention_s;
 	EoStore    *store;
+	EoWrites	writes;
 
 	eo_gate("idem_once", EO_WRITES | EO_SWITCHED);
 	key = eo_arg_key(fcinfo, 0);
 	retention_s = eo_arg_retention(fcinfo, 2);
-	store = eo_arg_store(fcinfo, 3);
+	store = eo_arg_store(fcinfo, 4);
 	eo_gate_worker();
-	eo_owner_once(store, key, eo_arg_json(fcinfo, 1), retention_s, NULL);
+	eo_owner_once(store, key, eo_arg_json(fcinfo, 1), retention_s, NULL,
+				  read_writes(fcinfo, 3, store, "idem_once()", &writes));
 	PG_RETURN_VOID();
 }
 
@@ -368,7 +391,7 @@ eo_idem_transact_body(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("writes must not be null")));
-	eo_transact_items_read(PG_GETARG_JSONB_P(1), &actions);
+	eo_transact_items_read(PG_GETARG_JSONB_P(1), false, &actions);
 	ask.actions = &actions;
 	ask.result = eo_arg_json(fcinfo, 2);
 	store = eo_arg_store(fcinfo, 4);

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import {
   After, AfterAll, BeforeAll, Given, Then, When, setDefaultTimeout, setWorldConstructor,
 } from '@cucumber/cucumber';
+import { until } from '../harness/util.mjs';
 import { control } from '../interop/control.mjs';
 import { Shop, closeShop, isFinal, openShop } from './world.mjs';
 
@@ -400,4 +401,27 @@ Then('the transfer is confirmed', function () {
 
 Then('Anna has {int} euros and Ben has {int} euros', async function (anna, ben) {
   assert.deepEqual(await this.accounts(), { anna, ben });
+});
+
+// -- a bonus ------------------------------------------------------------------------------
+
+Given('the next transfer is held up', function () {
+  return control('POST', '/fault', { op: 'TransactWriteItems', do: 'hold' });
+});
+
+When('Ben makes a purchase with a bonus of {int} euro(s)', function (euros) {
+  return this.purchase(euros);
+});
+
+When('Ben makes a purchase with a bonus of {int} euro(s) and changes his mind', function (euros) {
+  return this.purchase(euros, 'ROLLBACK');
+});
+
+When('Ben makes the same purchase again', async function () {
+  assert.match((await this.purchase()).refused, /^ID005 /);
+});
+
+Then('Ben is credited {int} euro(s) in the end', async function (euros) {
+  await until('all that has committed is written', async () => (await this.pending()) === 0);
+  assert.deepEqual(await this.accounts(), { anna: 100, ben: euros });
 });

@@ -414,6 +414,30 @@ export class Shop extends World {
       [`${this.#name}transfer`, JSON.stringify(writes), { confirmed: euros }]).then(({ result }) => result, refusal);
   }
 
+  // A purchase whose bonus is credited to Ben. The same number of euros again means the same purchase.
+  async purchase(euros = this.euros, end = 'COMMIT') {
+    this.euros = euros;
+    const writes = [{ Update: {
+      TableName: ACCOUNTS, Key: { owner: `${this.#name}ben` }, UpdateExpression: 'ADD euros :n',
+      ExpressionAttributeValues: { ':n': euros },
+    } }];
+    const session = await this.session();
+    await session.query('BEGIN');
+    try {
+      await session.query('SELECT idem_once($1, writes => $2)',
+        [`${this.#name}purchase ${euros}`, JSON.stringify(writes)]);
+      await session.query(end);
+      return { bonus: euros };
+    } catch (error) {
+      await session.query('ROLLBACK');
+      return refusal(error);
+    }
+  }
+
+  async pending() {
+    return (await this.query('SELECT count(*)::int FROM exactonce_pending')).count;
+  }
+
   // -- actions --------------------------------------------------------------------
 
   // Issues a link, a coupon, an approval or a licence; from and to are hours from now. What

@@ -17,6 +17,7 @@ use FindBin;
 use lib $FindBin::Bin;
 use ExactOnce;
 use IPC::Run;
+use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
@@ -46,15 +47,10 @@ BEGIN
 	END LOOP;
 END $$;
 SQL
-foreach my $name (qw(orders stock))
-{
-	my $key = $name eq 'orders' ? 'id' : 'sku';
-	# Another suite may have left a table of that name.
-	eval { dynamodb(DeleteTable => { TableName => $name }) } or $@ =~ /ResourceNotFound/ or die $@;
-	dynamodb(CreateTable => { TableName => $name, BillingMode => 'PAY_PER_REQUEST',
-		AttributeDefinitions => [{ AttributeName => $key, AttributeType => 'S' }],
-		KeySchema => [{ AttributeName => $key, KeyType => 'HASH' }] });
-}
+make_table('orders', 'id', 'S');
+make_table('stock', 'sku', 'S');
+make_table('order_views', 'id', 'N');
+make_table('customer_totals', 'customer', 'S');
 dynamodb(PutItem => { TableName => 'stock', Item => { sku => { S => 'A1' }, n => { N => '5' } } });
 $node->safe_psql('postgres', 'CREATE DATABASE readme');
 finish_blocks(start_blocks('readme', @readme));
@@ -86,8 +82,33 @@ foreach my $recipe (@recipes)
 	$node->safe_psql('postgres', "DROP DATABASE $database");
 }
 
+my %views = map { $_->{id} => $_ } @{ items('order_views') };
+is_deeply(\%views, { 1001 => { id => 1001, customer => 'anna', total => 30, state => 'sent' },
+	1002 => { id => 1002, customer => 'ben', total => 12.5, state => 'new' },
+	1003 => { id => 1003, customer => 'anna', total => 20, state => 'new' } }, 'the read model shows the orders');
+is_deeply(items('customer_totals'), [ { customer => 'anna', orders => 1, euros => 20 } ], 'an order is counted once');
+
 stop_without_crash($node);
 done_testing();
+
+sub make_table
+{
+	my ($name, $key, $type) = @_;
+	# Another suite may have left a table of that name.
+	eval { dynamodb(DeleteTable => { TableName => $name }) } or $@ =~ /ResourceNotFound/ or die $@;
+	dynamodb(CreateTable => { TableName => $name, BillingMode => 'PAY_PER_REQUEST',
+		AttributeDefinitions => [ { AttributeName => $key, AttributeType => $type } ],
+		KeySchema => [ { AttributeName => $key, KeyType => 'HASH' } ] });
+	return;
+}
+
+# The items of a table, with the values of their attributes.
+sub items
+{
+	my ($name) = @_;
+	return [ map { my $item = $_; +{ map { $_ => (values %{ $item->{$_} })[0] } keys %$item } }
+		  @{ dynamodb(Scan => { TableName => $name, ConsistentRead => JSON::PP::true })->{Items} } ];
+}
 
 # The sections that have blocks, in order.
 sub recipes

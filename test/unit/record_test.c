@@ -13,7 +13,7 @@ static const EoLayout *layout;
 enum
 {
 	RUNS = 1, PAYLOAD = 2, RESULT = 4, ERROR = 8, TERMINAL = 16, ORIGIN = 32, NO_ORIGIN = 64,
-	FENCE = 128, UPDATED = 256, HOLDER = 512, N_VARIANTS = 1024
+	FENCE = 128, UPDATED = 256, HOLDER = 512, WRITES = 1024, N_VARIANTS = 2048
 };
 
 /* What was seen, with the attributes that a variant has. */
@@ -50,6 +50,7 @@ put_variant(EoBuf *body, EoVerb verb, int variant)
 	w.terminal = variant & TERMINAL;
 	w.origin = variant & ORIGIN ? "o/1/2/3" : variant & NO_ORIGIN ? "" : NULL;
 	w.holder = variant & HOLDER ? "psql" : NULL;
+	w.writes = variant & WRITES ? 7 : 0;
 	/* A seal always says whose it is. */
 	if (verb >= EO_SEAL && verb <= EO_SEAL_EXPIRED)
 		w.origin = "o/1/2/3";
@@ -123,7 +124,7 @@ test_variants(void)
 	ok(has(EO_RELEASE, 0, "#n = if_not_exists(#n, :1) - :1"), "a run that is not counted");
 	ok(has(EO_ACQUIRE, PAYLOAD, "SET #s = :I") && has(EO_ACQUIRE, PAYLOAD, "#p = :p)") &&
 	   !has(EO_ACQUIRE, 0, "#p"), "a fingerprint is compared");
-	ok(has(EO_REPLACE, 0, " REMOVE #v, #e, #r, #g, #h, #p\"") && has(EO_REPLACE, PAYLOAD, " REMOVE #v, #e, #r, #g, #h\""),
+	ok(has(EO_REPLACE, 0, " REMOVE #v, #e, #r, #w, #g, #h, #p\"") && has(EO_REPLACE, PAYLOAD, " REMOVE #v, #e, #r, #w, #g, #h\""),
 	   "that of an expired record is dropped");
 	ok(has(EO_COMPLETE, RESULT, "#v = :v REMOVE #l, #r, #e, #g\"") && has(EO_COMPLETE, ERROR, "(#a, :a) REMOVE #l, #r, #e, #g, #v\""),
 	   "a result is set or removed, whether there is an error or not");
@@ -135,6 +136,9 @@ test_variants(void)
 	ok(has(EO_ACQUIRE, HOLDER, "#t = :t, #a = :a, #h = :h REMOVE #v, #e, #r, #g\"") &&
 	   has(EO_ACQUIRE, 0, "#t = :t, #a = :a REMOVE #v, #e, #r, #g, #h\"") &&
 	   has(EO_ACQUIRE, 0, "\":t\":{\"N\":\"3603\"}"), "a claim notes its retention, and who made it");
+	ok(has(EO_SEAL, WRITES, ", #w = :q REMOVE") && has(EO_SEAL_NEW, WRITES, ", #w = :q REMOVE") && !has(EO_SEAL, 0, "#w") &&
+	   has(EO_FINISH, WRITES, "AND #w = :q\"") && !has(EO_FINISH, 0, "#w") && has(EO_WAIVE, 0, "REMOVE #l, #w\""),
+	   "a seal says how many writes the finish makes, and only that finish ends it");
 	ok(has(EO_SEAL_NEW, HOLDER, "#a = :a, #h = :h") && has(EO_SEAL_EXPIRED, HOLDER, "#a = :a, #h = :h") &&
 	   has(EO_COMPLETE_NEW, HOLDER, "#a = :a, #h = :h") &&
 	   has(EO_COMPLETE_EXPIRED, HOLDER, "#a = :a, #h = :h"), "so does every other verb that makes one");

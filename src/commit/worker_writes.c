@@ -1,0 +1,495 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker_writes.c
+ *	  Rows of the outbox that have writes: their order, and what is refused.
+ *
+ * A row with writes is finished by one transaction of DynamoDB: its record becomes COMPLETED
+ * on condition that it is COMMITTING, under the token of the row and with that number of
+ * writes; and the writes are made.  So they are made once, however often the request is
+ * sent: the second time the record is COMPLETED and refuses it.
+ *
+ * Their order is to be kept: of the rows that write to an item the one with the least number
+ * comes first (item_order.h), and the others wait until it is removed.  A snapshot that shows
+ * a row shows those before it.  So before a scan looks for work, all rows with writes are
+ * read and put in order.  A row that has become visible after that waits for the next scan.
+ * When a row is removed, those that have waited for it alone get their jobs without another
+ * scan.
+ *
+ * What DynamoDB refuses for good is not a failure of the target: the request was answered.
+ * The reason goes into the row, and the row is tried again now and then.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "commit/known_targets.h"
+#include "commit/outbox.h"
+#include "commit/worker_heir.h"
+#include "commit/worker_jobs.h"
+#include "commit/worker_targets.h"
+#include "commit/worker_writes.h"
+#include "common/hashfn.h"
+#include "dynamodb/json.h"
+#include "dynamodb/record.h"
+#include "dynamodb/token.h"
+#include "lib/ilist.h"
+#include "nodes/pg_list.h"
+#include "server/answer.h"
+#include "server/error.h"
+#include "server/store.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+/* No more writes of a target are read while those of its jobs have so many bytes. */
+#define MAX_BYTES (64 * 1024 * 1024)
+
+/* A row with writes, as the last scan found it. */
+typedef struct Row
+{
+	char		token[EO_TOKEN_LEN + 1];
+	uint8		digest[EO_DIGEST_LEN];
+	int64		number;
+	bool		elsewhere;		/* it is of a life that goes on elsewhere */
+	int			ahead;			/* items for which another row is first */
+	int			nitems;
+	uint64	   *items;			/* hashes of their lines */
+} Row;
+
+/* The rows that write to an item, the first one first. */
+typedef struct Queue
+{
+	uint64		item;			/* the key */
+	int			n;
+	int			room;
+	int			first;			/* those before it are finished */
+	Row		  **rows;
+} Queue;
+
+/* Where a row is. */
+typedef struct Place
+{
+	char		token[EO_TOKEN_LEN + 1];	/* the key */
+	Row		   *row;
+} Place;
+
+/* The writes of a job. */
+typedef struct Loaded
+{
+	MemoryContextCallback callback;
+	EoWorkerTarget *target;
+	size_t		bytes;
+} Loaded;
+
+/* A reason that is to be noted in a row. */
+typedef struct Note
+{
+	slist_node	node;
+	uint8		digest[EO_DIGEST_LEN];
+	char		token[EO_TOKEN_LEN + 1];
+	char	   *table;			/* of the record */
+	char	   *reason;
+	int			item;
+} Note;
+
+static struct
+{
+	MemoryContext context;
+	MemoryContext order;		/* of what the last scan found; NULL: nothing */
+	Row		  **rows;			/* by their numbers */
+	int			nrows;
+	int			room;
+	HTAB	   *places;			/* Place by token */
+	HTAB	   *queues;			/* Queue by item */
+	List	   *ready;			/* Row: first of all its items since */
+	bool		expected;		/* there may be rows with writes */
+	bool		again;			/* the scan has met some that are not in order */
+	bool		no_memory;		/* or for which there was no memory */
+	slist_head	notes;
+}			writes;
+
+void
+eo_worker_writes_init(MemoryContext context)
+{
+	writes.context = context;
+	writes.expected = true;
+	slist_init(&writes.notes);
+}
+
+void
+eo_worker_writes_expect(void)
+{
+	writes.expected = true;
+}
+
+bool
+eo_worker_writes_wait(void)
+{
+	return writes.no_memory;
+}
+
+bool
+eo_worker_writes_again(void)
+{
+	return writes.again;
+}
+
+/* ----- the order ----- */
+
+/*
+ * Does the life of a row go on elsewhere?  Then the row is finished there, and this is a copy
+ * of it: rows of this data do not wait for it.  A life that has not been seen to go on may
+ * be over, and then its rows are finished here, before those that come after them.
+ */
+static bool
+is_elsewhere(const EoOutboxRow *row)
+{
+	EoLifeVerdict verdict = {0};
+
+	if (!eo_known_target_exists(&row->target))
+		return false;
+	eo_worker_heir_ask(&row->target, row->life, &verdict);
+	return verdict.relation == EO_LIFE_OTHER && verdict.beats;
+}
+
+/* Note a row that a scan begins with. */
+static void
+note_row(const EoOutboxRow *row)
+{
+	MemoryContext old = MemoryContextSwitchTo(writes.order);
+	const char *line = row->writes.items;
+	Row		   *r = palloc0(sizeof(Row));
+
+	strlcpy(r->token, row->token, sizeof(r->token));
+	memcpy(r->digest, row->digest, sizeof(r->digest));
+	r->number = row->writes.number;
+	r->items = palloc(sizeof(uint64) * row->writes.n);
+	r->elsewhere = is_elsewhere(row);
+	for (int i = 0; i < row->writes.n && !r->elsewhere; i++)
+	{
+		size_t		len = strcspn(line, "\n");
+
+		r->items[r->nitems++] = hash_bytes_extended((const unsigned char *) line, (int) len, 0);
+		line += len + (line[len] == '\n');
+	}
+	if (writes.nrows == writes.room)
+	{
+		writes.room *= 2;
+		writes.rows = repalloc_huge(writes.rows, sizeof(Row *) * writes.room);
+	}
+	writes.rows[writes.nrows++] = r;
+	MemoryContextSwitchTo(old);
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	const Row  *x = *(const Row *const *) a;
+	const Row  *y = *(const Row *const *) b;
+
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* Append a row to the queue of an item. */
+static void
+enqueue(Row *row, uint64 item)
+{
+	bool		found;
+	Queue	   *q = hash_search(writes.queues, &item, HASH_ENTER, &found);
+
+	if (!found)
+	{
+		q->n = q->first = 0;
+		q->room = 1;
+		q->rows = MemoryContextAlloc(writes.order, sizeof(Row *));
+	}
+	if (q->n == q->room)
+	{
+		q->room *= 2;
+		q->rows = repalloc_huge(q->rows, sizeof(Row *) * q->room);
+	}
+	row->ahead += q->n > 0;
+	q->rows[q->n++] = row;
+}
+
+/* Two of its writes may have the same hash. */
+static bool
+is_repeated(const Row *row, int i)
+{
+	for (int j = 0; j < i; j++)
+	{
+		if (row->items[j] == row->items[i])
+			return true;
+	}
+	return false;
+}
+
+static void
+put_in_order(Row *row)
+{
+	Place	   *place = hash_search(writes.places, row->token, HASH_ENTER, NULL);
+
+	place->row = row;
+	for (int i = 0; i < row->nitems; i++)
+	{
+		if (!is_repeated(row, i))
+			enqueue(row, row->items[i]);
+	}
+}
+
+void
+eo_worker_writes_begin(void)
+{
+	HASHCTL		places = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Place)};
+	HASHCTL		queues = {.keysize = sizeof(uint64),.entrysize = sizeof(Queue)};
+
+	writes.again = writes.no_memory = false;
+	if (!writes.expected)
+		return;
+	if (writes.order != NULL)
+		MemoryContextDelete(writes.order);
+	writes.ready = NIL;
+	writes.order = AllocSetContextCreate(writes.context, "exactonce order of writes",
+										 ALLOCSET_DEFAULT_SIZES);
+	writes.nrows = 0;
+	writes.room = 64;
+	writes.rows = MemoryContextAlloc(writes.order, sizeof(Row *) * writes.room);
+	places.hcxt = queues.hcxt = writes.order;
+	writes.places = hash_create("exactonce rows with writes", 64, &places,
+								HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	writes.queues = hash_create("exactonce written items", 64, &queues,
+								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	eo_outbox_visit_writes(note_row);
+	qsort(writes.rows, writes.nrows, sizeof(Row *), compare);
+	for (int i = 0; i < writes.nrows; i++)
+		put_in_order(writes.rows[i]);
+	writes.expected = writes.nrows > 0;
+}
+
+static Row *
+find_row(const char *token)
+{
+	Place	   *place = writes.order == NULL ? NULL :
+	hash_search(writes.places, token, HASH_FIND, NULL);
+
+	return place != NULL ? place->row : NULL;
+}
+
+bool
+eo_worker_writes_may_go(const EoOutboxRow *row)
+{
+	const Row  *r = find_row(row->token);
+
+	if (r == NULL || (r->elsewhere && !is_elsewhere(row)))
+	{
+		writes.expected = writes.again = true;
+		return false;
+	}
+	if (eo_worker_target_of(&row->target)->write_bytes < MAX_BYTES)
+		return r->ahead == 0;
+	writes.no_memory = true;
+	return false;
+}
+
+/*
+ * A row is removed from the queue of an item.  It was the first one, unless rows of a life
+ * before this data's have come in since it got its job.
+ */
+static void
+dequeue(const Row *row, uint64 item)
+{
+	Queue	   *q = hash_search(writes.queues, &item, HASH_FIND, NULL);
+	int			i = q->first;
+
+	while (i < q->n && q->rows[i] != row)
+		i++;
+	if (i == q->n)
+		return;
+	if (i > q->first)
+	{
+		memmove(&q->rows[i], &q->rows[i + 1], sizeof(Row *) * (q->n - i - 1));
+		q->n--;
+	}
+	else if (++q->first < q->n && --q->rows[q->first]->ahead == 0)
+		writes.ready = lappend(writes.ready, q->rows[q->first]);
+}
+
+void
+eo_worker_writes_finished(const char *token)
+{
+	Row		   *row = find_row(token);
+	MemoryContext old;
+
+	if (row == NULL)
+		return;
+	(void) hash_search(writes.places, token, HASH_REMOVE, NULL);
+	old = MemoryContextSwitchTo(writes.order);
+	for (int i = 0; i < row->nitems; i++)
+	{
+		if (!is_repeated(row, i))
+			dequeue(row, row->items[i]);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+bool
+eo_worker_writes_next(EoOutboxRow *row)
+{
+	while (writes.ready != NIL)
+	{
+		const Row  *r = linitial(writes.ready);
+
+		writes.ready = list_delete_first(writes.ready);
+		if (eo_outbox_read(r->digest, row) && strcmp(row->token, r->token) == 0 && !row->given_up)
+			return true;
+	}
+	return false;
+}
+
+/* ----- the job ----- */
+
+static void
+unload(void *arg)
+{
+	const Loaded *loaded = arg;
+
+	loaded->target->write_bytes -= loaded->bytes;
+}
+
+void
+eo_worker_writes_load(EoWorkerJob *job)
+{
+	EoOutboxRow *row = job->data;
+	MemoryContext old = MemoryContextSwitchTo(job->context);
+	Loaded	   *loaded = palloc0(sizeof(*loaded));
+	char	   *text = eo_outbox_read_writes(row->digest, row->token);
+
+	MemoryContextSwitchTo(old);
+	row->writes.items = NULL;
+	row->writes.text = text;
+	if (text == NULL)
+		return;
+	/* Such a write is never one of several in a request. */
+	job->alone = true;
+	loaded->target = job->target;
+	loaded->bytes = strlen(text);
+	loaded->target->write_bytes += loaded->bytes;
+	loaded->callback.func = unload;
+	loaded->callback.arg = loaded;
+	MemoryContextRegisterResetCallback(job->context, &loaded->callback);
+}
+
+EoAnswer *
+eo_worker_writes_prepare(EoWorkerJob *job, EoStore *store, const EoWrite *w)
+{
+	const EoOutboxRow *row = job->data;
+	char		request_token[EO_TOKEN_LEN + 1];
+
+	eo_store_new_token(request_token);
+	return eo_store_prepare_transaction(store, row->pk, EO_FINISH, w, request_token,
+										row->writes.text, row->writes.n);
+}
+
+/* ----- what is refused ----- */
+
+/* The first write that was refused, from 1, and why; 0: that is not told. */
+static int
+refused_item(const EoAnswer *answer, const char **code)
+{
+	EoJsonValue *reasons = answer->call.reasons;
+
+	for (size_t i = 1; i < eo_json_array_length(reasons); i++)
+	{
+		size_t		len;
+		const char *s = eo_json_string(eo_json_get(eo_json_array_get(reasons, i), "Code"), &len);
+
+		if (s == NULL || strcmp(s, "None") == 0)
+			continue;
+		*code = s;
+		return (int) i;
+	}
+	return 0;
+}
+
+/* Is the failure about this very request, and would another one like it fail, too? */
+static bool
+is_for_good(const EoError *error)
+{
+	switch (error->status)
+	{
+		case EO_CANCELLED:
+		case EO_TOO_LARGE:
+		case EO_NO_TABLE:
+		case EO_REFUSED:
+			return true;
+		case EO_DENIED:
+			/* Other errors are about who signs, and so about all requests. */
+			return strcmp(error->code, "AccessDeniedException") == 0;
+		default:
+			return false;
+	}
+}
+
+/* The texts of the service may quote items; of these two errors they name tables and roles. */
+static char *
+describe(const EoError *error, const char *code)
+{
+	if (error->status == EO_NO_TABLE || error->status == EO_DENIED)
+		return eo_error_facts(error);
+	if (error->status == EO_TOO_LARGE)
+		return pstrdup("the request is too large");
+	return psprintf("%.*s", EO_CODE_LEN, code);
+}
+
+bool
+eo_worker_writes_refused(EoWorkerJob *job, const EoAnswer *answer)
+{
+	const EoOutboxRow *row = job->data;
+	const char *code = answer->error.code;
+	MemoryContext old;
+	Note	   *note;
+
+	if (row->writes.n == 0 || !is_for_good(&answer->error))
+		return false;
+	old = MemoryContextSwitchTo(writes.context);
+	note = palloc0(sizeof(Note));
+	memcpy(note->digest, row->digest, sizeof(note->digest));
+	strlcpy(note->token, row->token, sizeof(note->token));
+	note->item = refused_item(answer, &code);
+	note->table = pstrdup(row->target.table);
+	note->reason = describe(&answer->error, code);
+	for (char *p = note->reason; *p != '\0'; p++)
+	{
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+	}
+	slist_push_head(&writes.notes, &note->node);
+	MemoryContextSwitchTo(old);
+	return true;
+}
+
+bool
+eo_worker_writes_any_notes(void)
+{
+	return !slist_is_empty(&writes.notes);
+}
+
+void
+eo_worker_writes_put_notes(void)
+{
+	while (!slist_is_empty(&writes.notes))
+	{
+		Note	   *note = slist_container(Note, node, slist_pop_head_node(&writes.notes));
+
+		if (eo_outbox_note(note->digest, note->token, note->reason, note->item))
+			ereport(WARNING,
+					(errcode(ERRCODE_WARNING),
+					 errmsg("exactonce: the writes of a key of table \"%s\" are refused, although its transaction committed",
+							note->table),
+					 note->item > 0 ? errdetail_internal("Write %d: %s.", note->item, note->reason) :
+					 errdetail_internal("%s", note->reason),
+					 errhint("They are tried again every minute; exactonce_pending shows the key. Remove the cause, or give them up with idem_resolve(key, 'completed').")));
+		pfree(note->table);
+		pfree(note->reason);
+		pfree(note);
+	}
+}

@@ -1,0 +1,136 @@
+/*-------------------------------------------------------------------------
+ *
+ * table_keys.c
+ *	  The keys of DynamoDB tables that callers write to.
+ *
+ * The key of a table cannot be changed.  If a table is deleted and made anew with another
+ * key, a process that knows the old one finds its writes refused by DynamoDB.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "dynamodb/buf.h"
+#include "dynamodb/call.h"
+#include "dynamodb/json.h"
+#include "dynamodb/status.h"
+#include "keys/table_keys.h"
+#include "nodes/pg_list.h"
+#include "server/error.h"
+#include "server/store.h"
+#include "utils/memutils.h"
+
+typedef struct Known
+{
+	Oid			serverid;		/* two servers may be of different accounts */
+	Oid			userid;
+	char	   *url;
+	char	   *region;
+	char	   *table;
+	EoTableKeys keys;
+} Known;
+
+static List *known_tables;		/* of Known */
+
+static void
+free_call(void *call)
+{
+	eo_call_free(call);
+}
+
+static bool
+is(EoJsonValue *object, const char *member, const char *text)
+{
+	size_t		len;
+	const char *s = eo_json_string(eo_json_get(object, member), &len);
+
+	return s != NULL && strcmp(s, text) == 0;
+}
+
+/* Read a description.  False: it is none. */
+static bool
+read_keys(EoJsonValue *table, EoTableKeys *keys)
+{
+	EoJsonValue *schema = eo_json_get(table, "KeySchema");
+	EoJsonValue *attributes = eo_json_get(table, "AttributeDefinitions");
+	size_t		len;
+
+	keys->n = (int) eo_json_array_length(schema);
+	if (keys->n < 1 || keys->n > 2)
+		return false;
+	for (int i = 0; i < keys->n; i++)
+	{
+		const char *name = eo_json_string(eo_json_get(eo_json_array_get(schema, i),
+													  "AttributeName"), &len);
+
+		if (name == NULL)
+			return false;
+		keys->names[i] = MemoryContextStrdup(TopMemoryContext, name);
+		for (size_t j = 0; j < eo_json_array_length(attributes); j++)
+		{
+			EoJsonValue *a = eo_json_array_get(attributes, j);
+			const char *type = eo_json_string(eo_json_get(a, "AttributeType"), &len);
+
+			if (is(a, "AttributeName", name) && type != NULL)
+				keys->types[i] = type[0];
+		}
+		if (keys->types[i] != 'S' && keys->types[i] != 'N' && keys->types[i] != 'B')
+			return false;
+	}
+	return true;
+}
+
+static Known *
+describe(EoStore *store, const char *table)
+{
+	EoCall	   *call = palloc0(sizeof(EoCall));
+	MemoryContextCallback *callback = palloc0(sizeof(*callback));
+	EoTableKeys keys = {0};
+	MemoryContext old;
+	Known	   *known;
+
+	eo_call_init(call, &store->client, EO_DESCRIBE_TABLE);
+	callback->func = free_call;
+	callback->arg = call;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, callback);
+	eo_buf_adds(&call->body, "{\"TableName\":");
+	eo_json_put_string(&call->body, table, strlen(table));
+	eo_buf_addc(&call->body, '}');
+	eo_store_run_call(store, call);
+	if (call->error.status != EO_OK)
+		eo_error_raise(&call->error, psprintf("describe table \"%s\"", table), NULL,
+					   store->server->name);
+	if (!read_keys(eo_json_get(eo_json_root(call->reply), "Table"), &keys))
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_REFUSED),
+				 errmsg("server \"%s\" does not say which key table \"%s\" has",
+						store->server->name, table)));
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	known = palloc0(sizeof(Known));
+	known->serverid = store->server->serverid;
+	known->userid = store->server->userid;
+	known->url = pstrdup(store->server->url);
+	known->region = pstrdup(store->server->region);
+	known->table = pstrdup(table);
+	known->keys = keys;
+	known_tables = lappend(known_tables, known);
+	MemoryContextSwitchTo(old);
+	return known;
+}
+
+const EoTableKeys *
+eo_table_keys_of(EoStore *store, const char *table)
+{
+	ListCell   *lc;
+
+	foreach(lc, known_tables)
+	{
+		const Known *known = lfirst(lc);
+
+		if (known->serverid == store->server->serverid && known->userid == store->server->userid &&
+			strcmp(known->table, table) == 0 && strcmp(known->url, store->server->url) == 0 &&
+			strcmp(known->region, store->server->region) == 0)
+			return &known->keys;
+	}
+	return &describe(store, table)->keys;
+}

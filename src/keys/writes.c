@@ -1,0 +1,311 @@
+/*-------------------------------------------------------------------------
+ *
+ * writes.c
+ *	  Writes to DynamoDB that are made if and only if a transaction commits.
+ *
+ * They are kept with the row of the outbox, so they commit with the transaction.  The worker
+ * makes them in the transaction of DynamoDB that finishes the record (worker_writes.c).
+ * Nobody waits for that and could be told of a refusal.  So what can be checked is checked when
+ * they are handed in, and a write must not have a condition.
+ *
+ * An item is known by its table and key.  The key of a Put is a part of its Item, so the
+ * table's key has to be known.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "commit/item_order.h"
+#include "commit/outbox.h"
+#include "common/hashfn.h"
+#include "dynamodb/attribute.h"
+#include "dynamodb/record.h"
+#include "keys/key.h"
+#include "keys/table_keys.h"
+#include "keys/transact.h"
+#include "keys/transact_items.h"
+#include "keys/writes.h"
+#include "lib/stringinfo.h"
+#include "server/error.h"
+#include "server/text.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/json.h"
+#include "utils/numeric.h"
+
+/* Amazon DynamoDB Developer Guide, "Service, account, and table quotas". */
+#define MAX_TRANSACTION_BYTES 4194304
+
+#define MAX_PARTITION_KEY_BYTES 2048
+#define MAX_SORT_KEY_BYTES 1024
+
+/* For the record itself beside its result. */
+#define RECORD_BYTES 4096
+
+pg_noreturn static void refuse(int position, const char *detail, const char *hint);
+static void check(const EoTransactItem *action, int position);
+static char *item_of(const EoTransactItem *action, int position, const EoTableKeys *keys);
+static void put_key_value(StringInfo line, int position, const char *name, char type,
+						  size_t max_len, const JsonbValue *v);
+static void check_different(const EoWriteItem *list, int n, const EoWriteItem *item, int position);
+
+/* Raise 22023 for the write at this position. */
+static void
+refuse(int position, const char *detail, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("write %d cannot be made when the transaction commits", position),
+			 errdetail("%s", detail),
+			 hint != NULL ? errhint("%s", hint) : 0));
+}
+
+void
+eo_writes_read(EoStore *store, const char *function, Jsonb *document, EoWrites *writes)
+{
+	EoKey		nothing = {.store = store,.pk = ""};
+	EoTransactItems actions;
+
+	eo_transact_items_read(document, true, &actions);
+	for (int i = 0; i < actions.n; i++)
+		check(&actions.actions[i], i + 1);
+	eo_transact_check(&nothing, function, &actions);
+	memset(writes, 0, sizeof(*writes));
+	writes->list = palloc0(sizeof(EoWriteItem) * EO_MAX_WRITES);
+	for (int i = 0; i < actions.n; i++)
+	{
+		const EoTransactItem *action = &actions.actions[i];
+		EoWriteItem *w = &writes->list[i];
+
+		w->item = item_of(action, i + 1, eo_table_keys_of(store, action->table));
+		w->hash = hash_bytes_extended((const unsigned char *) w->item, strlen(w->item), 0);
+		w->text = eo_text_to_utf8(pnstrdup(actions.source + action->start, action->len));
+		w->size = action->size;
+		check_different(writes->list, i, w, i + 1);
+		writes->size += w->size;
+	}
+	writes->n = actions.n;
+	eo_writes_check_size(writes, 0);
+}
+
+static void
+check(const EoTransactItem *action, int position)
+{
+	if (action->conditional)
+		refuse(position, "It has a condition. Once the transaction has committed, nobody could be told that the condition was false.",
+			   "Check before the transaction commits; or use idem_transact(), which takes effect at once.");
+	if (strcmp(action->operation, "Put") == 0 && action->size > EO_MAX_ITEM_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("write %d is too large", position),
+				 errdetail("Its item has %zu bytes; DynamoDB allows %d.", action->size,
+						   EO_MAX_ITEM_BYTES)));
+}
+
+/* ----- which item is written ----- */
+
+/* Table and key in one line; raises 22023 if the write does not have such a key. */
+static char *
+item_of(const EoTransactItem *action, int position, const EoTableKeys *keys)
+{
+	JsonbIterator *it = JsonbIteratorInit(action->key);
+	JsonbIteratorToken token;
+	JsonbValue	v;
+	StringInfoData line;
+	bool		is_put = strcmp(action->operation, "Put") == 0;
+	int			found = 0;
+	int			which = -1;
+	char	   *name = NULL;
+
+	initStringInfo(&line);
+	appendStringInfo(&line, "%s {", action->table);
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		if (token == WJB_KEY)
+		{
+			name = pnstrdup(v.val.string.val, v.val.string.len);
+			which = strcmp(name, keys->names[0]) == 0 ? 0 :
+				keys->n == 2 && strcmp(name, keys->names[1]) == 0 ? 1 : -1;
+			if (which < 0 && !is_put)
+				refuse(position, psprintf("Attribute \"%s\" is no part of the key of table \"%s\".",
+										  name, action->table), NULL);
+		}
+		else if (token == WJB_VALUE && which >= 0)
+		{
+			if (found++ > 0)
+				appendStringInfoString(&line, ", ");
+			put_key_value(&line, position, name, keys->types[which],
+						  which == 0 ? MAX_PARTITION_KEY_BYTES : MAX_SORT_KEY_BYTES, &v);
+		}
+	}
+	if (found < keys->n)
+		refuse(position, psprintf("The key of table \"%s\" has %s, which the write does not name.",
+								  action->table, keys->n == 1 ?
+								  psprintf("the attribute \"%s\"", keys->names[0]) :
+								  psprintf("the attributes \"%s\" and \"%s\"", keys->names[0],
+										   keys->names[1])), NULL);
+	appendStringInfoChar(&line, '}');
+	return line.data;
+}
+
+/* The only member of an object, if its name is that of a type. */
+static bool
+is_typed(const JsonbValue *v, char type, JsonbValue *value)
+{
+	JsonbIterator *it;
+	JsonbValue	name;
+
+	if (v->type != jbvBinary || !JsonContainerIsObject(v->val.binary.data) ||
+		JsonContainerSize(v->val.binary.data) != 1)
+		return false;
+	it = JsonbIteratorInit(v->val.binary.data);
+	(void) JsonbIteratorNext(&it, &name, true);
+	(void) JsonbIteratorNext(&it, &name, true);
+	(void) JsonbIteratorNext(&it, value, true);
+	return name.val.string.len == 1 && name.val.string.val[0] == type &&
+		value->type == jbvString;
+}
+
+static Datum
+read_number(Datum text)
+{
+	return DirectFunctionCall3(numeric_in, text, ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+}
+
+/* Two numbers that are the same are spelled the same. */
+static void
+put_key_value(StringInfo line, int position, const char *name, char type, size_t max_len,
+			  const JsonbValue *v)
+{
+	JsonbValue	typed;
+	Numeric		number = NULL;
+	char	   *text = NULL;
+
+	if (is_typed(v, type, &typed))
+		text = pnstrdup(typed.val.string.val, typed.val.string.len);
+	else if (v->type == jbvString && type == 'S')
+		text = pnstrdup(v->val.string.val, v->val.string.len);
+	else if (v->type == jbvNumeric && type == 'N')
+		number = v->val.numeric;
+	else
+		refuse(position, psprintf("Attribute \"%s\" is a part of the key, and must be of type %c.",
+								  name, type), NULL);
+	if (type != 'N' && text[0] == '\0')
+		refuse(position, psprintf("Attribute \"%s\" is a part of the key, and must not be empty.",
+								  name), NULL);
+	if (type != 'N')
+	{
+		size_t		len = type == 'B' ? (size_t) eo_attribute_base64_len(text, strlen(text)) :
+		strlen(eo_text_to_utf8(text));
+
+		if (len > max_len)
+			refuse(position, psprintf("Attribute \"%s\" is a part of the key, and has %zu bytes; DynamoDB allows %zu.",
+									  name, len, max_len), NULL);
+	}
+	if (type == 'N' && number == NULL)
+	{
+		Datum		read;
+
+		if (!eo_error_try_input(read_number, CStringGetDatum(text), &read))
+			refuse(position, psprintf("Attribute \"%s\" is a part of the key, and \"%s\" is not a number.",
+									  name, text), NULL);
+		number = DatumGetNumeric(read);
+	}
+	escape_json(line, name);
+	appendStringInfoString(line, ": ");
+	if (type == 'N')
+		appendStringInfoString(line, numeric_normalize(number));
+	else
+		escape_json(line, text);
+}
+
+/* ----- many writes ----- */
+
+static void
+check_different(const EoWriteItem *list, int n, const EoWriteItem *item, int position)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (list[i].hash == item->hash && strcmp(list[i].item, item->item) == 0)
+			refuse(position, psprintf("Write %d of the same key is about the same item, and DynamoDB takes one of them in a transaction.",
+									  i + 1), "Make one write of the two.");
+	}
+}
+
+void
+eo_writes_append(EoWrites *writes, const EoWrites *more)
+{
+	if (writes->n + more->n > EO_MAX_WRITES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many writes for one key"),
+				 errdetail("There are %d; beside the key's record there is room for %d.",
+						   writes->n + more->n, EO_MAX_WRITES)));
+	for (int i = 0; i < more->n; i++)
+	{
+		check_different(writes->list, writes->n, &more->list[i], writes->n + 1);
+		writes->list[writes->n++] = more->list[i];
+		writes->size += more->list[i].size;
+	}
+	eo_writes_check_size(writes, 0);
+}
+
+void
+eo_writes_check_size(const EoWrites *writes, size_t result_len)
+{
+	size_t		all = writes->size + result_len + RECORD_BYTES;
+
+	if (all <= MAX_TRANSACTION_BYTES)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("writes of a key are too large"),
+			 errdetail("With the key's record they have %zu bytes; DynamoDB takes %d in a transaction.",
+					   all, MAX_TRANSACTION_BYTES)));
+}
+
+bool
+eo_writes_has_room(const EoWrites *writes, size_t size)
+{
+	return writes->n == 0 || writes->size + size + RECORD_BYTES <= MAX_TRANSACTION_BYTES;
+}
+
+void
+eo_writes_lock(const EoWrites *writes)
+{
+	uint64		items[EO_MAX_WRITES];
+
+	for (int i = 0; i < writes->n; i++)
+		items[i] = writes->list[i].hash;
+	eo_item_order_lock(items, writes->n);
+}
+
+void
+eo_writes_decide(const EoWrites *writes, EoOutboxWrites *row)
+{
+	StringInfoData text;
+	StringInfoData items;
+
+	initStringInfo(&text);
+	initStringInfo(&items);
+	for (int i = 0; i < writes->n; i++)
+	{
+		appendStringInfo(&text, "%s%s", i > 0 ? "," : "", writes->list[i].text);
+		appendStringInfo(&items, "%s%s", i > 0 ? "\n" : "", writes->list[i].item);
+	}
+	row->n = writes->n;
+	row->items = items.data;
+	row->text = text.data;
+	row->number = eo_item_order_number();
+}
+
+uint64
+eo_writes_hash(const EoWrites *writes)
+{
+	uint64		hash = 0;
+
+	for (int i = 0; writes != NULL && i < writes->n; i++)
+		hash = hash_bytes_extended((const unsigned char *) writes->list[i].text,
+								   strlen(writes->list[i].text), hash + 1);
+	return hash;
+}

@@ -1,0 +1,513 @@
+/*-------------------------------------------------------------------------
+ *
+ * mirror.c
+ *	  idem_mirror(): a trigger that copies rows to a table of DynamoDB.
+ *
+ * A row is an item, whose attributes have the names of the columns.  The write is collected,
+ * and handed in when the transaction commits (keys/collected.c).  So the item is written if
+ * and only if the row is, and the writes to an item come in the order in which its row was
+ * changed.
+ *
+ * The trigger is a part of the table, like idem_guard(): it uses the rights of the table's
+ * owner on the server, and does not depend on settings of the session.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "common/shortest_dec.h"
+#include "compat.h"
+#include "dynamodb/attribute.h"
+#include "keys/collected.h"
+#include "keys/table_keys.h"
+#include "keys/writes.h"
+#include "lib/stringinfo.h"
+#include "server/store.h"
+#include "sql/counted.h"
+#include "sql/gate.h"
+#include "utils/builtins.h"
+#include "utils/datetime.h"
+#include "utils/datum.h"
+#include "utils/fmgrprotos.h"
+#include "utils/json.h"
+#include "utils/jsonb.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+EO_COUNTED(eo_idem_mirror, EO_FN_IDEM_MIRROR);
+
+/* The arguments that the trigger was created with. */
+typedef struct Terms
+{
+	const char *table;			/* of DynamoDB */
+	const char *server;
+	int			nkeys;
+	AttrNumber *keys;
+	int			ncolumns;
+	AttrNumber *columns;		/* those of the key included */
+} Terms;
+
+static void read_terms(TriggerData *data, Terms *terms);
+static int	read_columns(TriggerData *data, const char *list, AttrNumber *columns);
+static void check_key(TriggerData *data, const Terms *terms, const EoTableKeys *keys);
+static bool has_column(const AttrNumber *columns, int n, AttrNumber column);
+static bool has_changed(TriggerData *data, const AttrNumber *columns, int n);
+static void put_write(StringInfo out, TriggerData *data, const Terms *terms, HeapTuple row,
+					  bool deleted);
+static void read_write(EoStore *store, TriggerData *data, const Terms *terms, HeapTuple row,
+					   bool deleted, EoWrites *writes);
+static bool is_own(TriggerData *data, HeapTuple row);
+static EoRowVersion version_of(TriggerData *data, HeapTuple row);
+static void put_attribute(StringInfo out, Oid type, Datum value);
+static void put_json(StringInfo out, JsonbContainer *container);
+static EoStore *open_as_owner(TriggerData *data, const Terms *terms);
+pg_noreturn static void refuse_definition(TriggerData *data, const char *detail);
+
+/*
+ * idem_mirror(table, key columns, [columns], [server=])
+ */
+static Datum
+eo_idem_mirror_body(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	Terms		terms = {.server = "exactonce"};
+	bool		inserted;
+	bool		deleted;
+	bool		own;
+	EoStore    *store;
+	EoWrites	put;
+	EoWrites	leave;
+	EoRowChange change = {0};
+	HeapTuple	row;
+
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("idem_mirror() was not called as a trigger"),
+				 errhint("CREATE TRIGGER ... AFTER INSERT OR UPDATE OR DELETE ON ... FOR EACH ROW EXECUTE FUNCTION idem_mirror('table', 'key column');")));
+	eo_gate("idem_mirror", EO_WRITES | EO_SWITCHED);
+	read_terms(data, &terms);
+	inserted = TRIGGER_FIRED_BY_INSERT(data->tg_event);
+	deleted = TRIGGER_FIRED_BY_DELETE(data->tg_event);
+	row = inserted || deleted ? data->tg_trigtuple : data->tg_newtuple;
+	own = !inserted && is_own(data, data->tg_trigtuple);
+
+	/*
+	 * Of the versions that this transaction makes all are told of, so that
+	 * the last one is known.
+	 */
+	if (!inserted && !deleted && !own && !has_changed(data, terms.columns, terms.ncolumns))
+		return PointerGetDatum(row);
+	store = open_as_owner(data, &terms);
+	eo_gate_worker();
+	if (!deleted)
+	{
+		read_write(store, data, &terms, row, false, &put);
+		change.put = true;
+		change.made = version_of(data, row);
+	}
+	change.own = own;
+	if (!inserted)
+		change.ended = version_of(data, data->tg_trigtuple);
+	if (deleted || (!inserted && has_changed(data, terms.keys, terms.nkeys)))
+		read_write(store, data, &terms, data->tg_trigtuple, true, &leave);
+	else
+		leave.n = 0;
+	/* A row that gets another key leaves its item. */
+	if (leave.n > 0 && !deleted && strcmp(leave.list[0].item, put.list[0].item) == 0)
+		leave.n = 0;
+	check_key(data, &terms, eo_table_keys_of(store, terms.table));
+	if (leave.n > 0)
+	{
+		EoRowChange left = change;
+
+		left.put = false;
+		left.ends = true;
+		eo_collected_at_commit(store, &leave, &left);
+	}
+	change.ends = !inserted && leave.n == 0;
+	if (!deleted)
+		eo_collected_at_commit(store, &put, &change);
+	return PointerGetDatum(row);
+}
+
+/* ----- arguments of the trigger ----- */
+
+static void
+refuse_definition(TriggerData *data, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+			 errmsg("trigger \"%s\" of table \"%s\" cannot work as it was created",
+					data->tg_trigger->tgname, RelationGetRelationName(data->tg_relation)),
+			 errdetail("%s", detail),
+			 errhint("CREATE TRIGGER ... AFTER INSERT OR UPDATE OR DELETE ON ... FOR EACH ROW EXECUTE FUNCTION idem_mirror('table', 'key column, ...', 'column, ...', 'server=...').")));
+}
+
+static void
+read_terms(TriggerData *data, Terms *terms)
+{
+	Trigger    *trigger = data->tg_trigger;
+	int			natts = RelationGetDescr(data->tg_relation)->natts;
+	int			n = trigger->tgnargs;
+
+	if (!TRIGGER_FIRED_FOR_ROW(data->tg_event) || !TRIGGER_FIRED_AFTER(data->tg_event))
+		refuse_definition(data, "It must be fired AFTER a change, for each row: before it, the row may still be left out or changed.");
+	if (n > 0 && strncmp(trigger->tgargs[n - 1], "server=", 7) == 0)
+		terms->server = trigger->tgargs[--n] + 7;
+	if (n < 2 || n > 3)
+		refuse_definition(data, "Its arguments are a table of DynamoDB, the columns that make the key, and the columns that are copied; by default all are.");
+	terms->table = trigger->tgargs[0];
+	terms->keys = palloc(sizeof(AttrNumber) * natts);
+	terms->columns = palloc(sizeof(AttrNumber) * 2 * natts);
+	terms->nkeys = read_columns(data, trigger->tgargs[1], terms->keys);
+	if (terms->nkeys < 1 || terms->nkeys > 2)
+		refuse_definition(data, "The key of an item has one attribute or two.");
+	terms->ncolumns = read_columns(data, n == 3 ? trigger->tgargs[2] : "*", terms->columns);
+	for (int i = 0; i < terms->nkeys; i++)
+	{
+		if (!has_column(terms->columns, terms->ncolumns, terms->keys[i]))
+			terms->columns[terms->ncolumns++] = terms->keys[i];
+	}
+}
+
+/* Read names with commas between them; "*" stands for all columns. */
+static int
+read_columns(TriggerData *data, const char *list, AttrNumber *columns)
+{
+	TupleDesc	desc = RelationGetDescr(data->tg_relation);
+	bool		all = strcmp(list, "*") == 0;
+	char	   *rest = pstrdup(list);
+	char	   *name;
+	int			n = 0;
+
+	for (int i = 0; all && i < desc->natts; i++)
+	{
+		if (!TupleDescAttr(desc, i)->attisdropped)
+			columns[n++] = i + 1;
+	}
+	while (!all && (name = strsep(&rest, ",")) != NULL)
+	{
+		int			column = 0;
+
+		name += strspn(name, " ");
+		for (size_t len = strlen(name); len > 0 && name[len - 1] == ' '; len--)
+			name[len - 1] = '\0';
+		while (column < desc->natts &&
+			   (TupleDescAttr(desc, column)->attisdropped ||
+				namestrcmp(&TupleDescAttr(desc, column)->attname, name) != 0))
+			column++;
+		if (column == desc->natts)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_COLUMN),
+					 errmsg("column \"%s\" of table \"%s\" does not exist", name,
+							RelationGetRelationName(data->tg_relation)),
+					 errdetail("Trigger \"%s\" copies it.", data->tg_trigger->tgname)));
+		if (!has_column(columns, n, column + 1))
+			columns[n++] = column + 1;
+	}
+	return n;
+}
+
+/* Are the columns that make the key those of the table's key? */
+static void
+check_key(TriggerData *data, const Terms *terms, const EoTableKeys *keys)
+{
+	TupleDesc	desc = RelationGetDescr(data->tg_relation);
+	int			found = 0;
+
+	for (int i = 0; i < terms->nkeys; i++)
+	{
+		for (int j = 0; j < keys->n; j++)
+			found += namestrcmp(&TupleDescAttr(desc, terms->keys[i] - 1)->attname,
+								keys->names[j]) == 0;
+	}
+	if (terms->nkeys != keys->n || found != keys->n)
+		refuse_definition(data, keys->n == 1 ?
+						  psprintf("The key of table \"%s\" is \"%s\".", terms->table, keys->names[0]) :
+						  psprintf("The key of table \"%s\" is \"%s\" and \"%s\".", terms->table,
+								   keys->names[0], keys->names[1]));
+}
+
+static bool
+has_column(const AttrNumber *columns, int n, AttrNumber column)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (columns[i] == column)
+			return true;
+	}
+	return false;
+}
+
+/* ----- the row ----- */
+
+/* Has an UPDATE changed one of these columns? */
+static bool
+has_changed(TriggerData *data, const AttrNumber *columns, int n)
+{
+	TupleDesc	desc = RelationGetDescr(data->tg_relation);
+
+	for (int i = 0; i < n; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, columns[i] - 1);
+		bool		was_null;
+		bool		is_null;
+		Datum		was = heap_getattr(data->tg_trigtuple, columns[i], desc, &was_null);
+		Datum		is = heap_getattr(data->tg_newtuple, columns[i], desc, &is_null);
+
+		if (was_null != is_null ||
+			(!is_null && !datum_image_eq(was, is, att->attbyval, att->attlen)))
+			return true;
+	}
+	return false;
+}
+
+/* Append the write of a row: its item, or if it is deleted the key. */
+static void
+put_write(StringInfo out, TriggerData *data, const Terms *terms, HeapTuple row, bool deleted)
+{
+	TupleDesc	desc = RelationGetDescr(data->tg_relation);
+	const AttrNumber *columns = deleted ? terms->keys : terms->columns;
+	int			n = deleted ? terms->nkeys : terms->ncolumns;
+	const char *comma = "";
+
+	appendStringInfo(out, "{\"%s\": {\"TableName\": ", deleted ? "Delete" : "Put");
+	escape_json(out, terms->table);
+	appendStringInfo(out, ", \"%s\": {", deleted ? "Key" : "Item");
+	for (int i = 0; i < n; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, columns[i] - 1);
+		bool		isnull;
+		Datum		value = heap_getattr(row, columns[i], desc, &isnull);
+
+		if (isnull && has_column(terms->keys, terms->nkeys, columns[i]))
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("column \"%s\" of table \"%s\" must not be null: it is part of a key",
+							NameStr(att->attname), RelationGetRelationName(data->tg_relation)),
+					 errhint("Rows that are not to be copied are for the trigger's WHEN condition.")));
+		if (isnull)
+			continue;
+		appendStringInfoString(out, comma);
+		escape_json(out, NameStr(att->attname));
+		appendStringInfoString(out, ": ");
+		put_attribute(out, getBaseType(att->atttypid), value);
+		comma = ", ";
+	}
+	appendStringInfoString(out, "}}}");
+}
+
+/* Read the write of a row. */
+static void
+read_write(EoStore *store, TriggerData *data, const Terms *terms, HeapTuple row, bool deleted,
+		   EoWrites *writes)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	appendStringInfoChar(&out, '[');
+	put_write(&out, data, terms, row, deleted);
+	appendStringInfoChar(&out, ']');
+	eo_writes_read(store, "idem_mirror()",
+				   DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(out.data))),
+				   writes);
+}
+
+/* Rows of other table access methods, and of foreign tables, have no versions to name. */
+static bool
+has_versions(TriggerData *data)
+{
+	return data->tg_relation->rd_tableam == GetHeapamTableAmRoutine();
+}
+
+/* Was this version made by the transaction? */
+static bool
+is_own(TriggerData *data, HeapTuple row)
+{
+	return !has_versions(data) ||
+		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(row->t_data));
+}
+
+static EoRowVersion
+version_of(TriggerData *data, HeapTuple row)
+{
+	EoRowVersion version = {0};
+
+	if (!has_versions(data))
+		return version;
+	version.storage = data->tg_relation->rd_rel->relfilenode;
+	version.tid = row->t_self;
+	return version;
+}
+
+static void
+put_typed(StringInfo out, const char *type, const char *text)
+{
+	appendStringInfo(out, "{\"%s\": ", type);
+	escape_json(out, text);
+	appendStringInfoChar(out, '}');
+}
+
+/* DynamoDB has no numbers that are not finite: they are texts. */
+static void
+put_number(StringInfo out, const char *text)
+{
+	bool		finite = strspn(text, "+-.0123456789eE") == strlen(text);
+
+	if (finite && !eo_attribute_is_number(text, strlen(text)))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("number %s cannot be copied to DynamoDB", text),
+				 errdetail("DynamoDB has numbers of up to %d digits, between 1E-130 and 9.99E+125.",
+						   EO_ATTRIBUTE_MAX_DIGITS),
+				 errhint("Leave the column out, or round it.")));
+	put_typed(out, finite ? "N" : "S", text);
+}
+
+/* Without the line breaks that PostgreSQL adds. */
+static char *
+base64_of(Datum bytes)
+{
+	char	   *encoded = TextDatumGetCString(DirectFunctionCall2(binary_encode, bytes,
+																  CStringGetTextDatum("base64")));
+	char	   *to = encoded;
+
+	for (const char *from = encoded; *from != '\0'; from++)
+	{
+		if (*from != '\n')
+			*to++ = *from;
+	}
+	*to = '\0';
+	return encoded;
+}
+
+/* Append a value in typed form. */
+static void
+put_attribute(StringInfo out, Oid type, Datum value)
+{
+	char		spelled[MAXDATELEN + 1];
+	Oid			output;
+	bool		varlena;
+	int			utc = 0;
+
+	switch (type)
+	{
+		case BOOLOID:
+			appendStringInfo(out, "{\"BOOL\": %s}", DatumGetBool(value) ? "true" : "false");
+			return;
+		case FLOAT4OID:
+			float_to_shortest_decimal_buf(DatumGetFloat4(value), spelled);
+			put_number(out, spelled);
+			return;
+		case FLOAT8OID:
+			double_to_shortest_decimal_buf(DatumGetFloat8(value), spelled);
+			put_number(out, spelled);
+			return;
+		case DATEOID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+			JsonEncodeDateTime(spelled, value, type, &utc);
+			put_typed(out, "S", spelled);
+			return;
+		case BYTEAOID:
+			put_typed(out, "B", base64_of(value));
+			return;
+		case JSONOID:
+			value = DirectFunctionCall1(jsonb_in,
+										CStringGetDatum(TextDatumGetCString(value)));
+			/* FALLTHROUGH */
+		case JSONBOID:
+			put_json(out, &DatumGetJsonbP(value)->root);
+			return;
+		default:
+			break;
+	}
+	getTypeOutputInfo(type, &output, &varlena);
+	if (type == INT2OID || type == INT4OID || type == INT8OID || type == NUMERICOID)
+		put_number(out, OidOutputFunctionCall(output, value));
+	else
+		put_typed(out, "S", OidOutputFunctionCall(output, value));
+}
+
+static void
+put_json_value(StringInfo out, const JsonbValue *v)
+{
+	switch (v->type)
+	{
+		case jbvNull:
+			appendStringInfoString(out, "null");
+			break;
+		case jbvBool:
+			appendStringInfoString(out, v->val.boolean ? "true" : "false");
+			break;
+		case jbvNumeric:
+			put_number(out, DatumGetCString(DirectFunctionCall1(numeric_out,
+																NumericGetDatum(v->val.numeric))));
+			break;
+		case jbvString:
+			escape_json(out, pnstrdup(v->val.string.val, v->val.string.len));
+			break;
+		default:
+			put_json(out, v->val.binary.data);
+			break;
+	}
+}
+
+/* Every object is written as a map, so that none passes for a value in typed form. */
+static void
+put_json(StringInfo out, JsonbContainer *container)
+{
+	JsonbIterator *it = JsonbIteratorInit(container);
+	JsonbIteratorToken token;
+	JsonbValue	v;
+	bool		is_object = JsonContainerIsObject(container);
+	bool		is_scalar = JsonContainerIsScalar(container);
+	const char *comma = "";
+
+	if (!is_scalar)
+		appendStringInfoString(out, is_object ? "{\"M\": {" : "{\"L\": [");
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		if (token == WJB_KEY)
+		{
+			appendStringInfoString(out, comma);
+			escape_json(out, pnstrdup(v.val.string.val, v.val.string.len));
+			appendStringInfoString(out, ": ");
+			comma = ", ";
+		}
+		else if (token == WJB_VALUE)
+			put_json_value(out, &v);
+		else if (token == WJB_ELEM)
+		{
+			appendStringInfoString(out, comma);
+			put_json_value(out, &v);
+			comma = ", ";
+		}
+	}
+	if (!is_scalar)
+		appendStringInfoString(out, is_object ? "}}" : "]}");
+}
+
+static EoStore *
+open_as_owner(TriggerData *data, const Terms *terms)
+{
+	EoStore    *store;
+	Oid			user;
+	int			context;
+
+	/* After an error the abort of the (sub)transaction restores the user. */
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(data->tg_relation->rd_rel->relowner,
+						   context | SECURITY_LOCAL_USERID_CHANGE);
+	store = eo_store_open(terms->server);
+	SetUserIdAndSecContext(user, context);
+	eo_counted_store(store);
+	return store;
+}
