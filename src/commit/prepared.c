@@ -33,6 +33,7 @@
 #include "commit/outbox.h"
 #include "commit/prepared.h"
 #include "commit/settle.h"
+#include "commit/xact.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/hex.h"
 #include "dynamodb/http.h"
@@ -41,6 +42,7 @@
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "server/error.h"
+#include "server/text.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 
@@ -280,4 +282,49 @@ eo_prepared_count(EoPreparedCount *count)
 	memset(count, 0, sizeof(*count));
 	if (max_prepared_xacts > 0)
 		visit_prepared(count_prepared, count);
+}
+
+/* ----- before the seal ----- */
+
+/* Does this session hold the claim, and does the transaction leave it so? */
+static bool
+is_of_session(const EoTxClaim *c)
+{
+	EoSlotRef	ref;
+
+	return (c->info->session && c->info->state == EO_SLOT_HELD) ||
+		(c->earlier && eo_slot_view_find_session(c->info->digest, c->info->token, &ref));
+}
+
+/*
+ * Check what can be checked before the seal.  A claim that ends with its session has no
+ * place in a transaction that outlives the session, and is settled by COMMIT only.
+ */
+void
+eo_prepared_check_claims(const dlist_head *claims)
+{
+	dlist_iter	iter;
+
+	if (max_prepared_xacts == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("prepared transactions are disabled"),
+				 errhint("Set max_prepared_transactions to a nonzero value.")));
+	dlist_foreach(iter, unconstify(dlist_head *, claims))
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (c->action != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot PREPARE a transaction that consumes an action"),
+					 errhint("Use COMMIT, or consume the action without at => 'commit'.")));
+		if (is_of_session(c))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot PREPARE a transaction with key \"%s\" on server \"%s\", which the session holds",
+							eo_text_key_shown(c->key), c->store->server->name),
+					 errdetail("It was acquired with on_commit => 'session', and a prepared transaction outlives the session."),
+					 errhint("Use COMMIT, or acquire the key without on_commit => 'session'.")));
+	}
 }

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "cluster/slots.h"
+#include "lib/ilist.h"
 #include "utils/timestamp.h"
 
 /*
@@ -18,6 +19,12 @@
  * not held any more, even if the worker does not know that yet.
  */
 extern bool eo_prepared_find_slot(const uint8 *digest, EoSlotView *view);
+
+/*
+ * Before a transaction with these claims (EoTxClaim) is sealed by PREPARE: raise 55000 if none can
+ * be prepared, and 0A000 if one of the claims cannot outlive its session.
+ */
+extern void eo_prepared_check_claims(const dlist_head *claims);
 
 /*
  * Before COMMIT PREPARED: raise ID002 if other data is known to have taken over from the

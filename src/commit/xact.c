@@ -57,6 +57,7 @@
 #include "commit/lives.h"
 #include "commit/session_tokens.h"
 #include "commit/slot_room.h"
+#include "commit/prepared.h"
 #include "commit/xact.h"
 #include "compat.h"
 #include "dynamodb/client.h"
@@ -104,7 +105,6 @@ static void first_callback(XactEvent event, void *arg);
 static void last_callback(XactEvent event, void *arg);
 static void subtransaction_callback(SubXactEvent event, SubTransactionId mine,
 									SubTransactionId parent, void *arg);
-static void check_may_prepare(void);
 static void check_leases(void);
 static void get_ready(void);
 static void announce(void);
@@ -447,53 +447,10 @@ first_callback(XactEvent event, void *arg)
 	if (tx.nclaims == 0 || tx.ready)
 		return;
 	if (event == XACT_EVENT_PRE_PREPARE)
-		check_may_prepare();
+		eo_prepared_check_claims(&tx.claims);
 	get_ready();
 	if (event == XACT_EVENT_PRE_PREPARE)
 		announce();
-}
-
-/* Does this session hold the claim, and does the transaction leave it so? */
-static bool
-is_of_session(const EoTxClaim *c)
-{
-	EoSlotRef	ref;
-
-	return (c->info->session && c->info->state == EO_SLOT_HELD) ||
-		(c->earlier && eo_slot_view_find_session(c->info->digest, c->info->token, &ref));
-}
-
-/*
- * Check what can be checked before the seal.  A claim that ends with its session has no
- * place in a transaction that outlives the session, and is settled by COMMIT only.
- */
-static void
-check_may_prepare(void)
-{
-	dlist_iter	iter;
-
-	if (max_prepared_xacts == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("prepared transactions are disabled"),
-				 errhint("Set max_prepared_transactions to a nonzero value.")));
-	dlist_foreach(iter, &tx.claims)
-	{
-		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
-
-		if (c->action != NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot PREPARE a transaction that consumes an action"),
-					 errhint("Use COMMIT, or consume the action without at => 'commit'.")));
-		if (is_of_session(c))
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot PREPARE a transaction with key \"%s\" on server \"%s\", which the session holds",
-							eo_text_key_shown(c->key), c->store->server->name),
-					 errdetail("It was acquired with on_commit => 'session', and a prepared transaction outlives the session."),
-					 errhint("Use COMMIT, or acquire the key without on_commit => 'session'.")));
-	}
 }
 
 static void
