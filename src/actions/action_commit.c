@@ -23,8 +23,7 @@
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
-#include "commit/lives.h"
-#include "commit/outbox.h"
+#include "commit/decision.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
 #include "dynamodb/action_item.h"
@@ -38,7 +37,6 @@
 #include "utils/memutils.h"
 
 static void find(const EoStore *store, const char *pk, EoTarget *target, uint8 *digest);
-static void decide(EoStore *store, EoTxClaim *claim, const EoTarget *target, const char *payload);
 
 static void
 find(const EoStore *store, const char *pk, EoTarget *target, uint8 *digest)
@@ -111,29 +109,9 @@ eo_action_commit_plan(EoStore *store, const char *pk, const EoConsume *ask, cons
 	info.retention_s = store->server->retention_s;
 	claim = eo_xact_add(store, ask->id, pk, &target, &info);
 	claim->action = seal;
-	decide(store, claim, &target, action->payload);
+	eo_decision_add(claim, &target, NULL, action->payload, "consume");
 	result->outcome = EO_ACTION_CONSUMED;
 	result->payload = eo_text_copy(action->payload);
-}
-
-/* Insert the row that is the decision. */
-static void
-decide(EoStore *store, EoTxClaim *claim, const EoTarget *target, const char *payload)
-{
-	EoOutboxRow row = {0};
-	EoLife		life;
-
-	while (!eo_life_current(MyDatabaseId, &life))
-		eo_lives_contact(store, target, "consume", claim->key);
-	memcpy(row.life, life.id, sizeof(row.life));
-	memcpy(claim->row_life, life.id, sizeof(claim->row_life));
-	memcpy(row.digest, claim->info->digest, sizeof(row.digest));
-	row.target = *target;
-	row.pk = claim->pk;
-	strlcpy(row.token, claim->info->token, sizeof(row.token));
-	row.retention_s = claim->info->retention_s;
-	eo_outbox_add(&row, claim->key, store->server->name, true, NULL);
-	eo_xact_completed(claim, payload);
 }
 
 EoFate

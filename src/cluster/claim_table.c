@@ -61,6 +61,18 @@ eo_claim_table_slot(EoSlotRef ref)
 	return slot;
 }
 
+EoSlot *
+eo_claim_table_lock_slot(EoSlotRef ref)
+{
+	EoSlot	   *slot;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	slot = eo_claim_table_slot(ref);
+	if (slot == NULL)
+		eo_claim_table_unlock();
+	return slot;
+}
+
 uint32 *
 eo_claim_table_bucket(const uint8 *digest)
 {

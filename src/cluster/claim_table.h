@@ -120,6 +120,12 @@ extern void eo_claim_table_unlock(void);
 
 /* NULL: the slot has been freed. */
 extern EoSlot *eo_claim_table_slot(EoSlotRef ref);
+
+/*
+ * Take the lock and find the slot.  Returns NULL, without the lock, if the slot
+ * has been freed.  Otherwise the caller must release the lock.
+ */
+extern EoSlot *eo_claim_table_lock_slot(EoSlotRef ref);
 extern uint32 *eo_claim_table_bucket(const uint8 *digest);
 
 /* The database of a slot. */

@@ -57,22 +57,10 @@ eo_slot_prepared_shmem_init(void)
 	pg_atomic_init_u32(&shared->signals, 0);
 }
 
-static EoSlot *
-lock_slot(EoSlotRef ref)
-{
-	EoSlot	   *slot;
-
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	slot = eo_claim_table_slot(ref);
-	if (slot == NULL)
-		eo_claim_table_unlock();
-	return slot;
-}
-
 void
 eo_slot_prepared_announce(EoSlotRef ref, uint64 xid)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;
@@ -83,7 +71,7 @@ eo_slot_prepared_announce(EoSlotRef ref, uint64 xid)
 void
 eo_slot_prepared_begin(EoSlotRef ref, uint64 xid)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;
@@ -98,7 +86,7 @@ eo_slot_prepared_begin(EoSlotRef ref, uint64 xid)
 		eo_database_set_beat_due(eo_claim_table_database(slot), 0);
 	}
 	if (slot->info.state == EO_SLOT_TO_JUDGE)
-		slot->info.state = EO_SLOT_SEALING;
+		eo_slot_enter_state(slot, EO_SLOT_SEALING);
 	pg_atomic_fetch_add_u32(&shared->signals, 1);
 	eo_database_wake_worker(eo_claim_table_database(slot));
 	eo_claim_table_unlock();
@@ -108,20 +96,16 @@ void
 eo_slot_prepared_end(EoSlotRef ref)
 {
 	int64		now_us = eo_clock_monotonic_us();
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;
 	if (eo_slot_is_prepared(&slot->info))
 	{
 		slot->info.ended_us = now_us;
-		slot->info.due_us = 0;
-		pg_write_barrier();
-		slot->info.state = eo_slot_state_after_crash(&slot->info);
+		eo_slot_give_to_worker(ref.index, eo_slot_state_after_crash(&slot->info));
 		pg_write_barrier();
 		slot->info.prepared_xid = 0;
-		eo_database_list_ended(ref.index);
-		eo_database_wake_worker(eo_claim_table_database(slot));
 	}
 	eo_claim_table_unlock();
 }
@@ -233,7 +217,7 @@ eo_slot_prepared_is_known(const uint8 *digest, const char *token)
 void
 eo_slot_prepared_set_heir(EoSlotRef ref, EoSlotHeir heir, const uint8 *by)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;
@@ -245,7 +229,7 @@ eo_slot_prepared_set_heir(EoSlotRef ref, EoSlotHeir heir, const uint8 *by)
 void
 eo_slot_prepared_note_seal(EoSlotRef ref, const EoOrigin *origin, bool release_on_abort)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;

@@ -124,6 +124,15 @@ eo_slot_view_read(EoSlotRef ref, EoSlotView *view)
 }
 
 bool
+eo_slot_view_lease_is_dead(const EoSlotView *view, int64 dead_before_ms)
+{
+	const EoSlotInfo *info = &view->info;
+
+	return info->state != EO_SLOT_SEALING && (!eo_slot_is_prepared(info) || info->lost) &&
+		info->lease_until_ms > 0 && info->lease_until_ms < dead_before_ms;
+}
+
+bool
 eo_slot_view_error(EoSlotRef ref, char *text, uint32 len)
 {
 	EoSlot	   *slot;

@@ -28,6 +28,13 @@ extern bool eo_slot_view_is_planned(const uint8 *digest);
 /* Find the claim that a session holds by this token. */
 extern bool eo_slot_view_find_session(const uint8 *digest, const char *token, EoSlotRef *ref);
 
+/*
+ * Has the lease of a claim ended before that instant?  Past max_hold a claim has no heartbeats,
+ * unless it is of a prepared transaction.  One that is sealed ends with its transaction, and
+ * not with its lease.
+ */
+extern bool eo_slot_view_lease_is_dead(const EoSlotView *view, int64 dead_before_ms);
+
 /* Copy the text that idem_fail() left; len is error_len of the view. */
 extern bool eo_slot_view_error(EoSlotRef ref, char *text, uint32 len);
 

@@ -7,7 +7,7 @@
  * when nothing is left to be done about the claim.  So whatever ends in between,
  * a process or the whole server, a record that may have been written is known
  * here.  The states and their arrows are drawn in slots.h; every change of a
- * state is in this file, or in slot_prepared.c.
+ * state is in this file.
  *
  * Until its transaction is over a slot is changed by the backend that holds the
  * claim (and by the worker's heartbeats, which touch the lease only); the slot of a
@@ -40,27 +40,9 @@
 #include "server/store.h"
 #include "storage/lwlock.h"
 
-static EoSlot *lock_slot(EoSlotRef ref);
 static void free_slot(uint32 index);
 static bool make_room(const EoTargetEntry *target, EoSlotStatus status);
 static EoSlotState state_after(const EoSlotInfo *info, bool committed);
-static void give_to_worker(uint32 index, EoSlotState state);
-
-/*
- * Take the lock and find the slot.  Returns NULL, without the lock, if the slot
- * has been freed.  Otherwise the caller must release the lock.
- */
-static EoSlot *
-lock_slot(EoSlotRef ref)
-{
-	EoSlot	   *slot;
-
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	slot = eo_claim_table_slot(ref);
-	if (slot == NULL)
-		eo_claim_table_unlock();
-	return slot;
-}
 
 /* Only claims whose end is not decided are kept alive. */
 static bool
@@ -82,8 +64,8 @@ note_beat(const EoSlot *slot)
 		eo_database_set_beat_due(dboid, slot->info.due_us);
 }
 
-static void
-enter_state(EoSlot *slot, EoSlotState state)
+void
+eo_slot_enter_state(EoSlot *slot, EoSlotState state)
 {
 	const EoTargetEntry *target = &eo_claim_table.targets[slot->target];
 
@@ -132,7 +114,7 @@ fill_slot(uint32 index, uint32 target, uint32 pk_len, const EoSlotInfo *info)
 	/* After a kill in the middle of this the slot is free: nothing was sent. */
 	slot->info = *info;
 	slot->info.state = EO_SLOT_FREE;
-	enter_state(slot, info->state);
+	eo_slot_enter_state(slot, info->state);
 	slot->next = *bucket;
 	*bucket = index;
 }
@@ -240,7 +222,7 @@ free_slot(uint32 index)
 void
 eo_slot_free(EoSlotRef ref)
 {
-	if (lock_slot(ref) == NULL)
+	if (eo_claim_table_lock_slot(ref) == NULL)
 		return;
 	free_slot(ref.index);
 	eo_claim_table_unlock();
@@ -280,7 +262,7 @@ eo_slot_own(EoSlotRef ref)
 void
 eo_slot_acquired(EoSlotRef ref, int64 fence, int64 runs, int64 lease_until_ms, int64 ttl_s)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;
@@ -288,20 +270,20 @@ eo_slot_acquired(EoSlotRef ref, int64 fence, int64 runs, int64 lease_until_ms, i
 	slot->info.runs = runs;
 	slot->info.lease_until_ms = lease_until_ms;
 	slot->info.ttl_s = ttl_s;
-	enter_state(slot, EO_SLOT_HELD);
+	eo_slot_enter_state(slot, EO_SLOT_HELD);
 	eo_claim_table_unlock();
 }
 
 void
 eo_slot_completed(EoSlotRef ref, bool has_writes)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;
 	/* A claim by idem_once() has its row from the beginning. */
 	if (slot->info.state == EO_SLOT_HELD)
-		enter_state(slot, EO_SLOT_COMPLETED);
+		eo_slot_enter_state(slot, EO_SLOT_COMPLETED);
 	slot->info.has_writes = has_writes;
 	eo_claim_table_unlock();
 }
@@ -309,12 +291,12 @@ eo_slot_completed(EoSlotRef ref, bool has_writes)
 void
 eo_slot_uncompleted(EoSlotRef ref)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;
 	if (slot->info.state == EO_SLOT_COMPLETED)
-		enter_state(slot, EO_SLOT_HELD);
+		eo_slot_enter_state(slot, EO_SLOT_HELD);
 	eo_claim_table_unlock();
 }
 
@@ -322,7 +304,7 @@ EoSlotStatus
 eo_slot_failed(EoSlotRef ref, bool terminal, int64 retry_after_ms, const char *error,
 			   size_t error_len)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 	EoSlotStatus status = EO_SLOT_OK;
 
 	if (slot == NULL)
@@ -337,7 +319,7 @@ eo_slot_failed(EoSlotRef ref, bool terminal, int64 retry_after_ms, const char *e
 	{
 		slot->info.terminal = terminal;
 		slot->info.retry_after_ms = retry_after_ms;
-		enter_state(slot, EO_SLOT_FAILED);
+		eo_slot_enter_state(slot, EO_SLOT_FAILED);
 	}
 	eo_claim_table_unlock();
 	return status;
@@ -346,46 +328,46 @@ eo_slot_failed(EoSlotRef ref, bool terminal, int64 retry_after_ms, const char *e
 void
 eo_slot_released(EoSlotRef ref)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;
-	enter_state(slot, EO_SLOT_RELEASED);
+	eo_slot_enter_state(slot, EO_SLOT_RELEASED);
 	eo_claim_table_unlock();
 }
 
 void
 eo_slot_reclaimed(EoSlotRef ref)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;
-	enter_state(slot, EO_SLOT_HELD);
+	eo_slot_enter_state(slot, EO_SLOT_HELD);
 	eo_claim_table_unlock();
 }
 
 void
 eo_slot_sealing(EoSlotRef ref, const EoOrigin *origin, EoPlaceRef place)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;
 	slot->info.origin = *origin;
 	slot->info.place = place;
-	enter_state(slot, EO_SLOT_SEALING);
+	eo_slot_enter_state(slot, EO_SLOT_SEALING);
 	eo_claim_table_unlock();
 }
 
 void
 eo_slot_seal_refused(EoSlotRef ref)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;
-	enter_state(slot, EO_SLOT_PLANNED);
+	eo_slot_enter_state(slot, EO_SLOT_PLANNED);
 	slot->info.origin.xid = 0;
 	eo_claim_table_unlock();
 }
@@ -393,7 +375,7 @@ eo_slot_seal_refused(EoSlotRef ref)
 void
 eo_slot_extended(EoSlotRef ref, int64 lease_until_ms, int64 lease_ms, int64 ttl_s)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;
@@ -458,7 +440,7 @@ void
 eo_slot_end(EoSlotRef ref, bool committed)
 {
 	int64		now_us = eo_clock_monotonic_us();
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 	EoSlotState state;
 
 	if (slot == NULL)
@@ -468,20 +450,19 @@ eo_slot_end(EoSlotRef ref, bool committed)
 	if (state == EO_SLOT_FREE)
 		free_slot(ref.index);
 	else if (state == EO_SLOT_SESSION)
-		enter_state(slot, state);
+		eo_slot_enter_state(slot, state);
 	else
-		give_to_worker(ref.index, state);
+		eo_slot_give_to_worker(ref.index, state);
 	eo_claim_table_unlock();
 }
 
-/* The caller must hold the lock. */
-static void
-give_to_worker(uint32 index, EoSlotState state)
+void
+eo_slot_give_to_worker(uint32 index, EoSlotState state)
 {
 	EoSlot	   *slot = &eo_claim_table.slots[index];
 
 	slot->info.due_us = 0;
-	enter_state(slot, state);
+	eo_slot_enter_state(slot, state);
 	eo_database_list_ended(index);
 	eo_database_wake_worker(eo_claim_table_database(slot));
 }
@@ -501,7 +482,7 @@ eo_slot_end_session(int pid)
 		if (info->state != EO_SLOT_SESSION || info->pid != pid)
 			continue;
 		info->ended_us = now_us;
-		give_to_worker(i, EO_SLOT_TO_ABORT);
+		eo_slot_give_to_worker(i, EO_SLOT_TO_ABORT);
 	}
 	eo_claim_table_unlock();
 }
@@ -573,7 +554,7 @@ eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotInfo *info, co
 	if (adopted.state == EO_SLOT_FREE ||
 		add_slot(target, pk, &adopted, true, &ref) != EO_SLOT_OK)
 		return;
-	slot = lock_slot(ref);
+	slot = eo_claim_table_lock_slot(ref);
 	if (error_len > 0)
 		(void) put_error(slot, error, error_len);
 	if (!eo_slot_is_prepared(&adopted))
@@ -604,7 +585,7 @@ eo_slot_next_ended(Oid dboid, int64 now_us, EoSlotView *view)
 void
 eo_slot_put_off(EoSlotRef ref, int64 due_us)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;
@@ -616,13 +597,13 @@ eo_slot_put_off(EoSlotRef ref, int64 due_us)
 void
 eo_slot_buried(EoSlotRef ref, int64 due_us)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;
 	slot->info.due_us = due_us;
 	slot->info.looks++;
-	enter_state(slot, EO_SLOT_BURIED);
+	eo_slot_enter_state(slot, EO_SLOT_BURIED);
 	eo_database_list_ended(ref.index);
 	eo_claim_table_unlock();
 }
@@ -630,12 +611,12 @@ eo_slot_buried(EoSlotRef ref, int64 due_us)
 void
 eo_slot_doubted(EoSlotRef ref)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;
 	slot->info.due_us = INT64_MAX;
-	enter_state(slot, EO_SLOT_IN_DOUBT);
+	eo_slot_enter_state(slot, EO_SLOT_IN_DOUBT);
 	eo_claim_table_unlock();
 }
 
@@ -671,7 +652,7 @@ eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view)
 void
 eo_slot_beaten(EoSlotRef ref, bool lost, int64 lease_until_ms, int64 due_us)
 {
-	EoSlot	   *slot = lock_slot(ref);
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
 
 	if (slot == NULL)
 		return;

@@ -165,26 +165,29 @@ eo_outbox_find(const uint8 *digest, const char *token, int64 *retention_s)
 	return HeapTupleIsValid(tuple);
 }
 
-bool
-eo_outbox_visit(BlockNumber from, bool (*visit) (const EoOutboxRow *row))
+/*
+ * Call visit() for the rows of a scan, until it returns false.  Ends the scan.  Returns
+ * true if visit() has always done so.
+ */
+static bool
+visit_rows(EoOutboxScan *s, HeapTuple (*next) (EoOutboxScan *s), bool given_up,
+		   bool (*visit) (const EoOutboxRow *row))
 {
-	EoOutboxScan scan;
 	HeapTuple	tuple;
 	bool		go_on = true;
 
-	eo_outbox_scan_begin_table(&scan, from);
-	while (go_on && HeapTupleIsValid(tuple = eo_outbox_scan_next(&scan)))
+	while (go_on && HeapTupleIsValid(tuple = next(s)))
 	{
 		EoOutboxRow row;
 
-		eo_outbox_scan_read(&scan, tuple, &row);
-		if (!row.given_up)
+		eo_outbox_scan_read(s, tuple, &row);
+		if (given_up || !row.given_up)
 			go_on = visit(&row);
 		pfree(row.pk);
 		if (row.writes.n > 0)
 			pfree(unconstify(char *, row.writes.items));
 	}
-	eo_outbox_scan_end(&scan);
+	eo_outbox_scan_end(s);
 	return go_on;
 }
 
@@ -285,33 +288,31 @@ eo_outbox_note(const uint8 *digest, const char *token, const char *reason, int i
 }
 
 bool
-eo_outbox_any_row(bool (*counts) (const EoOutboxRow *row))
+eo_outbox_visit(BlockNumber from, bool (*visit) (const EoOutboxRow *row))
 {
 	EoOutboxScan scan;
-	HeapTuple	tuple;
-	bool		any = false;
+
+	eo_outbox_scan_begin_table(&scan, from);
+	return visit_rows(&scan, eo_outbox_scan_next, false, visit);
+}
+
+bool
+eo_outbox_visit_undecided(bool (*visit) (const EoOutboxRow *row))
+{
+	EoOutboxScan scan;
+
+	begin_dirty_scan(&scan, NULL);
+	return visit_rows(&scan, next_undecided, true, visit);
+}
+
+bool
+eo_outbox_visit_all(bool (*visit) (const EoOutboxRow *row))
+{
+	EoOutboxScan scan;
 
 	eo_outbox_scan_begin_table(&scan, 0);
-	while (!any && HeapTupleIsValid(tuple = eo_outbox_scan_next(&scan)))
-	{
-		EoOutboxRow row;
-
-		eo_outbox_scan_read(&scan, tuple, &row);
-		any = counts(&row);
-		pfree(row.pk);
-	}
-	eo_outbox_scan_end(&scan);
-	begin_dirty_scan(&scan, NULL);
-	while (!any && HeapTupleIsValid(tuple = next_undecided(&scan)))
-	{
-		EoOutboxRow row;
-
-		eo_outbox_scan_read(&scan, tuple, &row);
-		any = counts(&row);
-		pfree(row.pk);
-	}
-	eo_outbox_scan_end(&scan);
-	return any;
+	return visit_rows(&scan, eo_outbox_scan_next, true, visit) &&
+		eo_outbox_visit_undecided(visit);
 }
 
 bool
@@ -572,24 +573,4 @@ eo_outbox_is_undecided(const uint8 *digest, const char *token, uint64 xid)
 	}
 	eo_outbox_scan_end(&scan);
 	return found;
-}
-
-bool
-eo_outbox_visit_undecided(bool (*visit) (const EoOutboxRow *row))
-{
-	EoOutboxScan scan;
-	HeapTuple	tuple;
-	bool		go_on = true;
-
-	begin_dirty_scan(&scan, NULL);
-	while (go_on && HeapTupleIsValid(tuple = next_undecided(&scan)))
-	{
-		EoOutboxRow row;
-
-		eo_outbox_scan_read(&scan, tuple, &row);
-		go_on = visit(&row);
-		pfree(row.pk);
-	}
-	eo_outbox_scan_end(&scan);
-	return go_on;
 }

@@ -81,11 +81,8 @@ extern bool eo_outbox_find(const uint8 *digest, const char *token, int64 *retent
  */
 extern bool eo_outbox_visit(BlockNumber from, bool (*visit) (const EoOutboxRow *row));
 
-/*
- * Is there any row, given up or not, committed or undecided, for which this function
- * returns true?
- */
-extern bool eo_outbox_any_row(bool (*counts) (const EoOutboxRow *row));
+/* The same for all rows, given up or not, committed or undecided. */
+extern bool eo_outbox_visit_all(bool (*visit) (const EoOutboxRow *row));
 
 /*
  * Is there a row of this claim by the transaction with that id, which goes on?  It may be

@@ -252,14 +252,8 @@ check_slots(EoTxClaim *claim)
 	/* A session that cannot sign as the holder does learns nothing here. */
 	if (!eo_store_is_trusted(claim->store, view.info.credentials_hash))
 		return;
-
-	/*
-	 * Past max_hold it has no heartbeats any more, and others may have
-	 * completed it.
-	 */
-	if (view.info.state != EO_SLOT_SEALING && view.info.lease_until_ms > 0 &&
-		view.info.lease_until_ms < eo_client_now_ms(&claim->store->client) -
-		claim->store->server->clock_skew_ms)
+	/* Then others may have completed it. */
+	if (eo_slot_view_lease_is_dead(&view, eo_store_dead_before_ms(claim->store)))
 		return;
 	eo_error_raise_in_progress(claim->key, claim->store->server->name,
 							   eo_slot_is_prepared(&view.info) ?

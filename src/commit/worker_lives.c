@@ -434,22 +434,23 @@ eo_worker_lives_hold(const EoTarget *target)
 /* ----- the end ----- */
 
 /*
- * Does the row keep a life open?  One of that life does, and one that this life has inherited:
- * an heir in whose data this life is not known must see it end, to inherit what it had.  A
- * row of a life that is not over is nothing to this one, as is one that an operator gave up.
+ * May the life be closed in spite of this row?  Not if it is a row of that life, or one that it
+ * has inherited: an heir in whose data this life is not known must see it end, to
+ * inherit what it had.  A row of a life that is not over is nothing to this one, as is one that
+ * an operator gave up.
  */
 static bool
-keeps_open(const EoOutboxRow *row)
+may_close(const EoOutboxRow *row)
 {
 	EoLifeVerdict verdict;
 
 	if (memcmp(row->life, own.closing, EO_UUID_LEN) == 0)
-		return true;
+		return false;
 	eo_worker_heir_ask(&row->target, row->life, &verdict);
-	return !row->given_up && verdict.relation != EO_LIFE_OTHER;
+	return row->given_up || verdict.relation == EO_LIFE_OTHER;
 }
 
-/* Is there such a row?  If that cannot be told there may be one. */
+/* Does a row keep the life open?  If that cannot be told there may be one. */
 static bool
 has_rows(const uint8 *life)
 {
@@ -460,7 +461,7 @@ has_rows(const uint8 *life)
 	PG_TRY();
 	{
 		StartTransactionCommand();
-		any = eo_outbox_any_row(keeps_open);
+		any = !eo_outbox_visit_all(may_close);
 		CommitTransactionCommand();
 	}
 	PG_CATCH();

@@ -29,6 +29,7 @@
 #include "commit/worker_lives.h"
 #include "commit/worker_prepared.h"
 #include "commit/worker_rows.h"
+#include "commit/worker_slots.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
@@ -188,16 +189,7 @@ eo_worker_prepared_fetch(void)
 void
 eo_worker_prepared_read(const EoSlotView *view)
 {
-	EoWorkerJob *job;
-
-	if (!eo_worker_jobs_accept(EO_WORKER_WRITES, &view->target))
-	{
-		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
-		return;
-	}
-	job = eo_worker_job_add(&read_kind, &view->target, view->info.token);
-	job->data = MemoryContextAlloc(job->context, sizeof(EoSlotView));
-	memcpy(job->data, view, sizeof(EoSlotView));
+	eo_worker_slots_add(&read_kind, view);
 }
 
 /* As long as our lease does not hold, another heir may take over and settle the key. */

@@ -142,8 +142,14 @@ finish(const EoSlotView *view)
 static void
 settle(const EoSlotView *view)
 {
+	eo_worker_slots_add(&settle_kind, view);
+}
+
+void
+eo_worker_slots_add(const EoWorkerJobKind *kind, const EoSlotView *view)
+{
 	if (eo_worker_jobs_accept(EO_WORKER_WRITES, &view->target))
-		add_job(&settle_kind, view);
+		add_job(kind, view);
 	else
 		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
 }

@@ -11,6 +11,9 @@
 
 #include "postgres.h"
 
+#include "cluster/slots.h"
+#include "commit/worker_jobs.h"
+
 /* To be called once. */
 extern void eo_worker_slots_init(MemoryContext context, Oid dboid);
 
@@ -19,6 +22,12 @@ extern void eo_worker_slots_init(MemoryContext context, Oid dboid);
  * them.  Runs transactions of its own; raises what eo_outbox_find() raises.
  */
 extern void eo_worker_slots_fetch(void);
+
+/*
+ * Add a job about a claim, whose data is a copy of the view; or put the slot back on the list
+ * if there is no room.
+ */
+extern void eo_worker_slots_add(const EoWorkerJobKind *kind, const EoSlotView *view);
 
 /* Add jobs that extend the leases which are due. */
 extern void eo_worker_slots_fetch_beats(void);

@@ -234,15 +234,10 @@ read_store(const char *file, const char *folder)
 }
 
 static bool
-is_unchanged(void)
+is_same_file(const struct stat *a, const struct stat *b)
 {
-	struct stat now;
-	const struct stat *before = &authorities.as_read;
-
-	return stat(authorities.file, &now) == 0 && now.st_dev == before->st_dev &&
-		now.st_ino == before->st_ino && now.st_size == before->st_size &&
-		now.st_mtim.tv_sec == before->st_mtim.tv_sec &&
-		now.st_mtim.tv_nsec == before->st_mtim.tv_nsec;
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+		a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
 bool
@@ -270,19 +265,19 @@ eo_crypto_read_authorities(const char *file, const char *folder)
 bool
 eo_crypto_use_authorities(void *ssl_ctx)
 {
-	if (!is_unchanged())
-	{
-		struct stat as_read;
-		X509_STORE *store;
+	struct stat now;
 
-		if (stat(authorities.file, &as_read) != 0)
-			return false;
-		store = read_store(authorities.file, authorities.folder);
+	if (stat(authorities.file, &now) != 0)
+		return false;
+	if (!is_same_file(&now, &authorities.as_read))
+	{
+		X509_STORE *store = read_store(authorities.file, authorities.folder);
+
 		if (store == NULL)
 			return false;
 		X509_STORE_free(authorities.store);
 		authorities.store = store;
-		authorities.as_read = as_read;
+		authorities.as_read = now;
 	}
 	SSL_CTX_set1_cert_store(ssl_ctx, authorities.store);
 	return true;

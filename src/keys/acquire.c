@@ -75,7 +75,6 @@ typedef enum Attempt
 
 static bool answer_from_transaction(EoAcquiring *a);
 static bool answer_from_cache(EoAcquiring *a);
-static int64 dead_before_ms(const EoAcquiring *a);
 static void put_acquired(EoClaim *claim, const EoTxClaim *held);
 static void prepare(EoAcquiring *a);
 static bool counts_as_in_block(const EoAcquire *ask);
@@ -261,13 +260,8 @@ eo_acquire_check_slots(EoAcquiring *a)
 	if (!eo_store_is_trusted(a->k.store, view.info.credentials_hash))
 		return false;
 
-	/*
-	 * A claim past max_hold has no heartbeats, unless it is of a prepared
-	 * transaction.  When its lease is dead this session may take it over.
-	 */
-	if (view.info.state != EO_SLOT_SEALING && view.info.lease_until_ms > 0 &&
-		(!eo_slot_is_prepared(&view.info) || view.info.lost) &&
-		view.info.lease_until_ms < dead_before_ms(a))
+	/* Then this session may take the key over, as others may. */
+	if (eo_slot_view_lease_is_dead(&view, eo_store_dead_before_ms(a->k.store)))
 		return false;
 	check_payload(a, view.info.fingerprint, eo_record_state_name(EO_STATE_IN_PROGRESS));
 	claim->outcome = EO_CLAIM_IN_PROGRESS;
@@ -295,13 +289,6 @@ answer_from_cache(EoAcquiring *a)
 		return false;
 	a->claim->answered_from_cache = true;
 	return explain_refusal(a, &r) == ATTEMPT_ANSWERED;
-}
-
-/* A lease that ended before this instant is dead. */
-static int64
-dead_before_ms(const EoAcquiring *a)
-{
-	return eo_client_now_ms(&a->k.store->client) - a->k.store->server->clock_skew_ms;
 }
 
 /* ----- asking DynamoDB ----- */
@@ -680,7 +667,7 @@ explain_in_progress(EoAcquiring *a, const EoRecord *r)
 
 	claim->outcome = EO_CLAIM_IN_PROGRESS;
 	claim->lease_until_ms = r->lease_ms;
-	if (r->lease_ms >= dead_before_ms(a))
+	if (r->lease_ms >= eo_store_dead_before_ms(a->k.store))
 		return ATTEMPT_ANSWERED;
 	if (max_runs == 0 || r->runs < max_runs)
 		return ATTEMPT_RACED;	/* the lease has died since the write */

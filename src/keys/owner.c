@@ -32,7 +32,7 @@
 #include "cluster/life.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
-#include "commit/lives.h"
+#include "commit/decision.h"
 #include "commit/outbox.h"
 #include "commit/prepared.h"
 #include "commit/session_tokens.h"
@@ -197,38 +197,21 @@ check_not_prepared(const EoKey *k)
 								   "Retry the transaction after COMMIT PREPARED or ROLLBACK PREPARED; exactonce_claims names it.");
 }
 
-/*
- * Insert the row and note the completion.  The row comes first, because the
- * insertion may wait for another transaction, and raise an error.
- */
+/* Take the locks of the writes, and decide. */
 static void
 decide(EoKey *k, EoTxClaim *claim, const char *result, const EoWrites *writes)
 {
-	EoOutboxRow row = {0};
-	EoLife		life;
+	EoOutboxWrites decided;
 
 	check_not_prepared(k);
 	if (writes != NULL)
 	{
 		eo_writes_check_size(writes, result != NULL ? strlen(result) : 0);
 		eo_writes_lock(writes);
+		eo_writes_decide(writes, &decided);
 	}
-	/* The claim may be of an earlier life; the row is of the one that seals. */
-	while (!eo_life_current(MyDatabaseId, &life))
-		eo_lives_contact(k->store, &k->target, "complete", k->key);
-	memcpy(row.life, life.id, sizeof(row.life));
-	memcpy(claim->row_life, life.id, sizeof(claim->row_life));
-	memcpy(row.digest, k->digest, sizeof(row.digest));
-	row.target = k->target;
-	row.pk = k->pk;
-	strlcpy(row.token, claim->info->token, sizeof(row.token));
-	row.retention_s = claim->info->retention_s;
-	if (writes != NULL)
-		eo_writes_decide(writes, &row.writes);
-	claim->writes = row.writes.n;
 	claim->writes_hash = eo_writes_hash(writes);
-	eo_outbox_add(&row, k->key, k->store->server->name, claim->info->once, claim->guard);
-	eo_xact_completed(claim, result);
+	eo_decision_add(claim, &k->target, writes != NULL ? &decided : NULL, result, "complete");
 }
 
 /*

@@ -254,6 +254,12 @@ free_secrets(void *arg)
 	eo_sigv4_free(s->client.signer);
 }
 
+int64
+eo_store_dead_before_ms(const EoStore *store)
+{
+	return eo_client_now_ms(&store->client) - store->server->clock_skew_ms;
+}
+
 char *
 eo_store_pk(const EoStore *store, const char *key)
 {

@@ -71,6 +71,9 @@ extern void eo_store_make_hash_key(void);
  */
 extern bool eo_store_is_trusted(const EoStore *store, const uint8 *credentials_hash);
 
+/* A lease that ended before this instant, in milliseconds since 1970, is dead. */
+extern int64 eo_store_dead_before_ms(const EoStore *store);
+
 /* The partition key of a key, palloc'd.  Raises 54000 if it is too long. */
 extern char *eo_store_pk(const EoStore *store, const char *key);
 

@@ -1,0 +1,43 @@
+/*-------------------------------------------------------------------------
+ *
+ * decision.c
+ *	  The decision that a claim is completed: a row that commits with the transaction.
+ *
+ * The row comes before the note in the claim, because the insertion may wait for
+ * another transaction, and raise an error.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "cluster/life.h"
+#include "commit/decision.h"
+#include "commit/lives.h"
+#include "miscadmin.h"
+#include "server/options.h"
+#include "server/store.h"
+
+void
+eo_decision_add(EoTxClaim *claim, const EoTarget *target, const EoOutboxWrites *writes,
+				const char *result, const char *verb)
+{
+	const EoSlotInfo *info = claim->info;
+	EoOutboxRow row = {0};
+	EoLife		life;
+
+	/* The claim may be of an earlier life; the row is of the one that seals. */
+	while (!eo_life_current(MyDatabaseId, &life))
+		eo_lives_contact(claim->store, target, verb, claim->key);
+	memcpy(row.life, life.id, sizeof(row.life));
+	memcpy(claim->row_life, life.id, sizeof(claim->row_life));
+	memcpy(row.digest, info->digest, sizeof(row.digest));
+	row.target = *target;
+	row.pk = claim->pk;
+	strlcpy(row.token, info->token, sizeof(row.token));
+	row.retention_s = info->retention_s;
+	if (writes != NULL)
+		row.writes = *writes;
+	claim->writes = row.writes.n;
+	eo_outbox_add(&row, claim->key, claim->store->server->name, info->once, claim->guard);
+	eo_xact_completed(claim, result);
+}

@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * decision.h
+ *	  The decision that a claim is completed: a row that commits with the transaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_COMMIT_DECISION_H
+#define EO_COMMIT_DECISION_H
+
+#include "postgres.h"
+
+#include "commit/outbox.h"
+#include "commit/xact.h"
+
+/*
+ * Insert the row of this claim, and note that it is completed with that result (JSON text;
+ * NULL: none).  writes may be NULL; the locks of their items must be held.  The first call
+ * of a life asks DynamoDB; verb is for messages.  Raises what eo_outbox_add() and
+ * eo_lives_contact() raise.
+ */
+extern void eo_decision_add(EoTxClaim *claim, const EoTarget *target, const EoOutboxWrites *writes,
+							const char *result, const char *verb);
+
+#endif							/* EO_COMMIT_DECISION_H */
