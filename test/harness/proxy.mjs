@@ -336,7 +336,7 @@ export class Proxy {
   #commands = {
     'GET /log': (query) => `${JSON.stringify(this.#matching(query))}\n`,
     'GET /count': (query) => `${this.#matching(query).length}\n`,
-    'GET /ops': () => `${this.#matching({}).map(({ op }) => op).join(' ')}\n`,
+    'GET /ops': (query) => `${this.#matching(query).map(({ op }) => op).join(' ')}\n`,
 
     // Answers once n requests (default 1) that match have arrived.
     'GET /wait': (query) => this.#until(query, () => this.#matching(query).length >= Number(query.n ?? 1)),

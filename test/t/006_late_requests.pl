@@ -96,17 +96,17 @@ SQL
 like($out, qr/acquired\|1\n.*ERROR:  ID006: .*outcome is unknown/s,
 	'an answer that drips is given up at the deadline, and the next call has a connection of its own');
 
-# The call makes these requests, the worker's included.
+# The call makes these requests about the key, the worker's included.
 sub makes_requests
 {
-	my ($what, $before, $call, $expected, %fault) = @_;
+	my ($key, $what, $before, $call, $expected, %fault) = @_;
 	$sql->($before) if $before;
 	settled($node);
 	reset_proxy();
 	fault(%fault) if %fault;
 	$sql->($call);
 	settled($node);
-	is(control('GET', '/ops'), "$expected\n", $what);
+	is(control('GET', "/ops?key=$key"), "$expected\n", $what);
 	return;
 }
 
@@ -114,16 +114,16 @@ my $past = (time() - 60) * 1000;
 put_record($table, 'dead', status => 'IN_PROGRESS', owner => 'x', lease_ms => $past, fence => 1, runs => 1);
 put_record($table, 'old', status => 'COMPLETED', owner => 'x', updated_ms => 1, fence => 7, runs => 3,
 	ttl => time() - 3600, payload_sha256 => 'y');
-makes_requests('to acquire a new key takes one request', undef, "SELECT idem_acquire('new')", 'UpdateItem');
-makes_requests('to retry a failed key takes one request', "SELECT idem_acquire('again'); SELECT idem_fail('again')",
+makes_requests(new => 'to acquire a new key takes one request', undef, "SELECT idem_acquire('new')", 'UpdateItem');
+makes_requests(again => 'to retry a failed key takes one request', "SELECT idem_acquire('again'); SELECT idem_fail('again')",
 	"SELECT idem_acquire('again')", 'UpdateItem');
-makes_requests('to take over a dead claim takes one request', undef, "SELECT idem_acquire('dead')", 'UpdateItem');
-makes_requests('to acquire and complete takes two requests, and one of the worker', undef,
+makes_requests(dead => 'to take over a dead claim takes one request', undef, "SELECT idem_acquire('dead')", 'UpdateItem');
+makes_requests(both => 'to acquire and complete takes two requests, and one of the worker', undef,
 	"SELECT idem_acquire('both'); SELECT idem_complete('both', '1')", 'UpdateItem UpdateItem UpdateItem');
-makes_requests('a duplicate takes one request, and no read', undef, "SELECT idem_acquire('both')", 'UpdateItem');
-makes_requests('a duplicate whose refusal comes without the record takes a read more', undef,
+makes_requests(both => 'a duplicate takes one request, and no read', undef, "SELECT idem_acquire('both')", 'UpdateItem');
+makes_requests(both => 'a duplicate whose refusal comes without the record takes a read more', undef,
 	"SELECT idem_acquire('both')", 'UpdateItem GetItem', do => 'no_item');
-makes_requests('to acquire a record past its time takes two requests', undef,
+makes_requests(old => 'to acquire a record past its time takes two requests', undef,
 	"SELECT idem_acquire('old', payload => '1')", 'UpdateItem UpdateItem');
 is($sql->("SELECT status, runs, fence FROM idem_get('old')"), 'IN_PROGRESS|1|8',
 	'a record past its time starts afresh, but for its fence');

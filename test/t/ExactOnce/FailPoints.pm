@@ -41,6 +41,8 @@ my %kinds = (
 # that process has to do, by default to settle everything.  apart: begin may be in another
 # session than run.  keeps: what is kept is not compared, because a worker remembers each
 # life that it has retired.  slots: the replication slots that completions wait for.
+# writes: the case counts a number up in an item of that id, which must be 1 if the work is
+# there, and absent otherwise.
 # Two cases of one function are told apart by what follows its name.
 my %cases = (
 	exactonce_fdw_validator => {
@@ -69,6 +71,14 @@ my %cases = (
 		run => "BEGIN; SELECT (idem_acquire(:'k', payload => '{\"n\": 1}', server => 'powertools')).outcome; INSERT INTO work VALUES (:'k');"
 		  . " SELECT idem_complete(:'k', '{\"ok\": true}', server => 'powertools'); COMMIT;",
 		look => "SELECT look(:'k', 'powertools')" },
+	'idem_acquire for the session' => {
+		run => "BEGIN; SELECT idem_acquire(:'k', on_commit => 'session'); COMMIT; BEGIN; INSERT INTO work VALUES (:'k');"
+		  . " SELECT idem_complete(:'k', '1'); COMMIT; SELECT idem_release(:'k') FROM exactonce_claims WHERE key = :'k';" },
+	'idem_acquire, prepared' => {
+		run => "BEGIN; SELECT idem_acquire(:'k'); INSERT INTO work VALUES (:'k'); SELECT idem_complete(:'k', '1');"
+		  . " PREPARE TRANSACTION :'k'; COMMIT PREPARED :'k';",
+		end => "SELECT EXISTS (SELECT FROM pg_prepared_xacts WHERE gid = :'k') AS prepared \\gset\n"
+		  . "\\if :prepared\nSELECT commit_prepared(:'k') \\gexec\n\\endif" },
 	idem_try_acquire => {
 		run => "BEGIN; SELECT try_work(:'k'); COMMIT;" },
 	idem_acquire_many => {
@@ -93,6 +103,16 @@ my %cases = (
 		look => "SELECT look_transact(:'k')" },
 	idem_call => {
 		run => "SELECT idem_call(:'k', 'handler(jsonb)', to_jsonb(:'k'::text));" },
+	idem_write => {
+		writes => 1,
+		run => "SELECT idem_call(:'k', 'writes(jsonb)', to_jsonb(:'k'::text));" },
+	'idem_once with writes' => {
+		writes => 1,
+		run => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '1', writes => counted(:'k')); COMMIT;" },
+	idem_mirror => {
+		writes => 1,
+		run => "BEGIN; INSERT INTO work VALUES (:'k'); INSERT INTO mirrored VALUES (:'k', 1); COMMIT;",
+		look => "SELECT look_settled()" },
 	'idem_call of a handler that fails' => {
 		run => "SELECT idem_call(:'k', 'fails(jsonb)', to_jsonb(:'k'::text), on_error => 'return');" },
 	idem_guard => {
@@ -170,6 +190,12 @@ my %cases = (
 		begin => "SELECT action_create('{\"user\": 7}', id => :'k', pin => '1234');",
 		run => "SELECT (action_consume(:'k', '1234', 'because', '\"me\"', token => '8d7b1f8c-0000-4000-8000-000000000001')).payload;",
 		look => "SELECT look_consumed(:'k')" },
+	'action_consume at commit' => {
+		apart => 1,
+		begin => "SELECT action_create('{\"user\": 7}', id => :'k', pin => '1234');",
+		run => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT (action_consume(:'k', '1234', 'because', '\"me\"',"
+		  . " token => '8d7b1f8c-0000-4000-8000-000000000001', at => 'commit')).payload; COMMIT;",
+		look => "SELECT look_used(:'k')" },
 	action_cancel => {
 		apart => 1,
 		begin => "SELECT action_create('{\"user\": 7}', id => :'k');",
@@ -184,6 +210,15 @@ my %cases = (
 	'worker, a commit' => {
 		process => 'worker',
 		run => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '[1, \"two\"]'); COMMIT;" },
+	'worker, a commit with writes' => {
+		process => 'worker',
+		writes => 1,
+		run => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '1', writes => counted(:'k')); COMMIT;" },
+	'worker, a consumed action' => {
+		process => 'worker',
+		begin => "SELECT action_create('{\"user\": 7}', id => :'k', pin => '1234');",
+		run => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT (action_consume(:'k', '1234', at => 'commit')).outcome; COMMIT;",
+		look => "SELECT look_used(:'k')" },
 	'worker, its first commit' => {
 		process => 'worker',
 		run => "SELECT end_worker(); BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '[1, \"two\"]'); COMMIT;" },
@@ -280,6 +315,14 @@ BEGIN
 	INSERT INTO work VALUES (payload #>> '{}');
 	RAISE 'cannot do it';
 END $$;
+CREATE FUNCTION counted(k text) RETURNS jsonb LANGUAGE sql AS $$
+	SELECT jsonb_build_array(jsonb_build_object('Update', jsonb_build_object('TableName', 'fail_orders', 'Key', jsonb_build_object('id', k),
+		'UpdateExpression', 'ADD n :one', 'ExpressionAttributeValues', '{":one": 1}'::jsonb))) $$;
+CREATE FUNCTION writes(payload jsonb) RETURNS jsonb LANGUAGE sql AS $$
+	SELECT idem_write(counted(payload #>> '{}')); INSERT INTO work VALUES (payload #>> '{}') RETURNING to_jsonb(key) $$;
+CREATE TABLE mirrored (id text PRIMARY KEY, n int NOT NULL);
+CREATE TRIGGER mirror AFTER INSERT OR UPDATE OR DELETE ON mirrored FOR EACH ROW EXECUTE FUNCTION idem_mirror('fail_orders', 'id', 'n');
+CREATE FUNCTION commit_prepared(gid text) RETURNS text LANGUAGE sql AS $$ SELECT format('COMMIT PREPARED %L', gid) $$;
 CREATE FUNCTION many(k text) RETURNS text[] LANGUAGE sql AS $$ SELECT ARRAY[k || '1', k || '2', k || '3'] $$;
 
 -- An error in a block that goes on.
@@ -402,6 +445,9 @@ END $$;
 CREATE FUNCTION look_many(k text) RETURNS text LANGUAGE sql AS $$
 	SELECT coalesce(min(l) FILTER (WHERE l <> 'ok'), 'ok') FROM unnest(many(k)) m(k), look(m.k) l $$;
 
+CREATE FUNCTION look_settled() RETURNS text LANGUAGE sql AS $$
+	SELECT CASE n WHEN 0 THEN 'ok' ELSE n || ' claims are left' END FROM settle() n $$;
+
 -- Of calls that take effect at once.
 CREATE FUNCTION look_loosely(k text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
@@ -436,6 +482,20 @@ BEGIN
 	END;
 	outcome := (action_consume(k, '1234')).outcome;
 	RETURN CASE outcome WHEN 'consumed' THEN 'ok' ELSE outcome END;
+END $$;
+
+-- Of a consume at commit: it is used if and only if the work is there.
+CREATE FUNCTION look_used(k text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	left_over bigint := settle();
+	works bigint := (SELECT count(*) FROM work WHERE key = k);
+	outcome text := (action_consume(k, '1234')).outcome;
+BEGIN
+	IF left_over <> 0 THEN
+		RETURN format('%s claims are left', left_over);
+	END IF;
+	RETURN CASE WHEN outcome = CASE works WHEN 0 THEN 'consumed' WHEN 1 THEN 'already_used' END THEN 'ok'
+		ELSE format('the work was done %s times, and the next one is told %s', works, outcome) END;
 END $$;
 
 CREATE FUNCTION look_consumed(k text) RETURNS text LANGUAGE plpgsql AS $$
@@ -503,6 +563,7 @@ backtrace_functions = 'memory_point'
 log_error_verbosity = verbose
 wal_level = replica
 max_replication_slots = 2
+max_prepared_transactions = 2
 max_wal_senders = 2
 CONF
 	$node->safe_psql('postgres', server_sql('small', %options, table => 'tap_small') . "SELECT idem_create_table('small');"
@@ -696,10 +757,11 @@ sub run_points
 	my $case = $cases{$name} || $leaks{$name};
 	my ($number, $all) = @{ $kinds{$kind} };
 	my $process = $processes{ $case->{process} };
-	my $script = '';
+	my ($script, @names) = ('');
 	foreach my $n (@n)
 	{
 		my $key = join '-', $name, $kind, $n, ++$keys;
+		push @names, $key;
 		my $connect = $how->{cold} ? "\\connect\nSET client_min_messages = error;\n" : '';
 		$script .= $connect || "SET client_min_messages = error;\n";
 		$script .= "\\set k '$key'\n$case->{begin}\n" . ($case->{apart} ? $connect : '') . "\\echo > $n\n"
@@ -709,6 +771,7 @@ sub run_points
 		$script .= "SELECT await_points($process, $until, \$\$$case->{until}\$\$);\n" if $process;
 		$script .= "SELECT fail_end($process) AS passed \\gset\n\\echo < :passed\n$case->{end}\n"
 		  . "\\set seen nothing\nSELECT ($case->{look}) AS seen \\gset\n" . ($how->{cold} ? look_again($case) : '')
+		  . ($case->{writes} ? "SELECT '# ' || count(*) FROM work WHERE key = :'k';\n" : '')
 		  . "\\echo = :seen\nSELECT '% ' || fail_kept($process) || '|' || fail_shared();\n";
 	}
 	my ($run, @runs);
@@ -716,11 +779,12 @@ sub run_points
 	{
 		if ($line =~ /^> (\d+)$/)
 		{
-			push @runs, $run = { n => $1, passed => 0, text => '', look => 'nothing' };
+			push @runs, $run = { n => $1, key => $names[@runs], passed => 0, text => '', look => 'nothing' };
 		}
 		elsif (!$run) { }
 		elsif ($line =~ /^< (\d+)$/) { $run->{passed} = $1 }
 		elsif ($line =~ /^= (.*)$/) { $run->{look} = $1 }
+		elsif ($line =~ /^# (\d+)$/) { $run->{works} = $1 }
 		elsif ($line eq '& again') { $run->{again} = 1 }
 		elsif ($line =~ /^% (\d+)\|(\d+)\|(\d+)\|(\d+)\|(.*)$/) { $run->{kept} = [ $1, $2, $3, $4 ]; $run->{shared} = $5 }
 		else { $run->{text} .= "    $line\n" }
@@ -737,10 +801,20 @@ sub judge
 	my @wrong;
 	push @wrong, $run->{look} if $run->{look} ne 'ok';
 	push @wrong, 'the session does not go on' if !$run->{kept} || ($run->{again} && $run->{text} !~ /$openssl/);
+	push @wrong, compare_writes($run) if defined $run->{works};
 	push @wrong, $run->{shared} if ($run->{shared} // 'ok') ne 'ok';
 	push @wrong, 'an internal error' if is_internal($run->{text});
 	push @wrong, 'an error without a failure' if !$failed && !$case->{errors} && $run->{text} =~ /ERROR:/;
 	return map { "point $run->{n}: $_\n$run->{text}" } @wrong;
+}
+
+# The writes of a key must have been made as often as its work was.
+sub compare_writes
+{
+	my ($run) = @_;
+	my $item = dynamodb(GetItem => { TableName => 'fail_orders', ConsistentRead => \1, Key => { id => { S => $run->{key} } } })->{Item};
+	my $made = $item ? $item->{n}{N} : 0;
+	return $made == $run->{works} ? () : "the work was done $run->{works} times, and its writes $made times";
 }
 
 sub is_internal
