@@ -56,15 +56,17 @@ eo_session_tokens_enter(const EoServer *server, const char *pk)
 {
 	uint64		hash;
 	TokenEntry *entry;
-	char	   *copy;
 	bool		found;
 
 	if (table == NULL)
 	{
 		HASHCTL		ctl = {.keysize = sizeof(uint64),.entrysize = sizeof(TokenEntry)};
 
-		context = AllocSetContextCreate(TopMemoryContext, "exactonce tokens",
-										ALLOCSET_DEFAULT_SIZES);
+		/* There is one already if the table could not be made. */
+		if (context == NULL)
+			context = AllocSetContextCreate(TopMemoryContext, "exactonce tokens",
+											ALLOCSET_DEFAULT_SIZES);
+		MemoryContextReset(context);
 		ctl.hcxt = context;
 		table = hash_create("exactonce tokens", 64, &ctl,
 							HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
@@ -78,16 +80,22 @@ eo_session_tokens_enter(const EoServer *server, const char *pk)
 	if (hash_get_num_entries(table) >= MAX_TOKENS)
 		drop_entry(dlist_tail_element(TokenEntry, node, &recent));
 
-	copy = MemoryContextStrdup(context, pk);
 	entry = hash_search(table, &hash, HASH_ENTER, &found);
 	if (found)
 	{
 		dlist_delete(&entry->node);
 		pfree(entry->pk);
 	}
+	/* Last, because nobody would free it if there were no room for the entry. */
+	entry->pk = MemoryContextAllocExtended(context, strlen(pk) + 1, MCXT_ALLOC_NO_OOM);
+	if (entry->pk == NULL)
+	{
+		hash_search(table, &hash, HASH_REMOVE, NULL);
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	}
+	strcpy(entry->pk, pk);
 	entry->serverid = server->serverid;
 	entry->userid = server->userid;
-	entry->pk = copy;
 	memset(&entry->remembered, 0, sizeof(entry->remembered));
 	dlist_push_head(&recent, &entry->node);
 	return &entry->remembered;

@@ -73,7 +73,8 @@ my %cases = (
 		look => "SELECT look(:'k', 'powertools')" },
 	'idem_acquire for the session' => {
 		run => "BEGIN; SELECT idem_acquire(:'k', on_commit => 'session'); COMMIT; BEGIN; INSERT INTO work VALUES (:'k');"
-		  . " SELECT idem_complete(:'k', '1'); COMMIT; SELECT idem_release(:'k') FROM exactonce_claims WHERE key = :'k';" },
+		  . " SELECT idem_complete(:'k', '1'); COMMIT;",
+		end => "SELECT idem_release(:'k') FROM exactonce_claims WHERE key = :'k';" },
 	'idem_acquire, prepared' => {
 		run => "BEGIN; SELECT idem_acquire(:'k'); INSERT INTO work VALUES (:'k'); SELECT idem_complete(:'k', '1');"
 		  . " PREPARE TRANSACTION :'k'; COMMIT PREPARED :'k';",
