@@ -24,6 +24,7 @@
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/decision.h"
+#include "commit/prepared.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
 #include "dynamodb/action_item.h"
@@ -75,7 +76,7 @@ eo_action_commit_knows(EoStore *store, const char *pk, const EoConsume *ask,
 	}
 	if (mine != NULL)
 		return true;
-	if (!eo_slot_view_find(digest, &view))
+	if (!eo_prepared_find_slot(digest, &view))
 		return ask->at_commit && eo_slot_view_is_planned(digest);
 	if (!eo_slot_state_is_over(view.info.state))
 		return eo_store_is_trusted(store, view.info.credentials_hash);
@@ -94,14 +95,26 @@ eo_action_commit_plan(EoStore *store, const char *pk, const EoConsume *ask, cons
 	uint8		digest[EO_DIGEST_LEN];
 	char		token[EO_TOKEN_LEN + 1];
 	EoTxClaim  *claim;
+	EoSlotView	view;
 
+	find(store, pk, &target, digest);
+
+	/*
+	 * The row would wait for the end of a transaction that was prepared since
+	 * the action was read.
+	 */
+	if (eo_prepared_find_slot(digest, &view) && eo_slot_is_prepared(&view.info))
+	{
+		MemoryContextSwitchTo(old);
+		result->outcome = EO_ACTION_IN_PROGRESS;
+		return;
+	}
 	seal->token = pstrdup(ask->token);
 	seal->attempt = attempt[0] != '\0' ? pstrdup(attempt) : NULL;
 	seal->reason = ask->reason != NULL ? pstrdup(ask->reason) : NULL;
 	seal->consumer = ask->consumer != NULL ? pstrdup(ask->consumer) : NULL;
 	MemoryContextSwitchTo(old);
 
-	find(store, pk, &target, digest);
 	eo_store_new_token(token);
 	eo_slot_info_init(&info, EO_SLOT_PLANNED, digest, token);
 	info.once = true;
@@ -128,7 +141,7 @@ eo_action_commit_fate(EoStore *store, const char *id, const char *pk, const EoAc
 		return EO_FATE_ELSEWHERE;
 	find(store, pk, &target, digest);
 	fate = eo_settle_fate(store, &r, digest, &retention_s);
-	if (fate == EO_FATE_ABORTED && may_write)
-		eo_settle_aborted(store, id, pk, &r);
+	if (fate == EO_FATE_ABORTED && may_write && !eo_settle_aborted(store, id, pk, &r))
+		return EO_FATE_ELSEWHERE;
 	return fate;
 }

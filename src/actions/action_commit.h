@@ -25,8 +25,9 @@ extern bool eo_action_commit_knows(EoStore *store, const char *pk, const EoConsu
 
 /*
  * Have this transaction consume an action that can be consumed now, and fill in the
- * result.  attempt is the token of the attempt that was paid, "": the action has no PIN.
- * Raises what eo_xact_add() and eo_outbox_add() raise.
+ * result; unless a prepared transaction is about to consume it.  attempt is the token of the
+ * attempt that was paid, "": the action has no PIN.  Raises what eo_xact_add() and
+ * eo_outbox_add() raise.
  */
 extern void eo_action_commit_plan(EoStore *store, const char *pk, const EoConsume *ask,
 								  const char *attempt, const EoActionItem *action,
@@ -35,6 +36,7 @@ extern void eo_action_commit_plan(EoStore *store, const char *pk, const EoConsum
 /*
  * How did the transaction end that has sealed the action?  If may_write is true and it is
  * EO_FATE_ABORTED, the action is given back, unless it has changed since it was read.
+ * EO_FATE_ELSEWHERE, too, if it may not be given back yet (eo_settle_aborted()).
  */
 extern EoFate eo_action_commit_fate(EoStore *store, const char *id, const char *pk,
 									const EoActionItem *action, bool may_write);

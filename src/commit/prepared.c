@@ -314,11 +314,6 @@ eo_prepared_check_claims(const dlist_head *claims)
 	{
 		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
 
-		if (c->action != NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot PREPARE a transaction that consumes an action"),
-					 errhint("Use COMMIT, or consume the action without at => 'commit'.")));
 		if (is_of_session(c))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -543,8 +543,7 @@ give_back_aborted(EoTxClaim *claim, const EoRecord *r)
 	if (r->state != EO_STATE_COMMITTING ||
 		eo_settle_fate(claim->store, r, claim->info->digest, &retention_s) != EO_FATE_ABORTED)
 		return false;
-	eo_settle_aborted(claim->store, claim->key, claim->pk, r);
-	return true;
+	return eo_settle_aborted(claim->store, claim->key, claim->pk, r);
 }
 
 /*

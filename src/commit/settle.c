@@ -443,19 +443,20 @@ eo_settle_prepare_aborted(EoStore *store, const char *pk, const EoRecord *record
 	return eo_store_prepare_write(store, pk, bound ? EO_ABORT : EO_UNSEAL, &w);
 }
 
-void
+bool
 eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecord *record)
 {
 	EoAnswer   *answer;
 	EoOrigin	o;
 
 	if (eo_origin_read(record->origin_text, &o) && !may_give_back(store, key, o.life))
-		return;
+		return false;
 	need_clock(store, key);
 	answer = eo_answer_run_one(eo_settle_prepare_aborted(store, pk, record));
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, SETTLING, key, store->server->name);
 	eo_answer_free(answer);
+	return true;
 }
 
 /*

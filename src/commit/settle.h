@@ -140,9 +140,10 @@ extern EoAnswer *eo_settle_prepare_aborted(EoStore *store, const char *pk,
 
 /*
  * Give back a record whose fate is EO_FATE_ABORTED, if it is still as it was read.
- * If it is not, nothing happens.  Raises if DynamoDB does not answer.
+ * If it is not, nothing happens.  Raises if DynamoDB does not answer.  Returns false, and
+ * has written nothing, if an heir of our life may know better.
  */
-extern void eo_settle_aborted(EoStore *store, const char *key, const char *pk,
+extern bool eo_settle_aborted(EoStore *store, const char *key, const char *pk,
 							  const EoRecord *record);
 
 /*

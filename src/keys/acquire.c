@@ -549,11 +549,9 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 	 * has settled the record since, and then the write that gives it back is
 	 * refused.
 	 */
-	if (fate == EO_FATE_ABORTED || is_left_behind(a, r, state))
-	{
-		eo_settle_aborted(a->k.store, a->ask->key, a->k.pk, r);
+	if ((fate == EO_FATE_ABORTED || is_left_behind(a, r, state)) &&
+		eo_settle_aborted(a->k.store, a->ask->key, a->k.pk, r))
 		return ATTEMPT_RACED;
-	}
 	check_payload(a, r->payload_sha256, eo_record_state_name(state));
 	check_readable(a, r, state);
 

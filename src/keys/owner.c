@@ -98,9 +98,8 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing, bool 
 			eo_error_raise_committing(k->key, k->store->server->name,
 									  "Another transaction completes it under the same token.",
 									  "Wait for its end.");
-		if (fate == EO_FATE_ABORTED)
+		if (fate == EO_FATE_ABORTED && eo_settle_aborted(k->store, k->key, k->pk, r))
 		{
-			eo_settle_aborted(k->store, k->key, k->pk, r);
 			eo_answer_free(answer);
 			answer = eo_store_write(k->store, k->pk, verb, w);
 		}

@@ -1,6 +1,7 @@
 # PREPARE TRANSACTION: what a transaction has decided about its keys waits for COMMIT
 # PREPARED or ROLLBACK PREPARED, whatever becomes of the session and of the server
-# meanwhile.  Until then the keys are in progress for everybody.
+# meanwhile.  Until then the keys are in progress for everybody.  So are the actions that
+# it consumes: each key has an action of the same name.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -28,13 +29,28 @@ sub outcome
 	return $sql->("SELECT outcome FROM idem_acquire('$key', on_commit => 'keep')");
 }
 
-# The statements of a transaction that completes these keys and is prepared under their name.
+# What the item of an action tells others: open, sealed or used; "none": there is none.
+sub action_status
+{
+	my ($id) = @_;
+	my $item = item($table, "ACTION#$id") // return 'none';
+	return $item->{consumedAt} ? 'used' : $item->{status} ? 'sealed' : 'open';
+}
+
+sub consume
+{
+	my ($id, $args) = @_;
+	return $sql->("SELECT outcome FROM action_consume('$id'" . ($args // '') . ")");
+}
+
+# The statements of a transaction that completes these keys, consumes their actions, and is
+# prepared under their name.
 sub preparing
 {
 	my ($name, @keys) = @_;
 	my $all = join "\n", map { "INSERT INTO work VALUES ('$_');\nSELECT outcome FROM idem_acquire('$_');\n"
-		. "SELECT idem_complete('$_', '\"$name\"');" } @keys;
-	return "BEGIN;\n$all\nPREPARE TRANSACTION '$name';\n";
+		. "SELECT outcome FROM action_consume('$_', at => 'commit');\nSELECT idem_complete('$_', '\"$name\"');" } @keys;
+	return join('', map { "SELECT action_create('{}', id => '$_');\n" } @keys) . "BEGIN;\n$all\nPREPARE TRANSACTION '$name';\n";
 }
 
 # Passes if the keys are in progress for everybody.
@@ -45,6 +61,11 @@ sub are_in_progress
 	{
 		is(status_of($key), 'COMMITTING', "$what: key \"$key\" is COMMITTING for others");
 		is(outcome($key), 'in_progress', "$what: key \"$key\" is in progress here");
+		next if action_status($key) eq 'none';
+		is(action_status($key), 'sealed', "$what: action \"$key\" is being committed for others");
+		is($sql->("SELECT state FROM action_get('$key')"), 'committing', "$what: and here");
+		is(consume($key) . ' ' . consume($key, ", at => 'commit'"), 'in_progress in_progress', "$what: nobody gets action \"$key\"");
+		is($sql->("SELECT outcome FROM action_cancel('$key')"), 'in_progress', "$what: nor cancels it");
 	}
 	return;
 }
@@ -55,6 +76,9 @@ sub has_become
 	foreach my $key (@keys)
 	{
 		wait_until("$what: key \"$key\" becomes $status", sub { status_of($key) eq $status });
+		my $of_action = $status eq 'COMPLETED' ? 'used' : 'open';
+		wait_until("$what: action \"$key\" becomes $of_action", sub { action_status($key) eq $of_action })
+		  if action_status($key) ne 'none';
 	}
 	settled($node);
 	my $done = $status eq 'COMPLETED' ? 1 : 0;
@@ -66,13 +90,14 @@ sub has_become
 sub claims_of
 {
 	my ($gid) = @_;
-	return $sql->("SELECT string_agg(key || ' ' || state || ' ' || coalesce(pid::text, '-'), ', ' ORDER BY key) FROM exactonce_claims WHERE gid = '$gid'");
+	return $sql->("SELECT string_agg(key || ' ' || state || ' ' || coalesce(pid::text, '-'), ', ' ORDER BY key) FROM exactonce_claims WHERE gid = '$gid' AND key NOT LIKE 'ACTION#%'");
 }
 
 # ----- from another session --------------------------------------------------------------
 
 $sql->(preparing('p1', 'a', 'b'));
 is(claims_of('p1'), 'a prepared -, b prepared -', 'exactonce_claims names the prepared transaction');
+is($sql->("SELECT string_agg(key, ' ' ORDER BY key) FROM exactonce_claims WHERE gid = 'p1' AND key LIKE 'ACTION#%'"), 'ACTION#a ACTION#b', 'with its actions');
 is($sql->("SELECT prepared_at = (SELECT prepared FROM pg_prepared_xacts) FROM exactonce_claims LIMIT 1"), 't',
 	'and says since when');
 are_in_progress('prepared', 'a', 'b');
@@ -81,13 +106,20 @@ my $stopped = $sql->($worker);
 kill 'STOP', $stopped;
 $sql->("COMMIT PREPARED 'p1'");
 is(outcome('a'), 'completed', 'COMMIT PREPARED: the key is completed for the sessions of its database at once');
+is(consume('a'), 'already_used', 'COMMIT PREPARED: and the action consumed');
 kill 'CONT', $stopped;
 has_become('COMMIT PREPARED', 'COMPLETED', 'a', 'b');
 
 $sql->(preparing('p2', 'c', 'd'));
 are_in_progress('prepared', 'c', 'd');
+$stopped = $sql->($worker);
+kill 'STOP', $stopped;
 $sql->("ROLLBACK PREPARED 'p2'");
-has_become('ROLLBACK PREPARED', 'FAILED', 'c', 'd');
+is(consume('d'), 'consumed', 'ROLLBACK PREPARED: the action can be consumed at once');
+kill 'CONT', $stopped;
+is(action_status('d'), 'used', '... which stays so');
+$sql->("SELECT idem_acquire('d')");
+has_become('ROLLBACK PREPARED', 'FAILED', 'c');
 is(outcome('c'), 'acquired', 'ROLLBACK PREPARED: the key can be claimed');
 
 # ----- idem_once, a guard, a failure, a release, a claim that is kept ------------------------
@@ -158,6 +190,10 @@ wait_until('a claim that is not settled: it is given back', sub { status_of('ope
 $sql->(preparing('taken', 'first'));
 like(run_script($node, preparing('taken', 'second')), qr/ERROR:  42710: /, 'the same gid twice: the second is refused');
 wait_until('the same gid twice: the key of the second is given back', sub { status_of('second') eq 'FAILED' });
+$sql->("SELECT action_create('{}', id => 'pin', pin => '4711')");
+$sql->("BEGIN; SELECT action_consume('pin', '4711', at => 'commit'); PREPARE TRANSACTION 'pin'");
+is($sql->("SELECT outcome FROM action_consume('pin', '1')"), 'in_progress', 'a prepared action takes no attempts at its PIN');
+is($sql->("ROLLBACK PREPARED 'pin'; SELECT attempts_left FROM action_get('pin')"), '2', 'the one that was paid stays paid');
 like(run_script($node, "SELECT idem_once('first');"), qr/ERROR:  ID001: .*\nDETAIL:  A prepared transaction/,
 	'idem_once() of a key that a prepared transaction has is refused');
 like(run_script($node, "SET lock_timeout = '200ms';\nDROP SERVER exactonce CASCADE;\n"), qr/ERROR:  55P03: /,
@@ -199,7 +235,7 @@ is(finish_script($_), "completed|7\n", 'a session that has waited gets the resul
 
 fault(key => 'lost', to => 'COMMITTING', do => 'lose');
 $sql->(preparing('lost', 'lost'));
-is(count_requests(key => 'lost', to => 'COMMITTING'), 2, 'the reply to a seal is lost: it is sent again');
+is(count_requests(key => 'lost', to => 'COMMITTING'), 3, 'the reply to one of two seals is lost: it is sent again');
 $sql->("COMMIT PREPARED 'lost'");
 has_become('the reply to a seal was lost', 'COMPLETED', 'lost');
 
@@ -260,8 +296,7 @@ foreach my $end ('COMMIT', 'ROLLBACK')
 {
 	my $name = "decided-$end";
 	$sql->(preparing($name, $name));
-	fault(to => 'COMPLETED', do => 'drop', times => 0);
-	fault(to => 'FAILED', do => 'drop', times => 0);
+	fault(to => $_, do => 'drop', times => 0) foreach 'COMPLETED', 'finished', 'FAILED';
 	my $pid = $sql->($worker);
 	kill 'STOP', $pid;
 	$sql->("$end PREPARED '$name'");

@@ -27,12 +27,14 @@ sub sql_of
 	return $of->safe_psql('postgres', $text);
 }
 
-# The statements of a transaction that completes a key, and one by idem_once(), and is prepared.
+# The statements of a transaction that completes a key, and one by idem_once(), consumes an
+# action, and is prepared.
 sub prepare
 {
 	my ($of, $name) = @_;
-	return sql_of($of, "BEGIN;\nINSERT INTO work VALUES ('$name');\nSELECT idem_acquire('$name', lease => '1 hour');\n"
-		  . "SELECT idem_complete('$name', '1');\nSELECT idem_once('$name/once', '1');\nPREPARE TRANSACTION '$name';\n");
+	return sql_of($of, "SELECT action_create('{}', id => '$name');\nBEGIN;\nINSERT INTO work VALUES ('$name');\nSELECT idem_acquire('$name', lease => '1 hour');\n"
+		  . "SELECT idem_complete('$name', '1');\nSELECT idem_once('$name/once', '1');\n"
+		  . "SELECT action_consume('$name', at => 'commit');\nPREPARE TRANSACTION '$name';\n");
 }
 
 my $table;
@@ -41,6 +43,14 @@ sub status_of
 {
 	my ($key) = @_;
 	return (record($table, $key) // {})->{status} // 'none';
+}
+
+# What the item of an action tells others.
+sub action_status
+{
+	my ($id) = @_;
+	my $item = item($table, "ACTION#$id");
+	return $item->{consumedAt} ? 'used' : $item->{status} ? 'sealed' : 'open';
 }
 
 sub outcome
@@ -73,6 +83,11 @@ sub are_in_progress
 		is(status_of($key), 'COMMITTING', "$what: key \"$key\" is COMMITTING for others");
 		is(outcome($of, $key), 'in_progress', "$what: key \"$key\" is in progress here");
 	}
+	foreach my $id (@names)
+	{
+		is(action_status($id), 'sealed', "$what: action \"$id\" is being committed for others");
+		is(sql_of($of, "SELECT outcome FROM action_consume('$id')"), 'in_progress', "$what: action \"$id\" is in progress here");
+	}
 	return;
 }
 
@@ -83,6 +98,8 @@ sub has_become
 	{
 		wait_until("$what: key \"$key\" becomes $status", sub { status_of($key) eq $status });
 	}
+	my $of_action = $status eq 'COMPLETED' ? 'used' : 'open';
+	wait_until("$what: action \"$name\" becomes $of_action", sub { action_status($name) eq $of_action });
 	is(sql_of($of, "SELECT count(*) FROM work WHERE key = '$name'"), $status eq 'COMPLETED' ? 1 : 0,
 		"$what: its work is as it says");
 	return;
@@ -96,6 +113,7 @@ sub await_marked
 	{
 		wait_until("key \"$key\" is COMPLETED by the old primary", sub { status_of($key) eq 'COMPLETED' });
 	}
+	wait_until("action \"$name\" is consumed by the old primary", sub { action_status($name) eq 'used' });
 	return;
 }
 
@@ -125,7 +143,7 @@ $standby->append_conf('postgresql.conf', "primary_conninfo = ''");
 $standby->restart;
 sql_of($primary, "COMMIT PREPARED 'told'");
 await_marked($primary, 'told');
-fault(to => 'COMPLETED', do => 'drop', times => 0);
+fault(to => $_, do => 'drop', times => 0) foreach 'COMPLETED', 'finished';
 sql_of($primary, "COMMIT PREPARED 'decided'");
 prepare($primary, 'unknown');
 crash($primary);

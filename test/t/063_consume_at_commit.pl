@@ -10,7 +10,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 my $table = 'tap_at_commit';
-my $node = new_node('at_commit', conf => "max_prepared_transactions = 2\n");
+my $node = new_node('at_commit');
 my $sql = sub { my ($text, $database) = @_; $node->safe_psql($database // 'postgres', $text) };
 my $setup = 'CREATE TABLE orders (number text, coupon text)';
 $sql->($setup);
@@ -279,12 +279,6 @@ my $ordered = join ' ', sort map { split /\n/, $sql->("SELECT coupon FROM orders
 is(scalar(split ' ', $used), 50, 'all 50 coupons are used');
 is($ordered, $used, '... each by one order that has committed');
 is($sql->("SELECT count(*) FROM action_list('burned')"), '0', '... and none is burned');
-
-# What is prepared outlives the session, and an action does not wait for that.
-make('prepared');
-like(run_script($node, "BEGIN;\nSELECT outcome FROM action_consume('prepared', at => 'commit');\nPREPARE TRANSACTION 'p';\n"),
-	qr/0A000: cannot PREPARE a transaction that consumes an action/, 'a transaction that consumes an action cannot be prepared');
-is($sql->("SELECT state FROM action_get('prepared')"), 'active', 'and leaves the action as it was');
 
 stop_without_crash($node, kills => 1);
 done_testing();

@@ -36,6 +36,14 @@ sub status_of
 	return (record($table, $key) // {})->{status} // 'none';
 }
 
+# What the item of an action tells others.
+sub action_status
+{
+	my ($id) = @_;
+	my $item = item($table, "ACTION#$id");
+	return $item->{consumedAt} ? 'used' : $item->{status} ? 'sealed' : 'open';
+}
+
 # Statements that end a prepared transaction in a session that was there before.
 my @runs;
 
@@ -51,8 +59,8 @@ sub about_to
 my @lost = map { "lost$_" } 1 .. 4;
 foreach my $name ('back', 'here', @lost)
 {
-	$old->safe_psql('postgres', "BEGIN;\nINSERT INTO work VALUES ('$name');\nSELECT idem_acquire('$name', lease => '1 hour');\n"
-		  . "SELECT idem_complete('$name', '1');\nPREPARE TRANSACTION '$name';\n");
+	$old->safe_psql('postgres', "SELECT action_create('{}', id => '$name');\nBEGIN;\nINSERT INTO work VALUES ('$name');\nSELECT idem_acquire('$name', lease => '1 hour');\n"
+		  . "SELECT idem_complete('$name', '1');\nSELECT action_consume('$name', at => 'commit');\nPREPARE TRANSACTION '$name';\n");
 }
 my $life = $old->safe_psql('postgres', "SELECT life FROM exactonce_lives WHERE state = 'open'");
 $old->wait_for_catchup($heir);
@@ -74,10 +82,15 @@ foreach my $name (qw(back here))
 my ($out, $err);
 $old->psql('postgres', "SELECT outcome FROM idem_acquire('here')", stdout => \$out, stderr => \$err);
 isnt($out, 'acquired', 'a session of the old primary does not get a key that was rolled back there');
+foreach my $how ('', ", at => 'commit'")
+{
+	$old->psql('postgres', "SELECT outcome FROM action_consume('here'$how)", stdout => \$out, stderr => \$err);
+	isnt($out, 'consumed', "nor does it consume the action that was rolled back there$how");
+}
 go_on("go $_") foreach @lost;
 wait_until('COMMIT PREPARED waits for what is found out', sub { $old->safe_psql('postgres',
 	"SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'COMMIT PREPARED%' AND state = 'active'") > 0 });
-is(status_of($_), 'COMMITTING', "the old primary does not give back \"$_\"") foreach qw(back here);
+is(status_of($_) . ' ' . action_status($_), 'COMMITTING sealed', "the old primary does not give back \"$_\"") foreach qw(back here);
 end_fault("ORIGIN#$life");
 finish_script($_) foreach splice @runs, 0, 2;
 foreach my $name (@lost)
@@ -89,11 +102,12 @@ wait_until('the old primary has begun another life',
 	sub { $old->safe_psql('postgres', "SELECT count(*) FROM exactonce_lives WHERE state = 'open' AND life <> '$life'") > 0 });
 foreach my $name (qw(back here))
 {
-	is(status_of($name), 'COMMITTING', "key \"$name\" is still COMMITTING");
+	is(status_of($name) . ' ' . action_status($name), 'COMMITTING sealed', "key and action \"$name\" are still COMMITTING");
 	is($heir->safe_psql('postgres', "SELECT outcome FROM idem_acquire('$name', on_commit => 'keep')"),
 		'in_progress', "the heir: nobody gets key \"$name\"");
 	$heir->safe_psql('postgres', "COMMIT PREPARED '$name'");
 	wait_until("the heir completes key \"$name\"", sub { status_of($name) eq 'COMPLETED' });
+	wait_until("the heir consumes action \"$name\"", sub { action_status($name) eq 'used' });
 }
 is($heir->safe_psql('postgres', 'SELECT count(*) FROM work'), 2, 'their work is done once');
 $heir->safe_psql('postgres', "ROLLBACK PREPARED '$_'") foreach @lost;
