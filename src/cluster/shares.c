@@ -136,17 +136,86 @@ eo_share_check(const EoTargetEntry *entry, EoResource what, uint32 n, EoSlotStat
 	return l.of_role + n > l.share ? EO_SLOT_ROLE_SHARE : EO_SLOT_OK;
 }
 
-EoSlotStatus
-eo_share_check_slot(const EoTargetEntry *entry, uint32 nchunks)
-{
-	EoSlotStatus status = eo_share_check(entry, EO_RESOURCE_SLOTS, 1, EO_SLOT_TABLE_FULL);
+/* ----- slots ----- */
 
-	if (status == EO_SLOT_OK)
-		status = eo_share_check(entry, EO_RESOURCE_CHUNKS, nchunks, EO_SLOT_NO_TEXT);
+/*
+ * A claim that a session holds counts twice: whatever others claim meanwhile, there is room
+ * for the slot of the transaction that settles it.  That one is prepaid.
+ */
+static uint32
+weight_of(const EoSlotInfo *info)
+{
+	return info->prepaid ? 0 : info->session ? 2 : 1;
+}
+
+EoSlotStatus
+eo_share_check_slot(const EoTargetEntry *entry, const EoSlotInfo *info, uint32 nchunks)
+{
+	EoSlotStatus status = EO_SLOT_OK;
+	uint32		weight = weight_of(info);
+
+	if (weight > 0)
+		status = eo_share_check(entry, EO_RESOURCE_SLOTS, weight, EO_SLOT_TABLE_FULL);
+	if (status == EO_SLOT_OK && weight > 0)
+		status = eo_share_check(entry, EO_RESOURCE_CHUNKS, weight * nchunks, EO_SLOT_NO_TEXT);
 	if (status == EO_SLOT_OK && entry->refs == 0)
 		status = eo_share_check(entry, EO_RESOURCE_TARGETS, 1, EO_SLOT_NO_TARGET);
 	return status;
 }
+
+void
+eo_share_count_slot(const EoSlot *slot, bool take)
+{
+	void		(*count) (const EoTargetEntry *entry, EoResource what, uint32 n) =
+	take ? eo_share_take : eo_share_give;
+	const EoTargetEntry *entry = &eo_claim_table.targets[slot->target];
+	uint32		weight = weight_of(&slot->info);
+
+	count(entry, EO_RESOURCE_SLOTS, weight);
+	count(entry, EO_RESOURCE_CHUNKS, weight * eo_claim_table_chunks(slot->pk_len));
+}
+
+/* The slot of a claim that a session holds, or the prepaid one that settles it; or EO_NO_INDEX. */
+static uint32
+find_of_session(const uint8 *digest, const char *token, bool prepaid)
+{
+	uint32		i = *eo_claim_table_bucket(digest);
+
+	while (i != EO_NO_INDEX)
+	{
+		const EoSlotInfo *info = &eo_claim_table.slots[i].info;
+
+		if ((prepaid ? info->prepaid : info->state == EO_SLOT_SESSION) &&
+			strcmp(info->token, token) == 0 && memcmp(info->digest, digest, EO_DIGEST_LEN) == 0)
+			break;
+		i = eo_claim_table.slots[i].next;
+	}
+	return i;
+}
+
+bool
+eo_share_is_prepaid(const EoTargetEntry *entry, const EoSlotInfo *info)
+{
+	uint32		held = find_of_session(info->digest, info->token, false);
+
+	return held != EO_NO_INDEX &&
+		eo_share_is_same(&eo_claim_table.targets[eo_claim_table.slots[held].target], entry,
+						 EO_SLOT_ROLE_SHARE) &&
+		find_of_session(info->digest, info->token, true) == EO_NO_INDEX;
+}
+
+void
+eo_share_end_prepayment(const EoSlotInfo *info)
+{
+	uint32		i = info->session ? find_of_session(info->digest, info->token, true) : EO_NO_INDEX;
+
+	if (i == EO_NO_INDEX)
+		return;
+	eo_claim_table.slots[i].info.prepaid = false;
+	eo_share_count_slot(&eo_claim_table.slots[i], true);
+}
+
+/* ----- views ----- */
 
 /* The part of its share that the role of an entry has taken. */
 static double

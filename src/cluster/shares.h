@@ -35,7 +35,17 @@ extern EoSlotStatus eo_share_check(const EoTargetEntry *entry, EoResource what, 
 								   EoSlotStatus full);
 
 /* The same for one more slot of the target, whose key takes so many chunks. */
-extern EoSlotStatus eo_share_check_slot(const EoTargetEntry *entry, uint32 nchunks);
+extern EoSlotStatus eo_share_check_slot(const EoTargetEntry *entry, const EoSlotInfo *info,
+										uint32 nchunks);
+
+/* Count a slot, and its key. */
+extern void eo_share_count_slot(const EoSlot *slot, bool take);
+
+/* Does a new claim of this role settle one that a session holds, and that counts for both? */
+extern bool eo_share_is_prepaid(const EoTargetEntry *entry, const EoSlotInfo *info);
+
+/* The slot of a claim that a session held is about to be freed: the one that it paid for counts. */
+extern void eo_share_end_prepayment(const EoSlotInfo *info);
 
 /* The greatest part of its share that a role has taken; and how many slots all have. */
 extern double eo_share_fullest(uint32 *taken);

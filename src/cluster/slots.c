@@ -105,8 +105,6 @@ fill_slot(uint32 index, uint32 target, uint32 pk_len, const EoSlotInfo *info)
 		eo_claim_table.header->high_slot = index + 1;
 	if (entry->refs++ == 0)
 		eo_share_take(entry, EO_RESOURCE_TARGETS, 1);
-	eo_share_take(entry, EO_RESOURCE_SLOTS, 1);
-	eo_share_take(entry, EO_RESOURCE_CHUNKS, eo_claim_table_chunks(pk_len));
 	slot->target = target;
 	slot->pk_len = pk_len;
 	slot->error_len = 0;
@@ -114,6 +112,7 @@ fill_slot(uint32 index, uint32 target, uint32 pk_len, const EoSlotInfo *info)
 	/* After a kill in the middle of this the slot is free: nothing was sent. */
 	slot->info = *info;
 	slot->info.state = EO_SLOT_FREE;
+	eo_share_count_slot(slot, true);
 	eo_slot_enter_state(slot, info->state);
 	slot->next = *bucket;
 	*bucket = index;
@@ -128,13 +127,16 @@ add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, bool ad
 		 EoSlotRef *ref)
 {
 	EoSlotStatus status = EO_SLOT_OK;
+	EoSlotInfo	own = *info;
 	uint32		index;
 	uint32		t;
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
 	t = eo_claim_table_enter_target(target);
+	own.prepaid = !adopted && t != EO_NO_INDEX &&
+		eo_share_is_prepaid(&eo_claim_table.targets[t], info);
 	while (!adopted && t != EO_NO_INDEX &&
-		   (status = eo_share_check_slot(&eo_claim_table.targets[t],
+		   (status = eo_share_check_slot(&eo_claim_table.targets[t], &own,
 										 eo_claim_table_chunks(strlen(pk)))) != EO_SLOT_OK &&
 		   make_room(&eo_claim_table.targets[t], status))
 		;
@@ -157,7 +159,7 @@ add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, bool ad
 		status = EO_SLOT_NO_TEXT;
 	else
 	{
-		fill_slot(index, t, strlen(pk), info);
+		fill_slot(index, t, strlen(pk), &own);
 		ref->index = index;
 		ref->generation = eo_claim_table.slots[index].generation;
 	}
@@ -206,8 +208,8 @@ free_slot(uint32 index)
 	eo_database_unlist_ended(index);
 	drop_error(slot);
 	eo_claim_table_drop_text(slot->pk, slot->pk_len);
-	eo_share_give(target, EO_RESOURCE_CHUNKS, eo_claim_table_chunks(slot->pk_len));
-	eo_share_give(target, EO_RESOURCE_SLOTS, 1);
+	eo_share_end_prepayment(&slot->info);
+	eo_share_count_slot(slot, false);
 	if (eo_slot_can_be_given_up(&slot->info))
 		eo_share_give(target, EO_RESOURCE_BURIED, 1);
 	slot->pk_len = 0;
@@ -590,6 +592,19 @@ eo_slot_put_off(EoSlotRef ref, int64 due_us)
 	if (slot == NULL)
 		return;
 	slot->info.due_us = due_us;
+	eo_database_list_ended(ref.index);
+	eo_claim_table_unlock();
+}
+
+void
+eo_slot_wait(EoSlotRef ref, int64 due_us)
+{
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+
+	if (slot == NULL)
+		return;
+	slot->info.due_us = due_us;
+	slot->info.looks++;
 	eo_database_list_ended(ref.index);
 	eo_claim_table_unlock();
 }

@@ -134,6 +134,8 @@ typedef struct EoSlotInfo
 	bool		has_writes;		/* its row has; from COMPLETED on */
 	bool		bound;			/* bind = tx: it ends with the transaction */
 	bool		session;		/* bind = session: it ends with the session */
+	bool		prepaid;		/* settles a claim that the session holds,
+								 * which counts for both */
 	bool		release_on_abort;	/* else the claim outlives a rollback */
 	uint8		digest[EO_DIGEST_LEN];	/* of target and key */
 	char		fingerprint[EO_FINGERPRINT_LEN + 1];	/* "": none */
@@ -158,7 +160,10 @@ typedef struct EoSlotInfo
 	bool		terminal;
 	int64		retry_after_ms;
 
-	/* Of BURIED: looks that were taken or are due.  A restart begins anew. */
+	/*
+	 * Of BURIED, and of a session's TO_ABORT: looks that were taken or are
+	 * due.  A restart begins anew.
+	 */
 	int			looks;
 
 	/*
@@ -315,6 +320,9 @@ extern bool eo_slot_next_ended(Oid dboid, int64 now_us, EoSlotView *view);
 
 /* Put it back on that list, not to be taken before due_us. */
 extern void eo_slot_put_off(EoSlotRef ref, int64 due_us);
+
+/* The same, and count it as a look. */
+extern void eo_slot_wait(EoSlotRef ref, int64 due_us);
 
 /* A record was left, or a look was taken: look again at due_us. */
 extern void eo_slot_buried(EoSlotRef ref, int64 due_us);

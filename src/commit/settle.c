@@ -117,6 +117,22 @@ verb_for(const EoSlotInfo *info)
 	}
 }
 
+/*
+ * The lease that a claim is to have again which a session holds; 0: none does, or its time is
+ * over (max_hold).  What the seal has kept of its lease may be too short to be extended.
+ */
+static int64
+session_lease_ms(const uint8 *digest, const char *token)
+{
+	EoSlotRef	ref;
+	EoSlotView	held;
+
+	if (!eo_slot_view_find_session(digest, token, &ref) || !eo_slot_view_read(ref, &held) ||
+		held.info.lost || held.info.due_us == 0)
+		return 0;
+	return held.info.lease_ms;
+}
+
 EoAnswer *
 eo_settle_prepare(EoStore *store, EoBundle *bundle, const EoSlotView *view)
 {
@@ -124,6 +140,7 @@ eo_settle_prepare(EoStore *store, EoBundle *bundle, const EoSlotView *view)
 	EoVerb		verb = verb_for(info);
 	EoWrite		w = {0};
 	char		origin[EO_ORIGIN_LEN + 1];
+	int64		lease_ms;
 	int64		from_ms;
 
 	w.owner = info->token;
@@ -133,7 +150,13 @@ eo_settle_prepare(EoStore *store, EoBundle *bundle, const EoSlotView *view)
 	w.retry_ms = info->retry_after_ms > 0 ? w.now_ms + info->retry_after_ms : 0;
 	from_ms = Max(w.now_ms, w.retry_ms);
 	if (verb == EO_UNSEAL)
-		from_ms += info->lease_ms;
+	{
+		lease_ms = session_lease_ms(info->digest, info->token);
+		if (lease_ms > 0)
+			verb = EO_RESUME;
+		w.lease_ms = w.now_ms + lease_ms;
+		from_ms += Max(info->lease_ms, lease_ms);
+	}
 	eo_record_keep(&w, from_ms, info->retention_s);
 	if (eo_slot_has_origin(info))
 	{
@@ -435,12 +458,20 @@ eo_settle_prepare_aborted(EoStore *store, const char *pk, const EoRecord *record
 {
 	EoWrite		w = {0};
 	bool		bound = record->bind != NULL && strcmp(record->bind, "tx") == 0;
+	EoTarget	target;
+	uint8		digest[EO_DIGEST_LEN];
+	int64		lease_ms;
 
+	eo_target_of(store, &target);
+	eo_target_digest(&target, pk, digest);
+	lease_ms = session_lease_ms(digest, record->owner);
 	w.owner = record->owner;
 	w.origin = record->origin_text;
 	w.now_ms = eo_client_now_ms(&store->client);
-	eo_record_keep(&w, Max(w.now_ms, record->lease_ms), store->server->retention_s);
-	return eo_store_prepare_write(store, pk, bound ? EO_ABORT : EO_UNSEAL, &w);
+	w.lease_ms = w.now_ms + lease_ms;
+	eo_record_keep(&w, Max(w.lease_ms, record->lease_ms), store->server->retention_s);
+	return eo_store_prepare_write(store, pk, bound ? EO_ABORT :
+								  lease_ms > 0 ? EO_RESUME : EO_UNSEAL, &w);
 }
 
 bool

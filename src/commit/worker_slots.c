@@ -54,6 +54,13 @@ static const int64 look_pauses_us[] = {5000000, 55000000, 840000000};
 /* A slot whose request has failed is tried again after this at the latest. */
 #define MAX_PAUSE_US INT64CONST(10000000)
 
+/*
+ * A claim of a session that is over waits so often for the end of a transaction that has sealed
+ * it, 1 to 32 seconds at a time, three minutes in all.  If the other does not end, because
+ * it is in doubt or of a life that is not ours, whoever settles it leaves the key to its lease.
+ */
+#define MAX_WAITS 10
+
 /* A claim whose life is about to be retired is looked at again after this. */
 #define JUDGE_PAUSE_US INT64CONST(100000)
 
@@ -275,9 +282,10 @@ take_settle(EoWorkerJob *job, const EoAnswer *answer)
 	const EoSlotView *view = job->data;
 	EoSlotState state = view->info.state;
 
-	if (eo_settle_must_wait(view, answer))
+	if (eo_settle_must_wait(view, answer) && view->info.looks < MAX_WAITS)
 	{
-		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
+		eo_slot_wait(view->ref, eo_clock_monotonic_us() +
+					 eo_guc_hurried_us(EO_WORKER_TARGET_PAUSE_US << Min(view->info.looks, 5)));
 		return true;
 	}
 	if (answer->outcome == EO_APPLIED && state != EO_SLOT_TO_BURY && state != EO_SLOT_BURIED)

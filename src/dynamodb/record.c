@@ -181,6 +181,11 @@ other_options_of(const EoLayout *layout, const Seen *seen)
 	"[g? OR (#s = :M AND #g = :g)]" \
 	"[x? OR (#s = :M AND attribute_not_exists(#g))])"
 
+/* The same, and if it is in progress its lease does not end later than the new one. */
+#define IS_OWN_RUN_OR_SEALED_UNTIL "#o = :o" UNTOUCHED " AND ((#s = :I AND #l <= :l)" \
+	"[g? OR (#s = :M AND #g = :g)]" \
+	"[x? OR (#s = :M AND attribute_not_exists(#g))])"
+
 /* A claim notes its retention and who made it. */
 #define SET_TERMS ", #a = :a[h?, #h = :h]"
 #define REMOVE_TERMS "[!h?, #h]"
@@ -369,6 +374,13 @@ static const struct
 		IS_OWN_RUN_OR_SEALED,
 		"SET #s = :I, #l = if_not_exists(#l, :i), #u = :i, " SET_TTL "[g?, #g = :g]"
 		SHOW_KEPT " REMOVE #v, #w" REMOVE_KEPT
+	},
+	/* A lease may have run out while the record was sealed. */
+	[EO_RESUME] = {
+		EO_STATE_IN_PROGRESS,
+		IS_OWN_RUN_OR_SEALED_UNTIL,
+		"SET #s = :I, #l = :l, #u = :i, " SET_TTL "[g?, #g = :g]"
+		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #v, #w" REMOVE_KEPT
 	},
 	[EO_COMPLETE_NEW] = {
 		EO_STATE_COMPLETED,

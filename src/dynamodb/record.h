@@ -127,6 +127,7 @@ typedef enum EoVerb
 								 * counted */
 	EO_UNSEAL,					/* own IN_PROGRESS or COMMITTING ->
 								 * IN_PROGRESS */
+	EO_RESUME,					/* the same, with a new lease */
 
 	/* For a transaction with writes of the caller's, see transact.c. */
 	EO_COMPLETE_NEW,			/* free -> COMPLETED */
@@ -168,9 +169,9 @@ typedef struct EoWrite
 
 	/*
 	 * The text of the origin of the transaction that seals, which no other
-	 * transaction has.  For EO_ABORT, EO_BURY and EO_UNSEAL, that of the
-	 * transaction whose seal is undone: NULL if it sealed nothing, "" if it
-	 * left no origin.
+	 * transaction has.  For EO_ABORT, EO_BURY, EO_UNSEAL and EO_RESUME, that
+	 * of the transaction whose seal is undone: NULL if it sealed nothing, ""
+	 * if it left no origin.
 	 */
 	const char *origin;
 	const char *payload_sha256; /* NULL: neither compared nor set */

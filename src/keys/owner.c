@@ -68,6 +68,7 @@ static void check_owned(const EoKey *k, const char *token, const char *verb);
 static void forget_claim(const EoKey *k, const char *token);
 static bool is_remembered(const EoKey *k, const char *token);
 static void check_not_repeated(EoKey *k, const char *token, const char *result);
+static void forget_unless_sealed(const EoKey *k, const char *token, const EoAnswer *answer);
 pg_noreturn static void raise_lost(const EoKey *k, const EoRecord *record);
 pg_noreturn static void raise_settled(const EoKey *k, bool completed);
 
@@ -277,7 +278,7 @@ complete_now(EoKey *k, const char *token, const char *result)
 	w.now_ms = eo_client_now_ms(&k->store->client);
 	eo_record_keep(&w, w.now_ms, retention_of(k, w.owner));
 	answer = write_as_owner(k, EO_COMPLETE, &w, "complete", false);
-	forget_claim(k, w.owner);
+	forget_unless_sealed(k, w.owner, answer);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
 	if (answer->replayed && (eo_store_record(answer)->odd_result ||
@@ -352,7 +353,7 @@ fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, b
 	eo_record_keep(&w, w.now_ms + (terminal ? 0 : retry_after_ms),
 				   retention_of(k, w.owner));
 	answer = write_as_owner(k, EO_FAIL, &w, "fail", false);
-	forget_claim(k, w.owner);
+	forget_unless_sealed(k, w.owner, answer);
 	if (answer->outcome != EO_APPLIED)
 		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
 	if (k->held != NULL)
@@ -412,7 +413,7 @@ release_now(EoKey *k, const char *token)
 	released = answer->outcome == EO_APPLIED &&
 		(!answer->replayed || (eo_store_record(answer)->has_retry &&
 							   eo_store_record(answer)->error == NULL));
-	forget_claim(k, token);
+	forget_unless_sealed(k, token, answer);
 	eo_answer_free(answer);
 	return released;
 }
@@ -446,7 +447,7 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	}
 	if (answer->outcome != EO_APPLIED)
 	{
-		forget_claim(&k, w.owner);
+		forget_unless_sealed(&k, w.owner, answer);
 		raise_lost(&k, answer->exists ? eo_store_record(answer) : NULL);
 	}
 	until_ms = eo_store_record(answer)->lease_ms;
@@ -552,6 +553,20 @@ forget_claim(const EoKey *k, const char *token)
 	eo_session_tokens_forget_claim(k->store->server, k->pk, token);
 	eo_kept_remove(token);
 	(void) eo_slot_session_over(k->digest, token);
+}
+
+/*
+ * The write of an owner has ended.  The claim is over, unless another transaction has sealed
+ * the record under its token, and may roll that back.
+ */
+static void
+forget_unless_sealed(const EoKey *k, const char *token, const EoAnswer *answer)
+{
+	const EoRecord *r = eo_store_record(answer);
+
+	if (answer->outcome == EO_APPLIED || !answer->exists || r->state != EO_STATE_COMMITTING ||
+		strcmp(r->owner, token) != 0)
+		forget_claim(k, token);
 }
 
 /* Does this session remember the claim of that token? */

@@ -425,7 +425,7 @@ pk_of_record(const EoStore *store, EoJsonValue *json)
 }
 
 /*
- * A record shows an extension if its lease ends no earlier than was asked.  It
+ * A record shows a new lease if that ends no earlier than was asked.  It
  * shows a seal only if it names the same transaction: of two transactions that
  * complete under the same token, only one may believe that it has sealed.  It shows a
  * finish with so many writes only if it says that they were made.
@@ -443,7 +443,7 @@ shows_record(const void *item, const void *written)
 		return r->origin_text != NULL && strcmp(r->origin_text, w->origin) == 0;
 	if (w->verb == EO_WAIVE || (w->verb == EO_FINISH && w->writes > 0))
 		return r->writes == w->writes;
-	return w->verb != EO_EXTEND || r->lease_ms >= w->lease_ms;
+	return (w->verb != EO_EXTEND && w->verb != EO_RESUME) || r->lease_ms >= w->lease_ms;
 }
 
 static void

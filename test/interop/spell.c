@@ -31,7 +31,8 @@ static const struct
 	{EO_FAIL, "fail", EO_STATE_IN_PROGRESS}, {EO_RELEASE, "release", EO_STATE_IN_PROGRESS},
 	{EO_EXTEND, "extend", EO_STATE_IN_PROGRESS}, {EO_SEAL, "seal", EO_STATE_IN_PROGRESS},
 	{EO_SEAL_NEW, "seal_new", EO_STATE_FAILED}, {EO_FINISH, "finish", EO_STATE_COMMITTING},
-	{EO_ABORT, "abort", EO_STATE_COMMITTING}, {EO_UNSEAL, "unseal", EO_STATE_COMMITTING}
+	{EO_ABORT, "abort", EO_STATE_COMMITTING}, {EO_UNSEAL, "unseal", EO_STATE_COMMITTING},
+	{EO_RESUME, "resume", EO_STATE_COMMITTING}
 };
 
 static unsigned int state;

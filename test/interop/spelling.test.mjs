@@ -24,8 +24,8 @@ const layouts = { native: ['pk'], 'powertools-python': ['id'], [custom]: ['PK', 
 
 // The verbs that have a statement; in layouts other than native a seal keeps what was shown.
 const spelled = {
-  native: 'abort acquire complete extend fail finish release seal seal_new unseal',
-  other: 'abort acquire complete extend fail finish release seal_new',
+  native: 'abort acquire complete extend fail finish release resume seal seal_new unseal',
+  other: 'abort acquire complete extend fail finish release resume seal_new',
 };
 
 async function ask(operation, request) {

@@ -142,7 +142,7 @@ test_variants(void)
 	ok(has(EO_SEAL_NEW, HOLDER, "#a = :a, #h = :h") && has(EO_SEAL_EXPIRED, HOLDER, "#a = :a, #h = :h") &&
 	   has(EO_COMPLETE_NEW, HOLDER, "#a = :a, #h = :h") &&
 	   has(EO_COMPLETE_EXPIRED, HOLDER, "#a = :a, #h = :h"), "so does every other verb that makes one");
-	for (int verb = EO_COMPLETE; verb <= EO_UNSEAL; verb++)
+	for (int verb = EO_COMPLETE; verb <= EO_RESUME; verb++)
 	{
 		if (verb >= EO_SEAL && verb <= EO_SEAL_EXPIRED)
 			continue;
@@ -151,6 +151,8 @@ test_variants(void)
 		   "the owner's writes keep the record for that retention");
 	}
 	ok(has(EO_UNSEAL, ORIGIN, "#g = :g REMOVE") && !has(EO_UNSEAL, 0, "#g"), "and which cannot be repeated");
+	ok(has(EO_RESUME, ORIGIN, "((#s = :I AND #l <= :l) OR (#s = :M AND #g = :g))\"") &&
+	   has(EO_RESUME, ORIGIN, "SET #s = :I, #l = :l, #u = :i, "), "a claim that goes on has a new lease, and no shorter one");
 }
 
 /* A write on what was seen compares what it has, and the absence of what it has not. */
