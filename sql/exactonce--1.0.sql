@@ -306,12 +306,13 @@ CREATE FUNCTION @extschema@.idem_resolve(
 	status pg_catalog.text DEFAULT NULL,
 	origin pg_catalog.uuid DEFAULT NULL,
 	server pg_catalog.text DEFAULT NULL,
-	pending pg_catalog.text DEFAULT NULL)
+	pending pg_catalog.text DEFAULT NULL,
+	action pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_resolve';
-COMMENT ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text, pg_catalog.text) IS
-'for operators: settles a key that was sealed, if this database cannot tell whether the transaction committed. status: completed (the work was done) or failed (it was not; the key can be claimed again). Where PostgreSQL knows the answer, the other one is refused (55000; 55006 while the transaction is going on). origin: the life under which the key was sealed (exactonce_lives), required if that is none of this database or goes on; its server must be gone for good. With completed it also gives up a completion of exactonce_pending that can never be written. pending, alone: the id of a row of exactonce_pending to give up, because its server, table or record is gone; refused while it can still be written (55000). If the record cannot be read, the key still counts as completed by this database. False: there was nothing to settle. Errors: 22004, 22023, 55000, 55006, ID006, ID007';
+COMMENT ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
+'for operators: settles a key that was sealed, if this database cannot tell whether the transaction committed. status: completed (the work was done) or failed (it was not; the key can be claimed again). Where PostgreSQL knows the answer, the other one is refused (55000; 55006 while the transaction is going on). origin: the life under which the key was sealed (exactonce_lives), required if that is none of this database or goes on; its server must be gone for good. With completed it also gives up a completion of exactonce_pending that can never be written. pending, alone: the id of a row of exactonce_pending to give up, because its server, table or record is gone; refused while it can still be written (55000). If the record cannot be read, the key still counts as completed by this database. action, in place of key: the id of an action that a transaction was to consume at commit; completed: it is consumed, failed: it can be consumed. False: there was nothing to settle. Errors: 22004, 22023, 55000, 55006, ID006, ID007';
 
 CREATE FUNCTION @extschema@.idem_take_over(
 	life pg_catalog.uuid,

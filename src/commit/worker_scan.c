@@ -379,7 +379,10 @@ take_page(TableScan *scan, const EoCall *call)
 		end_pass(scan);
 }
 
-/* Is there a record of a life that is over, and cannot complete its key any more? */
+/*
+ * Is there a record of a life that is over, and cannot complete its key any more?  If there is
+ * a slot of a claim that is not sealed, the slot says what is to be done, and when.
+ */
 static void
 take_item(TableScan *scan, EoJsonValue *item)
 {
@@ -403,7 +406,7 @@ take_item(TableScan *scan, EoJsonValue *item)
 		r.origin.xid == 0 || eo_settle_judge(&r.origin, digest, r.owner, &verdict,
 											 &retention_s) != EO_FATE_ABORTED :
 		r.state != EO_STATE_IN_PROGRESS || verdict.this_run || r.bind == NULL ||
-		strcmp(r.bind, "tx") != 0)
+		strcmp(r.bind, "tx") != 0 || eo_slot_prepared_is_known(digest, r.owner))
 		return;
 	job = eo_worker_job_add(&leftover_kind, &scan->target, r.owner);
 	job->data = left = MemoryContextAllocZero(job->context, sizeof(Leftover));

@@ -34,6 +34,7 @@
 #include "cluster/doubts.h"
 #include "cluster/life_watch.h"
 #include "cluster/service_clocks.h"
+#include "cluster/slot_prepared.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/prepared.h"
@@ -599,7 +600,10 @@ match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state)
 	return same;
 }
 
-/* Was this claim bound to a transaction of a life that is over? */
+/*
+ * Was this claim bound to a transaction of a life that is over?  If there is a slot of it, it
+ * may be a prepared one, which can still commit; or the slot says what is to be done.
+ */
 static bool
 is_left_behind(const EoAcquiring *a, const EoRecord *r, EoState state)
 {
@@ -607,7 +611,8 @@ is_left_behind(const EoAcquiring *a, const EoRecord *r, EoState state)
 
 	return state == EO_STATE_IN_PROGRESS && r->has_origin && r->bind != NULL &&
 		strcmp(r->bind, "tx") == 0 &&
-		eo_life_watch_find(&a->k.target, r->origin.life, &watch) && watch == EO_WATCH_OVER;
+		eo_life_watch_find(&a->k.target, r->origin.life, &watch) && watch == EO_WATCH_OVER &&
+		!eo_slot_prepared_is_known(a->k.digest, r->owner);
 }
 
 /* Is the record still sealed by this claim?  Raises if it cannot be read. */

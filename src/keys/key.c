@@ -20,16 +20,28 @@
 #include "server/store.h"
 #include "server/text.h"
 
-void
-eo_key_find(EoKey *k, EoStore *store, const char *key)
+static void
+find(EoKey *k, EoStore *store, const char *key, char *pk)
 {
 	memset(k, 0, sizeof(*k));
 	k->store = store;
 	k->key = key;
-	k->pk = eo_store_pk(store, key);
+	k->pk = pk;
 	eo_target_of(store, &k->target);
 	eo_target_digest(&k->target, k->pk, k->digest);
 	k->held = eo_xact_find(k->digest);
+}
+
+void
+eo_key_find(EoKey *k, EoStore *store, const char *key)
+{
+	find(k, store, key, eo_store_pk(store, key));
+}
+
+void
+eo_key_find_action(EoKey *k, EoStore *store, char *pk)
+{
+	find(k, store, eo_text_from_utf8(pk), pk);
 }
 
 void

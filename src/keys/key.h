@@ -38,6 +38,12 @@ typedef struct EoKey
 extern void eo_key_find(EoKey *k, EoStore *store, const char *key);
 
 /*
+ * The same for an action, of whose partition key messages and views make a key; see
+ * action_seal.h.  pk is borrowed.
+ */
+extern void eo_key_find_action(EoKey *k, EoStore *store, char *pk);
+
+/*
  * Make sure that the service's clock is known, before anything is judged or written by
  * it.  Raises ID006, or what the request for it ends with: could not "doing" key.
  */

@@ -358,11 +358,12 @@ waive(const EoKey *k, const EoRecord *r, const EoOutboxRow *row)
 }
 
 bool
-eo_operator_resolve(EoStore *store, const char *key, bool completed, const char *origin)
+eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 {
+	EoStore    *store = k->store;
+	const char *key = k->key;
 	EoOutboxRow pending;
 	bool		has_row;
-	EoKey		k;
 	EoAnswer   *answer;
 	EoAnswer   *written;
 	const EoRecord *r;
@@ -371,19 +372,18 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 	EoVerb		verb = completed ? EO_FINISH : EO_ABORT;
 	bool		resolved;
 
-	eo_key_find(&k, store, key);
-	has_row = eo_outbox_read(k.digest, &pending);
-	answer = eo_store_read(store, k.pk);
+	has_row = eo_outbox_read(k->digest, &pending);
+	answer = eo_store_read(store, k->pk);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, "resolve", key, store->server->name);
 	r = eo_store_record(answer);
 	if (!answer->exists || r->state != EO_STATE_COMMITTING)
 	{
-		resolved = dismiss(&k, answer->exists ? r : NULL, completed && has_row ? &pending : NULL);
+		resolved = dismiss(k, answer->exists ? r : NULL, completed && has_row ? &pending : NULL);
 		eo_answer_free(answer);
 		return resolved;
 	}
-	switch (eo_settle_fate(store, r, k.digest, &retention_s))
+	switch (eo_settle_fate(store, r, k->digest, &retention_s))
 	{
 		case EO_FATE_RUNNING:
 			ereport(ERROR,
@@ -399,10 +399,10 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 						 errmsg("key \"%s\" on server \"%s\" was completed by a transaction that has committed",
 								eo_text_key_shown(key), store->server->name),
 						 errhint("The worker is about to say so in DynamoDB; idem_forget() redrives the key after that.")));
-			check_durable(&k);
-			has_row = eo_outbox_read(k.digest, &pending);
+			check_durable(k);
+			has_row = eo_outbox_read(k->digest, &pending);
 			if (has_row)
-				check_refused(&k, &pending);
+				check_refused(k, &pending);
 			break;
 		case EO_FATE_ABORTED:
 			if (completed)
@@ -413,7 +413,7 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 						 errhint("Resolve it as failed.")));
 			break;
 		case EO_FATE_ELSEWHERE:
-			check_named_origin(&k, r, origin);
+			check_named_origin(k, r, origin);
 			break;
 		case EO_FATE_UNKNOWN:
 			break;
@@ -422,10 +422,10 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 		verb = EO_WAIVE;
 	w.owner = r->owner;
 	w.origin = r->origin_text != NULL ? r->origin_text : "";
-	eo_key_need_clock(&k, "resolve");
+	eo_key_need_clock(k, "resolve");
 	w.now_ms = eo_client_now_ms(&store->client);
 	eo_record_keep(&w, w.now_ms, retention_s);
-	written = eo_store_write(store, k.pk, verb, &w);
+	written = eo_store_write(store, k->pk, verb, &w);
 	if (written->outcome == EO_FAILED_CALL)
 		eo_error_raise(&written->error, "resolve", key, store->server->name);
 	resolved = written->outcome == EO_APPLIED;
@@ -435,8 +435,8 @@ eo_operator_resolve(EoStore *store, const char *key, bool completed, const char 
 				(errmsg("exactonce: key \"%s\" on server \"%s\" was resolved as %s by an operator",
 						eo_text_key_shown(key), store->server->name, completed ? "completed" : "failed")));
 		if (verb == EO_WAIVE)
-			waive(&k, r, has_row ? &pending : NULL);
-		eo_doubt_end(&k.target, k.pk);
+			waive(k, r, has_row ? &pending : NULL);
+		eo_doubt_end(&k->target, k->pk);
 	}
 	eo_answer_free(written);
 	eo_answer_free(answer);

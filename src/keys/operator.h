@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "dynamodb/record.h"
+#include "keys/key.h"
 #include "server/store.h"
 
 /*
@@ -31,16 +32,15 @@ extern bool eo_operator_get(EoStore *store, const char *key, EoRecord *record);
 extern bool eo_operator_forget(EoStore *store, const char *key);
 
 /*
- * Settle a record that is COMMITTING as completed, or else as failed, at once, where
- * PostgreSQL cannot tell how its transaction ended.  If another database has sealed
- * the record, origin must be its identity; NULL: none is named.  If the record is
- * not COMMITTING, the doubt about it is forgotten, and if completed is true also a
+ * Settle the record of a key, or a sealed action, that is COMMITTING as completed, or else as
+ * failed, at once, where PostgreSQL cannot tell how its transaction ended.  If another
+ * database has sealed the record, origin must be its identity; NULL: none is named.  If the
+ * record is not COMMITTING, the doubt about it is forgotten, and if completed is true also a
  * row of the outbox that can never be finished.  Returns true if the record was
  * settled or a row was given up.  Raises 55006 if the transaction is going on, and
  * 55000 if it is known to have ended otherwise or if origin is another database.
  */
-extern bool eo_operator_resolve(EoStore *store, const char *key, bool completed,
-								const char *origin);
+extern bool eo_operator_resolve(EoKey *k, bool completed, const char *origin);
 
 /*
  * Give up a completion that has committed and can never be written: its record or

@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "actions/action_store.h"
 #include "catalog/pg_type.h"
 #include "cluster/progress.h"
 #include "commit/xact.h"
@@ -23,6 +24,7 @@
 #include "funcapi.h"
 #include "keys/acquire.h"
 #include "keys/batch.h"
+#include "keys/key.h"
 #include "keys/list.h"
 #include "keys/operator.h"
 #include "keys/owner.h"
@@ -528,26 +530,36 @@ eo_idem_forget_body(PG_FUNCTION_ARGS)
 }
 
 /*
- * idem_resolve(key, status, origin, server, pending)
+ * idem_resolve(key, status, origin, server, pending, action)
  */
 static Datum
 eo_idem_resolve_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	char	   *status;
+	char	   *action;
+	char	   *pk = NULL;
 	EoStore    *store;
+	EoKey		k;
 
 	eo_gate("idem_resolve", EO_WRITES);
 	if (!PG_ARGISNULL(4))
 	{
-		if (!PG_ARGISNULL(0) || !PG_ARGISNULL(1) || !PG_ARGISNULL(2) || !PG_ARGISNULL(3))
+		if (!PG_ARGISNULL(0) || !PG_ARGISNULL(1) || !PG_ARGISNULL(2) || !PG_ARGISNULL(3) ||
+			!PG_ARGISNULL(5))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("pending stands alone"),
 					 errhint("The row says which key and server it is about: idem_resolve(pending => id).")));
 		PG_RETURN_BOOL(eo_operator_give_up(eo_arg_text(fcinfo, 4)));
 	}
-	key = eo_arg_key(fcinfo, 0);
+	action = eo_arg_text(fcinfo, 5);
+	if (action != NULL && !PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("key and action exclude each other"),
+				 errhint("Name an action by its id: idem_resolve(action => id, status => ...).")));
+	key = action == NULL ? eo_arg_key(fcinfo, 0) : NULL;
 	status = eo_arg_text(fcinfo, 1);
 	if (status == NULL || (strcmp(status, "completed") != 0 && strcmp(status, "failed") != 0))
 		ereport(ERROR,
@@ -556,7 +568,17 @@ eo_idem_resolve_body(PG_FUNCTION_ARGS)
 				 errhint("completed: its work was done; failed: it was not, and the key may be claimed again.")));
 	store = eo_arg_store(fcinfo, 3);
 	eo_gate_worker();
-	PG_RETURN_BOOL(eo_operator_resolve(store, key, strcmp(status, "completed") == 0,
+	if (action != NULL)
+	{
+		/* In tables of other layouts no action is ever sealed. */
+		pk = eo_action_store_pk(store, action);
+		if (pk == NULL || !store->layout->is_native)
+			PG_RETURN_BOOL(false);
+		eo_key_find_action(&k, store, pk);
+	}
+	else
+		eo_key_find(&k, store, key);
+	PG_RETURN_BOOL(eo_operator_resolve(&k, strcmp(status, "completed") == 0,
 									   eo_arg_token(fcinfo, 2)));
 }
 

@@ -203,6 +203,8 @@ like(run_script($node, "SET lock_timeout = '200ms';\nDROP EXTENSION exactonce CA
 cmp_ok($sql->("SELECT idem_drain('300 ms')"), '>=', 2, 'idem_drain() counts its claim, and the life');
 like(run_script($node, "SELECT idem_resolve('first', 'failed');"), qr/ERROR:  55006: .* still going on/,
 	'idem_resolve() does not overrule a prepared transaction');
+like(run_script($node, "SELECT idem_resolve(action => 'first', status => 'failed');"), qr/ERROR:  55006: .* still going on/,
+	'nor does it of an action');
 $sql->("ROLLBACK PREPARED 'taken'");
 has_become('it is rolled back', 'FAILED', 'first');
 
@@ -338,6 +340,8 @@ finish_script($waits);
 $node->append_conf('postgresql.auto.conf', "synchronous_standby_names = ''");
 $node->start;
 wait_until('killed before the claim was handed over: exactonce_claims names its transaction', sub { claims_of('on disk') eq 'on disk prepared -' });
+my ($life) = split m{/}, record($table, 'on disk')->{origin};
+wait_until('killed before the claim was handed over: its life is retired', sub { item($table, "ORIGIN#$life")->{state} eq 'retired' });
 is(outcome('on disk'), 'in_progress', 'killed before the claim was handed over: nobody gets the key');
 is(status_of('on disk'), 'IN_PROGRESS', 'killed before the claim was handed over: what idem_fail() said waits');
 $sql->("COMMIT PREPARED 'on disk'");

@@ -152,6 +152,37 @@ go_on('end theirs');
 like(finish_script($run), qr/ID001.*action "theirs" .*is being consumed by another transaction/, '... or seal it');
 is(item($table, 'ACTION#theirs')->{owner}, $token, '... which is left alone');
 
+# ----- the other service is gone for good -----------------------------------------------------
+
+# Seals an action for the database of another cluster, of which nothing is left.
+sub seal_elsewhere
+{
+	my ($id) = @_;
+	make($id);
+	dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => "ACTION#$id" } },
+		UpdateExpression => 'SET #s = :s, #o = :o, #b = :b, origin = :g, sealedAt = :n, sealedTtl = #l, #l = :l',
+		ExpressionAttributeNames => { '#s' => 'status', '#o' => 'owner', '#b' => 'bind', '#l' => 'ttl' },
+		ExpressionAttributeValues => { ':s' => { S => 'COMMITTING' }, ':o' => { S => $token }, ':b' => { S => 'tx' }, ':g' => { S => $other },
+			':n' => { N => '1800000000000' }, ':l' => { N => '4000000000' } } });
+	return;
+}
+my ($life) = split m{/}, $other;
+seal_elsewhere($_) foreach 'gone, done', 'gone, not done';
+is(outcome("action_consume('gone, done')"), 'in_progress 409', 'sealed by a server that is gone: the action is in progress');
+my $resolve = sub { my ($id, $status, $more) = @_; return run_script($node, "SELECT 'resolved ' || idem_resolve(action => '$id', status => '$status'" . ($more // '') . ");") };
+like($resolve->('gone, done', 'completed'), qr/55000.*"ACTION#gone, done" .*is being committed under another life\nDETAIL: .*"$life"[.]\nHINT: .*origin => '$life'/,
+	'idem_resolve() says which life it is, and that it must be named');
+like($resolve->('gone, done', 'failed', ", origin => '11111111-2222-4333-8444-555555555555'"), qr/55000/, '... another one does not do');
+is($resolve->('gone, done', 'completed', ", origin => '$life'"), "resolved true\n", 'the operator says that its work was done');
+is(used('gone, done') . ' ' . outcome("action_consume('gone, done')", 'elsewhere'), 'used already_used 409', '... and it is consumed');
+is($resolve->('gone, not done', 'failed', ", origin => '$life'"), "resolved true\n", 'the operator says that it was not');
+is(state_of('gone, not done'), 'active', '... and the action is as it was');
+$item = item($table, 'ACTION#gone, not done');
+cmp_ok($item->{ttl}, '<', 4000000000, '... with its ttl');
+is(outcome("action_consume('gone, not done')"), 'consumed 200', '... and can be consumed');
+is($resolve->($_, 'failed', ", origin => '$life'"), "resolved false\n", "nothing to settle: $_") foreach 'gone, done', 'nothing';
+like(run_script($node, "SELECT idem_resolve('k', 'failed', action => 'a');"), qr/22023.*key and action exclude each other/, 'a key and an action');
+
 # ----- faults ---------------------------------------------------------------------------------
 
 make('lost answer');
