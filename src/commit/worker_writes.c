@@ -16,7 +16,9 @@
  * scan.
  *
  * What DynamoDB refuses for good is not a failure of the target: the request was answered.
- * The reason goes into the row, and the row is tried again now and then.
+ * The reason goes into the row, and the row is tried again now and then.  If no reasons of
+ * its writes are told, an earlier request may have made them, and its reply was lost: then
+ * the record is read before the refusal counts (answer.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -448,7 +450,8 @@ eo_worker_writes_refused(EoWorkerJob *job, const EoAnswer *answer)
 	MemoryContext old;
 	Note	   *note;
 
-	if (row->writes.n == 0 || !is_for_good(&answer->error))
+	/* If the record cannot be read either, the target has failed. */
+	if (row->writes.n == 0 || answer->unexplained || !is_for_good(&answer->error))
 		return false;
 	old = MemoryContextSwitchTo(writes.context);
 	note = palloc0(sizeof(Note));

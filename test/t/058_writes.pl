@@ -301,6 +301,27 @@ make_table('tap_writes_gone');
 settled($node);
 is(record($table, 'table')->{status}, 'COMPLETED', 'when it is back the write is made');
 
+# The finish is applied, its answer is lost, and then its table goes: that is no refusal.
+my $lost_log = -s $node->logfile;
+fault(to => 'COMPLETED', key => 'lost, gone', do => 'lose', times => 0);
+$node->safe_psql('postgres', "SELECT idem_once('lost, gone', writes => " . counting('lost', 'tap_writes_gone') . ')');
+wait_until('the finish is applied', sub { record($table, 'lost, gone')->{status} eq 'COMPLETED' });
+dynamodb(DeleteTable => { TableName => 'tap_writes_gone' });
+reset_proxy();
+settled($node);
+is($node->safe_psql('postgres', 'SELECT count(*) FROM exactonce_pending'), 0, 'the answer was lost, and the table is gone: the key is done');
+unlike(slurp_file($node->logfile, $lost_log), qr/are refused/, 'and nobody is told that its writes are refused');
+
+# An operator meets such a key first.
+fault(to => 'COMPLETED', key => 'lost, resolved', do => 'lose', times => 0);
+$node->safe_psql('postgres', "SELECT idem_once('lost, resolved', writes => " . counting('lost, resolved') . ')');
+wait_until('the finish is applied', sub { record($table, 'lost, resolved')->{status} eq 'COMPLETED' });
+is(run_script($node, "SELECT idem_resolve('lost, resolved', 'completed');\n"), "t\n", 'an operator resolves a key whose answer was lost');
+reset_proxy();
+settled($node);
+is(counter('lost, resolved') . record($table, 'lost, resolved')->{writes}, '11', 'its write was made once');
+unlike(slurp_file($node->logfile, $lost_log), qr/given up/, 'and the log does not say that it was given up');
+
 # Rolled back: the row is still there, and the worker finds the record given up.
 fault(op => 'TransactWriteItems', key => 'waived', do => 'cancel', reasons => [ 'None', 'ValidationError' ], times => 0);
 $node->safe_psql('postgres', "SELECT idem_once('waived', writes => " . counting('waived') . ')');
