@@ -12,7 +12,7 @@ use Test::More;
 my $table = 'tap_writes';
 my $business = 'tap_writes_business';
 my $node = new_node('writes',
-	conf => "exactonce.test_hurry = 20\n",
+	conf => "exactonce.test_hurry = 20\nwal_level = replica\nmax_wal_senders = 5\nhot_standby = on\nmax_connections = 20\n",
 	options => { transact_tables => "$business, tap_writes_gone", request_timeout => '3s' });
 
 sub make_table
@@ -227,17 +227,30 @@ settled($node);
 is(join(' ', map { (values %$_)[0] } @{ dynamodb(GetItem => { TableName => $business, ConsistentRead => JSON::PP::true,
 	Key => { id => { S => 'backlog' } } })->{Item} }{'n', 'last'}), '100 100', 'the keys of a backlog come one after the other');
 
-# The transaction that hands in first may commit last: it holds the item until then.
-my $early = start_script($node, "BEGIN;\nSELECT idem_once('early', writes => " . putting('race', 'early') . ");\n" .
-	  say_in_script('early has it') . halt_until('early commits') . "COMMIT;\n");
-await_word('early has it');
-my $late = start_script($node, "SELECT idem_once('late', writes => " . putting('race', 'late') . ");\n");
-wait_until('another one waits for the item', sub {
-	$node->safe_psql('postgres', "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'object'") eq '1' });
-go_on('early commits');
-is(finish_script($_), "\n", 'both commit') foreach $early, $late;
+# The transaction that hands in first may commit last: it holds the item until then.  An item
+# is the same by whatever server it is reached.
+$node->safe_psql('postgres', server_sql('direct', endpoint => $ENV{EO_ENGINE}, table => $table, transact_tables => $business));
+foreach my $server ('exactonce', 'direct')
+{
+	my $early = start_script($node, "BEGIN;\nSELECT idem_once('early $server', writes => " . putting("race $server", 'early') . ");\n" .
+		  say_in_script("early has it $server") . halt_until("early commits $server") . "COMMIT;\n");
+	await_word("early has it $server");
+	my $late = start_script($node, "SELECT idem_once('late $server', server => '$server', writes => " . putting("race $server", 'late') . ");\n");
+	wait_until('another one waits for the item', sub {
+		$node->safe_psql('postgres', "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'object'") eq '1' });
+	go_on("early commits $server");
+	is(finish_script($_), "\n", 'both commit') foreach $early, $late;
+	settled($node);
+	is(counter("race $server"), 'late', 'the item shows the later one');
+}
+
+# What key a table has is learned for each server: another one may be another account.
+my $described = count_requests(op => 'DescribeTable');
+$node->safe_psql('postgres', server_sql('twin', table => $table, transact_tables => $business) . 'BEGIN;' .
+	  join('', map { my $server = $_; map { "SELECT idem_once('described $server $_', server => '$server', writes => " . putting("$server $_", 'x') . ');' } 1, 2 }
+		qw(exactonce twin)) . 'COMMIT');
+is(count_requests(op => 'DescribeTable') - $described, 2, 'two servers describe a table for themselves, each of them once');
 settled($node);
-is(counter('race'), 'late', 'the item shows the later one');
 
 $node->safe_psql('postgres', "BEGIN; " . join('', map { "SELECT idem_once('same $_', writes => " . putting('same', $_) . '); ' } 1 .. 9) . 'COMMIT');
 settled($node);
@@ -352,6 +365,27 @@ is(run_script($node, "SELECT idem_resolve('given up', 'completed');\n"), "t\n", 
 reset_proxy();
 settled($node);
 is(counter('given up') . record($table, 'given up')->{status}, '0COMPLETED', 'without its writes');
+
+# ----- a copy beside its original ---------------------------------------------
+
+# The copy has a row of the original's, whose life goes on: that is not the copy's to finish,
+# and its own keys do not wait for it.
+fault(to => 'COMPLETED', key => 'of the original', do => 'hold', times => 0);
+$node->safe_psql('postgres', "SELECT idem_once('of the original', writes => " . putting('of both', 'original') . ')');
+await_request(key => 'of the original', to => 'COMPLETED');
+$node->append_conf('pg_hba.conf', 'local replication all trust');
+$node->reload;
+$node->backup('copy');
+my $copy = PostgreSQL::Test::Cluster->new('copy');
+$copy->init_from_backup($node, 'copy');
+$copy->start;
+$copy->safe_psql('postgres', "SELECT idem_once('of the copy', writes => " . putting('of both', 'copy') . ')');
+wait_until('a key of the copy does not wait for the row of the original', sub { counter('of both') eq 'copy' });
+is(record($table, 'of the original')->{status}, 'COMMITTING', 'which the copy leaves alone');
+$copy->stop;
+reset_proxy();
+settled($node);
+is(record($table, 'of the original')->{status}, 'COMPLETED', 'the original finishes it');
 
 stop_without_crash($node, kills => 1);
 done_testing();
