@@ -324,9 +324,9 @@ static const struct
 	},
 
 	/*
-	 * Whoever does not know of the writes of a record must not finish it
-	 * without them.  A seal removes the number that another client may have
-	 * left.
+	 * A request that does not bring the writes of a record must not finish
+	 * it.  A seal without writes removes the number that another client may
+	 * have left.
 	 */
 	[EO_FINISH] = {
 		EO_STATE_COMPLETED,

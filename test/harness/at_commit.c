@@ -19,6 +19,7 @@
 PG_MODULE_MAGIC;
 
 extern PGDLLEXPORT void _PG_init(void);
+
 PG_FUNCTION_INFO_V1(at_commit);
 
 static char *command;
