@@ -337,6 +337,7 @@ append(const EoOutboxRow *row)
 	/* A scan may have met it before its slot has told of it. */
 	if (r == NULL)
 		put_in_order(r = make_row(row));
+	writes.expected = true;
 	for (int i = 0; i < r->nitems; i++)
 	{
 		const Queue *q = hash_search(writes.queues, &r->items[i], HASH_FIND, NULL);
