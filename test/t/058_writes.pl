@@ -195,7 +195,7 @@ sub putting
 }
 
 # The first key is held up; the second one has the same item, the third one another.
-fault(to => 'COMPLETED', key => 'first', do => 'hold');
+fault(to => 'COMPLETED', key => 'first', do => 'hold', times => 0);
 $node->safe_psql('postgres', "SELECT idem_once('first', writes => " . putting('order', 'first') . ')');
 await_request(key => 'first', to => 'COMPLETED');
 $node->safe_psql('postgres', "SELECT idem_once('second', writes => " . putting('order', 'second') . ')');
@@ -205,7 +205,7 @@ is(record($table, 'second')->{status}, 'COMMITTING', 'a key waits for an older o
 is(counter('order'), 0, 'neither is made');
 is($node->safe_psql('postgres', "SELECT key, waits_for FROM exactonce_pending ORDER BY key"), "first|\nsecond|earlier writes: first",
 	'exactonce_pending says for which key it waits');
-release_held();
+reset_proxy();
 settled($node);
 is(counter('order'), 'second', 'both are made in the order in which they were handed in');
 
@@ -312,7 +312,7 @@ is(counter('beside') . record($table, 'refused key')->{status}, '0COMPLETED', 't
 is(counter('refusing'), 'behind', 'what waited is made');
 
 # A table that goes after the commit, and comes back.
-fault(to => 'COMPLETED', key => 'table', do => 'hold');
+fault(to => 'COMPLETED', key => 'table', do => 'hold', times => 0);
 $node->safe_psql('postgres', "SELECT idem_once('table', writes => " . counting('back', 'tap_writes_gone') . ')');
 await_request(key => 'table', to => 'COMPLETED');
 dynamodb(DeleteTable => { TableName => 'tap_writes_gone' });
