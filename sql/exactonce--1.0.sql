@@ -575,28 +575,39 @@ COMMENT ON FUNCTION @extschema@.exactonce_waits_for(pg_catalog.xid8, pg_catalog.
 'the life that must be over, or what must confirm the commit of this transaction, before the worker marks a key completed; NULL if nothing must, or has to any more; for exactonce_pending';
 
 CREATE VIEW @extschema@.exactonce_pending AS
-	WITH refused AS MATERIALIZED (
-		SELECT r.system_identifier, r.dboid, r.write_number, r.digest,
-			pg_catalog.string_to_array(r.write_items, pg_catalog.chr(10)) AS items
-		FROM exactonce_internal.outbox r
-		WHERE r.reason IS NOT NULL AND NOT r.given_up)
-	SELECT s.srvname AS server, o.dynamodb_table,
-		@extschema@.exactonce_key_of_record(o.pk, o.server) AS key,
-		o.xid, o.created_at, pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) o.created_at AS age,
-		pg_catalog.encode(o.digest, 'hex') AS id,
-		COALESCE(@extschema@.exactonce_waits_for(o.xid, o.life, o.url, o.region, o.dynamodb_table, o.key_prefix),
-			(SELECT pg_catalog.concat('refused writes: ', pg_catalog.encode(r.digest, 'hex')) FROM refused r
-				WHERE r.system_identifier OPERATOR(pg_catalog.=) o.system_identifier AND r.dboid OPERATOR(pg_catalog.=) o.dboid
-					AND r.write_number OPERATOR(pg_catalog.<) o.write_number
-					AND r.items OPERATOR(pg_catalog.&&) pg_catalog.string_to_array(o.write_items, pg_catalog.chr(10))
-				LIMIT 1)) AS waits_for,
-		o.writes, o.reason, o.reason_item
-	FROM exactonce_internal.outbox o
-	JOIN pg_catalog.pg_control_system() c ON c.system_identifier OPERATOR(pg_catalog.=) o.system_identifier
-	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) o.dboid
-		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
-	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) o.server
-	WHERE NOT o.given_up;
+	WITH here AS MATERIALIZED (
+		SELECT o.server, o.dynamodb_table, o.pk, o.xid, o.created_at, o.digest, o.writes, o.write_number, o.reason, o.reason_item,
+			pg_catalog.string_to_array(o.write_items, pg_catalog.chr(10)) AS items,
+			@extschema@.exactonce_waits_for(o.xid, o.life, o.url, o.region, o.dynamodb_table, o.key_prefix) AS waits_for
+		FROM exactonce_internal.outbox o
+		JOIN pg_catalog.pg_control_system() c ON c.system_identifier OPERATOR(pg_catalog.=) o.system_identifier
+		JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) o.dboid
+			AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+		WHERE NOT o.given_up),
+	-- Of each item that is written the row whose writes come first; no row waits for those of a life that goes on elsewhere.
+	first AS MATERIALIZED (
+		SELECT DISTINCT ON (i.item) i.item, h.digest, h.server, h.pk, h.reason
+		FROM here h CROSS JOIN LATERAL pg_catalog.unnest(h.items) i(item)
+		WHERE h.waits_for IS NULL OR pg_catalog.right(h.waits_for, 7) OPERATOR(pg_catalog.<>) ': alive'
+		ORDER BY i.item, h.write_number),
+	behind AS MATERIALIZED (
+		SELECT DISTINCT ON (h.digest) h.digest, f.server, f.pk, f.reason
+		FROM here h CROSS JOIN LATERAL pg_catalog.unnest(h.items) i(item)
+		JOIN first f ON f.item OPERATOR(pg_catalog.=) i.item AND f.digest OPERATOR(pg_catalog.<>) h.digest
+		ORDER BY h.digest, f.reason NULLS LAST)
+	SELECT s.srvname AS server, h.dynamodb_table,
+		@extschema@.exactonce_key_of_record(h.pk, h.server) AS key,
+		h.xid, h.created_at, pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) h.created_at AS age,
+		pg_catalog.encode(h.digest, 'hex') AS id,
+		CASE
+			WHEN h.waits_for IS NOT NULL OR b.digest IS NULL THEN h.waits_for
+			WHEN b.reason IS NULL THEN pg_catalog.concat('earlier writes: ', @extschema@.exactonce_key_of_record(b.pk, b.server))
+			ELSE pg_catalog.concat('refused writes: ', @extschema@.exactonce_key_of_record(b.pk, b.server))
+		END AS waits_for,
+		h.writes, h.reason, h.reason_item
+	FROM here h
+	LEFT JOIN behind b ON b.digest OPERATOR(pg_catalog.=) h.digest
+	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) h.server;
 COMMENT ON VIEW @extschema@.exactonce_pending IS
 'completions that have committed and that DynamoDB has not confirmed yet; usually empty after some milliseconds';
 COMMENT ON COLUMN @extschema@.exactonce_pending.server IS 'name of the foreign server; NULL if it was dropped';
@@ -606,7 +617,7 @@ COMMENT ON COLUMN @extschema@.exactonce_pending.xid IS 'id of the transaction th
 COMMENT ON COLUMN @extschema@.exactonce_pending.created_at IS 'time at which idem_complete was called';
 COMMENT ON COLUMN @extschema@.exactonce_pending.age IS 'time since created_at';
 COMMENT ON COLUMN @extschema@.exactonce_pending.id IS 'names the row for idem_resolve(pending => id)';
-COMMENT ON COLUMN @extschema@.exactonce_pending.waits_for IS 'the life under which it committed and its state in exactonce_lives, while that is not over; synchronous_standby_names or replication slots, if these have not confirmed the commit; NULL if only DynamoDB has not';
+COMMENT ON COLUMN @extschema@.exactonce_pending.waits_for IS 'the life under which it committed and its state in exactonce_lives, while that is not over; synchronous_standby_names or replication slots, if these have not confirmed the commit; earlier writes or refused writes, and the key that writes to the same item first; NULL if only DynamoDB has not confirmed it';
 
 CREATE VIEW @extschema@.exactonce_in_doubt AS
 	SELECT s.srvname AS server, c.dynamodb_table,

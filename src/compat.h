@@ -206,6 +206,18 @@ eo_compat_slot_is_invalidated(const ReplicationSlot *slot)
 #endif
 }
 
+/* Is a column generated when it is read? */
+static inline bool
+eo_compat_is_virtual(Form_pg_attribute att)
+{
+#if PG_VERSION_NUM >= 180000
+	return att->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL;
+#else
+	(void) att;
+	return false;
+#endif
+}
+
 /* A lexer of len bytes of JSON, palloc'd.  It leaves the escapes in strings. */
 static inline JsonLexContext *
 eo_compat_json_lexer(char *json, size_t len, int encoding)

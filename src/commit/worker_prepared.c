@@ -95,6 +95,7 @@ take_row(const EoOutboxRow *row)
 		return true;
 	eo_slot_info_init(&info, EO_SLOT_SEALING, row->digest, row->token);
 	info.retention_s = row->retention_s;
+	info.has_writes = row->writes.n > 0;
 	memcpy(info.origin.life, row->life, sizeof(info.origin.life));
 	info.origin.xid = info.prepared_xid = row->xid;
 	info.vxid = eo_compat_prepared_vxid((TransactionId) row->xid);

@@ -429,6 +429,57 @@ eo_worker_rows_take(const EoOutboxRow *row)
 	(void) add_job(row);
 }
 
+/* ----- rows with writes that slots tell of ----- */
+
+void
+eo_worker_rows_note_written(const EoOutboxRow *row)
+{
+	if (!eo_worker_writes_note(row))
+		rows.scan_wanted = true;
+}
+
+/*
+ * Take a row that has been put in order, behind another one (NULL: it is the first).  If that
+ * one has no job because its writes were refused, an operator may have removed it, which a
+ * scan finds out.
+ */
+static void
+take_written(const EoOutboxRow *row, const char *behind)
+{
+	const KnownRow *known = behind == NULL ? NULL :
+	hash_search(rows.known, behind, HASH_FIND, NULL);
+
+	if (known != NULL && known->again_us != 0)
+	{
+		eo_worker_writes_expect();
+		rows.scan_wanted = true;
+	}
+	/* Older rows are waiting for room.  A scan finds this one, too. */
+	if (rows.held_back && eo_worker_jobs_half_full(EO_WORKER_WRITES, &row->target))
+		return;
+	rows.may_skip = 1;			/* there is no scan that could end */
+	(void) take_row(row);
+}
+
+void
+eo_worker_rows_take_written(void)
+{
+	MemoryContext old = CurrentMemoryContext;
+	EoOutboxRow row;
+	const char *behind;
+
+	if (!eo_worker_writes_any_noted())
+		return;
+	StartTransactionCommand();
+	if (OidIsValid(eo_internal_look()))
+	{
+		while (eo_worker_writes_next_noted(&row, &behind))
+			take_written(&row, behind);
+	}
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(old);
+}
+
 /* ----- the barrier ----- */
 
 static void

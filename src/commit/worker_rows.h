@@ -30,6 +30,13 @@ extern bool eo_worker_rows_fetch(void);
  */
 extern void eo_worker_rows_take(const EoOutboxRow *row);
 
+/*
+ * The same for a row with writes.  The rows that were noted are read, and get their jobs,
+ * when the second function is called; it runs a transaction of its own if there are any.
+ */
+extern void eo_worker_rows_note_written(const EoOutboxRow *row);
+extern void eo_worker_rows_take_written(void);
+
 /* Have the outbox scanned: there may be rows that nothing else has told of. */
 extern void eo_worker_rows_want_scan(void);
 

@@ -136,12 +136,16 @@ finish(const EoSlotView *view)
 	 * over, the row may have gone with an extension that was dropped; then a
 	 * scan finds it, or not.
 	 */
-	if (view->info.has_writes)
-		eo_worker_writes_expect();
-	if (eo_life_is_current(slots.dboid, origin->life) && !view->info.has_writes)
-		eo_worker_rows_take(&row);
-	else
+	if (!eo_life_is_current(slots.dboid, origin->life))
+	{
+		if (view->info.has_writes)
+			eo_worker_writes_expect();
 		eo_worker_rows_want_scan();
+	}
+	else if (view->info.has_writes)
+		eo_worker_rows_note_written(&row);
+	else
+		eo_worker_rows_take(&row);
 	eo_slot_free(view->ref);
 }
 
@@ -242,6 +246,7 @@ eo_worker_slots_fetch(void)
 				break;
 		}
 	}
+	eo_worker_rows_take_written();
 }
 
 /*

@@ -11,17 +11,25 @@
  * Their order is to be kept: of the rows that write to an item the one with the least number
  * comes first (item_order.h), and the others wait until it is removed.  A snapshot that shows
  * a row shows those before it.  So before a scan looks for work, all rows with writes are
- * read and put in order.  A row that has become visible after that waits for the next scan.
- * When a row is removed, those that have waited for it alone get their jobs without another
- * scan.
+ * read and put in order.  When a row is removed, those that have waited for it alone get their
+ * jobs without another scan.
+ *
+ * Slots tell of rows that commit after that, in the order of their numbers: a transaction
+ * gives its slots to the worker in that order (xact.c), and before it releases the locks of
+ * its items.  So each row is put behind all that are in order, and needs no scan.  That is not
+ * so for prepared transactions, whose slots are given to the worker after their locks are
+ * released.  Where these are enabled, or something is not known, a scan is made instead.
  *
  * What DynamoDB refuses for good is not a failure of the target: the request was answered.
- * The reason goes into the row, and the row is tried again now and then.
+ * The reason goes into the row, and the row is tried again now and then.  If no reasons of
+ * its writes are told, an earlier request may have made them, and its reply was lost: then
+ * the record is read before the refusal counts (answer.c).
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/twophase.h"
 #include "commit/known_targets.h"
 #include "commit/outbox.h"
 #include "commit/worker_heir.h"
@@ -80,6 +88,14 @@ typedef struct Loaded
 	size_t		bytes;
 } Loaded;
 
+/* A row of which a slot has told. */
+typedef struct Told
+{
+	uint8		digest[EO_DIGEST_LEN];
+	char		token[EO_TOKEN_LEN + 1];
+	int64		committed_us;
+} Told;
+
 /* A reason that is to be noted in a row. */
 typedef struct Note
 {
@@ -100,8 +116,10 @@ static struct
 	int			room;
 	HTAB	   *places;			/* Place by token */
 	HTAB	   *queues;			/* Queue by item */
+	List	   *told;			/* Told: not read yet */
 	List	   *ready;			/* Row: first of all its items since */
 	bool		expected;		/* there may be rows with writes */
+	bool		in_order;		/* but for those of which slots will tell */
 	bool		again;			/* the scan has met some that are not in order */
 	bool		no_memory;		/* or for which there was no memory */
 	slist_head	notes;
@@ -119,6 +137,7 @@ void
 eo_worker_writes_expect(void)
 {
 	writes.expected = true;
+	writes.in_order = false;
 }
 
 bool
@@ -151,9 +170,9 @@ is_elsewhere(const EoOutboxRow *row)
 	return verdict.relation == EO_LIFE_OTHER && verdict.beats;
 }
 
-/* Note a row that a scan begins with. */
-static void
-note_row(const EoOutboxRow *row)
+/* A row and its items, not in order yet. */
+static Row *
+make_row(const EoOutboxRow *row)
 {
 	MemoryContext old = MemoryContextSwitchTo(writes.order);
 	const char *line = row->writes.items;
@@ -171,13 +190,20 @@ note_row(const EoOutboxRow *row)
 		r->items[r->nitems++] = hash_bytes_extended((const unsigned char *) line, (int) len, 0);
 		line += len + (line[len] == '\n');
 	}
+	MemoryContextSwitchTo(old);
+	return r;
+}
+
+/* Note a row that a scan begins with. */
+static void
+note_row(const EoOutboxRow *row)
+{
 	if (writes.nrows == writes.room)
 	{
 		writes.room *= 2;
 		writes.rows = repalloc_huge(writes.rows, sizeof(Row *) * writes.room);
 	}
-	writes.rows[writes.nrows++] = r;
-	MemoryContextSwitchTo(old);
+	writes.rows[writes.nrows++] = make_row(row);
 }
 
 static int
@@ -207,7 +233,7 @@ enqueue(Row *row, uint64 item)
 		q->room *= 2;
 		q->rows = repalloc_huge(q->rows, sizeof(Row *) * q->room);
 	}
-	row->ahead += q->n > 0;
+	row->ahead += q->n > q->first;
 	q->rows[q->n++] = row;
 }
 
@@ -263,6 +289,7 @@ eo_worker_writes_begin(void)
 	for (int i = 0; i < writes.nrows; i++)
 		put_in_order(writes.rows[i]);
 	writes.expected = writes.nrows > 0;
+	writes.in_order = true;
 }
 
 static Row *
@@ -272,6 +299,76 @@ find_row(const char *token)
 	hash_search(writes.places, token, HASH_FIND, NULL);
 
 	return place != NULL ? place->row : NULL;
+}
+
+bool
+eo_worker_writes_note(const EoOutboxRow *row)
+{
+	MemoryContext old;
+	Told	   *told;
+
+	if (!writes.in_order || max_prepared_xacts > 0)
+	{
+		eo_worker_writes_expect();
+		return false;
+	}
+	old = MemoryContextSwitchTo(writes.context);
+	told = palloc0(sizeof(Told));
+	memcpy(told->digest, row->digest, sizeof(told->digest));
+	strlcpy(told->token, row->token, sizeof(told->token));
+	told->committed_us = row->committed_us;
+	writes.told = lappend(writes.told, told);
+	MemoryContextSwitchTo(old);
+	return true;
+}
+
+bool
+eo_worker_writes_any_noted(void)
+{
+	return writes.told != NIL;
+}
+
+/* Put a row behind all that are in order.  Returns the token of one that is before it. */
+static const char *
+append(const EoOutboxRow *row)
+{
+	Row		   *r = find_row(row->token);
+
+	/* A scan may have met it before its slot has told of it. */
+	if (r == NULL)
+		put_in_order(r = make_row(row));
+	writes.expected = true;
+	for (int i = 0; i < r->nitems; i++)
+	{
+		const Queue *q = hash_search(writes.queues, &r->items[i], HASH_FIND, NULL);
+
+		if (q->rows[q->first] != r)
+			return q->rows[q->first]->token;
+	}
+	return NULL;
+}
+
+/* A scan may have met a row before, and then it may be finished by now. */
+bool
+eo_worker_writes_next_noted(EoOutboxRow *row, const char **behind)
+{
+	bool		found = false;
+
+	while (!found && writes.told != NIL)
+	{
+		Told	   *told = linitial(writes.told);
+
+		found = eo_outbox_read(told->digest, row) && strcmp(row->token, told->token) == 0 &&
+			!row->given_up && row->writes.n > 0;
+		if (found)
+		{
+			row->committed_us = told->committed_us;
+			*behind = append(row);
+		}
+		writes.told = list_delete_first(writes.told);
+		pfree(told);
+	}
+	return found;
 }
 
 bool
@@ -304,6 +401,12 @@ dequeue(const Row *row, uint64 item)
 		i++;
 	if (i == q->n)
 		return;
+	if (q->n - q->first == 1)
+	{
+		pfree(q->rows);
+		(void) hash_search(writes.queues, &item, HASH_REMOVE, NULL);
+		return;
+	}
 	if (i > q->first)
 	{
 		memmove(&q->rows[i], &q->rows[i + 1], sizeof(Row *) * (q->n - i - 1));
@@ -328,7 +431,10 @@ eo_worker_writes_finished(const char *token)
 		if (!is_repeated(row, i))
 			dequeue(row, row->items[i]);
 	}
+	writes.ready = list_delete_ptr(writes.ready, row);
 	MemoryContextSwitchTo(old);
+	pfree(row->items);
+	pfree(row);
 }
 
 bool
@@ -448,7 +554,8 @@ eo_worker_writes_refused(EoWorkerJob *job, const EoAnswer *answer)
 	MemoryContext old;
 	Note	   *note;
 
-	if (row->writes.n == 0 || !is_for_good(&answer->error))
+	/* If the record cannot be read either, the target has failed. */
+	if (row->writes.n == 0 || answer->unexplained || !is_for_good(&answer->error))
 		return false;
 	old = MemoryContextSwitchTo(writes.context);
 	note = palloc0(sizeof(Note));

@@ -22,6 +22,19 @@ extern void eo_worker_writes_init(MemoryContext context);
 extern void eo_worker_writes_expect(void);
 
 /*
+ * A slot tells of a row.  Returns false if rows before it may not be in order yet: then a scan
+ * is needed, which is expected after that.
+ */
+extern bool eo_worker_writes_note(const EoOutboxRow *row);
+
+/*
+ * The rows that were noted, put in order one after the other.  *behind is the token of a row
+ * that has to go before; NULL: there is none.  In a transaction.
+ */
+extern bool eo_worker_writes_any_noted(void);
+extern bool eo_worker_writes_next_noted(EoOutboxRow *row, const char **behind);
+
+/*
  * A scan of the outbox begins: if rows with writes are expected, put them in order.  In the
  * transaction of the scan.
  */

@@ -34,7 +34,8 @@
  * The list is in the order in which claims were made, and the id of a
  * subtransaction is greater than its parent's.  So the levels of claims never
  * decrease from head to tail, and the claims of the innermost level are at the
- * tail.
+ * tail.  When the transaction commits all are of one level, and those with writes are put
+ * in another order.
  *
  * A failure or release (idem_fail(), idem_release()) survives a rollback to a
  * savepoint and the abort of the transaction: it is about the claim and not about
@@ -54,6 +55,7 @@
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
+#include "commit/decision.h"
 #include "commit/lives.h"
 #include "commit/session_tokens.h"
 #include "commit/slot_room.h"
@@ -532,6 +534,7 @@ get_ready(void)
 	check_settled();
 	if (tx.ncompleted > 0)
 	{
+		eo_decision_order(&tx.claims);
 		tx.seal(&tx.claims);
 
 		/*

@@ -73,6 +73,7 @@ typedef struct EoTxClaim
 	char	   *result;			/* JSON text to complete with; NULL: none */
 	size_t		result_len;
 	int			writes;			/* made with its finish; of a completed claim */
+	int64		write_number;	/* of the row that has them */
 	uint64		writes_hash;	/* eo_writes_hash() of them */
 } EoTxClaim;
 

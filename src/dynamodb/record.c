@@ -262,7 +262,7 @@ static const struct
 		EO_STATE_COMPLETED,
 		IS_OWN_RUN,
 		"SET #s = :C, #u = :i, " SET_TTL "[v?, #v = :v]" SHOW_FINISHED(THE_TTL)
-		" REMOVE #l, #r, #e, #g[!v?, #v]" REMOVE_LEASE
+		" REMOVE #l, #r, #e, #g, #w[!v?, #v]" REMOVE_LEASE
 	},
 
 	/*
@@ -310,7 +310,7 @@ static const struct
 		EO_STATE_COMMITTING,
 		IS_OWN_RUN " AND (attribute_not_exists(#g) OR #g <> :g)",
 		"SET #s = :M, #g = :g, #b = :b, #u = :i[v?, #v = :v][q?, #w = :q]" KEEP_SHOWN SHOW_SEALED
-		" REMOVE #t, #e, #r[!v?, #v]"
+		" REMOVE #t, #e, #r[!v?, #v][!q?, #w]"
 	},
 	[EO_SEAL_NEW] = {
 		EO_STATE_COMMITTING,
@@ -318,7 +318,7 @@ static const struct
 		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
 		" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
 		" #c = if_not_exists(#c, :i), #u = :i" SET_TERMS "[v?, #v = :v][q?, #w = :q]" KEEP_NOTHING SHOW_SEALED
-		" REMOVE #t, #l, #e, #r" REMOVE_TERMS "[!v?, #v]"
+		" REMOVE #t, #l, #e, #r" REMOVE_TERMS "[!v?, #v][!q?, #w]"
 	},
 	[EO_SEAL_EXPIRED] = {
 		EO_STATE_COMMITTING,
@@ -327,9 +327,15 @@ static const struct
 		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i" SET_TERMS "[v?, #v = :v][q?, #w = :q]"
 		KEEP_NOTHING SHOW_SEALED " REMOVE #t, #l, #e, #r, #p" REMOVE_TERMS "[!v?, #v][!q?, #w]"
 	},
+
+	/*
+	 * A request that does not bring the writes of a record must not finish
+	 * it.  A seal without writes removes the number that another client may
+	 * have left.
+	 */
 	[EO_FINISH] = {
 		EO_STATE_COMPLETED,
-		"#s = :M AND #o = :o[q? AND #w = :q]" UNTOUCHED,
+		"#s = :M AND #o = :o[q? AND #w = :q][!q? AND attribute_not_exists(#w)]" UNTOUCHED,
 		"SET #s = :C, #u = :i, " SET_TTL SHOW_FINISHED(THE_TTL) " REMOVE #l" REMOVE_LEASE REMOVE_KEPT
 	},
 
@@ -388,7 +394,7 @@ static const struct
 		"SET #s = :C, #o = :o, #b = :b,"
 		" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
 		" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS "[v?, #v = :v][p?, #p = :p]"
-		SHOW_FINISHED(":t") " REMOVE #l, #e, #r, #g" REMOVE_TERMS "[!v?, #v]" REMOVE_LEASE
+		SHOW_FINISHED(":t") " REMOVE #l, #e, #r, #g, #w" REMOVE_TERMS "[!v?, #v]" REMOVE_LEASE
 	},
 	[EO_COMPLETE_EXPIRED] = {
 		EO_STATE_COMPLETED,

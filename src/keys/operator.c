@@ -269,6 +269,14 @@ check_durable(const EoKey *k)
 			 errhint("The worker says so in DynamoDB when they have; see idem_check().")));
 }
 
+/* Was the finish of a row applied, with its writes?  Then its answer was lost. */
+static bool
+is_finished(const EoRecord *r, const EoOutboxRow *row)
+{
+	return row->writes.n > 0 && r->state == EO_STATE_COMPLETED && r->writes == row->writes.n &&
+		strcmp(r->owner, row->token) == 0;
+}
+
 /*
  * The record is not COMMITTING, so there is no commit to decide.  Forget what this
  * database still has about the key: a doubt, and a row of the outbox (pending, or
@@ -280,12 +288,14 @@ static bool
 dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending)
 {
 	eo_doubt_end(&k->target, k->pk);
-	/* The finish was applied, and its answer was lost. */
-	if (pending != NULL && pending->writes.n > 0 && r != NULL &&
-		r->state == EO_STATE_COMPLETED && strcmp(r->owner, pending->token) == 0)
+	if (pending == NULL)
+		return false;
+	if (r != NULL && is_finished(r, pending))
 		return eo_outbox_remove(pending->digest, pending->token);
-	return pending != NULL && (r == NULL || strcmp(r->owner, pending->token) != 0) &&
-		give_up(pending, true);
+	if (r != NULL && strcmp(r->owner, pending->token) == 0 &&
+		(pending->writes.n == 0 || r->state != EO_STATE_COMPLETED))
+		return false;
+	return give_up(pending, true);
 }
 
 /*
@@ -473,6 +483,7 @@ eo_operator_give_up(const char *id)
 	EoAnswer   *answer;
 	const EoRecord *r;
 	bool		known;
+	bool		finished;
 
 	read_id(id, digest);
 	if (!eo_outbox_read(digest, &row) || row.given_up)
@@ -501,6 +512,7 @@ eo_operator_give_up(const char *id)
 				 row.writes.refused ? errhint("Its writes are refused: idem_resolve(key, 'completed') gives them up.") :
 				 errhint("Leave it to the worker; idem_check() says what keeps it from doing so.")));
 	known = answer->outcome == EO_READ;
+	finished = known && answer->exists && is_finished(r, &row);
 	eo_answer_free(answer);
-	return give_up(&row, known);
+	return finished ? eo_outbox_remove(row.digest, row.token) : give_up(&row, known);
 }

@@ -18,6 +18,11 @@
  *	 action is not: its refusals are never explained by a later read, so no item
  *	 means no action.  For that an engine must return items with refusals, as
  *	 DynamoDB has since June 2023.
+ * - A transaction is refused as a whole, because one of its tables is gone, say.
+ *	 That tells nothing about the record, so if the caller sends such a
+ *	 transaction again and again (reads_refusal), it is read, too.  If the record
+ *	 admits the write, the transaction has failed; if not, the record tells what
+ *	 became of it, as after a refusal.
  * - Everything else is EO_UNKNOWN.
  *
  *-------------------------------------------------------------------------
@@ -293,6 +298,13 @@ settle(EoAnswer *answer)
 		case EO_CONDITION_FAILED:
 			settle_refusal(answer);
 			break;
+		case EO_NO_TABLE:
+		case EO_DENIED:
+		case EO_TOO_LARGE:
+		case EO_REFUSED:
+			answer->read_again = answer->reads_refusal;
+			answer->outcome = EO_FAILED_CALL;
+			break;
 		default:
 			answer->outcome = EO_FAILED_CALL;
 			break;
@@ -330,16 +342,20 @@ settle_refusal(EoAnswer *answer)
 	}
 }
 
-/* The read that followed a refusal without an item has ended. */
+/*
+ * The read that followed a refusal without an item, or of a whole transaction, has ended.
+ */
 static void
 settle_second_look(EoAnswer *answer)
 {
 	EoCall	   *call = &answer->call;
+	bool		as_a_whole = answer->error.status != EO_CONDITION_FAILED;
 
 	answer->read_again = false;
 	if (call->error.status != EO_OK)
 	{
 		/* The write was refused, but by which item is not known. */
+		answer->unexplained = as_a_whole;
 		answer->error = call->error;
 		if (answer->doubted)
 			answer->error.status = EO_UNKNOWN;
@@ -347,7 +363,15 @@ settle_second_look(EoAnswer *answer)
 		return;
 	}
 	call->in_doubt = answer->doubted;
-	call->error.status = EO_CONDITION_FAILED;
+	if (as_a_whole && call->item != NULL && answer->readable &&
+		answer->kind->admits(answer->item, answer->written))
+	{
+		/* Then what was refused are the other writes. */
+		answer->exists = true;
+		return;
+	}
+	call->error.status = answer->error.status = EO_CONDITION_FAILED;
+	answer->outcome = EO_NOT_APPLIED;
 	if (call->item == NULL)
 	{
 		answer->exists = false;

@@ -49,6 +49,12 @@ typedef struct EoItemKind
 	/* Does the item show that the write described by written was applied? */
 	bool		(*shows) (const void *item, const void *written);
 
+	/*
+	 * Would the item admit the write described by written?  For answers with
+	 * reads_refusal only.
+	 */
+	bool		(*admits) (const void *item, const void *written);
+
 	/* Append the body of a consistent GetItem. */
 	void		(*put_read) (const EoStore *store, EoBuf *body, const char *pk);
 } EoItemKind;
@@ -85,6 +91,10 @@ typedef struct EoAnswer
 								 * NULL: it has its own */
 	bool		is_probe;		/* a write that is never applied: its reply
 								 * shows nothing, and needs no second look */
+	bool		reads_refusal;	/* a transaction that is refused as a whole is
+								 * followed by the second look, too */
+	bool		unexplained;	/* EO_FAILED_CALL, and that look has failed:
+								 * error is the one of the read */
 
 	/* Private to answer.c. */
 	char	   *pk;

@@ -73,6 +73,7 @@ static void hash_credentials(EoStore *s);
 static EoStatus read_record(const EoStore *store, EoJsonValue *json, void *item);
 static const char *pk_of_record(const EoStore *store, EoJsonValue *json);
 static bool shows_record(const void *item, const void *written);
+static bool admits_finish(const void *item, const void *written);
 static void put_read_record(const EoStore *store, EoBuf *body, const char *pk);
 
 EoStore *
@@ -339,6 +340,7 @@ const EoItemKind eo_store_record_kind = {
 	.read = read_record,
 	.pk_of = pk_of_record,
 	.shows = shows_record,
+	.admits = admits_finish,
 	.put_read = put_read_record,
 };
 
@@ -388,6 +390,7 @@ eo_store_prepare_transaction(EoStore *store, const char *pk, EoVerb verb, const 
 	EoBuf	   *body = &answer->call.body;
 
 	answer->call.nactions = 1 + nwrites;
+	answer->reads_refusal = verb == EO_FINISH;
 	eo_buf_addf(body, "{\"ClientRequestToken\":\"%s\",\"ReturnConsumedCapacity\":\"TOTAL\",\"TransactItems\":[",
 				request_token);
 	eo_record_put_transact_item(store->layout, body, store->server->table, pk, verb, w);
@@ -444,6 +447,17 @@ shows_record(const void *item, const void *written)
 	if (w->verb == EO_WAIVE || (w->verb == EO_FINISH && w->writes > 0))
 		return r->writes == w->writes;
 	return (w->verb != EO_EXTEND && w->verb != EO_RESUME) || r->lease_ms >= w->lease_ms;
+}
+
+/* Is the record still the one that the finish of a sealed key is about? */
+static bool
+admits_finish(const void *item, const void *written)
+{
+	const EoRecord *r = item;
+	const Written *w = written;
+
+	return r->state == EO_STATE_COMMITTING && r->owner != NULL && strcmp(r->owner, w->owner) == 0 &&
+		r->writes == w->writes;
 }
 
 static void

@@ -91,7 +91,6 @@ eo_idem_mirror_body(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("idem_mirror() was not called as a trigger"),
 				 errhint("CREATE TRIGGER ... AFTER INSERT OR UPDATE OR DELETE ON ... FOR EACH ROW EXECUTE FUNCTION idem_mirror('table', 'key column');")));
-	eo_gate("idem_mirror", EO_WRITES | EO_SWITCHED);
 	read_terms(data, &terms);
 	inserted = TRIGGER_FIRED_BY_INSERT(data->tg_event);
 	deleted = TRIGGER_FIRED_BY_DELETE(data->tg_event);
@@ -104,6 +103,7 @@ eo_idem_mirror_body(PG_FUNCTION_ARGS)
 	 */
 	if (!inserted && !deleted && !own && !has_changed(data, terms.columns, terms.ncolumns))
 		return PointerGetDatum(row);
+	eo_gate("idem_mirror", EO_WRITES | EO_SWITCHED);
 	store = open_as_owner(data, &terms);
 	eo_gate_worker();
 	if (!deleted)
@@ -177,6 +177,20 @@ read_terms(TriggerData *data, Terms *terms)
 	}
 }
 
+/* A trigger is not told the values of columns that are computed when they are read. */
+static void
+check_stored(TriggerData *data, const AttrNumber *columns, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(data->tg_relation), columns[i] - 1);
+
+		if (eo_compat_is_virtual(att))
+			refuse_definition(data, psprintf("Column \"%s\" is generated and not stored, so it cannot be copied; name the columns that are.",
+											 NameStr(att->attname)));
+	}
+}
+
 /* Read names with commas between them; "*" stands for all columns. */
 static int
 read_columns(TriggerData *data, const char *list, AttrNumber *columns)
@@ -212,6 +226,7 @@ read_columns(TriggerData *data, const char *list, AttrNumber *columns)
 		if (!has_column(columns, n, column + 1))
 			columns[n++] = column + 1;
 	}
+	check_stored(data, columns, n);
 	return n;
 }
 

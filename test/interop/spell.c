@@ -110,6 +110,9 @@ put_item(EoBuf *out, const EoLayout *layout, const char *pk, EoState from)
 
 		if (name == NULL || a == EO_A_KEY || a == EO_A_SORT_KEY || one_of(25) == 0)
 			continue;
+		/* Most records have no writes. */
+		if (a == EO_A_WRITES && one_of(4) > 0)
+			continue;
 		eo_buf_addf(out, ",\"%s\":", name);
 		put_value(out, layout, (EoRecordAttribute) a, from);
 	}
@@ -139,6 +142,7 @@ make_write(EoWrite *w)
 	w->result_len = w->result != NULL ? strlen(w->result) : 0;
 	w->error = one_of(2) ? texts[one_of(3)] : NULL;
 	w->error_len = w->error != NULL ? strlen(w->error) : 0;
+	w->writes = one_of(4) == 0 ? 1 : 0;
 }
 
 int

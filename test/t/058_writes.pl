@@ -12,7 +12,7 @@ use Test::More;
 my $table = 'tap_writes';
 my $business = 'tap_writes_business';
 my $node = new_node('writes',
-	conf => "exactonce.test_hurry = 20\n",
+	conf => "exactonce.test_hurry = 20\nwal_level = replica\nmax_wal_senders = 5\nhot_standby = on\nmax_connections = 20\n",
 	options => { transact_tables => "$business, tap_writes_gone", request_timeout => '3s' });
 
 sub make_table
@@ -195,7 +195,7 @@ sub putting
 }
 
 # The first key is held up; the second one has the same item, the third one another.
-fault(to => 'COMPLETED', key => 'first', do => 'hold');
+fault(to => 'COMPLETED', key => 'first', do => 'hold', times => 0);
 $node->safe_psql('postgres', "SELECT idem_once('first', writes => " . putting('order', 'first') . ')');
 await_request(key => 'first', to => 'COMPLETED');
 $node->safe_psql('postgres', "SELECT idem_once('second', writes => " . putting('order', 'second') . ')');
@@ -203,7 +203,9 @@ $node->safe_psql('postgres', "SELECT idem_once('third', writes => " . putting('o
 wait_until('a key with another item goes ahead', sub { counter('other') eq 'third' });
 is(record($table, 'second')->{status}, 'COMMITTING', 'a key waits for an older one that writes to its item');
 is(counter('order'), 0, 'neither is made');
-release_held();
+is($node->safe_psql('postgres', "SELECT key, waits_for FROM exactonce_pending ORDER BY key"), "first|\nsecond|earlier writes: first",
+	'exactonce_pending says for which key it waits');
+reset_proxy();
 settled($node);
 is(counter('order'), 'second', 'both are made in the order in which they were handed in');
 
@@ -227,21 +229,40 @@ settled($node);
 is(join(' ', map { (values %$_)[0] } @{ dynamodb(GetItem => { TableName => $business, ConsistentRead => JSON::PP::true,
 	Key => { id => { S => 'backlog' } } })->{Item} }{'n', 'last'}), '100 100', 'the keys of a backlog come one after the other');
 
-# The transaction that hands in first may commit last: it holds the item until then.
-my $early = start_script($node, "BEGIN;\nSELECT idem_once('early', writes => " . putting('race', 'early') . ");\n" .
-	  say_in_script('early has it') . halt_until('early commits') . "COMMIT;\n");
-await_word('early has it');
-my $late = start_script($node, "SELECT idem_once('late', writes => " . putting('race', 'late') . ");\n");
-wait_until('another one waits for the item', sub {
-	$node->safe_psql('postgres', "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'object'") eq '1' });
-go_on('early commits');
-is(finish_script($_), "\n", 'both commit') foreach $early, $late;
+# The transaction that hands in first may commit last: it holds the item until then.  An item
+# is the same by whatever server it is reached.
+$node->safe_psql('postgres', server_sql('direct', endpoint => $ENV{EO_ENGINE}, table => $table, transact_tables => $business));
+foreach my $server ('exactonce', 'direct')
+{
+	my $early = start_script($node, "BEGIN;\nSELECT idem_once('early $server', writes => " . putting("race $server", 'early') . ");\n" .
+		  say_in_script("early has it $server") . halt_until("early commits $server") . "COMMIT;\n");
+	await_word("early has it $server");
+	my $late = start_script($node, "SELECT idem_once('late $server', server => '$server', writes => " . putting("race $server", 'late') . ");\n");
+	wait_until('another one waits for the item', sub {
+		$node->safe_psql('postgres', "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'object'") eq '1' });
+	go_on("early commits $server");
+	is(finish_script($_), "\n", 'both commit') foreach $early, $late;
+	settled($node);
+	is(counter("race $server"), 'late', 'the item shows the later one');
+}
+
+# What key a table has is learned for each server: another one may be another account.
+my $described = count_requests(op => 'DescribeTable');
+$node->safe_psql('postgres', server_sql('twin', table => $table, transact_tables => $business) . 'BEGIN;' .
+	  join('', map { my $server = $_; map { "SELECT idem_once('described $server $_', server => '$server', writes => " . putting("$server $_", 'x') . ');' } 1, 2 }
+		qw(exactonce twin)) . 'COMMIT');
+is(count_requests(op => 'DescribeTable') - $described, 2, 'two servers describe a table for themselves, each of them once');
 settled($node);
-is(counter('race'), 'late', 'the item shows the later one');
 
 $node->safe_psql('postgres', "BEGIN; " . join('', map { "SELECT idem_once('same $_', writes => " . putting('same', $_) . '); ' } 1 .. 9) . 'COMMIT');
 settled($node);
 is(counter('same'), 9, 'keys of one transaction are in order, too');
+
+# Claimed in one order, completed in the other one.
+$node->safe_psql('postgres', 'BEGIN; ' . join('', map { "SELECT idem_acquire('crossed $_'); " } 1 .. 9) .
+	  join('', map { "SELECT idem_complete('crossed $_', writes => " . putting('crossed', $_) . '); ' } reverse 1 .. 9) . 'COMMIT');
+settled($node);
+is(counter('crossed'), 1, 'in that in which they were completed');
 
 my $other = start_script($node, "BEGIN;\nSELECT idem_once('dead a', writes => " . putting('a', 1) . ");\n" . say_in_script('a') . halt_until('b') .
 	  "SELECT idem_once('dead b', writes => " . putting('b', 1) . ");\nCOMMIT;\n");
@@ -272,8 +293,8 @@ $node->safe_psql('postgres', "SELECT idem_once('beside', writes => " . counting(
 $node->safe_psql('postgres', "SELECT idem_once('without')");
 wait_until('other keys are not held up', sub { counter('unharmed') eq '1' && record($table, 'without')->{status} eq 'COMPLETED' });
 is(record($table, 'behind')->{status}, 'COMMITTING', 'but one with the same item waits');
-is($node->safe_psql('postgres', "SELECT b.waits_for = 'refused writes: ' || a.id FROM exactonce_pending a, exactonce_pending b
-	WHERE a.key = 'refused key' AND b.key = 'behind'"), 't', 'and says for what');
+is($node->safe_psql('postgres', "SELECT key, waits_for FROM exactonce_pending ORDER BY key"), "behind|refused writes: refused key\nrefused key|",
+	'and says for which key');
 like($node->safe_psql('postgres', "SELECT status, detail FROM idem_check() WHERE \"check\" = 'pending'"),
 	qr/^warning\|2 completions, .* of which DynamoDB refuses the writes of 1/, 'idem_check() tells, too');
 like(run_script($node, "SELECT idem_acquire('refused key');\n"), qr/completed/, 'the key is completed here');
@@ -291,7 +312,7 @@ is(counter('beside') . record($table, 'refused key')->{status}, '0COMPLETED', 't
 is(counter('refusing'), 'behind', 'what waited is made');
 
 # A table that goes after the commit, and comes back.
-fault(to => 'COMPLETED', key => 'table', do => 'hold');
+fault(to => 'COMPLETED', key => 'table', do => 'hold', times => 0);
 $node->safe_psql('postgres', "SELECT idem_once('table', writes => " . counting('back', 'tap_writes_gone') . ')');
 await_request(key => 'table', to => 'COMPLETED');
 dynamodb(DeleteTable => { TableName => 'tap_writes_gone' });
@@ -300,6 +321,27 @@ wait_until('a table that is gone is told', sub { $node->safe_psql('postgres', $p
 make_table('tap_writes_gone');
 settled($node);
 is(record($table, 'table')->{status}, 'COMPLETED', 'when it is back the write is made');
+
+# The finish is applied, its answer is lost, and then its table goes: that is no refusal.
+my $lost_log = -s $node->logfile;
+fault(to => 'COMPLETED', key => 'lost, gone', do => 'lose', times => 0);
+$node->safe_psql('postgres', "SELECT idem_once('lost, gone', writes => " . counting('lost', 'tap_writes_gone') . ')');
+wait_until('the finish is applied', sub { record($table, 'lost, gone')->{status} eq 'COMPLETED' });
+dynamodb(DeleteTable => { TableName => 'tap_writes_gone' });
+reset_proxy();
+settled($node);
+is($node->safe_psql('postgres', 'SELECT count(*) FROM exactonce_pending'), 0, 'the answer was lost, and the table is gone: the key is done');
+unlike(slurp_file($node->logfile, $lost_log), qr/are refused/, 'and nobody is told that its writes are refused');
+
+# An operator meets such a key first.
+fault(to => 'COMPLETED', key => 'lost, resolved', do => 'lose', times => 0);
+$node->safe_psql('postgres', "SELECT idem_once('lost, resolved', writes => " . counting('lost, resolved') . ')');
+wait_until('the finish is applied', sub { record($table, 'lost, resolved')->{status} eq 'COMPLETED' });
+is(run_script($node, "SELECT idem_resolve('lost, resolved', 'completed');\n"), "t\n", 'an operator resolves a key whose answer was lost');
+reset_proxy();
+settled($node);
+is(counter('lost, resolved') . record($table, 'lost, resolved')->{writes}, '11', 'its write was made once');
+unlike(slurp_file($node->logfile, $lost_log), qr/given up/, 'and the log does not say that it was given up');
 
 # Rolled back: the row is still there, and the worker finds the record given up.
 fault(op => 'TransactWriteItems', key => 'waived', do => 'cancel', reasons => [ 'None', 'ValidationError' ], times => 0);
@@ -331,6 +373,27 @@ is(run_script($node, "SELECT idem_resolve('given up', 'completed');\n"), "t\n", 
 reset_proxy();
 settled($node);
 is(counter('given up') . record($table, 'given up')->{status}, '0COMPLETED', 'without its writes');
+
+# ----- a copy beside its original ---------------------------------------------
+
+# The copy has a row of the original's, whose life goes on: that is not the copy's to finish,
+# and its own keys do not wait for it.
+fault(to => 'COMPLETED', key => 'of the original', do => 'hold', times => 0);
+$node->safe_psql('postgres', "SELECT idem_once('of the original', writes => " . putting('of both', 'original') . ')');
+await_request(key => 'of the original', to => 'COMPLETED');
+$node->append_conf('pg_hba.conf', 'local replication all trust');
+$node->reload;
+$node->backup('copy');
+my $copy = PostgreSQL::Test::Cluster->new('copy');
+$copy->init_from_backup($node, 'copy');
+$copy->start;
+$copy->safe_psql('postgres', "SELECT idem_once('of the copy', writes => " . putting('of both', 'copy') . ')');
+wait_until('a key of the copy does not wait for the row of the original', sub { counter('of both') eq 'copy' });
+is(record($table, 'of the original')->{status}, 'COMMITTING', 'which the copy leaves alone');
+$copy->stop;
+reset_proxy();
+settled($node);
+is(record($table, 'of the original')->{status}, 'COMPLETED', 'the original finishes it');
 
 stop_without_crash($node, kills => 1);
 done_testing();

@@ -6,12 +6,13 @@ use FindBin;
 use lib $FindBin::Bin;
 use ExactOnce;
 use JSON::PP;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $target = 'tap_mirror_orders';
 my $node = new_node('mirror',
 	conf => "exactonce.test_hurry = 20\n",
-	options => { transact_tables => $target, request_timeout => '3s' });
+	options => { transact_tables => $target, request_timeout => '30s' });
 dynamodb(CreateTable => { TableName => $target, BillingMode => 'PAY_PER_REQUEST',
 	AttributeDefinitions => [ { AttributeName => 'id', AttributeType => 'N' } ],
 	KeySchema => [ { AttributeName => 'id', KeyType => 'HASH' } ] });
@@ -180,6 +181,23 @@ SQL
 is(finish_script($_), '', 'a large transaction commits beside another one') foreach @large;
 settled($node);
 
+# ----- what other extensions do while a transaction commits -------------------
+
+my $dir = PostgreSQL::Test::Utils::tempdir();
+my ($include) = run_command([ 'pg_config', '--includedir-server' ]);
+system_or_bail($ENV{CC} // 'cc', '-O1', '-fPIC', '-shared', "-I$include", '-o', "$dir/at_commit.so", "$FindBin::Bin/../harness/at_commit.c");
+$node->safe_psql('postgres', "CREATE FUNCTION at_commit(text) RETURNS void LANGUAGE c AS '$dir/at_commit'");
+my $before = items()->{1};
+foreach ([ 'a mirrored row', "UPDATE orders SET note = 'late' WHERE id = 1" ], [ 'a key', "SELECT idem_once('late')" ])
+{
+	my ($what, $command) = @$_;
+	like(run_script($node, "SELECT at_commit(\$\$$command\$\$);\n"), qr/ERROR:  55000: transaction has idempotency keys that were not sealed/,
+		"$what, changed when it is too late for that: the commit fails");
+}
+settled($node);
+is_deeply(items()->{1}, $before, 'and nothing is written');
+is($node->safe_psql('postgres', "SELECT count(*) FROM orders WHERE note = 'late'"), 0, 'nor has the row changed');
+
 # ----- definitions ------------------------------------------------------------
 
 sub says
@@ -196,6 +214,9 @@ says('no key', "$mirror('$target')", 'INSERT INTO t VALUES (1)', qr/cannot work 
 says('another key', "$mirror('$target', 'a')", "INSERT INTO t VALUES (1, 'x')", qr/DETAIL:  The key of table "$target" is "id"/);
 says('no such column', "$mirror('$target', 'b')", 'INSERT INTO t VALUES (1)', qr/column "b" of table "t" does not exist/);
 says('a NULL in the key', "$mirror('$target', 'id')", 'INSERT INTO t VALUES (NULL)', qr/must not be null/);
+$node->safe_psql('postgres', "CREATE TABLE quiet (id bigint PRIMARY KEY, a text); INSERT INTO quiet VALUES (1, 'x');
+	CREATE TRIGGER m AFTER UPDATE ON quiet FOR EACH ROW EXECUTE FUNCTION idem_mirror('$target', 'id')");
+is(run_script($node, "SET exactonce.enabled = off;\nUPDATE quiet SET a = 'x';\n"), '', 'a change of nothing needs nobody');
 says('before the change', "BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION idem_mirror('$target', 'id')",
 	'INSERT INTO t VALUES (1)', qr/must be fired AFTER/);
 

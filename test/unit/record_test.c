@@ -126,7 +126,7 @@ test_variants(void)
 	   !has(EO_ACQUIRE, 0, "#p"), "a fingerprint is compared");
 	ok(has(EO_REPLACE, 0, " REMOVE #v, #e, #r, #w, #g, #h, #p\"") && has(EO_REPLACE, PAYLOAD, " REMOVE #v, #e, #r, #w, #g, #h\""),
 	   "that of an expired record is dropped");
-	ok(has(EO_COMPLETE, RESULT, "#v = :v REMOVE #l, #r, #e, #g\"") && has(EO_COMPLETE, ERROR, "(#a, :a) REMOVE #l, #r, #e, #g, #v\""),
+	ok(has(EO_COMPLETE, RESULT, "#v = :v REMOVE #l, #r, #e, #g, #w\"") && has(EO_COMPLETE, ERROR, "(#a, :a) REMOVE #l, #r, #e, #g, #w, #v\""),
 	   "a result is set or removed, whether there is an error or not");
 	ok(has(EO_FAIL, ERROR, ", #e = :e, #r = :r REMOVE #l, #v\"") &&
 	   has(EO_FAIL, RESULT, ", #r = :r REMOVE #l, #v, #e\"") &&
@@ -136,9 +136,13 @@ test_variants(void)
 	ok(has(EO_ACQUIRE, HOLDER, "#t = :t, #a = :a, #h = :h REMOVE #v, #e, #r, #g\"") &&
 	   has(EO_ACQUIRE, 0, "#t = :t, #a = :a REMOVE #v, #e, #r, #g, #h\"") &&
 	   has(EO_ACQUIRE, 0, "\":t\":{\"N\":\"3603\"}"), "a claim notes its retention, and who made it");
-	ok(has(EO_SEAL, WRITES, ", #w = :q REMOVE") && has(EO_SEAL_NEW, WRITES, ", #w = :q REMOVE") && !has(EO_SEAL, 0, "#w") &&
-	   has(EO_FINISH, WRITES, "AND #w = :q\"") && !has(EO_FINISH, 0, "#w") && has(EO_WAIVE, 0, "REMOVE #l, #w\""),
+	ok(has(EO_SEAL, WRITES, ", #w = :q REMOVE") && has(EO_SEAL_NEW, WRITES, ", #w = :q REMOVE") &&
+	   has(EO_SEAL_EXPIRED, WRITES, ", #w = :q REMOVE") &&
+	   has(EO_FINISH, WRITES, "AND #w = :q\"") && has(EO_WAIVE, 0, "REMOVE #l, #w\""),
 	   "a seal says how many writes the finish makes, and only that finish ends it");
+	ok(has(EO_SEAL, 0, ", #w\"") && has(EO_SEAL_NEW, 0, ", #w\"") && has(EO_SEAL_EXPIRED, 0, ", #w\"") &&
+	   has(EO_FINISH, 0, "AND #o = :o AND attribute_not_exists(#w)\"") &&
+	   has(EO_COMPLETE_NEW, 0, "#g, #w"), "and there is no number if it makes none");
 	ok(has(EO_SEAL_NEW, HOLDER, "#a = :a, #h = :h") && has(EO_SEAL_EXPIRED, HOLDER, "#a = :a, #h = :h") &&
 	   has(EO_COMPLETE_NEW, HOLDER, "#a = :a, #h = :h") &&
 	   has(EO_COMPLETE_EXPIRED, HOLDER, "#a = :a, #h = :h"), "so does every other verb that makes one");

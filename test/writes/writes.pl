@@ -161,7 +161,8 @@ my $script = script_file($node, "\\set aid random(1, 10000)\nUPDATE accounts SET
 my $out = `pgbench -n -h @{[$node->host]} -p @{[$node->port]} -f $script -c 16 -j 2 -R $rate -T 20 postgres 2>&1`;
 settled($node);
 diag(join "\n", grep { /tps|latency average|processed/ } split /\n/, $out);
-diag('from handing in to COMPLETED, ms: median, 95 %, 99 %: '
+diag('load of the machine: ' . slurp_file('/proc/loadavg'));
+diag('from COMMIT to COMPLETED, ms: median, 95 %, 99 %: '
 	  . $node->safe_psql('postgres', "SELECT completion_p50, completion_p95, completion_p99 FROM exactonce_stats WHERE server = 'direct'"));
 my $median = $node->safe_psql('postgres', "SELECT completion_p50 < 100 FROM exactonce_stats WHERE server = 'direct'");
 is($median, 't', 'the mirror lags less than 100 ms behind at the median');
