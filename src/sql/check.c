@@ -27,6 +27,7 @@
 #include "commit/durability.h"
 #include "commit/outbox.h"
 #include "commit/prepared.h"
+#include "commit/update.h"
 #include "dynamodb/client.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
@@ -42,7 +43,6 @@
 #include "server/options.h"
 #include "server/store.h"
 #include "sql/check.h"
-#include "sql/installed.h"
 #include "sql/table.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -181,7 +181,7 @@ check_enabled(Subject *s, EoCheckRow *row)
 static void
 check_version(Subject *s, EoCheckRow *row)
 {
-	const char *installed = eo_installed_version();
+	const char *installed = eo_update_installed_version();
 
 	(void) s;
 	if (installed == NULL)
