@@ -21,6 +21,7 @@
 #include "commit/update.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "utils/memutils.h"
 
 /* The first column of the only row of a query, palloc'd; NULL: there is none. */
@@ -82,12 +83,14 @@ count_prepared(void)
 	StringInfoData query;
 
 	initStringInfo(&query);
-	appendStringInfoString(&query, "SELECT NULLIF(count(DISTINCT virtualtransaction), 0)"
-						   " FROM pg_catalog.pg_locks WHERE pid IS NULL"
-						   " AND relation OPERATOR(pg_catalog.=) ANY (ARRAY[");
+	/* The tables of a database that was copied have the same OIDs. */
+	appendStringInfo(&query, "SELECT pg_catalog.count(DISTINCT virtualtransaction)"
+					 " FROM pg_catalog.pg_locks WHERE pid IS NULL"
+					 " AND database OPERATOR(pg_catalog.=) %u"
+					 " AND relation OPERATOR(pg_catalog.=) ANY (ARRAY[", MyDatabaseId);
 	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
 		appendStringInfo(&query, "%s%u", i > 0 ? ", " : "", eo_internal_id(i));
-	appendStringInfoString(&query, "]::pg_catalog.oid[])");
+	appendStringInfoString(&query, "]::pg_catalog.oid[]) HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 0");
 	return query_value(query.data);
 }
 

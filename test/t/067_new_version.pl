@@ -258,6 +258,18 @@ $pool_said = finish_script($pooled);
 like($pool_said, qr/the extension in this database is version 0\.9/, 'a session was refused before it');
 like($pool_said, qr/^acquired$/m, 'and goes on after it');
 
+# ----- the way back, when the extension is the new version ------------------------------
+
+install('1.0');
+$node->restart;
+like(said("SELECT idem_acquire('with the old library')"), qr/55000: the library of exactonce is version 1\.0, and the extension in this database is version 1\.1/,
+	'the old library does nothing with the new extension');
+is(status_of('with the old library'), 'none', 'and has claimed nothing');
+like(said("ALTER EXTENSION exactonce UPDATE TO '1.0'"), qr/no update path from version "1\.1" to version "1\.0"/, 'there is no script for the way back');
+install('1.1');
+$node->restart;
+is(said("SELECT outcome FROM idem_acquire('with the new library', on_commit => 'keep')"), 'acquired', 'with the new library it goes on');
+
 $old->stop;
 stop_without_crash($node, kills => 1);
 done_testing();
