@@ -16,7 +16,8 @@
 EXTENSION = exactonce
 EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(srcdir)/exactonce.control)
 MODULE_big = exactonce
-DATA = sql/exactonce--$(EXTVERSION).sql
+# The first version has an install script, each later one a script that updates the one before.
+DATA = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/sql/$(EXTENSION)--*.sql))
 
 # Each folder of src is a layer, see src/README.md.
 OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/src/*/*.c $(srcdir)/src/*.c)))

@@ -34,6 +34,7 @@
 #include "utils/memutils.h"
 
 static EoStatus read_action(const EoStore *store, EoJsonValue *json, void *item);
+static const char *new_state_of_action(const EoStore *store, EoJsonValue *json);
 static const char *pk_of_action(const EoStore *store, EoJsonValue *json);
 static bool shows_action(const void *item, const void *written);
 static void put_read_action(const EoStore *store, EoBuf *body, const char *pk);
@@ -51,6 +52,7 @@ static const EoItemKind action_kind = {
 	.unreadable = "The item under this id is not an action",
 	.second_look = false,
 	.read = read_action,
+	.new_state = new_state_of_action,
 	.pk_of = pk_of_action,
 	.shows = shows_action,
 	.put_read = put_read_action,
@@ -153,6 +155,13 @@ read_action(const EoStore *store, EoJsonValue *json, void *item)
 	return eo_action_item_read(eo_action_store_layout(store), json, item);
 }
 
+/* Tables of other layouts have none of our states. */
+static const char *
+new_state_of_action(const EoStore *store, EoJsonValue *json)
+{
+	return store->layout->is_native ? eo_record_read_new_state(store->layout, json) : NULL;
+}
+
 static const char *
 pk_of_action(const EoStore *store, EoJsonValue *json)
 {
@@ -224,8 +233,6 @@ eo_action_store_raise_unreadable(const EoAnswer *answer, const char *id)
 {
 	EoError		error = answer->error;
 
-	error.status = EO_INVALID;
-	error.code[0] = '\0';
-	strlcpy(error.message, action_kind.unreadable, sizeof(error.message));
+	eo_answer_say_unreadable(answer, &error);
 	eo_error_raise_action(&error, "read", id, answer->store->server->name, NULL);
 }

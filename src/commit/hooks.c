@@ -15,6 +15,8 @@
  * - After DISCARD ALL: the keys that the session holds are given back.
  * - Around COMMIT PREPARED and ROLLBACK PREPARED: the first is refused if other data
  *	 decides about the keys; after both the worker looks.
+ * - Around ALTER EXTENSION exactonce UPDATE: it must lead to the version of this library;
+ *	 after it all sessions look again.
  * - Before an object that unfinished keys depend on is dropped, or an internal table
  *	 is truncated: this is refused.
  *
@@ -45,6 +47,7 @@
 #include "commit/outbox.h"
 #include "commit/prepared.h"
 #include "commit/session_claims.h"
+#include "commit/update.h"
 #include "commit/xact.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
@@ -204,7 +207,10 @@ utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 {
 	volatile Oid dboid = database_to_leave(planned->utilityStmt);
 	const TransactionStmt *end = end_of_prepared(planned->utilityStmt);
+	bool		updates = eo_update_is(planned->utilityStmt);
 
+	if (updates)
+		eo_update_check(planned->utilityStmt);
 	if (end != NULL && end->kind == TRANS_STMT_COMMIT_PREPARED)
 		eo_prepared_check_commit(end->gid);
 	if (!OidIsValid(dboid))
@@ -229,6 +235,8 @@ utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 		eo_session_claims_end();
 	if (end != NULL)
 		eo_prepared_ended();
+	if (updates)
+		eo_internal_announce();
 	if (eo_xact_has_claims())
 		eo_xact_stay_first();
 }

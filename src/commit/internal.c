@@ -97,6 +97,28 @@ eo_internal_is_known(void)
 	return known;
 }
 
+const char *
+eo_internal_version(void)
+{
+	(void) eo_internal_look();
+	return version;
+}
+
+/*
+ * The version is in pg_extension, whose changes send no invalidation that we could ask for.  A
+ * script of an update need not alter the tables.
+ */
+void
+eo_internal_announce(void)
+{
+	(void) eo_internal_look();
+	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
+	{
+		if (OidIsValid(tables[i].relid))
+			CacheInvalidateRelcacheByRelid(tables[i].relid);
+	}
+}
+
 bool
 eo_internal_is_part(Oid relid)
 {

@@ -44,6 +44,15 @@ extern Oid	eo_internal_look(void);
  */
 extern bool eo_internal_is_known(void);
 
+/* The version of the extension in this database, as the latest look has found it. */
+extern const char *eo_internal_version(void);
+
+/*
+ * After ALTER EXTENSION: have all sessions of this database look at the tables again, once the
+ * transaction commits.
+ */
+extern void eo_internal_announce(void);
+
 /* Is this relation one of the internal tables? */
 extern bool eo_internal_is_part(Oid relid);
 

@@ -270,6 +270,13 @@ extern const char *eo_record_pk_of(const EoLayout *layout, EoJsonValue *item);
 extern EoStatus eo_record_read(const EoLayout *layout, EoJsonValue *item,
 							   EoRecord *record) EO_MUST_CHECK;
 
+/*
+ * The state of an item, if that is a word that this version does not know: a newer one may have
+ * added it.  NULL: it names no such state.  Such an item cannot be read, and no verb changes it.
+ * For actions, too.
+ */
+extern const char *eo_record_read_new_state(const EoLayout *layout, EoJsonValue *item);
+
 /* For logs and views: "IN_PROGRESS", ... */
 extern const char *eo_record_state_name(EoState state);
 

@@ -7,6 +7,10 @@
  * other clients what was shown to them last.  Otherwise one of them has written it,
  * and the attributes that they know say what it is.
  *
+ * Attributes that are not known are ignored, and writes leave them as they are: a newer version
+ * may have added them.  A state that is not known makes the item one that cannot be read.  Each
+ * condition of ours names the states from which it leads, so no write changes such an item.
+ *
  *-------------------------------------------------------------------------
  */
 #include "dynamodb/record.h"
@@ -19,6 +23,9 @@
 #include "dynamodb/layout.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/status.h"
+
+/* The longest word that is taken for a state. */
+#define MAX_STATE_BYTES 32
 
 static EoStatus read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record);
 static bool is_untouched(const EoLayout *layout, EoJsonValue *item);
@@ -98,6 +105,28 @@ read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	if (record->state == EO_STATE_IN_PROGRESS && record->lease_ms == 0)
 		return EO_INVALID;
 	return EO_OK;
+}
+
+/* The states are words in capital letters, and the items have an owner or are actions. */
+const char *
+eo_record_read_new_state(const EoLayout *layout, EoJsonValue *item)
+{
+	const EoAttributeName *a = layout->attributes;
+	size_t		len;
+	const char *status = eo_json_attr_s(item, a[EO_A_STATUS].name, &len);
+
+	if (status == NULL || len == 0 || len > MAX_STATE_BYTES ||
+		strspn(status, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != len)
+		return NULL;
+	if (eo_json_get(item, a[EO_A_OWNER].name) == NULL &&
+		!(layout->is_native && eo_action_seal_is_item(item)))
+		return NULL;
+	for (int i = 0; i < 4; i++)
+	{
+		if (strcmp(status, layout->states[i]) == 0)
+			return NULL;
+	}
+	return status;
 }
 
 /* See UNTOUCHED in record.c. */

@@ -386,12 +386,26 @@ is_own_write(const EoAnswer *answer)
 	return answer->kind->shows(answer->item, answer->written);
 }
 
+void
+eo_answer_say_unreadable(const EoAnswer *answer, EoError *error)
+{
+	const EoItemKind *kind = answer->kind;
+	const char *state = kind->new_state != NULL && answer->call.item != NULL ?
+	kind->new_state(answer->store, answer->call.item) : NULL;
+
+	error->status = EO_INVALID;
+	error->code[0] = '\0';
+	if (state != NULL)
+		snprintf(error->message, sizeof(error->message),
+				 "Its status %s is not known to this version, which leaves it as it is", state);
+	else
+		strlcpy(error->message, kind->unreadable, sizeof(error->message));
+}
+
 static void
 unreadable(EoAnswer *answer)
 {
 	answer->outcome = EO_FAILED_CALL;
 	answer->exists = false;
-	answer->error.status = EO_INVALID;
-	answer->error.code[0] = '\0';
-	strlcpy(answer->error.message, answer->kind->unreadable, sizeof(answer->error.message));
+	eo_answer_say_unreadable(answer, &answer->error);
 }

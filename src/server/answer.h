@@ -43,6 +43,9 @@ typedef struct EoItemKind
 	/* Read an item of a reply.  Strings may point into the reply. */
 	EoStatus	(*read) (const EoStore *store, EoJsonValue *json, void *item);
 
+	/* The state of the item, if it is one that this version does not know. */
+	const char *(*new_state) (const EoStore *store, EoJsonValue *json);
+
 	/* The partition key that the item of a reply bears; NULL: none. */
 	const char *(*pk_of) (const EoStore *store, EoJsonValue *json);
 
@@ -135,6 +138,9 @@ extern EoAnswer *eo_answer_run_until(EoAnswer *answer, int64 deadline_us);
 extern bool eo_answer_start(EoAnswer *answer, EoWindow *window, int64 deadline_us);
 extern bool eo_answer_take(EoAnswer *answer, EoWindow *window, int64 deadline_us);
 extern EoAnswer *eo_answer_of_call(EoCall *call);
+
+/* Make the error of an answer whose item cannot be read. */
+extern void eo_answer_say_unreadable(const EoAnswer *answer, EoError *error);
 
 /*
  * For bundle.c, where the answer comes in another request.  Read an item of it: does it

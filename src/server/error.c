@@ -34,7 +34,7 @@ static const Report reports[] = {
 	[EO_NO_MEMORY] = {ERRCODE_OUT_OF_MEMORY, "out of memory", NULL},
 	[EO_TOO_LARGE] = {ERRCODE_PROGRAM_LIMIT_EXCEEDED, "the request is too large", NULL},
 	[EO_INVALID] = {ERRCODE_EO_REFUSED, "the record cannot be read",
-	"Another program may use this table for other items. Check the server's options table, layout and key_prefix."},
+	"Another program may use this table for other items: check the server's options table, layout and key_prefix. If a newer version of exactonce uses it, update this one."},
 	[EO_CRYPTO] = {ERRCODE_INTERNAL_ERROR, "the request could not be signed", NULL},
 	[EO_NO_CREDENTIALS] = {ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, "no credentials",
 	"Add a user mapping: CREATE USER MAPPING FOR PUBLIC SERVER ... OPTIONS (access_key_id '...', secret_access_key '...'). Or, on a server owned by a superuser, set the option credentials to environment, for the variables of the database server."},

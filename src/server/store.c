@@ -71,6 +71,7 @@ static EoStore *fill_store(EoServer *server, MemoryContext context);
 static void free_secrets(void *arg);
 static void hash_credentials(EoStore *s);
 static EoStatus read_record(const EoStore *store, EoJsonValue *json, void *item);
+static const char *new_state_of_record(const EoStore *store, EoJsonValue *json);
 static const char *pk_of_record(const EoStore *store, EoJsonValue *json);
 static bool shows_record(const void *item, const void *written);
 static bool admits_finish(const void *item, const void *written);
@@ -338,6 +339,7 @@ const EoItemKind eo_store_record_kind = {
 	.unreadable = "The item under this key is not a record of the server's layout",
 	.second_look = true,
 	.read = read_record,
+	.new_state = new_state_of_record,
 	.pk_of = pk_of_record,
 	.shows = shows_record,
 	.admits = admits_finish,
@@ -419,6 +421,12 @@ static EoStatus
 read_record(const EoStore *store, EoJsonValue *json, void *item)
 {
 	return eo_record_read(store->layout, json, item);
+}
+
+static const char *
+new_state_of_record(const EoStore *store, EoJsonValue *json)
+{
+	return eo_record_read_new_state(store->layout, json);
 }
 
 static const char *

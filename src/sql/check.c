@@ -27,6 +27,7 @@
 #include "commit/durability.h"
 #include "commit/outbox.h"
 #include "commit/prepared.h"
+#include "commit/update.h"
 #include "dynamodb/client.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
@@ -42,7 +43,6 @@
 #include "server/options.h"
 #include "server/store.h"
 #include "sql/check.h"
-#include "sql/installed.h"
 #include "sql/table.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -90,6 +90,7 @@ static void check_pending(Subject *s, EoCheckRow *row);
 static void check_orphans(Subject *s, EoCheckRow *row);
 static void check_lives(Subject *s, EoCheckRow *row);
 static void check_prepared(Subject *s, EoCheckRow *row);
+static void check_ready(Subject *s, EoCheckRow *row);
 static void check_rights(Subject *s, EoCheckRow *row);
 static void check_server(Subject *s, EoCheckRow *row);
 static void check_credentials(Subject *s, EoCheckRow *row);
@@ -119,6 +120,7 @@ static const struct
 	{"orphans", NEEDS_NOTHING, check_orphans},
 	{"lives", NEEDS_NOTHING, check_lives},
 	{"prepared", NEEDS_NOTHING, check_prepared},
+	{"ready", NEEDS_NOTHING, check_ready},
 	{"rights", NEEDS_NOTHING, check_rights},
 	{"server", NEEDS_SERVER, check_server},
 	{"credentials", NEEDS_SERVER, check_credentials},
@@ -181,7 +183,7 @@ check_enabled(Subject *s, EoCheckRow *row)
 static void
 check_version(Subject *s, EoCheckRow *row)
 {
-	const char *installed = eo_installed_version();
+	const char *installed = eo_update_installed_version();
 
 	(void) s;
 	if (installed == NULL)
@@ -352,16 +354,24 @@ check_pending(Subject *s, EoCheckRow *row)
 }
 
 /* Lives whose records nobody settles until an operator decides. */
-static void
-check_lives(Subject *s, EoCheckRow *row)
+static int
+count_waiting_lives(void)
 {
 	uint32		cursor = 0;
 	EoLifeReport report;
 	int			waiting = 0;
 
-	(void) s;
 	while (eo_life_watch_walk(&cursor, &report))
 		waiting += report.target.dboid == MyDatabaseId && report.watch == EO_WATCH_NOT_NEAR;
+	return waiting;
+}
+
+static void
+check_lives(Subject *s, EoCheckRow *row)
+{
+	int			waiting = count_waiting_lives();
+
+	(void) s;
 	if (waiting > 0)
 		set_finding(row, EO_FINDING_WARNING,
 					psprintf("%d lives wait for idem_take_over()", waiting),
@@ -391,6 +401,52 @@ check_prepared(Subject *s, EoCheckRow *row)
 	else
 		set_finding(row, EO_FINDING_WARNING, found,
 					"See exactonce_claims. If the transaction manager has forgotten them, end them with COMMIT PREPARED or ROLLBACK PREPARED: until then their keys are in progress for everybody, and VACUUM is held back.");
+}
+
+static void
+add_left(StringInfo left, int n, const char *what)
+{
+	if (n > 0)
+		appendStringInfo(left, "%s%d %s", left->len > 0 ? ", " : "", n, what);
+}
+
+/*
+ * May the data be moved, as by pg_upgrade, with nothing left that only this server can settle?  The
+ * rows are those that the check "pending" has counted.  Nothing is wrong with a database that
+ * has something to do, so this is never a warning.
+ */
+static void
+check_ready(Subject *s, EoCheckRow *row)
+{
+	EoPreparedCount prepared;
+	StringInfoData left;
+	EoLife		life;
+
+	(void) s;
+	if (RecoveryInProgress())
+	{
+		set_finding(row, EO_FINDING_OK, "a standby has nothing of its own", NULL);
+		return;
+	}
+	initStringInfo(&left);
+	eo_prepared_count(&prepared);
+	add_left(&left, outbox.rows, "completions");
+	add_left(&left, eo_slot_view_count(MyDatabaseId, InvalidOid, 0) - prepared.claims, "claims");
+	add_left(&left, prepared.transactions, "prepared transactions");
+	add_left(&left, count_waiting_lives(), "lives that wait for idem_take_over()");
+	if (outbox.rows == 0 && eo_outbox_any_of_original(InvalidOid))
+		appendStringInfo(&left, "%scompletions of before pg_upgrade or of the original of this copy",
+						 left.len > 0 ? ", " : "");
+	if (eo_life_current(MyDatabaseId, &life))
+		appendStringInfo(&left, "%san open life", left.len > 0 ? ", " : "");
+	if (left.len > 0)
+		set_finding(row, EO_FINDING_OK, psprintf("not yet: there are %s", left.data),
+					"Before pg_upgrade, a switchover or DROP DATABASE: end prepared transactions, take over the lives that wait, and call idem_drain() until it returns 0.");
+	else if (!eo_database_is_drained(MyDatabaseId))
+		set_finding(row, EO_FINDING_OK, "not yet: nothing is left, and new claims are allowed",
+					"Before pg_upgrade, a switchover or DROP DATABASE: call idem_drain().");
+	else
+		set_finding(row, EO_FINDING_OK, "yes: nothing is left, and new claims are barred", NULL);
 }
 
 static void

@@ -153,6 +153,18 @@ pg_vsnprintf(char *to, size_t size, const char *format, va_list args)
 	return vsnprintf(to, size, format, args);
 }
 
+int
+pg_snprintf(char *to, size_t size, const char *format,...)
+{
+	va_list		args;
+	int			len;
+
+	va_start(args, format);
+	len = pg_vsnprintf(to, size, format, args);
+	va_end(args);
+	return len;
+}
+
 EoStats *
 eo_stats_of(Oid serverid, const char *name)
 {

@@ -3,11 +3,12 @@
  * spell.c
  *	  Random records, and a write on each in both spellings, for spelling.test.mjs.
  *
- *	  spell SEED N LAYOUT
+ *	  spell SEED N LAYOUT [new]
  *
  * Prints one line of JSON for each record: {"verb": its name, "item": the record or null,
  * "update": the body of an UpdateItem on table spelled_update, "statement": a statement on
- * table spelled_statement}.
+ * table spelled_statement}.  With "new" all records are in a state that this version does not
+ * know, and there are more verbs, whose statement is null.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,10 +33,27 @@ static const struct
 	{EO_EXTEND, "extend", EO_STATE_IN_PROGRESS}, {EO_SEAL, "seal", EO_STATE_IN_PROGRESS},
 	{EO_SEAL_NEW, "seal_new", EO_STATE_FAILED}, {EO_FINISH, "finish", EO_STATE_COMMITTING},
 	{EO_ABORT, "abort", EO_STATE_COMMITTING}, {EO_UNSEAL, "unseal", EO_STATE_COMMITTING},
-	{EO_RESUME, "resume", EO_STATE_COMMITTING}
+	{EO_RESUME, "resume", EO_STATE_COMMITTING},
+
+	/* Of records in a new state only. */
+	{EO_WAIVE, "waive", EO_STATE_COMMITTING}, {EO_BURY, "bury", EO_STATE_COMMITTING},
+	{EO_COMPLETE_NEW, "complete_new", EO_STATE_FAILED},
+
+	/* And of the layout native, where what was seen has a state. */
+	{EO_REPLACE, "replace", EO_STATE_COMPLETED}, {EO_FORGET, "forget", EO_STATE_COMPLETED},
+	{EO_SEAL_EXPIRED, "seal_expired", EO_STATE_COMPLETED},
+	{EO_COMPLETE_EXPIRED, "complete_expired", EO_STATE_COMPLETED}
 };
 
+#define N_VERBS ((int) (sizeof(verbs) / sizeof(verbs[0])))
+#define N_SPELLED 11
+#define N_UNSEEN 14
+#define NEW_STATE "PARKED"
+
 static unsigned int state;
+
+/* The state of all records; NULL: a random one. */
+static const char *forced;
 
 /* The same on every machine. */
 static int
@@ -54,6 +72,11 @@ put_value(EoBuf *out, const EoLayout *layout, EoRecordAttribute a, EoState from)
 	static const char *const numbers[] = {"1000", "2000", "999", "2001", "0", "3", "1.5", "-7"};
 	static const char *const words[] = {"Pending", "COMPLETED", "INPROGRESS", "Failed", "x"};
 
+	if (a == EO_A_STATUS && forced != NULL)
+	{
+		eo_buf_addf(out, "{\"S\":\"%s\"}", forced);
+		return;
+	}
 	if (one_of(40) == 0)
 	{
 		eo_buf_adds(out, one_of(2) ? "{\"BOOL\":true}" : "{\"L\":[{\"N\":\"1\"}]}");
@@ -63,7 +86,7 @@ put_value(EoBuf *out, const EoLayout *layout, EoRecordAttribute a, EoState from)
 	{
 		case EO_A_STATUS:
 			eo_buf_addf(out, "{\"S\":\"%s\"}",
-						one_of(20) == 0 ? "ODD" :
+						one_of(20) == 0 ? NEW_STATE :
 						layout->states[one_of(2) ? (int) from : one_of(4)]);
 			break;
 		case EO_A_OWNER:
@@ -97,7 +120,7 @@ put_value(EoBuf *out, const EoLayout *layout, EoRecordAttribute a, EoState from)
 static void
 put_item(EoBuf *out, const EoLayout *layout, const char *pk, EoState from)
 {
-	if (one_of(from == EO_STATE_FAILED ? 2 : 20) == 0)
+	if (one_of(from == EO_STATE_FAILED ? 2 : 20) == 0 && forced == NULL)
 	{
 		eo_buf_adds(out, "null");
 		return;
@@ -108,7 +131,8 @@ put_item(EoBuf *out, const EoLayout *layout, const char *pk, EoState from)
 	{
 		const char *name = layout->attributes[a].name;
 
-		if (name == NULL || a == EO_A_KEY || a == EO_A_SORT_KEY || one_of(25) == 0)
+		if (name == NULL || a == EO_A_KEY || a == EO_A_SORT_KEY ||
+			(one_of(25) == 0 && (forced == NULL || a != EO_A_STATUS)))
 			continue;
 		/* Most records have no writes. */
 		if (a == EO_A_WRITES && one_of(4) > 0)
@@ -116,6 +140,9 @@ put_item(EoBuf *out, const EoLayout *layout, const char *pk, EoState from)
 		eo_buf_addf(out, ",\"%s\":", name);
 		put_value(out, layout, (EoRecordAttribute) a, from);
 	}
+	/* Of a newer version, which every write leaves as it is. */
+	if (one_of(3) == 0)
+		eo_buf_adds(out, ",\"of_newer\":{\"M\":{\"a\":{\"N\":\"1\"}}}");
 	eo_buf_addc(out, '}');
 }
 
@@ -145,38 +172,72 @@ make_write(EoWrite *w)
 	w->writes = one_of(4) == 0 ? 1 : 0;
 }
 
+/* Read the record as it was when it was seen: completed, and otherwise as it is. */
+static bool
+see(const EoLayout *layout, const char *pk, EoState from, EoJson **doc, EoRecord *seen)
+{
+	unsigned int before = state;
+	EoBuf		item;
+	bool		ok;
+
+	eo_buf_init(&item, 1 << 16);
+	forced = layout->states[EO_STATE_COMPLETED];
+	put_item(&item, layout, pk, from);
+	forced = NEW_STATE;
+	state = before;
+	ok = eo_json_parse(eo_buf_str(&item), item.len, doc) == EO_OK &&
+		eo_record_read(layout, eo_json_root(*doc), seen) == EO_OK;
+	eo_buf_free(&item);
+	return ok;
+}
+
 int
 main(int argc, char **argv)
 {
-	const EoLayout *layout = argc == 4 ? eo_layout_find(argv[3]) : NULL;
+	const EoLayout *layout = argc >= 4 ? eo_layout_find(argv[3]) : NULL;
+	bool		is_new = argc == 5 && strcmp(argv[4], "new") == 0;
 	EoBuf		line;
 
-	if (layout == NULL)
+	if (layout == NULL || (argc != 4 && !is_new))
 		return 2;
 	state = (unsigned int) atoi(argv[1]);
+	forced = is_new ? NEW_STATE : NULL;
 	eo_buf_init(&line, 1 << 20);
 	for (int i = 0; i < atoi(argv[2]); i++)
 	{
-		int			v = one_of(sizeof(verbs) / sizeof(verbs[0]));
+		int			v = one_of(!is_new ? N_SPELLED : layout->is_native ? N_VERBS : N_UNSEEN);
+		EoJson	   *doc = NULL;
+		EoRecord	seen;
 		EoWrite		w;
 		char		pk[100];
 
 		make_write(&w);
 		/* A seal always says whose it is. */
-		if (verbs[v].verb == EO_SEAL || verbs[v].verb == EO_SEAL_NEW)
+		if (eo_record_state_after(verbs[v].verb) == EO_STATE_COMMITTING)
 			w.origin = ORIGIN;
 		snprintf(pk, sizeof(pk), "%sspell/%s'\"?-%d", layout->item_prefix, argv[1], i);
+		if (v >= N_UNSEEN)
+		{
+			/* One whose record had no owner, or the like. */
+			if (!see(layout, pk, verbs[v].from, &doc, &seen))
+			{
+				eo_json_free(doc);
+				continue;
+			}
+			w.seen = &seen;
+		}
 		eo_buf_reset(&line);
 		eo_buf_addf(&line, "{\"verb\":\"%s\",\"item\":", verbs[v].name);
 		put_item(&line, layout, pk, verbs[v].from);
 		eo_buf_adds(&line, ",\"update\":");
 		eo_record_put_write(layout, &line, "spelled_update", pk, verbs[v].verb, &w);
 		eo_buf_adds(&line, ",\"statement\":");
-		if (!eo_record_put_statement(layout, &line, "spelled_statement", pk, verbs[v].verb, &w))
+		if (is_new || !eo_record_put_statement(layout, &line, "spelled_statement", pk, verbs[v].verb, &w))
 			eo_buf_adds(&line, "null");
 		eo_buf_addc(&line, '}');
 		if (eo_buf_status(&line) != EO_OK || puts(eo_buf_str(&line)) < 0)
 			return 1;
+		eo_json_free(doc);
 	}
 	eo_buf_free(&line);
 	return 0;

@@ -3,6 +3,9 @@
 // same item. What a statement is refused for, the UpdateItem is refused for, unless the
 // statement had to say more: an attribute must exist, or no item may (statement.h).
 //
+// A record in a state that only a newer version knows is changed by no write at all, and an attribute
+// that only a newer version knows is kept by every write.
+//
 // EO_SPELLINGS is the number of records for each layout, 10,000 by hand.
 
 import assert from 'node:assert/strict';
@@ -40,6 +43,8 @@ async function ask(operation, request) {
   });
   return { status: answer.status, ...await answer.json() };
 }
+
+const conditionFailed = 'com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException';
 
 function* parts(list) {
   for (let i = 0; i < list.length; i += BATCH) yield list.slice(i, i + BATCH);
@@ -81,21 +86,30 @@ function saysMore({ item, statement }) {
   return required.some((name) => !(name in item));
 }
 
+// Runs spell, and returns what it has printed.
+function spell(...options) {
+  return execFileSync(path.join(here, 'spell'), [String(SEED), String(N), ...options], { maxBuffer: 1 << 30 })
+    .toString().trim().split('\n').map((line) => JSON.parse(line));
+}
+
+async function makeTables(key) {
+  for (const TableName of TABLES) {
+    await ask('DeleteTable', { TableName });
+    const { status } = await ask('CreateTable', {
+      TableName,
+      AttributeDefinitions: key.map((AttributeName) => ({ AttributeName, AttributeType: 'S' })),
+      KeySchema: key.map((AttributeName, i) => ({ AttributeName, KeyType: ['HASH', 'RANGE'][i] })),
+      BillingMode: 'PAY_PER_REQUEST',
+    });
+    assert.equal(status, 200);
+  }
+}
+
 for (const [layout, key] of Object.entries(layouts)) {
   const name = layout.split(';')[0];
   test(`both spellings of ${N} writes on records of ${name}`, async () => {
-    for (const TableName of TABLES) {
-      await ask('DeleteTable', { TableName });
-      const { status } = await ask('CreateTable', {
-        TableName,
-        AttributeDefinitions: key.map((AttributeName) => ({ AttributeName, AttributeType: 'S' })),
-        KeySchema: key.map((AttributeName, i) => ({ AttributeName, KeyType: ['HASH', 'RANGE'][i] })),
-        BillingMode: 'PAY_PER_REQUEST',
-      });
-      assert.equal(status, 200);
-    }
-    const made = execFileSync(path.join(here, 'spell'), [String(SEED), String(N), layout],
-      { maxBuffer: 1 << 30 }).toString().trim().split('\n').map((line) => JSON.parse(line));
+    await makeTables(key);
+    const made = spell(layout);
     const cases = made.filter(({ statement }) => statement);
     assert.equal([...new Set(cases.map(({ verb }) => verb))].sort().join(' '),
       name === 'native' ? spelled.native : spelled.other);
@@ -109,6 +123,7 @@ for (const [layout, key] of Object.entries(layouts)) {
         if (byStatement) {
           assert.ok(bySingle, `only the statement is accepted: ${what}`);
           assert.deepEqual(one.afterStatement, one.afterSingle, what);
+          assert.deepEqual(one.afterSingle.of_newer, one.item?.of_newer, `an attribute was not kept: ${what}`);
           if (one.answer.Item) assert.deepEqual(normal(one.answer.Item), one.afterStatement, what);
         } else {
           assert.ok(!bySingle || saysMore(one), `only the UpdateItem is accepted: ${what}`);
@@ -119,5 +134,21 @@ for (const [layout, key] of Object.entries(layouts)) {
     // The records are not so random that nothing is ever accepted.
     assert.ok(accepted.both > cases.length / 10, JSON.stringify(accepted));
     console.log(`# ${name}: ${JSON.stringify(accepted)}`);
+  });
+
+  test(`${N} writes on records of ${name} in a state that is not known`, async () => {
+    await makeTables(key);
+    const cases = spell(layout, 'new');
+    assert.equal(new Set(cases.map(({ verb }) => verb)).size, name === 'native' ? 17 : 13);
+    for (const part of parts(cases)) {
+      const puts = part.map(({ item }) => ({ PutRequest: { Item: item } }));
+      const { status } = await ask('BatchWriteItem', { RequestItems: { [TABLES[0]]: puts } });
+      assert.equal(status, 200);
+      await Promise.all(part.map(async (one) => {
+        const answer = await ask('UpdateItem', one.update);
+        // The item that comes with the refusal is the item as it is.
+        assert.deepEqual([answer.__type, normal(answer.Item)], [conditionFailed, normal(one.item)], JSON.stringify(one, null, 1));
+      }));
+    }
   });
 }

@@ -18,11 +18,18 @@ sub errors_of
 	return $err;
 }
 
+# Whether the data may be moved, as idem_check() says.
+sub ready
+{
+	return $sql->(q(SELECT status || '|' || detail FROM idem_check() WHERE "check" = 'ready'));
+}
+
 my $run = start_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('open');\n" . say_in_script('ready')
 	  . halt_until('go') . "SELECT idem_complete('open', '1');\nCOMMIT;\n");
 await_word('ready');
 my $life = $sql->("SELECT life FROM exactonce_lives WHERE state = 'open'");
 
+is(ready(), 'ok|not yet: there are 1 claims, an open life', 'idem_check() says that the database is not ready to be moved');
 like(errors_of("BEGIN; SELECT idem_acquire('own'); SELECT idem_drain('1 s')"), qr/55006/,
 	'a transaction with claims cannot wait for itself');
 is($sql->("SELECT idem_drain('200 ms')") > 0, 1, 'a claim is open: after the timeout something is left');
@@ -37,9 +44,11 @@ unlike(finish_script($run), qr/ERROR/, 'a transaction that is open can complete 
 is(finish_script($drain) =~ /^0$/m, 1, 'then nothing is left');
 is(record('tap_drain', 'open')->{status}, 'COMPLETED', 'its key is completed');
 is(item('tap_drain', "ORIGIN#$life")->{state}, 'closed', 'the life is closed');
+is(ready(), 'ok|yes: nothing is left, and new claims are barred', 'idem_check() says that the database is ready');
 like(errors_of("SELECT idem_acquire('new')"), qr/55000/, 'new claims stay barred');
 is($sql->("SELECT result FROM idem_get('open')"), '1', 'a key can be read');
 is($sql->('SELECT idem_drain(NULL)'), 0, 'an operator allows them again');
+is(ready(), 'ok|not yet: nothing is left, and new claims are allowed', 'then it is not ready any more');
 is($sql->("SELECT outcome FROM idem_acquire('new')"), 'acquired', 'and they are made');
 isnt($sql->("SELECT life FROM exactonce_lives WHERE state = 'open'"), $life, 'under another life');
 

@@ -58,6 +58,13 @@ sub refusal
 	return $err;
 }
 
+# Whether the data may be moved, as idem_check() says.
+sub ready
+{
+	my ($of, $database) = @_;
+	return sql_of($of, q(SELECT detail FROM idem_check() WHERE "check" = 'ready'), $database);
+}
+
 sub await_status
 {
 	my ($what, $in, $key, $status) = @_;
@@ -79,7 +86,9 @@ sql_of($old, 'CREATE EXTENSION exactonce; ' . server_sql('exactonce', table => $
 sql_of($old, server_sql('exactonce2', table => 'tap_upgrade2') . "SELECT idem_create_table('exactonce2')");
 sql_of($old, "SELECT idem_once('of drained')", 'drained');
 settled($old, 'drained');
+like(ready($old, 'drained'), qr/^not yet: there are .*an open life$/, 'idem_check() says that it is not ready');
 is(sql_of($old, "SELECT idem_drain('1 min')", 'drained'), '0', 'one database is drained before');
+is(ready($old, 'drained'), 'yes: nothing is left, and new claims are barred', 'idem_check() says that it is ready');
 # A database, a copy of it, and a second life of each.
 my $prepare = 'CREATE EXTENSION exactonce; CREATE TABLE work (key text); ' . server_sql('exactonce', table => $table);
 sql_of($old, 'CREATE DATABASE original');
@@ -109,6 +118,7 @@ fault(key => 'aborted', to => 'COMMITTING', do => 'lose', times => 0);
 like(complete($old, 'aborted'), qr/the outcome is unknown/, 'a third one is sealed, and does not commit');
 is(status_of($table, $_), 'COMMITTING', "$_ is being committed") foreach 'committed', 'aborted';
 is(complete($old, "left by the $_", $_), '', "the $_ commits, and nothing more reaches DynamoDB") foreach 'original', 'copy';
+like(ready($old), qr/^not yet: there are 2 completions, /, 'the others are not ready, which is forgotten');
 my %left_by = map { $_ => record($table, "left by the $_")->{origin} =~ m{^([^/]+)/} } 'original', 'copy';
 isnt($left_by{original}, $first_of_original, 'the original has gone on under a later life');
 fault(do => 'drop', times => 0);
@@ -145,13 +155,21 @@ like(refusal($new, "DROP $_ CASCADE"), qr/55006: cannot drop .*\n.*wait for idem
   foreach 'EXTENSION exactonce', 'SERVER exactonce', 'SERVER exactonce2';
 unlike(refusal($new, 'BEGIN; DROP SERVER a_prefix CASCADE; ROLLBACK'), qr/ERROR/, 'and not a server of other keys');
 
+# The take-over is forgotten, and the new cluster works and is restarted.
+like(ready($new), qr/^not yet: .*1 lives that wait for idem_take_over\(\), completions of before pg_upgrade/, 'it is not ready for another upgrade');
+$new->restart;
+is(complete($new, 'while it is forgotten'), '', 'if the take-over is forgotten new keys work');
+settled($new);
+is(outcome($new, $_), 'in_progress', "if the take-over is forgotten $_ stays in progress") foreach 'committed', 'aborted';
+wait_until('after a restart the old life waits as before', sub { state_of($new, $life) eq 'waits for idem_take_over()' });
+
 # ----- pg_dump ------------------------------------------------------------------------
 
 sql_of($new, 'CREATE DATABASE restored');
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
 command_ok([ 'pg_dump', '-f', $dump, '-d', $new->connstr('postgres') ], 'pg_dump');
 $new->psql('restored', undef, extra_params => [ '-f', $dump ]);
-is(sql_of($new, 'SELECT count(*) FROM work', 'restored'), '4', 'a dump has the data');
+is(sql_of($new, 'SELECT count(*) FROM work', 'restored'), '5', 'a dump has the data');
 is(sql_of($new, "SELECT count(*) FROM exactonce_internal.outbox", 'restored'), '0', 'and no row of the outbox');
 is(sql_of($new, 'SELECT count(*) FROM exactonce_internal.lives l JOIN pg_database d ON d.oid = l.dboid'
 	  . ' WHERE d.datname <> current_database()', 'restored'), '0', 'and no life');

@@ -302,6 +302,43 @@ test_records(void)
 	ok(reads("{}") == EO_INVALID, "nothing is none");
 }
 
+/* What a newer version has written: attributes are ignored, and a state is named. */
+static void
+test_newer(void)
+{
+	static const struct
+	{
+		const char *item;
+		const char *state;
+	}			cases[] =
+	{
+		{"{\"pk\":{\"S\":\"IDEMPOTENCY#k\"},\"status\":{\"S\":\"PARKED\"},\"owner\":{\"S\":\"o\"}}", "PARKED"},
+		{"{\"pk\":{\"S\":\"ACTION#k\"},\"status\":{\"S\":\"ON_HOLD\"}}", "ON_HOLD"},
+		{"{\"pk\":{\"S\":\"IDEMPOTENCY#k\"},\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"}}", ""},
+		/* Items of other programs. */
+		{"{\"pk\":{\"S\":\"IDEMPOTENCY#k\"},\"status\":{\"S\":\"PARKED\"}}", ""},
+		{"{\"pk\":{\"S\":\"IDEMPOTENCY#k\"},\"status\":{\"S\":\"Done\"},\"owner\":{\"S\":\"o\"}}", ""},
+		{"{\"pk\":{\"S\":\"IDEMPOTENCY#k\"},\"status\":{\"S\":\"\"},\"owner\":{\"S\":\"o\"}}", ""},
+		{"{\"pk\":{\"S\":\"IDEMPOTENCY#k\"},\"status\":{\"S\":\"ABCDEFGHIJKLMNOPQRSTUVWXYZ_ABCDEF\"},"
+		"\"owner\":{\"S\":\"o\"}}", ""},
+		{"{\"pk\":{\"S\":\"IDEMPOTENCY#k\"},\"status\":{\"N\":\"1\"},\"owner\":{\"S\":\"o\"}}", ""}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		EoJson	   *doc;
+		const char *state;
+
+		ok(eo_json_parse(cases[i].item, strlen(cases[i].item), &doc) == EO_OK, "it is JSON");
+		state = eo_record_read_new_state(layout, eo_json_root(doc));
+		is_string(state != NULL ? state : "", cases[i].state, "the state that is not known");
+		ok(state == NULL || reads(cases[i].item) == EO_INVALID, "cannot be read");
+		eo_json_free(doc);
+	}
+	ok(reads("{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"},\"v\":{\"N\":\"2\"},\"more\":{\"M\":{}}}") == EO_OK,
+	   "attributes that are not known are ignored");
+}
+
 /* The origin is kept as it stands, and parsed if that is possible. */
 static void
 test_origin(void)
@@ -348,6 +385,7 @@ main(void)
 	test_records();
 	test_foreign();
 	test_absurd();
+	test_newer();
 	test_origin();
 	return done();
 }
