@@ -13,6 +13,7 @@
 //   7. The same holds for keys that Lambda functions share (lambda.mjs).
 //   8. An action is consumed by at most one token, and never consumed and canceled.
 //   9. What belongs to a transact is written once, if and only if its key says so.
+//  10. While a transaction is prepared nobody is given one of its keys, or told that it is done.
 
 import { History, engine, plain } from './history.mjs';
 import { SHARED_ROWS, SharedTable } from './lambda.mjs';
@@ -34,6 +35,7 @@ const LEFT = `SELECT 'pending: ' || key AS what FROM exactonce_pending
   UNION ALL SELECT 'in doubt: ' || key FROM exactonce_in_doubt
   UNION ALL SELECT 'claim: ' || key || ' ' || state FROM exactonce_claims
     WHERE database = current_database() AND state NOT IN ('second look', 'kept')
+  UNION ALL SELECT 'prepared: ' || gid FROM pg_prepared_xacts WHERE database = current_database()
   UNION ALL SELECT 'life: ' || life || ' ' || state FROM exactonce_lives
     WHERE state IN ('waits for idem_take_over()', 'silent', 'not reached', 'opening')`;
 
@@ -121,6 +123,7 @@ export class Checker {
     this.#checkRows(items);
     this.#checkRecords(items);
     this.#checkAttempts(items, counts);
+    this.#checkWindows();
     await this.#checkTransacts(items);
     this.#checkActions(items);
     await this.shared.check(this.violate, this.survivors, counts);
@@ -228,6 +231,26 @@ export class Checker {
     }
   }
 
+  // What happens in a history that is lost says nothing. Whatever was asked for after the
+  // beginning of a window and answered before its end was answered in the window.
+  #checkWindows() {
+    const windows = new Map();
+    for (const { id, kind, did, window } of this.#attempts.values()) {
+      if (!window?.labels.some((label) => this.survivors.has(label))) continue;
+      for (const key of Object.keys(did)) windows.set(key, [...(windows.get(key) ?? []), { id, kind, ...window }]);
+    }
+    for (const { id, kind, label, began, got } of this.#attempts.values()) {
+      if (label !== 'outside' && !this.survivors.has(label)) continue;
+      for (const [key, [outcome, , , , when]] of Object.entries(got)) {
+        if (!['acquired', 'completed'].includes(outcome)) continue;
+        for (const { id: owner, kind: how, from, until } of windows.get(key) ?? []) {
+          if (owner === id || began < from || when > until) continue;
+          this.violate(`attempt ${id} (${kind}) on ${label} was told that key ${key} is ${outcome}, while it is in progress by ${owner} (${how})`, key);
+        }
+      }
+    }
+  }
+
   async #checkTransacts(items) {
     const counters = await this.#scan(`${this.table}_items`);
     const expected = new Set();
@@ -265,19 +288,20 @@ export class Checker {
 
   // What the views still show.
   async left({ places, databases }) {
-    const left = [];
+    const [left, prepared] = [[], []];
     for (const [name, database] of databases) {
       const session = new Session(places[name], database);
       try {
         const rows = await session.open() ? (await session.ask(LEFT)).rows : [{ what: 'does not answer' }];
         // A session that was killed has left it so, and the next claim in that table goes on.
         if (rows.some(({ what }) => / opening$/.test(what))) await this.#claimAgain(session);
+        if (rows.some(({ what }) => what.startsWith('prepared: '))) prepared.push([name, database]);
         left.push(...rows.map(({ what }) => `${name} ${database} ${what}`));
       } finally {
         session.close();
       }
     }
-    return { left };
+    return { left, prepared };
   }
 
   // All that is known about the keys with violations.

@@ -21,6 +21,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Checker } from './checker.mjs';
 import { Outside } from './outside.mjs';
+import { Manager } from './prepared.mjs';
 import { Session } from './session.mjs';
 import { kinds } from './transactions.mjs';
 
@@ -40,6 +41,7 @@ class Clients {
 
   // The tokens of claims that were kept for others: key => {token, id}.
   kept = new Map();
+  manager = new Manager();
 
   constructor(checker, outside) {
     this.checker = checker;
@@ -60,6 +62,7 @@ class Clients {
     this.#ended = false;
     this.#started = 0;
     this.kept.clear();
+    this.manager.begin(() => this.#places);
     this.#running = clients.map((sessions, number) => this.#runClient(number + 1, sessions));
     return {};
   }
@@ -68,12 +71,13 @@ class Clients {
   async end() {
     this.#ended = true;
     const late = setTimeout(() => { for (const session of this.#sessions) session.leave(); }, 15_000);
-    await Promise.all(this.#running);
+    await Promise.all([...this.#running, this.manager.stop()]);
     clearTimeout(late);
     const attempts = this.#attempts.splice(0);
     this.checker.add(attempts);
     const count = (how) => attempts.filter(({ end }) => end === how).length;
-    return { tally: tally(attempts), attempts: attempts.length, commits: count('commit'), unknown: count('unknown') };
+    return { tally: tally(attempts), attempts: attempts.length, commits: count('commit'), unknown: count('unknown'),
+      prepared: attempts.filter(({ window, kind }) => window && kind === 'prepare').length };
   }
 
   async #runClient(number, sessions) {
@@ -94,7 +98,7 @@ class Clients {
   }
 
   #record(attempt, label) {
-    const entry = { ...attempt, label, keys: this.#keysOf(attempt), got: {}, did: {}, end: 'rollback' };
+    const entry = { ...attempt, label, keys: this.#keysOf(attempt), got: {}, did: {}, end: 'rollback', began: Date.now() };
     this.#attempts.push(entry);
     return entry;
   }
@@ -167,8 +171,11 @@ class Clients {
     return this.checker.check(request);
   }
 
-  left(request) {
-    return this.checker.left(request);
+  // What is prepared is ended now.
+  async left(request) {
+    const { left, prepared } = await this.checker.left(request);
+    for (const [place, database] of prepared) await this.manager.endAll(place, request.places[place], database);
+    return { left };
   }
 
   history() {

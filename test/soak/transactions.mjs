@@ -1,9 +1,10 @@
 // What a session does in an attempt, by kind. An attempt has the parameters that the plan
 // drew for it (Soak/Plan.pm), and notes:
 //
-//   got   key => [outcome, result, token, fence] as the session was told
+//   got   key => [outcome, result, token, fence, when] as the session was told
 //   did   key => token of the completions that its transaction ends with; null: not known
 //   end   see session.mjs
+//   window {from, until, labels}: the key was its own all that time (checker.mjs)
 //
 // The work of an attempt is a row with key, token and result in the same transaction.
 
@@ -65,7 +66,7 @@ END $$;
 `;
 
 function note(attempt, key, { outcome, result, token, fence }) {
-  attempt.got[key] = [outcome, result, token, fence];
+  attempt.got[key] = [outcome, result, token, fence, Date.now()];
   return outcome === 'acquired' ? token : null;
 }
 
@@ -146,6 +147,29 @@ export const kinds = {
     }
   }),
 
+  // What another session ends, see prepared.mjs. Of its keys one may be claimed at PREPARE,
+  // and one fails.
+  prepare: async (session, attempt, { manager }) => {
+    manager.expect(attempt);
+    await session.prepare(attempt, async () => {
+      for (const [i, key] of attempt.keys.entries()) {
+        if (i === 1 && attempt.share) {
+          await session.ask('INSERT INTO work VALUES ($1, NULL, $2)', [key, attempt.id]);
+          await session.ask('SELECT idem_once($1, to_jsonb($2::text))', [key, attempt.id]);
+          attempt.did[key] = null;
+        } else if (i === 2 && attempt.leave) {
+          if (await claim(session, attempt, key)) await session.ask(`SELECT idem_fail($1, '1', retry_after => '100 ms')`, [key]);
+        } else {
+          await claimAndWork(session, attempt, key);
+        }
+      }
+    });
+    const { end } = attempt;
+    // Nobody else commits it.
+    attempt.end = end === 'error' ? end : 'rollback';
+    if (end === 'prepared') manager.takeOver(attempt);
+  },
+
   block: (session, attempt) => session.transaction(attempt, async () => {
     const { rows } = await session.ask(
       'SELECT * FROM work_in_blocks($1, $2, $3)',
@@ -163,7 +187,7 @@ export const kinds = {
         #>> '{}' AS result`,
       [key, attempt.wait ?? null]);
     if (result === attempt.id) attempt.did[key] = null;
-    else if (result !== null) attempt.got[key] = ['completed', result];
+    else if (result !== null) note(attempt, key, { outcome: 'completed', result });
   }),
 
   guard: (session, attempt) => guarded(session, attempt, 'guarded'),

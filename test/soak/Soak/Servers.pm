@@ -63,6 +63,7 @@ max_replication_slots = 5
 wal_receiver_status_interval = 1
 wal_retrieve_retry_interval = 100ms
 max_connections = 60
+max_prepared_transactions = 60
 wal_log_hints = on
 wal_keep_size = 256MB
 hot_standby = on
