@@ -12,12 +12,14 @@
 //   6. Every key can be completed, and no view shows anything that is left.
 //   7. The same holds for keys that Lambda functions share (lambda.mjs).
 //   8. An action is consumed by at most one token, and never consumed and canceled.
-//   9. What belongs to a transact is written once, if and only if its key says so.
+//   9. What belongs to a transact, or is handed in with a completion, is written once, if and only
+//      if its key says so; and an item that transactions of one database write shows the last one.
 //  10. While a transaction is prepared nobody is given one of its keys, or told that it is done.
 
 import { History, engine, plain } from './history.mjs';
 import { SHARED_ROWS, SharedTable } from './lambda.mjs';
 import { Session } from './session.mjs';
+import { homeOf } from './transactions.mjs';
 
 const PREFIX = 'IDEMPOTENCY#';
 
@@ -26,6 +28,9 @@ const withoutRow = ({ kind, label }) => ['immediate', 'transact'].includes(kind)
 
 const ROWS = `SELECT key, token::text, result AS by FROM work UNION ALL SELECT key, NULL, result FROM guarded
   UNION ALL SELECT key, NULL, result FROM guarded_late UNION ALL SELECT key, NULL, result FROM guarded_skip`;
+
+// Who has written an item last.
+const WRITTEN = 'SELECT DISTINCT ON (item) item, by FROM written ORDER BY item, n DESC';
 
 // What must not be left. The other states of lives are: open, alive (an original and its
 // copy see each other), settled here, over, has another heir. A copy leaves alone the
@@ -56,6 +61,7 @@ export class Checker {
   #done = new Map();
   #guilty = new Set();
   #rows = new Map();
+  #written = new Map();
 
   constructor(table) {
     this.table = table;
@@ -115,6 +121,7 @@ export class Checker {
     };
     this.#guilty.clear();
     this.#rows.clear();
+    this.#written.clear();
     this.shared.forgetRows();
     for (const [name, database] of databases) await this.#readDatabase(places[name], database);
     this.survivors = new Set(databases.map(([name]) => places[name].label));
@@ -124,7 +131,7 @@ export class Checker {
     this.#checkRecords(items);
     this.#checkAttempts(items, counts);
     this.#checkWindows();
-    await this.#checkTransacts(items);
+    await this.#checkWrites(items);
     this.#checkActions(items);
     await this.shared.check(this.violate, this.survivors, counts);
     counts.keys = this.#open.size;
@@ -156,6 +163,7 @@ export class Checker {
         if (!works.has(by)) works.set(by, { token, where: [] });
         works.get(by).where.push(here);
       }
+      this.#takeWritten(homeOf(place.label, database), (await session.ask(WRITTEN)).rows);
       this.shared.take(here, (await session.ask(SHARED_ROWS)).rows);
       for (const row of (await session.ask(LEFT)).rows) {
         this.violate(`left in ${here}, ${row.what}`, /: (\S+)/.exec(row.what)[1]);
@@ -251,17 +259,34 @@ export class Checker {
     }
   }
 
-  async #checkTransacts(items) {
-    const counters = await this.#scan(`${this.table}_items`);
-    const expected = new Set();
+  // A copy has rows about the items of its original, too.
+  #takeWritten(home, rows) {
+    this.#written.set(home, new Map(rows.filter(({ item }) => item.startsWith(home)).map(({ item, by }) => [item, by])));
+  }
+
+  async #checkWrites(items) {
+    const written = await this.#scan(`${this.table}_items`);
     for (const key of this.#open) {
       const record = items.get(PREFIX + key);
-      if (record?.status === 'COMPLETED' && this.#attempts.get(doerOf(record))?.kind === 'transact') expected.add(key);
+      const by = record?.status === 'COMPLETED' ? doerOf(record) : undefined;
+      const { kind, writes } = this.#attempts.get(by) ?? {};
+      const n = written.get(key)?.n ?? 0;
+      if (n !== Number(kind === 'transact' || writes === true)) {
+        this.violate(`key ${key} is ${record?.status ?? 'absent'} by ${by} (${kind}), and its counter is at ${n}`, key);
+      }
+      const put = written.get(`put/${key}`)?.by;
+      if (put !== (writes ? by : undefined)) {
+        this.violate(`key ${key} is ${record?.status ?? 'absent'} by ${by} (${kind}), and what was put for it is by ${put}`, key);
+      }
     }
-    for (const key of this.#open) {
-      const n = counters.get(key)?.n ?? 0;
-      if (n === Number(expected.has(key))) continue;
-      this.violate(`the writes of transacts on key ${key} were applied ${n} times`, key);
+    for (const [home, rows] of this.#written) {
+      const shown = [...written].filter(([pk]) => pk.startsWith(home)).map(([pk, { by }]) => [pk, by]);
+      for (const [item, by] of new Map([...rows, ...shown])) {
+        if (rows.get(item) !== by) this.violate(`item ${item} was written last by ${rows.get(item)}, and shows ${by}`);
+      }
+      for (const [item, by] of rows) {
+        if (!written.has(item)) this.violate(`item ${item} was written by ${by}, and is not there`);
+      }
     }
   }
 

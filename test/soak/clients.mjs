@@ -76,7 +76,7 @@ class Clients {
     const attempts = this.#attempts.splice(0);
     this.checker.add(attempts);
     const count = (how) => attempts.filter(({ end }) => end === how).length;
-    return { tally: tally(attempts), attempts: attempts.length, commits: count('commit'), unknown: count('unknown'),
+    return { tally: [...tally(attempts), `prepared: ${countEach(this.manager.answers)}`], attempts: attempts.length, commits: count('commit'), unknown: count('unknown'),
       prepared: attempts.filter(({ window, kind }) => window && kind === 'prepare').length };
   }
 
@@ -183,17 +183,22 @@ class Clients {
   }
 }
 
+// '5 commit, 2 ID005'
+function countEach(words) {
+  const counts = new Map();
+  for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
+  return [...counts].sort((a, b) => b[1] - a[1]).map(([word, count]) => `${count} ${word}`).join(', ');
+}
+
 // How the attempts of each kind ended: 'once: 5 commit, 2 ID005'.
 function tally(attempts) {
   const kindsSeen = new Map();
   for (const { kind, label, did, end, code } of attempts) {
     const name = label === 'outside' ? `${kind} outside` : kind;
     const how = code ?? (end === 'commit' && Object.keys(did).length === 0 ? 'commit of nothing' : end);
-    if (!kindsSeen.has(name)) kindsSeen.set(name, new Map());
-    kindsSeen.get(name).set(how, (kindsSeen.get(name).get(how) ?? 0) + 1);
+    kindsSeen.set(name, [...(kindsSeen.get(name) ?? []), how]);
   }
-  return [...kindsSeen].sort().map(([kind, hows]) => `${kind}: ${[...hows].sort((a, b) => b[1] - a[1])
-    .map(([how, count]) => `${count} ${how}`).join(', ')}`);
+  return [...kindsSeen].sort().map(([kind, hows]) => `${kind}: ${countEach(hows)}`);
 }
 
 const checker = new Checker(TABLE);

@@ -22,6 +22,9 @@ function mayBeAt({ attempt, doneAt }, { label }) {
 export class Manager {
   #entries = new Map();
   #looping = [];
+
+  // How ends of prepared transactions were answered: 'commit', 'ID002' ...
+  answers = [];
   #stopped = true;
 
   // An attempt is about to prepare a transaction under its id. Unless it is told that it is
@@ -40,6 +43,7 @@ export class Manager {
   // Ends what is due at all places, until stop() is called. places(): see clients.mjs.
   begin(places) {
     this.#entries.clear();
+    this.answers = [];
     this.#stopped = false;
     this.#looping = ['A', 'B', 'C', 'O'].map((name) => this.#loop(name, places));
   }
@@ -94,6 +98,7 @@ export class Manager {
     }
     if (isCopy || !commits) {
       await session.ask(`ROLLBACK PREPARED '${attempt.id}'`);
+      this.answers.push(`rollback on ${name}`);
       return;
     }
     const before = attempt.end;
@@ -102,10 +107,12 @@ export class Manager {
       await session.ask(`COMMIT PREPARED '${attempt.id}'`);
     } catch (error) {
       attempt.code = error.code ?? error.message;
+      this.answers.push(`${attempt.code} on ${name}`);
       // Refused: an heir has taken over from the life of the transaction, so far as is known.
       if (error.code === 'ID002' && attempt.end !== 'commit') attempt.end = before;
       throw error;
     }
+    this.answers.push(`commit ${attempt.end === 'commit' ? 'again ' : ''}on ${name}`);
     if (attempt.end === 'commit' && age(session.label) < age(attempt.label)) return;
     Object.assign(attempt, { end: 'commit', label: session.label, code: undefined });
   }

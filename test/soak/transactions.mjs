@@ -21,6 +21,8 @@ const CLAIM = `SELECT c.outcome::text, c.result #>> '{}' AS result, c.token, c.f
 // The statements that every database is prepared with.
 export const SETUP = `
 CREATE TABLE work (key text NOT NULL, token uuid, result text NOT NULL);
+-- Which transaction has written an item last, in the order of the items' locks.
+CREATE TABLE written (item text NOT NULL, n bigserial, by text NOT NULL);
 CREATE TABLE shared_work (key text NOT NULL, result text NOT NULL);
 CREATE TABLE guarded (key text NOT NULL, result text NOT NULL);
 CREATE TRIGGER once AFTER INSERT ON guarded FOR EACH ROW EXECUTE FUNCTION idem_guard('key');
@@ -79,9 +81,29 @@ async function claim(session, attempt, key, { onCommit = null, onAbort = null, l
   return note(attempt, key, rows[0]);
 }
 
+// The item that transactions of one database write one after the other. An heir goes on
+// with the items of A.
+export function homeOf(label, database) {
+  return `last/${label.startsWith('A') ? 'A' : label}/${database}/`;
+}
+
+const sharedItem = ({ label, database, pick }) => `${homeOf(label, database)}${pick}`;
+
+const counting = (key) => ({ Update: { TableName: `${process.env.EO_TABLE}_items`, Key: { pk: key },
+  UpdateExpression: 'ADD n :one', ExpressionAttributeValues: { ':one': 1 } } });
+
+// What is written to another table if the transaction commits: null or JSON.
+function writesOf(attempt, key) {
+  if (!attempt.writes) return null;
+  const put = (pk) => ({ Put: { TableName: `${process.env.EO_TABLE}_items`, Item: { pk, by: attempt.id } } });
+  return JSON.stringify([counting(key), put(`put/${key}`), ...(attempt.ordered ? [put(sharedItem(attempt))] : [])]);
+}
+
 async function work(session, attempt, key, token, passed = null) {
   await session.ask('INSERT INTO work VALUES ($1, $2, $3)', [key, token, attempt.id]);
-  await session.ask('SELECT idem_complete($1, to_jsonb($2::text), token => $3)', [key, attempt.id, passed]);
+  await session.ask('SELECT idem_complete($1, to_jsonb($2::text), token => $3, writes => $4)',
+    [key, attempt.id, passed, writesOf(attempt, key)]);
+  if (attempt.writes && attempt.ordered) await session.ask('INSERT INTO written (item, by) VALUES ($1, $2)', [sharedItem(attempt), attempt.id]);
   attempt.did[key] = token;
 }
 
@@ -113,7 +135,7 @@ export const kinds = {
   once: (session, attempt) => session.transaction(attempt, async () => {
     const [key] = attempt.keys;
     await session.ask('INSERT INTO work VALUES ($1, NULL, $2)', [key, attempt.id]);
-    await session.ask('SELECT idem_once($1, to_jsonb($2::text))', [key, attempt.id]);
+    await session.ask('SELECT idem_once($1, to_jsonb($2::text), writes => $3)', [key, attempt.id, writesOf(attempt, key)]);
     attempt.did[key] = null;
     if (attempt.pause) await pause(attempt.pause);
   }),
@@ -155,7 +177,7 @@ export const kinds = {
       for (const [i, key] of attempt.keys.entries()) {
         if (i === 1 && attempt.share) {
           await session.ask('INSERT INTO work VALUES ($1, NULL, $2)', [key, attempt.id]);
-          await session.ask('SELECT idem_once($1, to_jsonb($2::text))', [key, attempt.id]);
+          await session.ask('SELECT idem_once($1, to_jsonb($2::text), writes => $3)', [key, attempt.id, writesOf(attempt, key)]);
           attempt.did[key] = null;
         } else if (i === 2 && attempt.leave) {
           if (await claim(session, attempt, key)) await session.ask(`SELECT idem_fail($1, '1', retry_after => '100 ms')`, [key]);
@@ -254,16 +276,20 @@ export const kinds = {
     const [key] = attempt.keys;
     attempt.end = 'rollback';
     attempt.did[key] = null;
-    const writes = [{ Update: { TableName: `${process.env.EO_TABLE}_items`, Key: { pk: key },
-      UpdateExpression: 'ADD n :one', ExpressionAttributeValues: { ':one': 1 } } }];
     const row = await session.statement(attempt,
       `SELECT outcome::text, result #>> '{}' AS result, replayed FROM idem_transact($1, $2, to_jsonb($3::text))`,
-      [key, JSON.stringify(writes), attempt.id]);
+      [key, JSON.stringify([counting(key)]), attempt.id]);
     if (OUTCOME_UNKNOWN.includes(attempt.code)) attempt.end = 'unknown';
     if (row && (row.outcome !== 'completed' || row.replayed)) {
+      note(attempt, key, row);
+      // A copy of the request that the network has made may still be applied, when the run that
+      // has the key gives it back.
+      if (['in_progress', 'retry_later'].includes(row.outcome)) {
+        attempt.end = 'unknown';
+        return;
+      }
       delete attempt.did[key];
       attempt.end = 'rollback';
-      note(attempt, key, row);
     }
   },
 

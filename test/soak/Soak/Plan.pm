@@ -95,6 +95,8 @@ sub draw_attempt
 		maybe(0.15, lease => one_of('500 ms', '2 s')),
 		maybe(0.15, lazy => true()),
 		$kind eq 'acquire' || $kind eq 'once' ? maybe(0.06, isolation => one_of('REPEATABLE READ', 'SERIALIZABLE')) : (),
+		$kind =~ /^(?:acquire|once|prepare)$/ ? maybe(0.35, writes => true()) : (),
+		$kind eq 'acquire' ? maybe(0.5, ordered => true()) : (),
 		$kind eq 'prepare' ? (stay => int 5000 * rand() ** 3) : (),
 		maybe(0.22, how => one_of(qw(rollback rollback vanish terminate))),
 		maybe(0.4, undo => true()),
