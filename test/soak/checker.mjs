@@ -11,7 +11,8 @@
 //   5. Each write was allowed when it was applied (history.mjs).
 //   6. Every key can be completed, and no view shows anything that is left.
 //   7. The same holds for keys that Lambda functions share (lambda.mjs).
-//   8. An action is consumed by at most one token, and never consumed and canceled.
+//   8. An action is consumed by at most one token, and never consumed and canceled. It is consumed
+//      at commit if and only if the order that does so is there.
 //   9. What belongs to a transact, or is handed in with a completion, is written once, if and only
 //      if its key says so; and an item that transactions of one database write shows the last one.
 //  10. While a transaction is prepared nobody is given one of its keys, or told that it is done.
@@ -22,12 +23,15 @@ import { Session } from './session.mjs';
 import { homeOf } from './transactions.mjs';
 
 const PREFIX = 'IDEMPOTENCY#';
+const ACTION = 'ACTION#';
 
 // Kinds whose work is not a row.
 const withoutRow = ({ kind, label }) => ['immediate', 'transact'].includes(kind) || label === 'outside';
 
 const ROWS = `SELECT key, token::text, result AS by FROM work UNION ALL SELECT key, NULL, result FROM guarded
   UNION ALL SELECT key, NULL, result FROM guarded_late UNION ALL SELECT key, NULL, result FROM guarded_skip`;
+
+const ORDERS = 'SELECT action, token::text, result AS by FROM orders';
 
 // Who has written an item last.
 const WRITTEN = 'SELECT DISTINCT ON (item) item, by FROM written ORDER BY item, n DESC';
@@ -62,6 +66,7 @@ export class Checker {
   #guilty = new Set();
   #rows = new Map();
   #written = new Map();
+  #orders = new Map();
 
   constructor(table) {
     this.table = table;
@@ -98,17 +103,19 @@ export class Checker {
     return items;
   }
 
-  // The keys that were tried and are not completed: key => status.
+  // The keys that were tried and are not completed, key => status, and the actions that
+  // transactions are committing.
   async openKeys() {
     const items = await this.#scan(this.table);
     const left = new Map();
+    const actions = [...items.keys()].filter((pk) => pk.startsWith(ACTION) && items.get(pk).status);
     for (const key of this.#open) {
       const record = items.get(PREFIX + key);
       if (record?.status === 'COMPLETED') continue;
       const forGood = record?.status === 'FAILED' && record.retry_ms === undefined;
       left.set(key, forGood ? 'FAILED for good' : record?.status ?? 'absent');
     }
-    return left;
+    return { keys: left, actions: actions.map((pk) => pk.slice(ACTION.length)) };
   }
 
   // databases: [place, database] of all data that survives.
@@ -122,6 +129,7 @@ export class Checker {
     this.#guilty.clear();
     this.#rows.clear();
     this.#written.clear();
+    this.#orders.clear();
     this.shared.forgetRows();
     for (const [name, database] of databases) await this.#readDatabase(places[name], database);
     this.survivors = new Set(databases.map(([name]) => places[name].label));
@@ -133,6 +141,7 @@ export class Checker {
     this.#checkWindows();
     await this.#checkWrites(items);
     this.#checkActions(items);
+    this.#checkOrders(items, counts);
     await this.shared.check(this.violate, this.survivors, counts);
     counts.keys = this.#open.size;
     if (violations.length === 0) {
@@ -162,6 +171,9 @@ export class Checker {
         const works = this.#rows.get(key);
         if (!works.has(by)) works.set(by, { token, where: [] });
         works.get(by).where.push(here);
+      }
+      for (const { action, token, by } of (await session.ask(ORDERS)).rows) {
+        this.#orders.set(action, new Map([...(this.#orders.get(action) ?? []), [by, token]]));
       }
       this.#takeWritten(homeOf(place.label, database), (await session.ask(WRITTEN)).rows);
       this.shared.take(here, (await session.ask(SHARED_ROWS)).rows);
@@ -293,14 +305,41 @@ export class Checker {
   #checkActions(items) {
     for (const { id, action } of this.#attempts.values()) {
       if (!action?.outcome) continue;
-      const item = items.get(`ACTION#${action.id}`);
+      const item = items.get(ACTION + action.id);
       const told = `attempt ${id} was told that action ${action.id} is ${action.outcome}`;
       if (!item) {
-        if (action.outcome !== 'action_not_found') this.violate(`${told}, and there is none`, `ACTION#${action.id}`);
+        if (action.outcome !== 'action_not_found') this.violate(`${told}, and there is none`, ACTION + action.id);
       } else if (action.outcome === 'consumed' && item.consumedToken !== action.token) {
-        this.violate(`${told}, and it is by token ${item.consumedToken}`, `ACTION#${action.id}`);
+        this.violate(`${told}, and it is by token ${item.consumedToken}`, ACTION + action.id);
       } else if (action.outcome === 'canceled' && !item.canceledAt) {
-        this.violate(`${told}, and it is not`, `ACTION#${action.id}`);
+        this.violate(`${told}, and it is not`, ACTION + action.id);
+      }
+    }
+  }
+
+  #checkOrders(items, counts) {
+    for (const [pk, { status }] of items) {
+      if (pk.startsWith(ACTION) && status) this.violate(`action ${pk} is still ${status}`, pk);
+    }
+    for (const [id, orders] of this.#orders) {
+      const { consumedAt, consumedToken } = items.get(ACTION + id) ?? {};
+      for (const [by, token] of orders) {
+        if (consumedAt && consumedToken === token) continue;
+        this.violate(`action ${id} is consumed by token ${consumedAt && consumedToken}, and the order of attempt ${by} has ${token}`, ACTION + id);
+      }
+    }
+    for (const { id: by, action, label, end, code } of this.#attempts.values()) {
+      if (action?.verb !== 'order') continue;
+      const { consumedAt, consumedToken } = items.get(ACTION + action.id) ?? {};
+      const isConsumed = consumedAt !== undefined && consumedToken === action.token;
+      const told = `attempt ${by} on ${label} saw ${end} ${code ?? ''}`;
+      if (isConsumed && !this.#orders.get(action.id)?.has(by)) {
+        this.violate(`${told}, and its action ${action.id} is consumed, but its order is not there`, ACTION + action.id);
+      } else if (isConsumed && ['error', 'rollback'].includes(end)) {
+        this.violate(`${told}, and its action ${action.id} is consumed`, ACTION + action.id);
+      } else if (!isConsumed && end === 'commit' && action.ordered) {
+        if (this.survivors.has(label)) this.violate(`${told}, and its action ${action.id} is not consumed by it`, ACTION + action.id);
+        else counts.lost++;
       }
     }
   }

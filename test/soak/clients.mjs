@@ -134,10 +134,10 @@ class Clients {
   // does so in the next database: what an old primary has sealed under a life that its
   // heir has not seen is settled once a session of the same database meets it.
   async redeliver({ places, databases }) {
-    const statuses = await this.checker.openKeys();
+    const { keys: statuses, actions } = await this.checker.openKeys();
     const shared = await this.checker.shared.openKeys();
     const left = [...statuses.keys()];
-    if (left.length + shared.size > 0) {
+    if (left.length + actions.length + shared.size > 0) {
       const lasting = databases.filter(([name]) => name !== 'C');
       const [place, database] = lasting[this.#passes++ % lasting.length];
       const session = new Session(places[place], database);
@@ -152,6 +152,11 @@ class Clients {
             }
             await kinds.acquire(session, entry, this);
           }
+          for (const id of actions) {
+            const entry = this.#record({ id: `${this.round}.h.${++this.#started}`, kind: 'order', keys: [], database }, places[place].label);
+            entry.keys = [id];
+            await kinds.order(session, entry, this);
+          }
           for (const name of shared.keys()) {
             const id = `${this.round}.h.${++this.#started}`;
             const entry = this.#record({ id, kind: 'shared', keys: [], database }, places[place].label);
@@ -164,7 +169,7 @@ class Clients {
       }
       this.checker.add(this.#attempts.splice(0));
     }
-    return { left: [...left.map((key) => `${key} ${statuses.get(key)}`), ...[...shared].map((key) => `shared ${key}`)] };
+    return { left: [...left.map((key) => `${key} ${statuses.get(key)}`), ...actions.map((id) => `action ${id}`), ...[...shared].map((key) => `shared ${key}`)] };
   }
 
   check(request) {

@@ -166,6 +166,7 @@ sub run_round
 	my $plan = Soak::Plan::draw($seed, $round, $events);
 	my $start = time();
 	$world->{faults}{counts} = {};
+	$world->{servers}{away} = 0;
 	direct($world);
 	ask_clients($world, 'begin', round => $round, clients => $plan->{clients});
 	cause_events($world, $plan);

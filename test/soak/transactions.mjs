@@ -23,6 +23,7 @@ export const SETUP = `
 CREATE TABLE work (key text NOT NULL, token uuid, result text NOT NULL);
 -- Which transaction has written an item last, in the order of the items' locks.
 CREATE TABLE written (item text NOT NULL, n bigserial, by text NOT NULL);
+CREATE TABLE orders (action text NOT NULL, token uuid NOT NULL, result text NOT NULL);
 CREATE TABLE shared_work (key text NOT NULL, result text NOT NULL);
 CREATE TABLE guarded (key text NOT NULL, result text NOT NULL);
 CREATE TRIGGER once AFTER INSERT ON guarded FOR EACH ROW EXECUTE FUNCTION idem_guard('key');
@@ -321,5 +322,24 @@ export const kinds = {
     const row = await session.statement(attempt, text, values);
     attempt.action = { id, token, verb: attempt.verb, outcome: row?.outcome, replayed: row?.replayed };
     attempt.keys = [];
+  },
+
+  // An order that consumes an action when it commits.
+  order: async (session, attempt) => {
+    const [id] = attempt.keys;
+    const token = randomUUID();
+    attempt.keys = [];
+    attempt.action = { id, token, verb: 'order' };
+    if (attempt.share) await session.statement({ id: attempt.id }, `SELECT action_create('{}', id => $1)`, [id]);
+    if (session.lost) return;
+    await session.transaction(attempt, async () => {
+      if (attempt.terminal) await session.ask('SAVEPOINT s');
+      const { rows: [{ outcome }] } = await session.ask(`SELECT outcome::text FROM action_consume($1, token => $2, at => 'commit')`,
+        [id, token]);
+      if (attempt.pause) await pause(attempt.pause);
+      if (outcome === 'consumed') await session.ask('INSERT INTO orders VALUES ($1, $2, $3)', [id, token, attempt.id]);
+      if (attempt.terminal) await session.ask('ROLLBACK TO SAVEPOINT s');
+      else attempt.action.ordered = outcome === 'consumed';
+    });
   },
 };
