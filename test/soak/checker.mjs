@@ -15,7 +15,8 @@
 //      at commit if and only if the order that does so is there.
 //   9. What belongs to a transact, or is handed in with a completion, is written once, if and only
 //      if its key says so; and an item that transactions of one database write shows the last one.
-//  10. While a transaction is prepared nobody is given one of its keys, or told that it is done.
+//  10. While a transaction is prepared, or a session holds a claim, nobody is given one of its
+//      keys, or told that it is done.
 
 import { History, engine, plain } from './history.mjs';
 import { SHARED_ROWS, SharedTable } from './lambda.mjs';
@@ -255,9 +256,9 @@ export class Checker {
   // beginning of a window and answered before its end was answered in the window.
   #checkWindows() {
     const windows = new Map();
-    for (const { id, kind, did, window } of this.#attempts.values()) {
+    for (const { id, kind, window } of this.#attempts.values()) {
       if (!window?.labels.some((label) => this.survivors.has(label))) continue;
-      for (const key of Object.keys(did)) windows.set(key, [...(windows.get(key) ?? []), { id, kind, ...window }]);
+      for (const key of window.keys) windows.set(key, [...(windows.get(key) ?? []), { id, kind, ...window }]);
     }
     for (const { id, kind, label, began, got } of this.#attempts.values()) {
       if (label !== 'outside' && !this.survivors.has(label)) continue;

@@ -37,7 +37,7 @@ export class Manager {
   takeOver(attempt) {
     const now = Date.now();
     Object.assign(this.#entries.get(attempt.id), { commits: !attempt.undo, due: now + attempt.stay });
-    attempt.window = { from: now, until: Infinity, labels: [attempt.label] };
+    attempt.window = { from: now, until: Infinity, keys: Object.keys(attempt.did), labels: [attempt.label] };
   }
 
   // Ends what is due at all places, until stop() is called. places(): see clients.mjs.

@@ -4,7 +4,7 @@
 //   got   key => [outcome, result, token, fence, when] as the session was told
 //   did   key => token of the completions that its transaction ends with; null: not known
 //   end   see session.mjs
-//   window {from, until, labels}: the key was its own all that time (checker.mjs)
+//   window {from, until, keys, labels}: the keys were its own all that time (checker.mjs)
 //
 // The work of an attempt is a row with key, token and result in the same transaction.
 
@@ -243,6 +243,31 @@ export const kinds = {
     await session.transaction(attempt, () => work(session, attempt, key, token));
     // The outcome is not known, so the client does it again, with its token.
     if (attempt.end === 'unknown') clients.kept.set(key, token);
+  },
+
+  // A claim that lasts as long as the session, however that ends. On B, which no other server
+  // takes over from, it is the worker that must end it, and not its lease.
+  session: async (session, attempt) => {
+    const [key] = attempt.keys;
+    const lease = session.label === 'B' ? '10 min' : '2 s';
+    let token = null;
+    const claiming = { ...attempt, how: '', did: {} };
+    await session.transaction(claiming, async () => {
+      token = await claim(session, attempt, key, { onCommit: 'session', lease });
+    });
+    attempt.code = claiming.code;
+    if (!token || claiming.end !== 'commit') return;
+    try {
+      // It had the key all the time if it still has it.
+      const sent = Date.now();
+      await session.ask('SELECT idem_extend($1, $2)', [key, lease]);
+      attempt.window = { from: attempt.got[key][4], until: sent, keys: [key], labels: [attempt.label] };
+      if (attempt.terminal) session.vanish();
+      else if (attempt.pick < 2) await session.transaction(attempt, () => work(session, attempt, key, token));
+      else if (!attempt.leave) await session.ask('SELECT idem_release($1)', [key]);
+    } catch (error) {
+      attempt.code = error.code ?? error.message;
+    }
   },
 
   // Completes what another session has claimed.

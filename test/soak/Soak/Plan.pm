@@ -17,7 +17,7 @@ my $recent = 12;
 # What a session does, and how often.
 my %kinds = (acquire => 26, once => 14, many => 10, savepoint => 10, block => 8, call => 10,
 	guard => 4, guard_late => 4, guard_skip => 4, fail => 5, release => 5, keep => 9, hold => 3, token => 6,
-	immediate => 5, transact => 5, prepare => 10, action => 8, order => 10, shared => 14);
+	immediate => 5, transact => 5, prepare => 10, action => 8, order => 10, session => 8, shared => 14);
 my %several = map { $_ => 1 } qw(many savepoint block prepare);
 
 my %services = (work => 40, die => 4, release => 8, fail => 8, token => 12, action => 14, lambda => 40);
