@@ -7,7 +7,8 @@
 //      token that the row says, or by a service that says so itself.
 //   3. Whoever saw COMMIT finds it so, unless a failover has lost the data; whoever saw an
 //      error or rolled back finds that it is not done. Only a lost answer proves nothing.
-//   4. Whoever was told "completed", with a result, finds that result.
+//   4. Whoever was told "completed", with a result, finds that result; and sees the work, if it was
+//      done in the same database.
 //   5. Each write was allowed when it was applied (history.mjs).
 //   6. Every key can be completed, and no view shows anything that is left.
 //   7. The same holds for keys that Lambda functions share (lambda.mjs).
@@ -21,16 +22,13 @@
 import { History, engine, plain } from './history.mjs';
 import { SHARED_ROWS, SharedTable } from './lambda.mjs';
 import { Session } from './session.mjs';
-import { homeOf } from './transactions.mjs';
+import { homeOf, ROWS } from './transactions.mjs';
 
 const PREFIX = 'IDEMPOTENCY#';
 const ACTION = 'ACTION#';
 
 // Kinds whose work is not a row.
 const withoutRow = ({ kind, label }) => ['immediate', 'transact'].includes(kind) || label === 'outside';
-
-const ROWS = `SELECT key, token::text, result AS by FROM work UNION ALL SELECT key, NULL, result FROM guarded
-  UNION ALL SELECT key, NULL, result FROM guarded_late UNION ALL SELECT key, NULL, result FROM guarded_skip`;
 
 const ORDERS = 'SELECT action, token::text, result AS by FROM orders';
 
@@ -229,7 +227,7 @@ export class Checker {
 
   #checkAttempts(items, counts) {
     for (const attempt of this.#attempts.values()) {
-      const { id, kind, label, end, code, did, got, keys } = attempt;
+      const { id, kind, label, database, end, code, did, got, keys, seen } = attempt;
       const told = `attempt ${id} (${kind}) on ${label}`;
       const survives = label === 'outside' || this.survivors.has(label);
       for (const key of Object.keys(did)) {
@@ -243,13 +241,19 @@ export class Checker {
         counts.lost += mayBeLost;
         if (!mayBeLost) this.violate(`${told} saw COMMIT, and key ${key} is not COMPLETED by it`, key);
       }
+      if (seen) this.#checkSeen(told, keys[0], got[keys[0]][1], seen, `${label} ${database}`);
       for (const key of keys) {
         const [outcome, result] = got[key] ?? [];
         const record = items.get(PREFIX + key);
         if (!survives || outcome !== 'completed' || (result ?? undefined) === read(record?.result)) continue;
-        this.violate(`${told} was told that key ${key} is completed by ${result}, and  it is by ${record && doerOf(record)}`, key);
+        this.violate(`${told} was told that key ${key} is completed by ${result}, and it is by ${record && doerOf(record)}`, key);
       }
     }
+  }
+
+  #checkSeen(told, key, by, seen, here) {
+    if (!this.#rows.get(key)?.get(by)?.where.includes(here) || seen.includes(by)) return;
+    this.violate(`${told} was told that key ${key} is completed by ${by}, and did not see its work`, key);
   }
 
   // What happens in a history that is lost says nothing. Whatever was asked for after the

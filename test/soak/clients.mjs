@@ -200,9 +200,9 @@ function countEach(words) {
 // How the attempts of each kind ended: 'once: 5 commit, 2 ID005'.
 function tally(attempts) {
   const kindsSeen = new Map();
-  for (const { kind, label, did, end, code } of attempts) {
+  for (const { kind, label, did, end, code, action } of attempts) {
     const name = label === 'outside' ? `${kind} outside` : kind;
-    const how = code ?? (end === 'commit' && Object.keys(did).length === 0 ? 'commit of nothing' : end);
+    const how = code ?? (end === 'commit' && Object.keys(did).length === 0 && !action?.ordered ? 'commit of nothing' : end);
     kindsSeen.set(name, [...(kindsSeen.get(name) ?? []), how]);
   }
   return [...kindsSeen].sort().map(([kind, hows]) => `${kind}: ${countEach(hows)}`);

@@ -18,6 +18,11 @@ const OUTCOME_UNKNOWN = ['ID006', '57014', '57P01'];
 
 const CLAIM = `SELECT c.outcome::text, c.result #>> '{}' AS result, c.token, c.fence::text FROM`;
 
+// All works.
+export const ROWS = `SELECT key, token::text, result AS by FROM work
+  UNION ALL SELECT key, NULL, result FROM guarded
+  UNION ALL SELECT key, NULL, result FROM guarded_late UNION ALL SELECT key, NULL, result FROM guarded_skip`;
+
 // The statements that every database is prepared with.
 export const SETUP = `
 CREATE TABLE work (key text NOT NULL, token uuid, result text NOT NULL);
@@ -130,8 +135,18 @@ async function guarded(session, attempt, table) {
 }
 
 export const kinds = {
-  acquire: (session, attempt) => session.transaction(attempt,
-    () => claimAndWork(session, attempt, attempt.keys[0])),
+  // With a snapshot that is older than the claim whoever is told "completed" must see the work.
+  acquire: (session, attempt) => session.transaction(attempt, async () => {
+    const [key] = attempt.keys;
+    if (attempt.isolation) {
+      await session.ask('SELECT 1 FROM work LIMIT 1');
+      await pause(attempt.pause ?? 100);
+    }
+    await claimAndWork(session, attempt, key);
+    if (!attempt.isolation || attempt.got[key]?.[0] !== 'completed') return;
+    const { rows } = await session.ask(`SELECT by FROM (${ROWS}) r WHERE key = $1`, [key]);
+    attempt.seen = rows.map(({ by }) => by);
+  }),
 
   once: (session, attempt) => session.transaction(attempt, async () => {
     const [key] = attempt.keys;

@@ -88,13 +88,14 @@ sub draw_keys
 sub draw_attempt
 {
 	my $kind = weighted(%kinds);
-	return { kind => $kind, keys => draw_keys($kind),
+	# With one snapshot nobody waits for a key.
+	my @isolation = $kind eq 'acquire' || $kind eq 'once' ? maybe(0.15, isolation => one_of('REPEATABLE READ', 'SERIALIZABLE')) : ();
+	return { kind => $kind, keys => draw_keys($kind), @isolation,
 		maybe(0.03, old => true()),
 		maybe(0.25, pause => 1 + int rand 300),
-		maybe(0.25, wait => one_of('100 ms', '400 ms')),
+		@isolation ? () : maybe(0.25, wait => one_of('100 ms', '400 ms')),
 		maybe(0.15, lease => one_of('500 ms', '2 s')),
 		maybe(0.15, lazy => true()),
-		$kind eq 'acquire' || $kind eq 'once' ? maybe(0.06, isolation => one_of('REPEATABLE READ', 'SERIALIZABLE')) : (),
 		$kind =~ /^(?:acquire|once|prepare)$/ ? maybe(0.35, writes => true()) : (),
 		$kind eq 'acquire' ? maybe(0.5, ordered => true()) : (),
 		$kind eq 'prepare' ? (stay => int 5000 * rand() ** 3) : (),
