@@ -5,7 +5,8 @@
 //   {do: 'direct', places}        where the sessions find their servers from now on
 //   {do: 'begin', round, clients} run the clients of a round
 //   {do: 'end'}                   let them finish what they do, then {attempts: n}
-//   {do: 'redeliver', places, databases}  try the open keys of the round again: {left}
+//   {do: 'redeliver', places, databases}  try the open keys of the round again: {left, took}, the
+//                                       milliseconds that the engine needed for an answer
 //   {do: 'left', places, databases}   what the views still show: {left}
 //   {do: 'check', places, databases}  compare everything, see checker.mjs
 //   {do: 'history'}               what the checker knows about each key of a violation
@@ -136,7 +137,9 @@ class Clients {
   // does so in the next database: what an old primary has sealed under a life that its
   // heir has not seen is settled once a session of the same database meets it.
   async redeliver({ places, databases }) {
+    const start = Date.now();
     const { keys: statuses, actions } = await this.checker.openKeys();
+    const took = Date.now() - start;
     const shared = await this.checker.shared.openKeys();
     const left = [...statuses.keys()];
     if (left.length + actions.length + shared.size > 0) {
@@ -171,7 +174,7 @@ class Clients {
       }
       this.checker.add(this.#attempts.splice(0));
     }
-    return { left: [...left.map((key) => `${key} ${statuses.get(key)}`), ...actions.map((id) => `action ${id}`), ...[...shared].map((key) => `shared ${key}`)] };
+    return { took, left: [...left.map((key) => `${key} ${statuses.get(key)}`), ...actions.map((id) => `action ${id}`), ...[...shared].map((key) => `shared ${key}`)] };
   }
 
   check(request) {
