@@ -226,7 +226,8 @@ build_for_old() {
 }
 
 # Makes a copy of this folder in $COPY/tree, in which the mutant $1 of test/mutants has broken
-# its file of src.  $MUTANT are the mutant's lines.  False: it changes nothing.
+# its file of src.  $MUTANT are the mutant's lines.  False: it changes nothing, or what it
+# changes does not compile, which no test would have to notice.
 leave_out() {
     local source
     rm -rf "$COPY/tree"
@@ -236,7 +237,10 @@ leave_out() {
     cp "$source" "$COPY/before"
     tail -n +3 "$ROOT/test/mutants/$1" >"$COPY/program"
     perl -0pi "$COPY/program" "$source"
-    ! cmp -s "$source" "$COPY/before"
+    ! cmp -s "$source" "$COPY/before" || return 1
+    case $source in
+        *.c) quiet make -C "$COPY/tree" PG_CONFIG="$PG_CONFIG" "src/${MUTANT[1]%.c}.o" ;;
+    esac
 }
 
 # Installs the npm packages of a folder, exactly as its lock file says.

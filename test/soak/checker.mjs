@@ -7,24 +7,33 @@
 //      token that the row says, or by a service that says so itself.
 //   3. Whoever saw COMMIT finds it so, unless a failover has lost the data; whoever saw an
 //      error or rolled back finds that it is not done. Only a lost answer proves nothing.
-//   4. Whoever was told "completed", with a result, finds that result.
+//   4. Whoever was told "completed", with a result, finds that result; and sees the work, if it was
+//      done in the same database.
 //   5. Each write was allowed when it was applied (history.mjs).
 //   6. Every key can be completed, and no view shows anything that is left.
 //   7. The same holds for keys that Lambda functions share (lambda.mjs).
-//   8. An action is consumed by at most one token, and never consumed and canceled.
-//   9. What belongs to a transact is written once, if and only if its key says so.
+//   8. An action is consumed by at most one token, and never consumed and canceled. It is consumed
+//      at commit if and only if the order that does so is there.
+//   9. What belongs to a transact, or is handed in with a completion, is written once, if and only
+//      if its key says so; and an item that transactions of one database write shows the last one.
+//  10. While a transaction is prepared, or a session holds a claim, nobody is given one of its
+//      keys, or told that it is done.
 
 import { History, engine, plain } from './history.mjs';
 import { SHARED_ROWS, SharedTable } from './lambda.mjs';
 import { Session } from './session.mjs';
+import { homeOf, ROWS } from './transactions.mjs';
 
 const PREFIX = 'IDEMPOTENCY#';
+const ACTION = 'ACTION#';
 
 // Kinds whose work is not a row.
 const withoutRow = ({ kind, label }) => ['immediate', 'transact'].includes(kind) || label === 'outside';
 
-const ROWS = `SELECT key, token::text, result AS by FROM work UNION ALL SELECT key, NULL, result FROM guarded
-  UNION ALL SELECT key, NULL, result FROM guarded_late UNION ALL SELECT key, NULL, result FROM guarded_skip`;
+const ORDERS = 'SELECT action, token::text, result AS by FROM orders';
+
+// Who has written an item last.
+const WRITTEN = 'SELECT DISTINCT ON (item) item, by FROM written ORDER BY item, n DESC';
 
 // What must not be left. The other states of lives are: open, alive (an original and its
 // copy see each other), settled here, over, has another heir. A copy leaves alone the
@@ -34,6 +43,7 @@ const LEFT = `SELECT 'pending: ' || key AS what FROM exactonce_pending
   UNION ALL SELECT 'in doubt: ' || key FROM exactonce_in_doubt
   UNION ALL SELECT 'claim: ' || key || ' ' || state FROM exactonce_claims
     WHERE database = current_database() AND state NOT IN ('second look', 'kept')
+  UNION ALL SELECT 'prepared: ' || gid FROM pg_prepared_xacts WHERE database = current_database()
   UNION ALL SELECT 'life: ' || life || ' ' || state FROM exactonce_lives
     WHERE state IN ('waits for idem_take_over()', 'silent', 'not reached', 'opening')`;
 
@@ -54,6 +64,8 @@ export class Checker {
   #done = new Map();
   #guilty = new Set();
   #rows = new Map();
+  #written = new Map();
+  #orders = new Map();
 
   constructor(table) {
     this.table = table;
@@ -90,17 +102,19 @@ export class Checker {
     return items;
   }
 
-  // The keys that were tried and are not completed: key => status.
+  // The keys that were tried and are not completed, key => status, and the actions that
+  // transactions are committing.
   async openKeys() {
     const items = await this.#scan(this.table);
     const left = new Map();
+    const actions = [...items.keys()].filter((pk) => pk.startsWith(ACTION) && items.get(pk).status);
     for (const key of this.#open) {
       const record = items.get(PREFIX + key);
       if (record?.status === 'COMPLETED') continue;
       const forGood = record?.status === 'FAILED' && record.retry_ms === undefined;
       left.set(key, forGood ? 'FAILED for good' : record?.status ?? 'absent');
     }
-    return left;
+    return { keys: left, actions: actions.map((pk) => pk.slice(ACTION.length)) };
   }
 
   // databases: [place, database] of all data that survives.
@@ -113,6 +127,8 @@ export class Checker {
     };
     this.#guilty.clear();
     this.#rows.clear();
+    this.#written.clear();
+    this.#orders.clear();
     this.shared.forgetRows();
     for (const [name, database] of databases) await this.#readDatabase(places[name], database);
     this.survivors = new Set(databases.map(([name]) => places[name].label));
@@ -121,8 +137,10 @@ export class Checker {
     this.#checkRows(items);
     this.#checkRecords(items);
     this.#checkAttempts(items, counts);
-    await this.#checkTransacts(items);
+    this.#checkWindows();
+    await this.#checkWrites(items);
     this.#checkActions(items);
+    this.#checkOrders(items, counts);
     await this.shared.check(this.violate, this.survivors, counts);
     counts.keys = this.#open.size;
     if (violations.length === 0) {
@@ -153,6 +171,10 @@ export class Checker {
         if (!works.has(by)) works.set(by, { token, where: [] });
         works.get(by).where.push(here);
       }
+      for (const { action, token, by } of (await session.ask(ORDERS)).rows) {
+        this.#orders.set(action, new Map([...(this.#orders.get(action) ?? []), [by, token]]));
+      }
+      this.#takeWritten(homeOf(place.label, database), (await session.ask(WRITTEN)).rows);
       this.shared.take(here, (await session.ask(SHARED_ROWS)).rows);
       for (const row of (await session.ask(LEFT)).rows) {
         this.violate(`left in ${here}, ${row.what}`, /: (\S+)/.exec(row.what)[1]);
@@ -205,7 +227,7 @@ export class Checker {
 
   #checkAttempts(items, counts) {
     for (const attempt of this.#attempts.values()) {
-      const { id, kind, label, end, code, did, got, keys } = attempt;
+      const { id, kind, label, database, end, code, did, got, keys, seen } = attempt;
       const told = `attempt ${id} (${kind}) on ${label}`;
       const survives = label === 'outside' || this.survivors.has(label);
       for (const key of Object.keys(did)) {
@@ -219,40 +241,110 @@ export class Checker {
         counts.lost += mayBeLost;
         if (!mayBeLost) this.violate(`${told} saw COMMIT, and key ${key} is not COMPLETED by it`, key);
       }
+      if (seen) this.#checkSeen(told, keys[0], got[keys[0]][1], seen, `${label} ${database}`);
       for (const key of keys) {
         const [outcome, result] = got[key] ?? [];
         const record = items.get(PREFIX + key);
         if (!survives || outcome !== 'completed' || (result ?? undefined) === read(record?.result)) continue;
-        this.violate(`${told} was told that key ${key} is completed by ${result}, and  it is by ${record && doerOf(record)}`, key);
+        this.violate(`${told} was told that key ${key} is completed by ${result}, and it is by ${record && doerOf(record)}`, key);
       }
     }
   }
 
-  async #checkTransacts(items) {
-    const counters = await this.#scan(`${this.table}_items`);
-    const expected = new Set();
+  #checkSeen(told, key, by, seen, here) {
+    if (!this.#rows.get(key)?.get(by)?.where.includes(here) || seen.includes(by)) return;
+    this.violate(`${told} was told that key ${key} is completed by ${by}, and did not see its work`, key);
+  }
+
+  // What happens in a history that is lost says nothing. Whatever was asked for after the
+  // beginning of a window and answered before its end was answered in the window.
+  #checkWindows() {
+    const windows = new Map();
+    for (const { id, kind, window } of this.#attempts.values()) {
+      if (!window?.labels.some((label) => this.survivors.has(label))) continue;
+      for (const key of window.keys) windows.set(key, [...(windows.get(key) ?? []), { id, kind, ...window }]);
+    }
+    for (const { id, kind, label, began, got } of this.#attempts.values()) {
+      if (label !== 'outside' && !this.survivors.has(label)) continue;
+      for (const [key, [outcome, , , , when]] of Object.entries(got)) {
+        if (!['acquired', 'completed'].includes(outcome)) continue;
+        for (const { id: owner, kind: how, from, until } of windows.get(key) ?? []) {
+          if (owner === id || began < from || when > until) continue;
+          this.violate(`attempt ${id} (${kind}) on ${label} was told that key ${key} is ${outcome}, while it is in progress by ${owner} (${how})`, key);
+        }
+      }
+    }
+  }
+
+  // A copy has rows about the items of its original, too.
+  #takeWritten(home, rows) {
+    this.#written.set(home, new Map(rows.filter(({ item }) => item.startsWith(home)).map(({ item, by }) => [item, by])));
+  }
+
+  async #checkWrites(items) {
+    const written = await this.#scan(`${this.table}_items`);
     for (const key of this.#open) {
       const record = items.get(PREFIX + key);
-      if (record?.status === 'COMPLETED' && this.#attempts.get(doerOf(record))?.kind === 'transact') expected.add(key);
+      const by = record?.status === 'COMPLETED' ? doerOf(record) : undefined;
+      const { kind, writes } = this.#attempts.get(by) ?? {};
+      const n = written.get(key)?.n ?? 0;
+      if (n !== Number(kind === 'transact' || writes === true)) {
+        this.violate(`key ${key} is ${record?.status ?? 'absent'} by ${by} (${kind}), and its counter is at ${n}`, key);
+      }
+      const put = written.get(`put/${key}`)?.by;
+      if (put !== (writes ? by : undefined)) {
+        this.violate(`key ${key} is ${record?.status ?? 'absent'} by ${by} (${kind}), and what was put for it is by ${put}`, key);
+      }
     }
-    for (const key of this.#open) {
-      const n = counters.get(key)?.n ?? 0;
-      if (n === Number(expected.has(key))) continue;
-      this.violate(`the writes of transacts on key ${key} were applied ${n} times`, key);
+    for (const [home, rows] of this.#written) {
+      const shown = [...written].filter(([pk]) => pk.startsWith(home)).map(([pk, { by }]) => [pk, by]);
+      for (const [item, by] of new Map([...rows, ...shown])) {
+        if (rows.get(item) !== by) this.violate(`item ${item} was written last by ${rows.get(item)}, and shows ${by}`);
+      }
+      for (const [item, by] of rows) {
+        if (!written.has(item)) this.violate(`item ${item} was written by ${by}, and is not there`);
+      }
     }
   }
 
   #checkActions(items) {
     for (const { id, action } of this.#attempts.values()) {
       if (!action?.outcome) continue;
-      const item = items.get(`ACTION#${action.id}`);
+      const item = items.get(ACTION + action.id);
       const told = `attempt ${id} was told that action ${action.id} is ${action.outcome}`;
       if (!item) {
-        if (action.outcome !== 'action_not_found') this.violate(`${told}, and there is none`, `ACTION#${action.id}`);
+        if (action.outcome !== 'action_not_found') this.violate(`${told}, and there is none`, ACTION + action.id);
       } else if (action.outcome === 'consumed' && item.consumedToken !== action.token) {
-        this.violate(`${told}, and it is by token ${item.consumedToken}`, `ACTION#${action.id}`);
+        this.violate(`${told}, and it is by token ${item.consumedToken}`, ACTION + action.id);
       } else if (action.outcome === 'canceled' && !item.canceledAt) {
-        this.violate(`${told}, and it is not`, `ACTION#${action.id}`);
+        this.violate(`${told}, and it is not`, ACTION + action.id);
+      }
+    }
+  }
+
+  #checkOrders(items, counts) {
+    for (const [pk, { status }] of items) {
+      if (pk.startsWith(ACTION) && status) this.violate(`action ${pk} is still ${status}`, pk);
+    }
+    for (const [id, orders] of this.#orders) {
+      const { consumedAt, consumedToken } = items.get(ACTION + id) ?? {};
+      for (const [by, token] of orders) {
+        if (consumedAt && consumedToken === token) continue;
+        this.violate(`action ${id} is consumed by token ${consumedAt && consumedToken}, and the order of attempt ${by} has ${token}`, ACTION + id);
+      }
+    }
+    for (const { id: by, action, label, end, code } of this.#attempts.values()) {
+      if (action?.verb !== 'order') continue;
+      const { consumedAt, consumedToken } = items.get(ACTION + action.id) ?? {};
+      const isConsumed = consumedAt !== undefined && consumedToken === action.token;
+      const told = `attempt ${by} on ${label} saw ${end} ${code ?? ''}`;
+      if (isConsumed && !this.#orders.get(action.id)?.has(by)) {
+        this.violate(`${told}, and its action ${action.id} is consumed, but its order is not there`, ACTION + action.id);
+      } else if (isConsumed && ['error', 'rollback'].includes(end)) {
+        this.violate(`${told}, and its action ${action.id} is consumed`, ACTION + action.id);
+      } else if (!isConsumed && end === 'commit' && action.ordered) {
+        if (this.survivors.has(label)) this.violate(`${told}, and its action ${action.id} is not consumed by it`, ACTION + action.id);
+        else counts.lost++;
       }
     }
   }
@@ -265,19 +357,20 @@ export class Checker {
 
   // What the views still show.
   async left({ places, databases }) {
-    const left = [];
+    const [left, prepared] = [[], []];
     for (const [name, database] of databases) {
       const session = new Session(places[name], database);
       try {
         const rows = await session.open() ? (await session.ask(LEFT)).rows : [{ what: 'does not answer' }];
         // A session that was killed has left it so, and the next claim in that table goes on.
         if (rows.some(({ what }) => / opening$/.test(what))) await this.#claimAgain(session);
+        if (rows.some(({ what }) => what.startsWith('prepared: '))) prepared.push([name, database]);
         left.push(...rows.map(({ what }) => `${name} ${database} ${what}`));
       } finally {
         session.close();
       }
     }
-    return { left };
+    return { left, prepared };
   }
 
   // All that is known about the keys with violations.

@@ -5,7 +5,8 @@
 //   {do: 'direct', places}        where the sessions find their servers from now on
 //   {do: 'begin', round, clients} run the clients of a round
 //   {do: 'end'}                   let them finish what they do, then {attempts: n}
-//   {do: 'redeliver', places, databases}  try the open keys of the round again: {left}
+//   {do: 'redeliver', places, databases}  try the open keys of the round again: {left, took}, the
+//                                       milliseconds that the engine needed for an answer
 //   {do: 'left', places, databases}   what the views still show: {left}
 //   {do: 'check', places, databases}  compare everything, see checker.mjs
 //   {do: 'history'}               what the checker knows about each key of a violation
@@ -21,6 +22,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Checker } from './checker.mjs';
 import { Outside } from './outside.mjs';
+import { Manager } from './prepared.mjs';
 import { Session } from './session.mjs';
 import { kinds } from './transactions.mjs';
 
@@ -40,6 +42,7 @@ class Clients {
 
   // The tokens of claims that were kept for others: key => {token, id}.
   kept = new Map();
+  manager = new Manager();
 
   constructor(checker, outside) {
     this.checker = checker;
@@ -60,6 +63,7 @@ class Clients {
     this.#ended = false;
     this.#started = 0;
     this.kept.clear();
+    this.manager.begin(() => this.#places);
     this.#running = clients.map((sessions, number) => this.#runClient(number + 1, sessions));
     return {};
   }
@@ -68,12 +72,13 @@ class Clients {
   async end() {
     this.#ended = true;
     const late = setTimeout(() => { for (const session of this.#sessions) session.leave(); }, 15_000);
-    await Promise.all(this.#running);
+    await Promise.all([...this.#running, this.manager.stop()]);
     clearTimeout(late);
     const attempts = this.#attempts.splice(0);
     this.checker.add(attempts);
     const count = (how) => attempts.filter(({ end }) => end === how).length;
-    return { tally: tally(attempts), attempts: attempts.length, commits: count('commit'), unknown: count('unknown') };
+    return { tally: [...tally(attempts), `prepared: ${countEach(this.manager.answers)}`], attempts: attempts.length, commits: count('commit'), unknown: count('unknown'),
+      prepared: attempts.filter(({ window, kind }) => window && kind === 'prepare').length };
   }
 
   async #runClient(number, sessions) {
@@ -94,7 +99,7 @@ class Clients {
   }
 
   #record(attempt, label) {
-    const entry = { ...attempt, label, keys: this.#keysOf(attempt), got: {}, did: {}, end: 'rollback' };
+    const entry = { ...attempt, label, keys: this.#keysOf(attempt), got: {}, did: {}, end: 'rollback', began: Date.now() };
     this.#attempts.push(entry);
     return entry;
   }
@@ -118,6 +123,8 @@ class Clients {
         if (this.#ended || session.lost) break;
         const entry = this.#record({ ...attempt, database: plan.database }, place.label);
         await kinds[attempt.kind](session, entry, this);
+        // DynamoDB is away. Who goes on at once makes nothing but keys that are left.
+        if (entry.code === 'ID006') await pause(100);
       }
       return !session.lost;
     } finally {
@@ -130,10 +137,12 @@ class Clients {
   // does so in the next database: what an old primary has sealed under a life that its
   // heir has not seen is settled once a session of the same database meets it.
   async redeliver({ places, databases }) {
-    const statuses = await this.checker.openKeys();
+    const start = Date.now();
+    const { keys: statuses, actions } = await this.checker.openKeys();
+    const took = Date.now() - start;
     const shared = await this.checker.shared.openKeys();
     const left = [...statuses.keys()];
-    if (left.length + shared.size > 0) {
+    if (left.length + actions.length + shared.size > 0) {
       const lasting = databases.filter(([name]) => name !== 'C');
       const [place, database] = lasting[this.#passes++ % lasting.length];
       const session = new Session(places[place], database);
@@ -148,6 +157,11 @@ class Clients {
             }
             await kinds.acquire(session, entry, this);
           }
+          for (const id of actions) {
+            const entry = this.#record({ id: `${this.round}.h.${++this.#started}`, kind: 'order', keys: [], database }, places[place].label);
+            entry.keys = [id];
+            await kinds.order(session, entry, this);
+          }
           for (const name of shared.keys()) {
             const id = `${this.round}.h.${++this.#started}`;
             const entry = this.#record({ id, kind: 'shared', keys: [], database }, places[place].label);
@@ -160,15 +174,18 @@ class Clients {
       }
       this.checker.add(this.#attempts.splice(0));
     }
-    return { left: [...left.map((key) => `${key} ${statuses.get(key)}`), ...[...shared].map((key) => `shared ${key}`)] };
+    return { took, left: [...left.map((key) => `${key} ${statuses.get(key)}`), ...actions.map((id) => `action ${id}`), ...[...shared].map((key) => `shared ${key}`)] };
   }
 
   check(request) {
     return this.checker.check(request);
   }
 
-  left(request) {
-    return this.checker.left(request);
+  // What is prepared is ended now.
+  async left(request) {
+    const { left, prepared } = await this.checker.left(request);
+    for (const [place, database] of prepared) await this.manager.endAll(place, request.places[place], database);
+    return { left };
   }
 
   history() {
@@ -176,17 +193,22 @@ class Clients {
   }
 }
 
+// '5 commit, 2 ID005'
+function countEach(words) {
+  const counts = new Map();
+  for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
+  return [...counts].sort((a, b) => b[1] - a[1]).map(([word, count]) => `${count} ${word}`).join(', ');
+}
+
 // How the attempts of each kind ended: 'once: 5 commit, 2 ID005'.
 function tally(attempts) {
   const kindsSeen = new Map();
-  for (const { kind, label, did, end, code } of attempts) {
+  for (const { kind, label, did, end, code, action } of attempts) {
     const name = label === 'outside' ? `${kind} outside` : kind;
-    const how = code ?? (end === 'commit' && Object.keys(did).length === 0 ? 'commit of nothing' : end);
-    if (!kindsSeen.has(name)) kindsSeen.set(name, new Map());
-    kindsSeen.get(name).set(how, (kindsSeen.get(name).get(how) ?? 0) + 1);
+    const how = code ?? (end === 'commit' && Object.keys(did).length === 0 && !action?.ordered ? 'commit of nothing' : end);
+    kindsSeen.set(name, [...(kindsSeen.get(name) ?? []), how]);
   }
-  return [...kindsSeen].sort().map(([kind, hows]) => `${kind}: ${[...hows].sort((a, b) => b[1] - a[1])
-    .map(([how, count]) => `${count} ${how}`).join(', ')}`);
+  return [...kindsSeen].sort().map(([kind, hows]) => `${kind}: ${countEach(hows)}`);
 }
 
 const checker = new Checker(TABLE);

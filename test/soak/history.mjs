@@ -153,6 +153,7 @@ function findWrongInLife(before, after) {
 function findWrongInAction(before, after) {
   if (!after) return 'an action is removed';
   if (after.consumedAt && (after.canceledAt || after.closedAt)) return 'consumed, and canceled or closed';
-  if (before?.consumedToken && before.consumedToken !== after.consumedToken) return 'consumed twice';
+  if (before?.consumedAt && before.consumedToken !== after.consumedToken) return 'consumed twice';
+  if (before?.status && (after.status ? before.owner !== after.owner : after.canceledAt || after.closedAt)) return 'sealed, and not left alone';
   return before?.canceledToken && before.canceledToken !== after.canceledToken ? 'canceled twice' : null;
 }

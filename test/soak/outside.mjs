@@ -33,7 +33,7 @@ export class Outside {
   async #runOwn(keys, attempt) {
     const [key] = attempt.keys;
     const { outcome, token, record, result } = await keys.acquire(key);
-    attempt.got[key] = [outcome, result, token, record.fence];
+    attempt.got[key] = [outcome, result, token, record.fence, Date.now()];
     if (outcome !== 'acquired') return;
     if (attempt.pause) await pause(attempt.pause);
     if (attempt.kind === 'release') await keys.release(key, token);

@@ -58,7 +58,16 @@ export class Session {
   // Runs a transaction block for an attempt, and notes how it has ended: commit, rollback,
   // error (the server said that COMMIT failed) or unknown. Nothing can be committed
   // before COMMIT is sent.
-  async transaction(attempt, body) {
+  transaction(attempt, body) {
+    return this.#transaction(attempt, body, 'COMMIT', 'commit');
+  }
+
+  // The same, and the transaction is prepared under the attempt's id: prepared, and not commit.
+  prepare(attempt, body) {
+    return this.#transaction(attempt, body, `PREPARE TRANSACTION '${attempt.id}'`, 'prepared');
+  }
+
+  async #transaction(attempt, body, last, end) {
     attempt.end = 'rollback';
     try {
       await this.ask('BEGIN');
@@ -75,8 +84,8 @@ export class Session {
       return;
     }
     await this.decide(attempt, async () => {
-      const { command } = await this.ask('COMMIT');
-      return command === 'COMMIT' ? 'commit' : 'rollback';
+      const { command } = await this.ask(last);
+      return command === 'ROLLBACK' ? 'rollback' : end;
     });
   }
 

@@ -1,9 +1,10 @@
 // What a session does in an attempt, by kind. An attempt has the parameters that the plan
 // drew for it (Soak/Plan.pm), and notes:
 //
-//   got   key => [outcome, result, token, fence] as the session was told
+//   got   key => [outcome, result, token, fence, when] as the session was told
 //   did   key => token of the completions that its transaction ends with; null: not known
 //   end   see session.mjs
+//   window {from, until, keys, labels}: the keys were its own all that time (checker.mjs)
 //
 // The work of an attempt is a row with key, token and result in the same transaction.
 
@@ -17,9 +18,17 @@ const OUTCOME_UNKNOWN = ['ID006', '57014', '57P01'];
 
 const CLAIM = `SELECT c.outcome::text, c.result #>> '{}' AS result, c.token, c.fence::text FROM`;
 
+// All works.
+export const ROWS = `SELECT key, token::text, result AS by FROM work
+  UNION ALL SELECT key, NULL, result FROM guarded
+  UNION ALL SELECT key, NULL, result FROM guarded_late UNION ALL SELECT key, NULL, result FROM guarded_skip`;
+
 // The statements that every database is prepared with.
 export const SETUP = `
 CREATE TABLE work (key text NOT NULL, token uuid, result text NOT NULL);
+-- Which transaction has written an item last, in the order of the items' locks.
+CREATE TABLE written (item text NOT NULL, n bigserial, by text NOT NULL);
+CREATE TABLE orders (action text NOT NULL, token uuid NOT NULL, result text NOT NULL);
 CREATE TABLE shared_work (key text NOT NULL, result text NOT NULL);
 CREATE TABLE guarded (key text NOT NULL, result text NOT NULL);
 CREATE TRIGGER once AFTER INSERT ON guarded FOR EACH ROW EXECUTE FUNCTION idem_guard('key');
@@ -65,7 +74,7 @@ END $$;
 `;
 
 function note(attempt, key, { outcome, result, token, fence }) {
-  attempt.got[key] = [outcome, result, token, fence];
+  attempt.got[key] = [outcome, result, token, fence, Date.now()];
   return outcome === 'acquired' ? token : null;
 }
 
@@ -78,9 +87,29 @@ async function claim(session, attempt, key, { onCommit = null, onAbort = null, l
   return note(attempt, key, rows[0]);
 }
 
+// The item that transactions of one database write one after the other. An heir goes on
+// with the items of A.
+export function homeOf(label, database) {
+  return `last/${label.startsWith('A') ? 'A' : label}/${database}/`;
+}
+
+const sharedItem = ({ label, database, pick }) => `${homeOf(label, database)}${pick}`;
+
+const counting = (key) => ({ Update: { TableName: `${process.env.EO_TABLE}_items`, Key: { pk: key },
+  UpdateExpression: 'ADD n :one', ExpressionAttributeValues: { ':one': 1 } } });
+
+// What is written to another table if the transaction commits: null or JSON.
+function writesOf(attempt, key) {
+  if (!attempt.writes) return null;
+  const put = (pk) => ({ Put: { TableName: `${process.env.EO_TABLE}_items`, Item: { pk, by: attempt.id } } });
+  return JSON.stringify([counting(key), put(`put/${key}`), ...(attempt.ordered ? [put(sharedItem(attempt))] : [])]);
+}
+
 async function work(session, attempt, key, token, passed = null) {
   await session.ask('INSERT INTO work VALUES ($1, $2, $3)', [key, token, attempt.id]);
-  await session.ask('SELECT idem_complete($1, to_jsonb($2::text), token => $3)', [key, attempt.id, passed]);
+  await session.ask('SELECT idem_complete($1, to_jsonb($2::text), token => $3, writes => $4)',
+    [key, attempt.id, passed, writesOf(attempt, key)]);
+  if (attempt.writes && attempt.ordered) await session.ask('INSERT INTO written (item, by) VALUES ($1, $2)', [sharedItem(attempt), attempt.id]);
   attempt.did[key] = token;
 }
 
@@ -106,13 +135,23 @@ async function guarded(session, attempt, table) {
 }
 
 export const kinds = {
-  acquire: (session, attempt) => session.transaction(attempt,
-    () => claimAndWork(session, attempt, attempt.keys[0])),
+  // With a snapshot that is older than the claim whoever is told "completed" must see the work.
+  acquire: (session, attempt) => session.transaction(attempt, async () => {
+    const [key] = attempt.keys;
+    if (attempt.isolation) {
+      await session.ask('SELECT 1 FROM work LIMIT 1');
+      await pause(attempt.pause ?? 100);
+    }
+    await claimAndWork(session, attempt, key);
+    if (!attempt.isolation || attempt.got[key]?.[0] !== 'completed') return;
+    const { rows } = await session.ask(`SELECT by FROM (${ROWS}) r WHERE key = $1`, [key]);
+    attempt.seen = rows.map(({ by }) => by);
+  }),
 
   once: (session, attempt) => session.transaction(attempt, async () => {
     const [key] = attempt.keys;
     await session.ask('INSERT INTO work VALUES ($1, NULL, $2)', [key, attempt.id]);
-    await session.ask('SELECT idem_once($1, to_jsonb($2::text))', [key, attempt.id]);
+    await session.ask('SELECT idem_once($1, to_jsonb($2::text), writes => $3)', [key, attempt.id, writesOf(attempt, key)]);
     attempt.did[key] = null;
     if (attempt.pause) await pause(attempt.pause);
   }),
@@ -146,6 +185,29 @@ export const kinds = {
     }
   }),
 
+  // What another session ends, see prepared.mjs. Of its keys one may be claimed at PREPARE,
+  // and one fails.
+  prepare: async (session, attempt, { manager }) => {
+    manager.expect(attempt);
+    await session.prepare(attempt, async () => {
+      for (const [i, key] of attempt.keys.entries()) {
+        if (i === 1 && attempt.share) {
+          await session.ask('INSERT INTO work VALUES ($1, NULL, $2)', [key, attempt.id]);
+          await session.ask('SELECT idem_once($1, to_jsonb($2::text), writes => $3)', [key, attempt.id, writesOf(attempt, key)]);
+          attempt.did[key] = null;
+        } else if (i === 2 && attempt.leave) {
+          if (await claim(session, attempt, key)) await session.ask(`SELECT idem_fail($1, '1', retry_after => '100 ms')`, [key]);
+        } else {
+          await claimAndWork(session, attempt, key);
+        }
+      }
+    });
+    const { end } = attempt;
+    // Nobody else commits it.
+    attempt.end = end === 'error' ? end : 'rollback';
+    if (end === 'prepared') manager.takeOver(attempt);
+  },
+
   block: (session, attempt) => session.transaction(attempt, async () => {
     const { rows } = await session.ask(
       'SELECT * FROM work_in_blocks($1, $2, $3)',
@@ -163,7 +225,7 @@ export const kinds = {
         #>> '{}' AS result`,
       [key, attempt.wait ?? null]);
     if (result === attempt.id) attempt.did[key] = null;
-    else if (result !== null) attempt.got[key] = ['completed', result];
+    else if (result !== null) note(attempt, key, { outcome: 'completed', result });
   }),
 
   guard: (session, attempt) => guarded(session, attempt, 'guarded'),
@@ -198,6 +260,31 @@ export const kinds = {
     if (attempt.end === 'unknown') clients.kept.set(key, token);
   },
 
+  // A claim that lasts as long as the session, however that ends. On B, which no other server
+  // takes over from, it is the worker that must end it, and not its lease.
+  session: async (session, attempt) => {
+    const [key] = attempt.keys;
+    const lease = session.label === 'B' ? '10 min' : '2 s';
+    let token = null;
+    const claiming = { ...attempt, how: '', did: {} };
+    await session.transaction(claiming, async () => {
+      token = await claim(session, attempt, key, { onCommit: 'session', lease });
+    });
+    attempt.code = claiming.code;
+    if (!token || claiming.end !== 'commit') return;
+    try {
+      // It had the key all the time if it still has it.
+      const sent = Date.now();
+      await session.ask('SELECT idem_extend($1, $2)', [key, lease]);
+      attempt.window = { from: attempt.got[key][4], until: sent, keys: [key], labels: [attempt.label] };
+      if (attempt.terminal) session.vanish();
+      else if (attempt.pick < 2) await session.transaction(attempt, () => work(session, attempt, key, token));
+      else if (!attempt.leave) await session.ask('SELECT idem_release($1)', [key]);
+    } catch (error) {
+      attempt.code = error.code ?? error.message;
+    }
+  },
+
   // Completes what another session has claimed.
   token: async (session, attempt, clients) => {
     const [key, token] = [...clients.kept].at(-1 - (attempt.pick % Math.max(1, clients.kept.size))) ?? [];
@@ -230,16 +317,20 @@ export const kinds = {
     const [key] = attempt.keys;
     attempt.end = 'rollback';
     attempt.did[key] = null;
-    const writes = [{ Update: { TableName: `${process.env.EO_TABLE}_items`, Key: { pk: key },
-      UpdateExpression: 'ADD n :one', ExpressionAttributeValues: { ':one': 1 } } }];
     const row = await session.statement(attempt,
       `SELECT outcome::text, result #>> '{}' AS result, replayed FROM idem_transact($1, $2, to_jsonb($3::text))`,
-      [key, JSON.stringify(writes), attempt.id]);
+      [key, JSON.stringify([counting(key)]), attempt.id]);
     if (OUTCOME_UNKNOWN.includes(attempt.code)) attempt.end = 'unknown';
     if (row && (row.outcome !== 'completed' || row.replayed)) {
+      note(attempt, key, row);
+      // A copy of the request that the network has made may still be applied, when the run that
+      // has the key gives it back.
+      if (['in_progress', 'retry_later'].includes(row.outcome)) {
+        attempt.end = 'unknown';
+        return;
+      }
       delete attempt.did[key];
       attempt.end = 'rollback';
-      note(attempt, key, row);
     }
   },
 
@@ -271,5 +362,24 @@ export const kinds = {
     const row = await session.statement(attempt, text, values);
     attempt.action = { id, token, verb: attempt.verb, outcome: row?.outcome, replayed: row?.replayed };
     attempt.keys = [];
+  },
+
+  // An order that consumes an action when it commits.
+  order: async (session, attempt) => {
+    const [id] = attempt.keys;
+    const token = randomUUID();
+    attempt.keys = [];
+    attempt.action = { id, token, verb: 'order' };
+    if (attempt.share) await session.statement({ id: attempt.id }, `SELECT action_create('{}', id => $1)`, [id]);
+    if (session.lost) return;
+    await session.transaction(attempt, async () => {
+      if (attempt.terminal) await session.ask('SAVEPOINT s');
+      const { rows: [{ outcome }] } = await session.ask(`SELECT outcome::text FROM action_consume($1, token => $2, at => 'commit')`,
+        [id, token]);
+      if (attempt.pause) await pause(attempt.pause);
+      if (outcome === 'consumed') await session.ask('INSERT INTO orders VALUES ($1, $2, $3)', [id, token, attempt.id]);
+      if (attempt.terminal) await session.ask('ROLLBACK TO SAVEPOINT s');
+      else attempt.action.ordered = outcome === 'consumed';
+    });
   },
 };

@@ -111,10 +111,15 @@ sub do_fault
 	return 1;
 }
 
+# While the engine is away no beat gets through, and a standby is behind by as much in the
+# first beat after it.
 sub do_restart_engine
 {
+	my ($self) = @_;
+	my $start = time();
 	control('POST', '/engine/stop');
 	control('POST', '/engine/start');
+	$self->{servers}{away} += time() - $start;
 	return 1;
 }
 
@@ -124,6 +129,7 @@ sub do_pause_engine
 	control('POST', '/engine/pause');
 	usleep(1000 * $event->{ms} / 3);
 	control('POST', '/engine/resume');
+	$self->{servers}{away} += $event->{ms} / 3000;
 	return 1;
 }
 

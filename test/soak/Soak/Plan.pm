@@ -17,8 +17,8 @@ my $recent = 12;
 # What a session does, and how often.
 my %kinds = (acquire => 26, once => 14, many => 10, savepoint => 10, block => 8, call => 10,
 	guard => 4, guard_late => 4, guard_skip => 4, fail => 5, release => 5, keep => 9, hold => 3, token => 6,
-	immediate => 5, transact => 5, action => 8, shared => 14);
-my %several = map { $_ => 1 } qw(many savepoint block);
+	immediate => 5, transact => 5, prepare => 10, action => 8, order => 10, session => 8, shared => 14);
+my %several = map { $_ => 1 } qw(many savepoint block prepare);
 
 my %services = (work => 40, die => 4, release => 8, fail => 8, token => 12, action => 14, lambda => 40);
 
@@ -88,13 +88,17 @@ sub draw_keys
 sub draw_attempt
 {
 	my $kind = weighted(%kinds);
-	return { kind => $kind, keys => draw_keys($kind),
+	# With one snapshot nobody waits for a key.
+	my @isolation = $kind eq 'acquire' || $kind eq 'once' ? maybe(0.15, isolation => one_of('REPEATABLE READ', 'SERIALIZABLE')) : ();
+	return { kind => $kind, keys => draw_keys($kind), @isolation,
 		maybe(0.03, old => true()),
 		maybe(0.25, pause => 1 + int rand 300),
-		maybe(0.25, wait => one_of('100 ms', '400 ms')),
+		@isolation ? () : maybe(0.25, wait => one_of('100 ms', '400 ms')),
 		maybe(0.15, lease => one_of('500 ms', '2 s')),
 		maybe(0.15, lazy => true()),
-		$kind eq 'acquire' || $kind eq 'once' ? maybe(0.06, isolation => one_of('REPEATABLE READ', 'SERIALIZABLE')) : (),
+		$kind =~ /^(?:acquire|once|prepare)$/ ? maybe(0.35, writes => true()) : (),
+		$kind eq 'acquire' ? maybe(0.5, ordered => true()) : (),
+		$kind eq 'prepare' ? (stay => int 5000 * rand() ** 3) : (),
 		maybe(0.22, how => one_of(qw(rollback rollback vanish terminate))),
 		maybe(0.4, undo => true()),
 		maybe(0.1, terminal => true()),

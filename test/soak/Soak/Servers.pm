@@ -63,6 +63,7 @@ max_replication_slots = 5
 wal_receiver_status_interval = 1
 wal_retrieve_retry_interval = 100ms
 max_connections = 60
+max_prepared_transactions = 60
 wal_log_hints = on
 wal_keep_size = 256MB
 hot_standby = on
@@ -313,8 +314,9 @@ sub take_over
 		{
 			$self->{waiting}{$life} //= time();
 			next if time() - $self->{waiting}{$life} < 2;
-			push @wrong, sprintf 'life %s waits for idem_take_over(), and the old primary went on for %.1f s only', $life,
-			  $self->{longest} // 0 if ($self->{longest} // 0) < 60 / $hurry - 2;
+			my $behind = ($self->{longest} // 0) + ($self->{away} // 0);
+			push @wrong, sprintf 'life %s waits for idem_take_over(), and the old primary went on for %.1f s only', $life, $behind
+			  if $behind < 60 / $hurry - 2;
 			try_sql($self->{pair}{primary}, $database, "SELECT idem_take_over('$life', '$_')") foreach qw(exactonce shared);
 			$self->{by_hand}++;
 		}
