@@ -93,7 +93,7 @@ eo_session_tokens_enter(const EoServer *server, const char *pk)
 		hash_search(table, &hash, HASH_REMOVE, NULL);
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	}
-	strcpy(entry->pk, pk);
+	memcpy(entry->pk, pk, strlen(pk) + 1);
 	entry->serverid = server->serverid;
 	entry->userid = server->userid;
 	memset(&entry->remembered, 0, sizeof(entry->remembered));
