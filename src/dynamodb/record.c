@@ -182,7 +182,7 @@ other_options_of(const EoLayout *layout, const Seen *seen)
 	"[x? OR (#s = :M AND attribute_not_exists(#g))])"
 
 /* The same, and if it is in progress its lease does not end later than the new one. */
-#define IS_OWN_RUN_OR_SEALED_UNTIL "#o = :o" UNTOUCHED " AND ((#s = :I AND #l <= :l)" \
+#define IS_OWN_RUN_OR_SEALED_UNTIL "#o = :o" UNTOUCHED " AND (#s = :I AND #l <= :l" \
 	"[g? OR (#s = :M AND #g = :g)]" \
 	"[x? OR (#s = :M AND attribute_not_exists(#g))])"
 
