@@ -8,6 +8,9 @@
  * the claim table covers it.  If there is no room, the claim whose lease ends first is not
  * shown any more.
  *
+ * Entries are large, so what is searched for is in an array beside them: the search goes on
+ * at the end of a transaction, under the lock.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -20,10 +23,18 @@
 
 #define MAX_KEPT 512
 
+/* The part of an entry that searches look at. */
+typedef struct Mark
+{
+	int64		until_us;		/* 0: unused */
+	uint32		tag;			/* of the token */
+} Mark;
+
 typedef struct KeptClaims
 {
 	pg_atomic_uint32 n;			/* used, ended ones included; lets most calls
 								 * do without the lock */
+	Mark		marks[MAX_KEPT];
 	EoKept		entries[MAX_KEPT];
 } KeptClaims;
 
@@ -45,80 +56,96 @@ eo_kept_shmem_init(void)
 	pg_atomic_init_u32(&claims->n, 0);
 }
 
-/* The caller must hold the lock. */
-static EoKept *
-find(const char *token)
+/* The first bytes of a token, which are random. */
+static uint32
+tag_of(const char *token)
 {
-	for (int i = 0; i < MAX_KEPT; i++)
-	{
-		EoKept	   *e = &claims->entries[i];
+	uint32		tag;
 
-		if (OidIsValid(e->dboid) && strcmp(e->token, token) == 0)
-			return e;
-	}
-	return NULL;
+	StaticAssertStmt(sizeof(tag) <= EO_TOKEN_LEN, "a token is longer than its tag");
+	memcpy(&tag, token, sizeof(tag));
+	return tag;
 }
 
-/* A free entry, else the one that ends first.  The caller must hold the lock. */
-static EoKept *
-find_room(void)
+/* The place of a claim; -1: there is none.  The caller must hold the lock. */
+static int
+find(const char *token)
 {
-	EoKept	   *first = &claims->entries[0];
+	uint32		tag = tag_of(token);
 
 	for (int i = 0; i < MAX_KEPT; i++)
 	{
-		EoKept	   *e = &claims->entries[i];
+		if (claims->marks[i].tag == tag && claims->marks[i].until_us != 0 &&
+			strcmp(claims->entries[i].token, token) == 0)
+			return i;
+	}
+	return -1;
+}
 
-		if (!OidIsValid(e->dboid))
-			return e;
-		if (e->until_us < first->until_us)
-			first = e;
+/* A free place, else that of the claim that ends first.  The caller must hold the lock. */
+static int
+find_room(void)
+{
+	int			first = 0;
+
+	for (int i = 0; i < MAX_KEPT && claims->marks[first].until_us != 0; i++)
+	{
+		if (claims->marks[i].until_us < claims->marks[first].until_us)
+			first = i;
 	}
 	return first;
+}
+
+/* Keys may be personal data, so nothing is left.  The caller must hold the lock. */
+static void
+clear(int i)
+{
+	memset(&claims->marks[i], 0, sizeof(Mark));
+	memset(&claims->entries[i], 0, sizeof(EoKept));
+	(void) pg_atomic_fetch_sub_u32(&claims->n, 1);
 }
 
 void
 eo_kept_enter(const EoKept *kept)
 {
-	EoKept	   *e;
+	int			i;
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
-	e = find_room();
-	if (!OidIsValid(e->dboid))
+	i = find_room();
+	if (claims->marks[i].until_us == 0)
 		(void) pg_atomic_fetch_add_u32(&claims->n, 1);
-	*e = *kept;
+	claims->entries[i] = *kept;
+	claims->marks[i].until_us = Max(kept->until_us, 1);
+	claims->marks[i].tag = tag_of(kept->token);
 	eo_claim_table_unlock();
 }
 
 void
 eo_kept_remove(const char *token)
 {
-	EoKept	   *e;
+	int			i;
 
 	if (pg_atomic_read_u32(&claims->n) == 0)
 		return;
 	eo_claim_table_lock(LW_EXCLUSIVE);
-	e = find(token);
-	if (e != NULL)
-	{
-		/* Keys may be personal data. */
-		memset(e, 0, sizeof(EoKept));
-		(void) pg_atomic_fetch_sub_u32(&claims->n, 1);
-	}
+	i = find(token);
+	if (i >= 0)
+		clear(i);
 	eo_claim_table_unlock();
 }
 
 void
 eo_kept_extended(const char *token, int64 lease_until_ms, int64 until_us)
 {
-	EoKept	   *e;
+	int			i;
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
-	e = find(token);
-	if (e != NULL)
+	i = find(token);
+	if (i >= 0)
 	{
-		e->lease_until_ms = lease_until_ms;
-		e->until_us = until_us;
+		claims->entries[i].lease_until_ms = lease_until_ms;
+		claims->entries[i].until_us = until_us;
+		claims->marks[i].until_us = Max(until_us, 1);
 	}
 	eo_claim_table_unlock();
 }
@@ -129,12 +156,8 @@ eo_kept_drop_database(Oid dboid)
 	eo_claim_table_lock(LW_EXCLUSIVE);
 	for (int i = 0; i < MAX_KEPT; i++)
 	{
-		EoKept	   *e = &claims->entries[i];
-
-		if (e->dboid != dboid)
-			continue;
-		memset(e, 0, sizeof(EoKept));
-		(void) pg_atomic_fetch_sub_u32(&claims->n, 1);
+		if (claims->marks[i].until_us != 0 && claims->entries[i].dboid == dboid)
+			clear(i);
 	}
 	eo_claim_table_unlock();
 }
@@ -148,11 +171,11 @@ eo_kept_walk(uint32 *cursor, EoKept *kept)
 	eo_claim_table_lock(LW_SHARED);
 	while (!found && *cursor < MAX_KEPT)
 	{
-		const EoKept *e = &claims->entries[(*cursor)++];
+		uint32		i = (*cursor)++;
 
-		found = OidIsValid(e->dboid) && e->until_us > now_us;
+		found = claims->marks[i].until_us > now_us;
 		if (found)
-			*kept = *e;
+			*kept = claims->entries[i];
 	}
 	eo_claim_table_unlock();
 	return found;
