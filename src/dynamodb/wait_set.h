@@ -18,8 +18,15 @@
  */
 extern WaitEventSet *eo_wait_set_open(void);
 
+/*
+ * As socket() and close(), for the connections of this process; -1 if there are too many
+ * descriptors.  They are counted with PostgreSQL's limit of open files.
+ */
+extern int	eo_wait_set_socket(int family, int type, int protocol);
+extern int	eo_wait_set_close(int fd);
+
 /* Wait for a socket, which is known from an earlier call or not.  Returns false if that fails. */
-extern bool eo_wait_set_watch(int fd, bool known, bool readable, bool writable);
+extern bool eo_wait_set_watch(int fd, bool is_known, bool readable, bool writable);
 extern void eo_wait_set_forget(int fd);
 
 typedef struct EoReadySocket
