@@ -20,7 +20,7 @@
 /* A claim without a transaction; it lasts until its lease ends. */
 typedef struct EoKept
 {
-	Oid			dboid;			/* InvalidOid: unused */
+	Oid			dboid;
 	Oid			serverid;
 	Oid			userid;
 	int			pid;			/* of the session that made it */

@@ -60,6 +60,9 @@
 /* Longest pause that is made because x-amz-retry-after asks for it. */
 #define RETRY_AFTER_MAX_MS 5000
 
+/* libcurl asks by "Expect:" before it sends a body of more than a megabyte. */
+#define MAX_UNANNOUNCED 500000
+
 /* An attempt needs at least this much time to be answered. */
 #define MIN_ATTEMPT_US 50000
 
@@ -235,7 +238,8 @@ send_attempt(EoCall *call)
 	headers[req.nheaders++] = eo_buf_str(&authorization);
 	/* A header without a value keeps curl from adding its own. */
 	headers[req.nheaders++] = "Accept:";
-	headers[req.nheaders++] = "Expect:";
+	if (call->body.len > MAX_UNANNOUNCED)
+		headers[req.nheaders++] = "Expect:";
 	if (client->credentials.session_token != NULL)
 	{
 		eo_buf_addf(&token, "X-Amz-Security-Token: %s", client->credentials.session_token);

@@ -71,6 +71,13 @@
 /* A reply buffer larger than this is freed instead of kept with its handle. */
 #define KEEP_BUFFER 65536
 
+/*
+ * libcurl receives into a buffer that it allocates, and we wipe, for every transfer.
+ * Most replies have less than a kilobyte.
+ */
+#define USUAL_BUFFER 4096L
+#define PAGE_BUFFER 16384L
+
 /* Longest text of all headers of a request.  A session token has some kilobytes. */
 #define MAX_HEADER_TEXT 16384
 
@@ -440,29 +447,18 @@ free_handle(EoHttpHandle *h)
 	free(h);
 }
 
-/* Sockets are counted with PostgreSQL's limit of open files. */
 static curl_socket_t
 open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr)
 {
-	curl_socket_t fd;
-
 	(void) arg, (void) purpose;
-	if (!AcquireExternalFD())
-		return CURL_SOCKET_BAD;
-	fd = socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
-	if (fd == CURL_SOCKET_BAD)
-		ReleaseExternalFD();
-	return fd;
+	return eo_wait_set_socket(addr->family, addr->socktype, addr->protocol);
 }
 
 static int
 close_socket(void *arg, curl_socket_t fd)
 {
-	int			rc = close(fd);
-
 	(void) arg;
-	ReleaseExternalFD();
-	return rc;
+	return eo_wait_set_close(fd);
 }
 
 /* Called by curl before it sends a copy of a request, see the head of the file. */
@@ -557,6 +553,7 @@ set_constant_options(EoHttpHandle *h)
 	SET(CURLOPT_FOLLOWLOCATION, 0L);
 	SET(CURLOPT_MAXREDIRS, 0L);
 	SET(CURLOPT_PROXY, "");
+	SET(CURLOPT_NOPROXY, "");
 	SET(CURLOPT_NETRC, (long) CURL_NETRC_IGNORED);
 	SET(CURLOPT_UNRESTRICTED_AUTH, 0L);
 	SET(CURLOPT_SSL_VERIFYPEER, 1L);
@@ -666,6 +663,7 @@ set_request_options(EoHttpHandle *h, const EoHttpRequest *req)
 		SET(CURLOPT_HTTPGET, 1L);
 	SET(CURLOPT_CUSTOMREQUEST, req->method == EO_HTTP_PUT ? "PUT" : NULL);
 	SET(CURLOPT_TIMEOUT_MS, (long) (left_ms < 1 ? 1 : left_ms));
+	SET(CURLOPT_BUFFERSIZE, req->is_page ? PAGE_BUFFER : USUAL_BUFFER);
 
 	/*
 	 * Connections that are not trusted cannot be closed while another
