@@ -86,12 +86,17 @@ find(const char *token)
 static int
 find_room(void)
 {
+	const Mark *marks = claims->marks;
 	int			first = 0;
+	int64		least = marks[0].until_us;
 
-	for (int i = 0; i < MAX_KEPT && claims->marks[first].until_us != 0; i++)
+	for (int i = 1; i < MAX_KEPT && least != 0; i++)
 	{
-		if (claims->marks[i].until_us < claims->marks[first].until_us)
+		if (marks[i].until_us < least)
+		{
 			first = i;
+			least = marks[i].until_us;
+		}
 	}
 	return first;
 }
