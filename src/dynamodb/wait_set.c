@@ -136,12 +136,12 @@ control(int operation, int fd, bool readable, bool writable)
 	return true;
 }
 
-/* If it is closed already, it is not registered either. */
+/* One that is closed already is still counted: too many do no harm, too few would. */
 static void
 remove_socket(int fd)
 {
-	(void) control(EPOLL_CTL_DEL, fd, false, false);
-	nregistered--;
+	if (control(EPOLL_CTL_DEL, fd, false, false))
+		nregistered--;
 }
 
 bool
