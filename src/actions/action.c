@@ -344,7 +344,8 @@ explain(const EoAnswer *answer, int64 now_ms, const char *token, EoActionResult 
 
 /*
  * The action is sealed.  If its transaction is known to have committed it counts as consumed;
- * if it was rolled back, the action is given back, and the caller may begin again.
+ * if it was rolled back, the action is given back, and the caller may begin again.  So it may
+ * if nothing is known: then the worker may have finished the action since it was read.
  */
 static void
 judge(const EoAnswer *answer, EoActionItem *action, EoActionResult *result)
@@ -355,6 +356,7 @@ judge(const EoAnswer *answer, EoActionItem *action, EoActionResult *result)
 			count_as_consumed(action);
 			break;
 		case EO_FATE_ABORTED:
+		case EO_FATE_UNKNOWN:
 			result->again = true;
 			break;
 		default:
@@ -513,28 +515,38 @@ eo_action_get(EoStore *store, const char *id, EoActionView *view)
 	char	   *pk = eo_action_store_pk(store, id);
 	EoAnswer   *answer;
 	EoActionItem *action;
+	EoFate		fate;
 	bool		exists;
 
 	memset(view, 0, sizeof(*view));
 	if (pk == NULL)
 		return false;
 	eo_action_store_need_clock(store, pk, "read", id);
-	answer = eo_action_store_read(store, pk);
-	if (answer->outcome == EO_FAILED_CALL)
-		eo_error_raise_action(&answer->error, "read", id, store->server->name, NULL);
+
+	/*
+	 * If there is no row, the worker may have finished the action since it
+	 * was read, and removed the row.  The second read shows that.
+	 */
+	for (int looks = 0;; looks++)
+	{
+		answer = eo_action_store_read(store, pk);
+		if (answer->outcome == EO_FAILED_CALL)
+			eo_error_raise_action(&answer->error, "read", id, store->server->name, NULL);
+		action = eo_action_store_item(answer);
+		exists = answer->exists;
+		fate = EO_FATE_ELSEWHERE;
+		if (exists && action->sealed_ms > 0)
+			fate = eo_action_commit_fate(store, id, pk, action, false);
+		if ((fate != EO_FATE_ABORTED && fate != EO_FATE_UNKNOWN) || looks > 0)
+			break;
+		eo_answer_free(answer);
+	}
 	/* A signature that was refused makes the clock a guess again. */
 	eo_action_store_need_clock(store, pk, "read", id);
-	action = eo_action_store_item(answer);
-	exists = answer->exists;
-	if (exists && action->sealed_ms > 0)
-	{
-		EoFate		fate = eo_action_commit_fate(store, id, pk, action, false);
-
-		if (fate == EO_FATE_COMMITTED)
-			count_as_consumed(action);
-		else if (fate == EO_FATE_ABORTED)
-			action->sealed_ms = 0;
-	}
+	if (fate == EO_FATE_COMMITTED)
+		count_as_consumed(action);
+	else if (fate == EO_FATE_ABORTED)
+		action->sealed_ms = 0;
 	if (exists)
 		eo_action_look(action, eo_client_now_ms(&store->client), view);
 	eo_answer_free(answer);
