@@ -10,7 +10,8 @@
  * When it starts, it looks in the outbox for rows of prepared transactions that have no
  * slot: after a failover, or a start of the machine, nobody else knows of them.  Such a
  * row does not tell which seal its record bears.  So if the transaction is rolled back
- * the record is read first.
+ * the record is read first.  It is also read if other data settles it, as beside a
+ * living original: the claim is over when the record says so.
  *
  *-------------------------------------------------------------------------
  */
@@ -43,6 +44,9 @@
 
 /* Rows for which the claim table had no room are looked for again after this. */
 #define ROOM_PAUSE_US INT64CONST(60000000)
+
+/* A record that other data is to settle is read again after this. */
+#define ELSEWHERE_PAUSE_US INT64CONST(10000000)
 
 static struct
 {
@@ -207,21 +211,34 @@ prepare_read(EoWorkerJob *job, EoStore *store)
 	return eo_answer_create_read(&eo_store_record_kind, store, view->pk);
 }
 
+/*
+ * Note the seal that the record bears, if the slot does not know it.  The slot is freed
+ * when somebody else has settled the record.
+ */
 static bool
 take_read(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoSlotView *view = job->data;
 	const EoRecord *r = answer->exists ? eo_store_record(answer) : NULL;
+	bool		ours = r != NULL && r->owner != NULL && strcmp(r->owner, view->info.token) == 0;
 
 	if (answer->outcome == EO_FAILED_CALL)
 		put_off_read(job, EO_WORKER_TARGET_PAUSE_US);
-	else if (r != NULL && r->state == EO_STATE_COMMITTING && r->has_origin && r->owner != NULL &&
-			 strcmp(r->owner, view->info.token) == 0 && r->origin.xid == view->info.origin.xid &&
+	else if (eo_slot_knows_seal(&view->info))
+	{
+		if (r == NULL ||
+			(ours && (r->state == EO_STATE_COMMITTING || r->state == EO_STATE_IN_PROGRESS)))
+			put_off_read(job, eo_guc_hurried_us(ELSEWHERE_PAUSE_US));
+		else
+			eo_slot_free(view->ref);
+	}
+	else if (ours && r->state == EO_STATE_COMMITTING && r->has_origin &&
+			 r->origin.xid == view->info.origin.xid &&
 			 memcmp(r->origin.life, view->info.origin.life, EO_UUID_LEN) == 0)
 		eo_slot_prepared_note_seal(view->ref, &r->origin,
 								   r->bind != NULL && strcmp(r->bind, "tx") == 0);
 	else
-		eo_slot_free(view->ref);	/* somebody has settled it */
+		eo_slot_free(view->ref);
 	return true;
 }
 

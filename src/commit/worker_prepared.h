@@ -21,8 +21,9 @@ extern void eo_worker_prepared_fetch(void);
 extern int64 eo_worker_prepared_due_us(void);
 
 /*
- * Have the record read of a claim that was found by its row only, and whose transaction
- * did not commit.  After that its slot tells all that settles it.
+ * Have the record of an ended claim read.  If the claim was found by its row only, its slot
+ * tells after that all that settles it.  If other data settles it, the slot is freed
+ * as soon as the record shows that it was settled.
  */
 extern void eo_worker_prepared_read(const EoSlotView *view);
 

@@ -17,6 +17,7 @@
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "cluster/life.h"
+#include "cluster/life_watch.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/slots.h"
 #include "commit/lives.h"
@@ -187,6 +188,19 @@ judge(const EoSlotView *view)
 	return fate;
 }
 
+/*
+ * Does other data decide about the claim, because it goes on with the life, or has taken
+ * over from it?  Then the record tells when the claim is over.
+ */
+static bool
+goes_on_elsewhere(const EoSlotView *view)
+{
+	EoLifeWatch watch;
+
+	return eo_life_watch_find(&view->target, view->info.origin.life, &watch) &&
+		(watch == EO_WATCH_BEATS || watch == EO_WATCH_FOREIGN);
+}
+
 static void
 settle_judged(const EoSlotView *view)
 {
@@ -205,6 +219,11 @@ settle_judged(const EoSlotView *view)
 			eo_slot_prepared_begin(view->ref, view->info.origin.xid);
 			break;
 		case EO_FATE_ELSEWHERE:
+			if (goes_on_elsewhere(view))
+			{
+				eo_worker_prepared_read(view);
+				break;
+			}
 			/* Its life has to be retired first. */
 			eo_slot_put_off(view->ref, eo_clock_monotonic_us() +
 							(eo_worker_heir_any() ? JUDGE_PAUSE_US : EO_WORKER_TARGET_PAUSE_US));

@@ -111,6 +111,14 @@ foreach my $name (qw(back here))
 }
 is($heir->safe_psql('postgres', 'SELECT count(*) FROM work'), 2, 'their work is done once');
 $heir->safe_psql('postgres', "ROLLBACK PREPARED '$_'") foreach @lost;
+# What the heir has settled is no claim of the old primary any more.
+foreach my $name (qw(back here))
+{
+	wait_until("the old primary is told that key \"$name\" is completed", sub {
+		$old->safe_psql('postgres', "SELECT outcome FROM idem_acquire('$name', on_commit => 'keep')") eq 'completed' });
+}
+wait_until('the old primary has no claim of them any more', sub {
+	$old->safe_psql('postgres', "SELECT count(*) FROM exactonce_claims WHERE key IN ('back', 'here')") eq '0' });
 $old->stop('immediate');
 settled($heir);
 $heir->stop;
