@@ -57,7 +57,7 @@
 #include "storage/lwlock.h"
 
 #define TABLE_FILE "exactonce_claims"
-#define TABLE_MAGIC UINT64CONST(0x65786163746f6e34)
+#define TABLE_MAGIC UINT64CONST(0x65786163746f6e35)
 
 /* Open, and locked, as long as any process of this server lives. */
 static int	table_fd = -1;
@@ -119,11 +119,16 @@ startup_memory(void)
 
 /* ----- the parts of a table ----- */
 
-/* A table of another version has another of these numbers. */
+/*
+ * A table of another version has another of these numbers.  Where the sizes are the same, a
+ * member may still have moved into what was padding.
+ */
 static uint32
 layout_of_this_version(void)
 {
-	return (uint32) (sizeof(EoSlot) << 20 ^ sizeof(EoTargetEntry) << 10 ^ eo_life_size());
+	return (uint32) (sizeof(EoSlot) << 20 ^ sizeof(EoTargetEntry) << 10 ^ eo_life_size() ^
+					 offsetof(EoSlotInfo, digest) << 25 ^ offsetof(EoSlotInfo, origin) << 15 ^
+					 offsetof(EoSlotInfo, prepared_xid) << 5);
 }
 
 static size_t

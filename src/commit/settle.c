@@ -152,7 +152,12 @@ eo_settle_prepare(EoStore *store, EoBundle *bundle, const EoSlotView *view)
 	if (verb == EO_UNSEAL)
 	{
 		lease_ms = session_lease_ms(info->digest, info->token);
-		if (lease_ms > 0)
+
+		/*
+		 * The second time the record was not sealed, and has the lease that
+		 * it had.
+		 */
+		if (lease_ms > 0 && info->looks == 0 && eo_slot_has_origin(info))
 			verb = EO_RESUME;
 		w.lease_ms = w.now_ms + lease_ms;
 		from_ms += Max(info->lease_ms, lease_ms);
@@ -180,6 +185,18 @@ bool
 eo_settle_looks_again(const EoSlotView *view)
 {
 	return verb_for(&view->info) == EO_BURY;
+}
+
+/*
+ * The write that gives a new lease with the unsealing is for sealed records only: one that is in
+ * progress may have a longer lease.  But whether or not the seal will still arrive, its
+ * origin has to be put into the record.
+ */
+bool
+eo_settle_must_unseal(const EoSlotView *view, const EoAnswer *answer)
+{
+	return verb_for(&view->info) == EO_UNSEAL && view->info.looks == 0 &&
+		answer->outcome == EO_NOT_APPLIED;
 }
 
 bool
@@ -226,12 +243,36 @@ may_give_back(EoStore *store, const char *key, const uint8 *life)
 	return eo_lives_ask(store, life, &verdict, &error) && verdict.relation != EO_LIFE_OTHER;
 }
 
+/* Write what is to be written about the claim.  Returns false if that is left to the worker. */
+static bool
+write_end(EoStore *store, const char *key, const EoSlotView *view)
+{
+	EoSlotView	again = *view;
+	EoAnswer   *answer = eo_settle_prepare(store, NULL, view);
+	bool		waits;
+
+	if (answer == NULL)
+		return false;
+	(void) eo_answer_run_one(answer);
+	if (eo_settle_must_unseal(view, answer))
+	{
+		eo_answer_free(answer);
+		again.info.looks++;
+		answer = eo_settle_prepare(store, NULL, &again);
+		if (answer == NULL)
+			return false;
+		(void) eo_answer_run_one(answer);
+	}
+	if (answer->outcome == EO_FAILED_CALL)
+		eo_error_raise(&answer->error, SETTLING, key, store->server->name);
+	waits = eo_settle_must_wait(view, answer);
+	eo_answer_free(answer);
+	return !waits;
+}
+
 void
 eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 {
-	EoAnswer   *answer;
-	bool		waits;
-
 	if (view->target.dboid != MyDatabaseId)
 		return;					/* left to the worker of that database */
 	switch (eo_settle_rest(view))
@@ -249,17 +290,8 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 			break;
 	}
 	need_clock(store, key);
-	answer = eo_settle_prepare(store, NULL, view);
-	if (answer == NULL)
-		return;
-	(void) eo_answer_run_one(answer);
-	if (answer->outcome == EO_FAILED_CALL)
-		eo_error_raise(&answer->error, SETTLING, key, store->server->name);
-	waits = eo_settle_must_wait(view, answer);
-	eo_answer_free(answer);
-
 	/* A record that is to be looked at again is left to the worker. */
-	if (!waits && !eo_settle_looks_again(view))
+	if (write_end(store, key, view) && !eo_settle_looks_again(view))
 		eo_slot_free(view->ref);
 }
 

@@ -54,6 +54,12 @@ extern EoAnswer *eo_settle_prepare(EoStore *store, EoBundle *bundle,
 extern bool eo_settle_looks_again(const EoSlotView *view);
 
 /*
+ * Has a seal that was to be taken back not been there, so that the claim is to be settled once
+ * more, with another write (eo_slot_wait())?
+ */
+extern bool eo_settle_must_unseal(const EoSlotView *view, const EoAnswer *answer);
+
+/*
  * Was the claim of a session not given back because one of its transactions has sealed the
  * record?  When that is finished or undone, the claim is to be given back again.
  */

@@ -49,6 +49,7 @@
 #include "commit/worker_rows.h"
 #include "commit/worker_scan.h"
 #include "commit/worker_targets.h"
+#include "commit/worker_writes.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/hex.h"
@@ -696,6 +697,8 @@ take_retired(Check *c, const EoLifeItem *item)
 	if (earlier)
 	{
 		c->watch = EO_WATCH_SILENT;
+		/* Whatever is adopted has no slots, and may be older than what has. */
+		eo_worker_writes_expect();
 		if (!eo_worker_lives_adopt())
 			return;
 		eo_worker_rows_want_scan();

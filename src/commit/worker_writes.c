@@ -378,7 +378,12 @@ eo_worker_writes_may_go(const EoOutboxRow *row)
 
 	if (r == NULL || (r->elsewhere && !is_elsewhere(row)))
 	{
-		writes.expected = writes.again = true;
+		/*
+		 * Rows that come without slots must not be overtaken by those that
+		 * have some.
+		 */
+		eo_worker_writes_expect();
+		writes.again = true;
 		return false;
 	}
 	if (eo_worker_target_of(&row->target)->write_bytes < MAX_BYTES)

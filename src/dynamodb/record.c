@@ -181,10 +181,9 @@ other_options_of(const EoLayout *layout, const Seen *seen)
 	"[g? OR (#s = :M AND #g = :g)]" \
 	"[x? OR (#s = :M AND attribute_not_exists(#g))])"
 
-/* The same, and if it is in progress its lease does not end later than the new one. */
-#define IS_OWN_RUN_OR_SEALED_UNTIL "#o = :o" UNTOUCHED " AND (#s = :I AND #l <= :l" \
-	"[g? OR (#s = :M AND #g = :g)]" \
-	"[x? OR (#s = :M AND attribute_not_exists(#g))])"
+/* Sealed by this very transaction.  Without an origin the write must not be made. */
+#define IS_OWN_SEALED "#o = :o" UNTOUCHED " AND #s = :M" \
+	"[g? AND #g = :g][x? AND attribute_not_exists(#g)]"
 
 /* A claim notes its retention and who made it. */
 #define SET_TERMS ", #a = :a[h?, #h = :h]"
@@ -384,7 +383,7 @@ static const struct
 	/* A lease may have run out while the record was sealed. */
 	[EO_RESUME] = {
 		EO_STATE_IN_PROGRESS,
-		IS_OWN_RUN_OR_SEALED_UNTIL,
+		IS_OWN_SEALED,
 		"SET #s = :I, #l = :l, #u = :i, " SET_TTL "[g?, #g = :g]"
 		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #v, #w" REMOVE_KEPT
 	},
@@ -568,6 +567,7 @@ eo_record_is_dated(EoVerb verb)
 		case EO_ACQUIRE:
 		case EO_REPLACE:
 		case EO_EXTEND:
+		case EO_RESUME:
 		case EO_SEAL_NEW:
 		case EO_SEAL_EXPIRED:
 		case EO_COMPLETE_NEW:

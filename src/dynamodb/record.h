@@ -127,7 +127,8 @@ typedef enum EoVerb
 								 * counted */
 	EO_UNSEAL,					/* own IN_PROGRESS or COMMITTING ->
 								 * IN_PROGRESS */
-	EO_RESUME,					/* the same, with a new lease */
+	EO_RESUME,					/* own COMMITTING -> IN_PROGRESS, with a new
+								 * lease; needs an origin */
 
 	/* For a transaction with writes of the caller's, see transact.c. */
 	EO_COMPLETE_NEW,			/* free -> COMPLETED */

@@ -454,6 +454,14 @@ shows_record(const void *item, const void *written)
 		return r->origin_text != NULL && strcmp(r->origin_text, w->origin) == 0;
 	if (w->verb == EO_WAIVE || (w->verb == EO_FINISH && w->writes > 0))
 		return r->writes == w->writes;
+
+	/*
+	 * Any other claim of that token in progress is not what was sealed and is
+	 * resumed.
+	 */
+	if (w->verb == EO_RESUME &&
+		strcmp(r->origin_text != NULL ? r->origin_text : "", w->origin) != 0)
+		return false;
 	return (w->verb != EO_EXTEND && w->verb != EO_RESUME) || r->lease_ms >= w->lease_ms;
 }
 

@@ -88,6 +88,31 @@ is(state_of('short') . ' ' . record($table, 'short')->{owner}, "session $record-
 go_on('end short');
 like(finish_script($run), qr/ID006/, 'and whose COMMIT has failed');
 
+# ----- a seal that comes late -------------------------------------------------------------
+
+# The record has a longer lease than the slot knows of, or not.
+$sql->("ALTER SERVER exactonce OPTIONS (ADD commit_timeout '60s', ADD request_timeout '60s')");
+foreach my $how ('plain', 'extended')
+{
+	reset_proxy();
+	$run = start_holder($how, then => ($how eq 'extended' ? "SELECT idem_extend('$how');\n" : '')
+		  . "BEGIN; SELECT idem_complete('$how', '1'); COMMIT;\n" . say_in_script("refused $how") . halt_until("end $how"));
+	fault(key => $how, to => 'COMMITTING', do => 'hold');
+	go_on($how);
+	await_request(key => $how, to => 'COMMITTING', n => 1);
+	$sql->("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query ~ 'COMMIT' AND state = 'active' AND pid <> pg_backend_pid()");
+	await_word("refused $how");
+	wait_until("$how: the worker has taken the seal back", sub {
+		grep({ ($_->{status} // 0) == 200 } requests(key => $how, to => 'IN_PROGRESS')) > 1 && state_of($how) eq 'session' });
+	release_held();
+	wait_until("$how: the late seal has been answered", sub { grep { ($_->{status} // 0) >= 200 } requests(key => $how, to => 'COMMITTING') });
+	is(record($table, $how)->{status}, 'IN_PROGRESS', "$how: the late seal is refused");
+	go_on("end $how");
+	finish_script($run);
+	wait_until("$how: the key is given back when the session has ended", sub { record($table, $how)->{status} eq 'FAILED' && state_of($how) eq '' });
+}
+$sql->("ALTER SERVER exactonce OPTIONS (DROP commit_timeout, DROP request_timeout)");
+
 # ----- a seal that does not end ----------------------------------------------------------
 
 # Another database has got the token, and is about to commit.
