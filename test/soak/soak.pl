@@ -175,7 +175,7 @@ sub run_round
 	cause_events($world, $plan);
 	my ($told, $healed, @violations) = heal($world);
 	my %where = (places => $world->{servers}->places, databases => $world->{servers}->surviving);
-	my $check = ask_clients($world, 'check', %where);
+	my $check = ask_clients($world, 'check', %where, late => delete $world->{servers}{late} // []);
 	push @violations, @{ $check->{violations} };
 	log_line("round $round, $_") foreach @{ delete $told->{tally} };
 	my %caused = %{ $world->{faults}{counts} };
