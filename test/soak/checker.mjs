@@ -10,7 +10,8 @@
 //   4. Whoever was told "in progress" was not the only one.  Whoever was told "completed", with a result, finds that result; and sees the work, if it was
 //      done in the same database.
 //   5. Each write was allowed when it was applied (history.mjs).
-//   6. Every key can be completed, and no view shows anything that is left.
+//   6. Every key can be completed, and no view shows anything that is left. B settles by itself what
+//      its transactions have left, before anybody asks for the key.
 //   7. The same holds for keys that Lambda functions share (lambda.mjs).
 //   8. An action is consumed by at most one token, and never consumed and canceled. It is consumed
 //      at commit if and only if the order that does so is there.
@@ -400,6 +401,29 @@ export class Checker {
       }
     }
     return { left, prepared };
+  }
+
+  // The keys that transactions of B have claimed or sealed, and which B has not settled.
+  // What it looks at a second time is left out: a late copy of a claim may have taken effect.
+  async unasked({ places }) {
+    const lives = new Set();
+    const looked = new Set();
+    for (const database of ['postgres', 'two']) {
+      const session = new Session(places.B, database);
+      try {
+        if (!await session.open()) return { left: ['B does not answer'] };
+        for (const { life } of (await session.ask('SELECT DISTINCT life::text FROM exactonce_lives')).rows) lives.add(life);
+        const { rows } = await session.ask("SELECT key FROM exactonce_claims WHERE state = 'second look'");
+        for (const { key } of rows) looked.add(key);
+      } finally {
+        session.close();
+      }
+    }
+    const isLeft = ({ status, bind, origin }) => (status === 'COMMITTING' || (status === 'IN_PROGRESS' && bind === 'tx'))
+      && lives.has(origin?.split('/')[0]);
+    const items = await this.#scan(this.table);
+    return { left: [...items].filter(([pk, item]) => pk.startsWith(PREFIX) && isLeft(item) && !looked.has(pk.slice(PREFIX.length)))
+      .map(([pk, { status }]) => `${pk} ${status}`) };
   }
 
   // All that is known about the keys with violations.

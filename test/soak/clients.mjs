@@ -8,6 +8,7 @@
 //   {do: 'redeliver', places, databases}  try the open keys of the round again: {left, took}, the
 //                                       milliseconds that the engine needed for an answer
 //   {do: 'left', places, databases}   what the views still show: {left}
+//   {do: 'unasked', places}       what B has not settled, though its transactions are over: {left}
 //   {do: 'check', places, databases}  compare everything, see checker.mjs
 //   {do: 'history'}               what the checker knows about each key of a violation
 //
@@ -191,6 +192,10 @@ class Clients {
 
   check(request) {
     return this.checker.check(request);
+  }
+
+  unasked(request) {
+    return this.checker.unasked(request);
   }
 
   // What is prepared is ended now.

@@ -149,6 +149,8 @@ sub heal
 	my ($start, @wrong, @left) = (time());
 	my ($fewest, $settled) = (1_000_000, $start);
 	my %where = (places => $servers->places, databases => $servers->surviving);
+	push @wrong, wait_unasked($world, %where);
+	($start, $settled) = (time(), time());
 	do
 	{
 		push @wrong, $servers->take_over;
@@ -161,6 +163,22 @@ sub heal
 	push @wrong, map { "not settled within $bound s: $_" } @left;
 	push @wrong, $servers->find_faults;
 	return ($told, time() - $start, @wrong);
+}
+
+# Waits until B has settled what its transactions have left.  Returns what it has not.
+sub wait_unasked
+{
+	my ($world, %where) = @_;
+	my ($settled, $fewest, @left) = (time(), 1_000_000);
+	do
+	{
+		my $start = time();
+		ask_clients($world, 'left', %where);
+		@left = @{ ask_clients($world, 'unasked', %where)->{left} };
+		($fewest, $settled) = (scalar @left, time()) if @left < $fewest || time() - $start > 2 * $slow / 1000;
+		usleep(100_000) if @left;
+	} while (@left && time() - $settled < $bound / 2);
+	return map { "nobody has asked for it, and B has not settled it: $_" } @left;
 }
 
 sub run_round
