@@ -357,7 +357,11 @@ export const kinds = {
       consume: ['SELECT outcome::text, replayed FROM action_consume($1, token => $2)', [id, token]],
       cancel: ['SELECT outcome::text, replayed FROM action_cancel($1)', [id]],
     }[attempt.verb];
-    const row = await session.statement(attempt, text, values);
+    let row = await session.statement(attempt, text, values);
+    // Whoever asks again with its token is told the same.
+    if (attempt.undo && attempt.verb === 'consume' && !session.lost) {
+      row = await session.statement(attempt, text, values) ?? row;
+    }
     attempt.action = { id, token, verb: attempt.verb, outcome: row?.outcome, replayed: row?.replayed };
     attempt.keys = [];
   },
