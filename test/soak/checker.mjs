@@ -7,10 +7,11 @@
 //      token that the row says, or by a service that says so itself.
 //   3. Whoever saw COMMIT finds it so, unless a failover has lost the data; whoever saw an
 //      error or rolled back finds that it is not done. Only a lost answer proves nothing.
-//   4. Whoever was told "completed", with a result, finds that result; and sees the work, if it was
+//   4. Whoever was told "in progress" was not the only one.  Whoever was told "completed", with a result, finds that result; and sees the work, if it was
 //      done in the same database.
 //   5. Each write was allowed when it was applied (history.mjs).
-//   6. Every key can be completed, and no view shows anything that is left.
+//   6. Every key can be completed, and no view shows anything that is left. B settles by itself what
+//      its transactions have left, before anybody asks for the key.
 //   7. The same holds for keys that Lambda functions share (lambda.mjs).
 //   8. An action is consumed by at most one token, and never consumed and canceled. It is consumed
 //      at commit if and only if the order that does so is there.
@@ -118,7 +119,8 @@ export class Checker {
   }
 
   // databases: [place, database] of all data that survives.
-  async check({ places, databases }) {
+  // late: what the old primary has committed when it went on, see soak.pl.
+  async check({ places, databases, late = [] }) {
     const violations = [];
     const counts = { takeovers: 0, early: 0, lost: 0 };
     this.violate = (text, key) => {
@@ -138,6 +140,8 @@ export class Checker {
     this.#checkRecords(items);
     this.#checkAttempts(items, counts);
     this.#checkWindows();
+    this.#checkAlone();
+    this.#checkLate(late);
     await this.#checkWrites(items);
     this.#checkActions(items);
     this.#checkOrders(items, counts);
@@ -251,9 +255,33 @@ export class Checker {
     }
   }
 
+  // A transaction that was open when the old primary was frozen does not commit a claim any more
+  // when that goes on, because its heir has taken over meanwhile.
+  #checkLate(late) {
+    for (const { by, frozen } of late) {
+      const { kind, began, keys = [] } = this.#attempts.get(by) ?? {};
+      if (!['acquire', 'many', 'savepoint', 'block'].includes(kind) || began >= frozen) continue;
+      this.violate(`attempt ${by} (${kind}) was open when its server was frozen, and has committed after that`, keys[0]);
+    }
+  }
+
   #checkSeen(told, key, by, seen, here) {
     if (!this.#rows.get(key)?.get(by)?.where.includes(here) || seen.includes(by)) return;
     this.violate(`${told} was told that key ${key} is completed by ${by}, and did not see its work`, key);
+  }
+
+  // Who was told that a key is in progress, which nobody else had tried by then.
+  #checkAlone() {
+    const first = new Map();
+    for (const attempt of this.#attempts.values()) {
+      for (const key of attempt.keys) first.set(key, [...(first.get(key) ?? []), attempt]);
+    }
+    for (const { id, kind, label, got } of this.#attempts.values()) {
+      for (const [key, [outcome, , , , when]] of Object.entries(got)) {
+        if (outcome !== 'in_progress' || this.#done.has(key) || first.get(key)?.some((other) => other.id !== id && other.began <= when)) continue;
+        this.violate(`attempt ${id} (${kind}) on ${label} was told that key ${key} is in progress, and nobody else had tried it`, key);
+      }
+    }
   }
 
   // What happens in a history that is lost says nothing. Whatever was asked for after the
@@ -316,6 +344,8 @@ export class Checker {
         if (action.outcome !== 'action_not_found') this.violate(`${told}, and there is none`, ACTION + action.id);
       } else if (action.outcome === 'consumed' && item.consumedToken !== action.token) {
         this.violate(`${told}, and it is by token ${item.consumedToken}`, ACTION + action.id);
+      } else if (action.outcome === 'already_used' && item.consumedAt && item.consumedToken === action.token) {
+        this.violate(`${told}, and it is by its own token`, ACTION + action.id);
       } else if (action.outcome === 'canceled' && !item.canceledAt) {
         this.violate(`${told}, and it is not`, ACTION + action.id);
       }
@@ -371,6 +401,29 @@ export class Checker {
       }
     }
     return { left, prepared };
+  }
+
+  // The keys that transactions of B have claimed or sealed, and which B has not settled.
+  // What it looks at a second time is left out: a late copy of a claim may have taken effect.
+  async unasked({ places }) {
+    const lives = new Set();
+    const looked = new Set();
+    for (const database of ['postgres', 'two']) {
+      const session = new Session(places.B, database);
+      try {
+        if (!await session.open()) return { left: ['B does not answer'] };
+        for (const { life } of (await session.ask('SELECT DISTINCT life::text FROM exactonce_lives')).rows) lives.add(life);
+        const { rows } = await session.ask("SELECT key FROM exactonce_claims WHERE state = 'second look'");
+        for (const { key } of rows) looked.add(key);
+      } finally {
+        session.close();
+      }
+    }
+    const isLeft = ({ status, bind, origin }) => (status === 'COMMITTING' || (status === 'IN_PROGRESS' && bind === 'tx'))
+      && lives.has(origin?.split('/')[0]);
+    const items = await this.#scan(this.table);
+    return { left: [...items].filter(([pk, item]) => pk.startsWith(PREFIX) && isLeft(item) && !looked.has(pk.slice(PREFIX.length)))
+      .map(([pk, { status }]) => `${pk} ${status}`) };
   }
 
   // All that is known about the keys with violations.

@@ -8,6 +8,7 @@
 //   {do: 'redeliver', places, databases}  try the open keys of the round again: {left, took}, the
 //                                       milliseconds that the engine needed for an answer
 //   {do: 'left', places, databases}   what the views still show: {left}
+//   {do: 'unasked', places}       what B has not settled, though its transactions are over: {left}
 //   {do: 'check', places, databases}  compare everything, see checker.mjs
 //   {do: 'history'}               what the checker knows about each key of a violation
 //
@@ -21,6 +22,7 @@
 import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Checker } from './checker.mjs';
+import { engine } from './history.mjs';
 import { Outside } from './outside.mjs';
 import { Manager } from './prepared.mjs';
 import { Session } from './session.mjs';
@@ -30,6 +32,8 @@ const TABLE = process.env.EO_TABLE;
 
 // A client leaves a session that does not answer, this long after it was directed elsewhere.
 const PATIENCE_MS = 500;
+
+const GATE_MS = 250;
 
 class Clients {
   #places = {};
@@ -64,8 +68,17 @@ class Clients {
     this.#started = 0;
     this.kept.clear();
     this.manager.begin(() => this.#places);
-    this.#running = clients.map((sessions, number) => this.#runClient(number + 1, sessions));
+    this.#running = [this.#moveGate(), ...clients.map((sessions, number) => this.#runClient(number + 1, sessions))];
     return {};
+  }
+
+  // Opens and closes the item that some transacts depend on.
+  async #moveGate() {
+    for (let open = true; !this.#ended; open = !open) {
+      await engine('PutItem', { TableName: `${TABLE}_items`, Item: { pk: { S: 'gate' }, open: { S: open ? 'yes' : 'no' } } })
+        .catch(() => {});
+      await pause(GATE_MS);
+    }
   }
 
   // The servers must answer by now; a session that hangs all the same is left.
@@ -179,6 +192,10 @@ class Clients {
 
   check(request) {
     return this.checker.check(request);
+  }
+
+  unasked(request) {
+    return this.checker.unasked(request);
   }
 
   // What is prepared is ended now.

@@ -149,6 +149,8 @@ sub heal
 	my ($start, @wrong, @left) = (time());
 	my ($fewest, $settled) = (1_000_000, $start);
 	my %where = (places => $servers->places, databases => $servers->surviving);
+	push @wrong, wait_unasked($world, %where);
+	($start, $settled) = (time(), time());
 	do
 	{
 		push @wrong, $servers->take_over;
@@ -163,6 +165,22 @@ sub heal
 	return ($told, time() - $start, @wrong);
 }
 
+# Waits until B has settled what its transactions have left.  Returns what it has not.
+sub wait_unasked
+{
+	my ($world, %where) = @_;
+	my ($settled, $fewest, @left) = (time(), 1_000_000);
+	do
+	{
+		my $start = time();
+		ask_clients($world, 'left', %where);
+		@left = @{ ask_clients($world, 'unasked', %where)->{left} };
+		($fewest, $settled) = (scalar @left, time()) if @left < $fewest || time() - $start > 2 * $slow / 1000;
+		usleep(100_000) if @left;
+	} while (@left && time() - $settled < $bound / 2);
+	return map { "nobody has asked for it, and B has not settled it: $_" } @left;
+}
+
 sub run_round
 {
 	my ($world, $round, $events) = @_;
@@ -175,7 +193,7 @@ sub run_round
 	cause_events($world, $plan);
 	my ($told, $healed, @violations) = heal($world);
 	my %where = (places => $world->{servers}->places, databases => $world->{servers}->surviving);
-	my $check = ask_clients($world, 'check', %where);
+	my $check = ask_clients($world, 'check', %where, late => delete $world->{servers}{late} // []);
 	push @violations, @{ $check->{violations} };
 	log_line("round $round, $_") foreach @{ delete $told->{tally} };
 	my %caused = %{ $world->{faults}{counts} };

@@ -98,6 +98,10 @@ const sharedItem = ({ label, database, pick }) => `${homeOf(label, database)}${p
 const counting = (key) => ({ Update: { TableName: `${process.env.EO_TABLE}_items`, Key: { pk: key },
   UpdateExpression: 'ADD n :one', ExpressionAttributeValues: { ':one': 1 } } });
 
+// A transact may depend on an item, which is opened and closed all the time (clients.mjs).
+const GATE_CHECK = { ConditionCheck: { TableName: `${process.env.EO_TABLE}_items`, Key: { pk: 'gate' },
+  ConditionExpression: '#o = :yes', ExpressionAttributeNames: { '#o': 'open' }, ExpressionAttributeValues: { ':yes': 'yes' } } };
+
 // What is written to another table if the transaction commits: null or JSON.
 function writesOf(attempt, key) {
   if (!attempt.writes) return null;
@@ -312,23 +316,17 @@ export const kinds = {
     if (attempt.end === 'error' && OUTCOME_UNKNOWN.includes(attempt.code)) attempt.end = 'unknown';
   },
 
-  // The work is a counter in another table of DynamoDB.
+  // The work is a counter in another table of DynamoDB; another item may have to be open.
   transact: async (session, attempt) => {
     const [key] = attempt.keys;
     attempt.end = 'rollback';
     attempt.did[key] = null;
     const row = await session.statement(attempt,
       `SELECT outcome::text, result #>> '{}' AS result, replayed FROM idem_transact($1, $2, to_jsonb($3::text))`,
-      [key, JSON.stringify([counting(key)]), attempt.id]);
+      [key, JSON.stringify([counting(key), ...(attempt.gated ? [GATE_CHECK] : [])]), attempt.id]);
     if (OUTCOME_UNKNOWN.includes(attempt.code)) attempt.end = 'unknown';
     if (row && (row.outcome !== 'completed' || row.replayed)) {
       note(attempt, key, row);
-      // A copy of the request that the network has made may still be applied, when the run that
-      // has the key gives it back.
-      if (['in_progress', 'retry_later'].includes(row.outcome)) {
-        attempt.end = 'unknown';
-        return;
-      }
       delete attempt.did[key];
       attempt.end = 'rollback';
     }
@@ -359,7 +357,11 @@ export const kinds = {
       consume: ['SELECT outcome::text, replayed FROM action_consume($1, token => $2)', [id, token]],
       cancel: ['SELECT outcome::text, replayed FROM action_cancel($1)', [id]],
     }[attempt.verb];
-    const row = await session.statement(attempt, text, values);
+    let row = await session.statement(attempt, text, values);
+    // Whoever asks again with its token is told the same.
+    if (attempt.undo && attempt.verb === 'consume' && !session.lost) {
+      row = await session.statement(attempt, text, values) ?? row;
+    }
     attempt.action = { id, token, verb: attempt.verb, outcome: row?.outcome, replayed: row?.replayed };
     attempt.keys = [];
   },

@@ -16,7 +16,8 @@ my $original = new_node('original', options => { clock_skew => 0 },
 $original->append_conf('pg_hba.conf', 'local replication all trust');
 $original->reload;
 $original->safe_psql('postgres', 'CREATE TABLE work (key text PRIMARY KEY)');
-foreach my $name (qw(commit rollback))
+# As long as a transaction is prepared there the original does not close its life.
+foreach my $name (qw(commit rollback stays))
 {
 	$original->safe_psql('postgres', "BEGIN;\nINSERT INTO work VALUES ('$name');\nSELECT idem_acquire('$name', lease => '1 hour');\n"
 		  . "SELECT idem_complete('$name', '1');\nPREPARE TRANSACTION '$name';\n");
@@ -39,7 +40,7 @@ sub outcome
 	return $of->safe_psql('postgres', "SELECT outcome FROM idem_acquire('$key', on_commit => 'keep')");
 }
 
-is($copy->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts'), 2, 'the copy has the prepared transactions');
+is($copy->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts'), 3, 'the copy has the prepared transactions');
 # It has a life of its own, and has looked at the one of its original.
 $copy->safe_psql('postgres', "SELECT idem_once('of the copy')");
 wait_until('the copy knows that its original goes on', sub {
@@ -58,6 +59,7 @@ wait_until('the original completes the key of one', sub { status_of('commit') eq
 wait_until('the original gives back the key of the other', sub { status_of('rollback') eq 'FAILED' });
 wait_until('the copy has no claim of them any more', sub {
 	$copy->safe_psql('postgres', 'SELECT count(*) FROM exactonce_claims WHERE state = \'ending\'') eq '0' });
+is($copy->safe_psql('postgres', "SELECT count(*) FROM exactonce_lives WHERE state = 'alive'"), 1, '... while the original goes on');
 is(outcome($copy, 'commit'), 'completed', 'a session of the copy is told that one is completed');
 is(outcome($copy, 'rollback'), 'acquired', 'a session of the copy gets the key of the other');
 is($original->safe_psql('postgres', "SELECT string_agg(key, ' ') FROM work"), 'commit', 'the work of one is done');

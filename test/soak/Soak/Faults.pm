@@ -233,7 +233,7 @@ sub do_lag
 {
 	my ($self, $event) = @_;
 	$self->continue_stopped(1);
-	$self->{servers}->lag if $event->{ms} > 0;
+	$self->{servers}->lag($event->{cut}) if $event->{ms} > 0;
 	return 1;
 }
 
@@ -241,6 +241,12 @@ sub do_promote
 {
 	my ($self, $event) = @_;
 	$self->continue_stopped(1);
+	if ($event->{how} eq 'freeze')
+	{
+		# Some sessions are between their seal and their commit.
+		fault(to => 'COMMITTING', do => 'delay', ms => 300, times => 8);
+		usleep(100_000);
+	}
 	$self->{servers}->promote($event->{how}, $event->{standby});
 	return 1;
 }

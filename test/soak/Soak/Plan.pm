@@ -98,6 +98,7 @@ sub draw_attempt
 		maybe(0.15, lazy => true()),
 		$kind =~ /^(?:acquire|once|prepare)$/ ? maybe(0.35, writes => true()) : (),
 		$kind eq 'acquire' ? maybe(0.5, ordered => true()) : (),
+		$kind eq 'transact' ? maybe(0.5, gated => true()) : (),
 		$kind eq 'prepare' ? (stay => int 5000 * rand() ** 3) : (),
 		maybe(0.22, how => one_of(qw(rollback rollback vanish terminate))),
 		maybe(0.4, undo => true()),
@@ -144,9 +145,17 @@ sub draw_fault
 		{ op => 'TransactWriteItems' }, { key => "ACTION#r$round-" }, { key => 'ORIGIN#' },
 		# Of a shared key what SQL writes, because late copies of what others write have no condition.
 		{ key => 'shared#', to => one_of(qw(IN_PROGRESS COMMITTING COMPLETED FAILED)) }) };
+	my @lost = $do eq 'late' ? maybe(0.5, lost => true()) : ();
+	# A transact that was refused is done by a copy that comes later: it has no slot, and nothing is left
+	# of it that could refuse the copy.  So a copy that comes after the answer is not one of a transaction.
+	if ($do eq 'late' && !@lost)
+	{
+		return draw_fault($round) if $which{op} && $which{op} eq 'TransactWriteItems';
+		$which{op} = 'UpdateItem' if !$which{op} && $which{key} eq $key;
+	}
 	return { do => $do eq 'throttle' ? 'answer' : $do, %which, nth => 1 + int rand 4, times => 1 + int rand 3,
 		$do eq 'delay' ? (ms => 20 + int rand 400) : (),
-		$do eq 'late' ? (ms => 50 + int rand 2000, maybe(0.5, lost => true())) : (),
+		$do eq 'late' ? (ms => 50 + int rand 2000, @lost) : (),
 		$do eq 'throttle' ? (status => 400, code => 'ProvisionedThroughputExceededException') : () };
 }
 
@@ -156,11 +165,12 @@ sub draw_failover
 {
 	my ($plan) = @_;
 	my $how = one_of(qw(freeze freeze kill immediate));
-	my ($at, $frozen, $thawed, $lag) = (1.5 + rand($plan->{seconds} - 4), rand 3, 0.5 + rand 2, one_of(0, 0.1 + rand 0.8));
+	my ($at, $frozen, $thawed, $lag) = (1.5 + rand($plan->{seconds} - 4), one_of(rand 3, 3.6 + rand 0.8), 0.5 + rand 2, one_of(0, 0.1 + rand 0.8));
+	my $cut = one_of(qw(sender sender slot));
 	my $end = one_of(qw(fast immediate kill));
 	my $standby = one_of(qw(copy rewind));
 	return if rand() > 0.4;
-	return ({ at => $at, do => 'lag', ms => 1000 * $lag },
+	return ({ at => $at, do => 'lag', ms => 1000 * $lag, cut => $cut },
 		{ at => $at + $lag, do => 'promote', how => $how, standby => $standby },
 		$how eq 'freeze' ? ({ at => $at + $lag + $frozen, do => 'thaw' },
 			{ at => $at + $lag + $frozen + $thawed, do => 'end_old', how => $end }) : ());

@@ -64,6 +64,7 @@ wal_receiver_status_interval = 1
 wal_retrieve_retry_interval = 100ms
 max_connections = 60
 max_prepared_transactions = 60
+track_commit_timestamp = on
 wal_log_hints = on
 wal_keep_size = 256MB
 hot_standby = on
@@ -77,7 +78,7 @@ sub begin
 	my ($name, $setup) = @_;
 	my $self = bless { name => $name, table => "tap_$name", failovers => 0, copies => 0,
 		descriptors => 0, memory => 0 }, __PACKAGE__;
-	my %options = (table => $self->{table}, connect_timeout => '1s', request_timeout => '2s', commit_timeout => '3s',
+	my %options = (table => $self->{table}, connect_timeout => '1s', request_timeout => '2s', commit_timeout => '5s',
 		lease => '3s', clock_skew => '1s', transact_tables => "$self->{table}_items");
 	$self->{options} = \%options;
 	begin_aws();
@@ -143,10 +144,19 @@ sub try_sql
 
 # ----- failover and copies ---------------------------------------------------
 
-# The standby falls behind, because the primary sends it nothing more.
+# The standby falls behind, because the primary sends it nothing more.  cut: its process is
+# stopped, or there is no slot any more, so that the standby cannot come back.
 sub lag
 {
-	my ($self) = @_;
+	my ($self, $cut) = @_;
+	if ($cut eq 'slot')
+	{
+		$self->{behind} = time();
+		try_sql($self->{pair}{primary}, 'postgres', "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '$slot';"
+			  . "SELECT pg_sleep(0.01); SELECT pg_drop_replication_slot('$slot')") // return;
+		$self->{cut} = 1;
+		return;
+	}
 	my $sender = try_sql($self->{pair}{primary}, 'postgres', 'SELECT pid FROM pg_stat_replication');
 	return unless $sender && $sender =~ /^\d+$/;
 	$self->{sender} = $sender;
@@ -159,6 +169,7 @@ sub end_lag
 {
 	my ($self) = @_;
 	kill 'CONT', delete $self->{sender} if $self->{sender};
+	try_sql($self->{pair}{primary}, 'postgres', "SELECT pg_create_physical_replication_slot('$slot', true)") if delete $self->{cut};
 	return;
 }
 
@@ -167,10 +178,11 @@ sub promote
 	my ($self, $how, $kind) = @_;
 	my $pair = $self->{pair};
 	my $old = $pair->{primary};
-	$self->{behind} = time() unless $self->{sender};
+	$self->{behind} = time() unless $self->{sender} || $self->{cut};
 	if ($how eq 'freeze')
 	{
 		$self->{frozen} = [ freeze($old) ];
+		$self->{frozen_at} = time();
 	}
 	elsif ($how eq 'kill')
 	{
@@ -185,7 +197,7 @@ sub promote
 		await_end($old, @pids);
 	}
 	$self->{longest} = time() - $self->{behind};
-	delete $self->{sender};
+	delete @$self{qw(sender cut)};
 	$pair->{standby}->promote;
 	$pair->{primary} = delete $pair->{standby};
 	$self->{failovers}++;
@@ -219,7 +231,26 @@ sub thaw
 {
 	my ($self) = @_;
 	return unless $self->{frozen};
+	# Has the heir taken over from all lives by now?
+	$self->{taken_over} = !grep { $_ ne '0' } map { try_sql($self->{pair}{primary}, $_,
+		"SELECT count(*) FROM exactonce_lives WHERE state IN ('alive', 'silent', 'not reached', 'waits for idem_take_over()')") // '' } @databases;
+	$self->{thawed_at} = time();
 	kill 'CONT', @{ delete $self->{frozen} };
+	return;
+}
+
+# What the old primary has committed since it goes on, if its heir had taken over by then:
+# attempts, with the instant at which it was frozen.
+sub read_late
+{
+	my ($self, $old) = @_;
+	return unless $self->{taken_over};
+	foreach my $database (@databases)
+	{
+		my $rows = try_sql($old, $database, 'SELECT result FROM work WHERE token IS NOT NULL'
+			  . " AND extract(epoch FROM pg_xact_commit_timestamp(xmin)) > $self->{thawed_at}") // next;
+		push @{ $self->{late} }, map { { by => $_, frozen => 1000 * $self->{frozen_at} } } split /\n/, $rows;
+	}
 	return;
 }
 
@@ -228,6 +259,7 @@ sub end_old
 	my ($self, $how) = @_;
 	my $old = delete $self->{O} or return;
 	$self->thaw;
+	$self->read_late($old);
 	$how eq 'kill' ? crash($old) : $old->stop($how);
 	# Beats count the time, also that for which a server was frozen.
 	$self->{longest} = time() - $self->{behind};
@@ -335,6 +367,8 @@ sub find_faults
 	{
 		my $log = slurp_file($nodes{$name}->logfile);
 		push @found, "the log of $name has $1" if $log =~ /^(.*(?:PANIC|TRAP:|terminated by signal (?!9)).*)$/m;
+		# Nobody takes over from B.
+		push @found, "B has lost its life: $1" if $name eq 'B' && $log =~ /^(.*life of this database .* was given up)$/m;
 		foreach my $pid (grep { title_of($_) =~ /exactonce (?:worker|launcher)/ } processes_of($nodes{$name}))
 		{
 			my @open = map { readlink($_) // '' } glob "/proc/$pid/fd/*";
