@@ -342,7 +342,9 @@ fetch_beats(void)
 			b->due_us = Max(b->due_us, now_us + eo_guc_hurried_us(EO_LIVES_BEAT_US) - age_us);
 		if (!b->in_flight && b->due_us <= now_us)
 			send_beat(&place, b);
-		own.due_us = Min(own.due_us, b->due_us);
+		/* The answer to one that is in flight ends the worker's sleep, too. */
+		if (!b->in_flight)
+			own.due_us = Min(own.due_us, b->due_us);
 	}
 }
 
