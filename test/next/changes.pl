@@ -42,7 +42,7 @@ change('src/dynamodb/record.c', qr/(\t\['d'\] = NUMBER\(FROM_DERIVED, Derived, d
 	"\t['d'] = NUMBER(FROM_DERIVED, Derived, dead_ms),\n\t['j'] = STRING(FROM_DERIVED, Derived, made_by),\n");
 
 # Another form of the file exactonce_claims.
-change('src/cluster/claim_file.c', qr/UINT64CONST\(0x65786163746f6e34\)/, 'UINT64CONST(0x65786163746f6e35)');
+change('src/cluster/claim_file.c', qr/UINT64CONST\(0x65786163746f6e\d\d\)/, "UINT64CONST(0x65786163746f6eff)");
 
 # A function that is changed: the update gives it another default, and its name in the library
 # is new, so that the old library cannot run the update.
