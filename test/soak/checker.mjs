@@ -9,7 +9,8 @@
 //      error or rolled back finds that it is not done. Only a lost answer proves nothing.
 //   4. Whoever was told "in progress" was not the only one.  Whoever was told "completed", with a result, finds that result; and sees the work, if it was
 //      done in the same database.
-//   5. Each write was allowed when it was applied (history.mjs).
+//   5. Each write was allowed when it was applied (history.mjs), and a claim of a transaction block is
+//      bound to it.
 //   6. Every key can be completed, and no view shows anything that is left. B settles by itself what
 //      its transactions have left, before anybody asks for the key.
 //   7. The same holds for keys that Lambda functions share (lambda.mjs).
@@ -32,6 +33,9 @@ const ACTION = 'ACTION#';
 const withoutRow = ({ kind, label }) => ['immediate', 'transact'].includes(kind) || label === 'outside';
 
 const ORDERS = 'SELECT action, token::text, result AS by FROM orders';
+
+// Kinds that claim keys in a block only, and do not ask for more.
+const BOUND = ['acquire', 'many', 'savepoint', 'block', 'fail', 'release', 'prepare'];
 
 // Who has written an item last.
 const WRITTEN = 'SELECT DISTINCT ON (item) item, by FROM written ORDER BY item, n DESC';
@@ -141,6 +145,7 @@ export class Checker {
     this.#checkAttempts(items, counts);
     this.#checkWindows();
     this.#checkAlone();
+    this.#checkBinds();
     this.#checkLate(late);
     await this.#checkWrites(items);
     this.#checkActions(items);
@@ -268,6 +273,16 @@ export class Checker {
   #checkSeen(told, key, by, seen, here) {
     if (!this.#rows.get(key)?.get(by)?.where.includes(here) || seen.includes(by)) return;
     this.violate(`${told} was told that key ${key} is completed by ${by}, and did not see its work`, key);
+  }
+
+  #checkBinds() {
+    for (const { id, kind, label, keys } of this.#attempts.values()) {
+      if (!BOUND.includes(kind) || label === 'outside') continue;
+      for (const key of keys) {
+        const loose = this.history.of(PREFIX + key).find(({ holder, status, bind }) => holder === id && status === 'IN_PROGRESS' && bind !== 'tx');
+        if (loose) this.violate(`the claim of key ${key} by attempt ${id} (${kind}) is bound to ${loose.bind}, and not to its transaction`, key);
+      }
+    }
   }
 
   // Who was told that a key is in progress, which nobody else had tried by then.
