@@ -178,8 +178,11 @@ export const kinds = {
     const [first, ...others] = attempt.keys;
     await claimAndWork(session, attempt, first);
     for (const key of others) {
+      // A rollback takes back the work and the completion, and the claim if it came after the savepoint.
+      const token = attempt.share ? await claim(session, attempt, key) : null;
       await session.ask('SAVEPOINT s');
-      await claimAndWork(session, attempt, key);
+      if (token) await work(session, attempt, key, token);
+      else if (!attempt.share) await claimAndWork(session, attempt, key);
       if (attempt.undo) {
         await session.ask('ROLLBACK TO SAVEPOINT s');
         delete attempt.did[key];
