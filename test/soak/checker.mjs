@@ -260,13 +260,14 @@ export class Checker {
     }
   }
 
-  // A transaction that was open when the old primary was frozen does not commit a claim any more
-  // when that goes on, because its heir has taken over meanwhile.
+  // A transaction with a claim that was open when the old primary was frozen does not commit it any
+  // more when that goes on, because its heir has taken over meanwhile.
   #checkLate(late) {
     for (const { by, frozen } of late) {
-      const { kind, began, keys = [] } = this.#attempts.get(by) ?? {};
-      if (!['acquire', 'many', 'savepoint', 'block'].includes(kind) || began >= frozen) continue;
-      this.violate(`attempt ${by} (${kind}) was open when its server was frozen, and has committed after that`, keys[0]);
+      const { kind, got = {}, did = {} } = this.#attempts.get(by) ?? {};
+      const key = Object.keys(did).find((name) => got[name]?.[0] === 'acquired' && got[name][4] < frozen);
+      if (!key || !['acquire', 'many', 'savepoint', 'block'].includes(kind)) continue;
+      this.violate(`attempt ${by} (${kind}) had claimed key ${key} when its server was frozen, and has committed after that`, key);
     }
   }
 
@@ -418,8 +419,9 @@ export class Checker {
     return { left, prepared };
   }
 
-  // The keys that transactions of B have claimed or sealed, and which B has not settled.
-  // What it looks at a second time is left out: a late copy of a claim may have taken effect.
+  // The keys that transactions of B have sealed, and which B has not settled. What it looks at a
+  // second time is left out: a late copy of a seal may have taken effect. So may a copy of a claim
+  // that was refused, of which nobody knows any more: its lease ends it.
   async unasked({ places }) {
     const lives = new Set();
     const looked = new Set();
@@ -434,8 +436,7 @@ export class Checker {
         session.close();
       }
     }
-    const isLeft = ({ status, bind, origin }) => (status === 'COMMITTING' || (status === 'IN_PROGRESS' && bind === 'tx'))
-      && lives.has(origin?.split('/')[0]);
+    const isLeft = ({ status, origin }) => status === 'COMMITTING' && lives.has(origin?.split('/')[0]);
     const items = await this.#scan(this.table);
     return { left: [...items].filter(([pk, item]) => pk.startsWith(PREFIX) && isLeft(item) && !looked.has(pk.slice(PREFIX.length)))
       .map(([pk, { status }]) => `${pk} ${status}`) };

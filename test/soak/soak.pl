@@ -165,7 +165,7 @@ sub heal
 	return ($told, time() - $start, @wrong);
 }
 
-# Waits until B has settled what its transactions have left.  Returns what it has not.
+# Waits until B has settled what its transactions have sealed.  Returns what it has not.
 sub wait_unasked
 {
 	my ($world, %where) = @_;

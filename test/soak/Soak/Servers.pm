@@ -232,8 +232,8 @@ sub thaw
 	my ($self) = @_;
 	return unless $self->{frozen};
 	# Has the heir taken over from all lives by now?
-	$self->{taken_over} = !grep { $_ ne '0' } map { try_sql($self->{pair}{primary}, $_,
-		"SELECT count(*) FROM exactonce_lives WHERE state IN ('alive', 'silent', 'not reached', 'waits for idem_take_over()')") // '' } @databases;
+	$self->{taken_over} = !grep { $_ ne 't' } map { try_sql($self->{pair}{primary}, $_,
+		"SELECT bool_and(state IN ('settled here', 'open', 'over')) AND bool_or(state = 'settled here') FROM exactonce_lives") // '' } @databases;
 	$self->{thawed_at} = time();
 	kill 'CONT', @{ delete $self->{frozen} };
 	return;
@@ -302,6 +302,9 @@ sub end_copy
 sub heal
 {
 	my ($self) = @_;
+	# Nobody takes over from B.  When it is idle it closes its life, also while a beat is in flight.
+	my $log = substr slurp_file($self->{B}->logfile), $self->{read} // 0;
+	$self->{lost} = $log =~ /^(.*life of this database .* was given up)$/m ? $1 : undef;
 	$self->end_lag;
 	$self->thaw;
 	$self->end_old('fast') if $self->{O};
@@ -362,13 +365,13 @@ sub find_faults
 {
 	my ($self) = @_;
 	my @found;
+	push @found, "B has lost its life: $self->{lost}" if $self->{lost};
+	$self->{read} = -s $self->{B}->logfile;
 	my %nodes = $self->nodes;
 	foreach my $name (sort keys %nodes)
 	{
 		my $log = slurp_file($nodes{$name}->logfile);
 		push @found, "the log of $name has $1" if $log =~ /^(.*(?:PANIC|TRAP:|terminated by signal (?!9)).*)$/m;
-		# Nobody takes over from B.
-		push @found, "B has lost its life: $1" if $name eq 'B' && $log =~ /^(.*life of this database .* was given up)$/m;
 		foreach my $pid (grep { title_of($_) =~ /exactonce (?:worker|launcher)/ } processes_of($nodes{$name}))
 		{
 			my @open = map { readlink($_) // '' } glob "/proc/$pid/fd/*";
