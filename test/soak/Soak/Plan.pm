@@ -166,7 +166,7 @@ sub draw_failover
 	my ($plan) = @_;
 	my $how = one_of(qw(freeze freeze kill immediate));
 	my ($at, $frozen, $thawed, $lag) = (1.5 + rand($plan->{seconds} - 4), one_of(rand 3, 3.6 + rand 0.8), 0.5 + rand 2, one_of(0, 0.1 + rand 0.8));
-	my $cut = one_of(qw(sender sender slot));
+	my $cut = one_of(qw(sender slot));
 	my $end = one_of(qw(fast immediate kill));
 	my $standby = one_of(qw(copy rewind));
 	return if rand() > 0.4;
