@@ -51,7 +51,8 @@ sub server_options
 {
 	my ($self, $place) = @_;
 	return %{ $self->{options} } if $place eq 'A';
-	return (%{ $self->{options} }, credentials => 'chain', role_arn => $role, mapping => '');
+	# Commits of B wait for less time than the retry of a lost seal may take.
+	return (%{ $self->{options} }, commit_timeout => '3s', credentials => 'chain', role_arn => $role, mapping => '');
 }
 
 my $conf = <<"CONF";
