@@ -79,6 +79,8 @@ static bool abandon(EoWorkerJob *job);
 static EoAnswer *prepare_beat(EoWorkerJob *job, EoStore *store);
 static bool take_beat(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_beat(EoWorkerJob *job, int64 pause_us);
+static EoAnswer *prepare_doubt(EoWorkerJob *job, EoStore *store);
+static bool take_doubt(EoWorkerJob *job, const EoAnswer *answer);
 static void forget_session_claim(const EoSlotView *view, bool lost);
 
 static const EoWorkerJobKind settle_kind = {
@@ -88,6 +90,14 @@ static const EoWorkerJobKind settle_kind = {
 	.abandon = abandon,
 	.lane = EO_WORKER_WRITES,
 	.shares = true
+};
+
+static const EoWorkerJobKind doubt_kind = {
+	.prepare = prepare_doubt,
+	.take = take_doubt,
+	.put_off = put_off_settle,
+	.abandon = abandon,
+	.lane = EO_WORKER_WRITES
 };
 
 static const EoWorkerJobKind beat_kind = {
@@ -229,13 +239,46 @@ settle_judged(const EoSlotView *view)
 							(eo_worker_heir_any() ? JUDGE_PAUSE_US : EO_WORKER_TARGET_PAUSE_US));
 			break;
 		case EO_FATE_UNKNOWN:
-			ereport(WARNING,
-					(errcode(ERRCODE_WARNING),
-					 errmsg("exactonce: a commit that was announced in an earlier run of the server is in doubt"),
-					 errhint("See exactonce_in_doubt; find out whether the work was done, and say so with idem_resolve().")));
-			eo_slot_doubted(view->ref);
+			eo_worker_slots_add(&doubt_kind, view);
 			break;
 	}
+}
+
+/* ----- slots in doubt ----- */
+
+static EoAnswer *
+prepare_doubt(EoWorkerJob *job, EoStore *store)
+{
+	const EoSlotView *view = job->data;
+
+	return eo_answer_create_read(&eo_store_record_kind, store, view->pk);
+}
+
+/*
+ * The transaction has committed, and has no row.  That is as it should be if the record was
+ * finished and the row removed before this slot was judged; then the record, which is read
+ * after the outbox, is not sealed any more.  If it is, a row was lost.
+ */
+static bool
+take_doubt(EoWorkerJob *job, const EoAnswer *answer)
+{
+	const EoSlotView *view = job->data;
+	const EoRecord *r = answer->exists ? eo_store_record(answer) : NULL;
+
+	if (answer->outcome == EO_FAILED_CALL)
+		put_off_settle(job, EO_WORKER_TARGET_PAUSE_US);
+	else if (r == NULL || r->state != EO_STATE_COMMITTING || r->owner == NULL ||
+			 strcmp(r->owner, view->info.token) != 0)
+		eo_slot_free(view->ref);
+	else
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_WARNING),
+				 errmsg("exactonce: a commit that was announced in an earlier run of the server is in doubt"),
+				 errhint("See exactonce_in_doubt; find out whether the work was done, and say so with idem_resolve().")));
+		eo_slot_doubted(view->ref);
+	}
+	return true;
 }
 
 void

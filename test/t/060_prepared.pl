@@ -308,6 +308,21 @@ foreach my $end ('COMMIT', 'ROLLBACK')
 	has_become("killed after $end PREPARED", $end eq 'COMMIT' ? 'COMPLETED' : 'FAILED', $name);
 }
 
+# Its record was finished, and the row removed, before the slot was looked at.
+{
+	$sql->("BEGIN; SELECT outcome FROM idem_acquire('finished'); SELECT idem_complete('finished'); PREPARE TRANSACTION 'finished'");
+	my $pid = $sql->($worker);
+	kill 'STOP', $pid;
+	$sql->("COMMIT PREPARED 'finished'");
+	my $pk = $sql->("DELETE FROM exactonce_internal.outbox WHERE pk LIKE '%#finished' RETURNING pk");
+	dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => $pk } }, UpdateExpression => 'SET #s = :s',
+		ExpressionAttributeNames => { '#s' => 'status' }, ExpressionAttributeValues => { ':s' => { S => 'COMPLETED' } } });
+	kill 'CONT', $pid;
+	wait_until('a claim whose record was finished is no doubt', sub {
+		$sql->("SELECT count(*) FROM exactonce_claims WHERE key = 'finished'") eq '0' });
+	is($sql->("SELECT count(*) FROM exactonce_in_doubt WHERE key = 'finished'"), '0', 'and no operator is asked about it');
+}
+
 # Killed while it is prepared: when the seal arrives, and when it is applied.  The backend may outlive
 # the others for long enough to prepare the transaction.
 foreach my $applied (0, 1)
