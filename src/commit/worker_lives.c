@@ -342,10 +342,22 @@ fetch_beats(void)
 			b->due_us = Max(b->due_us, now_us + eo_guc_hurried_us(EO_LIVES_BEAT_US) - age_us);
 		if (!b->in_flight && b->due_us <= now_us)
 			send_beat(&place, b);
-		/* The answer to one that is in flight ends the worker's sleep, too. */
-		if (!b->in_flight)
+
+		/*
+		 * While one is in flight the next one cannot be sent: see
+		 * beat_ended().
+		 */
+		if (!b->in_flight || b->due_us > now_us)
 			own.due_us = Min(own.due_us, b->due_us);
 	}
+}
+
+/* The next one may be due, or have been for some time. */
+static void
+beat_ended(Beating *b)
+{
+	b->in_flight = false;
+	own.due_us = Min(own.due_us, b->due_us);
 }
 
 static EoAnswer *
@@ -366,8 +378,8 @@ prepare_beat(EoWorkerJob *job, EoStore *store)
 	}
 	if (answer == NULL)
 	{
-		beating_of(place->ref)->in_flight = false;
 		beating_of(place->ref)->due_us = eo_clock_monotonic_us();
+		beat_ended(beating_of(place->ref));
 	}
 	return answer;
 }
@@ -377,7 +389,7 @@ take_beat(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoPlace *place = job->data;
 
-	beating_of(place->ref)->in_flight = false;
+	beat_ended(beating_of(place->ref));
 	if (!eo_lives_take(place, answer))
 		ereport(LOG,
 				(errmsg("exactonce: the life of this database in table \"%s\" is not its own any more, and was given up",
@@ -396,8 +408,8 @@ put_off_beat(EoWorkerJob *job, int64 pause_us)
 	(void) pause_us;
 	/* Another role may still reach the table. */
 	eo_life_swap_target(place->ref, &job->target->target);
-	b->in_flight = false;
 	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(BEAT_RETRY_US);
+	beat_ended(b);
 }
 
 /* Without a server there are no credentials; the lease runs out. */
