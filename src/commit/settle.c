@@ -200,13 +200,20 @@ eo_settle_must_unseal(const EoSlotView *view, const EoAnswer *answer)
 }
 
 bool
+eo_settle_is_own(const EoSlotView *view, const EoAnswer *answer, EoState state)
+{
+	const EoRecord *r = answer->exists ? eo_store_record(answer) : NULL;
+
+	return r != NULL && r->state == state && r->owner != NULL &&
+		strcmp(r->owner, view->info.token) == 0;
+}
+
+bool
 eo_settle_must_wait(const EoSlotView *view, const EoAnswer *answer)
 {
-	const EoRecord *r = eo_store_record(answer);
-
 	return view->info.session && view->info.state == EO_SLOT_TO_ABORT &&
-		answer->outcome == EO_NOT_APPLIED && answer->exists &&
-		r->state == EO_STATE_COMMITTING && strcmp(r->owner, view->info.token) == 0;
+		answer->outcome == EO_NOT_APPLIED &&
+		eo_settle_is_own(view, answer, EO_STATE_COMMITTING);
 }
 
 static EoFate

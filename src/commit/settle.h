@@ -53,6 +53,9 @@ extern EoAnswer *eo_settle_prepare(EoStore *store, EoBundle *bundle,
  */
 extern bool eo_settle_looks_again(const EoSlotView *view);
 
+/* Does the answer show a record that is in this state under the claim's token? */
+extern bool eo_settle_is_own(const EoSlotView *view, const EoAnswer *answer, EoState state);
+
 /*
  * Has a seal that was to be taken back not been there, so that the claim is to be settled once
  * more, with another write (eo_slot_wait())?

@@ -219,21 +219,19 @@ static bool
 take_read(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoSlotView *view = job->data;
-	const EoRecord *r = answer->exists ? eo_store_record(answer) : NULL;
-	bool		ours = r != NULL && r->owner != NULL && strcmp(r->owner, view->info.token) == 0;
+	const EoRecord *r = eo_store_record(answer);
+	bool		sealed = eo_settle_is_own(view, answer, EO_STATE_COMMITTING);
 
 	if (answer->outcome == EO_FAILED_CALL)
 		put_off_read(job, EO_WORKER_TARGET_PAUSE_US);
 	else if (eo_slot_knows_seal(&view->info))
 	{
-		if (r == NULL ||
-			(ours && (r->state == EO_STATE_COMMITTING || r->state == EO_STATE_IN_PROGRESS)))
+		if (!answer->exists || sealed || eo_settle_is_own(view, answer, EO_STATE_IN_PROGRESS))
 			put_off_read(job, eo_guc_hurried_us(ELSEWHERE_PAUSE_US));
 		else
 			eo_slot_free(view->ref);
 	}
-	else if (ours && r->state == EO_STATE_COMMITTING && r->has_origin &&
-			 r->origin.xid == view->info.origin.xid &&
+	else if (sealed && r->has_origin && r->origin.xid == view->info.origin.xid &&
 			 memcmp(r->origin.life, view->info.origin.life, EO_UUID_LEN) == 0)
 		eo_slot_prepared_note_seal(view->ref, &r->origin,
 								   r->bind != NULL && strcmp(r->bind, "tx") == 0);

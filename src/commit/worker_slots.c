@@ -160,13 +160,6 @@ finish(const EoSlotView *view)
 	eo_slot_free(view->ref);
 }
 
-/* Add a job that settles the claim, or put the slot back if there is no room. */
-static void
-settle(const EoSlotView *view)
-{
-	eo_worker_slots_add(&settle_kind, view);
-}
-
 void
 eo_worker_slots_add(const EoWorkerJobKind *kind, const EoSlotView *view)
 {
@@ -221,7 +214,7 @@ settle_judged(const EoSlotView *view)
 			break;
 		case EO_FATE_ABORTED:
 			if (eo_slot_knows_seal(&view->info))
-				settle(view);
+				eo_worker_slots_add(&settle_kind, view);
 			else
 				eo_worker_prepared_read(view);
 			break;
@@ -263,12 +256,10 @@ static bool
 take_doubt(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoSlotView *view = job->data;
-	const EoRecord *r = answer->exists ? eo_store_record(answer) : NULL;
 
 	if (answer->outcome == EO_FAILED_CALL)
 		put_off_settle(job, EO_WORKER_TARGET_PAUSE_US);
-	else if (r == NULL || r->state != EO_STATE_COMMITTING || r->owner == NULL ||
-			 strcmp(r->owner, view->info.token) != 0)
+	else if (!eo_settle_is_own(view, answer, EO_STATE_COMMITTING))
 		eo_slot_free(view->ref);
 	else
 	{
@@ -301,7 +292,7 @@ eo_worker_slots_fetch(void)
 				settle_judged(&view);
 				break;
 			case EO_REST_WRITE:
-				settle(&view);
+				eo_worker_slots_add(&settle_kind, &view);
 				break;
 			case EO_REST_DOUBT:
 				eo_slot_doubted(view.ref);

@@ -34,6 +34,7 @@
 #include "sql/args.h"
 #include "sql/counted.h"
 #include "sql/gate.h"
+#include "sql/trigger.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -60,7 +61,6 @@ static char *key_of(TriggerData *data, const Terms *terms, HeapTuple row);
 static bool is_key_by_itself(Oid type);
 static HeapTuple new_row(const TriggerData *data);
 static bool key_has_changed(TriggerData *data, const Terms *terms);
-static EoStore *open_as_owner(TriggerData *data, const Terms *terms);
 static EoGuard *name_of(TriggerData *data);
 static bool claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms);
 pg_noreturn static void refuse_definition(TriggerData *data, const char *detail);
@@ -88,7 +88,7 @@ eo_idem_guard_body(PG_FUNCTION_ARGS)
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) && !key_has_changed(data, &terms))
 		return PointerGetDatum(data->tg_newtuple);
 	key = key_of(data, &terms, new_row(data));
-	store = open_as_owner(data, &terms);
+	store = eo_trigger_open_store(data, terms.server);
 	eo_gate_worker();
 	if (terms.at_commit)
 		eo_owner_once(store, key, NULL, terms.retention_s, name_of(data), NULL);
@@ -123,25 +123,19 @@ key_has_changed(TriggerData *data, const Terms *terms)
 static void
 refuse_definition(TriggerData *data, const char *detail)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-			 errmsg("trigger \"%s\" of table \"%s\" cannot work as it was created",
-					data->tg_trigger->tgname, RelationGetRelationName(data->tg_relation)),
-			 errdetail("%s", detail),
-			 errhint("CREATE TRIGGER ... AFTER INSERT ON ... FOR EACH ROW EXECUTE FUNCTION idem_guard('column', ..., 'prefix=...', 'on_duplicate=error', 'at=now', 'retention=...', 'server=...'); on_duplicate=skip wants BEFORE INSERT.")));
+	eo_trigger_refuse(data, detail,
+					  "CREATE TRIGGER ... AFTER INSERT ON ... FOR EACH ROW EXECUTE FUNCTION idem_guard('column', ..., 'prefix=...', 'on_duplicate=error', 'at=now', 'retention=...', 'server=...'); on_duplicate=skip wants BEFORE INSERT.");
 }
 
 static void
 read_terms(TriggerData *data, Terms *terms)
 {
 	Trigger    *trigger = data->tg_trigger;
-	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 
 	terms->columns = palloc(sizeof(AttrNumber) * Max(1, trigger->tgnargs));
 	for (int i = 0; i < trigger->tgnargs; i++)
 	{
 		const char *arg = trigger->tgargs[i];
-		int			column;
 
 		if (strchr(arg, '=') != NULL)
 		{
@@ -149,20 +143,7 @@ read_terms(TriggerData *data, Terms *terms)
 				refuse_definition(data, psprintf("\"%s\" is no option of idem_guard().", arg));
 			continue;
 		}
-		for (column = 0; column < desc->natts; column++)
-		{
-			Form_pg_attribute att = TupleDescAttr(desc, column);
-
-			if (!att->attisdropped && namestrcmp(&att->attname, arg) == 0)
-				break;
-		}
-		if (column == desc->natts)
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_COLUMN),
-					 errmsg("column \"%s\" of table \"%s\" does not exist", arg,
-							RelationGetRelationName(data->tg_relation)),
-					 errdetail("Trigger \"%s\" makes its key of it.", trigger->tgname)));
-		terms->columns[terms->ncolumns++] = column + 1;
+		terms->columns[terms->ncolumns++] = eo_trigger_column(data, arg, "makes its key of");
 	}
 	if (terms->ncolumns == 0)
 		refuse_definition(data, "No column is named to make the key of.");
@@ -251,11 +232,7 @@ key_of(TriggerData *data, const Terms *terms, HeapTuple row)
 		Datum		value = heap_getattr(row, terms->columns[i], desc, &isnull);
 
 		if (isnull)
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("column \"%s\" of table \"%s\" must not be null: it is part of a key",
-							NameStr(att->attname), RelationGetRelationName(data->tg_relation)),
-					 errhint("Rows that need no guard are for the trigger's WHEN condition.")));
+			eo_trigger_refuse_null(data, terms->columns[i], "Rows that need no guard are for the trigger's WHEN condition.");
 		if (terms->ncolumns == 1 && is_key_by_itself(type))
 		{
 			Oid			output;
@@ -278,23 +255,6 @@ is_key_by_itself(Oid type)
 }
 
 /* ----- claiming ----- */
-
-static EoStore *
-open_as_owner(TriggerData *data, const Terms *terms)
-{
-	EoStore    *store;
-	Oid			user;
-	int			context;
-
-	/* After an error the abort of the (sub)transaction restores the user. */
-	GetUserIdAndSecContext(&user, &context);
-	SetUserIdAndSecContext(data->tg_relation->rd_rel->relowner,
-						   context | SECURITY_LOCAL_USERID_CHANGE);
-	store = eo_store_open(terms->server);
-	SetUserIdAndSecContext(user, context);
-	eo_counted_store(store);
-	return store;
-}
 
 /* Allocated for the transaction, because the seal may need it for its error. */
 static EoGuard *

@@ -30,6 +30,7 @@
 #include "server/store.h"
 #include "sql/counted.h"
 #include "sql/gate.h"
+#include "sql/trigger.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
 #include "utils/datum.h"
@@ -66,7 +67,6 @@ static bool is_own(TriggerData *data, HeapTuple row);
 static EoRowVersion version_of(TriggerData *data, HeapTuple row);
 static void put_attribute(StringInfo out, Oid type, Datum value);
 static void put_json(StringInfo out, JsonbContainer *container);
-static EoStore *open_as_owner(TriggerData *data, const Terms *terms);
 pg_noreturn static void refuse_definition(TriggerData *data, const char *detail);
 
 /*
@@ -104,7 +104,7 @@ eo_idem_mirror_body(PG_FUNCTION_ARGS)
 	if (!inserted && !deleted && !own && !has_changed(data, terms.columns, terms.ncolumns))
 		return PointerGetDatum(row);
 	eo_gate("idem_mirror", EO_WRITES | EO_SWITCHED);
-	store = open_as_owner(data, &terms);
+	store = eo_trigger_open_store(data, terms.server);
 	eo_gate_worker();
 	if (!deleted)
 	{
@@ -142,12 +142,8 @@ eo_idem_mirror_body(PG_FUNCTION_ARGS)
 static void
 refuse_definition(TriggerData *data, const char *detail)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-			 errmsg("trigger \"%s\" of table \"%s\" cannot work as it was created",
-					data->tg_trigger->tgname, RelationGetRelationName(data->tg_relation)),
-			 errdetail("%s", detail),
-			 errhint("CREATE TRIGGER ... AFTER INSERT OR UPDATE OR DELETE ON ... FOR EACH ROW EXECUTE FUNCTION idem_mirror('table', 'key column, ...', 'column, ...', 'server=...').")));
+	eo_trigger_refuse(data, detail,
+					  "CREATE TRIGGER ... AFTER INSERT OR UPDATE OR DELETE ON ... FOR EACH ROW EXECUTE FUNCTION idem_mirror('table', 'key column, ...', 'column, ...', 'server=...').");
 }
 
 static void
@@ -208,23 +204,14 @@ read_columns(TriggerData *data, const char *list, AttrNumber *columns)
 	}
 	while (!all && (name = strsep(&rest, ",")) != NULL)
 	{
-		int			column = 0;
+		AttrNumber	column;
 
 		name += strspn(name, " ");
 		for (size_t len = strlen(name); len > 0 && name[len - 1] == ' '; len--)
 			name[len - 1] = '\0';
-		while (column < desc->natts &&
-			   (TupleDescAttr(desc, column)->attisdropped ||
-				namestrcmp(&TupleDescAttr(desc, column)->attname, name) != 0))
-			column++;
-		if (column == desc->natts)
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_COLUMN),
-					 errmsg("column \"%s\" of table \"%s\" does not exist", name,
-							RelationGetRelationName(data->tg_relation)),
-					 errdetail("Trigger \"%s\" copies it.", data->tg_trigger->tgname)));
-		if (!has_column(columns, n, column + 1))
-			columns[n++] = column + 1;
+		column = eo_trigger_column(data, name, "copies");
+		if (!has_column(columns, n, column))
+			columns[n++] = column;
 	}
 	check_stored(data, columns, n);
 	return n;
@@ -303,11 +290,7 @@ put_write(StringInfo out, TriggerData *data, const Terms *terms, HeapTuple row, 
 		Datum		value = heap_getattr(row, columns[i], desc, &isnull);
 
 		if (isnull && has_column(terms->keys, terms->nkeys, columns[i]))
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("column \"%s\" of table \"%s\" must not be null: it is part of a key",
-							NameStr(att->attname), RelationGetRelationName(data->tg_relation)),
-					 errhint("Rows that are not to be copied are for the trigger's WHEN condition.")));
+			eo_trigger_refuse_null(data, columns[i], "Rows that are not to be copied are for the trigger's WHEN condition.");
 		if (isnull)
 			continue;
 		appendStringInfoString(out, comma);
@@ -508,21 +491,4 @@ put_json(StringInfo out, JsonbContainer *container)
 	}
 	if (!is_scalar)
 		appendStringInfoString(out, is_object ? "}}" : "]}");
-}
-
-static EoStore *
-open_as_owner(TriggerData *data, const Terms *terms)
-{
-	EoStore    *store;
-	Oid			user;
-	int			context;
-
-	/* After an error the abort of the (sub)transaction restores the user. */
-	GetUserIdAndSecContext(&user, &context);
-	SetUserIdAndSecContext(data->tg_relation->rd_rel->relowner,
-						   context | SECURITY_LOCAL_USERID_CHANGE);
-	store = eo_store_open(terms->server);
-	SetUserIdAndSecContext(user, context);
-	eo_counted_store(store);
-	return store;
 }
