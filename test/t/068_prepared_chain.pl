@@ -9,8 +9,8 @@ use ExactOnce;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $table = 'tap_chain';
-my $node = new_node('chain', conf => "max_prepared_transactions = 5\nmax_connections = 20\n", options => { clock_skew => 0 });
+my $table = 'tap_prepared_chain';
+my $node = new_node('prepared_chain', conf => "max_prepared_transactions = 5\nmax_connections = 20\n", options => { clock_skew => 0 });
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 $sql->('CREATE TABLE work (key text PRIMARY KEY)');
 $sql->("BEGIN; INSERT INTO work VALUES ('$_'); SELECT idem_once('$_', '1'); PREPARE TRANSACTION '$_'") foreach qw(told back);

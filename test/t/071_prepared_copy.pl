@@ -10,8 +10,8 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $table = 'tap_original';
-my $original = new_node('original', options => { clock_skew => 0 },
+my $table = 'tap_prepared_original';
+my $original = new_node('prepared_original', options => { clock_skew => 0 },
 	conf => "exactonce.test_hurry = 10\nwal_level = replica\nmax_wal_senders = 5\nmax_connections = 20\nmax_prepared_transactions = 20\n");
 $original->append_conf('pg_hba.conf', 'local replication all trust');
 $original->reload;
@@ -23,7 +23,7 @@ foreach my $name (qw(commit rollback stays))
 		  . "SELECT idem_complete('$name', '1');\nPREPARE TRANSACTION '$name';\n");
 }
 $original->backup('base');
-my $copy = PostgreSQL::Test::Cluster->new('copy');
+my $copy = PostgreSQL::Test::Cluster->new('prepared_copy');
 $copy->init_from_backup($original, 'base');
 $copy->append_conf('postgresql.conf', 'exactonce.takeover = never');
 $copy->start;
