@@ -1,0 +1,534 @@
+/*
+ * Kept claims: several transactions may complete one claim, one after the other.
+ *
+ * A claim that outlives its transaction (on_commit => 'keep' or 'session') is completed by
+ * a later one, which seals under the claim's token.  If that transaction aborts, its seal is
+ * taken back and the claim stands as before: the record is IN_PROGRESS again, and the
+ * next transaction may seal it.  So the token does not say any more which transaction a
+ * request belongs to; the origin does, which names the seal.
+ *
+ * The claim of a session has a guardian, whose slot is there as long as the session.  The
+ * worker extends its lease, and gives the key back when the session ends.
+ *
+ * What is modelled
+ *
+ *   One key, one claim, and up to three transactions that complete it, at the same
+ *   time or in turn, in the database that claimed it.  Seals may be sent twice, arrive late,
+ *   in any order or never, and each answer may be lost.  What takes a seal back may arrive
+ *   late, too.  The lease may run out while the record is sealed and, unless a
+ *   session holds the claim, at any time.  Then a rival takes the key, and may do the work.
+ *   The session may end at any time, also by a crash that kills its transactions.
+ *   Whoever meets the record COMMITTING may settle it.
+ *
+ * What is not
+ *
+ *   How a settler finds out that a transaction was aborted (commit.pml has the steps), lives
+ *   (lives.pml), and the row of the outbox at which two transactions of one token
+ *   conflict before they seal: here the seal alone keeps them apart.
+ *
+ * Invariants
+ *
+ *   (a) No key is COMPLETED by the claim whose work is not committed.
+ *   (b) No two transactions have committed the work of the key.
+ *   (c) From every state the database can settle the key.
+ *   (d) Once the slot of a transaction is free, a late copy of its seal seals the record no
+ *       more, unless the origin of another transaction has replaced its own since.
+ *   (e) While a session holds the claim nobody else gets the key.
+ *
+ *   (a), (b), (d) and (e) are assertions.  Judge is that of commit.pml.
+ *
+ * It is read as commit.pml is.
+ */
+
+#ifndef TRANSACTIONS
+#define TRANSACTIONS 2
+#endif
+#ifndef COPIES					/* how often one seal may arrive */
+#define COPIES 1
+#endif
+#ifndef CRASHES
+#define CRASHES 0
+#endif
+#ifdef SESSION
+#define of_session	true
+#else
+#define of_session	false
+#endif
+#define MAX_IDS		4			/* transactions are 1 to 3, and so are the origins of their seals */
+
+mtype = { IN_PROGRESS, COMMITTING, COMPLETED, FAILED,			/* a record */
+	NONE, SEALING, SEALED, COMMITTED,							/* a transaction */
+	TO_RESUME, TO_UNSEAL, ENDED };								/* and its slot, after it was aborted */
+
+/* The record of the key, which the claim has when the model begins. */
+mtype status = IN_PROGRESS;
+bool ours = true;				/* its token is that of the claim */
+byte origin;					/* of the last seal; 0: the claim's own */
+bool dead;						/* its lease is over */
+
+mtype tx[MAX_IDS] = NONE;
+byte seals[MAX_IDS];			/* copies of a seal that may still arrive */
+bool resumes[MAX_IDS];			/* and of what takes it back */
+bool unseals[MAX_IDS];
+bool overwritten[MAX_IDS];		/* the record has had another origin since */
+bool row;						/* of the transaction that committed */
+byte works;
+bool finishes;
+
+bool session = of_session;		/* it lives, and has the claim */
+bool to_abort;					/* its slot, after its end */
+byte settler;					/* the origin that somebody has found aborted */
+byte crashes = CRASHES;
+bool stopped;
+
+bool invariant_a = true;
+bool invariant_b = true;
+bool invariant_d = true;
+bool invariant_e = true;
+
+#define may		(!stopped || status == COMMITTING)
+
+inline check()
+{
+	invariant_a = (status != COMPLETED || !ours || works > 0);
+	assert(invariant_a);
+	invariant_b = (works <= 1);
+	assert(invariant_b)
+}
+
+/* ----- A transaction that completes the claim ----- */
+
+inline send_seal(x)
+{
+	d_step
+	{
+		!stopped && tx[x] == NONE && (session || !of_session);
+		tx[x] = SEALING;
+		seals[x] = COPIES;
+		printf("transaction %d sends its seal\n", x)
+	}
+}
+
+/* Its slot takes the seal back; that of a claim of a session with a new lease. */
+#ifndef NO_RESUME
+#define first_way_back	(session -> TO_RESUME : TO_UNSEAL)
+#else
+#define first_way_back	TO_UNSEAL
+#endif
+
+inline abort(x)
+{
+	d_step
+	{
+		may && (tx[x] == SEALING || tx[x] == SEALED);
+		tx[x] = first_way_back;
+		printf("transaction %d aborts\n", x)
+	}
+}
+
+inline commit(x)
+{
+	d_step
+	{
+		may && tx[x] == SEALED;
+		tx[x] = COMMITTED;
+		row = true;
+		works++;
+		printf("transaction %d commits\n", x);
+		check()
+	}
+}
+
+proctype Transaction(byte x)
+{
+end:
+	do
+	:: send_seal(x)
+	:: abort(x)
+	:: commit(x)
+	od
+}
+
+/* ----- DynamoDB ----- */
+
+/* A seal takes an IN_PROGRESS record of its token, unless this very seal was taken back. */
+#ifndef NO_ORIGIN_ON_SEAL
+#define takes_seal(x)	(status == IN_PROGRESS && ours && origin != (x))
+#else
+#define takes_seal(x)	(status == IN_PROGRESS && ours)
+#endif
+
+/* The answer counts if the record names this seal. */
+#ifndef NO_ORIGIN_IN_ANSWER
+#define is_sealed_by(x)	(status == COMMITTING && ours && origin == (x))
+#else
+#define is_sealed_by(x)	(status == COMMITTING && ours)
+#endif
+
+inline note_overwritten(x)
+{
+	overwritten[1] = overwritten[1] || x != 1;
+	overwritten[2] = overwritten[2] || x != 2;
+	overwritten[3] = overwritten[3] || x != 3
+}
+
+inline deliver_seal(x, arrives)
+{
+	d_step
+	{
+		(!stopped || (status == COMMITTING && arrives)) && seals[x] > 0;
+		seals[x]--;
+		if
+		:: takes_seal(x) ->
+			invariant_d = (tx[x] != ENDED || overwritten[x]);
+			assert(invariant_d);
+			status = COMMITTING;
+			origin = x;
+			note_overwritten(x);
+			printf("the seal of transaction %d arrives\n", x)
+		:: else -> printf("the seal of transaction %d arrives and changes nothing\n", x)
+		fi;
+		if
+		:: tx[x] == SEALING && arrives && is_sealed_by(x) -> tx[x] = SEALED
+		:: tx[x] == SEALING && arrives && !is_sealed_by(x) -> tx[x] = first_way_back
+		:: else
+		fi
+	}
+}
+
+/* Only what this very seal has made COMMITTING is taken back. */
+#ifndef NO_ORIGIN_ON_UNSEAL
+#define takes_back(x)	(status == COMMITTING && ours && origin == (x))
+#else
+#define takes_back(x)	(status == COMMITTING && ours)
+#endif
+
+inline apply_resume(x)
+{
+	if
+	:: takes_back(x) ->
+		status = IN_PROGRESS;
+		origin = x;
+		dead = false
+	:: else
+	fi
+}
+
+/* The origin is left even if the seal has never arrived. */
+inline apply_unseal(x)
+{
+	if
+	:: takes_back(x) || (status == IN_PROGRESS && ours) ->
+		status = IN_PROGRESS;
+		note_overwritten(x);
+		origin = x
+	:: else
+	fi
+}
+
+inline deliver_way_back(x)
+{
+	d_step
+	{
+		may && (resumes[x] || unseals[x]);
+		if
+		:: resumes[x] ->
+			resumes[x] = false;
+			apply_resume(x);
+			printf("a late resume of transaction %d arrives\n", x)
+		:: else ->
+			unseals[x] = false;
+			apply_unseal(x);
+			printf("a late unseal of transaction %d arrives\n", x)
+		fi
+	}
+}
+
+inline deliver_finish()
+{
+	d_step
+	{
+		may && finishes;
+		finishes = false;
+		if
+		:: status == COMMITTING && ours -> status = COMPLETED
+		:: else
+		fi;
+		printf("a late finish arrives\n");
+		check()
+	}
+}
+
+proctype DynamoDB(byte x)
+{
+end:
+	do
+	:: deliver_seal(x, true)
+	:: deliver_seal(x, false)
+	:: deliver_way_back(x)
+	:: deliver_finish()
+	od
+}
+
+/* ----- The worker ----- */
+
+/* Each write of the worker is also sent in vain, and arrives later. */
+inline send_way_back(x)
+{
+	d_step
+	{
+		!stopped && (tx[x] == TO_RESUME || tx[x] == TO_UNSEAL) && !resumes[x] && !unseals[x];
+		resumes[x] = (tx[x] == TO_RESUME);
+		unseals[x] = (tx[x] == TO_UNSEAL);
+		printf("the worker sends what takes seal %d back\n", x)
+	}
+}
+
+/* What was refused found no record that this seal has sealed.  It may still arrive. */
+#ifndef RESUME_IS_ENOUGH
+#define after_resume(x)		(takes_back(x) -> ENDED : TO_UNSEAL)
+#else
+#define after_resume(x)		ENDED
+#endif
+
+inline take_back(x)
+{
+	d_step
+	{
+		may && (tx[x] == TO_RESUME || tx[x] == TO_UNSEAL);
+		if
+		:: tx[x] == TO_RESUME ->
+			tx[x] = after_resume(x);
+			apply_resume(x)
+		:: else ->
+			tx[x] = ENDED;
+			apply_unseal(x)
+		fi;
+		printf("the worker takes seal %d back\n", x)
+	}
+}
+
+inline finish()
+{
+	d_step
+	{
+		may && row && status == COMMITTING && ours;
+		status = COMPLETED;
+		printf("the worker finishes the key\n");
+		check()
+	}
+}
+
+inline send_finish()
+{
+	d_step
+	{
+		!stopped && row && status == COMMITTING && ours && !finishes;
+		finishes = true;
+		printf("the worker sends the finish\n")
+	}
+}
+
+inline remove_row()
+{
+	d_step
+	{
+		!stopped && row && status == COMPLETED && ours;
+		row = false;
+		printf("the row is removed\n")
+	}
+}
+
+/* The session has ended.  Its key is given back, unless a transaction has sealed it. */
+#ifndef NO_WAIT_FOR_SEAL
+#define takes_abort		(status == IN_PROGRESS && ours)
+#else
+#define takes_abort		((status == IN_PROGRESS || status == COMMITTING) && ours)
+#endif
+
+inline give_back()
+{
+	d_step
+	{
+		may && to_abort && (takes_abort || status != COMMITTING || !ours);
+		to_abort = false;
+		if
+		:: takes_abort -> status = FAILED
+		:: else
+		fi;
+		printf("the worker gives the key of the session back\n")
+	}
+}
+
+proctype Worker()
+{
+end:
+	do
+	:: send_way_back(1)
+	:: take_back(1)
+#if TRANSACTIONS > 1
+	:: send_way_back(2)
+	:: take_back(2)
+#endif
+#if TRANSACTIONS > 2
+	:: send_way_back(3)
+	:: take_back(3)
+#endif
+	:: finish()
+	:: send_finish()
+	:: remove_row()
+	:: give_back()
+	od
+}
+
+/* ----- Whoever meets the record COMMITTING ----- */
+
+#define is_open(x)		(tx[x] == SEALING || tx[x] == SEALED)
+
+inline judge_record()
+{
+	d_step
+	{
+		may && settler == 0 && status == COMMITTING && ours && !is_open(origin) && !row;
+		settler = origin;
+		printf("a settler finds transaction %d aborted\n", settler)
+	}
+}
+
+inline settle_record()
+{
+	d_step
+	{
+		may && settler > 0;
+		if
+		:: session && first_way_back == TO_RESUME -> apply_resume(settler)
+		:: else ->
+			if
+			:: takes_back(settler) -> status = IN_PROGRESS
+			:: else
+			fi
+		fi;
+		printf("the settler takes seal %d back\n", settler);
+		settler = 0
+	}
+}
+
+/* ----- The session, the lease, and a rival ----- */
+
+inline end_session()
+{
+	d_step
+	{
+		!stopped && session;
+		session = false;
+		to_abort = true;
+		printf("the session ends\n")
+	}
+}
+
+inline crash_of(x)
+{
+	if
+	:: is_open(x) -> tx[x] = TO_UNSEAL
+	:: tx[x] == TO_RESUME -> tx[x] = TO_UNSEAL
+	:: else
+	fi
+}
+
+/* Every process is killed.  The claim file tells of the slots. */
+inline crash()
+{
+	d_step
+	{
+		!stopped && crashes > 0;
+		crashes--;
+		to_abort = to_abort || session;
+		session = false;
+		settler = 0;
+		crash_of(1);
+		crash_of(2);
+		crash_of(3);
+		printf("the server crashes and starts again\n")
+	}
+}
+
+/* The worker extends the lease of a session's claim, but not while it is sealed. */
+inline end_lease()
+{
+	d_step
+	{
+		!stopped && ours && !dead &&
+		(!session || (status == COMMITTING && is_open(origin)));
+		dead = true;
+		printf("the lease of the claim is over\n")
+	}
+}
+
+#ifndef STEAL_COMMITTING
+#define is_lost		(status == FAILED || (status == IN_PROGRESS && ours && dead))
+#else
+#define is_lost		(status == FAILED || ((status == IN_PROGRESS || status == COMMITTING) && ours && dead))
+#endif
+
+inline take_over()
+{
+	d_step
+	{
+		!stopped && is_lost;
+		invariant_e = !session;
+		assert(invariant_e);
+		status = COMPLETED;
+		ours = false;
+		works++;
+		printf("a rival takes the key and does the work\n");
+		check()
+	}
+}
+
+proctype Environment()
+{
+end:
+	do
+	:: judge_record()
+	:: settle_record()
+	:: end_session()
+	:: crash()
+	:: end_lease()
+	:: take_over()
+	od
+}
+
+proctype Judge()
+{
+end:
+	d_step
+	{
+		status == COMMITTING;
+		stopped = true;
+		crashes = 0;
+		printf("the world is stopped: can the database settle the key?\n")
+	}
+	status != COMMITTING
+}
+
+init
+{
+	atomic
+	{
+		run Transaction(1);
+		run DynamoDB(1);
+#if TRANSACTIONS > 1
+		run Transaction(2);
+		run DynamoDB(2);
+#endif
+#if TRANSACTIONS > 2
+		run Transaction(3);
+		run DynamoDB(3);
+#endif
+		run Worker();
+#ifndef NO_JUDGE
+		run Judge();
+#endif
+		run Environment()
+	}
+}
