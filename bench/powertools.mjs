@@ -33,13 +33,16 @@ async function measure(name, kind, call) {
 }
 
 const context = { functionName: 'bench', awsRequestId: 'r', getRemainingTimeInMillis: () => 30000 };
-const handler = makeIdempotent(async () => ({ ok: true }), {
+const makeHandler = (useLocalCache) => makeIdempotent(async () => ({ ok: true }), {
   persistenceStore: new DynamoDBPersistenceLayer({ tableName: 'powertools', awsSdkV3Client: client }),
-  config: new IdempotencyConfig({ eventKeyJmesPath: 'id' }),
+  config: new IdempotencyConfig({ eventKeyJmesPath: 'id', useLocalCache }),
 });
+const handler = makeHandler(false);
 await measure('powertools', 'both', (i) => handler({ id: `${run}-${i}` }, context));
 await handler({ id: `${run}-dup` }, context);
 await measure('powertools', 'duplicate', () => handler({ id: `${run}-dup` }, context));
+const remembering = makeHandler(true);
+await measure('powertools', 'cached', () => remembering({ id: `${run}-dup` }, context));
 
 const write = (i) => client.send(new UpdateItemCommand({
   TableName: 'powertools', Key: { id: { S: `sdk-${run}-${i}` } }, ConditionExpression: 'attribute_not_exists(#k)',
