@@ -185,6 +185,64 @@ consumed() {
     }'
 }
 
+# Prints milliseconds of a COPY of 10,000 rows into a table with a guard at commit.
+copy_took() {
+    local server=$1 tag=$2 start
+    sql -c "CREATE TABLE copy_$tag (id text)" \
+        -c "CREATE TRIGGER once AFTER INSERT ON copy_$tag FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'server=$server', 'prefix=$tag/', 'at=commit')"
+    start=$(date +%s%N)
+    sql -c "\\copy copy_$tag FROM '$WORK/rows'"
+    echo $((($(date +%s%N) - start) / 1000000))
+    sql -c 'CALL settle()'
+}
+
+requests_of() {
+    curl -sSf "$1/counts" | awk '{ n += $NF } END { print n + 0 }'
+}
+
+# The same work with a request for each key, and with up to 25 keys to a request.
+keys_a_request() {
+    local late port where mode round before kind
+    : >"$WORK/late-port"
+    "$WORK/responder" 5 >"$WORK/late-port" &
+    late=$!
+    until port=$(grep . "$WORK/late-port"); do sleep 0.05; done
+    for where in late local; do
+        for mode in off on; do
+            sql -c "CREATE SERVER ${where}_$mode FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'bench', commit_timeout '60s',
+                    batch_requests '$mode', endpoint '$([ $where = local ] && echo "$EO_ENGINE" || echo "http://127.0.0.1:$port")')" \
+                -c "CREATE USER MAPPING FOR PUBLIC SERVER ${where}_$mode OPTIONS (access_key_id 'test', secret_access_key 'test')"
+        done
+    done
+    : >"$WORK/apart"
+    for round in 1 2 3; do
+        for where in late local; do
+            for mode in off on; do
+                before=$(requests_of "http://127.0.0.1:$port")
+                echo "$where many $mode $(batch_rate ${where}_$mode $LARGE "m$round$where$mode") $(($(requests_of "http://127.0.0.1:$port") - before))" >>"$WORK/apart"
+                sql -c 'CALL settle()'
+                echo "$where copy $mode $(copy_took ${where}_$mode "c$round$where$mode" | awk -v n=$LARGE '{ print n * 1000 / $1 }') 0" >>"$WORK/apart"
+            done
+        done
+    done
+    kill "$late"
+    printf 'keys a second, %d keys, parallel_requests 16: a request for each key, up to 25 to a request, and the ratio (medians of 3)\n' $LARGE
+    for where in late local; do
+        for kind in many copy; do
+            awk -v where=$where -v kind=$kind '
+                $1 == where && $2 == kind { v[$3, ++n[$3]] = $4; r[$3] = $5 }
+                function median(m,    i, j, t, a) {
+                    for (i = 1; i <= 3; i++) a[i] = v[m, i] + 0
+                    for (i = 1; i <= 3; i++) for (j = i + 1; j <= 3; j++) if (a[j] < a[i]) { t = a[i]; a[i] = a[j]; a[j] = t }
+                    return a[2]
+                }
+                END { printf "  %-62s %9.1f %9.1f %6.2f%s\n", (kind == "many" ? "idem_acquire_many" : "COPY into a guard at commit") ", " \
+                    (where == "late" ? "canned replies 5 ms late" : "DynamoDB Local"), median("off"), median("on"), median("on") / median("off"), \
+                    where == "late" && kind == "many" ? sprintf("; requests %d and %d", r["off"], r["on"]) : "" }' "$WORK/apart"
+        done
+    done
+}
+
 measure_batches() {
     prepare_batches
     double_click
@@ -194,4 +252,5 @@ measure_batches() {
     batch_memory
     guarded_copy
     sql -c 'CALL settle()'
+    keys_a_request
 }

@@ -26,10 +26,10 @@
  *   (a) A write is made only if its transaction has committed.
  *   (b) No write is made twice.
  *   (c) From every state the worker can make all writes of those that committed.
- *   (d) When a write is made, those of all earlier transactions have been made, and none of a
+ *   (f) When a write is made, those of all earlier transactions have been made, and none of a
  *       later one.
  *
- *   (a), (b) and (d) are assertions.  Judge stops the world as in commit.pml.
+ *   (a), (b) and (f) are assertions.  Judge stops the world as in commit.pml.
  *
  * It is read as commit.pml is.
  */
@@ -74,7 +74,7 @@ bool stopped;
 
 bool invariant_a = true;
 bool invariant_b = true;
-bool invariant_d = true;
+bool invariant_f = true;
 
 #define unsettled(x)	(rows[x] && made[x] == 0)
 #define is_unsettled	(unsettled(1) || unsettled(2) || unsettled(3))
@@ -90,8 +90,8 @@ inline make(x)
 	assert(invariant_a);
 	invariant_b = (made[x] <= 1);
 	assert(invariant_b);
-	invariant_d = (in_order(x, 1) && in_order(x, 2) && in_order(x, 3));
-	assert(invariant_d)
+	invariant_f = (in_order(x, 1) && in_order(x, 2) && in_order(x, 3));
+	assert(invariant_f)
 }
 
 /* ----- The transaction ----- */
