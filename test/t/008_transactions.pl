@@ -13,13 +13,6 @@ my $node = new_node('transactions', options => { commit_timeout => '3s', request
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 $sql->('CREATE TABLE work (key text, n int)');
 
-sub status_of
-{
-	my ($key) = @_;
-	my $record = record($table, $key);
-	return $record ? $record->{status} : 'none';
-}
-
 sub count_work
 {
 	my ($key) = @_;
@@ -46,7 +39,7 @@ sub is_done
 {
 	my ($key, $done, $what) = @_;
 	settled($node);
-	return is(count_work($key) . ' ' . status_of($key), $done ? '1 COMPLETED' : '0 FAILED', $what);
+	return is(count_work($key) . ' ' . status_of($table, $key), $done ? '1 COMPLETED' : '0 FAILED', $what);
 }
 
 # ... whichever of the two it is.
@@ -54,7 +47,7 @@ sub agree
 {
 	my ($key, $what) = @_;
 	settled($node);
-	return is(status_of($key), count_work($key) eq '1' ? 'COMPLETED' : 'FAILED', $what);
+	return is(status_of($table, $key), count_work($key) eq '1' ? 'COMPLETED' : 'FAILED', $what);
 }
 
 sub refuse_seal
@@ -88,7 +81,7 @@ foreach my $how ([ 'pg_cancel_backend', '57014' ], [ 'pg_terminate_backend', '57
 		my ($seal) = requests(to => 'COMMITTING');
 		return $seal->{status} == 400;
 	});
-	is(status_of($function), 'IN_PROGRESS', "$function in the seal: the late seal changes nothing");
+	is(status_of($table, $function), 'IN_PROGRESS', "$function in the seal: the late seal changes nothing");
 	is(count_work($function), '0', "$function in the seal: nothing was done");
 }
 
@@ -122,7 +115,7 @@ cmp_ok(time() - $began, '<', 30, 'without the engine a commit fails in bounded t
 is(count_work('unplugged'), '0', 'without the engine a commit is rolled back');
 control('POST', '/engine/start');
 wait_until('once the engine is back, the worker gives the key back by itself',
-	sub { status_of('unplugged') eq 'FAILED' });
+	sub { status_of($table, 'unplugged') eq 'FAILED' });
 
 reset_proxy();
 fault(key => 'lost seal', to => 'COMMITTING', do => 'lose', times => 0);
@@ -136,14 +129,14 @@ is_done('lost seal', 0, 'a seal that was applied, but never answered, is release
 reset_proxy();
 $run = start_script($node, working('stolen', halt_until('stolen')));
 await_request(key => 'stolen');
-wait_until('a transaction has its claim', sub { status_of('stolen') eq 'IN_PROGRESS' });
+wait_until('a transaction has its claim', sub { status_of($table, 'stolen') eq 'IN_PROGRESS' });
 dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'IDEMPOTENCY#stolen' } },
 	UpdateExpression => 'SET #o = :o', ExpressionAttributeNames => { '#o' => 'owner' },
 	ExpressionAttributeValues => { ':o' => { S => 'thief' } } });
 go_on('stolen');
 like(finish_script($run), qr/ERROR:  ID002: the claim on key "stolen" .* was lost before the transaction committed/,
 	'the commit of a claim that was taken over is ID002');
-is(count_work('stolen') . status_of('stolen'), '0IN_PROGRESS',
+is(count_work('stolen') . status_of($table, 'stolen'), '0IN_PROGRESS',
 	'a claim that was taken over: nothing is committed, and the new owner keeps it');
 
 fault(op => 'BatchExecuteStatement', to => 'COMMITTING', key => 'c57', do => 'statement', of => 'c57', code => 'ValidationError');

@@ -14,13 +14,6 @@ my $node = new_node('worker', conf => "restart_after_crash = on\n",
 	options => { clock_skew => 0, request_timeout => '2s', commit_timeout => '2s' });
 my $sql = sub { $node->safe_psql($_[1] // 'postgres', $_[0]) };
 
-sub status_of
-{
-	my ($key, $elsewhere) = @_;
-	my $record = record($elsewhere // $table, $key);
-	return $record ? $record->{status} : 'none';
-}
-
 sub state_of_claim
 {
 	my ($key) = @_;
@@ -79,7 +72,7 @@ is($sql->("SELECT outcome FROM idem_acquire('kept alive')"), 'in_progress',
 go_on('kept alive');
 unlike(finish_script($run), qr/ERROR/, 'a claim that has outlived its lease can be committed');
 settled($node);
-is(status_of('kept alive'), 'COMPLETED', 'a claim that has outlived its lease is completed');
+is(status_of($table, 'kept alive'), 'COMPLETED', 'a claim that has outlived its lease is completed');
 
 $sql->("ALTER SERVER exactonce OPTIONS (ADD max_hold '600 ms')");
 $run = start_holder('held too long', "lease => '300 ms'", "SELECT idem_complete('held too long');\nCOMMIT;\n");
@@ -97,18 +90,18 @@ like(finish_script($run), qr/ERROR:  ID002: the claim on key "taken" on server "
 	'the next call of a transaction whose claim is lost says so');
 
 $sql->("BEGIN; SELECT idem_acquire('given back', lease => '1 hour'); ROLLBACK");
-wait_until('a rollback gives the key back to everybody', sub { status_of('given back') eq 'FAILED' });
+wait_until('a rollback gives the key back to everybody', sub { status_of($table, 'given back') eq 'FAILED' });
 
 # a first write that arrives when its caller is gone
 reset_proxy();
 fault(key => 'ghost', op => 'UpdateItem', do => 'hold');
 my $out = run_script($node, "SET statement_timeout = '300ms'; SELECT idem_acquire('ghost', lease => '1 hour');");
 like($out, qr/57014/, 'a claim whose answer never came: its caller gives up');
-wait_until('a claim whose answer never came is buried', sub { status_of('ghost') eq 'FAILED' });
+wait_until('a claim whose answer never came is buried', sub { status_of($table, 'ghost') eq 'FAILED' });
 release_held();
 wait_until('a claim whose answer never came: its late request is refused',
 	sub { requests(key => 'ghost', status => 400) });
-is(status_of('ghost'), 'FAILED', 'a claim whose answer never came: its late request changes nothing');
+is(status_of($table, 'ghost'), 'FAILED', 'a claim whose answer never came: its late request changes nothing');
 
 # ----- the process ------------------------------------------------------------
 
@@ -117,7 +110,7 @@ $sql->("SELECT pg_terminate_backend($old)");
 wait_until('the worker, terminated, comes back', sub { my $pid = $sql->($worker_pid); $pid && $pid ne $old });
 $sql->("SELECT idem_acquire('after'); SELECT idem_complete('after')");
 settled($node);
-is(status_of('after'), 'COMPLETED', 'the worker that comes back after a terminate works');
+is(status_of($table, 'after'), 'COMPLETED', 'the worker that comes back after a terminate works');
 
 $old = $sql->($worker_pid);
 kill 'KILL', $old;
@@ -127,7 +120,7 @@ wait_until('the worker killed, the server restarts with it', sub {
 });
 $sql->("SELECT idem_acquire('after the kill'); SELECT idem_complete('after the kill')");
 settled($node);
-is(status_of('after the kill'), 'COMPLETED', 'the worker of a server that has restarted works');
+is(status_of($table, 'after the kill'), 'COMPLETED', 'the worker of a server that has restarted works');
 
 $old = $sql->($worker_pid);
 kill 'STOP', $old;
@@ -137,7 +130,7 @@ wait_until('the worker stopped, that is noticed', sub {
 });
 $out = run_script($node, "SELECT idem_acquire('refused early');");
 like($out, qr/55000/, 'the worker stopped, every call is refused');
-is(status_of('refused early'), 'none', 'the worker stopped, a call is refused before anything is claimed');
+is(status_of($table, 'refused early'), 'none', 'the worker stopped, a call is refused before anything is claimed');
 kill 'CONT', $old;
 wait_until('the worker woken, it is trusted again', sub {
 	my ($code, $out) = $node->psql('postgres', "SELECT outcome FROM idem_acquire('refused early')");
@@ -167,7 +160,7 @@ foreach my $what ('SERVER', 'EXTENSION')
 $sql->("ALTER SERVER exactonce OPTIONS (SET table 'tap_elsewhere')");
 reset_proxy();
 settled($node);
-is(status_of('unfinished'), 'COMPLETED',
+is(status_of($table, 'unfinished'), 'COMPLETED',
 	'a pending completion is finished where it began, wherever its server leads now');
 $sql->("ALTER SERVER exactonce OPTIONS (SET table '$table')");
 $node->reload;
@@ -182,7 +175,7 @@ foreach my $hundreds (0, 3, 6, 9, 12)
 is(count_pending(), '1500', 'a backlog of completions is pending while a table does not take them');
 $sql->(server_sql('other', table => 'tap_other', endpoint => $ENV{EO_ENGINE}) . "SELECT idem_create_table('other')");
 $sql->("SELECT idem_acquire('served', server => 'other'); SELECT idem_complete('served', server => 'other')");
-wait_until('a backlog of one table does not hold up another', sub { status_of('served', 'tap_other') eq 'COMPLETED' });
+wait_until('a backlog of one table does not hold up another', sub { status_of('tap_other', 'served') eq 'COMPLETED' });
 reset_proxy();
 settled($node);
 my $completed = <<'SQL';
@@ -221,7 +214,7 @@ wait_until('half of the credentials: that is logged',
 reset_proxy();
 $sql->("ALTER USER MAPPING FOR PUBLIC SERVER exactonce OPTIONS (ADD secret_access_key 'test')");
 settled($node);
-is(status_of('half'), 'COMPLETED', 'half of the credentials: once they are whole the worker goes on');
+is(status_of($table, 'half'), 'COMPLETED', 'half of the credentials: once they are whole the worker goes on');
 
 # a completion that cannot be written, because somebody has removed the record
 fault(to => 'COMPLETED', do => 'answer', times => 0);

@@ -15,12 +15,6 @@ my $key_log = PostgreSQL::Test::Utils::tempdir() . '/keys.log';
 my $node = do { local $ENV{SSLKEYLOGFILE} = $key_log; new_node('identity') };
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 
-sub status_of
-{
-	my ($key) = @_;
-	return record($table, $key)->{status};
-}
-
 # The functions of alice act as alice, whoever calls them.
 $sql->(<<'SQL');
 CREATE ROLE alice;
@@ -53,7 +47,7 @@ is(join(' ', $out =~ /$not_owner/g), 'complete fail extend',
 	'another role of the session cannot complete, fail or extend a kept claim');
 like($out, qr/^released false$/m, 'another role of the session cannot release a kept claim');
 like($out, qr/^in_progress\|f$/m, 'another role of the session is not told that a kept claim is its own');
-is(status_of('kept'), 'IN_PROGRESS', 'another role of the session does not touch the record of a kept claim');
+is(status_of($table, 'kept'), 'IN_PROGRESS', 'another role of the session does not touch the record of a kept claim');
 
 $out = run_script($node, <<'SQL');
 SET ROLE alice;
@@ -105,7 +99,7 @@ COMMIT;
 SQL
 unlike($out, qr/ERROR/, 'another role that has the token completes the claim');
 settled($node);
-is(status_of('handed over'), 'COMPLETED', 'a claim that another role has completed by its token is completed');
+is(status_of($table, 'handed over'), 'COMPLETED', 'a claim that another role has completed by its token is completed');
 
 # ----- SECURITY DEFINER functions act as their owners -------------------------
 
@@ -127,7 +121,7 @@ is(join(' ', $out =~ /ERROR:  (ID008: cannot complete key "definer(?: keeps)?")/
 	'ID008: cannot complete key "definer" ID008: cannot complete key "definer keeps"',
 	'the caller of a SECURITY DEFINER function cannot complete what that has acquired');
 settled($node);
-is(status_of($_), 'COMPLETED', "a SECURITY DEFINER function completes what another has acquired: $_")
+is(status_of($table, $_), 'COMPLETED', "a SECURITY DEFINER function completes what another has acquired: $_")
   foreach 'definer completes', 'definer keeps';
 
 # ----- credentials that are rotated while a claim is held ---------------------
@@ -148,7 +142,7 @@ COMMIT;
 SQL
 unlike($out, qr/ERROR/, 'a secret rotated in the transaction: it completes its claim');
 settled($node);
-is(status_of('rotated'), 'COMPLETED', 'a secret rotated in the transaction: the key is completed');
+is(status_of($table, 'rotated'), 'COMPLETED', 'a secret rotated in the transaction: the key is completed');
 is(count_requests(op => 'UpdateItem'), 3,
 	'a secret rotated in the transaction: acquire, seal and finish take a request each');
 
@@ -160,7 +154,7 @@ $sql->(rotate('third'));
 go_on('complete');
 unlike(finish_script($session), qr/ERROR/, 'a secret rotated by another session: a kept claim is completed');
 settled($node);
-is(status_of('rotated later'), 'COMPLETED', 'a secret rotated by another session: the key is completed');
+is(status_of($table, 'rotated later'), 'COMPLETED', 'a secret rotated by another session: the key is completed');
 is(count_requests(op => 'UpdateItem'), 3,
 	'a secret rotated by another session: acquire, seal and finish take a request each');
 

@@ -20,12 +20,6 @@ checkpoint_timeout = 1h
 CONF
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 
-sub status_of
-{
-	my ($key) = @_;
-	return record($table, $key)->{status};
-}
-
 # A row of idem_check(), as "status|detail".
 sub check
 {
@@ -59,7 +53,7 @@ sub are_held_back
 	my ($what, @keys) = @_;
 	foreach my $key (@keys)
 	{
-		is(status_of($key), 'COMMITTING', "$what: key \"$key\" is COMMITTING for others");
+		is(status_of($table, $key), 'COMMITTING', "$what: key \"$key\" is COMMITTING for others");
 		is(count_requests(key => $key, to => 'COMPLETED'), 0, "$what: nothing was sent for key \"$key\"");
 	}
 	return;
@@ -68,7 +62,7 @@ sub are_held_back
 sub become_completed
 {
 	my ($what, @keys) = @_;
-	wait_until("$what: key \"$_\" becomes COMPLETED", sub { status_of($_) eq 'COMPLETED' }) foreach @keys;
+	wait_until("$what: key \"$_\" becomes COMPLETED", sub { status_of($table, $_) eq 'COMPLETED' }) foreach @keys;
 	settled($node);
 	return;
 }
@@ -102,7 +96,7 @@ my $slow = start_script($node, "BEGIN;\nSELECT idem_once('slow');\n" . say_in_sc
 	. "COMMIT;\n");
 await_word('slow is open');
 $sql->(completing('quick'));
-wait_until('a transaction goes on: key "quick" becomes COMPLETED', sub { status_of('quick') eq 'COMPLETED' });
+wait_until('a transaction goes on: key "quick" becomes COMPLETED', sub { status_of($table, 'quick') eq 'COMPLETED' });
 go_on('slow');
 finish_script($slow);
 become_completed('a transaction that went on', 'slow');
@@ -120,7 +114,7 @@ sub end_wait
 	wait_until("$key: the commit waits for the standby", sub { $sql->(<<'SQL') eq '1' });
 SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'waits'
 SQL
-	is(status_of($key), 'COMMITTING', "$key: its key is COMMITTING while it waits");
+	is(status_of($table, $key), 'COMMITTING', "$key: its key is COMMITTING while it waits");
 	$sql->("SELECT $function(pid) FROM pg_stat_activity WHERE application_name = 'waits'");
 	return finish_script($run);
 }
@@ -164,7 +158,7 @@ wait_until('the standby is away: leases of open transactions are extended',
 	sub { record($table, 'beating')->{lease_ms} >= $first_lease + 5 * 200 });
 go_on('beating');
 finish_script($run);
-wait_until('the standby is away: a rollback gives its key back', sub { status_of('beating') eq 'FAILED' });
+wait_until('the standby is away: a rollback gives its key back', sub { status_of($table, 'beating') eq 'FAILED' });
 
 # The worker that waits cannot be made to go on without the standby.
 $sql->("SELECT pg_cancel_backend(($worker_pid))");

@@ -39,12 +39,6 @@ sub state_in
 	return (item($table, "ORIGIN#$life") // {})->{state} // 'none';
 }
 
-sub status_of
-{
-	my ($table, $key) = @_;
-	return (record($table, $key) // {})->{status} // 'none';
-}
-
 # ----- an idle database ------------------------------------------------------------
 
 my $node = new_hurried('idle', 50);

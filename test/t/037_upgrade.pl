@@ -30,12 +30,6 @@ sub complete
 	return $err;
 }
 
-sub status_of
-{
-	my ($in, $key) = @_;
-	return (record($in, $key) // {})->{status} // 'none';
-}
-
 sub state_of
 {
 	my ($of, $life, $database) = @_;

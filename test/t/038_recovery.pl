@@ -28,12 +28,6 @@ sub complete
 	return;
 }
 
-sub status_of
-{
-	my ($of, $key) = @_;
-	return (record('tap_' . $of->name, $key) // {})->{status} // 'none';
-}
-
 sub outcome
 {
 	my ($of, $key) = @_;
@@ -75,11 +69,11 @@ CONF
 	wait_until("$name: the WAL is archived", sub { -e "$archive/$wal" });
 	fault(key => 'sealed', to => 'COMMITTING', do => 'drip', ms => 60_000);
 	my $sealed = start_script($node, "BEGIN;\nINSERT INTO work VALUES ('sealed');\nSELECT idem_once('sealed');\nCOMMIT;\n");
-	wait_until("$name: a key is sealed", sub { status_of($node, 'sealed') eq 'COMMITTING' });
+	wait_until("$name: a key is sealed", sub { status_of('tap_' . $node->name, 'sealed') eq 'COMMITTING' });
 	crash($node);
 	go_on('ever');
 	finish_script($_) foreach $open, $sealed;
-	is(status_of($node, $_), 'COMMITTING', "$name: $_ is being committed") foreach 'pending', 'late';
+	is(status_of('tap_' . $node->name, $_), 'COMMITTING', "$name: $_ is being committed") foreach 'pending', 'late';
 	return \%at;
 }
 
@@ -129,10 +123,10 @@ is(outcome($copy, $_), 'in_progress', "a new directory: $_ waits") foreach 'pend
 wait_until('a new directory: the life that began after that point waits for an operator', sub {
 	sql_of($copy, "SELECT string_agg(state, ' ') FROM exactonce_lives WHERE life = '$at->{life}'") =~ /^waits/ });
 is(sql_of($copy, "SELECT idem_take_over('$at->{life}')"), 't', 'a new directory: who takes it over');
-wait_until("a new directory: $_ is given back without a caller", sub { status_of($original, $_) eq 'FAILED' })
+wait_until("a new directory: $_ is given back without a caller", sub { status_of('tap_' . $original->name, $_) eq 'FAILED' })
   foreach 'late', 'sealed', 'open';
 wait_until('a new directory: what has committed is completed without a caller',
-	sub { status_of($original, 'pending') eq 'COMPLETED' });
+	sub { status_of('tap_' . $original->name, 'pending') eq 'COMPLETED' });
 wait_until('a new directory: nothing is left', sub { sql_of($copy, 'SELECT count(*) FROM exactonce_pending') eq '0' });
 check_work('a new directory', $copy, $original);
 complete($copy, 'late');
@@ -151,10 +145,10 @@ system_or_bail('cp', '-a', $original->backup_dir . '/base/.', $data);
 copy($original->basedir . '/exactonce_claims', "$data/exactonce_claims");
 recover($original, recovery_target_xid => $at->{xid}, recovery_target_action => 'promote', archive_mode => 'off');
 reset_proxy();
-wait_until("the same directory: $_ is given back without a caller", sub { status_of($original, $_) eq 'FAILED' })
+wait_until("the same directory: $_ is given back without a caller", sub { status_of('tap_' . $original->name, $_) eq 'FAILED' })
   foreach 'late', 'sealed', 'open';
 wait_until('the same directory: what has committed is completed without a caller',
-	sub { status_of($original, 'pending') eq 'COMPLETED' });
+	sub { status_of('tap_' . $original->name, 'pending') eq 'COMPLETED' });
 wait_until('the same directory: nothing is left', sub { sql_of($original, 'SELECT count(*) FROM exactonce_pending') eq '0' });
 check_work('the same directory', $original, $original);
 complete($original, 'late');
@@ -190,7 +184,7 @@ wait_until('two heirs: the life has one of them', sub {
 my $by = item('tap_twice', "ORIGIN#$life")->{retired_by};
 my ($heir, $other) = sort { sql_of($b, "SELECT count(*) FROM exactonce_lives WHERE life = '$by' AND number IS NOT NULL")
 	  <=> sql_of($a, "SELECT count(*) FROM exactonce_lives WHERE life = '$by' AND number IS NOT NULL") } @standbys;
-wait_until("two heirs: $_ is settled", sub { status_of($primary, $_) =~ /COMPLETED|FAILED/ }) foreach 'both 1', 'both 2', 'one';
+wait_until("two heirs: $_ is settled", sub { status_of('tap_' . $primary->name, $_) =~ /COMPLETED|FAILED/ }) foreach 'both 1', 'both 2', 'one';
 check_work('two heirs', $heir, $primary);
 wait_until('two heirs: the other one sees that', sub {
 	sql_of($other, "SELECT string_agg(DISTINCT state, ' ') FROM exactonce_lives WHERE life = '$life'") eq 'has another heir' });

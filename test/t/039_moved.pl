@@ -21,12 +21,6 @@ my $data = $node->data_dir;
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 $sql->('CREATE TABLE work (key text)');
 
-sub status_of
-{
-	my ($key) = @_;
-	return (record($table, $key) // {})->{status} // 'none';
-}
-
 # A transaction that works under a key.
 sub working
 {
@@ -48,7 +42,7 @@ sub crash_with_keys
 	await_word("$name open");
 	fault(key => "$name sealed", to => 'COMMITTING', do => 'drip', ms => 60_000);
 	my $sealed = start_script($node, working("$name sealed"));
-	wait_until("$name: a key is sealed", sub { status_of("$name sealed") eq 'COMMITTING' });
+	wait_until("$name: a key is sealed", sub { status_of($table, "$name sealed") eq 'COMMITTING' });
 	crash($node);
 	go_on("$name killed");
 	finish_script($_) foreach $open, $sealed;
@@ -59,8 +53,8 @@ sub crash_with_keys
 sub check_settled
 {
 	my ($name) = @_;
-	wait_until("$name: what has committed is completed", sub { status_of("$name committed") eq 'COMPLETED' });
-	wait_until("$name: the key that was $_ is given back", sub { status_of("$name $_") eq 'FAILED' }) foreach 'sealed', 'open';
+	wait_until("$name: what has committed is completed", sub { status_of($table, "$name committed") eq 'COMPLETED' });
+	wait_until("$name: the key that was $_ is given back", sub { status_of($table, "$name $_") eq 'FAILED' }) foreach 'sealed', 'open';
 	wait_until("$name: nothing is pending", sub { $sql->('SELECT count(*) FROM exactonce_pending') eq '0' });
 	is($sql->('SELECT count(*) FROM exactonce_in_doubt'), '0', "$name: nothing is in doubt");
 	return;
@@ -119,7 +113,7 @@ for my $round (1 .. 5)
 	$sql->('CHECKPOINT');
 	fault(key => $name, to => 'COMMITTING', do => 'drip', ms => 60_000);
 	my $sealed = start_script($node, "BEGIN;\nSELECT pg_current_xact_id();\nROLLBACK;\n" x 20 . working($name));
-	wait_until("$name: the key is sealed", sub { status_of($name) eq 'COMMITTING' });
+	wait_until("$name: the key is sealed", sub { status_of($table, $name) eq 'COMMITTING' });
 	$xid = (split m{/}, record($table, $name)->{origin})[1];
 	$life = (split m{/}, record($table, $name)->{origin})[0];
 	crash($node);
@@ -133,10 +127,10 @@ for my $round (1 .. 5)
 	{
 		$sql->("DO \$\$ BEGIN WHILE pg_current_xact_id() < '$xid' LOOP COMMIT; END LOOP; END \$\$");
 		is($sql->("SELECT pg_xact_status('$xid')"), 'committed', "$name: another transaction has committed with its id");
-		is(status_of($name), 'COMMITTING', "$name: the key is not settled yet");
+		is(status_of($table, $name), 'COMMITTING', "$name: the key is not settled yet");
 	}
 	reset_proxy();
-	wait_until("$name: it is given back", sub { status_of($name) eq 'FAILED' });
+	wait_until("$name: it is given back", sub { status_of($table, $name) eq 'FAILED' });
 	is($sql->('SELECT count(*) FROM exactonce_in_doubt'), '0', "$name: nothing is in doubt");
 	last if $next < $xid;
 }

@@ -19,12 +19,6 @@ sub audit
 	return $node->safe_psql('postgres', "SELECT concat_ws(' ', finding, key) FROM $call ORDER BY 1");
 }
 
-sub status_of
-{
-	my ($key) = @_;
-	return (record($table, $key) // {})->{status} // 'none';
-}
-
 sub life_of
 {
 	my ($node, $database) = @_;
@@ -91,7 +85,7 @@ put_record($table, 'taken', status => 'FAILED', owner => '00000000-0000-4000-800
 go_on('taken');
 like(finish_script($halt), qr/ID002/, 'a transaction is refused at its seal');
 settled($primary);
-is(status_of('sealed'), 'COMPLETED', 'its other key is completed at once, later');
+is(status_of($table, 'sealed'), 'COMPLETED', 'its other key is completed at once, later');
 is(audit($primary), '', 'which is no finding: no transaction completed it');
 
 # Another database that shares the table.
@@ -135,7 +129,7 @@ go_on('behind');
 finish_script($early);
 run_script($primary, complete_in_all_ways('lost'));
 settled($primary);
-is(status_of("lost $_"), 'COMPLETED', "lost $_: it was completed") foreach @ways, 'early';
+is(status_of($table, "lost $_"), 'COMPLETED', "lost $_: it was completed") foreach @ways, 'early';
 is(audit($primary), '', 'on the primary nothing is lost yet');
 crash($primary);
 $standby->promote;

@@ -17,12 +17,6 @@ my $node = new_node('prepared', options => { lease => '1 hour', clock_skew => 0 
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 $sql->('CREATE TABLE work (key text PRIMARY KEY)');
 
-sub status_of
-{
-	my ($key) = @_;
-	return (record($table, $key) // {})->{status} // 'none';
-}
-
 sub outcome
 {
 	my ($key) = @_;
@@ -30,13 +24,6 @@ sub outcome
 }
 
 # What the item of an action tells others: open, sealed or used; "none": there is none.
-sub action_status
-{
-	my ($id) = @_;
-	my $item = item($table, "ACTION#$id") // return 'none';
-	return $item->{consumedAt} ? 'used' : $item->{status} ? 'sealed' : 'open';
-}
-
 sub consume
 {
 	my ($id, $args) = @_;
@@ -59,10 +46,10 @@ sub are_in_progress
 	my ($what, @keys) = @_;
 	foreach my $key (@keys)
 	{
-		is(status_of($key), 'COMMITTING', "$what: key \"$key\" is COMMITTING for others");
+		is(status_of($table, $key), 'COMMITTING', "$what: key \"$key\" is COMMITTING for others");
 		is(outcome($key), 'in_progress', "$what: key \"$key\" is in progress here");
-		next if action_status($key) eq 'none';
-		is(action_status($key), 'sealed', "$what: action \"$key\" is being committed for others");
+		next if action_status($table, $key) eq 'none';
+		is(action_status($table, $key), 'sealed', "$what: action \"$key\" is being committed for others");
 		is($sql->("SELECT state FROM action_get('$key')"), 'committing', "$what: and here");
 		is(consume($key) . ' ' . consume($key, ", at => 'commit'"), 'in_progress in_progress', "$what: nobody gets action \"$key\"");
 		is($sql->("SELECT outcome FROM action_cancel('$key')"), 'in_progress', "$what: nor cancels it");
@@ -75,10 +62,10 @@ sub has_become
 	my ($what, $status, @keys) = @_;
 	foreach my $key (@keys)
 	{
-		wait_until("$what: key \"$key\" becomes $status", sub { status_of($key) eq $status });
+		wait_until("$what: key \"$key\" becomes $status", sub { status_of($table, $key) eq $status });
 		my $of_action = $status eq 'COMPLETED' ? 'used' : 'open';
-		wait_until("$what: action \"$key\" becomes $of_action", sub { action_status($key) eq $of_action })
-		  if action_status($key) ne 'none';
+		wait_until("$what: action \"$key\" becomes $of_action", sub { action_status($table, $key) eq $of_action })
+		  if action_status($table, $key) ne 'none';
 	}
 	settled($node);
 	my $done = $status eq 'COMPLETED' ? 1 : 0;
@@ -117,7 +104,7 @@ kill 'STOP', $stopped;
 $sql->("ROLLBACK PREPARED 'p2'");
 is(consume('d'), 'consumed', 'ROLLBACK PREPARED: the action can be consumed at once');
 kill 'CONT', $stopped;
-is(action_status('d'), 'used', '... which stays so');
+is(action_status($table, 'd'), 'used', '... which stays so');
 $sql->("SELECT idem_acquire('d')");
 has_become('ROLLBACK PREPARED', 'FAILED', 'c');
 is(outcome('c'), 'acquired', 'ROLLBACK PREPARED: the key can be claimed');
@@ -144,7 +131,7 @@ foreach my $name ('m1', 'm2')
 {
 	unlike(run_script($node, $mixed->($name)), qr/ERROR|WARNING/, "$name: a transaction with all kinds of claims is prepared");
 	are_in_progress($name, "once/$name", $sql->("SELECT key FROM exactonce_claims WHERE gid = '$name' AND key LIKE 'order/%'"));
-	is(status_of("fails/$name"), 'IN_PROGRESS', "$name: what idem_fail() said waits for the end");
+	is(status_of($table, "fails/$name"), 'IN_PROGRESS', "$name: what idem_fail() said waits for the end");
 	is(outcome("fails/$name"), 'in_progress', "$name: the key that failed is not free before the end");
 	is(outcome("released/$name"), 'in_progress', "$name: nor is the one that was released");
 	is($sql->("SELECT state FROM exactonce_claims WHERE key = 'kept/$name'"), 'kept', "$name: a claim that outlives the transaction is left to its lease");
@@ -152,12 +139,12 @@ foreach my $name ('m1', 'm2')
 	my $end = $name eq 'm1' ? 'COMMIT' : 'ROLLBACK';
 	$sql->("$end PREPARED '$name'");
 	settled($node);
-	is(status_of("once/$name"), $end eq 'COMMIT' ? 'COMPLETED' : 'FAILED', "$end PREPARED: the key of idem_once()");
-	is(status_of($order), $end eq 'COMMIT' ? 'COMPLETED' : 'FAILED', "$end PREPARED: the key of a guard");
+	is(status_of($table, "once/$name"), $end eq 'COMMIT' ? 'COMPLETED' : 'FAILED', "$end PREPARED: the key of idem_once()");
+	is(status_of($table, $order), $end eq 'COMMIT' ? 'COMPLETED' : 'FAILED', "$end PREPARED: the key of a guard");
 	is($sql->("SELECT count(*) FROM orders WHERE id = '$name'"), $end eq 'COMMIT' ? 1 : 0, "$end PREPARED: and its row");
 	is(outcome("fails/$name"), 'failed', "$end PREPARED: the key that failed has failed");
 	is(outcome("released/$name"), 'acquired', "$end PREPARED: the key that was released is free");
-	is(status_of("kept/$name"), 'IN_PROGRESS', "$end PREPARED: the claim that was kept is as it was");
+	is(status_of($table, "kept/$name"), 'IN_PROGRESS', "$end PREPARED: the claim that was kept is as it was");
 }
 
 # A claim that has failed keeps its key by heartbeats, whatever max_hold says.
@@ -171,7 +158,7 @@ $node->stop('immediate');
 $node->start;
 wait_until('it is extended after a restart', sub { $lease->() > $first_lease + 4 });
 $sql->("COMMIT PREPARED 'beats'");
-wait_until('it has failed at the end', sub { status_of('beats') eq 'FAILED' });
+wait_until('it has failed at the end', sub { status_of($table, 'beats') eq 'FAILED' });
 $sql->("ALTER SERVER exactonce OPTIONS (DROP max_hold)");
 
 # A claim that has failed does not keep its owner from a completion.
@@ -180,16 +167,16 @@ $sql->("BEGIN; SELECT idem_fail('owned', '\"no\"', token => '$token'); PREPARE T
 is(run_script($node, "SELECT idem_complete('owned', '1', token => '$token');\n") =~ /ERROR/, '', 'its owner completes a key that a prepared transaction has failed');
 $sql->("ROLLBACK PREPARED 'owned'");
 settled($node);
-is(status_of('owned'), 'COMPLETED', 'and it stays completed');
+is(status_of($table, 'owned'), 'COMPLETED', 'and it stays completed');
 
 # ----- refused ------------------------------------------------------------------------
 
 like(run_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('open');\nPREPARE TRANSACTION 'open';\n"),
 	qr/ERROR:  ID009: /, 'a claim that is not settled: the transaction is not prepared');
-wait_until('a claim that is not settled: it is given back', sub { status_of('open') eq 'FAILED' });
+wait_until('a claim that is not settled: it is given back', sub { status_of($table, 'open') eq 'FAILED' });
 $sql->(preparing('taken', 'first'));
 like(run_script($node, preparing('taken', 'second')), qr/ERROR:  42710: /, 'the same gid twice: the second is refused');
-wait_until('the same gid twice: the key of the second is given back', sub { status_of('second') eq 'FAILED' });
+wait_until('the same gid twice: the key of the second is given back', sub { status_of($table, 'second') eq 'FAILED' });
 $sql->("SELECT action_create('{}', id => 'pin', pin => '4711')");
 $sql->("BEGIN; SELECT action_consume('pin', '4711', at => 'commit'); PREPARE TRANSACTION 'pin'");
 is($sql->("SELECT outcome FROM action_consume('pin', '1')"), 'in_progress', 'a prepared action takes no attempts at its PIN');
@@ -358,9 +345,9 @@ wait_until('killed before the claim was handed over: exactonce_claims names its 
 my ($life) = split m{/}, record($table, 'on disk')->{origin};
 wait_until('killed before the claim was handed over: its life is retired', sub { item($table, "ORIGIN#$life")->{state} eq 'retired' });
 is(outcome('on disk'), 'in_progress', 'killed before the claim was handed over: nobody gets the key');
-is(status_of('on disk'), 'IN_PROGRESS', 'killed before the claim was handed over: what idem_fail() said waits');
+is(status_of($table, 'on disk'), 'IN_PROGRESS', 'killed before the claim was handed over: what idem_fail() said waits');
 $sql->("COMMIT PREPARED 'on disk'");
-wait_until('killed before the claim was handed over: it has failed at the end', sub { status_of('on disk') eq 'FAILED' });
+wait_until('killed before the claim was handed over: it has failed at the end', sub { status_of($table, 'on disk') eq 'FAILED' });
 
 # ----- ended without a statement ----------------------------------------------------------
 
@@ -383,7 +370,7 @@ foreach my $end ('COMMIT', 'ROLLBACK')
 	are_in_progress("applied, $end", $key);
 	$node->safe_psql('source', "$end PREPARED '$end'");
 	my $status = $end eq 'COMMIT' ? 'COMPLETED' : 'FAILED';
-	wait_until("applied, $end: without a statement here its key becomes $status", sub { status_of($key) eq $status });
+	wait_until("applied, $end: without a statement here its key becomes $status", sub { status_of($table, $key) eq $status });
 	is($sql->("SELECT count(*) FROM applied WHERE id = '$end'"), $end eq 'COMMIT' ? 1 : 0, "applied, $end: as its row is there");
 }
 $sql->('ALTER SUBSCRIPTION s DISABLE; ALTER SUBSCRIPTION s SET (slot_name = NONE); DROP SUBSCRIPTION s');

@@ -39,20 +39,6 @@ sub prepare
 
 my $table;
 
-sub status_of
-{
-	my ($key) = @_;
-	return (record($table, $key) // {})->{status} // 'none';
-}
-
-# What the item of an action tells others.
-sub action_status
-{
-	my ($id) = @_;
-	my $item = item($table, "ACTION#$id");
-	return $item->{consumedAt} ? 'used' : $item->{status} ? 'sealed' : 'open';
-}
-
 sub outcome
 {
 	my ($of, $key) = @_;
@@ -80,12 +66,12 @@ sub are_in_progress
 	my ($what, $of, @names) = @_;
 	foreach my $key (map { $_, "$_/once" } @names)
 	{
-		is(status_of($key), 'COMMITTING', "$what: key \"$key\" is COMMITTING for others");
+		is(status_of($table, $key), 'COMMITTING', "$what: key \"$key\" is COMMITTING for others");
 		is(outcome($of, $key), 'in_progress', "$what: key \"$key\" is in progress here");
 	}
 	foreach my $id (@names)
 	{
-		is(action_status($id), 'sealed', "$what: action \"$id\" is being committed for others");
+		is(action_status($table, $id), 'sealed', "$what: action \"$id\" is being committed for others");
 		is(sql_of($of, "SELECT outcome FROM action_consume('$id')"), 'in_progress', "$what: action \"$id\" is in progress here");
 	}
 	return;
@@ -96,10 +82,10 @@ sub has_become
 	my ($what, $of, $status, $name) = @_;
 	foreach my $key ($name, "$name/once")
 	{
-		wait_until("$what: key \"$key\" becomes $status", sub { status_of($key) eq $status });
+		wait_until("$what: key \"$key\" becomes $status", sub { status_of($table, $key) eq $status });
 	}
 	my $of_action = $status eq 'COMPLETED' ? 'used' : 'open';
-	wait_until("$what: action \"$name\" becomes $of_action", sub { action_status($name) eq $of_action });
+	wait_until("$what: action \"$name\" becomes $of_action", sub { action_status($table, $name) eq $of_action });
 	is(sql_of($of, "SELECT count(*) FROM work WHERE key = '$name'"), $status eq 'COMPLETED' ? 1 : 0,
 		"$what: its work is as it says");
 	return;
@@ -111,9 +97,9 @@ sub await_marked
 	my ($of, $name) = @_;
 	foreach my $key ($name, "$name/once")
 	{
-		wait_until("key \"$key\" is COMPLETED by the old primary", sub { status_of($key) eq 'COMPLETED' });
+		wait_until("key \"$key\" is COMPLETED by the old primary", sub { status_of($table, $key) eq 'COMPLETED' });
 	}
-	wait_until("action \"$name\" is consumed by the old primary", sub { action_status($name) eq 'used' });
+	wait_until("action \"$name\" is consumed by the old primary", sub { action_status($table, $name) eq 'used' });
 	return;
 }
 

@@ -30,20 +30,6 @@ my $heir = PostgreSQL::Test::Cluster->new('split_standby');
 $heir->init_from_backup($old, 'base', has_streaming => 1);
 $heir->start;
 
-sub status_of
-{
-	my ($key) = @_;
-	return (record($table, $key) // {})->{status} // 'none';
-}
-
-# What the item of an action tells others.
-sub action_status
-{
-	my ($id) = @_;
-	my $item = item($table, "ACTION#$id");
-	return $item->{consumedAt} ? 'used' : $item->{status} ? 'sealed' : 'open';
-}
-
 # Statements that end a prepared transaction in a session that was there before.
 my @runs;
 
@@ -90,7 +76,7 @@ foreach my $how ('', ", at => 'commit'")
 go_on("go $_") foreach @lost;
 wait_until('COMMIT PREPARED waits for what is found out', sub { $old->safe_psql('postgres',
 	"SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'COMMIT PREPARED%' AND state = 'active'") > 0 });
-is(status_of($_) . ' ' . action_status($_), 'COMMITTING sealed', "the old primary does not give back \"$_\"") foreach qw(back here);
+is(status_of($table, $_) . ' ' . action_status($table, $_), 'COMMITTING sealed', "the old primary does not give back \"$_\"") foreach qw(back here);
 end_fault("ORIGIN#$life");
 finish_script($_) foreach splice @runs, 0, 2;
 foreach my $name (@lost)
@@ -102,12 +88,12 @@ wait_until('the old primary has begun another life',
 	sub { $old->safe_psql('postgres', "SELECT count(*) FROM exactonce_lives WHERE state = 'open' AND life <> '$life'") > 0 });
 foreach my $name (qw(back here))
 {
-	is(status_of($name) . ' ' . action_status($name), 'COMMITTING sealed', "key and action \"$name\" are still COMMITTING");
+	is(status_of($table, $name) . ' ' . action_status($table, $name), 'COMMITTING sealed', "key and action \"$name\" are still COMMITTING");
 	is($heir->safe_psql('postgres', "SELECT outcome FROM idem_acquire('$name', on_commit => 'keep')"),
 		'in_progress', "the heir: nobody gets key \"$name\"");
 	$heir->safe_psql('postgres', "COMMIT PREPARED '$name'");
-	wait_until("the heir completes key \"$name\"", sub { status_of($name) eq 'COMPLETED' });
-	wait_until("the heir consumes action \"$name\"", sub { action_status($name) eq 'used' });
+	wait_until("the heir completes key \"$name\"", sub { status_of($table, $name) eq 'COMPLETED' });
+	wait_until("the heir consumes action \"$name\"", sub { action_status($table, $name) eq 'used' });
 }
 is($heir->safe_psql('postgres', 'SELECT count(*) FROM work'), 2, 'their work is done once');
 $heir->safe_psql('postgres', "ROLLBACK PREPARED '$_'") foreach @lost;

@@ -84,12 +84,6 @@ sub said
 	return without_places($out . $err);
 }
 
-sub status_of
-{
-	my ($key) = @_;
-	return (record($table, $key) // {})->{status} // 'none';
-}
-
 # How many of the 1,000 keys are in a state.
 sub count_in
 {
@@ -222,8 +216,8 @@ is($records->{"k$_"}{owner}, $owner{$_}, "k$_ was completed by the claim that th
 is($records->{k1}{made_by}, undef, 'and the new version adds nothing to it');
 is_deeply([ map { $_->{id}{S} . ' ' . $_->{n}{N} } sort { $a->{id}{S} cmp $b->{id}{S} } @{ dynamodb(Scan => { TableName => $business, ConsistentRead => JSON::PP::true })->{Items} } ],
 	[ map { "k$_ 1" } sort { "k$a" cmp "k$b" } 801 .. 1000 ], 'every write to another item was made once');
-is(status_of('prepared'), 'COMPLETED', 'the prepared transaction has completed its key');
-wait_until('what was sealed and did not commit is given back', sub { status_of('sealed') eq 'FAILED' });
+is(status_of($table, 'prepared'), 'COMPLETED', 'the prepared transaction has completed its key');
+wait_until('what was sealed and did not commit is given back', sub { status_of($table, 'sealed') eq 'FAILED' });
 is($sql->("SELECT outcome FROM idem_acquire('rolled back')"), 'acquired', 'what was rolled back can be claimed, before its lease is over');
 is(said("SELECT idem_complete('kept', '\"new\"', token => '$kept', immediate => true)"), '', 'a claim that the old version made can be completed');
 is(record($table, 'kept')->{result}, '"new"', 'by its token');
@@ -264,7 +258,7 @@ install('1.0');
 $node->restart;
 like(said("SELECT idem_acquire('with the old library')"), qr/55000: the library of exactonce is version 1\.0, and the extension in this database is version 1\.1/,
 	'the old library does nothing with the new extension');
-is(status_of('with the old library'), 'none', 'and has claimed nothing');
+is(status_of($table, 'with the old library'), 'none', 'and has claimed nothing');
 like(said("ALTER EXTENSION exactonce UPDATE TO '1.0'"), qr/no update path from version "1\.1" to version "1\.0"/, 'there is no script for the way back');
 install('1.1');
 $node->restart;

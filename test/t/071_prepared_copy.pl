@@ -28,12 +28,6 @@ $copy->init_from_backup($original, 'base');
 $copy->append_conf('postgresql.conf', 'exactonce.takeover = never');
 $copy->start;
 
-sub status_of
-{
-	my ($key) = @_;
-	return (record($table, $key) // {})->{status} // 'none';
-}
-
 sub outcome
 {
 	my ($of, $key) = @_;
@@ -51,12 +45,12 @@ foreach my $name (qw(commit rollback))
 	wait_until("$name: the copy has ended its transaction", sub {
 		$copy->safe_psql('postgres', "SELECT state FROM exactonce_claims WHERE key = '$name'") eq 'ending' });
 	is(outcome($copy, $name), 'in_progress', "$name: nobody gets the key in the copy");
-	is(status_of($name), 'COMMITTING', "$name: the copy does not give the key back");
+	is(status_of($table, $name), 'COMMITTING', "$name: the copy does not give the key back");
 }
 $original->safe_psql('postgres', "COMMIT PREPARED 'commit'");
 $original->safe_psql('postgres', "ROLLBACK PREPARED 'rollback'");
-wait_until('the original completes the key of one', sub { status_of('commit') eq 'COMPLETED' });
-wait_until('the original gives back the key of the other', sub { status_of('rollback') eq 'FAILED' });
+wait_until('the original completes the key of one', sub { status_of($table, 'commit') eq 'COMPLETED' });
+wait_until('the original gives back the key of the other', sub { status_of($table, 'rollback') eq 'FAILED' });
 wait_until('the copy has no claim of them any more', sub {
 	$copy->safe_psql('postgres', 'SELECT count(*) FROM exactonce_claims WHERE state = \'ending\'') eq '0' });
 is($copy->safe_psql('postgres', "SELECT count(*) FROM exactonce_lives WHERE state = 'alive'"), 1, '... while the original goes on');

@@ -18,7 +18,7 @@ our @EXPORT = qw(
   new_node stop_without_crash server_sql wait_until settled processes_of crash freeze await_end
   script_file start_script finish_script run_script without_places halt_until say_in_script go_on await_word
   control reset_proxy fault end_fault release_held await_request requests count_requests
-  dynamodb item record records put_record sweep_nothing);
+  dynamodb item record records status_of action_status put_record sweep_nothing);
 
 my $http = HTTP::Tiny->new(timeout => 90);
 my $scripts = 0;
@@ -367,6 +367,21 @@ sub record
 {
 	my ($table, $key) = @_;
 	return item($table, "IDEMPOTENCY#$key");
+}
+
+# The status of a key's record, or none.
+sub status_of
+{
+	my ($table, $key) = @_;
+	return (record($table, $key) // {})->{status} // 'none';
+}
+
+# What the item of an action tells others.
+sub action_status
+{
+	my ($table, $id) = @_;
+	my $item = item($table, "ACTION#$id") // return 'none';
+	return $item->{consumedAt} ? 'used' : $item->{status} ? 'sealed' : 'open';
 }
 
 # All items of a table but those of lives: keys by their key, others by their partition key.

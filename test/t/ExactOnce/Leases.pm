@@ -8,7 +8,7 @@ use Exporter 'import';
 use ExactOnce;
 
 our @EXPORT = qw(
-  sql_of errors_of complete start_open worked status_of life_of life_item lease_runs_out change_life_item);
+  sql_of errors_of complete start_open worked life_of life_item lease_runs_out change_life_item);
 
 sub sql_of
 {
@@ -48,12 +48,6 @@ sub worked
 {
 	my ($node, $key, $database) = @_;
 	return sql_of($node, "SELECT count(*) FROM work WHERE key = '$key'", $database);
-}
-
-sub status_of
-{
-	my ($table, $key) = @_;
-	return (record($table, $key) // {})->{status} // 'none';
 }
 
 # The life that a database claims under now; empty if it has no item yet.
