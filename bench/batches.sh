@@ -8,12 +8,8 @@ LARGE=10000
 PARALLEL=64
 
 prepare_batches() {
-    local server
-    for server in wide wide_proxied; do
-        sql -c "CREATE SERVER $server FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'bench',
-            endpoint '$([ $server = wide ] && echo "$EO_ENGINE" || echo "$EO_ENDPOINT")', parallel_requests '$PARALLEL', commit_timeout '60s')" \
-            -c "CREATE USER MAPPING FOR PUBLIC SERVER $server OPTIONS (access_key_id 'test', secret_access_key 'test')"
-    done
+    make_server wide "$EO_ENGINE" ", parallel_requests '$PARALLEL', commit_timeout '60s'"
+    make_server wide_proxied "$EO_ENDPOINT" ", parallel_requests '$PARALLEL', commit_timeout '60s'"
     # shellcheck disable=SC2016
     sql -c 'CREATE FUNCTION batch_rate(n int, tag text) RETURNS numeric LANGUAGE plpgsql AS $$
         DECLARE began timestamptz := clock_timestamp();
@@ -202,17 +198,15 @@ requests_of() {
 
 # The same work with a request for each key, and with up to 25 keys to a request.
 keys_a_request() {
-    local late port where mode round before kind
+    local port where mode round before kind
     : >"$WORK/late-port"
     "$WORK/responder" 5 >"$WORK/late-port" &
-    late=$!
+    LATE=$!
+    trap 'kill $RESPONDER $LATE' EXIT
     until port=$(grep . "$WORK/late-port"); do sleep 0.05; done
-    for where in late local; do
-        for mode in off on; do
-            sql -c "CREATE SERVER ${where}_$mode FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'bench', commit_timeout '60s',
-                    batch_requests '$mode', endpoint '$([ $where = local ] && echo "$EO_ENGINE" || echo "http://127.0.0.1:$port")')" \
-                -c "CREATE USER MAPPING FOR PUBLIC SERVER ${where}_$mode OPTIONS (access_key_id 'test', secret_access_key 'test')"
-        done
+    for mode in off on; do
+        make_server late_$mode "http://127.0.0.1:$port" ", commit_timeout '60s', batch_requests '$mode'"
+        make_server local_$mode "$EO_ENGINE" ", commit_timeout '60s', batch_requests '$mode'"
     done
     : >"$WORK/apart"
     for round in 1 2 3; do
@@ -225,7 +219,8 @@ keys_a_request() {
             done
         done
     done
-    kill "$late"
+    kill $LATE
+    trap 'kill $RESPONDER' EXIT
     printf 'keys a second, %d keys, parallel_requests 16: a request for each key, up to 25 to a request, and the ratio (medians of 3)\n' $LARGE
     for where in late local; do
         for kind in many copy; do

@@ -153,9 +153,6 @@ empty_commits() {
 # until the procedure ends.
 holdings() {
     local kind statement quarter
-    sql -c 'CREATE SERVER narrow FOREIGN DATA WRAPPER exactonce' -c "$(sql -c "SELECT format('ALTER SERVER narrow OPTIONS (%s, parallel_requests ''1'')',
-            string_agg(format('%I %L', option_name, option_value), ', ')) FROM pg_foreign_server, pg_options_to_table(srvoptions) WHERE srvname = 'canned'")" \
-        -c "CREATE USER MAPPING FOR PUBLIC SERVER narrow OPTIONS (access_key_id 'test', secret_access_key 'test')"
     for kind in transactions blocks batches; do
         {
             echo "SET exactonce.server = '$([ $kind = batches ] && echo narrow || echo canned)';"
