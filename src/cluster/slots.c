@@ -689,15 +689,16 @@ eo_slot_beaten(EoSlotRef ref, bool lost, int64 lease_until_ms, int64 due_us)
 int64
 eo_slot_next_due(Oid dboid)
 {
+	int64		now_us = eo_clock_monotonic_us();
 	int64		due_us = INT64_MAX;
 	int64		beat_due_us;
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
-	for (uint32 i = eo_database_first_ended(dboid); i != EO_NO_INDEX;
+	for (uint32 i = eo_database_first_ended(dboid); i != EO_NO_INDEX && due_us > now_us;
 		 i = eo_claim_table.slots[i].next_ended)
 		due_us = Min(due_us, eo_claim_table.slots[i].info.due_us);
 	beat_due_us = eo_database_beat_due(dboid);
-	if (beat_due_us <= eo_clock_monotonic_us())
+	if (beat_due_us <= now_us)
 	{
 		beat_due_us = INT64_MAX;
 		for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)

@@ -289,9 +289,9 @@ next_wake_us(void)
 	int64		due_us = eo_slot_next_due(database_id);
 
 	/* A slot that is due may have to wait, but there may be heartbeats. */
-	if (eo_worker_jobs_are_full(EO_WORKER_WRITES))
+	if (eo_worker_jobs_are_full(EO_WORKER_WRITES) || eo_worker_slots_put_back())
 		due_us = Max(due_us, eo_clock_monotonic_us() + FULL_NAP_US);
-	else
+	if (!eo_worker_jobs_are_full(EO_WORKER_WRITES))
 		until = Min(until, eo_worker_rows_due_us());
 	until = Min(until, due_us);
 	until = Min(until, eo_worker_lives_due_us());

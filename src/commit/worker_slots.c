@@ -56,6 +56,15 @@ static const int64 look_pauses_us[] = {5000000, 55000000, 840000000};
 #define MAX_PAUSE_US INT64CONST(10000000)
 
 /*
+ * A target may have more slots than jobs.  Of those that find no room some go to the end of the
+ * list in each round, so that the slots behind them have their turn, and come back soon: the
+ * jobs end at the rate at which the target answers.  A round that moved all of them would cost
+ * more than the jobs.
+ */
+#define MAX_PUT_BACK 64
+#define FULL_PAUSE_US INT64CONST(10000)
+
+/*
  * A claim of a session that is over waits so often for the end of a transaction that has sealed
  * it, 1 to 32 seconds at a time, three minutes in all.  If the other does not end, because
  * it is in doubt or of a life that is not ours, whoever settles it leaves the key to its lease.
@@ -70,6 +79,7 @@ static struct
 	MemoryContext context;
 	Oid			dboid;
 	uint32		next_beat;		/* where the next look for heartbeats begins */
+	int			put_back;		/* slots that found no room in this round */
 }			slots;
 
 static EoAnswer *prepare_settle(EoWorkerJob *job, EoStore *store);
@@ -163,10 +173,25 @@ finish(const EoSlotView *view)
 void
 eo_worker_slots_add(const EoWorkerJobKind *kind, const EoSlotView *view)
 {
+	int64		pause_us = EO_WORKER_TARGET_PAUSE_US;
+
 	if (eo_worker_jobs_accept(EO_WORKER_WRITES, &view->target))
+	{
 		add_job(kind, view);
-	else
-		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
+		return;
+	}
+	if (!eo_worker_target_of(&view->target)->failing)
+	{
+		slots.put_back++;
+		pause_us = FULL_PAUSE_US;
+	}
+	eo_slot_put_off(view->ref, eo_clock_monotonic_us() + pause_us);
+}
+
+bool
+eo_worker_slots_put_back(void)
+{
+	return slots.put_back > 0;
 }
 
 /* How did the transaction end that was sealing when the server ended, or is prepared? */
@@ -279,7 +304,8 @@ eo_worker_slots_fetch(void)
 	int64		now_us = eo_clock_monotonic_us();
 	EoSlotView	view;
 
-	while (!eo_worker_jobs_are_full(EO_WORKER_WRITES) &&
+	slots.put_back = 0;
+	while (!eo_worker_jobs_are_full(EO_WORKER_WRITES) && slots.put_back < MAX_PUT_BACK &&
 		   eo_slot_next_ended(slots.dboid, now_us, &view))
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -29,6 +29,9 @@ extern void eo_worker_slots_fetch(void);
  */
 extern void eo_worker_slots_add(const EoWorkerJobKind *kind, const EoSlotView *view);
 
+/* Has the last round put slots back because their target has jobs enough? */
+extern bool eo_worker_slots_put_back(void);
+
 /* Add jobs that extend the leases which are due. */
 extern void eo_worker_slots_fetch_beats(void);
 
