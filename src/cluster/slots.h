@@ -336,7 +336,10 @@ extern bool eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView
 /* The heartbeat has ended; lease_until_ms 0: not known, or not extended. */
 extern void eo_slot_beaten(EoSlotRef ref, bool lost, int64 lease_until_ms, int64 due_us);
 
-/* The earliest due_us of the database's slots; INT64_MAX: none. */
+/*
+ * When the next of the database's slots is due, some instant that is past if one is due already;
+ * INT64_MAX: never.
+ */
 extern int64 eo_slot_next_due(Oid dboid);
 
 /* A new worker: nothing of the database is under way any more. */

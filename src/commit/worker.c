@@ -276,8 +276,8 @@ work(void)
 	eo_worker_scan_run();
 	eo_worker_jobs_run();
 	eo_worker_rows_remove();
-	return eo_worker_jobs_count() > 0 || eo_worker_rows_any() || eo_worker_heir_any() ||
-		eo_worker_scan_any();
+	return eo_worker_jobs_count() > 0 || eo_worker_slots_any() || eo_worker_rows_any() ||
+		eo_worker_heir_any() || eo_worker_scan_any();
 }
 
 /* When the next piece of work is due, or the next note that we are alive. */
@@ -289,9 +289,9 @@ next_wake_us(void)
 	int64		due_us = eo_slot_next_due(database_id);
 
 	/* A slot that is due may have to wait, but there may be heartbeats. */
-	if (eo_worker_jobs_are_full(EO_WORKER_WRITES) || eo_worker_slots_put_back())
+	if (eo_worker_jobs_are_full(EO_WORKER_WRITES))
 		due_us = Max(due_us, eo_clock_monotonic_us() + FULL_NAP_US);
-	if (!eo_worker_jobs_are_full(EO_WORKER_WRITES))
+	else
 		until = Min(until, eo_worker_rows_due_us());
 	until = Min(until, due_us);
 	until = Min(until, eo_worker_lives_due_us());

@@ -19,6 +19,7 @@
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
 #include "cluster/slot_prepared.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/lives.h"
 #include "commit/outbox.h"
@@ -56,15 +57,6 @@ static const int64 look_pauses_us[] = {5000000, 55000000, 840000000};
 #define MAX_PAUSE_US INT64CONST(10000000)
 
 /*
- * A target may have more slots than jobs.  Of those that find no room some go to the end of the
- * list in each round, so that the slots behind them have their turn, and come back soon: the
- * jobs end at the rate at which the target answers.  A round that moved all of them would cost
- * more than the jobs.
- */
-#define MAX_PUT_BACK 64
-#define FULL_PAUSE_US INT64CONST(10000)
-
-/*
  * A claim of a session that is over waits so often for the end of a transaction that has sealed
  * it, 1 to 32 seconds at a time, three minutes in all.  If the other does not end, because
  * it is in doubt or of a life that is not ours, whoever settles it leaves the key to its lease.
@@ -76,11 +68,18 @@ static const int64 look_pauses_us[] = {5000000, 55000000, 840000000};
 
 static struct
 {
-	MemoryContext context;
 	Oid			dboid;
 	uint32		next_beat;		/* where the next look for heartbeats begins */
-	int			put_back;		/* slots that found no room in this round */
+	MemoryContext waiting;		/* of what waits for room */
+	dlist_head	lines;			/* EoWorkerTarget: those with slots that do */
 }			slots;
+
+/* A slot that was taken off the list of its database. */
+typedef struct Waiting
+{
+	dlist_node	node;			/* in the slots of its target */
+	EoSlotRef	ref;
+} Waiting;
 
 static EoAnswer *prepare_settle(EoWorkerJob *job, EoStore *store);
 static bool take_settle(EoWorkerJob *job, const EoAnswer *answer);
@@ -122,8 +121,9 @@ static const EoWorkerJobKind beat_kind = {
 void
 eo_worker_slots_init(MemoryContext context, Oid dboid)
 {
-	slots.context = context;
 	slots.dboid = dboid;
+	slots.waiting = AllocSetContextCreate(context, "exactonce waiting slots", ALLOCSET_DEFAULT_SIZES);
+	dlist_init(&slots.lines);
 }
 
 static void
@@ -170,29 +170,59 @@ finish(const EoSlotView *view)
 	eo_slot_free(view->ref);
 }
 
-void
-eo_worker_slots_add(const EoWorkerJobKind *kind, const EoSlotView *view)
-{
-	int64		pause_us = EO_WORKER_TARGET_PAUSE_US;
+/* ----- waiting for room ----- */
 
-	if (eo_worker_jobs_accept(EO_WORKER_WRITES, &view->target))
+/*
+ * A target may have more slots than jobs.  They wait here, so that the slots behind them in the
+ * list of the database, which may be of another target or tell of rows, have their turn.  A slot
+ * that is in no list is found again by the next worker (eo_slot_restart()).
+ */
+static void
+wait_for_room(const EoSlotView *view)
+{
+	EoWorkerTarget *t = eo_worker_target_of(&view->target);
+	Waiting    *w = MemoryContextAllocExtended(slots.waiting, sizeof(Waiting), MCXT_ALLOC_NO_OOM);
+
+	if (w == NULL)
 	{
-		add_job(kind, view);
+		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
 		return;
 	}
-	if (!eo_worker_target_of(&view->target)->failing)
-	{
-		slots.put_back++;
-		pause_us = FULL_PAUSE_US;
-	}
-	eo_slot_put_off(view->ref, eo_clock_monotonic_us() + pause_us);
+	w->ref = view->ref;
+	if (dlist_is_empty(&t->slots))
+		dlist_push_tail(&slots.lines, &t->line);
+	dlist_push_tail(&t->slots, &w->node);
+}
+
+/* Take the slot that has waited longest.  False: it was settled and freed since. */
+static bool
+next_waiting(EoWorkerTarget *t, EoSlotView *view)
+{
+	Waiting    *w = dlist_container(Waiting, node, dlist_pop_head_node(&t->slots));
+	EoSlotRef	ref = w->ref;
+
+	pfree(w);
+	if (dlist_is_empty(&t->slots))
+		dlist_delete(&t->line);
+	return eo_slot_view_read(ref, view) && eo_slot_state_is_over(view->info.state);
 }
 
 bool
-eo_worker_slots_put_back(void)
+eo_worker_slots_any(void)
 {
-	return slots.put_back > 0;
+	return !dlist_is_empty(&slots.lines);
 }
+
+void
+eo_worker_slots_add(const EoWorkerJobKind *kind, const EoSlotView *view)
+{
+	if (eo_worker_jobs_accept(EO_WORKER_WRITES, &view->target))
+		add_job(kind, view);
+	else
+		wait_for_room(view);
+}
+
+/* ----- judging ----- */
 
 /* How did the transaction end that was sealing when the server ended, or is prepared? */
 static EoFate
@@ -297,6 +327,59 @@ take_doubt(EoWorkerJob *job, const EoAnswer *answer)
 	return true;
 }
 
+static void
+take_slot(const EoSlotView *view)
+{
+	switch (eo_settle_rest(view))
+	{
+		case EO_REST_FINISH:
+			finish(view);
+			break;
+		case EO_REST_JUDGE:
+			settle_judged(view);
+			break;
+		case EO_REST_WRITE:
+			eo_worker_slots_add(&settle_kind, view);
+			break;
+		case EO_REST_DOUBT:
+			eo_slot_doubted(view->ref);
+			break;
+	}
+}
+
+static void
+take_waiting(void)
+{
+	dlist_mutable_iter iter;
+	EoSlotView	view;
+
+	dlist_foreach_modify(iter, &slots.lines)
+	{
+		EoWorkerTarget *t = dlist_container(EoWorkerTarget, line, iter.cur);
+
+		while (!dlist_is_empty(&t->slots) && eo_worker_jobs_accept(EO_WORKER_WRITES, &t->target))
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (next_waiting(t, &view))
+				take_slot(&view);
+		}
+	}
+}
+
+/*
+ * Does the slot wait?  A row that it tells of needs no room.  What has to be judged does, and
+ * is judged when there is some, because another look at it would cost as much.
+ */
+static bool
+must_wait(const EoSlotView *view)
+{
+	EoRest		rest = eo_settle_rest(view);
+
+	return (rest == EO_REST_WRITE || rest == EO_REST_JUDGE) &&
+		(!dlist_is_empty(&eo_worker_target_of(&view->target)->slots) ||
+		 !eo_worker_jobs_accept(EO_WORKER_WRITES, &view->target));
+}
+
 void
 eo_worker_slots_fetch(void)
 {
@@ -304,26 +387,15 @@ eo_worker_slots_fetch(void)
 	int64		now_us = eo_clock_monotonic_us();
 	EoSlotView	view;
 
-	slots.put_back = 0;
-	while (!eo_worker_jobs_are_full(EO_WORKER_WRITES) && slots.put_back < MAX_PUT_BACK &&
+	take_waiting();
+	while (!eo_worker_jobs_are_full(EO_WORKER_WRITES) &&
 		   eo_slot_next_ended(slots.dboid, now_us, &view))
 	{
 		CHECK_FOR_INTERRUPTS();
-		switch (eo_settle_rest(&view))
-		{
-			case EO_REST_FINISH:
-				finish(&view);
-				break;
-			case EO_REST_JUDGE:
-				settle_judged(&view);
-				break;
-			case EO_REST_WRITE:
-				eo_worker_slots_add(&settle_kind, &view);
-				break;
-			case EO_REST_DOUBT:
-				eo_slot_doubted(view.ref);
-				break;
-		}
+		if (must_wait(&view))
+			wait_for_room(&view);
+		else
+			take_slot(&view);
 	}
 	eo_worker_rows_take_written();
 }

@@ -24,13 +24,13 @@ extern void eo_worker_slots_init(MemoryContext context, Oid dboid);
 extern void eo_worker_slots_fetch(void);
 
 /*
- * Add a job about a claim, whose data is a copy of the view; or put the slot back on the list
- * if there is no room.
+ * Add a job about a claim, whose data is a copy of the view; or have the slot wait for room
+ * among the jobs of its target.
  */
 extern void eo_worker_slots_add(const EoWorkerJobKind *kind, const EoSlotView *view);
 
-/* Has the last round put slots back because their target has jobs enough? */
-extern bool eo_worker_slots_put_back(void);
+/* Are there slots that wait for room among the jobs of their target? */
+extern bool eo_worker_slots_any(void);
 
 /* Add jobs that extend the leases which are due. */
 extern void eo_worker_slots_fetch_beats(void);

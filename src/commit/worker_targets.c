@@ -102,6 +102,7 @@ eo_worker_target_of(const EoTarget *target)
 		t->target = *target;
 		for (int lane = 0; lane < EO_WORKER_LANES; lane++)
 			dlist_init(&t->queues[lane].waiting);
+		dlist_init(&t->slots);
 	}
 	return t;
 }

@@ -51,6 +51,8 @@ typedef struct EoWorkerTarget
 	int			in_flight;		/* requests, of all lanes */
 	int			jobs;			/* of all lanes */
 	size_t		write_bytes;	/* of the writes in jobs (worker_writes.c) */
+	dlist_head	slots;			/* that wait for room (worker_slots.c) */
+	dlist_node	line;			/* there, if there are any */
 	bool		gone;			/* the server was dropped */
 	bool		answers;		/* it has answered, and not failed since */
 	bool		failing;		/* it has failed, or there is no store */

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "commands/trigger.h"
+#include "compat.h"
 #include "server/store.h"
 
 /* Raise 39P01: the trigger cannot work as it was created; hint says how to create it. */

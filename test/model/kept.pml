@@ -15,16 +15,20 @@
  *   One key, one claim, and up to three transactions that complete it, at the same
  *   time or in turn, in the database that claimed it.  Seals may be sent twice, arrive late,
  *   in any order or never, and each answer may be lost.  What takes a seal back may arrive
- *   late, too.  The lease may run out while the record is sealed and, unless a
- *   session holds the claim, at any time.  Then a rival takes the key, and may do the work.
+ *   late, too.  The lease may run out while the record is sealed by a transaction that goes
+ *   on and, unless a session holds the claim, at any time.  Then a rival takes the key, and may do the work.
  *   The session may end at any time, also by a crash that kills its transactions.
  *   Whoever meets the record COMMITTING may settle it.
  *
  * What is not
  *
  *   How a settler finds out that a transaction was aborted (commit.pml has the steps), lives
- *   (lives.pml), and the row of the outbox at which two transactions of one token
- *   conflict before they seal: here the seal alone keeps them apart.
+ *   (lives.pml), the row of the outbox at which two transactions of one token
+ *   conflict before they seal: here the seal alone keeps them apart; the end of max_hold, after
+ *   which a session's claim has a lease like any other; and a lease that runs out under a late
+ *   seal of a transaction that is over.  That takes a seal whose origin was replaced and
+ *   that is late, nobody who meets the record before its lease ends, and an unseal that is later
+ *   still; then (e) does not hold until the next beat.
  *
  * Invariants
  *
@@ -70,7 +74,6 @@ mtype tx[MAX_IDS] = NONE;
 byte seals[MAX_IDS];			/* copies of a seal that may still arrive */
 bool resumes[MAX_IDS];			/* and of what takes it back */
 bool unseals[MAX_IDS];
-bool overwritten[MAX_IDS];		/* the record has had another origin since */
 bool row;						/* of the transaction that committed */
 byte works;
 bool finishes;
@@ -165,13 +168,6 @@ end:
 #define is_sealed_by(x)	(status == COMMITTING && ours)
 #endif
 
-inline note_overwritten(x)
-{
-	overwritten[1] = overwritten[1] || x != 1;
-	overwritten[2] = overwritten[2] || x != 2;
-	overwritten[3] = overwritten[3] || x != 3
-}
-
 inline deliver_seal(x, arrives)
 {
 	d_step
@@ -180,11 +176,10 @@ inline deliver_seal(x, arrives)
 		seals[x]--;
 		if
 		:: takes_seal(x) ->
-			invariant_d = (tx[x] != ENDED || overwritten[x]);
+			invariant_d = (tx[x] != ENDED || (origin != 0 && origin != x));
 			assert(invariant_d);
 			status = COMMITTING;
 			origin = x;
-			note_overwritten(x);
 			printf("the seal of transaction %d arrives\n", x)
 		:: else -> printf("the seal of transaction %d arrives and changes nothing\n", x)
 		fi;
@@ -220,7 +215,6 @@ inline apply_unseal(x)
 	if
 	:: takes_back(x) || (status == IN_PROGRESS && ours) ->
 		status = IN_PROGRESS;
-		note_overwritten(x);
 		origin = x
 	:: else
 	fi
@@ -402,11 +396,7 @@ inline settle_record()
 		may && settler > 0;
 		if
 		:: session && first_way_back == TO_RESUME -> apply_resume(settler)
-		:: else ->
-			if
-			:: takes_back(settler) -> status = IN_PROGRESS
-			:: else
-			fi
+		:: else -> apply_unseal(settler)
 		fi;
 		printf("the settler takes seal %d back\n", settler);
 		settler = 0
