@@ -183,6 +183,23 @@ SELECT count(*) FROM generate_series(1, 1500) i WHERE (idem_get('backlog' || i))
 SQL
 is($sql->($completed), '1500', 'a backlog is worked off once its table takes completions again');
 
+# more claims than the worker takes at a time, of a table that is slow; another table is not
+fault(to => 'FAILED', do => 'delay', ms => 1500, times => 0);
+$sql->(<<'SQL');
+BEGIN;
+SELECT count(*) FROM idem_acquire_many(ARRAY(SELECT 'many' || i FROM generate_series(1, 3000) i));
+ROLLBACK;
+BEGIN;
+SELECT idem_acquire('beside', server => 'other');
+ROLLBACK;
+SQL
+wait_until('a rollback of many keys does not hold up another table', sub { status_of('tap_other', 'beside') eq 'FAILED' });
+my $count_many = "SELECT count(*) FROM exactonce_claims WHERE key LIKE 'many%'";
+cmp_ok($sql->($count_many), '>', 0, '... whose keys are still being given back');
+reset_proxy();
+wait_until('the keys of a rollback that are more than the worker takes at a time are given back',
+	sub { $sql->($count_many) eq '0' });
+
 # many leases of a table that does not answer
 fault(to => 'lease', do => 'drop', times => 0);
 my $many = start_script($node, <<'SQL' . halt_until('go on') . "ROLLBACK;\n");
