@@ -222,7 +222,7 @@ sub stop_and_start
 	# A process that is stopped does not end.
 	$self->continue_stopped(1);
 	$self->{servers}->end_lag;
-	$node->stop($mode);
+	Soak::Servers::stop_server($node, $mode);
 	$node->start;
 	return 1;
 }

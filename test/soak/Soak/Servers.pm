@@ -143,6 +143,17 @@ sub try_sql
 	return !$late && defined $status && $status == 0 ? $out : undef;
 }
 
+# A fast stop that comes after the kill of a process, before the redo begins, leaves the
+# checkpointer of PostgreSQL 15, and never ends.
+sub stop_server
+{
+	my ($node, $mode) = @_;
+	my $end = time() + 20;
+	usleep(50_000) until $mode ne 'fast' || time() > $end || defined try_sql($node, 'postgres', 'SELECT 1');
+	$node->stop($mode);
+	return;
+}
+
 # ----- failover and copies ---------------------------------------------------
 
 # The standby falls behind, because the primary sends it nothing more.  cut: its process is
@@ -261,7 +272,7 @@ sub end_old
 	my $old = delete $self->{O} or return;
 	$self->thaw;
 	$self->read_late($old);
-	$how eq 'kill' ? crash($old) : $old->stop($how);
+	$how eq 'kill' ? crash($old) : stop_server($old, $how);
 	# Beats count the time, also that for which a server was frozen.
 	$self->{longest} = time() - $self->{behind};
 	$self->replace_standby($old, $self->{old_kind});
@@ -292,7 +303,7 @@ sub end_copy
 {
 	my ($self) = @_;
 	my $copy = delete $self->{C} or return;
-	$copy->stop('fast');
+	stop_server($copy, 'fast');
 	$copy->clean_node;
 	return;
 }
