@@ -125,16 +125,15 @@ consume(EoStore *store, const char *pk, const EoConsume *ask, EoActionResult *re
 		eo_action_store_raise(answer, EO_ACTION_CONSUME, ask->id);
 
 	/*
-	 * Consumed under this token, but not by a request of this call, or at
-	 * another instant: by an earlier call.  The instant alone does not tell:
-	 * the service's time is an estimate, and a correction may set it back to
-	 * that of the earlier call.
+	 * Consumed under this token, but at another instant: by an earlier call.
+	 * That the write was refused does not tell: the request may have arrived
+	 * twice.
 	 */
 	if (answer->outcome == EO_APPLIED)
 	{
 		const EoActionItem *action = eo_action_store_item(answer);
 
-		take_consumed(action, answer->replayed || action->consumed_ms != w.now_ms, result);
+		take_consumed(action, action->consumed_ms != w.now_ms, result);
 	}
 	else
 		explain(answer, w.now_ms, w.token, result);

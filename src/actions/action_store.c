@@ -120,6 +120,23 @@ eo_action_store_prepare_write(EoStore *store, const char *pk, EoActionVerb verb,
 	return answer;
 }
 
+/*
+ * The service's time, by which a write is conditional.  It is an estimate, which a correction may
+ * set back.  But no two writes of a session have the same instant: the one in a consumed
+ * action tells which of two calls with one token has consumed it.
+ */
+static int64
+next_instant(const EoStore *store)
+{
+	static int64 last_ms;
+	int64		now_ms = eo_client_now_ms(&store->client);
+
+	if (now_ms <= last_ms && now_ms > last_ms - 1000)
+		now_ms = last_ms + 1;
+	last_ms = now_ms;
+	return now_ms;
+}
+
 EoAnswer *
 eo_action_store_write(EoStore *store, const char *pk, EoActionVerb verb, EoActionWrite *w)
 {
@@ -127,7 +144,7 @@ eo_action_store_write(EoStore *store, const char *pk, EoActionVerb verb, EoActio
 
 	for (int round = 0;; round++)
 	{
-		w->now_ms = eo_client_now_ms(&store->client);
+		w->now_ms = next_instant(store);
 		answer = eo_answer_run_one(eo_action_store_prepare_write(store, pk, verb, w));
 		eo_service_clock_share(&store->client);
 
