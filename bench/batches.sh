@@ -196,6 +196,11 @@ requests_of() {
     curl -sSf "$1/counts" | awk '{ n += $NF } END { print n + 0 }'
 }
 
+# apart WHERE KIND MODE N: the n-th figure of each round
+apart() {
+    awk -v of="$1 $2 $3" -v n="$4" '$1 " " $2 " " $3 == of { print $n }' "$WORK/apart"
+}
+
 # The same work with a request for each key, and with up to 25 keys to a request.
 keys_a_request() {
     local port where mode round before kind
@@ -224,16 +229,11 @@ keys_a_request() {
     printf 'keys a second, %d keys, parallel_requests 16: a request for each key, up to 25 to a request, and the ratio (medians of 3)\n' $LARGE
     for where in late local; do
         for kind in many copy; do
-            awk -v where=$where -v kind=$kind '
-                $1 == where && $2 == kind { v[$3, ++n[$3]] = $4; r[$3] = $5 }
-                function median(m,    i, j, t, a) {
-                    for (i = 1; i <= 3; i++) a[i] = v[m, i] + 0
-                    for (i = 1; i <= 3; i++) for (j = i + 1; j <= 3; j++) if (a[j] < a[i]) { t = a[i]; a[i] = a[j]; a[j] = t }
-                    return a[2]
-                }
-                END { printf "  %-62s %9.1f %9.1f %6.2f%s\n", (kind == "many" ? "idem_acquire_many" : "COPY into a guard at commit") ", " \
-                    (where == "late" ? "canned replies 5 ms late" : "DynamoDB Local"), median("off"), median("on"), median("on") / median("off"), \
-                    where == "late" && kind == "many" ? sprintf("; requests %d and %d", r["off"], r["on"]) : "" }' "$WORK/apart"
+            awk -v what="$([ $kind = many ] && echo idem_acquire_many || echo COPY into a guard at commit)" \
+                -v place="$([ $where = late ] && echo canned replies 5 ms late || echo DynamoDB Local)" \
+                -v off="$(apart $where $kind off 4 | median_of)" -v on="$(apart $where $kind on 4 | median_of)" \
+                -v asked="$([ $where/$kind = late/many ] && echo "; requests $(apart $where $kind off 5 | tail -1) and $(apart $where $kind on 5 | tail -1)")" \
+                'BEGIN { printf "  %-62s %9.1f %9.1f %6.2f%s\n", what ", " place, off, on, on / off, asked }'
         done
     done
 }

@@ -23,7 +23,6 @@ sub outcome
 	return $sql->("SELECT outcome FROM idem_acquire('$key', on_commit => 'keep')");
 }
 
-# What the item of an action tells others: open, sealed or used; "none": there is none.
 sub consume
 {
 	my ($id, $args) = @_;

@@ -376,7 +376,7 @@ sub status_of
 	return (record($table, $key) // {})->{status} // 'none';
 }
 
-# What the item of an action tells others.
+# What the item of an action tells others: open, sealed or used; none: there is none.
 sub action_status
 {
 	my ($table, $id) = @_;
