@@ -83,14 +83,14 @@
 static Oid	database_id;
 static int64 refresh_due_us;	/* see eo_credentials_refresh() */
 static bool come_back;			/* this worker leaves rows for another one */
+static bool entered;			/* the database */
+static volatile sig_atomic_t told_to_end;	/* by a signal */
 static MemoryContext worker_context;
 static MemoryContext round_context; /* reset before each round */
 
-static volatile sig_atomic_t waiting;	/* in the main loop */
-
 static void take_sigterm(SIGNAL_ARGS);
-pg_noreturn static void end_by_signal(void);
 static void enter_database(void);
+static void close_life(int code, Datum arg);
 static void leave(int code, Datum arg);
 static bool work(void);
 static int64 next_wake_us(void);
@@ -107,6 +107,7 @@ eo_worker_main(Datum arg)
 	if (!eo_database_attach(database_id))
 		proc_exit(0);
 	before_shmem_exit(leave, (Datum) 0);
+	before_shmem_exit(close_life, (Datum) 0);
 	eo_slot_restart(database_id);
 	eo_worker_settings_note();
 	BackgroundWorkerInitializeConnectionByOid(database_id, InvalidOid, 0);
@@ -120,9 +121,6 @@ eo_worker_main(Datum arg)
 
 		MemoryContextReset(round_context);
 		MemoryContextSwitchTo(round_context);
-		/* The server is shut down, or somebody ends this process. */
-		if (ProcDiePending || ShutdownRequestPending)
-			end_by_signal();
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
 		{
@@ -155,37 +153,39 @@ eo_worker_main(Datum arg)
 		if (eo_worker_jobs_in_flight() || eo_worker_scan_in_flight() ||
 			refresh_due_us != INT64_MAX)
 			until = Max(until, eo_clock_monotonic_us() + 1000);
-		waiting = true;
-		if (until > eo_clock_monotonic_us() && !ShutdownRequestPending)
+		if (until > eo_clock_monotonic_us())
 			eo_http_wait(until, EO_WAIT_LATCH);
-		waiting = false;
 	}
 	come_back = eo_worker_rows_any();
 	proc_exit(0);
 }
 
-/*
- * While the worker waits in its main loop, it is told to end by the latch, so that it
- * can close its life first.  Anywhere else it may wait for a lock, and is interrupted.
- */
+/* The server is shut down, or somebody ends this process. */
 static void
 take_sigterm(SIGNAL_ARGS)
 {
-	if (waiting)
-		SignalHandlerForShutdownRequest(postgres_signal_arg);
-	else
-		die(postgres_signal_arg);
+	told_to_end = true;
+	die(postgres_signal_arg);
 }
 
+/*
+ * A signal has ended the process, maybe in the middle of a round: in a scan of the outbox, or
+ * while it waited for a lock.  The life is closed here because the process comes here wherever
+ * it was.  Its transaction was aborted before: PostgreSQL's own callback was registered after
+ * this one.  An error is FATAL from now on, and leads to the callbacks that are left.
+ */
 static void
-end_by_signal(void)
+close_life(int code, Datum arg)
 {
+	(void) code;
+	(void) arg;
+	if (!told_to_end || !entered)
+		return;
+	MemoryContextSwitchTo(round_context);
+	/* Nobody takes the answers to what the round has sent. */
+	eo_http_end_all();
 	eo_worker_lives_close(eo_clock_monotonic_us() + CLOSE_US);
 	come_back = eo_worker_rows_any();
-	ereport(FATAL,
-			(errcode(ERRCODE_ADMIN_SHUTDOWN),
-			 errmsg("terminating background worker \"%s\" due to administrator command",
-					MyBgworkerEntry->bgw_type)));
 }
 
 /* The process ends.  If it has failed, or leaves work, ask for another one. */
@@ -193,6 +193,7 @@ static void
 leave(int code, Datum arg)
 {
 	(void) arg;
+	eo_worker_lives_leave();
 	eo_credentials_leave();
 	eo_database_detach(database_id, code != 0 || come_back, code != 0);
 }
@@ -231,6 +232,7 @@ enter_database(void)
 	eo_worker_slots_init(worker_context, database_id);
 	eo_worker_prepared_init(database_id);
 	eo_database_publish(database_id, outbox);
+	entered = true;
 }
 
 /*

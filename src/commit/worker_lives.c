@@ -15,6 +15,7 @@
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/target.h"
+#include "commit/internal.h"
 #include "commit/life_rows.h"
 #include "commit/lives.h"
 #include "commit/outbox.h"
@@ -25,6 +26,7 @@
 #include "compat.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/hex.h"
+#include "dynamodb/http.h"
 #include "dynamodb/life_item.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
@@ -34,6 +36,7 @@
 #include "server/guc.h"
 #include "server/life_store.h"
 #include "server/store.h"
+#include "storage/lmgr.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
@@ -465,20 +468,39 @@ may_close(const EoOutboxRow *row)
 }
 
 /*
+ * Lock the outbox for reading.  Interrupts are held off, so a lock that somebody else keeps must
+ * not be waited for.  At a shutdown he ends, too.
+ */
+static bool
+lock_outbox(int64 deadline_us)
+{
+	Oid			outbox = eo_internal_look();
+
+	if (!OidIsValid(outbox))
+		return false;
+	while (!ConditionalLockRelationOid(outbox, AccessShareLock))
+	{
+		if (eo_clock_monotonic_us() >= deadline_us)
+			return false;
+		eo_http_wait(eo_clock_monotonic_us() + 10000, EO_WAIT_RAISE);
+	}
+	return true;
+}
+
+/*
  * Does a row keep the life open?  If that cannot be told there may be one.  The first one ends
  * the scan, so it is long only where a copy has many rows of others: 0.2 s for 100,000.
  */
 static bool
-has_rows(const uint8 *life)
+has_rows(int64 deadline_us)
 {
 	MemoryContext old = CurrentMemoryContext;
 	volatile bool any = true;
 
-	memcpy(own.closing, life, EO_UUID_LEN);
 	PG_TRY();
 	{
 		StartTransactionCommand();
-		any = !eo_outbox_visit_all(may_close);
+		any = !lock_outbox(deadline_us) || !eo_outbox_visit_all(may_close);
 		CommitTransactionCommand();
 	}
 	PG_CATCH();
@@ -525,31 +547,36 @@ void
 eo_worker_lives_close(int64 deadline_us)
 {
 	uint32		cursor = 0;
-	uint8		id[EO_UUID_LEN];
 	EoPlace		place;
 	bool		all = true;
 
 	HOLD_INTERRUPTS();
-	if (!eo_life_bar(own.dboid, id))
+	if (!eo_life_bar(own.dboid, own.closing))
 	{
 		RESUME_INTERRUPTS();
 		return;
 	}
 	/* A transaction may have committed after the last look at the rows. */
-	if (has_rows(id))
+	if (has_rows(deadline_us))
 	{
-		eo_life_reopen(id);
+		eo_life_reopen(own.closing);
 		RESUME_INTERRUPTS();
 		return;
 	}
 	while (eo_life_walk_places(own.dboid, false, &cursor, &place))
 	{
-		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && place.open)
+		if (memcmp(place.life, own.closing, EO_UUID_LEN) == 0 && place.open)
 			all &= close_place(&place, deadline_us);
 	}
 	if (all)
-		eo_life_forget(id);
+		eo_life_forget(own.closing);
 	else
-		eo_life_give_up(own.dboid, id);
+		eo_life_give_up(own.dboid, own.closing);
 	RESUME_INTERRUPTS();
+}
+
+void
+eo_worker_lives_leave(void)
+{
+	eo_life_reopen(own.closing);
 }

@@ -53,4 +53,7 @@ extern uint32 eo_worker_lives_losses(void);
  */
 extern void eo_worker_lives_close(int64 deadline_us);
 
+/* The process ends.  If an error has ended it while it closed the life, that goes on. */
+extern void eo_worker_lives_leave(void);
+
 #endif							/* EO_COMMIT_WORKER_LIVES_H */

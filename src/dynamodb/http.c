@@ -38,7 +38,9 @@
  *
  * - Handles are pooled with their constant options set once, in set_constant_options();
  *	 every option that differs between requests is set by every request, in
- *	 set_request_options(), so nothing leaks from one to the next.
+ *	 set_request_options(), so nothing leaks from one to the next.  A handle is kept only
+ *	 after a transfer that libcurl has ended without an error: after some, it leaves a
+ *	 buffer with the handle, and refuses to change options of that handle for ever.
  *
  *-------------------------------------------------------------------------
  */
@@ -111,6 +113,7 @@ typedef struct EoHttpHandle
 	EoBuf		body;
 	bool		has_secret_reply;
 	bool		sent;			/* a copy of the request has gone out */
+	bool		reusable;		/* the transfer ended without an error */
 	bool		has_crc;
 	uint32		crc;
 	char		message[CURL_ERROR_SIZE];
@@ -147,7 +150,6 @@ static void drive_sockets(void);
 static void collect_finished(void);
 static void end_transfer(EoHttpHandle *h, CURLcode code);
 static void judge(EoHttpHandle *h, CURLcode code);
-static void end_all(void);
 static void answer_interrupts(void);
 
 EoStatus
@@ -274,14 +276,14 @@ answer_interrupts(void)
 	}
 	PG_CATCH();
 	{
-		end_all();
+		eo_http_end_all();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 }
 
-static void
-end_all(void)
+void
+eo_http_end_all(void)
 {
 	while (!dlist_is_empty(&http.running))
 	{
@@ -397,7 +399,7 @@ take_handle(void)
 		h = dlist_container(EoHttpHandle, node, dlist_pop_head_node(&http.idle));
 		http.nidle--;
 		eo_buf_reset(&h->body);
-		h->sent = h->has_crc = false;
+		h->sent = h->reusable = h->has_crc = false;
 		h->message[0] = '\0';
 		return h;
 	}
@@ -423,7 +425,7 @@ put_handle(EoHttpHandle *h)
 		explicit_bzero(h->body.data, h->body.len);
 	/* A session token may be among the headers. */
 	eo_wiping_clear(h->header_text.data, h->header_text.len);
-	if (http.nidle >= KEEP_HANDLES || h->has_secret_reply)
+	if (http.nidle >= KEEP_HANDLES || h->has_secret_reply || !h->reusable)
 	{
 		free_handle(h);
 		return;
@@ -763,7 +765,8 @@ judge(EoHttpHandle *h, CURLcode code)
 	long		http_status = 0;
 	long		sent = 0;
 
-	if (code == CURLE_OK)
+	h->reusable = code == CURLE_OK;
+	if (h->reusable)
 	{
 		curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &http_status);
 		reply->http_status = (int) http_status;

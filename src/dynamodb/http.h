@@ -132,6 +132,9 @@ extern void eo_http_wait(int64_t until_us, EoWaitMode mode);
  */
 extern void eo_http_finish(EoHttpTransfer *t);
 
+/* The same for each transfer of this process that is in flight. */
+extern void eo_http_end_all(void);
+
 /*
  * Read the system's certificate authorities in the postmaster, so that the processes that it
  * forks need not.  If that fails, each of them reads them by itself.

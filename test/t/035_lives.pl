@@ -119,6 +119,25 @@ $node->start;
 is(complete($node, 'second'), '', 'after a restart a key is completed');
 isnt(life_of($node), $life, 'after a restart there is another life');
 
+# The worker is not always asleep when it is told to end.
+foreach my $round (1 .. 3)
+{
+	$life = life_of($node);
+	settled($node);
+	my $holder = start_script($node, "BEGIN;\nLOCK TABLE exactonce_internal.outbox IN ACCESS EXCLUSIVE MODE;\n"
+		  . say_in_script("locked $round") . "SELECT pg_sleep(600);\n");
+	await_word("locked $round");
+	wait_until('the worker waits for a lock', sub { sql_of($node, <<'SQL') eq '1' });
+SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE NOT granted AND backend_type = 'exactonce worker'
+SQL
+	$node->stop;
+	finish_script($holder);
+	is(life_item($life)->{state}, 'closed', 'a clean shutdown closes the life in the middle of a round, too');
+	$node->start;
+	is(complete($node, "second $round"), '', 'after a restart a key is completed');
+}
+
 $life = life_of($node);
 fault(to => 'COMPLETED', do => 'drop', times => 0);
 is(complete($node, 'third'), '', 'a completion waits for the worker');
