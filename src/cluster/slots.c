@@ -369,7 +369,7 @@ eo_slot_seal_refused(EoSlotRef ref)
 
 	if (slot == NULL)
 		return;
-	eo_slot_enter_state(slot, EO_SLOT_PLANNED);
+	eo_slot_enter_state(slot, slot->info.once ? EO_SLOT_PLANNED : EO_SLOT_COMPLETED);
 	slot->info.origin.xid = 0;
 	eo_claim_table_unlock();
 }

@@ -33,8 +33,8 @@
  *	     |          eo_slot_failed   |  |                        | eo_slot_sealing
  *	     |          eo_slot_released |  | eo_slot_reclaimed      v
  *	     |                           v  |     eo_slot_sealing  SEALING
- *	     |                 FAILED, RELEASED   PLANNED <--------> |
- *	     |                           |     eo_slot_seal_refused  |
+ *	     |                 FAILED, RELEASED   PLANNED ---------> |
+ *	     |                           |                           |
  *	     +---------------------------+---------------------------+
  *	                                 | eo_slot_end
  *	                                 v
@@ -42,6 +42,8 @@
  *	                                 |
  *	                              SESSION --------------------> TO_ABORT, or FREE
  *	                                   eo_slot_end_session, eo_slot_session_over
+ *
+ * From SEALING eo_slot_seal_refused leads back to PLANNED or COMPLETED.
  *
  * While the transaction is open the backend that holds the claim makes these
  * changes, so it may read the state of its own slot without the lock.  After
@@ -161,8 +163,8 @@ typedef struct EoSlotInfo
 	int64		retry_after_ms;
 
 	/*
-	 * Of BURIED, and of a session's TO_ABORT: looks that were taken or are
-	 * due.  A restart begins anew.
+	 * Of BURIED and TO_UNSEAL, and of a session's TO_ABORT: looks that were
+	 * taken or are due.  A restart begins anew.
 	 */
 	int			looks;
 
@@ -288,7 +290,7 @@ extern void eo_slot_released(EoSlotRef ref);
 extern void eo_slot_reclaimed(EoSlotRef ref);
 extern void eo_slot_sealing(EoSlotRef ref, const EoOrigin *origin, EoPlaceRef place);
 
-/* Of idem_once(): the seal was refused and cannot arrive any more. */
+/* The seal was refused and cannot arrive any more: nothing has been sent, or written. */
 extern void eo_slot_seal_refused(EoSlotRef ref);
 
 /* The lease was extended by its owner; also of a claim that the session holds. */

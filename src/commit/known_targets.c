@@ -25,6 +25,7 @@
 #include "commit/internal.h"
 #include "commit/known_targets.h"
 #include "nodes/pg_list.h"
+#include "server/error.h"
 #include "server/options.h"
 #include "server/text.h"
 #include "utils/builtins.h"
@@ -195,13 +196,12 @@ suits(Oid serverid, const EoTarget *target)
 	}
 	PG_CATCH();
 	{
+		eo_error_roll_back(context);
 		/* Neither says anything about the options. */
 		if (geterrcode() == ERRCODE_QUERY_CANCELED ||
 			ERRCODE_TO_CATEGORY(geterrcode()) == ERRCODE_INSUFFICIENT_RESOURCES)
 			PG_RE_THROW();
-		MemoryContextSwitchTo(context);
 		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
 		score = 0;
 	}
 	PG_END_TRY();

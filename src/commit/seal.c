@@ -486,9 +486,10 @@ take_answer(Sealing *s, EoAnswer *answer)
 
 			/*
 			 * Nothing was written, and no copy is under way: there is nothing
-			 * to bury.
+			 * to bury, or to note as undone.
 			 */
-			if (claim->info->once && !claim->in_doubt && answer->error.status != EO_UNKNOWN)
+			if ((claim->info->once || !claim->info->release_on_abort) &&
+				!claim->in_doubt && answer->error.status != EO_UNKNOWN)
 				eo_slot_seal_refused(claim->slot);
 			eo_error_raise(&answer->error, "commit", claim->key, server);
 		case EO_NOT_APPLIED:

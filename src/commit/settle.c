@@ -66,6 +66,9 @@
 #include "utils/snapmgr.h"
 #include "utils/xid8.h"
 
+/* So often a seal is tried to be taken back, see verb_to_unseal(). */
+#define MAX_UNSEALS 10
+
 #define SETTLING "settle what an ended transaction left of"
 
 /* Make sure that the service's clock is known, before a key is settled by it. */
@@ -118,6 +121,23 @@ verb_for(const EoSlotInfo *info)
 }
 
 /*
+ * The write that takes a seal back.  The first one finds what was sealed, or in progress; of a
+ * session's claim only what was sealed, because a claim in progress may have a longer lease.
+ * If it is refused the seal may still arrive, so the record has to note that it was undone,
+ * whether it is in progress or sealed by another transaction.  Which of the two it is may
+ * change from one request to the next.
+ */
+static EoVerb
+verb_to_unseal(const EoSlotInfo *info, int64 session_lease)
+{
+	if (!eo_slot_has_origin(info))
+		return EO_UNSEAL;
+	if (info->looks == 0)
+		return session_lease > 0 ? EO_RESUME : EO_UNSEAL;
+	return (info->looks % 2 != 0) == (session_lease > 0) ? EO_UNSEAL : EO_NOTE_UNDONE;
+}
+
+/*
  * The lease that a claim is to have again which a session holds; 0: none does, or its time is
  * over (max_hold).  What the seal has kept of its lease may be too short to be extended.
  */
@@ -152,13 +172,7 @@ eo_settle_prepare(EoStore *store, EoBundle *bundle, const EoSlotView *view)
 	if (verb == EO_UNSEAL)
 	{
 		lease_ms = session_lease_ms(info->digest, info->token);
-
-		/*
-		 * The second time the record was not sealed, and has the lease that
-		 * it had.
-		 */
-		if (lease_ms > 0 && info->looks == 0 && eo_slot_has_origin(info))
-			verb = EO_RESUME;
+		verb = verb_to_unseal(info, lease_ms);
 		w.lease_ms = w.now_ms + lease_ms;
 		from_ms += Max(info->lease_ms, lease_ms);
 	}
@@ -187,16 +201,13 @@ eo_settle_looks_again(const EoSlotView *view)
 	return verb_for(&view->info) == EO_BURY;
 }
 
-/*
- * The write that gives a new lease with the unsealing is for sealed records only: one that is in
- * progress may have a longer lease.  But whether or not the seal will still arrive, its
- * origin has to be put into the record.
- */
 bool
-eo_settle_must_unseal(const EoSlotView *view, const EoAnswer *answer)
+eo_settle_goes_on(const EoSlotView *view, const EoAnswer *answer)
 {
-	return verb_for(&view->info) == EO_UNSEAL && view->info.looks == 0 &&
-		answer->outcome == EO_NOT_APPLIED;
+	return verb_for(&view->info) == EO_UNSEAL && eo_slot_has_origin(&view->info) &&
+		view->info.looks < MAX_UNSEALS && answer->outcome == EO_NOT_APPLIED &&
+		(eo_settle_is_own(view, answer, EO_STATE_IN_PROGRESS) ||
+		 eo_settle_is_own(view, answer, EO_STATE_COMMITTING));
 }
 
 bool
@@ -255,20 +266,18 @@ static bool
 write_end(EoStore *store, const char *key, const EoSlotView *view)
 {
 	EoSlotView	again = *view;
-	EoAnswer   *answer = eo_settle_prepare(store, NULL, view);
+	EoAnswer   *answer;
 	bool		waits;
 
-	if (answer == NULL)
-		return false;
-	(void) eo_answer_run_one(answer);
-	if (eo_settle_must_unseal(view, answer))
+	for (;; again.info.looks++)
 	{
-		eo_answer_free(answer);
-		again.info.looks++;
 		answer = eo_settle_prepare(store, NULL, &again);
 		if (answer == NULL)
 			return false;
 		(void) eo_answer_run_one(answer);
+		if (!eo_settle_goes_on(&again, answer))
+			break;
+		eo_answer_free(answer);
 	}
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, SETTLING, key, store->server->name);

@@ -57,10 +57,10 @@ extern bool eo_settle_looks_again(const EoSlotView *view);
 extern bool eo_settle_is_own(const EoSlotView *view, const EoAnswer *answer, EoState state);
 
 /*
- * Has a seal that was to be taken back not been there, so that the claim is to be settled once
- * more, with another write (eo_slot_wait())?
+ * Was a seal to be taken back that has not arrived, and which the record does not refuse yet, so
+ * that the claim is to be settled once more, with another write (eo_slot_wait())?
  */
-extern bool eo_settle_must_unseal(const EoSlotView *view, const EoAnswer *answer);
+extern bool eo_settle_goes_on(const EoSlotView *view, const EoAnswer *answer);
 
 /*
  * Was the claim of a session not given back because one of its transactions has sealed the

@@ -444,12 +444,13 @@ take_settle(EoWorkerJob *job, const EoAnswer *answer)
 					 eo_guc_hurried_us(EO_WORKER_TARGET_PAUSE_US << Min(view->info.looks, 5)));
 		return true;
 	}
-	if (eo_settle_must_unseal(view, answer))
+	if (eo_settle_goes_on(view, answer))
 	{
 		eo_slot_wait(view->ref, 0);
 		return true;
 	}
-	if (answer->outcome == EO_APPLIED && state != EO_SLOT_TO_BURY && state != EO_SLOT_BURIED)
+	if (answer->outcome == EO_APPLIED && state != EO_SLOT_TO_BURY && state != EO_SLOT_BURIED &&
+		!eo_settle_is_own(view, answer, EO_STATE_COMMITTING))
 		eo_stats_add(job->target->store->stats, EO_COUNT_GIVEN_BACK, 1);
 	if (answer->outcome != EO_APPLIED &&
 		(state == EO_SLOT_TO_FAIL || state == EO_SLOT_TO_RELEASE))

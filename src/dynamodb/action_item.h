@@ -125,7 +125,7 @@ extern const EoActionLayout *eo_action_item_layout(const EoLayout *layout);
 extern bool eo_action_item_check_layout(const EoLayout *layout, const char **option,
 										const char **reason);
 
-/* Like eo_record_make_pk(), for the id of an action. */
+/* Like eo_record_key_make(), for the id of an action. */
 extern EoStatus eo_action_item_make_pk(const EoActionLayout *layout, const char *prefix,
 									   const char *id, char *out, size_t *len) EO_MUST_CHECK;
 

@@ -27,7 +27,7 @@ static const EoAttributeName own_names[EO_N_ATTRIBUTES + 1] = {
 	[EO_A_RETRY] = {'r', "eo_retry_ms"},[EO_A_CREATED] = {'c', "eo_created_ms"},
 	[EO_A_UPDATED] = {'u', "eo_updated_ms"},[EO_A_ORIGIN] = {'g', "eo_origin"},
 	[EO_A_RETENTION] = {'a', "eo_retention_s"},[EO_A_HOLDER] = {'h', "eo_holder"},
-	[EO_A_WRITES] = {'w', "eo_writes"},
+	[EO_A_WRITES] = {'w', "eo_writes"},[EO_A_UNDONE] = {'d', "eo_undone"},
 	[EO_A_TTL] = {'t', "eo_ttl"},
 	[EO_A_STATUS_SHOWN] = {'S', NULL},[EO_A_EXPIRY_SHOWN] = {'E', NULL},
 	[EO_A_LEASE_SHOWN] = {'L', NULL},[EO_A_UPDATED_SHOWN] = {'U', NULL},
@@ -67,7 +67,8 @@ static EoLayout native = {
 		[EO_A_RETRY] = {'r', "retry_ms"},[EO_A_CREATED] = {'c', "created_ms"},
 		[EO_A_UPDATED] = {'u', "updated_ms"},[EO_A_ORIGIN] = {'g', "origin"},
 		[EO_A_RETENTION] = {'a', "retention_s"},[EO_A_HOLDER] = {'h', "holder"},
-		[EO_A_WRITES] = {'w', "writes"},[EO_A_TTL] = {'t', "ttl"}
+		[EO_A_WRITES] = {'w', "writes"},[EO_A_UNDONE] = {'d', "undone"},
+		[EO_A_TTL] = {'t', "ttl"}
 	},
 	.states = OWN_STATES
 };

@@ -58,6 +58,8 @@ typedef enum EoRecordAttribute
 	EO_A_HOLDER,
 	EO_A_WRITES,				/* how many writes the finish makes beside the
 								 * record; absent: none */
+	EO_A_UNDONE,				/* origins of the claim's seals that were
+								 * undone; absent: none */
 	EO_A_TTL,
 	EO_A_STATUS_SHOWN,
 	EO_A_EXPIRY_SHOWN,

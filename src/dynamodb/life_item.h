@@ -83,7 +83,7 @@ typedef struct EoLifeWrite
 								 * EO_LIFE_RETIRE if nothing is left: else 0 */
 } EoLifeWrite;
 
-/* Like eo_record_make_pk(), for the UUID of a life. */
+/* Like eo_record_key_make(), for the UUID of a life. */
 extern EoStatus eo_life_item_make_pk(const char *prefix, const char *life, char *out,
 									 size_t *len) EO_MUST_CHECK;
 extern bool eo_life_item_is_pk(const char *pk);

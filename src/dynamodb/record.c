@@ -30,17 +30,6 @@
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
 
-/* The largest size of a number in an item. */
-#define NUMBER_SIZE 21
-
-/*
- * Room for everything in an item but partition key and result: 119 bytes of
- * attribute names, nine numbers, status, bind, token, fingerprint, origin and
- * holder.
- */
-#define ITEM_OVERHEAD (119 + 9 * NUMBER_SIZE + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + \
-					   EO_ORIGIN_LEN + EO_MAX_HOLDER_BYTES)
-
 /*
  * The options of conditions and updates: does the write have the value of that
  * letter?  "x" is set if the seal that is undone has left no origin.
@@ -142,9 +131,11 @@ other_options_of(const EoLayout *layout, const Seen *seen)
  * claim that has ended; or it is in progress with a dead lease.  COMMITTING is in
  * none of these: such a record is never taken over, whatever any clock says.
  */
-#define IS_FREE "attribute_not_exists(#k)" \
-	" OR (#s = :F AND #r <= :i AND #o <> :o" RUNS_LEFT SAME_PAYLOAD UNTOUCHED ")" \
+#define IS_ABSENT "attribute_not_exists(#k)"
+#define IS_FREE_AGAIN \
+	"(#s = :F AND #r <= :i AND #o <> :o" RUNS_LEFT SAME_PAYLOAD UNTOUCHED ")" \
 	" OR (#s = :I AND #l < :d" RUNS_LEFT SAME_PAYLOAD UNTOUCHED ")"
+#define IS_FREE IS_ABSENT " OR " IS_FREE_AGAIN
 
 /*
  * The record that was seen, compared by the values that were read, because another
@@ -164,10 +155,13 @@ other_options_of(const EoLayout *layout, const Seen *seen)
 	"[H? AND #L = :K][K? AND attribute_not_exists(#L)]"
 
 /*
- * The finished record that was seen to be past its ttl, and untouched since: every
- * write changes owner, state or updated_ms.
+ * The record that was seen, and untouched since: every write changes owner, state or
+ * updated_ms.  The first is about a finished record that was past its ttl, the second
+ * about one that may have none.
  */
 #define IS_AS_SEEN "[!X?#s = :S AND #o = :O AND #t = :T]" SHOWN_AS_SEEN \
+	FENCE_AS_SEEN UPDATED_AS_SEEN
+#define IS_STILL_AS_SEEN "[!X?#s = :S AND #o = :O]" SHOWN_AS_SEEN \
 	FENCE_AS_SEEN UPDATED_AS_SEEN
 
 /* The owner's own run, in progress. */
@@ -188,6 +182,14 @@ other_options_of(const EoLayout *layout, const Seen *seen)
 /* A claim notes its retention and who made it. */
 #define SET_TERMS ", #a = :a[h?, #h = :h]"
 #define REMOVE_TERMS "[!h?, #h]"
+
+/*
+ * A claim that outlives its transaction may be sealed several times.  The origins of the
+ * seals that were undone stay in the record until the next claim, because a copy of each
+ * may still arrive.  A statement of PartiQL is for records that have none (statement.c).
+ */
+#define IS_NOT_UNDONE "(attribute_not_exists(#d) OR NOT contains(#d, :g))"
+#define NOTE_UNDONE "[g? ADD #d :G]"
 
 /*
  * The record is kept for the retention of its claim from ":w" on.  Whoever has only
@@ -221,6 +223,12 @@ other_options_of(const EoLayout *layout, const Seen *seen)
 #define REMOVE_LEASE "[L?, #L]"
 #define THE_TTL ":w + if_not_exists(#a, :a)"
 
+/* A run more of the record, or the first of a new one, which is over at once. */
+#define COMPLETE_ONE_MORE "SET #s = :C, #o = :o, #b = :b," \
+	" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1," \
+	" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS "[v?, #v = :v][p?, #p = :p]" \
+	SHOW_FINISHED(":t") " REMOVE #l, #e, #r, #g, #w, #d" REMOVE_TERMS "[!v?, #v]" REMOVE_LEASE REMOVE_KEPT
+
 /*
  * The verbs.  In the updates, what may be claimed at once gets a retry_ms of 0, so
  * that no two clocks need to agree on when "now" is.  Attributes that a state does
@@ -243,14 +251,14 @@ static const struct
 		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
 		" #l = :l, #n = if_not_exists(#n, :0) + :1,"
 		" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS "[p?, #p = :p][g?, #g = :g]"
-		SHOW_STATUS SHOW_RUN(":t") " REMOVE #v, #e, #r[!g?, #g]" REMOVE_TERMS REMOVE_KEPT
+		SHOW_STATUS SHOW_RUN(":t") " REMOVE #v, #e, #r, #d[!g?, #g]" REMOVE_TERMS REMOVE_KEPT
 	},
 	[EO_REPLACE] = {
 		EO_STATE_IN_PROGRESS,
 		IS_AS_SEEN,
 		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
 		" #l = :l, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS "[p?, #p = :p][g?, #g = :g]"
-		SHOW_STATUS SHOW_RUN(":t") " REMOVE #v, #e, #r, #w[!g?, #g]" REMOVE_TERMS "[!p?, #p]" REMOVE_KEPT
+		SHOW_STATUS SHOW_RUN(":t") " REMOVE #v, #e, #r, #w, #d[!g?, #g]" REMOVE_TERMS "[!p?, #p]" REMOVE_KEPT
 	},
 
 	/*
@@ -297,9 +305,9 @@ static const struct
 	},
 
 	/*
-	 * A record that bears the origin of this very transaction was unsealed
-	 * after the transaction had ended.  Then this request is a late copy, and
-	 * must not seal the record again.
+	 * A record that notes this very seal as undone was unsealed after its
+	 * transaction had ended.  Then this request is a late copy, and must not
+	 * seal the record again.
 	 *
 	 * The result goes in now, so that nothing can be too large or too late
 	 * once PostgreSQL has committed.  There is no ttl: a record in this state
@@ -307,7 +315,7 @@ static const struct
 	 */
 	[EO_SEAL] = {
 		EO_STATE_COMMITTING,
-		IS_OWN_RUN " AND (attribute_not_exists(#g) OR #g <> :g)",
+		IS_OWN_RUN " AND " IS_NOT_UNDONE,
 		"SET #s = :M, #g = :g, #b = :b, #u = :i[v?, #v = :v][q?, #w = :q]" KEEP_SHOWN SHOW_SEALED
 		" REMOVE #t, #e, #r[!v?, #v][!q?, #w]"
 	},
@@ -317,14 +325,14 @@ static const struct
 		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
 		" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
 		" #c = if_not_exists(#c, :i), #u = :i" SET_TERMS "[v?, #v = :v][q?, #w = :q]" KEEP_NOTHING SHOW_SEALED
-		" REMOVE #t, #l, #e, #r" REMOVE_TERMS "[!v?, #v][!q?, #w]"
+		" REMOVE #t, #l, #e, #r, #d" REMOVE_TERMS "[!v?, #v][!q?, #w]"
 	},
 	[EO_SEAL_EXPIRED] = {
 		EO_STATE_COMMITTING,
 		IS_AS_SEEN,
 		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
 		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i" SET_TERMS "[v?, #v = :v][q?, #w = :q]"
-		KEEP_NOTHING SHOW_SEALED " REMOVE #t, #l, #e, #r, #p" REMOVE_TERMS "[!v?, #v][!q?, #w]"
+		KEEP_NOTHING SHOW_SEALED " REMOVE #t, #l, #e, #r, #p, #d" REMOVE_TERMS "[!v?, #v][!q?, #w]"
 	},
 
 	/*
@@ -371,29 +379,50 @@ static const struct
 	},
 
 	/*
-	 * The origin is left in the record, even if the seal has never arrived,
-	 * so that EO_SEAL refuses a late copy of it.
+	 * The seal is noted as undone, even if it has never arrived, so that
+	 * EO_SEAL refuses a late copy of it.
 	 */
 	[EO_UNSEAL] = {
 		EO_STATE_IN_PROGRESS,
 		IS_OWN_RUN_OR_SEALED,
 		"SET #s = :I, #l = if_not_exists(#l, :i), #u = :i, " SET_TTL "[g?, #g = :g]"
-		SHOW_KEPT " REMOVE #v, #w" REMOVE_KEPT
+		SHOW_KEPT " REMOVE #v, #w" REMOVE_KEPT NOTE_UNDONE
 	},
 	/* A lease may have run out while the record was sealed. */
 	[EO_RESUME] = {
 		EO_STATE_IN_PROGRESS,
 		IS_OWN_SEALED,
 		"SET #s = :I, #l = :l, #u = :i, " SET_TTL "[g?, #g = :g]"
-		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #v, #w" REMOVE_KEPT
+		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #v, #w" REMOVE_KEPT NOTE_UNDONE
 	},
+
+	/*
+	 * Another transaction has sealed the record under the same token, so
+	 * there is nothing to take back.  But that seal may be undone before this
+	 * one arrives.
+	 */
+	[EO_NOTE_UNDONE] = {
+		EO_STATE_COMMITTING,
+		"#o = :o" UNTOUCHED " AND #s = :M AND (attribute_not_exists(#g) OR #g <> :g)",
+		"ADD #d :G"
+	},
+
+	/*
+	 * Here a late copy would do what its caller was told had not been done,
+	 * and no lease or worker would undo it.  A key may become free again and
+	 * again, but it is without a record once only, and a record is never
+	 * again what it was: so a copy of the first verb is refused as soon as
+	 * there is a record, and one of the others once it has changed.
+	 */
 	[EO_COMPLETE_NEW] = {
 		EO_STATE_COMPLETED,
-		IS_FREE,
-		"SET #s = :C, #o = :o, #b = :b,"
-		" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
-		" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS "[v?, #v = :v][p?, #p = :p]"
-		SHOW_FINISHED(":t") " REMOVE #l, #e, #r, #g, #w" REMOVE_TERMS "[!v?, #v]" REMOVE_LEASE
+		IS_ABSENT,
+		COMPLETE_ONE_MORE
+	},
+	[EO_COMPLETE_FREE] = {
+		EO_STATE_COMPLETED,
+		IS_STILL_AS_SEEN " AND (" IS_FREE_AGAIN ")",
+		COMPLETE_ONE_MORE
 	},
 	[EO_COMPLETE_EXPIRED] = {
 		EO_STATE_COMPLETED,
@@ -401,7 +430,7 @@ static const struct
 		"SET #s = :C, #o = :o, #b = :b,"
 		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS
 		"[v?, #v = :v][p?, #p = :p]" SHOW_FINISHED(":t")
-		" REMOVE #l, #e, #r, #g, #w" REMOVE_TERMS "[!v?, #v][!p?, #p]" REMOVE_LEASE REMOVE_KEPT
+		" REMOVE #l, #e, #r, #g, #w, #d" REMOVE_TERMS "[!v?, #v][!p?, #p]" REMOVE_LEASE REMOVE_KEPT
 	},
 
 	/*
@@ -459,6 +488,7 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['o'] = STRING(FROM_WRITE, EoWrite, owner),
 	['b'] = STRING(FROM_WRITE, EoWrite, bind),
 	['g'] = STRING(FROM_WRITE, EoWrite, origin),
+	['G'] = {EO_VALUE_SET, FROM_WRITE, offsetof(EoWrite, origin), 0},
 	['p'] = STRING(FROM_WRITE, EoWrite, payload_sha256),
 	['v'] = SIZED(FROM_WRITE, EoWrite, result),
 	['e'] = SIZED(FROM_WRITE, EoWrite, error),
@@ -500,43 +530,6 @@ eo_record_state_name(EoState state)
 }
 
 EoStatus
-eo_record_make_pk(const EoLayout *layout, const char *prefix, const char *key,
-				  char *out, size_t *len)
-{
-	const char *parts[] = {layout->item_prefix, prefix, key};
-
-	*len = strlen(layout->item_prefix) + strlen(prefix) + strlen(key);
-	if (*len > eo_layout_max_key(layout))
-		return EO_TOO_LARGE;
-	for (int i = 0; i < 3; i++)
-		out = stpcpy(out, parts[i]);
-	return EO_OK;
-}
-
-/*
- * Of the layouts other than native the names are counted, and the shown attributes,
- * their copies and what is kept of them: three words, four numbers and six instants.
- */
-size_t
-eo_record_max_value(const EoLayout *layout, size_t pk_len)
-{
-	size_t		overhead = ITEM_OVERHEAD;
-
-	if (!layout->is_native)
-	{
-		overhead += 2 * EO_MAX_NAME_BYTES + 4 * NUMBER_SIZE + 6 * sizeof(EoInstant);
-		for (size_t i = 0; i < EO_N_ATTRIBUTES; i++)
-		{
-			if (layout->attributes[i].name != NULL)
-				overhead += strlen(layout->attributes[i].name);
-		}
-		if (layout->key.sort_name != NULL)
-			overhead += strlen(layout->key.sort_name) + pk_len + EO_MAX_LAYOUT_BYTES;
-	}
-	return EO_MAX_ITEM_BYTES - overhead - pk_len;
-}
-
-EoStatus
 eo_record_result_size(const EoLayout *layout, const char *result, size_t len, size_t *size)
 {
 	EoBuf		out;
@@ -571,17 +564,12 @@ eo_record_is_dated(EoVerb verb)
 		case EO_SEAL_NEW:
 		case EO_SEAL_EXPIRED:
 		case EO_COMPLETE_NEW:
+		case EO_COMPLETE_FREE:
 		case EO_COMPLETE_EXPIRED:
 			return true;
 		default:
 			return false;
 	}
-}
-
-bool
-eo_record_is_pk(const EoLayout *layout, const char *pk)
-{
-	return strncmp(pk, layout->item_prefix, strlen(layout->item_prefix)) == 0;
 }
 
 void
@@ -653,8 +641,8 @@ make_expression(Spelled *s)
 }
 
 /*
- * A verb that begins a claim inserts the record.  The other verbs that write where there is
- * no record, like EO_BURY, have no spelling.
+ * A verb that begins a claim, or is for a key without a record, inserts the record.  The
+ * other verbs that write where there is no record, like EO_BURY, have no spelling.
  */
 static EoStatus
 make_statement(Spelled *s)
@@ -665,7 +653,7 @@ make_statement(Spelled *s)
 
 	if (statement->text.len > 0 || statement->impossible)
 		return EO_OK;
-	if (s->verb == EO_ACQUIRE || s->verb == EO_SEAL_NEW)
+	if (s->verb == EO_ACQUIRE || s->verb == EO_SEAL_NEW || s->verb == EO_COMPLETE_NEW)
 		return eo_statement_make_insert(statement, names, key, options, s->set,
 										verbs[s->verb].update);
 	return eo_statement_make_update(statement, names, key, options, s->set,

@@ -82,6 +82,8 @@ typedef struct EoRecord
 	int64_t		ttl_s;			/* epoch seconds; 0: none */
 	int64_t		writes;			/* COMMITTING: the finish makes so many beside
 								 * the record.  COMPLETED: it has made them */
+	EoJsonValue *undone;		/* origins of seals, see
+								 * eo_record_read_undone() */
 	EoJsonValue *item;			/* all of it, for a write that is conditional
 								 * on it */
 } EoRecord;
@@ -92,6 +94,9 @@ eo_record_ttl_after(int64_t from_ms, int64_t retention_s)
 {
 	return (from_ms + 999) / 1000 + retention_s;
 }
+
+/* Does the record note that the seal with this origin was undone? */
+extern bool eo_record_read_undone(const EoRecord *r, const char *origin);
 
 /* The retention of the claim; otherwise_s if the record does not say. */
 static inline int64_t
@@ -129,9 +134,12 @@ typedef enum EoVerb
 								 * IN_PROGRESS */
 	EO_RESUME,					/* own COMMITTING -> IN_PROGRESS, with a new
 								 * lease; needs an origin */
+	EO_NOTE_UNDONE,				/* own COMMITTING by another seal: notes that
+								 * this one was undone; needs an origin */
 
 	/* For a transaction with writes of the caller's, see transact.c. */
-	EO_COMPLETE_NEW,			/* free -> COMPLETED */
+	EO_COMPLETE_NEW,			/* absent -> COMPLETED */
+	EO_COMPLETE_FREE,			/* free, as seen -> COMPLETED */
 	EO_COMPLETE_EXPIRED,		/* expired, as seen -> COMPLETED */
 
 	EO_FORGET,					/* as seen -> FAILED, without runs */
@@ -170,9 +178,9 @@ typedef struct EoWrite
 
 	/*
 	 * The text of the origin of the transaction that seals, which no other
-	 * transaction has.  For EO_ABORT, EO_BURY, EO_UNSEAL and EO_RESUME, that
-	 * of the transaction whose seal is undone: NULL if it sealed nothing, ""
-	 * if it left no origin.
+	 * transaction has.  For EO_ABORT, EO_BURY, EO_UNSEAL, EO_RESUME and
+	 * EO_NOTE_UNDONE, that of the transaction whose seal is undone: NULL if
+	 * it sealed nothing, "" if it left no origin.
 	 */
 	const char *origin;
 	const char *payload_sha256; /* NULL: neither compared nor set */
@@ -202,11 +210,11 @@ eo_record_keep(EoWrite *w, int64_t from_ms, int64_t retention_s)
  * EO_TOO_LARGE if it is longer than EO_MAX_KEY_BYTES; then *len is the length that
  * it would have.  out has room for EO_MAX_KEY_BYTES and a NUL.
  */
-extern EoStatus eo_record_make_pk(const EoLayout *layout, const char *prefix, const char *key,
-								  char *out, size_t *len) EO_MUST_CHECK;
+extern EoStatus eo_record_key_make(const EoLayout *layout, const char *prefix, const char *key,
+								   char *out, size_t *len) EO_MUST_CHECK;
 
 /* The longest result or error that fits into an item beside this partition key. */
-extern size_t eo_record_max_value(const EoLayout *layout, size_t pk_len);
+extern size_t eo_record_key_room(const EoLayout *layout, size_t pk_len);
 
 /*
  * Count in *size what a result takes up in an item of this layout.  Returns EO_OK; or, where
@@ -262,7 +270,7 @@ extern EoState eo_record_state_after(EoVerb verb);
 extern bool eo_record_is_dated(EoVerb verb);
 
 /* Is this the partition key of a record, under the prefix of any server? */
-extern bool eo_record_is_pk(const EoLayout *layout, const char *pk);
+extern bool eo_record_key_matches(const EoLayout *layout, const char *pk);
 
 /* The partition key in an item; NULL if there is none. */
 extern const char *eo_record_pk_of(const EoLayout *layout, EoJsonValue *item);

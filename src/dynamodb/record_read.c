@@ -47,6 +47,20 @@ eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 		read_foreign(layout, item, record);
 }
 
+bool
+eo_record_read_undone(const EoRecord *r, const char *origin)
+{
+	for (size_t i = 0; i < eo_json_array_length(r->undone); i++)
+	{
+		size_t		len;
+		const char *noted = eo_json_string(eo_json_array_get(r->undone, i), &len);
+
+		if (noted != NULL && strcmp(noted, origin) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* A record of ours, which shows to other clients what one of ours showed them last. */
 static EoStatus
 read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
@@ -85,6 +99,7 @@ read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	(void) eo_json_attr_n(item, a[EO_A_RETENTION].name, &record->retention_s);
 	(void) eo_json_attr_n(item, a[EO_A_TTL].name, &record->ttl_s);
 	(void) eo_json_attr_n(item, a[EO_A_WRITES].name, &record->writes);
+	record->undone = eo_json_get(eo_json_get(item, a[EO_A_UNDONE].name), "SS");
 
 	/*
 	 * Other writers may leave absurd numbers, with which arithmetic would

@@ -9,8 +9,9 @@
  * of the two values whose letters follow.
  *
  * Only what the Developer Guide documents is used: SET, REMOVE, "+" and "-", "=", "<>",
- * "<=", AND, OR, IS MISSING, RETURNING ALL NEW *.  A write that needs more has no
- * spelling, and is always sent as an UpdateItem.
+ * "<=", AND, OR, IS MISSING, RETURNING ALL NEW *.  Where the shorthand asks what a set
+ * contains, or adds to one, the statement is for items that do not have the set.  A write
+ * that needs more has no spelling, and is always sent as an UpdateItem.
  *
  * Sources: "PartiQL update statements", "PartiQL insert statements", "PartiQL operators"
  * and "Running batch operations with PartiQL" (Amazon DynamoDB Developer Guide);
@@ -40,6 +41,7 @@
 #define IF_NOT_EXISTS "if_not_exists("
 #define NOT_EXISTS "attribute_not_exists("
 #define EXISTS "attribute_exists("
+#define OR_NOT_CONTAINED " OR NOT contains(#"
 
 /* The names of a layout and what has been found out while a statement is made. */
 typedef struct Making
@@ -48,6 +50,7 @@ typedef struct Making
 	const EoAttributeName *names;
 	size_t		nvalues;
 	char		required[32];	/* letters of attributes that must exist */
+	char		absent[4];		/* of those that must not: sets that are begun */
 	char		read[32];		/* of those that another attribute is set from */
 	char		changed[64];	/* of those that are set or removed */
 	char		target;			/* of the one that is being set */
@@ -64,6 +67,7 @@ static void put_key(Making *m, const EoItemKey *key, const char *before, const c
 static void put_changes(Making *m, const char *update);
 static const char *put_operand(Making *m, const char *p);
 static void put_condition(Making *m, const char *condition);
+static void put_presence(Making *m, const char *letters, const char *test);
 static void put_members(Making *m, const char *update);
 static bool is_plain(const char *name);
 static bool read_reply(EoJsonValue *response, EoStatementReply *reply);
@@ -91,12 +95,8 @@ eo_statement_make_update(EoStatement *s, const EoAttributeName *names, const EoI
 		put_key(&m, key, "\\\"", " AND ", "\\\" = ?");
 		eo_buf_adds(&s->text, " AND ");
 		put_condition(&m, eo_buf_str(&where));
-		for (const char *letter = m.required; *letter != '\0'; letter++)
-		{
-			eo_buf_adds(&s->text, " AND ");
-			put_name(&m, *letter);
-			eo_buf_adds(&s->text, " IS NOT MISSING");
-		}
+		put_presence(&m, m.required, " IS NOT MISSING");
+		put_presence(&m, m.absent, " IS MISSING");
 		eo_buf_adds(&s->text, " RETURNING ALL NEW *\",\"ReturnValuesOnConditionCheckFailure\":"
 					"\"ALL_OLD\",\"Parameters\":[");
 
@@ -241,7 +241,30 @@ skip(const char *p, const char *characters)
 	return p + strspn(p, characters);
 }
 
-/* Append a SET or REMOVE for each attribute that an update sets or removes. */
+/*
+ * Append a SET for what an update adds to a set, "#d :G", which must not be there.  Returns
+ * what follows, NULL if it is something else.
+ */
+static const char *
+put_begun_set(Making *m, const char *p)
+{
+	char		letter = p[0] == '#' ? p[1] : '\0';
+
+	if (letter == '\0' || p[2] != ' ' || p[3] != ':' || p[4] == '\0')
+	{
+		fail(m);
+		return NULL;
+	}
+	note(m, m->changed, sizeof(m->changed), letter);
+	note(m, m->absent, sizeof(m->absent), letter);
+	eo_buf_adds(&m->s->text, " SET ");
+	put_name(m, letter);
+	eo_buf_adds(&m->s->text, " = ?");
+	put_parameter(m, p[4]);
+	return p + 5;
+}
+
+/* Append a SET or REMOVE for each attribute that an update changes. */
 static void
 put_changes(Making *m, const char *update)
 {
@@ -259,6 +282,13 @@ put_changes(Making *m, const char *update)
 		{
 			p += strlen("REMOVE ");
 			removes = true;
+			continue;
+		}
+		if (starts_with(p, "ADD "))
+		{
+			p = put_begun_set(m, p + strlen("ADD "));
+			if (p == NULL)
+				return;
 			continue;
 		}
 		if (*p != '#' || p[1] == '\0')
@@ -320,7 +350,8 @@ put_operand(Making *m, const char *p)
 
 /*
  * Append a condition.  It follows the key with an AND, so an OR that is in no
- * parentheses has no spelling.
+ * parentheses has no spelling.  What a set must not contain is left out, which
+ * leaves that the set must not be there.
  */
 static void
 put_condition(Making *m, const char *condition)
@@ -332,6 +363,13 @@ put_condition(Making *m, const char *condition)
 		const char *function = starts_with(p, NOT_EXISTS "#") ? NOT_EXISTS :
 		starts_with(p, EXISTS "#") ? EXISTS : NULL;
 
+		if (starts_with(p, OR_NOT_CONTAINED))
+		{
+			const char *end = strchr(p, ')');
+
+			p = end != NULL ? end + 1 : p + strlen(p);
+			continue;
+		}
 		if (function != NULL)
 		{
 			p += strlen(function);
@@ -362,6 +400,18 @@ put_condition(Making *m, const char *condition)
 				fail(m);
 			eo_buf_addc(&m->s->text, *p++);
 		}
+	}
+}
+
+/* Append the same test of each attribute. */
+static void
+put_presence(Making *m, const char *letters, const char *test)
+{
+	for (; *letters != '\0'; letters++)
+	{
+		eo_buf_adds(&m->s->text, " AND ");
+		put_name(m, *letters);
+		eo_buf_adds(&m->s->text, test);
 	}
 }
 

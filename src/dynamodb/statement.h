@@ -10,6 +10,7 @@
  *
  * - PartiQL has no function if_not_exists.  A statement uses the attribute itself, and requires
  *	 that it exists.
+ * - Where the UpdateItem asks what a set contains, or adds to it, there must be no set.
  * - UPDATE is refused if there is no item, and INSERT if there is one.
  *
  * So an accepted statement has done what the UpdateItem would have done, and a refused one

@@ -68,7 +68,7 @@ eo_key_owns(const EoKey *k, const EoTxClaim *claim)
 void
 eo_key_check_size(const EoKey *k, const char *what, size_t len, const char *hint)
 {
-	size_t		max = eo_record_max_value(k->store->layout, strlen(k->pk));
+	size_t		max = eo_record_key_room(k->store->layout, strlen(k->pk));
 
 	if (len <= max)
 		return;

@@ -3,10 +3,16 @@
  * transact.c
  *	  A key completed together with writes of the caller's in DynamoDB.
  *
- * There is one TransactWriteItems.  Its first action makes the record COMPLETED,
- * under the condition of an acquire; the other actions are the caller's writes.
- * DynamoDB carries out all of them or none.  So the key is completed if and only if
- * the caller's writes were made, and no lease, seal or worker is needed.
+ * There is one TransactWriteItems.  Its first action makes the record COMPLETED; the
+ * other actions are the caller's writes.  DynamoDB carries out all of them or none.
+ * So the key is completed if and only if the caller's writes were made, and no lease,
+ * seal or worker is needed.
+ *
+ * The first request is for a key without a record.  If there is one that is free, or
+ * past its time, a second request replaces exactly what was seen.  An acquire needs
+ * one request for both.  But a late copy of an acquire, which finds that the key has
+ * become free again, leaves a lease that ends; a late copy of this would complete the
+ * key.
  *
  * Whether the write was applied is found out as for every other write, see answer.c:
  * by a token that is new with each call and becomes the record's owner.  If a reply
@@ -23,7 +29,9 @@
  *	 written.  But an earlier copy of the request may have been applied, or may still
  *	 arrive when their conditions are true.  In that case the record is buried
  *	 before the error is raised, which also shows whether the copy was applied
- *	 (settle_doubt()).
+ *	 (settle_doubt()).  A copy that replaces a record as it was seen cannot be
+ *	 buried, and where other clients delete records nothing stays buried: then the
+ *	 outcome is unknown.
  *
  *-------------------------------------------------------------------------
  */
@@ -56,16 +64,26 @@
 /* An error names so many refused writes, and counts the others. */
 #define MAX_TOLD 5
 
+/* A key that is being transacted. */
+typedef struct Transacting
+{
+	EoAcquiring a;
+	const EoTransact *ask;
+	bool		may_replace;	/* a copy of a request that replaces a record
+								 * as it was seen may still arrive */
+} Transacting;
+
 static void check_tables(const EoKey *k, const char *function, const EoTransactItems *actions);
 static void check_records(const EoKey *k, const EoTransactItems *actions);
 pg_noreturn static void raise_held(const EoKey *k, const char *by, const char *hint);
 static void fill_write(const EoAcquiring *a, const EoTransact *ask, EoWrite *w);
-static EoAnswer *run(EoAcquiring *a, const EoTransact *ask, EoVerb verb, const EoRecord *seen);
-static bool attempt(EoAcquiring *a, const EoTransact *ask);
-static bool may_still_be_applied(const EoClaim *claim);
-static void take_completed(EoAcquiring *a, const EoTransact *ask);
-static bool is_settled(const EoAnswer *answer);
-static bool settle_doubt(EoAcquiring *a, const EoTransact *ask);
+static EoAnswer *run(Transacting *t, EoVerb verb, const EoRecord *seen);
+static bool attempt(Transacting *t);
+static bool replace(Transacting *t, EoAnswer **answer);
+static bool refuses_copies(const Transacting *t, EoState state);
+static bool may_still_be_applied(const Transacting *t, bool answered);
+static void take_completed(Transacting *t);
+static bool settle_doubt(Transacting *t);
 pg_noreturn static void raise_refused(const EoAcquiring *a, const EoTransact *ask,
 									  const EoAnswer *answer);
 static char *describe_reasons(const EoAnswer *answer, const EoTransactItems *actions);
@@ -75,11 +93,11 @@ eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 {
 	EoAcquire	terms = {.key = ask->key,.lease_ms = -1,.retention_s = -1,
 	.payload_sha256 = ask->payload_sha256};
-	EoAcquiring a;
-	const EoKey *k = &a.k;
+	Transacting t = {.ask = ask};
+	const EoKey *k = &t.a.k;
 	bool		answered = false;
 
-	eo_acquire_init(&a, store, &terms, claim);
+	eo_acquire_init(&t.a, store, &terms, claim);
 	eo_key_check_result(k, ask->result,
 						"Store it elsewhere, for example by a write of this transaction.");
 	eo_transact_check(k, "idem_transact()", ask->actions);
@@ -90,8 +108,8 @@ eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 	{
 		memset(claim, 0, sizeof(*claim));
 		eo_key_need_clock(k, "transact");
-		claim->answered_here = eo_acquire_check_slots(&a);
-		answered = claim->answered_here || attempt(&a, ask);
+		claim->answered_here = eo_acquire_check_slots(&t.a);
+		answered = claim->answered_here || attempt(&t);
 	}
 	if (!answered)
 	{
@@ -99,7 +117,7 @@ eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 		memset(claim, 0, sizeof(*claim));
 		claim->outcome = EO_CLAIM_IN_PROGRESS;
 	}
-	if (a.in_doubt && may_still_be_applied(claim))
+	if (may_still_be_applied(&t, answered))
 	{
 		EoError		error = {.status = EO_UNKNOWN};
 
@@ -164,7 +182,7 @@ check_tables(const EoKey *k, const char *function, const EoTransactItems *action
 static bool
 is_record(const EoStore *store, const char *pk)
 {
-	return eo_record_is_pk(store->layout, pk) || eo_action_item_is_pk(pk) ||
+	return eo_record_key_matches(store->layout, pk) || eo_action_item_is_pk(pk) ||
 		eo_life_item_is_pk(pk);
 }
 
@@ -230,38 +248,37 @@ fill_write(const EoAcquiring *a, const EoTransact *ask, EoWrite *w)
  * has a token of its own, because DynamoDB refuses other bytes under the same one.
  */
 static EoAnswer *
-run(EoAcquiring *a, const EoTransact *ask, EoVerb verb, const EoRecord *seen)
+run(Transacting *t, EoVerb verb, const EoRecord *seen)
 {
+	EoAcquiring *a = &t->a;
+	const EoTransactItems *actions = t->ask->actions;
 	char		request_token[EO_TOKEN_LEN + 1];
 	EoAnswer   *answer;
 
-	fill_write(a, ask, &a->write);
+	fill_write(a, t->ask, &a->write);
 	a->write.seen = seen;
 	eo_store_new_token(request_token);
 	answer = eo_store_prepare_transaction(a->k.store, a->k.pk, verb, &a->write, request_token,
-										  ask->actions->text, ask->actions->n);
+										  actions->text, actions->n);
 	(void) eo_answer_run_one(answer);
 	a->in_doubt |= answer->call.in_doubt;
+	t->may_replace |= answer->call.in_doubt && seen != NULL;
 	return answer;
 }
 
 /* Try to complete the key.  Returns false if the record has changed meanwhile. */
 static bool
-attempt(EoAcquiring *a, const EoTransact *ask)
+attempt(Transacting *t)
 {
-	EoAnswer   *answer = run(a, ask, EO_COMPLETE_NEW, NULL);
-	EoAnswer   *first = answer;
+	EoAcquiring *a = &t->a;
+	EoAnswer   *answer = run(t, EO_COMPLETE_NEW, NULL);
 	bool		answered = false;
 
-	/* An expired record: replace exactly this one. */
-	a->replacing = answer->outcome == EO_NOT_APPLIED && answer->exists &&
-		eo_store_is_replaceable(a->k.store, eo_store_record(answer));
-	if (a->replacing)
-		answer = run(a, ask, EO_COMPLETE_EXPIRED, eo_store_record(first));
+	a->replacing = answer->outcome == EO_NOT_APPLIED && answer->exists && replace(t, &answer);
 	switch (answer->outcome)
 	{
 		case EO_APPLIED:
-			take_completed(a, ask);
+			take_completed(t);
 			answered = true;
 			break;
 		case EO_NOT_APPLIED:
@@ -282,50 +299,80 @@ attempt(EoAcquiring *a, const EoTransact *ask)
 			 */
 			if (a->in_doubt && answer->error.status != EO_CANCELLED)
 				answer->error.status = EO_UNKNOWN;
-			if (answer->error.status != EO_CANCELLED || !settle_doubt(a, ask))
-				raise_refused(a, ask, answer);
-			take_completed(a, ask);
+			if (answer->error.status != EO_CANCELLED || !settle_doubt(t))
+				raise_refused(a, t->ask, answer);
+			take_completed(t);
 			answered = true;
 			break;
 	}
-	if (first != answer)
-		eo_answer_free(first);
 	eo_answer_free(answer);
 	return answered;
 }
 
 /*
- * An earlier copy of the request may arrive when the run that has the key gives it back.
- * Nobody can bury that copy, since the record is another's.  So the caller must not be told
- * that nothing was done.
+ * There is a record.  If the key is free or expired all the same, replace exactly this
+ * record; then *answer is that request's.  Returns true if an expired record was to be
+ * replaced: its refusal says that it has changed.  The refusal for a free one says what
+ * the key is, or that this run has other terms than the run before.
  */
 static bool
-may_still_be_applied(const EoClaim *claim)
+replace(Transacting *t, EoAnswer **answer)
 {
-	return claim->outcome == EO_CLAIM_IN_PROGRESS || claim->outcome == EO_CLAIM_RETRY_LATER;
+	const EoStore *store = t->a.k.store;
+	EoAnswer   *first = *answer;
+	const EoRecord *seen = eo_store_record(first);
+	bool		expired = eo_store_is_replaceable(store, seen);
+
+	if (expired || eo_store_is_free(store, seen))
+	{
+		*answer = run(t, expired ? EO_COMPLETE_EXPIRED : EO_COMPLETE_FREE, seen);
+		eo_answer_free(first);
+	}
+	return expired;
+}
+
+/*
+ * There is a record that is not ours.  Does it refuse every copy of a request that may still
+ * arrive?  A record of our own layout refuses the copies of a first request for as long as
+ * requests can be late, because nobody deletes it before its time.  Clients of other layouts
+ * delete the records of runs that fail.  What a record means for a copy that replaces one as
+ * it was seen is not looked into.
+ */
+static bool
+refuses_copies(const Transacting *t, EoState state)
+{
+	return !t->may_replace && (t->a.k.store->layout->is_native || state == EO_STATE_COMPLETED);
+}
+
+/*
+ * Another run has the key, but an earlier copy of the request may be applied when that
+ * gives it back.  Nobody can bury the copy, since the record is another's.  So the
+ * caller must not be told that nothing was done.  A key may be in progress in this
+ * cluster before it has a record.
+ */
+static bool
+may_still_be_applied(const Transacting *t, bool answered)
+{
+	const EoClaim *claim = t->a.claim;
+	bool		has_record = answered && !claim->answered_here;
+
+	return t->a.in_doubt &&
+		(claim->outcome == EO_CLAIM_IN_PROGRESS || claim->outcome == EO_CLAIM_RETRY_LATER) &&
+		(!has_record || !refuses_copies(t, EO_STATE_IN_PROGRESS));
 }
 
 /* The key is completed.  fence and runs stay 0: a transaction returns no item. */
 static void
-take_completed(EoAcquiring *a, const EoTransact *ask)
+take_completed(Transacting *t)
 {
+	EoAcquiring *a = &t->a;
 	EoClaim    *claim = a->claim;
 
 	claim->outcome = EO_CLAIM_COMPLETED;
-	claim->result = ask->result != NULL ? pstrdup(ask->result) : NULL;
+	claim->result = t->ask->result != NULL ? pstrdup(t->ask->result) : NULL;
 	claim->expires_at_ms = (a->write.kept_from_s + a->write.retention_s) * 1000;
 	eo_session_tokens_forget(a->k.store->server, a->k.pk);
 	eo_service_clock_share(&a->k.store->client);
-}
-
-/* Does the record that refused a write refuse every copy of it that may still arrive? */
-static bool
-is_settled(const EoAnswer *answer)
-{
-	const EoRecord *r = eo_store_record(answer);
-
-	return answer->exists && (r->state == EO_STATE_COMPLETED ||
-							  (r->state == EO_STATE_FAILED && !r->has_retry));
 }
 
 /*
@@ -334,32 +381,30 @@ is_settled(const EoAnswer *answer)
  * under our token, which refuses that copy.  Returns true if the copy was applied.
  */
 static bool
-settle_doubt(EoAcquiring *a, const EoTransact *ask)
+settle_doubt(Transacting *t)
 {
+	EoAcquiring *a = &t->a;
 	EoWrite		w;
 	EoAnswer   *answer;
+	const EoRecord *r;
+	bool		exists;
 	bool		applied;
 
 	if (!a->in_doubt)
 		return false;
-	fill_write(a, ask, &w);
+	fill_write(a, t->ask, &w);
 	w.payload_sha256 = w.result = NULL;
 	w.result_len = 0;
 	answer = eo_store_write(a->k.store, a->k.pk, EO_BURY, &w);
-
-	/*
-	 * It could not be buried: no answer, or the record of a run that may give
-	 * it back.
-	 */
-	if (answer->outcome == EO_FAILED_CALL ||
-		(answer->outcome == EO_NOT_APPLIED && !is_settled(answer)))
+	r = eo_store_record(answer);
+	exists = answer->outcome == EO_APPLIED ||
+		(answer->outcome == EO_NOT_APPLIED && answer->exists);
+	applied = exists && r->state == EO_STATE_COMPLETED && strcmp(r->owner, a->token) == 0;
+	if (!applied && (!exists || !refuses_copies(t, r->state)))
 	{
 		answer->error.status = EO_UNKNOWN;
-		raise_refused(a, ask, answer);
+		raise_refused(a, t->ask, answer);
 	}
-	applied = answer->outcome == EO_NOT_APPLIED && answer->exists &&
-		eo_store_record(answer)->state == EO_STATE_COMPLETED &&
-		strcmp(eo_store_record(answer)->owner, a->token) == 0;
 	eo_answer_free(answer);
 	return applied;
 }

@@ -15,6 +15,7 @@
 #include "dynamodb/clock.h"
 #include "dynamodb/http.h"
 #include "keys/wait.h"
+#include "server/error.h"
 #include "server/store.h"
 #include "storage/proc.h"
 #include "utils/memutils.h"
@@ -63,10 +64,9 @@ lock_within(VirtualTransactionId holder, int64 wait_ms)
 	PG_CATCH();
 	{
 		LockTimeout = users_limit;
-		MemoryContextSwitchTo(context);
+		eo_error_roll_back(context);
 		error = CopyErrorData();
 		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);

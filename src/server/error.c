@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
 #include "lib/stringinfo.h"
@@ -65,6 +66,18 @@ static const Report reports[] = {
 };
 
 StaticAssertDecl(lengthof(reports) == EO_UNKNOWN + 1, "a report for each EoStatus");
+
+/*
+ * This comes before anything that can raise, such as a copy of the error.  PostgreSQL ends a
+ * session that leaves such a subtransaction open outside of a transaction block, at its next
+ * ROLLBACK.
+ */
+void
+eo_error_roll_back(MemoryContext context)
+{
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(context);
+}
 
 void
 eo_error_raise(const EoError *error, const char *doing, const char *key, const char *server)

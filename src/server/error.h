@@ -25,6 +25,13 @@
 #define ERRCODE_EO_UNSETTLED		MAKE_SQLSTATE('I','D','0','0','9')
 
 /*
+ * Roll back the subtransaction that the caller has begun by itself, first of all in its
+ * PG_CATCH().  The error is still there, to be copied into context, which is current then,
+ * or thrown again.
+ */
+extern void eo_error_roll_back(MemoryContext context);
+
+/*
  * Raise the error that a call to the store ended with.  key may be NULL (a call
  * about the table).  The message names key and server; the service's code, text
  * and request id are in the detail, advice is in the hint, no secret is in any.

@@ -269,8 +269,8 @@ eo_store_pk(const EoStore *store, const char *key)
 	size_t		len;
 	size_t		max = eo_layout_max_key(store->layout);
 
-	if (eo_record_make_pk(store->layout, eo_text_to_utf8(store->server->key_prefix),
-						  eo_text_to_utf8(key), pk, &len) != EO_OK)
+	if (eo_record_key_make(store->layout, eo_text_to_utf8(store->server->key_prefix),
+						   eo_text_to_utf8(key), pk, &len) != EO_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("key for server \"%s\" is too long", store->server->name),
@@ -303,13 +303,19 @@ eo_store_new_token(char token[EO_TOKEN_LEN + 1])
 bool
 eo_store_is_replaceable(const EoStore *store, const EoRecord *r)
 {
+	if (r->is_foreign && (r->state == EO_STATE_IN_PROGRESS || r->state == EO_STATE_FAILED))
+		return eo_store_is_free(store, r);
+	return eo_store_is_expired(store, r);
+}
+
+bool
+eo_store_is_free(const EoStore *store, const EoRecord *r)
+{
 	int64		now_ms = eo_client_now_ms(&store->client);
 
-	if (r->is_foreign && r->state == EO_STATE_IN_PROGRESS)
+	if (r->state == EO_STATE_IN_PROGRESS)
 		return r->lease_ms + store->server->clock_skew_ms < now_ms;
-	if (r->is_foreign && r->state == EO_STATE_FAILED)
-		return r->has_retry && r->retry_ms <= now_ms;
-	return eo_store_is_expired(store, r);
+	return r->state == EO_STATE_FAILED && r->has_retry && r->retry_ms <= now_ms;
 }
 
 bool
@@ -438,8 +444,9 @@ pk_of_record(const EoStore *store, EoJsonValue *json)
 /*
  * A record shows a new lease if that ends no earlier than was asked.  It
  * shows a seal only if it names the same transaction: of two transactions that
- * complete under the same token, only one may believe that it has sealed.  It shows a
- * finish with so many writes only if it says that they were made.
+ * complete under the same token, only one may believe that it has sealed.  It shows that
+ * a seal was undone only if it notes that seal, and so refuses a late copy of it.  It shows
+ * a finish with so many writes only if it says that they were made.
  */
 static bool
 shows_record(const void *item, const void *written)
@@ -452,6 +459,9 @@ shows_record(const void *item, const void *written)
 		return false;
 	if (w->verb == EO_SEAL || w->verb == EO_SEAL_NEW || w->verb == EO_SEAL_EXPIRED)
 		return r->origin_text != NULL && strcmp(r->origin_text, w->origin) == 0;
+	if ((w->verb == EO_UNSEAL || w->verb == EO_RESUME || w->verb == EO_NOTE_UNDONE) &&
+		w->origin[0] != '\0' && !eo_record_read_undone(r, w->origin))
+		return false;
 	if (w->verb == EO_WAIVE || (w->verb == EO_FINISH && w->writes > 0))
 		return r->writes == w->writes;
 

@@ -90,6 +90,9 @@ extern bool eo_store_is_expired(const EoStore *store, const EoRecord *r);
  */
 extern bool eo_store_is_replaceable(const EoStore *store, const EoRecord *r);
 
+/* May the key of the record be claimed: is its lease dead, or is it failed and due? */
+extern bool eo_store_is_free(const EoStore *store, const EoRecord *r);
+
 /* The kind of the answers that the functions below return. */
 extern const EoItemKind eo_store_record_kind;
 

@@ -270,10 +270,9 @@ run_handler(const EoHandler *handler, const EoKey *k, Run *run)
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(context);
+		eo_error_roll_back(context);
 		run->error = CopyErrorData();
 		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);

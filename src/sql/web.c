@@ -206,10 +206,9 @@ acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(context);
+		eo_error_roll_back(context);
 		error = CopyErrorData();
 		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);

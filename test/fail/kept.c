@@ -110,18 +110,23 @@ use_of_slots(Use *use)
 		const EoSlot *slot = &t->slots[i];
 		const EoTargetEntry *entry = &t->targets[slot->target];
 		uint32		places[2] = {entry->role_share, entry->database_share};
-		uint32		chunks;
+		uint32		of_pk;
+		uint32		of_error;
+		uint32		weight;
 
 		if (slot->info.state == EO_SLOT_FREE)
 			continue;
-		chunks = eo_claim_table_chunks(slot->pk_len) + eo_claim_table_chunks(slot->error_len);
+		of_pk = eo_claim_table_chunks(slot->pk_len);
+		of_error = eo_claim_table_chunks(slot->error_len);
+		/* A claim of a session pays for the slot that settles it, too. */
+		weight = slot->info.prepaid ? 0 : slot->info.session ? 2 : 1;
 		use->slots++;
-		use->chunks += chunks;
+		use->chunks += of_pk + of_error;
 		use->targets[slot->target]++;
 		for (int j = 0; j < 2; j++)
 		{
-			use->shares[places[j]][EO_RESOURCE_SLOTS]++;
-			use->shares[places[j]][EO_RESOURCE_CHUNKS] += chunks;
+			use->shares[places[j]][EO_RESOURCE_SLOTS] += weight;
+			use->shares[places[j]][EO_RESOURCE_CHUNKS] += weight * of_pk + of_error;
 			use->shares[places[j]][EO_RESOURCE_TARGETS] += use->targets[slot->target] == 1;
 			use->shares[places[j]][EO_RESOURCE_BURIED] += eo_slot_can_be_given_up(&slot->info);
 		}

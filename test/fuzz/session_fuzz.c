@@ -54,6 +54,7 @@ typedef struct Item
 	EoState		state;
 	char		owner[40];
 	char		origin[20];		/* "": none */
+	char		undone[400];	/* each with a space behind it */
 	bool		has_retry;
 	int64_t		retry_ms;
 	int64_t		lease_ms;
@@ -107,6 +108,15 @@ is_own_run_or_sealed(const Sent *w)
 }
 
 static bool
+is_undone(const Sent *w)
+{
+	char		noted[32];
+
+	snprintf(noted, sizeof(noted), "%s ", w->origin);
+	return strstr(item.undone, noted) != NULL;
+}
+
+static bool
 condition_holds(const Sent *w)
 {
 	switch (w->verb)
@@ -122,7 +132,10 @@ condition_holds(const Sent *w)
 		case EO_FAIL:
 			return is_own_run(w) || (is_own(w) && item.state == EO_STATE_FAILED);
 		case EO_SEAL:
-			return is_own_run(w) && strcmp(item.origin, w->origin) != 0;
+			return is_own_run(w) && !is_undone(w);
+		case EO_NOTE_UNDONE:
+			return is_own(w) && item.state == EO_STATE_COMMITTING &&
+				strcmp(item.origin, w->origin) != 0;
 		case EO_FINISH:
 			return is_own(w) && item.state == EO_STATE_COMMITTING;
 		case EO_ABORT:
@@ -157,6 +170,14 @@ apply(const Sent *w)
 		strcpy(item.origin, w->origin);
 	if (w->verb == EO_ACQUIRE || w->verb == EO_COMPLETE)
 		item.origin[0] = '\0';
+	if (claims)
+		item.undone[0] = '\0';
+	if ((w->verb == EO_UNSEAL || w->verb == EO_NOTE_UNDONE) && !is_undone(w))
+	{
+		if (strlen(item.undone) + 32 > sizeof(item.undone))
+			item.undone[0] = '\0';
+		strcat(strcat(item.undone, w->origin), " ");
+	}
 	item.has_retry = item.state == EO_STATE_FAILED && !w->terminal;
 	item.retry_ms = w->verb == EO_FAIL ? w->now_ms + 5000 : 0;
 	return true;
@@ -170,7 +191,25 @@ shows(const Sent *w)
 		return false;
 	if (w->verb == EO_SEAL || w->verb == EO_SEAL_NEW)
 		return strcmp(item.origin, w->origin) == 0;
+	if ((w->verb == EO_UNSEAL || w->verb == EO_NOTE_UNDONE) && !is_undone(w))
+		return false;
 	return w->verb != EO_EXTEND || item.lease_ms >= w->lease_ms;
+}
+
+static int
+put_undone(char *out, size_t size)
+{
+	const char *next = item.undone;
+	int			n = 0;
+
+	while (*next != '\0')
+	{
+		int			len = (int) strcspn(next, " ");
+
+		n += snprintf(out + n, size - n, "%s\"%.*s\"", n == 0 ? ",\"undone\":{\"SS\":[" : ",", len, next);
+		next += len + 1;
+	}
+	return n + (n > 0 ? snprintf(out + n, size - n, "]}") : 0);
 }
 
 static int
@@ -185,6 +224,7 @@ put_item(char *out, size_t size)
 
 	if (item.origin[0] != '\0')
 		n += snprintf(out + n, size - n, ",\"origin\":{\"S\":\"%s\"}", item.origin);
+	n += put_undone(out + n, size - n);
 	if (item.has_retry)
 		n += snprintf(out + n, size - n, ",\"retry_ms\":{\"N\":\"%lld\"}", (long long) item.retry_ms);
 	return n + snprintf(out + n, size - n, "}");
@@ -481,7 +521,7 @@ make_write(Writer *writer, EoVerb verb)
 		snprintf(writer->origin, sizeof(writer->origin), "o/%u/1/0/1", ++serial);
 	strcpy(current.owner, writer->token);
 	if (verb == EO_SEAL || verb == EO_SEAL_NEW ||
-		verb == EO_ABORT || verb == EO_UNSEAL || verb == EO_BURY)
+		verb == EO_ABORT || verb == EO_UNSEAL || verb == EO_BURY || verb == EO_NOTE_UNDONE)
 		strcpy(current.origin, writer->origin);
 	current.now_ms = INT64_C(1780000000000) + clock_us / 1000;
 	current.lease_ms = current.now_ms + 1000 * (1 + next_byte() % 60);
@@ -538,7 +578,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const EoVerb verbs[] = {EO_ACQUIRE, EO_SEAL, EO_FINISH, EO_COMPLETE, EO_FAIL, EO_RELEASE,
-	EO_EXTEND, EO_SEAL_NEW, EO_ABORT, EO_BURY, EO_UNSEAL, EO_ACQUIRE};
+	EO_EXTEND, EO_SEAL_NEW, EO_ABORT, EO_BURY, EO_UNSEAL, EO_NOTE_UNDONE};
 	static EoServer server;
 	static EoStats stats;
 	static EoStore store;

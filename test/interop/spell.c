@@ -33,21 +33,22 @@ static const struct
 	{EO_EXTEND, "extend", EO_STATE_IN_PROGRESS}, {EO_SEAL, "seal", EO_STATE_IN_PROGRESS},
 	{EO_SEAL_NEW, "seal_new", EO_STATE_FAILED}, {EO_FINISH, "finish", EO_STATE_COMMITTING},
 	{EO_ABORT, "abort", EO_STATE_COMMITTING}, {EO_UNSEAL, "unseal", EO_STATE_COMMITTING},
-	{EO_RESUME, "resume", EO_STATE_COMMITTING},
+	{EO_RESUME, "resume", EO_STATE_COMMITTING}, {EO_NOTE_UNDONE, "note_undone", EO_STATE_COMMITTING},
+	{EO_COMPLETE_NEW, "complete_new", EO_STATE_FAILED},
 
 	/* Of records in a new state only. */
 	{EO_WAIVE, "waive", EO_STATE_COMMITTING}, {EO_BURY, "bury", EO_STATE_COMMITTING},
-	{EO_COMPLETE_NEW, "complete_new", EO_STATE_FAILED},
 
 	/* And of the layout native, where what was seen has a state. */
 	{EO_REPLACE, "replace", EO_STATE_COMPLETED}, {EO_FORGET, "forget", EO_STATE_COMPLETED},
 	{EO_SEAL_EXPIRED, "seal_expired", EO_STATE_COMPLETED},
-	{EO_COMPLETE_EXPIRED, "complete_expired", EO_STATE_COMPLETED}
+	{EO_COMPLETE_EXPIRED, "complete_expired", EO_STATE_COMPLETED},
+	{EO_COMPLETE_FREE, "complete_free", EO_STATE_FAILED}
 };
 
 #define N_VERBS ((int) (sizeof(verbs) / sizeof(verbs[0])))
-#define N_SPELLED 11
-#define N_UNSEEN 14
+#define N_SPELLED 13
+#define N_UNSEEN 15
 #define NEW_STATE "PARKED"
 
 static unsigned int state;
@@ -95,6 +96,10 @@ put_value(EoBuf *out, const EoLayout *layout, EoRecordAttribute a, EoState from)
 		case EO_A_ORIGIN:
 			eo_buf_addf(out, "{\"S\":\"%s\"}", origins[one_of(4)]);
 			break;
+		case EO_A_UNDONE:
+			/* The engine answers with the members of a set in their order. */
+			eo_buf_addf(out, "{\"SS\":[%s\"life/7/7/7\"]}", one_of(3) ? "" : "\"" ORIGIN "\",");
+			break;
 		case EO_A_STATUS_SHOWN:
 		case EO_A_STATUS_COPY:
 			eo_buf_addf(out, "{\"S\":\"%s\"}", words[one_of(16) > 0 ? 0 : one_of(5)]);
@@ -134,8 +139,8 @@ put_item(EoBuf *out, const EoLayout *layout, const char *pk, EoState from)
 		if (name == NULL || a == EO_A_KEY || a == EO_A_SORT_KEY ||
 			(one_of(25) == 0 && (forced == NULL || a != EO_A_STATUS)))
 			continue;
-		/* Most records have no writes. */
-		if (a == EO_A_WRITES && one_of(4) > 0)
+		/* Most records have no writes, and no seals that were undone. */
+		if ((a == EO_A_WRITES || a == EO_A_UNDONE) && one_of(4) > 0)
 			continue;
 		eo_buf_addf(out, ",\"%s\":", name);
 		put_value(out, layout, (EoRecordAttribute) a, from);
@@ -172,7 +177,7 @@ make_write(EoWrite *w)
 	w->writes = one_of(4) == 0 ? 1 : 0;
 }
 
-/* Read the record as it was when it was seen: completed, and otherwise as it is. */
+/* Read the record as it was when it was seen: in another state, and otherwise as it is. */
 static bool
 see(const EoLayout *layout, const char *pk, EoState from, EoJson **doc, EoRecord *seen)
 {
@@ -181,7 +186,7 @@ see(const EoLayout *layout, const char *pk, EoState from, EoJson **doc, EoRecord
 	bool		ok;
 
 	eo_buf_init(&item, 1 << 16);
-	forced = layout->states[EO_STATE_COMPLETED];
+	forced = layout->states[from];
 	put_item(&item, layout, pk, from);
 	forced = NEW_STATE;
 	state = before;

@@ -25,9 +25,9 @@
  *   How a settler finds out that a transaction was aborted (commit.pml has the steps), lives
  *   (lives.pml), the row of the outbox at which two transactions of one token
  *   conflict before they seal: here the seal alone keeps them apart; the end of max_hold, after
- *   which a session's claim has a lease like any other; and a lease that runs out under a late
- *   seal of a transaction that is over.  That takes a seal whose origin was replaced and
- *   that is late, nobody who meets the record before its lease ends, and an unseal that is later
+ *   which a session's claim has a lease like any other; and a lease that runs out under a seal
+ *   of a transaction that is over.  That takes a seal that arrives after its resume was
+ *   refused, nobody who meets the record before its lease ends, and an unseal that is later
  *   still; then (e) does not hold until the next beat.
  *
  * Invariants
@@ -36,7 +36,7 @@
  *   (b) No two transactions have committed the work of the key.
  *   (c) From every state the database can settle the key.
  *   (d) Once the slot of a transaction is free, a late copy of its seal seals the record no
- *       more, unless the origin of another transaction has replaced its own since.
+ *       more, whatever other transactions have done since.
  *   (e) While a session holds the claim nobody else gets the key.
  *
  *   (a), (b), (d) and (e) are assertions.  Judge is that of commit.pml.
@@ -68,6 +68,7 @@ mtype = { IN_PROGRESS, COMMITTING, COMPLETED, FAILED,			/* a record */
 mtype status = IN_PROGRESS;
 bool ours = true;				/* its token is that of the claim */
 byte origin;					/* of the last seal; 0: the claim's own */
+bool undone[MAX_IDS];			/* the seals that the record notes as taken back */
 bool dead;						/* its lease is over */
 
 mtype tx[MAX_IDS] = NONE;
@@ -155,10 +156,12 @@ end:
 /* ----- DynamoDB ----- */
 
 /* A seal takes an IN_PROGRESS record of its token, unless this very seal was taken back. */
-#ifndef NO_ORIGIN_ON_SEAL
+#ifdef NO_UNDONE
+#define takes_seal(x)	(status == IN_PROGRESS && ours)
+#elif defined(ONE_UNDONE)
 #define takes_seal(x)	(status == IN_PROGRESS && ours && origin != (x))
 #else
-#define takes_seal(x)	(status == IN_PROGRESS && ours)
+#define takes_seal(x)	(status == IN_PROGRESS && ours && !undone[x])
 #endif
 
 /* The answer counts if the record names this seal. */
@@ -176,7 +179,7 @@ inline deliver_seal(x, arrives)
 		seals[x]--;
 		if
 		:: takes_seal(x) ->
-			invariant_d = (tx[x] != ENDED || (origin != 0 && origin != x));
+			invariant_d = (tx[x] != ENDED);
 			assert(invariant_d);
 			status = COMMITTING;
 			origin = x;
@@ -204,18 +207,20 @@ inline apply_resume(x)
 	:: takes_back(x) ->
 		status = IN_PROGRESS;
 		origin = x;
+		undone[x] = true;
 		dead = false
 	:: else
 	fi
 }
 
-/* The origin is left even if the seal has never arrived. */
+/* The seal is noted as taken back even if it has never arrived. */
 inline apply_unseal(x)
 {
 	if
 	:: takes_back(x) || (status == IN_PROGRESS && ours) ->
 		status = IN_PROGRESS;
-		origin = x
+		origin = x;
+		undone[x] = true
 	:: else
 	fi
 }
@@ -278,6 +283,17 @@ inline send_way_back(x)
 	}
 }
 
+/* A record that another seal of the claim has sealed notes this one, too. */
+inline apply_note(x)
+{
+	if
+#ifndef NO_NOTE
+	:: status == COMMITTING && ours && origin != (x) -> undone[x] = true
+#endif
+	:: else
+	fi
+}
+
 /* What was refused found no record that this seal has sealed.  It may still arrive. */
 #ifndef RESUME_IS_ENOUGH
 #define after_resume(x)		(takes_back(x) -> ENDED : TO_UNSEAL)
@@ -296,7 +312,8 @@ inline take_back(x)
 			apply_resume(x)
 		:: else ->
 			tx[x] = ENDED;
-			apply_unseal(x)
+			apply_unseal(x);
+			apply_note(x)
 		fi;
 		printf("the worker takes seal %d back\n", x)
 	}

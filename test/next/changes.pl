@@ -31,7 +31,7 @@ change('src/commit/outbox.c', qr/(\tform_writes\(&row->writes, values, nulls\);\
 
 # A new attribute of records.
 change('src/dynamodb/layout.h', qr/\tEO_A_TTL,\n/, "\tEO_A_MADE_BY,\n\tEO_A_TTL,\n");
-change('src/dynamodb/layout.c', qr/\[EO_A_WRITES\] = \{'w', "eo_writes"\},\n/, qq([EO_A_WRITES] = {'w', "eo_writes"},[EO_A_MADE_BY] = {'y', "eo_made_by"},\n));
+change('src/dynamodb/layout.c', qr/\[EO_A_WRITES\] = \{'w', "eo_writes"\},/, q([EO_A_WRITES] = {'w', "eo_writes"},[EO_A_MADE_BY] = {'y', "eo_made_by"},));
 change('src/dynamodb/layout.c', qr/\[EO_A_WRITES\] = \{'w', "writes"\},/, q([EO_A_WRITES] = {'w', "writes"},[EO_A_MADE_BY] = {'y', "made_by"},));
 change('src/dynamodb/record.c', qr/#define SET_TERMS ", #a = :a/, '#define SET_TERMS ", #y = :j, #a = :a');
 change('src/dynamodb/record.c', qr/(of a write that sets the retention, too \*\/\n)/,

@@ -70,12 +70,6 @@ sub neither_done
 	return is(join(' ', count_work($key), $record->{status}, $record->{result} // '-'), '0 FAILED -', $what);
 }
 
-sub cancel_commit
-{
-	$sql->("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = 'COMMIT;' AND state = 'active'");
-	return;
-}
-
 # ----- each write under each fault --------------------------------------------
 
 # Those with a code end a commit, with that SQLSTATE.
@@ -215,7 +209,7 @@ foreach my $way ([ 'late seal', working('late seal'), qr/\d/ ],
 	fault(key => $key, to => 'COMMITTING', do => 'hold');
 	$run = start_script($node, $script);
 	await_request(key => $key, to => 'COMMITTING');
-	cancel_commit();
+	cancel_commit($node);
 	like(finish_script($run), qr/57014/, "$key: the commit is cancelled");
 	settled($node);
 	release_held();

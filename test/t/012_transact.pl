@@ -221,29 +221,78 @@ wait_until("$late: it arrives when the condition is true", sub {
 is(counter('late'), 7, "$late: it writes nothing");
 is(record($table, 'late')->{status}, 'FAILED', "$late: it does not touch the record");
 
+# The record that was left is another run's meanwhile, which gave it back: the key is free again.
+sub arrives
+{
+	my ($what, $of, $left) = @_;
+	release_held();
+	wait_until("$what: it arrives", sub {
+		my ($first) = requests(op => 'TransactWriteItems');
+		return $first->{code} ne '' || $first->{status};
+	});
+	is(counter($of), $left, "$what: it writes nothing");
+	return;
+}
+
+my %of_others = (owner => '11111111-1111-4111-8111-111111111111', fence => 1, runs => 1, created_ms => time() * 1000,
+	updated_ms => time() * 1000, ttl => time() + 86400);
+my %given_back = (%of_others, status => 'FAILED', error => '{"message": "given back"}', retry_ms => 0);
+
+my $between = 'a false condition, before the request arrives after a run of others';
+reset_proxy();
+fault(op => 'TransactWriteItems', do => 'hold');
+like(run_script($node, call('between', 5)), qr/ERROR:  ID007: .*ConditionalCheckFailed/s, "$between: the error");
+like(run_script($node, "SELECT outcome FROM idem_acquire('between');\nSELECT idem_fail('between', '\"later\"');"), qr/acquired/,
+	"$between: others can have the key");
+set_counter('between', 7);
+arrives($between, 'between', 7);
+isnt(record($table, 'between')->{status}, 'COMPLETED', "$between: it does not complete the key");
+
 # Another run has the key when the second copy comes, and gives it back before the first one does.
 my $taken = 'a key that is taken, before the request arrives late';
 reset_proxy();
-my %of_others = (owner => '11111111-1111-4111-8111-111111111111', fence => 1, runs => 1, created_ms => time() * 1000,
-	updated_ms => time() * 1000, ttl => time() + 86400);
 put_record($table, 'taken', %of_others, status => 'IN_PROGRESS', lease_ms => (time() + 3600) * 1000);
 fault(op => 'TransactWriteItems', do => 'hold');
 set_counter('taken', 0);
-like(run_script($node, call('taken')), $unknown, "$taken: nobody is told that nothing was done");
-put_record($table, 'taken', %of_others, status => 'FAILED', error => '{"message": "given back"}', retry_ms => 0);
-release_held();
-wait_until("$taken: it is applied", sub { record($table, 'taken')->{status} eq 'COMPLETED' });
-is(counter('taken'), 1, "$taken: it is done once");
-($said) = under(call('taken'));
-like($said, qr/^completed\|t/, "$taken: the next call is told so");
-is(counter('taken'), 1, "$taken: and does not do it again");
+like(run_script($node, call('taken')), qr/^in_progress\|/, "$taken: the answer");
+put_record($table, 'taken', %given_back);
+arrives($taken, 'taken', 0);
 
 # The same, and the second copy is refused by a write, too.
 $taken = 'a key that is taken, and a condition that is false';
 reset_proxy();
 put_record($table, 'taken too', %of_others, status => 'IN_PROGRESS', lease_ms => (time() + 3600) * 1000);
-($said) = under(call('taken too', 5), { do => 'drop' }, cancel([ 'None', 'ConditionalCheckFailed', 'None' ], nth => 2));
-like($said, $unknown, "$taken: nobody is told that nothing was done");
+fault(op => 'TransactWriteItems', do => 'hold');
+fault(op => 'TransactWriteItems', %{ cancel([ 'None', 'ConditionalCheckFailed', 'None' ], nth => 2) });
+set_counter('taken too', 7);
+like(run_script($node, call('taken too', 5)), qr/ERROR:  ID007: /, "$taken: the error");
+put_record($table, 'taken too', %given_back);
+arrives($taken, 'taken too', 7);
+
+# Requests that replace a record as it was seen cannot be buried: their copies are good for
+# that record as long as it stays.
+my %replaced = (free => { %given_back }, past => { %of_others, status => 'FAILED', ttl => 1000 });
+foreach my $key (sort keys %replaced)
+{
+	my $what = "a false condition, and a record that is $key";
+	reset_proxy();
+	put_record($table, $key, %{ $replaced{$key} });
+	fault(op => 'TransactWriteItems', do => 'hold', nth => 2);
+	set_counter($key, 0);
+	like(run_script($node, call($key, 5)), $unknown, "$what: nobody is told that nothing was done");
+	set_counter($key, 7);
+	release_held();
+	wait_until("$what: it is applied", sub { record($table, $key)->{status} eq 'COMPLETED' });
+	is(counter($key), 8, "$what: it is done once");
+	like((under(call($key)))[0], qr/^completed\|t\|/, "$what: the next call is told so");
+}
+
+# A record that is free is replaced with the run counted, and only as it was seen.
+put_record($table, 'again', %given_back, runs => 3);
+($said, $sent) = under(call('again'), { do => 'lose', nth => 2 });
+is($said, 'completed|f|||"done"', 'a record that was given back: the answer');
+is(record($table, 'again')->{runs}, 4, 'a record that was given back: the run is counted');
+is(counter('again'), 1, 'a record that was given back: done once');
 
 # whatever the second copy meets: its own first copy had been applied
 my $applied = 'a false condition, after a request that was applied';

@@ -5,6 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib $FindBin::Bin;
 use ExactOnce;
+use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
@@ -12,7 +13,7 @@ use Time::HiRes qw(time);
 my $table = 'tap_late_claims';
 my %options = (table => $table, commit_timeout => '20s', request_timeout => '20s', clock_skew => 0);
 # looks after 50 ms, 600 ms and 9 s
-my $node = new_node('late_claims', options => \%options, conf => "exactonce.test_hurry = 100\n");
+my $node = new_node('late_claims', options => \%options, conf => "exactonce.test_hurry = 100\nmax_prepared_transactions = 2\n");
 sweep_nothing($table);
 my $record = sub { record($table, $_[0]) // { status => 'none', owner => '' } };
 
@@ -110,6 +111,83 @@ reset_proxy();
 put_failed('acquired');
 cancel_held($node, 'acquired', 'idem_acquire', 'IN_PROGRESS', 1);
 let_go('acquired', 'IN_PROGRESS', 2);
+
+# ----- seals of one claim, which outlives them --------------------------------
+
+# Completes a claim, in a transaction whose seal is held, and cancels it.
+sub cancel_seal
+{
+	my ($key, $token, $n) = @_;
+	fault(key => $key, to => 'COMMITTING', do => 'hold');
+	my $run = start_script($node, "BEGIN;\nSELECT idem_complete('$key', '$n', token => '$token');\nCOMMIT;\n");
+	await_request(key => $key, to => 'COMMITTING', n => $n);
+	cancel_commit($node);
+	like(finish_script($run), qr/57014/, "$key: seal $n is cancelled");
+	return;
+}
+
+sub keep
+{
+	my ($key) = @_;
+	reset_proxy();
+	return $node->safe_psql('postgres', "SELECT token FROM idem_acquire('$key', lease => '10 min')");
+}
+
+# The seals arrive when all is over, and change nothing.
+sub seals_are_refused
+{
+	my ($key, $seals) = @_;
+	is($record->($key)->{status}, 'IN_PROGRESS', "$key: the claim stands");
+	release_held();
+	wait_until("$key: late seals are refused", sub { answered($key, 'COMMITTING', 400) == $seals });
+	is($record->($key)->{status}, 'IN_PROGRESS', "$key: the claim stands further on");
+	return;
+}
+
+my $token = keep('one after the other');
+cancel_seal('one after the other', $token, $_) foreach 1, 2, 3;
+wait_until('one after the other: three seals are taken back', sub { answered('one after the other', 'IN_PROGRESS', 200) == 4 });
+seals_are_refused('one after the other', 3);
+$node->safe_psql('postgres', "BEGIN; SELECT idem_complete('one after the other', '4', token => '$token'); COMMIT");
+settled($node);
+is($record->('one after the other')->{status}, 'COMPLETED', 'one after the other: it can be completed');
+
+# Several claims, whose seals are taken back in a batch, the second time from records that note one.
+reset_proxy();
+my @many = map { "many $_" } 1 .. 6;
+my %token = map { split /\|/ } split /\n/, $node->safe_psql('postgres',
+	"SELECT key, token FROM idem_acquire_many(ARRAY['" . join("','", @many) . "'], on_commit => 'keep', lease => '10 min')");
+foreach my $n (1, 2)
+{
+	fault(key => 'many', to => 'COMMITTING', do => 'hold', times => 6);
+	my $run = start_script($node, "BEGIN;\n" . join('', map { "SELECT idem_complete('$_', '$n', token => '$token{$_}');\n" } @many) . "COMMIT;\n");
+	await_request(key => 'many', to => 'COMMITTING', n => 6 * $n);
+	cancel_commit($node);
+	like(finish_script($run), qr/57014/, "many: their seals are cancelled, $n");
+	settled($node);
+}
+my $undone = sub {
+	my $item = dynamodb(GetItem => { TableName => $table, Key => { pk => { S => "IDEMPOTENCY#$_[0]" } }, ConsistentRead => JSON::PP::true });
+	return scalar @{ $item->{Item}{undone}{SS} // [] };
+};
+is(join(' ', map { $undone->($_) } @many), '2 2 2 2 2 2', 'many: each record notes two undone seals');
+release_held();
+wait_until('many: late seals are refused', sub { count_requests(key => 'many', to => 'COMMITTING', status => 400) == 12 });
+
+# A transaction in another database has sealed the record when the seal is to be taken back.
+$node->safe_psql('postgres', 'CREATE DATABASE other');
+$node->safe_psql('other', 'CREATE EXTENSION exactonce; ' . server_sql('exactonce', %options));
+$token = keep('one under the other');
+fault(key => 'under the other', to => 'IN_PROGRESS', do => 'drop', times => 0);
+cancel_seal('one under the other', $token, 1);
+$node->safe_psql('other', "BEGIN; SELECT idem_complete('one under the other', '2', token => '$token'); PREPARE TRANSACTION 'other'");
+is($record->('one under the other')->{status}, 'COMMITTING', 'one under the other: another transaction is prepared');
+end_fault('under the other');
+wait_until('one under the other: the first seal is settled', sub {
+	$node->safe_psql('postgres', "SELECT count(*) FROM exactonce_claims WHERE key = 'one under the other' AND state = 'ending'") eq '0' });
+$node->safe_psql('other', "ROLLBACK PREPARED 'other'");
+wait_until('one under the other: the second is taken back', sub { $record->('one under the other')->{status} eq 'IN_PROGRESS' });
+seals_are_refused('one under the other', 1);
 
 like(slurp_file($node->logfile), qr/WARNING:  exactonce\.test_hurry is 100/, 'a hurry is warned of');
 $node->stop;

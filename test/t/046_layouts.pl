@@ -385,7 +385,7 @@ foreach my $server ('one_clock', 'powertools')
 	is(value_of($server, $key, 'eo_status'), 'COMMITTING', "$server: a key is sealed");
 	is($clients{$server}{begin}->($key, 3600), 0, "$server: a sealed key bars other clients");
 	is(value_of($server, $key, $expiry_name{$server}), '4102444800', "$server: for as long as it takes");
-	$sql->("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = 'COMMIT;' AND state = 'active'");
+	cancel_commit($node);
 	finish_script($script);
 	release_held();
 	reset_proxy();
@@ -393,6 +393,20 @@ foreach my $server ('one_clock', 'powertools')
 	is(count_work($key), '0', "$server, aborted after its seal: the work is not done");
 	is($clients{$server}{begin}->($key, 3600), 1, "$server, aborted after its seal: other clients may run");
 }
+
+# The record that is left by a transact in doubt is deleted by another client.
+my $gated = q{SELECT outcome FROM idem_transact('gated', '[{"ConditionCheck": {"TableName": "tap_layouts_stale",
+	"Key": {"IdempotencyKey": "gate"}, "ConditionExpression": "attribute_exists(IdempotencyKey)"}}]', server => 'powertools')};
+like(run_script($node, $gated), qr/ERROR:  ID007: .*ConditionalCheckFailed/s, 'a false condition of a transact');
+fault(op => 'TransactWriteItems', do => 'hold');
+like(run_script($node, $gated), qr/ERROR:  ID006: .*the outcome is unknown/s,
+	'a false condition of a transact in doubt: nobody is told that nothing was done');
+is($clients{powertools}{begin}->('gated', 3600), 1, '... since a run of another client');
+is($clients{powertools}{give_up}->('gated'), 1, '... may delete the record');
+write_of(PutItem => 'stale', Item => { IdempotencyKey => { S => 'gate' } });
+release_held();
+wait_until('... and the late request finds none', sub { (value_of('powertools', 'gated', 'status') // '') eq 'COMPLETED' });
+reset_proxy();
 
 foreach my $server ('one_clock', 'powertools')
 {

@@ -11,7 +11,7 @@ use Test::More;
 
 my $node = ExactOnce::FailPoints::begin("$FindBin::Bin/../fail/exactonce.so");
 is(join(' ', ExactOnce::FailPoints::functions_without_case($node)), '', 'every function has a case');
-foreach my $sample ([ idem_once => qw(memory outage room) ], [ idem_acquire => qw(lost) ],
+foreach my $sample ([ idem_once => qw(memory outage room) ], [ idem_acquire => qw(lost) ], [ action_cancel => qw(heap) ],
 	[ 'worker, a commit' => qw(unsent) ], [ 'worker, another timeout' => qw(memory) ])
 {
 	my ($name, @kinds) = @$sample;

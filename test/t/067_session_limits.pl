@@ -100,7 +100,7 @@ foreach my $how ('plain', 'extended')
 	fault(key => $how, to => 'COMMITTING', do => 'hold');
 	go_on($how);
 	await_request(key => $how, to => 'COMMITTING', n => 1);
-	$sql->("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query ~ 'COMMIT' AND state = 'active' AND pid <> pg_backend_pid()");
+	cancel_commit($node);
 	await_word("refused $how");
 	wait_until("$how: the worker has taken the seal back", sub {
 		grep({ ($_->{status} // 0) == 200 } requests(key => $how, to => 'IN_PROGRESS')) > 1 && state_of($how) eq 'session' });

@@ -15,7 +15,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(
-  new_node stop_without_crash server_sql wait_until settled processes_of crash freeze await_end
+  new_node stop_without_crash server_sql wait_until settled cancel_commit processes_of crash freeze await_end
   script_file start_script finish_script run_script without_places halt_until say_in_script go_on await_word
   control reset_proxy fault end_fault release_held await_request requests count_requests
   dynamodb item record records status_of action_status put_record sweep_nothing);
@@ -81,6 +81,15 @@ sub wait_until
 		usleep(20_000);
 	}
 	return fail($what);
+}
+
+# Cancels the commits that are waiting.
+sub cancel_commit
+{
+	my ($node) = @_;
+	$node->safe_psql('postgres',
+		"SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query ~ '\\mCOMMIT;' AND state = 'active' AND pid <> pg_backend_pid()");
+	return;
 }
 
 # Waits until the worker of the database has nothing left to do.  A claim that

@@ -51,8 +51,8 @@ put_variant(EoBuf *body, EoVerb verb, int variant)
 	w.origin = variant & ORIGIN ? "o/1/2/3" : variant & NO_ORIGIN ? "" : NULL;
 	w.holder = variant & HOLDER ? "psql" : NULL;
 	w.writes = variant & WRITES ? 7 : 0;
-	/* A seal always says whose it is. */
-	if (verb >= EO_SEAL && verb <= EO_SEAL_EXPIRED)
+	/* A seal always says whose it is, and so does what is noted of one. */
+	if ((verb >= EO_SEAL && verb <= EO_SEAL_EXPIRED) || verb == EO_NOTE_UNDONE)
 		w.origin = "o/1/2/3";
 	eo_buf_init(body, 100000);
 	eo_record_put_write(layout, body, "tab", "IDEMPOTENCY#\"k\"", verb, &w);
@@ -89,8 +89,9 @@ test_states(void)
 
 		put_variant(&body, (EoVerb) verb, 0);
 		set = strstr(eo_buf_str(&body), "SET #s = :");
-		if (verb == EO_EXTEND)
-			ok(set == NULL && eo_record_state_after(EO_EXTEND) == EO_STATE_IN_PROGRESS, "the state stays");
+		if (verb == EO_EXTEND || verb == EO_NOTE_UNDONE)
+			ok(set == NULL && eo_record_state_after((EoVerb) verb) ==
+			   (verb == EO_EXTEND ? EO_STATE_IN_PROGRESS : EO_STATE_COMMITTING), "the state stays");
 		else if (set != NULL)
 		{
 			snprintf(value, sizeof(value), "\":%c\":{\"S\":\"%s\"}", set[10],
@@ -124,7 +125,7 @@ test_variants(void)
 	ok(has(EO_RELEASE, 0, "#n = if_not_exists(#n, :1) - :1"), "a run that is not counted");
 	ok(has(EO_ACQUIRE, PAYLOAD, "SET #s = :I") && has(EO_ACQUIRE, PAYLOAD, "#p = :p)") &&
 	   !has(EO_ACQUIRE, 0, "#p"), "a fingerprint is compared");
-	ok(has(EO_REPLACE, 0, " REMOVE #v, #e, #r, #w, #g, #h, #p\"") && has(EO_REPLACE, PAYLOAD, " REMOVE #v, #e, #r, #w, #g, #h\""),
+	ok(has(EO_REPLACE, 0, " REMOVE #v, #e, #r, #w, #d, #g, #h, #p\"") && has(EO_REPLACE, PAYLOAD, " REMOVE #v, #e, #r, #w, #d, #g, #h\""),
 	   "that of an expired record is dropped");
 	ok(has(EO_COMPLETE, RESULT, "#v = :v REMOVE #l, #r, #e, #g, #w\"") && has(EO_COMPLETE, ERROR, "(#a, :a) REMOVE #l, #r, #e, #g, #w, #v\""),
 	   "a result is set or removed, whether there is an error or not");
@@ -133,8 +134,8 @@ test_variants(void)
 	   has(EO_FAIL, TERMINAL, "(#a, :a) REMOVE #l, #v, #e, #r\""), "so is an error, and the instant of the next try");
 	ok(has(EO_ABORT, ORIGIN, "(#s = :I OR (#s = :M AND #g = :g))\"") && has(EO_ABORT, 0, "(#s = :I)\"") &&
 	   has(EO_ABORT, NO_ORIGIN, "(#s = :I OR (#s = :M AND attribute_not_exists(#g)))\""), "whose seal is undone");
-	ok(has(EO_ACQUIRE, HOLDER, "#t = :t, #a = :a, #h = :h REMOVE #v, #e, #r, #g\"") &&
-	   has(EO_ACQUIRE, 0, "#t = :t, #a = :a REMOVE #v, #e, #r, #g, #h\"") &&
+	ok(has(EO_ACQUIRE, HOLDER, "#t = :t, #a = :a, #h = :h REMOVE #v, #e, #r, #d, #g\"") &&
+	   has(EO_ACQUIRE, 0, "#t = :t, #a = :a REMOVE #v, #e, #r, #d, #g, #h\"") &&
 	   has(EO_ACQUIRE, 0, "\":t\":{\"N\":\"3603\"}"), "a claim notes its retention, and who made it");
 	ok(has(EO_SEAL, WRITES, ", #w = :q REMOVE") && has(EO_SEAL_NEW, WRITES, ", #w = :q REMOVE") &&
 	   has(EO_SEAL_EXPIRED, WRITES, ", #w = :q REMOVE") &&
@@ -145,6 +146,7 @@ test_variants(void)
 	   has(EO_COMPLETE_NEW, 0, "#g, #w"), "and there is no number if it makes none");
 	ok(has(EO_SEAL_NEW, HOLDER, "#a = :a, #h = :h") && has(EO_SEAL_EXPIRED, HOLDER, "#a = :a, #h = :h") &&
 	   has(EO_COMPLETE_NEW, HOLDER, "#a = :a, #h = :h") &&
+	   has(EO_COMPLETE_FREE, HOLDER, "#a = :a, #h = :h") &&
 	   has(EO_COMPLETE_EXPIRED, HOLDER, "#a = :a, #h = :h"), "so does every other verb that makes one");
 	for (int verb = EO_COMPLETE; verb <= EO_RESUME; verb++)
 	{
@@ -154,7 +156,10 @@ test_variants(void)
 		   has((EoVerb) verb, HOLDER, "\":w\":{\"N\":\"3\"}") && !has((EoVerb) verb, HOLDER, "#h"),
 		   "the owner's writes keep the record for that retention");
 	}
-	ok(has(EO_UNSEAL, ORIGIN, "#g = :g REMOVE") && !has(EO_UNSEAL, 0, "#g"), "and which cannot be repeated");
+	ok(has(EO_UNSEAL, ORIGIN, "#g = :g REMOVE #v, #w ADD #d :G\"") && !has(EO_UNSEAL, 0, "#d") &&
+	   has(EO_UNSEAL, ORIGIN, "\":G\":{\"SS\":[\"o/1/2/3\"]}") && has(EO_RESUME, ORIGIN, "#w ADD #d :G\"") &&
+	   has(EO_SEAL, 0, " AND (attribute_not_exists(#d) OR NOT contains(#d, :g))\""),
+	   "and which cannot be repeated");
 	ok(has(EO_RESUME, ORIGIN, "#o = :o AND #s = :M AND #g = :g\"") &&
 	   has(EO_RESUME, ORIGIN, "SET #s = :I, #l = :l, #u = :i, "), "a claim that goes on has a new lease");
 }
@@ -163,9 +168,10 @@ test_variants(void)
 static void
 test_seen(void)
 {
-	static const EoVerb verbs[] = {EO_REPLACE, EO_SEAL_EXPIRED, EO_COMPLETE_EXPIRED, EO_FORGET};
+	static const EoVerb verbs[] =
+	{EO_REPLACE, EO_SEAL_EXPIRED, EO_COMPLETE_EXPIRED, EO_COMPLETE_FREE, EO_FORGET};
 
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 	{
 		EoVerb		verb = verbs[i];
 
@@ -183,6 +189,17 @@ test_seen(void)
 	}
 }
 
+/* A late copy of a completion is refused as soon as there is a record, or another one. */
+static void
+test_completions(void)
+{
+	ok(has(EO_COMPLETE_NEW, 0, "\"ConditionExpression\":\"attribute_not_exists(#k)\""),
+	   "a completion of a key without a record");
+	ok(has(EO_COMPLETE_FREE, UPDATED, "\"ConditionExpression\":\"#s = :S AND #o = :O AND attribute_not_exists(#f) "
+		   "AND #u = :U AND ((#s = :F AND #r <= :i AND #o <> :o) OR (#s = :I AND #l < :d))\""),
+	   "a completion of a free key, as it was seen");
+}
+
 static void
 test_keys(void)
 {
@@ -192,13 +209,13 @@ test_keys(void)
 
 	memset(key, 'k', sizeof(key));
 	key[EO_MAX_KEY_BYTES - 12 - 4] = '\0';
-	ok(eo_record_make_pk(layout, "app/", key, pk, &len) == EO_OK && len == EO_MAX_KEY_BYTES &&
+	ok(eo_record_key_make(layout, "app/", key, pk, &len) == EO_OK && len == EO_MAX_KEY_BYTES &&
 	   strlen(pk) == EO_MAX_KEY_BYTES, "the longest key");
 	ok(strncmp(pk, "IDEMPOTENCY#app/k", 17) == 0, "is made of prefix and key");
-	ok(eo_record_make_pk(layout, "app/x", key, pk, &len) == EO_TOO_LARGE && len == EO_MAX_KEY_BYTES + 1,
+	ok(eo_record_key_make(layout, "app/x", key, pk, &len) == EO_TOO_LARGE && len == EO_MAX_KEY_BYTES + 1,
 	   "one more byte is too long");
-	ok(eo_record_max_value(layout, 20) > 408900 &&
-	   eo_record_max_value(layout, 20) < EO_MAX_ITEM_BYTES,
+	ok(eo_record_key_room(layout, 20) > 408800 &&
+	   eo_record_key_room(layout, 20) < EO_MAX_ITEM_BYTES,
 	   "room for a result");
 	ok(eo_layout_find("modern") == NULL, "no other layout");
 }
@@ -226,7 +243,7 @@ test_actions(void)
 	   strcmp(beside.data + 10 + strlen(alone.data), "}") == 0, "an action does not, and is the same");
 	eo_buf_free(&alone);
 	eo_buf_free(&beside);
-	ok(eo_record_is_pk(layout, "IDEMPOTENCY#a") && !eo_record_is_pk(layout, "idempotency#a"),
+	ok(eo_record_key_matches(layout, "IDEMPOTENCY#a") && !eo_record_key_matches(layout, "idempotency#a"),
 	   "the keys of records");
 }
 
@@ -380,6 +397,7 @@ main(void)
 	test_states();
 	test_variants();
 	test_seen();
+	test_completions();
 	test_keys();
 	test_actions();
 	test_records();

@@ -22,6 +22,7 @@ typedef struct Values
 
 static const EoValue values[EO_VALUE_LETTERS] = {
 	['a'] = {EO_VALUE_STRING, 0, offsetof(Values, a), 0},
+	['t'] = {EO_VALUE_SET, 0, offsetof(Values, a), 0},
 	['n'] = {EO_VALUE_NUMBER, 0, offsetof(Values, n), 0}
 };
 
@@ -68,7 +69,11 @@ test_updates(void)
 			  " \\\"runs\\\" <= ? AND \\\"runs\\\" IS NOT MISSING" RETURNING
 			  "[{\"N\":\"1\"},{\"S\":\"P\"},{\"S\":\"K\"},{\"N\":\"7\"}]}", "a key of two parts");
 	is_string(put(false, &key, "#s = :a OR #o = :a", "SET #s = :n"), "", "an OR beside the key");
-	is_string(put(false, &key, "attribute_exists(#k)", "ADD #s :n"), "", "an ADD");
+	is_string(put(false, &key, "#o = :a AND (attribute_not_exists(#s) OR NOT contains(#s, :a))", "SET #o = :a REMOVE #n ADD #s :t"),
+			  UPDATE " SET \\\"owner\\\" = ? REMOVE \\\"runs\\\" SET \\\"status\\\" = ? WHERE \\\"pk\\\" = ?"
+			  " AND \\\"owner\\\" = ? AND (\\\"status\\\" IS MISSING) AND \\\"status\\\" IS MISSING" RETURNING
+			  "[{\"S\":\"A\"},{\"SS\":[\"A\"]},{\"S\":\"K\"},{\"S\":\"A\"}]}", "a set that is begun");
+	is_string(put(false, &key, "attribute_exists(#k)", "ADD #s"), "", "an ADD of nothing");
 	is_string(put(false, &key, "attribute_exists(#k)", "SET #s = list_append(#s, :a)"), "", "a function");
 	is_string(put(false, &key, "attribute_exists(#z)", "SET #s = :a"), "", "an attribute without a name");
 	is_string(put(false, &key, "attribute_exists(#k)", "SET #s = :z"), "no value", "a letter without a value");
@@ -98,17 +103,15 @@ static void
 test_verbs(void)
 {
 	const EoLayout *layout = eo_layout_find("native");
-	static const EoVerb never[] = {EO_BURY, EO_COMPLETE_NEW};
 	EoBuf		body;
 	EoWrite		w = {.owner = "o",.bind = "tx",.origin = "g"};
 
-	for (int i = 0; i < 2; i++)
-	{
-		eo_buf_init(&body, 10000);
-		ok(!eo_record_put_statement(layout, &body, "t", "K", never[i], &w) && body.len == 0,
-		   "a verb without a statement");
-		eo_buf_free(&body);
-	}
+	eo_buf_init(&body, 10000);
+	ok(!eo_record_put_statement(layout, &body, "t", "K", EO_BURY, &w) && body.len == 0,
+	   "a verb without a statement");
+	ok(eo_record_put_statement(layout, &body, "t", "K", EO_COMPLETE_NEW, &w) &&
+	   strstr(body.data, "INSERT INTO") != NULL, "a verb for a key without a record");
+	eo_buf_free(&body);
 }
 
 static bool
