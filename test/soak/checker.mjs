@@ -7,8 +7,8 @@
 //      token that the row says, or by a service that says so itself.
 //   3. Whoever saw COMMIT finds it so, unless a failover has lost the data; whoever saw an
 //      error or rolled back finds that it is not done. Only a lost answer proves nothing.
-//   4. Whoever was told "in progress" was not the only one.  Whoever was told "completed", with a result, finds that result; and sees the work, if it was
-//      done in the same database.
+//   4. Whoever was told "in progress" was not the only one. Whoever was told "completed", with a
+//      result, finds that result; and sees the work, if it was done in the same database.
 //   5. Each write was allowed when it was applied (history.mjs), and a claim of a transaction block is
 //      bound to it.
 //   6. Every key can be completed, and no view shows anything that is left. B settles by itself what
@@ -20,6 +20,8 @@
 //      if its key says so; and an item that transactions of one database write shows the last one.
 //  10. While a transaction is prepared, or a session holds a claim, nobody is given one of its
 //      keys, or told that it is done.
+//  11. When the heir of a primary that was frozen has taken over, and that primary goes on, none of
+//      its transactions commits a claim of the time before.
 
 import { History, engine, plain } from './history.mjs';
 import { SHARED_ROWS, SharedTable } from './lambda.mjs';
@@ -68,6 +70,7 @@ export class Checker {
   #open = new Set();
   #done = new Map();
   #guilty = new Set();
+  #unsettled = [];
   #rows = new Map();
   #written = new Map();
   #orders = new Map();
@@ -131,7 +134,7 @@ export class Checker {
       if (key) this.#guilty.add(key.replace(/^IDEMPOTENCY#/, ''));
       violations.push(text);
     };
-    this.#guilty.clear();
+    this.#guilty = new Set(this.#unsettled);
     this.#rows.clear();
     this.#written.clear();
     this.#orders.clear();
@@ -152,7 +155,7 @@ export class Checker {
     this.#checkOrders(items, counts);
     await this.shared.check(this.violate, this.survivors, counts);
     counts.keys = this.#open.size;
-    if (violations.length === 0) {
+    if (this.#guilty.size === 0 && violations.length === 0) {
       this.#goOn(items);
       await this.shared.goOn();
     }
@@ -260,8 +263,7 @@ export class Checker {
     }
   }
 
-  // A transaction with a claim that was open when the old primary was frozen does not commit it any
-  // more when that goes on, because its heir has taken over meanwhile.
+  // late: what the old primary has committed after it was frozen, and its heir had taken over.
   #checkLate(late) {
     for (const { by, frozen } of late) {
       const { kind, got = {}, did = {} } = this.#attempts.get(by) ?? {};
@@ -438,8 +440,9 @@ export class Checker {
     }
     const isLeft = ({ status, origin }) => status === 'COMMITTING' && lives.has(origin?.split('/')[0]);
     const items = await this.#scan(this.table);
-    return { left: [...items].filter(([pk, item]) => pk.startsWith(PREFIX) && isLeft(item) && !looked.has(pk.slice(PREFIX.length)))
-      .map(([pk, { status }]) => `${pk} ${status}`) };
+    this.#unsettled = [...items.keys()].filter((pk) => pk.startsWith(PREFIX) && isLeft(items.get(pk)))
+      .map((pk) => pk.slice(PREFIX.length)).filter((key) => !looked.has(key));
+    return { left: this.#unsettled.map((key) => `${PREFIX}${key} ${items.get(PREFIX + key).status}`) };
   }
 
   // All that is known about the keys with violations.

@@ -4,6 +4,7 @@
 //
 //   {do: 'direct', places}        where the sessions find their servers from now on
 //   {do: 'begin', round, clients} run the clients of a round
+//   {do: 'crowd', place, databases, count}  beside them so many sessions complete a new key each, once
 //   {do: 'end'}                   let them finish what they do, then {attempts: n}
 //   {do: 'redeliver', places, databases}  try the open keys of the round again: {left, took}, the
 //                                       milliseconds that the engine needed for an answer
@@ -72,6 +73,14 @@ class Clients {
     return {};
   }
 
+  crowd({ place, databases, count }) {
+    for (let i = 0; i < count; i++) {
+      const attempt = { kind: 'acquire', id: `${this.round}.crowd.${++this.#started}`, newKey: true };
+      this.#running.push(this.#runSession({ place, database: databases[i % databases.length] }, [attempt]));
+    }
+    return {};
+  }
+
   // Opens and closes the item that some transacts depend on.
   async #moveGate() {
     for (let open = true; !this.#ended; open = !open) {
@@ -105,7 +114,8 @@ class Clients {
   }
 
   // A new key comes with every second attempt, and each attempt works on one of the latest.
-  #keysOf({ keys, old }) {
+  #keysOf({ keys, old, id, newKey }) {
+    if (newKey) return [`r${this.round}-${id}`];
     const head = Math.floor(this.#started++ / 2);
     const round = old && this.round > 1 ? this.round - 1 : this.round;
     return [...new Set(keys.map((offset) => `r${round}-${Math.max(0, old ? offset : head - offset)}`))];

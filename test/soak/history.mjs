@@ -112,7 +112,14 @@ function findWrongItem({ status, ttl, lease_ms: lease, updated_ms: updated, owne
   return ttl === undefined ? 'no ttl' : ttl < Math.floor(least) ? 'the ttl comes too early' : null;
 }
 
+const withoutUndone = (record) => JSON.stringify({ ...record, undone: undefined }, Object.keys(record).sort());
+
 function findWrongOfOwner(before, after) {
+  if (before.undone?.some((origin) => !after.undone?.includes(origin))) return 'an undone seal is forgotten';
+  // A seal is noted that was undone, and nothing else.
+  if (before.status === 'COMMITTING' && after.status === 'COMMITTING') {
+    return withoutUndone(before) === withoutUndone(after) ? null : 'a sealed record is changed';
+  }
   if (!byOwner.has(`${before.status} ${after.status}`)) return 'the owner must not do this';
   if (before.fence !== after.fence) return 'the fence changes without a claim';
   if (before.status === 'COMMITTING' && after.status === 'COMPLETED' && before.result !== after.result) {

@@ -26,7 +26,7 @@ export class Session {
   async open() {
     try {
       await Promise.race([this.client.connect(), this.left]);
-      await this.ask("SET statement_timeout = '15s'; SET lock_timeout = '5s'");
+      await this.ask("SET statement_timeout = '20s'; SET lock_timeout = '5s'");
       return true;
     } catch {
       this.lost = true;

@@ -43,7 +43,7 @@ END
 	{
 		$world->{faults}->continue_stopped(1);
 		$world->{servers}->end_lag;
-		$world->{servers}->thaw;
+		$world->{servers}->continue_old;
 	}
 }
 
@@ -95,7 +95,7 @@ sub begin_world
 	my $setup = PostgreSQL::Test::Utils::slurp_file("$here/transactions.mjs");
 	$setup =~ s/.*export const SETUP = `\n(.*?)`;.*/$1/s or die 'no SQL for the databases';
 	my %world = (servers => Soak::Servers::begin($name, $setup));
-	$world{faults} = Soak::Faults->new($world{servers});
+	$world{faults} = Soak::Faults->new($world{servers}, sub { ask_clients(\%world, @_) });
 	$world{peer} = start_clients($world{servers}{table});
 	return \%world;
 }

@@ -93,7 +93,8 @@ export function homeOf(label, database) {
   return `last/${label.startsWith('A') ? 'A' : label}/${database}/`;
 }
 
-const sharedItem = ({ label, database, pick }) => `${homeOf(label, database)}${pick}`;
+const sharedItem = ({ label, database, pick }) => `${homeOf(label, database)}${pick % 2}`;
+const writesShared = ({ writes, ordered, kind }) => writes && (ordered || kind === 'once');
 
 const counting = (key) => ({ Update: { TableName: `${process.env.EO_TABLE}_items`, Key: { pk: key },
   UpdateExpression: 'ADD n :one', ExpressionAttributeValues: { ':one': 1 } } });
@@ -106,14 +107,19 @@ const GATE_CHECK = { ConditionCheck: { TableName: `${process.env.EO_TABLE}_items
 function writesOf(attempt, key) {
   if (!attempt.writes) return null;
   const put = (pk) => ({ Put: { TableName: `${process.env.EO_TABLE}_items`, Item: { pk, by: attempt.id } } });
-  return JSON.stringify([counting(key), put(`put/${key}`), ...(attempt.ordered ? [put(sharedItem(attempt))] : [])]);
+  return JSON.stringify([counting(key), put(`put/${key}`), ...(writesShared(attempt) ? [put(sharedItem(attempt))] : [])]);
+}
+
+// The statement before has locked the item.
+async function noteWritten(session, attempt) {
+  if (writesShared(attempt)) await session.ask('INSERT INTO written (item, by) VALUES ($1, $2)', [sharedItem(attempt), attempt.id]);
 }
 
 async function work(session, attempt, key, token, passed = null) {
   await session.ask('INSERT INTO work VALUES ($1, $2, $3)', [key, token, attempt.id]);
   await session.ask('SELECT idem_complete($1, to_jsonb($2::text), token => $3, writes => $4)',
     [key, attempt.id, passed, writesOf(attempt, key)]);
-  if (attempt.writes && attempt.ordered) await session.ask('INSERT INTO written (item, by) VALUES ($1, $2)', [sharedItem(attempt), attempt.id]);
+  await noteWritten(session, attempt);
   attempt.did[key] = token;
 }
 
@@ -138,6 +144,12 @@ async function guarded(session, attempt, table) {
   });
 }
 
+// The outcome of a commit is not known, so somebody does the work again, with that token, soon.
+function passOn(clients, key, token) {
+  clients.kept.delete(key);
+  clients.kept.set(key, token);
+}
+
 export const kinds = {
   // With a snapshot that is older than the claim whoever is told "completed" must see the work.
   acquire: (session, attempt) => session.transaction(attempt, async () => {
@@ -156,6 +168,7 @@ export const kinds = {
     const [key] = attempt.keys;
     await session.ask('INSERT INTO work VALUES ($1, NULL, $2)', [key, attempt.id]);
     await session.ask('SELECT idem_once($1, to_jsonb($2::text), writes => $3)', [key, attempt.id, writesOf(attempt, key)]);
+    await noteWritten(session, attempt);
     attempt.did[key] = null;
     if (attempt.pause) await pause(attempt.pause);
   }),
@@ -263,8 +276,7 @@ export const kinds = {
     if (attempt.undo && !session.lost) await session.ask(`SELECT idem_extend($1, '1 s')`, [key]).catch(() => {});
     if (attempt.leave || session.lost) return;
     await session.transaction(attempt, () => work(session, attempt, key, token));
-    // The outcome is not known, so the client does it again, with its token.
-    if (attempt.end === 'unknown') clients.kept.set(key, token);
+    if (attempt.end === 'unknown') passOn(clients, key, token);
   },
 
   // A claim that lasts as long as the session, however that ends. On B, which no other server
@@ -302,6 +314,7 @@ export const kinds = {
       attempt.got[key] = ['passed', null, token];
       await work(session, attempt, key, token, token);
     });
+    if (attempt.end === 'unknown') passOn(clients, key, token);
   },
 
   // The work is outside of the database, so the key is completed at once.

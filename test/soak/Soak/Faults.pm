@@ -11,12 +11,13 @@ use Time::HiRes qw(time usleep);
 
 # Events that end processes, by force or not.
 my %kills = map { $_ => 1 } qw(terminate_backend kill_backend terminate_worker kill_worker
-  terminate_launcher kill_launcher kill_postmaster crash immediate restart promote end_old);
+  terminate_launcher kill_launcher kill_postmaster crash immediate restart promote end_old strand);
 
+# ask: sends the clients a command (clients.mjs).
 sub new
 {
-	my ($class, $servers) = @_;
-	return bless { servers => $servers, stopped => [], counts => {} }, $class;
+	my ($class, $servers, $ask) = @_;
+	return bless { servers => $servers, ask => $ask, stopped => [], counts => {} }, $class;
 }
 
 # Carries out an event.  Returns whether it did anything; the clients may have to be
@@ -227,6 +228,46 @@ sub stop_and_start
 	return 1;
 }
 
+# ----- several things at once -----------------------------------------------------
+
+# Sessions are terminated while their seals are still on the way; and again, so that the
+# seal of whoever has tried the same claim meanwhile is undone before the first one arrives.
+sub do_strand
+{
+	my ($self, $event) = @_;
+	my $did = 0;
+	$self->continue_stopped(1);
+	fault(to => 'COMMITTING', do => 'delay', ms => 1200 + $event->{ms}, times => 24);
+	foreach my $ms (300, 600)
+	{
+		usleep(1000 * $ms);
+		my @pids = eval { grep { Soak::Servers::title_of($_) =~ /$backend COMMIT/ } processes_of($self->node($event)) };
+		$did |= kill('TERM', @pids) > 0 if @pids;
+	}
+	return $did;
+}
+
+# A transact is sent again, and its first copy arrives when the item that it may depend on
+# has probably been opened or closed (clients.mjs).
+sub do_doubt
+{
+	fault(op => 'TransactWriteItems', do => 'late', lost => \1, ms => 250, times => 1);
+	return 1;
+}
+
+# A worker has several writes to make, and the first of them takes longer than the others.
+sub do_disorder
+{
+	my ($self, $event) = @_;
+	$self->continue_stopped(1);
+	my $pid = $self->pid_of($event, $worker) // return 0;
+	kill 'STOP', $pid;
+	usleep(400_000 + 200 * $event->{ms});
+	fault(op => 'TransactWriteItems', do => 'delay', ms => 300, times => 1);
+	kill 'CONT', $pid;
+	return 1;
+}
+
 # ----- failover and copies -------------------------------------------------------
 
 sub do_lag
@@ -241,17 +282,37 @@ sub do_promote
 {
 	my ($self, $event) = @_;
 	$self->continue_stopped(1);
-	if ($event->{how} eq 'freeze')
-	{
-		# Some sessions are between their seal and their commit.
-		fault(to => 'COMMITTING', do => 'delay', ms => 300, times => 8);
-		usleep(100_000);
-	}
+	$self->crowd_into_seals if $event->{how} eq 'freeze';
 	$self->{servers}->promote($event->{how}, $event->{standby});
 	return 1;
 }
 
-sub do_thaw { $_[0]{servers}->thaw; return 1 }
+# Some sessions of A are between their seals and their commits when it is frozen.
+sub crowd_into_seals
+{
+	my ($self) = @_;
+	my $end = time() + 1;
+	my $sealing = 0;
+	$self->{servers}->note_lives;
+	fault(to => 'COMMITTING', do => 'delay', ms => 1000, times => 24);
+	$self->{ask}->('crowd', place => 'A', databases => \@Soak::Servers::databases, count => 6);
+	until ($sealing >= 4 || time() > $end)
+	{
+		usleep(20_000);
+		$sealing = grep { Soak::Servers::title_of($_) =~ /$backend COMMIT/ } eval { processes_of($self->node({ place => 'A' })) };
+	}
+	return;
+}
+
+# late: the old primary goes on when its heir has taken over.
+sub do_thaw
+{
+	my ($self, $event) = @_;
+	my $end = time() + 4;
+	usleep(20_000) until !$event->{late} || $self->{servers}->has_taken_over || time() > $end;
+	$self->{servers}->thaw;
+	return 1;
+}
 
 sub do_end_old
 {

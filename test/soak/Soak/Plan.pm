@@ -41,7 +41,7 @@ sub draw
 	srand($seed * 100_003 + $round);
 	my $plan = { round => $round, seconds => 7 + rand 4 };
 	$plan->{clients} = [ (map { draw_client() } 1 .. $sessions), (map { draw_service() } 1 .. $services) ];
-	my @events = (draw_events($plan), draw_failover($plan), draw_copy($plan));
+	my @events = (draw_events($plan), draw_failover($plan), draw_copy($plan), draw_together($plan));
 	@events = sort { $a->{at} <=> $b->{at} } @events;
 	$events[$_]{n} = $_ + 1 foreach 0 .. $#events;
 	splice @events, $limit if defined $limit && $limit < @events;
@@ -159,20 +159,29 @@ sub draw_fault
 		$do eq 'throttle' ? (status => 400, code => 'ProvisionedThroughputExceededException') : () };
 }
 
+# What needs several things at once, which the draws above rarely bring together.  These draws
+# come last, so whatever else a seed stands for does not depend on them.
+sub draw_together
+{
+	my ($plan) = @_;
+	return map { { at => 0.5 + rand($plan->{seconds} - 1), do => $_, place => one_of(qw(A B B)), pick => rand(), ms => 250 + int rand 1000 } }
+	  qw(strand strand strand strand doubt doubt doubt doubt disorder disorder disorder);
+}
+
 # A failover of A, at most one in a round.  A primary that is frozen goes on later, beside
 # its heir, for a while.
 sub draw_failover
 {
 	my ($plan) = @_;
 	my $how = one_of(qw(freeze freeze kill immediate));
-	my ($at, $frozen, $thawed, $lag) = (1.5 + rand($plan->{seconds} - 4), one_of(rand 3, 3.6 + rand 0.8), 0.5 + rand 2, one_of(0, 0.1 + rand 0.8));
+	my ($at, $frozen, $thawed, $lag) = (1.5 + rand($plan->{seconds} - 4), one_of(rand 3, 5.2 + rand 0.8), 0.5 + rand 2, one_of(0, 0.1 + rand 0.8));
 	my $cut = one_of(qw(sender slot));
 	my $end = one_of(qw(fast immediate kill));
 	my $standby = one_of(qw(copy rewind));
 	return if rand() > 0.4;
 	return ({ at => $at, do => 'lag', ms => 1000 * $lag, cut => $cut },
 		{ at => $at + $lag, do => 'promote', how => $how, standby => $standby },
-		$how eq 'freeze' ? ({ at => $at + $lag + $frozen, do => 'thaw' },
+		$how eq 'freeze' ? ({ at => $at + $lag + $frozen, do => 'thaw', late => $frozen > 3 },
 			{ at => $at + $lag + $frozen + $thawed, do => 'end_old', how => $end }) : ());
 }
 

@@ -52,7 +52,7 @@ sub server_options
 	my ($self, $place) = @_;
 	return %{ $self->{options} } if $place eq 'A';
 	# Commits of B wait for less time than the retry of a lost seal may take.
-	return (%{ $self->{options} }, commit_timeout => '3s', credentials => 'chain', role_arn => $role, mapping => '');
+	return (%{ $self->{options} }, request_timeout => '2s', commit_timeout => '3s', credentials => 'chain', role_arn => $role, mapping => '');
 }
 
 my $conf = <<"CONF";
@@ -79,7 +79,9 @@ sub begin
 	my ($name, $setup) = @_;
 	my $self = bless { name => $name, table => "tap_$name", failovers => 0, copies => 0,
 		descriptors => 0, memory => 0 }, __PACKAGE__;
-	my %options = (table => $self->{table}, connect_timeout => '1s', request_timeout => '2s', commit_timeout => '5s',
+	# A primary that was frozen for some seconds still takes the answers that have come meanwhile,
+	# and must see by itself that its lease has run out.
+	my %options = (table => $self->{table}, connect_timeout => '1s', request_timeout => '16s', commit_timeout => '17s',
 		lease => '3s', clock_skew => '1s', transact_tables => "$self->{table}_items");
 	$self->{options} = \%options;
 	begin_aws();
@@ -185,6 +187,15 @@ sub end_lag
 	return;
 }
 
+# The lives of the primary, before it is frozen.
+sub note_lives
+{
+	my ($self) = @_;
+	$self->{lives} = { map { $_ => try_sql($self->{pair}{primary}, $_,
+		"SELECT max(life::text) FROM exactonce_lives WHERE state = 'open'") // '' } @databases };
+	return;
+}
+
 sub promote
 {
 	my ($self, $how, $kind) = @_;
@@ -217,7 +228,6 @@ sub promote
 	if ($how eq 'freeze')
 	{
 		@$self{qw(O old_kind)} = ($old, $kind);
-		$pair->{standby} = $pair->new_standby if $kind eq 'copy';
 	}
 	else
 	{
@@ -238,14 +248,31 @@ sub replace_standby
 	return;
 }
 
-# The old primary goes on, beside its heir.
+# Has the heir of a primary that is frozen taken over, in each of the databases?
+sub has_taken_over
+{
+	my ($self) = @_;
+	return 1 unless $self->{frozen};
+	$self->{taken_over} = { map { $_ => try_sql($self->{pair}{primary}, $_, "SELECT bool_and(state = 'settled here') "
+		. "FROM exactonce_lives WHERE life::text = '$self->{lives}{$_}' AND dynamodb_table = '$self->{table}'") // '' } @databases };
+	return !grep { $_ ne 't' } values %{ $self->{taken_over} };
+}
+
+# The old primary goes on, beside its heir, which gets its standby then at the latest.
 sub thaw
 {
 	my ($self) = @_;
 	return unless $self->{frozen};
-	# Has the heir taken over from all lives by now?
-	$self->{taken_over} = !grep { $_ ne 't' } map { try_sql($self->{pair}{primary}, $_,
-		"SELECT bool_and(state IN ('settled here', 'open', 'over')) AND bool_or(state = 'settled here') FROM exactonce_lives") // '' } @databases;
+	$self->has_taken_over;
+	$self->continue_old;
+	$self->{pair}{standby} = $self->{pair}->new_standby if $self->{old_kind} eq 'copy';
+	return;
+}
+
+sub continue_old
+{
+	my ($self) = @_;
+	return unless $self->{frozen};
 	$self->{thawed_at} = time();
 	kill 'CONT', @{ delete $self->{frozen} };
 	return;
@@ -256,9 +283,9 @@ sub thaw
 sub read_late
 {
 	my ($self, $old) = @_;
-	return unless $self->{taken_over};
 	foreach my $database (@databases)
 	{
+		next if ($self->{taken_over}{$database} // '') ne 't';
 		my $rows = try_sql($old, $database, 'SELECT result FROM work WHERE token IS NOT NULL'
 			  . " AND extract(epoch FROM pg_xact_commit_timestamp(xmin)) > $self->{thawed_at}") // next;
 		push @{ $self->{late} }, map { { by => $_, frozen => 1000 * $self->{frozen_at} } } split /\n/, $rows;
