@@ -243,6 +243,8 @@ my %cases = (
 		errors => 1 },
 	'worker, a life after another' => {
 		process => 'worker',
+		begin => "SELECT forget_lives(); BEGIN; INSERT INTO work VALUES (:'k' || '0'); SELECT idem_once(:'k' || '0', '1'); COMMIT;"
+		  . " SELECT await_points(1, 0, 'count_unsettled() = 0');",
 		run => "SELECT fail_give_up_life(); BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '1'); COMMIT;",
 		errors => 1,
 		until => "count_unsettled() = 0 AND NOT EXISTS (SELECT FROM exactonce_lives WHERE state NOT IN ('open', 'settled here', 'over'))",
@@ -411,6 +413,11 @@ BEGIN
 	END LOOP;
 END $$;
 CREATE FUNCTION end_worker() RETURNS void LANGUAGE sql AS $$ SELECT end_process('exactonce worker') $$;
+-- A life that is given up has the worker look again at all lives that it has retired: these are
+-- forgotten, or each run would have more to do than the one before.
+CREATE FUNCTION forget_lives() RETURNS void LANGUAGE sql AS $$
+	DELETE FROM exactonce_internal.lives WHERE number < (SELECT max(number) FROM exactonce_internal.lives);
+	SELECT end_worker() $$;
 CREATE FUNCTION end_launcher() RETURNS void LANGUAGE sql AS $$ SELECT end_process('exactonce launcher') $$;
 
 CREATE FUNCTION claimable(k text, server text DEFAULT 'exactonce') RETURNS text LANGUAGE plpgsql AS $$
