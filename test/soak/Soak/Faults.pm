@@ -304,11 +304,12 @@ sub crowd_into_seals
 	return;
 }
 
-# late: the old primary goes on when its heir has taken over.
+# late: the old primary goes on when its heir has taken over, which may be stopped itself.
 sub do_thaw
 {
 	my ($self, $event) = @_;
 	my $end = time() + 4;
+	$self->continue_stopped(1);
 	usleep(20_000) until !$event->{late} || $self->{servers}->has_taken_over || time() > $end;
 	$self->{servers}->thaw;
 	return 1;

@@ -150,9 +150,17 @@ sub try_sql
 sub stop_server
 {
 	my ($node, $mode) = @_;
-	my $end = time() + 20;
-	usleep(50_000) until $mode ne 'fast' || time() > $end || defined try_sql($node, 'postgres', 'SELECT 1');
+	await_answer($node) if $mode eq 'fast';
 	$node->stop($mode);
+	return;
+}
+
+# A server that has lost a process is up again after a while.
+sub await_answer
+{
+	my ($node) = @_;
+	my $end = time() + 20;
+	usleep(50_000) until time() > $end || defined try_sql($node, 'postgres', 'SELECT 1');
 	return;
 }
 
@@ -265,7 +273,9 @@ sub thaw
 	return unless $self->{frozen};
 	$self->has_taken_over;
 	$self->continue_old;
-	$self->{pair}{standby} = $self->{pair}->new_standby if $self->{old_kind} eq 'copy';
+	return if $self->{old_kind} ne 'copy';
+	await_answer($self->{pair}{primary});
+	$self->{pair}{standby} = $self->{pair}->new_standby;
 	return;
 }
 
