@@ -416,7 +416,7 @@ CREATE FUNCTION end_worker() RETURNS void LANGUAGE sql AS $$ SELECT end_process(
 -- A life that is given up has the worker look again at all lives that it has retired: these are
 -- forgotten, or each run would have more to do than the one before.
 CREATE FUNCTION forget_lives() RETURNS void LANGUAGE sql AS $$
-	DELETE FROM exactonce_internal.lives WHERE number < (SELECT max(number) FROM exactonce_internal.lives);
+	DELETE FROM exactonce_internal.lives WHERE number < (SELECT max(number) - 5 FROM exactonce_internal.lives);
 	SELECT end_worker() $$;
 CREATE FUNCTION end_launcher() RETURNS void LANGUAGE sql AS $$ SELECT end_process('exactonce launcher') $$;
 
