@@ -247,7 +247,7 @@ my %cases = (
 		  . " SELECT await_points(1, 0, 'count_unsettled() = 0');",
 		run => "SELECT fail_give_up_life(); BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '1'); COMMIT;",
 		errors => 1,
-		until => "count_unsettled() = 0 AND NOT EXISTS (SELECT FROM exactonce_lives WHERE state NOT IN ('open', 'settled here', 'over'))",
+		until => "count_unsettled() = 0 AND NOT EXISTS (SELECT FROM exactonce_lives WHERE number > 0 AND state NOT IN ('open', 'settled here', 'over'))",
 		keeps => 1 },
 	'worker, another timeout' => {
 		process => 'worker',
@@ -414,7 +414,8 @@ BEGIN
 END $$;
 CREATE FUNCTION end_worker() RETURNS void LANGUAGE sql AS $$ SELECT end_process('exactonce worker') $$;
 -- A life that is given up has the worker look again at all lives that it has retired: these are
--- forgotten, or each run would have more to do than the one before.
+-- forgotten, or each run would have more to do than the one before.  What a run that has failed had
+-- not retired by then is a life that nobody knows, which no later run waits for.
 CREATE FUNCTION forget_lives() RETURNS void LANGUAGE sql AS $$
 	DELETE FROM exactonce_internal.lives WHERE number < (SELECT max(number) - 5 FROM exactonce_internal.lives);
 	SELECT end_worker() $$;
