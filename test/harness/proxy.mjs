@@ -82,7 +82,7 @@ const ofActions = new Map([['actionId', 'created'], ['pinTokens', 'attempt'], ['
   ['canceledAt', 'canceled'], ['closedAt', 'closed']]);
 
 // The status that a write leaves in the record: COMMITTING, COMPLETED, ...; 'lease'
-// for a heartbeat, which does not change the status.
+// for a heartbeat and 'noted' for a note of an undone seal, which do not change the status.
 function statusAfter(body) {
   let request;
   try {
@@ -100,6 +100,7 @@ function statusAfter(body) {
     if (placeholder && new RegExp(`(SET|ADD|,) ${placeholder} `).test(expression)) return word;
   }
   if (/^SET #l/.test(expression)) return 'lease';
+  if (/^ADD #d/.test(expression)) return 'noted';
   const [, placeholder] = /\bSET #s = (:\w+)/.exec(expression) ?? [];
   return request.ExpressionAttributeValues?.[placeholder]?.S ?? '';
 }

@@ -189,6 +189,24 @@ $node->safe_psql('other', "ROLLBACK PREPARED 'other'");
 wait_until('one under the other: the second is taken back', sub { $record->('one under the other')->{status} eq 'IN_PROGRESS' });
 seals_are_refused('one under the other', 1);
 
+# The other transaction is rolled back, and the seal arrives, before the note does.  The note is refused
+# by a record that is sealed as the note would leave it, by the very seal.
+$token = keep('noted late');
+fault(key => 'noted', to => 'IN_PROGRESS', do => 'drop', times => 0);
+fault(key => 'late', to => 'noted', do => 'drop', times => 0);
+cancel_seal('noted late', $token, 1);
+$node->safe_psql('other', "BEGIN; SELECT idem_complete('noted late', '2', token => '$token'); PREPARE TRANSACTION 'other'");
+end_fault('noted');
+await_request(key => 'noted late', to => 'noted');
+$node->safe_psql('other', "ROLLBACK PREPARED 'other'");
+wait_until('noted late: the second seal is taken back', sub { $record->('noted late')->{status} eq 'IN_PROGRESS' });
+release_held();
+wait_until('noted late: the first seal gets through', sub { $record->('noted late')->{status} eq 'COMMITTING' });
+end_fault('late');
+wait_until('noted late: it is taken back, too', sub { $record->('noted late')->{status} eq 'IN_PROGRESS' });
+settled($node);
+is($record->('noted late')->{status}, 'IN_PROGRESS', 'noted late: the claim stands');
+
 like(slurp_file($node->logfile), qr/WARNING:  exactonce\.test_hurry is 100/, 'a hurry is warned of');
 $node->stop;
 
