@@ -213,7 +213,7 @@ is(control('GET', '/ops'), "UpdateItem UpdateItem\n",
 # ----- memory -----------------------------------------------------------------
 
 # proc(5): "dd" is the flag of memory that is left out of core dumps
-my $count = "\\! awk '/^Size:/ {size = \$2} /^VmFlags:.* dd/ {sum += size} END {print sum}' /proc/\$BACKEND/smaps\n";
+my $count = "\\! awk '/^Size:/ {size = \$2} /^VmFlags:.* dd/ {sum += size} END {print sum + 0}' /proc/\$BACKEND/smaps\n";
 $out = run_script($node, "SELECT pg_backend_pid() AS pid \\gset\n\\setenv BACKEND :pid\n$count"
 	  . "SELECT outcome FROM idem_acquire('first of a session', on_commit => 'keep');\n$count");
 my ($before, $after) = $out =~ /^(\d+)\nacquired\n(\d+)$/m;
