@@ -493,6 +493,12 @@ take_answer(Sealing *s, EoAnswer *answer)
 				eo_slot_seal_refused(claim->slot);
 			eo_error_raise(&answer->error, "commit", claim->key, server);
 		case EO_NOT_APPLIED:
+
+			/*
+			 * Another copy of it may still arrive, also when the seal is sent
+			 * again.
+			 */
+			claim->in_doubt |= answer->call.in_doubt;
 			if (claim->action != NULL)
 			{
 				take_refused_action(s, claim, answer);
@@ -565,7 +571,6 @@ take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 	 * the claim is PLANNED again, and an abort frees its slot.  Otherwise the
 	 * slot stays SEALING, and an abort has the worker bury the record.
 	 */
-	claim->in_doubt |= answer->call.in_doubt;
 	if (!claim->in_doubt)
 		eo_slot_seal_refused(claim->slot);
 	if (answer->exists && eo_store_is_replaceable(claim->store, r))
@@ -608,7 +613,6 @@ take_refused_action(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 	bool		consumed;
 
 	need_clock(s, claim);
-	claim->in_doubt |= answer->call.in_doubt;
 	if (!claim->in_doubt)
 		eo_slot_seal_refused(claim->slot);
 	if (answer->exists && give_back_aborted(claim, r))

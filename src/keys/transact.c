@@ -61,6 +61,9 @@
 /* After so many lost races in a row the key counts as in progress. */
 #define MAX_RACES 5
 
+/* A request can be late for so long, by a signature's time and the clocks of both sides. */
+#define LATE_S (20 * 60)
+
 /* An error names so many refused writes, and counts the others. */
 #define MAX_TOLD 5
 
@@ -71,6 +74,7 @@ typedef struct Transacting
 	const EoTransact *ask;
 	bool		may_replace;	/* a copy of a request that replaces a record
 								 * as it was seen may still arrive */
+	bool		copies_refused; /* the record that was met refuses all copies */
 } Transacting;
 
 static void check_tables(const EoKey *k, const char *function, const EoTransactItems *actions);
@@ -80,8 +84,10 @@ static void fill_write(const EoAcquiring *a, const EoTransact *ask, EoWrite *w);
 static EoAnswer *run(Transacting *t, EoVerb verb, const EoRecord *seen);
 static bool attempt(Transacting *t);
 static bool replace(Transacting *t, EoAnswer **answer);
-static bool refuses_copies(const Transacting *t, EoState state);
+static bool refuses_copies(const Transacting *t, const EoRecord *r);
+static bool explain(Transacting *t, const EoRecord *r);
 static bool may_still_be_applied(const Transacting *t, bool answered);
+pg_noreturn static void raise_unknown(const EoAcquiring *a);
 static void take_completed(Transacting *t);
 static bool settle_doubt(Transacting *t);
 pg_noreturn static void raise_refused(const EoAcquiring *a, const EoTransact *ask,
@@ -118,11 +124,7 @@ eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 		claim->outcome = EO_CLAIM_IN_PROGRESS;
 	}
 	if (may_still_be_applied(&t, answered))
-	{
-		EoError		error = {.status = EO_UNKNOWN};
-
-		eo_error_raise(&error, "transact", ask->key, store->server->name);
-	}
+		raise_unknown(&t.a);
 	if (claim->mine)
 		raise_held(k, "This session holds it, by a claim that outlived its transaction.",
 				   "Complete it with idem_complete(), or release it first.");
@@ -282,8 +284,7 @@ attempt(Transacting *t)
 			answered = true;
 			break;
 		case EO_NOT_APPLIED:
-			answered = answer->exists && !a->replacing &&
-				eo_acquire_explain(a, eo_store_record(answer));
+			answered = answer->exists && !a->replacing && explain(t, eo_store_record(answer));
 			break;
 		case EO_READ:
 		case EO_FAILED_CALL:
@@ -334,14 +335,35 @@ replace(Transacting *t, EoAnswer **answer)
 /*
  * There is a record that is not ours.  Does it refuse every copy of a request that may still
  * arrive?  A record of our own layout refuses the copies of a first request for as long as
- * requests can be late, because nobody deletes it before its time.  Clients of other layouts
- * delete the records of runs that fail.  What a record means for a copy that replaces one as
- * it was seen is not looked into.
+ * requests can be late, because nobody deletes it before its time; but that may be near, or
+ * past.  Clients of other layouts delete the records of runs that fail.  What a record means
+ * for a copy that replaces one as it was seen is not looked into.
  */
 static bool
-refuses_copies(const Transacting *t, EoState state)
+refuses_copies(const Transacting *t, const EoRecord *r)
 {
-	return !t->may_replace && (t->a.k.store->layout->is_native || state == EO_STATE_COMPLETED);
+	const EoStore *store = t->a.k.store;
+
+	if (r->ttl_s != 0 && r->ttl_s < eo_client_now_ms(&store->client) / 1000 + LATE_S)
+		return false;
+	return !t->may_replace && (store->layout->is_native || r->state == EO_STATE_COMPLETED);
+}
+
+/*
+ * A record has refused the request.  Returns false if the key can be asked for again.  What
+ * the record says of another run is not told if a copy of ours may be applied after it.
+ */
+static bool
+explain(Transacting *t, const EoRecord *r)
+{
+	EoAcquiring *a = &t->a;
+
+	t->copies_refused = refuses_copies(t, r);
+	if (a->in_doubt && !t->copies_refused &&
+		(r->owner == NULL || strcmp(r->owner, a->token) != 0) &&
+		(r->state == EO_STATE_IN_PROGRESS || r->state == EO_STATE_FAILED))
+		raise_unknown(a);
+	return eo_acquire_explain(a, r);
 }
 
 /*
@@ -357,8 +379,17 @@ may_still_be_applied(const Transacting *t, bool answered)
 	bool		has_record = answered && !claim->answered_here;
 
 	return t->a.in_doubt &&
-		(claim->outcome == EO_CLAIM_IN_PROGRESS || claim->outcome == EO_CLAIM_RETRY_LATER) &&
-		(!has_record || !refuses_copies(t, EO_STATE_IN_PROGRESS));
+		(claim->outcome == EO_CLAIM_IN_PROGRESS || claim->outcome == EO_CLAIM_RETRY_LATER ||
+		 claim->outcome == EO_CLAIM_FAILED) &&
+		(!has_record || !t->copies_refused);
+}
+
+static void
+raise_unknown(const EoAcquiring *a)
+{
+	EoError		error = {.status = EO_UNKNOWN};
+
+	eo_error_raise(&error, "transact", a->ask->key, a->k.store->server->name);
 }
 
 /* The key is completed.  fence and runs stay 0: a transaction returns no item. */
@@ -400,7 +431,7 @@ settle_doubt(Transacting *t)
 	exists = answer->outcome == EO_APPLIED ||
 		(answer->outcome == EO_NOT_APPLIED && answer->exists);
 	applied = exists && r->state == EO_STATE_COMPLETED && strcmp(r->owner, a->token) == 0;
-	if (!applied && (!exists || !refuses_copies(t, r->state)))
+	if (!applied && (!exists || !refuses_copies(t, r)))
 	{
 		answer->error.status = EO_UNKNOWN;
 		raise_refused(a, t->ask, answer);
