@@ -269,6 +269,24 @@ like(run_script($node, call('taken too', 5)), qr/ERROR:  ID007: /, "$taken: the 
 put_record($table, 'taken too', %given_back);
 arrives($taken, 'taken too', 7);
 
+# A record that is swept before the copy is too old refuses the copy no longer than that.
+foreach my $case ([ 'completed', { status => 'COMPLETED' }, 'nobody is told that nothing was done' ],
+	[ 'failed', { status => 'FAILED', error => '{"message": "for good"}' }, 'nobody is told that the key has failed' ])
+{
+	my ($key, $record, $name) = ("soon swept $case->[0]", $case->[1], $case->[2]);
+	my $what = "a key that has $case->[0] and is swept soon";
+	reset_proxy();
+	put_record($table, $key, %of_others, %$record, ttl => time() + 600);
+	fault(op => 'TransactWriteItems', do => 'hold');
+	fault(op => 'TransactWriteItems', %{ cancel([ 'None', 'ConditionalCheckFailed', 'None' ], nth => 2) }) if $case->[0] eq 'completed';
+	set_counter($key, 7);
+	like(run_script($node, call($key, 5)), $unknown, "$what: $name");
+	dynamodb(DeleteItem => { TableName => $table, Key => { pk => { S => "IDEMPOTENCY#$key" } } });
+	release_held();
+	wait_until("$what: the copy is applied", sub { (record($table, $key) // { status => '' })->{status} eq 'COMPLETED' });
+	is(counter($key), 8, "$what: it is done once");
+}
+
 # Requests that replace a record as it was seen cannot be buried: their copies are good for
 # that record as long as it stays.
 my %replaced = (free => { %given_back }, past => { %of_others, status => 'FAILED', ttl => 1000 });
