@@ -4,7 +4,8 @@
 // An entry of the log has these members:
 //
 //   n            the number of the request, from 1; 0: it is about a life
-//   op, key      its operation, and its partition keys, joined by a space
+//   op, key      its operation, and its partition keys, joined by a space; of a life in a table
+//                with a sort key, that one
 //   table, from  its table, and the address of the client
 //   at           when it arrived, in milliseconds
 //   batch        the keys in the statements of a BatchExecuteStatement
@@ -58,9 +59,10 @@ function collect(stream) {
   });
 }
 
-function partitionKey(item) {
-  const value = item?.pk ?? Object.values(item ?? {})[0];
-  return value ? Object.values(value)[0] : null;
+// A life is known by its sort key in a table that has one.
+function keyOf(item) {
+  const values = Object.values({ pk: item?.pk ?? {}, ...item }).map((value) => Object.values(value)[0]);
+  return values.find((value) => String(value).startsWith(LIFE)) ?? values.find((value) => value !== undefined) ?? null;
 }
 
 function keysOf(body) {
@@ -72,7 +74,7 @@ function keysOf(body) {
   }
   const actions = (request.TransactItems ?? []).flatMap((item) => Object.values(item));
   return [request, ...actions]
-    .map((action) => partitionKey(action.Key ?? action.Item))
+    .map((action) => keyOf(action.Key ?? action.Item))
     .filter((key) => key !== null)
     .join(' ');
 }
