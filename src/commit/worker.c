@@ -193,6 +193,8 @@ static void
 leave(int code, Datum arg)
 {
 	(void) arg;
+	/* An error in close_life() leaves its transaction, and with that its locks. */
+	AbortOutOfAnyTransaction();
 	eo_worker_lives_leave();
 	eo_credentials_leave();
 	eo_database_detach(database_id, code != 0 || come_back, code != 0);

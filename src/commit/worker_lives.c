@@ -66,6 +66,7 @@ static struct
 	bool		has_life;
 	uint32		losses;			/* lives that were given up */
 	uint8		closing[EO_UUID_LEN];	/* the life that is being closed */
+	bool		close_sent;		/* its item may be closed in some place */
 }			own;
 
 static void read_history(void);
@@ -112,13 +113,16 @@ static void
 read_history(void)
 {
 	MemoryContext old = CurrentMemoryContext;
+	EoHistory	read;
 
-	if (own.history.rows != NULL)
-		pfree(own.history.rows);
 	StartTransactionCommand();
 	MemoryContextSwitchTo(own.context);
-	eo_life_rows_read(&own.history);
+	eo_life_rows_read(&read);
 	CommitTransactionCommand();
+	/* Until here the old one counts: without its lives all others would be strangers. */
+	if (own.history.rows != NULL)
+		pfree(own.history.rows);
+	own.history = read;
 	MemoryContextSwitchTo(old);
 }
 
@@ -558,6 +562,7 @@ eo_worker_lives_close(int64 deadline_us)
 		RESUME_INTERRUPTS();
 		return;
 	}
+	own.close_sent = false;
 	/* A transaction may have committed after the last look at the rows. */
 	if (has_rows(deadline_us))
 	{
@@ -565,6 +570,7 @@ eo_worker_lives_close(int64 deadline_us)
 		RESUME_INTERRUPTS();
 		return;
 	}
+	own.close_sent = true;
 	while (eo_life_walk_places(own.dboid, false, &cursor, &place))
 	{
 		if (memcmp(place.life, own.closing, EO_UUID_LEN) == 0 && place.open)
@@ -577,8 +583,15 @@ eo_worker_lives_close(int64 deadline_us)
 	RESUME_INTERRUPTS();
 }
 
+/*
+ * An error may have ended the process while it closed the life.  If the item may be closed the
+ * life must not be used again: an heir inherits what it holds, as from one that was killed.
+ */
 void
 eo_worker_lives_leave(void)
 {
-	eo_life_reopen(own.closing);
+	if (own.close_sent)
+		eo_life_give_up(own.dboid, own.closing);
+	else
+		eo_life_reopen(own.closing);
 }

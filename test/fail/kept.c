@@ -11,6 +11,7 @@
 
 #include <dirent.h>
 #include <malloc.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "cluster/claim_table.h"
@@ -24,6 +25,7 @@
 #include "server/credential_cache.h"
 #include "server/credentials.h"
 #include "server/store.h"
+#include "storage/lock.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -178,6 +180,23 @@ find_progress(void)
 	return NULL;
 }
 
+/* Locks that no process can give back any more.  Prepared transactions have none. */
+static const char *
+find_lock(void)
+{
+	LockData   *data = GetLockStatusData();
+
+	for (int i = 0; i < data->nelements; i++)
+	{
+		const LockInstanceData *lock = &data->locks[i];
+
+		if (lock->holdMask != 0 && lock->pid != 0 && BackendPidGetProc(lock->pid) == NULL &&
+			kill(lock->pid, 0) != 0)
+			return "a process has ended, and its lock is left";
+	}
+	return NULL;
+}
+
 /* ----- for SQL ----- */
 
 /*
@@ -224,6 +243,8 @@ eo_fail_shared(PG_FUNCTION_ARGS)
 	eo_claim_table_unlock();
 	if (wrong == NULL)
 		wrong = find_progress();
+	if (wrong == NULL)
+		wrong = find_lock();
 	PG_RETURN_TEXT_P(cstring_to_text(wrong != NULL ? wrong : "ok"));
 }
 
