@@ -610,6 +610,19 @@ eo_slot_wait(EoSlotRef ref, int64 due_us)
 }
 
 void
+eo_slot_give_back(EoSlotRef ref)
+{
+	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+
+	if (slot == NULL)
+		return;
+	slot->info.due_us = 0;
+	eo_slot_enter_state(slot, EO_SLOT_TO_ABORT);
+	eo_database_list_ended(ref.index);
+	eo_claim_table_unlock();
+}
+
+void
 eo_slot_buried(EoSlotRef ref, int64 due_us)
 {
 	EoSlot	   *slot = eo_claim_table_lock_slot(ref);

@@ -326,6 +326,9 @@ extern void eo_slot_put_off(EoSlotRef ref, int64 due_us);
 /* The same, and count it as a look. */
 extern void eo_slot_wait(EoSlotRef ref, int64 due_us);
 
+/* Give a claim back whose seal was to be undone only: it is TO_ABORT, and due. */
+extern void eo_slot_give_back(EoSlotRef ref);
+
 /* A record was left, or a look was taken: look again at due_us. */
 extern void eo_slot_buried(EoSlotRef ref, int64 due_us);
 

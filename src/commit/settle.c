@@ -227,6 +227,27 @@ eo_settle_must_wait(const EoSlotView *view, const EoAnswer *answer)
 		eo_settle_is_own(view, answer, EO_STATE_COMMITTING);
 }
 
+/*
+ * The answer is about the write that was made for this view.  Between that and EO_ABORT another
+ * transaction may seal the record: then EO_ABORT is refused, and the claim is given back when
+ * that seal is undone.
+ */
+bool
+eo_settle_gives_up(const EoSlotView *view, const EoAnswer *answer)
+{
+	return verb_for(&view->info) == EO_UNSEAL && answer->outcome == EO_APPLIED &&
+		eo_settle_is_own(view, answer, EO_STATE_IN_PROGRESS) &&
+		eo_record_read_is_worn(eo_store_record(answer));
+}
+
+void
+eo_settle_log_worn(const EoSlotView *view)
+{
+	ereport(LOG,
+			(errmsg("exactonce: a claim on table \"%s\" was given back, because too many of its commits have failed",
+					view->target.table)));
+}
+
 static EoFate
 judge_slot(EoStore *store, const EoSlotView *view)
 {
@@ -275,7 +296,12 @@ write_end(EoStore *store, const char *key, const EoSlotView *view)
 		if (answer == NULL)
 			return false;
 		(void) eo_answer_run_one(answer);
-		if (!eo_settle_goes_on(&again, answer))
+		if (eo_settle_gives_up(&again, answer))
+		{
+			eo_settle_log_worn(&again);
+			again.info.state = EO_SLOT_TO_ABORT;
+		}
+		else if (!eo_settle_goes_on(&again, answer))
 			break;
 		eo_answer_free(answer);
 	}
@@ -505,7 +531,8 @@ EoAnswer *
 eo_settle_prepare_aborted(EoStore *store, const char *pk, const EoRecord *record)
 {
 	EoWrite		w = {0};
-	bool		bound = record->bind != NULL && strcmp(record->bind, "tx") == 0;
+	bool		ends = eo_record_read_is_worn(record) ||
+	(record->bind != NULL && strcmp(record->bind, "tx") == 0);
 	EoTarget	target;
 	uint8		digest[EO_DIGEST_LEN];
 	int64		lease_ms;
@@ -518,7 +545,7 @@ eo_settle_prepare_aborted(EoStore *store, const char *pk, const EoRecord *record
 	w.now_ms = eo_client_now_ms(&store->client);
 	w.lease_ms = w.now_ms + lease_ms;
 	eo_record_keep(&w, Max(w.lease_ms, record->lease_ms), store->server->retention_s);
-	return eo_store_prepare_write(store, pk, bound ? EO_ABORT :
+	return eo_store_prepare_write(store, pk, ends ? EO_ABORT :
 								  lease_ms > 0 ? EO_RESUME : EO_UNSEAL, &w);
 }
 

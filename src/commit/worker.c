@@ -193,7 +193,11 @@ static void
 leave(int code, Datum arg)
 {
 	(void) arg;
-	/* An error in close_life() leaves its transaction, and with that its locks. */
+
+	/*
+	 * An error in close_life() leaves its transaction, and with that its
+	 * locks.
+	 */
 	AbortOutOfAnyTransaction();
 	eo_worker_lives_leave();
 	eo_credentials_leave();

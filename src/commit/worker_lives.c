@@ -119,7 +119,11 @@ read_history(void)
 	MemoryContextSwitchTo(own.context);
 	eo_life_rows_read(&read);
 	CommitTransactionCommand();
-	/* Until here the old one counts: without its lives all others would be strangers. */
+
+	/*
+	 * Until here the old one counts: without its lives all others would be
+	 * strangers.
+	 */
 	if (own.history.rows != NULL)
 		pfree(own.history.rows);
 	own.history = read;

@@ -449,6 +449,12 @@ take_settle(EoWorkerJob *job, const EoAnswer *answer)
 		eo_slot_wait(view->ref, 0);
 		return true;
 	}
+	if (eo_settle_gives_up(view, answer))
+	{
+		eo_settle_log_worn(view);
+		eo_slot_give_back(view->ref);
+		return true;
+	}
 	if (answer->outcome == EO_APPLIED && state != EO_SLOT_TO_BURY && state != EO_SLOT_BURIED &&
 		!eo_settle_is_own(view, answer, EO_STATE_COMMITTING))
 		eo_stats_add(job->target->store->stats, EO_COUNT_GIVEN_BACK, 1);

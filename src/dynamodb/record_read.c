@@ -27,6 +27,9 @@
 /* The longest word that is taken for a state. */
 #define MAX_STATE_BYTES 32
 
+/* A client whose commits fail so often under one claim does not get anywhere with it. */
+#define MAX_UNDONE 200
+
 static EoStatus read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record);
 static bool is_untouched(const EoLayout *layout, EoJsonValue *item);
 static bool is_same(EoJsonValue *item, const char *name, const char *copy);
@@ -59,6 +62,12 @@ eo_record_read_undone(const EoRecord *r, const char *origin)
 			return true;
 	}
 	return false;
+}
+
+bool
+eo_record_read_is_worn(const EoRecord *r)
+{
+	return eo_json_array_length(r->undone) >= MAX_UNDONE;
 }
 
 /* A record of ours, which shows to other clients what one of ours showed them last. */

@@ -18,7 +18,8 @@
  *   late, too.  The lease may run out while the record is sealed by a transaction that goes
  *   on and, unless a session holds the claim, at any time.  Then a rival takes the key, and may do the work.
  *   The session may end at any time, also by a crash that kills its transactions.
- *   Whoever meets the record COMMITTING may settle it.
+ *   Whoever meets the record COMMITTING may settle it.  With WORN a claim that has so many
+ *   notes of undone seals is given back, also that of a session, which has lost it then.
  *
  * What is not
  *
@@ -62,7 +63,7 @@
 
 mtype = { IN_PROGRESS, COMMITTING, COMPLETED, FAILED,			/* a record */
 	NONE, SEALING, SEALED, COMMITTED,							/* a transaction */
-	TO_RESUME, TO_UNSEAL, ENDED };								/* and its slot, after it was aborted */
+	TO_RESUME, TO_UNSEAL, TO_ABORT, ENDED };								/* and its slot, after it was aborted */
 
 /* The record of the key, which the claim has when the model begins. */
 mtype status = IN_PROGRESS;
@@ -75,6 +76,7 @@ mtype tx[MAX_IDS] = NONE;
 byte seals[MAX_IDS];			/* copies of a seal that may still arrive */
 bool resumes[MAX_IDS];			/* and of what takes it back */
 bool unseals[MAX_IDS];
+bool aborts[MAX_IDS];			/* and of what gives a worn claim back */
 bool row;						/* of the transaction that committed */
 byte works;
 bool finishes;
@@ -225,13 +227,34 @@ inline apply_unseal(x)
 	fi
 }
 
+/* What gives a worn claim back takes none that a later transaction has sealed. */
+#ifndef NO_ORIGIN_ON_ABORT
+#define takes_worn(x)	(ours && (status == IN_PROGRESS || (status == COMMITTING && origin == (x))))
+#else
+#define takes_worn(x)	(ours && (status == IN_PROGRESS || status == COMMITTING))
+#endif
+
+inline apply_abort(x)
+{
+	if
+	:: takes_worn(x) ->
+		status = FAILED;
+		session = false
+	:: else
+	fi
+}
+
 inline deliver_way_back(x)
 {
 	d_step
 	{
-		may && (resumes[x] || unseals[x]);
+		may && (resumes[x] || unseals[x] || aborts[x]);
 		if
-		:: resumes[x] ->
+		:: aborts[x] ->
+			aborts[x] = false;
+			apply_abort(x);
+			printf("a late abort of transaction %d arrives\n", x)
+		:: !aborts[x] && resumes[x] ->
 			resumes[x] = false;
 			apply_resume(x);
 			printf("a late resume of transaction %d arrives\n", x)
@@ -301,6 +324,14 @@ inline apply_note(x)
 #define after_resume(x)		ENDED
 #endif
 
+/* A record that has just been unsealed may have notes enough. */
+#ifdef WORN
+#define has_notes_enough	(undone[1] + undone[2] + undone[3] >= WORN)
+#else
+#define has_notes_enough	false
+#endif
+#define is_worn		(status == IN_PROGRESS && ours && has_notes_enough)
+
 inline take_back(x)
 {
 	d_step
@@ -315,7 +346,32 @@ inline take_back(x)
 			apply_unseal(x);
 			apply_note(x)
 		fi;
+		if
+		:: tx[x] == ENDED && undone[x] && is_worn -> tx[x] = TO_ABORT
+		:: else
+		fi;
 		printf("the worker takes seal %d back\n", x)
+	}
+}
+
+inline send_abort(x)
+{
+	d_step
+	{
+		!stopped && tx[x] == TO_ABORT && !aborts[x];
+		aborts[x] = true;
+		printf("the worker sends what gives the worn claim back\n")
+	}
+}
+
+inline give_worn_back(x)
+{
+	d_step
+	{
+		may && tx[x] == TO_ABORT;
+		tx[x] = ENDED;
+		apply_abort(x);
+		printf("the worker gives the worn claim back, after seal %d\n", x)
 	}
 }
 
@@ -377,13 +433,19 @@ end:
 	do
 	:: send_way_back(1)
 	:: take_back(1)
+	:: send_abort(1)
+	:: give_worn_back(1)
 #if TRANSACTIONS > 1
 	:: send_way_back(2)
 	:: take_back(2)
+	:: send_abort(2)
+	:: give_worn_back(2)
 #endif
 #if TRANSACTIONS > 2
 	:: send_way_back(3)
 	:: take_back(3)
+	:: send_abort(3)
+	:: give_worn_back(3)
 #endif
 	:: finish()
 	:: send_finish()
@@ -412,7 +474,8 @@ inline settle_record()
 	{
 		may && settler > 0;
 		if
-		:: session && first_way_back == TO_RESUME -> apply_resume(settler)
+		:: has_notes_enough -> apply_abort(settler)
+		:: !has_notes_enough && session && first_way_back == TO_RESUME -> apply_resume(settler)
 		:: else -> apply_unseal(settler)
 		fi;
 		printf("the settler takes seal %d back\n", settler);

@@ -157,10 +157,11 @@ reset_proxy();
 my @many = map { "many $_" } 1 .. 6;
 my %token = map { split /\|/ } split /\n/, $node->safe_psql('postgres',
 	"SELECT key, token FROM idem_acquire_many(ARRAY['" . join("','", @many) . "'], on_commit => 'keep', lease => '10 min')");
+my $run;
 foreach my $n (1, 2)
 {
 	fault(key => 'many', to => 'COMMITTING', do => 'hold', times => 6);
-	my $run = start_script($node, "BEGIN;\n" . join('', map { "SELECT idem_complete('$_', '$n', token => '$token{$_}');\n" } @many) . "COMMIT;\n");
+	$run = start_script($node, "BEGIN;\n" . join('', map { "SELECT idem_complete('$_', '$n', token => '$token{$_}');\n" } @many) . "COMMIT;\n");
 	await_request(key => 'many', to => 'COMMITTING', n => 6 * $n);
 	cancel_commit($node);
 	like(finish_script($run), qr/57014/, "many: their seals are cancelled, $n");
@@ -173,6 +174,44 @@ my $undone = sub {
 is(join(' ', map { $undone->($_) } @many), '2 2 2 2 2 2', 'many: each record notes two undone seals');
 release_held();
 wait_until('many: late seals are refused', sub { count_requests(key => 'many', to => 'COMMITTING', status => 400) == 12 });
+
+# Notes so many undone seals in a record, as if they had been taken back.
+sub wear
+{
+	my ($key, $n) = @_;
+	dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => "IDEMPOTENCY#$key" } },
+		UpdateExpression => 'ADD undone :d', ExpressionAttributeValues => { ':d' => { SS => [ map { "origin/$_" } 1 .. $n ] } } });
+	return;
+}
+
+# So many notes of undone seals are enough.
+$token = keep('not worn');
+wear('not worn', 198);
+cancel_seal('not worn', $token, 1);
+settled($node);
+is($undone->('not worn'), 199, 'not worn: the undone seal is noted');
+seals_are_refused('not worn', 1);
+
+$token = keep('worn');
+wear('worn', 199);
+fault(key => 'worn', to => 'COMMITTING', do => 'hold');
+$run = start_script($node, <<"SQL");
+BEGIN;
+SELECT idem_complete('worn', '1', token => '$token');
+COMMIT;
+SELECT idem_complete('worn', '2', token => '$token');
+SQL
+await_request(key => 'worn', to => 'COMMITTING');
+cancel_commit($node);
+like(finish_script($run), qr/57014.*ERROR:  ID002/s, 'worn: the claim is lost to the session whose commit has failed');
+settled($node);
+is($record->('worn')->{status}, 'FAILED', 'worn: the claim is given back');
+like(slurp_file($node->logfile), qr/a claim on table "$table" was given back, because too many of its commits have failed/, '... which the log says');
+release_held();
+wait_until('worn: the late seal is refused', sub { answered('worn', 'COMMITTING', 400) == 1 });
+is($node->safe_psql('postgres', "BEGIN; SELECT outcome FROM idem_acquire('worn'); SELECT idem_complete('worn'); COMMIT"), "acquired\n", 'worn: the next run gets the key');
+settled($node);
+is($record->('worn')->{status} . $undone->('worn'), 'COMPLETED0', '... and its record has no notes');
 
 # A transaction in another database has sealed the record when the seal is to be taken back.
 $node->safe_psql('postgres', 'CREATE DATABASE other');
