@@ -192,28 +192,38 @@ settled($node);
 is($undone->('not worn'), 199, 'not worn: the undone seal is noted');
 seals_are_refused('not worn', 1);
 
-$token = keep('worn');
-wear('worn', 199);
-fault(key => 'worn', to => 'COMMITTING', do => 'hold');
-$run = start_script($node, <<"SQL");
+# The worker gives the claim back, or the session does, which settles what its last transaction has left.
+foreach my $key ('worn', 'worn at once')
+{
+	my $worker = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'exactonce worker'");
+	$token = keep($key);
+	wear($key, 199);
+	fault(key => $key, to => 'COMMITTING', do => 'hold');
+	$run = start_script($node, <<"SQL" . halt_until($key) . <<"SQL");
 BEGIN;
-SELECT idem_complete('worn', '1', token => '$token');
+SELECT idem_complete('$key', '1', token => '$token');
 COMMIT;
-SELECT idem_complete('worn', '2', token => '$token');
 SQL
-await_request(key => 'worn', to => 'COMMITTING');
-cancel_commit($node);
-like(finish_script($run), qr/57014.*ERROR:  ID002/s, 'worn: the claim is lost to the session whose commit has failed');
-settled($node);
-is($record->('worn')->{status}, 'FAILED', 'worn: the claim is given back');
-like(slurp_file($node->logfile), qr/a claim on table "$table" was given back, because too many of its commits have failed/, '... which the log says');
-# The session may have sent another seal, before its claim was given back or after.
-my $refused = answered('worn', 'COMMITTING', 400);
-release_held();
-wait_until('worn: the late seal is refused', sub { answered('worn', 'COMMITTING', 400) == $refused + 1 });
-is($node->safe_psql('postgres', "BEGIN; SELECT outcome FROM idem_acquire('worn'); SELECT idem_complete('worn'); COMMIT"), "acquired\n", 'worn: the next run gets the key');
-settled($node);
-is($record->('worn')->{status} . $undone->('worn'), 'COMPLETED0', '... and its record has no notes');
+SELECT idem_complete('$key', '2', token => '$token');
+SQL
+	await_request(key => $key, to => 'COMMITTING');
+	kill 'STOP', $worker if $key ne 'worn';
+	cancel_commit($node);
+	settled($node) if $key eq 'worn';
+	go_on($key);
+	like(finish_script($run), qr/57014.*ERROR:  ID002/s, "$key: the claim is lost to the session whose commit has failed");
+	kill 'CONT', $worker;
+	is($record->($key)->{status}, 'FAILED', "$key: the claim is given back");
+	my @said = slurp_file($node->logfile) =~ /a claim on table "$table" was given back, because too many of its commits have failed/g;
+	is(@said, $key eq 'worn' ? 1 : 2, '... which the log says');
+	my $refused = answered($key, 'COMMITTING', 400);
+	release_held();
+	wait_until("$key: the late seal is refused", sub { answered($key, 'COMMITTING', 400) == $refused + 1 });
+	is($node->safe_psql('postgres', "BEGIN; SELECT outcome FROM idem_acquire('$key'); SELECT idem_complete('$key'); COMMIT"), "acquired\n",
+		"$key: the next run gets the key");
+	settled($node);
+	is($record->($key)->{status} . $undone->($key), 'COMPLETED0', '... and its record has no notes');
+}
 
 # A transaction in another database has sealed the record when the seal is to be taken back.
 $node->safe_psql('postgres', 'CREATE DATABASE other');
