@@ -373,9 +373,10 @@ export class Proxy {
       this.#faults.push(fault);
     },
 
-    // Forgets the faults that were asked for with this key, and no others.
-    'DELETE /fault': ({ key }) => {
-      this.#faults = this.#faults.filter((fault) => fault.key !== key);
+    // Forgets the faults that were asked for with this key, or those of them that do
+    // this, and no others.
+    'DELETE /fault': ({ key, do: kind }) => {
+      this.#faults = this.#faults.filter((fault) => fault.key !== key || (kind && fault.do !== kind));
     },
     'POST /release': () => this.#release(),
     'POST /engine/stop': () => this.#engine.stop(),

@@ -296,11 +296,11 @@ sub fault
 	return;
 }
 
-# Ends the faults that were asked for with this key.
+# Ends the faults that were asked for with this key, or only those that do this.
 sub end_fault
 {
-	my ($key) = @_;
-	control('DELETE', '/fault?' . $http->www_form_urlencode({ key => $key }));
+	my ($key, $do) = @_;
+	control('DELETE', '/fault?' . $http->www_form_urlencode({ key => $key, $do ? (do => $do) : () }));
 	return;
 }
 

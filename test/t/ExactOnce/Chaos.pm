@@ -260,14 +260,15 @@ sub fill_share
 }
 
 # An hour passes.  Connections were closed until now; from now on nothing is answered, and
-# what was sent arrives when the outage is over.
+# what was sent arrives when the outage is over.  One fault begins before the other ends,
+# because a request between them would bury claims, which are no backlog then.
 sub go_silent
 {
 	my ($cluster) = @_;
 	$cluster->{service_clock} = 3600;
 	set_clock($cluster, 3600);
-	end_fault($_) foreach 'ORIGIN#', '';
 	everything(do => 'hold');
+	end_fault($_, 'drop') foreach 'ORIGIN#', '';
 	return;
 }
 
