@@ -237,7 +237,7 @@ eo_settle_gives_up(const EoSlotView *view, const EoAnswer *answer)
 {
 	return verb_for(&view->info) == EO_UNSEAL && answer->outcome == EO_APPLIED &&
 		eo_settle_is_own(view, answer, EO_STATE_IN_PROGRESS) &&
-		eo_record_read_is_worn(eo_store_record(answer));
+		eo_store_record(answer)->worn;
 }
 
 void
@@ -531,8 +531,7 @@ EoAnswer *
 eo_settle_prepare_aborted(EoStore *store, const char *pk, const EoRecord *record)
 {
 	EoWrite		w = {0};
-	bool		ends = eo_record_read_is_worn(record) ||
-	(record->bind != NULL && strcmp(record->bind, "tx") == 0);
+	bool		ends = record->worn || (record->bind != NULL && strcmp(record->bind, "tx") == 0);
 	EoTarget	target;
 	uint8		digest[EO_DIGEST_LEN];
 	int64		lease_ms;

@@ -63,9 +63,9 @@ extern bool eo_settle_is_own(const EoSlotView *view, const EoAnswer *answer, EoS
 extern bool eo_settle_goes_on(const EoSlotView *view, const EoAnswer *answer);
 
 /*
- * Was a seal taken back from a record that notes as many as a claim may have
- * (eo_record_read_is_worn())?  Then the claim is given back, too, as if it had not outlived the
- * transaction (eo_slot_give_back()).
+ * Was a seal taken back from a record that notes as many as a claim may have (EoRecord.worn)?
+ * Then the claim is given back, too, as if it had not outlived the transaction
+ * (eo_slot_give_back()).
  */
 extern bool eo_settle_gives_up(const EoSlotView *view, const EoAnswer *answer);
 

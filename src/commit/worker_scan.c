@@ -414,6 +414,7 @@ take_item(TableScan *scan, EoJsonValue *item)
 	left->record.owner = MemoryContextStrdup(job->context, r.owner);
 	left->record.bind = r.bind != NULL ? MemoryContextStrdup(job->context, r.bind) : NULL;
 	left->record.origin_text = MemoryContextStrdup(job->context, r.origin_text);
+	left->record.worn = r.worn;
 	left->record.lease_ms = r.lease_ms;
 	memcpy(left->life, r.origin.life, sizeof(left->life));
 }

@@ -84,6 +84,13 @@ typedef struct EoRecord
 								 * the record.  COMPLETED: it has made them */
 	EoJsonValue *undone;		/* origins of seals, see
 								 * eo_record_read_undone() */
+
+	/*
+	 * So many seals are noted as undone that the claim is to be given back.
+	 * Each takes about 60 bytes, which every later write of the record pays
+	 * for, and an item has 400 kB.
+	 */
+	bool		worn;
 	EoJsonValue *item;			/* all of it, for a write that is conditional
 								 * on it */
 } EoRecord;
@@ -97,12 +104,6 @@ eo_record_ttl_after(int64_t from_ms, int64_t retention_s)
 
 /* Does the record note that the seal with this origin was undone? */
 extern bool eo_record_read_undone(const EoRecord *r, const char *origin);
-
-/*
- * Does the record note so many seals as undone that its claim is to be given back?  Each takes
- * about 60 bytes, which every later write of the record pays for, and an item has 400 kB.
- */
-extern bool eo_record_read_is_worn(const EoRecord *r);
 
 /* The retention of the claim; otherwise_s if the record does not say. */
 static inline int64_t

@@ -64,12 +64,6 @@ eo_record_read_undone(const EoRecord *r, const char *origin)
 	return false;
 }
 
-bool
-eo_record_read_is_worn(const EoRecord *r)
-{
-	return eo_json_array_length(r->undone) >= MAX_UNDONE;
-}
-
 /* A record of ours, which shows to other clients what one of ours showed them last. */
 static EoStatus
 read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
@@ -109,6 +103,7 @@ read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	(void) eo_json_attr_n(item, a[EO_A_TTL].name, &record->ttl_s);
 	(void) eo_json_attr_n(item, a[EO_A_WRITES].name, &record->writes);
 	record->undone = eo_json_get(eo_json_get(item, a[EO_A_UNDONE].name), "SS");
+	record->worn = eo_json_array_length(record->undone) >= MAX_UNDONE;
 
 	/*
 	 * Other writers may leave absurd numbers, with which arithmetic would

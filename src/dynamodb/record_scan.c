@@ -16,9 +16,9 @@ void
 eo_record_scan_put(const EoLayout *layout, EoBuf *body, const char *table,
 				   const EoState states[2], int limit, const char *start_pk)
 {
-	/* The first nine are all that the native layout has of them. */
+	/* The first ten are all that the native layout has of them. */
 	static const EoRecordAttribute projected[] = {EO_A_KEY, EO_A_STATUS, EO_A_OWNER, EO_A_BIND,
-		EO_A_ORIGIN, EO_A_LEASE, EO_A_RETENTION, EO_A_UPDATED, EO_A_TTL, EO_A_SORT_KEY,
+		EO_A_ORIGIN, EO_A_UNDONE, EO_A_LEASE, EO_A_RETENTION, EO_A_UPDATED, EO_A_TTL, EO_A_SORT_KEY,
 		EO_A_STATUS_SHOWN, EO_A_EXPIRY_SHOWN, EO_A_LEASE_SHOWN, EO_A_UPDATED_SHOWN,
 	EO_A_STATUS_COPY, EO_A_EXPIRY_COPY, EO_A_UPDATED_COPY};
 	const EoAttributeName *a = layout->attributes;

@@ -258,6 +258,25 @@ wait_until('noted late: it is taken back, too', sub { $record->('noted late')->{
 settled($node);
 is($record->('noted late')->{status}, 'IN_PROGRESS', 'noted late: the claim stands');
 
+# Seals of a server that is killed, of which only their records tell the next run.
+reset_proxy();
+%token = map { $_ => keep($_) } 'left worn', 'left not worn';
+wear('left worn', 200);
+wear('left not worn', 199);
+fault(key => 'left', to => 'COMMITTING', do => 'stay', times => 2);
+my @runs = map { start_script($node, "SELECT idem_complete('$_', '1', token => '$token{$_}');\n") } sort keys %token;
+wait_until('left: both keys are sealed', sub { 2 == grep { $record->($_)->{status} eq 'COMMITTING' } keys %token });
+crash($node);
+unlink $node->data_dir . '/exactonce_claims';
+reset_proxy();
+finish_script($_) foreach @runs;
+$node->start;
+$node->safe_psql('postgres', "SELECT idem_once('of the next run')");
+wait_until('left: the seals are taken back', sub { 0 == grep { $record->($_)->{status} eq 'COMMITTING' } keys %token });
+is($record->('left not worn')->{status} . $undone->('left not worn'), 'IN_PROGRESS200', 'left: a claim with 200 notes stands');
+is($record->('left worn')->{status}, 'FAILED', 'left: one that had so many is given back');
+settled($node);
+
 like(slurp_file($node->logfile), qr/WARNING:  exactonce\.test_hurry is 100/, 'a hurry is warned of');
 $node->stop;
 
