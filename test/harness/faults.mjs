@@ -112,11 +112,12 @@ export const faults = {
     },
   }),
 
-  // A copy of the request arrives late, when its client has had the answer; with {lost:
-  // true} nothing but that copy arrives.
-  late: ({ ms = 1000, lost = false }) => ({
+  // A copy of the request arrives late, when its client has had the answer: after some time,
+  // or once another request has been applied ({after}). With {lost: true} nothing but that copy
+  // arrives.
+  late: ({ ms = 1000, after, lost = false }) => ({
     forward: async (exchange, next) => {
-      exchange.proxy.later(ms, next);
+      exchange.proxy.later(after ? exchange.proxy.applied(after) : pause(ms), next);
       return lost ? null : next();
     },
   }),

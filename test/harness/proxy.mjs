@@ -208,14 +208,13 @@ export class Proxy {
     return new Promise((resolve) => this.#held.push(resolve));
   }
 
-  // Sends a copy of a request after some time; nobody gets its answer.
-  later(ms, send) {
+  // Sends a copy of a request once a promise is kept; nobody gets its answer.
+  async later(due, send) {
     this.#late++;
-    setTimeout(async () => {
-      await send();
-      this.#late--;
-      this.#look();
-    }, ms);
+    await due;
+    await send();
+    this.#late--;
+    this.#look();
   }
 
   // Resolves once a request that matches has been applied by the engine.

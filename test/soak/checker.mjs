@@ -23,7 +23,7 @@
 //  11. When the heir of a primary that was frozen has taken over, and that primary goes on, none of
 //      its transactions commits a claim of the time before.
 
-import { History, engine, plain } from './history.mjs';
+import { History, LONG_LEASE_MS, engine, plain } from './history.mjs';
 import { SHARED_ROWS, SharedTable } from './lambda.mjs';
 import { Session } from './session.mjs';
 import { homeOf, ROWS } from './transactions.mjs';
@@ -71,6 +71,7 @@ export class Checker {
   #done = new Map();
   #guilty = new Set();
   #unsettled = [];
+  #copied = new Set();
   #rows = new Map();
   #written = new Map();
   #orders = new Map();
@@ -120,9 +121,21 @@ export class Checker {
       const record = items.get(PREFIX + key);
       if (record?.status === 'COMPLETED') continue;
       const forGood = record?.status === 'FAILED' && record.retry_ms === undefined;
-      left.set(key, forGood ? 'FAILED for good' : record?.status ?? 'absent');
+      const byCopy = this.#isClaimedByCopy(key, record);
+      if (byCopy) this.#copied.add(key);
+      left.set(key, forGood ? 'FAILED for good' : byCopy ? 'IN_PROGRESS by a late copy' : record?.status ?? 'absent');
     }
     return { keys: left, actions: actions.map((pk) => pk.slice(ACTION.length)) };
+  }
+
+  // Is this the claim of a request that its sender has done with? A copy of an acquire arrives
+  // late when the claim that refused it, or its own one, has ended. No process knows of it, so its
+  // lease ends it, or an operator, who does not wait for a long one (docs/protocol.md, "Late
+  // requests"). It shows by the fence: the sender was told an earlier one.
+  #isClaimedByCopy(key, record) {
+    if (record?.status !== 'IN_PROGRESS' || record.lease_ms < Date.now() + LONG_LEASE_MS) return false;
+    const [, , , fence] = this.#attempts.get(record.holder)?.got[key] ?? [];
+    return Number(fence ?? Infinity) < record.fence;
   }
 
   // databases: [place, database] of all data that survives.
@@ -142,6 +155,7 @@ export class Checker {
     for (const [name, database] of databases) await this.#readDatabase(places[name], database);
     this.survivors = new Set(databases.map(([name]) => places[name].label));
     const items = await this.#scan(this.table);
+    for (const key of this.#open) if (items.get(PREFIX + key)?.status !== 'COMPLETED') this.#guilty.add(key);
     counts.writes = await this.history.check(this.violate, counts);
     this.#checkRows(items);
     this.#checkRecords(items);
@@ -155,6 +169,8 @@ export class Checker {
     this.#checkOrders(items, counts);
     await this.shared.check(this.violate, this.survivors, counts);
     counts.keys = this.#open.size;
+    counts.copied = this.#copied.size;
+    this.#copied.clear();
     if (this.#guilty.size === 0 && violations.length === 0) {
       this.#goOn(items);
       await this.shared.goOn();

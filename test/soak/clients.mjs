@@ -175,7 +175,7 @@ class Clients {
             const id = `${this.round}.h.${++this.#started}`;
             const entry = this.#record({ id, kind: 'acquire', keys: [], database }, places[place].label);
             entry.keys = [key];
-            if (statuses.get(key) === 'FAILED for good') {
+            if (/for good|late copy/.test(statuses.get(key))) {
               await session.ask('SELECT idem_forget($1)', [key]).catch(() => {});
             }
             await kinds.acquire(session, entry, this);

@@ -8,6 +8,9 @@ const byOwner = new Set(['IN_PROGRESS IN_PROGRESS', 'IN_PROGRESS COMMITTING', 'I
 
 const HOUR_S = 3600;
 
+// All leases but those of sessions of B are shorter.
+export const LONG_LEASE_MS = 30_000;
+
 // The instants of two hosts, and of a request and its retry, differ by so much.
 const TOLERANCE_MS = 1500;
 
@@ -133,8 +136,9 @@ function findWrongOfOwner(before, after) {
 
 function findWrongClaim(before, after, counts) {
   if (['COMPLETED', 'COMMITTING'].includes(before.status)) return `${before.status} is taken over`;
-  // idem_forget() is no claim.
-  const forgotten = before.status === 'FAILED' && after.status === 'FAILED' && after.runs === 0;
+  // idem_forget() is no claim. A claim with a long lease is forgotten if a late copy has made it.
+  const mayBe = before.status === 'FAILED' || before.lease_ms > after.updated_ms + LONG_LEASE_MS;
+  const forgotten = mayBe && after.status === 'FAILED' && after.runs === 0;
   if (forgotten && after.fence === before.fence) return null;
   if (after.fence <= before.fence) return 'the fence does not grow';
   if (before.status === 'FAILED') {

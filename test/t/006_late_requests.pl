@@ -63,6 +63,18 @@ wait_until('late forget: it is refused when it arrives',
 is($sql->("SELECT status, result FROM idem_get('redriven')"), 'COMPLETED|2',
 	'late forget: what was done since stays done');
 
+# a copy of an acquire that was refused arrives when the key is free again
+reset_proxy();
+$token = $sql->("SELECT token FROM idem_acquire('copied')");
+fault(key => 'copied', to => 'IN_PROGRESS', do => 'late', after => { key => 'copied', to => 'FAILED' });
+is($sql->("SELECT outcome FROM idem_acquire('copied', lease => '10 min')"), 'in_progress', 'late copy: the acquire is refused');
+$sql->("SELECT idem_release('copied', token => '$token')");
+wait_until('late copy: it takes the free key', sub { record($table, 'copied')->{status} eq 'IN_PROGRESS' });
+is($sql->("SELECT outcome, lease_until > now() FROM idem_acquire('copied')"), 'in_progress|t', 'late copy: its lease would end it');
+$sql->("SELECT idem_forget('copied')");
+is($sql->("SELECT outcome FROM idem_acquire('copied'); SELECT idem_complete('copied', '1')"), "acquired\n",
+	'late copy: an operator has the key done before that');
+
 # a Date that is off once does not end a lease
 reset_proxy();
 $sql->("SELECT idem_acquire('leased', lease => '10 min')");
