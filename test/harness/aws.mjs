@@ -132,7 +132,8 @@ const faults = {
   unauthorized: () => [401, ''],
 };
 
-const server = http.createServer(async (request, response) => {
+// A connection that is idle for seconds stays: a test that sends its next request just then would fail.
+const server = http.createServer({ keepAliveTimeout: 0 }, async (request, response) => {
   let body = '';
   for await (const part of request) body += part;
   if (request.url === '/control') {
