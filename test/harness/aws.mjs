@@ -132,7 +132,7 @@ const faults = {
   unauthorized: () => [401, ''],
 };
 
-// A connection that is idle for seconds stays: a test that sends its next request just then would fail.
+// Otherwise Node ends a connection after five idle seconds, and a request that a test sends just then fails.
 const server = http.createServer({ keepAliveTimeout: 0 }, async (request, response) => {
   let body = '';
   for await (const part of request) body += part;

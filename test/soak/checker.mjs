@@ -23,13 +23,16 @@
 //  11. When the heir of a primary that was frozen has taken over, and that primary goes on, none of
 //      its transactions commits a claim of the time before.
 
-import { History, LONG_LEASE_MS, engine, plain } from './history.mjs';
+import { History, engine, plain } from './history.mjs';
 import { SHARED_ROWS, SharedTable } from './lambda.mjs';
 import { Session } from './session.mjs';
 import { homeOf, ROWS } from './transactions.mjs';
 
 const PREFIX = 'IDEMPOTENCY#';
 const ACTION = 'ACTION#';
+
+// All leases but those of sessions of B are shorter.
+const LONG_LEASE_MS = 30_000;
 
 // Kinds whose work is not a row.
 const withoutRow = ({ kind, label }) => ['immediate', 'transact'].includes(kind) || label === 'outside';
@@ -120,12 +123,17 @@ export class Checker {
     for (const key of this.#open) {
       const record = items.get(PREFIX + key);
       if (record?.status === 'COMPLETED') continue;
-      const forGood = record?.status === 'FAILED' && record.retry_ms === undefined;
-      const byCopy = this.#isClaimedByCopy(key, record);
-      if (byCopy) this.#copied.add(key);
-      left.set(key, forGood ? 'FAILED for good' : byCopy ? 'IN_PROGRESS by a late copy' : record?.status ?? 'absent');
+      left.set(key, this.#statusOf(key, record));
     }
     return { keys: left, actions: actions.map((pk) => pk.slice(ACTION.length)) };
+  }
+
+  // The status of a record that is not COMPLETED, and whether somebody must forget it first.
+  #statusOf(key, record) {
+    if (record?.status === 'FAILED' && record.retry_ms === undefined) return 'FAILED for good';
+    if (!this.#isClaimedByCopy(key, record)) return record?.status ?? 'absent';
+    this.#copied.add(record.owner);
+    return 'IN_PROGRESS by a late copy';
   }
 
   // Is this the claim of a request that its sender has done with? A copy of an acquire arrives
@@ -156,7 +164,7 @@ export class Checker {
     this.survivors = new Set(databases.map(([name]) => places[name].label));
     const items = await this.#scan(this.table);
     for (const key of this.#open) if (items.get(PREFIX + key)?.status !== 'COMPLETED') this.#guilty.add(key);
-    counts.writes = await this.history.check(this.violate, counts);
+    counts.writes = await this.history.check(this.violate, counts, this.#copied);
     this.#checkRows(items);
     this.#checkRecords(items);
     this.#checkAttempts(items, counts);

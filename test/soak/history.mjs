@@ -8,9 +8,6 @@ const byOwner = new Set(['IN_PROGRESS IN_PROGRESS', 'IN_PROGRESS COMMITTING', 'I
 
 const HOUR_S = 3600;
 
-// All leases but those of sessions of B are shorter.
-export const LONG_LEASE_MS = 30_000;
-
 // The instants of two hosts, and of a request and its retry, differ by so much.
 const TOLERANCE_MS = 1500;
 
@@ -61,8 +58,9 @@ export class History {
   }
 
   // Reads what was written since the last call, and calls violate(text, pk) for each
-  // write that no rule allows. Returns how many writes there were.
-  async check(violate, counts) {
+  // write that no rule allows. copied: tokens of claims that were forgotten, because late copies
+  // had made them. Returns how many writes there were.
+  async check(violate, counts, copied) {
     const { StreamDescription: { Shards } } = await streams('DescribeStream', { StreamArn: this.stream });
     let read = 0;
     for (const { ShardId } of Shards) {
@@ -73,7 +71,7 @@ export class History {
         if (!this.#writes.has(pk)) this.#writes.set(pk, []);
         this.#writes.get(pk).push(after ?? { removed: true });
         read++;
-        const wrong = pk.startsWith('IDEMPOTENCY#') ? findWrong(before, after, counts)
+        const wrong = pk.startsWith('IDEMPOTENCY#') ? findWrong(before, after, counts, copied)
           : pk.startsWith('ORIGIN#') ? findWrongInLife(before, after)
             : pk.startsWith('ACTION#') ? findWrongInAction(before, after) : 'is of no kind';
         if (wrong) violate(`write of ${pk}: ${wrong}: ${JSON.stringify(before)} -> ${JSON.stringify(after)}`, pk);
@@ -98,11 +96,11 @@ export class History {
   }
 }
 
-function findWrong(before, after, counts) {
+function findWrong(before, after, counts, copied) {
   if (!after) return 'a record is removed';
   const keeps = before?.owner === after.owner;
   return findWrongItem(after)
-    || (!before ? null : keeps ? findWrongOfOwner(before, after) : findWrongClaim(before, after, counts));
+    || (!before ? null : keeps ? findWrongOfOwner(before, after) : findWrongClaim(before, after, counts, copied));
 }
 
 // What a record must be like by itself.
@@ -134,11 +132,10 @@ function findWrongOfOwner(before, after) {
   return null;
 }
 
-function findWrongClaim(before, after, counts) {
+function findWrongClaim(before, after, counts, copied) {
   if (['COMPLETED', 'COMMITTING'].includes(before.status)) return `${before.status} is taken over`;
-  // idem_forget() is no claim. A claim with a long lease is forgotten if a late copy has made it.
-  const mayBe = before.status === 'FAILED' || before.lease_ms > after.updated_ms + LONG_LEASE_MS;
-  const forgotten = mayBe && after.status === 'FAILED' && after.runs === 0;
+  // idem_forget() is no claim.
+  const forgotten = (before.status === 'FAILED' || copied.has(before.owner)) && after.status === 'FAILED' && after.runs === 0;
   if (forgotten && after.fence === before.fence) return null;
   if (after.fence <= before.fence) return 'the fence does not grow';
   if (before.status === 'FAILED') {
