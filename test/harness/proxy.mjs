@@ -7,6 +7,7 @@
 //   op, key      its operation, and its partition keys, joined by a space; of a life in a table
 //                with a sort key, that one
 //   table, from  its table, and the address of the client
+//   port         of the proxy, at which it arrived
 //   at           when it arrived, in milliseconds
 //   batch        the keys in the statements of a BatchExecuteStatement
 //   writes       {key, to, refused} of each of them: the first two are as of a request of its
@@ -44,6 +45,15 @@ const LIFE = 'ORIGIN#';
 
 // Headers that belong to one connection and not to the message.
 const hop = new Set(['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'expect', 'host']);
+
+// Has a server listen on a free port; returns its address.
+async function listen(server) {
+  await new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  return `http://127.0.0.1:${server.address().port}`;
+}
 
 function passOn(headers) {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !hop.has(name.toLowerCase())));
@@ -170,6 +180,7 @@ export class Proxy {
   #appliedWatchers = new Set();
   #watchers = new Set();
   #signals = new Set();
+  #relays = [];
   #late = 0;
   #n = 0;
 
@@ -179,25 +190,23 @@ export class Proxy {
 
   constructor(engine) {
     this.#engine = engine;
-    this.server = http.createServer({ keepAliveTimeout: 0, requestTimeout: 0, headersTimeout: 0 },
-      (request, response) => this.#serve(request, response));
+    this.server = this.#newServer();
     // A test keeps its connection, and must not meet it just when it is closed for its age.
     this.control = http.createServer({ keepAliveTimeout: 0 }, (request, response) => this.#command(request, response));
   }
 
+  #newServer() {
+    return http.createServer({ keepAliveTimeout: 0, requestTimeout: 0, headersTimeout: 0 },
+      (request, response) => this.#serve(request, response));
+  }
+
   async start() {
-    for (const server of [this.server, this.control]) {
-      await new Promise((resolve, reject) => {
-        server.once('error', reject);
-        server.listen(0, '127.0.0.1', resolve);
-      });
-    }
-    this.url = `http://127.0.0.1:${this.server.address().port}`;
-    this.controlUrl = `http://127.0.0.1:${this.control.address().port}`;
+    this.url = await listen(this.server);
+    this.controlUrl = await listen(this.control);
   }
 
   stop() {
-    for (const server of [this.server, this.control]) {
+    for (const server of [this.server, this.control, ...this.#relays]) {
       server.close();
       server.closeAllConnections();
     }
@@ -236,6 +245,7 @@ export class Proxy {
       key,
       table: /(?:"TableName":|"(?:UPDATE|INSERT INTO) \\)"([^"\\]*)/.exec(body)?.[1] ?? '',
       from: request.socket.remoteAddress,
+      port: request.socket.localPort,
       at: Date.now(),
       to: statusAfter(body),
       transaction: transactionOf(body),
@@ -378,6 +388,12 @@ export class Proxy {
       this.#faults = this.#faults.filter((fault) => fault.key !== key || (kind && fault.do !== kind));
     },
     'POST /release': () => this.#release(),
+
+    // Another address of the same engine, with the same faults and the same log: answers with it.
+    'POST /relay': () => {
+      this.#relays.push(this.#newServer());
+      return listen(this.#relays.at(-1));
+    },
     'POST /engine/stop': () => this.#engine.stop(),
     'POST /engine/start': () => this.#engine.start(),
     'POST /engine/pause': () => this.#engine.pause(),

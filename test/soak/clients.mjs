@@ -30,6 +30,7 @@ import { Session } from './session.mjs';
 import { kinds } from './transactions.mjs';
 
 const TABLE = process.env.EO_TABLE;
+const TWO_ADDRESSES = process.env.EO_TWO_ADDRESSES === '1';
 
 // A client leaves a session that does not answer, this long after it was directed elsewhere.
 const PATIENCE_MS = 500;
@@ -138,7 +139,7 @@ class Clients {
   async #runSession(plan, attempts) {
     const place = this.#places[plan.faithful && this.#places.O ? 'O' : plan.stray && this.#places.C ? 'C' : plan.place];
     if (!place) return false;
-    const session = new Session(place, plan.database);
+    const session = new Session(place, plan.database, TWO_ADDRESSES && plan.other);
     this.#sessions.add(session);
     try {
       if (!await session.open()) return false;
@@ -167,8 +168,9 @@ class Clients {
     const left = [...statuses.keys()];
     if (left.length + actions.length + shared.size > 0) {
       const lasting = databases.filter(([name]) => name !== 'C');
-      const [place, database] = lasting[this.#passes++ % lasting.length];
-      const session = new Session(places[place], database);
+      const pass = this.#passes++;
+      const [place, database] = lasting[pass % lasting.length];
+      const session = new Session(places[place], database, TWO_ADDRESSES && Math.floor(pass / lasting.length) % 2 === 1);
       try {
         if (await session.open()) {
           for (const key of left) {

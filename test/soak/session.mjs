@@ -12,8 +12,10 @@ function isDefinite(error) {
 }
 
 export class Session {
-  constructor({ label, host, port }, database) {
+  // other: it goes by the servers of the other address of each table.
+  constructor({ label, host, port }, database, other = false) {
     this.label = label;
+    this.other = other;
     this.lost = false;
     this.client = new pg.Client({ host, port, user: 'postgres', database, connectionTimeoutMillis: 3000 });
     this.client.on('error', () => { this.lost = true; });
@@ -27,6 +29,7 @@ export class Session {
     try {
       await Promise.race([this.client.connect(), this.left]);
       await this.ask("SET statement_timeout = '20s'; SET lock_timeout = '5s'");
+      if (this.other) await this.ask("SET exactonce.server = 'other'");
       return true;
     } catch {
       this.lost = true;

@@ -1,7 +1,7 @@
 # A random run with a checker: servers, clients, faults and kills, all drawn from a seed,
 # in rounds.  Each ends with a healing, after which everything is compared.
 #
-#   soak.pl [--rounds N] [--only ROUND] [--events N] [--no-shrink] MINUTES SEED
+#   soak.pl [--rounds N] [--only ROUND] [--events N] [--no-shrink] [--one-address] MINUTES SEED
 #
 # Soak/Plan.pm draws a round, Soak/Servers.pm has the servers, Soak/Faults.pm carries out
 # the events, clients.mjs runs the clients, and checker.mjs compares.
@@ -28,8 +28,8 @@ use Time::HiRes qw(time usleep);
 # longer for an answer than the servers wait says nothing about them.
 my ($bound, $slow) = (60, 1000);
 
-my ($rounds, $only, $limit, $shrink) = (0, 0, undef, 1);
-GetOptions('rounds=i' => \$rounds, 'only=i' => \$only, 'events=i' => \$limit, 'shrink!' => \$shrink)
+my ($rounds, $only, $limit, $shrink, $one_address) = (0, 0, undef, 1, 0);
+GetOptions('rounds=i' => \$rounds, 'only=i' => \$only, 'events=i' => \$limit, 'shrink!' => \$shrink, 'one-address' => \$one_address)
   or die 'wrong option';
 my ($minutes, $seed) = @ARGV;
 my $here = abs_path(dirname($0));
@@ -61,7 +61,7 @@ sub log_line
 sub start_clients
 {
 	my ($table) = @_;
-	local $ENV{EO_TABLE} = $table;
+	local @ENV{qw(EO_TABLE EO_TWO_ADDRESSES)} = ($table, $one_address ? 0 : 1);
 	my %peer;
 	$peer{pid} = open2($peer{out}, $peer{in}, 'node', "$here/clients.mjs");
 	$peer{in}->autoflush(1);
@@ -94,7 +94,7 @@ sub begin_world
 	my $name = "soak${seed}" . ('', 'b' .. 'z')[ $worlds++ ];
 	my $setup = PostgreSQL::Test::Utils::slurp_file("$here/transactions.mjs");
 	$setup =~ s/.*export const SETUP = `\n(.*?)`;.*/$1/s or die 'no SQL for the databases';
-	my %world = (servers => Soak::Servers::begin($name, $setup));
+	my %world = (servers => Soak::Servers::begin($name, $setup, $one_address));
 	$world{faults} = Soak::Faults->new($world{servers}, sub { ask_clients(\%world, @_) });
 	$world{peer} = start_clients($world{servers}{table});
 	return \%world;
@@ -181,10 +181,16 @@ sub wait_unasked
 	return map { "nobody has asked for it, and B has not settled it: $_" } @left;
 }
 
+sub draw_plan
+{
+	my ($round, $events) = @_;
+	return Soak::Plan::draw($seed, $round, limit => $events, two_addresses => !$one_address);
+}
+
 sub run_round
 {
 	my ($world, $round, $events) = @_;
-	my $plan = Soak::Plan::draw($seed, $round, $events);
+	my $plan = draw_plan($round, $events);
 	my $start = time();
 	$world->{faults}{counts} = {};
 	$world->{servers}{away} = 0;
@@ -269,8 +275,8 @@ sub shrink_round
 		if (violates_alone($round, $middle)) { $bad = $middle }
 		else { $good = $middle }
 	}
-	diag("shortest beginning that violates: script/soak --only $round --events $bad 1 $seed");
-	my $plan = Soak::Plan::draw($seed, $round, $bad);
+	diag('shortest beginning that violates: script/soak ' . ($one_address ? '--one-address ' : '') . "--only $round --events $bad 1 $seed");
+	my $plan = draw_plan($round, $bad);
 	my $json = JSON::PP->new->canonical;
 	diag($json->encode($_)) foreach @{ $plan->{events} };
 	return;

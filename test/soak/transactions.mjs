@@ -351,15 +351,16 @@ export const kinds = {
   // A key that Lambda functions know, too.
   shared: async (session, attempt) => {
     const key = takeShared(attempt);
+    const server = session.other ? 'shared_other' : 'shared';
     await session.transaction(attempt, async () => {
       const { rows: [{ outcome, result }] } = await session.ask(
-        `${CLAIM} idem_acquire($1, lease => $2, wait => $3, server => 'shared') c`,
-        [key, attempt.lease ?? null, attempt.wait ?? null]);
+        `${CLAIM} idem_acquire($1, lease => $2, wait => $3, server => $4) c`,
+        [key, attempt.lease ?? null, attempt.wait ?? null, server]);
       if (outcome === 'completed') attempt.told = result;
       if (attempt.pause) await pause(attempt.pause);
       if (outcome !== 'acquired') return;
       await session.ask('INSERT INTO shared_work VALUES ($1, $2)', [attempt.shared_key, attempt.id]);
-      await session.ask("SELECT idem_complete($1, to_jsonb($2::text), server => 'shared')", [key, attempt.id]);
+      await session.ask('SELECT idem_complete($1, to_jsonb($2::text), server => $3)', [key, attempt.id, server]);
       attempt.works = true;
     });
   },

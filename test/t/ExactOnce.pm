@@ -17,7 +17,7 @@ use Time::HiRes qw(time usleep);
 our @EXPORT = qw(
   new_node stop_without_crash server_sql wait_until settled cancel_commit processes_of crash freeze await_end
   script_file start_script finish_script run_script without_places halt_until say_in_script go_on await_word
-  control reset_proxy fault end_fault release_held await_request requests count_requests
+  control reset_proxy relay fault end_fault release_held await_request requests count_requests
   dynamodb item record records status_of action_status put_record sweep_nothing);
 
 my $http = HTTP::Tiny->new(timeout => 90);
@@ -285,6 +285,12 @@ sub reset_proxy
 {
 	control('POST', '/reset');
 	return;
+}
+
+# Another address of the engine, with the same faults and the same log.
+sub relay
+{
+	return control('POST', '/relay');
 }
 
 # Asks for a fault: fault(do => 'hold', key => 'k', to => 'COMMITTING').  See

@@ -377,6 +377,19 @@ sub do_drop_server
 		  . server_sql('exactonce', $self->{servers}->server_options($event->{place})) . 'COMMIT');
 }
 
+# All servers of a place change their addresses: those of one address have the other one then.
+sub do_change_address
+{
+	my ($self, $event) = @_;
+	my @both = @{ $self->{servers}{addresses} };
+	my @address = $event->{pick} < 0.5 ? @both : reverse @both;
+	my $sql = join '', map { my $i = /other/ ? 1 : 0; "ALTER SERVER $_ OPTIONS (SET endpoint '$address[$i]');\n" }
+	  qw(exactonce shared other shared_other);
+	my $did = 0;
+	$did |= $self->try_in($event, "BEGIN;\n${sql}COMMIT", $_) foreach @Soak::Servers::databases;
+	return $did;
+}
+
 sub do_vacuum_full
 {
 	my ($self, $event) = @_;

@@ -34,14 +34,16 @@ my %events = (
 my @net = qw(lose lose drop drop delay reset twice late late throttle);
 
 # Returns the plan of a round: { round, seconds, clients, events }.  limit: how many
-# events are kept.
+# events are kept.  two_addresses: each table has two.
 sub draw
 {
-	my ($seed, $round, $limit) = @_;
+	my ($seed, $round, %how) = @_;
+	my $limit = $how{limit};
 	srand($seed * 100_003 + $round);
 	my $plan = { round => $round, seconds => 7 + rand 4 };
 	$plan->{clients} = [ (map { draw_client() } 1 .. $sessions), (map { draw_service() } 1 .. $services) ];
 	my @events = (draw_events($plan), draw_failover($plan), draw_copy($plan), draw_together($plan));
+	push @events, draw_addresses($plan, @events) if $how{two_addresses};
 	@events = sort { $a->{at} <=> $b->{at} } @events;
 	$events[$_]{n} = $_ + 1 foreach 0 .. $#events;
 	splice @events, $limit if defined $limit && $limit < @events;
@@ -166,6 +168,19 @@ sub draw_together
 	my ($plan) = @_;
 	return map { { at => 0.5 + rand($plan->{seconds} - 1), do => $_, place => one_of(qw(A B B)), pick => rand(), ms => 250 + int rand 1000 } }
 	  qw(strand strand strand strand doubt doubt doubt doubt disorder disorder disorder);
+}
+
+# Half of the sessions use the other address of the tables, and the servers change theirs: at any
+# time, and just before a crash or a failover, so that what is left behind is settled by an address
+# that it was not made by.
+sub draw_addresses
+{
+	my ($plan, @events) = @_;
+	$_->{other} = rand() < 0.5 ? \1 : \0 foreach map { @$_ } @{ $plan->{clients} };
+	my @at = map { [ rand($plan->{seconds}), one_of(qw(A B)) ] } 1 .. 3;
+	push @at, map { [ $_->{at} - 0.01, $_->{place} // 'A' ] }
+	  grep { $_->{do} =~ /^(?:promote|crash|immediate|kill_(?:postmaster|backend))$/ && rand() < 0.5 } @events;
+	return map { { at => $_->[0], do => 'change_address', place => $_->[1], pick => rand() } } @at;
 }
 
 # A failover of A, at most one in a round.  A primary that is frozen goes on later, beside

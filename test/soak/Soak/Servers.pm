@@ -6,6 +6,9 @@
 # A signs by a user mapping.  B and its copy have the credential chain: a role on top of
 # those of an instance, which last for some seconds and are renewed all the time.
 #
+# Each table has two addresses, of one engine: the servers exactonce and shared have one of them, and
+# other and shared_other the other.  Which of them is whose changes all the time.
+#
 # A label names the history that the data of a place belongs to.  It changes only by a
 # failover, which may lose commits; those of O are lost.
 package Soak::Servers;
@@ -46,7 +49,7 @@ sub begin_aws
 	return;
 }
 
-# The options of the foreign server at a place, and of its mapping.
+# The options of a foreign server at a place, and of its mapping.
 sub server_options
 {
 	my ($self, $place) = @_;
@@ -76,7 +79,7 @@ CONF
 # Starts A and B.  setup: SQL for each database.
 sub begin
 {
-	my ($name, $setup) = @_;
+	my ($name, $setup, $one_address) = @_;
 	my $self = bless { name => $name, table => "tap_$name", failovers => 0, copies => 0,
 		descriptors => 0, memory => 0 }, __PACKAGE__;
 	# A primary that was frozen for some seconds still takes the answers that have come meanwhile,
@@ -90,6 +93,7 @@ sub begin
 		conf => "${conf}exactonce.synchronized_standby_slots = '$slot'\n");
 	my %of_b = server_options($self, 'B');
 	$self->{B} = new_node("${name}_b", mapping => delete $of_b{mapping}, options => \%of_b, conf => $conf);
+	$self->{addresses} = [ $ENV{EO_ENDPOINT}, $one_address ? () : relay() ];
 	my %shared = (table => "$self->{table}_shared", layout => 'powertools-typescript');
 	$self->{shared} = { %options, %shared };
 	sweep_nothing($self->{table});
@@ -99,10 +103,19 @@ sub begin
 		$node->append_conf('pg_hba.conf', 'local replication all trust');
 		$node->safe_psql('postgres', 'CREATE DATABASE two');
 		$node->safe_psql('two', 'CREATE EXTENSION exactonce; ' . server_sql('exactonce', server_options($self, $place)));
-		$node->safe_psql($_, server_sql('shared', %{ $self->{shared} }) . "SELECT idem_create_table('shared');\n$setup") foreach @databases;
+		$node->safe_psql($_, server_sql('shared', %{ $self->{shared} }) . "SELECT idem_create_table('shared');\n$setup"
+			  . $self->sql_of_others($place)) foreach @databases;
 	}
 	$self->{pair}{standby} = $self->{pair}->new_standby;
 	return $self;
+}
+
+# The servers of the other address, if there is one.
+sub sql_of_others
+{
+	my ($self, $place) = @_;
+	my %other = (endpoint => $self->{addresses}[1] // return '');
+	return server_sql('other', $self->server_options($place), %other) . server_sql('shared_other', %{ $self->{shared} }, %other);
 }
 
 # The servers that run now: name => node.
@@ -401,7 +414,8 @@ sub take_over
 			my $behind = ($self->{longest} // 0) + ($self->{away} // 0);
 			push @wrong, sprintf 'life %s waits for idem_take_over(), and the old primary went on for %.1f s only', $life, $behind
 			  if $behind < 60 / $hurry - 2;
-			try_sql($self->{pair}{primary}, $database, "SELECT idem_take_over('$life', '$_')") foreach qw(exactonce shared);
+			try_sql($self->{pair}{primary}, $database, "SELECT idem_take_over('$life', '$_')") 
+			  foreach qw(exactonce shared), $self->{addresses}[1] ? qw(other shared_other) : ();
 			$self->{by_hand}++;
 		}
 	}
