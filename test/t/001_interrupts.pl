@@ -8,6 +8,7 @@ use lib $FindBin::Bin;
 use ExactOnce;
 use Test::More;
 
+my ($moment, $longer) = map { paced($_) } '200ms', '500ms';
 my $node = new_node('interrupts', options => { request_timeout => '60s' });
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 my $backends_that_wait = <<'SQL';
@@ -16,15 +17,15 @@ WHERE query LIKE 'SELECT idem_acquire(%' AND wait_event_type = 'Extension' AND b
 SQL
 
 # statement_timeout, while the engine is stopped
-my $out = run_script($node, <<'SQL');
+my $out = run_script($node, <<"SQL");
 SELECT 'first ' || outcome FROM idem_acquire('before');
-SELECT pg_backend_pid() AS pid \gset
-\! curl -s -X POST $EO_CONTROL/engine/pause
-SET statement_timeout = '200ms';
-SELECT clock_timestamp() AS t \gset
+SELECT pg_backend_pid() AS pid \\gset
+\\! curl -s -X POST \$EO_CONTROL/engine/pause
+SET statement_timeout = '$moment';
+SELECT clock_timestamp() AS t \\gset
 SELECT idem_acquire('timed out');
 SELECT 'took ' || extract(epoch FROM clock_timestamp() - :'t') * 1000;
-\! curl -s -X POST $EO_CONTROL/engine/resume
+\\! curl -s -X POST \$EO_CONTROL/engine/resume
 RESET statement_timeout;
 SELECT 'next ' || outcome FROM idem_acquire('after');
 SELECT 'same backend ' || (pg_backend_pid() = :pid);
@@ -38,8 +39,8 @@ like($out, qr/next acquired/, 'the call after one that timed out works');
 like($out, qr/same backend true/, 'the call after one that timed out runs in the same backend');
 like($out, qr/retried acquired 1/, 'the key of a call that timed out is free for the same session');
 my ($took) = $out =~ /took ([\d.]+)/;
-diag("statement_timeout of 200 ms against a stopped engine took $took ms");
-cmp_ok($took, '<', 5000, 'statement_timeout does not wait for request_timeout');
+diag("statement_timeout of $moment against a stopped engine took $took ms");
+cmp_ok($took, '<', paced(5000), 'statement_timeout does not wait for request_timeout');
 
 # pg_cancel_backend and pg_terminate_backend
 foreach my $how (
@@ -61,18 +62,18 @@ foreach my $how (
 }
 
 $sql->("SELECT idem_acquire('held', lease => '1 hour')");
-$out = run_script($node, "SET statement_timeout = '300ms'; SELECT idem_acquire('held', wait => '1 hour');");
+$out = run_script($node, "SET statement_timeout = '$longer'; SELECT idem_acquire('held', wait => '1 hour');");
 like($out, qr/57014/, 'statement_timeout ends a wait for the key of another run');
 
 # without a timeout of the session the call ends at request_timeout
-$sql->("ALTER SERVER exactonce OPTIONS (SET request_timeout '500ms')");
+$sql->(timeouts_sql('exactonce', request_timeout => '500ms'));
 control('POST', '/engine/pause');
 $out = run_script($node, "SELECT idem_acquire('unanswered');");
 control('POST', '/engine/resume');
 like($out, qr/ERROR:  ID006: could not acquire key "unanswered" on server "exactonce": the outcome is unknown/,
 	'request_timeout ends a call with ID006');
 
-$sql->("ALTER SERVER exactonce OPTIONS (SET request_timeout '60s')");
+$sql->(timeouts_sql('exactonce', request_timeout => '60s'));
 control('POST', '/engine/pause');
 my $run = start_script($node, "SELECT idem_acquire('shut down');");
 wait_until('a call waits when the server is told to stop',

@@ -53,7 +53,9 @@ $sql->("SELECT idem_acquire('redriven'); SELECT idem_fail('redriven', terminal =
 settled($node);
 reset_proxy();
 fault(op => 'UpdateItem', key => 'redriven', do => 'hold');
-$run = start_script($node, "SET statement_timeout = '300ms'; SELECT idem_forget('redriven');");
+$run = start_script($node, "SELECT idem_forget('redriven');");
+await_request(op => 'UpdateItem', key => 'redriven');
+cancel_call_of('idem_forget');
 like(finish_script($run), qr/57014/, 'late forget: its caller gives up');
 $sql->("SELECT idem_forget('redriven'); SELECT idem_acquire('redriven'); SELECT idem_complete('redriven', '2')");
 settled($node);
@@ -93,18 +95,18 @@ is($sql->("SELECT outcome FROM idem_acquire('skewed'); SELECT idem_complete('ske
 settled($node);
 is(count_requests(key => 'skewed'), 4, 'the requests after it are signed by that clock at once');
 like($sql->("SELECT status, detail FROM idem_check() WHERE \"check\" = 'clock'"),
-	qr/^failure\|(?:399|400|401)\.\d s ahead of the service's$/, 'idem_check() shows that the clock is off');
+	qr/^failure\|(?:39|40)\d\.\d s ahead of the service's$/, 'idem_check() shows that the clock is off');
 
 # an answer that comes byte by byte
 reset_proxy();
-fault(key => 'drip', do => 'drip', ms => 50, times => 0);
+fault(key => 'drip', do => 'drip', ms => paced(50), times => 0);
+$sql->(timeouts_sql('exactonce', request_timeout => '500ms'));
 my $out = run_script($node, <<'SQL');
-ALTER SERVER exactonce OPTIONS (SET request_timeout '500ms');
 SELECT idem_acquire('drip');
 \! curl -s -X POST "$EO_CONTROL/reset"
 SELECT outcome, run FROM idem_acquire('drip');
-ALTER SERVER exactonce OPTIONS (SET request_timeout '3s');
 SQL
+$sql->(timeouts_sql('exactonce', request_timeout => '3s'));
 like($out, qr/acquired\|1\n.*ERROR:  ID006: .*outcome is unknown/s,
 	'an answer that drips is given up at the deadline, and the next call has a connection of its own');
 

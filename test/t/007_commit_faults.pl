@@ -78,7 +78,7 @@ my @faults = (
 		'request doubled, first answer counts', 'answer cut in its body', 'answer garbled',
 		'answer with a wrong checksum', 'answer for another key', 'answer for another owner', 'status 500', 'status 503',
 		'throttled'),
-	{ name => 'request late', do => [ { do => 'delay', ms => 300 } ] },
+	{ name => 'request late', do => [ { do => 'delay', ms => paced(300) } ] },
 	{ %{ fault_named('access denied') }, code => 'ID007' },
 	{ %{ fault_named('request invalid') }, code => 'ID007' },
 	{ %{ fault_named('never an answer') }, code => 'ID006' },
@@ -161,17 +161,18 @@ reset_proxy();
 fault(key => 'given back', to => 'FAILED', do => 'hold');
 run_script($node, working('given back', 'ROLLBACK'));
 await_request(key => 'given back', to => 'FAILED');
-is($sql->("SELECT outcome, run FROM idem_acquire('given back', wait => '20 s')"), 'acquired|2',
+is($sql->("SELECT outcome, run FROM idem_acquire('given back', wait => '@{[ paced('20 s') ]}')"), 'acquired|2',
 	'late release: the key of an aborted transaction can be had here before it arrives');
 release_held();
 settled($node);
 is(record_of('given back')->{status}, 'IN_PROGRESS', 'late release: it does not touch the next run');
 
 # a heartbeat that arrives after the end of its claim
+my $lease_time = paced('1500 ms');
 reset_proxy();
 fault(key => 'beaten', to => 'lease', do => 'hold');
 my $run = start_script($node,
-	"BEGIN;\nSELECT outcome FROM idem_acquire('beaten', lease => '1500 ms');\n"
+	"BEGIN;\nSELECT outcome FROM idem_acquire('beaten', lease => '$lease_time');\n"
 	  . halt_until('two heartbeats were sent') . "SELECT idem_complete('beaten', '1');\nCOMMIT;\n");
 await_request(key => 'beaten', to => 'lease', n => 2);
 go_on('two heartbeats were sent');
@@ -187,7 +188,7 @@ is_deeply(record_of('beaten'), $completed, 'late heartbeat: it changes nothing')
 reset_proxy();
 fault(key => 'reordered', to => 'lease', do => 'hold');
 $run = start_script($node,
-	"BEGIN;\nSELECT outcome FROM idem_acquire('reordered', lease => '1500 ms');\n" . halt_until('end') . "ROLLBACK;\n");
+	"BEGIN;\nSELECT outcome FROM idem_acquire('reordered', lease => '$lease_time');\n" . halt_until('end') . "ROLLBACK;\n");
 # The first that is applied is the one that is held, sent again.
 wait_until('heartbeats in another order: the later one is applied',
 	sub { count_requests(key => 'reordered', to => 'lease', status => 200) >= 2 });

@@ -60,8 +60,9 @@ sub refuse_seal
 
 # ----- what ends the wait for a seal, and what does not -----------------------
 
-fault(key => 'patient', to => 'COMMITTING', do => 'delay', ms => 400);
-my $out = run_script($node, working('patient', "SET LOCAL statement_timeout = '100ms';"));
+my $moment = paced('100ms');
+fault(key => 'patient', to => 'COMMITTING', do => 'delay', ms => paced(400));
+my $out = run_script($node, working('patient', "SET LOCAL statement_timeout = '$moment';"));
 unlike($out, qr/ERROR/, 'statement_timeout does not end a commit');
 is_done('patient', 1, 'a commit that takes longer than statement_timeout completes its key');
 
@@ -74,7 +75,7 @@ foreach my $how ([ 'pg_cancel_backend', '57014' ], [ 'pg_terminate_backend', '57
 	await_request(key => $function, to => 'COMMITTING');
 	$sql->("SELECT $function(pid) FROM pg_stat_activity WHERE query = 'COMMIT;' AND state = 'active'");
 	like(finish_script($run), qr/$code/, "$function in the seal: the commit fails with $code");
-	is($sql->("SELECT outcome, run FROM idem_acquire('$function', wait => '30 s')"), 'acquired|2',
+	is($sql->("SELECT outcome, run FROM idem_acquire('$function', wait => '@{[ paced('30 s') ]}')"), 'acquired|2',
 		"$function in the seal: the key is free");
 	release_held();
 	wait_until("$function in the seal: the late seal is refused", sub {
@@ -111,7 +112,7 @@ reset_proxy();
 $run = start_script($node, working('unplugged', '\! curl -s -X POST $EO_CONTROL/engine/stop'));
 my $began = time();
 like(finish_script($run), qr/ERROR:  ID006: could not commit key "unplugged"/, 'without the engine a commit is ID006');
-cmp_ok(time() - $began, '<', 30, 'without the engine a commit fails in bounded time');
+cmp_ok(time() - $began, '<', paced(30), 'without the engine a commit fails in bounded time');
 is(count_work('unplugged'), '0', 'without the engine a commit is rolled back');
 control('POST', '/engine/start');
 wait_until('once the engine is back, the worker gives the key back by itself',
@@ -180,7 +181,8 @@ $out = finish_script($runs[1]);
 go_on('the second has committed');
 $out .= finish_script($runs[0]);
 is(() = ($out =~ /40001/g), 1, 'of two transactions that cannot be serialized one fails');
-is(count_requests(key => 'skew', to => 'COMMITTING', status => 200), 2,
+my %sealed = map { $_->{key} => 1 } requests(key => 'skew', to => 'COMMITTING', status => 200);
+is(keys %sealed, 2,
 	'of two transactions that cannot be serialized both were sealed');
 agree($_, "of two transactions that cannot be serialized: key and work of $_ agree") foreach 'skew1', 'skew2';
 

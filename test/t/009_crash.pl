@@ -45,7 +45,7 @@ sub restart_and_check
 		$records = records($table);
 		@unsettled = sort grep { $records->{$_}{status} =~ /COMMITTING|IN_PROGRESS/ } keys %$records;
 		usleep(20_000) if @unsettled;
-	} while (@unsettled && time() - $started < 60);
+	} while (@unsettled && time() - $started < paced(60));
 	my $took = time() - $started;
 	$slowest = $took if $took > $slowest;
 	my $completed = join ' ', sort grep { $records->{$_}{status} eq 'COMPLETED' } keys %$records;

@@ -95,7 +95,10 @@ wait_until('a rollback gives the key back to everybody', sub { status_of($table,
 # a first write that arrives when its caller is gone
 reset_proxy();
 fault(key => 'ghost', op => 'UpdateItem', do => 'hold');
-my $out = run_script($node, "SET statement_timeout = '300ms'; SELECT idem_acquire('ghost', lease => '1 hour');");
+$run = start_script($node, "SELECT idem_acquire('ghost', lease => '1 hour');");
+await_request(key => 'ghost', op => 'UpdateItem');
+$sql->("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT idem_acquire(''ghost''%'");
+my $out = finish_script($run);
 like($out, qr/57014/, 'a claim whose answer never came: its caller gives up');
 wait_until('a claim whose answer never came is buried', sub { status_of($table, 'ghost') eq 'FAILED' });
 release_held();
@@ -184,7 +187,7 @@ SQL
 is($sql->($completed), '1500', 'a backlog is worked off once its table takes completions again');
 
 # more claims than the worker takes at a time, of a table that is slow; another table is not
-fault(to => 'FAILED', do => 'delay', ms => 1500, times => 0);
+fault(to => 'FAILED', do => 'delay', ms => paced(1500), times => 0);
 $sql->(<<'SQL');
 BEGIN;
 SELECT count(*) FROM idem_acquire_many(ARRAY(SELECT 'many' || i FROM generate_series(1, 3000) i));

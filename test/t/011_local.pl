@@ -55,33 +55,34 @@ like(finish_script($waiter), qr/waiter acquired 2/, 'a session that waited has t
 finish_script($run);
 
 # what ends a wait
+my $moment = paced('200ms');
 $run = start_holder('busy', 'ROLLBACK;');
 is($sql->("BEGIN; SELECT outcome FROM idem_acquire('busy', wait => '200 ms'); SELECT 'and on'; ROLLBACK"),
 	"in_progress\nand on", 'a wait that is too long ends, and the transaction goes on');
-like(run_script($node, "SET lock_timeout = '100ms'; SELECT idem_acquire('busy', wait => '60 s');"), qr/55P03/,
+like(run_script($node, "SET lock_timeout = '$moment'; SELECT idem_acquire('busy', wait => '60 s');"), qr/55P03/,
 	'lock_timeout ends a wait');
-like(run_script($node, "SET statement_timeout = '200ms'; SELECT idem_acquire('busy', wait => '60 s');"), qr/57014/,
+like(run_script($node, "SET statement_timeout = '$moment'; SELECT idem_acquire('busy', wait => '60 s');"), qr/57014/,
 	'statement_timeout ends a wait');
 $waiter = start_script($node, "SELECT idem_acquire('busy', wait => '60 s');");
 await_waiter('a session waits that will be cancelled');
 $sql->("SELECT pg_cancel_backend(pid) FROM pg_locks WHERE locktype = 'virtualxid' AND NOT granted");
 like(finish_script($waiter), qr/57014/, 'a cancel ends a wait');
-my $left = run_script($node, <<'SQL');
-SET statement_timeout = '100ms';
+my $left = run_script($node, <<"SQL");
+SET statement_timeout = '$moment';
 SELECT idem_acquire('busy', wait => '60 s');
 RESET statement_timeout;
 SELECT 'session goes on';
-DO $$
+DO \$\$
 BEGIN
 	BEGIN
 		INSERT INTO rows VALUES (2, 0);
-		SET LOCAL lock_timeout = '100ms';
+		SET LOCAL lock_timeout = '$moment';
 		PERFORM idem_acquire('busy', wait => '60 s');
 	EXCEPTION WHEN lock_not_available THEN
 		RAISE NOTICE 'caught';
 	END;
 	INSERT INTO rows VALUES (3, 0);
-END $$;
+END \$\$;
 SELECT string_agg(id::text, ' ' ORDER BY id) FROM rows;
 DELETE FROM rows WHERE id = 3;
 SQL

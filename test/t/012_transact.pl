@@ -351,8 +351,8 @@ is(counter('race'), 1, 'of thirty calls it is done once');
 
 reset_proxy();
 fault(op => 'TransactWriteItems', do => 'lose', times => 0);
-fault(op => 'TransactWriteItems', do => 'delay', ms => 500, nth => 2, times => 0);
-like(run_script($node, "SET statement_timeout = '400ms';\n" . call('cancelled')), qr/ERROR:  57014: /,
+fault(op => 'TransactWriteItems', do => 'delay', ms => paced(500), nth => 2, times => 0);
+like(run_script($node, "SET statement_timeout = '@{[ paced('400ms') ]}';\n" . call('cancelled')), qr/ERROR:  57014: /,
 	'cancelled while it waits: the error');
 ($said) = under(call('cancelled'));
 like($said, qr/^completed\|t\|/, 'cancelled while it waits: the next call finds out that it was done');

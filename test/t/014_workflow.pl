@@ -63,7 +63,7 @@ foreach my $function ('pg_cancel_backend', 'pg_terminate_backend')
 	my $began = time();
 	$sql->("SELECT $function(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
 	is($sql->(<<"SQL"), 'acquired|1', "$function of a handler: its key is free, and no run was counted");
-SELECT outcome, run FROM idem_acquire('$function', payload => '{"key": "$function"}', wait => '20 s')
+SELECT outcome, run FROM idem_acquire('$function', payload => '{"key": "$function"}', wait => '@{[ paced('20 s') ]}')
 SQL
 	note(sprintf '%.2f s', time() - $began);
 	like(finish_script($run), qr/57014|57P01/, "$function of a handler: the caller gets PostgreSQL's own error");
@@ -83,7 +83,7 @@ SQL
 $run = start_script($node, "BEGIN;\n" . calling('click', 'quick')
 	  . say_in_script('clicked') . halt_until('second click') . "COMMIT;\n");
 await_word('clicked');
-my $second = start_script($node, qq(SELECT idem_call('click', 'quick(jsonb)', '{"key": "click"}', wait => '30 s');\n));
+my $second = start_script($node, qq(SELECT idem_call('click', 'quick(jsonb)', '{"key": "click"}', wait => '@{[ paced('30 s') ]}');\n));
 wait_until('a second click waits for the first', sub { $sql->(<<'SQL') eq 't' });
 SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND locktype IN ('transactionid', 'virtualxid')
 SQL
@@ -142,7 +142,7 @@ SELECT pg_cancel_backend(pid) FROM pg_stat_activity
 WHERE query LIKE '%idem_acquire_many%' AND pid <> pg_backend_pid()
 SQL
 like(finish_script($run), qr/57014/, 'a batch is cancelled');
-is($sql->("SELECT outcome, run, count(*) FROM idem_acquire_many($batch, wait => '20 s') GROUP BY 1, 2"),
+is($sql->("SELECT outcome, run, count(*) FROM idem_acquire_many($batch, wait => '@{[ paced('20 s') ]}') GROUP BY 1, 2"),
 	'acquired|1|200', 'a batch that was cancelled: all its keys are free, and no run was counted');
 note(sprintf '%.2f s', time() - $began);
 release_held();
@@ -175,9 +175,9 @@ release_held();
 like(finish_script($run), qr/ERROR:  23505: duplicate key "strict\/\d+"/,
 	'a guard at commit: a duplicate is a unique violation');
 is($sql->('SELECT count(*) FROM strict'), '0', 'a guard at commit: after a duplicate no row is there');
-is($sql->(<<'SQL'), 'acquired|700', 'a guard at commit: after a duplicate every new key can be claimed');
+is($sql->(<<"SQL"), 'acquired|700', 'a guard at commit: after a duplicate every new key can be claimed');
 SELECT outcome, count(*) FROM idem_acquire_many(ARRAY(SELECT 'strict/' || i FROM generate_series(301, 1000) i),
-	wait => '20 s') GROUP BY 1
+	wait => '@{[ paced('20 s') ]}') GROUP BY 1
 SQL
 
 stop_without_crash($node, kills => 1);

@@ -105,7 +105,7 @@ foreach my $function (@functions)
 }
 create_actions($node, [ map { @{ $made{$_} } } 'plain', 'used', 'used by oneself', 'canceled' ]);
 create_actions($node, $made{pin}, pin => '0042');
-create_actions($node, $made{expired}, expires_at => from_now($node, 1));
+create_actions($node, $made{expired}, expires_at => from_now($node, paced(1)));
 create_actions($node, $made{'out of guesses'}, pin => '0042', server => 'strict');
 on_each_action($node, $made{used}, "action_consume('ID', token => gen_random_uuid())");
 on_each_action($node, $made{'used by oneself'}, "action_consume('ID', token => md5('ID')::uuid)");
@@ -157,7 +157,7 @@ create_actions($node, [qw(r-pin r-wrong)], pin => '0042');
 create_actions($node, [qw(r-burned r-guessed r-own-guess)], pin => '0042', server => 'strict');
 create_actions($node, [ 'r-pending', 'r-pending2' ],
 	active_at => '2199-01-01 00:00:00+00', expires_at => '2199-06-01 00:00:00+00');
-create_actions($node, ['r-expired'], expires_at => from_now($node, 1));
+create_actions($node, ['r-expired'], expires_at => from_now($node, paced(1)));
 on_each_action($node, ['r-used'], "action_consume('ID')");
 on_each_action($node, ['r-canceled'], "action_cancel('ID')");
 on_each_action($node, [ 'r-burned', 'r-guessed' ], "action_consume('ID', '1')");

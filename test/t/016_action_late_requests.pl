@@ -87,7 +87,7 @@ is($sql->(consume('late4')), 'consumed|t|{"by": 2}', "$what: it makes no second 
 
 # ----- the caller has sent a second copy --------------------------------------
 
-$sql->("ALTER SERVER exactonce OPTIONS (SET request_timeout '600ms')");
+$sql->(timeouts_sql('exactonce', request_timeout => '600ms'));
 create_actions($node, [qw(copy1 copy3)]);
 create_actions($node, ['copy2'], pin => '0042');
 foreach my $case (
@@ -104,7 +104,7 @@ foreach my $case (
 	is_deeply(action($table, $id), $before, "first copy late, $to: it changes nothing");
 	ended($id, $end, "first copy late, $to: all is done once");
 }
-$sql->("ALTER SERVER exactonce OPTIONS (SET request_timeout '60s')");
+$sql->(timeouts_sql('exactonce', request_timeout => '60s'));
 
 # ----- the last attempt -------------------------------------------------------
 
@@ -177,7 +177,7 @@ ended('verified', 'canceled|2|1', "$what: nothing is consumed, and an attempt is
 # ----- the action expires -----------------------------------------------------
 
 # A consume has left in time, and is held until the action has expired.
-create_actions($node, [qw(expiring1 expiring2)], expires_at => from_now($node, 3));
+create_actions($node, [qw(expiring1 expiring2)], expires_at => from_now($node, paced(3)));
 my ($in_time, $too_late) = map { hold_request($node, 'consumed', $_, consume($_)) } 'expiring1', 'expiring2';
 await_expiry($node, $_) foreach 'expiring1', 'expiring2';
 

@@ -33,7 +33,7 @@ SQL
 	my @runs = map {
 		my ($what, $call) = @$_;
 		start_script($node, <<"SQL");
-SET statement_timeout = '60s';
+SET statement_timeout = '@{[ paced('60s') ]}';
 DO \$\$
 BEGIN
 	FOR n IN 1 .. $rounds LOOP
@@ -109,17 +109,18 @@ is(count_requests(to => 'consumed'), 1500, 'each of five hundred consumers makes
 
 # Time itself is the subject here: the action is asked for until its time has come.
 reset_proxy();
-is($sql->(<<'SQL'), '5|0|0|t', 'an action is consumed from active_at on, and not before');
+my ($wait, $late) = map { paced($_) } '400 ms', '10 s';
+is($sql->(<<"SQL"), '5|0|0|t', 'an action is consumed from active_at on, and not before');
 CREATE TABLE early (n int, before timestamptz, outcome text, consumed_at timestamptz, active_at timestamptz,
 	expected timestamptz);
-DO $$
+DO \$\$
 DECLARE
 	from_then timestamptz;
 	begun timestamptz;
 	r action_result;
 BEGIN
 	FOR n IN 1 .. 5 LOOP
-		from_then := (action_create('{}', active_at => clock_timestamp() + interval '400 ms', id => 'early ' || n)).active_at;
+		from_then := (action_create('{}', active_at => clock_timestamp() + interval '$wait', id => 'early ' || n)).active_at;
 		LOOP
 			begun := clock_timestamp();
 			r := action_consume('early ' || n);
@@ -127,9 +128,9 @@ BEGIN
 			EXIT WHEN r.outcome <> 'not_active';
 		END LOOP;
 	END LOOP;
-END $$;
+END \$\$;
 SELECT count(*) FILTER (WHERE outcome = 'consumed'
-		AND consumed_at >= expected AND consumed_at < expected + interval '10 s'),
+		AND consumed_at >= expected AND consumed_at < expected + interval '$late'),
 	count(*) FILTER (WHERE outcome = 'not_active' AND (active_at <> expected OR before >= expected)),
 	count(*) FILTER (WHERE outcome NOT IN ('consumed', 'not_active')),
 	count(*) FILTER (WHERE outcome = 'not_active') > 0
@@ -138,7 +139,7 @@ SQL
 
 # Actions with one expiry are looked at until shortly before it, then consumed and
 # canceled by turns, and some more after it.
-my $soon = 600;
+my ($soon, $in) = (600, paced('4 s'));
 $sql->(<<"SQL");
 CREATE TABLE ends (n int, what text, outcome text, at timestamptz, expires_at timestamptz);
 CREATE TABLE looks (n int GENERATED ALWAYS AS IDENTITY, state text, before timestamptz, after timestamptz);
@@ -151,7 +152,7 @@ DECLARE
 BEGIN
 	SELECT max(expires_at) INTO over
 	FROM action_create_many((SELECT jsonb_agg(jsonb_build_object('id', 'soon ' || i,
-			'expires_at', to_char(clock_timestamp() + interval '4 s', 'YYYY-MM-DD HH24:MI:SSOF')))
+			'expires_at', to_char(clock_timestamp() + interval '$in', 'YYYY-MM-DD HH24:MI:SSOF')))
 		FROM generate_series(1, $soon) i));
 	LOOP
 		begun := clock_timestamp();

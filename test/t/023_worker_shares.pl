@@ -106,6 +106,7 @@ foreach my $identity ('role', 'session_authorization')
 	wait_until("a worker starts in a database with $identity set",
 		sub { my $new = worker_of('postgres'); $new && $new ne $old });
 	$sql->(<<"SQL");
+SET lock_timeout = 0;
 SET default_transaction_read_only = off;
 SET SESSION AUTHORIZATION $superuser;
 SET ROLE none;
@@ -133,7 +134,7 @@ foreach my $database (@databases)
 	my $took = time() - $start;
 	$slowest = $took if $took > ($slowest // 0);
 }
-cmp_ok($slowest, '<', 6, 'more databases than background workers: each soon has a worker');
+cmp_ok($slowest, '<', paced(6), 'more databases than background workers: each soon has a worker');
 # To complete a key takes a worker: there are enough until all have something pending.
 $node->append_conf('postgresql.conf', 'max_worker_processes = 20');
 $node->restart;
@@ -173,14 +174,15 @@ sub longest_to_finish
 	return $longest;
 }
 
-my $beating = start_script($node, <<'SQL' . halt_until('beaten') . "SELECT idem_complete('beating');\nCOMMIT;\n");
+my $lease = paced('1 s');
+my $beating = start_script($node, <<"SQL" . halt_until('beaten') . "SELECT idem_complete('beating');\nCOMMIT;\n");
 BEGIN;
-SELECT outcome FROM idem_acquire('beating', lease => '1 s');
+SELECT outcome FROM idem_acquire('beating', lease => '$lease');
 SQL
 await_request(key => 'beating', op => 'UpdateItem');
 fault(key => 'bad', to => 'COMPLETED', do => 'hold', times => 0);
 $sql->("SELECT idem_acquire('bad'); SELECT idem_complete('bad')");
-cmp_ok(longest_to_finish('exactonce', map { "good$_" } 1 .. 12), '<', 4,
+cmp_ok(longest_to_finish('exactonce', map { "good$_" } 1 .. 12), '<', paced(4),
 	'beside a key that fails no other key waits');
 is($sql->('SELECT key FROM exactonce_pending'), 'bad', 'a key that fails is still tried');
 is($sql->("SELECT state || (lease_until > now()) FROM exactonce_claims WHERE key = 'beating'"), 'heldtrue',
@@ -194,16 +196,16 @@ settled($node);
 
 $sql->(server_sql('other', table => "${table}_other", endpoint => $ENV{EO_ENGINE}));
 $sql->("SELECT idem_create_table('other')");
-$sql->("ALTER SERVER exactonce OPTIONS (SET request_timeout '10s', ADD parallel_requests '64')");
+$sql->(timeouts_sql('exactonce', request_timeout => '10s') . "ALTER SERVER exactonce OPTIONS (ADD parallel_requests '64')");
 seconds_to_finish('settled in', 'exactonce');
 fault(to => 'COMPLETED', do => 'hold', times => 0);
 $sql->("SELECT idem_once('slow' || i) FROM generate_series(1, 300) i");
-cmp_ok(longest_to_finish('other', map { "quick$_" } 1 .. 5), '<', 3,
+cmp_ok(longest_to_finish('other', map { "quick$_" } 1 .. 5), '<', paced(3),
 	'a server that never answers keeps no key of another waiting');
 reset_proxy();
 my $start = time();
 settled($node);
-cmp_ok(time() - $start, '<', 30, 'a server that never answered: its keys are finished when it does');
+cmp_ok(time() - $start, '<', paced(30), 'a server that never answered: its keys are finished when it does');
 
 stop_without_crash($node);
 done_testing();

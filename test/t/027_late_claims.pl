@@ -12,8 +12,9 @@ use Time::HiRes qw(time);
 
 my $table = 'tap_late_claims';
 my %options = (table => $table, commit_timeout => '20s', request_timeout => '20s', clock_skew => 0);
-# looks after 50 ms, 600 ms and 9 s
-my $node = new_node('late_claims', options => \%options, conf => "exactonce.test_hurry = 100\nmax_prepared_transactions = 2\n");
+# On an idle machine, looks after 50 ms, 600 ms and 9 s.
+my $hurry = hurry(100);
+my $node = new_node('late_claims', options => \%options, conf => "exactonce.test_hurry = $hurry\nmax_prepared_transactions = 2\n");
 sweep_nothing($table);
 my $record = sub { record($table, $_[0]) // { status => 'none', owner => '' } };
 
@@ -277,15 +278,15 @@ is($record->('left not worn')->{status} . $undone->('left not worn'), 'IN_PROGRE
 is($record->('left worn')->{status}, 'FAILED', 'left: one that had so many is given back');
 settled($node);
 
-like(slurp_file($node->logfile), qr/WARNING:  exactonce\.test_hurry is 100/, 'a hurry is warned of');
+like(slurp_file($node->logfile), qr/WARNING:  exactonce\.test_hurry is $hurry/, 'a hurry is warned of');
 $node->stop;
 
 # ----- no room ----------------------------------------------------------------
 
-# Looks after 500 ms, 6 s and 90 s: an acquire's looks are given up for a
+# On an idle machine, looks after 500 ms, 6 s and 90 s: an acquire's looks are given up for a
 # new claim, those of a claim at commit are not.
 $node = new_node('full', options => \%options,
-	conf => "exactonce.test_hurry = 10\nexactonce.max_claims = 100\n");
+	conf => "exactonce.test_hurry = @{[ hurry(10) ]}\nexactonce.max_claims = 100\n");
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 my $looks = "SELECT string_agg(key, ', ' ORDER BY key) FROM exactonce_claims WHERE state = 'second look'";
 put_failed($_) foreach 'late acquire', 'late seal';

@@ -12,6 +12,7 @@ use lib $FindBin::Bin;
 use ExactOnce;
 use ExactOnce::Actions;
 use JSON::PP;
+use List::Util qw(min);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
@@ -102,7 +103,7 @@ sub lives
 {
 	my ($key, $seconds, $what) = @_;
 	my $left = record($table, $key)->{lease_ms} / 1000 - time();
-	ok($left > $seconds - 5 && $left < $seconds + 3, "$what: the lease lives $seconds s") or diag("$left s are left");
+	ok($left > $seconds - min(40, paced(5)) && $left < $seconds + 3, "$what: the lease lives $seconds s") or diag("$left s are left");
 	is($right->("SELECT outcome FROM idem_acquire('$key')"), 'in_progress', '... and nobody else gets the key');
 	return;
 }
@@ -126,10 +127,11 @@ foreach my $case (
 	like(run_script($node, $call), $expected, "4 minutes ahead, $what first: in progress");
 	untouched($key, $owner, '... and the lease is the other\'s');
 }
-cmp_ok(abs(ahead() - 240), '<', 5, 'the clock of that server is 4 minutes ahead');
-is($sql->(<<'SQL'), '1', '... as is that of its worker');
+cmp_ok(abs(ahead() - 240), '<', min(60, paced(5)), 'the clock of that server is 4 minutes ahead');
+my $young = min(200, paced(60));
+is($sql->(<<"SQL"), '1', '... as is that of its worker');
 SELECT count(*) FROM pg_stat_activity
-WHERE backend_type = 'exactonce worker' AND backend_start BETWEEN now() - interval '60 s' AND now()
+WHERE backend_type = 'exactonce worker' AND backend_start BETWEEN now() - interval '$young s' AND now()
 SQL
 
 # ----- behind, ahead, by more than a signature may be; and again after a restart -----
@@ -160,9 +162,10 @@ foreach my $case ([ -240, 0 ], [ -240, 0 ], [ 240, 0 ], [ -360, 0 ], [ 360, 0 ],
 
 # An open transaction, whose lease the worker extends.
 restart(-240);
-my $run = start_script($node, <<'SQL' . halt_until('go on') . <<'SQL');
+my $lease = paced('3 s');
+my $run = start_script($node, <<"SQL" . halt_until('go on') . <<'SQL');
 BEGIN;
-SELECT outcome FROM idem_acquire('beaten', lease => '3 s');
+SELECT outcome FROM idem_acquire('beaten', lease => '$lease');
 SQL
 SELECT idem_complete('beaten');
 COMMIT;
@@ -189,17 +192,17 @@ foreach my $seconds (-240, 240)
 	settled($node);
 	my $r = record($table, "left $seconds");
 	is($r->{status}, 'COMPLETED', "$seconds s: finished by the next run's worker");
-	cmp_ok(abs($r->{updated_ms} / 1000 - time()), '<', 20, '... by the clock of the service');
+	cmp_ok(abs($r->{updated_ms} / 1000 - time()), '<', min(100, paced(20)), '... by the clock of the service');
 	$r = record($table, "later $seconds");
 	is($r->{status}, 'FAILED', '... and a failure that was left');
-	cmp_ok(abs($r->{retry_ms} / 1000 - 600 - time()), '<', 20, '... may be retried when it was said');
+	cmp_ok(abs($r->{retry_ms} / 1000 - 600 - time()), '<', min(100, paced(20)), '... may be retried when it was said');
 	# Two jobs of the worker may begin the first contact together.
 	like(ops(), qr/^(DescribeTable )*(GetItem ){2,4}UpdateItem( UpdateItem)*$/, '... after the reads of a first contact');
 }
 
 # ----- what it costs --------------------------------------------------------------
 
-foreach my $round (1 .. 3)
+foreach my $round (1 .. 3 * pace())
 {
 	restart(240);
 	$sql->("SELECT idem_get('nothing')");
@@ -230,7 +233,8 @@ foreach my $nth (1, 2)
 	$hour->(op => 'GetItem', nth => $nth);
 	is($sql->("SELECT outcome FROM idem_acquire('$key')"), 'in_progress',
 		"an odd date in read $nth of the first contact moves nothing");
-	is(ops(), 'GetItem GetItem GetItem UpdateItem', '... a third read decides');
+	# A machine that stands still between two reads makes one more.
+	like(ops(), qr/^GetItem GetItem (?:GetItem ){1,2}UpdateItem$/, '... a third read decides');
 	untouched($key, $owner, '... and the lease is the other\'s');
 	is($sql->("SELECT outcome FROM idem_acquire('own $key', lease => '60 s')"), 'acquired', '... later, too');
 	lives("own $key", 60, '... and there');
@@ -243,7 +247,7 @@ foreach my $nth (1, 2)
 	my $said = run_script($node, "SELECT outcome FROM idem_acquire('$key');");
 	my $unknown = qr/on server "exactonce": the service's clock is not known\n/;
 	like($said, qr/ERROR:  ID006: could not acquire key "$key" $unknown/, 'three dates that differ: ID006');
-	like($said, qr/DETAIL:  .*\+38(?:39|40|41)\.\d s, \+74(?:39|40|41)\.\d s and \+2(?:39|40|41)\.\d s\./,
+	like($said, qr/DETAIL:  .*\+38[34]\d\.\d s, \+74[34]\d\.\d s and \+2[34]\d\.\d s\./,
 		'... which names them');
 	like($said, qr/HINT:  .*Date/, '... with a hint');
 	untouched($key, $owner, '... and nothing is written');
@@ -309,13 +313,14 @@ SELECT outcome FROM idem_acquire('after $key', lease => '60 s');
 SQL
 	await_request(op => 'UpdateItem', key => 'before');
 	set_clock($seconds);
-	cmp_ok(abs(ahead() - $seconds), '<', 5, "the clock is set by $seconds s while the server runs");
+	cmp_ok(abs(ahead() - $seconds), '<', min(60, paced(5)), "the clock is set by $seconds s while the server runs");
 	is($sql->("SELECT outcome FROM idem_acquire('$key')"), 'in_progress', '... which steals nothing in a new session');
 	go_on("set by $seconds");
 	is(finish_script($run), "acquired\nin_progress\nacquired\n", '... nor in an old one');
 	untouched($key, $owner, '... and the lease is the other\'s');
 	lives("after $key", 60, '... and there');
-	is(count_requests(op => 'GetItem'), 2 + 2, '... at the price of two reads');
+	# ... each of which is made again if the machine stands still.
+	like(count_requests(op => 'GetItem'), qr/^[4-6]$/, '... at the price of two reads');
 }
 
 # ----- actions --------------------------------------------------------------------
@@ -337,10 +342,10 @@ sub make_actions
 foreach my $seconds (240, 360, -240, -360)
 {
 	my $n = "at $seconds";
-	make_actions('active_at => ' . at(120) . ', expires_at => ' . at(1200), map { "$_ $n" } qw(early1 early2 early3));
-	make_actions('expires_at => ' . at(120), map { "$_ $n" } qw(open1 open2));
-	make_actions('expires_at => ' . at(3), map { "$_ $n" } qw(over1 over2 over3));
-	make_actions('active_at => ' . at(3), "due1 $n");
+	make_actions('active_at => ' . at(min(200, paced(120))) . ', expires_at => ' . at(3600), map { "$_ $n" } qw(early1 early2 early3));
+	make_actions('expires_at => ' . at(min(200, paced(120))), map { "$_ $n" } qw(open1 open2));
+	make_actions('expires_at => ' . at(paced(3)), map { "$_ $n" } qw(over1 over2 over3));
+	make_actions('active_at => ' . at(paced(3)), "due1 $n");
 	wait_until('some have expired', sub { $right->(<<"SQL") eq '4' });
 SELECT count(*) FROM unnest(ARRAY['over1', 'over2', 'over3', 'due1']) i, action_get(i || ' $n')
 WHERE state IN ('expired', 'active')
@@ -365,7 +370,7 @@ SQL
 	is($sql->("SELECT outcome FROM action_create(id => 'made $n', expires_at => to_timestamp($expires))"),
 		'created', "$seconds s, action_create first");
 	my $r = action($table, "made $n");
-	cmp_ok(abs($r->{createdAt} / 1000 - time()), '<', 5, '... by the clock of the service');
+	cmp_ok(abs($r->{createdAt} / 1000 - time()), '<', min(60, paced(5)), '... by the clock of the service');
 	like(run_script($node, 'SELECT outcome FROM action_create(expires_at => ' . at(-100) . ');'),
 		qr/22023: expires_at must be later than now/, '... which says what is over');
 }

@@ -94,9 +94,9 @@ about('paid', qr/ID003: .* was used with another payload/,
 	  . "SELECT outcome FROM idem_acquire(k('paid'), payload => '2');");
 $sql->("SELECT outcome FROM idem_acquire(k('bad')); SELECT idem_fail(k('bad'), terminal => true)");
 about('bad', qr/ID004: .* failed for good/, "SELECT idem_call(k('bad'), 'handle(jsonb)', '1');");
-fault(op => 'UpdateItem', do => 'drop', times => 0);
+fault(op => 'UpdateItem', key => 'away', do => 'drop', times => 0);
 about('away', qr/ID006: could not acquire/, "SELECT outcome FROM idem_acquire(k('away'));");
-fault(op => 'UpdateItem', do => 'answer', status => 400, code => 'AccessDeniedException');
+fault(op => 'UpdateItem', key => 'denied', do => 'answer', status => 400, code => 'AccessDeniedException');
 about('denied', qr/ID007: could not acquire/, "SELECT outcome FROM idem_acquire(k('denied'));");
 about('of others', qr/ID008: cannot complete/, "SELECT idem_complete(k('of others'));");
 about('open', qr/ID009: .* not settled/, "BEGIN;\nSELECT outcome FROM idem_acquire(k('open'));\nCOMMIT;");
@@ -118,7 +118,7 @@ $sql->("SELECT action_create(id => k('action'))");
 about('action', qr/23505: .* exists already/, "SELECT action_create(id => k('action'));");
 about('both', qr/22023: .* is given twice/,
 	"SELECT action_create_many(jsonb_build_array(jsonb_build_object('id', k('both')), jsonb_build_object('id', k('both'))));");
-fault(op => 'UpdateItem', do => 'answer', status => 400, code => 'AccessDeniedException');
+fault(op => 'UpdateItem', key => 'ACTION#', do => 'answer', status => 400, code => 'AccessDeniedException');
 about('action', qr/ID007: could not consume/, "SELECT action_consume(k('action'));");
 
 # ----- views ------------------------------------------------------------------

@@ -193,13 +193,15 @@ become_completed('the standby is back', 'normal');
 my $records = records($table);
 is(scalar(grep { /^many/ && $records->{$_}{status} eq 'COMPLETED' } keys %$records), $many,
 	'the standby is back: of many completions all are made');
-my @made = grep { $_->{key} =~ /many\// } map { @{ $_->{writes} // [$_] } } requests(key => 'many/', to => 'COMPLETED');
+# Whoever has had no answer asks again.
+my @made = grep { $_->{key} =~ /many\// } map { @{ $_->{writes} // [$_] } } grep { $_->{sent} } requests(key => 'many/', to => 'COMPLETED');
 is(scalar(@made), $many, 'the standby is back: each of many is made once');
 
 # ----- named slots ------------------------------------------------------------
 
 configure(synchronous_standby_names => '', 'exactonce.synchronized_standby_slots' => 'no_such_slot');
 is(check('standby slots'), 'failure|replication slot "no_such_slot" does not exist', 'a missing slot: idem_check() fails');
+my $began = time();
 $sql->(completing('missing'));
 my $complaint = qr/WARNING:  exactonce: completions are held back: replication slot "no_such_slot" does not exist/;
 wait_until('a missing slot: the log says so', sub { slurp_file($node->logfile) =~ $complaint });
@@ -214,8 +216,9 @@ wait_until('a missing slot: leases of open transactions are extended',
 	sub { record($table, 'beating still')->{lease_ms} >= $first_lease + 10 * 200 });
 go_on('beaten');
 finish_script($run);
+my $minutes = int((time() - $began) / 60);
 my $complaints = () = slurp_file($node->logfile) =~ /$complaint/g;
-is($complaints, 1, 'a missing slot: the log says so once a minute, and not each time the worker looks');
+ok($complaints >= 1 && $complaints <= 1 + $minutes, 'a missing slot: the log says so once a minute, and not each time the worker looks');
 are_held_back('a missing slot', 'missing');
 
 # The slot is behind the commit until its standby has flushed it.

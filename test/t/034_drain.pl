@@ -36,7 +36,7 @@ is($sql->("SELECT idem_drain('200 ms')") > 0, 1, 'a claim is open: after the tim
 is($sql->("SELECT outcome FROM idem_acquire('after', on_commit => 'keep')"), 'acquired',
 	'after the timeout new claims are allowed again');
 
-my $drain = start_script($node, "SELECT idem_drain('1 min');\n");
+my $drain = start_script($node, "SELECT idem_drain('@{[ paced('1 min') ]}');\n");
 wait_until('while it waits new claims are barred', sub { errors_of("SELECT idem_acquire('" . rand() . "')") =~ /55000/ });
 like(errors_of("SELECT idem_once('new')"), qr/55000/, 'and those at commit');
 go_on('go');
@@ -57,7 +57,7 @@ $life = $sql->("SELECT life FROM exactonce_lives WHERE state = 'open'");
 my $beats = requests(key => "ORIGIN#$life");
 fault(key => "ORIGIN#$life", do => 'hold', times => 1);
 await_request(key => "ORIGIN#$life", n => $beats + 1);
-is($sql->("SELECT idem_drain('1 min')"), 0, 'drained again');
+is($sql->("SELECT idem_drain('@{[ paced('1 min') ]}')"), 0, 'drained again');
 is(item('tap_drain', "ORIGIN#$life")->{state}, 'closed', 'this life is closed, too');
 release_held();
 wait_until('the beat is refused', sub { grep { $_->{status} == 400 } requests(key => "ORIGIN#$life") });

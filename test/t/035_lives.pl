@@ -10,8 +10,9 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-# A beat every half a second; a lease of 2 s; a silent life is retired after 3 s.
-my $hurry = "exactonce.test_hurry = 10\n";
+# On an idle machine, a beat every half a second; a lease of 2 s; a silent life is retired after 3 s.
+my $divisor = hurry(10);
+my $hurry = "exactonce.test_hurry = $divisor\n";
 my $table = 'tap_lives';
 my $node = new_node('lives', conf => "$hurry" . "wal_level = replica\nmax_wal_senders = 5\nhot_standby = on\n"
 	  . "max_connections = 20\nlog_min_messages = log\n");
@@ -84,7 +85,7 @@ my $run = start_script($node, "BEGIN;\nINSERT INTO work VALUES ('late');\nSELECT
 await_word('ready');
 fault(key => 'ORIGIN#', do => 'drop', times => 0);
 wait_until('no beat arrives: the lease runs out', sub {
-	sql_of($node, "SELECT clock_timestamp() - since > '2.5 s' FROM exactonce_lives WHERE state = 'open'") eq 't' });
+	sql_of($node, "SELECT clock_timestamp() - since > interval '25 s' / $divisor FROM exactonce_lives WHERE state = 'open'") eq 't' });
 go_on('go');
 like(finish_script($run), qr/ID006/, 'no beat arrives: the transaction cannot commit');
 is(worked($node, 'late'), 0, 'no beat arrives: its work is not done');
@@ -93,7 +94,7 @@ wait_until('beats arrive again: the key can be completed', sub { complete($node,
 is(worked($node, 'late'), 1, 'beats arrive again: the work is done once');
 
 # The seal succeeds, and the lease runs out before PostgreSQL writes the commit record.
-fault(key => 'IDEMPOTENCY#', to => 'COMMITTING', do => 'delay', ms => 3000);
+fault(key => 'IDEMPOTENCY#', to => 'COMMITTING', do => 'delay', ms => 30_000 / $divisor);
 fault(key => 'ORIGIN#', do => 'drop', times => 0);
 like(complete($node, 'sealed'), qr/the lease of this database has run out/, 'a slow seal: the transaction cannot commit');
 is(worked($node, 'sealed'), 0, 'a slow seal: its work is not done');
@@ -166,7 +167,7 @@ is(sql_of($copy, "SELECT outcome FROM idem_acquire('of the original')"), 'in_pro
 	'to the copy a key of the original is in progress elsewhere');
 my $watched = sub { sql_of($copy, "SELECT string_agg(state, ' ') FROM exactonce_lives WHERE life = '" . life_of($node) . "'") };
 wait_until('the copy sees that the original is alive', sub { $watched->() =~ /alive/ });
-usleep(4_000_000);
+usleep(40_000_000 / $divisor);
 is(life_item(life_of($node))->{state}, 'open', 'the copy leaves the life of the original alone');
 release_held();
 await_state('the original finishes its key', 'of the original', 'COMPLETED');

@@ -14,7 +14,8 @@ my $replication = "wal_level = replica\nmax_wal_senders = 5\nmax_connections = 2
 
 sub new_hurried
 {
-	my ($name, $hurry, %how) = @_;
+	my ($name, $most, %how) = @_;
+	my $hurry = hurry($most);
 	my $node = new_node($name, conf => "exactonce.test_hurry = $hurry\nlog_min_messages = log\n$replication", %how);
 	$node->append_conf('pg_hba.conf', 'local replication all trust');
 	$node->reload;
@@ -41,7 +42,7 @@ sub state_in
 
 # ----- an idle database ------------------------------------------------------------
 
-my $node = new_hurried('idle', 50);
+my $node = new_hurried('idle', 40);
 for my $round (1, 2)
 {
 	sql_of($node, "SELECT idem_once('$round')");
@@ -84,7 +85,7 @@ sql_of($node, "SET ROLE first; SELECT idem_once('of first')");
 settled($node);
 sql_of($node, 'DROP USER MAPPING FOR first SERVER exactonce');
 my $life = life_of($node);
-sleep 2;    # the lease is too old for a seal
+usleep(10_000_000 / hurry(5));    # the lease is too old for a seal
 sql_of($node, "SET ROLE second; SELECT idem_once('of second')");
 my $beat = item('tap_gone', "ORIGIN#$life")->{beat};
 wait_until('the role that made contact lost its mapping: another role extends the life',
@@ -124,7 +125,7 @@ my $copy = PostgreSQL::Test::Cluster->new('old_copy');
 $copy->init_from_backup($node, 'old');
 $copy->start;
 sql_of($copy, "SELECT idem_once('of the copy'); SELECT idem_once('of the copy', server => 'other')");
-usleep(3_000_000);
+usleep(60_000_000 / hurry(20));
 is(state_in('tap_original', $life), 'open', 'an old copy leaves the life of the original alone');
 is(state_in('tap_original2', $life), 'none', 'also in a table that the original has not used');
 sql_of($node, "SELECT idem_once('two', server => 'other')");
@@ -148,7 +149,7 @@ $node = new_hurried('unnoticed', 20, options => { request_timeout => '1s', commi
 fault(key => 'ORIGIN#', do => 'drop', times => 0);
 like(run_script($node, "SELECT idem_once('refused');"), qr/ID006/, 'unnoticed: there is no lease without an item');
 $life = sql_of($node, 'SELECT id FROM exactonce_internal.lives ORDER BY number DESC LIMIT 1');
-usleep(8_000_000);
+usleep(160_000_000 / hurry(20));
 end_fault('ORIGIN#');
 fault(key => 'ORIGIN#', do => 'lose', times => 0);
 like(run_script($node, "SELECT idem_once('refused');"), qr/ID006/, 'unnoticed: nor while its item is not known');
@@ -202,7 +203,7 @@ $standby->stop;
 is(state_in('tap_primary', $heir), 'closed', 'the heir is shut down');
 $node->start;
 sql_of($node, "SELECT idem_once('beside')");
-usleep(5_000_000);
+usleep(50_000_000 / hurry(10));
 is(status_of('tap_primary', 'lost'), 'COMMITTING', 'the old primary does not inherit back');
 is(item('tap_primary', "ORIGIN#$life")->{retired_by}, $heir, 'its life stays with the heir');
 is(sql_of($node, "SELECT outcome FROM idem_acquire('lost')"), 'in_progress', 'nor does a session that meets the record');

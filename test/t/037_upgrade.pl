@@ -12,7 +12,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $table = 'tap_upgrade';
-my $conf = "exactonce.test_hurry = 10\nlog_min_messages = log\nmax_connections = 20\n";
+my $conf = "exactonce.test_hurry = @{[ hurry(10) ]}\nlog_min_messages = log\nmax_connections = 20\n";
 my $old = new_node('upgrade', conf => $conf, install_path => ($ENV{EO_OLD_BINDIR} // '') =~ s|/bin$||r, options => { commit_timeout => '300 ms', max_attempts => 1 });
 
 sub sql_of

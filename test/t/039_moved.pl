@@ -16,7 +16,7 @@ system_or_bail($ENV{CC} // 'cc', '-O1', '-fPIC', '-shared', '-o', "$dir/boot_id.
 	'-ldl');
 # Nothing is flushed in the background within a test.
 my $node = new_node('moved',
-	conf => "exactonce.test_hurry = 10\nlog_min_messages = log\nwal_writer_delay = 10s\nautovacuum = off\n");
+	conf => "exactonce.test_hurry = @{[ hurry(10) ]}\nlog_min_messages = log\nwal_writer_delay = 10s\nautovacuum = off\n");
 my $data = $node->data_dir;
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 $sql->('CREATE TABLE work (key text)');

@@ -9,7 +9,7 @@ use ExactOnce::Leases;
 use Test::More;
 
 my $table = 'tap_databases';
-my $node = new_node('databases', conf => "exactonce.test_hurry = 10\n",
+my $node = new_node('databases', conf => "exactonce.test_hurry = @{[ hurry(10) ]}\n",
 	options => { request_timeout => '2s', commit_timeout => '5s' });
 sql_of($node, 'CREATE TABLE work (key text)');
 
@@ -96,7 +96,7 @@ wait_until('so the rows are its own, and of keys that are completed', sub { coun
 make_database('drained');
 is(complete($node, 'drained', 'drained'), '', 'a database that is to be dropped works');
 $life = life_of($node, 'drained');
-is(sql_of($node, "SELECT idem_drain('30 s')", 'drained'), 0, 'it is drained');
+is(sql_of($node, "SELECT idem_drain('@{[ paced('30 s') ]}')", 'drained'), 0, 'it is drained');
 sql_of($node, 'DROP DATABASE drained');
 is(life_item($table, $life)->{state}, 'closed', 'dropped after a drain: its life is closed');
 is(sql_of($node, "SELECT outcome FROM idem_acquire('drained')"), 'completed', 'and its keys are completed for others');
@@ -118,7 +118,7 @@ is(sql_of($node, "SELECT idem_resolve('left', 'completed', origin => '$life')"),
 is(sql_of($node, "SELECT idem_resolve('left, too', 'failed', origin => '$life')"), 't', 'and that another one is not');
 is(status_of($table, 'left'), 'COMPLETED', 'so it is');
 is(sql_of($node, "SELECT outcome FROM idem_acquire('left, too')"), 'acquired', 'so the other one can be claimed');
-is(sql_of($node, "SELECT outcome FROM idem_acquire('kept by hasty', wait => '20 s')"), 'acquired',
+is(sql_of($node, "SELECT outcome FROM idem_acquire('kept by hasty', wait => '@{[ paced('20 s') ]}')"), 'acquired',
 	'a claim that was kept ends with its lease');
 is(life_item($table, $life)->{state}, 'open', 'nobody inherits the life');
 $node->restart;

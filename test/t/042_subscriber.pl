@@ -10,7 +10,7 @@ use ExactOnce::Leases;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $conf = "exactonce.test_hurry = 10\nwal_level = logical\nmax_wal_senders = 10\nmax_replication_slots = 10\nwal_retrieve_retry_interval = 200ms\n";
+my $conf = "exactonce.test_hurry = @{[ hurry(10) ]}\nwal_level = logical\nmax_wal_senders = 10\nmax_replication_slots = 10\nwal_retrieve_retry_interval = 200ms\n";
 my $table = 'tap_publisher';
 my %options = (table => $table, request_timeout => '1s', commit_timeout => '1s');
 my $publisher = new_node('publisher', conf => $conf, options => \%options);

@@ -48,8 +48,8 @@ my @ways = ('block', 'keep', 'many 1', 'many 2', 'once');
 
 # ----- a healthy database -------------------------------------------------------------
 
-my $primary = new_node('audit', conf => <<'CONF');
-exactonce.test_hurry = 10
+my $primary = new_node('audit', conf => 'exactonce.test_hurry = ' . hurry(10) . <<'CONF');
+
 wal_level = replica
 max_wal_senders = 5
 wal_keep_size = 64MB
@@ -257,7 +257,7 @@ stop_without_crash($standby);
 # ----- a volume that was restored, and a recovery to a point in time ---------------------
 
 $table = 'tap_audit_old';
-my $original = new_node('audit_old', conf => "exactonce.test_hurry = 10\nwal_level = replica\nmax_wal_senders = 5\n");
+my $original = new_node('audit_old', conf => "exactonce.test_hurry = @{[ hurry(10) ]}\nwal_level = replica\nmax_wal_senders = 5\n");
 sweep_nothing($table);
 $original->append_conf('pg_hba.conf', 'local replication all trust');
 $original->enable_archiving;

@@ -10,8 +10,8 @@ use ExactOnce::Lives;
 use Test::More;
 
 my %size = (
-	copies => { hurry => 20, transactions => 50, clients => 2 },
-	scan => { hurry => 20, records => 3_000, units => 200, committed => 10, open => 10, seconds => 1 },
+	copies => { hurry => 10, transactions => 50, clients => 2 },
+	scan => { hurry => 10, records => 3_000, units => 200, committed => 10, open => 10, seconds => 1 },
 	beats => { hurry => 10, busy => 5 },
 	requests => { hurry => 10, keys => 50 });
 

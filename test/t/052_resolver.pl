@@ -89,7 +89,7 @@ is(record('tap_resolver', 'done')->{status}, 'COMPLETED', 'the worker finishes a
 
 # many calls that were given up leave nothing
 append_to_file($slow, '');
-$run = start_script($node, "SET statement_timeout = 30;\n"
+$run = start_script($node, "SET statement_timeout = @{[ int paced(30) ]};\n"
 	  . join('', map { "SELECT idem_get('many', server => 'named');\n" } 1 .. 20)
 	  . "RESET statement_timeout;\nSELECT 'last ' || count(idem_get('many', server => 'named'));\n" . halt_until('no threads'));
 $pid = session_that_waits("SELECT ''last");

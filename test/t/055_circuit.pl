@@ -18,8 +18,8 @@ my $refused = qr/ERROR:  ID006: .*DynamoDB has not answered, and is not asked/;
 my $table = 'tap_circuit';
 my $endpoint = qr/\Q$ENV{EO_ENDPOINT}\E\/?/;
 # The circuit of a server is known by its request_timeout.
-my ($usual, $short, $long) = ('10 s', '4 s', '2 min');
-my $node = new_node('circuit', options => { request_timeout => $usual });
+my ($usual, $short, $patience, $brief) = map { paced($_) } '10 s', '4 s', '15 s', '1 s';
+my $node = new_node('circuit', options => { request_timeout => '10 s' });
 sql_of($node, 'CREATE TABLE work (key text)');
 
 # The row of a circuit, by the request_timeout of its servers.
@@ -55,7 +55,7 @@ sub occurrences
 
 # Past the proxy, which takes a connection also when the engine is away.
 sql_of($node, server_sql('direct', endpoint => $ENV{EO_ENGINE}, table => $table,
-	request_timeout => $long, commit_timeout => $long, key_prefix => 'direct/'));
+	request_timeout => '2 min', commit_timeout => '2 min', key_prefix => 'direct/'));
 is(errors_of($node, "SELECT idem_once('before', server => 'direct')"), '', 'the life has an item in the place');
 settled($node);
 my @blips = map { start_script($node, "BEGIN;\nINSERT INTO work VALUES ('blip $_');\n"
@@ -92,17 +92,17 @@ foreach my $code ('AccessDeniedException', 'ThrottlingException')
 
 # ----- a caller that gives up early ----------------------------------------------------------
 
-sql_of($node, server_sql('patient', table => $table, request_timeout => '40s'));
+sql_of($node, server_sql('patient', table => $table, request_timeout => '15 s'));
 is(sql_of($node, "SELECT idem_get('nothing', 'patient') IS NULL"), 't', 'a server with a long request_timeout answers');
 fault(do => $_, key => 'impatient', times => 0) foreach 'hold', 'drop';
-my @impatient = in_parallel(sub { "SET statement_timeout = '200ms';\n" . "SELECT idem_get('impatient $_[0]', 'patient');\n" x 2 });
+my @impatient = in_parallel(sub { "SET statement_timeout = '@{[ paced('200ms') ]}';\n" . "SELECT idem_get('impatient $_[0]', 'patient');\n" x 2 });
 is(occurrences(qr/ERROR:  57014: /, "@impatient"), 2 * $clients, 'statement_timeout ends calls');
-is(is_fine('40 s'), 'fine', 'they are no failures of the service');
+is(is_fine($patience), 'fine', 'they are no failures of the service');
 reset_proxy();
 
 # ----- away ------------------------------------------------------------------------------------
 
-sql_of($node, "ALTER SERVER exactonce OPTIONS (SET request_timeout '$short', ADD commit_timeout '$short')");
+sql_of($node, timeouts_sql('exactonce', request_timeout => '4 s', commit_timeout => '4 s'));
 is(complete($node, 'before'), '', 'a key is completed');
 settled($node);
 my $log = -s $node->logfile;
@@ -136,7 +136,7 @@ my $said = run_script($node, join "\n", "SELECT idem_acquire('late wait', wait =
 	"SELECT action_create(id => 'late');", "SELECT idem_once('late once');");
 is(occurrences(qr/ERROR:  ID006/, $said), 4, 'each kind of call fails');
 cmp_ok(occurrences($refused, $said), '>=', 3, 'because it is refused');
-cmp_ok(time() - $start, '<', 100, 'nothing waits');
+cmp_ok(time() - $start, '<', paced(100), 'nothing waits');
 my $seals = count_requests(key => 'open', to => 'COMMITTING');
 go_on('open');
 $said = finish_script($open);
@@ -151,7 +151,7 @@ is(errors_of($node, "BEGIN; INSERT INTO work VALUES ('other'); COMMIT"), '', 'ot
 # What is shown.
 is(circuit("answered_at < silent_since + interval '1 s' AND silent_since < opened_at AND next_probe_at > opened_at"
 	  . " AND last_error <> '' AND refused >= 20 * $clients - $through", $short), 't', 'exactonce_circuits shows it');
-is(circuit('is_open', '40 s'), 'f', 'servers with other timeouts have a circuit of their own');
+is(circuit('is_open', $patience), 'f', 'servers with other timeouts have a circuit of their own');
 is(sql_of($node, q{SELECT status FROM idem_check() WHERE "check" = 'circuit'}), 'failure', 'idem_check shows it');
 is(circuit('is_open', $short), 't', 'it is still open');
 my @opened = slurp_file($node->logfile, $log) =~ /(LOG:  exactonce: endpoint $endpoint does not answer; calls to it are refused)/g;
@@ -181,7 +181,7 @@ wait_until('the engine is stopped: the circuit opens', sub {
 control('POST', '/engine/start');
 wait_until('the engine is started: work goes on', sub { complete($node, 'started') eq '' });
 is(worked($node, 'started'), 1, 'and is done once');
-sql_of($node, "ALTER SERVER exactonce OPTIONS (SET request_timeout '$usual', DROP commit_timeout)");
+sql_of($node, timeouts_sql('exactonce', request_timeout => '10 s', commit_timeout => undef));
 
 # ----- the switch -----------------------------------------------------------------------------
 
@@ -233,9 +233,9 @@ my $again = qr/LOG:  exactonce: endpoint \S+ still does not answer\n/;
 wait_until('without a worker a caller asks now and then, and a long outage is logged again', sub {
 	errors_of($node, "SELECT idem_get('probe')");
 	return slurp_file($node->logfile) =~ $again });
-is(circuit('is_open', '1 s'), 't', 'the circuit is open');
+is(circuit('is_open', $brief), 't', 'the circuit is open');
 reset_proxy();
 wait_until('the next caller that asks closes it', sub { errors_of($node, "SELECT idem_get('probe')") eq '' });
-is(circuit('is_open', '1 s'), 'f', 'the circuit is closed');
+is(circuit('is_open', $brief), 'f', 'the circuit is closed');
 stop_without_crash($node);
 done_testing();

@@ -12,7 +12,7 @@ use Test::More;
 my $table = 'tap_writes';
 my $business = 'tap_writes_business';
 my $node = new_node('writes',
-	conf => "exactonce.test_hurry = 20\nwal_level = replica\nmax_wal_senders = 5\nhot_standby = on\nmax_connections = 20\n",
+	conf => "exactonce.test_hurry = @{[ hurry(20) ]}\nwal_level = replica\nmax_wal_senders = 5\nhot_standby = on\nmax_connections = 20\n",
 	options => { transact_tables => "$business, tap_writes_gone", request_timeout => '3s' });
 
 sub make_table

@@ -11,7 +11,7 @@ use Test::More;
 
 my $target = 'tap_mirror_orders';
 my $node = new_node('mirror',
-	conf => "exactonce.test_hurry = 20\n",
+	conf => "exactonce.test_hurry = @{[ hurry(20) ]}\n",
 	options => { transact_tables => $target, request_timeout => '30s' });
 dynamodb(CreateTable => { TableName => $target, BillingMode => 'PAY_PER_REQUEST',
 	AttributeDefinitions => [ { AttributeName => 'id', AttributeType => 'N' } ],

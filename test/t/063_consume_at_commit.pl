@@ -193,9 +193,9 @@ is(used('lost answer') . ' ' . orders('lost answer'), 'used 1', '... and the act
 
 make('no answer');
 fault(key => 'ACTION#no answer', to => 'COMMITTING', do => 'lose', times => 0);
-$sql->("ALTER SERVER exactonce OPTIONS (ADD commit_timeout '1s')");
+$sql->(timeouts_sql('exactonce', commit_timeout => '1s'));
 like(order('no answer', 'COMMIT'), qr/ID006/, 'no seal is answered');
-$sql->("ALTER SERVER exactonce OPTIONS (DROP commit_timeout)");
+$sql->(timeouts_sql('exactonce', commit_timeout => undef));
 reset_proxy();
 wait_until('... and the action is given back', sub { !exists item($table, 'ACTION#no answer')->{status} });
 $item = item($table, 'ACTION#no answer');
@@ -206,9 +206,9 @@ is(orders('no answer'), '1', '... by one order');
 
 make('late');
 fault(key => 'ACTION#late', to => 'COMMITTING', do => 'hold');
-$sql->("ALTER SERVER exactonce OPTIONS (ADD commit_timeout '500ms', ADD max_attempts '1')");
+$sql->(timeouts_sql('exactonce', commit_timeout => '500ms') . "ALTER SERVER exactonce OPTIONS (ADD max_attempts '1')");
 like(order('late', 'COMMIT'), qr/ID006/, 'a seal arrives when its transaction is over');
-$sql->("ALTER SERVER exactonce OPTIONS (DROP commit_timeout, DROP max_attempts)");
+$sql->(timeouts_sql('exactonce', commit_timeout => undef) . 'ALTER SERVER exactonce OPTIONS (DROP max_attempts)');
 wait_until('... and the worker has left its token', sub { exists item($table, 'ACTION#late')->{owner} });
 release_held();
 wait_until('... and is refused', sub { grep { ($_->{status} // 0) == 400 } requests(key => 'ACTION#late', to => 'COMMITTING') });

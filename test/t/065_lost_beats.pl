@@ -10,7 +10,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = new_node('beats', conf => "exactonce.test_hurry = 10\n",
+my $node = new_node('beats', conf => "exactonce.test_hurry = @{[ hurry(10) ]}\n",
 	options => { request_timeout => '2 s', commit_timeout => '1 s', connect_timeout => '1 s', max_attempts => 1 });
 is(errors_of($node, "SELECT idem_once('first')"), '', 'a life begins');
 settled($node);

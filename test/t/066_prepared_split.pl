@@ -10,8 +10,8 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $conf = <<'CONF';
-exactonce.test_hurry = 10
+my $conf = 'exactonce.test_hurry = ' . hurry(10) . <<'CONF';
+
 log_min_messages = log
 wal_level = replica
 max_wal_senders = 5

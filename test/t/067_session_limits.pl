@@ -9,7 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $table = 'tap_limits';
-my $node = new_node('limits', conf => "exactonce.max_claims = 100\nexactonce.test_hurry = 20\n", options => { clock_skew => 0 });
+my $node = new_node('limits', conf => "exactonce.max_claims = 100\nexactonce.test_hurry = @{[ hurry(20) ]}\n", options => { clock_skew => 0 });
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 $sql->('CREATE ROLE keeper; GRANT USAGE ON FOREIGN SERVER exactonce TO keeper; GRANT SELECT ON exactonce_claims TO keeper; GRANT EXECUTE ON FUNCTION exactonce_claims_of_cluster() TO keeper');
 my $claim = "on_commit => 'session', lease => '1 hour'";
@@ -73,7 +73,7 @@ settled($node);
 
 my $run = start_holder('short', terms => "on_commit => 'session', lease => '1 s'",
 	then => "BEGIN; SELECT idem_complete('short', '1'); COMMIT;\n" . say_in_script('refused') . halt_until('end short'));
-$sql->("ALTER SERVER exactonce OPTIONS (ADD commit_timeout '3s')");
+$sql->(timeouts_sql('exactonce', commit_timeout => '3s'));
 fault(key => 'short', to => 'lease', do => 'drop', times => 0);
 fault(key => 'short', to => 'COMMITTING', do => 'lose', times => 0);
 go_on('short');
@@ -82,7 +82,7 @@ wait_until('a seal is rolled back when the lease is over', sub { record($table, 
 my $record = record($table, 'short');
 cmp_ok($record->{lease_ms}, '>=', $record->{updated_ms} + 1000, 'the write that takes the seal back extends the lease');
 end_fault('short');
-$sql->("ALTER SERVER exactonce OPTIONS (DROP commit_timeout)");
+$sql->(timeouts_sql('exactonce', commit_timeout => undef));
 wait_until('which is extended further on', sub { record($table, 'short')->{lease_ms} > $record->{lease_ms} + 2000 });
 is(state_of('short') . ' ' . record($table, 'short')->{owner}, "session $record->{owner}", 'by the session, which has kept its key');
 go_on('end short');
@@ -91,7 +91,7 @@ like(finish_script($run), qr/ID006/, 'and whose COMMIT has failed');
 # ----- a seal that comes late -------------------------------------------------------------
 
 # The record has a longer lease than the slot knows of, or not.
-$sql->("ALTER SERVER exactonce OPTIONS (ADD commit_timeout '60s', ADD request_timeout '60s')");
+$sql->(timeouts_sql('exactonce', commit_timeout => '60s', request_timeout => '60s'));
 foreach my $how ('plain', 'extended')
 {
 	reset_proxy();
@@ -111,7 +111,7 @@ foreach my $how ('plain', 'extended')
 	finish_script($run);
 	wait_until("$how: the key is given back when the session has ended", sub { record($table, $how)->{status} eq 'FAILED' && state_of($how) eq '' });
 }
-$sql->("ALTER SERVER exactonce OPTIONS (DROP commit_timeout, DROP request_timeout)");
+$sql->(timeouts_sql('exactonce', commit_timeout => undef, request_timeout => undef));
 
 # ----- a seal that does not end ----------------------------------------------------------
 

@@ -67,7 +67,7 @@ sub install
 install('1.0');
 my $node = new_node('new_version',
 	install_path => dirname("$prefix$folder{bindir}"),
-	conf => "exactonce.test_hurry = 4\nmax_prepared_transactions = 5\n",
+	conf => "exactonce.test_hurry = @{[ hurry(4) ]}\nmax_prepared_transactions = 5\n",
 	options => { transact_tables => $business, commit_timeout => '20 s' });
 dynamodb(CreateTable => { TableName => $business, BillingMode => 'PAY_PER_REQUEST',
 	AttributeDefinitions => [ { AttributeName => 'id', AttributeType => 'S' } ],
@@ -121,9 +121,9 @@ $sql->("BEGIN; INSERT INTO work SELECT 'k' || i FROM generate_series($_ * 50 + 1
 	  . " 'ExpressionAttributeValues', '{\":one\": 1}'::jsonb))))) FROM generate_series($_ * 50 + 1, $_ * 50 + 50) i; COMMIT")
   foreach 16 .. 19;
 $sql->("BEGIN; SELECT idem_acquire('rolled back', lease => '1 hour'); ROLLBACK");
-$sql->("ALTER SERVER exactonce OPTIONS (SET commit_timeout '1 s')");
+$sql->(timeouts_sql('exactonce', commit_timeout => '1 s'));
 like(said("SELECT idem_once('sealed', '1'), pg_sleep(0)"), qr/the outcome is unknown/, 'a transaction is sealed and does not commit');
-$sql->("ALTER SERVER exactonce OPTIONS (SET commit_timeout '20 s')");
+$sql->(timeouts_sql('exactonce', commit_timeout => '20 s'));
 $sql->("BEGIN; INSERT INTO work VALUES ('prepared'); SELECT idem_once('prepared', '1'); PREPARE TRANSACTION 'p'");
 is($sql->('SELECT count(*) FROM exactonce_internal.outbox'), '1000', 'the old version leaves 1,000 rows');
 is(count_in('COMMITTING'), 1000, 'whose keys are being committed');

@@ -10,7 +10,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my $table = 'tap_newer_records';
-my $node = new_node('newer_records', conf => "exactonce.test_hurry = 10\n",
+my $node = new_node('newer_records', conf => "exactonce.test_hurry = @{[ hurry(10) ]}\n",
 	options => { clock_skew => 0, transact_tables => $table, commit_timeout => '20 s' });
 sweep_nothing($table);
 my $sql = sub { return $node->safe_psql('postgres', $_[0]) };

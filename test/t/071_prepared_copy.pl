@@ -12,7 +12,7 @@ use Test::More;
 
 my $table = 'tap_prepared_original';
 my $original = new_node('prepared_original', options => { clock_skew => 0 },
-	conf => "exactonce.test_hurry = 10\nwal_level = replica\nmax_wal_senders = 5\nmax_connections = 20\nmax_prepared_transactions = 20\n");
+	conf => "exactonce.test_hurry = @{[ hurry(10) ]}\nwal_level = replica\nmax_wal_senders = 5\nmax_connections = 20\nmax_prepared_transactions = 20\n");
 $original->append_conf('pg_hba.conf', 'local replication all trust');
 $original->reload;
 $original->safe_psql('postgres', 'CREATE TABLE work (key text PRIMARY KEY)');

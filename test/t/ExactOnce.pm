@@ -9,30 +9,107 @@ use Exporter 'import';
 use HTTP::Tiny;
 use JSON::PP;
 use IPC::Run;
+use List::Util qw(max min sum);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(
+  pace paced hurry timeouts_sql
   new_node stop_without_crash server_sql wait_until settled cancel_commit processes_of crash freeze await_end
   script_file start_script finish_script run_script without_places halt_until say_in_script go_on await_word
   control reset_proxy relay fault end_fault release_held await_request requests count_requests
   dynamodb item record records status_of action_status put_record sweep_nothing);
 
-my $http = HTTP::Tiny->new(timeout => 90);
+my $http = HTTP::Tiny->new(timeout => 900);
 my $scripts = 0;
+
+# ----- how fast this machine is -------------------------------------------------
+
+# Times in tests are those of a machine that has nothing else to do.  Whatever must not end, or must
+# not come, by itself lasts longer on a machine that is slower or busy: the timeouts of servers
+# (server_sql() and timeouts_sql()), the limits of waits, the intervals of the protocol.
+# What a test asserts stays as it is.
+
+my $pace;
+
+# How much longer than on a machine of its own things take here, from 1 to 20: what the longest of
+# some requests takes through the proxy to the engine, and a calculation in which this process has to
+# share its processor.  EO_PACE says it for all.
+sub pace
+{
+	return $pace //= measure();
+}
+
+sub measure
+{
+	return $ENV{EO_PACE} if $ENV{EO_PACE};
+	my $longest_ms = 0;
+	foreach my $n (1 .. 40)
+	{
+		my $began = time();
+		$http->get("$ENV{EO_ENDPOINT}/");
+		# The first ones warm up.
+		$longest_ms = max($longest_ms, 1000 * (time() - $began)) if $n > 10;
+	}
+	my ($began, $used, $sum) = (time(), sum(times), 0);
+	$sum += $_ foreach 1 .. 3_000_000;
+	my $share = (time() - $began) / max(0.01, sum(times) - $used);
+	reset_proxy();
+	my $measured = min(20, max(1, $longest_ms / 6, $share < 1.5 ? 1 : $share));
+	note(sprintf 'the pace of this machine is %.1f (%.1f ms for a request, %.1f of a processor)', $measured, $longest_ms, 1 / $share);
+	# Those of PostgreSQL::Test, for poll_query_until() and others.
+	$PostgreSQL::Test::Utils::timeout_default *= $measured;
+	return $measured;
+}
+
+# A time, as it is to be here: paced(30), in seconds, or paced('2s'), for SQL.
+sub paced
+{
+	my ($time) = @_;
+	my ($number, $unit) = $time =~ /^([\d.]+) ?(ms|s|min)?$/ or die "no time: $time";
+	return $number * pace() unless $unit;
+	return pace() == 1 ? $time : sprintf '%d ms', $number * { ms => 1, s => 1000, min => 60_000 }->{$unit} * pace();
+}
+
+# exactonce.test_hurry, which divides the intervals of the protocol.  A test that needs so much at
+# most has less where beats and looks take longer; intervals are the longer.
+sub hurry
+{
+	my ($most) = @_;
+	return max(1, int($most / sqrt pace()));
+}
+
+# The timeouts of a server, and their longest values in seconds.
+my %timeouts = (connect_timeout => [ '2s', 60 ], request_timeout => [ '5s', 300 ], commit_timeout => [ '5s', 300 ]);
+
+sub timeout_of
+{
+	my ($name, $time) = @_;
+	my ($default, $most) = @{ $timeouts{$name} };
+	my $paced = paced($time // $default);
+	return $paced =~ /^(\d+) ms$/ && $1 > 1000 * $most ? "$most s" : $paced;
+}
+
+# The SQL that gives a server of server_sql() other timeouts, which are paced; undef: the default.
+sub timeouts_sql
+{
+	my ($server, %new) = @_;
+	return "ALTER SERVER $server OPTIONS (" . join(', ', map { "SET $_ '" . timeout_of($_, $new{$_}) . "'" } sort keys %new) . ');';
+}
 
 # ----- clusters ---------------------------------------------------------------
 
 # The SQL that makes a server, and a mapping for everybody.  Options beside
 # region, endpoint and table are the caller's; mapping replaces the options of the
-# mapping, and there is none if it is empty.
+# mapping, and there is none if it is empty.  Timeouts are paced.
 sub server_sql
 {
 	my ($name, %options) = @_;
 	my $mapping = delete $options{mapping} // "access_key_id 'test', secret_access_key 'test'";
 	%options = (region => 'eu-west-1', endpoint => $ENV{EO_ENDPOINT}, %options);
+	$options{$_} = timeout_of($_, $options{$_}) foreach keys %timeouts;
 	my $list = join ', ', map { "$_ '$options{$_}'" } sort keys %options;
 	my $sql = "CREATE SERVER $name FOREIGN DATA WRAPPER exactonce OPTIONS ($list);\n";
 	$sql .= "CREATE USER MAPPING FOR PUBLIC SERVER $name OPTIONS ($mapping);\n" if $mapping ne '';
@@ -74,7 +151,7 @@ sub stop_without_crash
 sub wait_until
 {
 	my ($what, $code) = @_;
-	my $end = time() + 60;
+	my $end = time() + paced(60);
 	while (time() < $end)
 	{
 		return pass($what) if $code->();
@@ -97,10 +174,11 @@ sub cancel_commit
 sub settled
 {
 	my ($node, $database) = @_;
-	$node->safe_psql($database // 'postgres', <<'SQL');
-DO $$
+	my $times = int paced(6000);
+	$node->safe_psql($database // 'postgres', <<"SQL");
+DO \$\$
 BEGIN
-	FOR i IN 1 .. 6000 LOOP
+	FOR i IN 1 .. $times LOOP
 		IF NOT EXISTS (SELECT FROM exactonce_pending)
 		   AND NOT EXISTS (SELECT FROM exactonce_claims WHERE state NOT IN ('second look', 'kept')) THEN
 			RETURN;
@@ -108,7 +186,7 @@ BEGIN
 		PERFORM pg_sleep(0.01);
 	END LOOP;
 	RAISE 'the worker has not finished';
-END $$
+END \$\$
 SQL
 	return;
 }
@@ -171,7 +249,7 @@ sub await_end
 sub wait_while
 {
 	my ($code) = @_;
-	my $end = time() + 30;
+	my $end = time() + paced(30);
 	usleep(2_000) while $code->() && time() < $end;
 	return;
 }
@@ -250,7 +328,7 @@ sub say_in_script
 sub signal_line
 {
 	my ($method, $word) = @_;
-	my $query = $http->www_form_urlencode({ name => $word, seconds => 60 });
+	my $query = $http->www_form_urlencode({ name => $word, seconds => paced(60) });
 	return qq(\\! curl -s -X $method "\$EO_CONTROL/signal?$query"\n);
 }
 
@@ -265,7 +343,7 @@ sub go_on
 sub await_word
 {
 	my ($word) = @_;
-	control('GET', '/signal?' . $http->www_form_urlencode({ name => $word, seconds => 60 }));
+	control('GET', '/signal?' . $http->www_form_urlencode({ name => $word, seconds => paced(60) }));
 	return;
 }
 
@@ -321,7 +399,7 @@ sub release_held
 sub await_request
 {
 	my (%pattern) = @_;
-	control('GET', '/wait?' . $http->www_form_urlencode({ seconds => 60, %pattern }));
+	control('GET', '/wait?' . $http->www_form_urlencode({ seconds => paced(60), %pattern }));
 	return;
 }
 

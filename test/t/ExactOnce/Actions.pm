@@ -82,7 +82,7 @@ sub hold_request
 sub cancel_held
 {
 	my ($node, $run, $what) = @_;
-	is($node->safe_psql('postgres', <<'SQL'), 't', "$what: its caller is cancelled");
+	wait_until("$what: its caller is cancelled", sub { $node->safe_psql('postgres', <<'SQL') eq 't' });
 SELECT pg_cancel_backend(pid) FROM pg_stat_activity
 WHERE query LIKE '%FROM action%' AND wait_event_type = 'Extension'
 SQL

@@ -578,6 +578,10 @@ sub begin
 	dynamodb(CreateTable => { TableName => 'fail_orders', BillingMode => 'PAY_PER_REQUEST',
 		AttributeDefinitions => [ { AttributeName => 'id', AttributeType => 'S' } ],
 		KeySchema => [ { AttributeName => 'id', KeyType => 'HASH' } ] });
+	# The limits of waits in the functions.
+	$set_up =~ s/FOR i IN 1 \.\. (\d+) LOOP/sprintf 'FOR i IN 1 .. %d LOOP', paced($1)/ge;
+	$cases{'worker, another timeout'}{run} =~ s/'2s'/sprintf q{'%s'}, paced('2s')/e;
+	$set_up =~ s/began \+ '3s'/sprintf q{began + '%s'}, paced('3s')/ge;
 	my %options = (connect_timeout => '500ms', request_timeout => '2s', commit_timeout => '2s');
 	local @ENV{ keys %ENV } = values %ENV;
 	my $chained = begin_chain();

@@ -24,7 +24,8 @@ use Time::HiRes qw(time usleep);
 
 our @ISA = ('ExactOnce::Pair');
 
-my $hurry = 10;
+# test_hurry, and how much longer its intervals are than with 10.
+my ($hurry, $longer);
 my $slot = $ExactOnce::Pair::slot;
 
 # Every key must be settled so long after the last fault.  A claim whose server has ended
@@ -48,6 +49,9 @@ my @kinds = map { ($_) x $kinds{$_} } sort keys %kinds;
 sub begin
 {
 	my (%how) = @_;
+	$hurry = hurry(10);
+	$longer = 10 / $hurry;
+	$bound = paced($bound);
 	my $self = bless { name => $how{name}, table => "tap_$how{name}", seed => $how{seed}, slots => $how{slots} // 1, long => $how{long},
 		rounds => 0, nodes => 0, open => {}, observed => {}, done => {}, folder => PostgreSQL::Test::Utils::tempdir('failover'),
 		totals => {}, lost_keys => {} }, __PACKAGE__;
@@ -467,14 +471,14 @@ sub run_round
 	$self->{primary} = delete $self->{standby};
 	$self->{label} = $self->{primary}->name . "-$number";
 	$self->direct($frozen ? ($old, $old_label) : ());
-	$self->load($plan->{frozen}) if $frozen;
+	$self->load($plan->{frozen} * $longer) if $frozen;
 	kill 'CONT', @frozen;
 	my $continued = time();
 	# A copy takes long, and so long the old primary would go on.
 	$self->{standby} = $self->new_standby if $self->{long} && $plan->{standby} eq 'copy';
 	if ($frozen)
 	{
-		$self->load($plan->{thawed});
+		$self->load($plan->{thawed} * $longer);
 		$plan->{old_end} eq 'kill' ? crash($old) : $old->stop($plan->{old_end});
 		$went_on += time() - $continued;
 		$self->direct;

@@ -44,7 +44,8 @@ sub say_figures
 
 sub new_primary
 {
-	my ($name, $hurry, $conf, %how) = @_;
+	my ($name, $most, $conf, %how) = @_;
+	my $hurry = hurry($most);
 	my $node = new_node($name, %how, conf => "exactonce.test_hurry = $hurry\nlog_min_messages = log\n"
 		  . "wal_level = replica\nmax_wal_senders = 5\nmax_connections = 60\n" . ($conf // ''));
 	$node->append_conf('pg_hba.conf', 'local replication all trust');
@@ -374,7 +375,7 @@ sub killed
 		my $began = time();
 		$node->start;
 		my $ready = time();
-		while (@left && time() < $ready + 30)
+		while (@left && time() < $ready + paced(30))
 		{
 			@left = unsettled($table, @left);
 			usleep(5_000) if @left;
@@ -502,7 +503,7 @@ sub scan
 	my $phase = 1;
 	my (@outputs, %settled);
 	my $scanned = qr/table "$table" was scanned for what lives that are over have left: (\d+) items/;
-	until ((!@left && slurp_file($node->logfile, $log) =~ $scanned) || time() > $began + ($size{at_most} // 300))
+	until ((!@left && slurp_file($node->logfile, $log) =~ $scanned) || time() > $began + paced($size{at_most} // 300))
 	{
 		push @outputs, finish_clients($load);
 		$load = start_clients($node, sprintf "\\set ON_ERROR_STOP on\nCALL new_work('during %d', 1);\n\\echo \@during :SQLSTATE\n", ++$phase);
@@ -584,21 +585,24 @@ sub beats
 	$busy->(++$n) foreach 1 .. 5;
 	settled($node);
 	reset_proxy();
-	my ($began, $every) = (time(), 5 / $size{hurry});
-	while (time() < $began + $size{busy})
+	my $hurry = hurry($size{hurry});
+	my $slower = $size{hurry} / $hurry;
+	my ($began, $every) = (time(), 5 / $hurry);
+	while (time() < $began + $size{busy} * $slower)
 	{
 		$busy->(++$n);
 		usleep(50_000);
 	}
 	my $took = time() - $began;
-	my @beats = requests(key => 'ORIGIN#');
+	# Whoever has had no answer asks again.
+	my @beats = grep { $_->{sent} } requests(key => 'ORIGIN#');
 	foreach my $table (@tables)
 	{
 		my @at = map { $_->{at} / 1000 } grep { $_->{table} eq $table } @beats;
 		my @gaps = map { $at[$_] - $at[ $_ - 1 ] } 1 .. $#at;
 		cmp_ok(scalar @at, '<=', $took / $every + 1, "busy: no more than one request in $every s for $table");
 		cmp_ok(scalar @at, '>=', $took / $every / 2, "busy: nor far fewer for $table");
-		say_figures('busy for %.0f s, test_hurry %d: %d beats in %s, %.2f s to %.2f s apart; %d transactions', $took, $size{hurry},
+		say_figures('busy for %.0f s, test_hurry %d: %d beats in %s, %.2f s to %.2f s apart; %d transactions', $took, $hurry,
 			scalar @at, $table, min(@gaps, 0 + 'inf'), max(@gaps, 0), 2 * $n);
 	}
 	my @others = map { join ' ', $_->{at} - int 1000 * $began, @$_{qw(op key table status code)} } grep { $_->{op} ne 'UpdateItem' } @beats;
@@ -607,7 +611,7 @@ sub beats
 	my $state = sub { (item($_[0], 'ORIGIN#' . $beats[0]{key} =~ s/ORIGIN#//r) // {})->{state} // 'none' };
 	return stop_without_crash($node) unless $size{idle};
 	$began = time();
-	my $end = $began + 400 / $size{hurry} + 20;
+	my $end = $began + 400 / $hurry + paced(20);
 	usleep(50_000) until time() > $end || !grep { $state->($_) ne 'closed' } @tables;
 	my $closed = time() - $began;
 	is(join(' ', map { $state->($_) } @tables), 'closed closed', 'idle: the life is closed');
@@ -616,11 +620,11 @@ sub beats
 	{
 		reset_proxy();
 		usleep(500_000);
-	} while (count_requests() > 0 && time() < $end + 60);
+	} while (count_requests() > 0 && time() < $end + paced(60));
 	reset_proxy();
 	sleep $size{idle};
 	is(count_requests(key => 'ORIGIN#') + count_requests(), 0, 'idle: no request is sent any more');
-	say_figures('idle, test_hurry %d: closed after %.1f s, and no request in %d s after that', $size{hurry}, $closed, $size{idle});
+	say_figures('idle, test_hurry %d: closed after %.1f s, and no request in %d s after that', $hurry, $closed, $size{idle});
 	return stop_without_crash($node);
 }
 
@@ -644,7 +648,8 @@ sub requests_of_a_key
 		reset_proxy();
 		sql_of($node, "DO \$\$ BEGIN $of; END \$\$");
 		settled($node);
-		my @log = requests();
+		# Whoever has had no answer asks again.
+		my @log = grep { $_->{sent} } requests();
 		my @finish = grep { $_->{op} eq 'BatchExecuteStatement' || $_->{to} eq 'COMPLETED' } @log;
 		my @others = grep { $_->{op} ne 'BatchExecuteStatement' && $_->{to} ne 'COMPLETED' } @log;
 		is(scalar @others, $caller * $n, "$kind: the caller sends $caller requests for a key");

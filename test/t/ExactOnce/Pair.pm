@@ -57,7 +57,7 @@ sub rewind
 sub await_streaming
 {
 	my ($self) = @_;
-	my $end = time() + 60;
+	my $end = time() + paced(60);
 	until ($self->sql("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") eq '1')
 	{
 		die 'the standby does not stream' if time() > $end;
