@@ -9,7 +9,7 @@ import { control } from '../interop/control.mjs';
 import { Shop, closeShop, isFinal, openShop } from './world.mjs';
 
 setWorldConstructor(Shop);
-setDefaultTimeout(120 * 1000);
+setDefaultTimeout(600 * 1000);
 BeforeAll(openShop);
 AfterAll(closeShop);
 After(function () { return this.close(); });

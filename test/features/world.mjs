@@ -7,6 +7,7 @@
 import { randomUUID } from 'node:crypto';
 import { World } from '@cucumber/cucumber';
 import pg from 'pg';
+import { pace, timeouts } from '../harness/pace.mjs';
 import { until } from '../harness/util.mjs';
 import { Actions } from '../interop/actions.mjs';
 import { Keys } from '../interop/client.mjs';
@@ -25,7 +26,7 @@ const schema = `
 CREATE EXTENSION exactonce;
 CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce
   OPTIONS (region 'eu-west-1', table '${TABLE}', endpoint '${process.env.EO_ENDPOINT}', clock_skew '0',
-    transact_tables '${ACCOUNTS}');
+    transact_tables '${ACCOUNTS}'${timeouts});
 CREATE USER MAPPING FOR PUBLIC SERVER exactonce OPTIONS (access_key_id 'test', secret_access_key 'test');
 
 CREATE TABLE charges (receipt int GENERATED ALWAYS AS IDENTITY, event text, euros int);
@@ -253,7 +254,7 @@ export class Shop extends World {
   async leadsWithin(mailer, seconds) {
     const began = Date.now();
     await until(`the ${mailer} mailer leads`, async () => await this.wantsToLead(mailer) === 'leads');
-    return (Date.now() - began) / 1000 < seconds;
+    return (Date.now() - began) / 1000 < seconds * pace;
   }
 
   async resigns(mailer) {

@@ -430,8 +430,8 @@ export class Proxy {
   }
 
   // Resolves once done() is true. It is asked after each request and each signal,
-  // for 30 seconds or as many as the query says.
-  #until({ seconds = 30 }, done) {
+  // for five minutes, or as many seconds as the query says.
+  #until({ seconds = 300 }, done) {
     return new Promise((resolve, reject) => {
       let timer;
       const look = () => {

@@ -26,7 +26,7 @@ export function pause(ms) {
 
 // Calls probe() until it returns something true. The pause between two calls is short,
 // so that the condition decides how long the wait is.
-export async function until(what, probe, { seconds = 60, every = 20 } = {}) {
+export async function until(what, probe, { seconds = 300, every = 20 } = {}) {
   const deadline = Date.now() + seconds * 1000;
   for (;;) {
     const answer = await probe();

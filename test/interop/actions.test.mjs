@@ -7,6 +7,7 @@ import { GetItemCommand, UpdateItemCommand } from '@aws-sdk/client-dynamodb';
 import pg from 'pg';
 import { Actions } from './actions.mjs';
 import { connect } from './connect.mjs';
+import { timeouts } from '../harness/pace.mjs';
 import { createDatabase } from './database.mjs';
 import { control } from './control.mjs';
 
@@ -92,7 +93,7 @@ before(async () => {
   await pool.query('CREATE EXTENSION exactonce');
   for (const { server, prefix, attempts, pepper } of [plain, peppered]) {
     await pool.query(`CREATE SERVER ${server} FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1',
-      table '${TABLE}', endpoint '${process.env.EO_ENDPOINT}', key_prefix '${prefix}', pin_attempts '${attempts}')`);
+      table '${TABLE}', endpoint '${process.env.EO_ENDPOINT}', key_prefix '${prefix}', pin_attempts '${attempts}'${timeouts})`);
     await pool.query(`CREATE USER MAPPING FOR PUBLIC SERVER ${server}
       OPTIONS (access_key_id 'test', secret_access_key 'test'${pepper ? `, pin_pepper '${pepper}'` : ''})`);
   }

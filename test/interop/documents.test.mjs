@@ -6,6 +6,7 @@ import { after, before, test } from 'node:test';
 import { DynamoDBDocumentClient, GetCommand, PutCommand } from '@aws-sdk/lib-dynamodb';
 import pg from 'pg';
 import { connect } from './connect.mjs';
+import { timeouts } from '../harness/pace.mjs';
 import { createDatabase } from './database.mjs';
 
 const TABLE = 'interop_documents';
@@ -29,7 +30,7 @@ before(async () => {
   await sql.connect();
   await sql.query('CREATE EXTENSION exactonce');
   await sql.query(`CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce OPTIONS
-    (region 'eu-west-1', table '${TABLE}', endpoint '${process.env.EO_ENDPOINT}', clock_skew '0')`);
+    (region 'eu-west-1', table '${TABLE}', endpoint '${process.env.EO_ENDPOINT}', clock_skew '0'${timeouts})`);
   await sql.query(`CREATE USER MAPPING FOR PUBLIC SERVER exactonce
     OPTIONS (access_key_id 'test', secret_access_key 'test')`);
   await sql.query('SELECT idem_create_table()');

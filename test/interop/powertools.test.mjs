@@ -9,6 +9,7 @@ import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, test } from 'node:test';
 import { connect } from './connect.mjs';
 import { control } from './control.mjs';
+import { timeouts } from '../harness/pace.mjs';
 import { createDatabase } from './database.mjs';
 import { crash, session } from './sessions.mjs';
 
@@ -64,7 +65,7 @@ const workOf = async (key) => (await sql.query('SELECT FROM work WHERE key = $1'
 // A scenario shows the requests of both sides, in their order, if it fails. It waits
 // for the other side without end, hence the timeout.
 function scenario(name, body) {
-  test(name, { timeout: 120000 }, async () => {
+  test(name, { timeout: 600_000 }, async () => {
     try {
       await body();
     } catch (error) {
@@ -85,7 +86,7 @@ before(async () => {
   sql = await session(DATABASE);
   await sql.query('CREATE EXTENSION exactonce');
   await sql.query('CREATE TABLE work (key text)');
-  for (const [server, timeouts] of [['exactonce', ''], ['patient', ", request_timeout '60s', commit_timeout '60s'"]]) {
+  for (const [server, timeouts] of [['exactonce', timeouts], ['patient', ", request_timeout '60s', commit_timeout '60s'"]]) {
     await sql.query(`CREATE SERVER ${server} FOREIGN DATA WRAPPER exactonce OPTIONS
       (region 'eu-west-1', table '${TABLE}', endpoint '${process.env.EO_ENDPOINT}', clock_skew '0',
        lease '60s', layout 'powertools-typescript'${timeouts})`);
@@ -361,7 +362,7 @@ scenario('a table with a sort key, and with other names, has the same records fo
     const tableName = `${TABLE}_${name}`;
     const other = { layer: { tableName, ...layer } };
     await sql.query(`CREATE SERVER ${name} FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table '${tableName}',
-      endpoint '${process.env.EO_ENDPOINT}', clock_skew '0', layout 'powertools-typescript', ${options})`);
+      endpoint '${process.env.EO_ENDPOINT}', clock_skew '0', layout 'powertools-typescript', ${options}${timeouts})`);
     await sql.query(`CREATE USER MAPPING FOR PUBLIC SERVER ${name} OPTIONS (access_key_id 'test', secret_access_key 'test')`);
     await sql.query('SELECT idem_create_table($1)', [name]);
     const theirs = await newOrder(5);

@@ -5,6 +5,7 @@ import { after, before, test } from 'node:test';
 import { UpdateItemCommand } from '@aws-sdk/client-dynamodb';
 import pg from 'pg';
 import { connect } from './connect.mjs';
+import { timeouts } from '../harness/pace.mjs';
 import { createDatabase } from './database.mjs';
 import { Keys } from './client.mjs';
 import { fingerprint } from './fingerprint.mjs';
@@ -31,7 +32,7 @@ before(async () => {
   await sql.connect();
   await sql.query('CREATE EXTENSION exactonce');
   await sql.query(`CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce OPTIONS
-    (region 'eu-west-1', table '${table}', endpoint '${process.env.EO_ENDPOINT}', clock_skew '0', lease '60s')`);
+    (region 'eu-west-1', table '${table}', endpoint '${process.env.EO_ENDPOINT}', clock_skew '0', lease '60s'${timeouts})`);
   await sql.query(`CREATE USER MAPPING FOR PUBLIC SERVER exactonce
     OPTIONS (access_key_id 'test', secret_access_key 'test')`);
   await sql.query('SELECT idem_create_table()');

@@ -10,6 +10,7 @@ import { after, before, beforeEach, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from './connect.mjs';
 import { control } from './control.mjs';
+import { timeouts } from '../harness/pace.mjs';
 import { createDatabase } from './database.mjs';
 import { Program } from './programs.mjs';
 import { crash, session } from './sessions.mjs';
@@ -94,7 +95,7 @@ async function sweep(server, key) {
 // A scenario for a recipe of its own shows the requests of both sides if it fails.
 function scenario(name, body) {
   for (const [server, recipe] of Object.entries(recipes)) {
-    test(`${server}: ${name}`, { timeout: 300000 }, async () => {
+    test(`${server}: ${name}`, { timeout: 900_000 }, async () => {
       try {
         await body(server, recipe, randomUUID());
       } catch (error) {
@@ -113,7 +114,7 @@ before(async () => {
   for (const [server, { program, options }] of Object.entries(recipes)) {
     const table = `interop_${server}`;
     await sql.query(`CREATE SERVER ${server} FOREIGN DATA WRAPPER exactonce OPTIONS
-      (region 'eu-west-1', table '${table}', endpoint '${process.env.EO_ENDPOINT}', clock_skew '0', layout 'custom', ${options})`);
+      (region 'eu-west-1', table '${table}', endpoint '${process.env.EO_ENDPOINT}', clock_skew '0', layout 'custom', ${options}${timeouts})`);
     await sql.query(`CREATE USER MAPPING FOR PUBLIC SERVER ${server} OPTIONS (access_key_id 'test', secret_access_key 'test')`);
     await sql.query('SELECT idem_create_table($1)', [server]);
     programs[server] = new Program(program, table);

@@ -286,6 +286,7 @@ sub shrink_round
 
 sub main
 {
+	$_ = paced($_) foreach $bound, $slow;
 	$world = begin_world();
 	my $round = $only ? $only - 1 : 0;
 	my ($failed, $events);

@@ -308,7 +308,7 @@ sub crowd_into_seals
 sub do_thaw
 {
 	my ($self, $event) = @_;
-	my $end = time() + 4;
+	my $end = time() + 40 / $Soak::Servers::hurry;
 	$self->continue_stopped(1);
 	usleep(20_000) until !$event->{late} || $self->{servers}->has_taken_over || time() > $end;
 	$self->{servers}->thaw;

@@ -25,7 +25,7 @@ use PostgreSQL::Test::Utils;
 use Time::HiRes qw(time usleep);
 
 our @databases = qw(postgres two);
-our $hurry = 10;
+our $hurry;
 
 # A process keeps up to 64 connections open for its next requests.
 my ($most_sockets, $most_descriptors, $most_memory_kb) = (80, 130, 100_000);
@@ -59,7 +59,6 @@ sub server_options
 }
 
 my $conf = <<"CONF";
-exactonce.test_hurry = $hurry
 restart_after_crash = on
 wal_level = replica
 max_wal_senders = 6
@@ -80,6 +79,8 @@ CONF
 sub begin
 {
 	my ($name, $setup, $one_address) = @_;
+	$hurry //= hurry(10);
+	my $hurried = "exactonce.test_hurry = $hurry\n$conf";
 	my $self = bless { name => $name, table => "tap_$name", failovers => 0, copies => 0,
 		descriptors => 0, memory => 0 }, __PACKAGE__;
 	# A primary that was frozen for some seconds still takes the answers that have come meanwhile,
@@ -90,9 +91,9 @@ sub begin
 	begin_aws();
 	$self->{pair} = bless { name => "${name}_a", nodes => 0 }, 'ExactOnce::Pair';
 	$self->{pair}{primary} = new_node("${name}_a", options => \%options,
-		conf => "${conf}exactonce.synchronized_standby_slots = '$slot'\n");
+		conf => "${hurried}exactonce.synchronized_standby_slots = '$slot'\n");
 	my %of_b = server_options($self, 'B');
-	$self->{B} = new_node("${name}_b", mapping => delete $of_b{mapping}, options => \%of_b, conf => $conf);
+	$self->{B} = new_node("${name}_b", mapping => delete $of_b{mapping}, options => \%of_b, conf => $hurried);
 	$self->{addresses} = [ $ENV{EO_ENDPOINT}, $one_address ? () : relay() ];
 	my %shared = (table => "$self->{table}_shared", layout => 'powertools-typescript');
 	$self->{shared} = { %options, %shared };
@@ -154,7 +155,7 @@ sub try_sql
 {
 	my ($node, $database, $sql) = @_;
 	my ($out, $err, $late) = ('', '');
-	my $status = $node->psql($database, $sql, stdout => \$out, stderr => \$err, timeout => 20, timed_out => \$late);
+	my $status = $node->psql($database, $sql, stdout => \$out, stderr => \$err, timeout => paced(20), timed_out => \$late);
 	return !$late && defined $status && $status == 0 ? $out : undef;
 }
 
@@ -172,7 +173,7 @@ sub stop_server
 sub await_answer
 {
 	my ($node) = @_;
-	my $end = time() + 20;
+	my $end = time() + paced(20);
 	usleep(50_000) until time() > $end || defined try_sql($node, 'postgres', 'SELECT 1');
 	return;
 }
@@ -381,7 +382,7 @@ sub heal
 sub revive
 {
 	my ($self, $node) = @_;
-	my $end = time() + 60;
+	my $end = time() + paced(60);
 	until (defined try_sql($node, 'postgres', 'SELECT 1'))
 	{
 		die $node->name . ' does not come back' if time() > $end;
@@ -456,7 +457,7 @@ sub find_faults
 sub find_leaks
 {
 	my ($self) = @_;
-	my $end = time() + 900 / $hurry + 60;
+	my $end = time() + 900 / $hurry + paced(60);
 	my %nodes = $self->nodes;
 	my @left;
 	do
