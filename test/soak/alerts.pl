@@ -73,7 +73,7 @@ sub stop_launcher
 # A call that does not wait for a worker for long.
 sub ask
 {
-	run_script($node, "SET statement_timeout = '200ms';\nSELECT idem_once('asks');\n");
+	run_script($node, "SET statement_timeout = '@{[ paced('200ms') ]}';\nSELECT idem_once('asks');\n");
 	return;
 }
 
@@ -154,7 +154,7 @@ my %faults = (
 sub await_alert
 {
 	my ($name, $meanwhile, $pattern) = @_;
-	my $end = time() + 240;
+	my $end = time() + paced(240);
 	while (time() < $end)
 	{
 		return time() if alert_state($watch, "Exactonce$name") =~ $pattern;

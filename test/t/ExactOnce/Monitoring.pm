@@ -12,6 +12,7 @@ use ExactOnce::Aws;
 use HTTP::Tiny;
 use IPC::Run;
 use JSON::PP;
+use List::Util qw(min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -74,8 +75,8 @@ sub stop_exporter
 	return;
 }
 
-# Starts both.  Prometheus asks and evaluates once a second.  hurried: the rules are a copy in
-# which each "for" is a second and each range 15 seconds.
+# Starts both.  Prometheus asks and evaluates once a second, or as often as the machine can.
+# hurried: the rules are a copy in which each "for" is so long and each range 15 times that.
 sub watch
 {
 	my ($node, %how) = @_;
@@ -83,15 +84,17 @@ sub watch
 	mkdir $dir or die "$dir: $!";
 	my $watch = { node => $node, dir => $dir, exporter_port => PostgreSQL::Test::Cluster::get_free_port(),
 		port => PostgreSQL::Test::Cluster::get_free_port() };
+	my $every = min(10, int(pace()));
+	my ($range, $lookback) = (15 * $every, 10 * $every);
 	my $rules = slurp_file("$folder/alerts.yml");
 	if ($how{hurried})
 	{
-		$rules =~ s/^( +for:) .*/$1 1s/mg;
-		$rules =~ s/\[\d+m\]/[15s]/g;
+		$rules =~ s/^( +for:) .*/$1 ${every}s/mg;
+		$rules =~ s/\[\d+m\]/[${range}s]/g;
 	}
 	append_to_file("$dir/alerts.yml", $rules);
 	append_to_file("$dir/prometheus.yml", <<"YML");
-global: {scrape_interval: 1s, evaluation_interval: 1s}
+global: {scrape_interval: ${every}s, evaluation_interval: ${every}s}
 rule_files: ["$dir/alerts.yml"]
 scrape_configs:
   - job_name: postgres
@@ -99,7 +102,7 @@ scrape_configs:
 YML
 	start_exporter($watch);
 	$watch->{prometheus} = start_process("$dir/prometheus.log", 'prometheus', "--config.file=$dir/prometheus.yml",
-		"--storage.tsdb.path=$dir/data", "--web.listen-address=127.0.0.1:$watch->{port}", '--query.lookback-delta=10s');
+		"--storage.tsdb.path=$dir/data", "--web.listen-address=127.0.0.1:$watch->{port}", "--query.lookback-delta=${lookback}s");
 	wait_until('Prometheus has numbers of the exporter', sub { values_of($watch, 'exactonce_claim_table_room') });
 	return $watch;
 }
