@@ -380,8 +380,8 @@ COMMENT ON COLUMN exactonce_internal.lives.system_identifier IS 'of the cluster,
 COMMENT ON COLUMN exactonce_internal.lives.dboid IS 'OID of the database';
 COMMENT ON COLUMN exactonce_internal.lives.run IS 'the start of the server, a random number';
 COMMENT ON COLUMN exactonce_internal.lives.timeline IS 'timeline of the WAL when the life began';
-COMMENT ON COLUMN exactonce_internal.lives.xid_floor IS 'that start of the server has given out no transaction id below this one';
-COMMENT ON COLUMN exactonce_internal.lives.xid_start IS 'the next transaction id when that start of the server had recovered: ids from here on are of that start or later';
+COMMENT ON COLUMN exactonce_internal.lives.xid_floor IS 'no start of the server since the one of the life before has given out a transaction id below this one';
+COMMENT ON COLUMN exactonce_internal.lives.xid_start IS 'the next transaction id when the first of these starts had recovered: ids from here on are of that start or later';
 COMMENT ON COLUMN exactonce_internal.lives.beat IS 'how often the life had been extended when that was last noted here, about once a minute';
 COMMENT ON COLUMN exactonce_internal.lives.started_at IS 'when the life began';
 COMMENT ON COLUMN exactonce_internal.lives.written_by IS 'id of the transaction that wrote this row';

@@ -58,9 +58,8 @@ extern void eo_life_place_memory(void *memory);
 extern void eo_life_begin_run(void);
 extern void eo_life_adopt(const void *old_memory);
 
-/* A random number for each start, and the next transaction id before recovery. */
+/* A random number for each start. */
 extern const uint8 *eo_life_run(void);
-extern uint64 eo_life_xid_floor(void);
 
 /*
  * The next transaction id when recovery had ended: this start gives out none below.  The
@@ -69,6 +68,12 @@ extern uint64 eo_life_xid_floor(void);
  */
 extern void eo_life_note_xid_start(uint64 xid);
 extern uint64 eo_life_xid_start(void);
+
+/*
+ * The lowest floor and start of the runs since that one, as far as they are known: see
+ * life.c.  UINT64_MAX: there is none.
+ */
+extern void eo_life_runs_since(const uint8 *run, uint64 *floor, uint64 *start);
 
 /* ---- for everybody ---- */
 

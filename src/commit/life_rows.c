@@ -280,6 +280,25 @@ uuid_datum(const uint8 *bytes)
 	return UUIDPGetDatum(uuid);
 }
 
+/*
+ * The lowest floor and start of the runs since the life before this one.  The lives of one run
+ * have the same: the first of them is behind those runs.
+ */
+static void
+runs_before(const EoHistory *history, uint64 *floor, uint64 *start)
+{
+	static const uint8 no_run[EO_UUID_LEN];
+	const EoLifeRow *parent = history->n + history->nearlier > 0 ? &history->rows[0] : NULL;
+
+	if (parent == NULL || memcmp(parent->run, eo_life_run(), EO_UUID_LEN) != 0)
+		eo_life_runs_since(parent != NULL ? parent->run : no_run, floor, start);
+	else
+	{
+		*floor = parent->xid_floor;
+		*start = parent->xid_start;
+	}
+}
+
 void
 eo_life_rows_mint(const EoHistory *history, const uint8 *id)
 {
@@ -288,7 +307,10 @@ eo_life_rows_mint(const EoHistory *history, const uint8 *id)
 	bool		nulls[LIFE_COLUMNS] = {false};
 	bool		has_parent = history->n + history->nearlier > 0;
 	HeapTuple	tuple;
+	uint64		floor;
+	uint64		start;
 
+	runs_before(history, &floor, &start);
 	values[C_ID - 1] = uuid_datum(id);
 	nulls[C_PARENT - 1] = !has_parent;
 	if (has_parent)
@@ -298,8 +320,8 @@ eo_life_rows_mint(const EoHistory *history, const uint8 *id)
 	values[C_DATABASE - 1] = ObjectIdGetDatum(MyDatabaseId);
 	values[C_RUN - 1] = uuid_datum(eo_life_run());
 	values[C_TIMELINE - 1] = Int64GetDatum((int64) eo_compat_timeline());
-	values[C_FLOOR - 1] = FullTransactionIdGetDatum(FullTransactionIdFromU64(eo_life_xid_floor()));
-	values[C_START - 1] = FullTransactionIdGetDatum(FullTransactionIdFromU64(eo_life_xid_start()));
+	values[C_FLOOR - 1] = FullTransactionIdGetDatum(FullTransactionIdFromU64(floor));
+	values[C_START - 1] = FullTransactionIdGetDatum(FullTransactionIdFromU64(start));
 	values[C_BEAT - 1] = Int64GetDatum(0);
 	values[C_STARTED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[C_WRITTEN_BY - 1] = FullTransactionIdGetDatum(GetTopFullTransactionId());

@@ -20,9 +20,9 @@ typedef struct EoLifeRow
 	uint8		run[EO_UUID_LEN];	/* the start of the server, eo_life_run() */
 	int64		number;			/* its parent's is smaller by one */
 	uint32		timeline;
-	uint64		xid_floor;		/* that start gave out no transaction id below
-								 * this one */
-	uint64		xid_start;		/* and all from this one on */
+	uint64		xid_floor;		/* no start since the life before gave out a
+								 * transaction id below this one */
+	uint64		xid_start;		/* one of them gave out those from here on */
 	int64		beat;			/* the last one that was noted */
 	TimestampTz started;
 	uint64		system;			/* identifier of the cluster that it belonged

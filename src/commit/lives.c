@@ -333,6 +333,30 @@ eo_lives_judge_current(Oid dboid, const uint8 *id, EoLifeVerdict *verdict)
 	return true;
 }
 
+/*
+ * The lowest floor and start of the runs since that of a life.  The history goes from new to
+ * old: the row of the first life of another run after it tells, for its own run and for those
+ * without a life in between.  All runs after that have higher ones: this data has that
+ * row, so none of them went back to before it.  If there is no such row, the runs up to the
+ * present one are without a life.
+ */
+static void
+find_next(const EoHistory *history, int i, uint64 *floor, uint64 *start)
+{
+	const EoLifeRow *rows = history->rows;
+	int			j = i - 1;
+
+	while (j >= 0 && memcmp(rows[j].run, rows[i].run, EO_UUID_LEN) == 0)
+		j--;
+	if (j < 0)
+		eo_life_runs_since(rows[i].run, floor, start);
+	else
+	{
+		*floor = rows[j].xid_floor;
+		*start = rows[j].xid_start;
+	}
+}
+
 void
 eo_lives_judge(const EoHistory *history, const uint8 *id, bool over, const char *ancestors,
 			   EoLifeVerdict *verdict)
@@ -343,23 +367,11 @@ eo_lives_judge(const EoHistory *history, const uint8 *id, bool over, const char 
 	verdict->beats = verdict->closed = false;
 	verdict->known = i >= 0 || eo_lives_lead_into(history, ancestors);
 	verdict->this_run = i >= 0 && memcmp(history->rows[i].run, eo_life_run(), EO_UUID_LEN) == 0;
-	verdict->next_floor = UINT64_MAX;
-	verdict->next_start = verdict->this_run ? UINT64_MAX : eo_life_xid_start();
+	verdict->next_floor = verdict->next_start = UINT64_MAX;
 	if (over && verdict->known)
 		verdict->relation = i >= 0 ? EO_LIFE_PAST : EO_LIFE_BRANCH;
-
-	/*
-	 * The history goes from new to old: look for the first of another run
-	 * after it.
-	 */
-	for (int j = i - 1; i >= 0 && j >= 0; j--)
-	{
-		if (memcmp(history->rows[j].run, history->rows[i].run, EO_UUID_LEN) == 0)
-			continue;
-		verdict->next_floor = history->rows[j].xid_floor;
-		verdict->next_start = history->rows[j].xid_start;
-		break;
-	}
+	if (i >= 0 && !verdict->this_run)
+		find_next(history, i, &verdict->next_floor, &verdict->next_start);
 }
 
 /*

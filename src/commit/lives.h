@@ -72,9 +72,9 @@ typedef struct EoLifeVerdict
 	bool		this_run;		/* it began in this run of the server */
 	bool		closed;			/* it is over, and nobody had to take over:
 								 * its data may go on under another life */
-	uint64		next_floor;		/* of the first run after it; UINT64_MAX: none */
-	uint64		next_start;		/* the same; of the present one if that has no
-								 * life yet */
+	uint64		next_floor;		/* the lowest of the runs since its own, as
+								 * far as they are known; UINT64_MAX: none */
+	uint64		next_start;		/* the same */
 } EoLifeVerdict;
 
 /*

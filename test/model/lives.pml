@@ -134,7 +134,7 @@ typedef Life
 	byte start;					/* the start of the server that minted it */
 	byte boot;					/* the start of the machine */
 	byte xid;					/* the transaction that wrote its row */
-	byte control;				/* pg_control's next id, as its run found it before recovery */
+	byte floor;					/* the lowest next id that a run since the life before it found in pg_control */
 	short ancestors;			/* as listed in the item */
 	mtype item = NONE;
 	byte beat;
@@ -170,7 +170,9 @@ typedef Server
 	/* the running server */
 	byte start;
 	byte boot;
-	byte found;					/* pg_control's next id, as this run found it before recovery */
+	byte found;					/* pg_control's next id, as this run found it before recovery, or
+								 * an earlier run since which no life was minted */
+	bool minted;				/* has this run minted a life? */
 	byte next;					/* next transaction id */
 	byte current;				/* the life that is current, 0 if none */
 	byte confirmed;				/* last confirmed beat, 0 if it is older than L */
@@ -327,7 +329,8 @@ inline add_life(s, l)
 	life[l].boot = server[s].boot;
 	assert(server[s].next <= MAX_XID);
 	life[l].xid = server[s].next;
-	life[l].control = server[s].found;
+	life[l].floor = server[s].found;
+	server[s].minted = true;
 	/* the parent is the newest row */
 	i = l - 1;
 	do
@@ -509,49 +512,54 @@ inline remove_row(s)
 						 xid_of[server[s].token] == xid_of[owner])
 
 /*
- * May the id x of an earlier run, that of life l, have been given out again?
- * The row of l was flushed before its first seal, so recovery never goes back
- * below the id that wrote it.  Everything above may have been lost in a crash.
- * n is the first life after that run in our history; the two floors that are
- * taken from it are wrong.
+ * The first life of another run after x in the history of s; MAX_LIVES: there is none.
+ */
+#define is_next(s, x, n)	((x) < (n) && in_history(s, n) && \
+							 (life[n].start != life[x].start || life[n].server != life[x].server))
+#define next_of(s, x)		(is_next(s, x, 1) -> 1 : (is_next(s, x, 2) -> 2 : (is_next(s, x, 3) -> 3 : \
+							 (is_next(s, x, 4) -> 4 : MAX_LIVES))))
+
+/*
+ * May the id x of an earlier run have been given out again?  n is the first life after
+ * that run in our history.  A run may go by without a life: then its floor counts for
+ * the next life that is minted.
  */
 #if defined(NO_FLOOR)
-#define may_be_reused(x, l, n)		false
+#define may_be_reused(x, n)		false
+#elif defined(LOWEST_FLOOR)			/* no id is known not to have been */
+#define may_be_reused(x, n)		true
 #elif defined(FLOOR_NEXT_MINT)		/* from the id that wrote the next life's row */
-#define may_be_reused(x, l, n)		((n) < MAX_LIVES && (x) >= life[n].xid)
-#elif defined(FLOOR_NEXT_CONTROL)	/* from what the next life's run found in pg_control */
-#define may_be_reused(x, l, n)		((n) < MAX_LIVES && (x) >= life[n].control)
+#define may_be_reused(x, n)		((n) < MAX_LIVES && (x) >= life[n].xid)
 #else
-#define may_be_reused(x, l, n)		((x) >= life[l].xid)
+#define may_be_reused(x, n)		((n) < MAX_LIVES && (x) >= life[n].floor)
 #endif
 
 /*
- * Settles a record without a row.  A branch has no commits here.  Of an id that
- * may have been given out again the commit log says nothing, so the missing
- * row alone tells that the transaction has not committed.
+ * Of an id that may have been given out again the commit log says nothing, and a branch has
+ * no commits here: then the missing row alone tells that the transaction has not
+ * committed.
  */
+#define is_reused(s)			(in_history(s, origin) && !same_run(s, origin) && \
+								 may_be_reused(xid_of[owner], next_of(s, origin)))
+#define log_says_committed(s)	(!is_branch(s, origin) && !is_reused(s) && has(server[s].clog, xid_of[owner]))
+
+/* If the commit log says that a transaction without a row has committed, an operator decides. */
+#ifndef LOG_PROVES
+#define is_in_doubt(s)			log_says_committed(s)
+#else
+#define is_in_doubt(s)			false
+#endif
+
+/* Settles a record without a row. */
 inline settle(s)
 {
 	d_step
 	{
-		may_settle(s) && !going_on(s) && !has_row(s, owner);
-		i = origin + 1;
-		do
-		:: i < MAX_LIVES && (!in_history(s, i) ||
-						  (life[i].start == life[origin].start && life[i].server == life[origin].server)) -> i++
-		:: else -> break
-		od;
+		may_settle(s) && !going_on(s) && !has_row(s, owner) && !is_in_doubt(s);
 		if
-		:: is_branch(s, origin) -> status = FAILED
-		:: in_history(s, origin) && !same_run(s, origin) && may_be_reused(xid_of[owner], origin, i) ->
-			status = FAILED
-		:: else ->
-			if
-			:: has(server[s].clog, xid_of[owner]) -> status = COMPLETED
-			:: else -> status = FAILED
-			fi
+		:: log_says_committed(s) -> status = COMPLETED
+		:: else -> status = FAILED
 		fi;
-		i = 0;
 		printf("server %d settles token %d: %e\n", s, owner, status);
 		check()
 	}
@@ -819,10 +827,24 @@ end:
 
 /* ----- What happens to a server ----- */
 
+/*
+ * The claim file tells of the runs before this one in which no life was minted, in this
+ * directory and since the machine was started.
+ */
+#if !defined(FLOOR_NEXT_CONTROL) && !defined(REBOOT)
+#define carries_floor(s)	(server[s].start > 0 && !server[s].minted)
+#else
+#define carries_floor(s)	false
+#endif
+
 /* After recovery the next id is above pg_control's and above all that are in the WAL. */
 inline recover(s)
 {
-	server[s].found = server[s].control;
+	if
+	:: carries_floor(s) -> server[s].found = (server[s].found < server[s].control -> server[s].found : server[s].control)
+	:: else -> server[s].found = server[s].control
+	fi;
+	server[s].minted = false;
 	server[s].next = server[s].control;
 	i = MAX_XID;
 	do

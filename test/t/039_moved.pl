@@ -103,37 +103,130 @@ $node->restart;
 
 # ----- transaction ids that are given out again ---------------------------------------------
 
-# The id of a transaction that was sealed and not flushed is given to another one, which
-# commits before the key of the first is settled.
-my ($xid, $next);
-for my $round (1 .. 5)
+# Seals a key and kills the server before anything of the transaction is flushed.  Returns its id and its life.
+sub seal_unflushed
 {
-	my $name = "again $round";
+	my ($name) = @_;
+	# What the worker has to note about its life it notes now, and flushes.
+	run_script($node, working("$name before"));
+	settled($node);
 	# Ids that leave no trace on the disk, so that the worker does not get the one in question.
 	$sql->('CHECKPOINT');
 	fault(key => $name, to => 'COMMITTING', do => 'drip', ms => 60_000);
 	my $sealed = start_script($node, "BEGIN;\nSELECT pg_current_xact_id();\nROLLBACK;\n" x 20 . working($name));
 	wait_until("$name: the key is sealed", sub { status_of($table, $name) eq 'COMMITTING' });
-	$xid = (split m{/}, record($table, $name)->{origin})[1];
-	$life = (split m{/}, record($table, $name)->{origin})[0];
+	my ($by, $id) = split m{/}, record($table, $name)->{origin};
 	crash($node);
 	finish_script($sealed);
 	reset_proxy();
-	fault(key => "ORIGIN#$life", do => 'drop', times => 0);
-	$node->start;
-	$next = $sql->('SELECT pg_current_xact_id()');
-	note("sealed as $xid, after the restart $next is given out");
-	if ($next < $xid)
+	return ($id, $by);
+}
+
+# Has another transaction commit with this id.  Returns if it can be had.
+sub give_out
+{
+	my ($name, $id) = @_;
+	my $free = $sql->('SELECT pg_current_xact_id()');
+	note("$name: sealed as $id, after the restart $free is given out");
+	return 0 if $free >= $id;
+	$sql->("DO \$\$ BEGIN WHILE pg_current_xact_id() < '$id' LOOP COMMIT; END LOOP; END \$\$");
+	is($sql->("SELECT pg_xact_status('$id')"), 'committed', "$name: another transaction has committed with its id");
+	is(status_of($table, $name), 'COMMITTING', "$name: the key is not settled yet");
+	return 1;
+}
+
+# Tries that until the id can be had: something else may have flushed the WAL.
+sub until_given_out
+{
+	my ($name, $code) = @_;
+	my $given_out;
+	for (my $round = 1; $round <= 5 && !$given_out; $round++)
 	{
-		$sql->("DO \$\$ BEGIN WHILE pg_current_xact_id() < '$xid' LOOP COMMIT; END LOOP; END \$\$");
-		is($sql->("SELECT pg_xact_status('$xid')"), 'committed', "$name: another transaction has committed with its id");
-		is(status_of($table, $name), 'COMMITTING', "$name: the key is not settled yet");
+		$given_out = $code->("$name $round");
 	}
-	reset_proxy();
+	ok($given_out, "$name: a transaction id was given out again");
+	return;
+}
+
+sub check_given_back
+{
+	my ($name) = @_;
 	wait_until("$name: it is given back", sub { status_of($table, $name) eq 'FAILED' });
 	is($sql->('SELECT count(*) FROM exactonce_in_doubt'), '0', "$name: nothing is in doubt");
-	last if $next < $xid;
+	return;
 }
-cmp_ok($next, '<', $xid, 'a transaction id was given out again');
+
+# The id of a transaction that was sealed and not flushed is given to another one, which
+# commits before the key of the first is settled.
+until_given_out('again', sub {
+	my ($name) = @_;
+	my ($xid, $by) = seal_unflushed($name);
+	fault(key => "ORIGIN#$by", do => 'drop', times => 0);
+	$node->start;
+	my $given_out = give_out($name, $xid);
+	reset_proxy();
+	check_given_back($name);
+	return $given_out;
+});
+
+# The same where two runs of the server follow in which this database has no worker, and so no
+# life: in the first the id is given out, and the second finds in pg_control that it was.
+my $no_worker = $node->data_dir . '/no_worker.conf';
+$node->append_conf('postgresql.conf', "include_if_exists = 'no_worker.conf'");
+
+sub start_without_life
+{
+	append_to_file($no_worker, "max_logical_replication_workers = 0\nmax_worker_processes = 1\n");
+	$node->start;
+	unlink $no_worker or die $!;
+	return;
+}
+
+sub two_runs_without_life
+{
+	my ($name, %without_file) = @_;
+	my $claims = $node->data_dir . '/exactonce_claims';
+	my $count = 'SELECT count(*) FROM exactonce_internal.lives';
+	my ($xid, $by) = seal_unflushed($name);
+	unlink $claims if $without_file{first};
+	start_without_life();
+	my $before = $sql->($count);
+	my $given_out = give_out($name, $xid);
+	$sql->('CHECKPOINT');
+	crash($node);
+	start_without_life();
+	is($sql->($count), $before, "$name: no life was begun");
+	crash($node);
+	unlink $claims if $without_file{last};
+	$node->start;
+	# Without the file the worker does not know the table before somebody uses it.
+	run_script($node, working("$name after"));
+	return ($given_out, $by);
+}
+
+until_given_out('without a life', sub {
+	my ($name) = @_;
+	my ($given_out) = two_runs_without_life($name);
+	check_given_back($name);
+	return $given_out;
+});
+until_given_out('without a life, the file is lost at first', sub {
+	my ($name) = @_;
+	my ($given_out) = two_runs_without_life($name, first => 1);
+	check_given_back($name);
+	return $given_out;
+});
+
+# Then nothing tells that the id was given out again, and the commit log is believed.
+until_given_out('without a life, the file is lost at last', sub {
+	my ($name) = @_;
+	my ($given_out, $by) = two_runs_without_life($name, last => 1);
+	wait_until("$name: the life is over", sub { item($table, "ORIGIN#$by")->{state} eq 'retired' });
+	is($sql->("SELECT outcome FROM idem_acquire('$name')"), $given_out ? 'in_progress' : 'acquired', "$name: nobody is given the key");
+	return check_given_back($name) && 0 unless $given_out;
+	is($sql->('SELECT count(*) FROM exactonce_in_doubt'), '1', "$name: it is in doubt");
+	is($sql->("SELECT idem_resolve('$name', 'failed')"), 't', "$name: an operator resolves it");
+	return $given_out;
+});
 stop_without_crash($node);
 done_testing();

@@ -277,8 +277,14 @@ crash($original);
 my $restored = PostgreSQL::Test::Cluster->new('audit_restored');
 $restored->init_from_backup($original, 'old');
 $restored->append_conf('postgresql.conf', 'archive_mode = off');
+# While ids are assigned again the database has no worker, and so no life.
+$restored->append_conf('postgresql.conf', "max_logical_replication_workers = 0\nmax_worker_processes = 1");
 $restored->start;
 $restored->safe_psql('postgres', join '', map { "INSERT INTO work VALUES ('$_');\n" } 1 .. 40);
+is($restored->safe_psql('postgres', 'SELECT id FROM exactonce_internal.lives ORDER BY number DESC LIMIT 1'), $life,
+	'a restored volume: it has no life yet');
+$restored->append_conf('postgresql.conf', 'max_worker_processes = 8');
+$restored->restart;
 my $after = sub { join "\n", map { "$_[0] after $_" } @ways };
 like(audit($restored), qr/^(?:(?:elsewhere|lost) after .*\n?){5}$/, 'a restored volume, before anything is claimed');
 $restored->safe_psql('postgres', "SELECT idem_once('restored')");
@@ -299,4 +305,38 @@ is(audit($recovered), $after->('elsewhere') . "\nelsewhere restored",
 $recovered->safe_psql('postgres', "SELECT idem_take_over('$life')");
 is(audit($recovered), "elsewhere restored\n" . $after->('lost'), 'what was taken over is lost; what was closed may be elsewhere');
 $recovered->stop;
+
+# ----- a switchover and back ---------------------------------------------------------------
+
+# The runs of the primary before it became a standby say nothing about what its peer has committed since.
+$primary = new_node('audit_back', conf => "exactonce.test_hurry = 10\nwal_level = replica\nmax_wal_senders = 5\n");
+$primary->append_conf('pg_hba.conf', 'local replication all trust');
+$primary->reload;
+$primary->backup('peer');
+my $peer = PostgreSQL::Test::Cluster->new('audit_peer');
+$peer->init_from_backup($primary, 'peer', has_streaming => 1);
+$peer->start;
+
+sub complete_on
+{
+	my ($node, $key) = @_;
+	$node->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()');
+	$node->safe_psql('postgres', "SELECT idem_once('$key')");
+	settled($node);
+	return;
+}
+
+complete_on($primary, 'there');
+$primary->wait_for_catchup($peer, 'replay');
+$primary->stop;
+$peer->promote;
+complete_on($peer, 'on the peer');
+$primary->enable_streaming($peer);
+$primary->start;
+$peer->wait_for_catchup($primary, 'replay');
+$peer->stop;
+$primary->promote;
+complete_on($primary, 'back');
+is(audit($primary), '', 'after a switchover and back nothing is lost');
+$primary->stop;
 done_testing();
