@@ -403,7 +403,7 @@ take_item(TableScan *scan, EoJsonValue *item)
 		return;
 	eo_target_digest(&scan->target, pk, digest);
 	if (r.state == EO_STATE_COMMITTING ?
-		r.origin.xid == 0 || eo_settle_judge(&r.origin, digest, r.owner, &verdict,
+		r.origin.xid == 0 || eo_settle_judge(&r.origin, r.owner, &verdict,
 											 &retention_s) != EO_FATE_ABORTED :
 		r.state != EO_STATE_IN_PROGRESS || verdict.this_run || r.bind == NULL ||
 		strcmp(r.bind, "tx") != 0 || eo_slot_prepared_is_known(digest, r.owner))

@@ -540,7 +540,7 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 
 	/* PostgreSQL may know of a commit that the record does not show yet. */
 	if (state == EO_STATE_COMMITTING)
-		fate = eo_settle_fate(a->k.store, r, a->k.digest, &retention_s);
+		fate = eo_settle_fate(a->k.store, r, &retention_s);
 	if (fate == EO_FATE_COMMITTED)
 		state = EO_STATE_COMPLETED;
 	claim->mine = match_remembered(a, r, state);
