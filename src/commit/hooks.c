@@ -161,7 +161,7 @@ executor_end(QueryDesc *query)
 		previous_executor_end(query);
 	else
 		standard_ExecutorEnd(query);
-	if (eo_xact_has_claims())
+	if (eo_xact_has_work())
 		eo_xact_stay_first();
 }
 
@@ -237,7 +237,7 @@ utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 		eo_prepared_ended();
 	if (updates)
 		eo_internal_announce();
-	if (eo_xact_has_claims())
+	if (eo_xact_has_work())
 		eo_xact_stay_first();
 }
 

@@ -11,9 +11,9 @@
  *	  (postgres_fdw commits its remote transactions), and must not do it before
  *	  every key is sealed.
  * 2. PRE_COMMIT, the callbacks of other extensions.
- * 3. PRE_COMMIT, last_callback(): the transaction fails if it has claims for
- *	  which step 1 was not done.  Another extension can make such claims in step
- *	  2 if there were none before; if there were, eo_gate() refuses.
+ * 3. PRE_COMMIT, last_callback(): the transaction fails if it has work for
+ *	  which step 1 was not done.  Another extension can make such work in step
+ *	  2 if there was none before; if there was, eo_gate() refuses.
  * 4. PostgreSQL checks what may still fail, such as serializability, and
  *	  commits.  With the commit the rows of the outbox become visible: that is
  *	  the decision.  If a check fails the transaction aborts, and its sealed
@@ -342,9 +342,9 @@ eo_xact_is_committing(void)
 }
 
 bool
-eo_xact_has_claims(void)
+eo_xact_has_work(void)
 {
-	return tx.nclaims > 0;
+	return tx.nclaims > 0 || tx.add != NULL;
 }
 
 void
@@ -443,8 +443,11 @@ first_callback(XactEvent event, void *arg)
 		return;
 	if (tx.add != NULL && !tx.committing)
 	{
+		void		(*add) (void) = tx.add;
+
 		tx.committing = true;
-		tx.add();
+		tx.add = NULL;
+		add();
 	}
 	if (tx.nclaims == 0 || tx.ready)
 		return;
@@ -459,11 +462,7 @@ static void
 last_callback(XactEvent event, void *arg)
 {
 	(void) arg;
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-		tx.add = NULL;
-	if (tx.nclaims == 0 && !tx.committing &&
-		(tx.add == NULL ||
-		 !(event == XACT_EVENT_PRE_PREPARE || event == XACT_EVENT_PRE_COMMIT)))
+	if (!eo_xact_has_work() && !tx.committing)
 	{
 		/* A claim that could not be made has left its memory here. */
 		if ((event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
@@ -475,7 +474,7 @@ last_callback(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
-			if ((tx.nclaims > 0 && !tx.ready) || (tx.add != NULL && !tx.committing))
+			if (eo_xact_has_work() && !tx.ready)
 				ereport(ERROR,
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						 errmsg("transaction has idempotency keys that were not sealed"),
@@ -609,6 +608,7 @@ end_all(bool committed, bool prepared)
 			end_claim(c, committed);
 	}
 	dlist_init(&tx.claims);
+	tx.add = NULL;
 	tx.nclaims = 0;
 	tx.ncompleted = 0;
 	tx.deepest_completion = InvalidSubTransactionId;

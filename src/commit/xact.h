@@ -154,7 +154,11 @@ extern void eo_xact_follow_levels(void (*ended) (bool released, SubTransactionId
 /* Has PRE_COMMIT been reached, so that it is too late for new claims? */
 extern bool eo_xact_is_committing(void);
 
-extern bool eo_xact_has_claims(void);
+/*
+ * Has this transaction anything that its commit must seal or settle: a claim, or a function
+ * of eo_xact_at_commit(), which is going to make claims?
+ */
+extern bool eo_xact_has_work(void);
 
 /*
  * Note that the executor or a utility command begins or ends.  At depth 0 it is a
