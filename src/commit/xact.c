@@ -204,7 +204,6 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 	{
 		tx.lost_seen = eo_slot_lost_count();
 		tx.pipelined = false;
-		tx.locked_server = InvalidOid;
 	}
 
 	/*
@@ -321,11 +320,25 @@ eo_xact_stay_first(void)
 }
 
 void
-eo_xact_at_commit(void (*add) (void))
+eo_xact_at_commit(void (*add) (void), const EoServer *server)
 {
+	eo_options_check_committed(server);
+	lock_server(server);
 	if (tx.add == NULL)
 		eo_xact_stay_first();
 	tx.add = add;
+}
+
+/* The lock is held if and only if lock_server() was called, and not rolled back. */
+bool
+eo_xact_uses_server(Oid serverid)
+{
+	LOCKTAG		tag;
+
+	if (!eo_xact_has_work())
+		return false;
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, ForeignServerRelationId, serverid, 0);
+	return eo_compat_lock_held(&tag, AccessShareLock);
 }
 
 void
@@ -464,10 +477,14 @@ last_callback(XactEvent event, void *arg)
 	(void) arg;
 	if (!eo_xact_has_work() && !tx.committing)
 	{
-		/* A claim that could not be made has left its memory here. */
-		if ((event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
-			 event == XACT_EVENT_PREPARE) && tx.context != NULL)
-			MemoryContextReset(tx.context);
+		/* A claim that could not be made has left its memory here, and its lock. */
+		if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
+			event == XACT_EVENT_PREPARE)
+		{
+			tx.locked_server = InvalidOid;
+			if (tx.context != NULL)
+				MemoryContextReset(tx.context);
+		}
 		return;
 	}
 	switch (event)
@@ -713,8 +730,6 @@ abort_level(SubTransactionId mine)
 {
 	dlist_iter	iter;
 
-	/* A lock that the subtransaction took is released with it. */
-	tx.locked_server = InvalidOid;
 	while (!dlist_is_empty(&tx.claims))
 	{
 		EoTxClaim  *c = dlist_tail_element(EoTxClaim, node, &tx.claims);
@@ -769,6 +784,9 @@ subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactio
 						void *arg)
 {
 	(void) arg;
+	/* A lock that the subtransaction took is released with it. */
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		tx.locked_server = InvalidOid;
 	if (tx.level_ended != NULL &&
 		(event == SUBXACT_EVENT_ABORT_SUB || event == SUBXACT_EVENT_COMMIT_SUB))
 		tx.level_ended(event == SUBXACT_EVENT_COMMIT_SUB, mine, parent);
