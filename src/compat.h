@@ -112,6 +112,17 @@ eo_compat_wait_event(bool idle)
 #endif
 }
 
+/* Does this transaction hold the lock in just this mode? */
+static inline bool
+eo_compat_lock_held(const LOCKTAG *tag, LOCKMODE mode)
+{
+#if PG_VERSION_NUM >= 170000
+	return LockHeldByMe(tag, mode, false);
+#else
+	return LockHeldByMe(tag, mode);
+#endif
+}
+
 static inline AclResult
 eo_compat_foreign_server_aclcheck(Oid serverid, Oid userid, AclMode mode)
 {

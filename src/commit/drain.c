@@ -67,10 +67,10 @@ eo_drain(int64 timeout_ms)
 {
 	int			left;
 
-	if (eo_xact_has_claims())
+	if (eo_xact_has_work())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("cannot drain the database: this transaction has claims"),
+				 errmsg("cannot drain the database: this transaction has claims, or writes that wait for its commit"),
 				 errhint("Call idem_drain() in a session of its own.")));
 	eo_database_drain(MyDatabaseId, true);
 	PG_TRY();

@@ -18,13 +18,16 @@
  * - Around ALTER EXTENSION exactonce UPDATE: it must lead to the version of this library;
  *	 after it all sessions look again.
  * - Before an object that unfinished keys depend on is dropped, or an internal table
- *	 is truncated: this is refused.
+ *	 is truncated: this is refused.  So is a change of a server, or of its user mappings, by
+ *	 a transaction that has claims there: it would find them no more.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
@@ -58,6 +61,9 @@
 #include "nodes/parsenodes.h"
 #include "storage/ipc.h"
 #include "tcop/utility.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 /* The command goes on after this, whether the worker has left or not. */
@@ -161,7 +167,7 @@ executor_end(QueryDesc *query)
 		previous_executor_end(query);
 	else
 		standard_ExecutorEnd(query);
-	if (eo_xact_has_claims())
+	if (eo_xact_has_work())
 		eo_xact_stay_first();
 }
 
@@ -237,7 +243,7 @@ utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 		eo_prepared_ended();
 	if (updates)
 		eo_internal_announce();
-	if (eo_xact_has_claims())
+	if (eo_xact_has_work())
 		eo_xact_stay_first();
 }
 
@@ -412,6 +418,59 @@ refuse_if_unfinished(Oid serverid, const char *what)
 			 errhint("Wait until exactonce_claims and exactonce_pending are empty.")));
 }
 
+/* The server that a user mapping is for.  One that is just being created is found, too. */
+static Oid
+server_of_mapping(Oid mappingid)
+{
+	Relation	rel = table_open(UserMappingRelationId, AccessShareLock);
+	Oid			serverid = InvalidOid;
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_user_mapping_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(mappingid));
+	scan = systable_beginscan(rel, UserMappingOidIndexId, true, SnapshotSelf, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		serverid = ((Form_pg_user_mapping) GETSTRUCT(tuple))->umserver;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return serverid;
+}
+
+/*
+ * Raise if this transaction has claims of a server that it is changing.  It would look for them
+ * by the changed options, and sign for one key as two different roles.
+ */
+static void
+refuse_if_used_here(Oid serverid, const char *verb, bool is_server)
+{
+	if (eo_xact_uses_server(serverid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot %s a %s that this transaction uses", verb,
+						is_server ? "server" : "user mapping of a server"),
+				 errdetail("The transaction has claims of that server, or has changed rows that are mirrored by it."),
+				 errhint("Change the server in a transaction of its own.")));
+}
+
+/* A server, or a user mapping, is created, altered or dropped. */
+static void
+server_access(ObjectAccessType access, Oid class_id, Oid object_id)
+{
+	bool		is_server = class_id == ForeignServerRelationId;
+	Oid			serverid;
+
+	if (access != OAT_DROP && !eo_xact_has_work())
+		return;
+	serverid = is_server ? object_id : server_of_mapping(object_id);
+	if (access == OAT_DROP)
+		refuse_if_unfinished(serverid, is_server ? "drop a server" : "drop a user mapping");
+	refuse_if_used_here(serverid, access == OAT_DROP ? "drop" :
+						access == OAT_POST_ALTER ? "alter" : "create", is_server);
+}
+
 static void
 object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg)
 {
@@ -419,6 +478,10 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 		previous_access(access, class_id, object_id, sub_id, arg);
 	if (RecoveryInProgress())
 		return;
+	if (sub_id == 0 &&
+		(access == OAT_POST_CREATE || access == OAT_POST_ALTER || access == OAT_DROP) &&
+		(class_id == ForeignServerRelationId || class_id == UserMappingRelationId))
+		server_access(access, class_id, object_id);
 	if (access == OAT_TRUNCATE && class_id == RelationRelationId && eo_internal_is_part(object_id))
 		refuse_if_unfinished(InvalidOid, "truncate a table of exactonce");
 	if (access != OAT_DROP || sub_id != 0)
@@ -433,18 +496,5 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 	{
 		if (eo_internal_is_part(object_id))
 			refuse_if_unfinished(InvalidOid, "drop extension exactonce");
-	}
-	else if (class_id == ForeignServerRelationId)
-		refuse_if_unfinished(object_id, "drop a server");
-	else if (class_id == UserMappingRelationId)
-	{
-		HeapTuple	tuple = SearchSysCache1(USERMAPPINGOID, ObjectIdGetDatum(object_id));
-		Oid			serverid;
-
-		if (!HeapTupleIsValid(tuple))
-			return;
-		serverid = ((Form_pg_user_mapping) GETSTRUCT(tuple))->umserver;
-		ReleaseSysCache(tuple);
-		refuse_if_unfinished(serverid, "drop a user mapping");
 	}
 }

@@ -45,6 +45,7 @@
 #include "server/error.h"
 #include "server/guc.h"
 #include "server/life_store.h"
+#include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
 
@@ -72,6 +73,7 @@ void
 eo_lives_contact(EoStore *store, const EoTarget *target, const char *doing,
 				 const char *key)
 {
+	eo_options_check_committed(store->server);
 	make_contact(store, target, doing, key, 0);
 }
 

@@ -53,8 +53,9 @@ typedef struct EoWorkerJobKind
 	void		(*put_off) (EoWorkerJob *job, int64 pause_us);
 
 	/*
-	 * The server of the target was dropped.  Returns true if the job ends,
-	 * and false if it stays in the queue until there is such a server again.
+	 * There is no server that leads to the target.  The work must not be
+	 * forgotten for that.  Returns true if the job ends, and false if it
+	 * stays in the queue until there is such a server again.
 	 */
 	bool		(*abandon) (EoWorkerJob *job);
 

@@ -248,12 +248,10 @@ put_off_read(EoWorkerJob *job, int64 pause_us)
 	eo_slot_put_off(view->ref, eo_clock_monotonic_us() + Max(EO_WORKER_TARGET_PAUSE_US, pause_us));
 }
 
-/* Without its server there are no credentials: the record is left as it is. */
+/* Without a server there are no credentials.  The slot waits for one, see worker_slots.c. */
 static bool
 abandon(EoWorkerJob *job)
 {
-	const EoSlotView *view = job->data;
-
-	eo_slot_free(view->ref);
+	put_off_read(job, 0);
 	return true;
 }

@@ -522,9 +522,10 @@ put_off_mark(EoWorkerJob *job, int64 pause_us)
 	put_off(job, pause_us);
 }
 
+/* Without a server there are no credentials; what was to be written is not forgotten. */
 static bool
 abandon(EoWorkerJob *job)
 {
-	(void) job;
+	job->kind->put_off(job, EO_WORKER_TARGET_PAUSE_US);
 	return true;
 }

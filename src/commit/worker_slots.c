@@ -69,6 +69,7 @@ static const int64 look_pauses_us[] = {5000000, 55000000, 840000000};
 static struct
 {
 	Oid			dboid;
+	int64		began_us;		/* when this worker began */
 	uint32		next_beat;		/* where the next look for heartbeats begins */
 	MemoryContext waiting;		/* of what waits for room */
 	dlist_head	lines;			/* EoWorkerTarget: those with slots that do */
@@ -88,6 +89,7 @@ static bool abandon(EoWorkerJob *job);
 static EoAnswer *prepare_beat(EoWorkerJob *job, EoStore *store);
 static bool take_beat(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_beat(EoWorkerJob *job, int64 pause_us);
+static bool abandon_beat(EoWorkerJob *job);
 static EoAnswer *prepare_doubt(EoWorkerJob *job, EoStore *store);
 static bool take_doubt(EoWorkerJob *job, const EoAnswer *answer);
 static void forget_session_claim(const EoSlotView *view, bool lost);
@@ -113,7 +115,7 @@ static const EoWorkerJobKind beat_kind = {
 	.prepare = prepare_beat,
 	.take = take_beat,
 	.put_off = put_off_beat,
-	.abandon = abandon,
+	.abandon = abandon_beat,
 	.lane = EO_WORKER_BEATS,
 	.shares = true
 };
@@ -122,6 +124,7 @@ void
 eo_worker_slots_init(MemoryContext context, Oid dboid)
 {
 	slots.dboid = dboid;
+	slots.began_us = eo_clock_monotonic_us();
 	slots.waiting = AllocSetContextCreate(context, "exactonce waiting slots", ALLOCSET_DEFAULT_SIZES);
 	dlist_init(&slots.lines);
 }
@@ -487,13 +490,37 @@ put_off_settle(EoWorkerJob *job, int64 pause_us)
 	eo_slot_put_off(view->ref, eo_clock_monotonic_us() + pause_us);
 }
 
-/* Without its server there are no credentials: the record is left as it is. */
+/* Is the record left to its lease, which is over by now at the latest? */
+static bool
+lease_is_over(const EoSlotInfo *info)
+{
+	return !eo_slot_has_origin(info) &&
+		eo_clock_monotonic_us() - Max(info->ended_us, slots.began_us) > info->lease_ms * 1000;
+}
+
+/*
+ * No server of this database leads to the record's table, so there are no credentials.  That is
+ * nobody's decision about the claim: the slot waits for such a server (exactonce_claims shows it
+ * as "no server").  A record that is not sealed is free when its lease is over, and then the slot
+ * is not needed any more.
+ */
 static bool
 abandon(EoWorkerJob *job)
 {
 	const EoSlotView *view = job->data;
+	EoWorkerTarget *t = job->target;
 
-	eo_slot_free(view->ref);
+	if (!t->complained)
+		ereport(WARNING,
+				(errcode(ERRCODE_WARNING),
+				 errmsg("exactonce: no server of this database leads to table \"%s\" any more; keys of ended transactions wait",
+						t->target.table),
+				 errhint("Create a server for that table; see exactonce_claims.")));
+	t->complained = true;
+	if (lease_is_over(&view->info))
+		eo_slot_free(view->ref);
+	else
+		put_off_settle(job, EO_WORKER_TARGET_PAUSE_US);
 	return true;
 }
 
@@ -589,4 +616,12 @@ put_off_beat(EoWorkerJob *job, int64 pause_us)
 {
 	(void) pause_us;
 	retry_beat(job->data);
+}
+
+/* The slot is that of an open transaction, or of a session: it is never the worker's to free. */
+static bool
+abandon_beat(EoWorkerJob *job)
+{
+	retry_beat(job->data);
+	return true;
 }

@@ -53,7 +53,7 @@ typedef struct EoWorkerTarget
 	size_t		write_bytes;	/* of the writes in jobs (worker_writes.c) */
 	dlist_head	slots;			/* that wait for room (worker_slots.c) */
 	dlist_node	line;			/* there, if there are any */
-	bool		gone;			/* the server was dropped */
+	bool		gone;			/* no server leads there */
 	bool		answers;		/* it has answered, and not failed since */
 	bool		failing;		/* it has failed, or there is no store */
 	int64		answered_us;	/* the last definite answer */

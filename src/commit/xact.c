@@ -11,9 +11,9 @@
  *	  (postgres_fdw commits its remote transactions), and must not do it before
  *	  every key is sealed.
  * 2. PRE_COMMIT, the callbacks of other extensions.
- * 3. PRE_COMMIT, last_callback(): the transaction fails if it has claims for
- *	  which step 1 was not done.  Another extension can make such claims in step
- *	  2 if there were none before; if there were, eo_gate() refuses.
+ * 3. PRE_COMMIT, last_callback(): the transaction fails if it has work for
+ *	  which step 1 was not done.  Another extension can make such work in step
+ *	  2 if there was none before; if there was, eo_gate() refuses.
  * 4. PostgreSQL checks what may still fail, such as serializability, and
  *	  commits.  With the commit the rows of the outbox become visible: that is
  *	  the decision.  If a check fails the transaction aborts, and its sealed
@@ -204,7 +204,6 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 	{
 		tx.lost_seen = eo_slot_lost_count();
 		tx.pipelined = false;
-		tx.locked_server = InvalidOid;
 	}
 
 	/*
@@ -321,11 +320,25 @@ eo_xact_stay_first(void)
 }
 
 void
-eo_xact_at_commit(void (*add) (void))
+eo_xact_at_commit(void (*add) (void), const EoServer *server)
 {
+	eo_options_check_committed(server);
+	lock_server(server);
 	if (tx.add == NULL)
 		eo_xact_stay_first();
 	tx.add = add;
+}
+
+/* The lock is held if and only if lock_server() was called, and not rolled back. */
+bool
+eo_xact_uses_server(Oid serverid)
+{
+	LOCKTAG		tag;
+
+	if (!eo_xact_has_work())
+		return false;
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, ForeignServerRelationId, serverid, 0);
+	return eo_compat_lock_held(&tag, AccessShareLock);
 }
 
 void
@@ -342,9 +355,9 @@ eo_xact_is_committing(void)
 }
 
 bool
-eo_xact_has_claims(void)
+eo_xact_has_work(void)
 {
-	return tx.nclaims > 0;
+	return tx.nclaims > 0 || tx.add != NULL;
 }
 
 void
@@ -443,8 +456,11 @@ first_callback(XactEvent event, void *arg)
 		return;
 	if (tx.add != NULL && !tx.committing)
 	{
+		void		(*add) (void) = tx.add;
+
 		tx.committing = true;
-		tx.add();
+		tx.add = NULL;
+		add();
 	}
 	if (tx.nclaims == 0 || tx.ready)
 		return;
@@ -459,23 +475,23 @@ static void
 last_callback(XactEvent event, void *arg)
 {
 	(void) arg;
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-		tx.add = NULL;
-	if (tx.nclaims == 0 && !tx.committing &&
-		(tx.add == NULL ||
-		 !(event == XACT_EVENT_PRE_PREPARE || event == XACT_EVENT_PRE_COMMIT)))
+	if (!eo_xact_has_work() && !tx.committing)
 	{
-		/* A claim that could not be made has left its memory here. */
-		if ((event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
-			 event == XACT_EVENT_PREPARE) && tx.context != NULL)
-			MemoryContextReset(tx.context);
+		/* A claim that could not be made has left its memory here, and its lock. */
+		if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
+			event == XACT_EVENT_PREPARE)
+		{
+			tx.locked_server = InvalidOid;
+			if (tx.context != NULL)
+				MemoryContextReset(tx.context);
+		}
 		return;
 	}
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
-			if ((tx.nclaims > 0 && !tx.ready) || (tx.add != NULL && !tx.committing))
+			if (eo_xact_has_work() && !tx.ready)
 				ereport(ERROR,
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						 errmsg("transaction has idempotency keys that were not sealed"),
@@ -609,6 +625,7 @@ end_all(bool committed, bool prepared)
 			end_claim(c, committed);
 	}
 	dlist_init(&tx.claims);
+	tx.add = NULL;
 	tx.nclaims = 0;
 	tx.ncompleted = 0;
 	tx.deepest_completion = InvalidSubTransactionId;
@@ -713,8 +730,6 @@ abort_level(SubTransactionId mine)
 {
 	dlist_iter	iter;
 
-	/* A lock that the subtransaction took is released with it. */
-	tx.locked_server = InvalidOid;
 	while (!dlist_is_empty(&tx.claims))
 	{
 		EoTxClaim  *c = dlist_tail_element(EoTxClaim, node, &tx.claims);
@@ -769,6 +784,9 @@ subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactio
 						void *arg)
 {
 	(void) arg;
+	/* A lock that the subtransaction took is released with it. */
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		tx.locked_server = InvalidOid;
 	if (tx.level_ended != NULL &&
 		(event == SUBXACT_EVENT_ABORT_SUB || event == SUBXACT_EVENT_COMMIT_SUB))
 		tx.level_ended(event == SUBXACT_EVENT_COMMIT_SUB, mine, parent);

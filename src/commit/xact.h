@@ -140,9 +140,13 @@ extern void eo_xact_stay_first(void);
 
 /*
  * Have add() called when this transaction commits, before its keys are sealed: it may make
- * keys that are to be claimed by the commit.
+ * keys of this server that are to be claimed by the commit.  Raises 55000 if the transaction
+ * has created or altered the server.
  */
-extern void eo_xact_at_commit(void (*add) (void));
+extern void eo_xact_at_commit(void (*add) (void), const EoServer *server);
+
+/* Has this transaction claims, or work of eo_xact_at_commit(), of this server? */
+extern bool eo_xact_uses_server(Oid serverid);
 
 /*
  * Have ended() called when a subtransaction ends; released: what it did is its parent's, else it
@@ -154,7 +158,11 @@ extern void eo_xact_follow_levels(void (*ended) (bool released, SubTransactionId
 /* Has PRE_COMMIT been reached, so that it is too late for new claims? */
 extern bool eo_xact_is_committing(void);
 
-extern bool eo_xact_has_claims(void);
+/*
+ * Has this transaction anything that its commit must seal or settle: a claim, or a function
+ * of eo_xact_at_commit(), which is going to make claims?
+ */
+extern bool eo_xact_has_work(void);
 
 /*
  * Note that the executor or a utility command begins or ends.  At depth 0 it is a

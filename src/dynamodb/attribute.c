@@ -158,7 +158,9 @@ put_number(Reader *r)
 		for (r->p++; r->p < r->end && strchr("+-0123456789", *r->p) != NULL; r->p++)
 			;
 	}
-	if (first != NULL)
+	if (first == NULL)
+		exponent = 0;			/* zero has none */
+	else
 	{
 		digits = last - first + 1 - (first < point && last > point);
 		exponent += point - first - (first < point);

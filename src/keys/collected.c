@@ -249,9 +249,9 @@ eo_collected_add(const EoWrites *writes)
 void
 eo_collected_at_commit(EoStore *store, const EoWrites *writes, const EoRowChange *change)
 {
+	eo_xact_at_commit(at_commit, store->server);
 	prepare();
 	collect(store, writes, 0, change);
-	eo_xact_at_commit(at_commit);
 }
 
 /* Lock all items at once. */

@@ -24,13 +24,15 @@
 #include "dynamodb/attribute.h"
 #include "dynamodb/call.h"
 #include "keys/transact_items.h"
+#include "keys/write_expressions.h"
 #include "lib/stringinfo.h"
 #include "server/text.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
+#include "utils/numeric.h"
 
-/* A bound for the recursion.  DynamoDB allows 32 levels, and checks that itself. */
+/* A bound for the recursion: typed scalars are a level more than DynamoDB counts. */
 #define MAX_DEPTH 40
 
 /* Operations, as bits. */
@@ -106,10 +108,10 @@ static const struct
 typedef struct Writing
 {
 	StringInfoData out;
-	bool		all;			/* check values, too, as DynamoDB does */
 	int			position;		/* of the action, from 1 */
 	int			depth;			/* of the value in its attribute */
 	size_t		size;			/* of names and values so far */
+	EoWriteExpressions expressions; /* of the action */
 } Writing;
 
 /* Writes the value of a member of an object, or an element of an array. */
@@ -121,6 +123,7 @@ static void check_required(const Writing *w, int bit, int seen);
 static bool is_object(const JsonbValue *v);
 static bool is_array(const JsonbValue *v);
 static bool only_member(const JsonbValue *v, JsonbValue *name, JsonbValue *value);
+static const char *type_of(const JsonbValue *v);
 static void put_string(Writing *w, JsonbValue *v);
 static void put_sized(Writing *w, JsonbValue *v);
 static void put_name(Writing *w, JsonbValue *v);
@@ -131,13 +134,13 @@ static bool put_typed(Writing *w, JsonbValue *v);
 pg_noreturn static void refuse(const Writing *w, const char *detail, const char *hint);
 
 void
-eo_transact_items_read(Jsonb *writes, bool all, EoTransactItems *actions)
+eo_transact_items_read(Jsonb *writes, EoTransactItems *actions)
 {
 	JsonbIterator *it;
 	JsonbIteratorToken token;
 	JsonbValue	v;
 	EoTransactItem *action;
-	Writing		w = {.all = all};
+	Writing		w = {0};
 
 	memset(actions, 0, sizeof(*actions));
 	if (!JB_ROOT_IS_ARRAY(writes) || JB_ROOT_IS_SCALAR(writes) || JB_ROOT_COUNT(writes) == 0)
@@ -162,6 +165,7 @@ eo_transact_items_read(Jsonb *writes, bool all, EoTransactItems *actions)
 			appendStringInfoChar(&w.out, ',');
 		w.position = ++actions->n;
 		w.size = 0;
+		memset(&w.expressions, 0, sizeof(w.expressions));
 		action = &actions->actions[actions->n - 1];
 		action->start = w.out.len;
 		read_action(&w, &v, action);
@@ -218,6 +222,7 @@ read_action(Writing *w, JsonbValue *v, EoTransactItem *action)
 	int			bit = 0;
 	int			seen = 0;
 	int			member = 0;
+	const char *why;
 
 	if (!only_member(v, &name, &body) || !is_object(&body))
 		refuse(w, "It is not an object with one member, whose value is an object.", form);
@@ -254,6 +259,9 @@ read_action(Writing *w, JsonbValue *v, EoTransactItem *action)
 			put_member(w, member, &body, action);
 	}
 	check_required(w, bit, seen);
+	why = eo_write_expressions_check(&w->expressions);
+	if (why != NULL)
+		refuse(w, why, NULL);
 	appendStringInfoString(&w->out, "}}");
 }
 
@@ -265,6 +273,64 @@ check_required(const Writing *w, int bit, int seen)
 	{
 		if ((members[i].required & bit) != 0 && (seen & (1 << i)) == 0)
 			refuse(w, psprintf("It has no %s.", members[i].name), NULL);
+	}
+}
+
+/* Note the placeholders that a member of an action defines. */
+static void
+note_placeholders(Writing *w, JsonbContainer *c)
+{
+	JsonbIterator *it = JsonbIteratorInit(c);
+	JsonbIteratorToken token;
+	EoPlaceholder *p = NULL;
+	JsonbValue	v;
+
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		if (token == WJB_KEY)
+		{
+			p = palloc0(sizeof(EoPlaceholder));
+			p->name = pnstrdup(v.val.string.val, v.val.string.len);
+			w->expressions.placeholders = lappend(w->expressions.placeholders, p);
+		}
+		else if (token == WJB_VALUE)
+			p->stands_for = p->name[0] == ':' ? type_of(&v) :
+				v.type == jbvString ? pnstrdup(v.val.string.val, v.val.string.len) : "";
+	}
+}
+
+/* Note the attributes of a Key, and check what each has to be in any table. */
+static void
+note_key(Writing *w, JsonbContainer *c)
+{
+	JsonbIterator *it = JsonbIteratorInit(c);
+	JsonbIteratorToken token;
+	char	   *name = NULL;
+	JsonbValue	v;
+	JsonbValue	type;
+	JsonbValue	value;
+
+	if (JsonContainerSize(c) > 2)
+		refuse(w, "Its Key has more than two attributes.", NULL);
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		if (token == WJB_KEY)
+		{
+			name = pnstrdup(v.val.string.val, v.val.string.len);
+			w->expressions.keys = lappend(w->expressions.keys, name);
+		}
+		if (token != WJB_VALUE)
+			continue;
+		if (strlen(type_of(&v)) != 1 || strchr("SNB", *type_of(&v)) == NULL)
+			refuse(w, psprintf("Attribute \"%s\" is a part of the key, and must be a string, a number or binary.",
+							   name), NULL);
+		value = v;
+		if (v.type == jbvString || only_member(&v, &type, &value))
+		{
+			if (value.val.string.len == 0)
+				refuse(w, psprintf("Attribute \"%s\" is a part of the key, and must not be empty.",
+								   name), NULL);
+		}
 	}
 }
 
@@ -295,14 +361,23 @@ put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action)
 			if (strcmp(name, "TableName") == 0)
 				action->table = pnstrdup(v->val.string.val, v->val.string.len);
 			action->conditional |= strcmp(name, "ConditionExpression") == 0;
+			if (strcmp(name, "ConditionExpression") == 0)
+				w->expressions.condition = pnstrdup(v->val.string.val, v->val.string.len);
+			if (strcmp(name, "UpdateExpression") == 0)
+				w->expressions.update = pnstrdup(v->val.string.val, v->val.string.len);
 			break;
 		case KIND_NAMES:
 			put_object(w, v->val.binary.data, put_name);
+			note_placeholders(w, v->val.binary.data);
 			break;
 		case KIND_VALUES:
 			put_object(w, v->val.binary.data, put_value);
 			if (strcmp(name, "Item") == 0 || strcmp(name, "Key") == 0)
 				action->key = v->val.binary.data;
+			if (strcmp(name, "Key") == 0)
+				note_key(w, v->val.binary.data);
+			if (strcmp(name, "ExpressionAttributeValues") == 0)
+				note_placeholders(w, v->val.binary.data);
 			break;
 		case KIND_RETURNS:
 			break;
@@ -364,10 +439,10 @@ check_scalar(const Writing *w, char type, const JsonbValue *v)
 	size_t		len = v->val.string.len;
 	const char *s = pnstrdup(v->val.string.val, len);
 
-	if (w->all && type == 'N' && !eo_attribute_is_number(s, len))
+	if (type == 'N' && !eo_attribute_is_number(s, len))
 		refuse(w, psprintf("\"%s\" is no number of DynamoDB.", s),
 			   "They have up to 38 digits, and are between 1E-130 and 9.99E+125.");
-	if (w->all && type == 'B' && eo_attribute_base64_len(s, len) < 0)
+	if (type == 'B' && eo_attribute_base64_len(s, len) < 0)
 		refuse(w, psprintf("\"%s\" is not base64.", s), NULL);
 }
 
@@ -416,7 +491,7 @@ put_object(Writing *w, JsonbContainer *c, PutElement put)
 		{
 			appendStringInfoString(&w->out, comma);
 			put_string(w, &v);
-			if (w->all && v.val.string.len == 0)
+			if (v.val.string.len == 0)
 				refuse(w, "A member has no name.", NULL);
 			w->size += utf8_len(&v) + 1;
 			appendStringInfoChar(&w->out, ':');
@@ -452,8 +527,8 @@ put_array(Writing *w, JsonbContainer *c, PutElement put)
 static void
 refuse_depth(const Writing *w)
 {
-	refuse(w, psprintf("A value is nested more than %d levels deep.",
-					   w->all ? EO_ATTRIBUTE_MAX_DEPTH : MAX_DEPTH), NULL);
+	refuse(w, psprintf("A value is nested more than %d levels deep.", EO_ATTRIBUTE_MAX_DEPTH),
+		   NULL);
 }
 
 /* Write an attribute value in typed form. */
@@ -474,7 +549,7 @@ put_value(Writing *w, JsonbValue *v)
 			return;
 		case jbvNumeric:
 			number = DirectFunctionCall1(numeric_out, NumericGetDatum(v->val.numeric));
-			if (w->all && !eo_attribute_is_number(DatumGetCString(number),
+			if (!eo_attribute_is_number(DatumGetCString(number),
 												  strlen(DatumGetCString(number))))
 				refuse(w, psprintf("%s is no number of DynamoDB.", DatumGetCString(number)),
 					   "They have up to 38 digits, and are between 1E-130 and 9.99E+125.");
@@ -492,7 +567,7 @@ put_value(Writing *w, JsonbValue *v)
 				refuse_depth(w);
 			if (!put_typed(w, v))
 			{
-				if (w->all && w->depth > EO_ATTRIBUTE_MAX_DEPTH)
+				if (w->depth > EO_ATTRIBUTE_MAX_DEPTH)
 					refuse_depth(w);
 				appendStringInfo(&w->out, "{\"%s\":", is_array(v) ? "L" : "M");
 				w->size += 3;
@@ -523,35 +598,120 @@ is_array_of_strings(const JsonbValue *v)
 	return true;
 }
 
+/* The index in types[] of a value in typed form, and what is in it; -1: it is plain. */
+static int
+find_type(const JsonbValue *v, JsonbValue *value)
+{
+	JsonbValue	name;
+	int			t = 0;
+
+	if (!only_member(v, &name, value))
+		return -1;
+	while (t < (int) lengthof(types) && !is_name(&name, types[t].name))
+		t++;
+	if (t == (int) lengthof(types))
+		return -1;
+	if (types[t].set ? !is_array_of_strings(value) :
+		types[t].kind == jbvArray ? !is_array(value) :
+		types[t].kind == jbvObject ? !is_object(value) :
+		value->type != types[t].kind)
+		return -1;
+	return t;
+}
+
+/* The type of a value, plain or in typed form. */
+static const char *
+type_of(const JsonbValue *v)
+{
+	JsonbValue	value;
+	int			t = find_type(v, &value);
+
+	if (t >= 0)
+		return types[t].name;
+	switch (v->type)
+	{
+		case jbvNull:
+			return "NULL";
+		case jbvBool:
+			return "BOOL";
+		case jbvNumeric:
+			return "N";
+		case jbvString:
+			return "S";
+		default:
+			return is_array(v) ? "L" : "M";
+	}
+}
+
+/* An element of a set as it is compared with the others: numbers and bytes by their value. */
+static char *
+canonical_element(char type, const JsonbValue *v)
+{
+	char	   *text = pnstrdup(v->val.string.val, v->val.string.len);
+
+	if (type == 'N')
+		return numeric_normalize(DatumGetNumeric(DirectFunctionCall3(numeric_in,
+																	 CStringGetDatum(text),
+																	 ObjectIdGetDatum(InvalidOid),
+																	 Int32GetDatum(-1))));
+	if (type == 'B')
+		return DatumGetCString(DirectFunctionCall1(byteaout,
+												   DirectFunctionCall2(binary_decode,
+																	   CStringGetTextDatum(text),
+																	   CStringGetTextDatum("base64"))));
+	return text;
+}
+
+static int
+compare_elements(const void *a, const void *b)
+{
+	return strcmp(*(char *const *) a, *(char *const *) b);
+}
+
+/* A set must have an element, and none twice. */
+static void
+check_set(const Writing *w, const char *type, JsonbContainer *c)
+{
+	uint32		n = JsonContainerSize(c);
+	char	  **elements = palloc(sizeof(char *) * Max(n, 1));
+
+	if (n == 0)
+		refuse(w, psprintf("A set of type %s is empty.", type), NULL);
+	for (uint32 i = 0; i < n; i++)
+		elements[i] = canonical_element(*type, getIthJsonbValueFromContainer(c, i));
+	qsort(elements, n, sizeof(char *), compare_elements);
+	for (uint32 i = 1; i < n; i++)
+	{
+		if (strcmp(elements[i - 1], elements[i]) == 0)
+			refuse(w, psprintf("A set of type %s has the same element twice.", type),
+				   *type == 'S' ? NULL : "Numbers are compared by their value, and binary data by its bytes.");
+	}
+}
+
 /* Write a value in typed form.  Returns false, and writes nothing, if it is plain. */
 static bool
 put_typed(Writing *w, JsonbValue *v)
 {
-	JsonbValue	name;
 	JsonbValue	value;
-	int			t = 0;
+	int			t = find_type(v, &value);
 
-	if (!only_member(v, &name, &value))
+	if (t < 0)
 		return false;
-	while (t < (int) lengthof(types) && !is_name(&name, types[t].name))
-		t++;
-	if (t == (int) lengthof(types))
-		return false;
-	if (types[t].set ? !is_array_of_strings(&value) :
-		types[t].kind == jbvArray ? !is_array(&value) :
-		types[t].kind == jbvObject ? !is_object(&value) :
-		value.type != types[t].kind)
-		return false;
+	if (types[t].kind == jbvBool && !value.val.boolean && strcmp(types[t].name, "NULL") == 0)
+		refuse(w, "{\"NULL\": false} is no value.", "Leave the attribute out, or write null.");
 	if (!types[t].set && (types[t].kind == jbvArray || types[t].kind == jbvObject) &&
-		w->all && w->depth > EO_ATTRIBUTE_MAX_DEPTH)
+		w->depth > EO_ATTRIBUTE_MAX_DEPTH)
 		refuse_depth(w);
 	if (types[t].kind == jbvString)
 		check_scalar(w, types[t].name[0], &value);
 	appendStringInfo(&w->out, "{\"%s\":", types[t].name);
 	w->size += types[t].kind == jbvBool ? 1 : types[t].kind == jbvString ? 0 : 3;
 	if (types[t].set)
+	{
 		put_array(w, value.val.binary.data, types[t].name[0] == 'N' ? put_sized_number :
 				  types[t].name[0] == 'B' ? put_sized_binary : put_sized);
+		check_set(w, types[t].name, value.val.binary.data);
+	}
 	else if (types[t].kind == jbvArray)
 		put_array(w, value.val.binary.data, put_value);
 	else if (types[t].kind == jbvObject)

@@ -36,11 +36,10 @@ typedef struct EoTransactItems
 
 /*
  * Read the writes of a document.  What is filled in refers to the document, or is
- * palloc'd.  Raises 22023 for a write that is not in the form of an action, with its
- * position, and 54000 for too many.  If all is true, values that DynamoDB would refuse raise
- * 22023, too.
+ * palloc'd.  Raises 54000 for too many, and 22023, with its position, for a write that is not
+ * in the form of an action, or that DynamoDB refuses whatever its tables contain.
  */
-extern void eo_transact_items_read(Jsonb *writes, bool all, EoTransactItems *actions);
+extern void eo_transact_items_read(Jsonb *writes, EoTransactItems *actions);
 
 /*
  * The string that an action's key has under this name, palloc'd; NULL: there is

@@ -6,7 +6,8 @@
  * They are kept with the row of the outbox, so they commit with the transaction.  The worker
  * makes them in the transaction of DynamoDB that finishes the record (worker_writes.c).
  * Nobody waits for that and could be told of a refusal.  So what can be checked is checked when
- * they are handed in, and a write must not have a condition.
+ * they are handed in (here, in transact_items.c and in write_expressions.c), and a write must
+ * not have a condition.
  *
  * An item is known by its table and key.  The key of a Put is a part of its Item, so the
  * table's key has to be known.
@@ -66,7 +67,7 @@ eo_writes_read(EoStore *store, const char *function, Jsonb *document, EoWrites *
 	EoKey		nothing = {.store = store,.pk = ""};
 	EoTransactItems actions;
 
-	eo_transact_items_read(document, true, &actions);
+	eo_transact_items_read(document, &actions);
 	for (int i = 0; i < actions.n; i++)
 		check(&actions.actions[i], i + 1);
 	eo_transact_check(&nothing, function, &actions);

@@ -23,6 +23,7 @@
 #include "access/htup_details.h"
 #include "access/reloptions.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
@@ -158,6 +159,30 @@ eo_options_check_usage(Oid serverid)
 		check_usage(serverid, fs->servername);
 }
 
+/*
+ * The rows' xmin is compared and not a flag, because the entry may be older than the end of the
+ * transaction.
+ */
+void
+eo_options_check_committed(const EoServer *server)
+{
+	bool		altered = TransactionIdIsCurrentTransactionId(server->row_xmin);
+	bool		mapped = false;
+
+	for (int i = 0; i < (int) lengthof(server->mapping_xmins); i++)
+		mapped |= TransactionIdIsCurrentTransactionId(server->mapping_xmins[i]);
+	if (!altered && !mapped)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("server \"%s\" cannot be used for claims before this transaction commits",
+					server->name),
+			 altered ?
+			 errdetail("This transaction has created or altered the server. If it were rolled back, nobody could settle what it has left in DynamoDB.") :
+			 errdetail("This transaction has created or altered a user mapping of the server. If it were rolled back, nobody could settle what it has left in DynamoDB."),
+			 errhint("Commit the change first.")));
+}
+
 static ServerEntry *
 find_entry(Oid serverid, Oid userid)
 {
@@ -289,6 +314,21 @@ eo_options_servers(void)
 	return servers;
 }
 
+/* The transaction that has created or altered the server last. */
+static TransactionId
+row_xmin(Oid serverid)
+{
+	HeapTuple	tuple = SearchSysCache1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
+	TransactionId xmin = InvalidTransactionId;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		xmin = HeapTupleHeaderGetXmin(tuple->t_data);
+		ReleaseSysCache(tuple);
+	}
+	return xmin;
+}
+
 /* wait: find the region, or raise an error, if it is not an option. */
 static EoServer *
 load_server(ForeignServer *fs, Oid userid, bool wait)
@@ -311,6 +351,7 @@ load_server(ForeignServer *fs, Oid userid, bool wait)
 	s->serverid = fs->serverid;
 	s->userid = userid;
 	s->generation = ++generation;
+	s->row_xmin = row_xmin(s->serverid);
 	s->name = pstrdup(fs->servername);
 	s->owned_by_superuser = superuser_arg(fs->owner);
 	read_server_options(s, fs->options);
@@ -490,6 +531,7 @@ read_mapping_of(EoServer *s, Oid userid)
 	Datum		datum;
 	bool		isnull;
 	List	   *list = NIL;
+	int			nread = 0;
 
 	/*
 	 * A mapping without keys counts as none, so that it gives its role
@@ -498,6 +540,9 @@ read_mapping_of(EoServer *s, Oid userid)
 	 */
 	if (!HeapTupleIsValid(tuple))
 		return false;
+	while (TransactionIdIsValid(s->mapping_xmins[nread]))
+		nread++;
+	s->mapping_xmins[nread] = HeapTupleHeaderGetXmin(tuple->t_data);
 	datum = SysCacheGetAttr(USERMAPPINGUSERSERVER, tuple,
 							Anum_pg_user_mapping_umoptions, &isnull);
 	if (!isnull)

@@ -64,6 +64,10 @@ typedef struct EoServer
 	bool		seed_actions;	/* action_layout 'seed' */
 	int64		max_hold_ms;	/* 0: as long as the transaction lasts */
 
+	TransactionId row_xmin;		/* of its row of pg_foreign_server */
+	TransactionId mapping_xmins[3]; /* of the user mappings that were read;
+									 * Invalid: fewer were */
+
 	/* From the user mapping; NULL where it has none. */
 	char	   *access_key_id;
 	char	   *secret_access_key;
@@ -86,6 +90,13 @@ extern EoServer *eo_options_lookup(const char *name);
 
 /* Raise 42501 unless the current role has USAGE on the server, if that exists. */
 extern void eo_options_check_usage(Oid serverid);
+
+/*
+ * Raise 55000 if this transaction has created or altered the server, or a user mapping that
+ * it is used with.  To be called before anything is left in shared memory or in DynamoDB that
+ * somebody has to settle later: if the transaction is rolled back, nobody could reach it.
+ */
+extern void eo_options_check_committed(const EoServer *server);
 
 /*
  * The server as that role sees it, or as its owner does if the role was dropped or

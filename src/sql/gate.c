@@ -10,7 +10,12 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/parallel.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_extension.h"
 #include "cluster/databases.h"
 #include "commit/internal.h"
 #include "commit/xact.h"
@@ -20,6 +25,8 @@
 #include "server/error.h"
 #include "server/guc.h"
 #include "sql/gate.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
 
 /* A worker gives a sign of life every five seconds at least. */
 #define WORKER_STALE_US INT64CONST(15000000)
@@ -81,6 +88,35 @@ check_switch(const char *function)
 			 errhint("A superuser switches it on with ALTER SYSTEM, ALTER DATABASE or ALTER ROLE ... SET exactonce.enabled = on, whichever switched it off. Transactions that have completed keys can commit.")));
 }
 
+/*
+ * The worker does not see an extension that this transaction has created or updated, so to
+ * wait for it is in vain.
+ */
+static void
+check_extension_is_committed(void)
+{
+	Relation	rel = table_open(ExtensionRelationId, AccessShareLock);
+	bool		is_ours;
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ,
+				CStringGetDatum("exactonce"));
+	scan = systable_beginscan(rel, ExtensionNameIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	is_ours = HeapTupleIsValid(tuple) &&
+		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	if (is_ours)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("nothing can be claimed in the transaction that creates or updates extension exactonce"),
+				 errdetail("Its worker, which finishes what commits and releases what does not, cannot see the extension yet."),
+				 errhint("Commit CREATE EXTENSION or ALTER EXTENSION first. In migrations and with psql --single-transaction, claim in a transaction that comes later.")));
+}
+
 void
 eo_gate_worker(void)
 {
@@ -104,6 +140,7 @@ eo_gate_worker(void)
 		{
 			/* No worker stays while the tables are altered: say so at once. */
 			eo_internal_check();
+			check_extension_is_committed();
 			if (!db.ready && !eo_database_want(MyDatabaseId))
 				break;
 

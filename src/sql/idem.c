@@ -393,7 +393,7 @@ eo_idem_transact_body(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("writes must not be null")));
-	eo_transact_items_read(PG_GETARG_JSONB_P(1), false, &actions);
+	eo_transact_items_read(PG_GETARG_JSONB_P(1), &actions);
 	ask.actions = &actions;
 	ask.result = eo_arg_json(fcinfo, 2);
 	store = eo_arg_store(fcinfo, 4);

@@ -22,6 +22,7 @@
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/durability.h"
+#include "commit/known_targets.h"
 #include "compat.h"
 #include "dynamodb/layout.h"
 #include "fmgr.h"
@@ -36,6 +37,7 @@
 #include "sql/rows.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 #include "utils/xid8.h"
@@ -79,6 +81,18 @@ state_of(const EoSlotInfo *info)
 	if (info->lost && !eo_slot_state_is_over(info->state))
 		return "lost";
 	return states[info->state];
+}
+
+/*
+ * Does the slot wait for a server that leads to its table?  Without one the worker cannot settle
+ * it.
+ */
+static bool
+waits_for_server(const EoSlotView *view)
+{
+	return view->target.dboid == MyDatabaseId && eo_slot_state_is_over(view->info.state) &&
+		!SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(view->target.serverid)) &&
+		!OidIsValid(eo_known_target_server(&view->target));
 }
 
 /*
@@ -147,7 +161,7 @@ eo_claims_of_cluster(PG_FUNCTION_ARGS)
 		EO_ROW_PUT(&row, false, ObjectIdGetDatum(view.target.userid));
 		eo_row_put_text(&row, view.target.table);
 		eo_row_put_text(&row, shown_key(eo_text_from_utf8(view.pk), serverid));
-		eo_row_put_text(&row, state_of(s));
+		eo_row_put_text(&row, waits_for_server(&view) ? "no server" : state_of(s));
 		EO_ROW_PUT(&row, s->pid == 0, Int32GetDatum(s->pid));
 		EO_ROW_PUT(&row, s->pid == 0, TimestampTzGetDatum(eo_moment_timestamp(s->since_us)));
 		eo_row_put_instant(&row, eo_slot_has_origin(s) ? 0 : s->lease_until_ms);

@@ -213,7 +213,7 @@ CREATE FUNCTION nested(levels int) RETURNS text LANGUAGE sql AS $$
 		|| repeat('[', levels) || repeat(']', levels) || '}}}]'
 $$;
 SELECT refused(nested(n)) FROM unnest(ARRAY[41, 4000]) n;
-SELECT detail('deep', nested(34)::jsonb) LIKE '%DynamoDB answered ValidationException: %';
+SELECT detail('syntax', '[{"Update": {"TableName": "orders", "Key": {"id": "1"}, "UpdateExpression": "SET a = b c"}}]') LIKE '%DynamoDB answered ValidationException: %';
 \echo `curl -s "$EO_CONTROL/count?key=nowrite"`
 SELECT idem_get('nowrite');
 
@@ -228,7 +228,7 @@ SELECT idem_transact('biggest', put_orders('biggest', 50, :'large'));
 SELECT idem_transact('result', put_order('1'), to_jsonb(repeat('r', 410000)));
 SELECT idem_get('bigger'), idem_get('biggest'), idem_get('result');
 SELECT outcome FROM idem_transact('numbers', put_orders('numbers', 1, '{"n": 12345678901234567890123456789012345678}'));
-SELECT detail('digits', put_orders('digits', 1, '{"n": 123456789012345678901234567890123456789}')) ~ 'ValidationE';
+SELECT refused(put_orders('digits', 1, '{"n": 123456789012345678901234567890123456789}')::text);
 
 -- A read-only transaction may not call it.
 BEGIN READ ONLY;
