@@ -23,6 +23,11 @@
  * The nonces of a life are noted before they are sent, and belong to the life and not
  * to a place: two endpoints may lead to the same table.
  *
+ * A place may owe a scan.  The mark lies here and nowhere else, and that is enough: a life
+ * that owes one is not closed, so whatever else ends it, its heir scans the table.  It
+ * does so, too, if it has this file, because a place that owes a scan is none of which the
+ * file knows all (commit/worker_heir.c).
+ *
  * The lock of the claim table covers all of this.
  *
  *-------------------------------------------------------------------------
@@ -39,6 +44,7 @@
 #include "dynamodb/clock.h"
 #include "dynamodb/hex.h"
 #include "miscadmin.h"
+#include "server/guc.h"
 #include "server/store.h"
 
 #define MAX_LIVES 256
@@ -292,6 +298,8 @@ adopt_place(const Place *old, const Life *life)
 	p->place.sent = old->place.sent;
 	p->place.beat = old->place.beat;
 	p->place.sent_beat = old->place.sent_beat;
+	p->place.scan_due_us = old->place.scan_due_us;
+	p->place.owed_us = old->place.owed_us;
 	p->life = (uint32) (life - lives->lives);
 	use_place(p);
 }
@@ -440,6 +448,95 @@ eo_life_lease_age_us(EoPlaceRef ref)
 		age_us = eo_clock_steady_us() - place_of(ref)->place.confirmed_us;
 	eo_claim_table_unlock();
 	return age_us;
+}
+
+/* ----- scans that are owed ----- */
+
+/* The open place of the current life of a database for a table. */
+static Place *
+find_open_place(const EoTarget *target)
+{
+	const Life *life = find_current(target->dboid);
+
+	for (uint32 i = 0; life != NULL && i < lives->high_place; i++)
+	{
+		if (lives->places[i].place.open && is_same_place(&lives->places[i], life, target))
+			return &lives->places[i];
+	}
+	return NULL;
+}
+
+/*
+ * The seal may be one of a life that has ended and is not retired yet, so its place is marked,
+ * too: its records cannot be judged before that.
+ */
+bool
+eo_life_owe_scan_locked(const EoTarget *target)
+{
+	int64		now_us = eo_clock_monotonic_us();
+
+	if (find_open_place(target) == NULL)
+		return false;
+	for (uint32 i = 0; i < lives->high_place; i++)
+	{
+		Place	   *p = &lives->places[i];
+
+		if (p->generation == 0 || life_of(p)->dboid != target->dboid ||
+			!eo_target_same_place(&p->place.target, target))
+			continue;
+		p->place.owed_us = now_us;
+		if (p->place.scan_due_us == 0)
+			p->place.scan_due_us = now_us + eo_guc_hurried_us(EO_LIFE_LATE_US);
+	}
+	/* The slot is freed after this. */
+	pg_write_barrier();
+	return true;
+}
+
+/*
+ * The scan tells of what was owed before its begin, if no copy could arrive any more then.
+ * Whatever was owed since has another one.
+ */
+void
+eo_life_place_scanned(const EoTarget *target, int64 began_us)
+{
+	Place	   *p;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	p = find_open_place(target);
+	if (p != NULL && p->place.scan_due_us > 0)
+	{
+		int64		due_us = p->place.owed_us + eo_guc_hurried_us(EO_LIFE_LATE_US);
+
+		p->place.scan_due_us = due_us <= began_us ? 0 : due_us;
+	}
+	eo_claim_table_unlock();
+}
+
+static bool
+owes_scan(const Life *life, Oid serverid)
+{
+	/* Without scans it never ends: whoever meets a record settles it. */
+	for (uint32 i = 0; life != NULL && eo_guc_recovery_scan > 0 && i < lives->high_place; i++)
+	{
+		const Place *p = &lives->places[i];
+
+		if (p->generation != 0 && life_of(p) == life && p->place.scan_due_us > 0 &&
+			(!OidIsValid(serverid) || p->place.target.serverid == serverid))
+			return true;
+	}
+	return false;
+}
+
+bool
+eo_life_owes_scan(Oid dboid, Oid serverid)
+{
+	bool		owes;
+
+	eo_claim_table_lock(LW_SHARED);
+	owes = owes_scan(find_current(dboid), serverid);
+	eo_claim_table_unlock();
+	return owes;
 }
 
 /* ----- beats ----- */
@@ -726,8 +823,9 @@ eo_life_drop_database(Oid dboid)
 }
 
 /*
- * Is there a claim of this database that is not settled?  One that is buried is: should a
- * late request of it arrive after all, its record is judged by whoever comes next.
+ * Is there a claim of this database that is not settled?  An acquire that is buried is: what
+ * a late request leaves ends with its lease.  A claim at commit is not, before its last look:
+ * nobody but an heir would look for what its seal leaves, and a life that was closed has none.
  */
 static bool
 has_unsettled(Oid dboid)
@@ -736,8 +834,9 @@ has_unsettled(Oid dboid)
 	{
 		const EoSlot *slot = &eo_claim_table.slots[i];
 
-		if (slot->info.state != EO_SLOT_FREE && slot->info.state != EO_SLOT_BURIED &&
-			slot->info.state != EO_SLOT_IN_DOUBT && eo_claim_table_database(slot) == dboid)
+		if (slot->info.state != EO_SLOT_FREE && slot->info.state != EO_SLOT_IN_DOUBT &&
+			(slot->info.state != EO_SLOT_BURIED || eo_slot_has_origin(&slot->info)) &&
+			eo_claim_table_database(slot) == dboid)
 			return true;
 	}
 	return false;
@@ -751,7 +850,7 @@ eo_life_bar(Oid dboid, uint8 *id)
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
 	life = find_current(dboid);
-	barred = life != NULL && !has_unsettled(dboid);
+	barred = life != NULL && !has_unsettled(dboid) && !owes_scan(life, InvalidOid);
 	if (barred)
 	{
 		life->status = BARRED;

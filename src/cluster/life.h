@@ -20,6 +20,9 @@
 #include "dynamodb/hex.h"
 #include "server/store.h"
 
+/* AWS refuses a request whose signature is older than this. */
+#define EO_LIFE_LATE_US INT64CONST(900000000)
+
 /* The index of an EoPlaceRef is below this. */
 #define EO_MAX_PLACES 512
 
@@ -44,6 +47,9 @@ typedef struct EoPlace
 	int64		sent_beat;		/* the one that was sent last */
 	int64		confirmed_us;	/* steady clock: when the last confirmed beat
 								 * was sent */
+	int64		scan_due_us;	/* monotonic: a scan is owed, see
+								 * eo_life_owe_scan_locked(); 0: none is */
+	int64		owed_us;		/* the same: the last one that was owed */
 	EoTarget	spare;			/* another one that has reached it; dboid 0:
 								 * none */
 	int64		sent_us;		/* of a copy: when its last write was sent */
@@ -146,14 +152,30 @@ extern void eo_life_forget(const uint8 *id);
 extern void eo_life_drop_database(Oid dboid);
 
 /*
- * Bar the current life from new claims, if the database has no slots.  It is over
- * when eo_life_forget() is called; eo_life_reopen() takes that back.
+ * Does the current life of a database owe a scan (eo_life_owe_scan_locked()), in a place that
+ * was reached by that server last, or InvalidOid: by any?
+ */
+extern bool eo_life_owes_scan(Oid dboid, Oid serverid);
+
+/* A scan of this table that began at that instant has ended what late requests had left. */
+extern void eo_life_place_scanned(const EoTarget *target, int64 began_us);
+
+/*
+ * Bar the current life from new claims, if the database has no slots, and owes no scan.  It
+ * is over when eo_life_forget() is called; eo_life_reopen() takes that back.
  */
 extern bool eo_life_bar(Oid dboid, uint8 *id);
 extern void eo_life_reopen(const uint8 *id);
 
-/* ---- for slots.c; the caller must hold the lock ---- */
+/* ---- for slots.c and looks.c; the caller must hold the lock ---- */
 
 extern bool eo_life_place_is_current_locked(EoPlaceRef ref);
+
+/*
+ * A claim at commit in this table will not be looked at any more, though a late copy of its
+ * seal may arrive.  Have the table scanned when none can.  False: no current life has an
+ * open item there, which could promise that.
+ */
+extern bool eo_life_owe_scan_locked(const EoTarget *target);
 
 #endif							/* EO_CLUSTER_LIFE_H */

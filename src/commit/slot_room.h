@@ -10,6 +10,7 @@
 
 #include "postgres.h"
 
+#include "cluster/room.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "server/options.h"
@@ -21,5 +22,8 @@
  */
 extern bool eo_slot_room_add(const EoTarget *target, const char *pk, const EoSlotInfo *info,
 							 const char *key, const EoServer *server, EoSlotRef *ref);
+
+/* What fills the claim table, for a person. */
+extern char *eo_slot_room_usage_text(const EoUsage *usage);
 
 #endif							/* EO_COMMIT_SLOT_ROOM_H */
