@@ -23,11 +23,6 @@
  * The nonces of a life are noted before they are sent, and belong to the life and not
  * to a place: two endpoints may lead to the same table.
  *
- * A place may owe a scan.  The mark lies here and nowhere else, and that is enough: a life
- * that owes one is not closed, so whatever else ends it, its heir scans the table.  It
- * does so, too, if it has this file, because a place that owes a scan is none of which the
- * file knows all (commit/worker_heir.c).
- *
  * The lock of the claim table covers all of this.
  *
  *-------------------------------------------------------------------------
@@ -38,13 +33,14 @@
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
+#include "cluster/owed_scans.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "common/controldata_utils.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/hex.h"
 #include "miscadmin.h"
-#include "server/guc.h"
 #include "server/store.h"
 
 #define MAX_LIVES 256
@@ -450,95 +446,6 @@ eo_life_lease_age_us(EoPlaceRef ref)
 	return age_us;
 }
 
-/* ----- scans that are owed ----- */
-
-/* The open place of the current life of a database for a table. */
-static Place *
-find_open_place(const EoTarget *target)
-{
-	const Life *life = find_current(target->dboid);
-
-	for (uint32 i = 0; life != NULL && i < lives->high_place; i++)
-	{
-		if (lives->places[i].place.open && is_same_place(&lives->places[i], life, target))
-			return &lives->places[i];
-	}
-	return NULL;
-}
-
-/*
- * The seal may be one of a life that has ended and is not retired yet, so its place is marked,
- * too: its records cannot be judged before that.
- */
-bool
-eo_life_owe_scan_locked(const EoTarget *target)
-{
-	int64		now_us = eo_clock_monotonic_us();
-
-	if (find_open_place(target) == NULL)
-		return false;
-	for (uint32 i = 0; i < lives->high_place; i++)
-	{
-		Place	   *p = &lives->places[i];
-
-		if (p->generation == 0 || life_of(p)->dboid != target->dboid ||
-			!eo_target_same_place(&p->place.target, target))
-			continue;
-		p->place.owed_us = now_us;
-		if (p->place.scan_due_us == 0)
-			p->place.scan_due_us = now_us + eo_guc_hurried_us(EO_LIFE_LATE_US);
-	}
-	/* The slot is freed after this. */
-	pg_write_barrier();
-	return true;
-}
-
-/*
- * The scan tells of what was owed before its begin, if no copy could arrive any more then.
- * Whatever was owed since has another one.
- */
-void
-eo_life_place_scanned(const EoTarget *target, int64 began_us)
-{
-	Place	   *p;
-
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	p = find_open_place(target);
-	if (p != NULL && p->place.scan_due_us > 0)
-	{
-		int64		due_us = p->place.owed_us + eo_guc_hurried_us(EO_LIFE_LATE_US);
-
-		p->place.scan_due_us = due_us <= began_us ? 0 : due_us;
-	}
-	eo_claim_table_unlock();
-}
-
-static bool
-owes_scan(const Life *life, Oid serverid)
-{
-	/* Without scans it never ends: whoever meets a record settles it. */
-	for (uint32 i = 0; life != NULL && eo_guc_recovery_scan > 0 && i < lives->high_place; i++)
-	{
-		const Place *p = &lives->places[i];
-
-		if (p->generation != 0 && life_of(p) == life && p->place.scan_due_us > 0 &&
-			(!OidIsValid(serverid) || p->place.target.serverid == serverid))
-			return true;
-	}
-	return false;
-}
-
-bool
-eo_life_owes_scan(Oid dboid, Oid serverid)
-{
-	bool		owes;
-
-	eo_claim_table_lock(LW_SHARED);
-	owes = owes_scan(find_current(dboid), serverid);
-	eo_claim_table_unlock();
-	return owes;
-}
-
 /* ----- beats ----- */
 
 /* A place for a nonce: a free one, or that of the oldest. */
@@ -736,24 +643,34 @@ eo_life_begin(Oid dboid, const uint8 *id)
 	return life != NULL;
 }
 
+EoPlace *
+eo_life_next_place_locked(Oid dboid, uint32 *cursor, bool *current)
+{
+	while (*cursor < lives->high_place)
+	{
+		Place	   *p = &lives->places[(*cursor)++];
+
+		*current = p->generation != 0 && life_of(p)->status == CURRENT;
+		if (p->generation != 0 && (!OidIsValid(dboid) || life_of(p)->dboid == dboid))
+			return &p->place;
+	}
+	return NULL;
+}
+
 bool
 eo_life_walk_places(Oid dboid, bool current, uint32 *cursor, EoPlace *place)
 {
-	bool		found = false;
+	const EoPlace *p;
+	bool		is_current = current;
 
 	eo_claim_table_lock(LW_SHARED);
-	while (!found && *cursor < lives->high_place)
-	{
-		const Place *p = &lives->places[(*cursor)++];
-
-		found = p->generation != 0 &&
-			(!OidIsValid(dboid) || life_of(p)->dboid == dboid) &&
-			(life_of(p)->status == CURRENT) == current;
-		if (found)
-			*place = p->place;
-	}
+	while ((p = eo_life_next_place_locked(dboid, cursor, &is_current)) != NULL &&
+		   is_current != current)
+		;
+	if (p != NULL)
+		*place = *p;
 	eo_claim_table_unlock();
-	return found;
+	return p != NULL;
 }
 
 bool
@@ -822,26 +739,6 @@ eo_life_drop_database(Oid dboid)
 	eo_claim_table_unlock();
 }
 
-/*
- * Is there a claim of this database that is not settled?  An acquire that is buried is: what
- * a late request leaves ends with its lease.  A claim at commit is not, before its last look:
- * nobody but an heir would look for what its seal leaves, and a life that was closed has none.
- */
-static bool
-has_unsettled(Oid dboid)
-{
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
-	{
-		const EoSlot *slot = &eo_claim_table.slots[i];
-
-		if (slot->info.state != EO_SLOT_FREE && slot->info.state != EO_SLOT_IN_DOUBT &&
-			(slot->info.state != EO_SLOT_BURIED || eo_slot_has_origin(&slot->info)) &&
-			eo_claim_table_database(slot) == dboid)
-			return true;
-	}
-	return false;
-}
-
 bool
 eo_life_bar(Oid dboid, uint8 *id)
 {
@@ -850,7 +747,8 @@ eo_life_bar(Oid dboid, uint8 *id)
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
 	life = find_current(dboid);
-	barred = life != NULL && !has_unsettled(dboid) && !owes_scan(life, InvalidOid);
+	barred = life != NULL && !eo_slot_view_any_unsettled_locked(dboid) &&
+		!eo_owed_scan_any_locked(dboid, InvalidOid);
 	if (barred)
 	{
 		life->status = BARRED;

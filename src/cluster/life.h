@@ -47,9 +47,9 @@ typedef struct EoPlace
 	int64		sent_beat;		/* the one that was sent last */
 	int64		confirmed_us;	/* steady clock: when the last confirmed beat
 								 * was sent */
-	int64		scan_due_us;	/* monotonic: a scan is owed, see
-								 * eo_life_owe_scan_locked(); 0: none is */
-	int64		owed_us;		/* the same: the last one that was owed */
+	int64		scan_due_us;	/* monotonic: the scan that is owed, see
+								 * owed_scans.h; 0: none is */
+	int64		owed_us;		/* and when a look last made way for it */
 	EoTarget	spare;			/* another one that has reached it; dboid 0:
 								 * none */
 	int64		sent_us;		/* of a copy: when its last write was sent */
@@ -152,30 +152,20 @@ extern void eo_life_forget(const uint8 *id);
 extern void eo_life_drop_database(Oid dboid);
 
 /*
- * Does the current life of a database owe a scan (eo_life_owe_scan_locked()), in a place that
- * was reached by that server last, or InvalidOid: by any?
- */
-extern bool eo_life_owes_scan(Oid dboid, Oid serverid);
-
-/* A scan of this table that began at that instant has ended what late requests had left. */
-extern void eo_life_place_scanned(const EoTarget *target, int64 began_us);
-
-/*
  * Bar the current life from new claims, if the database has no slots, and owes no scan.  It
  * is over when eo_life_forget() is called; eo_life_reopen() takes that back.
  */
 extern bool eo_life_bar(Oid dboid, uint8 *id);
 extern void eo_life_reopen(const uint8 *id);
 
-/* ---- for slots.c and looks.c; the caller must hold the lock ---- */
+/* ---- for the files of src/cluster; the caller must hold the lock ---- */
 
 extern bool eo_life_place_is_current_locked(EoPlaceRef ref);
 
 /*
- * A claim at commit in this table will not be looked at any more, though a late copy of its
- * seal may arrive.  Have the table scanned when none can.  False: no current life has an
- * open item there, which could promise that.
+ * Walk through the places of a database, or of all (InvalidOid).  Sets *current if it is one of
+ * the current life.
  */
-extern bool eo_life_owe_scan_locked(const EoTarget *target);
+extern EoPlace *eo_life_next_place_locked(Oid dboid, uint32 *cursor, bool *current);
 
 #endif							/* EO_CLUSTER_LIFE_H */

@@ -11,10 +11,9 @@
  *
  * - The look at an acquire makes way as it is.  If the request arrives after all, the
  *	 record is IN_PROGRESS without a holder, and the end of its lease frees the key.
- * - The look at a claim at commit makes way only for a mark on its place (life.c).  A late
- *	 copy of the seal leaves the record COMMITTING, which no clock ends and nobody else may
- *	 take over.  The mark has the table scanned when no copy can arrive any more, and the
- *	 life is not closed before that.  So those of acquires go first.
+ * - The look at a claim at commit makes way only for a scan that is owed (owed_scans.c).  A
+ *	 late copy of the seal leaves the record COMMITTING, which no clock ends and nobody else
+ *	 may take over.  So those of acquires go first.
  *
  * A role has a list for each kind and each number of looks.  The pause before a look depends
  * on that number alone, so the lists are in the order in which looks are due, and those with
@@ -25,8 +24,9 @@
 #include "postgres.h"
 
 #include "cluster/claim_table.h"
-#include "cluster/life.h"
 #include "cluster/looks.h"
+#include "cluster/owed_scans.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "server/guc.h"
 
@@ -37,7 +37,8 @@ list_of(const EoSlot *slot)
 	EoShare    *share = &eo_claim_table.shares[eo_claim_table.targets[slot->target].role_share];
 	int			stage = Max(1, Min(slot->info.looks, EO_LOOKS)) - 1;
 
-	return &share->looks[eo_slot_has_origin(&slot->info) ? EO_LOOK_AT_COMMIT : EO_LOOK_AT_ACQUIRE][stage];
+	return eo_slot_has_origin(&slot->info) ? &share->looks[EO_LOOK_AT_COMMIT][stage] :
+		&share->looks[EO_LOOK_AT_ACQUIRE][stage];
 }
 
 void
@@ -104,21 +105,35 @@ first_of(Oid dboid)
 	return found;
 }
 
-uint32
-eo_look_first_due(Oid dboid, int64 now_us)
+bool
+eo_look_next(Oid dboid, int64 now_us, EoSlotView *view)
 {
-	uint32		first = first_of(dboid);
+	uint32		first;
+	bool		due;
 
-	return first != EO_NO_INDEX && eo_claim_table.slots[first].info.due_us <= now_us ?
-		first : EO_NO_INDEX;
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	first = first_of(dboid);
+	due = first != EO_NO_INDEX && eo_claim_table.slots[first].info.due_us <= now_us;
+	if (due)
+	{
+		eo_look_unlist(first);
+		eo_slot_view_fill(first, view);
+	}
+	eo_claim_table_unlock();
+	return due;
 }
 
 int64
 eo_look_due_us(Oid dboid)
 {
-	uint32		first = first_of(dboid);
+	uint32		first;
+	int64		due_us;
 
-	return first != EO_NO_INDEX ? eo_claim_table.slots[first].info.due_us : INT64_MAX;
+	eo_claim_table_lock(LW_SHARED);
+	first = first_of(dboid);
+	due_us = first != EO_NO_INDEX ? eo_claim_table.slots[first].info.due_us : INT64_MAX;
+	eo_claim_table_unlock();
+	return due_us;
 }
 
 /* ----- making way ----- */
@@ -138,7 +153,7 @@ give_up_one(const EoSlotList *list, EoLookKind kind)
 		const EoSlot *slot = &eo_claim_table.slots[i];
 
 		if (slot->target != unmarked &&
-			eo_life_owe_scan_locked(&eo_claim_table.targets[slot->target].target))
+			eo_owed_scan_mark_locked(&eo_claim_table.targets[slot->target].target))
 			break;
 		unmarked = slot->target;
 		i = slot->next_ended;

@@ -21,7 +21,7 @@ typedef struct EoRoom
 
 extern void eo_room(EoRoom *room);
 
-/* What fills it: the claims by what ends them.  Instants are of the monotonic clock. */
+/* The claims, by what ends them.  Instants are of the monotonic clock. */
 typedef struct EoUsage
 {
 	uint32		open;			/* of transactions that are open */

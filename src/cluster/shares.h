@@ -34,7 +34,7 @@ extern void eo_share_give(const EoTargetEntry *entry, EoResource what, uint32 n)
 extern EoSlotStatus eo_share_check(const EoTargetEntry *entry, EoResource what, uint32 n,
 								   EoSlotStatus full);
 
-/* The same for one more slot, whose key takes so many chunks; and for its target, if that is new. */
+/* The same for one more slot, whose key takes so many chunks; and for a target that is new. */
 extern EoSlotStatus eo_share_check_slot(const EoTargetEntry *entry, const EoSlotInfo *info,
 										uint32 nchunks);
 extern EoSlotStatus eo_share_check_target(const EoTargetEntry *entry);

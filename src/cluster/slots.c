@@ -682,33 +682,6 @@ eo_slot_doubted(EoSlotRef ref)
 }
 
 bool
-eo_slot_next_look(Oid dboid, int64 now_us, EoSlotView *view)
-{
-	uint32		i;
-
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	i = eo_look_first_due(dboid, now_us);
-	if (i != EO_NO_INDEX)
-	{
-		eo_look_unlist(i);
-		eo_slot_view_fill(i, view);
-	}
-	eo_claim_table_unlock();
-	return i != EO_NO_INDEX;
-}
-
-int64
-eo_slot_look_due(Oid dboid)
-{
-	int64		due_us;
-
-	eo_claim_table_lock(LW_SHARED);
-	due_us = eo_look_due_us(dboid);
-	eo_claim_table_unlock();
-	return due_us;
-}
-
-bool
 eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view)
 {
 	bool		found = false;

@@ -309,10 +309,6 @@ extern uint32 eo_slot_lost_count(void);
 /* Take the next slot that is due off the list of those to be settled. */
 extern bool eo_slot_next_ended(Oid dboid, int64 now_us, EoSlotView *view);
 
-/* The same of those that are BURIED; and when the next of them is due, about. */
-extern bool eo_slot_next_look(Oid dboid, int64 now_us, EoSlotView *view);
-extern int64 eo_slot_look_due(Oid dboid);
-
 /* Put it back on that list, not to be taken before due_us. */
 extern void eo_slot_put_off(EoSlotRef ref, int64 due_us);
 
@@ -335,8 +331,8 @@ extern bool eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView
 extern void eo_slot_beaten(EoSlotRef ref, bool lost, int64 lease_until_ms, int64 due_us);
 
 /*
- * When the next of the database's other slots is due, some instant that is past if one is due
- * already; INT64_MAX: never.
+ * When the next of the database's slots is due, but for looks (looks.h), some instant that is
+ * past if one is due already; INT64_MAX: never.
  */
 extern int64 eo_slot_next_due(Oid dboid);
 

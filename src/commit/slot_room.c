@@ -8,6 +8,8 @@
 #include "postgres.h"
 
 #include "cluster/databases.h"
+#include "cluster/life.h"
+#include "cluster/owed_scans.h"
 #include "cluster/room.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
@@ -27,6 +29,10 @@
 /* How long a new claim waits while the claim table is full. */
 #define ROOM_WAIT_US INT64CONST(3000000)
 
+/* A scan that has been due for so long, and a share that is so full, are worth a warning. */
+#define SCAN_WARN_US INT64CONST(3600000000)
+#define ROOM_WARN 0.75
+
 /* ----- what fills it ----- */
 
 static const char *
@@ -43,8 +49,8 @@ append_part(StringInfo text, uint32 n, const char *what, const char *more)
 						 more[0] != '\0' ? ", " : "", more);
 }
 
-char *
-eo_slot_room_usage_text(const EoUsage *usage)
+static char *
+usage_text(const EoUsage *usage)
 {
 	StringInfoData text;
 
@@ -82,6 +88,33 @@ usage_hint(const EoUsage *usage)
 	else
 		advice = "Settle what the sessions hold, or end them; see exactonce_claims.";
 	return psprintf("%s Or raise exactonce.max_claims, and restart the server.", advice);
+}
+
+char *
+eo_slot_room_report(const char **advice)
+{
+	EoRoom		room;
+	EoUsage		usage;
+	EoPlace		owed;
+	StringInfoData text;
+
+	*advice = NULL;
+	eo_room(&room);
+	eo_room_usage(InvalidOid, InvalidOid, &usage);
+	initStringInfo(&text);
+	appendStringInfo(&text, "%u of %u are taken: %s; of its share some role has %.0f %%",
+					 room.taken, room.slots, usage_text(&usage), room.fullest * 100);
+	if (eo_owed_scan_oldest(MyDatabaseId, &owed))
+	{
+		appendStringInfo(&text, "; table \"%s\" is scanned from %s on for late requests",
+						 owed.target.table,
+						 timestamptz_to_str(eo_moment_timestamp(owed.scan_due_us)));
+		if (eo_clock_monotonic_us() - owed.scan_due_us > SCAN_WARN_US)
+			*advice = "If the table cannot be scanned the server's log says why: it needs dynamodb:Scan. Before that the life of this database is not closed. With exactonce.recovery_scan = 0 nobody waits for it.";
+	}
+	if (room.fullest >= ROOM_WARN)
+		*advice = "At 100 % its claims are refused. See exactonce_claims by role and state; raise exactonce.max_claims and restart the server if that is what it needs.";
+	return text.data;
 }
 
 /* ----- a slot ----- */
@@ -132,7 +165,7 @@ raise_no_room(EoSlotStatus status, const char *key, const EoServer *server)
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 			 errmsg("no room for a claim on key \"%s\" on server \"%s\"", eo_text_key_shown(key), server->name),
-			 errdetail("%s The claims there: %s.", detail, eo_slot_room_usage_text(&usage)),
+			 errdetail("%s The claims there: %s.", detail, usage_text(&usage)),
 			 errhint("%s", hint != NULL ? hint : usage_hint(&usage))));
 }
 

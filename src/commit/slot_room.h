@@ -10,7 +10,6 @@
 
 #include "postgres.h"
 
-#include "cluster/room.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "server/options.h"
@@ -23,7 +22,10 @@
 extern bool eo_slot_room_add(const EoTarget *target, const char *pk, const EoSlotInfo *info,
 							 const char *key, const EoServer *server, EoSlotRef *ref);
 
-/* What fills the claim table, for a person. */
-extern char *eo_slot_room_usage_text(const EoUsage *usage);
+/*
+ * For idem_check(): how full the claim table is, with what, and what remains of looks that have
+ * made way.  *advice is NULL if all is well.
+ */
+extern char *eo_slot_room_report(const char **advice);
 
 #endif							/* EO_COMMIT_SLOT_ROOM_H */

@@ -34,6 +34,7 @@
 #include "access/xact.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
+#include "cluster/owed_scans.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/internal.h"
@@ -145,7 +146,7 @@ eo_worker_main(Datum arg)
 			 * A life that is neither closed nor retired still needs this
 			 * worker, and so does one that owes a scan.
 			 */
-			if (!eo_life_any_ended(database_id) && !eo_life_owes_scan(database_id, InvalidOid) &&
+			if (!eo_life_any_ended(database_id) && !eo_owed_scan_any(database_id, InvalidOid) &&
 				eo_database_may_leave(database_id))
 				break;
 		}
@@ -157,7 +158,7 @@ eo_worker_main(Datum arg)
 		if (until > eo_clock_monotonic_us())
 			eo_http_wait(until, EO_WAIT_LATCH);
 	}
-	come_back = eo_worker_rows_any() || eo_life_owes_scan(database_id, InvalidOid);
+	come_back = eo_worker_rows_any() || eo_owed_scan_any(database_id, InvalidOid);
 	proc_exit(0);
 }
 

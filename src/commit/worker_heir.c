@@ -489,8 +489,7 @@ fetch_checks(void)
  * data is that of an earlier point in time, the file lacks the keys whose commits were
  * lost: it says that they have committed.  Recovery to that point begins another
  * timeline.  After an older backup was put in place the timeline is the same, but beats
- * of the life are missing.  Nor does it tell what late requests may have left where looks
- * have made way.
+ * of the life are missing.  Nor does it tell what is found by a scan that is owed.
  */
 static bool
 is_known_by_file(const Check *c)
@@ -498,8 +497,8 @@ is_known_by_file(const Check *c)
 	const EoHistory *history = eo_worker_lives_history();
 	int			i = eo_life_rows_find(history, c->place.life);
 
-	return c->ended && c->place.scan_due_us == 0 && i >= 0 &&
-		history->rows[i].timeline == eo_compat_timeline() &&
+	return c->ended && i >= 0 && history->rows[i].timeline == eo_compat_timeline() &&
+		c->place.scan_due_us == 0 &&
 		(c->this_run || Max(c->beat, c->place.beat) - history->rows[i].beat <= NEAR_BEATS);
 }
 

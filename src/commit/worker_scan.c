@@ -34,6 +34,7 @@
 
 #include "access/xact.h"
 #include "cluster/life.h"
+#include "cluster/owed_scans.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/target.h"
 #include "commit/lives.h"
@@ -338,7 +339,7 @@ tell(TableScan *scan)
 {
 	if (scan->tells_us == 0 || scan->unwritten > 0)
 		return;
-	eo_life_place_scanned(&scan->target, scan->tells_us);
+	eo_owed_scan_done(&scan->target, scan->tells_us);
 	scan->tells_us = 0;
 }
 

@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
+#include "cluster/looks.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
@@ -394,7 +395,7 @@ fetch_looks(int64 now_us)
 {
 	EoSlotView	view;
 
-	while (may_look() && eo_slot_next_look(slots.dboid, now_us, &view))
+	while (may_look() && eo_look_next(slots.dboid, now_us, &view))
 	{
 		if (eo_worker_jobs_accept(EO_WORKER_WRITES, &view.target))
 			add_job(&settle_kind, &view);
@@ -429,7 +430,7 @@ eo_worker_slots_due_us(void)
 {
 	int64		due_us = eo_slot_next_due(slots.dboid);
 
-	return may_look() ? Min(due_us, eo_slot_look_due(slots.dboid)) : due_us;
+	return may_look() ? Min(due_us, eo_look_due_us(slots.dboid)) : due_us;
 }
 
 /*

@@ -19,7 +19,6 @@
 #include "catalog/pg_authid.h"
 #include "cluster/circuit.h"
 #include "cluster/databases.h"
-#include "cluster/life.h"
 #include "cluster/life_watch.h"
 #include "cluster/room.h"
 #include "cluster/slot_views.h"
@@ -31,7 +30,6 @@
 #include "commit/slot_room.h"
 #include "commit/update.h"
 #include "dynamodb/client.h"
-#include "dynamodb/clock.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
@@ -43,7 +41,6 @@
 #include "server/credentials.h"
 #include "server/error.h"
 #include "server/guc.h"
-#include "server/moment.h"
 #include "server/options.h"
 #include "server/store.h"
 #include "sql/check.h"
@@ -62,10 +59,6 @@
 
 /* A prepared transaction that waits this long may be forgotten. */
 #define PREPARED_WARN_S 3600
-
-/* A scan that has been due for so long, and a share that is so full, are worth a warning. */
-#define SCAN_WARN_S 3600
-#define ROOM_WARN 0.75
 
 /* So many roles are named at most. */
 #define MAX_NAMED 5
@@ -287,49 +280,14 @@ check_worker(Subject *s, EoCheckRow *row)
 					"The first claim starts it; it needs a free background worker, see max_worker_processes.");
 }
 
-/* The scan that this database owes for longest, if it does: see cluster/looks.c. */
-static bool
-find_owed_scan(EoPlace *owed)
-{
-	uint32		cursor = 0;
-	EoPlace		place;
-
-	owed->scan_due_us = 0;
-	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
-	{
-		if (place.scan_due_us > 0 &&
-			(owed->scan_due_us == 0 || place.scan_due_us < owed->scan_due_us))
-			*owed = place;
-	}
-	return owed->scan_due_us > 0 && eo_guc_recovery_scan > 0;
-}
-
-/* How full the claim table is, with what, and what remains of looks that have made way. */
 static void
 check_claims(Subject *s, EoCheckRow *row)
 {
-	EoRoom		room;
-	EoUsage		usage;
-	EoPlace		owed;
-	StringInfoData detail;
-	const char *advice = NULL;
+	const char *advice;
+	const char *detail = eo_slot_room_report(&advice);
 
 	(void) s;
-	eo_room(&room);
-	eo_room_usage(InvalidOid, InvalidOid, &usage);
-	initStringInfo(&detail);
-	appendStringInfo(&detail, "%u of %u are taken: %s; of its share some role has %.0f %%",
-					 room.taken, room.slots, eo_slot_room_usage_text(&usage), room.fullest * 100);
-	if (find_owed_scan(&owed))
-	{
-		appendStringInfo(&detail, "; table \"%s\" is scanned from %s on for late requests",
-						 owed.target.table, timestamptz_to_str(eo_moment_timestamp(owed.scan_due_us)));
-		if (eo_clock_monotonic_us() - owed.scan_due_us > SCAN_WARN_S * USECS_PER_SEC)
-			advice = "If the table cannot be scanned the server's log says why: it needs dynamodb:Scan. Before that the life of this database is not closed. Without scans, see exactonce.recovery_scan, nobody waits for it.";
-	}
-	if (room.fullest >= ROOM_WARN)
-		advice = "From 100 % on its claims are refused. See exactonce_claims by role and state; raise exactonce.max_claims and restart the server if that is what it needs.";
-	set_finding(row, advice != NULL ? EO_FINDING_WARNING : EO_FINDING_OK, detail.data, advice);
+	set_finding(row, advice != NULL ? EO_FINDING_WARNING : EO_FINDING_OK, detail, advice);
 }
 
 static void
