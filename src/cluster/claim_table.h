@@ -39,8 +39,9 @@ typedef struct EoSlot
 	EoSlotInfo	info;
 	uint32		generation;
 	uint32		next;			/* in its bucket, or in the free list */
-	uint32		next_ended;		/* in the list of its database */
-	bool		listed;			/* is in that list */
+	uint32		next_ended;		/* in the list of its database, or of looks */
+	uint32		before_ended;	/* the same; of looks only */
+	bool		listed;			/* is in one of them */
 	uint32		target;
 	uint32		pk;				/* first chunk */
 	uint32		pk_len;
@@ -51,13 +52,29 @@ typedef struct EoSlot
 /* The resources that shares.c counts. */
 typedef enum EoResource
 {
-	EO_RESOURCE_SLOTS,
-	EO_RESOURCE_CHUNKS,
+	EO_RESOURCE_SLOTS,			/* but those that are BURIED */
+	EO_RESOURCE_CHUNKS,			/* the same */
 	EO_RESOURCE_TARGETS,		/* that slots name */
-	EO_RESOURCE_BURIED			/* slots that can be given up; not limited */
+	EO_RESOURCE_LOOKS			/* slots that are BURIED */
 } EoResource;
 
 #define EO_N_RESOURCES 4
+
+/* Slots in an order. */
+typedef struct EoSlotList
+{
+	uint32		n;
+	uint32		first;			/* of an empty list undefined, as is last */
+	uint32		last;
+} EoSlotList;
+
+typedef enum EoLookKind
+{
+	EO_LOOK_AT_ACQUIRE,
+	EO_LOOK_AT_COMMIT
+} EoLookKind;
+
+#define EO_LOOK_KINDS 2
 
 /* The use that a role of a database makes of them; userid InvalidOid: all its roles. */
 typedef struct EoShare
@@ -66,6 +83,7 @@ typedef struct EoShare
 	Oid			userid;
 	uint32		targets;		/* entries that count here; 0: it is unused */
 	uint32		taken[EO_N_RESOURCES];
+	EoSlotList	looks[EO_LOOK_KINDS][EO_LOOKS]; /* of a role, see looks.c */
 } EoShare;
 
 typedef struct EoTargetEntry
@@ -94,6 +112,7 @@ typedef struct EoClaimTableHeader
 	uint32		free_chunk;
 	uint32		nfree_chunks;
 	uint32		high_slot;		/* slots from here on were never used */
+	uint32		high_share;		/* and shares */
 	pg_atomic_uint32 lost;		/* claims found lost so far */
 } EoClaimTableHeader;
 

@@ -36,8 +36,8 @@ eo_doubt_note(const EoTarget *target, const char *pk, const EoSlotInfo *info)
 		noted |= memcmp(s->digest, info->digest, EO_DIGEST_LEN) == 0;
 	}
 	eo_claim_table_unlock();
-	/* Doubts may take a quarter of the table: most of the room is for work. */
-	if (noted || n > eo_claim_table.header->nslots / 4)
+	/* Of what a role may have at most they take a quarter: most of the room is for work. */
+	if (noted || n >= eo_claim_table.header->nslots / 16)
 		return;
 	doubt.state = EO_SLOT_IN_DOUBT;
 	doubt.due_us = INT64_MAX;

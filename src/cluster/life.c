@@ -67,6 +67,8 @@
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
+#include "cluster/owed_scans.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "common/controldata_utils.h"
@@ -364,6 +366,8 @@ adopt_place(const Place *old, const Life *life)
 	p->place.sent = old->place.sent;
 	p->place.beat = old->place.beat;
 	p->place.sent_beat = old->place.sent_beat;
+	p->place.scan_due_us = old->place.scan_due_us;
+	p->place.owed_us = old->place.owed_us;
 	p->life = (uint32) (life - lives->lives);
 	use_place(p);
 }
@@ -749,24 +753,34 @@ eo_life_begin(Oid dboid, const uint8 *id)
 	return life != NULL;
 }
 
+EoPlace *
+eo_life_next_place_locked(Oid dboid, uint32 *cursor, bool *current)
+{
+	while (*cursor < lives->high_place)
+	{
+		Place	   *p = &lives->places[(*cursor)++];
+
+		*current = p->generation != 0 && life_of(p)->status == CURRENT;
+		if (p->generation != 0 && (!OidIsValid(dboid) || life_of(p)->dboid == dboid))
+			return &p->place;
+	}
+	return NULL;
+}
+
 bool
 eo_life_walk_places(Oid dboid, bool current, uint32 *cursor, EoPlace *place)
 {
-	bool		found = false;
+	const EoPlace *p;
+	bool		is_current = current;
 
 	eo_claim_table_lock(LW_SHARED);
-	while (!found && *cursor < lives->high_place)
-	{
-		const Place *p = &lives->places[(*cursor)++];
-
-		found = p->generation != 0 &&
-			(!OidIsValid(dboid) || life_of(p)->dboid == dboid) &&
-			(life_of(p)->status == CURRENT) == current;
-		if (found)
-			*place = p->place;
-	}
+	while ((p = eo_life_next_place_locked(dboid, cursor, &is_current)) != NULL &&
+		   is_current != current)
+		;
+	if (p != NULL)
+		*place = *p;
 	eo_claim_table_unlock();
-	return found;
+	return p != NULL;
 }
 
 bool
@@ -835,24 +849,6 @@ eo_life_drop_database(Oid dboid)
 	eo_claim_table_unlock();
 }
 
-/*
- * Is there a claim of this database that is not settled?  One that is buried is: should a
- * late request of it arrive after all, its record is judged by whoever comes next.
- */
-static bool
-has_unsettled(Oid dboid)
-{
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
-	{
-		const EoSlot *slot = &eo_claim_table.slots[i];
-
-		if (slot->info.state != EO_SLOT_FREE && slot->info.state != EO_SLOT_BURIED &&
-			slot->info.state != EO_SLOT_IN_DOUBT && eo_claim_table_database(slot) == dboid)
-			return true;
-	}
-	return false;
-}
-
 bool
 eo_life_bar(Oid dboid, uint8 *id)
 {
@@ -861,7 +857,8 @@ eo_life_bar(Oid dboid, uint8 *id)
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
 	life = find_current(dboid);
-	barred = life != NULL && !has_unsettled(dboid);
+	barred = life != NULL && !eo_slot_view_any_unsettled_locked(dboid) &&
+		!eo_owed_scan_any_locked(dboid, InvalidOid);
 	if (barred)
 	{
 		life->status = BARRED;

@@ -20,6 +20,9 @@
 #include "dynamodb/hex.h"
 #include "server/store.h"
 
+/* AWS refuses a request whose signature is older than this. */
+#define EO_LIFE_LATE_US INT64CONST(900000000)
+
 /* The index of an EoPlaceRef is below this. */
 #define EO_MAX_PLACES 512
 
@@ -44,6 +47,9 @@ typedef struct EoPlace
 	int64		sent_beat;		/* the one that was sent last */
 	int64		confirmed_us;	/* steady clock: when the last confirmed beat
 								 * was sent */
+	int64		scan_due_us;	/* monotonic: the scan that is owed, see
+								 * owed_scans.h; 0: none is */
+	int64		owed_us;		/* and when a look last made way for it */
 	EoTarget	spare;			/* another one that has reached it; dboid 0:
 								 * none */
 	int64		sent_us;		/* of a copy: when its last write was sent */
@@ -151,14 +157,20 @@ extern void eo_life_forget(const uint8 *id);
 extern void eo_life_drop_database(Oid dboid);
 
 /*
- * Bar the current life from new claims, if the database has no slots.  It is over
- * when eo_life_forget() is called; eo_life_reopen() takes that back.
+ * Bar the current life from new claims, if the database has no slots, and owes no scan.  It
+ * is over when eo_life_forget() is called; eo_life_reopen() takes that back.
  */
 extern bool eo_life_bar(Oid dboid, uint8 *id);
 extern void eo_life_reopen(const uint8 *id);
 
-/* ---- for slots.c; the caller must hold the lock ---- */
+/* ---- for the files of src/cluster; the caller must hold the lock ---- */
 
 extern bool eo_life_place_is_current_locked(EoPlaceRef ref);
+
+/*
+ * Walk through the places of a database, or of all (InvalidOid).  Sets *current if it is one of
+ * the current life.
+ */
+extern EoPlace *eo_life_next_place_locked(Oid dboid, uint32 *cursor, bool *current);
 
 #endif							/* EO_CLUSTER_LIFE_H */

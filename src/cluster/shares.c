@@ -7,8 +7,10 @@
  * databases leave, and a role of it at most half of what the other roles leave of
  * that.  So each further role and each further database still finds room, and the
  * one that has most is refused first.  What is limited are slots, the memory of
- * texts, and targets, in all states of a claim: a claim that is over but not settled
- * takes as much room as one that is held.
+ * texts, and targets, in all states of a claim but one: a claim that is over but not settled
+ * takes as much room as one that is held.  One that is BURIED, and waits for another look,
+ * does not count, because it makes way for a claim (looks.c).  Looks have a share of the same
+ * size, beside that of claims.
  *
  * A share is a counter, so that a claim costs no look at the others.  The first one
  * counts everything; there is one for each database and each role of it that has a
@@ -39,6 +41,7 @@ find_share(Oid dboid, Oid userid)
 			unused = i;
 	}
 	/* There is an unused one: each target counts in two of them at most. */
+	eo_claim_table.header->high_share = Max(eo_claim_table.header->high_share, unused + 1);
 	memset(&shares[unused], 0, sizeof(EoShare));
 	shares[unused].dboid = dboid;
 	shares[unused].userid = userid;
@@ -87,13 +90,12 @@ capacity_of(EoResource what)
 	switch (what)
 	{
 		case EO_RESOURCE_SLOTS:
+		case EO_RESOURCE_LOOKS:
 			return eo_claim_table.header->nslots;
 		case EO_RESOURCE_CHUNKS:
 			return eo_claim_table.header->nchunks;
 		case EO_RESOURCE_TARGETS:
 			return EO_MAX_TARGETS;
-		case EO_RESOURCE_BURIED:
-			break;
 	}
 	return 0;
 }
@@ -158,9 +160,22 @@ eo_share_check_slot(const EoTargetEntry *entry, const EoSlotInfo *info, uint32 n
 		status = eo_share_check(entry, EO_RESOURCE_SLOTS, weight, EO_SLOT_TABLE_FULL);
 	if (status == EO_SLOT_OK && weight > 0)
 		status = eo_share_check(entry, EO_RESOURCE_CHUNKS, weight * nchunks, EO_SLOT_NO_TEXT);
-	if (status == EO_SLOT_OK && entry->refs == 0)
-		status = eo_share_check(entry, EO_RESOURCE_TARGETS, 1, EO_SLOT_NO_TARGET);
 	return status;
+}
+
+EoSlotStatus
+eo_share_check_target(const EoTargetEntry *entry)
+{
+	return entry->refs > 0 ? EO_SLOT_OK :
+		eo_share_check(entry, EO_RESOURCE_TARGETS, 1, EO_SLOT_NO_TARGET);
+}
+
+bool
+eo_share_has_too_many_looks(const EoTargetEntry *entry)
+{
+	Limits		l = limits_of(entry, EO_RESOURCE_LOOKS);
+
+	return l.of_role > l.share;
 }
 
 void
@@ -171,6 +186,11 @@ eo_share_count_slot(const EoSlot *slot, bool take)
 	const EoTargetEntry *entry = &eo_claim_table.targets[slot->target];
 	uint32		weight = weight_of(&slot->info);
 
+	if (slot->info.state == EO_SLOT_BURIED)
+	{
+		count(entry, EO_RESOURCE_LOOKS, 1);
+		return;
+	}
 	count(entry, EO_RESOURCE_SLOTS, weight);
 	count(entry, EO_RESOURCE_CHUNKS, weight * eo_claim_table_chunks(slot->pk_len));
 }
@@ -199,8 +219,8 @@ eo_share_is_prepaid(const EoTargetEntry *entry, const EoSlotInfo *info)
 	uint32		held = find_of_session(info->digest, info->token, false);
 
 	return held != EO_NO_INDEX &&
-		eo_share_is_same(&eo_claim_table.targets[eo_claim_table.slots[held].target], entry,
-						 EO_SLOT_ROLE_SHARE) &&
+		eo_claim_table.targets[eo_claim_table.slots[held].target].role_share ==
+		entry->role_share &&
 		find_of_session(info->digest, info->token, true) == EO_NO_INDEX;
 }
 
@@ -229,7 +249,7 @@ part_taken(const EoTargetEntry *entry, EoResource what)
 }
 
 double
-eo_share_fullest(uint32 *taken)
+eo_share_fullest(uint32 *taken, uint32 *looks)
 {
 	static const EoResource limited[] = {
 		EO_RESOURCE_SLOTS, EO_RESOURCE_CHUNKS, EO_RESOURCE_TARGETS
@@ -245,31 +265,6 @@ eo_share_fullest(uint32 *taken)
 			fullest = Max(fullest, part_taken(entry, limited[r]));
 	}
 	*taken = eo_claim_table.shares[EVERYTHING].taken[EO_RESOURCE_SLOTS];
+	*looks = eo_claim_table.shares[EVERYTHING].taken[EO_RESOURCE_LOOKS];
 	return fullest;
-}
-
-static uint32
-share_of(const EoTargetEntry *entry, EoSlotStatus status)
-{
-	switch (status)
-	{
-		case EO_SLOT_ROLE_SHARE:
-			return entry->role_share;
-		case EO_SLOT_DATABASE_SHARE:
-			return entry->database_share;
-		default:
-			return EVERYTHING;
-	}
-}
-
-uint32
-eo_share_taken(const EoTargetEntry *entry, EoResource what, EoSlotStatus status)
-{
-	return eo_claim_table.shares[share_of(entry, status)].taken[what];
-}
-
-bool
-eo_share_is_same(const EoTargetEntry *a, const EoTargetEntry *b, EoSlotStatus status)
-{
-	return share_of(a, status) == share_of(b, status);
 }

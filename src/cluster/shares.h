@@ -34,11 +34,15 @@ extern void eo_share_give(const EoTargetEntry *entry, EoResource what, uint32 n)
 extern EoSlotStatus eo_share_check(const EoTargetEntry *entry, EoResource what, uint32 n,
 								   EoSlotStatus full);
 
-/* The same for one more slot of the target, whose key takes so many chunks. */
+/* The same for one more slot, whose key takes so many chunks; and for a target that is new. */
 extern EoSlotStatus eo_share_check_slot(const EoTargetEntry *entry, const EoSlotInfo *info,
 										uint32 nchunks);
+extern EoSlotStatus eo_share_check_target(const EoTargetEntry *entry);
 
-/* Count a slot, and its key. */
+/* Has the role more looks than it may have of claims? */
+extern bool eo_share_has_too_many_looks(const EoTargetEntry *entry);
+
+/* Count a slot, and its key: as a claim, or as a look if it is BURIED. */
 extern void eo_share_count_slot(const EoSlot *slot, bool take);
 
 /* Does a new claim of this role settle one that a session holds, and that counts for both? */
@@ -47,13 +51,7 @@ extern bool eo_share_is_prepaid(const EoTargetEntry *entry, const EoSlotInfo *in
 /* The slot of a claim that a session held is about to be freed: the one that it paid for counts. */
 extern void eo_share_end_prepayment(const EoSlotInfo *info);
 
-/* The greatest part of its share that a role has taken; and how many slots all have. */
-extern double eo_share_fullest(uint32 *taken);
-
-/* How much of it is taken by those whose share has that status: this role, and so on. */
-extern uint32 eo_share_taken(const EoTargetEntry *entry, EoResource what, EoSlotStatus status);
-
-/* Are both counted in the same share of that status? */
-extern bool eo_share_is_same(const EoTargetEntry *a, const EoTargetEntry *b, EoSlotStatus status);
+/* The greatest part of its share that a role has taken; and the slots of all claims, and looks. */
+extern double eo_share_fullest(uint32 *taken, uint32 *looks);
 
 #endif							/* EO_CLUSTER_SHARES_H */

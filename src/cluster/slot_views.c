@@ -194,6 +194,26 @@ eo_slot_view_count(Oid dboid, Oid serverid, int but_pid)
 	return n;
 }
 
+/*
+ * An acquire that is buried is settled: what a late request leaves ends with its lease.  A claim
+ * at commit is not, before its last look: nobody but an heir would look for what its seal
+ * leaves, and a life that was closed has none.
+ */
+bool
+eo_slot_view_any_unsettled_locked(Oid dboid)
+{
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
+	{
+		const EoSlot *slot = &eo_claim_table.slots[i];
+
+		if (slot->info.state != EO_SLOT_FREE && slot->info.state != EO_SLOT_IN_DOUBT &&
+			(slot->info.state != EO_SLOT_BURIED || eo_slot_has_origin(&slot->info)) &&
+			eo_claim_table_database(slot) == dboid)
+			return true;
+	}
+	return false;
+}
+
 bool
 eo_slot_view_any_ending(void)
 {

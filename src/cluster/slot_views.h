@@ -50,9 +50,15 @@ extern int	eo_slot_view_count(Oid dboid, Oid serverid, int but_pid);
 /* Are there slots that a worker is about to free? */
 extern bool eo_slot_view_any_ending(void);
 
-/* ---- for slots.c ---- */
+/* ---- for the files of src/cluster ---- */
 
-/* Copy the slot with that number.  The caller must hold the lock of the claim table. */
+/*
+ * Is there a claim for which the life of a database has to stay open?  The caller must hold the
+ * lock of the claim table.
+ */
+extern bool eo_slot_view_any_unsettled_locked(Oid dboid);
+
+/* Copy the slot with that number.  The same lock. */
 extern void eo_slot_view_fill(uint32 index, EoSlotView *view);
 
 /* Is it that of a claim which a session holds by this token?  The same lock. */

@@ -28,6 +28,7 @@
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
+#include "cluster/looks.h"
 #include "cluster/shares.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
@@ -41,7 +42,7 @@
 #include "storage/lwlock.h"
 
 static void free_slot(uint32 index);
-static bool make_room(const EoTargetEntry *target, EoSlotStatus status);
+static EoSlotStatus make_room(const EoTargetEntry *target, const EoSlotInfo *info, uint32 nchunks);
 static EoSlotState state_after(const EoSlotInfo *info, bool committed);
 
 /* Only claims whose end is not decided are kept alive. */
@@ -67,15 +68,34 @@ note_beat(const EoSlot *slot)
 void
 eo_slot_enter_state(EoSlot *slot, EoSlotState state)
 {
-	const EoTargetEntry *target = &eo_claim_table.targets[slot->target];
+	bool		counts_anew = (slot->info.state == EO_SLOT_BURIED) != (state == EO_SLOT_BURIED);
 
-	if (eo_slot_can_be_given_up(&slot->info))
-		eo_share_give(target, EO_RESOURCE_BURIED, 1);
+	if (counts_anew)
+		eo_share_count_slot(slot, false);
 	pg_write_barrier();
 	slot->info.state = state;
-	if (eo_slot_can_be_given_up(&slot->info))
-		eo_share_take(target, EO_RESOURCE_BURIED, 1);
+	if (counts_anew)
+		eo_share_count_slot(slot, true);
 	note_beat(slot);
+}
+
+/* Have the worker of its database see to a slot when it is due. */
+static void
+list_for_worker(uint32 index)
+{
+	if (eo_claim_table.slots[index].info.state == EO_SLOT_BURIED)
+		eo_look_list(index);
+	else
+		eo_database_list_ended(index);
+}
+
+static void
+unlist_for_worker(uint32 index)
+{
+	if (eo_claim_table.slots[index].info.state == EO_SLOT_BURIED)
+		eo_look_unlist(index);
+	else
+		eo_database_unlist_ended(index);
 }
 
 /* ----- making and freeing ----- */
@@ -135,11 +155,8 @@ add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, bool ad
 	t = eo_claim_table_enter_target(target);
 	own.prepaid = !adopted && t != EO_NO_INDEX &&
 		eo_share_is_prepaid(&eo_claim_table.targets[t], info);
-	while (!adopted && t != EO_NO_INDEX &&
-		   (status = eo_share_check_slot(&eo_claim_table.targets[t], &own,
-										 eo_claim_table_chunks(strlen(pk)))) != EO_SLOT_OK &&
-		   make_room(&eo_claim_table.targets[t], status))
-		;
+	if (!adopted && t != EO_NO_INDEX)
+		status = make_room(&eo_claim_table.targets[t], &own, eo_claim_table_chunks(strlen(pk)));
 	index = eo_claim_table.header->free_slot;
 	if (status != EO_SLOT_OK)
 		;
@@ -205,13 +222,11 @@ free_slot(uint32 index)
 		link = &eo_claim_table.slots[*link].next;
 	if (*link == index)
 		*link = slot->next;
-	eo_database_unlist_ended(index);
+	unlist_for_worker(index);
 	drop_error(slot);
 	eo_claim_table_drop_text(slot->pk, slot->pk_len);
 	eo_share_end_prepayment(&slot->info);
 	eo_share_count_slot(slot, false);
-	if (eo_slot_can_be_given_up(&slot->info))
-		eo_share_give(target, EO_RESOURCE_BURIED, 1);
 	slot->pk_len = 0;
 	if (--target->refs == 0)
 		eo_share_give(target, EO_RESOURCE_TARGETS, 1);
@@ -230,27 +245,39 @@ eo_slot_free(EoSlotRef ref)
 	eo_claim_table_unlock();
 }
 
-/*
- * Give up a buried claim for a new one, if there is one that can be.  status says who
- * is short of room: one role, one database, or all.
- */
+/* Free a slot that waits for another look, see looks.c.  False: none can make way. */
 static bool
-make_room(const EoTargetEntry *target, EoSlotStatus status)
+give_up_look(const EoTargetEntry *target, bool own)
 {
-	if (eo_share_taken(target, EO_RESOURCE_BURIED, status) == 0)
-		return false;
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
-	{
-		const EoSlot *slot = &eo_claim_table.slots[i];
+	uint32		index = eo_look_to_give_up(target, own);
 
-		if (eo_slot_can_be_given_up(&slot->info) && slot->listed &&
-			eo_share_is_same(&eo_claim_table.targets[slot->target], target, status))
-		{
-			free_slot(i);
-			return true;
-		}
-	}
-	return false;
+	if (index != EO_NO_INDEX)
+		free_slot(index);
+	return index != EO_NO_INDEX;
+}
+
+static bool
+has_memory(uint32 nchunks)
+{
+	return eo_claim_table.header->free_slot != EO_NO_INDEX &&
+		nchunks <= eo_claim_table.header->nfree_chunks;
+}
+
+/* See that there is room for a slot with that much text, at the cost of looks. */
+static EoSlotStatus
+make_room(const EoTargetEntry *target, const EoSlotInfo *info, uint32 nchunks)
+{
+	EoSlotStatus status = eo_share_check_slot(target, info, nchunks);
+
+	if (status != EO_SLOT_OK)
+		return status;
+	/* A target may be named by looks only. */
+	while ((status = eo_share_check_target(target)) != EO_SLOT_OK &&
+		   give_up_look(target, status == EO_SLOT_ROLE_SHARE))
+		;
+	while (status == EO_SLOT_OK && !has_memory(nchunks) && give_up_look(target, false))
+		;
+	return status;
 }
 
 /* ----- while the transaction is open ----- */
@@ -315,8 +342,11 @@ eo_slot_failed(EoSlotRef ref, bool terminal, int64 retry_after_ms, const char *e
 	if (error_len > 0)
 		status = eo_share_check(&eo_claim_table.targets[slot->target], EO_RESOURCE_CHUNKS,
 								eo_claim_table_chunks(error_len), EO_SLOT_NO_TEXT);
-	if (status == EO_SLOT_OK && !put_error(slot, error, error_len))
-		status = EO_SLOT_NO_TEXT;
+	while (status == EO_SLOT_OK && !put_error(slot, error, error_len))
+	{
+		if (!give_up_look(&eo_claim_table.targets[slot->target], false))
+			status = EO_SLOT_NO_TEXT;
+	}
 	if (status == EO_SLOT_OK)
 	{
 		slot->info.terminal = terminal;
@@ -592,7 +622,7 @@ eo_slot_put_off(EoSlotRef ref, int64 due_us)
 	if (slot == NULL)
 		return;
 	slot->info.due_us = due_us;
-	eo_database_list_ended(ref.index);
+	list_for_worker(ref.index);
 	eo_claim_table_unlock();
 }
 
@@ -629,10 +659,13 @@ eo_slot_buried(EoSlotRef ref, int64 due_us)
 
 	if (slot == NULL)
 		return;
+	unlist_for_worker(ref.index);
 	slot->info.due_us = due_us;
 	slot->info.looks++;
 	eo_slot_enter_state(slot, EO_SLOT_BURIED);
-	eo_database_list_ended(ref.index);
+	list_for_worker(ref.index);
+	if (eo_share_has_too_many_looks(&eo_claim_table.targets[slot->target]))
+		(void) give_up_look(&eo_claim_table.targets[slot->target], true);
 	eo_claim_table_unlock();
 }
 
@@ -738,7 +771,7 @@ eo_slot_restart(Oid dboid)
 		if (slot->info.state == EO_SLOT_FREE || eo_claim_table_database(slot) != dboid)
 			continue;
 		if (slot->info.state != EO_SLOT_IN_DOUBT && eo_slot_state_is_over(slot->info.state))
-			eo_database_list_ended(i);
+			list_for_worker(i);
 		else if (slot->info.due_us == INT64_MAX)
 			slot->info.due_us = now_us;
 	}

@@ -221,19 +221,8 @@ eo_slot_waits_unsealed(const EoSlotInfo *info)
 		(info->state == EO_SLOT_FAILED || info->state == EO_SLOT_RELEASED);
 }
 
-/*
- * Can the slot be given up before its last look, if there is no room for a new claim?
- *
- * A buried claim of an acquire can.  If its request arrives after all, the record is
- * IN_PROGRESS without a holder, and the end of its lease frees the key.  One that has an
- * origin cannot: a late copy of its seal would leave the record COMMITTING, which no
- * clock ends and nobody may take over, and nothing but this slot knows of it.
- */
-static inline bool
-eo_slot_can_be_given_up(const EoSlotInfo *info)
-{
-	return info->state == EO_SLOT_BURIED && !eo_slot_has_origin(info);
-}
+/* So often a record is looked at again at most, see looks.c and commit/worker_slots.c. */
+#define EO_LOOKS 3
 
 /* A copy of a slot, with the texts that belong to it. */
 typedef struct EoSlotView
@@ -342,8 +331,8 @@ extern bool eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView
 extern void eo_slot_beaten(EoSlotRef ref, bool lost, int64 lease_until_ms, int64 due_us);
 
 /*
- * When the next of the database's slots is due, some instant that is past if one is due already;
- * INT64_MAX: never.
+ * When the next of the database's slots is due, but for looks (looks.h), some instant that is
+ * past if one is due already; INT64_MAX: never.
  */
 extern int64 eo_slot_next_due(Oid dboid);
 

@@ -39,6 +39,7 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "cluster/databases.h"
+#include "cluster/owed_scans.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commands/dbcommands.h"
@@ -403,6 +404,12 @@ refuse_if_unfinished(Oid serverid, const char *what)
 {
 	if (eo_slot_view_count(MyDatabaseId, serverid, 0) == 0 && !eo_outbox_any(serverid))
 	{
+		if (eo_owed_scan_any(MyDatabaseId, serverid))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("cannot %s while keys depend on it", what),
+					 errdetail("Commits have failed whose requests may still arrive, and its table is to be scanned for what they leave."),
+					 errhint("Wait for the scan, see the row \"claims\" of idem_check(); or do without it, see exactonce.recovery_scan.")));
 		if (eo_outbox_any_of_original(serverid))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),

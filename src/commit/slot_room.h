@@ -22,4 +22,10 @@
 extern bool eo_slot_room_add(const EoTarget *target, const char *pk, const EoSlotInfo *info,
 							 const char *key, const EoServer *server, EoSlotRef *ref);
 
+/*
+ * For idem_check(): how full the claim table is, with what, and what remains of looks that have
+ * made way.  *advice is NULL if all is well.
+ */
+extern char *eo_slot_room_report(const char **advice);
+
 #endif							/* EO_COMMIT_SLOT_ROOM_H */

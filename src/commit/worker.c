@@ -34,6 +34,7 @@
 #include "access/xact.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
+#include "cluster/owed_scans.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/internal.h"
@@ -143,9 +144,10 @@ eo_worker_main(Datum arg)
 
 			/*
 			 * A life that is neither closed nor retired still needs this
-			 * worker.
+			 * worker, and so does one that owes a scan.
 			 */
-			if (!eo_life_any_ended(database_id) && eo_database_may_leave(database_id))
+			if (!eo_life_any_ended(database_id) && !eo_owed_scan_any(database_id, InvalidOid) &&
+				eo_database_may_leave(database_id))
 				break;
 		}
 		until = next_wake_us();
@@ -156,7 +158,7 @@ eo_worker_main(Datum arg)
 		if (until > eo_clock_monotonic_us())
 			eo_http_wait(until, EO_WAIT_LATCH);
 	}
-	come_back = eo_worker_rows_any();
+	come_back = eo_worker_rows_any() || eo_owed_scan_any(database_id, InvalidOid);
 	proc_exit(0);
 }
 
@@ -294,7 +296,7 @@ next_wake_us(void)
 {
 	int64		until = eo_clock_monotonic_us() + NAP_US;
 
-	int64		due_us = eo_slot_next_due(database_id);
+	int64		due_us = eo_worker_slots_due_us();
 
 	/* A slot that is due may have to wait, but there may be heartbeats. */
 	if (eo_worker_jobs_are_full(EO_WORKER_WRITES))

@@ -489,7 +489,7 @@ fetch_checks(void)
  * data is that of an earlier point in time, the file lacks the keys whose commits were
  * lost: it says that they have committed.  Recovery to that point begins another
  * timeline.  After an older backup was put in place the timeline is the same, but beats
- * of the life are missing.
+ * of the life are missing.  Nor does it tell what is found by a scan that is owed.
  */
 static bool
 is_known_by_file(const Check *c)
@@ -498,6 +498,7 @@ is_known_by_file(const Check *c)
 	int			i = eo_life_rows_find(history, c->place.life);
 
 	return c->ended && i >= 0 && history->rows[i].timeline == eo_compat_timeline() &&
+		c->place.scan_due_us == 0 &&
 		(c->this_run || Max(c->beat, c->place.beat) - history->rows[i].beat <= NEAR_BEATS);
 }
 

@@ -10,6 +10,10 @@
  * because one may arrive late.  Then the life's item gets a ttl, which also says to
  * later workers that nothing is left to be looked for.
  *
+ * A table is also scanned, once, while its life goes on: when looks at claims at commit have
+ * made way (cluster/looks.c), and no late copy of their seals can arrive any more.  The place
+ * owes that until everything that was found is written.
+ *
  * One request is in flight at a time, and before the next one there is a pause, so that
  * at most exactonce.recovery_scan read units a second are used.  The requests have a window of
  * their own: beats and other writes do not wait for them.
@@ -29,6 +33,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "cluster/life.h"
+#include "cluster/owed_scans.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/target.h"
 #include "commit/lives.h"
@@ -49,6 +55,7 @@
 #include "dynamodb/status.h"
 #include "dynamodb/window.h"
 #include "lib/ilist.h"
+#include "miscadmin.h"
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/guc.h"
@@ -57,9 +64,6 @@
 #include "server/store.h"
 
 #define PASSES 2
-
-/* AWS refuses a request whose signature is older than 15 minutes. */
-#define SECOND_PASS_US INT64CONST(900000000)
 
 /* After a failure the page is asked for again after this. */
 #define FAILURE_PAUSE_US INT64CONST(10000000)
@@ -85,6 +89,10 @@ typedef struct TableScan
 	bool		complained;
 	EoScan		pages;			/* of the present pass */
 	int64		due_us;
+	int64		began_us;		/* the present pass */
+	int64		tells_us;		/* the last pass began then, and all that it
+								 * has found is to be written; 0: that is told */
+	int			unwritten;		/* records that were found */
 } TableScan;
 
 /* A record that is to be given back. */
@@ -105,6 +113,7 @@ static struct
 	EoWindow	window;
 	int64		sent_us;		/* when it was started */
 	int64		until_us;
+	int64		owed_due_us;	/* the next scan that a place owes */
 }			own;
 
 static bool start_page(TableScan *scan);
@@ -116,24 +125,27 @@ static void begin_pass(TableScan *scan, int pass);
 static void end_pass(TableScan *scan);
 static EoAnswer *prepare_leftover(EoWorkerJob *job, EoStore *store);
 static EoAnswer *prepare_mark(EoWorkerJob *job, EoStore *store);
-static bool take_write(EoWorkerJob *job, const EoAnswer *answer);
+static void end_leftover(const EoWorkerJob *job);
+static bool take_leftover(EoWorkerJob *job, const EoAnswer *answer);
+static bool take_mark(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off(EoWorkerJob *job, int64 pause_us);
 static void put_off_mark(EoWorkerJob *job, int64 pause_us);
-static bool abandon(EoWorkerJob *job);
+static bool abandon_leftover(EoWorkerJob *job);
+static bool abandon_mark(EoWorkerJob *job);
 
 static const EoWorkerJobKind leftover_kind = {
 	.prepare = prepare_leftover,
-	.take = take_write,
+	.take = take_leftover,
 	.put_off = put_off,
-	.abandon = abandon,
+	.abandon = abandon_leftover,
 	.lane = EO_WORKER_WRITES
 };
 
 static const EoWorkerJobKind mark_kind = {
 	.prepare = prepare_mark,
-	.take = take_write,
+	.take = take_mark,
 	.put_off = put_off_mark,
-	.abandon = abandon,
+	.abandon = abandon_mark,
 	.lane = EO_WORKER_WRITES
 };
 
@@ -159,23 +171,31 @@ scan_of(const EoTarget *target)
 	return NULL;
 }
 
+static TableScan *
+enter_scan(const EoTarget *target)
+{
+	TableScan  *scan = scan_of(target);
+
+	if (scan != NULL)
+		return scan;
+	scan = MemoryContextAllocZero(own.context, sizeof(TableScan));
+	scan->target = *target;
+	scan->pages.states[0] = EO_STATE_IN_PROGRESS;
+	scan->pages.states[1] = EO_STATE_COMMITTING;
+	scan->pages.page_items = PAGE_ITEMS;
+	scan->pages.context = own.context;
+	dlist_init(&scan->lives);
+	dlist_push_tail(&own.scans, &scan->node);
+	begin_pass(scan, PASSES);
+	return scan;
+}
+
 void
 eo_worker_scan_want(const EoTarget *target, const char *life, const char *by)
 {
-	TableScan  *scan = scan_of(target);
+	TableScan  *scan = enter_scan(target);
 	Wanted	   *wanted;
 
-	if (scan == NULL)
-	{
-		scan = MemoryContextAllocZero(own.context, sizeof(TableScan));
-		scan->target = *target;
-		scan->pages.states[0] = EO_STATE_IN_PROGRESS;
-		scan->pages.states[1] = EO_STATE_COMMITTING;
-		scan->pages.page_items = PAGE_ITEMS;
-		scan->pages.context = own.context;
-		dlist_init(&scan->lives);
-		dlist_push_tail(&own.scans, &scan->node);
-	}
 	begin_pass(scan, 0);
 	scan->due_us = 0;
 	/* The page in flight may be past what this life has left. */
@@ -275,6 +295,8 @@ eo_worker_scan_due_us(void)
 
 	if (own.active != NULL)
 		return own.until_us;
+	if (eo_guc_recovery_scan > 0)
+		due_us = own.owed_due_us;
 	dlist_foreach(iter, &own.scans)
 	{
 		const TableScan *scan = dlist_container(TableScan, node, iter.cur);
@@ -285,6 +307,42 @@ eo_worker_scan_due_us(void)
 	return due_us;
 }
 
+/* ----- scans that places owe ----- */
+
+/* Begin those that are due.  A pass that is to come anyway serves as well. */
+static void
+begin_owed(int64 now_us)
+{
+	uint32		cursor = 0;
+	EoPlace		place;
+
+	own.owed_due_us = INT64_MAX;
+	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
+	{
+		TableScan  *scan;
+
+		if (place.scan_due_us > now_us)
+			own.owed_due_us = Min(own.owed_due_us, place.scan_due_us);
+		if (place.scan_due_us == 0 || place.scan_due_us > now_us)
+			continue;
+		scan = enter_scan(&place.target);
+		if (scan->pass < PASSES || scan->tells_us != 0)
+			continue;
+		begin_pass(scan, PASSES - 1);
+		scan->due_us = 0;
+	}
+}
+
+/* Say what a pass tells, once all that it has found is written. */
+static void
+tell(TableScan *scan)
+{
+	if (scan->tells_us == 0 || scan->unwritten > 0)
+		return;
+	eo_owed_scan_done(&scan->target, scan->tells_us);
+	scan->tells_us = 0;
+}
+
 /* ----- pages ----- */
 
 void
@@ -293,6 +351,7 @@ eo_worker_scan_run(void)
 	int64		now_us = eo_clock_monotonic_us();
 	dlist_iter	iter;
 
+	begin_owed(now_us);
 	dlist_foreach(iter, &own.scans)
 	{
 		TableScan  *scan = dlist_container(TableScan, node, iter.cur);
@@ -316,6 +375,8 @@ start_page(TableScan *scan)
 	eo_scan_prepare(&scan->pages, own.through->store, &own.call);
 	own.active = scan;
 	own.sent_us = eo_clock_monotonic_us();
+	if (!scan->under_way)
+		scan->began_us = own.sent_us;
 	scan->again = false;
 	eo_worker_target_sent(own.through, EO_WORKER_WRITES);
 	if (!eo_window_add(&own.window, &own.call, 0))
@@ -341,8 +402,9 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 		if (!scan->complained)
 			ereport(WARNING,
 					(errcode(ERRCODE_WARNING),
-					 errmsg("exactonce: table \"%s\" cannot be scanned for what a life that is over has left",
-							scan->target.table),
+					 errmsg("exactonce: table \"%s\" cannot be scanned for what %s",
+							scan->target.table, dlist_is_empty(&scan->lives) ?
+							"late requests may have left" : "a life that is over has left"),
 					 errdetail_internal("%s", eo_error_facts(&call->error)),
 					 errhint("It needs the permission dynamodb:Scan. Until it can be scanned, such keys are settled when somebody meets them.")));
 		scan->complained = true;
@@ -380,8 +442,8 @@ take_page(TableScan *scan, const EoCall *call)
 }
 
 /*
- * Is there a record of a life that is over, and cannot complete its key any more?  If there is
- * a slot of a claim that is not sealed, the slot says what is to be done, and when.
+ * Is there a record of a life that is over, or ours, and cannot complete its key any more?  If
+ * there is a slot of a claim that is not sealed, the slot says what is to be done, and when.
  */
 static void
 take_item(TableScan *scan, EoJsonValue *item)
@@ -399,7 +461,7 @@ take_item(TableScan *scan, EoJsonValue *item)
 		r.owner == NULL)
 		return;
 	eo_worker_heir_ask(&scan->target, r.origin.life, &verdict);
-	if (verdict.relation != EO_LIFE_PAST && verdict.relation != EO_LIFE_BRANCH)
+	if (verdict.relation == EO_LIFE_OTHER)
 		return;
 	eo_target_digest(&scan->target, pk, digest);
 	if (r.state == EO_STATE_COMMITTING ?
@@ -417,6 +479,7 @@ take_item(TableScan *scan, EoJsonValue *item)
 	left->record.worn = r.worn;
 	left->record.lease_ms = r.lease_ms;
 	memcpy(left->life, r.origin.life, sizeof(left->life));
+	scan->unwritten++;
 }
 
 static void
@@ -425,10 +488,14 @@ end_pass(TableScan *scan)
 	dlist_iter	iter;
 
 	ereport(LOG,
-			(errmsg("exactonce: table \"%s\" was scanned for what lives that are over have left: %lld items",
-					scan->target.table, (long long) scan->pages.items)));
+			(errmsg("exactonce: table \"%s\" was scanned for what %s: %lld items",
+					scan->target.table, dlist_is_empty(&scan->lives) ?
+					"late requests may have left" : "lives that are over have left",
+					(long long) scan->pages.items)));
+	scan->tells_us = scan->began_us;
+	tell(scan);
 	begin_pass(scan, scan->pass + 1);
-	scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(SECOND_PASS_US);
+	scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(EO_LIFE_LATE_US);
 	if (scan->pass < PASSES)
 		return;
 	dlist_foreach(iter, &scan->lives)
@@ -446,18 +513,22 @@ end_pass(TableScan *scan)
 /* ----- writes ----- */
 
 /*
- * May what the life has left be settled now?  If not, the job is put off.  If the life is
- * not over for us any more, there is nothing to be done: should it be over again, the
- * table is scanned for it anew.
+ * Is it still for us to settle what the life has left?  If not, nothing is to be done: should
+ * the life be over for us again, the table is scanned for it anew.
  */
 static bool
-may_settle(EoWorkerJob *job, const uint8 *life)
+is_ours(const EoWorkerJob *job, const uint8 *life)
 {
 	EoLifeVerdict verdict;
 
 	eo_worker_heir_ask(&job->target->target, life, &verdict);
-	if (verdict.relation != EO_LIFE_PAST && verdict.relation != EO_LIFE_BRANCH)
-		return false;
+	return verdict.relation != EO_LIFE_OTHER;
+}
+
+/* May it be done now?  If not, the job is put off. */
+static bool
+may_write(EoWorkerJob *job)
+{
 	if (eo_worker_lives_hold(&job->target->target))
 		return true;
 	job->kind->put_off(job, EO_WORKER_TARGET_PAUSE_US);
@@ -469,7 +540,12 @@ prepare_leftover(EoWorkerJob *job, EoStore *store)
 {
 	const Leftover *left = job->data;
 
-	if (!may_settle(job, left->life))
+	if (!is_ours(job, left->life))
+	{
+		end_leftover(job);
+		return NULL;
+	}
+	if (!may_write(job))
 		return NULL;
 	return eo_settle_prepare_aborted(store, left->pk, &left->record);
 }
@@ -484,32 +560,56 @@ prepare_mark(EoWorkerJob *job, EoStore *store)
 
 	/* While a transaction of the life is prepared, its item is needed. */
 	if (!eo_hex_read_uuid(wanted->life, life) || eo_slot_prepared_of_life(life) ||
-		!may_settle(job, life))
+		!is_ours(job, life) || !may_write(job))
 		return NULL;
 	w.now_ms = eo_lives_now_ms(store);
 	w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
 	return eo_life_store_prepare_write(store, job->target->target.prefix, EO_LIFE_SCANNED, &w);
 }
 
+/* The record was written, or need not be. */
+static void
+end_leftover(const EoWorkerJob *job)
+{
+	TableScan  *scan = scan_of(&job->target->target);
+
+	scan->unwritten--;
+	tell(scan);
+}
+
 /* A refusal means that somebody else has settled the record meanwhile. */
 static bool
-take_write(EoWorkerJob *job, const EoAnswer *answer)
+take_leftover(EoWorkerJob *job, const EoAnswer *answer)
+{
+	(void) answer;
+	end_leftover(job);
+	return true;
+}
+
+static bool
+take_mark(EoWorkerJob *job, const EoAnswer *answer)
 {
 	(void) job;
 	(void) answer;
 	return true;
 }
 
-/* The next pass, or the next worker, finds the record again. */
+static void
+scan_again(TableScan *scan, int64 pause_us)
+{
+	scan->pass = 0;
+	scan->due_us = eo_clock_monotonic_us() + pause_us;
+}
+
+/* The next pass, or the next worker, finds the record again.  Until then nothing is told. */
 static void
 put_off(EoWorkerJob *job, int64 pause_us)
 {
 	TableScan  *scan = scan_of(&job->target->target);
 
-	if (scan == NULL)
-		return;
-	scan->pass = 0;
-	scan->due_us = eo_clock_monotonic_us() + pause_us;
+	scan->unwritten--;
+	scan->began_us = scan->tells_us = 0;
+	scan_again(scan, pause_us);
 }
 
 /* The scan has forgotten the life; without it nobody would try the mark again. */
@@ -519,12 +619,19 @@ put_off_mark(EoWorkerJob *job, int64 pause_us)
 	const Wanted *wanted = job->data;
 
 	eo_worker_scan_want(&job->target->target, wanted->life, wanted->by);
-	put_off(job, pause_us);
+	scan_again(scan_of(&job->target->target), pause_us);
 }
 
 /* Without a server there are no credentials; what was to be written is not forgotten. */
 static bool
-abandon(EoWorkerJob *job)
+abandon_leftover(EoWorkerJob *job)
+{
+	end_leftover(job);
+	return true;
+}
+
+static bool
+abandon_mark(EoWorkerJob *job)
 {
 	job->kind->put_off(job, EO_WORKER_TARGET_PAUSE_US);
 	return true;

@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
+#include "cluster/looks.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
@@ -51,7 +52,10 @@
  * seconds.  AWS refuses a request whose signature is older than 15 minutes, so no copy
  * can be applied after that.
  */
-static const int64 look_pauses_us[] = {5000000, 55000000, 840000000};
+static const int64 look_pauses_us[EO_LOOKS] = {5000000, 55000000, 840000000};
+
+/* Looks begin only while the worker has fewer jobs: everything else comes before them. */
+#define FEW_JOBS 256
 
 /* A slot whose request has failed is tried again after this at the latest. */
 #define MAX_PAUSE_US INT64CONST(10000000)
@@ -389,6 +393,26 @@ must_wait(const EoSlotView *view)
 		 !eo_worker_jobs_accept(EO_WORKER_WRITES, &view->target));
 }
 
+static bool
+may_look(void)
+{
+	return eo_worker_jobs_count() < FEW_JOBS;
+}
+
+static void
+fetch_looks(int64 now_us)
+{
+	EoSlotView	view;
+
+	while (may_look() && eo_look_next(slots.dboid, now_us, &view))
+	{
+		if (eo_worker_jobs_accept(EO_WORKER_WRITES, &view.target))
+			add_job(&settle_kind, &view);
+		else
+			eo_slot_put_off(view.ref, now_us + EO_WORKER_TARGET_PAUSE_US);
+	}
+}
+
 void
 eo_worker_slots_fetch(void)
 {
@@ -406,7 +430,16 @@ eo_worker_slots_fetch(void)
 		else
 			take_slot(&view);
 	}
+	fetch_looks(now_us);
 	eo_worker_rows_take_written();
+}
+
+int64
+eo_worker_slots_due_us(void)
+{
+	int64		due_us = eo_slot_next_due(slots.dboid);
+
+	return may_look() ? Min(due_us, eo_look_due_us(slots.dboid)) : due_us;
 }
 
 /*
@@ -472,7 +505,7 @@ take_settle(EoWorkerJob *job, const EoAnswer *answer)
 		ereport(LOG,
 				(errmsg("exactonce: a claim on table \"%s\" was lost before its failure or release could be written",
 						view->target.table)));
-	if (eo_settle_looks_again(view) && view->info.looks < (int) lengthof(look_pauses_us))
+	if (eo_settle_looks_again(view) && view->info.looks < EO_LOOKS)
 		eo_slot_buried(view->ref, eo_clock_monotonic_us() +
 					   eo_guc_hurried_us(look_pauses_us[view->info.looks]));
 	else

@@ -29,6 +29,9 @@ extern void eo_worker_slots_fetch(void);
  */
 extern void eo_worker_slots_add(const EoWorkerJobKind *kind, const EoSlotView *view);
 
+/* When the next slot is due, for a heartbeat or to be settled; INT64_MAX: never. */
+extern int64 eo_worker_slots_due_us(void);
+
 /* Are there slots that wait for room among the jobs of their target? */
 extern bool eo_worker_slots_any(void);
 

@@ -96,7 +96,7 @@ eo_guc_define(bool preloading)
 								PGC_POSTMASTER, 0,
 								NULL, NULL, NULL);
 	DefineCustomIntVariable("exactonce.recovery_scan",
-							"Read units a second with which tables are scanned for what a life that is over has left.",
+							"Read units a second with which tables are scanned for what a life that is over, or late requests, have left.",
 							"0: they are not scanned, and what is left there is settled when somebody meets it.",
 							&eo_guc_recovery_scan,
 							500, 0, 1000000,

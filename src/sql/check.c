@@ -27,6 +27,7 @@
 #include "commit/durability.h"
 #include "commit/outbox.h"
 #include "commit/prepared.h"
+#include "commit/slot_room.h"
 #include "commit/update.h"
 #include "dynamodb/client.h"
 #include "dynamodb/record.h"
@@ -85,6 +86,7 @@ static void check_version(Subject *s, EoCheckRow *row);
 static void check_durability(Subject *s, EoCheckRow *row);
 static void check_slots(Subject *s, EoCheckRow *row);
 static void check_worker(Subject *s, EoCheckRow *row);
+static void check_claims(Subject *s, EoCheckRow *row);
 static void check_doubt(Subject *s, EoCheckRow *row);
 static void check_pending(Subject *s, EoCheckRow *row);
 static void check_orphans(Subject *s, EoCheckRow *row);
@@ -115,6 +117,7 @@ static const struct
 	{"durability", NEEDS_NOTHING, check_durability},
 	{"standby slots", NEEDS_NOTHING, check_slots},
 	{"worker", NEEDS_NOTHING, check_worker},
+	{"claims", NEEDS_NOTHING, check_claims},
 	{"in doubt", NEEDS_NOTHING, check_doubt},
 	{"pending", NEEDS_NOTHING, check_pending},
 	{"orphans", NEEDS_NOTHING, check_orphans},
@@ -275,6 +278,16 @@ check_worker(Subject *s, EoCheckRow *row)
 	else
 		set_finding(row, EO_FINDING_WARNING, "not started yet",
 					"The first claim starts it; it needs a free background worker, see max_worker_processes.");
+}
+
+static void
+check_claims(Subject *s, EoCheckRow *row)
+{
+	const char *advice;
+	const char *detail = eo_slot_room_report(&advice);
+
+	(void) s;
+	set_finding(row, advice != NULL ? EO_FINDING_WARNING : EO_FINDING_OK, detail, advice);
 }
 
 static void

@@ -59,7 +59,7 @@ eo_health_of_database(PG_FUNCTION_ARGS)
 	eo_row_put_text(&row, failing ? eo_error_facts(&error) : NULL);
 	EO_ROW_PUT(&row, false, Int32GetDatum(eo_room_ending(MyDatabaseId)));
 	EO_ROW_PUT(&row, false, Int64GetDatum(room.slots));
-	EO_ROW_PUT(&row, false, Int64GetDatum(room.taken));
+	EO_ROW_PUT(&row, false, Int64GetDatum((int64) room.taken + room.looks));
 	EO_ROW_PUT(&row, false, Float8GetDatum(room.fullest));
 	EO_ROW_PUT(&row, false, Int64GetDatum(eo_slot_lost_count()));
 	eo_row_store(&row, rsinfo);

@@ -99,6 +99,7 @@ typedef struct Use
 	uint32		chunks;
 	uint32		targets[EO_MAX_TARGETS];
 	uint32		shares[EO_MAX_SHARES][EO_N_RESOURCES];
+	uint32		looks[EO_MAX_SHARES];	/* that are listed */
 } Use;
 
 static void
@@ -127,12 +128,36 @@ use_of_slots(Use *use)
 		use->targets[slot->target]++;
 		for (int j = 0; j < 2; j++)
 		{
+			use->shares[places[j]][EO_RESOURCE_TARGETS] += use->targets[slot->target] == 1;
+			if (slot->info.state == EO_SLOT_BURIED)
+			{
+				use->shares[places[j]][EO_RESOURCE_LOOKS]++;
+				continue;
+			}
 			use->shares[places[j]][EO_RESOURCE_SLOTS] += weight;
 			use->shares[places[j]][EO_RESOURCE_CHUNKS] += weight * of_pk + of_error;
-			use->shares[places[j]][EO_RESOURCE_TARGETS] += use->targets[slot->target] == 1;
-			use->shares[places[j]][EO_RESOURCE_BURIED] += eo_slot_can_be_given_up(&slot->info);
 		}
+		use->looks[entry->role_share] += slot->info.state == EO_SLOT_BURIED && slot->listed;
 	}
+}
+
+/* Are the looks of a role, and no others, in its lists? */
+static bool
+are_listed(const EoShare *share, uint32 n)
+{
+	for (int i = 0; i < EO_LOOK_KINDS * EO_LOOKS; i++)
+	{
+		const EoSlotList *list = &share->looks[i / EO_LOOKS][i % EO_LOOKS];
+		uint32		at = list->n > 0 ? list->first : EO_NO_INDEX;
+		uint32		found = 0;
+
+		for (; at != EO_NO_INDEX; at = eo_claim_table.slots[at].next_ended)
+			found += eo_claim_table.slots[at].info.state == EO_SLOT_BURIED;
+		if (found != list->n)
+			return false;
+		n -= found;
+	}
+	return n == 0;
 }
 
 /* Compare what is counted in shared memory with what there is.  NULL: they agree. */
@@ -161,6 +186,8 @@ compare_use(const Use *use)
 		if (t->shares[i].targets > 0 &&
 			memcmp(use->shares[i], t->shares[i].taken, sizeof(use->shares[i])) != 0)
 			return "a share does not count what it has";
+		if (t->shares[i].targets > 0 && !are_listed(&t->shares[i], use->looks[i]))
+			return "a look is in no list, or in a list that it does not belong to";
 	}
 	return NULL;
 }

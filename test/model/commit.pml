@@ -18,6 +18,8 @@
  *   server may crash and start again, with its claim file or without.  A
  *   transaction that has sealed may be prepared instead of committed.  Then it is
  *   nobody's session's, outlives every crash, and is committed or rolled back later.
+ *   With LOOKS a claim at commit that is buried may lose its slot before its last look, and
+ *   a database may close its life.
  *   Transactions fail before and after their seal.  Any session of a database
  *   that meets a COMMITTING record may settle it at any time, and reads the
  *   record and the evidence in separate steps.
@@ -35,7 +37,10 @@
  *   (d) Once the slot of a claim is free, no late request of that claim takes
  *       the key.  It holds for claims at commit (ONCE), and for a single claim.
  *       Otherwise a late acquire may find the FAILED record of another claim;
- *       no transaction works under it, and its lease ends it.
+ *       no transaction works under it, and its lease ends it.  With LOOKS a late
+ *       seal may take the key if a scan is owed that comes after it, and once the
+ *       scan has ended the record is not COMMITTING under that claim.  It does not
+ *       help here that a session may meet the record.
  *
  *   (a), (b) and (d) are assertions.  For (c) the process Judge may stop the
  *   world: nothing crashes, no answer is lost and no session begins any more.
@@ -67,6 +72,9 @@
 #endif
 #ifndef FORGETS					/* completed keys that an operator gives back on purpose */
 #define FORGETS 0
+#endif
+#ifndef LOOKS					/* looks that make way */
+#define LOOKS 0
 #endif
 #define MAX_TOKENS 5				/* tokens are 1 to 4 */
 
@@ -112,6 +120,14 @@ typedef Database
 	byte to_abort;
 	byte to_bury;				/* the outcome of the first write was unknown */
 
+#if LOOKS > 0
+	/* the life: a scan is owed for these claims, of which late seals may arrive */
+	bool closed;				/* it was; the next claim begins another one */
+	byte owed;
+	byte scanned;				/* those that the scan under way tells of */
+	bool read;					/* it has come to the record, and settled it */
+#endif
+
 	/* somebody who settles a record */
 	mtype settler = NONE;
 	byte seen;
@@ -124,12 +140,13 @@ byte prepared;					/* tokens whose transaction is prepared */
 byte work;						/* tokens whose transaction has committed */
 byte rows;						/* tokens whose outbox row is there */
 byte unflushed;					/* commits that a crash would lose */
-byte freed;						/* tokens whose slot is free again */
+byte freed;						/* tokens whose slot is free again, or lost */
 byte works;						/* commits, since an operator gave the key back */
 
 byte crashes = CRASHES;
 byte prepares = PREPARES;
 byte forgets = FORGETS;
+byte looks = LOOKS;
 bool stopped;					/* Judge has stopped the world */
 
 bool invariant_a = true;
@@ -148,10 +165,16 @@ inline check()
 	assert(invariant_b)
 }
 
+#if LOOKS > 0
+#define is_owed(t)		has(db[database_of(t)].owed, t)
+#else
+#define is_owed(t)		false
+#endif
+
 /* (d), when claim t has taken the key. */
 inline check_ghost(t)
 {
-	invariant_d = (FIRST_STATE == ASKING && CLAIMS0 + CLAIMS1 > 1) || !has(freed, t);
+	invariant_d = (FIRST_STATE == ASKING && CLAIMS0 + CLAIMS1 > 1) || !has(freed, t) || is_owed(t);
 	assert(invariant_d)
 }
 
@@ -169,6 +192,9 @@ inline begin(d)
 	{
 		!stopped && db[d].tx == NONE && db[d].claims > 0;
 		db[d].token = next_token(d);
+#if LOOKS > 0
+		db[d].closed = false;
+#endif
 		db[d].claims--;
 		db[d].sent = 1;
 		db[d].tx = FIRST_STATE;
@@ -481,6 +507,33 @@ end:
 	od
 }
 
+/* ----- Looks that make way ----- */
+
+#if LOOKS > 0
+#define of_database(d)	((d) == 0 -> mask(CLAIMS0 + 1) - 1 : ~(mask(CLAIMS0 + 1) - 1))
+
+#ifndef NO_MARK
+#define marked(t)		mask(t)
+#else
+#define marked(t)		0
+#endif
+
+/* A buried claim makes way for a new one.  What it needs is an open life that promises a scan. */
+inline make_way(t)
+{
+	d_step
+	{
+		!stopped && looks > 0 && has(db[database_of(t)].to_bury, t) && !db[database_of(t)].closed &&
+		status != NONE && !((status == IN_PROGRESS || status == COMMITTING) && owner == t);
+		looks--;
+		db[database_of(t)].to_bury = db[database_of(t)].to_bury & ~mask(t);
+		db[database_of(t)].owed = db[database_of(t)].owed | marked(t);
+		freed = freed | mask(t);
+		printf("the look at claim %d makes way\n", t)
+	}
+}
+#endif
+
 /* ----- The worker of the claim's database ----- */
 
 #define to_give_back(t)	(has(db[database_of(t)].to_abort, t) || has(db[database_of(t)].to_bury, t))
@@ -623,6 +676,9 @@ end:
 	:: give_back(t)
 	:: send_abort(t)
 	:: free_slot(t)
+#if LOOKS > 0
+	:: make_way(t)
+#endif
 	:: finish(t)
 	:: send_finish(t)
 	:: remove_row(t)
@@ -773,6 +829,137 @@ end:
 	od
 }
 
+/* ----- Scans that are owed, and lives ----- */
+
+#if LOOKS > 0
+/*
+ * The scan comes when no copy can arrive any more of a seal whose look made way before it began.
+ * It tells of these only.
+ */
+#define late(t)			((acquires[t] > 0 || seals[t] > 0) -> mask(t) : 0)
+#define all_late		(late(1) | late(2) | late(3) | late(4))
+#ifndef SCAN_AT_ONCE
+#define may_tell_of(d)	(db[d].owed & ~all_late)
+#else
+#define may_tell_of(d)	db[d].owed
+#endif
+#ifndef SCAN_TELLS_ALL
+#define tells_of(d)		may_tell_of(d)
+#else
+#define tells_of(d)		db[d].owed
+#endif
+
+inline begin_scan(d)
+{
+	d_step
+	{
+		!stopped && db[d].scanned == 0 && may_tell_of(d) != 0;
+		db[d].scanned = tells_of(d);
+		db[d].read = false;
+		printf("database %d: a scan begins\n", d)
+	}
+}
+
+#ifndef TELL_UNWRITTEN
+#define needs_write		true
+#else
+#define needs_write		false
+#endif
+
+/* It settles what a session that meets the record would, see the Settler.  The write may fail. */
+inline read_in_scan(d, written)
+{
+	d_step
+	{
+		!stopped && db[d].scanned != 0 && !db[d].read;
+		if
+		:: status == COMMITTING && is_mine(d) && !has(rows, owner) && !has(prepared, owner) &&
+			!(db[d].tx != NONE && db[d].token == owner) ->
+			db[d].read = written || !needs_write;
+			if
+			:: written -> status = FAILED
+			:: else
+			fi;
+			printf("database %d: the scan finds the record of claim %d\n", d, owner)
+		:: else -> db[d].read = true
+		fi
+	}
+}
+
+/* What was found is written before the scan tells. */
+inline end_scan(d)
+{
+	d_step
+	{
+		!stopped && db[d].scanned != 0 && db[d].read;
+		db[d].owed = db[d].owed & ~db[d].scanned;
+		db[d].scanned = 0;
+		invariant_d = !(status == COMMITTING && database_of(owner) == d && has(freed, owner)) || is_owed(owner);
+		printf("database %d: the scan has ended\n", d);
+		assert(invariant_d)
+	}
+}
+
+#ifndef CLOSE_WITH_LOOKS
+#define no_looks(d)		(db[d].to_bury == 0)
+#else
+#define no_looks(d)		(db[d].to_bury == 0 || (status != NONE && \
+						 !((status == IN_PROGRESS || status == COMMITTING) && has(db[d].to_bury, owner))))
+#endif
+#ifndef CLOSE_WITH_MARKS
+#define no_marks(d)		(db[d].owed == 0)
+#else
+#define no_marks(d)		true
+#endif
+
+inline close(d)
+{
+	d_step
+	{
+		!stopped && !db[d].closed && db[d].tx == NONE && db[d].to_abort == 0 &&
+		(rows & of_database(d)) == 0 && (prepared & of_database(d)) == 0 && no_looks(d) && no_marks(d);
+		db[d].closed = true;
+		printf("database %d closes its life\n", d)
+	}
+}
+
+proctype Looks(byte d)
+{
+end:
+	do
+	:: begin_scan(d)
+	:: read_in_scan(d, true)
+	:: read_in_scan(d, false)
+	:: end_scan(d)
+	:: close(d)
+	od
+}
+
+/* Does the heir, which has the claim file, know of the marks in it? */
+#ifndef FILE_WITHOUT_MARKS
+#define kept_by_file(d)		db[d].owed
+#else
+#define kept_by_file(d)		0
+#endif
+
+/* The heir of a life that was not closed scans for what it has left. */
+inline lose_slots(d, with_file)
+{
+	if
+	:: with_file -> db[d].owed = kept_by_file(d)
+	:: else ->
+		freed = freed | db[d].to_bury | db[d].to_abort | (db[d].token > 0 -> mask(db[d].token) : 0);
+		db[d].owed = (db[d].closed -> 0 : freed & of_database(d))
+	fi;
+	db[d].scanned = 0
+}
+#else
+inline lose_slots(d, with_file)
+{
+	skip
+}
+#endif
+
 /* ----- What else may happen ----- */
 
 /* A claim of a prepared transaction is not one whose transaction was open. */
@@ -792,6 +979,7 @@ inline crash(d, with_file)
 	{
 		!stopped && crashes > 0;
 		crashes--;
+		lose_slots(d, with_file);
 		if
 		:: with_file && db[d].token > 0 -> end_aborted(d, true)
 		:: with_file && db[d].token == 0
@@ -886,6 +1074,10 @@ init
 #ifndef NO_SETTLING_BY_RECORD
 		run Settler(0);
 		run Settler(1);
+#endif
+#if LOOKS > 0
+		run Looks(0);
+		run Looks(1);
 #endif
 		run DynamoDB(1);
 		run Worker(1);

@@ -1,0 +1,38 @@
+/*-------------------------------------------------------------------------
+ *
+ * looks.h
+ *	  Claims that are buried and wait for another look, in the order of these looks.
+ *
+ * Nothing here raises an error.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_CLUSTER_LOOKS_H
+#define EO_CLUSTER_LOOKS_H
+
+#include "postgres.h"
+
+#include "cluster/claim_table.h"
+#include "cluster/slots.h"
+
+/* ---- for the worker of a database ---- */
+
+/* Take the next slot whose look is due off its list. */
+extern bool eo_look_next(Oid dboid, int64 now_us, EoSlotView *view);
+
+/* When the next look is due, about; INT64_MAX: none waits. */
+extern int64 eo_look_due_us(Oid dboid);
+
+/* ---- for slots.c; the caller must hold the lock ---- */
+
+/* Have a slot that is BURIED wait for its next look; or have it wait no longer. */
+extern void eo_look_list(uint32 index);
+extern void eo_look_unlist(uint32 index);
+
+/*
+ * The slot that makes way, to be freed by the caller: that of the role's oldest look, if it has
+ * any, else that of the role which has most, unless own is set.  EO_NO_INDEX: none can.
+ */
+extern uint32 eo_look_to_give_up(const EoTargetEntry *entry, bool own);
+
+#endif							/* EO_CLUSTER_LOOKS_H */

@@ -1,0 +1,134 @@
+/*-------------------------------------------------------------------------
+ *
+ * owed_scans.c
+ *	  Tables that are to be scanned for what late seals may have left.
+ *
+ * When the look at a claim at commit makes way (looks.c), nobody knows its key any more.
+ * So its place is marked: a quarter of an hour later, when no copy of the seal can arrive
+ * any more, the worker scans the table (commit/worker_scan.c).
+ *
+ * The mark lies in the memory of the places, which is a part of the claim file, and that is
+ * enough.  A life that owes a scan is not closed, so whatever else ends it, its heir scans
+ * the table, twice.  An heir that has the claim file does so, too: it finds the mark, and
+ * does not believe that the file tells all (commit/worker_heir.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "cluster/claim_table.h"
+#include "cluster/life.h"
+#include "cluster/owed_scans.h"
+#include "cluster/target.h"
+#include "dynamodb/clock.h"
+#include "server/guc.h"
+
+/* The open place of the current life of a database for a table; NULL: there is none. */
+static EoPlace *
+find_open_place(const EoTarget *target)
+{
+	uint32		cursor = 0;
+	bool		current;
+	EoPlace    *place;
+
+	while ((place = eo_life_next_place_locked(target->dboid, &cursor, &current)) != NULL)
+	{
+		if (current && place->open && eo_target_same_place(&place->target, target))
+			break;
+	}
+	return place;
+}
+
+/*
+ * The seal may be one of a life that has ended and is not retired yet, so its place is marked,
+ * too: its records cannot be judged before that.
+ */
+bool
+eo_owed_scan_mark_locked(const EoTarget *target)
+{
+	int64		now_us = eo_clock_monotonic_us();
+	uint32		cursor = 0;
+	bool		current;
+	EoPlace    *place;
+
+	if (find_open_place(target) == NULL)
+		return false;
+	while ((place = eo_life_next_place_locked(target->dboid, &cursor, &current)) != NULL)
+	{
+		if (!eo_target_same_place(&place->target, target))
+			continue;
+		place->owed_us = now_us;
+		if (place->scan_due_us == 0)
+			place->scan_due_us = now_us + eo_guc_hurried_us(EO_LIFE_LATE_US);
+	}
+	/* The slot is freed after this. */
+	pg_write_barrier();
+	return true;
+}
+
+/* Whatever has been owed for less than its time when the scan began has another one. */
+void
+eo_owed_scan_done(const EoTarget *target, int64 began_us)
+{
+	EoPlace    *place;
+
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	place = find_open_place(target);
+	if (place != NULL && place->scan_due_us > 0)
+	{
+		int64		due_us = place->owed_us + eo_guc_hurried_us(EO_LIFE_LATE_US);
+
+		place->scan_due_us = due_us <= began_us ? 0 : due_us;
+	}
+	eo_claim_table_unlock();
+}
+
+/* That of a server (InvalidOid: of any) which has been owed for longest. */
+static const EoPlace *
+find_oldest(Oid dboid, Oid serverid)
+{
+	uint32		cursor = 0;
+	bool		current;
+	const EoPlace *place;
+	const EoPlace *oldest = NULL;
+
+	while ((place = eo_life_next_place_locked(dboid, &cursor, &current)) != NULL)
+	{
+		if (current && place->scan_due_us > 0 &&
+			(!OidIsValid(serverid) || place->target.serverid == serverid) &&
+			(oldest == NULL || place->scan_due_us < oldest->scan_due_us))
+			oldest = place;
+	}
+	/* Without scans it never ends: whoever meets a record settles it. */
+	return eo_guc_recovery_scan > 0 ? oldest : NULL;
+}
+
+bool
+eo_owed_scan_any_locked(Oid dboid, Oid serverid)
+{
+	return find_oldest(dboid, serverid) != NULL;
+}
+
+bool
+eo_owed_scan_any(Oid dboid, Oid serverid)
+{
+	bool		any;
+
+	eo_claim_table_lock(LW_SHARED);
+	any = eo_owed_scan_any_locked(dboid, serverid);
+	eo_claim_table_unlock();
+	return any;
+}
+
+bool
+eo_owed_scan_oldest(Oid dboid, EoPlace *place)
+{
+	const EoPlace *oldest;
+
+	eo_claim_table_lock(LW_SHARED);
+	oldest = find_oldest(dboid, InvalidOid);
+	if (oldest != NULL)
+		*place = *oldest;
+	eo_claim_table_unlock();
+	return oldest != NULL;
+}
