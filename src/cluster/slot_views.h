@@ -61,7 +61,7 @@ extern bool eo_slot_view_any_unsettled_locked(Oid dboid);
 /* Copy the slot with that number.  The same lock. */
 extern void eo_slot_view_fill(uint32 index, EoSlotView *view);
 
-/* Is it that of a claim which a session holds by this token?  The same lock. */
-extern bool eo_slot_view_is_of_session(uint32 index, const uint8 *digest, const char *token);
+/* The slot of the claim that a session holds by this token, or EO_NO_INDEX.  The same lock. */
+extern uint32 eo_slot_view_session_index(const uint8 *digest, const char *token);
 
 #endif							/* EO_CLUSTER_SLOT_VIEWS_H */

@@ -41,6 +41,7 @@
 #include "cluster/target.h"
 #include "commit/audit.h"
 #include "commit/contact.h"
+#include "commit/known_targets.h"
 #include "commit/life_rows.h"
 #include "commit/lives.h"
 #include "commit/outbox.h"
@@ -74,6 +75,7 @@ typedef struct KnownLife
 /* A row of the outbox, by which its record is compared. */
 typedef struct Row
 {
+	EoTarget	target;
 	char	   *pk;
 	uint8		digest[EO_DIGEST_LEN];
 	char		token[EO_TOKEN_LEN + 1];
@@ -110,6 +112,7 @@ static EoAnswer *read_again(Audit *a, const char *pk);
 static void put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r,
 				const EoOrigin *origin, const uint8 *digest);
 static void compare_rows(Audit *a);
+static EoAnswer *read_for(Audit *a, const Row *row);
 static void compare_row(Audit *a, const Row *row);
 
 void
@@ -344,16 +347,27 @@ look_at(Audit *a, KnownLife *life)
 static List *found_rows;
 static const Audit *visiting;
 
+/* The server may have been altered since: then the row is for another address. */
+static bool
+is_of_server(const EoOutboxRow *row, const Audit *a)
+{
+	return eo_target_same_place(&row->target, &a->target) ||
+		(row->target.serverid == a->target.serverid &&
+		 strcmp(row->target.prefix, a->target.prefix) == 0 &&
+		 strncmp(row->pk, a->pk_prefix, strlen(a->pk_prefix)) == 0);
+}
+
 static bool
 collect_row(const EoOutboxRow *row)
 {
 	Row		   *copy;
 	MemoryContext old;
 
-	if (!eo_target_same_place(&row->target, &visiting->target))
+	if (!is_of_server(row, visiting))
 		return true;
 	old = MemoryContextSwitchTo(visiting->context);
 	copy = palloc0(sizeof(Row));
+	copy->target = row->target;
 	copy->pk = pstrdup(row->pk);
 	memcpy(copy->digest, row->digest, EO_DIGEST_LEN);
 	memcpy(copy->token, row->token, sizeof(copy->token));
@@ -381,6 +395,27 @@ compare_rows(Audit *a)
 }
 
 /*
+ * Read the record of a row by the row's own address.  NULL: that is not the server's any more, and
+ * does not answer.
+ */
+static EoAnswer *
+read_for(Audit *a, const Row *row)
+{
+	EoStore    *store;
+	EoAnswer   *answer;
+
+	if (eo_target_same_place(&row->target, &a->target))
+		return read_again(a, row->pk);
+	store = eo_known_target_exists(&row->target) ? eo_target_store(&row->target) : NULL;
+	if (store == NULL)
+		return NULL;
+	eo_pages_wait(&a->pages);
+	answer = eo_store_read(store, row->pk);
+	eo_pages_pay(&a->pages, 1);
+	return answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID ? NULL : answer;
+}
+
+/*
  * The row was read before the record.  So the record had been sealed under its token
  * before, and must still be, unless the row has gone since.
  */
@@ -393,7 +428,9 @@ compare_row(Audit *a, const Row *row)
 
 	if (!eo_outbox_read_claim(row->token, NULL))
 		return;
-	answer = read_again(a, row->pk);
+	answer = read_for(a, row);
+	if (answer == NULL)
+		return;
 	unreadable = answer->outcome == EO_FAILED_CALL;
 	r = answer->exists && !unreadable ? eo_store_record(answer) : NULL;
 	if ((r == NULL || strcmp(r->owner, row->token) != 0 ||

@@ -54,6 +54,9 @@
 #include "utils/uuid.h"
 #include "utils/xid8.h"
 
+/* The unique key of tokens, as the install script names it. */
+#define CLAIM_KEY "outbox_claim"
+
 static void form_writes(const EoOutboxWrites *w, Datum *values, bool *nulls);
 static HeapTuple form_row(Relation rel, const EoOutboxRow *row);
 static bool delete_row(EoOutboxScan *s, HeapTuple tuple);
@@ -64,6 +67,7 @@ void
 eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool once,
 			  const EoGuard *guard)
 {
+	MemoryContext context = CurrentMemoryContext;
 	Relation	rel;
 	HeapTuple	tuple;
 
@@ -81,15 +85,23 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 		 * itself refuses to complete a key twice, or a claim by way of two
 		 * addresses, whatever DynamoDB says.
 		 */
+		ErrorData  *error;
+		bool		elsewhere;
+
 		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION)
 			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
 		FlushErrorState();
+		elsewhere = error->constraint_name != NULL && strcmp(error->constraint_name, CLAIM_KEY) == 0;
 		if (once)
 			eo_error_raise_duplicate(guard, key, server,
 									 "A transaction of this database that completed it has committed.");
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_CLAIM_LOST),
 				 errmsg("key \"%s\" on server \"%s\" is already completed", eo_text_key_shown(key), server),
+				 elsewhere ?
+				 errdetail("This transaction, or one that has committed, has completed its claim by another address of the table.") :
 				 errdetail("A transaction of this database that completed it has committed."),
 				 errhint("idem_get() shows its result.")));
 	}

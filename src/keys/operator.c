@@ -287,7 +287,7 @@ is_finished(const EoRecord *r, const EoOutboxRow *row)
 static bool
 dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending)
 {
-	eo_doubt_end(&k->target, k->pk);
+	eo_doubt_end(&k->target, k->pk, r != NULL ? r->owner : NULL);
 	if (pending == NULL)
 		return false;
 	if (r != NULL && is_finished(r, pending))
@@ -454,7 +454,7 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 						eo_text_key_shown(key), store->server->name, completed ? "completed" : "failed")));
 		if (verb == EO_WAIVE)
 			waive(k, r, has_row ? &pending : NULL);
-		eo_doubt_end(&k->target, k->pk);
+		eo_doubt_end(&k->target, k->pk, r->owner);
 	}
 	eo_answer_free(written);
 	eo_answer_free(answer);

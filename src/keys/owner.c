@@ -95,7 +95,7 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing, bool 
 		r->state == EO_STATE_COMMITTING && strcmp(r->owner, w->owner) == 0)
 	{
 		fate = eo_settle_fate(k->store, r, &retention_s);
-		if (fate == EO_FATE_RUNNING)
+		if (fate == EO_FATE_RUNNING || fate == EO_FATE_OTHER_RUNNING)
 			eo_error_raise_committing(k->key, k->store->server->name,
 									  "Another transaction completes it under the same token.",
 									  "Wait for its end.");
