@@ -83,7 +83,7 @@ sub large
 my $put = qq({"Put": {"TableName": "$business", "Item": {"id": "1", "n": 1}}});
 refuses('a condition', qq([{"Put": {"TableName": "$business", "Item": {"id": "1"}, "ConditionExpression": "attribute_not_exists(id)"}}]),
 	qr/ERROR:  22023: write 1 cannot be made when the transaction commits\nDETAIL:  It has a condition/);
-refuses('a ConditionCheck', qq([{"ConditionCheck": {"TableName": "$business", "Key": {"id": "1"}, "ConditionExpression": "n > 1"}}]),
+refuses('a ConditionCheck', qq([{"ConditionCheck": {"TableName": "$business", "Key": {"id": "1"}, "ConditionExpression": "attribute_exists(n)"}}]),
 	qr/ERROR:  22023: .*\nDETAIL:  It has a condition/);
 refuses('one item twice', "[$put, $put]", qr/ERROR:  22023: write 2 .*\nDETAIL:  Write 1 .* same item/);
 refuses('one item, spelled otherwise', qq([$put, {"Delete": {"TableName": "$business", "Key": {"id": {"S": "1"}}}}]),
