@@ -3,7 +3,8 @@
 \set endpoint `echo "$EO_ENDPOINT"`
 CREATE EXTENSION exactonce;
 CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce
-	OPTIONS (region 'eu-west-1', table 'specs', endpoint :'endpoint', clock_skew '0');
+	OPTIONS (region 'eu-west-1', table 'specs', endpoint :'endpoint', clock_skew '0',
+		connect_timeout '30s', request_timeout '60s', commit_timeout '60s');
 CREATE USER MAPPING FOR PUBLIC SERVER exactonce
 	OPTIONS (access_key_id 'test', secret_access_key 'test');
 SELECT idem_create_table();

@@ -143,9 +143,9 @@ SELECT outcome, length(payload #>> '{}')
 FROM action_consume('large', '1', repeat('r', 1024), to_jsonb(repeat('c', 16000)));
 
 -- An action expires.
-SELECT outcome FROM action_create('{}', expires_at => now() + interval '1 second', id => 'short');
+SELECT outcome FROM action_create('{}', expires_at => now() + interval '3 seconds', id => 'short');
 DO $$ BEGIN
-	FOR i IN 1 .. 500 LOOP
+	FOR i IN 1 .. 3000 LOOP
 		EXIT WHEN (SELECT state FROM action_get('short')) = 'expired';
 		PERFORM pg_sleep(0.02);
 	END LOOP;
