@@ -191,6 +191,21 @@ eo_reply_read_error(EoJsonValue *root, EoError *error)
 	make_printable(error->message, ' ');
 }
 
+void
+eo_reply_read_reason(EoJsonValue *reason, EoError *error)
+{
+	size_t		len;
+	const char *code = eo_json_string(eo_json_get(reason, "Code"), &len);
+	const char *text = eo_json_string(eo_json_get(reason, "Message"), &len);
+
+	if (code != NULL)
+		snprintf(error->code, sizeof(error->code), "%s", code);
+	if (text != NULL)
+		snprintf(error->message, sizeof(error->message), "%s", text);
+	make_printable(error->code, '!');
+	make_printable(error->message, ' ');
+}
+
 /* Replace what is not ASCII between first and '~'. */
 static void
 make_printable(char *text, char first)

@@ -39,4 +39,7 @@ extern EoReplyClass eo_reply_classify_reasons(EoJsonValue *reasons, size_t nacti
  */
 extern void eo_reply_read_error(EoJsonValue *root, EoError *error);
 
+/* The same of one reason of a cancelled transaction; a text that is not there stays. */
+extern void eo_reply_read_reason(EoJsonValue *reason, EoError *error);
+
 #endif							/* EO_DYNAMODB_REPLY_H */
