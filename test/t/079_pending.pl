@@ -244,6 +244,8 @@ like(run_script($node, "DROP SERVER exactonce CASCADE;\n"), qr/ERROR:  55006/, '
 like(give_up('puzzle'), qr/^gives up true\n(?s:.*)HINT:  Its record stays COMMITTING, and others wait for it: end that with idem_resolve/, 'until it is given up');
 is($sql->("SELECT count(*) FROM exactonce_pending"), 0, 'it is not pending any more');
 is($sql->("SELECT idem_drain('1 min')"), 0, 'the database can be drained');
+my $life = $sql->('SELECT life FROM exactonce_internal.outbox');
+is(item($table, "ORIGIN#$life")->{state}, 'retired', 'the life whose record stays sealed is not closed, which would give the key to a copy');
 is($sql->('SELECT idem_drain(NULL)'), 0, 'and goes on');
 is($sql->("SELECT outcome FROM idem_acquire('puzzle')"), 'completed', 'here the key is completed');
 is($node->safe_psql('beside', "SELECT outcome FROM idem_acquire('puzzle')"), 'in_progress', 'for another database it is in progress');
@@ -306,6 +308,24 @@ settled($node);
 $sql->("BEGIN; SELECT idem_acquire('forgotten'); SELECT idem_complete('forgotten', '2'); COMMIT");
 settled($node);
 is(record($table, 'forgotten')->{result}, 2, 'and can be done again');
+
+# ----- the rows of lives are evidence, too ------------------------------------
+
+# A database with a long history, and a host whose clock jumps ahead when the next life begins.
+$sql->('CREATE DATABASE long');
+$node->safe_psql('long', 'CREATE EXTENSION exactonce; ' . server_sql('exactonce', table => $table) . <<'SQL');
+CREATE FUNCTION life(n int) RETURNS uuid LANGUAGE sql AS $$ SELECT md5('life ' || n)::uuid $$;
+INSERT INTO exactonce_internal.lives
+SELECT life(n), CASE WHEN n < 1120 THEN life(n + 1) END, -n, system_identifier, dboid, NULL, timeline, xid_floor, xid_start, 0,
+	now() - make_interval(days => CASE WHEN n > 1110 THEN 60 ELSE 1 END), '3'
+FROM exactonce_internal.lives, generate_series(1, 1120) n;
+UPDATE exactonce_internal.lives SET parent = life(1) WHERE number = 0;
+SQL
+set_clock(100);
+$node->safe_psql('long', "SELECT idem_acquire('first', on_commit => 'keep')");
+is($node->safe_psql('long', 'SELECT count(*), count(*) FILTER (WHERE number = -1110) FROM exactonce_internal.lives'), '1112|1',
+	'the rows of lives go by their distance, not by a clock that jumps');
+set_clock(0);
 
 stop_without_crash($node, kills => 1);
 done_testing();
