@@ -729,7 +729,7 @@ abandon(EoWorkerJob *job)
 				(errcode(ERRCODE_WARNING),
 				 errmsg("exactonce: the server of %d unfinished completions does not exist any more",
 						target->jobs),
-				 errhint("Create it again, or settle the keys of table \"%s\" by hand.",
+				 errhint("Create it again, or give those of table \"%s\" up with idem_give_up(); see exactonce_pending.",
 						 target->target.table)));
 	target->complained = true;
 	return false;
