@@ -22,9 +22,13 @@
 #include "commit/worker_notes.h"
 #include "common/hashfn.h"
 #include "dynamodb/clock.h"
+#include "dynamodb/record.h"
 #include "dynamodb/token.h"
 #include "lib/ilist.h"
+#include "server/answer.h"
+#include "server/error.h"
 #include "server/guc.h"
+#include "server/store.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
@@ -150,6 +154,22 @@ eo_worker_note(const EoOutboxRow *row, EoOutboxTrouble trouble, bool attempted, 
 	note->note.item = item;
 	slist_push_head(&notes.due, &note->node);
 	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Say what the record shows instead of the finish.  That it is not there shows nothing: it may have
+ * been finished, and swept when its retention was over, or a table was restored, or made anew.
+ * Neither the row nor any clock tells which.
+ */
+char *
+eo_worker_notes_describe(const EoAnswer *answer)
+{
+	if (answer->outcome == EO_FAILED_CALL)
+		return eo_error_reason(&answer->error);
+	if (!answer->exists)
+		return pstrdup("Its record is not there.");
+	return psprintf("Its record is %s, and not by that transaction.",
+					eo_record_state_name(eo_store_record(answer)->state));
 }
 
 void

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "commit/outbox.h"
+#include "server/answer.h"
 
 /* Begin with no notes.  They live in a context below this one. */
 extern void eo_worker_notes_init(MemoryContext context);
@@ -21,6 +22,9 @@ extern void eo_worker_notes_init(MemoryContext context);
  */
 extern void eo_worker_note(const EoOutboxRow *row, EoOutboxTrouble trouble, bool attempted,
 						   const char *reason, int item);
+
+/* The reason why a record refuses its finish, palloc'd. */
+extern char *eo_worker_notes_describe(const EoAnswer *answer);
 
 /* The row is finished, or an operator has removed it. */
 extern void eo_worker_notes_forget(const char *token);

@@ -615,22 +615,6 @@ is_waived(const EoOutboxRow *row, const EoAnswer *answer)
 		r->state == EO_STATE_COMPLETED && strcmp(r->owner, row->token) == 0;
 }
 
-/*
- * Say what the record shows instead of the finish.  That it is not there shows nothing: it may have
- * been finished, and swept when its retention was over, or a table was restored, or made anew.
- * Neither the row nor any clock tells which.
- */
-static char *
-describe_refusal(const EoAnswer *answer)
-{
-	if (answer->outcome == EO_FAILED_CALL)
-		return eo_error_reason(&answer->error);
-	if (!answer->exists)
-		return pstrdup("Its record is not there.");
-	return psprintf("Its record is %s, and not by that transaction.",
-					eo_record_state_name(eo_store_record(answer)->state));
-}
-
 /* Put off a row that waits for somebody to remove the cause. */
 static void
 put_off_refused(const char *token, int64 pause_us)
@@ -669,7 +653,7 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 	 * evidence.
 	 */
 	old = MemoryContextSwitchTo(job->context);
-	why = describe_refusal(answer);
+	why = eo_worker_notes_describe(answer);
 	MemoryContextSwitchTo(old);
 	put_off_refused(row->token, REFUSED_US);
 	eo_worker_note(row, EO_TROUBLE_REFUSED, true, why, 0);
