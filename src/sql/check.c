@@ -336,8 +336,9 @@ check_pending(Subject *s, EoCheckRow *row)
 		psprintf("%d claims to be given back", claims) :
 		psprintf("%d completions, the oldest for %ld s", outbox.rows, age_s);
 	if (outbox.failing > 0)
-		waiting = psprintf("%s; of which %d have failed, and %d of these cannot be written as it is",
-						   waiting, outbox.failing, outbox.refused);
+		waiting = psprintf("%s; of which %d have failed%s", waiting, outbox.failing,
+						   outbox.refused == 0 ? "" :
+						   psprintf(", and %d of these cannot be written as it is", outbox.refused));
 	/* A failure that is over for want of work is none any more. */
 	if ((outbox.rows > 0 || claims > 0) && eo_database_failure(MyDatabaseId, &error, &since))
 		set_finding(row, EO_FINDING_FAILURE,
