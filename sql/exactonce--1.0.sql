@@ -299,20 +299,27 @@ RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_forget';
 COMMENT ON FUNCTION @extschema@.idem_forget(pg_catalog.text, pg_catalog.text) IS
-'for operators: makes a key claimable as if it were new, with no runs counted and no result. A run in progress loses its claim. False: there is no record. Errors: ID001 (a transaction is committing the key), ID006, ID007';
+'for operators: makes a key claimable as if it were new, with no runs counted and no result. A run in progress loses its claim. It waits up to two seconds for a completion of the key that is pending; what idem_give_up has left of one goes, too. False: there is no record. Errors: ID001 (a transaction is committing the key, or its completion is still pending: nothing has changed), ID006, ID007';
 
 CREATE FUNCTION @extschema@.idem_resolve(
 	key pg_catalog.text DEFAULT NULL,
 	status pg_catalog.text DEFAULT NULL,
 	origin pg_catalog.uuid DEFAULT NULL,
 	server pg_catalog.text DEFAULT NULL,
-	pending pg_catalog.text DEFAULT NULL,
 	action pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_resolve';
-COMMENT ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
-'for operators: settles a key that was sealed, if this database cannot tell whether the transaction committed. status: completed (the work was done) or failed (it was not; the key can be claimed again). Where PostgreSQL knows the answer, the other one is refused (55000; 55006 while the transaction is going on). origin: the life under which the key was sealed (exactonce_lives), required if that is none of this database or goes on; its server must be gone for good. With completed it also gives up a completion of exactonce_pending that can never be written. pending, alone: the id of a row of exactonce_pending to give up, because its server, table or record is gone; refused while it can still be written (55000). If the record cannot be read, the key still counts as completed by this database. action, in place of key: the id of an action that a transaction was to consume at commit; completed: it is consumed, failed: it can be consumed. False: there was nothing to settle. Errors: 22004, 22023, 55000, 55006, ID006, ID007';
+COMMENT ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text, pg_catalog.text) IS
+'for operators: settles a key that was sealed, if this database cannot tell whether the transaction committed. status: completed (the work was done) or failed (it was not; the key can be claimed again). Where PostgreSQL knows the answer, the other one is refused (55000; 55006 while the transaction is going on). origin: the life under which the key was sealed (exactonce_lives), required if that is none of this database or goes on; its server must be gone for good. With completed it also gives up a completion of exactonce_pending whose record is not sealed any more, and writes that DynamoDB has refused, or has not accepted for three minutes. action, in place of key: the id of an action that a transaction was to consume at commit; completed: it is consumed, failed: it can be consumed. False: there was nothing to settle. Errors: 22004, 22023, 55000, 55006, ID006, ID007';
+
+CREATE FUNCTION @extschema@.idem_give_up(
+	pending_id pg_catalog.uuid)
+RETURNS pg_catalog.bool
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_idem_give_up';
+COMMENT ON FUNCTION @extschema@.idem_give_up(pg_catalog.uuid) IS
+'for operators: gives up a row of exactonce_pending, the column id names it: its record is not marked completed, and its writes are not made. A NOTICE says what that was, and what others see from now on. The row goes, or if its record may still be sealed it stays out of sight as evidence of the commit: the key still counts as completed here, for others it is being committed, and idem_resolve(key, ''completed'') ends that. Refused (55000) while the worker may still write it: until it has failed for three minutes, unless its record shows something else or is not there, its table or server is gone, or DynamoDB refuses it for good. False: there is no such row. Errors: 22004, 55000, ID006, ID007';
 
 CREATE FUNCTION @extschema@.idem_take_over(
 	life pg_catalog.uuid,
@@ -342,7 +349,7 @@ CREATE FUNCTION @extschema@.idem_audit(
 	OUT timeline pg_catalog.int8,
 	OUT lsn pg_catalog.pg_lsn,
 	OUT updated_at pg_catalog.timestamptz,
-	OUT pending pg_catalog.text,
+	OUT pending pg_catalog.uuid,
 	OUT detail pg_catalog.text,
 	OUT advice pg_catalog.text)
 RETURNS SETOF pg_catalog.record
@@ -414,6 +421,9 @@ CREATE TABLE exactonce_internal.outbox (
 	write_number pg_catalog.int8,
 	write_items pg_catalog.text,
 	write_body pg_catalog.bytea,
+	trouble pg_catalog.int2 NOT NULL,
+	attempts pg_catalog.int4 NOT NULL,
+	failing_since pg_catalog.timestamptz,
 	reason pg_catalog.text,
 	reason_item pg_catalog.int4,
 	PRIMARY KEY (system_identifier, dboid, digest),
@@ -442,9 +452,12 @@ COMMENT ON COLUMN exactonce_internal.outbox.writes IS 'how many writes to other 
 COMMENT ON COLUMN exactonce_internal.outbox.write_number IS 'of two rows that write to one item the one with the lesser number is first';
 COMMENT ON COLUMN exactonce_internal.outbox.write_items IS 'the items that are written, a line for each: table and key';
 COMMENT ON COLUMN exactonce_internal.outbox.write_body IS 'the writes as DynamoDB takes them, in UTF-8';
-COMMENT ON COLUMN exactonce_internal.outbox.reason IS 'why DynamoDB refuses the writes for good; NULL: it has not';
-COMMENT ON COLUMN exactonce_internal.outbox.reason_item IS 'which of the writes it refuses, from 1; NULL: not known';
-COMMENT ON COLUMN exactonce_internal.outbox.given_up IS 'an operator gave the row up while its record could not be read: the worker leaves it alone, and it still says that its transaction committed';
+COMMENT ON COLUMN exactonce_internal.outbox.trouble IS '0: the worker has not failed on the row; 1: it has; 2: for minutes; 3: it is not written before somebody removes the cause';
+COMMENT ON COLUMN exactonce_internal.outbox.attempts IS 'how often the worker has failed on the row, when that was last noted';
+COMMENT ON COLUMN exactonce_internal.outbox.failing_since IS 'when the first failure was noted';
+COMMENT ON COLUMN exactonce_internal.outbox.reason IS 'how it failed, when that was last noted; no values of keys, results or writes';
+COMMENT ON COLUMN exactonce_internal.outbox.reason_item IS 'which of the writes DynamoDB refuses, from 1; NULL: none alone, or not known';
+COMMENT ON COLUMN exactonce_internal.outbox.given_up IS 'an operator gave the row up while its record could still be COMMITTING: the worker leaves it alone, and it still says that its transaction committed';
 
 CREATE TABLE exactonce_internal.targets (
 	url pg_catalog.text COLLATE "C" NOT NULL,
@@ -577,7 +590,8 @@ COMMENT ON FUNCTION @extschema@.exactonce_waits_for(pg_catalog.xid8, pg_catalog.
 
 CREATE VIEW @extschema@.exactonce_pending AS
 	WITH here AS MATERIALIZED (
-		SELECT o.server, o.dynamodb_table, o.pk, o.xid, o.created_at, o.digest, o.writes, o.write_number, o.reason, o.reason_item,
+		SELECT o.server, o.dynamodb_table, o.pk, o.token, o.xid, o.created_at, o.digest, o.writes, o.write_number,
+			o.trouble, o.attempts, o.failing_since, o.reason, o.reason_item,
 			pg_catalog.string_to_array(o.write_items, pg_catalog.chr(10)) AS items,
 			@extschema@.exactonce_waits_for(o.xid, o.life, o.url, o.region, o.dynamodb_table, o.key_prefix) AS waits_for
 		FROM exactonce_internal.outbox o
@@ -587,25 +601,28 @@ CREATE VIEW @extschema@.exactonce_pending AS
 		WHERE NOT o.given_up),
 	-- Of each item that is written the row whose writes come first; no row waits for those of a life that goes on elsewhere.
 	first AS MATERIALIZED (
-		SELECT DISTINCT ON (i.item) i.item, h.digest, h.server, h.pk, h.reason
+		SELECT DISTINCT ON (i.item) i.item, h.digest, h.server, h.pk, h.trouble OPERATOR(pg_catalog.=) 3 AS refused
 		FROM here h CROSS JOIN LATERAL pg_catalog.unnest(h.items) i(item)
 		WHERE h.waits_for IS NULL OR pg_catalog.right(h.waits_for, 7) OPERATOR(pg_catalog.<>) ': alive'
 		ORDER BY i.item, h.write_number),
 	behind AS MATERIALIZED (
-		SELECT DISTINCT ON (h.digest) h.digest, f.server, f.pk, f.reason
+		SELECT DISTINCT ON (h.digest) h.digest, f.server, f.pk, f.refused
 		FROM here h CROSS JOIN LATERAL pg_catalog.unnest(h.items) i(item)
 		JOIN first f ON f.item OPERATOR(pg_catalog.=) i.item AND f.digest OPERATOR(pg_catalog.<>) h.digest
-		ORDER BY h.digest, f.reason NULLS LAST)
+		ORDER BY h.digest, f.refused DESC)
 	SELECT s.srvname AS server, h.dynamodb_table,
 		@extschema@.exactonce_key_of_record(h.pk, h.server) AS key,
 		h.xid, h.created_at, pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) h.created_at AS age,
-		pg_catalog.encode(h.digest, 'hex') AS id,
+		pg_catalog."left"(pg_catalog.encode(pg_catalog.sha256(pg_catalog.uuid_send(h.token)
+			OPERATOR(pg_catalog.||) pg_catalog.xid8send(h.xid)), 'hex'), 32)::pg_catalog.uuid AS id,
 		CASE
 			WHEN h.waits_for IS NOT NULL OR b.digest IS NULL THEN h.waits_for
-			WHEN b.reason IS NULL THEN pg_catalog.concat('earlier writes: ', @extschema@.exactonce_key_of_record(b.pk, b.server))
-			ELSE pg_catalog.concat('refused writes: ', @extschema@.exactonce_key_of_record(b.pk, b.server))
+			WHEN b.refused THEN pg_catalog.concat('refused writes: ', @extschema@.exactonce_key_of_record(b.pk, b.server))
+			ELSE pg_catalog.concat('earlier writes: ', @extschema@.exactonce_key_of_record(b.pk, b.server))
 		END AS waits_for,
-		h.writes, h.reason, h.reason_item
+		h.writes, NULLIF(h.attempts, 0) AS attempts, h.failing_since,
+		CASE h.trouble WHEN 1 THEN 'fails' WHEN 2 THEN 'lasts' WHEN 3 THEN 'refused' END AS trouble,
+		h.reason, h.reason_item
 	FROM here h
 	LEFT JOIN behind b ON b.digest OPERATOR(pg_catalog.=) h.digest
 	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) h.server;
@@ -617,8 +634,14 @@ COMMENT ON COLUMN @extschema@.exactonce_pending.key IS 'the key, without the key
 COMMENT ON COLUMN @extschema@.exactonce_pending.xid IS 'id of the transaction that completed the key';
 COMMENT ON COLUMN @extschema@.exactonce_pending.created_at IS 'time at which idem_complete was called';
 COMMENT ON COLUMN @extschema@.exactonce_pending.age IS 'time since created_at';
-COMMENT ON COLUMN @extschema@.exactonce_pending.id IS 'names the row for idem_resolve(pending => id)';
+COMMENT ON COLUMN @extschema@.exactonce_pending.id IS 'names the row for idem_give_up(id)';
 COMMENT ON COLUMN @extschema@.exactonce_pending.waits_for IS 'the life under which it committed and its state in exactonce_lives, while that is not over; synchronous_standby_names or replication slots, if these have not confirmed the commit; earlier writes or refused writes, and the key that writes to the same item first; NULL if only DynamoDB has not confirmed it';
+COMMENT ON COLUMN @extschema@.exactonce_pending.writes IS 'how many writes to other items are made together with the completion; NULL: none';
+COMMENT ON COLUMN @extschema@.exactonce_pending.attempts IS 'how often the worker has failed to write it, when that was last noted: at the first failure, and whenever there are twice as many; NULL: it has not';
+COMMENT ON COLUMN @extschema@.exactonce_pending.failing_since IS 'when its first failure was noted; NULL: it has not failed';
+COMMENT ON COLUMN @extschema@.exactonce_pending.trouble IS 'fails: it is tried again every few seconds; lasts: so it is, for three minutes or more, and idem_give_up can end that; refused: it is not written before somebody removes the reason, or ends it with idem_give_up; NULL: it has not failed';
+COMMENT ON COLUMN @extschema@.exactonce_pending.reason IS 'how it has failed, in the words of DynamoDB if that has answered, as it was last noted: at once if it has not failed before, else within a minute; without values of the writes';
+COMMENT ON COLUMN @extschema@.exactonce_pending.reason_item IS 'which of the writes DynamoDB refuses, from 1; NULL: none alone, or not known';
 
 CREATE VIEW @extschema@.exactonce_in_doubt AS
 	SELECT s.srvname AS server, c.dynamodb_table,
@@ -908,17 +931,27 @@ COMMENT ON FUNCTION @extschema@.exactonce_health_of_database() IS
 'the worker of this database and the room in the claim table; the view exactonce_health is made of it';
 
 CREATE VIEW @extschema@.exactonce_health AS
-	SELECT h.enabled, h.worker_pid, h.worker_silent, h.worker_missing, h.failing_since, h.last_error,
+	SELECT h.enabled, h.worker_pid, h.worker_silent, h.worker_missing,
+		COALESCE(h.failing_since, p.failing_since) AS failing_since, COALESCE(h.last_error, p.reason) AS last_error,
 		h.unsettled, h.max_claims, h.claims, h.fullest_share, h.lost_claims
-	FROM @extschema@.exactonce_health_of_database() h;
+	FROM @extschema@.exactonce_health_of_database() h
+	LEFT JOIN LATERAL (
+		SELECT o.failing_since, o.reason
+		FROM exactonce_internal.outbox o
+		JOIN pg_catalog.pg_control_system() c ON c.system_identifier OPERATOR(pg_catalog.=) o.system_identifier
+		JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) o.dboid
+			AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+		WHERE o.failing_since IS NOT NULL AND NOT o.given_up
+		ORDER BY o.failing_since
+		LIMIT 1) p ON true;
 COMMENT ON VIEW @extschema@.exactonce_health IS
 'one row: the worker of this database, and how full the claim table of the cluster is';
 COMMENT ON COLUMN @extschema@.exactonce_health.enabled IS 'the setting exactonce.enabled, as this session has it';
 COMMENT ON COLUMN @extschema@.exactonce_health.worker_pid IS 'process of the worker; NULL: none runs, as in a database without work';
 COMMENT ON COLUMN @extschema@.exactonce_health.worker_silent IS 'time since its last sign of life; after 15 seconds calls are refused; NULL: none runs';
 COMMENT ON COLUMN @extschema@.exactonce_health.worker_missing IS 'true: the database needs a worker, and none runs';
-COMMENT ON COLUMN @extschema@.exactonce_health.failing_since IS 'since when requests of the worker fail; NULL: the last one was answered';
-COMMENT ON COLUMN @extschema@.exactonce_health.last_error IS 'how its last request has failed; NULL: it has not';
+COMMENT ON COLUMN @extschema@.exactonce_health.failing_since IS 'since when requests of the worker fail, or else the oldest completion of exactonce_pending that has failed; NULL: the last request was answered, and none has';
+COMMENT ON COLUMN @extschema@.exactonce_health.last_error IS 'how its last request has failed, or else that completion; NULL: it has not';
 COMMENT ON COLUMN @extschema@.exactonce_health.unsettled IS 'claims of this database whose transactions are over, and that the worker has not settled yet';
 COMMENT ON COLUMN @extschema@.exactonce_health.max_claims IS 'claims for which the claim table of the cluster has room';
 COMMENT ON COLUMN @extschema@.exactonce_health.claims IS 'claims that are in it, those of all databases in all states';
@@ -1199,7 +1232,7 @@ BEGIN
 			pg_catalog.aclexplode(COALESCE(p.proacl, pg_catalog.acldefault('f', p.proowner))) a
 		WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
 			AND p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
-			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'action_list', 'idem_resolve', 'idem_create_table', 'idem_check',
+			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'action_list', 'idem_resolve', 'idem_give_up', 'idem_create_table', 'idem_check',
 				'idem_guard', 'idem_mirror', 'idem_take_over', 'idem_drain', 'idem_audit', 'exactonce_claims_of_cluster', 'exactonce_lives_of_cluster',
 				'exactonce_progress_of_cluster', 'exactonce_circuits_of_cluster', 'exactonce_health_of_database', 'exactonce_credentials_of_cluster',
 				'exactonce_stats_reset']::pg_catalog.name[])

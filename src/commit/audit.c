@@ -79,6 +79,7 @@ typedef struct Row
 	char	   *pk;
 	uint8		digest[EO_DIGEST_LEN];
 	char		token[EO_TOKEN_LEN + 1];
+	pg_uuid_t	id;				/* in exactonce_pending */
 	EoOrigin	origin;
 } Row;
 
@@ -110,7 +111,7 @@ static void judge_by_history(Audit *a, KnownLife *life);
 static void look_at(Audit *a, KnownLife *life);
 static EoAnswer *read_again(Audit *a, const char *pk);
 static void put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r,
-				const EoOrigin *origin, const uint8 *digest);
+				const EoOrigin *origin, const pg_uuid_t *pending);
 static void compare_rows(Audit *a);
 static EoAnswer *read_for(Audit *a, const Row *row);
 static void compare_row(Audit *a, const Row *row);
@@ -370,6 +371,7 @@ collect_row(const EoOutboxRow *row)
 	copy->target = row->target;
 	copy->pk = pstrdup(row->pk);
 	memcpy(copy->digest, row->digest, EO_DIGEST_LEN);
+	eo_outbox_id(row, &copy->id);
 	memcpy(copy->token, row->token, sizeof(copy->token));
 	memcpy(copy->origin.life, row->life, EO_UUID_LEN);
 	copy->origin.xid = row->xid;
@@ -437,7 +439,7 @@ compare_row(Audit *a, const Row *row)
 		 (r->state != EO_STATE_COMMITTING && r->state != EO_STATE_COMPLETED)) &&
 		eo_outbox_read_claim(row->token, NULL))
 		put(a, r == NULL && !unreadable ? EO_FOUND_NO_RECORD : EO_FOUND_TWICE, row->pk, r,
-			&row->origin, row->digest);
+			&row->origin, &row->id);
 	eo_answer_free(answer);
 }
 
@@ -459,9 +461,9 @@ read_again(Audit *a, const char *pk)
 
 static void
 put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r, const EoOrigin *origin,
-	const uint8 *digest)
+	const pg_uuid_t *pending)
 {
-	EoAuditRow	row = {.finding = finding,.origin = origin,.digest = digest};
+	EoAuditRow	row = {.finding = finding,.origin = origin,.pending = pending};
 
 	row.key = pk + strlen(a->pk_prefix);
 	row.status = r != NULL ? eo_record_state_name(r->state) : NULL;

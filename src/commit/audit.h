@@ -12,6 +12,7 @@
 
 #include "dynamodb/origin.h"
 #include "server/store.h"
+#include "utils/uuid.h"
 
 /* The ways in which a record, or a row of the outbox, does not match. */
 typedef enum EoAuditFinding
@@ -46,7 +47,7 @@ typedef struct EoAuditRow
 	const char *status;			/* of the record; NULL: there is none */
 	const EoOrigin *origin;		/* NULL: none is known.  xid may be 0 */
 	int64		updated_ms;		/* of the record; 0: not known */
-	const uint8 *digest;		/* of the row of the outbox; NULL: none */
+	const pg_uuid_t *pending;	/* the row of exactonce_pending; NULL: none */
 	int64		records;		/* of the last two findings */
 } EoAuditRow;
 

@@ -57,7 +57,7 @@ typedef struct Table
 } Table;
 
 static Table tables[EO_INTERNAL_TABLES] = {
-	[EO_INTERNAL_OUTBOX] = {"outbox", 24, InvalidOid, false},
+	[EO_INTERNAL_OUTBOX] = {"outbox", 27, InvalidOid, false},
 	[EO_INTERNAL_LIVES] = {"lives", 12, InvalidOid, false},
 	[EO_INTERNAL_TARGETS] = {"targets", 6, InvalidOid, false}
 };

@@ -333,12 +333,15 @@ eo_life_rows_mint(const EoHistory *history, const uint8 *id)
 
 /*
  * Remove the oldest rows, but none that is young or among the newest.  The history of
- * every copy still leads to those that stay.
+ * every copy still leads to those that stay.  A row is young by the distance from one that has
+ * half of the newest after it, and not from now: a host's clock that jumps ahead must not make
+ * all of them old.
  */
 void
 eo_life_rows_prune(const EoHistory *history)
 {
-	TimestampTz before = GetCurrentTimestamp() - KEEP_DAYS * USECS_PER_DAY;
+	TimestampTz before = history->n + history->nearlier <= KEEP_ROWS ? 0 :
+		history->rows[KEEP_ROWS / 2].started - KEEP_DAYS * USECS_PER_DAY;
 	Relation	rel = eo_internal_open(EO_INTERNAL_LIVES, RowExclusiveLock);
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 

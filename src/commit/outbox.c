@@ -41,6 +41,7 @@
 #include "dynamodb/hex.h"
 #include "dynamodb/token.h"
 #include "miscadmin.h"
+#include "port/pg_bswap.h"
 #include "server/error.h"
 #include "server/text.h"
 #include "storage/bufmgr.h"
@@ -125,8 +126,8 @@ utf8_datum(const char *text)
 static void
 form_writes(const EoOutboxWrites *w, Datum *values, bool *nulls)
 {
-	for (int c = EO_OUTBOX_WRITES; c <= EO_OUTBOX_REASON_ITEM; c++)
-		nulls[c - 1] = w->n == 0 || c >= EO_OUTBOX_REASON;
+	for (int c = EO_OUTBOX_WRITES; c <= EO_OUTBOX_BODY; c++)
+		nulls[c - 1] = w->n == 0;
 	if (w->n == 0)
 		return;
 	values[EO_OUTBOX_WRITES - 1] = Int32GetDatum(w->n);
@@ -162,6 +163,10 @@ form_row(Relation rel, const EoOutboxRow *row)
 	memcpy(life.data, row->life, sizeof(life.data));
 	values[EO_OUTBOX_LIFE - 1] = UUIDPGetDatum(&life);
 	values[EO_OUTBOX_PREFIX - 1] = CStringGetTextDatum(row->target.prefix);
+	values[EO_OUTBOX_TROUBLE - 1] = Int16GetDatum(EO_TROUBLE_NONE);
+	values[EO_OUTBOX_ATTEMPTS - 1] = Int32GetDatum(0);
+	nulls[EO_OUTBOX_FAILING_SINCE - 1] = nulls[EO_OUTBOX_REASON - 1] = true;
+	nulls[EO_OUTBOX_REASON_ITEM - 1] = true;
 	form_writes(&row->writes, values, nulls);
 	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
 }
@@ -302,24 +307,8 @@ eo_outbox_read_writes(const uint8 *digest, const char *token)
 	return text;
 }
 
-/* Is this note in the row already? */
-static bool
-is_noted(const EoOutboxScan *s, HeapTuple tuple, const char *reason, int item)
-{
-	bool		isnull;
-	Datum		noted = heap_getattr(tuple, EO_OUTBOX_REASON, RelationGetDescr(s->rel), &isnull);
-	int			noted_item = 0;
-
-	if (isnull || strcmp(TextDatumGetCString(noted), reason) != 0)
-		return false;
-	noted = heap_getattr(tuple, EO_OUTBOX_REASON_ITEM, RelationGetDescr(s->rel), &isnull);
-	if (!isnull)
-		noted_item = DatumGetInt32(noted);
-	return noted_item == item;
-}
-
 bool
-eo_outbox_note(const uint8 *digest, const char *token, const char *reason, int item)
+eo_outbox_note(const uint8 *digest, const char *token, const EoOutboxNote *note)
 {
 	EoOutboxScan scan;
 	HeapTuple	tuple;
@@ -328,17 +317,24 @@ eo_outbox_note(const uint8 *digest, const char *token, const char *reason, int i
 	bool		replace[EO_OUTBOX_COLUMNS] = {false};
 	bool		noted = false;
 
-	values[EO_OUTBOX_REASON - 1] = CStringGetTextDatum(reason);
-	values[EO_OUTBOX_REASON_ITEM - 1] = Int32GetDatum(item);
-	nulls[EO_OUTBOX_REASON_ITEM - 1] = item == 0;
-	replace[EO_OUTBOX_REASON - 1] = replace[EO_OUTBOX_REASON_ITEM - 1] = true;
+	values[EO_OUTBOX_TROUBLE - 1] = Int16GetDatum((int16) note->trouble);
+	values[EO_OUTBOX_ATTEMPTS - 1] = Int32GetDatum(note->attempts);
+	values[EO_OUTBOX_FAILING_SINCE - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[EO_OUTBOX_REASON - 1] = CStringGetTextDatum(note->reason);
+	values[EO_OUTBOX_REASON_ITEM - 1] = Int32GetDatum(note->item);
+	nulls[EO_OUTBOX_REASON_ITEM - 1] = note->item == 0;
+	for (int c = EO_OUTBOX_TROUBLE; c <= EO_OUTBOX_REASON_ITEM; c++)
+		replace[c - 1] = true;
 	eo_outbox_scan_begin(&scan, RowExclusiveLock, digest);
 	tuple = eo_outbox_scan_claim(&scan, token);
-	if (HeapTupleIsValid(tuple) && !is_noted(&scan, tuple, reason, item))
+	if (HeapTupleIsValid(tuple))
 	{
 		HeapTupleData locked = {.t_self = tuple->t_self,.t_tableOid = tuple->t_tableOid};
 		TM_FailureData failure;
 		Buffer		buffer;
+
+		replace[EO_OUTBOX_FAILING_SINCE - 1] =
+			heap_attisnull(tuple, EO_OUTBOX_FAILING_SINCE, RelationGetDescr(scan.rel));
 
 		/*
 		 * An operator may be giving it up.  The worker must not wait for
@@ -397,6 +393,49 @@ eo_outbox_read(const uint8 *digest, EoOutboxRow *row)
 		eo_outbox_scan_read(&scan, tuple, row);
 	eo_outbox_scan_end(&scan);
 	return HeapTupleIsValid(tuple);
+}
+
+/*
+ * A token can claim, and is shown to nobody.  So the id is a digest of it, and of the
+ * transaction: under one token two of them may have completed a key.
+ */
+void
+eo_outbox_id(const EoOutboxRow *row, pg_uuid_t *id)
+{
+	struct
+	{
+		char		header[VARHDRSZ];
+		uint8		token[EO_UUID_LEN];
+		uint8		xid[sizeof(uint64)];
+	}			name;
+	uint64		xid = pg_hton64(row->xid);
+	Datum		digest;
+
+	SET_VARSIZE(&name, sizeof(name));
+	(void) eo_hex_read_uuid(row->token, name.token);
+	memcpy(name.xid, &xid, sizeof(xid));
+	digest = DirectFunctionCall1(sha256_bytea, PointerGetDatum(&name));
+	memcpy(id->data, VARDATA_ANY(DatumGetByteaPP(digest)), UUID_LEN);
+}
+
+bool
+eo_outbox_read_by_id(const pg_uuid_t *id, EoOutboxRow *row)
+{
+	EoOutboxScan scan;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	eo_outbox_scan_begin(&scan, AccessShareLock, NULL);
+	while (!found && HeapTupleIsValid(tuple = eo_outbox_scan_next(&scan)))
+	{
+		pg_uuid_t	its;
+
+		eo_outbox_scan_read(&scan, tuple, row);
+		eo_outbox_id(row, &its);
+		found = memcmp(its.data, id->data, UUID_LEN) == 0;
+	}
+	eo_outbox_scan_end(&scan);
+	return found;
 }
 
 bool

@@ -25,6 +25,7 @@
 #include "server/error.h"
 #include "storage/block.h"
 #include "utils/timestamp.h"
+#include "utils/uuid.h"
 
 /*
  * The writes that are to be made together with the completion, in one transaction of
@@ -36,11 +37,30 @@ typedef struct EoOutboxWrites
 	int			n;				/* 0: there are none, and the rest is not set */
 	int64		number;
 	const char *items;			/* a line for each write: table and key */
-	bool		refused;		/* of a row that was read: eo_outbox_note()
-								 * has said why */
 	const char *text;			/* UTF-8, as DynamoDB takes it; of a row that
 								 * was read NULL, see eo_outbox_read_writes() */
 } EoOutboxWrites;
+
+/* The worker's opinion of a completion that it has failed to write. */
+typedef enum EoOutboxTrouble
+{
+	EO_TROUBLE_NONE,			/* it has not failed */
+	EO_TROUBLE_FAILS,			/* it may still be written */
+	EO_TROUBLE_LASTS,			/* so it may, but it has failed for minutes:
+								 * an operator may give it up */
+	EO_TROUBLE_REFUSED			/* it is not written before somebody removes
+								 * the cause; an operator may give it up */
+} EoOutboxTrouble;
+
+/* The note about it in its row. */
+typedef struct EoOutboxNote
+{
+	EoOutboxTrouble trouble;
+	int			attempts;
+	const char *reason;
+	int			item;			/* the write that was refused, from 1; 0: none
+								 * alone, or not known */
+} EoOutboxNote;
 
 /* A completion that its transaction decides on. */
 typedef struct EoOutboxRow
@@ -55,6 +75,8 @@ typedef struct EoOutboxRow
 								 * or is known to have committed */
 	TimestampTz created_at;		/* of a row that was read */
 	bool		given_up;		/* the same */
+	EoOutboxTrouble trouble;	/* the same, as it was noted last */
+	int			attempts;		/* the same */
 	BlockNumber block;			/* where in the table it is; the same */
 	int64		committed_us;	/* when it committed, monotonic; 0: not known */
 	EoOutboxWrites writes;
@@ -118,11 +140,16 @@ extern void eo_outbox_visit_writes(void (*visit) (const EoOutboxRow *row));
 extern char *eo_outbox_read_writes(const uint8 *digest, const char *token);
 
 /*
- * Note in the committed row of a claim why its writes are refused, and which of them is
- * (from 1; 0: not known).  Does nothing, and returns false, if that is there already, if
- * there is no row, or if another transaction is changing it.
+ * Note in the committed row of a claim that it has failed, and why.  Does nothing, and
+ * returns false, if there is no row, or if another transaction is changing it.
  */
-extern bool eo_outbox_note(const uint8 *digest, const char *token, const char *reason, int item);
+extern bool eo_outbox_note(const uint8 *digest, const char *token, const EoOutboxNote *note);
+
+/* Read the committed row with this id in exactonce_pending, as eo_outbox_read(). */
+extern bool eo_outbox_read_by_id(const pg_uuid_t *id, EoOutboxRow *row);
+
+/* That id: it tells nothing about the token. */
+extern void eo_outbox_id(const EoOutboxRow *row, pg_uuid_t *id);
 
 /*
  * Read the committed row of a key; pk and the items are palloc'd.  Returns false if there is

@@ -211,6 +211,8 @@ eo_outbox_scan_read(const EoOutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 	row->target.plain_http = DatumGetBool(values[EO_OUTBOX_PLAIN_HTTP - 1]);
 	memcpy(row->life, DatumGetUUIDP(values[EO_OUTBOX_LIFE - 1])->data, sizeof(row->life));
 	row->given_up = DatumGetBool(values[EO_OUTBOX_GIVEN_UP - 1]);
+	row->trouble = DatumGetInt16(values[EO_OUTBOX_TROUBLE - 1]);
+	row->attempts = DatumGetInt32(values[EO_OUTBOX_ATTEMPTS - 1]);
 	row->retention_s = DatumGetInt64(values[EO_OUTBOX_RETENTION - 1]);
 	row->xid = U64FromFullTransactionId(DatumGetFullTransactionId(values[EO_OUTBOX_XID - 1]));
 	row->created_at = DatumGetTimestampTz(values[EO_OUTBOX_CREATED - 1]);
@@ -237,7 +239,6 @@ read_writes(const EoOutboxScan *s, HeapTuple tuple, EoOutboxWrites *writes)
 	writes->n = DatumGetInt32(eo_outbox_scan_column(s, tuple, EO_OUTBOX_WRITES));
 	writes->number = DatumGetInt64(eo_outbox_scan_column(s, tuple, EO_OUTBOX_NUMBER));
 	writes->items = TextDatumGetCString(eo_outbox_scan_column(s, tuple, EO_OUTBOX_ITEMS));
-	writes->refused = !heap_attisnull(tuple, EO_OUTBOX_REASON, RelationGetDescr(s->rel));
 	writes->text = NULL;
 }
 

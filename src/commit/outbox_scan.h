@@ -40,11 +40,16 @@ typedef enum EoOutboxColumn
 	EO_OUTBOX_LIFE,
 	EO_OUTBOX_PREFIX,
 
-	/* NULL in a row without writes; the last two are NULL until a refusal. */
+	/* NULL in a row without writes. */
 	EO_OUTBOX_WRITES,
 	EO_OUTBOX_NUMBER,
 	EO_OUTBOX_ITEMS,
 	EO_OUTBOX_BODY,
+
+	/* The note of eo_outbox_note(); but for the first two NULL until then. */
+	EO_OUTBOX_TROUBLE,
+	EO_OUTBOX_ATTEMPTS,
+	EO_OUTBOX_FAILING_SINCE,
 	EO_OUTBOX_REASON,
 	EO_OUTBOX_REASON_ITEM,
 	EO_OUTBOX_COLUMNS = EO_OUTBOX_REASON_ITEM

@@ -81,6 +81,7 @@ static void take_contact(EoWorkerJob *job);
 static void start_over(EoWorkerJob *job);
 static void take_failure(EoWorkerJob *job, const EoError *error);
 static void put_off(EoWorkerJob *job, int64 pause_us);
+static void tell_unbuilt(Lane *lane);
 static void thin_out(Lane *lane);
 
 void
@@ -247,6 +248,7 @@ void
 eo_worker_jobs_run(void)
 {
 	eo_worker_targets_build();
+	tell_unbuilt(&jobs.lanes[EO_WORKER_WRITES]);
 	/* Lives first, then heartbeats of claims. */
 	for (int i = 0; i < EO_WORKER_LANES; i++)
 	{
@@ -574,6 +576,8 @@ take_failure(EoWorkerJob *job, const EoError *error)
 {
 	bool		failed_before = !job->contact && eo_worker_failure_exists(job->token);
 
+	if (job->kind->failed != NULL)
+		job->kind->failed(job, error);
 	eo_worker_target_failed(job->target, error, job->sent_us, failed_before);
 	eo_stats_add(job->target->store->stats, EO_COUNT_WORKER_RETRIES, 1);
 	eo_answer_free(job->answer);
@@ -586,6 +590,30 @@ put_off(EoWorkerJob *job, int64 pause_us)
 {
 	job->kind->put_off(job, pause_us);
 	eo_worker_job_end(job);
+}
+
+/* The stores of some targets could not be built: their jobs wait for that, and are told why. */
+static void
+tell_unbuilt(Lane *lane)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &lane->round)
+	{
+		EoWorkerTarget *t = target_of_turn(lane, iter.cur);
+		dlist_iter	waiting;
+
+		if (!t->unbuilt)
+			continue;
+		t->unbuilt = false;
+		dlist_foreach(waiting, &t->queues[lane->number].waiting)
+		{
+			EoWorkerJob *job = dlist_container(EoWorkerJob, node, waiting.cur);
+
+			if (job->kind->failed != NULL)
+				job->kind->failed(job, &t->build_error);
+		}
+	}
 }
 
 /* Put off the jobs of failing targets that they may not have any more. */

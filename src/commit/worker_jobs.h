@@ -47,6 +47,12 @@ typedef struct EoWorkerJobKind
 	bool		(*refused) (EoWorkerJob *job, const EoAnswer *answer);
 
 	/*
+	 * The call has failed, or there can be none because the store of the
+	 * target cannot be built.  For what is told of it; NULL: nothing is.
+	 */
+	void		(*failed) (EoWorkerJob *job, const EoError *error);
+
+	/*
 	 * Give the work back to its source, to be found there again after a
 	 * pause; the job ends.  0: it has not failed, but its target has no room.
 	 */

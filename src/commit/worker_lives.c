@@ -67,6 +67,7 @@ static struct
 	uint32		losses;			/* lives that were given up */
 	uint8		closing[EO_UUID_LEN];	/* the life that is being closed */
 	bool		close_sent;		/* its item may be closed in some place */
+	bool		has_evidence;	/* it has rows that were given up */
 }			own;
 
 static void read_history(void);
@@ -461,10 +462,10 @@ eo_worker_lives_hold(const EoTarget *target)
 /* ----- the end ----- */
 
 /*
- * May the life be closed in spite of this row?  Not if it is a row of that life, or one that it
+ * May the life end in spite of this row?  Not if it is a row of that life, or one that it
  * has inherited: an heir in whose data this life is not known must see it end, to
  * inherit what it had.  A row of a life that is not over is nothing to this one, as is one that
- * an operator gave up.
+ * an operator gave up.  But one of this life, that was given up, is evidence (own.has_evidence).
  */
 static bool
 may_close(const EoOutboxRow *row)
@@ -472,7 +473,10 @@ may_close(const EoOutboxRow *row)
 	EoLifeVerdict verdict;
 
 	if (memcmp(row->life, own.closing, EO_UUID_LEN) == 0)
-		return false;
+	{
+		own.has_evidence |= row->given_up;
+		return row->given_up;
+	}
 	eo_worker_heir_ask(&row->target, row->life, &verdict);
 	return row->given_up || verdict.relation == EO_LIFE_OTHER;
 }
@@ -566,11 +570,25 @@ eo_worker_lives_close(int64 deadline_us)
 		RESUME_INTERRUPTS();
 		return;
 	}
-	own.close_sent = false;
+	own.close_sent = own.has_evidence = false;
 	/* A transaction may have committed after the last look at the rows. */
 	if (has_rows(deadline_us))
 	{
 		eo_life_reopen(own.closing);
+		RESUME_INTERRUPTS();
+		return;
+	}
+
+	/*
+	 * A record of this life may stay COMMITTING for good, and to a copy in
+	 * whose data its commit is not, a closed life is over: the copy would give
+	 * the key to somebody else.  So it is given up instead.  The next life
+	 * retires it at once, and what an heir has inherited it does not pass on
+	 * to such a copy when it is closed.
+	 */
+	if (own.has_evidence)
+	{
+		eo_life_give_up(own.dboid, own.closing);
 		RESUME_INTERRUPTS();
 		return;
 	}

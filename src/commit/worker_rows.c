@@ -44,6 +44,7 @@
 #include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
 #include "commit/worker_lives.h"
+#include "commit/worker_notes.h"
 #include "commit/worker_rows.h"
 #include "commit/worker_targets.h"
 #include "commit/worker_writes.h"
@@ -54,6 +55,7 @@
 #include "dynamodb/token.h"
 #include "pgstat.h"
 #include "server/answer.h"
+#include "server/error.h"
 #include "server/guc.h"
 #include "server/stats.h"
 #include "server/store.h"
@@ -80,7 +82,7 @@
 /* A row whose record refused to be finished is tried again after this. */
 #define REFUSED_US INT64CONST(600000000)
 
-/* One whose writes were refused, after this. */
+/* One whose writes were refused, or whose answer was not understood, after this. */
 #define REFUSED_WRITES_US INT64CONST(60000000)
 
 /* A row of a life that is over is tried again after this if our lease is too old. */
@@ -140,6 +142,7 @@ static bool take(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off(EoWorkerJob *job, int64 pause_us);
 static bool abandon(EoWorkerJob *job);
 static bool refused(EoWorkerJob *job, const EoAnswer *answer);
+static void failed(EoWorkerJob *job, const EoError *error);
 static void forget_removed(void);
 static void scan(bool full);
 static bool take_row(const EoOutboxRow *row);
@@ -152,6 +155,7 @@ static const EoWorkerJobKind finish_kind = {
 	.prepare = prepare,
 	.take = take,
 	.refused = refused,
+	.failed = failed,
 	.put_off = put_off,
 	.abandon = abandon,
 	.lane = EO_WORKER_WRITES,
@@ -168,6 +172,7 @@ eo_worker_rows_init(MemoryContext context, Oid outbox)
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	rows.outbox = outbox;
 	eo_worker_writes_init(context);
+	eo_worker_notes_init(context);
 	dlist_init(&rows.done);
 	dlist_init(&rows.held);
 	rows.scan_wanted = true;
@@ -293,8 +298,10 @@ forget_removed(void)
 	hash_seq_init(&scan, rows.known);
 	while ((known = hash_seq_search(&scan)) != NULL)
 	{
-		if (known->again_us != 0 && known->scan != rows.scan)
-			hash_search(rows.known, known->token, HASH_REMOVE, NULL);
+		if (known->again_us == 0 || known->scan == rows.scan)
+			continue;
+		eo_worker_notes_forget(known->token);
+		hash_search(rows.known, known->token, HASH_REMOVE, NULL);
 	}
 }
 
@@ -400,14 +407,16 @@ refuse_row(const EoOutboxRow *row)
 {
 	KnownRow   *known = know(row);
 
-	known->again_us = eo_clock_monotonic_us() + REFUSED_US;
+	known->again_us = eo_clock_monotonic_us() + eo_guc_hurried_us(REFUSED_US);
 	known->failed_us = 0;
 	known->scan = rows.scan;
+	eo_worker_note(row, EO_TROUBLE_REFUSED, false,
+				   "No server of this database has or had its table: nothing is sent.", 0);
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
 			 errmsg("exactonce: a completion names the table \"%s\" at \"%s\", which no server of this database has or had",
 					row->target.table, row->target.url),
-			 errhint("Somebody has written to exactonce_internal.outbox. Look for who may, and remove the row with idem_resolve(pending => ...).")));
+			 errhint("Somebody has written to exactonce_internal.outbox. Look for who may, and remove the row with idem_give_up().")));
 }
 
 void
@@ -606,30 +615,27 @@ is_waived(const EoOutboxRow *row, const EoAnswer *answer)
 		r->state == EO_STATE_COMPLETED && strcmp(r->owner, row->token) == 0;
 }
 
-/*
- * Is the record gone because its retention is over?  A record that is COMMITTING is not
- * swept.  So it was finished with its writes, and only the row was not removed.
- */
-static bool
-is_swept(const EoOutboxRow *row, const EoAnswer *answer)
+/* Put off a row that waits for somebody to remove the cause. */
+static void
+put_off_refused(const char *token, int64 pause_us)
 {
-	if (row->writes.n == 0 || answer->outcome != EO_NOT_APPLIED || answer->exists ||
-		GetCurrentTimestamp() - row->created_at <= row->retention_s * USECS_PER_SEC)
-		return false;
-	ereport(LOG,
-			(errmsg("exactonce: a completion in table \"%s\" is removed: its record was finished, and its retention is over",
-					row->target.table)));
-	return true;
+	KnownRow   *known = hash_search(rows.known, token, HASH_FIND, NULL);
+
+	if (known == NULL)
+		return;
+	known->again_us = eo_clock_monotonic_us() + eo_guc_hurried_us(pause_us);
+	known->failed_us = 0;
 }
 
 static bool
 take(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoOutboxRow *row = job->data;
-	KnownRow   *known;
+	MemoryContext old;
+	char	   *why;
 
-	if (answer->outcome == EO_APPLIED || is_waived(row, answer) ||
-		is_swept(row, answer))
+	/* A row goes if its record shows its finish, and else by an operator only. */
+	if (answer->outcome == EO_APPLIED || is_waived(row, answer))
 	{
 		count(row, job->target->store->stats);
 		/* The reply to a transaction brings no record. */
@@ -646,39 +652,37 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 	 * same any more.  The worker cannot repair that, and keeps the row as
 	 * evidence.
 	 */
-	known = hash_search(rows.known, row->token, HASH_FIND, NULL);
-	if (known != NULL)
-	{
-		known->again_us = eo_clock_monotonic_us() + REFUSED_US;
-		known->failed_us = 0;
-	}
+	old = MemoryContextSwitchTo(job->context);
+	why = eo_worker_notes_describe(answer);
+	MemoryContextSwitchTo(old);
+	put_off_refused(row->token, REFUSED_US);
+	eo_worker_note(row, EO_TROUBLE_REFUSED, true, why, 0);
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
 			 errmsg("exactonce: a key of table \"%s\" cannot be marked completed, although its transaction committed",
 					row->target.table),
-			 answer->outcome == EO_NOT_APPLIED && answer->exists ?
-			 errdetail("Its record is %s, and not by that transaction.",
-					   eo_record_state_name(eo_store_record(answer)->state)) :
-			 errdetail("Its record is gone, or cannot be read."),
-			 errhint("It stays in exactonce_pending and is tried again every ten minutes. Look for whoever changed the record or the table.")));
+			 errdetail_internal("%s", why),
+			 errhint("It stays in exactonce_pending and is tried again every ten minutes. Look for whoever changed the record or the table, or give the completion up with idem_give_up().")));
 	return true;
 }
 
-/* DynamoDB refuses the writes of the row for good. */
+/* DynamoDB refuses the writes of the row, or says what is not understood. */
 static bool
 refused(EoWorkerJob *job, const EoAnswer *answer)
 {
-	KnownRow   *known;
-
 	if (!eo_worker_writes_refused(job, answer))
 		return false;
-	known = hash_search(rows.known, job->token, HASH_FIND, NULL);
-	if (known != NULL)
-	{
-		known->again_us = eo_clock_monotonic_us() + eo_guc_hurried_us(REFUSED_WRITES_US);
-		known->failed_us = 0;
-	}
+	put_off_refused(job->token, REFUSED_WRITES_US);
 	return true;
+}
+
+static void
+failed(EoWorkerJob *job, const EoError *error)
+{
+	MemoryContext old = MemoryContextSwitchTo(job->context);
+
+	eo_worker_note(job->data, EO_TROUBLE_FAILS, true, eo_error_reason(error), 0);
+	MemoryContextSwitchTo(old);
 }
 
 static void
@@ -703,12 +707,13 @@ abandon(EoWorkerJob *job)
 {
 	EoWorkerTarget *target = job->target;
 
+	eo_worker_note(job->data, EO_TROUBLE_REFUSED, false, "Its server was dropped.", 0);
 	if (!target->complained)
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),
 				 errmsg("exactonce: the server of %d unfinished completions does not exist any more",
 						target->jobs),
-				 errhint("Create it again, or settle the keys of table \"%s\" by hand.",
+				 errhint("Create it again, or give those of table \"%s\" up with idem_give_up(); see exactonce_pending.",
 						 target->target.table)));
 	target->complained = true;
 	return false;
@@ -739,7 +744,7 @@ eo_worker_rows_remove(void)
 	dlist_iter	iter;
 	dlist_mutable_iter removal;
 
-	if (dlist_is_empty(&rows.done) && !eo_worker_writes_any_notes())
+	if (dlist_is_empty(&rows.done) && !eo_worker_notes_any())
 		return;
 	StartTransactionCommand();
 	if (OidIsValid(eo_internal_look()))
@@ -747,7 +752,7 @@ eo_worker_rows_remove(void)
 		const EoOutboxRow **done = palloc((rows.ndone + 1) * sizeof(EoOutboxRow *));
 		int			n = 0;
 
-		eo_worker_writes_put_notes();
+		eo_worker_notes_put();
 		dlist_foreach(iter, &rows.done)
 			done[n++] = dlist_container(EoWorkerJob, node, iter.cur)->data;
 		eo_outbox_remove_rows(done, n);
@@ -766,6 +771,7 @@ eo_worker_rows_remove(void)
 
 		dlist_delete(&job->node);
 		hash_search(rows.known, row->token, HASH_REMOVE, NULL);
+		eo_worker_notes_forget(row->token);
 		eo_worker_job_end(job);
 	}
 	rows.ndone = 0;

@@ -148,6 +148,33 @@ delete_store(EoWorkerTarget *t)
 	t->store = NULL;
 }
 
+/*
+ * The current error says why a store could not be built.  Without memory for a copy of it only
+ * the log says it.
+ */
+static void
+note_build_error(EoWorkerTarget *t)
+{
+	memset(&t->build_error, 0, sizeof(t->build_error));
+	t->build_error.status = EO_NO_CREDENTIALS;
+	strlcpy(t->build_error.message, "The server's options or credentials are of no use: see the log",
+			sizeof(t->build_error.message));
+	PG_TRY();
+	{
+		ErrorData  *edata = CopyErrorData();
+
+		strlcpy(t->build_error.message, edata->message, sizeof(t->build_error.message));
+		FreeErrorData(edata);
+	}
+	PG_CATCH();
+	{
+		/* The caller flushes both. */
+	}
+	PG_END_TRY();
+	t->unbuilt = true;
+	eo_database_set_failure(MyDatabaseId, &t->build_error);
+}
+
 static void
 build_store(EoWorkerTarget *t)
 {
@@ -186,6 +213,7 @@ build_store(EoWorkerTarget *t)
 		/* For example, a user mapping has half of its credentials. */
 		MemoryContextSwitchTo(old);
 		EmitErrorReport();
+		note_build_error(t);
 		FlushErrorState();
 		AbortCurrentTransaction();
 		delete_store(t);

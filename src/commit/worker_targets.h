@@ -63,6 +63,8 @@ typedef struct EoWorkerTarget
 	bool		complained;		/* a WARNING was logged since the last answer */
 	int64		pause_until_us; /* no request before this; 0: no pause */
 	int64		build_pause_us; /* 0: the store could be built */
+	EoError		build_error;	/* why it could not */
+	bool		unbuilt;		/* and that is not told yet */
 	EoReadings	readings;		/* of a first contact that is under way */
 } EoWorkerTarget;
 

@@ -21,9 +21,10 @@
  * released.  Where these are enabled, or something is not known, a scan is made instead.
  *
  * What DynamoDB refuses for good is not a failure of the target: the request was answered.
- * The reason goes into the row, and the row is tried again now and then.  If no reasons of
- * its writes are told, an earlier request may have made them, and its reply was lost: then
- * the record is read before the refusal counts (answer.c).
+ * The reason goes into the row (worker_notes.c), and the row is tried again now and then.  An
+ * earlier request may have made the writes, and its reply was lost: so the record is read
+ * before a refusal counts (answer.c).  An answer that is not understood is no refusal, and
+ * no failure of the target either.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,13 +35,14 @@
 #include "commit/outbox.h"
 #include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
+#include "commit/worker_notes.h"
 #include "commit/worker_targets.h"
 #include "commit/worker_writes.h"
 #include "common/hashfn.h"
 #include "dynamodb/json.h"
 #include "dynamodb/record.h"
+#include "dynamodb/reply.h"
 #include "dynamodb/token.h"
-#include "lib/ilist.h"
 #include "nodes/pg_list.h"
 #include "server/answer.h"
 #include "server/error.h"
@@ -96,17 +98,6 @@ typedef struct Told
 	int64		committed_us;
 } Told;
 
-/* A reason that is to be noted in a row. */
-typedef struct Note
-{
-	slist_node	node;
-	uint8		digest[EO_DIGEST_LEN];
-	char		token[EO_TOKEN_LEN + 1];
-	char	   *table;			/* of the record */
-	char	   *reason;
-	int			item;
-} Note;
-
 static struct
 {
 	MemoryContext context;
@@ -122,7 +113,6 @@ static struct
 	bool		in_order;		/* but for those of which slots will tell */
 	bool		again;			/* the scan has met some that are not in order */
 	bool		no_memory;		/* or for which there was no memory */
-	slist_head	notes;
 }			writes;
 
 void
@@ -130,7 +120,6 @@ eo_worker_writes_init(MemoryContext context)
 {
 	writes.context = context;
 	writes.expected = true;
-	slist_init(&writes.notes);
 }
 
 void
@@ -502,106 +491,120 @@ eo_worker_writes_prepare(EoWorkerJob *job, EoStore *store, const EoWrite *w)
 
 /* ----- what is refused ----- */
 
-/* The first write that was refused, from 1, and why; 0: that is not told. */
+/* The first write that was refused, from 1, if that is told; 0: it is not. */
 static int
-refused_item(const EoAnswer *answer, const char **code)
+refused_item(const EoAnswer *answer, EoJsonValue **reason)
 {
-	EoJsonValue *reasons = answer->call.reasons;
+	const EoOutboxRow *row = ((const EoWorkerJob *) answer->user)->data;
+	size_t		n = eo_json_array_length(answer->reasons);
 
-	for (size_t i = 1; i < eo_json_array_length(reasons); i++)
+	for (size_t i = 0; i < n; i++)
 	{
+		EoJsonValue *r = eo_json_array_get(answer->reasons, i);
 		size_t		len;
-		const char *s = eo_json_string(eo_json_get(eo_json_array_get(reasons, i), "Code"), &len);
+		const char *code = eo_json_string(eo_json_get(r, "Code"), &len);
 
-		if (s == NULL || strcmp(s, "None") == 0)
+		if (code == NULL || strcmp(code, "None") == 0)
 			continue;
-		*code = s;
-		return (int) i;
+		*reason = r;
+		return n == (size_t) row->writes.n + 1 ? (int) i : 0;
 	}
 	return 0;
 }
 
-/* Is the failure about this very request, and would another one like it fail, too? */
+/*
+ * Is the failure about this very request, and would another one like it fail, too?  Not if
+ * an earlier attempt may still be applied: then the next answer tells.  A condition that was
+ * false is that of the record, which was read and admits the write.
+ */
 static bool
-is_for_good(const EoError *error)
+is_for_good(const EoAnswer *answer, const char *code)
 {
-	switch (error->status)
+	if (answer->call.in_doubt)
+		return false;
+	switch (answer->error.status)
 	{
 		case EO_CANCELLED:
+			return strcmp(code, "ConditionalCheckFailed") != 0;
 		case EO_TOO_LARGE:
 		case EO_NO_TABLE:
 		case EO_REFUSED:
 			return true;
 		case EO_DENIED:
 			/* Other errors are about who signs, and so about all requests. */
-			return strcmp(error->code, "AccessDeniedException") == 0;
+			return strcmp(code, "AccessDeniedException") == 0;
 		default:
 			return false;
 	}
 }
 
-/* The texts of the service may quote items; of these two errors they name tables and roles. */
-static char *
-describe(const EoError *error, const char *code)
+/* Does a text of the writes' have this for a value? */
+static bool
+is_value(const char *writes, const char *word)
 {
-	if (error->status == EO_NO_TABLE || error->status == EO_DENIED)
-		return eo_error_facts(error);
-	if (error->status == EO_TOO_LARGE)
-		return pstrdup("the request is too large");
-	return psprintf("%.*s", EO_CODE_LEN, code);
+	char	   *text = psprintf("\"S\":\"%s\"", word);
+	char	   *number = psprintf("\"N\":\"%s\"", word);
+	bool		found = strstr(writes, text) != NULL || strstr(writes, number) != NULL;
+
+	pfree(text);
+	pfree(number);
+	return found;
+}
+
+/*
+ * Leave out of a sentence of DynamoDB's what it quotes of the writes: each word that is a value,
+ * and what follows a colon, if that is one.  (It says "... converted to a numeric value: 1O0".)
+ */
+static void
+hide_values(char *sentence, const char *writes)
+{
+	static const char *const ends = " ,;:()[]{}'";
+
+	for (char *p = sentence; *p != '\0';)
+	{
+		size_t		len = strcspn(p, ends);
+		char	   *word = pnstrdup(p, len);
+
+		if (p > sentence + 1 && p[-1] == ' ' && p[-2] == ':' && is_value(writes, p))
+		{
+			memset(p, '.', strlen(p));
+			return;
+		}
+		if (len > 0 && is_value(writes, word))
+			memset(p, '.', len);
+		pfree(word);
+		p += len + (p[len] != '\0');
+	}
 }
 
 bool
 eo_worker_writes_refused(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoOutboxRow *row = job->data;
-	const char *code = answer->error.code;
-	MemoryContext old;
-	Note	   *note;
+	MemoryContext old = MemoryContextSwitchTo(job->context);
+	EoError		error = answer->error;
+	EoJsonValue *reason = NULL;
+	int			item = refused_item(answer, &reason);
+	bool		for_good;
+	bool		ours;
 
-	/* If the record cannot be read either, the target has failed. */
-	if (row->writes.n == 0 || answer->unexplained || !is_for_good(&answer->error))
-		return false;
-	old = MemoryContextSwitchTo(writes.context);
-	note = palloc0(sizeof(Note));
-	memcpy(note->digest, row->digest, sizeof(note->digest));
-	strlcpy(note->token, row->token, sizeof(note->token));
-	note->item = refused_item(answer, &code);
-	note->table = pstrdup(row->target.table);
-	note->reason = describe(&answer->error, code);
-	for (char *p = note->reason; *p != '\0'; p++)
+	if (reason != NULL)
+		eo_reply_read_reason(reason, &error);
+	for_good = is_for_good(answer, error.code);
+
+	/*
+	 * An answer that is not understood is one all the same: the target is
+	 * well.  If the record cannot be read either, it is not.
+	 */
+	ours = row->writes.n > 0 && !answer->unexplained &&
+		(for_good || error.status == EO_CANCELLED || error.puzzling);
+	if (ours)
 	{
-		if (*p < ' ' || *p > '~')
-			*p = '?';
+		error.puzzling |= !for_good && !answer->call.in_doubt;
+		hide_values(error.message, row->writes.text);
+		eo_worker_note(row, for_good ? EO_TROUBLE_REFUSED : EO_TROUBLE_FAILS, true,
+					   eo_error_reason(&error), item);
 	}
-	slist_push_head(&writes.notes, &note->node);
 	MemoryContextSwitchTo(old);
-	return true;
-}
-
-bool
-eo_worker_writes_any_notes(void)
-{
-	return !slist_is_empty(&writes.notes);
-}
-
-void
-eo_worker_writes_put_notes(void)
-{
-	while (!slist_is_empty(&writes.notes))
-	{
-		Note	   *note = slist_container(Note, node, slist_pop_head_node(&writes.notes));
-
-		if (eo_outbox_note(note->digest, note->token, note->reason, note->item))
-			ereport(WARNING,
-					(errcode(ERRCODE_WARNING),
-					 errmsg("exactonce: the writes of a key of table \"%s\" are refused, although its transaction committed",
-							note->table),
-					 note->item > 0 ? errdetail_internal("Write %d: %s.", note->item, note->reason) :
-					 errdetail_internal("%s", note->reason),
-					 errhint("They are tried again every minute; exactonce_pending shows the key. Remove the cause, or give them up with idem_resolve(key, 'completed').")));
-		pfree(note->table);
-		pfree(note->reason);
-		pfree(note);
-	}
+	return ours;
 }

@@ -73,8 +73,4 @@ extern EoAnswer *eo_worker_writes_prepare(EoWorkerJob *job, EoStore *store, cons
  */
 extern bool eo_worker_writes_refused(EoWorkerJob *job, const EoAnswer *answer);
 
-/* Are there notes for the outbox?  They are written in the current transaction. */
-extern bool eo_worker_writes_any_notes(void);
-extern void eo_worker_writes_put_notes(void);
-
 #endif							/* EO_COMMIT_WORKER_WRITES_H */

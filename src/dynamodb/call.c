@@ -385,6 +385,7 @@ take_reply(EoCall *call)
 
 	call->error.http_status = reply->http_status;
 	call->error.code[0] = '\0';
+	call->error.puzzling = false;
 	memcpy(call->error.message, reply->message, sizeof(call->error.message));
 	memcpy(call->error.request_id, reply->request_id, sizeof(call->error.request_id));
 	if (reply->status != EO_OK)
@@ -453,9 +454,7 @@ take_answer(EoCall *call, int64_t steady_us)
 	if (call->op == EO_TRANSACT && strcmp(call->error.code, "TransactionCanceledException") == 0)
 	{
 		call->reasons = eo_json_get(root, "CancellationReasons");
-		if (eo_json_array_length(call->reasons) != (size_t) call->nactions)
-			return take_unbelievable(call, "the reply does not say why the transaction was cancelled");
-		class = eo_reply_classify_reasons(call->reasons);
+		class = eo_reply_classify_reasons(call->reasons, (size_t) call->nactions);
 	}
 	refused = class.status == EO_CONDITION_FAILED;
 	if (class.status == EO_OK || refused)
@@ -475,6 +474,7 @@ take_answer(EoCall *call, int64_t steady_us)
 		return false;
 	}
 	call->error.status = class.status;
+	call->error.puzzling = class.puzzling;
 	if (class.status != EO_UNKNOWN || (reply->http_status < 500 && call->error.code[0] != '\0'))
 		note_answer(call);
 	if (class.status == EO_UNKNOWN)

@@ -95,9 +95,10 @@ struct EoCall
 
 	/*
 	 * For a transaction that was cancelled: the reasons, one for each action
-	 * and in the order of the actions.  If the condition of the first action
-	 * was false, the status is EO_CONDITION_FAILED, whatever the other
-	 * reasons are, and item is the item of that action.
+	 * and in the order of the actions, unless there are fewer.  If the
+	 * condition of the first action was false, the status is
+	 * EO_CONDITION_FAILED, whatever the other reasons are, and item is the
+	 * item of that action.
 	 */
 	EoJsonValue *reasons;
 

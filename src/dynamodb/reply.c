@@ -18,17 +18,18 @@
 #include "dynamodb/json.h"
 #include "dynamodb/status.h"
 
-/* The columns are those of EoReplyClass: status, retry, throttled, skewed. */
-static const EoReplyClass ok = {EO_OK, false, false, false};
-static const EoReplyClass condition_failed = {EO_CONDITION_FAILED, false, false, false};
-static const EoReplyClass cancelled = {EO_CANCELLED, false, false, false};
-static const EoReplyClass throttled = {EO_THROTTLED, true, true, false};
-static const EoReplyClass conflict = {EO_CONFLICT, true, false, false};
-static const EoReplyClass no_table = {EO_NO_TABLE, false, false, false};
-static const EoReplyClass denied = {EO_DENIED, false, false, false};
-static const EoReplyClass denied_for_time = {EO_DENIED, false, false, true};
-static const EoReplyClass refused = {EO_REFUSED, false, false, false};
-static const EoReplyClass unknown = {EO_UNKNOWN, true, false, false};
+/* The columns are those of EoReplyClass: status, retry, throttled, skewed, puzzling. */
+static const EoReplyClass ok = {EO_OK, false, false, false, false};
+static const EoReplyClass condition_failed = {EO_CONDITION_FAILED, false, false, false, false};
+static const EoReplyClass cancelled = {EO_CANCELLED, false, false, false, false};
+static const EoReplyClass throttled = {EO_THROTTLED, true, true, false, false};
+static const EoReplyClass conflict = {EO_CONFLICT, true, false, false, false};
+static const EoReplyClass no_table = {EO_NO_TABLE, false, false, false, false};
+static const EoReplyClass denied = {EO_DENIED, false, false, false, false};
+static const EoReplyClass denied_for_time = {EO_DENIED, false, false, true, false};
+static const EoReplyClass refused = {EO_REFUSED, false, false, false, false};
+static const EoReplyClass unknown = {EO_UNKNOWN, true, false, false, false};
+static const EoReplyClass puzzling = {EO_UNKNOWN, true, false, false, true};
 
 typedef struct Meaning
 {
@@ -76,6 +77,16 @@ static const Meaning passing_reasons[] = {
 	{"ProvisionedThroughputExceeded", &throttled},
 };
 
+/*
+ * Reasons for which an action is refused, and will be again.  Any other code, which a new
+ * version of the service may have, says nothing.
+ */
+static const Meaning lasting_reasons[] = {
+	{"ConditionalCheckFailed", &cancelled},
+	{"ItemCollectionSizeLimitExceeded", &cancelled},
+	{"ValidationError", &cancelled},
+};
+
 static const EoReplyClass *look_up(const Meaning *table, size_t n, const char *code);
 static void make_printable(char *text, char first);
 
@@ -109,25 +120,40 @@ eo_reply_is_expired(const char *code)
  * other reasons are.  Next come the reasons that will pass: then the transaction
  * is retried even if some other action is refused for good, because until the
  * first action has been looked at nobody knows whether its condition holds.
+ *
+ * It is refused for good only if each reason is known, and at least one is that of a
+ * refusal.  DynamoDB Local sends fewer reasons than there are actions if one of these is
+ * invalid; then it is not told which, and a condition that was false may be that of the
+ * first.  The caller reads the record in any case (server/answer.c).
  */
 EoReplyClass
-eo_reply_classify_reasons(EoJsonValue *reasons)
+eo_reply_classify_reasons(EoJsonValue *reasons, size_t nactions)
 {
-	for (size_t i = 0; i < eo_json_array_length(reasons); i++)
+	size_t		n = eo_json_array_length(reasons);
+	bool		understood = n <= nactions;
+	bool		refused_for_good = false;
+
+	for (size_t i = 0; i < n; i++)
 	{
 		size_t		len;
 		const char *code = eo_json_string(eo_json_get(eo_json_array_get(reasons, i), "Code"), &len);
 		const EoReplyClass *passing;
 
 		if (code == NULL)
+			understood = false;
+		if (code == NULL || strcmp(code, "None") == 0)
 			continue;
-		if (i == 0 && strcmp(code, "ConditionalCheckFailed") == 0)
+		if (i == 0 && n == nactions && strcmp(code, "ConditionalCheckFailed") == 0)
 			return condition_failed;
 		passing = LOOK_UP(passing_reasons, code);
 		if (passing != NULL)
 			return *passing;
+		if (LOOK_UP(lasting_reasons, code) != NULL)
+			refused_for_good = true;
+		else
+			understood = false;
 	}
-	return cancelled;
+	return understood && refused_for_good ? cancelled : puzzling;
 }
 
 static const EoReplyClass *
@@ -161,6 +187,21 @@ eo_reply_read_error(EoJsonValue *root, EoError *error)
 		snprintf(error->code, sizeof(error->code), "%s", hash != NULL ? hash + 1 : type);
 	}
 	snprintf(error->message, sizeof(error->message), "%s", text != NULL ? text : "");
+	make_printable(error->code, '!');
+	make_printable(error->message, ' ');
+}
+
+void
+eo_reply_read_reason(EoJsonValue *reason, EoError *error)
+{
+	size_t		len;
+	const char *code = eo_json_string(eo_json_get(reason, "Code"), &len);
+	const char *text = eo_json_string(eo_json_get(reason, "Message"), &len);
+
+	if (code != NULL)
+		snprintf(error->code, sizeof(error->code), "%s", code);
+	if (text != NULL)
+		snprintf(error->message, sizeof(error->message), "%s", text);
 	make_printable(error->code, '!');
 	make_printable(error->message, ' ');
 }

@@ -21,6 +21,7 @@ typedef struct EoReplyClass
 	bool		throttled;		/* back off longer before it */
 	bool		skewed;			/* the local clock may be wrong: see
 								 * eo_client_correct_clock() */
+	bool		puzzling;		/* it is not understood */
 } EoReplyClass;
 
 /* By HTTP status and error code ("" if the reply has none). */
@@ -29,13 +30,16 @@ extern EoReplyClass eo_reply_classify(int http_status, const char *code);
 /* Does the code say that temporary credentials have expired? */
 extern bool eo_reply_is_expired(const char *code);
 
-/* A cancelled transaction, by its CancellationReasons. */
-extern EoReplyClass eo_reply_classify_reasons(EoJsonValue *reasons);
+/* A cancelled transaction of so many actions, by its CancellationReasons. */
+extern EoReplyClass eo_reply_classify_reasons(EoJsonValue *reasons, size_t nactions);
 
 /*
  * Read the code and the text of a refusal into error->code and error->message:
  * cut to size, and every character that is not printable ASCII replaced.
  */
 extern void eo_reply_read_error(EoJsonValue *root, EoError *error);
+
+/* The same of one reason of a cancelled transaction; a text that is not there stays. */
+extern void eo_reply_read_reason(EoJsonValue *reason, EoError *error);
 
 #endif							/* EO_DYNAMODB_REPLY_H */

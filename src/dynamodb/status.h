@@ -93,6 +93,8 @@ typedef struct EoError
 	int			attempts;		/* requests that were made */
 	bool		own_credentials;	/* of the database server, and of no user
 									 * mapping */
+	bool		puzzling;		/* the service has answered, and what it says
+								 * is not understood */
 	char		code[EO_CODE_LEN];	/* the service's error code; "": none */
 	char		message[EO_MESSAGE_LEN];	/* the transport's or the
 											 * service's */

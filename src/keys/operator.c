@@ -9,12 +9,13 @@
  */
 #include "postgres.h"
 
-#include <ctype.h>
-
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "cluster/cache.h"
 #include "cluster/doubts.h"
+#include "cluster/databases.h"
 #include "cluster/kept.h"
+#include "cluster/life_watch.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
@@ -27,20 +28,31 @@
 #include "commit/xact.h"
 #include "compat.h"
 #include "dynamodb/client.h"
+#include "dynamodb/clock.h"
+#include "dynamodb/http.h"
+#include "dynamodb/layout.h"
 #include "dynamodb/origin.h"
 #include "dynamodb/record.h"
 #include "dynamodb/status.h"
 #include "dynamodb/token.h"
+#include "foreign/foreign.h"
 #include "keys/key.h"
 #include "keys/operator.h"
+#include "miscadmin.h"
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
+#include "utils/resowner.h"
+#include "utils/uuid.h"
 
 /* Races lost in a row before an operator is told that the key is contended. */
 #define MAX_RACES 5
+
+/* How long a row of a key that is to be forgotten is waited for, and between two looks. */
+#define ROW_WAIT_US INT64CONST(2000000)
+#define ROW_LOOK_US INT64CONST(20000)
 
 static bool overlay(const EoKey *k, bool exists, EoRecord *r);
 static bool forget_whatever(EoKey *k);
@@ -162,7 +174,32 @@ eo_operator_forget(EoStore *store, const char *key)
 	return forgotten;
 }
 
-/* Forget the record that is there.  Returns whether there was one. */
+/*
+ * A key whose record is forgotten while its row is still there could be claimed, and not be
+ * completed.  The row goes a moment after the record is COMPLETED, so it is waited for.  It was
+ * visible before that, so whoever has read the record COMPLETED finds it here, or it is gone.
+ * Returns the row that an operator has given up, if there is one: it goes with the record.
+ */
+static bool
+await_row(const EoKey *k, EoOutboxRow *row)
+{
+	int64		until_us = eo_clock_monotonic_us() + ROW_WAIT_US;
+
+	while (eo_outbox_read(k->digest, row))
+	{
+		if (row->given_up)
+			return true;
+		if (eo_clock_monotonic_us() >= until_us)
+			eo_error_raise_committing(k->key, k->store->server->name,
+									  "A transaction of this database has completed it, and that is not confirmed yet.",
+									  "See exactonce_pending. What can never be confirmed is given up with idem_give_up().");
+		eo_database_wake(MyDatabaseId);
+		eo_http_wait(eo_clock_monotonic_us() + ROW_LOOK_US, EO_WAIT_RAISE);
+	}
+	return false;
+}
+
+/* Forget the record that is there, and a row that was given up.  Returns whether there was one. */
 static bool
 forget_whatever(EoKey *k)
 {
@@ -170,14 +207,21 @@ forget_whatever(EoKey *k)
 	{
 		EoAnswer   *seen = eo_store_read(k->store, k->pk);
 		bool		exists = seen->exists;
+		EoOutboxRow row;
+		bool		given_up;
 		bool		done;
 
 		if (seen->outcome == EO_FAILED_CALL)
 			eo_error_raise(&seen->error, "forget", k->key, k->store->server->name);
+		if (exists && eo_store_record(seen)->state == EO_STATE_COMMITTING)
+			eo_error_raise_committing(k->key, k->store->server->name,
+									  "A transaction that completes it has announced its commit.",
+									  "Wait until that is settled; see exactonce_pending and exactonce_in_doubt.");
+		given_up = await_row(k, &row);
 		done = !exists || forget_seen(k, eo_store_record(seen));
 		eo_answer_free(seen);
 		if (done)
-			return exists;
+			return (given_up && eo_outbox_remove(row.digest, row.token)) || exists;
 	}
 	raise_contended(k);
 }
@@ -204,10 +248,6 @@ forget_seen(EoKey *k, const EoRecord *seen)
 	bool		applied;
 	const char *server = k->store->server->name;
 
-	if (seen->state == EO_STATE_COMMITTING)
-		eo_error_raise_committing(k->key, server,
-								  "A transaction that completes it has announced its commit.",
-								  "Wait until that is settled; see exactonce_pending and exactonce_in_doubt.");
 	eo_store_new_token(token);
 	w.owner = token;
 	w.seen = seen;
@@ -318,11 +358,15 @@ give_up(const EoOutboxRow *row, bool record_known)
 	return true;
 }
 
-/* Only writes that DynamoDB has refused are given up.  Others are about to be made. */
+/*
+ * Only writes that DynamoDB has refused are given up, or for which there was no other answer for
+ * minutes.  Others are about to be made.
+ */
 static void
 check_refused(const EoKey *k, const EoOutboxRow *row)
 {
-	if (row->writes.n == 0 || row->writes.refused || row->given_up)
+	if (row->writes.n == 0 || row->trouble == EO_TROUBLE_LASTS ||
+		row->trouble == EO_TROUBLE_REFUSED || row->given_up)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -353,21 +397,22 @@ log_unwritten(const EoOutboxRow *row)
 }
 
 /*
- * The record is COMPLETED without its writes: so are they given up here.  A row for another
- * address is left to the worker, whom the record at that one tells.
+ * The record is COMPLETED by an operator, so its row (NULL: there is none) has nothing left to
+ * tell.  If it has writes these are given up.  A row for another address is left to the worker,
+ * whom the record at that one tells.
  */
 static void
-waive(const EoKey *k, const EoRecord *r, const EoOutboxRow *row)
+remove_resolved(const EoKey *k, const EoRecord *r, const EoOutboxRow *row)
 {
-	if (row == NULL || strcmp(row->token, r->owner) != 0)
+	if (row != NULL && strcmp(row->token, r->owner) == 0)
 	{
+		if (eo_outbox_remove(k->digest, row->token))
+			log_unwritten(row);
+	}
+	else if (r->writes > 0)
 		ereport(LOG,
 				(errmsg("exactonce: %lld writes of key \"%s\" on server \"%s\" are not known here, and are not made",
 						(long long) r->writes, eo_text_key_shown(k->key), k->store->server->name)));
-		return;
-	}
-	(void) eo_outbox_remove(k->digest, row->token);
-	log_unwritten(row);
 }
 
 bool
@@ -452,8 +497,8 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 		ereport(LOG,
 				(errmsg("exactonce: key \"%s\" on server \"%s\" was resolved as %s by an operator",
 						eo_text_key_shown(key), store->server->name, completed ? "completed" : "failed")));
-		if (verb == EO_WAIVE)
-			waive(k, r, has_row ? &pending : NULL);
+		if (completed)
+			remove_resolved(k, r, has_row ? &pending : NULL);
 		eo_doubt_end(&k->target, k->pk, r->owner);
 	}
 	eo_answer_free(written);
@@ -461,66 +506,176 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 	return resolved;
 }
 
-/* Read an id of exactonce_pending, which is a digest.  Raises 22023. */
-static void
-read_id(const char *id, uint8 *digest)
+/* ----- to give a completion up ----- */
+
+/* The record of a row that is to be given up. */
+typedef enum Finding
 {
-	bool		ok = strlen(id) == 2 * EO_DIGEST_LEN;
+	FOUND_FINISHED,				/* COMPLETED by the row's transaction */
+	FOUND_SEALED,				/* the row's transaction has sealed it */
+	FOUND_OTHER,				/* it shows neither, or is not there: the row is
+								 * of no use any more */
+	FOUND_NO_TABLE,				/* it is gone with its table */
+	FOUND_UNREACHABLE			/* it could not be read */
+} Finding;
 
-	for (int i = 0; ok && i < EO_DIGEST_LEN; i++)
-	{
-		char		byte[3] = {id[2 * i], id[2 * i + 1], '\0'};
-		char	   *end;
+static Finding
+finding_of(const EoAnswer *answer, const EoOutboxRow *row)
+{
+	const EoRecord *r = eo_store_record(answer);
 
-		digest[i] = (uint8) strtoul(byte, &end, 16);
-		ok = *end == '\0' && isxdigit((unsigned char) byte[0]);
-	}
-	if (!ok)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"%s\" does not name a row of exactonce_pending", id),
-				 errhint("Take it from the column id of that view.")));
+	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
+		return answer->error.status == EO_NO_TABLE ? FOUND_NO_TABLE : FOUND_UNREACHABLE;
+	if (answer->outcome == EO_FAILED_CALL || !answer->exists || r->owner == NULL ||
+		strcmp(r->owner, row->token) != 0)
+		return FOUND_OTHER;
+	if (r->state == EO_STATE_COMPLETED)
+		return FOUND_FINISHED;
+	return r->state == EO_STATE_COMMITTING ? FOUND_SEALED : FOUND_OTHER;
 }
 
-bool
-eo_operator_give_up(const char *id)
+/* The key of a row as the functions take it. */
+static const char *
+key_of(const EoOutboxRow *row)
 {
-	EoOutboxRow row;
-	uint8		digest[EO_DIGEST_LEN];
-	EoStore    *store;
-	EoAnswer   *answer;
-	const EoRecord *r;
-	bool		known;
-	bool		finished;
+	const EoLayout *layout = eo_layout_find(row->target.layout);
+	const char *beginnings[] = {layout != NULL ? layout->item_prefix : "", row->target.prefix};
+	const char *key = row->pk;
+	bool		exact;
 
-	read_id(id, digest);
-	if (!eo_outbox_read(digest, &row) || row.given_up)
-		return false;
-	eo_options_check_usage(row.target.serverid);
+	for (int i = 0; i < (int) lengthof(beginnings); i++)
+	{
+		if (strncmp(key, beginnings[i], strlen(beginnings[i])) == 0)
+			key += strlen(beginnings[i]);
+	}
+	return eo_text_from_utf8_or_escape(key, &exact);
+}
+
+/* Read the record of a row, if there is a server for it.  *why says why it could not be read. */
+static Finding
+look_at_record(const EoOutboxRow *row, char **why)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	EoStore    *volatile store = NULL;
+	EoAnswer   *answer;
+	Finding		finding;
 
 	/*
 	 * A row that no server can have made leads nowhere: no request is sent
 	 * for it.
 	 */
-	store = eo_known_target_exists(&row.target) ? eo_target_store(&row.target) : NULL;
+	*why = pstrdup("Its server does not exist.");
+	if (!eo_known_target_exists(&row->target))
+		return FOUND_UNREACHABLE;
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		store = eo_target_store(&row->target);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *edata;
+
+		/* Options or credentials are of no use.  Any other error is the caller's. */
+		eo_error_roll_back(context);
+		edata = CopyErrorData();
+		FlushErrorState();
+		if (ERRCODE_TO_CATEGORY(edata->sqlerrcode) != ERRCODE_FDW_ERROR &&
+			edata->sqlerrcode != ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION &&
+			edata->sqlerrcode != ERRCODE_INVALID_PARAMETER_VALUE)
+			ReThrowError(edata);
+		*why = psprintf("%s.", edata->message);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
 	if (store == NULL)
-		return give_up(&row, false);
-	answer = eo_store_read(store, row.pk);
-	/* If there is no table, or no right to it, the operator decides. */
-	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_NO_TABLE &&
-		answer->error.status != EO_DENIED && answer->error.status != EO_NO_CREDENTIALS)
-		eo_error_raise(&answer->error, "give up", row.pk, store->server->name);
-	r = eo_store_record(answer);
-	if (answer->outcome == EO_READ && answer->exists && r->state == EO_STATE_COMMITTING &&
-		strcmp(r->owner, row.token) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the completion in table \"%s\" can still be written", row.target.table),
-				 errdetail("Its record is COMMITTING, by the transaction that committed."),
-				 row.writes.refused ? errhint("Its writes are refused: idem_resolve(key, 'completed') gives them up.") :
-				 errhint("Leave it to the worker; idem_check() says what keeps it from doing so.")));
-	known = answer->outcome == EO_READ;
-	finished = known && answer->exists && is_finished(r, &row);
+		return FOUND_UNREACHABLE;
+	answer = eo_store_read(store, row->pk);
+	finding = finding_of(answer, row);
+	if (answer->outcome == EO_FAILED_CALL)
+		*why = eo_error_reason(&answer->error);
 	eo_answer_free(answer);
-	return finished ? eo_outbox_remove(row.digest, row.token) : give_up(&row, known);
+	return finding;
+}
+
+/*
+ * May the row be given up?  Not if the worker may still finish it: it has not failed on it, or
+ * for less than minutes.  A row that it does not touch, because the life under which it
+ * committed is not over here, has its time only while its record is sealed.
+ */
+static void
+check_hopeless(const EoOutboxRow *row, Finding finding, const char *key, const char *why)
+{
+	EoLifeWatch watch;
+	bool		elsewhere = eo_life_watch_find(&row->target, row->life, &watch) &&
+	watch != EO_WATCH_OVER;
+	bool		server_is_gone = GetForeignServerExtended(row->target.serverid,
+														  FSV_MISSING_OK) == NULL;
+
+	if (finding == FOUND_FINISHED || finding == FOUND_OTHER || finding == FOUND_NO_TABLE ||
+		row->trouble == EO_TROUBLE_LASTS || row->trouble == EO_TROUBLE_REFUSED)
+		return;
+	if (finding == FOUND_UNREACHABLE && (elsewhere || server_is_gone))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the completion of key \"%s\" in table \"%s\" can still be written",
+					eo_text_key_shown(key), row->target.table),
+			 finding == FOUND_SEALED ?
+			 errdetail("Its record is COMMITTING, by the transaction that committed.") :
+			 errdetail_internal("%s", why),
+			 elsewhere ? errhint("The life under which it committed is not over: see exactonce_lives and idem_take_over().") :
+			 row->trouble == EO_TROUBLE_NONE ?
+			 errhint("Leave it to the worker; idem_check() says what keeps it from doing so.") :
+			 errhint("The worker tries it again, and has failed for less than three minutes.")));
+}
+
+/* Tell the operator what was given up, and what others see from now on. */
+static void
+tell_given_up(const EoOutboxRow *row, Finding finding, const char *key, const char *why)
+{
+	if (finding == FOUND_FINISHED)
+		ereport(NOTICE,
+				(errmsg("key \"%s\" in table \"%s\" is COMPLETED: its completion was removed from exactonce_pending, and nothing is given up",
+						eo_text_key_shown(key), row->target.table)));
+	else
+		ereport(NOTICE,
+				(errmsg("the completion of key \"%s\" in table \"%s\" was given up",
+						eo_text_key_shown(key), row->target.table),
+				 row->writes.n > 0 ?
+				 errdetail("%d writes are not made, unless a request for them is still under way; the server's log names their items.",
+						   row->writes.n) : 0,
+				 finding == FOUND_SEALED ?
+				 errhint("Its record stays COMMITTING, and others wait for it: end that with idem_resolve(key, 'completed').") :
+				 finding == FOUND_OTHER ?
+				 errhint("Its record is left as it is.") :
+				 errhint("Its record could not be read (%s). If it can be again and is COMMITTING, others wait for it: end that with idem_resolve(key, 'completed').",
+						 why)));
+}
+
+bool
+eo_operator_give_up(const pg_uuid_t *id)
+{
+	EoOutboxRow row;
+	Finding		finding;
+	char	   *why;
+	const char *key;
+	bool		taken;
+
+	if (!eo_outbox_read_by_id(id, &row) || row.given_up)
+		return false;
+	eo_options_check_usage(row.target.serverid);
+	key = key_of(&row);
+	finding = look_at_record(&row, &why);
+	check_hopeless(&row, finding, key, why);
+	/* A record that may still be sealed needs the row as evidence of the commit. */
+	taken = finding == FOUND_FINISHED ? eo_outbox_remove(row.digest, row.token) :
+		give_up(&row, finding == FOUND_OTHER);
+	if (taken)
+		tell_given_up(&row, finding, key, why);
+	return taken;
 }

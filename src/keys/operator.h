@@ -16,6 +16,7 @@
 #include "dynamodb/record.h"
 #include "keys/key.h"
 #include "server/store.h"
+#include "utils/uuid.h"
 
 /*
  * Read a key as the current transaction sees it: what it has completed, failed or
@@ -25,9 +26,10 @@
 extern bool eo_operator_get(EoStore *store, const char *key, EoRecord *record);
 
 /*
- * Make a key claimable again, with no runs counted.  Takes effect at once.  Returns
- * false if there is no record, or if it has changed too often meanwhile.  Raises
- * ID001 if the record is COMMITTING.
+ * Make a key claimable again, with no runs counted.  Takes effect at once, but for the removal
+ * of a row that was given up.  Returns false if there is neither a record nor such a row.
+ * Raises ID001 if the record is COMMITTING, or if a completion of the key is pending and not
+ * confirmed within two seconds; then nothing has changed.
  */
 extern bool eo_operator_forget(EoStore *store, const char *key);
 
@@ -43,11 +45,11 @@ extern bool eo_operator_forget(EoStore *store, const char *key);
 extern bool eo_operator_resolve(EoKey *k, bool completed, const char *origin);
 
 /*
- * Give up a completion that has committed and can never be written: its record or
- * table is gone, the record is another run's, or no server has the table any more.
- * id is that of exactonce_pending.  Returns false if there is no such row.  Raises
- * 22023 if id is none, and 55000 if the completion can still be written.
+ * Give up a completion that has committed and is never written, or not for minutes: its
+ * record or table is gone, the record is another run's, no server has the table any more, or
+ * the worker has failed on it for minutes.  id is that of exactonce_pending.  Returns false
+ * if there is no such row.  Raises 55000 if the worker may still write it.
  */
-extern bool eo_operator_give_up(const char *id);
+extern bool eo_operator_give_up(const pg_uuid_t *id);
 
 #endif							/* EO_KEYS_OPERATOR_H */

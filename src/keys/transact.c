@@ -25,7 +25,8 @@
  * - If the record refuses, it says what the key is.  Whether a write of the caller's
  *	 would be refused, too, does not matter then: the writes of a duplicate usually
  *	 are.
- * - If only writes of the caller's are refused, that is an error, and nothing was
+ * - If only writes of the caller's are refused, and the record, which is read then
+ *	 (answer.c), is as it was, that is an error, and nothing was
  *	 written.  But an earlier copy of the request may have been applied, or may still
  *	 arrive when their conditions are true.  In that case the record is buried
  *	 before the error is raised, which also shows whether the copy was applied
@@ -502,7 +503,8 @@ reason_code(EoJsonValue *reason)
 static char *
 describe_reasons(const EoAnswer *answer, const EoTransactItems *actions)
 {
-	EoJsonValue *reasons = answer->call.reasons;
+	EoJsonValue *reasons = answer->reasons;
+	bool		in_place = eo_json_array_length(reasons) == (size_t) actions->n + 1;
 	StringInfoData s;
 	int			told = 0;
 	int			more = 0;
@@ -517,6 +519,8 @@ describe_reasons(const EoAnswer *answer, const EoTransactItems *actions)
 			continue;
 		if (told++ >= MAX_TOLD)
 			more++;
+		else if (!in_place)
+			appendStringInfo(&s, "One of the writes, or the key's record: %s. ", code);
 		else if (action == NULL)
 			appendStringInfo(&s, "The key's record: %s. ", code);
 		else

@@ -18,11 +18,13 @@
  *	 action is not: its refusals are never explained by a later read, so no item
  *	 means no action.  For that an engine must return items with refusals, as
  *	 DynamoDB has since June 2023.
- * - A transaction is refused as a whole, because one of its tables is gone, say.
- *	 That tells nothing about the record, so if the caller sends such a
- *	 transaction again and again (reads_refusal), it is read, too.  If the record
- *	 admits the write, the transaction has failed; if not, the record tells what
- *	 became of it, as after a refusal.
+ * - A transaction is refused by another action than the record's, or its reasons are
+ *	 not understood.  An earlier request may have been applied all the same, and what
+ *	 the service says of its other actions is no word about the record.  So it is read,
+ *	 too.  If the record admits the write, the transaction has failed; if not, the
+ *	 record tells what became of it, as after a refusal.
+ * - A transaction is refused as a whole, because one of its tables is gone, say.  If
+ *	 the caller sends it again and again (reads_refusal), the same is done.
  * - Everything else is EO_UNKNOWN.
  *
  *-------------------------------------------------------------------------
@@ -70,7 +72,7 @@ eo_answer_create(const EoItemKind *kind, EoStore *store, const char *pk, EoOpera
 	answer->pk = MemoryContextStrdup(context, pk);
 	init_call(answer, op);
 	callback->func = free_call;
-	callback->arg = &answer->call;
+	callback->arg = answer;
 	MemoryContextRegisterResetCallback(context, callback);
 	return answer;
 }
@@ -87,7 +89,10 @@ eo_answer_create_read(const EoItemKind *kind, EoStore *store, const char *pk)
 static void
 free_call(void *arg)
 {
-	eo_call_free(arg);
+	EoAnswer   *answer = arg;
+
+	eo_call_free(&answer->call);
+	eo_json_free(answer->cancellation);
 }
 
 static void
@@ -183,6 +188,10 @@ eo_answer_take(EoAnswer *answer, EoWindow *window, int64 deadline_us)
 		return true;
 	}
 	answer->doubted = answer->call.in_doubt;
+	/* The caller tells the reasons. */
+	answer->reasons = answer->call.reasons;
+	answer->cancellation = answer->call.reply;
+	answer->call.reply = NULL;
 	eo_call_free(&answer->call);
 	init_call(answer, EO_GET_ITEM);
 	answer->kind->put_read(answer->store, &answer->call.body, answer->pk);
@@ -305,7 +314,12 @@ settle(EoAnswer *answer)
 			answer->read_again = answer->reads_refusal;
 			answer->outcome = EO_FAILED_CALL;
 			break;
+		case EO_CANCELLED:
+			answer->read_again = true;
+			answer->outcome = EO_FAILED_CALL;
+			break;
 		default:
+			answer->read_again = call->error.puzzling;
 			answer->outcome = EO_FAILED_CALL;
 			break;
 	}
@@ -352,6 +366,7 @@ settle_second_look(EoAnswer *answer)
 	bool		as_a_whole = answer->error.status != EO_CONDITION_FAILED;
 
 	answer->read_again = false;
+	call->in_doubt = answer->doubted;
 	if (call->error.status != EO_OK)
 	{
 		/* The write was refused, but by which item is not known. */
@@ -362,12 +377,11 @@ settle_second_look(EoAnswer *answer)
 		answer->outcome = EO_FAILED_CALL;
 		return;
 	}
-	call->in_doubt = answer->doubted;
-	if (as_a_whole && call->item != NULL && answer->readable &&
-		answer->kind->admits(answer->item, answer->written))
+	if (as_a_whole && (call->item == NULL || answer->readable) &&
+		answer->kind->admits(call->item != NULL ? answer->item : NULL, answer->written))
 	{
 		/* Then what was refused are the other writes. */
-		answer->exists = true;
+		answer->exists = call->item != NULL;
 		return;
 	}
 	call->error.status = answer->error.status = EO_CONDITION_FAILED;

@@ -53,8 +53,8 @@ typedef struct EoItemKind
 	bool		(*shows) (const void *item, const void *written);
 
 	/*
-	 * Would the item admit the write described by written?  For answers with
-	 * reads_refusal only.
+	 * Would the item (NULL: there is none) admit the write described by
+	 * written?  For transactions only.
 	 */
 	bool		(*admits) (const void *item, const void *written);
 
@@ -80,7 +80,9 @@ typedef struct EoAnswer
 	bool		replayed;		/* EO_APPLIED, but by an earlier call under
 								 * the same token */
 	EoError		error;
-	EoCall		call;			/* the last request: in_doubt, reasons, ... */
+	EoJsonValue *reasons;		/* of a transaction that was cancelled, see
+								 * EoCall */
+	EoCall		call;			/* the last request: in_doubt, ... */
 	void	   *user;			/* for the caller */
 
 	/* For the file that owns the kind. */
@@ -94,8 +96,8 @@ typedef struct EoAnswer
 								 * NULL: it has its own */
 	bool		is_probe;		/* a write that is never applied: its reply
 								 * shows nothing, and needs no second look */
-	bool		reads_refusal;	/* a transaction that is refused as a whole is
-								 * followed by the second look, too */
+	bool		reads_refusal;	/* whatever refuses a transaction as a whole,
+								 * the second look follows */
 	bool		unexplained;	/* EO_FAILED_CALL, and that look has failed:
 								 * error is the one of the read */
 
@@ -104,6 +106,7 @@ typedef struct EoAnswer
 	bool		readable;		/* read() succeeded for the last reply's item */
 	bool		read_again;		/* the second look is due, or under way */
 	bool		doubted;		/* in_doubt of the write, during that look */
+	EoJson	   *cancellation;	/* the reply that reasons points into */
 } EoAnswer;
 
 /*

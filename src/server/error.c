@@ -134,6 +134,8 @@ eo_error_facts(const EoError *error)
 						 error->status == EO_NO_CLOCK || error->status == EO_NO_CREDENTIALS ||
 						 error->status == EO_CREDENTIALS_AWAY || error->status == EO_NOT_ASKED ?
 						 "" : "Last answer: ", error->message);
+	if (error->puzzling)
+		appendStringInfoString(&s, " This is not understood.");
 	if (error->request_id[0] != '\0')
 		appendStringInfo(&s, " Request id %s.", error->request_id);
 	if (error->attempts > 1)
@@ -142,6 +144,18 @@ eo_error_facts(const EoError *error)
 	if (!pg_verifymbstr(s.data, s.len, true))
 		resetStringInfo(&s);
 	return s.data;
+}
+
+char *
+eo_error_reason(const EoError *error)
+{
+	EoError		lasting = *error;
+	char	   *facts;
+
+	lasting.request_id[0] = '\0';
+	lasting.attempts = 0;
+	facts = eo_error_facts(&lasting);
+	return facts[0] != '\0' ? facts : psprintf("%s.", reports[error->status].summary);
 }
 
 const char *

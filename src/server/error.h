@@ -111,6 +111,9 @@ extern bool eo_error_try_input(Datum (*convert) (Datum), Datum input, Datum *out
 /* The facts of an EoError in one line, for logs, views and details; palloc'd. */
 extern char *eo_error_facts(const EoError *error);
 
+/* The same without what differs from one request to the next, and never empty. */
+extern char *eo_error_reason(const EoError *error);
+
 /* The hint for this error; NULL: none. */
 extern const char *eo_error_hint(const EoError *error);
 

@@ -74,7 +74,7 @@ static EoStatus read_record(const EoStore *store, EoJsonValue *json, void *item)
 static const char *new_state_of_record(const EoStore *store, EoJsonValue *json);
 static const char *pk_of_record(const EoStore *store, EoJsonValue *json);
 static bool shows_record(const void *item, const void *written);
-static bool admits_finish(const void *item, const void *written);
+static bool admits_transaction(const void *item, const void *written);
 static void put_read_record(const EoStore *store, EoBuf *body, const char *pk);
 
 EoStore *
@@ -337,6 +337,11 @@ typedef struct Written
 	const char *origin;
 	int64		lease_ms;
 	int64		writes;
+	bool		replaces;		/* the record with this owner and fence, as it
+								 * was at seen_ms */
+	const char *seen_owner;
+	int64		seen_fence;
+	int64		seen_ms;
 } Written;
 
 const EoItemKind eo_store_record_kind = {
@@ -348,7 +353,7 @@ const EoItemKind eo_store_record_kind = {
 	.new_state = new_state_of_record,
 	.pk_of = pk_of_record,
 	.shows = shows_record,
-	.admits = admits_finish,
+	.admits = admits_transaction,
 	.put_read = put_read_record,
 };
 
@@ -363,6 +368,14 @@ create_write(EoStore *store, const char *pk, EoOperation op, EoVerb verb, const 
 	written->origin = MemoryContextStrdup(answer->context, w->origin != NULL ? w->origin : "");
 	written->lease_ms = w->lease_ms;
 	written->writes = w->writes;
+	if (w->seen != NULL)
+	{
+		written->replaces = true;
+		written->seen_owner = MemoryContextStrdup(answer->context,
+												  w->seen->owner != NULL ? w->seen->owner : "");
+		written->seen_fence = w->seen->fence;
+		written->seen_ms = w->seen->updated_ms;
+	}
 	answer->is_probe = verb == EO_PROBE;
 	answer->call.dated = eo_record_is_dated(verb);
 	return answer;
@@ -475,13 +488,21 @@ shows_record(const void *item, const void *written)
 	return (w->verb != EO_EXTEND && w->verb != EO_RESUME) || r->lease_ms >= w->lease_ms;
 }
 
-/* Is the record still the one that the finish of a sealed key is about? */
+/*
+ * Is the record still the one that the finish of a sealed key is about, or as it was when a
+ * transaction (keys/transact.c) was to replace it, or still absent?
+ */
 static bool
-admits_finish(const void *item, const void *written)
+admits_transaction(const void *item, const void *written)
 {
 	const EoRecord *r = item;
 	const Written *w = written;
 
+	if (r == NULL)
+		return w->verb == EO_COMPLETE_NEW;
+	if (w->verb != EO_FINISH)
+		return w->replaces && r->fence == w->seen_fence && r->updated_ms == w->seen_ms &&
+			strcmp(r->owner != NULL ? r->owner : "", w->seen_owner) == 0;
 	return r->state == EO_STATE_COMMITTING && r->owner != NULL && strcmp(r->owner, w->owner) == 0 &&
 		r->writes == w->writes;
 }

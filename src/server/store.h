@@ -119,7 +119,7 @@ extern EoAnswer *eo_store_prepare_write_in(EoStore *store, EoBundle *bundle, con
  * The write as the first of a transaction, before nwrites others in DynamoDB's
  * own JSON.  request_token is a UUID for this very body: the service refuses
  * another body under the same token.  EO_FAILED_CALL with EO_CANCELLED: one of
- * the others was refused, and call.reasons says which.  An answer that is
+ * the others was refused, and reasons says which.  An answer that is
  * EO_APPLIED by the reply itself has no record.
  */
 extern EoAnswer *eo_store_prepare_transaction(EoStore *store, const char *pk, EoVerb verb,

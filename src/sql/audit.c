@@ -12,7 +12,6 @@
 #include "commit/audit.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
-#include "dynamodb/hex.h"
 #include "dynamodb/origin.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -76,12 +75,12 @@ static const struct
 	[EO_FOUND_NO_RECORD] = {
 		"no record",
 		"The transaction that completed the key is committed in this data, and its record is gone: the key can be claimed again.",
-		"Look for whoever removed the record, have the key completed again, and give up this completion with idem_resolve(pending => ...)."
+		"Look for whoever removed the record, have the key completed again, and give up this completion with idem_give_up(pending)."
 	},
 	[EO_FOUND_TWICE] = {
 		"settled twice",
 		"The transaction that completed the key is committed in this data, and somebody else has settled the key: another heir, or another program.",
-		"The work may have been done twice, or be done again. Compare both, and give up this completion with idem_resolve(pending => ...)."
+		"The work may have been done twice, or be done again. Compare both, and give up this completion with idem_give_up(pending)."
 	},
 	[EO_FOUND_UNJUDGED] = {
 		"not judged",
@@ -110,15 +109,6 @@ put_origin(EoRow *row, const EoOrigin *origin)
 	EO_ROW_PUT(row, origin == NULL || origin->timeline == 0, LSNGetDatum(origin->lsn));
 }
 
-static char *
-name_row(const uint8 *digest)
-{
-	char	   *id = palloc(2 * EO_DIGEST_LEN + 1);
-
-	eo_hex_put(digest, EO_DIGEST_LEN, id);
-	return id;
-}
-
 /* The row outlives the page of the scan that the caller is at. */
 static void
 store_finding(const EoAuditRow *found, void *arg)
@@ -139,7 +129,7 @@ store_finding(const EoAuditRow *found, void *arg)
 	eo_row_put_text(&row, found->status);
 	put_origin(&row, found->origin);
 	eo_row_put_instant(&row, found->updated_ms);
-	eo_row_put_text(&row, found->digest != NULL ? name_row(found->digest) : NULL);
+	EO_ROW_PUT(&row, found->pending == NULL, UUIDPGetDatum(found->pending));
 	eo_row_put_text(&row, detail);
 	eo_row_put_text(&row, texts[found->finding].advice);
 	eo_row_store(&row, rsinfo);

@@ -312,7 +312,8 @@ static struct
 {
 	int			rows;
 	int			orphans;		/* whose server was dropped */
-	int			refused;		/* whose writes DynamoDB refuses */
+	int			failing;		/* that the worker has failed on */
+	int			refused;		/* that stay until somebody removes the cause */
 	TimestampTz oldest;
 }			outbox;
 
@@ -323,7 +324,8 @@ count_row(const EoOutboxRow *row)
 		outbox.oldest = row->created_at;
 	if (GetForeignServerExtended(row->target.serverid, FSV_MISSING_OK) == NULL)
 		outbox.orphans++;
-	outbox.refused += row->writes.refused;
+	outbox.failing += row->trouble != EO_TROUBLE_NONE;
+	outbox.refused += row->trouble == EO_TROUBLE_REFUSED;
 	return true;
 }
 
@@ -346,8 +348,10 @@ check_pending(Subject *s, EoCheckRow *row)
 	waiting = outbox.rows == 0 && claims == 0 ? "nothing" : outbox.rows == 0 ?
 		psprintf("%d claims to be given back", claims) :
 		psprintf("%d completions, the oldest for %ld s", outbox.rows, age_s);
-	if (outbox.refused > 0)
-		waiting = psprintf("%s; of which DynamoDB refuses the writes of %d", waiting, outbox.refused);
+	if (outbox.failing > 0)
+		waiting = psprintf("%s; of which %d have failed%s", waiting, outbox.failing,
+						   outbox.refused == 0 ? "" :
+						   psprintf(", and %d of these cannot be written as it is", outbox.refused));
 	/* A failure that is over for want of work is none any more. */
 	if ((outbox.rows > 0 || claims > 0) && eo_database_failure(MyDatabaseId, &error, &since))
 		set_finding(row, EO_FINDING_FAILURE,
@@ -356,12 +360,12 @@ check_pending(Subject *s, EoCheckRow *row)
 					eo_error_hint(&error));
 	else if (outbox.refused > 0)
 		set_finding(row, EO_FINDING_WARNING, waiting,
-					"exactonce_pending has the reasons: remove them, or give the writes up with idem_resolve(key, 'completed').");
+					"exactonce_pending has the reasons: remove them. Writes that are not wanted any more are given up with idem_resolve(key, 'completed'), and any completion with idem_give_up(id).");
 	else if (age_s >= PENDING_WARN_S)
 		set_finding(row, EO_FINDING_WARNING, waiting,
 					eo_database_held(MyDatabaseId, &hold) ?
 					"They wait for the standbys: see the checks \"durability\" and \"standby slots\" above." :
-					"See exactonce_pending and the server's log: the worker cannot finish them.");
+					"See exactonce_pending: it says how the worker has failed. What can never be written is given up with idem_give_up(id).");
 	else
 		set_finding(row, EO_FINDING_OK, waiting, NULL);
 }
@@ -471,7 +475,7 @@ check_orphans(Subject *s, EoCheckRow *row)
 	else
 		set_finding(row, EO_FINDING_FAILURE,
 					psprintf("%d completions of servers that were dropped", outbox.orphans),
-					"See exactonce_pending: create the server again, or give them up with idem_resolve(pending => id).");
+					"See exactonce_pending: create the server again, or give them up with idem_give_up(id).");
 }
 
 /*

@@ -42,6 +42,7 @@ static const char *const function_names[] = {
 	[EO_FN_IDEM_GET] = "idem_get",
 	[EO_FN_IDEM_FORGET] = "idem_forget",
 	[EO_FN_IDEM_RESOLVE] = "idem_resolve",
+	[EO_FN_IDEM_GIVE_UP] = "idem_give_up",
 	[EO_FN_IDEM_CALL] = "idem_call",
 	[EO_FN_IDEM_HTTP] = "idem_http",
 	[EO_FN_IDEM_GUARD] = "idem_guard",

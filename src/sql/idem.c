@@ -95,6 +95,7 @@ EO_COUNTED(eo_idem_get, EO_FN_IDEM_GET);
 EO_COUNTED(eo_idem_list, EO_FN_IDEM_LIST);
 EO_COUNTED(eo_idem_forget, EO_FN_IDEM_FORGET);
 EO_COUNTED(eo_idem_resolve, EO_FN_IDEM_RESOLVE);
+EO_COUNTED(eo_idem_give_up, EO_FN_IDEM_GIVE_UP);
 
 /*
  * idem_acquire(key, lease, retention, payload, wait, max_runs, on_abort,
@@ -530,7 +531,7 @@ eo_idem_forget_body(PG_FUNCTION_ARGS)
 }
 
 /*
- * idem_resolve(key, status, origin, server, pending, action)
+ * idem_resolve(key, status, origin, server, action)
  */
 static Datum
 eo_idem_resolve_body(PG_FUNCTION_ARGS)
@@ -543,17 +544,7 @@ eo_idem_resolve_body(PG_FUNCTION_ARGS)
 	EoKey		k;
 
 	eo_gate("idem_resolve", EO_WRITES);
-	if (!PG_ARGISNULL(4))
-	{
-		if (!PG_ARGISNULL(0) || !PG_ARGISNULL(1) || !PG_ARGISNULL(2) || !PG_ARGISNULL(3) ||
-			!PG_ARGISNULL(5))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("pending stands alone"),
-					 errhint("The row says which key and server it is about: idem_resolve(pending => id).")));
-		PG_RETURN_BOOL(eo_operator_give_up(eo_arg_text(fcinfo, 4)));
-	}
-	action = eo_arg_text(fcinfo, 5);
+	action = eo_arg_text(fcinfo, 4);
 	if (action != NULL && !PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -580,6 +571,21 @@ eo_idem_resolve_body(PG_FUNCTION_ARGS)
 		eo_key_find(&k, store, key);
 	PG_RETURN_BOOL(eo_operator_resolve(&k, strcmp(status, "completed") == 0,
 									   eo_arg_token(fcinfo, 2)));
+}
+
+/*
+ * idem_give_up(pending_id)
+ */
+static Datum
+eo_idem_give_up_body(PG_FUNCTION_ARGS)
+{
+	eo_gate("idem_give_up", EO_WRITES);
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("pending_id must not be null"),
+				 errhint("It is the column id of exactonce_pending.")));
+	PG_RETURN_BOOL(eo_operator_give_up(PG_GETARG_UUID_P(0)));
 }
 
 /* ----- rows ----- */

@@ -14,7 +14,9 @@
  *   is visible before its slot tells the worker of the row, and that before the lock is
  *   free.  One of them may be prepared: then the lock is free before the worker
  *   knows how it ended.  A finish may be sent again, arrive late or never, and its answer may
- *   be lost.  The worker may be killed at any time, and forgets which rows it knew.
+ *   be lost.  The worker may be killed at any time, and forgets which rows it knew.  A record
+ *   may be gone for some time, as when its table is restored, or for good, as when it is
+ *   swept: the same, as far as the worker can tell.
  *
  * What is not
  *
@@ -25,11 +27,13 @@
  *
  *   (a) A write is made only if its transaction has committed.
  *   (b) No write is made twice.
- *   (c) From every state the worker can make all writes of those that committed.
+ *   (c) From every state the worker can make all writes of those that committed, once their
+ *       records are there.
+ *   (d) A row is removed only when its write has been made.
  *   (f) When a write is made, those of all earlier transactions have been made, and none of a
  *       later one.
  *
- *   (a), (b) and (f) are assertions.  Judge stops the world as in commit.pml.
+ *   (a), (b), (d) and (f) are assertions.  Judge stops the world as in commit.pml.
  *
  * It is read as commit.pml is.
  */
@@ -46,13 +50,17 @@
 #ifndef PREPARES
 #define PREPARES 0
 #endif
+#ifndef ABSENCES				/* of records */
+#define ABSENCES 0
+#endif
 #define MAX_IDS		4			/* transactions are 1 to 3 */
 
 mtype = { NONE, RUNNING, PREPARED, VISIBLE, TOLD, OVER,			/* a transaction */
-	COMMITTING, COMPLETED };									/* its record */
+	COMMITTING, COMPLETED, GONE };								/* its record */
 
 mtype tx[MAX_IDS] = NONE;
 mtype status[MAX_IDS] = COMMITTING;
+mtype was[MAX_IDS];				/* of a record that is gone */
 byte number[MAX_IDS];			/* the order in which the writes were handed in */
 byte numbers;
 byte holder;					/* of the lock on the item; 0: nobody */
@@ -70,10 +78,12 @@ byte n;
 bool scan = true;				/* it is to read all rows */
 byte kills = KILLS;
 byte prepares = PREPARES;
+byte absences = ABSENCES;
 bool stopped;
 
 bool invariant_a = true;
 bool invariant_b = true;
+bool invariant_d = true;
 bool invariant_f = true;
 
 #define unsettled(x)	(rows[x] && made[x] == 0)
@@ -266,11 +276,35 @@ inline write_item_alone(x)
 }
 #endif
 
+inline lose_record(x)
+{
+	d_step
+	{
+		!stopped && absences > 0 && committed[x] && status[x] != GONE;
+		absences--;
+		was[x] = status[x];
+		status[x] = GONE;
+		printf("the record of transaction %d is gone\n", x)
+	}
+}
+
+inline restore_record(x)
+{
+	d_step
+	{
+		may && status[x] == GONE;
+		status[x] = was[x];
+		printf("the record of transaction %d is back\n", x)
+	}
+}
+
 proctype DynamoDB(byte x)
 {
 end:
 	do
 	:: deliver_finish(x)
+	:: lose_record(x)
+	:: restore_record(x)
 #ifdef NOT_ONE_REQUEST
 	:: write_item_alone(x)
 #endif
@@ -393,8 +427,10 @@ inline send_finish(x)
 }
 
 /* The row stays, and those behind it wait, until the finish is known to have been applied. */
-#ifndef NO_ANSWER
+#if !defined(NO_ANSWER) && !defined(ABSENT_IS_FINISHED)
 #define is_finished(x)	(status[x] == COMPLETED)
+#elif defined(ABSENT_IS_FINISHED)
+#define is_finished(x)	(status[x] == COMPLETED || status[x] == GONE)
 #else
 #define is_finished(x)	(status[x] == COMPLETED || finishes[x] > 0)
 #endif
@@ -405,6 +441,10 @@ inline remove_row(x)
 	{
 		may && !scan && n > 0 && is_known(x) && is_finished(x);
 		rows[x] = false;
+		invariant_d = (made[x] > 0);
+#ifndef NO_ANSWER				/* which breaks the order, too */
+		assert(invariant_d);
+#endif
 		if
 		:: queue[0] == x ->
 			queue[0] = queue[1];

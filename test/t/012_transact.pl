@@ -122,7 +122,13 @@ my @unseen = (
 	[ 'in progress', 2, [ refuse($in_progress) ] ],
 	[ 'answer lost, and in progress', 3, [ { do => 'lose' }, refuse($in_progress, nth => 2) ] ],
 	[ 'cancelled for no reason', 2, [ refuse('TransactionCanceledException') ] ],
-	[ 'cancelled for too few reasons', 2, [ cancel([ 'None', 'ConditionalCheckFailed' ]) ] ],
+	[ 'cancelled for no reasons', 2, [ cancel([]) ] ],
+	[ 'cancelled although all is well', 2, [ cancel([ 'None', 'None', 'None' ]) ] ],
+	[ 'cancelled for a new reason', 2, [ cancel([ 'None', 'ValidationError', 'SomethingNew' ]) ] ],
+	[ 'cancelled for too many reasons', 2, [ cancel([ 'None', 'None', 'None', 'ValidationError' ]) ] ],
+	[ 'answer lost, then too few reasons, with a condition', 2, [ { do => 'lose' }, cancel([ 'ConditionalCheckFailed' ], nth => 2) ] ],
+	[ 'answer lost, then too few reasons', 2, [ { do => 'lose' }, cancel([ 'ValidationError' ], nth => 2) ] ],
+	[ 'answer lost, then a write refused', 2, [ { do => 'lose' }, cancel([ 'None', 'None', 'ValidationError' ], nth => 2) ] ],
 	[ 'answer garbled', 2 ],
 	[ 'answer garbled, with the right checksum', 2, [ { do => 'garble', crc => 1 } ] ],
 	[ 'answer with a wrong checksum', 2 ],
@@ -173,7 +179,15 @@ my @ending = (
 		cancel([ 'None', 'ValidationError', 'None' ]) ],
 	[ 'a record that is invalid', 'completed|f',
 		qr/ERROR:  ID007: .*\nDETAIL:  The key's record: ItemCollectionSizeLimitExceeded\./,
-		cancel([ 'ItemCollectionSizeLimitExceeded', 'None', 'None' ]) ]);
+		cancel([ 'ItemCollectionSizeLimitExceeded', 'None', 'None' ]) ],
+	[ 'too few reasons', 'completed|f',
+		qr/ERROR:  ID007: .*a write was refused\nDETAIL:  One of the writes, or the key's record: ValidationError\./,
+		cancel([ 'ValidationError' ], times => 0) ],
+	[ 'too few reasons, a condition', 'completed|f',
+		qr/ERROR:  ID007: .*\nDETAIL:  One of the writes, or the key's record: ConditionalCheckFailed\./,
+		cancel([ 'None', 'ConditionalCheckFailed' ], times => 0) ],
+	[ 'always a reason that is new', 'completed|f', qr/ERROR:  ID006: .*\nDETAIL:  DynamoDB answered TransactionCanceledException: .*This is not understood/,
+		cancel([ 'None', 'None', 'SomethingNew' ], times => 0) ]);
 
 foreach my $case (@ending)
 {
@@ -193,14 +207,14 @@ foreach my $case (@ending)
 my ($said, $sent, $log) = under(call('false', 5));
 like($said, qr/ERROR:  ID007: .*\nDETAIL:  Write 2, Update of table "$business": ConditionalCheckFailed\./,
 	'a false condition: the error says which write');
-is(scalar(@$log), 1, 'a false condition: one request');
+is(operations($log), 'TransactWriteItems GetItem', 'a false condition: the record is looked at');
 is(record($table, 'false'), undef, 'a false condition: no record is left');
 is(counter('put false'), 0, 'a false condition: nothing is written');
 
 my $lost = 'a false condition, after a request that was lost';
 ($said, $sent, $log) = under(call('lost', 5), { do => 'drop' });
 like($said, qr/ERROR:  ID007: .*ConditionalCheckFailed/s, "$lost: the error");
-is(operations($log), 'TransactWriteItems TransactWriteItems UpdateItem', "$lost: the record is buried");
+is(operations($log), 'TransactWriteItems TransactWriteItems GetItem UpdateItem', "$lost: the record is buried");
 is(record($table, 'lost')->{status}, 'FAILED', "$lost: a late copy would be refused");
 is(record($table, 'lost')->{runs}, 0, "$lost: no run is counted");
 set_counter('lost', 7);
@@ -258,27 +272,27 @@ like(run_script($node, call('taken')), qr/^in_progress\|/, "$taken: the answer")
 put_record($table, 'taken', %given_back);
 arrives($taken, 'taken', 0);
 
-# The same, and the second copy is refused by a write, too.
+# The same, and the second copy is refused by a write, too: the record tells what the key is.
 $taken = 'a key that is taken, and a condition that is false';
 reset_proxy();
 put_record($table, 'taken too', %of_others, status => 'IN_PROGRESS', lease_ms => (time() + 3600) * 1000);
 fault(op => 'TransactWriteItems', do => 'hold');
 fault(op => 'TransactWriteItems', %{ cancel([ 'None', 'ConditionalCheckFailed', 'None' ], nth => 2) });
 set_counter('taken too', 7);
-like(run_script($node, call('taken too', 5)), qr/ERROR:  ID007: /, "$taken: the error");
+like(run_script($node, call('taken too', 5)), qr/^in_progress\|/, "$taken: the answer");
 put_record($table, 'taken too', %given_back);
 arrives($taken, 'taken too', 7);
 
 # A record that is swept before the copy is too old refuses the copy no longer than that.
-foreach my $case ([ 'completed', { status => 'COMPLETED' }, 'nobody is told that nothing was done' ],
-	[ 'failed', { status => 'FAILED', error => '{"message": "for good"}' }, 'nobody is told that the key has failed' ])
+foreach my $cancelled (0, 1)
 {
-	my ($key, $record, $name) = ("soon swept $case->[0]", $case->[1], $case->[2]);
-	my $what = "a key that has $case->[0] and is swept soon";
+	my ($key, $record, $name) = ("soon swept $cancelled", { status => 'FAILED', error => '{"message": "for good"}' },
+		'nobody is told that the key has failed');
+	my $what = 'a key that has failed and is swept soon' . ($cancelled ? ', and a condition that is false' : '');
 	reset_proxy();
 	put_record($table, $key, %of_others, %$record, ttl => time() + 600);
 	fault(op => 'TransactWriteItems', do => 'hold');
-	fault(op => 'TransactWriteItems', %{ cancel([ 'None', 'ConditionalCheckFailed', 'None' ], nth => 2) }) if $case->[0] eq 'completed';
+	fault(op => 'TransactWriteItems', %{ cancel([ 'None', 'ConditionalCheckFailed', 'None' ], nth => 2) }) if $cancelled;
 	set_counter($key, 7);
 	like(run_script($node, call($key, 5)), $unknown, "$what: $name");
 	dynamodb(DeleteItem => { TableName => $table, Key => { pk => { S => "IDEMPOTENCY#$key" } } });

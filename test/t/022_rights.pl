@@ -137,7 +137,8 @@ $sql->(<<"SQL");
 INSERT INTO $internal.outbox
 SELECT system_identifier, (SELECT oid FROM pg_database WHERE datname = 'postgres'), sha256('x'), gen_random_uuid(),
 	(SELECT oid FROM pg_foreign_server), 10, 'http://127.0.0.1:9/', true, 'eu-west-1', 'elsewhere', 'native',
-	'IDEMPOTENCY#x', 3600, pg_current_xact_id(), now(), false, (SELECT id FROM $internal.lives LIMIT 1), ''
+	'IDEMPOTENCY#x', 3600, pg_current_xact_id(), now(), false, (SELECT id FROM $internal.lives LIMIT 1), '',
+	NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL
 FROM pg_control_system();
 SQL
 end_worker();
@@ -145,7 +146,7 @@ wait_until('a row that leads elsewhere is refused', sub {
 	complete('wake');
 	return slurp_file($node->logfile) =~ /which no server of this database has or had/;
 });
-is($sql->("SELECT idem_resolve(pending => id) FROM exactonce_pending WHERE dynamodb_table = 'elsewhere'"), 't',
+is($sql->("SELECT idem_give_up(id) FROM exactonce_pending WHERE dynamodb_table = 'elsewhere'"), 't',
 	'a row that leads elsewhere is removed by an operator');
 is(count_pending(), '0', 'a row that leads elsewhere: nothing is pending once it is removed');
 is($sql->("SELECT count(*) FROM $internal.outbox WHERE given_up"), '1',

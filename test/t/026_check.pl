@@ -33,7 +33,7 @@ foreach my $code (sort keys %advice)
 {
 	fault(to => 'COMPLETED', do => 'answer', status => 400, code => $code);
 	$sql->("SELECT idem_acquire('$code'); SELECT idem_complete('$code')");
-	my $shown = qr/^failure\|1 completions, the oldest for \d+ s; the worker has failed since .*$code.*$advice{$code}/;
+	my $shown = qr/^failure\|1 completions, the oldest for \d+ s(?:; of which 1 have failed)?; the worker has failed since .*$code.*$advice{$code}/;
 	wait_until("$code: is shown, with advice", sub { check('pending') =~ $shown });
 	reset_proxy();
 	settled($node);

@@ -185,7 +185,7 @@ SELECT bool_and(p.key = a.key), count(*) FROM idem_audit() a JOIN exactonce_pend
 SQL
 dynamodb(DeleteItem => { TableName => $table, Key => { pk => { S => 'IDEMPOTENCY#unreadable' } } });
 $standby->safe_psql('postgres', <<'SQL');
-SELECT idem_resolve(pending => pending) FROM idem_audit() WHERE finding IN ('no record', 'settled twice')
+SELECT idem_give_up(pending) FROM idem_audit() WHERE finding IN ('no record', 'settled twice')
 SQL
 reset_proxy();
 $standby->safe_psql('postgres', "SELECT idem_forget(key) FROM idem_audit() WHERE finding = 'lost'");

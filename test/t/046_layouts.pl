@@ -438,7 +438,7 @@ foreach my $server ('one_clock', 'powertools', 'stale')
 		sub { slurp_file($node->logfile, $offset) =~ /a key of table "tap_layouts_$server" cannot be marked completed/ });
 	like(acquire($server, $key), qr/^completed\|.*them/, "$server: what they have completed under a sealed key is completed");
 	is(count_work($key), '1', "$server: the work that committed is there");
-	is($sql->("SELECT idem_resolve(pending => id) FROM exactonce_pending WHERE key LIKE '%$key'"), 't', "$server: and is settled by an operator");
+	is($sql->("SELECT idem_give_up(id) FROM exactonce_pending WHERE key LIKE '%$key'"), 't', "$server: and is settled by an operator");
 }
 settled($node);
 

@@ -319,7 +319,7 @@ is($sql->("SELECT count(*) FROM exactonce_pending"), '1', 'its row stays');
 dynamodb(UpdateItem => { TableName => 'tap_bundles', Key => { pk => { S => "IDEMPOTENCY#${name}3" } },
 	UpdateExpression => 'SET #s = :s', ExpressionAttributeNames => { '#s' => 'status' },
 	ExpressionAttributeValues => { ':s' => { S => 'FAILED' } } });
-$sql->("SELECT idem_resolve(pending => id) FROM exactonce_pending");
+$sql->("SELECT idem_give_up(id) FROM exactonce_pending");
 settled($node);
 
 # ----- a service that does not take them ------------------------------------------

@@ -61,8 +61,8 @@ reasons_mean(const char *reasons, EoStatus status, bool retry)
 	EoReplyClass c;
 
 	snprintf(text, sizeof(text), "{\"r\":%s}", reasons);
-	c = eo_reply_classify_reasons(eo_json_get(parse(text, &doc), "r"));
-	ok(c.status == status && c.retry == retry, reasons);
+	c = eo_reply_classify_reasons(eo_json_get(parse(text, &doc), "r"), 2);
+	ok(c.status == status && c.retry == retry && c.puzzling == (status == EO_UNKNOWN), reasons);
 	eo_json_free(doc);
 }
 
@@ -78,11 +78,23 @@ test_reasons(void)
 	reasons_mean("[" FALSE_HERE "," CONFLICT "]", EO_CONDITION_FAILED, false);
 	reasons_mean("[" NONE "," FALSE_HERE "]", EO_CANCELLED, false);
 	reasons_mean("[" CONFLICT "," FALSE_HERE "]", EO_CONFLICT, true);
-	reasons_mean("[" FALSE_HERE "]", EO_CONDITION_FAILED, false);
+	reasons_mean("[" NONE ",{\"Code\":\"ItemCollectionSizeLimitExceeded\"}]", EO_CANCELLED, false);
+	/* Fewer than there are actions: it is not told which of them are meant. */
+	reasons_mean("[" FALSE_HERE "]", EO_CANCELLED, false);
+	reasons_mean("[{\"Code\":\"ValidationError\"}]", EO_CANCELLED, false);
+	reasons_mean("[" CONFLICT "]", EO_CONFLICT, true);
+	/* These do not say that anything is refused for good. */
+	reasons_mean("[]", EO_UNKNOWN, true);
+	reasons_mean("{}", EO_UNKNOWN, true);
+	reasons_mean("[" NONE "]", EO_UNKNOWN, true);
+	reasons_mean("[" NONE "," NONE "]", EO_UNKNOWN, true);
+	reasons_mean("[" NONE ",{\"Code\":\"New\"}]", EO_UNKNOWN, true);
+	reasons_mean("[{\"Code\":\"ValidationError\"},{\"Code\":\"New\"}]", EO_UNKNOWN, true);
+	reasons_mean("[" NONE "," NONE ",{\"Code\":\"ValidationError\"}]", EO_UNKNOWN, true);
 	reasons_mean("[" NONE ",{\"Code\":\"ThrottlingError\"}]", EO_THROTTLED, true);
 	reasons_mean("[{\"Code\":\"ProvisionedThroughputExceeded\"}," NONE "]", EO_THROTTLED, true);
 	reasons_mean("[{\"Code\":\"ValidationError\"}," NONE "]", EO_CANCELLED, false);
-	reasons_mean("[1,{\"Code\":2}]", EO_CANCELLED, false);
+	reasons_mean("[1,{\"Code\":2}]", EO_UNKNOWN, true);
 }
 
 static void

@@ -144,6 +144,10 @@ my %cases = (
 		look => "SELECT look_loosely(:'k')" },
 	idem_resolve => {
 		run => "SELECT idem_resolve(:'k', 'failed');", errors => 1 },
+	idem_give_up => {
+		begin => "SELECT idem_once(:'k');",
+		run => "SELECT count(idem_give_up(id)) FROM (SELECT gen_random_uuid() UNION ALL SELECT id FROM exactonce_pending) p(id);", errors => 1,
+		look => "SELECT look_settled()" },
 	idem_take_over => {
 		run => "SELECT idem_take_over(gen_random_uuid());", errors => 1 },
 	idem_drain => { first => 1, run => "SELECT idem_drain('1s');", end => 'SELECT idem_drain(NULL);' },
