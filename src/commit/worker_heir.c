@@ -21,9 +21,18 @@
  * What was retired is ours only as long as the life that has retired it is ours: another
  * heir that retires our current life inherits with it all that it has inherited.
  *
- * Silent means: the same beat in consistent reads that were answered, never more than
- * MAX_GAP_US apart.  SILENCE_US is longer than the lease of commit/lives.c, so that
- * the owner of the life, if there is one, has stopped committing by then.
+ * Silent means: consistent reads that were answered have shown the same beat for
+ * SILENCE_US, which is the sum of the intervals between them.  What a gap of more than
+ * MAX_GAP_US hides counts for nothing, and takes nothing away.  An interval counts from the
+ * instant at which a read was sent, and the first one from its answer, so that the sum is
+ * never more than the time since the beat was made.  SILENCE_US is longer than the lease of
+ * commit/lives.c, so that the owner of the life, if there is one, has stopped committing by
+ * then.
+ *
+ * But an owner who has stopped for want of DynamoDB goes on when it is back, and so he
+ * must be given the time for a beat: the reads of the last CALM_US at least, and three of
+ * them, must have had no gap between them.  He tries at the same pace, EO_LIVES_PACE_US.
+ * A read whose answer is late delays no other: several are under way.
  *
  * The lives of the database that this data comes from (commit/life_rows.h) are none of
  * ours, and are never retired here.  If the item of the last one says that we have
@@ -70,6 +79,16 @@
 #define MAX_GAP_US INT64CONST(10000000)
 #define SILENCE_US INT64CONST(30000000)
 
+/* A life that was extended is not if its beat has not changed for this long. */
+#define MISSED_US INT64CONST(12000000)
+
+/* The last reads have had no gap for this long, and were more than two. */
+#define CALM_US INT64CONST(10000000)
+#define CALM_READS 3
+
+/* So many reads of an item may be under way: their time is over before they are more. */
+#define MAX_READS 5
+
 /* A life that has another heir is looked at again after this. */
 #define HEIR_US INT64CONST(5000000)
 
@@ -99,7 +118,8 @@ typedef struct Check
 	bool		ended;			/* in this cluster; place is as it was left */
 	bool		this_run;
 	bool		asked;			/* a record, a row or a slot names the life */
-	bool		in_flight;
+	int			in_flight;		/* reads, and the write */
+	bool		retiring;		/* ... which is one of them */
 	Stage		stage;
 	int64		due_us;
 	EoLifeWatch watch;			/* for the view */
@@ -109,8 +129,18 @@ typedef struct Check
 	int64		beat;			/* of it */
 	char		ancestors[EO_ANCESTORS_LEN + 1];
 	int64		since_us;		/* it has not changed since; 0: not read yet */
-	int64		read_us;		/* when it was read last */
+	int64		read_us;		/* when the last read was sent that counts */
+	int64		silence_us;		/* the sum of the intervals */
+	int64		calm_since_us;	/* there was no gap since */
+	int			calm_reads;		/* ... in so many reads */
 } Check;
+
+/* A read or a write of the item; data of a job. */
+typedef struct Look
+{
+	Check	   *check;
+	int64		sent_us;		/* steady clock */
+} Look;
 
 static struct
 {
@@ -133,21 +163,33 @@ static Check *enter_check(const EoPlace *place);
 static Check *enter_life(const EoTarget *target, const uint8 *id);
 static void fetch_checks(void);
 static void report_checks(void);
-static EoAnswer *prepare_check(EoWorkerJob *job, EoStore *store);
-static bool take_check(EoWorkerJob *job, const EoAnswer *answer);
+static EoAnswer *prepare_look(EoWorkerJob *job, EoStore *store);
+static EoAnswer *prepare_retirement(EoWorkerJob *job, EoStore *store);
+static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
+static bool take_retirement(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_check(EoWorkerJob *job, int64 pause_us);
 static bool abandon(EoWorkerJob *job);
-static void take_look(Check *c, const EoAnswer *answer);
+static bool is_silent(const Check *c);
+static void take_look(Check *c, const EoAnswer *answer, int64 sent_us);
+static void take_beat(Check *c, int64 beat, int64 sent_us);
 static void take_retired(Check *c, const EoLifeItem *item);
 static bool may_retire(Check *c);
 static void set_over(Check *c);
 
-static const EoWorkerJobKind check_kind = {
-	.prepare = prepare_check,
-	.take = take_check,
+static const EoWorkerJobKind look_kind = {
+	.prepare = prepare_look,
+	.take = take_read,
 	.put_off = put_off_check,
 	.abandon = abandon,
-	.lane = EO_WORKER_LIVES
+	.lane = EO_WORKER_LOOKS
+};
+
+static const EoWorkerJobKind retirement_kind = {
+	.prepare = prepare_retirement,
+	.take = take_retirement,
+	.put_off = put_off_check,
+	.abandon = abandon,
+	.lane = EO_WORKER_LOOKS
 };
 
 void
@@ -385,6 +427,19 @@ forget_ended(const uint8 *id)
 	own.to_report = true;
 }
 
+/* A session has met the life, or waits for its end: look at it at once. */
+static void
+look_after(const EoPlace *place)
+{
+	Check	   *c = enter_check(place);
+
+	c->asked = true;
+	if (c->stage == OVER)
+		eo_life_watch_settles(&c->place.target, c->place.life);
+	else if (c->in_flight == 0)
+		c->due_us = 0;
+}
+
 /* Make checks of what shared memory tells, and drop lives that are dealt with. */
 static void
 collect(void)
@@ -420,7 +475,7 @@ collect(void)
 		}
 	}
 	while (eo_life_watch_next(own.dboid, &place))
-		enter_check(&place)->asked = true;
+		look_after(&place);
 }
 
 /*
@@ -445,6 +500,50 @@ waits_for_home(const Check *c)
 	return false;
 }
 
+/* May a life that nobody extends be retired here after a while?  Then it is read at that pace. */
+static bool
+is_urgent(const Check *c)
+{
+	return c->watch == EO_WATCH_LOOKING || c->watch == EO_WATCH_SILENT;
+}
+
+/*
+ * Only a life that goes on can take over from another, and it follows the last read without
+ * a gap: the owner may have come back since.
+ */
+static bool
+may_send_retirement(Check *c, int64 now_us)
+{
+	/* An operator may take over without its home. */
+	if (waits_for_home(c))
+	{
+		c->stage = LOOK;
+		c->due_us = now_us + HOME_PAUSE_US;
+		return false;
+	}
+	if (eo_clock_steady_us() - c->read_us > eo_guc_hurried_us(MAX_GAP_US))
+	{
+		c->stage = LOOK;
+		c->due_us = 0;
+		return false;
+	}
+	if (eo_worker_lives_hold(&c->place.target))
+		return true;
+	own.due_us = Min(own.due_us, now_us + LEASE_PAUSE_US);
+	return false;
+}
+
+static void
+add_job(Check *c, const EoWorkerJobKind *kind)
+{
+	EoWorkerJob *job = eo_worker_job_add_for_any(kind, &c->place.target, c->id);
+	Look	   *look = MemoryContextAllocZero(job->context, sizeof(Look));
+
+	look->check = c;
+	job->data = look;
+	c->in_flight++;
+}
+
 static void
 fetch_checks(void)
 {
@@ -458,29 +557,24 @@ fetch_checks(void)
 	dlist_foreach(iter, &own.checks)
 	{
 		Check	   *c = dlist_container(Check, node, iter.cur);
-		EoWorkerJob *job;
 
-		if (c->stage == OVER || c->in_flight)
+		if (c->stage == OVER)
 			continue;
-		/* An operator may take over without its home. */
-		if (c->stage == RETIRE && waits_for_home(c))
+		if (c->stage == RETIRE && !c->retiring && may_send_retirement(c, now_us))
 		{
-			c->stage = LOOK;
-			c->due_us = now_us + HOME_PAUSE_US;
+			c->retiring = true;
+			add_job(c, &retirement_kind);
 		}
-		if (c->stage == RETIRE && !eo_worker_lives_hold(&c->place.target))
-		{
-			own.due_us = Min(own.due_us, now_us + LEASE_PAUSE_US);
+		if (c->stage == RETIRE || c->in_flight >= (is_urgent(c) ? MAX_READS : 1))
 			continue;
-		}
-		if (c->due_us > now_us || !eo_worker_jobs_accept(EO_WORKER_LIVES, &c->place.target))
+		if (c->due_us > now_us || !eo_worker_jobs_accept(EO_WORKER_LOOKS, &c->place.target))
 		{
 			own.due_us = Min(own.due_us, Max(c->due_us, now_us + 100000));
 			continue;
 		}
-		job = eo_worker_job_add(&check_kind, &c->place.target, c->id);
-		job->data = c;
-		c->in_flight = true;
+		add_job(c, &look_kind);
+		c->due_us = now_us + eo_guc_hurried_us(EO_LIVES_PACE_US);
+		own.due_us = Min(own.due_us, c->due_us);
 	}
 }
 
@@ -502,16 +596,26 @@ is_known_by_file(const Check *c)
 }
 
 static EoAnswer *
-prepare_check(EoWorkerJob *job, EoStore *store)
+prepare_look(EoWorkerJob *job, EoStore *store)
 {
-	Check	   *c = job->data;
+	Look	   *look = job->data;
+	const Check *c = look->check;
+
+	look->sent_us = eo_clock_steady_us();
+	return eo_life_store_prepare_read(store, c->place.target.prefix, c->id);
+}
+
+static EoAnswer *
+prepare_retirement(EoWorkerJob *job, EoStore *store)
+{
+	const Check *c = ((Look *) job->data)->check;
 	EoLifeWrite w = {.life = c->id,.seen_beat = c->beat};
 	char		by[EO_UUID_TEXT_LEN + 1];
 	EoLife		life;
 
-	if (c->stage == LOOK)
-		return eo_life_store_prepare_read(store, c->place.target.prefix, c->id);
-	if (!eo_life_current(own.dboid, &life))
+	/* An item that is absent must be made in the right table: not by a stand-in. */
+	if (c->stage != RETIRE || !eo_life_current(own.dboid, &life) ||
+		(!c->exists && job->target != job->asked))
 	{
 		put_off_check(job, 0);
 		return NULL;
@@ -528,12 +632,17 @@ prepare_check(EoWorkerJob *job, EoStore *store)
 static void
 put_off_check(EoWorkerJob *job, int64 pause_us)
 {
-	Check	   *c = job->data;
+	Check	   *c = ((Look *) job->data)->check;
 
 	(void) pause_us;
-	c->in_flight = false;
-	c->stage = LOOK;
-	c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_RETRY_US);
+	c->in_flight--;
+	if (job->kind == &retirement_kind)
+	{
+		c->retiring = false;
+		if (c->stage == RETIRE)
+			c->stage = LOOK;
+	}
+	c->due_us = Min(c->due_us, eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_RETRY_US));
 	own.due_us = Min(own.due_us, c->due_us);
 }
 
@@ -576,9 +685,10 @@ is_by_current(const EoLifeItem *item)
 }
 
 static bool
-take_check(EoWorkerJob *job, const EoAnswer *answer)
+take_read(EoWorkerJob *job, const EoAnswer *answer)
 {
-	Check	   *c = job->data;
+	const Look *look = job->data;
+	Check	   *c = look->check;
 
 	own.to_report = true;
 
@@ -587,31 +697,41 @@ take_check(EoWorkerJob *job, const EoAnswer *answer)
 	 * now.
 	 */
 	own.due_us = 0;
-	c->in_flight = false;
-	if (c->stage == LOOK)
+	c->in_flight--;
+	/* Of two reads the one that was sent later counts, whichever ends first. */
+	if (c->stage == LOOK && (c->since_us == 0 || look->sent_us > c->read_us))
+		take_look(c, answer, look->sent_us);
+	if (is_of_no_interest(c, answer) && c->in_flight == 0)
 	{
-		take_look(c, answer);
-		if (is_of_no_interest(c, answer))
-		{
-			dlist_delete(&c->node);
-			pfree(c);
-		}
+		dlist_delete(&c->node);
+		pfree(c);
 	}
-	else if (answer->outcome == EO_APPLIED && is_by_current(eo_life_store_item(answer)))
-	{
-		ereport(LOG,
-				(errmsg("exactonce: life %s was retired in table \"%s\"; its keys are settled here",
-						c->id, c->place.target.table)));
-		if (!is_known_by_file(c))
-			eo_worker_scan_want(&c->place.target, c->id,
-								eo_life_store_item(answer)->retired_by);
-		set_over(c);
-	}
-	else
+	return true;
+}
+
+static bool
+take_retirement(EoWorkerJob *job, const EoAnswer *answer)
+{
+	Check	   *c = ((Look *) job->data)->check;
+
+	own.to_report = true;
+	own.due_us = 0;
+	c->in_flight--;
+	c->retiring = false;
+	if (c->stage != RETIRE)
+		return true;
+	if (answer->outcome != EO_APPLIED || !is_by_current(eo_life_store_item(answer)))
 	{
 		c->stage = LOOK;
 		c->due_us = 0;
+		return true;
 	}
+	ereport(LOG,
+			(errmsg("exactonce: life %s was retired in table \"%s\"; its keys are settled here",
+					c->id, c->place.target.table)));
+	if (!is_known_by_file(c))
+		eo_worker_scan_want(&c->place.target, c->id, eo_life_store_item(answer)->retired_by);
+	set_over(c);
 	return true;
 }
 
@@ -632,32 +752,57 @@ is_inherited(const Check *c, const uint8 *by)
 		(!heir->closed || eo_life_rows_find(eo_worker_lives_history(), by) >= 0);
 }
 
+/*
+ * The item is at this beat, and was so at some instant after the read was sent.  Add the
+ * interval to the silence, or begin anew.
+ */
 static void
-take_look(Check *c, const EoAnswer *answer)
+take_beat(Check *c, int64 beat, int64 sent_us)
+{
+	int64		now_us = eo_clock_steady_us();
+	int64		interval_us = sent_us - c->read_us;
+
+	if (c->since_us == 0 || c->beat != beat)
+	{
+		/* Seen to change, and not for the first time. */
+		c->watch = c->since_us != 0 ? EO_WATCH_BEATS : EO_WATCH_SILENT;
+		c->beat = beat;
+		c->since_us = c->read_us = c->calm_since_us = now_us;
+		c->silence_us = 0;
+		c->calm_reads = 1;
+		return;
+	}
+	if (c->watch == EO_WATCH_BEATS && now_us - c->since_us > eo_guc_hurried_us(MISSED_US))
+		c->watch = EO_WATCH_SILENT;
+	c->read_us = sent_us;
+	c->calm_reads++;
+	if (interval_us <= eo_guc_hurried_us(MAX_GAP_US))
+		c->silence_us += interval_us;
+	else
+	{
+		c->calm_since_us = now_us;
+		c->calm_reads = 1;
+	}
+}
+
+static void
+take_look(Check *c, const EoAnswer *answer, int64 sent_us)
 {
 	const EoLifeItem *item = eo_life_store_item(answer);
-	int64		now_us = eo_clock_steady_us();
 	int64		beat = answer->exists ? Max(item->beat, 0) : 0;
-	int64		sent_us;
+	int64		nonce_us;
 
-	c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_US);
 	/* An item that cannot be read says nothing. */
 	if (answer->outcome == EO_FAILED_CALL)
 		return;
 	c->exists = answer->exists;
 	if (answer->exists && item->ancestors != NULL)
 		strlcpy(c->ancestors, item->ancestors, sizeof(c->ancestors));
-	if (c->since_us == 0 || c->beat != beat ||
-		now_us - c->read_us > eo_guc_hurried_us(MAX_GAP_US))
-	{
-		/* Seen to change, and not for the first time. */
-		c->watch = c->since_us != 0 && c->beat != beat ? EO_WATCH_BEATS : EO_WATCH_SILENT;
-		c->since_us = now_us;
-	}
-	c->read_us = now_us;
-	c->beat = beat;
+	take_beat(c, beat, sent_us);
+	if (!is_urgent(c))
+		c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_US);
 	c->own_nonce = answer->exists && item->nonce != NULL &&
-		eo_life_sent(c->place.ref, strtou64(item->nonce, NULL, 10), &sent_us);
+		eo_life_sent(c->place.ref, strtou64(item->nonce, NULL, 10), &nonce_us);
 	if (answer->exists && item->state == EO_LIFE_CLOSED)
 	{
 		c->closed = true;
@@ -730,11 +875,18 @@ is_near(const Check *c)
 	return i >= 0 && p->since_us != 0 && p->beat - history->rows[i].beat <= NEAR_BEATS;
 }
 
+static bool
+is_silent(const Check *c)
+{
+	return c->silence_us >= eo_guc_hurried_us(SILENCE_US) && c->calm_reads >= CALM_READS &&
+		c->read_us - c->calm_since_us >= eo_guc_hurried_us(CALM_US);
+}
+
 /* The item is open, or there is none. */
 static bool
 may_retire(Check *c)
 {
-	bool		silent = c->read_us - c->since_us >= eo_guc_hurried_us(SILENCE_US);
+	bool		silent = is_silent(c);
 
 	if (!is_ours(c))
 	{
@@ -772,6 +924,8 @@ set_over(Check *c)
 	own.changes++;
 	if (c->ended)
 		eo_life_place_retired(c->place.ref);
+	if (c->asked)
+		eo_life_watch_settles(&c->place.target, c->place.life);
 }
 
 void
