@@ -17,8 +17,8 @@ CREATE ROLE a LOGIN; CREATE ROLE b LOGIN;
 GRANT USAGE ON FOREIGN SERVER exactonce TO a, b;
 GRANT EXECUTE ON FUNCTION idem_take_over TO b;
 DROP USER MAPPING FOR PUBLIC SERVER exactonce;
-CREATE USER MAPPING FOR a SERVER exactonce OPTIONS (access_key_id 'KEYOFA', secret_access_key 'secret of a');
-CREATE USER MAPPING FOR b SERVER exactonce OPTIONS (access_key_id 'KEYOFB', secret_access_key 'secret of b');
+CREATE USER MAPPING FOR a SERVER exactonce OPTIONS (access_key_id 'KEYOFA', secret_access_key 'secret-of-a');
+CREATE USER MAPPING FOR b SERVER exactonce OPTIONS (access_key_id 'KEYOFB', secret_access_key 'secret-of-b');
 SQL
 $node->restart;
 
