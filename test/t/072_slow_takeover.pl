@@ -57,6 +57,7 @@ cmp_ok(scalar(grep { $_->{status} == 0 } @reads), '>', 2, 'slow: some readings h
 cmp_ok($answered, '<', 50, 'slow: those that had one were not many');
 wait_until('slow: the key is had', sub {
 	sql_of($standby, "SELECT outcome FROM idem_acquire('left')") eq 'completed' });
+wait_until('slow: and finished', sub { status_of('tap_slow', 'left') eq 'COMPLETED' });
 reset_proxy();
 $standby->stop;
 

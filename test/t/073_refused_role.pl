@@ -98,7 +98,20 @@ is(sql_of($node, "SELECT state FROM exactonce_lives WHERE life = '$life' AND sta
 wait_until('its key is finished', sub { status_of($table, 'left again') eq 'COMPLETED' });
 is(sql_of($node, "SET ROLE b; SELECT idem_take_over('$life')"), 'f', 'a life is taken over once');
 
-# Writes to other tables are made by the role that has handed them in, and by no other.
+# Writes to other tables are made with the rights of the role that has handed them in.
 reset_proxy();
+sql_of($node, server_sql('data', table => 'tap_roles_data') . "SELECT idem_create_table('data');"
+	  . "ALTER SERVER exactonce OPTIONS (ADD transact_tables 'tap_roles_data')");
+fault(op => 'TransactWriteItems', do => 'expired', access_key => 'KEYOFA', times => 0);
+is(as('a', q(SELECT idem_once('writes', writes => '[{"Put": {"TableName": "tap_roles_data", "Item": {"pk": {"S": "one"}}}}]'))), '',
+	'the role that is refused has committed a write');
+await_request(op => 'TransactWriteItems', n => 2);
+refuse('KEYOFA');
+wait_until('its life goes on without it', sub { refused() =~ /^a: ExpiredToken/ });
+is(join(' ', map { $_->{signer} } requests(op => 'TransactWriteItems', signer => 'KEYOFB')), '', 'nobody else makes that write');
+is(item('tap_roles_data', 'one'), undef, 'it is not made');
+reset_proxy();
+wait_until('once the role is accepted it is', sub { status_of($table, 'writes') eq 'COMPLETED' });
+is(item('tap_roles_data', 'one')->{pk}, 'one', 'once');
 $node->stop;
 done_testing();
