@@ -30,7 +30,7 @@ extern bool eo_known_target_exists(const EoTarget *target);
  */
 extern Oid	eo_known_target_server(const EoTarget *target);
 
-/* Whose credentials: those of a role on a server. */
+/* The credentials of a role on a server. */
 typedef struct EoIdentityRef
 {
 	Oid			serverid;

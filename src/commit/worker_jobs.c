@@ -181,13 +181,14 @@ static bool
 may_send(const Lane *lane, EoWorkerTarget *t)
 {
 	int			mine = t->queues[lane->number].in_flight;
+	bool		lives = is_about_lives(lane->number);
 	int			asked;
 	int			share;
 
-	if (!(is_about_lives(lane->number) ? eo_worker_target_is_built(t) : eo_worker_target_is_ready(t)))
+	if (!(lives ? eo_worker_target_is_built(t) : eo_worker_target_is_ready(t)))
 		return false;
 	/* As long as the service's clock is not known, one read at a time. */
-	asked = is_about_lives(lane->number) || eo_client_knows_clock(&t->store->client) ?
+	asked = lives || eo_client_knows_clock(&t->store->client) ?
 		t->store->server->parallel_requests : 1;
 	if (eo_worker_target_is_trusted(t))
 		share = fair_share(lane->size, lane->window.n, mine, asked);
@@ -519,10 +520,12 @@ static int64
 deadline_of(const EoWorkerJob *job)
 {
 	int64		limit_us = Max(eo_guc_hurried_us(LIFE_LIMIT_US), MIN_LIFE_LIMIT_US);
+	int64		timeout_us;
 
 	if (!is_about_lives(job->kind->lane))
 		return 0;
-	return job->sent_us + Min(limit_us, job->target->store->server->request_timeout_ms * INT64CONST(1000));
+	timeout_us = job->target->store->server->request_timeout_ms * INT64CONST(1000);
+	return job->sent_us + Min(limit_us, timeout_us);
 }
 
 /* Send the request of a job.  Returns false if there is nothing left to be done. */

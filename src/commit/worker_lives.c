@@ -464,7 +464,8 @@ eo_worker_lives_hold(const EoTarget *target)
 	if (open && eo_lives_lease_is_young(ref))
 		return true;
 	b = beating_of(ref);
-	if (b->in_flight < MAX_COPIES && (b->due_us == 0 || (!open && b->due_us <= eo_clock_monotonic_us())))
+	if (b->in_flight < MAX_COPIES &&
+		(b->due_us == 0 || (!open && b->due_us <= eo_clock_monotonic_us())))
 		send_beat(&place, b);
 	return false;
 }

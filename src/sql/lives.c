@@ -32,7 +32,7 @@ PG_FUNCTION_INFO_V1(eo_lives_of_cluster);
 EO_COUNTED(eo_idem_take_over, EO_FN_IDEM_TAKE_OVER);
 PG_FUNCTION_INFO_V1(eo_idem_drain);
 
-/* Whose credentials are refused in the place, and why; NULL: nobody's. */
+/* The roles whose credentials are refused in the place, and why; NULL: there are none. */
 static const char *
 refused_in(const EoTarget *target)
 {

@@ -39,9 +39,13 @@ is(record('tap_beats', 'again')->{status}, 'COMPLETED', 'and its keys are finish
 
 # The reply to a beat is lost, and later copies of it are, before one is refused by it: the
 # lease is as old as the first copy, whichever it was that told.
+my $worker = sql_of($node, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'exactonce worker'");
+kill 'STOP', $worker;
+reset_proxy();
 fault(key => "ORIGIN#$life", do => 'lose');
 fault(key => "ORIGIN#$life", do => 'drop', nth => 2, times => 10);
 fault(key => "ORIGIN#$life", do => 'drop', nth => 13, times => 0);
+kill 'CONT', $worker;
 await_request(key => "ORIGIN#$life", n => 14);
 my @copies = requests(key => "ORIGIN#$life");
 is($copies[0]{applied}, JSON::PP::true, 'a beat is applied, and its reply is lost');
