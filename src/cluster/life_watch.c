@@ -246,6 +246,18 @@ eo_life_watch_admit(const EoTarget *target)
 	eo_claim_table_unlock();
 }
 
+void
+eo_life_watch_admit_all(Oid dboid)
+{
+	eo_claim_table_lock(LW_EXCLUSIVE);
+	for (int i = 0; i < MAX_REFUSALS; i++)
+	{
+		if (watches->refusals[i].target.dboid == dboid)
+			watches->refusals[i].target.dboid = InvalidOid;
+	}
+	eo_claim_table_unlock();
+}
+
 bool
 eo_life_watch_refused(const EoTarget *target, uint32 *cursor, Oid *userid, char *why)
 {

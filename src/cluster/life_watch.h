@@ -61,6 +61,9 @@ extern bool eo_life_watch_next(Oid dboid, EoPlace *place);
 extern void eo_life_watch_refuse(const EoTarget *target, const char *why);
 extern void eo_life_watch_admit(const EoTarget *target);
 
+/* A worker begins, and knows of nobody that is refused. */
+extern void eo_life_watch_admit_all(Oid dboid);
+
 /* Walk through the identities that are refused in the target's place. */
 extern bool eo_life_watch_refused(const EoTarget *target, uint32 *cursor, Oid *userid, char *why);
 #define EO_WHY_LEN 64

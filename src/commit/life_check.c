@@ -63,7 +63,8 @@ is_near(const EoLifeCheck *c, const EoHistory *history,
 	i = eo_life_rows_find(history, parent);
 	p = parent_of(c, parent);
 	/* If it was not read yet, this is asked again after the next look. */
-	return i >= 0 && p->silence.since_us != 0 && p->silence.beat - history->rows[i].beat <= NEAR_BEATS;
+	return i >= 0 && p->silence.since_us != 0 &&
+		p->silence.beat - history->rows[i].beat <= NEAR_BEATS;
 }
 
 bool

@@ -18,7 +18,7 @@
 #include "dynamodb/life_item.h"
 #include "lib/ilist.h"
 
-/* What is to be done next, see worker_heir.c. */
+/* The next step, see worker_heir.c. */
 typedef enum EoLifeCheckStage
 {
 	EO_LIFE_CHECK_LOOK,

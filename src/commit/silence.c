@@ -49,7 +49,8 @@ eo_silence_take(EoSilence *s, int64 beat, int64 sent_us)
 	{
 		*s = (EoSilence)
 		{
-			.beat = beat,.since_us = now_us,.read_us = now_us,.calm_since_us = now_us,.calm_reads = 1
+			.beat = beat,.since_us = now_us,.read_us = now_us,.calm_since_us = now_us,
+				.calm_reads = 1
 		};
 		return first ? EO_READING_FIRST : EO_READING_BEATS;
 	}
@@ -62,7 +63,8 @@ eo_silence_take(EoSilence *s, int64 beat, int64 sent_us)
 		s->calm_since_us = now_us;
 		s->calm_reads = 1;
 	}
-	return now_us - s->since_us > eo_guc_hurried_us(MISSED_US) ? EO_READING_MISSES : EO_READING_SAME;
+	return now_us - s->since_us > eo_guc_hurried_us(MISSED_US) ? EO_READING_MISSES :
+		EO_READING_SAME;
 }
 
 bool

@@ -21,7 +21,7 @@ typedef struct EoSilence
 	int			calm_reads;		/* ... in so many reads */
 } EoSilence;
 
-/* What a reading says about the owner of the life. */
+/* A reading says this about the owner of the life. */
 typedef enum EoReadingSays
 {
 	EO_READING_FIRST,

@@ -209,7 +209,8 @@ eo_worker_heir_any(void)
 	{
 		const Check *c = dlist_container(Check, node, iter.cur);
 
-		if (c->stage != EO_LIFE_CHECK_OVER && (c->ended || c->in_flight || c->watch == EO_WATCH_SILENT))
+		if (c->stage != EO_LIFE_CHECK_OVER &&
+			(c->ended || c->in_flight > 0 || c->watch == EO_WATCH_SILENT))
 			return true;
 	}
 	return false;
@@ -439,7 +440,8 @@ waits_for_home(const Check *c)
 	{
 		const Check *other = dlist_container(Check, node, iter.cur);
 
-		if (other->ended && other->place.home && other->place.open && other->stage != EO_LIFE_CHECK_OVER &&
+		if (other->ended && other->place.home && other->place.open &&
+			other->stage != EO_LIFE_CHECK_OVER &&
 			memcmp(other->place.life, c->place.life, EO_UUID_LEN) == 0)
 			return true;
 	}
@@ -552,7 +554,8 @@ prepare_retirement(EoWorkerJob *job, EoStore *store)
 	eo_hex_put_uuid(life.id, by);
 	w.by = by;
 	w.now_ms = eo_lives_now_ms(store);
-	if (eo_life_check_is_known_by_file(c, eo_worker_lives_history()) && !eo_slot_prepared_of_life(c->place.life))
+	if (eo_life_check_is_known_by_file(c, eo_worker_lives_history()) &&
+		!eo_slot_prepared_of_life(c->place.life))
 		w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
 	return eo_life_store_prepare_write(store, c->place.target.prefix,
 									   c->exists ? EO_LIFE_RETIRE : EO_LIFE_RETIRE_ABSENT, &w);
@@ -583,9 +586,13 @@ put_off_check(EoWorkerJob *job, int64 pause_us)
 static bool
 is_of_no_interest(const Check *c, const EoAnswer *answer)
 {
+	const EoHistory *history = eo_worker_lives_history();
+
 	if (answer->outcome == EO_FAILED_CALL || c->ended || c->stage != EO_LIFE_CHECK_LOOK)
 		return false;
-	return answer->exists ? !eo_life_check_is_ours(c, eo_worker_lives_history()) && !eo_life_check_waits_for_operator(c, eo_worker_lives_history()) : !c->asked;
+	if (!answer->exists)
+		return !c->asked;
+	return !eo_life_check_is_ours(c, history) && !eo_life_check_waits_for_operator(c, history);
 }
 
 /* Was a life retired by our current life?  That may have been given up since the write was sent. */
@@ -719,7 +726,8 @@ take_retired(Check *c, const EoLifeItem *item)
 		/* If a life of ours has, that one may not be over yet. */
 		c->watch = eo_life_rows_find(history, by) < 0 ? EO_WATCH_FOREIGN :
 			earlier ? EO_WATCH_SILENT : enter_life(&c->place.target, by)->watch;
-		c->due_us = c->watch == EO_WATCH_LOOKING && c->silence.read_us - c->silence.since_us < LOOK_US ?
+		c->due_us = c->watch == EO_WATCH_LOOKING &&
+			c->silence.read_us - c->silence.since_us < LOOK_US ?
 			eo_clock_monotonic_us() + HOME_PAUSE_US : c->due_us + eo_guc_hurried_us(HEIR_US);
 		return;
 	}
@@ -763,7 +771,8 @@ eo_worker_heir_ask(const EoTarget *target, const uint8 *id, EoLifeVerdict *verdi
 		return;
 	c = enter_life(target, id);
 	c->asked = true;
-	eo_lives_judge(eo_worker_lives_history(), id, c->stage == EO_LIFE_CHECK_OVER, c->ancestors, verdict);
+	eo_lives_judge(eo_worker_lives_history(), id, c->stage == EO_LIFE_CHECK_OVER, c->ancestors,
+				   verdict);
 	verdict->beats = c->watch == EO_WATCH_BEATS;
 	/* Its item may yet say that it is a branch of our history. */
 	if (c->ended && c->silence.since_us == 0)

@@ -317,6 +317,9 @@ start_page(TableScan *scan)
 	own.through = eo_worker_target_of(&scan->as);
 	/* A target without jobs has no store yet. */
 	own.through->wanted = true;
+	/* Its server may be gone, or have invalid options. */
+	if (own.through->store == NULL && own.through->failing)
+		(void) change_identity(scan);
 	if (!eo_worker_target_is_ready(own.through) || !eo_worker_lives_hold(&scan->target))
 		return false;
 	eo_scan_prepare(&scan->pages, own.through->store, &own.call);

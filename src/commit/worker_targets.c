@@ -94,6 +94,7 @@ eo_worker_targets_init(MemoryContext context)
 	targets.table = hash_create("exactonce targets", 16, &ctl,
 								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	targets.catalog = 1;
+	eo_life_watch_admit_all(MyDatabaseId);
 	eo_options_on_change(catalog_changed);
 }
 
@@ -362,7 +363,8 @@ eo_worker_target_stands_in(EoWorkerTarget *asked, EoWorkerTarget *by)
 bool
 eo_worker_target_asks_again(EoWorkerTarget *asked)
 {
-	if (asked->via == NULL || eo_clock_monotonic_us() < asked->again_us)
+	if (asked->via == NULL || !eo_worker_target_is_built(asked) ||
+		eo_clock_monotonic_us() < asked->again_us)
 		return false;
 	asked->again_us = eo_clock_monotonic_us() + eo_guc_hurried_us(OWN_AGAIN_US);
 	return true;

@@ -19,7 +19,7 @@ my $conf = "exactonce.test_hurry = 5\nlog_min_messages = log\nwal_level = replic
 sub new_pair
 {
 	my ($name) = @_;
-	my $node = new_node($name, conf => $conf, options => { request_timeout => '3s', connect_timeout => '2s' });
+	my $node = new_node($name, conf => $conf, options => { request_timeout => '3s', connect_timeout => '2s', max_attempts => 1 });
 	$node->append_conf('pg_hba.conf', 'local replication all trust');
 	$node->reload;
 	sql_of($node, 'CREATE TABLE work (key text)');
