@@ -328,7 +328,7 @@ RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_take_over';
 COMMENT ON FUNCTION @extschema@.idem_take_over(pg_catalog.uuid, pg_catalog.text) IS
-'for operators: has this database inherit a life that is silent, or that another life has retired, in the table of a server: what it has sealed is settled by this data. Only for a life whose server is gone for good. Takes a dozen seconds. False: it was closed, or is inherited already. Errors: 22004, 22023 (it is none of this database), 55006 (it is extended by somebody), ID006, ID007';
+'for operators: has this database inherit a life that is silent, or that another life has retired, in the table of a server: what it has sealed is settled by this data. Only for a life whose server is gone for good. Takes half a minute. True: it is inherited, and the worker settles what it has left. False: it was closed, or is inherited already. Errors: 22004, 22023 (it is none of this database), 55000 (the worker cannot take note of it yet, and why), 55006 (it is extended by somebody), ID006, ID007';
 
 CREATE FUNCTION @extschema@.idem_drain(
 	timeout pg_catalog.interval DEFAULT '1 min')
@@ -484,7 +484,8 @@ CREATE FUNCTION @extschema@.exactonce_lives_of_cluster(
 	OUT state pg_catalog.text,
 	OUT beat pg_catalog.int8,
 	OUT since pg_catalog.timestamptz,
-	OUT scanned pg_catalog.int8)
+	OUT scanned pg_catalog.int8,
+	OUT refused pg_catalog.text)
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_lives_of_cluster';
@@ -494,7 +495,8 @@ COMMENT ON FUNCTION @extschema@.exactonce_lives_of_cluster() IS
 CREATE VIEW @extschema@.exactonce_lives AS
 	SELECT COALESCE(l.id, p.life) AS life, l.number, l.started_at, l.timeline,
 		p.dynamodb_table, p.key_prefix,
-		COALESCE(p.state, 'over') AS state, p.beat, l.beat AS noted_beat, p.since, p.scanned
+		COALESCE(p.state, 'over') AS state, p.beat, l.beat AS noted_beat, p.since, p.scanned,
+		p.refused
 	FROM (SELECT i.* FROM exactonce_internal.lives i
 		JOIN pg_catalog.pg_control_system() c ON c.system_identifier OPERATOR(pg_catalog.=) i.system_identifier
 		JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) i.dboid
@@ -516,6 +518,7 @@ COMMENT ON COLUMN @extschema@.exactonce_lives.state IS 'opening, open (this data
 COMMENT ON COLUMN @extschema@.exactonce_lives.beat IS 'how often it was extended, as far as is known';
 COMMENT ON COLUMN @extschema@.exactonce_lives.noted_beat IS 'the same when it was last noted in this data';
 COMMENT ON COLUMN @extschema@.exactonce_lives.scanned IS 'items of the table that were looked at so far for what the life has left; NULL: no scan goes on';
+COMMENT ON COLUMN @extschema@.exactonce_lives.refused IS 'roles whose credentials were refused in the table when they were tried last, and why; the worker goes by those of others as long as it finds any';
 COMMENT ON COLUMN @extschema@.exactonce_lives.since IS 'open: when the last confirmed extension was sent; else when its item was first seen as it is';
 
 CREATE FUNCTION @extschema@.exactonce_claims_of_cluster(

@@ -21,7 +21,10 @@
  * were.  That counts only because the file proves that it is of this very directory.
  *
  * The nonces of a life are noted before they are sent, and belong to the life and not
- * to a place: two endpoints may lead to the same table.
+ * to a place: two endpoints may lead to the same table.  The beats that go on from one
+ * beat of a place are copies of one beat, of which DynamoDB applies one at most.  They
+ * share a nonce, and with it the instant of the first, because it may be that one that is
+ * applied.  So in an outage of any length a place needs one nonce.
  *
  * The lock of the claim table covers all of this, but for the runs of the server.
  *
@@ -99,7 +102,10 @@ typedef enum Status
 typedef struct Nonce
 {
 	uint64		nonce;
-	int64		sent_us;		/* 0: free */
+	int64		sent_us;		/* of the first copy; 0: free */
+	uint64		place;			/* its generation */
+	int64		seen_beat;		/* that the copies go on from */
+	uint32		copies;			/* that may have been applied */
 } Nonce;
 
 typedef struct Life
@@ -571,17 +577,41 @@ oldest_nonce(Life *life)
 	return oldest;
 }
 
+/* The nonce of the beat of a place that goes on from this one; NULL: none was sent. */
+static Nonce *
+find_nonce(Life *life, const Place *p, int64 seen_beat)
+{
+	for (int i = 0; i < MAX_NONCES; i++)
+	{
+		Nonce	   *n = &life->nonces[i];
+
+		if (n->sent_us > 0 && n->place == p->generation && n->seen_beat == seen_beat)
+			return n;
+	}
+	return NULL;
+}
+
 void
-eo_life_sending(EoPlaceRef ref, uint64 nonce, int64 beat, int64 sent_us)
+eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce, int64 *sent_us)
 {
 	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
 	Nonce	   *n;
 
 	if (p == NULL)
 		return;
-	n = oldest_nonce(life_of(p));
-	n->nonce = nonce;
-	n->sent_us = sent_us;
+	n = find_nonce(life_of(p), p, seen_beat);
+	if (n == NULL)
+	{
+		n = oldest_nonce(life_of(p));
+		n->nonce = *nonce;
+		n->sent_us = *sent_us;
+		n->place = p->generation;
+		n->seen_beat = seen_beat;
+		n->copies = 0;
+	}
+	n->copies++;
+	*nonce = n->nonce;
+	*sent_us = n->sent_us;
 	p->place.sent = true;
 	p->place.sent_beat = Max(p->place.sent_beat, beat);
 	eo_claim_table_unlock();
@@ -596,8 +626,10 @@ eo_life_not_sent(EoPlaceRef ref, uint64 nonce)
 		return;
 	for (int i = 0; i < MAX_NONCES; i++)
 	{
-		if (life_of(p)->nonces[i].nonce == nonce)
-			life_of(p)->nonces[i].sent_us = 0;
+		Nonce	   *n = &life_of(p)->nonces[i];
+
+		if (n->nonce == nonce && n->sent_us > 0 && --n->copies == 0)
+			n->sent_us = 0;
 	}
 	eo_claim_table_unlock();
 }
@@ -632,11 +664,7 @@ eo_life_confirmed(EoPlaceRef ref, int64 beat, int64 sent_us, const EoTarget *tar
 	p->place.open = true;
 	p->place.beat = Max(p->place.beat, beat);
 	p->place.confirmed_us = Max(p->place.confirmed_us, sent_us);
-	if (memcmp(&p->place.target, target, sizeof(EoTarget)) != 0)
-	{
-		p->place.spare = p->place.target;
-		p->place.target = *target;
-	}
+	p->place.target = *target;
 	eo_claim_table_unlock();
 }
 
@@ -664,24 +692,6 @@ eo_life_end_turn(EoPlaceRef ref)
 	if (p == NULL)
 		return;
 	p->turn_until_us = 0;
-	eo_claim_table_unlock();
-}
-
-void
-eo_life_swap_target(EoPlaceRef ref, const EoTarget *failed)
-{
-	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
-
-	if (p == NULL)
-		return;
-	if (OidIsValid(p->place.spare.dboid) &&
-		memcmp(&p->place.target, failed, sizeof(EoTarget)) == 0)
-	{
-		EoTarget	target = p->place.target;
-
-		p->place.target = p->place.spare;
-		p->place.spare = target;
-	}
 	eo_claim_table_unlock();
 }
 

@@ -50,8 +50,6 @@ typedef struct EoPlace
 	int64		scan_due_us;	/* monotonic: the scan that is owed, see
 								 * owed_scans.h; 0: none is */
 	int64		owed_us;		/* and when a look last made way for it */
-	EoTarget	spare;			/* another one that has reached it; dboid 0:
-								 * none */
 	int64		sent_us;		/* of a copy: when its last write was sent */
 	uint64		sent_nonce;		/* the same: with this nonce */
 } EoPlace;
@@ -102,10 +100,13 @@ extern bool eo_life_place_info(EoPlaceRef ref, EoPlace *place);
 extern int64 eo_life_lease_age_us(EoPlaceRef ref);
 
 /*
- * Note a nonce of the place's life before it is sent, with the beat that it goes with; say that
- * it was not sent after all; and ask whether a nonce was noted, and when.
+ * Note a nonce of the place's life before it is sent, with the beat that it goes with and the
+ * one that this goes on from; say that it was not sent after all; and ask whether a nonce was
+ * noted, and when.  If another copy of the beat may be under way its nonce is to be used:
+ * then *nonce and *sent_us are those of the first copy.
  */
-extern void eo_life_sending(EoPlaceRef ref, uint64 nonce, int64 beat, int64 sent_us);
+extern void eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce,
+							int64 *sent_us);
 extern void eo_life_not_sent(EoPlaceRef ref, uint64 nonce);
 extern bool eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 *sent_us);
 
@@ -115,9 +116,6 @@ extern bool eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 *sent_us);
  */
 extern bool eo_life_take_turn(EoPlaceRef ref);
 extern void eo_life_end_turn(EoPlaceRef ref);
-
-/* This target has failed: reach the item by the spare one from now on. */
-extern void eo_life_swap_target(EoPlaceRef ref, const EoTarget *failed);
 
 /* The item is open at this beat, which was sent at sent_us. */
 extern void eo_life_confirmed(EoPlaceRef ref, int64 beat, int64 sent_us,

@@ -54,6 +54,27 @@ extern void eo_life_watch_add(const EoTarget *target, const uint8 *id);
 /* Take the next life that is to be watched.  Fills in target and life. */
 extern bool eo_life_watch_next(Oid dboid, EoPlace *place);
 
+/*
+ * An identity was refused in a place, and why (a code of DynamoDB's); or it was answered.
+ * The view shows it.
+ */
+extern void eo_life_watch_refuse(const EoTarget *target, const char *why);
+extern void eo_life_watch_admit(const EoTarget *target);
+
+/* A worker begins, and knows of nobody that is refused. */
+extern void eo_life_watch_admit_all(Oid dboid);
+
+/* Walk through the identities that are refused in the target's place. */
+extern bool eo_life_watch_refused(const EoTarget *target, uint32 *cursor, Oid *userid, char *why);
+#define EO_WHY_LEN 64
+
+/*
+ * The worker has come to know that a life which it was told to look after is over, and
+ * settles what that has left; and has it since eo_life_watch_add()?
+ */
+extern void eo_life_watch_settles(const EoTarget *target, const uint8 *id);
+extern bool eo_life_watch_is_settled(const EoTarget *target, const uint8 *id);
+
 /* Say what this worker does about lives that may be over; those of before are gone. */
 extern void eo_life_watch_report(Oid dboid, const EoLifeReport *reports, int n);
 

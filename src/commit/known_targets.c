@@ -21,9 +21,11 @@
 #include "access/xact.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_collation.h"
+#include "catalog/pg_user_mapping.h"
 #include "cluster/target.h"
 #include "commit/internal.h"
 #include "commit/known_targets.h"
+#include "foreign/foreign.h"
 #include "nodes/pg_list.h"
 #include "server/error.h"
 #include "server/options.h"
@@ -169,29 +171,55 @@ eo_known_target_exists(const EoTarget *target)
 
 /* ----- servers ----- */
 
+/* How well a server suits a target. */
+typedef struct Fit
+{
+	int			score;			/* 0: it leads to another table */
+	bool		same_place;		/* with the same key_prefix and partition */
+	Oid			userid;			/* who its mapping was looked up for; its
+								 * owner if the role may not use it */
+	bool		by_role;		/* each role has credentials of its own */
+} Fit;
+
+static void
+compare(const EoServer *s, const EoTarget *target, Fit *fit)
+{
+	EoTarget	its = *target;
+	bool		same_prefix = strcmp(eo_text_to_utf8(s->key_prefix), target->prefix) == 0;
+
+	if (strcmp(s->url, target->url) != 0 || strcmp(s->region, target->region) != 0 ||
+		strcmp(s->table, target->table) != 0)
+		return;
+	fit->score = 1 + (s->serverid == target->serverid) + 2 * same_prefix;
+	fit->same_place = same_prefix && s->plain_http == target->plain_http &&
+		strlcpy(its.layout, s->layout, sizeof(its.layout)) < sizeof(its.layout) &&
+		eo_target_same_place(&its, target);
+	fit->userid = s->userid;
+	fit->by_role = s->credentials == EO_CREDENTIALS_MAPPING;
+}
+
 /*
- * How well does a server suit a target?  0: it leads to another table, or its
- * options are not valid, which must not stop the caller.
+ * How well does a server suit a target, as a role sees it?  If its options are not valid
+ * it does not, which must not stop the caller.
  */
-static int
-suits(Oid serverid, const EoTarget *target)
+static Fit
+fit_of(Oid serverid, Oid userid, const EoTarget *target)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
-	volatile int score = 0;
+	Fit			fit = {0};
 
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(context);
 	PG_TRY();
 	{
-		EoServer   *s = eo_options_load(serverid, target->userid);
+		EoServer   *s = eo_options_load(serverid, userid);
 
-		if (s != NULL && strcmp(s->url, target->url) == 0 &&
-			strcmp(s->region, target->region) == 0 && strcmp(s->table, target->table) == 0)
-			score = 1 + (serverid == target->serverid) +
-				2 * (strcmp(eo_text_to_utf8(s->key_prefix), target->prefix) == 0);
 		if (s != NULL)
+		{
+			compare(s, target, &fit);
 			MemoryContextDelete(GetMemoryChunkContext(s));
+		}
 		ReleaseCurrentSubTransaction();
 	}
 	PG_CATCH();
@@ -202,12 +230,12 @@ suits(Oid serverid, const EoTarget *target)
 			ERRCODE_TO_CATEGORY(geterrcode()) == ERRCODE_INSUFFICIENT_RESOURCES)
 			PG_RE_THROW();
 		FlushErrorState();
-		score = 0;
+		memset(&fit, 0, sizeof(fit));
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
-	return score;
+	return fit;
 }
 
 Oid
@@ -220,7 +248,7 @@ eo_known_target_server(const EoTarget *target)
 
 	foreach(cell, servers)
 	{
-		int			score = suits(lfirst_oid(cell), target);
+		int			score = fit_of(lfirst_oid(cell), target->userid, target).score;
 
 		if (score > best_score)
 		{
@@ -230,4 +258,81 @@ eo_known_target_server(const EoTarget *target)
 	}
 	list_free(servers);
 	return best;
+}
+
+/* ----- identities ----- */
+
+/* The roles that have a user mapping for a server; that of PUBLIC counts as its owner's. */
+static List *
+mapped_roles(Oid serverid)
+{
+	Relation	rel = table_open(UserMappingRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	List	   *roles = NIL;
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_user_mapping mapping = (Form_pg_user_mapping) GETSTRUCT(tuple);
+
+		if (mapping->umserver == serverid && OidIsValid(mapping->umuser))
+			roles = lappend_oid(roles, mapping->umuser);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return roles;
+}
+
+static void
+add_identity(EoIdentityRef *others, int *n, Oid serverid, Oid userid, const EoTarget *target)
+{
+	if ((serverid == target->serverid && userid == target->userid) || *n == EO_MAX_IDENTITIES)
+		return;
+	for (int i = 0; i < *n; i++)
+	{
+		if (others[i].serverid == serverid && others[i].userid == userid)
+			return;
+	}
+	others[(*n)++] = (EoIdentityRef)
+	{
+		serverid, userid
+	};
+}
+
+/* own: it is the target's server.  What has committed there its owner may finish anywhere. */
+static void
+add_identities(EoIdentityRef *others, int *n, Oid serverid, bool own, const EoTarget *target)
+{
+	ForeignServer *fs = GetForeignServerExtended(serverid, FSV_MISSING_OK);
+	Fit			fit;
+	ListCell   *cell;
+
+	if (fs == NULL)
+		return;
+	fit = fit_of(serverid, fs->owner, target);
+	if (fit.same_place || own)
+		add_identity(others, n, serverid, fs->owner, target);
+	if (!fit.same_place || !fit.by_role)
+		return;
+	foreach(cell, mapped_roles(serverid))
+	{
+		fit = fit_of(serverid, lfirst_oid(cell), target);
+		if (fit.same_place && fit.userid == lfirst_oid(cell))
+			add_identity(others, n, serverid, lfirst_oid(cell), target);
+	}
+}
+
+int
+eo_known_target_identities(const EoTarget *target, EoIdentityRef *others)
+{
+	int			n = 0;
+	ListCell   *cell;
+
+	add_identities(others, &n, target->serverid, true, target);
+	foreach(cell, eo_options_servers())
+	{
+		if (lfirst_oid(cell) != target->serverid)
+			add_identities(others, &n, lfirst_oid(cell), false, target);
+	}
+	return n;
 }

@@ -30,4 +30,22 @@ extern bool eo_known_target_exists(const EoTarget *target);
  */
 extern Oid	eo_known_target_server(const EoTarget *target);
 
+/* The credentials of a role on a server. */
+typedef struct EoIdentityRef
+{
+	Oid			serverid;
+	Oid			userid;
+} EoIdentityRef;
+
+#define EO_MAX_IDENTITIES 16
+
+/*
+ * The other identities that lead to the same place as a target does: on each server whose
+ * present options do, its owner and the roles that have a user mapping and USAGE; those on
+ * the target's own server first, which also has its owner if it leads elsewhere by now.
+ * Writes at most EO_MAX_IDENTITIES to others, and returns their number.  Needs a
+ * transaction.
+ */
+extern int	eo_known_target_identities(const EoTarget *target, EoIdentityRef *others);
+
 #endif							/* EO_COMMIT_KNOWN_TARGETS_H */

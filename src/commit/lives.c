@@ -257,20 +257,20 @@ eo_lives_prepare(EoStore *store, EoPlace *place, EoLifeVerb verb, const char *an
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate a nonce: no random numbers")));
 	eo_hex_put_uuid(place->life, id);
+	w.beat = beat_now(place);
+	place->sent_us = eo_clock_steady_us();
+	eo_life_sending(place->ref, place->beat, w.beat, &nonce, &place->sent_us);
+	place->sent_nonce = nonce;
 	snprintf(nonce_text, sizeof(nonce_text), UINT64_FORMAT, nonce);
 	snprintf(system, sizeof(system), UINT64_FORMAT, GetSystemIdentifier());
 	w.life = id;
 	w.nonce = nonce_text;
-	w.beat = beat_now(place);
 	w.home = place->home ? place->target.table : "";
 	w.system_identifier = system;
 	w.database = place->target.dboid;
 	w.timeline = eo_compat_timeline();
 	w.now_ms = eo_lives_now_ms(store);
 	w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
-	place->sent_us = eo_clock_steady_us();
-	place->sent_nonce = nonce;
-	eo_life_sending(place->ref, nonce, w.beat, place->sent_us);
 	return eo_life_store_prepare_write(store, place->target.prefix, verb, &w);
 }
 

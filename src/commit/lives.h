@@ -51,6 +51,9 @@ extern bool eo_lives_lease_holds(EoPlaceRef place);
 /* A beat is sent, and counted, every so often: see EoLifeItem. */
 #define EO_LIVES_BEAT_US INT64CONST(5000000)
 
+/* A beat that is not answered, and a reading of a silent life, is repeated at this pace. */
+#define EO_LIVES_PACE_US INT64CONST(2000000)
+
 /* How a life stands to this data. */
 typedef enum EoLifeRelation
 {

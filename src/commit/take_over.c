@@ -38,6 +38,9 @@
 #include "server/store.h"
 #include "server/text.h"
 
+/* The worker knows within some round trips that a life is over. */
+#define WORKER_WAIT_US INT64CONST(30000000)
+
 /* Read the item of a life.  Raises if DynamoDB does not answer. */
 static EoAnswer *
 read_item(EoStore *store, const char *life)
@@ -190,6 +193,35 @@ take_as_seen(EoStore *store, const EoTarget *target, const char *life, const EoA
 	return taken;
 }
 
+/*
+ * The life is over for this database.  What it has left is settled by the worker, so wait
+ * until that knows.
+ */
+static void
+await_worker(const EoTarget *target, const uint8 *id, const char *life)
+{
+	int64		give_up_us = eo_clock_monotonic_us() + WORKER_WAIT_US;
+	EoLifeWatch watch = EO_WATCH_LOOKING;
+
+	eo_life_watch_add(target, id);
+	eo_database_wake(MyDatabaseId);
+	while (!eo_life_watch_is_settled(target, id))
+	{
+		if (eo_clock_monotonic_us() < give_up_us)
+		{
+			eo_http_wait(eo_clock_monotonic_us() + 2000, EO_WAIT_RAISE);
+			continue;
+		}
+		(void) eo_life_watch_find(target, id, &watch);
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("life %s is over for this database, but its worker cannot take note of that yet", life),
+				 errdetail("The worker goes on trying. In exactonce_lives the life is shown as: %s.",
+						   eo_life_watch_name(watch)),
+				 errhint("See exactonce_lives for roles whose credentials are refused, exactonce_health, and the server's log.")));
+	}
+}
+
 bool
 eo_take_over(EoStore *store, const uint8 *id)
 {
@@ -210,7 +242,10 @@ eo_take_over(EoStore *store, const uint8 *id)
 	eo_lives_contact(store, &target, "inherit", life);
 	/* It is over already, and ours. */
 	if (eo_lives_ask(store, id, &verdict, &error) && verdict.relation != EO_LIFE_OTHER)
+	{
+		await_worker(&target, id, life);
 		return false;
+	}
 	eo_life_rows_read(&history);
 	earlier = eo_life_rows_is_earlier(&history, id);
 	if (earlier)
@@ -223,9 +258,16 @@ eo_take_over(EoStore *store, const uint8 *id)
 	if (retired && !is_ours)
 		await_heir(store, &history, earlier, life, seen);
 	if (!is_ours && (!seen->exists || eo_life_store_item(seen)->state != EO_LIFE_CLOSED))
+	{
 		taken = take_as_seen(store, &target, life, seen);
-	eo_life_watch_add(&target, id);
-	eo_database_wake(MyDatabaseId);
+		if (!taken)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("life %s on server \"%s\" has changed while it was watched", life, store->server->name),
+					 errdetail("Nothing was taken over."),
+					 errhint("See exactonce_lives, and try again if it is silent.")));
+	}
 	eo_answer_free(seen);
+	await_worker(&target, id, life);
 	return taken;
 }

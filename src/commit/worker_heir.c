@@ -12,7 +12,7 @@
  *	   closed, or retired by our current life		-> OVER
  *	   retired by another life						-> look at that one, then again here
  *	   open or absent, and it ended in this cluster	-> RETIRE
- *	   open or absent, and silent for SILENCE_US	-> RETIRE, if that is allowed
+ *	   open or absent, and silent for long		-> RETIRE, if that is allowed
  *	   else											-> LOOK, after LOOK_US
  *	 RETIRE: one write, on condition that the item is as it was read.
  *	   applied -> OVER; refused -> LOOK
@@ -21,9 +21,8 @@
  * What was retired is ours only as long as the life that has retired it is ours: another
  * heir that retires our current life inherits with it all that it has inherited.
  *
- * Silent means: the same beat in consistent reads that were answered, never more than
- * MAX_GAP_US apart.  SILENCE_US is longer than the lease of commit/lives.c, so that
- * the owner of the life, if there is one, has stopped committing by then.
+ * A life that is silent (silence.c), or was not read yet, is read every EO_LIVES_PACE_US.  A read
+ * whose answer is late delays no other: several are under way.
  *
  * The lives of the database that this data comes from (commit/life_rows.h) are none of
  * ours, and are never retired here.  If the item of the last one says that we have
@@ -41,6 +40,7 @@
 #include "cluster/life_watch.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/target.h"
+#include "commit/life_check.h"
 #include "commit/life_rows.h"
 #include "commit/lives.h"
 #include "commit/worker_heir.h"
@@ -67,14 +67,11 @@
 /* A look that has failed is taken again after this. */
 #define LOOK_RETRY_US INT64CONST(1000000)
 
-#define MAX_GAP_US INT64CONST(10000000)
-#define SILENCE_US INT64CONST(30000000)
+/* So many reads of an item may be under way: their time is over before they are more. */
+#define MAX_READS 5
 
 /* A life that has another heir is looked at again after this. */
 #define HEIR_US INT64CONST(5000000)
-
-/* Our data reaches the end of a life if so many of its beats are missing at most. */
-#define NEAR_BEATS 24
 
 /* A life that waits for our own lease is looked at again after this; or for its home or heir. */
 #define LEASE_PAUSE_US INT64CONST(50000)
@@ -84,33 +81,14 @@
 #define LOOK_BACK 20
 #define KEEP_CLOSED (2 * LOOK_BACK) /* so many checks of closed lives */
 
-typedef enum Stage
-{
-	LOOK,
-	RETIRE,
-	OVER
-} Stage;
+typedef EoLifeCheck Check;
 
-typedef struct Check
+/* A read or a write of the item; data of a job. */
+typedef struct Look
 {
-	dlist_node	node;
-	EoPlace		place;			/* life and target */
-	char		id[EO_UUID_TEXT_LEN + 1];	/* the life as text */
-	bool		ended;			/* in this cluster; place is as it was left */
-	bool		this_run;
-	bool		asked;			/* a record, a row or a slot names the life */
-	bool		in_flight;
-	Stage		stage;
-	int64		due_us;
-	EoLifeWatch watch;			/* for the view */
-	bool		closed;			/* of OVER: nobody had to take over */
-	bool		own_nonce;		/* the item bears a nonce of this cluster */
-	bool		exists;			/* the item, when it was read last */
-	int64		beat;			/* of it */
-	char		ancestors[EO_ANCESTORS_LEN + 1];
-	int64		since_us;		/* it has not changed since; 0: not read yet */
-	int64		read_us;		/* when it was read last */
-} Check;
+	Check	   *check;
+	int64		sent_us;		/* steady clock */
+} Look;
 
 static struct
 {
@@ -133,21 +111,31 @@ static Check *enter_check(const EoPlace *place);
 static Check *enter_life(const EoTarget *target, const uint8 *id);
 static void fetch_checks(void);
 static void report_checks(void);
-static EoAnswer *prepare_check(EoWorkerJob *job, EoStore *store);
-static bool take_check(EoWorkerJob *job, const EoAnswer *answer);
+static EoAnswer *prepare_look(EoWorkerJob *job, EoStore *store);
+static EoAnswer *prepare_retirement(EoWorkerJob *job, EoStore *store);
+static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
+static bool take_retirement(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_check(EoWorkerJob *job, int64 pause_us);
 static bool abandon(EoWorkerJob *job);
-static void take_look(Check *c, const EoAnswer *answer);
+static void take_look(Check *c, const EoAnswer *answer, int64 sent_us);
 static void take_retired(Check *c, const EoLifeItem *item);
-static bool may_retire(Check *c);
+static const Check *parent_of(const Check *c, const uint8 *parent);
 static void set_over(Check *c);
 
-static const EoWorkerJobKind check_kind = {
-	.prepare = prepare_check,
-	.take = take_check,
+static const EoWorkerJobKind look_kind = {
+	.prepare = prepare_look,
+	.take = take_read,
 	.put_off = put_off_check,
 	.abandon = abandon,
-	.lane = EO_WORKER_LIVES
+	.lane = EO_WORKER_LOOKS
+};
+
+static const EoWorkerJobKind retirement_kind = {
+	.prepare = prepare_retirement,
+	.take = take_retirement,
+	.put_off = put_off_check,
+	.abandon = abandon,
+	.lane = EO_WORKER_LOOKS
 };
 
 void
@@ -175,7 +163,7 @@ drop_closed(void)
 	{
 		Check	   *c = dlist_container(Check, node, iter.cur);
 
-		if (c->stage == OVER && c->closed && !c->in_flight && ++n > KEEP_CLOSED)
+		if (c->stage == EO_LIFE_CHECK_OVER && c->closed && !c->in_flight && ++n > KEEP_CLOSED)
 			oldest = c;
 	}
 	if (oldest == NULL)
@@ -221,7 +209,8 @@ eo_worker_heir_any(void)
 	{
 		const Check *c = dlist_container(Check, node, iter.cur);
 
-		if (c->stage != OVER && (c->ended || c->in_flight || c->watch == EO_WATCH_SILENT))
+		if (c->stage != EO_LIFE_CHECK_OVER &&
+			(c->ended || c->in_flight > 0 || c->watch == EO_WATCH_SILENT))
 			return true;
 	}
 	return false;
@@ -245,15 +234,15 @@ report_checks(void)
 		int64		scanned = eo_worker_scan_progress(&c->place.target);
 
 		/* A life that is over, and has left nothing, is of no interest. */
-		if (c->stage == OVER && !c->ended &&
+		if (c->stage == EO_LIFE_CHECK_OVER && !c->ended &&
 			!eo_worker_scan_is_wanted(&c->place.target, c->id))
 			continue;
 		memcpy(reports[n].life, c->place.life, EO_UUID_LEN);
 		reports[n].target = c->place.target;
-		reports[n].watch = c->stage == OVER ? EO_WATCH_OVER : c->watch;
-		reports[n].scanned = c->stage == OVER ? scanned : -1;
-		reports[n].beat = c->beat;
-		reports[n++].since_us = c->since_us;
+		reports[n].watch = c->stage == EO_LIFE_CHECK_OVER ? EO_WATCH_OVER : c->watch;
+		reports[n].scanned = c->stage == EO_LIFE_CHECK_OVER ? scanned : -1;
+		reports[n].beat = c->silence.beat;
+		reports[n++].since_us = c->silence.since_us;
 	}
 	eo_life_watch_report(own.dboid, reports, n);
 	pfree(reports);
@@ -275,12 +264,12 @@ look_again(void)
 	{
 		Check	   *c = dlist_container(Check, node, iter.cur);
 
-		if (c->stage != OVER || c->closed)
+		if (c->stage != EO_LIFE_CHECK_OVER || c->closed)
 			continue;
 		eo_worker_scan_drop(&c->place.target, c->id);
-		c->stage = LOOK;
+		c->stage = EO_LIFE_CHECK_LOOK;
 		c->watch = EO_WATCH_LOOKING;
-		c->since_us = 0;
+		c->silence.since_us = 0;
 		c->due_us = 0;
 	}
 	own.to_report = true;
@@ -385,6 +374,19 @@ forget_ended(const uint8 *id)
 	own.to_report = true;
 }
 
+/* A session has met the life, or waits for its end: look at it at once. */
+static void
+look_after(const EoPlace *place)
+{
+	Check	   *c = enter_check(place);
+
+	c->asked = true;
+	if (c->stage == EO_LIFE_CHECK_OVER)
+		eo_life_watch_settles(&c->place.target, c->place.life);
+	else if (c->in_flight == 0)
+		c->due_us = 0;
+}
+
 /* Make checks of what shared memory tells, and drop lives that are dealt with. */
 static void
 collect(void)
@@ -410,7 +412,7 @@ collect(void)
 			c->ended = true;
 			c->this_run = this_run;
 			c->place = place;
-			if (c->stage == OVER)
+			if (c->stage == EO_LIFE_CHECK_OVER)
 				eo_life_place_retired(place.ref);
 		}
 		if (is_settled(id))
@@ -420,7 +422,7 @@ collect(void)
 		}
 	}
 	while (eo_life_watch_next(own.dboid, &place))
-		enter_check(&place)->asked = true;
+		look_after(&place);
 }
 
 /*
@@ -438,11 +440,56 @@ waits_for_home(const Check *c)
 	{
 		const Check *other = dlist_container(Check, node, iter.cur);
 
-		if (other->ended && other->place.home && other->place.open && other->stage != OVER &&
+		if (other->ended && other->place.home && other->place.open &&
+			other->stage != EO_LIFE_CHECK_OVER &&
 			memcmp(other->place.life, c->place.life, EO_UUID_LEN) == 0)
 			return true;
 	}
 	return false;
+}
+
+/* May a life that nobody extends be retired here after a while?  Then it is read at that pace. */
+static bool
+is_urgent(const Check *c)
+{
+	return c->watch == EO_WATCH_LOOKING || c->watch == EO_WATCH_SILENT;
+}
+
+/*
+ * Only a life that goes on can take over from another, and it follows the last read without
+ * a gap: the owner may have come back since.
+ */
+static bool
+may_send_retirement(Check *c, int64 now_us)
+{
+	/* An operator may take over without its home. */
+	if (waits_for_home(c))
+	{
+		c->stage = EO_LIFE_CHECK_LOOK;
+		c->due_us = now_us + HOME_PAUSE_US;
+		return false;
+	}
+	if (!eo_silence_is_fresh(&c->silence))
+	{
+		c->stage = EO_LIFE_CHECK_LOOK;
+		c->due_us = 0;
+		return false;
+	}
+	if (eo_worker_lives_hold(&c->place.target))
+		return true;
+	own.due_us = Min(own.due_us, now_us + LEASE_PAUSE_US);
+	return false;
+}
+
+static void
+add_job(Check *c, const EoWorkerJobKind *kind)
+{
+	EoWorkerJob *job = eo_worker_job_add_for_any(kind, &c->place.target, c->id);
+	Look	   *look = MemoryContextAllocZero(job->context, sizeof(Look));
+
+	look->check = c;
+	job->data = look;
+	c->in_flight++;
 }
 
 static void
@@ -458,61 +505,48 @@ fetch_checks(void)
 	dlist_foreach(iter, &own.checks)
 	{
 		Check	   *c = dlist_container(Check, node, iter.cur);
-		EoWorkerJob *job;
 
-		if (c->stage == OVER || c->in_flight)
+		if (c->stage == EO_LIFE_CHECK_OVER)
 			continue;
-		/* An operator may take over without its home. */
-		if (c->stage == RETIRE && waits_for_home(c))
+		if (c->stage == EO_LIFE_CHECK_RETIRE && !c->retiring && may_send_retirement(c, now_us))
 		{
-			c->stage = LOOK;
-			c->due_us = now_us + HOME_PAUSE_US;
+			c->retiring = true;
+			add_job(c, &retirement_kind);
 		}
-		if (c->stage == RETIRE && !eo_worker_lives_hold(&c->place.target))
-		{
-			own.due_us = Min(own.due_us, now_us + LEASE_PAUSE_US);
+		if (c->stage == EO_LIFE_CHECK_RETIRE || c->in_flight >= (is_urgent(c) ? MAX_READS : 1))
 			continue;
-		}
-		if (c->due_us > now_us || !eo_worker_jobs_accept(EO_WORKER_LIVES, &c->place.target))
+		if (c->due_us > now_us || !eo_worker_jobs_accept(EO_WORKER_LOOKS, &c->place.target))
 		{
 			own.due_us = Min(own.due_us, Max(c->due_us, now_us + 100000));
 			continue;
 		}
-		job = eo_worker_job_add(&check_kind, &c->place.target, c->id);
-		job->data = c;
-		c->in_flight = true;
+		add_job(c, &look_kind);
+		c->due_us = now_us + eo_guc_hurried_us(EO_LIVES_PACE_US);
+		own.due_us = Min(own.due_us, c->due_us);
 	}
 }
 
-/*
- * Does the claim file tell all that the life has left, so that its item may go?  If the
- * data is that of an earlier point in time, the file lacks the keys whose commits were
- * lost: it says that they have committed.  Recovery to that point begins another
- * timeline.  After an older backup was put in place the timeline is the same, but beats
- * of the life are missing.  Nor does it tell what is found by a scan that is owed.
- */
-static bool
-is_known_by_file(const Check *c)
+static EoAnswer *
+prepare_look(EoWorkerJob *job, EoStore *store)
 {
-	const EoHistory *history = eo_worker_lives_history();
-	int			i = eo_life_rows_find(history, c->place.life);
+	Look	   *look = job->data;
+	const Check *c = look->check;
 
-	return c->ended && i >= 0 && history->rows[i].timeline == eo_compat_timeline() &&
-		c->place.scan_due_us == 0 &&
-		(c->this_run || Max(c->beat, c->place.beat) - history->rows[i].beat <= NEAR_BEATS);
+	look->sent_us = eo_clock_steady_us();
+	return eo_life_store_prepare_read(store, c->place.target.prefix, c->id);
 }
 
 static EoAnswer *
-prepare_check(EoWorkerJob *job, EoStore *store)
+prepare_retirement(EoWorkerJob *job, EoStore *store)
 {
-	Check	   *c = job->data;
-	EoLifeWrite w = {.life = c->id,.seen_beat = c->beat};
+	const Check *c = ((Look *) job->data)->check;
+	EoLifeWrite w = {.life = c->id,.seen_beat = c->silence.beat};
 	char		by[EO_UUID_TEXT_LEN + 1];
 	EoLife		life;
 
-	if (c->stage == LOOK)
-		return eo_life_store_prepare_read(store, c->place.target.prefix, c->id);
-	if (!eo_life_current(own.dboid, &life))
+	/* An item that is absent must be made in the right table: not by a stand-in. */
+	if (c->stage != EO_LIFE_CHECK_RETIRE || !eo_life_current(own.dboid, &life) ||
+		(!c->exists && job->target != job->asked))
 	{
 		put_off_check(job, 0);
 		return NULL;
@@ -520,7 +554,8 @@ prepare_check(EoWorkerJob *job, EoStore *store)
 	eo_hex_put_uuid(life.id, by);
 	w.by = by;
 	w.now_ms = eo_lives_now_ms(store);
-	if (is_known_by_file(c) && !eo_slot_prepared_of_life(c->place.life))
+	if (eo_life_check_is_known_by_file(c, eo_worker_lives_history()) &&
+		!eo_slot_prepared_of_life(c->place.life))
 		w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
 	return eo_life_store_prepare_write(store, c->place.target.prefix,
 									   c->exists ? EO_LIFE_RETIRE : EO_LIFE_RETIRE_ABSENT, &w);
@@ -529,29 +564,18 @@ prepare_check(EoWorkerJob *job, EoStore *store)
 static void
 put_off_check(EoWorkerJob *job, int64 pause_us)
 {
-	Check	   *c = job->data;
+	Check	   *c = ((Look *) job->data)->check;
 
 	(void) pause_us;
-	c->in_flight = false;
-	c->stage = LOOK;
-	c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_RETRY_US);
+	c->in_flight--;
+	if (job->kind == &retirement_kind)
+	{
+		c->retiring = false;
+		if (c->stage == EO_LIFE_CHECK_RETIRE)
+			c->stage = EO_LIFE_CHECK_LOOK;
+	}
+	c->due_us = Min(c->due_us, eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_RETRY_US));
 	own.due_us = Min(own.due_us, c->due_us);
-}
-
-/* Is the life one of our history, or a branch of it? */
-static bool
-is_ours(const Check *c)
-{
-	return eo_life_rows_find(eo_worker_lives_history(), c->place.life) >= 0 ||
-		eo_lives_lead_into(eo_worker_lives_history(), c->ancestors);
-}
-
-/* Is it a life from before pg_upgrade that waits for an operator? */
-static bool
-waits_for_operator(const Check *c)
-{
-	return (c->watch == EO_WATCH_SILENT || c->watch == EO_WATCH_NOT_NEAR) &&
-		eo_life_rows_is_earlier(eo_worker_lives_history(), c->place.life);
 }
 
 /*
@@ -562,9 +586,13 @@ waits_for_operator(const Check *c)
 static bool
 is_of_no_interest(const Check *c, const EoAnswer *answer)
 {
-	if (answer->outcome == EO_FAILED_CALL || c->ended || c->stage != LOOK)
+	const EoHistory *history = eo_worker_lives_history();
+
+	if (answer->outcome == EO_FAILED_CALL || c->ended || c->stage != EO_LIFE_CHECK_LOOK)
 		return false;
-	return answer->exists ? !is_ours(c) && !waits_for_operator(c) : !c->asked;
+	if (!answer->exists)
+		return !c->asked;
+	return !eo_life_check_is_ours(c, history) && !eo_life_check_waits_for_operator(c, history);
 }
 
 /* Was a life retired by our current life?  That may have been given up since the write was sent. */
@@ -577,9 +605,10 @@ is_by_current(const EoLifeItem *item)
 }
 
 static bool
-take_check(EoWorkerJob *job, const EoAnswer *answer)
+take_read(EoWorkerJob *job, const EoAnswer *answer)
 {
-	Check	   *c = job->data;
+	const Look *look = job->data;
+	Check	   *c = look->check;
 
 	own.to_report = true;
 
@@ -588,31 +617,40 @@ take_check(EoWorkerJob *job, const EoAnswer *answer)
 	 * now.
 	 */
 	own.due_us = 0;
-	c->in_flight = false;
-	if (c->stage == LOOK)
+	c->in_flight--;
+	if (c->stage == EO_LIFE_CHECK_LOOK && eo_silence_counts(&c->silence, look->sent_us))
+		take_look(c, answer, look->sent_us);
+	if (is_of_no_interest(c, answer) && c->in_flight == 0)
 	{
-		take_look(c, answer);
-		if (is_of_no_interest(c, answer))
-		{
-			dlist_delete(&c->node);
-			pfree(c);
-		}
+		dlist_delete(&c->node);
+		pfree(c);
 	}
-	else if (answer->outcome == EO_APPLIED && is_by_current(eo_life_store_item(answer)))
+	return true;
+}
+
+static bool
+take_retirement(EoWorkerJob *job, const EoAnswer *answer)
+{
+	Check	   *c = ((Look *) job->data)->check;
+
+	own.to_report = true;
+	own.due_us = 0;
+	c->in_flight--;
+	c->retiring = false;
+	if (c->stage != EO_LIFE_CHECK_RETIRE)
+		return true;
+	if (answer->outcome != EO_APPLIED || !is_by_current(eo_life_store_item(answer)))
 	{
-		ereport(LOG,
-				(errmsg("exactonce: life %s was retired in table \"%s\"; its keys are settled here",
-						c->id, c->place.target.table)));
-		if (!is_known_by_file(c))
-			eo_worker_scan_want(&c->place.target, c->id,
-								eo_life_store_item(answer)->retired_by);
-		set_over(c);
-	}
-	else
-	{
-		c->stage = LOOK;
+		c->stage = EO_LIFE_CHECK_LOOK;
 		c->due_us = 0;
+		return true;
 	}
+	ereport(LOG,
+			(errmsg("exactonce: life %s was retired in table \"%s\"; its keys are settled here",
+					c->id, c->place.target.table)));
+	if (!eo_life_check_is_known_by_file(c, eo_worker_lives_history()))
+		eo_worker_scan_want(&c->place.target, c->id, eo_life_store_item(answer)->retired_by);
+	set_over(c);
 	return true;
 }
 
@@ -629,36 +667,39 @@ is_inherited(const Check *c, const uint8 *by)
 	if (eo_life_is_current(own.dboid, by))
 		return true;
 	heir = enter_life(&c->place.target, by);
-	return heir->stage == OVER &&
+	return heir->stage == EO_LIFE_CHECK_OVER &&
 		(!heir->closed || eo_life_rows_find(eo_worker_lives_history(), by) >= 0);
 }
 
+static const Check *
+parent_of(const Check *c, const uint8 *parent)
+{
+	return enter_life(&c->place.target, parent);
+}
+
 static void
-take_look(Check *c, const EoAnswer *answer)
+take_look(Check *c, const EoAnswer *answer, int64 sent_us)
 {
 	const EoLifeItem *item = eo_life_store_item(answer);
-	int64		now_us = eo_clock_steady_us();
 	int64		beat = answer->exists ? Max(item->beat, 0) : 0;
-	int64		sent_us;
+	int64		nonce_us;
+	EoReadingSays says;
 
-	c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_US);
 	/* An item that cannot be read says nothing. */
 	if (answer->outcome == EO_FAILED_CALL)
 		return;
 	c->exists = answer->exists;
 	if (answer->exists && item->ancestors != NULL)
 		strlcpy(c->ancestors, item->ancestors, sizeof(c->ancestors));
-	if (c->since_us == 0 || c->beat != beat ||
-		now_us - c->read_us > eo_guc_hurried_us(MAX_GAP_US))
-	{
-		/* Seen to change, and not for the first time. */
-		c->watch = c->since_us != 0 && c->beat != beat ? EO_WATCH_BEATS : EO_WATCH_SILENT;
-		c->since_us = now_us;
-	}
-	c->read_us = now_us;
-	c->beat = beat;
+	says = eo_silence_take(&c->silence, beat, sent_us);
+	if (says == EO_READING_BEATS)
+		c->watch = EO_WATCH_BEATS;
+	else if (says == EO_READING_FIRST || (says == EO_READING_MISSES && c->watch == EO_WATCH_BEATS))
+		c->watch = EO_WATCH_SILENT;
+	if (!is_urgent(c))
+		c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_US);
 	c->own_nonce = answer->exists && item->nonce != NULL &&
-		eo_life_sent(c->place.ref, strtou64(item->nonce, NULL, 10), &sent_us);
+		eo_life_sent(c->place.ref, strtou64(item->nonce, NULL, 10), &nonce_us);
 	if (answer->exists && item->state == EO_LIFE_CLOSED)
 	{
 		c->closed = true;
@@ -666,9 +707,9 @@ take_look(Check *c, const EoAnswer *answer)
 	}
 	else if (answer->exists && item->state == EO_LIFE_RETIRED)
 		take_retired(c, item);
-	else if (may_retire(c))
+	else if (eo_life_check_may_retire(c, eo_worker_lives_history(), parent_of))
 	{
-		c->stage = RETIRE;
+		c->stage = EO_LIFE_CHECK_RETIRE;
 		c->due_us = 0;
 	}
 }
@@ -685,7 +726,8 @@ take_retired(Check *c, const EoLifeItem *item)
 		/* If a life of ours has, that one may not be over yet. */
 		c->watch = eo_life_rows_find(history, by) < 0 ? EO_WATCH_FOREIGN :
 			earlier ? EO_WATCH_SILENT : enter_life(&c->place.target, by)->watch;
-		c->due_us = c->watch == EO_WATCH_LOOKING && c->read_us - c->since_us < LOOK_US ?
+		c->due_us = c->watch == EO_WATCH_LOOKING &&
+			c->silence.read_us - c->silence.since_us < LOOK_US ?
 			eo_clock_monotonic_us() + HOME_PAUSE_US : c->due_us + eo_guc_hurried_us(HEIR_US);
 		return;
 	}
@@ -709,70 +751,15 @@ take_retired(Check *c, const EoLifeItem *item)
 	set_over(c);
 }
 
-/*
- * Does our data reach the end of the life, as far as the beats tell?  The row of a young
- * life may not have reached us; then its parent counts.
- */
-static bool
-is_near(const Check *c)
-{
-	const EoHistory *history = eo_worker_lives_history();
-	int			i = eo_life_rows_find(history, c->place.life);
-	uint8		parent[EO_UUID_LEN];
-	const Check *p;
-
-	if (i >= 0)
-		return c->beat - history->rows[i].beat <= NEAR_BEATS;
-	if (c->beat > NEAR_BEATS || !eo_hex_read_uuid(c->ancestors, parent))
-		return false;
-	i = eo_life_rows_find(history, parent);
-	p = enter_life(&c->place.target, parent);
-	/* If it was not read yet, this is asked again after the next look. */
-	return i >= 0 && p->since_us != 0 && p->beat - history->rows[i].beat <= NEAR_BEATS;
-}
-
-/* The item is open, or there is none. */
-static bool
-may_retire(Check *c)
-{
-	bool		silent = c->read_us - c->since_us >= eo_guc_hurried_us(SILENCE_US);
-
-	if (!is_ours(c))
-	{
-		if (!waits_for_operator(c))
-			c->watch = EO_WATCH_FOREIGN;
-		else if (silent)
-			c->watch = EO_WATCH_NOT_NEAR;
-		return false;
-	}
-
-	/*
-	 * It ended in this run of the server.  If a twin of this machine has
-	 * written the item, that may still commit.
-	 */
-	if (c->ended && c->this_run && (c->own_nonce || !c->exists))
-		return true;
-	/* It ran in this very directory, and nobody has extended it since. */
-	if (c->ended && !c->this_run &&
-		(!c->exists || (c->beat >= c->place.beat && c->beat <= c->place.sent_beat)))
-		return true;
-	if (!silent)
-		return false;
-	/* An item that is absent does not say how far the life has come. */
-	if (eo_guc_takeover == EO_TAKEOVER_ALWAYS ||
-		(eo_guc_takeover == EO_TAKEOVER_NEAR && c->exists && is_near(c)))
-		return true;
-	c->watch = EO_WATCH_NOT_NEAR;
-	return false;
-}
-
 static void
 set_over(Check *c)
 {
-	c->stage = OVER;
+	c->stage = EO_LIFE_CHECK_OVER;
 	own.changes++;
 	if (c->ended)
 		eo_life_place_retired(c->place.ref);
+	if (c->asked)
+		eo_life_watch_settles(&c->place.target, c->place.life);
 }
 
 void
@@ -784,10 +771,11 @@ eo_worker_heir_ask(const EoTarget *target, const uint8 *id, EoLifeVerdict *verdi
 		return;
 	c = enter_life(target, id);
 	c->asked = true;
-	eo_lives_judge(eo_worker_lives_history(), id, c->stage == OVER, c->ancestors, verdict);
+	eo_lives_judge(eo_worker_lives_history(), id, c->stage == EO_LIFE_CHECK_OVER, c->ancestors,
+				   verdict);
 	verdict->beats = c->watch == EO_WATCH_BEATS;
 	/* Its item may yet say that it is a branch of our history. */
-	if (c->ended && c->since_us == 0)
+	if (c->ended && c->silence.since_us == 0)
 		verdict->known = true;
 }
 

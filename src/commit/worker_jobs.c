@@ -14,8 +14,11 @@
  *
  * Everybody has a fair share:
  *
- * - There is a lane for lives, one for heartbeats of claims, and one for all other
- *	 writes.  Each has a window of requests of its own.
+ * - There is a lane for our own life, one for those of others, one for heartbeats of
+ *	 claims, and one for all other writes.  Each has a window of requests of its own.
+ *	 What is about lives has a pace and a limit of its own, too: no pause of the target
+ *	 delays it, and a request that is not answered is given up when the next ones are
+ *	 under way.
  * - In a lane each target has a queue of its jobs.  The targets that have jobs
  *	 waiting stand in a round, and each in its turn starts one.
  * - A target takes at most half of the requests that the others leave, so that there
@@ -25,6 +28,11 @@
  *	 window.
  * - In the same way a target takes at most half of the jobs that the others leave.
  *	 The work for which there is no room stays at its source.
+ *
+ * A job that anybody may do (eo_worker_job_add_for_any) goes by another identity of the
+ * database while its own is refused.  worker_targets.c says which.  What such a stand-in
+ * does not find says nothing: it may be of another account, where the table is another
+ * one.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,6 +50,7 @@
 #include "dynamodb/status.h"
 #include "dynamodb/window.h"
 #include "server/answer.h"
+#include "server/guc.h"
 #include "server/store.h"
 #include "utils/memutils.h"
 
@@ -52,6 +61,10 @@
 
 /* The most requests in flight to a target that is not trusted. */
 #define UNTRUSTED_SHARE 8
+
+/* A request about a life is given up after this; hurried, but not more than to the second. */
+#define LIFE_LIMIT_US INT64CONST(10000000)
+#define MIN_LIFE_LIMIT_US INT64CONST(2000000)
 
 typedef struct Lane
 {
@@ -80,6 +93,8 @@ static void take_answer(EoWorkerJob *job);
 static void take_contact(EoWorkerJob *job);
 static void start_over(EoWorkerJob *job);
 static void take_failure(EoWorkerJob *job, const EoError *error);
+static bool is_found_nowhere(const EoWorkerJob *job, const EoAnswer *answer);
+static void pass_on(void);
 static void put_off(EoWorkerJob *job, int64 pause_us);
 static void tell_unbuilt(Lane *lane);
 static void thin_out(Lane *lane);
@@ -89,6 +104,7 @@ eo_worker_jobs_init(MemoryContext context)
 {
 	static const int sizes[] = {
 		[EO_WORKER_LIVES] = EO_MAX_PARALLEL / 2,
+		[EO_WORKER_LOOKS] = EO_MAX_PARALLEL / 2,
 		[EO_WORKER_BEATS] = EO_MAX_PARALLEL / 2,
 		[EO_WORKER_WRITES] = EO_MAX_PARALLEL
 	};
@@ -117,8 +133,18 @@ eo_worker_jobs_are_full(EoWorkerLane lane)
 bool
 eo_worker_jobs_in_flight(void)
 {
-	return jobs.lanes[EO_WORKER_LIVES].window.n > 0 || jobs.lanes[EO_WORKER_BEATS].window.n > 0 ||
-		jobs.lanes[EO_WORKER_WRITES].window.n > 0;
+	for (int i = 0; i < EO_WORKER_LANES; i++)
+	{
+		if (jobs.lanes[i].window.n > 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_about_lives(EoWorkerLane lane)
+{
+	return lane == EO_WORKER_LIVES || lane == EO_WORKER_LOOKS;
 }
 
 /* ----- shares ----- */
@@ -133,7 +159,8 @@ fair_share(int all, int used, int mine, int asked)
 bool
 eo_worker_jobs_accept(EoWorkerLane lane, const EoTarget *target)
 {
-	const EoWorkerTarget *t = eo_worker_target_of(target);
+	const EoWorkerTarget *t = lane == EO_WORKER_BEATS ? eo_worker_target_of(target) :
+	eo_worker_target_via(target);
 	int			njobs = jobs.lanes[lane].njobs;
 	int			mine = t->queues[lane].jobs;
 	int			asked = MAX_JOBS_OF_TARGET;
@@ -147,7 +174,7 @@ eo_worker_jobs_accept(EoWorkerLane lane, const EoTarget *target)
 bool
 eo_worker_jobs_half_full(EoWorkerLane lane, const EoTarget *target)
 {
-	return eo_worker_target_of(target)->queues[lane].jobs >= MAX_JOBS_OF_TARGET / 2;
+	return eo_worker_target_via(target)->queues[lane].jobs >= MAX_JOBS_OF_TARGET / 2;
 }
 
 /* May one more request be sent to this target? */
@@ -155,13 +182,15 @@ static bool
 may_send(const Lane *lane, EoWorkerTarget *t)
 {
 	int			mine = t->queues[lane->number].in_flight;
+	bool		lives = is_about_lives(lane->number);
 	int			asked;
 	int			share;
 
-	if (!eo_worker_target_is_ready(t))
+	if (!(lives ? eo_worker_target_is_built(t) : eo_worker_target_is_ready(t)))
 		return false;
 	/* As long as the service's clock is not known, one read at a time. */
-	asked = eo_client_knows_clock(&t->store->client) ? t->store->server->parallel_requests : 1;
+	asked = lives || eo_client_knows_clock(&t->store->client) ?
+		t->store->server->parallel_requests : 1;
 	if (eo_worker_target_is_trusted(t))
 		share = fair_share(lane->size, lane->window.n, mine, asked);
 	else
@@ -212,8 +241,8 @@ dequeue(EoWorkerJob *job)
 		dlist_push_tail(&jobs.lanes[job->kind->lane].round, &queue->turn);
 }
 
-EoWorkerJob *
-eo_worker_job_add(const EoWorkerJobKind *kind, const EoTarget *target, const char *token)
+static EoWorkerJob *
+add_job(const EoWorkerJobKind *kind, EoWorkerTarget *asked, EoWorkerTarget *via, const char *token)
 {
 	MemoryContext context = AllocSetContextCreate(jobs.context, "exactonce job",
 												  ALLOCSET_SMALL_SIZES);
@@ -221,13 +250,47 @@ eo_worker_job_add(const EoWorkerJobKind *kind, const EoTarget *target, const cha
 
 	job->kind = kind;
 	job->context = context;
-	job->target = eo_worker_target_of(target);
+	job->asked = asked;
+	job->target = via;
 	strlcpy(job->token, token, sizeof(job->token));
 	job->target->jobs++;
 	job->target->queues[kind->lane].jobs++;
 	jobs.lanes[kind->lane].njobs++;
 	enqueue(job);
 	return job;
+}
+
+EoWorkerJob *
+eo_worker_job_add(const EoWorkerJobKind *kind, const EoTarget *target, const char *token)
+{
+	EoWorkerTarget *t = eo_worker_target_of(target);
+
+	return add_job(kind, t, t, token);
+}
+
+EoWorkerJob *
+eo_worker_job_add_for_any(const EoWorkerJobKind *kind, const EoTarget *target, const char *token)
+{
+	EoWorkerTarget *asked = eo_worker_target_of(target);
+	bool		again = is_about_lives(kind->lane) && eo_worker_target_asks_again(asked);
+	EoWorkerJob *job = add_job(kind, asked, again ? asked : eo_worker_target_via(target), token);
+
+	job->for_any = true;
+	return job;
+}
+
+/* Give a job that is not in flight to another target. */
+static void
+move(EoWorkerJob *job, EoWorkerTarget *to)
+{
+	EoWorkerLane lane = job->kind->lane;
+
+	job->target->jobs--;
+	job->target->queues[lane].jobs--;
+	job->target = to;
+	job->target->jobs++;
+	job->target->queues[lane].jobs++;
+	enqueue(job);
 }
 
 void
@@ -247,6 +310,8 @@ eo_worker_job_end(EoWorkerJob *job)
 void
 eo_worker_jobs_run(void)
 {
+	if (eo_worker_targets_choose())
+		pass_on();
 	eo_worker_targets_build();
 	tell_unbuilt(&jobs.lanes[EO_WORKER_WRITES]);
 	/* Lives first, then heartbeats of claims. */
@@ -340,7 +405,7 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 		return;
 	}
 	answer = eo_answer_of_call(call);
-	if (eo_answer_take(answer, window, 0))
+	if (eo_answer_take(answer, window, ((EoWorkerJob *) answer->user)->deadline_us))
 		take_answer(answer->user);
 }
 
@@ -452,6 +517,19 @@ prepare_bundle(EoWorkerJob **together, int n, EoBundle *bundle)
 	return false;
 }
 
+/* When the request is given up; 0: after request_timeout. */
+static int64
+deadline_of(const EoWorkerJob *job)
+{
+	int64		limit_us = Max(eo_guc_hurried_us(LIFE_LIMIT_US), MIN_LIFE_LIMIT_US);
+	int64		timeout_us;
+
+	if (!is_about_lives(job->kind->lane))
+		return 0;
+	timeout_us = job->target->store->server->request_timeout_ms * INT64CONST(1000);
+	return job->sent_us + Min(limit_us, timeout_us);
+}
+
 /* Send the request of a job.  Returns false if there is nothing left to be done. */
 static bool
 start_job(EoWorkerJob *job)
@@ -464,7 +542,7 @@ start_job(EoWorkerJob *job)
 	store->client.no_retries = !eo_worker_target_retries(job->target);
 	knows_clock = eo_service_clock_follow(&store->client);
 	/* Whether a life goes on is not decided by time. */
-	job->contact = !knows_clock && job->kind->lane != EO_WORKER_LIVES;
+	job->contact = !knows_clock && !is_about_lives(job->kind->lane);
 	if (knows_clock)
 		job->target->readings.n = 0;
 	job->answer = job->contact ? eo_contact_prepare(store) : job->kind->prepare(job, store);
@@ -473,8 +551,9 @@ start_job(EoWorkerJob *job)
 		return false;
 	job->answer->user = job;
 	job->sent_us = eo_clock_monotonic_us();
+	job->deadline_us = deadline_of(job);
 	eo_worker_target_sent(job->target, job->kind->lane);
-	if (!eo_answer_start(job->answer, &jobs.lanes[job->kind->lane].window, 0))
+	if (!eo_answer_start(job->answer, &jobs.lanes[job->kind->lane].window, job->deadline_us))
 		take_answer(job);
 	return true;
 }
@@ -511,9 +590,23 @@ take_answer(EoWorkerJob *job)
 		return;
 	}
 	eo_worker_target_answered(job->target);
+	if (is_found_nowhere(job, answer))
+	{
+		put_off(job, eo_worker_failure_add(job->token));
+		return;
+	}
+	if (job->target != job->asked)
+		eo_worker_target_stands_in(job->asked, job->target);
 	eo_worker_failure_forget(job->token);
 	if (job->kind->take(job, answer))
 		eo_worker_job_end(job);
+}
+
+/* Has a stand-in not found what the job is about? */
+static bool
+is_found_nowhere(const EoWorkerJob *job, const EoAnswer *answer)
+{
+	return job->target != job->asked && answer->outcome != EO_APPLIED && !answer->exists;
 }
 
 /*
@@ -582,7 +675,38 @@ take_failure(EoWorkerJob *job, const EoError *error)
 	eo_stats_add(job->target->store->stats, EO_COUNT_WORKER_RETRIES, 1);
 	eo_answer_free(job->answer);
 	job->answer = NULL;
+	if (job->for_any && eo_worker_target_refused(job->asked, job->target, error))
+	{
+		move(job, eo_worker_target_via(&job->asked->target));
+		return;
+	}
 	put_off(job, eo_worker_failure_add(job->token));
+}
+
+/* Other identities stand in for some: give them the jobs that wait for them. */
+static void
+pass_on_of(EoWorkerTarget *t)
+{
+	for (int i = 0; i < EO_WORKER_LANES; i++)
+	{
+		dlist_mutable_iter iter;
+
+		dlist_foreach_modify(iter, &t->queues[i].waiting)
+		{
+			EoWorkerJob *job = dlist_container(EoWorkerJob, node, iter.cur);
+
+			if (!job->for_any || job->target == eo_worker_target_via(&job->asked->target))
+				continue;
+			dequeue(job);
+			move(job, eo_worker_target_via(&job->asked->target));
+		}
+	}
+}
+
+static void
+pass_on(void)
+{
+	eo_worker_targets_visit(pass_on_of);
 }
 
 static void

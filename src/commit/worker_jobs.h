@@ -35,7 +35,8 @@ typedef struct EoWorkerJobKind
 
 	/*
 	 * Take a definite answer: the write was applied, it was refused, or the
-	 * record cannot be read.  Returns true if the job ends.  If this returns
+	 * record cannot be read.  By a stand-in it is never that there is no
+	 * item: then the job is put off.  Returns true if the job ends.  If this returns
 	 * false the kind keeps the job, and calls eo_worker_job_end() later.
 	 */
 	bool		(*take) (EoWorkerJob *job, const EoAnswer *answer);
@@ -73,7 +74,10 @@ struct EoWorkerJob
 {
 	dlist_node	node;			/* in a queue, or in a list of its kind */
 	const EoWorkerJobKind *kind;
-	EoWorkerTarget *target;
+	EoWorkerTarget *asked;		/* the target that the job is for */
+	EoWorkerTarget *target;		/* the one that it goes by: another identity
+								 * may stand in */
+	bool		for_any;		/* ... if this is set */
 	MemoryContext context;		/* of the job and what belongs to it */
 	char		token[EO_TOKEN_LEN + 1];	/* of its claim */
 	EoAnswer   *answer;			/* while it is in flight */
@@ -85,6 +89,7 @@ struct EoWorkerJob
 								 * be: it gets a request of its own */
 	bool		clock_moved;	/* the service has refused the write's time */
 	int64		sent_us;
+	int64		deadline_us;	/* of the call; 0: request_timeout */
 	void	   *data;			/* for the kind; in the job's context */
 
 	/* For a kind whose answers are remembered, see cluster/cache.h. */
@@ -110,6 +115,14 @@ extern bool eo_worker_jobs_half_full(EoWorkerLane lane, const EoTarget *target);
 /* Add a job for the claim with that token.  The caller fills in data. */
 extern EoWorkerJob *eo_worker_job_add(const EoWorkerJobKind *kind, const EoTarget *target,
 									  const char *token);
+
+/*
+ * The same of a job that concerns the database and not a role: while the identity of the
+ * target is refused it goes by another one that leads to the same place.  The condition
+ * of its write must be such that it can be true in the right table only.
+ */
+extern EoWorkerJob *eo_worker_job_add_for_any(const EoWorkerJobKind *kind, const EoTarget *target,
+											  const char *token);
 
 /* End a job and free it.  It must not be in a list any more. */
 extern void eo_worker_job_end(EoWorkerJob *job);

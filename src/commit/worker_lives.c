@@ -7,6 +7,10 @@
  * and when the last one was closed or given up.  In every place where the life has an
  * item it sends a beat each EO_LIVES_BEAT_US (commit/lives.c says what it is good for).
  *
+ * A beat that is not answered within EO_LIVES_PACE_US is sent again, beside the first: an
+ * heir reads the item at that pace (worker_heir.c), and whoever lives must be able to
+ * write it whenever others can read it.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -43,6 +47,9 @@
 /* A beat that has failed is sent again after this. */
 #define BEAT_RETRY_US INT64CONST(1000000)
 
+/* So many copies of a beat may be under way: their time is over before they are more. */
+#define MAX_COPIES 5
+
 /* A beat is noted in the life's row this often. */
 #define NOTE_US INT64CONST(60000000)
 
@@ -51,7 +58,7 @@ typedef struct Beating
 {
 	uint64		generation;
 	int64		due_us;
-	bool		in_flight;
+	int			in_flight;
 } Beating;
 
 static struct
@@ -329,11 +336,11 @@ send_beat(const EoPlace *place, Beating *b)
 	if (!eo_worker_jobs_accept(EO_WORKER_LIVES, &place->target))
 		return;
 	eo_hex_put_uuid(place->life, id);
-	job = eo_worker_job_add(&beat_kind, &place->target, id);
+	job = eo_worker_job_add_for_any(&beat_kind, &place->target, id);
 	job->data = MemoryContextAlloc(job->context, sizeof(EoPlace));
 	*(EoPlace *) job->data = *place;
-	b->in_flight = true;
-	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(EO_LIVES_BEAT_US);
+	b->in_flight++;
+	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(EO_LIVES_PACE_US);
 }
 
 static void
@@ -350,25 +357,33 @@ fetch_beats(void)
 
 		if (!place.open)
 			continue;
-		if (b->due_us == 0 || age_us < eo_guc_hurried_us(EO_LIVES_BEAT_US) / 2)
+		if (b->due_us == 0 || age_us < eo_guc_hurried_us(EO_LIVES_BEAT_US))
 			b->due_us = Max(b->due_us, now_us + eo_guc_hurried_us(EO_LIVES_BEAT_US) - age_us);
-		if (!b->in_flight && b->due_us <= now_us)
+		if (b->in_flight < MAX_COPIES && b->due_us <= now_us)
 			send_beat(&place, b);
 
 		/*
-		 * While one is in flight the next one cannot be sent: see
+		 * If there is no room for another copy, one of them ends: see
 		 * beat_ended().
 		 */
-		if (!b->in_flight || b->due_us > now_us)
+		if (b->in_flight < MAX_COPIES || b->due_us > now_us)
 			own.due_us = Min(own.due_us, b->due_us);
 	}
 }
 
-/* The next one may be due, or have been for some time. */
+/*
+ * A copy has ended.  The next one may be due, or have been for some time.  The place may
+ * be another one by now.
+ */
 static void
-beat_ended(Beating *b)
+beat_ended(EoPlaceRef ref, int64 due_us)
 {
-	b->in_flight = false;
+	Beating    *b = &own.beating[ref.index];
+
+	if (b->generation != ref.generation)
+		return;
+	b->in_flight--;
+	b->due_us = Min(b->due_us, due_us);
 	own.due_us = Min(own.due_us, b->due_us);
 }
 
@@ -381,7 +396,7 @@ prepare_beat(EoWorkerJob *job, EoStore *store)
 
 	/* A session may have sent one meanwhile, or reached the table better. */
 	if (eo_life_place_info(place->ref, place) &&
-		memcmp(&place->target, &job->target->target, sizeof(EoTarget)) == 0)
+		memcmp(&place->target, &job->asked->target, sizeof(EoTarget)) == 0)
 	{
 		if (!place->open)
 			ancestors = eo_lives_ancestors(&own.history, place->life);
@@ -389,10 +404,7 @@ prepare_beat(EoWorkerJob *job, EoStore *store)
 								  ancestors);
 	}
 	if (answer == NULL)
-	{
-		beating_of(place->ref)->due_us = eo_clock_monotonic_us();
-		beat_ended(beating_of(place->ref));
-	}
+		beat_ended(place->ref, eo_clock_monotonic_us());
 	return answer;
 }
 
@@ -401,10 +413,13 @@ take_beat(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoPlace *place = job->data;
 	bool		current = eo_life_is_current(place->target.dboid, place->life);
+	bool		ours = eo_lives_take(place, answer);
 
-	beat_ended(beating_of(place->ref));
+	/* The lease is as old as the first copy of the beat: it may need another one. */
+	beat_ended(place->ref, eo_life_lease_age_us(place->ref) < eo_guc_hurried_us(EO_LIVES_BEAT_US) ?
+			   INT64_MAX : eo_clock_monotonic_us());
 	/* The beat may have been on its way while this worker closed the life. */
-	if (!eo_lives_take(place, answer) && current)
+	if (!ours && current)
 		ereport(LOG,
 				(errmsg("exactonce: the life of this database in table \"%s\" is not its own any more, and was given up",
 						place->target.table),
@@ -417,13 +432,9 @@ static void
 put_off_beat(EoWorkerJob *job, int64 pause_us)
 {
 	const EoPlace *place = job->data;
-	Beating    *b = beating_of(place->ref);
 
 	(void) pause_us;
-	/* Another role may still reach the table. */
-	eo_life_swap_target(place->ref, &job->target->target);
-	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(BEAT_RETRY_US);
-	beat_ended(b);
+	beat_ended(place->ref, eo_clock_monotonic_us() + eo_guc_hurried_us(BEAT_RETRY_US));
 }
 
 /* Without a server there are no credentials; the lease runs out. */
@@ -454,7 +465,8 @@ eo_worker_lives_hold(const EoTarget *target)
 	if (open && eo_lives_lease_is_young(ref))
 		return true;
 	b = beating_of(ref);
-	if (!b->in_flight && (!open || b->due_us == 0))
+	if (b->in_flight < MAX_COPIES &&
+		(b->due_us == 0 || (!open && b->due_us <= eo_clock_monotonic_us())))
 		send_beat(&place, b);
 	return false;
 }
@@ -536,7 +548,7 @@ has_rows(int64 deadline_us)
 static bool
 close_place(EoPlace *place, int64 deadline_us)
 {
-	EoWorkerTarget *t = eo_worker_target_of(&place->target);
+	EoWorkerTarget *t = eo_worker_target_via(&place->target);
 	bool		closed = false;
 	bool		ours = true;
 

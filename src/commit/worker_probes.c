@@ -28,20 +28,20 @@ static bool take(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off(EoWorkerJob *job, int64 pause_us);
 static bool abandon(EoWorkerJob *job);
 
-/* Its lane is that of the lives, because it waits for nothing there. */
+/* Its lane is that of looks at lives, because it waits for nothing there. */
 static const EoWorkerJobKind probe_kind = {
 	.prepare = prepare,
 	.take = take,
 	.put_off = put_off,
 	.abandon = abandon,
-	.lane = EO_WORKER_LIVES
+	.lane = EO_WORKER_LOOKS
 };
 
 static void
 visit(EoWorkerTarget *t)
 {
-	if (eo_circuit_take_turn(&t->store->client, &due_us) &&
-		eo_worker_jobs_accept(EO_WORKER_LIVES, &t->target))
+	if (t->store != NULL && eo_circuit_take_turn(&t->store->client, &due_us) &&
+		eo_worker_jobs_accept(EO_WORKER_LOOKS, &t->target))
 		(void) eo_worker_job_add(&probe_kind, &t->target, "probe");
 }
 

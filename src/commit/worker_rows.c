@@ -388,7 +388,9 @@ add_job(const EoOutboxRow *row)
 	known = know(row);
 	known->again_us = 0;
 	known->scan = rows.scan;
-	job = eo_worker_job_add(&finish_kind, &row->target, row->token);
+	/* Writes to other tables are made with the rights of the role that has handed them in. */
+	job = row->writes.n > 0 ? eo_worker_job_add(&finish_kind, &row->target, row->token) :
+		eo_worker_job_add_for_any(&finish_kind, &row->target, row->token);
 	job->data = copy = MemoryContextAlloc(job->context, sizeof(EoOutboxRow));
 	*copy = *row;
 	copy->committed_us = known->committed_us;

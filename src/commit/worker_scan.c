@@ -16,7 +16,8 @@
  *
  * One request is in flight at a time, and before the next one there is a pause, so that
  * at most exactonce.recovery_scan read units a second are used.  The requests have a window of
- * their own: beats and other writes do not wait for them.
+ * their own: beats and other writes do not wait for them.  If the role that has used the
+ * table may not scan it, any other one that leads there does (known_targets.c).
  *
  * A record is judged as the one that a session meets (settle.c), and written on
  * condition that it is as it was read.  A record that is only claimed is given back if
@@ -37,6 +38,7 @@
 #include "cluster/owed_scans.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/target.h"
+#include "commit/known_targets.h"
 #include "commit/lives.h"
 #include "commit/outbox.h"
 #include "commit/settle.h"
@@ -83,6 +85,8 @@ typedef struct TableScan
 {
 	dlist_node	node;
 	EoTarget	target;
+	EoTarget	as;				/* the same place, as it is scanned now */
+	int			refused;		/* so many identities may not scan it */
 	dlist_head	lives;			/* Wanted */
 	int			pass;			/* passes that are finished */
 	bool		under_way;		/* a page of the present pass was read */
@@ -119,6 +123,7 @@ static struct
 
 static bool start_page(TableScan *scan);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
+static bool change_identity(TableScan *scan);
 static void take_page(TableScan *scan, const EoCall *call);
 static void take_item(TableScan *scan, EoJsonValue *item);
 static Wanted *find_wanted(TableScan *scan, const char *life);
@@ -180,7 +185,7 @@ enter_scan(const EoTarget *target)
 	if (scan != NULL)
 		return scan;
 	scan = MemoryContextAllocZero(own.context, sizeof(TableScan));
-	scan->target = *target;
+	scan->target = scan->as = *target;
 	scan->pages.states[0] = EO_STATE_IN_PROGRESS;
 	scan->pages.states[1] = EO_STATE_COMMITTING;
 	scan->pages.page_items = PAGE_ITEMS;
@@ -369,8 +374,12 @@ eo_worker_scan_run(void)
 static bool
 start_page(TableScan *scan)
 {
-	own.through = eo_worker_target_of(&scan->target);
-	/* A target without jobs has no store yet, and gets one for the beats. */
+	own.through = eo_worker_target_of(&scan->as);
+	/* A target without jobs has no store yet. */
+	own.through->wanted = true;
+	/* Its server may be gone, or have invalid options. */
+	if (own.through->store == NULL && own.through->failing)
+		(void) change_identity(scan);
 	if (!eo_worker_target_is_ready(own.through) || !eo_worker_lives_hold(&scan->target))
 		return false;
 	eo_scan_prepare(&scan->pages, own.through->store, &own.call);
@@ -397,6 +406,8 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 	own.active = NULL;
 	if (call->error.status == EO_OK)
 		take_page(scan, call);
+	else if (eo_worker_target_is_refusal(&call->error) && change_identity(scan))
+		scan->due_us = 0;
 	else
 	{
 		scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(FAILURE_PAUSE_US);
@@ -411,6 +422,30 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 		scan->complained = true;
 	}
 	eo_call_free(call);
+}
+
+/* Have the scan go on by the next identity.  False: none is left, and it begins again. */
+static bool
+change_identity(TableScan *scan)
+{
+	MemoryContext old = CurrentMemoryContext;
+	EoIdentityRef others[EO_MAX_IDENTITIES];
+	int			n;
+
+	StartTransactionCommand();
+	n = eo_known_target_identities(&scan->target, others);
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(old);
+	scan->as = scan->target;
+	if (scan->refused < n)
+	{
+		scan->as.serverid = others[scan->refused].serverid;
+		scan->as.userid = others[scan->refused].userid;
+		scan->refused++;
+		return true;
+	}
+	scan->refused = 0;
+	return false;
 }
 
 static void
@@ -481,7 +516,7 @@ take_item(TableScan *scan, EoJsonValue *item)
 	eo_target_digest(&scan->target, pk, digest);
 	if (!is_left(&r, digest, &verdict))
 		return;
-	job = eo_worker_job_add(&leftover_kind, &scan->target, r.owner);
+	job = eo_worker_job_add_for_any(&leftover_kind, &scan->target, r.owner);
 	job->data = left = MemoryContextAllocZero(job->context, sizeof(Leftover));
 	left->pk = MemoryContextStrdup(job->context, pk);
 	left->record.owner = MemoryContextStrdup(job->context, r.owner);
@@ -512,7 +547,7 @@ end_pass(TableScan *scan)
 	dlist_foreach(iter, &scan->lives)
 	{
 		const Wanted *wanted = dlist_container(Wanted, node, iter.cur);
-		EoWorkerJob *job = eo_worker_job_add(&mark_kind, &scan->target, wanted->life);
+		EoWorkerJob *job = eo_worker_job_add_for_any(&mark_kind, &scan->target, wanted->life);
 
 		job->data = MemoryContextAlloc(job->context, sizeof(Wanted));
 		memcpy(job->data, wanted, sizeof(Wanted));

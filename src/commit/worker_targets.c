@@ -16,20 +16,30 @@
  * has answered another request since the call was sent, or if it is trusted and the
  * key has failed before.
  *
+ * Lives, and what a transaction that has committed owes, concern the database and not one
+ * of its roles.  So while the identity of a target is refused, another one that leads to
+ * the same place stands in for it: the roles with a user mapping for a server that leads
+ * there now, and the owners of these servers (known_targets.c), one after the other.  Who was
+ * answered goes on.  The target's own identity is asked again once a minute, when the
+ * catalogs have changed, and when all others were refused.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "cluster/databases.h"
+#include "cluster/life_watch.h"
 #include "cluster/service_clocks.h"
 #include "cluster/target.h"
+#include "commit/known_targets.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/status.h"
 #include "miscadmin.h"
 #include "server/error.h"
+#include "server/guc.h"
 #include "server/options.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
@@ -45,6 +55,9 @@
 #define FIRST_BUILD_PAUSE_US INT64CONST(100000)
 #define LONGEST_BUILD_PAUSE_US INT64CONST(60000000)
 
+/* While others stand in, the target's own identity is asked again this often. */
+#define OWN_AGAIN_US INT64CONST(60000000)
+
 /* A target that has answered nothing for this long is slow. */
 #define SLOW_US INT64CONST(1000000)
 
@@ -56,6 +69,7 @@ static struct
 	uint64		catalog;		/* version of the catalogs: counts changes of
 								 * servers and mappings */
 	uint32		recoveries;
+	bool		changed;		/* somebody does not stand in any more */
 }			targets;
 
 static bool must_be_built(const EoWorkerTarget *t);
@@ -80,6 +94,7 @@ eo_worker_targets_init(MemoryContext context)
 	targets.table = hash_create("exactonce targets", 16, &ctl,
 								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	targets.catalog = 1;
+	eo_life_watch_admit_all(MyDatabaseId);
 	eo_options_on_change(catalog_changed);
 }
 
@@ -125,7 +140,7 @@ eo_worker_targets_build(void)
 	hash_seq_init(&scan, targets.table);
 	while ((t = hash_seq_search(&scan)) != NULL)
 	{
-		if (t->in_flight == 0 && must_be_built(t) && t->jobs > 0)
+		if (t->in_flight == 0 && must_be_built(t) && (t->jobs > 0 || t->wanted))
 			todo[n++] = t;
 	}
 	for (int i = 0; i < n; i++)
@@ -226,11 +241,176 @@ build_store(EoWorkerTarget *t)
 	MemoryContextSwitchTo(old);
 }
 
+/* ----- who stands in for whom ----- */
+
+/* The target of another identity for the same place. */
+static EoWorkerTarget *
+target_as(const EoTarget *target, const EoIdentityRef *who)
+{
+	EoTarget	as = *target;
+
+	as.serverid = who->serverid;
+	as.userid = who->userid;
+	return eo_worker_target_of(&as);
+}
+
+/* The next one whose turn it is; when all have had it, the target's own. */
+static void
+choose(EoWorkerTarget *t, const EoIdentityRef *others, int n)
+{
+	int64		now_us = eo_clock_monotonic_us();
+
+	t->seeks = false;
+	t->via = NULL;
+	while (t->via == NULL && t->tried < n)
+	{
+		EoWorkerTarget *other = target_as(&t->target, &others[t->tried++]);
+
+		/* It was refused itself a moment ago. */
+		if (!other->failing || other->pause_until_us <= now_us)
+			t->via = other;
+	}
+	if (t->via == NULL)
+		t->tried = 0;
+	t->via_catalog = targets.catalog;
+	t->again_us = now_us + (t->via != NULL ? eo_guc_hurried_us(OWN_AGAIN_US) : PAUSE_REFUSED_US);
+}
+
+static void
+choose_for(EoWorkerTarget *t)
+{
+	MemoryContext old = CurrentMemoryContext;
+	EoIdentityRef others[EO_MAX_IDENTITIES];
+	int			n = 0;
+
+	StartTransactionCommand();
+	PG_TRY();
+	{
+		n = eo_known_target_identities(&t->target, others);
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(old);
+		EmitErrorReport();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		n = 0;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(old);
+	choose(t, others, n);
+}
+
+/* Can nothing be sent by whoever is to send it, and others are to be asked? */
+static bool
+is_stuck(const EoWorkerTarget *t)
+{
+	const EoWorkerTarget *by = t->via != NULL ? t->via : t;
+
+	return by->jobs > 0 && by->store == NULL && by->built == targets.catalog &&
+		(t->via != NULL || eo_clock_monotonic_us() >= t->again_us);
+}
+
+bool
+eo_worker_targets_choose(void)
+{
+	HASH_SEQ_STATUS scan;
+	EoWorkerTarget *t;
+	EoWorkerTarget **todo;
+	int			n = 0;
+	bool		changed = targets.changed;
+
+	targets.changed = false;
+	todo = palloc(sizeof(EoWorkerTarget *) * Max(1, hash_get_num_entries(targets.table)));
+	hash_seq_init(&scan, targets.table);
+	while ((t = hash_seq_search(&scan)) != NULL)
+	{
+		if (t->seeks || is_stuck(t))
+			todo[n++] = t;
+	}
+	for (int i = 0; i < n; i++)
+		choose_for(todo[i]);
+	pfree(todo);
+	return changed || n > 0;
+}
+
+EoWorkerTarget *
+eo_worker_target_via(const EoTarget *target)
+{
+	EoWorkerTarget *t = eo_worker_target_of(target);
+
+	if (t->via_catalog != targets.catalog)
+	{
+		t->via = NULL;
+		t->tried = 0;
+		t->again_us = 0;
+		t->via_catalog = targets.catalog;
+	}
+	return t->via != NULL && !t->seeks ? t->via : t;
+}
+
+bool
+eo_worker_target_is_refusal(const EoError *error)
+{
+	return error->status == EO_DENIED || error->status == EO_NO_CREDENTIALS ||
+		error->status == EO_CREDENTIALS_AWAY;
+}
+
+bool
+eo_worker_target_refused(EoWorkerTarget *asked, EoWorkerTarget *by, const EoError *error)
+{
+	if (!eo_worker_target_is_refusal(error))
+		return false;
+	/* Somebody else has been chosen since, or is going to be. */
+	if (asked->seeks || eo_worker_target_via(&asked->target) != by)
+		return true;
+	/* All were refused, a moment ago. */
+	if (by == asked && eo_clock_monotonic_us() < asked->again_us)
+		return false;
+	asked->seeks = true;
+	return true;
+}
+
+/* The work that was put off when the own identity was refused is due at once. */
+void
+eo_worker_target_stands_in(EoWorkerTarget *asked, EoWorkerTarget *by)
+{
+	if (asked->stand_in == by)
+		return;
+	asked->stand_in = by;
+	asked->recovered_us = eo_clock_monotonic_us();
+	targets.recoveries++;
+	ereport(LOG,
+			(errmsg("exactonce: table \"%s\" is reached by another identity, because that of role %u on server %u is refused",
+					asked->target.table, asked->target.userid, asked->target.serverid),
+			 errdetail("It is that of role %u on server \"%s\".", by->target.userid,
+					   by->store->server->name)));
+}
+
+bool
+eo_worker_target_asks_again(EoWorkerTarget *asked)
+{
+	if (asked->via == NULL || !eo_worker_target_is_built(asked) ||
+		eo_clock_monotonic_us() < asked->again_us)
+		return false;
+	asked->again_us = eo_clock_monotonic_us() + eo_guc_hurried_us(OWN_AGAIN_US);
+	return true;
+}
+
+/* ----- whether it answers ----- */
+
+/* A store of old catalogs is not used: it is built anew when it is idle. */
+bool
+eo_worker_target_is_built(const EoWorkerTarget *t)
+{
+	return t->store != NULL && t->built == targets.catalog && !t->seeks;
+}
+
 bool
 eo_worker_target_is_ready(EoWorkerTarget *t)
 {
-	/* A store of old catalogs is not used: it is built anew when it is idle. */
-	if (t->store == NULL || t->built != targets.catalog)
+	if (!eo_worker_target_is_built(t))
 		return false;
 	if (eo_clock_monotonic_us() < t->pause_until_us)
 		return false;
@@ -300,6 +480,14 @@ eo_worker_target_answered(EoWorkerTarget *t)
 		targets.recoveries++;
 		eo_database_set_failure(MyDatabaseId, NULL);
 	}
+	if (t->refused)
+		eo_life_watch_admit(&t->target);
+	if (t->via != NULL)
+		targets.changed = true;
+	t->via = t->stand_in = NULL;
+	t->tried = 0;
+	t->again_us = 0;
+	t->refused = false;
 	t->answers = true;
 	t->failing = false;
 	t->complained = false;
@@ -320,6 +508,11 @@ eo_worker_target_failed(EoWorkerTarget *t, const EoError *error, int64 sent_us,
 		(refused ? PAUSE_REFUSED_US : EO_WORKER_TARGET_PAUSE_US);
 	t->answers = false;
 	t->failing = true;
+	if (eo_worker_target_is_refusal(error))
+	{
+		eo_life_watch_refuse(&t->target, error->code[0] != '\0' ? error->code : "no credentials");
+		t->refused = true;
+	}
 	eo_database_set_failure(MyDatabaseId, error);
 	if (!t->complained)
 		ereport(WARNING,
@@ -346,6 +539,8 @@ eo_worker_targets_due_us(void)
 			if (!dlist_is_empty(&t->queues[lane].waiting) && t->pause_until_us > 0)
 				due_us = Min(due_us, t->pause_until_us);
 		}
+		if (t->seeks)
+			due_us = 0;
 	}
 	return due_us;
 }
@@ -364,8 +559,5 @@ eo_worker_targets_visit(void (*visit) (EoWorkerTarget *t))
 
 	hash_seq_init(&scan, targets.table);
 	while ((t = hash_seq_search(&scan)) != NULL)
-	{
-		if (t->store != NULL)
-			visit(t);
-	}
+		visit(t);
 }

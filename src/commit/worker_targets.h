@@ -26,6 +26,7 @@
 typedef enum EoWorkerLane
 {
 	EO_WORKER_LIVES,			/* see worker_lives.c */
+	EO_WORKER_LOOKS,			/* see worker_heir.c */
 	EO_WORKER_BEATS,
 	EO_WORKER_WRITES,
 	EO_WORKER_LANES
@@ -66,6 +67,18 @@ typedef struct EoWorkerTarget
 	EoError		build_error;	/* why it could not */
 	bool		unbuilt;		/* and that is not told yet */
 	EoReadings	readings;		/* of a first contact that is under way */
+	bool		refused;		/* its identity was, when it was asked last */
+	bool		wanted;			/* build a store although there is no job */
+
+	/* While its identity is refused, jobs that anybody may do go by another. */
+	struct EoWorkerTarget *via; /* NULL: none stands in */
+	uint64		via_catalog;	/* the version of the catalogs that named it */
+	struct EoWorkerTarget *stand_in;	/* the last that was answered */
+	bool		seeks;			/* somebody is to be chosen; no request until
+								 * then */
+	int			tried;			/* so many of the others have had their turn */
+	int64		again_us;		/* its own identity is asked again, or the
+								 * others are */
 } EoWorkerTarget;
 
 /* To be called once.  Targets and their stores live below this context. */
@@ -82,7 +95,36 @@ extern EoWorkerTarget *eo_worker_target_of(const EoTarget *target);
  */
 extern void eo_worker_targets_build(void);
 
-/* May a request be sent to this target now, as far as the target is concerned? */
+/*
+ * Choose who stands in for targets whose identity was refused.  Runs transactions, as
+ * above.  Returns whether jobs are to be given to others.
+ */
+extern bool eo_worker_targets_choose(void);
+
+/* By which target do jobs that anybody may do go?  By the target itself, as a rule. */
+extern EoWorkerTarget *eo_worker_target_via(const EoTarget *target);
+
+/*
+ * A call for asked has failed that went by another target, or by itself.  Returns true if
+ * that was about the identity, and the job is to go by eo_worker_target_via(), which may
+ * have to be chosen first.  False: it is to be put off.
+ */
+extern bool eo_worker_target_refused(EoWorkerTarget *asked, EoWorkerTarget *by,
+									 const EoError *error);
+
+/* A call for asked was answered that went by another target. */
+extern void eo_worker_target_stands_in(EoWorkerTarget *asked, EoWorkerTarget *by);
+
+/* Is it time to see whether its own identity works again?  Once in a while it is. */
+extern bool eo_worker_target_asks_again(EoWorkerTarget *asked);
+
+/* Has the call failed because of who has signed it, or because nobody could? */
+extern bool eo_worker_target_is_refusal(const EoError *error);
+
+/* Has it a store of the present catalogs, so that a request can be sent? */
+extern bool eo_worker_target_is_built(const EoWorkerTarget *t);
+
+/* The same, and it has no pause. */
 extern bool eo_worker_target_is_ready(EoWorkerTarget *t);
 
 /* Has it answered, and is it not failing and not slow? */
@@ -108,7 +150,7 @@ extern void eo_worker_target_answered(EoWorkerTarget *t);
 extern void eo_worker_target_failed(EoWorkerTarget *t, const EoError *error, int64 sent_us,
 									bool failed_before);
 
-/* Call a function with each target that has a store.  It may add jobs for this target. */
+/* Call a function with each target.  It may add jobs for this target. */
 extern void eo_worker_targets_visit(void (*visit) (EoWorkerTarget *t));
 
 /* A number that changes whenever a target has stopped failing. */

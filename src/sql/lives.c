@@ -17,6 +17,8 @@
 #include "dynamodb/clock.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "sql/args.h"
 #include "sql/counted.h"
 #include "sql/gate.h"
@@ -29,6 +31,25 @@
 PG_FUNCTION_INFO_V1(eo_lives_of_cluster);
 EO_COUNTED(eo_idem_take_over, EO_FN_IDEM_TAKE_OVER);
 PG_FUNCTION_INFO_V1(eo_idem_drain);
+
+/* The roles whose credentials are refused in the place, and why; NULL: there are none. */
+static const char *
+refused_in(const EoTarget *target)
+{
+	StringInfoData s;
+	uint32		cursor = 0;
+	Oid			userid;
+	char		why[EO_WHY_LEN];
+
+	initStringInfo(&s);
+	while (eo_life_watch_refused(target, &cursor, &userid, why))
+	{
+		const char *role = GetUserNameFromId(userid, true);
+
+		appendStringInfo(&s, "%s%s: %s", s.len > 0 ? ", " : "", role != NULL ? role : "(dropped)", why);
+	}
+	return s.len > 0 ? s.data : NULL;
+}
 
 static void
 put_row(ReturnSetInfo *rsinfo, const EoTarget *target, const uint8 *life, const char *state,
@@ -48,6 +69,7 @@ put_row(ReturnSetInfo *rsinfo, const EoTarget *target, const uint8 *life, const 
 	EO_ROW_PUT(&row, at_us == 0, TimestampTzGetDatum(GetCurrentTimestamp() -
 													 (eo_clock_steady_us() - at_us)));
 	EO_ROW_PUT(&row, scanned < 0, Int64GetDatum(scanned));
+	eo_row_put_text(&row, refused_in(target));
 	eo_row_store(&row, rsinfo);
 }
 

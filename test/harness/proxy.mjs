@@ -26,8 +26,8 @@
 //   applied      whether the engine carried the request out; null: unknown
 //
 // A fault is {do: NAME, ...parameters} with NAME from faults.mjs. op, key (a part
-// of the partition key) and to choose the requests it acts on; nth and times
-// (both 1 by default; times 0: without end) say which of these. All faults that
+// of the partition key) and to choose the requests it acts on; nth, times and every
+// (all 1 by default; times 0: without end) say which of these. All faults that
 // match a request act on it, in the order in which they were asked for. A batch
 // matches if one of its statements does.
 //
@@ -339,7 +339,7 @@ export class Proxy {
     return this.#faults.filter((fault) => {
       if (!matches(entry, fault)) return false;
       const turn = ++fault.seen - fault.nth;
-      return turn >= 0 && (fault.times === 0 || turn < fault.times);
+      return turn >= 0 && turn % fault.every === 0 && (fault.times === 0 || turn < fault.times * fault.every);
     });
   }
 
@@ -375,7 +375,7 @@ export class Proxy {
       this.#appliedWatchers.clear();
     },
     'POST /fault': (query, body) => {
-      const fault = { nth: 1, times: 1, ...JSON.parse(body), seen: 0 };
+      const fault = { nth: 1, times: 1, every: 1, ...JSON.parse(body), seen: 0 };
       if (!Object.hasOwn(kinds, fault.do)) {
         throw new Error(`no such fault: ${fault.do}; there are ${Object.keys(kinds).join(', ')}`);
       }
@@ -383,9 +383,10 @@ export class Proxy {
     },
 
     // Forgets the faults that were asked for with this key, or those of them that do
-    // this, and no others.
-    'DELETE /fault': ({ key, do: kind }) => {
-      this.#faults = this.#faults.filter((fault) => fault.key !== key || (kind && fault.do !== kind));
+    // this or concern this operation, and no others.
+    'DELETE /fault': ({ key, do: kind, op }) => {
+      this.#faults = this.#faults.filter((fault) => fault.key !== key || (kind && fault.do !== kind)
+        || (op && fault.op !== op));
     },
     'POST /release': () => this.#release(),
 

@@ -381,11 +381,12 @@ sub fault
 	return;
 }
 
-# Ends the faults that were asked for with this key, or only those that do this.
+# Ends the faults that were asked for with this key, or only those that do this, or concern
+# this operation.
 sub end_fault
 {
-	my ($key, $do) = @_;
-	control('DELETE', '/fault?' . $http->www_form_urlencode({ key => $key, $do ? (do => $do) : () }));
+	my ($key, $do, $op) = @_;
+	control('DELETE', '/fault?' . $http->www_form_urlencode({ key => $key, $do ? (do => $do) : (), $op ? (op => $op) : () }));
 	return;
 }
 
