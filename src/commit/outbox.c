@@ -31,6 +31,7 @@
 #include "catalog/indexing.h"
 #include "cluster/target.h"
 #include "commit/internal.h"
+#include "commit/internal_form.h"
 #include "commit/known_targets.h"
 #include "commit/life_rows.h"
 #include "commit/outbox.h"
@@ -53,7 +54,7 @@
 #include "utils/xid8.h"
 
 static void form_writes(const EoOutboxWrites *w, Datum *values, bool *nulls);
-static HeapTuple form_row(Relation rel, const EoOutboxRow *row);
+static HeapTuple form_row(const EoOutboxRow *row);
 static bool delete_row(EoOutboxScan *s, HeapTuple tuple);
 static void begin_dirty_scan(EoOutboxScan *s, const uint8 *digest);
 static HeapTuple next_undecided(EoOutboxScan *s);
@@ -67,7 +68,7 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 
 	eo_known_target_enter(&row->target);
 	rel = eo_internal_open(EO_INTERNAL_OUTBOX, RowExclusiveLock);
-	tuple = form_row(rel, row);
+	tuple = form_row(row);
 	PG_TRY();
 	{
 		CatalogTupleInsert(rel, tuple);
@@ -121,7 +122,7 @@ form_writes(const EoOutboxWrites *w, Datum *values, bool *nulls)
 }
 
 static HeapTuple
-form_row(Relation rel, const EoOutboxRow *row)
+form_row(const EoOutboxRow *row)
 {
 	Datum		values[EO_OUTBOX_COLUMNS];
 	bool		nulls[EO_OUTBOX_COLUMNS] = {false};
@@ -148,7 +149,7 @@ form_row(Relation rel, const EoOutboxRow *row)
 	values[EO_OUTBOX_LIFE - 1] = UUIDPGetDatum(&life);
 	values[EO_OUTBOX_PREFIX - 1] = CStringGetTextDatum(row->target.prefix);
 	form_writes(&row->writes, values, nulls);
-	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
+	return heap_form_tuple(eo_internal_form_desc(EO_INTERNAL_OUTBOX), values, nulls);
 }
 
 bool
@@ -237,12 +238,12 @@ static bool
 is_noted(const EoOutboxScan *s, HeapTuple tuple, const char *reason, int item)
 {
 	bool		isnull;
-	Datum		noted = heap_getattr(tuple, EO_OUTBOX_REASON, RelationGetDescr(s->rel), &isnull);
+	Datum		noted = heap_getattr(tuple, EO_OUTBOX_REASON, s->desc, &isnull);
 	int			noted_item = 0;
 
 	if (isnull || strcmp(TextDatumGetCString(noted), reason) != 0)
 		return false;
-	noted = heap_getattr(tuple, EO_OUTBOX_REASON_ITEM, RelationGetDescr(s->rel), &isnull);
+	noted = heap_getattr(tuple, EO_OUTBOX_REASON_ITEM, s->desc, &isnull);
 	if (!isnull)
 		noted_item = DatumGetInt32(noted);
 	return noted_item == item;
@@ -280,7 +281,7 @@ eo_outbox_note(const uint8 *digest, const char *token, const char *reason, int i
 		ReleaseBuffer(buffer);
 		if (noted)
 			CatalogTupleUpdate(scan.rel, &tuple->t_self,
-							   heap_modify_tuple(tuple, RelationGetDescr(scan.rel), values, nulls,
+							   heap_modify_tuple(tuple, scan.desc, values, nulls,
 												 replace));
 	}
 	eo_outbox_scan_end(&scan);
@@ -385,7 +386,7 @@ eo_outbox_give_up(const uint8 *digest, const char *token)
 	tuple = eo_outbox_scan_claim(&scan, token);
 	if (HeapTupleIsValid(tuple))
 		CatalogTupleUpdate(scan.rel, &tuple->t_self,
-						   heap_modify_tuple(tuple, RelationGetDescr(scan.rel), values, nulls,
+						   heap_modify_tuple(tuple, scan.desc, values, nulls,
 											 replace));
 	eo_outbox_scan_end(&scan);
 	return HeapTupleIsValid(tuple);
@@ -435,7 +436,7 @@ adopt_row(EoOutboxScan *s, HeapTuple tuple, Oid serverid)
 		replace[EO_OUTBOX_NUMBER - 1] = true;
 	}
 	CatalogTupleUpdate(s->rel, &tuple->t_self,
-					   heap_modify_tuple(tuple, RelationGetDescr(s->rel), values, nulls, replace));
+					   heap_modify_tuple(tuple, s->desc, values, nulls, replace));
 }
 
 /* The next row of the original that names one of its lives; NULL: there is none. */

@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "commit/internal.h"
+#include "commit/internal_form.h"
 #include "commit/outbox.h"
 #include "commit/outbox_scan.h"
 #include "compat.h"
@@ -75,6 +76,7 @@ void
 eo_outbox_scan_open(EoOutboxScan *s, LOCKMODE mode)
 {
 	s->rel = eo_internal_open(EO_INTERNAL_OUTBOX, mode);
+	s->desc = eo_internal_form_desc(EO_INTERNAL_OUTBOX);
 	s->mode = mode;
 	s->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	(void) RelationGetIndexList(s->rel);	/* sets rd_pkindex */
@@ -151,7 +153,7 @@ eo_outbox_scan_read(const EoOutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 	Datum		values[EO_OUTBOX_COLUMNS];
 	bool		nulls[EO_OUTBOX_COLUMNS];
 
-	heap_deform_tuple(tuple, RelationGetDescr(s->rel), values, nulls);
+	heap_deform_tuple(tuple, s->desc, values, nulls);
 
 	/* Targets are compared with memcmp(): clear the padding. */
 	memset(row, 0, sizeof(*row));
@@ -180,7 +182,7 @@ eo_outbox_scan_read(const EoOutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 bool
 eo_outbox_scan_has_writes(const EoOutboxScan *s, HeapTuple tuple)
 {
-	return !heap_attisnull(tuple, EO_OUTBOX_WRITES, RelationGetDescr(s->rel));
+	return !heap_attisnull(tuple, EO_OUTBOX_WRITES, s->desc);
 }
 
 /* Their text is left out: it may be large. */
@@ -190,7 +192,7 @@ read_writes(const EoOutboxScan *s, HeapTuple tuple, EoOutboxWrites *writes)
 	writes->n = DatumGetInt32(eo_outbox_scan_column(s, tuple, EO_OUTBOX_WRITES));
 	writes->number = DatumGetInt64(eo_outbox_scan_column(s, tuple, EO_OUTBOX_NUMBER));
 	writes->items = TextDatumGetCString(eo_outbox_scan_column(s, tuple, EO_OUTBOX_ITEMS));
-	writes->refused = !heap_attisnull(tuple, EO_OUTBOX_REASON, RelationGetDescr(s->rel));
+	writes->refused = !heap_attisnull(tuple, EO_OUTBOX_REASON, s->desc);
 	writes->text = NULL;
 }
 
@@ -230,7 +232,7 @@ eo_outbox_scan_column(const EoOutboxScan *s, HeapTuple tuple, EoOutboxColumn col
 {
 	bool		isnull;
 
-	return heap_getattr(tuple, column, RelationGetDescr(s->rel), &isnull);
+	return heap_getattr(tuple, column, s->desc, &isnull);
 }
 
 Datum

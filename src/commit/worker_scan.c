@@ -32,6 +32,7 @@
 #include "cluster/slot_prepared.h"
 #include "cluster/target.h"
 #include "commit/lives.h"
+#include "commit/lock_limit.h"
 #include "commit/settle.h"
 #include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
@@ -313,6 +314,9 @@ start_page(TableScan *scan)
 	/* A target without jobs has no store yet, and gets one for the beats. */
 	if (!eo_worker_target_is_ready(own.through) || !eo_worker_lives_hold(&scan->target))
 		return false;
+	/* A page that cannot be judged would be read in vain. */
+	if (eo_lock_limit_again_us(EO_LOCKS_OUTBOX) > eo_clock_monotonic_us())
+		return false;
 	eo_scan_prepare(&scan->pages, own.through->store, &own.call);
 	own.active = scan;
 	own.sent_us = eo_clock_monotonic_us();
@@ -350,19 +354,32 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 	eo_call_free(call);
 }
 
+/* The items of a page. */
+typedef struct Judging
+{
+	TableScan  *scan;
+	EoJsonValue *items;
+} Judging;
+
+static void
+judge_page(void *arg)
+{
+	const Judging *page = arg;
+
+	for (size_t i = 0; i < eo_json_array_length(page->items); i++)
+		take_item(page->scan, eo_json_array_get(page->items, i));
+}
+
 static void
 take_page(TableScan *scan, const EoCall *call)
 {
-	MemoryContext old = CurrentMemoryContext;
 	int64		units;
-	EoJsonValue *items = eo_scan_take(&scan->pages, own.through->store, call, &units);
+	Judging		page = {scan, eo_scan_take(&scan->pages, own.through->store, call, &units)};
 
 	scan->complained = false;
-	StartTransactionCommand();
-	for (size_t i = 0; i < eo_json_array_length(items); i++)
-		take_item(scan, eo_json_array_get(items, i));
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(old);
+	/* If the outbox is locked now the page must be read again, with those before it. */
+	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, judge_page, &page))
+		scan->again = true;
 
 	/*
 	 * The time that the page took is a part of the pause, or the rate would

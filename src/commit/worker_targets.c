@@ -24,6 +24,7 @@
 #include "cluster/databases.h"
 #include "cluster/service_clocks.h"
 #include "cluster/target.h"
+#include "commit/lock_limit.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
@@ -125,8 +126,13 @@ eo_worker_targets_build(void)
 	hash_seq_init(&scan, targets.table);
 	while ((t = hash_seq_search(&scan)) != NULL)
 	{
-		if (t->in_flight == 0 && must_be_built(t) && t->jobs > 0)
+		if (!must_be_built(t) || t->jobs == 0)
+			continue;
+		if (t->in_flight == 0)
 			todo[n++] = t;
+		/* It must be idle before its store can be built. */
+		else if (eo_lock_limit_again_us(EO_LOCKS_CATALOGS) <= eo_clock_monotonic_us())
+			t->late = false;
 	}
 	for (int i = 0; i < n; i++)
 		build_store(todo[i]);
@@ -148,38 +154,64 @@ delete_store(EoWorkerTarget *t)
 	t->store = NULL;
 }
 
+/* A store that is read from the catalogs. */
+typedef struct Reading
+{
+	const EoTarget *target;
+	EoStore    *store;			/* NULL: the server was dropped */
+} Reading;
+
+static void
+read_store(void *arg)
+{
+	Reading    *reading = arg;
+
+	reading->store = eo_target_store(reading->target);
+	/* All else that was read for it goes with the transaction. */
+	if (reading->store != NULL)
+		MemoryContextSetParent(GetMemoryChunkContext(reading->store), targets.context);
+}
+
+/* Use what was read. */
+static void
+take_store(EoWorkerTarget *t, EoStore *store)
+{
+	delete_store(t);
+	t->store = store;
+	if (store != NULL)
+	{
+		t->context = GetMemoryChunkContext(store);
+
+		/*
+		 * The worker has a pace of its own, and its answers close circuits.
+		 */
+		store->client.insists = true;
+	}
+	t->gone = store == NULL;
+	t->failing |= t->gone;
+	t->build_pause_us = t->pause_until_us = 0;
+	t->readings.n = 0;
+}
+
+/*
+ * While somebody has locked the catalogs the old store is used: a request that was sent a moment
+ * before they changed would be no different.
+ */
 static void
 build_store(EoWorkerTarget *t)
 {
 	MemoryContext old = CurrentMemoryContext;
+	Reading		reading = {.target = &t->target};
+	uint64		catalog = targets.catalog;
 
-	delete_store(t);
-	if (t->built != targets.catalog)
-		t->build_pause_us = 0;
-	t->gone = false;
-	t->pause_until_us = 0;
-	t->readings.n = 0;
-	t->built = targets.catalog;
-	StartTransactionCommand();
 	PG_TRY();
 	{
-		t->store = eo_target_store(&t->target);
-		/* All that was read for it goes with the transaction. */
-		if (t->store != NULL)
+		t->late = !eo_lock_limit_run(EO_LOCKS_CATALOGS, read_store, &reading);
+		if (!t->late)
 		{
-			t->context = GetMemoryChunkContext(t->store);
-			MemoryContextSetParent(t->context, targets.context);
-
-			/*
-			 * The worker has a pace of its own, and its answers close
-			 * circuits.
-			 */
-			t->store->client.insists = true;
+			take_store(t, reading.store);
+			t->built = catalog;
 		}
-		t->gone = t->store == NULL;
-		t->failing |= t->gone;
-		CommitTransactionCommand();
-		t->build_pause_us = 0;
 	}
 	PG_CATCH();
 	{
@@ -189,7 +221,11 @@ build_store(EoWorkerTarget *t)
 		FlushErrorState();
 		AbortCurrentTransaction();
 		delete_store(t);
+		t->gone = false;
 		t->failing = true;
+		if (t->built != catalog)
+			t->build_pause_us = 0;
+		t->built = catalog;
 		t->build_pause_us = t->build_pause_us == 0 ? FIRST_BUILD_PAUSE_US :
 			Min(2 * t->build_pause_us, LONGEST_BUILD_PAUSE_US);
 		t->pause_until_us = eo_clock_monotonic_us() + t->build_pause_us;
@@ -201,8 +237,10 @@ build_store(EoWorkerTarget *t)
 bool
 eo_worker_target_is_ready(EoWorkerTarget *t)
 {
-	/* A store of old catalogs is not used: it is built anew when it is idle. */
-	if (t->store == NULL || t->built != targets.catalog)
+	/*
+	 * A store of old catalogs is not used: it is built anew when it is idle.
+	 */
+	if (t->store == NULL || (t->built != targets.catalog && !t->late))
 		return false;
 	if (eo_clock_monotonic_us() < t->pause_until_us)
 		return false;
