@@ -230,6 +230,13 @@ eo_internal_open(EoInternalTable which, LOCKMODE mode)
 		return rel;
 	check_version();
 	detail = eo_internal_form_altered(rel, which, owner_id, &undo);
+	/* DROP EXTENSION drops the primary key first, and then asks for rows. */
+	if (detail == NULL)
+	{
+		detail = eo_internal_form_lacks_key(rel, which, &undo);
+		if (detail != NULL && mode == AccessShareLock)
+			return rel;
+	}
 	if (detail != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -237,7 +244,6 @@ eo_internal_open(EoInternalTable which, LOCKMODE mode)
 				 errdetail_internal("%s", detail),
 				 errhint("Undo that: %s. The table decides which keys are completed, and nothing may come between.",
 						 undo)));
-	(void) eo_internal_form_desc(which);
 	table->checked = true;
 	return rel;
 }
@@ -265,6 +271,8 @@ eo_internal_look_over(const char **advice, Oid *locked)
 		if (rel == NULL)
 			return psprintf("%s does not exist", eo_internal_form_name(i));
 		detail = eo_internal_form_altered(rel, i, owner_id, &undo);
+		if (detail == NULL)
+			detail = eo_internal_form_lacks_key(rel, i, &undo);
 		/* The lock is kept: whoever opens the table next does not wait for it. */
 		relation_close(rel, NoLock);
 		if (detail == NULL)

@@ -296,7 +296,7 @@ find_right(Relation rel, const Form *form, Oid owner, char **undo)
 						SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(RelationGetNamespace(rel))),
 						Anum_pg_namespace_nspacl, owner, &who))
 	{
-		*undo = psprintf("REVOKE ALL ON EO_INTERNAL_SCHEMA " EO_INTERNAL_SCHEMA " FROM %s", who);
+		*undo = psprintf("REVOKE ALL ON SCHEMA " EO_INTERNAL_SCHEMA " FROM %s", who);
 		return pstrdup("Another role has been granted rights on its schema.");
 	}
 	return find_column_right(rel, form, owner, undo);
@@ -429,13 +429,11 @@ drop_of_index(Oid indexid, const Form *form)
 	return psprintf("DROP INDEX %s", identity_of(RelationRelationId, indexid));
 }
 
-/* An index that is not ours, or the primary key if it is missing: it keeps a key from a second commit. */
 static char *
 find_other_index(Relation rel, const Form *form, char **undo)
 {
 	List	   *indexes = RelationGetIndexList(rel);
 	ListCell   *cell;
-	bool		has_primary = false;
 
 	foreach(cell, indexes)
 	{
@@ -443,17 +441,24 @@ find_other_index(Relation rel, const Form *form, char **undo)
 		bool		is_own = false;
 
 		for (int i = 0; i < form->nindexes && !is_own; i++)
-		{
 			is_own = is_own_index(indexid, form, &form->indexes[i]);
-			has_primary |= is_own && i == 0 && indexid == rel->rd_pkindex;
-		}
 		if (is_own)
 			continue;
 		*undo = drop_of_index(indexid, form);
 		return psprintf("It has an index that the extension did not make: %s.",
 						identity_of(RelationRelationId, indexid));
 	}
-	if (has_primary || form->nindexes == 0)
+	return NULL;
+}
+
+char *
+eo_internal_form_lacks_key(Relation rel, EoInternalTable table, char **undo)
+{
+	const Form *form = &forms[table];
+
+	list_free(RelationGetIndexList(rel));	/* sets rd_pkindex */
+	if (form->nindexes == 0 || (OidIsValid(rel->rd_pkindex) &&
+								is_own_index(rel->rd_pkindex, form, &form->indexes[0])))
 		return NULL;
 	*undo = psprintf("ALTER TABLE %s ADD PRIMARY KEY (%s)", form->name,
 					 form->indexes[0].ncolumns == 1 ? form->columns[0].name :
