@@ -491,6 +491,13 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 		server_access(access, class_id, object_id);
 	if (access == OAT_TRUNCATE && class_id == RelationRelationId && eo_internal_is_part(object_id))
 		refuse_if_unfinished(InvalidOid, "truncate a table of exactonce");
+	/* One that is added in its place would stand behind the others. */
+	if (access == OAT_DROP && class_id == RelationRelationId && sub_id > 0 &&
+		eo_internal_is_column(object_id, sub_id))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot drop a column of a table of exactonce"),
+				 errhint("It cannot be put back. DROP EXTENSION drops the whole table.")));
 	if (access != OAT_DROP || sub_id != 0)
 		return;
 	if (class_id == ExtensionRelationId)

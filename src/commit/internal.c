@@ -9,13 +9,13 @@
  * policy applies.
  *
  * The rows decide which keys are completed, and the worker acts on them with a
- * superuser's rights.  So each use checks that the table is still what the install
- * script made.  A table that has another owner, that another role may write, that
- * has triggers, or that a crash would empty, is refused.
+ * superuser's rights.  So each use checks that the table is what the install script made
+ * (internal_form.c).
  *
  * The result of the check is kept until the table's relcache entry is invalidated.
- * Every GRANT, trigger, rule, policy and child table changes the table's row in
- * pg_class or those of its columns in pg_attribute, and so invalidates the entry.
+ * Every GRANT, trigger, rule, policy, index and child table that is made changes a row of
+ * the table in a catalog, and so invalidates the entry.  That the check has failed is not
+ * kept.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,44 +23,32 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/sysattr.h"
+#include "access/relation.h"
 #include "access/table.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
-#include "catalog/pg_inherits.h"
-#include "catalog/pg_namespace.h"
 #include "commands/extension.h"
 #include "commit/internal.h"
+#include "commit/internal_form.h"
 #include "compat.h"
-#include "utils/acl.h"
-#include "utils/array.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
-
-#define SCHEMA "exactonce_internal"
 
 typedef struct Table
 {
-	const char *name;
-	int			ncolumns;
 	Oid			relid;			/* InvalidOid: not found */
 	bool		checked;		/* nothing was altered, and nothing has
 								 * changed since */
 } Table;
 
-static Table tables[EO_INTERNAL_TABLES] = {
-	[EO_INTERNAL_OUTBOX] = {"outbox", 27, InvalidOid, false},
-	[EO_INTERNAL_LIVES] = {"lives", 12, InvalidOid, false},
-	[EO_INTERNAL_TARGETS] = {"targets", 6, InvalidOid, false}
-};
+static Table tables[EO_INTERNAL_TABLES];
 
 static bool known;				/* the OIDs were found, and are valid */
 static Oid	owner_id;			/* of the extension */
@@ -70,9 +58,6 @@ static void find_tables(void);
 static void forget_tables(Datum arg, Oid relid);
 static Oid	read_extension(Oid extension);
 static void check_version(void);
-static const char *altered(Relation rel, const Table *table);
-static bool has_foreign_acl(int cacheid, HeapTuple tuple, AttrNumber column);
-static bool has_column_acl(Relation rel);
 
 /* ----- finding ----- */
 
@@ -122,14 +107,31 @@ eo_internal_announce(void)
 bool
 eo_internal_is_part(Oid relid)
 {
+	return OidIsValid(eo_internal_id(EO_INTERNAL_OUTBOX)) && eo_internal_name(relid) != NULL;
+}
+
+bool
+eo_internal_is_column(Oid relid, int column)
+{
 	if (!OidIsValid(eo_internal_id(EO_INTERNAL_OUTBOX)))
 		return false;
 	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
 	{
 		if (tables[i].relid == relid)
-			return true;
+			return column <= eo_internal_form_columns(i);
 	}
 	return false;
+}
+
+const char *
+eo_internal_name(Oid relid)
+{
+	for (int i = 0; OidIsValid(relid) && i < EO_INTERNAL_TABLES; i++)
+	{
+		if (tables[i].relid == relid)
+			return eo_internal_form_name(i);
+	}
+	return NULL;
 }
 
 static void
@@ -147,13 +149,13 @@ find_tables(void)
 	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
 		tables[i].relid = InvalidOid;
 	extension = get_extension_oid("exactonce", true);
-	schema = get_namespace_oid(SCHEMA, true);
+	schema = get_namespace_oid(EO_INTERNAL_SCHEMA, true);
 	if (!OidIsValid(extension) || !OidIsValid(schema))
 		return;
 	owner_id = read_extension(extension);
 	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
 	{
-		Oid			relid = get_relname_relid(tables[i].name, schema);
+		Oid			relid = get_relname_relid(eo_internal_form_name(i) + strlen(EO_INTERNAL_SCHEMA "."), schema);
 
 		/* A table of that name may be another one than the extension's. */
 		if (OidIsValid(relid) &&
@@ -211,28 +213,74 @@ Relation
 eo_internal_open(EoInternalTable which, LOCKMODE mode)
 {
 	Table	   *table = &tables[which];
-	const char *detail;
-	Relation	rel;
+	char	   *detail;
+	char	   *undo;
+	Relation	rel = NULL;
 
-	if (!OidIsValid(eo_internal_id(which)))
+	/* It may be dropped while its lock is waited for. */
+	if (OidIsValid(eo_internal_id(which)))
+		rel = try_relation_open(table->relid, mode);
+	if (rel == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table %s.%s does not exist", SCHEMA, table->name),
+				 errmsg("table %s does not exist", eo_internal_form_name(which)),
 				 errhint("It belongs to the extension: CREATE EXTENSION exactonce.")));
 	/* Locking also accepts invalidations, so checked is read after that. */
-	rel = table_open(table->relid, mode);
 	if (table->checked)
 		return rel;
 	check_version();
-	detail = altered(rel, table);
+	detail = eo_internal_form_altered(rel, which, owner_id, &undo);
+	/* DROP EXTENSION drops the primary key first, and then asks for rows. */
+	if (detail == NULL)
+	{
+		detail = eo_internal_form_lacks_key(rel, which, &undo);
+		if (detail != NULL && mode == AccessShareLock)
+			return rel;
+	}
 	if (detail != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table %s.%s was altered and cannot be relied on", SCHEMA, table->name),
-				 errdetail("%s", detail),
-				 errhint("Undo that. The table decides which keys are completed, and nothing may come between.")));
+				 errmsg("table %s was altered and cannot be relied on", eo_internal_form_name(which)),
+				 errdetail_internal("%s", detail),
+				 errhint("Undo that: %s. The table decides which keys are completed, and nothing may come between.",
+						 undo)));
 	table->checked = true;
 	return rel;
+}
+
+const char *
+eo_internal_look_over(const char **advice, Oid *locked)
+{
+	*locked = InvalidOid;
+	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
+	{
+		const Table *table = &tables[i];
+		Relation	rel = NULL;
+		char	   *detail;
+		char	   *undo;
+
+		if (OidIsValid(eo_internal_id(i)) && !ConditionalLockRelationOid(table->relid, AccessShareLock))
+		{
+			*locked = table->relid;
+			*advice = NULL;
+			return psprintf("%s is locked", eo_internal_form_name(i));
+		}
+		if (OidIsValid(eo_internal_id(i)))
+			rel = try_relation_open(table->relid, NoLock);
+		*advice = "It belongs to the extension, and was moved, renamed or dropped. Undo that.";
+		if (rel == NULL)
+			return psprintf("%s does not exist", eo_internal_form_name(i));
+		detail = eo_internal_form_altered(rel, i, owner_id, &undo);
+		if (detail == NULL)
+			detail = eo_internal_form_lacks_key(rel, i, &undo);
+		/* The lock is kept: whoever opens the table next does not wait for it. */
+		relation_close(rel, NoLock);
+		if (detail == NULL)
+			continue;
+		*advice = psprintf("Undo that: %s. Nothing is claimed, completed or finished until then.", undo);
+		return psprintf("%s cannot be relied on: %s", eo_internal_form_name(i), detail);
+	}
+	return NULL;
 }
 
 /*
@@ -259,78 +307,3 @@ eo_internal_check(void)
 		table_close(eo_internal_open(i, AccessShareLock), AccessShareLock);
 }
 
-/* How the table differs from what the install script made; NULL: it does not. */
-static const char *
-altered(Relation rel, const Table *table)
-{
-	Form_pg_class form = rel->rd_rel;
-
-	if (form->relkind != RELKIND_RELATION || RelationGetNumberOfAttributes(rel) != table->ncolumns)
-		return "It has other columns than the extension made.";
-	if (form->relpersistence != RELPERSISTENCE_PERMANENT)
-		return "It is unlogged: a crash would empty it.";
-	if (form->relowner != owner_id)
-		return "Its owner is not the owner of the extension.";
-	if (has_foreign_acl(RELOID,
-						SearchSysCache1(RELOID, ObjectIdGetDatum(RelationGetRelid(rel))),
-						Anum_pg_class_relacl))
-		return "Another role has been granted rights on it.";
-	if (has_column_acl(rel))
-		return "Another role has been granted rights on a column of it.";
-	if (has_foreign_acl(NAMESPACEOID,
-						SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(form->relnamespace)),
-						Anum_pg_namespace_nspacl))
-		return "Another role has been granted rights on its schema.";
-	if (form->relhastriggers && rel->trigdesc != NULL)
-		return "It has triggers.";
-	if (form->relhasrules)
-		return "It has rules.";
-	if (form->relrowsecurity || form->relforcerowsecurity)
-		return "It has row security.";
-	if (form->relispartition || form->relhassubclass || has_superclass(RelationGetRelid(rel)))
-		return "It takes part in inheritance.";
-	return NULL;
-}
-
-/* Rights on columns, those of the system included, are kept apart from the table's. */
-static bool
-has_column_acl(Relation rel)
-{
-	Oid			relid = RelationGetRelid(rel);
-	int			natts = RelationGetNumberOfAttributes(rel);
-	bool		found = false;
-
-	for (int i = FirstLowInvalidHeapAttributeNumber + 1; i <= natts; i++)
-	{
-		HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relid), Int16GetDatum(i));
-
-		found |= has_foreign_acl(ATTNUM, tuple, Anum_pg_attribute_attacl);
-	}
-	return found;
-}
-
-/*
- * Does the access control list in this column give rights to a role that is not the
- * owner?  tuple is released; it may be NULL.
- */
-static bool
-has_foreign_acl(int cacheid, HeapTuple tuple, AttrNumber column)
-{
-	bool		found = false;
-	bool		isnull = true;
-	Datum		datum = (Datum) 0;
-
-	if (HeapTupleIsValid(tuple))
-		datum = SysCacheGetAttr(cacheid, tuple, column, &isnull);
-	if (!isnull)
-	{
-		Acl		   *acl = DatumGetAclPCopy(datum);
-		AclItem    *items = ACL_DAT(acl);
-
-		for (int i = 0; i < ACL_NUM(acl); i++)
-			found |= items[i].ai_grantee != owner_id && ACLITEM_GET_PRIVS(items[i]) != 0;
-	}
-	if (HeapTupleIsValid(tuple))
-		ReleaseSysCache(tuple);
-	return found;
-}

@@ -29,6 +29,12 @@ typedef enum EoInternalTable
  */
 extern Relation eo_internal_open(EoInternalTable table, LOCKMODE mode);
 
+/*
+ * Look over all tables without waiting for a lock.  Returns what is wrong, and what is to be
+ * done about it (NULL: see *locked, the table whose lock could not be had); NULL: nothing is.
+ */
+extern const char *eo_internal_look_over(const char **advice, Oid *locked);
+
 /* Raise as eo_internal_open() does, if any of the tables cannot be relied on. */
 extern void eo_internal_check(void);
 
@@ -53,7 +59,11 @@ extern const char *eo_internal_version(void);
  */
 extern void eo_internal_announce(void);
 
-/* Is this relation one of the internal tables? */
+/* Is this relation one of the internal tables?  Is that column of it one of ours? */
 extern bool eo_internal_is_part(Oid relid);
+extern bool eo_internal_is_column(Oid relid, int column);
+
+/* The name of an internal table, as far as they were looked up; NULL: it is none.  Needs no transaction. */
+extern const char *eo_internal_name(Oid relid);
 
 #endif							/* EO_COMMIT_INTERNAL_H */

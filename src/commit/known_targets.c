@@ -24,6 +24,7 @@
 #include "catalog/pg_user_mapping.h"
 #include "cluster/target.h"
 #include "commit/internal.h"
+#include "commit/internal_form.h"
 #include "commit/known_targets.h"
 #include "foreign/foreign.h"
 #include "nodes/pg_list.h"
@@ -145,7 +146,7 @@ eo_known_target_enter(const EoTarget *target)
 		values[C_TABLE - 1] = CStringGetTextDatum(target->table);
 		values[C_LAYOUT - 1] = CStringGetTextDatum(target->layout);
 		values[C_FIRST_USED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
-		tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+		tuple = heap_form_tuple(eo_internal_form_desc(EO_INTERNAL_TARGETS), values, nulls);
 		CatalogTupleInsert(rel, tuple);
 		heap_freetuple(tuple);
 		entered = *target;
@@ -225,8 +226,9 @@ fit_of(Oid serverid, Oid userid, const EoTarget *target)
 	PG_CATCH();
 	{
 		eo_error_roll_back(context);
-		/* Neither says anything about the options. */
-		if (geterrcode() == ERRCODE_QUERY_CANCELED ||
+		/* None of these says anything about the options. */
+		if (geterrcode() == ERRCODE_QUERY_CANCELED || geterrcode() == ERRCODE_LOCK_NOT_AVAILABLE ||
+			geterrcode() == ERRCODE_T_R_DEADLOCK_DETECTED ||
 			ERRCODE_TO_CATEGORY(geterrcode()) == ERRCODE_INSUFFICIENT_RESOURCES)
 			PG_RE_THROW();
 		FlushErrorState();

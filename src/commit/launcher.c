@@ -33,6 +33,7 @@
 #include "cluster/life.h"
 #include "cluster/slots.h"
 #include "commit/launcher.h"
+#include "commit/lock_limit.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/http.h"
@@ -61,6 +62,7 @@ typedef enum DatabaseState
 	DB_GONE,
 	DB_CLOSED,					/* nobody may connect to it */
 	DB_OPEN,
+	DB_UNKNOWN					/* somebody has locked the catalog */
 } DatabaseState;
 
 /* The databases that are still to be entered for a visit after the start. */
@@ -69,9 +71,10 @@ static struct
 	Oid		   *dboids;
 	int			n;
 	int			size;
+	bool		listed;
 }			unvisited;
 
-static void list_databases(void);
+static bool list_databases(void);
 static void forget_dropped(void);
 static int64 start_workers(void);
 static bool start_some(bool visits, uint32 *next, bool *later);
@@ -106,7 +109,8 @@ eo_launcher_main(Datum arg)
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 	eo_life_note_xid_start(U64FromFullTransactionId(ReadNextFullTransactionId()));
 	eo_database_launcher_attach();
-	list_databases();
+	unvisited.size = 64;
+	unvisited.dboids = MemoryContextAlloc(TopMemoryContext, unvisited.size * sizeof(Oid));
 
 	for (;;)
 	{
@@ -120,17 +124,15 @@ eo_launcher_main(Datum arg)
 	}
 }
 
-/* List each database that accepts connections and is no template. */
 static void
-list_databases(void)
+read_databases(void *arg)
 {
 	Relation	rel;
 	TableScanDesc scan;
 	HeapTuple	tuple;
 
-	unvisited.size = 64;
-	unvisited.dboids = MemoryContextAlloc(TopMemoryContext, unvisited.size * sizeof(Oid));
-	StartTransactionCommand();
+	(void) arg;
+	unvisited.n = 0;
 	(void) GetTransactionSnapshot();
 	rel = table_open(DatabaseRelationId, AccessShareLock);
 	scan = table_beginscan_catalog(rel, 0, NULL);
@@ -146,7 +148,15 @@ list_databases(void)
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
-	CommitTransactionCommand();
+}
+
+/* List each database that accepts connections and is no template.  False: the catalog is locked. */
+static bool
+list_databases(void)
+{
+	if (!unvisited.listed)
+		unvisited.listed = eo_lock_limit_run(EO_LOCKS_CATALOGS, read_databases, NULL);
+	return unvisited.listed;
 }
 
 /* Forget the lives, counters and kept claims of databases that were dropped. */
@@ -191,10 +201,12 @@ start_workers(void)
 	/* Where the next round begins, so that each database has its turn. */
 	static uint32 next_call = 0;
 	static uint32 next_visit = 0;
-	bool		later = false;
+	bool		later;
 
+	eo_lock_limit_begin_round();
+	later = !list_databases();
 	forget_dropped();
-	while (unvisited.n > 0 && eo_database_visit(unvisited.dboids[unvisited.n - 1]))
+	while (unvisited.listed && unvisited.n > 0 && eo_database_visit(unvisited.dboids[unvisited.n - 1]))
 		unvisited.n--;
 	if (!start_some(false, &next_call, &later) || !start_some(true, &next_visit, &later))
 	{
@@ -225,6 +237,9 @@ start_some(bool visits, uint32 *next, bool *later)
 			case DB_CLOSED:
 				/* It may be opened: look again at the next wake-up. */
 				break;
+			case DB_UNKNOWN:
+				*later = true;
+				break;
 			case DB_OPEN:
 
 				/*
@@ -241,21 +256,32 @@ start_some(bool visits, uint32 *next, bool *later)
 	return true;
 }
 
+/* A database whose state is asked for. */
+typedef struct Asked
+{
+	Oid			dboid;
+	DatabaseState state;
+} Asked;
+
+static void
+read_state(void *arg)
+{
+	Asked	   *asked = arg;
+	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(asked->dboid));
+
+	asked->state = DB_GONE;
+	if (!HeapTupleIsValid(tuple))
+		return;
+	asked->state = ((Form_pg_database) GETSTRUCT(tuple))->datallowconn ? DB_OPEN : DB_CLOSED;
+	ReleaseSysCache(tuple);
+}
+
 static DatabaseState
 state_of(Oid dboid)
 {
-	HeapTuple	tuple;
-	DatabaseState state = DB_GONE;
+	Asked		asked = {.dboid = dboid};
 
-	StartTransactionCommand();
-	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(dboid));
-	if (HeapTupleIsValid(tuple))
-	{
-		state = ((Form_pg_database) GETSTRUCT(tuple))->datallowconn ? DB_OPEN : DB_CLOSED;
-		ReleaseSysCache(tuple);
-	}
-	CommitTransactionCommand();
-	return state;
+	return eo_lock_limit_run(EO_LOCKS_CATALOGS, read_state, &asked) ? asked.state : DB_UNKNOWN;
 }
 
 /*

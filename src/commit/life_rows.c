@@ -40,6 +40,7 @@
 #include "catalog/indexing.h"
 #include "cluster/life.h"
 #include "commit/internal.h"
+#include "commit/internal_form.h"
 #include "commit/life_rows.h"
 #include "compat.h"
 #include "dynamodb/hex.h"
@@ -154,7 +155,7 @@ read_rows(StoredRow **rows)
 	{
 		if (n == size)
 			*rows = repalloc(*rows, sizeof(StoredRow) * (size *= 2));
-		read_row(RelationGetDescr(rel), tuple, &(*rows)[n++]);
+		read_row(eo_internal_form_desc(EO_INTERNAL_LIVES), tuple, &(*rows)[n++]);
 	}
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
@@ -325,7 +326,7 @@ eo_life_rows_mint(const EoHistory *history, const uint8 *id)
 	values[C_BEAT - 1] = Int64GetDatum(0);
 	values[C_STARTED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[C_WRITTEN_BY - 1] = FullTransactionIdGetDatum(GetTopFullTransactionId());
-	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+	tuple = heap_form_tuple(eo_internal_form_desc(EO_INTERNAL_LIVES), values, nulls);
 	CatalogTupleInsert(rel, tuple);
 	heap_freetuple(tuple);
 	table_close(rel, NoLock);
@@ -383,7 +384,7 @@ update_row(const uint8 *id, Datum *values, bool *replace)
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
 		CatalogTupleUpdate(rel, &tuple->t_self,
-						   heap_modify_tuple(tuple, RelationGetDescr(rel), values, nulls,
+						   heap_modify_tuple(tuple, eo_internal_form_desc(EO_INTERNAL_LIVES), values, nulls,
 											 replace));
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);

@@ -33,6 +33,7 @@
 #include "catalog/indexing.h"
 #include "cluster/target.h"
 #include "commit/internal.h"
+#include "commit/internal_form.h"
 #include "commit/known_targets.h"
 #include "commit/life_rows.h"
 #include "commit/outbox.h"
@@ -59,7 +60,7 @@
 #define CLAIM_KEY "outbox_claim"
 
 static void form_writes(const EoOutboxWrites *w, Datum *values, bool *nulls);
-static HeapTuple form_row(Relation rel, const EoOutboxRow *row);
+static HeapTuple form_row(const EoOutboxRow *row);
 static bool delete_row(EoOutboxScan *s, HeapTuple tuple);
 static void begin_dirty_scan(EoOutboxScan *s);
 static HeapTuple next_undecided(EoOutboxScan *s);
@@ -74,7 +75,7 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 
 	eo_known_target_enter(&row->target);
 	rel = eo_internal_open(EO_INTERNAL_OUTBOX, RowExclusiveLock);
-	tuple = form_row(rel, row);
+	tuple = form_row(row);
 	PG_TRY();
 	{
 		CatalogTupleInsert(rel, tuple);
@@ -137,7 +138,7 @@ form_writes(const EoOutboxWrites *w, Datum *values, bool *nulls)
 }
 
 static HeapTuple
-form_row(Relation rel, const EoOutboxRow *row)
+form_row(const EoOutboxRow *row)
 {
 	Datum		values[EO_OUTBOX_COLUMNS];
 	bool		nulls[EO_OUTBOX_COLUMNS] = {false};
@@ -168,7 +169,7 @@ form_row(Relation rel, const EoOutboxRow *row)
 	nulls[EO_OUTBOX_FAILING_SINCE - 1] = nulls[EO_OUTBOX_REASON - 1] = true;
 	nulls[EO_OUTBOX_REASON_ITEM - 1] = true;
 	form_writes(&row->writes, values, nulls);
-	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
+	return heap_form_tuple(eo_internal_form_desc(EO_INTERNAL_OUTBOX), values, nulls);
 }
 
 /* A record may have any owner, by another program.  No row bears a token that is none of ours. */
@@ -346,7 +347,7 @@ eo_outbox_note(const uint8 *digest, const char *token, const EoOutboxNote *note)
 		ReleaseBuffer(buffer);
 		if (noted)
 			CatalogTupleUpdate(scan.rel, &tuple->t_self,
-							   heap_modify_tuple(tuple, RelationGetDescr(scan.rel), values, nulls,
+							   heap_modify_tuple(tuple, scan.desc, values, nulls,
 												 replace));
 	}
 	eo_outbox_scan_end(&scan);
@@ -494,7 +495,7 @@ eo_outbox_give_up(const uint8 *digest, const char *token)
 	tuple = eo_outbox_scan_claim(&scan, token);
 	if (HeapTupleIsValid(tuple))
 		CatalogTupleUpdate(scan.rel, &tuple->t_self,
-						   heap_modify_tuple(tuple, RelationGetDescr(scan.rel), values, nulls,
+						   heap_modify_tuple(tuple, scan.desc, values, nulls,
 											 replace));
 	eo_outbox_scan_end(&scan);
 	return HeapTupleIsValid(tuple);
@@ -561,7 +562,7 @@ adopt_row(EoOutboxScan *s, HeapTuple tuple, Oid serverid)
 		replace[EO_OUTBOX_NUMBER - 1] = true;
 	}
 	CatalogTupleUpdate(s->rel, &tuple->t_self,
-					   heap_modify_tuple(tuple, RelationGetDescr(s->rel), values, nulls, replace));
+					   heap_modify_tuple(tuple, s->desc, values, nulls, replace));
 }
 
 /* The next row of the original that names one of its lives; NULL: there is none. */

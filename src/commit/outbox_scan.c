@@ -19,6 +19,7 @@
 #include "access/xlog.h"
 #include "catalog/pg_index.h"
 #include "commit/internal.h"
+#include "commit/internal_form.h"
 #include "commit/outbox.h"
 #include "commit/outbox_scan.h"
 #include "compat.h"
@@ -122,6 +123,7 @@ void
 eo_outbox_scan_open(EoOutboxScan *s, LOCKMODE mode)
 {
 	s->rel = eo_internal_open(EO_INTERNAL_OUTBOX, mode);
+	s->desc = eo_internal_form_desc(EO_INTERNAL_OUTBOX);
 	s->mode = mode;
 	s->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	(void) RelationGetIndexList(s->rel);	/* sets rd_pkindex */
@@ -198,7 +200,7 @@ eo_outbox_scan_read(const EoOutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 	Datum		values[EO_OUTBOX_COLUMNS];
 	bool		nulls[EO_OUTBOX_COLUMNS];
 
-	heap_deform_tuple(tuple, RelationGetDescr(s->rel), values, nulls);
+	heap_deform_tuple(tuple, s->desc, values, nulls);
 
 	/* Targets are compared with memcmp(): clear the padding. */
 	memset(row, 0, sizeof(*row));
@@ -229,7 +231,7 @@ eo_outbox_scan_read(const EoOutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 bool
 eo_outbox_scan_has_writes(const EoOutboxScan *s, HeapTuple tuple)
 {
-	return !heap_attisnull(tuple, EO_OUTBOX_WRITES, RelationGetDescr(s->rel));
+	return !heap_attisnull(tuple, EO_OUTBOX_WRITES, s->desc);
 }
 
 /* Their text is left out: it may be large. */
@@ -278,7 +280,7 @@ eo_outbox_scan_column(const EoOutboxScan *s, HeapTuple tuple, EoOutboxColumn col
 {
 	bool		isnull;
 
-	return heap_getattr(tuple, column, RelationGetDescr(s->rel), &isnull);
+	return heap_getattr(tuple, column, s->desc, &isnull);
 }
 
 Datum

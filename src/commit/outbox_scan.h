@@ -12,6 +12,7 @@
 
 #include "access/genam.h"
 #include "access/skey.h"
+#include "access/tupdesc.h"
 #include "cluster/target.h"
 #include "commit/outbox.h"
 #include "storage/lockdefs.h"
@@ -66,6 +67,7 @@ typedef struct EoDigestDatum
 typedef struct EoOutboxScan
 {
 	Relation	rel;
+	TupleDesc	desc;			/* of its rows, see internal_form.h */
 	LOCKMODE	mode;
 	Snapshot	snapshot;
 	SnapshotData dirty;			/* of a scan over rows that are undecided */

@@ -43,6 +43,7 @@
 #include "nodes/execnodes.h"
 #include "server/error.h"
 #include "server/text.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 
@@ -209,6 +210,13 @@ has_rows(TransactionId xid)
 {
 	if (eo_slot_prepared_is_complete(MyDatabaseId) || !OidIsValid(eo_internal_look()))
 		return false;
+
+	/*
+	 * Somebody who waits for the table, as VACUUM FULL does, may wait for
+	 * this very transaction.  Then there may be rows.
+	 */
+	if (!ConditionalLockRelationOid(eo_internal_id(EO_INTERNAL_OUTBOX), AccessShareLock))
+		return true;
 	row_xid = xid;
 	row_found = false;
 	(void) eo_outbox_visit_undecided(take_row);

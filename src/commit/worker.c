@@ -20,7 +20,12 @@
  * The worker sleeps until the next piece is due or its latch is set: by a commit,
  * an abort, or a new claim with a short lease.  It wakes at least every NAP_US, to
  * note in shared memory that it is alive.  It is never in a transaction while it
- * waits, so that it holds no locks and does not hold back vacuum.
+ * waits, so that it holds no locks and does not hold back vacuum.  Its transactions wait for
+ * the locks of others only so long (lock_limit.c).
+ *
+ * As long as it cannot look at the extension's tables, because somebody has locked them,
+ * sessions do not rely on it, but it extends the leases of those that relied on the
+ * worker before.
  *
  * An error ends the process, and the launcher starts another one.  Nothing is lost
  * by that: the rows and the slots are still there, and jobs are made of them again.
@@ -38,6 +43,7 @@
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/internal.h"
+#include "commit/lock_limit.h"
 #include "commit/worker.h"
 #include "commit/worker_barrier.h"
 #include "commit/worker_failures.h"
@@ -75,6 +81,9 @@
 /* It looks at least this often for heartbeats while there is no room for writes. */
 #define FULL_NAP_US INT64CONST(100000)
 
+/* It looks so often for heartbeats while it cannot look at the tables. */
+#define ENTER_NAP_US INT64CONST(10000)
+
 /* A worker that has had nothing to do for this long leaves. */
 #define IDLE_US INT64CONST(300000000)
 
@@ -90,7 +99,8 @@ static MemoryContext worker_context;
 static MemoryContext round_context; /* reset before each round */
 
 static void take_sigterm(SIGNAL_ARGS);
-static void enter_database(void);
+static void make_ready(void);
+static bool enter_database(void);
 static void close_life(int code, Datum arg);
 static void leave(int code, Datum arg);
 static bool work(void);
@@ -113,7 +123,7 @@ eo_worker_main(Datum arg)
 	eo_worker_settings_note();
 	BackgroundWorkerInitializeConnectionByOid(database_id, InvalidOid, 0);
 	eo_worker_settings_apply();
-	enter_database();
+	make_ready();
 
 	while (!eo_database_should_leave(database_id))
 	{
@@ -158,7 +168,7 @@ eo_worker_main(Datum arg)
 		if (until > eo_clock_monotonic_us())
 			eo_http_wait(until, EO_WAIT_LATCH);
 	}
-	come_back = eo_worker_rows_any() || eo_owed_scan_any(database_id, InvalidOid);
+	come_back = !entered || eo_worker_rows_any() || eo_owed_scan_any(database_id, InvalidOid);
 	proc_exit(0);
 }
 
@@ -206,28 +216,14 @@ leave(int code, Datum arg)
 	eo_database_detach(database_id, code != 0 || come_back, code != 0);
 }
 
-/* Find the extension's tables, and begin or go on with the life of this database. */
+/* What can be made ready without a table. */
 static void
-enter_database(void)
+make_ready(void)
 {
-	Oid			outbox;
-
 	worker_context = AllocSetContextCreate(TopMemoryContext, "exactonce worker",
 										   ALLOCSET_DEFAULT_SIZES);
 	round_context = AllocSetContextCreate(worker_context, "exactonce worker round",
 										  ALLOCSET_DEFAULT_SIZES);
-	StartTransactionCommand();
-	outbox = eo_internal_look();
-	/* Sessions do not rely on a worker that cannot read the tables. */
-	if (OidIsValid(outbox))
-		eo_internal_check();
-	CommitTransactionCommand();
-	pgstat_report_activity(STATE_IDLE, NULL);
-	if (!OidIsValid(outbox))
-	{
-		eo_database_absent(database_id);
-		proc_exit(0);
-	}
 	MemoryContextSwitchTo(worker_context);
 	eo_worker_targets_init(worker_context);
 	eo_worker_failures_init(worker_context);
@@ -236,11 +232,49 @@ enter_database(void)
 	eo_worker_heir_init(worker_context, database_id);
 	eo_worker_scan_init(worker_context);
 	eo_worker_barrier_init(worker_context);
-	eo_worker_rows_init(worker_context, outbox);
 	eo_worker_slots_init(worker_context, database_id);
 	eo_worker_prepared_init(database_id);
+	pgstat_report_activity(STATE_IDLE, NULL);
+}
+
+/* Sessions do not rely on a worker that cannot read the tables. */
+static void
+look_at_tables(void *arg)
+{
+	Oid		   *outbox = arg;
+
+	*outbox = eo_internal_look();
+	if (OidIsValid(*outbox))
+		eo_internal_check();
+}
+
+/*
+ * Find the extension's tables, and begin or go on with the life of this database.  Returns
+ * false if somebody has locked them.
+ */
+static bool
+enter_database(void)
+{
+	Oid			outbox;
+
+	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, look_at_tables, &outbox))
+		return false;
+	if (!OidIsValid(outbox))
+	{
+		eo_database_absent(database_id);
+		proc_exit(0);
+	}
+	if (!eo_worker_lives_enter())
+		return false;
+	eo_worker_rows_init(worker_context, outbox);
 	eo_database_publish(database_id, outbox);
-	entered = true;
+	return true;
+}
+
+static void
+look_for_outbox(void *arg)
+{
+	*(bool *) arg = !OidIsValid(eo_internal_look());
 }
 
 /*
@@ -252,9 +286,8 @@ leave_dropped_outbox(void)
 {
 	bool		gone;
 
-	StartTransactionCommand();
-	gone = !OidIsValid(eo_internal_look());
-	CommitTransactionCommand();
+	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, look_for_outbox, &gone))
+		return;
 
 	/*
 	 * A transaction with claims goes on under the life, see
@@ -274,7 +307,17 @@ static bool
 work(void)
 {
 	AcceptInvalidationMessages();
+	eo_lock_limit_begin_round();
 	eo_credentials_refresh(&refresh_due_us);
+	if (!entered)
+		entered = enter_database();
+	if (!entered)
+	{
+		eo_worker_lives_fetch_beats();
+		eo_worker_slots_fetch_beats();
+		eo_worker_jobs_run();
+		return true;
+	}
 	if (!eo_worker_rows_fetch())
 		leave_dropped_outbox();
 	eo_worker_lives_fetch();
@@ -296,7 +339,16 @@ next_wake_us(void)
 {
 	int64		until = eo_clock_monotonic_us() + NAP_US;
 
-	int64		due_us = eo_worker_slots_due_us();
+	int64		due_us;
+
+	until = Min(until, eo_lock_limit_due_us());
+	if (!entered)
+	{
+		/* Claims to be settled are due, and wait. */
+		due_us = Max(eo_slot_next_due(database_id), eo_clock_monotonic_us() + ENTER_NAP_US);
+		return Min(Min(until, due_us), Min(eo_worker_lives_due_us(), eo_worker_jobs_due_us()));
+	}
+	due_us = eo_worker_slots_due_us();
 
 	/* A slot that is due may have to wait, but there may be heartbeats. */
 	if (eo_worker_jobs_are_full(EO_WORKER_WRITES))

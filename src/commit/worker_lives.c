@@ -22,6 +22,7 @@
 #include "commit/internal.h"
 #include "commit/life_rows.h"
 #include "commit/lives.h"
+#include "commit/lock_limit.h"
 #include "commit/outbox.h"
 #include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
@@ -77,10 +78,11 @@ static struct
 	bool		has_evidence;	/* it has rows that were given up */
 }			own;
 
-static void read_history(void);
+static void read_history(void *arg);
+static void take_history(const EoHistory *read);
 pg_noreturn static void raise_no_room(void);
 static void count_loss(void);
-static void mint(void);
+static bool mint(void);
 static void note_beat(void);
 static void fetch_beats(void);
 static EoAnswer *prepare_beat(EoWorkerJob *job, EoStore *store);
@@ -99,43 +101,58 @@ static const EoWorkerJobKind beat_kind = {
 void
 eo_worker_lives_init(MemoryContext context, Oid dboid)
 {
-	EoLife		life;
-
 	own.context = context;
 	own.dboid = dboid;
-	read_history();
+	/* Beats may be due before the tables can be looked at. */
+	own.due_us = 0;
+}
+
+bool
+eo_worker_lives_enter(void)
+{
+	EoLife		life;
+	EoHistory	read;
+
+	if (!eo_lock_limit_run(EO_LOCKS_LIVES, read_history, &read))
+		return false;
+	take_history(&read);
 	/* The extension was created anew, and knows nothing of the lives before. */
-	if (eo_life_current(dboid, &life) && eo_life_rows_find(&own.history, life.id) < 0)
-		eo_life_drop_database(dboid);
-	if (!eo_life_current(dboid, &life))
-		mint();
+	if (eo_life_current(own.dboid, &life) && eo_life_rows_find(&own.history, life.id) < 0)
+		eo_life_drop_database(own.dboid);
+	if (!eo_life_current(own.dboid, &life) && !mint())
+		return false;
 
 	/*
 	 * The worker before this one may have ended long after it noted a beat:
 	 * note one at once.
 	 */
 	own.noted_us = eo_clock_monotonic_us() - NOTE_US;
+	return true;
 }
 
+/* Read the history, as the last step of a transaction. */
 static void
-read_history(void)
+read_history(void *arg)
 {
-	MemoryContext old = CurrentMemoryContext;
-	EoHistory	read;
+	MemoryContext old = MemoryContextSwitchTo(own.context);
 
-	StartTransactionCommand();
-	MemoryContextSwitchTo(own.context);
-	eo_life_rows_read(&read);
-	CommitTransactionCommand();
+	/* That which this transaction has written counts, too. */
+	CommandCounterIncrement();
+	eo_life_rows_read(arg);
+	MemoryContextSwitchTo(old);
+}
 
+/* The history was read, and its transaction has committed. */
+static void
+take_history(const EoHistory *read)
+{
 	/*
 	 * Until here the old one counts: without its lives all others would be
 	 * strangers.
 	 */
 	if (own.history.rows != NULL)
 		pfree(own.history.rows);
-	own.history = read;
-	MemoryContextSwitchTo(old);
+	own.history = *read;
 }
 
 static void
@@ -147,37 +164,53 @@ raise_no_room(void)
 			 errhint("Too many lives of this cluster wait to be retired, see exactonce_lives.")));
 }
 
+/* A life that is to begin. */
+typedef struct Minting
+{
+	uint8		id[EO_UUID_LEN];
+	EoHistory	history;		/* with it */
+} Minting;
+
+static void
+insert_life(void *arg)
+{
+	Minting    *minting = arg;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	eo_life_rows_mint(&own.history, minting->id);
+	eo_life_rows_prune(&own.history);
+	PopActiveSnapshot();
+	ForceSyncCommit();
+	/* In the same transaction: a second life would be another child of the same parent. */
+	read_history(&minting->history);
+}
+
 /*
  * Begin a life.  It may be used as soon as its row is flushed here: if the row is lost
- * by a failover, so is everything that was sealed under it.
+ * by a failover, so is everything that was sealed under it.  Returns false if somebody
+ * has locked the table.
  */
-static void
+static bool
 mint(void)
 {
-	MemoryContext old = CurrentMemoryContext;
+	Minting		minting;
 	char		token[EO_TOKEN_LEN + 1];
-	uint8		id[EO_UUID_LEN];
 
-	if (eo_token_make(token) != EO_OK || !eo_hex_read_uuid(token, id))
+	if (eo_token_make(token) != EO_OK || !eo_hex_read_uuid(token, minting.id))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not mint a life: no random numbers")));
 	/* A life without room would leave a row each time. */
 	if (!eo_life_has_room())
 		raise_no_room();
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	eo_life_rows_mint(&own.history, id);
-	eo_life_rows_prune(&own.history);
-	PopActiveSnapshot();
-	ForceSyncCommit();
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(old);
-	read_history();
-	if (!eo_life_begin(own.dboid, id))
+	if (!eo_lock_limit_run(EO_LOCKS_LIVES, insert_life, &minting))
+		return false;
+	take_history(&minting.history);
+	if (!eo_life_begin(own.dboid, minting.id))
 		raise_no_room();
-	memcpy(own.life, id, EO_UUID_LEN);
+	memcpy(own.life, minting.id, EO_UUID_LEN);
 	own.has_life = true;
+	return true;
 }
 
 /* ----- jobs ----- */
@@ -191,9 +224,15 @@ eo_worker_lives_fetch(void)
 	/* A life that was given up needs an heir at once. */
 	if (!eo_life_current(own.dboid, &life) &&
 		(eo_database_wants_life(own.dboid) || eo_life_any_ended(own.dboid)))
-		mint();
-	own.due_us = INT64_MAX;
+		(void) mint();
 	note_beat();
+	eo_worker_lives_fetch_beats();
+}
+
+void
+eo_worker_lives_fetch_beats(void)
+{
+	own.due_us = INT64_MAX;
 	fetch_beats();
 }
 
@@ -247,24 +286,39 @@ eo_worker_lives_history(void)
 	return &own.history;
 }
 
+/* What adopting has come to. */
+typedef struct Adoption
+{
+	bool		all;
+	EoHistory	history;
+} Adoption;
+
+static void
+adopt(void *arg)
+{
+	Adoption   *adoption = arg;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	adoption->all = !eo_life_rows_original_exists(&own.history) && eo_outbox_adopt(&own.history);
+	/* While the lives are not ours, the next call finds the other rows. */
+	if (adoption->all)
+		eo_life_rows_adopt(&own.history);
+	PopActiveSnapshot();
+	ForceSyncCommit();
+	read_history(&adoption->history);
+}
+
 bool
 eo_worker_lives_adopt(void)
 {
 	MemoryContext old = CurrentMemoryContext;
-	volatile bool all = false;
+	Adoption	adoption;
+	volatile bool done = false;
 
 	/* The options of a server may be invalid; beats must go on. */
 	PG_TRY();
 	{
-		StartTransactionCommand();
-		PushActiveSnapshot(GetTransactionSnapshot());
-		all = !eo_life_rows_original_exists(&own.history) && eo_outbox_adopt(&own.history);
-		/* While the lives are not ours, the next call finds the other rows. */
-		if (all)
-			eo_life_rows_adopt(&own.history);
-		PopActiveSnapshot();
-		ForceSyncCommit();
-		CommitTransactionCommand();
+		done = eo_lock_limit_run(EO_LOCKS_OUTBOX, adopt, &adoption);
 	}
 	PG_CATCH();
 	{
@@ -272,45 +326,59 @@ eo_worker_lives_adopt(void)
 		EmitErrorReport();
 		FlushErrorState();
 		AbortCurrentTransaction();
-		all = false;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(old);
-	read_history();
-	return all;
+	if (!done)
+		return false;
+	take_history(&adoption.history);
+	return adoption.all;
 }
 
 /* ----- beats ----- */
 
+/* A beat to be noted. */
+typedef struct Note
+{
+	uint8		life[EO_UUID_LEN];
+	int64		beat;
+} Note;
+
+static void
+put_note(void *arg)
+{
+	const Note *note = arg;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	eo_life_rows_note_beat(note->life, note->beat);
+	PopActiveSnapshot();
+}
+
 /*
  * Note how far the life has come in its row.  A standby or a copy tells from that how
  * much of the life it has.
+ *
+ * If somebody has locked the table the beat goes out without the note, which comes as soon as it
+ * can.  That loses nothing that "near" needs: a note names the next beat when it is
+ * written, so whatever data has it goes as far as that.  A late one only makes data
+ * look older than it is, and then an operator decides.
  */
 static void
 note_beat(void)
 {
-	MemoryContext old = CurrentMemoryContext;
 	uint32		cursor = 0;
 	EoPlace		place;
-	int64		beat = 0;
-	uint8		id[EO_UUID_LEN];
+	Note		note = {.beat = 0};
 
 	if (eo_clock_monotonic_us() - own.noted_us < eo_guc_hurried_us(NOTE_US))
 		return;
 	while (eo_life_walk_places(own.dboid, true, &cursor, &place))
 	{
-		beat = Max(beat, place.beat + 1);
-		memcpy(id, place.life, sizeof(id));
+		note.beat = Max(note.beat, place.beat + 1);
+		memcpy(note.life, place.life, sizeof(note.life));
 	}
-	own.noted_us = eo_clock_monotonic_us();
-	if (beat == 0)
-		return;
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	eo_life_rows_note_beat(id, beat);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(old);
+	if (note.beat == 0 || eo_lock_limit_run(EO_LOCKS_LIVES, put_note, &note))
+		own.noted_us = eo_clock_monotonic_us();
 }
 
 static Beating *

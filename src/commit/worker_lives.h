@@ -13,11 +13,19 @@
 #include "cluster/target.h"
 #include "commit/life_rows.h"
 
-/* To be called once, after eo_worker_jobs_init(), outside of a transaction. */
+/*
+ * To be called once, after eo_worker_jobs_init().  Then this is to be called until it returns true,
+ * outside of a transaction: it reads the history and mints a life, unless somebody has locked
+ * the table.
+ */
 extern void eo_worker_lives_init(MemoryContext context, Oid dboid);
+extern bool eo_worker_lives_enter(void);
 
 /* Mint a life if one is needed, and make jobs of the beats that are due. */
 extern void eo_worker_lives_fetch(void);
+
+/* Make jobs of the beats alone, before eo_worker_lives_enter(). */
+extern void eo_worker_lives_fetch_beats(void);
 
 /* When that is to be called again at the latest. */
 extern int64 eo_worker_lives_due_us(void);
@@ -28,8 +36,8 @@ extern const EoHistory *eo_worker_lives_history(void);
 /*
  * An operator has decided that this database inherits the lives of the one that its data
  * comes from: make them, and the rows of the outbox that name them, our own.  Returns false
- * if a session is about to complete the key of such a row; then this is to be called
- * again.  Outside of a transaction.
+ * if a session is about to complete the key of such a row, or a lock could not be had; then this
+ * is to be called again.  Outside of a transaction.
  */
 extern bool eo_worker_lives_adopt(void);
 

@@ -23,6 +23,7 @@
 #include "cluster/slot_prepared.h"
 #include "cluster/slots.h"
 #include "commit/lives.h"
+#include "commit/lock_limit.h"
 #include "commit/outbox.h"
 #include "commit/settle.h"
 #include "commit/worker_heir.h"
@@ -110,15 +111,21 @@ take_row(const EoOutboxRow *row)
 }
 
 static void
+visit_rows(void *arg)
+{
+	(void) arg;
+	(void) eo_outbox_visit_undecided(take_row);
+}
+
+static void
 find_rows(int64 now_us)
 {
-	MemoryContext old = CurrentMemoryContext;
-
 	own.all = true;
-	StartTransactionCommand();
-	(void) eo_outbox_visit_undecided(take_row);
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(old);
+	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, visit_rows, NULL))
+	{
+		own.rows_due_us = eo_lock_limit_again_us(EO_LOCKS_OUTBOX);
+		return;
+	}
 	own.rows_due_us = own.all ? INT64_MAX : now_us + ROOM_PAUSE_US;
 	own.due_us = 0;
 	if (own.all)

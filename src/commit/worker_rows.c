@@ -39,6 +39,7 @@
 #include "commit/internal.h"
 #include "commit/known_targets.h"
 #include "commit/lives.h"
+#include "commit/lock_limit.h"
 #include "commit/outbox.h"
 #include "commit/worker_barrier.h"
 #include "commit/worker_heir.h"
@@ -145,6 +146,8 @@ static bool refused(EoWorkerJob *job, const EoAnswer *answer);
 static void failed(EoWorkerJob *job, const EoError *error);
 static void forget_removed(void);
 static void scan(bool full);
+static void look_and_scan(void *arg);
+static void put_off_work(void);
 static bool take_row(const EoOutboxRow *row);
 static bool add_job(const EoOutboxRow *row);
 static void hold(const EoOutboxRow *row);
@@ -213,14 +216,20 @@ eo_worker_rows_due_us(void)
 	return rows.scan_wanted ? rows.not_before_us : Max(due_us, rows.not_before_us);
 }
 
+/* A scan, and whether the outbox is the one that this worker has begun with. */
+typedef struct Look
+{
+	bool		full;
+	bool		gone;
+} Look;
+
 bool
 eo_worker_rows_fetch(void)
 {
-	MemoryContext old = CurrentMemoryContext;
 	int64		started_us = eo_clock_monotonic_us();
 	int64		now_us;
 	int64		pause_us;
-	bool		full = full_scan_due_us() <= started_us;
+	Look		look = {.full = full_scan_due_us() <= started_us};
 
 	if (eo_worker_barrier_look())
 		let_go();
@@ -231,32 +240,50 @@ eo_worker_rows_fetch(void)
 	if (rows.wait_for_life && rows.lives != eo_worker_heir_changes())
 		rows.scan_wanted = true;
 	/* If the outbox is not known, the extension may have been dropped. */
-	if (!eo_internal_is_known() || full)
+	if (!eo_internal_is_known() || look.full)
 		rows.scan_wanted = true;
 	if (!rows.scan_wanted || eo_worker_jobs_are_full(EO_WORKER_WRITES) ||
 		rows.not_before_us > started_us)
 		return true;
 
-	StartTransactionCommand();
-	if (eo_internal_look() != rows.outbox)
+	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, look_and_scan, &look))
 	{
-		CommitTransactionCommand();
-		MemoryContextSwitchTo(old);
-		return false;
+		put_off_work();
+		return true;
 	}
-	scan(full);
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(old);
+	if (look.gone)
+		return false;
 	now_us = eo_clock_monotonic_us();
-	/* The scan may have waited for a lock, so the pause has a limit, too. */
 	pause_us = Min(SCAN_SHARE * (now_us - started_us), FULL_SCAN_US);
-	rows.not_before_us = now_us + (full ? 0 : pause_us);
-	if (full)
+	rows.not_before_us = now_us + (look.full ? 0 : pause_us);
+	if (look.full)
 	{
 		rows.full_not_before_us = now_us + pause_us;
 		rows.full_due_us = now_us + eo_guc_hurried_us(FULL_SCAN_US);
 	}
 	return true;
+}
+
+static void
+look_and_scan(void *arg)
+{
+	Look	   *look = arg;
+
+	look->gone = eo_internal_look() != rows.outbox;
+	if (!look->gone)
+		scan(look->full);
+}
+
+/*
+ * The outbox is locked, perhaps since the middle of some work.  What was known about the order
+ * of writes may not be true any more: a scan finds all of it again.
+ */
+static void
+put_off_work(void)
+{
+	eo_worker_writes_start_over();
+	rows.scan_wanted = true;
+	rows.not_before_us = Max(rows.not_before_us, eo_lock_limit_again_us(EO_LOCKS_OUTBOX));
 }
 
 /* Make jobs of rows.  A short scan that reaches the end goes on at the beginning. */
@@ -472,23 +499,24 @@ take_written(const EoOutboxRow *row, const char *behind)
 	(void) take_row(row);
 }
 
-void
-eo_worker_rows_take_written(void)
+static void
+take_noted(void *arg)
 {
-	MemoryContext old = CurrentMemoryContext;
 	EoOutboxRow row;
 	const char *behind;
 
-	if (!eo_worker_writes_any_noted())
+	(void) arg;
+	if (!OidIsValid(eo_internal_look()))
 		return;
-	StartTransactionCommand();
-	if (OidIsValid(eo_internal_look()))
-	{
-		while (eo_worker_writes_next_noted(&row, &behind))
-			take_written(&row, behind);
-	}
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(old);
+	while (eo_worker_writes_next_noted(&row, &behind))
+		take_written(&row, behind);
+}
+
+void
+eo_worker_rows_take_written(void)
+{
+	if (eo_worker_writes_any_noted() && !eo_lock_limit_run(EO_LOCKS_OUTBOX, take_noted, NULL))
+		put_off_work();
 }
 
 /* ----- the barrier ----- */
@@ -739,31 +767,39 @@ take_next(const EoOutboxRow *const *done, int n)
 		(void) take_row(&row);
 }
 
+static void
+remove_done(void *arg)
+{
+	const EoOutboxRow **done;
+	int			n = 0;
+	dlist_iter	iter;
+
+	(void) arg;
+	if (!OidIsValid(eo_internal_look()))
+		return;
+	done = palloc((rows.ndone + 1) * sizeof(EoOutboxRow *));
+	eo_worker_notes_put();
+	dlist_foreach(iter, &rows.done)
+		done[n++] = dlist_container(EoWorkerJob, node, iter.cur)->data;
+	eo_outbox_remove_rows(done, n);
+	take_next(done, n);
+}
+
 void
 eo_worker_rows_remove(void)
 {
-	MemoryContext old = CurrentMemoryContext;
-	dlist_iter	iter;
 	dlist_mutable_iter removal;
 
 	if (dlist_is_empty(&rows.done) && !eo_worker_notes_any())
 		return;
-	StartTransactionCommand();
-	if (OidIsValid(eo_internal_look()))
+	/* Their jobs stay, and the rows are removed later. */
+	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, remove_done, NULL))
 	{
-		const EoOutboxRow **done = palloc((rows.ndone + 1) * sizeof(EoOutboxRow *));
-		int			n = 0;
-
-		eo_worker_notes_put();
-		dlist_foreach(iter, &rows.done)
-			done[n++] = dlist_container(EoWorkerJob, node, iter.cur)->data;
-		eo_outbox_remove_rows(done, n);
-		take_next(done, n);
+		put_off_work();
+		return;
 	}
-	CommitTransactionCommand();
 	/* Report the dead rows, so that autovacuum removes them. */
 	pgstat_report_stat(false);
-	MemoryContextSwitchTo(old);
 	if (eo_worker_writes_wait())
 		rows.scan_wanted = true;
 	dlist_foreach_modify(removal, &rows.done)

@@ -40,6 +40,7 @@
 #include "cluster/target.h"
 #include "commit/known_targets.h"
 #include "commit/lives.h"
+#include "commit/lock_limit.h"
 #include "commit/outbox.h"
 #include "commit/settle.h"
 #include "commit/worker_heir.h"
@@ -382,6 +383,9 @@ start_page(TableScan *scan)
 		(void) change_identity(scan);
 	if (!eo_worker_target_is_ready(own.through) || !eo_worker_lives_hold(&scan->target))
 		return false;
+	/* A page that cannot be judged would be read in vain. */
+	if (eo_lock_limit_again_us(EO_LOCKS_OUTBOX) > eo_clock_monotonic_us())
+		return false;
 	eo_scan_prepare(&scan->pages, own.through->store, &own.call);
 	own.active = scan;
 	own.sent_us = eo_clock_monotonic_us();
@@ -424,23 +428,38 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 	eo_call_free(call);
 }
 
-/* Have the scan go on by the next identity.  False: none is left, and it begins again. */
+/* The identities of the database for the table of a scan. */
+typedef struct Asking
+{
+	const EoTarget *target;
+	EoIdentityRef others[EO_MAX_IDENTITIES];
+	int			n;
+} Asking;
+
+static void
+ask_for_identities(void *arg)
+{
+	Asking	   *asking = arg;
+
+	asking->n = eo_known_target_identities(asking->target, asking->others);
+}
+
+/*
+ * Have the scan go on by the next identity.  False: none is left, and it begins again; or the
+ * catalogs are locked.
+ */
 static bool
 change_identity(TableScan *scan)
 {
-	MemoryContext old = CurrentMemoryContext;
-	EoIdentityRef others[EO_MAX_IDENTITIES];
-	int			n;
+	Asking		asking = {.target = &scan->target};
 
-	StartTransactionCommand();
-	n = eo_known_target_identities(&scan->target, others);
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(old);
+	if (!eo_lock_limit_run(EO_LOCKS_CATALOGS, ask_for_identities, &asking))
+		return false;
 	scan->as = scan->target;
-	if (scan->refused < n)
+	if (scan->refused < asking.n)
 	{
-		scan->as.serverid = others[scan->refused].serverid;
-		scan->as.userid = others[scan->refused].userid;
+		scan->as.serverid = asking.others[scan->refused].serverid;
+		scan->as.userid = asking.others[scan->refused].userid;
 		scan->refused++;
 		return true;
 	}
@@ -448,19 +467,32 @@ change_identity(TableScan *scan)
 	return false;
 }
 
+/* The items of a page. */
+typedef struct Judging
+{
+	TableScan  *scan;
+	EoJsonValue *items;
+} Judging;
+
+static void
+judge_page(void *arg)
+{
+	const Judging *page = arg;
+
+	for (size_t i = 0; i < eo_json_array_length(page->items); i++)
+		take_item(page->scan, eo_json_array_get(page->items, i));
+}
+
 static void
 take_page(TableScan *scan, const EoCall *call)
 {
-	MemoryContext old = CurrentMemoryContext;
 	int64		units;
-	EoJsonValue *items = eo_scan_take(&scan->pages, own.through->store, call, &units);
+	Judging		page = {scan, eo_scan_take(&scan->pages, own.through->store, call, &units)};
 
 	scan->complained = false;
-	StartTransactionCommand();
-	for (size_t i = 0; i < eo_json_array_length(items); i++)
-		take_item(scan, eo_json_array_get(items, i));
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(old);
+	/* If the outbox is locked now the page must be read again, with those before it. */
+	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, judge_page, &page))
+		scan->again = true;
 
 	/*
 	 * The time that the page took is a part of the pause, or the rate would

@@ -23,6 +23,7 @@
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/lives.h"
+#include "commit/lock_limit.h"
 #include "commit/outbox.h"
 #include "commit/settle.h"
 #include "commit/worker_heir.h"
@@ -67,7 +68,7 @@ static const int64 look_pauses_us[EO_LOOKS] = {5000000, 55000000, 840000000};
  */
 #define MAX_WAITS 10
 
-/* A claim whose life is about to be retired is looked at again after this. */
+/* A claim whose life is about to be retired, or that cannot be judged, is looked at after this. */
 #define JUDGE_PAUSE_US INT64CONST(100000)
 
 static struct
@@ -231,25 +232,35 @@ eo_worker_slots_add(const EoWorkerJobKind *kind, const EoSlotView *view)
 
 /* ----- judging ----- */
 
-/* How did the transaction end that was sealing when the server ended, or is prepared? */
-static EoFate
-judge(const EoSlotView *view)
+/* A slot whose transaction was sealing when the server ended, or is prepared. */
+typedef struct Judgement
 {
-	MemoryContext old = CurrentMemoryContext;
+	const EoSlotView *view;
 	EoLifeVerdict verdict;
-	int64		retention_s;
 	EoFate		fate;
+} Judgement;
 
-	eo_worker_heir_ask(&view->target, view->info.origin.life, &verdict);
-	if (!verdict.known)
-		return EO_FATE_UNKNOWN;
-	if (verdict.relation == EO_LIFE_OTHER)
-		return EO_FATE_ELSEWHERE;
-	StartTransactionCommand();
-	fate = eo_settle_judge(&view->info.origin, view->info.token, &verdict, &retention_s);
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(old);
-	return fate;
+static void
+judge_by_outbox(void *arg)
+{
+	Judgement  *j = arg;
+	int64		retention_s;
+
+	j->fate = eo_settle_judge(&j->view->info.origin, j->view->info.token, &j->verdict,
+							  &retention_s);
+}
+
+/* How did the transaction end?  False: that cannot be told, because the outbox is locked. */
+static bool
+judge(Judgement *j)
+{
+	eo_worker_heir_ask(&j->view->target, j->view->info.origin.life, &j->verdict);
+	j->fate = EO_FATE_UNKNOWN;
+	if (!j->verdict.known)
+		return true;
+	j->fate = EO_FATE_ELSEWHERE;
+	return j->verdict.relation == EO_LIFE_OTHER ||
+		eo_lock_limit_run(EO_LOCKS_OUTBOX, judge_by_outbox, j);
 }
 
 /*
@@ -268,7 +279,14 @@ goes_on_elsewhere(const EoSlotView *view)
 static void
 settle_judged(const EoSlotView *view)
 {
-	switch (judge(view))
+	Judgement	j = {.view = view};
+
+	if (!judge(&j))
+	{
+		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + JUDGE_PAUSE_US);
+		return;
+	}
+	switch (j.fate)
 	{
 		case EO_FATE_COMMITTED:
 			finish(view);

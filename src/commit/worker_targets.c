@@ -33,6 +33,7 @@
 #include "cluster/service_clocks.h"
 #include "cluster/target.h"
 #include "commit/known_targets.h"
+#include "commit/lock_limit.h"
 #include "commit/worker_targets.h"
 #include "compat.h"
 #include "dynamodb/clock.h"
@@ -140,8 +141,13 @@ eo_worker_targets_build(void)
 	hash_seq_init(&scan, targets.table);
 	while ((t = hash_seq_search(&scan)) != NULL)
 	{
-		if (t->in_flight == 0 && must_be_built(t) && (t->jobs > 0 || t->wanted))
+		if (!must_be_built(t) || (t->jobs == 0 && !t->wanted))
+			continue;
+		if (t->in_flight == 0)
 			todo[n++] = t;
+		/* It must be idle before its store can be built. */
+		else if (eo_lock_limit_again_us(EO_LOCKS_CATALOGS) <= eo_clock_monotonic_us())
+			t->late = false;
 	}
 	for (int i = 0; i < n; i++)
 		build_store(todo[i]);
@@ -190,38 +196,64 @@ note_build_error(EoWorkerTarget *t)
 	eo_database_set_failure(MyDatabaseId, &t->build_error);
 }
 
+/* A store that is read from the catalogs. */
+typedef struct Reading
+{
+	const EoTarget *target;
+	EoStore    *store;			/* NULL: the server was dropped */
+} Reading;
+
+static void
+read_store(void *arg)
+{
+	Reading    *reading = arg;
+
+	reading->store = eo_target_store(reading->target);
+	/* All else that was read for it goes with the transaction. */
+	if (reading->store != NULL)
+		MemoryContextSetParent(GetMemoryChunkContext(reading->store), targets.context);
+}
+
+/* Use what was read. */
+static void
+take_store(EoWorkerTarget *t, EoStore *store)
+{
+	delete_store(t);
+	t->store = store;
+	if (store != NULL)
+	{
+		t->context = GetMemoryChunkContext(store);
+
+		/*
+		 * The worker has a pace of its own, and its answers close circuits.
+		 */
+		store->client.insists = true;
+	}
+	t->gone = store == NULL;
+	t->failing |= t->gone;
+	t->build_pause_us = t->pause_until_us = 0;
+	t->readings.n = 0;
+}
+
+/*
+ * While somebody has locked the catalogs the old store is used: a request that was sent a moment
+ * before they changed would be no different.
+ */
 static void
 build_store(EoWorkerTarget *t)
 {
 	MemoryContext old = CurrentMemoryContext;
+	Reading		reading = {.target = &t->target};
+	uint64		catalog = targets.catalog;
 
-	delete_store(t);
-	if (t->built != targets.catalog)
-		t->build_pause_us = 0;
-	t->gone = false;
-	t->pause_until_us = 0;
-	t->readings.n = 0;
-	t->built = targets.catalog;
-	StartTransactionCommand();
 	PG_TRY();
 	{
-		t->store = eo_target_store(&t->target);
-		/* All that was read for it goes with the transaction. */
-		if (t->store != NULL)
+		t->late = !eo_lock_limit_run(EO_LOCKS_CATALOGS, read_store, &reading);
+		if (!t->late)
 		{
-			t->context = GetMemoryChunkContext(t->store);
-			MemoryContextSetParent(t->context, targets.context);
-
-			/*
-			 * The worker has a pace of its own, and its answers close
-			 * circuits.
-			 */
-			t->store->client.insists = true;
+			take_store(t, reading.store);
+			t->built = catalog;
 		}
-		t->gone = t->store == NULL;
-		t->failing |= t->gone;
-		CommitTransactionCommand();
-		t->build_pause_us = 0;
 	}
 	PG_CATCH();
 	{
@@ -232,7 +264,11 @@ build_store(EoWorkerTarget *t)
 		FlushErrorState();
 		AbortCurrentTransaction();
 		delete_store(t);
+		t->gone = false;
 		t->failing = true;
+		if (t->built != catalog)
+			t->build_pause_us = 0;
+		t->built = catalog;
 		t->build_pause_us = t->build_pause_us == 0 ? FIRST_BUILD_PAUSE_US :
 			Min(2 * t->build_pause_us, LONGEST_BUILD_PAUSE_US);
 		t->pause_until_us = eo_clock_monotonic_us() + t->build_pause_us;
@@ -276,18 +312,33 @@ choose(EoWorkerTarget *t, const EoIdentityRef *others, int n)
 	t->again_us = now_us + (t->via != NULL ? eo_guc_hurried_us(OWN_AGAIN_US) : PAUSE_REFUSED_US);
 }
 
+/* The identities of the database for a target. */
+typedef struct Asking
+{
+	const EoTarget *target;
+	EoIdentityRef others[EO_MAX_IDENTITIES];
+	int			n;
+} Asking;
+
 static void
+ask_for_identities(void *arg)
+{
+	Asking	   *asking = arg;
+
+	asking->n = eo_known_target_identities(asking->target, asking->others);
+}
+
+/* Returns false if that is put off, because the catalogs are locked. */
+static bool
 choose_for(EoWorkerTarget *t)
 {
 	MemoryContext old = CurrentMemoryContext;
-	EoIdentityRef others[EO_MAX_IDENTITIES];
-	int			n = 0;
+	Asking		asking = {.target = &t->target};
+	volatile bool chosen = true;
 
-	StartTransactionCommand();
 	PG_TRY();
 	{
-		n = eo_known_target_identities(&t->target, others);
-		CommitTransactionCommand();
+		chosen = eo_lock_limit_run(EO_LOCKS_CATALOGS, ask_for_identities, &asking);
 	}
 	PG_CATCH();
 	{
@@ -295,11 +346,13 @@ choose_for(EoWorkerTarget *t)
 		EmitErrorReport();
 		FlushErrorState();
 		AbortCurrentTransaction();
-		n = 0;
+		asking.n = 0;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(old);
-	choose(t, others, n);
+	if (chosen)
+		choose(t, asking.others, asking.n);
+	return chosen;
 }
 
 /* Can nothing be sent by whoever is to send it, and others are to be asked? */
@@ -330,9 +383,9 @@ eo_worker_targets_choose(void)
 			todo[n++] = t;
 	}
 	for (int i = 0; i < n; i++)
-		choose_for(todo[i]);
+		changed |= choose_for(todo[i]);
 	pfree(todo);
-	return changed || n > 0;
+	return changed;
 }
 
 EoWorkerTarget *
@@ -404,7 +457,7 @@ eo_worker_target_asks_again(EoWorkerTarget *asked)
 bool
 eo_worker_target_is_built(const EoWorkerTarget *t)
 {
-	return t->store != NULL && t->built == targets.catalog && !t->seeks;
+	return t->store != NULL && (t->built == targets.catalog || t->late) && !t->seeks;
 }
 
 bool

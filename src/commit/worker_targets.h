@@ -54,6 +54,8 @@ typedef struct EoWorkerTarget
 	size_t		write_bytes;	/* of the writes in jobs (worker_writes.c) */
 	dlist_head	slots;			/* that wait for room (worker_slots.c) */
 	dlist_node	line;			/* there, if there are any */
+	bool		late;			/* the store is of old catalogs, and the new
+								 * ones are locked */
 	bool		gone;			/* no server leads there */
 	bool		answers;		/* it has answered, and not failed since */
 	bool		failing;		/* it has failed, or there is no store */

@@ -129,6 +129,14 @@ eo_worker_writes_expect(void)
 	writes.in_order = false;
 }
 
+void
+eo_worker_writes_start_over(void)
+{
+	list_free_deep(writes.told);
+	writes.told = NIL;
+	eo_worker_writes_expect();
+}
+
 bool
 eo_worker_writes_wait(void)
 {

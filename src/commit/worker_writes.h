@@ -21,6 +21,9 @@ extern void eo_worker_writes_init(MemoryContext context);
 /* There may be rows with writes: the next scan is to find out in which order they are. */
 extern void eo_worker_writes_expect(void);
 
+/* The same if a transaction was rolled back, and with it what is noted here. */
+extern void eo_worker_writes_start_over(void);
+
 /*
  * A slot tells of a row.  Returns false if rows before it may not be in order yet: then a scan
  * is needed, which is expected after that.

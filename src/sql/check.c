@@ -25,6 +25,8 @@
 #include "cluster/slots.h"
 #include "commit/contact.h"
 #include "commit/durability.h"
+#include "commit/internal.h"
+#include "commit/lock_limit.h"
 #include "commit/outbox.h"
 #include "commit/prepared.h"
 #include "commit/slot_room.h"
@@ -67,6 +69,7 @@
 typedef enum Need
 {
 	NEEDS_NOTHING,
+	NEEDS_TABLES,				/* the internal ones can be read */
 	NEEDS_SERVER,				/* the role may use it */
 	NEEDS_CREDENTIALS,			/* there are some to sign with */
 	NEEDS_TABLE,				/* it is there, or may not be described */
@@ -85,6 +88,7 @@ static void check_enabled(Subject *s, EoCheckRow *row);
 static void check_version(Subject *s, EoCheckRow *row);
 static void check_durability(Subject *s, EoCheckRow *row);
 static void check_slots(Subject *s, EoCheckRow *row);
+static void check_tables(Subject *s, EoCheckRow *row);
 static void check_worker(Subject *s, EoCheckRow *row);
 static void check_claims(Subject *s, EoCheckRow *row);
 static void check_doubt(Subject *s, EoCheckRow *row);
@@ -116,14 +120,15 @@ static const struct
 	{"version", NEEDS_NOTHING, check_version},
 	{"durability", NEEDS_NOTHING, check_durability},
 	{"standby slots", NEEDS_NOTHING, check_slots},
+	{"tables", NEEDS_NOTHING, check_tables},
 	{"worker", NEEDS_NOTHING, check_worker},
 	{"claims", NEEDS_NOTHING, check_claims},
 	{"in doubt", NEEDS_NOTHING, check_doubt},
-	{"pending", NEEDS_NOTHING, check_pending},
-	{"orphans", NEEDS_NOTHING, check_orphans},
+	{"pending", NEEDS_TABLES, check_pending},
+	{"orphans", NEEDS_TABLES, check_orphans},
 	{"lives", NEEDS_NOTHING, check_lives},
 	{"prepared", NEEDS_NOTHING, check_prepared},
-	{"ready", NEEDS_NOTHING, check_ready},
+	{"ready", NEEDS_TABLES, check_ready},
 	{"rights", NEEDS_NOTHING, check_rights},
 	{"server", NEEDS_SERVER, check_server},
 	{"credentials", NEEDS_SERVER, check_credentials},
@@ -159,7 +164,7 @@ eo_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS])
 		rows[i].check = checks[i].name;
 		if (s.met[checks[i].need])
 			checks[i].check(&s, &rows[i]);
-		else if (store == NULL)
+		else if (store == NULL && checks[i].need >= NEEDS_SERVER)
 			set_finding(&rows[i], EO_FINDING_SKIPPED, "not checked", "This needs USAGE on the server.");
 		else
 			set_finding(&rows[i], EO_FINDING_WARNING, "not checked", "Mend the failure above first.");
@@ -263,6 +268,44 @@ check_slots(Subject *s, EoCheckRow *row)
 	else
 		set_finding(row, EO_FINDING_FAILURE, facts.data,
 					"No key can be marked COMPLETED. Make a physical slot of that name for the standby, or take it out of exactonce.synchronized_standby_slots (PostgreSQL's synchronized_standby_slots if that is empty).");
+}
+
+/* Somebody has locked a table, or waits for that, and the worker or these checks cannot have it. */
+static void
+report_lock(Oid relid, const char *detail, EoCheckRow *row)
+{
+	StringInfoData facts;
+
+	initStringInfo(&facts);
+	eo_lock_limit_tell(relid, &facts);
+	set_finding(row, EO_FINDING_FAILURE,
+				facts.len > 0 ? psprintf("%s: %s", detail, facts.data) : detail,
+				"Leases are extended meanwhile; keys are not finished and not given back. See pg_locks and pg_stat_activity, and end whoever should not have the lock.");
+}
+
+/*
+ * The internal tables: are they as the extension made them, and can they be had?  Nothing is
+ * waited for here.
+ */
+static void
+check_tables(Subject *s, EoCheckRow *row)
+{
+	EoDatabaseWait wait;
+	Oid			locked;
+	const char *advice;
+	const char *wrong = eo_internal_look_over(&advice, &locked);
+
+	s->met[NEEDS_TABLES] = wrong == NULL;
+	if (wrong != NULL && !OidIsValid(locked))
+		set_finding(row, EO_FINDING_FAILURE, wrong, advice);
+	else if (eo_database_waits(MyDatabaseId, &wait))
+		report_lock(wait.relid, psprintf("the worker waits for a lock on %s since %s",
+										 eo_lock_limit_name(wait.relid),
+										 timestamptz_to_str(wait.since)), row);
+	else if (wrong != NULL)
+		report_lock(locked, wrong, row);
+	else
+		set_finding(row, EO_FINDING_OK, "as the extension made them", NULL);
 }
 
 static void
