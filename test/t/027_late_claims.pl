@@ -283,7 +283,7 @@ $node->stop;
 
 # ----- no room ----------------------------------------------------------------
 
-# On an idle machine, looks after 500 ms, 6 s and 90 s: an acquire's looks are given up for a
+# Looks after 500 ms, 6 s and 90 s: an acquire's looks are given up for a
 # new claim, those of a claim at commit are not.
 $node = new_node('full', options => \%options,
 	conf => "exactonce.test_hurry = @{[ hurry(10) ]}\nexactonce.max_claims = 100\n");
