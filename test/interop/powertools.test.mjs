@@ -86,10 +86,10 @@ before(async () => {
   sql = await session(DATABASE);
   await sql.query('CREATE EXTENSION exactonce');
   await sql.query('CREATE TABLE work (key text)');
-  for (const [server, timeouts] of [['exactonce', timeouts], ['patient', ", request_timeout '60s', commit_timeout '60s'"]]) {
+  for (const [server, given] of [['exactonce', timeouts], ['patient', ", request_timeout '60s', commit_timeout '60s'"]]) {
     await sql.query(`CREATE SERVER ${server} FOREIGN DATA WRAPPER exactonce OPTIONS
       (region 'eu-west-1', table '${TABLE}', endpoint '${process.env.EO_ENDPOINT}', clock_skew '0',
-       lease '60s', layout 'powertools-typescript'${timeouts})`);
+       lease '60s', layout 'powertools-typescript'${given})`);
     await sql.query(`CREATE USER MAPPING FOR PUBLIC SERVER ${server}
       OPTIONS (access_key_id 'test', secret_access_key 'test')`);
   }

@@ -156,6 +156,8 @@ sub heal
 		push @wrong, $servers->take_over;
 		my $again = ask_clients($world, 'redeliver', %where);
 		@left = (@{ $again->{left} }, @{ ask_clients($world, 'left', %where)->{left} });
+		# A session that was killed may have been the only one that went there.
+		$servers->use_addresses if grep { /life: .* opening$/ } @left;
 		$settled = time() if $again->{took} > $slow && time() - $start < 10 * $bound;
 		($fewest, $settled) = (scalar @left, time()) if @left < $fewest;
 		usleep(100_000) if @left;

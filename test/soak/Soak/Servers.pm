@@ -119,6 +119,25 @@ sub sql_of_others
 	return server_sql('other', $self->server_options($place), %other) . server_sql('shared_other', %{ $self->{shared} }, %other);
 }
 
+# Claims a key by each address of each table, and gives it back, so that the item of a life is made there.
+sub use_addresses
+{
+	my ($self) = @_;
+	my %nodes = $self->nodes;
+	my $sql = join '', map { "BEGIN; SELECT idem_acquire('of the healing', server => '$_'); ROLLBACK;\n" } $self->names_of_servers;
+	foreach my $name (sort keys %nodes)
+	{
+		try_sql($nodes{$name}, $_, $sql) foreach @databases;
+	}
+	return;
+}
+
+sub names_of_servers
+{
+	my ($self) = @_;
+	return (qw(exactonce shared), $self->{addresses}[1] ? qw(other shared_other) : ());
+}
+
 # The servers that run now: name => node.
 sub nodes
 {
@@ -416,7 +435,7 @@ sub take_over
 			push @wrong, sprintf 'life %s waits for idem_take_over(), and the old primary went on for %.1f s only', $life, $behind
 			  if $behind < 60 / $hurry - 2;
 			try_sql($self->{pair}{primary}, $database, "SELECT idem_take_over('$life', '$_')") 
-			  foreach qw(exactonce shared), $self->{addresses}[1] ? qw(other shared_other) : ();
+			  foreach $self->names_of_servers;
 			$self->{by_hand}++;
 		}
 	}
