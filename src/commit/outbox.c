@@ -95,7 +95,8 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		FlushErrorState();
-		elsewhere = error->constraint_name != NULL && strcmp(error->constraint_name, CLAIM_KEY) == 0;
+		elsewhere = error->constraint_name != NULL &&
+			strcmp(error->constraint_name, CLAIM_KEY) == 0;
 		if (once)
 			eo_error_raise_duplicate(guard, key, server,
 									 "A transaction of this database that completed it has committed.");
@@ -172,14 +173,14 @@ form_row(const EoOutboxRow *row)
 	return heap_form_tuple(eo_internal_form_desc(EO_INTERNAL_OUTBOX), values, nulls);
 }
 
-/* A record may have any owner, by another program.  No row bears a token that is none of ours. */
+/* The owner of a record may be any text, by another program.  No row bears that. */
 static bool
 read_token(const char *text, uint8 *token)
 {
 	return text != NULL && strlen(text) == EO_TOKEN_LEN && eo_hex_read_uuid(text, token);
 }
 
-/* What do the rows under this token say that are undecided, or those that are committed? */
+/* The evidence of the rows that are undecided, or of those that are committed. */
 static EoOutboxEvidence
 find_rows(const uint8 *token, bool undecided, uint64 xid, int64 *retention_s)
 {
@@ -531,7 +532,8 @@ has_own_claim(const char *token, bool *changing)
 		return false;
 	eo_outbox_scan_begin_claim(&s, bytes, true);
 	found = HeapTupleIsValid(systable_getnext(s.scan));
-	*changing |= found && (TransactionIdIsValid(s.dirty.xmin) || TransactionIdIsValid(s.dirty.xmax));
+	*changing |= found &&
+		(TransactionIdIsValid(s.dirty.xmin) || TransactionIdIsValid(s.dirty.xmax));
 	eo_outbox_scan_end(&s);
 	return found;
 }

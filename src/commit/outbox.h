@@ -91,7 +91,7 @@ typedef struct EoOutboxRow
 extern void eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server,
 						  bool once, const EoGuard *guard);
 
-/* What the rows that bear the token of a claim say about a transaction. */
+/* The evidence of the rows that bear the token of a claim, about one transaction. */
 typedef enum EoOutboxEvidence
 {
 	EO_OUTBOX_NONE,				/* there are none */
@@ -107,9 +107,9 @@ typedef enum EoOutboxEvidence
 } EoOutboxEvidence;
 
 /*
- * What do the rows say about the transaction with that id, under this token?  Rows of the current
- * transaction are not meant.  Looks with the latest snapshot, whatever that of the transaction is.
- * With EO_OUTBOX_COMMITTED *retention_s is set.  The token may be any text.
+ * Look for the rows of a claim, as evidence about the transaction with that id.  Rows of the
+ * current transaction are not meant.  Looks with the latest snapshot, whatever that of the
+ * transaction is.  With EO_OUTBOX_COMMITTED *retention_s is set.  The token may be any text.
  */
 extern EoOutboxEvidence eo_outbox_find(const char *token, uint64 xid, int64 *retention_s);
 

@@ -36,6 +36,7 @@
 #include "utils/uuid.h"
 #include "utils/xid8.h"
 
+static bool token_is(const EoOutboxScan *s, HeapTuple tuple, const char *token);
 static void read_digest(Datum value, uint8 *digest);
 static void read_token(const EoOutboxScan *s, HeapTuple tuple, char token[EO_TOKEN_LEN + 1]);
 static void read_writes(const EoOutboxScan *s, HeapTuple tuple, EoOutboxWrites *writes);
@@ -173,7 +174,7 @@ eo_outbox_scan_claim(EoOutboxScan *s, const char *token)
 
 	do
 		tuple = eo_outbox_scan_next(s);
-	while (HeapTupleIsValid(tuple) && !eo_outbox_scan_token_is(s, tuple, token));
+	while (HeapTupleIsValid(tuple) && !token_is(s, tuple, token));
 	return tuple;
 }
 
@@ -244,8 +245,8 @@ read_writes(const EoOutboxScan *s, HeapTuple tuple, EoOutboxWrites *writes)
 	writes->text = NULL;
 }
 
-bool
-eo_outbox_scan_token_is(const EoOutboxScan *s, HeapTuple tuple, const char *token)
+static bool
+token_is(const EoOutboxScan *s, HeapTuple tuple, const char *token)
 {
 	char		text[EO_TOKEN_LEN + 1];
 

@@ -110,8 +110,6 @@ extern void eo_outbox_scan_close(EoOutboxScan *s);
 
 /* Read a row, and parts of it.  pk and the items of the writes are palloc'd. */
 extern void eo_outbox_scan_read(const EoOutboxScan *s, HeapTuple tuple, EoOutboxRow *row);
-extern bool eo_outbox_scan_token_is(const EoOutboxScan *s, HeapTuple tuple,
-									const char *token);
 extern bool eo_outbox_scan_has_writes(const EoOutboxScan *s, HeapTuple tuple);
 
 /* The value of a column that is not NULL; and a digest as a value. */

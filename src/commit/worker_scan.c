@@ -510,9 +510,10 @@ take_page(TableScan *scan, const EoCall *call)
 }
 
 /*
- * Can the record complete its key?  That of a claim that is not sealed cannot if the claim was bound
- * to its transaction.  But if there is a slot of it, that says what is to be done, and when; and
- * a row says that its transaction has sealed it after all, so that the table is not what it was.
+ * Has a life that is over left the record, which cannot complete its key any more?  That of a
+ * claim that is not sealed cannot if it was bound to its transaction.  But if there is a slot of
+ * it, that says what is to be done, and when; and a row says that its transaction has sealed it
+ * after all, so that the table is not what it was.
  */
 static bool
 is_left(const EoRecord *r, const uint8 *digest, const EoLifeVerdict *verdict)
@@ -527,7 +528,7 @@ is_left(const EoRecord *r, const uint8 *digest, const EoLifeVerdict *verdict)
 		eo_outbox_find(r->owner, r->origin.xid, &retention_s) == EO_OUTBOX_NONE;
 }
 
-/* Is there a record of a life that is over, or ours, and cannot complete its key any more? */
+/* Add a job for a record that is to be given back. */
 static void
 take_item(TableScan *scan, EoJsonValue *item)
 {
