@@ -510,7 +510,7 @@ take_page(TableScan *scan, const EoCall *call)
 }
 
 /*
- * Has a life that is over left the record, which cannot complete its key any more?  That of a
+ * Has a life that is over, or ours, left the record, which cannot complete its key any more?  That of a
  * claim that is not sealed cannot if it was bound to its transaction.  But if there is a slot of
  * it, that says what is to be done, and when; and a row says that its transaction has sealed it
  * after all, so that the table is not what it was.
