@@ -211,7 +211,11 @@ judge_completed(Audit *a, const char *pk, const EoRecord *r)
 	eo_target_digest(&a->target, pk, digest);
 	if (eo_outbox_read(digest, &row))
 		return;
-	/* The same by another address of the table, or by a later transaction of the claim. */
+
+	/*
+	 * The same by another address of the table, or by a later transaction of
+	 * the claim.
+	 */
 	evidence = eo_outbox_find(r->owner, r->origin.xid, &retention_s);
 	if (evidence == EO_OUTBOX_COMMITTED || evidence == EO_OUTBOX_OTHER_COMMITTED)
 		return;

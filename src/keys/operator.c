@@ -443,7 +443,11 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 		return resolved;
 	}
 	fate = eo_settle_fate(store, r, &retention_s);
-	/* The claim may have been completed by another address, or under a life that is not over. */
+
+	/*
+	 * The claim may have been completed by another address, or under a life
+	 * that is not over.
+	 */
 	has_row = eo_outbox_read_claim(r->owner, &pending);
 	if (!completed && (has_row || fate == EO_FATE_COMMITTED))
 		ereport(ERROR,
