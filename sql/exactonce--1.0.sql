@@ -416,14 +416,15 @@ CREATE TABLE exactonce_internal.outbox (
 	write_body pg_catalog.bytea,
 	reason pg_catalog.text,
 	reason_item pg_catalog.int4,
-	PRIMARY KEY (system_identifier, dboid, digest)
+	PRIMARY KEY (system_identifier, dboid, digest),
+	CONSTRAINT outbox_claim UNIQUE (system_identifier, dboid, token)
 );
 COMMENT ON TABLE exactonce_internal.outbox IS
 'completions: if a row is visible, its transaction has committed and its key is completed. A row is kept until DynamoDB has confirmed that. Rows must never be changed by hand';
 COMMENT ON COLUMN exactonce_internal.outbox.system_identifier IS 'of the cluster (pg_control_system()) in which the key was completed';
 COMMENT ON COLUMN exactonce_internal.outbox.dboid IS 'OID of the database in which the key was completed; rows of others came with a copy, and are ignored';
-COMMENT ON COLUMN exactonce_internal.outbox.digest IS 'SHA-256 of endpoint, region, table and partition key';
-COMMENT ON COLUMN exactonce_internal.outbox.token IS 'token of the claim';
+COMMENT ON COLUMN exactonce_internal.outbox.digest IS 'SHA-256 of endpoint, region, table and partition key, as the key was completed';
+COMMENT ON COLUMN exactonce_internal.outbox.token IS 'token of the claim: by it a row is found, however its table is reached';
 COMMENT ON COLUMN exactonce_internal.outbox.server IS 'OID of the foreign server through which the key was completed';
 COMMENT ON COLUMN exactonce_internal.outbox.role IS 'OID of the role whose user mapping is used';
 COMMENT ON COLUMN exactonce_internal.outbox.url IS 'endpoint of DynamoDB when the key was completed';

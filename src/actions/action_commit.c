@@ -131,16 +131,13 @@ EoFate
 eo_action_commit_fate(EoStore *store, const char *id, const char *pk, const EoActionItem *action,
 					  bool may_write)
 {
-	EoTarget	target;
 	EoRecord	r;
-	uint8		digest[EO_DIGEST_LEN];
 	int64		retention_s;
 	EoFate		fate;
 
 	if (RecoveryInProgress() || eo_action_seal_read(action->item, &r) != EO_OK)
 		return EO_FATE_ELSEWHERE;
-	find(store, pk, &target, digest);
-	fate = eo_settle_fate(store, &r, digest, &retention_s);
+	fate = eo_settle_fate(store, &r, &retention_s);
 	if (fate == EO_FATE_ABORTED && may_write && !eo_settle_aborted(store, id, pk, &r))
 		return EO_FATE_ELSEWHERE;
 	return fate;

@@ -45,7 +45,7 @@ eo_doubt_note(const EoTarget *target, const char *pk, const EoSlotInfo *info)
 }
 
 void
-eo_doubt_end(const EoTarget *target, const char *pk)
+eo_doubt_end(const EoTarget *target, const char *pk, const char *token)
 {
 	EoSlotView	view;
 	uint32		cursor = 0;
@@ -53,7 +53,8 @@ eo_doubt_end(const EoTarget *target, const char *pk)
 	while (eo_slot_view_walk(&cursor, &view))
 	{
 		if (view.info.state == EO_SLOT_IN_DOUBT && strcmp(view.pk, pk) == 0 &&
-			eo_target_same_table(&view.target, target))
+			(eo_target_same_table(&view.target, target) ||
+			 (token != NULL && strcmp(view.info.token, token) == 0)))
 			eo_slot_free(view.ref);
 	}
 }

@@ -205,10 +205,13 @@ eo_slot_prepared_is_known(const uint8 *digest, const char *token)
 	for (uint32 i = *eo_claim_table_bucket(digest); i != EO_NO_INDEX && !found;
 		 i = eo_claim_table.slots[i].next)
 	{
+		found = strcmp(eo_claim_table.slots[i].info.token, token) == 0;
+	}
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot && !found; i++)
+	{
 		const EoSlotInfo *info = &eo_claim_table.slots[i].info;
 
-		found = memcmp(info->digest, digest, EO_DIGEST_LEN) == 0 &&
-			strcmp(info->token, token) == 0;
+		found = info->state != EO_SLOT_FREE && strcmp(info->token, token) == 0;
 	}
 	eo_claim_table_unlock();
 	return found;

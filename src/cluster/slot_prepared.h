@@ -59,7 +59,10 @@ extern bool eo_slot_prepared_walk(Oid dboid, uint32 *cursor, EoSlotView *view);
 /* Does a claim wait that was sealed under this life? */
 extern bool eo_slot_prepared_of_life(const uint8 *life);
 
-/* Is there a claim on the key with that digest under this token, in whatever state? */
+/*
+ * Is there a claim under this token, in whatever state?  The digest is where the search begins: the
+ * claim may have been made by another address of the table.
+ */
 extern bool eo_slot_prepared_is_known(const uint8 *digest, const char *token);
 
 /* Note whether other data has taken over, as found out under the life by. */

@@ -83,13 +83,33 @@ eo_slot_view_is_planned(const uint8 *digest)
 	return planned;
 }
 
-bool
-eo_slot_view_is_of_session(uint32 index, const uint8 *digest, const char *token)
+static bool
+is_of_session(uint32 index, const char *token)
 {
 	const EoSlotInfo *info = &eo_claim_table.slots[index].info;
 
-	return info->state == EO_SLOT_SESSION && strcmp(info->token, token) == 0 &&
-		memcmp(info->digest, digest, EO_DIGEST_LEN) == 0;
+	return info->state == EO_SLOT_SESSION && strcmp(info->token, token) == 0;
+}
+
+/*
+ * The table may have been reached by another address when the claim was made.  So the digest
+ * says where to begin, and no more.
+ */
+uint32
+eo_slot_view_session_index(const uint8 *digest, const char *token)
+{
+	for (uint32 i = *eo_claim_table_bucket(digest); i != EO_NO_INDEX;
+		 i = eo_claim_table.slots[i].next)
+	{
+		if (is_of_session(i, token))
+			return i;
+	}
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
+	{
+		if (is_of_session(i, token))
+			return i;
+	}
+	return EO_NO_INDEX;
 }
 
 bool
@@ -98,9 +118,7 @@ eo_slot_view_find_session(const uint8 *digest, const char *token, EoSlotRef *ref
 	uint32		i;
 
 	eo_claim_table_lock(LW_SHARED);
-	i = *eo_claim_table_bucket(digest);
-	while (i != EO_NO_INDEX && !eo_slot_view_is_of_session(i, digest, token))
-		i = eo_claim_table.slots[i].next;
+	i = eo_slot_view_session_index(digest, token);
 	if (i != EO_NO_INDEX)
 	{
 		ref->index = i;

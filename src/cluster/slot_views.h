@@ -55,7 +55,7 @@ extern bool eo_slot_view_any_ending(void);
 /* Copy the slot with that number.  The caller must hold the lock of the claim table. */
 extern void eo_slot_view_fill(uint32 index, EoSlotView *view);
 
-/* Is it that of a claim which a session holds by this token?  The same lock. */
-extern bool eo_slot_view_is_of_session(uint32 index, const uint8 *digest, const char *token);
+/* The slot of the claim that a session holds by this token, or EO_NO_INDEX.  The same lock. */
+extern uint32 eo_slot_view_session_index(const uint8 *digest, const char *token);
 
 #endif							/* EO_CLUSTER_SLOT_VIEWS_H */

@@ -495,9 +495,7 @@ eo_slot_session_over(const uint8 *digest, const char *token)
 	uint32		i;
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
-	i = *eo_claim_table_bucket(digest);
-	while (i != EO_NO_INDEX && !eo_slot_view_is_of_session(i, digest, token))
-		i = eo_claim_table.slots[i].next;
+	i = eo_slot_view_session_index(digest, token);
 	if (i != EO_NO_INDEX)
 		free_slot(i);
 	eo_claim_table_unlock();

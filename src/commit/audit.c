@@ -41,6 +41,7 @@
 #include "cluster/target.h"
 #include "commit/audit.h"
 #include "commit/contact.h"
+#include "commit/known_targets.h"
 #include "commit/life_rows.h"
 #include "commit/lives.h"
 #include "commit/outbox.h"
@@ -74,6 +75,7 @@ typedef struct KnownLife
 /* A row of the outbox, by which its record is compared. */
 typedef struct Row
 {
+	EoTarget	target;
 	char	   *pk;
 	uint8		digest[EO_DIGEST_LEN];
 	char		token[EO_TOKEN_LEN + 1];
@@ -100,7 +102,7 @@ static void run(Audit *a);
 static void judge_item(EoJsonValue *item, void *arg);
 static void judge_completed(Audit *a, const char *pk, const EoRecord *r);
 static void judge_committing(Audit *a, const char *pk, const EoRecord *seen);
-static bool is_in_doubt(Audit *a, const char *pk, const EoRecord *r, EoAuditFinding *finding);
+static bool is_in_doubt(Audit *a, const EoRecord *r, EoAuditFinding *finding);
 static XLogRecPtr timeline_end(const Audit *a, uint32 timeline);
 static void put_count(Audit *a, EoAuditFinding finding, int64 records);
 static KnownLife *find_life(Audit *a, const uint8 *id);
@@ -110,6 +112,7 @@ static EoAnswer *read_again(Audit *a, const char *pk);
 static void put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r,
 				const EoOrigin *origin, const uint8 *digest);
 static void compare_rows(Audit *a);
+static EoAnswer *read_for(Audit *a, const Row *row);
 static void compare_row(Audit *a, const Row *row);
 
 void
@@ -180,6 +183,8 @@ judge_completed(Audit *a, const char *pk, const EoRecord *r)
 {
 	KnownLife  *life = find_life(a, r->origin.life);
 	uint8		digest[EO_DIGEST_LEN];
+	EoOutboxEvidence evidence;
+	int64		retention_s;
 	EoOutboxRow row;
 	EoWork		work = EO_WORK_MISSING;
 
@@ -205,12 +210,14 @@ judge_completed(Audit *a, const char *pk, const EoRecord *r)
 	eo_target_digest(&a->target, pk, digest);
 	if (eo_outbox_read(digest, &row))
 		return;
+	/* The same by another address of the table, or by a later transaction of the claim. */
+	evidence = eo_outbox_find(r->owner, r->origin.xid, &retention_s);
+	if (evidence == EO_OUTBOX_COMMITTED || evidence == EO_OUTBOX_OTHER_COMMITTED)
+		return;
 	if (work == EO_WORK_UNKNOWN)
 	{
-		bool		prepared = r->owner != NULL &&
-		eo_outbox_is_undecided(digest, r->owner, r->origin.xid);
-
-		put(a, prepared ? EO_FOUND_PREPARED : EO_FOUND_UNKNOWN, pk, r, &r->origin, NULL);
+		put(a, evidence == EO_OUTBOX_UNDECIDED ? EO_FOUND_PREPARED : EO_FOUND_UNKNOWN, pk, r,
+			&r->origin, NULL);
 		return;
 	}
 	look_at(a, life);
@@ -245,22 +252,21 @@ judge_committing(Audit *a, const char *pk, const EoRecord *seen)
 	const EoRecord *r;
 	EoAuditFinding finding;
 
-	if (!is_in_doubt(a, pk, seen, &finding))
+	if (!is_in_doubt(a, seen, &finding))
 		return;
 	answer = read_again(a, pk);
 	r = answer->exists && answer->outcome != EO_FAILED_CALL ? eo_store_record(answer) : NULL;
 	if (r != NULL && r->state == EO_STATE_COMMITTING && r->has_origin && r->origin.xid != 0 &&
-		is_in_doubt(a, pk, r, &finding))
+		is_in_doubt(a, r, &finding))
 		put(a, finding, pk, r, &r->origin, NULL);
 	eo_answer_free(answer);
 }
 
 /* Is nobody going to settle the record, as far as can be told here? */
 static bool
-is_in_doubt(Audit *a, const char *pk, const EoRecord *r, EoAuditFinding *finding)
+is_in_doubt(Audit *a, const EoRecord *r, EoAuditFinding *finding)
 {
 	KnownLife  *life = find_life(a, r->origin.life);
-	uint8		digest[EO_DIGEST_LEN];
 	int64		retention_s;
 
 	if (life->is_earlier)
@@ -275,9 +281,7 @@ is_in_doubt(Audit *a, const char *pk, const EoRecord *r, EoAuditFinding *finding
 	if (life->verdict.relation == EO_LIFE_OTHER)
 		return true;
 	*finding = EO_FOUND_DOUBT;
-	eo_target_digest(&a->target, pk, digest);
-	return eo_settle_judge(&r->origin, digest, r->owner, &life->verdict,
-						   &retention_s) == EO_FATE_UNKNOWN;
+	return eo_settle_judge(&r->origin, r->owner, &life->verdict, &retention_s) == EO_FATE_UNKNOWN;
 }
 
 /* ----- lives ----- */
@@ -343,16 +347,27 @@ look_at(Audit *a, KnownLife *life)
 static List *found_rows;
 static const Audit *visiting;
 
+/* The server may have been altered since: then the row is for another address. */
+static bool
+is_of_server(const EoOutboxRow *row, const Audit *a)
+{
+	return eo_target_same_place(&row->target, &a->target) ||
+		(row->target.serverid == a->target.serverid &&
+		 strcmp(row->target.prefix, a->target.prefix) == 0 &&
+		 strncmp(row->pk, a->pk_prefix, strlen(a->pk_prefix)) == 0);
+}
+
 static bool
 collect_row(const EoOutboxRow *row)
 {
 	Row		   *copy;
 	MemoryContext old;
 
-	if (!eo_target_same_place(&row->target, &visiting->target))
+	if (!is_of_server(row, visiting))
 		return true;
 	old = MemoryContextSwitchTo(visiting->context);
 	copy = palloc0(sizeof(Row));
+	copy->target = row->target;
 	copy->pk = pstrdup(row->pk);
 	memcpy(copy->digest, row->digest, EO_DIGEST_LEN);
 	memcpy(copy->token, row->token, sizeof(copy->token));
@@ -380,6 +395,27 @@ compare_rows(Audit *a)
 }
 
 /*
+ * Read the record of a row by the row's own address.  NULL: that is not the server's any more, and
+ * does not answer.
+ */
+static EoAnswer *
+read_for(Audit *a, const Row *row)
+{
+	EoStore    *store;
+	EoAnswer   *answer;
+
+	if (eo_target_same_place(&row->target, &a->target))
+		return read_again(a, row->pk);
+	store = eo_known_target_exists(&row->target) ? eo_target_store(&row->target) : NULL;
+	if (store == NULL)
+		return NULL;
+	eo_pages_wait(&a->pages);
+	answer = eo_store_read(store, row->pk);
+	eo_pages_pay(&a->pages, 1);
+	return answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID ? NULL : answer;
+}
+
+/*
  * The row was read before the record.  So the record had been sealed under its token
  * before, and must still be, unless the row has gone since.
  */
@@ -388,17 +424,18 @@ compare_row(Audit *a, const Row *row)
 {
 	EoAnswer   *answer;
 	const EoRecord *r;
-	int64		retention_s;
 	bool		unreadable;
 
-	if (!eo_outbox_find(row->digest, row->token, &retention_s))
+	if (!eo_outbox_read_claim(row->token, NULL))
 		return;
-	answer = read_again(a, row->pk);
+	answer = read_for(a, row);
+	if (answer == NULL)
+		return;
 	unreadable = answer->outcome == EO_FAILED_CALL;
 	r = answer->exists && !unreadable ? eo_store_record(answer) : NULL;
 	if ((r == NULL || strcmp(r->owner, row->token) != 0 ||
 		 (r->state != EO_STATE_COMMITTING && r->state != EO_STATE_COMPLETED)) &&
-		eo_outbox_find(row->digest, row->token, &retention_s))
+		eo_outbox_read_claim(row->token, NULL))
 		put(a, r == NULL && !unreadable ? EO_FOUND_NO_RECORD : EO_FOUND_TWICE, row->pk, r,
 			&row->origin, row->digest);
 	eo_answer_free(answer);

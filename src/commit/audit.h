@@ -51,7 +51,8 @@ typedef struct EoAuditRow
 } EoAuditRow;
 
 /*
- * Compare all records under the store's key_prefix, and all rows of its table, and call
+ * Compare all records under the store's key_prefix, and all rows of its table or made by its
+ * server, and call
  * report() for what does not match.  Changes nothing.  Reads at most so many capacity
  * units a second, and waits in between, interruptibly.  Raises ID006 and ID007.
  */

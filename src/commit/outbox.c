@@ -12,8 +12,10 @@
  *
  * The key of a row is system identifier, database OID and digest.  The first two
  * distinguish our own rows from those that came with a copy.  The digest is made of
- * the DynamoDB table and the key, and not of the server's OID or of credentials, so
- * that a row is found again after DROP SERVER or a rotation of the access key.  Rows that
+ * the address of the DynamoDB table and the key.  A table may have several addresses, and a
+ * server may be altered, so a digest is no evidence: it says where a row is to be finished, and
+ * a second completion by the same address waits for the first.  Whether a transaction has
+ * committed is found by the token of its claim, which is unique, too.  Rows that
  * came with pg_upgrade, or with a copy, are made our own when an operator has decided that
  * their lives are (life_rows.c).
  *
@@ -52,16 +54,20 @@
 #include "utils/uuid.h"
 #include "utils/xid8.h"
 
+/* The unique key of tokens, as the install script names it. */
+#define CLAIM_KEY "outbox_claim"
+
 static void form_writes(const EoOutboxWrites *w, Datum *values, bool *nulls);
 static HeapTuple form_row(Relation rel, const EoOutboxRow *row);
 static bool delete_row(EoOutboxScan *s, HeapTuple tuple);
-static void begin_dirty_scan(EoOutboxScan *s, const uint8 *digest);
+static void begin_dirty_scan(EoOutboxScan *s);
 static HeapTuple next_undecided(EoOutboxScan *s);
 
 void
 eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool once,
 			  const EoGuard *guard)
 {
+	MemoryContext context = CurrentMemoryContext;
 	Relation	rel;
 	HeapTuple	tuple;
 
@@ -75,18 +81,28 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 	PG_CATCH();
 	{
 		/*
-		 * The primary key is a second guard: within one database PostgreSQL
-		 * itself refuses to complete a key twice, whatever DynamoDB says.
+		 * The unique keys are a second guard: within one database PostgreSQL
+		 * itself refuses to complete a key twice, or a claim by way of two
+		 * addresses, whatever DynamoDB says.
 		 */
+		ErrorData  *error;
+		bool		elsewhere;
+
 		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION)
 			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
 		FlushErrorState();
+		elsewhere = error->constraint_name != NULL &&
+			strcmp(error->constraint_name, CLAIM_KEY) == 0;
 		if (once)
 			eo_error_raise_duplicate(guard, key, server,
 									 "A transaction of this database that completed it has committed.");
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_CLAIM_LOST),
 				 errmsg("key \"%s\" on server \"%s\" is already completed", eo_text_key_shown(key), server),
+				 elsewhere ?
+				 errdetail("This transaction, or one that has committed, has completed its claim by another address of the table.") :
 				 errdetail("A transaction of this database that completed it has committed."),
 				 errhint("idem_get() shows its result.")));
 	}
@@ -151,16 +167,71 @@ form_row(Relation rel, const EoOutboxRow *row)
 	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
 }
 
-bool
-eo_outbox_find(const uint8 *digest, const char *token, int64 *retention_s)
+/* The owner of a record may be any text, by another program.  No row bears that. */
+static bool
+read_token(const char *text, uint8 *token)
 {
+	return text != NULL && strlen(text) == EO_TOKEN_LEN && eo_hex_read_uuid(text, token);
+}
+
+/* The evidence of the rows that are undecided, or of those that are committed. */
+static EoOutboxEvidence
+find_rows(const uint8 *token, bool undecided, uint64 xid, int64 *retention_s)
+{
+	EoOutboxEvidence found = EO_OUTBOX_NONE;
 	EoOutboxScan scan;
 	HeapTuple	tuple;
 
-	eo_outbox_scan_begin(&scan, AccessShareLock, digest);
-	tuple = eo_outbox_scan_claim(&scan, token);
-	if (HeapTupleIsValid(tuple))
-		*retention_s = DatumGetInt64(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_RETENTION));
+	eo_outbox_scan_begin_claim(&scan, token, undecided);
+	while (HeapTupleIsValid(tuple = undecided ? next_undecided(&scan) : eo_outbox_scan_next(&scan)))
+	{
+		Datum		of = eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_XID);
+
+		if (U64FromFullTransactionId(DatumGetFullTransactionId(of)) != xid)
+			found = Max(found, undecided ? EO_OUTBOX_OTHER_UNDECIDED : EO_OUTBOX_OTHER_COMMITTED);
+		else if (undecided)
+			found = EO_OUTBOX_UNDECIDED;
+		else
+		{
+			found = EO_OUTBOX_COMMITTED;
+			*retention_s = DatumGetInt64(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_RETENTION));
+		}
+	}
+	eo_outbox_scan_end(&scan);
+	return found;
+}
+
+/*
+ * A transaction that goes on may commit between the two looks, so the rows of such ones are looked
+ * for first.
+ */
+EoOutboxEvidence
+eo_outbox_find(const char *token, uint64 xid, int64 *retention_s)
+{
+	uint8		bytes[EO_UUID_LEN];
+	EoOutboxEvidence undecided;
+	EoOutboxEvidence committed;
+
+	if (!read_token(token, bytes))
+		return EO_OUTBOX_NONE;
+	undecided = find_rows(bytes, true, xid, retention_s);
+	committed = find_rows(bytes, false, xid, retention_s);
+	return Max(undecided, committed);
+}
+
+bool
+eo_outbox_read_claim(const char *token, EoOutboxRow *row)
+{
+	uint8		bytes[EO_UUID_LEN];
+	EoOutboxScan scan;
+	HeapTuple	tuple;
+
+	if (!read_token(token, bytes))
+		return false;
+	eo_outbox_scan_begin_claim(&scan, bytes, false);
+	tuple = eo_outbox_scan_next(&scan);
+	if (HeapTupleIsValid(tuple) && row != NULL)
+		eo_outbox_scan_read(&scan, tuple, row);
 	eo_outbox_scan_end(&scan);
 	return HeapTupleIsValid(tuple);
 }
@@ -301,7 +372,7 @@ eo_outbox_visit_undecided(bool (*visit) (const EoOutboxRow *row))
 {
 	EoOutboxScan scan;
 
-	begin_dirty_scan(&scan, NULL);
+	begin_dirty_scan(&scan);
 	return visit_rows(&scan, next_undecided, true, visit);
 }
 
@@ -409,6 +480,24 @@ has_own_row(Relation rel, Datum digest, bool *changing)
 	return found;
 }
 
+/* The same for this claim, by whatever address of its table. */
+static bool
+has_own_claim(const char *token, bool *changing)
+{
+	uint8		bytes[EO_UUID_LEN];
+	EoOutboxScan s;
+	bool		found;
+
+	if (!read_token(token, bytes))
+		return false;
+	eo_outbox_scan_begin_claim(&s, bytes, true);
+	found = HeapTupleIsValid(systable_getnext(s.scan));
+	*changing |= found &&
+		(TransactionIdIsValid(s.dirty.xmin) || TransactionIdIsValid(s.dirty.xmax));
+	eo_outbox_scan_end(&s);
+	return found;
+}
+
 /*
  * The OIDs of roles are the same after pg_upgrade, and those of servers are not: the row
  * gets the one that leads to its table now, or none.
@@ -477,7 +566,8 @@ eo_outbox_adopt(const EoHistory *history)
 			serverid = eo_known_target_server(&row.target);
 		last = row.target;
 		/* To insert a second row would wait for the transaction of the first. */
-		if (!has_own_row(s.rel, eo_outbox_scan_column(&s, tuple, EO_OUTBOX_DIGEST), &changing))
+		if (!has_own_row(s.rel, eo_outbox_scan_column(&s, tuple, EO_OUTBOX_DIGEST), &changing) &&
+			!has_own_claim(row.token, &changing))
 			adopt_row(&s, tuple, serverid);
 		all &= !changing;
 	}
@@ -532,16 +622,15 @@ eo_outbox_any(Oid serverid)
 
 /* ----- undecided rows ----- */
 
-/* Scan all rows of this database, or of one key, committed or not. */
+/* Scan all rows of this database, committed or not. */
 static void
-begin_dirty_scan(EoOutboxScan *s, const uint8 *digest)
+begin_dirty_scan(EoOutboxScan *s)
 {
 	eo_outbox_scan_open(s, AccessShareLock);
-	eo_outbox_scan_keys(s->keys, GetSystemIdentifier(), MyDatabaseId,
-						digest != NULL ? eo_outbox_scan_digest(&s->digest, digest) : (Datum) 0);
+	eo_outbox_scan_keys(s->keys, GetSystemIdentifier(), MyDatabaseId, (Datum) 0);
 	InitDirtySnapshot(s->dirty);
 	s->scan = systable_beginscan(s->rel, s->rel->rd_pkindex, OidIsValid(s->rel->rd_pkindex),
-								 &s->dirty, digest != NULL ? 3 : 2, s->keys);
+								 &s->dirty, 2, s->keys);
 }
 
 /* The next row whose transaction, of another process or prepared, goes on. */
@@ -554,23 +643,4 @@ next_undecided(EoOutboxScan *s)
 		tuple = systable_getnext(s->scan);
 	while (HeapTupleIsValid(tuple) && !TransactionIdIsValid(s->dirty.xmin));
 	return tuple;
-}
-
-bool
-eo_outbox_is_undecided(const uint8 *digest, const char *token, uint64 xid)
-{
-	EoOutboxScan scan;
-	HeapTuple	tuple;
-	bool		found = false;
-
-	begin_dirty_scan(&scan, digest);
-	while (!found && HeapTupleIsValid(tuple = next_undecided(&scan)))
-	{
-		Datum		of = eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_XID);
-
-		found = eo_outbox_scan_token_is(&scan, tuple, token) &&
-			U64FromFullTransactionId(DatumGetFullTransactionId(of)) == xid;
-	}
-	eo_outbox_scan_end(&scan);
-	return found;
 }

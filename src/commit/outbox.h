@@ -3,8 +3,10 @@
  * outbox.h
  *	  The outbox: completions that transactions have decided on.
  *
- * A key is named by its digest, see eo_target_digest().  Rows of other databases,
- * which came with a copy, are never seen.
+ * A claim is named by its token, and that alone says how a transaction ended.  A digest, see
+ * eo_target_digest(), names a key by the address of its table, which may have others: it says
+ * where a row is to be finished.  Rows of other databases, which came with a copy, are never
+ * seen.
  *
  * All functions need a transaction.  They raise what eo_internal_open() raises: 42P01
  * if the extension is not here, and 55000 if the table was altered.
@@ -67,11 +69,33 @@ typedef struct EoOutboxRow
 extern void eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server,
 						  bool once, const EoGuard *guard);
 
+/* The evidence of the rows that bear the token of a claim, about one transaction. */
+typedef enum EoOutboxEvidence
+{
+	EO_OUTBOX_NONE,				/* there are none */
+	EO_OUTBOX_OTHER_UNDECIDED,	/* one is of another transaction, which goes
+								 * on */
+	EO_OUTBOX_OTHER_COMMITTED,	/* of another one, which has committed: so
+								 * this one has not */
+	EO_OUTBOX_UNDECIDED,		/* one is of this transaction, which goes on;
+								 * it may be prepared, then it can be of an
+								 * earlier run of the server */
+	EO_OUTBOX_COMMITTED			/* one is of this transaction, which has
+								 * committed */
+} EoOutboxEvidence;
+
 /*
- * Is there a committed row for this claim?  Looks with the latest snapshot,
- * whatever that of the transaction is, and sets *retention_s if there is one.
+ * Look for the rows of a claim, as evidence about the transaction with that id.  Rows of the
+ * current transaction are not meant.  Looks with the latest snapshot, whatever that of the
+ * transaction is.  With EO_OUTBOX_COMMITTED *retention_s is set.  The token may be any text.
  */
-extern bool eo_outbox_find(const uint8 *digest, const char *token, int64 *retention_s);
+extern EoOutboxEvidence eo_outbox_find(const char *token, uint64 xid, int64 *retention_s);
+
+/*
+ * Read the committed row of a claim, whatever table it is for; pk and the items are palloc'd.
+ * Returns false if there is none.  row may be NULL.
+ */
+extern bool eo_outbox_read_claim(const char *token, EoOutboxRow *row);
 
 /*
  * Call visit() for each committed row that is not given up, until it returns false.  Rows
@@ -83,12 +107,6 @@ extern bool eo_outbox_visit(BlockNumber from, bool (*visit) (const EoOutboxRow *
 
 /* The same for all rows, given up or not, committed or undecided. */
 extern bool eo_outbox_visit_all(bool (*visit) (const EoOutboxRow *row));
-
-/*
- * Is there a row of this claim by the transaction with that id, which goes on?  It may be
- * prepared, then it can be of an earlier run of the server.  The current one is not meant.
- */
-extern bool eo_outbox_is_undecided(const uint8 *digest, const char *token, uint64 xid);
 
 /* As eo_outbox_visit(), the rows of transactions that go on, but of the current one. */
 extern bool eo_outbox_visit_undecided(bool (*visit) (const EoOutboxRow *row));
@@ -113,8 +131,9 @@ extern bool eo_outbox_note(const uint8 *digest, const char *token, const char *r
 extern bool eo_outbox_read(const uint8 *digest, EoOutboxRow *row);
 
 /*
- * Delete the committed row of a claim.  Returns false if there is none, or if another
- * transaction is changing it.
+ * Delete the committed row of a claim.  The digest is that of the table whose record has
+ * answered: a row for another table, or another address of it, stays.  Returns false if there is
+ * none, or if another transaction is changing it.
  */
 extern bool eo_outbox_remove(const uint8 *digest, const char *token);
 

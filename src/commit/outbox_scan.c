@@ -17,6 +17,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/pg_index.h"
 #include "commit/internal.h"
 #include "commit/outbox.h"
 #include "commit/outbox_scan.h"
@@ -24,14 +25,17 @@
 #include "dynamodb/hex.h"
 #include "dynamodb/token.h"
 #include "miscadmin.h"
+#include "nodes/pg_list.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 #include "utils/xid8.h"
 
+static bool token_is(const EoOutboxScan *s, HeapTuple tuple, const char *token);
 static void read_digest(Datum value, uint8 *digest);
 static void read_token(const EoOutboxScan *s, HeapTuple tuple, char token[EO_TOKEN_LEN + 1]);
 static void read_writes(const EoOutboxScan *s, HeapTuple tuple, EoOutboxWrites *writes);
@@ -53,6 +57,50 @@ eo_outbox_scan_begin_of(EoOutboxScan *s, LOCKMODE mode, uint64 system, Oid dboid
 {
 	eo_outbox_scan_open(s, mode);
 	eo_outbox_scan_find(s, system, dboid, digest);
+}
+
+/* Is it the index by token?  If somebody has made another of it, the table is scanned. */
+static bool
+is_claim_index(Oid indexid)
+{
+	static const AttrNumber columns[] = {EO_OUTBOX_SYSTEM, EO_OUTBOX_DATABASE, EO_OUTBOX_TOKEN};
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
+	bool		is;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	is = ((Form_pg_index) GETSTRUCT(tuple))->indisvalid &&
+		((Form_pg_index) GETSTRUCT(tuple))->indnkeyatts == lengthof(columns) &&
+		heap_attisnull(tuple, Anum_pg_index_indpred, NULL);
+	for (int i = 0; is && i < (int) lengthof(columns); i++)
+		is = ((Form_pg_index) GETSTRUCT(tuple))->indkey.values[i] == columns[i];
+	ReleaseSysCache(tuple);
+	return is;
+}
+
+/* Scan the rows of this database that bear a token. */
+void
+eo_outbox_scan_begin_claim(EoOutboxScan *s, const uint8 *token, bool undecided)
+{
+	Oid			indexid = InvalidOid;
+	List	   *indexes;
+	ListCell   *cell;
+
+	eo_outbox_scan_open(s, AccessShareLock);
+	memcpy(s->token.data, token, sizeof(s->token.data));
+	eo_outbox_scan_keys(s->keys, GetSystemIdentifier(), MyDatabaseId, (Datum) 0);
+	ScanKeyInit(&s->keys[2], EO_OUTBOX_TOKEN, BTEqualStrategyNumber, F_UUID_EQ,
+				UUIDPGetDatum(&s->token));
+	indexes = RelationGetIndexList(s->rel);
+	foreach(cell, indexes)
+	{
+		if (is_claim_index(lfirst_oid(cell)))
+			indexid = lfirst_oid(cell);
+	}
+	list_free(indexes);
+	InitDirtySnapshot(s->dirty);
+	s->scan = systable_beginscan(s->rel, indexid, OidIsValid(indexid),
+								 undecided ? &s->dirty : s->snapshot, 3, s->keys);
 }
 
 /* Scan the rows of this database without an index, from a block on. */
@@ -124,7 +172,7 @@ eo_outbox_scan_claim(EoOutboxScan *s, const char *token)
 
 	do
 		tuple = eo_outbox_scan_next(s);
-	while (HeapTupleIsValid(tuple) && !eo_outbox_scan_token_is(s, tuple, token));
+	while (HeapTupleIsValid(tuple) && !token_is(s, tuple, token));
 	return tuple;
 }
 
@@ -194,8 +242,8 @@ read_writes(const EoOutboxScan *s, HeapTuple tuple, EoOutboxWrites *writes)
 	writes->text = NULL;
 }
 
-bool
-eo_outbox_scan_token_is(const EoOutboxScan *s, HeapTuple tuple, const char *token)
+static bool
+token_is(const EoOutboxScan *s, HeapTuple tuple, const char *token)
 {
 	char		text[EO_TOKEN_LEN + 1];
 

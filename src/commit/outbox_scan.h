@@ -16,6 +16,7 @@
 #include "commit/outbox.h"
 #include "storage/lockdefs.h"
 #include "utils/snapshot.h"
+#include "utils/uuid.h"
 
 /* Columns of the table, as the install script makes them. */
 typedef enum EoOutboxColumn
@@ -64,12 +65,19 @@ typedef struct EoOutboxScan
 	Snapshot	snapshot;
 	SnapshotData dirty;			/* of a scan over rows that are undecided */
 	EoDigestDatum digest;
+	pg_uuid_t	token;
 	ScanKeyData keys[3];
 	SysScanDesc scan;
 } EoOutboxScan;
 
 /* Scan the rows of this database, or that of one key (digest not NULL). */
 extern void eo_outbox_scan_begin(EoOutboxScan *s, LOCKMODE mode, const uint8 *digest);
+
+/*
+ * Scan the rows of this database that bear a token (EO_UUID_LEN bytes); committed ones, or those of
+ * transactions that go on, too (undecided).
+ */
+extern void eo_outbox_scan_begin_claim(EoOutboxScan *s, const uint8 *token, bool undecided);
 
 /* The same for the rows of any database. */
 extern void eo_outbox_scan_begin_of(EoOutboxScan *s, LOCKMODE mode, uint64 system,
@@ -95,8 +103,6 @@ extern void eo_outbox_scan_close(EoOutboxScan *s);
 
 /* Read a row, and parts of it.  pk and the items of the writes are palloc'd. */
 extern void eo_outbox_scan_read(const EoOutboxScan *s, HeapTuple tuple, EoOutboxRow *row);
-extern bool eo_outbox_scan_token_is(const EoOutboxScan *s, HeapTuple tuple,
-									const char *token);
 extern bool eo_outbox_scan_has_writes(const EoOutboxScan *s, HeapTuple tuple);
 
 /* The value of a column that is not NULL; and a digest as a value. */

@@ -548,7 +548,7 @@ give_back_aborted(EoTxClaim *claim, const EoRecord *r)
 	int64		retention_s;
 
 	if (r->state != EO_STATE_COMMITTING ||
-		eo_settle_fate(claim->store, r, claim->info->digest, &retention_s) != EO_FATE_ABORTED)
+		eo_settle_fate(claim->store, r, &retention_s) != EO_FATE_ABORTED)
 		return false;
 	return eo_settle_aborted(claim->store, claim->key, claim->pk, r);
 }
@@ -582,7 +582,7 @@ take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 		raise_duplicate(claim);
 	if (answer->exists && r->state == EO_STATE_COMMITTING)
 	{
-		if (eo_settle_fate(claim->store, r, claim->info->digest, &retention_s) == EO_FATE_COMMITTED)
+		if (eo_settle_fate(claim->store, r, &retention_s) == EO_FATE_COMMITTED)
 			raise_duplicate(claim);
 		if (give_back_aborted(claim, r))
 		{
@@ -622,7 +622,7 @@ take_refused_action(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 	}
 	consumed = answer->exists && (r->state == EO_STATE_COMPLETED ||
 								  (r->state == EO_STATE_COMMITTING &&
-								   eo_settle_fate(claim->store, r, claim->info->digest,
+								   eo_settle_fate(claim->store, r,
 												  &retention_s) == EO_FATE_COMMITTED));
 	if (answer->exists && r->state == EO_STATE_COMMITTING && !consumed)
 		ereport(ERROR,

@@ -29,6 +29,12 @@
  *	 the row.  Then the record is not COMMITTING any more, and the write that
  *	 gives it back is refused.
  *
+ * Rows are looked for by the token of the claim, and not by the address of the table: a table
+ * may have many, and whoever asks by another one would find nothing.  A claim that outlives
+ * transactions may be completed by any of several.  So a row counts as the commit of the
+ * transaction that it names; and as long as there is one of any other under the token, the
+ * record is left alone: only the finish of that row writes it.
+ *
  * That there is no row proves an abort only for whoever holds the data in which the
  * row would be, and only when nothing can be committed under that life any more: the
  * life is our own, or it is over and we are its heir (lives.c).  Until then the key is
@@ -258,8 +264,7 @@ judge_slot(EoStore *store, const EoSlotView *view)
 	if (!eo_lives_ask(store, view->info.origin.life, &verdict, &error) ||
 		verdict.relation == EO_LIFE_OTHER)
 		return EO_FATE_ELSEWHERE;
-	return eo_settle_judge(&view->info.origin, view->info.digest, view->info.token, &verdict,
-						   &retention_s);
+	return eo_settle_judge(&view->info.origin, view->info.token, &verdict, &retention_s);
 }
 
 /*
@@ -414,29 +419,34 @@ is_aborted(uint64 xid)
 }
 
 EoFate
-eo_settle_judge(const EoOrigin *origin, const uint8 *digest, const char *token,
-				const EoLifeVerdict *verdict, int64 *retention_s)
+eo_settle_judge(const EoOrigin *origin, const char *token, const EoLifeVerdict *verdict,
+				int64 *retention_s)
 {
+	XidState	state = verdict->this_run ? state_of_xid(origin->xid) : XID_OVER;
+
 	/*
 	 * No transaction of an earlier run of the server is going on, unless it
 	 * is prepared.  Do not ask about its id: if that had not reached the disk
 	 * before a crash, the same id was assigned again.  A prepared transaction
 	 * is known by its row.
 	 */
-	if (!verdict->this_run && max_prepared_xacts > 0 &&
-		eo_outbox_is_undecided(digest, token, origin->xid))
+	if (state == XID_RUNNING)
 		return EO_FATE_RUNNING;
-	if (verdict->this_run)
+	switch (eo_outbox_find(token, origin->xid, retention_s))
 	{
-		XidState	state = state_of_xid(origin->xid);
-
-		if (state == XID_RUNNING)
+		case EO_OUTBOX_COMMITTED:
+			return EO_FATE_COMMITTED;
+		case EO_OUTBOX_UNDECIDED:
 			return EO_FATE_RUNNING;
-		if (state == XID_FUTURE)
-			return EO_FATE_UNKNOWN;
+		case EO_OUTBOX_OTHER_UNDECIDED:
+			return EO_FATE_OTHER_RUNNING;
+		case EO_OUTBOX_OTHER_COMMITTED:
+			return EO_FATE_OTHER_COMMITTED;
+		case EO_OUTBOX_NONE:
+			break;
 	}
-	if (eo_outbox_find(digest, token, retention_s))
-		return EO_FATE_COMMITTED;
+	if (state == XID_FUTURE)
+		return EO_FATE_UNKNOWN;
 
 	/* Its data left ours before it could commit. */
 	if (verdict->relation == EO_LIFE_BRANCH)
@@ -490,7 +500,7 @@ eo_settle_find_work(const EoOrigin *origin, const EoLifeVerdict *verdict, XLogRe
 }
 
 EoFate
-eo_settle_fate(EoStore *store, const EoRecord *record, const uint8 *digest, int64 *retention_s)
+eo_settle_fate(EoStore *store, const EoRecord *record, int64 *retention_s)
 {
 	EoOrigin	o;
 	EoLifeVerdict verdict;
@@ -499,12 +509,12 @@ eo_settle_fate(EoStore *store, const EoRecord *record, const uint8 *digest, int6
 	if (!eo_origin_read(record->origin_text, &o) || o.xid == 0 ||
 		!eo_lives_ask(store, o.life, &verdict, &error) || verdict.relation == EO_LIFE_OTHER)
 		return EO_FATE_ELSEWHERE;
-	return eo_settle_judge(&o, digest, record->owner, &verdict, retention_s);
+	return eo_settle_judge(&o, record->owner, &verdict, retention_s);
 }
 
 EoAnswer *
-eo_settle_read(EoStore *store, const char *key, const char *pk, const uint8 *digest,
-			   const char *doing, EoFate *fate, int64 *retention_s)
+eo_settle_read(EoStore *store, const char *key, const char *pk, const char *doing, EoFate *fate,
+			   int64 *retention_s)
 {
 	EoAnswer   *answer;
 
@@ -520,7 +530,7 @@ eo_settle_read(EoStore *store, const char *key, const char *pk, const uint8 *dig
 		*fate = EO_FATE_ELSEWHERE;
 		if (answer->exists && eo_store_record(answer)->state == EO_STATE_COMMITTING &&
 			!RecoveryInProgress())
-			*fate = eo_settle_fate(store, eo_store_record(answer), digest, retention_s);
+			*fate = eo_settle_fate(store, eo_store_record(answer), retention_s);
 		if ((*fate != EO_FATE_ABORTED && *fate != EO_FATE_UNKNOWN) || looks > 0)
 			return answer;
 		eo_answer_free(answer);

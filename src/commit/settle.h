@@ -97,20 +97,27 @@ typedef enum EoFate
 	EO_FATE_COMMITTED,			/* its row is in the outbox */
 	EO_FATE_ABORTED,			/* it is over, and there is no row; see
 								 * eo_settle_fate() */
+	EO_FATE_OTHER_RUNNING,		/* it is over, and another transaction has a
+								 * row under the same token, which has not
+								 * ended: until then nothing is written */
+	EO_FATE_OTHER_COMMITTED,	/* the same, and that one has committed: the
+								 * claim is never given back, and the record
+								 * is left to the finish of that row */
 	EO_FATE_UNKNOWN				/* there is no row, but a row may have been
 								 * lost: an operator decides */
 } EoFate;
 
 /*
- * How did the transaction end that is named by the origin, and completes the key with
- * this digest under this token?  The verdict is about the origin's life, which must be
+ * How did the transaction end that is named by the origin, and completes a key under this
+ * token, whatever the address by which its table was reached?  The verdict is about the
+ * origin's life, which must be
  * ours or over.  If a record is concerned it must have been read before the call.  It
  * may still have been finished since, and the row removed; so only a write that is
  * conditional on what was read may be based on EO_FATE_ABORTED.  With
  * EO_FATE_COMMITTED *retention_s is set.  Needs a transaction; raises what
  * eo_outbox_find() raises.
  */
-extern EoFate eo_settle_judge(const EoOrigin *origin, const uint8 *digest, const char *token,
+extern EoFate eo_settle_judge(const EoOrigin *origin, const char *token,
 							  const EoLifeVerdict *verdict, int64 *retention_s);
 
 /*
@@ -139,8 +146,7 @@ extern EoWork eo_settle_find_work(const EoOrigin *origin, const EoLifeVerdict *v
  * The fate of a record that is COMMITTING.  Asks about its life, which may take
  * requests.
  */
-extern EoFate eo_settle_fate(EoStore *store, const EoRecord *record, const uint8 *digest,
-							 int64 *retention_s);
+extern EoFate eo_settle_fate(EoStore *store, const EoRecord *record, int64 *retention_s);
 
 /*
  * Read a record and tell its fate: EO_FATE_ELSEWHERE if there is no record, if it is
@@ -150,8 +156,7 @@ extern EoFate eo_settle_fate(EoStore *store, const EoRecord *record, const uint8
  * answer (doing is the verb of that error), and what eo_outbox_find() raises.
  */
 extern EoAnswer *eo_settle_read(EoStore *store, const char *key, const char *pk,
-								const uint8 *digest, const char *doing, EoFate *fate,
-								int64 *retention_s);
+								const char *doing, EoFate *fate, int64 *retention_s);
 
 /* Prepare the write by which eo_settle_aborted() gives a record back. */
 extern EoAnswer *eo_settle_prepare_aborted(EoStore *store, const char *pk,

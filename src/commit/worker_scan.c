@@ -32,6 +32,7 @@
 #include "cluster/slot_prepared.h"
 #include "cluster/target.h"
 #include "commit/lives.h"
+#include "commit/outbox.h"
 #include "commit/settle.h"
 #include "commit/worker_heir.h"
 #include "commit/worker_jobs.h"
@@ -380,9 +381,25 @@ take_page(TableScan *scan, const EoCall *call)
 }
 
 /*
- * Is there a record of a life that is over, and cannot complete its key any more?  If there is
- * a slot of a claim that is not sealed, the slot says what is to be done, and when.
+ * Has a life that is over left the record, which cannot complete its key any more?  That of a
+ * claim that is not sealed cannot if it was bound to its transaction.  But if there is a slot of
+ * it, that says what is to be done, and when; and a row says that its transaction has sealed it
+ * after all, so that the table is not what it was.
  */
+static bool
+is_left(const EoRecord *r, const uint8 *digest, const EoLifeVerdict *verdict)
+{
+	int64		retention_s;
+
+	if (r->state == EO_STATE_COMMITTING)
+		return r->origin.xid != 0 &&
+			eo_settle_judge(&r->origin, r->owner, verdict, &retention_s) == EO_FATE_ABORTED;
+	return r->state == EO_STATE_IN_PROGRESS && !verdict->this_run && r->bind != NULL &&
+		strcmp(r->bind, "tx") == 0 && !eo_slot_prepared_is_known(digest, r->owner) &&
+		eo_outbox_find(r->owner, r->origin.xid, &retention_s) == EO_OUTBOX_NONE;
+}
+
+/* Add a job for a record that is to be given back. */
 static void
 take_item(TableScan *scan, EoJsonValue *item)
 {
@@ -391,7 +408,6 @@ take_item(TableScan *scan, EoJsonValue *item)
 	EoRecord	r;
 	EoLifeVerdict verdict;
 	uint8		digest[EO_DIGEST_LEN];
-	int64		retention_s;
 	EoWorkerJob *job;
 	Leftover   *left;
 
@@ -402,11 +418,7 @@ take_item(TableScan *scan, EoJsonValue *item)
 	if (verdict.relation != EO_LIFE_PAST && verdict.relation != EO_LIFE_BRANCH)
 		return;
 	eo_target_digest(&scan->target, pk, digest);
-	if (r.state == EO_STATE_COMMITTING ?
-		r.origin.xid == 0 || eo_settle_judge(&r.origin, digest, r.owner, &verdict,
-											 &retention_s) != EO_FATE_ABORTED :
-		r.state != EO_STATE_IN_PROGRESS || verdict.this_run || r.bind == NULL ||
-		strcmp(r.bind, "tx") != 0 || eo_slot_prepared_is_known(digest, r.owner))
+	if (!is_left(&r, digest, &verdict))
 		return;
 	job = eo_worker_job_add(&leftover_kind, &scan->target, r.owner);
 	job->data = left = MemoryContextAllocZero(job->context, sizeof(Leftover));

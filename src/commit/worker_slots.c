@@ -239,8 +239,7 @@ judge(const EoSlotView *view)
 	if (verdict.relation == EO_LIFE_OTHER)
 		return EO_FATE_ELSEWHERE;
 	StartTransactionCommand();
-	fate = eo_settle_judge(&view->info.origin, view->info.digest, view->info.token, &verdict,
-						   &retention_s);
+	fate = eo_settle_judge(&view->info.origin, view->info.token, &verdict, &retention_s);
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(old);
 	return fate;
@@ -285,6 +284,13 @@ settle_judged(const EoSlotView *view)
 			/* Its life has to be retired first. */
 			eo_slot_put_off(view->ref, eo_clock_monotonic_us() +
 							(eo_worker_heir_any() ? JUDGE_PAUSE_US : EO_WORKER_TARGET_PAUSE_US));
+			break;
+		case EO_FATE_OTHER_RUNNING:
+			eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
+			break;
+		case EO_FATE_OTHER_COMMITTED:
+			/* Nothing can seal the record any more but what has. */
+			eo_slot_free(view->ref);
 			break;
 		case EO_FATE_UNKNOWN:
 			eo_worker_slots_add(&doubt_kind, view);

@@ -647,7 +647,8 @@ end_claim(EoTxClaim *c, bool committed)
 	if (eo_xact_is_given_up(c) ||
 		(committed ? c->info->state == EO_SLOT_SEALING : c->info->release_on_abort))
 		eo_session_tokens_forget_claim(c->store->server, c->pk, c->info->token);
-	if (c->earlier && (eo_xact_is_given_up(c) || (committed && c->info->state == EO_SLOT_SEALING)))
+	if (c->of_session &&
+		(eo_xact_is_given_up(c) || (committed && c->info->state == EO_SLOT_SEALING)))
 		(void) eo_slot_session_over(c->info->digest, c->info->token);
 	if (stays(c, committed))
 		keep(c);

@@ -37,6 +37,7 @@
 #include "cluster/slot_prepared.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
+#include "commit/outbox.h"
 #include "commit/prepared.h"
 #include "commit/session_claims.h"
 #include "commit/session_tokens.h"
@@ -540,7 +541,7 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 
 	/* PostgreSQL may know of a commit that the record does not show yet. */
 	if (state == EO_STATE_COMMITTING)
-		fate = eo_settle_fate(a->k.store, r, a->k.digest, &retention_s);
+		fate = eo_settle_fate(a->k.store, r, &retention_s);
 	if (fate == EO_FATE_COMMITTED)
 		state = EO_STATE_COMPLETED;
 	claim->mine = match_remembered(a, r, state);
@@ -602,17 +603,20 @@ match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state)
 
 /*
  * Was this claim bound to a transaction of a life that is over?  If there is a slot of it, it
- * may be a prepared one, which can still commit; or the slot says what is to be done.
+ * may be a prepared one, which can still commit; or the slot says what is to be done.  If there
+ * is a row, its transaction has sealed it after all, and the table is not what it was.
  */
 static bool
 is_left_behind(const EoAcquiring *a, const EoRecord *r, EoState state)
 {
 	EoLifeWatch watch;
+	int64		retention_s;
 
 	return state == EO_STATE_IN_PROGRESS && r->has_origin && r->bind != NULL &&
 		strcmp(r->bind, "tx") == 0 &&
 		eo_life_watch_find(&a->k.target, r->origin.life, &watch) && watch == EO_WATCH_OVER &&
-		!eo_slot_prepared_is_known(a->k.digest, r->owner);
+		!eo_slot_prepared_is_known(a->k.digest, r->owner) &&
+		eo_outbox_find(r->owner, r->origin.xid, &retention_s) == EO_OUTBOX_NONE;
 }
 
 /* Is the record still sealed by this claim?  Raises if it cannot be read. */

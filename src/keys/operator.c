@@ -113,7 +113,7 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 		eo_slot_state_is_over(view.info.state))
 		eo_settle_on_the_spot(store, key, &view);
 	eo_key_need_clock(&k, "read");
-	answer = eo_settle_read(store, key, k.pk, k.digest, "read", &fate, &retention_s);
+	answer = eo_settle_read(store, key, k.pk, "read", &fate, &retention_s);
 	/* A signature that was refused makes the clock a guess again. */
 	eo_key_need_clock(&k, "read");
 	*r = *eo_store_record(answer);
@@ -287,7 +287,7 @@ is_finished(const EoRecord *r, const EoOutboxRow *row)
 static bool
 dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending)
 {
-	eo_doubt_end(&k->target, k->pk);
+	eo_doubt_end(&k->target, k->pk, r != NULL ? r->owner : NULL);
 	if (pending == NULL)
 		return false;
 	if (r != NULL && is_finished(r, pending))
@@ -352,7 +352,10 @@ log_unwritten(const EoOutboxRow *row)
 	}
 }
 
-/* The record is COMPLETED without its writes: so are they given up here. */
+/*
+ * The record is COMPLETED without its writes: so are they given up here.  A row for another
+ * address is left to the worker, whom the record at that one tells.
+ */
 static void
 waive(const EoKey *k, const EoRecord *r, const EoOutboxRow *row)
 {
@@ -363,7 +366,7 @@ waive(const EoKey *k, const EoRecord *r, const EoOutboxRow *row)
 						(long long) r->writes, eo_text_key_shown(k->key), k->store->server->name)));
 		return;
 	}
-	(void) eo_outbox_remove(row->digest, row->token);
+	(void) eo_outbox_remove(k->digest, row->token);
 	log_unwritten(row);
 }
 
@@ -380,6 +383,7 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 	EoWrite		w = {0};
 	int64		retention_s = store->server->retention_s;
 	EoVerb		verb = completed ? EO_FINISH : EO_ABORT;
+	EoFate		fate;
 	bool		resolved;
 
 	has_row = eo_outbox_read(k->digest, &pending);
@@ -393,9 +397,19 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 		eo_answer_free(answer);
 		return resolved;
 	}
-	switch (eo_settle_fate(store, r, k->digest, &retention_s))
+	fate = eo_settle_fate(store, r, &retention_s);
+	/* The claim may have been completed by another address, or under a life that is not over. */
+	has_row = eo_outbox_read_claim(r->owner, &pending);
+	if (!completed && (has_row || fate == EO_FATE_COMMITTED))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("key \"%s\" on server \"%s\" was completed by a transaction that has committed",
+						eo_text_key_shown(key), store->server->name),
+				 errhint("The worker is about to say so in DynamoDB; idem_forget() redrives the key after that.")));
+	switch (fate)
 	{
 		case EO_FATE_RUNNING:
+		case EO_FATE_OTHER_RUNNING:
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
 					 errmsg("the transaction that completes key \"%s\" on server \"%s\" is still going on",
@@ -403,14 +417,8 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 					 errhint("Wait for it, or end its session. If it is prepared, see exactonce_claims, use COMMIT PREPARED or ROLLBACK PREPARED.")));
 			break;
 		case EO_FATE_COMMITTED:
-			if (!completed)
-				ereport(ERROR,
-						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						 errmsg("key \"%s\" on server \"%s\" was completed by a transaction that has committed",
-								eo_text_key_shown(key), store->server->name),
-						 errhint("The worker is about to say so in DynamoDB; idem_forget() redrives the key after that.")));
+		case EO_FATE_OTHER_COMMITTED:
 			check_durable(k);
-			has_row = eo_outbox_read(k->digest, &pending);
 			if (has_row)
 				check_refused(k, &pending);
 			break;
@@ -446,7 +454,7 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 						eo_text_key_shown(key), store->server->name, completed ? "completed" : "failed")));
 		if (verb == EO_WAIVE)
 			waive(k, r, has_row ? &pending : NULL);
-		eo_doubt_end(&k->target, k->pk);
+		eo_doubt_end(&k->target, k->pk, r->owner);
 	}
 	eo_answer_free(written);
 	eo_answer_free(answer);

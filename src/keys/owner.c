@@ -94,8 +94,8 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing, bool 
 	if (answer->outcome == EO_NOT_APPLIED && answer->exists &&
 		r->state == EO_STATE_COMMITTING && strcmp(r->owner, w->owner) == 0)
 	{
-		fate = eo_settle_fate(k->store, r, k->digest, &retention_s);
-		if (fate == EO_FATE_RUNNING)
+		fate = eo_settle_fate(k->store, r, &retention_s);
+		if (fate == EO_FATE_RUNNING || fate == EO_FATE_OTHER_RUNNING)
 			eo_error_raise_committing(k->key, k->store->server->name,
 									  "Another transaction completes it under the same token.",
 									  "Wait for its end.");
@@ -165,9 +165,9 @@ check_not_repeated(EoKey *k, const char *token, const char *result)
 	int64		retention_s;
 	bool		completed;
 
-	if (!eo_outbox_find(k->digest, token, &retention_s))
+	if (!eo_outbox_read_claim(token, NULL))
 		return;
-	answer = eo_settle_read(k->store, k->key, k->pk, k->digest, "complete", &fate, &retention_s);
+	answer = eo_settle_read(k->store, k->key, k->pk, "complete", &fate, &retention_s);
 	r = eo_store_record(answer);
 	if (!answer->exists || strcmp(r->owner, token) != 0)
 		raise_lost(k, answer->exists ? r : NULL);

@@ -20,7 +20,9 @@
  *   nobody's session's, outlives every crash, and is committed or rolled back later.
  *   Transactions fail before and after their seal.  Any session of a database
  *   that meets a COMMITTING record may settle it at any time, and reads the
- *   record and the evidence in separate steps.
+ *   record and the evidence in separate steps.  It may have come by any address of
+ *   the table, and finds rows by the token.  With RESTORES the record is copied to
+ *   another table while it is COMMITTING, as from a backup, and that copy is finished, too.
  *
  * What is not
  *
@@ -64,6 +66,9 @@
 #endif
 #ifndef PREPARES				/* transactions that are prepared */
 #define PREPARES 0
+#endif
+#ifndef RESTORES				/* copies of the record in another table */
+#define RESTORES 0
 #endif
 #ifndef FORGETS					/* completed keys that an operator gives back on purpose */
 #define FORGETS 0
@@ -126,6 +131,9 @@ byte rows;						/* tokens whose outbox row is there */
 byte unflushed;					/* commits that a crash would lose */
 byte freed;						/* tokens whose slot is free again */
 byte works;						/* commits, since an operator gave the key back */
+
+byte copy;						/* token in the copy of the record; 0: there is none */
+bool copy_completed;
 
 byte crashes = CRASHES;
 byte prepares = PREPARES;
@@ -556,8 +564,10 @@ inline send_finish(t)
 	}
 }
 
-/* The row stays until the finish is known to have been applied. */
-#ifndef NO_ANSWER_TO_FINISH
+/* The row stays until the finish is known to have been applied, to the record that it names. */
+#if defined(NO_OWN_ANSWER)
+#define is_finished(t)	((status == COMPLETED && owner == (t)) || (copy_completed && copy == (t)))
+#elif !defined(NO_ANSWER_TO_FINISH)
 #define is_finished(t)	(status == COMPLETED && owner == (t))
 #else
 #define is_finished(t)	(has(finishes, t) || (status == COMPLETED && owner == (t)))
@@ -572,6 +582,28 @@ inline remove_row(t)
 		printf("the row of claim %d is removed\n", t)
 	}
 }
+
+#if RESTORES > 0
+inline copy_record(t)
+{
+	d_step
+	{
+		!stopped && copy == 0 && status == COMMITTING && owner == t;
+		copy = t;
+		printf("the record of claim %d is copied to another table\n", t)
+	}
+}
+
+inline finish_copy(t)
+{
+	d_step
+	{
+		!stopped && copy == t && !copy_completed && has(rows, t);
+		copy_completed = true;
+		printf("the copy of the record of claim %d is finished\n", t)
+	}
+}
+#endif
 
 /* COMMIT PREPARED, by whatever process. */
 inline commit_prepared(t)
@@ -626,6 +658,10 @@ end:
 	:: finish(t)
 	:: send_finish(t)
 	:: remove_row(t)
+#if RESTORES > 0
+	:: copy_record(t)
+	:: finish_copy(t)
+#endif
 #if PREPARES > 0
 	:: commit_prepared(t)
 	:: rollback_prepared(t, true)
@@ -650,8 +686,14 @@ end:
 #else
 #define is_mine(d)			true
 #endif
+/* Rows, also of prepared transactions, are found by the token, by whatever address somebody asks. */
+#ifndef BY_ADDRESS
+#define finds_rows			true
+#else
+#define finds_rows			false
+#endif
 #ifndef NO_PREPARED_GOING_ON
-#define is_prepared(t)		has(prepared, t)
+#define is_prepared(t)		(finds_rows && has(prepared, t))
 #else
 #define is_prepared(t)		false
 #endif
@@ -738,7 +780,7 @@ inline look_for_row(d)
 	{
 		may && db[d].settler == NOT_GOING_ON;
 		if
-		:: has(rows_now(d), db[d].seen) -> forget_evidence(d)
+		:: finds_rows && has(rows_now(d), db[d].seen) -> forget_evidence(d)
 		:: else ->
 			db[d].settler = NO_ROW_SEEN;
 			printf("database %d: the settler finds no row\n", d)

@@ -20,6 +20,8 @@
  *   The session may end at any time, also by a crash that kills its transactions.
  *   Whoever meets the record COMMITTING may settle it.  With WORN a claim that has so many
  *   notes of undone seals is given back, also that of a session, which has lost it then.
+ *   With RESTORES the table is restored from a backup after a transaction has committed: the
+ *   record is again as another one has sealed it, which is over.
  *
  * What is not
  *
@@ -54,6 +56,9 @@
 #ifndef CRASHES
 #define CRASHES 0
 #endif
+#ifndef RESTORES
+#define RESTORES 0
+#endif
 #ifdef SESSION
 #define of_session	true
 #else
@@ -78,6 +83,7 @@ bool resumes[MAX_IDS];			/* and of what takes it back */
 bool unseals[MAX_IDS];
 bool aborts[MAX_IDS];			/* and of what gives a worn claim back */
 bool row;						/* of the transaction that committed */
+byte row_of;					/* that transaction */
 byte works;
 bool finishes;
 
@@ -85,6 +91,7 @@ bool session = of_session;		/* it lives, and has the claim */
 bool to_abort;					/* its slot, after its end */
 byte settler;					/* the origin that somebody has found aborted */
 byte crashes = CRASHES;
+byte restores = RESTORES;
 bool stopped;
 
 bool invariant_a = true;
@@ -139,6 +146,7 @@ inline commit(x)
 		may && tx[x] == SEALED;
 		tx[x] = COMMITTED;
 		row = true;
+		row_of = x;
 		works++;
 		printf("transaction %d commits\n", x);
 		check()
@@ -402,6 +410,7 @@ inline remove_row()
 	{
 		!stopped && row && status == COMPLETED && ours;
 		row = false;
+		row_of = 0;
 		printf("the row is removed\n")
 	}
 }
@@ -458,11 +467,18 @@ end:
 
 #define is_open(x)		(tx[x] == SEALING || tx[x] == SEALED)
 
+/* A row of any transaction under the token keeps the claim from being given back. */
+#ifndef NO_OTHER_TRANSACTION
+#define has_evidence	row
+#else
+#define has_evidence	(row && row_of == origin)
+#endif
+
 inline judge_record()
 {
 	d_step
 	{
-		may && settler == 0 && status == COMMITTING && ours && !is_open(origin) && !row;
+		may && settler == 0 && status == COMMITTING && ours && !is_open(origin) && !has_evidence;
 		settler = origin;
 		printf("a settler finds transaction %d aborted\n", settler)
 	}
@@ -522,6 +538,20 @@ inline crash()
 	}
 }
 
+/* The record is as it was when this transaction, whose slot is free by now, had sealed it. */
+inline restore(x)
+{
+	d_step
+	{
+		!stopped && restores > 0 && row && tx[x] == ENDED && status == COMMITTING && ours &&
+		!resumes[x] && !unseals[x] && !aborts[x] && settler == 0;
+		restores--;
+		origin = x;
+		undone[x] = false;
+		printf("the table is restored: the record is sealed by transaction %d\n", x)
+	}
+}
+
 /* The worker extends the lease of a session's claim, but not while it is sealed. */
 inline end_lease()
 {
@@ -563,6 +593,10 @@ end:
 	:: settle_record()
 	:: end_session()
 	:: crash()
+#if RESTORES > 0
+	:: restore(1)
+	:: restore(2)
+#endif
 	:: end_lease()
 	:: take_over()
 	od

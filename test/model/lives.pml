@@ -464,6 +464,13 @@ inline close_life(s)
 
 #define has_row(s, t)		(has(server[s].work, t) && !has(server[s].finished, t))
 
+/* Whoever settles finds it by its token, by whatever address he has come. */
+#ifndef BY_ADDRESS
+#define finds_row(s, t)		has_row(s, t)
+#else
+#define finds_row(s, t)		false
+#endif
+
 #ifndef NO_ORIGIN
 #define may_settle(s)		(may(s) && server[s].current > 0 && status == COMMITTING && \
 							 (origin == server[s].current || is_over(s, origin)))
@@ -534,7 +541,7 @@ inline settle(s)
 {
 	d_step
 	{
-		may_settle(s) && !going_on(s) && !has_row(s, owner);
+		may_settle(s) && !going_on(s) && !finds_row(s, owner);
 		i = origin + 1;
 		do
 		:: i < MAX_LIVES && (!in_history(s, i) ||
