@@ -15,8 +15,8 @@ use Test::More;
 # what goes to the address by which keys are completed.
 my $elsewhere = $ENV{EO_ENGINE};
 
-my $conf = <<'CONF';
-exactonce.test_hurry = 10
+my $conf = 'exactonce.test_hurry = ' . hurry(10) . <<'CONF';
+
 log_min_messages = log
 wal_level = replica
 max_wal_senders = 5
