@@ -64,8 +64,6 @@ typedef struct Database
 	EoError		failure;		/* the worker's latest, if it is failing */
 	bool		held;			/* completions wait as hold says */
 	EoDatabaseHold hold;
-	bool		waits;			/* its worker puts work off for a lock */
-	EoDatabaseWait wait;
 	uint32		ended_head;		/* slots for its worker */
 	uint32		ended_tail;
 	int64		beat_due_us;	/* no heartbeat of a claim is due before this */
@@ -513,7 +511,8 @@ eo_database_detach(Oid dboid, bool again, bool failed)
 		db->info.ready = false;
 		db->latch = NULL;
 		db->leave = false;
-		db->held = db->waits = false;
+		db->held = false;
+		db->info.waits_since = 0;
 		db->idle_since_us = 0;
 		if (!failed || now_us - db->started_us > MAX_RESTART_US)
 			db->restart_us = 0;
@@ -610,32 +609,15 @@ eo_database_held(Oid dboid, EoDatabaseHold *hold)
 }
 
 void
-eo_database_set_wait(Oid dboid, const EoDatabaseWait *wait)
+eo_database_set_wait(Oid dboid, Oid relid, TimestampTz since)
 {
 	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
 
 	if (db == NULL)
 		return;
-	db->waits = wait != NULL;
-	if (wait != NULL)
-		db->wait = *wait;
+	db->info.waits_for = relid;
+	db->info.waits_since = since;
 	eo_claim_table_unlock();
-}
-
-bool
-eo_database_waits(Oid dboid, EoDatabaseWait *wait)
-{
-	Database   *db = lock_database(dboid, LW_SHARED);
-	bool		waits;
-
-	memset(wait, 0, sizeof(*wait));
-	if (db == NULL)
-		return false;
-	waits = db->waits;
-	if (waits)
-		*wait = db->wait;
-	eo_claim_table_unlock();
-	return waits;
 }
 
 void

@@ -33,6 +33,8 @@ typedef struct EoDatabaseInfo
 	Oid			outbox;			/* the table its worker knows */
 	int			worker_pid;		/* 0: none */
 	int64		alive_us;		/* monotonic: last sign of life */
+	TimestampTz waits_since;	/* 0: it does not put work off for a lock */
+	Oid			waits_for;		/* InvalidOid: not known which */
 } EoDatabaseInfo;
 
 /* The wait of a database's completions for standbys and slots. */
@@ -42,13 +44,6 @@ typedef struct EoDatabaseHold
 	TimestampTz since;
 	uint64		from_xid;		/* transactions before this do not wait */
 } EoDatabaseHold;
-
-/* The wait of a worker for the lock of a table. */
-typedef struct EoDatabaseWait
-{
-	Oid			relid;			/* InvalidOid: not known */
-	TimestampTz since;
-} EoDatabaseWait;
 
 /* Bytes of shared memory; and set them up, in the startup hook. */
 extern Size eo_database_shmem_size(void);
@@ -79,9 +74,6 @@ extern bool eo_database_failure(Oid dboid, EoError *error, TimestampTz *since);
 
 /* Do completions wait for standbys or slots?  False: none does, and *hold is zero. */
 extern bool eo_database_held(Oid dboid, EoDatabaseHold *hold);
-
-/* Has its worker put work off because it could not lock a table?  False: it has not. */
-extern bool eo_database_waits(Oid dboid, EoDatabaseWait *wait);
 
 /*
  * Have the worker of a database leave, and let none start, until this process calls
@@ -121,8 +113,8 @@ extern void eo_database_set_failure(Oid dboid, const EoError *error);
 /* Note what completions wait for; NULL: for nothing. */
 extern void eo_database_set_held(Oid dboid, const EoDatabaseHold *hold);
 
-/* Note for which lock work is put off; NULL: for none. */
-extern void eo_database_set_wait(Oid dboid, const EoDatabaseWait *wait);
+/* Work is put off since then for the lock of a table (InvalidOid: not known); 0: none is. */
+extern void eo_database_set_wait(Oid dboid, Oid relid, TimestampTz since);
 extern bool eo_database_should_leave(Oid dboid);
 
 /* May an idle worker leave?  If so nobody relies on it from now on. */

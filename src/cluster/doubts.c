@@ -36,7 +36,7 @@ eo_doubt_note(const EoTarget *target, const char *pk, const EoSlotInfo *info)
 		noted |= memcmp(s->digest, info->digest, EO_DIGEST_LEN) == 0;
 	}
 	eo_claim_table_unlock();
-	/* Of what a role may have at most they take a quarter: most of the room is for work. */
+	/* A quarter of what a role may have at most: the rest is for work. */
 	if (noted || n >= eo_claim_table.header->nslots / 16)
 		return;
 	doubt.state = EO_SLOT_IN_DOUBT;

@@ -42,7 +42,8 @@
 #include "storage/lwlock.h"
 
 static void free_slot(uint32 index);
-static EoSlotStatus make_room(const EoTargetEntry *target, const EoSlotInfo *info, uint32 nchunks);
+static EoSlotStatus make_room(const EoTargetEntry *target, const EoSlotInfo *info, uint32 nchunks,
+							  bool adopted);
 static EoSlotState state_after(const EoSlotInfo *info, bool committed);
 
 /* Only claims whose end is not decided are kept alive. */
@@ -155,8 +156,9 @@ add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, bool ad
 	t = eo_claim_table_enter_target(target);
 	own.prepaid = !adopted && t != EO_NO_INDEX &&
 		eo_share_is_prepaid(&eo_claim_table.targets[t], info);
-	if (!adopted && t != EO_NO_INDEX)
-		status = make_room(&eo_claim_table.targets[t], &own, eo_claim_table_chunks(strlen(pk)));
+	if (t != EO_NO_INDEX)
+		status = make_room(&eo_claim_table.targets[t], &own, eo_claim_table_chunks(strlen(pk)),
+						   adopted);
 	index = eo_claim_table.header->free_slot;
 	if (status != EO_SLOT_OK)
 		;
@@ -265,14 +267,14 @@ has_memory(uint32 nchunks)
 
 /* See that there is room for a slot with that much text, at the cost of looks. */
 static EoSlotStatus
-make_room(const EoTargetEntry *target, const EoSlotInfo *info, uint32 nchunks)
+make_room(const EoTargetEntry *target, const EoSlotInfo *info, uint32 nchunks, bool adopted)
 {
-	EoSlotStatus status = eo_share_check_slot(target, info, nchunks);
+	EoSlotStatus status = adopted ? EO_SLOT_OK : eo_share_check_slot(target, info, nchunks);
 
 	if (status != EO_SLOT_OK)
 		return status;
 	/* A target may be named by looks only. */
-	while ((status = eo_share_check_target(target)) != EO_SLOT_OK &&
+	while (!adopted && (status = eo_share_check_target(target)) != EO_SLOT_OK &&
 		   give_up_look(target, status == EO_SLOT_ROLE_SHARE))
 		;
 	while (status == EO_SLOT_OK && !has_memory(nchunks) && give_up_look(target, false))

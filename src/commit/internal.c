@@ -155,7 +155,8 @@ find_tables(void)
 	owner_id = read_extension(extension);
 	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
 	{
-		Oid			relid = get_relname_relid(eo_internal_form_name(i) + strlen(EO_INTERNAL_SCHEMA "."), schema);
+		const char *name = eo_internal_form_name(i) + strlen(EO_INTERNAL_SCHEMA ".");
+		Oid			relid = get_relname_relid(name, schema);
 
 		/* A table of that name may be another one than the extension's. */
 		if (OidIsValid(relid) &&
@@ -259,7 +260,8 @@ eo_internal_look_over(const char **advice, Oid *locked)
 		char	   *detail;
 		char	   *undo;
 
-		if (OidIsValid(eo_internal_id(i)) && !ConditionalLockRelationOid(table->relid, AccessShareLock))
+		if (OidIsValid(eo_internal_id(i)) &&
+			!ConditionalLockRelationOid(table->relid, AccessShareLock))
 		{
 			*locked = table->relid;
 			*advice = NULL;
@@ -273,7 +275,11 @@ eo_internal_look_over(const char **advice, Oid *locked)
 		detail = eo_internal_form_altered(rel, i, owner_id, &undo);
 		if (detail == NULL)
 			detail = eo_internal_form_lacks_key(rel, i, &undo);
-		/* The lock is kept: whoever opens the table next does not wait for it. */
+
+		/*
+		 * The lock is kept: whoever opens the table next does not wait for
+		 * it.
+		 */
 		relation_close(rel, NoLock);
 		if (detail == NULL)
 			continue;
@@ -306,4 +312,3 @@ eo_internal_check(void)
 	for (int i = 0; i < EO_INTERNAL_TABLES; i++)
 		table_close(eo_internal_open(i, AccessShareLock), AccessShareLock);
 }
-

@@ -63,7 +63,7 @@ extern void eo_internal_announce(void);
 extern bool eo_internal_is_part(Oid relid);
 extern bool eo_internal_is_column(Oid relid, int column);
 
-/* The name of an internal table, as far as they were looked up; NULL: it is none.  Needs no transaction. */
+/* The name of an internal table, as the latest look has found them; NULL: it is none. */
 extern const char *eo_internal_name(Oid relid);
 
 #endif							/* EO_COMMIT_INTERNAL_H */

@@ -95,7 +95,7 @@ typedef struct Form
 	const char *name;			/* with its schema */
 	const Column *columns;
 	int			ncolumns;
-	const Key *indexes;
+	const Key  *indexes;
 	int			nindexes;
 } Form;
 
@@ -108,7 +108,8 @@ static const Form forms[EO_INTERNAL_TABLES] = {
 	NULL, 0}
 };
 
-static TupleDesc descs[EO_INTERNAL_TABLES]; /* of our columns; NULL: not made yet */
+static TupleDesc descs[EO_INTERNAL_TABLES]; /* of our columns; NULL: not made
+											 * yet */
 
 static char *find_other_column(Relation rel, const Form *form, char **undo);
 static char *find_right(Relation rel, const Form *form, Oid owner, char **undo);
@@ -321,13 +322,15 @@ drop_of_trigger(const Trigger *trigger)
 {
 	HeapTuple	tuple = !trigger->tgisinternal ? NULL :
 	SearchSysCache1(CONSTROID, ObjectIdGetDatum(trigger->tgconstraint));
+	Form_pg_constraint constraint;
 	char	   *command;
 
 	if (!HeapTupleIsValid(tuple))
 		return psprintf("DROP TRIGGER %s", identity_of(TriggerRelationId, trigger->tgoid));
+	constraint = (Form_pg_constraint) GETSTRUCT(tuple);
 	command = psprintf("ALTER TABLE %s DROP CONSTRAINT %s",
-					   identity_of(RelationRelationId, ((Form_pg_constraint) GETSTRUCT(tuple))->conrelid),
-					   quote_identifier(NameStr(((Form_pg_constraint) GETSTRUCT(tuple))->conname)));
+					   identity_of(RelationRelationId, constraint->conrelid),
+					   quote_identifier(NameStr(constraint->conname)));
 	ReleaseSysCache(tuple);
 	return command;
 }
@@ -413,7 +416,8 @@ is_own_index(Oid indexid, const Form *of, const Key *own)
 		Datum		classes = SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indclass, &isnull);
 
 		is_own = index->indkey.values[i] == own->columns[i] &&
-			((oidvector *) DatumGetPointer(classes))->values[i] == GetDefaultOpClass(type, BTREE_AM_OID);
+			((oidvector *) DatumGetPointer(classes))->values[i] ==
+			GetDefaultOpClass(type, BTREE_AM_OID);
 	}
 	ReleaseSysCache(tuple);
 	return is_own;

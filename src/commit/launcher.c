@@ -206,7 +206,8 @@ start_workers(void)
 	eo_lock_limit_begin_round();
 	later = !list_databases();
 	forget_dropped();
-	while (unvisited.listed && unvisited.n > 0 && eo_database_visit(unvisited.dboids[unvisited.n - 1]))
+	while (unvisited.listed && unvisited.n > 0 &&
+		   eo_database_visit(unvisited.dboids[unvisited.n - 1]))
 		unvisited.n--;
 	if (!start_some(false, &next_call, &later) || !start_some(true, &next_visit, &later))
 	{

@@ -33,7 +33,9 @@ typedef struct EoLifeCheck
 	char		id[EO_UUID_TEXT_LEN + 1];	/* the life as text */
 	bool		ended;			/* in this cluster; place is as it was left */
 	bool		this_run;
-	bool		asked;			/* a record, a row or a slot names the life */
+	bool		asked;			/* a record that was scanned, a row or a slot
+								 * names the life */
+	bool		met;			/* a session has met it, or waits for its end */
 	int			in_flight;		/* reads, and the write */
 	bool		retiring;		/* ... which is one of them */
 	EoLifeCheckStage stage;

@@ -342,7 +342,7 @@ void
 eo_life_rows_prune(const EoHistory *history)
 {
 	TimestampTz before = history->n + history->nearlier <= KEEP_ROWS ? 0 :
-		history->rows[KEEP_ROWS / 2].started - KEEP_DAYS * USECS_PER_DAY;
+	history->rows[KEEP_ROWS / 2].started - KEEP_DAYS * USECS_PER_DAY;
 	Relation	rel = eo_internal_open(EO_INTERNAL_LIVES, RowExclusiveLock);
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 
@@ -384,8 +384,8 @@ update_row(const uint8 *id, Datum *values, bool *replace)
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
 		CatalogTupleUpdate(rel, &tuple->t_self,
-						   heap_modify_tuple(tuple, eo_internal_form_desc(EO_INTERNAL_LIVES), values, nulls,
-											 replace));
+						   heap_modify_tuple(tuple, eo_internal_form_desc(EO_INTERNAL_LIVES),
+											 values, nulls, replace));
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	table_close(rel, NoLock);

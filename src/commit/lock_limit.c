@@ -12,8 +12,8 @@
  * tables, indexes, catalogs and rows alike.  If it ends a wait the work is put off, and
  * nothing is concluded from it: not that a row is absent, nor that a server was dropped.
  * In a round of the main loop all waits that end in vain take WAIT_US together, a third of
- * the shortest lease there is, and then there is a pause.  A lock that is obtained may have been
- * waited for as long; but nobody is behind whom that would happen for each lock of a round.
+ * the shortest lease there is, and then there is a pause.  A lock that is obtained after
+ * less than that does not count.
  *
  * Beats and heartbeats themselves need no table and no transaction.
  *
@@ -46,6 +46,9 @@
 #define QUIET_US INT64CONST(2000000)
 #define COMPLAIN_US INT64CONST(60000000)
 
+/* Work that nobody has tried for so long does not wait. */
+#define UNWANTED_US INT64CONST(10000000)
+
 /* So many processes are named at most. */
 #define MAX_NAMED 5
 
@@ -68,7 +71,15 @@ static void fail(EoLockNeed need, int64 waited_us);
 void
 eo_lock_limit_begin_round(void)
 {
+	int64		now_us = eo_clock_monotonic_us();
+
 	left_us = WAIT_US;
+	for (int i = 0; i < EO_LOCK_NEEDS; i++)
+	{
+		/* The work that was put off is not wanted any more. */
+		if (needs[i].since_us != 0 && now_us - needs[i].again_us > UNWANTED_US)
+			succeed(&needs[i]);
+	}
 }
 
 int64
@@ -161,19 +172,19 @@ succeed(Need *n)
 	for (int i = 0; i < EO_LOCK_NEEDS; i++)
 		told &= needs[i].since_us == 0;
 	if (told)
-		eo_database_set_wait(MyDatabaseId, NULL);
+		eo_database_set_wait(MyDatabaseId, InvalidOid, 0);
 }
 
 /* The modes that this process holds or awaits. */
 static LOCKMASK
-modes_of(const LockInstanceData *l)
+modes_of(const LockInstanceData * l)
 {
 	return l->holdMask | (l->waitLockMode != NoLock ? LOCKBIT_ON(l->waitLockMode) : 0);
 }
 
 /* Is it a lock in this database, or on a catalog of the cluster? */
 static bool
-is_here(const LockInstanceData *l)
+is_here(const LockInstanceData * l)
 {
 	return l->locktag.locktag_type == LOCKTAG_RELATION && l->pid != MyProcPid &&
 		(l->locktag.locktag_field1 == MyDatabaseId || l->locktag.locktag_field1 == InvalidOid);
@@ -181,12 +192,13 @@ is_here(const LockInstanceData *l)
 
 /* Does somebody's lock, or wait for one, keep us from a lock of that relation? */
 static bool
-is_in_the_way(const LockInstanceData *l, EoLockNeed need)
+is_in_the_way(const LockInstanceData * l, EoLockNeed need)
 {
 	LOCKMASK	strong = LOCKBIT_ON(AccessExclusiveLock);
 
 	if (need != EO_LOCKS_CATALOGS)
-		strong |= LOCKBIT_ON(ShareLock) | LOCKBIT_ON(ShareRowExclusiveLock) | LOCKBIT_ON(ExclusiveLock);
+		strong |= LOCKBIT_ON(ShareLock) | LOCKBIT_ON(ShareRowExclusiveLock) |
+			LOCKBIT_ON(ExclusiveLock);
 	return is_here(l) && (modes_of(l) & strong) != 0;
 }
 
@@ -198,12 +210,12 @@ is_in_the_way(const LockInstanceData *l, EoLockNeed need)
 static Oid
 find_relation(EoLockNeed need)
 {
-	const LockData *data = GetLockStatusData();
+	const		LockData *data = GetLockStatusData();
 	Oid			found = InvalidOid;
 
 	for (int i = 0; i < data->nelements; i++)
 	{
-		const LockInstanceData *l = &data->locks[i];
+		const		LockInstanceData *l = &data->locks[i];
 		Oid			relid = l->locktag.locktag_field2;
 
 		if (!is_in_the_way(l, need))
@@ -226,7 +238,7 @@ eo_lock_limit_name(Oid relid)
 }
 
 static void
-tell_of(const LockInstanceData *l, LOCKMODE mode, const char *what, StringInfo facts)
+tell_of(const LockInstanceData * l, LOCKMODE mode, const char *what, StringInfo facts)
 {
 	const char *name = GetLockmodeName(DEFAULT_LOCKMETHOD, mode);
 
@@ -242,17 +254,18 @@ tell_of(const LockInstanceData *l, LOCKMODE mode, const char *what, StringInfo f
 void
 eo_lock_limit_tell(Oid relid, StringInfo facts)
 {
-	const LockData *data = GetLockStatusData();
+	const		LockData *data = GetLockStatusData();
 	int			named = 0;
 
 	for (int held = 0; held < 2; held++)
 	{
 		for (int i = 0; i < data->nelements && named < MAX_NAMED; i++)
 		{
-			const LockInstanceData *l = &data->locks[i];
+			const		LockInstanceData *l = &data->locks[i];
 			LOCKMODE	mode = l->waitLockMode;
 
-			if (!is_here(l) || l->locktag.locktag_field2 != relid || (held ? l->holdMask == 0 : mode < ShareLock))
+			if (!is_here(l) || l->locktag.locktag_field2 != relid ||
+				(held ? l->holdMask == 0 : mode < ShareLock))
 				continue;
 			if (held)
 			{
@@ -271,7 +284,7 @@ fail(EoLockNeed need, int64 waited_us)
 {
 	Need	   *n = &needs[need];
 	int64		now_us = eo_clock_monotonic_us();
-	EoDatabaseWait wait = {.relid = find_relation(need)};
+	Oid			relid;
 	StringInfoData facts;
 
 	left_us -= waited_us;
@@ -280,19 +293,21 @@ fail(EoLockNeed need, int64 waited_us)
 	{
 		n->since_us = now_us;
 		n->since = GetCurrentTimestamp();
-		n->complain_us = now_us + QUIET_US;
 	}
-	wait.since = n->since;
-	eo_database_set_wait(MyDatabaseId, &wait);
+	/* A lock that is soon free is no news. */
+	if (now_us - n->since_us < QUIET_US)
+		return;
+	relid = find_relation(need);
+	eo_database_set_wait(MyDatabaseId, relid, n->since);
 	if (now_us < n->complain_us)
 		return;
 	n->complain_us = now_us + COMPLAIN_US;
 	initStringInfo(&facts);
-	eo_lock_limit_tell(wait.relid, &facts);
+	eo_lock_limit_tell(relid, &facts);
 	ereport(WARNING,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 			 errmsg("exactonce: the %s waits for a lock on %s",
-					OidIsValid(MyDatabaseId) ? "worker" : "launcher", eo_lock_limit_name(wait.relid)),
+					OidIsValid(MyDatabaseId) ? "worker" : "launcher", eo_lock_limit_name(relid)),
 			 facts.len > 0 ? errdetail_internal("%s.", facts.data) : 0,
 			 errhint("Leases are extended meanwhile; what needs the table is put off. See pg_locks and pg_stat_activity, and end whoever should not have it.")));
 	pfree(facts.data);

@@ -4,7 +4,9 @@
  *	  An operator takes over a life whose server is gone.
  *
  * The life is retired by our current one if it is silent for longer than a lease.  What an
- * operator cannot know is checked: that nobody extends it, or its heir.
+ * operator cannot know is checked: that nobody extends it, or its heir.  Until that is
+ * known nothing is written, and the worker is asked for nothing: a call that is refused leaves no
+ * trace.
  *
  * The lives of the database that this data comes from (life_rows.h) need more, because
  * with one of them all of that database's are made our own.  As long as it goes on under a
@@ -82,20 +84,25 @@ await_silence(EoStore *store, const char *life)
 }
 
 /*
- * Raise unless the life is one of our history or a branch of it, or of the database that
- * this data comes from.
+ * Is the life over already, and ours?  Raises unless it is one of our history or a branch of
+ * it, or of the database that this data comes from.
  */
-static void
-check_is_ours(const EoHistory *history, const uint8 *id, const char *life, const EoAnswer *seen)
+static bool
+is_ours_already(EoStore *store, const EoHistory *history, const uint8 *id, const char *life)
 {
-	if (eo_life_rows_find(history, id) >= 0 || eo_life_rows_is_earlier(history, id) ||
-		(seen->exists && eo_lives_lead_into(history, eo_life_store_item(seen)->ancestors)))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("life %s is none of this database", life),
-			 errdetail("It is not in its history, and does not descend from it."),
-			 errhint("exactonce_lives lists those that this database can take over.")));
+	EoLifeVerdict verdict;
+	EoError		error;
+	bool		exists;
+
+	if (!eo_lives_look(store, history, id, &verdict, &exists, &error))
+		eo_error_raise_life(&error, "read", life, store->server->name);
+	if (!verdict.known && !eo_life_rows_is_earlier(history, id))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("life %s is none of this database", life),
+				 errdetail("It is not in its history, and does not descend from it."),
+				 errhint("exactonce_lives lists those that this database can take over.")));
+	return verdict.relation != EO_LIFE_OTHER;
 }
 
 /* Raise unless this earlier life is the last one of a database that does not exist here. */
@@ -169,6 +176,7 @@ take_as_seen(EoStore *store, const EoTarget *target, const char *life, const EoA
 	 * A life that was retired itself, and does not know it, must retire
 	 * nobody.
 	 */
+	eo_lives_contact(store, target, "inherit", life);
 	(void) eo_lives_renew(store, target, NULL, life, 0);
 	if (!eo_life_place_info(store->place, &place))
 		return false;
@@ -227,8 +235,6 @@ eo_take_over(EoStore *store, const uint8 *id)
 {
 	EoTarget	target;
 	EoAnswer   *seen;
-	EoLifeVerdict verdict;
-	EoError		error;
 	char		life[EO_UUID_TEXT_LEN + 1];
 	EoHistory	history;
 	uint8		by[EO_UUID_LEN];
@@ -239,19 +245,18 @@ eo_take_over(EoStore *store, const uint8 *id)
 
 	eo_hex_put_uuid(id, life);
 	eo_target_of(store, &target);
-	eo_lives_contact(store, &target, "inherit", life);
-	/* It is over already, and ours. */
-	if (eo_lives_ask(store, id, &verdict, &error) && verdict.relation != EO_LIFE_OTHER)
+	eo_life_rows_read(&history);
+	if (eo_life_is_current(MyDatabaseId, id))
+		return false;
+	if (is_ours_already(store, &history, id, life))
 	{
 		await_worker(&target, id, life);
 		return false;
 	}
-	eo_life_rows_read(&history);
 	earlier = eo_life_rows_is_earlier(&history, id);
 	if (earlier)
 		check_is_last(&history, id, life);
 	seen = await_silence(store, life);
-	check_is_ours(&history, id, life, seen);
 	retired = seen->exists && eo_life_store_item(seen)->state == EO_LIFE_RETIRED;
 	if (retired && eo_hex_read_uuid(eo_life_store_item(seen)->retired_by, by))
 		is_ours = eo_life_is_current(MyDatabaseId, by);

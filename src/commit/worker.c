@@ -216,7 +216,7 @@ leave(int code, Datum arg)
 	eo_database_detach(database_id, code != 0 || come_back, code != 0);
 }
 
-/* What can be made ready without a table. */
+/* Make ready all that needs no table. */
 static void
 make_ready(void)
 {

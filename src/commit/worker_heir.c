@@ -81,12 +81,10 @@
 #define LOOK_BACK 20
 #define KEEP_CLOSED (2 * LOOK_BACK) /* so many checks of closed lives */
 
-typedef EoLifeCheck Check;
-
 /* A read or a write of the item; data of a job. */
 typedef struct Look
 {
-	Check	   *check;
+	EoLifeCheck *check;
 	int64		sent_us;		/* steady clock */
 } Look;
 
@@ -107,8 +105,8 @@ static struct
 static void look_again(void);
 static void look_back(const EoPlace *place);
 static void collect(void);
-static Check *enter_check(const EoPlace *place);
-static Check *enter_life(const EoTarget *target, const uint8 *id);
+static EoLifeCheck *enter_check(const EoPlace *place);
+static EoLifeCheck *enter_life(const EoTarget *target, const uint8 *id);
 static void fetch_checks(void);
 static void report_checks(void);
 static EoAnswer *prepare_look(EoWorkerJob *job, EoStore *store);
@@ -117,10 +115,10 @@ static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
 static bool take_retirement(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_check(EoWorkerJob *job, int64 pause_us);
 static bool abandon(EoWorkerJob *job);
-static void take_look(Check *c, const EoAnswer *answer, int64 sent_us);
-static void take_retired(Check *c, const EoLifeItem *item);
-static const Check *parent_of(const Check *c, const uint8 *parent);
-static void set_over(Check *c);
+static void take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us);
+static void take_retired(EoLifeCheck *c, const EoLifeItem *item);
+static const EoLifeCheck *parent_of(const EoLifeCheck *c, const uint8 *parent);
+static void set_over(EoLifeCheck *c);
 
 static const EoWorkerJobKind look_kind = {
 	.prepare = prepare_look,
@@ -156,12 +154,12 @@ static void
 drop_closed(void)
 {
 	dlist_iter	iter;
-	Check	   *oldest = NULL;
+	EoLifeCheck *oldest = NULL;
 	int			n = 0;
 
 	dlist_reverse_foreach(iter, &own.checks)
 	{
-		Check	   *c = dlist_container(Check, node, iter.cur);
+		EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
 
 		if (c->stage == EO_LIFE_CHECK_OVER && c->closed && !c->in_flight && ++n > KEEP_CLOSED)
 			oldest = c;
@@ -207,7 +205,7 @@ eo_worker_heir_any(void)
 
 	dlist_foreach(iter, &own.checks)
 	{
-		const Check *c = dlist_container(Check, node, iter.cur);
+		const EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
 
 		if (c->stage != EO_LIFE_CHECK_OVER &&
 			(c->ended || c->in_flight > 0 || c->watch == EO_WATCH_SILENT))
@@ -230,7 +228,7 @@ report_checks(void)
 	n = 0;
 	dlist_foreach(iter, &own.checks)
 	{
-		const Check *c = dlist_container(Check, node, iter.cur);
+		const EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
 		int64		scanned = eo_worker_scan_progress(&c->place.target);
 
 		/* A life that is over, and has left nothing, is of no interest. */
@@ -262,7 +260,7 @@ look_again(void)
 	own.losses = eo_worker_lives_losses();
 	dlist_foreach(iter, &own.checks)
 	{
-		Check	   *c = dlist_container(Check, node, iter.cur);
+		EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
 
 		if (c->stage != EO_LIFE_CHECK_OVER || c->closed)
 			continue;
@@ -298,25 +296,25 @@ look_back(const EoPlace *place)
 /* ----- checks ----- */
 
 static bool
-is_same_check(const Check *c, const EoPlace *place)
+is_same_check(const EoLifeCheck *c, const EoPlace *place)
 {
 	return memcmp(c->place.life, place->life, EO_UUID_LEN) == 0 &&
 		eo_target_same_place(&c->place.target, &place->target);
 }
 
-static Check *
+static EoLifeCheck *
 enter_check(const EoPlace *place)
 {
 	dlist_iter	iter;
-	Check	   *c;
+	EoLifeCheck *c;
 
 	dlist_foreach(iter, &own.checks)
 	{
-		c = dlist_container(Check, node, iter.cur);
+		c = dlist_container(EoLifeCheck, node, iter.cur);
 		if (is_same_check(c, place))
 			return c;
 	}
-	c = MemoryContextAllocZero(own.context, sizeof(Check));
+	c = MemoryContextAllocZero(own.context, sizeof(EoLifeCheck));
 	c->place = *place;
 	eo_hex_put_uuid(place->life, c->id);
 	dlist_push_tail(&own.checks, &c->node);
@@ -324,7 +322,7 @@ enter_check(const EoPlace *place)
 }
 
 /* The check of a life that has no place in shared memory. */
-static Check *
+static EoLifeCheck *
 enter_life(const EoTarget *target, const uint8 *id)
 {
 	EoPlace		place = {.target = *target};
@@ -366,7 +364,7 @@ forget_ended(const uint8 *id)
 
 	dlist_foreach(iter, &own.checks)
 	{
-		Check	   *c = dlist_container(Check, node, iter.cur);
+		EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
 
 		if (memcmp(c->place.life, id, EO_UUID_LEN) == 0)
 			c->ended = false;
@@ -378,9 +376,9 @@ forget_ended(const uint8 *id)
 static void
 look_after(const EoPlace *place)
 {
-	Check	   *c = enter_check(place);
+	EoLifeCheck *c = enter_check(place);
 
-	c->asked = true;
+	c->met = true;
 	if (c->stage == EO_LIFE_CHECK_OVER)
 		eo_life_watch_settles(&c->place.target, c->place.life);
 	else if (c->in_flight == 0)
@@ -402,7 +400,7 @@ collect(void)
 		walk = 0;
 		while (eo_life_walk_places(own.dboid, false, &walk, &place))
 		{
-			Check	   *c;
+			EoLifeCheck *c;
 
 			if (memcmp(place.life, id, EO_UUID_LEN) != 0 || !is_left(&place))
 				continue;
@@ -430,7 +428,7 @@ collect(void)
  * there is an item does not count, because the table may not exist.
  */
 static bool
-waits_for_home(const Check *c)
+waits_for_home(const EoLifeCheck *c)
 {
 	dlist_iter	iter;
 
@@ -438,7 +436,7 @@ waits_for_home(const Check *c)
 		return false;
 	dlist_foreach(iter, &own.checks)
 	{
-		const Check *other = dlist_container(Check, node, iter.cur);
+		const EoLifeCheck *other = dlist_container(EoLifeCheck, node, iter.cur);
 
 		if (other->ended && other->place.home && other->place.open &&
 			other->stage != EO_LIFE_CHECK_OVER &&
@@ -450,17 +448,17 @@ waits_for_home(const Check *c)
 
 /* May a life that nobody extends be retired here after a while?  Then it is read at that pace. */
 static bool
-is_urgent(const Check *c)
+is_urgent(const EoLifeCheck *c)
 {
 	return c->watch == EO_WATCH_LOOKING || c->watch == EO_WATCH_SILENT;
 }
 
 /*
- * Only a life that goes on can take over from another, and it follows the last read without
- * a gap: the owner may have come back since.
+ * May the write be sent now?  Our own life must hold its lease.  A life that was silent is
+ * read again if there was a gap since the last read: its owner may have come back.
  */
 static bool
-may_send_retirement(Check *c, int64 now_us)
+may_send_retirement(EoLifeCheck *c, int64 now_us)
 {
 	/* An operator may take over without its home. */
 	if (waits_for_home(c))
@@ -469,7 +467,7 @@ may_send_retirement(Check *c, int64 now_us)
 		c->due_us = now_us + HOME_PAUSE_US;
 		return false;
 	}
-	if (!eo_silence_is_fresh(&c->silence))
+	if (!c->ended && !eo_silence_is_fresh(&c->silence))
 	{
 		c->stage = EO_LIFE_CHECK_LOOK;
 		c->due_us = 0;
@@ -482,7 +480,7 @@ may_send_retirement(Check *c, int64 now_us)
 }
 
 static void
-add_job(Check *c, const EoWorkerJobKind *kind)
+add_job(EoLifeCheck *c, const EoWorkerJobKind *kind)
 {
 	EoWorkerJob *job = eo_worker_job_add_for_any(kind, &c->place.target, c->id);
 	Look	   *look = MemoryContextAllocZero(job->context, sizeof(Look));
@@ -504,7 +502,7 @@ fetch_checks(void)
 		return;
 	dlist_foreach(iter, &own.checks)
 	{
-		Check	   *c = dlist_container(Check, node, iter.cur);
+		EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
 
 		if (c->stage == EO_LIFE_CHECK_OVER)
 			continue;
@@ -530,7 +528,7 @@ static EoAnswer *
 prepare_look(EoWorkerJob *job, EoStore *store)
 {
 	Look	   *look = job->data;
-	const Check *c = look->check;
+	const EoLifeCheck *c = look->check;
 
 	look->sent_us = eo_clock_steady_us();
 	return eo_life_store_prepare_read(store, c->place.target.prefix, c->id);
@@ -539,12 +537,15 @@ prepare_look(EoWorkerJob *job, EoStore *store)
 static EoAnswer *
 prepare_retirement(EoWorkerJob *job, EoStore *store)
 {
-	const Check *c = ((Look *) job->data)->check;
+	const EoLifeCheck *c = ((Look *) job->data)->check;
 	EoLifeWrite w = {.life = c->id,.seen_beat = c->silence.beat};
 	char		by[EO_UUID_TEXT_LEN + 1];
 	EoLife		life;
 
-	/* An item that is absent must be made in the right table: not by a stand-in. */
+	/*
+	 * An item that is absent must be made in the right table: not by a
+	 * stand-in.
+	 */
 	if (c->stage != EO_LIFE_CHECK_RETIRE || !eo_life_current(own.dboid, &life) ||
 		(!c->exists && job->target != job->asked))
 	{
@@ -564,7 +565,7 @@ prepare_retirement(EoWorkerJob *job, EoStore *store)
 static void
 put_off_check(EoWorkerJob *job, int64 pause_us)
 {
-	Check	   *c = ((Look *) job->data)->check;
+	EoLifeCheck *c = ((Look *) job->data)->check;
 
 	(void) pause_us;
 	c->in_flight--;
@@ -581,18 +582,19 @@ put_off_check(EoWorkerJob *job, int64 pause_us)
 /*
  * Was the check made for nothing?  A life before ours may never have used this table.
  * And one that a session has met may be that of another database, as usual in a table
- * that several share: then the session asks again when it meets the next record.
+ * that several share, or one that nobody knows: then the session asks again when it meets the
+ * next record.
  */
 static bool
-is_of_no_interest(const Check *c, const EoAnswer *answer)
+is_of_no_interest(const EoLifeCheck *c, const EoAnswer *answer)
 {
 	const EoHistory *history = eo_worker_lives_history();
+	bool		may_be_ours = eo_life_check_is_ours(c, history) ||
+	eo_life_check_waits_for_operator(c, history);
 
 	if (answer->outcome == EO_FAILED_CALL || c->ended || c->stage != EO_LIFE_CHECK_LOOK)
 		return false;
-	if (!answer->exists)
-		return !c->asked;
-	return !eo_life_check_is_ours(c, history) && !eo_life_check_waits_for_operator(c, history);
+	return answer->exists ? !may_be_ours : !c->asked && !(c->met && may_be_ours);
 }
 
 /* Was a life retired by our current life?  That may have been given up since the write was sent. */
@@ -608,7 +610,7 @@ static bool
 take_read(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const Look *look = job->data;
-	Check	   *c = look->check;
+	EoLifeCheck *c = look->check;
 
 	own.to_report = true;
 
@@ -631,7 +633,7 @@ take_read(EoWorkerJob *job, const EoAnswer *answer)
 static bool
 take_retirement(EoWorkerJob *job, const EoAnswer *answer)
 {
-	Check	   *c = ((Look *) job->data)->check;
+	EoLifeCheck *c = ((Look *) job->data)->check;
 
 	own.to_report = true;
 	own.due_us = 0;
@@ -660,9 +662,9 @@ take_retirement(EoWorkerJob *job, const EoAnswer *answer)
  * it is left, and its successors may go on.
  */
 static bool
-is_inherited(const Check *c, const uint8 *by)
+is_inherited(const EoLifeCheck *c, const uint8 *by)
 {
-	const Check *heir;
+	const EoLifeCheck *heir;
 
 	if (eo_life_is_current(own.dboid, by))
 		return true;
@@ -671,14 +673,14 @@ is_inherited(const Check *c, const uint8 *by)
 		(!heir->closed || eo_life_rows_find(eo_worker_lives_history(), by) >= 0);
 }
 
-static const Check *
-parent_of(const Check *c, const uint8 *parent)
+static const EoLifeCheck *
+parent_of(const EoLifeCheck *c, const uint8 *parent)
 {
 	return enter_life(&c->place.target, parent);
 }
 
 static void
-take_look(Check *c, const EoAnswer *answer, int64 sent_us)
+take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us)
 {
 	const EoLifeItem *item = eo_life_store_item(answer);
 	int64		beat = answer->exists ? Max(item->beat, 0) : 0;
@@ -715,7 +717,7 @@ take_look(Check *c, const EoAnswer *answer, int64 sent_us)
 }
 
 static void
-take_retired(Check *c, const EoLifeItem *item)
+take_retired(EoLifeCheck *c, const EoLifeItem *item)
 {
 	uint8		by[EO_UUID_LEN] = {0};
 	const EoHistory *history = eo_worker_lives_history();
@@ -752,20 +754,20 @@ take_retired(Check *c, const EoLifeItem *item)
 }
 
 static void
-set_over(Check *c)
+set_over(EoLifeCheck *c)
 {
 	c->stage = EO_LIFE_CHECK_OVER;
 	own.changes++;
 	if (c->ended)
 		eo_life_place_retired(c->place.ref);
-	if (c->asked)
+	if (c->met)
 		eo_life_watch_settles(&c->place.target, c->place.life);
 }
 
 void
 eo_worker_heir_ask(const EoTarget *target, const uint8 *id, EoLifeVerdict *verdict)
 {
-	Check	   *c;
+	EoLifeCheck *c;
 
 	if (eo_lives_judge_current(own.dboid, id, verdict))
 		return;

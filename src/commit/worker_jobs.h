@@ -36,8 +36,9 @@ typedef struct EoWorkerJobKind
 	/*
 	 * Take a definite answer: the write was applied, it was refused, or the
 	 * record cannot be read.  By a stand-in it is never that there is no
-	 * item: then the job is put off.  Returns true if the job ends.  If this returns
-	 * false the kind keeps the job, and calls eo_worker_job_end() later.
+	 * item: then the job is put off.  Returns true if the job ends.  If this
+	 * returns false the kind keeps the job, and calls eo_worker_job_end()
+	 * later.
 	 */
 	bool		(*take) (EoWorkerJob *job, const EoAnswer *answer);
 

@@ -136,7 +136,7 @@ read_history(void *arg)
 {
 	MemoryContext old = MemoryContextSwitchTo(own.context);
 
-	/* That which this transaction has written counts, too. */
+	/* Rows that this transaction has written count, too. */
 	CommandCounterIncrement();
 	eo_life_rows_read(arg);
 	MemoryContextSwitchTo(old);
@@ -181,7 +181,11 @@ insert_life(void *arg)
 	eo_life_rows_prune(&own.history);
 	PopActiveSnapshot();
 	ForceSyncCommit();
-	/* In the same transaction: a second life would be another child of the same parent. */
+
+	/*
+	 * In the same transaction: a second life would be another child of the
+	 * same parent.
+	 */
 	read_history(&minting->history);
 }
 
@@ -286,7 +290,7 @@ eo_worker_lives_history(void)
 	return &own.history;
 }
 
-/* What adopting has come to. */
+/* The outcome of an adoption. */
 typedef struct Adoption
 {
 	bool		all;
@@ -483,7 +487,10 @@ take_beat(EoWorkerJob *job, const EoAnswer *answer)
 	bool		current = eo_life_is_current(place->target.dboid, place->life);
 	bool		ours = eo_lives_take(place, answer);
 
-	/* The lease is as old as the first copy of the beat: it may need another one. */
+	/*
+	 * The lease is as old as the first copy of the beat: it may need another
+	 * one.
+	 */
 	beat_ended(place->ref, eo_life_lease_age_us(place->ref) < eo_guc_hurried_us(EO_LIVES_BEAT_US) ?
 			   INT64_MAX : eo_clock_monotonic_us());
 	/* The beat may have been on its way while this worker closed the life. */
@@ -661,10 +668,10 @@ eo_worker_lives_close(int64 deadline_us)
 
 	/*
 	 * A record of this life may stay COMMITTING for good, and to a copy in
-	 * whose data its commit is not, a closed life is over: the copy would give
-	 * the key to somebody else.  So it is given up instead.  The next life
-	 * retires it at once, and what an heir has inherited it does not pass on
-	 * to such a copy when it is closed.
+	 * whose data its commit is not, a closed life is over: the copy would
+	 * give the key to somebody else.  So it is given up instead.  The next
+	 * life retires it at once, and what an heir has inherited it does not
+	 * pass on to such a copy when it is closed.
 	 */
 	if (own.has_evidence)
 	{

@@ -132,6 +132,7 @@ static struct
 								 * which there was no room; or invalid, which
 								 * is more than all */
 	uint32		scan;			/* number of the scan */
+	bool		full;			/* the next scan is a full one */
 	int64		full_due_us;	/* a full scan is due even if none is wanted */
 	bool		wait_for_life;	/* there are rows of lives that are not over */
 	uint32		lives;			/* eo_worker_heir_changes() at the last scan */
@@ -146,8 +147,6 @@ static bool refused(EoWorkerJob *job, const EoAnswer *answer);
 static void failed(EoWorkerJob *job, const EoError *error);
 static void forget_removed(void);
 static void scan(bool full);
-static void look_and_scan(void *arg);
-static void put_off_work(void);
 static bool take_row(const EoOutboxRow *row);
 static bool add_job(const EoOutboxRow *row);
 static void hold(const EoOutboxRow *row);
@@ -216,12 +215,25 @@ eo_worker_rows_due_us(void)
 	return rows.scan_wanted ? rows.not_before_us : Max(due_us, rows.not_before_us);
 }
 
-/* A scan, and whether the outbox is the one that this worker has begun with. */
-typedef struct Look
+/* Is the outbox another one than this worker has begun with?  If not, scan it. */
+static void
+look_and_scan(void *arg)
 {
-	bool		full;
-	bool		gone;
-} Look;
+	bool	   *gone = arg;
+
+	*gone = eo_internal_look() != rows.outbox;
+	if (!*gone)
+		scan(rows.full);
+}
+
+/* The outbox is locked.  Work was rolled back, and a scan is to find all of it again. */
+static void
+put_off_work(void)
+{
+	eo_worker_writes_start_over();
+	rows.scan_wanted = true;
+	rows.not_before_us = Max(rows.not_before_us, eo_lock_limit_again_us(EO_LOCKS_OUTBOX));
+}
 
 bool
 eo_worker_rows_fetch(void)
@@ -229,7 +241,9 @@ eo_worker_rows_fetch(void)
 	int64		started_us = eo_clock_monotonic_us();
 	int64		now_us;
 	int64		pause_us;
-	Look		look = {.full = full_scan_due_us() <= started_us};
+	bool		gone;
+
+	rows.full = full_scan_due_us() <= started_us;
 
 	if (eo_worker_barrier_look())
 		let_go();
@@ -240,50 +254,28 @@ eo_worker_rows_fetch(void)
 	if (rows.wait_for_life && rows.lives != eo_worker_heir_changes())
 		rows.scan_wanted = true;
 	/* If the outbox is not known, the extension may have been dropped. */
-	if (!eo_internal_is_known() || look.full)
+	if (!eo_internal_is_known() || rows.full)
 		rows.scan_wanted = true;
 	if (!rows.scan_wanted || eo_worker_jobs_are_full(EO_WORKER_WRITES) ||
 		rows.not_before_us > started_us)
 		return true;
 
-	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, look_and_scan, &look))
+	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, look_and_scan, &gone))
 	{
 		put_off_work();
 		return true;
 	}
-	if (look.gone)
+	if (gone)
 		return false;
 	now_us = eo_clock_monotonic_us();
 	pause_us = Min(SCAN_SHARE * (now_us - started_us), FULL_SCAN_US);
-	rows.not_before_us = now_us + (look.full ? 0 : pause_us);
-	if (look.full)
+	rows.not_before_us = now_us + (rows.full ? 0 : pause_us);
+	if (rows.full)
 	{
 		rows.full_not_before_us = now_us + pause_us;
 		rows.full_due_us = now_us + eo_guc_hurried_us(FULL_SCAN_US);
 	}
 	return true;
-}
-
-static void
-look_and_scan(void *arg)
-{
-	Look	   *look = arg;
-
-	look->gone = eo_internal_look() != rows.outbox;
-	if (!look->gone)
-		scan(look->full);
-}
-
-/*
- * The outbox is locked, perhaps since the middle of some work.  What was known about the order
- * of writes may not be true any more: a scan finds all of it again.
- */
-static void
-put_off_work(void)
-{
-	eo_worker_writes_start_over();
-	rows.scan_wanted = true;
-	rows.not_before_us = Max(rows.not_before_us, eo_lock_limit_again_us(EO_LOCKS_OUTBOX));
 }
 
 /* Make jobs of rows.  A short scan that reaches the end goes on at the beginning. */
@@ -415,7 +407,11 @@ add_job(const EoOutboxRow *row)
 	known = know(row);
 	known->again_us = 0;
 	known->scan = rows.scan;
-	/* Writes to other tables are made with the rights of the role that has handed them in. */
+
+	/*
+	 * Writes to other tables are made with the rights of the role that has
+	 * handed them in.
+	 */
 	job = row->writes.n > 0 ? eo_worker_job_add(&finish_kind, &row->target, row->token) :
 		eo_worker_job_add_for_any(&finish_kind, &row->target, row->token);
 	job->data = copy = MemoryContextAlloc(job->context, sizeof(EoOutboxRow));
@@ -664,7 +660,10 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 	MemoryContext old;
 	char	   *why;
 
-	/* A row goes if its record shows its finish, and else by an operator only. */
+	/*
+	 * A row goes if its record shows its finish, and else by an operator
+	 * only.
+	 */
 	if (answer->outcome == EO_APPLIED || is_waived(row, answer))
 	{
 		count(row, job->target->store->stats);
@@ -792,7 +791,6 @@ eo_worker_rows_remove(void)
 
 	if (dlist_is_empty(&rows.done) && !eo_worker_notes_any())
 		return;
-	/* Their jobs stay, and the rows are removed later. */
 	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, remove_done, NULL))
 	{
 		put_off_work();

@@ -333,6 +333,9 @@ begin_owed(int64 now_us)
 		if (place.scan_due_us == 0 || place.scan_due_us > now_us)
 			continue;
 		scan = enter_scan(&place.target);
+		/* It may be reached in another way since it was scanned last. */
+		if (scan != own.active)
+			scan->target = place.target;
 		if (scan->pass < PASSES || scan->tells_us != 0)
 			continue;
 		begin_pass(scan, PASSES - 1);
@@ -490,7 +493,11 @@ take_page(TableScan *scan, const EoCall *call)
 	Judging		page = {scan, eo_scan_take(&scan->pages, own.through->store, call, &units)};
 
 	scan->complained = false;
-	/* If the outbox is locked now the page must be read again, with those before it. */
+
+	/*
+	 * If the outbox is locked now the page must be read again, with those
+	 * before it.
+	 */
 	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, judge_page, &page))
 		scan->again = true;
 
@@ -510,10 +517,10 @@ take_page(TableScan *scan, const EoCall *call)
 }
 
 /*
- * Has a life that is over, or ours, left the record, which cannot complete its key any more?  That of a
- * claim that is not sealed cannot if it was bound to its transaction.  But if there is a slot of
- * it, that says what is to be done, and when; and a row says that its transaction has sealed it
- * after all, so that the table is not what it was.
+ * Has a life that is over, or ours, left the record, which cannot complete its key any more?
+ * That of a claim that is not sealed cannot if it was bound to its transaction.  But if there is
+ * a slot of it, that says what is to be done, and when; and a row says that its transaction has
+ * sealed it after all, so that the table is not what it was.
  */
 static bool
 is_left(const EoRecord *r, const uint8 *digest, const EoLifeVerdict *verdict)
@@ -528,7 +535,10 @@ is_left(const EoRecord *r, const uint8 *digest, const EoLifeVerdict *verdict)
 		eo_outbox_find(r->owner, r->origin.xid, &retention_s) == EO_OUTBOX_NONE;
 }
 
-/* Add a job for a record that is to be given back. */
+/*
+ * Add a job for a record that is to be given back.  Lives that are named by finished records only
+ * are not looked after: most of them are long gone.
+ */
 static void
 take_item(TableScan *scan, EoJsonValue *item)
 {
@@ -541,7 +551,7 @@ take_item(TableScan *scan, EoJsonValue *item)
 	Leftover   *left;
 
 	if (pk == NULL || eo_record_read(layout, item, &r) != EO_OK || !r.has_origin ||
-		r.owner == NULL)
+		r.owner == NULL || (r.state != EO_STATE_COMMITTING && r.state != EO_STATE_IN_PROGRESS))
 		return;
 	eo_worker_heir_ask(&scan->target, r.origin.life, &verdict);
 	if (verdict.relation == EO_LIFE_OTHER)

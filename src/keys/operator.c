@@ -517,8 +517,8 @@ typedef enum Finding
 {
 	FOUND_FINISHED,				/* COMPLETED by the row's transaction */
 	FOUND_SEALED,				/* the row's transaction has sealed it */
-	FOUND_OTHER,				/* it shows neither, or is not there: the row is
-								 * of no use any more */
+	FOUND_OTHER,				/* it shows neither, or is not there: the row
+								 * is of no use any more */
 	FOUND_NO_TABLE,				/* it is gone with its table */
 	FOUND_UNREACHABLE			/* it could not be read */
 } Finding;
@@ -583,7 +583,10 @@ look_at_record(const EoOutboxRow *row, char **why)
 	{
 		ErrorData  *edata;
 
-		/* Options or credentials are of no use.  Any other error is the caller's. */
+		/*
+		 * Options or credentials are of no use.  Any other error is the
+		 * caller's.
+		 */
 		eo_error_roll_back(context);
 		edata = CopyErrorData();
 		FlushErrorState();
@@ -676,7 +679,11 @@ eo_operator_give_up(const pg_uuid_t *id)
 	key = key_of(&row);
 	finding = look_at_record(&row, &why);
 	check_hopeless(&row, finding, key, why);
-	/* A record that may still be sealed needs the row as evidence of the commit. */
+
+	/*
+	 * A record that may still be sealed needs the row as evidence of the
+	 * commit.
+	 */
 	taken = finding == FOUND_FINISHED ? eo_outbox_remove(row.digest, row.token) :
 		give_up(&row, finding == FOUND_OTHER);
 	if (taken)

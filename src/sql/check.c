@@ -25,8 +25,6 @@
 #include "cluster/slots.h"
 #include "commit/contact.h"
 #include "commit/durability.h"
-#include "commit/internal.h"
-#include "commit/lock_limit.h"
 #include "commit/outbox.h"
 #include "commit/prepared.h"
 #include "commit/slot_room.h"
@@ -46,6 +44,7 @@
 #include "server/options.h"
 #include "server/store.h"
 #include "sql/check.h"
+#include "sql/check_tables.h"
 #include "sql/table.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -270,42 +269,10 @@ check_slots(Subject *s, EoCheckRow *row)
 					"No key can be marked COMPLETED. Make a physical slot of that name for the standby, or take it out of exactonce.synchronized_standby_slots (PostgreSQL's synchronized_standby_slots if that is empty).");
 }
 
-/* Somebody has locked a table, or waits for that, and the worker or these checks cannot have it. */
-static void
-report_lock(Oid relid, const char *detail, EoCheckRow *row)
-{
-	StringInfoData facts;
-
-	initStringInfo(&facts);
-	eo_lock_limit_tell(relid, &facts);
-	set_finding(row, EO_FINDING_FAILURE,
-				facts.len > 0 ? psprintf("%s: %s", detail, facts.data) : detail,
-				"Leases are extended meanwhile; keys are not finished and not given back. See pg_locks and pg_stat_activity, and end whoever should not have the lock.");
-}
-
-/*
- * The internal tables: are they as the extension made them, and can they be had?  Nothing is
- * waited for here.
- */
 static void
 check_tables(Subject *s, EoCheckRow *row)
 {
-	EoDatabaseWait wait;
-	Oid			locked;
-	const char *advice;
-	const char *wrong = eo_internal_look_over(&advice, &locked);
-
-	s->met[NEEDS_TABLES] = wrong == NULL;
-	if (wrong != NULL && !OidIsValid(locked))
-		set_finding(row, EO_FINDING_FAILURE, wrong, advice);
-	else if (eo_database_waits(MyDatabaseId, &wait))
-		report_lock(wait.relid, psprintf("the worker waits for a lock on %s since %s",
-										 eo_lock_limit_name(wait.relid),
-										 timestamptz_to_str(wait.since)), row);
-	else if (wrong != NULL)
-		report_lock(locked, wrong, row);
-	else
-		set_finding(row, EO_FINDING_OK, "as the extension made them", NULL);
+	s->met[NEEDS_TABLES] = eo_check_tables(row);
 }
 
 static void

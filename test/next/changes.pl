@@ -25,7 +25,8 @@ change('exactonce.control', qr/'1\.0'/, "'1.1'");
 # A new column of an internal table, which rows of the old version do not have.
 change('src/commit/outbox_scan.h', qr/EO_OUTBOX_COLUMNS = EO_OUTBOX_REASON_ITEM\n/,
 	"EO_OUTBOX_MADE_BY,\n\tEO_OUTBOX_COLUMNS = EO_OUTBOX_MADE_BY\n");
-change('src/commit/internal.c', qr/\{"outbox", 24,/, '{"outbox", 25,');
+change('src/commit/internal_form.c', qr/\{"reason_item", INT4OID, true\}\n/,
+	"{\"reason_item\", INT4OID, true},\n\t{\"made_by\", TEXTOID, true}\n");
 change('src/commit/outbox.c', qr/(\tform_writes\(&row->writes, values, nulls\);\n)/,
 	"\tform_writes(&row->writes, values, nulls);\n\tvalues[EO_OUTBOX_MADE_BY - 1] = CStringGetTextDatum(EO_VERSION);\n");
 

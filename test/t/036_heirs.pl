@@ -107,8 +107,38 @@ is(sql_of($node, "SELECT idem_take_over('$life', 'other')"), 't', 'who takes it 
 wait_until('then it is finished', sub { status_of('tap_gone2', 'left') eq 'COMPLETED' });
 is(sql_of($node, "SELECT idem_take_over('$life', 'other')"), 'f', 'a life is taken over once');
 my ($out, $err);
-$node->psql('postgres', "SELECT idem_take_over(gen_random_uuid(), 'other')", stdout => \$out, stderr => \$err);
-like($err, qr/is none of this database/, 'a life of others is not');
+
+# The worker has looked at whatever it was asked to look at.
+sub lives_shown
+{
+	my ($of, $id) = @_;
+	foreach my $key (map { "$id $_" } 1 .. 3)
+	{
+		sql_of($of, "SELECT idem_once('$key', server => 'other')");
+		settled($of);
+	}
+	return sql_of($of, "SELECT count(*) FROM exactonce_lives WHERE life = '$id'");
+}
+
+# A life that nobody knows, and one that a record names.
+my ($nobody, $named) = map { sql_of($node, 'SELECT gen_random_uuid()') } 1, 2;
+sql_of($node, server_sql('unused', table => 'tap_gone3') . "SELECT idem_create_table('unused')");
+reset_proxy();
+foreach my $server ('other', 'unused')
+{
+	$node->psql('postgres', "SELECT idem_take_over('$nobody', '$server')", stdout => \$out, stderr => \$err);
+	like($err, qr/is none of this database/, "a life of others is not taken over: $server");
+}
+is(lives_shown($node, $nobody), '0', 'nothing is left of such a call');
+is(count_requests(key => "ORIGIN#$nobody"), 2, 'each has asked for the life once');
+is(count_requests(key => 'ORIGIN#' . life_of($node), table => 'tap_gone3'), 0, 'and has begun no lease in a table that is not used');
+put_record('tap_gone2', 'named', status => 'COMMITTING', owner => $named, bind => 'tx', origin => "$named/5/1/0", fence => 1, runs => 1,
+	created_ms => 1, updated_ms => 1);
+is(sql_of($node, "SELECT outcome FROM idem_acquire('named', server => 'other')"), 'in_progress', 'a life of others that a record names');
+$node->psql('postgres', "SELECT idem_resolve('named', 'failed', server => 'other')", stdout => \$out, stderr => \$err);
+like($err, qr/is being committed under another life/, 'is not overruled without its name');
+await_request(key => "ORIGIN#$named", n => 3);
+is(lives_shown($node, $named), '0', 'and is none that this database lists');
 $node->stop;
 
 # ----- an old copy --------------------------------------------------------------------
@@ -144,7 +174,12 @@ wait_until('when the original is silent the old copy says so', sub {
 	sql_of($copy, "SELECT count(*) FROM exactonce_lives WHERE life = '$life' AND state LIKE 'waits%'") > 0 });
 like(sql_of($copy, q(SELECT status, detail FROM idem_check() WHERE "check" = 'lives')),
 	qr/^warning\|\d+ lives wait for idem_take_over/, 'and so does idem_check');
+# What is completed is of no interest, whoever has completed it.
+put_record('tap_original', 'of nobody', status => 'COMPLETED', owner => $nobody, origin => "$nobody/5/1/0", fence => 1, runs => 1,
+	created_ms => 1, updated_ms => 1);
 is(sql_of($copy, "SELECT idem_take_over('$life')"), 't', 'and an operator can have it take over');
+wait_until('then the table is scanned', sub { slurp_file($copy->logfile) =~ /table "tap_original" was scanned/ });
+is(lives_shown($copy, $nobody), '0', 'and a life that nobody knows is not looked after');
 $copy->stop;
 
 # ----- a life whose item was made unnoticed ------------------------------------------------

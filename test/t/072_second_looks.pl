@@ -161,10 +161,17 @@ sub arrives
 
 leave('at work');
 $life = current_life();
+fault(op => 'Scan', key => '', do => 'answer', status => 400, code => 'AccessDeniedException', times => 0);
+wait_until('at work: the table cannot be scanned', sub {
+	slurp_file($node->logfile) =~ /WARNING:  exactonce: table "$table" cannot be scanned for what late requests may have left/ });
+wait_until('at work: all looks have ended', sub { $looks->('') == 0 });
 isnt($sql->("SELECT idem_drain('500 ms')"), 0, 'at work: the life is not closed before the scan');
 is(item($table, "ORIGIN#$life")->{state}, 'open', '... and its item says so');
 like(run_script($node, "BEGIN;\nDROP SERVER exactonce CASCADE;\nROLLBACK;\n"), qr/ERROR:  55006.*\nDETAIL:  .*scanned/,
 	'at work: nor can its server be dropped');
+release_held();
+wait_until('at work: the late seal arrives', sub { status_of($table, 'at work') eq 'COMMITTING' });
+end_fault('', 'answer');
 arrives('at work');
 is(current_life(), $life, '... and the life goes on');
 wait_until('at work: after the scan nothing is to be scanned any more', sub { $claims->() !~ /is scanned from/ });

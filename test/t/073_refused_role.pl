@@ -9,6 +9,7 @@ use ExactOnce::Leases;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $node = new_node('roles', conf => "exactonce.test_hurry = 10\nlog_min_messages = log\n");
 my $table = 'tap_roles';
@@ -92,7 +93,17 @@ reset_proxy();
 refuse('KEYOFA');
 $node->start;
 is(as('b', "SELECT idem_once('new')"), '', 'the other role goes on');
-is(sql_of($node, "SET ROLE b; SELECT idem_take_over('$life')"), 't', 'and takes the life over');
+my $worker = sql_of($node, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'exactonce worker'");
+my $run = start_script($node, "SET ROLE b;\nSELECT idem_take_over('$life');\n");
+wait_until('it takes the life over', sub {
+	sql_of($node, "SELECT count(*) FROM pg_stat_activity WHERE query ~ 'idem_take_over' AND state = 'active' AND pid <> pg_backend_pid()") eq '1' });
+kill 'STOP', $worker;
+wait_until('its item says so', sub { item($table, "ORIGIN#$life")->{state} eq 'retired' });
+usleep(500_000);
+is(sql_of($node, "SELECT state FROM pg_stat_activity WHERE query ~ 'idem_take_over' AND pid <> pg_backend_pid()"), 'active',
+	'which is not enough as long as the worker does not know');
+kill 'CONT', $worker;
+is(finish_script($run), "t\n", 'and it is told so');
 is(sql_of($node, "SELECT state FROM exactonce_lives WHERE life = '$life' AND state <> 'over'"), 'settled here',
 	'which is done when it is said');
 wait_until('its key is finished', sub { status_of($table, 'left again') eq 'COMPLETED' });

@@ -12,7 +12,7 @@ use Test::More;
 
 # The worker notes a beat every 6 s; a beat is sent every half second.
 my $table = 'tap_locks';
-my $node = new_node('locks', conf => "exactonce.test_hurry = 10\nautovacuum = off\n");
+my $node = new_node('locks', conf => "exactonce.test_hurry = 10\nautovacuum = off\nmax_prepared_transactions = 5\n");
 my $sql = sub { sql_of($node, $_[0]) };
 $sql->('CREATE TABLE work (key text)');
 
@@ -116,6 +116,24 @@ wait_until('idem_check() has nothing to say any more', sub { check_tables() =~ /
 is(complete($node, 'after'), '', 'keys are completed again');
 settled($node);
 
+# ----- the outbox, behind DROP EXTENSION that waits itself ---------------------
+
+$holder = hold_key('again');
+leave_finish('finished again');
+$reader = hold_lock('reader again', 'SELECT count(*) FROM exactonce_internal.outbox');
+my $drop = start_script($node, "DROP EXTENSION exactonce CASCADE;\n");
+wait_for_lock('DROP EXTENSION', 'DROP EXTENSION');
+release_held();
+goes_on('DROP EXTENSION', 'again', $life);
+$sql->("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'DROP EXTENSION%' AND wait_event_type = 'Lock'");
+like(finish_script($drop), qr/ERROR:  57014: /, 'DROP EXTENSION: it is cancelled');
+go_on('reader again');
+finish_script($reader);
+go_on('again');
+unlike(finish_script($holder), qr/ERROR/, 'DROP EXTENSION: the transaction with the claim commits');
+settled($node);
+is(status_of($table, 'again'), 'COMPLETED', 'DROP EXTENSION: its key is finished');
+
 # ----- the lives ---------------------------------------------------------------
 
 $holder = hold_key('beside lives');
@@ -151,23 +169,27 @@ unlike(finish_script($holder), qr/ERROR/, 'catalogs: the transaction with the cl
 settled($node);
 is(status_of($table, 'beside catalogs'), 'COMPLETED', 'catalogs: its key is finished');
 
-# ----- a judgement -------------------------------------------------------------
+# ----- a start of the server ---------------------------------------------------
 
-# A transaction is sealed when the server ends.  Its slot cannot be judged while the outbox is
-# locked, and nothing is concluded from that.
-$sql->("SELECT idem_once('first')");
+# A prepared transaction keeps its locks over a crash.  Nobody can tell how the commits before it
+# have ended until the outbox can be read, and nothing is concluded from that.
+is(complete($node, 'first'), '', 'a start: a life begins');
 settled($node);
-my $open = start_script($node, "BEGIN;\nINSERT INTO work VALUES ('judged');\nSELECT idem_acquire('judged');\n"
-	  . "SELECT idem_complete('judged');\nCOMMIT;\n");
-fault(key => 'judged', to => 'COMPLETED', do => 'hold');
-wait_until('a commit whose key is not finished', sub { status_of($table, 'judged') eq 'COMMITTING' });
-finish_script($open);
+fault(key => 'committed', to => 'COMPLETED', do => 'answer', times => 0);
+is(complete($node, 'committed'), '', 'a start: a key is committed, and cannot be finished');
+$sql->("BEGIN; LOCK exactonce_internal.outbox IN ACCESS EXCLUSIVE MODE; PREPARE TRANSACTION 'lock'");
 crash($node);
 $node->start;
 reset_proxy();
+wait_until('a start: idem_check() says who has the lock', sub {
+	check_tables() =~ /exactonce_internal\.outbox.*: a prepared transaction has AccessExclusiveLock/
+});
+like(errors_of($node, "SET statement_timeout = '1 s'; SELECT idem_acquire('committed')"), qr/57014/, 'a start: a session that waits can be cancelled');
+is(status_of($table, 'committed'), 'COMMITTING', 'a start: nobody has touched the key');
+$sql->("ROLLBACK PREPARED 'lock'");
+wait_until('a start: the key is finished afterwards', sub { status_of($table, 'committed') eq 'COMPLETED' });
 settled($node);
-is(status_of($table, 'judged'), 'COMPLETED', 'a judgement: the key is finished');
 
-unlike(slurp_file($node->logfile), qr/canceling statement due to (?:lock timeout|user request)/, 'the log has no errors of lock waits');
+unlike(slurp_file($node->logfile), qr/canceling statement due to lock timeout/, 'no wait of the worker is an error in the log');
 stop_without_crash($node, kills => 1);
 done_testing();
