@@ -550,7 +550,7 @@ put_value(Writing *w, JsonbValue *v)
 		case jbvNumeric:
 			number = DirectFunctionCall1(numeric_out, NumericGetDatum(v->val.numeric));
 			if (!eo_attribute_is_number(DatumGetCString(number),
-												  strlen(DatumGetCString(number))))
+										strlen(DatumGetCString(number))))
 				refuse(w, psprintf("%s is no number of DynamoDB.", DatumGetCString(number)),
 					   "They have up to 38 digits, and are between 1E-130 and 9.99E+125.");
 			appendStringInfo(&w->out, "{\"N\":\"%s\"}", DatumGetCString(number));

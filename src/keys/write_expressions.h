@@ -16,7 +16,8 @@
 typedef struct EoPlaceholder
 {
 	char	   *name;			/* with its "#" or ":" */
-	const char *stands_for;		/* an attribute's name; of a value its type, "S" */
+	const char *stands_for;		/* an attribute's name; of a value its type,
+								 * "S" */
 	bool		used;			/* write_expressions.c sets it */
 } EoPlaceholder;
 
