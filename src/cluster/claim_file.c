@@ -337,7 +337,6 @@ make_table(uint32 nslots)
 	for (uint32 i = 0; i < header.nchunks; i++)
 		t->chunks[i].next = i + 1 < header.nchunks ? i + 1 : EO_NO_INDEX;
 	eo_life_place_memory(t->lives);
-	eo_life_begin_run();
 	t->header->magic = TABLE_MAGIC;
 }
 

@@ -26,64 +26,27 @@
  * share a nonce, and with it the instant of the first, because it may be that one that is
  * applied.  So in an outage of any length a place needs one nonce.
  *
- * The lock of the claim table covers all of this, but for the runs of the server.
- *
- * Runs of the server.  A crash may have the server give out transaction ids again that it
- * had not flushed.  What the commit log says of such an id is not said of the transaction
- * that had it before.  The floor of a run is the next id that pg_control noted before that
- * run recovered: the run gives out none below it.  Its start is the next id when it had
- * recovered: it gives out all from there on, and nothing that had one of them before can have
- * committed in this data.
- *
- * A life may be followed by runs in which its database mints no life, because its worker does
- * not get to it.  They give out ids, too.  So each start carries on the floors and starts of the
- * runs before it, in the claim file, and a life that is minted takes over the lowest of those
- * since the life before it (eo_life_runs_since()).  Which runs are these?  Those behind the
- * run of that life in the list.  If it is not there, it is older than the list, and all of
- * them are.  That holds because the list only has runs on this very data:
- *
- * - The claim file proves that it is of this directory, and of this start of the machine.  With
- *	 any other file, or none, the list begins anew.
- * - Data of another server comes into a directory by archive recovery, as a standby or
- *	 to a point in time, or with a base backup.  With a start that begins one of these the list
- *	 begins anew.  Otherwise the runs of a primary that became a standby, and was promoted
- *	 again, would count for the lives that its peer has minted in between.
- * - Floors do not fall from one run to the next.  A run with a floor above ours is of a future
- *	 that this data does not have: older files were put in its place.
- *
- * A run that is not known (the file was lost since, the library was not loaded) leaves a floor that is
- * too high.  Then a key may be in doubt for nothing.  A floor that is too low, as that of a
- * standby that was started long before it was promoted, takes the commit log away as a
- * witness, and no more: the rows of the outbox are the evidence, and are looked for
- * first.  What is lost with it is the remark that a row must have been removed by hand.
- * A start that is too low would have an audit report work as lost that is there: so a run whose
- * start was not noted has none.
+ * The lock of the claim table covers all of this, but for the runs of the server (runs.c), which
+ * lie behind the lives.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include <unistd.h>
-
-#include "access/transam.h"
-#include "access/xlog.h"
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/owed_scans.h"
+#include "cluster/runs.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
-#include "common/controldata_utils.h"
 #include "dynamodb/clock.h"
 #include "dynamodb/hex.h"
 #include "miscadmin.h"
 #include "server/store.h"
 
 #define MAX_LIVES 256
-
-/* Runs of the server that are carried on. */
-#define MAX_RUNS 128
 
 /* A process that has ended without an answer keeps its turn for so long. */
 #define TURN_US INT64CONST(2000000)
@@ -125,23 +88,9 @@ typedef struct Place
 	EoPlace		place;
 } Place;
 
-/*
- * A run of the server in which a life was minted, or the present one.  Those without a life
- * count for the next one in the list.
- */
-typedef struct Run
-{
-	uint8		id[EO_UUID_LEN];
-	uint64		floor;
-	uint64		start;			/* UINT64_MAX: not noted */
-} Run;
-
 typedef struct Lives
 {
-	Run			runs[MAX_RUNS]; /* the last one is the present one */
-	uint32		nruns;
-	bool		minted;			/* in the present run */
-	uint64		xid_start;		/* of the present run alone; 0: not noted yet */
+	EoRuns		runs;
 	uint64		generations;	/* that were given to places */
 	uint32		high_life;		/* lives and places from here on were never */
 	uint32		high_place;		/* used */
@@ -163,74 +112,8 @@ void
 eo_life_place_memory(void *memory)
 {
 	lives = memory;
-}
-
-/* pg_control is read as recovery is going to find it. */
-void
-eo_life_begin_run(void)
-{
-	bool		crc_ok;
-	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
-	Run		   *run = &lives->runs[0];
-
 	memset(lives, 0, sizeof(Lives));
-	if (!crc_ok || !pg_strong_random(run->id, sizeof(run->id)))
-		ereport(FATAL,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not begin a run of exactonce: pg_control or random numbers cannot be read")));
-
-	/*
-	 * pg_upgrade sets the ids of the new cluster when it has used it for a
-	 * while: they have nothing to do with those before.
-	 */
-	run->floor = IsBinaryUpgrade ? UINT64_MAX :
-		U64FromFullTransactionId(control->checkPointCopy.nextXid);
-	run->start = UINT64_MAX;
-	lives->nruns = 1;
-	pfree(control);
-}
-
-static Run *
-present_run(void)
-{
-	return &lives->runs[lives->nruns - 1];
-}
-
-const uint8 *
-eo_life_run(void)
-{
-	return present_run()->id;
-}
-
-void
-eo_life_note_xid_start(uint64 xid)
-{
-	if (lives->xid_start != 0)
-		return;
-	lives->xid_start = xid;
-	present_run()->start = Min(present_run()->start, xid);
-}
-
-uint64
-eo_life_xid_start(void)
-{
-	return lives->xid_start != 0 ? lives->xid_start : UINT64_MAX;
-}
-
-void
-eo_life_runs_since(const uint8 *run, uint64 *floor, uint64 *start)
-{
-	*floor = *start = UINT64_MAX;
-	for (uint32 i = 0; i < lives->nruns; i++)
-	{
-		if (memcmp(lives->runs[i].id, run, EO_UUID_LEN) == 0)
-		{
-			*floor = *start = UINT64_MAX;
-			continue;
-		}
-		*floor = Min(*floor, lives->runs[i].floor);
-		*start = Min(*start, lives->runs[i].start);
-	}
+	eo_runs_begin(&lives->runs);
 }
 
 /* ----- entries; the lock is held ----- */
@@ -378,48 +261,12 @@ adopt_place(const Place *old, const Life *life)
 	use_place(p);
 }
 
-/* May this start, or one before that did not come to its end, put other data in place? */
-static bool
-is_other_data(void)
-{
-	return access(STANDBY_SIGNAL_FILE, F_OK) == 0 || access(RECOVERY_SIGNAL_FILE, F_OK) == 0 ||
-		access(BACKUP_LABEL_FILE, F_OK) == 0;
-}
-
-/* Put the runs of the list before the present one.  If there is no room the oldest goes. */
-static void
-adopt_runs(const Lives *old)
-{
-	Run			present = *present_run();
-	uint32		n = old->nruns;
-
-	if (n == 0 || n > MAX_RUNS || is_other_data())
-		return;
-	if (!old->minted)
-	{
-		const Run  *last = &old->runs[--n];
-
-		if (last->floor <= present.floor)
-		{
-			present.floor = last->floor;
-			present.start = last->start;
-		}
-	}
-	lives->nruns = 0;
-	for (uint32 i = n == MAX_RUNS; i < n; i++)
-	{
-		if (old->runs[i].floor <= present.floor)
-			lives->runs[lives->nruns++] = old->runs[i];
-	}
-	lives->runs[lives->nruns++] = present;
-}
-
 void
 eo_life_adopt(const void *old_memory)
 {
 	const Lives *old = old_memory;
 
-	adopt_runs(old);
+	eo_runs_adopt(&old->runs);
 	for (uint32 i = 0; i < Min(old->high_life, MAX_LIVES); i++)
 	{
 		const Life *was = &old->lives[i];
@@ -755,7 +602,7 @@ eo_life_begin(Oid dboid, const uint8 *id)
 		life->this_run = true;
 		memcpy(life->life.id, id, EO_UUID_LEN);
 		life->life.began_us = eo_clock_steady_us();
-		lives->minted = true;
+		eo_runs_minted();
 		pg_write_barrier();
 		life->status = CURRENT;
 	}

@@ -59,25 +59,7 @@ typedef struct EoPlace
 /* In the startup hook: begin anew, with the lives of the last run to be retired. */
 extern Size eo_life_size(void);
 extern void eo_life_place_memory(void *memory);
-extern void eo_life_begin_run(void);
 extern void eo_life_adopt(const void *old_memory);
-
-/* A random number for each start. */
-extern const uint8 *eo_life_run(void);
-
-/*
- * The next transaction id when recovery had ended: this start gives out none below.  The
- * launcher notes it before there is a worker; a later one does not count.  UINT64_MAX:
- * not noted yet.
- */
-extern void eo_life_note_xid_start(uint64 xid);
-extern uint64 eo_life_xid_start(void);
-
-/*
- * The lowest floor and start of the runs since that one, as far as they are known: see
- * life.c.  UINT64_MAX: there is none.
- */
-extern void eo_life_runs_since(const uint8 *run, uint64 *floor, uint64 *start);
 
 /* ---- for everybody ---- */
 

@@ -31,6 +31,7 @@
 #include "cluster/databases.h"
 #include "cluster/kept.h"
 #include "cluster/life.h"
+#include "cluster/runs.h"
 #include "cluster/slots.h"
 #include "commit/launcher.h"
 #include "commit/lock_limit.h"
@@ -107,7 +108,7 @@ eo_launcher_main(Datum arg)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
-	eo_life_note_xid_start(U64FromFullTransactionId(ReadNextFullTransactionId()));
+	eo_runs_note_start(U64FromFullTransactionId(ReadNextFullTransactionId()));
 	eo_database_launcher_attach();
 	unvisited.size = 64;
 	unvisited.dboids = MemoryContextAlloc(TopMemoryContext, unvisited.size * sizeof(Oid));

@@ -39,6 +39,7 @@
 #include "access/xlog.h"
 #include "catalog/indexing.h"
 #include "cluster/life.h"
+#include "cluster/runs.h"
 #include "commit/internal.h"
 #include "commit/internal_form.h"
 #include "commit/life_rows.h"
@@ -291,8 +292,8 @@ runs_before(const EoHistory *history, uint64 *floor, uint64 *start)
 	static const uint8 no_run[EO_UUID_LEN];
 	const EoLifeRow *parent = history->n + history->nearlier > 0 ? &history->rows[0] : NULL;
 
-	if (parent == NULL || memcmp(parent->run, eo_life_run(), EO_UUID_LEN) != 0)
-		eo_life_runs_since(parent != NULL ? parent->run : no_run, floor, start);
+	if (parent == NULL || memcmp(parent->run, eo_runs_present(), EO_UUID_LEN) != 0)
+		eo_runs_since(parent != NULL ? parent->run : no_run, floor, start);
 	else
 	{
 		*floor = parent->xid_floor;
@@ -319,7 +320,7 @@ eo_life_rows_mint(const EoHistory *history, const uint8 *id)
 	values[C_NUMBER - 1] = Int64GetDatum(has_parent ? history->rows[0].number + 1 : 1);
 	values[C_SYSTEM - 1] = Int64GetDatum((int64) GetSystemIdentifier());
 	values[C_DATABASE - 1] = ObjectIdGetDatum(MyDatabaseId);
-	values[C_RUN - 1] = uuid_datum(eo_life_run());
+	values[C_RUN - 1] = uuid_datum(eo_runs_present());
 	values[C_TIMELINE - 1] = Int64GetDatum((int64) eo_compat_timeline());
 	values[C_FLOOR - 1] = FullTransactionIdGetDatum(FullTransactionIdFromU64(floor));
 	values[C_START - 1] = FullTransactionIdGetDatum(FullTransactionIdFromU64(start));

@@ -17,7 +17,8 @@
 typedef struct EoLifeRow
 {
 	uint8		id[EO_UUID_LEN];
-	uint8		run[EO_UUID_LEN];	/* the start of the server, eo_life_run() */
+	uint8		run[EO_UUID_LEN];	/* the start of the server,
+									 * eo_runs_present() */
 	int64		number;			/* its parent's is smaller by one */
 	uint32		timeline;
 	uint64		xid_floor;		/* no start since the life before gave out a

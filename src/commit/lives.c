@@ -29,6 +29,7 @@
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
+#include "cluster/runs.h"
 #include "cluster/service_clocks.h"
 #include "cluster/target.h"
 #include "commit/life_rows.h"
@@ -351,7 +352,7 @@ find_next(const EoHistory *history, int i, uint64 *floor, uint64 *start)
 	while (j >= 0 && memcmp(rows[j].run, rows[i].run, EO_UUID_LEN) == 0)
 		j--;
 	if (j < 0)
-		eo_life_runs_since(rows[i].run, floor, start);
+		eo_runs_since(rows[i].run, floor, start);
 	else
 	{
 		*floor = rows[j].xid_floor;
@@ -368,7 +369,7 @@ eo_lives_judge(const EoHistory *history, const uint8 *id, bool over, const char 
 	verdict->relation = EO_LIFE_OTHER;
 	verdict->beats = verdict->closed = false;
 	verdict->known = i >= 0 || eo_lives_lead_into(history, ancestors);
-	verdict->this_run = i >= 0 && memcmp(history->rows[i].run, eo_life_run(), EO_UUID_LEN) == 0;
+	verdict->this_run = i >= 0 && memcmp(history->rows[i].run, eo_runs_present(), EO_UUID_LEN) == 0;
 	verdict->next_floor = verdict->next_start = UINT64_MAX;
 	if (over && verdict->known)
 		verdict->relation = i >= 0 ? EO_LIFE_PAST : EO_LIFE_BRANCH;

@@ -49,6 +49,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "cluster/life.h"
+#include "cluster/runs.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/contact.h"
@@ -589,7 +590,7 @@ may_be_hidden(const EoOrigin *origin)
 	eo_life_rows_read(&history);
 	eo_lives_judge(&history, origin->life, false, NULL, &verdict);
 	return verdict.this_run || (eo_life_rows_find(&history, origin->life) >= 0 &&
-								origin->xid < eo_life_xid_start());
+								origin->xid < eo_runs_start());
 }
 
 void

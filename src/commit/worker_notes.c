@@ -156,6 +156,31 @@ eo_worker_note(const EoOutboxRow *row, EoOutboxTrouble trouble, bool attempted, 
 	MemoryContextSwitchTo(old);
 }
 
+void
+eo_worker_note_alien(const EoOutboxRow *row)
+{
+	eo_worker_note(row, EO_TROUBLE_REFUSED, false,
+				   "No server of this database has or had its table: nothing is sent.", 0);
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("exactonce: a completion names the table \"%s\" at \"%s\", which no server of this database has or had",
+					row->target.table, row->target.url),
+			 errhint("Somebody has written to exactonce_internal.outbox. Look for who may, and remove the row with idem_give_up().")));
+}
+
+void
+eo_worker_note_dropped(const EoOutboxRow *row, int ntold)
+{
+	eo_worker_note(row, EO_TROUBLE_REFUSED, false, "Its server was dropped.", 0);
+	if (ntold > 0)
+		ereport(WARNING,
+				(errcode(ERRCODE_WARNING),
+				 errmsg("exactonce: the server of %d unfinished completions does not exist any more",
+						ntold),
+				 errhint("Create it again, or give those of table \"%s\" up with idem_give_up(); see exactonce_pending.",
+						 row->target.table)));
+}
+
 /*
  * Say what the record shows instead of the finish.  That it is not there shows nothing: it may have
  * been finished, and swept when its retention was over, or a table was restored, or made anew.

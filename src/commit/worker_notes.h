@@ -23,6 +23,12 @@ extern void eo_worker_notes_init(MemoryContext context);
 extern void eo_worker_note(const EoOutboxRow *row, EoOutboxTrouble trouble, bool attempted,
 						   const char *reason, int item);
 
+/* The row cannot have been inserted by a transaction of ours. */
+extern void eo_worker_note_alien(const EoOutboxRow *row);
+
+/* The server of the row was dropped.  ntold: say in the log that so many rows wait; 0: nothing. */
+extern void eo_worker_note_dropped(const EoOutboxRow *row, int ntold);
+
 /* The reason why a record refuses its finish, palloc'd. */
 extern char *eo_worker_notes_describe(const EoAnswer *answer);
 

@@ -435,13 +435,7 @@ refuse_row(const EoOutboxRow *row)
 	known->again_us = eo_clock_monotonic_us() + eo_guc_hurried_us(REFUSED_US);
 	known->failed_us = 0;
 	known->scan = rows.scan;
-	eo_worker_note(row, EO_TROUBLE_REFUSED, false,
-				   "No server of this database has or had its table: nothing is sent.", 0);
-	ereport(WARNING,
-			(errcode(ERRCODE_WARNING),
-			 errmsg("exactonce: a completion names the table \"%s\" at \"%s\", which no server of this database has or had",
-					row->target.table, row->target.url),
-			 errhint("Somebody has written to exactonce_internal.outbox. Look for who may, and remove the row with idem_give_up().")));
+	eo_worker_note_alien(row);
 }
 
 void
@@ -734,17 +728,8 @@ put_off(EoWorkerJob *job, int64 pause_us)
 static bool
 abandon(EoWorkerJob *job)
 {
-	EoWorkerTarget *target = job->target;
-
-	eo_worker_note(job->data, EO_TROUBLE_REFUSED, false, "Its server was dropped.", 0);
-	if (!target->complained)
-		ereport(WARNING,
-				(errcode(ERRCODE_WARNING),
-				 errmsg("exactonce: the server of %d unfinished completions does not exist any more",
-						target->jobs),
-				 errhint("Create it again, or give those of table \"%s\" up with idem_give_up(); see exactonce_pending.",
-						 target->target.table)));
-	target->complained = true;
+	eo_worker_note_dropped(job->data, job->target->complained ? 0 : job->target->jobs);
+	job->target->complained = true;
 	return false;
 }
 

@@ -477,10 +477,7 @@ last_callback(XactEvent event, void *arg)
 	(void) arg;
 	if (!eo_xact_has_work() && !tx.committing)
 	{
-		/*
-		 * A claim that could not be made has left its memory here, and its
-		 * lock.
-		 */
+		/* A claim that could not be made may have left memory and a lock. */
 		if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
 			event == XACT_EVENT_PREPARE)
 		{

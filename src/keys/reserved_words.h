@@ -5,7 +5,7 @@
  *
  * Amazon DynamoDB Developer Guide, "Reserved words in DynamoDB".  An expression names such an
  * attribute by a placeholder.  Upper and lower case are the same here; the words are sorted.
- * 074_hand_in.pl compares some of them, and of others, with the engine.
+ * 078_hand_in.pl compares some of them, and of others, with the engine.
  *
  *-------------------------------------------------------------------------
  */

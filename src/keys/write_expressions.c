@@ -14,7 +14,7 @@
  *	 that it changes.  No path may be a part of another one, or of the key.  What follows the
  *	 "=" of a SET is not understood, but for values beside an operator or in a function.
  *
- * 074_hand_in.pl compares the answers with DynamoDB Local in both directions.
+ * 078_hand_in.pl compares the answers with DynamoDB Local in both directions.
  *
  *-------------------------------------------------------------------------
  */
