@@ -309,7 +309,7 @@ $recovered->stop;
 # ----- a switchover and back ---------------------------------------------------------------
 
 # The runs of the primary before it became a standby say nothing about what its peer has committed since.
-$primary = new_node('audit_back', conf => "exactonce.test_hurry = 10\nwal_level = replica\nmax_wal_senders = 5\n");
+$primary = new_node('audit_back', conf => "exactonce.test_hurry = @{[ hurry(10) ]}\nwal_level = replica\nmax_wal_senders = 5\n");
 $primary->append_conf('pg_hba.conf', 'local replication all trust');
 $primary->reload;
 $primary->backup('peer');

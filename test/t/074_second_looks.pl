@@ -122,7 +122,7 @@ stop_without_crash($node);
 # ----- a late seal whose look has made way ------------------------------------
 
 # Looks after 125 ms, 1.5 s and 22 s, and a scan 22 s after a look has made way.
-begin('ghosts', "exactonce.test_hurry = 40\n");
+begin('ghosts', "exactonce.test_hurry = @{[ hurry(40) ]}\n");
 sweep_nothing($table);
 
 # Leaves a seal on its way to a key that others have failed.

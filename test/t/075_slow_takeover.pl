@@ -12,9 +12,11 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-# A silent life is read every 400 ms; a gap is 2 s, and so is a calm; silence is 6 s.
-my ($gap_ms, $silence_ms) = (2000, 6000);
-my $conf = "exactonce.test_hurry = 5\nlog_min_messages = log\nwal_level = replica\nmax_wal_senders = 5\nmax_connections = 20\n";
+# On an idle machine a silent life is read every 400 ms; a gap is 2 s, and so is a calm; silence
+# is 6 s.
+my $hurry = hurry(5);
+my ($gap_ms, $silence_ms) = (10_000 / $hurry, 30_000 / $hurry);
+my $conf = "exactonce.test_hurry = $hurry\nlog_min_messages = log\nwal_level = replica\nmax_wal_senders = 5\nmax_connections = 20\n";
 
 sub new_pair
 {

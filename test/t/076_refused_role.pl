@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-my $node = new_node('roles', conf => "exactonce.test_hurry = 10\nlog_min_messages = log\n");
+my $node = new_node('roles', conf => "exactonce.test_hurry = @{[ hurry(10) ]}\nlog_min_messages = log\n");
 my $table = 'tap_roles';
 sql_of($node, <<'SQL');
 CREATE ROLE a LOGIN; CREATE ROLE b LOGIN;

@@ -12,7 +12,7 @@ use Test::More;
 my $table = 'tap_pending';
 my $business = 'tap_pending_business';
 # Three minutes are nine seconds here, and ten minutes half of one.
-my $node = new_node('pending', conf => "exactonce.test_hurry = 20\n",
+my $node = new_node('pending', conf => "exactonce.test_hurry = @{[ hurry(20) ]}\n",
 	options => { transact_tables => $business, request_timeout => '3s' });
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 dynamodb(CreateTable => { TableName => $business, BillingMode => 'PAY_PER_REQUEST',

@@ -12,7 +12,7 @@ use Test::More;
 
 # The worker notes a beat every 6 s; a beat is sent every half second.
 my $table = 'tap_locks';
-my $node = new_node('locks', conf => "exactonce.test_hurry = 10\nautovacuum = off\nmax_prepared_transactions = 5\n");
+my $node = new_node('locks', conf => "exactonce.test_hurry = @{[ hurry(10) ]}\nautovacuum = off\nmax_prepared_transactions = 5\n");
 my $sql = sub { sql_of($node, $_[0]) };
 $sql->('CREATE TABLE work (key text)');
 
@@ -156,7 +156,7 @@ settled($node);
 # The store is to be built anew, and cannot be while the catalog of the servers is locked.
 $holder = hold_key('beside catalogs');
 leave_finish('held');
-$sql->("ALTER SERVER exactonce OPTIONS (ADD request_timeout '3 s')");
+$sql->(timeouts_sql('exactonce', request_timeout => '3s'));
 $lock = hold_lock('catalogs', 'LOCK pg_foreign_server, pg_user_mapping IN ACCESS EXCLUSIVE MODE');
 release_held();
 wait_until('catalogs: the log names the catalog',
