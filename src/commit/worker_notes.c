@@ -229,7 +229,7 @@ eo_worker_notes_put(void)
 {
 	while (!slist_is_empty(&notes.due))
 	{
-		Note	   *note = slist_container(Note, node, slist_pop_head_node(&notes.due));
+		Note	   *note = slist_head_element(Note, node, &notes.due);
 		Failing    *f = hash_search(notes.failing, note->token, HASH_FIND, NULL);
 
 		if (eo_outbox_note(note->digest, note->token, &note->note) && f != NULL)
@@ -242,6 +242,8 @@ eo_worker_notes_put(void)
 			f->noted_reason = f->reason;
 			f->noted_us = eo_clock_monotonic_us();
 		}
+		/* If a lock could not be had it is still in the list. */
+		(void) slist_pop_head_node(&notes.due);
 		pfree(note->table);
 		pfree(unconstify(char *, note->note.reason));
 		pfree(note);
