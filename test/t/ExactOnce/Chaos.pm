@@ -377,7 +377,7 @@ sub shows_backlog
 	my $check;
 	wait_until("$part: idem_check() says what waits, and why", sub {
 		$check = sql_of($node, q{SELECT status, detail FROM idem_check() WHERE "check" = 'pending'});
-		$check =~ /^failure\|@{[scalar @$pending]} completions, the oldest for \d+ s; the worker has failed since .*$fault->{cause}/ })
+		$check =~ /^failure\|@{[scalar @$pending]} completions, the oldest for \d+ s(?:; of which \d+ have failed)?; the worker has failed since .*$fault->{cause}/ })
 	  or diag($check);
 	say_figures('waiting: %d completions, %d claims; %s', scalar @$pending, $claims, $check);
 	return;
