@@ -37,6 +37,7 @@
 #include "server/error.h"
 #include "server/guc.h"
 #include "server/life_store.h"
+#include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
 
@@ -243,6 +244,7 @@ eo_take_over(EoStore *store, const uint8 *id)
 	bool		is_ours = false;
 	bool		taken = false;
 
+	eo_options_check_committed(store->server);
 	eo_hex_put_uuid(id, life);
 	eo_target_of(store, &target);
 	eo_life_rows_read(&history);

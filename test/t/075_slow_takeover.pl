@@ -42,7 +42,7 @@ sub state_of
 
 # ----- many reads are not answered ------------------------------------------------------
 
-my ($node, $standby) = new_pair('slow');
+my ($node, $standby) = new_pair('heir_slow');
 fault(to => 'COMPLETED', do => 'drop', times => 0);
 is(complete($node, 'left'), '', 'slow: a key is left committed and not finished');
 $node->wait_for_catchup($standby, 'replay');
@@ -56,20 +56,20 @@ fault(op => 'GetItem', key => "ORIGIN#$life", do => 'hold', every => 18, nth => 
 fault(op => 'GetItem', key => "ORIGIN#$life", do => 'drop', every => 18, nth => $_, times => 0) foreach 10 .. 18;
 $standby->promote;
 wait_until('slow: the standby begins a life', sub { errors_of($standby, "SELECT idem_once('new')") eq '' });
-wait_until('slow: the life of the primary is retired', sub { state_of('tap_slow', $life) eq 'retired' });
+wait_until('slow: the life of the primary is retired', sub { state_of('tap_heir_slow', $life) eq 'retired' });
 my @reads = requests(op => 'GetItem', key => "ORIGIN#$life");
 my $answered = grep { $_->{status} == 200 } @reads;
 cmp_ok(scalar(grep { $_->{status} == 0 } @reads), '>', 2, 'slow: some readings had no answer');
 cmp_ok($answered, '<', 50, 'slow: those that had one were not many');
 wait_until('slow: the key is had', sub {
 	sql_of($standby, "SELECT outcome FROM idem_acquire('left')") eq 'completed' });
-wait_until('slow: and finished', sub { status_of('tap_slow', 'left') eq 'COMPLETED' });
+wait_until('slow: and finished', sub { status_of('tap_heir_slow', 'left') eq 'COMPLETED' });
 reset_proxy();
 $standby->stop;
 
 # ----- nobody can reach DynamoDB ---------------------------------------------------------
 
-($node, $standby) = new_pair('away');
+($node, $standby) = new_pair('heir_away');
 $life = life_of($node);
 my $item = "ORIGIN#$life";
 $node->wait_for_catchup($standby, 'replay');
@@ -108,9 +108,9 @@ sub now_ms
 fault(key => 'ORIGIN#', do => 'drop', times => 0);
 stay_away();
 end_fault('ORIGIN#');
-my $beat = item('tap_away', $item)->{beat};
-wait_until('away: it is back, and the primary goes on', sub { item('tap_away', $item)->{beat} > $beat + 10 });
-is(state_of('tap_away', $life), 'open', 'away: nobody has retired it');
+my $beat = item('tap_heir_away', $item)->{beat};
+wait_until('away: it is back, and the primary goes on', sub { item('tap_heir_away', $item)->{beat} > $beat + 10 });
+is(state_of('tap_heir_away', $life), 'open', 'away: nobody has retired it');
 is(scalar(retirements_since(0)), 0, 'away: nobody has tried to');
 is(life_of($node), $life, 'away: it is the same life');
 is(errors_of($node, "SELECT idem_once('second')"), '', 'away: and keys can be completed under it');
