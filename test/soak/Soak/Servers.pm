@@ -174,7 +174,10 @@ sub try_sql
 {
 	my ($node, $database, $sql) = @_;
 	my ($out, $err, $late) = ('', '');
-	my $status = $node->psql($database, $sql, stdout => \$out, stderr => \$err, timeout => paced(20), timed_out => \$late);
+	# A psql that ends before it has read its script, because nobody lets it in, is a failure, too.
+	my $status = eval {
+		$node->psql($database, $sql, stdout => \$out, stderr => \$err, timeout => paced(20), timed_out => \$late);
+	} // 2;
 	return !$late && defined $status && $status == 0 ? $out : undef;
 }
 
