@@ -174,6 +174,13 @@ eo_operator_forget(EoStore *store, const char *key)
 	return forgotten;
 }
 
+/* The row of the key, or of the claim that owns its record (NULL: none), by whatever address. */
+static bool
+find_row(const EoKey *k, const char *owner, EoOutboxRow *row)
+{
+	return eo_outbox_read(k->digest, row) || (owner != NULL && eo_outbox_read_claim(owner, row));
+}
+
 /*
  * A key whose record is forgotten while its row is still there could be claimed, and not be
  * completed.  The row goes a moment after the record is COMPLETED, so it is waited for.  It was
@@ -181,14 +188,14 @@ eo_operator_forget(EoStore *store, const char *key)
  * Returns the row that an operator has given up, if there is one: it goes with the record.
  */
 static bool
-await_row(const EoKey *k, EoOutboxRow *row)
+await_row(const EoKey *k, const char *owner, EoOutboxRow *row)
 {
 	int64		until_us = eo_clock_monotonic_us() + ROW_WAIT_US;
 
-	while (eo_outbox_read(k->digest, row))
+	while (find_row(k, owner, row))
 	{
 		if (row->given_up)
-			return true;
+			return memcmp(row->digest, k->digest, EO_DIGEST_LEN) == 0;
 		if (eo_clock_monotonic_us() >= until_us)
 			eo_error_raise_committing(k->key, k->store->server->name,
 									  "A transaction of this database has completed it, and that is not confirmed yet.",
@@ -199,7 +206,27 @@ await_row(const EoKey *k, EoOutboxRow *row)
 	return false;
 }
 
-/* Forget the record that is there, and a row that was given up.  Returns whether there was one. */
+/*
+ * The table does not exist, so nothing can be settled there.  A claim that waits for that is given
+ * up: should the table come back with its record, the record tells what is to be done.  A
+ * completion is not: that is what idem_give_up() is for.
+ */
+static bool
+give_up_claim(const EoKey *k)
+{
+	EoSlotView	view;
+
+	if (!eo_prepared_find_slot(k->digest, &view) || !eo_slot_state_is_over(view.info.state) ||
+		eo_settle_rest(&view) == EO_REST_FINISH || view.target.dboid != MyDatabaseId)
+		return false;
+	eo_slot_free(view.ref);
+	ereport(LOG,
+			(errmsg("exactonce: the claim of key \"%s\" on server \"%s\" was given up by an operator: its table does not exist",
+					eo_text_key_shown(k->key), k->store->server->name)));
+	return true;
+}
+
+/* Forget the record that is there, and a row that was given up.  Returns if there was one. */
 static bool
 forget_whatever(EoKey *k)
 {
@@ -212,12 +239,16 @@ forget_whatever(EoKey *k)
 		bool		done;
 
 		if (seen->outcome == EO_FAILED_CALL)
+		{
+			if (seen->error.status == EO_NO_TABLE && give_up_claim(k))
+				return true;
 			eo_error_raise(&seen->error, "forget", k->key, k->store->server->name);
+		}
 		if (exists && eo_store_record(seen)->state == EO_STATE_COMMITTING)
 			eo_error_raise_committing(k->key, k->store->server->name,
 									  "A transaction that completes it has announced its commit.",
 									  "Wait until that is settled; see exactonce_pending and exactonce_in_doubt.");
-		given_up = await_row(k, &row);
+		given_up = await_row(k, exists ? eo_store_record(seen)->owner : NULL, &row);
 		done = !exists || forget_seen(k, eo_store_record(seen));
 		eo_answer_free(seen);
 		if (done)

@@ -43,9 +43,9 @@ settled($node);
 
 # ----- claims that have ended, and whose table is gone ------------------------
 
-foreach my $how ('it is made anew', 'the claim file is removed')
+foreach my $how ('it is made anew', 'its key is forgotten', 'the claim file is removed')
 {
-	my $server = $how =~ /anew/ ? 'anew' : 'gone';
+	my $server = $how =~ /anew/ ? 'anew' : $how =~ /file/ ? 'gone' : 'forgotten';
 	$sql->(server_sql($server, table => "tap_exits_$server", request_timeout => '2s') . "SELECT idem_create_table('$server')");
 	$run = start_script($node, "BEGIN;\nSELECT idem_acquire('ending $server', server => '$server');\n" . say_in_script("has $server") .
 		  halt_until("end $server") . "ROLLBACK;\n");
@@ -62,6 +62,12 @@ foreach my $how ('it is made anew', 'the claim file is removed')
 	if ($server eq 'anew')
 	{
 		is($sql->("SELECT idem_create_table('anew')"), 'created', "$how: an operator");
+	}
+	elsif ($server eq 'forgotten')
+	{
+		is($sql->("SELECT idem_forget('ending forgotten', server => 'forgotten')"), 't', "$how: by an operator");
+		is(states_of('ending forgotten'), '', "$how: at once");
+		like(run_script($node, "SELECT idem_forget('ending forgotten', server => 'forgotten');\n"), qr/ERROR:  ID007/, "$how: once");
 	}
 	else
 	{
