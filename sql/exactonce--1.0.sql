@@ -299,7 +299,7 @@ RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_forget';
 COMMENT ON FUNCTION @extschema@.idem_forget(pg_catalog.text, pg_catalog.text) IS
-'for operators: makes a key claimable as if it were new, with no runs counted and no result. A run in progress loses its claim. It waits up to two seconds for a completion of the key that is pending; what idem_give_up has left of one goes, too. False: there is no record. Errors: ID001 (a transaction is committing the key, or its completion is still pending: nothing has changed), ID006, ID007';
+'for operators: makes a key claimable as if it were new, with no runs counted and no result. A run in progress loses its claim. It waits up to two seconds for a completion of the key that is pending; what idem_give_up has left of one goes, too. If the table does not exist, a claim that has ended and waits for it is given up. False: there is no record. Errors: ID001 (a transaction is committing the key, or its completion is still pending: nothing has changed), ID006, ID007';
 
 CREATE FUNCTION @extschema@.idem_resolve(
 	key pg_catalog.text DEFAULT NULL,
