@@ -105,7 +105,7 @@ AS 'MODULE_PATHNAME', 'eo_idem_acquire';
 COMMENT ON FUNCTION @extschema@.idem_acquire(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
 'claims a key with one conditional write and returns an outcome, which is never an error. lease: 100 ms to 7 days, default the server''s. retention: how long the key is remembered after it is finished, 1 hour to 3650 days, default the server''s. payload: is fingerprinted; the same key with another payload is error ID003. wait: how long to wait until another run settles the key, 0 to 1 day; 0A000 above READ COMMITTED. max_runs: a key that has run this often without a result is failed. on_abort: release (default) gives the key back if the transaction is rolled back; hold lets the lease run out instead, for work with an effect outside. on_commit: error (default); keep, which allows a transaction block to commit with the key unsettled; or session, which has the session keep the claim until it ends or settles the key. The lease is extended while the transaction is open, and while the session lives that keeps the claim. Errors: ID003, ID006 (DynamoDB is unavailable, or it is unknown whether the write was applied; call again, nothing is done twice), ID007 (refused by DynamoDB), 54000 (the key is too long, or there is no room for another claim), 55000 (the worker does not respond; or this transaction has created or altered the extension, the server or its user mapping)';
 
-CREATE FUNCTION @extschema@.idem_try_acquire(
+CREATE FUNCTION @extschema@.idem_start(
 	key pg_catalog.text,
 	lease pg_catalog.interval DEFAULT NULL,
 	retention pg_catalog.interval DEFAULT NULL,
@@ -117,8 +117,8 @@ CREATE FUNCTION @extschema@.idem_try_acquire(
 	server pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
-AS 'MODULE_PATHNAME', 'eo_idem_try_acquire';
-COMMENT ON FUNCTION @extschema@.idem_try_acquire(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
+AS 'MODULE_PATHNAME', 'eo_idem_start';
+COMMENT ON FUNCTION @extschema@.idem_start(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
 'idem_acquire for an IF. Returns true: do the work; false: the work is done already. Errors: ID001 (another run holds the key), ID004 (failed, or not to be retried yet); otherwise those of idem_acquire';
 
 CREATE FUNCTION @extschema@.idem_acquire_many(

@@ -32,7 +32,7 @@ static Counted *current = NULL;
 
 static const char *const function_names[] = {
 	[EO_FN_IDEM_ACQUIRE] = "idem_acquire",
-	[EO_FN_IDEM_TRY_ACQUIRE] = "idem_try_acquire",
+	[EO_FN_IDEM_START] = "idem_start",
 	[EO_FN_IDEM_ACQUIRE_MANY] = "idem_acquire_many",
 	[EO_FN_IDEM_COMPLETE] = "idem_complete",
 	[EO_FN_IDEM_COMPLETE_MANY] = "idem_complete_many",

@@ -82,7 +82,7 @@ static Datum record_datum(FunctionCallInfo fcinfo, const char *key, const EoReco
 static void fill_record(EoRow *row, TupleDesc desc, const char *key, const EoRecord *r);
 
 EO_COUNTED(eo_idem_acquire, EO_FN_IDEM_ACQUIRE);
-EO_COUNTED(eo_idem_try_acquire, EO_FN_IDEM_TRY_ACQUIRE);
+EO_COUNTED(eo_idem_start, EO_FN_IDEM_START);
 EO_COUNTED(eo_idem_acquire_many, EO_FN_IDEM_ACQUIRE_MANY);
 EO_COUNTED(eo_idem_complete, EO_FN_IDEM_COMPLETE);
 EO_COUNTED(eo_idem_complete_many, EO_FN_IDEM_COMPLETE_MANY);
@@ -117,16 +117,16 @@ eo_idem_acquire_body(PG_FUNCTION_ARGS)
 }
 
 /*
- * idem_try_acquire(the arguments of idem_acquire)
+ * idem_start(the arguments of idem_acquire)
  */
 static Datum
-eo_idem_try_acquire_body(PG_FUNCTION_ARGS)
+eo_idem_start_body(PG_FUNCTION_ARGS)
 {
 	EoAcquire	ask;
 	EoClaim		claim;
 	EoStore    *store;
 
-	eo_gate("idem_try_acquire", EO_WRITES | EO_SWITCHED);
+	eo_gate("idem_start", EO_WRITES | EO_SWITCHED);
 	store = acquire(fcinfo, &ask, &claim);
 	if (claim.outcome != EO_CLAIM_ACQUIRED && claim.outcome != EO_CLAIM_COMPLETED)
 		eo_acquire_raise(store, ask.key, &claim);
@@ -134,7 +134,7 @@ eo_idem_try_acquire_body(PG_FUNCTION_ARGS)
 }
 
 /*
- * Read the arguments that idem_acquire() and idem_try_acquire() have in common,
+ * Read the arguments that idem_acquire() and idem_start() have in common,
  * and ask for the claim.
  */
 static EoStore *

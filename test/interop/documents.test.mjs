@@ -78,7 +78,7 @@ test('a binary value is an error, and is not read as nothing', async () => {
     await completed(`binary ${i}`, value);
     await failed(`binary error ${i}`, value);
     for (const key of [`binary ${i}`, `binary error ${i}`]) {
-      for (const call of ['idem_acquire($1)', 'idem_try_acquire($1)', 'idem_get($1)']) {
+      for (const call of ['idem_acquire($1)', 'idem_start($1)', 'idem_get($1)']) {
         const unreadable = { code: 'ID007', message: /the record cannot be read/ };
         await assert.rejects(query(`SELECT ${call}`, [key]), unreadable, call);
       }

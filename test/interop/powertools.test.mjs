@@ -203,7 +203,7 @@ scenario('a payload that is not the one of the library is refused by SQL', async
       return 'done';
     }, validating)(payload);
     await assert.rejects(acquireWith(key, 'another'), { code: 'ID003' });
-    await assert.rejects(query('SELECT idem_try_acquire($1, payload => $2)', [key, 'null']), { code: 'ID003' });
+    await assert.rejects(query('SELECT idem_start($1, payload => $2)', [key, 'null']), { code: 'ID003' });
     assert.deepEqual(await acquireWith(key, amount), { outcome: 'completed', result: 'done' });
     assert.deepEqual(await query('SELECT outcome FROM idem_acquire($1)', [key]), { outcome: 'completed' });
   }

@@ -9,7 +9,7 @@ EXCEPTION WHEN OTHERS THEN
 	RETURN SQLSTATE || ' ' || SQLERRM;
 END $$;
 SELECT sqlstate_of(format('SELECT idem_%s(%s)', f, k))
-FROM unnest(ARRAY['acquire', 'try_acquire', 'complete', 'fail', 'release', 'extend', 'get', 'forget']) f,
+FROM unnest(ARRAY['acquire', 'start', 'complete', 'fail', 'release', 'extend', 'get', 'forget']) f,
 	 unnest(ARRAY['NULL', '''''']) k;
 SELECT sqlstate_of(c) FROM (VALUES
 	('SELECT idem_acquire(''k'', lease => ''1 ms'')'),

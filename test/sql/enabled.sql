@@ -10,7 +10,7 @@ CALL await_worker();
 SET exactonce.enabled = off;
 SELECT idem_acquire('switch: k');
 \set VERBOSITY terse
-SELECT idem_try_acquire('switch: k');
+SELECT idem_start('switch: k');
 SELECT * FROM idem_acquire_many(ARRAY['switch: k', 'switch: l']);
 SELECT idem_call('switch: k', 'switch_handle(jsonb)', '{}');
 SELECT idem_http('switch_handle(jsonb)', '{}');

@@ -13,7 +13,7 @@ SELECT idem_complete('order-42', '{"paid": 12.50, "note": "\u00e9\"\\"}');
 -- would ask once more.
 CALL await_worker();
 SELECT outcome, run, result, mine, replayed FROM idem_acquire('order-42');
-SELECT idem_try_acquire('order-42');
+SELECT idem_start('order-42');
 SELECT key, status, runs, result, lease_until, updated_at >= created_at AS times,
 	   expires_at - updated_at BETWEEN '7 days' AND '7 days 2 s' AS retention
 FROM idem_get('order-42');
@@ -23,7 +23,7 @@ FROM idem_get('order-42');
 \! for op in GetItem UpdateItem; do echo $op: $(curl -s "$EO_CONTROL/count?key=order-42&op=$op"); done
 
 -- JSON null, false, 0 and the empty string are results; SQL NULL is no result.
-SELECT k, idem_try_acquire(k), idem_complete(k, r)
+SELECT k, idem_start(k), idem_complete(k, r)
 FROM (VALUES ('r-null', 'null'::jsonb), ('r-false', 'false'), ('r-0', '0'), ('r-""', '""'),
 	  ('r-none', NULL)) v(k, r);
 SELECT k, (a).outcome, (a).result, (a).result IS NULL AS none

@@ -6,7 +6,7 @@ SET client_min_messages = warning;
 -- The claim of another session.
 SELECT outcome, mine, token, lease_until > now() + '59 min' AS lease FROM idem_acquire('other');
 \set VERBOSITY terse
-SELECT idem_try_acquire('other');
+SELECT idem_start('other');
 \set VERBOSITY default
 SELECT idem_complete('other', '1');
 SELECT idem_release('other');

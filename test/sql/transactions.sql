@@ -70,7 +70,7 @@ COMMIT;
 SELECT count(*) FROM exactonce_claims WHERE key = 'tx3: session' AND state = 'session';
 SELECT outcome, result FROM idem_acquire('tx3: session');
 SELECT outcome FROM idem_acquire_many(ARRAY['tx3: a', 'tx3: b', 'tx3: c'], on_commit => 'session');
-SELECT idem_try_acquire('tx3: d', on_commit => 'session');
+SELECT idem_start('tx3: d', on_commit => 'session');
 SELECT idem_release('tx3: a');
 BEGIN;
 SELECT idem_fail('tx3: b', '"no"', terminal => true);
@@ -267,7 +267,7 @@ SELECT idem_acquire('x', on_commit => 'maybe');
 CREATE PROCEDURE all_of_them() LANGUAGE plpgsql AS $$
 BEGIN
 	FOR i IN 1..20 LOOP
-		IF idem_try_acquire('proc' || i) THEN
+		IF idem_start('proc' || i) THEN
 			INSERT INTO work VALUES ('proc', i);
 			PERFORM idem_complete('proc' || i);
 		END IF;

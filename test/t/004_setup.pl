@@ -9,7 +9,7 @@ use Test::More;
 
 # not preloaded: every function says so, and what to do about it
 my $bare = new_node('bare', no_preload => 1);
-foreach my $call ("idem_acquire('k')", "idem_try_acquire('k')", "idem_complete('k')",
+foreach my $call ("idem_acquire('k')", "idem_start('k')", "idem_complete('k')",
 	"idem_fail('k')", "idem_release('k')", "idem_extend('k')", "idem_get('k')",
 	"idem_forget('k')", 'idem_create_table()', 'idem_check()')
 {

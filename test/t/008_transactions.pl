@@ -200,7 +200,7 @@ SQL
 $run = start_script($node, "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT count(*) FROM work;\n"
 	  . say_in_script('the snapshot is taken') . halt_until('the key is completed') . $end);
 await_word('the snapshot is taken');
-$sql->("BEGIN; SELECT idem_try_acquire('unseen'); INSERT INTO work VALUES ('unseen', 1); "
+$sql->("BEGIN; SELECT idem_start('unseen'); INSERT INTO work VALUES ('unseen', 1); "
 	  . "SELECT idem_complete('unseen'); COMMIT");
 go_on('the key is completed');
 $out = finish_script($run);

@@ -29,7 +29,7 @@ my $worker_pid = <<'SQL';
 SELECT pid FROM pg_stat_activity WHERE backend_type = 'exactonce worker' AND datname = current_database()
 SQL
 
-$sql->("SELECT idem_try_acquire('first')");
+$sql->("SELECT idem_start('first')");
 wait_until('launcher and worker are in pg_stat_activity', sub { $sql->(<<'SQL') eq '2' });
 SELECT count(*) FROM pg_stat_activity WHERE backend_type IN ('exactonce launcher', 'exactonce worker')
 SQL

@@ -113,7 +113,7 @@ sub lives
 my $put = qq([{"Put": {"TableName": "$table", "Item": {"pk": "x KEY"}}}]);
 foreach my $case (
 	[ 'idem_acquire', "SELECT outcome FROM idem_acquire('KEY');", qr/^in_progress$/ ],
-	[ 'idem_try_acquire', "SELECT idem_try_acquire('KEY');", qr/ID001/ ],
+	[ 'idem_start', "SELECT idem_start('KEY');", qr/ID001/ ],
 	[ 'idem_acquire_many', "SELECT outcome FROM idem_acquire_many(ARRAY['KEY']);", qr/^in_progress$/ ],
 	[ 'idem_call', "SELECT idem_call('KEY', 'handler(jsonb)');", qr/ID001/ ],
 	[ 'idem_once', "SELECT idem_once('KEY');", qr/ID001/ ],

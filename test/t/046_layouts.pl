@@ -204,7 +204,7 @@ foreach my $server (sort keys %clients)
 		"$server: a run that they gave up is free, or bars the key until it expires");
 
 	# Ours.
-	$sql->("BEGIN; SELECT idem_try_acquire('ours', server => '$server'); INSERT INTO work VALUES ('ours');"
+	$sql->("BEGIN; SELECT idem_start('ours', server => '$server'); INSERT INTO work VALUES ('ours');"
 		  . "SELECT idem_complete('ours', '{\"by\": \"us\"}', server => '$server'); COMMIT");
 	settled($node);
 	is($client{begin}->('ours', 3600), 0, "$server: a key that SQL has completed bars them");
@@ -216,7 +216,7 @@ foreach my $server (sort keys %clients)
 	is(value_of($server, 'ours', 'ResponseData'), '{"by": "us"}', "$server: with a result as text") if $server eq 'stale';
 	is(acquire($server, 'running'), 'acquired|', "$server: SQL begins a run");
 	is($client{begin}->('running', 3600), 0, "$server: a run of SQL bars them");
-	$sql->("BEGIN; SELECT idem_try_acquire('rolled back', server => '$server'); ROLLBACK");
+	$sql->("BEGIN; SELECT idem_start('rolled back', server => '$server'); ROLLBACK");
 	settled($node);
 	is($client{begin}->('rolled back', 3600), $server eq 'pending' ? 0 : 1,
 		"$server: a run that SQL gave up is free for them, unless they wait for the sweep");
@@ -233,7 +233,7 @@ foreach my $server (sort keys %clients)
 	like($node->psql('postgres', "SELECT idem_complete('lost', '1', server => '$server')", on_error_stop => 1) . acquire($server, 'lost'),
 		qr/completed/, "$server: what they complete under a run of SQL is completed");
 	my $session = $node->background_psql('postgres', on_error_stop => 0);
-	$session->query_safe("BEGIN; SELECT idem_try_acquire('lost in a block', server => '$server'); INSERT INTO work VALUES ('lost $server')");
+	$session->query_safe("BEGIN; SELECT idem_start('lost in a block', server => '$server'); INSERT INTO work VALUES ('lost $server')");
 	$session->query_safe("SELECT idem_complete('lost in a block', '1', server => '$server')");
 	$client{complete}->('lost in a block');
 	$session->query('COMMIT');
@@ -247,12 +247,12 @@ foreach my $server (sort keys %clients)
 foreach my $server (sort keys %clients)
 {
 	my %client = %{ $clients{$server} };
-	$sql->("SELECT idem_try_acquire('retry', server => '$server');"
+	$sql->("SELECT idem_start('retry', server => '$server');"
 		  . "SELECT idem_fail('retry', '\"no\"', retry_after => '1h', server => '$server')");
 	is($sql->("SELECT outcome, error FROM idem_acquire('retry', server => '$server')"), 'retry_later|"no"',
 		"$server: SQL knows when to come back");
 	is($client{begin}->('retry', 3600), 0, "$server: they wait as well");
-	$sql->("SELECT idem_try_acquire('for good', server => '$server');"
+	$sql->("SELECT idem_start('for good', server => '$server');"
 		  . "SELECT idem_fail('for good', '\"no\"', terminal => true, server => '$server')");
 	is($sql->("SELECT outcome, error FROM idem_acquire('for good', server => '$server')"), 'failed|"no"',
 		"$server: SQL knows what failed for good");

@@ -63,7 +63,7 @@ is_cached('cached', 'finished', 'completed|{"n": 2}|t', 'a key that the worker h
 $sql->(q{CREATE FUNCTION never(jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$});
 my $before = count_requests(key => 'IDEMPOTENCY#seen');
 is($sql->("SELECT idem_call('seen', 'never(jsonb)', server => 'cached')"), '{"n": 1}', 'idem_call() has its result, too');
-is($sql->("SELECT idem_try_acquire('seen', server => 'cached')"), 'f', 'idem_try_acquire() says no');
+is($sql->("SELECT idem_start('seen', server => 'cached')"), 'f', 'idem_start() says no');
 is($sql->("SELECT outcome FROM idem_acquire_many(ARRAY['seen', 'finished'], server => 'cached')"), "completed\ncompleted", 'many keys at once');
 cmp_ok(count_requests(key => 'IDEMPOTENCY#seen') - $before, '==', 0, '... without a request');
 cmp_ok($sql->("SELECT duplicates_cached FROM exactonce_stats WHERE server = 'cached'"), '>=', 8, 'they are counted');

@@ -33,7 +33,7 @@ foreach my $other ('0.9', '9.9')
 	$sql->("UPDATE pg_extension SET extversion = '$other' WHERE extname = 'exactonce'");
 	$node->restart;
 	reset_proxy();
-	foreach my $what ("idem_acquire('new')", "idem_once('new')", "idem_try_acquire('new')")
+	foreach my $what ("idem_acquire('new')", "idem_once('new')", "idem_start('new')")
 	{
 		my $said = call("SELECT $what");
 		like($said, qr/library of exactonce is version \Q$own\E, and the extension in this database is version \Q$other\E/,

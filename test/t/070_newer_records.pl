@@ -39,7 +39,7 @@ my $refused = qr/ERROR:  ID007: [^\n]*: the record cannot be read\nDETAIL:  Its 
 my $writes = qq('[{"Put": {"TableName": "$table", "Item": {"pk": "written"}}}]');
 my %calls = map { $_->[0] => $_->[1] } (
 	[ acquire => q(SELECT idem_acquire('KEY')) ],
-	[ try => q(SELECT idem_try_acquire('KEY')) ],
+	[ try => q(SELECT idem_start('KEY')) ],
 	[ many => q(SELECT * FROM idem_acquire_many(ARRAY['KEY', 'other of KEY'])) ],
 	[ once => q(SELECT idem_once('KEY')) ],
 	[ 'once with others' => q(BEGIN; SELECT idem_once('KEY'); SELECT idem_once('beside KEY'); COMMIT) ],

@@ -25,7 +25,7 @@ $sql->("SELECT action_create(id => 'a')");
 
 # ----- created in this transaction --------------------------------------------
 
-foreach my $call ("idem_acquire('k', server => 'another')", "idem_try_acquire('k', server => 'another')",
+foreach my $call ("idem_acquire('k', server => 'another')", "idem_start('k', server => 'another')",
 	"idem_acquire_many(ARRAY['k', 'l'], server => 'another')", "idem_once('k', server => 'another')",
 	"idem_acquire('k', on_commit => 'session', server => 'another')",
 	"idem_complete('k', token => '9f1c2f0e-6f0d-4e6e-8b0a-3a2a1c0d4e5f', server => 'another')",

@@ -82,7 +82,7 @@ my %cases = (
 		  . " PREPARE TRANSACTION :'k'; COMMIT PREPARED :'k';",
 		end => "SELECT EXISTS (SELECT FROM pg_prepared_xacts WHERE gid = :'k') AS prepared \\gset\n"
 		  . "\\if :prepared\nSELECT commit_prepared(:'k') \\gexec\n\\endif" },
-	idem_try_acquire => {
+	idem_start => {
 		run => "BEGIN; SELECT try_work(:'k'); COMMIT;" },
 	idem_acquire_many => {
 		run => "BEGIN; SELECT count(outcome) FROM idem_acquire_many(many(:'k'), payloads => ARRAY['1', '2', '3']::jsonb[]);"
@@ -338,7 +338,7 @@ CREATE FUNCTION many(k text) RETURNS text[] LANGUAGE sql AS $$ SELECT ARRAY[k ||
 -- An error in a block that goes on.
 CREATE FUNCTION try_work(k text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-	PERFORM idem_try_acquire(k);
+	PERFORM idem_start(k);
 	INSERT INTO work VALUES (k);
 	PERFORM idem_complete(k, '1');
 EXCEPTION WHEN OTHERS THEN
@@ -427,7 +427,7 @@ CREATE FUNCTION end_launcher() RETURNS void LANGUAGE sql AS $$ SELECT end_proces
 
 CREATE FUNCTION claimable(k text, server text DEFAULT 'exactonce') RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
-	IF NOT idem_try_acquire(k, server => server) THEN
+	IF NOT idem_start(k, server => server) THEN
 		RETURN 'the key counts as done';
 	END IF;
 	RAISE 'undo' USING ERRCODE = 'UNDO0';
