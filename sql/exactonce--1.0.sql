@@ -302,16 +302,15 @@ COMMENT ON FUNCTION @extschema@.idem_forget(pg_catalog.text, pg_catalog.text) IS
 'for operators: makes a key claimable as if it were new, with no runs counted and no result. A run in progress loses its claim. It waits up to two seconds for a completion of the key that is pending; what idem_give_up has left of one goes, too. If the table does not exist, a claim that has ended and waits for it is given up. False: there is no record. Errors: ID001 (a transaction is committing the key, or its completion is still pending: nothing has changed), ID006, ID007';
 
 CREATE FUNCTION @extschema@.idem_resolve(
-	key pg_catalog.text DEFAULT NULL,
-	status pg_catalog.text DEFAULT NULL,
+	key pg_catalog.text,
+	status pg_catalog.text,
 	origin pg_catalog.uuid DEFAULT NULL,
-	server pg_catalog.text DEFAULT NULL,
-	action pg_catalog.text DEFAULT NULL)
+	server pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_resolve';
-COMMENT ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text, pg_catalog.text) IS
-'for operators: settles a key that was sealed, if this database cannot tell whether the transaction committed. status: completed (the work was done) or failed (it was not; the key can be claimed again). Where PostgreSQL knows the answer, the other one is refused (55000; 55006 while the transaction is going on). origin: the life under which the key was sealed (exactonce_lives), required if that is none of this database or goes on; its server must be gone for good. With completed it also gives up a completion of exactonce_pending whose record is not sealed any more, and writes that DynamoDB has refused, or has not accepted for three minutes. action, in place of key: the id of an action that a transaction was to consume at commit; completed: it is consumed, failed: it can be consumed. False: there was nothing to settle. Errors: 22004, 22023, 55000, 55006, ID006, ID007';
+COMMENT ON FUNCTION @extschema@.idem_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text) IS
+'for operators: settles a key that was sealed, if this database cannot tell whether the transaction committed. status: completed (the work was done) or failed (it was not; the key can be claimed again). Where PostgreSQL knows the answer, the other one is refused (55000; 55006 while the transaction is going on). origin: the life under which the key was sealed (exactonce_lives), required if that is none of this database or goes on; its server must be gone for good. With completed it also gives up a completion of exactonce_pending whose record is not sealed any more, and writes that DynamoDB has refused, or has not accepted for three minutes. False: there was nothing to settle. Errors: 22004, 22023, 55000, 55006, ID006, ID007';
 
 CREATE FUNCTION @extschema@.idem_give_up(
 	pending_id pg_catalog.uuid)
@@ -1173,6 +1172,17 @@ AS 'MODULE_PATHNAME', 'eo_action_cancel_sql';
 COMMENT ON FUNCTION @extschema@.action_cancel(pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
 'ends a pending or active action before it is consumed. Outcome: canceled, or the state in which the action was already (already_used, expired, burned), or action_not_found. It takes effect at once, and a rollback does not undo it. The outcome is final, also for requests that are still in flight. reason: up to 1024 bytes, stored with the action. Errors: 54000 (reason too large), ID006, ID007';
 
+CREATE FUNCTION @extschema@.action_resolve(
+	id pg_catalog.text,
+	status pg_catalog.text,
+	origin pg_catalog.uuid DEFAULT NULL,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS pg_catalog.bool
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_action_resolve';
+COMMENT ON FUNCTION @extschema@.action_resolve(pg_catalog.text, pg_catalog.text, pg_catalog.uuid, pg_catalog.text) IS
+'for operators: settles an action that a transaction was to consume at commit, if this database cannot tell whether that committed. status: completed (it is consumed) or failed (it can be consumed). origin, what is refused and what is returned: as for idem_resolve. Errors: 22004, 22023, 55000, 55006, ID006, ID007';
+
 /* ---- administration ---- */
 
 CREATE FUNCTION @extschema@.idem_create_table(server pg_catalog.text DEFAULT NULL)
@@ -1235,7 +1245,7 @@ BEGIN
 			pg_catalog.aclexplode(COALESCE(p.proacl, pg_catalog.acldefault('f', p.proowner))) a
 		WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
 			AND p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
-			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'action_list', 'idem_resolve', 'idem_give_up', 'idem_create_table', 'idem_check',
+			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'action_list', 'idem_resolve', 'action_resolve', 'idem_give_up', 'idem_create_table', 'idem_check',
 				'idem_guard', 'idem_mirror', 'idem_take_over', 'idem_drain', 'idem_audit', 'exactonce_claims_of_cluster', 'exactonce_lives_of_cluster',
 				'exactonce_progress_of_cluster', 'exactonce_circuits_of_cluster', 'exactonce_health_of_database', 'exactonce_credentials_of_cluster',
 				'exactonce_stats_reset']::pg_catalog.name[])

@@ -316,7 +316,7 @@ check_named_origin(const EoKey *k, const EoRecord *r, const char *origin)
 			 errmsg("key \"%s\" on server \"%s\" is being committed under another life", eo_text_key_shown(k->key),
 					k->store->server->name),
 			 errdetail("Its origin is \"%.*s\".", (int) len, theirs),
-			 errhint("Resolve it where that life goes on. Only if its server is gone for good, name it here: idem_resolve(..., origin => '%.*s').",
+			 errhint("Resolve it where that life goes on. Only if its server is gone for good, name it here: origin => '%.*s'.",
 					 (int) len, theirs)));
 }
 

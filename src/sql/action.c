@@ -12,12 +12,15 @@
 #include "postgres.h"
 
 #include "actions/action.h"
+#include "actions/action_store.h"
 #include "cluster/progress.h"
 #include "compat.h"
 #include "dynamodb/action_item.h"
 #include "dynamodb/instant.h"
 #include "dynamodb/token.h"
 #include "fmgr.h"
+#include "keys/key.h"
+#include "keys/operator.h"
 #include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
@@ -92,6 +95,7 @@ EO_COUNTED(eo_action_get_sql, EO_FN_ACTION_GET);
 EO_COUNTED(eo_action_list_sql, EO_FN_ACTION_LIST);
 EO_COUNTED(eo_action_consume_sql, EO_FN_ACTION_CONSUME);
 EO_COUNTED(eo_action_cancel_sql, EO_FN_ACTION_CANCEL);
+EO_COUNTED(eo_action_resolve, EO_FN_ACTION_RESOLVE);
 
 /*
  * action_create(payload, active_at, expires_at, pin, id, server)
@@ -249,6 +253,31 @@ eo_action_cancel_sql_body(PG_FUNCTION_ARGS)
 	/* "canceled" refuses a consume, but is what the caller of a cancel wants. */
 	http_status = result.outcome == EO_ACTION_CANCELED ? 200 : outcomes[result.outcome].http_status;
 	return eo_expansion_keep(fcinfo, 0, 2, result_row(fcinfo, &result, http_status));
+}
+
+/*
+ * action_resolve(id, status, origin, server)
+ */
+static Datum
+eo_action_resolve_body(PG_FUNCTION_ARGS)
+{
+	char	   *id;
+	bool		completed;
+	EoStore    *store;
+	char	   *pk;
+	EoKey		k;
+
+	eo_gate("action_resolve", EO_WRITES);
+	id = read_id(fcinfo, 0);
+	completed = eo_arg_was_done(fcinfo, 1);
+	store = eo_arg_store(fcinfo, 3);
+	eo_gate_worker();
+	/* In tables of other layouts no action is ever sealed. */
+	pk = eo_action_store_pk(store, id);
+	if (pk == NULL || !store->layout->is_native)
+		PG_RETURN_BOOL(false);
+	eo_key_find_action(&k, store, pk);
+	PG_RETURN_BOOL(eo_operator_resolve(&k, completed, eo_arg_token(fcinfo, 2)));
 }
 
 /* A row of type action_result. */

@@ -212,6 +212,17 @@ eo_arg_choice(FunctionCallInfo fcinfo, int n, const char *name, const char *firs
 			 errdetail("It is \"%s\".", value)));
 }
 
+bool
+eo_arg_was_done(FunctionCallInfo fcinfo, int n)
+{
+	if (PG_ARGISNULL(n))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("status must not be null"),
+				 errhint("completed: the work was done; failed: it was not.")));
+	return !eo_arg_choice(fcinfo, n, "status", "completed", "failed");
+}
+
 char *
 eo_arg_token(FunctionCallInfo fcinfo, int n)
 {

@@ -69,6 +69,9 @@ extern int	eo_arg_word(FunctionCallInfo fcinfo, int n, const char *name, const c
 extern bool eo_arg_choice(FunctionCallInfo fcinfo, int n, const char *name, const char *first,
 						  const char *second);
 
+/* An operator's word for it: true, the work was done; false, it was not.  NULL is an error. */
+extern bool eo_arg_was_done(FunctionCallInfo fcinfo, int n);
+
 /* A uuid as a record holds a token, in its canonical text; NULL for SQL NULL. */
 extern char *eo_arg_token(FunctionCallInfo fcinfo, int n);
 

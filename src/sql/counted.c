@@ -60,6 +60,7 @@ static const char *const function_names[] = {
 	[EO_FN_ACTION_GET] = "action_get",
 	[EO_FN_ACTION_CONSUME] = "action_consume",
 	[EO_FN_ACTION_CANCEL] = "action_cancel",
+	[EO_FN_ACTION_RESOLVE] = "action_resolve",
 	[EO_FN_ACTION_LIST] = "action_list"
 };
 

@@ -13,7 +13,6 @@
  */
 #include "postgres.h"
 
-#include "actions/action_store.h"
 #include "catalog/pg_type.h"
 #include "cluster/progress.h"
 #include "commit/xact.h"
@@ -531,46 +530,21 @@ eo_idem_forget_body(PG_FUNCTION_ARGS)
 }
 
 /*
- * idem_resolve(key, status, origin, server, action)
+ * idem_resolve(key, status, origin, server)
  */
 static Datum
 eo_idem_resolve_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
-	char	   *status;
-	char	   *action;
-	char	   *pk = NULL;
-	EoStore    *store;
+	bool		completed;
 	EoKey		k;
 
 	eo_gate("idem_resolve", EO_WRITES);
-	action = eo_arg_text(fcinfo, 4);
-	if (action != NULL && !PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("key and action exclude each other"),
-				 errhint("Name an action by its id: idem_resolve(action => id, status => ...).")));
-	key = action == NULL ? eo_arg_key(fcinfo, 0) : NULL;
-	status = eo_arg_text(fcinfo, 1);
-	if (status == NULL || (strcmp(status, "completed") != 0 && strcmp(status, "failed") != 0))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("status must be \"completed\" or \"failed\""),
-				 errhint("completed: its work was done; failed: it was not, and the key may be claimed again.")));
-	store = eo_arg_store(fcinfo, 3);
+	key = eo_arg_key(fcinfo, 0);
+	completed = eo_arg_was_done(fcinfo, 1);
+	eo_key_find(&k, eo_arg_store(fcinfo, 3), key);
 	eo_gate_worker();
-	if (action != NULL)
-	{
-		/* In tables of other layouts no action is ever sealed. */
-		pk = eo_action_store_pk(store, action);
-		if (pk == NULL || !store->layout->is_native)
-			PG_RETURN_BOOL(false);
-		eo_key_find_action(&k, store, pk);
-	}
-	else
-		eo_key_find(&k, store, key);
-	PG_RETURN_BOOL(eo_operator_resolve(&k, strcmp(status, "completed") == 0,
-									   eo_arg_token(fcinfo, 2)));
+	PG_RETURN_BOOL(eo_operator_resolve(&k, completed, eo_arg_token(fcinfo, 2)));
 }
 
 /*

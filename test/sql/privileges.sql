@@ -9,6 +9,8 @@ SET ROLE eo_app;
 SELECT idem_acquire('private');
 SELECT idem_get('private');
 SELECT idem_forget('private');
+SELECT idem_resolve('private', 'failed');
+SELECT action_resolve('private', 'failed');
 SELECT idem_create_table();
 SELECT * FROM idem_check();
 SELECT * FROM idem_audit();

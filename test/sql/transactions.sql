@@ -397,6 +397,7 @@ ROLLBACK;
 \set VERBOSITY default
 SELECT idem_resolve('tx1', 'failed');
 SELECT idem_resolve('tx1', 'gone');
+SELECT idem_resolve('tx1', NULL);
 SELECT '{"TableName": "regress", "Item": {"pk": {"S": "IDEMPOTENCY#test/doubt"}, "status": {"S": "COMMITTING"},
 	"owner": {"S": "x"}, "bind": {"S": "tx"}, "result": {"S": "1"}, "fence": {"N": "1"}, "runs": {"N": "1"},
 	"origin": {"S": "00000000-0000-4000-8000-000000000000/1/1/0"}}}'

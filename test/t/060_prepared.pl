@@ -189,7 +189,7 @@ like(run_script($node, "SET lock_timeout = '@{[ paced('200ms') ]}';\nDROP EXTENS
 cmp_ok($sql->("SELECT idem_drain('300 ms')"), '>=', 2, 'idem_drain() counts its claim, and the life');
 like(run_script($node, "SELECT idem_resolve('first', 'failed');"), qr/ERROR:  55006: .* still going on/,
 	'idem_resolve() does not overrule a prepared transaction');
-like(run_script($node, "SELECT idem_resolve(action => 'first', status => 'failed');"), qr/ERROR:  55006: .* still going on/,
+like(run_script($node, "SELECT action_resolve('first', 'failed');"), qr/ERROR:  55006: .* still going on/,
 	'nor does it of an action');
 $sql->("ROLLBACK PREPARED 'taken'");
 has_become('it is rolled back', 'FAILED', 'first');

@@ -169,9 +169,9 @@ sub seal_elsewhere
 my ($life) = split m{/}, $other;
 seal_elsewhere($_) foreach 'gone, done', 'gone, not done';
 is(outcome("action_consume('gone, done')"), 'in_progress 409', 'sealed by a server that is gone: the action is in progress');
-my $resolve = sub { my ($id, $status, $more) = @_; return run_script($node, "SELECT 'resolved ' || idem_resolve(action => '$id', status => '$status'" . ($more // '') . ");") };
+my $resolve = sub { my ($id, $status, $more) = @_; return run_script($node, "SELECT 'resolved ' || action_resolve('$id', '$status'" . ($more // '') . ");") };
 like($resolve->('gone, done', 'completed'), qr/55000.*"ACTION#gone, done" .*is being committed under another life\nDETAIL: .*"$life"[.]\nHINT: .*origin => '$life'/,
-	'idem_resolve() says which life it is, and that it must be named');
+	'action_resolve() says which life it is, and that it must be named');
 like($resolve->('gone, done', 'failed', ", origin => '11111111-2222-4333-8444-555555555555'"), qr/55000/, '... another one does not do');
 is($resolve->('gone, done', 'completed', ", origin => '$life'"), "resolved true\n", 'the operator says that its work was done');
 is(used('gone, done') . ' ' . outcome("action_consume('gone, done')", 'elsewhere'), 'used already_used 409', '... and it is consumed');
@@ -181,7 +181,6 @@ $item = item($table, 'ACTION#gone, not done');
 cmp_ok($item->{ttl}, '<', 4000000000, '... with its ttl');
 is(outcome("action_consume('gone, not done')"), 'consumed 200', '... and can be consumed');
 is($resolve->($_, 'failed', ", origin => '$life'"), "resolved false\n", "nothing to settle: $_") foreach 'gone, done', 'nothing';
-like(run_script($node, "SELECT idem_resolve('k', 'failed', action => 'a');"), qr/22023.*key and action exclude each other/, 'a key and an action');
 
 # ----- faults ---------------------------------------------------------------------------------
 

@@ -144,6 +144,8 @@ my %cases = (
 		look => "SELECT look_loosely(:'k')" },
 	idem_resolve => {
 		run => "SELECT idem_resolve(:'k', 'failed');", errors => 1 },
+	action_resolve => {
+		run => "SELECT action_resolve(:'k', 'failed');", errors => 1 },
 	idem_give_up => {
 		begin => "SELECT idem_once(:'k');",
 		run => "SELECT count(idem_give_up(id)) FROM (SELECT gen_random_uuid() UNION ALL SELECT id FROM exactonce_pending) p(id);", errors => 1,
