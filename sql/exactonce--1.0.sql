@@ -3,18 +3,24 @@
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION exactonce" to load this file. \quit
 
+/* ---- what nobody calls by name ---- */
+
+CREATE SCHEMA exactonce_internal;
+COMMENT ON SCHEMA exactonce_internal IS
+'tables that decide which keys are completed, read and written by the extension only, and the functions that its views are made of. Nobody may have rights on the tables: the extension refuses to work if somebody has';
+
 /* ---- configuration: servers and user mappings ---- */
 
-CREATE FUNCTION @extschema@.exactonce_fdw_validator(pg_catalog.text[], pg_catalog.oid)
+CREATE FUNCTION exactonce_internal.fdw_validator(pg_catalog.text[], pg_catalog.oid)
 RETURNS pg_catalog.void
 LANGUAGE C STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'eo_fdw_validator';
-COMMENT ON FUNCTION @extschema@.exactonce_fdw_validator(pg_catalog.text[], pg_catalog.oid) IS
+COMMENT ON FUNCTION exactonce_internal.fdw_validator(pg_catalog.text[], pg_catalog.oid) IS
 'checks the options of exactonce servers and user mappings when they are written. Errors: HV00D (unknown option; the hint lists the valid ones), 22023 (bad value; DETAIL says why), 42501 (an option for superusers only)';
 
 CREATE FOREIGN DATA WRAPPER exactonce
 	NO HANDLER
-	VALIDATOR @extschema@.exactonce_fdw_validator;
+	VALIDATOR exactonce_internal.fdw_validator;
 COMMENT ON FOREIGN DATA WRAPPER exactonce IS
 'a server of this wrapper is one DynamoDB table; USAGE on the server is the right to use all its keys and actions';
 
@@ -359,10 +365,6 @@ COMMENT ON FUNCTION @extschema@.idem_audit(pg_catalog.text, pg_catalog.int4) IS
 
 /* ---- the commit protocol ---- */
 
-CREATE SCHEMA exactonce_internal;
-COMMENT ON SCHEMA exactonce_internal IS
-'tables that decide which keys are completed, read and written by the extension only. Nobody may have rights on them: the extension refuses to work if somebody has';
-
 CREATE TABLE exactonce_internal.lives (
 	id pg_catalog.uuid PRIMARY KEY,
 	parent pg_catalog.uuid,
@@ -475,7 +477,7 @@ COMMENT ON COLUMN exactonce_internal.targets.dynamodb_table IS 'name of the Dyna
 COMMENT ON COLUMN exactonce_internal.targets.layout IS 'layout of the records, a value of the server option';
 COMMENT ON COLUMN exactonce_internal.targets.first_used IS 'time at which a key was first completed there';
 
-CREATE FUNCTION @extschema@.exactonce_lives_of_cluster(
+CREATE FUNCTION exactonce_internal.lives_of_cluster(
 	OUT database pg_catalog.oid,
 	OUT life pg_catalog.uuid,
 	OUT dynamodb_table pg_catalog.text,
@@ -488,7 +490,7 @@ CREATE FUNCTION @extschema@.exactonce_lives_of_cluster(
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_lives_of_cluster';
-COMMENT ON FUNCTION @extschema@.exactonce_lives_of_cluster() IS
+COMMENT ON FUNCTION exactonce_internal.lives_of_cluster() IS
 'the lives of the whole cluster that go on, and those that its workers look at, one row for each table; the view exactonce_lives is made of it';
 
 CREATE VIEW @extschema@.exactonce_lives AS
@@ -501,7 +503,7 @@ CREATE VIEW @extschema@.exactonce_lives AS
 		JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) i.dboid
 			AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 		WHERE i.number OPERATOR(pg_catalog.>) 0) l
-	FULL JOIN (SELECT q.* FROM @extschema@.exactonce_lives_of_cluster() q
+	FULL JOIN (SELECT q.* FROM exactonce_internal.lives_of_cluster() q
 		JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) q.database
 			AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) p
 		ON p.life OPERATOR(pg_catalog.=) l.id;
@@ -520,7 +522,7 @@ COMMENT ON COLUMN @extschema@.exactonce_lives.scanned IS 'items of the table tha
 COMMENT ON COLUMN @extschema@.exactonce_lives.refused IS 'roles whose credentials were refused in the table when they were tried last, and why; the worker goes by those of others as long as it finds any';
 COMMENT ON COLUMN @extschema@.exactonce_lives.since IS 'open: when the last confirmed extension was sent; else when its item was first seen as it is';
 
-CREATE FUNCTION @extschema@.exactonce_claims_of_cluster(
+CREATE FUNCTION exactonce_internal.claims_of_cluster(
 	OUT database pg_catalog.oid,
 	OUT server pg_catalog.oid,
 	OUT role pg_catalog.oid,
@@ -536,21 +538,21 @@ CREATE FUNCTION @extschema@.exactonce_claims_of_cluster(
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_claims_of_cluster';
-COMMENT ON FUNCTION @extschema@.exactonce_claims_of_cluster() IS
+COMMENT ON FUNCTION exactonce_internal.claims_of_cluster() IS
 'the claim table of the whole cluster, one row for each slot in use; the views exactonce_claims and exactonce_in_doubt are made of it';
 
-CREATE FUNCTION @extschema@.exactonce_key_of_record(pk pg_catalog.text, server pg_catalog.oid)
+CREATE FUNCTION exactonce_internal.key_of_record(pk pg_catalog.text, server pg_catalog.oid)
 RETURNS pg_catalog.text
 LANGUAGE C STABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'eo_key_of_record';
-COMMENT ON FUNCTION @extschema@.exactonce_key_of_record(pg_catalog.text, pg_catalog.oid) IS
+COMMENT ON FUNCTION exactonce_internal.key_of_record(pg_catalog.text, pg_catalog.oid) IS
 'for the view exactonce_pending: the key of a record as the functions take it, without the key_prefix of its server; with exactonce.log_keys = hash, its hash';
 
 CREATE VIEW @extschema@.exactonce_claims AS
 	SELECT d.datname AS database, s.srvname AS server, r.rolname AS role, c.dynamodb_table,
 		c.key, c.state, c.pid, c.since, c.lease_until, c.run, c.fence, a.application_name,
 		p.gid, p.prepared AS prepared_at
-	FROM @extschema@.exactonce_claims_of_cluster() c
+	FROM exactonce_internal.claims_of_cluster() c
 	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
 	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) c.server
 		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
@@ -577,7 +579,7 @@ COMMENT ON COLUMN @extschema@.exactonce_claims.application_name IS 'application_
 COMMENT ON COLUMN @extschema@.exactonce_claims.gid IS 'prepared: the global transaction identifier, for COMMIT PREPARED and ROLLBACK PREPARED in the database of the claim; else NULL';
 COMMENT ON COLUMN @extschema@.exactonce_claims.prepared_at IS 'prepared: when the transaction was prepared; else NULL';
 
-CREATE FUNCTION @extschema@.exactonce_waits_for(
+CREATE FUNCTION exactonce_internal.waits_for(
 	xid pg_catalog.xid8,
 	life pg_catalog.uuid,
 	url pg_catalog.text,
@@ -587,7 +589,7 @@ CREATE FUNCTION @extschema@.exactonce_waits_for(
 RETURNS pg_catalog.text
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_waits_for';
-COMMENT ON FUNCTION @extschema@.exactonce_waits_for(pg_catalog.xid8, pg_catalog.uuid, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
+COMMENT ON FUNCTION exactonce_internal.waits_for(pg_catalog.xid8, pg_catalog.uuid, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
 'the life that must be over, or what must confirm the commit of this transaction, before the worker marks a key completed; NULL if nothing must, or has to any more; for exactonce_pending';
 
 CREATE VIEW @extschema@.exactonce_pending AS
@@ -595,7 +597,7 @@ CREATE VIEW @extschema@.exactonce_pending AS
 		SELECT o.server, o.dynamodb_table, o.pk, o.token, o.xid, o.created_at, o.digest, o.writes, o.write_number,
 			o.trouble, o.attempts, o.failing_since, o.reason, o.reason_item,
 			pg_catalog.string_to_array(o.write_items, pg_catalog.chr(10)) AS items,
-			@extschema@.exactonce_waits_for(o.xid, o.life, o.url, o.region, o.dynamodb_table, o.key_prefix) AS waits_for
+			exactonce_internal.waits_for(o.xid, o.life, o.url, o.region, o.dynamodb_table, o.key_prefix) AS waits_for
 		FROM exactonce_internal.outbox o
 		JOIN pg_catalog.pg_control_system() c ON c.system_identifier OPERATOR(pg_catalog.=) o.system_identifier
 		JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) o.dboid
@@ -613,14 +615,14 @@ CREATE VIEW @extschema@.exactonce_pending AS
 		JOIN first f ON f.item OPERATOR(pg_catalog.=) i.item AND f.digest OPERATOR(pg_catalog.<>) h.digest
 		ORDER BY h.digest, f.refused DESC)
 	SELECT s.srvname AS server, h.dynamodb_table,
-		@extschema@.exactonce_key_of_record(h.pk, h.server) AS key,
+		exactonce_internal.key_of_record(h.pk, h.server) AS key,
 		h.xid, h.created_at, pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) h.created_at AS age,
 		pg_catalog."left"(pg_catalog.encode(pg_catalog.sha256(pg_catalog.uuid_send(h.token)
 			OPERATOR(pg_catalog.||) pg_catalog.xid8send(h.xid)), 'hex'), 32)::pg_catalog.uuid AS id,
 		CASE
 			WHEN h.waits_for IS NOT NULL OR b.digest IS NULL THEN h.waits_for
-			WHEN b.refused THEN pg_catalog.concat('refused writes: ', @extschema@.exactonce_key_of_record(b.pk, b.server))
-			ELSE pg_catalog.concat('earlier writes: ', @extschema@.exactonce_key_of_record(b.pk, b.server))
+			WHEN b.refused THEN pg_catalog.concat('refused writes: ', exactonce_internal.key_of_record(b.pk, b.server))
+			ELSE pg_catalog.concat('earlier writes: ', exactonce_internal.key_of_record(b.pk, b.server))
 		END AS waits_for,
 		h.writes, NULLIF(h.attempts, 0) AS attempts, h.failing_since,
 		CASE h.trouble WHEN 1 THEN 'fails' WHEN 2 THEN 'lasts' WHEN 3 THEN 'refused' END AS trouble,
@@ -648,7 +650,7 @@ COMMENT ON COLUMN @extschema@.exactonce_pending.reason_item IS 'which of the wri
 CREATE VIEW @extschema@.exactonce_in_doubt AS
 	SELECT s.srvname AS server, c.dynamodb_table,
 		c.key, c.xid
-	FROM @extschema@.exactonce_claims_of_cluster() c
+	FROM exactonce_internal.claims_of_cluster() c
 	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
 		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) c.server
@@ -660,7 +662,7 @@ COMMENT ON COLUMN @extschema@.exactonce_in_doubt.dynamodb_table IS 'name of the 
 COMMENT ON COLUMN @extschema@.exactonce_in_doubt.key IS 'the key, without the key_prefix of its server; with exactonce.log_keys = hash, its hash';
 COMMENT ON COLUMN @extschema@.exactonce_in_doubt.xid IS 'id of the transaction that sealed the key';
 
-CREATE FUNCTION @extschema@.exactonce_progress_of_cluster(
+CREATE FUNCTION exactonce_internal.progress_of_cluster(
 	OUT database pg_catalog.oid,
 	OUT server pg_catalog.oid,
 	OUT pid pg_catalog.int4,
@@ -672,12 +674,12 @@ CREATE FUNCTION @extschema@.exactonce_progress_of_cluster(
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_progress_of_cluster';
-COMMENT ON FUNCTION @extschema@.exactonce_progress_of_cluster() IS
+COMMENT ON FUNCTION exactonce_internal.progress_of_cluster() IS
 'long calls that go on in the whole cluster; the view exactonce_progress is made of it';
 
 CREATE VIEW @extschema@.exactonce_progress AS
 	SELECT p.pid, s.srvname AS server, p.activity, p.done, p.total, p.found, p.since
-	FROM @extschema@.exactonce_progress_of_cluster() p
+	FROM exactonce_internal.progress_of_cluster() p
 	JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) p.database
 		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 	LEFT JOIN pg_catalog.pg_foreign_server s ON s.oid OPERATOR(pg_catalog.=) p.server
@@ -697,7 +699,7 @@ COMMENT ON COLUMN @extschema@.exactonce_progress.since IS 'when it began; of a r
 
 /* ---- counters ---- */
 
-CREATE FUNCTION @extschema@.exactonce_stats_of_cluster(
+CREATE FUNCTION exactonce_internal.stats_of_cluster(
 	OUT database pg_catalog.oid,
 	OUT server_oid pg_catalog.oid,
 	OUT server pg_catalog.text,
@@ -735,10 +737,10 @@ CREATE FUNCTION @extschema@.exactonce_stats_of_cluster(
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_stats_of_cluster';
-COMMENT ON FUNCTION @extschema@.exactonce_stats_of_cluster() IS
+COMMENT ON FUNCTION exactonce_internal.stats_of_cluster() IS
 'counters of the servers that the role may see, one row for each; the view exactonce_stats is made of it';
 
-CREATE FUNCTION @extschema@.exactonce_stats_details_of_cluster(
+CREATE FUNCTION exactonce_internal.stats_details_of_cluster(
 	OUT database pg_catalog.oid,
 	OUT server_oid pg_catalog.oid,
 	OUT server pg_catalog.text,
@@ -749,7 +751,7 @@ CREATE FUNCTION @extschema@.exactonce_stats_details_of_cluster(
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_stats_details_of_cluster';
-COMMENT ON FUNCTION @extschema@.exactonce_stats_details_of_cluster() IS
+COMMENT ON FUNCTION exactonce_internal.stats_details_of_cluster() IS
 'the same counters one by one; the views exactonce_stats_calls, _requests, _errors and _histograms are made of it';
 
 CREATE VIEW @extschema@.exactonce_stats AS
@@ -764,7 +766,7 @@ CREATE VIEW @extschema@.exactonce_stats AS
 				AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database() AND NOT o.given_up) AS oldest_pending,
 		c.call_p50, c.call_p95, c.call_p99, c.request_p50, c.request_p95, c.request_p99,
 		c.seal_p50, c.seal_p95, c.seal_p99, c.completion_p50, c.completion_p95, c.completion_p99
-	FROM @extschema@.exactonce_stats_of_cluster() c
+	FROM exactonce_internal.stats_of_cluster() c
 	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database;
 COMMENT ON VIEW @extschema@.exactonce_stats IS
 'cumulative counters of each server. They survive a clean restart, and begin anew after a crash. pg_read_all_stats (pg_monitor) sees the servers of all databases, other roles those of this database that they may use';
@@ -806,7 +808,7 @@ COMMENT ON COLUMN @extschema@.exactonce_stats.completion_p99 IS '99th percentile
 
 CREATE VIEW @extschema@.exactonce_stats_calls AS
 	SELECT d.datname AS database, c.server, c.server_oid, c.name AS function, c.label AS outcome, c.value AS calls
-	FROM @extschema@.exactonce_stats_details_of_cluster() c
+	FROM exactonce_internal.stats_details_of_cluster() c
 	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
 	WHERE c.kind OPERATOR(pg_catalog.=) 'call';
 COMMENT ON VIEW @extschema@.exactonce_stats_calls IS
@@ -820,7 +822,7 @@ COMMENT ON COLUMN @extschema@.exactonce_stats_calls.calls IS 'number of calls, o
 
 CREATE VIEW @extschema@.exactonce_stats_requests AS
 	SELECT d.datname AS database, c.server, c.server_oid, c.name AS operation, c.label AS result, c.value AS requests
-	FROM @extschema@.exactonce_stats_details_of_cluster() c
+	FROM exactonce_internal.stats_details_of_cluster() c
 	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
 	WHERE c.kind OPERATOR(pg_catalog.=) 'request';
 COMMENT ON VIEW @extschema@.exactonce_stats_requests IS
@@ -834,7 +836,7 @@ COMMENT ON COLUMN @extschema@.exactonce_stats_requests.requests IS 'number of re
 
 CREATE VIEW @extschema@.exactonce_stats_errors AS
 	SELECT d.datname AS database, c.server, c.server_oid, c.name AS source, c.label AS code, c.value AS errors
-	FROM @extschema@.exactonce_stats_details_of_cluster() c
+	FROM exactonce_internal.stats_details_of_cluster() c
 	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
 	WHERE c.kind OPERATOR(pg_catalog.=) 'error';
 COMMENT ON VIEW @extschema@.exactonce_stats_errors IS
@@ -848,7 +850,7 @@ COMMENT ON COLUMN @extschema@.exactonce_stats_errors.errors IS 'number of errors
 
 CREATE VIEW @extschema@.exactonce_stats_histograms AS
 	SELECT d.datname AS database, c.server, c.server_oid, c.name AS measure, c.label AS le, c.value AS count
-	FROM @extschema@.exactonce_stats_details_of_cluster() c
+	FROM exactonce_internal.stats_details_of_cluster() c
 	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
 	WHERE c.kind OPERATOR(pg_catalog.=) 'bucket';
 COMMENT ON VIEW @extschema@.exactonce_stats_histograms IS
@@ -862,7 +864,7 @@ COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.count IS 'durations up 
 
 CREATE VIEW @extschema@.exactonce_stats_sums AS
 	SELECT d.datname AS database, c.server, c.server_oid, c.name AS measure, c.value OPERATOR(pg_catalog./) 1000000.0 AS seconds
-	FROM @extschema@.exactonce_stats_details_of_cluster() c
+	FROM exactonce_internal.stats_details_of_cluster() c
 	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
 	WHERE c.kind OPERATOR(pg_catalog.=) 'sum';
 COMMENT ON VIEW @extschema@.exactonce_stats_sums IS
@@ -880,7 +882,7 @@ AS 'MODULE_PATHNAME', 'eo_stats_reset_sql';
 COMMENT ON FUNCTION @extschema@.exactonce_stats_reset(pg_catalog.text) IS
 'for operators: sets the counters of a server to zero; NULL: of all servers of this database. Errors: 42704 (no such server)';
 
-CREATE FUNCTION @extschema@.exactonce_circuits_of_cluster(
+CREATE FUNCTION exactonce_internal.circuits_of_cluster(
 	OUT endpoint pg_catalog.text,
 	OUT request_timeout pg_catalog.interval,
 	OUT is_open pg_catalog.bool,
@@ -894,13 +896,13 @@ CREATE FUNCTION @extschema@.exactonce_circuits_of_cluster(
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_circuits_of_cluster';
-COMMENT ON FUNCTION @extschema@.exactonce_circuits_of_cluster() IS
+COMMENT ON FUNCTION exactonce_internal.circuits_of_cluster() IS
 'the endpoints that the whole cluster uses, and whether they answer; the view exactonce_circuits is made of it';
 
 CREATE VIEW @extschema@.exactonce_circuits AS
 	SELECT c.endpoint, c.request_timeout, c.is_open, c.answered_at, c.failures, c.silent_since,
 		c.opened_at, c.refused, c.next_probe_at, c.last_error
-	FROM @extschema@.exactonce_circuits_of_cluster() c;
+	FROM exactonce_internal.circuits_of_cluster() c;
 COMMENT ON VIEW @extschema@.exactonce_circuits IS
 'the endpoints that this cluster uses, since it was started: one row for all servers with the same endpoint, ca_file and timeouts; while is_open, calls to it are refused at once';
 COMMENT ON COLUMN @extschema@.exactonce_circuits.endpoint IS 'URL of the endpoint';
@@ -914,7 +916,7 @@ COMMENT ON COLUMN @extschema@.exactonce_circuits.refused IS 'calls that were ref
 COMMENT ON COLUMN @extschema@.exactonce_circuits.next_probe_at IS 'when it is asked next; NULL if calls are not refused';
 COMMENT ON COLUMN @extschema@.exactonce_circuits.last_error IS 'how the last call failed; NULL if it answers';
 
-CREATE FUNCTION @extschema@.exactonce_health_of_database(
+CREATE FUNCTION exactonce_internal.health_of_database(
 	OUT enabled pg_catalog.bool,
 	OUT worker_pid pg_catalog.int4,
 	OUT worker_silent pg_catalog.interval,
@@ -929,14 +931,14 @@ CREATE FUNCTION @extschema@.exactonce_health_of_database(
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_health_of_database';
-COMMENT ON FUNCTION @extschema@.exactonce_health_of_database() IS
+COMMENT ON FUNCTION exactonce_internal.health_of_database() IS
 'the worker of this database and the room in the claim table; the view exactonce_health is made of it';
 
 CREATE VIEW @extschema@.exactonce_health AS
 	SELECT h.enabled, h.worker_pid, h.worker_silent, h.worker_missing,
 		COALESCE(h.failing_since, p.failing_since) AS failing_since, COALESCE(h.last_error, p.reason) AS last_error,
 		h.unsettled, h.max_claims, h.claims, h.fullest_share, h.lost_claims
-	FROM @extschema@.exactonce_health_of_database() h
+	FROM exactonce_internal.health_of_database() h
 	LEFT JOIN LATERAL (
 		SELECT o.failing_since, o.reason
 		FROM exactonce_internal.outbox o
@@ -960,7 +962,7 @@ COMMENT ON COLUMN @extschema@.exactonce_health.claims IS 'claims that are in it,
 COMMENT ON COLUMN @extschema@.exactonce_health.fullest_share IS 'the greatest part of its share of the claim table that a role has taken; from 1 on its claims are refused';
 COMMENT ON COLUMN @extschema@.exactonce_health.lost_claims IS 'claims of the cluster that heartbeats have found lost to another run, since the file exactonce_claims was made';
 
-CREATE FUNCTION @extschema@.exactonce_credentials_of_cluster(
+CREATE FUNCTION exactonce_internal.credentials_of_cluster(
 	OUT profile pg_catalog.text,
 	OUT role_arn pg_catalog.text,
 	OUT source pg_catalog.text,
@@ -973,13 +975,13 @@ CREATE FUNCTION @extschema@.exactonce_credentials_of_cluster(
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_credentials_of_cluster';
-COMMENT ON FUNCTION @extschema@.exactonce_credentials_of_cluster() IS
+COMMENT ON FUNCTION exactonce_internal.credentials_of_cluster() IS
 'the credentials that this cluster has fetched, without any secret; the view exactonce_credentials is made of it';
 
 CREATE VIEW @extschema@.exactonce_credentials AS
 	SELECT c.profile, c.role_arn, c.source, c.is_usable, c.expires_at, c.failing_since, c.last_error,
 		c.fetches, c.failed_fetches
-	FROM @extschema@.exactonce_credentials_of_cluster() c;
+	FROM exactonce_internal.credentials_of_cluster() c;
 COMMENT ON VIEW @extschema@.exactonce_credentials IS
 'credentials that this cluster has fetched for servers with credentials ''chain'' or a role_arn, and has used within the hour: one row for all servers with the same options. The keys of user mappings are not among them';
 COMMENT ON COLUMN @extschema@.exactonce_credentials.profile IS 'the option profile of its servers; NULL: they have none';
@@ -1208,8 +1210,8 @@ COMMENT ON FUNCTION @extschema@.idem_check(pg_catalog.text) IS
 
 /*
  * Default privileges may have given rights to roles.  All of them are taken back
- * for what administrators alone may use, or nobody: the internal tables, the
- * views, and the functions that change or remove data other callers rely on.
+ * for what administrators alone may use, or nobody: the internal tables and
+ * functions, the views, and the functions that change or remove data other callers rely on.
  */
 DO LANGUAGE plpgsql $rights$
 DECLARE
@@ -1244,11 +1246,10 @@ BEGIN
 		FROM pg_catalog.pg_proc p,
 			pg_catalog.aclexplode(COALESCE(p.proacl, pg_catalog.acldefault('f', p.proowner))) a
 		WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
-			AND p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
-			AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'action_list', 'idem_resolve', 'action_resolve', 'idem_give_up', 'idem_create_table', 'idem_check',
-				'idem_guard', 'idem_mirror', 'idem_take_over', 'idem_drain', 'idem_audit', 'exactonce_claims_of_cluster', 'exactonce_lives_of_cluster',
-				'exactonce_progress_of_cluster', 'exactonce_circuits_of_cluster', 'exactonce_health_of_database', 'exactonce_credentials_of_cluster',
-				'exactonce_stats_reset']::pg_catalog.name[])
+			AND (p.pronamespace OPERATOR(pg_catalog.=) 'exactonce_internal'::pg_catalog.regnamespace::pg_catalog.oid
+				OR p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
+				AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'action_list', 'idem_resolve', 'action_resolve', 'idem_give_up', 'idem_create_table', 'idem_check',
+					'idem_guard', 'idem_mirror', 'idem_take_over', 'idem_drain', 'idem_audit', 'exactonce_stats_reset']::pg_catalog.name[]))
 	LOOP
 		EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', o.object,
 			CASE WHEN o.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC'
@@ -1259,10 +1260,9 @@ $rights$;
 
 GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_lives, @extschema@.exactonce_progress, @extschema@.exactonce_circuits, @extschema@.exactonce_health, @extschema@.exactonce_credentials, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
 GRANT SELECT ON @extschema@.exactonce_stats, @extschema@.exactonce_stats_calls, @extschema@.exactonce_stats_requests, @extschema@.exactonce_stats_errors, @extschema@.exactonce_stats_histograms, @extschema@.exactonce_stats_sums TO PUBLIC;
-GRANT EXECUTE ON FUNCTION @extschema@.exactonce_claims_of_cluster() TO pg_monitor;
-GRANT EXECUTE ON FUNCTION @extschema@.exactonce_lives_of_cluster() TO pg_monitor;
-GRANT EXECUTE ON FUNCTION @extschema@.exactonce_progress_of_cluster() TO pg_monitor;
-GRANT EXECUTE ON FUNCTION @extschema@.exactonce_circuits_of_cluster() TO pg_monitor;
-GRANT EXECUTE ON FUNCTION @extschema@.exactonce_health_of_database() TO pg_monitor;
-GRANT EXECUTE ON FUNCTION @extschema@.exactonce_credentials_of_cluster() TO pg_monitor;
+
+-- A view calls its functions with the rights of whoever reads it.  Without rights on their schema nobody else can.
+GRANT EXECUTE ON FUNCTION exactonce_internal.claims_of_cluster, exactonce_internal.lives_of_cluster, exactonce_internal.progress_of_cluster, exactonce_internal.circuits_of_cluster, exactonce_internal.health_of_database, exactonce_internal.credentials_of_cluster, exactonce_internal.key_of_record, exactonce_internal.waits_for TO pg_monitor;
+GRANT EXECUTE ON FUNCTION exactonce_internal.stats_of_cluster, exactonce_internal.stats_details_of_cluster TO PUBLIC;
+
 GRANT EXECUTE ON FUNCTION @extschema@.idem_check(pg_catalog.text) TO pg_monitor;

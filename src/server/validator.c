@@ -130,7 +130,7 @@ static void check_duration(const char *name, const char *value, int64 min_ms, in
 
 PG_FUNCTION_INFO_V1(eo_fdw_validator);
 
-/* exactonce_fdw_validator(options text[], catalog oid) */
+/* fdw_validator(options text[], catalog oid) */
 Datum
 eo_fdw_validator(PG_FUNCTION_ARGS)
 {

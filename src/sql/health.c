@@ -29,7 +29,7 @@ PG_FUNCTION_INFO_V1(eo_credentials_of_cluster);
 PG_FUNCTION_INFO_V1(eo_health_of_database);
 
 /*
- * exactonce_health_of_database()
+ * health_of_database()
  */
 Datum
 eo_health_of_database(PG_FUNCTION_ARGS)
@@ -74,7 +74,7 @@ put_shown(EoRow *row, const char *text)
 }
 
 /*
- * exactonce_credentials_of_cluster()
+ * credentials_of_cluster()
  */
 Datum
 eo_credentials_of_cluster(PG_FUNCTION_ARGS)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lives.c
- *	  The SQL functions about lives: exactonce_lives_of_cluster, idem_take_over,
+ *	  The SQL functions about lives: lives_of_cluster, idem_take_over,
  *	  idem_drain.
  *
  *-------------------------------------------------------------------------
@@ -74,7 +74,7 @@ put_row(ReturnSetInfo *rsinfo, const EoTarget *target, const uint8 *life, const 
 }
 
 /*
- * exactonce_lives_of_cluster()
+ * lives_of_cluster()
  */
 Datum
 eo_lives_of_cluster(PG_FUNCTION_ARGS)

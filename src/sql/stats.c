@@ -3,7 +3,7 @@
  * stats.c
  *	  What the views of counters are made of: exactonce_stats and its details.
  *
- * Everybody may call the functions.  A role that may read all statistics (pg_read_all_stats,
+ * Everybody may read the views.  A role that may read all statistics (pg_read_all_stats,
  * of which pg_monitor is a member) sees the servers of the whole cluster; any other sees
  * those of this database that it may use.
  *
@@ -215,7 +215,7 @@ put_percentiles(EoRow *row, const EoStats *stats, EoMeasure measure)
 }
 
 /*
- * exactonce_stats_of_cluster()
+ * stats_of_cluster()
  */
 Datum
 eo_stats_of_cluster(PG_FUNCTION_ARGS)
@@ -343,7 +343,7 @@ put_histogram(const Details *d, EoMeasure measure)
 }
 
 /*
- * exactonce_stats_details_of_cluster()
+ * stats_details_of_cluster()
  */
 Datum
 eo_stats_details_of_cluster(PG_FUNCTION_ARGS)

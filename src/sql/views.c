@@ -3,10 +3,10 @@
  * views.c
  *	  What the views of shared memory are made of, and how the views show keys.
  *
- * exactonce_claims and exactonce_in_doubt select from exactonce_claims_of_cluster(),
- * which shows no token, payload or result.  Roles may call it without the views, so what
- * exactonce.log_keys hides is hidden here.  exactonce_pending says by
- * exactonce_waits_for() what a completion waits for.  exactonce_progress and
+ * The functions are in the schema exactonce_internal, where nobody can call them but through
+ * the views.  exactonce_claims and exactonce_in_doubt select from claims_of_cluster(), which
+ * shows no token, payload or result, and of keys what exactonce.log_keys allows.
+ * exactonce_pending says by waits_for() what a completion waits for.  exactonce_progress and
  * exactonce_circuits select from functions of their own, too.
  *
  *-------------------------------------------------------------------------
@@ -125,7 +125,7 @@ without(const char *key, const char *prefix)
 }
 
 /*
- * exactonce_key_of_record(pk, server)
+ * key_of_record(pk, server)
  */
 Datum
 eo_key_of_record(PG_FUNCTION_ARGS)
@@ -135,7 +135,7 @@ eo_key_of_record(PG_FUNCTION_ARGS)
 }
 
 /*
- * exactonce_claims_of_cluster()
+ * claims_of_cluster()
  */
 Datum
 eo_claims_of_cluster(PG_FUNCTION_ARGS)
@@ -205,7 +205,7 @@ put_kept_claims(ReturnSetInfo *rsinfo)
 }
 
 /*
- * exactonce_waits_for(xid, life, url, region, dynamodb_table, key_prefix)
+ * waits_for(xid, life, url, region, dynamodb_table, key_prefix)
  */
 Datum
 eo_waits_for(PG_FUNCTION_ARGS)
@@ -242,7 +242,7 @@ eo_waits_for(PG_FUNCTION_ARGS)
 }
 
 /*
- * exactonce_progress_of_cluster()
+ * progress_of_cluster()
  */
 Datum
 eo_progress_of_cluster(PG_FUNCTION_ARGS)
@@ -272,7 +272,7 @@ eo_progress_of_cluster(PG_FUNCTION_ARGS)
 }
 
 /*
- * exactonce_circuits_of_cluster()
+ * circuits_of_cluster()
  */
 Datum
 eo_circuits_of_cluster(PG_FUNCTION_ARGS)

@@ -1,6 +1,6 @@
 -- Without USAGE on the server nothing can be called, and operators' functions are for operators.
 SET client_min_messages = warning;
-DROP ROLE IF EXISTS eo_app, eo_owner;
+DROP ROLE IF EXISTS eo_app, eo_owner, eo_monitor;
 RESET client_min_messages;
 CREATE ROLE eo_app;
 CREATE ROLE eo_owner;
@@ -17,7 +17,7 @@ SELECT * FROM idem_audit();
 SELECT * FROM exactonce_progress;
 SELECT * FROM exactonce_circuits;
 SELECT * FROM exactonce_health;
-SELECT * FROM exactonce_credentials_of_cluster();
+SELECT * FROM exactonce_credentials;
 SET exactonce.enabled = off;
 \echo `curl -s "$EO_CONTROL/count"`
 RESET ROLE;
@@ -48,6 +48,36 @@ SET ROLE eo_app;
 SELECT * FROM idem_audit();
 RESET ROLE;
 REVOKE EXECUTE ON FUNCTION idem_audit FROM eo_app;
+-- Who may read which view, and that nobody calls the functions behind them.
+CREATE FUNCTION answer_to(command text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE command;
+	RETURN 'ok';
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLERRM;
+END $$;
+CREATE VIEW of_views AS
+SELECT viewname, answer_to(format('SELECT count(*) FROM %I', viewname)) FROM pg_views
+WHERE viewname LIKE 'exactonce%' ORDER BY viewname COLLATE "C";
+CREATE VIEW of_functions AS
+SELECT proname, answer_to(format('SELECT exactonce_internal.%I(%s)', proname,
+	(SELECT string_agg('NULL::' || format_type(t, NULL), ', ') FROM unnest(proargtypes) t))) FROM pg_proc
+WHERE pronamespace = 'exactonce_internal'::regnamespace ORDER BY proname COLLATE "C";
+GRANT SELECT ON of_views, of_functions TO PUBLIC;
+CREATE ROLE eo_monitor IN ROLE pg_monitor;
+SET ROLE eo_app;
+TABLE of_views;
+SET ROLE eo_monitor;
+TABLE of_views;
+TABLE of_functions;
+RESET ROLE;
+SELECT proname, string_agg(CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END, ', ') AS granted
+FROM pg_proc LEFT JOIN LATERAL (SELECT grantee FROM aclexplode(coalesce(proacl, acldefault('f', proowner)))
+	WHERE grantee <> proowner) a ON true
+WHERE pronamespace = 'exactonce_internal'::regnamespace GROUP BY proname ORDER BY proname COLLATE "C";
+DROP VIEW of_views, of_functions;
+DROP FUNCTION answer_to;
+DROP ROLE eo_monitor;
 -- What belongs to the operating-system user is for servers of superusers.
 GRANT USAGE ON FOREIGN DATA WRAPPER exactonce TO eo_owner;
 SET ROLE eo_owner;

@@ -123,7 +123,7 @@ is(sql_of($node, "SELECT outcome FROM idem_acquire('kept by hasty', wait => '@{[
 is(life_item($table, $life)->{state}, 'open', 'nobody inherits the life');
 $node->restart;
 is(complete($node, 'after the drop'), '', 'after a restart the other databases work');
-is(sql_of($node, 'SELECT count(*) FROM exactonce_claims_of_cluster() WHERE database NOT IN (SELECT oid FROM pg_database)'), 0,
+is(sql_of($node, 'SELECT count(*) FROM exactonce_internal.claims_of_cluster() WHERE database NOT IN (SELECT oid FROM pg_database)'), 0,
 	'and no slot of the database is left');
 settled($node);
 

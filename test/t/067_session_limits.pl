@@ -11,7 +11,7 @@ use Test::More;
 my $table = 'tap_limits';
 my $node = new_node('limits', conf => "exactonce.max_claims = 100\nexactonce.test_hurry = @{[ hurry(20) ]}\n", options => { clock_skew => 0 });
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
-$sql->('CREATE ROLE keeper; GRANT USAGE ON FOREIGN SERVER exactonce TO keeper; GRANT SELECT ON exactonce_claims TO keeper; GRANT EXECUTE ON FUNCTION exactonce_claims_of_cluster() TO keeper');
+$sql->('CREATE ROLE keeper; GRANT USAGE ON FOREIGN SERVER exactonce TO keeper; GRANT SELECT ON exactonce_claims TO keeper; GRANT EXECUTE ON FUNCTION exactonce_internal.claims_of_cluster() TO keeper');
 my $claim = "on_commit => 'session', lease => '1 hour'";
 
 sub start_holder

@@ -47,7 +47,7 @@ my %kinds = (
 # there, and absent otherwise.
 # Two cases of one function are told apart by what follows its name.
 my %cases = (
-	exactonce_fdw_validator => {
+	fdw_validator => {
 		run => "CREATE SERVER other FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', endpoint 'http://127.0.0.1:1', "
 		  . "\"table\" 'other', transact_tables 'abc,def', request_timeout '1s'); DROP SERVER other;",
 		look => "SELECT 'ok' FROM (SELECT count(*) FROM pg_foreign_server) s",
@@ -156,19 +156,19 @@ my %cases = (
 	idem_audit => {
 		run => "SELECT count(*) FROM idem_audit('small', units_per_second => 100000);",
 		look => "SELECT 'ok'" },
-	exactonce_lives_of_cluster => { run => 'SELECT count(*) FROM exactonce_lives;' },
-	exactonce_claims_of_cluster => {
+	lives_of_cluster => { run => 'SELECT count(*) FROM exactonce_lives;' },
+	claims_of_cluster => {
 		begin => "BEGIN; SELECT idem_acquire(:'k');",
 		run => 'SELECT count(*) FROM exactonce_claims;' },
-	exactonce_key_of_record => {
-		run => "SELECT exactonce_key_of_record('IDEMPOTENCY#' || :'k', (SELECT oid FROM pg_foreign_server WHERE srvname = 'exactonce'));" },
-	exactonce_waits_for => { run => "SELECT exactonce_waits_for(pg_current_xact_id(), gen_random_uuid(), 'https://a', 'eu-west-1', 'abc', '');" },
-	exactonce_circuits_of_cluster => { run => 'SELECT count(*) FROM exactonce_circuits;' },
-	exactonce_progress_of_cluster => { run => 'SELECT count(*) FROM exactonce_progress;' },
-	exactonce_credentials_of_cluster => { run => 'SELECT count(*) FROM exactonce_credentials;' },
-	exactonce_health_of_database => { run => 'SELECT count(*) FROM exactonce_health;' },
-	exactonce_stats_of_cluster => { run => 'SELECT count(server) FROM exactonce_stats;' },
-	exactonce_stats_details_of_cluster => { run => 'SET ROLE of_small; SELECT count(DISTINCT le) FROM exactonce_stats_histograms; RESET ROLE;' },
+	key_of_record => {
+		run => "SELECT exactonce_internal.key_of_record('IDEMPOTENCY#' || :'k', (SELECT oid FROM pg_foreign_server WHERE srvname = 'exactonce'));" },
+	waits_for => { run => "SELECT exactonce_internal.waits_for(pg_current_xact_id(), gen_random_uuid(), 'https://a', 'eu-west-1', 'abc', '');" },
+	circuits_of_cluster => { run => 'SELECT count(*) FROM exactonce_circuits;' },
+	progress_of_cluster => { run => 'SELECT count(*) FROM exactonce_progress;' },
+	credentials_of_cluster => { run => 'SELECT count(*) FROM exactonce_credentials;' },
+	health_of_database => { run => 'SELECT count(*) FROM exactonce_health;' },
+	stats_of_cluster => { run => 'SELECT count(server) FROM exactonce_stats;' },
+	stats_details_of_cluster => { run => 'SET ROLE of_small; SELECT count(DISTINCT le) FROM exactonce_stats_histograms; RESET ROLE;' },
 	idem_http => {
 		begin => "SELECT set_config('request.headers', json_build_object('idempotency-key', :'k')::text, false);",
 		run => "SELECT count(idem_http('handler(jsonb)', to_jsonb(:'k'::text)));",
