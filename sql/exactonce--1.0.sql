@@ -700,9 +700,9 @@ COMMENT ON COLUMN @extschema@.exactonce_progress.since IS 'when it began; of a r
 /* ---- counters ---- */
 
 CREATE FUNCTION exactonce_internal.stats_of_cluster(
-	OUT database pg_catalog.oid,
-	OUT server_oid pg_catalog.oid,
+	OUT database pg_catalog.text,
 	OUT server pg_catalog.text,
+	OUT server_oid pg_catalog.oid,
 	OUT since pg_catalog.timestamptz,
 	OUT since_reason pg_catalog.text,
 	OUT calls pg_catalog.int8,
@@ -741,33 +741,43 @@ COMMENT ON FUNCTION exactonce_internal.stats_of_cluster() IS
 'counters of the servers that the role may see, one row for each; the view exactonce_stats is made of it';
 
 CREATE FUNCTION exactonce_internal.stats_details_of_cluster(
-	OUT database pg_catalog.oid,
-	OUT server_oid pg_catalog.oid,
+	OUT database pg_catalog.text,
 	OUT server pg_catalog.text,
+	OUT server_oid pg_catalog.oid,
 	OUT kind pg_catalog.text,
 	OUT name pg_catalog.text,
-	OUT label pg_catalog.text,
-	OUT value pg_catalog.int8)
+	OUT result pg_catalog.text,
+	OUT count pg_catalog.int8)
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_stats_details_of_cluster';
 COMMENT ON FUNCTION exactonce_internal.stats_details_of_cluster() IS
-'the same counters one by one; the views exactonce_stats_calls, _requests, _errors and _histograms are made of it';
+'the same counters one by one; the view exactonce_stats_details is made of it';
+
+CREATE FUNCTION exactonce_internal.stats_histograms_of_cluster(
+	OUT database pg_catalog.text,
+	OUT server pg_catalog.text,
+	OUT server_oid pg_catalog.oid,
+	OUT kind pg_catalog.text,
+	OUT le pg_catalog.float8,
+	OUT count pg_catalog.int8,
+	OUT sum pg_catalog.float8)
+RETURNS SETOF pg_catalog.record
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'eo_stats_histograms_of_cluster';
+COMMENT ON FUNCTION exactonce_internal.stats_histograms_of_cluster() IS
+'histograms of the same servers; the view exactonce_stats_histograms is made of it';
 
 CREATE VIEW @extschema@.exactonce_stats AS
-	SELECT d.datname AS database, c.server, c.server_oid,
-		c.since, c.since_reason, c.calls, c.call_errors, c.duplicates_here, c.duplicates_cached,
-		c.duplicates_service, c.requests, c.request_errors, c.retries, c.throttles, c.unknown_outcomes, c.own_writes, c.bytes_sent,
-		c.bytes_received, c.capacity_units, c.rows_finished, c.given_back, c.worker_retries,
+	SELECT c.*,
 		(SELECT pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.min(o.created_at)
 			FROM exactonce_internal.outbox o
 			JOIN pg_catalog.pg_control_system() s ON s.system_identifier OPERATOR(pg_catalog.=) o.system_identifier
-			WHERE o.server OPERATOR(pg_catalog.=) c.server_oid AND o.dboid OPERATOR(pg_catalog.=) c.database
-				AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database() AND NOT o.given_up) AS oldest_pending,
-		c.call_p50, c.call_p95, c.call_p99, c.request_p50, c.request_p95, c.request_p99,
-		c.seal_p50, c.seal_p95, c.seal_p99, c.completion_p50, c.completion_p95, c.completion_p99
-	FROM exactonce_internal.stats_of_cluster() c
-	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database;
+			JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) o.dboid
+				AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+			WHERE o.server OPERATOR(pg_catalog.=) c.server_oid AND c.database OPERATOR(pg_catalog.=) d.datname::pg_catalog.text
+				AND NOT o.given_up) AS oldest_pending
+	FROM exactonce_internal.stats_of_cluster() c;
 COMMENT ON VIEW @extschema@.exactonce_stats IS
 'cumulative counters of each server. They survive a clean restart, and begin anew after a crash. pg_read_all_stats (pg_monitor) sees the servers of all databases, other roles those of this database that they may use';
 COMMENT ON COLUMN @extschema@.exactonce_stats.database IS 'name of the database; NULL for the row "others"';
@@ -776,12 +786,12 @@ COMMENT ON COLUMN @extschema@.exactonce_stats.server_oid IS 'OID of the foreign 
 COMMENT ON COLUMN @extschema@.exactonce_stats.since IS 'when counting began';
 COMMENT ON COLUMN @extschema@.exactonce_stats.since_reason IS 'why it began then: first use (of the server), reset (exactonce_stats_reset was called), or crash (the first use after a crash, which loses the counters)';
 COMMENT ON COLUMN @extschema@.exactonce_stats.calls IS 'calls of functions, by any outcome; of functions for many keys or actions each key or action counts';
-COMMENT ON COLUMN @extschema@.exactonce_stats.call_errors IS 'calls that raised an error; exactonce_stats_errors has their SQLSTATEs';
+COMMENT ON COLUMN @extschema@.exactonce_stats.call_errors IS 'calls that raised an error; exactonce_stats_details has their SQLSTATEs';
 COMMENT ON COLUMN @extschema@.exactonce_stats.duplicates_here IS 'calls that found the key taken or finished, and were answered by this cluster without a request';
 COMMENT ON COLUMN @extschema@.exactonce_stats.duplicates_cached IS 'the same, answered from a cache of finished keys; 0 without one';
 COMMENT ON COLUMN @extschema@.exactonce_stats.duplicates_service IS 'the same, answered by DynamoDB; and transactions with idem_once that failed because the key was completed already';
 COMMENT ON COLUMN @extschema@.exactonce_stats.requests IS 'requests sent to DynamoDB, each attempt counted; those that are in flight do not count yet';
-COMMENT ON COLUMN @extschema@.exactonce_stats.request_errors IS 'requests that ended neither with success nor with a refused condition; exactonce_stats_requests says how they ended';
+COMMENT ON COLUMN @extschema@.exactonce_stats.request_errors IS 'requests that ended neither with success nor with a refused condition; exactonce_stats_details says how they ended';
 COMMENT ON COLUMN @extschema@.exactonce_stats.retries IS 'requests that repeated an earlier attempt';
 COMMENT ON COLUMN @extschema@.exactonce_stats.throttles IS 'requests that DynamoDB refused with a demand to slow down';
 COMMENT ON COLUMN @extschema@.exactonce_stats.unknown_outcomes IS 'writes of which it stayed unknown whether they were applied, after all attempts; nothing is done twice because of them';
@@ -792,7 +802,6 @@ COMMENT ON COLUMN @extschema@.exactonce_stats.capacity_units IS 'capacity units 
 COMMENT ON COLUMN @extschema@.exactonce_stats.rows_finished IS 'completions that the worker has marked COMPLETED';
 COMMENT ON COLUMN @extschema@.exactonce_stats.given_back IS 'keys that the worker has given back or marked FAILED, after their transactions were over';
 COMMENT ON COLUMN @extschema@.exactonce_stats.worker_retries IS 'requests of the worker that failed after all attempts, and were put off';
-COMMENT ON COLUMN @extschema@.exactonce_stats.oldest_pending IS 'age of the oldest completion that has committed and that DynamoDB has not confirmed; NULL: there is none, or the server is of another database';
 COMMENT ON COLUMN @extschema@.exactonce_stats.call_p50 IS 'median of a call of a function, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
 COMMENT ON COLUMN @extschema@.exactonce_stats.call_p95 IS '95th percentile of a call of a function, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
 COMMENT ON COLUMN @extschema@.exactonce_stats.call_p99 IS '99th percentile of a call of a function, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
@@ -805,75 +814,31 @@ COMMENT ON COLUMN @extschema@.exactonce_stats.seal_p99 IS '99th percentile of se
 COMMENT ON COLUMN @extschema@.exactonce_stats.completion_p50 IS 'median of the time from a commit until its key is COMPLETED in DynamoDB; if the worker was not running at the commit, or there was too much to be done, from the call of idem_complete, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
 COMMENT ON COLUMN @extschema@.exactonce_stats.completion_p95 IS '95th percentile of the time from a commit until its key is COMPLETED in DynamoDB; if the worker was not running at the commit, or there was too much to be done, from the call of idem_complete, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
 COMMENT ON COLUMN @extschema@.exactonce_stats.completion_p99 IS '99th percentile of the time from a commit until its key is COMPLETED in DynamoDB; if the worker was not running at the commit, or there was too much to be done, from the call of idem_complete, in milliseconds, estimated from a histogram with powers of two; NULL: none was counted';
+COMMENT ON COLUMN @extschema@.exactonce_stats.oldest_pending IS 'age of the oldest completion that has committed and that DynamoDB has not confirmed; NULL: there is none, or the server is of another database';
 
-CREATE VIEW @extschema@.exactonce_stats_calls AS
-	SELECT d.datname AS database, c.server, c.server_oid, c.name AS function, c.label AS outcome, c.value AS calls
-	FROM exactonce_internal.stats_details_of_cluster() c
-	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
-	WHERE c.kind OPERATOR(pg_catalog.=) 'call';
-COMMENT ON VIEW @extschema@.exactonce_stats_calls IS
-'calls of functions by outcome, as far as there were any; rights as exactonce_stats';
-COMMENT ON COLUMN @extschema@.exactonce_stats_calls.database IS 'name of the database';
-COMMENT ON COLUMN @extschema@.exactonce_stats_calls.server IS 'name of the foreign server, as in exactonce_stats';
-COMMENT ON COLUMN @extschema@.exactonce_stats_calls.server_oid IS 'OID of the foreign server';
-COMMENT ON COLUMN @extschema@.exactonce_stats_calls.function IS 'name of the function';
-COMMENT ON COLUMN @extschema@.exactonce_stats_calls.outcome IS 'its outcome; returned, if it has none; error, if it raised one; terminated, if its session ended meanwhile';
-COMMENT ON COLUMN @extschema@.exactonce_stats_calls.calls IS 'number of calls, or of keys or actions if the function takes many';
-
-CREATE VIEW @extschema@.exactonce_stats_requests AS
-	SELECT d.datname AS database, c.server, c.server_oid, c.name AS operation, c.label AS result, c.value AS requests
-	FROM exactonce_internal.stats_details_of_cluster() c
-	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
-	WHERE c.kind OPERATOR(pg_catalog.=) 'request';
-COMMENT ON VIEW @extschema@.exactonce_stats_requests IS
-'requests by operation of DynamoDB and result, as far as there were any; rights as exactonce_stats';
-COMMENT ON COLUMN @extschema@.exactonce_stats_requests.database IS 'name of the database';
-COMMENT ON COLUMN @extschema@.exactonce_stats_requests.server IS 'name of the foreign server, as in exactonce_stats';
-COMMENT ON COLUMN @extschema@.exactonce_stats_requests.server_oid IS 'OID of the foreign server';
-COMMENT ON COLUMN @extschema@.exactonce_stats_requests.operation IS 'name of the operation: UpdateItem, GetItem, TransactWriteItems, BatchExecuteStatement, Scan, ...';
-COMMENT ON COLUMN @extschema@.exactonce_stats_requests.result IS 'ok; condition_failed (another write came first); throttled, denied, no_table, conflict, refused, transaction_cancelled (as DynamoDB answered); server_error (DynamoDB failed); unanswered (no answer, or none that can be believed); unreachable (no connection); canceled (the caller did not wait)';
-COMMENT ON COLUMN @extschema@.exactonce_stats_requests.requests IS 'number of requests, each attempt counted';
-
-CREATE VIEW @extschema@.exactonce_stats_errors AS
-	SELECT d.datname AS database, c.server, c.server_oid, c.name AS source, c.label AS code, c.value AS errors
-	FROM exactonce_internal.stats_details_of_cluster() c
-	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
-	WHERE c.kind OPERATOR(pg_catalog.=) 'error';
-COMMENT ON VIEW @extschema@.exactonce_stats_errors IS
-'errors by code; rights as exactonce_stats';
-COMMENT ON COLUMN @extschema@.exactonce_stats_errors.database IS 'name of the database';
-COMMENT ON COLUMN @extschema@.exactonce_stats_errors.server IS 'name of the foreign server, as in exactonce_stats';
-COMMENT ON COLUMN @extschema@.exactonce_stats_errors.server_oid IS 'OID of the foreign server';
-COMMENT ON COLUMN @extschema@.exactonce_stats_errors.source IS 'call: an error that a function has raised; request: one that DynamoDB has answered';
-COMMENT ON COLUMN @extschema@.exactonce_stats_errors.code IS 'the SQLSTATE, or the name of DynamoDB''s error; others: all codes after the first 31 of the server';
-COMMENT ON COLUMN @extschema@.exactonce_stats_errors.errors IS 'number of errors';
+CREATE VIEW @extschema@.exactonce_stats_details AS
+	SELECT c.* FROM exactonce_internal.stats_details_of_cluster() c;
+COMMENT ON VIEW @extschema@.exactonce_stats_details IS
+'calls of functions by outcome, requests by operation of DynamoDB and result, and errors by code, as far as there were any; rights as exactonce_stats';
+COMMENT ON COLUMN @extschema@.exactonce_stats_details.database IS 'name of the database; NULL for the server "others"';
+COMMENT ON COLUMN @extschema@.exactonce_stats_details.server IS 'name of the foreign server, as in exactonce_stats';
+COMMENT ON COLUMN @extschema@.exactonce_stats_details.server_oid IS 'OID of the foreign server';
+COMMENT ON COLUMN @extschema@.exactonce_stats_details.kind IS 'call, request or error';
+COMMENT ON COLUMN @extschema@.exactonce_stats_details.name IS 'call: name of the function; request: name of the operation (UpdateItem, GetItem, TransactWriteItems, BatchExecuteStatement, Scan, ...); error: call if a function has raised it, request if DynamoDB has answered it';
+COMMENT ON COLUMN @extschema@.exactonce_stats_details.result IS 'call: its outcome; returned, if it has none; error, if it raised one; terminated, if its session ended meanwhile. request: ok; condition_failed (another write came first); throttled, denied, no_table, conflict, refused, transaction_cancelled (as DynamoDB answered); server_error (DynamoDB failed); unanswered (no answer, or none that can be believed); unreachable (no connection); canceled (the caller did not wait). error: the SQLSTATE, or the name of DynamoDB''s error; others: all codes after the first 31 of the server';
+COMMENT ON COLUMN @extschema@.exactonce_stats_details.count IS 'number of calls, or of keys or actions if the function takes many; of requests, each attempt counted; of errors';
 
 CREATE VIEW @extschema@.exactonce_stats_histograms AS
-	SELECT d.datname AS database, c.server, c.server_oid, c.name AS measure, c.label AS le, c.value AS count
-	FROM exactonce_internal.stats_details_of_cluster() c
-	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
-	WHERE c.kind OPERATOR(pg_catalog.=) 'bucket';
+	SELECT c.* FROM exactonce_internal.stats_histograms_of_cluster() c;
 COMMENT ON VIEW @extschema@.exactonce_stats_histograms IS
-'histograms as Prometheus reads them: each bucket counts all durations up to its bound; rights as exactonce_stats. exactonce_stats_sums has the sum of the durations';
-COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.database IS 'name of the database';
+'histograms as Prometheus reads them: each bucket counts all durations up to its bound; rights as exactonce_stats';
+COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.database IS 'name of the database; NULL for the server "others"';
 COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.server IS 'name of the foreign server, as in exactonce_stats';
 COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.server_oid IS 'OID of the foreign server';
-COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.measure IS 'call (of a function), request (an attempt), seal (of the keys of a transaction), completion (from a commit until its key is COMPLETED)';
-COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.le IS 'upper bound of the bucket in seconds, from 64 microseconds in powers of two; +Inf: no bound';
+COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.kind IS 'call (of a function), request (an attempt), seal (of the keys of a transaction), completion (from a commit until its key is COMPLETED)';
+COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.le IS 'upper bound of the bucket in seconds, from 64 microseconds in powers of two; Infinity: no bound';
 COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.count IS 'durations up to the bound';
-
-CREATE VIEW @extschema@.exactonce_stats_sums AS
-	SELECT d.datname AS database, c.server, c.server_oid, c.name AS measure, c.value OPERATOR(pg_catalog./) 1000000.0 AS seconds
-	FROM exactonce_internal.stats_details_of_cluster() c
-	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
-	WHERE c.kind OPERATOR(pg_catalog.=) 'sum';
-COMMENT ON VIEW @extschema@.exactonce_stats_sums IS
-'sum of the durations in exactonce_stats_histograms; rights as exactonce_stats';
-COMMENT ON COLUMN @extschema@.exactonce_stats_sums.database IS 'name of the database';
-COMMENT ON COLUMN @extschema@.exactonce_stats_sums.server IS 'name of the foreign server, as in exactonce_stats';
-COMMENT ON COLUMN @extschema@.exactonce_stats_sums.server_oid IS 'OID of the foreign server';
-COMMENT ON COLUMN @extschema@.exactonce_stats_sums.measure IS 'as in exactonce_stats_histograms';
-COMMENT ON COLUMN @extschema@.exactonce_stats_sums.seconds IS 'sum of all durations, in seconds';
+COMMENT ON COLUMN @extschema@.exactonce_stats_histograms.sum IS 'sum of the durations of all buckets of this kind, in seconds';
 
 CREATE FUNCTION @extschema@.exactonce_stats_reset(server pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.void
@@ -1231,11 +1196,8 @@ BEGIN
 					'@extschema@.exactonce_lives'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_progress'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_stats'::pg_catalog.regclass::pg_catalog.oid,
-					'@extschema@.exactonce_stats_calls'::pg_catalog.regclass::pg_catalog.oid,
-					'@extschema@.exactonce_stats_requests'::pg_catalog.regclass::pg_catalog.oid,
-					'@extschema@.exactonce_stats_errors'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_stats_details'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_stats_histograms'::pg_catalog.regclass::pg_catalog.oid,
-					'@extschema@.exactonce_stats_sums'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_circuits'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_health'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_credentials'::pg_catalog.regclass::pg_catalog.oid,
@@ -1259,10 +1221,10 @@ END
 $rights$;
 
 GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_lives, @extschema@.exactonce_progress, @extschema@.exactonce_circuits, @extschema@.exactonce_health, @extschema@.exactonce_credentials, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
-GRANT SELECT ON @extschema@.exactonce_stats, @extschema@.exactonce_stats_calls, @extschema@.exactonce_stats_requests, @extschema@.exactonce_stats_errors, @extschema@.exactonce_stats_histograms, @extschema@.exactonce_stats_sums TO PUBLIC;
+GRANT SELECT ON @extschema@.exactonce_stats, @extschema@.exactonce_stats_details, @extschema@.exactonce_stats_histograms TO PUBLIC;
 
 -- A view calls its functions with the rights of whoever reads it.  Without rights on their schema nobody else can.
 GRANT EXECUTE ON FUNCTION exactonce_internal.claims_of_cluster, exactonce_internal.lives_of_cluster, exactonce_internal.progress_of_cluster, exactonce_internal.circuits_of_cluster, exactonce_internal.health_of_database, exactonce_internal.credentials_of_cluster, exactonce_internal.key_of_record, exactonce_internal.waits_for TO pg_monitor;
-GRANT EXECUTE ON FUNCTION exactonce_internal.stats_of_cluster, exactonce_internal.stats_details_of_cluster TO PUBLIC;
+GRANT EXECUTE ON FUNCTION exactonce_internal.stats_of_cluster, exactonce_internal.stats_details_of_cluster, exactonce_internal.stats_histograms_of_cluster TO PUBLIC;
 
 GRANT EXECUTE ON FUNCTION @extschema@.idem_check(pg_catalog.text) TO pg_monitor;

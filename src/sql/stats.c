@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "catalog/pg_authid.h"
+#include "commands/dbcommands.h"
 #include "compat.h"
 #include "dynamodb/call.h"
 #include "fmgr.h"
@@ -31,6 +32,7 @@
 
 PG_FUNCTION_INFO_V1(eo_stats_of_cluster);
 PG_FUNCTION_INFO_V1(eo_stats_details_of_cluster);
+PG_FUNCTION_INFO_V1(eo_stats_histograms_of_cluster);
 PG_FUNCTION_INFO_V1(eo_stats_reset_sql);
 
 static const char *const outcome_names[] = {
@@ -123,25 +125,43 @@ is_shown(EoStatsView *view)
 		eo_compat_foreign_server_aclcheck(view->serverid, GetUserId(), ACL_USAGE) == ACLCHECK_OK;
 }
 
-static bool
-next_shown(uint32 *cursor, EoStatsView *view)
+/* A server that the current role may see, and where its rows go. */
+typedef struct Shown
 {
-	while (eo_stats_walk(cursor, view))
+	ReturnSetInfo *rsinfo;
+	EoStatsView view;
+	char	   *database;		/* its name; NULL: dropped, or of all others */
+} Shown;
+
+static Datum
+show_each(FunctionCallInfo fcinfo, void (*put) (const Shown *))
+{
+	Shown	   *shown = palloc0(sizeof(Shown));
+	uint32		cursor = 0;
+
+	eo_gate("exactonce_stats", EO_READS);
+	eo_compat_materialized_srf(fcinfo);
+	shown->rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	while (eo_stats_walk(&cursor, &shown->view))
 	{
-		if (is_shown(view))
-			return true;
+		if (!is_shown(&shown->view))
+			continue;
+		shown->database = get_database_name(shown->view.dboid);
+		put(shown);
 	}
-	return false;
+	return (Datum) 0;
 }
 
 /* Begin a row with the columns that name the server. */
 static void
-begin_row(EoRow *row, ReturnSetInfo *rsinfo, const EoStatsView *view)
+begin_row(EoRow *row, const Shown *shown)
 {
-	eo_row_begin(row, rsinfo->setDesc);
-	EO_ROW_PUT(row, !OidIsValid(view->dboid), ObjectIdGetDatum(view->dboid));
-	EO_ROW_PUT(row, !OidIsValid(view->dboid), ObjectIdGetDatum(view->serverid));
+	const EoStatsView *view = &shown->view;
+
+	eo_row_begin(row, shown->rsinfo->setDesc);
+	eo_row_put_text(row, shown->database);
 	eo_row_put_text(row, view->name);
+	EO_ROW_PUT(row, !OidIsValid(view->dboid), ObjectIdGetDatum(view->serverid));
 }
 
 /* ----- a row for each server ----- */
@@ -214,132 +234,93 @@ put_percentiles(EoRow *row, const EoStats *stats, EoMeasure measure)
 	}
 }
 
-/*
- * stats_of_cluster()
- */
-Datum
-eo_stats_of_cluster(PG_FUNCTION_ARGS)
+static void
+put_server(const Shown *shown)
 {
 	static const char *const reasons[] = {
 		[EO_STATS_FIRST_USE] = "first use",
 		[EO_STATS_RESET] = "reset",
 		[EO_STATS_CRASH] = "crash"
 	};
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	uint32		cursor = 0;
-	EoStatsView view;
+	const EoStats *s = &shown->view.stats;
+	uint64		requests = sum(s->requests[0], EO_OPERATIONS * EO_RESULTS);
+	EoRow		row;
 
-	eo_gate("exactonce_stats", EO_READS);
-	eo_compat_materialized_srf(fcinfo);
-	while (next_shown(&cursor, &view))
-	{
-		const EoStats *s = &view.stats;
-		uint64		requests = sum(s->requests[0], EO_OPERATIONS * EO_RESULTS);
-		EoRow		row;
+	begin_row(&row, shown);
+	EO_ROW_PUT(&row, false, TimestampTzGetDatum(shown->view.since));
+	eo_row_put_text(&row, reasons[shown->view.why]);
+	put_count(&row, sum(s->calls[0], EO_FUNCTIONS * EO_CALL_OUTCOMES));
+	put_count(&row, calls_with(s, EO_CALL_ERROR));
+	put_count(&row, s->counts[EO_COUNT_DUPLICATES_HERE].value);
+	put_count(&row, s->counts[EO_COUNT_DUPLICATES_CACHE].value);
+	put_count(&row, s->counts[EO_COUNT_DUPLICATES_SERVICE].value);
+	put_count(&row, requests);
+	put_count(&row, requests - requests_with(s, EO_OK) - requests_with(s, EO_CONDITION_FAILED));
+	put_count(&row, s->counts[EO_COUNT_RETRIES].value);
+	put_count(&row, requests_with(s, EO_THROTTLED));
+	put_count(&row, s->counts[EO_COUNT_UNKNOWN].value);
+	put_count(&row, s->counts[EO_COUNT_OWN_WRITES].value);
+	put_count(&row, s->counts[EO_COUNT_BYTES_SENT].value);
+	put_count(&row, s->counts[EO_COUNT_BYTES_RECEIVED].value);
+	EO_ROW_PUT(&row, false, Float8GetDatum(s->counts[EO_COUNT_CAPACITY].value / 1000.0));
+	put_count(&row, s->counts[EO_COUNT_ROWS_FINISHED].value);
+	put_count(&row, s->counts[EO_COUNT_GIVEN_BACK].value);
+	put_count(&row, s->counts[EO_COUNT_WORKER_RETRIES].value);
+	for (int measure = 0; measure < EO_MEASURES; measure++)
+		put_percentiles(&row, s, measure);
+	eo_row_store(&row, shown->rsinfo);
+}
 
-		begin_row(&row, rsinfo, &view);
-		EO_ROW_PUT(&row, false, TimestampTzGetDatum(view.since));
-		eo_row_put_text(&row, reasons[view.why]);
-		put_count(&row, sum(s->calls[0], EO_FUNCTIONS * EO_CALL_OUTCOMES));
-		put_count(&row, calls_with(s, EO_CALL_ERROR));
-		put_count(&row, s->counts[EO_COUNT_DUPLICATES_HERE].value);
-		put_count(&row, s->counts[EO_COUNT_DUPLICATES_CACHE].value);
-		put_count(&row, s->counts[EO_COUNT_DUPLICATES_SERVICE].value);
-		put_count(&row, requests);
-		put_count(&row, requests - requests_with(s, EO_OK) - requests_with(s, EO_CONDITION_FAILED));
-		put_count(&row, s->counts[EO_COUNT_RETRIES].value);
-		put_count(&row, requests_with(s, EO_THROTTLED));
-		put_count(&row, s->counts[EO_COUNT_UNKNOWN].value);
-		put_count(&row, s->counts[EO_COUNT_OWN_WRITES].value);
-		put_count(&row, s->counts[EO_COUNT_BYTES_SENT].value);
-		put_count(&row, s->counts[EO_COUNT_BYTES_RECEIVED].value);
-		EO_ROW_PUT(&row, false, Float8GetDatum(s->counts[EO_COUNT_CAPACITY].value / 1000.0));
-		put_count(&row, s->counts[EO_COUNT_ROWS_FINISHED].value);
-		put_count(&row, s->counts[EO_COUNT_GIVEN_BACK].value);
-		put_count(&row, s->counts[EO_COUNT_WORKER_RETRIES].value);
-		for (int measure = 0; measure < EO_MEASURES; measure++)
-			put_percentiles(&row, s, measure);
-		eo_row_store(&row, rsinfo);
-	}
-	return (Datum) 0;
+/*
+ * stats_of_cluster()
+ */
+Datum
+eo_stats_of_cluster(PG_FUNCTION_ARGS)
+{
+	return show_each(fcinfo, put_server);
 }
 
 /* ----- a row for each counter ----- */
 
-typedef struct Details
-{
-	ReturnSetInfo *rsinfo;
-	const EoStatsView *view;
-} Details;
-
 static void
-put_detail(const Details *d, const char *kind, const char *name, const char *label, uint64 n)
+put_detail(const Shown *shown, const char *kind, const char *name, const char *result, uint64 n)
 {
 	EoRow		row;
 
-	begin_row(&row, d->rsinfo, d->view);
+	if (n == 0)
+		return;
+	begin_row(&row, shown);
 	eo_row_put_text(&row, kind);
 	eo_row_put_text(&row, name);
-	eo_row_put_text(&row, label);
+	eo_row_put_text(&row, result);
 	put_count(&row, n);
-	eo_row_store(&row, d->rsinfo);
+	eo_row_store(&row, shown->rsinfo);
 }
 
 static void
-put_calls_and_requests(const Details *d)
+put_details(const Shown *shown)
 {
-	const EoStats *s = &d->view->stats;
+	const EoStats *s = &shown->view.stats;
 
 	for (int function = 0; function < EO_FUNCTIONS; function++)
 	{
 		for (int outcome = 0; outcome < EO_CALL_OUTCOMES; outcome++)
-		{
-			if (s->calls[function][outcome].value > 0)
-				put_detail(d, "call", eo_counted_function_name(function),
-						   outcome_names[outcome], s->calls[function][outcome].value);
-		}
+			put_detail(shown, "call", eo_counted_function_name(function),
+					   outcome_names[outcome], s->calls[function][outcome].value);
 	}
 	for (int op = 0; op < EO_OPERATIONS; op++)
 	{
 		for (int result = 0; result < EO_RESULTS; result++)
-		{
-			if (s->requests[op][result].value > 0)
-				put_detail(d, "request", eo_call_operation_name(op),
-						   result_names[result], s->requests[op][result].value);
-		}
+			put_detail(shown, "request", eo_call_operation_name(op),
+					   result_names[result], s->requests[op][result].value);
 	}
 	for (int i = 0; i < EO_ERROR_CODES; i++)
 	{
 		const EoErrorCount *e = &s->errors[i];
 
-		if (e->used && e->n.value > 0)
-			put_detail(d, "error", e->of_call ? "call" : "request", e->code, e->n.value);
+		if (e->used)
+			put_detail(shown, "error", e->of_call ? "call" : "request", e->code, e->n.value);
 	}
-}
-
-/* The longest duration of a bucket in seconds. */
-static double
-bucket_seconds(int bucket)
-{
-	return bucket == EO_BUCKETS - 1 ? INFINITY : ldexp(EO_BUCKET_MIN_US / 1e6, bucket);
-}
-
-/* Buckets as Prometheus has them: each counts what the ones before it do, too. */
-static void
-put_histogram(const Details *d, EoMeasure measure)
-{
-	const EoHistogram *h = &d->view->stats.histograms[measure];
-	const char *name = measure_names[measure];
-	uint64		total = 0;
-
-	for (int i = 0; i < EO_BUCKETS; i++)
-	{
-		double		seconds = bucket_seconds(i);
-
-		total += h->buckets[i].value;
-		put_detail(d, "bucket", name, isinf(seconds) ? "+Inf" : psprintf("%.6f", seconds), total);
-	}
-	put_detail(d, "sum", name, NULL, h->sum_us.value);
 }
 
 /*
@@ -348,19 +329,43 @@ put_histogram(const Details *d, EoMeasure measure)
 Datum
 eo_stats_details_of_cluster(PG_FUNCTION_ARGS)
 {
-	EoStatsView view;
-	Details		d = {.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo,.view = &view};
-	uint32		cursor = 0;
+	return show_each(fcinfo, put_details);
+}
 
-	eo_gate("exactonce_stats", EO_READS);
-	eo_compat_materialized_srf(fcinfo);
-	while (next_shown(&cursor, &view))
+/* ----- a row for each bucket ----- */
+
+/* Buckets as Prometheus has them: each counts what the ones before it do, too. */
+static void
+put_histograms(const Shown *shown)
+{
+	for (int measure = 0; measure < EO_MEASURES; measure++)
 	{
-		put_calls_and_requests(&d);
-		for (int measure = 0; measure < EO_MEASURES; measure++)
-			put_histogram(&d, measure);
+		const EoHistogram *h = &shown->view.stats.histograms[measure];
+		uint64		total = 0;
+
+		for (int i = 0; i < EO_BUCKETS; i++)
+		{
+			double		le = i == EO_BUCKETS - 1 ? INFINITY : ldexp(EO_BUCKET_MIN_US / 1e6, i);
+			EoRow		row;
+
+			total += h->buckets[i].value;
+			begin_row(&row, shown);
+			eo_row_put_text(&row, measure_names[measure]);
+			EO_ROW_PUT(&row, false, Float8GetDatum(le));
+			put_count(&row, total);
+			EO_ROW_PUT(&row, false, Float8GetDatum(h->sum_us.value / 1e6));
+			eo_row_store(&row, shown->rsinfo);
+		}
 	}
-	return (Datum) 0;
+}
+
+/*
+ * stats_histograms_of_cluster()
+ */
+Datum
+eo_stats_histograms_of_cluster(PG_FUNCTION_ARGS)
+{
+	return show_each(fcinfo, put_histograms);
 }
 
 /*

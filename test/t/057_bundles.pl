@@ -64,7 +64,7 @@ my $name = complete(60);
 settled($node);
 is(states($name), 'COMPLETED 60', 'many keys of a transaction are completed');
 is(sent('COMPLETED'), '25+25+10 and 0', 'and share requests');
-like($sql->("SELECT string_agg(DISTINCT result, ',') FROM exactonce_stats_requests WHERE operation = '$batch'"), qr/^ok\b/,
+like($sql->("SELECT string_agg(DISTINCT result, ',') FROM exactonce_stats_details WHERE name = '$batch'"), qr/^ok\b/,
 	'which are counted');
 
 # heartbeats and releases

@@ -168,7 +168,8 @@ my %cases = (
 	credentials_of_cluster => { run => 'SELECT count(*) FROM exactonce_credentials;' },
 	health_of_database => { run => 'SELECT count(*) FROM exactonce_health;' },
 	stats_of_cluster => { run => 'SELECT count(server) FROM exactonce_stats;' },
-	stats_details_of_cluster => { run => 'SET ROLE of_small; SELECT count(DISTINCT le) FROM exactonce_stats_histograms; RESET ROLE;' },
+	stats_details_of_cluster => { run => 'SET ROLE of_small; SELECT count(count) FROM exactonce_stats_details; RESET ROLE;' },
+	stats_histograms_of_cluster => { run => 'SET ROLE of_small; SELECT count(DISTINCT le) FROM exactonce_stats_histograms; RESET ROLE;' },
 	idem_http => {
 		begin => "SELECT set_config('request.headers', json_build_object('idempotency-key', :'k')::text, false);",
 		run => "SELECT count(idem_http('handler(jsonb)', to_jsonb(:'k'::text)));",
