@@ -102,7 +102,6 @@ eo_identity_read_json(char *text, size_t len, EoIdentity *identity, char *messag
 	eo_crypto_wipe(identity, sizeof(*identity));
 	if (status != EO_OK)
 	{
-		eo_json_free_secret(NULL);
 		snprintf(message, EO_MESSAGE_LEN, "the answer is not JSON");
 		return status == EO_NO_MEMORY ? status : EO_INVALID;
 	}
@@ -125,7 +124,7 @@ eo_identity_read_json(char *text, size_t len, EoIdentity *identity, char *messag
 			snprintf(message, EO_MESSAGE_LEN, "the answer has no credentials that can be used");
 		identity->expires_s = expires_s;
 	}
-	eo_json_free_secret(doc);
+	eo_json_free(doc);
 	return status;
 }
 

@@ -28,6 +28,7 @@
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
 #include "compat.h"
+#include "dynamodb/crypto.h"
 #include "dynamodb/endpoint.h"
 #include "dynamodb/partition.h"
 #include "dynamodb/secret.h"
@@ -588,7 +589,7 @@ wipe_values(List *list)
 	{
 		char	   *value = defGetString(lfirst(cell));
 
-		explicit_bzero(value, strlen(value));
+		eo_crypto_wipe(value, strlen(value));
 	}
 }
 
