@@ -93,7 +93,8 @@ put_read(EoAnswer *answer)
 {
 	const EoStore *store = answer->store;
 
-	eo_expression_put_read(&answer->call.body, store->server->table, &store->layout->key, answer->pk);
+	eo_expression_put_read(&answer->call.body, store->server->table, &store->layout->key,
+						   answer->pk);
 }
 
 static void
