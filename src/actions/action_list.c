@@ -32,7 +32,7 @@ take_item(EoJsonValue *item, void *arg)
 	Listing    *l = arg;
 	int64		now_ms = eo_client_now_ms(&l->pages.store->client);
 	const EoActionLayout *layout = l->pages.scan.actions;
-	const char *pk = eo_action_item_pk_of(layout, item);
+	const char *pk = eo_record_pk_of(l->pages.store->layout, item);
 	EoActionItem action;
 	EoActionView view;
 

@@ -35,9 +35,7 @@
 
 static EoStatus read_action(const EoStore *store, EoJsonValue *json, void *item);
 static const char *new_state_of_action(const EoStore *store, EoJsonValue *json);
-static const char *pk_of_action(const EoStore *store, EoJsonValue *json);
 static bool shows_action(const void *item, const void *written);
-static void put_read_action(const EoStore *store, EoBuf *body, const char *pk);
 
 /* The values that shows_action() compares an item with. */
 typedef struct Written
@@ -53,9 +51,7 @@ static const EoItemKind action_kind = {
 	.second_look = false,
 	.read = read_action,
 	.new_state = new_state_of_action,
-	.pk_of = pk_of_action,
 	.shows = shows_action,
-	.put_read = put_read_action,
 };
 
 const EoActionLayout *
@@ -179,24 +175,12 @@ new_state_of_action(const EoStore *store, EoJsonValue *json)
 	return store->layout->is_native ? eo_record_read_new_state(store->layout, json) : NULL;
 }
 
-static const char *
-pk_of_action(const EoStore *store, EoJsonValue *json)
-{
-	return eo_action_item_pk_of(eo_action_store_layout(store), json);
-}
-
 static bool
 shows_action(const void *item, const void *written)
 {
 	const Written *w = written;
 
 	return eo_action_item_shows(item, w->verb, w->token);
-}
-
-static void
-put_read_action(const EoStore *store, EoBuf *body, const char *pk)
-{
-	eo_action_item_put_read(eo_action_store_layout(store), body, store->server->table, pk);
 }
 
 /* ----- clock ----- */

@@ -107,7 +107,6 @@ struct EoActionLayout
 	const EoLayout *table;
 	bool		is_seed;		/* not native */
 	EoInstantForm instants;
-	EoItemKey	key;
 	EoAttributeName attributes[N_ATTRIBUTES + 1];
 	EoValue		values[EO_VALUE_LETTERS];
 	EoExpression made[N_VERBS][N_VARIANTS];
@@ -278,7 +277,6 @@ eo_action_item_layout(const EoLayout *layout)
 	if (a == NULL)
 		return NULL;
 	a->table = layout;
-	a->key.name = KEY_NAME;
 	a->instants = EO_INSTANT_MS;
 	memcpy(a->attributes, attributes, sizeof(attributes));
 	memcpy(a->values, values, sizeof(values));
@@ -293,7 +291,6 @@ static void
 fill_seed(EoActionLayout *layout, const EoLayout *table)
 {
 	layout->is_seed = true;
-	layout->key.name = SEED_KEY_NAME;
 	layout->instants = table->instants;
 	layout->attributes[A_KEY].name = SEED_KEY_NAME;
 	layout->attributes[A_ACTIVE].name = "activeAt";
@@ -361,12 +358,6 @@ eo_action_item_is_pk(const char *pk)
 	return strncmp(pk, KEY_PREFIX, strlen(KEY_PREFIX)) == 0;
 }
 
-const char *
-eo_action_item_pk_of(const EoActionLayout *layout, EoJsonValue *item)
-{
-	return eo_expression_pk_of(&layout->key, item);
-}
-
 size_t
 eo_action_item_max_payload(size_t pk_len, size_t id_len)
 {
@@ -410,7 +401,7 @@ eo_action_item_put_write(const EoActionLayout *layout, EoBuf *body, const char *
 		status = eo_expression_make(e, layout->attributes, options, set,
 									verbs[verb].condition, verbs[verb].update);
 	if (status == EO_OK)
-		eo_expression_put_update(e, body, table, &layout->key, pk,
+		eo_expression_put_update(e, body, table, &layout->table->key, pk,
 								 ",\"ReturnValues\":\"ALL_NEW\"", layout->values, structs);
 	else
 		body->status = status;
@@ -429,22 +420,15 @@ eo_action_item_put_create(const EoActionLayout *layout, EoBuf *body, const char 
 
 	spell(layout, w, &spelled);
 	if (s->text.len == 0 && !s->impossible)
-		status = eo_statement_make_insert(s, layout->attributes, &layout->key, options, set,
+		status = eo_statement_make_insert(s, layout->attributes, &layout->table->key, options, set,
 										  verbs[EO_ACTION_CREATE].update);
 	if (status != EO_OK)
 		body->status = status;
 	else if (s->impossible)
 		return false;
 	else
-		eo_statement_put(s, body, table, &layout->key, pk, layout->values, structs);
+		eo_statement_put(s, body, table, &layout->table->key, pk, layout->values, structs);
 	return true;
-}
-
-void
-eo_action_item_put_read(const EoActionLayout *layout, EoBuf *body, const char *table,
-						const char *pk)
-{
-	eo_expression_put_read(body, table, &layout->key, pk);
 }
 
 void
@@ -457,7 +441,7 @@ eo_action_item_put_list(const EoActionLayout *layout, EoBuf *body, const EoListP
 
 	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
 		names[i] = layout->attributes[shown[i]].name;
-	eo_list_put_page(body, &layout->key, names, sizeof(shown) / sizeof(shown[0]), page);
+	eo_list_put_page(body, &layout->table->key, names, sizeof(shown) / sizeof(shown[0]), page);
 }
 
 /* ----- reading ----- */

@@ -131,7 +131,6 @@ extern EoStatus eo_action_item_make_pk(const EoActionLayout *layout, const char 
 
 /* Is this the partition key of an action in a native table? */
 extern bool eo_action_item_is_pk(const char *pk);
-extern const char *eo_action_item_pk_of(const EoActionLayout *layout, EoJsonValue *item);
 
 /* The longest payload that fits into an item beside this partition key and id. */
 extern size_t eo_action_item_max_payload(size_t pk_len, size_t id_len);
@@ -150,10 +149,6 @@ extern void eo_action_item_put_write(const EoActionLayout *layout, EoBuf *body,
  */
 extern bool eo_action_item_put_create(const EoActionLayout *layout, EoBuf *body,
 									  const char *table, const char *pk, const EoActionWrite *w);
-
-/* Append the body of a consistent GetItem. */
-extern void eo_action_item_put_read(const EoActionLayout *layout, EoBuf *body,
-									const char *table, const char *pk);
 
 /* Append the body of a Scan; actions come without payloads and tokens. */
 extern void eo_action_item_put_list(const EoActionLayout *layout, EoBuf *body,

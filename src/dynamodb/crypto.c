@@ -4,50 +4,35 @@
  *	  Digests, MACs, the stretching of PINs, and whom connections trust.
  *
  * The only file that includes OpenSSL.  With OpenSSL 3 it is slow to fetch an
- * algorithm, not to run it.  So the digest is fetched once and its context is reused.
- * scrypt is slow by design, and is fetched every time.
- *
- * An HMAC is two digests (RFC 2104, section 2), and is made of them here.  OpenSSL's
- * own HMAC copies the key and the digests' states that are derived from it into memory
- * of its own, where they stay until another key replaces them.  That memory is in core
- * dumps, and replacing the key after each MAC doubles the work.  The context of a
- * digest has such a state only until the next block: it is overwritten by the data,
- * and after the end it is the digest itself.  The padded keys are in memory of secret.c.
+ * algorithm, not to run it.  So digest and MAC are fetched once, and the digest's context
+ * and that of the kept key are reused.  scrypt is slow by design, and is fetched every
+ * time.
  *
  *-------------------------------------------------------------------------
  */
 #include "dynamodb/crypto.h"
 
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/params.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "dynamodb/hex.h"
-#include "dynamodb/secret.h"
 #include "dynamodb/status.h"
 
 /* Limit of scrypt's memory: twice the 128 * N * r bytes that it needs. */
 #define SCRYPT_MAX_MEMORY (UINT64_C(256) * EO_SCRYPT_N * EO_SCRYPT_R)
 
-/* A block of SHA-256 (FIPS 180-4): a key is padded to its length. */
-#define BLOCK_LEN 64
-
-/* A key as it goes before the data, and before the digest of both. */
-typedef struct PaddedKey
-{
-	unsigned char inner[BLOCK_LEN];
-	unsigned char outer[BLOCK_LEN];
-} PaddedKey;
-
 struct EoCrypto
 {
 	EVP_MD	   *sha256;
 	EVP_MD_CTX *digest;
-	PaddedKey  *kept;			/* of eo_crypto_keep_key() */
-	PaddedKey  *passing;		/* of eo_crypto_hmac_sha256(), while it runs */
+	EVP_MAC_CTX *hmac;			/* HMAC-SHA256 without a key, to be copied */
+	EVP_MAC_CTX *kept;			/* with that of eo_crypto_keep_key(), or NULL */
 };
 
 /* How libcurl verifies, too: what is trusted need not be the root of a chain. */
@@ -62,11 +47,10 @@ static struct
 	struct stat as_read;
 }			authorities;
 
-static EoStatus make_mac(EoCrypto *c, const PaddedKey *key, const void *data, size_t len,
-						 unsigned char mac[EO_SHA256_LEN]);
-static EoStatus pad_key(EoCrypto *c, const void *key, size_t key_len, PaddedKey *padded);
-static bool digest_two(EoCrypto *c, const unsigned char *block, const void *data, size_t len,
-					   unsigned char md[EO_SHA256_LEN]);
+static EVP_MAC_CTX *make_hmac(void);
+static EVP_MAC_CTX *with_key(EoCrypto *c, const void *key, size_t key_len);
+static bool make_mac(EVP_MAC_CTX *hmac, const void *data, size_t len,
+					 unsigned char mac[EO_SHA256_LEN]);
 
 EoCrypto *
 eo_crypto_create(void)
@@ -77,9 +61,8 @@ eo_crypto_create(void)
 		return NULL;
 	c->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
 	c->digest = EVP_MD_CTX_new();
-	c->kept = eo_secret_alloc(sizeof(PaddedKey));
-	c->passing = eo_secret_alloc(sizeof(PaddedKey));
-	if (c->sha256 == NULL || c->digest == NULL || c->kept == NULL || c->passing == NULL)
+	c->hmac = make_hmac();
+	if (c->sha256 == NULL || c->digest == NULL || c->hmac == NULL)
 	{
 		eo_crypto_free(c);
 		return NULL;
@@ -87,13 +70,31 @@ eo_crypto_create(void)
 	return c;
 }
 
+static EVP_MAC_CTX *
+make_hmac(void)
+{
+	char		digest[] = "SHA256";
+	OSSL_PARAM	params[] = {
+		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+		OSSL_PARAM_construct_end()
+	};
+	EVP_MAC    *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+	EVP_MAC_CTX *hmac = mac != NULL ? EVP_MAC_CTX_new(mac) : NULL;
+
+	EVP_MAC_free(mac);
+	if (hmac != NULL && EVP_MAC_CTX_set_params(hmac, params))
+		return hmac;
+	EVP_MAC_CTX_free(hmac);
+	return NULL;
+}
+
 void
 eo_crypto_free(EoCrypto *c)
 {
 	if (c == NULL)
 		return;
-	eo_secret_free(c->kept);
-	eo_secret_free(c->passing);
+	EVP_MAC_CTX_free(c->kept);
+	EVP_MAC_CTX_free(c->hmac);
 	EVP_MD_CTX_free(c->digest);
 	EVP_MD_free(c->sha256);
 	free(c);
@@ -122,72 +123,46 @@ EoStatus
 eo_crypto_hmac_sha256(EoCrypto *c, const void *key, size_t key_len, const void *data, size_t len,
 					  unsigned char mac[EO_SHA256_LEN])
 {
-	EoStatus	status = pad_key(c, key, key_len, c->passing);
+	EVP_MAC_CTX *hmac = with_key(c, key, key_len);
+	bool		ok = hmac != NULL && make_mac(hmac, data, len, mac);
 
-	if (status == EO_OK)
-		status = make_mac(c, c->passing, data, len, mac);
-	eo_crypto_wipe(c->passing, sizeof(PaddedKey));
-
-	/*
-	 * The MAC may itself be a key, and the context has it until it begins
-	 * anew.
-	 */
-	if (!EVP_DigestInit_ex2(c->digest, c->sha256, NULL))
-		status = EO_CRYPTO;
-	return status;
+	EVP_MAC_CTX_free(hmac);
+	return ok ? EO_OK : EO_CRYPTO;
 }
 
 EoStatus
 eo_crypto_keep_key(EoCrypto *c, const void *key, size_t key_len)
 {
-	return pad_key(c, key, key_len, c->kept);
+	EVP_MAC_CTX_free(c->kept);
+	c->kept = with_key(c, key, key_len);
+	return c->kept != NULL ? EO_OK : EO_CRYPTO;
 }
 
+/* Without a key, EVP_MAC_init() begins anew with the one that the context has. */
 EoStatus
 eo_crypto_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len,
 						   unsigned char mac[EO_SHA256_LEN])
 {
-	return make_mac(c, c->kept, data, len, mac);
+	return c->kept != NULL && EVP_MAC_init(c->kept, NULL, 0, NULL) &&
+		make_mac(c->kept, data, len, mac) ? EO_OK : EO_CRYPTO;
+}
+
+static EVP_MAC_CTX *
+with_key(EoCrypto *c, const void *key, size_t key_len)
+{
+	EVP_MAC_CTX *hmac = EVP_MAC_CTX_dup(c->hmac);
+
+	if (hmac != NULL && EVP_MAC_init(hmac, key, key_len, NULL))
+		return hmac;
+	EVP_MAC_CTX_free(hmac);
+	return NULL;
 }
 
 /* The data may be where the MAC goes. */
-static EoStatus
-make_mac(EoCrypto *c, const PaddedKey *key, const void *data, size_t len,
-		 unsigned char mac[EO_SHA256_LEN])
-{
-	return digest_two(c, key->inner, data, len, mac) &&
-		digest_two(c, key->outer, mac, EO_SHA256_LEN, mac) ? EO_OK : EO_CRYPTO;
-}
-
-/* A key that is longer than a block is replaced by its digest. */
-static EoStatus
-pad_key(EoCrypto *c, const void *key, size_t key_len, PaddedKey *padded)
-{
-	static const unsigned char inner = 0x36;
-	static const unsigned char outer = 0x5c;
-
-	memset(padded->inner, 0, BLOCK_LEN);
-	if (key_len <= BLOCK_LEN)
-		memcpy(padded->inner, key, key_len);
-	else if (eo_crypto_sha256(c, key, key_len, padded->inner) != EO_OK)
-		return EO_CRYPTO;
-	for (int i = 0; i < BLOCK_LEN; i++)
-	{
-		padded->outer[i] = padded->inner[i] ^ outer;
-		padded->inner[i] ^= inner;
-	}
-	return EO_OK;
-}
-
-/* The digest of a block and what follows it. */
 static bool
-digest_two(EoCrypto *c, const unsigned char *block, const void *data, size_t len,
-		   unsigned char md[EO_SHA256_LEN])
+make_mac(EVP_MAC_CTX *hmac, const void *data, size_t len, unsigned char mac[EO_SHA256_LEN])
 {
-	return EVP_DigestInit_ex2(c->digest, c->sha256, NULL) &&
-		EVP_DigestUpdate(c->digest, block, BLOCK_LEN) &&
-		EVP_DigestUpdate(c->digest, data, len) &&
-		EVP_DigestFinal_ex(c->digest, md, NULL);
+	return EVP_MAC_update(hmac, data, len) && EVP_MAC_final(hmac, mac, NULL, EO_SHA256_LEN);
 }
 
 EoStatus
@@ -209,12 +184,6 @@ eo_crypto_wipe(void *p, size_t len)
 {
 	if (p != NULL)
 		OPENSSL_cleanse(p, len);
-}
-
-void
-eo_crypto_wipe_received(void *ssl_ctx)
-{
-	(void) SSL_CTX_set_options(ssl_ctx, SSL_OP_CLEANSE_PLAINTEXT);
 }
 
 /* ----- certificate authorities ----- */

@@ -19,8 +19,8 @@
 #define EO_SHA256_HEX_LEN 64	/* without the NUL */
 
 /*
- * Keeps between calls the fetched algorithm, its context, and one key
- * (eo_crypto_keep_key()).  Not thread-safe.
+ * Keeps between calls the fetched algorithms, their contexts, and one key
+ * (eo_crypto_keep_key()), which OpenSSL has.  Not thread-safe.
  */
 typedef struct EoCrypto EoCrypto;
 
@@ -63,12 +63,6 @@ extern bool eo_crypto_same(const void *a, const void *b, size_t len);
 
 /* Overwrite a secret in a way the compiler may not drop. */
 extern void eo_crypto_wipe(void *p, size_t len);
-
-/*
- * Have OpenSSL wipe what connections of this SSL_CTX have received, once it is handed
- * over.
- */
-extern void eo_crypto_wipe_received(void *ssl_ctx);
 
 /*
  * Read the certificate authorities of the system, a file and a folder (NULL: none), for the

@@ -21,11 +21,6 @@
  *	 its creator, and PostgreSQL's handlers must never run on it; so signals are
  *	 blocked around the step that starts a transfer.
  *
- * - libcurl and OpenSSL copy session tokens, and replies that bring credentials.  So
- *	 that no copy is left in a core dump, libcurl's memory is wiped when it is freed
- *	 (if another module has not initialized libcurl before), OpenSSL's when it is handed
- *	 over, and the handle and the connection of such a reply are not kept.
- *
  * - A connection is reused only after a reply that was whole and believed.  A transfer
  *	 ended early closes its connection (curl does so for HTTP/1.1).  After a reply that
  *	 is not believed, eo_http_distrust() has all idle connections closed before the next
@@ -64,7 +59,6 @@
 #include "dynamodb/http.h"
 #include "dynamodb/status.h"
 #include "dynamodb/wait_set.h"
-#include "dynamodb/wiping.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
@@ -74,8 +68,8 @@
 #define KEEP_BUFFER 65536
 
 /*
- * libcurl receives into a buffer that it allocates, and we wipe, for every transfer.
- * Most replies have less than a kilobyte.
+ * libcurl receives into a buffer that it allocates for every transfer.  Most replies have
+ * less than a kilobyte.
  */
 #define USUAL_BUFFER 4096L
 #define PAGE_BUFFER 16384L
@@ -328,9 +322,7 @@ init_process(void)
 		return;
 	/* It would have libcurl write the keys of all connections to a file. */
 	unsetenv("SSLKEYLOGFILE");
-	if (!curl_ready &&
-		curl_global_init_mem(CURL_GLOBAL_ALL, eo_wiping_malloc, eo_wiping_free, eo_wiping_realloc,
-							 eo_wiping_strdup, eo_wiping_calloc) != CURLE_OK)
+	if (!curl_ready && curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("could not initialize libcurl")));
@@ -422,10 +414,10 @@ put_handle(EoHttpHandle *h)
 {
 	h->transfer = NULL;
 	if (h->has_secret_reply)
-		explicit_bzero(h->body.data, h->body.len);
+		eo_crypto_wipe(h->body.data, h->body.len);
 	/* A session token may be among the headers. */
-	eo_wiping_clear(h->header_text.data, h->header_text.len);
-	if (http.nidle >= KEEP_HANDLES || h->has_secret_reply || !h->reusable)
+	eo_crypto_wipe(h->header_text.data, h->header_text.len);
+	if (http.nidle >= KEEP_HANDLES || !h->reusable)
 	{
 		free_handle(h);
 		return;
@@ -531,7 +523,6 @@ ssl_ctx_callback(CURL *easy, void *ssl_ctx, void *arg)
 	EoHttpHandle *h = arg;
 
 	(void) easy;
-	eo_crypto_wipe_received(ssl_ctx);
 	if (h->ca_file == NULL && http.has_authorities && !eo_crypto_use_authorities(ssl_ctx))
 		return CURLE_SSL_CACERT_BADFILE;
 	return CURLE_OK;
@@ -655,9 +646,6 @@ set_request_options(EoHttpHandle *h, const EoHttpRequest *req)
 		return false;
 	h->has_secret_reply = req->has_secret_reply;
 	h->body.max = eo_http_max_reply(req);
-	/* All of the room at once: growing would leave copies of a secret behind. */
-	if (req->has_secret_reply && !eo_buf_reserve(&h->body, h->body.max))
-		return false;
 	SET(CURLOPT_POST, 1L);
 	SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) req->body_len);
 	SET(CURLOPT_POSTFIELDS, req->body);
@@ -669,7 +657,8 @@ set_request_options(EoHttpHandle *h, const EoHttpRequest *req)
 
 	/*
 	 * Connections that are not trusted cannot be closed while another
-	 * transfer is running: use a new one, and close it afterwards.
+	 * transfer is running: use a new one, and close it afterwards.  Sources
+	 * of credentials are asked too rarely for keeping theirs.
 	 */
 	SET(CURLOPT_FRESH_CONNECT, fresh);
 	SET(CURLOPT_FORBID_REUSE, req->has_secret_reply ? 1L : fresh);

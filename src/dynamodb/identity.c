@@ -102,7 +102,6 @@ eo_identity_read_json(char *text, size_t len, EoIdentity *identity, char *messag
 	eo_crypto_wipe(identity, sizeof(*identity));
 	if (status != EO_OK)
 	{
-		eo_json_free_secret(NULL);
 		snprintf(message, EO_MESSAGE_LEN, "the answer is not JSON");
 		return status == EO_NO_MEMORY ? status : EO_INVALID;
 	}
@@ -125,7 +124,7 @@ eo_identity_read_json(char *text, size_t len, EoIdentity *identity, char *messag
 			snprintf(message, EO_MESSAGE_LEN, "the answer has no credentials that can be used");
 		identity->expires_s = expires_s;
 	}
-	eo_json_free_secret(doc);
+	eo_json_free(doc);
 	return status;
 }
 
@@ -192,26 +191,19 @@ EoStatus
 eo_identity_read_role(EoStsReply *reply, bool web, EoIdentity *identity, char *message)
 {
 	char		expires[40];
-	char		path[4][96];
-	static const char *const names[4] = {
-		"AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration"
-	};
-	const char *action = web ? "AssumeRoleWithWebIdentity" : "AssumeRole";
 	EoXmlWanted wanted[4] = {
-		{path[0], identity->access_key_id, sizeof(identity->access_key_id)},
-		{path[1], identity->secret_access_key, sizeof(identity->secret_access_key)},
-		{path[2], identity->session_token, sizeof(identity->session_token)},
-		{path[3], expires, sizeof(expires)}
+		{"AccessKeyId", identity->access_key_id, sizeof(identity->access_key_id)},
+		{"SecretAccessKey", identity->secret_access_key, sizeof(identity->secret_access_key)},
+		{"SessionToken", identity->session_token, sizeof(identity->session_token)},
+		{"Expiration", expires, sizeof(expires)}
 	};
 	EoStatus	status;
 
 	if (reply->http_status != 200)
 		return read_error(reply, message);
-	for (int i = 0; i < 4; i++)
-		snprintf(path[i], sizeof(path[i]), "%sResponse/%sResult/Credentials/%s", action, action,
-				 names[i]);
 	eo_crypto_wipe(identity, sizeof(*identity));
-	status = eo_xml_read(reply->text, reply->len, wanted, 4);
+	status = eo_xml_read(reply->text, reply->len,
+						 web ? "AssumeRoleWithWebIdentityResponse" : "AssumeRoleResponse", wanted, 4);
 	eo_crypto_wipe(reply->text, reply->len);
 	if (status == EO_OK && eo_identity_is_sound(identity) && identity->session_token[0] != '\0' &&
 		read_instant(expires, &identity->expires_s))
@@ -231,15 +223,14 @@ EoStatus
 eo_identity_read_caller(EoStsReply *reply, EoCaller *caller, char *message)
 {
 	EoXmlWanted wanted[2] = {
-		{"GetCallerIdentityResponse/GetCallerIdentityResult/Account", caller->account,
-		sizeof(caller->account)},
-		{"GetCallerIdentityResponse/GetCallerIdentityResult/Arn", caller->arn, sizeof(caller->arn)}
+		{"Account", caller->account, sizeof(caller->account)},
+		{"Arn", caller->arn, sizeof(caller->arn)}
 	};
 
 	if (reply->http_status != 200)
 		return read_error(reply, message);
-	if (eo_xml_read(reply->text, reply->len, wanted, 2) != EO_OK || caller->account[0] == '\0' ||
-		caller->arn[0] == '\0')
+	if (eo_xml_read(reply->text, reply->len, "GetCallerIdentityResponse", wanted, 2) != EO_OK ||
+		caller->account[0] == '\0' || caller->arn[0] == '\0')
 	{
 		snprintf(message, EO_MESSAGE_LEN, "the answer of STS does not say who this is");
 		return EO_INVALID;
@@ -260,12 +251,12 @@ read_error(EoStsReply *reply, char *message)
 	char		code[EO_CODE_LEN];
 	char		reason[2048];
 	EoXmlWanted wanted[2] = {
-		{"ErrorResponse/Error/Code", code, sizeof(code)},
-		{"ErrorResponse/Error/Message", reason, sizeof(reason)}
+		{"Code", code, sizeof(code)},
+		{"Message", reason, sizeof(reason)}
 	};
 	int			http_status = reply->http_status;
 
-	if (eo_xml_read(reply->text, reply->len, wanted, 2) != EO_OK || code[0] == '\0')
+	if (eo_xml_read(reply->text, reply->len, "ErrorResponse", wanted, 2) != EO_OK || code[0] == '\0')
 	{
 		snprintf(message, EO_MESSAGE_LEN, "STS answered with HTTP status %d", http_status);
 		return http_status >= 500 || http_status == 429 ? EO_UNANSWERED : EO_DENIED;

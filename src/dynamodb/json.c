@@ -128,25 +128,6 @@ eo_json_free(EoJson *doc)
 	free(doc);
 }
 
-/* The tokener collects the characters of each text in a buffer that it keeps. */
-void
-eo_json_free_secret(EoJson *doc)
-{
-	if (doc != NULL)
-	{
-		json_object_object_foreach(doc->root, name, value)
-		{
-			(void) name;
-			if (json_object_is_type(value, json_type_string))
-				eo_crypto_wipe((char *) json_object_get_string(value),
-							   (size_t) json_object_get_string_len(value));
-		}
-	}
-	if (tokener != NULL && tokener->pb != NULL)
-		eo_crypto_wipe(tokener->pb->buf, (size_t) tokener->pb->size);
-	eo_json_free(doc);
-}
-
 EoJsonValue *
 eo_json_root(const EoJson *doc)
 {

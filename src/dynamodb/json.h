@@ -40,9 +40,6 @@ typedef const struct EoJsonValue EoJsonValue;
  */
 extern EoStatus eo_json_parse(const char *text, size_t len, EoJson **doc) EO_MUST_CHECK;
 extern void eo_json_free(EoJson *doc);	/* doc may be NULL */
-
-/* The same of a document with secrets: its texts are wiped, and what is left of reading them. */
-extern void eo_json_free_secret(EoJson *doc);
 extern EoJsonValue *eo_json_root(const EoJson *doc);
 
 /* A member of an object; NULL if v is NULL, no object, or has no such member. */

@@ -173,12 +173,6 @@ eo_life_item_is_pk(const char *pk)
 	return strncmp(pk, KEY_PREFIX, strlen(KEY_PREFIX)) == 0;
 }
 
-const char *
-eo_life_item_pk_of(const EoLayout *layout, EoJsonValue *item)
-{
-	return eo_expression_pk_of(&layout->key, item);
-}
-
 void
 eo_life_item_put_write(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
 					   EoLifeVerb verb, const EoLifeWrite *w)
@@ -206,12 +200,6 @@ eo_life_item_put_write(const EoLayout *layout, EoBuf *body, const char *table, c
 	else
 		body->status = status;
 	eo_buf_free(&other.text);
-}
-
-void
-eo_life_item_put_read(const EoLayout *layout, EoBuf *body, const char *table, const char *pk)
-{
-	eo_expression_put_read(body, table, &layout->key, pk);
 }
 
 static const char *

@@ -87,7 +87,6 @@ typedef struct EoLifeWrite
 extern EoStatus eo_life_item_make_pk(const char *prefix, const char *life, char *out,
 									 size_t *len) EO_MUST_CHECK;
 extern bool eo_life_item_is_pk(const char *pk);
-extern const char *eo_life_item_pk_of(const EoLayout *layout, EoJsonValue *item);
 
 /*
  * Append the body of an UpdateItem; makes the body fail (see buf.h) if the write lacks
@@ -95,10 +94,6 @@ extern const char *eo_life_item_pk_of(const EoLayout *layout, EoJsonValue *item)
  */
 extern void eo_life_item_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 								   const char *pk, EoLifeVerb verb, const EoLifeWrite *w);
-
-/* Append the body of a consistent GetItem. */
-extern void eo_life_item_put_read(const EoLayout *layout, EoBuf *body, const char *table,
-								  const char *pk);
 
 /* Read an item; EO_INVALID if it is not a life. */
 extern EoStatus eo_life_item_read(EoJsonValue *item, EoLifeItem *life) EO_MUST_CHECK;

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * list.c
- *	  The bodies of scans that list items for people.
+ *	  The bodies of scans.
  *
- * DynamoDB sends only items whose key has the prefix, and of them only what is shown.  That
- * saves bytes, and no capacity: all items of the table are read.
+ * DynamoDB sends only items that the filter lets through, and of them only what is asked
+ * for.  That saves bytes, and no capacity: all items of the table are read.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +33,7 @@ eo_list_put_page(EoBuf *body, const EoItemKey *key, const char *const *names, si
 				 const EoListPage *page)
 {
 	const char *text_of_key = key->sort_name != NULL ? key->sort_name : key->name;
-	bool		filters = page->prefix[0] != '\0';
+	bool		by_prefix = page->prefix != NULL && page->prefix[0] != '\0';
 	size_t		n = 0;
 
 	eo_buf_adds(body, "{\"TableName\":");
@@ -47,9 +47,12 @@ eo_list_put_page(EoBuf *body, const EoItemKey *key, const char *const *names, si
 	}
 	if (n > 0)
 		eo_buf_addc(body, '"');
-	if (filters)
+	if (by_prefix)
 		eo_buf_adds(body, ",\"FilterExpression\":\"begins_with(#k,:p)\"");
-	if (filters || n > 0)
+	else if (page->states[0] != NULL)
+		eo_buf_addf(body, ",\"FilterExpression\":\"attribute_exists(#a%d) AND (#a%d = :a OR #a%d = :b)\"",
+					EO_LIST_ORIGIN, EO_LIST_STATUS, EO_LIST_STATUS);
+	if (by_prefix || n > 0)
 	{
 		const char *comma = "";
 
@@ -62,25 +65,45 @@ eo_list_put_page(EoBuf *body, const EoItemKey *key, const char *const *names, si
 			eo_json_put_string(body, names[i], strlen(names[i]));
 			comma = ",";
 		}
-		if (filters)
+		if (by_prefix)
 		{
 			eo_buf_addf(body, "%s\"#k\":", comma);
 			eo_json_put_string(body, text_of_key, strlen(text_of_key));
 		}
 		eo_buf_addc(body, '}');
 	}
-	if (filters)
+	if (by_prefix)
 	{
 		eo_buf_adds(body, ",\"ExpressionAttributeValues\":{\":p\":{\"S\":");
 		eo_json_put_string(body, page->prefix, strlen(page->prefix));
 		eo_buf_adds(body, "}}");
 	}
+	else if (page->states[0] != NULL)
+		eo_buf_addf(body, ",\"ExpressionAttributeValues\":{\":a\":{\"S\":\"%s\"},\":b\":{\"S\":\"%s\"}}",
+					page->states[0], page->states[1]);
 	if (page->start_pk != NULL)
 	{
 		eo_buf_adds(body, ",\"ExclusiveStartKey\":");
 		eo_expression_put_key(body, key, page->start_pk);
 	}
 	eo_buf_addc(body, '}');
+}
+
+void
+eo_list_put_sealed(EoBuf *body, const EoLayout *layout, const EoListPage *page)
+{
+	/* The first ten are all that the native layout has of them. */
+	static const EoRecordAttribute shown[] = {
+		[EO_LIST_ORIGIN] = EO_A_ORIGIN,[EO_LIST_STATUS] = EO_A_STATUS,
+		EO_A_KEY, EO_A_OWNER, EO_A_BIND, EO_A_UNDONE, EO_A_LEASE, EO_A_RETENTION, EO_A_UPDATED,
+		EO_A_TTL, EO_A_SORT_KEY, EO_A_STATUS_SHOWN, EO_A_EXPIRY_SHOWN, EO_A_LEASE_SHOWN,
+		EO_A_UPDATED_SHOWN, EO_A_STATUS_COPY, EO_A_EXPIRY_COPY, EO_A_UPDATED_COPY
+	};
+	const char *names[sizeof(shown) / sizeof(shown[0])];
+
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+		names[i] = layout->attributes[shown[i]].name;
+	eo_list_put_page(body, &layout->key, names, sizeof(shown) / sizeof(shown[0]), page);
 }
 
 void

@@ -749,12 +749,6 @@ see(const EoLayout *layout, const EoRecord *record, Seen *seen)
 		seen->updated_shown = eo_json_get(item, layout->updated);
 }
 
-void
-eo_record_put_read(const EoLayout *layout, EoBuf *body, const char *table, const char *pk)
-{
-	eo_expression_put_read(body, table, &layout->key, pk);
-}
-
 const char *
 eo_record_pk_of(const EoLayout *layout, EoJsonValue *item)
 {

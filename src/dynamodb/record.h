@@ -251,21 +251,6 @@ extern bool eo_record_put_statement(const EoLayout *layout, EoBuf *body, const c
 extern void eo_record_put_transact_item(const EoLayout *layout, EoBuf *body, const char *table,
 										const char *pk, EoVerb verb, const EoWrite *w);
 
-/* Append the body of a consistent GetItem. */
-extern void eo_record_put_read(const EoLayout *layout, EoBuf *body, const char *table,
-							   const char *pk);
-
-/*
- * Append the body of a consistent Scan: of at most limit items from start_pk (NULL: the
- * beginning) on, those that name a life and are in one of two states.  They come without
- * result, error and payload.
- */
-extern void eo_record_scan_put(const EoLayout *layout, EoBuf *body, const char *table,
-							   const EoState states[2], int limit, const char *start_pk);
-
-/* The key from which the next page of a scan goes on; NULL: it was the last. */
-extern const char *eo_record_scan_end(const EoLayout *layout, EoJsonValue *reply);
-
 /* The state in which a verb leaves a record. */
 extern EoState eo_record_state_after(EoVerb verb);
 

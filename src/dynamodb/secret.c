@@ -16,7 +16,6 @@
 #include <sys/mman.h>
 
 #include "dynamodb/crypto.h"
-#include "dynamodb/wiping.h"
 
 /* Precedes a secret in its first page, and keeps it aligned for any type. */
 typedef union Head
@@ -60,6 +59,5 @@ eo_secret_free(void *p)
 	head--;
 	size = head->size;
 	eo_crypto_wipe(head, size);
-	eo_wiping_clear_registers();
 	(void) munmap(head, size);
 }

@@ -3,11 +3,11 @@
  * xml.c
  *	  The answers of AWS STS, which are XML.
  *
- * Only what these answers consist of is read: one declaration, elements,
- * attributes, text, and the references that XML predefines (Extensible Markup
- * Language 1.0, sections 2.3 to 4.6).  Comments, CDATA, processing instructions
- * and document types are refused, so there are no entities to expand and nothing
- * to load.  Names are compared as they are written: STS uses no prefixes.
+ * This is no parser.  What is wanted of these answers are a few elements that have a name
+ * of their own, no attributes, and text in them; they are found by their tags.  A '<' in
+ * a text is written as a reference, so a tag is nothing else, if there are no comments,
+ * CDATA, processing instructions and document types.  STS uses none, and an answer
+ * with one is refused.
  *
  * Plain C over the caller's buffers, so that test/fuzz can call it.
  *
@@ -15,236 +15,122 @@
  */
 #include "dynamodb/xml.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#define MAX_DEPTH 8
-#define MAX_PATH 128
+#define MAX_TAG 64
 
-typedef struct Reader
-{
-	const char *p;
-	const char *end;
-	const EoXmlWanted *wanted;
-	int			n;
-	unsigned	seen;			/* a bit for each wanted element */
-	int			depth;
-	char		path[MAX_PATH];
-	size_t		starts[MAX_DEPTH];	/* where the name of each level begins */
-} Reader;
-
-static EoStatus read_markup(Reader *r);
-static EoStatus read_start(Reader *r);
-static EoStatus read_end(Reader *r);
-static EoStatus read_text(Reader *r);
-static bool read_reference(Reader *r, char *c);
-static EoStatus note_wanted(Reader *r);
+static bool is_answer(const char *text, size_t len, const char *root);
+static EoStatus read_element(const char *text, size_t len, const EoXmlWanted *wanted);
+static bool read_reference(const char **p, const char *end, char *c);
+static bool begins(const char *p, const char *end, const char *with);
+static const char *find(const char *p, const char *end, const char *what);
 static bool is_blank(char c);
-static size_t name_length(const Reader *r);
 
 EoStatus
-eo_xml_read(const char *text, size_t len, const EoXmlWanted *wanted, int n)
+eo_xml_read(const char *text, size_t len, const char *root, const EoXmlWanted *wanted, int n)
 {
-	Reader		r = {.p = text,.end = text + len,.wanted = wanted,.n = n};
-	EoStatus	status = EO_OK;
-	bool		began = false;
+	EoStatus	status = is_answer(text, len, root) ? EO_OK : EO_INVALID;
 
 	for (int i = 0; i < n; i++)
+	{
 		wanted[i].value[0] = '\0';
-	if (len >= 5 && memcmp(text, "<?xml", 5) == 0)
-	{
-		const char *close = memchr(text, '>', len);
-
-		if (close == NULL || close[-1] != '?')
-			return EO_INVALID;
-		r.p = close + 1;
+		if (status == EO_OK)
+			status = read_element(text, len, &wanted[i]);
 	}
-	while (status == EO_OK && r.p < r.end)
-	{
-		if (r.depth == 0 && is_blank(*r.p))
-			r.p++;
-		else if (r.depth == 0 && began)
-			status = EO_INVALID;
-		else if (*r.p == '<')
-		{
-			began = true;
-			status = read_markup(&r);
-		}
-		else
-			status = r.depth > 0 ? read_text(&r) : EO_INVALID;
-	}
-	if (status == EO_OK && (!began || r.depth > 0))
-		status = EO_INVALID;
 	return status;
 }
 
-static EoStatus
-read_markup(Reader *r)
+/* Is it one element of this name, with nothing around it but a declaration and blanks? */
+static bool
+is_answer(const char *text, size_t len, const char *root)
 {
-	r->p++;
-	if (r->p < r->end && *r->p == '/')
-	{
-		r->p++;
-		return read_end(r);
-	}
-	return read_start(r);
+	const char *p = text;
+	const char *end = text + len;
+	char		tag[MAX_TAG];
+	int			tag_len = snprintf(tag, sizeof(tag), "</%s>", root);
+
+	if (begins(p, end, "<?xml") && (p = find(p, end, "?>")) != NULL)
+		p += 2;
+	if (p == NULL || memchr(p, '\0', (size_t) (end - p)) != NULL ||
+		find(p, end, "<!") != NULL || find(p, end, "<?") != NULL)
+		return false;
+	while (p < end && is_blank(*p))
+		p++;
+	while (p < end && is_blank(end[-1]))
+		end--;
+	if (end - p < tag_len || !begins(end - tag_len, end, tag))
+		return false;
+	return *p == '<' && begins(p + 1, end, root) &&
+		(p[1 + strlen(root)] == '>' || is_blank(p[1 + strlen(root)]));
 }
 
-/* After '<': a name, attributes that are skipped, and '>' or "/>". */
+/* Copy the text of an element that is there once or not at all. */
 static EoStatus
-read_start(Reader *r)
+read_element(const char *text, size_t len, const EoXmlWanted *wanted)
 {
-	size_t		len = name_length(r);
-	size_t		at = r->depth > 0 ? strlen(r->path) : 0;
-	EoStatus	status;
-	bool		empty = false;
+	const char *end = text + len;
+	char		tag[MAX_TAG];
+	size_t		n = 0;
+	const char *p;
 
-	if (len == 0)
+	snprintf(tag, sizeof(tag), "<%s>", wanted->name);
+	p = find(text, end, tag);
+	if (p == NULL)
+		return EO_OK;
+	p += strlen(tag);
+	if (find(p, end, tag) != NULL)
 		return EO_INVALID;
-	if (r->depth == MAX_DEPTH || at + 1 + len + 1 > MAX_PATH)
-		return EO_TOO_LARGE;
-	r->starts[r->depth++] = at;
-	if (at > 0)
-		r->path[at++] = '/';
-	memcpy(r->path + at, r->p, len);
-	r->path[at + len] = '\0';
-	r->p += len;
-	while (r->p < r->end && *r->p != '>' && !empty)
+	while (p < end && *p != '<')
 	{
-		if (*r->p == '"' || *r->p == '\'')
-		{
-			const char *close = memchr(r->p + 1, *r->p, (size_t) (r->end - r->p - 1));
-
-			if (close == NULL || memchr(r->p, '<', (size_t) (close - r->p)) != NULL)
-				return EO_INVALID;
-			r->p = close + 1;
-		}
-		else if (*r->p == '<')
-			return EO_INVALID;
-		else
-			empty = *r->p++ == '/';
-	}
-	if (r->p >= r->end || *r->p != '>')
-		return EO_INVALID;
-	r->p++;
-	status = note_wanted(r);
-	if (status == EO_OK && empty)
-		r->path[r->starts[--r->depth]] = '\0';
-	return status;
-}
-
-/* Refuse a wanted element that is there twice, or has elements in it. */
-static EoStatus
-note_wanted(Reader *r)
-{
-	for (int i = 0; i < r->n; i++)
-	{
-		size_t		len = strlen(r->wanted[i].path);
-
-		if (strncmp(r->path, r->wanted[i].path, len) != 0)
-			continue;
-		if (r->path[len] == '/' || (r->path[len] == '\0' && (r->seen & 1u << i)))
-			return EO_INVALID;
-		if (r->path[len] == '\0')
-			r->seen |= 1u << i;
-	}
-	return EO_OK;
-}
-
-/* After "</": the name of the innermost element, and '>'. */
-static EoStatus
-read_end(Reader *r)
-{
-	size_t		len = name_length(r);
-	size_t		at;
-
-	if (r->depth == 0)
-		return EO_INVALID;
-	at = r->starts[r->depth - 1];
-	if (r->path[at] == '/')
-		at++;
-	if (strlen(r->path + at) != len || memcmp(r->path + at, r->p, len) != 0)
-		return EO_INVALID;
-	r->p += len;
-	while (r->p < r->end && is_blank(*r->p))
-		r->p++;
-	if (r->p >= r->end || *r->p != '>')
-		return EO_INVALID;
-	r->p++;
-	r->path[r->starts[--r->depth]] = '\0';
-	return EO_OK;
-}
-
-/* Text up to the next '<', into the wanted value if this is one. */
-static EoStatus
-read_text(Reader *r)
-{
-	const EoXmlWanted *w = NULL;
-	size_t		len = 0;
-
-	for (int i = 0; i < r->n; i++)
-	{
-		if (strcmp(r->path, r->wanted[i].path) == 0)
-			w = &r->wanted[i];
-	}
-	while (r->p < r->end && *r->p != '<')
-	{
-		char		c = *r->p;
+		char		c = *p;
 
 		if (c != '&')
-			r->p++;
-		else if (!read_reference(r, &c))
+			p++;
+		else if (!read_reference(&p, end, &c))
 			return EO_INVALID;
-		if (c == '\0')
-			return EO_INVALID;
-		if (w == NULL)
-			continue;
-		if (len + 1 >= w->size)
+		if (n + 1 >= wanted->size)
 			return EO_TOO_LARGE;
-		w->value[len++] = c;
-		w->value[len] = '\0';
+		wanted->value[n++] = c;
+		wanted->value[n] = '\0';
 	}
-	return EO_OK;
+	snprintf(tag, sizeof(tag), "</%s>", wanted->name);
+	return begins(p, end, tag) ? EO_OK : EO_INVALID;
 }
 
-/* The five references that are predefined; the reader stands behind it then. */
+/* The five references that are predefined (Extensible Markup Language 1.0, section 4.6). */
 static bool
-read_reference(Reader *r, char *c)
+read_reference(const char **p, const char *end, char *c)
 {
-	static const struct
-	{
-		const char *text;
-		char		c;
-	}			references[] = {
-		{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}
-	};
+	static const char *const references[] = {"&&amp;", "<&lt;", ">&gt;", "\"&quot;", "'&apos;"};
 
 	for (int i = 0; i < (int) (sizeof(references) / sizeof(references[0])); i++)
 	{
-		size_t		len = strlen(references[i].text);
-
-		if ((size_t) (r->end - r->p) < len || memcmp(r->p, references[i].text, len) != 0)
+		if (!begins(*p, end, references[i] + 1))
 			continue;
-		r->p += len;
-		*c = references[i].c;
+		*p += strlen(references[i] + 1);
+		*c = references[i][0];
 		return true;
 	}
 	return false;
 }
 
 static bool
+begins(const char *p, const char *end, const char *with)
+{
+	size_t		len = strlen(with);
+
+	return (size_t) (end - p) >= len && memcmp(p, with, len) == 0;
+}
+
+static const char *
+find(const char *p, const char *end, const char *what)
+{
+	return memmem(p, (size_t) (end - p), what, strlen(what));
+}
+
+static bool
 is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-static size_t
-name_length(const Reader *r)
-{
-	size_t		len = 0;
-
-	while (r->p + len < r->end &&
-		   strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.",
-				  r->p[len]) != NULL && r->p[len] != '\0')
-		len++;
-	return len > 0 && strchr("0123456789-.", *r->p) == NULL ? len : 0;
 }

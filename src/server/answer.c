@@ -32,6 +32,7 @@
 #include "postgres.h"
 
 #include "dynamodb/call.h"
+#include "dynamodb/expression.h"
 #include "dynamodb/json.h"
 #include "dynamodb/status.h"
 #include "dynamodb/window.h"
@@ -41,6 +42,7 @@
 #include "utils/memutils.h"
 
 static void free_call(void *arg);
+static void put_read(EoAnswer *answer);
 static void init_call(EoAnswer *answer, EoOperation op);
 static bool believe_write(const EoCall *call, EoJsonValue *item, bool refused);
 static bool believe_transaction(const EoCall *call, EoJsonValue *item, bool refused);
@@ -82,8 +84,17 @@ eo_answer_create_read(const EoItemKind *kind, EoStore *store, const char *pk)
 {
 	EoAnswer   *answer = eo_answer_create(kind, store, pk, EO_GET_ITEM);
 
-	kind->put_read(store, &answer->call.body, pk);
+	put_read(answer);
 	return answer;
+}
+
+static void
+put_read(EoAnswer *answer)
+{
+	const EoStore *store = answer->store;
+
+	eo_expression_put_read(&answer->call.body, store->server->table, &store->layout->key,
+						   answer->pk);
 }
 
 static void
@@ -194,7 +205,7 @@ eo_answer_take(EoAnswer *answer, EoWindow *window, int64 deadline_us)
 	answer->call.reply = NULL;
 	eo_call_free(&answer->call);
 	init_call(answer, EO_GET_ITEM);
-	answer->kind->put_read(answer->store, &answer->call.body, answer->pk);
+	put_read(answer);
 	if (eo_window_add(window, &answer->call, deadline_us))
 		return false;
 	/* The read has ended already.  read_again is set, so this ends here. */
@@ -270,7 +281,7 @@ believe_read(const EoCall *call, EoJsonValue *item, bool refused)
 bool
 eo_answer_read_item(EoAnswer *answer, EoJsonValue *item)
 {
-	const char *pk = answer->kind->pk_of(answer->store, item);
+	const char *pk = eo_expression_pk_of(&answer->store->layout->key, item);
 
 	answer->readable = answer->kind->read(answer->store, item, answer->item) == EO_OK;
 	return pk != NULL && strcmp(pk, answer->pk) == 0;

@@ -46,9 +46,6 @@ typedef struct EoItemKind
 	/* The state of the item, if it is one that this version does not know. */
 	const char *(*new_state) (const EoStore *store, EoJsonValue *json);
 
-	/* The partition key that the item of a reply bears; NULL: none. */
-	const char *(*pk_of) (const EoStore *store, EoJsonValue *json);
-
 	/* Does the item show that the write described by written was applied? */
 	bool		(*shows) (const void *item, const void *written);
 
@@ -57,9 +54,6 @@ typedef struct EoItemKind
 	 * written?  For transactions only.
 	 */
 	bool		(*admits) (const void *item, const void *written);
-
-	/* Append the body of a consistent GetItem. */
-	void		(*put_read) (const EoStore *store, EoBuf *body, const char *pk);
 } EoItemKind;
 
 typedef enum EoOutcome

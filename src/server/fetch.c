@@ -416,7 +416,7 @@ send_to_metadata(EoFetch *f)
 		headers[1] = token;
 	status = start_request(f, f->stage == STAGE_TOKEN ? EO_HTTP_PUT : EO_HTTP_GET, headers, 3,
 						   LOCAL_TIMEOUT_MS);
-	explicit_bzero(token, sizeof(token));
+	eo_crypto_wipe(token, sizeof(token));
 	return status;
 }
 
@@ -569,7 +569,7 @@ send_to_sts(EoFetch *f)
 		status = eo_buf_status(&f->body);
 	if (status == EO_OK)
 		status = start_request(f, EO_HTTP_POST, headers, n, STS_TIMEOUT_MS);
-	explicit_bzero(token, sizeof(token));
+	eo_crypto_wipe(token, sizeof(token));
 	wipe_authorization(f);
 	return status;
 }

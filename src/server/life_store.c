@@ -32,12 +32,6 @@ read_life(const EoStore *store, EoJsonValue *json, void *item)
 	return eo_life_item_read(json, item);
 }
 
-static const char *
-pk_of_life(const EoStore *store, EoJsonValue *json)
-{
-	return eo_life_item_pk_of(store->layout, json);
-}
-
 static bool
 shows_life(const void *item, const void *written)
 {
@@ -46,21 +40,13 @@ shows_life(const void *item, const void *written)
 	return eo_life_item_shows(item, w->verb, &w->write);
 }
 
-static void
-put_read_life(const EoStore *store, EoBuf *body, const char *pk)
-{
-	eo_life_item_put_read(store->layout, body, store->server->table, pk);
-}
-
 static const EoItemKind life_kind = {
 	.item_size = sizeof(EoLifeItem),
 	.written_size = sizeof(Written),
 	.unreadable = "The item that says whether a database's life goes on cannot be read",
 	.second_look = true,
 	.read = read_life,
-	.pk_of = pk_of_life,
 	.shows = shows_life,
-	.put_read = put_read_life,
 };
 
 EoLifeItem *

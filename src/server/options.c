@@ -28,6 +28,7 @@
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
 #include "compat.h"
+#include "dynamodb/crypto.h"
 #include "dynamodb/endpoint.h"
 #include "dynamodb/partition.h"
 #include "dynamodb/secret.h"
@@ -268,29 +269,22 @@ eo_options_load(Oid serverid, Oid userid)
 EoServer *
 eo_options_load_like(const char *url, const char *region, const char *table)
 {
-	Relation	rel = table_open(ForeignServerRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
-	EoServer   *found = NULL;
-	HeapTuple	tuple;
+	ListCell   *lc;
 
-	while (found == NULL && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	foreach(lc, eo_options_servers())
 	{
-		ForeignServer *fs = GetForeignServer(((Form_pg_foreign_server) GETSTRUCT(tuple))->oid);
-		const char *its_table = eo_option_values_find(fs->options, "table");
+		ForeignServer *fs = GetForeignServerExtended(lfirst_oid(lc), FSV_MISSING_OK);
+		const char *its_table = fs != NULL ? eo_option_values_find(fs->options, "table") : NULL;
 		EoServer   *s;
 
-		if (strcmp(GetForeignDataWrapper(fs->fdwid)->fdwname, WRAPPER_NAME) != 0 ||
-			its_table == NULL || strcmp(its_table, table) != 0)
+		if (its_table == NULL || strcmp(its_table, table) != 0)
 			continue;
 		s = load_server(fs, fs->owner, false);
 		if (strcmp(s->url, url) == 0 && strcmp(s->region, region) == 0)
-			found = s;
-		else
-			MemoryContextDelete(GetMemoryChunkContext(s));
+			return s;
+		MemoryContextDelete(GetMemoryChunkContext(s));
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return found;
+	return NULL;
 }
 
 List *
@@ -588,7 +582,7 @@ wipe_values(List *list)
 	{
 		char	   *value = defGetString(lfirst(cell));
 
-		explicit_bzero(value, strlen(value));
+		eo_crypto_wipe(value, strlen(value));
 	}
 }
 

@@ -40,6 +40,7 @@ believe_page(const EoCall *call, EoJsonValue *item, bool refused)
 void
 eo_scan_prepare(const EoScan *scan, EoStore *store, EoCall *call)
 {
+	const char *const *states = store->layout->states;
 	EoListPage	page = {.table = store->server->table,.prefix = scan->prefix,
 	.limit = scan->page_items,.start_pk = scan->start_pk};
 
@@ -48,8 +49,10 @@ eo_scan_prepare(const EoScan *scan, EoStore *store, EoCall *call)
 	switch (scan->kind)
 	{
 		case EO_SCAN_SEALED:
-			eo_record_scan_put(store->layout, &call->body, store->server->table, scan->states,
-							   scan->page_items, scan->start_pk);
+			page.prefix = NULL;
+			page.states[0] = states[scan->states[0]];
+			page.states[1] = states[scan->states[1]];
+			eo_list_put_sealed(&call->body, store->layout, &page);
 			break;
 		case EO_SCAN_RECORDS:
 			eo_list_put_records(&call->body, store->layout, scan->results, &page);
@@ -64,7 +67,7 @@ EoJsonValue *
 eo_scan_take(EoScan *scan, const EoStore *store, const EoCall *call, int64 *units)
 {
 	EoJsonValue *root = eo_json_root(call->reply);
-	const char *end = eo_record_scan_end(store->layout, root);
+	const char *end = eo_record_pk_of(store->layout, eo_json_get(root, "LastEvaluatedKey"));
 
 	*units = Max(1, eo_json_integer(eo_json_get(eo_json_get(root, "ConsumedCapacity"),
 												"CapacityUnits")));

@@ -72,10 +72,8 @@ static void free_secrets(void *arg);
 static void hash_credentials(EoStore *s);
 static EoStatus read_record(const EoStore *store, EoJsonValue *json, void *item);
 static const char *new_state_of_record(const EoStore *store, EoJsonValue *json);
-static const char *pk_of_record(const EoStore *store, EoJsonValue *json);
 static bool shows_record(const void *item, const void *written);
 static bool admits_transaction(const void *item, const void *written);
-static void put_read_record(const EoStore *store, EoBuf *body, const char *pk);
 
 EoStore *
 eo_store_open(const char *server_name)
@@ -351,10 +349,8 @@ const EoItemKind eo_store_record_kind = {
 	.second_look = true,
 	.read = read_record,
 	.new_state = new_state_of_record,
-	.pk_of = pk_of_record,
 	.shows = shows_record,
 	.admits = admits_transaction,
-	.put_read = put_read_record,
 };
 
 static EoAnswer *
@@ -448,12 +444,6 @@ new_state_of_record(const EoStore *store, EoJsonValue *json)
 	return eo_record_read_new_state(store->layout, json);
 }
 
-static const char *
-pk_of_record(const EoStore *store, EoJsonValue *json)
-{
-	return eo_record_pk_of(store->layout, json);
-}
-
 /*
  * A record shows a new lease if that ends no earlier than was asked.  It
  * shows a seal only if it names the same transaction: of two transactions that
@@ -505,12 +495,6 @@ admits_transaction(const void *item, const void *written)
 			strcmp(r->owner != NULL ? r->owner : "", w->seen_owner) == 0;
 	return r->state == EO_STATE_COMMITTING && r->owner != NULL && strcmp(r->owner, w->owner) == 0 &&
 		r->writes == w->writes;
-}
-
-static void
-put_read_record(const EoStore *store, EoBuf *body, const char *pk)
-{
-	eo_record_put_read(store->layout, body, store->server->table, pk);
 }
 
 /* ----- calls ----- */

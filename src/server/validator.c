@@ -3,8 +3,8 @@
  * validator.c
  *	  Checks the options of servers and user mappings when they are written.
  *
- * One table (options[]) names every option, the catalog it may be in, and the
- * function that checks it.  A value that cannot work is refused here, with the
+ * One table (options[]) names every option, the catalog it may be in, and its
+ * bounds or the function that checks it.  A value that cannot work is refused here, with the
  * reason, and not when it is first used.
  *
  *-------------------------------------------------------------------------
@@ -36,7 +36,13 @@ typedef struct EoOption
 	const char *name;
 	Oid			catalog;		/* it is an option of servers or of mappings */
 	bool		superuser_only; /* only a superuser may set it */
-	EoCheck		check;
+	EoCheck		check;			/* NULL: these */
+
+	/* Of a whole number, or without a hint of a duration, in milliseconds. */
+	int64		min;
+	int64		max;
+	const char *bounds;			/* a sentence that names them */
+	const char *hint;
 } EoOption;
 
 static void check_region(const char *name, const char *value);
@@ -45,19 +51,7 @@ static void check_table(const char *name, const char *value);
 static void check_transact_tables(const char *name, const char *value);
 static void check_layout_part(const char *name, const char *value);
 static void check_action_layout(const char *name, const char *value);
-static void check_stale_after(const char *name, const char *value);
 static void check_key_prefix(const char *name, const char *value);
-static void check_lease(const char *name, const char *value);
-static void check_cache_ttl(const char *name, const char *value);
-static void check_retention(const char *name, const char *value);
-static void check_connect_timeout(const char *name, const char *value);
-static void check_request_timeout(const char *name, const char *value);
-static void check_commit_timeout(const char *name, const char *value);
-static void check_max_hold(const char *name, const char *value);
-static void check_parallel_requests(const char *name, const char *value);
-static void check_pin_attempts(const char *name, const char *value);
-static void check_max_attempts(const char *name, const char *value);
-static void check_clock_skew(const char *name, const char *value);
 static void check_credentials(const char *name, const char *value);
 static void check_profile(const char *name, const char *value);
 static void check_role_arn(const char *name, const char *value);
@@ -68,55 +62,75 @@ static void check_access_key_id(const char *name, const char *value);
 static void check_secret(const char *name, const char *value);
 static void check_pepper(const char *name, const char *value);
 
+#define OF_SERVER(name, superuser_only, check) \
+	{name, ForeignServerRelationId, superuser_only, check, 0, 0, NULL, NULL}
+#define OF_MAPPING(name, check) {name, UserMappingRelationId, false, check, 0, 0, NULL, NULL}
+#define DURATION(name, min, max, bounds) \
+	{name, ForeignServerRelationId, false, NULL, min, max, bounds, NULL}
+#define NUMBER(name, max, bounds, hint) \
+	{name, ForeignServerRelationId, false, NULL, 1, max, bounds, hint}
+
 static const EoOption options[] =
 {
-	{"region", ForeignServerRelationId, false, check_region},
-	{"endpoint", ForeignServerRelationId, false, check_endpoint},
-	{"dualstack", ForeignServerRelationId, false, check_boolean},
-	{"fips", ForeignServerRelationId, false, check_boolean},
-	{"table", ForeignServerRelationId, false, check_table},
-	{"layout", ForeignServerRelationId, false, check_layout_part},
-	{"key_attribute", ForeignServerRelationId, false, check_layout_part},
-	{"item_prefix", ForeignServerRelationId, false, check_layout_part},
-	{"sort_key_attribute", ForeignServerRelationId, false, check_layout_part},
-	{"partition_value", ForeignServerRelationId, false, check_layout_part},
-	{"status_attribute", ForeignServerRelationId, false, check_layout_part},
-	{"status_words", ForeignServerRelationId, false, check_layout_part},
-	{"expiry_attribute", ForeignServerRelationId, false, check_layout_part},
-	{"lease_attribute", ForeignServerRelationId, false, check_layout_part},
-	{"result_attribute", ForeignServerRelationId, false, check_layout_part},
-	{"result_form", ForeignServerRelationId, false, check_layout_part},
-	{"updated_attribute", ForeignServerRelationId, false, check_layout_part},
-	{"holder_attribute", ForeignServerRelationId, false, check_layout_part},
-	{"instants", ForeignServerRelationId, false, check_layout_part},
-	{"validation_attribute", ForeignServerRelationId, false, check_layout_part},
-	{"stale_after", ForeignServerRelationId, false, check_stale_after},
-	{"action_layout", ForeignServerRelationId, false, check_action_layout},
-	{"key_prefix", ForeignServerRelationId, false, check_key_prefix},
-	{"lease", ForeignServerRelationId, false, check_lease},
-	{"cache_ttl", ForeignServerRelationId, false, check_cache_ttl},
-	{"retention", ForeignServerRelationId, false, check_retention},
-	{"connect_timeout", ForeignServerRelationId, false, check_connect_timeout},
-	{"request_timeout", ForeignServerRelationId, false, check_request_timeout},
-	{"commit_timeout", ForeignServerRelationId, false, check_commit_timeout},
-	{"max_hold", ForeignServerRelationId, false, check_max_hold},
-	{"max_attempts", ForeignServerRelationId, false, check_max_attempts},
-	{"parallel_requests", ForeignServerRelationId, false, check_parallel_requests},
-	{"batch_requests", ForeignServerRelationId, false, check_boolean},
-	{"return_capacity", ForeignServerRelationId, false, check_boolean},
-	{"clock_skew", ForeignServerRelationId, false, check_clock_skew},
-	{"pin_attempts", ForeignServerRelationId, false, check_pin_attempts},
-	{"transact_tables", ForeignServerRelationId, false, check_transact_tables},
-	{"credentials", ForeignServerRelationId, true, check_credentials},
-	{"profile", ForeignServerRelationId, true, check_profile},
-	{"role_arn", ForeignServerRelationId, true, check_role_arn},
-	{"external_id", ForeignServerRelationId, true, check_external_id},
-	{"ca_file", ForeignServerRelationId, true, check_ca_file},
-	{"allow_http", ForeignServerRelationId, true, check_boolean},
-	{"access_key_id", UserMappingRelationId, false, check_access_key_id},
-	{"secret_access_key", UserMappingRelationId, false, check_secret},
-	{"session_token", UserMappingRelationId, false, check_secret},
-	{"pin_pepper", UserMappingRelationId, false, check_pepper},
+	OF_SERVER("region", false, check_region),
+	OF_SERVER("endpoint", false, check_endpoint),
+	OF_SERVER("dualstack", false, check_boolean),
+	OF_SERVER("fips", false, check_boolean),
+	OF_SERVER("table", false, check_table),
+	OF_SERVER("layout", false, check_layout_part),
+	OF_SERVER("key_attribute", false, check_layout_part),
+	OF_SERVER("item_prefix", false, check_layout_part),
+	OF_SERVER("sort_key_attribute", false, check_layout_part),
+	OF_SERVER("partition_value", false, check_layout_part),
+	OF_SERVER("status_attribute", false, check_layout_part),
+	OF_SERVER("status_words", false, check_layout_part),
+	OF_SERVER("expiry_attribute", false, check_layout_part),
+	OF_SERVER("lease_attribute", false, check_layout_part),
+	OF_SERVER("result_attribute", false, check_layout_part),
+	OF_SERVER("result_form", false, check_layout_part),
+	OF_SERVER("updated_attribute", false, check_layout_part),
+	OF_SERVER("holder_attribute", false, check_layout_part),
+	OF_SERVER("instants", false, check_layout_part),
+	OF_SERVER("validation_attribute", false, check_layout_part),
+	DURATION("stale_after", 1000, EO_MAX_LEASE_MS,
+			 "It lasts from 1 second to 7 days."),
+	OF_SERVER("action_layout", false, check_action_layout),
+	OF_SERVER("key_prefix", false, check_key_prefix),
+	DURATION("lease", EO_MIN_LEASE_MS, EO_MAX_LEASE_MS,
+			 "A lease lasts from 100 milliseconds to 7 days."),
+	DURATION("cache_ttl", 0, 3600000,
+			 "Completed keys are remembered for up to an hour; 0 is not at all."),
+	DURATION("retention", EO_MIN_RETENTION_S * 1000, EO_MAX_RETENTION_S * 1000,
+			 "Retention lasts from 1 hour to 3650 days."),
+	DURATION("connect_timeout", 10, 60000,
+			 "The time to connect lasts from 10 milliseconds to 60 seconds."),
+	DURATION("request_timeout", 50, 300000,
+			 "The time for a request and its retries lasts from 50 milliseconds to 5 minutes."),
+	DURATION("commit_timeout", 50, 300000,
+			 "The time to seal all keys of a transaction lasts from 50 milliseconds to 5 minutes."),
+	DURATION("max_hold", 0, EO_MAX_LEASE_MS,
+			 "A transaction may hold its claims for up to 7 days; 0 is no limit."),
+	NUMBER("max_attempts", 20, "This is a whole number from 1 to 20.",
+		   "1 means that nothing is retried."),
+	NUMBER("parallel_requests", 64, "This is a whole number from 1 to 64.",
+		   "It bounds the connections that a backend has open at a time."),
+	OF_SERVER("batch_requests", false, check_boolean),
+	OF_SERVER("return_capacity", false, check_boolean),
+	DURATION("clock_skew", 0, 300000,
+			 "The margin for clocks lasts from 0 to 5 minutes."),
+	NUMBER("pin_attempts", EO_MAX_PIN_ATTEMPTS, "This is a whole number from 1 to 20.",
+		   "It bounds the guesses at the PIN of an action that is created from now on."),
+	OF_SERVER("transact_tables", false, check_transact_tables),
+	OF_SERVER("credentials", true, check_credentials),
+	OF_SERVER("profile", true, check_profile),
+	OF_SERVER("role_arn", true, check_role_arn),
+	OF_SERVER("external_id", true, check_external_id),
+	OF_SERVER("ca_file", true, check_ca_file),
+	OF_SERVER("allow_http", true, check_boolean),
+	OF_MAPPING("access_key_id", check_access_key_id),
+	OF_MAPPING("secret_access_key", check_secret),
+	OF_MAPPING("session_token", check_secret),
+	OF_MAPPING("pin_pepper", check_pepper),
 };
 
 pg_noreturn static void refuse(const char *name, const char *value, const char *detail,
@@ -125,8 +139,8 @@ pg_noreturn static void refuse_unknown(const char *name, Oid catalog);
 static void check_together(List *list);
 static void check_layout(List *list);
 static void check_required(List *list);
-static void check_duration(const char *name, const char *value, int64 min_ms, int64 max_ms,
-						   const char *bounds);
+static void check_number(const EoOption *opt, const char *value);
+static void check_duration(const EoOption *opt, const char *value);
 
 PG_FUNCTION_INFO_V1(eo_fdw_validator);
 
@@ -161,7 +175,12 @@ eo_fdw_validator(PG_FUNCTION_ARGS)
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("only a superuser may set option \"%s\"", opt->name),
 					 errhint("Ask a superuser to create the server, or leave the option out.")));
-		opt->check(opt->name, defGetString(def));
+		if (opt->check != NULL)
+			opt->check(opt->name, defGetString(def));
+		else if (opt->hint != NULL)
+			check_number(opt, defGetString(def));
+		else
+			check_duration(opt, defGetString(def));
 	}
 	if (catalog == ForeignServerRelationId)
 	{
@@ -381,12 +400,6 @@ check_layout_part(const char *name, const char *value)
 }
 
 static void
-check_stale_after(const char *name, const char *value)
-{
-	check_duration(name, value, 1000, EO_MAX_LEASE_MS, "It lasts from 1 second to 7 days.");
-}
-
-static void
 check_key_prefix(const char *name, const char *value)
 {
 	size_t		len = strlen(value);
@@ -399,95 +412,6 @@ check_key_prefix(const char *name, const char *value)
 	if (len > 0 && strcspn(value, "/#") != len - 1)
 		refuse(name, value, "A key prefix ends in \"/\" or \"#\", and has neither before.",
 			   "Give a prefix such as 'payments/'.");
-}
-
-static void
-check_lease(const char *name, const char *value)
-{
-	check_duration(name, value, EO_MIN_LEASE_MS, EO_MAX_LEASE_MS,
-				   "A lease lasts from 100 milliseconds to 7 days.");
-}
-
-static void
-check_cache_ttl(const char *name, const char *value)
-{
-	check_duration(name, value, 0, 3600000,
-				   "Completed keys are remembered for up to an hour; 0 is not at all.");
-}
-
-static void
-check_retention(const char *name, const char *value)
-{
-	check_duration(name, value, EO_MIN_RETENTION_S * INT64CONST(1000),
-				   EO_MAX_RETENTION_S * 1000, "Retention lasts from 1 hour to 3650 days.");
-}
-
-static void
-check_connect_timeout(const char *name, const char *value)
-{
-	check_duration(name, value, 10, 60000,
-				   "The time to connect lasts from 10 milliseconds to 60 seconds.");
-}
-
-static void
-check_request_timeout(const char *name, const char *value)
-{
-	check_duration(name, value, 50, 300000,
-				   "The time for a request and its retries lasts from 50 milliseconds to 5 minutes.");
-}
-
-static void
-check_clock_skew(const char *name, const char *value)
-{
-	check_duration(name, value, 0, 300000,
-				   "The margin for clocks lasts from 0 to 5 minutes.");
-}
-
-static void
-check_commit_timeout(const char *name, const char *value)
-{
-	check_duration(name, value, 50, 300000,
-				   "The time to seal all keys of a transaction lasts from 50 milliseconds to 5 minutes.");
-}
-
-static void
-check_max_hold(const char *name, const char *value)
-{
-	check_duration(name, value, 0, EO_MAX_LEASE_MS,
-				   "A transaction may hold its claims for up to 7 days; 0 is no limit.");
-}
-
-static void
-check_count(const char *name, const char *value, long max, const char *bounds, const char *hint)
-{
-	char	   *end;
-	long		n;
-
-	errno = 0;
-	n = strtol(value, &end, 10);
-	if (errno != 0 || end == value || *end != '\0' || n < 1 || n > max)
-		refuse(name, value, bounds, hint);
-}
-
-static void
-check_max_attempts(const char *name, const char *value)
-{
-	check_count(name, value, 20, "This is a whole number from 1 to 20.",
-				"1 means that nothing is retried.");
-}
-
-static void
-check_parallel_requests(const char *name, const char *value)
-{
-	check_count(name, value, 64, "This is a whole number from 1 to 64.",
-				"It bounds the connections that a backend has open at a time.");
-}
-
-static void
-check_pin_attempts(const char *name, const char *value)
-{
-	check_count(name, value, EO_MAX_PIN_ATTEMPTS, "This is a whole number from 1 to 20.",
-				"It bounds the guesses at the PIN of an action that is created from now on.");
 }
 
 static void
@@ -606,15 +530,25 @@ check_pepper(const char *name, const char *value)
 }
 
 static void
-check_duration(const char *name, const char *value, int64 min_ms, int64 max_ms,
-			   const char *bounds)
+check_number(const EoOption *opt, const char *value)
 {
+	char	   *end;
+	long		n;
+
+	errno = 0;
+	n = strtol(value, &end, 10);
+	if (errno != 0 || end == value || *end != '\0' || n < opt->min || n > opt->max)
+		refuse(opt->name, value, opt->bounds, opt->hint);
+}
+
+static void
+check_duration(const EoOption *opt, const char *value)
+{
+	static const char *const hint = "Give a number and a unit, such as 500ms, 60s or 7 days.";
 	int64		ms;
 
 	if (!eo_option_values_duration(value, &ms))
-		refuse(name, value, "This is not a duration.",
-			   "Give a number and a unit, such as 500ms, 60s or 7 days.");
-	if (ms < min_ms || ms > max_ms)
-		refuse(name, value, bounds,
-			   "Give a number and a unit, such as 500ms, 60s or 7 days.");
+		refuse(opt->name, value, "This is not a duration.", hint);
+	if (ms < opt->min || ms > opt->max)
+		refuse(opt->name, value, opt->bounds, hint);
 }

@@ -27,11 +27,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static EoIdentity identity;
 	char	   *value = malloc(8);
-	EoXmlWanted wanted = {"R/A", value, 8};
+	EoXmlWanted wanted = {"A", value, 8};
 	char		message[EO_MESSAGE_LEN] = "";
 	EoCaller	caller;
 
-	if (eo_xml_read((const char *) data, size, &wanted, 1) == EO_OK && strlen(value) > size)
+	if (eo_xml_read((const char *) data, size, "R", &wanted, 1) == EO_OK && strlen(value) > size)
 		abort();
 	if (memchr(value, '\0', 8) == NULL)
 		abort();
