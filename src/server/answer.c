@@ -31,14 +31,14 @@
  */
 #include "postgres.h"
 
-#include "dynamodb/call.h"
-#include "dynamodb/expression.h"
-#include "dynamodb/json.h"
-#include "dynamodb/status.h"
-#include "dynamodb/window.h"
+#include "records/expression.h"
+#include "records/window.h"
 #include "server/answer.h"
 #include "server/stats.h"
 #include "server/store.h"
+#include "wire/call.h"
+#include "wire/json.h"
+#include "wire/status.h"
 #include "utils/memutils.h"
 
 static void free_call(void *arg);

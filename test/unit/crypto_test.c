@@ -2,8 +2,8 @@
  * crypto_test.c
  *	  Digests, MACs and scrypt, against published values.
  */
-#include "dynamodb/crypto.h"
-#include "dynamodb/hex.h"
+#include "wire/crypto.h"
+#include "wire/hex.h"
 #include "unit.h"
 
 static EoCrypto *crypto;

@@ -1,0 +1,121 @@
+/*-------------------------------------------------------------------------
+ *
+ * list.c
+ *	  The bodies of scans.
+ *
+ * DynamoDB sends only items that the filter lets through, and of them only what is asked
+ * for.  That saves bytes, and no capacity: all items of the table are read.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "records/list.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "records/record.h"
+#include "wire/json.h"
+
+/* "Two document paths overlap" would be the answer if a name were listed twice. */
+static bool
+is_first(const char *const *names, size_t i)
+{
+	for (size_t j = 0; j < i; j++)
+	{
+		if (names[j] != NULL && strcmp(names[j], names[i]) == 0)
+			return false;
+	}
+	return true;
+}
+
+void
+eo_list_put_page(EoBuf *body, const EoItemKey *key, const char *const *names, size_t nnames,
+				 const EoListPage *page)
+{
+	const char *text_of_key = key->sort_name != NULL ? key->sort_name : key->name;
+	bool		by_prefix = page->prefix != NULL && page->prefix[0] != '\0';
+	size_t		n = 0;
+
+	eo_buf_adds(body, "{\"TableName\":");
+	eo_json_put_string(body, page->table, strlen(page->table));
+	eo_buf_addf(body, ",\"ConsistentRead\":true,\"ReturnConsumedCapacity\":\"TOTAL\",\"Limit\":%d",
+				page->limit);
+	for (size_t i = 0; names != NULL && i < nnames; i++)
+	{
+		if (names[i] != NULL && is_first(names, i))
+			eo_buf_addf(body, "%s#a%d", n++ == 0 ? ",\"ProjectionExpression\":\"" : ",", (int) i);
+	}
+	if (n > 0)
+		eo_buf_addc(body, '"');
+	if (by_prefix)
+		eo_buf_adds(body, ",\"FilterExpression\":\"begins_with(#k,:p)\"");
+	else if (page->states[0] != NULL)
+		eo_buf_addf(body, ",\"FilterExpression\":\"attribute_exists(#a%d) AND (#a%d = :a OR #a%d = :b)\"",
+					EO_LIST_ORIGIN, EO_LIST_STATUS, EO_LIST_STATUS);
+	if (by_prefix || n > 0)
+	{
+		const char *comma = "";
+
+		eo_buf_adds(body, ",\"ExpressionAttributeNames\":{");
+		for (size_t i = 0; n > 0 && i < nnames; i++)
+		{
+			if (names[i] == NULL || !is_first(names, i))
+				continue;
+			eo_buf_addf(body, "%s\"#a%d\":", comma, (int) i);
+			eo_json_put_string(body, names[i], strlen(names[i]));
+			comma = ",";
+		}
+		if (by_prefix)
+		{
+			eo_buf_addf(body, "%s\"#k\":", comma);
+			eo_json_put_string(body, text_of_key, strlen(text_of_key));
+		}
+		eo_buf_addc(body, '}');
+	}
+	if (by_prefix)
+	{
+		eo_buf_adds(body, ",\"ExpressionAttributeValues\":{\":p\":{\"S\":");
+		eo_json_put_string(body, page->prefix, strlen(page->prefix));
+		eo_buf_adds(body, "}}");
+	}
+	else if (page->states[0] != NULL)
+		eo_buf_addf(body, ",\"ExpressionAttributeValues\":{\":a\":{\"S\":\"%s\"},\":b\":{\"S\":\"%s\"}}",
+					page->states[0], page->states[1]);
+	if (page->start_pk != NULL)
+	{
+		eo_buf_adds(body, ",\"ExclusiveStartKey\":");
+		eo_expression_put_key(body, key, page->start_pk);
+	}
+	eo_buf_addc(body, '}');
+}
+
+void
+eo_list_put_sealed(EoBuf *body, const EoLayout *layout, const EoListPage *page)
+{
+	/* The first ten are all that the native layout has of them. */
+	static const EoRecordAttribute shown[] = {
+		[EO_LIST_ORIGIN] = EO_A_ORIGIN,[EO_LIST_STATUS] = EO_A_STATUS,
+		EO_A_KEY, EO_A_OWNER, EO_A_BIND, EO_A_UNDONE, EO_A_LEASE, EO_A_RETENTION, EO_A_UPDATED,
+		EO_A_TTL, EO_A_SORT_KEY, EO_A_STATUS_SHOWN, EO_A_EXPIRY_SHOWN, EO_A_LEASE_SHOWN,
+		EO_A_UPDATED_SHOWN, EO_A_STATUS_COPY, EO_A_EXPIRY_COPY, EO_A_UPDATED_COPY
+	};
+	const char *names[sizeof(shown) / sizeof(shown[0])];
+
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+		names[i] = layout->attributes[shown[i]].name;
+	eo_list_put_page(body, &layout->key, names, sizeof(shown) / sizeof(shown[0]), page);
+}
+
+void
+eo_list_put_records(EoBuf *body, const EoLayout *layout, bool results, const EoListPage *page)
+{
+	const char *names[EO_N_ATTRIBUTES + 2];
+
+	for (int i = 0; i < EO_N_ATTRIBUTES; i++)
+		names[i] = i == EO_A_RESULT || i == EO_A_PAYLOAD ? NULL : layout->attributes[i].name;
+
+	/* The records of other clients are read by these. */
+	names[EO_N_ATTRIBUTES] = layout->is_native ? NULL : layout->status;
+	names[EO_N_ATTRIBUTES + 1] = layout->is_native ? NULL : layout->expiry;
+	eo_list_put_page(body, &layout->key, results ? NULL : names, EO_N_ATTRIBUTES + 2, page);
+}
