@@ -9,16 +9,16 @@
 
 #include "cluster/claim_file.h"
 #include "commit/hooks.h"
-#include "commit/launcher.h"
 #include "commit/seal.h"
 #include "commit/xact.h"
+#include "server/credentials.h"
 #include "compat.h"
-#include "dynamodb/http.h"
+#include "server/guc.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "server/credentials.h"
-#include "server/guc.h"
 #include "sql/gate.h"
+#include "wire/http.h"
+#include "worker/launcher.h"
 
 PG_MODULE_MAGIC;
 

@@ -38,15 +38,15 @@
 #include "actions/pin.h"
 #include "commit/settle.h"
 #include "compat.h"
-#include "dynamodb/action_item.h"
-#include "dynamodb/client.h"
-#include "dynamodb/clock.h"
-#include "dynamodb/http.h"
-#include "dynamodb/token.h"
+#include "records/action_item.h"
+#include "records/token.h"
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/store.h"
 #include "server/text.h"
+#include "wire/client.h"
+#include "wire/clock.h"
+#include "wire/http.h"
 
 /*
  * A caller's own earlier call, if it took the last attempt, gets this long to

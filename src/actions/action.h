@@ -15,7 +15,7 @@
 
 #include "postgres.h"
 
-#include "dynamodb/action_item.h"
+#include "records/action_item.h"
 #include "server/store.h"
 
 typedef enum EoActionState

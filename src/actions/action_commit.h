@@ -12,7 +12,7 @@
 
 #include "actions/action.h"
 #include "commit/settle.h"
-#include "dynamodb/action_item.h"
+#include "records/action_item.h"
 #include "server/store.h"
 
 /*

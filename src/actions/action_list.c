@@ -10,11 +10,11 @@
 #include "actions/action.h"
 #include "actions/action_store.h"
 #include "commit/pages.h"
-#include "dynamodb/action_item.h"
-#include "dynamodb/client.h"
-#include "dynamodb/json.h"
-#include "dynamodb/status.h"
+#include "records/action_item.h"
 #include "server/store.h"
+#include "wire/client.h"
+#include "wire/json.h"
+#include "wire/status.h"
 
 /* A listing that goes on. */
 typedef struct Listing

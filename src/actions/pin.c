@@ -28,11 +28,11 @@
 
 #include "actions/pin.h"
 #include "compat.h"
-#include "dynamodb/crypto.h"
-#include "dynamodb/hex.h"
-#include "dynamodb/sigv4.h"
-#include "dynamodb/status.h"
 #include "server/store.h"
+#include "wire/crypto.h"
+#include "wire/hex.h"
+#include "wire/sigv4.h"
+#include "wire/status.h"
 
 #define FORM "scrypt$16384$8$1$"
 #define SALT_LEN 32				/* in hexadecimal digits, as the next two */

@@ -31,12 +31,12 @@
 
 #include "cluster/cache.h"
 #include "cluster/target.h"
-#include "dynamodb/client.h"
-#include "dynamodb/clock.h"
-#include "dynamodb/origin.h"
-#include "port/atomics.h"
+#include "records/origin.h"
 #include "server/guc.h"
 #include "server/options.h"
+#include "port/atomics.h"
+#include "wire/client.h"
+#include "wire/clock.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 

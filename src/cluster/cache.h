@@ -10,7 +10,7 @@
 
 #include "postgres.h"
 
-#include "dynamodb/record.h"
+#include "records/record.h"
 #include "server/store.h"
 
 /* A longer result is not kept, in bytes. */

@@ -11,7 +11,7 @@
  * it, and whatever it says: a service that denies access or asks to slow down is there.
  *
  * Somebody has to ask, once a second for the whole cluster, and next_probe_us says
- * when.  A worker that uses the endpoint does it (commit/worker_probes.c): it is never
+ * when.  A worker that uses the endpoint does it (worker/worker_probes.c): it is never
  * refused, and each of its calls counts as the probe of that second.  If no probe was
  * made for CALLER_GRACE_US after that instant, there is no such worker, and the next
  * caller is let through.  A worker does not ask for an endpoint that nobody has called
@@ -36,13 +36,13 @@
 #include "cluster/circuit.h"
 #include "cluster/databases.h"
 #include "common/hashfn.h"
-#include "dynamodb/clock.h"
-#include "dynamodb/status.h"
-#include "miscadmin.h"
-#include "port/atomics.h"
 #include "server/guc.h"
 #include "server/moment.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
 #include "server/store.h"
+#include "wire/clock.h"
+#include "wire/status.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 

@@ -10,8 +10,8 @@
 
 #include "postgres.h"
 
-#include "dynamodb/client.h"
-#include "dynamodb/status.h"
+#include "wire/client.h"
+#include "wire/status.h"
 #include "utils/timestamp.h"
 
 /* Longest URL of an endpoint; that of a server's option is shorter. */

@@ -48,7 +48,7 @@
 #include "common/file_perm.h"
 #include "common/hashfn.h"
 #include "compat.h"
-#include "dynamodb/record.h"
+#include "records/record.h"
 #include "miscadmin.h"
 #include "server/credential_cache.h"
 #include "server/guc.h"

@@ -25,10 +25,10 @@
 
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
-#include "dynamodb/clock.h"
-#include "dynamodb/status.h"
-#include "miscadmin.h"
 #include "server/store.h"
+#include "wire/clock.h"
+#include "miscadmin.h"
+#include "wire/status.h"
 #include "storage/lwlock.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"

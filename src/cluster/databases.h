@@ -14,7 +14,7 @@
 #include "postgres.h"
 
 #include "access/xlogdefs.h"
-#include "dynamodb/status.h"
+#include "wire/status.h"
 #include "storage/latch.h"
 #include "utils/timestamp.h"
 

@@ -17,7 +17,7 @@
 
 #include "cluster/claim_table.h"
 #include "cluster/kept.h"
-#include "dynamodb/clock.h"
+#include "wire/clock.h"
 #include "port/atomics.h"
 #include "storage/shmem.h"
 

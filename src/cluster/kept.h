@@ -12,7 +12,7 @@
 
 #include "postgres.h"
 
-#include "dynamodb/token.h"
+#include "records/token.h"
 
 /* Longer keys are cut. */
 #define EO_KEPT_KEY_BYTES 512

@@ -41,10 +41,10 @@
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
-#include "dynamodb/clock.h"
-#include "dynamodb/hex.h"
-#include "miscadmin.h"
 #include "server/store.h"
+#include "wire/clock.h"
+#include "miscadmin.h"
+#include "wire/hex.h"
 
 #define MAX_LIVES 256
 

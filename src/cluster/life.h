@@ -5,7 +5,7 @@
  *
  * A life is the identity under which a database seals records: one database, one
  * start of the server.  A place is a table in which a life has an item (see
- * dynamodb/life_item.h), or is about to have one.
+ * records/life_item.h), or is about to have one.
  *
  * Nothing here raises an error; everything may be called in transaction callbacks.
  *
@@ -17,8 +17,8 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
-#include "dynamodb/hex.h"
 #include "server/store.h"
+#include "wire/hex.h"
 
 /* AWS refuses a request whose signature is older than this. */
 #define EO_LIFE_LATE_US INT64CONST(900000000)

@@ -15,7 +15,7 @@
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
 #include "cluster/target.h"
-#include "dynamodb/hex.h"
+#include "wire/hex.h"
 #include "storage/shmem.h"
 
 /* Lives that sessions have met in records, and no worker has taken yet. */

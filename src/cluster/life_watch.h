@@ -15,7 +15,7 @@
 
 #include "cluster/life.h"
 #include "cluster/target.h"
-#include "dynamodb/hex.h"
+#include "wire/hex.h"
 
 /* The state of a life that may be over, as the worker of its heir sees it. */
 typedef enum EoLifeWatch

@@ -14,7 +14,7 @@
 
 #include "cluster/claim_table.h"
 #include "cluster/progress.h"
-#include "dynamodb/clock.h"
+#include "wire/clock.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/shmem.h"

@@ -10,7 +10,7 @@
 
 #include "postgres.h"
 
-#include "dynamodb/hex.h"
+#include "wire/hex.h"
 
 /* Runs that are carried on. */
 #define EO_MAX_RUNS 128

@@ -17,7 +17,7 @@
 
 #include "cluster/claim_table.h"
 #include "cluster/service_clocks.h"
-#include "dynamodb/client.h"
+#include "wire/client.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 

@@ -10,7 +10,7 @@
 
 #include "postgres.h"
 
-#include "dynamodb/client.h"
+#include "wire/client.h"
 
 extern Size eo_service_clock_shmem_size(void);
 extern void eo_service_clock_shmem_init(void);

@@ -26,7 +26,7 @@
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "compat.h"
-#include "dynamodb/clock.h"
+#include "wire/clock.h"
 #include "port/atomics.h"
 #include "storage/shmem.h"
 

@@ -13,7 +13,7 @@
 #include "postgres.h"
 
 #include "cluster/slots.h"
-#include "dynamodb/origin.h"
+#include "records/origin.h"
 
 /*
  * Bytes of shared memory; and set them up, in the startup hook.

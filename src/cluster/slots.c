@@ -34,11 +34,11 @@
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "compat.h"
-#include "dynamodb/clock.h"
-#include "dynamodb/origin.h"
+#include "records/origin.h"
+#include "server/store.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "server/store.h"
+#include "wire/clock.h"
 #include "storage/lwlock.h"
 
 static void free_slot(uint32 index);

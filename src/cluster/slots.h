@@ -15,9 +15,9 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
-#include "dynamodb/origin.h"
-#include "dynamodb/record.h"
-#include "dynamodb/token.h"
+#include "records/origin.h"
+#include "records/record.h"
+#include "records/token.h"
 #include "server/store.h"
 #include "storage/lock.h"
 
@@ -221,7 +221,7 @@ eo_slot_waits_unsealed(const EoSlotInfo *info)
 		(info->state == EO_SLOT_FAILED || info->state == EO_SLOT_RELEASED);
 }
 
-/* So often a record is looked at again at most, see looks.c and commit/worker_slots.c. */
+/* So often a record is looked at again at most, see looks.c and worker/worker_slots.c. */
 #define EO_LOOKS 3
 
 /* A copy of a slot, with the texts that belong to it. */

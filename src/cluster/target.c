@@ -11,14 +11,14 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
-#include "dynamodb/buf.h"
-#include "dynamodb/crypto.h"
-#include "dynamodb/layout.h"
-#include "dynamodb/status.h"
-#include "miscadmin.h"
+#include "records/layout.h"
 #include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
+#include "miscadmin.h"
+#include "wire/buf.h"
+#include "wire/crypto.h"
+#include "wire/status.h"
 #include "utils/memutils.h"
 
 void

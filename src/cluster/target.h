@@ -10,7 +10,7 @@
 
 #include "postgres.h"
 
-#include "dynamodb/layout.h"
+#include "records/layout.h"
 #include "server/store.h"
 
 #define EO_DIGEST_LEN 32		/* SHA-256 */

@@ -10,7 +10,7 @@
 
 #include "postgres.h"
 
-#include "dynamodb/origin.h"
+#include "records/origin.h"
 #include "server/store.h"
 #include "utils/uuid.h"
 

@@ -12,7 +12,7 @@
 
 #include "cluster/life.h"
 #include "commit/decision.h"
-#include "commit/lives.h"
+#include "ledger/lives.h"
 #include "miscadmin.h"
 #include "server/options.h"
 #include "server/store.h"

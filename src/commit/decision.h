@@ -10,8 +10,8 @@
 
 #include "postgres.h"
 
-#include "commit/outbox.h"
 #include "commit/xact.h"
+#include "ledger/outbox.h"
 
 /*
  * Insert the row of this claim, and note that it is completed with that result (JSON text;

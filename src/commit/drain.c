@@ -16,10 +16,10 @@
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/drain.h"
-#include "commit/outbox.h"
 #include "commit/xact.h"
-#include "dynamodb/clock.h"
-#include "dynamodb/http.h"
+#include "ledger/outbox.h"
+#include "wire/clock.h"
+#include "wire/http.h"
 #include "miscadmin.h"
 
 #define LOOK_US INT64CONST(20000)

@@ -9,14 +9,14 @@
 
 #include "cluster/progress.h"
 #include "commit/pages.h"
-#include "dynamodb/call.h"
-#include "dynamodb/clock.h"
-#include "dynamodb/http.h"
-#include "dynamodb/json.h"
-#include "dynamodb/status.h"
 #include "server/error.h"
 #include "server/scan.h"
 #include "server/store.h"
+#include "wire/call.h"
+#include "wire/clock.h"
+#include "wire/http.h"
+#include "wire/json.h"
+#include "wire/status.h"
 #include "utils/memutils.h"
 
 /* Items that a request reads at most. */

@@ -10,9 +10,9 @@
 
 #include "postgres.h"
 
-#include "dynamodb/json.h"
 #include "server/scan.h"
 #include "server/store.h"
+#include "wire/json.h"
 
 typedef struct EoPages
 {

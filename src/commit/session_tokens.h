@@ -13,7 +13,7 @@
 
 #include "postgres.h"
 
-#include "dynamodb/token.h"
+#include "records/token.h"
 #include "server/options.h"
 
 /* A claim of this session that may outlive the transaction which made it. */

@@ -12,9 +12,9 @@
 
 #include "access/xlogdefs.h"
 #include "cluster/slots.h"
-#include "commit/lives.h"
-#include "dynamodb/origin.h"
-#include "dynamodb/record.h"
+#include "ledger/lives.h"
+#include "records/origin.h"
+#include "records/record.h"
 #include "server/answer.h"
 #include "server/store.h"
 

@@ -16,14 +16,14 @@
 #include "cluster/target.h"
 #include "commands/dbcommands.h"
 #include "commit/slot_room.h"
-#include "dynamodb/clock.h"
-#include "dynamodb/http.h"
-#include "lib/stringinfo.h"
-#include "miscadmin.h"
 #include "server/error.h"
 #include "server/moment.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "server/options.h"
 #include "server/text.h"
+#include "wire/clock.h"
+#include "wire/http.h"
 #include "utils/timestamp.h"
 
 /* How long a new claim waits while the claim table is full. */

@@ -12,10 +12,10 @@
 
 #include "cluster/slots.h"
 #include "cluster/target.h"
-#include "dynamodb/hex.h"
-#include "lib/ilist.h"
 #include "server/error.h"
+#include "lib/ilist.h"
 #include "server/store.h"
+#include "wire/hex.h"
 
 /* Claims that one transaction may have. */
 #define EO_MAX_CLAIMS_OF_TRANSACTION 10000

@@ -12,10 +12,10 @@
 #include "postgres.h"
 
 #include "commit/xact.h"
-#include "dynamodb/origin.h"
-#include "dynamodb/record.h"
-#include "dynamodb/token.h"
 #include "keys/key.h"
+#include "records/origin.h"
+#include "records/record.h"
+#include "records/token.h"
 #include "server/answer.h"
 #include "server/store.h"
 

@@ -20,14 +20,14 @@
 #include "cluster/target.h"
 #include "commit/xact.h"
 #include "compat.h"
-#include "dynamodb/call.h"
-#include "dynamodb/clock.h"
-#include "dynamodb/window.h"
 #include "keys/acquire.h"
 #include "keys/batch.h"
+#include "records/window.h"
 #include "server/answer.h"
 #include "server/bundle.h"
 #include "server/store.h"
+#include "wire/call.h"
+#include "wire/clock.h"
 #include "utils/memutils.h"
 
 /* Several times EO_MAX_PARALLEL, so that little time is lost at the end of a part. */

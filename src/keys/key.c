@@ -8,17 +8,17 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
-#include "commit/contact.h"
 #include "commit/session_tokens.h"
 #include "commit/xact.h"
-#include "dynamodb/attribute.h"
-#include "dynamodb/record.h"
-#include "dynamodb/status.h"
 #include "keys/key.h"
+#include "ledger/contact.h"
+#include "records/attribute.h"
+#include "records/record.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
+#include "wire/status.h"
 
 static void
 find(EoKey *k, EoStore *store, const char *key, char *pk)

@@ -9,18 +9,18 @@
  */
 #include "postgres.h"
 
-#include "commit/contact.h"
 #include "commit/pages.h"
-#include "dynamodb/action_item.h"
-#include "dynamodb/client.h"
-#include "dynamodb/json.h"
-#include "dynamodb/life_item.h"
-#include "dynamodb/record.h"
-#include "dynamodb/status.h"
 #include "keys/list.h"
+#include "ledger/contact.h"
+#include "records/action_item.h"
+#include "records/life_item.h"
+#include "records/record.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "wire/client.h"
+#include "wire/json.h"
+#include "wire/status.h"
 
 /* A listing that goes on. */
 typedef struct Listing

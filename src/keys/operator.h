@@ -13,8 +13,8 @@
 
 #include "postgres.h"
 
-#include "dynamodb/record.h"
 #include "keys/key.h"
+#include "records/record.h"
 #include "server/store.h"
 #include "utils/uuid.h"
 

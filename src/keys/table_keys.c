@@ -10,14 +10,14 @@
  */
 #include "postgres.h"
 
-#include "dynamodb/buf.h"
-#include "dynamodb/call.h"
-#include "dynamodb/json.h"
-#include "dynamodb/status.h"
 #include "keys/table_keys.h"
-#include "nodes/pg_list.h"
 #include "server/error.h"
 #include "server/store.h"
+#include "wire/buf.h"
+#include "wire/call.h"
+#include "nodes/pg_list.h"
+#include "wire/json.h"
+#include "wire/status.h"
 #include "utils/memutils.h"
 
 typedef struct Known

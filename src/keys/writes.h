@@ -10,7 +10,7 @@
 
 #include "postgres.h"
 
-#include "commit/outbox.h"
+#include "ledger/outbox.h"
 #include "server/store.h"
 #include "utils/jsonb.h"
 

@@ -31,13 +31,13 @@
  */
 #include "postgres.h"
 
-#include "dynamodb/call.h"
-#include "dynamodb/json.h"
-#include "dynamodb/status.h"
-#include "dynamodb/window.h"
+#include "records/window.h"
 #include "server/answer.h"
 #include "server/stats.h"
 #include "server/store.h"
+#include "wire/call.h"
+#include "wire/json.h"
+#include "wire/status.h"
 #include "utils/memutils.h"
 
 static void free_call(void *arg);

@@ -19,11 +19,11 @@
 
 #include "postgres.h"
 
-#include "dynamodb/buf.h"
-#include "dynamodb/call.h"
-#include "dynamodb/json.h"
-#include "dynamodb/status.h"
-#include "dynamodb/window.h"
+#include "records/window.h"
+#include "wire/buf.h"
+#include "wire/call.h"
+#include "wire/json.h"
+#include "wire/status.h"
 
 typedef struct EoStore EoStore;
 typedef struct EoBundle EoBundle;	/* see bundle.h */

@@ -6,7 +6,7 @@
  * A batch of statements must not name a key twice: some engines answer that with an error
  * and have carried out the statements.  So the error of a whole batch never means that
  * nothing was written, and neither does the refusal of one statement: PartiQL spells some
- * conditions more strictly (dynamodb/statement.h).  Both are left to a request of the
+ * conditions more strictly (records/statement.h).  Both are left to a request of the
  * write's own.
  *
  * The reply to an INSERT brings no item that would show which statement it is about.  So
@@ -17,20 +17,20 @@
  */
 #include "postgres.h"
 
-#include "dynamodb/buf.h"
-#include "dynamodb/call.h"
-#include "dynamodb/client.h"
-#include "dynamodb/clock.h"
-#include "dynamodb/json.h"
-#include "dynamodb/record.h"
-#include "dynamodb/statement.h"
-#include "dynamodb/status.h"
-#include "dynamodb/window.h"
+#include "records/record.h"
+#include "records/statement.h"
+#include "records/window.h"
 #include "server/answer.h"
 #include "server/bundle.h"
 #include "server/guc.h"
 #include "server/stats.h"
 #include "server/store.h"
+#include "wire/buf.h"
+#include "wire/call.h"
+#include "wire/client.h"
+#include "wire/clock.h"
+#include "wire/json.h"
+#include "wire/status.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 

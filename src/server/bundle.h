@@ -20,11 +20,11 @@
 
 #include "postgres.h"
 
-#include "dynamodb/call.h"
-#include "dynamodb/record.h"
-#include "dynamodb/statement.h"
-#include "dynamodb/window.h"
+#include "records/record.h"
+#include "records/statement.h"
+#include "records/window.h"
 #include "server/answer.h"
+#include "wire/call.h"
 
 struct EoBundle
 {

@@ -30,11 +30,11 @@
 
 #include "common/hashfn.h"
 #include "common/pg_prng.h"
-#include "dynamodb/clock.h"
-#include "dynamodb/crypto.h"
+#include "server/credential_cache.h"
+#include "wire/clock.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "server/credential_cache.h"
+#include "wire/crypto.h"
 #include "storage/lwlock.h"
 
 /* One more server takes the entry that was used least recently. */

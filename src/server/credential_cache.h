@@ -10,9 +10,9 @@
 
 #include "postgres.h"
 
-#include "dynamodb/chain.h"
-#include "dynamodb/identity.h"
-#include "dynamodb/status.h"
+#include "identity/chain.h"
+#include "identity/identity.h"
+#include "wire/status.h"
 #include "utils/timestamp.h"
 
 /* The options that say whose credentials are meant, and a hash of them. */

@@ -25,16 +25,16 @@
 #include "postgres.h"
 
 #include "commands/dbcommands.h"
-#include "dynamodb/chain.h"
-#include "dynamodb/clock.h"
-#include "dynamodb/http.h"
-#include "dynamodb/secret.h"
-#include "dynamodb/sigv4.h"
-#include "miscadmin.h"
+#include "identity/chain.h"
 #include "server/credential_cache.h"
 #include "server/credentials.h"
 #include "server/fetch.h"
 #include "server/options.h"
+#include "miscadmin.h"
+#include "wire/clock.h"
+#include "wire/http.h"
+#include "wire/secret.h"
+#include "wire/sigv4.h"
 
 /* How often a session looks whether another process has fetched. */
 #define LOOK_US INT64CONST(10000)

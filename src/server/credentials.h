@@ -8,9 +8,9 @@
 #ifndef EO_SERVER_CREDENTIALS_H
 #define EO_SERVER_CREDENTIALS_H
 
-#include "dynamodb/client.h"
 #include "server/credential_cache.h"
 #include "server/options.h"
+#include "wire/client.h"
 
 /* Read the environment.  Called once, in the postmaster. */
 extern void eo_credentials_init(void);

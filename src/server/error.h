@@ -11,8 +11,8 @@
 #include "postgres.h"
 
 #include "compat.h"
-#include "dynamodb/record.h"
-#include "dynamodb/status.h"
+#include "records/record.h"
+#include "wire/status.h"
 
 #define ERRCODE_EO_IN_PROGRESS		MAKE_SQLSTATE('I','D','0','0','1')
 #define ERRCODE_EO_CLAIM_LOST		MAKE_SQLSTATE('I','D','0','0','2')

@@ -3,7 +3,7 @@
  * fetch.c
  *	  Fetching credentials from where the chain says.
  *
- * A fetch carries out a plan of dynamodb/chain.c, one request at a time:
+ * A fetch carries out a plan of identity/chain.c, one request at a time:
  *
  *		metadata token --> role's name --> credentials --\
  *		container's credentials ------------------------ +--> role --> role ... --> done
@@ -35,13 +35,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "dynamodb/clock.h"
-#include "dynamodb/crypto.h"
-#include "dynamodb/endpoint.h"
-#include "dynamodb/http.h"
-#include "dynamodb/secret.h"
-#include "dynamodb/sigv4.h"
 #include "server/fetch.h"
+#include "wire/clock.h"
+#include "wire/crypto.h"
+#include "wire/endpoint.h"
+#include "wire/http.h"
+#include "wire/secret.h"
+#include "wire/sigv4.h"
 
 #define ATTEMPTS 2
 #define PAUSE_US INT64CONST(100000)

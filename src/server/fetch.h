@@ -10,9 +10,9 @@
 
 #include "postgres.h"
 
-#include "dynamodb/chain.h"
-#include "dynamodb/identity.h"
-#include "dynamodb/status.h"
+#include "identity/chain.h"
+#include "identity/identity.h"
+#include "wire/status.h"
 
 /* One fetch under way.  It is in memory of secret.h. */
 typedef struct EoFetch EoFetch;

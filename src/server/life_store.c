@@ -11,8 +11,8 @@
  */
 #include "postgres.h"
 
-#include "dynamodb/life_item.h"
-#include "dynamodb/record.h"
+#include "records/life_item.h"
+#include "records/record.h"
 #include "server/answer.h"
 #include "server/life_store.h"
 #include "server/store.h"

@@ -12,7 +12,7 @@
 
 #include "postgres.h"
 
-#include "dynamodb/life_item.h"
+#include "records/life_item.h"
 #include "server/answer.h"
 #include "server/store.h"
 

@@ -14,7 +14,7 @@
 
 #include "postgres.h"
 
-#include "dynamodb/clock.h"
+#include "wire/clock.h"
 #include "utils/timestamp.h"
 
 /* us as eo_clock_monotonic_us() gave it. */

@@ -11,7 +11,7 @@
 #include "postgres.h"
 
 #include "commands/defrem.h"
-#include "dynamodb/layout.h"
+#include "records/layout.h"
 #include "lib/stringinfo.h"
 #include "server/error.h"
 #include "server/option_values.h"

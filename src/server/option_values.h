@@ -29,7 +29,7 @@ extern List *eo_option_values_list(const char *value);
 extern const char *eo_option_values_find(List *list, const char *name);
 
 /*
- * The text of the record layout (dynamodb/layout.h) that the options of a server make
+ * The text of the record layout (records/layout.h) that the options of a server make
  * together, palloc'd; it may be no valid one.
  */
 extern char *eo_option_values_layout(List *list);

@@ -10,13 +10,13 @@
  */
 #include "postgres.h"
 
-#include "dynamodb/action_item.h"
-#include "dynamodb/call.h"
-#include "dynamodb/json.h"
-#include "dynamodb/list.h"
-#include "dynamodb/record.h"
+#include "records/action_item.h"
+#include "records/list.h"
+#include "records/record.h"
 #include "server/scan.h"
 #include "server/store.h"
+#include "wire/call.h"
+#include "wire/json.h"
 #include "utils/memutils.h"
 
 void

@@ -13,11 +13,11 @@
 
 #include "postgres.h"
 
-#include "dynamodb/action_item.h"
-#include "dynamodb/call.h"
-#include "dynamodb/json.h"
-#include "dynamodb/record.h"
+#include "records/action_item.h"
+#include "records/record.h"
 #include "server/store.h"
+#include "wire/call.h"
+#include "wire/json.h"
 
 typedef enum EoScanKind
 {

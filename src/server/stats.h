@@ -15,8 +15,8 @@
 #include "postgres.h"
 
 #include "datatype/timestamp.h"
-#include "dynamodb/call.h"
-#include "dynamodb/status.h"
+#include "wire/call.h"
+#include "wire/status.h"
 #include "port/atomics.h"
 
 /* The SQL functions that are counted. */

@@ -12,13 +12,13 @@
 
 #include "postgres.h"
 
-#include "dynamodb/call.h"
-#include "dynamodb/client.h"
-#include "dynamodb/record.h"
-#include "dynamodb/token.h"
+#include "records/record.h"
+#include "records/token.h"
 #include "server/answer.h"
 #include "server/options.h"
 #include "server/stats.h"
+#include "wire/call.h"
+#include "wire/client.h"
 
 #define EO_CREDENTIALS_HASH_LEN 32
 
@@ -38,7 +38,7 @@ struct EoStore
 	const char *credentials_from;	/* NULL: there are none */
 	uint8		credentials_hash[EO_CREDENTIALS_HASH_LEN];	/* see
 															 * eo_store_is_trusted() */
-	EoPlaceRef	place;			/* kept here for commit/lives.c */
+	EoPlaceRef	place;			/* kept here for ledger/lives.c */
 	EoStats    *stats;			/* the counters of the server */
 };
 

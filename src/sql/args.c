@@ -9,9 +9,9 @@
 
 #include "access/xact.h"
 #include "compat.h"
-#include "dynamodb/record.h"
 #include "keys/key_form.h"
-#include "keys/powertools_key.h"
+#include "powertools/powertools_key.h"
+#include "records/record.h"
 #include "server/option_values.h"
 #include "server/options.h"
 #include "server/store.h"

@@ -23,21 +23,19 @@
 #include "cluster/room.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
-#include "commit/contact.h"
 #include "commit/durability.h"
-#include "commit/outbox.h"
 #include "commit/prepared.h"
 #include "commit/slot_room.h"
-#include "commit/update.h"
-#include "dynamodb/client.h"
-#include "dynamodb/record.h"
-#include "dynamodb/status.h"
-#include "dynamodb/token.h"
+#include "ledger/contact.h"
+#include "ledger/outbox.h"
+#include "ledger/update.h"
+#include "records/record.h"
+#include "records/token.h"
+#include "server/answer.h"
+#include "server/credential_cache.h"
 #include "foreign/foreign.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
-#include "server/answer.h"
-#include "server/credential_cache.h"
 #include "server/credentials.h"
 #include "server/error.h"
 #include "server/guc.h"
@@ -46,6 +44,8 @@
 #include "sql/check.h"
 #include "sql/check_tables.h"
 #include "sql/table.h"
+#include "wire/client.h"
+#include "wire/status.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
@@ -185,7 +185,7 @@ check_enabled(Subject *s, EoCheckRow *row)
 
 /*
  * That of the SQL objects is the library's, or no function of the extension works
- * (commit/internal.c).
+ * (ledger/internal.c).
  */
 static void
 check_version(Subject *s, EoCheckRow *row)

@@ -11,8 +11,8 @@
 #include "postgres.h"
 
 #include "cluster/databases.h"
-#include "commit/internal.h"
-#include "commit/lock_limit.h"
+#include "ledger/internal.h"
+#include "ledger/lock_limit.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "sql/check_tables.h"

@@ -12,8 +12,8 @@
 #include "postgres.h"
 
 #include "cluster/progress.h"
-#include "dynamodb/clock.h"
 #include "sql/counted.h"
+#include "wire/clock.h"
 #include "storage/ipc.h"
 
 /* A call that goes on. */

@@ -9,7 +9,7 @@
 
 #include "compat.h"
 #include "fmgr.h"
-#include "keys/powertools_key.h"
+#include "powertools/powertools_key.h"
 #include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(eo_idem_key_powertools);

@@ -10,8 +10,8 @@
 
 #include "postgres.h"
 
-#include "dynamodb/status.h"
 #include "server/store.h"
+#include "wire/status.h"
 
 /* The answer of DescribeTable, as far as it matters here. */
 typedef struct EoTableDescription

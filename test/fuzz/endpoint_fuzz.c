@@ -3,7 +3,7 @@
  *	  Any text as the option endpoint: what is accepted has a host and nothing
  *	  that could carry a request elsewhere.
  */
-#include "dynamodb/endpoint.h"
+#include "wire/endpoint.h"
 
 #include <stdint.h>
 #include <stdlib.h>

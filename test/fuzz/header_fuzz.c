@@ -3,8 +3,8 @@
  *	  Any bytes as a header line: what comes out is short, printable and
  *	  trimmed.
  */
-#include "dynamodb/header.h"
-#include "dynamodb/status.h"
+#include "wire/header.h"
+#include "wire/status.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  *	  Any text as both shared files: a value is a piece of the text, without a line
  *	  break, and a plan has either somebody to sign as or a reason why not.
  */
-#include "dynamodb/chain.h"
+#include "identity/chain.h"
 
 #include <stdlib.h>
 #include <string.h>

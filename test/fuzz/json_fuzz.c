@@ -4,7 +4,7 @@
  *	  What is written of a string found in it must be read back the same, and what
  *	  is made of an attribute is JSON.
  */
-#include "dynamodb/json.h"
+#include "wire/json.h"
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

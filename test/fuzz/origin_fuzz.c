@@ -2,7 +2,7 @@
  * origin_fuzz.c
  *	  Any text as an origin: what is read is written back as the same text.
  */
-#include "dynamodb/origin.h"
+#include "records/origin.h"
 
 #include <stdlib.h>
 #include <string.h>

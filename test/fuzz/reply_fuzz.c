@@ -6,12 +6,12 @@
  *
  * The first byte chooses the status, the second the operation and the layout.
  */
-#include "dynamodb/action_item.h"
-#include "dynamodb/call.h"
-#include "dynamodb/layout.h"
-#include "dynamodb/record.h"
-#include "dynamodb/statement.h"
-#include "dynamodb/window.h"
+#include "records/action_item.h"
+#include "records/layout.h"
+#include "records/record.h"
+#include "records/statement.h"
+#include "records/window.h"
+#include "wire/call.h"
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,9 +2,9 @@
  * session_fuzz.c
  *	  A session of writes to one record, with everything that can happen to a request
  *	  and its reply: lost, late, twice, refused, answered with another's reply, or with
- *	  any bytes.  What server/answer.c and dynamodb/call.c say about a write is compared
+ *	  any bytes.  What server/answer.c and wire/call.c say about a write is compared
  *	  with what an engine has done, which knows each verb's condition from the table in
- *	  dynamodb/record.c.
+ *	  records/record.c.
  *
  * Each write takes some bytes: its verb, who writes it, and one for what becomes of each
  * request.
@@ -13,11 +13,11 @@
  */
 #include "postgres.h"
 
-#include "dynamodb/http.h"
 #include "server/answer.h"
 #include "server/options.h"
 #include "server/stats.h"
 #include "server/store.h"
+#include "wire/http.h"
 
 #undef snprintf
 #undef malloc

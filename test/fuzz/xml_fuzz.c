@@ -3,8 +3,8 @@
  *	  Any bytes as an answer of STS: a value that is read is in its room, ends, and is
  *	  no longer than the document; what is refused gives no credentials.
  */
-#include "dynamodb/identity.h"
-#include "dynamodb/xml.h"
+#include "identity/identity.h"
+#include "wire/xml.h"
 
 #include <stdlib.h>
 #include <string.h>

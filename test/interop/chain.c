@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dynamodb/chain.h"
+#include "identity/chain.h"
 
 static char *
 read_file(const char *path)

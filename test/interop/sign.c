@@ -9,7 +9,7 @@
  */
 #include <stdio.h>
 
-#include "dynamodb/sigv4.h"
+#include "wire/sigv4.h"
 
 #define MAX_FIELDS 64
 

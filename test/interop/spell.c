@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dynamodb/layout.h"
-#include "dynamodb/record.h"
+#include "records/layout.h"
+#include "records/record.h"
 
 #define OWNER "11111111-2222-4333-8444-555555555555"
 #define ORIGIN "life/1/2/3"

@@ -23,23 +23,23 @@ sub change
 change('exactonce.control', qr/'1\.0'/, "'1.1'");
 
 # A new column of an internal table, which rows of the old version do not have.
-change('src/commit/outbox_scan.h', qr/EO_OUTBOX_COLUMNS = EO_OUTBOX_REASON_ITEM\n/,
+change('src/ledger/outbox_scan.h', qr/EO_OUTBOX_COLUMNS = EO_OUTBOX_REASON_ITEM\n/,
 	"EO_OUTBOX_MADE_BY,\n\tEO_OUTBOX_COLUMNS = EO_OUTBOX_MADE_BY\n");
-change('src/commit/internal_form.c', qr/\{"reason_item", INT4OID, true\}\n/,
+change('src/ledger/internal_form.c', qr/\{"reason_item", INT4OID, true\}\n/,
 	"{\"reason_item\", INT4OID, true},\n\t{\"made_by\", TEXTOID, true}\n");
-change('src/commit/outbox.c', qr/(\tform_writes\(&row->writes, values, nulls\);\n)/,
+change('src/ledger/outbox.c', qr/(\tform_writes\(&row->writes, values, nulls\);\n)/,
 	"\tform_writes(&row->writes, values, nulls);\n\tvalues[EO_OUTBOX_MADE_BY - 1] = CStringGetTextDatum(EO_VERSION);\n");
 
 # A new attribute of records.
-change('src/dynamodb/layout.h', qr/\tEO_A_TTL,\n/, "\tEO_A_MADE_BY,\n\tEO_A_TTL,\n");
-change('src/dynamodb/layout.c', qr/\[EO_A_WRITES\] = \{'w', "eo_writes"\},/, q([EO_A_WRITES] = {'w', "eo_writes"},[EO_A_MADE_BY] = {'y', "eo_made_by"},));
-change('src/dynamodb/layout.c', qr/\[EO_A_WRITES\] = \{'w', "writes"\},/, q([EO_A_WRITES] = {'w', "writes"},[EO_A_MADE_BY] = {'y', "made_by"},));
-change('src/dynamodb/record.c', qr/#define SET_TERMS ", #a = :a/, '#define SET_TERMS ", #y = :j, #a = :a');
-change('src/dynamodb/record.c', qr/(of a write that sets the retention, too \*\/\n)/,
+change('src/records/layout.h', qr/\tEO_A_TTL,\n/, "\tEO_A_MADE_BY,\n\tEO_A_TTL,\n");
+change('src/records/layout.c', qr/\[EO_A_WRITES\] = \{'w', "eo_writes"\},/, q([EO_A_WRITES] = {'w', "eo_writes"},[EO_A_MADE_BY] = {'y', "eo_made_by"},));
+change('src/records/layout.c', qr/\[EO_A_WRITES\] = \{'w', "writes"\},/, q([EO_A_WRITES] = {'w', "writes"},[EO_A_MADE_BY] = {'y', "made_by"},));
+change('src/records/record.c', qr/#define SET_TERMS ", #a = :a/, '#define SET_TERMS ", #y = :j, #a = :a');
+change('src/records/record.c', qr/(of a write that sets the retention, too \*\/\n)/,
 	"of a write that sets the retention, too */\n\tconst char *made_by;\n");
-change('src/dynamodb/record.c', qr/\.ttl_s = w->kept_from_s \+ w->retention_s\n/,
+change('src/records/record.c', qr/\.ttl_s = w->kept_from_s \+ w->retention_s\n/,
 	".ttl_s = w->kept_from_s + w->retention_s,\n\t\t.made_by = EO_VERSION\n");
-change('src/dynamodb/record.c', qr/(\t\['d'\] = NUMBER\(FROM_DERIVED, Derived, dead_ms\),\n)/,
+change('src/records/record.c', qr/(\t\['d'\] = NUMBER\(FROM_DERIVED, Derived, dead_ms\),\n)/,
 	"\t['d'] = NUMBER(FROM_DERIVED, Derived, dead_ms),\n\t['j'] = STRING(FROM_DERIVED, Derived, made_by),\n");
 
 # Another form of the file exactonce_claims.

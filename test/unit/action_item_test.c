@@ -4,9 +4,9 @@
  *	  what is no action is not read as one.
  */
 #include "bodies.h"
-#include "dynamodb/action_item.h"
-#include "dynamodb/layout.h"
-#include "dynamodb/record.h"
+#include "records/action_item.h"
+#include "records/layout.h"
+#include "records/record.h"
 
 #define SEED "custom;key_attribute=actionId"
 

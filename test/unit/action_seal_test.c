@@ -3,12 +3,12 @@
  *	  Actions that a transaction consumes: what is written under which condition, and
  *	  what is read of them.
  */
-#include "dynamodb/action_item.h"
-#include "dynamodb/action_seal.h"
-#include "dynamodb/buf.h"
-#include "dynamodb/json.h"
-#include "dynamodb/layout.h"
-#include "dynamodb/record.h"
+#include "records/action_item.h"
+#include "records/action_seal.h"
+#include "records/layout.h"
+#include "records/record.h"
+#include "wire/buf.h"
+#include "wire/json.h"
 #include "unit.h"
 
 static const EoActionSeal full = {"t", "a/t", "r", "{}"};

@@ -8,8 +8,8 @@
 #ifndef BODIES_H
 #define BODIES_H
 
-#include "dynamodb/buf.h"
-#include "dynamodb/json.h"
+#include "wire/buf.h"
+#include "wire/json.h"
 #include "unit.h"
 
 /*

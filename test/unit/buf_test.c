@@ -2,7 +2,7 @@
  * buf_test.c
  *	  A buffer that knows its maximum.
  */
-#include "dynamodb/buf.h"
+#include "wire/buf.h"
 #include "unit.h"
 
 int

@@ -6,9 +6,9 @@
  * The transport is replaced by one that plays a script, and the clock moves only
  * while the code waits.
  */
-#include "dynamodb/call.h"
-#include "dynamodb/clock.h"
-#include "dynamodb/window.h"
+#include "records/window.h"
+#include "wire/call.h"
+#include "wire/clock.h"
 #include "unit.h"
 
 typedef struct Scripted

@@ -5,7 +5,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "dynamodb/chain.h"
+#include "identity/chain.h"
 #include "unit.h"
 
 static EoChainEnvironment env;

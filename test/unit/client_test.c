@@ -2,8 +2,8 @@
  * client_test.c
  *	  The deadline of a call, and when a Date header moves the clock.
  */
-#include "dynamodb/client.h"
-#include "dynamodb/clock.h"
+#include "wire/client.h"
+#include "wire/clock.h"
 #include "unit.h"
 
 #define NOW_S INT64_C(1780000000)

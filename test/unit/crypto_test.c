@@ -5,8 +5,8 @@
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 
-#include "dynamodb/crypto.h"
-#include "dynamodb/hex.h"
+#include "wire/crypto.h"
+#include "wire/hex.h"
 #include "unit.h"
 
 #include <openssl/crypto.h>

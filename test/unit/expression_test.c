@@ -3,7 +3,7 @@
  *	  Optional parts, and values by their letters.
  */
 #include "bodies.h"
-#include "dynamodb/expression.h"
+#include "records/expression.h"
 
 typedef struct Values
 {

@@ -2,7 +2,7 @@
  * hex_test.c
  *	  Bytes as hexadecimal text, and UUIDs there and back.
  */
-#include "dynamodb/hex.h"
+#include "wire/hex.h"
 #include "unit.h"
 
 #define UUID "00ff10a9-8b7c-4d5e-8f01-23456789abcd"

@@ -2,7 +2,7 @@
  * json_test.c
  *	  What is taken from the wire, and what is refused.
  */
-#include "dynamodb/json.h"
+#include "wire/json.h"
 #include "unit.h"
 
 static EoStatus

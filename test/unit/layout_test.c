@@ -4,10 +4,10 @@
  *	  clients, and how what those write is read.
  */
 #include "bodies.h"
-#include "dynamodb/attribute.h"
-#include "dynamodb/instant.h"
-#include "dynamodb/layout.h"
-#include "dynamodb/record.h"
+#include "records/attribute.h"
+#include "records/instant.h"
+#include "records/layout.h"
+#include "records/record.h"
 
 #define TYPESCRIPT "powertools-typescript"
 #define ONE_CLOCK "custom;key_attribute=idempotencyKey;status_attribute=status;" \

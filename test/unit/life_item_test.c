@@ -4,8 +4,8 @@
  *	  left gets a time at which its item may go.
  */
 #include "bodies.h"
-#include "dynamodb/layout.h"
-#include "dynamodb/life_item.h"
+#include "records/layout.h"
+#include "records/life_item.h"
 
 /* What the write does to the item. */
 static void

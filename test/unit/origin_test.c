@@ -2,7 +2,7 @@
  * origin_test.c
  *	  Origins there and back, and no text but theirs.
  */
-#include "dynamodb/origin.h"
+#include "records/origin.h"
 #include "unit.h"
 
 #define UUID "00ff10a9-8b7c-4d5e-8f01-23456789abcd"

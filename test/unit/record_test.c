@@ -5,7 +5,7 @@
  *	  as one.
  */
 #include "bodies.h"
-#include "dynamodb/record.h"
+#include "records/record.h"
 
 static const EoLayout *layout;
 

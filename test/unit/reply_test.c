@@ -2,7 +2,7 @@
  * reply_test.c
  *	  What a reply means by its status and code, and which text of it is shown.
  */
-#include "dynamodb/reply.h"
+#include "wire/reply.h"
 #include "unit.h"
 
 static void

@@ -2,7 +2,7 @@
  * secret_test.c
  *	  Memory for secrets is left out of core dumps and is unmapped when it is freed.
  */
-#include "dynamodb/secret.h"
+#include "wire/secret.h"
 #include "unit.h"
 
 /*

@@ -5,7 +5,7 @@
  * The expected values were computed with Python's hmac and hashlib from the
  * description in the AWS documentation, not with this code.
  */
-#include "dynamodb/sigv4.h"
+#include "wire/sigv4.h"
 #include "unit.h"
 
 static EoSigner *signer;

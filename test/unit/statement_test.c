@@ -3,9 +3,9 @@
  *	  Statements have a parameter for each question mark, what has no spelling gets
  *	  none, and a reply is read only if it has an answer for each statement.
  */
-#include "dynamodb/layout.h"
-#include "dynamodb/record.h"
-#include "dynamodb/statement.h"
+#include "records/layout.h"
+#include "records/record.h"
+#include "records/statement.h"
 #include "unit.h"
 
 static const EoAttributeName names[] = {

@@ -5,7 +5,7 @@
  * The calls are replaced by ones that take a time of their own (elapsed_us), with
  * a clock that moves only while the code waits.
  */
-#include "dynamodb/window.h"
+#include "records/window.h"
 #include "unit.h"
 
 #define N_CALLS 200

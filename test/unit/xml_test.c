@@ -5,7 +5,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "dynamodb/xml.h"
+#include "wire/xml.h"
 #include "unit.h"
 
 static char a[16];

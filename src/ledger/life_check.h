@@ -1,0 +1,74 @@
+/*-------------------------------------------------------------------------
+ *
+ * life_check.h
+ *	  A life that may be over, in one place, and whether it may be retired there.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_COMMIT_LIFE_CHECK_H
+#define EO_COMMIT_LIFE_CHECK_H
+
+#include "postgres.h"
+
+#include "cluster/life.h"
+#include "cluster/life_watch.h"
+#include "ledger/life_rows.h"
+#include "ledger/silence.h"
+#include "records/life_item.h"
+#include "wire/hex.h"
+#include "lib/ilist.h"
+
+/* The next step, see worker_heir.c. */
+typedef enum EoLifeCheckStage
+{
+	EO_LIFE_CHECK_LOOK,
+	EO_LIFE_CHECK_RETIRE,
+	EO_LIFE_CHECK_OVER
+} EoLifeCheckStage;
+
+typedef struct EoLifeCheck
+{
+	dlist_node	node;
+	EoPlace		place;			/* life and target */
+	char		id[EO_UUID_TEXT_LEN + 1];	/* the life as text */
+	bool		ended;			/* in this cluster; place is as it was left */
+	bool		this_run;
+	bool		asked;			/* a record that was scanned, a row or a slot
+								 * names the life */
+	bool		met;			/* a session has met it, or waits for its end */
+	int			in_flight;		/* reads, and the write */
+	bool		retiring;		/* ... which is one of them */
+	EoLifeCheckStage stage;
+	int64		due_us;
+	EoLifeWatch watch;			/* for the view */
+	bool		closed;			/* of OVER: nobody had to take over */
+	bool		own_nonce;		/* the item bears a nonce of this cluster */
+	bool		exists;			/* the item, when it was read last */
+	EoSilence	silence;		/* and its beat */
+	char		ancestors[EO_ANCESTORS_LEN + 1];
+} EoLifeCheck;
+
+/* Is the life one of our history, or a branch of it? */
+extern bool eo_life_check_is_ours(const EoLifeCheck *c, const EoHistory *history);
+
+/* Is it a life from before pg_upgrade that waits for an operator? */
+extern bool eo_life_check_waits_for_operator(const EoLifeCheck *c, const EoHistory *history);
+
+/*
+ * Does the claim file tell all that the life has left, so that its item may go?  If the
+ * data is that of an earlier point in time, the file lacks the keys whose commits were
+ * lost: it says that they have committed.  Recovery to that point begins another
+ * timeline.  After an older backup was put in place the timeline is the same, but beats
+ * of the life are missing.  Nor does it tell what is found by a scan that is owed.
+ */
+extern bool eo_life_check_is_known_by_file(const EoLifeCheck *c, const EoHistory *history);
+
+/*
+ * The item is open, or there is none.  May it be retired?  If not, the watch says why.
+ * parent_of returns the check of the life before it, in the same place.
+ */
+extern bool eo_life_check_may_retire(EoLifeCheck *c, const EoHistory *history,
+									 const EoLifeCheck *(*parent_of) (const EoLifeCheck *c,
+																	  const uint8 *parent));
+
+#endif							/* EO_COMMIT_LIFE_CHECK_H */

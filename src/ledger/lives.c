@@ -1,0 +1,486 @@
+/*-------------------------------------------------------------------------
+ *
+ * lives.c
+ *	  For a session: the contact that its database's life has with a table, its
+ *	  lease there, and whether another life is over.
+ *
+ * To say how a commit has ended one must hold the data in which it is recorded, and
+ * of several copies of that data only one may speak.  So records are sealed under a
+ * life, and a life has a lease: an item in each table that it uses, which is extended
+ * every few seconds.  The heir of a life (another start of the server, a promoted
+ * standby) settles its records only after it has retired the life, by a write on
+ * condition that the item is open and at the beat that was seen.
+ *
+ * A life whose beat is refused stops at once.  It may not notice for a while, because
+ * it was stopped or cannot reach the table.  So a seal needs a lease that is younger
+ * than SEAL_AGE_US, and a transaction commits only if it is younger than EO_LIVES_LEASE_US
+ * when the last callback runs.  An heir waits for longer than that
+ * (worker_heir.c).  The age is counted from the instant at which the last confirmed
+ * beat was sent, by a clock that goes on while the machine is suspended.
+ *
+ * A beat whose reply was lost may look like a refusal.  So every write of a life
+ * carries a nonce that was noted in shared memory before: an item that is open and
+ * bears a noted nonce is ours, whoever of this cluster wrote it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "cluster/databases.h"
+#include "cluster/life.h"
+#include "cluster/life_watch.h"
+#include "cluster/runs.h"
+#include "cluster/service_clocks.h"
+#include "cluster/target.h"
+#include "ledger/life_rows.h"
+#include "ledger/lives.h"
+#include "compat.h"
+#include "records/life_item.h"
+#include "server/answer.h"
+#include "server/error.h"
+#include "server/guc.h"
+#include "server/life_store.h"
+#include "server/options.h"
+#include "miscadmin.h"
+#include "server/store.h"
+#include "server/text.h"
+#include "wire/client.h"
+#include "wire/clock.h"
+#include "wire/hex.h"
+#include "wire/http.h"
+#include "wire/status.h"
+
+/* A seal needs a lease that is younger than this; the commit, see EO_LIVES_LEASE_US. */
+#define SEAL_AGE_US INT64CONST(8000000)
+
+/* A life is minted in some milliseconds. */
+#define MINT_WAIT_US INT64CONST(10000000)
+
+/* A life of this cluster that is over is retired in about a round trip. */
+#define RETIRE_WAIT_US INT64CONST(1000000)
+
+/* Lives that have retired one another are followed this far. */
+#define MAX_HEIRS 4
+
+static void await_life(EoLife *life);
+static void make_contact(EoStore *store, const EoTarget *target, const char *doing,
+						 const char *key, int64 deadline_us);
+static void write_item(EoStore *store, const EoTarget *target, EoLifeVerb verb,
+					   const char *doing, const char *key, int64 deadline_us);
+
+/* ----- contact ----- */
+
+void
+eo_lives_contact(EoStore *store, const EoTarget *target, const char *doing,
+				 const char *key)
+{
+	eo_options_check_committed(store->server);
+	make_contact(store, target, doing, key, 0);
+}
+
+static void
+make_contact(EoStore *store, const EoTarget *target, const char *doing, const char *key,
+			 int64 deadline_us)
+{
+	while (!eo_life_place_is_open(store->place))
+	{
+		EoLife		life;
+		bool		open;
+
+		/* A life that is minted now would be closed again at once. */
+		if (eo_database_is_drained(MyDatabaseId))
+			eo_error_raise_drained(key, store->server->name);
+		await_life(&life);
+		if (!eo_life_enter_place(target, life.id, &store->place, &open))
+		{
+			if (!eo_life_is_current(MyDatabaseId, life.id))
+				continue;
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("no room for the lease of this database in table \"%s\"",
+							target->table),
+					 errdetail("Too many tables and key prefixes are in use."),
+					 errhint("Leases of tables that are not used end with an idle worker, after five minutes.")));
+		}
+		if (!open)
+			write_item(store, target, EO_LIFE_CREATE, doing, key, deadline_us);
+	}
+}
+
+/* Wait until the worker has minted a life. */
+static void
+await_life(EoLife *life)
+{
+	int64		give_up_us = 0;
+
+	while (!eo_life_current(MyDatabaseId, life))
+	{
+		int64		now_us = eo_clock_monotonic_us();
+
+		if (give_up_us == 0)
+			give_up_us = now_us + MINT_WAIT_US;
+		if (now_us >= give_up_us)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("the exactonce worker of this database has not begun a life"),
+					 errdetail("Records are claimed and sealed under it."),
+					 errhint("See the server's log and exactonce_lives.")));
+		(void) eo_database_want(MyDatabaseId);
+		eo_database_want_life(MyDatabaseId);
+		eo_http_wait(now_us + 2000, EO_WAIT_RAISE);
+	}
+}
+
+char *
+eo_lives_ancestors(const EoHistory *history, const uint8 *life)
+{
+	char	   *text = palloc0(EO_ANCESTORS_LEN + 1);
+	char	   *at = text;
+	int			first = eo_life_rows_find(history, life) + 1;
+
+	for (int i = first; i < history->n && i < first + EO_MAX_ANCESTORS; i++)
+	{
+		if (at > text)
+			*at++ = ' ';
+		eo_hex_put_uuid(history->rows[i].id, at);
+		at += EO_UUID_TEXT_LEN;
+	}
+	return text;
+}
+
+/*
+ * Create or extend the item of store->place, as the session reaches it.  If another
+ * process has the turn to write it, or the life is over, this returns soon, and the
+ * caller looks again.  Raises if the write has no definite answer.
+ */
+static void
+write_item(EoStore *store, const EoTarget *target, EoLifeVerb verb, const char *doing,
+		   const char *key, int64 deadline_us)
+{
+	const char *ancestors = NULL;
+	EoHistory	history;
+	EoPlace		place;
+	EoAnswer   *answer;
+
+	if (!eo_life_take_turn(store->place))
+	{
+		eo_http_wait(eo_clock_monotonic_us() + 2000, EO_WAIT_RAISE);
+		return;
+	}
+	if (!eo_life_place_info(store->place, &place))
+		return;
+	if (verb == EO_LIFE_CREATE)
+	{
+		eo_life_rows_read(&history);
+		ancestors = eo_lives_ancestors(&history, place.life);
+	}
+	place.target = *target;
+	answer = eo_lives_prepare(store, &place, verb, ancestors);
+	if (answer != NULL)
+		(void) eo_lives_take(&place, eo_answer_run_until(answer, deadline_us));
+	eo_life_end_turn(place.ref);
+	if (answer == NULL)
+		return;
+	if (answer->outcome == EO_FAILED_CALL)
+	{
+		/* Of the key itself nothing was asked yet. */
+		if (answer->error.status == EO_UNKNOWN)
+			answer->error.status = EO_UNANSWERED;
+		eo_error_raise(&answer->error, doing, key, store->server->name);
+	}
+	eo_answer_free(answer);
+}
+
+/* ----- the lease ----- */
+
+bool
+eo_lives_renew(EoStore *store, const EoTarget *target, const uint8 *life, const char *key,
+			   int64 deadline_us)
+{
+	while (life == NULL || eo_life_is_current(MyDatabaseId, life))
+	{
+		make_contact(store, target, "commit", key, deadline_us);
+		if (eo_lives_lease_is_young(store->place))
+			return true;
+		write_item(store, target, EO_LIFE_BEAT, "commit", key, deadline_us);
+	}
+	return false;
+}
+
+bool
+eo_lives_lease_is_young(EoPlaceRef place)
+{
+	return eo_life_lease_age_us(place) < eo_guc_hurried_us(SEAL_AGE_US);
+}
+
+bool
+eo_lives_lease_holds(EoPlaceRef place)
+{
+	return eo_life_lease_age_us(place) < eo_guc_hurried_us(EO_LIVES_LEASE_US);
+}
+
+/* ----- writes on the current life ----- */
+
+int64
+eo_lives_now_ms(EoStore *store)
+{
+	if (eo_service_clock_follow(&store->client))
+		return eo_client_now_ms(&store->client);
+	return (eo_clock_steady_us() + eo_clock_host_offset_us()) / 1000;
+}
+
+/* The number of a beat that is sent now. */
+static int64
+beat_now(const EoPlace *place)
+{
+	EoLife		life;
+	int64		beat = place->beat + 1;
+
+	if (eo_life_current(place->target.dboid, &life))
+		beat = Max(beat, (eo_clock_steady_us() - life.began_us) /
+				   eo_guc_hurried_us(EO_LIVES_BEAT_US));
+	return Max(beat, place->sent_beat);
+}
+
+EoAnswer *
+eo_lives_prepare(EoStore *store, EoPlace *place, EoLifeVerb verb, const char *ancestors)
+{
+	EoLifeWrite w = {.seen_beat = place->beat,.ancestors = ancestors};
+	char		id[EO_UUID_TEXT_LEN + 1];
+	char		nonce_text[24];
+	char		system[24];
+	uint64		nonce;
+
+	if (verb != EO_LIFE_CLOSE && !eo_life_is_current(place->target.dboid, place->life))
+		return NULL;
+	if (!pg_strong_random(&nonce, sizeof(nonce)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a nonce: no random numbers")));
+	eo_hex_put_uuid(place->life, id);
+	w.beat = beat_now(place);
+	place->sent_us = eo_clock_steady_us();
+	eo_life_sending(place->ref, place->beat, w.beat, &nonce, &place->sent_us);
+	place->sent_nonce = nonce;
+	snprintf(nonce_text, sizeof(nonce_text), UINT64_FORMAT, nonce);
+	snprintf(system, sizeof(system), UINT64_FORMAT, GetSystemIdentifier());
+	w.life = id;
+	w.nonce = nonce_text;
+	w.home = place->home ? place->target.table : "";
+	w.system_identifier = system;
+	w.database = place->target.dboid;
+	w.timeline = eo_compat_timeline();
+	w.now_ms = eo_lives_now_ms(store);
+	w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
+	return eo_life_store_prepare_write(store, place->target.prefix, verb, &w);
+}
+
+bool
+eo_lives_take(const EoPlace *place, const EoAnswer *answer)
+{
+	const EoLifeItem *item = eo_life_store_item(answer);
+	int64		sent_us;
+
+	if (answer->outcome == EO_FAILED_CALL)
+	{
+		/*
+		 * While nobody can be asked, many processes try in vain.  What the
+		 * item may bear must not be forgotten for that.
+		 */
+		if (!answer->call.in_doubt)
+			eo_life_not_sent(place->ref, place->sent_nonce);
+		return true;
+	}
+	if (answer->outcome == EO_APPLIED && item->state == EO_LIFE_OPEN)
+	{
+		eo_life_confirmed(place->ref, item->beat, place->sent_us, &place->target);
+		return true;
+	}
+	if (answer->exists && item->state == EO_LIFE_OPEN && item->nonce != NULL &&
+		eo_life_sent(place->ref, strtou64(item->nonce, NULL, 10), &sent_us))
+	{
+		eo_life_confirmed(place->ref, item->beat, sent_us, &place->target);
+		return true;
+	}
+	eo_life_give_up(place->target.dboid, place->life);
+	return false;
+}
+
+/* ----- other lives ----- */
+
+bool
+eo_lives_lead_into(const EoHistory *history, const char *ancestors)
+{
+	uint8		id[EO_UUID_LEN];
+
+	while (ancestors != NULL && eo_hex_read_uuid(ancestors, id))
+	{
+		if (eo_life_rows_find(history, id) >= 0)
+			return true;
+		ancestors += EO_UUID_TEXT_LEN;
+		ancestors += *ancestors == ' ';
+	}
+	return false;
+}
+
+bool
+eo_lives_judge_current(Oid dboid, const uint8 *id, EoLifeVerdict *verdict)
+{
+	if (!eo_life_is_current(dboid, id))
+		return false;
+	*verdict = (EoLifeVerdict)
+	{
+		.relation = EO_LIFE_OURS,.known = true,.this_run = true,.next_floor = UINT64_MAX,
+			.next_start = UINT64_MAX
+	};
+	return true;
+}
+
+/*
+ * The lowest floor and start of the runs since that of a life.  The history goes from new to
+ * old: the row of the first life of another run after it tells, for its own run and for those
+ * without a life in between.  All runs after that have higher ones: this data has that
+ * row, so none of them went back to before it.  If there is no such row, the runs up to the
+ * present one are without a life.
+ */
+static void
+find_next(const EoHistory *history, int i, uint64 *floor, uint64 *start)
+{
+	const EoLifeRow *rows = history->rows;
+	int			j = i - 1;
+
+	while (j >= 0 && memcmp(rows[j].run, rows[i].run, EO_UUID_LEN) == 0)
+		j--;
+	if (j < 0)
+		eo_runs_since(rows[i].run, floor, start);
+	else
+	{
+		*floor = rows[j].xid_floor;
+		*start = rows[j].xid_start;
+	}
+}
+
+void
+eo_lives_judge(const EoHistory *history, const uint8 *id, bool over, const char *ancestors,
+			   EoLifeVerdict *verdict)
+{
+	int			i = eo_life_rows_find(history, id);
+
+	verdict->relation = EO_LIFE_OTHER;
+	verdict->beats = verdict->closed = false;
+	verdict->known = i >= 0 || eo_lives_lead_into(history, ancestors);
+	verdict->this_run = i >= 0 && memcmp(history->rows[i].run, eo_runs_present(), EO_UUID_LEN) == 0;
+	verdict->next_floor = verdict->next_start = UINT64_MAX;
+	if (over && verdict->known)
+		verdict->relation = i >= 0 ? EO_LIFE_PAST : EO_LIFE_BRANCH;
+	if (i >= 0 && !verdict->this_run)
+		find_next(history, i, &verdict->next_floor, &verdict->next_start);
+}
+
+/*
+ * Is the life over for us, by what its item says?  It is if it was closed, or retired by
+ * our current life.  If an earlier life of ours has retired it, that must be over for us
+ * in turn, and not have been retired by somebody else.  If a life of others has, that
+ * must have been retired by ours; that it was closed says only that nothing of it is
+ * left, and its successors may go on.
+ */
+static bool
+is_over(EoStore *store, const char *prefix, const EoHistory *history, const EoLifeItem *item,
+		int depth, EoError *error, bool *failed)
+{
+	uint8		by[EO_UUID_LEN];
+	EoAnswer   *answer;
+	EoLifeItem *heir;
+	bool		over = false;
+
+	if (item->state != EO_LIFE_RETIRED)
+		return item->state == EO_LIFE_CLOSED;
+	if (!eo_hex_read_uuid(item->retired_by, by))
+		return false;
+	if (eo_life_is_current(MyDatabaseId, by))
+		return true;
+	if (depth >= MAX_HEIRS)
+		return false;
+	answer = eo_answer_run_one(eo_life_store_prepare_read(store, prefix, item->retired_by));
+	heir = eo_life_store_item(answer);
+	if (answer->outcome == EO_FAILED_CALL)
+	{
+		*error = answer->error;
+		*failed = true;
+	}
+	else if (answer->exists &&
+			 (heir->state != EO_LIFE_CLOSED || eo_life_rows_find(history, by) >= 0))
+		over = is_over(store, prefix, history, heir, depth + 1, error, failed);
+	eo_answer_free(answer);
+	return over;
+}
+
+/* Is the worker about to retire the life here, because this cluster knows that it is over? */
+static bool
+is_being_retired(const EoTarget *target, const uint8 *id)
+{
+	uint32		cursor = 0;
+	EoPlace		place;
+
+	while (eo_life_walk_places(MyDatabaseId, false, &cursor, &place))
+	{
+		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && (place.open || place.sent) &&
+			!place.retired && eo_target_same_place(&place.target, target))
+			return true;
+	}
+	return false;
+}
+
+bool
+eo_lives_ask(EoStore *store, const uint8 *id, EoLifeVerdict *verdict, EoError *error)
+{
+	int64		give_up_us = eo_clock_monotonic_us() + RETIRE_WAIT_US;
+	EoHistory	history;
+	EoTarget	target;
+	bool		exists;
+
+	if (eo_lives_judge_current(MyDatabaseId, id, verdict))
+		return true;
+	eo_database_wake(MyDatabaseId);
+	eo_target_of(store, &target);
+	while (is_being_retired(&target, id) && eo_clock_monotonic_us() < give_up_us)
+		eo_http_wait(eo_clock_monotonic_us() + 2000, EO_WAIT_RAISE);
+	eo_life_rows_read(&history);
+	if (!eo_lives_look(store, &history, id, verdict, &exists, error))
+		return false;
+	if (verdict->relation == EO_LIFE_OTHER)
+	{
+		eo_life_watch_add(&target, id);
+		eo_database_wake(MyDatabaseId);
+	}
+	return true;
+}
+
+bool
+eo_lives_look(EoStore *store, const EoHistory *history, const uint8 *id,
+			  EoLifeVerdict *verdict, bool *exists, EoError *error)
+{
+	const char *prefix = eo_text_to_utf8(store->server->key_prefix);
+	char		text[EO_UUID_TEXT_LEN + 1];
+	EoAnswer   *answer;
+	const EoLifeItem *item;
+	bool		failed = false;
+	bool		over = false;
+
+	eo_hex_put_uuid(id, text);
+	answer = eo_answer_run_one(eo_life_store_prepare_read(store, prefix, text));
+	if (answer->outcome == EO_FAILED_CALL)
+	{
+		*error = answer->error;
+		eo_answer_free(answer);
+		return false;
+	}
+	*exists = answer->exists;
+	item = answer->exists ? eo_life_store_item(answer) : NULL;
+	if (item != NULL)
+		over = is_over(store, prefix, history, item, 0, error, &failed);
+	eo_lives_judge(history, id, over, item != NULL ? item->ancestors : NULL, verdict);
+	verdict->closed = item != NULL && item->state == EO_LIFE_CLOSED;
+	eo_answer_free(answer);
+	return !failed;
+}

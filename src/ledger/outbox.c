@@ -1,0 +1,686 @@
+/*-------------------------------------------------------------------------
+ *
+ * outbox.c
+ *	  The outbox: completions that transactions have decided on.
+ *
+ * A row says that the transaction which inserted it completes a key.  It becomes
+ * visible when that transaction commits; that is the decision.  It is removed after
+ * DynamoDB has confirmed COMPLETED, or by an operator who knows that the record is
+ * gone, and at no other time, so that the absence of a row means something
+ * (settle.c).  A row that an operator gives up without knowing that stays as evidence
+ * of the commit, and only the worker leaves it alone.
+ *
+ * The key of a row is system identifier, database OID and digest.  The first two
+ * distinguish our own rows from those that came with a copy.  The digest is made of
+ * the address of the DynamoDB table and the key.  A table may have several addresses, and a
+ * server may be altered, so a digest is no evidence: it says where a row is to be finished, and
+ * a second completion by the same address waits for the first.  Whether a transaction has
+ * committed is found by the token of its claim, which is unique, too.  Rows that
+ * came with pg_upgrade, or with a copy, are made our own when an operator has decided that
+ * their lives are (life_rows.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/relscan.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/indexing.h"
+#include "cluster/target.h"
+#include "ledger/internal.h"
+#include "ledger/internal_form.h"
+#include "ledger/known_targets.h"
+#include "ledger/life_rows.h"
+#include "ledger/outbox.h"
+#include "ledger/outbox_scan.h"
+#include "compat.h"
+#include "records/token.h"
+#include "server/error.h"
+#include "miscadmin.h"
+#include "port/pg_bswap.h"
+#include "server/text.h"
+#include "wire/hex.h"
+#include "storage/bufmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+#include "utils/xid8.h"
+
+/* The unique key of tokens, as the install script names it. */
+#define CLAIM_KEY "outbox_claim"
+
+static void form_writes(const EoOutboxWrites *w, Datum *values, bool *nulls);
+static HeapTuple form_row(const EoOutboxRow *row);
+static bool delete_row(EoOutboxScan *s, HeapTuple tuple);
+static void begin_dirty_scan(EoOutboxScan *s);
+static HeapTuple next_undecided(EoOutboxScan *s);
+
+void
+eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool once,
+			  const EoGuard *guard)
+{
+	MemoryContext context = CurrentMemoryContext;
+	Relation	rel;
+	HeapTuple	tuple;
+
+	eo_known_target_enter(&row->target);
+	rel = eo_internal_open(EO_INTERNAL_OUTBOX, RowExclusiveLock);
+	tuple = form_row(row);
+	PG_TRY();
+	{
+		CatalogTupleInsert(rel, tuple);
+	}
+	PG_CATCH();
+	{
+		/*
+		 * The unique keys are a second guard: within one database PostgreSQL
+		 * itself refuses to complete a key twice, or a claim by way of two
+		 * addresses, whatever DynamoDB says.
+		 */
+		ErrorData  *error;
+		bool		elsewhere;
+
+		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		elsewhere = error->constraint_name != NULL &&
+			strcmp(error->constraint_name, CLAIM_KEY) == 0;
+		if (once)
+			eo_error_raise_duplicate(guard, key, server,
+									 "A transaction of this database that completed it has committed.");
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_CLAIM_LOST),
+				 errmsg("key \"%s\" on server \"%s\" is already completed", eo_text_key_shown(key), server),
+				 elsewhere ?
+				 errdetail("This transaction, or one that has committed, has completed its claim by another address of the table.") :
+				 errdetail("A transaction of this database that completed it has committed."),
+				 errhint("idem_get() shows its result.")));
+	}
+	PG_END_TRY();
+	heap_freetuple(tuple);
+	table_close(rel, NoLock);
+}
+
+/* It may be in another encoding than the database. */
+static Datum
+utf8_datum(const char *text)
+{
+	size_t		len = strlen(text);
+	bytea	   *bytes = palloc(VARHDRSZ + len);
+
+	SET_VARSIZE(bytes, VARHDRSZ + len);
+	memcpy(VARDATA(bytes), text, len);
+	return PointerGetDatum(bytes);
+}
+
+static void
+form_writes(const EoOutboxWrites *w, Datum *values, bool *nulls)
+{
+	for (int c = EO_OUTBOX_WRITES; c <= EO_OUTBOX_BODY; c++)
+		nulls[c - 1] = w->n == 0;
+	if (w->n == 0)
+		return;
+	values[EO_OUTBOX_WRITES - 1] = Int32GetDatum(w->n);
+	values[EO_OUTBOX_NUMBER - 1] = Int64GetDatum(w->number);
+	values[EO_OUTBOX_ITEMS - 1] = CStringGetTextDatum(w->items);
+	values[EO_OUTBOX_BODY - 1] = utf8_datum(w->text);
+}
+
+static HeapTuple
+form_row(const EoOutboxRow *row)
+{
+	Datum		values[EO_OUTBOX_COLUMNS];
+	bool		nulls[EO_OUTBOX_COLUMNS] = {false};
+	EoDigestDatum digest;
+	pg_uuid_t	life;
+
+	values[EO_OUTBOX_SYSTEM - 1] = Int64GetDatum((int64) GetSystemIdentifier());
+	values[EO_OUTBOX_DATABASE - 1] = ObjectIdGetDatum(MyDatabaseId);
+	values[EO_OUTBOX_DIGEST - 1] = eo_outbox_scan_digest(&digest, row->digest);
+	values[EO_OUTBOX_TOKEN - 1] = DirectFunctionCall1(uuid_in, CStringGetDatum(row->token));
+	values[EO_OUTBOX_SERVER - 1] = ObjectIdGetDatum(row->target.serverid);
+	values[EO_OUTBOX_ROLE - 1] = ObjectIdGetDatum(row->target.userid);
+	values[EO_OUTBOX_URL - 1] = CStringGetTextDatum(row->target.url);
+	values[EO_OUTBOX_PLAIN_HTTP - 1] = BoolGetDatum(row->target.plain_http);
+	values[EO_OUTBOX_REGION - 1] = CStringGetTextDatum(row->target.region);
+	values[EO_OUTBOX_TABLE - 1] = CStringGetTextDatum(row->target.table);
+	values[EO_OUTBOX_LAYOUT - 1] = CStringGetTextDatum(row->target.layout);
+	values[EO_OUTBOX_PK - 1] = CStringGetTextDatum(row->pk);
+	values[EO_OUTBOX_RETENTION - 1] = Int64GetDatum(row->retention_s);
+	values[EO_OUTBOX_XID - 1] = FullTransactionIdGetDatum(GetTopFullTransactionId());
+	values[EO_OUTBOX_CREATED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[EO_OUTBOX_GIVEN_UP - 1] = BoolGetDatum(false);
+	memcpy(life.data, row->life, sizeof(life.data));
+	values[EO_OUTBOX_LIFE - 1] = UUIDPGetDatum(&life);
+	values[EO_OUTBOX_PREFIX - 1] = CStringGetTextDatum(row->target.prefix);
+	values[EO_OUTBOX_TROUBLE - 1] = Int16GetDatum(EO_TROUBLE_NONE);
+	values[EO_OUTBOX_ATTEMPTS - 1] = Int32GetDatum(0);
+	nulls[EO_OUTBOX_FAILING_SINCE - 1] = nulls[EO_OUTBOX_REASON - 1] = true;
+	nulls[EO_OUTBOX_REASON_ITEM - 1] = true;
+	form_writes(&row->writes, values, nulls);
+	return heap_form_tuple(eo_internal_form_desc(EO_INTERNAL_OUTBOX), values, nulls);
+}
+
+/* The owner of a record may be any text, by another program.  No row bears that. */
+static bool
+read_token(const char *text, uint8 *token)
+{
+	return text != NULL && strlen(text) == EO_TOKEN_LEN && eo_hex_read_uuid(text, token);
+}
+
+/* The evidence of the rows that are undecided, or of those that are committed. */
+static EoOutboxEvidence
+find_rows(const uint8 *token, bool undecided, uint64 xid, int64 *retention_s)
+{
+	EoOutboxEvidence found = EO_OUTBOX_NONE;
+	EoOutboxScan scan;
+	HeapTuple	tuple;
+
+	eo_outbox_scan_begin_claim(&scan, token, undecided);
+	while (HeapTupleIsValid(tuple = undecided ? next_undecided(&scan) : eo_outbox_scan_next(&scan)))
+	{
+		Datum		of = eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_XID);
+
+		if (U64FromFullTransactionId(DatumGetFullTransactionId(of)) != xid)
+			found = Max(found, undecided ? EO_OUTBOX_OTHER_UNDECIDED : EO_OUTBOX_OTHER_COMMITTED);
+		else if (undecided)
+			found = EO_OUTBOX_UNDECIDED;
+		else
+		{
+			found = EO_OUTBOX_COMMITTED;
+			*retention_s = DatumGetInt64(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_RETENTION));
+		}
+	}
+	eo_outbox_scan_end(&scan);
+	return found;
+}
+
+/*
+ * A transaction that goes on may commit between the two looks, so the rows of such ones are looked
+ * for first.
+ */
+EoOutboxEvidence
+eo_outbox_find(const char *token, uint64 xid, int64 *retention_s)
+{
+	uint8		bytes[EO_UUID_LEN];
+	EoOutboxEvidence undecided;
+	EoOutboxEvidence committed;
+
+	if (!read_token(token, bytes))
+		return EO_OUTBOX_NONE;
+	undecided = find_rows(bytes, true, xid, retention_s);
+	committed = find_rows(bytes, false, xid, retention_s);
+	return Max(undecided, committed);
+}
+
+bool
+eo_outbox_read_claim(const char *token, EoOutboxRow *row)
+{
+	uint8		bytes[EO_UUID_LEN];
+	EoOutboxScan scan;
+	HeapTuple	tuple;
+
+	if (!read_token(token, bytes))
+		return false;
+	eo_outbox_scan_begin_claim(&scan, bytes, false);
+	tuple = eo_outbox_scan_next(&scan);
+	if (HeapTupleIsValid(tuple) && row != NULL)
+		eo_outbox_scan_read(&scan, tuple, row);
+	eo_outbox_scan_end(&scan);
+	return HeapTupleIsValid(tuple);
+}
+
+/*
+ * Call visit() for the rows of a scan, until it returns false.  Ends the scan.  Returns
+ * true if visit() has always done so.
+ */
+static bool
+visit_rows(EoOutboxScan *s, HeapTuple (*next) (EoOutboxScan *s), bool given_up,
+		   bool (*visit) (const EoOutboxRow *row))
+{
+	HeapTuple	tuple;
+	bool		go_on = true;
+
+	while (go_on && HeapTupleIsValid(tuple = next(s)))
+	{
+		EoOutboxRow row;
+
+		eo_outbox_scan_read(s, tuple, &row);
+		if (given_up || !row.given_up)
+			go_on = visit(&row);
+		pfree(row.pk);
+		if (row.writes.n > 0)
+			pfree(unconstify(char *, row.writes.items));
+	}
+	eo_outbox_scan_end(s);
+	return go_on;
+}
+
+void
+eo_outbox_visit_writes(void (*visit) (const EoOutboxRow *row))
+{
+	EoOutboxScan scan;
+	HeapTuple	tuple;
+
+	eo_outbox_scan_begin_table(&scan, 0);
+	while (HeapTupleIsValid(tuple = eo_outbox_scan_next(&scan)))
+	{
+		EoOutboxRow row;
+
+		if (!eo_outbox_scan_has_writes(&scan, tuple) ||
+			DatumGetBool(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_GIVEN_UP)))
+			continue;
+		eo_outbox_scan_read(&scan, tuple, &row);
+		visit(&row);
+		pfree((void *) row.pk);
+		pfree(unconstify(char *, row.writes.items));
+	}
+	eo_outbox_scan_end(&scan);
+}
+
+char *
+eo_outbox_read_writes(const uint8 *digest, const char *token)
+{
+	EoOutboxScan scan;
+	HeapTuple	tuple;
+	char	   *text = NULL;
+
+	eo_outbox_scan_begin(&scan, AccessShareLock, digest);
+	tuple = eo_outbox_scan_claim(&scan, token);
+	if (HeapTupleIsValid(tuple) && eo_outbox_scan_has_writes(&scan, tuple))
+	{
+		bytea	   *body = DatumGetByteaPP(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_BODY));
+
+		text = pnstrdup(VARDATA_ANY(body), VARSIZE_ANY_EXHDR(body));
+	}
+	eo_outbox_scan_end(&scan);
+	return text;
+}
+
+bool
+eo_outbox_note(const uint8 *digest, const char *token, const EoOutboxNote *note)
+{
+	EoOutboxScan scan;
+	HeapTuple	tuple;
+	Datum		values[EO_OUTBOX_COLUMNS] = {0};
+	bool		nulls[EO_OUTBOX_COLUMNS] = {false};
+	bool		replace[EO_OUTBOX_COLUMNS] = {false};
+	bool		noted = false;
+
+	values[EO_OUTBOX_TROUBLE - 1] = Int16GetDatum((int16) note->trouble);
+	values[EO_OUTBOX_ATTEMPTS - 1] = Int32GetDatum(note->attempts);
+	values[EO_OUTBOX_FAILING_SINCE - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[EO_OUTBOX_REASON - 1] = CStringGetTextDatum(note->reason);
+	values[EO_OUTBOX_REASON_ITEM - 1] = Int32GetDatum(note->item);
+	nulls[EO_OUTBOX_REASON_ITEM - 1] = note->item == 0;
+	for (int c = EO_OUTBOX_TROUBLE; c <= EO_OUTBOX_REASON_ITEM; c++)
+		replace[c - 1] = true;
+	eo_outbox_scan_begin(&scan, RowExclusiveLock, digest);
+	tuple = eo_outbox_scan_claim(&scan, token);
+	if (HeapTupleIsValid(tuple))
+	{
+		HeapTupleData locked = {.t_self = tuple->t_self,.t_tableOid = tuple->t_tableOid};
+		TM_FailureData failure;
+		Buffer		buffer;
+
+		replace[EO_OUTBOX_FAILING_SINCE - 1] =
+			heap_attisnull(tuple, EO_OUTBOX_FAILING_SINCE, RelationGetDescr(scan.rel));
+
+		/*
+		 * An operator may be giving it up.  The worker must not wait for
+		 * that.
+		 */
+		noted = heap_lock_tuple(scan.rel, &locked, GetCurrentCommandId(true),
+								LockTupleNoKeyExclusive, LockWaitSkip, false, &buffer,
+								&failure) == TM_Ok;
+		ReleaseBuffer(buffer);
+		if (noted)
+			CatalogTupleUpdate(scan.rel, &tuple->t_self,
+							   heap_modify_tuple(tuple, scan.desc, values, nulls,
+												 replace));
+	}
+	eo_outbox_scan_end(&scan);
+	return noted;
+}
+
+bool
+eo_outbox_visit(BlockNumber from, bool (*visit) (const EoOutboxRow *row))
+{
+	EoOutboxScan scan;
+
+	eo_outbox_scan_begin_table(&scan, from);
+	return visit_rows(&scan, eo_outbox_scan_next, false, visit);
+}
+
+bool
+eo_outbox_visit_undecided(bool (*visit) (const EoOutboxRow *row))
+{
+	EoOutboxScan scan;
+
+	begin_dirty_scan(&scan);
+	return visit_rows(&scan, next_undecided, true, visit);
+}
+
+bool
+eo_outbox_visit_all(bool (*visit) (const EoOutboxRow *row))
+{
+	EoOutboxScan scan;
+
+	eo_outbox_scan_begin_table(&scan, 0);
+	return visit_rows(&scan, eo_outbox_scan_next, true, visit) &&
+		eo_outbox_visit_undecided(visit);
+}
+
+bool
+eo_outbox_read(const uint8 *digest, EoOutboxRow *row)
+{
+	EoOutboxScan scan;
+	HeapTuple	tuple;
+
+	eo_outbox_scan_begin(&scan, AccessShareLock, digest);
+	tuple = eo_outbox_scan_next(&scan);
+	if (HeapTupleIsValid(tuple))
+		eo_outbox_scan_read(&scan, tuple, row);
+	eo_outbox_scan_end(&scan);
+	return HeapTupleIsValid(tuple);
+}
+
+/*
+ * A token can claim, and is shown to nobody.  So the id is a digest of it, and of the
+ * transaction: under one token two of them may have completed a key.
+ */
+void
+eo_outbox_id(const EoOutboxRow *row, pg_uuid_t *id)
+{
+	struct
+	{
+		char		header[VARHDRSZ];
+		uint8		token[EO_UUID_LEN];
+		uint8		xid[sizeof(uint64)];
+	}			name;
+	uint64		xid = pg_hton64(row->xid);
+	Datum		digest;
+
+	SET_VARSIZE(&name, sizeof(name));
+	(void) eo_hex_read_uuid(row->token, name.token);
+	memcpy(name.xid, &xid, sizeof(xid));
+	digest = DirectFunctionCall1(sha256_bytea, PointerGetDatum(&name));
+	memcpy(id->data, VARDATA_ANY(DatumGetByteaPP(digest)), UUID_LEN);
+}
+
+bool
+eo_outbox_read_by_id(const pg_uuid_t *id, EoOutboxRow *row)
+{
+	EoOutboxScan scan;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	eo_outbox_scan_begin(&scan, AccessShareLock, NULL);
+	while (!found && HeapTupleIsValid(tuple = eo_outbox_scan_next(&scan)))
+	{
+		pg_uuid_t	its;
+
+		eo_outbox_scan_read(&scan, tuple, row);
+		eo_outbox_id(row, &its);
+		found = memcmp(its.data, id->data, UUID_LEN) == 0;
+	}
+	eo_outbox_scan_end(&scan);
+	return found;
+}
+
+bool
+eo_outbox_remove(const uint8 *digest, const char *token)
+{
+	EoOutboxScan scan;
+	bool		removed;
+
+	eo_outbox_scan_begin(&scan, RowExclusiveLock, digest);
+	removed = delete_row(&scan, eo_outbox_scan_claim(&scan, token));
+	eo_outbox_scan_end(&scan);
+	return removed;
+}
+
+/*
+ * An operator may have given the row up, in a transaction that goes on.  The worker must
+ * not wait for its end.
+ */
+static bool
+delete_row(EoOutboxScan *s, HeapTuple tuple)
+{
+	TM_FailureData failure;
+
+	return HeapTupleIsValid(tuple) &&
+		heap_delete(s->rel, &tuple->t_self, GetCurrentCommandId(true), InvalidSnapshot,
+					false, &failure, false) == TM_Ok;
+}
+
+void
+eo_outbox_remove_rows(const EoOutboxRow *const *rows, int n)
+{
+	EoOutboxScan scan;
+
+	eo_outbox_scan_open(&scan, RowExclusiveLock);
+	for (int i = 0; i < n; i++)
+	{
+		eo_outbox_scan_find(&scan, GetSystemIdentifier(), MyDatabaseId, rows[i]->digest);
+		(void) delete_row(&scan, eo_outbox_scan_claim(&scan, rows[i]->token));
+		systable_endscan(scan.scan);
+	}
+	eo_outbox_scan_close(&scan);
+}
+
+bool
+eo_outbox_give_up(const uint8 *digest, const char *token)
+{
+	EoOutboxScan scan;
+	HeapTuple	tuple;
+	Datum		values[EO_OUTBOX_COLUMNS] = {0};
+	bool		nulls[EO_OUTBOX_COLUMNS] = {false};
+	bool		replace[EO_OUTBOX_COLUMNS] = {false};
+
+	values[EO_OUTBOX_GIVEN_UP - 1] = BoolGetDatum(true);
+	replace[EO_OUTBOX_GIVEN_UP - 1] = true;
+	eo_outbox_scan_begin(&scan, RowExclusiveLock, digest);
+	tuple = eo_outbox_scan_claim(&scan, token);
+	if (HeapTupleIsValid(tuple))
+		CatalogTupleUpdate(scan.rel, &tuple->t_self,
+						   heap_modify_tuple(tuple, scan.desc, values, nulls,
+											 replace));
+	eo_outbox_scan_end(&scan);
+	return HeapTupleIsValid(tuple);
+}
+
+/* Is there a row of ours for this key?  *changing: of a transaction that goes on. */
+static bool
+has_own_row(Relation rel, Datum digest, bool *changing)
+{
+	SnapshotData dirty;
+	ScanKeyData keys[3];
+	SysScanDesc scan;
+	bool		found;
+
+	InitDirtySnapshot(dirty);
+	eo_outbox_scan_keys(keys, GetSystemIdentifier(), MyDatabaseId, digest);
+	scan = systable_beginscan(rel, rel->rd_pkindex, OidIsValid(rel->rd_pkindex), &dirty, 3, keys);
+	found = HeapTupleIsValid(systable_getnext(scan));
+	*changing = found && (TransactionIdIsValid(dirty.xmin) || TransactionIdIsValid(dirty.xmax));
+	systable_endscan(scan);
+	return found;
+}
+
+/* The same for this claim, by whatever address of its table. */
+static bool
+has_own_claim(const char *token, bool *changing)
+{
+	uint8		bytes[EO_UUID_LEN];
+	EoOutboxScan s;
+	bool		found;
+
+	if (!read_token(token, bytes))
+		return false;
+	eo_outbox_scan_begin_claim(&s, bytes, true);
+	found = HeapTupleIsValid(systable_getnext(s.scan));
+	*changing |= found &&
+		(TransactionIdIsValid(s.dirty.xmin) || TransactionIdIsValid(s.dirty.xmax));
+	eo_outbox_scan_end(&s);
+	return found;
+}
+
+/*
+ * The OIDs of roles are the same after pg_upgrade, and those of servers are not: the row
+ * gets the one that leads to its table now, or none.
+ */
+static void
+adopt_row(EoOutboxScan *s, HeapTuple tuple, Oid serverid)
+{
+	Datum		values[EO_OUTBOX_COLUMNS] = {0};
+	bool		nulls[EO_OUTBOX_COLUMNS] = {false};
+	bool		replace[EO_OUTBOX_COLUMNS] = {false};
+
+	values[EO_OUTBOX_SYSTEM - 1] = Int64GetDatum((int64) GetSystemIdentifier());
+	values[EO_OUTBOX_DATABASE - 1] = ObjectIdGetDatum(MyDatabaseId);
+	values[EO_OUTBOX_SERVER - 1] = ObjectIdGetDatum(serverid);
+	replace[EO_OUTBOX_SYSTEM - 1] = replace[EO_OUTBOX_DATABASE - 1] = true;
+	replace[EO_OUTBOX_SERVER - 1] = true;
+
+	/* They come before all rows that are inserted here, and keep their order. */
+	if (eo_outbox_scan_has_writes(s, tuple))
+	{
+		int64		number = DatumGetInt64(eo_outbox_scan_column(s, tuple, EO_OUTBOX_NUMBER));
+
+		values[EO_OUTBOX_NUMBER - 1] = Int64GetDatum(number | PG_INT64_MIN);
+		replace[EO_OUTBOX_NUMBER - 1] = true;
+	}
+	CatalogTupleUpdate(s->rel, &tuple->t_self,
+					   heap_modify_tuple(tuple, s->desc, values, nulls, replace));
+}
+
+/* The next row of the original that names one of its lives; NULL: there is none. */
+static HeapTuple
+next_of_original(EoOutboxScan *s, const EoHistory *history, EoOutboxRow *row)
+{
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = eo_outbox_scan_next(s)))
+	{
+		eo_outbox_scan_read(s, tuple, row);
+		pfree(row->pk);
+		row->pk = NULL;
+		if (eo_life_rows_is_original(history, row->life))
+			break;
+	}
+	return tuple;
+}
+
+bool
+eo_outbox_adopt(const EoHistory *history)
+{
+	EoOutboxScan s;
+	HeapTuple	tuple;
+	EoOutboxRow row;
+	EoTarget	last = {0};
+	Oid			serverid = InvalidOid;
+	const EoLifeRow *original = eo_life_rows_original(history);
+	bool		all = true;
+
+	if (original == NULL)
+		return true;
+	eo_outbox_scan_begin_of(&s, RowExclusiveLock, original->system, original->dboid, NULL);
+	while (HeapTupleIsValid(tuple = next_of_original(&s, history, &row)))
+	{
+		bool		changing = false;
+
+		if (memcmp(&row.target, &last, sizeof(last)) != 0)
+			serverid = eo_known_target_server(&row.target);
+		last = row.target;
+		/* To insert a second row would wait for the transaction of the first. */
+		if (!has_own_row(s.rel, eo_outbox_scan_column(&s, tuple, EO_OUTBOX_DIGEST), &changing) &&
+			!has_own_claim(row.token, &changing))
+			adopt_row(&s, tuple, serverid);
+		all &= !changing;
+	}
+	eo_outbox_scan_end(&s);
+	return all;
+}
+
+bool
+eo_outbox_any_of_original(Oid serverid)
+{
+	EoOutboxScan s;
+	EoHistory	history;
+	EoOutboxRow row;
+	const EoLifeRow *original;
+	bool		any = false;
+
+	/* DROP ... CASCADE may have dropped one of the tables already. */
+	if (!OidIsValid(eo_internal_look()) || !OidIsValid(eo_internal_id(EO_INTERNAL_LIVES)))
+		return false;
+	eo_life_rows_read(&history);
+	original = eo_life_rows_original(&history);
+	if (original != NULL && !eo_life_rows_original_exists(&history))
+	{
+		eo_outbox_scan_begin_of(&s, AccessShareLock, original->system, original->dboid, NULL);
+		while (!any && HeapTupleIsValid(next_of_original(&s, &history, &row)))
+			any = !row.given_up &&
+				(!OidIsValid(serverid) || eo_known_target_server(&row.target) == serverid);
+		eo_outbox_scan_end(&s);
+	}
+	pfree(history.rows);
+	return any;
+}
+
+bool
+eo_outbox_any(Oid serverid)
+{
+	EoOutboxScan scan;
+	HeapTuple	tuple;
+	bool		any = false;
+
+	if (!OidIsValid(eo_internal_look()))
+		return false;
+	eo_outbox_scan_begin(&scan, AccessShareLock, NULL);
+	/* eo_outbox_scan_next() would leave out the rows of our own transaction. */
+	while (!any && HeapTupleIsValid(tuple = systable_getnext(scan.scan)))
+		any = !DatumGetBool(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_GIVEN_UP)) &&
+			(!OidIsValid(serverid) ||
+			 DatumGetObjectId(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_SERVER)) == serverid);
+	eo_outbox_scan_end(&scan);
+	return any;
+}
+
+/* ----- undecided rows ----- */
+
+/* Scan all rows of this database, committed or not. */
+static void
+begin_dirty_scan(EoOutboxScan *s)
+{
+	eo_outbox_scan_open(s, AccessShareLock);
+	eo_outbox_scan_keys(s->keys, GetSystemIdentifier(), MyDatabaseId, (Datum) 0);
+	InitDirtySnapshot(s->dirty);
+	s->scan = systable_beginscan(s->rel, s->rel->rd_pkindex, OidIsValid(s->rel->rd_pkindex),
+								 &s->dirty, 2, s->keys);
+}
+
+/* The next row whose transaction, of another process or prepared, goes on. */
+static HeapTuple
+next_undecided(EoOutboxScan *s)
+{
+	HeapTuple	tuple;
+
+	do
+		tuple = systable_getnext(s->scan);
+	while (HeapTupleIsValid(tuple) && !TransactionIdIsValid(s->dirty.xmin));
+	return tuple;
+}

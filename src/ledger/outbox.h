@@ -1,0 +1,195 @@
+/*-------------------------------------------------------------------------
+ *
+ * outbox.h
+ *	  The outbox: completions that transactions have decided on.
+ *
+ * A claim is named by its token, and that alone says how a transaction ended.  A digest, see
+ * eo_target_digest(), names a key by the address of its table, which may have others: it says
+ * where a row is to be finished.  Rows of other databases, which came with a copy, are never
+ * seen.
+ *
+ * All functions need a transaction.  They raise what eo_internal_open() raises: 42P01
+ * if the extension is not here, and 55000 if the table was altered.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_COMMIT_OUTBOX_H
+#define EO_COMMIT_OUTBOX_H
+
+#include "postgres.h"
+
+#include "cluster/target.h"
+#include "ledger/life_rows.h"
+#include "records/token.h"
+#include "server/error.h"
+#include "wire/hex.h"
+#include "storage/block.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+/*
+ * The writes that are to be made together with the completion, in one transaction of
+ * DynamoDB.  Of two rows with the same item the one with the lesser number is finished
+ * first (item_order.h).
+ */
+typedef struct EoOutboxWrites
+{
+	int			n;				/* 0: there are none, and the rest is not set */
+	int64		number;
+	const char *items;			/* a line for each write: table and key */
+	const char *text;			/* UTF-8, as DynamoDB takes it; of a row that
+								 * was read NULL, see eo_outbox_read_writes() */
+} EoOutboxWrites;
+
+/* The worker's opinion of a completion that it has failed to write. */
+typedef enum EoOutboxTrouble
+{
+	EO_TROUBLE_NONE,			/* it has not failed */
+	EO_TROUBLE_FAILS,			/* it may still be written */
+	EO_TROUBLE_LASTS,			/* so it may, but it has failed for minutes:
+								 * an operator may give it up */
+	EO_TROUBLE_REFUSED			/* it is not written before somebody removes
+								 * the cause; an operator may give it up */
+} EoOutboxTrouble;
+
+/* The note about it in its row. */
+typedef struct EoOutboxNote
+{
+	EoOutboxTrouble trouble;
+	int			attempts;
+	const char *reason;
+	int			item;			/* the write that was refused, from 1; 0: none
+								 * alone, or not known */
+} EoOutboxNote;
+
+/* A completion that its transaction decides on. */
+typedef struct EoOutboxRow
+{
+	uint8		digest[EO_DIGEST_LEN];	/* of target and key */
+	EoTarget	target;			/* where the record is */
+	char	   *pk;				/* partition key of the record */
+	char		token[EO_TOKEN_LEN + 1];	/* of the claim */
+	int64		retention_s;
+	uint8		life[EO_UUID_LEN];	/* under which it commits */
+	uint64		xid;			/* of the transaction; of a row that was read,
+								 * or is known to have committed */
+	TimestampTz created_at;		/* of a row that was read */
+	bool		given_up;		/* the same */
+	EoOutboxTrouble trouble;	/* the same, as it was noted last */
+	int			attempts;		/* the same */
+	BlockNumber block;			/* where in the table it is; the same */
+	int64		committed_us;	/* when it committed, monotonic; 0: not known */
+	EoOutboxWrites writes;
+} EoOutboxRow;
+
+/*
+ * Insert a row in the current transaction.  If another transaction has inserted a
+ * row for the same key, this waits for its end.  If that one commits, or there is a
+ * committed row, this raises an error: ID005 (23505 for a guard) if once is true,
+ * otherwise ID002.
+ */
+extern void eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server,
+						  bool once, const EoGuard *guard);
+
+/* The evidence of the rows that bear the token of a claim, about one transaction. */
+typedef enum EoOutboxEvidence
+{
+	EO_OUTBOX_NONE,				/* there are none */
+	EO_OUTBOX_OTHER_UNDECIDED,	/* one is of another transaction, which goes
+								 * on */
+	EO_OUTBOX_OTHER_COMMITTED,	/* of another one, which has committed: so
+								 * this one has not */
+	EO_OUTBOX_UNDECIDED,		/* one is of this transaction, which goes on;
+								 * it may be prepared, then it can be of an
+								 * earlier run of the server */
+	EO_OUTBOX_COMMITTED			/* one is of this transaction, which has
+								 * committed */
+} EoOutboxEvidence;
+
+/*
+ * Look for the rows of a claim, as evidence about the transaction with that id.  Rows of the
+ * current transaction are not meant.  Looks with the latest snapshot, whatever that of the
+ * transaction is.  With EO_OUTBOX_COMMITTED *retention_s is set.  The token may be any text.
+ */
+extern EoOutboxEvidence eo_outbox_find(const char *token, uint64 xid, int64 *retention_s);
+
+/*
+ * Read the committed row of a claim, whatever table it is for; pk and the items are palloc'd.
+ * Returns false if there is none.  row may be NULL.
+ */
+extern bool eo_outbox_read_claim(const char *token, EoOutboxRow *row);
+
+/*
+ * Call visit() for each committed row that is not given up, until it returns false.  Rows
+ * come as they lie in the table, from this block on (0: all of them).  So older rows come
+ * first, but for those that have filled a gap.  Returns true if visit() has always done so.
+ * A row and its strings last as long as the call of visit().
+ */
+extern bool eo_outbox_visit(BlockNumber from, bool (*visit) (const EoOutboxRow *row));
+
+/* The same for all rows, given up or not, committed or undecided. */
+extern bool eo_outbox_visit_all(bool (*visit) (const EoOutboxRow *row));
+
+/* As eo_outbox_visit(), the rows of transactions that go on, but of the current one. */
+extern bool eo_outbox_visit_undecided(bool (*visit) (const EoOutboxRow *row));
+
+/* The same for all rows that have writes. */
+extern void eo_outbox_visit_writes(void (*visit) (const EoOutboxRow *row));
+
+/* The text of the writes of a committed row, palloc'd; NULL: there is no such row. */
+extern char *eo_outbox_read_writes(const uint8 *digest, const char *token);
+
+/*
+ * Note in the committed row of a claim that it has failed, and why.  Does nothing, and
+ * returns false, if there is no row, or if another transaction is changing it.
+ */
+extern bool eo_outbox_note(const uint8 *digest, const char *token, const EoOutboxNote *note);
+
+/* Read the committed row with this id in exactonce_pending, as eo_outbox_read(). */
+extern bool eo_outbox_read_by_id(const pg_uuid_t *id, EoOutboxRow *row);
+
+/* That id: it tells nothing about the token. */
+extern void eo_outbox_id(const EoOutboxRow *row, pg_uuid_t *id);
+
+/*
+ * Read the committed row of a key; pk and the items are palloc'd.  Returns false if there is
+ * none.
+ */
+extern bool eo_outbox_read(const uint8 *digest, EoOutboxRow *row);
+
+/*
+ * Delete the committed row of a claim.  The digest is that of the table whose record has
+ * answered: a row for another table, or another address of it, stays.  Returns false if there is
+ * none, or if another transaction is changing it.
+ */
+extern bool eo_outbox_remove(const uint8 *digest, const char *token);
+
+/* The same for many, which are found with one snapshot. */
+extern void eo_outbox_remove_rows(const EoOutboxRow *const *rows, int n);
+
+/*
+ * Keep the committed row of a claim as evidence, and do not have the worker finish it.
+ * Returns false if there is none.
+ */
+extern bool eo_outbox_give_up(const uint8 *digest, const char *token);
+
+/*
+ * Make the rows of the original (life_rows.h) our own.  A row whose key we have completed
+ * ourselves is left alone.  Returns false if another transaction is changing such a key;
+ * then a part may be done.
+ */
+extern bool eo_outbox_adopt(const EoHistory *history);
+
+/*
+ * Is there a row that is not given up for a server (InvalidOid: for any)?  Rows that the current
+ * transaction has inserted count.  Returns false if the extension is not here.
+ */
+extern bool eo_outbox_any(Oid serverid);
+
+/*
+ * The same of the rows of the original, unless that is another database of this cluster:
+ * then they are none of ours.
+ */
+extern bool eo_outbox_any_of_original(Oid serverid);
+
+#endif							/* EO_COMMIT_OUTBOX_H */

@@ -1,0 +1,293 @@
+/*-------------------------------------------------------------------------
+ *
+ * outbox_scan.c
+ *	  Scans of the outbox, and how a row is read.
+ *
+ * A scan finds rows of this database with the latest snapshot, whatever that of the
+ * transaction is.  What is done with the rows is in outbox.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/relscan.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_index.h"
+#include "ledger/internal.h"
+#include "ledger/internal_form.h"
+#include "ledger/outbox.h"
+#include "ledger/outbox_scan.h"
+#include "compat.h"
+#include "records/token.h"
+#include "wire/hex.h"
+#include "miscadmin.h"
+#include "nodes/pg_list.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+#include "utils/xid8.h"
+
+static bool token_is(const EoOutboxScan *s, HeapTuple tuple, const char *token);
+static void read_digest(Datum value, uint8 *digest);
+static void read_token(const EoOutboxScan *s, HeapTuple tuple, char token[EO_TOKEN_LEN + 1]);
+static void read_writes(const EoOutboxScan *s, HeapTuple tuple, EoOutboxWrites *writes);
+static void copy_text(Datum value, char *out, size_t size);
+
+/* ----- scans ----- */
+
+/* Scan the rows of this database, or that of one key (digest not NULL). */
+void
+eo_outbox_scan_begin(EoOutboxScan *s, LOCKMODE mode, const uint8 *digest)
+{
+	eo_outbox_scan_begin_of(s, mode, GetSystemIdentifier(), MyDatabaseId, digest);
+}
+
+/* The same for the rows of any database. */
+void
+eo_outbox_scan_begin_of(EoOutboxScan *s, LOCKMODE mode, uint64 system, Oid dboid,
+						const uint8 *digest)
+{
+	eo_outbox_scan_open(s, mode);
+	eo_outbox_scan_find(s, system, dboid, digest);
+}
+
+/* Is it the index by token?  If somebody has made another of it, the table is scanned. */
+static bool
+is_claim_index(Oid indexid)
+{
+	static const AttrNumber columns[] = {EO_OUTBOX_SYSTEM, EO_OUTBOX_DATABASE, EO_OUTBOX_TOKEN};
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
+	bool		is;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	is = ((Form_pg_index) GETSTRUCT(tuple))->indisvalid &&
+		((Form_pg_index) GETSTRUCT(tuple))->indnkeyatts == lengthof(columns) &&
+		heap_attisnull(tuple, Anum_pg_index_indpred, NULL);
+	for (int i = 0; is && i < (int) lengthof(columns); i++)
+		is = ((Form_pg_index) GETSTRUCT(tuple))->indkey.values[i] == columns[i];
+	ReleaseSysCache(tuple);
+	return is;
+}
+
+/* Scan the rows of this database that bear a token. */
+void
+eo_outbox_scan_begin_claim(EoOutboxScan *s, const uint8 *token, bool undecided)
+{
+	Oid			indexid = InvalidOid;
+	List	   *indexes;
+	ListCell   *cell;
+
+	eo_outbox_scan_open(s, AccessShareLock);
+	memcpy(s->token.data, token, sizeof(s->token.data));
+	eo_outbox_scan_keys(s->keys, GetSystemIdentifier(), MyDatabaseId, (Datum) 0);
+	ScanKeyInit(&s->keys[2], EO_OUTBOX_TOKEN, BTEqualStrategyNumber, F_UUID_EQ,
+				UUIDPGetDatum(&s->token));
+	indexes = RelationGetIndexList(s->rel);
+	foreach(cell, indexes)
+	{
+		if (is_claim_index(lfirst_oid(cell)))
+			indexid = lfirst_oid(cell);
+	}
+	list_free(indexes);
+	InitDirtySnapshot(s->dirty);
+	s->scan = systable_beginscan(s->rel, indexid, OidIsValid(indexid),
+								 undecided ? &s->dirty : s->snapshot, 3, s->keys);
+}
+
+/* Scan the rows of this database without an index, from a block on. */
+void
+eo_outbox_scan_begin_table(EoOutboxScan *s, BlockNumber from)
+{
+	BlockNumber nblocks;
+
+	eo_outbox_scan_open(s, AccessShareLock);
+	eo_outbox_scan_keys(s->keys, GetSystemIdentifier(), MyDatabaseId, (Datum) 0);
+	s->scan = systable_beginscan(s->rel, InvalidOid, false, s->snapshot, 2, s->keys);
+	nblocks = ((HeapScanDesc) s->scan->scan)->rs_nblocks;
+	if (from < nblocks)
+		heap_setscanlimits(s->scan->scan, from, nblocks - from);
+	else
+		heap_setscanlimits(s->scan->scan, 0, 0);
+}
+
+void
+eo_outbox_scan_open(EoOutboxScan *s, LOCKMODE mode)
+{
+	s->rel = eo_internal_open(EO_INTERNAL_OUTBOX, mode);
+	s->desc = eo_internal_form_desc(EO_INTERNAL_OUTBOX);
+	s->mode = mode;
+	s->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	(void) RelationGetIndexList(s->rel);	/* sets rd_pkindex */
+}
+
+void
+eo_outbox_scan_find(EoOutboxScan *s, uint64 system, Oid dboid, const uint8 *digest)
+{
+	eo_outbox_scan_keys(s->keys, system, dboid,
+						digest != NULL ? eo_outbox_scan_digest(&s->digest, digest) : (Datum) 0);
+	s->scan = systable_beginscan(s->rel, s->rel->rd_pkindex, OidIsValid(s->rel->rd_pkindex),
+								 s->snapshot, digest != NULL ? 3 : 2, s->keys);
+}
+
+/* Rows of a database; the third key is for that of one key. */
+void
+eo_outbox_scan_keys(ScanKeyData *keys, uint64 system, Oid dboid, Datum digest)
+{
+	ScanKeyInit(&keys[0], EO_OUTBOX_SYSTEM, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum((int64) system));
+	ScanKeyInit(&keys[1], EO_OUTBOX_DATABASE, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(dboid));
+	ScanKeyInit(&keys[2], EO_OUTBOX_DIGEST, BTEqualStrategyNumber, F_BYTEAEQ, digest);
+}
+
+/*
+ * The next committed row; NULL: there is none.  The snapshot also shows the rows of
+ * our own transaction, which are no decisions yet.
+ */
+HeapTuple
+eo_outbox_scan_next(EoOutboxScan *s)
+{
+	HeapTuple	tuple;
+
+	do
+		tuple = systable_getnext(s->scan);
+	while (HeapTupleIsValid(tuple) &&
+		   TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)));
+	return tuple;
+}
+
+/* The next committed row of the claim with this token; NULL: there is none. */
+HeapTuple
+eo_outbox_scan_claim(EoOutboxScan *s, const char *token)
+{
+	HeapTuple	tuple;
+
+	do
+		tuple = eo_outbox_scan_next(s);
+	while (HeapTupleIsValid(tuple) && !token_is(s, tuple, token));
+	return tuple;
+}
+
+void
+eo_outbox_scan_end(EoOutboxScan *s)
+{
+	systable_endscan(s->scan);
+	eo_outbox_scan_close(s);
+}
+
+void
+eo_outbox_scan_close(EoOutboxScan *s)
+{
+	UnregisterSnapshot(s->snapshot);
+	/* A lock for writing is kept until the transaction ends. */
+	table_close(s->rel, s->mode == RowExclusiveLock ? NoLock : s->mode);
+}
+
+/* ----- columns ----- */
+
+void
+eo_outbox_scan_read(const EoOutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
+{
+	Datum		values[EO_OUTBOX_COLUMNS];
+	bool		nulls[EO_OUTBOX_COLUMNS];
+
+	heap_deform_tuple(tuple, s->desc, values, nulls);
+
+	/* Targets are compared with memcmp(): clear the padding. */
+	memset(row, 0, sizeof(*row));
+	read_digest(values[EO_OUTBOX_DIGEST - 1], row->digest);
+	eo_hex_put_uuid(DatumGetUUIDP(values[EO_OUTBOX_TOKEN - 1])->data, row->token);
+	row->block = ItemPointerGetBlockNumber(&tuple->t_self);
+	row->target.dboid = MyDatabaseId;
+	row->target.serverid = DatumGetObjectId(values[EO_OUTBOX_SERVER - 1]);
+	row->target.userid = DatumGetObjectId(values[EO_OUTBOX_ROLE - 1]);
+	row->target.plain_http = DatumGetBool(values[EO_OUTBOX_PLAIN_HTTP - 1]);
+	memcpy(row->life, DatumGetUUIDP(values[EO_OUTBOX_LIFE - 1])->data, sizeof(row->life));
+	row->given_up = DatumGetBool(values[EO_OUTBOX_GIVEN_UP - 1]);
+	row->trouble = DatumGetInt16(values[EO_OUTBOX_TROUBLE - 1]);
+	row->attempts = DatumGetInt32(values[EO_OUTBOX_ATTEMPTS - 1]);
+	row->retention_s = DatumGetInt64(values[EO_OUTBOX_RETENTION - 1]);
+	row->xid = U64FromFullTransactionId(DatumGetFullTransactionId(values[EO_OUTBOX_XID - 1]));
+	row->created_at = DatumGetTimestampTz(values[EO_OUTBOX_CREATED - 1]);
+	row->pk = TextDatumGetCString(values[EO_OUTBOX_PK - 1]);
+	copy_text(values[EO_OUTBOX_URL - 1], row->target.url, sizeof(row->target.url));
+	copy_text(values[EO_OUTBOX_REGION - 1], row->target.region, sizeof(row->target.region));
+	copy_text(values[EO_OUTBOX_TABLE - 1], row->target.table, sizeof(row->target.table));
+	copy_text(values[EO_OUTBOX_PREFIX - 1], row->target.prefix, sizeof(row->target.prefix));
+	copy_text(values[EO_OUTBOX_LAYOUT - 1], row->target.layout, sizeof(row->target.layout));
+	if (eo_outbox_scan_has_writes(s, tuple))
+		read_writes(s, tuple, &row->writes);
+}
+
+bool
+eo_outbox_scan_has_writes(const EoOutboxScan *s, HeapTuple tuple)
+{
+	return !heap_attisnull(tuple, EO_OUTBOX_WRITES, s->desc);
+}
+
+/* Their text is left out: it may be large. */
+static void
+read_writes(const EoOutboxScan *s, HeapTuple tuple, EoOutboxWrites *writes)
+{
+	writes->n = DatumGetInt32(eo_outbox_scan_column(s, tuple, EO_OUTBOX_WRITES));
+	writes->number = DatumGetInt64(eo_outbox_scan_column(s, tuple, EO_OUTBOX_NUMBER));
+	writes->items = TextDatumGetCString(eo_outbox_scan_column(s, tuple, EO_OUTBOX_ITEMS));
+	writes->text = NULL;
+}
+
+static bool
+token_is(const EoOutboxScan *s, HeapTuple tuple, const char *token)
+{
+	char		text[EO_TOKEN_LEN + 1];
+
+	read_token(s, tuple, text);
+	return strcmp(text, token) == 0;
+}
+
+static void
+read_digest(Datum value, uint8 *digest)
+{
+	const bytea *bytes = DatumGetByteaPP(value);
+
+	memcpy(digest, VARDATA_ANY(bytes), Min(VARSIZE_ANY_EXHDR(bytes), EO_DIGEST_LEN));
+}
+
+static void
+read_token(const EoOutboxScan *s, HeapTuple tuple, char token[EO_TOKEN_LEN + 1])
+{
+	eo_hex_put_uuid(DatumGetUUIDP(eo_outbox_scan_column(s, tuple, EO_OUTBOX_TOKEN))->data, token);
+}
+
+/* Copy a column of type text into a buffer of that size. */
+static void
+copy_text(Datum value, char *out, size_t size)
+{
+	text_to_cstring_buffer(DatumGetTextPP(value), out, size);
+}
+
+/* The value of a column that is not NULL. */
+Datum
+eo_outbox_scan_column(const EoOutboxScan *s, HeapTuple tuple, EoOutboxColumn column)
+{
+	bool		isnull;
+
+	return heap_getattr(tuple, column, s->desc, &isnull);
+}
+
+Datum
+eo_outbox_scan_digest(EoDigestDatum *datum, const uint8 *digest)
+{
+	SET_VARSIZE(datum, sizeof(EoDigestDatum));
+	memcpy(datum->digest, digest, EO_DIGEST_LEN);
+	return PointerGetDatum(datum);
+}

@@ -1,0 +1,271 @@
+/*-------------------------------------------------------------------------
+ *
+ * life_item.c
+ *	  How a life is spelled as an item.
+ *
+ * The conditions carry the rules of lives: a life is extended, closed and retired
+ * only while it is open and at the beat that was seen.  So of two writes that were
+ * decided on the same evidence only one is applied, and a copy of any of them that
+ * arrives late is refused.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "records/life_item.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "records/expression.h"
+#include "records/layout.h"
+#include "records/record.h"
+#include "wire/buf.h"
+#include "wire/json.h"
+#include "wire/status.h"
+
+#define KEY_PREFIX "ORIGIN#"
+
+typedef enum Attribute
+{
+	A_KEY,
+	A_STATE,
+	A_BEAT,
+	A_NONCE,
+	A_ANCESTORS,
+	A_HOME,
+	A_SYSTEM,
+	A_DATABASE,
+	A_TIMELINE,
+	A_RETIRED_BY,
+	A_CREATED,
+	A_UPDATED,
+	A_TTL,
+	A_EXPIRY,					/* the TTL attribute of the table, if it is
+								 * another */
+	N_ATTRIBUTES
+} Attribute;
+
+/* A name that is NULL is that of the layout. */
+static const EoAttributeName attributes[N_ATTRIBUTES + 1] = {
+	[A_KEY] = {'k', NULL},[A_STATE] = {'s', "state"},
+	[A_BEAT] = {'b', "beat"},[A_NONCE] = {'n', "nonce"},
+	[A_ANCESTORS] = {'a', "ancestors"},[A_HOME] = {'h', "home"},
+	[A_SYSTEM] = {'y', "system_identifier"},[A_DATABASE] = {'d', "database"},
+	[A_TIMELINE] = {'l', "timeline"},[A_RETIRED_BY] = {'r', "retired_by"},
+	[A_CREATED] = {'c', "created_ms"},[A_UPDATED] = {'u', "updated_ms"},
+	[A_TTL] = {'t', "ttl"},[A_EXPIRY] = {'e', NULL}
+};
+
+static const char *const states[] = {
+	[EO_LIFE_OPEN] = "open",
+	[EO_LIFE_CLOSED] = "closed",
+	[EO_LIFE_RETIRED] = "retired"
+};
+
+#define IS_AS_SEEN "#s = :O AND #b = :b"
+
+/*
+ * The options: t if the write sets a ttl; E if the table has another TTL attribute, which
+ * is set, too; e for both.
+ */
+static const char options[] = "tEe";
+
+static const struct
+{
+	const char *condition;
+	const char *update;
+}			verbs[] =
+{
+	[EO_LIFE_CREATE] = {
+		"attribute_not_exists(#k)",
+		"SET #s = :O, #b = :w, #n = :n, #a = :a, #h = :h, #y = :y, #d = :d, #l = :l,"
+		" #c = :i, #u = :i"
+	},
+	[EO_LIFE_BEAT] = {
+		IS_AS_SEEN,
+		"SET #b = :w, #n = :n, #u = :i"
+	},
+	[EO_LIFE_CLOSE] = {
+		IS_AS_SEEN,
+		"SET #s = :C, #n = :n, #u = :i, #t = :t[E?, #e = :t]"
+	},
+
+	/*
+	 * The item stays: whoever was retired, or meets one of its records, must
+	 * find out by whom.
+	 */
+	[EO_LIFE_RETIRE] = {
+		IS_AS_SEEN,
+		"SET #s = :R, #r = :r, #u = :i[t?, #t = :t][e?, #e = :t]"
+	},
+	[EO_LIFE_SCANNED] = {
+		"#s = :R AND #r = :p",
+		"SET #t = :t, #u = :i[E?, #e = :t]"
+	},
+
+	/*
+	 * An operator knows that the heir of before is gone.  A ttl of that heir
+	 * would say that nothing of the life is left, and the new heir has not
+	 * looked yet.
+	 */
+	[EO_LIFE_INHERIT] = {
+		"#s = :R AND #r = :p",
+		"SET #r = :r, #u = :i REMOVE #t"
+	},
+	[EO_LIFE_RETIRE_ABSENT] = {
+		"attribute_not_exists(#k)",
+		"SET #s = :R, #r = :r, #b = :0, #c = :i, #u = :i[t?, #t = :t][e?, #e = :t]"
+	}
+};
+
+#define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
+
+/* The structs that values are taken from. */
+typedef enum From
+{
+	FROM_WRITE,
+	FROM_WORDS
+} From;
+
+typedef struct Words
+{
+	const char *open;
+	const char *closed;
+	const char *retired;
+} Words;
+
+static const Words words = {"open", "closed", "retired"};
+
+#define STRING(member) {EO_VALUE_STRING, FROM_WRITE, offsetof(EoLifeWrite, member), 0}
+#define NUMBER(member) {EO_VALUE_NUMBER, FROM_WRITE, offsetof(EoLifeWrite, member), 0}
+#define WORD(member) {EO_VALUE_STRING, FROM_WORDS, offsetof(Words, member), 0}
+
+static const EoValue values[EO_VALUE_LETTERS] = {
+	['O'] = WORD(open),
+	['C'] = WORD(closed),
+	['R'] = WORD(retired),
+	['b'] = NUMBER(seen_beat),
+	['w'] = NUMBER(beat),
+	['n'] = STRING(nonce),
+	['a'] = STRING(ancestors),
+	['h'] = STRING(home),
+	['y'] = STRING(system_identifier),
+	['d'] = NUMBER(database),
+	['l'] = NUMBER(timeline),
+	['r'] = STRING(by),
+	['p'] = STRING(seen_by),
+	['i'] = NUMBER(now_ms),
+	['t'] = NUMBER(ttl_s)
+};
+
+EoStatus
+eo_life_item_make_pk(const char *prefix, const char *life, char *out, size_t *len)
+{
+	*len = strlen(KEY_PREFIX) + strlen(prefix) + strlen(life);
+	if (*len > EO_MAX_KEY_BYTES)
+		return EO_TOO_LARGE;
+	snprintf(out, EO_MAX_KEY_BYTES + 1, "%s%s%s", KEY_PREFIX, prefix, life);
+	return EO_OK;
+}
+
+bool
+eo_life_item_is_pk(const char *pk)
+{
+	return strncmp(pk, KEY_PREFIX, strlen(KEY_PREFIX)) == 0;
+}
+
+const char *
+eo_life_item_pk_of(const EoLayout *layout, EoJsonValue *item)
+{
+	return eo_expression_pk_of(&layout->key, item);
+}
+
+void
+eo_life_item_put_write(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
+					   EoLifeVerb verb, const EoLifeWrite *w)
+{
+	static EoExpression made[N_VERBS][2];
+	const bool	other_ttl = strcmp(layout->expiry, attributes[A_TTL].name) != 0;
+	const bool	set[] = {w->ttl_s > 0, other_ttl, w->ttl_s > 0 && other_ttl};
+	EoExpression other = {.values = ""};
+	EoExpression *e = layout->is_native ? &made[verb][set[0]] : &other;
+	EoAttributeName names[N_ATTRIBUTES + 1];
+	EoStatus	status = EO_OK;
+	const void *structs[] = {[FROM_WRITE] = w,[FROM_WORDS] = &words};
+
+	if (e->text.len == 0)
+	{
+		memcpy(names, attributes, sizeof(attributes));
+		names[A_KEY].name = layout->key.name;
+		names[A_EXPIRY].name = layout->expiry;
+		status = eo_expression_make(e, names, options, eo_expression_options(set, 3),
+									verbs[verb].condition, verbs[verb].update);
+	}
+	if (status == EO_OK)
+		eo_expression_put_update(e, body, table, &layout->key, pk,
+								 ",\"ReturnValues\":\"ALL_NEW\"", values, structs);
+	else
+		body->status = status;
+	eo_buf_free(&other.text);
+}
+
+void
+eo_life_item_put_read(const EoLayout *layout, EoBuf *body, const char *table, const char *pk)
+{
+	eo_expression_put_read(body, table, &layout->key, pk);
+}
+
+static const char *
+read_string(EoJsonValue *item, Attribute a)
+{
+	size_t		len;
+
+	return eo_json_attr_s(item, attributes[a].name, &len);
+}
+
+EoStatus
+eo_life_item_read(EoJsonValue *item, EoLifeItem *life)
+{
+	const char *state = read_string(item, A_STATE);
+	size_t		s = 0;
+
+	memset(life, 0, sizeof(*life));
+	while (s < sizeof(states) / sizeof(states[0]) &&
+		   (state == NULL || strcmp(states[s], state) != 0))
+		s++;
+	if (s == sizeof(states) / sizeof(states[0]) ||
+		!eo_json_attr_n(item, attributes[A_BEAT].name, &life->beat) || life->beat < 0)
+		return EO_INVALID;
+	life->state = (EoLifeState) s;
+	life->nonce = read_string(item, A_NONCE);
+	life->ancestors = read_string(item, A_ANCESTORS);
+	life->home = read_string(item, A_HOME);
+	life->retired_by = read_string(item, A_RETIRED_BY);
+	life->has_ttl = eo_json_get(item, attributes[A_TTL].name) != NULL;
+	return life->state == EO_LIFE_RETIRED && life->retired_by == NULL ? EO_INVALID : EO_OK;
+}
+
+static bool
+equals(const char *stored, const char *written)
+{
+	return stored != NULL && written != NULL && strcmp(stored, written) == 0;
+}
+
+bool
+eo_life_item_shows(const EoLifeItem *life, EoLifeVerb verb, const EoLifeWrite *w)
+{
+	switch (verb)
+	{
+		case EO_LIFE_CREATE:
+		case EO_LIFE_BEAT:
+			return life->state == EO_LIFE_OPEN && equals(life->nonce, w->nonce);
+		case EO_LIFE_CLOSE:
+			return life->state == EO_LIFE_CLOSED && equals(life->nonce, w->nonce);
+		case EO_LIFE_RETIRE:
+		case EO_LIFE_INHERIT:
+		case EO_LIFE_RETIRE_ABSENT:
+			return life->state == EO_LIFE_RETIRED && equals(life->retired_by, w->by);
+		case EO_LIFE_SCANNED:
+			return life->has_ttl && equals(life->retired_by, w->seen_by);
+	}
+	return false;
+}

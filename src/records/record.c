@@ -1,0 +1,762 @@
+/*-------------------------------------------------------------------------
+ *
+ * record.c
+ *	  How a record is written in DynamoDB: verbs, conditions, updates.
+ *
+ * A verb is a row of verbs[]: the state it leaves, the condition under which it
+ * may happen, and what it changes, in the shorthand of expression.h.  layout.c
+ * says which attribute a "#" letter stands for, values[] which value a ":" letter
+ * does, and options_of() which optional parts are kept.  The conditions carry the
+ * protocol, so each is argued beside its text.
+ *
+ * In layouts other than native the same conditions and updates are about attributes of
+ * our own names.  Added to them is what other clients are shown, and the condition that
+ * they have changed none of it (UNTOUCHED).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "records/record.h"
+
+#include "records/action_item.h"
+#include "records/action_seal.h"
+#include "records/attribute.h"
+#include "records/expression.h"
+#include "records/layout.h"
+#include "records/origin.h"
+#include "records/shown.h"
+#include "records/statement.h"
+#include "records/token.h"
+#include "wire/buf.h"
+#include "wire/json.h"
+#include "wire/status.h"
+
+/*
+ * The options of conditions and updates: does the write have the value of that
+ * letter?  "x" is set if the seal that is undone has left no origin.
+ *
+ * The capital letters from X on belong to the layouts other than native: X all of them,
+ * D with a lease beside the expiry, W with the expiry alone, L with a lease attribute,
+ * Y with an updated attribute.  The rest comes in pairs, of which one is set for a
+ * write as seen: what was seen has, or has not, an owner (O, Q), an expiry (E, G), an
+ * updated attribute (V, B), a lease (H, K).
+ */
+static const char options[] = "mpvergxNUhq" "XDWLYOQEGVBHK";
+
+/* Those of the native layout are the first eleven. */
+#define N_VARIANTS (1 << 11)
+
+/* Attributes of the record that a write "as seen" names; NULL: the record has none. */
+typedef struct Seen
+{
+	const char *state;
+	EoJsonValue *fence;
+	EoJsonValue *updated;
+
+	/* Not in the native layout. */
+	EoJsonValue *owner;
+	EoJsonValue *status_shown;
+	EoJsonValue *expiry_shown;
+	EoJsonValue *lease_shown;
+	EoJsonValue *updated_shown;
+} Seen;
+
+/* Values that are computed from the write and the record that was seen. */
+typedef struct Derived
+{
+	int64_t		dead_ms;		/* a lease that ended before is dead */
+	int64_t		ttl_s;			/* of a write that sets the retention, too */
+} Derived;
+
+static unsigned int
+options_of(const EoWrite *w, const Seen *seen)
+{
+	const bool	set[] = {
+		w->max_runs > 0,		/* m */
+		w->payload_sha256 != NULL,	/* p */
+		w->result != NULL,		/* v */
+		w->error != NULL,		/* e */
+		!w->terminal,			/* r */
+		w->origin != NULL && w->origin[0] != '\0',	/* g */
+		w->origin != NULL && w->origin[0] == '\0',	/* x: sealed without an
+													 * origin */
+		seen->fence != NULL,	/* N */
+		seen->updated != NULL,	/* U */
+		w->holder != NULL,		/* h */
+		w->writes > 0			/* q */
+	};
+
+	return eo_expression_options(set, sizeof(set) / sizeof(set[0]));
+}
+
+/* The options that the native layout does not have. */
+static unsigned int
+other_options_of(const EoLayout *layout, const Seen *seen)
+{
+	const bool	is_seen = seen->status_shown != NULL;
+	const bool	has_lease = layout->lease != NULL;
+	const bool	has_updated = layout->updated != NULL;
+	const bool	set[] = {
+		true,					/* X */
+		!eo_layout_has_one_clock(layout),	/* D */
+		eo_layout_has_one_clock(layout),	/* W */
+		has_lease,				/* L */
+		has_updated,			/* Y */
+		seen->owner != NULL,	/* O */
+		is_seen && seen->owner == NULL, /* Q */
+		seen->expiry_shown != NULL, /* E */
+		is_seen && seen->expiry_shown == NULL,	/* G */
+		seen->updated_shown != NULL,	/* V */
+		is_seen && has_updated && seen->updated_shown == NULL,	/* B */
+		seen->lease_shown != NULL,	/* H */
+		is_seen && has_lease && seen->lease_shown == NULL	/* K */
+	};
+
+	return eo_expression_options(set, sizeof(set) / sizeof(set[0])) * N_VARIANTS;
+}
+
+/*
+ * The record shows to other clients what was shown to them last.  If it does not,
+ * one of them has changed it, and may have begun a run of its own: then no attribute
+ * of ours counts, and the claim is lost.
+ */
+#define UNTOUCHED "[X? AND #S = #B AND #E = #Z][Y? AND #U = #Y]"
+
+/* A record that counts no runs has had none. */
+#define RUNS_LEFT "[m? AND (attribute_not_exists(#n) OR #n < :m)]"
+#define SAME_PAYLOAD "[p? AND (attribute_not_exists(#p) OR #p = :p)]"
+
+/*
+ * The key is free for a new run.  There is no record; or it is failed, due, and
+ * not of this very token, because a late copy of this request must not revive a
+ * claim that has ended; or it is in progress with a dead lease.  COMMITTING is in
+ * none of these: such a record is never taken over, whatever any clock says.
+ */
+#define IS_ABSENT "attribute_not_exists(#k)"
+#define IS_FREE_AGAIN \
+	"(#s = :F AND #r <= :i AND #o <> :o" RUNS_LEFT SAME_PAYLOAD UNTOUCHED ")" \
+	" OR (#s = :I AND #l < :d" RUNS_LEFT SAME_PAYLOAD UNTOUCHED ")"
+#define IS_FREE IS_ABSENT " OR " IS_FREE_AGAIN
+
+/*
+ * The record that was seen, compared by the values that were read, because another
+ * client may write numbers that EoRecord cannot hold.  A comparison with an
+ * attribute that is absent is false, so its absence is compared instead.
+ */
+#define FENCE_AS_SEEN "[N? AND #f = :N][!N? AND attribute_not_exists(#f)]"
+#define UPDATED_AS_SEEN "[U? AND #u = :U][!U? AND attribute_not_exists(#u)]"
+
+/*
+ * In the other layouts the record may be that of another client, whose writes change at
+ * least one of the attributes that they know.
+ */
+#define SHOWN_AS_SEEN "[X?#S = :J][O? AND #o = :Q][Q? AND attribute_not_exists(#o)]" \
+	"[E? AND #E = :E][G? AND attribute_not_exists(#E)]" \
+	"[V? AND #U = :V][B? AND attribute_not_exists(#U)]" \
+	"[H? AND #L = :K][K? AND attribute_not_exists(#L)]"
+
+/*
+ * The record that was seen, and untouched since: every write changes owner, state or
+ * updated_ms.  The first is about a finished record that was past its ttl, the second
+ * about one that may have none.
+ */
+#define IS_AS_SEEN "[!X?#s = :S AND #o = :O AND #t = :T]" SHOWN_AS_SEEN \
+	FENCE_AS_SEEN UPDATED_AS_SEEN
+#define IS_STILL_AS_SEEN "[!X?#s = :S AND #o = :O]" SHOWN_AS_SEEN \
+	FENCE_AS_SEEN UPDATED_AS_SEEN
+
+/* The owner's own run, in progress. */
+#define IS_OWN_RUN "#s = :I AND #o = :o" UNTOUCHED
+
+/*
+ * The owner's own run, in progress or sealed by this very transaction.  What
+ * another transaction has sealed under the same token is left alone.
+ */
+#define IS_OWN_RUN_OR_SEALED "#o = :o" UNTOUCHED " AND (#s = :I" \
+	"[g? OR (#s = :M AND #g = :g)]" \
+	"[x? OR (#s = :M AND attribute_not_exists(#g))])"
+
+/* Sealed by this very transaction.  Without an origin the write must not be made. */
+#define IS_OWN_SEALED "#o = :o" UNTOUCHED " AND #s = :M" \
+	"[g? AND #g = :g][x? AND attribute_not_exists(#g)]"
+
+/* A claim notes its retention and who made it. */
+#define SET_TERMS ", #a = :a[h?, #h = :h]"
+#define REMOVE_TERMS "[!h?, #h]"
+
+/*
+ * A claim that outlives its transaction may be sealed several times.  The origins of the
+ * seals that were undone stay in the record until the next claim, because a copy of each
+ * may still arrive.  A statement of PartiQL is for records that have none (statement.c).
+ */
+#define IS_NOT_UNDONE "(attribute_not_exists(#d) OR NOT contains(#d, :g))"
+#define NOTE_UNDONE "[g? ADD #d :G]"
+
+/*
+ * The record is kept for the retention of its claim from ":w" on.  Whoever has only
+ * the token of the claim needs no read for that.  ":a" counts for a record that does
+ * not say.
+ */
+#define SET_TTL "#t = :w + if_not_exists(#a, :a)"
+
+/*
+ * These show a write to other clients.  The end of a run in progress or failed is the shown
+ * lease, or if there is none the expiry, which is the end of the retention otherwise.
+ * The shown result of a failed run without a word for it is a run in progress whose
+ * end is past, or is the instant of the next try.  A sealed record has ends that are
+ * far away; those of before the seal are kept in it, because EO_UNSEAL, which is sent
+ * with a token alone, must show them again.
+ */
+#define SHOW_STATUS "[X?, #S = :W, #B = :W]"
+#define SHOW_UPDATED "[Y?, #U = :y, #Y = :y]"
+#define SHOW_EXPIRY(ttl) "[D?, #E = " ttl ", #Z = " ttl "][W?, #E = :z, #Z = :z]"
+#define SHOW_RUN(ttl) SHOW_EXPIRY(ttl) "[L?, #L = :L]" SHOW_UPDATED
+#define SHOW_FINISHED(ttl) SHOW_STATUS "[X?, #E = " ttl ", #Z = " ttl "]" SHOW_UPDATED
+#define SHOW_SEALED SHOW_STATUS "[X?, #E = :z, #Z = :z][L?, #L = :L]" SHOW_UPDATED
+#define KEEP_SHOWN "[X?, #J = if_not_exists(#E, :X)][L?, #Q = if_not_exists(#L, :k)]" \
+	"[Y?, #K = if_not_exists(#U, :n)]"
+#define KEEP_NOTHING "[X?, #J = :X][L?, #Q = :k][Y?, #K = :n]"
+#define SHOW_KEPT SHOW_STATUS \
+	"[X?, #E = if_not_exists(#J, #E), #Z = if_not_exists(#J, #E)]" \
+	"[L?, #L = if_not_exists(#Q, #L)]" \
+	"[Y?, #U = if_not_exists(#K, #U), #Y = if_not_exists(#K, #U)]"
+#define REMOVE_KEPT "[X?, #J][L?, #Q][Y?, #K]"
+#define REMOVE_LEASE "[L?, #L]"
+#define THE_TTL ":w + if_not_exists(#a, :a)"
+
+/* A run more of the record, or the first of a new one, which is over at once. */
+#define COMPLETE_ONE_MORE "SET #s = :C, #o = :o, #b = :b," \
+	" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1," \
+	" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS "[v?, #v = :v][p?, #p = :p]" \
+	SHOW_FINISHED(":t") " REMOVE #l, #e, #r, #g, #w, #d" REMOVE_TERMS "[!v?, #v]" REMOVE_LEASE REMOVE_KEPT
+
+/*
+ * The verbs.  In the updates, what may be claimed at once gets a retry_ms of 0, so
+ * that no two clocks need to agree on when "now" is.  Attributes that a state does
+ * not have are removed, so that no reader meets the result of an earlier run.
+ */
+static const struct
+{
+	EoState		after;			/* the state it leaves */
+	const char *condition;
+	const char *update;
+}			verbs[] =
+{
+	/*
+	 * fence starts at the clock, so that it grows even if the record was
+	 * deleted in between.
+	 */
+	[EO_ACQUIRE] = {
+		EO_STATE_IN_PROGRESS,
+		IS_FREE,
+		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
+		" #l = :l, #n = if_not_exists(#n, :0) + :1,"
+		" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS "[p?, #p = :p][g?, #g = :g]"
+		SHOW_STATUS SHOW_RUN(":t") " REMOVE #v, #e, #r, #d[!g?, #g]" REMOVE_TERMS REMOVE_KEPT
+	},
+	[EO_REPLACE] = {
+		EO_STATE_IN_PROGRESS,
+		IS_AS_SEEN,
+		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
+		" #l = :l, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS "[p?, #p = :p][g?, #g = :g]"
+		SHOW_STATUS SHOW_RUN(":t") " REMOVE #v, #e, #r, #w, #d[!g?, #g]" REMOVE_TERMS "[!p?, #p]" REMOVE_KEPT
+	},
+
+	/*
+	 * No transaction completes the key, so the origin goes: it would name one
+	 * that had sealed the key before and was rolled back.
+	 */
+	[EO_COMPLETE] = {
+		EO_STATE_COMPLETED,
+		IS_OWN_RUN,
+		"SET #s = :C, #u = :i, " SET_TTL "[v?, #v = :v]" SHOW_FINISHED(THE_TTL)
+		" REMOVE #l, #r, #e, #g, #w[!v?, #v]" REMOVE_LEASE
+	},
+
+	/*
+	 * The owner may still say why it failed after the claim was released
+	 * under its token, as long as nobody has claimed the key since.
+	 */
+	[EO_FAIL] = {
+		EO_STATE_FAILED,
+		"#o = :o AND (#s = :I OR #s = :F)" UNTOUCHED,
+		"SET #s = :F, #u = :i, " SET_TTL "[e?, #e = :e][r?, #r = :r]"
+		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #l, #v[!e?, #e][!r?, #r]"
+	},
+
+	/*
+	 * The key is given back without having been tried: the run does not
+	 * count.
+	 */
+	[EO_RELEASE] = {
+		EO_STATE_FAILED,
+		IS_OWN_RUN,
+		"SET #s = :F, #u = :i, " SET_TTL ", #r = :0, #n = if_not_exists(#n, :1) - :1"
+		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #l, #v, #e"
+	},
+
+	/*
+	 * A lease is never shortened: a heartbeat that arrives late must not undo
+	 * a later one.
+	 */
+	[EO_EXTEND] = {
+		EO_STATE_IN_PROGRESS,
+		IS_OWN_RUN " AND #l <= :l",
+		"SET #l = :l, #u = :i, " SET_TTL SHOW_RUN(THE_TTL)
+	},
+
+	/*
+	 * A record that notes this very seal as undone was unsealed after its
+	 * transaction had ended.  Then this request is a late copy, and must not
+	 * seal the record again.
+	 *
+	 * The result goes in now, so that nothing can be too large or too late
+	 * once PostgreSQL has committed.  There is no ttl: a record in this state
+	 * is never swept.  The lease stays, for EO_UNSEAL.
+	 */
+	[EO_SEAL] = {
+		EO_STATE_COMMITTING,
+		IS_OWN_RUN " AND " IS_NOT_UNDONE,
+		"SET #s = :M, #g = :g, #b = :b, #u = :i[v?, #v = :v][q?, #w = :q]" KEEP_SHOWN SHOW_SEALED
+		" REMOVE #t, #e, #r[!v?, #v][!q?, #w]"
+	},
+	[EO_SEAL_NEW] = {
+		EO_STATE_COMMITTING,
+		IS_FREE,
+		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
+		" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1,"
+		" #c = if_not_exists(#c, :i), #u = :i" SET_TERMS "[v?, #v = :v][q?, #w = :q]" KEEP_NOTHING SHOW_SEALED
+		" REMOVE #t, #l, #e, #r, #d" REMOVE_TERMS "[!v?, #v][!q?, #w]"
+	},
+	[EO_SEAL_EXPIRED] = {
+		EO_STATE_COMMITTING,
+		IS_AS_SEEN,
+		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
+		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i" SET_TERMS "[v?, #v = :v][q?, #w = :q]"
+		KEEP_NOTHING SHOW_SEALED " REMOVE #t, #l, #e, #r, #p, #d" REMOVE_TERMS "[!v?, #v][!q?, #w]"
+	},
+
+	/*
+	 * A request that does not bring the writes of a record must not finish
+	 * it.  A seal without writes removes the number that another client may
+	 * have left.
+	 */
+	[EO_FINISH] = {
+		EO_STATE_COMPLETED,
+		"#s = :M AND #o = :o[q? AND #w = :q][!q? AND attribute_not_exists(#w)]" UNTOUCHED,
+		"SET #s = :C, #u = :i, " SET_TTL SHOW_FINISHED(THE_TTL) " REMOVE #l" REMOVE_LEASE REMOVE_KEPT
+	},
+
+	/*
+	 * The number of writes stays in a record whose finish has made them, and
+	 * goes here: so that of the two each can be told from the record.
+	 */
+	[EO_WAIVE] = {
+		EO_STATE_COMPLETED,
+		"#s = :M AND #o = :o" UNTOUCHED,
+		"SET #s = :C, #u = :i, " SET_TTL SHOW_FINISHED(THE_TTL) " REMOVE #l, #w" REMOVE_LEASE REMOVE_KEPT
+	},
+	/* The run counts, so that a key whose work always fails reaches max_runs. */
+	[EO_ABORT] = {
+		EO_STATE_FAILED,
+		IS_OWN_RUN_OR_SEALED,
+		"SET #s = :F, #u = :i, " SET_TTL ", #r = :0" SHOW_STATUS SHOW_RUN(THE_TTL)
+		" REMOVE #l, #v, #e, #w" REMOVE_KEPT
+	},
+
+	/*
+	 * For a first write whose outcome nobody knows.  If it has not been
+	 * applied there may be no record at all.  Then one under its token is
+	 * left here, which that write can never get past: its condition refuses a
+	 * failed record of its own token.
+	 */
+	[EO_BURY] = {
+		EO_STATE_FAILED,
+		"attribute_not_exists(#k) OR (" IS_OWN_RUN_OR_SEALED ")",
+		"SET #s = :F, #o = :o, #u = :i, " SET_TTL ", #r = :0,"
+		" #f = if_not_exists(#f, :i), #n = if_not_exists(#n, :1) - :1,"
+		" #c = if_not_exists(#c, :i), #b = if_not_exists(#b, :b)"
+		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #l, #v, #e, #w" REMOVE_KEPT
+	},
+
+	/*
+	 * The seal is noted as undone, even if it has never arrived, so that
+	 * EO_SEAL refuses a late copy of it.
+	 */
+	[EO_UNSEAL] = {
+		EO_STATE_IN_PROGRESS,
+		IS_OWN_RUN_OR_SEALED,
+		"SET #s = :I, #l = if_not_exists(#l, :i), #u = :i, " SET_TTL "[g?, #g = :g]"
+		SHOW_KEPT " REMOVE #v, #w" REMOVE_KEPT NOTE_UNDONE
+	},
+	/* A lease may have run out while the record was sealed. */
+	[EO_RESUME] = {
+		EO_STATE_IN_PROGRESS,
+		IS_OWN_SEALED,
+		"SET #s = :I, #l = :l, #u = :i, " SET_TTL "[g?, #g = :g]"
+		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #v, #w" REMOVE_KEPT NOTE_UNDONE
+	},
+
+	/*
+	 * Another transaction has sealed the record under the same token, so
+	 * there is nothing to take back.  But that seal may be undone before this
+	 * one arrives.
+	 */
+	[EO_NOTE_UNDONE] = {
+		EO_STATE_COMMITTING,
+		"#o = :o" UNTOUCHED " AND #s = :M AND (attribute_not_exists(#g) OR #g <> :g)",
+		"ADD #d :G"
+	},
+
+	/*
+	 * Here a late copy would do what its caller was told had not been done,
+	 * and no lease or worker would undo it.  A key may become free again and
+	 * again, but it is without a record once only, and a record is never
+	 * again what it was: so a copy of the first verb is refused as soon as
+	 * there is a record, and one of the others once it has changed.
+	 */
+	[EO_COMPLETE_NEW] = {
+		EO_STATE_COMPLETED,
+		IS_ABSENT,
+		COMPLETE_ONE_MORE
+	},
+	[EO_COMPLETE_FREE] = {
+		EO_STATE_COMPLETED,
+		IS_STILL_AS_SEEN " AND (" IS_FREE_AGAIN ")",
+		COMPLETE_ONE_MORE
+	},
+	[EO_COMPLETE_EXPIRED] = {
+		EO_STATE_COMPLETED,
+		IS_AS_SEEN,
+		"SET #s = :C, #o = :o, #b = :b,"
+		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS
+		"[v?, #v = :v][p?, #p = :p]" SHOW_FINISHED(":t")
+		" REMOVE #l, #e, #r, #g, #w, #d" REMOVE_TERMS "[!v?, #v][!p?, #p]" REMOVE_LEASE REMOVE_KEPT
+	},
+
+	/*
+	 * Exactly the claim that was seen, in the state it was in: a copy of this
+	 * request that arrives late must not undo what a later run has done.  A
+	 * new owner is set, so that no late write of the old one finds its own
+	 * token.
+	 */
+	[EO_FORGET] = {
+		EO_STATE_FAILED,
+		"[!X?#s = :S AND #o = :O]" SHOWN_AS_SEEN FENCE_AS_SEEN,
+		"SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0, #n = :0"
+		SHOW_STATUS SHOW_RUN(":t") " REMOVE #l, #v, #e, #p, #w" REMOVE_KEPT
+	},
+	/* The condition cannot be true, so nothing is ever written. */
+	[EO_PROBE] = {
+		EO_STATE_FAILED,
+		"attribute_exists(#k) AND attribute_not_exists(#k)",
+		"SET #u = :i"
+	}
+};
+
+#define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
+
+/* The structs that values are taken from. */
+typedef enum From
+{
+	FROM_LAYOUT,
+	FROM_WRITE,
+	FROM_RECORD,
+	FROM_SEEN,
+	FROM_SHOWN,
+	FROM_DERIVED
+} From;
+
+#define STATE(state) {EO_VALUE_STRING, FROM_LAYOUT, offsetof(EoLayout, states[state]), 0}
+#define STRING(from, type, member) {EO_VALUE_STRING, from, offsetof(type, member), 0}
+#define NUMBER(from, type, member) {EO_VALUE_NUMBER, from, offsetof(type, member), 0}
+#define AS_READ(from, type, member) {EO_VALUE_AS_READ, from, offsetof(type, member), 0}
+#define INSTANT(member) {EO_VALUE_INSTANT, FROM_SHOWN, offsetof(EoShown, member), 0}
+#define SIZED(from, type, member) \
+	{EO_VALUE_SIZED, from, offsetof(type, member), offsetof(type, member##_len)}
+
+/* The values by their letters.  Capital letters are states and what was seen. */
+static const EoValue values[EO_VALUE_LETTERS] = {
+	['I'] = STATE(EO_STATE_IN_PROGRESS),
+	['M'] = STATE(EO_STATE_COMMITTING),
+	['C'] = STATE(EO_STATE_COMPLETED),
+	['F'] = STATE(EO_STATE_FAILED),
+	['S'] = STRING(FROM_SEEN, Seen, state),
+	['O'] = STRING(FROM_RECORD, EoRecord, owner),
+	['N'] = AS_READ(FROM_SEEN, Seen, fence),
+	['U'] = AS_READ(FROM_SEEN, Seen, updated),
+	['T'] = NUMBER(FROM_RECORD, EoRecord, ttl_s),
+	['o'] = STRING(FROM_WRITE, EoWrite, owner),
+	['b'] = STRING(FROM_WRITE, EoWrite, bind),
+	['g'] = STRING(FROM_WRITE, EoWrite, origin),
+	['G'] = {EO_VALUE_SET, FROM_WRITE, offsetof(EoWrite, origin), 0},
+	['p'] = STRING(FROM_WRITE, EoWrite, payload_sha256),
+	['v'] = SIZED(FROM_WRITE, EoWrite, result),
+	['e'] = SIZED(FROM_WRITE, EoWrite, error),
+	['i'] = NUMBER(FROM_WRITE, EoWrite, now_ms),
+	['l'] = NUMBER(FROM_WRITE, EoWrite, lease_ms),
+	['t'] = NUMBER(FROM_DERIVED, Derived, ttl_s),
+	['w'] = NUMBER(FROM_WRITE, EoWrite, kept_from_s),
+	['a'] = NUMBER(FROM_WRITE, EoWrite, retention_s),
+	['h'] = STRING(FROM_WRITE, EoWrite, holder),
+	['m'] = NUMBER(FROM_WRITE, EoWrite, max_runs),
+	['r'] = NUMBER(FROM_WRITE, EoWrite, retry_ms),
+	['q'] = NUMBER(FROM_WRITE, EoWrite, writes),
+	['d'] = NUMBER(FROM_DERIVED, Derived, dead_ms),
+
+	/* Not in the native layout. */
+	['J'] = AS_READ(FROM_SEEN, Seen, status_shown),
+	['E'] = AS_READ(FROM_SEEN, Seen, expiry_shown),
+	['K'] = AS_READ(FROM_SEEN, Seen, lease_shown),
+	['V'] = AS_READ(FROM_SEEN, Seen, updated_shown),
+	['Q'] = AS_READ(FROM_SEEN, Seen, owner),
+	['W'] = STRING(FROM_SHOWN, EoShown, status),
+	['z'] = NUMBER(FROM_SHOWN, EoShown, expiry_s),
+	['L'] = INSTANT(lease),
+	['y'] = INSTANT(updated),
+	['X'] = NUMBER(FROM_SHOWN, EoShown, kept_expiry_s),
+	['k'] = INSTANT(kept_lease),
+	['n'] = INSTANT(kept_updated)
+};
+
+static bool put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
+					   EoVerb verb, const EoWrite *w, const char *returns);
+static const EoValue *values_of(const EoLayout *layout);
+static void see(const EoLayout *layout, const EoRecord *record, Seen *seen);
+
+const char *
+eo_record_state_name(EoState state)
+{
+	return eo_layout_find("native")->states[state];
+}
+
+EoStatus
+eo_record_result_size(const EoLayout *layout, const char *result, size_t len, size_t *size)
+{
+	EoBuf		out;
+	EoStatus	status;
+
+	*size = len;
+	if (result == NULL || !layout->native_result)
+		return EO_OK;
+	eo_buf_init(&out, (size_t) INT32_MAX - 1);
+	status = eo_attribute_put(&out, result, len, size);
+	if (status == EO_OK)
+		status = eo_buf_status(&out);
+	eo_buf_free(&out);
+	return status;
+}
+
+EoState
+eo_record_state_after(EoVerb verb)
+{
+	return verbs[verb].after;
+}
+
+bool
+eo_record_is_dated(EoVerb verb)
+{
+	switch (verb)
+	{
+		case EO_ACQUIRE:
+		case EO_REPLACE:
+		case EO_EXTEND:
+		case EO_RESUME:
+		case EO_SEAL_NEW:
+		case EO_SEAL_EXPIRED:
+		case EO_COMPLETE_NEW:
+		case EO_COMPLETE_FREE:
+		case EO_COMPLETE_EXPIRED:
+			return true;
+		default:
+			return false;
+	}
+}
+
+void
+eo_record_put_write(const EoLayout *layout, EoBuf *body, const char *table,
+					const char *pk, EoVerb verb, const EoWrite *w)
+{
+	(void) put_update(layout, body, table, pk, verb, w, ",\"ReturnValues\":\"ALL_NEW\"");
+}
+
+bool
+eo_record_put_statement(const EoLayout *layout, EoBuf *body, const char *table,
+						const char *pk, EoVerb verb, const EoWrite *w)
+{
+	return put_update(layout, body, table, pk, verb, w, NULL);
+}
+
+void
+eo_record_put_transact_item(const EoLayout *layout, EoBuf *body, const char *table,
+							const char *pk, EoVerb verb, const EoWrite *w)
+{
+	eo_buf_adds(body, "{\"Update\":");
+	(void) put_update(layout, body, table, pk, verb, w, "");
+	eo_buf_addc(body, '}');
+}
+
+/* A verb with a set of options, in both spellings, each of which is made once. */
+typedef struct Spelled
+{
+	const EoLayout *layout;
+	EoVerb		verb;
+	unsigned int set;
+	EoExpression expression;
+	EoStatement statement;
+	struct Spelled *next;		/* of layouts other than native */
+} Spelled;
+
+/* Those of the other layouts are few, and are kept in a list. */
+static Spelled *
+find_spelled(const EoLayout *layout, EoVerb verb, unsigned int set)
+{
+	static Spelled *native[N_VERBS][N_VARIANTS];
+	static Spelled *others;
+	Spelled   **place = layout->is_native ? &native[verb][set] : &others;
+
+	while (*place != NULL &&
+		   ((*place)->set != set || (*place)->verb != verb || (*place)->layout != layout))
+		place = &(*place)->next;
+	if (*place == NULL)
+	{
+		Spelled    *made = calloc(1, sizeof(Spelled));
+
+		if (made == NULL)
+			return NULL;
+		made->layout = layout;
+		made->verb = verb;
+		made->set = set;
+		*place = made;
+	}
+	return *place;
+}
+
+static EoStatus
+make_expression(Spelled *s)
+{
+	if (s->expression.text.len > 0)
+		return EO_OK;
+	return eo_expression_make(&s->expression, s->layout->attributes, options, s->set,
+							  verbs[s->verb].condition, verbs[s->verb].update);
+}
+
+/*
+ * A verb that begins a claim, or is for a key without a record, inserts the record.  The
+ * other verbs that write where there is no record, like EO_BURY, have no spelling.
+ */
+static EoStatus
+make_statement(Spelled *s)
+{
+	EoStatement *statement = &s->statement;
+	const EoAttributeName *names = s->layout->attributes;
+	const EoItemKey *key = &s->layout->key;
+
+	if (statement->text.len > 0 || statement->impossible)
+		return EO_OK;
+	if (s->verb == EO_ACQUIRE || s->verb == EO_SEAL_NEW || s->verb == EO_COMPLETE_NEW)
+		return eo_statement_make_insert(statement, names, key, options, s->set,
+										verbs[s->verb].update);
+	return eo_statement_make_update(statement, names, key, options, s->set,
+									verbs[s->verb].condition, verbs[s->verb].update);
+}
+
+/*
+ * Append a write as an UpdateItem that returns what returns says, or, if that is NULL, as a
+ * statement.  Returns false if it has no spelling as a statement: then nothing is appended.
+ */
+static bool
+put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
+		   EoVerb verb, const EoWrite *w, const char *returns)
+{
+	Spelled    *s;
+	EoStatus	status;
+	unsigned int set;
+	EoShown		shown;
+	Seen		seen = {0};
+	Derived		derived = {
+		.dead_ms = w->now_ms - w->skew_ms,
+		.ttl_s = w->kept_from_s + w->retention_s
+	};
+	const void *structs[] = {
+		[FROM_LAYOUT] = layout,[FROM_WRITE] = w,[FROM_RECORD] = w->seen,[FROM_SEEN] = &seen,
+		[FROM_SHOWN] = &shown,[FROM_DERIVED] = &derived
+	};
+
+	/* A transaction consumes an action: the same verbs, of another item. */
+	if (layout->is_native && eo_action_item_is_pk(pk))
+	{
+		if (returns == NULL)
+			return false;
+		eo_action_seal_put(body, table, pk, verb, w);
+		return true;
+	}
+	if (w->seen != NULL)
+		see(layout, w->seen, &seen);
+	set = options_of(w, &seen);
+	if (!layout->is_native)
+	{
+		eo_shown_make(layout, eo_record_state_after(verb), verb == EO_FAIL, w, &shown);
+		set |= other_options_of(layout, &seen);
+	}
+	s = find_spelled(layout, verb, set);
+	status = s == NULL ? EO_NO_MEMORY : returns != NULL ? make_expression(s) : make_statement(s);
+	if (status != EO_OK)
+		body->status = status;
+	else if (returns != NULL)
+		eo_expression_put_update(&s->expression, body, table, &layout->key, pk, returns,
+								 values_of(layout), structs);
+	else if (s->statement.impossible)
+		return false;
+	else
+		eo_statement_put(&s->statement, body, table, &layout->key, pk, values_of(layout), structs);
+	return true;
+}
+
+/* The values of a layout: results may be in DynamoDB's own types. */
+static const EoValue *
+values_of(const EoLayout *layout)
+{
+	static EoValue native_result[EO_VALUE_LETTERS];
+
+	if (!layout->native_result)
+		return values;
+	if (native_result['v'].type == EO_VALUE_NONE)
+	{
+		memcpy(native_result, values, sizeof(values));
+		native_result['v'].type = EO_VALUE_JSON;
+	}
+	return native_result;
+}
+
+/* The values that were read, because another client may write what EoRecord cannot hold. */
+static void
+see(const EoLayout *layout, const EoRecord *record, Seen *seen)
+{
+	const EoAttributeName *a = layout->attributes;
+	EoJsonValue *item = record->item;
+
+	seen->state = layout->states[record->state];
+	seen->fence = eo_json_get(item, a[EO_A_FENCE].name);
+	seen->updated = eo_json_get(item, a[EO_A_UPDATED].name);
+	if (layout->is_native)
+		return;
+	seen->owner = eo_json_get(item, a[EO_A_OWNER].name);
+	seen->status_shown = eo_json_get(item, layout->status);
+	seen->expiry_shown = eo_json_get(item, layout->expiry);
+	if (layout->lease != NULL)
+		seen->lease_shown = eo_json_get(item, layout->lease);
+	if (layout->updated != NULL)
+		seen->updated_shown = eo_json_get(item, layout->updated);
+}
+
+void
+eo_record_put_read(const EoLayout *layout, EoBuf *body, const char *table, const char *pk)
+{
+	eo_expression_put_read(body, table, &layout->key, pk);
+}
+
+const char *
+eo_record_pk_of(const EoLayout *layout, EoJsonValue *item)
+{
+	return eo_expression_pk_of(&layout->key, item);
+}

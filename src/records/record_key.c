@@ -1,0 +1,73 @@
+/*-------------------------------------------------------------------------
+ *
+ * record_key.c
+ *	  The key of a record, and how much its item has room for.
+ *
+ * The limits are those of "Constraints in Amazon DynamoDB" and "Item sizes and formats"
+ * (Developer Guide).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "records/record.h"
+
+#include <string.h>
+
+#include "records/instant.h"
+#include "records/layout.h"
+#include "records/origin.h"
+#include "records/token.h"
+#include "wire/status.h"
+
+/* The largest size of a number in an item. */
+#define NUMBER_SIZE 21
+
+/*
+ * Room for everything in an item but partition key and result: 127 bytes of
+ * attribute names, nine numbers, status, bind, token, fingerprint, origin, holder, and
+ * the origin of one seal that was undone.
+ */
+#define ITEM_OVERHEAD (127 + 9 * NUMBER_SIZE + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + \
+					   2 * EO_ORIGIN_LEN + EO_MAX_HOLDER_BYTES)
+
+EoStatus
+eo_record_key_make(const EoLayout *layout, const char *prefix, const char *key,
+				   char *out, size_t *len)
+{
+	const char *parts[] = {layout->item_prefix, prefix, key};
+
+	*len = strlen(layout->item_prefix) + strlen(prefix) + strlen(key);
+	if (*len > eo_layout_max_key(layout))
+		return EO_TOO_LARGE;
+	for (int i = 0; i < 3; i++)
+		out = stpcpy(out, parts[i]);
+	return EO_OK;
+}
+
+bool
+eo_record_key_matches(const EoLayout *layout, const char *pk)
+{
+	return strncmp(pk, layout->item_prefix, strlen(layout->item_prefix)) == 0;
+}
+
+/*
+ * Of the layouts other than native the names are counted, and the shown attributes,
+ * their copies and what is kept of them: three words, four numbers and six instants.
+ */
+size_t
+eo_record_key_room(const EoLayout *layout, size_t pk_len)
+{
+	size_t		overhead = ITEM_OVERHEAD;
+
+	if (!layout->is_native)
+	{
+		overhead += 2 * EO_MAX_NAME_BYTES + 4 * NUMBER_SIZE + 6 * sizeof(EoInstant);
+		for (size_t i = 0; i < EO_N_ATTRIBUTES; i++)
+		{
+			if (layout->attributes[i].name != NULL)
+				overhead += strlen(layout->attributes[i].name);
+		}
+		if (layout->key.sort_name != NULL)
+			overhead += strlen(layout->key.sort_name) + pk_len + EO_MAX_LAYOUT_BYTES;
+	}
+	return EO_MAX_ITEM_BYTES - overhead - pk_len;
+}

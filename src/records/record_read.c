@@ -1,0 +1,253 @@
+/*-------------------------------------------------------------------------
+ *
+ * record_read.c
+ *	  How a record is read in DynamoDB.
+ *
+ * In layouts other than native a record is read by our own attributes only if it shows to
+ * other clients what was shown to them last.  Otherwise one of them has written it,
+ * and the attributes that they know say what it is.
+ *
+ * Attributes that are not known are ignored, and writes leave them as they are: a newer version
+ * may have added them.  A state that is not known makes the item one that cannot be read.  Each
+ * condition of ours names the states from which it leads, so no write changes such an item.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "records/record.h"
+
+#include <string.h>
+
+#include "records/action_seal.h"
+#include "records/instant.h"
+#include "records/layout.h"
+#include "records/origin.h"
+#include "wire/json.h"
+#include "wire/status.h"
+
+/* The longest word that is taken for a state. */
+#define MAX_STATE_BYTES 32
+
+/* A client whose commits fail so often under one claim does not get anywhere with it. */
+#define MAX_UNDONE 200
+
+static EoStatus read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record);
+static bool is_untouched(const EoLayout *layout, EoJsonValue *item);
+static bool is_same(EoJsonValue *item, const char *name, const char *copy);
+static EoStatus read_foreign(const EoLayout *layout, EoJsonValue *item, EoRecord *record);
+static int64_t end_of_foreign(const EoLayout *layout, EoJsonValue *item, int64_t end_ms,
+							  int64_t updated_ms);
+static bool read_json(EoJsonValue *item, const char *name, const char **text, size_t *len);
+static void clamp(int64_t *value, int64_t max);
+
+EoStatus
+eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
+{
+	if (layout->is_native && eo_action_seal_is_item(item))
+		return eo_action_seal_read(item, record);
+	memset(record, 0, sizeof(*record));
+	record->item = item;
+	return layout->is_native || is_untouched(layout, item) ? read_own(layout, item, record) :
+		read_foreign(layout, item, record);
+}
+
+bool
+eo_record_read_undone(const EoRecord *r, const char *origin)
+{
+	for (size_t i = 0; i < eo_json_array_length(r->undone); i++)
+	{
+		size_t		len;
+		const char *noted = eo_json_string(eo_json_array_get(r->undone, i), &len);
+
+		if (noted != NULL && strcmp(noted, origin) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A record of ours, which shows to other clients what one of ours showed them last. */
+static EoStatus
+read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
+{
+	const EoAttributeName *a = layout->attributes;
+	size_t		len;
+	const char *status = eo_json_attr_s(item, a[EO_A_STATUS].name, &len);
+	int			state = -1;
+
+	for (int i = 0; status != NULL && i < 4; i++)
+	{
+		if (strcmp(status, layout->states[i]) == 0)
+			state = i;
+	}
+	if (state < 0)
+		return EO_INVALID;
+	record->state = (EoState) state;
+	record->owner = eo_json_attr_s(item, a[EO_A_OWNER].name, &len);
+	record->bind = eo_json_attr_s(item, a[EO_A_BIND].name, &len);
+	record->origin_text = eo_json_attr_s(item, a[EO_A_ORIGIN].name, &len);
+	record->has_origin = eo_origin_read(record->origin_text, &record->origin);
+	record->holder = eo_json_attr_s(item, a[EO_A_HOLDER].name, &len);
+	record->payload_sha256 = eo_json_attr_s(item, a[EO_A_PAYLOAD].name, &len);
+	record->odd_payload_sha256 = record->payload_sha256 == NULL &&
+		eo_json_get(item, a[EO_A_PAYLOAD].name) != NULL;
+	record->odd_result = !read_json(item, a[EO_A_RESULT].name, &record->result,
+									&record->result_len);
+	record->odd_error = !read_json(item, a[EO_A_ERROR].name, &record->error, &record->error_len);
+	record->has_retry = eo_json_attr_n(item, a[EO_A_RETRY].name, &record->retry_ms);
+	/* A number that is absent stays 0. */
+	(void) eo_json_attr_n(item, a[EO_A_FENCE].name, &record->fence);
+	(void) eo_json_attr_n(item, a[EO_A_RUNS].name, &record->runs);
+	(void) eo_json_attr_n(item, a[EO_A_LEASE].name, &record->lease_ms);
+	(void) eo_json_attr_n(item, a[EO_A_CREATED].name, &record->created_ms);
+	(void) eo_json_attr_n(item, a[EO_A_UPDATED].name, &record->updated_ms);
+	(void) eo_json_attr_n(item, a[EO_A_RETENTION].name, &record->retention_s);
+	(void) eo_json_attr_n(item, a[EO_A_TTL].name, &record->ttl_s);
+	(void) eo_json_attr_n(item, a[EO_A_WRITES].name, &record->writes);
+	record->undone = eo_json_get(eo_json_get(item, a[EO_A_UNDONE].name), "SS");
+	record->worn = eo_json_array_length(record->undone) >= MAX_UNDONE;
+
+	/*
+	 * Other writers may leave absurd numbers, with which arithmetic would
+	 * overflow.  So instants are limited to the years 1970 to 9999.  For ttl
+	 * this errs on the side of keeping the record: a very late one stays
+	 * late, and a negative one counts as none.
+	 */
+	clamp(&record->retry_ms, EO_MAX_INSTANT_MS);
+	clamp(&record->lease_ms, EO_MAX_INSTANT_MS);
+	clamp(&record->created_ms, EO_MAX_INSTANT_MS);
+	clamp(&record->updated_ms, EO_MAX_INSTANT_MS);
+	clamp(&record->ttl_s, EO_MAX_INSTANT_MS / 1000);
+	clamp(&record->retention_s, EO_MAX_INSTANT_MS / 1000);
+	clamp(&record->runs, INT32_MAX);
+	clamp(&record->writes, INT32_MAX);
+	if (record->owner == NULL)
+		return EO_INVALID;
+	if (record->state == EO_STATE_IN_PROGRESS && record->lease_ms == 0)
+		return EO_INVALID;
+	return EO_OK;
+}
+
+/* The states are words in capital letters, and the items have an owner or are actions. */
+const char *
+eo_record_read_new_state(const EoLayout *layout, EoJsonValue *item)
+{
+	const EoAttributeName *a = layout->attributes;
+	size_t		len;
+	const char *status = eo_json_attr_s(item, a[EO_A_STATUS].name, &len);
+
+	if (status == NULL || len == 0 || len > MAX_STATE_BYTES ||
+		strspn(status, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != len)
+		return NULL;
+	if (eo_json_get(item, a[EO_A_OWNER].name) == NULL &&
+		!(layout->is_native && eo_action_seal_is_item(item)))
+		return NULL;
+	for (int i = 0; i < 4; i++)
+	{
+		if (strcmp(status, layout->states[i]) == 0)
+			return NULL;
+	}
+	return status;
+}
+
+/* See UNTOUCHED in record.c. */
+static bool
+is_untouched(const EoLayout *layout, EoJsonValue *item)
+{
+	const EoAttributeName *a = layout->attributes;
+
+	return eo_json_get(item, a[EO_A_OWNER].name) != NULL &&
+		is_same(item, layout->status, a[EO_A_STATUS_COPY].name) &&
+		is_same(item, layout->expiry, a[EO_A_EXPIRY_COPY].name) &&
+		(layout->updated == NULL ||
+		 is_same(item, layout->updated, a[EO_A_UPDATED_COPY].name));
+}
+
+/* Are both attributes there, and equal numbers or strings? */
+static bool
+is_same(EoJsonValue *item, const char *name, const char *copy)
+{
+	static const char *const types[] = {"S", "N"};
+
+	for (int i = 0; i < 2; i++)
+	{
+		size_t		len;
+		const char *x = eo_json_string(eo_json_get(eo_json_get(item, name), types[i]), &len);
+		const char *y = eo_json_string(eo_json_get(eo_json_get(item, copy), types[i]), &len);
+
+		if (x != NULL && y != NULL)
+			return strcmp(x, y) == 0;
+	}
+	return false;
+}
+
+/*
+ * A record of another client.  A run of theirs is over at the first end that they go by;
+ * one without any end is never over.  A failed run of theirs bars the key until the
+ * record expires, because that is what it does to their own runs at most.
+ */
+static EoStatus
+read_foreign(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
+{
+	const EoAttributeName *a = layout->attributes;
+	size_t		len;
+	const char *status = eo_json_attr_s(item, layout->status, &len);
+	int64_t		expiry_ms = 0;
+	bool		expires = eo_instant_read(item, layout->expiry, EO_INSTANT_S, &expiry_ms);
+
+	record->is_foreign = true;
+	record->owner = "";
+	if (status != NULL && strcmp(status, layout->words[EO_STATE_COMPLETED]) == 0)
+		record->state = EO_STATE_COMPLETED;
+	else if (status != NULL && strcmp(status, layout->words[EO_STATE_IN_PROGRESS]) == 0)
+		record->state = EO_STATE_IN_PROGRESS;
+	else if (status != NULL && strcmp(status, layout->words[EO_STATE_FAILED]) == 0)
+		record->state = EO_STATE_FAILED;
+	else
+		return EO_INVALID;
+	record->holder = eo_json_attr_s(item, a[EO_A_HOLDER].name, &len);
+	if (layout->validation != NULL)
+		record->payload_sha256 = eo_json_attr_s(item, layout->validation, &len);
+	record->ttl_s = (expiry_ms + 999) / 1000;
+	if (layout->updated != NULL)
+		(void) eo_instant_read(item, layout->updated, layout->instants, &record->updated_ms);
+	if (record->state == EO_STATE_COMPLETED)
+		record->odd_result = !read_json(item, a[EO_A_RESULT].name, &record->result,
+										&record->result_len);
+	if (record->state == EO_STATE_IN_PROGRESS)
+		record->lease_ms = end_of_foreign(layout, item, expires ? expiry_ms : EO_FAR_S * 1000,
+										  record->updated_ms);
+	if (record->state == EO_STATE_FAILED)
+	{
+		record->has_retry = expires;
+		record->retry_ms = expiry_ms;
+	}
+	return EO_OK;
+}
+
+static int64_t
+end_of_foreign(const EoLayout *layout, EoJsonValue *item, int64_t end_ms, int64_t updated_ms)
+{
+	int64_t		lease_ms;
+
+	if (layout->lease != NULL &&
+		eo_instant_read(item, layout->lease, layout->instants, &lease_ms) && lease_ms < end_ms)
+		end_ms = lease_ms;
+	if (layout->stale_ms > 0 && updated_ms > 0 && updated_ms + layout->stale_ms < end_ms)
+		end_ms = updated_ms + layout->stale_ms;
+	return end_ms > 0 ? end_ms : 1;
+}
+
+/* False: there is such an attribute, and it cannot be read as JSON. */
+static bool
+read_json(EoJsonValue *item, const char *name, const char **text, size_t *len)
+{
+	return eo_json_attr_text(item, name, text, len) == EO_OK;
+}
+
+static void
+clamp(int64_t *value, int64_t max)
+{
+	if (*value < 0)
+		*value = 0;
+	else if (*value > max)
+		*value = max;
+}

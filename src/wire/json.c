@@ -1,0 +1,693 @@
+/*-------------------------------------------------------------------------
+ *
+ * json.c
+ *	  JSON in and out of the wire, and DynamoDB's attribute values.
+ *
+ * The only file that includes json-c.  json-c accepts more than RFC 8259 and
+ * keeps the last of two members with one name, so a linear scan goes before
+ * it: the scan refuses what must not be there at all (bytes that are not
+ * UTF-8, NUL, lone surrogates) and counts the colons outside strings.
+ * Every member of every object has exactly one such colon; if the parsed tree
+ * has fewer members than that, a name was repeated.
+ *
+ * json-c cuts a member's name at a \u0000, so the scan refuses that, too.  A string
+ * value may have one, because another client may have stored it in an attribute that
+ * nobody here reads; eo_json_string() does not hand such a string out.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "wire/json.h"
+
+#include <json-c/json.h>
+#include <json-c/printbuf.h>
+
+#include "wire/buf.h"
+#include "wire/crypto.h"
+#include "wire/status.h"
+
+struct EoJson
+{
+	struct json_object *root;
+};
+
+/* Bytes in a string that are more than themselves, or have to be escaped. */
+enum
+{
+	FIRST_CONTROL = 0,
+	LAST_CONTROL = 0x1f,
+	DELETE = 0x7f
+};
+
+static const bool is_special[256] = {
+	[FIRST_CONTROL...LAST_CONTROL] = true,['"'] = true,['\\'] = true,[DELETE] = true
+};
+
+static const unsigned char *skip_ascii(const unsigned char *p, const unsigned char *end);
+static bool is_utf8(const char *s, size_t len);
+static bool scan_text(const char *text, size_t len, size_t *colons);
+static bool scan_escape(const char *text, size_t len, size_t *i, bool *has_nul);
+static void put_escape(EoBuf *out, unsigned char c);
+static bool put_native(EoBuf *out, struct json_object *attribute);
+static void free_text(struct json_object *attribute, void *text);
+static size_t count_members(struct json_object *v);
+static EoStatus escape_text(const char **text, size_t *len);
+
+/* An EoJsonValue is a json_object under another name. */
+static struct json_object *
+unwrap(EoJsonValue *v)
+{
+	return (struct json_object *) v;
+}
+
+static struct json_tokener *tokener;
+
+EoStatus
+eo_json_parse(const char *text, size_t len, EoJson **doc)
+{
+	struct json_object *root;
+	enum json_tokener_error error;
+	size_t		colons = 0;
+	EoStatus	status;
+
+	*doc = NULL;
+	if (len > INT32_MAX - 1)
+		return EO_TOO_LARGE;
+	if (!scan_text(text, len, &colons))
+		return EO_INVALID;
+	if (tokener == NULL)
+		tokener = json_tokener_new_ex(EO_JSON_MAX_DEPTH);
+	if (tokener == NULL)
+		return EO_NO_MEMORY;
+	status = escape_text(&text, &len);
+	if (status != EO_OK)
+		return status;
+	json_tokener_reset(tokener);
+	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
+	root = json_tokener_parse_ex(tokener, text, (int) len);
+	error = json_tokener_get_error(tokener);
+	if (error == json_tokener_continue && root == NULL)
+	{
+		/* A number at the end of the text is complete when the NUL is seen. */
+		root = json_tokener_parse_ex(tokener, "", 1);
+		error = json_tokener_get_error(tokener);
+	}
+	if (error != json_tokener_success || !json_object_is_type(root, json_type_object) ||
+		count_members(root) != colons)
+	{
+		json_object_put(root);
+		if (error == json_tokener_error_depth)
+			return EO_TOO_LARGE;
+		return EO_INVALID;
+	}
+
+	/* Only white space may follow. */
+	for (size_t i = json_tokener_get_parse_end(tokener); i < len; i++)
+	{
+		if (strchr(" \t\r\n", text[i]) == NULL)
+		{
+			json_object_put(root);
+			return EO_INVALID;
+		}
+	}
+	*doc = malloc(sizeof(EoJson));
+	if (*doc == NULL)
+	{
+		json_object_put(root);
+		return EO_NO_MEMORY;
+	}
+	(*doc)->root = root;
+	return EO_OK;
+}
+
+void
+eo_json_free(EoJson *doc)
+{
+	if (doc == NULL)
+		return;
+	json_object_put(doc->root);
+	free(doc);
+}
+
+/* The tokener collects the characters of each text in a buffer that it keeps. */
+void
+eo_json_free_secret(EoJson *doc)
+{
+	if (doc != NULL)
+	{
+		json_object_object_foreach(doc->root, name, value)
+		{
+			(void) name;
+			if (json_object_is_type(value, json_type_string))
+				eo_crypto_wipe((char *) json_object_get_string(value),
+							   (size_t) json_object_get_string_len(value));
+		}
+	}
+	if (tokener != NULL && tokener->pb != NULL)
+		eo_crypto_wipe(tokener->pb->buf, (size_t) tokener->pb->size);
+	eo_json_free(doc);
+}
+
+EoJsonValue *
+eo_json_root(const EoJson *doc)
+{
+	return doc != NULL ? (EoJsonValue *) doc->root : NULL;
+}
+
+EoJsonValue *
+eo_json_get(EoJsonValue *v, const char *name)
+{
+	struct json_object *member = NULL;
+
+	if (v == NULL || !json_object_is_type(unwrap(v), json_type_object) ||
+		!json_object_object_get_ex(unwrap(v), name, &member))
+		return NULL;
+	return (EoJsonValue *) member;
+}
+
+size_t
+eo_json_array_length(EoJsonValue *v)
+{
+	if (v == NULL || !json_object_is_type(unwrap(v), json_type_array))
+		return 0;
+	return json_object_array_length(unwrap(v));
+}
+
+EoJsonValue *
+eo_json_array_get(EoJsonValue *v, size_t i)
+{
+	if (i >= eo_json_array_length(v))
+		return NULL;
+	return (EoJsonValue *) json_object_array_get_idx(unwrap(v), i);
+}
+
+int64_t
+eo_json_integer(EoJsonValue *v)
+{
+	if (v == NULL || (!json_object_is_type(unwrap(v), json_type_int) &&
+					  !json_object_is_type(unwrap(v), json_type_double)))
+		return 0;
+	return json_object_get_int64(unwrap(v));
+}
+
+double
+eo_json_number(EoJsonValue *v)
+{
+	if (v == NULL || (!json_object_is_type(unwrap(v), json_type_int) &&
+					  !json_object_is_type(unwrap(v), json_type_double)))
+		return 0;
+	return json_object_get_double(unwrap(v));
+}
+
+const char *
+eo_json_string(EoJsonValue *v, size_t *len)
+{
+	const char *s;
+	size_t		n;
+
+	*len = 0;
+	if (v == NULL || !json_object_is_type(unwrap(v), json_type_string))
+		return NULL;
+	s = json_object_get_string(unwrap(v));
+	n = (size_t) json_object_get_string_len(unwrap(v));
+	if (memchr(s, '\0', n) != NULL)
+		return NULL;
+	*len = n;
+	return s;
+}
+
+const char *
+eo_json_attr_s(EoJsonValue *item, const char *name, size_t *len)
+{
+	return eo_json_string(eo_json_get(eo_json_get(item, name), "S"), len);
+}
+
+bool
+eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value)
+{
+	size_t		len;
+	const char *s = eo_json_string(eo_json_get(eo_json_get(item, name), "N"), &len);
+	size_t		i = 0;
+	bool		negative = false;
+	uint64_t	n = 0;
+	const uint64_t limit = (uint64_t) INT64_MAX;
+
+	if (s == NULL)
+		return false;
+	if (s[0] == '-')
+	{
+		negative = true;
+		i = 1;
+	}
+	if (i == len)
+		return false;
+	for (; i < len; i++)
+	{
+		unsigned int digit = (unsigned int) (s[i] - '0');
+
+		if (digit > 9 || n > (limit + negative - digit) / 10)
+			return false;
+		n = n * 10 + digit;
+	}
+	*value = negative ? (int64_t) (0 - n) : (int64_t) n;
+	return true;
+}
+
+/*
+ * A text that is made here belongs to the attribute, as json-c's user data: it is
+ * freed with the document.
+ */
+EoStatus
+eo_json_attr_text(EoJsonValue *item, const char *name, const char **text, size_t *len)
+{
+	struct json_object *attribute = unwrap(eo_json_get(item, name));
+	EoBuf		out;
+	bool		has_form;
+
+	*text = eo_json_attr_s(item, name, len);
+	if (attribute == NULL || *text != NULL)
+		return EO_OK;
+	/* Of other types of JSON the user data is json-c's own. */
+	if (!json_object_is_type(attribute, json_type_object))
+		return EO_INVALID;
+	*text = json_object_get_userdata(attribute);
+	if (*text != NULL)
+	{
+		*len = strlen(*text);
+		return EO_OK;
+	}
+	eo_buf_init(&out, (size_t) INT32_MAX - 1);
+	has_form = put_native(&out, attribute);
+	if (!has_form || eo_buf_status(&out) != EO_OK)
+	{
+		EoStatus	status = has_form ? eo_buf_status(&out) : EO_INVALID;
+
+		eo_buf_free(&out);
+		return status;
+	}
+	json_object_set_userdata(attribute, out.data, free_text);
+	*text = out.data;
+	*len = out.len;
+	return EO_OK;
+}
+
+static void
+free_text(struct json_object *attribute, void *text)
+{
+	(void) attribute;
+	free(text);
+}
+
+/* RFC 8259, section 6: DynamoDB's numbers are the same, but are sent as strings. */
+static bool
+is_number(const char *s)
+{
+	size_t		n;
+
+	if (*s == '-')
+		s++;
+	n = strspn(s, "0123456789");
+	if (n == 0 || (n > 1 && *s == '0'))
+		return false;
+	s += n;
+	if (*s == '.')
+	{
+		n = strspn(++s, "0123456789");
+		if (n == 0)
+			return false;
+		s += n;
+	}
+	if (*s == 'e' || *s == 'E')
+	{
+		s++;
+		if (*s == '+' || *s == '-')
+			s++;
+		n = strspn(s, "0123456789");
+		if (n == 0)
+			return false;
+		s += n;
+	}
+	return *s == '\0';
+}
+
+/* Append a string, or a number, that DynamoDB sends as a string. */
+static bool
+put_scalar(EoBuf *out, struct json_object *v, bool number)
+{
+	size_t		len;
+	const char *s = eo_json_string((EoJsonValue *) v, &len);
+
+	if (s == NULL || (number && !is_number(s)))
+		return false;
+	if (number)
+		eo_buf_add(out, s, len);
+	else
+		eo_json_put_string(out, s, len);
+	return true;
+}
+
+/* Append a list, of attribute values, or a set, whose type is that of its elements. */
+static bool
+put_elements(EoBuf *out, struct json_object *list, const char *type)
+{
+	if (!json_object_is_type(list, json_type_array))
+		return false;
+	eo_buf_addc(out, '[');
+	for (size_t i = 0; i < json_object_array_length(list); i++)
+	{
+		struct json_object *element = json_object_array_get_idx(list, i);
+
+		if (i > 0)
+			eo_buf_addc(out, ',');
+		if (strcmp(type, "L") == 0 ? !put_native(out, element) :
+			!put_scalar(out, element, strcmp(type, "NS") == 0))
+			return false;
+	}
+	eo_buf_addc(out, ']');
+	return true;
+}
+
+static bool
+put_map(EoBuf *out, struct json_object *map)
+{
+	struct json_object_iterator it;
+	struct json_object_iterator end;
+	const char *comma = "";
+
+	if (!json_object_is_type(map, json_type_object))
+		return false;
+	it = json_object_iter_begin(map);
+	end = json_object_iter_end(map);
+	eo_buf_addc(out, '{');
+	for (; !json_object_iter_equal(&it, &end); json_object_iter_next(&it))
+	{
+		const char *name = json_object_iter_peek_name(&it);
+
+		eo_buf_adds(out, comma);
+		eo_json_put_string(out, name, strlen(name));
+		eo_buf_addc(out, ':');
+		if (!put_native(out, json_object_iter_peek_value(&it)))
+			return false;
+		comma = ",";
+	}
+	eo_buf_addc(out, '}');
+	return true;
+}
+
+/*
+ * Append the value of an attribute, an object whose one member is named by the type,
+ * as JSON.  False: it has no form in JSON.  The recursion is as deep as the document.
+ */
+static bool
+put_native(EoBuf *out, struct json_object *attribute)
+{
+	struct json_object_iterator it;
+	const char *type;
+	struct json_object *v;
+
+	if (!json_object_is_type(attribute, json_type_object) ||
+		json_object_object_length(attribute) != 1)
+		return false;
+	it = json_object_iter_begin(attribute);
+	type = json_object_iter_peek_name(&it);
+	v = json_object_iter_peek_value(&it);
+	if (strcmp(type, "S") == 0 || strcmp(type, "N") == 0)
+		return put_scalar(out, v, *type == 'N');
+	if (strcmp(type, "M") == 0)
+		return put_map(out, v);
+	if (strcmp(type, "L") == 0 || strcmp(type, "SS") == 0 || strcmp(type, "NS") == 0)
+		return put_elements(out, v, type);
+	if (!json_object_is_type(v, json_type_boolean))
+		return false;
+	if (strcmp(type, "BOOL") == 0)
+		eo_buf_adds(out, json_object_get_boolean(v) ? "true" : "false");
+	else if (strcmp(type, "NULL") == 0 && json_object_get_boolean(v))
+		eo_buf_adds(out, "null");
+	else
+		return false;
+	return true;
+}
+
+void
+eo_json_put(EoBuf *out, EoJsonValue *v)
+{
+	size_t		len = 0;
+	const char *text = json_object_to_json_string_length(unwrap(v), JSON_C_TO_STRING_PLAIN |
+														 JSON_C_TO_STRING_NOSLASHESCAPE, &len);
+
+	if (text == NULL)
+		out->status = EO_NO_MEMORY;
+	else
+		eo_buf_add(out, text, len);
+}
+
+void
+eo_json_put_string(EoBuf *out, const char *s, size_t len)
+{
+	size_t		plain = 0;		/* where the text without escapes begins */
+
+	eo_buf_addc(out, '"');
+	for (size_t i = 0; i < len; i++)
+	{
+		unsigned char c = (unsigned char) s[i];
+
+		if (!is_special[c])
+			continue;
+		eo_buf_add(out, s + plain, i - plain);
+		put_escape(out, c);
+		plain = i + 1;
+	}
+	eo_buf_add(out, s + plain, len - plain);
+	eo_buf_addc(out, '"');
+}
+
+static void
+put_escape(EoBuf *out, unsigned char c)
+{
+	static const char hex[] = "0123456789abcdef";
+	char		escape[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+
+	if (c == '"' || c == '\\')
+	{
+		escape[1] = (char) c;
+		eo_buf_add(out, escape, 2);
+	}
+	else
+		eo_buf_add(out, escape, sizeof(escape));
+}
+
+/*
+ * Moves past bytes from 0x01 to 0x7f, eight at a time, because most texts have no
+ * others.  Where it stops there may be more of them.
+ */
+static const unsigned char *
+skip_ascii(const unsigned char *p, const unsigned char *end)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101);
+	const uint64_t tops = UINT64_C(0x8080808080808080);
+	uint64_t	eight;
+
+	for (; end - p >= (ptrdiff_t) sizeof(eight); p += sizeof(eight))
+	{
+		memcpy(&eight, p, sizeof(eight));
+
+		/*
+		 * Without top bits, 0 is the only byte that gets one by the
+		 * subtraction.
+		 */
+		if (((eight | (eight - ones)) & tops) != 0)
+			break;
+	}
+	return p;
+}
+
+/* UTF-8 as RFC 3629, section 4, defines it, without a NUL byte. */
+static bool
+is_utf8(const char *s, size_t len)
+{
+	const unsigned char *p = (const unsigned char *) s;
+	const unsigned char *end = p + len;
+
+	p = skip_ascii(p, end);
+	while (p < end)
+	{
+		unsigned char c = *p++;
+		int			more = c < 0x80 ? 0 : c < 0xc2 ? -1 : c < 0xe0 ? 1 :
+		c < 0xf0 ? 2 : c < 0xf5 ? 3 : -1;
+
+		if (c == 0 || more < 0 || end - p < more)
+			return false;
+		if ((c == 0xe0 && *p < 0xa0) || (c == 0xed && *p > 0x9f) ||
+			(c == 0xf0 && *p < 0x90) || (c == 0xf4 && *p > 0x8f))
+			return false;
+		for (; more > 0; more--)
+		{
+			if ((*p++ & 0xc0) != 0x80)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Refuse what json-c would accept, and count the colons outside strings. */
+static bool
+scan_text(const char *text, size_t len, size_t *colons)
+{
+	bool		in_string = false;
+	bool		has_nul = false;	/* the latest string has a \u0000 */
+
+	if (!is_utf8(text, len))
+		return false;
+	for (size_t i = 0; i < len; i++)
+	{
+		unsigned char c;
+
+		while (in_string && i < len && !is_special[(unsigned char) text[i]])
+			i++;
+		if (i == len)
+			break;
+		c = (unsigned char) text[i];
+		if (c == '"')
+		{
+			in_string = !in_string;
+			if (in_string)
+				has_nul = false;
+		}
+		else if (in_string)
+		{
+			if (c < 0x20)
+				return false;
+			if (c == '\\' && !scan_escape(text, len, &i, &has_nul))
+				return false;
+		}
+		else if (c == ':')
+		{
+			if (has_nul)
+				return false;
+			(*colons)++;
+		}
+		else if (c == '/' || c == '\'' || c == 'N' || c == 'I')
+			return false;		/* comments, single quotes, NaN, Infinity */
+	}
+	return !in_string;
+}
+
+/* The value of four hexadecimal digits; -1 if there are not four. */
+static int
+hex4(const char *text, size_t len, size_t at)
+{
+	int			value = 0;
+
+	if (at + 4 > len)
+		return -1;
+	for (size_t i = at; i < at + 4; i++)
+	{
+		char		c = text[i];
+		int			digit = -1;
+
+		if (c >= '0' && c <= '9')
+			digit = c - '0';
+		else if (c >= 'a' && c <= 'f')
+			digit = c - 'a' + 10;
+		else if (c >= 'A' && c <= 'F')
+			digit = c - 'A' + 10;
+		if (digit < 0)
+			return -1;
+		value = value * 16 + digit;
+	}
+	return value;
+}
+
+/*
+ * text[*i] is a backslash in a string; moves *i to the escape's last byte.  Sets
+ * *has_nul if it is \u0000.
+ */
+static bool
+scan_escape(const char *text, size_t len, size_t *i, bool *has_nul)
+{
+	int			unit;
+	int			low;
+
+	if (*i + 1 >= len || strchr("\"\\/bfnrtu", text[*i + 1]) == NULL)
+		return false;
+	(*i)++;
+	if (text[*i] != 'u')
+		return true;
+	unit = hex4(text, len, *i + 1);
+	if (unit < 0 || (unit >= 0xdc00 && unit <= 0xdfff))
+		return false;
+	*has_nul |= unit == 0;
+	*i += 4;
+	if (unit < 0xd800 || unit > 0xdbff)
+		return true;
+	if (*i + 2 >= len || text[*i + 1] != '\\' || text[*i + 2] != 'u')
+		return false;
+	low = hex4(text, len, *i + 3);
+	*i += 6;
+	return low >= 0xdc00 && low <= 0xdfff;
+}
+
+/*
+ * json-c 0.17 and 0.18, when strict, take the bytes of UTF-8 for control
+ * characters and refuse them.  So replace every character outside ASCII by its \u
+ * escape, which means the same.  The text has been scanned and is UTF-8.
+ */
+static EoStatus
+escape_text(const char **text, size_t *len)
+{
+	static EoBuf escaped;
+	const unsigned char *p = (const unsigned char *) *text;
+	const unsigned char *end = p + *len;
+
+	p = skip_ascii(p, end);
+	while (p < end && *p < 0x80)
+		p++;
+	if (p == end)
+		return EO_OK;
+	if (escaped.max == 0)
+		eo_buf_init(&escaped, (size_t) INT32_MAX - 1);
+	eo_buf_reset(&escaped);
+	eo_buf_add(&escaped, *text, (size_t) (p - (const unsigned char *) *text));
+	while (p < end)
+	{
+		unsigned int c = *p++;
+		int			more = c < 0x80 ? 0 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : 3;
+
+		if (more == 0)
+		{
+			eo_buf_addc(&escaped, (char) c);
+			continue;
+		}
+		c &= 0x3fu >> more;
+		for (; more > 0; more--)
+			c = c << 6 | (*p++ & 0x3fu);
+		if (c >= 0x10000)
+			eo_buf_addf(&escaped, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
+		else
+			eo_buf_addf(&escaped, "\\u%04x", c);
+	}
+	*text = escaped.data;
+	*len = escaped.len;
+	return eo_buf_status(&escaped);
+}
+
+/* The members of all objects in a value. */
+static size_t
+count_members(struct json_object *v)
+{
+	size_t		n = 0;
+
+	if (json_object_is_type(v, json_type_object))
+	{
+		struct json_object_iterator it = json_object_iter_begin(v);
+		struct json_object_iterator end = json_object_iter_end(v);
+
+		for (; !json_object_iter_equal(&it, &end); json_object_iter_next(&it))
+			n += 1 + count_members(json_object_iter_peek_value(&it));
+	}
+	else if (json_object_is_type(v, json_type_array))
+	{
+		for (size_t i = 0; i < json_object_array_length(v); i++)
+			n += count_members(json_object_array_get_idx(v, i));
+	}
+	return n;
+}

@@ -1,0 +1,218 @@
+/*-------------------------------------------------------------------------
+ *
+ * reply.c
+ *	  What DynamoDB's replies say about a request.
+ *
+ * Sources: "Error handling with DynamoDB" and "Common errors" (Amazon DynamoDB
+ * Developer Guide and API Reference) for the codes, "TransactWriteItems" (API
+ * Reference) for cancellation reasons.  Error texts differ between engines, so
+ * only the code decides.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "wire/reply.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "wire/json.h"
+#include "wire/status.h"
+
+/* The columns are those of EoReplyClass: status, retry, throttled, skewed, puzzling. */
+static const EoReplyClass ok = {EO_OK, false, false, false, false};
+static const EoReplyClass condition_failed = {EO_CONDITION_FAILED, false, false, false, false};
+static const EoReplyClass cancelled = {EO_CANCELLED, false, false, false, false};
+static const EoReplyClass throttled = {EO_THROTTLED, true, true, false, false};
+static const EoReplyClass conflict = {EO_CONFLICT, true, false, false, false};
+static const EoReplyClass no_table = {EO_NO_TABLE, false, false, false, false};
+static const EoReplyClass denied = {EO_DENIED, false, false, false, false};
+static const EoReplyClass denied_for_time = {EO_DENIED, false, false, true, false};
+static const EoReplyClass refused = {EO_REFUSED, false, false, false, false};
+static const EoReplyClass unknown = {EO_UNKNOWN, true, false, false, false};
+static const EoReplyClass puzzling = {EO_UNKNOWN, true, false, false, true};
+
+typedef struct Meaning
+{
+	const char *code;
+	const EoReplyClass *class;
+} Meaning;
+
+/* Codes of a reply, without what precedes the '#' in its __type. */
+static const Meaning codes[] = {
+	{"ConditionalCheckFailedException", &condition_failed},
+	{"ProvisionedThroughputExceededException", &throttled},
+	{"ThrottlingException", &throttled},
+	{"Throttling", &throttled},
+	{"ThrottledException", &throttled},
+	{"RequestLimitExceeded", &throttled},
+	{"LimitExceededException", &throttled},
+	{"TransactionConflictException", &conflict},
+	{"ReplicatedWriteConflictException", &conflict},
+	/* An earlier copy of the same transaction, which may yet be applied. */
+	{"TransactionInProgressException", &unknown},
+	{"ResourceNotFoundException", &no_table},
+	{"AccessDeniedException", &denied},
+	{"UnrecognizedClientException", &denied},
+	{"InvalidClientTokenId", &denied},
+	{"IncompleteSignatureException", &denied},
+	{"IncompleteSignature", &denied},
+	{"MissingAuthenticationTokenException", &denied},
+	{"MissingAuthenticationToken", &denied},
+	{"ExpiredTokenException", &denied},
+	{"ExpiredToken", &denied},
+	{"InvalidSignatureException", &denied_for_time},
+	{"SignatureDoesNotMatch", &denied_for_time},
+	{"RequestTimeTooSkewed", &denied_for_time},
+	{"RequestExpired", &denied_for_time},
+	{"InternalServerError", &unknown},
+	{"InternalFailure", &unknown},
+	{"ServiceUnavailable", &unknown},
+	{"ServiceUnavailableException", &unknown},
+};
+
+/* Reasons for which an action is refused now and may be accepted later. */
+static const Meaning passing_reasons[] = {
+	{"TransactionConflict", &conflict},
+	{"ThrottlingError", &throttled},
+	{"ProvisionedThroughputExceeded", &throttled},
+};
+
+/*
+ * Reasons for which an action is refused, and will be again.  Any other code, which a new
+ * version of the service may have, says nothing.
+ */
+static const Meaning lasting_reasons[] = {
+	{"ConditionalCheckFailed", &cancelled},
+	{"ItemCollectionSizeLimitExceeded", &cancelled},
+	{"ValidationError", &cancelled},
+};
+
+static const EoReplyClass *look_up(const Meaning *table, size_t n, const char *code);
+static void make_printable(char *text, char first);
+
+#define LOOK_UP(table, code) look_up(table, sizeof(table) / sizeof((table)[0]), code)
+
+/*
+ * A code that is not in the table is a definite refusal if the service called it
+ * the client's fault (4xx with a code).  Otherwise the outcome is unknown.
+ */
+EoReplyClass
+eo_reply_classify(int http_status, const char *code)
+{
+	const EoReplyClass *known;
+
+	if (http_status == 200)
+		return ok;
+	known = LOOK_UP(codes, code);
+	if (known != NULL)
+		return *known;
+	return http_status >= 400 && http_status < 500 && code[0] != '\0' ? refused : unknown;
+}
+
+bool
+eo_reply_is_expired(const char *code)
+{
+	return strcmp(code, "ExpiredTokenException") == 0 || strcmp(code, "ExpiredToken") == 0;
+}
+
+/*
+ * If the condition of the first action was false, that decides, whatever the
+ * other reasons are.  Next come the reasons that will pass: then the transaction
+ * is retried even if some other action is refused for good, because until the
+ * first action has been looked at nobody knows whether its condition holds.
+ *
+ * It is refused for good only if each reason is known, and at least one is that of a
+ * refusal.  DynamoDB Local sends fewer reasons than there are actions if one of these is
+ * invalid; then it is not told which, and a condition that was false may be that of the
+ * first.  The caller reads the record in any case (server/answer.c).
+ */
+EoReplyClass
+eo_reply_classify_reasons(EoJsonValue *reasons, size_t nactions)
+{
+	size_t		n = eo_json_array_length(reasons);
+	bool		understood = n <= nactions;
+	bool		refused_for_good = false;
+
+	for (size_t i = 0; i < n; i++)
+	{
+		size_t		len;
+		const char *code = eo_json_string(eo_json_get(eo_json_array_get(reasons, i), "Code"), &len);
+		const EoReplyClass *passing;
+
+		if (code == NULL)
+			understood = false;
+		if (code == NULL || strcmp(code, "None") == 0)
+			continue;
+		if (i == 0 && n == nactions && strcmp(code, "ConditionalCheckFailed") == 0)
+			return condition_failed;
+		passing = LOOK_UP(passing_reasons, code);
+		if (passing != NULL)
+			return *passing;
+		if (LOOK_UP(lasting_reasons, code) != NULL)
+			refused_for_good = true;
+		else
+			understood = false;
+	}
+	return understood && refused_for_good ? cancelled : puzzling;
+}
+
+static const EoReplyClass *
+look_up(const Meaning *table, size_t n, const char *code)
+{
+	for (size_t i = 0; i < n; i++)
+	{
+		if (strcmp(code, table[i].code) == 0)
+			return table[i].class;
+	}
+	return NULL;
+}
+
+/*
+ * The code is what follows the '#' of "__type".  The text is called "message" or
+ * "Message".
+ */
+void
+eo_reply_read_error(EoJsonValue *root, EoError *error)
+{
+	size_t		len;
+	const char *type = eo_json_string(eo_json_get(root, "__type"), &len);
+	const char *text = eo_json_string(eo_json_get(root, "message"), &len);
+
+	if (text == NULL)
+		text = eo_json_string(eo_json_get(root, "Message"), &len);
+	if (type != NULL)
+	{
+		const char *hash = strrchr(type, '#');
+
+		snprintf(error->code, sizeof(error->code), "%s", hash != NULL ? hash + 1 : type);
+	}
+	snprintf(error->message, sizeof(error->message), "%s", text != NULL ? text : "");
+	make_printable(error->code, '!');
+	make_printable(error->message, ' ');
+}
+
+void
+eo_reply_read_reason(EoJsonValue *reason, EoError *error)
+{
+	size_t		len;
+	const char *code = eo_json_string(eo_json_get(reason, "Code"), &len);
+	const char *text = eo_json_string(eo_json_get(reason, "Message"), &len);
+
+	if (code != NULL)
+		snprintf(error->code, sizeof(error->code), "%s", code);
+	if (text != NULL)
+		snprintf(error->message, sizeof(error->message), "%s", text);
+	make_printable(error->code, '!');
+	make_printable(error->message, ' ');
+}
+
+/* Replace what is not ASCII between first and '~'. */
+static void
+make_printable(char *text, char first)
+{
+	for (char *p = text; *p != '\0'; p++)
+	{
+		if (*p < first || *p > '~')
+			*p = '?';
+	}
+}

@@ -1,0 +1,790 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker_heir.c
+ *	  The worker's second duty: lives that are over, and what they have left.
+ *
+ * A life that may be over is a check here: one life, in one place.  A check comes from
+ * shared memory (lives of this cluster that have ended), from a row of the outbox or a
+ * slot that names it, from a session that met it in a record, and from the history:
+ * the last lives before ours, in each place that we use.
+ *
+ *	 LOOK: read the item.
+ *	   closed, or retired by our current life		-> OVER
+ *	   retired by another life						-> look at that one, then again here
+ *	   open or absent, and it ended in this cluster	-> RETIRE
+ *	   open or absent, and silent for long		-> RETIRE, if that is allowed
+ *	   else											-> LOOK, after LOOK_US
+ *	 RETIRE: one write, on condition that the item is as it was read.
+ *	   applied -> OVER; refused -> LOOK
+ *	 OVER: if our current life is given up, and the life was retired -> LOOK
+ *
+ * What was retired is ours only as long as the life that has retired it is ours: another
+ * heir that retires our current life inherits with it all that it has inherited.
+ *
+ * A life that is silent (silence.c), or was not read yet, is read every EO_LIVES_PACE_US.  A read
+ * whose answer is late delays no other: several are under way.
+ *
+ * The lives of the database that this data comes from (ledger/life_rows.h) are none of
+ * ours, and are never retired here.  If the item of the last one says that we have
+ * retired it, an operator has decided that: then they are made a part of our history.
+ *
+ * The first place of a life is its home.  It is retired there before it is retired
+ * elsewhere, so that of two heirs one has all of it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "cluster/life.h"
+#include "cluster/life_watch.h"
+#include "cluster/slot_prepared.h"
+#include "cluster/target.h"
+#include "ledger/life_check.h"
+#include "ledger/life_rows.h"
+#include "ledger/lives.h"
+#include "records/life_item.h"
+#include "server/answer.h"
+#include "server/guc.h"
+#include "server/life_store.h"
+#include "server/store.h"
+#include "wire/clock.h"
+#include "wire/hex.h"
+#include "compat.h"
+#include "worker/worker_heir.h"
+#include "worker/worker_jobs.h"
+#include "worker/worker_lives.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "worker/worker_rows.h"
+#include "worker/worker_scan.h"
+#include "worker/worker_targets.h"
+#include "worker/worker_writes.h"
+#include "utils/memutils.h"
+
+#define LOOK_US INT64CONST(5000000)
+
+/* A look that has failed is taken again after this. */
+#define LOOK_RETRY_US INT64CONST(1000000)
+
+/* So many reads of an item may be under way: their time is over before they are more. */
+#define MAX_READS 5
+
+/* A life that has another heir is looked at again after this. */
+#define HEIR_US INT64CONST(5000000)
+
+/* A life that waits for our own lease is looked at again after this; or for its home or heir. */
+#define LEASE_PAUSE_US INT64CONST(50000)
+#define HOME_PAUSE_US INT64CONST(200000)
+
+/* The lives before ours that are looked at in each place. */
+#define LOOK_BACK 20
+#define KEEP_CLOSED (2 * LOOK_BACK) /* so many checks of closed lives */
+
+/* A read or a write of the item; data of a job. */
+typedef struct Look
+{
+	EoLifeCheck *check;
+	int64		sent_us;		/* steady clock */
+} Look;
+
+static struct
+{
+	MemoryContext context;
+	Oid			dboid;
+	uint32		losses;			/* eo_worker_lives_losses() at the last look */
+	dlist_head	checks;
+	int64		due_us;			/* the next look */
+	uint64		looked_back[EO_MAX_PLACES]; /* by the index of a place: its
+											 * generation */
+	uint32		changes;
+	bool		to_report;		/* a check has changed */
+	bool		scanning;		/* a page was in flight at the last report */
+}			own;
+
+static void look_again(void);
+static void look_back(const EoPlace *place);
+static void collect(void);
+static EoLifeCheck *enter_check(const EoPlace *place);
+static EoLifeCheck *enter_life(const EoTarget *target, const uint8 *id);
+static void fetch_checks(void);
+static void report_checks(void);
+static EoAnswer *prepare_look(EoWorkerJob *job, EoStore *store);
+static EoAnswer *prepare_retirement(EoWorkerJob *job, EoStore *store);
+static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
+static bool take_retirement(EoWorkerJob *job, const EoAnswer *answer);
+static void put_off_check(EoWorkerJob *job, int64 pause_us);
+static bool abandon(EoWorkerJob *job);
+static void take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us);
+static void take_retired(EoLifeCheck *c, const EoLifeItem *item);
+static const EoLifeCheck *parent_of(const EoLifeCheck *c, const uint8 *parent);
+static void set_over(EoLifeCheck *c);
+
+static const EoWorkerJobKind look_kind = {
+	.prepare = prepare_look,
+	.take = take_read,
+	.put_off = put_off_check,
+	.abandon = abandon,
+	.lane = EO_WORKER_LOOKS
+};
+
+static const EoWorkerJobKind retirement_kind = {
+	.prepare = prepare_retirement,
+	.take = take_retirement,
+	.put_off = put_off_check,
+	.abandon = abandon,
+	.lane = EO_WORKER_LOOKS
+};
+
+void
+eo_worker_heir_init(MemoryContext context, Oid dboid)
+{
+	own.context = context;
+	own.dboid = dboid;
+	dlist_init(&own.checks);
+}
+
+uint32
+eo_worker_heir_changes(void)
+{
+	return own.changes;
+}
+
+static void
+drop_closed(void)
+{
+	dlist_iter	iter;
+	EoLifeCheck *oldest = NULL;
+	int			n = 0;
+
+	dlist_reverse_foreach(iter, &own.checks)
+	{
+		EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
+
+		if (c->stage == EO_LIFE_CHECK_OVER && c->closed && !c->in_flight && ++n > KEEP_CLOSED)
+			oldest = c;
+	}
+	if (oldest == NULL)
+		return;
+	dlist_delete(&oldest->node);
+	pfree(oldest);
+}
+
+void
+eo_worker_heir_fetch(void)
+{
+	uint32		cursor = 0;
+	EoPlace		place;
+
+	own.due_us = INT64_MAX;
+	if (own.losses != eo_worker_lives_losses())
+		look_again();
+	while (eo_life_walk_places(own.dboid, true, &cursor, &place))
+	{
+		if (place.open)
+			look_back(&place);
+	}
+	drop_closed();
+	collect();
+	fetch_checks();
+	if (own.to_report || own.scanning || eo_worker_scan_in_flight())
+		report_checks();
+	own.scanning = eo_worker_scan_in_flight();
+}
+
+int64
+eo_worker_heir_due_us(void)
+{
+	return own.due_us;
+}
+
+bool
+eo_worker_heir_any(void)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &own.checks)
+	{
+		const EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
+
+		if (c->stage != EO_LIFE_CHECK_OVER &&
+			(c->ended || c->in_flight > 0 || c->watch == EO_WATCH_SILENT))
+			return true;
+	}
+	return false;
+}
+
+/* For the view exactonce_lives. */
+static void
+report_checks(void)
+{
+	EoLifeReport *reports;
+	dlist_iter	iter;
+	int			n = 0;
+
+	dlist_foreach(iter, &own.checks)
+		n++;
+	reports = palloc0(sizeof(EoLifeReport) * Max(1, n));
+	n = 0;
+	dlist_foreach(iter, &own.checks)
+	{
+		const EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
+		int64		scanned = eo_worker_scan_progress(&c->place.target);
+
+		/* A life that is over, and has left nothing, is of no interest. */
+		if (c->stage == EO_LIFE_CHECK_OVER && !c->ended &&
+			!eo_worker_scan_is_wanted(&c->place.target, c->id))
+			continue;
+		memcpy(reports[n].life, c->place.life, EO_UUID_LEN);
+		reports[n].target = c->place.target;
+		reports[n].watch = c->stage == EO_LIFE_CHECK_OVER ? EO_WATCH_OVER : c->watch;
+		reports[n].scanned = c->stage == EO_LIFE_CHECK_OVER ? scanned : -1;
+		reports[n].beat = c->silence.beat;
+		reports[n++].since_us = c->silence.since_us;
+	}
+	eo_life_watch_report(own.dboid, reports, n);
+	pfree(reports);
+	own.to_report = false;
+}
+
+/*
+ * Our current life was given up, perhaps because another heir has retired it.  Look again
+ * at every life that was retired, and leave alone what it has left until it is over for
+ * our next life.  A life that was closed is over for good.
+ */
+static void
+look_again(void)
+{
+	dlist_iter	iter;
+
+	own.losses = eo_worker_lives_losses();
+	dlist_foreach(iter, &own.checks)
+	{
+		EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
+
+		if (c->stage != EO_LIFE_CHECK_OVER || c->closed)
+			continue;
+		eo_worker_scan_drop(&c->place.target, c->id);
+		c->stage = EO_LIFE_CHECK_LOOK;
+		c->watch = EO_WATCH_LOOKING;
+		c->silence.since_us = 0;
+		c->due_us = 0;
+	}
+	own.to_report = true;
+}
+
+/* The lives before ours may have left something here. */
+static void
+look_back(const EoPlace *place)
+{
+	const EoHistory *history = eo_worker_lives_history();
+	int			first;
+
+	if (own.looked_back[place->ref.index] == place->ref.generation)
+		return;
+	own.looked_back[place->ref.index] = place->ref.generation;
+	first = eo_life_rows_find(history, place->life) + 1;
+	for (int i = first; i < history->n + history->nearlier && i < first + LOOK_BACK; i++)
+	{
+		/* The original of a copy of this cluster goes on, as a rule. */
+		if (history->rows[i].number == 0 || history->rows[i].dboid != place->target.dboid)
+			continue;
+		(void) enter_life(&place->target, history->rows[i].id);
+	}
+}
+
+/* ----- checks ----- */
+
+static bool
+is_same_check(const EoLifeCheck *c, const EoPlace *place)
+{
+	return memcmp(c->place.life, place->life, EO_UUID_LEN) == 0 &&
+		eo_target_same_place(&c->place.target, &place->target);
+}
+
+static EoLifeCheck *
+enter_check(const EoPlace *place)
+{
+	dlist_iter	iter;
+	EoLifeCheck *c;
+
+	dlist_foreach(iter, &own.checks)
+	{
+		c = dlist_container(EoLifeCheck, node, iter.cur);
+		if (is_same_check(c, place))
+			return c;
+	}
+	c = MemoryContextAllocZero(own.context, sizeof(EoLifeCheck));
+	c->place = *place;
+	eo_hex_put_uuid(place->life, c->id);
+	dlist_push_tail(&own.checks, &c->node);
+	return c;
+}
+
+/* The check of a life that has no place in shared memory. */
+static EoLifeCheck *
+enter_life(const EoTarget *target, const uint8 *id)
+{
+	EoPlace		place = {.target = *target};
+
+	memcpy(place.life, id, EO_UUID_LEN);
+	return enter_check(&place);
+}
+
+/*
+ * May the life have an item in this place that is not dealt with?  A request that was sent
+ * may have created it.
+ */
+static bool
+is_left(const EoPlace *place)
+{
+	return (place->open || place->sent) && !place->retired;
+}
+
+/* Are all places of a life that has ended here dealt with? */
+static bool
+is_settled(const uint8 *id)
+{
+	uint32		cursor = 0;
+	EoPlace		place;
+
+	while (eo_life_walk_places(own.dboid, false, &cursor, &place))
+	{
+		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && is_left(&place))
+			return false;
+	}
+	return true;
+}
+
+/* The life has no places in shared memory any more. */
+static void
+forget_ended(const uint8 *id)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &own.checks)
+	{
+		EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
+
+		if (memcmp(c->place.life, id, EO_UUID_LEN) == 0)
+			c->ended = false;
+	}
+	own.to_report = true;
+}
+
+/* A session has met the life, or waits for its end: look at it at once. */
+static void
+look_after(const EoPlace *place)
+{
+	EoLifeCheck *c = enter_check(place);
+
+	c->met = true;
+	if (c->stage == EO_LIFE_CHECK_OVER)
+		eo_life_watch_settles(&c->place.target, c->place.life);
+	else if (c->in_flight == 0)
+		c->due_us = 0;
+}
+
+/* Make checks of what shared memory tells, and drop lives that are dealt with. */
+static void
+collect(void)
+{
+	uint32		cursor = 0;
+	uint32		walk;
+	uint8		id[EO_UUID_LEN];
+	bool		this_run;
+	EoPlace		place;
+
+	while (eo_life_next_ended(own.dboid, &cursor, id, &this_run))
+	{
+		walk = 0;
+		while (eo_life_walk_places(own.dboid, false, &walk, &place))
+		{
+			EoLifeCheck *c;
+
+			if (memcmp(place.life, id, EO_UUID_LEN) != 0 || !is_left(&place))
+				continue;
+			c = enter_check(&place);
+			if (!c->ended)
+				c->due_us = 0;
+			c->ended = true;
+			c->this_run = this_run;
+			c->place = place;
+			if (c->stage == EO_LIFE_CHECK_OVER)
+				eo_life_place_retired(place.ref);
+		}
+		if (is_settled(id))
+		{
+			eo_life_forget(id);
+			forget_ended(id);
+		}
+	}
+	while (eo_life_watch_next(own.dboid, &place))
+		look_after(&place);
+}
+
+/*
+ * Has the life a home that it must be retired in first?  One of which it is not known that
+ * there is an item does not count, because the table may not exist.
+ */
+static bool
+waits_for_home(const EoLifeCheck *c)
+{
+	dlist_iter	iter;
+
+	if (!c->ended || c->place.home)
+		return false;
+	dlist_foreach(iter, &own.checks)
+	{
+		const EoLifeCheck *other = dlist_container(EoLifeCheck, node, iter.cur);
+
+		if (other->ended && other->place.home && other->place.open &&
+			other->stage != EO_LIFE_CHECK_OVER &&
+			memcmp(other->place.life, c->place.life, EO_UUID_LEN) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* May a life that nobody extends be retired here after a while?  Then it is read at that pace. */
+static bool
+is_urgent(const EoLifeCheck *c)
+{
+	return c->watch == EO_WATCH_LOOKING || c->watch == EO_WATCH_SILENT;
+}
+
+/*
+ * May the write be sent now?  Our own life must hold its lease.  A life that was silent is
+ * read again if there was a gap since the last read: its owner may have come back.
+ */
+static bool
+may_send_retirement(EoLifeCheck *c, int64 now_us)
+{
+	/* An operator may take over without its home. */
+	if (waits_for_home(c))
+	{
+		c->stage = EO_LIFE_CHECK_LOOK;
+		c->due_us = now_us + HOME_PAUSE_US;
+		return false;
+	}
+	if (!c->ended && !eo_silence_is_fresh(&c->silence))
+	{
+		c->stage = EO_LIFE_CHECK_LOOK;
+		c->due_us = 0;
+		return false;
+	}
+	if (eo_worker_lives_hold(&c->place.target))
+		return true;
+	own.due_us = Min(own.due_us, now_us + LEASE_PAUSE_US);
+	return false;
+}
+
+static void
+add_job(EoLifeCheck *c, const EoWorkerJobKind *kind)
+{
+	EoWorkerJob *job = eo_worker_job_add_for_any(kind, &c->place.target, c->id);
+	Look	   *look = MemoryContextAllocZero(job->context, sizeof(Look));
+
+	look->check = c;
+	job->data = look;
+	c->in_flight++;
+}
+
+static void
+fetch_checks(void)
+{
+	int64		now_us = eo_clock_monotonic_us();
+	dlist_iter	iter;
+	EoLife		life;
+
+	/* Only a life that goes on can take over from another. */
+	if (dlist_is_empty(&own.checks) || !eo_life_current(own.dboid, &life))
+		return;
+	dlist_foreach(iter, &own.checks)
+	{
+		EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
+
+		if (c->stage == EO_LIFE_CHECK_OVER)
+			continue;
+		if (c->stage == EO_LIFE_CHECK_RETIRE && !c->retiring && may_send_retirement(c, now_us))
+		{
+			c->retiring = true;
+			add_job(c, &retirement_kind);
+		}
+		if (c->stage == EO_LIFE_CHECK_RETIRE || c->in_flight >= (is_urgent(c) ? MAX_READS : 1))
+			continue;
+		if (c->due_us > now_us || !eo_worker_jobs_accept(EO_WORKER_LOOKS, &c->place.target))
+		{
+			own.due_us = Min(own.due_us, Max(c->due_us, now_us + 100000));
+			continue;
+		}
+		add_job(c, &look_kind);
+		c->due_us = now_us + eo_guc_hurried_us(EO_LIVES_PACE_US);
+		own.due_us = Min(own.due_us, c->due_us);
+	}
+}
+
+static EoAnswer *
+prepare_look(EoWorkerJob *job, EoStore *store)
+{
+	Look	   *look = job->data;
+	const EoLifeCheck *c = look->check;
+
+	look->sent_us = eo_clock_steady_us();
+	return eo_life_store_prepare_read(store, c->place.target.prefix, c->id);
+}
+
+static EoAnswer *
+prepare_retirement(EoWorkerJob *job, EoStore *store)
+{
+	const EoLifeCheck *c = ((Look *) job->data)->check;
+	EoLifeWrite w = {.life = c->id,.seen_beat = c->silence.beat};
+	char		by[EO_UUID_TEXT_LEN + 1];
+	EoLife		life;
+
+	/*
+	 * An item that is absent must be made in the right table: not by a
+	 * stand-in.
+	 */
+	if (c->stage != EO_LIFE_CHECK_RETIRE || !eo_life_current(own.dboid, &life) ||
+		(!c->exists && job->target != job->asked))
+	{
+		put_off_check(job, 0);
+		return NULL;
+	}
+	eo_hex_put_uuid(life.id, by);
+	w.by = by;
+	w.now_ms = eo_lives_now_ms(store);
+	if (eo_life_check_is_known_by_file(c, eo_worker_lives_history()) &&
+		!eo_slot_prepared_of_life(c->place.life))
+		w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
+	return eo_life_store_prepare_write(store, c->place.target.prefix,
+									   c->exists ? EO_LIFE_RETIRE : EO_LIFE_RETIRE_ABSENT, &w);
+}
+
+static void
+put_off_check(EoWorkerJob *job, int64 pause_us)
+{
+	EoLifeCheck *c = ((Look *) job->data)->check;
+
+	(void) pause_us;
+	c->in_flight--;
+	if (job->kind == &retirement_kind)
+	{
+		c->retiring = false;
+		if (c->stage == EO_LIFE_CHECK_RETIRE)
+			c->stage = EO_LIFE_CHECK_LOOK;
+	}
+	c->due_us = Min(c->due_us, eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_RETRY_US));
+	own.due_us = Min(own.due_us, c->due_us);
+}
+
+/*
+ * Was the check made for nothing?  A life before ours may never have used this table.
+ * And one that a session has met may be that of another database, as usual in a table
+ * that several share, or one that nobody knows: then the session asks again when it meets the
+ * next record.
+ */
+static bool
+is_of_no_interest(const EoLifeCheck *c, const EoAnswer *answer)
+{
+	const EoHistory *history = eo_worker_lives_history();
+	bool		may_be_ours = eo_life_check_is_ours(c, history) ||
+	eo_life_check_waits_for_operator(c, history);
+
+	if (answer->outcome == EO_FAILED_CALL || c->ended || c->stage != EO_LIFE_CHECK_LOOK)
+		return false;
+	return answer->exists ? !may_be_ours : !c->asked && !(c->met && may_be_ours);
+}
+
+/* Was a life retired by our current life?  That may have been given up since the write was sent. */
+static bool
+is_by_current(const EoLifeItem *item)
+{
+	uint8		by[EO_UUID_LEN];
+
+	return eo_hex_read_uuid(item->retired_by, by) && eo_life_is_current(own.dboid, by);
+}
+
+static bool
+take_read(EoWorkerJob *job, const EoAnswer *answer)
+{
+	const Look *look = job->data;
+	EoLifeCheck *c = look->check;
+
+	own.to_report = true;
+
+	/*
+	 * The next step, and a check that the answer has called for, may be due
+	 * now.
+	 */
+	own.due_us = 0;
+	c->in_flight--;
+	if (c->stage == EO_LIFE_CHECK_LOOK && eo_silence_counts(&c->silence, look->sent_us))
+		take_look(c, answer, look->sent_us);
+	if (is_of_no_interest(c, answer) && c->in_flight == 0)
+	{
+		dlist_delete(&c->node);
+		pfree(c);
+	}
+	return true;
+}
+
+static bool
+take_retirement(EoWorkerJob *job, const EoAnswer *answer)
+{
+	EoLifeCheck *c = ((Look *) job->data)->check;
+
+	own.to_report = true;
+	own.due_us = 0;
+	c->in_flight--;
+	c->retiring = false;
+	if (c->stage != EO_LIFE_CHECK_RETIRE)
+		return true;
+	if (answer->outcome != EO_APPLIED || !is_by_current(eo_life_store_item(answer)))
+	{
+		c->stage = EO_LIFE_CHECK_LOOK;
+		c->due_us = 0;
+		return true;
+	}
+	ereport(LOG,
+			(errmsg("exactonce: life %s was retired in table \"%s\"; its keys are settled here",
+					c->id, c->place.target.table)));
+	if (!eo_life_check_is_known_by_file(c, eo_worker_lives_history()))
+		eo_worker_scan_want(&c->place.target, c->id, eo_life_store_item(answer)->retired_by);
+	set_over(c);
+	return true;
+}
+
+/*
+ * A life was retired by this one.  Is that our current life, or over for us in turn?  An
+ * heir that is none of ours and was closed does not count: that says only that nothing of
+ * it is left, and its successors may go on.
+ */
+static bool
+is_inherited(const EoLifeCheck *c, const uint8 *by)
+{
+	const EoLifeCheck *heir;
+
+	if (eo_life_is_current(own.dboid, by))
+		return true;
+	heir = enter_life(&c->place.target, by);
+	return heir->stage == EO_LIFE_CHECK_OVER &&
+		(!heir->closed || eo_life_rows_find(eo_worker_lives_history(), by) >= 0);
+}
+
+static const EoLifeCheck *
+parent_of(const EoLifeCheck *c, const uint8 *parent)
+{
+	return enter_life(&c->place.target, parent);
+}
+
+static void
+take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us)
+{
+	const EoLifeItem *item = eo_life_store_item(answer);
+	int64		beat = answer->exists ? Max(item->beat, 0) : 0;
+	int64		nonce_us;
+	EoReadingSays says;
+
+	/* An item that cannot be read says nothing. */
+	if (answer->outcome == EO_FAILED_CALL)
+		return;
+	c->exists = answer->exists;
+	if (answer->exists && item->ancestors != NULL)
+		strlcpy(c->ancestors, item->ancestors, sizeof(c->ancestors));
+	says = eo_silence_take(&c->silence, beat, sent_us);
+	if (says == EO_READING_BEATS)
+		c->watch = EO_WATCH_BEATS;
+	else if (says == EO_READING_FIRST || (says == EO_READING_MISSES && c->watch == EO_WATCH_BEATS))
+		c->watch = EO_WATCH_SILENT;
+	if (!is_urgent(c))
+		c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_US);
+	c->own_nonce = answer->exists && item->nonce != NULL &&
+		eo_life_sent(c->place.ref, strtou64(item->nonce, NULL, 10), &nonce_us);
+	if (answer->exists && item->state == EO_LIFE_CLOSED)
+	{
+		c->closed = true;
+		set_over(c);
+	}
+	else if (answer->exists && item->state == EO_LIFE_RETIRED)
+		take_retired(c, item);
+	else if (eo_life_check_may_retire(c, eo_worker_lives_history(), parent_of))
+	{
+		c->stage = EO_LIFE_CHECK_RETIRE;
+		c->due_us = 0;
+	}
+}
+
+static void
+take_retired(EoLifeCheck *c, const EoLifeItem *item)
+{
+	uint8		by[EO_UUID_LEN] = {0};
+	const EoHistory *history = eo_worker_lives_history();
+	bool		earlier = eo_life_rows_is_earlier(history, c->place.life);
+
+	if (!eo_hex_read_uuid(item->retired_by, by) || !is_inherited(c, by))
+	{
+		/* If a life of ours has, that one may not be over yet. */
+		c->watch = eo_life_rows_find(history, by) < 0 ? EO_WATCH_FOREIGN :
+			earlier ? EO_WATCH_SILENT : enter_life(&c->place.target, by)->watch;
+		c->due_us = c->watch == EO_WATCH_LOOKING &&
+			c->silence.read_us - c->silence.since_us < LOOK_US ?
+			eo_clock_monotonic_us() + HOME_PAUSE_US : c->due_us + eo_guc_hurried_us(HEIR_US);
+		return;
+	}
+	/* Of those behind the last one the rows say nothing about that one. */
+	if (earlier && memcmp(eo_life_rows_original(history)->id, c->place.life, EO_UUID_LEN) != 0)
+	{
+		c->watch = EO_WATCH_NOT_NEAR;
+		return;
+	}
+	if (earlier)
+	{
+		c->watch = EO_WATCH_SILENT;
+		/* Whatever is adopted has no slots, and may be older than what has. */
+		eo_worker_writes_expect();
+		if (!eo_worker_lives_adopt())
+			return;
+		eo_worker_rows_want_scan();
+	}
+	if (!item->has_ttl)
+		eo_worker_scan_want(&c->place.target, c->id, item->retired_by);
+	set_over(c);
+}
+
+static void
+set_over(EoLifeCheck *c)
+{
+	c->stage = EO_LIFE_CHECK_OVER;
+	own.changes++;
+	if (c->ended)
+		eo_life_place_retired(c->place.ref);
+	if (c->met)
+		eo_life_watch_settles(&c->place.target, c->place.life);
+}
+
+void
+eo_worker_heir_ask(const EoTarget *target, const uint8 *id, EoLifeVerdict *verdict)
+{
+	EoLifeCheck *c;
+
+	if (eo_lives_judge_current(own.dboid, id, verdict))
+		return;
+	c = enter_life(target, id);
+	c->asked = true;
+	eo_lives_judge(eo_worker_lives_history(), id, c->stage == EO_LIFE_CHECK_OVER, c->ancestors,
+				   verdict);
+	verdict->beats = c->watch == EO_WATCH_BEATS;
+	/* Its item may yet say that it is a branch of our history. */
+	if (c->ended && c->silence.since_us == 0)
+		verdict->known = true;
+}
+
+/* Without a server there are no credentials. */
+static bool
+abandon(EoWorkerJob *job)
+{
+	put_off_check(job, 0);
+	return true;
+}

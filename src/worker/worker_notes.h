@@ -1,0 +1,42 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker_notes.h
+ *	  What a worker notes in rows of the outbox that it has failed to finish.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_COMMIT_WORKER_NOTES_H
+#define EO_COMMIT_WORKER_NOTES_H
+
+#include "postgres.h"
+
+#include "ledger/outbox.h"
+#include "server/answer.h"
+
+/* Begin with no notes.  They live in a context below this one. */
+extern void eo_worker_notes_init(MemoryContext context);
+
+/*
+ * A row cannot be finished now.  attempted: a request for it has failed; else nothing is sent
+ * for it, and that is noted once.  item is the write that is refused, from 1, or 0.
+ */
+extern void eo_worker_note(const EoOutboxRow *row, EoOutboxTrouble trouble, bool attempted,
+						   const char *reason, int item);
+
+/* The row cannot have been inserted by a transaction of ours. */
+extern void eo_worker_note_alien(const EoOutboxRow *row);
+
+/* The server of the row was dropped.  ntold: say in the log that so many rows wait; 0: nothing. */
+extern void eo_worker_note_dropped(const EoOutboxRow *row, int ntold);
+
+/* The reason why a record refuses its finish, palloc'd. */
+extern char *eo_worker_notes_describe(const EoAnswer *answer);
+
+/* The row is finished, or an operator has removed it. */
+extern void eo_worker_notes_forget(const char *token);
+
+/* Are there notes to be written?  And write them, in a transaction of the caller's. */
+extern bool eo_worker_notes_any(void);
+extern void eo_worker_notes_put(void);
+
+#endif							/* EO_COMMIT_WORKER_NOTES_H */

@@ -1,0 +1,727 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker_scan.c
+ *	  The recovery scan: what lives that are over have left in a table.
+ *
+ * After a restart in place the claim file says which records an ended life has left.
+ * After any other end, such as a failover, nobody knows.  Records that somebody meets
+ * are settled then; so that nothing waits to be met, the heir scans the table once.
+ * A second pass comes when the signature of every request of the old life has expired,
+ * because one may arrive late.  Then the life's item gets a ttl, which also says to
+ * later workers that nothing is left to be looked for.
+ *
+ * A table is also scanned, once, while its life goes on: when looks at claims at commit have
+ * made way (cluster/looks.c), and no late copy of their seals can arrive any more.  The place
+ * owes that until everything that was found is written.
+ *
+ * One request is in flight at a time, and before the next one there is a pause, so that
+ * at most exactonce.recovery_scan read units a second are used.  The requests have a window of
+ * their own: beats and other writes do not wait for them.  If the role that has used the
+ * table may not scan it, any other one that leads there does (known_targets.c).
+ *
+ * A record is judged as the one that a session meets (settle.c), and written on
+ * condition that it is as it was read.  A record that is only claimed is given back if
+ * it is bound to its transaction, because that cannot commit any more.  That is not so
+ * if its life has ended in this run of the server: the transaction may go on, and seal
+ * under the next life.  The slots know when it is over.
+ *
+ * Another heir may retire our life at any time, and settle by its own data what ours
+ * has inherited.  So a write is sent only while our lease holds, and if the life is still
+ * over for us then.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "cluster/life.h"
+#include "cluster/owed_scans.h"
+#include "cluster/slot_prepared.h"
+#include "cluster/target.h"
+#include "commit/settle.h"
+#include "ledger/known_targets.h"
+#include "ledger/lives.h"
+#include "ledger/lock_limit.h"
+#include "ledger/outbox.h"
+#include "records/layout.h"
+#include "records/life_item.h"
+#include "records/record.h"
+#include "records/window.h"
+#include "server/answer.h"
+#include "compat.h"
+#include "server/error.h"
+#include "server/guc.h"
+#include "server/life_store.h"
+#include "server/scan.h"
+#include "server/store.h"
+#include "wire/call.h"
+#include "wire/clock.h"
+#include "wire/hex.h"
+#include "wire/json.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "wire/status.h"
+#include "worker/worker_heir.h"
+#include "worker/worker_jobs.h"
+#include "worker/worker_lives.h"
+#include "worker/worker_scan.h"
+#include "worker/worker_targets.h"
+
+#define PASSES 2
+
+/* After a failure the page is asked for again after this. */
+#define FAILURE_PAUSE_US INT64CONST(10000000)
+
+#define PAGE_ITEMS 1000
+
+/* A life for which a table is scanned. */
+typedef struct Wanted
+{
+	dlist_node	node;
+	char		life[EO_UUID_TEXT_LEN + 1];
+	char		by[EO_UUID_TEXT_LEN + 1];	/* the life that has retired it */
+} Wanted;
+
+typedef struct TableScan
+{
+	dlist_node	node;
+	EoTarget	target;
+	EoTarget	as;				/* the same place, as it is scanned now */
+	int			refused;		/* so many identities may not scan it */
+	dlist_head	lives;			/* Wanted */
+	int			pass;			/* passes that are finished */
+	bool		under_way;		/* a page of the present pass was read */
+	bool		again;			/* the page in flight does not count */
+	bool		complained;
+	EoScan		pages;			/* of the present pass */
+	int64		due_us;
+	int64		began_us;		/* the present pass */
+	int64		tells_us;		/* the last pass began then, and all that it
+								 * has found is to be written; 0: that is told */
+	int			unwritten;		/* records that were found */
+} TableScan;
+
+/* A record that is to be given back. */
+typedef struct Leftover
+{
+	char	   *pk;
+	EoRecord	record;			/* owner, bind, origin_text, lease_ms */
+	uint8		life[EO_UUID_LEN];	/* of the origin */
+} Leftover;
+
+static struct
+{
+	MemoryContext context;
+	dlist_head	scans;
+	TableScan  *active;			/* whose request is in flight; NULL: none is */
+	EoWorkerTarget *through;	/* its target */
+	EoCall		call;
+	EoWindow	window;
+	int64		sent_us;		/* when it was started */
+	int64		until_us;
+	int64		owed_due_us;	/* the next scan that a place owes */
+}			own;
+
+static bool start_page(TableScan *scan);
+static void take_finished(EoWindow *window, EoCall *call, void *arg);
+static bool change_identity(TableScan *scan);
+static void take_page(TableScan *scan, const EoCall *call);
+static void take_item(TableScan *scan, EoJsonValue *item);
+static Wanted *find_wanted(TableScan *scan, const char *life);
+static void begin_pass(TableScan *scan, int pass);
+static void end_pass(TableScan *scan);
+static EoAnswer *prepare_leftover(EoWorkerJob *job, EoStore *store);
+static EoAnswer *prepare_mark(EoWorkerJob *job, EoStore *store);
+static void end_leftover(const EoWorkerJob *job);
+static bool take_leftover(EoWorkerJob *job, const EoAnswer *answer);
+static bool take_mark(EoWorkerJob *job, const EoAnswer *answer);
+static void put_off(EoWorkerJob *job, int64 pause_us);
+static void put_off_mark(EoWorkerJob *job, int64 pause_us);
+static bool abandon_leftover(EoWorkerJob *job);
+static bool abandon_mark(EoWorkerJob *job);
+
+static const EoWorkerJobKind leftover_kind = {
+	.prepare = prepare_leftover,
+	.take = take_leftover,
+	.put_off = put_off,
+	.abandon = abandon_leftover,
+	.lane = EO_WORKER_WRITES
+};
+
+static const EoWorkerJobKind mark_kind = {
+	.prepare = prepare_mark,
+	.take = take_mark,
+	.put_off = put_off_mark,
+	.abandon = abandon_mark,
+	.lane = EO_WORKER_WRITES
+};
+
+void
+eo_worker_scan_init(MemoryContext context)
+{
+	own.context = context;
+	dlist_init(&own.scans);
+}
+
+static TableScan *
+scan_of(const EoTarget *target)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &own.scans)
+	{
+		TableScan  *scan = dlist_container(TableScan, node, iter.cur);
+
+		if (eo_target_same_place(&scan->target, target))
+			return scan;
+	}
+	return NULL;
+}
+
+static TableScan *
+enter_scan(const EoTarget *target)
+{
+	TableScan  *scan = scan_of(target);
+
+	if (scan != NULL)
+		return scan;
+	scan = MemoryContextAllocZero(own.context, sizeof(TableScan));
+	scan->target = scan->as = *target;
+	scan->pages.states[0] = EO_STATE_IN_PROGRESS;
+	scan->pages.states[1] = EO_STATE_COMMITTING;
+	scan->pages.page_items = PAGE_ITEMS;
+	scan->pages.context = own.context;
+	dlist_init(&scan->lives);
+	dlist_push_tail(&own.scans, &scan->node);
+	begin_pass(scan, PASSES);
+	return scan;
+}
+
+void
+eo_worker_scan_want(const EoTarget *target, const char *life, const char *by)
+{
+	TableScan  *scan = enter_scan(target);
+	Wanted	   *wanted;
+
+	begin_pass(scan, 0);
+	scan->due_us = 0;
+	/* The page in flight may be past what this life has left. */
+	scan->again = scan == own.active;
+	wanted = find_wanted(scan, life);
+	if (wanted == NULL)
+	{
+		wanted = MemoryContextAllocZero(own.context, sizeof(Wanted));
+		dlist_push_tail(&scan->lives, &wanted->node);
+	}
+	strlcpy(wanted->life, life, sizeof(wanted->life));
+	strlcpy(wanted->by, by, sizeof(wanted->by));
+}
+
+void
+eo_worker_scan_drop(const EoTarget *target, const char *life)
+{
+	TableScan  *scan = scan_of(target);
+	Wanted	   *wanted = scan != NULL ? find_wanted(scan, life) : NULL;
+
+	if (wanted == NULL)
+		return;
+	dlist_delete(&wanted->node);
+	pfree(wanted);
+	if (!dlist_is_empty(&scan->lives))
+		return;
+	begin_pass(scan, PASSES);
+	scan->again = scan == own.active;
+}
+
+static Wanted *
+find_wanted(TableScan *scan, const char *life)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &scan->lives)
+	{
+		Wanted	   *wanted = dlist_container(Wanted, node, iter.cur);
+
+		if (strcmp(wanted->life, life) == 0)
+			return wanted;
+	}
+	return NULL;
+}
+
+bool
+eo_worker_scan_is_wanted(const EoTarget *target, const char *life)
+{
+	TableScan  *scan = scan_of(target);
+
+	return scan != NULL && find_wanted(scan, life) != NULL;
+}
+
+/* Begin a pass with the first page of the table. */
+static void
+begin_pass(TableScan *scan, int pass)
+{
+	eo_scan_rewind(&scan->pages);
+	scan->pass = pass;
+	scan->under_way = false;
+}
+
+int64
+eo_worker_scan_progress(const EoTarget *target)
+{
+	const TableScan *scan = scan_of(target);
+
+	return scan != NULL && scan->pass < PASSES && scan->under_way ? scan->pages.items : -1;
+}
+
+bool
+eo_worker_scan_any(void)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &own.scans)
+	{
+		const TableScan *scan = dlist_container(TableScan, node, iter.cur);
+
+		if (eo_guc_recovery_scan > 0 && scan->pass == 0 && !scan->complained)
+			return true;
+	}
+	return false;
+}
+
+bool
+eo_worker_scan_in_flight(void)
+{
+	return own.active != NULL;
+}
+
+int64
+eo_worker_scan_due_us(void)
+{
+	int64		due_us = INT64_MAX;
+	dlist_iter	iter;
+
+	if (own.active != NULL)
+		return own.until_us;
+	if (eo_guc_recovery_scan > 0)
+		due_us = own.owed_due_us;
+	dlist_foreach(iter, &own.scans)
+	{
+		const TableScan *scan = dlist_container(TableScan, node, iter.cur);
+
+		if (eo_guc_recovery_scan > 0 && scan->pass < PASSES)
+			due_us = Min(due_us, scan->due_us);
+	}
+	return due_us;
+}
+
+/* ----- scans that places owe ----- */
+
+/* Begin those that are due.  A pass that is to come anyway serves as well. */
+static void
+begin_owed(int64 now_us)
+{
+	uint32		cursor = 0;
+	EoPlace		place;
+
+	own.owed_due_us = INT64_MAX;
+	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
+	{
+		TableScan  *scan;
+
+		if (place.scan_due_us > now_us)
+			own.owed_due_us = Min(own.owed_due_us, place.scan_due_us);
+		if (place.scan_due_us == 0 || place.scan_due_us > now_us)
+			continue;
+		scan = enter_scan(&place.target);
+		/* It may be reached in another way since it was scanned last. */
+		if (scan != own.active)
+			scan->target = place.target;
+		if (scan->pass < PASSES || scan->tells_us != 0)
+			continue;
+		begin_pass(scan, PASSES - 1);
+		scan->due_us = 0;
+	}
+}
+
+/* Say what a pass tells, once all that it has found is written. */
+static void
+tell(TableScan *scan)
+{
+	if (scan->tells_us == 0 || scan->unwritten > 0)
+		return;
+	eo_owed_scan_done(&scan->target, scan->tells_us);
+	scan->tells_us = 0;
+}
+
+/* ----- pages ----- */
+
+void
+eo_worker_scan_run(void)
+{
+	int64		now_us = eo_clock_monotonic_us();
+	dlist_iter	iter;
+
+	begin_owed(now_us);
+	dlist_foreach(iter, &own.scans)
+	{
+		TableScan  *scan = dlist_container(TableScan, node, iter.cur);
+
+		if (own.active == NULL && eo_guc_recovery_scan > 0 && scan->pass < PASSES &&
+			scan->due_us <= now_us && !eo_worker_jobs_are_full(EO_WORKER_WRITES) &&
+			!start_page(scan))
+			scan->due_us = now_us + EO_WORKER_TARGET_PAUSE_US;
+	}
+	if (own.active != NULL)
+		(void) eo_window_turn(&own.window, 1, NULL, take_finished, NULL, &own.until_us);
+}
+
+static bool
+start_page(TableScan *scan)
+{
+	own.through = eo_worker_target_of(&scan->as);
+	/* A target without jobs has no store yet. */
+	own.through->wanted = true;
+	/* Its server may be gone, or have invalid options. */
+	if (own.through->store == NULL && own.through->failing)
+		(void) change_identity(scan);
+	if (!eo_worker_target_is_ready(own.through) || !eo_worker_lives_hold(&scan->target))
+		return false;
+	/* A page that cannot be judged would be read in vain. */
+	if (eo_lock_limit_again_us(EO_LOCKS_OUTBOX) > eo_clock_monotonic_us())
+		return false;
+	eo_scan_prepare(&scan->pages, own.through->store, &own.call);
+	own.active = scan;
+	own.sent_us = eo_clock_monotonic_us();
+	if (!scan->under_way)
+		scan->began_us = own.sent_us;
+	scan->again = false;
+	eo_worker_target_sent(own.through, EO_WORKER_WRITES);
+	if (!eo_window_add(&own.window, &own.call, 0))
+		take_finished(&own.window, &own.call, NULL);
+	return true;
+}
+
+static void
+take_finished(EoWindow *window, EoCall *call, void *arg)
+{
+	TableScan  *scan = own.active;
+
+	(void) window;
+	(void) arg;
+	eo_store_log_call(own.through->store, call);
+	eo_worker_target_ended(own.through, EO_WORKER_WRITES);
+	own.active = NULL;
+	if (call->error.status == EO_OK)
+		take_page(scan, call);
+	else if (eo_worker_target_is_refusal(&call->error) && change_identity(scan))
+		scan->due_us = 0;
+	else
+	{
+		scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(FAILURE_PAUSE_US);
+		if (!scan->complained)
+			ereport(WARNING,
+					(errcode(ERRCODE_WARNING),
+					 errmsg("exactonce: table \"%s\" cannot be scanned for what %s",
+							scan->target.table, dlist_is_empty(&scan->lives) ?
+							"late requests may have left" : "a life that is over has left"),
+					 errdetail_internal("%s", eo_error_facts(&call->error)),
+					 errhint("It needs the permission dynamodb:Scan. Until it can be scanned, such keys are settled when somebody meets them.")));
+		scan->complained = true;
+	}
+	eo_call_free(call);
+}
+
+/* The identities of the database for the table of a scan. */
+typedef struct Asking
+{
+	const EoTarget *target;
+	EoIdentityRef others[EO_MAX_IDENTITIES];
+	int			n;
+} Asking;
+
+static void
+ask_for_identities(void *arg)
+{
+	Asking	   *asking = arg;
+
+	asking->n = eo_known_target_identities(asking->target, asking->others);
+}
+
+/*
+ * Have the scan go on by the next identity.  False: none is left, and it begins again; or the
+ * catalogs are locked.
+ */
+static bool
+change_identity(TableScan *scan)
+{
+	Asking		asking = {.target = &scan->target};
+
+	if (!eo_lock_limit_run(EO_LOCKS_CATALOGS, ask_for_identities, &asking))
+		return false;
+	scan->as = scan->target;
+	if (scan->refused < asking.n)
+	{
+		scan->as.serverid = asking.others[scan->refused].serverid;
+		scan->as.userid = asking.others[scan->refused].userid;
+		scan->refused++;
+		return true;
+	}
+	scan->refused = 0;
+	return false;
+}
+
+/* The items of a page. */
+typedef struct Judging
+{
+	TableScan  *scan;
+	EoJsonValue *items;
+} Judging;
+
+static void
+judge_page(void *arg)
+{
+	const Judging *page = arg;
+
+	for (size_t i = 0; i < eo_json_array_length(page->items); i++)
+		take_item(page->scan, eo_json_array_get(page->items, i));
+}
+
+static void
+take_page(TableScan *scan, const EoCall *call)
+{
+	int64		units;
+	Judging		page = {scan, eo_scan_take(&scan->pages, own.through->store, call, &units)};
+
+	scan->complained = false;
+
+	/*
+	 * If the outbox is locked now the page must be read again, with those
+	 * before it.
+	 */
+	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, judge_page, &page))
+		scan->again = true;
+
+	/*
+	 * The time that the page took is a part of the pause, or the rate would
+	 * be lower.
+	 */
+	scan->due_us = own.sent_us + eo_scan_pause_us(units, eo_guc_recovery_scan);
+	if (scan->again)
+	{
+		eo_scan_rewind(&scan->pages);
+		return;
+	}
+	scan->under_way = true;
+	if (scan->pages.ended)
+		end_pass(scan);
+}
+
+/*
+ * Has a life that is over, or ours, left the record, which cannot complete its key any more?
+ * That of a claim that is not sealed cannot if it was bound to its transaction.  But if there is
+ * a slot of it, that says what is to be done, and when; and a row says that its transaction has
+ * sealed it after all, so that the table is not what it was.
+ */
+static bool
+is_left(const EoRecord *r, const uint8 *digest, const EoLifeVerdict *verdict)
+{
+	int64		retention_s;
+
+	if (r->state == EO_STATE_COMMITTING)
+		return r->origin.xid != 0 &&
+			eo_settle_judge(&r->origin, r->owner, verdict, &retention_s) == EO_FATE_ABORTED;
+	return r->state == EO_STATE_IN_PROGRESS && !verdict->this_run && r->bind != NULL &&
+		strcmp(r->bind, "tx") == 0 && !eo_slot_prepared_is_known(digest, r->owner) &&
+		eo_outbox_find(r->owner, r->origin.xid, &retention_s) == EO_OUTBOX_NONE;
+}
+
+/*
+ * Add a job for a record that is to be given back.  Lives that are named by finished records only
+ * are not looked after: most of them are long gone.
+ */
+static void
+take_item(TableScan *scan, EoJsonValue *item)
+{
+	const EoLayout *layout = own.through->store->layout;
+	const char *pk = eo_record_pk_of(layout, item);
+	EoRecord	r;
+	EoLifeVerdict verdict;
+	uint8		digest[EO_DIGEST_LEN];
+	EoWorkerJob *job;
+	Leftover   *left;
+
+	if (pk == NULL || eo_record_read(layout, item, &r) != EO_OK || !r.has_origin ||
+		r.owner == NULL || (r.state != EO_STATE_COMMITTING && r.state != EO_STATE_IN_PROGRESS))
+		return;
+	eo_worker_heir_ask(&scan->target, r.origin.life, &verdict);
+	if (verdict.relation == EO_LIFE_OTHER)
+		return;
+	eo_target_digest(&scan->target, pk, digest);
+	if (!is_left(&r, digest, &verdict))
+		return;
+	job = eo_worker_job_add_for_any(&leftover_kind, &scan->target, r.owner);
+	job->data = left = MemoryContextAllocZero(job->context, sizeof(Leftover));
+	left->pk = MemoryContextStrdup(job->context, pk);
+	left->record.owner = MemoryContextStrdup(job->context, r.owner);
+	left->record.bind = r.bind != NULL ? MemoryContextStrdup(job->context, r.bind) : NULL;
+	left->record.origin_text = MemoryContextStrdup(job->context, r.origin_text);
+	left->record.worn = r.worn;
+	left->record.lease_ms = r.lease_ms;
+	memcpy(left->life, r.origin.life, sizeof(left->life));
+	scan->unwritten++;
+}
+
+static void
+end_pass(TableScan *scan)
+{
+	dlist_iter	iter;
+
+	ereport(LOG,
+			(errmsg("exactonce: table \"%s\" was scanned for what %s: %lld items",
+					scan->target.table, dlist_is_empty(&scan->lives) ?
+					"late requests may have left" : "lives that are over have left",
+					(long long) scan->pages.items)));
+	scan->tells_us = scan->began_us;
+	tell(scan);
+	begin_pass(scan, scan->pass + 1);
+	scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(EO_LIFE_LATE_US);
+	if (scan->pass < PASSES)
+		return;
+	dlist_foreach(iter, &scan->lives)
+	{
+		const Wanted *wanted = dlist_container(Wanted, node, iter.cur);
+		EoWorkerJob *job = eo_worker_job_add_for_any(&mark_kind, &scan->target, wanted->life);
+
+		job->data = MemoryContextAlloc(job->context, sizeof(Wanted));
+		memcpy(job->data, wanted, sizeof(Wanted));
+	}
+	while (!dlist_is_empty(&scan->lives))
+		pfree(dlist_container(Wanted, node, dlist_pop_head_node(&scan->lives)));
+}
+
+/* ----- writes ----- */
+
+/*
+ * Is it still for us to settle what the life has left?  If not, nothing is to be done: should
+ * the life be over for us again, the table is scanned for it anew.
+ */
+static bool
+is_ours(const EoWorkerJob *job, const uint8 *life)
+{
+	EoLifeVerdict verdict;
+
+	eo_worker_heir_ask(&job->target->target, life, &verdict);
+	return verdict.relation != EO_LIFE_OTHER;
+}
+
+/* May it be done now?  If not, the job is put off. */
+static bool
+may_write(EoWorkerJob *job)
+{
+	if (eo_worker_lives_hold(&job->target->target))
+		return true;
+	job->kind->put_off(job, EO_WORKER_TARGET_PAUSE_US);
+	return false;
+}
+
+static EoAnswer *
+prepare_leftover(EoWorkerJob *job, EoStore *store)
+{
+	const Leftover *left = job->data;
+
+	if (!is_ours(job, left->life))
+	{
+		end_leftover(job);
+		return NULL;
+	}
+	if (!may_write(job))
+		return NULL;
+	return eo_settle_prepare_aborted(store, left->pk, &left->record);
+}
+
+/* Nothing is left of the life: its item may go. */
+static EoAnswer *
+prepare_mark(EoWorkerJob *job, EoStore *store)
+{
+	const Wanted *wanted = job->data;
+	EoLifeWrite w = {.life = wanted->life,.seen_by = wanted->by};
+	uint8		life[EO_UUID_LEN];
+
+	/* While a transaction of the life is prepared, its item is needed. */
+	if (!eo_hex_read_uuid(wanted->life, life) || eo_slot_prepared_of_life(life) ||
+		!is_ours(job, life) || !may_write(job))
+		return NULL;
+	w.now_ms = eo_lives_now_ms(store);
+	w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
+	return eo_life_store_prepare_write(store, job->target->target.prefix, EO_LIFE_SCANNED, &w);
+}
+
+/* The record was written, or need not be. */
+static void
+end_leftover(const EoWorkerJob *job)
+{
+	TableScan  *scan = scan_of(&job->target->target);
+
+	scan->unwritten--;
+	tell(scan);
+}
+
+/* A refusal means that somebody else has settled the record meanwhile. */
+static bool
+take_leftover(EoWorkerJob *job, const EoAnswer *answer)
+{
+	(void) answer;
+	end_leftover(job);
+	return true;
+}
+
+static bool
+take_mark(EoWorkerJob *job, const EoAnswer *answer)
+{
+	(void) job;
+	(void) answer;
+	return true;
+}
+
+static void
+scan_again(TableScan *scan, int64 pause_us)
+{
+	scan->pass = 0;
+	scan->due_us = eo_clock_monotonic_us() + pause_us;
+}
+
+/* The next pass, or the next worker, finds the record again.  Until then nothing is told. */
+static void
+put_off(EoWorkerJob *job, int64 pause_us)
+{
+	TableScan  *scan = scan_of(&job->target->target);
+
+	scan->unwritten--;
+	scan->began_us = scan->tells_us = 0;
+	scan_again(scan, pause_us);
+}
+
+/* The scan has forgotten the life; without it nobody would try the mark again. */
+static void
+put_off_mark(EoWorkerJob *job, int64 pause_us)
+{
+	const Wanted *wanted = job->data;
+
+	eo_worker_scan_want(&job->target->target, wanted->life, wanted->by);
+	scan_again(scan_of(&job->target->target), pause_us);
+}
+
+/* Without a server there are no credentials; what was to be written is not forgotten. */
+static bool
+abandon_leftover(EoWorkerJob *job)
+{
+	end_leftover(job);
+	return true;
+}
+
+static bool
+abandon_mark(EoWorkerJob *job)
+{
+	job->kind->put_off(job, EO_WORKER_TARGET_PAUSE_US);
+	return true;
+}

@@ -1,0 +1,41 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker_slots.h
+ *	  Jobs of a worker: settle claims whose transactions are over, and extend the
+ *	  leases of claims whose transactions are open.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_COMMIT_WORKER_SLOTS_H
+#define EO_COMMIT_WORKER_SLOTS_H
+
+#include "postgres.h"
+
+#include "cluster/slots.h"
+#include "worker/worker_jobs.h"
+
+/* To be called once. */
+extern void eo_worker_slots_init(MemoryContext context, Oid dboid);
+
+/*
+ * Take slots that are due off the list of this database, and add jobs that settle
+ * them.  Runs transactions of its own; raises what eo_outbox_find() raises.
+ */
+extern void eo_worker_slots_fetch(void);
+
+/*
+ * Add a job about a claim, whose data is a copy of the view; or have the slot wait for room
+ * among the jobs of its target.
+ */
+extern void eo_worker_slots_add(const EoWorkerJobKind *kind, const EoSlotView *view);
+
+/* When the next slot is due, for a heartbeat or to be settled; INT64_MAX: never. */
+extern int64 eo_worker_slots_due_us(void);
+
+/* Are there slots that wait for room among the jobs of their target? */
+extern bool eo_worker_slots_any(void);
+
+/* Add jobs that extend the leases which are due. */
+extern void eo_worker_slots_fetch_beats(void);
+
+#endif							/* EO_COMMIT_WORKER_SLOTS_H */
