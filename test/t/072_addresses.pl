@@ -179,6 +179,21 @@ is(answer('prepared', $node, 'kept', 'other'), 'completed', 'COMMIT PREPARED is 
 is(answer('prepared', $node, 'dropped', 'other'), 'acquired', 'and ROLLBACK PREPARED');
 is_finished('prepared', $node, $table, 'kept');
 
+sql_of($node, "ALTER SERVER exactonce OPTIONS (SET endpoint '$ENV{EO_ENDPOINT}')");
+
+# A claim that was kept can be completed once: the prepared transaction is not waited for.
+my $token = sql_of($node, "SELECT token FROM idem_acquire('kept for two', on_commit => 'keep')");
+sql_of($node, "BEGIN; INSERT INTO work VALUES ('kept for two');"
+	  . "SELECT idem_complete('kept for two', '\"kept for two\"', token => '$token'); PREPARE TRANSACTION 'kept for two'");
+my $two = "SET statement_timeout = '20 s';\nBEGIN;\nSELECT idem_complete('kept for two', '2', token => '$token', server => 'other');\nCOMMIT;\n";
+like(run_script($node, $two), qr/ID001: key "kept for two" .*\nDETAIL:  A prepared transaction of this cluster holds it/,
+	'prepared: another server does not wait for the end of what has completed the claim');
+sql_of($node, "ROLLBACK PREPARED 'kept for two'");
+settled($node);
+unlike(run_script($node, $two), qr/ERROR/, 'prepared: after ROLLBACK PREPARED it completes the claim');
+settled($node);
+is(record($table, 'kept for two')->{result}, '2', 'prepared: which has its result');
+
 # A claim of the session has no place in a prepared transaction, by whatever address.
 like(run_script($node, "SELECT token FROM idem_acquire('of the session', on_commit => 'session') \\gset\n"
 	  . "BEGIN;\nSELECT idem_complete('of the session', token => :'token', server => 'other');\nPREPARE TRANSACTION 'of the session';\n"),
@@ -198,8 +213,7 @@ sub set_origin
 	return;
 }
 
-sql_of($node, "ALTER SERVER exactonce OPTIONS (SET endpoint '$ENV{EO_ENDPOINT}')");
-my $token = sql_of($node, "SELECT token FROM idem_acquire('twice', on_commit => 'keep')");
+$token = sql_of($node, "SELECT token FROM idem_acquire('twice', on_commit => 'keep')");
 my $aborted = sql_of($node, 'BEGIN; SELECT pg_current_xact_id(); ROLLBACK');
 fault(to => 'COMPLETED', do => 'drop', times => 0);
 sql_of($node, "BEGIN; INSERT INTO work VALUES ('twice'); SELECT idem_complete('twice', '\"twice\"', token => '$token'); COMMIT");
