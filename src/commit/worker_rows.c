@@ -781,6 +781,7 @@ eo_worker_rows_remove(void)
 		put_off_work();
 		return;
 	}
+	eo_worker_notes_take();
 	/* Report the dead rows, so that autovacuum removes them. */
 	pgstat_report_stat(false);
 	if (eo_worker_writes_wait())
