@@ -546,7 +546,8 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 /* The record of a row that is to be given up. */
 typedef enum Finding
 {
-	FOUND_FINISHED,				/* COMPLETED by the row's transaction */
+	FOUND_FINISHED,				/* COMPLETED by the row's transaction, with
+								 * its writes */
 	FOUND_SEALED,				/* the row's transaction has sealed it */
 	FOUND_OTHER,				/* it shows neither, or is not there: the row
 								 * is of no use any more */
@@ -564,7 +565,8 @@ finding_of(const EoAnswer *answer, const EoOutboxRow *row)
 	if (answer->outcome == EO_FAILED_CALL || !answer->exists || r->owner == NULL ||
 		strcmp(r->owner, row->token) != 0)
 		return FOUND_OTHER;
-	if (r->state == EO_STATE_COMPLETED)
+	/* Others may have completed it without the writes. */
+	if (row->writes.n == 0 ? r->state == EO_STATE_COMPLETED : is_finished(r, row))
 		return FOUND_FINISHED;
 	return r->state == EO_STATE_COMMITTING ? FOUND_SEALED : FOUND_OTHER;
 }

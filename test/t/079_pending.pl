@@ -234,6 +234,18 @@ like(give_up('held'), qr/ERROR:  55000: .* can still be written\nDETAIL:  Its re
 reset_proxy();
 settled($node);
 
+# Somebody has completed the record without the writes: they are what is given up.
+cancelled('waived');
+wait_until('writes are not understood', sub { pending('waived', 'trouble') =~ /fails|lasts/ });
+dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'IDEMPOTENCY#waived' } },
+	UpdateExpression => 'SET #s = :c REMOVE #w', ExpressionAttributeNames => { '#s' => 'status', '#w' => 'writes' },
+	ExpressionAttributeValues => { ':c' => { S => 'COMPLETED' } } });
+like(give_up('waived'), qr/^gives up true\n(?s:.*)NOTICE:  \w+: the completion of key "waived" .* was given up\nDETAIL:  1 writes are not made/,
+	'waived: what is given up is said');
+reset_proxy();
+settled($node);
+is(counter('waived'), 0, 'waived: the write is not made');
+
 # What nothing understands: after minutes it is given up, and its record stays COMMITTING.
 cancelled('puzzle');
 $sql->('CREATE DATABASE beside');
