@@ -164,8 +164,9 @@ eo_give_up_is_of_no_use(const EoOutboxRow *row, EoFound *finding, char **why)
 {
 	eo_options_check_usage(row->target.serverid);
 	*finding = look_at_record(row, why);
-	return *finding == EO_FOUND_UNREACHABLE ? !OidIsValid(eo_known_target_server(&row->target)) :
-		*finding != EO_FOUND_SEALED;
+	if (*finding == EO_FOUND_UNREACHABLE || *finding == EO_FOUND_NO_TABLE)
+		return !OidIsValid(eo_known_target_server(&row->target));
+	return *finding != EO_FOUND_SEALED;
 }
 
 /*

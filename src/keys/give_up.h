@@ -37,7 +37,7 @@ extern bool eo_give_up_row(const EoOutboxRow *row, bool record_known);
 
 /*
  * May a row that was given up be removed, by what its record says by the row's own address?  *why
- * says why that could not be read (EO_FOUND_UNREACHABLE).  Needs USAGE on the row's server.
+ * says why that could not be read.  Needs USAGE on the row's server.
  */
 extern bool eo_give_up_is_of_no_use(const EoOutboxRow *row, EoFound *finding, char **why);
 
