@@ -251,7 +251,7 @@ eo_owner_once(EoStore *store, const char *key, const char *result, int64 retenti
 						"Store it elsewhere and complete the key with a reference to it.");
 	if (k.held != NULL)
 		eo_error_raise_duplicate(guard, key, store->server->name,
-								 "This transaction holds or has completed it already.");
+								 "This transaction holds or has completed it already.", NULL);
 	eo_store_new_token(token);
 	eo_slot_info_init(&info, EO_SLOT_PLANNED, k.digest, token);
 	info.once = true;
