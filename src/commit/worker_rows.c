@@ -415,10 +415,7 @@ add_job(const EoOutboxRow *row)
 	known->again_us = 0;
 	known->scan = rows.scan;
 
-	/*
-	 * Writes to other tables are made with the rights of the role that handed
-	 * them in.
-	 */
+	/* Other tables are written with the rights of the row's own role. */
 	job = row->writes.n > 0 ? eo_worker_job_add(&finish_kind, &row->target, row->token) :
 		eo_worker_job_add_for_any(&finish_kind, &row->target, row->token);
 	job->data = copy = MemoryContextAlloc(job->context, sizeof(EoOutboxRow));
