@@ -305,7 +305,7 @@ RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_forget';
 COMMENT ON FUNCTION @extschema@.idem_forget(pg_catalog.text, pg_catalog.text) IS
-'for operators: makes a key claimable as if it were new, with no runs counted and no result. A run in progress loses its claim. It waits up to two seconds for a completion of the key that is pending; what idem_give_up has left of one goes, too. If the table does not exist, a claim that has ended and waits for it is given up. False: there is no record. Errors: ID001 (a transaction is committing the key, or its completion is still pending: nothing has changed), ID006, ID007';
+'for operators: makes a key claimable as if it were new, with no runs counted and no result. A run in progress loses its claim. It waits up to two seconds for a completion of the key that is pending; what idem_give_up has left of one goes, too, by whatever address of the table the key was completed, unless its record is COMMITTING there. If the table does not exist, a claim that has ended and waits for it is given up. False: there is no record. Errors: ID001 (a transaction is committing the key, or its completion is still pending: nothing has changed), 55000 (what idem_give_up has left must stay), ID006, ID007';
 
 CREATE FUNCTION @extschema@.idem_resolve(
 	key pg_catalog.text,
@@ -430,6 +430,7 @@ CREATE TABLE exactonce_internal.outbox (
 	PRIMARY KEY (system_identifier, dboid, digest),
 	CONSTRAINT outbox_claim UNIQUE (system_identifier, dboid, token)
 );
+CREATE INDEX outbox_key ON exactonce_internal.outbox (system_identifier, dboid, pk COLLATE "C");
 COMMENT ON TABLE exactonce_internal.outbox IS
 'completions: if a row is visible, its transaction has committed and its key is completed. A row is kept until DynamoDB has confirmed that. Rows must never be changed by hand';
 COMMENT ON COLUMN exactonce_internal.outbox.system_identifier IS 'of the cluster (pg_control_system()) in which the key was completed';

@@ -55,10 +55,12 @@ typedef enum EoResource
 	EO_RESOURCE_SLOTS,			/* but those that are BURIED */
 	EO_RESOURCE_CHUNKS,			/* the same */
 	EO_RESOURCE_TARGETS,		/* that slots name */
-	EO_RESOURCE_LOOKS			/* slots that are BURIED */
+	EO_RESOURCE_LOOKS,			/* slots that are BURIED */
+	EO_RESOURCE_COMMIT_LOOKS,	/* those of them that are of claims at commit */
+	EO_RESOURCE_COMMIT_CHUNKS	/* the same */
 } EoResource;
 
-#define EO_N_RESOURCES 4
+#define EO_N_RESOURCES 6
 
 /* Slots in an order. */
 typedef struct EoSlotList

@@ -10,7 +10,8 @@
  * texts, and targets, in all states of a claim but one: a claim that is over but not settled
  * takes as much room as one that is held.  One that is BURIED, and waits for another look,
  * does not count, because it makes way for a claim (looks.c).  Looks have a share of the same
- * size, beside that of claims.
+ * size, beside that of claims.  Without scans a look at a claim at commit makes way for nobody, and
+ * counts as a claim.
  *
  * A share is a counter, so that a claim costs no look at the others.  The first one
  * counts everything; there is one for each database and each role of it that has a
@@ -23,6 +24,7 @@
 #include "cluster/claim_table.h"
 #include "cluster/shares.h"
 #include "cluster/slots.h"
+#include "server/guc.h"
 
 #define EVERYTHING 0
 
@@ -91,13 +93,29 @@ capacity_of(EoResource what)
 	{
 		case EO_RESOURCE_SLOTS:
 		case EO_RESOURCE_LOOKS:
+		case EO_RESOURCE_COMMIT_LOOKS:
 			return eo_claim_table.header->nslots;
 		case EO_RESOURCE_CHUNKS:
+		case EO_RESOURCE_COMMIT_CHUNKS:
 			return eo_claim_table.header->nchunks;
 		case EO_RESOURCE_TARGETS:
 			return EO_MAX_TARGETS;
 	}
 	return 0;
+}
+
+/* How much of it a share has, with the looks that count as claims. */
+static int64
+taken_of(uint32 share, EoResource what)
+{
+	const uint32 *taken = eo_claim_table.shares[share].taken;
+	int64		n = taken[what];
+
+	if (eo_guc_recovery_scan == 0 && what == EO_RESOURCE_SLOTS)
+		n += taken[EO_RESOURCE_COMMIT_LOOKS];
+	if (eo_guc_recovery_scan == 0 && what == EO_RESOURCE_CHUNKS)
+		n += taken[EO_RESOURCE_COMMIT_CHUNKS];
+	return n;
 }
 
 /* How much of a resource is free, and how much of it the role of an entry has and may have. */
@@ -116,12 +134,12 @@ typedef struct Limits
 static Limits
 limits_of(const EoTargetEntry *entry, EoResource what)
 {
-	int64		of_database = eo_claim_table.shares[entry->database_share].taken[what];
+	int64		of_database = taken_of(entry->database_share, what);
 	Limits		l;
 
-	l.free = capacity_of(what) - eo_claim_table.shares[EVERYTHING].taken[what];
+	l.free = capacity_of(what) - taken_of(EVERYTHING, what);
 	l.left = (l.free + of_database) / 2 - of_database;
-	l.of_role = eo_claim_table.shares[entry->role_share].taken[what];
+	l.of_role = taken_of(entry->role_share, what);
 	l.share = (l.of_role + l.left) / 2;
 	return l;
 }
@@ -185,14 +203,19 @@ eo_share_count_slot(const EoSlot *slot, bool take)
 	take ? eo_share_take : eo_share_give;
 	const EoTargetEntry *entry = &eo_claim_table.targets[slot->target];
 	uint32		weight = weight_of(&slot->info);
+	uint32		nchunks = eo_claim_table_chunks(slot->pk_len);
 
 	if (slot->info.state == EO_SLOT_BURIED)
 	{
 		count(entry, EO_RESOURCE_LOOKS, 1);
+		if (!eo_slot_has_origin(&slot->info))
+			return;
+		count(entry, EO_RESOURCE_COMMIT_LOOKS, 1);
+		count(entry, EO_RESOURCE_COMMIT_CHUNKS, nchunks);
 		return;
 	}
 	count(entry, EO_RESOURCE_SLOTS, weight);
-	count(entry, EO_RESOURCE_CHUNKS, weight * eo_claim_table_chunks(slot->pk_len));
+	count(entry, EO_RESOURCE_CHUNKS, weight * nchunks);
 }
 
 /* The slot of a claim that a session holds, or the prepaid one that settles it; or EO_NO_INDEX. */

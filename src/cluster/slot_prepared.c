@@ -217,6 +217,25 @@ eo_slot_prepared_is_known(const uint8 *digest, const char *token)
 	return found;
 }
 
+bool
+eo_slot_prepared_find_completed(const char *token, EoSlotView *view)
+{
+	bool		found = false;
+
+	eo_claim_table_lock(LW_SHARED);
+	for (uint32 i = 0; i < eo_claim_table.header->high_slot && !found; i++)
+	{
+		const EoSlotInfo *info = &eo_claim_table.slots[i].info;
+
+		found = info->state == EO_SLOT_SEALING && eo_slot_is_prepared(info) &&
+			strcmp(info->token, token) == 0;
+		if (found)
+			eo_slot_view_fill(i, view);
+	}
+	eo_claim_table_unlock();
+	return found;
+}
+
 void
 eo_slot_prepared_set_heir(EoSlotRef ref, EoSlotHeir heir, const uint8 *by)
 {

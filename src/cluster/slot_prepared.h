@@ -65,6 +65,9 @@ extern bool eo_slot_prepared_of_life(const uint8 *life);
  */
 extern bool eo_slot_prepared_is_known(const uint8 *digest, const char *token);
 
+/* Find the claim under this token that a prepared transaction completes; by any address, too. */
+extern bool eo_slot_prepared_find_completed(const char *token, EoSlotView *view);
+
 /* Note whether other data has taken over, as found out under the life by. */
 extern void eo_slot_prepared_set_heir(EoSlotRef ref, EoSlotHeir heir, const uint8 *by);
 

@@ -70,6 +70,22 @@ eo_prepared_find_slot(const uint8 *digest, EoSlotView *view)
 	return eo_slot_view_find(digest, view);
 }
 
+bool
+eo_prepared_completes(const uint8 *digest, const char *token)
+{
+	EoSlotView	view;
+
+	if (eo_prepared_find_slot(digest, &view) && eo_slot_is_prepared(&view.info) &&
+		view.info.state == EO_SLOT_SEALING)
+		return true;
+	if (token == NULL || max_prepared_xacts == 0 || !eo_slot_prepared_find_completed(token, &view))
+		return false;
+	if (eo_settle_is_running(view.info.prepared_xid))
+		return true;
+	eo_slot_prepared_end(view.ref);
+	return false;
+}
+
 void
 eo_prepared_ended(void)
 {

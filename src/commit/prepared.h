@@ -21,6 +21,12 @@
 extern bool eo_prepared_find_slot(const uint8 *digest, EoSlotView *view);
 
 /*
+ * Does a prepared transaction complete the claim on a key?  One that was made before this
+ * transaction (token; NULL: it was not) may be completed by another address of its table.
+ */
+extern bool eo_prepared_completes(const uint8 *digest, const char *token);
+
+/*
  * Before a transaction with these claims (EoTxClaim) is sealed by PREPARE: raise 55000 if none can
  * be prepared, and 0A000 if one of the claims cannot outlive its session.
  */

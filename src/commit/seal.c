@@ -651,5 +651,5 @@ raise_duplicate(const EoTxClaim *claim)
 {
 	eo_stats_add(claim->store->stats, EO_COUNT_DUPLICATES_SERVICE, 1);
 	eo_error_raise_duplicate(claim->guard, claim->key, claim->store->server->name,
-							 "The key is completed already. The transaction was rolled back.");
+							 "The key is completed already. The transaction was rolled back.", NULL);
 }

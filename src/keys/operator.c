@@ -9,13 +9,11 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "access/xlog.h"
 #include "cluster/cache.h"
 #include "cluster/databases.h"
 #include "cluster/doubts.h"
 #include "cluster/kept.h"
-#include "cluster/life_watch.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
@@ -24,28 +22,27 @@
 #include "commit/session_tokens.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
+#include "keys/give_up.h"
 #include "keys/key.h"
-#include "keys/operator.h"
 #include "compat.h"
-#include "ledger/known_targets.h"
+#include "keys/operator.h"
 #include "ledger/outbox.h"
-#include "records/layout.h"
+#include "ledger/outbox_guard.h"
 #include "records/origin.h"
 #include "records/record.h"
 #include "records/token.h"
 #include "server/answer.h"
 #include "server/error.h"
-#include "foreign/foreign.h"
 #include "server/options.h"
 #include "server/store.h"
 #include "miscadmin.h"
+#include "nodes/pg_list.h"
 #include "server/text.h"
 #include "wire/client.h"
+#include "foreign/foreign.h"
 #include "wire/clock.h"
 #include "wire/http.h"
 #include "wire/status.h"
-#include "utils/resowner.h"
-#include "utils/uuid.h"
 
 /* Races lost in a row before an operator is told that the key is contended. */
 #define MAX_RACES 5
@@ -61,8 +58,6 @@ pg_noreturn static void raise_contended(const EoKey *k);
 static void check_named_origin(const EoKey *k, const EoRecord *r, const char *origin);
 static void check_durable(const EoKey *k);
 static bool dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending);
-static bool give_up(const EoOutboxRow *row, bool record_known);
-static void log_unwritten(const EoOutboxRow *row);
 
 /*
  * Show in a record, which exists or not, what this transaction has done with the
@@ -174,28 +169,47 @@ eo_operator_forget(EoStore *store, const char *key)
 	return forgotten;
 }
 
-/* The row of the key, or of the claim that owns its record (NULL: none), by whatever address. */
+/*
+ * The rows of the key by whatever address of its table, and of the claim that owns its record
+ * (owner; NULL: none), which may be a copy.  In *given_up those of the key that an operator has
+ * given up; returns if there are others.
+ */
 static bool
-find_row(const EoKey *k, const char *owner, EoOutboxRow *row)
+find_rows(const EoKey *k, const char *owner, List **given_up)
 {
-	return eo_outbox_read(k->digest, row) || (owner != NULL && eo_outbox_read_claim(owner, row));
+	EoOutboxRow other;
+	List	   *found = eo_outbox_guard_rows(&k->target, k->pk);
+	bool		pending = owner != NULL && eo_outbox_read_claim(owner, &other) && !other.given_up;
+	ListCell   *cell;
+
+	*given_up = NIL;
+	foreach(cell, found)
+	{
+		EoOutboxRow *row = lfirst(cell);
+
+		if (row->given_up)
+			*given_up = lappend(*given_up, row);
+		else
+			pending = true;
+	}
+	list_free(found);
+	return pending;
 }
 
 /*
  * A key whose record is forgotten while its row is still there could be claimed, and not be
  * completed.  The row goes a moment after the record is COMPLETED, so it is waited for.  It was
  * visible before that, so whoever has read the record COMPLETED finds it here, or it is gone.
- * Returns the row that an operator has given up, if there is one: it goes with the record.
+ * Returns the rows that an operator has given up: they go with the record.
  */
-static bool
-await_row(const EoKey *k, const char *owner, EoOutboxRow *row)
+static List *
+await_rows(const EoKey *k, const char *owner)
 {
 	int64		until_us = eo_clock_monotonic_us() + ROW_WAIT_US;
+	List	   *given_up;
 
-	while (find_row(k, owner, row))
+	while (find_rows(k, owner, &given_up))
 	{
-		if (row->given_up)
-			return memcmp(row->digest, k->digest, EO_DIGEST_LEN) == 0;
 		if (eo_clock_monotonic_us() >= until_us)
 			eo_error_raise_committing(k->key, k->store->server->name,
 									  "A transaction of this database has completed it, and that is not confirmed yet.",
@@ -203,7 +217,51 @@ await_row(const EoKey *k, const char *owner, EoOutboxRow *row)
 		eo_database_wake(MyDatabaseId);
 		eo_http_wait(eo_clock_monotonic_us() + ROW_LOOK_US, EO_WAIT_RAISE);
 	}
-	return false;
+	return given_up;
+}
+
+/* Raise if rows that were given up must stay.  The record by the key's own address was read. */
+static void
+check_of_no_use(const EoKey *k, const List *given_up)
+{
+	const ListCell *cell;
+
+	foreach(cell, given_up)
+	{
+		const EoOutboxRow *row = lfirst(cell);
+		EoFound		finding;
+		char	   *why;
+
+		if (memcmp(row->digest, k->digest, EO_DIGEST_LEN) == 0 ||
+			eo_give_up_is_of_no_use(row, &finding, &why))
+			continue;
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("key \"%s\" on server \"%s\" was completed by another address of table \"%s\"",
+						eo_text_key_shown(k->key), k->store->server->name, row->target.table),
+				 finding == EO_FOUND_SEALED ?
+				 errdetail("An operator has given its confirmation up, and by that address its record is COMMITTING.") :
+				 errdetail("An operator has given its confirmation up, and by that address its record could not be read: %s", why),
+				 finding == EO_FOUND_SEALED ?
+				 errhint("End that by a server that leads there: idem_resolve(key, 'completed').") :
+				 errhint("Try it again when that address answers, or alter or drop the servers that lead there.")));
+	}
+}
+
+/* Returns if there was one. */
+static bool
+remove_rows(const List *given_up)
+{
+	bool		any = false;
+	const ListCell *cell;
+
+	foreach(cell, given_up)
+	{
+		const EoOutboxRow *row = lfirst(cell);
+
+		any |= eo_outbox_remove(row->digest, row->token);
+	}
+	return any;
 }
 
 /*
@@ -234,8 +292,7 @@ forget_whatever(EoKey *k)
 	{
 		EoAnswer   *seen = eo_store_read(k->store, k->pk);
 		bool		exists = seen->exists;
-		EoOutboxRow row;
-		bool		given_up;
+		List	   *given_up;
 		bool		done;
 
 		if (seen->outcome == EO_FAILED_CALL)
@@ -248,11 +305,12 @@ forget_whatever(EoKey *k)
 			eo_error_raise_committing(k->key, k->store->server->name,
 									  "A transaction that completes it has announced its commit.",
 									  "Wait until that is settled; see exactonce_pending and exactonce_in_doubt.");
-		given_up = await_row(k, exists ? eo_store_record(seen)->owner : NULL, &row);
+		given_up = await_rows(k, exists ? eo_store_record(seen)->owner : NULL);
+		check_of_no_use(k, given_up);
 		done = !exists || forget_seen(k, eo_store_record(seen));
 		eo_answer_free(seen);
 		if (done)
-			return (given_up && eo_outbox_remove(row.digest, row.token)) || exists;
+			return remove_rows(given_up) || exists;
 	}
 	raise_contended(k);
 }
@@ -340,12 +398,15 @@ check_durable(const EoKey *k)
 			 errhint("The worker says so in DynamoDB when they have; see idem_check().")));
 }
 
-/* Was the finish of a row applied, with its writes?  Then its answer was lost. */
+/*
+ * Was the finish of a row applied, with its writes?  Then its answer was lost.  The worker finds
+ * that out by itself if there are no writes, unless the row was given up.
+ */
 static bool
 is_finished(const EoRecord *r, const EoOutboxRow *row)
 {
-	return row->writes.n > 0 && r->state == EO_STATE_COMPLETED && r->writes == row->writes.n &&
-		strcmp(r->owner, row->token) == 0;
+	return (row->writes.n > 0 || row->given_up) && r->state == EO_STATE_COMPLETED &&
+		r->writes == row->writes.n && strcmp(r->owner, row->token) == 0;
 }
 
 /*
@@ -366,27 +427,7 @@ dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending)
 	if (r != NULL && strcmp(r->owner, pending->token) == 0 &&
 		(pending->writes.n == 0 || r->state != EO_STATE_COMPLETED))
 		return false;
-	return give_up(pending, true);
-}
-
-/*
- * Take a row of the outbox from the worker.  If it is not known what the record says,
- * the row must stay: should the record turn up, COMMITTING, the row alone tells that
- * its transaction committed.  Returns false if the row is not there any more.
- */
-static bool
-give_up(const EoOutboxRow *row, bool record_known)
-{
-	bool		taken = record_known ? eo_outbox_remove(row->digest, row->token) :
-	eo_outbox_give_up(row->digest, row->token);
-
-	if (!taken)
-		return false;
-	ereport(LOG,
-			(errmsg("exactonce: a completion in table \"%s\" was given up by an operator",
-					row->target.table)));
-	log_unwritten(row);
-	return true;
+	return eo_give_up_row(pending, true);
 }
 
 /*
@@ -407,38 +448,23 @@ check_refused(const EoKey *k, const EoOutboxRow *row)
 			 errhint("Leave that to the worker. If DynamoDB refuses them for good, exactonce_pending shows the reason.")));
 }
 
-/* Say which writes of a row are not made: their tables and keys. */
-static void
-log_unwritten(const EoOutboxRow *row)
-{
-	const char *line = row->writes.items;
-
-	while (row->writes.n > 0 && *line != '\0')
-	{
-		size_t		len = strcspn(line, "\n");
-		char	   *item = pnstrdup(line, len);
-		char	   *key = strchr(item, ' ');
-
-		*key++ = '\0';
-		ereport(LOG,
-				(errmsg("exactonce: a write to table \"%s\" was given up by an operator: the item %s",
-						item, eo_text_key_shown(key))));
-		line += len + (line[len] == '\n');
-	}
-}
-
 /*
  * The record is COMPLETED by an operator, so its row (NULL: there is none) has nothing left to
  * tell.  If it has writes these are given up.  A row for another address is left to the worker,
- * whom the record at that one tells.
+ * whom the record at that one tells; but one that was given up nobody else would remove.
  */
 static void
 remove_resolved(const EoKey *k, const EoRecord *r, const EoOutboxRow *row)
 {
+	EoFound		finding;
+	char	   *why;
+
 	if (row != NULL && strcmp(row->token, r->owner) == 0)
 	{
 		if (eo_outbox_remove(k->digest, row->token))
-			log_unwritten(row);
+			eo_give_up_log_unwritten(row);
+		else if (row->given_up && eo_give_up_is_of_no_use(row, &finding, &why))
+			(void) eo_outbox_remove(row->digest, row->token);
 	}
 	else if (r->writes > 0)
 		ereport(LOG,
@@ -539,185 +565,4 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 	eo_answer_free(written);
 	eo_answer_free(answer);
 	return resolved;
-}
-
-/* ----- to give a completion up ----- */
-
-/* The record of a row that is to be given up. */
-typedef enum Finding
-{
-	FOUND_FINISHED,				/* COMPLETED by the row's transaction */
-	FOUND_SEALED,				/* the row's transaction has sealed it */
-	FOUND_OTHER,				/* it shows neither, or is not there: the row
-								 * is of no use any more */
-	FOUND_NO_TABLE,				/* it is gone with its table */
-	FOUND_UNREACHABLE			/* it could not be read */
-} Finding;
-
-static Finding
-finding_of(const EoAnswer *answer, const EoOutboxRow *row)
-{
-	const EoRecord *r = eo_store_record(answer);
-
-	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
-		return answer->error.status == EO_NO_TABLE ? FOUND_NO_TABLE : FOUND_UNREACHABLE;
-	if (answer->outcome == EO_FAILED_CALL || !answer->exists || r->owner == NULL ||
-		strcmp(r->owner, row->token) != 0)
-		return FOUND_OTHER;
-	if (r->state == EO_STATE_COMPLETED)
-		return FOUND_FINISHED;
-	return r->state == EO_STATE_COMMITTING ? FOUND_SEALED : FOUND_OTHER;
-}
-
-/* The key of a row as the functions take it. */
-static const char *
-key_of(const EoOutboxRow *row)
-{
-	const EoLayout *layout = eo_layout_find(row->target.layout);
-	const char *beginnings[] = {layout != NULL ? layout->item_prefix : "", row->target.prefix};
-	const char *key = row->pk;
-	bool		exact;
-
-	for (int i = 0; i < (int) lengthof(beginnings); i++)
-	{
-		if (strncmp(key, beginnings[i], strlen(beginnings[i])) == 0)
-			key += strlen(beginnings[i]);
-	}
-	return eo_text_from_utf8_or_escape(key, &exact);
-}
-
-/* Read the record of a row, if there is a server for it.  *why says why it could not be read. */
-static Finding
-look_at_record(const EoOutboxRow *row, char **why)
-{
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	EoStore    *volatile store = NULL;
-	EoAnswer   *answer;
-	Finding		finding;
-
-	/*
-	 * A row that no server can have made leads nowhere: no request is sent
-	 * for it.
-	 */
-	*why = pstrdup("Its server does not exist.");
-	if (!eo_known_target_exists(&row->target))
-		return FOUND_UNREACHABLE;
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		store = eo_target_store(&row->target);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		ErrorData  *edata;
-
-		/*
-		 * Options or credentials are of no use.  Any other error is the
-		 * caller's.
-		 */
-		eo_error_roll_back(context);
-		edata = CopyErrorData();
-		FlushErrorState();
-		if (ERRCODE_TO_CATEGORY(edata->sqlerrcode) != ERRCODE_FDW_ERROR &&
-			edata->sqlerrcode != ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION &&
-			edata->sqlerrcode != ERRCODE_INVALID_PARAMETER_VALUE)
-			ReThrowError(edata);
-		*why = psprintf("%s.", edata->message);
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	if (store == NULL)
-		return FOUND_UNREACHABLE;
-	answer = eo_store_read(store, row->pk);
-	finding = finding_of(answer, row);
-	if (answer->outcome == EO_FAILED_CALL)
-		*why = eo_error_reason(&answer->error);
-	eo_answer_free(answer);
-	return finding;
-}
-
-/*
- * May the row be given up?  Not if the worker may still finish it: it has not failed on it, or
- * for less than minutes.  A row that it does not touch, because the life under which it
- * committed is not over here, has its time only while its record is sealed.
- */
-static void
-check_hopeless(const EoOutboxRow *row, Finding finding, const char *key, const char *why)
-{
-	EoLifeWatch watch;
-	bool		elsewhere = eo_life_watch_find(&row->target, row->life, &watch) &&
-	watch != EO_WATCH_OVER;
-	bool		server_is_gone = GetForeignServerExtended(row->target.serverid,
-														  FSV_MISSING_OK) == NULL;
-
-	if (finding == FOUND_FINISHED || finding == FOUND_OTHER || finding == FOUND_NO_TABLE ||
-		row->trouble == EO_TROUBLE_LASTS || row->trouble == EO_TROUBLE_REFUSED)
-		return;
-	if (finding == FOUND_UNREACHABLE && (elsewhere || server_is_gone))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("the completion of key \"%s\" in table \"%s\" can still be written",
-					eo_text_key_shown(key), row->target.table),
-			 finding == FOUND_SEALED ?
-			 errdetail("Its record is COMMITTING, by the transaction that committed.") :
-			 errdetail_internal("%s", why),
-			 elsewhere ? errhint("The life under which it committed is not over: see exactonce_lives and idem_take_over().") :
-			 row->trouble == EO_TROUBLE_NONE ?
-			 errhint("Leave it to the worker; idem_check() says what keeps it from doing so.") :
-			 errhint("The worker tries it again, and has failed for less than three minutes.")));
-}
-
-/* Tell the operator what was given up, and what others see from now on. */
-static void
-tell_given_up(const EoOutboxRow *row, Finding finding, const char *key, const char *why)
-{
-	if (finding == FOUND_FINISHED)
-		ereport(NOTICE,
-				(errmsg("key \"%s\" in table \"%s\" is COMPLETED: its completion was removed from exactonce_pending, and nothing is given up",
-						eo_text_key_shown(key), row->target.table)));
-	else
-		ereport(NOTICE,
-				(errmsg("the completion of key \"%s\" in table \"%s\" was given up",
-						eo_text_key_shown(key), row->target.table),
-				 row->writes.n > 0 ?
-				 errdetail("%d writes are not made, unless a request for them is still under way; the server's log names their items.",
-						   row->writes.n) : 0,
-				 finding == FOUND_SEALED ?
-				 errhint("Its record stays COMMITTING, and others wait for it: end that with idem_resolve(key, 'completed').") :
-				 finding == FOUND_OTHER ?
-				 errhint("Its record is left as it is.") :
-				 errhint("Its record could not be read (%s). If it can be again and is COMMITTING, others wait for it: end that with idem_resolve(key, 'completed').",
-						 why)));
-}
-
-bool
-eo_operator_give_up(const pg_uuid_t *id)
-{
-	EoOutboxRow row;
-	Finding		finding;
-	char	   *why;
-	const char *key;
-	bool		taken;
-
-	if (!eo_outbox_read_by_id(id, &row) || row.given_up)
-		return false;
-	eo_options_check_usage(row.target.serverid);
-	key = key_of(&row);
-	finding = look_at_record(&row, &why);
-	check_hopeless(&row, finding, key, why);
-
-	/*
-	 * A record that may still be sealed needs the row as evidence of the
-	 * commit.
-	 */
-	taken = finding == FOUND_FINISHED ? eo_outbox_remove(row.digest, row.token) :
-		give_up(&row, finding == FOUND_OTHER);
-	if (taken)
-		tell_given_up(&row, finding, key, why);
-	return taken;
 }

@@ -16,7 +16,6 @@
 #include "keys/key.h"
 #include "records/record.h"
 #include "server/store.h"
-#include "utils/uuid.h"
 
 /*
  * Read a key as the current transaction sees it: what it has completed, failed or
@@ -43,13 +42,5 @@ extern bool eo_operator_forget(EoStore *store, const char *key);
  * 55000 if it is known to have ended otherwise or if origin is another database.
  */
 extern bool eo_operator_resolve(EoKey *k, bool completed, const char *origin);
-
-/*
- * Give up a completion that has committed and is never written, or not for minutes: its
- * record or table is gone, the record is another run's, no server has the table any more, or
- * the worker has failed on it for minutes.  id is that of exactonce_pending.  Returns false
- * if there is no such row.  Raises 55000 if the worker may still write it.
- */
-extern bool eo_operator_give_up(const pg_uuid_t *id);
 
 #endif							/* EO_KEYS_OPERATOR_H */

@@ -186,12 +186,9 @@ check_not_repeated(EoKey *k, const char *token, const char *result)
  * holder does, too: their wait would tell it.
  */
 static void
-check_not_prepared(const EoKey *k)
+check_not_prepared(const EoKey *k, const EoTxClaim *claim)
 {
-	EoSlotView	view;
-
-	if (eo_prepared_find_slot(k->digest, &view) && eo_slot_is_prepared(&view.info) &&
-		view.info.state == EO_SLOT_SEALING)
+	if (eo_prepared_completes(k->digest, claim->earlier ? claim->info->token : NULL))
 		eo_error_raise_in_progress(k->key, k->store->server->name,
 								   "A prepared transaction of this cluster holds it.",
 								   "Retry the transaction after COMMIT PREPARED or ROLLBACK PREPARED; exactonce_claims names it.");
@@ -203,7 +200,7 @@ decide(EoKey *k, EoTxClaim *claim, const char *result, const EoWrites *writes)
 {
 	EoOutboxWrites decided;
 
-	check_not_prepared(k);
+	check_not_prepared(k, claim);
 	if (writes != NULL)
 	{
 		eo_writes_check_size(writes, result != NULL ? strlen(result) : 0);
@@ -254,7 +251,7 @@ eo_owner_once(EoStore *store, const char *key, const char *result, int64 retenti
 						"Store it elsewhere and complete the key with a reference to it.");
 	if (k.held != NULL)
 		eo_error_raise_duplicate(guard, key, store->server->name,
-								 "This transaction holds or has completed it already.");
+								 "This transaction holds or has completed it already.", NULL);
 	eo_store_new_token(token);
 	eo_slot_info_init(&info, EO_SLOT_PLANNED, k.digest, token);
 	info.once = true;

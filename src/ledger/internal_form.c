@@ -28,6 +28,7 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
@@ -61,6 +62,8 @@ typedef struct Key
 {
 	int			ncolumns;
 	AttrNumber	columns[3];
+	bool		unique;
+	const char *undo;			/* how it is made again */
 } Key;
 
 static const Column outbox_columns[] = {
@@ -86,9 +89,18 @@ static const Column targets_columns[] = {
 	{"layout", TEXTOID, false}, {"first_used", TIMESTAMPTZOID, false}
 };
 
-/* The first one is the primary key.  By its token a row of the outbox is found, too. */
-static const Key outbox_indexes[] = {{3, {1, 2, 3}}, {3, {1, 2, 4}}};
-static const Key lives_indexes[] = {{1, {1}}};
+/*
+ * The first one is the primary key.  By its token a row of the outbox is found, too, and by the
+ * key those for other addresses of its table.
+ */
+static const Key outbox_indexes[] = {
+	{3, {1, 2, 3}, true, "ALTER TABLE " EO_INTERNAL_SCHEMA ".outbox ADD PRIMARY KEY (system_identifier, dboid, digest)"},
+	{3, {1, 2, 4}, true, "ALTER TABLE " EO_INTERNAL_SCHEMA ".outbox ADD CONSTRAINT outbox_claim UNIQUE (system_identifier, dboid, token)"},
+	{3, {1, 2, 12}, false, "CREATE INDEX outbox_key ON " EO_INTERNAL_SCHEMA ".outbox (system_identifier, dboid, pk COLLATE \"C\")"}
+};
+static const Key lives_indexes[] = {
+	{1, {1}, true, "ALTER TABLE " EO_INTERNAL_SCHEMA ".lives ADD PRIMARY KEY (id)"}
+};
 
 typedef struct Form
 {
@@ -414,8 +426,13 @@ is_own_index(Oid indexid, const Form *of, const Key *own)
 		Oid			type = of->columns[own->columns[i] - 1].type;
 		bool		isnull;
 		Datum		classes = SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indclass, &isnull);
+		Datum		collations = SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indcollation,
+												 &isnull);
 
+		/* A collation of the system may change, and then rows are missed. */
 		is_own = index->indkey.values[i] == own->columns[i] &&
+			((oidvector *) DatumGetPointer(collations))->values[i] ==
+			(type == TEXTOID ? C_COLLATION_OID : InvalidOid) &&
 			((oidvector *) DatumGetPointer(classes))->values[i] ==
 			GetDefaultOpClass(type, BTREE_AM_OID);
 	}
@@ -456,17 +473,49 @@ find_other_index(Relation rel, const Form *form, char **undo)
 	return NULL;
 }
 
+/* Is there such an index, and is it in use? */
+static bool
+has_index(Relation rel, const Form *form, const Key *own)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	bool		found = false;
+	ListCell   *cell;
+
+	foreach(cell, indexes)
+	{
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(cell)));
+		Form_pg_index index;
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		index = (Form_pg_index) GETSTRUCT(tuple);
+		found |= index->indisvalid && (index->indisunique || !own->unique) &&
+			is_own_index(lfirst_oid(cell), form, own);
+		ReleaseSysCache(tuple);
+	}
+	list_free(indexes);
+	return found;
+}
+
 char *
 eo_internal_form_lacks_key(Relation rel, EoInternalTable table, char **undo)
 {
 	const Form *form = &forms[table];
 
 	list_free(RelationGetIndexList(rel));	/* sets rd_pkindex */
-	if (form->nindexes == 0 || (OidIsValid(rel->rd_pkindex) &&
+	if (form->nindexes > 0 && !(OidIsValid(rel->rd_pkindex) &&
 								is_own_index(rel->rd_pkindex, form, &form->indexes[0])))
-		return NULL;
-	*undo = psprintf("ALTER TABLE %s ADD PRIMARY KEY (%s)", form->name,
-					 form->indexes[0].ncolumns == 1 ? form->columns[0].name :
-					 "system_identifier, dboid, digest");
-	return pstrdup("It has no valid primary key of the columns that the extension made it of.");
+	{
+		*undo = pstrdup(form->indexes[0].undo);
+		return pstrdup("It has no valid primary key of the columns that the extension made it of.");
+	}
+	for (int i = 1; i < form->nindexes; i++)
+	{
+		if (has_index(rel, form, &form->indexes[i]))
+			continue;
+		*undo = pstrdup(form->indexes[i].undo);
+		return psprintf("It has no valid %sindex by %s.", form->indexes[i].unique ? "unique " : "",
+						form->columns[form->indexes[i].columns[2] - 1].name);
+	}
+	return NULL;
 }

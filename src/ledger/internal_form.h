@@ -29,7 +29,10 @@ extern TupleDesc eo_internal_form_desc(EoInternalTable table);
 /* How the table differs from what the script made, and what undoes that; NULL: it does not. */
 extern char *eo_internal_form_altered(Relation rel, EoInternalTable table, Oid owner, char **undo);
 
-/* The same about the primary key, which keeps a key from being completed twice. */
+/*
+ * The same about its indexes: the primary key and others keep a key from being completed twice, and
+ * by them rows are found.
+ */
 extern char *eo_internal_form_lacks_key(Relation rel, EoInternalTable table, char **undo);
 
 #endif							/* EO_COMMIT_INTERNAL_FORM_H */

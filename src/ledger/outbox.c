@@ -14,8 +14,9 @@
  * distinguish our own rows from those that came with a copy.  The digest is made of
  * the address of the DynamoDB table and the key.  A table may have several addresses, and a
  * server may be altered, so a digest is no evidence: it says where a row is to be finished, and
- * a second completion by the same address waits for the first.  Whether a transaction has
- * committed is found by the token of its claim, which is unique, too.  Rows that
+ * a second completion by the same address waits for the first (by another one, see
+ * outbox_guard.c).  Whether a transaction has committed is found by the token of its claim, which
+ * is unique, too.  Rows that
  * came with pg_upgrade, or with a copy, are made our own when an operator has decided that
  * their lives are (life_rows.c).
  *
@@ -37,6 +38,7 @@
 #include "ledger/known_targets.h"
 #include "ledger/life_rows.h"
 #include "ledger/outbox.h"
+#include "ledger/outbox_guard.h"
 #include "ledger/outbox_scan.h"
 #include "compat.h"
 #include "records/token.h"
@@ -88,29 +90,19 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 		 * addresses, whatever DynamoDB says.
 		 */
 		ErrorData  *error;
-		bool		elsewhere;
 
 		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION)
 			PG_RE_THROW();
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		FlushErrorState();
-		elsewhere = error->constraint_name != NULL &&
-			strcmp(error->constraint_name, CLAIM_KEY) == 0;
-		if (once)
-			eo_error_raise_duplicate(guard, key, server,
-									 "A transaction of this database that completed it has committed.");
-		ereport(ERROR,
-				(errcode(ERRCODE_EO_CLAIM_LOST),
-				 errmsg("key \"%s\" on server \"%s\" is already completed", eo_text_key_shown(key), server),
-				 elsewhere ?
-				 errdetail("This transaction, or one that has committed, has completed its claim by another address of the table.") :
-				 errdetail("A transaction of this database that completed it has committed."),
-				 errhint("idem_get() shows its result.")));
+		eo_outbox_guard_raise(row, key, server, once, guard, error->constraint_name != NULL &&
+							  strcmp(error->constraint_name, CLAIM_KEY) == 0);
 	}
 	PG_END_TRY();
 	heap_freetuple(tuple);
 	table_close(rel, NoLock);
+	eo_outbox_guard_check(row, key, server, once, guard);
 }
 
 /* It may be in another encoding than the database. */
@@ -309,6 +301,21 @@ eo_outbox_read_writes(const uint8 *digest, const char *token)
 	return text;
 }
 
+/* Lock a row that is to be changed.  What another transaction has made of it meanwhile is told. */
+static TM_Result
+lock_row(const EoOutboxScan *s, HeapTuple tuple, LockWaitPolicy policy)
+{
+	HeapTupleData locked = {.t_self = tuple->t_self,.t_tableOid = tuple->t_tableOid};
+	TM_FailureData failure;
+	Buffer		buffer;
+	TM_Result	result;
+
+	result = heap_lock_tuple(s->rel, &locked, GetCurrentCommandId(true), LockTupleNoKeyExclusive,
+							 policy, false, &buffer, &failure);
+	ReleaseBuffer(buffer);
+	return result;
+}
+
 bool
 eo_outbox_note(const uint8 *digest, const char *token, const EoOutboxNote *note)
 {
@@ -331,10 +338,6 @@ eo_outbox_note(const uint8 *digest, const char *token, const EoOutboxNote *note)
 	tuple = eo_outbox_scan_claim(&scan, token);
 	if (HeapTupleIsValid(tuple))
 	{
-		HeapTupleData locked = {.t_self = tuple->t_self,.t_tableOid = tuple->t_tableOid};
-		TM_FailureData failure;
-		Buffer		buffer;
-
 		replace[EO_OUTBOX_FAILING_SINCE - 1] =
 			heap_attisnull(tuple, EO_OUTBOX_FAILING_SINCE, RelationGetDescr(scan.rel));
 
@@ -342,10 +345,7 @@ eo_outbox_note(const uint8 *digest, const char *token, const EoOutboxNote *note)
 		 * An operator may be giving it up.  The worker must not wait for
 		 * that.
 		 */
-		noted = heap_lock_tuple(scan.rel, &locked, GetCurrentCommandId(true),
-								LockTupleNoKeyExclusive, LockWaitSkip, false, &buffer,
-								&failure) == TM_Ok;
-		ReleaseBuffer(buffer);
+		noted = lock_row(&scan, tuple, LockWaitSkip) == TM_Ok;
 		if (noted)
 			CatalogTupleUpdate(scan.rel, &tuple->t_self,
 							   heap_modify_tuple(tuple, scan.desc, values, nulls,
@@ -467,39 +467,87 @@ delete_row(EoOutboxScan *s, HeapTuple tuple)
 }
 
 void
-eo_outbox_remove_rows(const EoOutboxRow *const *rows, int n)
+eo_outbox_remove_rows(EoOutboxRow *const *rows, int n)
 {
 	EoOutboxScan scan;
+	HeapTuple	tuple;
 
 	eo_outbox_scan_open(&scan, RowExclusiveLock);
 	for (int i = 0; i < n; i++)
 	{
 		eo_outbox_scan_find(&scan, GetSystemIdentifier(), MyDatabaseId, rows[i]->digest);
-		(void) delete_row(&scan, eo_outbox_scan_claim(&scan, rows[i]->token));
+		tuple = eo_outbox_scan_claim(&scan, rows[i]->token);
+		rows[i]->given_up = HeapTupleIsValid(tuple) && !delete_row(&scan, tuple);
 		systable_endscan(scan.scan);
 	}
 	eo_outbox_scan_close(&scan);
 }
 
-bool
-eo_outbox_give_up(const uint8 *digest, const char *token)
+/* TM_Updated and others: another transaction has changed it, so it is to be looked for again. */
+static TM_Result
+try_give_up(const uint8 *digest, const char *token, bool *there)
 {
 	EoOutboxScan scan;
 	HeapTuple	tuple;
 	Datum		values[EO_OUTBOX_COLUMNS] = {0};
 	bool		nulls[EO_OUTBOX_COLUMNS] = {false};
 	bool		replace[EO_OUTBOX_COLUMNS] = {false};
+	TM_Result	result = TM_Deleted;
 
 	values[EO_OUTBOX_GIVEN_UP - 1] = BoolGetDatum(true);
 	replace[EO_OUTBOX_GIVEN_UP - 1] = true;
 	eo_outbox_scan_begin(&scan, RowExclusiveLock, digest);
 	tuple = eo_outbox_scan_claim(&scan, token);
-	if (HeapTupleIsValid(tuple))
+	*there = HeapTupleIsValid(tuple) &&
+		!DatumGetBool(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_GIVEN_UP));
+	if (*there)
+		result = lock_row(&scan, tuple, LockWaitBlock);
+	if (result == TM_Ok)
 		CatalogTupleUpdate(scan.rel, &tuple->t_self,
 						   heap_modify_tuple(tuple, scan.desc, values, nulls,
 											 replace));
 	eo_outbox_scan_end(&scan);
-	return HeapTupleIsValid(tuple);
+	return result;
+}
+
+/*
+ * The worker may be noting a failure in the row, or removing it, or another operator be giving it
+ * up.  Their transactions are waited for, and what they have left counts.
+ */
+bool
+eo_outbox_give_up(const uint8 *digest, const char *token)
+{
+	bool		there;
+	TM_Result	result;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		result = try_give_up(digest, token, &there);
+	} while (there && (result == TM_Updated || result == TM_Deleted));
+	return result == TM_Ok;
+}
+
+int
+eo_outbox_given_up(TimestampTz *oldest)
+{
+	EoOutboxScan scan;
+	HeapTuple	tuple;
+	int			n = 0;
+
+	*oldest = DT_NOEND;
+	eo_outbox_scan_begin_table(&scan, 0);
+	while (HeapTupleIsValid(tuple = eo_outbox_scan_next(&scan)))
+	{
+		Datum		at = eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_CREATED);
+
+		if (!DatumGetBool(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_GIVEN_UP)))
+			continue;
+		*oldest = Min(*oldest, DatumGetTimestampTz(at));
+		n++;
+	}
+	eo_outbox_scan_end(&scan);
+	return n;
 }
 
 /* Is there a row of ours for this key?  *changing: of a transaction that goes on. */
@@ -608,7 +656,13 @@ eo_outbox_adopt(const EoHistory *history)
 		/* To insert a second row would wait for the transaction of the first. */
 		if (!has_own_row(s.rel, eo_outbox_scan_column(&s, tuple, EO_OUTBOX_DIGEST), &changing) &&
 			!has_own_claim(row.token, &changing))
-			adopt_row(&s, tuple, serverid);
+		{
+			/* Somebody else may be taking the same life over. */
+			if (lock_row(&s, tuple, LockWaitSkip) == TM_Ok)
+				adopt_row(&s, tuple, serverid);
+			else
+				changing = true;
+		}
 		all &= !changing;
 	}
 	eo_outbox_scan_end(&s);

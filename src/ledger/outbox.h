@@ -86,7 +86,8 @@ typedef struct EoOutboxRow
  * Insert a row in the current transaction.  If another transaction has inserted a
  * row for the same key, this waits for its end.  If that one commits, or there is a
  * committed row, this raises an error: ID005 (23505 for a guard) if once is true,
- * otherwise ID002.
+ * otherwise ID002.  A committed row by another address of the table is waited for, as it may go in
+ * a moment.
  */
 extern void eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server,
 						  bool once, const EoGuard *guard);
@@ -164,14 +165,20 @@ extern bool eo_outbox_read(const uint8 *digest, EoOutboxRow *row);
  */
 extern bool eo_outbox_remove(const uint8 *digest, const char *token);
 
-/* The same for many, which are found with one snapshot. */
-extern void eo_outbox_remove_rows(const EoOutboxRow *const *rows, int n);
+/*
+ * The same for many, which are found with one snapshot.  Sets given_up in those that another
+ * transaction is changing: an operator is giving them up, and they are still there.
+ */
+extern void eo_outbox_remove_rows(EoOutboxRow *const *rows, int n);
 
 /*
  * Keep the committed row of a claim as evidence, and do not have the worker finish it.
- * Returns false if there is none.
+ * Returns false if there is none that is not given up.
  */
 extern bool eo_outbox_give_up(const uint8 *digest, const char *token);
+
+/* How many committed rows are given up, and when the first of their keys was completed. */
+extern int	eo_outbox_given_up(TimestampTz *oldest);
 
 /*
  * Make the rows of the original (life_rows.h) our own.  A row whose key we have completed

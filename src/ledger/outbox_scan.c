@@ -60,11 +60,11 @@ eo_outbox_scan_begin_of(EoOutboxScan *s, LOCKMODE mode, uint64 system, Oid dboid
 	eo_outbox_scan_find(s, system, dboid, digest);
 }
 
-/* Is it the index by token?  If somebody has made another of it, the table is scanned. */
+/* Is it the index of the rows of this database by a column? */
 static bool
-is_claim_index(Oid indexid)
+is_index_by(Oid indexid, EoOutboxColumn column)
 {
-	static const AttrNumber columns[] = {EO_OUTBOX_SYSTEM, EO_OUTBOX_DATABASE, EO_OUTBOX_TOKEN};
+	const AttrNumber columns[] = {EO_OUTBOX_SYSTEM, EO_OUTBOX_DATABASE, column};
 	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
 	bool		is;
 
@@ -79,29 +79,47 @@ is_claim_index(Oid indexid)
 	return is;
 }
 
-/* Scan the rows of this database that bear a token. */
-void
-eo_outbox_scan_begin_claim(EoOutboxScan *s, const uint8 *token, bool undecided)
+/* Begin a scan by the keys that are set.  Without the index the table is scanned. */
+static void
+begin_by(EoOutboxScan *s, EoOutboxColumn column, bool undecided)
 {
 	Oid			indexid = InvalidOid;
-	List	   *indexes;
+	List	   *indexes = RelationGetIndexList(s->rel);
 	ListCell   *cell;
 
-	eo_outbox_scan_open(s, AccessShareLock);
-	memcpy(s->token.data, token, sizeof(s->token.data));
-	eo_outbox_scan_keys(s->keys, GetSystemIdentifier(), MyDatabaseId, (Datum) 0);
-	ScanKeyInit(&s->keys[2], EO_OUTBOX_TOKEN, BTEqualStrategyNumber, F_UUID_EQ,
-				UUIDPGetDatum(&s->token));
-	indexes = RelationGetIndexList(s->rel);
 	foreach(cell, indexes)
 	{
-		if (is_claim_index(lfirst_oid(cell)))
+		if (is_index_by(lfirst_oid(cell), column))
 			indexid = lfirst_oid(cell);
 	}
 	list_free(indexes);
 	InitDirtySnapshot(s->dirty);
 	s->scan = systable_beginscan(s->rel, indexid, OidIsValid(indexid),
 								 undecided ? &s->dirty : s->snapshot, 3, s->keys);
+}
+
+/* Scan the rows of this database that bear a token. */
+void
+eo_outbox_scan_begin_claim(EoOutboxScan *s, const uint8 *token, bool undecided)
+{
+	eo_outbox_scan_open(s, AccessShareLock);
+	memcpy(s->token.data, token, sizeof(s->token.data));
+	eo_outbox_scan_keys(s->keys, GetSystemIdentifier(), MyDatabaseId, (Datum) 0);
+	ScanKeyInit(&s->keys[2], EO_OUTBOX_TOKEN, BTEqualStrategyNumber, F_UUID_EQ,
+				UUIDPGetDatum(&s->token));
+	begin_by(s, EO_OUTBOX_TOKEN, undecided);
+}
+
+/* Scan the rows of this database whose records have that partition key, in whatever table. */
+void
+eo_outbox_scan_begin_pk(EoOutboxScan *s, const char *pk, bool undecided)
+{
+	eo_outbox_scan_open(s, AccessShareLock);
+	eo_outbox_scan_keys(s->keys, GetSystemIdentifier(), MyDatabaseId, (Datum) 0);
+	/* Its collation is "C", as that of the column. */
+	ScanKeyInit(&s->keys[2], EO_OUTBOX_PK, BTEqualStrategyNumber, F_TEXTEQ,
+				CStringGetTextDatum(pk));
+	begin_by(s, EO_OUTBOX_PK, undecided);
 }
 
 /* Scan the rows of this database without an index, from a block on. */

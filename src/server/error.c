@@ -266,19 +266,20 @@ eo_error_lost_detail(const EoRecord *record)
 
 void
 eo_error_raise_duplicate(const EoGuard *guard, const char *key, const char *server,
-						 const char *detail)
+						 const char *detail, const char *hint)
 {
 	if (guard == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_DUPLICATE),
 				 errmsg("duplicate key \"%s\" on server \"%s\"", eo_text_key_shown(key), server),
 				 errdetail("%s", detail),
-				 errhint("idem_get() shows its result.")));
+				 errhint("%s", hint != NULL ? hint : "idem_get() shows its result.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
 			 errmsg("duplicate key \"%s\" on server \"%s\" violates guard \"%s\" of table \"%s\"",
 					eo_text_key_shown(key), server, guard->name, guard->table),
 			 errdetail("%s", detail),
+			 hint != NULL ? errhint("%s", hint) : 0,
 			 err_generic_string(PG_DIAG_SCHEMA_NAME, guard->schema),
 			 err_generic_string(PG_DIAG_TABLE_NAME, guard->table),
 			 err_generic_string(PG_DIAG_CONSTRAINT_NAME, guard->name)));
@@ -301,7 +302,7 @@ eo_error_raise_repeated(const char *key, const char *server, bool same_result)
 	if (!same_result)
 		eo_error_raise_other_result(key, server);
 	eo_error_raise_duplicate(NULL, key, server,
-							 "An earlier call with this token has completed it: its work is done.");
+							 "An earlier call with this token has completed it: its work is done.", NULL);
 }
 
 /* ----- soft errors ----- */

@@ -96,10 +96,12 @@ typedef struct EoGuard
 
 /*
  * ID005: a key that is to be claimed once is claimed or completed already.  For
- * a guard: 23505 with its table and name, as a unique index raises it.
+ * a guard: 23505 with its table and name, as a unique index raises it.  hint: NULL is the usual
+ * one.
  */
 pg_noreturn extern void eo_error_raise_duplicate(const EoGuard *guard, const char *key,
-												 const char *server, const char *detail);
+												 const char *server, const char *detail,
+												 const char *hint);
 
 /*
  * Convert input by a function that raises what it does not accept: false if it

@@ -42,6 +42,7 @@
 #include "server/options.h"
 #include "server/store.h"
 #include "sql/check.h"
+#include "sql/check_outbox.h"
 #include "sql/check_tables.h"
 #include "sql/table.h"
 #include "wire/client.h"
@@ -54,9 +55,6 @@
 /* A clock this far off is worth a warning, and this far a failure. */
 #define CLOCK_WARN_S 2
 #define CLOCK_FAIL_S 120
-
-/* A completion that waits this long is worth a warning. */
-#define PENDING_WARN_S 10
 
 /* A prepared transaction that waits this long may be forgotten. */
 #define PREPARED_WARN_S 3600
@@ -92,6 +90,7 @@ static void check_worker(Subject *s, EoCheckRow *row);
 static void check_claims(Subject *s, EoCheckRow *row);
 static void check_doubt(Subject *s, EoCheckRow *row);
 static void check_pending(Subject *s, EoCheckRow *row);
+static void check_given_up(Subject *s, EoCheckRow *row);
 static void check_orphans(Subject *s, EoCheckRow *row);
 static void check_lives(Subject *s, EoCheckRow *row);
 static void check_prepared(Subject *s, EoCheckRow *row);
@@ -125,6 +124,7 @@ static const struct
 	{"in doubt", NEEDS_NOTHING, check_doubt},
 	{"pending", NEEDS_TABLES, check_pending},
 	{"orphans", NEEDS_TABLES, check_orphans},
+	{"given up", NEEDS_TABLES, check_given_up},
 	{"lives", NEEDS_NOTHING, check_lives},
 	{"prepared", NEEDS_NOTHING, check_prepared},
 	{"ready", NEEDS_TABLES, check_ready},
@@ -317,67 +317,18 @@ check_doubt(Subject *s, EoCheckRow *row)
 					"See exactonce_in_doubt, find out whether their work was done, and say so with idem_resolve().");
 }
 
-/* The rows of the outbox, counted. */
-static struct
-{
-	int			rows;
-	int			orphans;		/* whose server was dropped */
-	int			failing;		/* that the worker has failed on */
-	int			refused;		/* that stay until somebody removes the cause */
-	TimestampTz oldest;
-}			outbox;
-
-static bool
-count_row(const EoOutboxRow *row)
-{
-	if (outbox.rows++ == 0 || row->created_at < outbox.oldest)
-		outbox.oldest = row->created_at;
-	if (GetForeignServerExtended(row->target.serverid, FSV_MISSING_OK) == NULL)
-		outbox.orphans++;
-	outbox.failing += row->trouble != EO_TROUBLE_NONE;
-	outbox.refused += row->trouble == EO_TROUBLE_REFUSED;
-	return true;
-}
-
-/* Completions that DynamoDB has not confirmed, and what keeps the worker from it. */
 static void
 check_pending(Subject *s, EoCheckRow *row)
 {
-	EoError		error;
-	TimestampTz since;
-	long		age_s = 0;
-	const char *waiting;
-	EoDatabaseHold hold;
-	int			claims = eo_room_ending(MyDatabaseId);
-
 	(void) s;
-	memset(&outbox, 0, sizeof(outbox));
-	(void) eo_outbox_visit(0, count_row);
-	if (outbox.rows > 0)
-		age_s = (long) Max(0, (GetCurrentTimestamp() - outbox.oldest) / USECS_PER_SEC);
-	waiting = outbox.rows == 0 && claims == 0 ? "nothing" : outbox.rows == 0 ?
-		psprintf("%d claims to be given back", claims) :
-		psprintf("%d completions, the oldest for %ld s", outbox.rows, age_s);
-	if (outbox.failing > 0)
-		waiting = psprintf("%s; of which %d have failed%s", waiting, outbox.failing,
-						   outbox.refused == 0 ? "" :
-						   psprintf(", and %d of these cannot be written as it is", outbox.refused));
-	/* A failure that is over for want of work is none any more. */
-	if ((outbox.rows > 0 || claims > 0) && eo_database_failure(MyDatabaseId, &error, &since))
-		set_finding(row, EO_FINDING_FAILURE,
-					psprintf("%s; the worker has failed since %s: %s", waiting,
-							 timestamptz_to_str(since), eo_error_facts(&error)),
-					eo_error_hint(&error));
-	else if (outbox.refused > 0)
-		set_finding(row, EO_FINDING_WARNING, waiting,
-					"exactonce_pending has the reasons: remove them. Writes that are not wanted any more are given up with idem_resolve(key, 'completed'), and any completion with idem_give_up(id).");
-	else if (age_s >= PENDING_WARN_S)
-		set_finding(row, EO_FINDING_WARNING, waiting,
-					eo_database_held(MyDatabaseId, &hold) ?
-					"They wait for the standbys: see the checks \"durability\" and \"standby slots\" above." :
-					"See exactonce_pending: it says how the worker has failed. What can never be written is given up with idem_give_up(id).");
-	else
-		set_finding(row, EO_FINDING_OK, waiting, NULL);
+	eo_check_outbox_pending(row);
+}
+
+static void
+check_given_up(Subject *s, EoCheckRow *row)
+{
+	(void) s;
+	eo_check_outbox_given_up(row);
 }
 
 /* Lives whose records nobody settles until an operator decides. */
@@ -457,11 +408,11 @@ check_ready(Subject *s, EoCheckRow *row)
 	}
 	initStringInfo(&left);
 	eo_prepared_count(&prepared);
-	add_left(&left, outbox.rows, "completions");
+	add_left(&left, eo_check_outbox_pending_rows(), "completions");
 	add_left(&left, eo_slot_view_count(MyDatabaseId, InvalidOid, 0) - prepared.claims, "claims");
 	add_left(&left, prepared.transactions, "prepared transactions");
 	add_left(&left, count_waiting_lives(), "lives that wait for idem_take_over()");
-	if (outbox.rows == 0 && eo_outbox_any_of_original(InvalidOid))
+	if (eo_check_outbox_pending_rows() == 0 && eo_outbox_any_of_original(InvalidOid))
 		appendStringInfo(&left, "%scompletions of before pg_upgrade or of the original of this copy",
 						 left.len > 0 ? ", " : "");
 	if (eo_life_current(MyDatabaseId, &life))
@@ -480,12 +431,7 @@ static void
 check_orphans(Subject *s, EoCheckRow *row)
 {
 	(void) s;
-	if (outbox.orphans == 0)
-		set_finding(row, EO_FINDING_OK, "nothing", NULL);
-	else
-		set_finding(row, EO_FINDING_FAILURE,
-					psprintf("%d completions of servers that were dropped", outbox.orphans),
-					"See exactonce_pending: create the server again, or give them up with idem_give_up(id).");
+	eo_check_outbox_orphans(row);
 }
 
 /*

@@ -29,7 +29,7 @@ typedef struct EoCheckRow
 	const char *advice;
 } EoCheckRow;
 
-#define EO_CHECK_ROWS 24
+#define EO_CHECK_ROWS 25
 
 /*
  * Check this server and the table, and fill all rows, in the order in which they

@@ -303,7 +303,7 @@ claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms
 			return false;
 		eo_error_raise_duplicate(name_of(data), key, store->server->name,
 								 k.held != NULL ? "This transaction holds it, or has completed it." :
-								 "It is completed already.");
+								 "It is completed already.", NULL);
 	}
 	eo_acquire_raise(store, key, &claim);
 }

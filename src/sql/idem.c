@@ -19,8 +19,7 @@
 #include "compat.h"
 #include "keys/acquire.h"
 #include "keys/batch.h"
-#include "fmgr.h"
-#include "funcapi.h"
+#include "keys/give_up.h"
 #include "keys/key.h"
 #include "keys/list.h"
 #include "keys/operator.h"
@@ -559,7 +558,7 @@ eo_idem_give_up_body(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("pending_id must not be null"),
 				 errhint("It is the column id of exactonce_pending.")));
-	PG_RETURN_BOOL(eo_operator_give_up(PG_GETARG_UUID_P(0)));
+	PG_RETURN_BOOL(eo_give_up(PG_GETARG_UUID_P(0)));
 }
 
 /* ----- rows ----- */

@@ -103,6 +103,8 @@ eo_launcher_register(void)
 void
 eo_launcher_main(Datum arg)
 {
+	MemoryContext round_context;
+
 	(void) arg;
 	pqsignal(SIGTERM, die);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
@@ -112,9 +114,13 @@ eo_launcher_main(Datum arg)
 	eo_database_launcher_attach();
 	unvisited.size = 64;
 	unvisited.dboids = MemoryContextAlloc(TopMemoryContext, unvisited.size * sizeof(Oid));
+	round_context = AllocSetContextCreate(TopMemoryContext, "exactonce launcher round",
+										  ALLOCSET_DEFAULT_SIZES);
 
 	for (;;)
 	{
+		MemoryContextReset(round_context);
+		MemoryContextSwitchTo(round_context);
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
 		{

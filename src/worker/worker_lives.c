@@ -466,6 +466,11 @@ prepare_beat(EoWorkerJob *job, EoStore *store)
 	EoAnswer   *answer = NULL;
 	const char *ancestors = NULL;
 
+	if (!place->open && !eo_worker_target_may_create(job->asked, job->target))
+	{
+		put_off_beat(job, 0);
+		return NULL;
+	}
 	/* A session may have sent one meanwhile, or reached the table better. */
 	if (eo_life_place_info(place->ref, place) &&
 		memcmp(&place->target, &job->asked->target, sizeof(EoTarget)) == 0)

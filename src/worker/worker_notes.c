@@ -54,6 +54,7 @@ typedef struct Failing
 	EoOutboxTrouble trouble;
 	uint32		noted_reason;
 	int64		noted_us;
+	struct Note *due;			/* not written yet; NULL: there is none */
 } Failing;
 
 /* A note that is to be written. */
@@ -65,6 +66,9 @@ typedef struct Note
 	char	   *table;			/* of the record */
 	bool		has_writes;
 	EoOutboxNote note;
+	bool		tried;			/* by the transaction that may commit now */
+	bool		written;		/* by it; not if somebody else is changing the
+								 * row: then a note is made again */
 } Note;
 
 static struct
@@ -123,6 +127,20 @@ is_news(const Failing *f, EoOutboxTrouble trouble, int64 now_us)
 		now_us - f->noted_us >= eo_guc_hurried_us(REASON_PAUSE_US);
 }
 
+static Note *
+add_note(const EoOutboxRow *row)
+{
+	Note	   *note = palloc0(sizeof(Note));
+
+	memcpy(note->digest, row->digest, sizeof(note->digest));
+	strlcpy(note->token, row->token, sizeof(note->token));
+	note->table = pstrdup(row->target.table);
+	note->has_writes = row->writes.n > 0;
+	slist_push_head(&notes.due, &note->node);
+	return note;
+}
+
+/* While the outbox is locked the last note of a row takes the place of those before. */
 void
 eo_worker_note(const EoOutboxRow *row, EoOutboxTrouble trouble, bool attempted, const char *reason,
 			   int item)
@@ -143,16 +161,15 @@ eo_worker_note(const EoOutboxRow *row, EoOutboxTrouble trouble, bool attempted, 
 	if (!is_news(f, trouble, now_us))
 		return;
 	old = MemoryContextSwitchTo(notes.context);
-	note = palloc0(sizeof(Note));
-	memcpy(note->digest, row->digest, sizeof(note->digest));
-	strlcpy(note->token, row->token, sizeof(note->token));
-	note->table = pstrdup(row->target.table);
-	note->has_writes = row->writes.n > 0;
+	note = f->due != NULL ? f->due : add_note(row);
+	f->due = note;
+	note->tried = false;
+	if (note->note.reason != NULL)
+		pfree(unconstify(char *, note->note.reason));
 	note->note.trouble = trouble;
 	note->note.attempts = f->attempts;
 	note->note.reason = pstrdup(reason);
 	note->note.item = item;
-	slist_push_head(&notes.due, &note->node);
 	MemoryContextSwitchTo(old);
 }
 
@@ -223,27 +240,49 @@ tell(const Note *note)
 			 errhint("They are tried again every minute; exactonce_pending shows the key. Remove the cause, or give them up with idem_resolve(key, 'completed').")));
 }
 
-/* A note that cannot be written, because somebody else is changing the row, is made again. */
 void
 eo_worker_notes_put(void)
 {
-	while (!slist_is_empty(&notes.due))
+	slist_iter	iter;
+
+	slist_foreach(iter, &notes.due)
 	{
-		Note	   *note = slist_head_element(Note, node, &notes.due);
+		Note	   *note = slist_container(Note, node, iter.cur);
+
+		note->written = eo_outbox_note(note->digest, note->token, &note->note);
+		note->tried = true;
+	}
+}
+
+static void
+take_written(const Note *note, Failing *f)
+{
+	if (note->has_writes && note->note.trouble == EO_TROUBLE_REFUSED &&
+		(f->trouble != EO_TROUBLE_REFUSED || f->noted_reason != f->reason))
+		tell(note);
+	f->trouble = note->note.trouble;
+	f->noted = note->note.attempts;
+	f->noted_reason = f->reason;
+	f->noted_us = eo_clock_monotonic_us();
+}
+
+void
+eo_worker_notes_take(void)
+{
+	slist_mutable_iter iter;
+
+	slist_foreach_modify(iter, &notes.due)
+	{
+		Note	   *note = slist_container(Note, node, iter.cur);
 		Failing    *f = hash_search(notes.failing, note->token, HASH_FIND, NULL);
 
-		if (eo_outbox_note(note->digest, note->token, &note->note) && f != NULL)
-		{
-			if (note->has_writes && note->note.trouble == EO_TROUBLE_REFUSED &&
-				(f->trouble != EO_TROUBLE_REFUSED || f->noted_reason != f->reason))
-				tell(note);
-			f->trouble = note->note.trouble;
-			f->noted = note->note.attempts;
-			f->noted_reason = f->reason;
-			f->noted_us = eo_clock_monotonic_us();
-		}
-		/* If a lock could not be had it is still in the list. */
-		(void) slist_pop_head_node(&notes.due);
+		if (!note->tried)
+			continue;
+		if (f != NULL && note->written)
+			take_written(note, f);
+		if (f != NULL && f->due == note)
+			f->due = NULL;
+		slist_delete_current(&iter);
 		pfree(note->table);
 		pfree(unconstify(char *, note->note.reason));
 		pfree(note);

@@ -35,8 +35,12 @@ extern char *eo_worker_notes_describe(const EoAnswer *answer);
 /* The row is finished, or an operator has removed it. */
 extern void eo_worker_notes_forget(const char *token);
 
-/* Are there notes to be written?  And write them, in a transaction of the caller's. */
+/*
+ * Are there notes to be written?  And write them, in a transaction of the caller's; and take them
+ * as written, once that has committed.
+ */
 extern bool eo_worker_notes_any(void);
 extern void eo_worker_notes_put(void);
+extern void eo_worker_notes_take(void);
 
 #endif							/* EO_COMMIT_WORKER_NOTES_H */

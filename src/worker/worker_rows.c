@@ -52,9 +52,10 @@
 #include "wire/client.h"
 #include "wire/clock.h"
 #include "worker/worker_barrier.h"
+#include "pgstat.h"
+#include "worker/worker_finish.h"
 #include "worker/worker_heir.h"
 #include "worker/worker_jobs.h"
-#include "pgstat.h"
 #include "worker/worker_lives.h"
 #include "worker/worker_notes.h"
 #include "worker/worker_rows.h"
@@ -88,6 +89,9 @@
 
 /* A row of a life that is over is tried again after this if our lease is too old. */
 #define LEASE_PAUSE_US INT64CONST(100000)
+
+/* A row that is to be removed, and that an operator is changing, after this. */
+#define CHANGED_AGAIN_US INT64CONST(200000)
 
 /* So many rows that the barrier holds back are kept in memory. */
 #define MAX_HELD 1024
@@ -210,6 +214,9 @@ eo_worker_rows_due_us(void)
 	/* The jobs that have ended in this round may have made room. */
 	if (eo_worker_jobs_made_room() && rows.held_back)
 		rows.scan_wanted = true;
+	/* An operator is changing what is left of those that are to be removed. */
+	if (rows.ndone > 0)
+		return eo_clock_monotonic_us() + CHANGED_AGAIN_US;
 	if (rows.wait_for_life && rows.lives != eo_worker_heir_changes())
 		return rows.not_before_us;
 	return rows.scan_wanted ? rows.not_before_us : Max(due_us, rows.not_before_us);
@@ -408,10 +415,7 @@ add_job(const EoOutboxRow *row)
 	known->again_us = 0;
 	known->scan = rows.scan;
 
-	/*
-	 * Writes to other tables are made with the rights of the role that has
-	 * handed them in.
-	 */
+	/* Other tables are written with the rights of the row's own role. */
 	job = row->writes.n > 0 ? eo_worker_job_add(&finish_kind, &row->target, row->token) :
 		eo_worker_job_add_for_any(&finish_kind, &row->target, row->token);
 	job->data = copy = MemoryContextAlloc(job->context, sizeof(EoOutboxRow));
@@ -574,7 +578,8 @@ may_finish(EoWorkerJob *job)
 		put_off(job, 0);
 		return false;
 	}
-	if ((verdict.relation == EO_LIFE_OURS && max_prepared_xacts == 0) ||
+	if ((verdict.relation == EO_LIFE_OURS && max_prepared_xacts == 0 &&
+		 job->target == job->asked) ||
 		eo_worker_lives_hold(&row->target))
 		return true;
 	put_off(job, job->target->failing ? EO_WORKER_TARGET_PAUSE_US : LEASE_PAUSE_US);
@@ -622,19 +627,6 @@ count(const EoOutboxRow *row, EoStats *stats)
 					  GetCurrentTimestamp() - row->created_at);
 }
 
-/*
- * Has an operator finished the record without the writes of the row, and then not
- * committed that?
- */
-static bool
-is_waived(const EoOutboxRow *row, const EoAnswer *answer)
-{
-	const EoRecord *r = eo_store_record(answer);
-
-	return row->writes.n > 0 && answer->outcome == EO_NOT_APPLIED && answer->exists &&
-		r->state == EO_STATE_COMPLETED && strcmp(r->owner, row->token) == 0;
-}
-
 /* Put off a row that waits for somebody to remove the cause. */
 static void
 put_off_refused(const char *token, int64 pause_us)
@@ -658,7 +650,7 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 	 * A row goes if its record shows its finish, and else by an operator
 	 * only.
 	 */
-	if (answer->outcome == EO_APPLIED || is_waived(row, answer))
+	if (eo_worker_finish_shows(job, row, answer))
 	{
 		count(row, job->target->store->stats);
 		/* The reply to a transaction brings no record. */
@@ -737,7 +729,7 @@ abandon(EoWorkerJob *job)
 
 /* Rows are removed.  Add jobs for those that have waited for their writes. */
 static void
-take_next(const EoOutboxRow *const *done, int n)
+take_next(EoOutboxRow *const *done, int n)
 {
 	EoOutboxRow row;
 
@@ -754,7 +746,7 @@ take_next(const EoOutboxRow *const *done, int n)
 static void
 remove_done(void *arg)
 {
-	const EoOutboxRow **done;
+	EoOutboxRow **done;
 	int			n = 0;
 	dlist_iter	iter;
 
@@ -781,6 +773,7 @@ eo_worker_rows_remove(void)
 		put_off_work();
 		return;
 	}
+	eo_worker_notes_take();
 	/* Report the dead rows, so that autovacuum removes them. */
 	pgstat_report_stat(false);
 	if (eo_worker_writes_wait())
@@ -788,12 +781,18 @@ eo_worker_rows_remove(void)
 	dlist_foreach_modify(removal, &rows.done)
 	{
 		EoWorkerJob *job = dlist_container(EoWorkerJob, node, removal.cur);
-		const EoOutboxRow *row = job->data;
+		EoOutboxRow *row = job->data;
 
+		/* An operator is giving it up.  Nothing of it may stay after that. */
+		if (row->given_up)
+		{
+			row->given_up = false;
+			continue;
+		}
 		dlist_delete(&job->node);
+		rows.ndone--;
 		hash_search(rows.known, row->token, HASH_REMOVE, NULL);
 		eo_worker_notes_forget(row->token);
 		eo_worker_job_end(job);
 	}
-	rows.ndone = 0;
 }

@@ -137,14 +137,13 @@ static bool take_leftover(EoWorkerJob *job, const EoAnswer *answer);
 static bool take_mark(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off(EoWorkerJob *job, int64 pause_us);
 static void put_off_mark(EoWorkerJob *job, int64 pause_us);
-static bool abandon_leftover(EoWorkerJob *job);
-static bool abandon_mark(EoWorkerJob *job);
+static bool abandon(EoWorkerJob *job);
 
 static const EoWorkerJobKind leftover_kind = {
 	.prepare = prepare_leftover,
 	.take = take_leftover,
 	.put_off = put_off,
-	.abandon = abandon_leftover,
+	.abandon = abandon,
 	.lane = EO_WORKER_WRITES
 };
 
@@ -152,7 +151,7 @@ static const EoWorkerJobKind mark_kind = {
 	.prepare = prepare_mark,
 	.take = take_mark,
 	.put_off = put_off_mark,
-	.abandon = abandon_mark,
+	.abandon = abandon,
 	.lane = EO_WORKER_WRITES
 };
 
@@ -711,16 +710,12 @@ put_off_mark(EoWorkerJob *job, int64 pause_us)
 	scan_again(scan_of(&job->target->target), pause_us);
 }
 
-/* Without a server there are no credentials; what was to be written is not forgotten. */
+/*
+ * Without a server there are no credentials.  What was to be written is not forgotten: there may
+ * be one again, or another role's may do.
+ */
 static bool
-abandon_leftover(EoWorkerJob *job)
-{
-	end_leftover(job);
-	return true;
-}
-
-static bool
-abandon_mark(EoWorkerJob *job)
+abandon(EoWorkerJob *job)
 {
 	job->kind->put_off(job, EO_WORKER_TARGET_PAUSE_US);
 	return true;

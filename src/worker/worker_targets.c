@@ -21,7 +21,8 @@
  * the same place stands in for it: the roles with a user mapping for a server that leads
  * there now, and the owners of these servers (known_targets.c), one after the other.  Who was
  * answered goes on.  The target's own identity is asked again once a minute, when the
- * catalogs have changed, and when all others were refused.
+ * catalogs have changed, and when all others were refused.  While somebody has locked the
+ * catalogs one is chosen of those that have been answered before.
  *
  *-------------------------------------------------------------------------
  */
@@ -308,8 +309,27 @@ choose(EoWorkerTarget *t, const EoIdentityRef *others, int n)
 	}
 	if (t->via == NULL)
 		t->tried = 0;
+	t->recalled = false;
 	t->via_catalog = targets.catalog;
 	t->again_us = now_us + (t->via != NULL ? eo_guc_hurried_us(OWN_AGAIN_US) : PAUSE_REFUSED_US);
+}
+
+/* Choose without the catalogs: whoever was answered for that place, or else the target's own. */
+static void
+recall(EoWorkerTarget *t)
+{
+	HASH_SEQ_STATUS scan;
+	EoWorkerTarget *other;
+
+	choose(t, NULL, 0);
+	t->recalled = true;
+	hash_seq_init(&scan, targets.table);
+	while ((other = hash_seq_search(&scan)) != NULL)
+	{
+		if (other != t && other->answers && other->store != NULL &&
+			eo_target_same_place(&other->target, &t->target))
+			t->via = other;
+	}
 }
 
 /* The identities of the database for a target. */
@@ -328,7 +348,17 @@ ask_for_identities(void *arg)
 	asking->n = eo_known_target_identities(asking->target, asking->others);
 }
 
-/* Returns false if that is put off, because the catalogs are locked. */
+/* Can nothing be sent by whoever is to send it, and others are to be asked? */
+static bool
+is_stuck(const EoWorkerTarget *t)
+{
+	const EoWorkerTarget *by = t->via != NULL ? t->via : t;
+
+	return by->jobs > 0 && by->store == NULL && by->built == targets.catalog &&
+		(t->via != NULL || eo_clock_monotonic_us() >= t->again_us);
+}
+
+/* Returns false if nobody was chosen, because the catalogs are still locked. */
 static bool
 choose_for(EoWorkerTarget *t)
 {
@@ -352,17 +382,19 @@ choose_for(EoWorkerTarget *t)
 	MemoryContextSwitchTo(old);
 	if (chosen)
 		choose(t, asking.others, asking.n);
-	return chosen;
+	else if (t->seeks || is_stuck(t))
+		recall(t);
+	else
+		return false;
+	return true;
 }
 
-/* Can nothing be sent by whoever is to send it, and others are to be asked? */
+/* Is it to be chosen who sends what is for this target? */
 static bool
-is_stuck(const EoWorkerTarget *t)
+must_choose(const EoWorkerTarget *t)
 {
-	const EoWorkerTarget *by = t->via != NULL ? t->via : t;
-
-	return by->jobs > 0 && by->store == NULL && by->built == targets.catalog &&
-		(t->via != NULL || eo_clock_monotonic_us() >= t->again_us);
+	return t->seeks || is_stuck(t) ||
+		(t->recalled && eo_lock_limit_again_us(EO_LOCKS_CATALOGS) <= eo_clock_monotonic_us());
 }
 
 bool
@@ -379,7 +411,7 @@ eo_worker_targets_choose(void)
 	hash_seq_init(&scan, targets.table);
 	while ((t = hash_seq_search(&scan)) != NULL)
 	{
-		if (t->seeks || is_stuck(t))
+		if (must_choose(t))
 			todo[n++] = t;
 	}
 	for (int i = 0; i < n; i++)
@@ -398,6 +430,7 @@ eo_worker_target_via(const EoTarget *target)
 		t->via = NULL;
 		t->tried = 0;
 		t->again_us = 0;
+		t->recalled = false;
 		t->via_catalog = targets.catalog;
 	}
 	return t->via != NULL && !t->seeks ? t->via : t;
@@ -429,6 +462,7 @@ eo_worker_target_refused(EoWorkerTarget *asked, EoWorkerTarget *by, const EoErro
 void
 eo_worker_target_stands_in(EoWorkerTarget *asked, EoWorkerTarget *by)
 {
+	by->found = by->built;
 	if (asked->stand_in == by)
 		return;
 	asked->stand_in = by;
@@ -439,6 +473,12 @@ eo_worker_target_stands_in(EoWorkerTarget *asked, EoWorkerTarget *by)
 					asked->target.table, asked->target.userid, asked->target.serverid),
 			 errdetail("It is that of role %u on server \"%s\".", by->target.userid,
 					   by->store->server->name)));
+}
+
+bool
+eo_worker_target_may_create(const EoWorkerTarget *asked, const EoWorkerTarget *by)
+{
+	return by == asked || (by->store != NULL && by->found == by->built);
 }
 
 bool
@@ -538,6 +578,7 @@ eo_worker_target_answered(EoWorkerTarget *t)
 	if (t->via != NULL)
 		targets.changed = true;
 	t->via = t->stand_in = NULL;
+	t->recalled = false;
 	t->tried = 0;
 	t->again_us = 0;
 	t->refused = false;

@@ -76,8 +76,12 @@ typedef struct EoWorkerTarget
 	struct EoWorkerTarget *via; /* NULL: none stands in */
 	uint64		via_catalog;	/* the version of the catalogs that named it */
 	struct EoWorkerTarget *stand_in;	/* the last that was answered */
+	uint64		found;			/* the version of its store that has found, as
+								 * a stand-in, what is there */
 	bool		seeks;			/* somebody is to be chosen; no request until
 								 * then */
+	bool		recalled;		/* the catalogs were locked; as soon as they
+								 * can be read somebody is chosen anew */
 	int			tried;			/* so many of the others have had their turn */
 	int64		again_us;		/* its own identity is asked again, or the
 								 * others are */
@@ -116,6 +120,12 @@ extern bool eo_worker_target_refused(EoWorkerTarget *asked, EoWorkerTarget *by,
 
 /* A call for asked was answered that went by another target. */
 extern void eo_worker_target_stands_in(EoWorkerTarget *asked, EoWorkerTarget *by);
+
+/*
+ * May an item be made by this target that asked is to find?  Not by a stand-in that has found
+ * nothing there yet: it may be of another account, where the table is another one.
+ */
+extern bool eo_worker_target_may_create(const EoWorkerTarget *asked, const EoWorkerTarget *by);
 
 /* Is it time to see whether its own identity works again?  Once in a while it is. */
 extern bool eo_worker_target_asks_again(EoWorkerTarget *asked);

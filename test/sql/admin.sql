@@ -1,11 +1,11 @@
 -- idem_check() and idem_create_table().
 \pset null -
 SELECT "check", status, regexp_replace(detail, 'http://[^ ]*|[0-9.]+ ms', '...') AS detail, advice
-FROM idem_check() WHERE "check" NOT IN ('version', 'durability', 'standby slots', 'tables', 'worker', 'claims', 'in doubt', 'pending', 'orphans', 'lives', 'prepared', 'ready', 'rights');
+FROM idem_check() WHERE "check" NOT IN ('version', 'durability', 'standby slots', 'tables', 'worker', 'claims', 'in doubt', 'pending', 'orphans', 'given up', 'lives', 'prepared', 'ready', 'rights');
 -- The checks of this server's own state, once it has work.
 SELECT outcome FROM idem_acquire('checked');
 CALL await_worker();
-SELECT "check", status, detail FROM idem_check() WHERE "check" IN ('standby slots', 'tables', 'worker', 'in doubt', 'pending', 'orphans', 'lives', 'prepared');
+SELECT "check", status, detail FROM idem_check() WHERE "check" IN ('standby slots', 'tables', 'worker', 'in doubt', 'pending', 'orphans', 'given up', 'lives', 'prepared');
 -- A role with pg_monitor needs no USAGE on the server for the local checks.
 CREATE ROLE eo_monitor IN ROLE pg_monitor;
 SET ROLE eo_monitor;
@@ -32,16 +32,16 @@ RESET ROLE;
 CREATE SERVER fresh FOREIGN DATA WRAPPER exactonce
 	OPTIONS (region 'eu-west-1', table 'fresh', endpoint :'endpoint');
 SELECT "check", status
-FROM idem_check('fresh') WHERE "check" NOT IN ('version', 'durability', 'standby slots', 'tables', 'worker', 'claims', 'in doubt', 'pending', 'orphans', 'lives', 'prepared', 'ready', 'rights');
+FROM idem_check('fresh') WHERE "check" NOT IN ('version', 'durability', 'standby slots', 'tables', 'worker', 'claims', 'in doubt', 'pending', 'orphans', 'given up', 'lives', 'prepared', 'ready', 'rights');
 CREATE USER MAPPING FOR PUBLIC SERVER fresh OPTIONS (access_key_id 'test', secret_access_key 'test');
 SELECT "check", status
-FROM idem_check('fresh') WHERE "check" NOT IN ('version', 'durability', 'standby slots', 'tables', 'worker', 'claims', 'in doubt', 'pending', 'orphans', 'lives', 'prepared', 'ready', 'rights');
+FROM idem_check('fresh') WHERE "check" NOT IN ('version', 'durability', 'standby slots', 'tables', 'worker', 'claims', 'in doubt', 'pending', 'orphans', 'given up', 'lives', 'prepared', 'ready', 'rights');
 \set VERBOSITY terse
 SELECT finding FROM idem_audit('fresh');
 \set VERBOSITY default
 SELECT idem_create_table('fresh');
 SELECT "check", status
-FROM idem_check('fresh') WHERE "check" NOT IN ('version', 'durability', 'standby slots', 'tables', 'worker', 'claims', 'in doubt', 'pending', 'orphans', 'lives', 'prepared', 'ready', 'rights');
+FROM idem_check('fresh') WHERE "check" NOT IN ('version', 'durability', 'standby slots', 'tables', 'worker', 'claims', 'in doubt', 'pending', 'orphans', 'given up', 'lives', 'prepared', 'ready', 'rights');
 -- A table with another key.
 SELECT '{"TableName": "shaped", "BillingMode": "PAY_PER_REQUEST",
 	"AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}, {"AttributeName": "at", "AttributeType": "N"}],

@@ -179,6 +179,21 @@ is(answer('prepared', $node, 'kept', 'other'), 'completed', 'COMMIT PREPARED is 
 is(answer('prepared', $node, 'dropped', 'other'), 'acquired', 'and ROLLBACK PREPARED');
 is_finished('prepared', $node, $table, 'kept');
 
+sql_of($node, "ALTER SERVER exactonce OPTIONS (SET endpoint '$ENV{EO_ENDPOINT}')");
+
+# A claim that was kept can be completed once: the prepared transaction is not waited for.
+my $token = sql_of($node, "SELECT token FROM idem_acquire('kept for two', on_commit => 'keep')");
+sql_of($node, "BEGIN; INSERT INTO work VALUES ('kept for two');"
+	  . "SELECT idem_complete('kept for two', '\"kept for two\"', token => '$token'); PREPARE TRANSACTION 'kept for two'");
+my $two = "SET statement_timeout = '20 s';\nBEGIN;\nSELECT idem_complete('kept for two', '2', token => '$token', server => 'other');\nCOMMIT;\n";
+like(run_script($node, $two), qr/ID001: key "kept for two" .*\nDETAIL:  A prepared transaction of this cluster holds it/,
+	'prepared: another server does not wait for the end of what has completed the claim');
+sql_of($node, "ROLLBACK PREPARED 'kept for two'");
+settled($node);
+unlike(run_script($node, $two), qr/ERROR/, 'prepared: after ROLLBACK PREPARED it completes the claim');
+settled($node);
+is(record($table, 'kept for two')->{result}, '2', 'prepared: which has its result');
+
 # A claim of the session has no place in a prepared transaction, by whatever address.
 like(run_script($node, "SELECT token FROM idem_acquire('of the session', on_commit => 'session') \\gset\n"
 	  . "BEGIN;\nSELECT idem_complete('of the session', token => :'token', server => 'other');\nPREPARE TRANSACTION 'of the session';\n"),
@@ -198,8 +213,7 @@ sub set_origin
 	return;
 }
 
-sql_of($node, "ALTER SERVER exactonce OPTIONS (SET endpoint '$ENV{EO_ENDPOINT}')");
-my $token = sql_of($node, "SELECT token FROM idem_acquire('twice', on_commit => 'keep')");
+$token = sql_of($node, "SELECT token FROM idem_acquire('twice', on_commit => 'keep')");
 my $aborted = sql_of($node, 'BEGIN; SELECT pg_current_xact_id(); ROLLBACK');
 fault(to => 'COMPLETED', do => 'drop', times => 0);
 sql_of($node, "BEGIN; INSERT INTO work VALUES ('twice'); SELECT idem_complete('twice', '\"twice\"', token => '$token'); COMMIT");
@@ -230,6 +244,87 @@ like(run_script($node, "BEGIN;\nSELECT idem_complete('two ways', '1', token => '
 	  . "SELECT idem_complete('two ways', '1', token => '$token', server => 'other');\nCOMMIT;\n"),
 	qr/ID002: key "two ways" on server "other" is already completed\nDETAIL:  .* by another address/,
 	'a claim is completed by one address');
+
+# ----- a record that is lost ------------------------------------------------------------
+
+# As by a table that was restored, the record of a committed key is gone before it is finished.
+# So the key can be acquired anew, and by another address.  The row of the first completion
+# stands, and no second one commits.
+sub lose_record
+{
+	my ($key) = @_;
+	dynamodb(DeleteItem => { TableName => $table, Key => { pk => { S => "IDEMPOTENCY#$key" } } });
+	return;
+}
+
+sub again
+{
+	my ($key, $server) = @_;
+	return "BEGIN;\nINSERT INTO work VALUES ('$key');\nSELECT outcome FROM idem_acquire('$key', server => '$server');\n"
+	  . "SELECT idem_complete('$key', '\"again\"', server => '$server');\nCOMMIT;\n";
+}
+
+sub works
+{
+	my ($key) = @_;
+	return sql_of($node, "SELECT count(*) FROM work WHERE key = '$key'");
+}
+
+commit_unfinished($node, 'lost', 'lost once', 'lost elsewhere');
+lose_record($_) foreach 'lost', 'lost once', 'lost elsewhere';
+my $id = sql_of($node, "SELECT id FROM exactonce_pending WHERE key = 'lost'");
+my $unfinished = qr/DETAIL:  .* by another address of table "$table" has committed, and that is not confirmed yet: it has the id/;
+like(run_script($node, again('lost', 'other')),
+	qr/^acquired\n(?s:.*)ERROR:  ID002: key "lost" on server "other" is already completed\n$unfinished $id\.\nHINT:  Wait until .* idem_give_up\(\)/,
+	'a lost record: the key is not completed by another address');
+like(run_script($node, "BEGIN;\nINSERT INTO work VALUES ('lost once');\nSELECT idem_once('lost once', server => 'other');\nCOMMIT;\n"),
+	qr/ERROR:  ID005: duplicate key "lost once" on server "other"\n$unfinished/, 'a lost record: nor by idem_once()');
+is(works('lost') . works('lost once'), '11', 'a lost record: and no second work is committed');
+like(run_script($node, "SELECT idem_forget('lost', 'other');\n"), qr/ERROR:  ID001: key "lost" .*\n.*is not confirmed yet/,
+	'a lost record: nor is the key forgotten by another address');
+
+# The engine does not tell regions apart, so this is the same table, and PostgreSQL cannot know.
+sql_of($node, server_sql('far', table => $table, endpoint => $elsewhere, region => 'us-east-1', lease => '1 hour', clock_skew => 0));
+is(run_script($node, again('lost elsewhere', 'far')) =~ s/\s+/ /gr, 'acquired ', 'a table of another region is another one');
+sql_of($node, "SELECT idem_give_up(id) FROM exactonce_pending WHERE key = 'lost elsewhere' AND server = 'exactonce'");
+
+reset_proxy();
+wait_until('a lost record: the finish is refused', sub {
+		sql_of($node, "SELECT string_agg(DISTINCT trouble, ' ') FROM exactonce_pending WHERE key LIKE 'lost%'") eq 'refused' });
+like(run_script($node, again('lost', 'other')), qr/ERROR:  ID002: (?s:.*)$unfinished $id/, 'a lost record: that changes nothing');
+is(sql_of($node, "SELECT string_agg(idem_give_up(id)::text, ' ') FROM exactonce_pending WHERE key LIKE 'lost%'"), 'true true',
+	'a lost record: an operator gives the completions up');
+is(run_script($node, again('lost', 'other')) =~ s/\s+/ /gr, 'acquired ', 'a lost record: then the key can be had');
+
+# A prepared transaction goes on when its record is lost, and the second one waits for its end.
+foreach my $end ('COMMIT', 'ROLLBACK')
+{
+	my $key = "undecided $end";
+	fault(to => 'COMPLETED', key => $key, do => 'drop', times => 0);
+	sql_of($node, work_of($key) . "PREPARE TRANSACTION '$key'");
+	lose_record($key);
+	my $second = start_script($node, again($key, 'other'));
+	wait_until("a lost record, $end PREPARED: the second transaction waits", sub {
+			sql_of($node, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%$key%'") eq '1' });
+	sql_of($node, "$end PREPARED '$key'");
+	my $answer = finish_script($second) =~ s/\s+/ /gr;
+	like($answer, $end eq 'COMMIT' ? qr/ERROR: ID002: / : qr/^acquired $/, "a lost record, $end PREPARED: that decides");
+	is(works($key), '1', "a lost record, $end PREPARED: one work is there");
+	end_fault($key);
+	sql_of($node, "SELECT idem_give_up(id) FROM exactonce_pending WHERE key = '$key'");
+}
+
+# The finish was applied, and its answer is on its way: the row goes in a moment, and is waited for.
+fault(to => 'COMPLETED', key => 'finished', do => 'stay', times => 0);
+sql_of($node, work_of('finished') . 'COMMIT');
+wait_until('a finished row: the finish is applied', sub { status_of($table, 'finished') eq 'COMPLETED' });
+lose_record('finished');
+my $waiting = start_script($node, again('finished', 'other'));
+wait_until('a finished row: the key is acquired anew', sub { status_of($table, 'finished') eq 'IN_PROGRESS' });
+reset_proxy();
+is(finish_script($waiting) =~ s/\s+/ /gr, 'acquired ', 'a finished row is waited for, and bars nobody');
+settled($node);
+sql_of($node, 'DROP SERVER far CASCADE');
 
 # ----- a copy of the table --------------------------------------------------------------
 

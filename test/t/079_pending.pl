@@ -162,19 +162,60 @@ settled($node);
 is(record($table, 'denied')->{status}, 'COMPLETED', 'the right is given back: the key is completed');
 is($sql->('SELECT failing_since IS NULL, last_error IS NULL FROM exactonce_health'), 't|t', 'and nothing fails any more');
 
-# Half of the credentials.
-fault(to => 'COMPLETED', key => 'half', do => 'drop', times => 0);
-$sql->("SELECT idem_once('half')");
+# Half of the credentials.  What is given up meanwhile is evidence of its commit.
+my @half = ('half', 'half elsewhere', 'half completed', 'half raced');
+foreach my $key (@half)
+{
+	fault(to => 'COMPLETED', key => $key, do => 'drop', times => 0);
+	$sql->("SELECT idem_once('$key')");
+}
 $sql->('ALTER USER MAPPING FOR PUBLIC SERVER exactonce OPTIONS (DROP secret_access_key)');
-wait_until('a mapping that is of no use is told', sub { pending('half', 'reason') =~ /only one half of its credentials/ });
-wait_until('after minutes it can be given up', sub { pending('half', 'trouble') eq 'lasts' });
-like(give_up('half'), qr/^gives up true\n(?s:.*)HINT:  Its record could not be read \(.*half of its credentials.*\)\. If it can be again and is COMMITTING/,
+foreach my $key (@half)
+{
+	wait_until("$key: a mapping that is of no use is told", sub { pending($key, 'reason') =~ /only one half of its credentials/ });
+	wait_until("$key: after minutes it can be given up", sub { pending($key, 'trouble') eq 'lasts' });
+}
+# Two operators do so.
+my $first = start_script($node, "BEGIN;\nSELECT idem_give_up('" . pending('half', 'id') . "');\n" . say_in_script('gives up') . halt_until('given up') . "COMMIT;\n");
+await_word('gives up');
+my $second = start_script($node, "SELECT 'gives up ' || idem_give_up('" . pending('half', 'id') . "');\n");
+wait_until('one waits for the other', sub {
+		$sql->("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%idem_give_up%'") eq '1' });
+go_on('given up');
+like(finish_script($first), qr/^t\n(?s:.*)HINT:  Its record could not be read \(.*half of its credentials.*\)\. If it can be again and is COMMITTING/,
 	'whatever has become of the credentials');
-reset_proxy();
+is(finish_script($second), "gives up false\n", 'and has nothing left to do');
+like(give_up($_), qr/^gives up true/, "$_: given up, too") foreach 'half elsewhere', 'half completed';
+$sql->(server_sql('direct', table => $table, endpoint => $ENV{EO_ENGINE}));
+like($sql->("SELECT status, detail, advice FROM idem_check('direct') WHERE \"check\" = 'given up'"),
+	qr/^warning\|3 completions, the oldest of \d{4}-.*; .*\|.*idem_resolve.*idem_forget/, 'idem_check() shows what stands');
+
+# The finish of one is under way when it is given up, and is applied before that commits.
+fault(to => 'COMPLETED', key => 'half raced', do => 'hold', times => 0);
+end_fault('half raced', 'drop');
+my $held = count_requests(to => 'COMPLETED', key => 'half raced');
 $sql->("ALTER USER MAPPING FOR PUBLIC SERVER exactonce OPTIONS (ADD secret_access_key 'test')");
+wait_until('a finish is under way', sub { count_requests(to => 'COMPLETED', key => 'half raced') > $held });
+$first = start_script($node, "BEGIN;\nSELECT idem_give_up('" . pending('half raced', 'id') . "');\n" . say_in_script('raced') . halt_until('race') . "COMMIT;\n");
+await_word('raced');
+reset_proxy();
+wait_until('a finish under way is applied', sub { status_of($table, 'half raced') eq 'COMPLETED' });
+go_on('race');
+like(finish_script($first), qr/^t\n/, 'while an operator gives it up');
+wait_until('then no row stands', sub { $sql->('SELECT count(*) FROM exactonce_internal.outbox') eq '3' });
+
 is($sql->("SELECT outcome FROM idem_acquire('half')"), 'completed', 'the key is completed here all the same');
 is($sql->("SELECT idem_resolve('half', 'completed')") . record($table, 'half')->{status}, 'tCOMPLETED', 'an operator has others see it');
+is($sql->('SELECT count(*) FROM exactonce_internal.outbox'), 2, 'then its row goes');
+is($sql->("SELECT idem_resolve('half elsewhere', 'completed', server => 'direct')") . record($table, 'half elsewhere')->{status}, 'tCOMPLETED',
+	'so it is by another address of the table');
+is($sql->('SELECT count(*) FROM exactonce_internal.outbox'), 1, 'then its row goes, too');
+# The answer of a finish was lost with the server.
+dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'IDEMPOTENCY#half completed' } }, UpdateExpression => 'SET #s = :s',
+	ExpressionAttributeNames => { '#s' => 'status' }, ExpressionAttributeValues => { ':s' => { S => 'COMPLETED' } } });
+is($sql->("SELECT idem_resolve('half completed', 'completed')"), 't', 'a record that is COMPLETED already: an operator has the row removed');
 is($sql->('SELECT count(*) FROM exactonce_internal.outbox'), 0, 'then no row is left');
+like($sql->("SELECT status, detail FROM idem_check() WHERE \"check\" = 'given up'"), qr/^ok\|nothing/, 'idem_check() has nothing any more');
 
 # ----- refusals, and answers that are not understood --------------------------
 
@@ -234,6 +275,18 @@ like(give_up('held'), qr/ERROR:  55000: .* can still be written\nDETAIL:  Its re
 reset_proxy();
 settled($node);
 
+# Somebody has completed the record without the writes: they are what is given up.
+cancelled('waived');
+wait_until('writes are not understood', sub { pending('waived', 'trouble') =~ /fails|lasts/ });
+dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'IDEMPOTENCY#waived' } },
+	UpdateExpression => 'SET #s = :c REMOVE #w', ExpressionAttributeNames => { '#s' => 'status', '#w' => 'writes' },
+	ExpressionAttributeValues => { ':c' => { S => 'COMPLETED' } } });
+like(give_up('waived'), qr/^gives up true\n(?s:.*)NOTICE:  \w+: the completion of key "waived" .* was given up\nDETAIL:  1 writes are not made/,
+	'waived: what is given up is said');
+reset_proxy();
+settled($node);
+is(counter('waived'), 0, 'waived: the write is not made');
+
 # What nothing understands: after minutes it is given up, and its record stays COMMITTING.
 cancelled('puzzle');
 $sql->('CREATE DATABASE beside');
@@ -273,23 +326,48 @@ is($sql->('SELECT idem_give_up(id) FROM exactonce_pending'), 't', 'its completio
 reset_proxy();
 like(check_of('orphans'), qr/^ok/, 'and idem_check() has nothing any more');
 
-# The table is gone.  A row that was given up does not keep the key from being used again.
+# The table is gone.  A row that was given up does not keep the key from being used again, by
+# whatever address of the table.
 fault(to => 'COMPLETED', key => 'no table', do => 'drop', times => 0);
-$sql->(server_sql('gone', table => 'tap_gone') . "SELECT idem_create_table('gone')");
-$sql->("SELECT idem_once('no table', server => 'gone')");
-dynamodb(DeleteTable => { TableName => 'tap_gone' });
-reset_proxy();
-like(give_up('no table'), qr/^gives up true\n(?s:.*)HINT:  Its record could not be read \(DynamoDB answered ResourceNotFoundException/,
-	'the completion of a table that is gone is given up at once');
-$sql->("SELECT idem_create_table('gone')");
-like(run_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('no table', server => 'gone');\nSELECT idem_complete('no table', server => 'gone');\nCOMMIT;\n"),
-	qr/acquired(?s:.*)ERROR:  ID002: key "no table" .* is already completed/, 'the table is made anew: the key was completed here');
-settled_claims();
-is($sql->("SELECT idem_forget('no table', 'gone')"), 't', 'until it is forgotten');
-$sql->("BEGIN; SELECT idem_acquire('no table', server => 'gone'); SELECT idem_complete('no table', server => 'gone'); COMMIT");
-settled($node);
-is(status_of('tap_gone', 'no table'), 'COMPLETED', 'then it is done again');
-$sql->('DROP SERVER gone CASCADE');
+fault(to => 'COMPLETED', key => 'not read', do => 'drop', times => 0);
+$sql->(server_sql('gone', table => 'tap_gone') . server_sql('gone_too', table => 'tap_gone', endpoint => $ENV{EO_ENGINE}) . "SELECT idem_create_table('gone')");
+sub in_gone
+{
+	my ($key, $server) = @_;
+	return run_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('$key', server => '$server');\nSELECT idem_complete('$key', server => '$server');\nCOMMIT;\n");
+}
+my $forgets = qr/HINT:  An operator has given its confirmation up; idem_forget\(\) makes the key claimable/;
+foreach my $case ([ 'no table', 'gone' ], [ 'no table', 'gone_too' ], [ 'not read', 'gone_too' ])
+{
+	my ($key, $server) = @$case;
+	$sql->("SELECT idem_create_table('gone')");
+	fault(to => 'COMPLETED', key => $key, do => 'drop', times => 0);
+	$sql->("SELECT idem_once('$key', server => 'gone')");
+	dynamodb(DeleteTable => { TableName => 'tap_gone' });
+	reset_proxy();
+	like(give_up($key), qr/^gives up true\n(?s:.*)HINT:  Its record could not be read \(DynamoDB answered ResourceNotFoundException/,
+		"$key, $server: the completion of a table that is gone is given up at once");
+	$sql->("SELECT idem_create_table('gone')");
+	like(in_gone($key, $server), qr/acquired(?s:.*)ERROR:  ID002: key "$key" .* is already completed\n.*\n$forgets/,
+		"$key, $server: the table is made anew: the key was completed here");
+	settled_claims();
+	if ($key eq 'not read')
+	{
+		fault(op => 'GetItem', key => $key, do => 'drop', times => 0);
+		like(run_script($node, "SELECT idem_forget('$key', '$server');\n"),
+			qr/ERROR:  55000: key "$key" .* was completed by another address of table "tap_gone"\nDETAIL:  .* could not be read/,
+			"$key: it is not forgotten while its record cannot be read by the address of the row");
+		$sql->("ALTER SERVER gone OPTIONS (SET endpoint '$ENV{EO_ENGINE}')");
+	}
+	is($sql->("SELECT idem_forget('$key', '$server')"), 't', "$key, $server: until it is forgotten");
+	is($sql->("SELECT count(*) FROM exactonce_internal.outbox WHERE pk LIKE '%#$key'"), 0, "$key, $server: with its row");
+	is(in_gone($key, $server) =~ s/\s+/ /gr, 'acquired ', "$key, $server: then it is done again");
+	reset_proxy();
+	settled($node);
+	is(status_of('tap_gone', $key), 'COMPLETED', "$key, $server: and finished");
+	$sql->("SELECT idem_forget('$key', '$server')");
+}
+$sql->('DROP SERVER gone CASCADE; DROP SERVER gone_too CASCADE');
 
 # ----- a key is not forgotten while its row is there --------------------------
 

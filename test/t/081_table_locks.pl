@@ -143,7 +143,7 @@ wait_until('lives: the log names the table', sub { slurp_file($node->logfile) =~
 my $beat = life_item($table, $life)->{beat};
 wait_until('lives: the beat goes out that was to be noted', sub { life_item($table, $life)->{beat} > $beat + 5 });
 is(errors_of($node, "SELECT idem_once('beside')"), '', 'lives: keys are completed');
-settled($node);
+wait_until('lives: and finished', sub { status_of($table, 'beside') eq 'COMPLETED' });
 go_on('lives');
 finish_script($lock);
 wait_until('lives: a beat is noted afterwards', sub { $sql->($noted) > $beat });

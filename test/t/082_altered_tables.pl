@@ -48,7 +48,7 @@ sub refused
 		like($errors, qr/HINT:  Undo that: \Q$undo\E\. /, "$what: the hint says how to undo it");
 	}
 	like(finding(), qr/^failure\|\Q$schema\E\.\w+ cannot be relied on: .*$reason.*\|.*\Q$undo\E/s, "$what: idem_check() says so, too");
-	is($sql->(q(SELECT count(*) FROM idem_check() WHERE "check" IN ('pending', 'orphans', 'ready') AND detail = 'not checked')), '3',
+	is($sql->(q(SELECT count(*) FROM idem_check() WHERE "check" IN ('pending', 'orphans', 'given up', 'ready') AND detail = 'not checked')), '4',
 		"$what: what needs the tables is not checked");
 	$sql->($undo);
 	works("$what, undone");
@@ -69,6 +69,17 @@ refused('a unique constraint', "ALTER TABLE $schema.targets ADD CONSTRAINT once 
 refused('an index on an expression of lives', "CREATE INDEX twice ON $schema.lives ((number * 2))", 'an index', "DROP INDEX $schema.twice");
 refused('no primary key', "ALTER TABLE $schema.outbox DROP CONSTRAINT outbox_pkey", 'no valid primary key',
 	"ALTER TABLE $schema.outbox ADD PRIMARY KEY (system_identifier, dboid, digest)");
+refused('no unique index by token', "ALTER TABLE $schema.outbox DROP CONSTRAINT outbox_claim", 'no valid unique index by token',
+	"ALTER TABLE $schema.outbox ADD CONSTRAINT outbox_claim UNIQUE (system_identifier, dboid, token)");
+$sql->("CREATE INDEX by_token ON $schema.outbox (system_identifier, dboid, token)");
+works('an index by token beside the unique one');
+refused('an index by token that is not unique', "ALTER TABLE $schema.outbox DROP CONSTRAINT outbox_claim", 'no valid unique index by token',
+	"ALTER TABLE $schema.outbox ADD CONSTRAINT outbox_claim UNIQUE (system_identifier, dboid, token)");
+$sql->("DROP INDEX $schema.by_token");
+refused('no index by key', "DROP INDEX $schema.outbox_key", 'no valid index by pk',
+	"CREATE INDEX outbox_key ON $schema.outbox (system_identifier, dboid, pk COLLATE \"C\")");
+refused('an index of another collation', "CREATE INDEX by_pk ON $schema.outbox (system_identifier, dboid, pk COLLATE \"POSIX\")", 'an index',
+	"DROP INDEX $schema.by_pk");
 refused('no primary key of lives', "ALTER TABLE $schema.lives DROP CONSTRAINT lives_pkey", 'no valid primary key',
 	"ALTER TABLE $schema.lives ADD PRIMARY KEY (id)");
 

@@ -1,0 +1,180 @@
+/*-------------------------------------------------------------------------
+ *
+ * outbox_guard.c
+ *	  A key is not completed again while an earlier completion of it is unfinished.
+ *
+ * If the record of a committed key is lost before it is finished, as when the table is restored,
+ * the key can be acquired anew, and DynamoDB knows nothing that speaks against a second completion.
+ * The row of the first one does.  By the same address of the table the primary key of the outbox
+ * refuses a second row.  By another address nothing tells for certain whether it is the same
+ * table: a copy has all that the original has.  So a table of the same name and region counts
+ * as the same.
+ *
+ * Two tables of one name and region, of two accounts or engines, may both have the key.  That holds
+ * nobody up for long: a row goes in a moment, when its own record shows its finish.  That
+ * is also the proof that this record is another one than that of the second claim, or was completed
+ * before it was lost.  So the row is waited for.  It is refused if it cannot be finished: a
+ * refusal without need costs a call, the other error is a second work.
+ *
+ * The row of the second completion is inserted before others are looked for.  So of two
+ * transactions at least one sees the other, and waits for its end.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "cluster/databases.h"
+#include "ledger/outbox_guard.h"
+#include "ledger/outbox_scan.h"
+#include "server/text.h"
+#include "wire/clock.h"
+#include "miscadmin.h"
+#include "wire/http.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/uuid.h"
+
+/* How long the finish of an earlier completion is waited for, and between two looks. */
+#define FINISH_WAIT_US INT64CONST(2000000)
+#define FINISH_LOOK_US INT64CONST(5000)
+
+pg_noreturn static void raise_completed(const char *key, const char *server, bool once,
+										const EoGuard *guard, const char *detail, const char *hint);
+pg_noreturn static void raise_unfinished(const EoOutboxRow *other, const char *key,
+										 const char *server, bool once, const EoGuard *guard);
+
+/* May both be the same table?  A region that the chain has not found yet may be any. */
+static bool
+may_be_same_table(const EoTarget *a, const EoTarget *b)
+{
+	return strcmp(a->table, b->table) == 0 &&
+		(strcmp(a->region, b->region) == 0 || a->region[0] == '\0' || b->region[0] == '\0') &&
+		(strcmp(a->layout, b->layout) == 0 || eo_target_same_partition(a, b));
+}
+
+/*
+ * Find a row of the same key that is not of our transaction.  If it is of one that goes on, or is
+ * being changed by one, *goes_on is that.
+ */
+static bool
+find_other(const EoOutboxRow *row, EoOutboxRow *other, TransactionId *goes_on)
+{
+	EoOutboxScan s;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	*goes_on = InvalidTransactionId;
+	eo_outbox_scan_begin_pk(&s, row->pk, true);
+	while (!found && HeapTupleIsValid(tuple = systable_getnext(s.scan)))
+	{
+		if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
+			continue;
+		*goes_on = TransactionIdIsValid(s.dirty.xmin) ? s.dirty.xmin : s.dirty.xmax;
+		eo_outbox_scan_read(&s, tuple, other);
+		found = may_be_same_table(&other->target, &row->target);
+	}
+	eo_outbox_scan_end(&s);
+	return found;
+}
+
+/* Nothing is to be said of a row that was given up but who can help. */
+static const char *
+hint_of(const EoOutboxRow *other)
+{
+	return other->given_up ?
+		"An operator has given its confirmation up; idem_forget() makes the key claimable as if it were new." : NULL;
+}
+
+static void
+raise_completed(const char *key, const char *server, bool once, const EoGuard *guard,
+				const char *detail, const char *hint)
+{
+	if (once)
+		eo_error_raise_duplicate(guard, key, server, detail, hint);
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_CLAIM_LOST),
+			 errmsg("key \"%s\" on server \"%s\" is already completed", eo_text_key_shown(key), server),
+			 errdetail("%s", detail),
+			 errhint("%s", hint != NULL ? hint : "idem_get() shows its result.")));
+}
+
+void
+eo_outbox_guard_raise(const EoOutboxRow *row, const char *key, const char *server, bool once,
+					  const EoGuard *guard, bool elsewhere)
+{
+	EoOutboxRow other = {0};
+
+	if (!elsewhere)
+		(void) eo_outbox_read(row->digest, &other);
+	raise_completed(key, server, once, guard, elsewhere && !once ?
+					"This transaction, or one that has committed, has completed its claim by another address of the table." :
+					"A transaction of this database that completed it has committed.",
+					hint_of(&other));
+}
+
+/* The table's address is not shown: whoever completes a key need not know other servers. */
+static void
+raise_unfinished(const EoOutboxRow *other, const char *key, const char *server, bool once,
+				 const EoGuard *guard)
+{
+	pg_uuid_t	id;
+	char	   *detail;
+
+	eo_outbox_id(other, &id);
+	detail = psprintf("A transaction of this database that completed it by another address of table \"%s\" has committed, and %s: it has the id %s.",
+					  other->target.table,
+					  other->given_up ? "an operator has given its confirmation up" : "that is not confirmed yet",
+					  DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(&id))));
+	raise_completed(key, server, once, guard, detail, other->given_up ? hint_of(other) :
+					"Wait until that is confirmed. If it is not, exactonce_pending and idem_check() say why, and idem_give_up() ends it.");
+}
+
+void
+eo_outbox_guard_check(const EoOutboxRow *row, const char *key, const char *server, bool once,
+					  const EoGuard *guard)
+{
+	EoOutboxRow other;
+	TransactionId goes_on;
+	int64		until_us = 0;
+
+	while (find_other(row, &other, &goes_on))
+	{
+		int64		now_us = eo_clock_monotonic_us();
+
+		if (TransactionIdIsValid(goes_on))
+		{
+			XactLockTableWait(goes_on, NULL, NULL, XLTW_None);
+			continue;
+		}
+		if (until_us == 0)
+			until_us = now_us + FINISH_WAIT_US;
+		if (other.given_up || other.trouble == EO_TROUBLE_REFUSED || now_us >= until_us)
+			raise_unfinished(&other, key, server, once, guard);
+		eo_database_wake(MyDatabaseId);
+		eo_http_wait(now_us + FINISH_LOOK_US, EO_WAIT_RAISE);
+	}
+}
+
+List *
+eo_outbox_guard_rows(const EoTarget *target, const char *pk)
+{
+	EoOutboxScan s;
+	HeapTuple	tuple;
+	List	   *rows = NIL;
+
+	eo_outbox_scan_begin_pk(&s, pk, false);
+	while (HeapTupleIsValid(tuple = eo_outbox_scan_next(&s)))
+	{
+		EoOutboxRow *row = palloc(sizeof(EoOutboxRow));
+
+		eo_outbox_scan_read(&s, tuple, row);
+		if (may_be_same_table(&row->target, target))
+			rows = lappend(rows, row);
+	}
+	eo_outbox_scan_end(&s);
+	return rows;
+}

@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker_finish.h
+ *	  Which answers show that a row of the outbox is finished.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef EO_COMMIT_WORKER_FINISH_H
+#define EO_COMMIT_WORKER_FINISH_H
+
+#include "postgres.h"
+
+#include "ledger/outbox.h"
+#include "server/answer.h"
+#include "worker/worker_jobs.h"
+
+/* Does the answer to the finish of a row show that nothing is left to be done? */
+extern bool eo_worker_finish_shows(const EoWorkerJob *job, const EoOutboxRow *row,
+								   const EoAnswer *answer);
+
+#endif							/* EO_COMMIT_WORKER_FINISH_H */
