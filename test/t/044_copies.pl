@@ -1,4 +1,4 @@
-# Small rounds of parts of script/lives: a copy beside its original, a claim file that is
+# Small rounds of parts of script/long lives: a copy beside its original, a claim file that is
 # lost, beats, and the requests of a key.  lives.pl kills servers in place, and heirs.pl
 # waits for the end of an idle life.
 use strict;

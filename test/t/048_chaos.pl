@@ -1,4 +1,4 @@
-# Short rounds of the parts of script/chaos: DynamoDB throttles, denies access, does not know
+# Short rounds of the parts of script/long chaos: DynamoDB throttles, denies access, does not know
 # the credentials any more, is away, is slow, or has a wrong clock, and then works again.
 use strict;
 use warnings FATAL => 'all';

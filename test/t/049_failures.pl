@@ -1,6 +1,6 @@
 # Something fails in the middle of a call, or of the worker's work: an allocation, a
 # connection, a reply, an entry in shared memory.  Some functions, with some kinds of
-# failure, at every point; script/fail runs all of them.
+# failure, at every point; script/long fail runs all of them.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
