@@ -225,6 +225,13 @@ build_for_old() {
     rm -rf "$copy"
 }
 
+# Prints the path of the file of test/t with this name, such as 010_worker or worker, from this
+# folder.  False: there is none.
+tap_file() {
+    local name=${1%.pl}
+    (cd "$ROOT" && find test/t -name "$name.pl" -o -name "[0-9][0-9][0-9]_$name.pl") | grep .
+}
+
 # Installs the npm packages of a folder, exactly as its lock file says.
 node_packages() {
     local lock=$1/package-lock.json
