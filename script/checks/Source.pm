@@ -161,7 +161,7 @@ sub sql_functions
 	my %sql;
 	foreach my $statement (map { split /;\n/, slurp($_) } glob('sql/*.sql'))
 	{
-		next unless $statement =~ /\bCREATE (?:OR REPLACE )?FUNCTION \@extschema\@\.(\w+)/;
+		next unless $statement =~ /\bCREATE (?:OR REPLACE )?FUNCTION (?:\@extschema\@|exactonce_internal)\.(\w+)/;
 		my $name = $1;
 		$sql{$name} = $statement =~ /\bAS 'MODULE_PATHNAME', '(\w+)'/ ? $1 : '';
 	}
