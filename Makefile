@@ -5,7 +5,7 @@
 #   make bench                times and ratios, beside libcurl and Powertools
 #   make bench-instructions   instructions of a call, by library and by step
 #   make bench-scale          cost of a key by clients and by distance, beside what people use instead
-#   make SANITIZE=1           with AddressSanitizer and UBSan, see script/sanitize
+#   make SANITIZE=1           with AddressSanitizer and UBSan, see script/long sanitize
 #   make lint                 the rules of layering, errors and names
 #   make indent               format the sources as PostgreSQL does
 #   make installcheck         the SQL tests on a server that runs already

@@ -225,22 +225,11 @@ build_for_old() {
     rm -rf "$copy"
 }
 
-# Makes a copy of this folder in $COPY/tree, in which the mutant $1 of test/mutants has broken
-# its file of src.  $MUTANT are the mutant's lines.  False: it changes nothing, or what it
-# changes does not compile, which no test would have to notice.
-leave_out() {
-    local source
-    rm -rf "$COPY/tree"
-    cp -a "$ROOT" "$COPY/tree"
-    mapfile -t MUTANT <"$ROOT/test/mutants/$1"
-    source=$COPY/tree/src/${MUTANT[1]}
-    cp "$source" "$COPY/before"
-    tail -n +3 "$ROOT/test/mutants/$1" >"$COPY/program"
-    perl -0pi "$COPY/program" "$source"
-    ! cmp -s "$source" "$COPY/before" || return 1
-    case $source in
-        *.c) quiet make -C "$COPY/tree" PG_CONFIG="$PG_CONFIG" "src/${MUTANT[1]%.c}.o" ;;
-    esac
+# Prints the path of the file of test/t with this name, such as 010_worker or worker, from this
+# folder.  False: there is none.
+tap_file() {
+    local name=${1%.pl}
+    (cd "$ROOT" && find test/t -name "$name.pl" -o -name "[0-9][0-9][0-9]_$name.pl") | grep .
 }
 
 # Installs the npm packages of a folder, exactly as its lock file says.
@@ -252,47 +241,4 @@ node_packages() {
 
 harness() {
     node "$ROOT/test/harness/run.mjs" "$@"
-}
-
-# Runs the parts of test/soak/NAME.pl that are asked for, or all of them, with an engine and
-# clusters of their own.  It keeps the logs if anything is not as it should be.  It is all
-# that a script does, which runs itself inside the harness: parts_of NAME 'ALL PARTS' "$@".
-parts_of() {
-    local name=$1 all=$2 part status=0
-    shift 2
-    if [ "${1:-}" = --inside ]; then
-        shift
-        parts_inside "$name" "$@"
-        return
-    fi
-    for part in "$@"; do
-        [[ " $all " = *" $part "* ]] || die "no such part: $part; there are $all"
-    done
-    # shellcheck disable=SC2086 # a list of names
-    [ $# -gt 0 ] || set -- $all
-    install_missing
-    build_and_install
-    WORK=$(mktemp -d "/tmp/exactonce-$name.XXXXXX")
-    export WORK
-    mkdir "$WORK/test"
-    cp -R "$ROOT/test/t" "$ROOT/test/soak" "$ROOT/test/harness" "$WORK/test/"
-    cp -R "$ROOT/monitoring" "$WORK/"
-    if [ "$(id -u)" = 0 ]; then chown -R postgres:postgres "$WORK"; fi
-    harness -- "$ROOT/script/$name" --inside "$@" || status=$?
-    if [ "$status" = 0 ]; then
-        rm -rf "$WORK"
-    else
-        status=1
-        echo "kept: $WORK/tmp_check"
-    fi
-    exit "$status"
-}
-
-parts_inside() {
-    local name=$1 tests
-    shift
-    tests=$(dirname "$(dirname "$("$PG_CONFIG" --pgxs)")")/test
-    cd "$WORK" || exit
-    unprivileged env PG_REGRESS="$tests/regress/pg_regress" TESTDIR="$WORK" PATH="$PATH" \
-        perl -I "$tests/perl" -I "$WORK/test/t" "test/soak/$name.pl" "$@"
 }

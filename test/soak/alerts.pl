@@ -1,4 +1,4 @@
-# Each alert of monitoring/alerts.yml: fault, firing, repaired, resolved; script/alerts runs it.
+# Each alert of monitoring/alerts.yml: fault, firing, repaired, resolved; script/long alerts runs it.
 #   alerts.pl ALERT...
 use strict;
 use warnings FATAL => 'all';

@@ -1,4 +1,4 @@
-# What DynamoDB may do to its users, see ExactOnce::Chaos; script/chaos runs it.
+# What DynamoDB may do to its users, see ExactOnce::Chaos; script/long chaos runs it.
 #   chaos.pl PART...
 use strict;
 use warnings FATAL => 'all';

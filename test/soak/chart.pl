@@ -1,4 +1,4 @@
-# Records a run for script/chart: pgbench, an outage of DynamoDB, and pgbench again.
+# Records a run for script/long chart: pgbench, an outage of DynamoDB, and pgbench again.
 #   chart.pl SECONDS-OF-EACH-PHASE
 use strict;
 use warnings FATAL => 'all';
@@ -94,7 +94,7 @@ my $to = 3 * $seconds;
 my ($off, $on) = ($seconds, 2 * $seconds);
 append_to_file("$folder/draw.gp", <<"GP" . join('', @panels) . "unset multiplot\n");
 set terminal svg size 960,640 font 'sans-serif,11' background 'white'
-set multiplot layout 2,2 title "exactonce in Prometheus: pgbench with $clients clients, DynamoDB away from $off s to $on s\\nrecorded $day by script/chart; PostgreSQL $version, DynamoDB Local, $cores cores, one machine" font ',12'
+set multiplot layout 2,2 title "exactonce in Prometheus: pgbench with $clients clients, DynamoDB away from $off s to $on s\\nrecorded $day by script/long chart; PostgreSQL $version, DynamoDB Local, $cores cores, one machine" font ',12'
 set xrange [0:$to]
 set yrange [0:*]
 set format x '%g s'

@@ -1,4 +1,4 @@
-# Failovers in a chain, see ExactOnce::Failover; script/failover runs it.
+# Failovers in a chain, see ExactOnce::Failover; script/long failover runs it.
 #   failover.pl ROUNDS SEED slots|no-slots short|long
 use strict;
 use warnings FATAL => 'all';

@@ -1,4 +1,4 @@
-# Failures of every kind at every point, see ExactOnce::FailPoints; script/fail runs it.
+# Failures of every kind at every point, see ExactOnce::FailPoints; script/long fail runs it.
 #   failures.pl [--kinds KIND,...] [FUNCTION...]
 use strict;
 use warnings FATAL => 'all';

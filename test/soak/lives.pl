@@ -1,4 +1,4 @@
-# What lives promise, see ExactOnce::Lives; script/lives runs it.
+# What lives promise, see ExactOnce::Lives; script/long lives runs it.
 #   lives.pl PART...
 use strict;
 use warnings FATAL => 'all';

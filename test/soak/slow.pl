@@ -1,6 +1,6 @@
 # Failovers while DynamoDB is slow: a primary is killed with keys in every state, and its
 # standby is promoted while a third of all reads are not answered.  Every key must be had
-# within a minute of the promotion.  script/failover --slow runs it, beside stress-ng.
+# within a minute of the promotion.  script/long failover --slow runs it, beside stress-ng.
 #   slow.pl ROUNDS
 use strict;
 use warnings FATAL => 'all';

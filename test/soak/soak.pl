@@ -277,7 +277,7 @@ sub shrink_round
 		if (violates_alone($round, $middle)) { $bad = $middle }
 		else { $good = $middle }
 	}
-	diag('shortest beginning that violates: script/soak ' . ($one_address ? '--one-address ' : '') . "--only $round --events $bad 1 $seed");
+	diag('shortest beginning that violates: script/long soak ' . ($one_address ? '--one-address ' : '') . "--only $round --events $bad 1 $seed");
 	my $plan = draw_plan($round, $bad);
 	my $json = JSON::PP->new->canonical;
 	diag($json->encode($_)) foreach @{ $plan->{events} };

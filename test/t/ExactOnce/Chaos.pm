@@ -14,6 +14,7 @@ use strict;
 use warnings FATAL => 'all';
 use ExactOnce;
 use ExactOnce::Lives qw(none say_figures sql_of start_clients finish_clients works_of);
+use File::Basename qw(dirname);
 use JSON::PP;
 use List::Util qw(max);
 use PostgreSQL::Test::Utils;
@@ -76,7 +77,7 @@ sub new_cluster
 		options => \%patient);
 	my $cluster = { node => $node, others => [], attempts => 0, table => "tap_chaos_$name", hurry => $hurry, access_key => 'test', n => 0 };
 	my $shim = $node->basedir . '/wrong_clock.so';
-	(my $source = __FILE__) =~ s{t/ExactOnce/Chaos\.pm$}{harness/wrong_clock.c};
+	my $source = dirname(__FILE__) . '/../../harness/wrong_clock.c';
 	system_or_bail('cc', '-shared', '-fPIC', '-O2', '-Wall', '-Werror', '-o', $shim, $source);
 	set_clock($cluster, 0);
 	$node->stop;

@@ -11,6 +11,7 @@ use strict;
 use warnings FATAL => 'all';
 use Exporter 'import';
 use ExactOnce;
+use File::Basename qw(dirname);
 use IPC::Run;
 use JSON::PP;
 use List::Util qw(max min sum0);
@@ -180,7 +181,7 @@ sub start_from
 {
 	my ($node, $address) = @_;
 	my $shim = $node->basedir . '/source_address.so';
-	(my $source = __FILE__) =~ s{t/ExactOnce/Lives\.pm$}{harness/source_address.c};
+	my $source = dirname(__FILE__) . '/../../harness/source_address.c';
 	system_or_bail('cc', '-shared', '-fPIC', '-O2', '-Wall', '-Werror', '-o', $shim, $source) unless -e $shim;
 	local %ENV = (%ENV, LD_PRELOAD => $shim, SOURCE_ADDRESS => $address);
 	$node->start;
