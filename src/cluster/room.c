@@ -12,7 +12,7 @@
 #include "cluster/room.h"
 #include "cluster/shares.h"
 #include "cluster/slot_views.h"
-#include "cluster/slots.h"
+#include "cluster/slot.h"
 #include "server/guc.h"
 
 void

@@ -13,7 +13,7 @@
 
 #include "cluster/claim_table.h"
 #include "cluster/slot_views.h"
-#include "cluster/slots.h"
+#include "cluster/slot.h"
 #include "miscadmin.h"
 #include "storage/lwlock.h"
 

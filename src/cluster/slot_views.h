@@ -12,7 +12,7 @@
 
 #include "postgres.h"
 
-#include "cluster/slots.h"
+#include "cluster/slot.h"
 
 /*
  * Find a claim on the key with that digest which is not known to have committed:

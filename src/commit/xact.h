@@ -38,7 +38,7 @@ typedef enum EoUnsettled
 
 /*
  * A claim of the current transaction: the part of it that only this process needs.
- * Its state, and all that other processes need, is in its slot, see slots.h.  The
+ * Its state, and all that other processes need, is in its slot, see slot.h.  The
  * slot belongs to this claim until the transaction ends, or the subtransaction
  * that made the claim is rolled back.  The struct, key, pk and result last as
  * long; they are in a memory context of xact.c.
