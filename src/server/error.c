@@ -303,29 +303,3 @@ eo_error_raise_repeated(const char *key, const char *server, bool same_result)
 	eo_error_raise_duplicate(NULL, key, server,
 							 "An earlier call with this token has completed it: its work is done.");
 }
-
-/* ----- soft errors ----- */
-
-bool
-eo_error_try_input(Datum (*convert) (Datum), Datum input, Datum *output)
-{
-	MemoryContext context = CurrentMemoryContext;
-	volatile bool ok = true;
-
-	PG_TRY();
-	{
-		*output = convert(input);
-	}
-	PG_CATCH();
-	{
-		int			category = ERRCODE_TO_CATEGORY(geterrcode());
-
-		if (category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(context);
-		FlushErrorState();
-		ok = false;
-	}
-	PG_END_TRY();
-	return ok;
-}

@@ -101,13 +101,6 @@ typedef struct EoGuard
 pg_noreturn extern void eo_error_raise_duplicate(const EoGuard *guard, const char *key,
 												 const char *server, const char *detail);
 
-/*
- * Convert input by a function that raises what it does not accept: false if it
- * raised an error of its data (SQLSTATE class 22 or 54); any other error is
- * raised again.  convert() must leave nothing behind that only an abort undoes.
- */
-extern bool eo_error_try_input(Datum (*convert) (Datum), Datum input, Datum *output);
-
 /* The facts of an EoError in one line, for logs, views and details; palloc'd. */
 extern char *eo_error_facts(const EoError *error);
 

@@ -28,6 +28,7 @@
 #include "server/error.h"
 #include "miscadmin.h"
 #include "server/store.h"
+#include "server/text.h"
 #include "sql/args.h"
 #include "sql/call.h"
 #include "sql/counted.h"
@@ -104,7 +105,7 @@ member_of_setting(const char *setting, const char *name)
 	bool		found = false;
 
 	if (text == NULL || text[0] == '\0' ||
-		!eo_error_try_input(jsonb_of, CStringGetDatum(text), &object))
+		!eo_text_try_input(jsonb_of, CStringGetDatum(text), &object))
 		return NULL;
 	if (JB_ROOT_IS_OBJECT(DatumGetJsonbP(object)))
 		found = getKeyJsonValueFromContainer(&DatumGetJsonbP(object)->root, name, strlen(name),
