@@ -10,7 +10,7 @@
 
 #include "postgres.h"
 
-#include "actions/action.h"
+#include "actions/outcome.h"
 #include "commit/settle.h"
 #include "records/action_item.h"
 #include "server/store.h"
