@@ -49,7 +49,6 @@
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "catalog/pg_foreign_server.h"
-#include "cluster/kept.h"
 #include "cluster/life.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/slot_views.h"
@@ -64,12 +63,9 @@
 #include "compat.h"
 #include "server/error.h"
 #include "server/options.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "server/store.h"
 #include "server/text.h"
-#include "wire/client.h"
-#include "wire/clock.h"
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -114,8 +110,6 @@ static void check_settled(void);
 static void end_all(bool committed, bool prepared);
 static void hand_over(EoTxClaim *claim);
 static void end_claim(EoTxClaim *claim, bool committed);
-static bool stays(const EoTxClaim *c, bool committed);
-static void keep(const EoTxClaim *c);
 static void unlink_claim(EoTxClaim *claim);
 static void free_claim(EoTxClaim *claim);
 static void undo_completion(EoTxClaim *claim);
@@ -646,8 +640,6 @@ hand_over(EoTxClaim *c)
 {
 	if (eo_xact_is_given_up(c) || c->info->release_on_abort)
 		eo_session_tokens_forget_claim(c->store->server, c->pk, c->info->token);
-	if (c->earlier)
-		eo_kept_remove(c->info->token);
 	eo_slot_prepared_begin(c->slot, U64FromFullTransactionId(GetTopFullTransactionIdIfAny()));
 }
 
@@ -667,46 +659,7 @@ end_claim(EoTxClaim *c, bool committed)
 	if (c->of_session &&
 		(eo_xact_is_given_up(c) || (committed && c->info->state == EO_SLOT_SEALING)))
 		(void) eo_slot_session_over(c->info->digest, c->info->token);
-	if (stays(c, committed))
-		keep(c);
-	else if (c->earlier)
-		eo_kept_remove(c->info->token);
 	eo_slot_end(c->slot, committed);
-}
-
-/* Does the claim outlive the transaction that made it? */
-static bool
-stays(const EoTxClaim *c, bool committed)
-{
-	const EoSlotInfo *info = c->info;
-	bool		held = info->state == EO_SLOT_HELD ||
-	(!committed && info->state == EO_SLOT_COMPLETED);
-
-	return held && !info->lost && (committed || !info->release_on_abort);
-}
-
-/*
- * Have the views show a claim that stays.  One of an earlier transaction is there, and
- * that of a session keeps its slot.
- */
-static void
-keep(const EoTxClaim *c)
-{
-	const EoSlotInfo *info = c->info;
-	const EoServer *s = c->store->server;
-	EoKept		kept = {.dboid = MyDatabaseId,.serverid = s->serverid,.userid = s->userid,
-		.pid = MyProcPid,.since_us = info->since_us,.lease_until_ms = info->lease_until_ms,
-	.fence = info->fence,.runs = info->runs};
-
-	if (c->earlier || info->session)
-		return;
-	kept.until_us = eo_clock_monotonic_us() +
-		(info->lease_until_ms - eo_client_now_ms(&c->store->client)) * 1000;
-	strlcpy(kept.token, info->token, sizeof(kept.token));
-	strlcpy(kept.table, s->table, sizeof(kept.table));
-	/* It is UTF-8, and is cut between two characters. */
-	memcpy(kept.pk, c->pk, pg_encoding_mbcliplen(PG_UTF8, c->pk, strlen(c->pk), EO_KEPT_KEY_BYTES));
-	eo_kept_enter(&kept);
 }
 
 /* The row of the outbox was rolled back: the claim is held, as it was before. */

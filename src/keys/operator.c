@@ -14,7 +14,6 @@
 #include "cluster/cache.h"
 #include "cluster/databases.h"
 #include "cluster/doubts.h"
-#include "cluster/kept.h"
 #include "cluster/life_watch.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
@@ -290,8 +289,6 @@ forget_seen(EoKey *k, const EoRecord *seen)
 		eo_error_raise(&answer->error, "forget", k->key, server);
 	applied = answer->outcome == EO_APPLIED;
 	eo_answer_free(answer);
-	if (applied)
-		eo_kept_remove(seen->owner);
 	return applied;
 }
 
