@@ -22,12 +22,4 @@
 extern void eo_decision_add(EoTxClaim *claim, const EoTarget *target, const EoOutboxWrites *writes,
 							const char *result, const char *verb);
 
-/*
- * Put claims whose rows have writes in the order in which these were handed in.  The worker is
- * told of them in the order of the claims, and relies on that (worker_writes.c).  It may be
- * another one: the claim that was made last may have been completed first.  All of them must
- * be of the same level.
- */
-extern void eo_decision_order(dlist_head *claims);
-
 #endif							/* EO_COMMIT_DECISION_H */

@@ -54,7 +54,6 @@
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
-#include "commit/decision.h"
 #include "commit/prepared.h"
 #include "commit/session_tokens.h"
 #include "commit/slot_room.h"
@@ -105,14 +104,12 @@ static void subtransaction_callback(SubXactEvent event, SubTransactionId mine,
 									SubTransactionId parent, void *arg);
 static void check_leases(void);
 static void get_ready(void);
-static void announce(void);
 static void check_settled(void);
 static void end_all(bool committed, bool prepared);
 static void hand_over(EoTxClaim *claim);
 static void end_claim(EoTxClaim *claim, bool committed);
 static void unlink_claim(EoTxClaim *claim);
 static void free_claim(EoTxClaim *claim);
-static void undo_completion(EoTxClaim *claim);
 
 void
 eo_xact_init(void (*seal) (dlist_head *claims))
@@ -531,6 +528,58 @@ check_leases(void)
 	}
 }
 
+static int
+compare_writes(const void *a, const void *b)
+{
+	int64		x = (*(EoTxClaim *const *) a)->write_number;
+	int64		y = (*(EoTxClaim *const *) b)->write_number;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Put claims whose rows have writes in the order in which these were handed in.  The worker is
+ * told of them in the order of the claims, and relies on that (worker_writes.c).  It may be
+ * another one: the claim that was made last may have been completed first.
+ */
+static void
+order_writes(void)
+{
+	dlist_iter	iter;
+	EoTxClaim **written;
+	int64		last = PG_INT64_MIN;
+	bool		ordered = true;
+	int			n = 0;
+
+	dlist_foreach(iter, &tx.claims)
+	{
+		const EoTxClaim *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (c->writes == 0)
+			continue;
+		ordered &= last < c->write_number;
+		last = c->write_number;
+		n++;
+	}
+	if (ordered)
+		return;
+	written = palloc_extended(sizeof(EoTxClaim *) * n, MCXT_ALLOC_HUGE);
+	n = 0;
+	dlist_foreach(iter, &tx.claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (c->writes > 0)
+			written[n++] = c;
+	}
+	qsort(written, n, sizeof(EoTxClaim *), compare_writes);
+	for (int i = 0; i < n; i++)
+	{
+		dlist_delete(&written[i]->node);
+		dlist_push_tail(&tx.claims, &written[i]->node);
+	}
+}
+
 static void
 get_ready(void)
 {
@@ -544,7 +593,7 @@ get_ready(void)
 	check_settled();
 	if (tx.ncompleted > 0)
 	{
-		eo_decision_order(&tx.claims);
+		order_writes();
 		tx.seal(&tx.claims);
 
 		/*
