@@ -10,7 +10,6 @@
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/owed_scans.h"
-#include "cluster/room.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
@@ -99,8 +98,8 @@ eo_slot_room_report(const char **advice)
 	StringInfoData text;
 
 	*advice = NULL;
-	eo_room(&room);
-	eo_room_usage(InvalidOid, InvalidOid, &usage);
+	eo_slot_view_room(&room);
+	eo_slot_view_usage(InvalidOid, InvalidOid, &usage);
 	initStringInfo(&text);
 	appendStringInfo(&text, "%u of %u are taken: %s; of its share some role has %.0f %%",
 					 room.taken, room.slots, usage_text(&usage), room.fullest * 100);
@@ -161,7 +160,7 @@ raise_no_room(EoSlotStatus status, const char *key, const EoServer *server)
 			hint = "Up to 128 can.";
 			break;
 	}
-	eo_room_usage(dboid, userid, &usage);
+	eo_slot_view_usage(dboid, userid, &usage);
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 			 errmsg("no room for a claim on key \"%s\" on server \"%s\"", eo_text_key_shown(key), server->name),

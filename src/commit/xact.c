@@ -55,7 +55,7 @@
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/prepared.h"
-#include "commit/session_tokens.h"
+#include "commit/session.h"
 #include "commit/slot_room.h"
 #include "commit/xact.h"
 #include "ledger/lives.h"
@@ -108,8 +108,6 @@ static void check_settled(void);
 static void end_all(bool committed, bool prepared);
 static void hand_over(EoTxClaim *claim);
 static void end_claim(EoTxClaim *claim, bool committed);
-static void unlink_claim(EoTxClaim *claim);
-static void free_claim(EoTxClaim *claim);
 
 void
 eo_xact_init(void (*seal) (dlist_head *claims))
@@ -225,22 +223,6 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 	return c;
 }
 
-void
-eo_xact_drop(EoTxClaim *claim)
-{
-	unlink_claim(claim);
-	eo_slot_free(claim->slot);
-	free_claim(claim);
-}
-
-void
-eo_xact_abandon(EoTxClaim *claim)
-{
-	unlink_claim(claim);
-	eo_slot_end(claim->slot, false);
-	free_claim(claim);
-}
-
 /*
  * Remove a claim from the list and from its bucket.  This must come before its
  * slot is freed, because the digest is in the slot.
@@ -268,6 +250,22 @@ free_claim(EoTxClaim *claim)
 	pfree(claim->key);
 	pfree(claim->pk);
 	pfree(claim);
+}
+
+void
+eo_xact_drop(EoTxClaim *claim)
+{
+	unlink_claim(claim);
+	eo_slot_free(claim->slot);
+	free_claim(claim);
+}
+
+void
+eo_xact_abandon(EoTxClaim *claim)
+{
+	unlink_claim(claim);
+	eo_slot_end(claim->slot, false);
+	free_claim(claim);
 }
 
 void

@@ -20,7 +20,7 @@
 #include "cluster/target.h"
 #include "commit/durability.h"
 #include "commit/prepared.h"
-#include "commit/session_tokens.h"
+#include "commit/session.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
 #include "keys/key.h"

@@ -33,7 +33,7 @@
 #include "cluster/slots.h"
 #include "commit/decision.h"
 #include "commit/prepared.h"
-#include "commit/session_tokens.h"
+#include "commit/session.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
 #include "keys/key.h"

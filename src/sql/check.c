@@ -20,7 +20,6 @@
 #include "cluster/circuit.h"
 #include "cluster/databases.h"
 #include "cluster/life_watch.h"
-#include "cluster/room.h"
 #include "cluster/slot_views.h"
 #include "commit/durability.h"
 #include "commit/prepared.h"
@@ -293,7 +292,7 @@ check_pending(Subject *s, EoCheckRow *row)
 	long		age_s = 0;
 	const char *waiting;
 	EoDatabaseHold hold;
-	int			claims = eo_room_ending(MyDatabaseId);
+	int			claims = eo_slot_view_ending(MyDatabaseId);
 
 	(void) s;
 	memset(&outbox, 0, sizeof(outbox));
