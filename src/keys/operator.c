@@ -13,7 +13,6 @@
 #include "access/xlog.h"
 #include "cluster/cache.h"
 #include "cluster/databases.h"
-#include "cluster/doubts.h"
 #include "cluster/life_watch.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
@@ -22,6 +21,7 @@
 #include "commit/prepared.h"
 #include "commit/session.h"
 #include "commit/settle.h"
+#include "commit/slot_room.h"
 #include "commit/xact.h"
 #include "keys/key.h"
 #include "keys/operator.h"
@@ -355,7 +355,7 @@ is_finished(const EoRecord *r, const EoOutboxRow *row)
 static bool
 dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending)
 {
-	eo_doubt_end(&k->target, k->pk, r != NULL ? r->owner : NULL);
+	eo_slot_room_end_doubt(&k->target, k->pk, r != NULL ? r->owner : NULL);
 	if (pending == NULL)
 		return false;
 	if (r != NULL && is_finished(r, pending))
@@ -531,7 +531,7 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 						eo_text_key_shown(key), store->server->name, completed ? "completed" : "failed")));
 		if (completed)
 			remove_resolved(k, r, has_row ? &pending : NULL);
-		eo_doubt_end(&k->target, k->pk, r->owner);
+		eo_slot_room_end_doubt(&k->target, k->pk, r->owner);
 	}
 	eo_answer_free(written);
 	eo_answer_free(answer);
