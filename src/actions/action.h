@@ -95,14 +95,11 @@ typedef struct EoActionList
 
 /*
  * Scan the server's table and emit the actions that match, in no order, with their ids.  The
- * strings are freed when emit() returns.  In action_list.c.
+ * strings are freed when emit() returns.
  */
 extern void eo_action_list(EoStore *store, const EoActionList *ask,
 						   void (*emit) (const char *id, const EoActionView *view, void *arg),
 						   void *arg);
-
-/* Fill in a view of an item as it is at an instant; its strings are palloc'd. */
-extern void eo_action_look(const EoActionItem *action, int64 now_ms, EoActionView *view);
 
 /* Read an action without consuming it; false: there is none. */
 extern bool eo_action_get(EoStore *store, const char *id, EoActionView *view);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * call.c
- *	  idem_call(): claims a key, runs a handler function, settles the key.
+ *	  idem_call(): claims a key, runs a handler function, settles the key; and idem_write().
  *
  * The claim belongs to the subtransaction level of the caller, the handler's work
  * to a subtransaction below it.
@@ -34,6 +34,7 @@
 #include "keys/collected.h"
 #include "keys/key.h"
 #include "keys/owner.h"
+#include "keys/writes.h"
 #include "mb/pg_wchar.h"
 #include "server/error.h"
 #include "server/store.h"
@@ -54,6 +55,7 @@
 #define MAX_TEXT 2000
 
 EO_COUNTED(eo_idem_call, EO_FN_IDEM_CALL);
+EO_COUNTED(eo_idem_write, EO_FN_IDEM_WRITE);
 
 /* A call of the handler, and how it ended. */
 typedef struct Run
@@ -342,4 +344,32 @@ describe(const ErrorData *error)
 	put_text(&state, "context", error->context);
 	v = pushJsonbValue(&state, WJB_END_OBJECT, NULL);
 	return eo_arg_jsonb_text(JsonbValueToJsonb(v));
+}
+
+/* ----- in a handler ----- */
+
+/*
+ * idem_write(writes)
+ */
+static Datum
+eo_idem_write_body(PG_FUNCTION_ARGS)
+{
+	EoWrites	writes;
+	EoStore    *store;
+
+	eo_gate("idem_write", EO_WRITES);
+	store = eo_collected_store();
+	if (store == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("idem_write() was not called by a handler of idem_call()"),
+				 errhint("Elsewhere, idem_complete() and idem_once() take the writes of a key.")));
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("writes must not be null")));
+	eo_counted_store(store);
+	eo_writes_read(store, "idem_write()", PG_GETARG_JSONB_P(0), &writes);
+	eo_collected_add(&writes);
+	PG_RETURN_VOID();
 }
