@@ -42,7 +42,7 @@ extern void eo_session_tokens_forget(const EoServer *server, const char *pk);
 extern void eo_session_tokens_forget_claim(const EoServer *server, const char *pk,
 										   const char *token);
 
-/* A claim with on_commit => 'session' is about to be made: have it given back at the end of that. */
+/* A claim with on_commit => 'session' is about to be made: have it given back at the end. */
 extern void eo_session_claim_expect(void);
 
 /* Give back what this session holds; claims of an open transaction are not among that. */
