@@ -20,9 +20,6 @@
 #include "server/store.h"
 #include "wire/hex.h"
 
-/* AWS refuses a request whose signature is older than this. */
-#define EO_LIFE_LATE_US INT64CONST(900000000)
-
 /* The index of an EoPlaceRef is below this. */
 #define EO_MAX_PLACES 512
 

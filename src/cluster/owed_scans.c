@@ -59,7 +59,7 @@ eo_owed_scan_mark_locked(const EoTarget *target)
 			continue;
 		place->owed_us = now_us;
 		if (place->scan_due_us == 0)
-			place->scan_due_us = now_us + eo_guc_hurried_us(EO_LIFE_LATE_US);
+			place->scan_due_us = now_us + eo_guc_hurried_us(EO_LATE_US);
 	}
 	/* The slot is freed after this. */
 	pg_write_barrier();
@@ -76,7 +76,7 @@ eo_owed_scan_done(const EoTarget *target, int64 began_us)
 	place = find_open_place(target);
 	if (place != NULL && place->scan_due_us > 0)
 	{
-		int64		due_us = place->owed_us + eo_guc_hurried_us(EO_LIFE_LATE_US);
+		int64		due_us = place->owed_us + eo_guc_hurried_us(EO_LATE_US);
 
 		place->scan_due_us = due_us <= began_us ? 0 : due_us;
 	}

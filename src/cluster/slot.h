@@ -220,6 +220,9 @@ eo_slot_waits_unsealed(const EoSlotInfo *info)
 /* So often a record is looked at again at most, see looks.c and worker/worker_slots.c. */
 #define EO_LOOKS 3
 
+/* AWS refuses a request whose signature is older than this. */
+#define EO_LATE_US INT64CONST(900000000)
+
 /* A copy of a slot, with the texts that belong to it. */
 typedef struct EoSlotView
 {

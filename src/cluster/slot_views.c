@@ -12,7 +12,6 @@
 #include "postgres.h"
 
 #include "cluster/claim_table.h"
-#include "cluster/life.h"
 #include "cluster/shares.h"
 #include "cluster/slot_views.h"
 #include "cluster/slot.h"
@@ -271,7 +270,7 @@ count_claim(const EoSlotInfo *info, EoUsage *usage)
 		usage->doubts++;
 	else if (info->state == EO_SLOT_BURIED)
 	{
-		end_us = Max(info->due_us, info->ended_us + eo_guc_hurried_us(EO_LIFE_LATE_US));
+		end_us = Max(info->due_us, info->ended_us + eo_guc_hurried_us(EO_LATE_US));
 		if (usage->looks++ == 0 || end_us < usage->looks_until_us)
 			usage->looks_until_us = end_us;
 	}

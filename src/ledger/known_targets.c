@@ -225,7 +225,7 @@ look_at_candidate(void *arg)
 static Fit
 fit_of(Oid serverid, Oid userid, const EoTarget *target)
 {
-	Candidate	c = {serverid, userid, target};
+	Candidate	c = {.serverid = serverid,.userid = userid,.target = target};
 	ErrorData  *error = eo_error_try(look_at_candidate, &c);
 
 	if (error == NULL)
@@ -236,10 +236,8 @@ fit_of(Oid serverid, Oid userid, const EoTarget *target)
 		error->sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED ||
 		ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_INSUFFICIENT_RESOURCES)
 		ReThrowError(error);
-	return (Fit)
-	{
-		0
-	};
+	memset(&c.fit, 0, sizeof(c.fit));
+	return c.fit;
 }
 
 Oid

@@ -584,7 +584,7 @@ end_pass(TableScan *scan)
 	scan->tells_us = scan->began_us;
 	tell(scan);
 	begin_pass(scan, scan->pass + 1);
-	scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(EO_LIFE_LATE_US);
+	scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(EO_LATE_US);
 	if (scan->pass < PASSES)
 		return;
 	dlist_foreach(iter, &scan->lives)
