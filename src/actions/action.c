@@ -36,6 +36,7 @@
 #include "actions/action_commit.h"
 #include "actions/action_store.h"
 #include "actions/pin.h"
+#include "commit/scan.h"
 #include "commit/settle.h"
 #include "compat.h"
 #include "records/action_item.h"
@@ -47,6 +48,7 @@
 #include "wire/client.h"
 #include "wire/clock.h"
 #include "wire/http.h"
+#include "wire/json.h"
 
 /*
  * A caller's own earlier call, if it took the last attempt, gets this long to
@@ -497,8 +499,9 @@ close_action(EoStore *store, const char *pk, const char *id, const char *token,
 
 /* ----- reading ----- */
 
-void
-eo_action_look(const EoActionItem *action, int64 now_ms, EoActionView *view)
+/* Fill in a view of an item as it is at an instant; its strings are palloc'd. */
+static void
+look(const EoActionItem *action, int64 now_ms, EoActionView *view)
 {
 	view->state = state_of(action, now_ms);
 	view->has_pin = action->pin_hash != NULL;
@@ -552,7 +555,59 @@ eo_action_get(EoStore *store, const char *id, EoActionView *view)
 	else if (fate == EO_FATE_ABORTED)
 		action->sealed_ms = 0;
 	if (exists)
-		eo_action_look(action, eo_client_now_ms(&store->client), view);
+		look(action, eo_client_now_ms(&store->client), view);
 	eo_answer_free(answer);
 	return exists;
+}
+
+/* ----- listing ----- */
+
+/* A listing that goes on. */
+typedef struct Listing
+{
+	EoPages		pages;
+	const EoActionList *ask;
+	size_t		skip;			/* bytes of a partition key before the id */
+	void		(*emit) (const char *id, const EoActionView *view, void *arg);
+	void	   *arg;
+} Listing;
+
+static void
+take_item(EoJsonValue *item, void *arg)
+{
+	Listing    *l = arg;
+	int64		now_ms = eo_client_now_ms(&l->pages.store->client);
+	const EoActionLayout *layout = l->pages.scan.actions;
+	const char *pk = eo_record_pk_of(l->pages.store->layout, item);
+	EoActionItem action;
+	EoActionView view;
+
+	if (pk == NULL || eo_action_item_read(layout, item, &action) != EO_OK ||
+		(l->ask->older_than_ms > 0 && action.created_ms > now_ms - l->ask->older_than_ms))
+		return;
+	look(&action, now_ms, &view);
+	if (!l->ask->any_state && view.state != l->ask->state)
+		return;
+	l->pages.found++;
+	l->emit(pk + l->skip, &view, l->arg);
+}
+
+void
+eo_action_list(EoStore *store, const EoActionList *ask,
+			   void (*emit) (const char *id, const EoActionView *view, void *arg), void *arg)
+{
+	Listing		l = {.ask = ask,.emit = emit,.arg = arg};
+	char	   *first = eo_action_store_pk(store, "");
+
+	l.pages.scan.prefix = eo_action_store_pk(store, ask->prefix);
+	/* No id is that long. */
+	if (l.pages.scan.prefix == NULL)
+		return;
+	eo_action_store_need_clock(store, first, "list the actions", NULL);
+	l.pages.store = store;
+	l.pages.units_per_second = ask->units_per_second;
+	l.pages.scan.kind = EO_SCAN_ACTIONS;
+	l.pages.scan.actions = eo_action_store_layout(store);
+	l.skip = strlen(first);
+	eo_scan_read(&l.pages, take_item, &l);
 }

@@ -15,6 +15,7 @@
 
 #include "postgres.h"
 
+#include "actions/outcome.h"
 #include "records/action_item.h"
 #include "server/store.h"
 
@@ -30,21 +31,6 @@ typedef enum EoActionState
 								 * committed */
 } EoActionState;
 
-typedef enum EoActionOutcome
-{
-	EO_ACTION_CREATED,
-	EO_ACTION_ALREADY_EXISTS,
-	EO_ACTION_CONSUMED,
-	EO_ACTION_ALREADY_USED,
-	EO_ACTION_NOT_ACTIVE,
-	EO_ACTION_EXPIRED,
-	EO_ACTION_CANCELED,
-	EO_ACTION_BURNED,
-	EO_ACTION_INVALID_PIN,
-	EO_ACTION_NOT_FOUND,
-	EO_ACTION_IN_PROGRESS		/* another transaction may have consumed it */
-} EoActionOutcome;
-
 /*
  * An action to create.  Instants are epoch milliseconds; id is in the encoding of
  * the database.
@@ -57,32 +43,6 @@ typedef struct EoActionPlan
 	int64		active_ms;		/* 0: at once */
 	int64		expires_ms;		/* 0: 30 days after it becomes active */
 } EoActionPlan;
-
-/* The outcome of a call.  Instants are epoch milliseconds, 0 if there is none. */
-typedef struct EoActionResult
-{
-	EoActionOutcome outcome;
-	const char *id;				/* borrowed from the caller's argument */
-	char	   *payload;		/* of EO_ACTION_CONSUMED; NULL: none */
-	int64		created_ms;
-	int64		active_ms;
-	int64		expires_ms;
-	int64		consumed_ms;
-	int			attempts_left;	/* of EO_ACTION_INVALID_PIN; else -1 */
-	bool		replayed;		/* an earlier call had this effect */
-	bool		again;			/* for the files of src/actions: it was in
-								 * progress, and is not any more */
-} EoActionResult;
-
-typedef struct EoConsume
-{
-	const char *id;
-	const char *pin;			/* UTF-8; NULL: none given */
-	const char *reason;			/* UTF-8; NULL: none */
-	const char *consumer;		/* UTF-8 JSON text; NULL: none */
-	const char *token;			/* the caller's; a retry must bring the same */
-	bool		at_commit;		/* if and only if the transaction commits */
-} EoConsume;
 
 /* An action as it can be seen without consuming it.  Instants as in EoActionResult. */
 typedef struct EoActionView
@@ -135,14 +95,11 @@ typedef struct EoActionList
 
 /*
  * Scan the server's table and emit the actions that match, in no order, with their ids.  The
- * strings are freed when emit() returns.  In action_list.c.
+ * strings are freed when emit() returns.
  */
 extern void eo_action_list(EoStore *store, const EoActionList *ask,
 						   void (*emit) (const char *id, const EoActionView *view, void *arg),
 						   void *arg);
-
-/* Fill in a view of an item as it is at an instant; its strings are palloc'd. */
-extern void eo_action_look(const EoActionItem *action, int64 now_ms, EoActionView *view);
 
 /* Read an action without consuming it; false: there is none. */
 extern bool eo_action_get(EoStore *store, const char *id, EoActionView *view);

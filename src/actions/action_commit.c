@@ -17,8 +17,8 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "actions/action.h"
 #include "actions/action_commit.h"
+#include "actions/outcome.h"
 #include "cluster/life.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"

@@ -10,7 +10,7 @@
 
 #include "postgres.h"
 
-#include "actions/action.h"
+#include "actions/outcome.h"
 #include "commit/settle.h"
 #include "records/action_item.h"
 #include "server/store.h"
@@ -27,7 +27,7 @@ extern bool eo_action_commit_knows(EoStore *store, const char *pk, const EoConsu
  * Have this transaction consume an action that can be consumed now, and fill in the
  * result; unless a prepared transaction is about to consume it.  attempt is the token of the
  * attempt that was paid, "": the action has no PIN.  Raises what eo_xact_add() and
- * eo_outbox_add() raise.
+ * eo_outbox_guard_add() raise.
  */
 extern void eo_action_commit_plan(EoStore *store, const char *pk, const EoConsume *ask,
 								  const char *attempt, const EoActionItem *action,

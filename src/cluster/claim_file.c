@@ -38,7 +38,6 @@
 #include "cluster/claim_file.h"
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
-#include "cluster/kept.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
 #include "cluster/progress.h"
@@ -88,7 +87,6 @@ request_memory(void)
 	RequestAddinShmemSpace(eo_database_shmem_size());
 	RequestAddinShmemSpace(eo_life_watch_shmem_size());
 	RequestAddinShmemSpace(eo_progress_shmem_size());
-	RequestAddinShmemSpace(eo_kept_shmem_size());
 	RequestAddinShmemSpace(eo_service_clock_shmem_size());
 	RequestAddinShmemSpace(eo_circuit_shmem_size());
 	RequestAddinShmemSpace(eo_slot_prepared_shmem_size());
@@ -106,7 +104,6 @@ startup_memory(void)
 	eo_database_shmem_init();
 	eo_life_watch_shmem_init();
 	eo_progress_shmem_init();
-	eo_kept_shmem_init();
 	eo_service_clock_shmem_init();
 	eo_circuit_shmem_init();
 	eo_slot_prepared_shmem_init();

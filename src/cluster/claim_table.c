@@ -20,8 +20,7 @@
 #include "postgres.h"
 
 #include "cluster/claim_table.h"
-#include "cluster/shares.h"
-#include "cluster/slots.h"
+#include "cluster/slot.h"
 #include "cluster/target.h"
 #include "storage/proc.h"
 
@@ -83,44 +82,6 @@ eo_claim_table_bucket(const uint8 *digest)
 }
 
 /* ----- targets ----- */
-
-static uint32
-find_target(const EoTarget *target)
-{
-	static uint32 last = 0;
-	const EoTargetEntry *entries = eo_claim_table.targets;
-
-	if (entries[last].refs > 0 && memcmp(&entries[last].target, target, sizeof(EoTarget)) == 0)
-		return last;
-	for (uint32 i = 0; i < EO_MAX_TARGETS; i++)
-	{
-		if (memcmp(&entries[i].target, target, sizeof(EoTarget)) == 0)
-			return last = i;
-	}
-	return EO_NO_INDEX;
-}
-
-uint32
-eo_claim_table_enter_target(const EoTarget *target)
-{
-	uint32		i = find_target(target);
-
-	if (i != EO_NO_INDEX)
-		return i;
-	for (i = 0; i < EO_MAX_TARGETS; i++)
-	{
-		EoTargetEntry *entry = &eo_claim_table.targets[i];
-
-		if (entry->refs > 0)
-			continue;
-		eo_share_leave(entry);
-		memset(entry, 0, sizeof(EoTargetEntry));
-		entry->target = *target;
-		eo_share_enter(entry);
-		return i;
-	}
-	return EO_NO_INDEX;
-}
 
 /* A target counts the slots that name it. */
 bool

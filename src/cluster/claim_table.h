@@ -13,7 +13,7 @@
 
 #include "postgres.h"
 
-#include "cluster/slots.h"
+#include "cluster/slot.h"
 #include "cluster/target.h"
 #include "port/atomics.h"
 #include "storage/lwlock.h"
@@ -155,9 +155,6 @@ eo_claim_table_database(const EoSlot *slot)
 {
 	return eo_claim_table.targets[slot->target].target.dboid;
 }
-
-/* EO_NO_INDEX: there is no room. */
-extern uint32 eo_claim_table_enter_target(const EoTarget *target);
 
 /* Has any slot been made for this database and not freed? */
 extern bool eo_claim_table_has_slots(Oid dboid);

@@ -36,11 +36,11 @@
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
-#include "cluster/owed_scans.h"
 #include "cluster/runs.h"
 #include "cluster/slot_views.h"
-#include "cluster/slots.h"
+#include "cluster/slot.h"
 #include "cluster/target.h"
+#include "server/guc.h"
 #include "server/store.h"
 #include "wire/clock.h"
 #include "miscadmin.h"
@@ -624,6 +624,27 @@ eo_life_next_place_locked(Oid dboid, uint32 *cursor, bool *current)
 	return NULL;
 }
 
+const EoPlace *
+eo_life_owed_place_locked(Oid dboid, Oid serverid)
+{
+	uint32		cursor = 0;
+	bool		current;
+	const EoPlace *place;
+	const EoPlace *oldest = NULL;
+
+	/* Without scans it never ends: whoever meets a record settles it. */
+	if (eo_guc_recovery_scan == 0)
+		return NULL;
+	while ((place = eo_life_next_place_locked(dboid, &cursor, &current)) != NULL)
+	{
+		if (current && place->scan_due_us > 0 &&
+			(!OidIsValid(serverid) || place->target.serverid == serverid) &&
+			(oldest == NULL || place->scan_due_us < oldest->scan_due_us))
+			oldest = place;
+	}
+	return oldest;
+}
+
 bool
 eo_life_walk_places(Oid dboid, bool current, uint32 *cursor, EoPlace *place)
 {
@@ -715,7 +736,7 @@ eo_life_bar(Oid dboid, uint8 *id)
 	eo_claim_table_lock(LW_EXCLUSIVE);
 	life = find_current(dboid);
 	barred = life != NULL && !eo_slot_view_any_unsettled_locked(dboid) &&
-		!eo_owed_scan_any_locked(dboid, InvalidOid);
+		eo_life_owed_place_locked(dboid, InvalidOid) == NULL;
 	if (barred)
 	{
 		life->status = BARRED;

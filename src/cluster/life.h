@@ -20,9 +20,6 @@
 #include "server/store.h"
 #include "wire/hex.h"
 
-/* AWS refuses a request whose signature is older than this. */
-#define EO_LIFE_LATE_US INT64CONST(900000000)
-
 /* The index of an EoPlaceRef is below this. */
 #define EO_MAX_PLACES 512
 
@@ -152,5 +149,11 @@ extern bool eo_life_place_is_current_locked(EoPlaceRef ref);
  * the current life.
  */
 extern EoPlace *eo_life_next_place_locked(Oid dboid, uint32 *cursor, bool *current);
+
+/*
+ * The place of the current life whose scan has been owed for longest, of those that were reached
+ * by that server last (InvalidOid: by any).  NULL: none is owed, or exactonce.recovery_scan is 0.
+ */
+extern const EoPlace *eo_life_owed_place_locked(Oid dboid, Oid serverid);
 
 #endif							/* EO_CLUSTER_LIFE_H */

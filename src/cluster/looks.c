@@ -27,7 +27,7 @@
 #include "cluster/looks.h"
 #include "cluster/owed_scans.h"
 #include "cluster/slot_views.h"
-#include "cluster/slots.h"
+#include "cluster/slot.h"
 #include "server/guc.h"
 
 /* The list in which a slot waits, or is to wait. */

@@ -13,7 +13,7 @@
 #include "postgres.h"
 
 #include "cluster/claim_table.h"
-#include "cluster/slots.h"
+#include "cluster/slot.h"
 
 /* ---- for the worker of a database ---- */
 

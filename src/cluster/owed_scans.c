@@ -59,7 +59,7 @@ eo_owed_scan_mark_locked(const EoTarget *target)
 			continue;
 		place->owed_us = now_us;
 		if (place->scan_due_us == 0)
-			place->scan_due_us = now_us + eo_guc_hurried_us(EO_LIFE_LATE_US);
+			place->scan_due_us = now_us + eo_guc_hurried_us(EO_LATE_US);
 	}
 	/* The slot is freed after this. */
 	pg_write_barrier();
@@ -76,37 +76,11 @@ eo_owed_scan_done(const EoTarget *target, int64 began_us)
 	place = find_open_place(target);
 	if (place != NULL && place->scan_due_us > 0)
 	{
-		int64		due_us = place->owed_us + eo_guc_hurried_us(EO_LIFE_LATE_US);
+		int64		due_us = place->owed_us + eo_guc_hurried_us(EO_LATE_US);
 
 		place->scan_due_us = due_us <= began_us ? 0 : due_us;
 	}
 	eo_claim_table_unlock();
-}
-
-/* That of a server (InvalidOid: of any) which has been owed for longest. */
-static const EoPlace *
-find_oldest(Oid dboid, Oid serverid)
-{
-	uint32		cursor = 0;
-	bool		current;
-	const EoPlace *place;
-	const EoPlace *oldest = NULL;
-
-	while ((place = eo_life_next_place_locked(dboid, &cursor, &current)) != NULL)
-	{
-		if (current && place->scan_due_us > 0 &&
-			(!OidIsValid(serverid) || place->target.serverid == serverid) &&
-			(oldest == NULL || place->scan_due_us < oldest->scan_due_us))
-			oldest = place;
-	}
-	/* Without scans it never ends: whoever meets a record settles it. */
-	return eo_guc_recovery_scan > 0 ? oldest : NULL;
-}
-
-bool
-eo_owed_scan_any_locked(Oid dboid, Oid serverid)
-{
-	return find_oldest(dboid, serverid) != NULL;
 }
 
 bool
@@ -115,7 +89,7 @@ eo_owed_scan_any(Oid dboid, Oid serverid)
 	bool		any;
 
 	eo_claim_table_lock(LW_SHARED);
-	any = eo_owed_scan_any_locked(dboid, serverid);
+	any = eo_life_owed_place_locked(dboid, serverid) != NULL;
 	eo_claim_table_unlock();
 	return any;
 }
@@ -126,7 +100,7 @@ eo_owed_scan_oldest(Oid dboid, EoPlace *place)
 	const EoPlace *oldest;
 
 	eo_claim_table_lock(LW_SHARED);
-	oldest = find_oldest(dboid, InvalidOid);
+	oldest = eo_life_owed_place_locked(dboid, InvalidOid);
 	if (oldest != NULL)
 		*place = *oldest;
 	eo_claim_table_unlock();

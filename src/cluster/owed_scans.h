@@ -29,8 +29,6 @@ extern void eo_owed_scan_done(const EoTarget *target, int64 began_us);
 
 /* ---- for the files of src/cluster; the caller must hold the lock ---- */
 
-extern bool eo_owed_scan_any_locked(Oid dboid, Oid serverid);
-
 /*
  * A claim at commit in this table will not be looked at any more, though a late copy of its
  * seal may arrive.  Have the table scanned when none can.  False: no current life has an

@@ -23,7 +23,8 @@
 
 #include "cluster/claim_table.h"
 #include "cluster/shares.h"
-#include "cluster/slots.h"
+#include "cluster/slot.h"
+#include "cluster/target.h"
 #include "server/guc.h"
 
 #define EVERYTHING 0
@@ -50,8 +51,12 @@ find_share(Oid dboid, Oid userid)
 	return unused;
 }
 
-void
-eo_share_enter(EoTargetEntry *entry)
+/*
+ * Count an entry of the table of targets with its role and its database from now on.
+ * The entry is filled in, and no slot names it.
+ */
+static void
+enter(EoTargetEntry *entry)
 {
 	entry->database_share = find_share(entry->target.dboid, InvalidOid);
 	eo_claim_table.shares[entry->database_share].targets++;
@@ -59,14 +64,53 @@ eo_share_enter(EoTargetEntry *entry)
 	eo_claim_table.shares[entry->role_share].targets++;
 }
 
-void
-eo_share_leave(const EoTargetEntry *entry)
+/* The entry is about to be used for another target. */
+static void
+leave(const EoTargetEntry *entry)
 {
 	/* An entry that was never used has no shares. */
 	if (entry->role_share == EVERYTHING)
 		return;
 	eo_claim_table.shares[entry->database_share].targets--;
 	eo_claim_table.shares[entry->role_share].targets--;
+}
+
+static uint32
+find_target(const EoTarget *target)
+{
+	static uint32 last = 0;
+	const EoTargetEntry *entries = eo_claim_table.targets;
+
+	if (entries[last].refs > 0 && memcmp(&entries[last].target, target, sizeof(EoTarget)) == 0)
+		return last;
+	for (uint32 i = 0; i < EO_MAX_TARGETS; i++)
+	{
+		if (memcmp(&entries[i].target, target, sizeof(EoTarget)) == 0)
+			return last = i;
+	}
+	return EO_NO_INDEX;
+}
+
+uint32
+eo_share_enter_target(const EoTarget *target)
+{
+	uint32		i = find_target(target);
+
+	if (i != EO_NO_INDEX)
+		return i;
+	for (i = 0; i < EO_MAX_TARGETS; i++)
+	{
+		EoTargetEntry *entry = &eo_claim_table.targets[i];
+
+		if (entry->refs > 0)
+			continue;
+		leave(entry);
+		memset(entry, 0, sizeof(EoTargetEntry));
+		entry->target = *target;
+		enter(entry);
+		return i;
+	}
+	return EO_NO_INDEX;
 }
 
 void

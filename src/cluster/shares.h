@@ -13,16 +13,11 @@
 #include "postgres.h"
 
 #include "cluster/claim_table.h"
-#include "cluster/slots.h"
+#include "cluster/slot.h"
+#include "cluster/target.h"
 
-/*
- * Count an entry of the table of targets with its role and its database from now on.
- * The entry is filled in, and no slot names it.
- */
-extern void eo_share_enter(EoTargetEntry *entry);
-
-/* The entry is about to be used for another target. */
-extern void eo_share_leave(const EoTargetEntry *entry);
+/* Find or make the entry of a target, which counts from now on.  EO_NO_INDEX: there is no room. */
+extern uint32 eo_share_enter_target(const EoTarget *target);
 
 extern void eo_share_take(const EoTargetEntry *entry, EoResource what, uint32 n);
 extern void eo_share_give(const EoTargetEntry *entry, EoResource what, uint32 n);

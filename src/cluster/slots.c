@@ -6,7 +6,7 @@
  * A slot is filled in before the request that makes the claim leaves, and freed
  * when nothing is left to be done about the claim.  So whatever ends in between,
  * a process or the whole server, a record that may have been written is known
- * here.  The states and their arrows are drawn in slots.h; every change of a
+ * here.  The states and their arrows are drawn in slot.h; every change of a
  * state is in this file.
  *
  * Until its transaction is over a slot is changed by the backend that holds the
@@ -153,7 +153,7 @@ add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, bool ad
 	uint32		t;
 
 	eo_claim_table_lock(LW_EXCLUSIVE);
-	t = eo_claim_table_enter_target(target);
+	t = eo_share_enter_target(target);
 	own.prepaid = !adopted && t != EO_NO_INDEX &&
 		eo_share_is_prepaid(&eo_claim_table.targets[t], info);
 	if (t != EO_NO_INDEX)

@@ -40,7 +40,7 @@
 #include "cluster/progress.h"
 #include "cluster/target.h"
 #include "commit/audit.h"
-#include "commit/pages.h"
+#include "commit/scan.h"
 #include "commit/settle.h"
 #include "ledger/contact.h"
 #include "ledger/known_targets.h"
@@ -152,7 +152,7 @@ run(Audit *a)
 						   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	a->pages.scan.states[0] = EO_STATE_COMMITTING;
 	a->pages.scan.states[1] = EO_STATE_COMPLETED;
-	eo_pages_read(&a->pages, judge_item, a);
+	eo_scan_read(&a->pages, judge_item, a);
 	compare_rows(a);
 	put_count(a, EO_FOUND_EARLIER, a->earlier);
 	put_count(a, EO_FOUND_UNJUDGED, a->unjudged);
@@ -335,7 +335,7 @@ look_at(Audit *a, KnownLife *life)
 		life->exists = life->looked = true;
 		return;
 	}
-	eo_pages_wait(&a->pages);
+	eo_scan_wait(&a->pages);
 	if (!eo_lives_look(a->store, &a->history, life->id, &life->verdict, &life->exists, &error))
 	{
 		char		id[EO_UUID_TEXT_LEN + 1];
@@ -344,7 +344,7 @@ look_at(Audit *a, KnownLife *life)
 		eo_error_raise_life(&error, "read", id, a->store->server->name);
 	}
 	life->looked = true;
-	eo_pages_pay(&a->pages, 1);
+	eo_scan_pay(&a->pages, 1);
 }
 
 /* ----- rows of the outbox ----- */
@@ -415,9 +415,9 @@ read_for(Audit *a, const Row *row)
 	store = eo_known_target_exists(&row->target) ? eo_target_store(&row->target) : NULL;
 	if (store == NULL)
 		return NULL;
-	eo_pages_wait(&a->pages);
+	eo_scan_wait(&a->pages);
 	answer = eo_store_read(store, row->pk);
-	eo_pages_pay(&a->pages, 1);
+	eo_scan_pay(&a->pages, 1);
 	return answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID ? NULL : answer;
 }
 
@@ -454,12 +454,12 @@ read_again(Audit *a, const char *pk)
 {
 	EoAnswer   *answer;
 
-	eo_pages_wait(&a->pages);
+	eo_scan_wait(&a->pages);
 	answer = eo_store_read(a->store, pk);
 	/* A record that cannot be read is there, and is none of ours. */
 	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
 		eo_error_raise(&answer->error, "read", pk + strlen(a->pk_prefix), a->store->server->name);
-	eo_pages_pay(&a->pages, 1);
+	eo_scan_pay(&a->pages, 1);
 	return answer;
 }
 

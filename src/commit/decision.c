@@ -13,6 +13,7 @@
 #include "cluster/life.h"
 #include "commit/decision.h"
 #include "ledger/lives.h"
+#include "ledger/outbox_guard.h"
 #include "miscadmin.h"
 #include "server/options.h"
 #include "server/store.h"
@@ -39,53 +40,6 @@ eo_decision_add(EoTxClaim *claim, const EoTarget *target, const EoOutboxWrites *
 		row.writes = *writes;
 	claim->writes = row.writes.n;
 	claim->write_number = row.writes.number;
-	eo_outbox_add(&row, claim->key, claim->store->server->name, info->once, claim->guard);
+	eo_outbox_guard_add(&row, claim->key, claim->store->server->name, info->once, claim->guard);
 	eo_xact_completed(claim, result);
-}
-
-static int
-compare_writes(const void *a, const void *b)
-{
-	int64		x = (*(EoTxClaim *const *) a)->write_number;
-	int64		y = (*(EoTxClaim *const *) b)->write_number;
-
-	return x < y ? -1 : x > y;
-}
-
-void
-eo_decision_order(dlist_head *claims)
-{
-	dlist_iter	iter;
-	EoTxClaim **written;
-	int64		last = PG_INT64_MIN;
-	bool		ordered = true;
-	int			n = 0;
-
-	dlist_foreach(iter, claims)
-	{
-		const EoTxClaim *c = dlist_container(EoTxClaim, node, iter.cur);
-
-		if (c->writes == 0)
-			continue;
-		ordered &= last < c->write_number;
-		last = c->write_number;
-		n++;
-	}
-	if (ordered)
-		return;
-	written = palloc_extended(sizeof(EoTxClaim *) * n, MCXT_ALLOC_HUGE);
-	n = 0;
-	dlist_foreach(iter, claims)
-	{
-		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
-
-		if (c->writes > 0)
-			written[n++] = c;
-	}
-	qsort(written, n, sizeof(EoTxClaim *), compare_writes);
-	for (int i = 0; i < n; i++)
-	{
-		dlist_delete(&written[i]->node);
-		dlist_push_tail(claims, &written[i]->node);
-	}
 }

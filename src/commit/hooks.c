@@ -48,7 +48,7 @@
 #include "commands/tablespace.h"
 #include "commit/hooks.h"
 #include "commit/prepared.h"
-#include "commit/session_claims.h"
+#include "commit/session.h"
 #include "commit/xact.h"
 #include "ledger/internal.h"
 #include "ledger/outbox.h"

@@ -30,7 +30,7 @@
 #include "cluster/target.h"
 #include "commit/prepared.h"
 #include "commit/settle.h"
-#include "commit/xact.h"
+#include "commit/tx_claim.h"
 #include "ledger/internal.h"
 #include "ledger/lives.h"
 #include "ledger/outbox.h"

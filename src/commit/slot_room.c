@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * slot_room.c
- *	  A slot for a new claim, or the error that says why there is none.
+ *	  Slots for sessions: of a new claim, or why there is none, and of doubts.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,7 +10,6 @@
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/owed_scans.h"
-#include "cluster/room.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
@@ -99,8 +98,8 @@ eo_slot_room_report(const char **advice)
 	StringInfoData text;
 
 	*advice = NULL;
-	eo_room(&room);
-	eo_room_usage(InvalidOid, InvalidOid, &usage);
+	eo_slot_view_room(&room);
+	eo_slot_view_usage(InvalidOid, InvalidOid, &usage);
 	initStringInfo(&text);
 	appendStringInfo(&text, "%u of %u are taken: %s; of its share some role has %.0f %%",
 					 room.taken, room.slots, usage_text(&usage), room.fullest * 100);
@@ -161,7 +160,7 @@ raise_no_room(EoSlotStatus status, const char *key, const EoServer *server)
 			hint = "Up to 128 can.";
 			break;
 	}
-	eo_room_usage(dboid, userid, &usage);
+	eo_slot_view_usage(dboid, userid, &usage);
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 			 errmsg("no room for a claim on key \"%s\" on server \"%s\"", eo_text_key_shown(key), server->name),
@@ -203,4 +202,48 @@ eo_slot_room_add(const EoTarget *target, const char *pk, const EoSlotInfo *info,
 
 	raise_no_room(status, key, server);
 	return status == EO_SLOT_OK;
+}
+
+/* ----- records in doubt that sessions have met ----- */
+
+void
+eo_slot_room_note_doubt(const EoTarget *target, const char *pk, const EoSlotInfo *info)
+{
+	EoSlotInfo	doubt = *info;
+	EoRoom		room;
+	EoSlotView	view;
+	EoSlotRef	ref;
+	uint32		cursor = 0;
+	uint32		n = 0;
+
+	while (eo_slot_view_walk(&cursor, &view))
+	{
+		if (view.info.state != EO_SLOT_IN_DOUBT)
+			continue;
+		if (memcmp(view.info.digest, info->digest, EO_DIGEST_LEN) == 0)
+			return;
+		n++;
+	}
+	eo_slot_view_room(&room);
+	/* A quarter of what a role may have at most: the rest is for work. */
+	if (n >= room.slots / 16)
+		return;
+	doubt.state = EO_SLOT_IN_DOUBT;
+	doubt.due_us = INT64_MAX;
+	(void) eo_slot_add(target, pk, &doubt, &ref);
+}
+
+void
+eo_slot_room_end_doubt(const EoTarget *target, const char *pk, const char *token)
+{
+	EoSlotView	view;
+	uint32		cursor = 0;
+
+	while (eo_slot_view_walk(&cursor, &view))
+	{
+		if (view.info.state == EO_SLOT_IN_DOUBT && strcmp(view.pk, pk) == 0 &&
+			(eo_target_same_table(&view.target, target) ||
+			 (token != NULL && strcmp(view.info.token, token) == 0)))
+			eo_slot_free(view.ref);
+	}
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * slot_room.h
- *	  A slot for a new claim, or the error that says why there is none.
+ *	  Slots for sessions: of a new claim, or why there is none, and of doubts.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,5 +27,17 @@ extern bool eo_slot_room_add(const EoTarget *target, const char *pk, const EoSlo
  * made way.  *advice is NULL if all is well.
  */
 extern char *eo_slot_room_report(const char **advice);
+
+/*
+ * Note a record in doubt that was met, so that exactonce_in_doubt shows it.  Its slot is IN_DOUBT
+ * from the beginning, and counts in the share of the role that has met it.
+ */
+extern void eo_slot_room_note_doubt(const EoTarget *target, const char *pk, const EoSlotInfo *info);
+
+/*
+ * Free the slots of this key that are in doubt, and those of the claim with this token (NULL: none)
+ * that was met by other addresses: the doubt is over.
+ */
+extern void eo_slot_room_end_doubt(const EoTarget *target, const char *pk, const char *token);
 
 #endif							/* EO_COMMIT_SLOT_ROOM_H */

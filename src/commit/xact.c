@@ -49,27 +49,22 @@
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "catalog/pg_foreign_server.h"
-#include "cluster/kept.h"
 #include "cluster/life.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
-#include "commit/decision.h"
 #include "commit/prepared.h"
-#include "commit/session_tokens.h"
+#include "commit/session.h"
 #include "commit/slot_room.h"
 #include "commit/xact.h"
 #include "ledger/lives.h"
 #include "compat.h"
 #include "server/error.h"
 #include "server/options.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "server/store.h"
 #include "server/text.h"
-#include "wire/client.h"
-#include "wire/clock.h"
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -109,16 +104,10 @@ static void subtransaction_callback(SubXactEvent event, SubTransactionId mine,
 									SubTransactionId parent, void *arg);
 static void check_leases(void);
 static void get_ready(void);
-static void announce(void);
 static void check_settled(void);
 static void end_all(bool committed, bool prepared);
 static void hand_over(EoTxClaim *claim);
 static void end_claim(EoTxClaim *claim, bool committed);
-static bool stays(const EoTxClaim *c, bool committed);
-static void keep(const EoTxClaim *c);
-static void unlink_claim(EoTxClaim *claim);
-static void free_claim(EoTxClaim *claim);
-static void undo_completion(EoTxClaim *claim);
 
 void
 eo_xact_init(void (*seal) (dlist_head *claims))
@@ -234,22 +223,6 @@ eo_xact_add(EoStore *store, const char *key, const char *pk, const EoTarget *tar
 	return c;
 }
 
-void
-eo_xact_drop(EoTxClaim *claim)
-{
-	unlink_claim(claim);
-	eo_slot_free(claim->slot);
-	free_claim(claim);
-}
-
-void
-eo_xact_abandon(EoTxClaim *claim)
-{
-	unlink_claim(claim);
-	eo_slot_end(claim->slot, false);
-	free_claim(claim);
-}
-
 /*
  * Remove a claim from the list and from its bucket.  This must come before its
  * slot is freed, because the digest is in the slot.
@@ -277,6 +250,22 @@ free_claim(EoTxClaim *claim)
 	pfree(claim->key);
 	pfree(claim->pk);
 	pfree(claim);
+}
+
+void
+eo_xact_drop(EoTxClaim *claim)
+{
+	unlink_claim(claim);
+	eo_slot_free(claim->slot);
+	free_claim(claim);
+}
+
+void
+eo_xact_abandon(EoTxClaim *claim)
+{
+	unlink_claim(claim);
+	eo_slot_end(claim->slot, false);
+	free_claim(claim);
 }
 
 void
@@ -537,6 +526,58 @@ check_leases(void)
 	}
 }
 
+static int
+compare_writes(const void *a, const void *b)
+{
+	int64		x = (*(EoTxClaim *const *) a)->write_number;
+	int64		y = (*(EoTxClaim *const *) b)->write_number;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Put claims whose rows have writes in the order in which these were handed in.  The worker is
+ * told of them in the order of the claims, and relies on that (worker_writes.c).  It may be
+ * another one: the claim that was made last may have been completed first.
+ */
+static void
+order_writes(void)
+{
+	dlist_iter	iter;
+	EoTxClaim **written;
+	int64		last = PG_INT64_MIN;
+	bool		ordered = true;
+	int			n = 0;
+
+	dlist_foreach(iter, &tx.claims)
+	{
+		const EoTxClaim *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (c->writes == 0)
+			continue;
+		ordered &= last < c->write_number;
+		last = c->write_number;
+		n++;
+	}
+	if (ordered)
+		return;
+	written = palloc_extended(sizeof(EoTxClaim *) * n, MCXT_ALLOC_HUGE);
+	n = 0;
+	dlist_foreach(iter, &tx.claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (c->writes > 0)
+			written[n++] = c;
+	}
+	qsort(written, n, sizeof(EoTxClaim *), compare_writes);
+	for (int i = 0; i < n; i++)
+	{
+		dlist_delete(&written[i]->node);
+		dlist_push_tail(&tx.claims, &written[i]->node);
+	}
+}
+
 static void
 get_ready(void)
 {
@@ -550,7 +591,7 @@ get_ready(void)
 	check_settled();
 	if (tx.ncompleted > 0)
 	{
-		eo_decision_order(&tx.claims);
+		order_writes();
 		tx.seal(&tx.claims);
 
 		/*
@@ -646,8 +687,6 @@ hand_over(EoTxClaim *c)
 {
 	if (eo_xact_is_given_up(c) || c->info->release_on_abort)
 		eo_session_tokens_forget_claim(c->store->server, c->pk, c->info->token);
-	if (c->earlier)
-		eo_kept_remove(c->info->token);
 	eo_slot_prepared_begin(c->slot, U64FromFullTransactionId(GetTopFullTransactionIdIfAny()));
 }
 
@@ -667,46 +706,7 @@ end_claim(EoTxClaim *c, bool committed)
 	if (c->of_session &&
 		(eo_xact_is_given_up(c) || (committed && c->info->state == EO_SLOT_SEALING)))
 		(void) eo_slot_session_over(c->info->digest, c->info->token);
-	if (stays(c, committed))
-		keep(c);
-	else if (c->earlier)
-		eo_kept_remove(c->info->token);
 	eo_slot_end(c->slot, committed);
-}
-
-/* Does the claim outlive the transaction that made it? */
-static bool
-stays(const EoTxClaim *c, bool committed)
-{
-	const EoSlotInfo *info = c->info;
-	bool		held = info->state == EO_SLOT_HELD ||
-	(!committed && info->state == EO_SLOT_COMPLETED);
-
-	return held && !info->lost && (committed || !info->release_on_abort);
-}
-
-/*
- * Have the views show a claim that stays.  One of an earlier transaction is there, and
- * that of a session keeps its slot.
- */
-static void
-keep(const EoTxClaim *c)
-{
-	const EoSlotInfo *info = c->info;
-	const EoServer *s = c->store->server;
-	EoKept		kept = {.dboid = MyDatabaseId,.serverid = s->serverid,.userid = s->userid,
-		.pid = MyProcPid,.since_us = info->since_us,.lease_until_ms = info->lease_until_ms,
-	.fence = info->fence,.runs = info->runs};
-
-	if (c->earlier || info->session)
-		return;
-	kept.until_us = eo_clock_monotonic_us() +
-		(info->lease_until_ms - eo_client_now_ms(&c->store->client)) * 1000;
-	strlcpy(kept.token, info->token, sizeof(kept.token));
-	strlcpy(kept.table, s->table, sizeof(kept.table));
-	/* It is UTF-8, and is cut between two characters. */
-	memcpy(kept.pk, c->pk, pg_encoding_mbcliplen(PG_UTF8, c->pk, strlen(c->pk), EO_KEPT_KEY_BYTES));
-	eo_kept_enter(&kept);
 }
 
 /* The row of the outbox was rolled back: the claim is held, as it was before. */

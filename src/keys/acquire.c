@@ -31,16 +31,15 @@
 
 #include "cluster/cache.h"
 #include "cluster/databases.h"
-#include "cluster/doubts.h"
 #include "cluster/life_watch.h"
 #include "cluster/service_clocks.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/prepared.h"
-#include "commit/session_claims.h"
-#include "commit/session_tokens.h"
+#include "commit/session.h"
 #include "commit/settle.h"
+#include "commit/slot_room.h"
 #include "commit/xact.h"
 #include "keys/acquire.h"
 #include "compat.h"
@@ -654,7 +653,7 @@ explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate)
 		doubt.pid = 0;
 		strlcpy(doubt.token, r->owner, sizeof(doubt.token));
 		(void) eo_origin_read(r->origin_text, &doubt.origin);
-		eo_doubt_note(&a->k.target, a->k.pk, &doubt);
+		eo_slot_room_note_doubt(&a->k.target, a->k.pk, &doubt);
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),
 				 errmsg("key \"%s\" on server \"%s\" is in doubt", eo_text_key_shown(a->ask->key),

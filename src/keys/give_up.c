@@ -100,13 +100,27 @@ key_of(const EoOutboxRow *row)
 	return eo_text_from_utf8_or_escape(key, &exact);
 }
 
+/* A row, and the store that it leads to. */
+typedef struct Lead
+{
+	const EoOutboxRow *row;
+	EoStore    *store;
+} Lead;
+
+static void
+open_store(void *arg)
+{
+	Lead	   *lead = arg;
+
+	lead->store = eo_target_store(&lead->row->target);
+}
+
 /* Read the record of a row, if there is a server for it.  *why says why it could not be read. */
 static EoFound
 look_at_record(const EoOutboxRow *row, char **why)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	EoStore    *volatile store = NULL;
+	Lead		lead = {row, NULL};
+	ErrorData  *error;
 	EoAnswer   *answer;
 	EoFound		finding;
 
@@ -117,36 +131,17 @@ look_at_record(const EoOutboxRow *row, char **why)
 	*why = pstrdup("Its server does not exist.");
 	if (!eo_known_target_exists(&row->target))
 		return EO_FOUND_UNREACHABLE;
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		store = eo_target_store(&row->target);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		ErrorData  *edata;
-
-		/*
-		 * Options or credentials are of no use.  Any other error is the
-		 * caller's.
-		 */
-		eo_error_roll_back(context);
-		edata = CopyErrorData();
-		FlushErrorState();
-		if (ERRCODE_TO_CATEGORY(edata->sqlerrcode) != ERRCODE_FDW_ERROR &&
-			edata->sqlerrcode != ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION &&
-			edata->sqlerrcode != ERRCODE_INVALID_PARAMETER_VALUE)
-			ReThrowError(edata);
-		*why = psprintf("%s.", edata->message);
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	if (store == NULL)
+	error = eo_error_try(open_store, &lead);
+	/* Options or credentials are of no use.  Any other error is the caller's. */
+	if (error != NULL && ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_FDW_ERROR &&
+		error->sqlerrcode != ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION &&
+		error->sqlerrcode != ERRCODE_INVALID_PARAMETER_VALUE)
+		ReThrowError(error);
+	if (error != NULL)
+		*why = psprintf("%s.", error->message);
+	if (lead.store == NULL)
 		return EO_FOUND_UNREACHABLE;
-	answer = eo_store_read(store, row->pk);
+	answer = eo_store_read(lead.store, row->pk);
 	finding = finding_of(answer, row);
 	if (answer->outcome == EO_FAILED_CALL)
 		*why = eo_error_reason(&answer->error);

@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
-#include "commit/session_tokens.h"
+#include "commit/session.h"
 #include "commit/xact.h"
 #include "keys/key.h"
 #include "ledger/contact.h"

@@ -9,7 +9,7 @@
  */
 #include "postgres.h"
 
-#include "commit/pages.h"
+#include "commit/scan.h"
 #include "keys/list.h"
 #include "ledger/contact.h"
 #include "records/action_item.h"
@@ -96,5 +96,5 @@ eo_list_keys(EoStore *store, const EoList *ask,
 	l.pages.scan.prefix = eo_store_pk(store, ask->prefix);
 	l.pages.scan.results = ask->results;
 	l.skip = strlen(eo_store_pk(store, ""));
-	eo_pages_read(&l.pages, take_item, &l);
+	eo_scan_read(&l.pages, take_item, &l);
 }

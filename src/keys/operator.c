@@ -12,15 +12,14 @@
 #include "access/xlog.h"
 #include "cluster/cache.h"
 #include "cluster/databases.h"
-#include "cluster/doubts.h"
-#include "cluster/kept.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/durability.h"
 #include "commit/prepared.h"
-#include "commit/session_tokens.h"
+#include "commit/session.h"
 #include "commit/settle.h"
+#include "commit/slot_room.h"
 #include "commit/xact.h"
 #include "keys/give_up.h"
 #include "keys/key.h"
@@ -348,8 +347,6 @@ forget_seen(EoKey *k, const EoRecord *seen)
 		eo_error_raise(&answer->error, "forget", k->key, server);
 	applied = answer->outcome == EO_APPLIED;
 	eo_answer_free(answer);
-	if (applied)
-		eo_kept_remove(seen->owner);
 	return applied;
 }
 
@@ -419,7 +416,7 @@ is_finished(const EoRecord *r, const EoOutboxRow *row)
 static bool
 dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending)
 {
-	eo_doubt_end(&k->target, k->pk, r != NULL ? r->owner : NULL);
+	eo_slot_room_end_doubt(&k->target, k->pk, r != NULL ? r->owner : NULL);
 	if (pending == NULL)
 		return false;
 	if (r != NULL && is_finished(r, pending))
@@ -560,7 +557,7 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 						eo_text_key_shown(key), store->server->name, completed ? "completed" : "failed")));
 		if (completed)
 			remove_resolved(k, r, has_row ? &pending : NULL);
-		eo_doubt_end(&k->target, k->pk, r->owner);
+		eo_slot_room_end_doubt(&k->target, k->pk, r->owner);
 	}
 	eo_answer_free(written);
 	eo_answer_free(answer);

@@ -28,13 +28,12 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "cluster/kept.h"
 #include "cluster/life.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/decision.h"
 #include "commit/prepared.h"
-#include "commit/session_tokens.h"
+#include "commit/session.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
 #include "keys/key.h"
@@ -452,9 +451,6 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 		eo_slot_extended(claim->slot, until_ms, lease_ms, eo_store_record(answer)->ttl_s);
 	if (eo_slot_view_find_session(k.digest, w.owner, &session))
 		eo_slot_extended(session, until_ms, lease_ms, eo_store_record(answer)->ttl_s);
-	if (claim == NULL || claim->earlier)
-		eo_kept_extended(w.owner, until_ms, eo_clock_monotonic_us() +
-						 (until_ms - eo_client_now_ms(&store->client)) * 1000);
 	eo_answer_free(answer);
 	return until_ms;
 }
@@ -548,7 +544,6 @@ static void
 forget_claim(const EoKey *k, const char *token)
 {
 	eo_session_tokens_forget_claim(k->store->server, k->pk, token);
-	eo_kept_remove(token);
 	(void) eo_slot_session_over(k->digest, token);
 }
 

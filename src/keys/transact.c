@@ -39,7 +39,7 @@
 #include "postgres.h"
 
 #include "cluster/service_clocks.h"
-#include "commit/session_tokens.h"
+#include "commit/session.h"
 #include "keys/acquire.h"
 #include "keys/key.h"
 #include "keys/transact.h"

@@ -10,7 +10,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "keys/wait.h"
 #include "server/error.h"
 #include "server/store.h"
@@ -18,8 +17,6 @@
 #include "wire/clock.h"
 #include "wire/http.h"
 #include "storage/proc.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
 
 /* The first pause between two polls, and the longest. */
 #define POLL_FIRST_MS 40
@@ -40,39 +37,38 @@ eo_wait_for_holder(VirtualTransactionId holder, int64 give_up_us)
 		lock_within(holder, wait_ms);
 }
 
-/*
- * Wait for a lock with a time limit of our own.  PostgreSQL ends such a wait with an
- * error.  To go on after it takes a subtransaction, which is rolled back then.
- */
+/* A lock that is waited for, with a time limit of our own. */
+typedef struct Wait
+{
+	VirtualTransactionId holder;
+	int64		wait_ms;
+} Wait;
+
+static void
+wait_for_lock(void *arg)
+{
+	const Wait *wait = arg;
+	int			users_limit = LockTimeout;
+
+	PG_TRY();
+	{
+		LockTimeout = (int) Max(1, Min(wait->wait_ms, INT_MAX));
+		(void) VirtualXactLock(wait->holder, true);
+	}
+	PG_FINALLY();
+	{
+		LockTimeout = users_limit;
+	}
+	PG_END_TRY();
+}
+
+/* PostgreSQL ends such a wait with an error, by which a subtransaction is rolled back. */
 static void
 lock_within(VirtualTransactionId holder, int64 wait_ms)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	int			users_limit = LockTimeout;
-	ErrorData  *volatile error = NULL;
+	Wait		wait = {holder, wait_ms};
+	ErrorData  *error = eo_error_try(wait_for_lock, &wait);
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		LockTimeout = (int) Max(1, Min(wait_ms, INT_MAX));
-		(void) VirtualXactLock(holder, true);
-		LockTimeout = users_limit;
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		LockTimeout = users_limit;
-		eo_error_roll_back(context);
-		error = CopyErrorData();
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-
-	/* Raise other errors outside the subtransaction, which is ours alone. */
 	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
 		ReThrowError(error);
 }

@@ -27,7 +27,6 @@
 #include "records/attribute.h"
 #include "records/record.h"
 #include "lib/stringinfo.h"
-#include "server/error.h"
 #include "server/text.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -207,7 +206,7 @@ put_key_value(StringInfo line, int position, const char *name, char type, size_t
 	{
 		Datum		read;
 
-		if (!eo_error_try_input(read_number, CStringGetDatum(text), &read))
+		if (!eo_text_try_input(read_number, CStringGetDatum(text), &read))
 			refuse(position, psprintf("Attribute \"%s\" is a part of the key, and \"%s\" is not a number.",
 									  name, text), NULL);
 		number = DatumGetNumeric(read);

@@ -10,17 +10,9 @@
 
 #include "postgres.h"
 
+#include "ledger/internal_form.h"
 #include "storage/lockdefs.h"
 #include "utils/relcache.h"
-
-typedef enum EoInternalTable
-{
-	EO_INTERNAL_OUTBOX,
-	EO_INTERNAL_LIVES,
-	EO_INTERNAL_TARGETS
-} EoInternalTable;
-
-#define EO_INTERNAL_TABLES (EO_INTERNAL_TARGETS + 1)
 
 /*
  * Open a table in the current transaction, with this lock; the caller closes it.

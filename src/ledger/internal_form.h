@@ -11,10 +11,18 @@
 #include "postgres.h"
 
 #include "access/tupdesc.h"
-#include "ledger/internal.h"
 #include "utils/relcache.h"
 
 #define EO_INTERNAL_SCHEMA "exactonce_internal"
+
+typedef enum EoInternalTable
+{
+	EO_INTERNAL_OUTBOX,
+	EO_INTERNAL_LIVES,
+	EO_INTERNAL_TARGETS
+} EoInternalTable;
+
+#define EO_INTERNAL_TABLES (EO_INTERNAL_TARGETS + 1)
 
 /* The name of a table, with its schema, and the number of its columns. */
 extern const char *eo_internal_form_name(EoInternalTable table);

@@ -18,7 +18,6 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "access/xact.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_user_mapping.h"
@@ -35,7 +34,6 @@
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -199,6 +197,27 @@ compare(const EoServer *s, const EoTarget *target, Fit *fit)
 	fit->by_role = s->credentials == EO_CREDENTIALS_MAPPING;
 }
 
+/* A server as a role sees it, and how well it suits a target. */
+typedef struct Candidate
+{
+	Oid			serverid;
+	Oid			userid;
+	const EoTarget *target;
+	Fit			fit;
+} Candidate;
+
+static void
+look_at_candidate(void *arg)
+{
+	Candidate  *c = arg;
+	EoServer   *s = eo_options_load(c->serverid, c->userid);
+
+	if (s == NULL)
+		return;
+	compare(s, c->target, &c->fit);
+	MemoryContextDelete(GetMemoryChunkContext(s));
+}
+
 /*
  * How well does a server suit a target, as a role sees it?  If its options are not valid
  * it does not, which must not stop the caller.
@@ -206,38 +225,19 @@ compare(const EoServer *s, const EoTarget *target, Fit *fit)
 static Fit
 fit_of(Oid serverid, Oid userid, const EoTarget *target)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	Fit			fit = {0};
+	Candidate	c = {.serverid = serverid,.userid = userid,.target = target};
+	ErrorData  *error = eo_error_try(look_at_candidate, &c);
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		EoServer   *s = eo_options_load(serverid, userid);
-
-		if (s != NULL)
-		{
-			compare(s, target, &fit);
-			MemoryContextDelete(GetMemoryChunkContext(s));
-		}
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		eo_error_roll_back(context);
-		/* None of these says anything about the options. */
-		if (geterrcode() == ERRCODE_QUERY_CANCELED || geterrcode() == ERRCODE_LOCK_NOT_AVAILABLE ||
-			geterrcode() == ERRCODE_T_R_DEADLOCK_DETECTED ||
-			ERRCODE_TO_CATEGORY(geterrcode()) == ERRCODE_INSUFFICIENT_RESOURCES)
-			PG_RE_THROW();
-		FlushErrorState();
-		memset(&fit, 0, sizeof(fit));
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	return fit;
+	if (error == NULL)
+		return c.fit;
+	/* None of these says anything about the options. */
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
+		error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ||
+		error->sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED ||
+		ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_INSUFFICIENT_RESOURCES)
+		ReThrowError(error);
+	memset(&c.fit, 0, sizeof(c.fit));
+	return c.fit;
 }
 
 Oid

@@ -38,7 +38,6 @@
 #include "ledger/known_targets.h"
 #include "ledger/life_rows.h"
 #include "ledger/outbox.h"
-#include "ledger/outbox_guard.h"
 #include "ledger/outbox_scan.h"
 #include "compat.h"
 #include "records/token.h"
@@ -67,13 +66,13 @@ static bool delete_row(EoOutboxScan *s, HeapTuple tuple);
 static void begin_dirty_scan(EoOutboxScan *s);
 static HeapTuple next_undecided(EoOutboxScan *s);
 
-void
-eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool once,
-			  const EoGuard *guard)
+bool
+eo_outbox_add(const EoOutboxRow *row, bool *elsewhere)
 {
 	MemoryContext context = CurrentMemoryContext;
 	Relation	rel;
 	HeapTuple	tuple;
+	volatile bool added = true;
 
 	eo_known_target_enter(&row->target);
 	rel = eo_internal_open(EO_INTERNAL_OUTBOX, RowExclusiveLock);
@@ -96,13 +95,14 @@ eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server, bool 
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		FlushErrorState();
-		eo_outbox_guard_raise(row, key, server, once, guard, error->constraint_name != NULL &&
-							  strcmp(error->constraint_name, CLAIM_KEY) == 0);
+		*elsewhere = error->constraint_name != NULL &&
+			strcmp(error->constraint_name, CLAIM_KEY) == 0;
+		added = false;
 	}
 	PG_END_TRY();
 	heap_freetuple(tuple);
 	table_close(rel, NoLock);
-	eo_outbox_guard_check(row, key, server, once, guard);
+	return added;
 }
 
 /* It may be in another encoding than the database. */

@@ -18,79 +18,18 @@
 
 #include "postgres.h"
 
-#include "cluster/target.h"
 #include "ledger/life_rows.h"
-#include "records/token.h"
+#include "ledger/outbox_row.h"
 #include "server/error.h"
-#include "wire/hex.h"
-#include "storage/block.h"
-#include "utils/timestamp.h"
 #include "utils/uuid.h"
 
 /*
- * The writes that are to be made together with the completion, in one transaction of
- * DynamoDB.  Of two rows with the same item the one with the lesser number is finished
- * first (item_order.h).
+ * Insert a row in the current transaction, for outbox_guard.c.  If another transaction has
+ * inserted a row for the same key, this waits for its end.  If that one commits, or there is a
+ * committed row, this returns false, and the caller must raise an error: the insertion has
+ * failed half way.  *elsewhere: the row that is there is of the same claim, by another address.
  */
-typedef struct EoOutboxWrites
-{
-	int			n;				/* 0: there are none, and the rest is not set */
-	int64		number;
-	const char *items;			/* a line for each write: table and key */
-	const char *text;			/* UTF-8, as DynamoDB takes it; of a row that
-								 * was read NULL, see eo_outbox_read_writes() */
-} EoOutboxWrites;
-
-/* The worker's opinion of a completion that it has failed to write. */
-typedef enum EoOutboxTrouble
-{
-	EO_TROUBLE_NONE,			/* it has not failed */
-	EO_TROUBLE_FAILS,			/* it may still be written */
-	EO_TROUBLE_LASTS,			/* so it may, but it has failed for minutes:
-								 * an operator may give it up */
-	EO_TROUBLE_REFUSED			/* it is not written before somebody removes
-								 * the cause; an operator may give it up */
-} EoOutboxTrouble;
-
-/* The note about it in its row. */
-typedef struct EoOutboxNote
-{
-	EoOutboxTrouble trouble;
-	int			attempts;
-	const char *reason;
-	int			item;			/* the write that was refused, from 1; 0: none
-								 * alone, or not known */
-} EoOutboxNote;
-
-/* A completion that its transaction decides on. */
-typedef struct EoOutboxRow
-{
-	uint8		digest[EO_DIGEST_LEN];	/* of target and key */
-	EoTarget	target;			/* where the record is */
-	char	   *pk;				/* partition key of the record */
-	char		token[EO_TOKEN_LEN + 1];	/* of the claim */
-	int64		retention_s;
-	uint8		life[EO_UUID_LEN];	/* under which it commits */
-	uint64		xid;			/* of the transaction; of a row that was read,
-								 * or is known to have committed */
-	TimestampTz created_at;		/* of a row that was read */
-	bool		given_up;		/* the same */
-	EoOutboxTrouble trouble;	/* the same, as it was noted last */
-	int			attempts;		/* the same */
-	BlockNumber block;			/* where in the table it is; the same */
-	int64		committed_us;	/* when it committed, monotonic; 0: not known */
-	EoOutboxWrites writes;
-} EoOutboxRow;
-
-/*
- * Insert a row in the current transaction.  If another transaction has inserted a
- * row for the same key, this waits for its end.  If that one commits, or there is a
- * committed row, this raises an error: ID005 (23505 for a guard) if once is true,
- * otherwise ID002.  A committed row by another address of the table is waited for, as it may go in
- * a moment.
- */
-extern void eo_outbox_add(const EoOutboxRow *row, const char *key, const char *server,
-						  bool once, const EoGuard *guard);
+extern bool eo_outbox_add(const EoOutboxRow *row, bool *elsewhere);
 
 /* The evidence of the rows that bear the token of a claim, about one transaction. */
 typedef enum EoOutboxEvidence

@@ -42,6 +42,8 @@
 #define FINISH_WAIT_US INT64CONST(2000000)
 #define FINISH_LOOK_US INT64CONST(5000)
 
+pg_noreturn static void raise_refused(const EoOutboxRow *row, const char *key, const char *server,
+									  bool once, const EoGuard *guard, bool elsewhere);
 pg_noreturn static void raise_completed(const char *key, const char *server, bool once,
 										const EoGuard *guard, const char *detail, const char *hint);
 pg_noreturn static void raise_unfinished(const EoOutboxRow *other, const char *key,
@@ -102,9 +104,13 @@ raise_completed(const char *key, const char *server, bool once, const EoGuard *g
 			 errhint("%s", hint != NULL ? hint : "idem_get() shows its result.")));
 }
 
-void
-eo_outbox_guard_raise(const EoOutboxRow *row, const char *key, const char *server, bool once,
-					  const EoGuard *guard, bool elsewhere)
+/*
+ * The row's own address has a committed row of the key already.  elsewhere: instead its claim has
+ * one by another address.
+ */
+static void
+raise_refused(const EoOutboxRow *row, const char *key, const char *server, bool once,
+			  const EoGuard *guard, bool elsewhere)
 {
 	EoOutboxRow other = {0};
 
@@ -133,9 +139,14 @@ raise_unfinished(const EoOutboxRow *other, const char *key, const char *server, 
 					"Wait until that is confirmed. If it is not, exactonce_pending and idem_check() say why, and idem_give_up() ends it.");
 }
 
-void
-eo_outbox_guard_check(const EoOutboxRow *row, const char *key, const char *server, bool once,
-					  const EoGuard *guard)
+/*
+ * Look for completions of the key of a row, which the current transaction has inserted, by other
+ * addresses of its table.  Wait for transactions that go on, and a moment for the finish of
+ * those that have committed.
+ */
+static void
+check_others(const EoOutboxRow *row, const char *key, const char *server, bool once,
+			 const EoGuard *guard)
 {
 	EoOutboxRow other;
 	TransactionId goes_on;
@@ -157,6 +168,17 @@ eo_outbox_guard_check(const EoOutboxRow *row, const char *key, const char *serve
 		eo_database_wake(MyDatabaseId);
 		eo_http_wait(now_us + FINISH_LOOK_US, EO_WAIT_RAISE);
 	}
+}
+
+void
+eo_outbox_guard_add(const EoOutboxRow *row, const char *key, const char *server, bool once,
+					const EoGuard *guard)
+{
+	bool		elsewhere;
+
+	if (!eo_outbox_add(row, &elsewhere))
+		raise_refused(row, key, server, once, guard, elsewhere);
+	check_others(row, key, server, once, guard);
 }
 
 List *

@@ -18,20 +18,13 @@
 #include "server/error.h"
 
 /*
- * Look for completions of the key of a row, which the current transaction has inserted, by other
- * addresses of its table.  Waits for transactions that go on, and a moment for the finish of
- * those that have committed.  If one stays, this raises what eo_outbox_add() does.
+ * Insert a row in the current transaction.  Other transactions that have inserted a row for the
+ * same key, by whatever address of its table, are waited for.  If one commits, or there is a
+ * committed row, this raises an error: ID005 (23505 for a guard) if once is true, otherwise
+ * ID002.  A committed row by another address is waited for, as it may go in a moment.
  */
-extern void eo_outbox_guard_check(const EoOutboxRow *row, const char *key, const char *server,
-								  bool once, const EoGuard *guard);
-
-/*
- * Raise that the row's own address has a committed row of the key already.  elsewhere: instead
- * its claim has one by another address.
- */
-pg_noreturn extern void eo_outbox_guard_raise(const EoOutboxRow *row, const char *key,
-											  const char *server, bool once, const EoGuard *guard,
-											  bool elsewhere);
+extern void eo_outbox_guard_add(const EoOutboxRow *row, const char *key, const char *server,
+								bool once, const EoGuard *guard);
 
 /* The committed rows of a key, EoOutboxRow *, by whatever address of its table, given up or not. */
 extern List *eo_outbox_guard_rows(const EoTarget *target, const char *pk);

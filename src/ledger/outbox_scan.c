@@ -20,7 +20,7 @@
 #include "catalog/pg_index.h"
 #include "ledger/internal.h"
 #include "ledger/internal_form.h"
-#include "ledger/outbox.h"
+#include "ledger/outbox_row.h"
 #include "ledger/outbox_scan.h"
 #include "compat.h"
 #include "records/token.h"

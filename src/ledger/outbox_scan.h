@@ -14,7 +14,7 @@
 #include "access/skey.h"
 #include "access/tupdesc.h"
 #include "cluster/target.h"
-#include "ledger/outbox.h"
+#include "ledger/outbox_row.h"
 #include "storage/lockdefs.h"
 #include "utils/snapshot.h"
 #include "utils/uuid.h"

@@ -29,7 +29,6 @@
 #include "records/instant.h"
 #include "records/layout.h"
 #include "records/origin.h"
-#include "records/record.h"
 #include "records/statement.h"
 #include "records/token.h"
 #include "wire/buf.h"

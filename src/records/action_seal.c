@@ -22,7 +22,7 @@
 #include "records/expression.h"
 #include "records/layout.h"
 #include "records/origin.h"
-#include "records/record.h"
+#include "records/verb.h"
 #include "wire/buf.h"
 #include "wire/json.h"
 #include "wire/status.h"

@@ -12,7 +12,7 @@
 #ifndef EO_DYNAMODB_ACTION_SEAL_H
 #define EO_DYNAMODB_ACTION_SEAL_H
 
-#include "records/record.h"
+#include "records/verb.h"
 #include "wire/buf.h"
 #include "wire/json.h"
 #include "wire/status.h"

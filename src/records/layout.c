@@ -15,7 +15,7 @@
 
 #include "records/expression.h"
 #include "records/instant.h"
-#include "records/record.h"
+#include "records/verb.h"
 
 /* The static names and letters; a name that is NULL is the table's own. */
 static const EoAttributeName own_names[EO_N_ATTRIBUTES + 1] = {

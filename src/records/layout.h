@@ -30,6 +30,10 @@
 #include "records/expression.h"
 #include "records/instant.h"
 
+/* Amazon DynamoDB Developer Guide, "Service, account, and table quotas". */
+#define EO_MAX_KEY_BYTES 2048
+#define EO_MAX_ITEM_BYTES 409600
+
 /* Longest text of a layout, and longest name of an attribute, in bytes. */
 #define EO_MAX_LAYOUT_BYTES 639
 #define EO_MAX_NAME_BYTES 64

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "records/record.h"
 #include "wire/json.h"
 
 /* "Two document paths overlap" would be the answer if a name were listed twice. */

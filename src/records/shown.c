@@ -12,7 +12,7 @@
 
 #include "records/instant.h"
 #include "records/layout.h"
-#include "records/record.h"
+#include "records/verb.h"
 
 /* An instant of the layout's form; a client counts updated from stale_ms before an end. */
 static void

@@ -17,7 +17,7 @@
 
 #include "records/instant.h"
 #include "records/layout.h"
-#include "records/record.h"
+#include "records/verb.h"
 
 /*
  * The values of the shown attributes.  A record that is sealed without having been

@@ -29,7 +29,7 @@
 #include "server/credential_cache.h"
 #include "server/credentials.h"
 #include "server/fetch.h"
-#include "server/options.h"
+#include "server/server.h"
 #include "miscadmin.h"
 #include "wire/clock.h"
 #include "wire/http.h"

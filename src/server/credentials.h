@@ -9,7 +9,7 @@
 #define EO_SERVER_CREDENTIALS_H
 
 #include "server/credential_cache.h"
-#include "server/options.h"
+#include "server/server.h"
 #include "wire/client.h"
 
 /* Read the environment.  Called once, in the postmaster. */

@@ -17,6 +17,7 @@
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "server/text.h"
+#include "utils/resowner.h"
 #include "wire/status.h"
 
 pg_noreturn static void raise_about(const EoError *error, const char *doing, const char *what,
@@ -68,15 +69,35 @@ static const Report reports[] = {
 StaticAssertDecl(lengthof(reports) == EO_UNKNOWN + 1, "a report for each EoStatus");
 
 /*
- * This comes before anything that can raise, such as a copy of the error.  PostgreSQL ends a
- * session that leaves such a subtransaction open outside of a transaction block, at its next
- * ROLLBACK.
+ * The subtransaction is rolled back before anything that can raise, such as a copy of the
+ * error.  PostgreSQL ends a session that leaves such a subtransaction open outside of a
+ * transaction block, at its next ROLLBACK.
  */
-void
-eo_error_roll_back(MemoryContext context)
+ErrorData *
+eo_error_try(void (*run) (void *arg), void *arg)
 {
-	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+
+	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		run(arg);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return error;
 }
 
 void
@@ -303,30 +324,4 @@ eo_error_raise_repeated(const char *key, const char *server, bool same_result)
 		eo_error_raise_other_result(key, server);
 	eo_error_raise_duplicate(NULL, key, server,
 							 "An earlier call with this token has completed it: its work is done.", NULL);
-}
-
-/* ----- soft errors ----- */
-
-bool
-eo_error_try_input(Datum (*convert) (Datum), Datum input, Datum *output)
-{
-	MemoryContext context = CurrentMemoryContext;
-	volatile bool ok = true;
-
-	PG_TRY();
-	{
-		*output = convert(input);
-	}
-	PG_CATCH();
-	{
-		int			category = ERRCODE_TO_CATEGORY(geterrcode());
-
-		if (category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(context);
-		FlushErrorState();
-		ok = false;
-	}
-	PG_END_TRY();
-	return ok;
 }

@@ -25,11 +25,10 @@
 #define ERRCODE_EO_UNSETTLED		MAKE_SQLSTATE('I','D','0','0','9')
 
 /*
- * Roll back the subtransaction that the caller has begun by itself, first of all in its
- * PG_CATCH().  The error is still there, to be copied into context, which is current then,
- * or thrown again.
+ * Call run() in a subtransaction, with the memory context of the caller.  Returns NULL; or, if
+ * it has raised an error and what it did was rolled back, a copy of that error.
  */
-extern void eo_error_roll_back(MemoryContext context);
+extern ErrorData *eo_error_try(void (*run) (void *arg), void *arg);
 
 /*
  * Raise the error that a call to the store ended with.  key may be NULL (a call
@@ -102,13 +101,6 @@ typedef struct EoGuard
 pg_noreturn extern void eo_error_raise_duplicate(const EoGuard *guard, const char *key,
 												 const char *server, const char *detail,
 												 const char *hint);
-
-/*
- * Convert input by a function that raises what it does not accept: false if it
- * raised an error of its data (SQLSTATE class 22 or 54); any other error is
- * raised again.  convert() must leave nothing behind that only an abort undoes.
- */
-extern bool eo_error_try_input(Datum (*convert) (Datum), Datum input, Datum *output);
 
 /* The facts of an EoError in one line, for logs, views and details; palloc'd. */
 extern char *eo_error_facts(const EoError *error);

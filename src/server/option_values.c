@@ -13,8 +13,8 @@
 #include "commands/defrem.h"
 #include "records/layout.h"
 #include "lib/stringinfo.h"
-#include "server/error.h"
 #include "server/option_values.h"
+#include "server/text.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
@@ -34,7 +34,7 @@ eo_option_values_duration(const char *value, int64 *ms)
 {
 	Datum		span;
 
-	if (!eo_error_try_input(interval_of, CStringGetDatum(value), &span))
+	if (!eo_text_try_input(interval_of, CStringGetDatum(value), &span))
 		return false;
 	*ms = eo_option_values_interval_ms(DatumGetIntervalP(span));
 	return true;

@@ -13,7 +13,6 @@
 #include "common/cryptohash.h"
 #include "common/sha2.h"
 #include "records/record.h"
-#include "server/error.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "server/guc.h"
@@ -109,7 +108,7 @@ eo_text_from_utf8_or_escape(const char *s, bool *exact)
 {
 	Datum		text;
 
-	*exact = eo_error_try_input(from_utf8, CStringGetDatum(s), &text);
+	*exact = eo_text_try_input(from_utf8, CStringGetDatum(s), &text);
 	return *exact ? DatumGetCString(text) : escape_utf8(s);
 }
 
@@ -140,4 +139,28 @@ escape_utf8(const char *s)
 							 0xdc00 + ((c - 0x10000) & 0x3ff));
 	}
 	return out.data;
+}
+
+bool
+eo_text_try_input(Datum (*convert) (Datum), Datum input, Datum *output)
+{
+	MemoryContext context = CurrentMemoryContext;
+	volatile bool ok = true;
+
+	PG_TRY();
+	{
+		*output = convert(input);
+	}
+	PG_CATCH();
+	{
+		int			category = ERRCODE_TO_CATEGORY(geterrcode());
+
+		if (category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+		ok = false;
+	}
+	PG_END_TRY();
+	return ok;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * call.c
- *	  idem_call(): claims a key, runs a handler function, settles the key.
+ *	  idem_call(): claims a key, runs a handler function, settles the key; and idem_write().
  *
  * The claim belongs to the subtransaction level of the caller, the handler's work
  * to a subtransaction below it.
@@ -25,7 +25,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commit/xact.h"
@@ -34,6 +33,7 @@
 #include "keys/collected.h"
 #include "keys/key.h"
 #include "keys/owner.h"
+#include "keys/writes.h"
 #include "mb/pg_wchar.h"
 #include "server/error.h"
 #include "server/store.h"
@@ -47,17 +47,19 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
-#include "utils/resowner.h"
 #include "utils/syscache.h"
 
 /* Longest text of an error (message, detail, context) that is recorded, in bytes. */
 #define MAX_TEXT 2000
 
 EO_COUNTED(eo_idem_call, EO_FN_IDEM_CALL);
+EO_COUNTED(eo_idem_write, EO_FN_IDEM_WRITE);
 
 /* A call of the handler, and how it ended. */
 typedef struct Run
 {
+	const EoHandler *handler;
+	const EoKey *key;
 	Datum		result;
 	bool		isnull;
 	char	   *text;			/* the result as it is stored; NULL: no result */
@@ -67,7 +69,7 @@ typedef struct Run
 
 static void check_handler(const EoHandler *handler);
 static void find_again(EoKey *k);
-static bool run_handler(const EoHandler *handler, const EoKey *k, Run *run);
+static void run_handler(void *arg);
 static bool is_of_the_moment(int sqlerrcode);
 static bool is_final(const Run *run);
 static char *describe(const ErrorData *error);
@@ -115,16 +117,15 @@ Datum
 eo_call_run(EoStore *store, const char *key, const EoHandler *handler, bool returns, bool *isnull)
 {
 	EoKey		k;
-	Run			run;
+	Run			run = {.handler = handler,.key = &k};
 	const EoWrites *writes;
-	bool		returned;
 
 	eo_key_find(&k, store, key);
 	k.held->untried = true;
 	eo_collected_enter(store);
-	returned = run_handler(handler, &k, &run);
+	run.error = eo_error_try(run_handler, &run);
 	writes = eo_collected_leave();
-	if (returned)
+	if (run.error == NULL)
 	{
 		find_again(&k);
 		if (k.held == NULL)
@@ -231,53 +232,25 @@ check_handler(const EoHandler *handler)
 	ReleaseSysCache(tuple);
 }
 
-/*
- * Returns false if the handler raised, or its result cannot be stored, with
- * run->error filled in.  In both cases the caller's subtransaction, resource owner and
- * memory context are current again, and the result or the error is allocated in that
- * context.
- */
-static bool
-run_handler(const EoHandler *handler, const EoKey *k, Run *run)
+static void
+run_handler(void *arg)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile bool done = false;
+	Run		   *run = arg;
 	FmgrInfo	function;
 
-	memset(run, 0, sizeof(*run));
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		LOCAL_FCINFO(call, 1);
+	LOCAL_FCINFO(call, 1);
 
-		fmgr_info(handler->function, &function);
-		InitFunctionCallInfoData(*call, &function, 1, InvalidOid, NULL, NULL);
-		call->args[0].value = handler->payload;
-		call->args[0].isnull = !handler->has_payload;
-		run->result = FunctionCallInvoke(call);
-		run->isnull = call->isnull;
-		run->returned = true;
-		if (!run->isnull)
-		{
-			run->text = eo_arg_jsonb_text(DatumGetJsonbP(run->result));
-			eo_key_check_result(k, run->text,
-								"Store it elsewhere and return a reference to it.");
-		}
-		ReleaseCurrentSubTransaction();
-		done = true;
-	}
-	PG_CATCH();
-	{
-		eo_error_roll_back(context);
-		run->error = CopyErrorData();
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	return done;
+	fmgr_info(run->handler->function, &function);
+	InitFunctionCallInfoData(*call, &function, 1, InvalidOid, NULL, NULL);
+	call->args[0].value = run->handler->payload;
+	call->args[0].isnull = !run->handler->has_payload;
+	run->result = FunctionCallInvoke(call);
+	run->isnull = call->isnull;
+	run->returned = true;
+	if (run->isnull)
+		return;
+	run->text = eo_arg_jsonb_text(DatumGetJsonbP(run->result));
+	eo_key_check_result(run->key, run->text, "Store it elsewhere and return a reference to it.");
 }
 
 /*
@@ -342,4 +315,32 @@ describe(const ErrorData *error)
 	put_text(&state, "context", error->context);
 	v = pushJsonbValue(&state, WJB_END_OBJECT, NULL);
 	return eo_arg_jsonb_text(JsonbValueToJsonb(v));
+}
+
+/* ----- in a handler ----- */
+
+/*
+ * idem_write(writes)
+ */
+static Datum
+eo_idem_write_body(PG_FUNCTION_ARGS)
+{
+	EoWrites	writes;
+	EoStore    *store;
+
+	eo_gate("idem_write", EO_WRITES);
+	store = eo_collected_store();
+	if (store == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("idem_write() was not called by a handler of idem_call()"),
+				 errhint("Elsewhere, idem_complete() and idem_once() take the writes of a key.")));
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("writes must not be null")));
+	eo_counted_store(store);
+	eo_writes_read(store, "idem_write()", PG_GETARG_JSONB_P(0), &writes);
+	eo_collected_add(&writes);
+	PG_RETURN_VOID();
 }

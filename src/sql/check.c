@@ -20,16 +20,15 @@
 #include "cluster/circuit.h"
 #include "cluster/databases.h"
 #include "cluster/life_watch.h"
-#include "cluster/room.h"
 #include "cluster/slot_views.h"
-#include "cluster/slots.h"
 #include "commit/durability.h"
 #include "commit/prepared.h"
 #include "commit/slot_room.h"
 #include "ledger/contact.h"
+#include "ledger/internal.h"
+#include "ledger/lock_limit.h"
 #include "ledger/outbox.h"
 #include "ledger/update.h"
-#include "records/record.h"
 #include "records/token.h"
 #include "server/answer.h"
 #include "server/credential_cache.h"
@@ -43,10 +42,8 @@
 #include "server/store.h"
 #include "sql/check.h"
 #include "sql/check_outbox.h"
-#include "sql/check_tables.h"
 #include "sql/table.h"
 #include "wire/client.h"
-#include "wire/status.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
@@ -81,93 +78,12 @@ typedef struct Subject
 	EoTableDescription table;	/* if NEEDS_DESCRIPTION is met */
 } Subject;
 
-static void check_enabled(Subject *s, EoCheckRow *row);
-static void check_version(Subject *s, EoCheckRow *row);
-static void check_durability(Subject *s, EoCheckRow *row);
-static void check_slots(Subject *s, EoCheckRow *row);
-static void check_tables(Subject *s, EoCheckRow *row);
-static void check_worker(Subject *s, EoCheckRow *row);
-static void check_claims(Subject *s, EoCheckRow *row);
-static void check_doubt(Subject *s, EoCheckRow *row);
-static void check_pending(Subject *s, EoCheckRow *row);
-static void check_given_up(Subject *s, EoCheckRow *row);
-static void check_orphans(Subject *s, EoCheckRow *row);
-static void check_lives(Subject *s, EoCheckRow *row);
-static void check_prepared(Subject *s, EoCheckRow *row);
-static void check_ready(Subject *s, EoCheckRow *row);
-static void check_rights(Subject *s, EoCheckRow *row);
-static void check_server(Subject *s, EoCheckRow *row);
-static void check_credentials(Subject *s, EoCheckRow *row);
-static void check_circuit(Subject *s, EoCheckRow *row);
-static void check_table(Subject *s, EoCheckRow *row);
-static void check_key(Subject *s, EoCheckRow *row);
-static void check_ttl(Subject *s, EoCheckRow *row);
-static void check_records(Subject *s, EoCheckRow *row);
-static void check_regions(Subject *s, EoCheckRow *row);
-static void check_round_trip(Subject *s, EoCheckRow *row);
-static void check_clock(Subject *s, EoCheckRow *row);
-
-static const struct
-{
-	const char *name;
-	Need		need;
-	void		(*check) (Subject *s, EoCheckRow *row);
-}			checks[] =
-{
-	{"enabled", NEEDS_NOTHING, check_enabled},
-	{"version", NEEDS_NOTHING, check_version},
-	{"durability", NEEDS_NOTHING, check_durability},
-	{"standby slots", NEEDS_NOTHING, check_slots},
-	{"tables", NEEDS_NOTHING, check_tables},
-	{"worker", NEEDS_NOTHING, check_worker},
-	{"claims", NEEDS_NOTHING, check_claims},
-	{"in doubt", NEEDS_NOTHING, check_doubt},
-	{"pending", NEEDS_TABLES, check_pending},
-	{"orphans", NEEDS_TABLES, check_orphans},
-	{"given up", NEEDS_TABLES, check_given_up},
-	{"lives", NEEDS_NOTHING, check_lives},
-	{"prepared", NEEDS_NOTHING, check_prepared},
-	{"ready", NEEDS_TABLES, check_ready},
-	{"rights", NEEDS_NOTHING, check_rights},
-	{"server", NEEDS_SERVER, check_server},
-	{"credentials", NEEDS_SERVER, check_credentials},
-	{"circuit", NEEDS_SERVER, check_circuit},
-	{"table", NEEDS_CREDENTIALS, check_table},
-	{"key schema", NEEDS_DESCRIPTION, check_key},
-	{"time to live", NEEDS_DESCRIPTION, check_ttl},
-	{"records", NEEDS_TABLE, check_records},
-	{"multi-region mode", NEEDS_DESCRIPTION, check_regions},
-	{"round trip", NEEDS_TABLE, check_round_trip},
-	{"clock", NEEDS_TABLE, check_clock}
-};
-
-StaticAssertDecl(lengthof(checks) == EO_CHECK_ROWS, "EO_CHECK_ROWS is not the number of checks");
-
 static void
 set_finding(EoCheckRow *row, EoFinding finding, const char *detail, const char *advice)
 {
 	row->finding = finding;
 	row->detail = detail;
 	row->advice = advice;
-}
-
-void
-eo_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS])
-{
-	Subject		s = {.store = store};
-
-	s.met[NEEDS_NOTHING] = true;
-	s.met[NEEDS_SERVER] = store != NULL;
-	for (int i = 0; i < EO_CHECK_ROWS; i++)
-	{
-		rows[i].check = checks[i].name;
-		if (s.met[checks[i].need])
-			checks[i].check(&s, &rows[i]);
-		else if (store == NULL && checks[i].need >= NEEDS_SERVER)
-			set_finding(&rows[i], EO_FINDING_SKIPPED, "not checked", "This needs USAGE on the server.");
-		else
-			set_finding(&rows[i], EO_FINDING_WARNING, "not checked", "Mend the failure above first.");
-	}
 }
 
 /* ----- this PostgreSQL server ----- */
@@ -269,10 +185,36 @@ check_slots(Subject *s, EoCheckRow *row)
 					"No key can be marked COMPLETED. Make a physical slot of that name for the standby, or take it out of exactonce.synchronized_standby_slots (PostgreSQL's synchronized_standby_slots if that is empty).");
 }
 
+/*
+ * Nobody is waited for: whoever calls may look for the one that has locked a table, or waits
+ * for that, and keeps all others from it.
+ */
 static void
 check_tables(Subject *s, EoCheckRow *row)
 {
-	s->met[NEEDS_TABLES] = eo_check_tables(row);
+	EoDatabaseInfo db = {0};
+	StringInfoData facts;
+	const char *advice;
+	Oid			locked;
+	const char *wrong = eo_internal_look_over(&advice, &locked);
+
+	s->met[NEEDS_TABLES] = wrong == NULL;
+	(void) eo_database_info(MyDatabaseId, &db);
+	if (wrong != NULL && !OidIsValid(locked))
+		set_finding(row, EO_FINDING_FAILURE, wrong, advice);
+	else if (wrong == NULL && db.waits_since == 0)
+		set_finding(row, EO_FINDING_OK, "as the extension made them", NULL);
+	else
+	{
+		if (db.waits_since != 0)
+			wrong = psprintf("the worker waits for a lock on %s since %s",
+							 eo_lock_limit_name(db.waits_for), timestamptz_to_str(db.waits_since));
+		initStringInfo(&facts);
+		eo_lock_limit_tell(db.waits_since != 0 ? db.waits_for : locked, &facts);
+		set_finding(row, EO_FINDING_FAILURE,
+					facts.len > 0 ? psprintf("%s: %s", wrong, facts.data) : wrong,
+					"Leases are extended meanwhile; keys are not finished and not given back. See pg_locks and pg_stat_activity, and end whoever should not have the lock.");
+	}
 }
 
 static void
@@ -741,4 +683,61 @@ check_clock(Subject *s, EoCheckRow *row)
 					psprintf("%.1f s %s the service's", distance_s,
 							 ahead_s > 0 ? "behind" : "ahead of"),
 					"Synchronize the database server's clock. Leases are judged by the service's clock meanwhile.");
+}
+
+/* ----- all of them ----- */
+
+static const struct
+{
+	const char *name;
+	Need		need;
+	void		(*check) (Subject *s, EoCheckRow *row);
+}			checks[] =
+{
+	{"enabled", NEEDS_NOTHING, check_enabled},
+	{"version", NEEDS_NOTHING, check_version},
+	{"durability", NEEDS_NOTHING, check_durability},
+	{"standby slots", NEEDS_NOTHING, check_slots},
+	{"tables", NEEDS_NOTHING, check_tables},
+	{"worker", NEEDS_NOTHING, check_worker},
+	{"claims", NEEDS_NOTHING, check_claims},
+	{"in doubt", NEEDS_NOTHING, check_doubt},
+	{"pending", NEEDS_TABLES, check_pending},
+	{"orphans", NEEDS_TABLES, check_orphans},
+	{"given up", NEEDS_TABLES, check_given_up},
+	{"lives", NEEDS_NOTHING, check_lives},
+	{"prepared", NEEDS_NOTHING, check_prepared},
+	{"ready", NEEDS_TABLES, check_ready},
+	{"rights", NEEDS_NOTHING, check_rights},
+	{"server", NEEDS_SERVER, check_server},
+	{"credentials", NEEDS_SERVER, check_credentials},
+	{"circuit", NEEDS_SERVER, check_circuit},
+	{"table", NEEDS_CREDENTIALS, check_table},
+	{"key schema", NEEDS_DESCRIPTION, check_key},
+	{"time to live", NEEDS_DESCRIPTION, check_ttl},
+	{"records", NEEDS_TABLE, check_records},
+	{"multi-region mode", NEEDS_DESCRIPTION, check_regions},
+	{"round trip", NEEDS_TABLE, check_round_trip},
+	{"clock", NEEDS_TABLE, check_clock}
+};
+
+StaticAssertDecl(lengthof(checks) == EO_CHECK_ROWS, "EO_CHECK_ROWS is not the number of checks");
+
+void
+eo_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS])
+{
+	Subject		s = {.store = store};
+
+	s.met[NEEDS_NOTHING] = true;
+	s.met[NEEDS_SERVER] = store != NULL;
+	for (int i = 0; i < EO_CHECK_ROWS; i++)
+	{
+		rows[i].check = checks[i].name;
+		if (s.met[checks[i].need])
+			checks[i].check(&s, &rows[i]);
+		else if (store == NULL && checks[i].need >= NEEDS_SERVER)
+			set_finding(&rows[i], EO_FINDING_SKIPPED, "not checked", "This needs USAGE on the server.");
+		else
+			set_finding(&rows[i], EO_FINDING_WARNING, "not checked", "Mend the failure above first.");
+	}
 }

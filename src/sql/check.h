@@ -11,23 +11,7 @@
 #include "postgres.h"
 
 #include "server/store.h"
-
-typedef enum EoFinding
-{
-	EO_FINDING_OK,
-	EO_FINDING_WARNING,
-	EO_FINDING_FAILURE,
-	EO_FINDING_SKIPPED
-} EoFinding;
-
-/* One row.  Texts are palloc'd or constant; advice may be NULL. */
-typedef struct EoCheckRow
-{
-	const char *check;
-	EoFinding	finding;
-	const char *detail;
-	const char *advice;
-} EoCheckRow;
+#include "sql/check_row.h"
 
 #define EO_CHECK_ROWS 25
 

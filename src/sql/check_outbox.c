@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "cluster/databases.h"
-#include "cluster/room.h"
+#include "cluster/slot_views.h"
 #include "ledger/outbox.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
@@ -58,7 +58,7 @@ eo_check_outbox_pending(EoCheckRow *row)
 	long		age_s = 0;
 	const char *waiting;
 	EoDatabaseHold hold;
-	int			claims = eo_room_ending(MyDatabaseId);
+	int			claims = eo_slot_view_ending(MyDatabaseId);
 
 	memset(&outbox, 0, sizeof(outbox));
 	(void) eo_outbox_visit(0, count_row);

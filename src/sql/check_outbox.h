@@ -10,7 +10,7 @@
 
 #include "postgres.h"
 
-#include "sql/check.h"
+#include "sql/check_row.h"
 
 /* Fill the row.  The first one counts, for the others, too. */
 extern void eo_check_outbox_pending(EoCheckRow *row);

@@ -10,7 +10,7 @@
 #include "postgres.h"
 
 #include "cluster/databases.h"
-#include "cluster/room.h"
+#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "compat.h"
 #include "server/credential_cache.h"
@@ -48,7 +48,7 @@ eo_health_of_database(PG_FUNCTION_ARGS)
 	(void) eo_database_info(MyDatabaseId, &db);
 	silent->time = eo_clock_monotonic_us() - db.alive_us;
 	failing = eo_database_failure(MyDatabaseId, &error, &since);
-	eo_room(&room);
+	eo_slot_view_room(&room);
 
 	eo_row_begin(&row, rsinfo->setDesc);
 	EO_ROW_PUT(&row, false, BoolGetDatum(eo_guc_enabled));
@@ -57,7 +57,7 @@ eo_health_of_database(PG_FUNCTION_ARGS)
 	EO_ROW_PUT(&row, false, BoolGetDatum(db.missed));
 	EO_ROW_PUT(&row, !failing, TimestampTzGetDatum(since));
 	eo_row_put_text(&row, failing ? eo_error_facts(&error) : NULL);
-	EO_ROW_PUT(&row, false, Int32GetDatum(eo_room_ending(MyDatabaseId)));
+	EO_ROW_PUT(&row, false, Int32GetDatum(eo_slot_view_ending(MyDatabaseId)));
 	EO_ROW_PUT(&row, false, Int64GetDatum(room.slots));
 	EO_ROW_PUT(&row, false, Int64GetDatum((int64) room.taken + room.looks));
 	EO_ROW_PUT(&row, false, Float8GetDatum(room.fullest));

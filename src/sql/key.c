@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * key.c
- *	  idem_key() and idem_key_from(): keys made of values.
+ *	  idem_key() and others: keys made of values.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,6 +12,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "keys/key_form.h"
+#include "powertools/powertools_key.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -19,6 +20,8 @@
 
 PG_FUNCTION_INFO_V1(eo_idem_key);
 PG_FUNCTION_INFO_V1(eo_idem_key_from);
+PG_FUNCTION_INFO_V1(eo_idem_key_powertools);
+PG_FUNCTION_INFO_V1(eo_idem_validation_powertools);
 
 static void
 refuse_all_null(const char *what)
@@ -103,4 +106,36 @@ eo_idem_key_from(PG_FUNCTION_ARGS)
 				 errdetail_plural("There is %d path.", "There are %d paths.", n, n),
 				 errhint("All such calls would share one key. Look for a misspelled path or a payload of another shape.")));
 	PG_RETURN_TEXT_P(cstring_to_text(eo_key_form_digest(&parts)));
+}
+
+/* ----- keys of Powertools ----- */
+
+/* The digest of arguments 0 and 1: runtime text, payload json. */
+static char *
+digest_of(FunctionCallInfo fcinfo)
+{
+	char	   *runtime = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	text	   *payload = PG_GETARG_TEXT_PP(1);
+
+	return eo_powertools_key_digest(runtime, VARDATA_ANY(payload), VARSIZE_ANY_EXHDR(payload));
+}
+
+/*
+ * idem_key_powertools(runtime text, payload json, prefix text)
+ */
+Datum
+eo_idem_key_powertools(PG_FUNCTION_ARGS)
+{
+	char	   *prefix = text_to_cstring(PG_GETARG_TEXT_PP(2));
+
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s#%s", prefix, digest_of(fcinfo))));
+}
+
+/*
+ * idem_validation_powertools(runtime text, payload json)
+ */
+Datum
+eo_idem_validation_powertools(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(digest_of(fcinfo)));
 }

@@ -11,7 +11,6 @@
 #include "catalog/pg_enum.h"
 #include "funcapi.h"
 #include "nodes/primnodes.h"
-#include "server/error.h"
 #include "server/text.h"
 #include "sql/rows.h"
 #include "utils/builtins.h"
@@ -115,7 +114,7 @@ eo_row_json_datum(const char *utf8)
 	char	   *text = eo_text_from_utf8_or_escape(utf8, &exact);
 	Datum		datum;
 
-	if (!exact || !eo_error_try_input(jsonb_of, CStringGetDatum(text), &datum))
+	if (!exact || !eo_text_try_input(jsonb_of, CStringGetDatum(text), &datum))
 	{
 		JsonbValue	v;
 

@@ -15,7 +15,6 @@
 
 #include "cluster/circuit.h"
 #include "cluster/databases.h"
-#include "cluster/kept.h"
 #include "cluster/life_watch.h"
 #include "cluster/progress.h"
 #include "cluster/slot_views.h"
@@ -49,7 +48,6 @@ PG_FUNCTION_INFO_V1(eo_waits_for);
 PG_FUNCTION_INFO_V1(eo_progress_of_cluster);
 
 static const char *without(const char *key, const char *prefix);
-static void put_kept_claims(ReturnSetInfo *rsinfo);
 
 /* The column "state", as the comment on the view exactonce_claims explains it. */
 static const char *
@@ -171,37 +169,7 @@ eo_claims_of_cluster(PG_FUNCTION_ARGS)
 		EO_ROW_PUT(&row, xid == 0, Int64GetDatum((int64) xid));
 		eo_row_store(&row, rsinfo);
 	}
-	put_kept_claims(rsinfo);
 	return (Datum) 0;
-}
-
-/* The claims that have outlived their transactions. */
-static void
-put_kept_claims(ReturnSetInfo *rsinfo)
-{
-	uint32		cursor = 0;
-	EoKept		k;
-
-	while (eo_kept_walk(&cursor, &k))
-	{
-		Oid			serverid = k.dboid == MyDatabaseId ? k.serverid : InvalidOid;
-		EoRow		row;
-
-		eo_row_begin(&row, rsinfo->setDesc);
-		EO_ROW_PUT(&row, false, ObjectIdGetDatum(k.dboid));
-		EO_ROW_PUT(&row, false, ObjectIdGetDatum(k.serverid));
-		EO_ROW_PUT(&row, false, ObjectIdGetDatum(k.userid));
-		eo_row_put_text(&row, k.table);
-		eo_row_put_text(&row, shown_key(eo_row_show_utf8(k.pk), serverid));
-		eo_row_put_text(&row, "kept");
-		EO_ROW_PUT(&row, false, Int32GetDatum(k.pid));
-		EO_ROW_PUT(&row, false, TimestampTzGetDatum(eo_moment_timestamp(k.since_us)));
-		eo_row_put_instant(&row, k.lease_until_ms);
-		EO_ROW_PUT(&row, k.runs == 0, Int32GetDatum((int32) k.runs));
-		EO_ROW_PUT(&row, k.fence == 0, Int64GetDatum(k.fence));
-		EO_ROW_PUT(&row, true, (Datum) 0);
-		eo_row_store(&row, rsinfo);
-	}
 }
 
 /*

@@ -20,7 +20,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "keys/acquire.h"
 #include "fmgr.h"
@@ -28,6 +27,7 @@
 #include "server/error.h"
 #include "miscadmin.h"
 #include "server/store.h"
+#include "server/text.h"
 #include "sql/args.h"
 #include "sql/call.h"
 #include "sql/counted.h"
@@ -40,8 +40,6 @@
 #include "utils/guc.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
 
 /* A client that comes back later than this would find most keys settled. */
 #define MAX_RETRY_AFTER_S 60
@@ -104,7 +102,7 @@ member_of_setting(const char *setting, const char *name)
 	bool		found = false;
 
 	if (text == NULL || text[0] == '\0' ||
-		!eo_error_try_input(jsonb_of, CStringGetDatum(text), &object))
+		!eo_text_try_input(jsonb_of, CStringGetDatum(text), &object))
 		return NULL;
 	if (JB_ROOT_IS_OBJECT(DatumGetJsonbP(object)))
 		found = getKeyJsonValueFromContainer(&DatumGetJsonbP(object)->root, name, strlen(name),
@@ -186,6 +184,22 @@ refuse_claim(const EoStore *store, const EoClaim *claim)
 				  "The request with this Idempotency-Key failed for good");
 }
 
+/* A claim that is to be made, see acquire(). */
+typedef struct Attempt
+{
+	EoStore    *store;
+	const EoAcquire *ask;
+	EoClaim    *claim;
+} Attempt;
+
+static void
+try_acquire(void *arg)
+{
+	Attempt    *a = arg;
+
+	eo_acquire(a->store, a->ask, a->claim);
+}
+
 /*
  * Claim the key in a subtransaction.  Returns 0, or the SQLSTATE of an error that is an
  * answer: another payload, or DynamoDB is not available.
@@ -193,26 +207,9 @@ refuse_claim(const EoStore *store, const EoClaim *claim)
 static int
 acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	ErrorData  *volatile error = NULL;
+	Attempt		attempt = {store, ask, claim};
+	ErrorData  *error = eo_error_try(try_acquire, &attempt);
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		eo_acquire(store, ask, claim);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		eo_error_roll_back(context);
-		error = CopyErrorData();
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
 	if (error == NULL)
 		return 0;
 	if (error->sqlerrcode != ERRCODE_EO_PAYLOAD_MISMATCH &&

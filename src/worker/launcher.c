@@ -29,7 +29,6 @@
 #include "access/xact.h"
 #include "catalog/pg_database.h"
 #include "cluster/databases.h"
-#include "cluster/kept.h"
 #include "cluster/life.h"
 #include "cluster/runs.h"
 #include "cluster/slots.h"
@@ -166,13 +165,12 @@ list_databases(void)
 	return unvisited.listed;
 }
 
-/* Forget the lives, counters and kept claims of databases that were dropped. */
+/* Forget the lives and counters of databases that were dropped. */
 static void
 forget_dropped(void)
 {
 	uint32		cursor = 0;
 	Oid			dboid;
-	EoKept		kept;
 
 	while (eo_life_next_database(&cursor, &dboid))
 	{
@@ -184,17 +182,6 @@ forget_dropped(void)
 	{
 		if (state_of(dboid) == DB_GONE)
 			eo_stats_drop_database(dboid);
-	}
-	cursor = 0;
-	dboid = InvalidOid;
-	while (eo_kept_walk(&cursor, &kept))
-	{
-		/* Most of them are of the database of the one before. */
-		if (kept.dboid == dboid)
-			continue;
-		dboid = kept.dboid;
-		if (state_of(dboid) == DB_GONE)
-			eo_kept_drop_database(dboid);
 	}
 }
 

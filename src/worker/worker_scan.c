@@ -38,6 +38,7 @@
 #include "cluster/owed_scans.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/target.h"
+#include "commit/scan.h"
 #include "commit/settle.h"
 #include "ledger/known_targets.h"
 #include "ledger/lives.h"
@@ -52,7 +53,6 @@
 #include "server/error.h"
 #include "server/guc.h"
 #include "server/life_store.h"
-#include "server/scan.h"
 #include "server/store.h"
 #include "wire/call.h"
 #include "wire/clock.h"
@@ -583,7 +583,7 @@ end_pass(TableScan *scan)
 	scan->tells_us = scan->began_us;
 	tell(scan);
 	begin_pass(scan, scan->pass + 1);
-	scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(EO_LIFE_LATE_US);
+	scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(EO_LATE_US);
 	if (scan->pass < PASSES)
 		return;
 	dlist_foreach(iter, &scan->lives)

@@ -39,10 +39,10 @@
 #include "access/htup_details.h"
 #include "access/relscan.h"
 #include "cluster/databases.h"
-#include "cluster/doubts.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
 #include "cluster/slots.h"
+#include "commit/slot_room.h"
 #include "common/cryptohash.h"
 #include "common/hmac.h"
 #include "fmgr.h"
@@ -454,7 +454,7 @@ ROOM_POINT(bool, RegisterDynamicBackgroundWorker,
 	}
 
 /* *INDENT-OFF* */
-ROOM_POINT_VOID(void, eo_doubt_note,
+ROOM_POINT_VOID(void, eo_slot_room_note_doubt,
 	(const EoTarget *t, const char *pk, const EoSlotInfo *i),
 	(t, pk, i))
 ROOM_POINT_VOID(void, eo_life_watch_add, (const EoTarget *t, const uint8 *l), (t, l))

@@ -181,7 +181,7 @@ DO \$\$
 BEGIN
 	FOR i IN 1 .. $times LOOP
 		IF NOT EXISTS (SELECT FROM exactonce_pending)
-		   AND NOT EXISTS (SELECT FROM exactonce_claims WHERE state NOT IN ('second look', 'kept')) THEN
+		   AND NOT EXISTS (SELECT FROM exactonce_claims WHERE state <> 'second look') THEN
 			RETURN;
 		END IF;
 		PERFORM pg_sleep(0.01);

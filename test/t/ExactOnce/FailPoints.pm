@@ -349,7 +349,7 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 
 CREATE FUNCTION count_unsettled() RETURNS bigint LANGUAGE sql AS $$
-	SELECT (SELECT count(*) FROM exactonce_pending) + (SELECT count(*) FROM exactonce_claims WHERE state NOT IN ('second look', 'kept')) $$;
+	SELECT (SELECT count(*) FROM exactonce_pending) + (SELECT count(*) FROM exactonce_claims WHERE state <> 'second look') $$;
 
 -- A slot whose standby confirms whatever is flushed.
 CREATE FUNCTION advance_slot() RETURNS bool LANGUAGE sql AS $$

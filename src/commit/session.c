@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
- * session_tokens.c
- *	  The tokens of claims that this session may use after their transaction.
+ * session.c
+ *	  What a session keeps when a transaction has ended: tokens, and claims.
  *
+ * Tokens of claims are remembered, so that a later transaction need not pass them.
  * This is a convenience and no part of the protocol.  A caller that passes its
  * token does not need it, and a token that was forgotten leads to an ID008 and
  * never to a second run.  So the table may be bounded: a session that acquires
@@ -12,16 +13,41 @@
  * An entry is found by a 64-bit hash of server, role and key; then these are compared.
  * If two entries have the same hash, the newer one replaces the other.
  *
+ * A claim with on_commit => 'session' is held by the session.  It keeps its slot when its
+ * transaction has committed (EO_SLOT_SESSION), and the worker goes on extending its lease.
+ * A later transaction that settles the key enters it with a slot of its own, as it does
+ * with any claim that is older than it (owner.c); this one is freed when that has
+ * succeeded (xact.c).
+ *
+ * When the process ends, the slot becomes one whose transaction was rolled back, and
+ * the worker gives the key back.  There are three ways to this:
+ *
+ * - The process ends by itself, or is terminated: give_back_at_exit().
+ * - The process is killed.  Then PostgreSQL ends all others, too, and begins anew; or
+ *	 the whole server is killed.  The next claim table takes over the slot
+ *	 (eo_slot_state_after_crash() in slots.c).
+ * - Neither has happened, and there is no such process any more: the worker finds that
+ *	 out at the next heartbeat (worker_slots.c).
+ *
+ * No heir of our life gives such a key back: what the record says (bind is session) is
+ * no proof that the session is over, as it is for the claim of a transaction.  So if the
+ * machine is lost, the key is free when its lease is over.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "commit/session_tokens.h"
+#include "cluster/slots.h"
+#include "commit/session.h"
 #include "common/hashfn.h"
 #include "lib/ilist.h"
+#include "miscadmin.h"
 #include "server/options.h"
+#include "storage/ipc.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
+
+/* ----- tokens ----- */
 
 #define MAX_TOKENS 10000
 
@@ -145,4 +171,35 @@ drop_entry(TokenEntry *entry)
 	dlist_delete(&entry->node);
 	pfree(entry->pk);
 	hash_search(table, &entry->hash, HASH_REMOVE, NULL);
+}
+
+/* ----- claims ----- */
+
+static bool expected;			/* give_back_at_exit() is registered */
+
+/*
+ * This is called after the open transaction was rolled back, which ends its claims, and
+ * while locks of shared memory can still be taken.
+ */
+static void
+give_back_at_exit(int code, Datum arg)
+{
+	(void) code;
+	(void) arg;
+	eo_slot_end_session(MyProcPid);
+}
+
+void
+eo_session_claim_expect(void)
+{
+	if (!expected)
+		on_shmem_exit(give_back_at_exit, (Datum) 0);
+	expected = true;
+}
+
+void
+eo_session_claims_end(void)
+{
+	if (expected)
+		eo_slot_end_session(MyProcPid);
 }

@@ -3,13 +3,13 @@
  * scan.h
  *	  A table that is read from end to end, page by page and at a bounded rate.
  *
- * The caller makes a call for each page, runs it, and takes it.  Nothing here raises
- * an error or waits.
+ * The worker makes a call for each page, runs it, and takes it, without waiting or raising
+ * an error.  Sessions have the whole table read.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_SERVER_SCAN_H
-#define EO_SERVER_SCAN_H
+#ifndef EO_COMMIT_SCAN_H
+#define EO_COMMIT_SCAN_H
 
 #include "postgres.h"
 
@@ -64,4 +64,32 @@ eo_scan_pause_us(int64 units, int units_per_second)
 	return units * 1000000 / Max(1, units_per_second);
 }
 
-#endif							/* EO_SERVER_SCAN_H */
+/* ---- for a session ---- */
+
+/* A reading of the whole table that goes on. */
+typedef struct EoPages
+{
+	/* Set by the caller, with scan.kind and what belongs to it. */
+	EoStore    *store;
+	int			units_per_second;
+	EoScan		scan;
+
+	/* The caller counts up what it has found, for exactonce_progress. */
+	int64		found;
+
+	int64		due_us;			/* the next request */
+} EoPages;
+
+/*
+ * Read the table, and give each of its items to take(), whose memory context is reset
+ * after a page.  An interrupt raises, and so does a request that fails.
+ */
+extern void eo_scan_read(EoPages *pages, void (*take) (EoJsonValue *item, void *arg), void *arg);
+
+/* Wait until the next request is due. */
+extern void eo_scan_wait(EoPages *pages);
+
+/* A request took these units of capacity: have the next one wait for them. */
+extern void eo_scan_pay(EoPages *pages, int64 units);
+
+#endif							/* EO_COMMIT_SCAN_H */

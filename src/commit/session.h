@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
- * session_tokens.h
- *	  The tokens of claims that this session may use after their transaction.
+ * session.h
+ *	  What a session keeps when a transaction has ended: tokens, and claims.
  *
  * A token is remembered for the role that acquired: the role in whose name the server
  * was looked up (EoServer.userid).  Another role of the same session does not find it.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_SESSION_TOKENS_H
-#define EO_COMMIT_SESSION_TOKENS_H
+#ifndef EO_COMMIT_SESSION_H
+#define EO_COMMIT_SESSION_H
 
 #include "postgres.h"
 
@@ -42,4 +42,10 @@ extern void eo_session_tokens_forget(const EoServer *server, const char *pk);
 extern void eo_session_tokens_forget_claim(const EoServer *server, const char *pk,
 										   const char *token);
 
-#endif							/* EO_COMMIT_SESSION_TOKENS_H */
+/* A claim with on_commit => 'session' is about to be made: have it given back at the end. */
+extern void eo_session_claim_expect(void);
+
+/* Give back what this session holds; claims of an open transaction are not among that. */
+extern void eo_session_claims_end(void);
+
+#endif							/* EO_COMMIT_SESSION_H */
