@@ -38,6 +38,7 @@
 #include "foreign/foreign.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "miscadmin.h"
 #include "server/text.h"
 #include "wire/client.h"
@@ -232,7 +233,7 @@ forget_whatever(EoKey *k)
 {
 	for (int races = 0; races < MAX_RACES; races++)
 	{
-		EoAnswer   *seen = eo_store_read(k->store, k->pk);
+		EoAnswer   *seen = eo_store_record_read(k->store, k->pk);
 		bool		exists = seen->exists;
 		EoOutboxRow row;
 		bool		given_up;
@@ -285,7 +286,7 @@ forget_seen(EoKey *k, const EoRecord *seen)
 	eo_key_need_clock(k, "forget");
 	w.now_ms = eo_client_now_ms(&k->store->client);
 	eo_record_keep(&w, w.now_ms, k->store->server->retention_s);
-	answer = eo_store_write(k->store, k->pk, EO_FORGET, &w);
+	answer = eo_store_record_write(k->store, k->pk, EO_FORGET, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, "forget", k->key, server);
 	applied = answer->outcome == EO_APPLIED;
@@ -463,7 +464,7 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 	bool		resolved;
 
 	has_row = eo_outbox_read(k->digest, &pending);
-	answer = eo_store_read(store, k->pk);
+	answer = eo_store_record_read(store, k->pk);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, "resolve", key, store->server->name);
 	r = eo_store_record(answer);
@@ -523,7 +524,7 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 	eo_key_need_clock(k, "resolve");
 	w.now_ms = eo_client_now_ms(&store->client);
 	eo_record_keep(&w, w.now_ms, retention_s);
-	written = eo_store_write(store, k->pk, verb, &w);
+	written = eo_store_record_write(store, k->pk, verb, &w);
 	if (written->outcome == EO_FAILED_CALL)
 		eo_error_raise(&written->error, "resolve", key, store->server->name);
 	resolved = written->outcome == EO_APPLIED;
@@ -632,7 +633,7 @@ look_at_record(const EoOutboxRow *row, char **why)
 	CurrentResourceOwner = owner;
 	if (store == NULL)
 		return FOUND_UNREACHABLE;
-	answer = eo_store_read(store, row->pk);
+	answer = eo_store_record_read(store, row->pk);
 	finding = finding_of(answer, row);
 	if (answer->outcome == EO_FAILED_CALL)
 		*why = eo_error_reason(&answer->error);

@@ -33,6 +33,7 @@
 
 #include "records/window.h"
 #include "server/answer.h"
+#include "server/call_log.h"
 #include "server/stats.h"
 #include "server/store.h"
 #include "wire/call.h"
@@ -168,15 +169,23 @@ eo_answer_run(EoAnswer **answers, int n, int parallel)
 bool
 eo_answer_start(EoAnswer *answer, EoWindow *window, int64 deadline_us)
 {
+	eo_answer_spell(answer);
 	if (eo_window_add(window, &answer->call, deadline_us))
 		return true;
 	return !eo_answer_take(answer, window, deadline_us);
 }
 
+void
+eo_answer_spell(EoAnswer *answer)
+{
+	if (answer->call.body.len == 0 && answer->kind->put_write != NULL)
+		answer->kind->put_write(answer, &answer->call.body);
+}
+
 bool
 eo_answer_take(EoAnswer *answer, EoWindow *window, int64 deadline_us)
 {
-	eo_store_log_call(answer->store, &answer->call);
+	eo_call_log(answer->store->server->name, &answer->call);
 	if (answer->read_again)
 		settle_second_look(answer);
 	else
@@ -230,7 +239,7 @@ believe_write(const EoCall *call, EoJsonValue *item, bool refused)
 
 /*
  * The reply to an accepted transaction brings no item.  It is believed if the
- * capacity that it reports (eo_store_prepare_transaction() asks for that) names
+ * capacity that it reports (eo_store_record_transaction() asks for that) names
  * our table.
  */
 static bool

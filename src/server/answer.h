@@ -20,13 +20,13 @@
 #include "postgres.h"
 
 #include "records/window.h"
+#include "server/store.h"
 #include "wire/buf.h"
 #include "wire/call.h"
 #include "wire/json.h"
 #include "wire/status.h"
 
-typedef struct EoStore EoStore;
-typedef struct EoBundle EoBundle;	/* see bundle.h */
+typedef struct EoAnswer EoAnswer;
 
 typedef struct EoItemKind
 {
@@ -39,6 +39,18 @@ typedef struct EoItemKind
 	 * not, such a refusal means that there is no item.
 	 */
 	bool		second_look;
+
+	/*
+	 * Append the write that was planned, as the body of an UpdateItem; and as
+	 * a statement of a bundle, or return false and append nothing if there is
+	 * no such statement.  inserts says whether that is an INSERT.  NULL: the
+	 * owner of the kind spells each write when it makes the answer.
+	 */
+	void		(*put_write) (const EoAnswer *answer, EoBuf *body);
+	bool		(*put_statement) (const EoAnswer *answer, EoBuf *body, bool *inserts);
+
+	/* Append the body of a consistent GetItem. */
+	void		(*put_read) (const EoStore *store, EoBuf *body, const char *pk);
 
 	/* Read an item of a reply.  Strings may point into the reply. */
 	EoStatus	(*read) (const EoStore *store, EoJsonValue *json, void *item);
@@ -57,9 +69,6 @@ typedef struct EoItemKind
 	 * written?  For transactions only.
 	 */
 	bool		(*admits) (const void *item, const void *written);
-
-	/* Append the body of a consistent GetItem. */
-	void		(*put_read) (const EoStore *store, EoBuf *body, const char *pk);
 } EoItemKind;
 
 typedef enum EoOutcome
@@ -71,7 +80,7 @@ typedef enum EoOutcome
 	EO_FAILED_CALL				/* see error; EO_UNKNOWN if it may be applied */
 } EoOutcome;
 
-typedef struct EoAnswer
+struct EoAnswer
 {
 	EoOutcome	outcome;
 	bool		exists;			/* there is an item: as the write left it, or
@@ -92,8 +101,6 @@ typedef struct EoAnswer
 	void	   *item;			/* item_size bytes; valid if exists */
 	void	   *written;		/* written_size bytes, set by the owner of the
 								 * kind for a write */
-	EoBundle   *bundle;			/* the request that it shares with others;
-								 * NULL: it has its own */
 	bool		is_probe;		/* a write that is never applied: its reply
 								 * shows nothing, and needs no second look */
 	bool		reads_refusal;	/* whatever refuses a transaction as a whole,
@@ -107,11 +114,11 @@ typedef struct EoAnswer
 	bool		read_again;		/* the second look is due, or under way */
 	bool		doubted;		/* in_doubt of the write, during that look */
 	EoJson	   *cancellation;	/* the reply that reasons points into */
-} EoAnswer;
+};
 
 /*
- * An answer to a write: EO_UPDATE_ITEM or EO_TRANSACT.  The caller appends the
- * body to call.body and fills written.
+ * An answer to a write: EO_UPDATE_ITEM or EO_TRANSACT.  The caller fills written, and appends
+ * the body to call.body unless the kind spells the write when it is started.
  */
 extern EoAnswer *eo_answer_create(const EoItemKind *kind, EoStore *store, const char *pk,
 								  EoOperation op);
@@ -141,6 +148,12 @@ extern EoAnswer *eo_answer_run_until(EoAnswer *answer, int64 deadline_us);
 extern bool eo_answer_start(EoAnswer *answer, EoWindow *window, int64 deadline_us);
 extern bool eo_answer_take(EoAnswer *answer, EoWindow *window, int64 deadline_us);
 extern EoAnswer *eo_answer_of_call(EoCall *call);
+
+/*
+ * Spell a write that was planned, if that is not done.  Starting an answer does it, so this is for
+ * a caller that cannot keep for so long what the write points to.
+ */
+extern void eo_answer_spell(EoAnswer *answer);
 
 /* Make the error of an answer whose item cannot be read. */
 extern void eo_answer_say_unreadable(const EoAnswer *answer, EoError *error);
