@@ -212,7 +212,7 @@ decide(EoKey *k, EoTxClaim *claim, const char *result, const EoWrites *writes)
 		eo_writes_decide(writes, &decided);
 	}
 	claim->writes_hash = eo_writes_hash(writes);
-	eo_decision_add(claim, &k->target, writes != NULL ? &decided : NULL, result, "complete");
+	eo_decision_add(claim, &k->target, writes != NULL ? &decided : NULL, result);
 }
 
 /*

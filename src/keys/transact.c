@@ -262,8 +262,8 @@ run(Transacting *t, EoVerb verb, const EoRecord *seen)
 	fill_write(a, t->ask, &a->write);
 	a->write.seen = seen;
 	eo_store_new_token(request_token);
-	answer = eo_store_record_transaction(a->k.store, a->k.pk, verb, &a->write, request_token,
-										 actions->text, actions->n);
+	answer = eo_store_record_plan_transaction(a->k.store, a->k.pk, verb, &a->write, request_token,
+											  actions->text, actions->n);
 	(void) eo_answer_run_one(answer);
 	a->in_doubt |= answer->call.in_doubt;
 	t->may_replace |= answer->call.in_doubt && seen != NULL;

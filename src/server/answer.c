@@ -239,7 +239,7 @@ believe_write(const EoCall *call, EoJsonValue *item, bool refused)
 
 /*
  * The reply to an accepted transaction brings no item.  It is believed if the
- * capacity that it reports (eo_store_record_transaction() asks for that) names
+ * capacity that it reports (put_transaction() in store_record.c asks for that) names
  * our table.
  */
 static bool

@@ -112,7 +112,7 @@ add(EoBundle *bundle, EoAnswer *answer)
 	bool	   *inserts = &bundle->inserts[bundle->n];
 	bool		spelled;
 
-	/* A transaction is spelled already. */
+	/* A transaction has a request of its own. */
 	if (answer->call.op != EO_UPDATE_ITEM)
 		return false;
 	bundle->full = has_key(bundle, eo_answer_pk(answer));

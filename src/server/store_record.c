@@ -32,6 +32,10 @@ typedef struct Written
 	const char *seen_owner;
 	int64		seen_fence;
 	int64		seen_ms;
+
+	/* Of a transaction: its token, and the other writes. */
+	const char *request_token;
+	const char *others;
 } Written;
 
 static const char *
@@ -68,28 +72,17 @@ eo_store_record_plan(EoStore *store, const char *pk, EoVerb verb, const EoWrite 
 	return plan(store, pk, EO_UPDATE_ITEM, verb, w);
 }
 
-/*
- * The reply to a transaction says nothing but the consumed capacity, which is
- * asked for so that the reply can be believed.
- */
 EoAnswer *
-eo_store_record_transaction(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w,
-							const char *request_token, const char *writes, int nwrites)
+eo_store_record_plan_transaction(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w,
+								 const char *request_token, const char *writes, int nwrites)
 {
 	EoAnswer   *answer = plan(store, pk, EO_TRANSACT, verb, w);
-	EoBuf	   *body = &answer->call.body;
+	Written    *written = answer->written;
 
+	written->request_token = copy(answer, request_token);
+	written->others = writes;
 	answer->call.nactions = 1 + nwrites;
 	answer->reads_refusal = verb == EO_FINISH;
-	eo_buf_addf(body, "{\"ClientRequestToken\":\"%s\",\"ReturnConsumedCapacity\":\"TOTAL\",\"TransactItems\":[",
-				request_token);
-	eo_record_put_transact_item(store->layout, body, store->server->table, pk, verb, w);
-	if (nwrites > 0)
-	{
-		eo_buf_addc(body, ',');
-		eo_buf_adds(body, writes);
-	}
-	eo_buf_adds(body, "]}");
 	return answer;
 }
 
@@ -105,12 +98,39 @@ eo_store_record_read(EoStore *store, const char *pk)
 	return eo_answer_run_one(eo_answer_create_read(&eo_store_record_kind, store, pk));
 }
 
+/*
+ * The reply to a transaction says nothing but the consumed capacity, which is
+ * asked for so that the reply can be believed.
+ */
+static void
+put_transaction(const EoAnswer *answer, EoBuf *body)
+{
+	const EoStore *store = answer->store;
+	const Written *w = answer->written;
+
+	eo_buf_addf(body, "{\"ClientRequestToken\":\"%s\",\"ReturnConsumedCapacity\":\"TOTAL\",\"TransactItems\":[",
+				w->request_token);
+	eo_record_put_transact_item(store->layout, body, store->server->table, eo_answer_pk(answer),
+								w->verb, &w->write);
+	if (answer->call.nactions > 1)
+	{
+		eo_buf_addc(body, ',');
+		eo_buf_adds(body, w->others);
+	}
+	eo_buf_adds(body, "]}");
+}
+
 static void
 put_write(const EoAnswer *answer, EoBuf *body)
 {
 	const EoStore *store = answer->store;
 	const Written *w = answer->written;
 
+	if (answer->call.op == EO_TRANSACT)
+	{
+		put_transaction(answer, body);
+		return;
+	}
 	eo_record_put_write(store->layout, body, store->server->table, eo_answer_pk(answer), w->verb,
 						&w->write);
 }

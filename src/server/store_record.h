@@ -35,15 +35,15 @@ extern EoAnswer *eo_store_record_plan(EoStore *store, const char *pk, EoVerb ver
 									  const EoWrite *w);
 
 /*
- * The write as the first of a transaction, before nwrites others in DynamoDB's
+ * The same as the first write of a transaction, before nwrites others in DynamoDB's
  * own JSON.  request_token is a UUID for this very body: the service refuses
  * another body under the same token.  EO_FAILED_CALL with EO_CANCELLED: one of
  * the others was refused, and reasons says which.  An answer that is
  * EO_APPLIED by the reply itself has no record.
  */
-extern EoAnswer *eo_store_record_transaction(EoStore *store, const char *pk, EoVerb verb,
-											 const EoWrite *w, const char *request_token,
-											 const char *writes, int nwrites);
+extern EoAnswer *eo_store_record_plan_transaction(EoStore *store, const char *pk, EoVerb verb,
+												  const EoWrite *w, const char *request_token,
+												  const char *writes, int nwrites);
 
 /* Run a write or a consistent read, interruptibly, within request_timeout. */
 extern EoAnswer *eo_store_record_write(EoStore *store, const char *pk, EoVerb verb,

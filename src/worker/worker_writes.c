@@ -494,8 +494,8 @@ eo_worker_writes_prepare(EoWorkerJob *job, EoStore *store, const EoWrite *w)
 	char		request_token[EO_TOKEN_LEN + 1];
 
 	eo_store_new_token(request_token);
-	return eo_store_record_transaction(store, row->pk, EO_FINISH, w, request_token,
-									   row->writes.text, row->writes.n);
+	return eo_store_record_plan_transaction(store, row->pk, EO_FINISH, w, request_token,
+											row->writes.text, row->writes.n);
 }
 
 /* ----- what is refused ----- */
