@@ -178,7 +178,7 @@ eo_answer_start(EoAnswer *answer, EoWindow *window, int64 deadline_us)
 void
 eo_answer_spell(EoAnswer *answer)
 {
-	if (answer->call.body.len == 0 && answer->kind->put_write != NULL)
+	if (answer->call.body.len == 0)
 		answer->kind->put_write(answer, &answer->call.body);
 }
 

@@ -10,7 +10,8 @@
  *
  * This file knows nothing of the attributes of an item.  Whatever depends on
  * them is in an EoItemKind, a table of functions of which there is one for
- * records (store.c) and one for actions (action_store.c).
+ * records (store_record.c), one for actions (action_store.c) and one for lives
+ * (life_store.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -41,10 +42,10 @@ typedef struct EoItemKind
 	bool		second_look;
 
 	/*
-	 * Append the write that was planned, as the body of an UpdateItem; and as
-	 * a statement of a bundle, or return false and append nothing if there is
-	 * no such statement.  inserts says whether that is an INSERT.  NULL: the
-	 * owner of the kind spells each write when it makes the answer.
+	 * Append the write that written describes, as the body of a request of
+	 * its own; and, if writes of this kind may share one, as a statement of a
+	 * bundle.  The latter returns false, and appends nothing, if there is no
+	 * such statement; inserts says whether it is an INSERT.
 	 */
 	void		(*put_write) (const EoAnswer *answer, EoBuf *body);
 	bool		(*put_statement) (const EoAnswer *answer, EoBuf *body, bool *inserts);
@@ -117,8 +118,8 @@ struct EoAnswer
 };
 
 /*
- * An answer to a write: EO_UPDATE_ITEM or EO_TRANSACT.  The caller fills written, and appends
- * the body to call.body unless the kind spells the write when it is started.
+ * An answer to a write: EO_UPDATE_ITEM or EO_TRANSACT.  The caller fills in what written
+ * describes; it is spelled when the answer is started.
  */
 extern EoAnswer *eo_answer_create(const EoItemKind *kind, EoStore *store, const char *pk,
 								  EoOperation op);
