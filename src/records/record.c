@@ -624,7 +624,7 @@ find_spelled(const EoLayout *layout, EoVerb verb, unsigned int set)
 	return *place;
 }
 
-/* What values are taken from. */
+/* The structs that the values of a write are taken from. */
 typedef struct Sources
 {
 	Seen		seen;

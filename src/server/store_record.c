@@ -219,8 +219,8 @@ admits_transaction(const void *item, const void *written)
 	if (w->verb != EO_FINISH)
 		return w->replaces && r->fence == w->seen_fence && r->updated_ms == w->seen_ms &&
 			is_same(r->owner, w->seen_owner);
-	return r->state == EO_STATE_COMMITTING && r->owner != NULL && is_same(r->owner, w->write.owner) &&
-		r->writes == w->write.writes;
+	return r->state == EO_STATE_COMMITTING && r->owner != NULL &&
+		is_same(r->owner, w->write.owner) && r->writes == w->write.writes;
 }
 
 static void
