@@ -34,6 +34,7 @@ typedef struct KeptClaims
 {
 	pg_atomic_uint32 n;			/* used, ended ones included; lets most calls
 								 * do without the lock */
+	int			next;			/* after the place that was taken last */
 	Mark		marks[MAX_KEPT];
 	EoKept		entries[MAX_KEPT];
 } KeptClaims;
@@ -87,17 +88,14 @@ static int
 find_room(void)
 {
 	const Mark *marks = claims->marks;
-	int			first = 0;
-	int64		least = marks[0].until_us;
+	int			first = claims->next;
 
-	for (int i = 1; i < MAX_KEPT && least != 0; i++)
+	for (int i = 0; i < MAX_KEPT && marks[first].until_us != 0; i++)
 	{
-		if (marks[i].until_us < least)
-		{
+		if (marks[i].until_us < marks[first].until_us)
 			first = i;
-			least = marks[i].until_us;
-		}
 	}
+	claims->next = (first + 1) % MAX_KEPT;
 	return first;
 }
 

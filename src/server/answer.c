@@ -59,9 +59,12 @@ static void unreadable(EoAnswer *answer);
 EoAnswer *
 eo_answer_create(const EoItemKind *kind, EoStore *store, const char *pk, EoOperation op)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
-												  "exactonce answer",
-												  ALLOCSET_SMALL_SIZES);
+	/*
+	 * PostgreSQL keeps some contexts of this size, so that most need no
+	 * malloc().
+	 */
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "exactonce answer",
+												  ALLOCSET_DEFAULT_SIZES);
 	EoAnswer   *answer = MemoryContextAllocZero(context, sizeof(EoAnswer));
 	MemoryContextCallback *callback = MemoryContextAllocZero(context, sizeof(*callback));
 
