@@ -122,7 +122,7 @@ eo_action_commit_plan(EoStore *store, const char *pk, const EoConsume *ask, cons
 	info.retention_s = store->server->retention_s;
 	claim = eo_xact_add(store, ask->id, pk, &target, &info);
 	claim->action = seal;
-	eo_decision_add(claim, &target, NULL, action->payload, "consume");
+	eo_decision_add(claim, &target, NULL, action->payload);
 	result->outcome = EO_ACTION_CONSUMED;
 	result->payload = eo_text_copy(action->payload);
 }

@@ -72,10 +72,10 @@ static int	compare_ids(const void *a, const void *b);
 static int	part_of(const EoActionPlan *plans, int n);
 static void prepare(EoStore *store, const EoActionPlan *plan, Entry *entry);
 static void create_part(EoStore *store, Entry *entries, int n);
-static bool start_bundle(EoWindow *window, void *arg);
-static bool put_create(EoBuf *body, const EoStore *store, const char *pk, const void *arg);
+static bool start_next(EoWindow *window, void *arg);
+static EoAnswer *next_together(EoBundle *bundle);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
-static void take_bundle(EoBundle *bundle);
+static void take_together(EoAnswer *answer, void *arg);
 static void make_id(char id[ID_LEN + 1]);
 static void emit_created(EoStore *store, Entry *entry, EoEmitAction emit, void *arg);
 
@@ -251,8 +251,8 @@ prepare(EoStore *store, const EoActionPlan *plan, Entry *entry)
 		w->pin_pepper = eo_pin_pepper_digest(store);
 	}
 	w->pin_attempts = store->server->pin_attempts;
-	entry->answer = eo_action_store_prepare_write(store, eo_action_store_pk(store, entry->id),
-												  EO_ACTION_CREATE, w);
+	entry->answer = eo_action_store_plan(store, eo_action_store_pk(store, entry->id),
+										 EO_ACTION_CREATE, w);
 }
 
 /* Run the writes of a part. */
@@ -264,9 +264,8 @@ create_part(EoStore *store, Entry *entries, int n)
 	EoAnswer  **alone = palloc(sizeof(EoAnswer *) * n);
 	int			nalone = 0;
 
-	if (n > store->server->parallel_requests && eo_bundle_is_allowed(store))
-		eo_window_run(&window, store->server->parallel_requests, start_bundle, take_finished,
-					  &part);
+	if (n > store->server->parallel_requests)
+		eo_window_run(&window, store->server->parallel_requests, start_next, take_finished, &part);
 	for (int i = 0; i < n; i++)
 	{
 		Entry	   *entry = &entries[i];
@@ -276,44 +275,34 @@ create_part(EoStore *store, Entry *entries, int n)
 		if (entry->clock_moved)
 		{
 			entry->write.now_ms = eo_client_now_ms(&store->client);
-			entry->answer = eo_action_store_prepare_write(store,
-														  eo_action_store_pk(store, entry->id),
-														  EO_ACTION_CREATE, &entry->write);
+			entry->answer = eo_action_store_plan(store,
+												 eo_action_store_pk(store, entry->id),
+												 EO_ACTION_CREATE, &entry->write);
 		}
 		alone[nalone++] = entry->answer;
 	}
 	eo_answer_run(alone, nalone, store->server->parallel_requests);
 }
 
-/* Start the next writes in one request, as many as it takes. */
 static bool
-start_bundle(EoWindow *window, void *arg)
+start_next(EoWindow *window, void *arg)
 {
-	Part	   *part = arg;
-	EoBundle   *bundle;
+	static const EoBundleOwner owner = {.next = next_together,.take = take_together};
 
-	if (part->next == part->end || !eo_bundle_is_allowed(part->store))
-		return false;
-	bundle = eo_bundle_create(part->store);
-	for (; part->next < part->end && !bundle->full; part->next++)
-	{
-		part->next->answer->user = part->next;
-		if (!eo_bundle_add_statement(bundle, part->next->answer, true, put_create,
-									 &part->next->write) && bundle->full)
-			break;
-	}
-	if (bundle->n < 2)
-		eo_bundle_free(bundle);
-	else if (!eo_bundle_start(bundle, window, 0))
-		take_bundle(bundle);
-	return true;
+	return eo_bundle_start_next(((Part *) arg)->store, &owner, arg, window, 0);
 }
 
-static bool
-put_create(EoBuf *body, const EoStore *store, const char *pk, const void *arg)
+static EoAnswer *
+next_together(EoBundle *bundle)
 {
-	return eo_action_item_put_create(eo_action_store_layout(store), body, store->server->table,
-									 pk, arg);
+	Part	   *part = bundle->arg;
+	Entry	   *entry = part->next;
+
+	if (entry == part->end)
+		return NULL;
+	part->next++;
+	entry->answer->user = entry;
+	return entry->answer;
 }
 
 static void
@@ -321,21 +310,17 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 {
 	(void) window;
 	(void) arg;
-	take_bundle(eo_bundle_of_call(call));
+	(void) eo_bundle_take(call);
 }
 
 static void
-take_bundle(EoBundle *bundle)
+take_together(EoAnswer *answer, void *arg)
 {
-	eo_bundle_take(bundle);
-	for (int i = 0; i < bundle->n; i++)
-	{
-		Entry	   *entry = bundle->members[i]->user;
+	Entry	   *entry = answer->user;
 
-		entry->created = bundle->members[i]->outcome == EO_APPLIED;
-		entry->clock_moved = bundle->call.clock_moved && !bundle->members[i]->call.in_doubt;
-	}
-	eo_bundle_free(bundle);
+	(void) arg;
+	entry->created = answer->outcome == EO_APPLIED;
+	entry->clock_moved = answer->call.clock_moved && !answer->call.in_doubt;
 }
 
 static void

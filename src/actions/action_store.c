@@ -33,15 +33,18 @@
 #include "wire/status.h"
 #include "utils/memutils.h"
 
+static void put_write(const EoAnswer *answer, EoBuf *body);
+static bool put_statement(const EoAnswer *answer, EoBuf *body, bool *inserts);
 static EoStatus read_action(const EoStore *store, EoJsonValue *json, void *item);
 static const char *new_state_of_action(const EoStore *store, EoJsonValue *json);
 static bool shows_action(const void *item, const void *written);
 
-/* The values that shows_action() compares an item with. */
+/* A write, and the values that shows_action() compares an item with. */
 typedef struct Written
 {
 	EoActionVerb verb;
-	const char *token;
+	EoActionWrite write;		/* token is a copy; the rest counts until the
+								 * write is spelled */
 } Written;
 
 static const EoItemKind action_kind = {
@@ -49,6 +52,8 @@ static const EoItemKind action_kind = {
 	.written_size = sizeof(Written),
 	.unreadable = "The item under this id is not an action",
 	.second_look = false,
+	.put_write = put_write,
+	.put_statement = put_statement,
 	.read = read_action,
 	.new_state = new_state_of_action,
 	.shows = shows_action,
@@ -102,18 +107,39 @@ eo_action_store_item(const EoAnswer *answer)
 }
 
 EoAnswer *
-eo_action_store_prepare_write(EoStore *store, const char *pk, EoActionVerb verb,
-							  const EoActionWrite *w)
+eo_action_store_plan(EoStore *store, const char *pk, EoActionVerb verb,
+					 const EoActionWrite *w)
 {
 	EoAnswer   *answer = eo_answer_create(&action_kind, store, pk, EO_UPDATE_ITEM);
 	Written    *written = answer->written;
 
 	written->verb = verb;
-	written->token = MemoryContextStrdup(answer->context, w->token);
+	written->write = *w;
+	written->write.token = MemoryContextStrdup(answer->context, w->token);
 	answer->call.dated = true;
-	eo_action_item_put_write(eo_action_store_layout(store), &answer->call.body,
-							 store->server->table, pk, verb, w);
 	return answer;
+}
+
+static void
+put_write(const EoAnswer *answer, EoBuf *body)
+{
+	const EoStore *store = answer->store;
+	const Written *w = answer->written;
+
+	eo_action_item_put_write(eo_action_store_layout(store), body, store->server->table,
+							 eo_answer_pk(answer), w->verb, &w->write);
+}
+
+static bool
+put_statement(const EoAnswer *answer, EoBuf *body, bool *inserts)
+{
+	const EoStore *store = answer->store;
+	const Written *w = answer->written;
+
+	*inserts = true;
+	return w->verb == EO_ACTION_CREATE &&
+		eo_action_item_put_create(eo_action_store_layout(store), body, store->server->table,
+								  eo_answer_pk(answer), &w->write);
 }
 
 /*
@@ -141,7 +167,7 @@ eo_action_store_write(EoStore *store, const char *pk, EoActionVerb verb, EoActio
 	for (int round = 0;; round++)
 	{
 		w->now_ms = next_instant(store);
-		answer = eo_answer_run_one(eo_action_store_prepare_write(store, pk, verb, w));
+		answer = eo_answer_run_one(eo_action_store_plan(store, pk, verb, w));
 		eo_service_clock_share(&store->client);
 
 		/*
@@ -180,7 +206,7 @@ shows_action(const void *item, const void *written)
 {
 	const Written *w = written;
 
-	return eo_action_item_shows(item, w->verb, w->token);
+	return eo_action_item_shows(item, w->verb, w->write.token);
 }
 
 /* ----- clock ----- */

@@ -29,8 +29,8 @@ extern char *eo_action_store_pk(const EoStore *store, const char *id);
 extern EoActionItem *eo_action_store_item(const EoAnswer *answer);
 
 /* Prepare a write, to be run by eo_answer_run(). */
-extern EoAnswer *eo_action_store_prepare_write(EoStore *store, const char *pk,
-											   EoActionVerb verb, const EoActionWrite *w);
+extern EoAnswer *eo_action_store_plan(EoStore *store, const char *pk,
+									  EoActionVerb verb, const EoActionWrite *w);
 
 /*
  * Run a write, interruptibly, within request_timeout.  w->now_ms is filled in

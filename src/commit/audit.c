@@ -55,6 +55,7 @@
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "wire/hex.h"
 #include "wire/json.h"
 #include "wire/status.h"
@@ -416,7 +417,7 @@ read_for(Audit *a, const Row *row)
 	if (store == NULL)
 		return NULL;
 	eo_scan_wait(&a->pages);
-	answer = eo_store_read(store, row->pk);
+	answer = eo_store_record_read(store, row->pk);
 	eo_scan_pay(&a->pages, 1);
 	return answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID ? NULL : answer;
 }
@@ -455,7 +456,7 @@ read_again(Audit *a, const char *pk)
 	EoAnswer   *answer;
 
 	eo_scan_wait(&a->pages);
-	answer = eo_store_read(a->store, pk);
+	answer = eo_store_record_read(a->store, pk);
 	/* A record that cannot be read is there, and is none of ours. */
 	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
 		eo_error_raise(&answer->error, "read", pk + strlen(a->pk_prefix), a->store->server->name);

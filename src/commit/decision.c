@@ -14,21 +14,23 @@
 #include "commit/decision.h"
 #include "ledger/lives.h"
 #include "ledger/outbox_guard.h"
-#include "miscadmin.h"
 #include "server/options.h"
 #include "server/store.h"
 
 void
 eo_decision_add(EoTxClaim *claim, const EoTarget *target, const EoOutboxWrites *writes,
-				const char *result, const char *verb)
+				const char *result)
 {
 	const EoSlotInfo *info = claim->info;
+	const char *server = claim->store->server->name;
 	EoOutboxRow row = {0};
 	EoLife		life;
 
-	/* The claim may be of an earlier life; the row is of the one that seals. */
-	while (!eo_life_current(MyDatabaseId, &life))
-		eo_lives_contact(claim->store, target, verb, claim->key);
+	/*
+	 * The claim may be of an earlier life.  The row is of the one that seals,
+	 * which makes contact with the table before it does that.
+	 */
+	eo_lives_await(claim->key, server, &life);
 	memcpy(row.life, life.id, sizeof(row.life));
 	memcpy(claim->row_life, life.id, sizeof(claim->row_life));
 	memcpy(row.digest, info->digest, sizeof(row.digest));
@@ -40,6 +42,6 @@ eo_decision_add(EoTxClaim *claim, const EoTarget *target, const EoOutboxWrites *
 		row.writes = *writes;
 	claim->writes = row.writes.n;
 	claim->write_number = row.writes.number;
-	eo_outbox_guard_add(&row, claim->key, claim->store->server->name, info->once, claim->guard);
+	eo_outbox_guard_add(&row, claim->key, server, info->once, claim->guard);
 	eo_xact_completed(claim, result);
 }

@@ -15,11 +15,10 @@
 
 /*
  * Insert the row of this claim, and note that it is completed with that result (JSON text;
- * NULL: none).  writes may be NULL; the locks of their items must be held.  The first call
- * of a life asks DynamoDB; verb is for messages.  Raises what eo_outbox_guard_add() and
- * eo_lives_contact() raise.
+ * NULL: none).  writes may be NULL; the locks of their items must be held.  Raises what
+ * eo_outbox_guard_add() and eo_lives_await() raise.
  */
 extern void eo_decision_add(EoTxClaim *claim, const EoTarget *target, const EoOutboxWrites *writes,
-							const char *result, const char *verb);
+							const char *result);
 
 #endif							/* EO_COMMIT_DECISION_H */

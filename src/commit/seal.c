@@ -53,6 +53,7 @@
 #include "server/options.h"
 #include "server/stats.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "server/text.h"
 #include "wire/call.h"
 #include "wire/client.h"
@@ -84,13 +85,13 @@ static void forget_waits(dlist_head *claims);
 static void set_limits(Sealing *s);
 static void check_slots(EoTxClaim *claim);
 static bool start_next(EoWindow *window, void *arg);
-static bool start_bundle(Sealing *s);
-static void take_bundle(Sealing *s, EoBundle *bundle);
+static EoAnswer *next_together(EoBundle *bundle);
+static void begin_together(EoBundle *bundle);
+static void take_together(EoAnswer *answer, void *arg);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static void need_clock(const Sealing *s, const EoTxClaim *claim);
 static void begin_sealing(const Sealing *s, EoTxClaim *claim);
-static EoAnswer *prepare_claim(const Sealing *s, EoTxClaim *claim, EoBundle *bundle, EoVerb verb,
-							   const EoRecord *seen);
+static EoAnswer *plan_seal(const Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
 static void start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
 static void take_answer(Sealing *s, EoAnswer *answer);
 static void check_not_repeated(const EoTxClaim *claim, const EoRecord *r);
@@ -262,11 +263,26 @@ check_slots(EoTxClaim *claim)
 							   RETRY_LATER);
 }
 
-/* The next claim after a node; NULL: there is none. */
-static dlist_node *
-next_claim(const Sealing *s, dlist_node *node)
+/* Go on to the claim after the next one. */
+static void
+pass(Sealing *s)
 {
-	return dlist_has_next(s->claims, node) ? dlist_next_node(s->claims, node) : NULL;
+	s->next = dlist_has_next(s->claims, s->next) ? dlist_next_node(s->claims, s->next) : NULL;
+}
+
+/* The next completed claim; NULL: there is none. */
+static EoTxClaim *
+next_claim(Sealing *s)
+{
+	while (s->next != NULL)
+	{
+		EoTxClaim  *claim = dlist_container(EoTxClaim, node, s->next);
+
+		if (eo_xact_is_completed(claim))
+			return claim;
+		pass(s);
+	}
+	return NULL;
 }
 
 static EoVerb
@@ -279,107 +295,69 @@ verb_of(const EoTxClaim *claim)
 static bool
 start_next(EoWindow *window, void *arg)
 {
+	static const EoBundleOwner owner = {
+		.next = next_together,.sending = begin_together,.take = take_together
+	};
 	Sealing    *s = arg;
+	EoTxClaim  *claim;
 
-	(void) window;
 	if (s->alone != NIL)
 	{
-		EoTxClaim  *claim = linitial(s->alone);
-
+		claim = linitial(s->alone);
 		s->alone = list_delete_first(s->alone);
 		start_claim(s, claim, verb_of(claim), NULL);
 		return true;
 	}
-	while (s->next != NULL)
-	{
-		EoTxClaim  *claim = dlist_container(EoTxClaim, node, s->next);
-
-		if (!eo_xact_is_completed(claim))
-		{
-			s->next = next_claim(s, s->next);
-			continue;
-		}
-		if (s->bundles && start_bundle(s))
-			return true;
-		s->next = next_claim(s, s->next);
-		start_claim(s, claim, verb_of(claim), NULL);
+	claim = next_claim(s);
+	if (claim == NULL)
+		return false;
+	need_clock(s, claim);
+	if (s->bundles && eo_bundle_start_next(claim->store, &owner, s, window, s->deadline_us))
 		return true;
-	}
-	return false;
-}
-
-/*
- * Start the seals of the next claims of a server in one request.  Returns false, and has
- * done nothing, if fewer than two of them can share one.
- */
-static bool
-start_bundle(Sealing *s)
-{
-	EoTxClaim  *first = dlist_container(EoTxClaim, node, s->next);
-	dlist_node *node;
-	EoBundle   *bundle;
-
-	if (!eo_bundle_is_allowed(first->store))
-		return false;
-	need_clock(s, first);
-	bundle = eo_bundle_create(first->store);
-	for (node = s->next; node != NULL; node = next_claim(s, node))
-	{
-		EoTxClaim  *claim = dlist_container(EoTxClaim, node, node);
-		EoAnswer   *answer;
-
-		if (!eo_xact_is_completed(claim))
-			continue;
-		if (bundle->full || claim->store != first->store)
-			break;
-		answer = prepare_claim(s, claim, bundle, verb_of(claim), NULL);
-		if (answer->bundle == NULL)
-		{
-			eo_answer_free(answer);
-			break;
-		}
-	}
-	if (bundle->n < 2)
-	{
-		if (bundle->n > 0)
-			eo_answer_free(bundle->members[0]);
-		eo_bundle_free(bundle);
-		return false;
-	}
-	s->next = node;
-	for (int i = 0; i < bundle->n; i++)
-		begin_sealing(s, bundle->members[i]->user);
-	bundle->user = s;
-	if (!eo_bundle_start(bundle, &s->window, s->deadline_us))
-		take_bundle(s, bundle);
+	pass(s);
+	start_claim(s, claim, verb_of(claim), NULL);
 	return true;
 }
 
-/* The keys that are not known to be sealed are asked for by themselves. */
-static void
-take_bundle(Sealing *s, EoBundle *bundle)
+/* The claims of a server can share a request. */
+static EoAnswer *
+next_together(EoBundle *bundle)
 {
-	eo_bundle_take(bundle);
+	Sealing    *s = bundle->arg;
+	EoTxClaim  *claim = next_claim(s);
+
+	if (claim == NULL || claim->store != bundle->store)
+		return NULL;
+	pass(s);
+	return plan_seal(s, claim, verb_of(claim), NULL);
+}
+
+static void
+begin_together(EoBundle *bundle)
+{
 	for (int i = 0; i < bundle->n; i++)
+		begin_sealing(bundle->arg, bundle->members[i]->user);
+}
+
+/* A key that is not known to be sealed is asked for by itself. */
+static void
+take_together(EoAnswer *answer, void *arg)
+{
+	Sealing    *s = arg;
+	EoTxClaim  *claim = answer->user;
+
+	if (answer->outcome != EO_APPLIED)
 	{
-		EoAnswer   *answer = bundle->members[i];
-		EoTxClaim  *claim = answer->user;
+		claim->in_doubt |= answer->call.in_doubt;
 
-		if (answer->outcome != EO_APPLIED)
-		{
-			claim->in_doubt |= answer->call.in_doubt;
-
-			/*
-			 * If another seal fails the commit now, nothing is left to be
-			 * buried.
-			 */
-			if (claim->info->once && !claim->in_doubt)
-				eo_slot_seal_refused(claim->slot);
-			s->alone = lappend(s->alone, claim);
-		}
-		eo_answer_free(answer);
+		/*
+		 * If another seal fails the commit now, nothing is left to be buried.
+		 */
+		if (claim->info->once && !claim->in_doubt)
+			eo_slot_seal_refused(claim->slot);
+		s->alone = lappend(s->alone, claim);
 	}
-	eo_bundle_free(bundle);
+	eo_answer_free(answer);
 }
 
 static void
@@ -388,11 +366,8 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 	Sealing    *s = arg;
 	EoAnswer   *answer;
 
-	if (call->op == EO_BATCH_WRITE)
-	{
-		take_bundle(s, eo_bundle_of_call(call));
+	if (eo_bundle_take(call))
 		return;
-	}
 	answer = eo_answer_of_call(call);
 	if (eo_answer_take(answer, window, s->deadline_us))
 		take_answer(s, answer);
@@ -427,15 +402,13 @@ start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
 
 	need_clock(s, claim);
 	begin_sealing(s, claim);
-	answer = prepare_claim(s, claim, NULL, verb, seen);
+	answer = plan_seal(s, claim, verb, seen);
 	if (!eo_answer_start(answer, &s->window, s->deadline_us))
 		take_answer(s, answer);
 }
 
-/* Prepare a seal, in the bundle if it has room. */
 static EoAnswer *
-prepare_claim(const Sealing *s, EoTxClaim *claim, EoBundle *bundle, EoVerb verb,
-			  const EoRecord *seen)
+plan_seal(const Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
 {
 	EoWrite		w = {0};
 	EoAnswer   *answer;
@@ -453,7 +426,7 @@ prepare_claim(const Sealing *s, EoTxClaim *claim, EoBundle *bundle, EoVerb verb,
 	w.result_len = claim->result_len;
 	w.writes = claim->writes;
 	w.seen = seen;
-	answer = eo_store_prepare_write_in(claim->store, bundle, claim->pk, verb, &w);
+	answer = eo_store_record_plan(claim->store, claim->pk, verb, &w);
 	answer->user = claim;
 	return answer;
 }

@@ -63,6 +63,7 @@
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "server/text.h"
 #include "wire/client.h"
 #include "wire/status.h"
@@ -161,12 +162,11 @@ session_lease_ms(const uint8 *digest, const char *token)
 }
 
 EoAnswer *
-eo_settle_prepare(EoStore *store, EoBundle *bundle, const EoSlotView *view)
+eo_settle_prepare(EoStore *store, const EoSlotView *view)
 {
 	const EoSlotInfo *info = &view->info;
 	EoVerb		verb = verb_for(info);
 	EoWrite		w = {0};
-	char		origin[EO_ORIGIN_LEN + 1];
 	int64		lease_ms;
 	int64		from_ms;
 
@@ -186,6 +186,8 @@ eo_settle_prepare(EoStore *store, EoBundle *bundle, const EoSlotView *view)
 	eo_record_keep(&w, from_ms, info->retention_s);
 	if (eo_slot_has_origin(info))
 	{
+		char	   *origin = palloc(EO_ORIGIN_LEN + 1);
+
 		eo_origin_write(&info->origin, origin);
 		w.origin = origin;
 	}
@@ -199,7 +201,7 @@ eo_settle_prepare(EoStore *store, EoBundle *bundle, const EoSlotView *view)
 		w.error = error;
 		w.error_len = view->error_len;
 	}
-	return eo_store_prepare_write_in(store, bundle, view->pk, verb, &w);
+	return eo_store_record_plan(store, view->pk, verb, &w);
 }
 
 bool
@@ -298,7 +300,7 @@ write_end(EoStore *store, const char *key, const EoSlotView *view)
 
 	for (;; again.info.looks++)
 	{
-		answer = eo_settle_prepare(store, NULL, &again);
+		answer = eo_settle_prepare(store, &again);
 		if (answer == NULL)
 			return false;
 		(void) eo_answer_run_one(answer);
@@ -525,7 +527,7 @@ eo_settle_read(EoStore *store, const char *key, const char *pk, const char *doin
 	 */
 	for (int looks = 0;; looks++)
 	{
-		answer = eo_store_read(store, pk);
+		answer = eo_store_record_read(store, pk);
 		if (answer->outcome == EO_FAILED_CALL)
 			eo_error_raise(&answer->error, doing, key, store->server->name);
 		*fate = EO_FATE_ELSEWHERE;
@@ -555,8 +557,8 @@ eo_settle_prepare_aborted(EoStore *store, const char *pk, const EoRecord *record
 	w.now_ms = eo_client_now_ms(&store->client);
 	w.lease_ms = w.now_ms + lease_ms;
 	eo_record_keep(&w, Max(w.lease_ms, record->lease_ms), store->server->retention_s);
-	return eo_store_prepare_write(store, pk, ends ? EO_ABORT :
-								  lease_ms > 0 ? EO_RESUME : EO_UNSEAL, &w);
+	return eo_store_record_plan(store, pk, ends ? EO_ABORT :
+								lease_ms > 0 ? EO_RESUME : EO_UNSEAL, &w);
 }
 
 bool

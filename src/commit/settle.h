@@ -17,6 +17,7 @@
 #include "records/record.h"
 #include "server/answer.h"
 #include "server/store.h"
+#include "server/store_record.h"
 
 /* ---- what a slot tells ---- */
 
@@ -39,12 +40,10 @@ extern EoRest eo_settle_rest(const EoSlotView *view);
 
 /*
  * Prepare the write that settles a claim whose transaction did not commit, for
- * EO_REST_WRITE; in the bundle if it can be, see eo_store_prepare_write_in().  Returns
- * NULL if the slot was freed in the meantime, because another process has settled the
- * claim.
+ * EO_REST_WRITE.  What view points to must live until it is started.  Returns NULL if
+ * the slot was freed in the meantime, because another process has settled the claim.
  */
-extern EoAnswer *eo_settle_prepare(EoStore *store, EoBundle *bundle,
-								   const EoSlotView *view);
+extern EoAnswer *eo_settle_prepare(EoStore *store, const EoSlotView *view);
 
 /*
  * Does eo_settle_prepare() bury the record?  Then a copy of the request that made

@@ -52,6 +52,7 @@
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "server/text.h"
 #include "wire/client.h"
 #include "wire/clock.h"
@@ -308,7 +309,7 @@ prepare(EoAcquiring *a)
 		counts_as_in_block(a->ask) ? EO_UNSETTLED_FAILS : EO_UNSETTLED_WARNS;
 	a->replacing = a->in_doubt = false;
 	fill_write(a, &a->write);
-	a->answer = eo_store_prepare_write_in(a->k.store, a->bundle, a->k.pk, EO_ACQUIRE, &a->write);
+	a->answer = eo_store_record_plan(a->k.store, a->k.pk, EO_ACQUIRE, &a->write);
 }
 
 bool
@@ -334,7 +335,8 @@ eo_acquire_take_bundled(EoAcquiring *a)
 		 */
 		eo_key_need_clock(&a->k, "acquire");
 		fill_write(a, &a->write);
-		eo_acquire_alone(a);
+		eo_answer_free(a->answer);
+		a->answer = eo_store_record_plan(a->k.store, a->k.pk, EO_ACQUIRE, &a->write);
 		return false;
 	}
 	/* The answer to an INSERT has no record.  It is the one that was written. */
@@ -351,13 +353,6 @@ eo_acquire_take_bundled(EoAcquiring *a)
 		take_acquired(a, eo_store_record(a->answer));
 	eo_answer_free(a->answer);
 	return true;
-}
-
-void
-eo_acquire_alone(EoAcquiring *a)
-{
-	eo_answer_free(a->answer);
-	a->answer = eo_store_prepare_write(a->k.store, a->k.pk, EO_ACQUIRE, &a->write);
 }
 
 void
@@ -418,7 +413,9 @@ replace_expired(EoAcquiring *a)
 {
 	a->replacing = true;
 	a->write.seen = eo_store_record(a->answer);
-	a->answer = eo_store_prepare_write(a->k.store, a->k.pk, EO_REPLACE, &a->write);
+	a->answer = eo_store_record_plan(a->k.store, a->k.pk, EO_REPLACE, &a->write);
+	/* The record that was seen ends with its answer. */
+	eo_answer_spell(a->answer);
 	return ATTEMPT_GOES_ON;
 }
 
@@ -622,7 +619,7 @@ is_left_behind(const EoAcquiring *a, const EoRecord *r, EoState state)
 static bool
 is_still_sealed(const EoAcquiring *a, const char *owner)
 {
-	EoAnswer   *answer = eo_store_read(a->k.store, a->k.pk);
+	EoAnswer   *answer = eo_store_record_read(a->k.store, a->k.pk);
 	const EoRecord *now;
 	bool		still;
 

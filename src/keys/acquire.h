@@ -97,12 +97,6 @@ typedef struct EoAcquiring
 	uint64		cache_mark;		/* before any request, see cache.h */
 	int			races;			/* lost so far; the limit is MAX_RACES */
 
-	/*
-	 * While eo_acquire_begin() runs: the write may join this bundle.  Then
-	 * the answer's bundle is set.
-	 */
-	EoBundle   *bundle;
-
 	/* The request that is to be run next, or is in flight. */
 	EoAnswer   *answer;
 	EoWrite		write;			/* what it writes */
@@ -134,17 +128,13 @@ extern bool eo_acquire_begin(EoAcquiring *a);
 extern bool eo_acquire_take(EoAcquiring *a);
 
 /*
- * For an answer in a bundle, which has ended.  True: the key is claimed.  False: it is not,
- * as far as is known, and a->answer is now a request of its own, to be run; or, if it is
- * known, NULL, and the key is to be begun with again.
+ * The answer was to travel in a bundle.  True: the key is claimed.  False: it is not, as far as
+ * is known, and a->answer is now a request of its own, to be run; or, if it is known, NULL,
+ * and the key is to be begun with again.
  */
 extern bool eo_acquire_take_bundled(EoAcquiring *a);
 
-/*
- * Make the answer, which is in a bundle that is not sent, one with a request of its own; or
- * forget the claim, because the request was never sent.
- */
-extern void eo_acquire_alone(EoAcquiring *a);
+/* Forget the claim, because its request was never sent. */
 extern void eo_acquire_forget(EoAcquiring *a);
 
 /* ---- for callers that write with a verb other than EO_ACQUIRE ---- */

@@ -57,8 +57,9 @@ static void mark_repeated(Entry *entries, int n);
 static void acquire_part(EoStore *store, Entry *entries, int n, bool *bundles);
 static bool start_next(EoWindow *window, void *arg);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
-static void start_bundle(Part *part, EoWindow *window);
-static void take_bundle(Part *part, EoBundle *bundle);
+static EoAnswer *next_together(EoBundle *bundle);
+static void note_refusals(EoBundle *bundle);
+static void take_together(EoAnswer *answer, void *arg);
 static void end(Entry *entry);
 static bool start(Entry *entry, EoWindow *window, bool answered);
 static EoTxClaim *acquire_alone(Entry *entry);
@@ -144,6 +145,9 @@ acquire_part(EoStore *store, Entry *entries, int n, bool *bundles)
 static bool
 start_next(EoWindow *window, void *arg)
 {
+	static const EoBundleOwner owner = {
+		.next = next_together,.ended = note_refusals,.take = take_together
+	};
 	Part	   *part = arg;
 	Entry	   *entry;
 
@@ -157,11 +161,8 @@ start_next(EoWindow *window, void *arg)
 	}
 	if (part->next == part->n)
 		return false;
-	if (*part->bundles && eo_bundle_is_allowed(part->store))
-	{
-		start_bundle(part, window);
+	if (*part->bundles && eo_bundle_start_next(part->store, &owner, part, window, 0))
 		return true;
-	}
 	entry = &part->entries[part->next++];
 	if (!entry->repeated)
 		(void) start(entry, window, eo_acquire_begin(&entry->asking));
@@ -174,11 +175,9 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 	EoAnswer   *answer;
 	Entry	   *entry;
 
-	if (call->op == EO_BATCH_WRITE)
-	{
-		take_bundle(arg, eo_bundle_of_call(call));
+	(void) arg;
+	if (eo_bundle_take(call))
 		return;
-	}
 	answer = eo_answer_of_call(call);
 	entry = answer->user;
 	if (eo_answer_take(answer, window, 0))
@@ -214,13 +213,12 @@ end(Entry *entry)
 		entry->asking.held->untried = true;
 }
 
-/* Begin with an entry that may join the bundle.  Returns true if it is answered. */
+/* Begin with an entry whose write may join the bundle.  Returns true if it is answered. */
 static bool
 begin_in(EoBundle *bundle, Entry *entry)
 {
 	bool		answered = false;
 
-	entry->asking.bundle = bundle;
 	PG_TRY();
 	{
 		answered = eo_acquire_begin(&entry->asking);
@@ -240,66 +238,51 @@ begin_in(EoBundle *bundle, Entry *entry)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	entry->asking.bundle = NULL;
 	return answered;
 }
 
-/* Start the next keys in one request, as many as it takes. */
-static void
-start_bundle(Part *part, EoWindow *window)
+static EoAnswer *
+next_together(EoBundle *bundle)
 {
-	EoBundle   *bundle = eo_bundle_create(part->store);
+	Part	   *part = bundle->arg;
 
-	while (part->next < part->n && !bundle->full)
+	while (part->next < part->n)
 	{
 		Entry	   *entry = &part->entries[part->next++];
 
 		if (entry->repeated)
 			continue;
-		if (begin_in(bundle, entry))
-			end(entry);
-		else if (entry->asking.answer->bundle == NULL)
-			part->alone = lappend(part->alone, entry);
-		else
+		if (!begin_in(bundle, entry))
+		{
 			entry->asking.answer->user = entry;
+			return entry->asking.answer;
+		}
+		end(entry);
 	}
-	if (bundle->n > 1)
-	{
-		bundle->user = part;
-		if (!eo_bundle_start(bundle, window, 0))
-			take_bundle(part, bundle);
-		return;
-	}
-	if (bundle->n == 1)
-	{
-		Entry	   *entry = bundle->members[0]->user;
-
-		eo_acquire_alone(&entry->asking);
-		part->alone = lappend(part->alone, entry);
-	}
-	eo_bundle_free(bundle);
+	return NULL;
 }
 
-/*
- * Keys that are not claimed by the bundle are asked for by themselves.  If most of them are
- * taken, the others of the call are not tried in bundles, which would be paid for twice.
- */
+/* If most keys are taken, the others are not tried in bundles, which would be paid for twice. */
 static void
-take_bundle(Part *part, EoBundle *bundle)
+note_refusals(EoBundle *bundle)
 {
-	eo_bundle_take(bundle);
+	Part	   *part = bundle->arg;
+
 	if (2 * bundle->nrefused > bundle->n)
 		*part->bundles = false;
-	for (int i = 0; i < bundle->n; i++)
-	{
-		Entry	   *entry = bundle->members[i]->user;
+}
 
-		if (eo_acquire_take_bundled(&entry->asking))
-			end(entry);
-		else
-			part->alone = lappend(part->alone, entry);
-	}
-	eo_bundle_free(bundle);
+/* A key that is not claimed together with others is asked for by itself. */
+static void
+take_together(EoAnswer *answer, void *arg)
+{
+	Part	   *part = arg;
+	Entry	   *entry = answer->user;
+
+	if (eo_acquire_take_bundled(&entry->asking))
+		end(entry);
+	else
+		part->alone = lappend(part->alone, entry);
 }
 
 /* Ask for one key, and wait for it.  Returns the claim; NULL: it was not acquired. */

@@ -92,7 +92,7 @@ static struct
 }			collected;
 
 static void at_commit(void);
-static void hand_in(EoStore *store, const EoTarget *target, const EoWrites *writes, int number);
+static void hand_in(EoStore *store, const EoWrites *writes, int number);
 
 static void
 forget(void *arg)
@@ -412,7 +412,7 @@ at_commit(void)
 				continue;
 			if (writes.n == EO_MAX_WRITES || !eo_writes_has_room(&writes, e->write.size))
 			{
-				hand_in(store, &target, &writes, ++number);
+				hand_in(store, &writes, ++number);
 				writes.n = 0;
 				writes.size = 0;
 			}
@@ -420,7 +420,7 @@ at_commit(void)
 			writes.size += e->write.size;
 		}
 		if (writes.n > 0)
-			hand_in(store, &target, &writes, ++number);
+			hand_in(store, &writes, ++number);
 		writes.n = 0;
 		writes.size = 0;
 	}
@@ -429,15 +429,14 @@ at_commit(void)
 }
 
 static void
-hand_in(EoStore *store, const EoTarget *target, const EoWrites *writes, int number)
+hand_in(EoStore *store, const EoWrites *writes, int number)
 {
 	EoLife		life;
 	char		text[EO_UUID_TEXT_LEN + 1];
 	char		token[EO_TOKEN_LEN + 1];
 	char	   *key;
 
-	while (!eo_life_current(MyDatabaseId, &life))
-		eo_lives_contact(store, target, "commit", "mirror");
+	eo_lives_await("mirror", store->server->name, &life);
 	eo_hex_put_uuid(life.id, text);
 	/* So that nobody can take the key before. */
 	eo_store_new_token(token);

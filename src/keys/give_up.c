@@ -23,6 +23,7 @@
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "server/text.h"
 #include "wire/status.h"
 #include "utils/resowner.h"
@@ -141,7 +142,7 @@ look_at_record(const EoOutboxRow *row, char **why)
 		*why = psprintf("%s.", error->message);
 	if (lead.store == NULL)
 		return EO_FOUND_UNREACHABLE;
-	answer = eo_store_read(lead.store, row->pk);
+	answer = eo_store_record_read(lead.store, row->pk);
 	finding = finding_of(answer, row);
 	if (answer->outcome == EO_FAILED_CALL)
 		*why = eo_error_reason(&answer->error);

@@ -34,6 +34,7 @@
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "miscadmin.h"
 #include "nodes/pg_list.h"
 #include "server/text.h"
@@ -289,7 +290,7 @@ forget_whatever(EoKey *k)
 {
 	for (int races = 0; races < MAX_RACES; races++)
 	{
-		EoAnswer   *seen = eo_store_read(k->store, k->pk);
+		EoAnswer   *seen = eo_store_record_read(k->store, k->pk);
 		bool		exists = seen->exists;
 		List	   *given_up;
 		bool		done;
@@ -342,7 +343,7 @@ forget_seen(EoKey *k, const EoRecord *seen)
 	eo_key_need_clock(k, "forget");
 	w.now_ms = eo_client_now_ms(&k->store->client);
 	eo_record_keep(&w, w.now_ms, k->store->server->retention_s);
-	answer = eo_store_write(k->store, k->pk, EO_FORGET, &w);
+	answer = eo_store_record_write(k->store, k->pk, EO_FORGET, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, "forget", k->key, server);
 	applied = answer->outcome == EO_APPLIED;
@@ -486,7 +487,7 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 	bool		resolved;
 
 	has_row = eo_outbox_read(k->digest, &pending);
-	answer = eo_store_read(store, k->pk);
+	answer = eo_store_record_read(store, k->pk);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, "resolve", key, store->server->name);
 	r = eo_store_record(answer);
@@ -546,7 +547,7 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 	eo_key_need_clock(k, "resolve");
 	w.now_ms = eo_client_now_ms(&store->client);
 	eo_record_keep(&w, w.now_ms, retention_s);
-	written = eo_store_write(store, k->pk, verb, &w);
+	written = eo_store_record_write(store, k->pk, verb, &w);
 	if (written->outcome == EO_FAILED_CALL)
 		eo_error_raise(&written->error, "resolve", key, store->server->name);
 	resolved = written->outcome == EO_APPLIED;

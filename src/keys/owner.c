@@ -46,6 +46,7 @@
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "server/text.h"
 #include "wire/client.h"
 #include "wire/clock.h"
@@ -88,7 +89,7 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing, bool 
 	if (k->held == NULL && eo_prepared_find_slot(k->digest, &view) &&
 		eo_slot_state_is_over(view.info.state) && strcmp(view.info.token, w->owner) == 0)
 		eo_settle_on_the_spot(k->store, k->key, &view);
-	answer = eo_store_write(k->store, k->pk, verb, w);
+	answer = eo_store_record_write(k->store, k->pk, verb, w);
 	r = eo_store_record(answer);
 	if (answer->outcome == EO_NOT_APPLIED && answer->exists &&
 		r->state == EO_STATE_COMMITTING && strcmp(r->owner, w->owner) == 0)
@@ -101,7 +102,7 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing, bool 
 		if (fate == EO_FATE_ABORTED && eo_settle_aborted(k->store, k->key, k->pk, r))
 		{
 			eo_answer_free(answer);
-			answer = eo_store_write(k->store, k->pk, verb, w);
+			answer = eo_store_record_write(k->store, k->pk, verb, w);
 		}
 	}
 	if (answer->call.clock_moved && may_move)
@@ -207,7 +208,7 @@ decide(EoKey *k, EoTxClaim *claim, const char *result, const EoWrites *writes)
 		eo_writes_decide(writes, &decided);
 	}
 	claim->writes_hash = eo_writes_hash(writes);
-	eo_decision_add(claim, &k->target, writes != NULL ? &decided : NULL, result, "complete");
+	eo_decision_add(claim, &k->target, writes != NULL ? &decided : NULL, result);
 }
 
 /*
@@ -530,7 +531,7 @@ check_owned(const EoKey *k, const char *token, const char *verb)
 
 	if (is_remembered(k, token))
 		return;
-	answer = eo_store_read(k->store, k->pk);
+	answer = eo_store_record_read(k->store, k->pk);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, verb, k->key, k->store->server->name);
 	r = eo_store_record(answer);

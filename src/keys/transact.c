@@ -53,6 +53,7 @@
 #include "server/options.h"
 #include "lib/stringinfo.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "server/text.h"
 #include "wire/client.h"
 #include "wire/json.h"
@@ -261,8 +262,8 @@ run(Transacting *t, EoVerb verb, const EoRecord *seen)
 	fill_write(a, t->ask, &a->write);
 	a->write.seen = seen;
 	eo_store_new_token(request_token);
-	answer = eo_store_prepare_transaction(a->k.store, a->k.pk, verb, &a->write, request_token,
-										  actions->text, actions->n);
+	answer = eo_store_record_plan_transaction(a->k.store, a->k.pk, verb, &a->write, request_token,
+											  actions->text, actions->n);
 	(void) eo_answer_run_one(answer);
 	a->in_doubt |= answer->call.in_doubt;
 	t->may_replace |= answer->call.in_doubt && seen != NULL;
@@ -427,7 +428,7 @@ settle_doubt(Transacting *t)
 	fill_write(a, t->ask, &w);
 	w.payload_sha256 = w.result = NULL;
 	w.result_len = 0;
-	answer = eo_store_write(a->k.store, a->k.pk, EO_BURY, &w);
+	answer = eo_store_record_write(a->k.store, a->k.pk, EO_BURY, &w);
 	r = eo_store_record(answer);
 	exists = answer->outcome == EO_APPLIED ||
 		(answer->outcome == EO_NOT_APPLIED && answer->exists);

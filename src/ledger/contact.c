@@ -24,6 +24,7 @@
 #include "records/token.h"
 #include "server/answer.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "wire/call.h"
 #include "wire/client.h"
 #include "wire/clock.h"

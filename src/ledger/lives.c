@@ -62,7 +62,7 @@
 /* Lives that have retired one another are followed this far. */
 #define MAX_HEIRS 4
 
-static void await_life(EoLife *life);
+static void check_not_drained(const char *key, const char *server);
 static void make_contact(EoStore *store, const EoTarget *target, const char *doing,
 						 const char *key, int64 deadline_us);
 static void write_item(EoStore *store, const EoTarget *target, EoLifeVerb verb,
@@ -87,10 +87,8 @@ make_contact(EoStore *store, const EoTarget *target, const char *doing, const ch
 		EoLife		life;
 		bool		open;
 
-		/* A life that is minted now would be closed again at once. */
-		if (eo_database_is_drained(MyDatabaseId))
-			eo_error_raise_drained(key, store->server->name);
-		await_life(&life);
+		check_not_drained(key, store->server->name);
+		eo_lives_await(key, store->server->name, &life);
 		if (!eo_life_enter_place(target, life.id, &store->place, &open))
 		{
 			if (!eo_life_is_current(MyDatabaseId, life.id))
@@ -107,9 +105,16 @@ make_contact(EoStore *store, const EoTarget *target, const char *doing, const ch
 	}
 }
 
-/* Wait until the worker has minted a life. */
+/* A life that is minted in a drained database would be closed again at once. */
 static void
-await_life(EoLife *life)
+check_not_drained(const char *key, const char *server)
+{
+	if (eo_database_is_drained(MyDatabaseId))
+		eo_error_raise_drained(key, server);
+}
+
+void
+eo_lives_await(const char *key, const char *server, EoLife *life)
 {
 	int64		give_up_us = 0;
 
@@ -117,6 +122,7 @@ await_life(EoLife *life)
 	{
 		int64		now_us = eo_clock_monotonic_us();
 
+		check_not_drained(key, server);
 		if (give_up_us == 0)
 			give_up_us = now_us + MINT_WAIT_US;
 		if (now_us >= give_up_us)

@@ -31,6 +31,13 @@ extern void eo_lives_contact(EoStore *store, const EoTarget *target, const char 
 							 const char *key);
 
 /*
+ * Wait until the worker has minted a life of this database, if there is none.  Makes no request.
+ * key and server are for messages.  Raises 55000 if the database is drained, or if there is
+ * no life after some time.  Interruptible.
+ */
+extern void eo_lives_await(const char *key, const char *server, EoLife *life);
+
+/*
  * Before a seal: make contact, and see that the lease is young enough to be still good
  * at the last callback.  Extends it by a request if not, until the deadline.  Returns
  * false if this life (NULL: any) is not the current one, or is given up meanwhile.

@@ -518,7 +518,7 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['n'] = INSTANT(kept_updated)
 };
 
-static bool put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
+static void put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
 					   EoVerb verb, const EoWrite *w, const char *returns);
 static const EoValue *values_of(const EoLayout *layout);
 static void see(const EoLayout *layout, const EoRecord *record, Seen *seen);
@@ -576,14 +576,7 @@ void
 eo_record_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 					const char *pk, EoVerb verb, const EoWrite *w)
 {
-	(void) put_update(layout, body, table, pk, verb, w, ",\"ReturnValues\":\"ALL_NEW\"");
-}
-
-bool
-eo_record_put_statement(const EoLayout *layout, EoBuf *body, const char *table,
-						const char *pk, EoVerb verb, const EoWrite *w)
-{
-	return put_update(layout, body, table, pk, verb, w, NULL);
+	put_update(layout, body, table, pk, verb, w, ",\"ReturnValues\":\"ALL_NEW\"");
 }
 
 void
@@ -591,7 +584,7 @@ eo_record_put_transact_item(const EoLayout *layout, EoBuf *body, const char *tab
 							const char *pk, EoVerb verb, const EoWrite *w)
 {
 	eo_buf_adds(body, "{\"Update\":");
-	(void) put_update(layout, body, table, pk, verb, w, "");
+	put_update(layout, body, table, pk, verb, w, "");
 	eo_buf_addc(body, '}');
 }
 
@@ -631,13 +624,73 @@ find_spelled(const EoLayout *layout, EoVerb verb, unsigned int set)
 	return *place;
 }
 
-static EoStatus
-make_expression(Spelled *s)
+/* The structs that the values of a write are taken from. */
+typedef struct Sources
 {
-	if (s->expression.text.len > 0)
-		return EO_OK;
-	return eo_expression_make(&s->expression, s->layout->attributes, options, s->set,
-							  verbs[s->verb].condition, verbs[s->verb].update);
+	Seen		seen;
+	EoShown		shown;
+	Derived		derived;
+	const void *structs[FROM_DERIVED + 1];
+} Sources;
+
+/* Fill in the sources of a write, and find its verb with its options; NULL: no memory. */
+static Spelled *
+find_sources(const EoLayout *layout, EoVerb verb, const EoWrite *w, Sources *s)
+{
+	unsigned int set;
+
+	memset(&s->seen, 0, sizeof(s->seen));
+	if (w->seen != NULL)
+		see(layout, w->seen, &s->seen);
+	s->derived.dead_ms = w->now_ms - w->skew_ms;
+	s->derived.ttl_s = w->kept_from_s + w->retention_s;
+	s->structs[FROM_LAYOUT] = layout;
+	s->structs[FROM_WRITE] = w;
+	s->structs[FROM_RECORD] = w->seen;
+	s->structs[FROM_SEEN] = &s->seen;
+	s->structs[FROM_SHOWN] = &s->shown;
+	s->structs[FROM_DERIVED] = &s->derived;
+	set = options_of(w, &s->seen);
+	if (!layout->is_native)
+	{
+		eo_shown_make(layout, eo_record_state_after(verb), verb == EO_FAIL, w, &s->shown);
+		set |= other_options_of(layout, &s->seen);
+	}
+	return find_spelled(layout, verb, set);
+}
+
+/* A transaction consumes an action by the same verbs, which are about another item then. */
+static bool
+is_of_action(const EoLayout *layout, const char *pk)
+{
+	return layout->is_native && eo_action_item_is_pk(pk);
+}
+
+/* Append a write as an UpdateItem that returns what returns says. */
+static void
+put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
+		   EoVerb verb, const EoWrite *w, const char *returns)
+{
+	Sources		sources;
+	Spelled    *s;
+	EoStatus	status = EO_OK;
+
+	if (is_of_action(layout, pk))
+	{
+		eo_action_seal_put(body, table, pk, verb, w);
+		return;
+	}
+	s = find_sources(layout, verb, w, &sources);
+	if (s == NULL)
+		status = EO_NO_MEMORY;
+	else if (s->expression.text.len == 0)
+		status = eo_expression_make(&s->expression, layout->attributes, options, s->set,
+									verbs[verb].condition, verbs[verb].update);
+	if (status == EO_OK)
+		eo_expression_put_update(&s->expression, body, table, &layout->key, pk, returns,
+								 values_of(layout), sources.structs);
+	else
+		body->status = status;
 }
 
 /*
@@ -660,55 +713,25 @@ make_statement(Spelled *s)
 									verbs[s->verb].condition, verbs[s->verb].update);
 }
 
-/*
- * Append a write as an UpdateItem that returns what returns says, or, if that is NULL, as a
- * statement.  Returns false if it has no spelling as a statement: then nothing is appended.
- */
-static bool
-put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
-		   EoVerb verb, const EoWrite *w, const char *returns)
+bool
+eo_record_put_statement(const EoLayout *layout, EoBuf *body, const char *table,
+						const char *pk, EoVerb verb, const EoWrite *w)
 {
+	Sources		sources;
 	Spelled    *s;
 	EoStatus	status;
-	unsigned int set;
-	EoShown		shown;
-	Seen		seen = {0};
-	Derived		derived = {
-		.dead_ms = w->now_ms - w->skew_ms,
-		.ttl_s = w->kept_from_s + w->retention_s
-	};
-	const void *structs[] = {
-		[FROM_LAYOUT] = layout,[FROM_WRITE] = w,[FROM_RECORD] = w->seen,[FROM_SEEN] = &seen,
-		[FROM_SHOWN] = &shown,[FROM_DERIVED] = &derived
-	};
 
-	/* A transaction consumes an action: the same verbs, of another item. */
-	if (layout->is_native && eo_action_item_is_pk(pk))
-	{
-		if (returns == NULL)
-			return false;
-		eo_action_seal_put(body, table, pk, verb, w);
-		return true;
-	}
-	if (w->seen != NULL)
-		see(layout, w->seen, &seen);
-	set = options_of(w, &seen);
-	if (!layout->is_native)
-	{
-		eo_shown_make(layout, eo_record_state_after(verb), verb == EO_FAIL, w, &shown);
-		set |= other_options_of(layout, &seen);
-	}
-	s = find_spelled(layout, verb, set);
-	status = s == NULL ? EO_NO_MEMORY : returns != NULL ? make_expression(s) : make_statement(s);
+	if (is_of_action(layout, pk))
+		return false;
+	s = find_sources(layout, verb, w, &sources);
+	status = s != NULL ? make_statement(s) : EO_NO_MEMORY;
 	if (status != EO_OK)
 		body->status = status;
-	else if (returns != NULL)
-		eo_expression_put_update(&s->expression, body, table, &layout->key, pk, returns,
-								 values_of(layout), structs);
 	else if (s->statement.impossible)
 		return false;
 	else
-		eo_statement_put(&s->statement, body, table, &layout->key, pk, values_of(layout), structs);
+		eo_statement_put(&s->statement, body, table, &layout->key, pk, values_of(layout),
+						 sources.structs);
 	return true;
 }
 

@@ -34,6 +34,7 @@
 #include "records/expression.h"
 #include "records/window.h"
 #include "server/answer.h"
+#include "server/call_log.h"
 #include "server/stats.h"
 #include "server/store.h"
 #include "wire/call.h"
@@ -60,9 +61,12 @@ static void unreadable(EoAnswer *answer);
 EoAnswer *
 eo_answer_create(const EoItemKind *kind, EoStore *store, const char *pk, EoOperation op)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
-												  "exactonce answer",
-												  ALLOCSET_SMALL_SIZES);
+	/*
+	 * PostgreSQL keeps some contexts of this size, so that most need no
+	 * malloc().
+	 */
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "exactonce answer",
+												  ALLOCSET_DEFAULT_SIZES);
 	EoAnswer   *answer = MemoryContextAllocZero(context, sizeof(EoAnswer));
 	MemoryContextCallback *callback = MemoryContextAllocZero(context, sizeof(*callback));
 
@@ -179,15 +183,23 @@ eo_answer_run(EoAnswer **answers, int n, int parallel)
 bool
 eo_answer_start(EoAnswer *answer, EoWindow *window, int64 deadline_us)
 {
+	eo_answer_spell(answer);
 	if (eo_window_add(window, &answer->call, deadline_us))
 		return true;
 	return !eo_answer_take(answer, window, deadline_us);
 }
 
+void
+eo_answer_spell(EoAnswer *answer)
+{
+	if (answer->call.body.len == 0)
+		answer->kind->put_write(answer, &answer->call.body);
+}
+
 bool
 eo_answer_take(EoAnswer *answer, EoWindow *window, int64 deadline_us)
 {
-	eo_store_log_call(answer->store, &answer->call);
+	eo_call_log(answer->store->server->name, &answer->call);
 	if (answer->read_again)
 		settle_second_look(answer);
 	else
@@ -241,7 +253,7 @@ believe_write(const EoCall *call, EoJsonValue *item, bool refused)
 
 /*
  * The reply to an accepted transaction brings no item.  It is believed if the
- * capacity that it reports (eo_store_prepare_transaction() asks for that) names
+ * capacity that it reports (put_transaction() in store_record.c asks for that) names
  * our table.
  */
 static bool

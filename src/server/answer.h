@@ -10,7 +10,8 @@
  *
  * This file knows nothing of the attributes of an item.  Whatever depends on
  * them is in an EoItemKind, a table of functions of which there is one for
- * records (store.c) and one for actions (action_store.c).
+ * records (store_record.c), one for actions (action_store.c) and one for lives
+ * (life_store.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -20,13 +21,13 @@
 #include "postgres.h"
 
 #include "records/window.h"
+#include "server/store.h"
 #include "wire/buf.h"
 #include "wire/call.h"
 #include "wire/json.h"
 #include "wire/status.h"
 
-typedef struct EoStore EoStore;
-typedef struct EoBundle EoBundle;	/* see bundle.h */
+typedef struct EoAnswer EoAnswer;
 
 typedef struct EoItemKind
 {
@@ -39,6 +40,15 @@ typedef struct EoItemKind
 	 * not, such a refusal means that there is no item.
 	 */
 	bool		second_look;
+
+	/*
+	 * Append the write that written describes, as the body of a request of
+	 * its own; and, if writes of this kind may share one, as a statement of a
+	 * bundle.  The latter returns false, and appends nothing, if there is no
+	 * such statement; inserts says whether it is an INSERT.
+	 */
+	void		(*put_write) (const EoAnswer *answer, EoBuf *body);
+	bool		(*put_statement) (const EoAnswer *answer, EoBuf *body, bool *inserts);
 
 	/* Read an item of a reply.  Strings may point into the reply. */
 	EoStatus	(*read) (const EoStore *store, EoJsonValue *json, void *item);
@@ -65,7 +75,7 @@ typedef enum EoOutcome
 	EO_FAILED_CALL				/* see error; EO_UNKNOWN if it may be applied */
 } EoOutcome;
 
-typedef struct EoAnswer
+struct EoAnswer
 {
 	EoOutcome	outcome;
 	bool		exists;			/* there is an item: as the write left it, or
@@ -86,8 +96,6 @@ typedef struct EoAnswer
 	void	   *item;			/* item_size bytes; valid if exists */
 	void	   *written;		/* written_size bytes, set by the owner of the
 								 * kind for a write */
-	EoBundle   *bundle;			/* the request that it shares with others;
-								 * NULL: it has its own */
 	bool		is_probe;		/* a write that is never applied: its reply
 								 * shows nothing, and needs no second look */
 	bool		reads_refusal;	/* whatever refuses a transaction as a whole,
@@ -101,11 +109,11 @@ typedef struct EoAnswer
 	bool		read_again;		/* the second look is due, or under way */
 	bool		doubted;		/* in_doubt of the write, during that look */
 	EoJson	   *cancellation;	/* the reply that reasons points into */
-} EoAnswer;
+};
 
 /*
- * An answer to a write: EO_UPDATE_ITEM or EO_TRANSACT.  The caller appends the
- * body to call.body and fills written.
+ * An answer to a write: EO_UPDATE_ITEM or EO_TRANSACT.  The caller fills in what written
+ * describes; it is spelled when the answer is started.
  */
 extern EoAnswer *eo_answer_create(const EoItemKind *kind, EoStore *store, const char *pk,
 								  EoOperation op);
@@ -135,6 +143,12 @@ extern EoAnswer *eo_answer_run_until(EoAnswer *answer, int64 deadline_us);
 extern bool eo_answer_start(EoAnswer *answer, EoWindow *window, int64 deadline_us);
 extern bool eo_answer_take(EoAnswer *answer, EoWindow *window, int64 deadline_us);
 extern EoAnswer *eo_answer_of_call(EoCall *call);
+
+/*
+ * Spell a write that was planned, if that is not done.  Starting an answer does it, so this is for
+ * a caller that cannot keep for so long what the write points to.
+ */
+extern void eo_answer_spell(EoAnswer *answer);
 
 /* Make the error of an answer whose item cannot be read. */
 extern void eo_answer_say_unreadable(const EoAnswer *answer, EoError *error);

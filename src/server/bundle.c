@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * bundle.c
- *	  Writes of different records that share a request.
+ *	  Writes of different items that share a request.
  *
  * A batch of statements must not name a key twice: some engines answer that with an error
  * and have carried out the statements.  So the error of a whole batch never means that
@@ -17,11 +17,11 @@
  */
 #include "postgres.h"
 
-#include "records/record.h"
 #include "records/statement.h"
 #include "records/window.h"
 #include "server/answer.h"
 #include "server/bundle.h"
+#include "server/call_log.h"
 #include "server/guc.h"
 #include "server/stats.h"
 #include "server/store.h"
@@ -43,11 +43,13 @@
 static void free_call(void *arg);
 static bool believe(const EoCall *call, EoJsonValue *item, bool refused);
 static bool believe_reply(const EoBundle *bundle, int i);
+static void settle(EoBundle *bundle);
+static void settle_member(EoBundle *bundle, int i, bool all_inserted);
 static bool is_in_doubt(const EoError *error, const EoStatementReply *reply);
 static void take_refusal(EoBundle *bundle, const char *code);
 
-bool
-eo_bundle_is_allowed(const EoStore *store)
+static bool
+is_allowed(const EoStore *store)
 {
 	TimestampTz refused_at;
 	int64		since_us;
@@ -62,8 +64,8 @@ eo_bundle_is_allowed(const EoStore *store)
 	return since_us < 0 || since_us >= eo_guc_hurried_us(REFUSED_US);
 }
 
-EoBundle *
-eo_bundle_create(EoStore *store)
+static EoBundle *
+create(EoStore *store, const EoBundleOwner *owner, void *arg)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "exactonce bundle",
 												  ALLOCSET_SMALL_SIZES);
@@ -72,6 +74,8 @@ eo_bundle_create(EoStore *store)
 
 	bundle->context = context;
 	bundle->store = store;
+	bundle->owner = owner;
+	bundle->arg = arg;
 	eo_call_init(&bundle->call, &store->client, EO_BATCH_WRITE);
 	bundle->call.arg = bundle;
 	bundle->call.believe = believe;
@@ -88,12 +92,6 @@ free_call(void *arg)
 	eo_call_free(arg);
 }
 
-void
-eo_bundle_free(EoBundle *bundle)
-{
-	MemoryContextDelete(bundle->context);
-}
-
 static bool
 has_key(const EoBundle *bundle, const char *pk)
 {
@@ -105,51 +103,24 @@ has_key(const EoBundle *bundle, const char *pk)
 	return false;
 }
 
-/* A write on a key, for put_record(). */
-typedef struct RecordWrite
-{
-	EoVerb		verb;
-	const EoWrite *w;
-} RecordWrite;
-
+/* Make a write a member.  Returns false if it has no room, or no spelling as a statement. */
 static bool
-put_record(EoBuf *body, const EoStore *store, const char *pk, const void *arg)
-{
-	const RecordWrite *record = arg;
-
-	return eo_record_put_statement(store->layout, body, store->server->table, pk, record->verb,
-								   record->w);
-}
-
-bool
-eo_bundle_add(EoBundle *bundle, EoAnswer *answer, EoVerb verb, const EoWrite *w)
-{
-	RecordWrite record = {.verb = verb,.w = w};
-
-	if (!eo_bundle_add_statement(bundle, answer, verb == EO_ACQUIRE || verb == EO_SEAL_NEW,
-								 put_record, &record))
-		return false;
-	bundle->call.dated |= eo_record_is_dated(verb);
-	return true;
-}
-
-bool
-eo_bundle_add_statement(EoBundle *bundle, EoAnswer *answer, bool inserts, EoPutStatement put,
-						const void *arg)
+add(EoBundle *bundle, EoAnswer *answer)
 {
 	EoBuf	   *body = &bundle->call.body;
 	size_t		before = body->len;
-	const char *pk = eo_answer_pk(answer);
+	bool	   *inserts = &bundle->inserts[bundle->n];
 	bool		spelled;
 
-	if (bundle->full || has_key(bundle, pk))
-	{
-		bundle->full = true;
+	/* A transaction has a request of its own. */
+	if (answer->call.op != EO_UPDATE_ITEM)
 		return false;
-	}
+	bundle->full = has_key(bundle, eo_answer_pk(answer));
+	if (bundle->full)
+		return false;
 	if (bundle->n > 0)
 		eo_buf_addc(body, ',');
-	spelled = put(body, bundle->store, pk, arg);
+	spelled = answer->kind->put_statement(answer, body, inserts);
 	if (!spelled || eo_buf_status(body) != EO_OK ||
 		body->len + strlen(BODY_END) + 1 > EO_MAX_BATCH_BODY)
 	{
@@ -159,31 +130,77 @@ eo_bundle_add_statement(EoBundle *bundle, EoAnswer *answer, bool inserts, EoPutS
 		body->status = EO_OK;
 		return false;
 	}
-	answer->bundle = bundle;
-	bundle->inserts[bundle->n] = inserts;
 	bundle->members[bundle->n++] = answer;
 	bundle->call.dated |= answer->call.dated;
 	bundle->full = bundle->n == EO_MAX_STATEMENTS;
 	return true;
 }
 
-bool
-eo_bundle_start(EoBundle *bundle, EoWindow *window, int64 deadline_us)
+/* Nothing is sent for a write that was planned. */
+static void
+hand_back(const EoBundle *bundle, EoAnswer *answer)
+{
+	answer->outcome = EO_FAILED_CALL;
+	answer->error.status = EO_NOT_ASKED;
+	bundle->owner->take(answer, bundle->arg);
+}
+
+static void
+start(EoBundle *bundle, EoWindow *window, int64 deadline_us)
 {
 	int64		now_us = eo_clock_monotonic_us();
 
-	Assert(bundle->n > 1);
+	if (bundle->owner->sending != NULL)
+		bundle->owner->sending(bundle);
 	if (deadline_us == 0)
 		deadline_us = eo_client_deadline_us(&bundle->store->client);
 	eo_buf_adds(&bundle->call.body, BODY_END);
-	return eo_window_add(window, &bundle->call, now_us + (deadline_us - now_us) / 2);
+	if (!eo_window_add(window, &bundle->call, now_us + (deadline_us - now_us) / 2))
+		(void) eo_bundle_take(&bundle->call);
 }
 
-EoBundle *
-eo_bundle_of_call(EoCall *call)
+bool
+eo_bundle_start_next(EoStore *store, const EoBundleOwner *owner, void *arg, EoWindow *window,
+					 int64 deadline_us)
 {
-	Assert(call->op == EO_BATCH_WRITE);
-	return call->arg;
+	EoBundle   *bundle;
+	EoAnswer   *answer;
+	bool		any = false;
+
+	if (!is_allowed(store))
+		return false;
+	bundle = create(store, owner, arg);
+	while (!bundle->full && (answer = owner->next(bundle)) != NULL)
+	{
+		any = true;
+		if (!add(bundle, answer))
+			hand_back(bundle, answer);
+	}
+	if (bundle->n > 1)
+	{
+		start(bundle, window, deadline_us);
+		return true;
+	}
+	if (bundle->n == 1)
+		hand_back(bundle, bundle->members[0]);
+	MemoryContextDelete(bundle->context);
+	return any;
+}
+
+bool
+eo_bundle_take(EoCall *call)
+{
+	EoBundle   *bundle = call->arg;
+
+	if (call->op != EO_BATCH_WRITE)
+		return false;
+	settle(bundle);
+	if (bundle->owner->ended != NULL)
+		bundle->owner->ended(bundle);
+	for (int i = 0; i < bundle->n; i++)
+		bundle->owner->take(bundle->members[i], bundle->arg);
+	MemoryContextDelete(bundle->context);
+	return true;
 }
 
 /* ----- the reply ----- */
@@ -223,50 +240,56 @@ believe_reply(const EoBundle *bundle, int i)
 	return reply->item != NULL ? eo_answer_is_own(member) : bundle->inserts[i];
 }
 
-void
-eo_bundle_take(EoBundle *bundle)
+/* The request has ended: set the outcome of each member. */
+static void
+settle(EoBundle *bundle)
 {
 	const EoError *error = &bundle->call.error;
-	bool		answered = error->status == EO_OK;
 	bool		all_inserted = true;
 	int			ninvalid = 0;
 
+	eo_call_log(bundle->store->server->name, &bundle->call);
 	/* The items that were read from a reply that was not believed are freed. */
-	if (!answered)
+	if (error->status != EO_OK)
 		memset(bundle->replies, 0, sizeof(bundle->replies));
-
 	for (int i = 0; i < bundle->n; i++)
 		all_inserted &= !bundle->inserts[i] || bundle->replies[i].status == EO_OK;
-	eo_store_log_call(bundle->store, &bundle->call);
 	for (int i = 0; i < bundle->n; i++)
 	{
-		EoAnswer   *member = bundle->members[i];
-		const EoStatementReply *reply = &bundle->replies[i];
-		bool		shown = reply->item != NULL && eo_answer_is_own(member);
-		bool		applied = answered &&
-		(shown || (reply->status == EO_OK && all_inserted));
-
-		member->outcome = applied ? EO_APPLIED : EO_FAILED_CALL;
-		member->exists = applied && reply->item != NULL;
-		member->error = *error;
-		/* A request whose time was refused has written nothing. */
-		member->call.in_doubt = !applied && is_in_doubt(error, reply) &&
-			(bundle->call.in_doubt || !bundle->call.clock_moved);
-		if (reply->status == EO_CONDITION_FAILED)
-			bundle->nrefused++;
-		if (reply->status == EO_DENIED)
-			take_refusal(bundle, reply->code);
-		ninvalid += reply->status == EO_REFUSED;
+		settle_member(bundle, i, all_inserted);
+		ninvalid += bundle->replies[i].status == EO_REFUSED;
 	}
 
 	/*
 	 * The service knows the operation, but does not understand our
 	 * statements.
 	 */
-	if (bundle->n > 0 && ninvalid == bundle->n)
+	if (ninvalid == bundle->n)
 		take_refusal(bundle, bundle->replies[0].code);
 	if (error->status == EO_REFUSED || strcmp(error->code, "AccessDeniedException") == 0)
 		take_refusal(bundle, error->code);
+}
+
+static void
+settle_member(EoBundle *bundle, int i, bool all_inserted)
+{
+	const EoCall *call = &bundle->call;
+	const EoStatementReply *reply = &bundle->replies[i];
+	EoAnswer   *member = bundle->members[i];
+	bool		shown = reply->item != NULL && eo_answer_is_own(member);
+	bool		applied = call->error.status == EO_OK &&
+	(shown || (reply->status == EO_OK && all_inserted));
+
+	member->outcome = applied ? EO_APPLIED : EO_FAILED_CALL;
+	member->exists = applied && reply->item != NULL;
+	member->error = call->error;
+	member->call.clock_moved = call->clock_moved;
+	/* A request whose time was refused has written nothing. */
+	member->call.in_doubt = !applied && is_in_doubt(&call->error, reply) &&
+		(call->in_doubt || !call->clock_moved);
+	bundle->nrefused += reply->status == EO_CONDITION_FAILED;
+	if (reply->status == EO_DENIED)
+		take_refusal(bundle, reply->code);
 }
 
 /* May a statement that is not known to be applied have been carried out, or be yet? */
@@ -300,7 +323,7 @@ take_refusal(EoBundle *bundle, const char *code)
 {
 	const EoServer *server = bundle->store->server;
 
-	if (!eo_bundle_is_allowed(bundle->store))
+	if (!is_allowed(bundle->store))
 		return;
 	pg_atomic_write_u64(&bundle->store->stats->bundles_refused, (uint64) GetCurrentTimestamp());
 	ereport(LOG,

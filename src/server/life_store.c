@@ -16,14 +16,24 @@
 #include "server/answer.h"
 #include "server/life_store.h"
 #include "server/store.h"
+#include "wire/buf.h"
 #include "utils/memutils.h"
 
-/* The values that shows_life() compares an item with. */
 typedef struct Written
 {
 	EoLifeVerb	verb;
-	EoLifeWrite write;			/* nonce, by and seen_by only */
+	EoLifeWrite write;			/* its strings are copies */
 } Written;
+
+static void
+put_write_of_life(const EoAnswer *answer, EoBuf *body)
+{
+	const EoStore *store = answer->store;
+	const Written *w = answer->written;
+
+	eo_life_item_put_write(store->layout, body, store->server->table, eo_answer_pk(answer),
+						   w->verb, &w->write);
+}
 
 static EoStatus
 read_life(const EoStore *store, EoJsonValue *json, void *item)
@@ -45,6 +55,7 @@ static const EoItemKind life_kind = {
 	.written_size = sizeof(Written),
 	.unreadable = "The item that says whether a database's life goes on cannot be read",
 	.second_look = true,
+	.put_write = put_write_of_life,
 	.read = read_life,
 	.shows = shows_life,
 };
@@ -78,15 +89,17 @@ eo_life_store_prepare_write(EoStore *store, const char *prefix, EoLifeVerb verb,
 	char	   *pk = make_pk(store, prefix, w->life);
 	EoAnswer   *answer = eo_answer_create(&life_kind, store, pk, EO_UPDATE_ITEM);
 	Written    *written = answer->written;
+	EoLifeWrite *own = &written->write;
+	const char **strings[] = {&own->life, &own->nonce, &own->ancestors, &own->home,
+	&own->system_identifier, &own->by, &own->seen_by};
 
 	written->verb = verb;
-	if (w->nonce != NULL)
-		written->write.nonce = MemoryContextStrdup(answer->context, w->nonce);
-	if (w->by != NULL)
-		written->write.by = MemoryContextStrdup(answer->context, w->by);
-	if (w->seen_by != NULL)
-		written->write.seen_by = MemoryContextStrdup(answer->context, w->seen_by);
-	eo_life_item_put_write(store->layout, &answer->call.body, store->server->table, pk, verb, w);
+	*own = *w;
+	for (size_t i = 0; i < lengthof(strings); i++)
+	{
+		if (*strings[i] != NULL)
+			*strings[i] = MemoryContextStrdup(answer->context, *strings[i]);
+	}
 	pfree(pk);
 	return answer;
 }

@@ -1,15 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * store.c
- *	  A server that is ready to be called, and the verbs on its records.
+ *	  A server that is ready to be called.
  *
  * A store is a server's client (connection parameters, signing key, clock).
  * Stores are kept for the life of the process, one for each server and role.  A
  * store is built anew when options.c hands out a new generation of its server; it
  * inherits the clock if the endpoint is the same.
- *
- * Records are one kind of item (answer.h): eo_store_record_kind says how to read
- * one, and which of its attributes show that a write was applied.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,19 +20,16 @@
 #include "records/record.h"
 #include "records/token.h"
 #include "records/window.h"
-#include "server/answer.h"
-#include "server/bundle.h"
+#include "server/call_log.h"
 #include "server/credentials.h"
 #include "server/guc.h"
 #include "server/options.h"
 #include "server/stats.h"
 #include "server/store.h"
 #include "server/text.h"
-#include "wire/buf.h"
 #include "wire/call.h"
 #include "wire/client.h"
 #include "wire/clock.h"
-#include "wire/json.h"
 #include "wire/secret.h"
 #include "wire/sigv4.h"
 #include "wire/status.h"
@@ -70,10 +64,6 @@ static void build_store(StoreEntry *entry, EoServer *server);
 static EoStore *fill_store(EoServer *server, MemoryContext context);
 static void free_secrets(void *arg);
 static void hash_credentials(EoStore *s);
-static EoStatus read_record(const EoStore *store, EoJsonValue *json, void *item);
-static const char *new_state_of_record(const EoStore *store, EoJsonValue *json);
-static bool shows_record(const void *item, const void *written);
-static bool admits_transaction(const void *item, const void *written);
 
 EoStore *
 eo_store_open(const char *server_name)
@@ -325,180 +315,6 @@ eo_store_is_expired(const EoStore *store, const EoRecord *r)
 		r->ttl_s * 1000 + EXPIRY_MARGIN_MS < eo_client_now_ms(&store->client);
 }
 
-/* ----- records ----- */
-
-/* The values that shows_record() compares a record with. */
-typedef struct Written
-{
-	EoVerb		verb;
-	const char *owner;
-	const char *origin;
-	int64		lease_ms;
-	int64		writes;
-	bool		replaces;		/* the record with this owner and fence, as it
-								 * was at seen_ms */
-	const char *seen_owner;
-	int64		seen_fence;
-	int64		seen_ms;
-} Written;
-
-const EoItemKind eo_store_record_kind = {
-	.item_size = sizeof(EoRecord),
-	.written_size = sizeof(Written),
-	.unreadable = "The item under this key is not a record of the server's layout",
-	.second_look = true,
-	.read = read_record,
-	.new_state = new_state_of_record,
-	.shows = shows_record,
-	.admits = admits_transaction,
-};
-
-static EoAnswer *
-create_write(EoStore *store, const char *pk, EoOperation op, EoVerb verb, const EoWrite *w)
-{
-	EoAnswer   *answer = eo_answer_create(&eo_store_record_kind, store, pk, op);
-	Written    *written = answer->written;
-
-	written->verb = verb;
-	written->owner = MemoryContextStrdup(answer->context, w->owner != NULL ? w->owner : "");
-	written->origin = MemoryContextStrdup(answer->context, w->origin != NULL ? w->origin : "");
-	written->lease_ms = w->lease_ms;
-	written->writes = w->writes;
-	if (w->seen != NULL)
-	{
-		written->replaces = true;
-		written->seen_owner = MemoryContextStrdup(answer->context,
-												  w->seen->owner != NULL ? w->seen->owner : "");
-		written->seen_fence = w->seen->fence;
-		written->seen_ms = w->seen->updated_ms;
-	}
-	answer->is_probe = verb == EO_PROBE;
-	answer->call.dated = eo_record_is_dated(verb);
-	return answer;
-}
-
-EoAnswer *
-eo_store_prepare_write(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w)
-{
-	return eo_store_prepare_write_in(store, NULL, pk, verb, w);
-}
-
-EoAnswer *
-eo_store_prepare_write_in(EoStore *store, EoBundle *bundle, const char *pk, EoVerb verb,
-						  const EoWrite *w)
-{
-	EoAnswer   *answer = create_write(store, pk, EO_UPDATE_ITEM, verb, w);
-
-	if (bundle != NULL && eo_bundle_add(bundle, answer, verb, w))
-		return answer;
-	eo_record_put_write(store->layout, &answer->call.body, store->server->table, pk, verb, w);
-	return answer;
-}
-
-/*
- * The reply to a transaction says nothing but the consumed capacity, which is
- * asked for so that the reply can be believed.
- */
-EoAnswer *
-eo_store_prepare_transaction(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w,
-							 const char *request_token, const char *writes, int nwrites)
-{
-	EoAnswer   *answer = create_write(store, pk, EO_TRANSACT, verb, w);
-	EoBuf	   *body = &answer->call.body;
-
-	answer->call.nactions = 1 + nwrites;
-	answer->reads_refusal = verb == EO_FINISH;
-	eo_buf_addf(body, "{\"ClientRequestToken\":\"%s\",\"ReturnConsumedCapacity\":\"TOTAL\",\"TransactItems\":[",
-				request_token);
-	eo_record_put_transact_item(store->layout, body, store->server->table, pk, verb, w);
-	if (nwrites > 0)
-	{
-		eo_buf_addc(body, ',');
-		eo_buf_adds(body, writes);
-	}
-	eo_buf_adds(body, "]}");
-	return answer;
-}
-
-EoAnswer *
-eo_store_write(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w)
-{
-	return eo_answer_run_one(eo_store_prepare_write(store, pk, verb, w));
-}
-
-EoAnswer *
-eo_store_read(EoStore *store, const char *pk)
-{
-	return eo_answer_run_one(eo_answer_create_read(&eo_store_record_kind, store, pk));
-}
-
-static EoStatus
-read_record(const EoStore *store, EoJsonValue *json, void *item)
-{
-	return eo_record_read(store->layout, json, item);
-}
-
-static const char *
-new_state_of_record(const EoStore *store, EoJsonValue *json)
-{
-	return eo_record_read_new_state(store->layout, json);
-}
-
-/*
- * A record shows a new lease if that ends no earlier than was asked.  It
- * shows a seal only if it names the same transaction: of two transactions that
- * complete under the same token, only one may believe that it has sealed.  It shows that
- * a seal was undone only if it notes that seal, and so refuses a late copy of it.  It shows
- * a finish with so many writes only if it says that they were made.
- */
-static bool
-shows_record(const void *item, const void *written)
-{
-	const EoRecord *r = item;
-	const Written *w = written;
-
-	if (r->owner == NULL || strcmp(r->owner, w->owner) != 0 ||
-		r->state != eo_record_state_after(w->verb))
-		return false;
-	if (w->verb == EO_SEAL || w->verb == EO_SEAL_NEW || w->verb == EO_SEAL_EXPIRED)
-		return r->origin_text != NULL && strcmp(r->origin_text, w->origin) == 0;
-	if ((w->verb == EO_UNSEAL || w->verb == EO_RESUME || w->verb == EO_NOTE_UNDONE) &&
-		w->origin[0] != '\0' && !eo_record_read_undone(r, w->origin))
-		return false;
-	if (w->verb == EO_WAIVE || (w->verb == EO_FINISH && w->writes > 0))
-		return r->writes == w->writes;
-
-	/*
-	 * Any other claim of that token in progress is not what was sealed and is
-	 * resumed.
-	 */
-	if (w->verb == EO_RESUME &&
-		strcmp(r->origin_text != NULL ? r->origin_text : "", w->origin) != 0)
-		return false;
-	return (w->verb != EO_EXTEND && w->verb != EO_RESUME) || r->lease_ms >= w->lease_ms;
-}
-
-/*
- * Is the record still the one that the finish of a sealed key is about, or as it was when a
- * transaction (keys/transact.c) was to replace it, or still absent?
- */
-static bool
-admits_transaction(const void *item, const void *written)
-{
-	const EoRecord *r = item;
-	const Written *w = written;
-
-	if (r == NULL)
-		return w->verb == EO_COMPLETE_NEW;
-	if (w->verb != EO_FINISH)
-		return w->replaces && r->fence == w->seen_fence && r->updated_ms == w->seen_ms &&
-			strcmp(r->owner != NULL ? r->owner : "", w->seen_owner) == 0;
-	return r->state == EO_STATE_COMMITTING && r->owner != NULL && strcmp(r->owner, w->owner) == 0 &&
-		r->writes == w->writes;
-}
-
-/* ----- calls ----- */
-
 void
 eo_store_run_call(EoStore *store, EoCall *call)
 {
@@ -506,22 +322,5 @@ eo_store_run_call(EoStore *store, EoCall *call)
 
 	if (eo_window_add(&window, call, 0))
 		eo_window_run(&window, 1, NULL, NULL, NULL);
-	eo_store_log_call(store, call);
-}
-
-void
-eo_store_log_call(const EoStore *store, const EoCall *call)
-{
-	const EoError *e = &call->error;
-
-	if (!eo_guc_log_requests)
-		return;
-	ereport(LOG,
-			(errmsg("exactonce: %s on server \"%s\": %s, HTTP status %d, attempt %d, %.3f ms, request id %s",
-					eo_call_operation_name(call->op), store->server->name,
-					e->status == EO_OK ? "ok" :
-					e->code[0] != '\0' ? e->code : "no answer",
-					e->http_status, e->attempts, call->elapsed_us / 1000.0,
-					e->request_id[0] != '\0' ? e->request_id : "unknown"),
-			 errhidestmt(true)));
+	eo_call_log(store->server->name, call);
 }

@@ -1,9 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * store.h
- *	  A server that is ready to be called, and the verbs on its records.
- *
- * The functions that return an EoAnswer follow answer.h.
+ *	  A server that is ready to be called.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +12,6 @@
 
 #include "records/record.h"
 #include "records/token.h"
-#include "server/answer.h"
 #include "server/options.h"
 #include "server/stats.h"
 #include "wire/call.h"
@@ -29,8 +26,8 @@ typedef struct EoPlaceRef
 	uint64		generation;
 } EoPlaceRef;
 
-/* A server that is ready to be called; EoStore of answer.h. */
-struct EoStore
+/* A server that is ready to be called. */
+typedef struct EoStore
 {
 	EoServer   *server;
 	const EoLayout *layout;
@@ -40,7 +37,7 @@ struct EoStore
 															 * eo_store_is_trusted() */
 	EoPlaceRef	place;			/* kept here for ledger/lives.c */
 	EoStats    *stats;			/* the counters of the server */
-};
+} EoStore;
 
 /*
  * The store of a server (NULL: exactonce.server) for the current role, valid
@@ -93,48 +90,7 @@ extern bool eo_store_is_replaceable(const EoStore *store, const EoRecord *r);
 /* May the key of the record be claimed: is its lease dead, or is it failed and due? */
 extern bool eo_store_is_free(const EoStore *store, const EoRecord *r);
 
-/* The kind of the answers that the functions below return. */
-extern const EoItemKind eo_store_record_kind;
-
-/* The record of such an answer; its values count only if the answer's exists is true. */
-static inline EoRecord *
-eo_store_record(const EoAnswer *answer)
-{
-	Assert(answer->kind == &eo_store_record_kind);
-	return answer->item;
-}
-
-/* Prepare a write, to be run by eo_answer_run() or in a window. */
-extern EoAnswer *eo_store_prepare_write(EoStore *store, const char *pk, EoVerb verb,
-										const EoWrite *w);
-
-/*
- * The same, as one of the writes of a bundle if it can be (then the answer's bundle is
- * set); bundle may be NULL.
- */
-extern EoAnswer *eo_store_prepare_write_in(EoStore *store, EoBundle *bundle, const char *pk,
-										   EoVerb verb, const EoWrite *w);
-
-/*
- * The write as the first of a transaction, before nwrites others in DynamoDB's
- * own JSON.  request_token is a UUID for this very body: the service refuses
- * another body under the same token.  EO_FAILED_CALL with EO_CANCELLED: one of
- * the others was refused, and reasons says which.  An answer that is
- * EO_APPLIED by the reply itself has no record.
- */
-extern EoAnswer *eo_store_prepare_transaction(EoStore *store, const char *pk, EoVerb verb,
-											  const EoWrite *w, const char *request_token,
-											  const char *writes, int nwrites);
-
-/* Run a write or a consistent read, interruptibly, within request_timeout. */
-extern EoAnswer *eo_store_write(EoStore *store, const char *pk, EoVerb verb,
-								const EoWrite *w);
-extern EoAnswer *eo_store_read(EoStore *store, const char *pk);
-
 /* A call that is about no item (tables); the caller fills and frees it. */
 extern void eo_store_run_call(EoStore *store, EoCall *call);
-
-/* Log a call that has ended, if exactonce.log_requests is on. */
-extern void eo_store_log_call(const EoStore *store, const EoCall *call);
 
 #endif							/* EO_SERVER_STORE_H */

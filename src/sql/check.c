@@ -40,6 +40,7 @@
 #include "server/guc.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "sql/check.h"
 #include "sql/check_outbox.h"
 #include "sql/table.h"
@@ -648,7 +649,7 @@ check_round_trip(Subject *s, EoCheckRow *row)
 	char		token[EO_TOKEN_LEN + 1];
 
 	eo_store_new_token(token);
-	answer = eo_store_write(store, eo_store_pk(store, token), EO_PROBE, &w);
+	answer = eo_store_record_write(store, eo_store_pk(store, token), EO_PROBE, &w);
 	if (answer->outcome == EO_NOT_APPLIED)
 		set_finding(row, EO_FINDING_OK,
 					psprintf("conditional write refused as it should be, %.1f ms",

@@ -26,7 +26,7 @@
 #include "postgres.h"
 
 #include "records/record.h"
-#include "server/store.h"
+#include "server/store_record.h"
 #include "worker/worker_finish.h"
 
 /*

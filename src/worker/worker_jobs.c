@@ -43,6 +43,7 @@
 #include "ledger/contact.h"
 #include "records/window.h"
 #include "server/answer.h"
+#include "server/bundle.h"
 #include "server/guc.h"
 #include "server/store.h"
 #include "wire/call.h"
@@ -85,9 +86,11 @@ static struct
 
 static bool start_next(EoWindow *window, void *arg);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
-static bool start_bundle(Lane *lane, EoWorkerTarget *t);
-static bool prepare_bundle(EoWorkerJob **together, int n, EoBundle *bundle);
-static void take_bundle(EoBundle *bundle);
+static bool start_together(Lane *lane, EoWorkerQueue *queue);
+static EoAnswer *next_together(EoBundle *bundle);
+static void note_sent(EoBundle *bundle);
+static void note_ended(EoBundle *bundle);
+static void take_together(EoAnswer *answer, void *arg);
 static bool start_job(EoWorkerJob *job);
 static void take_answer(EoWorkerJob *job);
 static void take_contact(EoWorkerJob *job);
@@ -209,15 +212,6 @@ eo_worker_jobs_made_room(void)
 }
 
 /* ----- queues ----- */
-
-/* The target of a node of a round. */
-static EoWorkerTarget *
-target_of_turn(const Lane *lane, dlist_node *turn)
-{
-	EoWorkerQueue *queue = dlist_container(EoWorkerQueue, turn, turn);
-
-	return (EoWorkerTarget *) ((char *) (queue - lane->number) - offsetof(EoWorkerTarget, queues));
-}
 
 static void
 enqueue(EoWorkerJob *job)
@@ -370,7 +364,7 @@ start_next(EoWindow *window, void *arg)
 	(void) window;
 	dlist_foreach(iter, &lane->round)
 	{
-		EoWorkerTarget *t = target_of_turn(lane, iter.cur);
+		EoWorkerTarget *t = dlist_container(EoWorkerQueue, turn, iter.cur)->target;
 		EoWorkerQueue *queue = &t->queues[lane->number];
 		EoWorkerJob *job;
 
@@ -382,7 +376,7 @@ start_next(EoWindow *window, void *arg)
 		}
 		if (!may_send(lane, t))
 			continue;
-		if (start_bundle(lane, t))
+		if (start_together(lane, queue))
 			return true;
 		job = dlist_container(EoWorkerJob, node, dlist_head_node(&queue->waiting));
 		dequeue(job);
@@ -399,11 +393,8 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 	EoAnswer   *answer;
 
 	(void) arg;
-	if (call->op == EO_BATCH_WRITE)
-	{
-		take_bundle(eo_bundle_of_call(call));
+	if (eo_bundle_take(call))
 		return;
-	}
 	answer = eo_answer_of_call(call);
 	if (eo_answer_take(answer, window, ((EoWorkerJob *) answer->user)->deadline_us))
 		take_answer(answer->user);
@@ -417,104 +408,71 @@ may_share(const EoWorkerJob *job)
 }
 
 /*
- * Start the next jobs of a target together, if there are at least two that may share a
- * request, and the first in the queue is one of them.  Returns false if nothing has
- * changed.
+ * Start the next jobs of a target in one request, if the first two in the queue may share
+ * one.  Returns false if nothing has changed.
  */
 static bool
-start_bundle(Lane *lane, EoWorkerTarget *t)
+start_together(Lane *lane, EoWorkerQueue *queue)
 {
-	EoWorkerJob *together[EO_MAX_STATEMENTS];
-	EoStore    *store = t->store;
-	EoBundle   *bundle;
+	static const EoBundleOwner owner = {
+		.next = next_together,.sending = note_sent,.ended = note_ended,.take = take_together
+	};
+	EoWorkerTarget *t = queue->target;
+	dlist_node *first = dlist_head_node(&queue->waiting);
 	MemoryContext old;
-	dlist_iter	iter;
-	int			n = 0;
+	bool		started;
 
-	if (!eo_worker_target_is_trusted(t) || !eo_service_clock_follow(&store->client) ||
-		!eo_bundle_is_allowed(store))
+	if (!dlist_has_next(&queue->waiting, first) ||
+		!may_share(dlist_container(EoWorkerJob, node, first)) ||
+		!may_share(dlist_container(EoWorkerJob, node, dlist_next_node(&queue->waiting, first))) ||
+		!eo_worker_target_is_trusted(t) || !eo_service_clock_follow(&t->store->client))
 		return false;
-	dlist_foreach(iter, &t->queues[lane->number].waiting)
-	{
-		EoWorkerJob *job = dlist_container(EoWorkerJob, node, iter.cur);
-
-		if (!may_share(job) || n == EO_MAX_STATEMENTS)
-			break;
-		together[n++] = job;
-	}
-	if (n < 2)
-		return false;
-
+	t->store->client.no_retries = !eo_worker_target_retries(t);
 	old = MemoryContextSwitchTo(jobs.context);
-	bundle = eo_bundle_create(store);
+	started = eo_bundle_start_next(t->store, &owner, queue, &lane->window, 0);
 	MemoryContextSwitchTo(old);
-	store->client.no_retries = !eo_worker_target_retries(t);
-	if (!prepare_bundle(together, n, bundle))
-	{
-		eo_bundle_free(bundle);
-		return true;
-	}
-	bundle->user = t;
-	eo_worker_target_sent(t, lane->number);
-	if (!eo_bundle_start(bundle, &lane->window, 0))
-		take_bundle(bundle);
-	return true;
+	return started;
 }
 
-/* Put a job that was prepared back into its queue, before the others. */
-static void
-put_back(EoWorkerJob *job)
+static EoAnswer *
+next_together(EoBundle *bundle)
 {
-	EoWorkerQueue *queue = &job->target->queues[job->kind->lane];
+	EoWorkerQueue *queue = bundle->arg;
 
-	eo_answer_free(job->answer);
-	job->answer = NULL;
-	if (dlist_is_empty(&queue->waiting))
-		dlist_push_tail(&jobs.lanes[job->kind->lane].round, &queue->turn);
-	dlist_push_head(&queue->waiting, &job->node);
-}
-
-/*
- * Prepare the writes of jobs, which are the first in their queue, and put those that find
- * room into the bundle.  The others stay in the queue.  Returns false if fewer than two
- * are in the bundle: then it is not to be sent, and none is in it.
- */
-static bool
-prepare_bundle(EoWorkerJob **together, int n, EoBundle *bundle)
-{
-	for (int i = 0; i < n && !bundle->full; i++)
+	while (!dlist_is_empty(&queue->waiting))
 	{
-		EoWorkerJob *job = together[i];
-		MemoryContext old = MemoryContextSwitchTo(job->context);
+		EoWorkerJob *job = dlist_container(EoWorkerJob, node, dlist_head_node(&queue->waiting));
+		MemoryContext old;
 
+		if (!may_share(job))
+			return NULL;
 		dequeue(job);
-		job->bundle = bundle;
+		old = MemoryContextSwitchTo(job->context);
 		job->answer = job->kind->prepare(job, bundle->store);
-		job->bundle = NULL;
 		MemoryContextSwitchTo(old);
-		if (job->answer == NULL)
-			eo_worker_job_end(job);
-		else if (job->answer->bundle == NULL)
-		{
-			job->alone = !bundle->full;
-			put_back(job);
-		}
-		else
+		if (job->answer != NULL)
 		{
 			job->answer->user = job;
-			job->sent_us = eo_clock_monotonic_us();
+			return job->answer;
 		}
+		eo_worker_job_end(job);
 	}
-	if (bundle->n > 1)
-		return true;
-	if (bundle->n == 1)
-	{
-		EoWorkerJob *job = bundle->members[0]->user;
+	return NULL;
+}
 
-		job->alone = true;
-		put_back(job);
-	}
-	return false;
+/* The lane of a queue. */
+static EoWorkerLane
+lane_of(const EoWorkerQueue *queue)
+{
+	return (EoWorkerLane) (queue - queue->target->queues);
+}
+
+static void
+note_sent(EoBundle *bundle)
+{
+	const EoWorkerQueue *queue = bundle->arg;
+
+	eo_worker_target_sent(queue->target, lane_of(queue));
 }
 
 /* When the request is given up; 0: after request_timeout. */
@@ -609,33 +567,30 @@ is_found_nowhere(const EoWorkerJob *job, const EoAnswer *answer)
 	return job->target != job->asked && answer->outcome != EO_APPLIED && !answer->exists;
 }
 
-/*
- * The request of several jobs has ended.  Those whose writes were not applied by it, as far
- * as is known, start over by themselves.
- */
 static void
-take_bundle(EoBundle *bundle)
+note_ended(EoBundle *bundle)
 {
-	EoWorkerTarget *t = bundle->user;
+	const EoWorkerQueue *queue = bundle->arg;
 
-	eo_bundle_take(bundle);
-	eo_worker_target_ended(t, ((EoWorkerJob *) bundle->members[0]->user)->kind->lane);
+	eo_worker_target_ended(queue->target, lane_of(queue));
 	if (bundle->call.error.status == EO_OK)
-		eo_worker_target_answered(t);
-	for (int i = 0; i < bundle->n; i++)
-	{
-		EoAnswer   *answer = bundle->members[i];
-		EoWorkerJob *job = answer->user;
+		eo_worker_target_answered(queue->target);
+}
 
-		if (answer->outcome != EO_APPLIED)
-		{
-			job->alone = true;
-			start_over(job);
-		}
-		else if (job->kind->take(job, answer))
-			eo_worker_job_end(job);
+/* A job whose write is not known to be applied starts over by itself. */
+static void
+take_together(EoAnswer *answer, void *arg)
+{
+	EoWorkerJob *job = answer->user;
+
+	(void) arg;
+	if (answer->outcome != EO_APPLIED)
+	{
+		job->alone = true;
+		start_over(job);
 	}
-	eo_bundle_free(bundle);
+	else if (job->kind->take(job, answer))
+		eo_worker_job_end(job);
 }
 
 /* The clock is known now, or another read is needed, or the contact has failed. */
@@ -724,7 +679,7 @@ tell_unbuilt(Lane *lane)
 
 	dlist_foreach(iter, &lane->round)
 	{
-		EoWorkerTarget *t = target_of_turn(lane, iter.cur);
+		EoWorkerTarget *t = dlist_container(EoWorkerQueue, turn, iter.cur)->target;
 		dlist_iter	waiting;
 
 		if (!t->unbuilt)
@@ -748,7 +703,7 @@ thin_out(Lane *lane)
 
 	dlist_foreach_modify(iter, &lane->round)
 	{
-		EoWorkerTarget *t = target_of_turn(lane, iter.cur);
+		EoWorkerTarget *t = dlist_container(EoWorkerQueue, turn, iter.cur)->target;
 		EoWorkerQueue *queue = &t->queues[lane->number];
 
 		while (t->failing && queue->jobs > MAX_JOBS_OF_FAILING && !dlist_is_empty(&queue->waiting))

@@ -17,7 +17,6 @@
 #include "records/token.h"
 #include "server/answer.h"
 #include "lib/ilist.h"
-#include "server/bundle.h"
 #include "server/store.h"
 #include "worker/worker_targets.h"
 
@@ -27,9 +26,8 @@ typedef struct EoWorkerJob EoWorkerJob;
 typedef struct EoWorkerJobKind
 {
 	/*
-	 * Prepare the write, in the job's memory context and, if it has a bundle,
-	 * in that.  Returns NULL if nothing is left to be done; then the job
-	 * ends.
+	 * Prepare the write, in the job's memory context.  Returns NULL if
+	 * nothing is left to be done; then the job ends.
 	 */
 	EoAnswer   *(*prepare) (EoWorkerJob *job, EoStore *store);
 
@@ -84,8 +82,6 @@ struct EoWorkerJob
 	EoAnswer   *answer;			/* while it is in flight */
 	bool		contact;		/* ... to a read of the first contact, which
 								 * precedes the write */
-	EoBundle   *bundle;			/* while its write is prepared: may join this
-								 * one */
 	bool		alone;			/* the write has been in a bundle, or cannot
 								 * be: it gets a request of its own */
 	bool		clock_moved;	/* the service has refused the write's time */

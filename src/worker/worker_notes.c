@@ -26,7 +26,7 @@
 #include "server/error.h"
 #include "lib/ilist.h"
 #include "server/guc.h"
-#include "server/store.h"
+#include "server/store_record.h"
 #include "wire/clock.h"
 #include "worker/worker_notes.h"
 #include "utils/hsearch.h"

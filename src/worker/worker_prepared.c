@@ -30,6 +30,7 @@
 #include "server/answer.h"
 #include "server/guc.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "wire/clock.h"
 #include "worker/worker_heir.h"
 #include "worker/worker_jobs.h"

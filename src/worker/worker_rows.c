@@ -49,6 +49,7 @@
 #include "server/guc.h"
 #include "server/stats.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "wire/client.h"
 #include "wire/clock.h"
 #include "worker/worker_barrier.h"
@@ -611,7 +612,7 @@ prepare(EoWorkerJob *job, EoStore *store)
 	}
 	if (row->writes.n > 0)
 		return eo_worker_writes_prepare(job, store, &w);
-	return eo_store_prepare_write_in(store, job->bundle, row->pk, EO_FINISH, &w);
+	return eo_store_record_plan(store, row->pk, EO_FINISH, &w);
 }
 
 /*

@@ -49,6 +49,7 @@
 #include "records/record.h"
 #include "records/window.h"
 #include "server/answer.h"
+#include "server/call_log.h"
 #include "compat.h"
 #include "server/error.h"
 #include "server/guc.h"
@@ -407,7 +408,7 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 
 	(void) window;
 	(void) arg;
-	eo_store_log_call(own.through->store, call);
+	eo_call_log(own.through->store->server->name, call);
 	eo_worker_target_ended(own.through, EO_WORKER_WRITES);
 	own.active = NULL;
 	if (call->error.status == EO_OK)

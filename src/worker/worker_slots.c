@@ -32,6 +32,7 @@
 #include "server/guc.h"
 #include "server/stats.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "wire/client.h"
 #include "wire/clock.h"
 #include "compat.h"
@@ -488,7 +489,7 @@ prepare_settle(EoWorkerJob *job, EoStore *store)
 		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + JUDGE_PAUSE_US);
 		return NULL;
 	}
-	return eo_settle_prepare(store, job->bundle, view);
+	return eo_settle_prepare(store, view);
 }
 
 /* Free the slot; but if its record was buried, look at that once more, later. */
@@ -627,7 +628,7 @@ prepare_beat(EoWorkerJob *job, EoStore *store)
 	w.now_ms = eo_client_now_ms(&store->client);
 	w.lease_ms = w.now_ms + view->info.lease_ms;
 	eo_record_keep(&w, w.lease_ms, view->info.retention_s);
-	return eo_store_prepare_write_in(store, job->bundle, view->pk, EO_EXTEND, &w);
+	return eo_store_record_plan(store, view->pk, EO_EXTEND, &w);
 }
 
 /*

@@ -118,7 +118,10 @@ eo_worker_target_of(const EoTarget *target)
 		memset((char *) t + sizeof(EoTarget), 0, sizeof(EoWorkerTarget) - sizeof(EoTarget));
 		t->target = *target;
 		for (int lane = 0; lane < EO_WORKER_LANES; lane++)
+		{
+			t->queues[lane].target = t;
 			dlist_init(&t->queues[lane].waiting);
+		}
 		dlist_init(&t->slots);
 	}
 	return t;

@@ -35,6 +35,7 @@ typedef enum EoWorkerLane
 /* The jobs of a target in one lane, for worker_jobs.c. */
 typedef struct EoWorkerQueue
 {
+	struct EoWorkerTarget *target;
 	dlist_node	turn;			/* in the lane's round, if jobs are waiting */
 	dlist_head	waiting;
 	int			jobs;			/* waiting, in flight, or kept by their kinds */

@@ -38,6 +38,7 @@
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "common/hashfn.h"
 #include "wire/json.h"
 #include "wire/reply.h"
@@ -493,8 +494,8 @@ eo_worker_writes_prepare(EoWorkerJob *job, EoStore *store, const EoWrite *w)
 	char		request_token[EO_TOKEN_LEN + 1];
 
 	eo_store_new_token(request_token);
-	return eo_store_prepare_transaction(store, row->pk, EO_FINISH, w, request_token,
-										row->writes.text, row->writes.n);
+	return eo_store_record_plan_transaction(store, row->pk, EO_FINISH, w, request_token,
+											row->writes.text, row->writes.n);
 }
 
 /* ----- what is refused ----- */

@@ -1,18 +1,13 @@
 /*
  * backend_stubs.c
- *	  As much of a PostgreSQL backend as server/answer.c and server/store.c need to make
+ *	  As much of a PostgreSQL backend as server/answer.c and server/store_record.c need to make
  *	  a write and to judge its answer: memory contexts, and nothing else.  Whatever else
  *	  they call is not to be reached here, and ends the process.
  */
 #include "postgres.h"
 
-#include "common/hmac.h"
-#include "server/credentials.h"
 #include "server/guc.h"
-#include "server/options.h"
 #include "server/stats.h"
-#include "server/text.h"
-#include "utils/hsearch.h"
 #include "utils/memutils.h"
 
 #undef malloc
@@ -35,10 +30,7 @@ typedef struct Context
 static Context top;
 
 MemoryContext CurrentMemoryContext = &top.base;
-MemoryContext TopMemoryContext = &top.base;
-MemoryContext TopTransactionContext = &top.base;
 bool		eo_guc_log_requests = false;
-const EoCallObserver eo_stats_observer;
 
 MemoryContext
 AllocSetContextCreateInternal(MemoryContext parent, const char *name, Size min, Size init, Size max)
@@ -102,33 +94,11 @@ MemoryContextDelete(MemoryContext context)
 #pragma clang diagnostic ignored "-Wunused-parameter"
 #pragma clang diagnostic ignored "-Wmissing-noreturn"
 /* *INDENT-OFF* */
-UNREACHED(void, MemoryContextSetParent, (MemoryContext c, MemoryContext p))
-UNREACHED(char *, pstrdup, (const char *s))
 UNREACHED(bool, errstart, (int level, const char *domain))
 UNREACHED(bool, errstart_cold, (int level, const char *domain))
 UNREACHED(void, errfinish, (const char *file, int line, const char *function))
-UNREACHED(int, errcode, (int code))
 UNREACHED(int, errmsg, (const char *format,...))
-UNREACHED(int, errdetail, (const char *format,...))
-UNREACHED(int, errdetail_internal, (const char *format,...))
-UNREACHED(int, errhint, (const char *format,...))
 UNREACHED(int, errhidestmt, (bool hide))
-UNREACHED(HTAB *, hash_create, (const char *name, long n, const HASHCTL *ctl, int flags))
-UNREACHED(void *, hash_search, (HTAB *table, const void *key, HASHACTION action, bool *found))
-UNREACHED(pg_hmac_ctx *, pg_hmac_create, (pg_cryptohash_type type))
-UNREACHED(int, pg_hmac_init, (pg_hmac_ctx * ctx, const uint8 *key, size_t len))
-UNREACHED(int, pg_hmac_update, (pg_hmac_ctx * ctx, const uint8 *data, size_t len))
-UNREACHED(int, pg_hmac_final, (pg_hmac_ctx * ctx, uint8 *dest, size_t len))
-UNREACHED(void, pg_hmac_free, (pg_hmac_ctx * ctx))
-UNREACHED(bool, pg_strong_random, (void *buf, size_t len))
-UNREACHED(void, eo_credentials_await, (EoClient *client, int64 deadline_us))
-UNREACHED(void, eo_credentials_close, (EoClient *client))
-UNREACHED(const char *, eo_credentials_open, (const EoServer *server, EoClient *client))
-UNREACHED(const EoCredentialRef *, eo_credentials_ref, (const EoClient *client))
-UNREACHED(EoServer *, eo_options_lookup, (const char *name))
-UNREACHED(int64, eo_guc_hurried_us, (int64 us))
-UNREACHED(TimestampTz, GetCurrentTimestamp, (void))
-UNREACHED(char *, eo_text_to_utf8, (const char *s))
 /* *INDENT-ON* */
 
 size_t
@@ -163,11 +133,4 @@ pg_snprintf(char *to, size_t size, const char *format,...)
 	len = pg_vsnprintf(to, size, format, args);
 	va_end(args);
 	return len;
-}
-
-EoStats *
-eo_stats_of(Oid serverid, const char *name)
-{
-	(void) serverid, (void) name;
-	abort();
 }

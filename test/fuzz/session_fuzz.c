@@ -9,7 +9,7 @@
  * Each write takes some bytes: its verb, who writes it, and one for what becomes of each
  * request.
  *
- * The product's server/answer.c and server/store.c are linked, see backend_stubs.c.
+ * The product's server/answer.c and server/store_record.c are linked, see backend_stubs.c.
  */
 #include "postgres.h"
 
@@ -17,6 +17,7 @@
 #include "server/options.h"
 #include "server/stats.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "wire/http.h"
 
 #undef snprintf
@@ -183,7 +184,7 @@ apply(const Sent *w)
 	return true;
 }
 
-/* Does the item show the write, as store.c sees it? */
+/* Does the item show the write, as store_record.c sees it? */
 static bool
 shows(const Sent *w)
 {
@@ -624,7 +625,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		w.skew_ms = SKEW_MS;
 		w.bind = "tx";
 		eo_record_keep(&w, w.now_ms, 3600);
-		answer = eo_answer_run_one(eo_store_prepare_write(&store, PK, current.verb, &w));
+		answer = eo_answer_run_one(eo_store_record_plan(&store, PK, current.verb, &w));
 		check(answer);
 		eo_answer_free(answer);
 	}

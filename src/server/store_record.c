@@ -1,0 +1,231 @@
+/*-------------------------------------------------------------------------
+ *
+ * store_record.c
+ *	  The verbs on the records of a server.
+ *
+ * Records are one kind of item (answer.h): eo_store_record_kind says how to read
+ * one, how a write is spelled, and which of its attributes show that it was applied.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "records/layout.h"
+#include "records/record.h"
+#include "server/answer.h"
+#include "server/store.h"
+#include "server/store_record.h"
+#include "wire/buf.h"
+#include "wire/call.h"
+#include "wire/json.h"
+#include "wire/status.h"
+#include "utils/memutils.h"
+
+/* A write, and the values that shows_record() compares a record with. */
+typedef struct Written
+{
+	EoVerb		verb;
+	EoWrite		write;			/* owner and origin are copies; the rest
+								 * counts until the write is spelled */
+	bool		replaces;		/* the record with this owner and fence, as it
+								 * was at seen_ms */
+	const char *seen_owner;
+	int64		seen_fence;
+	int64		seen_ms;
+
+	/* Of a transaction: its token, and the other writes. */
+	const char *request_token;
+	const char *others;
+} Written;
+
+static const char *
+copy(const EoAnswer *answer, const char *s)
+{
+	return s != NULL ? MemoryContextStrdup(answer->context, s) : NULL;
+}
+
+static EoAnswer *
+plan(EoStore *store, const char *pk, EoOperation op, EoVerb verb, const EoWrite *w)
+{
+	EoAnswer   *answer = eo_answer_create(&eo_store_record_kind, store, pk, op);
+	Written    *written = answer->written;
+
+	written->verb = verb;
+	written->write = *w;
+	written->write.owner = copy(answer, w->owner);
+	written->write.origin = copy(answer, w->origin);
+	if (w->seen != NULL)
+	{
+		written->replaces = true;
+		written->seen_owner = copy(answer, w->seen->owner);
+		written->seen_fence = w->seen->fence;
+		written->seen_ms = w->seen->updated_ms;
+	}
+	answer->is_probe = verb == EO_PROBE;
+	answer->call.dated = eo_record_is_dated(verb);
+	return answer;
+}
+
+EoAnswer *
+eo_store_record_plan(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w)
+{
+	return plan(store, pk, EO_UPDATE_ITEM, verb, w);
+}
+
+EoAnswer *
+eo_store_record_plan_transaction(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w,
+								 const char *request_token, const char *writes, int nwrites)
+{
+	EoAnswer   *answer = plan(store, pk, EO_TRANSACT, verb, w);
+	Written    *written = answer->written;
+
+	written->request_token = copy(answer, request_token);
+	written->others = writes;
+	answer->call.nactions = 1 + nwrites;
+	answer->reads_refusal = verb == EO_FINISH;
+	return answer;
+}
+
+EoAnswer *
+eo_store_record_write(EoStore *store, const char *pk, EoVerb verb, const EoWrite *w)
+{
+	return eo_answer_run_one(eo_store_record_plan(store, pk, verb, w));
+}
+
+EoAnswer *
+eo_store_record_read(EoStore *store, const char *pk)
+{
+	return eo_answer_run_one(eo_answer_create_read(&eo_store_record_kind, store, pk));
+}
+
+/*
+ * The reply to a transaction says nothing but the consumed capacity, which is
+ * asked for so that the reply can be believed.
+ */
+static void
+put_transaction(const EoAnswer *answer, EoBuf *body)
+{
+	const EoStore *store = answer->store;
+	const Written *w = answer->written;
+
+	eo_buf_addf(body, "{\"ClientRequestToken\":\"%s\",\"ReturnConsumedCapacity\":\"TOTAL\",\"TransactItems\":[",
+				w->request_token);
+	eo_record_put_transact_item(store->layout, body, store->server->table, eo_answer_pk(answer),
+								w->verb, &w->write);
+	if (answer->call.nactions > 1)
+	{
+		eo_buf_addc(body, ',');
+		eo_buf_adds(body, w->others);
+	}
+	eo_buf_adds(body, "]}");
+}
+
+static void
+put_write(const EoAnswer *answer, EoBuf *body)
+{
+	const EoStore *store = answer->store;
+	const Written *w = answer->written;
+
+	if (answer->call.op == EO_TRANSACT)
+	{
+		put_transaction(answer, body);
+		return;
+	}
+	eo_record_put_write(store->layout, body, store->server->table, eo_answer_pk(answer), w->verb,
+						&w->write);
+}
+
+static bool
+put_statement(const EoAnswer *answer, EoBuf *body, bool *inserts)
+{
+	const EoStore *store = answer->store;
+	const Written *w = answer->written;
+
+	*inserts = w->verb == EO_ACQUIRE || w->verb == EO_SEAL_NEW;
+	return eo_record_put_statement(store->layout, body, store->server->table, eo_answer_pk(answer),
+								   w->verb, &w->write);
+}
+
+static EoStatus
+read_record(const EoStore *store, EoJsonValue *json, void *item)
+{
+	return eo_record_read(store->layout, json, item);
+}
+
+static const char *
+new_state_of_record(const EoStore *store, EoJsonValue *json)
+{
+	return eo_record_read_new_state(store->layout, json);
+}
+
+/* An absent text is the same as an empty one. */
+static bool
+is_same(const char *a, const char *b)
+{
+	return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
+}
+
+/*
+ * A record shows a new lease if that ends no earlier than was asked.  It
+ * shows a seal only if it names the same transaction: of two transactions that
+ * complete under the same token, only one may believe that it has sealed.  It shows that
+ * a seal was undone only if it notes that seal, and so refuses a late copy of it.  It shows
+ * a finish with so many writes only if it says that they were made.
+ */
+static bool
+shows_record(const void *item, const void *written)
+{
+	const EoRecord *r = item;
+	EoVerb		verb = ((const Written *) written)->verb;
+	const EoWrite *w = &((const Written *) written)->write;
+
+	if (r->owner == NULL || !is_same(r->owner, w->owner) || r->state != eo_record_state_after(verb))
+		return false;
+	if (verb == EO_SEAL || verb == EO_SEAL_NEW || verb == EO_SEAL_EXPIRED)
+		return r->origin_text != NULL && is_same(r->origin_text, w->origin);
+	if ((verb == EO_UNSEAL || verb == EO_RESUME || verb == EO_NOTE_UNDONE) &&
+		w->origin != NULL && w->origin[0] != '\0' && !eo_record_read_undone(r, w->origin))
+		return false;
+	if (verb == EO_WAIVE || (verb == EO_FINISH && w->writes > 0))
+		return r->writes == w->writes;
+
+	/*
+	 * Any other claim of that token in progress is not what was sealed and is
+	 * resumed.
+	 */
+	if (verb == EO_RESUME && !is_same(r->origin_text, w->origin))
+		return false;
+	return (verb != EO_EXTEND && verb != EO_RESUME) || r->lease_ms >= w->lease_ms;
+}
+
+/*
+ * Is the record still the one that the finish of a sealed key is about, or as it was when a
+ * transaction (keys/transact.c) was to replace it, or still absent?
+ */
+static bool
+admits_transaction(const void *item, const void *written)
+{
+	const EoRecord *r = item;
+	const Written *w = written;
+
+	if (r == NULL)
+		return w->verb == EO_COMPLETE_NEW;
+	if (w->verb != EO_FINISH)
+		return w->replaces && r->fence == w->seen_fence && r->updated_ms == w->seen_ms &&
+			is_same(r->owner, w->seen_owner);
+	return r->state == EO_STATE_COMMITTING && r->owner != NULL &&
+		is_same(r->owner, w->write.owner) && r->writes == w->write.writes;
+}
+
+const EoItemKind eo_store_record_kind = {
+	.item_size = sizeof(EoRecord),
+	.written_size = sizeof(Written),
+	.unreadable = "The item under this key is not a record of the server's layout",
+	.second_look = true,
+	.put_write = put_write,
+	.put_statement = put_statement,
+	.read = read_record,
+	.new_state = new_state_of_record,
+	.shows = shows_record,
+	.admits = admits_transaction,
+};
