@@ -24,7 +24,7 @@ extern void eo_decision_add(EoTxClaim *claim, const EoTarget *target, const EoOu
 
 /*
  * Put claims whose rows have writes in the order in which these were handed in.  The worker is
- * told of them in the order of the claims, and relies on that (worker_writes.c).  It may be
+ * told of them in the order of the claims, and relies on that (write_order.c).  It may be
  * another one: the claim that was made last may have been completed first.  All of them must
  * be of the same level.
  */

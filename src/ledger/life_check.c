@@ -2,7 +2,7 @@
  *
  * life_check.c
  *	  Whether a life that may be over may be retired by this database: what its item,
- *	  this cluster and this data say.  worker_heir.c does it.
+ *	  this cluster and this data say.  takeover.c does it.
  *
  *-------------------------------------------------------------------------
  */

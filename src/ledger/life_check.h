@@ -18,7 +18,7 @@
 #include "wire/hex.h"
 #include "lib/ilist.h"
 
-/* The next step, see worker_heir.c. */
+/* The next step, see takeover.c. */
 typedef enum EoLifeCheckStage
 {
 	EO_LIFE_CHECK_LOOK,

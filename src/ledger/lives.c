@@ -15,7 +15,7 @@
  * it was stopped or cannot reach the table.  So a seal needs a lease that is younger
  * than SEAL_AGE_US, and a transaction commits only if it is younger than EO_LIVES_LEASE_US
  * when the last callback runs.  An heir waits for longer than that
- * (worker_heir.c).  The age is counted from the instant at which the last confirmed
+ * (takeover.c).  The age is counted from the instant at which the last confirmed
  * beat was sent, by a clock that goes on while the machine is suspended.
  *
  * A beat whose reply was lost may look like a refusal.  So every write of a life

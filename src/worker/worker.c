@@ -8,7 +8,7 @@
  * sources:
  *
  * - Rows of the outbox.  A row that is visible belongs to a transaction that has
- *	 committed: its record is to be marked COMPLETED (worker_rows.c).
+ *	 committed: its record is to be marked COMPLETED (finish.c).
  * - Slots whose transactions are over.  The state of the slot says what is left to
  *	 be done; some slots are of the server's last run (worker_slots.c).
  * - Slots of open transactions, when a third of the lease is over
@@ -36,44 +36,44 @@
 
 #include <signal.h>
 
-#include "access/xact.h"
-#include "cluster/databases.h"
-#include "cluster/life.h"
-#include "cluster/owed_scans.h"
-#include "cluster/slot_views.h"
-#include "cluster/slots.h"
-#include "ledger/internal.h"
-#include "ledger/lock_limit.h"
-#include "server/credentials.h"
-#include "server/guc.h"
-#include "wire/clock.h"
-#include "wire/http.h"
-#include "worker/worker.h"
-#include "worker/worker_barrier.h"
-#include "worker/worker_failures.h"
-#include "worker/worker_heir.h"
-#include "worker/worker_jobs.h"
-#include "worker/worker_lives.h"
-#include "worker/worker_prepared.h"
-#include "worker/worker_probes.h"
-#include "worker/worker_rows.h"
-#include "compat.h"
-#include "worker/worker_scan.h"
-#include "worker/worker_settings.h"
-#include "lib/ilist.h"
-#include "miscadmin.h"
-#include "pgstat.h"
-#include "postmaster/bgworker.h"
-#include "postmaster/interrupt.h"
-#include "worker/worker_slots.h"
-#include "worker/worker_targets.h"
-#include "storage/ipc.h"
-#include "tcop/tcopprot.h"
-#include "utils/guc.h"
-#include "utils/hsearch.h"
-#include "utils/inval.h"
-#include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/memutils.h"
+#include "utils/inval.h"
+#include "utils/hsearch.h"
+#include "utils/guc.h"
+#include "tcop/tcopprot.h"
+#include "storage/ipc.h"
+#include "worker/worker_targets.h"
+#include "worker/worker_slots.h"
+#include "postmaster/interrupt.h"
+#include "postmaster/bgworker.h"
+#include "pgstat.h"
+#include "miscadmin.h"
+#include "lib/ilist.h"
+#include "worker/worker_settings.h"
+#include "worker/recovery_scan.h"
+#include "compat.h"
+#include "worker/finish.h"
+#include "worker/worker_probes.h"
+#include "worker/worker_prepared.h"
+#include "worker/own_life.h"
+#include "worker/worker_jobs.h"
+#include "worker/takeover.h"
+#include "worker/worker_failures.h"
+#include "worker/worker_barrier.h"
+#include "worker/worker.h"
+#include "wire/http.h"
+#include "wire/clock.h"
+#include "server/guc.h"
+#include "server/credentials.h"
+#include "ledger/lock_limit.h"
+#include "ledger/internal.h"
+#include "cluster/slots.h"
+#include "cluster/slot_views.h"
+#include "cluster/owed_scans.h"
+#include "cluster/life.h"
+#include "cluster/databases.h"
+#include "access/xact.h"
 
 /* The worker notes at least this often that it is alive. */
 #define NAP_US INT64CONST(5000000)
@@ -142,14 +142,14 @@ eo_worker_main(Datum arg)
 		idle = !work();
 		/* Nothing is left, and an operator waits for that. */
 		if (idle && eo_database_is_drained(database_id))
-			eo_worker_lives_close(eo_clock_monotonic_us() + CLOSE_US);
+			eo_own_life_close(eo_clock_monotonic_us() + CLOSE_US);
 		if (!idle)
 			last_work_us = eo_clock_monotonic_us();
 		/* With all rows put off, it may make room for another database's. */
-		eo_database_alive(database_id, eo_worker_jobs_count() == 0 && !eo_worker_heir_any());
+		eo_database_alive(database_id, eo_worker_jobs_count() == 0 && !eo_takeover_any());
 		if (idle && eo_clock_monotonic_us() - last_work_us > eo_guc_hurried_us(IDLE_US))
 		{
-			eo_worker_lives_close(eo_clock_monotonic_us() + CLOSE_US);
+			eo_own_life_close(eo_clock_monotonic_us() + CLOSE_US);
 			last_work_us = eo_clock_monotonic_us();
 
 			/*
@@ -162,13 +162,13 @@ eo_worker_main(Datum arg)
 		}
 		until = next_wake_us();
 		/* Requests in flight make progress in eo_http_wait() only. */
-		if (eo_worker_jobs_in_flight() || eo_worker_scan_in_flight() ||
+		if (eo_worker_jobs_in_flight() || eo_recovery_scan_in_flight() ||
 			refresh_due_us != INT64_MAX)
 			until = Max(until, eo_clock_monotonic_us() + 1000);
 		if (until > eo_clock_monotonic_us())
 			eo_http_wait(until, EO_WAIT_LATCH);
 	}
-	come_back = !entered || eo_worker_rows_any() || eo_owed_scan_any(database_id, InvalidOid);
+	come_back = !entered || eo_finish_any() || eo_owed_scan_any(database_id, InvalidOid);
 	proc_exit(0);
 }
 
@@ -196,8 +196,8 @@ close_life(int code, Datum arg)
 	MemoryContextSwitchTo(round_context);
 	/* Nobody takes the answers to what the round has sent. */
 	eo_http_end_all();
-	eo_worker_lives_close(eo_clock_monotonic_us() + CLOSE_US);
-	come_back = eo_worker_rows_any();
+	eo_own_life_close(eo_clock_monotonic_us() + CLOSE_US);
+	come_back = eo_finish_any();
 }
 
 /* The process ends.  If it has failed, or leaves work, ask for another one. */
@@ -211,7 +211,7 @@ leave(int code, Datum arg)
 	 * locks.
 	 */
 	AbortOutOfAnyTransaction();
-	eo_worker_lives_leave();
+	eo_own_life_leave();
 	eo_credentials_leave();
 	eo_database_detach(database_id, code != 0 || come_back, code != 0);
 }
@@ -228,9 +228,9 @@ make_ready(void)
 	eo_worker_targets_init(worker_context);
 	eo_worker_failures_init(worker_context);
 	eo_worker_jobs_init(worker_context);
-	eo_worker_lives_init(worker_context, database_id);
-	eo_worker_heir_init(worker_context, database_id);
-	eo_worker_scan_init(worker_context);
+	eo_own_life_init(worker_context, database_id);
+	eo_takeover_init(worker_context, database_id);
+	eo_recovery_scan_init(worker_context);
 	eo_worker_barrier_init(worker_context);
 	eo_worker_slots_init(worker_context, database_id);
 	eo_worker_prepared_init(database_id);
@@ -264,9 +264,9 @@ enter_database(void)
 		eo_database_absent(database_id);
 		proc_exit(0);
 	}
-	if (!eo_worker_lives_enter())
+	if (!eo_own_life_enter())
 		return false;
-	eo_worker_rows_init(worker_context, outbox);
+	eo_finish_init(worker_context, outbox);
 	eo_database_publish(database_id, outbox);
 	return true;
 }
@@ -313,24 +313,24 @@ work(void)
 		entered = enter_database();
 	if (!entered)
 	{
-		eo_worker_lives_fetch_beats();
+		eo_own_life_fetch_beats();
 		eo_worker_slots_fetch_beats();
 		eo_worker_jobs_run();
 		return true;
 	}
-	if (!eo_worker_rows_fetch())
+	if (!eo_finish_fetch())
 		leave_dropped_outbox();
-	eo_worker_lives_fetch();
+	eo_own_life_fetch();
 	eo_worker_probes_fetch();
-	eo_worker_heir_fetch();
+	eo_takeover_fetch();
 	eo_worker_slots_fetch_beats();
 	eo_worker_prepared_fetch();
 	eo_worker_slots_fetch();
-	eo_worker_scan_run();
+	eo_recovery_scan_run();
 	eo_worker_jobs_run();
-	eo_worker_rows_remove();
-	return eo_worker_jobs_count() > 0 || eo_worker_slots_any() || eo_worker_rows_any() ||
-		eo_worker_heir_any() || eo_worker_scan_any();
+	eo_finish_remove();
+	return eo_worker_jobs_count() > 0 || eo_worker_slots_any() || eo_finish_any() ||
+		eo_takeover_any() || eo_recovery_scan_any();
 }
 
 /* When the next piece of work is due, or the next note that we are alive. */
@@ -346,7 +346,7 @@ next_wake_us(void)
 	{
 		/* Claims to be settled are due, and wait. */
 		due_us = Max(eo_slot_next_due(database_id), eo_clock_monotonic_us() + ENTER_NAP_US);
-		return Min(Min(until, due_us), Min(eo_worker_lives_due_us(), eo_worker_jobs_due_us()));
+		return Min(Min(until, due_us), Min(eo_own_life_due_us(), eo_worker_jobs_due_us()));
 	}
 	due_us = eo_worker_slots_due_us();
 
@@ -354,13 +354,13 @@ next_wake_us(void)
 	if (eo_worker_jobs_are_full(EO_WORKER_WRITES))
 		due_us = Max(due_us, eo_clock_monotonic_us() + FULL_NAP_US);
 	else
-		until = Min(until, eo_worker_rows_due_us());
+		until = Min(until, eo_finish_due_us());
 	until = Min(until, due_us);
-	until = Min(until, eo_worker_lives_due_us());
+	until = Min(until, eo_own_life_due_us());
 	until = Min(until, eo_worker_prepared_due_us());
 	until = Min(until, eo_worker_probes_due_us());
-	until = Min(until, eo_worker_heir_due_us());
-	until = Min(until, eo_worker_scan_due_us());
+	until = Min(until, eo_takeover_due_us());
+	until = Min(until, eo_recovery_scan_due_us());
 	until = Min(until, eo_worker_barrier_due_us());
 	until = Min(until, refresh_due_us);
 	return Min(until, eo_worker_jobs_due_us());

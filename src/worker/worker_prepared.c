@@ -17,29 +17,29 @@
  */
 #include "postgres.h"
 
-#include "access/twophase.h"
-#include "access/xact.h"
-#include "cluster/life_watch.h"
-#include "cluster/slot_prepared.h"
-#include "cluster/slots.h"
-#include "commit/settle.h"
-#include "ledger/lives.h"
-#include "ledger/lock_limit.h"
-#include "ledger/outbox.h"
-#include "records/record.h"
-#include "server/answer.h"
-#include "server/guc.h"
-#include "server/store.h"
-#include "wire/clock.h"
-#include "worker/worker_heir.h"
-#include "worker/worker_jobs.h"
-#include "compat.h"
-#include "worker/worker_lives.h"
-#include "worker/worker_prepared.h"
-#include "worker/worker_rows.h"
-#include "worker/worker_slots.h"
-#include "worker/worker_targets.h"
 #include "utils/memutils.h"
+#include "worker/worker_targets.h"
+#include "worker/worker_slots.h"
+#include "worker/finish.h"
+#include "worker/worker_prepared.h"
+#include "worker/own_life.h"
+#include "compat.h"
+#include "worker/worker_jobs.h"
+#include "worker/takeover.h"
+#include "wire/clock.h"
+#include "server/store.h"
+#include "server/guc.h"
+#include "server/answer.h"
+#include "records/record.h"
+#include "ledger/outbox.h"
+#include "ledger/lock_limit.h"
+#include "ledger/lives.h"
+#include "commit/settle.h"
+#include "cluster/slots.h"
+#include "cluster/slot_prepared.h"
+#include "cluster/life_watch.h"
+#include "access/xact.h"
+#include "access/twophase.h"
 
 #define LOOK_US INT64CONST(1000000)
 
@@ -135,7 +135,7 @@ find_rows(int64 now_us)
 	 * One may have ended since the first scan for rows, and before it had a
 	 * slot.
 	 */
-	eo_worker_rows_want_scan();
+	eo_finish_want_scan();
 }
 
 /* ----- looking ----- */
@@ -148,7 +148,7 @@ heir_of(const EoSlotView *view)
 	EoLifeVerdict verdict;
 	EoLifeWatch watch;
 
-	eo_worker_heir_ask(&view->target, life, &verdict);
+	eo_takeover_ask(&view->target, life, &verdict);
 	if (verdict.relation != EO_LIFE_OTHER)
 		return EO_HEIR_OURS;
 	if (!eo_life_watch_find(&view->target, life, &watch) || watch == EO_WATCH_LOOKING)
@@ -189,7 +189,7 @@ eo_worker_prepared_fetch(void)
 		if (!eo_slot_has_origin(&view.info) || !eo_life_current(own.dboid, &life))
 			continue;
 		/* The finding counts as long as this life holds its lease. */
-		(void) eo_worker_lives_hold(&view.target);
+		(void) eo_own_life_hold(&view.target);
 		heir = heir_of(&view);
 		if (heir != view.info.heir || memcmp(view.info.heir_by, life.id, EO_UUID_LEN) != 0)
 			eo_slot_prepared_set_heir(view.ref, heir, life.id);
@@ -210,7 +210,7 @@ prepare_read(EoWorkerJob *job, EoStore *store)
 {
 	const EoSlotView *view = job->data;
 
-	if (!eo_worker_lives_hold(&view->target))
+	if (!eo_own_life_hold(&view->target))
 	{
 		put_off_read(job, 0);
 		return NULL;

@@ -14,37 +14,37 @@
  */
 #include "postgres.h"
 
-#include "access/twophase.h"
-#include "access/xact.h"
-#include "cluster/life.h"
-#include "cluster/life_watch.h"
-#include "cluster/looks.h"
-#include "cluster/slot_prepared.h"
-#include "cluster/slot_views.h"
-#include "cluster/slots.h"
-#include "commit/settle.h"
-#include "ledger/lives.h"
-#include "ledger/lock_limit.h"
-#include "ledger/outbox.h"
-#include "records/origin.h"
-#include "records/record.h"
-#include "server/answer.h"
-#include "server/guc.h"
-#include "server/stats.h"
-#include "server/store.h"
-#include "wire/client.h"
-#include "wire/clock.h"
-#include "compat.h"
-#include "worker/worker_heir.h"
-#include "worker/worker_jobs.h"
-#include "worker/worker_lives.h"
-#include "worker/worker_prepared.h"
-#include "worker/worker_rows.h"
-#include "worker/worker_slots.h"
-#include "worker/worker_targets.h"
-#include "worker/worker_writes.h"
-#include "storage/procarray.h"
 #include "utils/memutils.h"
+#include "storage/procarray.h"
+#include "worker/write_order.h"
+#include "worker/worker_targets.h"
+#include "worker/worker_slots.h"
+#include "worker/finish.h"
+#include "worker/worker_prepared.h"
+#include "worker/own_life.h"
+#include "worker/worker_jobs.h"
+#include "worker/takeover.h"
+#include "compat.h"
+#include "wire/clock.h"
+#include "wire/client.h"
+#include "server/store.h"
+#include "server/stats.h"
+#include "server/guc.h"
+#include "server/answer.h"
+#include "records/record.h"
+#include "records/origin.h"
+#include "ledger/outbox.h"
+#include "ledger/lock_limit.h"
+#include "ledger/lives.h"
+#include "commit/settle.h"
+#include "cluster/slots.h"
+#include "cluster/slot_views.h"
+#include "cluster/slot_prepared.h"
+#include "cluster/looks.h"
+#include "cluster/life_watch.h"
+#include "cluster/life.h"
+#include "access/xact.h"
+#include "access/twophase.h"
 
 /*
  * Pauses before the looks at a first write of unknown outcome: they are taken 5 s, 60 s
@@ -168,13 +168,13 @@ finish(const EoSlotView *view)
 	if (!eo_life_is_current(slots.dboid, origin->life))
 	{
 		if (view->info.has_writes)
-			eo_worker_writes_expect();
-		eo_worker_rows_want_scan();
+			eo_write_order_expect();
+		eo_finish_want_scan();
 	}
 	else if (view->info.has_writes)
-		eo_worker_rows_note_written(&row);
+		eo_finish_note_written(&row);
 	else
-		eo_worker_rows_take(&row);
+		eo_finish_take(&row);
 	eo_slot_free(view->ref);
 }
 
@@ -254,7 +254,7 @@ judge_by_outbox(void *arg)
 static bool
 judge(Judgement *j)
 {
-	eo_worker_heir_ask(&j->view->target, j->view->info.origin.life, &j->verdict);
+	eo_takeover_ask(&j->view->target, j->view->info.origin.life, &j->verdict);
 	j->fate = EO_FATE_UNKNOWN;
 	if (!j->verdict.known)
 		return true;
@@ -308,7 +308,7 @@ settle_judged(const EoSlotView *view)
 			}
 			/* Its life has to be retired first. */
 			eo_slot_put_off(view->ref, eo_clock_monotonic_us() +
-							(eo_worker_heir_any() ? JUDGE_PAUSE_US : EO_WORKER_TARGET_PAUSE_US));
+							(eo_takeover_any() ? JUDGE_PAUSE_US : EO_WORKER_TARGET_PAUSE_US));
 			break;
 		case EO_FATE_OTHER_RUNNING:
 			eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
@@ -449,7 +449,7 @@ eo_worker_slots_fetch(void)
 			take_slot(&view);
 	}
 	fetch_looks(now_us);
-	eo_worker_rows_take_written();
+	eo_finish_take_written();
 }
 
 int64
@@ -472,9 +472,9 @@ may_settle(const EoSlotView *view)
 
 	if (view->info.state != EO_SLOT_TO_JUDGE || max_prepared_xacts == 0)
 		return true;
-	if (!eo_worker_lives_hold(&view->target))
+	if (!eo_own_life_hold(&view->target))
 		return false;
-	eo_worker_heir_ask(&view->target, view->info.origin.life, &verdict);
+	eo_takeover_ask(&view->target, view->info.origin.life, &verdict);
 	return verdict.relation != EO_LIFE_OTHER;
 }
 

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * worker_rows.c
+ * finish.c
  *	  Jobs of a worker: finish the rows of the outbox.
  *
  * A row that is visible belongs to a transaction that has committed.  Its record
@@ -9,7 +9,7 @@
  * finished again.
  *
  * Usually no scan is needed: the slots of a transaction tell of its rows when it
- * commits (eo_worker_rows_take()).  The outbox is scanned for rows that are older
+ * commits (eo_finish_take()).  The outbox is scanned for rows that are older
  * than the worker, and for those that found no room in the queue.
  *
  * A record may be marked only when a failover cannot lose its commit any more
@@ -32,37 +32,37 @@
  */
 #include "postgres.h"
 
-#include "access/twophase.h"
-#include "access/xact.h"
-#include "cluster/cache.h"
-#include "cluster/target.h"
-#include "ledger/internal.h"
-#include "ledger/known_targets.h"
-#include "ledger/lives.h"
-#include "ledger/lock_limit.h"
-#include "ledger/outbox.h"
-#include "records/action_item.h"
-#include "records/record.h"
-#include "records/token.h"
-#include "server/answer.h"
-#include "server/error.h"
-#include "server/guc.h"
-#include "server/stats.h"
-#include "server/store.h"
-#include "wire/client.h"
-#include "wire/clock.h"
-#include "worker/worker_barrier.h"
-#include "worker/worker_heir.h"
-#include "worker/worker_jobs.h"
-#include "pgstat.h"
-#include "worker/worker_lives.h"
-#include "worker/worker_notes.h"
-#include "worker/worker_rows.h"
-#include "worker/worker_targets.h"
-#include "worker/worker_writes.h"
-#include "utils/hsearch.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
+#include "utils/memutils.h"
+#include "utils/hsearch.h"
+#include "worker/write_order.h"
+#include "worker/worker_targets.h"
+#include "worker/finish.h"
+#include "worker/worker_notes.h"
+#include "worker/own_life.h"
+#include "pgstat.h"
+#include "worker/worker_jobs.h"
+#include "worker/takeover.h"
+#include "worker/worker_barrier.h"
+#include "wire/clock.h"
+#include "wire/client.h"
+#include "server/store.h"
+#include "server/stats.h"
+#include "server/guc.h"
+#include "server/error.h"
+#include "server/answer.h"
+#include "records/token.h"
+#include "records/record.h"
+#include "records/action_item.h"
+#include "ledger/outbox.h"
+#include "ledger/lock_limit.h"
+#include "ledger/lives.h"
+#include "ledger/known_targets.h"
+#include "ledger/internal.h"
+#include "cluster/target.h"
+#include "cluster/cache.h"
+#include "access/xact.h"
+#include "access/twophase.h"
 
 /* A short scan ends when it has skipped so many rows whose targets have no room. */
 #define MAX_SKIPPED 256
@@ -135,7 +135,7 @@ static struct
 	bool		full;			/* the next scan is a full one */
 	int64		full_due_us;	/* a full scan is due even if none is wanted */
 	bool		wait_for_life;	/* there are rows of lives that are not over */
-	uint32		lives;			/* eo_worker_heir_changes() at the last scan */
+	uint32		lives;			/* eo_takeover_changes() at the last scan */
 	int			may_skip;		/* rows that this scan may still skip */
 }			rows;
 
@@ -165,7 +165,7 @@ static const EoWorkerJobKind finish_kind = {
 };
 
 void
-eo_worker_rows_init(MemoryContext context, Oid outbox)
+eo_finish_init(MemoryContext context, Oid outbox)
 {
 	HASHCTL		ctl = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(KnownRow)};
 
@@ -173,7 +173,7 @@ eo_worker_rows_init(MemoryContext context, Oid outbox)
 	rows.known = hash_create("exactonce rows", 256, &ctl,
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	rows.outbox = outbox;
-	eo_worker_writes_init(context);
+	eo_write_order_init(context);
 	eo_worker_notes_init(context);
 	dlist_init(&rows.done);
 	dlist_init(&rows.held);
@@ -182,13 +182,13 @@ eo_worker_rows_init(MemoryContext context, Oid outbox)
 }
 
 bool
-eo_worker_rows_any(void)
+eo_finish_any(void)
 {
 	return hash_get_num_entries(rows.known) > 0 || rows.others_held || rows.wait_for_life;
 }
 
 void
-eo_worker_rows_want_scan(void)
+eo_finish_want_scan(void)
 {
 	rows.scan_wanted = true;
 }
@@ -203,14 +203,14 @@ full_scan_due_us(void)
 }
 
 int64
-eo_worker_rows_due_us(void)
+eo_finish_due_us(void)
 {
 	int64		due_us = Min(full_scan_due_us(), rows.retry_us);
 
 	/* The jobs that have ended in this round may have made room. */
 	if (eo_worker_jobs_made_room() && rows.held_back)
 		rows.scan_wanted = true;
-	if (rows.wait_for_life && rows.lives != eo_worker_heir_changes())
+	if (rows.wait_for_life && rows.lives != eo_takeover_changes())
 		return rows.not_before_us;
 	return rows.scan_wanted ? rows.not_before_us : Max(due_us, rows.not_before_us);
 }
@@ -230,13 +230,13 @@ look_and_scan(void *arg)
 static void
 put_off_work(void)
 {
-	eo_worker_writes_start_over();
+	eo_write_order_start_over();
 	rows.scan_wanted = true;
 	rows.not_before_us = Max(rows.not_before_us, eo_lock_limit_again_us(EO_LOCKS_OUTBOX));
 }
 
 bool
-eo_worker_rows_fetch(void)
+eo_finish_fetch(void)
 {
 	int64		started_us = eo_clock_monotonic_us();
 	int64		now_us;
@@ -251,7 +251,7 @@ eo_worker_rows_fetch(void)
 	if (rows.retry_us <= started_us || (rows.retry_us != INT64_MAX &&
 										rows.recoveries != eo_worker_targets_recoveries()))
 		rows.scan_wanted = true;
-	if (rows.wait_for_life && rows.lives != eo_worker_heir_changes())
+	if (rows.wait_for_life && rows.lives != eo_takeover_changes())
 		rows.scan_wanted = true;
 	/* If the outbox is not known, the extension may have been dropped. */
 	if (!eo_internal_is_known() || rows.full)
@@ -288,19 +288,19 @@ scan(bool full)
 	rows.may_skip = full ? INT_MAX : MAX_SKIPPED;
 	rows.skipped = InvalidBlockNumber;
 	rows.held_back = rows.wait_for_life = false;
-	rows.lives = eo_worker_heir_changes();
+	rows.lives = eo_takeover_changes();
 	rows.retry_us = INT64_MAX;
 	rows.recoveries = eo_worker_targets_recoveries();
 	rows.scan++;
 	if (full)
-		eo_worker_writes_expect();
-	eo_worker_writes_begin();
+		eo_write_order_expect();
+	eo_write_order_begin();
 	to_the_end = eo_outbox_visit(from, take_row);
 	rows.full_wanted = !to_the_end || from > 0;
 	if (!rows.full_wanted)
 		forget_removed();
 	rows.scan_wanted = eo_worker_jobs_are_full(EO_WORKER_WRITES) || (to_the_end && from > 0) ||
-		eo_worker_writes_again();
+		eo_write_order_again();
 	rows.from = BlockNumberIsValid(rows.skipped) && (!to_the_end || from == 0) ? rows.skipped : 0;
 }
 
@@ -371,7 +371,7 @@ take_row(const EoOutboxRow *row)
 		refuse_row(row);
 		return true;
 	}
-	if (row->writes.n > 0 && !eo_worker_writes_may_go(row))
+	if (row->writes.n > 0 && !eo_write_order_may_go(row))
 	{
 		rows.skipped = Min(rows.skipped, row->block);
 		return true;
@@ -392,7 +392,7 @@ add_job(const EoOutboxRow *row)
 	EoLifeVerdict verdict;
 
 	/* A row of another life is ours to finish once that life is over. */
-	eo_worker_heir_ask(&row->target, row->life, &verdict);
+	eo_takeover_ask(&row->target, row->life, &verdict);
 	if (verdict.relation == EO_LIFE_OTHER)
 	{
 		rows.wait_for_life = true;
@@ -419,7 +419,7 @@ add_job(const EoOutboxRow *row)
 	copy->committed_us = known->committed_us;
 	copy->pk = MemoryContextStrdup(job->context, row->pk);
 	if (copy->writes.n > 0)
-		eo_worker_writes_load(job);
+		eo_write_order_load(job);
 	if (!eo_worker_jobs_are_full(EO_WORKER_WRITES))
 		return true;
 	rows.skipped = Min(rows.skipped, row->block);
@@ -439,7 +439,7 @@ refuse_row(const EoOutboxRow *row)
 }
 
 void
-eo_worker_rows_take(const EoOutboxRow *row)
+eo_finish_take(const EoOutboxRow *row)
 {
 	KnownRow   *known = hash_search(rows.known, row->token, HASH_FIND, NULL);
 
@@ -460,9 +460,9 @@ eo_worker_rows_take(const EoOutboxRow *row)
 /* ----- rows with writes that slots tell of ----- */
 
 void
-eo_worker_rows_note_written(const EoOutboxRow *row)
+eo_finish_note_written(const EoOutboxRow *row)
 {
-	if (!eo_worker_writes_note(row))
+	if (!eo_write_order_note(row))
 		rows.scan_wanted = true;
 }
 
@@ -479,7 +479,7 @@ take_written(const EoOutboxRow *row, const char *behind)
 
 	if (known != NULL && known->again_us != 0)
 	{
-		eo_worker_writes_expect();
+		eo_write_order_expect();
 		rows.scan_wanted = true;
 	}
 	/* Older rows are waiting for room.  A scan finds this one, too. */
@@ -498,14 +498,14 @@ take_noted(void *arg)
 	(void) arg;
 	if (!OidIsValid(eo_internal_look()))
 		return;
-	while (eo_worker_writes_next_noted(&row, &behind))
+	while (eo_write_order_next_noted(&row, &behind))
 		take_written(&row, behind);
 }
 
 void
-eo_worker_rows_take_written(void)
+eo_finish_take_written(void)
 {
-	if (eo_worker_writes_any_noted() && !eo_lock_limit_run(EO_LOCKS_OUTBOX, take_noted, NULL))
+	if (eo_write_order_any_noted() && !eo_lock_limit_run(EO_LOCKS_OUTBOX, take_noted, NULL))
 		put_off_work();
 }
 
@@ -568,14 +568,14 @@ may_finish(EoWorkerJob *job)
 	const EoOutboxRow *row = job->data;
 	EoLifeVerdict verdict;
 
-	eo_worker_heir_ask(&row->target, row->life, &verdict);
+	eo_takeover_ask(&row->target, row->life, &verdict);
 	if (verdict.relation == EO_LIFE_OTHER)
 	{
 		put_off(job, 0);
 		return false;
 	}
 	if ((verdict.relation == EO_LIFE_OURS && max_prepared_xacts == 0) ||
-		eo_worker_lives_hold(&row->target))
+		eo_own_life_hold(&row->target))
 		return true;
 	put_off(job, job->target->failing ? EO_WORKER_TARGET_PAUSE_US : LEASE_PAUSE_US);
 	return false;
@@ -605,7 +605,7 @@ prepare(EoWorkerJob *job, EoStore *store)
 		job->cache_mark = eo_cache_mark(store, job->digest);
 	}
 	if (row->writes.n > 0)
-		return eo_worker_writes_prepare(job, store, &w);
+		return eo_write_order_prepare(job, store, &w);
 	return eo_store_prepare_write_in(store, job->bundle, row->pk, EO_FINISH, &w);
 }
 
@@ -693,7 +693,7 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 static bool
 refused(EoWorkerJob *job, const EoAnswer *answer)
 {
-	if (!eo_worker_writes_refused(job, answer))
+	if (!eo_write_order_refused(job, answer))
 		return false;
 	put_off_refused(job->token, REFUSED_WRITES_US);
 	return true;
@@ -744,10 +744,10 @@ take_next(const EoOutboxRow *const *done, int n)
 	for (int i = 0; i < n; i++)
 	{
 		if (done[i]->writes.n > 0)
-			eo_worker_writes_finished(done[i]->token);
+			eo_write_order_finished(done[i]->token);
 	}
 	rows.may_skip = 1;			/* there is no scan that could end */
-	while (eo_worker_writes_next(&row))
+	while (eo_write_order_next(&row))
 		(void) take_row(&row);
 }
 
@@ -770,7 +770,7 @@ remove_done(void *arg)
 }
 
 void
-eo_worker_rows_remove(void)
+eo_finish_remove(void)
 {
 	dlist_mutable_iter removal;
 
@@ -783,7 +783,7 @@ eo_worker_rows_remove(void)
 	}
 	/* Report the dead rows, so that autovacuum removes them. */
 	pgstat_report_stat(false);
-	if (eo_worker_writes_wait())
+	if (eo_write_order_wait())
 		rows.scan_wanted = true;
 	dlist_foreach_modify(removal, &rows.done)
 	{

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * worker_heir.c
+ * takeover.c
  *	  The worker's second duty: lives that are over, and what they have left.
  *
  * A life that may be over is a check here: one life, in one place.  A check comes from
@@ -35,32 +35,32 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
-#include "cluster/life.h"
-#include "cluster/life_watch.h"
-#include "cluster/slot_prepared.h"
-#include "cluster/target.h"
-#include "ledger/life_check.h"
-#include "ledger/life_rows.h"
-#include "ledger/lives.h"
-#include "records/life_item.h"
-#include "server/answer.h"
-#include "server/guc.h"
-#include "server/life_store.h"
-#include "server/store.h"
-#include "wire/clock.h"
-#include "wire/hex.h"
-#include "compat.h"
-#include "worker/worker_heir.h"
-#include "worker/worker_jobs.h"
-#include "worker/worker_lives.h"
-#include "lib/ilist.h"
-#include "miscadmin.h"
-#include "worker/worker_rows.h"
-#include "worker/worker_scan.h"
-#include "worker/worker_targets.h"
-#include "worker/worker_writes.h"
 #include "utils/memutils.h"
+#include "worker/write_order.h"
+#include "worker/worker_targets.h"
+#include "worker/recovery_scan.h"
+#include "worker/finish.h"
+#include "miscadmin.h"
+#include "lib/ilist.h"
+#include "worker/own_life.h"
+#include "worker/worker_jobs.h"
+#include "worker/takeover.h"
+#include "compat.h"
+#include "wire/hex.h"
+#include "wire/clock.h"
+#include "server/store.h"
+#include "server/life_store.h"
+#include "server/guc.h"
+#include "server/answer.h"
+#include "records/life_item.h"
+#include "ledger/lives.h"
+#include "ledger/life_rows.h"
+#include "ledger/life_check.h"
+#include "cluster/target.h"
+#include "cluster/slot_prepared.h"
+#include "cluster/life_watch.h"
+#include "cluster/life.h"
+#include "access/xact.h"
 
 #define LOOK_US INT64CONST(5000000)
 
@@ -92,7 +92,7 @@ static struct
 {
 	MemoryContext context;
 	Oid			dboid;
-	uint32		losses;			/* eo_worker_lives_losses() at the last look */
+	uint32		losses;			/* eo_own_life_losses() at the last look */
 	dlist_head	checks;
 	int64		due_us;			/* the next look */
 	uint64		looked_back[EO_MAX_PLACES]; /* by the index of a place: its
@@ -137,7 +137,7 @@ static const EoWorkerJobKind retirement_kind = {
 };
 
 void
-eo_worker_heir_init(MemoryContext context, Oid dboid)
+eo_takeover_init(MemoryContext context, Oid dboid)
 {
 	own.context = context;
 	own.dboid = dboid;
@@ -145,7 +145,7 @@ eo_worker_heir_init(MemoryContext context, Oid dboid)
 }
 
 uint32
-eo_worker_heir_changes(void)
+eo_takeover_changes(void)
 {
 	return own.changes;
 }
@@ -171,13 +171,13 @@ drop_closed(void)
 }
 
 void
-eo_worker_heir_fetch(void)
+eo_takeover_fetch(void)
 {
 	uint32		cursor = 0;
 	EoPlace		place;
 
 	own.due_us = INT64_MAX;
-	if (own.losses != eo_worker_lives_losses())
+	if (own.losses != eo_own_life_losses())
 		look_again();
 	while (eo_life_walk_places(own.dboid, true, &cursor, &place))
 	{
@@ -187,19 +187,19 @@ eo_worker_heir_fetch(void)
 	drop_closed();
 	collect();
 	fetch_checks();
-	if (own.to_report || own.scanning || eo_worker_scan_in_flight())
+	if (own.to_report || own.scanning || eo_recovery_scan_in_flight())
 		report_checks();
-	own.scanning = eo_worker_scan_in_flight();
+	own.scanning = eo_recovery_scan_in_flight();
 }
 
 int64
-eo_worker_heir_due_us(void)
+eo_takeover_due_us(void)
 {
 	return own.due_us;
 }
 
 bool
-eo_worker_heir_any(void)
+eo_takeover_any(void)
 {
 	dlist_iter	iter;
 
@@ -229,11 +229,11 @@ report_checks(void)
 	dlist_foreach(iter, &own.checks)
 	{
 		const EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
-		int64		scanned = eo_worker_scan_progress(&c->place.target);
+		int64		scanned = eo_recovery_scan_progress(&c->place.target);
 
 		/* A life that is over, and has left nothing, is of no interest. */
 		if (c->stage == EO_LIFE_CHECK_OVER && !c->ended &&
-			!eo_worker_scan_is_wanted(&c->place.target, c->id))
+			!eo_recovery_scan_is_wanted(&c->place.target, c->id))
 			continue;
 		memcpy(reports[n].life, c->place.life, EO_UUID_LEN);
 		reports[n].target = c->place.target;
@@ -257,14 +257,14 @@ look_again(void)
 {
 	dlist_iter	iter;
 
-	own.losses = eo_worker_lives_losses();
+	own.losses = eo_own_life_losses();
 	dlist_foreach(iter, &own.checks)
 	{
 		EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
 
 		if (c->stage != EO_LIFE_CHECK_OVER || c->closed)
 			continue;
-		eo_worker_scan_drop(&c->place.target, c->id);
+		eo_recovery_scan_drop(&c->place.target, c->id);
 		c->stage = EO_LIFE_CHECK_LOOK;
 		c->watch = EO_WATCH_LOOKING;
 		c->silence.since_us = 0;
@@ -277,7 +277,7 @@ look_again(void)
 static void
 look_back(const EoPlace *place)
 {
-	const EoHistory *history = eo_worker_lives_history();
+	const EoHistory *history = eo_own_life_history();
 	int			first;
 
 	if (own.looked_back[place->ref.index] == place->ref.generation)
@@ -473,7 +473,7 @@ may_send_retirement(EoLifeCheck *c, int64 now_us)
 		c->due_us = 0;
 		return false;
 	}
-	if (eo_worker_lives_hold(&c->place.target))
+	if (eo_own_life_hold(&c->place.target))
 		return true;
 	own.due_us = Min(own.due_us, now_us + LEASE_PAUSE_US);
 	return false;
@@ -555,7 +555,7 @@ prepare_retirement(EoWorkerJob *job, EoStore *store)
 	eo_hex_put_uuid(life.id, by);
 	w.by = by;
 	w.now_ms = eo_lives_now_ms(store);
-	if (eo_life_check_is_known_by_file(c, eo_worker_lives_history()) &&
+	if (eo_life_check_is_known_by_file(c, eo_own_life_history()) &&
 		!eo_slot_prepared_of_life(c->place.life))
 		w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
 	return eo_life_store_prepare_write(store, c->place.target.prefix,
@@ -588,7 +588,7 @@ put_off_check(EoWorkerJob *job, int64 pause_us)
 static bool
 is_of_no_interest(const EoLifeCheck *c, const EoAnswer *answer)
 {
-	const EoHistory *history = eo_worker_lives_history();
+	const EoHistory *history = eo_own_life_history();
 	bool		may_be_ours = eo_life_check_is_ours(c, history) ||
 	eo_life_check_waits_for_operator(c, history);
 
@@ -650,8 +650,8 @@ take_retirement(EoWorkerJob *job, const EoAnswer *answer)
 	ereport(LOG,
 			(errmsg("exactonce: life %s was retired in table \"%s\"; its keys are settled here",
 					c->id, c->place.target.table)));
-	if (!eo_life_check_is_known_by_file(c, eo_worker_lives_history()))
-		eo_worker_scan_want(&c->place.target, c->id, eo_life_store_item(answer)->retired_by);
+	if (!eo_life_check_is_known_by_file(c, eo_own_life_history()))
+		eo_recovery_scan_want(&c->place.target, c->id, eo_life_store_item(answer)->retired_by);
 	set_over(c);
 	return true;
 }
@@ -670,7 +670,7 @@ is_inherited(const EoLifeCheck *c, const uint8 *by)
 		return true;
 	heir = enter_life(&c->place.target, by);
 	return heir->stage == EO_LIFE_CHECK_OVER &&
-		(!heir->closed || eo_life_rows_find(eo_worker_lives_history(), by) >= 0);
+		(!heir->closed || eo_life_rows_find(eo_own_life_history(), by) >= 0);
 }
 
 static const EoLifeCheck *
@@ -709,7 +709,7 @@ take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us)
 	}
 	else if (answer->exists && item->state == EO_LIFE_RETIRED)
 		take_retired(c, item);
-	else if (eo_life_check_may_retire(c, eo_worker_lives_history(), parent_of))
+	else if (eo_life_check_may_retire(c, eo_own_life_history(), parent_of))
 	{
 		c->stage = EO_LIFE_CHECK_RETIRE;
 		c->due_us = 0;
@@ -720,7 +720,7 @@ static void
 take_retired(EoLifeCheck *c, const EoLifeItem *item)
 {
 	uint8		by[EO_UUID_LEN] = {0};
-	const EoHistory *history = eo_worker_lives_history();
+	const EoHistory *history = eo_own_life_history();
 	bool		earlier = eo_life_rows_is_earlier(history, c->place.life);
 
 	if (!eo_hex_read_uuid(item->retired_by, by) || !is_inherited(c, by))
@@ -743,13 +743,13 @@ take_retired(EoLifeCheck *c, const EoLifeItem *item)
 	{
 		c->watch = EO_WATCH_SILENT;
 		/* Whatever is adopted has no slots, and may be older than what has. */
-		eo_worker_writes_expect();
-		if (!eo_worker_lives_adopt())
+		eo_write_order_expect();
+		if (!eo_own_life_adopt())
 			return;
-		eo_worker_rows_want_scan();
+		eo_finish_want_scan();
 	}
 	if (!item->has_ttl)
-		eo_worker_scan_want(&c->place.target, c->id, item->retired_by);
+		eo_recovery_scan_want(&c->place.target, c->id, item->retired_by);
 	set_over(c);
 }
 
@@ -765,7 +765,7 @@ set_over(EoLifeCheck *c)
 }
 
 void
-eo_worker_heir_ask(const EoTarget *target, const uint8 *id, EoLifeVerdict *verdict)
+eo_takeover_ask(const EoTarget *target, const uint8 *id, EoLifeVerdict *verdict)
 {
 	EoLifeCheck *c;
 
@@ -773,7 +773,7 @@ eo_worker_heir_ask(const EoTarget *target, const uint8 *id, EoLifeVerdict *verdi
 		return;
 	c = enter_life(target, id);
 	c->asked = true;
-	eo_lives_judge(eo_worker_lives_history(), id, c->stage == EO_LIFE_CHECK_OVER, c->ancestors,
+	eo_lives_judge(eo_own_life_history(), id, c->stage == EO_LIFE_CHECK_OVER, c->ancestors,
 				   verdict);
 	verdict->beats = c->watch == EO_WATCH_BEATS;
 	/* Its item may yet say that it is a branch of our history. */

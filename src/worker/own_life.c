@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * worker_lives.c
+ * own_life.c
  *	  The worker's first duty: the life of its database.
  *
  * The worker mints a life when it starts and there is none of this run of the server,
@@ -8,42 +8,42 @@
  * item it sends a beat each EO_LIVES_BEAT_US (ledger/lives.c says what it is good for).
  *
  * A beat that is not answered within EO_LIVES_PACE_US is sent again, beside the first: an
- * heir reads the item at that pace (worker_heir.c), and whoever lives must be able to
+ * heir reads the item at that pace (takeover.c), and whoever lives must be able to
  * write it whenever others can read it.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/xact.h"
-#include "cluster/databases.h"
-#include "cluster/life.h"
-#include "cluster/target.h"
-#include "ledger/internal.h"
-#include "ledger/life_rows.h"
-#include "ledger/lives.h"
-#include "ledger/lock_limit.h"
-#include "ledger/outbox.h"
-#include "records/life_item.h"
-#include "records/token.h"
-#include "server/answer.h"
-#include "server/guc.h"
-#include "compat.h"
-#include "server/life_store.h"
-#include "server/store.h"
-#include "wire/clock.h"
-#include "wire/hex.h"
-#include "wire/http.h"
-#include "wire/status.h"
-#include "lib/ilist.h"
-#include "miscadmin.h"
-#include "worker/worker_heir.h"
-#include "worker/worker_jobs.h"
-#include "worker/worker_lives.h"
-#include "worker/worker_targets.h"
-#include "storage/lmgr.h"
-#include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/memutils.h"
+#include "storage/lmgr.h"
+#include "worker/worker_targets.h"
+#include "worker/own_life.h"
+#include "worker/worker_jobs.h"
+#include "worker/takeover.h"
+#include "miscadmin.h"
+#include "lib/ilist.h"
+#include "wire/status.h"
+#include "wire/http.h"
+#include "wire/hex.h"
+#include "wire/clock.h"
+#include "server/store.h"
+#include "server/life_store.h"
+#include "compat.h"
+#include "server/guc.h"
+#include "server/answer.h"
+#include "records/token.h"
+#include "records/life_item.h"
+#include "ledger/outbox.h"
+#include "ledger/lock_limit.h"
+#include "ledger/lives.h"
+#include "ledger/life_rows.h"
+#include "ledger/internal.h"
+#include "cluster/target.h"
+#include "cluster/life.h"
+#include "cluster/databases.h"
+#include "access/xact.h"
 
 /* A beat that has failed is sent again after this. */
 #define BEAT_RETRY_US INT64CONST(1000000)
@@ -99,7 +99,7 @@ static const EoWorkerJobKind beat_kind = {
 };
 
 void
-eo_worker_lives_init(MemoryContext context, Oid dboid)
+eo_own_life_init(MemoryContext context, Oid dboid)
 {
 	own.context = context;
 	own.dboid = dboid;
@@ -108,7 +108,7 @@ eo_worker_lives_init(MemoryContext context, Oid dboid)
 }
 
 bool
-eo_worker_lives_enter(void)
+eo_own_life_enter(void)
 {
 	EoLife		life;
 	EoHistory	read;
@@ -220,7 +220,7 @@ mint(void)
 /* ----- jobs ----- */
 
 void
-eo_worker_lives_fetch(void)
+eo_own_life_fetch(void)
 {
 	EoLife		life;
 
@@ -230,11 +230,11 @@ eo_worker_lives_fetch(void)
 		(eo_database_wants_life(own.dboid) || eo_life_any_ended(own.dboid)))
 		(void) mint();
 	note_beat();
-	eo_worker_lives_fetch_beats();
+	eo_own_life_fetch_beats();
 }
 
 void
-eo_worker_lives_fetch_beats(void)
+eo_own_life_fetch_beats(void)
 {
 	own.due_us = INT64_MAX;
 	fetch_beats();
@@ -273,19 +273,19 @@ count_loss(void)
 }
 
 uint32
-eo_worker_lives_losses(void)
+eo_own_life_losses(void)
 {
 	return own.losses;
 }
 
 int64
-eo_worker_lives_due_us(void)
+eo_own_life_due_us(void)
 {
 	return own.due_us;
 }
 
 const EoHistory *
-eo_worker_lives_history(void)
+eo_own_life_history(void)
 {
 	return &own.history;
 }
@@ -313,7 +313,7 @@ adopt(void *arg)
 }
 
 bool
-eo_worker_lives_adopt(void)
+eo_own_life_adopt(void)
 {
 	MemoryContext old = CurrentMemoryContext;
 	Adoption	adoption;
@@ -521,7 +521,7 @@ abandon(EoWorkerJob *job)
 }
 
 bool
-eo_worker_lives_hold(const EoTarget *target)
+eo_own_life_hold(const EoTarget *target)
 {
 	EoLife		life;
 	EoPlaceRef	ref;
@@ -564,7 +564,7 @@ may_close(const EoOutboxRow *row)
 		own.has_evidence |= row->given_up;
 		return row->given_up;
 	}
-	eo_worker_heir_ask(&row->target, row->life, &verdict);
+	eo_takeover_ask(&row->target, row->life, &verdict);
 	return row->given_up || verdict.relation == EO_LIFE_OTHER;
 }
 
@@ -645,7 +645,7 @@ close_place(EoPlace *place, int64 deadline_us)
 }
 
 void
-eo_worker_lives_close(int64 deadline_us)
+eo_own_life_close(int64 deadline_us)
 {
 	uint32		cursor = 0;
 	EoPlace		place;
@@ -697,7 +697,7 @@ eo_worker_lives_close(int64 deadline_us)
  * life must not be used again: an heir inherits what it holds, as from one that was killed.
  */
 void
-eo_worker_lives_leave(void)
+eo_own_life_leave(void)
 {
 	if (own.close_sent)
 		eo_life_give_up(own.dboid, own.closing);

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * worker_scan.c
+ * recovery_scan.c
  *	  The recovery scan: what lives that are over have left in a table.
  *
  * After a restart in place the claim file says which records an ended life has left.
@@ -33,39 +33,39 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
-#include "cluster/life.h"
-#include "cluster/owed_scans.h"
-#include "cluster/slot_prepared.h"
-#include "cluster/target.h"
-#include "commit/settle.h"
-#include "ledger/known_targets.h"
-#include "ledger/lives.h"
-#include "ledger/lock_limit.h"
-#include "ledger/outbox.h"
-#include "records/layout.h"
-#include "records/life_item.h"
-#include "records/record.h"
-#include "records/window.h"
-#include "server/answer.h"
-#include "compat.h"
-#include "server/error.h"
-#include "server/guc.h"
-#include "server/life_store.h"
-#include "server/scan.h"
-#include "server/store.h"
-#include "wire/call.h"
-#include "wire/clock.h"
-#include "wire/hex.h"
-#include "wire/json.h"
-#include "lib/ilist.h"
-#include "miscadmin.h"
-#include "wire/status.h"
-#include "worker/worker_heir.h"
-#include "worker/worker_jobs.h"
-#include "worker/worker_lives.h"
-#include "worker/worker_scan.h"
 #include "worker/worker_targets.h"
+#include "worker/recovery_scan.h"
+#include "worker/own_life.h"
+#include "worker/worker_jobs.h"
+#include "worker/takeover.h"
+#include "wire/status.h"
+#include "miscadmin.h"
+#include "lib/ilist.h"
+#include "wire/json.h"
+#include "wire/hex.h"
+#include "wire/clock.h"
+#include "wire/call.h"
+#include "server/store.h"
+#include "server/scan.h"
+#include "server/life_store.h"
+#include "server/guc.h"
+#include "server/error.h"
+#include "compat.h"
+#include "server/answer.h"
+#include "records/window.h"
+#include "records/record.h"
+#include "records/life_item.h"
+#include "records/layout.h"
+#include "ledger/outbox.h"
+#include "ledger/lock_limit.h"
+#include "ledger/lives.h"
+#include "ledger/known_targets.h"
+#include "commit/settle.h"
+#include "cluster/target.h"
+#include "cluster/slot_prepared.h"
+#include "cluster/owed_scans.h"
+#include "cluster/life.h"
+#include "access/xact.h"
 
 #define PASSES 2
 
@@ -157,7 +157,7 @@ static const EoWorkerJobKind mark_kind = {
 };
 
 void
-eo_worker_scan_init(MemoryContext context)
+eo_recovery_scan_init(MemoryContext context)
 {
 	own.context = context;
 	dlist_init(&own.scans);
@@ -198,7 +198,7 @@ enter_scan(const EoTarget *target)
 }
 
 void
-eo_worker_scan_want(const EoTarget *target, const char *life, const char *by)
+eo_recovery_scan_want(const EoTarget *target, const char *life, const char *by)
 {
 	TableScan  *scan = enter_scan(target);
 	Wanted	   *wanted;
@@ -218,7 +218,7 @@ eo_worker_scan_want(const EoTarget *target, const char *life, const char *by)
 }
 
 void
-eo_worker_scan_drop(const EoTarget *target, const char *life)
+eo_recovery_scan_drop(const EoTarget *target, const char *life)
 {
 	TableScan  *scan = scan_of(target);
 	Wanted	   *wanted = scan != NULL ? find_wanted(scan, life) : NULL;
@@ -249,7 +249,7 @@ find_wanted(TableScan *scan, const char *life)
 }
 
 bool
-eo_worker_scan_is_wanted(const EoTarget *target, const char *life)
+eo_recovery_scan_is_wanted(const EoTarget *target, const char *life)
 {
 	TableScan  *scan = scan_of(target);
 
@@ -266,7 +266,7 @@ begin_pass(TableScan *scan, int pass)
 }
 
 int64
-eo_worker_scan_progress(const EoTarget *target)
+eo_recovery_scan_progress(const EoTarget *target)
 {
 	const TableScan *scan = scan_of(target);
 
@@ -274,7 +274,7 @@ eo_worker_scan_progress(const EoTarget *target)
 }
 
 bool
-eo_worker_scan_any(void)
+eo_recovery_scan_any(void)
 {
 	dlist_iter	iter;
 
@@ -289,13 +289,13 @@ eo_worker_scan_any(void)
 }
 
 bool
-eo_worker_scan_in_flight(void)
+eo_recovery_scan_in_flight(void)
 {
 	return own.active != NULL;
 }
 
 int64
-eo_worker_scan_due_us(void)
+eo_recovery_scan_due_us(void)
 {
 	int64		due_us = INT64_MAX;
 	dlist_iter	iter;
@@ -356,7 +356,7 @@ tell(TableScan *scan)
 /* ----- pages ----- */
 
 void
-eo_worker_scan_run(void)
+eo_recovery_scan_run(void)
 {
 	int64		now_us = eo_clock_monotonic_us();
 	dlist_iter	iter;
@@ -384,7 +384,7 @@ start_page(TableScan *scan)
 	/* Its server may be gone, or have invalid options. */
 	if (own.through->store == NULL && own.through->failing)
 		(void) change_identity(scan);
-	if (!eo_worker_target_is_ready(own.through) || !eo_worker_lives_hold(&scan->target))
+	if (!eo_worker_target_is_ready(own.through) || !eo_own_life_hold(&scan->target))
 		return false;
 	/* A page that cannot be judged would be read in vain. */
 	if (eo_lock_limit_again_us(EO_LOCKS_OUTBOX) > eo_clock_monotonic_us())
@@ -553,7 +553,7 @@ take_item(TableScan *scan, EoJsonValue *item)
 	if (pk == NULL || eo_record_read(layout, item, &r) != EO_OK || !r.has_origin ||
 		r.owner == NULL || (r.state != EO_STATE_COMMITTING && r.state != EO_STATE_IN_PROGRESS))
 		return;
-	eo_worker_heir_ask(&scan->target, r.origin.life, &verdict);
+	eo_takeover_ask(&scan->target, r.origin.life, &verdict);
 	if (verdict.relation == EO_LIFE_OTHER)
 		return;
 	eo_target_digest(&scan->target, pk, digest);
@@ -610,7 +610,7 @@ is_ours(const EoWorkerJob *job, const uint8 *life)
 {
 	EoLifeVerdict verdict;
 
-	eo_worker_heir_ask(&job->target->target, life, &verdict);
+	eo_takeover_ask(&job->target->target, life, &verdict);
 	return verdict.relation != EO_LIFE_OTHER;
 }
 
@@ -618,7 +618,7 @@ is_ours(const EoWorkerJob *job, const uint8 *life)
 static bool
 may_write(EoWorkerJob *job)
 {
-	if (eo_worker_lives_hold(&job->target->target))
+	if (eo_own_life_hold(&job->target->target))
 		return true;
 	job->kind->put_off(job, EO_WORKER_TARGET_PAUSE_US);
 	return false;
@@ -707,7 +707,7 @@ put_off_mark(EoWorkerJob *job, int64 pause_us)
 {
 	const Wanted *wanted = job->data;
 
-	eo_worker_scan_want(&job->target->target, wanted->life, wanted->by);
+	eo_recovery_scan_want(&job->target->target, wanted->life, wanted->by);
 	scan_again(scan_of(&job->target->target), pause_us);
 }
 

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * worker_lives.h
+ * own_life.h
  *	  The worker's first duty: the life of its database.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_WORKER_LIVES_H
-#define EO_COMMIT_WORKER_LIVES_H
+#ifndef EO_WORKER_OWN_LIFE_H
+#define EO_WORKER_OWN_LIFE_H
 
 #include "postgres.h"
 
@@ -18,20 +18,20 @@
  * outside of a transaction: it reads the history and mints a life, unless somebody has locked
  * the table.
  */
-extern void eo_worker_lives_init(MemoryContext context, Oid dboid);
-extern bool eo_worker_lives_enter(void);
+extern void eo_own_life_init(MemoryContext context, Oid dboid);
+extern bool eo_own_life_enter(void);
 
 /* Mint a life if one is needed, and make jobs of the beats that are due. */
-extern void eo_worker_lives_fetch(void);
+extern void eo_own_life_fetch(void);
 
-/* Make jobs of the beats alone, before eo_worker_lives_enter(). */
-extern void eo_worker_lives_fetch_beats(void);
+/* Make jobs of the beats alone, before eo_own_life_enter(). */
+extern void eo_own_life_fetch_beats(void);
 
 /* When that is to be called again at the latest. */
-extern int64 eo_worker_lives_due_us(void);
+extern int64 eo_own_life_due_us(void);
 
 /* The lives of this data up to the current one; valid until the next fetch. */
-extern const EoHistory *eo_worker_lives_history(void);
+extern const EoHistory *eo_own_life_history(void);
 
 /*
  * An operator has decided that this database inherits the lives of the one that its data
@@ -39,7 +39,7 @@ extern const EoHistory *eo_worker_lives_history(void);
  * if a session is about to complete the key of such a row, or a lock could not be had; then this
  * is to be called again.  Outside of a transaction.
  */
-extern bool eo_worker_lives_adopt(void);
+extern bool eo_own_life_adopt(void);
 
 /*
  * Does our own life hold its lease in the place of this target?  A life that was retired
@@ -47,21 +47,21 @@ extern bool eo_worker_lives_adopt(void);
  * each other, and nobody could settle either.  If our life has no item there, this
  * returns false and has one made.
  */
-extern bool eo_worker_lives_hold(const EoTarget *target);
+extern bool eo_own_life_hold(const EoTarget *target);
 
 /*
  * A number that changes when the current life was given up: another heir may have retired
  * it, and with it what it has inherited.
  */
-extern uint32 eo_worker_lives_losses(void);
+extern uint32 eo_own_life_losses(void);
 
 /*
  * Close the life if nothing is left to be done under it, until deadline_us at the
  * latest.  Interrupts are held off.
  */
-extern void eo_worker_lives_close(int64 deadline_us);
+extern void eo_own_life_close(int64 deadline_us);
 
 /* The process ends.  If an error has ended it while it closed the life, that goes on. */
-extern void eo_worker_lives_leave(void);
+extern void eo_own_life_leave(void);
 
-#endif							/* EO_COMMIT_WORKER_LIVES_H */
+#endif							/* EO_WORKER_OWN_LIFE_H */

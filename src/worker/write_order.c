@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * worker_writes.c
+ * write_order.c
  *	  Rows of the outbox that have writes: their order, and what is refused.
  *
  * A row with writes is finished by one transaction of DynamoDB: its record becomes COMPLETED
@@ -30,25 +30,25 @@
  */
 #include "postgres.h"
 
-#include "access/twophase.h"
-#include "ledger/known_targets.h"
-#include "ledger/outbox.h"
-#include "records/record.h"
-#include "records/token.h"
-#include "server/answer.h"
-#include "server/error.h"
-#include "server/store.h"
-#include "common/hashfn.h"
-#include "wire/json.h"
-#include "wire/reply.h"
-#include "worker/worker_heir.h"
-#include "worker/worker_jobs.h"
-#include "nodes/pg_list.h"
-#include "worker/worker_notes.h"
-#include "worker/worker_targets.h"
-#include "worker/worker_writes.h"
-#include "utils/hsearch.h"
 #include "utils/memutils.h"
+#include "utils/hsearch.h"
+#include "worker/write_order.h"
+#include "worker/worker_targets.h"
+#include "worker/worker_notes.h"
+#include "nodes/pg_list.h"
+#include "worker/worker_jobs.h"
+#include "worker/takeover.h"
+#include "wire/reply.h"
+#include "wire/json.h"
+#include "common/hashfn.h"
+#include "server/store.h"
+#include "server/error.h"
+#include "server/answer.h"
+#include "records/token.h"
+#include "records/record.h"
+#include "ledger/outbox.h"
+#include "ledger/known_targets.h"
+#include "access/twophase.h"
 
 /* No more writes of a target are read while those of its jobs have so many bytes. */
 #define MAX_BYTES (64 * 1024 * 1024)
@@ -116,35 +116,35 @@ static struct
 }			writes;
 
 void
-eo_worker_writes_init(MemoryContext context)
+eo_write_order_init(MemoryContext context)
 {
 	writes.context = context;
 	writes.expected = true;
 }
 
 void
-eo_worker_writes_expect(void)
+eo_write_order_expect(void)
 {
 	writes.expected = true;
 	writes.in_order = false;
 }
 
 void
-eo_worker_writes_start_over(void)
+eo_write_order_start_over(void)
 {
 	list_free_deep(writes.told);
 	writes.told = NIL;
-	eo_worker_writes_expect();
+	eo_write_order_expect();
 }
 
 bool
-eo_worker_writes_wait(void)
+eo_write_order_wait(void)
 {
 	return writes.no_memory;
 }
 
 bool
-eo_worker_writes_again(void)
+eo_write_order_again(void)
 {
 	return writes.again;
 }
@@ -163,7 +163,7 @@ is_elsewhere(const EoOutboxRow *row)
 
 	if (!eo_known_target_exists(&row->target))
 		return false;
-	eo_worker_heir_ask(&row->target, row->life, &verdict);
+	eo_takeover_ask(&row->target, row->life, &verdict);
 	return verdict.relation == EO_LIFE_OTHER && verdict.beats;
 }
 
@@ -260,7 +260,7 @@ put_in_order(Row *row)
 }
 
 void
-eo_worker_writes_begin(void)
+eo_write_order_begin(void)
 {
 	HASHCTL		places = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Place)};
 	HASHCTL		queues = {.keysize = sizeof(uint64),.entrysize = sizeof(Queue)};
@@ -299,14 +299,14 @@ find_row(const char *token)
 }
 
 bool
-eo_worker_writes_note(const EoOutboxRow *row)
+eo_write_order_note(const EoOutboxRow *row)
 {
 	MemoryContext old;
 	Told	   *told;
 
 	if (!writes.in_order || max_prepared_xacts > 0)
 	{
-		eo_worker_writes_expect();
+		eo_write_order_expect();
 		return false;
 	}
 	old = MemoryContextSwitchTo(writes.context);
@@ -320,7 +320,7 @@ eo_worker_writes_note(const EoOutboxRow *row)
 }
 
 bool
-eo_worker_writes_any_noted(void)
+eo_write_order_any_noted(void)
 {
 	return writes.told != NIL;
 }
@@ -347,7 +347,7 @@ append(const EoOutboxRow *row)
 
 /* A scan may have met a row before, and then it may be finished by now. */
 bool
-eo_worker_writes_next_noted(EoOutboxRow *row, const char **behind)
+eo_write_order_next_noted(EoOutboxRow *row, const char **behind)
 {
 	bool		found = false;
 
@@ -369,7 +369,7 @@ eo_worker_writes_next_noted(EoOutboxRow *row, const char **behind)
 }
 
 bool
-eo_worker_writes_may_go(const EoOutboxRow *row)
+eo_write_order_may_go(const EoOutboxRow *row)
 {
 	const Row  *r = find_row(row->token);
 
@@ -379,7 +379,7 @@ eo_worker_writes_may_go(const EoOutboxRow *row)
 		 * Rows that come without slots must not be overtaken by those that
 		 * have some.
 		 */
-		eo_worker_writes_expect();
+		eo_write_order_expect();
 		writes.again = true;
 		return false;
 	}
@@ -419,7 +419,7 @@ dequeue(const Row *row, uint64 item)
 }
 
 void
-eo_worker_writes_finished(const char *token)
+eo_write_order_finished(const char *token)
 {
 	Row		   *row = find_row(token);
 	MemoryContext old;
@@ -440,7 +440,7 @@ eo_worker_writes_finished(const char *token)
 }
 
 bool
-eo_worker_writes_next(EoOutboxRow *row)
+eo_write_order_next(EoOutboxRow *row)
 {
 	while (writes.ready != NIL)
 	{
@@ -464,7 +464,7 @@ unload(void *arg)
 }
 
 void
-eo_worker_writes_load(EoWorkerJob *job)
+eo_write_order_load(EoWorkerJob *job)
 {
 	EoOutboxRow *row = job->data;
 	MemoryContext old = MemoryContextSwitchTo(job->context);
@@ -487,7 +487,7 @@ eo_worker_writes_load(EoWorkerJob *job)
 }
 
 EoAnswer *
-eo_worker_writes_prepare(EoWorkerJob *job, EoStore *store, const EoWrite *w)
+eo_write_order_prepare(EoWorkerJob *job, EoStore *store, const EoWrite *w)
 {
 	const EoOutboxRow *row = job->data;
 	char		request_token[EO_TOKEN_LEN + 1];
@@ -586,7 +586,7 @@ hide_values(char *sentence, const char *writes)
 }
 
 bool
-eo_worker_writes_refused(EoWorkerJob *job, const EoAnswer *answer)
+eo_write_order_refused(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoOutboxRow *row = job->data;
 	MemoryContext old = MemoryContextSwitchTo(job->context);
