@@ -37,7 +37,7 @@
  *
  * That there is no row proves an abort only for whoever holds the data in which the
  * row would be, and only when nothing can be committed under that life any more: the
- * life is our own, or it is over and we are its heir (lives.c).  Until then the key is
+ * life is our own, or it is over and we are its heir (life_verdict.c).  Until then the key is
  * in progress elsewhere.
  *
  *-------------------------------------------------------------------------
@@ -55,6 +55,7 @@
 #include "commit/settle.h"
 #include "ledger/contact.h"
 #include "ledger/life_rows.h"
+#include "ledger/life_verdict.h"
 #include "ledger/lives.h"
 #include "ledger/outbox.h"
 #include "compat.h"
@@ -262,7 +263,7 @@ judge_slot(EoStore *store, const EoSlotView *view)
 	EoError		error;
 	int64		retention_s;
 
-	if (!eo_lives_ask(store, view->info.origin.life, &verdict, &error) ||
+	if (!eo_life_verdict_watch(store, view->info.origin.life, &verdict, &error) ||
 		verdict.relation == EO_LIFE_OTHER)
 		return EO_FATE_ELSEWHERE;
 	return eo_settle_judge(&view->info.origin, view->info.token, &verdict, &retention_s);
@@ -285,7 +286,7 @@ may_give_back(EoStore *store, const char *key, const uint8 *life)
 		return true;
 	eo_target_of(store, &target);
 	(void) eo_lives_renew(store, &target, NULL, key, 0);
-	return eo_lives_ask(store, life, &verdict, &error) && verdict.relation != EO_LIFE_OTHER;
+	return eo_life_verdict_watch(store, life, &verdict, &error) && verdict.relation != EO_LIFE_OTHER;
 }
 
 /* Write what is to be written about the claim.  Returns false if that is left to the worker. */
@@ -508,7 +509,7 @@ eo_settle_fate(EoStore *store, const EoRecord *record, int64 *retention_s)
 	EoError		error;
 
 	if (!eo_origin_read(record->origin_text, &o) || o.xid == 0 ||
-		!eo_lives_ask(store, o.life, &verdict, &error) || verdict.relation == EO_LIFE_OTHER)
+		!eo_life_verdict_watch(store, o.life, &verdict, &error) || verdict.relation == EO_LIFE_OTHER)
 		return EO_FATE_ELSEWHERE;
 	return eo_settle_judge(&o, record->owner, &verdict, retention_s);
 }
@@ -588,7 +589,7 @@ may_be_hidden(const EoOrigin *origin)
 	if (eo_life_is_current(MyDatabaseId, origin->life))
 		return true;
 	eo_life_rows_read(&history);
-	eo_lives_judge(&history, origin->life, false, NULL, &verdict);
+	eo_life_verdict(&history, origin->life, NULL, &verdict);
 	return verdict.this_run || (eo_life_rows_find(&history, origin->life) >= 0 &&
 								origin->xid < eo_runs_start());
 }

@@ -38,7 +38,7 @@
 #include "cluster/target.h"
 #include "ledger/internal.h"
 #include "ledger/known_targets.h"
-#include "ledger/lives.h"
+#include "ledger/life_verdict.h"
 #include "ledger/lock_limit.h"
 #include "ledger/outbox.h"
 #include "pgstat.h"
@@ -56,8 +56,8 @@
 #include "wire/client.h"
 #include "wire/clock.h"
 #include "worker/finish.h"
+#include "worker/life_board.h"
 #include "worker/own_life.h"
-#include "worker/takeover.h"
 #include "worker/worker_barrier.h"
 #include "worker/worker_jobs.h"
 #include "worker/worker_notes.h"
@@ -135,7 +135,8 @@ static struct
 	bool		full;			/* the next scan is a full one */
 	int64		full_due_us;	/* a full scan is due even if none is wanted */
 	bool		wait_for_life;	/* there are rows of lives that are not over */
-	uint32		lives;			/* eo_takeover_changes() at the last scan */
+	uint32		changes;		/* eo_life_board_changes() at the last scan */
+	uint32		adoptions;		/* eo_life_board_adoptions(), the same */
 	int			may_skip;		/* rows that this scan may still skip */
 }			rows;
 
@@ -165,20 +166,25 @@ static const EoWorkerJobKind finish_kind = {
 };
 
 void
-eo_finish_init(MemoryContext context, Oid outbox)
+eo_finish_init(MemoryContext context)
 {
 	HASHCTL		ctl = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(KnownRow)};
 
 	ctl.hcxt = rows.context = context;
 	rows.known = hash_create("exactonce rows", 256, &ctl,
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	rows.outbox = outbox;
 	eo_write_order_init(context);
 	eo_worker_notes_init(context);
 	dlist_init(&rows.done);
 	dlist_init(&rows.held);
 	rows.scan_wanted = true;
 	rows.retry_us = INT64_MAX;
+}
+
+void
+eo_finish_enter(Oid outbox)
+{
+	rows.outbox = outbox;
 }
 
 bool
@@ -202,15 +208,26 @@ full_scan_due_us(void)
 	return rows.full_wanted ? Max(rows.not_before_us, rows.full_not_before_us) : rows.full_due_us;
 }
 
+/* Have rows been waiting for what the board tells now? */
+static bool
+has_board_news(void)
+{
+	return (rows.wait_for_life && rows.changes != eo_life_board_changes()) ||
+		rows.adoptions != eo_life_board_adoptions();
+}
+
 int64
 eo_finish_due_us(void)
 {
 	int64		due_us = Min(full_scan_due_us(), rows.retry_us);
 
+	/* Nothing is fetched then, and the jobs that end wake the worker. */
+	if (eo_worker_jobs_are_full(EO_WORKER_WRITES))
+		return INT64_MAX;
 	/* The jobs that have ended in this round may have made room. */
 	if (eo_worker_jobs_made_room() && rows.held_back)
 		rows.scan_wanted = true;
-	if (rows.wait_for_life && rows.lives != eo_takeover_changes())
+	if (has_board_news())
 		return rows.not_before_us;
 	return rows.scan_wanted ? rows.not_before_us : Max(due_us, rows.not_before_us);
 }
@@ -251,7 +268,7 @@ eo_finish_fetch(void)
 	if (rows.retry_us <= started_us || (rows.retry_us != INT64_MAX &&
 										rows.recoveries != eo_worker_targets_recoveries()))
 		rows.scan_wanted = true;
-	if (rows.wait_for_life && rows.lives != eo_takeover_changes())
+	if (has_board_news())
 		rows.scan_wanted = true;
 	/* If the outbox is not known, the extension may have been dropped. */
 	if (!eo_internal_is_known() || rows.full)
@@ -288,7 +305,8 @@ scan(bool full)
 	rows.may_skip = full ? INT_MAX : MAX_SKIPPED;
 	rows.skipped = InvalidBlockNumber;
 	rows.held_back = rows.wait_for_life = false;
-	rows.lives = eo_takeover_changes();
+	rows.changes = eo_life_board_changes();
+	rows.adoptions = eo_life_board_adoptions();
 	rows.retry_us = INT64_MAX;
 	rows.recoveries = eo_worker_targets_recoveries();
 	rows.scan++;
@@ -392,9 +410,10 @@ add_job(const EoOutboxRow *row)
 	EoLifeVerdict verdict;
 
 	/* A row of another life is ours to finish once that life is over. */
-	eo_takeover_ask(&row->target, row->life, &verdict);
+	eo_life_board_verdict(&row->target, row->life, &verdict);
 	if (verdict.relation == EO_LIFE_OTHER)
 	{
+		eo_life_board_watch(&row->target, row->life);
 		rows.wait_for_life = true;
 		return true;
 	}
@@ -568,7 +587,7 @@ may_finish(EoWorkerJob *job)
 	const EoOutboxRow *row = job->data;
 	EoLifeVerdict verdict;
 
-	eo_takeover_ask(&row->target, row->life, &verdict);
+	eo_life_board_verdict(&row->target, row->life, &verdict);
 	if (verdict.relation == EO_LIFE_OTHER)
 	{
 		put_off(job, 0);

@@ -12,15 +12,16 @@
 
 #include "ledger/outbox.h"
 
-/*
- * To be called once.  outbox is the OID of the outbox.  A first scan becomes due.
- */
-extern void eo_finish_init(MemoryContext context, Oid outbox);
+/* To be called once.  A first scan becomes due. */
+extern void eo_finish_init(MemoryContext context);
+
+/* This is the outbox: the OID of its table. */
+extern void eo_finish_enter(Oid outbox);
 
 /*
  * Scan the outbox if a scan is due, and add jobs for committed rows.  Runs a
  * transaction of its own.  Returns false if the outbox is not the one that
- * eo_finish_init() was given: then the worker must leave.
+ * eo_finish_enter() was given: then the worker must leave.
  */
 extern bool eo_finish_fetch(void);
 

@@ -22,6 +22,7 @@
 #include "compat.h"
 #include "ledger/internal.h"
 #include "ledger/life_rows.h"
+#include "ledger/life_verdict.h"
 #include "ledger/lives.h"
 #include "ledger/lock_limit.h"
 #include "ledger/outbox.h"
@@ -40,8 +41,8 @@
 #include "wire/hex.h"
 #include "wire/http.h"
 #include "wire/status.h"
+#include "worker/life_board.h"
 #include "worker/own_life.h"
-#include "worker/takeover.h"
 #include "worker/worker_jobs.h"
 #include "worker/worker_targets.h"
 
@@ -65,21 +66,17 @@ typedef struct Beating
 static struct
 {
 	MemoryContext context;
-	Oid			dboid;
-	EoHistory	history;		/* up to the current life */
 	Beating		beating[EO_MAX_PLACES]; /* by the index of the place */
 	int64		due_us;			/* the next beat */
 	int64		noted_us;
 	uint8		life[EO_UUID_LEN];	/* the current life at the last look */
 	bool		has_life;
-	uint32		losses;			/* lives that were given up */
 	uint8		closing[EO_UUID_LEN];	/* the life that is being closed */
 	bool		close_sent;		/* its item may be closed in some place */
 	bool		has_evidence;	/* it has rows that were given up */
 }			own;
 
 static void read_history(void *arg);
-static void take_history(const EoHistory *read);
 pg_noreturn static void raise_no_room(void);
 static void count_loss(void);
 static bool mint(void);
@@ -99,10 +96,9 @@ static const EoWorkerJobKind beat_kind = {
 };
 
 void
-eo_own_life_init(MemoryContext context, Oid dboid)
+eo_own_life_init(MemoryContext context)
 {
 	own.context = context;
-	own.dboid = dboid;
 	/* Beats may be due before the tables can be looked at. */
 	own.due_us = 0;
 }
@@ -115,11 +111,11 @@ eo_own_life_enter(void)
 
 	if (!eo_lock_limit_run(EO_LOCKS_LIVES, read_history, &read))
 		return false;
-	take_history(&read);
+	eo_life_board_take_history(&read);
 	/* The extension was created anew, and knows nothing of the lives before. */
-	if (eo_life_current(own.dboid, &life) && eo_life_rows_find(&own.history, life.id) < 0)
-		eo_life_drop_database(own.dboid);
-	if (!eo_life_current(own.dboid, &life) && !mint())
+	if (eo_life_current(MyDatabaseId, &life) && eo_life_rows_find(eo_life_board_history(), life.id) < 0)
+		eo_life_drop_database(MyDatabaseId);
+	if (!eo_life_current(MyDatabaseId, &life) && !mint())
 		return false;
 
 	/*
@@ -140,19 +136,6 @@ read_history(void *arg)
 	CommandCounterIncrement();
 	eo_life_rows_read(arg);
 	MemoryContextSwitchTo(old);
-}
-
-/* The history was read, and its transaction has committed. */
-static void
-take_history(const EoHistory *read)
-{
-	/*
-	 * Until here the old one counts: without its lives all others would be
-	 * strangers.
-	 */
-	if (own.history.rows != NULL)
-		pfree(own.history.rows);
-	own.history = *read;
 }
 
 static void
@@ -177,8 +160,8 @@ insert_life(void *arg)
 	Minting    *minting = arg;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	eo_life_rows_mint(&own.history, minting->id);
-	eo_life_rows_prune(&own.history);
+	eo_life_rows_mint(eo_life_board_history(), minting->id);
+	eo_life_rows_prune(eo_life_board_history());
 	PopActiveSnapshot();
 	ForceSyncCommit();
 
@@ -209,8 +192,8 @@ mint(void)
 		raise_no_room();
 	if (!eo_lock_limit_run(EO_LOCKS_LIVES, insert_life, &minting))
 		return false;
-	take_history(&minting.history);
-	if (!eo_life_begin(own.dboid, minting.id))
+	eo_life_board_take_history(&minting.history);
+	if (!eo_life_begin(MyDatabaseId, minting.id))
 		raise_no_room();
 	memcpy(own.life, minting.id, EO_UUID_LEN);
 	own.has_life = true;
@@ -226,11 +209,10 @@ eo_own_life_fetch(void)
 
 	count_loss();
 	/* A life that was given up needs an heir at once. */
-	if (!eo_life_current(own.dboid, &life) &&
-		(eo_database_wants_life(own.dboid) || eo_life_any_ended(own.dboid)))
+	if (!eo_life_current(MyDatabaseId, &life) &&
+		(eo_database_wants_life(MyDatabaseId) || eo_life_any_ended(MyDatabaseId)))
 		(void) mint();
 	note_beat();
-	eo_own_life_fetch_beats();
 }
 
 void
@@ -248,7 +230,7 @@ was_given_up(const uint8 *id)
 	uint8		ended[EO_UUID_LEN];
 	bool		this_run;
 
-	while (eo_life_next_ended(own.dboid, &cursor, ended, &this_run))
+	while (eo_life_next_ended(MyDatabaseId, &cursor, ended, &this_run))
 	{
 		if (memcmp(ended, id, EO_UUID_LEN) == 0)
 			return true;
@@ -261,21 +243,15 @@ static void
 count_loss(void)
 {
 	EoLife		life;
-	bool		has_life = eo_life_current(own.dboid, &life);
+	bool		has_life = eo_life_current(MyDatabaseId, &life);
 
 	if (own.has_life && has_life && memcmp(own.life, life.id, EO_UUID_LEN) == 0)
 		return;
 	if (own.has_life && was_given_up(own.life))
-		own.losses++;
+		eo_life_board_lose();
 	own.has_life = has_life;
 	if (has_life)
 		memcpy(own.life, life.id, EO_UUID_LEN);
-}
-
-uint32
-eo_own_life_losses(void)
-{
-	return own.losses;
 }
 
 int64
@@ -284,15 +260,10 @@ eo_own_life_due_us(void)
 	return own.due_us;
 }
 
-const EoHistory *
-eo_own_life_history(void)
-{
-	return &own.history;
-}
-
 /* The outcome of an adoption. */
 typedef struct Adoption
 {
+	bool		begun;
 	bool		all;
 	EoHistory	history;
 } Adoption;
@@ -301,12 +272,14 @@ static void
 adopt(void *arg)
 {
 	Adoption   *adoption = arg;
+	const EoHistory *history = eo_life_board_history();
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	adoption->all = !eo_life_rows_original_exists(&own.history) && eo_outbox_adopt(&own.history);
+	adoption->begun = !eo_life_rows_original_exists(history);
+	adoption->all = adoption->begun && eo_outbox_adopt(history);
 	/* While the lives are not ours, the next call finds the other rows. */
 	if (adoption->all)
-		eo_life_rows_adopt(&own.history);
+		eo_life_rows_adopt(history);
 	PopActiveSnapshot();
 	ForceSyncCommit();
 	read_history(&adoption->history);
@@ -335,7 +308,9 @@ eo_own_life_adopt(void)
 	MemoryContextSwitchTo(old);
 	if (!done)
 		return false;
-	take_history(&adoption.history);
+	eo_life_board_take_history(&adoption.history);
+	if (adoption.begun)
+		eo_life_board_adopt();
 	return adoption.all;
 }
 
@@ -376,7 +351,7 @@ note_beat(void)
 
 	if (eo_clock_monotonic_us() - own.noted_us < eo_guc_hurried_us(NOTE_US))
 		return;
-	while (eo_life_walk_places(own.dboid, true, &cursor, &place))
+	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
 	{
 		note.beat = Max(note.beat, place.beat + 1);
 		memcpy(note.life, place.life, sizeof(note.life));
@@ -422,7 +397,7 @@ fetch_beats(void)
 	uint32		cursor = 0;
 	EoPlace		place;
 
-	while (eo_life_walk_places(own.dboid, true, &cursor, &place))
+	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
 	{
 		Beating    *b = beating_of(place.ref);
 		int64		age_us = eo_clock_steady_us() - place.confirmed_us;
@@ -471,7 +446,7 @@ prepare_beat(EoWorkerJob *job, EoStore *store)
 		memcmp(&place->target, &job->asked->target, sizeof(EoTarget)) == 0)
 	{
 		if (!place->open)
-			ancestors = eo_lives_ancestors(&own.history, place->life);
+			ancestors = eo_lives_ancestors(eo_life_board_history(), place->life);
 		answer = eo_lives_prepare(store, place, place->open ? EO_LIFE_BEAT : EO_LIFE_CREATE,
 								  ancestors);
 	}
@@ -529,10 +504,10 @@ eo_own_life_hold(const EoTarget *target)
 	bool		open;
 	Beating    *b;
 
-	if (!eo_life_current(own.dboid, &life))
+	if (!eo_life_current(MyDatabaseId, &life))
 	{
 		/* The next round mints one, also if the last one was closed. */
-		eo_database_want_life(own.dboid);
+		eo_database_want_life(MyDatabaseId);
 		return false;
 	}
 	if (!eo_life_enter_place(target, life.id, &ref, &open) || !eo_life_place_info(ref, &place))
@@ -564,7 +539,7 @@ may_close(const EoOutboxRow *row)
 		own.has_evidence |= row->given_up;
 		return row->given_up;
 	}
-	eo_takeover_ask(&row->target, row->life, &verdict);
+	eo_life_board_verdict(&row->target, row->life, &verdict);
 	return row->given_up || verdict.relation == EO_LIFE_OTHER;
 }
 
@@ -652,7 +627,7 @@ eo_own_life_close(int64 deadline_us)
 	bool		all = true;
 
 	HOLD_INTERRUPTS();
-	if (!eo_life_bar(own.dboid, own.closing))
+	if (!eo_life_bar(MyDatabaseId, own.closing))
 	{
 		RESUME_INTERRUPTS();
 		return;
@@ -675,12 +650,12 @@ eo_own_life_close(int64 deadline_us)
 	 */
 	if (own.has_evidence)
 	{
-		eo_life_give_up(own.dboid, own.closing);
+		eo_life_give_up(MyDatabaseId, own.closing);
 		RESUME_INTERRUPTS();
 		return;
 	}
 	own.close_sent = true;
-	while (eo_life_walk_places(own.dboid, false, &cursor, &place))
+	while (eo_life_walk_places(MyDatabaseId, false, &cursor, &place))
 	{
 		if (memcmp(place.life, own.closing, EO_UUID_LEN) == 0 && place.open)
 			all &= close_place(&place, deadline_us);
@@ -688,7 +663,7 @@ eo_own_life_close(int64 deadline_us)
 	if (all)
 		eo_life_forget(own.closing);
 	else
-		eo_life_give_up(own.dboid, own.closing);
+		eo_life_give_up(MyDatabaseId, own.closing);
 	RESUME_INTERRUPTS();
 }
 
@@ -700,7 +675,7 @@ void
 eo_own_life_leave(void)
 {
 	if (own.close_sent)
-		eo_life_give_up(own.dboid, own.closing);
+		eo_life_give_up(MyDatabaseId, own.closing);
 	else
 		eo_life_reopen(own.closing);
 }

@@ -11,33 +11,30 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
-#include "ledger/life_rows.h"
 
 /*
  * To be called once, after eo_worker_jobs_init().  Then this is to be called until it returns true,
  * outside of a transaction: it reads the history and mints a life, unless somebody has locked
  * the table.
  */
-extern void eo_own_life_init(MemoryContext context, Oid dboid);
+extern void eo_own_life_init(MemoryContext context);
 extern bool eo_own_life_enter(void);
 
-/* Mint a life if one is needed, and make jobs of the beats that are due. */
+/* Mint a life if one is needed, and note beats in its row. */
 extern void eo_own_life_fetch(void);
 
-/* Make jobs of the beats alone, before eo_own_life_enter(). */
+/* Make jobs of the beats that are due; also before eo_own_life_enter(). */
 extern void eo_own_life_fetch_beats(void);
 
 /* When that is to be called again at the latest. */
 extern int64 eo_own_life_due_us(void);
 
-/* The lives of this data up to the current one; valid until the next fetch. */
-extern const EoHistory *eo_own_life_history(void);
-
 /*
  * An operator has decided that this database inherits the lives of the one that its data
  * comes from: make them, and the rows of the outbox that name them, our own.  Returns false
  * if a session is about to complete the key of such a row, or a lock could not be had; then this
- * is to be called again.  Outside of a transaction.
+ * is to be called again.  Rows that were adopted have no slots, and may be older than those that
+ * have: eo_life_board_adoptions() tells.  Outside of a transaction.
  */
 extern bool eo_own_life_adopt(void);
 
@@ -48,12 +45,6 @@ extern bool eo_own_life_adopt(void);
  * returns false and has one made.
  */
 extern bool eo_own_life_hold(const EoTarget *target);
-
-/*
- * A number that changes when the current life was given up: another heir may have retired
- * it, and with it what it has inherited.
- */
-extern uint32 eo_own_life_losses(void);
 
 /*
  * Close the life if nothing is left to be done under it, until deadline_us at the

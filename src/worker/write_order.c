@@ -44,7 +44,7 @@
 #include "utils/memutils.h"
 #include "wire/json.h"
 #include "wire/reply.h"
-#include "worker/takeover.h"
+#include "worker/life_board.h"
 #include "worker/worker_jobs.h"
 #include "worker/worker_notes.h"
 #include "worker/worker_targets.h"
@@ -109,6 +109,7 @@ static struct
 	HTAB	   *queues;			/* Queue by item */
 	List	   *told;			/* Told: not read yet */
 	List	   *ready;			/* Row: first of all its items since */
+	uint32		adoptions;		/* eo_life_board_adoptions() at the last look */
 	bool		expected;		/* there may be rows with writes */
 	bool		in_order;		/* but for those of which slots will tell */
 	bool		again;			/* the scan has met some that are not in order */
@@ -137,6 +138,15 @@ eo_write_order_start_over(void)
 	eo_write_order_expect();
 }
 
+/* Rows that were adopted have no slots, and may be older than those that have. */
+static void
+look_at_board(void)
+{
+	if (writes.adoptions != eo_life_board_adoptions())
+		eo_write_order_expect();
+	writes.adoptions = eo_life_board_adoptions();
+}
+
 bool
 eo_write_order_wait(void)
 {
@@ -159,12 +169,15 @@ eo_write_order_again(void)
 static bool
 is_elsewhere(const EoOutboxRow *row)
 {
-	EoLifeVerdict verdict = {0};
+	EoLifeVerdict verdict;
 
 	if (!eo_known_target_exists(&row->target))
 		return false;
-	eo_takeover_ask(&row->target, row->life, &verdict);
-	return verdict.relation == EO_LIFE_OTHER && verdict.beats;
+	eo_life_board_verdict(&row->target, row->life, &verdict);
+	if (verdict.relation != EO_LIFE_OTHER)
+		return false;
+	eo_life_board_watch(&row->target, row->life);
+	return verdict.beats;
 }
 
 /* A row and its items, not in order yet. */
@@ -265,6 +278,7 @@ eo_write_order_begin(void)
 	HASHCTL		places = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Place)};
 	HASHCTL		queues = {.keysize = sizeof(uint64),.entrysize = sizeof(Queue)};
 
+	look_at_board();
 	writes.again = writes.no_memory = false;
 	if (!writes.expected)
 		return;
@@ -304,6 +318,7 @@ eo_write_order_note(const EoOutboxRow *row)
 	MemoryContext old;
 	Told	   *told;
 
+	look_at_board();
 	if (!writes.in_order || max_prepared_xacts > 0)
 	{
 		eo_write_order_expect();
