@@ -256,15 +256,26 @@ eo_settle_log_worn(const EoSlotView *view)
 					view->target.table)));
 }
 
+/*
+ * Is the life ours, or over, so that this database answers for what it has left?  If not, the
+ * worker looks after it.
+ */
+static bool
+is_ours_to_settle(EoStore *store, const uint8 *life, EoLifeVerdict *verdict)
+{
+	EoError		error;
+
+	return eo_life_verdict_watch(store, life, verdict, &error) &&
+		verdict->relation != EO_LIFE_OTHER;
+}
+
 static EoFate
 judge_slot(EoStore *store, const EoSlotView *view)
 {
 	EoLifeVerdict verdict;
-	EoError		error;
 	int64		retention_s;
 
-	if (!eo_life_verdict_watch(store, view->info.origin.life, &verdict, &error) ||
-		verdict.relation == EO_LIFE_OTHER)
+	if (!is_ours_to_settle(store, view->info.origin.life, &verdict))
 		return EO_FATE_ELSEWHERE;
 	return eo_settle_judge(&view->info.origin, view->info.token, &verdict, &retention_s);
 }
@@ -280,13 +291,12 @@ may_give_back(EoStore *store, const char *key, const uint8 *life)
 {
 	EoTarget	target;
 	EoLifeVerdict verdict;
-	EoError		error;
 
 	if (max_prepared_xacts == 0)
 		return true;
 	eo_target_of(store, &target);
 	(void) eo_lives_renew(store, &target, NULL, key, 0);
-	return eo_life_verdict_watch(store, life, &verdict, &error) && verdict.relation != EO_LIFE_OTHER;
+	return is_ours_to_settle(store, life, &verdict);
 }
 
 /* Write what is to be written about the claim.  Returns false if that is left to the worker. */
@@ -506,10 +516,9 @@ eo_settle_fate(EoStore *store, const EoRecord *record, int64 *retention_s)
 {
 	EoOrigin	o;
 	EoLifeVerdict verdict;
-	EoError		error;
 
 	if (!eo_origin_read(record->origin_text, &o) || o.xid == 0 ||
-		!eo_life_verdict_watch(store, o.life, &verdict, &error) || verdict.relation == EO_LIFE_OTHER)
+		!is_ours_to_settle(store, o.life, &verdict))
 		return EO_FATE_ELSEWHERE;
 	return eo_settle_judge(&o, record->owner, &verdict, retention_s);
 }

@@ -40,7 +40,7 @@ typedef struct EoLifeVerdict
 	uint64		next_start;		/* the same */
 } EoLifeVerdict;
 
-/* What is known of a life beside the history of this data: what its item says. */
+/* Facts about a life beside the history of this data, as its item tells them. */
 typedef struct EoLifeFinding
 {
 	bool		exists;

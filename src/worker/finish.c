@@ -137,7 +137,7 @@ static struct
 	bool		wait_for_life;	/* there are rows of lives that are not over */
 	uint32		changes;		/* eo_life_board_changes() at the last scan */
 	uint32		adoptions;		/* eo_life_board_adoptions(), the same */
-	int			may_skip;		/* rows that this scan may still skip */
+	int			may_skip;		/* rows that the scan may still skip */
 }			rows;
 
 static EoAnswer *prepare(EoWorkerJob *job, EoStore *store);
@@ -472,7 +472,6 @@ eo_finish_take(const EoOutboxRow *row)
 	/* Older rows are waiting for room.  A scan finds this one, too. */
 	if (rows.held_back && eo_worker_jobs_half_full(EO_WORKER_WRITES, &row->target))
 		return;
-	rows.may_skip = 1;			/* there is no scan that could end */
 	(void) add_job(row);
 }
 
@@ -504,7 +503,6 @@ take_written(const EoOutboxRow *row, const char *behind)
 	/* Older rows are waiting for room.  A scan finds this one, too. */
 	if (rows.held_back && eo_worker_jobs_half_full(EO_WORKER_WRITES, &row->target))
 		return;
-	rows.may_skip = 1;			/* there is no scan that could end */
 	(void) take_row(row);
 }
 
@@ -563,7 +561,6 @@ let_go(void)
 		dlist_delete(&held->node);
 		rows.nheld--;
 		hash_search(rows.known, held->row.token, HASH_REMOVE, NULL);
-		rows.may_skip = 1;		/* there is no scan that could end */
 		(void) add_job(&held->row);
 		pfree(held->row.pk);
 		pfree(held);
@@ -670,8 +667,6 @@ static bool
 take(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoOutboxRow *row = job->data;
-	MemoryContext old;
-	char	   *why;
 
 	/*
 	 * A row goes if its record shows its finish, and else by an operator
@@ -688,23 +683,8 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 		return false;
 	}
 
-	/*
-	 * The transaction has committed, but the record is not the one it sealed.
-	 * Another program has written against the rules, or the table is not the
-	 * same any more.  The worker cannot repair that, and keeps the row as
-	 * evidence.
-	 */
-	old = MemoryContextSwitchTo(job->context);
-	why = eo_worker_notes_describe(answer);
-	MemoryContextSwitchTo(old);
 	put_off_refused(row->token, REFUSED_US);
-	eo_worker_note(row, EO_TROUBLE_REFUSED, true, why, 0);
-	ereport(WARNING,
-			(errcode(ERRCODE_WARNING),
-			 errmsg("exactonce: a key of table \"%s\" cannot be marked completed, although its transaction committed",
-					row->target.table),
-			 errdetail_internal("%s", why),
-			 errhint("It stays in exactonce_pending and is tried again every ten minutes. Look for whoever changed the record or the table, or give the completion up with idem_give_up().")));
+	eo_worker_note_refused(row, answer);
 	return true;
 }
 
@@ -765,7 +745,6 @@ take_next(const EoOutboxRow *const *done, int n)
 		if (done[i]->writes.n > 0)
 			eo_write_order_finished(done[i]->token);
 	}
-	rows.may_skip = 1;			/* there is no scan that could end */
 	while (eo_write_order_next(&row))
 		(void) take_row(&row);
 }

@@ -113,7 +113,8 @@ eo_own_life_enter(void)
 		return false;
 	eo_life_board_take_history(&read);
 	/* The extension was created anew, and knows nothing of the lives before. */
-	if (eo_life_current(MyDatabaseId, &life) && eo_life_rows_find(eo_life_board_history(), life.id) < 0)
+	if (eo_life_current(MyDatabaseId, &life) &&
+		eo_life_rows_find(eo_life_board_history(), life.id) < 0)
 		eo_life_drop_database(MyDatabaseId);
 	if (!eo_life_current(MyDatabaseId, &life) && !mint())
 		return false;

@@ -12,12 +12,13 @@
 
 #include "cluster/target.h"
 
-/*
- * To be called once, after eo_worker_jobs_init().  Then this is to be called until it returns true,
- * outside of a transaction: it reads the history and mints a life, unless somebody has locked
- * the table.
- */
+/* To be called once. */
 extern void eo_own_life_init(MemoryContext context);
+
+/*
+ * Read the history and mint a life, unless somebody has locked the table: then this returns
+ * false, and is to be called again.  Outside of a transaction.
+ */
 extern bool eo_own_life_enter(void);
 
 /* Mint a life if one is needed, and note beats in its row. */

@@ -10,7 +10,7 @@
 
 #include "postgres.h"
 
-/* To be called once, after eo_life_board_init(). */
+/* To be called once. */
 extern void eo_recovery_scan_init(MemoryContext context);
 
 /* Send the next request, or take its answer.  Does not wait. */

@@ -128,7 +128,7 @@ typedef struct Source
 } Source;
 
 /*
- * What a round does, from top to bottom: init, fetch, due_us, any, in_flight, early.
+ * A round goes through these from top to bottom: init, fetch, due_us, any, in_flight, early.
  *
  * Jobs are sent, and their answers are taken, when all sources have added theirs; rows that
  * were finished by that are removed last.
