@@ -18,7 +18,9 @@
  * gives its slots to the worker in that order (xact.c), and before it releases the locks of
  * its items.  So each row is put behind all that are in order, and needs no scan.  That is not
  * so for prepared transactions, whose slots are given to the worker after their locks are
- * released.  Where these are enabled, or something is not known, a scan is made instead.
+ * released.  Nor for rows that were adopted (own_life.c), which have no slots.  Where prepared
+ * transactions are enabled, after an adoption, and if something is not known, a scan is made
+ * instead.
  *
  * What DynamoDB refuses for good is not a failure of the target: the request was answered.
  * The reason goes into the row (worker_notes.c), and the row is tried again now and then.  An
