@@ -135,8 +135,8 @@ static struct
 	bool		full;			/* the next scan is a full one */
 	int64		full_due_us;	/* a full scan is due even if none is wanted */
 	bool		wait_for_life;	/* there are rows of lives that are not over */
-	uint32		changes;		/* eo_life_board_changes() at the last scan */
-	uint32		adoptions;		/* eo_life_board_adoptions(), the same */
+	uint32		changes;		/* the board's count at the last scan */
+	uint32		adoptions;		/* the board's count, the same */
 	int			may_skip;		/* rows that the scan may still skip */
 }			rows;
 
@@ -212,8 +212,8 @@ full_scan_due_us(void)
 static bool
 has_board_news(void)
 {
-	return (rows.wait_for_life && rows.changes != eo_life_board_changes()) ||
-		rows.adoptions != eo_life_board_adoptions();
+	return (rows.wait_for_life && rows.changes != eo_life_board_counts()->changes) ||
+		rows.adoptions != eo_life_board_counts()->adoptions;
 }
 
 int64
@@ -305,8 +305,8 @@ scan(bool full)
 	rows.may_skip = full ? INT_MAX : MAX_SKIPPED;
 	rows.skipped = InvalidBlockNumber;
 	rows.held_back = rows.wait_for_life = false;
-	rows.changes = eo_life_board_changes();
-	rows.adoptions = eo_life_board_adoptions();
+	rows.changes = eo_life_board_counts()->changes;
+	rows.adoptions = eo_life_board_counts()->adoptions;
 	rows.retry_us = INT64_MAX;
 	rows.recoveries = eo_worker_targets_recoveries();
 	rows.scan++;

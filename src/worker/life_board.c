@@ -12,7 +12,7 @@
  *	 recovery_scan.c	writes how far the scans are
  *
  * All others only read.  The board calls none of them: whoever has to act on a change compares
- * a number of the board with the one that it has seen last.  So this file includes no other
+ * a count of the board with the one that it has seen last.  So this file includes no other
  * file of the worker.
  *
  *-------------------------------------------------------------------------
@@ -36,10 +36,7 @@ static struct
 	MemoryContext context;
 	EoHistory	history;		/* up to the current life */
 	dlist_head	checks;			/* EoLifeCheck */
-	uint32		changes;
-	uint32		losses;
-	uint32		adoptions;
-	uint32		scans;			/* also the number of the last scan wanted */
+	EoLifeCounts counts;
 	bool		to_publish;		/* a check has changed */
 }			board;
 
@@ -114,7 +111,7 @@ eo_life_board_any(void)
 	return false;
 }
 
-/* ----- history and numbers ----- */
+/* ----- history and counts ----- */
 
 const EoHistory *
 eo_life_board_history(void)
@@ -131,40 +128,10 @@ eo_life_board_take_history(const EoHistory *read)
 	board.history = *read;
 }
 
-uint32
-eo_life_board_changes(void)
+EoLifeCounts *
+eo_life_board_counts(void)
 {
-	return board.changes;
-}
-
-uint32
-eo_life_board_losses(void)
-{
-	return board.losses;
-}
-
-void
-eo_life_board_lose(void)
-{
-	board.losses++;
-}
-
-uint32
-eo_life_board_adoptions(void)
-{
-	return board.adoptions;
-}
-
-void
-eo_life_board_adopt(void)
-{
-	board.adoptions++;
-}
-
-uint32
-eo_life_board_scans(void)
-{
-	return board.scans;
+	return &board.counts;
 }
 
 /* ----- checks ----- */
@@ -215,7 +182,7 @@ void
 eo_life_board_set_over(EoLifeCheck *c)
 {
 	c->stage = EO_LIFE_CHECK_OVER;
-	board.changes++;
+	board.counts.changes++;
 	board.to_publish = true;
 }
 
@@ -234,7 +201,7 @@ eo_life_board_take_back(EoLifeCheck *c)
 void
 eo_life_board_want_scan(EoLifeCheck *c, const char *by)
 {
-	c->scan = ++board.scans;
+	c->scan = ++board.counts.scans;
 	if (by != c->scan_by)
 		strlcpy(c->scan_by, by, sizeof(c->scan_by));
 	board.to_publish = true;
@@ -244,7 +211,7 @@ void
 eo_life_board_end_scan(EoLifeCheck *c)
 {
 	if (c->scan != 0)
-		board.scans++;
+		board.counts.scans++;
 	c->scan = 0;
 	board.to_publish = true;
 }

@@ -28,7 +28,7 @@ extern void eo_life_board_verdict(const EoTarget *target, const uint8 *id, EoLif
 
 /*
  * Have takeover.c look at the life in this place.  When it is found to be over,
- * eo_life_board_changes() returns another number.
+ * the count of changes is another one.
  */
 extern void eo_life_board_watch(const EoTarget *target, const uint8 *id);
 
@@ -38,30 +38,28 @@ extern bool eo_life_board_any(void);
 /* The lives of this data up to the current one; valid until another history is taken. */
 extern const EoHistory *eo_life_board_history(void);
 
-/* ---- numbers: a reader compares each with the one that it has seen last ---- */
-
-/* It changes when a life was found to be over. */
-extern uint32 eo_life_board_changes(void);
-
 /*
- * It changes when the current life was given up: another heir may have retired it, and with it
- * what it has inherited.
+ * Numbers, of which a reader compares each with the one that it has seen last.  Only the file
+ * that is named changes it.
  */
-extern uint32 eo_life_board_losses(void);
+typedef struct EoLifeCounts
+{
+	uint32		changes;		/* takeover.c has found a life to be over */
+	uint32		losses;			/* own_life.c: the current life was given up;
+								 * another heir may have retired it, and with
+								 * it what it has inherited */
+	uint32		adoptions;		/* own_life.c: rows of the outbox were
+								 * adopted, with the last of them lives */
+	uint32		scans;			/* the board: a recovery scan is wanted for a
+								 * life, or is not wanted any more */
+} EoLifeCounts;
 
-/* It changes when rows of the outbox, and with the last of them lives, were adopted. */
-extern uint32 eo_life_board_adoptions(void);
-
-/* It grows when a recovery scan is wanted for a life, and when one is not wanted any more. */
-extern uint32 eo_life_board_scans(void);
+extern EoLifeCounts *eo_life_board_counts(void);
 
 /* ---- for own_life.c ---- */
 
 /* A history was read, and its transaction has committed.  Its rows are the board's now. */
 extern void eo_life_board_take_history(const EoHistory *read);
-
-extern void eo_life_board_lose(void);
-extern void eo_life_board_adopt(void);
 
 /* ---- for takeover.c ---- */
 

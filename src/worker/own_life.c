@@ -249,7 +249,7 @@ count_loss(void)
 	if (own.has_life && has_life && memcmp(own.life, life.id, EO_UUID_LEN) == 0)
 		return;
 	if (own.has_life && was_given_up(own.life))
-		eo_life_board_lose();
+		eo_life_board_counts()->losses++;
 	own.has_life = has_life;
 	if (has_life)
 		memcpy(own.life, life.id, EO_UUID_LEN);
@@ -311,7 +311,7 @@ eo_own_life_adopt(void)
 		return false;
 	eo_life_board_take_history(&adoption.history);
 	if (adoption.begun)
-		eo_life_board_adopt();
+		eo_life_board_counts()->adoptions++;
 	return adoption.all;
 }
 

@@ -35,7 +35,7 @@ extern int64 eo_own_life_due_us(void);
  * comes from: make them, and the rows of the outbox that name them, our own.  Returns false
  * if a session is about to complete the key of such a row, or a lock could not be had; then this
  * is to be called again.  Rows that were adopted have no slots, and may be older than those that
- * have: eo_life_board_adoptions() tells.  Outside of a transaction.
+ * have: the count of adoptions on the board tells of that.  Outside of a transaction.
  */
 extern bool eo_own_life_adopt(void);
 

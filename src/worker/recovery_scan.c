@@ -117,7 +117,7 @@ static struct
 {
 	MemoryContext context;
 	dlist_head	scans;
-	uint32		seen;			/* eo_life_board_scans() at the last look */
+	uint32		seen;			/* the board's count of scans at the last look */
 	TableScan  *active;			/* whose request is in flight; NULL: none is */
 	EoWorkerTarget *through;	/* its target */
 	EoCall		call;
@@ -254,7 +254,7 @@ look_at_board(void)
 	uint32		seen = recovery.seen;
 	dlist_iter	iter;
 
-	recovery.seen = eo_life_board_scans();
+	recovery.seen = eo_life_board_counts()->scans;
 	if (recovery.seen == seen)
 		return;
 	for (const EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)

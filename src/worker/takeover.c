@@ -88,7 +88,7 @@ typedef struct Look
 
 static struct
 {
-	uint32		losses;			/* eo_life_board_losses() at the last look */
+	uint32		losses;			/* the board's count at the last look */
 	int64		due_us;			/* the next look */
 	uint64		looked_back[EO_MAX_PLACES]; /* by the index of a place: its
 											 * generation */
@@ -151,7 +151,7 @@ eo_takeover_fetch(void)
 	EoPlace		place;
 
 	takeover.due_us = INT64_MAX;
-	if (takeover.losses != eo_life_board_losses())
+	if (takeover.losses != eo_life_board_counts()->losses)
 		look_again();
 	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
 	{
@@ -178,7 +178,7 @@ eo_takeover_due_us(void)
 static void
 look_again(void)
 {
-	takeover.losses = eo_life_board_losses();
+	takeover.losses = eo_life_board_counts()->losses;
 	for (EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
 	{
 		if (c->stage == EO_LIFE_CHECK_OVER && !c->closed)

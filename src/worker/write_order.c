@@ -111,7 +111,7 @@ static struct
 	HTAB	   *queues;			/* Queue by item */
 	List	   *told;			/* Told: not read yet */
 	List	   *ready;			/* Row: first of all its items since */
-	uint32		adoptions;		/* eo_life_board_adoptions() at the last look */
+	uint32		adoptions;		/* the board's count at the last look */
 	bool		expected;		/* there may be rows with writes */
 	bool		in_order;		/* but for those of which slots will tell */
 	bool		again;			/* the scan has met some that are not in order */
@@ -144,9 +144,9 @@ eo_write_order_start_over(void)
 static void
 look_at_board(void)
 {
-	if (writes.adoptions != eo_life_board_adoptions())
+	if (writes.adoptions != eo_life_board_counts()->adoptions)
 		eo_write_order_expect();
-	writes.adoptions = eo_life_board_adoptions();
+	writes.adoptions = eo_life_board_counts()->adoptions;
 }
 
 bool
