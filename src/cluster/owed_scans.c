@@ -5,12 +5,12 @@
  *
  * When the look at a claim at commit makes way (looks.c), nobody knows its key any more.
  * So its place is marked: a quarter of an hour later, when no copy of the seal can arrive
- * any more, the worker scans the table (worker/worker_scan.c).
+ * any more, the worker scans the table (worker/recovery_scan.c).
  *
  * The mark lies in the memory of the places, which is a part of the claim file, and that is
  * enough.  A life that owes a scan is not closed, so whatever else ends it, its heir scans
  * the table, twice.  An heir that has the claim file does so, too: it finds the mark, and
- * does not believe that the file tells all (worker/worker_heir.c).
+ * does not believe that the file tells all (worker/takeover.c).
  *
  *-------------------------------------------------------------------------
  */

@@ -45,7 +45,7 @@
 #include "ledger/contact.h"
 #include "ledger/known_targets.h"
 #include "ledger/life_rows.h"
-#include "ledger/lives.h"
+#include "ledger/life_verdict.h"
 #include "ledger/outbox.h"
 #include "compat.h"
 #include "records/layout.h"
@@ -69,7 +69,6 @@ typedef struct KnownLife
 	bool		is_ours;		/* this data has been through it */
 	bool		is_earlier;		/* the same, before it was copied */
 	bool		looked;			/* its item was read */
-	bool		exists;			/* it has one */
 	EoLifeVerdict verdict;		/* before that, by the history alone */
 } KnownLife;
 
@@ -201,7 +200,7 @@ judge_completed(Audit *a, const char *pk, const EoRecord *r)
 	else
 	{
 		look_at(a, life);
-		if (!life->exists)
+		if (!life->verdict.exists)
 			a->unjudged++;
 		if (!life->verdict.known)
 			return;
@@ -300,7 +299,7 @@ find_life(Audit *a, const uint8 *id)
 
 	if (found)
 		return life;
-	life->looked = life->exists = false;
+	life->looked = false;
 	judge_by_history(a, life);
 	if (!life->is_ours)
 	{
@@ -320,10 +319,10 @@ judge_by_history(Audit *a, KnownLife *life)
 {
 	life->is_ours = eo_life_rows_find(&a->history, life->id) >= 0;
 	life->is_earlier = eo_life_rows_is_earlier(&a->history, life->id);
-	eo_lives_judge(&a->history, life->id, false, NULL, &life->verdict);
+	eo_life_verdict(&a->history, life->id, NULL, &life->verdict);
 }
 
-/* Read the life's item, once for each audit.  That of our own goes on, and needs no read. */
+/* Read the life's item, once for each audit. */
 static void
 look_at(Audit *a, KnownLife *life)
 {
@@ -331,13 +330,8 @@ look_at(Audit *a, KnownLife *life)
 
 	if (life->looked)
 		return;
-	if (eo_lives_judge_current(MyDatabaseId, life->id, &life->verdict))
-	{
-		life->exists = life->looked = true;
-		return;
-	}
 	eo_scan_wait(&a->pages);
-	if (!eo_lives_look(a->store, &a->history, life->id, &life->verdict, &life->exists, &error))
+	if (!eo_life_verdict_read(a->store, &a->history, life->id, &life->verdict, &error))
 	{
 		char		id[EO_UUID_TEXT_LEN + 1];
 

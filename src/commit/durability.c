@@ -24,7 +24,7 @@
  * it, so it is confirmed without any more WAL.  This is not so of the insert position,
  * which at the end of a page is already behind the header of the next one.
  *
- * Only the worker (worker_rows.c) marks the records of transactions COMPLETED, and an
+ * Only the worker (finish.c) marks the records of transactions COMPLETED, and an
  * operator (idem_resolve()); both ask here.  A completion with the token
  * of another session has a row like any other.  Backends write COMPLETED by themselves
  * in two cases, in which there is no commit that could be lost: idem_complete(immediate

@@ -37,7 +37,7 @@
  *
  * That there is no row proves an abort only for whoever holds the data in which the
  * row would be, and only when nothing can be committed under that life any more: the
- * life is our own, or it is over and we are its heir (lives.c).  Until then the key is
+ * life is our own, or it is over and we are its heir (life_verdict.c).  Until then the key is
  * in progress elsewhere.
  *
  *-------------------------------------------------------------------------
@@ -55,6 +55,7 @@
 #include "commit/settle.h"
 #include "ledger/contact.h"
 #include "ledger/life_rows.h"
+#include "ledger/life_verdict.h"
 #include "ledger/lives.h"
 #include "ledger/outbox.h"
 #include "compat.h"
@@ -257,15 +258,26 @@ eo_settle_log_worn(const EoSlotView *view)
 					view->target.table)));
 }
 
+/*
+ * Is the life ours, or over, so that this database answers for what it has left?  If not, the
+ * worker looks after it.
+ */
+static bool
+is_ours_to_settle(EoStore *store, const uint8 *life, EoLifeVerdict *verdict)
+{
+	EoError		error;
+
+	return eo_life_verdict_watch(store, life, verdict, &error) &&
+		verdict->relation != EO_LIFE_OTHER;
+}
+
 static EoFate
 judge_slot(EoStore *store, const EoSlotView *view)
 {
 	EoLifeVerdict verdict;
-	EoError		error;
 	int64		retention_s;
 
-	if (!eo_lives_ask(store, view->info.origin.life, &verdict, &error) ||
-		verdict.relation == EO_LIFE_OTHER)
+	if (!is_ours_to_settle(store, view->info.origin.life, &verdict))
 		return EO_FATE_ELSEWHERE;
 	return eo_settle_judge(&view->info.origin, view->info.token, &verdict, &retention_s);
 }
@@ -281,13 +293,12 @@ may_give_back(EoStore *store, const char *key, const uint8 *life)
 {
 	EoTarget	target;
 	EoLifeVerdict verdict;
-	EoError		error;
 
 	if (max_prepared_xacts == 0)
 		return true;
 	eo_target_of(store, &target);
 	(void) eo_lives_renew(store, &target, NULL, key, 0);
-	return eo_lives_ask(store, life, &verdict, &error) && verdict.relation != EO_LIFE_OTHER;
+	return is_ours_to_settle(store, life, &verdict);
 }
 
 /* Write what is to be written about the claim.  Returns false if that is left to the worker. */
@@ -507,10 +518,9 @@ eo_settle_fate(EoStore *store, const EoRecord *record, int64 *retention_s)
 {
 	EoOrigin	o;
 	EoLifeVerdict verdict;
-	EoError		error;
 
 	if (!eo_origin_read(record->origin_text, &o) || o.xid == 0 ||
-		!eo_lives_ask(store, o.life, &verdict, &error) || verdict.relation == EO_LIFE_OTHER)
+		!is_ours_to_settle(store, o.life, &verdict))
 		return EO_FATE_ELSEWHERE;
 	return eo_settle_judge(&o, record->owner, &verdict, retention_s);
 }
@@ -590,7 +600,7 @@ may_be_hidden(const EoOrigin *origin)
 	if (eo_life_is_current(MyDatabaseId, origin->life))
 		return true;
 	eo_life_rows_read(&history);
-	eo_lives_judge(&history, origin->life, false, NULL, &verdict);
+	eo_life_verdict(&history, origin->life, NULL, &verdict);
 	return verdict.this_run || (eo_life_rows_find(&history, origin->life) >= 0 &&
 								origin->xid < eo_runs_start());
 }

@@ -12,7 +12,7 @@
 
 #include "access/xlogdefs.h"
 #include "cluster/slots.h"
-#include "ledger/lives.h"
+#include "ledger/life_verdict.h"
 #include "records/origin.h"
 #include "records/record.h"
 #include "server/answer.h"

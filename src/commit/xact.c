@@ -537,7 +537,7 @@ compare_writes(const void *a, const void *b)
 
 /*
  * Put claims whose rows have writes in the order in which these were handed in.  The worker is
- * told of them in the order of the claims, and relies on that (worker_writes.c).  It may be
+ * told of them in the order of the claims, and relies on that (write_order.c).  It may be
  * another one: the claim that was made last may have been completed first.
  */
 static void

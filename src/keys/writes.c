@@ -4,7 +4,7 @@
  *	  Writes to DynamoDB that are made if and only if a transaction commits.
  *
  * They are kept with the row of the outbox, so they commit with the transaction.  The worker
- * makes them in the transaction of DynamoDB that finishes the record (worker_writes.c).
+ * makes them in the transaction of DynamoDB that finishes the record (write_order.c).
  * Nobody waits for that and could be told of a refusal.  So what can be checked is checked when
  * they are handed in (here, in transact_items.c and in write_expressions.c), and a write must
  * not have a condition.

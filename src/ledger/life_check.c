@@ -2,7 +2,7 @@
  *
  * life_check.c
  *	  Whether a life that may be over may be retired by this database: what its item,
- *	  this cluster and this data say.  worker_heir.c does it.
+ *	  this cluster and this data say.  takeover.c does it.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +12,7 @@
 #include "cluster/life_watch.h"
 #include "ledger/life_check.h"
 #include "ledger/life_rows.h"
-#include "ledger/lives.h"
+#include "ledger/life_verdict.h"
 #include "ledger/silence.h"
 #include "compat.h"
 #include "server/guc.h"
@@ -35,7 +35,7 @@ bool
 eo_life_check_is_ours(const EoLifeCheck *c, const EoHistory *history)
 {
 	return eo_life_rows_find(history, c->place.life) >= 0 ||
-		eo_lives_lead_into(history, c->ancestors);
+		eo_life_verdict_leads_into(history, c->ancestors);
 }
 
 bool

@@ -18,7 +18,7 @@
 #include "wire/hex.h"
 #include "lib/ilist.h"
 
-/* The next step, see worker_heir.c. */
+/* The next step, see takeover.c. */
 typedef enum EoLifeCheckStage
 {
 	EO_LIFE_CHECK_LOOK,
@@ -46,6 +46,12 @@ typedef struct EoLifeCheck
 	bool		exists;			/* the item, when it was read last */
 	EoSilence	silence;		/* and its beat */
 	char		ancestors[EO_ANCESTORS_LEN + 1];
+	uint32		scan;			/* number of the recovery scan that is wanted
+								 * for what the life has left; 0: none is */
+	char		scan_by[EO_UUID_TEXT_LEN + 1];	/* the life of ours that has
+												 * retired it */
+	int64		scanned;		/* items that its present pass has read; -1:
+								 * none is under way */
 } EoLifeCheck;
 
 /* Is the life one of our history, or a branch of it? */

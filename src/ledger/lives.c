@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * lives.c
- *	  For a session: the contact that its database's life has with a table, its
- *	  lease there, and whether another life is over.
+ *	  For a session: the contact that its database's life has with a table, and its
+ *	  lease there.
  *
  * To say how a commit has ended one must hold the data in which it is recorded, and
  * of several copies of that data only one may speak.  So records are sealed under a
@@ -15,7 +15,7 @@
  * it was stopped or cannot reach the table.  So a seal needs a lease that is younger
  * than SEAL_AGE_US, and a transaction commits only if it is younger than EO_LIVES_LEASE_US
  * when the last callback runs.  An heir waits for longer than that
- * (worker_heir.c).  The age is counted from the instant at which the last confirmed
+ * (takeover.c).  The age is counted from the instant at which the last confirmed
  * beat was sent, by a clock that goes on while the machine is suspended.
  *
  * A beat whose reply was lost may look like a refusal.  So every write of a life
@@ -28,8 +28,6 @@
 
 #include "cluster/databases.h"
 #include "cluster/life.h"
-#include "cluster/life_watch.h"
-#include "cluster/runs.h"
 #include "cluster/service_clocks.h"
 #include "cluster/target.h"
 #include "ledger/life_rows.h"
@@ -43,7 +41,6 @@
 #include "server/options.h"
 #include "miscadmin.h"
 #include "server/store.h"
-#include "server/text.h"
 #include "wire/client.h"
 #include "wire/clock.h"
 #include "wire/hex.h"
@@ -55,12 +52,6 @@
 
 /* A life is minted in some milliseconds. */
 #define MINT_WAIT_US INT64CONST(10000000)
-
-/* A life of this cluster that is over is retired in about a round trip. */
-#define RETIRE_WAIT_US INT64CONST(1000000)
-
-/* Lives that have retired one another are followed this far. */
-#define MAX_HEIRS 4
 
 static void check_not_drained(const char *key, const char *server);
 static void make_contact(EoStore *store, const EoTarget *target, const char *doing,
@@ -310,183 +301,4 @@ eo_lives_take(const EoPlace *place, const EoAnswer *answer)
 	}
 	eo_life_give_up(place->target.dboid, place->life);
 	return false;
-}
-
-/* ----- other lives ----- */
-
-bool
-eo_lives_lead_into(const EoHistory *history, const char *ancestors)
-{
-	uint8		id[EO_UUID_LEN];
-
-	while (ancestors != NULL && eo_hex_read_uuid(ancestors, id))
-	{
-		if (eo_life_rows_find(history, id) >= 0)
-			return true;
-		ancestors += EO_UUID_TEXT_LEN;
-		ancestors += *ancestors == ' ';
-	}
-	return false;
-}
-
-bool
-eo_lives_judge_current(Oid dboid, const uint8 *id, EoLifeVerdict *verdict)
-{
-	if (!eo_life_is_current(dboid, id))
-		return false;
-	*verdict = (EoLifeVerdict)
-	{
-		.relation = EO_LIFE_OURS,.known = true,.this_run = true,.next_floor = UINT64_MAX,
-			.next_start = UINT64_MAX
-	};
-	return true;
-}
-
-/*
- * The lowest floor and start of the runs since that of a life.  The history goes from new to
- * old: the row of the first life of another run after it tells, for its own run and for those
- * without a life in between.  All runs after that have higher ones: this data has that
- * row, so none of them went back to before it.  If there is no such row, the runs up to the
- * present one are without a life.
- */
-static void
-find_next(const EoHistory *history, int i, uint64 *floor, uint64 *start)
-{
-	const EoLifeRow *rows = history->rows;
-	int			j = i - 1;
-
-	while (j >= 0 && memcmp(rows[j].run, rows[i].run, EO_UUID_LEN) == 0)
-		j--;
-	if (j < 0)
-		eo_runs_since(rows[i].run, floor, start);
-	else
-	{
-		*floor = rows[j].xid_floor;
-		*start = rows[j].xid_start;
-	}
-}
-
-void
-eo_lives_judge(const EoHistory *history, const uint8 *id, bool over, const char *ancestors,
-			   EoLifeVerdict *verdict)
-{
-	int			i = eo_life_rows_find(history, id);
-
-	verdict->relation = EO_LIFE_OTHER;
-	verdict->beats = verdict->closed = false;
-	verdict->known = i >= 0 || eo_lives_lead_into(history, ancestors);
-	verdict->this_run = i >= 0 && memcmp(history->rows[i].run, eo_runs_present(), EO_UUID_LEN) == 0;
-	verdict->next_floor = verdict->next_start = UINT64_MAX;
-	if (over && verdict->known)
-		verdict->relation = i >= 0 ? EO_LIFE_PAST : EO_LIFE_BRANCH;
-	if (i >= 0 && !verdict->this_run)
-		find_next(history, i, &verdict->next_floor, &verdict->next_start);
-}
-
-/*
- * Is the life over for us, by what its item says?  It is if it was closed, or retired by
- * our current life.  If an earlier life of ours has retired it, that must be over for us
- * in turn, and not have been retired by somebody else.  If a life of others has, that
- * must have been retired by ours; that it was closed says only that nothing of it is
- * left, and its successors may go on.
- */
-static bool
-is_over(EoStore *store, const char *prefix, const EoHistory *history, const EoLifeItem *item,
-		int depth, EoError *error, bool *failed)
-{
-	uint8		by[EO_UUID_LEN];
-	EoAnswer   *answer;
-	EoLifeItem *heir;
-	bool		over = false;
-
-	if (item->state != EO_LIFE_RETIRED)
-		return item->state == EO_LIFE_CLOSED;
-	if (!eo_hex_read_uuid(item->retired_by, by))
-		return false;
-	if (eo_life_is_current(MyDatabaseId, by))
-		return true;
-	if (depth >= MAX_HEIRS)
-		return false;
-	answer = eo_answer_run_one(eo_life_store_prepare_read(store, prefix, item->retired_by));
-	heir = eo_life_store_item(answer);
-	if (answer->outcome == EO_FAILED_CALL)
-	{
-		*error = answer->error;
-		*failed = true;
-	}
-	else if (answer->exists &&
-			 (heir->state != EO_LIFE_CLOSED || eo_life_rows_find(history, by) >= 0))
-		over = is_over(store, prefix, history, heir, depth + 1, error, failed);
-	eo_answer_free(answer);
-	return over;
-}
-
-/* Is the worker about to retire the life here, because this cluster knows that it is over? */
-static bool
-is_being_retired(const EoTarget *target, const uint8 *id)
-{
-	uint32		cursor = 0;
-	EoPlace		place;
-
-	while (eo_life_walk_places(MyDatabaseId, false, &cursor, &place))
-	{
-		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && (place.open || place.sent) &&
-			!place.retired && eo_target_same_place(&place.target, target))
-			return true;
-	}
-	return false;
-}
-
-bool
-eo_lives_ask(EoStore *store, const uint8 *id, EoLifeVerdict *verdict, EoError *error)
-{
-	int64		give_up_us = eo_clock_monotonic_us() + RETIRE_WAIT_US;
-	EoHistory	history;
-	EoTarget	target;
-	bool		exists;
-
-	if (eo_lives_judge_current(MyDatabaseId, id, verdict))
-		return true;
-	eo_database_wake(MyDatabaseId);
-	eo_target_of(store, &target);
-	while (is_being_retired(&target, id) && eo_clock_monotonic_us() < give_up_us)
-		eo_http_wait(eo_clock_monotonic_us() + 2000, EO_WAIT_RAISE);
-	eo_life_rows_read(&history);
-	if (!eo_lives_look(store, &history, id, verdict, &exists, error))
-		return false;
-	if (verdict->relation == EO_LIFE_OTHER)
-	{
-		eo_life_watch_add(&target, id);
-		eo_database_wake(MyDatabaseId);
-	}
-	return true;
-}
-
-bool
-eo_lives_look(EoStore *store, const EoHistory *history, const uint8 *id,
-			  EoLifeVerdict *verdict, bool *exists, EoError *error)
-{
-	const char *prefix = eo_text_to_utf8(store->server->key_prefix);
-	char		text[EO_UUID_TEXT_LEN + 1];
-	EoAnswer   *answer;
-	const EoLifeItem *item;
-	bool		failed = false;
-	bool		over = false;
-
-	eo_hex_put_uuid(id, text);
-	answer = eo_answer_run_one(eo_life_store_prepare_read(store, prefix, text));
-	if (answer->outcome == EO_FAILED_CALL)
-	{
-		*error = answer->error;
-		eo_answer_free(answer);
-		return false;
-	}
-	*exists = answer->exists;
-	item = answer->exists ? eo_life_store_item(answer) : NULL;
-	if (item != NULL)
-		over = is_over(store, prefix, history, item, 0, error, &failed);
-	eo_lives_judge(history, id, over, item != NULL ? item->ancestors : NULL, verdict);
-	verdict->closed = item != NULL && item->state == EO_LIFE_CLOSED;
-	eo_answer_free(answer);
-	return !failed;
 }

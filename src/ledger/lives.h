@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * lives.h
- *	  For a session: the contact that its database's life has with a table, its
- *	  lease there, and whether another life is over.
+ *	  For a session: the contact that its database's life has with a table, and its
+ *	  lease there.
  *
  *-------------------------------------------------------------------------
  */
@@ -60,57 +60,6 @@ extern bool eo_lives_lease_holds(EoPlaceRef place);
 
 /* A beat that is not answered, and a reading of a silent life, is repeated at this pace. */
 #define EO_LIVES_PACE_US INT64CONST(2000000)
-
-/* How a life stands to this data. */
-typedef enum EoLifeRelation
-{
-	EO_LIFE_OURS,				/* the current life of this database */
-	EO_LIFE_PAST,				/* it is over, and this data has been through
-								 * it */
-	EO_LIFE_BRANCH,				/* it is over, and its data left ours before
-								 * its commits */
-	EO_LIFE_OTHER				/* it goes on, or has another heir */
-} EoLifeRelation;
-
-/* The answer of eo_lives_ask(). */
-typedef struct EoLifeVerdict
-{
-	EoLifeRelation relation;
-	bool		known;			/* this data has been through it, or its data
-								 * left ours at some time */
-	bool		beats;			/* it goes on elsewhere: its beats were seen */
-	bool		this_run;		/* it began in this run of the server */
-	bool		closed;			/* it is over, and nobody had to take over:
-								 * its data may go on under another life */
-	uint64		next_floor;		/* the lowest of the runs since its own, as
-								 * far as they are known; UINT64_MAX: none */
-	uint64		next_start;		/* the same */
-} EoLifeVerdict;
-
-/*
- * How does the life stand to this data, as far as the store's table is concerned?
- * Reads its item, and asks the worker to look after a life that is open.  Returns
- * false, and the error, if DynamoDB does not answer.  Needs a transaction.
- */
-extern bool eo_lives_ask(EoStore *store, const uint8 *id, EoLifeVerdict *verdict,
-						 EoError *error);
-
-/*
- * The same, of a history that the caller has read.  Only looks: the worker is not asked
- * for anything.  Sets *exists, too: has the life an item in the table?
- */
-extern bool eo_lives_look(EoStore *store, const EoHistory *history, const uint8 *id,
-						  EoLifeVerdict *verdict, bool *exists, EoError *error);
-
-/* For the worker: the same from a history, and what is known of the life's end. */
-extern void eo_lives_judge(const EoHistory *history, const uint8 *id, bool over,
-						   const char *ancestors, EoLifeVerdict *verdict);
-
-/* Is it the current life?  Then *verdict says so. */
-extern bool eo_lives_judge_current(Oid dboid, const uint8 *id, EoLifeVerdict *verdict);
-
-/* Does a list of ancestors, as an item has it, lead into this history? */
-extern bool eo_lives_lead_into(const EoHistory *history, const char *ancestors);
 
 /* The lives before this one, as its item lists them, palloc'd. */
 extern char *eo_lives_ancestors(const EoHistory *history, const uint8 *life);

@@ -25,6 +25,7 @@
 #include "cluster/target.h"
 #include "commands/dbcommands.h"
 #include "ledger/life_rows.h"
+#include "ledger/life_verdict.h"
 #include "ledger/lives.h"
 #include "ledger/take_over.h"
 #include "records/life_item.h"
@@ -93,9 +94,8 @@ is_ours_already(EoStore *store, const EoHistory *history, const uint8 *id, const
 {
 	EoLifeVerdict verdict;
 	EoError		error;
-	bool		exists;
 
-	if (!eo_lives_look(store, history, id, &verdict, &exists, &error))
+	if (!eo_life_verdict_read(store, history, id, &verdict, &error))
 		eo_error_raise_life(&error, "read", life, store->server->name);
 	if (!verdict.known && !eo_life_rows_is_earlier(history, id))
 		ereport(ERROR,

@@ -3,12 +3,12 @@
  * worker.c
  *	  The background worker of a database: its main loop.
  *
- * The worker does what is left to be done when transactions are over, and extends
- * the leases of the claims of open transactions.  Its work comes from three
- * sources:
+ * The worker does what is left to be done when transactions are over, extends the
+ * leases of the claims of open transactions, and keeps the life of its database.  Where
+ * its work comes from is the table sources[] below.  Most of it is of three kinds:
  *
  * - Rows of the outbox.  A row that is visible belongs to a transaction that has
- *	 committed: its record is to be marked COMPLETED (worker_rows.c).
+ *	 committed: its record is to be marked COMPLETED (finish.c).
  * - Slots whose transactions are over.  The state of the slot says what is left to
  *	 be done; some slots are of the server's last run (worker_slots.c).
  * - Slots of open transactions, when a third of the lease is over
@@ -42,31 +42,16 @@
 #include "cluster/owed_scans.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
+#include "compat.h"
 #include "ledger/internal.h"
 #include "ledger/lock_limit.h"
-#include "server/credentials.h"
-#include "server/guc.h"
-#include "wire/clock.h"
-#include "wire/http.h"
-#include "worker/worker.h"
-#include "worker/worker_barrier.h"
-#include "worker/worker_failures.h"
-#include "worker/worker_heir.h"
-#include "worker/worker_jobs.h"
-#include "worker/worker_lives.h"
-#include "worker/worker_prepared.h"
-#include "worker/worker_probes.h"
-#include "worker/worker_rows.h"
-#include "compat.h"
-#include "worker/worker_scan.h"
-#include "worker/worker_settings.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "worker/worker_slots.h"
-#include "worker/worker_targets.h"
+#include "server/credentials.h"
+#include "server/guc.h"
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
@@ -74,14 +59,27 @@
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "wire/clock.h"
+#include "wire/http.h"
+#include "worker/finish.h"
+#include "worker/life_board.h"
+#include "worker/own_life.h"
+#include "worker/recovery_scan.h"
+#include "worker/takeover.h"
+#include "worker/worker.h"
+#include "worker/worker_barrier.h"
+#include "worker/worker_failures.h"
+#include "worker/worker_jobs.h"
+#include "worker/worker_prepared.h"
+#include "worker/worker_probes.h"
+#include "worker/worker_settings.h"
+#include "worker/worker_slots.h"
+#include "worker/worker_targets.h"
 
 /* The worker notes at least this often that it is alive. */
 #define NAP_US INT64CONST(5000000)
 
-/* It looks at least this often for heartbeats while there is no room for writes. */
-#define FULL_NAP_US INT64CONST(100000)
-
-/* It looks so often for heartbeats while it cannot look at the tables. */
+/* It looks at most this often for heartbeats while it cannot look at the tables. */
 #define ENTER_NAP_US INT64CONST(10000)
 
 /* A worker that has had nothing to do for this long leaves. */
@@ -91,6 +89,7 @@
 #define CLOSE_US INT64CONST(2000000)
 
 static Oid	database_id;
+static int64 last_work_us;
 static int64 refresh_due_us;	/* see eo_credentials_refresh() */
 static bool come_back;			/* this worker leaves rows for another one */
 static bool entered;			/* the database */
@@ -100,17 +99,66 @@ static MemoryContext round_context; /* reset before each round */
 
 static void take_sigterm(SIGNAL_ARGS);
 static void make_ready(void);
-static bool enter_database(void);
+static void begin_round(void);
+static void run_sources(void);
+static bool is_anything_left(void);
+static bool may_leave(void);
+static void wait_for_work(void);
+static void refresh_credentials(void);
+static int64 refresh_at_us(void);
+static bool is_refreshing(void);
+static void enter_database(void);
+static void fetch_rows(void);
+static bool has_jobs(void);
 static void close_life(int code, Datum arg);
 static void leave(int code, Datum arg);
-static bool work(void);
-static int64 next_wake_us(void);
+
+/* A source of work.  NULL: it has no such function. */
+typedef struct Source
+{
+	void		(*init) (MemoryContext context);	/* called once, and needs
+													 * no table */
+	void		(*fetch) (void);	/* called each round: makes jobs of what
+									 * is due, or does it; does not wait */
+	int64		(*due_us) (void);	/* when the next round is due at the
+									 * latest */
+	bool		(*any) (void);	/* is something left?  Then the worker stays */
+	bool		(*in_flight) (void);	/* are requests in flight? */
+	bool		early;			/* it goes on while the tables are locked */
+} Source;
+
+/*
+ * A round goes through these from top to bottom: init, fetch, due_us, any, in_flight, early.
+ *
+ * Jobs are sent, and their answers are taken, when all sources have added theirs; rows that
+ * were finished by that are removed last.
+ */
+static const Source sources[] = {
+	{NULL, eo_lock_limit_begin_round, eo_lock_limit_due_us, NULL, NULL, true},
+	{NULL, refresh_credentials, refresh_at_us, NULL, is_refreshing, true},
+	{NULL, enter_database, NULL, NULL, NULL, true},
+	{eo_worker_barrier_init, NULL, eo_worker_barrier_due_us, NULL, NULL, false},
+	{eo_finish_init, fetch_rows, eo_finish_due_us, eo_finish_any, NULL, false},
+	{NULL, eo_own_life_fetch, NULL, NULL, NULL, false},
+	{eo_own_life_init, eo_own_life_fetch_beats, eo_own_life_due_us, NULL, NULL, true},
+	{NULL, eo_worker_probes_fetch, eo_worker_probes_due_us, NULL, NULL, false},
+	{eo_life_board_init, eo_takeover_fetch, eo_takeover_due_us, eo_life_board_any, NULL, false},
+	{NULL, eo_worker_slots_fetch_beats, eo_worker_slots_due_us, NULL, NULL, true},
+	{eo_worker_prepared_init, eo_worker_prepared_fetch, eo_worker_prepared_due_us, NULL, NULL,
+	false},
+	{eo_worker_slots_init, eo_worker_slots_fetch, NULL, eo_worker_slots_any, NULL, false},
+	{eo_recovery_scan_init, eo_recovery_scan_run, eo_recovery_scan_due_us, eo_recovery_scan_any,
+	eo_recovery_scan_in_flight, false},
+	{eo_worker_targets_init, NULL, NULL, NULL, NULL, true},
+	{eo_worker_failures_init, NULL, NULL, NULL, NULL, true},
+	{eo_worker_jobs_init, eo_worker_jobs_run, eo_worker_jobs_due_us, has_jobs,
+	eo_worker_jobs_in_flight, true},
+	{NULL, eo_finish_remove, NULL, NULL, NULL, false}
+};
 
 void
 eo_worker_main(Datum arg)
 {
-	int64		last_work_us = eo_clock_monotonic_us();
-
 	database_id = DatumGetObjectId(arg);
 	pqsignal(SIGTERM, take_sigterm);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
@@ -127,49 +175,111 @@ eo_worker_main(Datum arg)
 
 	while (!eo_database_should_leave(database_id))
 	{
-		int64		until;
 		bool		idle;
 
-		MemoryContextReset(round_context);
-		MemoryContextSwitchTo(round_context);
-		CHECK_FOR_INTERRUPTS();
-		if (ConfigReloadPending)
-		{
-			ConfigReloadPending = false;
-			ProcessConfigFile(PGC_SIGHUP);
-			eo_worker_barrier_reload();
-		}
-		idle = !work();
+		begin_round();
+		run_sources();
+		idle = !is_anything_left();
 		/* Nothing is left, and an operator waits for that. */
 		if (idle && eo_database_is_drained(database_id))
-			eo_worker_lives_close(eo_clock_monotonic_us() + CLOSE_US);
+			eo_own_life_close(eo_clock_monotonic_us() + CLOSE_US);
 		if (!idle)
 			last_work_us = eo_clock_monotonic_us();
 		/* With all rows put off, it may make room for another database's. */
-		eo_database_alive(database_id, eo_worker_jobs_count() == 0 && !eo_worker_heir_any());
-		if (idle && eo_clock_monotonic_us() - last_work_us > eo_guc_hurried_us(IDLE_US))
-		{
-			eo_worker_lives_close(eo_clock_monotonic_us() + CLOSE_US);
-			last_work_us = eo_clock_monotonic_us();
-
-			/*
-			 * A life that is neither closed nor retired still needs this
-			 * worker, and so does one that owes a scan.
-			 */
-			if (!eo_life_any_ended(database_id) && !eo_owed_scan_any(database_id, InvalidOid) &&
-				eo_database_may_leave(database_id))
-				break;
-		}
-		until = next_wake_us();
-		/* Requests in flight make progress in eo_http_wait() only. */
-		if (eo_worker_jobs_in_flight() || eo_worker_scan_in_flight() ||
-			refresh_due_us != INT64_MAX)
-			until = Max(until, eo_clock_monotonic_us() + 1000);
-		if (until > eo_clock_monotonic_us())
-			eo_http_wait(until, EO_WAIT_LATCH);
+		eo_database_alive(database_id, !has_jobs() && !eo_life_board_any());
+		if (idle && may_leave())
+			break;
+		wait_for_work();
 	}
-	come_back = !entered || eo_worker_rows_any() || eo_owed_scan_any(database_id, InvalidOid);
+	come_back = !entered || eo_finish_any() || eo_owed_scan_any(database_id, InvalidOid);
 	proc_exit(0);
+}
+
+static void
+begin_round(void)
+{
+	MemoryContextReset(round_context);
+	MemoryContextSwitchTo(round_context);
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+		eo_worker_barrier_reload();
+	}
+	AcceptInvalidationMessages();
+}
+
+/* Does this source go on now? */
+static bool
+goes_on(const Source *source)
+{
+	return entered || source->early;
+}
+
+static void
+run_sources(void)
+{
+	for (const Source *s = sources; s < sources + lengthof(sources); s++)
+	{
+		if (s->fetch != NULL && goes_on(s))
+			s->fetch();
+	}
+}
+
+static bool
+is_anything_left(void)
+{
+	for (const Source *s = sources; s < sources + lengthof(sources); s++)
+	{
+		if (entered && s->any != NULL && s->any())
+			return true;
+	}
+	return !entered;
+}
+
+/* Has the worker been idle for long, and is it not needed?  It closes its life for that. */
+static bool
+may_leave(void)
+{
+	if (eo_clock_monotonic_us() - last_work_us <= eo_guc_hurried_us(IDLE_US))
+		return false;
+	eo_own_life_close(eo_clock_monotonic_us() + CLOSE_US);
+	last_work_us = eo_clock_monotonic_us();
+
+	/*
+	 * A life that is neither closed nor retired still needs this worker, and
+	 * so does one that owes a scan.
+	 */
+	return !eo_life_any_ended(database_id) && !eo_owed_scan_any(database_id, InvalidOid) &&
+		eo_database_may_leave(database_id);
+}
+
+/* Wait until the next piece of work is due, or the next note that we are alive. */
+static void
+wait_for_work(void)
+{
+	int64		until = eo_clock_monotonic_us() + NAP_US;
+	int64		not_before = 0;
+
+	for (const Source *s = sources; s < sources + lengthof(sources); s++)
+	{
+		if (s->due_us != NULL && goes_on(s))
+			until = Min(until, s->due_us());
+		/* Requests in flight make progress in eo_http_wait() only. */
+		if (s->in_flight != NULL && s->in_flight())
+			not_before = eo_clock_monotonic_us() + 1000;
+	}
+
+	/*
+	 * Claims to be settled are due, and wait until the tables can be looked
+	 * at.
+	 */
+	if (!entered)
+		not_before = eo_clock_monotonic_us() + ENTER_NAP_US;
+	until = Max(until, not_before);
+	if (until > eo_clock_monotonic_us())
+		eo_http_wait(until, EO_WAIT_LATCH);
 }
 
 /* The server is shut down, or somebody ends this process. */
@@ -196,8 +306,8 @@ close_life(int code, Datum arg)
 	MemoryContextSwitchTo(round_context);
 	/* Nobody takes the answers to what the round has sent. */
 	eo_http_end_all();
-	eo_worker_lives_close(eo_clock_monotonic_us() + CLOSE_US);
-	come_back = eo_worker_rows_any();
+	eo_own_life_close(eo_clock_monotonic_us() + CLOSE_US);
+	come_back = eo_finish_any();
 }
 
 /* The process ends.  If it has failed, or leaves work, ask for another one. */
@@ -211,7 +321,7 @@ leave(int code, Datum arg)
 	 * locks.
 	 */
 	AbortOutOfAnyTransaction();
-	eo_worker_lives_leave();
+	eo_own_life_leave();
 	eo_credentials_leave();
 	eo_database_detach(database_id, code != 0 || come_back, code != 0);
 }
@@ -225,15 +335,12 @@ make_ready(void)
 	round_context = AllocSetContextCreate(worker_context, "exactonce worker round",
 										  ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(worker_context);
-	eo_worker_targets_init(worker_context);
-	eo_worker_failures_init(worker_context);
-	eo_worker_jobs_init(worker_context);
-	eo_worker_lives_init(worker_context, database_id);
-	eo_worker_heir_init(worker_context, database_id);
-	eo_worker_scan_init(worker_context);
-	eo_worker_barrier_init(worker_context);
-	eo_worker_slots_init(worker_context, database_id);
-	eo_worker_prepared_init(database_id);
+	for (const Source *s = sources; s < sources + lengthof(sources); s++)
+	{
+		if (s->init != NULL)
+			s->init(worker_context);
+	}
+	last_work_us = eo_clock_monotonic_us();
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
@@ -249,26 +356,50 @@ look_at_tables(void *arg)
 }
 
 /*
- * Find the extension's tables, and begin or go on with the life of this database.  Returns
- * false if somebody has locked them.
+ * Find the extension's tables, and begin or go on with the life of this database, unless
+ * somebody has locked them.
  */
-static bool
+static void
 enter_database(void)
 {
 	Oid			outbox;
 
-	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, look_at_tables, &outbox))
-		return false;
+	if (entered || !eo_lock_limit_run(EO_LOCKS_OUTBOX, look_at_tables, &outbox))
+		return;
 	if (!OidIsValid(outbox))
 	{
 		eo_database_absent(database_id);
 		proc_exit(0);
 	}
-	if (!eo_worker_lives_enter())
-		return false;
-	eo_worker_rows_init(worker_context, outbox);
+	if (!eo_own_life_enter())
+		return;
+	eo_finish_enter(outbox);
 	eo_database_publish(database_id, outbox);
-	return true;
+	entered = true;
+}
+
+static void
+refresh_credentials(void)
+{
+	eo_credentials_refresh(&refresh_due_us);
+}
+
+static int64
+refresh_at_us(void)
+{
+	return refresh_due_us;
+}
+
+static bool
+is_refreshing(void)
+{
+	return refresh_due_us != INT64_MAX;
+}
+
+static bool
+has_jobs(void)
+{
+	return eo_worker_jobs_count() > 0;
 }
 
 static void
@@ -299,69 +430,9 @@ leave_dropped_outbox(void)
 	proc_exit(gone ? 0 : 1);
 }
 
-/*
- * One round: make jobs of what has come up, send their requests, take the answers,
- * remove finished rows.  Returns false if there is nothing left to do.
- */
-static bool
-work(void)
+static void
+fetch_rows(void)
 {
-	AcceptInvalidationMessages();
-	eo_lock_limit_begin_round();
-	eo_credentials_refresh(&refresh_due_us);
-	if (!entered)
-		entered = enter_database();
-	if (!entered)
-	{
-		eo_worker_lives_fetch_beats();
-		eo_worker_slots_fetch_beats();
-		eo_worker_jobs_run();
-		return true;
-	}
-	if (!eo_worker_rows_fetch())
+	if (!eo_finish_fetch())
 		leave_dropped_outbox();
-	eo_worker_lives_fetch();
-	eo_worker_probes_fetch();
-	eo_worker_heir_fetch();
-	eo_worker_slots_fetch_beats();
-	eo_worker_prepared_fetch();
-	eo_worker_slots_fetch();
-	eo_worker_scan_run();
-	eo_worker_jobs_run();
-	eo_worker_rows_remove();
-	return eo_worker_jobs_count() > 0 || eo_worker_slots_any() || eo_worker_rows_any() ||
-		eo_worker_heir_any() || eo_worker_scan_any();
-}
-
-/* When the next piece of work is due, or the next note that we are alive. */
-static int64
-next_wake_us(void)
-{
-	int64		until = eo_clock_monotonic_us() + NAP_US;
-
-	int64		due_us;
-
-	until = Min(until, eo_lock_limit_due_us());
-	if (!entered)
-	{
-		/* Claims to be settled are due, and wait. */
-		due_us = Max(eo_slot_next_due(database_id), eo_clock_monotonic_us() + ENTER_NAP_US);
-		return Min(Min(until, due_us), Min(eo_worker_lives_due_us(), eo_worker_jobs_due_us()));
-	}
-	due_us = eo_worker_slots_due_us();
-
-	/* A slot that is due may have to wait, but there may be heartbeats. */
-	if (eo_worker_jobs_are_full(EO_WORKER_WRITES))
-		due_us = Max(due_us, eo_clock_monotonic_us() + FULL_NAP_US);
-	else
-		until = Min(until, eo_worker_rows_due_us());
-	until = Min(until, due_us);
-	until = Min(until, eo_worker_lives_due_us());
-	until = Min(until, eo_worker_prepared_due_us());
-	until = Min(until, eo_worker_probes_due_us());
-	until = Min(until, eo_worker_heir_due_us());
-	until = Min(until, eo_worker_scan_due_us());
-	until = Min(until, eo_worker_barrier_due_us());
-	until = Min(until, refresh_due_us);
-	return Min(until, eo_worker_jobs_due_us());
 }

@@ -4,7 +4,7 @@
  *	  The queues of a worker: conditional writes that are waiting or in flight.
  *
  * A job is one conditional write.  A definite answer goes to the job's kind, which
- * knows what it means: worker_rows.c for rows of the outbox, worker_slots.c for
+ * knows what it means: finish.c for rows of the outbox, worker_slots.c for
  * slots and heartbeats.  After a failed call the job is put off by itself.
  *
  * Where several jobs of a target are waiting and may share requests, they go together, in

@@ -3,7 +3,7 @@
  * worker_jobs.h
  *	  The queues of a worker: conditional writes that are waiting or in flight.
  *
- * A source of work (worker_rows.c, worker_slots.c) asks eo_worker_jobs_accept(),
+ * A source of work (finish.c, worker_slots.c) asks eo_worker_jobs_accept(),
  * adds jobs, and is called back by the functions of the job's kind.
  *
  *-------------------------------------------------------------------------

@@ -203,8 +203,8 @@ eo_worker_note_dropped(const EoOutboxRow *row, int ntold)
  * been finished, and swept when its retention was over, or a table was restored, or made anew.
  * Neither the row nor any clock tells which.
  */
-char *
-eo_worker_notes_describe(const EoAnswer *answer)
+static char *
+describe(const EoAnswer *answer)
 {
 	if (answer->outcome == EO_FAILED_CALL)
 		return eo_error_reason(&answer->error);
@@ -212,6 +212,25 @@ eo_worker_notes_describe(const EoAnswer *answer)
 		return pstrdup("Its record is not there.");
 	return psprintf("Its record is %s, and not by that transaction.",
 					eo_record_state_name(eo_store_record(answer)->state));
+}
+
+/*
+ * The transaction has committed, but the record is not the one it sealed.  Another program has
+ * written against the rules, or the table is not the same any more.  The worker cannot repair
+ * that, and keeps the row as evidence.
+ */
+void
+eo_worker_note_refused(const EoOutboxRow *row, const EoAnswer *answer)
+{
+	const char *why = describe(answer);
+
+	eo_worker_note(row, EO_TROUBLE_REFUSED, true, why, 0);
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("exactonce: a key of table \"%s\" cannot be marked completed, although its transaction committed",
+					row->target.table),
+			 errdetail_internal("%s", why),
+			 errhint("It stays in exactonce_pending and is tried again every ten minutes. Look for whoever changed the record or the table, or give the completion up with idem_give_up().")));
 }
 
 void

@@ -29,8 +29,8 @@ extern void eo_worker_note_alien(const EoOutboxRow *row);
 /* The server of the row was dropped.  ntold: say in the log that so many rows wait; 0: nothing. */
 extern void eo_worker_note_dropped(const EoOutboxRow *row, int ntold);
 
-/* The reason why a record refuses its finish, palloc'd. */
-extern char *eo_worker_notes_describe(const EoAnswer *answer);
+/* The record refuses its finish, by this answer. */
+extern void eo_worker_note_refused(const EoOutboxRow *row, const EoAnswer *answer);
 
 /* The row is finished, or an operator has removed it. */
 extern void eo_worker_notes_forget(const char *token);

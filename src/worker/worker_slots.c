@@ -10,6 +10,11 @@
  * second one is refused.  A refusal also means that the claim is over, so the job
  * ends after either answer.
  *
+ * The slot of a prepared transaction may have been made of its row (worker_prepared.c), which
+ * does not tell which seal the record bears.  So if the transaction is rolled back the record is
+ * read first.  It is also read if other data settles the claim, as beside a living original: the
+ * claim is over when the record says so.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -23,9 +28,11 @@
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/settle.h"
-#include "ledger/lives.h"
+#include "compat.h"
+#include "ledger/life_verdict.h"
 #include "ledger/lock_limit.h"
 #include "ledger/outbox.h"
+#include "miscadmin.h"
 #include "records/origin.h"
 #include "records/record.h"
 #include "server/answer.h"
@@ -33,19 +40,17 @@
 #include "server/stats.h"
 #include "server/store.h"
 #include "server/store_record.h"
-#include "wire/client.h"
-#include "wire/clock.h"
-#include "compat.h"
-#include "worker/worker_heir.h"
-#include "worker/worker_jobs.h"
-#include "worker/worker_lives.h"
-#include "worker/worker_prepared.h"
-#include "worker/worker_rows.h"
-#include "worker/worker_slots.h"
-#include "worker/worker_targets.h"
-#include "worker/worker_writes.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
+#include "wire/client.h"
+#include "wire/clock.h"
+#include "worker/finish.h"
+#include "worker/life_board.h"
+#include "worker/own_life.h"
+#include "worker/worker_jobs.h"
+#include "worker/worker_slots.h"
+#include "worker/worker_targets.h"
+#include "worker/write_order.h"
 
 /*
  * Pauses before the looks at a first write of unknown outcome: they are taken 5 s, 60 s
@@ -72,9 +77,14 @@ static const int64 look_pauses_us[EO_LOOKS] = {5000000, 55000000, 840000000};
 /* A claim whose life is about to be retired, or that cannot be judged, is looked at after this. */
 #define JUDGE_PAUSE_US INT64CONST(100000)
 
+/* A record that other data is to settle is read again after this. */
+#define ELSEWHERE_PAUSE_US INT64CONST(10000000)
+
+/* While there is no room for writes, the next look for heartbeats comes after this at least. */
+#define FULL_NAP_US INT64CONST(100000)
+
 static struct
 {
-	Oid			dboid;
 	int64		began_us;		/* when this worker began */
 	uint32		next_beat;		/* where the next look for heartbeats begins */
 	MemoryContext waiting;		/* of what waits for room */
@@ -98,6 +108,10 @@ static void put_off_beat(EoWorkerJob *job, int64 pause_us);
 static bool abandon_beat(EoWorkerJob *job);
 static EoAnswer *prepare_doubt(EoWorkerJob *job, EoStore *store);
 static bool take_doubt(EoWorkerJob *job, const EoAnswer *answer);
+static EoAnswer *prepare_read(EoWorkerJob *job, EoStore *store);
+static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
+static void put_off_read(EoWorkerJob *job, int64 pause_us);
+static bool abandon_read(EoWorkerJob *job);
 static void forget_session_claim(const EoSlotView *view, bool lost);
 
 static const EoWorkerJobKind settle_kind = {
@@ -117,6 +131,14 @@ static const EoWorkerJobKind doubt_kind = {
 	.lane = EO_WORKER_WRITES
 };
 
+static const EoWorkerJobKind read_kind = {
+	.prepare = prepare_read,
+	.take = take_read,
+	.put_off = put_off_read,
+	.abandon = abandon_read,
+	.lane = EO_WORKER_WRITES
+};
+
 static const EoWorkerJobKind beat_kind = {
 	.prepare = prepare_beat,
 	.take = take_beat,
@@ -127,9 +149,8 @@ static const EoWorkerJobKind beat_kind = {
 };
 
 void
-eo_worker_slots_init(MemoryContext context, Oid dboid)
+eo_worker_slots_init(MemoryContext context)
 {
-	slots.dboid = dboid;
 	slots.began_us = eo_clock_monotonic_us();
 	slots.waiting = AllocSetContextCreate(context, "exactonce waiting slots", ALLOCSET_DEFAULT_SIZES);
 	dlist_init(&slots.lines);
@@ -166,16 +187,16 @@ finish(const EoSlotView *view)
 	 * over, the row may have gone with an extension that was dropped; then a
 	 * scan finds it, or not.
 	 */
-	if (!eo_life_is_current(slots.dboid, origin->life))
+	if (!eo_life_is_current(MyDatabaseId, origin->life))
 	{
 		if (view->info.has_writes)
-			eo_worker_writes_expect();
-		eo_worker_rows_want_scan();
+			eo_write_order_expect();
+		eo_finish_want_scan();
 	}
 	else if (view->info.has_writes)
-		eo_worker_rows_note_written(&row);
+		eo_finish_note_written(&row);
 	else
-		eo_worker_rows_take(&row);
+		eo_finish_take(&row);
 	eo_slot_free(view->ref);
 }
 
@@ -222,8 +243,9 @@ eo_worker_slots_any(void)
 	return !dlist_is_empty(&slots.lines);
 }
 
-void
-eo_worker_slots_add(const EoWorkerJobKind *kind, const EoSlotView *view)
+/* Add a job about a claim, or have its slot wait for room among the jobs of its target. */
+static void
+add_or_wait(const EoWorkerJobKind *kind, const EoSlotView *view)
 {
 	if (eo_worker_jobs_accept(EO_WORKER_WRITES, &view->target))
 		add_job(kind, view);
@@ -255,7 +277,11 @@ judge_by_outbox(void *arg)
 static bool
 judge(Judgement *j)
 {
-	eo_worker_heir_ask(&j->view->target, j->view->info.origin.life, &j->verdict);
+	const uint8 *life = j->view->info.origin.life;
+
+	eo_life_board_verdict(&j->view->target, life, &j->verdict);
+	if (j->verdict.relation == EO_LIFE_OTHER)
+		eo_life_board_watch(&j->view->target, life);
 	j->fate = EO_FATE_UNKNOWN;
 	if (!j->verdict.known)
 		return true;
@@ -294,9 +320,9 @@ settle_judged(const EoSlotView *view)
 			break;
 		case EO_FATE_ABORTED:
 			if (eo_slot_knows_seal(&view->info))
-				eo_worker_slots_add(&settle_kind, view);
+				add_or_wait(&settle_kind, view);
 			else
-				eo_worker_prepared_read(view);
+				add_or_wait(&read_kind, view);
 			break;
 		case EO_FATE_RUNNING:
 			eo_slot_prepared_begin(view->ref, view->info.origin.xid);
@@ -304,12 +330,12 @@ settle_judged(const EoSlotView *view)
 		case EO_FATE_ELSEWHERE:
 			if (goes_on_elsewhere(view))
 			{
-				eo_worker_prepared_read(view);
+				add_or_wait(&read_kind, view);
 				break;
 			}
 			/* Its life has to be retired first. */
 			eo_slot_put_off(view->ref, eo_clock_monotonic_us() +
-							(eo_worker_heir_any() ? JUDGE_PAUSE_US : EO_WORKER_TARGET_PAUSE_US));
+							(eo_life_board_any() ? JUDGE_PAUSE_US : EO_WORKER_TARGET_PAUSE_US));
 			break;
 		case EO_FATE_OTHER_RUNNING:
 			eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
@@ -319,7 +345,7 @@ settle_judged(const EoSlotView *view)
 			eo_slot_free(view->ref);
 			break;
 		case EO_FATE_UNKNOWN:
-			eo_worker_slots_add(&doubt_kind, view);
+			add_or_wait(&doubt_kind, view);
 			break;
 	}
 }
@@ -359,6 +385,69 @@ take_doubt(EoWorkerJob *job, const EoAnswer *answer)
 	return true;
 }
 
+/* ----- reading the record of an ended claim ----- */
+
+/* As long as our lease does not hold, another heir may take over and settle the key. */
+static EoAnswer *
+prepare_read(EoWorkerJob *job, EoStore *store)
+{
+	const EoSlotView *view = job->data;
+
+	if (!eo_own_life_hold(&view->target))
+	{
+		put_off_read(job, 0);
+		return NULL;
+	}
+	return eo_answer_create_read(&eo_store_record_kind, store, view->pk);
+}
+
+/*
+ * Note the seal that the record bears, if the slot does not know it.  The slot is freed
+ * when somebody else has settled the record.
+ */
+static bool
+take_read(EoWorkerJob *job, const EoAnswer *answer)
+{
+	const EoSlotView *view = job->data;
+	const EoRecord *r = eo_store_record(answer);
+	bool		sealed = eo_settle_is_own(view, answer, EO_STATE_COMMITTING);
+
+	if (answer->outcome == EO_FAILED_CALL)
+		put_off_read(job, EO_WORKER_TARGET_PAUSE_US);
+	else if (eo_slot_knows_seal(&view->info))
+	{
+		if (!answer->exists || sealed || eo_settle_is_own(view, answer, EO_STATE_IN_PROGRESS))
+			put_off_read(job, eo_guc_hurried_us(ELSEWHERE_PAUSE_US));
+		else
+			eo_slot_free(view->ref);
+	}
+	else if (sealed && r->has_origin && r->origin.xid == view->info.origin.xid &&
+			 memcmp(r->origin.life, view->info.origin.life, EO_UUID_LEN) == 0)
+		eo_slot_prepared_note_seal(view->ref, &r->origin,
+								   r->bind != NULL && strcmp(r->bind, "tx") == 0);
+	else
+		eo_slot_free(view->ref);
+	return true;
+}
+
+static void
+put_off_read(EoWorkerJob *job, int64 pause_us)
+{
+	const EoSlotView *view = job->data;
+
+	eo_slot_put_off(view->ref, eo_clock_monotonic_us() + Max(EO_WORKER_TARGET_PAUSE_US, pause_us));
+}
+
+/* Without a server there are no credentials.  The slot waits for one. */
+static bool
+abandon_read(EoWorkerJob *job)
+{
+	put_off_read(job, 0);
+	return true;
+}
+
+/* ----- taking slots ----- */
+
 static void
 take_slot(const EoSlotView *view)
 {
@@ -371,7 +460,7 @@ take_slot(const EoSlotView *view)
 			settle_judged(view);
 			break;
 		case EO_REST_WRITE:
-			eo_worker_slots_add(&settle_kind, view);
+			add_or_wait(&settle_kind, view);
 			break;
 		case EO_REST_DOUBT:
 			eo_slot_doubted(view->ref);
@@ -423,7 +512,7 @@ fetch_looks(int64 now_us)
 {
 	EoSlotView	view;
 
-	while (may_look() && eo_look_next(slots.dboid, now_us, &view))
+	while (may_look() && eo_look_next(MyDatabaseId, now_us, &view))
 	{
 		if (eo_worker_jobs_accept(EO_WORKER_WRITES, &view.target))
 			add_job(&settle_kind, &view);
@@ -441,7 +530,7 @@ eo_worker_slots_fetch(void)
 
 	take_waiting();
 	while (!eo_worker_jobs_are_full(EO_WORKER_WRITES) &&
-		   eo_slot_next_ended(slots.dboid, now_us, &view))
+		   eo_slot_next_ended(MyDatabaseId, now_us, &view))
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (must_wait(&view))
@@ -450,15 +539,20 @@ eo_worker_slots_fetch(void)
 			take_slot(&view);
 	}
 	fetch_looks(now_us);
-	eo_worker_rows_take_written();
+	eo_finish_take_written();
 }
 
 int64
 eo_worker_slots_due_us(void)
 {
-	int64		due_us = eo_slot_next_due(slots.dboid);
+	int64		due_us = eo_slot_next_due(MyDatabaseId);
 
-	return may_look() ? Min(due_us, eo_look_due_us(slots.dboid)) : due_us;
+	if (may_look())
+		due_us = Min(due_us, eo_look_due_us(MyDatabaseId));
+	/* A slot that is due may have to wait, but there may be heartbeats. */
+	if (eo_worker_jobs_are_full(EO_WORKER_WRITES))
+		due_us = Max(due_us, eo_clock_monotonic_us() + FULL_NAP_US);
+	return due_us;
 }
 
 /*
@@ -473,9 +567,9 @@ may_settle(const EoSlotView *view)
 
 	if (view->info.state != EO_SLOT_TO_JUDGE || max_prepared_xacts == 0)
 		return true;
-	if (!eo_worker_lives_hold(&view->target))
+	if (!eo_own_life_hold(&view->target))
 		return false;
-	eo_worker_heir_ask(&view->target, view->info.origin.life, &verdict);
+	eo_life_board_verdict(&view->target, view->info.origin.life, &verdict);
 	return verdict.relation != EO_LIFE_OTHER;
 }
 
@@ -593,7 +687,7 @@ fetch_beats(int64 now_us)
 	EoSlotView	view;
 
 	while (!eo_worker_jobs_are_full(EO_WORKER_BEATS) &&
-		   eo_slot_beat_due(slots.dboid, now_us, &slots.next_beat, &view))
+		   eo_slot_beat_due(MyDatabaseId, now_us, &slots.next_beat, &view))
 	{
 		/* Whatever has kept its process from giving it back. */
 		if (view.info.state == EO_SLOT_SESSION && BackendPidGetProc(view.info.pid) == NULL)

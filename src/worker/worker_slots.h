@@ -11,23 +11,14 @@
 
 #include "postgres.h"
 
-#include "cluster/slots.h"
-#include "worker/worker_jobs.h"
-
 /* To be called once. */
-extern void eo_worker_slots_init(MemoryContext context, Oid dboid);
+extern void eo_worker_slots_init(MemoryContext context);
 
 /*
  * Take slots that are due off the list of this database, and add jobs that settle
  * them.  Runs transactions of its own; raises what eo_outbox_find() raises.
  */
 extern void eo_worker_slots_fetch(void);
-
-/*
- * Add a job about a claim, whose data is a copy of the view; or have the slot wait for room
- * among the jobs of its target.
- */
-extern void eo_worker_slots_add(const EoWorkerJobKind *kind, const EoSlotView *view);
 
 /* When the next slot is due, for a heartbeat or to be settled; INT64_MAX: never. */
 extern int64 eo_worker_slots_due_us(void);

@@ -25,8 +25,8 @@
  */
 typedef enum EoWorkerLane
 {
-	EO_WORKER_LIVES,			/* see worker_lives.c */
-	EO_WORKER_LOOKS,			/* see worker_heir.c */
+	EO_WORKER_LIVES,			/* see own_life.c */
+	EO_WORKER_LOOKS,			/* see takeover.c */
 	EO_WORKER_BEATS,
 	EO_WORKER_WRITES,
 	EO_WORKER_LANES
@@ -52,7 +52,7 @@ typedef struct EoWorkerTarget
 	EoWorkerQueue queues[EO_WORKER_LANES];
 	int			in_flight;		/* requests, of all lanes */
 	int			jobs;			/* of all lanes */
-	size_t		write_bytes;	/* of the writes in jobs (worker_writes.c) */
+	size_t		write_bytes;	/* of the writes in jobs (write_order.c) */
 	dlist_head	slots;			/* that wait for room (worker_slots.c) */
 	dlist_node	line;			/* there, if there are any */
 	bool		late;			/* the store is of old catalogs, and the new

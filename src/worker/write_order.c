@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * worker_writes.c
+ * write_order.c
  *	  Rows of the outbox that have writes: their order, and what is refused.
  *
  * A row with writes is finished by one transaction of DynamoDB: its record becomes COMPLETED
@@ -18,7 +18,9 @@
  * gives its slots to the worker in that order (xact.c), and before it releases the locks of
  * its items.  So each row is put behind all that are in order, and needs no scan.  That is not
  * so for prepared transactions, whose slots are given to the worker after their locks are
- * released.  Where these are enabled, or something is not known, a scan is made instead.
+ * released.  Nor for rows that were adopted (own_life.c), which have no slots.  Where prepared
+ * transactions are enabled, after an adoption, and if something is not known, a scan is made
+ * instead.
  *
  * What DynamoDB refuses for good is not a failure of the target: the request was answered.
  * The reason goes into the row (worker_notes.c), and the row is tried again now and then.  An
@@ -31,25 +33,25 @@
 #include "postgres.h"
 
 #include "access/twophase.h"
+#include "common/hashfn.h"
 #include "ledger/known_targets.h"
 #include "ledger/outbox.h"
+#include "nodes/pg_list.h"
 #include "records/record.h"
 #include "records/token.h"
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/store.h"
 #include "server/store_record.h"
-#include "common/hashfn.h"
-#include "wire/json.h"
-#include "wire/reply.h"
-#include "worker/worker_heir.h"
-#include "worker/worker_jobs.h"
-#include "nodes/pg_list.h"
-#include "worker/worker_notes.h"
-#include "worker/worker_targets.h"
-#include "worker/worker_writes.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
+#include "wire/json.h"
+#include "wire/reply.h"
+#include "worker/life_board.h"
+#include "worker/worker_jobs.h"
+#include "worker/worker_notes.h"
+#include "worker/worker_targets.h"
+#include "worker/write_order.h"
 
 /* No more writes of a target are read while those of its jobs have so many bytes. */
 #define MAX_BYTES (64 * 1024 * 1024)
@@ -110,6 +112,7 @@ static struct
 	HTAB	   *queues;			/* Queue by item */
 	List	   *told;			/* Told: not read yet */
 	List	   *ready;			/* Row: first of all its items since */
+	uint32		adoptions;		/* the board's count at the last look */
 	bool		expected;		/* there may be rows with writes */
 	bool		in_order;		/* but for those of which slots will tell */
 	bool		again;			/* the scan has met some that are not in order */
@@ -117,35 +120,44 @@ static struct
 }			writes;
 
 void
-eo_worker_writes_init(MemoryContext context)
+eo_write_order_init(MemoryContext context)
 {
 	writes.context = context;
 	writes.expected = true;
 }
 
 void
-eo_worker_writes_expect(void)
+eo_write_order_expect(void)
 {
 	writes.expected = true;
 	writes.in_order = false;
 }
 
 void
-eo_worker_writes_start_over(void)
+eo_write_order_start_over(void)
 {
 	list_free_deep(writes.told);
 	writes.told = NIL;
-	eo_worker_writes_expect();
+	eo_write_order_expect();
+}
+
+/* Rows that were adopted have no slots, and may be older than those that have. */
+static void
+look_at_board(void)
+{
+	if (writes.adoptions != eo_life_board_counts()->adoptions)
+		eo_write_order_expect();
+	writes.adoptions = eo_life_board_counts()->adoptions;
 }
 
 bool
-eo_worker_writes_wait(void)
+eo_write_order_wait(void)
 {
 	return writes.no_memory;
 }
 
 bool
-eo_worker_writes_again(void)
+eo_write_order_again(void)
 {
 	return writes.again;
 }
@@ -160,12 +172,15 @@ eo_worker_writes_again(void)
 static bool
 is_elsewhere(const EoOutboxRow *row)
 {
-	EoLifeVerdict verdict = {0};
+	EoLifeVerdict verdict;
 
 	if (!eo_known_target_exists(&row->target))
 		return false;
-	eo_worker_heir_ask(&row->target, row->life, &verdict);
-	return verdict.relation == EO_LIFE_OTHER && verdict.beats;
+	eo_life_board_verdict(&row->target, row->life, &verdict);
+	if (verdict.relation != EO_LIFE_OTHER)
+		return false;
+	eo_life_board_watch(&row->target, row->life);
+	return verdict.beats;
 }
 
 /* A row and its items, not in order yet. */
@@ -261,11 +276,12 @@ put_in_order(Row *row)
 }
 
 void
-eo_worker_writes_begin(void)
+eo_write_order_begin(void)
 {
 	HASHCTL		places = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Place)};
 	HASHCTL		queues = {.keysize = sizeof(uint64),.entrysize = sizeof(Queue)};
 
+	look_at_board();
 	writes.again = writes.no_memory = false;
 	if (!writes.expected)
 		return;
@@ -300,14 +316,15 @@ find_row(const char *token)
 }
 
 bool
-eo_worker_writes_note(const EoOutboxRow *row)
+eo_write_order_note(const EoOutboxRow *row)
 {
 	MemoryContext old;
 	Told	   *told;
 
+	look_at_board();
 	if (!writes.in_order || max_prepared_xacts > 0)
 	{
-		eo_worker_writes_expect();
+		eo_write_order_expect();
 		return false;
 	}
 	old = MemoryContextSwitchTo(writes.context);
@@ -321,7 +338,7 @@ eo_worker_writes_note(const EoOutboxRow *row)
 }
 
 bool
-eo_worker_writes_any_noted(void)
+eo_write_order_any_noted(void)
 {
 	return writes.told != NIL;
 }
@@ -348,7 +365,7 @@ append(const EoOutboxRow *row)
 
 /* A scan may have met a row before, and then it may be finished by now. */
 bool
-eo_worker_writes_next_noted(EoOutboxRow *row, const char **behind)
+eo_write_order_next_noted(EoOutboxRow *row, const char **behind)
 {
 	bool		found = false;
 
@@ -370,7 +387,7 @@ eo_worker_writes_next_noted(EoOutboxRow *row, const char **behind)
 }
 
 bool
-eo_worker_writes_may_go(const EoOutboxRow *row)
+eo_write_order_may_go(const EoOutboxRow *row)
 {
 	const Row  *r = find_row(row->token);
 
@@ -380,7 +397,7 @@ eo_worker_writes_may_go(const EoOutboxRow *row)
 		 * Rows that come without slots must not be overtaken by those that
 		 * have some.
 		 */
-		eo_worker_writes_expect();
+		eo_write_order_expect();
 		writes.again = true;
 		return false;
 	}
@@ -420,7 +437,7 @@ dequeue(const Row *row, uint64 item)
 }
 
 void
-eo_worker_writes_finished(const char *token)
+eo_write_order_finished(const char *token)
 {
 	Row		   *row = find_row(token);
 	MemoryContext old;
@@ -441,7 +458,7 @@ eo_worker_writes_finished(const char *token)
 }
 
 bool
-eo_worker_writes_next(EoOutboxRow *row)
+eo_write_order_next(EoOutboxRow *row)
 {
 	while (writes.ready != NIL)
 	{
@@ -465,7 +482,7 @@ unload(void *arg)
 }
 
 void
-eo_worker_writes_load(EoWorkerJob *job)
+eo_write_order_load(EoWorkerJob *job)
 {
 	EoOutboxRow *row = job->data;
 	MemoryContext old = MemoryContextSwitchTo(job->context);
@@ -488,7 +505,7 @@ eo_worker_writes_load(EoWorkerJob *job)
 }
 
 EoAnswer *
-eo_worker_writes_prepare(EoWorkerJob *job, EoStore *store, const EoWrite *w)
+eo_write_order_prepare(EoWorkerJob *job, EoStore *store, const EoWrite *w)
 {
 	const EoOutboxRow *row = job->data;
 	char		request_token[EO_TOKEN_LEN + 1];
@@ -587,7 +604,7 @@ hide_values(char *sentence, const char *writes)
 }
 
 bool
-eo_worker_writes_refused(EoWorkerJob *job, const EoAnswer *answer)
+eo_write_order_refused(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoOutboxRow *row = job->data;
 	MemoryContext old = MemoryContextSwitchTo(job->context);

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * worker_lives.c
+ * own_life.c
  *	  The worker's first duty: the life of its database.
  *
  * The worker mints a life when it starts and there is none of this run of the server,
@@ -8,7 +8,7 @@
  * item it sends a beat each EO_LIVES_BEAT_US (ledger/lives.c says what it is good for).
  *
  * A beat that is not answered within EO_LIVES_PACE_US is sent again, beside the first: an
- * heir reads the item at that pace (worker_heir.c), and whoever lives must be able to
+ * heir reads the item at that pace (takeover.c), and whoever lives must be able to
  * write it whenever others can read it.
  *
  *-------------------------------------------------------------------------
@@ -19,31 +19,32 @@
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/target.h"
+#include "compat.h"
 #include "ledger/internal.h"
 #include "ledger/life_rows.h"
+#include "ledger/life_verdict.h"
 #include "ledger/lives.h"
 #include "ledger/lock_limit.h"
 #include "ledger/outbox.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
 #include "records/life_item.h"
 #include "records/token.h"
 #include "server/answer.h"
 #include "server/guc.h"
-#include "compat.h"
 #include "server/life_store.h"
 #include "server/store.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
 #include "wire/clock.h"
 #include "wire/hex.h"
 #include "wire/http.h"
 #include "wire/status.h"
-#include "lib/ilist.h"
-#include "miscadmin.h"
-#include "worker/worker_heir.h"
+#include "worker/life_board.h"
+#include "worker/own_life.h"
 #include "worker/worker_jobs.h"
-#include "worker/worker_lives.h"
 #include "worker/worker_targets.h"
-#include "storage/lmgr.h"
-#include "utils/memutils.h"
-#include "utils/snapmgr.h"
 
 /* A beat that has failed is sent again after this. */
 #define BEAT_RETRY_US INT64CONST(1000000)
@@ -65,21 +66,17 @@ typedef struct Beating
 static struct
 {
 	MemoryContext context;
-	Oid			dboid;
-	EoHistory	history;		/* up to the current life */
 	Beating		beating[EO_MAX_PLACES]; /* by the index of the place */
 	int64		due_us;			/* the next beat */
 	int64		noted_us;
 	uint8		life[EO_UUID_LEN];	/* the current life at the last look */
 	bool		has_life;
-	uint32		losses;			/* lives that were given up */
 	uint8		closing[EO_UUID_LEN];	/* the life that is being closed */
 	bool		close_sent;		/* its item may be closed in some place */
 	bool		has_evidence;	/* it has rows that were given up */
 }			own;
 
 static void read_history(void *arg);
-static void take_history(const EoHistory *read);
 pg_noreturn static void raise_no_room(void);
 static void count_loss(void);
 static bool mint(void);
@@ -99,27 +96,27 @@ static const EoWorkerJobKind beat_kind = {
 };
 
 void
-eo_worker_lives_init(MemoryContext context, Oid dboid)
+eo_own_life_init(MemoryContext context)
 {
 	own.context = context;
-	own.dboid = dboid;
 	/* Beats may be due before the tables can be looked at. */
 	own.due_us = 0;
 }
 
 bool
-eo_worker_lives_enter(void)
+eo_own_life_enter(void)
 {
 	EoLife		life;
 	EoHistory	read;
 
 	if (!eo_lock_limit_run(EO_LOCKS_LIVES, read_history, &read))
 		return false;
-	take_history(&read);
+	eo_life_board_take_history(&read);
 	/* The extension was created anew, and knows nothing of the lives before. */
-	if (eo_life_current(own.dboid, &life) && eo_life_rows_find(&own.history, life.id) < 0)
-		eo_life_drop_database(own.dboid);
-	if (!eo_life_current(own.dboid, &life) && !mint())
+	if (eo_life_current(MyDatabaseId, &life) &&
+		eo_life_rows_find(eo_life_board_history(), life.id) < 0)
+		eo_life_drop_database(MyDatabaseId);
+	if (!eo_life_current(MyDatabaseId, &life) && !mint())
 		return false;
 
 	/*
@@ -140,19 +137,6 @@ read_history(void *arg)
 	CommandCounterIncrement();
 	eo_life_rows_read(arg);
 	MemoryContextSwitchTo(old);
-}
-
-/* The history was read, and its transaction has committed. */
-static void
-take_history(const EoHistory *read)
-{
-	/*
-	 * Until here the old one counts: without its lives all others would be
-	 * strangers.
-	 */
-	if (own.history.rows != NULL)
-		pfree(own.history.rows);
-	own.history = *read;
 }
 
 static void
@@ -177,8 +161,8 @@ insert_life(void *arg)
 	Minting    *minting = arg;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	eo_life_rows_mint(&own.history, minting->id);
-	eo_life_rows_prune(&own.history);
+	eo_life_rows_mint(eo_life_board_history(), minting->id);
+	eo_life_rows_prune(eo_life_board_history());
 	PopActiveSnapshot();
 	ForceSyncCommit();
 
@@ -209,8 +193,8 @@ mint(void)
 		raise_no_room();
 	if (!eo_lock_limit_run(EO_LOCKS_LIVES, insert_life, &minting))
 		return false;
-	take_history(&minting.history);
-	if (!eo_life_begin(own.dboid, minting.id))
+	eo_life_board_take_history(&minting.history);
+	if (!eo_life_begin(MyDatabaseId, minting.id))
 		raise_no_room();
 	memcpy(own.life, minting.id, EO_UUID_LEN);
 	own.has_life = true;
@@ -220,21 +204,20 @@ mint(void)
 /* ----- jobs ----- */
 
 void
-eo_worker_lives_fetch(void)
+eo_own_life_fetch(void)
 {
 	EoLife		life;
 
 	count_loss();
 	/* A life that was given up needs an heir at once. */
-	if (!eo_life_current(own.dboid, &life) &&
-		(eo_database_wants_life(own.dboid) || eo_life_any_ended(own.dboid)))
+	if (!eo_life_current(MyDatabaseId, &life) &&
+		(eo_database_wants_life(MyDatabaseId) || eo_life_any_ended(MyDatabaseId)))
 		(void) mint();
 	note_beat();
-	eo_worker_lives_fetch_beats();
 }
 
 void
-eo_worker_lives_fetch_beats(void)
+eo_own_life_fetch_beats(void)
 {
 	own.due_us = INT64_MAX;
 	fetch_beats();
@@ -248,7 +231,7 @@ was_given_up(const uint8 *id)
 	uint8		ended[EO_UUID_LEN];
 	bool		this_run;
 
-	while (eo_life_next_ended(own.dboid, &cursor, ended, &this_run))
+	while (eo_life_next_ended(MyDatabaseId, &cursor, ended, &this_run))
 	{
 		if (memcmp(ended, id, EO_UUID_LEN) == 0)
 			return true;
@@ -261,38 +244,27 @@ static void
 count_loss(void)
 {
 	EoLife		life;
-	bool		has_life = eo_life_current(own.dboid, &life);
+	bool		has_life = eo_life_current(MyDatabaseId, &life);
 
 	if (own.has_life && has_life && memcmp(own.life, life.id, EO_UUID_LEN) == 0)
 		return;
 	if (own.has_life && was_given_up(own.life))
-		own.losses++;
+		eo_life_board_counts()->losses++;
 	own.has_life = has_life;
 	if (has_life)
 		memcpy(own.life, life.id, EO_UUID_LEN);
 }
 
-uint32
-eo_worker_lives_losses(void)
-{
-	return own.losses;
-}
-
 int64
-eo_worker_lives_due_us(void)
+eo_own_life_due_us(void)
 {
 	return own.due_us;
-}
-
-const EoHistory *
-eo_worker_lives_history(void)
-{
-	return &own.history;
 }
 
 /* The outcome of an adoption. */
 typedef struct Adoption
 {
+	bool		begun;
 	bool		all;
 	EoHistory	history;
 } Adoption;
@@ -301,19 +273,21 @@ static void
 adopt(void *arg)
 {
 	Adoption   *adoption = arg;
+	const EoHistory *history = eo_life_board_history();
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	adoption->all = !eo_life_rows_original_exists(&own.history) && eo_outbox_adopt(&own.history);
+	adoption->begun = !eo_life_rows_original_exists(history);
+	adoption->all = adoption->begun && eo_outbox_adopt(history);
 	/* While the lives are not ours, the next call finds the other rows. */
 	if (adoption->all)
-		eo_life_rows_adopt(&own.history);
+		eo_life_rows_adopt(history);
 	PopActiveSnapshot();
 	ForceSyncCommit();
 	read_history(&adoption->history);
 }
 
 bool
-eo_worker_lives_adopt(void)
+eo_own_life_adopt(void)
 {
 	MemoryContext old = CurrentMemoryContext;
 	Adoption	adoption;
@@ -335,7 +309,9 @@ eo_worker_lives_adopt(void)
 	MemoryContextSwitchTo(old);
 	if (!done)
 		return false;
-	take_history(&adoption.history);
+	eo_life_board_take_history(&adoption.history);
+	if (adoption.begun)
+		eo_life_board_counts()->adoptions++;
 	return adoption.all;
 }
 
@@ -376,7 +352,7 @@ note_beat(void)
 
 	if (eo_clock_monotonic_us() - own.noted_us < eo_guc_hurried_us(NOTE_US))
 		return;
-	while (eo_life_walk_places(own.dboid, true, &cursor, &place))
+	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
 	{
 		note.beat = Max(note.beat, place.beat + 1);
 		memcpy(note.life, place.life, sizeof(note.life));
@@ -422,7 +398,7 @@ fetch_beats(void)
 	uint32		cursor = 0;
 	EoPlace		place;
 
-	while (eo_life_walk_places(own.dboid, true, &cursor, &place))
+	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
 	{
 		Beating    *b = beating_of(place.ref);
 		int64		age_us = eo_clock_steady_us() - place.confirmed_us;
@@ -476,7 +452,7 @@ prepare_beat(EoWorkerJob *job, EoStore *store)
 		memcmp(&place->target, &job->asked->target, sizeof(EoTarget)) == 0)
 	{
 		if (!place->open)
-			ancestors = eo_lives_ancestors(&own.history, place->life);
+			ancestors = eo_lives_ancestors(eo_life_board_history(), place->life);
 		answer = eo_lives_prepare(store, place, place->open ? EO_LIFE_BEAT : EO_LIFE_CREATE,
 								  ancestors);
 	}
@@ -526,7 +502,7 @@ abandon(EoWorkerJob *job)
 }
 
 bool
-eo_worker_lives_hold(const EoTarget *target)
+eo_own_life_hold(const EoTarget *target)
 {
 	EoLife		life;
 	EoPlaceRef	ref;
@@ -534,10 +510,10 @@ eo_worker_lives_hold(const EoTarget *target)
 	bool		open;
 	Beating    *b;
 
-	if (!eo_life_current(own.dboid, &life))
+	if (!eo_life_current(MyDatabaseId, &life))
 	{
 		/* The next round mints one, also if the last one was closed. */
-		eo_database_want_life(own.dboid);
+		eo_database_want_life(MyDatabaseId);
 		return false;
 	}
 	if (!eo_life_enter_place(target, life.id, &ref, &open) || !eo_life_place_info(ref, &place))
@@ -569,7 +545,7 @@ may_close(const EoOutboxRow *row)
 		own.has_evidence |= row->given_up;
 		return row->given_up;
 	}
-	eo_worker_heir_ask(&row->target, row->life, &verdict);
+	eo_life_board_verdict(&row->target, row->life, &verdict);
 	return row->given_up || verdict.relation == EO_LIFE_OTHER;
 }
 
@@ -650,14 +626,14 @@ close_place(EoPlace *place, int64 deadline_us)
 }
 
 void
-eo_worker_lives_close(int64 deadline_us)
+eo_own_life_close(int64 deadline_us)
 {
 	uint32		cursor = 0;
 	EoPlace		place;
 	bool		all = true;
 
 	HOLD_INTERRUPTS();
-	if (!eo_life_bar(own.dboid, own.closing))
+	if (!eo_life_bar(MyDatabaseId, own.closing))
 	{
 		RESUME_INTERRUPTS();
 		return;
@@ -680,12 +656,12 @@ eo_worker_lives_close(int64 deadline_us)
 	 */
 	if (own.has_evidence)
 	{
-		eo_life_give_up(own.dboid, own.closing);
+		eo_life_give_up(MyDatabaseId, own.closing);
 		RESUME_INTERRUPTS();
 		return;
 	}
 	own.close_sent = true;
-	while (eo_life_walk_places(own.dboid, false, &cursor, &place))
+	while (eo_life_walk_places(MyDatabaseId, false, &cursor, &place))
 	{
 		if (memcmp(place.life, own.closing, EO_UUID_LEN) == 0 && place.open)
 			all &= close_place(&place, deadline_us);
@@ -693,7 +669,7 @@ eo_worker_lives_close(int64 deadline_us)
 	if (all)
 		eo_life_forget(own.closing);
 	else
-		eo_life_give_up(own.dboid, own.closing);
+		eo_life_give_up(MyDatabaseId, own.closing);
 	RESUME_INTERRUPTS();
 }
 
@@ -702,10 +678,10 @@ eo_worker_lives_close(int64 deadline_us)
  * life must not be used again: an heir inherits what it holds, as from one that was killed.
  */
 void
-eo_worker_lives_leave(void)
+eo_own_life_leave(void)
 {
 	if (own.close_sent)
-		eo_life_give_up(own.dboid, own.closing);
+		eo_life_give_up(MyDatabaseId, own.closing);
 	else
 		eo_life_reopen(own.closing);
 }

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * worker_finish.h
+ * finish_evidence.h
  *	  Which answers show that a row of the outbox is finished.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_WORKER_FINISH_H
-#define EO_COMMIT_WORKER_FINISH_H
+#ifndef EO_WORKER_FINISH_EVIDENCE_H
+#define EO_WORKER_FINISH_EVIDENCE_H
 
 #include "postgres.h"
 
@@ -15,7 +15,7 @@
 #include "worker/worker_jobs.h"
 
 /* Does the answer to the finish of a row show that nothing is left to be done? */
-extern bool eo_worker_finish_shows(const EoWorkerJob *job, const EoOutboxRow *row,
-								   const EoAnswer *answer);
+extern bool eo_finish_evidence_shows(const EoWorkerJob *job, const EoOutboxRow *row,
+									 const EoAnswer *answer);
 
-#endif							/* EO_COMMIT_WORKER_FINISH_H */
+#endif							/* EO_WORKER_FINISH_EVIDENCE_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * worker_scan.c
+ * recovery_scan.c
  *	  The recovery scan: what lives that are over have left in a table.
  *
  * After a restart in place the claim file says which records an ended life has left.
@@ -9,6 +9,9 @@
  * A second pass comes when the signature of every request of the old life has expired,
  * because one may arrive late.  Then the life's item gets a ttl, which also says to
  * later workers that nothing is left to be looked for.
+ *
+ * The board (life_board.c) says for which lives scans are wanted.  A scan that is wanted begins
+ * the scan of its table anew.  Whatever is read is judged for all lives alike.
  *
  * A table is also scanned, once, while its life goes on: when looks at claims at commit have
  * made way (cluster/looks.c), and no late copy of their seals can arrive any more.  The place
@@ -40,17 +43,20 @@
 #include "cluster/target.h"
 #include "commit/scan.h"
 #include "commit/settle.h"
+#include "compat.h"
 #include "ledger/known_targets.h"
+#include "ledger/life_verdict.h"
 #include "ledger/lives.h"
 #include "ledger/lock_limit.h"
 #include "ledger/outbox.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
 #include "records/layout.h"
 #include "records/life_item.h"
 #include "records/record.h"
 #include "records/window.h"
 #include "server/answer.h"
 #include "server/call_log.h"
-#include "compat.h"
 #include "server/error.h"
 #include "server/guc.h"
 #include "server/life_store.h"
@@ -59,13 +65,11 @@
 #include "wire/clock.h"
 #include "wire/hex.h"
 #include "wire/json.h"
-#include "lib/ilist.h"
-#include "miscadmin.h"
 #include "wire/status.h"
-#include "worker/worker_heir.h"
+#include "worker/life_board.h"
+#include "worker/own_life.h"
+#include "worker/recovery_scan.h"
 #include "worker/worker_jobs.h"
-#include "worker/worker_lives.h"
-#include "worker/worker_scan.h"
 #include "worker/worker_targets.h"
 
 #define PASSES 2
@@ -75,21 +79,14 @@
 
 #define PAGE_ITEMS 1000
 
-/* A life for which a table is scanned. */
-typedef struct Wanted
-{
-	dlist_node	node;
-	char		life[EO_UUID_TEXT_LEN + 1];
-	char		by[EO_UUID_TEXT_LEN + 1];	/* the life that has retired it */
-} Wanted;
-
 typedef struct TableScan
 {
 	dlist_node	node;
 	EoTarget	target;
 	EoTarget	as;				/* the same place, as it is scanned now */
 	int			refused;		/* so many identities may not scan it */
-	dlist_head	lives;			/* Wanted */
+	int			lives;			/* for which the board wants a scan; else it
+								 * is one that a place owes */
 	int			pass;			/* passes that are finished */
 	bool		under_way;		/* a page of the present pass was read */
 	bool		again;			/* the page in flight does not count */
@@ -101,6 +98,13 @@ typedef struct TableScan
 								 * has found is to be written; 0: that is told */
 	int			unwritten;		/* records that were found */
 } TableScan;
+
+/* The mark that nothing is left of a life. */
+typedef struct Mark
+{
+	char		life[EO_UUID_TEXT_LEN + 1];
+	char		by[EO_UUID_TEXT_LEN + 1];	/* the life that has retired it */
+} Mark;
 
 /* A record that is to be given back. */
 typedef struct Leftover
@@ -114,6 +118,7 @@ static struct
 {
 	MemoryContext context;
 	dlist_head	scans;
+	uint32		seen;			/* the board's count of scans at the last look */
 	TableScan  *active;			/* whose request is in flight; NULL: none is */
 	EoWorkerTarget *through;	/* its target */
 	EoCall		call;
@@ -121,14 +126,13 @@ static struct
 	int64		sent_us;		/* when it was started */
 	int64		until_us;
 	int64		owed_due_us;	/* the next scan that a place owes */
-}			own;
+}			recovery;
 
 static bool start_page(TableScan *scan);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static bool change_identity(TableScan *scan);
 static void take_page(TableScan *scan, const EoCall *call);
 static void take_item(TableScan *scan, EoJsonValue *item);
-static Wanted *find_wanted(TableScan *scan, const char *life);
 static void begin_pass(TableScan *scan, int pass);
 static void end_pass(TableScan *scan);
 static EoAnswer *prepare_leftover(EoWorkerJob *job, EoStore *store);
@@ -157,10 +161,10 @@ static const EoWorkerJobKind mark_kind = {
 };
 
 void
-eo_worker_scan_init(MemoryContext context)
+eo_recovery_scan_init(MemoryContext context)
 {
-	own.context = context;
-	dlist_init(&own.scans);
+	recovery.context = context;
+	dlist_init(&recovery.scans);
 }
 
 static TableScan *
@@ -168,7 +172,7 @@ scan_of(const EoTarget *target)
 {
 	dlist_iter	iter;
 
-	dlist_foreach(iter, &own.scans)
+	dlist_foreach(iter, &recovery.scans)
 	{
 		TableScan  *scan = dlist_container(TableScan, node, iter.cur);
 
@@ -185,75 +189,23 @@ enter_scan(const EoTarget *target)
 
 	if (scan != NULL)
 		return scan;
-	scan = MemoryContextAllocZero(own.context, sizeof(TableScan));
+	scan = MemoryContextAllocZero(recovery.context, sizeof(TableScan));
 	scan->target = scan->as = *target;
 	scan->pages.states[0] = EO_STATE_IN_PROGRESS;
 	scan->pages.states[1] = EO_STATE_COMMITTING;
 	scan->pages.page_items = PAGE_ITEMS;
-	scan->pages.context = own.context;
-	dlist_init(&scan->lives);
-	dlist_push_tail(&own.scans, &scan->node);
+	scan->pages.context = recovery.context;
+	dlist_push_tail(&recovery.scans, &scan->node);
 	begin_pass(scan, PASSES);
 	return scan;
 }
 
-void
-eo_worker_scan_want(const EoTarget *target, const char *life, const char *by)
+/* Say how far the present pass is. */
+static void
+tell_progress(const TableScan *scan)
 {
-	TableScan  *scan = enter_scan(target);
-	Wanted	   *wanted;
-
-	begin_pass(scan, 0);
-	scan->due_us = 0;
-	/* The page in flight may be past what this life has left. */
-	scan->again = scan == own.active;
-	wanted = find_wanted(scan, life);
-	if (wanted == NULL)
-	{
-		wanted = MemoryContextAllocZero(own.context, sizeof(Wanted));
-		dlist_push_tail(&scan->lives, &wanted->node);
-	}
-	strlcpy(wanted->life, life, sizeof(wanted->life));
-	strlcpy(wanted->by, by, sizeof(wanted->by));
-}
-
-void
-eo_worker_scan_drop(const EoTarget *target, const char *life)
-{
-	TableScan  *scan = scan_of(target);
-	Wanted	   *wanted = scan != NULL ? find_wanted(scan, life) : NULL;
-
-	if (wanted == NULL)
-		return;
-	dlist_delete(&wanted->node);
-	pfree(wanted);
-	if (!dlist_is_empty(&scan->lives))
-		return;
-	begin_pass(scan, PASSES);
-	scan->again = scan == own.active;
-}
-
-static Wanted *
-find_wanted(TableScan *scan, const char *life)
-{
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &scan->lives)
-	{
-		Wanted	   *wanted = dlist_container(Wanted, node, iter.cur);
-
-		if (strcmp(wanted->life, life) == 0)
-			return wanted;
-	}
-	return NULL;
-}
-
-bool
-eo_worker_scan_is_wanted(const EoTarget *target, const char *life)
-{
-	TableScan  *scan = scan_of(target);
-
-	return scan != NULL && find_wanted(scan, life) != NULL;
+	eo_life_board_set_scanned(&scan->target, scan->pass < PASSES && scan->under_way ?
+							  scan->pages.items : -1);
 }
 
 /* Begin a pass with the first page of the table. */
@@ -263,22 +215,71 @@ begin_pass(TableScan *scan, int pass)
 	eo_scan_rewind(&scan->pages);
 	scan->pass = pass;
 	scan->under_way = false;
+	tell_progress(scan);
 }
 
-int64
-eo_worker_scan_progress(const EoTarget *target)
+/* Begin a pass at once.  The page in flight may be past what the pass is for. */
+static void
+begin_anew(TableScan *scan, int pass)
 {
-	const TableScan *scan = scan_of(target);
+	begin_pass(scan, pass);
+	scan->due_us = 0;
+	scan->again = scan == recovery.active;
+}
 
-	return scan != NULL && scan->pass < PASSES && scan->under_way ? scan->pages.items : -1;
+/* Does the board want a scan of this table for the life? */
+static bool
+is_wanted(const TableScan *scan, const EoLifeCheck *c)
+{
+	return c->scan != 0 && eo_target_same_place(&c->place.target, &scan->target);
+}
+
+static int
+count_lives(const TableScan *scan)
+{
+	int			n = 0;
+
+	for (const EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
+		n += is_wanted(scan, c);
+	return n;
+}
+
+/*
+ * Look for which lives the board wants scans.  If another heir may have the last life for which
+ * a table is scanned, the scan ends.
+ */
+static void
+look_at_board(void)
+{
+	uint32		seen = recovery.seen;
+	dlist_iter	iter;
+
+	recovery.seen = eo_life_board_counts()->scans;
+	if (recovery.seen == seen)
+		return;
+	for (const EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
+	{
+		if (c->scan > seen)
+			begin_anew(enter_scan(&c->place.target), 0);
+	}
+	dlist_foreach(iter, &recovery.scans)
+	{
+		TableScan  *scan = dlist_container(TableScan, node, iter.cur);
+		int			lives = count_lives(scan);
+
+		if (scan->lives > 0 && lives == 0 && scan->pass < PASSES)
+			begin_anew(scan, PASSES);
+		scan->lives = lives;
+	}
 }
 
 bool
-eo_worker_scan_any(void)
+eo_recovery_scan_any(void)
 {
 	dlist_iter	iter;
 
-	dlist_foreach(iter, &own.scans)
+	look_at_board();
+	dlist_foreach(iter, &recovery.scans)
 	{
 		const TableScan *scan = dlist_container(TableScan, node, iter.cur);
 
@@ -289,22 +290,23 @@ eo_worker_scan_any(void)
 }
 
 bool
-eo_worker_scan_in_flight(void)
+eo_recovery_scan_in_flight(void)
 {
-	return own.active != NULL;
+	return recovery.active != NULL;
 }
 
 int64
-eo_worker_scan_due_us(void)
+eo_recovery_scan_due_us(void)
 {
 	int64		due_us = INT64_MAX;
 	dlist_iter	iter;
 
-	if (own.active != NULL)
-		return own.until_us;
+	look_at_board();
+	if (recovery.active != NULL)
+		return recovery.until_us;
 	if (eo_guc_recovery_scan > 0)
-		due_us = own.owed_due_us;
-	dlist_foreach(iter, &own.scans)
+		due_us = recovery.owed_due_us;
+	dlist_foreach(iter, &recovery.scans)
 	{
 		const TableScan *scan = dlist_container(TableScan, node, iter.cur);
 
@@ -323,18 +325,18 @@ begin_owed(int64 now_us)
 	uint32		cursor = 0;
 	EoPlace		place;
 
-	own.owed_due_us = INT64_MAX;
+	recovery.owed_due_us = INT64_MAX;
 	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
 	{
 		TableScan  *scan;
 
 		if (place.scan_due_us > now_us)
-			own.owed_due_us = Min(own.owed_due_us, place.scan_due_us);
+			recovery.owed_due_us = Min(recovery.owed_due_us, place.scan_due_us);
 		if (place.scan_due_us == 0 || place.scan_due_us > now_us)
 			continue;
 		scan = enter_scan(&place.target);
 		/* It may be reached in another way since it was scanned last. */
-		if (scan != own.active)
+		if (scan != recovery.active)
 			scan->target = place.target;
 		if (scan->pass < PASSES || scan->tells_us != 0)
 			continue;
@@ -356,61 +358,62 @@ tell(TableScan *scan)
 /* ----- pages ----- */
 
 void
-eo_worker_scan_run(void)
+eo_recovery_scan_run(void)
 {
 	int64		now_us = eo_clock_monotonic_us();
 	dlist_iter	iter;
 
+	look_at_board();
 	begin_owed(now_us);
-	dlist_foreach(iter, &own.scans)
+	dlist_foreach(iter, &recovery.scans)
 	{
 		TableScan  *scan = dlist_container(TableScan, node, iter.cur);
 
-		if (own.active == NULL && eo_guc_recovery_scan > 0 && scan->pass < PASSES &&
+		if (recovery.active == NULL && eo_guc_recovery_scan > 0 && scan->pass < PASSES &&
 			scan->due_us <= now_us && !eo_worker_jobs_are_full(EO_WORKER_WRITES) &&
 			!start_page(scan))
 			scan->due_us = now_us + EO_WORKER_TARGET_PAUSE_US;
 	}
-	if (own.active != NULL)
-		(void) eo_window_turn(&own.window, 1, NULL, take_finished, NULL, &own.until_us);
+	if (recovery.active != NULL)
+		(void) eo_window_turn(&recovery.window, 1, NULL, take_finished, NULL, &recovery.until_us);
 }
 
 static bool
 start_page(TableScan *scan)
 {
-	own.through = eo_worker_target_of(&scan->as);
+	recovery.through = eo_worker_target_of(&scan->as);
 	/* A target without jobs has no store yet. */
-	own.through->wanted = true;
+	recovery.through->wanted = true;
 	/* Its server may be gone, or have invalid options. */
-	if (own.through->store == NULL && own.through->failing)
+	if (recovery.through->store == NULL && recovery.through->failing)
 		(void) change_identity(scan);
-	if (!eo_worker_target_is_ready(own.through) || !eo_worker_lives_hold(&scan->target))
+	if (!eo_worker_target_is_ready(recovery.through) || !eo_own_life_hold(&scan->target))
 		return false;
 	/* A page that cannot be judged would be read in vain. */
 	if (eo_lock_limit_again_us(EO_LOCKS_OUTBOX) > eo_clock_monotonic_us())
 		return false;
-	eo_scan_prepare(&scan->pages, own.through->store, &own.call);
-	own.active = scan;
-	own.sent_us = eo_clock_monotonic_us();
+	eo_scan_prepare(&scan->pages, recovery.through->store, &recovery.call);
+	recovery.active = scan;
+	recovery.sent_us = eo_clock_monotonic_us();
 	if (!scan->under_way)
-		scan->began_us = own.sent_us;
+		scan->began_us = recovery.sent_us;
 	scan->again = false;
-	eo_worker_target_sent(own.through, EO_WORKER_WRITES);
-	if (!eo_window_add(&own.window, &own.call, 0))
-		take_finished(&own.window, &own.call, NULL);
+	eo_worker_target_sent(recovery.through, EO_WORKER_WRITES);
+	if (!eo_window_add(&recovery.window, &recovery.call, 0))
+		take_finished(&recovery.window, &recovery.call, NULL);
 	return true;
 }
 
 static void
 take_finished(EoWindow *window, EoCall *call, void *arg)
 {
-	TableScan  *scan = own.active;
+	TableScan  *scan = recovery.active;
 
 	(void) window;
 	(void) arg;
-	eo_call_log(own.through->store->server->name, call);
-	eo_worker_target_ended(own.through, EO_WORKER_WRITES);
-	own.active = NULL;
+	eo_call_log(recovery.through->store->server->name, call);
+	eo_worker_target_ended(recovery.through, EO_WORKER_WRITES);
+	recovery.active = NULL;
 	if (call->error.status == EO_OK)
 		take_page(scan, call);
 	else if (eo_worker_target_is_refusal(&call->error) && change_identity(scan))
@@ -422,7 +425,7 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 			ereport(WARNING,
 					(errcode(ERRCODE_WARNING),
 					 errmsg("exactonce: table \"%s\" cannot be scanned for what %s",
-							scan->target.table, dlist_is_empty(&scan->lives) ?
+							scan->target.table, scan->lives == 0 ?
 							"late requests may have left" : "a life that is over has left"),
 					 errdetail_internal("%s", eo_error_facts(&call->error)),
 					 errhint("It needs the permission dynamodb:Scan. Until it can be scanned, such keys are settled when somebody meets them.")));
@@ -490,7 +493,7 @@ static void
 take_page(TableScan *scan, const EoCall *call)
 {
 	int64		units;
-	Judging		page = {scan, eo_scan_take(&scan->pages, own.through->store, call, &units)};
+	Judging		page = {scan, eo_scan_take(&scan->pages, recovery.through->store, call, &units)};
 
 	scan->complained = false;
 
@@ -505,13 +508,15 @@ take_page(TableScan *scan, const EoCall *call)
 	 * The time that the page took is a part of the pause, or the rate would
 	 * be lower.
 	 */
-	scan->due_us = own.sent_us + eo_scan_pause_us(units, eo_guc_recovery_scan);
+	scan->due_us = recovery.sent_us + eo_scan_pause_us(units, eo_guc_recovery_scan);
 	if (scan->again)
 	{
 		eo_scan_rewind(&scan->pages);
+		tell_progress(scan);
 		return;
 	}
 	scan->under_way = true;
+	tell_progress(scan);
 	if (scan->pages.ended)
 		end_pass(scan);
 }
@@ -542,7 +547,7 @@ is_left(const EoRecord *r, const uint8 *digest, const EoLifeVerdict *verdict)
 static void
 take_item(TableScan *scan, EoJsonValue *item)
 {
-	const EoLayout *layout = own.through->store->layout;
+	const EoLayout *layout = recovery.through->store->layout;
 	const char *pk = eo_record_pk_of(layout, item);
 	EoRecord	r;
 	EoLifeVerdict verdict;
@@ -553,9 +558,12 @@ take_item(TableScan *scan, EoJsonValue *item)
 	if (pk == NULL || eo_record_read(layout, item, &r) != EO_OK || !r.has_origin ||
 		r.owner == NULL || (r.state != EO_STATE_COMMITTING && r.state != EO_STATE_IN_PROGRESS))
 		return;
-	eo_worker_heir_ask(&scan->target, r.origin.life, &verdict);
+	eo_life_board_verdict(&scan->target, r.origin.life, &verdict);
 	if (verdict.relation == EO_LIFE_OTHER)
+	{
+		eo_life_board_watch(&scan->target, r.origin.life);
 		return;
+	}
 	eo_target_digest(&scan->target, pk, digest);
 	if (!is_left(&r, digest, &verdict))
 		return;
@@ -571,14 +579,25 @@ take_item(TableScan *scan, EoJsonValue *item)
 	scan->unwritten++;
 }
 
+/* Nothing is left of a life in this place: have its item marked. */
+static void
+add_mark(EoLifeCheck *c)
+{
+	EoWorkerJob *job = eo_worker_job_add_for_any(&mark_kind, &c->place.target, c->id);
+	Mark	   *mark = MemoryContextAlloc(job->context, sizeof(Mark));
+
+	strlcpy(mark->life, c->id, sizeof(mark->life));
+	strlcpy(mark->by, c->scan_by, sizeof(mark->by));
+	job->data = mark;
+	eo_life_board_end_scan(c);
+}
+
 static void
 end_pass(TableScan *scan)
 {
-	dlist_iter	iter;
-
 	ereport(LOG,
 			(errmsg("exactonce: table \"%s\" was scanned for what %s: %lld items",
-					scan->target.table, dlist_is_empty(&scan->lives) ?
+					scan->target.table, scan->lives == 0 ?
 					"late requests may have left" : "lives that are over have left",
 					(long long) scan->pages.items)));
 	scan->tells_us = scan->began_us;
@@ -587,16 +606,12 @@ end_pass(TableScan *scan)
 	scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(EO_LATE_US);
 	if (scan->pass < PASSES)
 		return;
-	dlist_foreach(iter, &scan->lives)
+	for (EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
 	{
-		const Wanted *wanted = dlist_container(Wanted, node, iter.cur);
-		EoWorkerJob *job = eo_worker_job_add_for_any(&mark_kind, &scan->target, wanted->life);
-
-		job->data = MemoryContextAlloc(job->context, sizeof(Wanted));
-		memcpy(job->data, wanted, sizeof(Wanted));
+		if (is_wanted(scan, c))
+			add_mark(c);
 	}
-	while (!dlist_is_empty(&scan->lives))
-		pfree(dlist_container(Wanted, node, dlist_pop_head_node(&scan->lives)));
+	scan->lives = 0;
 }
 
 /* ----- writes ----- */
@@ -610,7 +625,7 @@ is_ours(const EoWorkerJob *job, const uint8 *life)
 {
 	EoLifeVerdict verdict;
 
-	eo_worker_heir_ask(&job->target->target, life, &verdict);
+	eo_life_board_verdict(&job->target->target, life, &verdict);
 	return verdict.relation != EO_LIFE_OTHER;
 }
 
@@ -618,7 +633,7 @@ is_ours(const EoWorkerJob *job, const uint8 *life)
 static bool
 may_write(EoWorkerJob *job)
 {
-	if (eo_worker_lives_hold(&job->target->target))
+	if (eo_own_life_hold(&job->target->target))
 		return true;
 	job->kind->put_off(job, EO_WORKER_TARGET_PAUSE_US);
 	return false;
@@ -643,12 +658,12 @@ prepare_leftover(EoWorkerJob *job, EoStore *store)
 static EoAnswer *
 prepare_mark(EoWorkerJob *job, EoStore *store)
 {
-	const Wanted *wanted = job->data;
-	EoLifeWrite w = {.life = wanted->life,.seen_by = wanted->by};
+	const Mark *mark = job->data;
+	EoLifeWrite w = {.life = mark->life,.seen_by = mark->by};
 	uint8		life[EO_UUID_LEN];
 
 	/* While a transaction of the life is prepared, its item is needed. */
-	if (!eo_hex_read_uuid(wanted->life, life) || eo_slot_prepared_of_life(life) ||
+	if (!eo_hex_read_uuid(mark->life, life) || eo_slot_prepared_of_life(life) ||
 		!is_ours(job, life) || !may_write(job))
 		return NULL;
 	w.now_ms = eo_lives_now_ms(store);
@@ -701,13 +716,18 @@ put_off(EoWorkerJob *job, int64 pause_us)
 	scan_again(scan, pause_us);
 }
 
-/* The scan has forgotten the life; without it nobody would try the mark again. */
+/*
+ * The scan for the life is finished, and without another one nobody would try the mark again.
+ * If the life is not over any more, nothing is to be marked.
+ */
 static void
 put_off_mark(EoWorkerJob *job, int64 pause_us)
 {
-	const Wanted *wanted = job->data;
+	const Mark *mark = job->data;
 
-	eo_worker_scan_want(&job->target->target, wanted->life, wanted->by);
+	if (!eo_life_board_repeat_scan(&job->target->target, mark->life))
+		return;
+	look_at_board();
 	scan_again(scan_of(&job->target->target), pause_us);
 }
 

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * worker_finish.c
+ * finish_evidence.c
  *	  Which answers show that a row of the outbox is finished.
  *
  * A row goes by the answer of its own record only.  The record is named by the row's table and key,
@@ -13,7 +13,7 @@
  *
  * So the answer of a stand-in counts only if the record also bears the origin of the row:
  * the life and the transaction that sealed it.  And nothing is finished by a stand-in unless the
- * lease of the database holds at that place (may_finish() in worker_rows.c).  Where the refused
+ * lease of the database holds at that place (may_finish() in finish.c).  Where the refused
  * role has opened it, the stand-ins extend it, too: a beat is conditional on the number of the one
  * before, which a copy does not have.
  *
@@ -27,7 +27,7 @@
 
 #include "records/record.h"
 #include "server/store_record.h"
-#include "worker/worker_finish.h"
+#include "worker/finish_evidence.h"
 
 /*
  * Has an operator finished the record without the writes of the row, and then not
@@ -52,7 +52,7 @@ bears_origin(const EoOutboxRow *row, const EoAnswer *answer)
 }
 
 bool
-eo_worker_finish_shows(const EoWorkerJob *job, const EoOutboxRow *row, const EoAnswer *answer)
+eo_finish_evidence_shows(const EoWorkerJob *job, const EoOutboxRow *row, const EoAnswer *answer)
 {
 	if (answer->outcome == EO_APPLIED)
 		return job->target == job->asked || bears_origin(row, answer);

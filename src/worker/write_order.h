@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * worker_writes.h
+ * write_order.h
  *	  Rows of the outbox that have writes: their order, and what is refused.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_WORKER_WRITES_H
-#define EO_COMMIT_WORKER_WRITES_H
+#ifndef EO_WORKER_WRITE_ORDER_H
+#define EO_WORKER_WRITE_ORDER_H
 
 #include "postgres.h"
 
@@ -16,64 +16,64 @@
 #include "worker/worker_jobs.h"
 
 /* To be called once. */
-extern void eo_worker_writes_init(MemoryContext context);
+extern void eo_write_order_init(MemoryContext context);
 
 /* There may be rows with writes: the next scan is to find out in which order they are. */
-extern void eo_worker_writes_expect(void);
+extern void eo_write_order_expect(void);
 
 /* The same if a transaction was rolled back, and with it what is noted here. */
-extern void eo_worker_writes_start_over(void);
+extern void eo_write_order_start_over(void);
 
 /*
  * A slot tells of a row.  Returns false if rows before it may not be in order yet: then a scan
  * is needed, which is expected after that.
  */
-extern bool eo_worker_writes_note(const EoOutboxRow *row);
+extern bool eo_write_order_note(const EoOutboxRow *row);
 
 /*
  * The rows that were noted, put in order one after the other.  *behind is the token of a row
  * that has to go before; NULL: there is none.  In a transaction.
  */
-extern bool eo_worker_writes_any_noted(void);
-extern bool eo_worker_writes_next_noted(EoOutboxRow *row, const char **behind);
+extern bool eo_write_order_any_noted(void);
+extern bool eo_write_order_next_noted(EoOutboxRow *row, const char **behind);
 
 /*
  * A scan of the outbox begins: if rows with writes are expected, put them in order.  In the
  * transaction of the scan.
  */
-extern void eo_worker_writes_begin(void);
+extern void eo_write_order_begin(void);
 
 /*
  * May a row have a job: is it the first of all its items, and is there memory for its writes?
  */
-extern bool eo_worker_writes_may_go(const EoOutboxRow *row);
+extern bool eo_write_order_may_go(const EoOutboxRow *row);
 
 /* Has the last scan met rows that it could not put in order, so that another one is needed? */
-extern bool eo_worker_writes_again(void);
+extern bool eo_write_order_again(void);
 
 /* Has it left out rows because the writes of all jobs have taken so much memory? */
-extern bool eo_worker_writes_wait(void);
+extern bool eo_write_order_wait(void);
 
 /*
  * The row of this token is removed.  After that the second function returns the rows that may
  * go now, one after the other; needs a transaction.
  */
-extern void eo_worker_writes_finished(const char *token);
-extern bool eo_worker_writes_next(EoOutboxRow *row);
+extern void eo_write_order_finished(const char *token);
+extern bool eo_write_order_next(EoOutboxRow *row);
 
 /*
  * Read the writes of a row into its job, whose data it is.  If the row is not there any
  * more their text is NULL after this.
  */
-extern void eo_worker_writes_load(EoWorkerJob *job);
+extern void eo_write_order_load(EoWorkerJob *job);
 
 /* Prepare the transaction that finishes the row of a job, and makes its writes. */
-extern EoAnswer *eo_worker_writes_prepare(EoWorkerJob *job, EoStore *store, const EoWrite *w);
+extern EoAnswer *eo_write_order_prepare(EoWorkerJob *job, EoStore *store, const EoWrite *w);
 
 /*
  * A call has failed.  Does that tell that the writes of the job are refused, and will be
  * refused again?  Then it is noted.
  */
-extern bool eo_worker_writes_refused(EoWorkerJob *job, const EoAnswer *answer);
+extern bool eo_write_order_refused(EoWorkerJob *job, const EoAnswer *answer);
 
-#endif							/* EO_COMMIT_WORKER_WRITES_H */
+#endif							/* EO_WORKER_WRITE_ORDER_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * worker_rows.c
+ * finish.c
  *	  Jobs of a worker: finish the rows of the outbox.
  *
  * A row that is visible belongs to a transaction that has committed.  Its record
@@ -9,7 +9,7 @@
  * finished again.
  *
  * Usually no scan is needed: the slots of a transaction tell of its rows when it
- * commits (eo_worker_rows_take()).  The outbox is scanned for rows that are older
+ * commits (eo_finish_take()).  The outbox is scanned for rows that are older
  * than the worker, and for those that found no room in the queue.
  *
  * A record may be marked only when a failover cannot lose its commit any more
@@ -38,9 +38,10 @@
 #include "cluster/target.h"
 #include "ledger/internal.h"
 #include "ledger/known_targets.h"
-#include "ledger/lives.h"
+#include "ledger/life_verdict.h"
 #include "ledger/lock_limit.h"
 #include "ledger/outbox.h"
+#include "pgstat.h"
 #include "records/action_item.h"
 #include "records/record.h"
 #include "records/token.h"
@@ -50,21 +51,20 @@
 #include "server/stats.h"
 #include "server/store.h"
 #include "server/store_record.h"
-#include "wire/client.h"
-#include "wire/clock.h"
-#include "worker/worker_barrier.h"
-#include "pgstat.h"
-#include "worker/worker_finish.h"
-#include "worker/worker_heir.h"
-#include "worker/worker_jobs.h"
-#include "worker/worker_lives.h"
-#include "worker/worker_notes.h"
-#include "worker/worker_rows.h"
-#include "worker/worker_targets.h"
-#include "worker/worker_writes.h"
+#include "worker/finish_evidence.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
+#include "wire/client.h"
+#include "wire/clock.h"
+#include "worker/finish.h"
+#include "worker/life_board.h"
+#include "worker/own_life.h"
+#include "worker/worker_barrier.h"
+#include "worker/worker_jobs.h"
+#include "worker/worker_notes.h"
+#include "worker/worker_targets.h"
+#include "worker/write_order.h"
 
 /* A short scan ends when it has skipped so many rows whose targets have no room. */
 #define MAX_SKIPPED 256
@@ -140,8 +140,9 @@ static struct
 	bool		full;			/* the next scan is a full one */
 	int64		full_due_us;	/* a full scan is due even if none is wanted */
 	bool		wait_for_life;	/* there are rows of lives that are not over */
-	uint32		lives;			/* eo_worker_heir_changes() at the last scan */
-	int			may_skip;		/* rows that this scan may still skip */
+	uint32		changes;		/* the board's count at the last scan */
+	uint32		adoptions;		/* the board's count, the same */
+	int			may_skip;		/* rows that the scan may still skip */
 }			rows;
 
 static EoAnswer *prepare(EoWorkerJob *job, EoStore *store);
@@ -170,15 +171,14 @@ static const EoWorkerJobKind finish_kind = {
 };
 
 void
-eo_worker_rows_init(MemoryContext context, Oid outbox)
+eo_finish_init(MemoryContext context)
 {
 	HASHCTL		ctl = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(KnownRow)};
 
 	ctl.hcxt = rows.context = context;
 	rows.known = hash_create("exactonce rows", 256, &ctl,
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	rows.outbox = outbox;
-	eo_worker_writes_init(context);
+	eo_write_order_init(context);
 	eo_worker_notes_init(context);
 	dlist_init(&rows.done);
 	dlist_init(&rows.held);
@@ -186,14 +186,20 @@ eo_worker_rows_init(MemoryContext context, Oid outbox)
 	rows.retry_us = INT64_MAX;
 }
 
+void
+eo_finish_enter(Oid outbox)
+{
+	rows.outbox = outbox;
+}
+
 bool
-eo_worker_rows_any(void)
+eo_finish_any(void)
 {
 	return hash_get_num_entries(rows.known) > 0 || rows.others_held || rows.wait_for_life;
 }
 
 void
-eo_worker_rows_want_scan(void)
+eo_finish_want_scan(void)
 {
 	rows.scan_wanted = true;
 }
@@ -207,18 +213,29 @@ full_scan_due_us(void)
 	return rows.full_wanted ? Max(rows.not_before_us, rows.full_not_before_us) : rows.full_due_us;
 }
 
+/* Have rows been waiting for what the board tells now? */
+static bool
+has_board_news(void)
+{
+	return (rows.wait_for_life && rows.changes != eo_life_board_counts()->changes) ||
+		rows.adoptions != eo_life_board_counts()->adoptions;
+}
+
 int64
-eo_worker_rows_due_us(void)
+eo_finish_due_us(void)
 {
 	int64		due_us = Min(full_scan_due_us(), rows.retry_us);
 
+	/* Nothing is fetched then, and the jobs that end wake the worker. */
+	if (eo_worker_jobs_are_full(EO_WORKER_WRITES))
+		return INT64_MAX;
 	/* The jobs that have ended in this round may have made room. */
 	if (eo_worker_jobs_made_room() && rows.held_back)
 		rows.scan_wanted = true;
 	/* An operator is changing what is left of those that are to be removed. */
 	if (rows.ndone > 0)
 		return eo_clock_monotonic_us() + CHANGED_AGAIN_US;
-	if (rows.wait_for_life && rows.lives != eo_worker_heir_changes())
+	if (has_board_news())
 		return rows.not_before_us;
 	return rows.scan_wanted ? rows.not_before_us : Max(due_us, rows.not_before_us);
 }
@@ -238,13 +255,13 @@ look_and_scan(void *arg)
 static void
 put_off_work(void)
 {
-	eo_worker_writes_start_over();
+	eo_write_order_start_over();
 	rows.scan_wanted = true;
 	rows.not_before_us = Max(rows.not_before_us, eo_lock_limit_again_us(EO_LOCKS_OUTBOX));
 }
 
 bool
-eo_worker_rows_fetch(void)
+eo_finish_fetch(void)
 {
 	int64		started_us = eo_clock_monotonic_us();
 	int64		now_us;
@@ -259,7 +276,7 @@ eo_worker_rows_fetch(void)
 	if (rows.retry_us <= started_us || (rows.retry_us != INT64_MAX &&
 										rows.recoveries != eo_worker_targets_recoveries()))
 		rows.scan_wanted = true;
-	if (rows.wait_for_life && rows.lives != eo_worker_heir_changes())
+	if (has_board_news())
 		rows.scan_wanted = true;
 	/* If the outbox is not known, the extension may have been dropped. */
 	if (!eo_internal_is_known() || rows.full)
@@ -296,19 +313,20 @@ scan(bool full)
 	rows.may_skip = full ? INT_MAX : MAX_SKIPPED;
 	rows.skipped = InvalidBlockNumber;
 	rows.held_back = rows.wait_for_life = false;
-	rows.lives = eo_worker_heir_changes();
+	rows.changes = eo_life_board_counts()->changes;
+	rows.adoptions = eo_life_board_counts()->adoptions;
 	rows.retry_us = INT64_MAX;
 	rows.recoveries = eo_worker_targets_recoveries();
 	rows.scan++;
 	if (full)
-		eo_worker_writes_expect();
-	eo_worker_writes_begin();
+		eo_write_order_expect();
+	eo_write_order_begin();
 	to_the_end = eo_outbox_visit(from, take_row);
 	rows.full_wanted = !to_the_end || from > 0;
 	if (!rows.full_wanted)
 		forget_removed();
 	rows.scan_wanted = eo_worker_jobs_are_full(EO_WORKER_WRITES) || (to_the_end && from > 0) ||
-		eo_worker_writes_again();
+		eo_write_order_again();
 	rows.from = BlockNumberIsValid(rows.skipped) && (!to_the_end || from == 0) ? rows.skipped : 0;
 }
 
@@ -379,7 +397,7 @@ take_row(const EoOutboxRow *row)
 		refuse_row(row);
 		return true;
 	}
-	if (row->writes.n > 0 && !eo_worker_writes_may_go(row))
+	if (row->writes.n > 0 && !eo_write_order_may_go(row))
 	{
 		rows.skipped = Min(rows.skipped, row->block);
 		return true;
@@ -400,9 +418,10 @@ add_job(const EoOutboxRow *row)
 	EoLifeVerdict verdict;
 
 	/* A row of another life is ours to finish once that life is over. */
-	eo_worker_heir_ask(&row->target, row->life, &verdict);
+	eo_life_board_verdict(&row->target, row->life, &verdict);
 	if (verdict.relation == EO_LIFE_OTHER)
 	{
+		eo_life_board_watch(&row->target, row->life);
 		rows.wait_for_life = true;
 		return true;
 	}
@@ -424,7 +443,7 @@ add_job(const EoOutboxRow *row)
 	copy->committed_us = known->committed_us;
 	copy->pk = MemoryContextStrdup(job->context, row->pk);
 	if (copy->writes.n > 0)
-		eo_worker_writes_load(job);
+		eo_write_order_load(job);
 	if (!eo_worker_jobs_are_full(EO_WORKER_WRITES))
 		return true;
 	rows.skipped = Min(rows.skipped, row->block);
@@ -444,7 +463,7 @@ refuse_row(const EoOutboxRow *row)
 }
 
 void
-eo_worker_rows_take(const EoOutboxRow *row)
+eo_finish_take(const EoOutboxRow *row)
 {
 	KnownRow   *known = hash_search(rows.known, row->token, HASH_FIND, NULL);
 
@@ -458,16 +477,15 @@ eo_worker_rows_take(const EoOutboxRow *row)
 	/* Older rows are waiting for room.  A scan finds this one, too. */
 	if (rows.held_back && eo_worker_jobs_half_full(EO_WORKER_WRITES, &row->target))
 		return;
-	rows.may_skip = 1;			/* there is no scan that could end */
 	(void) add_job(row);
 }
 
 /* ----- rows with writes that slots tell of ----- */
 
 void
-eo_worker_rows_note_written(const EoOutboxRow *row)
+eo_finish_note_written(const EoOutboxRow *row)
 {
-	if (!eo_worker_writes_note(row))
+	if (!eo_write_order_note(row))
 		rows.scan_wanted = true;
 }
 
@@ -484,13 +502,12 @@ take_written(const EoOutboxRow *row, const char *behind)
 
 	if (known != NULL && known->again_us != 0)
 	{
-		eo_worker_writes_expect();
+		eo_write_order_expect();
 		rows.scan_wanted = true;
 	}
 	/* Older rows are waiting for room.  A scan finds this one, too. */
 	if (rows.held_back && eo_worker_jobs_half_full(EO_WORKER_WRITES, &row->target))
 		return;
-	rows.may_skip = 1;			/* there is no scan that could end */
 	(void) take_row(row);
 }
 
@@ -503,14 +520,14 @@ take_noted(void *arg)
 	(void) arg;
 	if (!OidIsValid(eo_internal_look()))
 		return;
-	while (eo_worker_writes_next_noted(&row, &behind))
+	while (eo_write_order_next_noted(&row, &behind))
 		take_written(&row, behind);
 }
 
 void
-eo_worker_rows_take_written(void)
+eo_finish_take_written(void)
 {
-	if (eo_worker_writes_any_noted() && !eo_lock_limit_run(EO_LOCKS_OUTBOX, take_noted, NULL))
+	if (eo_write_order_any_noted() && !eo_lock_limit_run(EO_LOCKS_OUTBOX, take_noted, NULL))
 		put_off_work();
 }
 
@@ -549,7 +566,6 @@ let_go(void)
 		dlist_delete(&held->node);
 		rows.nheld--;
 		hash_search(rows.known, held->row.token, HASH_REMOVE, NULL);
-		rows.may_skip = 1;		/* there is no scan that could end */
 		(void) add_job(&held->row);
 		pfree(held->row.pk);
 		pfree(held);
@@ -573,7 +589,7 @@ may_finish(EoWorkerJob *job)
 	const EoOutboxRow *row = job->data;
 	EoLifeVerdict verdict;
 
-	eo_worker_heir_ask(&row->target, row->life, &verdict);
+	eo_life_board_verdict(&row->target, row->life, &verdict);
 	if (verdict.relation == EO_LIFE_OTHER)
 	{
 		put_off(job, 0);
@@ -581,7 +597,7 @@ may_finish(EoWorkerJob *job)
 	}
 	if ((verdict.relation == EO_LIFE_OURS && max_prepared_xacts == 0 &&
 		 job->target == job->asked) ||
-		eo_worker_lives_hold(&row->target))
+		eo_own_life_hold(&row->target))
 		return true;
 	put_off(job, job->target->failing ? EO_WORKER_TARGET_PAUSE_US : LEASE_PAUSE_US);
 	return false;
@@ -611,7 +627,7 @@ prepare(EoWorkerJob *job, EoStore *store)
 		job->cache_mark = eo_cache_mark(store, job->digest);
 	}
 	if (row->writes.n > 0)
-		return eo_worker_writes_prepare(job, store, &w);
+		return eo_write_order_prepare(job, store, &w);
 	return eo_store_record_plan(store, row->pk, EO_FINISH, &w);
 }
 
@@ -644,14 +660,12 @@ static bool
 take(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoOutboxRow *row = job->data;
-	MemoryContext old;
-	char	   *why;
 
 	/*
 	 * A row goes if its record shows its finish, and else by an operator
 	 * only.
 	 */
-	if (eo_worker_finish_shows(job, row, answer))
+	if (eo_finish_evidence_shows(job, row, answer))
 	{
 		count(row, job->target->store->stats);
 		/* The reply to a transaction brings no record. */
@@ -662,23 +676,8 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 		return false;
 	}
 
-	/*
-	 * The transaction has committed, but the record is not the one it sealed.
-	 * Another program has written against the rules, or the table is not the
-	 * same any more.  The worker cannot repair that, and keeps the row as
-	 * evidence.
-	 */
-	old = MemoryContextSwitchTo(job->context);
-	why = eo_worker_notes_describe(answer);
-	MemoryContextSwitchTo(old);
 	put_off_refused(row->token, REFUSED_US);
-	eo_worker_note(row, EO_TROUBLE_REFUSED, true, why, 0);
-	ereport(WARNING,
-			(errcode(ERRCODE_WARNING),
-			 errmsg("exactonce: a key of table \"%s\" cannot be marked completed, although its transaction committed",
-					row->target.table),
-			 errdetail_internal("%s", why),
-			 errhint("It stays in exactonce_pending and is tried again every ten minutes. Look for whoever changed the record or the table, or give the completion up with idem_give_up().")));
+	eo_worker_note_refused(row, answer);
 	return true;
 }
 
@@ -686,7 +685,7 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 static bool
 refused(EoWorkerJob *job, const EoAnswer *answer)
 {
-	if (!eo_worker_writes_refused(job, answer))
+	if (!eo_write_order_refused(job, answer))
 		return false;
 	put_off_refused(job->token, REFUSED_WRITES_US);
 	return true;
@@ -737,10 +736,9 @@ take_next(EoOutboxRow *const *done, int n)
 	for (int i = 0; i < n; i++)
 	{
 		if (done[i]->writes.n > 0)
-			eo_worker_writes_finished(done[i]->token);
+			eo_write_order_finished(done[i]->token);
 	}
-	rows.may_skip = 1;			/* there is no scan that could end */
-	while (eo_worker_writes_next(&row))
+	while (eo_write_order_next(&row))
 		(void) take_row(&row);
 }
 
@@ -763,7 +761,7 @@ remove_done(void *arg)
 }
 
 void
-eo_worker_rows_remove(void)
+eo_finish_remove(void)
 {
 	dlist_mutable_iter removal;
 
@@ -777,7 +775,7 @@ eo_worker_rows_remove(void)
 	eo_worker_notes_take();
 	/* Report the dead rows, so that autovacuum removes them. */
 	pgstat_report_stat(false);
-	if (eo_worker_writes_wait())
+	if (eo_write_order_wait())
 		rows.scan_wanted = true;
 	dlist_foreach_modify(removal, &rows.done)
 	{

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * worker_heir.c
+ * takeover.c
  *	  The worker's second duty: lives that are over, and what they have left.
  *
- * A life that may be over is a check here: one life, in one place.  A check comes from
- * shared memory (lives of this cluster that have ended), from a row of the outbox or a
- * slot that names it, from a session that met it in a record, and from the history:
- * the last lives before ours, in each place that we use.
+ * A life that may be over is a check on the board (life_board.c): one life, in one place.  A
+ * check comes from shared memory (lives of this cluster that have ended), from a row of the
+ * outbox or a slot that names it, from a session that met it in a record, and from the
+ * history: the last lives before ours, in each place that we use.
  *
  *	 LOOK: read the item.
  *	   closed, or retired by our current life		-> OVER
@@ -35,32 +35,30 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/target.h"
+#include "compat.h"
 #include "ledger/life_check.h"
 #include "ledger/life_rows.h"
+#include "ledger/life_verdict.h"
 #include "ledger/lives.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
 #include "records/life_item.h"
 #include "server/answer.h"
 #include "server/guc.h"
 #include "server/life_store.h"
 #include "server/store.h"
+#include "utils/memutils.h"
 #include "wire/clock.h"
 #include "wire/hex.h"
-#include "compat.h"
-#include "worker/worker_heir.h"
+#include "worker/life_board.h"
+#include "worker/own_life.h"
+#include "worker/takeover.h"
 #include "worker/worker_jobs.h"
-#include "worker/worker_lives.h"
-#include "lib/ilist.h"
-#include "miscadmin.h"
-#include "worker/worker_rows.h"
-#include "worker/worker_scan.h"
 #include "worker/worker_targets.h"
-#include "worker/worker_writes.h"
-#include "utils/memutils.h"
 
 #define LOOK_US INT64CONST(5000000)
 
@@ -90,25 +88,16 @@ typedef struct Look
 
 static struct
 {
-	MemoryContext context;
-	Oid			dboid;
-	uint32		losses;			/* eo_worker_lives_losses() at the last look */
-	dlist_head	checks;
+	uint32		losses;			/* the board's count at the last look */
 	int64		due_us;			/* the next look */
 	uint64		looked_back[EO_MAX_PLACES]; /* by the index of a place: its
 											 * generation */
-	uint32		changes;
-	bool		to_report;		/* a check has changed */
-	bool		scanning;		/* a page was in flight at the last report */
-}			own;
+}			takeover;
 
 static void look_again(void);
 static void look_back(const EoPlace *place);
 static void collect(void);
-static EoLifeCheck *enter_check(const EoPlace *place);
-static EoLifeCheck *enter_life(const EoTarget *target, const uint8 *id);
 static void fetch_checks(void);
-static void report_checks(void);
 static EoAnswer *prepare_look(EoWorkerJob *job, EoStore *store);
 static EoAnswer *prepare_retirement(EoWorkerJob *job, EoStore *store);
 static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
@@ -136,50 +125,35 @@ static const EoWorkerJobKind retirement_kind = {
 	.lane = EO_WORKER_LOOKS
 };
 
-void
-eo_worker_heir_init(MemoryContext context, Oid dboid)
-{
-	own.context = context;
-	own.dboid = dboid;
-	dlist_init(&own.checks);
-}
-
-uint32
-eo_worker_heir_changes(void)
-{
-	return own.changes;
-}
-
+/* Forget the check that was closed first, if there are too many. */
 static void
 drop_closed(void)
 {
-	dlist_iter	iter;
 	EoLifeCheck *oldest = NULL;
 	int			n = 0;
 
-	dlist_reverse_foreach(iter, &own.checks)
+	for (EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
 	{
-		EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
-
-		if (c->stage == EO_LIFE_CHECK_OVER && c->closed && !c->in_flight && ++n > KEEP_CLOSED)
+		if (c->stage != EO_LIFE_CHECK_OVER || !c->closed || c->in_flight > 0)
+			continue;
+		if (oldest == NULL)
 			oldest = c;
+		n++;
 	}
-	if (oldest == NULL)
-		return;
-	dlist_delete(&oldest->node);
-	pfree(oldest);
+	if (n > KEEP_CLOSED)
+		eo_life_board_remove(oldest);
 }
 
 void
-eo_worker_heir_fetch(void)
+eo_takeover_fetch(void)
 {
 	uint32		cursor = 0;
 	EoPlace		place;
 
-	own.due_us = INT64_MAX;
-	if (own.losses != eo_worker_lives_losses())
+	takeover.due_us = INT64_MAX;
+	if (takeover.losses != eo_life_board_counts()->losses)
 		look_again();
-	while (eo_life_walk_places(own.dboid, true, &cursor, &place))
+	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
 	{
 		if (place.open)
 			look_back(&place);
@@ -187,64 +161,13 @@ eo_worker_heir_fetch(void)
 	drop_closed();
 	collect();
 	fetch_checks();
-	if (own.to_report || own.scanning || eo_worker_scan_in_flight())
-		report_checks();
-	own.scanning = eo_worker_scan_in_flight();
+	eo_life_board_publish();
 }
 
 int64
-eo_worker_heir_due_us(void)
+eo_takeover_due_us(void)
 {
-	return own.due_us;
-}
-
-bool
-eo_worker_heir_any(void)
-{
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &own.checks)
-	{
-		const EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
-
-		if (c->stage != EO_LIFE_CHECK_OVER &&
-			(c->ended || c->in_flight > 0 || c->watch == EO_WATCH_SILENT))
-			return true;
-	}
-	return false;
-}
-
-/* For the view exactonce_lives. */
-static void
-report_checks(void)
-{
-	EoLifeReport *reports;
-	dlist_iter	iter;
-	int			n = 0;
-
-	dlist_foreach(iter, &own.checks)
-		n++;
-	reports = palloc0(sizeof(EoLifeReport) * Max(1, n));
-	n = 0;
-	dlist_foreach(iter, &own.checks)
-	{
-		const EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
-		int64		scanned = eo_worker_scan_progress(&c->place.target);
-
-		/* A life that is over, and has left nothing, is of no interest. */
-		if (c->stage == EO_LIFE_CHECK_OVER && !c->ended &&
-			!eo_worker_scan_is_wanted(&c->place.target, c->id))
-			continue;
-		memcpy(reports[n].life, c->place.life, EO_UUID_LEN);
-		reports[n].target = c->place.target;
-		reports[n].watch = c->stage == EO_LIFE_CHECK_OVER ? EO_WATCH_OVER : c->watch;
-		reports[n].scanned = c->stage == EO_LIFE_CHECK_OVER ? scanned : -1;
-		reports[n].beat = c->silence.beat;
-		reports[n++].since_us = c->silence.since_us;
-	}
-	eo_life_watch_report(own.dboid, reports, n);
-	pfree(reports);
-	own.to_report = false;
+	return takeover.due_us;
 }
 
 /*
@@ -255,81 +178,35 @@ report_checks(void)
 static void
 look_again(void)
 {
-	dlist_iter	iter;
-
-	own.losses = eo_worker_lives_losses();
-	dlist_foreach(iter, &own.checks)
+	takeover.losses = eo_life_board_counts()->losses;
+	for (EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
 	{
-		EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
-
-		if (c->stage != EO_LIFE_CHECK_OVER || c->closed)
-			continue;
-		eo_worker_scan_drop(&c->place.target, c->id);
-		c->stage = EO_LIFE_CHECK_LOOK;
-		c->watch = EO_WATCH_LOOKING;
-		c->silence.since_us = 0;
-		c->due_us = 0;
+		if (c->stage == EO_LIFE_CHECK_OVER && !c->closed)
+			eo_life_board_take_back(c);
 	}
-	own.to_report = true;
 }
 
 /* The lives before ours may have left something here. */
 static void
 look_back(const EoPlace *place)
 {
-	const EoHistory *history = eo_worker_lives_history();
+	const EoHistory *history = eo_life_board_history();
 	int			first;
 
-	if (own.looked_back[place->ref.index] == place->ref.generation)
+	if (takeover.looked_back[place->ref.index] == place->ref.generation)
 		return;
-	own.looked_back[place->ref.index] = place->ref.generation;
+	takeover.looked_back[place->ref.index] = place->ref.generation;
 	first = eo_life_rows_find(history, place->life) + 1;
 	for (int i = first; i < history->n + history->nearlier && i < first + LOOK_BACK; i++)
 	{
 		/* The original of a copy of this cluster goes on, as a rule. */
 		if (history->rows[i].number == 0 || history->rows[i].dboid != place->target.dboid)
 			continue;
-		(void) enter_life(&place->target, history->rows[i].id);
+		(void) eo_life_board_enter_life(&place->target, history->rows[i].id);
 	}
 }
 
 /* ----- checks ----- */
-
-static bool
-is_same_check(const EoLifeCheck *c, const EoPlace *place)
-{
-	return memcmp(c->place.life, place->life, EO_UUID_LEN) == 0 &&
-		eo_target_same_place(&c->place.target, &place->target);
-}
-
-static EoLifeCheck *
-enter_check(const EoPlace *place)
-{
-	dlist_iter	iter;
-	EoLifeCheck *c;
-
-	dlist_foreach(iter, &own.checks)
-	{
-		c = dlist_container(EoLifeCheck, node, iter.cur);
-		if (is_same_check(c, place))
-			return c;
-	}
-	c = MemoryContextAllocZero(own.context, sizeof(EoLifeCheck));
-	c->place = *place;
-	eo_hex_put_uuid(place->life, c->id);
-	dlist_push_tail(&own.checks, &c->node);
-	return c;
-}
-
-/* The check of a life that has no place in shared memory. */
-static EoLifeCheck *
-enter_life(const EoTarget *target, const uint8 *id)
-{
-	EoPlace		place = {.target = *target};
-
-	memcpy(place.life, id, EO_UUID_LEN);
-	return enter_check(&place);
-}
 
 /*
  * May the life have an item in this place that is not dealt with?  A request that was sent
@@ -348,7 +225,7 @@ is_settled(const uint8 *id)
 	uint32		cursor = 0;
 	EoPlace		place;
 
-	while (eo_life_walk_places(own.dboid, false, &cursor, &place))
+	while (eo_life_walk_places(MyDatabaseId, false, &cursor, &place))
 	{
 		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && is_left(&place))
 			return false;
@@ -360,23 +237,19 @@ is_settled(const uint8 *id)
 static void
 forget_ended(const uint8 *id)
 {
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &own.checks)
+	for (EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
 	{
-		EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
-
 		if (memcmp(c->place.life, id, EO_UUID_LEN) == 0)
 			c->ended = false;
 	}
-	own.to_report = true;
+	eo_life_board_touch();
 }
 
 /* A session has met the life, or waits for its end: look at it at once. */
 static void
 look_after(const EoPlace *place)
 {
-	EoLifeCheck *c = enter_check(place);
+	EoLifeCheck *c = eo_life_board_enter(place);
 
 	c->met = true;
 	if (c->stage == EO_LIFE_CHECK_OVER)
@@ -395,16 +268,16 @@ collect(void)
 	bool		this_run;
 	EoPlace		place;
 
-	while (eo_life_next_ended(own.dboid, &cursor, id, &this_run))
+	while (eo_life_next_ended(MyDatabaseId, &cursor, id, &this_run))
 	{
 		walk = 0;
-		while (eo_life_walk_places(own.dboid, false, &walk, &place))
+		while (eo_life_walk_places(MyDatabaseId, false, &walk, &place))
 		{
 			EoLifeCheck *c;
 
 			if (memcmp(place.life, id, EO_UUID_LEN) != 0 || !is_left(&place))
 				continue;
-			c = enter_check(&place);
+			c = eo_life_board_enter(&place);
 			if (!c->ended)
 				c->due_us = 0;
 			c->ended = true;
@@ -419,7 +292,7 @@ collect(void)
 			forget_ended(id);
 		}
 	}
-	while (eo_life_watch_next(own.dboid, &place))
+	while (eo_life_watch_next(MyDatabaseId, &place))
 		look_after(&place);
 }
 
@@ -430,14 +303,10 @@ collect(void)
 static bool
 waits_for_home(const EoLifeCheck *c)
 {
-	dlist_iter	iter;
-
 	if (!c->ended || c->place.home)
 		return false;
-	dlist_foreach(iter, &own.checks)
+	for (const EoLifeCheck *other = NULL; (other = eo_life_board_next(other)) != NULL;)
 	{
-		const EoLifeCheck *other = dlist_container(EoLifeCheck, node, iter.cur);
-
 		if (other->ended && other->place.home && other->place.open &&
 			other->stage != EO_LIFE_CHECK_OVER &&
 			memcmp(other->place.life, c->place.life, EO_UUID_LEN) == 0)
@@ -473,9 +342,9 @@ may_send_retirement(EoLifeCheck *c, int64 now_us)
 		c->due_us = 0;
 		return false;
 	}
-	if (eo_worker_lives_hold(&c->place.target))
+	if (eo_own_life_hold(&c->place.target))
 		return true;
-	own.due_us = Min(own.due_us, now_us + LEASE_PAUSE_US);
+	takeover.due_us = Min(takeover.due_us, now_us + LEASE_PAUSE_US);
 	return false;
 }
 
@@ -494,16 +363,13 @@ static void
 fetch_checks(void)
 {
 	int64		now_us = eo_clock_monotonic_us();
-	dlist_iter	iter;
 	EoLife		life;
 
 	/* Only a life that goes on can take over from another. */
-	if (dlist_is_empty(&own.checks) || !eo_life_current(own.dboid, &life))
+	if (!eo_life_current(MyDatabaseId, &life))
 		return;
-	dlist_foreach(iter, &own.checks)
+	for (EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
 	{
-		EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
-
 		if (c->stage == EO_LIFE_CHECK_OVER)
 			continue;
 		if (c->stage == EO_LIFE_CHECK_RETIRE && !c->retiring && may_send_retirement(c, now_us))
@@ -515,12 +381,12 @@ fetch_checks(void)
 			continue;
 		if (c->due_us > now_us || !eo_worker_jobs_accept(EO_WORKER_LOOKS, &c->place.target))
 		{
-			own.due_us = Min(own.due_us, Max(c->due_us, now_us + 100000));
+			takeover.due_us = Min(takeover.due_us, Max(c->due_us, now_us + 100000));
 			continue;
 		}
 		add_job(c, &look_kind);
 		c->due_us = now_us + eo_guc_hurried_us(EO_LIVES_PACE_US);
-		own.due_us = Min(own.due_us, c->due_us);
+		takeover.due_us = Min(takeover.due_us, c->due_us);
 	}
 }
 
@@ -546,7 +412,7 @@ prepare_retirement(EoWorkerJob *job, EoStore *store)
 	 * An item that is absent must be made in the right table: not by a
 	 * stand-in.
 	 */
-	if (c->stage != EO_LIFE_CHECK_RETIRE || !eo_life_current(own.dboid, &life) ||
+	if (c->stage != EO_LIFE_CHECK_RETIRE || !eo_life_current(MyDatabaseId, &life) ||
 		(!c->exists && job->target != job->asked))
 	{
 		put_off_check(job, 0);
@@ -555,7 +421,7 @@ prepare_retirement(EoWorkerJob *job, EoStore *store)
 	eo_hex_put_uuid(life.id, by);
 	w.by = by;
 	w.now_ms = eo_lives_now_ms(store);
-	if (eo_life_check_is_known_by_file(c, eo_worker_lives_history()) &&
+	if (eo_life_check_is_known_by_file(c, eo_life_board_history()) &&
 		!eo_slot_prepared_of_life(c->place.life))
 		w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
 	return eo_life_store_prepare_write(store, c->place.target.prefix,
@@ -576,7 +442,7 @@ put_off_check(EoWorkerJob *job, int64 pause_us)
 			c->stage = EO_LIFE_CHECK_LOOK;
 	}
 	c->due_us = Min(c->due_us, eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_RETRY_US));
-	own.due_us = Min(own.due_us, c->due_us);
+	takeover.due_us = Min(takeover.due_us, c->due_us);
 }
 
 /*
@@ -588,7 +454,7 @@ put_off_check(EoWorkerJob *job, int64 pause_us)
 static bool
 is_of_no_interest(const EoLifeCheck *c, const EoAnswer *answer)
 {
-	const EoHistory *history = eo_worker_lives_history();
+	const EoHistory *history = eo_life_board_history();
 	bool		may_be_ours = eo_life_check_is_ours(c, history) ||
 	eo_life_check_waits_for_operator(c, history);
 
@@ -603,7 +469,7 @@ is_by_current(const EoLifeItem *item)
 {
 	uint8		by[EO_UUID_LEN];
 
-	return eo_hex_read_uuid(item->retired_by, by) && eo_life_is_current(own.dboid, by);
+	return eo_hex_read_uuid(item->retired_by, by) && eo_life_is_current(MyDatabaseId, by);
 }
 
 static bool
@@ -612,21 +478,18 @@ take_read(EoWorkerJob *job, const EoAnswer *answer)
 	const Look *look = job->data;
 	EoLifeCheck *c = look->check;
 
-	own.to_report = true;
+	eo_life_board_touch();
 
 	/*
 	 * The next step, and a check that the answer has called for, may be due
 	 * now.
 	 */
-	own.due_us = 0;
+	takeover.due_us = 0;
 	c->in_flight--;
 	if (c->stage == EO_LIFE_CHECK_LOOK && eo_silence_counts(&c->silence, look->sent_us))
 		take_look(c, answer, look->sent_us);
 	if (is_of_no_interest(c, answer) && c->in_flight == 0)
-	{
-		dlist_delete(&c->node);
-		pfree(c);
-	}
+		eo_life_board_remove(c);
 	return true;
 }
 
@@ -635,8 +498,8 @@ take_retirement(EoWorkerJob *job, const EoAnswer *answer)
 {
 	EoLifeCheck *c = ((Look *) job->data)->check;
 
-	own.to_report = true;
-	own.due_us = 0;
+	eo_life_board_touch();
+	takeover.due_us = 0;
 	c->in_flight--;
 	c->retiring = false;
 	if (c->stage != EO_LIFE_CHECK_RETIRE)
@@ -650,33 +513,29 @@ take_retirement(EoWorkerJob *job, const EoAnswer *answer)
 	ereport(LOG,
 			(errmsg("exactonce: life %s was retired in table \"%s\"; its keys are settled here",
 					c->id, c->place.target.table)));
-	if (!eo_life_check_is_known_by_file(c, eo_worker_lives_history()))
-		eo_worker_scan_want(&c->place.target, c->id, eo_life_store_item(answer)->retired_by);
+	if (!eo_life_check_is_known_by_file(c, eo_life_board_history()))
+		eo_life_board_want_scan(c, eo_life_store_item(answer)->retired_by);
 	set_over(c);
 	return true;
 }
 
-/*
- * A life was retired by this one.  Is that our current life, or over for us in turn?  An
- * heir that is none of ours and was closed does not count: that says only that nothing of
- * it is left, and its successors may go on.
- */
+/* A life was retired by this one.  Is that our current life, or over for us in turn? */
 static bool
 is_inherited(const EoLifeCheck *c, const uint8 *by)
 {
 	const EoLifeCheck *heir;
 
-	if (eo_life_is_current(own.dboid, by))
+	if (eo_life_is_current(MyDatabaseId, by))
 		return true;
-	heir = enter_life(&c->place.target, by);
+	heir = eo_life_board_enter_life(&c->place.target, by);
 	return heir->stage == EO_LIFE_CHECK_OVER &&
-		(!heir->closed || eo_life_rows_find(eo_worker_lives_history(), by) >= 0);
+		eo_life_verdict_passes_on(eo_life_board_history(), by, heir->closed);
 }
 
 static const EoLifeCheck *
 parent_of(const EoLifeCheck *c, const uint8 *parent)
 {
-	return enter_life(&c->place.target, parent);
+	return eo_life_board_enter_life(&c->place.target, parent);
 }
 
 static void
@@ -709,7 +568,7 @@ take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us)
 	}
 	else if (answer->exists && item->state == EO_LIFE_RETIRED)
 		take_retired(c, item);
-	else if (eo_life_check_may_retire(c, eo_worker_lives_history(), parent_of))
+	else if (eo_life_check_may_retire(c, eo_life_board_history(), parent_of))
 	{
 		c->stage = EO_LIFE_CHECK_RETIRE;
 		c->due_us = 0;
@@ -720,20 +579,23 @@ static void
 take_retired(EoLifeCheck *c, const EoLifeItem *item)
 {
 	uint8		by[EO_UUID_LEN] = {0};
-	const EoHistory *history = eo_worker_lives_history();
+	const EoHistory *history = eo_life_board_history();
 	bool		earlier = eo_life_rows_is_earlier(history, c->place.life);
 
 	if (!eo_hex_read_uuid(item->retired_by, by) || !is_inherited(c, by))
 	{
-		/* If a life of ours has, that one may not be over yet. */
+		/*
+		 * The life was retired by another life of our history, which may not
+		 * be over yet.
+		 */
 		c->watch = eo_life_rows_find(history, by) < 0 ? EO_WATCH_FOREIGN :
-			earlier ? EO_WATCH_SILENT : enter_life(&c->place.target, by)->watch;
+			earlier ? EO_WATCH_SILENT : eo_life_board_enter_life(&c->place.target, by)->watch;
 		c->due_us = c->watch == EO_WATCH_LOOKING &&
 			c->silence.read_us - c->silence.since_us < LOOK_US ?
 			eo_clock_monotonic_us() + HOME_PAUSE_US : c->due_us + eo_guc_hurried_us(HEIR_US);
 		return;
 	}
-	/* Of those behind the last one the rows say nothing about that one. */
+	/* Only the newest earlier life proves that its database has stopped. */
 	if (earlier && memcmp(eo_life_rows_original(history)->id, c->place.life, EO_UUID_LEN) != 0)
 	{
 		c->watch = EO_WATCH_NOT_NEAR;
@@ -742,43 +604,22 @@ take_retired(EoLifeCheck *c, const EoLifeItem *item)
 	if (earlier)
 	{
 		c->watch = EO_WATCH_SILENT;
-		/* Whatever is adopted has no slots, and may be older than what has. */
-		eo_worker_writes_expect();
-		if (!eo_worker_lives_adopt())
+		if (!eo_own_life_adopt())
 			return;
-		eo_worker_rows_want_scan();
 	}
 	if (!item->has_ttl)
-		eo_worker_scan_want(&c->place.target, c->id, item->retired_by);
+		eo_life_board_want_scan(c, item->retired_by);
 	set_over(c);
 }
 
 static void
 set_over(EoLifeCheck *c)
 {
-	c->stage = EO_LIFE_CHECK_OVER;
-	own.changes++;
+	eo_life_board_set_over(c);
 	if (c->ended)
 		eo_life_place_retired(c->place.ref);
 	if (c->met)
 		eo_life_watch_settles(&c->place.target, c->place.life);
-}
-
-void
-eo_worker_heir_ask(const EoTarget *target, const uint8 *id, EoLifeVerdict *verdict)
-{
-	EoLifeCheck *c;
-
-	if (eo_lives_judge_current(own.dboid, id, verdict))
-		return;
-	c = enter_life(target, id);
-	c->asked = true;
-	eo_lives_judge(eo_worker_lives_history(), id, c->stage == EO_LIFE_CHECK_OVER, c->ancestors,
-				   verdict);
-	verdict->beats = c->watch == EO_WATCH_BEATS;
-	/* Its item may yet say that it is a branch of our history. */
-	if (c->ended && c->silence.since_us == 0)
-		verdict->known = true;
 }
 
 /* Without a server there are no credentials. */
