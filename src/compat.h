@@ -13,11 +13,11 @@
 
 #include "postgres.h"
 
+#include "access/xlog.h"
+#include "common/jsonapi.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "access/xlog.h"
-#include "common/jsonapi.h"
 #include "replication/slot.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"

@@ -19,18 +19,18 @@
 #include "actions/action_store.h"
 #include "actions/pin.h"
 #include "cluster/service_clocks.h"
+#include "miscadmin.h"
 #include "records/action_item.h"
 #include "records/record.h"
 #include "records/token.h"
 #include "records/window.h"
 #include "server/answer.h"
-#include "miscadmin.h"
 #include "server/bundle.h"
 #include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
-#include "wire/client.h"
 #include "utils/memutils.h"
+#include "wire/client.h"
 
 /* An id that cannot be guessed: 128 random bits in base64url. */
 #define ID_LEN 22

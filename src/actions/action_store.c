@@ -26,12 +26,12 @@
 #include "server/error.h"
 #include "server/store.h"
 #include "server/text.h"
+#include "utils/memutils.h"
 #include "wire/buf.h"
 #include "wire/call.h"
 #include "wire/client.h"
 #include "wire/json.h"
 #include "wire/status.h"
-#include "utils/memutils.h"
 
 static void put_write(const EoAnswer *answer, EoBuf *body);
 static bool put_statement(const EoAnswer *answer, EoBuf *body, bool *inserts);

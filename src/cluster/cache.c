@@ -31,14 +31,14 @@
 
 #include "cluster/cache.h"
 #include "cluster/target.h"
+#include "port/atomics.h"
 #include "records/origin.h"
 #include "server/guc.h"
 #include "server/options.h"
-#include "port/atomics.h"
-#include "wire/client.h"
-#include "wire/clock.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "wire/client.h"
+#include "wire/clock.h"
 
 #define PARTS 16
 #define TRANCHE "exactonce cache"

@@ -36,15 +36,15 @@
 #include "cluster/circuit.h"
 #include "cluster/databases.h"
 #include "common/hashfn.h"
-#include "server/guc.h"
-#include "server/moment.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
+#include "server/guc.h"
+#include "server/moment.h"
 #include "server/store.h"
-#include "wire/clock.h"
-#include "wire/status.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
+#include "wire/clock.h"
+#include "wire/status.h"
 
 #define MAX_CIRCUITS 64
 

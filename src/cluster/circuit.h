@@ -10,9 +10,9 @@
 
 #include "postgres.h"
 
+#include "utils/timestamp.h"
 #include "wire/client.h"
 #include "wire/status.h"
-#include "utils/timestamp.h"
 
 /* Longest URL of an endpoint; that of a server's option is shorter. */
 #define EO_MAX_CIRCUIT_URL 319

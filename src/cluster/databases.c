@@ -25,13 +25,13 @@
 
 #include "cluster/claim_table.h"
 #include "cluster/databases.h"
-#include "server/store.h"
-#include "wire/clock.h"
 #include "miscadmin.h"
-#include "wire/status.h"
+#include "server/store.h"
 #include "storage/lwlock.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
+#include "wire/clock.h"
+#include "wire/status.h"
 
 /*
  * A worker that has ended is started again after this.  If it has failed soon after its

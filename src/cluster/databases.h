@@ -14,9 +14,9 @@
 #include "postgres.h"
 
 #include "access/xlogdefs.h"
-#include "wire/status.h"
 #include "storage/latch.h"
 #include "utils/timestamp.h"
+#include "wire/status.h"
 
 /*
  * The databases that are dealt with at the same time.  Those that have slots always

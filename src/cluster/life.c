@@ -37,13 +37,13 @@
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/runs.h"
-#include "cluster/slot_views.h"
 #include "cluster/slot.h"
+#include "cluster/slot_views.h"
 #include "cluster/target.h"
+#include "miscadmin.h"
 #include "server/guc.h"
 #include "server/store.h"
 #include "wire/clock.h"
-#include "miscadmin.h"
 #include "wire/hex.h"
 
 #define MAX_LIVES 256

@@ -15,8 +15,8 @@
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
 #include "cluster/target.h"
-#include "wire/hex.h"
 #include "storage/shmem.h"
+#include "wire/hex.h"
 
 /* Lives that sessions have met in records, and no worker has taken yet. */
 #define MAX_WATCHED 64

@@ -26,8 +26,8 @@
 #include "cluster/claim_table.h"
 #include "cluster/looks.h"
 #include "cluster/owed_scans.h"
-#include "cluster/slot_views.h"
 #include "cluster/slot.h"
+#include "cluster/slot_views.h"
 #include "server/guc.h"
 
 /* The list in which a slot waits, or is to wait. */

@@ -14,10 +14,10 @@
 
 #include "cluster/claim_table.h"
 #include "cluster/progress.h"
-#include "wire/clock.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/shmem.h"
+#include "wire/clock.h"
 
 /* Work that finds no room is not shown. */
 #define MAX_ENTRIES 256

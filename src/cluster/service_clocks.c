@@ -17,9 +17,9 @@
 
 #include "cluster/claim_table.h"
 #include "cluster/service_clocks.h"
-#include "wire/client.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "wire/client.h"
 
 /* One more endpoint takes the place of another, with which contact is made again. */
 #define MAX_CLOCKS 64

@@ -26,9 +26,9 @@
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "compat.h"
-#include "wire/clock.h"
 #include "port/atomics.h"
 #include "storage/shmem.h"
+#include "wire/clock.h"
 
 typedef struct Shared
 {

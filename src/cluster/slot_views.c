@@ -13,8 +13,8 @@
 
 #include "cluster/claim_table.h"
 #include "cluster/shares.h"
-#include "cluster/slot_views.h"
 #include "cluster/slot.h"
+#include "cluster/slot_views.h"
 #include "miscadmin.h"
 #include "server/guc.h"
 #include "storage/lwlock.h"

@@ -34,12 +34,12 @@
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "compat.h"
-#include "records/origin.h"
-#include "server/store.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "wire/clock.h"
+#include "records/origin.h"
+#include "server/store.h"
 #include "storage/lwlock.h"
+#include "wire/clock.h"
 
 static void free_slot(uint32 index);
 static EoSlotStatus make_room(const EoTargetEntry *target, const EoSlotInfo *info, uint32 nchunks,

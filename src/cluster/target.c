@@ -11,15 +11,15 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
+#include "miscadmin.h"
 #include "records/layout.h"
 #include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
-#include "miscadmin.h"
+#include "utils/memutils.h"
 #include "wire/buf.h"
 #include "wire/crypto.h"
 #include "wire/status.h"
-#include "utils/memutils.h"
 
 void
 eo_target_of(const EoStore *store, EoTarget *target)

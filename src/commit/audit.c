@@ -42,12 +42,12 @@
 #include "commit/audit.h"
 #include "commit/scan.h"
 #include "commit/settle.h"
+#include "compat.h"
 #include "ledger/contact.h"
 #include "ledger/known_targets.h"
 #include "ledger/life_rows.h"
 #include "ledger/life_verdict.h"
 #include "ledger/outbox.h"
-#include "compat.h"
 #include "records/layout.h"
 #include "records/origin.h"
 #include "records/record.h"
@@ -56,11 +56,11 @@
 #include "server/error.h"
 #include "server/store.h"
 #include "server/store_record.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
 #include "wire/hex.h"
 #include "wire/json.h"
 #include "wire/status.h"
-#include "utils/hsearch.h"
-#include "utils/memutils.h"
 
 /* A life that records name. */
 typedef struct KnownLife

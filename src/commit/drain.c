@@ -18,9 +18,9 @@
 #include "commit/drain.h"
 #include "commit/xact.h"
 #include "ledger/outbox.h"
+#include "miscadmin.h"
 #include "wire/clock.h"
 #include "wire/http.h"
-#include "miscadmin.h"
 
 #define LOOK_US INT64CONST(20000)
 

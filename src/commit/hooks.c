@@ -50,14 +50,12 @@
 #include "commit/prepared.h"
 #include "commit/session.h"
 #include "commit/xact.h"
+#include "compat.h"
+#include "executor/executor.h"
+#include "foreign/foreign.h"
 #include "ledger/internal.h"
 #include "ledger/outbox.h"
 #include "ledger/update.h"
-#include "compat.h"
-#include "wire/clock.h"
-#include "wire/http.h"
-#include "executor/executor.h"
-#include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "storage/ipc.h"
@@ -66,6 +64,8 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "wire/clock.h"
+#include "wire/http.h"
 
 /* The command goes on after this, whether the worker has left or not. */
 #define LEAVE_US INT64CONST(10000000)

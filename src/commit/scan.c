@@ -17,12 +17,12 @@
 #include "records/record.h"
 #include "server/error.h"
 #include "server/store.h"
+#include "utils/memutils.h"
 #include "wire/call.h"
 #include "wire/clock.h"
 #include "wire/http.h"
 #include "wire/json.h"
 #include "wire/status.h"
-#include "utils/memutils.h"
 
 void
 eo_scan_rewind(EoScan *scan)

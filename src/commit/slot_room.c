@@ -15,15 +15,15 @@
 #include "cluster/target.h"
 #include "commands/dbcommands.h"
 #include "commit/slot_room.h"
-#include "server/error.h"
-#include "server/moment.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "server/error.h"
+#include "server/moment.h"
 #include "server/options.h"
 #include "server/text.h"
+#include "utils/timestamp.h"
 #include "wire/clock.h"
 #include "wire/http.h"
-#include "utils/timestamp.h"
 
 /* How long a new claim waits while the claim table is full. */
 #define ROOM_WAIT_US INT64CONST(3000000)

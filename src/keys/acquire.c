@@ -41,8 +41,8 @@
 #include "commit/settle.h"
 #include "commit/slot_room.h"
 #include "commit/xact.h"
-#include "keys/acquire.h"
 #include "compat.h"
+#include "keys/acquire.h"
 #include "keys/key.h"
 #include "keys/wait.h"
 #include "ledger/outbox.h"
@@ -54,10 +54,10 @@
 #include "server/store.h"
 #include "server/store_record.h"
 #include "server/text.h"
+#include "utils/timestamp.h"
 #include "wire/client.h"
 #include "wire/clock.h"
 #include "wire/status.h"
-#include "utils/timestamp.h"
 
 /* After so many lost races in a row the key counts as in progress. */
 #define MAX_RACES 5

@@ -26,9 +26,9 @@
 #include "server/answer.h"
 #include "server/bundle.h"
 #include "server/store.h"
+#include "utils/memutils.h"
 #include "wire/call.h"
 #include "wire/clock.h"
-#include "utils/memutils.h"
 
 /* Several times EO_MAX_PARALLEL, so that little time is lost at the end of a part. */
 #define PART_SIZE 400

@@ -30,13 +30,13 @@
 #include "keys/writes.h"
 #include "ledger/item_order.h"
 #include "ledger/lives.h"
+#include "miscadmin.h"
 #include "records/token.h"
 #include "server/store.h"
-#include "miscadmin.h"
-#include "wire/hex.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "wire/hex.h"
 
 /* The keys that the commit makes are remembered for an hour. */
 #define RETENTION_S 3600

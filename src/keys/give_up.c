@@ -13,20 +13,20 @@
 #include "access/xact.h"
 #include "cluster/life_watch.h"
 #include "cluster/target.h"
+#include "foreign/foreign.h"
 #include "keys/give_up.h"
 #include "ledger/known_targets.h"
 #include "ledger/outbox.h"
 #include "records/layout.h"
 #include "records/record.h"
-#include "foreign/foreign.h"
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
 #include "server/store_record.h"
 #include "server/text.h"
-#include "wire/status.h"
 #include "utils/resowner.h"
+#include "wire/status.h"
 
 /* Say which writes of a row are not made: their tables and keys. */
 void

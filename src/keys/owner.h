@@ -19,8 +19,8 @@
 
 #include "postgres.h"
 
-#include "keys/writes.h"
 #include "compat.h"
+#include "keys/writes.h"
 #include "server/error.h"
 #include "server/store.h"
 

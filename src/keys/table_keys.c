@@ -11,14 +11,14 @@
 #include "postgres.h"
 
 #include "keys/table_keys.h"
+#include "nodes/pg_list.h"
 #include "server/error.h"
 #include "server/store.h"
+#include "utils/memutils.h"
 #include "wire/buf.h"
 #include "wire/call.h"
-#include "nodes/pg_list.h"
 #include "wire/json.h"
 #include "wire/status.h"
-#include "utils/memutils.h"
 
 typedef struct Known
 {

@@ -44,6 +44,7 @@
 #include "keys/key.h"
 #include "keys/transact.h"
 #include "keys/transact_items.h"
+#include "lib/stringinfo.h"
 #include "records/action_item.h"
 #include "records/life_item.h"
 #include "records/record.h"
@@ -51,14 +52,13 @@
 #include "server/answer.h"
 #include "server/error.h"
 #include "server/options.h"
-#include "lib/stringinfo.h"
 #include "server/store.h"
 #include "server/store_record.h"
 #include "server/text.h"
+#include "utils/builtins.h"
 #include "wire/client.h"
 #include "wire/json.h"
 #include "wire/status.h"
-#include "utils/builtins.h"
 
 /* After so many lost races in a row the key counts as in progress. */
 #define MAX_RACES 5

@@ -23,14 +23,14 @@
 #include "compat.h"
 #include "keys/transact_items.h"
 #include "keys/write_expressions.h"
+#include "lib/stringinfo.h"
 #include "records/attribute.h"
 #include "server/text.h"
-#include "lib/stringinfo.h"
-#include "wire/call.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
 #include "utils/numeric.h"
+#include "wire/call.h"
 
 /* A bound for the recursion: typed scalars are a level more than DynamoDB counts. */
 #define MAX_DEPTH 40

@@ -13,10 +13,10 @@
 #include "keys/wait.h"
 #include "server/error.h"
 #include "server/store.h"
+#include "storage/proc.h"
 #include "wire/client.h"
 #include "wire/clock.h"
 #include "wire/http.h"
-#include "storage/proc.h"
 
 /* The first pause between two polls, and the longest. */
 #define POLL_FIRST_MS 40

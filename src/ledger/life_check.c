@@ -10,11 +10,11 @@
 
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
+#include "compat.h"
 #include "ledger/life_check.h"
 #include "ledger/life_rows.h"
 #include "ledger/life_verdict.h"
 #include "ledger/silence.h"
-#include "compat.h"
 #include "server/guc.h"
 #include "wire/hex.h"
 

@@ -14,9 +14,9 @@
 #include "cluster/life_watch.h"
 #include "ledger/life_rows.h"
 #include "ledger/silence.h"
+#include "lib/ilist.h"
 #include "records/life_item.h"
 #include "wire/hex.h"
-#include "lib/ilist.h"
 
 /* The next step, see takeover.c. */
 typedef enum EoLifeCheckStage

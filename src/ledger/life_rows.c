@@ -40,11 +40,10 @@
 #include "catalog/indexing.h"
 #include "cluster/life.h"
 #include "cluster/runs.h"
+#include "compat.h"
 #include "ledger/internal.h"
 #include "ledger/internal_form.h"
 #include "ledger/life_rows.h"
-#include "compat.h"
-#include "wire/hex.h"
 #include "miscadmin.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -53,6 +52,7 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 #include "utils/xid8.h"
+#include "wire/hex.h"
 
 /* Columns of the table, as the install script makes them. */
 typedef enum LifeColumn

@@ -10,8 +10,8 @@
 
 #include "postgres.h"
 
-#include "wire/hex.h"
 #include "utils/timestamp.h"
+#include "wire/hex.h"
 
 /* A life that this data has been through. */
 typedef struct EoLifeRow

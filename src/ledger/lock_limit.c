@@ -26,14 +26,14 @@
 #include "cluster/databases.h"
 #include "ledger/internal.h"
 #include "ledger/lock_limit.h"
-#include "server/options.h"
 #include "miscadmin.h"
-#include "wire/clock.h"
+#include "server/options.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
 #include "utils/memutils.h"
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
+#include "wire/clock.h"
 
 /* In vain locks are waited for as long in each round. */
 #define WAIT_US (INT64CONST(1000) * EO_MIN_LEASE_MS / 3)

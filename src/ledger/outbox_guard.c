@@ -29,14 +29,14 @@
 #include "cluster/databases.h"
 #include "ledger/outbox_guard.h"
 #include "ledger/outbox_scan.h"
-#include "server/text.h"
-#include "wire/clock.h"
 #include "miscadmin.h"
-#include "wire/http.h"
+#include "server/text.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/uuid.h"
+#include "wire/clock.h"
+#include "wire/http.h"
 
 /* How long the finish of an earlier completion is waited for, and between two looks. */
 #define FINISH_WAIT_US INT64CONST(2000000)

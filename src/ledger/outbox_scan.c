@@ -18,15 +18,14 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_index.h"
+#include "compat.h"
 #include "ledger/internal.h"
 #include "ledger/internal_form.h"
 #include "ledger/outbox_row.h"
 #include "ledger/outbox_scan.h"
-#include "compat.h"
-#include "records/token.h"
-#include "wire/hex.h"
 #include "miscadmin.h"
 #include "nodes/pg_list.h"
+#include "records/token.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -35,6 +34,7 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 #include "utils/xid8.h"
+#include "wire/hex.h"
 
 static bool token_is(const EoOutboxScan *s, HeapTuple tuple, const char *token);
 static void read_digest(Datum value, uint8 *digest);

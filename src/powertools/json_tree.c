@@ -13,10 +13,10 @@
 #include "postgres.h"
 
 #include "compat.h"
-#include "powertools/json_tree.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "powertools/json_tree.h"
 #include "utils/memutils.h"
 
 static void parse_value(JsonLexContext * lex, EoJsonNode *node);

@@ -12,9 +12,9 @@
  */
 #include "postgres.h"
 
+#include "mb/pg_wchar.h"
 #include "powertools/lower_case.h"
 #include "powertools/lower_case_tables.h"
-#include "mb/pg_wchar.h"
 
 #define CAPITAL_I_WITH_DOT 0x130
 #define COMBINING_DOT 0x307

@@ -37,10 +37,10 @@
 #include "server/call_log.h"
 #include "server/stats.h"
 #include "server/store.h"
+#include "utils/memutils.h"
 #include "wire/call.h"
 #include "wire/json.h"
 #include "wire/status.h"
-#include "utils/memutils.h"
 
 static void free_call(void *arg);
 static void put_read(EoAnswer *answer);

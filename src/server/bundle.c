@@ -25,14 +25,14 @@
 #include "server/guc.h"
 #include "server/stats.h"
 #include "server/store.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
 #include "wire/buf.h"
 #include "wire/call.h"
 #include "wire/client.h"
 #include "wire/clock.h"
 #include "wire/json.h"
 #include "wire/status.h"
-#include "utils/memutils.h"
-#include "utils/timestamp.h"
 
 /* So long no bundle is sent after the service has refused one for good. */
 #define REFUSED_US INT64CONST(3600000000)

@@ -30,12 +30,12 @@
 
 #include "common/hashfn.h"
 #include "common/pg_prng.h"
-#include "server/credential_cache.h"
-#include "wire/clock.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "wire/crypto.h"
+#include "server/credential_cache.h"
 #include "storage/lwlock.h"
+#include "wire/clock.h"
+#include "wire/crypto.h"
 
 /* One more server takes the entry that was used least recently. */
 #define MAX_ENTRIES 32

@@ -12,8 +12,8 @@
 
 #include "identity/chain.h"
 #include "identity/identity.h"
-#include "wire/status.h"
 #include "utils/timestamp.h"
+#include "wire/status.h"
 
 /* The options that say whose credentials are meant, and a hash of them. */
 typedef struct EoCredentialRef

@@ -26,11 +26,11 @@
 
 #include "commands/dbcommands.h"
 #include "identity/chain.h"
+#include "miscadmin.h"
 #include "server/credential_cache.h"
 #include "server/credentials.h"
 #include "server/fetch.h"
 #include "server/server.h"
-#include "miscadmin.h"
 #include "wire/clock.h"
 #include "wire/http.h"
 #include "wire/secret.h"

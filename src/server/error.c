@@ -12,10 +12,10 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "records/record.h"
-#include "server/error.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
+#include "records/record.h"
+#include "server/error.h"
 #include "server/text.h"
 #include "utils/resowner.h"
 #include "wire/status.h"

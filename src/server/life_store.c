@@ -16,8 +16,8 @@
 #include "server/answer.h"
 #include "server/life_store.h"
 #include "server/store.h"
-#include "wire/buf.h"
 #include "utils/memutils.h"
+#include "wire/buf.h"
 
 typedef struct Written
 {

@@ -14,8 +14,8 @@
 
 #include "postgres.h"
 
-#include "wire/clock.h"
 #include "utils/timestamp.h"
+#include "wire/clock.h"
 
 /* us as eo_clock_monotonic_us() gave it. */
 static inline TimestampTz

@@ -11,8 +11,8 @@
 #include "postgres.h"
 
 #include "commands/defrem.h"
-#include "records/layout.h"
 #include "lib/stringinfo.h"
+#include "records/layout.h"
 #include "server/option_values.h"
 #include "server/text.h"
 #include "utils/builtins.h"

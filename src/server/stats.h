@@ -15,9 +15,9 @@
 #include "postgres.h"
 
 #include "datatype/timestamp.h"
+#include "port/atomics.h"
 #include "wire/call.h"
 #include "wire/status.h"
-#include "port/atomics.h"
 
 /* The SQL functions that are counted. */
 typedef enum EoFunction

@@ -27,14 +27,14 @@
 #include "server/stats.h"
 #include "server/store.h"
 #include "server/text.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
 #include "wire/call.h"
 #include "wire/client.h"
 #include "wire/clock.h"
 #include "wire/secret.h"
 #include "wire/sigv4.h"
 #include "wire/status.h"
-#include "utils/hsearch.h"
-#include "utils/memutils.h"
 
 /*
  * A finished record counts as absent this long after its ttl.  The margin is wide

@@ -15,11 +15,11 @@
 #include "server/answer.h"
 #include "server/store.h"
 #include "server/store_record.h"
+#include "utils/memutils.h"
 #include "wire/buf.h"
 #include "wire/call.h"
 #include "wire/json.h"
 #include "wire/status.h"
-#include "utils/memutils.h"
 
 /* A write, and the values that shows_record() compares a record with. */
 typedef struct Written

@@ -12,13 +12,13 @@
 
 #include "common/cryptohash.h"
 #include "common/sha2.h"
-#include "records/record.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
+#include "records/record.h"
 #include "server/guc.h"
 #include "server/text.h"
-#include "wire/hex.h"
 #include "utils/guc.h"
+#include "wire/hex.h"
 
 /* So many bytes of a key's digest are shown: two keys of one table hardly share them. */
 #define SHOWN_BYTES 8

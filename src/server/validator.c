@@ -16,16 +16,16 @@
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
 #include "compat.h"
+#include "fmgr.h"
 #include "identity/chain.h"
+#include "miscadmin.h"
 #include "records/action_item.h"
 #include "records/layout.h"
 #include "server/option_values.h"
 #include "server/options.h"
-#include "fmgr.h"
-#include "miscadmin.h"
+#include "utils/builtins.h"
 #include "wire/endpoint.h"
 #include "wire/partition.h"
-#include "utils/builtins.h"
 
 #define MIN_PEPPER 16
 

@@ -10,6 +10,7 @@
 #include "access/xact.h"
 #include "compat.h"
 #include "keys/key_form.h"
+#include "lib/stringinfo.h"
 #include "powertools/powertools_key.h"
 #include "records/record.h"
 #include "server/option_values.h"
@@ -18,7 +19,6 @@
 #include "server/text.h"
 #include "sql/args.h"
 #include "sql/counted.h"
-#include "lib/stringinfo.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 

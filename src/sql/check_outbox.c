@@ -9,8 +9,8 @@
 
 #include "cluster/databases.h"
 #include "cluster/slot_views.h"
-#include "ledger/outbox.h"
 #include "foreign/foreign.h"
+#include "ledger/outbox.h"
 #include "miscadmin.h"
 #include "server/error.h"
 #include "sql/check_outbox.h"

@@ -13,8 +13,8 @@
 
 #include "cluster/progress.h"
 #include "sql/counted.h"
-#include "wire/clock.h"
 #include "storage/ipc.h"
+#include "wire/clock.h"
 
 /* A call that goes on. */
 typedef struct Counted

@@ -19,14 +19,14 @@
 #include "cluster/databases.h"
 #include "commit/xact.h"
 #include "ledger/internal.h"
+#include "miscadmin.h"
 #include "server/error.h"
 #include "server/guc.h"
-#include "miscadmin.h"
 #include "sql/gate.h"
-#include "wire/clock.h"
-#include "wire/http.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
+#include "wire/clock.h"
+#include "wire/http.h"
 
 /* A worker gives a sign of life every five seconds at least. */
 #define WORKER_STALE_US INT64CONST(15000000)

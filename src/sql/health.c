@@ -13,17 +13,17 @@
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "compat.h"
-#include "server/credential_cache.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "server/credential_cache.h"
 #include "server/error.h"
 #include "server/guc.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
-#include "wire/clock.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
+#include "wire/clock.h"
 
 PG_FUNCTION_INFO_V1(eo_credentials_of_cluster);
 PG_FUNCTION_INFO_V1(eo_health_of_database);

@@ -36,13 +36,13 @@
 #include "sql/gate.h"
 #include "sql/rows.h"
 #include "sql/web.h"
-#include "wire/hex.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
+#include "wire/hex.h"
 
 /* Longest time until a failed key may be retried: the longest retention. */
 #define MAX_RETRY_MS (EO_MAX_RETENTION_S * 1000)

@@ -12,19 +12,19 @@
 #include "cluster/life_watch.h"
 #include "cluster/target.h"
 #include "commit/drain.h"
-#include "ledger/take_over.h"
 #include "compat.h"
-#include "sql/args.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "ledger/take_over.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "sql/args.h"
 #include "sql/counted.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
-#include "wire/clock.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
+#include "wire/clock.h"
 
 #define MAX_DRAIN_MS INT64CONST(86400000)
 

@@ -16,19 +16,19 @@
 #include "catalog/pg_authid.h"
 #include "commands/dbcommands.h"
 #include "compat.h"
-#include "server/stats.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "server/stats.h"
 #include "sql/args.h"
 #include "sql/counted.h"
 #include "sql/gate.h"
 #include "sql/rows.h"
-#include "wire/call.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
+#include "wire/call.h"
 
 PG_FUNCTION_INFO_V1(eo_stats_of_cluster);
 PG_FUNCTION_INFO_V1(eo_stats_details_of_cluster);

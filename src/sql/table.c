@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "lib/stringinfo.h"
 #include "records/expression.h"
 #include "records/instant.h"
 #include "records/layout.h"
@@ -19,14 +20,13 @@
 #include "server/error.h"
 #include "server/store.h"
 #include "sql/table.h"
+#include "utils/memutils.h"
 #include "wire/buf.h"
 #include "wire/call.h"
 #include "wire/clock.h"
-#include "lib/stringinfo.h"
 #include "wire/http.h"
 #include "wire/json.h"
 #include "wire/status.h"
-#include "utils/memutils.h"
 
 /* Pause between looks at a table that is being created, in microseconds. */
 #define CREATE_POLL_US 200000

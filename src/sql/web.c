@@ -21,11 +21,11 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "keys/acquire.h"
 #include "fmgr.h"
+#include "keys/acquire.h"
 #include "keys/key_form.h"
-#include "server/error.h"
 #include "miscadmin.h"
+#include "server/error.h"
 #include "server/store.h"
 #include "server/text.h"
 #include "sql/args.h"
@@ -34,12 +34,12 @@
 #include "sql/gate.h"
 #include "sql/rows.h"
 #include "sql/web.h"
-#include "wire/client.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
+#include "wire/client.h"
 
 /* A client that comes back later than this would find most keys settled. */
 #define MAX_RETRY_AFTER_S 60

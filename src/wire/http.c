@@ -52,6 +52,10 @@
 #include <unistd.h>
 
 #include "compat.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "utils/pg_crc.h"
 #include "wire/buf.h"
 #include "wire/clock.h"
 #include "wire/crypto.h"
@@ -59,10 +63,6 @@
 #include "wire/http.h"
 #include "wire/status.h"
 #include "wire/wait_set.h"
-#include "lib/ilist.h"
-#include "miscadmin.h"
-#include "storage/latch.h"
-#include "utils/pg_crc.h"
 
 /* A reply buffer larger than this is freed instead of kept with its handle. */
 #define KEEP_BUFFER 65536

@@ -21,9 +21,9 @@
 #include <unistd.h>
 
 #include "compat.h"
-#include "wire/wait_set.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
+#include "wire/wait_set.h"
 
 /* Descriptors from here on are registered and removed each time. */
 #define MAX_FD 1024

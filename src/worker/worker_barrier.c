@@ -26,13 +26,13 @@
 #include "access/xlog.h"
 #include "cluster/databases.h"
 #include "commit/durability.h"
-#include "wire/clock.h"
-#include "worker/worker_barrier.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+#include "wire/clock.h"
+#include "worker/worker_barrier.h"
 
 /* Pauses between two looks: each is twice as long as the one before. */
 #define FIRST_PAUSE_US INT64CONST(10000)

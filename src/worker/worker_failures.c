@@ -12,8 +12,8 @@
 #include "postgres.h"
 
 #include "records/token.h"
-#include "worker/worker_failures.h"
 #include "utils/hsearch.h"
+#include "worker/worker_failures.h"
 
 /* Longer than the pause of the target, so that other claims are tried before it. */
 #define FIRST_PAUSE_US INT64CONST(2000000)

@@ -46,6 +46,7 @@
 #include "server/bundle.h"
 #include "server/guc.h"
 #include "server/store.h"
+#include "utils/memutils.h"
 #include "wire/call.h"
 #include "wire/client.h"
 #include "wire/clock.h"
@@ -53,7 +54,6 @@
 #include "worker/worker_failures.h"
 #include "worker/worker_jobs.h"
 #include "worker/worker_targets.h"
-#include "utils/memutils.h"
 
 /* The most jobs of a lane, of one target in it, and of one that is failing. */
 #define MAX_JOBS 4096

@@ -14,9 +14,9 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
+#include "lib/ilist.h"
 #include "records/token.h"
 #include "server/answer.h"
-#include "lib/ilist.h"
 #include "server/store.h"
 #include "worker/worker_targets.h"
 

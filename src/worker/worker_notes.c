@@ -18,19 +18,19 @@
  */
 #include "postgres.h"
 
-#include "ledger/outbox.h"
-#include "records/record.h"
 #include "common/hashfn.h"
+#include "ledger/outbox.h"
+#include "lib/ilist.h"
+#include "records/record.h"
 #include "records/token.h"
 #include "server/answer.h"
 #include "server/error.h"
-#include "lib/ilist.h"
 #include "server/guc.h"
 #include "server/store_record.h"
-#include "wire/clock.h"
-#include "worker/worker_notes.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
+#include "wire/clock.h"
+#include "worker/worker_notes.h"
 
 /* A row that has failed for so long may be given up. */
 #define LASTS_US INT64CONST(180000000)

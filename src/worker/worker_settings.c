@@ -18,12 +18,12 @@
 
 #include "access/xact.h"
 #include "catalog/pg_authid.h"
-#include "worker/worker_settings.h"
 #include "compat.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
+#include "worker/worker_settings.h"
 
 /* The value of a setting before the worker was connected. */
 typedef struct Noted

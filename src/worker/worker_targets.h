@@ -11,9 +11,9 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
+#include "lib/ilist.h"
 #include "server/store.h"
 #include "wire/client.h"
-#include "lib/ilist.h"
 #include "wire/status.h"
 
 /* A failing target is tried again after this. */
