@@ -85,7 +85,7 @@ like(as_role('app', 'SELECT * FROM exactonce_pending'), $denied,
 	'default privileges: views are for administrators');
 like(as_role('app', "SELECT idem_forget('k')"), qr/permission denied for function/,
 	'default privileges: functions of operators are for operators');
-is($sql->(<<"SQL"), 'stats_details_of_cluster,stats_of_cluster', 'default privileges: of the functions behind views only those of statistics are for all');
+is($sql->(<<"SQL"), 'stats_details_of_cluster,stats_histograms_of_cluster,stats_of_cluster', 'default privileges: of the functions behind views only those of statistics are for all');
 SELECT string_agg(proname, ',' ORDER BY proname) FROM pg_proc
 WHERE pronamespace = '$internal'::regnamespace AND has_function_privilege('app', oid, 'EXECUTE')
 SQL
