@@ -288,8 +288,9 @@ static bool
 start_next(EoWindow *window, void *arg)
 {
 	static const EoBundleOwner owner = {.next = next_together,.take = take_together};
+	Part	   *part = arg;
 
-	return eo_bundle_start_next(((Part *) arg)->store, &owner, arg, window, 0);
+	return part->next < part->end && eo_bundle_start_next(part->store, &owner, part, window, 0);
 }
 
 static EoAnswer *

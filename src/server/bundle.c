@@ -165,14 +165,12 @@ eo_bundle_start_next(EoStore *store, const EoBundleOwner *owner, void *arg, EoWi
 {
 	EoBundle   *bundle;
 	EoAnswer   *answer;
-	bool		any = false;
 
 	if (!is_allowed(store))
 		return false;
 	bundle = create(store, owner, arg);
 	while (!bundle->full && (answer = owner->next(bundle)) != NULL)
 	{
-		any = true;
 		if (!add(bundle, answer))
 			hand_back(bundle, answer);
 	}
@@ -184,7 +182,7 @@ eo_bundle_start_next(EoStore *store, const EoBundleOwner *owner, void *arg, EoWi
 	if (bundle->n == 1)
 		hand_back(bundle, bundle->members[0]);
 	MemoryContextDelete(bundle->context);
-	return any;
+	return true;
 }
 
 bool

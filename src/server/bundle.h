@@ -73,9 +73,9 @@ struct EoBundle
 /*
  * Start the owner's next writes in one request, as many as it takes, in a memory context
  * below the current one.  Writes that cannot share a request, or have nobody to share it
- * with, are handed back by take().  Returns false, and has done nothing, if there is
- * no such write or if writes of this store may not share requests: the server's option
- * batch_requests is off, or the service has refused that in the last hour.
+ * with, are handed back by take().  Returns false, and has done nothing, if writes of this
+ * store may not share requests: the server's option batch_requests is off, or the service
+ * has refused that in the last hour.  There should be a next write.
  *
  * The request has half of the time until deadline_us (0: of request_timeout); the other
  * half is for requests of the members' own.
