@@ -23,6 +23,7 @@
 
 #include "wire/crypto.h"
 #include "wire/endpoint.h"
+#include "wire/header.h"
 
 #define CONTAINER_HOST "http://169.254.170.2"
 #define METADATA_IPV4 "http://169.254.169.254"
@@ -165,7 +166,7 @@ eo_chain_plan_region(const EoChainEnvironment *env, EoIniFile credentials, EoIni
 		(void) pass(&p, "profile: no region");
 		return try_metadata(&p);
 	}
-	if (!eo_partition_is_region(plan->region))
+	if (!eo_endpoint_is_region(plan->region))
 		return give_up(&p, "%s: this is not the name of a region", plan->source);
 	return EO_OK;
 }
@@ -438,11 +439,7 @@ give_up(Planning *p, const char *fmt,...)
 	va_start(ap, fmt);
 	vsnprintf(p->plan->failure, sizeof(p->plan->failure), fmt, ap);
 	va_end(ap);
-	for (char *c = p->plan->failure; *c != '\0'; c++)
-	{
-		if (*c < ' ' || *c > '~')
-			*c = '?';
-	}
+	eo_header_make_printable(p->plan->failure, ' ');
 	return EO_INVALID;
 }
 

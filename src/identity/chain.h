@@ -14,9 +14,9 @@
 #ifndef EO_DYNAMODB_CHAIN_H
 #define EO_DYNAMODB_CHAIN_H
 
+#include "wire/endpoint.h"
 #include "identity/identity.h"
 #include "identity/ini.h"
-#include "wire/partition.h"
 #include "wire/status.h"
 
 /* The variables of the environment that count; their names are in chain.c. */

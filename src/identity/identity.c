@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "wire/crypto.h"
+#include "wire/header.h"
 #include "wire/json.h"
 #include "wire/xml.h"
 
@@ -27,7 +28,6 @@ static bool is_header_text(const char *text);
 static const char *json_text(EoJsonValue *root, const char *name);
 static bool read_instant(const char *text, int64_t *epoch_s);
 static void put_field(EoBuf *body, const char *name, const char *value);
-static void make_printable(char *text);
 static EoStatus read_error(EoStsReply *reply, char *message);
 
 EoStatus
@@ -112,7 +112,7 @@ eo_identity_read_json(char *text, size_t len, EoIdentity *identity, char *messag
 	if (code != NULL && strcmp(code, "Success") != 0)
 	{
 		snprintf(message, EO_MESSAGE_LEN, "the answer is %.60s", code);
-		make_printable(message);
+		eo_header_make_printable(message, ' ');
 	}
 	else if (expires != NULL && !read_instant(expires, &expires_s))
 		snprintf(message, EO_MESSAGE_LEN, "the answer has an expiration that cannot be read");
@@ -235,8 +235,8 @@ eo_identity_read_caller(EoStsReply *reply, EoCaller *caller, char *message)
 		snprintf(message, EO_MESSAGE_LEN, "the answer of STS does not say who this is");
 		return EO_INVALID;
 	}
-	make_printable(caller->account);
-	make_printable(caller->arn);
+	eo_header_make_printable(caller->account, ' ');
+	eo_header_make_printable(caller->arn, ' ');
 	return EO_OK;
 }
 
@@ -264,17 +264,7 @@ read_error(EoStsReply *reply, char *message)
 	reply->skewed = strcmp(code, "SignatureDoesNotMatch") == 0 ||
 		strcmp(code, "RequestExpired") == 0 || strcmp(code, "RequestTimeTooSkewed") == 0;
 	snprintf(message, EO_MESSAGE_LEN, "STS answered %.60s: %.180s", code, reason);
-	make_printable(message);
+	eo_header_make_printable(message, ' ');
 	return http_status >= 500 || strcmp(code, "Throttling") == 0 ||
 		strcmp(code, "IDPCommunicationError") == 0 ? EO_UNANSWERED : EO_DENIED;
-}
-
-static void
-make_printable(char *text)
-{
-	for (char *p = text; *p != '\0'; p++)
-	{
-		if (*p < ' ' || *p > '~')
-			*p = '?';
-	}
 }

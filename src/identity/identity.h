@@ -11,7 +11,7 @@
 #define EO_DYNAMODB_IDENTITY_H
 
 #include "wire/buf.h"
-#include "wire/partition.h"
+#include "wire/endpoint.h"
 #include "wire/sigv4.h"
 #include "wire/status.h"
 

@@ -130,13 +130,6 @@ static const struct
 
 #define N_OPTIONS (sizeof(options) / sizeof(options[0]))
 
-const char *const eo_layout_options[] = {
-	"key_attribute", "item_prefix", "sort_key_attribute", "partition_value", "status_attribute",
-	"status_words", "expiry_attribute", "lease_attribute", "result_attribute", "result_form",
-	"updated_attribute", "holder_attribute", "instants", "validation_attribute", EO_LAYOUT_STALE_AFTER,
-	NULL
-};
-
 static bool set_option(EoLayout *layout, char *text, const char **option, const char **reason);
 static bool check_together(const EoLayout *layout, const char **option, const char **reason);
 static bool check_names(const EoLayout *layout, const char **option, const char **reason);
@@ -203,6 +196,12 @@ eo_layout_read(EoLayout *layout, const char *text, const char **option, const ch
 		return false;
 	fill_attributes(layout);
 	return true;
+}
+
+const char *
+eo_layout_option(int i)
+{
+	return i < (int) N_OPTIONS ? options[i].name : NULL;
 }
 
 /* Set "option=value". */

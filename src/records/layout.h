@@ -149,8 +149,8 @@ extern const EoLayout *eo_layout_find(const char *text);
 extern bool eo_layout_read(EoLayout *layout, const char *text, const char **option,
 						   const char **reason);
 
-/* The names of the options of a layout, in the order of its text; NULL ends them. */
-extern const char *const eo_layout_options[];
+/* The name of an option of layouts, in the order of their text; NULL: there are no more. */
+extern const char *eo_layout_option(int i);
 
 /* The one of them that is a duration, in milliseconds in the text. */
 #define EO_LAYOUT_STALE_AFTER "stale_after"

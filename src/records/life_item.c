@@ -123,26 +123,17 @@ static const struct
 typedef enum From
 {
 	FROM_WRITE,
-	FROM_WORDS
+	FROM_STATES
 } From;
-
-typedef struct Words
-{
-	const char *open;
-	const char *closed;
-	const char *retired;
-} Words;
-
-static const Words words = {"open", "closed", "retired"};
 
 #define STRING(member) {EO_VALUE_STRING, FROM_WRITE, offsetof(EoLifeWrite, member), 0}
 #define NUMBER(member) {EO_VALUE_NUMBER, FROM_WRITE, offsetof(EoLifeWrite, member), 0}
-#define WORD(member) {EO_VALUE_STRING, FROM_WORDS, offsetof(Words, member), 0}
+#define STATE(state) {EO_VALUE_STRING, FROM_STATES, (state) * sizeof(states[0]), 0}
 
 static const EoValue values[EO_VALUE_LETTERS] = {
-	['O'] = WORD(open),
-	['C'] = WORD(closed),
-	['R'] = WORD(retired),
+	['O'] = STATE(EO_LIFE_OPEN),
+	['C'] = STATE(EO_LIFE_CLOSED),
+	['R'] = STATE(EO_LIFE_RETIRED),
 	['b'] = NUMBER(seen_beat),
 	['w'] = NUMBER(beat),
 	['n'] = STRING(nonce),
@@ -184,7 +175,7 @@ eo_life_item_put_write(const EoLayout *layout, EoBuf *body, const char *table, c
 	EoExpression *e = layout->is_native ? &made[verb][set[0]] : &other;
 	EoAttributeName names[N_ATTRIBUTES + 1];
 	EoStatus	status = EO_OK;
-	const void *structs[] = {[FROM_WRITE] = w,[FROM_WORDS] = &words};
+	const void *structs[] = {[FROM_WRITE] = w,[FROM_STATES] = states};
 
 	if (e->text.len == 0)
 	{

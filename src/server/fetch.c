@@ -471,7 +471,7 @@ static bool
 find_sts(EoFetch *f, EoEndpoint *ep)
 {
 	const char *named = f->env->value[EO_VAR_STS_ENDPOINT];
-	char		host[EO_PARTITION_HOST_LEN];
+	char		host[EO_ENDPOINT_HOST_LEN];
 	const char *reason;
 
 	if (named != NULL && (f->wish->fips || f->wish->dualstack))
@@ -484,7 +484,7 @@ find_sts(EoFetch *f, EoEndpoint *ep)
 		strlcpy(f->url, named, sizeof(f->url));
 	else
 	{
-		eo_partition_host("sts", f->wish->region, f->wish->fips, f->wish->dualstack, host);
+		eo_endpoint_host("sts", f->wish->region, f->wish->fips, f->wish->dualstack, host);
 		snprintf(f->url, sizeof(f->url), "https://%s", host);
 	}
 	if (eo_endpoint_parse(f->url, ep, &reason) && (ep->https || ep->loopback))
@@ -512,7 +512,7 @@ sign(EoFetch *f, const EoEndpoint *ep, const char *amz_date, EoBuf *out)
 		{"content-type", FORM_TYPE}, {"host", ep->authority}, {"x-amz-date", amz_date},
 		{"x-amz-security-token", cred.session_token}
 	};
-	EoSigningRequest req = {.method = "POST",.path = "/",.query = "",.headers = headers,
+	EoSigningRequest req = {.headers = headers,
 		.nheaders = cred.session_token != NULL ? 4 : 3,.body = eo_buf_str(&f->body),
 		.body_len = f->body.len,.amz_date = amz_date,.region = f->wish->region,.service = "sts"
 	};
@@ -662,7 +662,7 @@ read_reply(EoFetch *f)
 	if (f->stage == STAGE_REGION)
 	{
 		status = read_plain(f, f->next.region, sizeof(f->next.region), "name of a region");
-		if (status == EO_OK && !eo_partition_is_region(f->next.region))
+		if (status == EO_OK && !eo_endpoint_is_region(f->next.region))
 		{
 			strlcpy(f->message, "the answer is not the name of a region", sizeof(f->message));
 			return EO_INVALID;

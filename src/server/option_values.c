@@ -86,19 +86,20 @@ char *
 eo_option_values_layout(List *list)
 {
 	const char *name = eo_option_values_find(list, "layout");
+	const char *option;
 	StringInfoData text;
 
 	initStringInfo(&text);
 	appendStringInfoString(&text, name != NULL ? name : "native");
-	for (int i = 0; eo_layout_options[i] != NULL; i++)
+	for (int i = 0; (option = eo_layout_option(i)) != NULL; i++)
 	{
-		const char *value = eo_option_values_find(list, eo_layout_options[i]);
+		const char *value = eo_option_values_find(list, option);
 		int64		ms;
 
 		if (value == NULL)
 			continue;
-		appendStringInfo(&text, ";%s=", eo_layout_options[i]);
-		if (strcmp(eo_layout_options[i], EO_LAYOUT_STALE_AFTER) != 0)
+		appendStringInfo(&text, ";%s=", option);
+		if (strcmp(option, EO_LAYOUT_STALE_AFTER) != 0)
 			appendStringInfoString(&text, value);
 		else if (eo_option_values_duration(value, &ms))
 			appendStringInfo(&text, INT64_FORMAT, ms);

@@ -45,7 +45,6 @@
 #include "utils/timestamp.h"
 #include "wire/crypto.h"
 #include "wire/endpoint.h"
-#include "wire/partition.h"
 #include "wire/secret.h"
 
 #define WRAPPER_NAME "exactonce"
@@ -484,9 +483,9 @@ read_endpoint(EoServer *s, List *list)
 	s->has_endpoint = endpoint != NULL;
 	if (endpoint == NULL)
 	{
-		char		host[EO_PARTITION_HOST_LEN];
+		char		host[EO_ENDPOINT_HOST_LEN];
 
-		eo_partition_host("dynamodb", s->region, s->fips, s->dualstack, host);
+		eo_endpoint_host("dynamodb", s->region, s->fips, s->dualstack, host);
 		s->host = pstrdup(host);
 		s->url = psprintf("https://%s/", s->host);
 		return;

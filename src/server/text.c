@@ -18,6 +18,7 @@
 #include "server/guc.h"
 #include "server/text.h"
 #include "utils/guc.h"
+#include "wire/header.h"
 #include "wire/hex.h"
 
 /* So many bytes of a key's digest are shown: two keys of one table hardly share them. */
@@ -46,11 +47,7 @@ eo_text_holder(void)
 	if (application_name == NULL || application_name[0] == '\0')
 		return NULL;
 	holder = pnstrdup(application_name, EO_MAX_HOLDER_BYTES);
-	for (char *p = holder; *p != '\0'; p++)
-	{
-		if (*p < ' ' || *p > '~')
-			*p = '?';
-	}
+	eo_header_make_printable(holder, ' ');
 	return holder;
 }
 

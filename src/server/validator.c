@@ -25,7 +25,6 @@
 #include "server/options.h"
 #include "utils/builtins.h"
 #include "wire/endpoint.h"
-#include "wire/partition.h"
 
 #define MIN_PEPPER 16
 
@@ -204,10 +203,10 @@ check_layout(List *list)
 	const char *reason;
 	EoLayout	layout;
 
-	for (int i = 0; eo_layout_options[i] != NULL && first == NULL; i++)
+	for (int i = 0; (option = eo_layout_option(i)) != NULL && first == NULL; i++)
 	{
-		if (eo_option_values_find(list, eo_layout_options[i]) != NULL)
-			first = eo_layout_options[i];
+		if (eo_option_values_find(list, option) != NULL)
+			first = option;
 	}
 	if (strncmp(text, "native", strlen("native")) == 0 && strchr(";", text[strlen("native")]) != NULL)
 	{
@@ -334,7 +333,7 @@ refuse_unknown(const char *name, Oid catalog)
 static void
 check_region(const char *name, const char *value)
 {
-	if (!eo_partition_is_region(value))
+	if (!eo_endpoint_is_region(value))
 		refuse(name, value,
 			   "A region has lower-case letters, digits and hyphens.",
 			   "For example: eu-west-1.");

@@ -351,9 +351,6 @@ sign(EoCall *call, char *date_header, EoBuf *authorization)
 	if (client->credentials.session_token != NULL)
 		add_header(headers, &n, "x-amz-security-token", client->credentials.session_token);
 	add_header(headers, &n, "x-amz-target", target);
-	req.method = "POST";
-	req.path = "/";
-	req.query = "";
 	req.headers = headers;
 	req.nheaders = n;
 	req.body = eo_buf_str(&call->body);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * header.c
- *	  The value of a header line.
+ *	  The value of a header line, and other texts of services.
  *
  * Plain C over the caller's buffers, so that test/fuzz can call it.
  *
@@ -35,6 +35,16 @@ eo_header_value(const char *line, size_t len, const char *name, char *value, siz
 		n--;
 	value[n] = '\0';
 	return true;
+}
+
+void
+eo_header_make_printable(char *text, char first)
+{
+	for (char *p = text; *p != '\0'; p++)
+	{
+		if (*p < first || *p > '~')
+			*p = '?';
+	}
 }
 
 int

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * header.h
- *	  The value of a header line.
+ *	  The value of a header line, and other texts of services.
  *
  * Compiles without a server.
  *
@@ -20,6 +20,9 @@
  */
 extern bool eo_header_value(const char *line, size_t len, const char *name, char *value,
 							size_t size);
+
+/* Replace what is not ASCII between first, '!' or ' ', and '~' by question marks. */
+extern void eo_header_make_printable(char *text, char first);
 
 /* The number of milliseconds that a value names, at most max; 0 if it names none. */
 extern int	eo_header_milliseconds(const char *value, int max);

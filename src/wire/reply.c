@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "wire/header.h"
 #include "wire/json.h"
 #include "wire/status.h"
 
@@ -88,7 +89,7 @@ static const Meaning lasting_reasons[] = {
 };
 
 static const EoReplyClass *look_up(const Meaning *table, size_t n, const char *code);
-static void make_printable(char *text, char first);
+static void set_texts(EoError *error, const char *code, const char *message);
 
 #define LOOK_UP(table, code) look_up(table, sizeof(table) / sizeof((table)[0]), code)
 
@@ -180,39 +181,28 @@ eo_reply_read_error(EoJsonValue *root, EoError *error)
 
 	if (text == NULL)
 		text = eo_json_string(eo_json_get(root, "Message"), &len);
-	if (type != NULL)
-	{
-		const char *hash = strrchr(type, '#');
-
-		snprintf(error->code, sizeof(error->code), "%s", hash != NULL ? hash + 1 : type);
-	}
-	snprintf(error->message, sizeof(error->message), "%s", text != NULL ? text : "");
-	make_printable(error->code, '!');
-	make_printable(error->message, ' ');
+	if (type != NULL && strrchr(type, '#') != NULL)
+		type = strrchr(type, '#') + 1;
+	set_texts(error, type, text != NULL ? text : "");
 }
 
 void
 eo_reply_read_reason(EoJsonValue *reason, EoError *error)
 {
 	size_t		len;
-	const char *code = eo_json_string(eo_json_get(reason, "Code"), &len);
-	const char *text = eo_json_string(eo_json_get(reason, "Message"), &len);
 
-	if (code != NULL)
-		snprintf(error->code, sizeof(error->code), "%s", code);
-	if (text != NULL)
-		snprintf(error->message, sizeof(error->message), "%s", text);
-	make_printable(error->code, '!');
-	make_printable(error->message, ' ');
+	set_texts(error, eo_json_string(eo_json_get(reason, "Code"), &len),
+			  eo_json_string(eo_json_get(reason, "Message"), &len));
 }
 
-/* Replace what is not ASCII between first and '~'. */
+/* A text that is NULL stays as it is. */
 static void
-make_printable(char *text, char first)
+set_texts(EoError *error, const char *code, const char *message)
 {
-	for (char *p = text; *p != '\0'; p++)
-	{
-		if (*p < first || *p > '~')
-			*p = '?';
-	}
+	if (code != NULL)
+		snprintf(error->code, sizeof(error->code), "%s", code);
+	if (message != NULL)
+		snprintf(error->message, sizeof(error->message), "%s", message);
+	eo_header_make_printable(error->code, '!');
+	eo_header_make_printable(error->message, ' ');
 }

@@ -33,7 +33,6 @@ struct EoSigner
 
 static EoStatus make_texts(EoSigner *s, const EoSigningRequest *req);
 static void put_scope(EoBuf *out, const EoSigningRequest *req);
-static void put_folded(EoBuf *out, const char *value);
 static EoStatus prepare_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req);
 static bool has_key(const EoSigner *s, const char *secret, const EoSigningRequest *req);
 static void forget_key(EoSigner *s);
@@ -121,17 +120,12 @@ make_texts(EoSigner *s, const EoSigningRequest *req)
 	eo_buf_reset(canonical);
 	eo_buf_reset(to_sign);
 	eo_buf_reset(&s->names);
-	eo_buf_adds(canonical, req->method);
-	eo_buf_addc(canonical, '\n');
-	eo_buf_adds(canonical, req->path);
-	eo_buf_addc(canonical, '\n');
-	eo_buf_adds(canonical, req->query);
-	eo_buf_addc(canonical, '\n');
+	eo_buf_adds(canonical, "POST\n/\n\n");
 	for (int i = 0; i < req->nheaders; i++)
 	{
 		eo_buf_adds(canonical, req->headers[i].name);
 		eo_buf_addc(canonical, ':');
-		put_folded(canonical, req->headers[i].value);
+		eo_buf_adds(canonical, req->headers[i].value);
 		eo_buf_addc(canonical, '\n');
 		if (i > 0)
 			eo_buf_addc(&s->names, ';');
@@ -169,33 +163,6 @@ put_scope(EoBuf *out, const EoSigningRequest *req)
 	eo_buf_addc(out, '/');
 	eo_buf_adds(out, req->service);
 	eo_buf_adds(out, "/aws4_request");
-}
-
-/* Append a value without blanks at its ends, and with one for each run inside. */
-static void
-put_folded(EoBuf *out, const char *value)
-{
-	bool		blank = false;
-	bool		any = false;
-
-	if (strpbrk(value, " \t") == NULL)
-	{
-		eo_buf_adds(out, value);
-		return;
-	}
-	for (const char *p = value; *p != '\0'; p++)
-	{
-		if (*p == ' ' || *p == '\t')
-		{
-			blank = true;
-			continue;
-		}
-		if (blank && any)
-			eo_buf_addc(out, ' ');
-		blank = false;
-		any = true;
-		eo_buf_addc(out, *p);
-	}
 }
 
 /* Have the context keep the key of this secret, day, region and service. */

@@ -28,7 +28,7 @@ typedef struct EoCredentials
 
 /*
  * A header that is signed.  The name is in lower case, and the caller sorts the
- * headers by name.  Blanks in the value are trimmed and folded here.
+ * headers by name.  The value has no blanks at its ends, and no two in a row.
  */
 typedef struct EoHeader
 {
@@ -36,11 +36,9 @@ typedef struct EoHeader
 	const char *value;
 } EoHeader;
 
+/* A POST to the path "/", without a query. */
 typedef struct EoSigningRequest
 {
-	const char *method;			/* "POST" */
-	const char *path;			/* canonical URI, "/" */
-	const char *query;			/* canonical query string, "" */
 	const EoHeader *headers;
 	int			nheaders;
 	const char *body;

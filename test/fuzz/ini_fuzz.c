@@ -17,7 +17,7 @@ check_plan(const EoChainPlan *plan, EoStatus status)
 		abort();
 	if (status == EO_OK && plan->base == EO_BASE_STATIC && !eo_identity_is_sound(&plan->identity))
 		abort();
-	if (status == EO_OK && plan->base == EO_BASE_REGION && !eo_partition_is_region(plan->region))
+	if (status == EO_OK && plan->base == EO_BASE_REGION && !eo_endpoint_is_region(plan->region))
 		abort();
 	if (status != EO_OK && plan->why[0] == '\0' && plan->failure[0] == '\0')
 		abort();

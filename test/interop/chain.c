@@ -46,7 +46,7 @@ has_word(int argc, char **argv, const char *word)
 int
 main(int argc, char **argv)
 {
-	char		host[EO_PARTITION_HOST_LEN];
+	char		host[EO_ENDPOINT_HOST_LEN];
 	static EoChainPlan plan;
 	EoChainEnvironment env = {0};
 	EoChainWish wish = {0};
@@ -57,7 +57,7 @@ main(int argc, char **argv)
 		return EXIT_FAILURE;
 	if (strcmp(argv[1], "endpoint") == 0 && argc > 3)
 	{
-		eo_partition_host(argv[2], argv[3], has_word(argc, argv, "fips"),
+		eo_endpoint_host(argv[2], argv[3], has_word(argc, argv, "fips"),
 						  has_word(argc, argv, "dualstack"), host);
 		puts(host);
 		return EXIT_SUCCESS;

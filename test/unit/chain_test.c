@@ -309,9 +309,9 @@ test_partitions(void)
 
 	for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
 	{
-		char		host[EO_PARTITION_HOST_LEN];
+		char		host[EO_ENDPOINT_HOST_LEN];
 
-		eo_partition_host("dynamodb", hosts[i].region, hosts[i].fips, hosts[i].dualstack, host);
+		eo_endpoint_host("dynamodb", hosts[i].region, hosts[i].fips, hosts[i].dualstack, host);
 		is_string(host, hosts[i].host, hosts[i].host);
 	}
 }
