@@ -218,6 +218,14 @@ read_store(void *arg)
 		MemoryContextSetParent(GetMemoryChunkContext(reading->store), targets.context);
 }
 
+/* The end of the transaction has failed, and what was read outlives it. */
+static void
+drop_reading(const Reading *reading)
+{
+	if (reading->store != NULL)
+		MemoryContextDelete(GetMemoryChunkContext(reading->store));
+}
+
 /* Use what was read. */
 static void
 take_store(EoWorkerTarget *t, EoStore *store)
@@ -253,7 +261,9 @@ build_store(EoWorkerTarget *t)
 	PG_TRY();
 	{
 		t->late = !eo_lock_limit_run(EO_LOCKS_CATALOGS, read_store, &reading);
-		if (!t->late)
+		if (t->late)
+			drop_reading(&reading);
+		else
 		{
 			take_store(t, reading.store);
 			t->built = catalog;
@@ -267,6 +277,7 @@ build_store(EoWorkerTarget *t)
 		note_build_error(t);
 		FlushErrorState();
 		AbortCurrentTransaction();
+		drop_reading(&reading);
 		delete_store(t);
 		t->gone = false;
 		t->failing = true;
