@@ -16,7 +16,7 @@
 #include "miscadmin.h"
 #include "server/credentials.h"
 #include "server/guc.h"
-#include "sql/gate.h"
+#include "sql/preconditions.h"
 #include "wire/http.h"
 #include "worker/launcher.h"
 
@@ -36,7 +36,7 @@ _PG_init(void)
 	 */
 	if (!process_shared_preload_libraries_in_progress)
 		return;
-	eo_gate_preloaded = true;
+	eo_preconditions_preloaded = true;
 	eo_http_preload();
 	eo_credentials_init();
 	eo_claim_file_init();

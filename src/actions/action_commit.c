@@ -23,7 +23,7 @@
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
-#include "commit/decision.h"
+#include "commit/completion.h"
 #include "commit/prepared.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
@@ -122,7 +122,7 @@ eo_action_commit_plan(EoStore *store, const char *pk, const EoConsume *ask, cons
 	info.retention_s = store->server->retention_s;
 	claim = eo_xact_add(store, ask->id, pk, &target, &info);
 	claim->action = seal;
-	eo_decision_add(claim, &target, NULL, action->payload);
+	eo_completion_add(claim, &target, NULL, action->payload);
 	result->outcome = EO_ACTION_CONSUMED;
 	result->payload = eo_text_copy(action->payload);
 }

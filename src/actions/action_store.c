@@ -17,7 +17,7 @@
 
 #include "actions/action_store.h"
 #include "cluster/service_clocks.h"
-#include "ledger/contact.h"
+#include "ledger/clock_sync.h"
 #include "records/action_item.h"
 #include "records/layout.h"
 #include "records/life_item.h"
@@ -176,7 +176,7 @@ eo_action_store_write(EoStore *store, const char *pk, EoActionVerb verb, EoActio
 		 */
 		if (!answer->call.clock_moved || answer->call.in_doubt || round > 0)
 			return answer;
-		if (!eo_contact_make_by(store, &action_kind, pk, 0, &answer->error))
+		if (!eo_clock_sync_make_by(store, &action_kind, pk, 0, &answer->error))
 			return answer;
 		eo_answer_free(answer);
 	}
@@ -216,7 +216,7 @@ eo_action_store_need_clock(EoStore *store, const char *pk, const char *doing, co
 {
 	EoError		error;
 
-	if (!eo_contact_make_by(store, &action_kind, pk, 0, &error))
+	if (!eo_clock_sync_make_by(store, &action_kind, pk, 0, &error))
 		eo_error_raise_action(&error, doing, id, store->server->name, NULL);
 }
 

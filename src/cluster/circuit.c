@@ -11,7 +11,7 @@
  * it, and whatever it says: a service that denies access or asks to slow down is there.
  *
  * Somebody has to ask, once a second for the whole cluster, and next_probe_us says
- * when.  A worker that uses the endpoint does it (worker/worker_probes.c): it is never
+ * when.  A worker that uses the endpoint does it (worker/probes.c): it is never
  * refused, and each of its calls counts as the probe of that second.  If no probe was
  * made for CALLER_GRACE_US after that instant, there is no such worker, and the next
  * caller is let through.  A worker does not ask for an endpoint that nobody has called

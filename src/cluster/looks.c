@@ -4,7 +4,7 @@
  *	  Claims that are buried and wait for another look, in the order of these looks.
  *
  * The first write of a claim, whose outcome was not known, may still arrive.  Until its
- * signature has expired the worker looks at the record again (worker/worker_slots.c).
+ * signature has expired the worker looks at the record again (worker/settling.c).
  * Such a slot is no claim of anybody any more.  So looks have room of their own, as much
  * as a role may have of claims (shares.c), and whatever else is needed for a claim they
  * make way for, the oldest first.

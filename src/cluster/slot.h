@@ -217,7 +217,7 @@ eo_slot_waits_unsealed(const EoSlotInfo *info)
 		(info->state == EO_SLOT_FAILED || info->state == EO_SLOT_RELEASED);
 }
 
-/* So often a record is looked at again at most, see looks.c and worker/worker_slots.c. */
+/* So often a record is looked at again at most, see looks.c and worker/settling.c. */
 #define EO_LOOKS 3
 
 /* AWS refuses a request whose signature is older than this. */

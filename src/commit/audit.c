@@ -43,7 +43,7 @@
 #include "commit/scan.h"
 #include "commit/settle.h"
 #include "compat.h"
-#include "ledger/contact.h"
+#include "ledger/clock_sync.h"
 #include "ledger/known_targets.h"
 #include "ledger/life_rows.h"
 #include "ledger/life_verdict.h"
@@ -143,7 +143,7 @@ run(Audit *a)
 	EoError		error;
 
 	eo_target_of(a->store, &a->target);
-	if (!eo_contact_make(a->store, 0, &error))
+	if (!eo_clock_sync_make(a->store, 0, &error))
 		eo_error_raise(&error, "audit the keys", NULL, a->store->server->name);
 	a->pk_prefix = eo_store_pk(a->store, "");
 	eo_life_rows_read(&a->history);

@@ -41,7 +41,7 @@
 #include "commit/settle.h"
 #include "commit/xact.h"
 #include "compat.h"
-#include "ledger/contact.h"
+#include "ledger/clock_sync.h"
 #include "ledger/lives.h"
 #include "records/action_seal.h"
 #include "records/origin.h"
@@ -379,7 +379,7 @@ need_clock(const Sealing *s, const EoTxClaim *claim)
 {
 	EoError		error;
 
-	if (!eo_contact_make(claim->store, s->deadline_us, &error))
+	if (!eo_clock_sync_make(claim->store, s->deadline_us, &error))
 		eo_error_raise(&error, "commit", claim->key, claim->store->server->name);
 }
 

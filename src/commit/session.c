@@ -27,7 +27,7 @@
  *	 the whole server is killed.  The next claim table takes over the slot
  *	 (eo_slot_state_after_crash() in slots.c).
  * - Neither has happened, and there is no such process any more: the worker finds that
- *	 out at the next heartbeat (worker_slots.c).
+ *	 out at the next heartbeat (settling.c).
  *
  * No heir of our life gives such a key back: what the record says (bind is session) is
  * no proof that the session is over, as it is for the claim of a transaction.  So if the

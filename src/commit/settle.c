@@ -54,7 +54,7 @@
 #include "cluster/slots.h"
 #include "commit/settle.h"
 #include "compat.h"
-#include "ledger/contact.h"
+#include "ledger/clock_sync.h"
 #include "ledger/life_rows.h"
 #include "ledger/life_verdict.h"
 #include "ledger/lives.h"
@@ -86,7 +86,7 @@ need_clock(EoStore *store, const char *key)
 {
 	EoError		error;
 
-	if (!eo_contact_make(store, 0, &error))
+	if (!eo_clock_sync_make(store, 0, &error))
 		eo_error_raise(&error, SETTLING, key, store->server->name);
 }
 

@@ -13,7 +13,7 @@
  * 2. PRE_COMMIT, the callbacks of other extensions.
  * 3. PRE_COMMIT, last_callback(): the transaction fails if it has work for
  *	  which step 1 was not done.  Another extension can make such work in step
- *	  2 if there was none before; if there was, eo_gate() refuses.
+ *	  2 if there was none before; if there was, eo_preconditions() refuses.
  * 4. PostgreSQL checks what may still fail, such as serializability, and
  *	  commits.  With the commit the rows of the outbox become visible: that is
  *	  the decision.  If a check fails the transaction aborts, and its sealed

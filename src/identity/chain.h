@@ -11,12 +11,12 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_CHAIN_H
-#define EO_DYNAMODB_CHAIN_H
+#ifndef EO_IDENTITY_CHAIN_H
+#define EO_IDENTITY_CHAIN_H
 
-#include "wire/endpoint.h"
 #include "identity/identity.h"
 #include "identity/ini.h"
+#include "wire/endpoint.h"
 #include "wire/status.h"
 
 /* The variables of the environment that count; their names are in chain.c. */
@@ -132,4 +132,4 @@ extern EoStatus eo_chain_plan_region(const EoChainEnvironment *env, EoIniFile cr
 									 EoIniFile config, const EoChainWish *wish,
 									 EoChainPlan *plan) EO_MUST_CHECK;
 
-#endif							/* EO_DYNAMODB_CHAIN_H */
+#endif							/* EO_IDENTITY_CHAIN_H */

@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_IDENTITY_H
-#define EO_DYNAMODB_IDENTITY_H
+#ifndef EO_IDENTITY_IDENTITY_H
+#define EO_IDENTITY_IDENTITY_H
 
 #include "wire/buf.h"
 #include "wire/endpoint.h"
@@ -85,4 +85,4 @@ extern void eo_identity_put_caller(EoBuf *body);
 extern EoStatus eo_identity_read_caller(EoStsReply *reply, EoCaller *caller,
 										char *message) EO_MUST_CHECK;
 
-#endif							/* EO_DYNAMODB_IDENTITY_H */
+#endif							/* EO_IDENTITY_IDENTITY_H */

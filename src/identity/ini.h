@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_INI_H
-#define EO_DYNAMODB_INI_H
+#ifndef EO_IDENTITY_INI_H
+#define EO_IDENTITY_INI_H
 
 #include "wire/status.h"
 
@@ -32,4 +32,4 @@ extern bool eo_ini_has(EoIniFile file, const char *profile);
 extern EoStatus eo_ini_get(EoIniFile file, const char *profile, const char *name, char *value,
 						   size_t size) EO_MUST_CHECK;
 
-#endif							/* EO_DYNAMODB_INI_H */
+#endif							/* EO_IDENTITY_INI_H */

@@ -11,7 +11,7 @@
 #include "commit/session.h"
 #include "commit/xact.h"
 #include "keys/key.h"
-#include "ledger/contact.h"
+#include "ledger/clock_sync.h"
 #include "records/attribute.h"
 #include "records/record.h"
 #include "server/error.h"
@@ -49,7 +49,7 @@ eo_key_need_clock(const EoKey *k, const char *doing)
 {
 	EoError		error;
 
-	if (!eo_contact_make(k->store, 0, &error))
+	if (!eo_clock_sync_make(k->store, 0, &error))
 		eo_error_raise(&error, doing, k->key, k->store->server->name);
 }
 

@@ -11,7 +11,7 @@
 
 #include "commit/scan.h"
 #include "keys/list.h"
-#include "ledger/contact.h"
+#include "ledger/clock_sync.h"
 #include "records/action_item.h"
 #include "records/life_item.h"
 #include "records/record.h"
@@ -88,7 +88,7 @@ eo_list_keys(EoStore *store, const EoList *ask,
 	Listing		l = {.ask = ask,.emit = emit,.arg = arg};
 	EoError		error;
 
-	if (!eo_contact_make(store, 0, &error))
+	if (!eo_clock_sync_make(store, 0, &error))
 		eo_error_raise(&error, "list the keys", NULL, store->server->name);
 	l.pages.store = store;
 	l.pages.units_per_second = ask->units_per_second;

@@ -31,7 +31,7 @@
 #include "cluster/life.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
-#include "commit/decision.h"
+#include "commit/completion.h"
 #include "commit/prepared.h"
 #include "commit/session.h"
 #include "commit/settle.h"
@@ -208,7 +208,7 @@ decide(EoKey *k, EoTxClaim *claim, const char *result, const EoWrites *writes)
 		eo_writes_decide(writes, &decided);
 	}
 	claim->writes_hash = eo_writes_hash(writes);
-	eo_decision_add(claim, &k->target, writes != NULL ? &decided : NULL, result);
+	eo_completion_add(claim, &k->target, writes != NULL ? &decided : NULL, result);
 }
 
 /*

@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_INTERNAL_H
-#define EO_COMMIT_INTERNAL_H
+#ifndef EO_LEDGER_INTERNAL_H
+#define EO_LEDGER_INTERNAL_H
 
 #include "postgres.h"
 
@@ -58,4 +58,4 @@ extern bool eo_internal_is_column(Oid relid, int column);
 /* The name of an internal table, as the latest look has found them; NULL: it is none. */
 extern const char *eo_internal_name(Oid relid);
 
-#endif							/* EO_COMMIT_INTERNAL_H */
+#endif							/* EO_LEDGER_INTERNAL_H */

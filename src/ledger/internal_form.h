@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_INTERNAL_FORM_H
-#define EO_COMMIT_INTERNAL_FORM_H
+#ifndef EO_LEDGER_INTERNAL_FORM_H
+#define EO_LEDGER_INTERNAL_FORM_H
 
 #include "postgres.h"
 
@@ -43,4 +43,4 @@ extern char *eo_internal_form_altered(Relation rel, EoInternalTable table, Oid o
  */
 extern char *eo_internal_form_lacks_key(Relation rel, EoInternalTable table, char **undo);
 
-#endif							/* EO_COMMIT_INTERNAL_FORM_H */
+#endif							/* EO_LEDGER_INTERNAL_FORM_H */

@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_ITEM_ORDER_H
-#define EO_COMMIT_ITEM_ORDER_H
+#ifndef EO_LEDGER_ITEM_ORDER_H
+#define EO_LEDGER_ITEM_ORDER_H
 
 #include "postgres.h"
 
@@ -24,4 +24,4 @@ extern void eo_item_order_lock(uint64 *items, int n);
  */
 extern int64 eo_item_order_number(void);
 
-#endif							/* EO_COMMIT_ITEM_ORDER_H */
+#endif							/* EO_LEDGER_ITEM_ORDER_H */

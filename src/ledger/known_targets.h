@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_KNOWN_TARGETS_H
-#define EO_COMMIT_KNOWN_TARGETS_H
+#ifndef EO_LEDGER_KNOWN_TARGETS_H
+#define EO_LEDGER_KNOWN_TARGETS_H
 
 #include "postgres.h"
 
@@ -48,4 +48,4 @@ typedef struct EoIdentityRef
  */
 extern int	eo_known_target_identities(const EoTarget *target, EoIdentityRef *others);
 
-#endif							/* EO_COMMIT_KNOWN_TARGETS_H */
+#endif							/* EO_LEDGER_KNOWN_TARGETS_H */

@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_LIFE_CHECK_H
-#define EO_COMMIT_LIFE_CHECK_H
+#ifndef EO_LEDGER_LIFE_CHECK_H
+#define EO_LEDGER_LIFE_CHECK_H
 
 #include "postgres.h"
 
@@ -77,4 +77,4 @@ extern bool eo_life_check_may_retire(EoLifeCheck *c, const EoHistory *history,
 									 const EoLifeCheck *(*parent_of) (const EoLifeCheck *c,
 																	  const uint8 *parent));
 
-#endif							/* EO_COMMIT_LIFE_CHECK_H */
+#endif							/* EO_LEDGER_LIFE_CHECK_H */

@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_LIFE_ROWS_H
-#define EO_COMMIT_LIFE_ROWS_H
+#ifndef EO_LEDGER_LIFE_ROWS_H
+#define EO_LEDGER_LIFE_ROWS_H
 
 #include "postgres.h"
 
@@ -87,4 +87,4 @@ extern void eo_life_rows_prune(const EoHistory *history);
 /* Note a beat in the row of a life. */
 extern void eo_life_rows_note_beat(const uint8 *id, int64 beat);
 
-#endif							/* EO_COMMIT_LIFE_ROWS_H */
+#endif							/* EO_LEDGER_LIFE_ROWS_H */

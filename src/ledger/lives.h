@@ -6,8 +6,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_LIVES_H
-#define EO_COMMIT_LIVES_H
+#ifndef EO_LEDGER_LIVES_H
+#define EO_LEDGER_LIVES_H
 
 #include "postgres.h"
 
@@ -85,4 +85,4 @@ extern EoAnswer *eo_lives_prepare(EoStore *store, EoPlace *place, EoLifeVerb ver
  */
 extern bool eo_lives_take(const EoPlace *place, const EoAnswer *answer);
 
-#endif							/* EO_COMMIT_LIVES_H */
+#endif							/* EO_LEDGER_LIVES_H */

@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_LOCK_LIMIT_H
-#define EO_COMMIT_LOCK_LIMIT_H
+#ifndef EO_LEDGER_LOCK_LIMIT_H
+#define EO_LEDGER_LOCK_LIMIT_H
 
 #include "postgres.h"
 
@@ -43,4 +43,4 @@ extern void eo_lock_limit_tell(Oid relid, StringInfo facts);
 /* The table as a message names it. */
 extern const char *eo_lock_limit_name(Oid relid);
 
-#endif							/* EO_COMMIT_LOCK_LIMIT_H */
+#endif							/* EO_LEDGER_LOCK_LIMIT_H */

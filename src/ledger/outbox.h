@@ -13,8 +13,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_OUTBOX_H
-#define EO_COMMIT_OUTBOX_H
+#ifndef EO_LEDGER_OUTBOX_H
+#define EO_LEDGER_OUTBOX_H
 
 #include "postgres.h"
 
@@ -138,4 +138,4 @@ extern bool eo_outbox_any(Oid serverid);
  */
 extern bool eo_outbox_any_of_original(Oid serverid);
 
-#endif							/* EO_COMMIT_OUTBOX_H */
+#endif							/* EO_LEDGER_OUTBOX_H */

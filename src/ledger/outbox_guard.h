@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_OUTBOX_GUARD_H
-#define EO_COMMIT_OUTBOX_GUARD_H
+#ifndef EO_LEDGER_OUTBOX_GUARD_H
+#define EO_LEDGER_OUTBOX_GUARD_H
 
 #include "postgres.h"
 
@@ -29,4 +29,4 @@ extern void eo_outbox_guard_add(const EoOutboxRow *row, const char *key, const c
 /* The committed rows of a key, EoOutboxRow *, by whatever address of its table, given up or not. */
 extern List *eo_outbox_guard_rows(const EoTarget *target, const char *pk);
 
-#endif							/* EO_COMMIT_OUTBOX_GUARD_H */
+#endif							/* EO_LEDGER_OUTBOX_GUARD_H */

@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_OUTBOX_SCAN_H
-#define EO_COMMIT_OUTBOX_SCAN_H
+#ifndef EO_LEDGER_OUTBOX_SCAN_H
+#define EO_LEDGER_OUTBOX_SCAN_H
 
 #include "postgres.h"
 
@@ -120,4 +120,4 @@ extern Datum eo_outbox_scan_column(const EoOutboxScan *s, HeapTuple tuple,
 								   EoOutboxColumn column);
 extern Datum eo_outbox_scan_digest(EoDigestDatum *datum, const uint8 *digest);
 
-#endif							/* EO_COMMIT_OUTBOX_SCAN_H */
+#endif							/* EO_LEDGER_OUTBOX_SCAN_H */

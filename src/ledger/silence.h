@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_SILENCE_H
-#define EO_COMMIT_SILENCE_H
+#ifndef EO_LEDGER_SILENCE_H
+#define EO_LEDGER_SILENCE_H
 
 #include "postgres.h"
 
@@ -42,4 +42,4 @@ extern bool eo_silence_is_long(const EoSilence *s);
 /* Is the last reading so recent that there is no gap after it? */
 extern bool eo_silence_is_fresh(const EoSilence *s);
 
-#endif							/* EO_COMMIT_SILENCE_H */
+#endif							/* EO_LEDGER_SILENCE_H */

@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_TAKE_OVER_H
-#define EO_COMMIT_TAKE_OVER_H
+#ifndef EO_LEDGER_TAKE_OVER_H
+#define EO_LEDGER_TAKE_OVER_H
 
 #include "postgres.h"
 
@@ -22,4 +22,4 @@
  */
 extern bool eo_take_over(EoStore *store, const uint8 *id);
 
-#endif							/* EO_COMMIT_TAKE_OVER_H */
+#endif							/* EO_LEDGER_TAKE_OVER_H */

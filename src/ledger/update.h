@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_UPDATE_H
-#define EO_COMMIT_UPDATE_H
+#ifndef EO_LEDGER_UPDATE_H
+#define EO_LEDGER_UPDATE_H
 
 #include "postgres.h"
 
@@ -28,4 +28,4 @@ extern bool eo_update_is(Node * statement);
  */
 extern void eo_update_check(Node * statement);
 
-#endif							/* EO_COMMIT_UPDATE_H */
+#endif							/* EO_LEDGER_UPDATE_H */

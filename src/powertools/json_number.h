@@ -8,8 +8,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_KEYS_JSON_NUMBER_H
-#define EO_KEYS_JSON_NUMBER_H
+#ifndef EO_POWERTOOLS_JSON_NUMBER_H
+#define EO_POWERTOOLS_JSON_NUMBER_H
 
 #include "postgres.h"
 
@@ -27,4 +27,4 @@ extern void eo_json_number_python(StringInfo out, const char *text);
  */
 extern void eo_json_number_java(StringInfo out, const char *text);
 
-#endif							/* EO_KEYS_JSON_NUMBER_H */
+#endif							/* EO_POWERTOOLS_JSON_NUMBER_H */

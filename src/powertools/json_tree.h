@@ -8,8 +8,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_KEYS_JSON_TREE_H
-#define EO_KEYS_JSON_TREE_H
+#ifndef EO_POWERTOOLS_JSON_TREE_H
+#define EO_POWERTOOLS_JSON_TREE_H
 
 #include "postgres.h"
 
@@ -63,4 +63,4 @@ extern EoJsonNode *eo_json_tree_parse(char *text, size_t len);
 /* Compare strings by code points: negative, 0 or positive. */
 extern int	eo_json_tree_compare(const EoJsonNode *a, const EoJsonNode *b);
 
-#endif							/* EO_KEYS_JSON_TREE_H */
+#endif							/* EO_POWERTOOLS_JSON_TREE_H */

@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_KEYS_LOWER_CASE_H
-#define EO_KEYS_LOWER_CASE_H
+#ifndef EO_POWERTOOLS_LOWER_CASE_H
+#define EO_POWERTOOLS_LOWER_CASE_H
 
 #include "postgres.h"
 
@@ -16,4 +16,4 @@
  */
 extern uint16 *eo_lower_case(const char *s, size_t len, size_t *n);
 
-#endif							/* EO_KEYS_LOWER_CASE_H */
+#endif							/* EO_POWERTOOLS_LOWER_CASE_H */

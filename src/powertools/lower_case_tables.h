@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_KEYS_LOWER_CASE_TABLES_H
-#define EO_KEYS_LOWER_CASE_TABLES_H
+#ifndef EO_POWERTOOLS_LOWER_CASE_TABLES_H
+#define EO_POWERTOOLS_LOWER_CASE_TABLES_H
 
 #include "postgres.h"
 
@@ -253,4 +253,4 @@ static const LowerRange cased[] = {
 	{0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}
 };
 
-#endif							/* EO_KEYS_LOWER_CASE_TABLES_H */
+#endif							/* EO_POWERTOOLS_LOWER_CASE_TABLES_H */

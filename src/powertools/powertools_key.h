@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_KEYS_POWERTOOLS_KEY_H
-#define EO_KEYS_POWERTOOLS_KEY_H
+#ifndef EO_POWERTOOLS_POWERTOOLS_KEY_H
+#define EO_POWERTOOLS_POWERTOOLS_KEY_H
 
 #include "postgres.h"
 
@@ -18,4 +18,4 @@
  */
 extern char *eo_powertools_key_digest(const char *runtime, const char *payload, size_t len);
 
-#endif							/* EO_KEYS_POWERTOOLS_KEY_H */
+#endif							/* EO_POWERTOOLS_POWERTOOLS_KEY_H */

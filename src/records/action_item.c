@@ -26,10 +26,10 @@
 #include "records/action_item.h"
 
 #include "records/expression.h"
-#include "records/instant.h"
 #include "records/layout.h"
 #include "records/origin.h"
 #include "records/statement.h"
+#include "records/timestamps.h"
 #include "records/token.h"
 #include "wire/buf.h"
 #include "wire/json.h"
@@ -374,9 +374,9 @@ spell(const EoActionLayout *layout, const EoActionWrite *w, Spelled *spelled)
 	/* Whole seconds are compared with whole seconds. */
 	if (layout->instants == EO_INSTANT_S)
 		now_ms -= now_ms % 1000;
-	eo_instant_make(&spelled->now, layout->instants, now_ms);
-	eo_instant_make(&spelled->active, layout->instants, w->active_ms);
-	eo_instant_make(&spelled->expires, layout->instants, w->expires_ms);
+	eo_timestamps_make(&spelled->now, layout->instants, now_ms);
+	eo_timestamps_make(&spelled->active, layout->instants, w->active_ms);
+	eo_timestamps_make(&spelled->expires, layout->instants, w->expires_ms);
 	spelled->payload = w->payload;
 	spelled->payload_len = w->payload != NULL ? strlen(w->payload) : 0;
 }
@@ -511,7 +511,7 @@ read_instant(const EoActionLayout *layout, EoJsonValue *item, Attribute a, bool 
 	if (attribute == NULL || eo_json_get(attribute, "NULL") != NULL)
 		return 0;
 	if (eo_json_get(attribute, layout->instants == EO_INSTANT_ISO ? "S" : "N") == NULL ||
-		!eo_instant_read(item, name, layout->instants, &ms))
+		!eo_timestamps_read(item, name, layout->instants, &ms))
 		*ok = false;
 	return ms;
 }

@@ -16,8 +16,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_ACTION_ITEM_H
-#define EO_DYNAMODB_ACTION_ITEM_H
+#ifndef EO_RECORDS_ACTION_ITEM_H
+#define EO_RECORDS_ACTION_ITEM_H
 
 #include "records/layout.h"
 #include "records/list.h"
@@ -167,4 +167,4 @@ extern bool eo_action_item_paid_by(const EoActionItem *action, const char *token
 /* Does the item show that the write of this verb and token was applied? */
 extern bool eo_action_item_shows(const EoActionItem *action, EoActionVerb verb, const char *token);
 
-#endif							/* EO_DYNAMODB_ACTION_ITEM_H */
+#endif							/* EO_RECORDS_ACTION_ITEM_H */

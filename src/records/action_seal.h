@@ -9,8 +9,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_ACTION_SEAL_H
-#define EO_DYNAMODB_ACTION_SEAL_H
+#ifndef EO_RECORDS_ACTION_SEAL_H
+#define EO_RECORDS_ACTION_SEAL_H
 
 #include "records/verb.h"
 #include "wire/buf.h"
@@ -46,4 +46,4 @@ extern EoStatus eo_action_seal_read(EoJsonValue *item, EoRecord *record) EO_MUST
 /* A sentence that says why an action cannot be sealed, which is neither sealed nor consumed. */
 extern const char *eo_action_seal_refusal(EoJsonValue *item);
 
-#endif							/* EO_DYNAMODB_ACTION_SEAL_H */
+#endif							/* EO_RECORDS_ACTION_SEAL_H */

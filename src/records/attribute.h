@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_ATTRIBUTE_H
-#define EO_DYNAMODB_ATTRIBUTE_H
+#ifndef EO_RECORDS_ATTRIBUTE_H
+#define EO_RECORDS_ATTRIBUTE_H
 
 #include "wire/buf.h"
 #include "wire/status.h"
@@ -36,4 +36,4 @@ extern bool eo_attribute_is_number(const char *text, size_t len);
 /* The length of the bytes that base64 stands for; -1: the text is not base64. */
 extern long eo_attribute_base64_len(const char *text, size_t len);
 
-#endif							/* EO_DYNAMODB_ATTRIBUTE_H */
+#endif							/* EO_RECORDS_ATTRIBUTE_H */

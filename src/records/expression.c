@@ -11,7 +11,7 @@
 #include "records/expression.h"
 
 #include "records/attribute.h"
-#include "records/instant.h"
+#include "records/timestamps.h"
 #include "wire/buf.h"
 #include "wire/json.h"
 #include "wire/status.h"

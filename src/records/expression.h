@@ -13,8 +13,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_EXPRESSION_H
-#define EO_DYNAMODB_EXPRESSION_H
+#ifndef EO_RECORDS_EXPRESSION_H
+#define EO_RECORDS_EXPRESSION_H
 
 #include <stdbool.h>
 
@@ -123,4 +123,4 @@ extern void eo_expression_put_key(EoBuf *body, const EoItemKey *key, const char 
 /* The text of the key in an item; NULL if the item has not such a key. */
 extern const char *eo_expression_pk_of(const EoItemKey *key, EoJsonValue *item);
 
-#endif							/* EO_DYNAMODB_EXPRESSION_H */
+#endif							/* EO_RECORDS_EXPRESSION_H */

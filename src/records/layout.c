@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "records/expression.h"
-#include "records/instant.h"
+#include "records/timestamps.h"
 #include "records/verb.h"
 
 /* The static names and letters; a name that is NULL is the table's own. */

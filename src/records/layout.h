@@ -19,8 +19,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_LAYOUT_H
-#define EO_DYNAMODB_LAYOUT_H
+#ifndef EO_RECORDS_LAYOUT_H
+#define EO_RECORDS_LAYOUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@
 #include <string.h>
 
 #include "records/expression.h"
-#include "records/instant.h"
+#include "records/timestamps.h"
 
 /* Amazon DynamoDB Developer Guide, "Service, account, and table quotas". */
 #define EO_MAX_KEY_BYTES 2048
@@ -158,4 +158,4 @@ extern const char *eo_layout_option(int i);
 /* The names of the layouts, with commas between them. */
 extern const char *const eo_layout_names;
 
-#endif							/* EO_DYNAMODB_LAYOUT_H */
+#endif							/* EO_RECORDS_LAYOUT_H */

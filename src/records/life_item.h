@@ -11,8 +11,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_LIFE_ITEM_H
-#define EO_DYNAMODB_LIFE_ITEM_H
+#ifndef EO_RECORDS_LIFE_ITEM_H
+#define EO_RECORDS_LIFE_ITEM_H
 
 #include <stdbool.h>
 
@@ -101,4 +101,4 @@ extern EoStatus eo_life_item_read(EoJsonValue *item, EoLifeItem *life) EO_MUST_C
 /* Does the item show that this write was applied? */
 extern bool eo_life_item_shows(const EoLifeItem *life, EoLifeVerb verb, const EoLifeWrite *w);
 
-#endif							/* EO_DYNAMODB_LIFE_ITEM_H */
+#endif							/* EO_RECORDS_LIFE_ITEM_H */

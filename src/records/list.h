@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_LIST_H
-#define EO_DYNAMODB_LIST_H
+#ifndef EO_RECORDS_LIST_H
+#define EO_RECORDS_LIST_H
 
 #include "records/expression.h"
 #include "records/layout.h"
@@ -45,4 +45,4 @@ extern void eo_list_put_sealed(EoBuf *body, const EoLayout *layout, const EoList
 extern void eo_list_put_records(EoBuf *body, const EoLayout *layout, bool results,
 								const EoListPage *page);
 
-#endif							/* EO_DYNAMODB_LIST_H */
+#endif							/* EO_RECORDS_LIST_H */

@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_ORIGIN_H
-#define EO_DYNAMODB_ORIGIN_H
+#ifndef EO_RECORDS_ORIGIN_H
+#define EO_RECORDS_ORIGIN_H
 
 #include "wire/hex.h"
 
@@ -35,4 +35,4 @@ extern void eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1]
  */
 extern bool eo_origin_read(const char *text, EoOrigin *origin);
 
-#endif							/* EO_DYNAMODB_ORIGIN_H */
+#endif							/* EO_RECORDS_ORIGIN_H */

@@ -22,8 +22,8 @@
 #include "records/attribute.h"
 #include "records/expression.h"
 #include "records/layout.h"
+#include "records/layout_write.h"
 #include "records/origin.h"
-#include "records/shown.h"
 #include "records/statement.h"
 #include "records/token.h"
 #include "wire/buf.h"
@@ -653,7 +653,7 @@ find_sources(const EoLayout *layout, EoVerb verb, const EoWrite *w, Sources *s)
 	set = options_of(w, &s->seen);
 	if (!layout->is_native)
 	{
-		eo_shown_make(layout, eo_record_state_after(verb), verb == EO_FAIL, w, &s->shown);
+		eo_layout_write_make(layout, eo_record_state_after(verb), verb == EO_FAIL, w, &s->shown);
 		set |= other_options_of(layout, &s->seen);
 	}
 	return find_spelled(layout, verb, set);

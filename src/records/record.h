@@ -10,8 +10,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_RECORD_H
-#define EO_DYNAMODB_RECORD_H
+#ifndef EO_RECORDS_RECORD_H
+#define EO_RECORDS_RECORD_H
 
 #include "records/layout.h"
 #include "records/verb.h"
@@ -113,4 +113,4 @@ extern const char *eo_record_read_new_state(const EoLayout *layout, EoJsonValue 
 /* For logs and views: "IN_PROGRESS", ... */
 extern const char *eo_record_state_name(EoState state);
 
-#endif							/* EO_DYNAMODB_RECORD_H */
+#endif							/* EO_RECORDS_RECORD_H */

@@ -12,9 +12,9 @@
 
 #include <string.h>
 
-#include "records/instant.h"
 #include "records/layout.h"
 #include "records/origin.h"
+#include "records/timestamps.h"
 #include "records/token.h"
 #include "wire/status.h"
 

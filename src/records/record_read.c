@@ -18,9 +18,9 @@
 #include <string.h>
 
 #include "records/action_seal.h"
-#include "records/instant.h"
 #include "records/layout.h"
 #include "records/origin.h"
+#include "records/timestamps.h"
 #include "wire/json.h"
 #include "wire/status.h"
 
@@ -191,7 +191,7 @@ read_foreign(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	size_t		len;
 	const char *status = eo_json_attr_s(item, layout->status, &len);
 	int64_t		expiry_ms = 0;
-	bool		expires = eo_instant_read(item, layout->expiry, EO_INSTANT_S, &expiry_ms);
+	bool		expires = eo_timestamps_read(item, layout->expiry, EO_INSTANT_S, &expiry_ms);
 
 	record->is_foreign = true;
 	record->owner = "";
@@ -208,7 +208,7 @@ read_foreign(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 		record->payload_sha256 = eo_json_attr_s(item, layout->validation, &len);
 	record->ttl_s = (expiry_ms + 999) / 1000;
 	if (layout->updated != NULL)
-		(void) eo_instant_read(item, layout->updated, layout->instants, &record->updated_ms);
+		(void) eo_timestamps_read(item, layout->updated, layout->instants, &record->updated_ms);
 	if (record->state == EO_STATE_COMPLETED)
 		record->odd_result = !read_json(item, a[EO_A_RESULT].name, &record->result,
 										&record->result_len);
@@ -229,7 +229,7 @@ end_of_foreign(const EoLayout *layout, EoJsonValue *item, int64_t end_ms, int64_
 	int64_t		lease_ms;
 
 	if (layout->lease != NULL &&
-		eo_instant_read(item, layout->lease, layout->instants, &lease_ms) && lease_ms < end_ms)
+		eo_timestamps_read(item, layout->lease, layout->instants, &lease_ms) && lease_ms < end_ms)
 		end_ms = lease_ms;
 	if (layout->stale_ms > 0 && updated_ms > 0 && updated_ms + layout->stale_ms < end_ms)
 		end_ms = updated_ms + layout->stale_ms;

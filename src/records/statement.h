@@ -20,8 +20,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_STATEMENT_H
-#define EO_DYNAMODB_STATEMENT_H
+#ifndef EO_RECORDS_STATEMENT_H
+#define EO_RECORDS_STATEMENT_H
 
 #include "records/expression.h"
 #include "wire/buf.h"
@@ -84,4 +84,4 @@ typedef struct EoStatementReply
  */
 extern bool eo_statement_read(EoJsonValue *root, EoStatementReply *replies, size_t n);
 
-#endif							/* EO_DYNAMODB_STATEMENT_H */
+#endif							/* EO_RECORDS_STATEMENT_H */

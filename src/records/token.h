@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_TOKEN_H
-#define EO_DYNAMODB_TOKEN_H
+#ifndef EO_RECORDS_TOKEN_H
+#define EO_RECORDS_TOKEN_H
 
 #include "wire/hex.h"
 #include "wire/status.h"
@@ -21,4 +21,4 @@
  */
 extern EoStatus eo_token_make(char token[EO_TOKEN_LEN + 1]) EO_MUST_CHECK;
 
-#endif							/* EO_DYNAMODB_TOKEN_H */
+#endif							/* EO_RECORDS_TOKEN_H */

@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_WINDOW_H
-#define EO_DYNAMODB_WINDOW_H
+#ifndef EO_RECORDS_WINDOW_H
+#define EO_RECORDS_WINDOW_H
 
 #include "wire/call.h"
 
@@ -63,4 +63,4 @@ extern bool eo_window_turn(EoWindow *window, int parallel, EoWindowStart start,
 extern void eo_window_run(EoWindow *window, int parallel, EoWindowStart start,
 						  EoWindowTake take, void *arg);
 
-#endif							/* EO_DYNAMODB_WINDOW_H */
+#endif							/* EO_RECORDS_WINDOW_H */

@@ -19,15 +19,15 @@
 #include "keys/key.h"
 #include "keys/operator.h"
 #include "records/action_item.h"
-#include "records/instant.h"
+#include "records/timestamps.h"
 #include "records/token.h"
 #include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
 #include "sql/args.h"
-#include "sql/counted.h"
-#include "sql/expansion.h"
-#include "sql/gate.h"
+#include "sql/call_stats.h"
+#include "sql/composite_expansion.h"
+#include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -108,8 +108,8 @@ eo_action_create_sql_body(PG_FUNCTION_ARGS)
 	EoStore    *store;
 	Datum		result;
 
-	eo_gate("action_create", EO_WRITES | EO_SWITCHED);
-	if (eo_expansion_find(fcinfo, 4, 5, &result))
+	eo_preconditions("action_create", EO_WRITES | EO_SWITCHED);
+	if (eo_composite_expansion_find(fcinfo, 4, 5, &result))
 		return result;
 	plan.payload = eo_arg_json(fcinfo, 0);
 	if (!PG_ARGISNULL(1))
@@ -134,7 +134,7 @@ eo_action_create_sql_body(PG_FUNCTION_ARGS)
 				 errmsg("action \"%s\" exists already on server \"%s\"", eo_text_key_shown(plan.id), store->server->name),
 				 errdetail("An id is not used again while its record is kept, whatever has become of the action."),
 				 errhint("action_get() shows it.")));
-	return eo_expansion_keep(fcinfo, 4, 5, sink.row);
+	return eo_composite_expansion_keep(fcinfo, 4, 5, sink.row);
 }
 
 /*
@@ -148,7 +148,7 @@ eo_action_create_many_sql_body(PG_FUNCTION_ARGS)
 	EoStore    *store;
 	int			n;
 
-	eo_gate("action_create_many", EO_WRITES | EO_SWITCHED);
+	eo_preconditions("action_create_many", EO_WRITES | EO_SWITCHED);
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
@@ -158,7 +158,7 @@ eo_action_create_many_sql_body(PG_FUNCTION_ARGS)
 	store = eo_arg_store(fcinfo, 1);
 	eo_compat_materialized_srf(fcinfo);
 	sink.desc = sink.rsinfo->setDesc;
-	eo_counted_progress(store, n);
+	eo_call_stats_progress(store, n);
 	eo_action_create(store, plans, n, put_created, &sink);
 	return (Datum) 0;
 }
@@ -170,7 +170,7 @@ put_created(void *arg, const EoActionResult *r)
 	EoRow		row;
 
 	sink->outcome = r->outcome;
-	eo_counted_action(r->outcome);
+	eo_call_stats_action(r->outcome);
 	eo_progress_add(1, 0);
 	eo_row_begin(&row, sink->desc);
 	eo_row_put_text(&row, r->id);
@@ -205,8 +205,8 @@ eo_action_consume_sql_body(PG_FUNCTION_ARGS)
 	char		token[EO_TOKEN_LEN + 1];
 	Datum		datum;
 
-	eo_gate("action_consume", EO_WRITES | EO_SWITCHED);
-	if (eo_expansion_find(fcinfo, 0, 6, &datum))
+	eo_preconditions("action_consume", EO_WRITES | EO_SWITCHED);
+	if (eo_composite_expansion_find(fcinfo, 0, 6, &datum))
 		return datum;
 	ask.id = read_id(fcinfo, 0);
 	pin = eo_arg_text(fcinfo, 1);
@@ -224,11 +224,11 @@ eo_action_consume_sql_body(PG_FUNCTION_ARGS)
 	ask.at_commit = eo_arg_word(fcinfo, 5, "at", times, lengthof(times)) == 1;
 	store = eo_arg_store(fcinfo, 6);
 	if (ask.at_commit)
-		eo_gate_worker();
+		eo_preconditions_worker();
 	eo_action_consume(store, &ask, &result);
-	eo_counted_action(result.outcome);
-	return eo_expansion_keep(fcinfo, 0, 6,
-							 result_row(fcinfo, &result, outcomes[result.outcome].http_status));
+	eo_call_stats_action(result.outcome);
+	datum = result_row(fcinfo, &result, outcomes[result.outcome].http_status);
+	return eo_composite_expansion_keep(fcinfo, 0, 6, datum);
 }
 
 /*
@@ -243,16 +243,16 @@ eo_action_cancel_sql_body(PG_FUNCTION_ARGS)
 	int			http_status;
 	Datum		datum;
 
-	eo_gate("action_cancel", EO_WRITES | EO_SWITCHED);
-	if (eo_expansion_find(fcinfo, 0, 2, &datum))
+	eo_preconditions("action_cancel", EO_WRITES | EO_SWITCHED);
+	if (eo_composite_expansion_find(fcinfo, 0, 2, &datum))
 		return datum;
 	id = read_id(fcinfo, 0);
 	reason = read_reason(fcinfo, 1);
 	eo_action_cancel(eo_arg_store(fcinfo, 2), id, reason, &result);
-	eo_counted_action(result.outcome);
+	eo_call_stats_action(result.outcome);
 	/* "canceled" refuses a consume, but is what the caller of a cancel wants. */
 	http_status = result.outcome == EO_ACTION_CANCELED ? 200 : outcomes[result.outcome].http_status;
-	return eo_expansion_keep(fcinfo, 0, 2, result_row(fcinfo, &result, http_status));
+	return eo_composite_expansion_keep(fcinfo, 0, 2, result_row(fcinfo, &result, http_status));
 }
 
 /*
@@ -267,11 +267,11 @@ eo_action_resolve_body(PG_FUNCTION_ARGS)
 	char	   *pk;
 	EoKey		k;
 
-	eo_gate("action_resolve", EO_WRITES);
+	eo_preconditions("action_resolve", EO_WRITES);
 	id = read_id(fcinfo, 0);
 	completed = eo_arg_was_done(fcinfo, 1);
 	store = eo_arg_store(fcinfo, 3);
-	eo_gate_worker();
+	eo_preconditions_worker();
 	/* In tables of other layouts no action is ever sealed. */
 	pk = eo_action_store_pk(store, id);
 	if (pk == NULL || !store->layout->is_native)
@@ -308,7 +308,7 @@ eo_action_get_sql_body(PG_FUNCTION_ARGS)
 	EoRow		row;
 	char	   *id;
 
-	eo_gate("action_get", EO_READS | EO_SWITCHED);
+	eo_preconditions("action_get", EO_READS | EO_SWITCHED);
 	id = read_id(fcinfo, 0);
 	if (!eo_action_get(eo_arg_store(fcinfo, 1), id, &v))
 		PG_RETURN_NULL();
@@ -343,7 +343,7 @@ eo_action_list_sql_body(PG_FUNCTION_ARGS)
 	EoActionList ask = {.any_state = PG_ARGISNULL(0)};
 	EoStore    *store;
 
-	eo_gate("action_list", EO_READS);
+	eo_preconditions("action_list", EO_READS);
 	ask.state = eo_arg_word(fcinfo, 0, "state", states, lengthof(states));
 	ask.prefix = PG_ARGISNULL(1) ? "" : eo_arg_text(fcinfo, 1);
 	ask.older_than_ms = Max(0, eo_arg_interval_ms(fcinfo, 2, "older_than", 0,
@@ -351,7 +351,7 @@ eo_action_list_sql_body(PG_FUNCTION_ARGS)
 	ask.units_per_second = eo_arg_units(fcinfo, 3);
 	store = eo_arg_store(fcinfo, 4);
 	eo_compat_materialized_srf(fcinfo);
-	eo_counted_progress(store, -1);
+	eo_call_stats_progress(store, -1);
 	eo_action_list(store, &ask, put_view, fcinfo->resultinfo);
 	return (Datum) 0;
 }

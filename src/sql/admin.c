@@ -12,9 +12,9 @@
 #include "funcapi.h"
 #include "server/options.h"
 #include "sql/args.h"
+#include "sql/call_stats.h"
 #include "sql/check.h"
-#include "sql/counted.h"
-#include "sql/gate.h"
+#include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "sql/table.h"
 #include "utils/builtins.h"
@@ -30,7 +30,7 @@ eo_idem_create_table_body(PG_FUNCTION_ARGS)
 {
 	bool		created;
 
-	eo_gate("idem_create_table", EO_WRITES);
+	eo_preconditions("idem_create_table", EO_WRITES);
 	created = eo_table_create(eo_arg_store(fcinfo, 0));
 	PG_RETURN_TEXT_P(cstring_to_text(created ? "created" : "exists"));
 }
@@ -69,7 +69,7 @@ eo_idem_check_body(PG_FUNCTION_ARGS)
 	EoCheckRow	checks[EO_CHECK_ROWS];
 	bool		may_use;
 
-	eo_gate("idem_check", EO_READS);
+	eo_preconditions("idem_check", EO_READS);
 	eo_compat_materialized_srf(fcinfo);
 	may_use = eo_options_may_use(eo_arg_text(fcinfo, 0));
 	check(may_use ? eo_arg_store(fcinfo, 0) : NULL, checks);

@@ -18,7 +18,7 @@
 #include "server/store.h"
 #include "server/text.h"
 #include "sql/args.h"
-#include "sql/counted.h"
+#include "sql/call_stats.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 
@@ -51,7 +51,7 @@ eo_arg_store(FunctionCallInfo fcinfo, int n)
 {
 	EoStore    *store = eo_store_open(eo_arg_text(fcinfo, n));
 
-	eo_counted_store(store);
+	eo_call_stats_store(store);
 	return store;
 }
 

@@ -16,8 +16,8 @@
 #include "miscadmin.h"
 #include "records/origin.h"
 #include "sql/args.h"
-#include "sql/counted.h"
-#include "sql/gate.h"
+#include "sql/call_stats.h"
+#include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -145,12 +145,12 @@ eo_idem_audit_body(PG_FUNCTION_ARGS)
 	EoStore    *store;
 	int			units;
 
-	eo_gate("idem_audit", EO_READS);
+	eo_preconditions("idem_audit", EO_READS);
 	PreventCommandDuringRecovery("idem_audit()");
 	units = eo_arg_units(fcinfo, 1);
 	eo_compat_materialized_srf(fcinfo);
 	store = eo_arg_store(fcinfo, 0);
-	eo_counted_progress(store, -1);
+	eo_call_stats_progress(store, -1);
 	eo_audit(store, units, store_finding, rsinfo);
 	return (Datum) 0;
 }

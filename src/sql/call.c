@@ -30,7 +30,7 @@
 #include "commit/xact.h"
 #include "compat.h"
 #include "keys/acquire.h"
-#include "keys/collected.h"
+#include "keys/deferred_writes.h"
 #include "keys/key.h"
 #include "keys/owner.h"
 #include "keys/writes.h"
@@ -40,8 +40,8 @@
 #include "server/text.h"
 #include "sql/args.h"
 #include "sql/call.h"
-#include "sql/counted.h"
-#include "sql/gate.h"
+#include "sql/call_stats.h"
+#include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -90,15 +90,15 @@ eo_idem_call_body(PG_FUNCTION_ARGS)
 	bool		returns;
 	bool		isnull;
 
-	eo_gate("idem_call", EO_WRITES | EO_SWITCHED);
+	eo_preconditions("idem_call", EO_WRITES | EO_SWITCHED);
 	key = eo_arg_key(fcinfo, 0);
 	returns = eo_arg_choice(fcinfo, 7, "on_error", "raise", "return");
 	store = eo_call_read(fcinfo, 1, 8, &handler, &ask);
 	ask.key = key;
-	eo_gate_worker();
+	eo_preconditions_worker();
 
 	eo_acquire(store, &ask, &claim);
-	eo_counted_claim(&claim);
+	eo_call_stats_claim(&claim);
 	if (claim.outcome == EO_CLAIM_COMPLETED)
 	{
 		if (claim.result == NULL)
@@ -122,9 +122,9 @@ eo_call_run(EoStore *store, const char *key, const EoHandler *handler, bool retu
 
 	eo_key_find(&k, store, key);
 	k.held->untried = true;
-	eo_collected_enter(store);
+	eo_deferred_writes_enter(store);
 	run.error = eo_error_try(run_handler, &run);
-	writes = eo_collected_leave();
+	writes = eo_deferred_writes_leave();
 	if (run.error == NULL)
 	{
 		find_again(&k);
@@ -328,8 +328,8 @@ eo_idem_write_body(PG_FUNCTION_ARGS)
 	EoWrites	writes;
 	EoStore    *store;
 
-	eo_gate("idem_write", EO_WRITES);
-	store = eo_collected_store();
+	eo_preconditions("idem_write", EO_WRITES);
+	store = eo_deferred_writes_store();
 	if (store == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -339,8 +339,8 @@ eo_idem_write_body(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("writes must not be null")));
-	eo_counted_store(store);
+	eo_call_stats_store(store);
 	eo_writes_read(store, "idem_write()", PG_GETARG_JSONB_P(0), &writes);
-	eo_collected_add(&writes);
+	eo_deferred_writes_add(&writes);
 	PG_RETURN_VOID();
 }

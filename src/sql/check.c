@@ -25,7 +25,7 @@
 #include "commit/prepared.h"
 #include "commit/slot_room.h"
 #include "foreign/foreign.h"
-#include "ledger/contact.h"
+#include "ledger/clock_sync.h"
 #include "ledger/internal.h"
 #include "ledger/lock_limit.h"
 #include "ledger/outbox.h"
@@ -669,7 +669,7 @@ check_clock(Subject *s, EoCheckRow *row)
 	double		ahead_s;
 	double		distance_s;
 
-	if (!eo_contact_make(s->store, 0, &error))
+	if (!eo_clock_sync_make(s->store, 0, &error))
 	{
 		set_finding(row, EO_FINDING_FAILURE, eo_error_facts(&error), eo_error_hint(&error));
 		return;

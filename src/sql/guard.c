@@ -32,8 +32,8 @@
 #include "server/error.h"
 #include "server/store.h"
 #include "sql/args.h"
-#include "sql/counted.h"
-#include "sql/gate.h"
+#include "sql/call_stats.h"
+#include "sql/preconditions.h"
 #include "sql/trigger.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -82,14 +82,14 @@ eo_idem_guard_body(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("idem_guard() was not called as a trigger"),
 				 errhint("CREATE TRIGGER ... AFTER INSERT ON ... FOR EACH ROW EXECUTE FUNCTION idem_guard('column');")));
-	eo_gate("idem_guard", EO_WRITES | EO_SWITCHED);
+	eo_preconditions("idem_guard", EO_WRITES | EO_SWITCHED);
 	read_terms(data, &terms);
 	check_firing(data, &terms);
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) && !key_has_changed(data, &terms))
 		return PointerGetDatum(data->tg_newtuple);
 	key = key_of(data, &terms, new_row(data));
 	store = eo_trigger_open_store(data, terms.server);
-	eo_gate_worker();
+	eo_preconditions_worker();
 	if (terms.at_commit)
 		eo_owner_once(store, key, NULL, terms.retention_s, name_of(data), NULL);
 	else if (!claim_now(store, key, data, &terms))
@@ -290,7 +290,7 @@ claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms
 	 */
 	eo_key_find(&k, store, key);
 	eo_acquire(store, &ask, &claim);
-	eo_counted_claim(&claim);
+	eo_call_stats_claim(&claim);
 	if (claim.outcome == EO_CLAIM_ACQUIRED)
 	{
 		eo_owner_complete(store, key, NULL, NULL, false, NULL);

@@ -19,7 +19,7 @@
 #include "server/credential_cache.h"
 #include "server/error.h"
 #include "server/guc.h"
-#include "sql/gate.h"
+#include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -43,7 +43,7 @@ eo_health_of_database(PG_FUNCTION_ARGS)
 	Interval   *silent = palloc0(sizeof(Interval));
 	EoRow		row;
 
-	eo_gate("exactonce_health", EO_READS);
+	eo_preconditions("exactonce_health", EO_READS);
 	eo_compat_materialized_srf(fcinfo);
 	(void) eo_database_info(MyDatabaseId, &db);
 	silent->time = eo_clock_monotonic_us() - db.alive_us;
@@ -83,7 +83,7 @@ eo_credentials_of_cluster(PG_FUNCTION_ARGS)
 	uint32		cursor = 0;
 	EoCredentialReport report;
 
-	eo_gate("exactonce_credentials", EO_READS);
+	eo_preconditions("exactonce_credentials", EO_READS);
 	eo_compat_materialized_srf(fcinfo);
 	while (eo_credential_cache_walk(&cursor, &report))
 	{

@@ -6,7 +6,7 @@
  * Each function reads its arguments, calls one function of src/keys, and packs
  * the answer into a row; nothing is decided here.  Arguments are checked in the
  * order in which a caller wants to hear of them: whether the function may run
- * here at all (eo_gate), the key, the other arguments, and then the server and the
+ * here at all (eo_preconditions), the key, the other arguments, and then the server and the
  * privilege to use it.  The network comes last.
  *
  *-------------------------------------------------------------------------
@@ -31,9 +31,9 @@
 #include "server/options.h"
 #include "server/store.h"
 #include "sql/args.h"
-#include "sql/counted.h"
-#include "sql/expansion.h"
-#include "sql/gate.h"
+#include "sql/call_stats.h"
+#include "sql/composite_expansion.h"
+#include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "sql/web.h"
 #include "utils/array.h"
@@ -107,11 +107,11 @@ eo_idem_acquire_body(PG_FUNCTION_ARGS)
 	EoStore    *store;
 	Datum		result;
 
-	eo_gate("idem_acquire", EO_WRITES | EO_SWITCHED);
-	if (eo_expansion_find(fcinfo, 0, 8, &result))
+	eo_preconditions("idem_acquire", EO_WRITES | EO_SWITCHED);
+	if (eo_composite_expansion_find(fcinfo, 0, 8, &result))
 		return result;
 	store = acquire(fcinfo, &ask, &claim);
-	return eo_expansion_keep(fcinfo, 0, 8, claim_datum(fcinfo, store, ask.key, &claim));
+	return eo_composite_expansion_keep(fcinfo, 0, 8, claim_datum(fcinfo, store, ask.key, &claim));
 }
 
 /*
@@ -124,7 +124,7 @@ eo_idem_start_body(PG_FUNCTION_ARGS)
 	EoClaim		claim;
 	EoStore    *store;
 
-	eo_gate("idem_start", EO_WRITES | EO_SWITCHED);
+	eo_preconditions("idem_start", EO_WRITES | EO_SWITCHED);
 	store = acquire(fcinfo, &ask, &claim);
 	if (claim.outcome != EO_CLAIM_ACQUIRED && claim.outcome != EO_CLAIM_COMPLETED)
 		eo_acquire_raise(store, ask.key, &claim);
@@ -146,9 +146,9 @@ acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim)
 	store = eo_arg_store(fcinfo, 8);
 	if (!PG_ARGISNULL(3))
 		ask->payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(3));
-	eo_gate_worker();
+	eo_preconditions_worker();
 	eo_acquire(store, ask, claim);
-	eo_counted_claim(claim);
+	eo_call_stats_claim(claim);
 	return store;
 }
 
@@ -168,7 +168,7 @@ eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
 	int			nkeys;
 	int			npayloads;
 
-	eo_gate("idem_acquire_many", EO_WRITES | EO_SWITCHED);
+	eo_preconditions("idem_acquire_many", EO_WRITES | EO_SWITCHED);
 	nkeys = read_keys(fcinfo, &keys);
 	if (nkeys > EO_MAX_CLAIMS_OF_TRANSACTION)
 		ereport(ERROR,
@@ -189,8 +189,8 @@ eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
 			asks[i].payload_sha256 = eo_arg_fingerprint(store, payloads[i]);
 	}
 	eo_compat_materialized_srf(fcinfo);
-	eo_gate_worker();
-	eo_counted_progress(store, nkeys);
+	eo_preconditions_worker();
+	eo_call_stats_progress(store, nkeys);
 	sink.store = store;
 	sink.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	eo_batch_acquire(store, asks, nkeys, put_claim, &sink);
@@ -203,7 +203,7 @@ put_claim(void *arg, const char *key, const EoClaim *claim)
 	ClaimSink  *sink = arg;
 	EoRow		row;
 
-	eo_counted_claim(claim);
+	eo_call_stats_claim(claim);
 	fill_claim(&row, sink->rsinfo->setDesc, sink->store, key, claim);
 	eo_row_store(&row, sink->rsinfo);
 }
@@ -307,7 +307,7 @@ eo_idem_complete_body(PG_FUNCTION_ARGS)
 	EoStore    *store;
 	EoWrites	writes;
 
-	eo_gate("idem_complete", immediate ? EO_WRITES | EO_SWITCHED : EO_WRITES);
+	eo_preconditions("idem_complete", immediate ? EO_WRITES | EO_SWITCHED : EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
 	if (immediate && !PG_ARGISNULL(4))
 		ereport(ERROR,
@@ -316,7 +316,7 @@ eo_idem_complete_body(PG_FUNCTION_ARGS)
 				 errhint("Writes are made when the transaction has committed. idem_transact() makes them at once.")));
 	store = eo_arg_store(fcinfo, 5);
 	if (!immediate)
-		eo_gate_worker();
+		eo_preconditions_worker();
 	eo_owner_complete(store, key, eo_arg_token(fcinfo, 2), eo_arg_json(fcinfo, 1), immediate,
 					  read_writes(fcinfo, 4, store, "idem_complete()", &writes));
 	PG_RETURN_VOID();
@@ -334,12 +334,12 @@ eo_idem_complete_many_body(PG_FUNCTION_ARGS)
 	int			nkeys;
 	int			nresults;
 
-	eo_gate("idem_complete_many", EO_WRITES);
+	eo_preconditions("idem_complete_many", EO_WRITES);
 	nkeys = read_keys(fcinfo, &keys);
 	nresults = read_documents(fcinfo, 1, "results", nkeys, &results);
 	store = eo_arg_store(fcinfo, 2);
-	eo_gate_worker();
-	eo_counted_progress(store, nkeys);
+	eo_preconditions_worker();
+	eo_call_stats_progress(store, nkeys);
 	for (int i = 0; i < nkeys; i++)
 	{
 		eo_owner_complete(store, keys[i], NULL,
@@ -347,7 +347,7 @@ eo_idem_complete_many_body(PG_FUNCTION_ARGS)
 						  false, NULL);
 		eo_progress_add(1, 0);
 	}
-	eo_counted_times(nkeys);
+	eo_call_stats_times(nkeys);
 	PG_RETURN_INT32(nkeys);
 }
 
@@ -362,11 +362,11 @@ eo_idem_once_body(PG_FUNCTION_ARGS)
 	EoStore    *store;
 	EoWrites	writes;
 
-	eo_gate("idem_once", EO_WRITES | EO_SWITCHED);
+	eo_preconditions("idem_once", EO_WRITES | EO_SWITCHED);
 	key = eo_arg_key(fcinfo, 0);
 	retention_s = eo_arg_retention(fcinfo, 2);
 	store = eo_arg_store(fcinfo, 4);
-	eo_gate_worker();
+	eo_preconditions_worker();
 	eo_owner_once(store, key, eo_arg_json(fcinfo, 1), retention_s, NULL,
 				  read_writes(fcinfo, 3, store, "idem_once()", &writes));
 	PG_RETURN_VOID();
@@ -384,8 +384,8 @@ eo_idem_transact_body(PG_FUNCTION_ARGS)
 	EoStore    *store;
 	Datum		result;
 
-	eo_gate("idem_transact", EO_WRITES | EO_SWITCHED);
-	if (eo_expansion_find(fcinfo, 0, 4, &result))
+	eo_preconditions("idem_transact", EO_WRITES | EO_SWITCHED);
+	if (eo_composite_expansion_find(fcinfo, 0, 4, &result))
 		return result;
 	ask.key = eo_arg_key(fcinfo, 0);
 	if (PG_ARGISNULL(1))
@@ -399,8 +399,8 @@ eo_idem_transact_body(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(3))
 		ask.payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(3));
 	eo_transact(store, &ask, &claim);
-	eo_counted_claim(&claim);
-	return eo_expansion_keep(fcinfo, 0, 4, claim_datum(fcinfo, store, ask.key, &claim));
+	eo_call_stats_claim(&claim);
+	return eo_composite_expansion_keep(fcinfo, 0, 4, claim_datum(fcinfo, store, ask.key, &claim));
 }
 
 /*
@@ -414,7 +414,7 @@ eo_idem_fail_body(PG_FUNCTION_ARGS)
 	bool		terminal = eo_arg_flag(fcinfo, 3);
 	bool		immediate = eo_arg_flag(fcinfo, 5);
 
-	eo_gate("idem_fail", EO_WRITES);
+	eo_preconditions("idem_fail", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
 	retry_after_ms = eo_arg_interval_ms(fcinfo, 2, "retry_after", 0, MAX_RETRY_MS);
 	if (terminal && retry_after_ms >= 0)
@@ -435,7 +435,7 @@ eo_idem_release_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 
-	eo_gate("idem_release", EO_WRITES);
+	eo_preconditions("idem_release", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
 	PG_RETURN_BOOL(eo_owner_release(eo_arg_store(fcinfo, 2), key,
 									eo_arg_token(fcinfo, 1)));
@@ -451,7 +451,7 @@ eo_idem_extend_body(PG_FUNCTION_ARGS)
 	int64		lease_ms;
 	int64		until_ms;
 
-	eo_gate("idem_extend", EO_WRITES);
+	eo_preconditions("idem_extend", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
 	lease_ms = eo_arg_lease(fcinfo, 1);
 	until_ms = eo_owner_extend(eo_arg_store(fcinfo, 3), key, eo_arg_token(fcinfo, 2), lease_ms);
@@ -467,7 +467,7 @@ eo_idem_get_body(PG_FUNCTION_ARGS)
 	char	   *key;
 	EoRecord	record;
 
-	eo_gate("idem_get", EO_READS);
+	eo_preconditions("idem_get", EO_READS);
 	key = eo_arg_key(fcinfo, 0);
 	if (!eo_operator_get(eo_arg_store(fcinfo, 1), key, &record))
 		PG_RETURN_NULL();
@@ -492,7 +492,7 @@ eo_idem_list_body(PG_FUNCTION_ARGS)
 	EoList		ask = {.which = EO_LIST_ALL};
 	EoStore    *store;
 
-	eo_gate("idem_list", EO_READS);
+	eo_preconditions("idem_list", EO_READS);
 	ask.which = eo_arg_word(fcinfo, 0, "status", words, lengthof(words));
 	ask.prefix = PG_ARGISNULL(1) ? "" : eo_arg_text(fcinfo, 1);
 	ask.older_than_ms = Max(0, eo_arg_interval_ms(fcinfo, 2, "older_than", 0, MAX_RETRY_MS));
@@ -500,7 +500,7 @@ eo_idem_list_body(PG_FUNCTION_ARGS)
 	ask.results = eo_arg_flag(fcinfo, 4);
 	store = eo_arg_store(fcinfo, 5);
 	eo_compat_materialized_srf(fcinfo);
-	eo_counted_progress(store, -1);
+	eo_call_stats_progress(store, -1);
 	eo_list_keys(store, &ask, put_record, fcinfo->resultinfo);
 	return (Datum) 0;
 }
@@ -523,7 +523,7 @@ eo_idem_forget_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 
-	eo_gate("idem_forget", EO_WRITES);
+	eo_preconditions("idem_forget", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
 	PG_RETURN_BOOL(eo_operator_forget(eo_arg_store(fcinfo, 1), key));
 }
@@ -538,11 +538,11 @@ eo_idem_resolve_body(PG_FUNCTION_ARGS)
 	bool		completed;
 	EoKey		k;
 
-	eo_gate("idem_resolve", EO_WRITES);
+	eo_preconditions("idem_resolve", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
 	completed = eo_arg_was_done(fcinfo, 1);
 	eo_key_find(&k, eo_arg_store(fcinfo, 3), key);
-	eo_gate_worker();
+	eo_preconditions_worker();
 	PG_RETURN_BOOL(eo_operator_resolve(&k, completed, eo_arg_token(fcinfo, 2)));
 }
 
@@ -552,7 +552,7 @@ eo_idem_resolve_body(PG_FUNCTION_ARGS)
 static Datum
 eo_idem_give_up_body(PG_FUNCTION_ARGS)
 {
-	eo_gate("idem_give_up", EO_WRITES);
+	eo_preconditions("idem_give_up", EO_WRITES);
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),

@@ -19,8 +19,8 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "sql/args.h"
-#include "sql/counted.h"
-#include "sql/gate.h"
+#include "sql/call_stats.h"
+#include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
@@ -84,7 +84,7 @@ eo_lives_of_cluster(PG_FUNCTION_ARGS)
 	EoPlace		place;
 	EoLifeReport report;
 
-	eo_gate("exactonce_lives", EO_READS);
+	eo_preconditions("exactonce_lives", EO_READS);
 	eo_compat_materialized_srf(fcinfo);
 	while (eo_life_walk_places(InvalidOid, true, &cursor, &place))
 		put_row(rsinfo, &place.target, place.life, place.open ? "open" : "opening",
@@ -102,13 +102,13 @@ eo_lives_of_cluster(PG_FUNCTION_ARGS)
 static Datum
 eo_idem_take_over_body(PG_FUNCTION_ARGS)
 {
-	eo_gate("idem_take_over", EO_WRITES);
+	eo_preconditions("idem_take_over", EO_WRITES);
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("life must not be null"),
 				 errhint("exactonce_lives lists the lives that wait for an heir.")));
-	eo_gate_worker();
+	eo_preconditions_worker();
 	PG_RETURN_BOOL(eo_take_over(eo_arg_store(fcinfo, 1), PG_GETARG_UUID_P(0)->data));
 }
 
@@ -121,14 +121,14 @@ eo_idem_drain(PG_FUNCTION_ARGS)
 	int64		timeout_ms;
 	int			left;
 
-	eo_gate("idem_drain", EO_WRITES);
+	eo_preconditions("idem_drain", EO_WRITES);
 	if (PG_ARGISNULL(0))
 	{
 		eo_drain_end();
 		PG_RETURN_INT32(0);
 	}
 	timeout_ms = eo_arg_interval_ms(fcinfo, 0, "timeout", 0, MAX_DRAIN_MS);
-	eo_gate_worker();
+	eo_preconditions_worker();
 	left = eo_drain(timeout_ms);
 	if (left > 0)
 		ereport(WARNING,

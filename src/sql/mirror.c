@@ -4,7 +4,7 @@
  *	  idem_mirror(): a trigger that copies rows to a table of DynamoDB.
  *
  * A row is an item, whose attributes have the names of the columns.  The write is collected,
- * and handed in when the transaction commits (keys/collected.c).  So the item is written if
+ * and handed in when the transaction commits (keys/deferred_writes.c).  So the item is written if
  * and only if the row is, and the writes to an item come in the order in which its row was
  * changed.
  *
@@ -22,14 +22,14 @@
 #include "commands/trigger.h"
 #include "common/shortest_dec.h"
 #include "compat.h"
-#include "keys/collected.h"
+#include "keys/deferred_writes.h"
 #include "keys/table_keys.h"
 #include "keys/writes.h"
 #include "lib/stringinfo.h"
 #include "records/attribute.h"
 #include "server/store.h"
-#include "sql/counted.h"
-#include "sql/gate.h"
+#include "sql/call_stats.h"
+#include "sql/preconditions.h"
 #include "sql/trigger.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
@@ -103,9 +103,9 @@ eo_idem_mirror_body(PG_FUNCTION_ARGS)
 	 */
 	if (!inserted && !deleted && !own && !has_changed(data, terms.columns, terms.ncolumns))
 		return PointerGetDatum(row);
-	eo_gate("idem_mirror", EO_WRITES | EO_SWITCHED);
+	eo_preconditions("idem_mirror", EO_WRITES | EO_SWITCHED);
 	store = eo_trigger_open_store(data, terms.server);
-	eo_gate_worker();
+	eo_preconditions_worker();
 	if (!deleted)
 	{
 		read_write(store, data, &terms, row, false, &put);
@@ -129,11 +129,11 @@ eo_idem_mirror_body(PG_FUNCTION_ARGS)
 
 		left.put = false;
 		left.ends = true;
-		eo_collected_at_commit(store, &leave, &left);
+		eo_deferred_writes_at_commit(store, &leave, &left);
 	}
 	change.ends = !inserted && leave.n == 0;
 	if (!deleted)
-		eo_collected_at_commit(store, &put, &change);
+		eo_deferred_writes_at_commit(store, &put, &change);
 	return PointerGetDatum(row);
 }
 

@@ -22,8 +22,8 @@
 #include "miscadmin.h"
 #include "server/stats.h"
 #include "sql/args.h"
-#include "sql/counted.h"
-#include "sql/gate.h"
+#include "sql/call_stats.h"
+#include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -139,7 +139,7 @@ show_each(FunctionCallInfo fcinfo, void (*put) (const Shown *))
 	Shown	   *shown = palloc0(sizeof(Shown));
 	uint32		cursor = 0;
 
-	eo_gate("exactonce_stats", EO_READS);
+	eo_preconditions("exactonce_stats", EO_READS);
 	eo_compat_materialized_srf(fcinfo);
 	shown->rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	while (eo_stats_walk(&cursor, &shown->view))
@@ -305,7 +305,7 @@ put_details(const Shown *shown)
 	for (int function = 0; function < EO_FUNCTIONS; function++)
 	{
 		for (int outcome = 0; outcome < EO_CALL_OUTCOMES; outcome++)
-			put_detail(shown, "call", eo_counted_function_name(function),
+			put_detail(shown, "call", eo_call_stats_function_name(function),
 					   outcome_names[outcome], s->calls[function][outcome].value);
 	}
 	for (int op = 0; op < EO_OPERATIONS; op++)
@@ -376,7 +376,7 @@ eo_stats_reset_sql(PG_FUNCTION_ARGS)
 {
 	char	   *name = eo_arg_text(fcinfo, 0);
 
-	eo_gate("exactonce_stats_reset", EO_READS);
+	eo_preconditions("exactonce_stats_reset", EO_READS);
 	eo_stats_reset(name != NULL ? get_foreign_server_oid(name, false) : InvalidOid);
 	PG_RETURN_VOID();
 }

@@ -13,10 +13,10 @@
 
 #include "lib/stringinfo.h"
 #include "records/expression.h"
-#include "records/instant.h"
 #include "records/layout.h"
 #include "records/life_item.h"
 #include "records/record.h"
+#include "records/timestamps.h"
 #include "server/error.h"
 #include "server/store.h"
 #include "sql/table.h"
@@ -312,7 +312,7 @@ is_instant(EoJsonValue *item, const char *name, EoInstantForm form)
 	if (attribute == NULL)
 		return true;
 	if (eo_json_get(attribute, form == EO_INSTANT_ISO ? "S" : "N") == NULL ||
-		!eo_instant_read(item, name, form, &ms))
+		!eo_timestamps_read(item, name, form, &ms))
 		return false;
 	/* A run that was given up has an end at 0. */
 	return ms < EO_MAX_INSTANT_MS && (ms == 0 || ms > INT64CONST(31536000000));

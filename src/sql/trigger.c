@@ -11,7 +11,7 @@
 #include "compat.h"
 #include "miscadmin.h"
 #include "server/store.h"
-#include "sql/counted.h"
+#include "sql/call_stats.h"
 #include "sql/trigger.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
@@ -71,6 +71,6 @@ eo_trigger_open_store(TriggerData *data, const char *server)
 						   context | SECURITY_LOCAL_USERID_CHANGE);
 	store = eo_store_open(server);
 	SetUserIdAndSecContext(user, context);
-	eo_counted_store(store);
+	eo_call_stats_store(store);
 	return store;
 }

@@ -32,7 +32,7 @@
 #include "server/moment.h"
 #include "server/option_values.h"
 #include "server/text.h"
-#include "sql/gate.h"
+#include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -142,7 +142,7 @@ eo_claims_of_cluster(PG_FUNCTION_ARGS)
 	uint32		cursor = 0;
 	EoSlotView	view;
 
-	eo_gate("exactonce_claims", EO_READS);
+	eo_preconditions("exactonce_claims", EO_READS);
 	eo_compat_materialized_srf(fcinfo);
 	while (eo_slot_view_walk(&cursor, &view))
 	{
@@ -186,7 +186,7 @@ eo_waits_for(PG_FUNCTION_ARGS)
 	bool		standbys;
 	bool		slots;
 
-	eo_gate("exactonce_pending", EO_READS);
+	eo_preconditions("exactonce_pending", EO_READS);
 	text_to_cstring_buffer(PG_GETARG_TEXT_PP(2), target.url, sizeof(target.url));
 	text_to_cstring_buffer(PG_GETARG_TEXT_PP(3), target.region, sizeof(target.region));
 	text_to_cstring_buffer(PG_GETARG_TEXT_PP(4), target.table, sizeof(target.table));
@@ -219,7 +219,7 @@ eo_progress_of_cluster(PG_FUNCTION_ARGS)
 	uint32		cursor = 0;
 	EoProgress	p;
 
-	eo_gate("exactonce_progress", EO_READS);
+	eo_preconditions("exactonce_progress", EO_READS);
 	eo_compat_materialized_srf(fcinfo);
 	while (eo_progress_walk(&cursor, &p))
 	{
@@ -249,7 +249,7 @@ eo_circuits_of_cluster(PG_FUNCTION_ARGS)
 	uint32		cursor = 0;
 	EoCircuitReport r;
 
-	eo_gate("exactonce_circuits", EO_READS);
+	eo_preconditions("exactonce_circuits", EO_READS);
 	eo_compat_materialized_srf(fcinfo);
 	while (eo_circuit_walk(&cursor, &r))
 	{

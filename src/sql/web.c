@@ -30,8 +30,8 @@
 #include "server/text.h"
 #include "sql/args.h"
 #include "sql/call.h"
-#include "sql/counted.h"
-#include "sql/gate.h"
+#include "sql/call_stats.h"
+#include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "sql/web.h"
 #include "utils/builtins.h"
@@ -233,13 +233,13 @@ eo_idem_http_body(PG_FUNCTION_ARGS)
 	Datum		result;
 	bool		isnull;
 
-	eo_gate("idem_http", EO_WRITES | EO_SWITCHED);
+	eo_preconditions("idem_http", EO_WRITES | EO_SWITCHED);
 	store = eo_call_read(fcinfo, 0, 6, &handler, &ask);
 	given = key_of_client();
 	if (given == NULL)
 		PG_RETURN_DATUM(refuse(400, 0, "The header Idempotency-Key is missing"));
 	ask.key = key_of_record(handler.function, given);
-	eo_gate_worker();
+	eo_preconditions_worker();
 
 	sqlstate = acquire(store, &ask, &claim);
 	if (sqlstate == ERRCODE_EO_PAYLOAD_MISMATCH)
@@ -247,7 +247,7 @@ eo_idem_http_body(PG_FUNCTION_ARGS)
 	if (sqlstate != 0)
 		PG_RETURN_DATUM(refuse(503, UNAVAILABLE_RETRY_S,
 							   "It is not known whether the request was done; repeat it"));
-	eo_counted_claim(&claim);
+	eo_call_stats_claim(&claim);
 	switch (claim.outcome)
 	{
 		case EO_CLAIM_ACQUIRED:

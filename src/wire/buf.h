@@ -17,8 +17,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_BUF_H
-#define EO_DYNAMODB_BUF_H
+#ifndef EO_WIRE_BUF_H
+#define EO_WIRE_BUF_H
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -163,4 +163,4 @@ eo_buf_addf(EoBuf *buf, const char *fmt,...)
 	buf->len += (size_t) n;
 }
 
-#endif							/* EO_DYNAMODB_BUF_H */
+#endif							/* EO_WIRE_BUF_H */

@@ -10,8 +10,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_CALL_H
-#define EO_DYNAMODB_CALL_H
+#ifndef EO_WIRE_CALL_H
+#define EO_WIRE_CALL_H
 
 #include "wire/buf.h"
 #include "wire/client.h"
@@ -157,4 +157,4 @@ extern bool eo_call_step(EoCall *call, int64_t *until_us) EO_MUST_CHECK;
 /* "UpdateItem", ... */
 extern const char *eo_call_operation_name(EoOperation op);
 
-#endif							/* EO_DYNAMODB_CALL_H */
+#endif							/* EO_WIRE_CALL_H */

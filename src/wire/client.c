@@ -3,7 +3,7 @@
  * client.c
  *	  The service's clock, as the replies to one client show it.
  *
- * A clock becomes known by two replies to reads that agree (contact.c), or from
+ * A clock becomes known by two replies to reads that agree (clock_sync.c), or from
  * another process of the cluster that has found it in this way.  After that each
  * reply may correct it.
  *

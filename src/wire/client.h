@@ -10,8 +10,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_CLIENT_H
-#define EO_DYNAMODB_CLIENT_H
+#ifndef EO_WIRE_CLIENT_H
+#define EO_WIRE_CLIENT_H
 
 #include "wire/http.h"
 #include "wire/sigv4.h"
@@ -126,7 +126,7 @@ extern int64_t eo_client_deadline_us(EoClient *client);
 
 /*
  * Now by the service's clock: epoch milliseconds.  The caller must have made sure by
- * eo_contact_make() that the clock is known.
+ * eo_clock_sync_make() that the clock is known.
  */
 extern int64_t eo_client_now_ms(const EoClient *client);
 
@@ -150,7 +150,7 @@ extern void eo_client_learn_clock(EoClient *client, int64_t date_s, int64_t stea
  */
 extern bool eo_client_correct_clock(EoClient *client, int64_t date_s, int64_t steady_us);
 
-/* The offsets that the replies of a first contact have shown, see contact.h. */
+/* The offsets that the replies of a first contact have shown, see clock_sync.h. */
 #define EO_MAX_READINGS 3
 typedef struct EoReadings
 {
@@ -176,4 +176,4 @@ extern bool eo_client_adopt_clock(EoClient *client, int64_t offset_us, int64_t h
 /* How far an offset is ahead of the host's clock, in seconds. */
 extern double eo_client_seconds_ahead(int64_t offset_us);
 
-#endif							/* EO_DYNAMODB_CLIENT_H */
+#endif							/* EO_WIRE_CLIENT_H */

@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_CLOCK_H
-#define EO_DYNAMODB_CLOCK_H
+#ifndef EO_WIRE_CLOCK_H
+#define EO_WIRE_CLOCK_H
 
 #include <stdint.h>
 
@@ -27,4 +27,4 @@ extern int64_t eo_clock_steady_us(void);
  */
 extern int64_t eo_clock_host_offset_us(void);
 
-#endif							/* EO_DYNAMODB_CLOCK_H */
+#endif							/* EO_WIRE_CLOCK_H */

@@ -10,8 +10,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_CRYPTO_H
-#define EO_DYNAMODB_CRYPTO_H
+#ifndef EO_WIRE_CRYPTO_H
+#define EO_WIRE_CRYPTO_H
 
 #include "wire/status.h"
 
@@ -77,4 +77,4 @@ extern bool eo_crypto_read_authorities(const char *file, const char *folder);
  */
 extern bool eo_crypto_use_authorities(void *ssl_ctx);
 
-#endif							/* EO_DYNAMODB_CRYPTO_H */
+#endif							/* EO_WIRE_CRYPTO_H */

@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_ENDPOINT_H
-#define EO_DYNAMODB_ENDPOINT_H
+#ifndef EO_WIRE_ENDPOINT_H
+#define EO_WIRE_ENDPOINT_H
 
 #include <stdbool.h>
 
@@ -46,4 +46,4 @@ extern bool eo_endpoint_is_region(const char *region);
 extern void eo_endpoint_host(const char *service, const char *region, bool fips,
 							 bool dualstack, char *host);
 
-#endif							/* EO_DYNAMODB_ENDPOINT_H */
+#endif							/* EO_WIRE_ENDPOINT_H */

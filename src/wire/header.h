@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_HEADER_H
-#define EO_DYNAMODB_HEADER_H
+#ifndef EO_WIRE_HEADER_H
+#define EO_WIRE_HEADER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,4 +27,4 @@ extern void eo_header_make_printable(char *text, char first);
 /* The number of milliseconds that a value names, at most max; 0 if it names none. */
 extern int	eo_header_milliseconds(const char *value, int max);
 
-#endif							/* EO_DYNAMODB_HEADER_H */
+#endif							/* EO_WIRE_HEADER_H */

@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_HEX_H
-#define EO_DYNAMODB_HEX_H
+#ifndef EO_WIRE_HEX_H
+#define EO_WIRE_HEX_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,4 +29,4 @@ extern void eo_hex_put_uuid(const uint8_t *uuid, char *text);
  */
 extern bool eo_hex_read_uuid(const char *text, uint8_t *uuid);
 
-#endif							/* EO_DYNAMODB_HEX_H */
+#endif							/* EO_WIRE_HEX_H */

@@ -18,8 +18,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_HTTP_H
-#define EO_DYNAMODB_HTTP_H
+#ifndef EO_WIRE_HTTP_H
+#define EO_WIRE_HTTP_H
 
 #include "wire/status.h"
 
@@ -148,4 +148,4 @@ extern void eo_http_preload(void);
  */
 extern void eo_http_distrust(void);
 
-#endif							/* EO_DYNAMODB_HTTP_H */
+#endif							/* EO_WIRE_HTTP_H */

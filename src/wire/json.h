@@ -12,8 +12,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_JSON_H
-#define EO_DYNAMODB_JSON_H
+#ifndef EO_WIRE_JSON_H
+#define EO_WIRE_JSON_H
 
 #include "wire/buf.h"
 #include "wire/status.h"
@@ -85,4 +85,4 @@ extern void eo_json_put(EoBuf *out, EoJsonValue *v);
 /* Append s as a JSON string, with quotes; all control characters escaped. */
 extern void eo_json_put_string(EoBuf *out, const char *s, size_t len);
 
-#endif							/* EO_DYNAMODB_JSON_H */
+#endif							/* EO_WIRE_JSON_H */

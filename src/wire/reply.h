@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_REPLY_H
-#define EO_DYNAMODB_REPLY_H
+#ifndef EO_WIRE_REPLY_H
+#define EO_WIRE_REPLY_H
 
 #include "wire/json.h"
 #include "wire/status.h"
@@ -42,4 +42,4 @@ extern void eo_reply_read_error(EoJsonValue *root, EoError *error);
 /* The same of one reason of a cancelled transaction; a text that is not there stays. */
 extern void eo_reply_read_reason(EoJsonValue *reason, EoError *error);
 
-#endif							/* EO_DYNAMODB_REPLY_H */
+#endif							/* EO_WIRE_REPLY_H */

@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_SECRET_H
-#define EO_DYNAMODB_SECRET_H
+#ifndef EO_WIRE_SECRET_H
+#define EO_WIRE_SECRET_H
 
 #include <stddef.h>
 
@@ -21,4 +21,4 @@ extern char *eo_secret_copy(const char *s);
 /* Wipe and free; p may be NULL. */
 extern void eo_secret_free(void *p);
 
-#endif							/* EO_DYNAMODB_SECRET_H */
+#endif							/* EO_WIRE_SECRET_H */

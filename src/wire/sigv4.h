@@ -11,8 +11,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_SIGV4_H
-#define EO_DYNAMODB_SIGV4_H
+#ifndef EO_WIRE_SIGV4_H
+#define EO_WIRE_SIGV4_H
 
 #include "wire/buf.h"
 #include "wire/crypto.h"
@@ -70,4 +70,4 @@ extern EoStatus eo_sigv4_sign(EoSigner *signer, const EoCredentials *cred,
 /* The contexts of crypto.c, for other digests and MACs. */
 extern EoCrypto *eo_sigv4_crypto(EoSigner *signer);
 
-#endif							/* EO_DYNAMODB_SIGV4_H */
+#endif							/* EO_WIRE_SIGV4_H */

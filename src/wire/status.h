@@ -16,8 +16,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_STATUS_H
-#define EO_DYNAMODB_STATUS_H
+#ifndef EO_WIRE_STATUS_H
+#define EO_WIRE_STATUS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,4 +101,4 @@ typedef struct EoError
 	char		request_id[EO_REQUEST_ID_LEN];
 } EoError;
 
-#endif							/* EO_DYNAMODB_STATUS_H */
+#endif							/* EO_WIRE_STATUS_H */

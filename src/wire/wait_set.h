@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_WAIT_SET_H
-#define EO_DYNAMODB_WAIT_SET_H
+#ifndef EO_WIRE_WAIT_SET_H
+#define EO_WIRE_WAIT_SET_H
 
 #include "storage/latch.h"
 
@@ -40,4 +40,4 @@ typedef struct EoReadySocket
 /* Fill in which sockets are ready, at most max.  Does not wait. */
 extern int	eo_wait_set_ready(EoReadySocket *ready, int max);
 
-#endif							/* EO_DYNAMODB_WAIT_SET_H */
+#endif							/* EO_WIRE_WAIT_SET_H */

@@ -7,8 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_DYNAMODB_XML_H
-#define EO_DYNAMODB_XML_H
+#ifndef EO_WIRE_XML_H
+#define EO_WIRE_XML_H
 
 #include "wire/status.h"
 
@@ -29,4 +29,4 @@ typedef struct EoXmlWanted
 extern EoStatus eo_xml_read(const char *text, size_t len, const char *root,
 							const EoXmlWanted *wanted, int n) EO_MUST_CHECK;
 
-#endif							/* EO_DYNAMODB_XML_H */
+#endif							/* EO_WIRE_XML_H */

@@ -13,7 +13,7 @@
  * than the worker, and for those that found no room in the queue.
  *
  * A record may be marked only when a failover cannot lose its commit any more
- * (worker_barrier.c).  Until then there is no job for it, which would take the room of
+ * (barrier.c).  Until then there is no job for it, which would take the room of
  * other work.  The first MAX_HELD rows that slots tell of are kept in a list, and the
  * others are found by the scan that comes when the barrier has opened.
  *
@@ -56,15 +56,15 @@
 #include "utils/timestamp.h"
 #include "wire/client.h"
 #include "wire/clock.h"
+#include "worker/barrier.h"
 #include "worker/finish.h"
 #include "worker/finish_evidence.h"
+#include "worker/finish_notes.h"
+#include "worker/jobs.h"
 #include "worker/life_board.h"
 #include "worker/own_life.h"
-#include "worker/worker_barrier.h"
-#include "worker/worker_jobs.h"
-#include "worker/worker_notes.h"
-#include "worker/worker_targets.h"
 #include "worker/write_order.h"
+#include "worker/write_targets.h"
 
 /* A short scan ends when it has skipped so many rows whose targets have no room. */
 #define MAX_SKIPPED 256
@@ -179,7 +179,7 @@ eo_finish_init(MemoryContext context)
 	rows.known = hash_create("exactonce rows", 256, &ctl,
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	eo_write_order_init(context);
-	eo_worker_notes_init(context);
+	eo_finish_notes_init(context);
 	dlist_init(&rows.done);
 	dlist_init(&rows.held);
 	rows.scan_wanted = true;
@@ -227,10 +227,10 @@ eo_finish_due_us(void)
 	int64		due_us = Min(full_scan_due_us(), rows.retry_us);
 
 	/* Nothing is fetched then, and the jobs that end wake the worker. */
-	if (eo_worker_jobs_are_full(EO_WORKER_WRITES))
+	if (eo_jobs_are_full(EO_WORKER_WRITES))
 		return INT64_MAX;
 	/* The jobs that have ended in this round may have made room. */
-	if (eo_worker_jobs_made_room() && rows.held_back)
+	if (eo_jobs_made_room() && rows.held_back)
 		rows.scan_wanted = true;
 	/* An operator is changing what is left of those that are to be removed. */
 	if (rows.ndone > 0)
@@ -270,18 +270,18 @@ eo_finish_fetch(void)
 
 	rows.full = full_scan_due_us() <= started_us;
 
-	if (eo_worker_barrier_look())
+	if (eo_barrier_look())
 		let_go();
 	/* Rows that have failed are due, or their target is well again. */
 	if (rows.retry_us <= started_us || (rows.retry_us != INT64_MAX &&
-										rows.recoveries != eo_worker_targets_recoveries()))
+										rows.recoveries != eo_write_targets_recoveries()))
 		rows.scan_wanted = true;
 	if (has_board_news())
 		rows.scan_wanted = true;
 	/* If the outbox is not known, the extension may have been dropped. */
 	if (!eo_internal_is_known() || rows.full)
 		rows.scan_wanted = true;
-	if (!rows.scan_wanted || eo_worker_jobs_are_full(EO_WORKER_WRITES) ||
+	if (!rows.scan_wanted || eo_jobs_are_full(EO_WORKER_WRITES) ||
 		rows.not_before_us > started_us)
 		return true;
 
@@ -316,7 +316,7 @@ scan(bool full)
 	rows.changes = eo_life_board_counts()->changes;
 	rows.adoptions = eo_life_board_counts()->adoptions;
 	rows.retry_us = INT64_MAX;
-	rows.recoveries = eo_worker_targets_recoveries();
+	rows.recoveries = eo_write_targets_recoveries();
 	rows.scan++;
 	if (full)
 		eo_write_order_expect();
@@ -325,7 +325,7 @@ scan(bool full)
 	rows.full_wanted = !to_the_end || from > 0;
 	if (!rows.full_wanted)
 		forget_removed();
-	rows.scan_wanted = eo_worker_jobs_are_full(EO_WORKER_WRITES) || (to_the_end && from > 0) ||
+	rows.scan_wanted = eo_jobs_are_full(EO_WORKER_WRITES) || (to_the_end && from > 0) ||
 		eo_write_order_again();
 	rows.from = BlockNumberIsValid(rows.skipped) && (!to_the_end || from == 0) ? rows.skipped : 0;
 }
@@ -345,7 +345,7 @@ forget_removed(void)
 	{
 		if (known->again_us == 0 || known->scan == rows.scan)
 			continue;
-		eo_worker_notes_forget(known->token);
+		eo_finish_notes_forget(known->token);
 		hash_search(rows.known, known->token, HASH_REMOVE, NULL);
 	}
 }
@@ -361,7 +361,7 @@ is_too_early(const KnownRow *known, const EoTarget *target)
 		return false;
 	if (known->failed_us == 0)
 		return true;
-	if (eo_worker_target_of(target)->recovered_us > known->failed_us)
+	if (eo_write_target_of(target)->recovered_us > known->failed_us)
 		return false;
 	rows.retry_us = Min(rows.retry_us, known->again_us);
 	return true;
@@ -402,7 +402,7 @@ take_row(const EoOutboxRow *row)
 		rows.skipped = Min(rows.skipped, row->block);
 		return true;
 	}
-	if (eo_worker_barrier_is_open_for(row->xid))
+	if (eo_barrier_is_open_for(row->xid))
 		return add_job(row);
 	rows.others_held = true;
 	return true;
@@ -425,7 +425,7 @@ add_job(const EoOutboxRow *row)
 		rows.wait_for_life = true;
 		return true;
 	}
-	if (!eo_worker_jobs_accept(EO_WORKER_WRITES, &row->target))
+	if (!eo_jobs_accept(EO_WORKER_WRITES, &row->target))
 	{
 		rows.held_back = true;
 		rows.skipped = Min(rows.skipped, row->block);
@@ -436,15 +436,15 @@ add_job(const EoOutboxRow *row)
 	known->scan = rows.scan;
 
 	/* Other tables are written with the rights of the row's own role. */
-	job = row->writes.n > 0 ? eo_worker_job_add(&finish_kind, &row->target, row->token) :
-		eo_worker_job_add_for_any(&finish_kind, &row->target, row->token);
+	job = row->writes.n > 0 ? eo_job_add(&finish_kind, &row->target, row->token) :
+		eo_job_add_for_any(&finish_kind, &row->target, row->token);
 	job->data = copy = MemoryContextAlloc(job->context, sizeof(EoOutboxRow));
 	*copy = *row;
 	copy->committed_us = known->committed_us;
 	copy->pk = MemoryContextStrdup(job->context, row->pk);
 	if (copy->writes.n > 0)
 		eo_write_order_load(job);
-	if (!eo_worker_jobs_are_full(EO_WORKER_WRITES))
+	if (!eo_jobs_are_full(EO_WORKER_WRITES))
 		return true;
 	rows.skipped = Min(rows.skipped, row->block);
 	return false;
@@ -459,7 +459,7 @@ refuse_row(const EoOutboxRow *row)
 	known->again_us = eo_clock_monotonic_us() + eo_guc_hurried_us(REFUSED_US);
 	known->failed_us = 0;
 	known->scan = rows.scan;
-	eo_worker_note_alien(row);
+	eo_finish_note_alien(row);
 }
 
 void
@@ -469,13 +469,13 @@ eo_finish_take(const EoOutboxRow *row)
 
 	if (known != NULL && known->again_us == 0)
 		return;
-	if (!eo_worker_barrier_is_open_for(row->xid))
+	if (!eo_barrier_is_open_for(row->xid))
 	{
 		hold(row);
 		return;
 	}
 	/* Older rows are waiting for room.  A scan finds this one, too. */
-	if (rows.held_back && eo_worker_jobs_half_full(EO_WORKER_WRITES, &row->target))
+	if (rows.held_back && eo_jobs_half_full(EO_WORKER_WRITES, &row->target))
 		return;
 	(void) add_job(row);
 }
@@ -506,7 +506,7 @@ take_written(const EoOutboxRow *row, const char *behind)
 		rows.scan_wanted = true;
 	}
 	/* Older rows are waiting for room.  A scan finds this one, too. */
-	if (rows.held_back && eo_worker_jobs_half_full(EO_WORKER_WRITES, &row->target))
+	if (rows.held_back && eo_jobs_half_full(EO_WORKER_WRITES, &row->target))
 		return;
 	(void) take_row(row);
 }
@@ -561,7 +561,7 @@ let_go(void)
 	{
 		HeldRow    *held = dlist_container(HeldRow, node, iter.cur);
 
-		if (!eo_worker_barrier_is_open_for(held->row.xid))
+		if (!eo_barrier_is_open_for(held->row.xid))
 			continue;
 		dlist_delete(&held->node);
 		rows.nheld--;
@@ -677,7 +677,7 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 	}
 
 	put_off_refused(row->token, REFUSED_US);
-	eo_worker_note_refused(row, answer);
+	eo_finish_note_refused(row, answer);
 	return true;
 }
 
@@ -696,7 +696,7 @@ failed(EoWorkerJob *job, const EoError *error)
 {
 	MemoryContext old = MemoryContextSwitchTo(job->context);
 
-	eo_worker_note(job->data, EO_TROUBLE_FAILS, true, eo_error_reason(error), 0);
+	eo_finish_note(job->data, EO_TROUBLE_FAILS, true, eo_error_reason(error), 0);
 	MemoryContextSwitchTo(old);
 }
 
@@ -720,7 +720,7 @@ put_off(EoWorkerJob *job, int64 pause_us)
 static bool
 abandon(EoWorkerJob *job)
 {
-	eo_worker_note_dropped(job->data, job->target->complained ? 0 : job->target->jobs);
+	eo_finish_note_dropped(job->data, job->target->complained ? 0 : job->target->jobs);
 	job->target->complained = true;
 	return false;
 }
@@ -753,7 +753,7 @@ remove_done(void *arg)
 	if (!OidIsValid(eo_internal_look()))
 		return;
 	done = palloc((rows.ndone + 1) * sizeof(EoOutboxRow *));
-	eo_worker_notes_put();
+	eo_finish_notes_put();
 	dlist_foreach(iter, &rows.done)
 		done[n++] = dlist_container(EoWorkerJob, node, iter.cur)->data;
 	eo_outbox_remove_rows(done, n);
@@ -765,14 +765,14 @@ eo_finish_remove(void)
 {
 	dlist_mutable_iter removal;
 
-	if (dlist_is_empty(&rows.done) && !eo_worker_notes_any())
+	if (dlist_is_empty(&rows.done) && !eo_finish_notes_any())
 		return;
 	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, remove_done, NULL))
 	{
 		put_off_work();
 		return;
 	}
-	eo_worker_notes_take();
+	eo_finish_notes_take();
 	/* Report the dead rows, so that autovacuum removes them. */
 	pgstat_report_stat(false);
 	if (eo_write_order_wait())
@@ -791,7 +791,7 @@ eo_finish_remove(void)
 		dlist_delete(&job->node);
 		rows.ndone--;
 		hash_search(rows.known, row->token, HASH_REMOVE, NULL);
-		eo_worker_notes_forget(row->token);
-		eo_worker_job_end(job);
+		eo_finish_notes_forget(row->token);
+		eo_job_end(job);
 	}
 }

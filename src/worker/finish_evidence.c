@@ -5,10 +5,10 @@
  *
  * A row goes by the answer of its own record only.  The record is named by the row's table and key,
  * and the finish is conditional on the token.  If the identity of the row's role is refused,
- * another one that leads to the same place stands in for it (worker_targets.c).  All mappings of a
+ * another one that leads to the same place stands in for it (write_targets.c).  All mappings of a
  * server should be of the account that has the table (docs/security.md), but nothing makes
  * that so.  In another account the table of that name is another one.  As a rule it does not
- * have the key, which is no answer (worker_jobs.c).  If it is a copy, the copied record may bear
+ * have the key, which is no answer (jobs.c).  If it is a copy, the copied record may bear
  * the token, too.
  *
  * So the answer of a stand-in counts only if the record also bears the origin of the row:

@@ -12,7 +12,7 @@
 
 #include "ledger/outbox.h"
 #include "server/answer.h"
-#include "worker/worker_jobs.h"
+#include "worker/jobs.h"
 
 /* Does the answer to the finish of a row show that nothing is left to be done? */
 extern bool eo_finish_evidence_shows(const EoWorkerJob *job, const EoOutboxRow *row,

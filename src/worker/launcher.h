@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_LAUNCHER_H
-#define EO_COMMIT_LAUNCHER_H
+#ifndef EO_WORKER_LAUNCHER_H
+#define EO_WORKER_LAUNCHER_H
 
 #include "postgres.h"
 
@@ -18,4 +18,4 @@ extern void eo_launcher_register(void);
 /* Where the process begins; the argument is not used. */
 extern PGDLLEXPORT void eo_launcher_main(Datum arg);
 
-#endif							/* EO_COMMIT_LAUNCHER_H */
+#endif							/* EO_WORKER_LAUNCHER_H */

@@ -41,10 +41,10 @@
 #include "wire/hex.h"
 #include "wire/http.h"
 #include "wire/status.h"
+#include "worker/jobs.h"
 #include "worker/life_board.h"
 #include "worker/own_life.h"
-#include "worker/worker_jobs.h"
-#include "worker/worker_targets.h"
+#include "worker/write_targets.h"
 
 /* A beat that has failed is sent again after this. */
 #define BEAT_RETRY_US INT64CONST(1000000)
@@ -381,10 +381,10 @@ send_beat(const EoPlace *place, Beating *b)
 	char		id[EO_UUID_TEXT_LEN + 1];
 
 	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(BEAT_RETRY_US);
-	if (!eo_worker_jobs_accept(EO_WORKER_LIVES, &place->target))
+	if (!eo_jobs_accept(EO_WORKER_LIVES, &place->target))
 		return;
 	eo_hex_put_uuid(place->life, id);
-	job = eo_worker_job_add_for_any(&beat_kind, &place->target, id);
+	job = eo_job_add_for_any(&beat_kind, &place->target, id);
 	job->data = MemoryContextAlloc(job->context, sizeof(EoPlace));
 	*(EoPlace *) job->data = *place;
 	b->in_flight++;
@@ -442,7 +442,7 @@ prepare_beat(EoWorkerJob *job, EoStore *store)
 	EoAnswer   *answer = NULL;
 	const char *ancestors = NULL;
 
-	if (!place->open && !eo_worker_target_may_create(job->asked, job->target))
+	if (!place->open && !eo_write_target_may_create(job->asked, job->target))
 	{
 		put_off_beat(job, 0);
 		return NULL;
@@ -604,7 +604,7 @@ has_rows(int64 deadline_us)
 static bool
 close_place(EoPlace *place, int64 deadline_us)
 {
-	EoWorkerTarget *t = eo_worker_target_via(&place->target);
+	EoWorkerTarget *t = eo_write_target_via(&place->target);
 	bool		closed = false;
 	bool		ours = true;
 

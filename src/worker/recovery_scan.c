@@ -66,11 +66,11 @@
 #include "wire/hex.h"
 #include "wire/json.h"
 #include "wire/status.h"
+#include "worker/jobs.h"
 #include "worker/life_board.h"
 #include "worker/own_life.h"
 #include "worker/recovery_scan.h"
-#include "worker/worker_jobs.h"
-#include "worker/worker_targets.h"
+#include "worker/write_targets.h"
 
 #define PASSES 2
 
@@ -370,7 +370,7 @@ eo_recovery_scan_run(void)
 		TableScan  *scan = dlist_container(TableScan, node, iter.cur);
 
 		if (recovery.active == NULL && eo_guc_recovery_scan > 0 && scan->pass < PASSES &&
-			scan->due_us <= now_us && !eo_worker_jobs_are_full(EO_WORKER_WRITES) &&
+			scan->due_us <= now_us && !eo_jobs_are_full(EO_WORKER_WRITES) &&
 			!start_page(scan))
 			scan->due_us = now_us + EO_WORKER_TARGET_PAUSE_US;
 	}
@@ -381,13 +381,13 @@ eo_recovery_scan_run(void)
 static bool
 start_page(TableScan *scan)
 {
-	recovery.through = eo_worker_target_of(&scan->as);
+	recovery.through = eo_write_target_of(&scan->as);
 	/* A target without jobs has no store yet. */
 	recovery.through->wanted = true;
 	/* Its server may be gone, or have invalid options. */
 	if (recovery.through->store == NULL && recovery.through->failing)
 		(void) change_identity(scan);
-	if (!eo_worker_target_is_ready(recovery.through) || !eo_own_life_hold(&scan->target))
+	if (!eo_write_target_is_ready(recovery.through) || !eo_own_life_hold(&scan->target))
 		return false;
 	/* A page that cannot be judged would be read in vain. */
 	if (eo_lock_limit_again_us(EO_LOCKS_OUTBOX) > eo_clock_monotonic_us())
@@ -398,7 +398,7 @@ start_page(TableScan *scan)
 	if (!scan->under_way)
 		scan->began_us = recovery.sent_us;
 	scan->again = false;
-	eo_worker_target_sent(recovery.through, EO_WORKER_WRITES);
+	eo_write_target_sent(recovery.through, EO_WORKER_WRITES);
 	if (!eo_window_add(&recovery.window, &recovery.call, 0))
 		take_finished(&recovery.window, &recovery.call, NULL);
 	return true;
@@ -412,11 +412,11 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 	(void) window;
 	(void) arg;
 	eo_call_log(recovery.through->store->server->name, call);
-	eo_worker_target_ended(recovery.through, EO_WORKER_WRITES);
+	eo_write_target_ended(recovery.through, EO_WORKER_WRITES);
 	recovery.active = NULL;
 	if (call->error.status == EO_OK)
 		take_page(scan, call);
-	else if (eo_worker_target_is_refusal(&call->error) && change_identity(scan))
+	else if (eo_write_target_is_refusal(&call->error) && change_identity(scan))
 		scan->due_us = 0;
 	else
 	{
@@ -567,7 +567,7 @@ take_item(TableScan *scan, EoJsonValue *item)
 	eo_target_digest(&scan->target, pk, digest);
 	if (!is_left(&r, digest, &verdict))
 		return;
-	job = eo_worker_job_add_for_any(&leftover_kind, &scan->target, r.owner);
+	job = eo_job_add_for_any(&leftover_kind, &scan->target, r.owner);
 	job->data = left = MemoryContextAllocZero(job->context, sizeof(Leftover));
 	left->pk = MemoryContextStrdup(job->context, pk);
 	left->record.owner = MemoryContextStrdup(job->context, r.owner);
@@ -583,7 +583,7 @@ take_item(TableScan *scan, EoJsonValue *item)
 static void
 add_mark(EoLifeCheck *c)
 {
-	EoWorkerJob *job = eo_worker_job_add_for_any(&mark_kind, &c->place.target, c->id);
+	EoWorkerJob *job = eo_job_add_for_any(&mark_kind, &c->place.target, c->id);
 	Mark	   *mark = MemoryContextAlloc(job->context, sizeof(Mark));
 
 	strlcpy(mark->life, c->id, sizeof(mark->life));

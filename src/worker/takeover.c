@@ -54,11 +54,11 @@
 #include "utils/memutils.h"
 #include "wire/clock.h"
 #include "wire/hex.h"
+#include "worker/jobs.h"
 #include "worker/life_board.h"
 #include "worker/own_life.h"
 #include "worker/takeover.h"
-#include "worker/worker_jobs.h"
-#include "worker/worker_targets.h"
+#include "worker/write_targets.h"
 
 #define LOOK_US INT64CONST(5000000)
 
@@ -351,7 +351,7 @@ may_send_retirement(EoLifeCheck *c, int64 now_us)
 static void
 add_job(EoLifeCheck *c, const EoWorkerJobKind *kind)
 {
-	EoWorkerJob *job = eo_worker_job_add_for_any(kind, &c->place.target, c->id);
+	EoWorkerJob *job = eo_job_add_for_any(kind, &c->place.target, c->id);
 	Look	   *look = MemoryContextAllocZero(job->context, sizeof(Look));
 
 	look->check = c;
@@ -379,7 +379,7 @@ fetch_checks(void)
 		}
 		if (c->stage == EO_LIFE_CHECK_RETIRE || c->in_flight >= (is_urgent(c) ? MAX_READS : 1))
 			continue;
-		if (c->due_us > now_us || !eo_worker_jobs_accept(EO_WORKER_LOOKS, &c->place.target))
+		if (c->due_us > now_us || !eo_jobs_accept(EO_WORKER_LOOKS, &c->place.target))
 		{
 			takeover.due_us = Min(takeover.due_us, Max(c->due_us, now_us + 100000));
 			continue;

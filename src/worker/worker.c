@@ -10,12 +10,12 @@
  * - Rows of the outbox.  A row that is visible belongs to a transaction that has
  *	 committed: its record is to be marked COMPLETED (finish.c).
  * - Slots whose transactions are over.  The state of the slot says what is left to
- *	 be done; some slots are of the server's last run (worker_slots.c).
+ *	 be done; some slots are of the server's last run (settling.c).
  * - Slots of open transactions, when a third of the lease is over
- *	 (worker_slots.c).
+ *	 (settling.c).
  *
- * Each piece of work is a job in a queue (worker_jobs.c), for a table that may be
- * failing (worker_targets.c).
+ * Each piece of work is a job in a queue (jobs.c), for a table that may be
+ * failing (write_targets.c).
  *
  * The worker sleeps until the next piece is due or its latch is set: by a commit,
  * an abort, or a new claim with a short lease.  It wakes at least every NAP_US, to
@@ -61,20 +61,20 @@
 #include "utils/snapmgr.h"
 #include "wire/clock.h"
 #include "wire/http.h"
+#include "worker/back_off.h"
+#include "worker/barrier.h"
 #include "worker/finish.h"
+#include "worker/jobs.h"
 #include "worker/life_board.h"
 #include "worker/own_life.h"
+#include "worker/prepared_ends.h"
+#include "worker/probes.h"
 #include "worker/recovery_scan.h"
+#include "worker/settings.h"
+#include "worker/settling.h"
 #include "worker/takeover.h"
 #include "worker/worker.h"
-#include "worker/worker_barrier.h"
-#include "worker/worker_failures.h"
-#include "worker/worker_jobs.h"
-#include "worker/worker_prepared.h"
-#include "worker/worker_probes.h"
-#include "worker/worker_settings.h"
-#include "worker/worker_slots.h"
-#include "worker/worker_targets.h"
+#include "worker/write_targets.h"
 
 /* The worker notes at least this often that it is alive. */
 #define NAP_US INT64CONST(5000000)
@@ -137,22 +137,22 @@ static const Source sources[] = {
 	{NULL, eo_lock_limit_begin_round, eo_lock_limit_due_us, NULL, NULL, true},
 	{NULL, refresh_credentials, refresh_at_us, NULL, is_refreshing, true},
 	{NULL, enter_database, NULL, NULL, NULL, true},
-	{eo_worker_barrier_init, NULL, eo_worker_barrier_due_us, NULL, NULL, false},
+	{eo_barrier_init, NULL, eo_barrier_due_us, NULL, NULL, false},
 	{eo_finish_init, fetch_rows, eo_finish_due_us, eo_finish_any, NULL, false},
 	{NULL, eo_own_life_fetch, NULL, NULL, NULL, false},
 	{eo_own_life_init, eo_own_life_fetch_beats, eo_own_life_due_us, NULL, NULL, true},
-	{NULL, eo_worker_probes_fetch, eo_worker_probes_due_us, NULL, NULL, false},
+	{NULL, eo_probes_fetch, eo_probes_due_us, NULL, NULL, false},
 	{eo_life_board_init, eo_takeover_fetch, eo_takeover_due_us, eo_life_board_any, NULL, false},
-	{NULL, eo_worker_slots_fetch_beats, eo_worker_slots_due_us, NULL, NULL, true},
-	{eo_worker_prepared_init, eo_worker_prepared_fetch, eo_worker_prepared_due_us, NULL, NULL,
+	{NULL, eo_settling_fetch_beats, eo_settling_due_us, NULL, NULL, true},
+	{eo_prepared_ends_init, eo_prepared_ends_fetch, eo_prepared_ends_due_us, NULL, NULL,
 	false},
-	{eo_worker_slots_init, eo_worker_slots_fetch, NULL, eo_worker_slots_any, NULL, false},
+	{eo_settling_init, eo_settling_fetch, NULL, eo_settling_any, NULL, false},
 	{eo_recovery_scan_init, eo_recovery_scan_run, eo_recovery_scan_due_us, eo_recovery_scan_any,
 	eo_recovery_scan_in_flight, false},
-	{eo_worker_targets_init, NULL, NULL, NULL, NULL, true},
-	{eo_worker_failures_init, NULL, NULL, NULL, NULL, true},
-	{eo_worker_jobs_init, eo_worker_jobs_run, eo_worker_jobs_due_us, has_jobs,
-	eo_worker_jobs_in_flight, true},
+	{eo_write_targets_init, NULL, NULL, NULL, NULL, true},
+	{eo_back_off_init, NULL, NULL, NULL, NULL, true},
+	{eo_jobs_init, eo_jobs_run, eo_jobs_due_us, has_jobs,
+	eo_jobs_in_flight, true},
 	{NULL, eo_finish_remove, NULL, NULL, NULL, false}
 };
 
@@ -168,9 +168,9 @@ eo_worker_main(Datum arg)
 	before_shmem_exit(leave, (Datum) 0);
 	before_shmem_exit(close_life, (Datum) 0);
 	eo_slot_restart(database_id);
-	eo_worker_settings_note();
+	eo_settings_note();
 	BackgroundWorkerInitializeConnectionByOid(database_id, InvalidOid, 0);
-	eo_worker_settings_apply();
+	eo_settings_apply();
 	make_ready();
 
 	while (!eo_database_should_leave(database_id))
@@ -205,7 +205,7 @@ begin_round(void)
 	{
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
-		eo_worker_barrier_reload();
+		eo_barrier_reload();
 	}
 	AcceptInvalidationMessages();
 }
@@ -399,7 +399,7 @@ is_refreshing(void)
 static bool
 has_jobs(void)
 {
-	return eo_worker_jobs_count() > 0;
+	return eo_jobs_count() > 0;
 }
 
 static void

@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EO_COMMIT_WORKER_H
-#define EO_COMMIT_WORKER_H
+#ifndef EO_WORKER_WORKER_H
+#define EO_WORKER_WORKER_H
 
 #include "postgres.h"
 
@@ -15,4 +15,4 @@
 /* Where the process begins; the argument is the OID of its database. */
 extern PGDLLEXPORT void eo_worker_main(Datum arg);
 
-#endif							/* EO_COMMIT_WORKER_H */
+#endif							/* EO_WORKER_WORKER_H */

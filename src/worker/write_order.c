@@ -23,7 +23,7 @@
  * instead.
  *
  * What DynamoDB refuses for good is not a failure of the target: the request was answered.
- * The reason goes into the row (worker_notes.c), and the row is tried again now and then.  An
+ * The reason goes into the row (finish_notes.c), and the row is tried again now and then.  An
  * earlier request may have made the writes, and its reply was lost: so the record is read
  * before a refusal counts (answer.c).  An answer that is not understood is no refusal, and
  * no failure of the target either.
@@ -47,11 +47,11 @@
 #include "utils/memutils.h"
 #include "wire/json.h"
 #include "wire/reply.h"
+#include "worker/finish_notes.h"
+#include "worker/jobs.h"
 #include "worker/life_board.h"
-#include "worker/worker_jobs.h"
-#include "worker/worker_notes.h"
-#include "worker/worker_targets.h"
 #include "worker/write_order.h"
+#include "worker/write_targets.h"
 
 /* No more writes of a target are read while those of its jobs have so many bytes. */
 #define MAX_BYTES (64 * 1024 * 1024)
@@ -401,7 +401,7 @@ eo_write_order_may_go(const EoOutboxRow *row)
 		writes.again = true;
 		return false;
 	}
-	if (eo_worker_target_of(&row->target)->write_bytes < MAX_BYTES)
+	if (eo_write_target_of(&row->target)->write_bytes < MAX_BYTES)
 		return r->ahead == 0;
 	writes.no_memory = true;
 	return false;
@@ -628,7 +628,7 @@ eo_write_order_refused(EoWorkerJob *job, const EoAnswer *answer)
 	{
 		error.puzzling |= !for_good && !answer->call.in_doubt;
 		hide_values(error.message, row->writes.text);
-		eo_worker_note(row, for_good ? EO_TROUBLE_REFUSED : EO_TROUBLE_FAILS, true,
+		eo_finish_note(row, for_good ? EO_TROUBLE_REFUSED : EO_TROUBLE_FAILS, true,
 					   eo_error_reason(&error), item);
 	}
 	MemoryContextSwitchTo(old);

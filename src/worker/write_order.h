@@ -13,7 +13,7 @@
 #include "ledger/outbox.h"
 #include "server/answer.h"
 #include "server/store.h"
-#include "worker/worker_jobs.h"
+#include "worker/jobs.h"
 
 /* To be called once. */
 extern void eo_write_order_init(MemoryContext context);

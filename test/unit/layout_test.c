@@ -5,7 +5,7 @@
  */
 #include "bodies.h"
 #include "records/attribute.h"
-#include "records/instant.h"
+#include "records/timestamps.h"
 #include "records/layout.h"
 #include "records/record.h"
 
@@ -263,7 +263,7 @@ is_instant(const char *item, EoInstantForm form, int64_t ms)
 
 	if (eo_json_parse(item, strlen(item), &doc) != EO_OK)
 		abort();
-	if (!eo_instant_read(eo_json_root(doc), "i", form, &read))
+	if (!eo_timestamps_read(eo_json_root(doc), "i", form, &read))
 		read = -1;
 	eo_json_free(doc);
 	return read == ms;

@@ -1,0 +1,717 @@
+/*-------------------------------------------------------------------------
+ *
+ * jobs.c
+ *	  The queues of a worker: conditional writes that are waiting or in flight.
+ *
+ * A job is one conditional write.  A definite answer goes to the job's kind, which
+ * knows what it means: finish.c for rows of the outbox, settling.c for
+ * slots and heartbeats.  After a failed call the job is put off by itself.
+ *
+ * Where several jobs of a target are waiting and may share requests, they go together, in
+ * a bundle.  A job that was in one and has not been applied by it is put back into the
+ * queue, and gets a request of its own, whose answer is definite.  So a bundle by itself
+ * never tells that a write was refused, or that a target does not answer.
+ *
+ * Everybody has a fair share:
+ *
+ * - There is a lane for our own life, one for those of others, one for heartbeats of
+ *	 claims, and one for all other writes.  Each has a window of requests of its own.
+ *	 What is about lives has a pace and a limit of its own, too: no pause of the target
+ *	 delays it, and a request that is not answered is given up when the next ones are
+ *	 under way.
+ * - In a lane each target has a queue of its jobs.  The targets that have jobs
+ *	 waiting stand in a round, and each in its turn starts one.
+ * - A target takes at most half of the requests that the others leave, so that there
+ *	 is always one for a target that has none.  It never takes more than its
+ *	 parallel_requests; and if it is not trusted (write_targets.c), no more than
+ *	 UNTRUSTED_SHARE.  All targets that are not trusted take at most half of the
+ *	 window.
+ * - In the same way a target takes at most half of the jobs that the others leave.
+ *	 The work for which there is no room stays at its source.
+ *
+ * A job that anybody may do (eo_job_add_for_any) goes by another identity of the
+ * database while its own is refused.  write_targets.c says which.  What such a stand-in
+ * does not find says nothing: it may be of another account, where the table is another
+ * one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "cluster/service_clocks.h"
+#include "cluster/target.h"
+#include "ledger/clock_sync.h"
+#include "records/window.h"
+#include "server/answer.h"
+#include "server/bundle.h"
+#include "server/guc.h"
+#include "server/store.h"
+#include "utils/memutils.h"
+#include "wire/call.h"
+#include "wire/client.h"
+#include "wire/clock.h"
+#include "wire/status.h"
+#include "worker/back_off.h"
+#include "worker/jobs.h"
+#include "worker/write_targets.h"
+
+/* The most jobs of a lane, of one target in it, and of one that is failing. */
+#define MAX_JOBS 4096
+#define MAX_JOBS_OF_TARGET 2048
+#define MAX_JOBS_OF_FAILING 16
+
+/* The most requests in flight to a target that is not trusted. */
+#define UNTRUSTED_SHARE 8
+
+/* A request about a life is given up after this; hurried, but not more than to the second. */
+#define LIFE_LIMIT_US INT64CONST(10000000)
+#define MIN_LIFE_LIMIT_US INT64CONST(2000000)
+
+typedef struct Lane
+{
+	EoWorkerLane number;
+	int			size;			/* of the window */
+	dlist_head	round;			/* targets with jobs waiting, in their turn */
+	int			njobs;			/* waiting, in flight, or kept by their kinds */
+	EoWindow	window;			/* the requests in flight */
+	int64		calls_until_us; /* when the window is to be stepped again */
+} Lane;
+
+static struct
+{
+	MemoryContext context;
+	Lane		lanes[EO_WORKER_LANES];
+	bool		made_room;		/* see eo_jobs_made_room() */
+}			jobs;
+
+static bool start_next(EoWindow *window, void *arg);
+static void take_finished(EoWindow *window, EoCall *call, void *arg);
+static bool start_together(Lane *lane, EoWorkerQueue *queue);
+static EoAnswer *next_together(EoBundle *bundle);
+static void note_sent(EoBundle *bundle);
+static void note_ended(EoBundle *bundle);
+static void take_together(EoAnswer *answer, void *arg);
+static bool start_job(EoWorkerJob *job);
+static void take_answer(EoWorkerJob *job);
+static void take_contact(EoWorkerJob *job);
+static void start_over(EoWorkerJob *job);
+static void take_failure(EoWorkerJob *job, const EoError *error);
+static bool is_found_nowhere(const EoWorkerJob *job, const EoAnswer *answer);
+static void pass_on(void);
+static void put_off(EoWorkerJob *job, int64 pause_us);
+static void tell_unbuilt(Lane *lane);
+static void thin_out(Lane *lane);
+
+void
+eo_jobs_init(MemoryContext context)
+{
+	static const int sizes[] = {
+		[EO_WORKER_LIVES] = EO_MAX_PARALLEL / 2,
+		[EO_WORKER_LOOKS] = EO_MAX_PARALLEL / 2,
+		[EO_WORKER_BEATS] = EO_MAX_PARALLEL / 2,
+		[EO_WORKER_WRITES] = EO_MAX_PARALLEL
+	};
+
+	jobs.context = context;
+	for (int i = 0; i < EO_WORKER_LANES; i++)
+	{
+		jobs.lanes[i].number = i;
+		jobs.lanes[i].size = sizes[i];
+		dlist_init(&jobs.lanes[i].round);
+	}
+}
+
+int
+eo_jobs_count(void)
+{
+	return jobs.lanes[EO_WORKER_BEATS].njobs + jobs.lanes[EO_WORKER_WRITES].njobs;
+}
+
+bool
+eo_jobs_are_full(EoWorkerLane lane)
+{
+	return jobs.lanes[lane].njobs >= MAX_JOBS;
+}
+
+bool
+eo_jobs_in_flight(void)
+{
+	for (int i = 0; i < EO_WORKER_LANES; i++)
+	{
+		if (jobs.lanes[i].window.n > 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_about_lives(EoWorkerLane lane)
+{
+	return lane == EO_WORKER_LIVES || lane == EO_WORKER_LOOKS;
+}
+
+/* ----- shares ----- */
+
+/* Half of what the others leave, rounded up; at most as much as is asked for. */
+static int
+fair_share(int all, int used, int mine, int asked)
+{
+	return Min(asked, (all - used + mine + 1) / 2);
+}
+
+bool
+eo_jobs_accept(EoWorkerLane lane, const EoTarget *target)
+{
+	const EoWorkerTarget *t = lane == EO_WORKER_BEATS ? eo_write_target_of(target) :
+	eo_write_target_via(target);
+	int			njobs = jobs.lanes[lane].njobs;
+	int			mine = t->queues[lane].jobs;
+	int			asked = MAX_JOBS_OF_TARGET;
+
+	/* However many targets are failing, they leave room for the others. */
+	if (t->failing)
+		asked = njobs < MAX_JOBS / 2 ? MAX_JOBS_OF_FAILING : 1;
+	return mine < fair_share(MAX_JOBS, njobs, mine, asked);
+}
+
+bool
+eo_jobs_half_full(EoWorkerLane lane, const EoTarget *target)
+{
+	return eo_write_target_via(target)->queues[lane].jobs >= MAX_JOBS_OF_TARGET / 2;
+}
+
+/* May one more request be sent to this target? */
+static bool
+may_send(const Lane *lane, EoWorkerTarget *t)
+{
+	int			mine = t->queues[lane->number].in_flight;
+	bool		lives = is_about_lives(lane->number);
+	int			asked;
+	int			share;
+
+	if (!(lives ? eo_write_target_is_built(t) : eo_write_target_is_ready(t)))
+		return false;
+	/* As long as the service's clock is not known, one read at a time. */
+	asked = lives || eo_client_knows_clock(&t->store->client) ?
+		t->store->server->parallel_requests : 1;
+	if (eo_write_target_is_trusted(t))
+		share = fair_share(lane->size, lane->window.n, mine, asked);
+	else
+		share = fair_share(lane->size / 2, eo_write_targets_untrusted(lane->number), mine,
+						   Min(asked, UNTRUSTED_SHARE));
+	return mine < share;
+}
+
+bool
+eo_jobs_made_room(void)
+{
+	bool		made_room = jobs.made_room;
+
+	jobs.made_room = false;
+	return made_room;
+}
+
+/* ----- queues ----- */
+
+static void
+enqueue(EoWorkerJob *job)
+{
+	EoWorkerQueue *queue = &job->target->queues[job->kind->lane];
+
+	if (dlist_is_empty(&queue->waiting))
+		dlist_push_tail(&jobs.lanes[job->kind->lane].round, &queue->turn);
+	dlist_push_tail(&queue->waiting, &job->node);
+}
+
+/* Take a job off its queue.  Its target has had its turn. */
+static void
+dequeue(EoWorkerJob *job)
+{
+	EoWorkerQueue *queue = &job->target->queues[job->kind->lane];
+
+	dlist_delete(&job->node);
+	dlist_delete(&queue->turn);
+	if (!dlist_is_empty(&queue->waiting))
+		dlist_push_tail(&jobs.lanes[job->kind->lane].round, &queue->turn);
+}
+
+static EoWorkerJob *
+add_job(const EoWorkerJobKind *kind, EoWorkerTarget *asked, EoWorkerTarget *via, const char *token)
+{
+	MemoryContext context = AllocSetContextCreate(jobs.context, "exactonce job",
+												  ALLOCSET_SMALL_SIZES);
+	EoWorkerJob *job = MemoryContextAllocZero(context, sizeof(EoWorkerJob));
+
+	job->kind = kind;
+	job->context = context;
+	job->asked = asked;
+	job->target = via;
+	strlcpy(job->token, token, sizeof(job->token));
+	job->target->jobs++;
+	job->target->queues[kind->lane].jobs++;
+	jobs.lanes[kind->lane].njobs++;
+	enqueue(job);
+	return job;
+}
+
+EoWorkerJob *
+eo_job_add(const EoWorkerJobKind *kind, const EoTarget *target, const char *token)
+{
+	EoWorkerTarget *t = eo_write_target_of(target);
+
+	return add_job(kind, t, t, token);
+}
+
+EoWorkerJob *
+eo_job_add_for_any(const EoWorkerJobKind *kind, const EoTarget *target, const char *token)
+{
+	EoWorkerTarget *asked = eo_write_target_of(target);
+	bool		again = is_about_lives(kind->lane) && eo_write_target_asks_again(asked);
+	EoWorkerJob *job = add_job(kind, asked, again ? asked : eo_write_target_via(target), token);
+
+	job->for_any = true;
+	return job;
+}
+
+/* Give a job that is not in flight to another target. */
+static void
+move(EoWorkerJob *job, EoWorkerTarget *to)
+{
+	EoWorkerLane lane = job->kind->lane;
+
+	job->target->jobs--;
+	job->target->queues[lane].jobs--;
+	job->target = to;
+	job->target->jobs++;
+	job->target->queues[lane].jobs++;
+	enqueue(job);
+}
+
+void
+eo_job_end(EoWorkerJob *job)
+{
+	EoWorkerTarget *t = job->target;
+	EoWorkerQueue *queue = &t->queues[job->kind->lane];
+
+	t->jobs--;
+	queue->jobs--;
+	jobs.lanes[job->kind->lane].njobs--;
+	if (queue->jobs <= (t->failing ? MAX_JOBS_OF_FAILING : MAX_JOBS_OF_TARGET) / 2)
+		jobs.made_room = true;
+	MemoryContextDelete(job->context);
+}
+
+void
+eo_jobs_run(void)
+{
+	if (eo_write_targets_choose())
+		pass_on();
+	eo_write_targets_build();
+	tell_unbuilt(&jobs.lanes[EO_WORKER_WRITES]);
+	/* Lives first, then heartbeats of claims. */
+	for (int i = 0; i < EO_WORKER_LANES; i++)
+	{
+		Lane	   *lane = &jobs.lanes[i];
+
+		thin_out(lane);
+		while (eo_window_turn(&lane->window, lane->size, start_next, take_finished, lane,
+							  &lane->calls_until_us))
+			 /* as long as something finishes */ ;
+	}
+}
+
+int64
+eo_jobs_due_us(void)
+{
+	int64		due_us = eo_write_targets_due_us();
+
+	for (int i = 0; i < EO_WORKER_LANES; i++)
+	{
+		if (jobs.lanes[i].window.n > 0)
+			due_us = Min(due_us, jobs.lanes[i].calls_until_us);
+	}
+	return due_us;
+}
+
+/* ----- sending ----- */
+
+/* The server of a target was dropped: end one of its jobs, if one can end. */
+static bool
+abandon_one(EoWorkerQueue *queue)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &queue->waiting)
+	{
+		EoWorkerJob *job = dlist_container(EoWorkerJob, node, iter.cur);
+
+		if (!job->kind->abandon(job))
+			continue;
+		dequeue(job);
+		eo_job_end(job);
+		return true;
+	}
+	return false;
+}
+
+/* Start the first job of the next target in the round that can take a request. */
+static bool
+start_next(EoWindow *window, void *arg)
+{
+	Lane	   *lane = arg;
+	dlist_iter	iter;
+
+	(void) window;
+	dlist_foreach(iter, &lane->round)
+	{
+		EoWorkerTarget *t = dlist_container(EoWorkerQueue, turn, iter.cur)->target;
+		EoWorkerQueue *queue = &t->queues[lane->number];
+		EoWorkerJob *job;
+
+		if (t->gone)
+		{
+			if (abandon_one(queue))
+				return true;
+			continue;
+		}
+		if (!may_send(lane, t))
+			continue;
+		if (start_together(lane, queue))
+			return true;
+		job = dlist_container(EoWorkerJob, node, dlist_head_node(&queue->waiting));
+		dequeue(job);
+		if (!start_job(job))
+			eo_job_end(job);
+		return true;
+	}
+	return false;
+}
+
+static void
+take_finished(EoWindow *window, EoCall *call, void *arg)
+{
+	EoAnswer   *answer;
+
+	(void) arg;
+	if (eo_bundle_take(call))
+		return;
+	answer = eo_answer_of_call(call);
+	if (eo_answer_take(answer, window, ((EoWorkerJob *) answer->user)->deadline_us))
+		take_answer(answer->user);
+}
+
+/* May the job share a request?  Not if that or another call has failed for it. */
+static bool
+may_share(const EoWorkerJob *job)
+{
+	return job->kind->shares && !job->alone && !eo_back_off_exists(job->token);
+}
+
+/*
+ * Start the next jobs of a target in one request, if the first two in the queue may share
+ * one.  Returns false if nothing has changed.
+ */
+static bool
+start_together(Lane *lane, EoWorkerQueue *queue)
+{
+	static const EoBundleOwner owner = {
+		.next = next_together,.sending = note_sent,.ended = note_ended,.take = take_together
+	};
+	EoWorkerTarget *t = queue->target;
+	dlist_node *first = dlist_head_node(&queue->waiting);
+	MemoryContext old;
+	bool		started;
+
+	if (!dlist_has_next(&queue->waiting, first) ||
+		!may_share(dlist_container(EoWorkerJob, node, first)) ||
+		!may_share(dlist_container(EoWorkerJob, node, dlist_next_node(&queue->waiting, first))) ||
+		!eo_write_target_is_trusted(t) || !eo_service_clock_follow(&t->store->client))
+		return false;
+	t->store->client.no_retries = !eo_write_target_retries(t);
+	old = MemoryContextSwitchTo(jobs.context);
+	started = eo_bundle_start_next(t->store, &owner, queue, &lane->window, 0);
+	MemoryContextSwitchTo(old);
+	return started;
+}
+
+static EoAnswer *
+next_together(EoBundle *bundle)
+{
+	EoWorkerQueue *queue = bundle->arg;
+
+	while (!dlist_is_empty(&queue->waiting))
+	{
+		EoWorkerJob *job = dlist_container(EoWorkerJob, node, dlist_head_node(&queue->waiting));
+		MemoryContext old;
+
+		if (!may_share(job))
+			return NULL;
+		dequeue(job);
+		old = MemoryContextSwitchTo(job->context);
+		job->answer = job->kind->prepare(job, bundle->store);
+		MemoryContextSwitchTo(old);
+		if (job->answer != NULL)
+		{
+			job->answer->user = job;
+			return job->answer;
+		}
+		eo_job_end(job);
+	}
+	return NULL;
+}
+
+/* The lane of a queue. */
+static EoWorkerLane
+lane_of(const EoWorkerQueue *queue)
+{
+	return (EoWorkerLane) (queue - queue->target->queues);
+}
+
+static void
+note_sent(EoBundle *bundle)
+{
+	const EoWorkerQueue *queue = bundle->arg;
+
+	eo_write_target_sent(queue->target, lane_of(queue));
+}
+
+/* When the request is given up; 0: after request_timeout. */
+static int64
+deadline_of(const EoWorkerJob *job)
+{
+	int64		limit_us = Max(eo_guc_hurried_us(LIFE_LIMIT_US), MIN_LIFE_LIMIT_US);
+	int64		timeout_us;
+
+	if (!is_about_lives(job->kind->lane))
+		return 0;
+	timeout_us = job->target->store->server->request_timeout_ms * INT64CONST(1000);
+	return job->sent_us + Min(limit_us, timeout_us);
+}
+
+/* Send the request of a job.  Returns false if there is nothing left to be done. */
+static bool
+start_job(EoWorkerJob *job)
+{
+	EoStore    *store = job->target->store;
+	MemoryContext old = MemoryContextSwitchTo(job->context);
+	bool		knows_clock;
+
+	/* This ends the retries of its calls in flight, too. */
+	store->client.no_retries = !eo_write_target_retries(job->target);
+	knows_clock = eo_service_clock_follow(&store->client);
+	/* Whether a life goes on is not decided by time. */
+	job->contact = !knows_clock && !is_about_lives(job->kind->lane);
+	if (knows_clock)
+		job->target->readings.n = 0;
+	job->answer = job->contact ? eo_clock_sync_prepare(store) : job->kind->prepare(job, store);
+	MemoryContextSwitchTo(old);
+	if (job->answer == NULL)
+		return false;
+	job->answer->user = job;
+	job->sent_us = eo_clock_monotonic_us();
+	job->deadline_us = deadline_of(job);
+	eo_write_target_sent(job->target, job->kind->lane);
+	if (!eo_answer_start(job->answer, &jobs.lanes[job->kind->lane].window, job->deadline_us))
+		take_answer(job);
+	return true;
+}
+
+/* ----- answers ----- */
+
+static void
+take_answer(EoWorkerJob *job)
+{
+	const EoAnswer *answer = job->answer;
+
+	eo_write_target_ended(job->target, job->kind->lane);
+	if (job->contact)
+	{
+		take_contact(job);
+		return;
+	}
+	if (answer->call.clock_moved && !job->clock_moved)
+	{
+		job->clock_moved = true;
+		start_over(job);
+		return;
+	}
+	/* EO_INVALID is an answer: a record that cannot be read. */
+	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
+	{
+		if (job->kind->refused != NULL && job->kind->refused(job, answer))
+		{
+			eo_write_target_answered(job->target);
+			eo_job_end(job);
+		}
+		else
+			take_failure(job, &answer->error);
+		return;
+	}
+	eo_write_target_answered(job->target);
+	if (is_found_nowhere(job, answer))
+	{
+		put_off(job, eo_back_off_add(job->token));
+		return;
+	}
+	if (job->target != job->asked)
+		eo_write_target_stands_in(job->asked, job->target);
+	eo_back_off_forget(job->token);
+	if (job->kind->take(job, answer))
+		eo_job_end(job);
+}
+
+/* Has a stand-in not found what the job is about? */
+static bool
+is_found_nowhere(const EoWorkerJob *job, const EoAnswer *answer)
+{
+	return job->target != job->asked && answer->outcome != EO_APPLIED && !answer->exists;
+}
+
+static void
+note_ended(EoBundle *bundle)
+{
+	const EoWorkerQueue *queue = bundle->arg;
+
+	eo_write_target_ended(queue->target, lane_of(queue));
+	if (bundle->call.error.status == EO_OK)
+		eo_write_target_answered(queue->target);
+}
+
+/* A job whose write is not known to be applied starts over by itself. */
+static void
+take_together(EoAnswer *answer, void *arg)
+{
+	EoWorkerJob *job = answer->user;
+
+	(void) arg;
+	if (answer->outcome != EO_APPLIED)
+	{
+		job->alone = true;
+		start_over(job);
+	}
+	else if (job->kind->take(job, answer))
+		eo_job_end(job);
+}
+
+/* The clock is known now, or another read is needed, or the contact has failed. */
+static void
+take_contact(EoWorkerJob *job)
+{
+	EoReadings *readings = &job->target->readings;
+	EoError		error;
+
+	if (eo_clock_sync_take(readings, job->answer, &error))
+	{
+		start_over(job);
+		return;
+	}
+	readings->n = 0;
+	take_failure(job, &error);
+}
+
+/* Put a job back into its queue. */
+static void
+start_over(EoWorkerJob *job)
+{
+	eo_answer_free(job->answer);
+	job->answer = NULL;
+	enqueue(job);
+}
+
+/* A call has failed, because of its target or of its key: put the job off. */
+static void
+take_failure(EoWorkerJob *job, const EoError *error)
+{
+	bool		failed_before = !job->contact && eo_back_off_exists(job->token);
+
+	if (job->kind->failed != NULL)
+		job->kind->failed(job, error);
+	eo_write_target_failed(job->target, error, job->sent_us, failed_before);
+	eo_stats_add(job->target->store->stats, EO_COUNT_WORKER_RETRIES, 1);
+	eo_answer_free(job->answer);
+	job->answer = NULL;
+	if (job->for_any && eo_write_target_refused(job->asked, job->target, error))
+	{
+		move(job, eo_write_target_via(&job->asked->target));
+		return;
+	}
+	put_off(job, eo_back_off_add(job->token));
+}
+
+/* Other identities stand in for some: give them the jobs that wait for them. */
+static void
+pass_on_of(EoWorkerTarget *t)
+{
+	for (int i = 0; i < EO_WORKER_LANES; i++)
+	{
+		dlist_mutable_iter iter;
+
+		dlist_foreach_modify(iter, &t->queues[i].waiting)
+		{
+			EoWorkerJob *job = dlist_container(EoWorkerJob, node, iter.cur);
+
+			if (!job->for_any || job->target == eo_write_target_via(&job->asked->target))
+				continue;
+			dequeue(job);
+			move(job, eo_write_target_via(&job->asked->target));
+		}
+	}
+}
+
+static void
+pass_on(void)
+{
+	eo_write_targets_visit(pass_on_of);
+}
+
+static void
+put_off(EoWorkerJob *job, int64 pause_us)
+{
+	job->kind->put_off(job, pause_us);
+	eo_job_end(job);
+}
+
+/* The stores of some targets could not be built: their jobs wait for that, and are told why. */
+static void
+tell_unbuilt(Lane *lane)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &lane->round)
+	{
+		EoWorkerTarget *t = dlist_container(EoWorkerQueue, turn, iter.cur)->target;
+		dlist_iter	waiting;
+
+		if (!t->unbuilt)
+			continue;
+		t->unbuilt = false;
+		dlist_foreach(waiting, &t->queues[lane->number].waiting)
+		{
+			EoWorkerJob *job = dlist_container(EoWorkerJob, node, waiting.cur);
+
+			if (job->kind->failed != NULL)
+				job->kind->failed(job, &t->build_error);
+		}
+	}
+}
+
+/* Put off the jobs of failing targets that they may not have any more. */
+static void
+thin_out(Lane *lane)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &lane->round)
+	{
+		EoWorkerTarget *t = dlist_container(EoWorkerQueue, turn, iter.cur)->target;
+		EoWorkerQueue *queue = &t->queues[lane->number];
+
+		while (t->failing && queue->jobs > MAX_JOBS_OF_FAILING && !dlist_is_empty(&queue->waiting))
+		{
+			EoWorkerJob *job = dlist_container(EoWorkerJob, node, dlist_tail_node(&queue->waiting));
+
+			dequeue(job);
+			put_off(job, 0);
+		}
+	}
+}

@@ -1,0 +1,671 @@
+/*-------------------------------------------------------------------------
+ *
+ * write_targets.c
+ *	  The targets that a worker writes to, and whether they answer.
+ *
+ * A target is a table as one role reaches it, see target.h.  Its store is built from
+ * the catalogs, and built anew when they have changed.
+ *
+ * A target is trusted once it has answered, until a call fails or nothing is heard
+ * for SLOW_US while requests are in flight.  One that is not trusted has a small
+ * share of the worker's requests (jobs.c).  After a failure it has a pause,
+ * and its calls make no retries of their own, until the next definite answer.
+ *
+ * A call may fail because of its key and not because of its target: its partition
+ * may be throttled, or a policy may forbid it.  So the target is not to blame if it
+ * has answered another request since the call was sent, or if it is trusted and the
+ * key has failed before.
+ *
+ * Lives, and what a transaction that has committed owes, concern the database and not one
+ * of its roles.  So while the identity of a target is refused, another one that leads to
+ * the same place stands in for it: the roles with a user mapping for a server that leads
+ * there now, and the owners of these servers (known_targets.c), one after the other.  Who was
+ * answered goes on.  The target's own identity is asked again once a minute, when the
+ * catalogs have changed, and when all others were refused.  While somebody has locked the
+ * catalogs one is chosen of those that have been answered before.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "cluster/databases.h"
+#include "cluster/life_watch.h"
+#include "cluster/service_clocks.h"
+#include "cluster/target.h"
+#include "compat.h"
+#include "ledger/known_targets.h"
+#include "ledger/lock_limit.h"
+#include "miscadmin.h"
+#include "server/error.h"
+#include "server/guc.h"
+#include "server/options.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "wire/clock.h"
+#include "wire/status.h"
+#include "worker/write_targets.h"
+
+/* A target that refuses requests is tried again after this. */
+#define PAUSE_REFUSED_US INT64CONST(5000000)
+
+/*
+ * A store that cannot be built is tried again after this, and after twice as long each
+ * time: it may have been for want of memory, and no catalog need change for it to work.
+ */
+#define FIRST_BUILD_PAUSE_US INT64CONST(100000)
+#define LONGEST_BUILD_PAUSE_US INT64CONST(60000000)
+
+/* While others stand in, the target's own identity is asked again this often. */
+#define OWN_AGAIN_US INT64CONST(60000000)
+
+/* A target that has answered nothing for this long is slow. */
+#define SLOW_US INT64CONST(1000000)
+
+static struct
+{
+	MemoryContext context;
+	HTAB	   *table;			/* EoWorkerTarget by target; none is removed */
+	EoWorkerTarget *last;		/* the one that was asked for last */
+	uint64		catalog;		/* version of the catalogs: counts changes of
+								 * servers and mappings */
+	uint32		recoveries;
+	bool		changed;		/* somebody does not stand in any more */
+}			targets;
+
+static bool must_be_built(const EoWorkerTarget *t);
+static void build_store(EoWorkerTarget *t);
+
+/* A server or a mapping has changed: every store is to be built anew. */
+static void
+catalog_changed(Datum arg, int cacheid, uint32 hashvalue)
+{
+	(void) arg;
+	(void) cacheid;
+	(void) hashvalue;
+	targets.catalog++;
+}
+
+void
+eo_write_targets_init(MemoryContext context)
+{
+	HASHCTL		ctl = {.keysize = sizeof(EoTarget),.entrysize = sizeof(EoWorkerTarget)};
+
+	ctl.hcxt = targets.context = context;
+	targets.table = hash_create("exactonce targets", 16, &ctl,
+								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	targets.catalog = 1;
+	eo_life_watch_admit_all(MyDatabaseId);
+	eo_options_on_change(catalog_changed);
+}
+
+EoWorkerTarget *
+eo_write_target_of(const EoTarget *target)
+{
+	bool		found;
+	EoWorkerTarget *t = targets.last;
+
+	/*
+	 * To compare is faster than to hash, and rows of one target come
+	 * together.
+	 */
+	if (t != NULL && memcmp(target, &t->target, sizeof(EoTarget)) == 0)
+		return t;
+	t = targets.last = hash_search(targets.table, target, HASH_ENTER, &found);
+	if (!found)
+	{
+		memset((char *) t + sizeof(EoTarget), 0, sizeof(EoWorkerTarget) - sizeof(EoTarget));
+		t->target = *target;
+		for (int lane = 0; lane < EO_WORKER_LANES; lane++)
+		{
+			t->queues[lane].target = t;
+			dlist_init(&t->queues[lane].waiting);
+		}
+		dlist_init(&t->slots);
+	}
+	return t;
+}
+
+/*
+ * Reading the catalogs needs a transaction.  Each target has its own, because an
+ * error ends it.  The targets are collected before, because the end of a transaction
+ * also ends the scan of a hash table.
+ */
+void
+eo_write_targets_build(void)
+{
+	HASH_SEQ_STATUS scan;
+	EoWorkerTarget *t;
+	EoWorkerTarget **todo;
+	int			n = 0;
+
+	AcceptInvalidationMessages();
+	todo = palloc(sizeof(EoWorkerTarget *) * Max(1, hash_get_num_entries(targets.table)));
+	hash_seq_init(&scan, targets.table);
+	while ((t = hash_seq_search(&scan)) != NULL)
+	{
+		if (!must_be_built(t) || (t->jobs == 0 && !t->wanted))
+			continue;
+		if (t->in_flight == 0)
+			todo[n++] = t;
+		/* It must be idle before its store can be built. */
+		else if (eo_lock_limit_again_us(EO_LOCKS_CATALOGS) <= eo_clock_monotonic_us())
+			t->late = false;
+	}
+	for (int i = 0; i < n; i++)
+		build_store(todo[i]);
+	pfree(todo);
+}
+
+static bool
+must_be_built(const EoWorkerTarget *t)
+{
+	return t->built != targets.catalog ||
+		(t->build_pause_us > 0 && eo_clock_monotonic_us() >= t->pause_until_us);
+}
+
+static void
+delete_store(EoWorkerTarget *t)
+{
+	if (t->store != NULL)
+		MemoryContextDelete(t->context);
+	t->store = NULL;
+}
+
+/*
+ * The current error says why a store could not be built.  Without memory for a copy of it only
+ * the log says it.
+ */
+static void
+note_build_error(EoWorkerTarget *t)
+{
+	memset(&t->build_error, 0, sizeof(t->build_error));
+	t->build_error.status = EO_NO_CREDENTIALS;
+	strlcpy(t->build_error.message, "The server's options or credentials are of no use: see the log",
+			sizeof(t->build_error.message));
+	PG_TRY();
+	{
+		ErrorData  *edata = CopyErrorData();
+
+		strlcpy(t->build_error.message, edata->message, sizeof(t->build_error.message));
+		FreeErrorData(edata);
+	}
+	PG_CATCH();
+	{
+		/* The caller flushes both. */
+	}
+	PG_END_TRY();
+	t->unbuilt = true;
+	eo_database_set_failure(MyDatabaseId, &t->build_error);
+}
+
+/* A store that is read from the catalogs. */
+typedef struct Reading
+{
+	const EoTarget *target;
+	EoStore    *store;			/* NULL: the server was dropped */
+} Reading;
+
+static void
+read_store(void *arg)
+{
+	Reading    *reading = arg;
+
+	reading->store = eo_target_store(reading->target);
+	/* All else that was read for it goes with the transaction. */
+	if (reading->store != NULL)
+		MemoryContextSetParent(GetMemoryChunkContext(reading->store), targets.context);
+}
+
+/* The end of the transaction has failed, and what was read outlives it. */
+static void
+drop_reading(const Reading *reading)
+{
+	if (reading->store != NULL)
+		MemoryContextDelete(GetMemoryChunkContext(reading->store));
+}
+
+/* Use what was read. */
+static void
+take_store(EoWorkerTarget *t, EoStore *store)
+{
+	delete_store(t);
+	t->store = store;
+	if (store != NULL)
+	{
+		t->context = GetMemoryChunkContext(store);
+
+		/*
+		 * The worker has a pace of its own, and its answers close circuits.
+		 */
+		store->client.insists = true;
+	}
+	t->gone = store == NULL;
+	t->failing |= t->gone;
+	t->build_pause_us = t->pause_until_us = 0;
+	t->readings.n = 0;
+}
+
+/*
+ * While somebody has locked the catalogs the old store is used: a request that was sent a moment
+ * before they changed would be no different.
+ */
+static void
+build_store(EoWorkerTarget *t)
+{
+	MemoryContext old = CurrentMemoryContext;
+	Reading		reading = {.target = &t->target};
+	uint64		catalog = targets.catalog;
+
+	PG_TRY();
+	{
+		t->late = !eo_lock_limit_run(EO_LOCKS_CATALOGS, read_store, &reading);
+		if (t->late)
+			drop_reading(&reading);
+		else
+		{
+			take_store(t, reading.store);
+			t->built = catalog;
+		}
+	}
+	PG_CATCH();
+	{
+		/* For example, a user mapping has half of its credentials. */
+		MemoryContextSwitchTo(old);
+		EmitErrorReport();
+		note_build_error(t);
+		FlushErrorState();
+		AbortCurrentTransaction();
+		drop_reading(&reading);
+		delete_store(t);
+		t->gone = false;
+		t->failing = true;
+		if (t->built != catalog)
+			t->build_pause_us = 0;
+		t->built = catalog;
+		t->build_pause_us = t->build_pause_us == 0 ? FIRST_BUILD_PAUSE_US :
+			Min(2 * t->build_pause_us, LONGEST_BUILD_PAUSE_US);
+		t->pause_until_us = eo_clock_monotonic_us() + t->build_pause_us;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(old);
+}
+
+/* ----- who stands in for whom ----- */
+
+/* The target of another identity for the same place. */
+static EoWorkerTarget *
+target_as(const EoTarget *target, const EoIdentityRef *who)
+{
+	EoTarget	as = *target;
+
+	as.serverid = who->serverid;
+	as.userid = who->userid;
+	return eo_write_target_of(&as);
+}
+
+/* The next one whose turn it is; when all have had it, the target's own. */
+static void
+choose(EoWorkerTarget *t, const EoIdentityRef *others, int n)
+{
+	int64		now_us = eo_clock_monotonic_us();
+
+	t->seeks = false;
+	t->via = NULL;
+	while (t->via == NULL && t->tried < n)
+	{
+		EoWorkerTarget *other = target_as(&t->target, &others[t->tried++]);
+
+		/* It was refused itself a moment ago. */
+		if (!other->failing || other->pause_until_us <= now_us)
+			t->via = other;
+	}
+	if (t->via == NULL)
+		t->tried = 0;
+	t->recalled = false;
+	t->via_catalog = targets.catalog;
+	t->again_us = now_us + (t->via != NULL ? eo_guc_hurried_us(OWN_AGAIN_US) : PAUSE_REFUSED_US);
+}
+
+/* Choose without the catalogs: whoever was answered for that place, or else the target's own. */
+static void
+recall(EoWorkerTarget *t)
+{
+	HASH_SEQ_STATUS scan;
+	EoWorkerTarget *other;
+
+	choose(t, NULL, 0);
+	t->recalled = true;
+	hash_seq_init(&scan, targets.table);
+	while ((other = hash_seq_search(&scan)) != NULL)
+	{
+		if (other != t && other->answers && other->store != NULL &&
+			eo_target_same_place(&other->target, &t->target))
+			t->via = other;
+	}
+}
+
+/* The identities of the database for a target. */
+typedef struct Asking
+{
+	const EoTarget *target;
+	EoIdentityRef others[EO_MAX_IDENTITIES];
+	int			n;
+} Asking;
+
+static void
+ask_for_identities(void *arg)
+{
+	Asking	   *asking = arg;
+
+	asking->n = eo_known_target_identities(asking->target, asking->others);
+}
+
+/* Can nothing be sent by whoever is to send it, and others are to be asked? */
+static bool
+is_stuck(const EoWorkerTarget *t)
+{
+	const EoWorkerTarget *by = t->via != NULL ? t->via : t;
+
+	return by->jobs > 0 && by->store == NULL && by->built == targets.catalog &&
+		(t->via != NULL || eo_clock_monotonic_us() >= t->again_us);
+}
+
+/* Returns false if nobody was chosen, because the catalogs are still locked. */
+static bool
+choose_for(EoWorkerTarget *t)
+{
+	MemoryContext old = CurrentMemoryContext;
+	Asking		asking = {.target = &t->target};
+	volatile bool chosen = true;
+
+	PG_TRY();
+	{
+		chosen = eo_lock_limit_run(EO_LOCKS_CATALOGS, ask_for_identities, &asking);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(old);
+		EmitErrorReport();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		asking.n = 0;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(old);
+	if (chosen)
+		choose(t, asking.others, asking.n);
+	else if (t->seeks || is_stuck(t))
+		recall(t);
+	else
+		return false;
+	return true;
+}
+
+/* Is it to be chosen who sends what is for this target? */
+static bool
+must_choose(const EoWorkerTarget *t)
+{
+	return t->seeks || is_stuck(t) ||
+		(t->recalled && eo_lock_limit_again_us(EO_LOCKS_CATALOGS) <= eo_clock_monotonic_us());
+}
+
+bool
+eo_write_targets_choose(void)
+{
+	HASH_SEQ_STATUS scan;
+	EoWorkerTarget *t;
+	EoWorkerTarget **todo;
+	int			n = 0;
+	bool		changed = targets.changed;
+
+	targets.changed = false;
+	todo = palloc(sizeof(EoWorkerTarget *) * Max(1, hash_get_num_entries(targets.table)));
+	hash_seq_init(&scan, targets.table);
+	while ((t = hash_seq_search(&scan)) != NULL)
+	{
+		if (must_choose(t))
+			todo[n++] = t;
+	}
+	for (int i = 0; i < n; i++)
+		changed |= choose_for(todo[i]);
+	pfree(todo);
+	return changed;
+}
+
+EoWorkerTarget *
+eo_write_target_via(const EoTarget *target)
+{
+	EoWorkerTarget *t = eo_write_target_of(target);
+
+	if (t->via_catalog != targets.catalog)
+	{
+		t->via = NULL;
+		t->tried = 0;
+		t->again_us = 0;
+		t->recalled = false;
+		t->via_catalog = targets.catalog;
+	}
+	return t->via != NULL && !t->seeks ? t->via : t;
+}
+
+bool
+eo_write_target_is_refusal(const EoError *error)
+{
+	return error->status == EO_DENIED || error->status == EO_NO_CREDENTIALS ||
+		error->status == EO_CREDENTIALS_AWAY;
+}
+
+bool
+eo_write_target_refused(EoWorkerTarget *asked, EoWorkerTarget *by, const EoError *error)
+{
+	if (!eo_write_target_is_refusal(error))
+		return false;
+	/* Somebody else has been chosen since, or is going to be. */
+	if (asked->seeks || eo_write_target_via(&asked->target) != by)
+		return true;
+	/* All were refused, a moment ago. */
+	if (by == asked && eo_clock_monotonic_us() < asked->again_us)
+		return false;
+	asked->seeks = true;
+	return true;
+}
+
+/* The work that was put off when the own identity was refused is due at once. */
+void
+eo_write_target_stands_in(EoWorkerTarget *asked, EoWorkerTarget *by)
+{
+	by->found = by->built;
+	if (asked->stand_in == by)
+		return;
+	asked->stand_in = by;
+	asked->recovered_us = eo_clock_monotonic_us();
+	targets.recoveries++;
+	ereport(LOG,
+			(errmsg("exactonce: table \"%s\" is reached by another identity, because that of role %u on server %u is refused",
+					asked->target.table, asked->target.userid, asked->target.serverid),
+			 errdetail("It is that of role %u on server \"%s\".", by->target.userid,
+					   by->store->server->name)));
+}
+
+bool
+eo_write_target_may_create(const EoWorkerTarget *asked, const EoWorkerTarget *by)
+{
+	return by == asked || (by->store != NULL && by->found == by->built);
+}
+
+bool
+eo_write_target_asks_again(EoWorkerTarget *asked)
+{
+	if (asked->via == NULL || !eo_write_target_is_built(asked) ||
+		eo_clock_monotonic_us() < asked->again_us)
+		return false;
+	asked->again_us = eo_clock_monotonic_us() + eo_guc_hurried_us(OWN_AGAIN_US);
+	return true;
+}
+
+/* ----- whether it answers ----- */
+
+/* A store of old catalogs is not used: it is built anew when it is idle. */
+bool
+eo_write_target_is_built(const EoWorkerTarget *t)
+{
+	return t->store != NULL && (t->built == targets.catalog || t->late) && !t->seeks;
+}
+
+bool
+eo_write_target_is_ready(EoWorkerTarget *t)
+{
+	if (!eo_write_target_is_built(t))
+		return false;
+	if (eo_clock_monotonic_us() < t->pause_until_us)
+		return false;
+	t->pause_until_us = 0;
+	return true;
+}
+
+static bool
+is_slow(const EoWorkerTarget *t)
+{
+	return t->in_flight > 0 && eo_clock_monotonic_us() - t->quiet_since_us > SLOW_US;
+}
+
+bool
+eo_write_target_is_trusted(const EoWorkerTarget *t)
+{
+	return t->answers && !is_slow(t);
+}
+
+bool
+eo_write_target_retries(const EoWorkerTarget *t)
+{
+	return !t->failing && !is_slow(t);
+}
+
+int
+eo_write_targets_untrusted(EoWorkerLane lane)
+{
+	HASH_SEQ_STATUS scan;
+	EoWorkerTarget *t;
+	int			n = 0;
+
+	hash_seq_init(&scan, targets.table);
+	while ((t = hash_seq_search(&scan)) != NULL)
+	{
+		if (!eo_write_target_is_trusted(t))
+			n += t->queues[lane].in_flight;
+	}
+	return n;
+}
+
+void
+eo_write_target_sent(EoWorkerTarget *t, EoWorkerLane lane)
+{
+	if (t->in_flight++ == 0)
+		t->quiet_since_us = eo_clock_monotonic_us();
+	t->queues[lane].in_flight++;
+}
+
+void
+eo_write_target_ended(EoWorkerTarget *t, EoWorkerLane lane)
+{
+	t->in_flight--;
+	t->queues[lane].in_flight--;
+}
+
+void
+eo_write_target_answered(EoWorkerTarget *t)
+{
+	t->answered_us = t->quiet_since_us = eo_clock_monotonic_us();
+	if (t->failing)
+	{
+		ereport(LOG,
+				(errmsg("exactonce: table \"%s\" of server \"%s\" can be written again",
+						t->target.table, t->store->server->name)));
+		t->recovered_us = t->answered_us;
+		targets.recoveries++;
+		eo_database_set_failure(MyDatabaseId, NULL);
+	}
+	if (t->refused)
+		eo_life_watch_admit(&t->target);
+	if (t->via != NULL)
+		targets.changed = true;
+	t->via = t->stand_in = NULL;
+	t->recalled = false;
+	t->tried = 0;
+	t->again_us = 0;
+	t->refused = false;
+	t->answers = true;
+	t->failing = false;
+	t->complained = false;
+	t->pause_until_us = 0;
+	eo_service_clock_share(&t->store->client);
+}
+
+void
+eo_write_target_failed(EoWorkerTarget *t, const EoError *error, int64 sent_us,
+					   bool failed_before)
+{
+	bool		refused = error->status == EO_DENIED || error->status == EO_NO_TABLE ||
+	error->status == EO_REFUSED || error->status == EO_NO_CREDENTIALS;
+
+	if (t->answered_us > sent_us || (failed_before && eo_write_target_is_trusted(t)))
+		return;
+	t->pause_until_us = eo_clock_monotonic_us() +
+		(refused ? PAUSE_REFUSED_US : EO_WORKER_TARGET_PAUSE_US);
+	t->answers = false;
+	t->failing = true;
+	if (eo_write_target_is_refusal(error))
+	{
+		eo_life_watch_refuse(&t->target, error->code[0] != '\0' ? error->code : "no credentials");
+		t->refused = true;
+	}
+	eo_database_set_failure(MyDatabaseId, error);
+	if (!t->complained)
+		ereport(WARNING,
+				(errcode(ERRCODE_WARNING),
+				 errmsg("exactonce: table \"%s\" of server \"%s\" cannot be written; keys of ended transactions wait",
+						t->target.table, t->store->server->name),
+				 errdetail_internal("%s", eo_error_facts(error)),
+				 errhint("It is tried again every few seconds; see exactonce_pending.")));
+	t->complained = true;
+}
+
+int64
+eo_write_targets_due_us(void)
+{
+	int64		due_us = INT64_MAX;
+	HASH_SEQ_STATUS scan;
+	EoWorkerTarget *t;
+
+	hash_seq_init(&scan, targets.table);
+	while ((t = hash_seq_search(&scan)) != NULL)
+	{
+		for (int lane = 0; lane < EO_WORKER_LANES; lane++)
+		{
+			if (!dlist_is_empty(&t->queues[lane].waiting) && t->pause_until_us > 0)
+				due_us = Min(due_us, t->pause_until_us);
+		}
+		if (t->seeks)
+			due_us = 0;
+	}
+	return due_us;
+}
+
+uint32
+eo_write_targets_recoveries(void)
+{
+	return targets.recoveries;
+}
+
+void
+eo_write_targets_visit(void (*visit) (EoWorkerTarget *t))
+{
+	HASH_SEQ_STATUS scan;
+	EoWorkerTarget *t;
+
+	hash_seq_init(&scan, targets.table);
+	while ((t = hash_seq_search(&scan)) != NULL)
+		visit(t);
+}
