@@ -146,11 +146,9 @@ reset_proxy();
 is(as('a', "SELECT idem_once('fourth of a')"), '', 'another life of the one role');
 settled($node);
 $life = life_of($node);
-fault(key => 'sealed by a', to => 'COMMITTING', do => 'hold');
-my $sealing = start_script($node, "SET ROLE a;\nBEGIN;\nSELECT idem_acquire('sealed by a');\nSELECT idem_complete('sealed by a');\nCOMMIT;\n");
-await_request(key => 'sealed by a', to => 'COMMITTING');
+is(as('a', "BEGIN; SELECT idem_acquire('prepared by a'); SELECT idem_complete('prepared by a'); PREPARE TRANSACTION 'of a'"), '',
+	'it prepares a transaction, about which the next life has to find out');
 crash($node);
-finish_script($sealing);
 my $kept = dynamodb(GetItem => { TableName => $table, Key => { pk => { S => "ORIGIN#$life" } } })->{Item};
 dynamodb(DeleteItem => { TableName => $table, Key => { pk => { S => "ORIGIN#$life" } } });
 reset_proxy();
@@ -161,6 +159,7 @@ is(made_by_others(), 0, 'and does not find it: then it makes no item of the next
 dynamodb(PutItem => { TableName => $table, Item => $kept });
 wait_until('when it finds it it does', sub { made_by_others() > 0 });
 wait_until('and retires the life', sub { item($table, "ORIGIN#$life")->{state} eq 'retired' });
+sql_of($node, "ROLLBACK PREPARED 'of a'");
 
 # What another identity finishes may be in another account: a copy of the record, which bears the
 # token.  If it was not sealed by the transaction of the row, the row stays.
