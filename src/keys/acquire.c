@@ -80,7 +80,6 @@ static bool answer_from_cache(EoAcquiring *a);
 static void put_acquired(EoClaim *claim, const EoTxClaim *held);
 static void prepare(EoAcquiring *a);
 static bool counts_as_in_block(const EoAcquire *ask);
-static bool is_bound(const EoAcquire *ask);
 static void fill_info(EoAcquiring *a, EoSlotInfo *info);
 static void fill_write(EoAcquiring *a, EoWrite *w);
 static Attempt take_answer(EoAcquiring *a);
@@ -430,13 +429,6 @@ counts_as_in_block(const EoAcquire *ask)
 	return ask->settled_within || eo_xact_in_block();
 }
 
-/* Does the claim end with the transaction in every case? */
-static bool
-is_bound(const EoAcquire *ask)
-{
-	return counts_as_in_block(ask) && !ask->keep && !ask->hold;
-}
-
 static void
 fill_info(EoAcquiring *a, EoSlotInfo *info)
 {
@@ -444,7 +436,8 @@ fill_info(EoAcquiring *a, EoSlotInfo *info)
 	const EoServer *server = a->k.store->server;
 
 	eo_slot_info_init(info, EO_SLOT_ASKING, a->k.digest, a->token);
-	info->bound = is_bound(ask);
+	/* Does the claim end with the transaction in every case? */
+	info->bound = counts_as_in_block(ask) && !ask->keep && !ask->hold;
 	info->session = ask->session;
 	info->release_on_abort = !ask->hold;
 	if (ask->payload_sha256 != NULL)
@@ -460,21 +453,19 @@ static void
 fill_write(EoAcquiring *a, EoWrite *w)
 {
 	const EoAcquire *ask = a->ask;
-	const EoServer *server = a->k.store->server;
-	int64		lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : server->lease_ms;
-	int64		retention_s = ask->retention_s >= 0 ? ask->retention_s : server->retention_s;
+	const EoSlotInfo *info = a->held->info;
 
 	memset(w, 0, sizeof(*w));
 	w->owner = a->token;
 	w->now_ms = eo_client_now_ms(&a->k.store->client);
-	w->lease_ms = w->now_ms + lease_ms;
-	w->skew_ms = server->clock_skew_ms;
-	eo_record_keep(w, w->lease_ms, retention_s);
+	w->lease_ms = w->now_ms + info->lease_ms;
+	w->skew_ms = a->k.store->server->clock_skew_ms;
+	eo_record_keep(w, w->lease_ms, info->retention_s);
 	w->holder = eo_text_holder();
 	w->max_runs = ask->max_runs;
-	w->bind = ask->session ? "session" : ask->hold ? "hold" : is_bound(ask) ? "tx" : "keep";
+	w->bind = ask->session ? "session" : ask->hold ? "hold" : info->bound ? "tx" : "keep";
 	w->payload_sha256 = ask->payload_sha256;
-	eo_origin_write(&a->held->info->origin, a->origin);
+	eo_origin_write(&info->origin, a->origin);
 	w->origin = a->origin;
 }
 
