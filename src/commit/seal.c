@@ -90,6 +90,7 @@ static void begin_together(EoBundle *bundle);
 static void take_together(EoAnswer *answer, void *arg);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static void need_clock(const Sealing *s, const EoTxClaim *claim);
+pg_noreturn static void raise_life_is_over(const EoTxClaim *claim);
 static void begin_sealing(const Sealing *s, EoTxClaim *claim);
 static EoAnswer *plan_seal(const Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
 static void start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
@@ -188,13 +189,19 @@ renew_leases(Sealing *s, EoLife *life)
 		}
 		if (!eo_life_current(MyDatabaseId, life) ||
 			memcmp(c->row_life, life->id, EO_UUID_LEN) != 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_EO_UNAVAILABLE),
-					 errmsg("cannot commit key \"%s\" on server \"%s\": the life of this database under which it was completed is over",
-							eo_text_key_shown(c->key), c->store->server->name),
-					 errdetail("Another server has taken over from this one, or its item in the table was removed."),
-					 errhint("The transaction was rolled back. Retry it; see exactonce_lives.")));
+			raise_life_is_over(c);
 	}
+}
+
+static void
+raise_life_is_over(const EoTxClaim *claim)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_UNAVAILABLE),
+			 errmsg("cannot commit key \"%s\" on server \"%s\": the life of this database under which it was completed is over",
+					eo_text_key_shown(claim->key), claim->store->server->name),
+			 errdetail("Another server has taken over from this one, or its item in the table was removed."),
+			 errhint("The transaction was rolled back. Retry it; see exactonce_lives.")));
 }
 
 /*
@@ -386,12 +393,20 @@ need_clock(const Sealing *s, const EoTxClaim *claim)
 /*
  * From here on the record may be sealed.  A slot whose seal has not been started keeps its
  * state, so that an abort does no more than it must.
+ *
+ * The lease that is looked at before the commit is that of the slot's place.  A seal that is sent
+ * again may find that the store has a place of the life after the one which it names, and that
+ * lease is of no use.  A life that is over never comes back: while it is current the place is its
+ * own.
  */
 static void
 begin_sealing(const Sealing *s, EoTxClaim *claim)
 {
-	if (claim->info->state != EO_SLOT_SEALING)
-		eo_slot_sealing(claim->slot, &s->origin, claim->store->place);
+	if (claim->info->state == EO_SLOT_SEALING)
+		return;
+	if (!eo_life_is_current(MyDatabaseId, s->origin.life))
+		raise_life_is_over(claim);
+	eo_slot_sealing(claim->slot, &s->origin, claim->store->place);
 }
 
 /* Send one seal.  seen: the expired record that EO_SEAL_EXPIRED replaces. */

@@ -10,11 +10,11 @@
  * table: a copy has all that the original has.  So a table of the same name and region counts
  * as the same.
  *
- * Two tables of one name and region, of two accounts or engines, may both have the key.  That holds
- * nobody up for long: a row goes in a moment, when its own record shows its finish.  That
- * is also the proof that this record is another one than that of the second claim, or was completed
- * before it was lost.  So the row is waited for.  It is refused if it cannot be finished: a
- * refusal without need costs a call, the other error is a second work.
+ * Two tables of one name and region, of two accounts or engines, may both have the key.  That
+ * holds nobody up for long while their services answer: a row goes in a moment, when its own record
+ * shows its finish.  That is also the proof that this record is another one than that of the second
+ * claim, or was completed before it was lost.  So the row is waited for.  It is refused if it cannot
+ * be finished: a refusal without need costs a call, the other error is a second work.
  *
  * The row of the second completion is inserted before others are looked for.  So of two
  * transactions at least one sees the other, and waits for its end.
@@ -59,28 +59,39 @@ may_be_same_table(const EoTarget *a, const EoTarget *b)
 }
 
 /*
- * Find a row of the same key that is not of our transaction.  If it is of one that goes on, or is
- * being changed by one, *goes_on is that.
+ * Find a row of the same key that is not of our transaction.  undecided: also one of a transaction
+ * that goes on, or one that such a transaction is changing; then *goes_on is that.
  */
 static bool
-find_other(const EoOutboxRow *row, EoOutboxRow *other, TransactionId *goes_on)
+find_row(const EoOutboxRow *row, bool undecided, EoOutboxRow *other, TransactionId *goes_on)
 {
 	EoOutboxScan s;
 	HeapTuple	tuple;
 	bool		found = false;
 
 	*goes_on = InvalidTransactionId;
-	eo_outbox_scan_begin_pk(&s, row->pk, true);
+	eo_outbox_scan_begin_pk(&s, row->pk, undecided);
 	while (!found && HeapTupleIsValid(tuple = systable_getnext(s.scan)))
 	{
 		if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
 			continue;
-		*goes_on = TransactionIdIsValid(s.dirty.xmin) ? s.dirty.xmin : s.dirty.xmax;
+		if (undecided)
+			*goes_on = TransactionIdIsValid(s.dirty.xmin) ? s.dirty.xmin : s.dirty.xmax;
 		eo_outbox_scan_read(&s, tuple, other);
 		found = may_be_same_table(&other->target, &row->target);
 	}
 	eo_outbox_scan_end(&s);
 	return found;
+}
+
+/*
+ * The first look sees what no snapshot does.  But it may pass a row of which another version
+ * is committed meanwhile, in a place that it has passed; the snapshot of the second one shows that.
+ */
+static bool
+find_other(const EoOutboxRow *row, EoOutboxRow *other, TransactionId *goes_on)
+{
+	return find_row(row, true, other, goes_on) || find_row(row, false, other, goes_on);
 }
 
 /* Nothing is to be said of a row that was given up but who can help. */

@@ -194,6 +194,8 @@ mint(void)
 	if (!eo_lock_limit_run(EO_LOCKS_LIVES, insert_life, &minting))
 		return false;
 	eo_life_board_take_history(&minting.history);
+	/* A session may have given the last life up since it was looked at. */
+	count_loss();
 	if (!eo_life_begin(MyDatabaseId, minting.id))
 		raise_no_room();
 	memcpy(own.life, minting.id, EO_UUID_LEN);

@@ -328,7 +328,10 @@ choose(EoWorkerTarget *t, const EoIdentityRef *others, int n)
 	t->again_us = now_us + (t->via != NULL ? eo_guc_hurried_us(OWN_AGAIN_US) : PAUSE_REFUSED_US);
 }
 
-/* Choose without the catalogs: whoever was answered for that place, or else the target's own. */
+/*
+ * Choose without the catalogs: whoever was answered for that place, or else the target's own.  Its
+ * server must spell records as the target's does.
+ */
 static void
 recall(EoWorkerTarget *t)
 {
@@ -341,7 +344,9 @@ recall(EoWorkerTarget *t)
 	while ((other = hash_seq_search(&scan)) != NULL)
 	{
 		if (other != t && other->answers && other->store != NULL &&
-			eo_target_same_place(&other->target, &t->target))
+			eo_target_same_place(&other->target, &t->target) &&
+			strcmp(other->target.layout, t->target.layout) == 0 &&
+			other->target.plain_http == t->target.plain_http)
 			t->via = other;
 	}
 }
