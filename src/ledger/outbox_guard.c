@@ -12,9 +12,9 @@
  *
  * Two tables of one name and region, of two accounts or engines, may both have the key.  That
  * holds nobody up for long while their services answer: a row goes in a moment, when its own record
- * shows its finish.  That is also the proof that this record is another one than that of the second
- * claim, or was completed before it was lost.  So the row is waited for.  It is refused if it cannot
- * be finished: a refusal without need costs a call, the other error is a second work.
+ * shows its finish.  That is also the proof that this record is another one than that of the
+ * second claim, or was completed before it was lost.  So the row is waited for.  It is refused if
+ * it cannot be finished: a refusal without need costs a call, the other error is a second work.
  *
  * The row of the second completion is inserted before others are looked for.  So of two
  * transactions at least one sees the other, and waits for its end.

@@ -132,6 +132,8 @@ use_of_slots(Use *use)
 			if (slot->info.state == EO_SLOT_BURIED)
 			{
 				use->shares[places[j]][EO_RESOURCE_LOOKS]++;
+				use->shares[places[j]][EO_RESOURCE_COMMIT_LOOKS] += eo_slot_has_origin(&slot->info);
+				use->shares[places[j]][EO_RESOURCE_COMMIT_CHUNKS] += eo_slot_has_origin(&slot->info) ? of_pk : 0;
 				continue;
 			}
 			use->shares[places[j]][EO_RESOURCE_SLOTS] += weight;
