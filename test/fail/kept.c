@@ -132,8 +132,11 @@ use_of_slots(Use *use)
 			if (slot->info.state == EO_SLOT_BURIED)
 			{
 				use->shares[places[j]][EO_RESOURCE_LOOKS]++;
-				use->shares[places[j]][EO_RESOURCE_COMMIT_LOOKS] += eo_slot_has_origin(&slot->info);
-				use->shares[places[j]][EO_RESOURCE_COMMIT_CHUNKS] += eo_slot_has_origin(&slot->info) ? of_pk : 0;
+				if (eo_slot_has_origin(&slot->info))
+				{
+					use->shares[places[j]][EO_RESOURCE_COMMIT_LOOKS]++;
+					use->shares[places[j]][EO_RESOURCE_COMMIT_CHUNKS] += of_pk;
+				}
 				continue;
 			}
 			use->shares[places[j]][EO_RESOURCE_SLOTS] += weight;

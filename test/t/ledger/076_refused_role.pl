@@ -133,6 +133,25 @@ is(sql_of($node, 'SELECT count(*) FROM exactonce_pending'), 0, 'nothing is pendi
 like(refused(), qr/^a: ExpiredToken/, 'the view says who is refused');
 like(slurp_file($node->logfile), qr/is reached by another identity/, 'and so does the log');
 
+# What another identity finishes may be in another account: a copy of the record, which bears the
+# token.  If it was not sealed by the transaction of the row, the row stays.
+reset_proxy();
+is(as('a', "SELECT idem_once('fifth of a')"), '', 'the one role goes on');
+settled($node);
+fault(to => 'COMPLETED', key => 'copied', do => 'drop', times => 0);
+is(as('a', "BEGIN; SELECT idem_acquire('copied'); SELECT idem_complete('copied'); COMMIT"), '', 'it commits a key, which is not finished');
+my $origin = record($table, 'copied')->{origin};
+(my $other = $origin) =~ s{/(\d+)/}{'/' . ($1 + 1) . '/'}e or die "the origin is $origin";
+dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'IDEMPOTENCY#copied' } }, UpdateExpression => 'SET #g = :g',
+	ExpressionAttributeNames => { '#g' => 'origin' }, ExpressionAttributeValues => { ':g' => { S => $other } } });
+refuse('KEYOFA');
+wait_until('the one role is refused', sub { refused() =~ /^a: ExpiredToken/ });
+end_fault('copied');
+wait_until('another one finishes a record that was sealed by another transaction', sub { status_of($table, 'copied') eq 'COMPLETED' });
+wait_until('which is no answer', sub { sql_of($node, 'SELECT trouble, reason FROM exactonce_pending') =~ /^refused\|Its record is COMPLETED, and not by that transaction/ });
+reset_proxy();
+is(sql_of($node, 'SELECT idem_give_up(id) FROM exactonce_pending'), 't', 'an operator ends that');
+
 # ----- what nobody has found there ---------------------------------------------------------------
 
 # The credentials of another role may be of another account, where the table is another one.  So
@@ -160,25 +179,6 @@ dynamodb(PutItem => { TableName => $table, Item => $kept });
 wait_until('when it finds it it does', sub { made_by_others() > 0 });
 wait_until('and retires the life', sub { item($table, "ORIGIN#$life")->{state} eq 'retired' });
 sql_of($node, "ROLLBACK PREPARED 'of a'");
-
-# What another identity finishes may be in another account: a copy of the record, which bears the
-# token.  If it was not sealed by the transaction of the row, the row stays.
-reset_proxy();
-is(as('a', "SELECT idem_once('fifth of a')"), '', 'the one role goes on');
-settled($node);
-fault(to => 'COMPLETED', key => 'copied', do => 'drop', times => 0);
-is(as('a', "BEGIN; SELECT idem_acquire('copied'); SELECT idem_complete('copied'); COMMIT"), '', 'it commits a key, which is not finished');
-my $origin = record($table, 'copied')->{origin};
-(my $other = $origin) =~ s{/(\d+)/}{'/' . ($1 + 1) . '/'}e or die "the origin is $origin";
-dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'IDEMPOTENCY#copied' } }, UpdateExpression => 'SET #g = :g',
-	ExpressionAttributeNames => { '#g' => 'origin' }, ExpressionAttributeValues => { ':g' => { S => $other } } });
-refuse('KEYOFA');
-wait_until('the one role is refused', sub { refused() =~ /^a: ExpiredToken/ });
-end_fault('copied');
-wait_until('another one finishes a record that was sealed by another transaction', sub { status_of($table, 'copied') eq 'COMPLETED' });
-wait_until('which is no answer', sub { sql_of($node, 'SELECT trouble, reason FROM exactonce_pending') =~ /^refused\|Its record is COMPLETED, and not by that transaction/ });
-reset_proxy();
-is(sql_of($node, 'SELECT idem_give_up(id) FROM exactonce_pending'), 't', 'an operator ends that');
 
 # ----- by hand -----------------------------------------------------------------------------------
 
