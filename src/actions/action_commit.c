@@ -37,8 +37,6 @@
 #include "server/text.h"
 #include "utils/memutils.h"
 
-static void find(const EoStore *store, const char *pk, EoTarget *target, uint8 *digest);
-
 static void
 find(const EoStore *store, const char *pk, EoTarget *target, uint8 *digest)
 {

@@ -60,12 +60,9 @@ static void fail_now(EoKey *k, const char *token, const char *error, int64 retry
 static bool release_now(EoKey *k, const char *token);
 static void fail_at_end(EoKey *k, EoTxClaim *claim, const char *error, int64 retry_after_ms,
 						bool terminal);
-static EoAnswer *write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing,
-								bool may_move);
 static const char *choose_token(const EoKey *k, const char *given, const char *verb);
 static int64 retention_of(const EoKey *k, const char *token);
 static void check_owned(const EoKey *k, const char *token, const char *verb);
-static void forget_claim(const EoKey *k, const char *token);
 static bool is_remembered(const EoKey *k, const char *token);
 static void check_not_repeated(EoKey *k, const char *token, const char *result);
 static void forget_unless_sealed(const EoKey *k, const char *token, const EoAnswer *answer);

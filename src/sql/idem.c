@@ -69,8 +69,6 @@ static void read_terms(FunctionCallInfo fcinfo, EoAcquire *ask);
 static int	read_keys(FunctionCallInfo fcinfo, char ***keys);
 static int	read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
 						   Jsonb ***documents);
-static const EoWrites *read_writes(FunctionCallInfo fcinfo, int arg, EoStore *store,
-								   const char *function, EoWrites *writes);
 static Datum claim_datum(FunctionCallInfo fcinfo, const EoStore *store, const char *key,
 						 const EoClaim *claim);
 static void fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key,

@@ -59,8 +59,6 @@ static int	read_columns(TriggerData *data, const char *list, AttrNumber *columns
 static void check_key(TriggerData *data, const Terms *terms, const EoTableKeys *keys);
 static bool has_column(const AttrNumber *columns, int n, AttrNumber column);
 static bool has_changed(TriggerData *data, const AttrNumber *columns, int n);
-static void put_write(StringInfo out, TriggerData *data, const Terms *terms, HeapTuple row,
-					  bool deleted);
 static void read_write(EoStore *store, TriggerData *data, const Terms *terms, HeapTuple row,
 					   bool deleted, EoWrites *writes);
 static bool is_own(TriggerData *data, HeapTuple row);
