@@ -3,10 +3,6 @@
  * table.c
  *	  The DynamoDB table of a server: idem_create_table(), and describing it.
  *
- * These are the only calls that are about a table and not about an item.  Each
- * is an EoCall that is freed with the memory context it was made in, whether
- * the function returns or raises.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -25,7 +21,6 @@
 #include "sql/preconditions.h"
 #include "sql/table.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
 #include "wire/buf.h"
 #include "wire/call.h"
 #include "wire/clock.h"
@@ -42,7 +37,6 @@
 EO_COUNTED(eo_idem_create_table, EO_FN_IDEM_CREATE_TABLE);
 
 static EoCall *new_call(EoStore *store, EoOperation op);
-static void free_call(void *call);
 static void wait_until_active(EoStore *store);
 static void switch_ttl_on(EoStore *store);
 static bool key_fits(EoStore *store, EoJsonValue *table, char **key);
@@ -337,29 +331,15 @@ is_instant(EoJsonValue *item, const char *name, EoInstantForm form)
 
 /* ----- calls ----- */
 
-/*
- * A call about the table, freed with the current memory context.  Its body
- * begins with the table's name and is left open for further members.
- */
+/* A call whose body begins with the table's name and is left open for further members. */
 static EoCall *
 new_call(EoStore *store, EoOperation op)
 {
-	EoCall	   *call = palloc0(sizeof(EoCall));
-	MemoryContextCallback *callback = palloc0(sizeof(*callback));
+	EoCall	   *call = eo_store_new_call(store, op);
 
-	eo_call_init(call, &store->client, op);
-	callback->func = free_call;
-	callback->arg = call;
-	MemoryContextRegisterResetCallback(CurrentMemoryContext, callback);
 	eo_buf_adds(&call->body, "{\"TableName\":");
 	eo_json_put_string(&call->body, store->server->table, strlen(store->server->table));
 	return call;
-}
-
-static void
-free_call(void *call)
-{
-	eo_call_free(call);
 }
 
 static bool
