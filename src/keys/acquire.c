@@ -95,7 +95,6 @@ static Attempt explain_failed(EoAcquiring *a, const EoRecord *r);
 static void check_payload(EoAcquiring *a, const char *fingerprint, const char *state);
 static void check_readable(EoAcquiring *a, const EoRecord *r, EoState state);
 static const char *show_instant(int64 ms);
-static char *copy_text(const char *s, size_t len);
 
 void
 eo_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
@@ -202,7 +201,7 @@ answer_from_transaction(EoAcquiring *a)
 	if (eo_xact_is_completed(held))
 	{
 		claim->outcome = EO_CLAIM_COMPLETED;
-		claim->result = copy_text(held->result, held->result_len);
+		claim->result = eo_text_copy(held->result);
 		claim->lease_until_ms = 0;
 		claim->replayed = true;
 	}
@@ -459,20 +458,19 @@ fill_write(EoAcquiring *a, EoWrite *w)
 {
 	const EoAcquire *ask = a->ask;
 	const EoServer *server = a->k.store->server;
-	int64		lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : server->lease_ms;
-	int64		retention_s = ask->retention_s >= 0 ? ask->retention_s : server->retention_s;
+	const EoSlotInfo *info = a->held->info;
 
 	memset(w, 0, sizeof(*w));
 	w->owner = a->token;
 	w->now_ms = eo_client_now_ms(&a->k.store->client);
-	w->lease_ms = w->now_ms + lease_ms;
+	w->lease_ms = w->now_ms + info->lease_ms;
 	w->skew_ms = server->clock_skew_ms;
-	eo_record_keep(w, w->lease_ms, retention_s);
+	eo_record_keep(w, w->lease_ms, info->retention_s);
 	w->holder = eo_text_holder();
 	w->max_runs = ask->max_runs;
 	w->bind = ask->session ? "session" : ask->hold ? "hold" : is_bound(ask) ? "tx" : "keep";
 	w->payload_sha256 = ask->payload_sha256;
-	eo_origin_write(&a->held->info->origin, a->origin);
+	eo_origin_write(&info->origin, a->origin);
 	w->origin = a->origin;
 }
 
@@ -562,7 +560,7 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 		case EO_STATE_COMPLETED:
 			eo_settle_check_visible(r, a->ask->key, a->k.store->server->name);
 			claim->outcome = EO_CLAIM_COMPLETED;
-			claim->result = copy_text(r->result, r->result_len);
+			claim->result = eo_text_copy(r->result);
 			claim->mine = false;
 			claim->replayed = true;
 			if (!claim->answered_from_cache)
@@ -705,7 +703,7 @@ explain_failed(EoAcquiring *a, const EoRecord *r)
 		claim->outcome = EO_CLAIM_FAILED;
 		claim->out_of_runs = r->has_retry;
 	}
-	claim->error = copy_text(r->error, r->error_len);
+	claim->error = eo_text_copy(r->error);
 	return ATTEMPT_ANSWERED;
 }
 
@@ -779,10 +777,4 @@ static const char *
 show_instant(int64 ms)
 {
 	return timestamptz_to_str(time_t_to_timestamptz((pg_time_t) (ms / 1000)));
-}
-
-static char *
-copy_text(const char *s, size_t len)
-{
-	return s != NULL ? pnstrdup(s, len) : NULL;
 }

@@ -63,7 +63,7 @@ static void fail_at_end(EoKey *k, EoTxClaim *claim, const char *error, int64 ret
 static const char *choose_token(const EoKey *k, const char *given, const char *verb);
 static int64 retention_of(const EoKey *k, const char *token);
 static void check_owned(const EoKey *k, const char *token, const char *verb);
-static bool is_remembered(const EoKey *k, const char *token);
+static const EoSessionToken *find_remembered(const EoKey *k, const char *token);
 static void check_not_repeated(EoKey *k, const char *token, const char *result);
 static void forget_unless_sealed(const EoKey *k, const char *token, const EoAnswer *answer);
 pg_noreturn static void raise_lost(const EoKey *k, const EoRecord *record);
@@ -430,7 +430,7 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	if (lease_ms < 0)
 		lease_ms = store->server->lease_ms;
 	w.owner = claim != NULL ? claim->info->token : choose_token(&k, token, "extend");
-	retention_s = claim != NULL ? claim->info->retention_s : retention_of(&k, w.owner);
+	retention_s = retention_of(&k, w.owner);
 	for (int tries = 0; answer == NULL; tries++)
 	{
 		eo_key_need_clock(&k, "extend");
@@ -507,11 +507,11 @@ choose_token(const EoKey *k, const char *given, const char *verb)
 static int64
 retention_of(const EoKey *k, const char *token)
 {
-	EoSessionToken *remembered = eo_session_tokens_find(k->store->server, k->pk);
+	const EoSessionToken *remembered = find_remembered(k, token);
 
 	if (k->held != NULL && strcmp(k->held->info->token, token) == 0)
 		return k->held->info->retention_s;
-	if (remembered != NULL && strcmp(remembered->token, token) == 0 && remembered->retention_s > 0)
+	if (remembered != NULL && remembered->retention_s > 0)
 		return remembered->retention_s;
 	return k->store->server->retention_s;
 }
@@ -526,7 +526,7 @@ check_owned(const EoKey *k, const char *token, const char *verb)
 	EoAnswer   *answer;
 	const EoRecord *r;
 
-	if (is_remembered(k, token))
+	if (find_remembered(k, token) != NULL)
 		return;
 	answer = eo_store_record_read(k->store, k->pk);
 	if (answer->outcome == EO_FAILED_CALL)
@@ -559,13 +559,13 @@ forget_unless_sealed(const EoKey *k, const char *token, const EoAnswer *answer)
 		forget_claim(k, token);
 }
 
-/* Does this session remember the claim of that token? */
-static bool
-is_remembered(const EoKey *k, const char *token)
+/* What this session remembers of the claim of that token; NULL: nothing. */
+static const EoSessionToken *
+find_remembered(const EoKey *k, const char *token)
 {
 	EoSessionToken *remembered = eo_session_tokens_find(k->store->server, k->pk);
 
-	return remembered != NULL && strcmp(remembered->token, token) == 0;
+	return remembered != NULL && strcmp(remembered->token, token) == 0 ? remembered : NULL;
 }
 
 /* Raise ID002.  record is the one that refused the owner's write; NULL: none. */
