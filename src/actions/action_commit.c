@@ -32,7 +32,6 @@
 #include "records/action_seal.h"
 #include "records/record.h"
 #include "records/token.h"
-#include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
 #include "utils/memutils.h"

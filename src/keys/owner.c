@@ -28,7 +28,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "cluster/life.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/completion.h"
@@ -49,7 +48,6 @@
 #include "server/store_record.h"
 #include "server/text.h"
 #include "wire/client.h"
-#include "wire/clock.h"
 
 static EoTxClaim *held_by(const EoKey *k, const char *token, const char *verb);
 static EoTxClaim *enter_earlier(EoKey *k, const char *token, const char *verb);
