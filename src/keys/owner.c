@@ -557,7 +557,7 @@ forget_unless_sealed(const EoKey *k, const char *token, const EoAnswer *answer)
 		forget_claim(k, token);
 }
 
-/* What this session remembers of the claim of that token; NULL: nothing. */
+/* The claim of that token as this session remembers it; NULL: it does not. */
 static const EoSessionToken *
 find_remembered(const EoKey *k, const char *token)
 {

@@ -87,6 +87,14 @@ typedef struct Subject
 	EoTableDescription table;	/* if NEEDS_DESCRIPTION is met */
 } Subject;
 
+static void
+set_finding(EoCheckRow *row, EoFinding finding, const char *detail, const char *advice)
+{
+	row->finding = finding;
+	row->detail = detail;
+	row->advice = advice;
+}
+
 /* ----- this PostgreSQL server ----- */
 
 static void

@@ -19,6 +19,14 @@
 /* A completion that waits this long is worth a warning. */
 #define PENDING_WARN_S 10
 
+static void
+set_finding(EoCheckRow *row, EoFinding finding, const char *detail, const char *advice)
+{
+	row->finding = finding;
+	row->detail = detail;
+	row->advice = advice;
+}
+
 /* The rows of the outbox, counted. */
 static struct
 {

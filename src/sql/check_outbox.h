@@ -27,14 +27,6 @@ typedef struct EoCheckRow
 	const char *advice;
 } EoCheckRow;
 
-static inline void
-set_finding(EoCheckRow *row, EoFinding finding, const char *detail, const char *advice)
-{
-	row->finding = finding;
-	row->detail = detail;
-	row->advice = advice;
-}
-
 /* Fill the row.  The first one counts, for the others, too. */
 extern void eo_check_outbox_pending(EoCheckRow *row);
 extern void eo_check_outbox_orphans(EoCheckRow *row);
