@@ -427,13 +427,6 @@ counts_as_in_block(const EoAcquire *ask)
 	return ask->settled_within || eo_xact_in_block();
 }
 
-/* Does the claim end with the transaction in every case? */
-static bool
-is_bound(const EoAcquire *ask)
-{
-	return counts_as_in_block(ask) && !ask->keep && !ask->hold;
-}
-
 static void
 fill_info(EoAcquiring *a, EoSlotInfo *info)
 {
@@ -441,7 +434,8 @@ fill_info(EoAcquiring *a, EoSlotInfo *info)
 	const EoServer *server = a->k.store->server;
 
 	eo_slot_info_init(info, EO_SLOT_ASKING, a->k.digest, a->token);
-	info->bound = is_bound(ask);
+	/* Then the claim ends with the transaction in every case. */
+	info->bound = counts_as_in_block(ask) && !ask->keep && !ask->hold;
 	info->session = ask->session;
 	info->release_on_abort = !ask->hold;
 	if (ask->payload_sha256 != NULL)
@@ -468,7 +462,7 @@ fill_write(EoAcquiring *a, EoWrite *w)
 	eo_record_keep(w, w->lease_ms, info->retention_s);
 	w->holder = eo_text_holder();
 	w->max_runs = ask->max_runs;
-	w->bind = ask->session ? "session" : ask->hold ? "hold" : is_bound(ask) ? "tx" : "keep";
+	w->bind = ask->session ? "session" : ask->hold ? "hold" : info->bound ? "tx" : "keep";
 	w->payload_sha256 = ask->payload_sha256;
 	eo_origin_write(&info->origin, a->origin);
 	w->origin = a->origin;

@@ -36,6 +36,7 @@
 #include "keys/key_form.h"
 #include "keys/owner.h"
 #include "keys/writes.h"
+#include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "server/error.h"
@@ -50,6 +51,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
+#include "utils/json.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -95,6 +97,14 @@ static bool is_of_the_moment(int sqlerrcode);
 static bool is_final(const Run *run);
 static char *describe(const ErrorData *error);
 
+static Datum
+stored_result(FunctionCallInfo fcinfo, const EoClaim *claim)
+{
+	if (claim->result == NULL)
+		PG_RETURN_NULL();
+	return eo_row_json_datum(claim->result);
+}
+
 /*
  * idem_call(key, handler, payload, lease, retention, wait, max_runs, on_error,
  * server)
@@ -107,9 +117,7 @@ eo_idem_call_body(PG_FUNCTION_ARGS)
 	EoClaim		claim;
 	EoStore    *store;
 	char	   *key;
-	Datum		result;
 	bool		returns;
-	bool		isnull;
 
 	eo_preconditions("idem_call", EO_WRITES | EO_SWITCHED);
 	key = eo_arg_key(fcinfo, 0);
@@ -121,17 +129,10 @@ eo_idem_call_body(PG_FUNCTION_ARGS)
 	eo_acquire(store, &ask, &claim);
 	eo_call_stats_claim(&claim);
 	if (claim.outcome == EO_CLAIM_COMPLETED)
-	{
-		if (claim.result == NULL)
-			PG_RETURN_NULL();
-		PG_RETURN_DATUM(eo_row_json_datum(claim.result));
-	}
+		return stored_result(fcinfo, &claim);
 	if (claim.outcome != EO_CLAIM_ACQUIRED)
 		eo_acquire_raise(store, ask.key, &claim);
-	result = run_and_settle(store, ask.key, &handler, returns, &isnull);
-	if (isnull)
-		PG_RETURN_NULL();
-	PG_RETURN_DATUM(result);
+	return run_and_settle(store, ask.key, &handler, returns, &fcinfo->isnull);
 }
 
 /*
@@ -316,35 +317,28 @@ is_final(const Run *run)
 
 /* A member of the object, cut to MAX_TEXT bytes; nothing for a text of NULL. */
 static void
-put_text(JsonbParseState **state, const char *name, const char *text)
+put_text(StringInfo out, const char *name, const char *text)
 {
-	JsonbValue	v;
-
 	if (text == NULL)
 		return;
-	v.type = jbvString;
-	v.val.string.val = unconstify(char *, name);
-	v.val.string.len = strlen(name);
-	(void) pushJsonbValue(state, WJB_KEY, &v);
-	v.val.string.val = unconstify(char *, text);
-	v.val.string.len = pg_mbcliplen(text, strlen(text), MAX_TEXT);
-	(void) pushJsonbValue(state, WJB_VALUE, &v);
+	appendStringInfo(out, "%s\"%s\": ", out->len > 1 ? ", " : "", name);
+	escape_json(out, pnstrdup(text, pg_mbcliplen(text, strlen(text), MAX_TEXT)));
 }
 
-/* An error as the record keeps it: UTF-8 JSON text. */
+/* An error as the record keeps it: UTF-8 JSON text, with its members in the order of jsonb. */
 static char *
 describe(const ErrorData *error)
 {
-	JsonbParseState *state = NULL;
-	JsonbValue *v;
+	StringInfoData out;
 
-	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	put_text(&state, "sqlstate", unpack_sql_state(error->sqlerrcode));
-	put_text(&state, "message", error->message);
-	put_text(&state, "detail", error->detail);
-	put_text(&state, "context", error->context);
-	v = pushJsonbValue(&state, WJB_END_OBJECT, NULL);
-	return eo_arg_jsonb_text(JsonbValueToJsonb(v));
+	initStringInfo(&out);
+	appendStringInfoChar(&out, '{');
+	put_text(&out, "detail", error->detail);
+	put_text(&out, "context", error->context);
+	put_text(&out, "message", error->message);
+	put_text(&out, "sqlstate", unpack_sql_state(error->sqlerrcode));
+	appendStringInfoChar(&out, '}');
+	return eo_text_to_utf8(out.data);
 }
 
 /* ----- for PostgREST ----- */
@@ -506,8 +500,6 @@ eo_idem_http_body(PG_FUNCTION_ARGS)
 	EoStore    *store;
 	char	   *given;
 	int			sqlstate;
-	Datum		result;
-	bool		isnull;
 
 	eo_preconditions("idem_http", EO_WRITES | EO_SWITCHED);
 	store = read_arguments(fcinfo, 0, 6, &handler, &ask);
@@ -527,15 +519,10 @@ eo_idem_http_body(PG_FUNCTION_ARGS)
 	switch (claim.outcome)
 	{
 		case EO_CLAIM_ACQUIRED:
-			result = run_and_settle(store, ask.key, &handler, false, &isnull);
-			if (isnull)
-				PG_RETURN_NULL();
-			PG_RETURN_DATUM(result);
+			return run_and_settle(store, ask.key, &handler, false, &fcinfo->isnull);
 		case EO_CLAIM_COMPLETED:
 			set_for_transaction("response.headers", "[{\"Idempotency-Replayed\": \"true\"}]");
-			if (claim.result == NULL)
-				PG_RETURN_NULL();
-			PG_RETURN_DATUM(eo_row_json_datum(claim.result));
+			return stored_result(fcinfo, &claim);
 		default:
 			PG_RETURN_DATUM(refuse_claim(store, &claim));
 	}

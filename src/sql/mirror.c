@@ -269,18 +269,21 @@ has_changed(TriggerData *data, const AttrNumber *columns, int n)
 	return false;
 }
 
-/* Append the write of a row: its item, or if it is deleted the key. */
+/* Read the write of a row: of its item, or if it is deleted of the key. */
 static void
-put_write(StringInfo out, TriggerData *data, const Terms *terms, HeapTuple row, bool deleted)
+read_write(EoStore *store, TriggerData *data, const Terms *terms, HeapTuple row, bool deleted,
+		   EoWrites *writes)
 {
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	const AttrNumber *columns = deleted ? terms->keys : terms->columns;
 	int			n = deleted ? terms->nkeys : terms->ncolumns;
 	const char *comma = "";
+	StringInfoData out;
 
-	appendStringInfo(out, "{\"%s\": {\"TableName\": ", deleted ? "Delete" : "Put");
-	escape_json(out, terms->table);
-	appendStringInfo(out, ", \"%s\": {", deleted ? "Key" : "Item");
+	initStringInfo(&out);
+	appendStringInfo(&out, "[{\"%s\": {\"TableName\": ", deleted ? "Delete" : "Put");
+	escape_json(&out, terms->table);
+	appendStringInfo(&out, ", \"%s\": {", deleted ? "Key" : "Item");
 	for (int i = 0; i < n; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, columns[i] - 1);
@@ -291,26 +294,13 @@ put_write(StringInfo out, TriggerData *data, const Terms *terms, HeapTuple row, 
 			eo_trigger_refuse_null(data, columns[i], "Rows that are not to be copied are for the trigger's WHEN condition.");
 		if (isnull)
 			continue;
-		appendStringInfoString(out, comma);
-		escape_json(out, NameStr(att->attname));
-		appendStringInfoString(out, ": ");
-		put_attribute(out, getBaseType(att->atttypid), value);
+		appendStringInfoString(&out, comma);
+		escape_json(&out, NameStr(att->attname));
+		appendStringInfoString(&out, ": ");
+		put_attribute(&out, getBaseType(att->atttypid), value);
 		comma = ", ";
 	}
-	appendStringInfoString(out, "}}}");
-}
-
-/* Read the write of a row. */
-static void
-read_write(EoStore *store, TriggerData *data, const Terms *terms, HeapTuple row, bool deleted,
-		   EoWrites *writes)
-{
-	StringInfoData out;
-
-	initStringInfo(&out);
-	appendStringInfoChar(&out, '[');
-	put_write(&out, data, terms, row, deleted);
-	appendStringInfoChar(&out, ']');
+	appendStringInfoString(&out, "}}}]");
 	eo_writes_read(store, "idem_mirror()",
 				   DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(out.data))),
 				   writes);
