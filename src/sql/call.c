@@ -141,7 +141,8 @@ eo_idem_call_body(PG_FUNCTION_ARGS)
  * returns is true: then *isnull is.
  */
 static Datum
-run_and_settle(EoStore *store, const char *key, const EoHandler *handler, bool returns, bool *isnull)
+run_and_settle(EoStore *store, const char *key, const EoHandler *handler, bool returns,
+			   bool *isnull)
 {
 	EoKey		k;
 	Run			run = {.handler = handler,.key = &k};
