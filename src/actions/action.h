@@ -16,7 +16,6 @@
 #include "postgres.h"
 
 #include "actions/outcome.h"
-#include "records/action_item.h"
 #include "server/store.h"
 
 typedef enum EoActionState

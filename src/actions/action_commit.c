@@ -32,12 +32,9 @@
 #include "records/action_seal.h"
 #include "records/record.h"
 #include "records/token.h"
-#include "server/options.h"
 #include "server/store.h"
 #include "server/text.h"
 #include "utils/memutils.h"
-
-static void find(const EoStore *store, const char *pk, EoTarget *target, uint8 *digest);
 
 static void
 find(const EoStore *store, const char *pk, EoTarget *target, uint8 *digest)

@@ -89,12 +89,6 @@ eo_scan_take(EoScan *scan, const EoStore *store, const EoCall *call, int64 *unit
 /* Items that a request reads at most. */
 #define PAGE_ITEMS 100
 
-static void
-free_call(void *call)
-{
-	eo_call_free(call);
-}
-
 void
 eo_scan_read(EoPages *pages, void (*take) (EoJsonValue *item, void *arg), void *arg)
 {
@@ -106,16 +100,12 @@ eo_scan_read(EoPages *pages, void (*take) (EoJsonValue *item, void *arg), void *
 	while (!pages->scan.ended)
 	{
 		MemoryContext old = MemoryContextSwitchTo(page);
-		MemoryContextCallback *callback = palloc0(sizeof(*callback));
-		EoCall	   *call = palloc0(sizeof(EoCall));
+		EoCall	   *call = eo_store_new_call(pages->store, EO_SCAN);
 		EoJsonValue *items;
 		int64		units;
 
 		eo_scan_wait(pages);
 		eo_scan_prepare(&pages->scan, pages->store, call);
-		callback->func = free_call;
-		callback->arg = call;
-		MemoryContextRegisterResetCallback(page, callback);
 		eo_store_run_call(pages->store, call);
 		if (call->error.status != EO_OK)
 			eo_error_raise(&call->error, psprintf("scan table \"%s\"", pages->store->server->table),

@@ -89,14 +89,12 @@ static void drop_refused(EoAcquiring *a);
 static Attempt explain_refusal(EoAcquiring *a, const EoRecord *r);
 static bool match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state);
 static bool is_left_behind(const EoAcquiring *a, const EoRecord *r, EoState state);
-static bool is_still_sealed(const EoAcquiring *a, const char *owner);
 static Attempt explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate);
 static Attempt explain_in_progress(EoAcquiring *a, const EoRecord *r);
 static Attempt explain_failed(EoAcquiring *a, const EoRecord *r);
 static void check_payload(EoAcquiring *a, const char *fingerprint, const char *state);
 static void check_readable(EoAcquiring *a, const EoRecord *r, EoState state);
 static const char *show_instant(int64 ms);
-static char *copy_text(const char *s, size_t len);
 
 void
 eo_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
@@ -203,7 +201,7 @@ answer_from_transaction(EoAcquiring *a)
 	if (eo_xact_is_completed(held))
 	{
 		claim->outcome = EO_CLAIM_COMPLETED;
-		claim->result = copy_text(held->result, held->result_len);
+		claim->result = eo_text_copy(held->result);
 		claim->lease_until_ms = 0;
 		claim->replayed = true;
 	}
@@ -555,7 +553,7 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 		case EO_STATE_COMPLETED:
 			eo_settle_check_visible(r, a->ask->key, a->k.store->server->name);
 			claim->outcome = EO_CLAIM_COMPLETED;
-			claim->result = copy_text(r->result, r->result_len);
+			claim->result = eo_text_copy(r->result);
 			claim->mine = false;
 			claim->replayed = true;
 			if (!claim->answered_from_cache)
@@ -698,7 +696,7 @@ explain_failed(EoAcquiring *a, const EoRecord *r)
 		claim->outcome = EO_CLAIM_FAILED;
 		claim->out_of_runs = r->has_retry;
 	}
-	claim->error = copy_text(r->error, r->error_len);
+	claim->error = eo_text_copy(r->error);
 	return ATTEMPT_ANSWERED;
 }
 
@@ -772,10 +770,4 @@ static const char *
 show_instant(int64 ms)
 {
 	return timestamptz_to_str(time_t_to_timestamptz((pg_time_t) (ms / 1000)));
-}
-
-static char *
-copy_text(const char *s, size_t len)
-{
-	return s != NULL ? pnstrdup(s, len) : NULL;
 }

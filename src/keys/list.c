@@ -16,7 +16,6 @@
 #include "records/life_item.h"
 #include "records/record.h"
 #include "server/error.h"
-#include "server/options.h"
 #include "server/store.h"
 #include "wire/client.h"
 #include "wire/json.h"

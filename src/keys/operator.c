@@ -35,7 +35,6 @@
 #include "records/token.h"
 #include "server/answer.h"
 #include "server/error.h"
-#include "server/options.h"
 #include "server/store.h"
 #include "server/store_record.h"
 #include "server/text.h"
@@ -51,13 +50,9 @@
 #define ROW_WAIT_US INT64CONST(2000000)
 #define ROW_LOOK_US INT64CONST(20000)
 
-static bool overlay(const EoKey *k, bool exists, EoRecord *r);
 static bool forget_whatever(EoKey *k);
 static bool forget_seen(EoKey *k, const EoRecord *seen);
 pg_noreturn static void raise_contended(const EoKey *k);
-static void check_named_origin(const EoKey *k, const EoRecord *r, const char *origin);
-static void check_durable(const EoKey *k);
-static bool dismiss(const EoKey *k, const EoRecord *r, const EoOutboxRow *pending);
 
 /*
  * Show in a record, which exists or not, what this transaction has done with the

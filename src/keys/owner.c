@@ -28,7 +28,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "cluster/life.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/completion.h"
@@ -49,7 +48,6 @@
 #include "server/store_record.h"
 #include "server/text.h"
 #include "wire/client.h"
-#include "wire/clock.h"
 
 static EoTxClaim *held_by(const EoKey *k, const char *token, const char *verb);
 static EoTxClaim *enter_earlier(EoKey *k, const char *token, const char *verb);
@@ -60,13 +58,10 @@ static void fail_now(EoKey *k, const char *token, const char *error, int64 retry
 static bool release_now(EoKey *k, const char *token);
 static void fail_at_end(EoKey *k, EoTxClaim *claim, const char *error, int64 retry_after_ms,
 						bool terminal);
-static EoAnswer *write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing,
-								bool may_move);
 static const char *choose_token(const EoKey *k, const char *given, const char *verb);
 static int64 retention_of(const EoKey *k, const char *token);
 static void check_owned(const EoKey *k, const char *token, const char *verb);
-static void forget_claim(const EoKey *k, const char *token);
-static bool is_remembered(const EoKey *k, const char *token);
+static const EoSessionToken *find_remembered(const EoKey *k, const char *token);
 static void check_not_repeated(EoKey *k, const char *token, const char *result);
 static void forget_unless_sealed(const EoKey *k, const char *token, const EoAnswer *answer);
 pg_noreturn static void raise_lost(const EoKey *k, const EoRecord *record);
@@ -433,7 +428,7 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	if (lease_ms < 0)
 		lease_ms = store->server->lease_ms;
 	w.owner = claim != NULL ? claim->info->token : choose_token(&k, token, "extend");
-	retention_s = claim != NULL ? claim->info->retention_s : retention_of(&k, w.owner);
+	retention_s = retention_of(&k, w.owner);
 	for (int tries = 0; answer == NULL; tries++)
 	{
 		eo_key_need_clock(&k, "extend");
@@ -510,11 +505,11 @@ choose_token(const EoKey *k, const char *given, const char *verb)
 static int64
 retention_of(const EoKey *k, const char *token)
 {
-	EoSessionToken *remembered = eo_session_tokens_find(k->store->server, k->pk);
+	const EoSessionToken *remembered = find_remembered(k, token);
 
 	if (k->held != NULL && strcmp(k->held->info->token, token) == 0)
 		return k->held->info->retention_s;
-	if (remembered != NULL && strcmp(remembered->token, token) == 0 && remembered->retention_s > 0)
+	if (remembered != NULL && remembered->retention_s > 0)
 		return remembered->retention_s;
 	return k->store->server->retention_s;
 }
@@ -529,7 +524,7 @@ check_owned(const EoKey *k, const char *token, const char *verb)
 	EoAnswer   *answer;
 	const EoRecord *r;
 
-	if (is_remembered(k, token))
+	if (find_remembered(k, token) != NULL)
 		return;
 	answer = eo_store_record_read(k->store, k->pk);
 	if (answer->outcome == EO_FAILED_CALL)
@@ -562,13 +557,13 @@ forget_unless_sealed(const EoKey *k, const char *token, const EoAnswer *answer)
 		forget_claim(k, token);
 }
 
-/* Does this session remember the claim of that token? */
-static bool
-is_remembered(const EoKey *k, const char *token)
+/* The claim of that token as this session remembers it; NULL: it does not. */
+static const EoSessionToken *
+find_remembered(const EoKey *k, const char *token)
 {
 	EoSessionToken *remembered = eo_session_tokens_find(k->store->server, k->pk);
 
-	return remembered != NULL && strcmp(remembered->token, token) == 0;
+	return remembered != NULL && strcmp(remembered->token, token) == 0 ? remembered : NULL;
 }
 
 /* Raise ID002.  record is the one that refused the owner's write; NULL: none. */

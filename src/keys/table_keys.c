@@ -32,12 +32,6 @@ typedef struct Known
 
 static List *known_tables;		/* of Known */
 
-static void
-free_call(void *call)
-{
-	eo_call_free(call);
-}
-
 static bool
 is(EoJsonValue *object, const char *member, const char *text)
 {
@@ -83,16 +77,11 @@ read_keys(EoJsonValue *table, EoTableKeys *keys)
 static Known *
 describe(EoStore *store, const char *table)
 {
-	EoCall	   *call = palloc0(sizeof(EoCall));
-	MemoryContextCallback *callback = palloc0(sizeof(*callback));
+	EoCall	   *call = eo_store_new_call(store, EO_DESCRIBE_TABLE);
 	EoTableKeys keys = {0};
 	MemoryContext old;
 	Known	   *known;
 
-	eo_call_init(call, &store->client, EO_DESCRIBE_TABLE);
-	callback->func = free_call;
-	callback->arg = call;
-	MemoryContextRegisterResetCallback(CurrentMemoryContext, callback);
 	eo_buf_adds(&call->body, "{\"TableName\":");
 	eo_json_put_string(&call->body, table, strlen(table));
 	eo_buf_addc(&call->body, '}');

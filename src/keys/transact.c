@@ -82,11 +82,8 @@ typedef struct Transacting
 static void check_tables(const EoKey *k, const char *function, const EoTransactItems *actions);
 static void check_records(const EoKey *k, const EoTransactItems *actions);
 pg_noreturn static void raise_held(const EoKey *k, const char *by, const char *hint);
-static void fill_write(const EoAcquiring *a, const EoTransact *ask, EoWrite *w);
-static EoAnswer *run(Transacting *t, EoVerb verb, const EoRecord *seen);
 static bool attempt(Transacting *t);
 static bool replace(Transacting *t, EoAnswer **answer);
-static bool refuses_copies(const Transacting *t, const EoRecord *r);
 static bool explain(Transacting *t, const EoRecord *r);
 static bool may_still_be_applied(const Transacting *t, bool answered);
 pg_noreturn static void raise_unknown(const EoAcquiring *a);

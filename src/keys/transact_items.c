@@ -121,15 +121,12 @@ static void read_action(Writing *w, JsonbValue *v, EoTransactItem *action);
 static void put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action);
 static void check_required(const Writing *w, int bit, int seen);
 static bool is_object(const JsonbValue *v);
-static bool is_array(const JsonbValue *v);
 static bool only_member(const JsonbValue *v, JsonbValue *name, JsonbValue *value);
 static const char *type_of(const JsonbValue *v);
 static void put_string(Writing *w, JsonbValue *v);
-static void put_sized(Writing *w, JsonbValue *v);
 static void put_name(Writing *w, JsonbValue *v);
 static void put_value(Writing *w, JsonbValue *v);
 static void put_object(Writing *w, JsonbContainer *c, PutElement put);
-static void put_array(Writing *w, JsonbContainer *c, PutElement put);
 static bool put_typed(Writing *w, JsonbValue *v);
 pg_noreturn static void refuse(const Writing *w, const char *detail, const char *hint);
 

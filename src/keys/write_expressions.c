@@ -66,7 +66,6 @@ typedef struct Scan
 	List	   *paths;			/* of Path, that the update changes */
 } Scan;
 
-static void next(Scan *s);
 static void check_token(Scan *s);
 
 static bool

@@ -315,6 +315,25 @@ eo_store_is_expired(const EoStore *store, const EoRecord *r)
 		r->ttl_s * 1000 + EXPIRY_MARGIN_MS < eo_client_now_ms(&store->client);
 }
 
+static void
+free_call(void *call)
+{
+	eo_call_free(call);
+}
+
+EoCall *
+eo_store_new_call(EoStore *store, EoOperation op)
+{
+	EoCall	   *call = palloc0(sizeof(EoCall));
+	MemoryContextCallback *callback = palloc0(sizeof(*callback));
+
+	eo_call_init(call, &store->client, op);
+	callback->func = free_call;
+	callback->arg = call;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, callback);
+	return call;
+}
+
 void
 eo_store_run_call(EoStore *store, EoCall *call)
 {

@@ -90,7 +90,8 @@ extern bool eo_store_is_replaceable(const EoStore *store, const EoRecord *r);
 /* May the key of the record be claimed: is its lease dead, or is it failed and due? */
 extern bool eo_store_is_free(const EoStore *store, const EoRecord *r);
 
-/* A call that is about no item (tables); the caller fills and frees it. */
+/* A call that is about no item, freed with the current memory context; the caller fills it. */
+extern EoCall *eo_store_new_call(EoStore *store, EoOperation op);
 extern void eo_store_run_call(EoStore *store, EoCall *call);
 
 #endif							/* EO_SERVER_STORE_H */

@@ -79,8 +79,8 @@ typedef struct CreatedSink
 static char *check_id(char *id, const char *which, bool create);
 static char *read_id(FunctionCallInfo fcinfo, int n);
 static char *check_pin(char *pin, const char *which);
+static void check_length(const char *utf8, const char *name, size_t max);
 static char *read_reason(FunctionCallInfo fcinfo, int n);
-static char *read_consumer(FunctionCallInfo fcinfo, int n);
 static int64 read_instant(TimestampTz t, bool up, const char *name, const char *which);
 static void read_plan(JsonbContainer *object, int position, EoActionPlan *plan);
 static int	read_plans(Jsonb *actions, EoActionPlan **plans);
@@ -214,7 +214,8 @@ eo_action_consume_sql_body(PG_FUNCTION_ARGS)
 	if (pin != NULL && pin[0] != '\0')
 		ask.pin = eo_text_to_utf8(pin);
 	ask.reason = read_reason(fcinfo, 2);
-	ask.consumer = read_consumer(fcinfo, 3);
+	ask.consumer = eo_arg_json(fcinfo, 3);
+	check_length(ask.consumer, "consumer", EO_MAX_CONSUMER_BYTES);
 	given = eo_arg_token(fcinfo, 4);
 	if (given != NULL)
 		strlcpy(token, given, sizeof(token));
@@ -414,15 +415,16 @@ check_pin(char *pin, const char *which)
 	return utf8;
 }
 
+/* Both texts are kept with the action for good, so they may not be long. */
 static void
-check_length(const char *utf8, const char *name, size_t max, const char *hint)
+check_length(const char *utf8, const char *name, size_t max)
 {
 	if (utf8 != NULL && strlen(utf8) > max)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("%s is too long", name),
 				 errdetail("It has %zu bytes; it may have %zu.", strlen(utf8), max),
-				 errhint("%s", hint)));
+				 errhint("It is kept with the action for good.")));
 }
 
 static char *
@@ -430,17 +432,8 @@ read_reason(FunctionCallInfo fcinfo, int n)
 {
 	char	   *reason = PG_ARGISNULL(n) ? NULL : eo_text_to_utf8(eo_arg_text(fcinfo, n));
 
-	check_length(reason, "reason", EO_MAX_REASON_BYTES, "It is kept with the action for good.");
+	check_length(reason, "reason", EO_MAX_REASON_BYTES);
 	return reason;
-}
-
-static char *
-read_consumer(FunctionCallInfo fcinfo, int n)
-{
-	char	   *consumer = eo_arg_json(fcinfo, n);
-
-	check_length(consumer, "consumer", EO_MAX_CONSUMER_BYTES, "It is kept with the action for good.");
-	return consumer;
 }
 
 /*

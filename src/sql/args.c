@@ -12,7 +12,6 @@
 #include "keys/key_form.h"
 #include "lib/stringinfo.h"
 #include "powertools/powertools_key.h"
-#include "records/record.h"
 #include "server/option_values.h"
 #include "server/options.h"
 #include "server/store.h"
@@ -200,16 +199,9 @@ bool
 eo_arg_choice(FunctionCallInfo fcinfo, int n, const char *name, const char *first,
 			  const char *second)
 {
-	char	   *value = eo_arg_text(fcinfo, n);
+	const char *const words[] = {first, second};
 
-	if (value == NULL || strcmp(value, first) == 0)
-		return false;
-	if (strcmp(value, second) == 0)
-		return true;
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("%s must be \"%s\" or \"%s\"", name, first, second),
-			 errdetail("It is \"%s\".", value)));
+	return eo_arg_word(fcinfo, n, name, words, lengthof(words)) == 1;
 }
 
 bool

@@ -25,7 +25,6 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 #include "utils/xid8.h"
-#include "wire/clock.h"
 
 EO_COUNTED(eo_idem_audit, EO_FN_IDEM_AUDIT);
 

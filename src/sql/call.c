@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * call.c
- *	  idem_call(): claims a key, runs a handler function, settles the key; and idem_write().
+ *	  idem_call(): claims a key, runs a handler function, settles the key; idem_http(), the
+ *	  same for PostgREST; and idem_write().
  *
  * The claim belongs to the subtransaction level of the caller, the handler's work
  * to a subtransaction below it.
@@ -32,28 +33,46 @@
 #include "keys/acquire.h"
 #include "keys/deferred_writes.h"
 #include "keys/key.h"
+#include "keys/key_form.h"
 #include "keys/owner.h"
 #include "keys/writes.h"
+#include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "server/error.h"
 #include "server/store.h"
 #include "server/text.h"
 #include "sql/args.h"
-#include "sql/call.h"
 #include "sql/call_stats.h"
+#include "sql/idem.h"
 #include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/guc.h"
+#include "utils/json.h"
 #include "utils/jsonb.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 /* Longest text of an error (message, detail, context) that is recorded, in bytes. */
 #define MAX_TEXT 2000
 
+/* DynamoDB is not available: try again soon. */
+#define UNAVAILABLE_RETRY_S 1
+
 EO_COUNTED(eo_idem_call, EO_FN_IDEM_CALL);
+EO_COUNTED(eo_idem_http, EO_FN_IDEM_HTTP);
 EO_COUNTED(eo_idem_write, EO_FN_IDEM_WRITE);
+
+/* A handler, and what it is called with. */
+typedef struct EoHandler
+{
+	Oid			function;
+	bool		has_payload;
+	Datum		payload;		/* jsonb */
+} EoHandler;
 
 /* A call of the handler, and how it ended. */
 typedef struct Run
@@ -67,12 +86,24 @@ typedef struct Run
 	bool		returned;		/* the error, if any, is about its result */
 } Run;
 
+static EoStore *read_arguments(FunctionCallInfo fcinfo, int first, int server, EoHandler *handler,
+							   EoAcquire *ask);
+static Datum run_and_settle(EoStore *store, const char *key, const EoHandler *handler, bool returns,
+							bool *isnull);
 static void check_handler(const EoHandler *handler);
 static void find_again(EoKey *k);
 static void run_handler(void *arg);
 static bool is_of_the_moment(int sqlerrcode);
 static bool is_final(const Run *run);
 static char *describe(const ErrorData *error);
+
+static Datum
+stored_result(FunctionCallInfo fcinfo, const EoClaim *claim)
+{
+	if (claim->result == NULL)
+		PG_RETURN_NULL();
+	return eo_row_json_datum(claim->result);
+}
 
 /*
  * idem_call(key, handler, payload, lease, retention, wait, max_runs, on_error,
@@ -86,35 +117,32 @@ eo_idem_call_body(PG_FUNCTION_ARGS)
 	EoClaim		claim;
 	EoStore    *store;
 	char	   *key;
-	Datum		result;
 	bool		returns;
-	bool		isnull;
 
 	eo_preconditions("idem_call", EO_WRITES | EO_SWITCHED);
 	key = eo_arg_key(fcinfo, 0);
 	returns = eo_arg_choice(fcinfo, 7, "on_error", "raise", "return");
-	store = eo_call_read(fcinfo, 1, 8, &handler, &ask);
+	store = read_arguments(fcinfo, 1, 8, &handler, &ask);
 	ask.key = key;
 	eo_preconditions_worker();
 
 	eo_acquire(store, &ask, &claim);
 	eo_call_stats_claim(&claim);
 	if (claim.outcome == EO_CLAIM_COMPLETED)
-	{
-		if (claim.result == NULL)
-			PG_RETURN_NULL();
-		PG_RETURN_DATUM(eo_row_json_datum(claim.result));
-	}
+		return stored_result(fcinfo, &claim);
 	if (claim.outcome != EO_CLAIM_ACQUIRED)
 		eo_acquire_raise(store, ask.key, &claim);
-	result = eo_call_run(store, ask.key, &handler, returns, &isnull);
-	if (isnull)
-		PG_RETURN_NULL();
-	PG_RETURN_DATUM(result);
+	return run_and_settle(store, ask.key, &handler, returns, &fcinfo->isnull);
 }
 
-Datum
-eo_call_run(EoStore *store, const char *key, const EoHandler *handler, bool returns, bool *isnull)
+/*
+ * Run the handler and settle the key, which this statement has just claimed.  The result
+ * is a jsonb.  If the handler raises, its error is recorded and raised again, unless
+ * returns is true: then *isnull is.
+ */
+static Datum
+run_and_settle(EoStore *store, const char *key, const EoHandler *handler, bool returns,
+			   bool *isnull)
 {
 	EoKey		k;
 	Run			run = {.handler = handler,.key = &k};
@@ -167,8 +195,12 @@ find_again(EoKey *k)
 		k->held->untried = false;
 }
 
-EoStore *
-eo_call_read(FunctionCallInfo fcinfo, int first, int server, EoHandler *handler, EoAcquire *ask)
+/*
+ * Read the arguments handler, payload, lease, retention, wait and max_runs, which begin
+ * at first, and server.
+ */
+static EoStore *
+read_arguments(FunctionCallInfo fcinfo, int first, int server, EoHandler *handler, EoAcquire *ask)
 {
 	EoStore    *store;
 
@@ -286,35 +318,215 @@ is_final(const Run *run)
 
 /* A member of the object, cut to MAX_TEXT bytes; nothing for a text of NULL. */
 static void
-put_text(JsonbParseState **state, const char *name, const char *text)
+put_text(StringInfo out, const char *name, const char *text)
 {
-	JsonbValue	v;
-
 	if (text == NULL)
 		return;
-	v.type = jbvString;
-	v.val.string.val = unconstify(char *, name);
-	v.val.string.len = strlen(name);
-	(void) pushJsonbValue(state, WJB_KEY, &v);
-	v.val.string.val = unconstify(char *, text);
-	v.val.string.len = pg_mbcliplen(text, strlen(text), MAX_TEXT);
-	(void) pushJsonbValue(state, WJB_VALUE, &v);
+	appendStringInfo(out, "%s\"%s\": ", out->len > 1 ? ", " : "", name);
+	escape_json(out, pnstrdup(text, pg_mbcliplen(text, strlen(text), MAX_TEXT)));
 }
 
-/* An error as the record keeps it: UTF-8 JSON text. */
+/* An error as the record keeps it: UTF-8 JSON text, with its members in the order of jsonb. */
 static char *
 describe(const ErrorData *error)
 {
-	JsonbParseState *state = NULL;
-	JsonbValue *v;
+	StringInfoData out;
 
-	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	put_text(&state, "sqlstate", unpack_sql_state(error->sqlerrcode));
-	put_text(&state, "message", error->message);
-	put_text(&state, "detail", error->detail);
-	put_text(&state, "context", error->context);
-	v = pushJsonbValue(&state, WJB_END_OBJECT, NULL);
-	return eo_arg_jsonb_text(JsonbValueToJsonb(v));
+	initStringInfo(&out);
+	appendStringInfoChar(&out, '{');
+	put_text(&out, "detail", error->detail);
+	put_text(&out, "context", error->context);
+	put_text(&out, "message", error->message);
+	put_text(&out, "sqlstate", unpack_sql_state(error->sqlerrcode));
+	appendStringInfoChar(&out, '}');
+	return eo_text_to_utf8(out.data);
+}
+
+/* ----- for PostgREST ----- */
+
+/*
+ * PostgREST passes the headers of a request in the setting request.headers, and takes
+ * status and headers of the response from response.status and response.headers.  The answers
+ * are those of "The Idempotency-Key HTTP Header Field" (an IETF draft): 400 without a key,
+ * 409 while the first request goes on, 422 for a key that was used with another payload.
+ *
+ * A refusal is an answer and no error, so that its status and headers reach the client.  An
+ * error of the claim itself is caught in a subtransaction.  An error of the handler is
+ * raised: PostgREST rolls back what was done, and makes a response of it.
+ *
+ * Clients choose their keys, and must not come upon the answers of others.  So the key of
+ * the record is made of the handler, the role, the subject of the token that PostgREST has
+ * verified (request.jwt.claims), and the client's key.
+ */
+
+static Datum
+jsonb_of(Datum text)
+{
+	return DirectFunctionCall1(jsonb_in, text);
+}
+
+/* A member, a string, of the object in a setting; NULL: there is none. */
+static char *
+member_of_setting(const char *setting, const char *name)
+{
+	char	   *text = GetConfigOptionByName(setting, NULL, true);
+	Datum		object;
+	JsonbValue	v;
+	bool		found = false;
+
+	if (text == NULL || text[0] == '\0' ||
+		!eo_text_try_input(jsonb_of, CStringGetDatum(text), &object))
+		return NULL;
+	if (JB_ROOT_IS_OBJECT(DatumGetJsonbP(object)))
+		found = getKeyJsonValueFromContainer(&DatumGetJsonbP(object)->root, name, strlen(name),
+											 &v) != NULL;
+	return found && v.type == jbvString ? pnstrdup(v.val.string.val, v.val.string.len) : NULL;
+}
+
+/* The client's key; NULL: there is none.  The draft has it in double quotes. */
+static char *
+key_of_client(void)
+{
+	char	   *key = member_of_setting("request.headers", "idempotency-key");
+	size_t		len;
+
+	if (key == NULL)
+		return NULL;
+	while (*key == ' ' || *key == '\t')
+		key++;
+	len = strlen(key);
+	while (len > 0 && (key[len - 1] == ' ' || key[len - 1] == '\t'))
+		key[--len] = '\0';
+	if (len >= 2 && key[0] == '"' && key[len - 1] == '"')
+	{
+		key[len - 1] = '\0';
+		key++;
+	}
+	return key[0] != '\0' ? key : NULL;
+}
+
+/* The key of the record: http/SCHEMA.HANDLER/ and a digest. */
+static char *
+key_of_record(Oid handler, const char *given)
+{
+	char	   *subject = member_of_setting("request.jwt.claims", "sub");
+	char	   *role = GetUserNameFromId(GetUserId(), false);
+	StringInfoData parts;
+
+	initStringInfo(&parts);
+	eo_key_form_append(&parts, TEXTOID, CStringGetTextDatum(role), false);
+	eo_key_form_append(&parts, TEXTOID, subject != NULL ? CStringGetTextDatum(subject) : (Datum) 0,
+					   subject == NULL);
+	eo_key_form_append(&parts, TEXTOID, CStringGetTextDatum(given), false);
+	return psprintf("http/%s.%s/%s", get_namespace_name(get_func_namespace(handler)),
+					get_func_name(handler), eo_key_form_digest(&parts));
+}
+
+static void
+set_for_transaction(const char *setting, const char *value)
+{
+	(void) set_config_option(setting, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0,
+							 false);
+}
+
+/* Set status and headers, and return the body that says why (RFC 9457). */
+static Datum
+refuse(int status, int retry_after, const char *title)
+{
+	char	   *body = psprintf("{\"type\": \"about:blank\", \"title\": \"%s\", \"status\": %d}", title,
+								status);
+
+	set_for_transaction("response.status", psprintf("%d", status));
+	set_for_transaction("response.headers", retry_after == 0 ?
+						"[{\"Content-Type\": \"application/problem+json\"}]" :
+						psprintf("[{\"Content-Type\": \"application/problem+json\"}, {\"Retry-After\": \"%d\"}]",
+								 retry_after));
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(body));
+}
+
+static Datum
+refuse_claim(const EoStore *store, const EoClaim *claim)
+{
+	return refuse(eo_idem_http_status(claim), eo_idem_retry_after(store, claim),
+				  claim->outcome == EO_CLAIM_IN_PROGRESS ?
+				  "A request with this Idempotency-Key is in progress" :
+				  claim->outcome == EO_CLAIM_RETRY_LATER ?
+				  "The request with this Idempotency-Key failed and may not be repeated yet" :
+				  "The request with this Idempotency-Key failed for good");
+}
+
+/* A claim that is to be made, see acquire(). */
+typedef struct Attempt
+{
+	EoStore    *store;
+	const EoAcquire *ask;
+	EoClaim    *claim;
+} Attempt;
+
+static void
+try_acquire(void *arg)
+{
+	Attempt    *a = arg;
+
+	eo_acquire(a->store, a->ask, a->claim);
+}
+
+/*
+ * Claim the key in a subtransaction.  Returns 0, or the SQLSTATE of an error that is an
+ * answer: another payload, or DynamoDB is not available.
+ */
+static int
+acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
+{
+	Attempt		attempt = {store, ask, claim};
+	ErrorData  *error = eo_error_try(try_acquire, &attempt);
+
+	if (error == NULL)
+		return 0;
+	if (error->sqlerrcode != ERRCODE_EO_PAYLOAD_MISMATCH &&
+		error->sqlerrcode != ERRCODE_EO_UNAVAILABLE)
+		ReThrowError(error);
+	return error->sqlerrcode;
+}
+
+/*
+ * idem_http(handler, payload, lease, retention, wait, max_runs, server)
+ */
+static Datum
+eo_idem_http_body(PG_FUNCTION_ARGS)
+{
+	EoAcquire	ask;
+	EoHandler	handler;
+	EoClaim		claim;
+	EoStore    *store;
+	char	   *given;
+	int			sqlstate;
+
+	eo_preconditions("idem_http", EO_WRITES | EO_SWITCHED);
+	store = read_arguments(fcinfo, 0, 6, &handler, &ask);
+	given = key_of_client();
+	if (given == NULL)
+		PG_RETURN_DATUM(refuse(400, 0, "The header Idempotency-Key is missing"));
+	ask.key = key_of_record(handler.function, given);
+	eo_preconditions_worker();
+
+	sqlstate = acquire(store, &ask, &claim);
+	if (sqlstate == ERRCODE_EO_PAYLOAD_MISMATCH)
+		PG_RETURN_DATUM(refuse(422, 0, "This Idempotency-Key was used with another request"));
+	if (sqlstate != 0)
+		PG_RETURN_DATUM(refuse(503, UNAVAILABLE_RETRY_S,
+							   "It is not known whether the request was done; repeat it"));
+	eo_call_stats_claim(&claim);
+	switch (claim.outcome)
+	{
+		case EO_CLAIM_ACQUIRED:
+			return run_and_settle(store, ask.key, &handler, false, &fcinfo->isnull);
+		case EO_CLAIM_COMPLETED:
+			set_for_transaction("response.headers", "[{\"Idempotency-Replayed\": \"true\"}]");
+			return stored_result(fcinfo, &claim);
+		default:
+			PG_RETURN_DATUM(refuse_claim(store, &claim));
+	}
 }
 
 /* ----- in a handler ----- */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * check.c
- *	  The rows of idem_check().
+ *	  The SQL function idem_check.
  *
  * One function makes one row.  The table of checks lists them in the order in
  * which they are shown, with what each of them needs from the checks before it.
@@ -24,7 +24,10 @@
 #include "commit/durability.h"
 #include "commit/prepared.h"
 #include "commit/slot_room.h"
+#include "compat.h"
+#include "fmgr.h"
 #include "foreign/foreign.h"
+#include "funcapi.h"
 #include "ledger/clock_sync.h"
 #include "ledger/internal.h"
 #include "ledger/lock_limit.h"
@@ -41,8 +44,11 @@
 #include "server/options.h"
 #include "server/store.h"
 #include "server/store_record.h"
-#include "sql/check.h"
+#include "sql/args.h"
+#include "sql/call_stats.h"
 #include "sql/check_outbox.h"
+#include "sql/preconditions.h"
+#include "sql/rows.h"
 #include "sql/table.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -59,6 +65,8 @@
 
 /* So many roles are named at most. */
 #define MAX_NAMED 5
+
+EO_COUNTED(eo_idem_check, EO_FN_IDEM_CHECK);
 
 /* The results of checks that later ones depend on. */
 typedef enum Need
@@ -90,9 +98,8 @@ set_finding(EoCheckRow *row, EoFinding finding, const char *detail, const char *
 /* ----- this PostgreSQL server ----- */
 
 static void
-check_enabled(Subject *s, EoCheckRow *row)
+check_enabled(EoCheckRow *row)
 {
-	(void) s;
 	if (eo_guc_enabled)
 		set_finding(row, EO_FINDING_OK, "on", NULL);
 	else
@@ -105,11 +112,10 @@ check_enabled(Subject *s, EoCheckRow *row)
  * (ledger/internal.c).
  */
 static void
-check_version(Subject *s, EoCheckRow *row)
+check_version(EoCheckRow *row)
 {
 	const char *installed = eo_update_installed_version();
 
-	(void) s;
 	if (installed == NULL)
 		set_finding(row, EO_FINDING_WARNING,
 					"the server runs version " EO_VERSION ", and the extension is not installed on this machine any more",
@@ -123,7 +129,7 @@ check_version(Subject *s, EoCheckRow *row)
 }
 
 static void
-check_durability(Subject *s, EoCheckRow *row)
+check_durability(EoCheckRow *row)
 {
 	EoDatabaseHold hold;
 	XLogRecPtr	confirmed;
@@ -133,7 +139,6 @@ check_durability(Subject *s, EoCheckRow *row)
 	bool		waits = eo_database_held(MyDatabaseId, &hold) &&
 	!eo_durability_standbys_have(hold.lsn, &confirmed);
 
-	(void) s;
 	if (waits)
 		set_finding(row, EO_FINDING_WARNING,
 					psprintf("%s; completions wait since %s for the standbys of synchronous_standby_names, which have confirmed %X/%X of %X/%X",
@@ -150,14 +155,12 @@ check_durability(Subject *s, EoCheckRow *row)
 
 /* The slots that must confirm a commit before its keys are marked COMPLETED. */
 static void
-check_slots(Subject *s, EoCheckRow *row)
+check_slots(EoCheckRow *row)
 {
 	EoDatabaseHold hold;
 	bool		held = eo_database_held(MyDatabaseId, &hold);
 	StringInfoData facts;
 	EoSlotStanding standing;
-
-	(void) s;
 
 	/*
 	 * A standby completes nothing, and need not have the slots of its
@@ -219,11 +222,10 @@ check_tables(Subject *s, EoCheckRow *row)
 }
 
 static void
-check_worker(Subject *s, EoCheckRow *row)
+check_worker(EoCheckRow *row)
 {
 	EoDatabaseInfo db;
 
-	(void) s;
 	if (!eo_database_info(MyDatabaseId, &db))
 		set_finding(row, EO_FINDING_OK, "not started yet; the first claim starts it", NULL);
 	else if (db.ready)
@@ -234,23 +236,21 @@ check_worker(Subject *s, EoCheckRow *row)
 }
 
 static void
-check_claims(Subject *s, EoCheckRow *row)
+check_claims(EoCheckRow *row)
 {
 	const char *advice;
 	const char *detail = eo_slot_room_report(&advice);
 
-	(void) s;
 	set_finding(row, advice != NULL ? EO_FINDING_WARNING : EO_FINDING_OK, detail, advice);
 }
 
 static void
-check_doubt(Subject *s, EoCheckRow *row)
+check_doubt(EoCheckRow *row)
 {
 	uint32		cursor = 0;
 	int			doubts = 0;
 	EoSlotView	view;
 
-	(void) s;
 	while (eo_slot_view_walk(&cursor, &view))
 		doubts += view.info.state == EO_SLOT_IN_DOUBT && view.target.dboid == MyDatabaseId;
 	if (doubts == 0)
@@ -258,20 +258,6 @@ check_doubt(Subject *s, EoCheckRow *row)
 	else
 		set_finding(row, EO_FINDING_FAILURE, psprintf("%d keys", doubts),
 					"See exactonce_in_doubt, find out whether their work was done, and say so with idem_resolve().");
-}
-
-static void
-check_pending(Subject *s, EoCheckRow *row)
-{
-	(void) s;
-	eo_check_outbox_pending(row);
-}
-
-static void
-check_given_up(Subject *s, EoCheckRow *row)
-{
-	(void) s;
-	eo_check_outbox_given_up(row);
 }
 
 /* Lives whose records nobody settles until an operator decides. */
@@ -288,11 +274,10 @@ count_waiting_lives(void)
 }
 
 static void
-check_lives(Subject *s, EoCheckRow *row)
+check_lives(EoCheckRow *row)
 {
 	int			waiting = count_waiting_lives();
 
-	(void) s;
 	if (waiting > 0)
 		set_finding(row, EO_FINDING_WARNING,
 					psprintf("%d lives wait for idem_take_over()", waiting),
@@ -303,12 +288,11 @@ check_lives(Subject *s, EoCheckRow *row)
 
 /* Keys that nobody can have before COMMIT PREPARED or ROLLBACK PREPARED. */
 static void
-check_prepared(Subject *s, EoCheckRow *row)
+check_prepared(EoCheckRow *row)
 {
 	EoPreparedCount count;
 	const char *found;
 
-	(void) s;
 	eo_prepared_count(&count);
 	if (count.transactions == 0)
 	{
@@ -337,13 +321,12 @@ add_left(StringInfo left, int n, const char *what)
  * has something to do, so this is never a warning.
  */
 static void
-check_ready(Subject *s, EoCheckRow *row)
+check_ready(EoCheckRow *row)
 {
 	EoPreparedCount prepared;
 	StringInfoData left;
 	EoLife		life;
 
-	(void) s;
 	if (RecoveryInProgress())
 	{
 		set_finding(row, EO_FINDING_OK, "a standby has nothing of its own", NULL);
@@ -368,13 +351,6 @@ check_ready(Subject *s, EoCheckRow *row)
 					"Before pg_upgrade, a switchover or DROP DATABASE: call idem_drain().");
 	else
 		set_finding(row, EO_FINDING_OK, "yes: nothing is left, and new claims are barred", NULL);
-}
-
-static void
-check_orphans(Subject *s, EoCheckRow *row)
-{
-	(void) s;
-	eo_check_outbox_orphans(row);
 }
 
 /*
@@ -414,12 +390,11 @@ members_of(Oid role)
  * they write are believed, like those of a superuser.
  */
 static void
-check_rights(Subject *s, EoCheckRow *row)
+check_rights(EoCheckRow *row)
 {
 	char	   *writers = members_of(ROLE_PG_WRITE_ALL_DATA);
 	char	   *readers = members_of(ROLE_PG_READ_ALL_DATA);
 
-	(void) s;
 	if (writers != NULL)
 		set_finding(row, EO_FINDING_WARNING,
 					psprintf("the internal tables can be written by members of pg_write_all_data: %s",
@@ -692,53 +667,106 @@ static const struct
 {
 	const char *name;
 	Need		need;
-	void		(*check) (Subject *s, EoCheckRow *row);
+	void		(*here) (EoCheckRow *row);	/* of this PostgreSQL server, or: */
+	void		(*there) (Subject *s, EoCheckRow *row);
 }			checks[] =
 {
-	{"enabled", NEEDS_NOTHING, check_enabled},
-	{"version", NEEDS_NOTHING, check_version},
-	{"durability", NEEDS_NOTHING, check_durability},
-	{"standby slots", NEEDS_NOTHING, check_slots},
-	{"tables", NEEDS_NOTHING, check_tables},
-	{"worker", NEEDS_NOTHING, check_worker},
-	{"claims", NEEDS_NOTHING, check_claims},
-	{"in doubt", NEEDS_NOTHING, check_doubt},
-	{"pending", NEEDS_TABLES, check_pending},
-	{"orphans", NEEDS_TABLES, check_orphans},
-	{"given up", NEEDS_TABLES, check_given_up},
-	{"lives", NEEDS_NOTHING, check_lives},
-	{"prepared", NEEDS_NOTHING, check_prepared},
-	{"ready", NEEDS_TABLES, check_ready},
-	{"rights", NEEDS_NOTHING, check_rights},
-	{"server", NEEDS_SERVER, check_server},
-	{"credentials", NEEDS_SERVER, check_credentials},
-	{"circuit", NEEDS_SERVER, check_circuit},
-	{"table", NEEDS_CREDENTIALS, check_table},
-	{"key schema", NEEDS_DESCRIPTION, check_key},
-	{"time to live", NEEDS_DESCRIPTION, check_ttl},
-	{"records", NEEDS_TABLE, check_records},
-	{"multi-region mode", NEEDS_DESCRIPTION, check_regions},
-	{"round trip", NEEDS_TABLE, check_round_trip},
-	{"clock", NEEDS_TABLE, check_clock}
+	{"enabled", NEEDS_NOTHING,.here = check_enabled},
+	{"version", NEEDS_NOTHING,.here = check_version},
+	{"durability", NEEDS_NOTHING,.here = check_durability},
+	{"standby slots", NEEDS_NOTHING,.here = check_slots},
+	{"tables", NEEDS_NOTHING,.there = check_tables},
+	{"worker", NEEDS_NOTHING,.here = check_worker},
+	{"claims", NEEDS_NOTHING,.here = check_claims},
+	{"in doubt", NEEDS_NOTHING,.here = check_doubt},
+	{"pending", NEEDS_TABLES,.here = eo_check_outbox_pending},
+	{"orphans", NEEDS_TABLES,.here = eo_check_outbox_orphans},
+	{"given up", NEEDS_TABLES,.here = eo_check_outbox_given_up},
+	{"lives", NEEDS_NOTHING,.here = check_lives},
+	{"prepared", NEEDS_NOTHING,.here = check_prepared},
+	{"ready", NEEDS_TABLES,.here = check_ready},
+	{"rights", NEEDS_NOTHING,.here = check_rights},
+	{"server", NEEDS_SERVER,.there = check_server},
+	{"credentials", NEEDS_SERVER,.there = check_credentials},
+	{"circuit", NEEDS_SERVER,.there = check_circuit},
+	{"table", NEEDS_CREDENTIALS,.there = check_table},
+	{"key schema", NEEDS_DESCRIPTION,.there = check_key},
+	{"time to live", NEEDS_DESCRIPTION,.there = check_ttl},
+	{"records", NEEDS_TABLE,.there = check_records},
+	{"multi-region mode", NEEDS_DESCRIPTION,.there = check_regions},
+	{"round trip", NEEDS_TABLE,.there = check_round_trip},
+	{"clock", NEEDS_TABLE,.there = check_clock}
 };
 
-StaticAssertDecl(lengthof(checks) == EO_CHECK_ROWS, "EO_CHECK_ROWS is not the number of checks");
-
-void
-eo_check(EoStore *store, EoCheckRow rows[EO_CHECK_ROWS])
+static void
+check_all(Subject *s, EoCheckRow *rows)
 {
-	Subject		s = {.store = store};
-
-	s.met[NEEDS_NOTHING] = true;
-	s.met[NEEDS_SERVER] = store != NULL;
-	for (int i = 0; i < EO_CHECK_ROWS; i++)
+	for (int i = 0; i < (int) lengthof(checks); i++)
 	{
 		rows[i].check = checks[i].name;
-		if (s.met[checks[i].need])
-			checks[i].check(&s, &rows[i]);
-		else if (store == NULL && checks[i].need >= NEEDS_SERVER)
+		if (s->met[checks[i].need] && checks[i].here != NULL)
+			checks[i].here(&rows[i]);
+		else if (s->met[checks[i].need])
+			checks[i].there(s, &rows[i]);
+		else if (s->store == NULL && checks[i].need >= NEEDS_SERVER)
 			set_finding(&rows[i], EO_FINDING_SKIPPED, "not checked", "This needs USAGE on the server.");
 		else
 			set_finding(&rows[i], EO_FINDING_WARNING, "not checked", "Mend the failure above first.");
 	}
+}
+
+/* Ask the service also if others are refused that. */
+static void
+check_insisting(Subject *s, EoCheckRow *rows)
+{
+	s->store->client.insists = true;
+	PG_TRY();
+	{
+		check_all(s, rows);
+	}
+	PG_FINALLY();
+	{
+		s->store->client.insists = false;
+	}
+	PG_END_TRY();
+}
+
+/*
+ * idem_check(server)
+ */
+static Datum
+eo_idem_check_body(PG_FUNCTION_ARGS)
+{
+	static const char *const statuses[] = {
+		[EO_FINDING_OK] = "ok",
+		[EO_FINDING_WARNING] = "warning",
+		[EO_FINDING_FAILURE] = "failure",
+		[EO_FINDING_SKIPPED] = "skipped"
+	};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	EoCheckRow	rows[lengthof(checks)];
+	Subject		s = {.met[NEEDS_NOTHING] = true};
+
+	eo_preconditions("idem_check", EO_READS);
+	eo_compat_materialized_srf(fcinfo);
+	s.met[NEEDS_SERVER] = eo_options_may_use(eo_arg_text(fcinfo, 0));
+	if (s.met[NEEDS_SERVER])
+	{
+		s.store = eo_arg_store(fcinfo, 0);
+		check_insisting(&s, rows);
+	}
+	else
+		check_all(&s, rows);
+	for (int i = 0; i < (int) lengthof(checks); i++)
+	{
+		EoRow		row;
+
+		eo_row_begin(&row, rsinfo->setDesc);
+		eo_row_put_text(&row, rows[i].check);
+		eo_row_put_text(&row, statuses[rows[i].finding]);
+		eo_row_put_text(&row, rows[i].detail);
+		eo_row_put_text(&row, rows[i].advice);
+		eo_row_store(&row, rsinfo);
+	}
+	return (Datum) 0;
 }

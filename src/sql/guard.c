@@ -54,7 +54,7 @@ typedef struct Terms
 } Terms;
 
 static void read_terms(TriggerData *data, Terms *terms);
-static bool read_option(TriggerData *data, Terms *terms, const char *arg);
+static bool read_option(Terms *terms, const char *arg);
 static bool option_is(const char *arg, const char *name, const char **value);
 static void check_firing(TriggerData *data, const Terms *terms);
 static char *key_of(TriggerData *data, const Terms *terms, HeapTuple row);
@@ -139,7 +139,7 @@ read_terms(TriggerData *data, Terms *terms)
 
 		if (strchr(arg, '=') != NULL)
 		{
-			if (!read_option(data, terms, arg))
+			if (!read_option(terms, arg))
 				refuse_definition(data, psprintf("\"%s\" is no option of idem_guard().", arg));
 			continue;
 		}
@@ -150,11 +150,10 @@ read_terms(TriggerData *data, Terms *terms)
 }
 
 static bool
-read_option(TriggerData *data, Terms *terms, const char *arg)
+read_option(Terms *terms, const char *arg)
 {
 	const char *value;
 
-	(void) data;
 	if (option_is(arg, "prefix", &value))
 		terms->prefix = value;
 	else if (option_is(arg, "server", &value))

@@ -59,14 +59,12 @@ static int	read_columns(TriggerData *data, const char *list, AttrNumber *columns
 static void check_key(TriggerData *data, const Terms *terms, const EoTableKeys *keys);
 static bool has_column(const AttrNumber *columns, int n, AttrNumber column);
 static bool has_changed(TriggerData *data, const AttrNumber *columns, int n);
-static void put_write(StringInfo out, TriggerData *data, const Terms *terms, HeapTuple row,
-					  bool deleted);
 static void read_write(EoStore *store, TriggerData *data, const Terms *terms, HeapTuple row,
 					   bool deleted, EoWrites *writes);
 static bool is_own(TriggerData *data, HeapTuple row);
 static EoRowVersion version_of(TriggerData *data, HeapTuple row);
 static void put_attribute(StringInfo out, Oid type, Datum value);
-static void put_json(StringInfo out, JsonbContainer *container);
+static void put_json(StringInfo out, Jsonb *document);
 pg_noreturn static void refuse_definition(TriggerData *data, const char *detail);
 
 /*
@@ -271,18 +269,21 @@ has_changed(TriggerData *data, const AttrNumber *columns, int n)
 	return false;
 }
 
-/* Append the write of a row: its item, or if it is deleted the key. */
+/* Read the write of a row: of its item, or if it is deleted of the key. */
 static void
-put_write(StringInfo out, TriggerData *data, const Terms *terms, HeapTuple row, bool deleted)
+read_write(EoStore *store, TriggerData *data, const Terms *terms, HeapTuple row, bool deleted,
+		   EoWrites *writes)
 {
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	const AttrNumber *columns = deleted ? terms->keys : terms->columns;
 	int			n = deleted ? terms->nkeys : terms->ncolumns;
 	const char *comma = "";
+	StringInfoData out;
 
-	appendStringInfo(out, "{\"%s\": {\"TableName\": ", deleted ? "Delete" : "Put");
-	escape_json(out, terms->table);
-	appendStringInfo(out, ", \"%s\": {", deleted ? "Key" : "Item");
+	initStringInfo(&out);
+	appendStringInfo(&out, "[{\"%s\": {\"TableName\": ", deleted ? "Delete" : "Put");
+	escape_json(&out, terms->table);
+	appendStringInfo(&out, ", \"%s\": {", deleted ? "Key" : "Item");
 	for (int i = 0; i < n; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, columns[i] - 1);
@@ -293,26 +294,13 @@ put_write(StringInfo out, TriggerData *data, const Terms *terms, HeapTuple row, 
 			eo_trigger_refuse_null(data, columns[i], "Rows that are not to be copied are for the trigger's WHEN condition.");
 		if (isnull)
 			continue;
-		appendStringInfoString(out, comma);
-		escape_json(out, NameStr(att->attname));
-		appendStringInfoString(out, ": ");
-		put_attribute(out, getBaseType(att->atttypid), value);
+		appendStringInfoString(&out, comma);
+		escape_json(&out, NameStr(att->attname));
+		appendStringInfoString(&out, ": ");
+		put_attribute(&out, getBaseType(att->atttypid), value);
 		comma = ", ";
 	}
-	appendStringInfoString(out, "}}}");
-}
-
-/* Read the write of a row. */
-static void
-read_write(EoStore *store, TriggerData *data, const Terms *terms, HeapTuple row, bool deleted,
-		   EoWrites *writes)
-{
-	StringInfoData out;
-
-	initStringInfo(&out);
-	appendStringInfoChar(&out, '[');
-	put_write(&out, data, terms, row, deleted);
-	appendStringInfoChar(&out, ']');
+	appendStringInfoString(&out, "}}}]");
 	eo_writes_read(store, "idem_mirror()",
 				   DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(out.data))),
 				   writes);
@@ -422,7 +410,7 @@ put_attribute(StringInfo out, Oid type, Datum value)
 										CStringGetDatum(TextDatumGetCString(value)));
 			/* FALLTHROUGH */
 		case JSONBOID:
-			put_json(out, &DatumGetJsonbP(value)->root);
+			put_json(out, DatumGetJsonbP(value));
 			return;
 		default:
 			break;
@@ -435,60 +423,44 @@ put_attribute(StringInfo out, Oid type, Datum value)
 }
 
 static void
-put_json_value(StringInfo out, const JsonbValue *v)
+put_scalar(StringInfo out, const JsonbValue *v)
 {
-	switch (v->type)
-	{
-		case jbvNull:
-			appendStringInfoString(out, "null");
-			break;
-		case jbvBool:
-			appendStringInfoString(out, v->val.boolean ? "true" : "false");
-			break;
-		case jbvNumeric:
-			put_number(out, DatumGetCString(DirectFunctionCall1(numeric_out,
-																NumericGetDatum(v->val.numeric))));
-			break;
-		case jbvString:
-			escape_json(out, pnstrdup(v->val.string.val, v->val.string.len));
-			break;
-		default:
-			put_json(out, v->val.binary.data);
-			break;
-	}
+	if (v->type == jbvNull)
+		appendStringInfoString(out, "null");
+	else if (v->type == jbvBool)
+		appendStringInfoString(out, v->val.boolean ? "true" : "false");
+	else if (v->type == jbvNumeric)
+		put_number(out, DatumGetCString(DirectFunctionCall1(numeric_out,
+															NumericGetDatum(v->val.numeric))));
+	else
+		escape_json(out, pnstrdup(v->val.string.val, v->val.string.len));
 }
 
 /* Every object is written as a map, so that none passes for a value in typed form. */
 static void
-put_json(StringInfo out, JsonbContainer *container)
+put_json(StringInfo out, Jsonb *document)
 {
-	JsonbIterator *it = JsonbIteratorInit(container);
+	JsonbIterator *it = JsonbIteratorInit(&document->root);
 	JsonbIteratorToken token;
 	JsonbValue	v;
-	bool		is_object = JsonContainerIsObject(container);
-	bool		is_scalar = JsonContainerIsScalar(container);
-	const char *comma = "";
+	const char *between = "";
 
-	if (!is_scalar)
-		appendStringInfoString(out, is_object ? "{\"M\": {" : "{\"L\": [");
-	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	while ((token = JsonbIteratorNext(&it, &v, false)) != WJB_DONE)
 	{
-		if (token == WJB_KEY)
-		{
-			appendStringInfoString(out, comma);
-			escape_json(out, pnstrdup(v.val.string.val, v.val.string.len));
-			appendStringInfoString(out, ": ");
-			comma = ", ";
-		}
-		else if (token == WJB_VALUE)
-			put_json_value(out, &v);
-		else if (token == WJB_ELEM)
-		{
-			appendStringInfoString(out, comma);
-			put_json_value(out, &v);
-			comma = ", ";
-		}
+		bool		begins = token == WJB_BEGIN_ARRAY || token == WJB_BEGIN_OBJECT;
+		bool		ends = token == WJB_END_ARRAY || token == WJB_END_OBJECT;
+
+		/* jsonb keeps a scalar as the element of an array. */
+		if ((begins || ends) && JB_ROOT_IS_SCALAR(document))
+			continue;
+		if (!ends)
+			appendStringInfoString(out, between);
+		if (begins)
+			appendStringInfoString(out, token == WJB_BEGIN_OBJECT ? "{\"M\": {" : "{\"L\": [");
+		else if (ends)
+			appendStringInfoString(out, token == WJB_END_OBJECT ? "}}" : "]}");
+		else
+			put_scalar(out, &v);
+		between = begins ? "" : token == WJB_KEY ? ": " : ", ";
 	}
-	if (!is_scalar)
-		appendStringInfoString(out, is_object ? "}}" : "]}");
 }

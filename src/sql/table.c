@@ -1,16 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * table.c
- *	  The DynamoDB table of a server: creating it, and describing it.
- *
- * These are the only calls that are about a table and not about an item.  Each
- * is an EoCall that is freed with the memory context it was made in, whether
- * the function returns or raises.
+ *	  The DynamoDB table of a server: idem_create_table(), and describing it.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "records/expression.h"
 #include "records/layout.h"
@@ -19,8 +16,11 @@
 #include "records/timestamps.h"
 #include "server/error.h"
 #include "server/store.h"
+#include "sql/args.h"
+#include "sql/call_stats.h"
+#include "sql/preconditions.h"
 #include "sql/table.h"
-#include "utils/memutils.h"
+#include "utils/builtins.h"
 #include "wire/buf.h"
 #include "wire/call.h"
 #include "wire/clock.h"
@@ -34,8 +34,9 @@
 /* So many items are compared with the layout. */
 #define SAMPLE_ITEMS 25
 
+EO_COUNTED(eo_idem_create_table, EO_FN_IDEM_CREATE_TABLE);
+
 static EoCall *new_call(EoStore *store, EoOperation op);
-static void free_call(void *call);
 static void wait_until_active(EoStore *store);
 static void switch_ttl_on(EoStore *store);
 static bool key_fits(EoStore *store, EoJsonValue *table, char **key);
@@ -46,13 +47,23 @@ static bool string_is(EoJsonValue *v, const char *text);
 
 /* ----- creating ----- */
 
-bool
-eo_table_create(EoStore *store)
+/*
+ * idem_create_table(server)
+ *
+ * A table that exists is left as it is, except that time to live is switched on.
+ */
+static Datum
+eo_idem_create_table_body(PG_FUNCTION_ARGS)
 {
-	EoCall	   *call = new_call(store, EO_CREATE_TABLE);
-	const EoItemKey *key = &store->layout->key;
+	EoStore    *store;
+	EoCall	   *call;
+	const EoItemKey *key;
 	bool		created;
 
+	eo_preconditions("idem_create_table", EO_WRITES);
+	store = eo_arg_store(fcinfo, 0);
+	call = new_call(store, EO_CREATE_TABLE);
+	key = &store->layout->key;
 	eo_buf_addf(&call->body, ",\"AttributeDefinitions\":[{\"AttributeName\":\"%s\",\"AttributeType\":\"S\"}",
 				key->name);
 	if (key->sort_name != NULL)
@@ -76,7 +87,7 @@ eo_table_create(EoStore *store)
 					   NULL, store->server->name);
 	wait_until_active(store);
 	switch_ttl_on(store);
-	return created;
+	PG_RETURN_TEXT_P(cstring_to_text(created ? "created" : "exists"));
 }
 
 /* DescribeTable may not find a table that was created a moment ago. */
@@ -320,29 +331,15 @@ is_instant(EoJsonValue *item, const char *name, EoInstantForm form)
 
 /* ----- calls ----- */
 
-/*
- * A call about the table, freed with the current memory context.  Its body
- * begins with the table's name and is left open for further members.
- */
+/* A call whose body begins with the table's name and is left open for further members. */
 static EoCall *
 new_call(EoStore *store, EoOperation op)
 {
-	EoCall	   *call = palloc0(sizeof(EoCall));
-	MemoryContextCallback *callback = palloc0(sizeof(*callback));
+	EoCall	   *call = eo_store_new_call(store, op);
 
-	eo_call_init(call, &store->client, op);
-	callback->func = free_call;
-	callback->arg = call;
-	MemoryContextRegisterResetCallback(CurrentMemoryContext, callback);
 	eo_buf_adds(&call->body, "{\"TableName\":");
 	eo_json_put_string(&call->body, store->server->table, strlen(store->server->table));
 	return call;
-}
-
-static void
-free_call(void *call)
-{
-	eo_call_free(call);
 }
 
 static bool

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * table.h
- *	  The DynamoDB table of a server: creating it, and describing it.
+ *	  The DynamoDB table of a server: describing it.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,16 +45,6 @@ typedef struct EoTableSample
 	char	   *why;			/* what is odd about the first of them,
 								 * palloc'd */
 } EoTableSample;
-
-/*
- * Create the table (billed on demand, time to live on the layout's attribute) and
- * wait, interruptibly, until it can be used.  Returns true if this call created
- * it.  A table that exists is left as it is, except that time to live is switched
- * on if it is off.  Raises ID007 if that table has another key, and what
- * eo_error_raise() raises if DynamoDB refuses or does not answer.  A failure to
- * switch time to live on is a WARNING only.
- */
-extern bool eo_table_create(EoStore *store);
 
 /* The key that the layout needs, as a text for people, palloc'd. */
 extern const char *eo_table_key_needed(EoStore *store);

@@ -6,8 +6,9 @@
  * The functions are in the schema exactonce_internal, where nobody can call them but through
  * the views.  exactonce_claims and exactonce_in_doubt select from claims_of_cluster(), which
  * shows no token, payload or result, and of keys what exactonce.log_keys allows.
- * exactonce_pending says by waits_for() what a completion waits for.  exactonce_progress and
- * exactonce_circuits select from functions of their own, too.
+ * exactonce_pending says by waits_for() what a completion waits for.  exactonce_progress,
+ * exactonce_circuits, exactonce_health and exactonce_credentials select from functions of their
+ * own, too.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,6 +30,9 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "records/layout.h"
+#include "server/credential_cache.h"
+#include "server/error.h"
+#include "server/guc.h"
 #include "server/moment.h"
 #include "server/option_values.h"
 #include "server/text.h"
@@ -40,9 +44,12 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 #include "utils/xid8.h"
+#include "wire/clock.h"
 
 PG_FUNCTION_INFO_V1(eo_circuits_of_cluster);
 PG_FUNCTION_INFO_V1(eo_claims_of_cluster);
+PG_FUNCTION_INFO_V1(eo_credentials_of_cluster);
+PG_FUNCTION_INFO_V1(eo_health_of_database);
 PG_FUNCTION_INFO_V1(eo_key_of_record);
 PG_FUNCTION_INFO_V1(eo_waits_for);
 PG_FUNCTION_INFO_V1(eo_progress_of_cluster);
@@ -272,6 +279,85 @@ eo_circuits_of_cluster(PG_FUNCTION_ARGS)
 		EO_ROW_PUT(&row, !r.open, Int64GetDatum((int64) r.refused));
 		EO_ROW_PUT(&row, !r.open, TimestampTzGetDatum(r.next_probe_at));
 		eo_row_put_text(&row, why);
+		eo_row_store(&row, rsinfo);
+	}
+	return (Datum) 0;
+}
+
+/* ----- for monitoring: the numbers that no other view has ----- */
+
+/*
+ * health_of_database()
+ */
+Datum
+eo_health_of_database(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	EoDatabaseInfo db;
+	EoRoom		room;
+	EoError		error;
+	TimestampTz since = 0;
+	bool		failing;
+	Interval   *silent = palloc0(sizeof(Interval));
+	EoRow		row;
+
+	eo_preconditions("exactonce_health", EO_READS);
+	eo_compat_materialized_srf(fcinfo);
+	(void) eo_database_info(MyDatabaseId, &db);
+	silent->time = eo_clock_monotonic_us() - db.alive_us;
+	failing = eo_database_failure(MyDatabaseId, &error, &since);
+	eo_slot_view_room(&room);
+
+	eo_row_begin(&row, rsinfo->setDesc);
+	EO_ROW_PUT(&row, false, BoolGetDatum(eo_guc_enabled));
+	EO_ROW_PUT(&row, db.worker_pid == 0, Int32GetDatum(db.worker_pid));
+	EO_ROW_PUT(&row, db.worker_pid == 0, IntervalPGetDatum(silent));
+	EO_ROW_PUT(&row, false, BoolGetDatum(db.missed));
+	EO_ROW_PUT(&row, !failing, TimestampTzGetDatum(since));
+	eo_row_put_text(&row, failing ? eo_error_facts(&error) : NULL);
+	EO_ROW_PUT(&row, false, Int32GetDatum(eo_slot_view_ending(MyDatabaseId)));
+	EO_ROW_PUT(&row, false, Int64GetDatum(room.slots));
+	EO_ROW_PUT(&row, false, Int64GetDatum((int64) room.taken + room.looks));
+	EO_ROW_PUT(&row, false, Float8GetDatum(room.fullest));
+	EO_ROW_PUT(&row, false, Int64GetDatum(eo_slot_lost_count()));
+	eo_row_store(&row, rsinfo);
+	return (Datum) 0;
+}
+
+/* Text that may quote what another program has said. */
+static void
+put_shown(EoRow *row, const char *text)
+{
+	eo_row_put_text(row, text[0] == '\0' ? NULL : eo_row_show_utf8(text));
+}
+
+/*
+ * credentials_of_cluster()
+ */
+Datum
+eo_credentials_of_cluster(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	uint32		cursor = 0;
+	EoCredentialReport report;
+
+	eo_preconditions("exactonce_credentials", EO_READS);
+	eo_compat_materialized_srf(fcinfo);
+	while (eo_credential_cache_walk(&cursor, &report))
+	{
+		bool		failing = report.failure[0] != '\0';
+		EoRow		row;
+
+		eo_row_begin(&row, rsinfo->setDesc);
+		put_shown(&row, report.profile);
+		put_shown(&row, report.role_arn);
+		put_shown(&row, report.source);
+		EO_ROW_PUT(&row, false, BoolGetDatum(report.has_identity));
+		eo_row_put_instant(&row, report.has_identity ? report.expires_s * 1000 : 0);
+		EO_ROW_PUT(&row, !failing, TimestampTzGetDatum(report.failing_since));
+		put_shown(&row, report.failure);
+		EO_ROW_PUT(&row, false, Int64GetDatum(report.fetches));
+		EO_ROW_PUT(&row, false, Int64GetDatum(report.failed_fetches));
 		eo_row_store(&row, rsinfo);
 	}
 	return (Datum) 0;
