@@ -518,10 +518,9 @@ check_not_repeated(const EoTxClaim *claim, const EoRecord *r)
 static bool
 give_back_aborted(EoTxClaim *claim, const EoRecord *r)
 {
-	int64		retention_s;
 
 	if (r->state != EO_STATE_COMMITTING ||
-		eo_settle_fate(claim->store, r, &retention_s) != EO_FATE_ABORTED)
+		eo_settle_fate(claim->store, r, NULL) != EO_FATE_ABORTED)
 		return false;
 	return eo_settle_aborted(claim->store, claim->key, claim->pk, r);
 }
@@ -535,7 +534,6 @@ take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 {
 	const EoRecord *r = eo_store_record(answer);
 	const char *server = claim->store->server->name;
-	int64		retention_s;
 
 	need_clock(s, claim);
 
@@ -555,7 +553,7 @@ take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 		raise_duplicate(claim);
 	if (answer->exists && r->state == EO_STATE_COMMITTING)
 	{
-		if (eo_settle_fate(claim->store, r, &retention_s) == EO_FATE_COMMITTED)
+		if (eo_settle_fate(claim->store, r, NULL) == EO_FATE_COMMITTED)
 			raise_duplicate(claim);
 		if (give_back_aborted(claim, r))
 		{
@@ -582,7 +580,6 @@ take_refused_action(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 {
 	const EoRecord *r = eo_store_record(answer);
 	const char *server = claim->store->server->name;
-	int64		retention_s;
 	bool		consumed;
 
 	need_clock(s, claim);
@@ -596,7 +593,7 @@ take_refused_action(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 	consumed = answer->exists && (r->state == EO_STATE_COMPLETED ||
 								  (r->state == EO_STATE_COMMITTING &&
 								   eo_settle_fate(claim->store, r,
-												  &retention_s) == EO_FATE_COMMITTED));
+												  NULL) == EO_FATE_COMMITTED));
 	if (answer->exists && r->state == EO_STATE_COMMITTING && !consumed)
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_IN_PROGRESS),

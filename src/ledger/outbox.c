@@ -173,10 +173,10 @@ read_token(const char *text, uint8 *token)
 }
 
 /* The evidence of the rows that are undecided, or of those that are committed. */
-static EoOutboxEvidence
+static EoFate
 find_rows(const uint8 *token, bool undecided, uint64 xid, int64 *retention_s)
 {
-	EoOutboxEvidence found = EO_OUTBOX_NONE;
+	EoFate		found = EO_FATE_UNKNOWN;
 	EoOutboxScan scan;
 	HeapTuple	tuple;
 
@@ -186,13 +186,15 @@ find_rows(const uint8 *token, bool undecided, uint64 xid, int64 *retention_s)
 		Datum		of = eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_XID);
 
 		if (U64FromFullTransactionId(DatumGetFullTransactionId(of)) != xid)
-			found = Max(found, undecided ? EO_OUTBOX_OTHER_UNDECIDED : EO_OUTBOX_OTHER_COMMITTED);
+			found = Max(found, undecided ? EO_FATE_OTHER_RUNNING : EO_FATE_OTHER_COMMITTED);
 		else if (undecided)
-			found = EO_OUTBOX_UNDECIDED;
+			found = EO_FATE_RUNNING;
 		else
 		{
-			found = EO_OUTBOX_COMMITTED;
-			*retention_s = DatumGetInt64(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_RETENTION));
+			found = EO_FATE_COMMITTED;
+			if (retention_s != NULL)
+				*retention_s =
+					DatumGetInt64(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_RETENTION));
 		}
 	}
 	eo_outbox_scan_end(&scan);
@@ -200,18 +202,18 @@ find_rows(const uint8 *token, bool undecided, uint64 xid, int64 *retention_s)
 }
 
 /*
- * A transaction that goes on may commit between the two looks, so the rows of such ones are looked
- * for first.
+ * The undecided rows are looked for first: their transactions may commit between the two looks,
+ * and then the second look finds the rows.
  */
-EoOutboxEvidence
+EoFate
 eo_outbox_find(const char *token, uint64 xid, int64 *retention_s)
 {
 	uint8		bytes[EO_UUID_LEN];
-	EoOutboxEvidence undecided;
-	EoOutboxEvidence committed;
+	EoFate		undecided;
+	EoFate		committed;
 
 	if (!read_token(token, bytes))
-		return EO_OUTBOX_NONE;
+		return EO_FATE_UNKNOWN;
 	undecided = find_rows(bytes, true, xid, retention_s);
 	committed = find_rows(bytes, false, xid, retention_s);
 	return Max(undecided, committed);

@@ -521,23 +521,14 @@ take_page(TableScan *scan, const EoCall *call)
 		end_pass(scan);
 }
 
-/*
- * Has a life that is over, or ours, left the record, which cannot complete its key any more?
- * That of a claim that is not sealed cannot if it was bound to its transaction.  But if there is
- * a slot of it, that says what is to be done, and when; and a row says that its transaction has
- * sealed it after all, so that the table is not what it was.
- */
+/* Has a life that is over, or ours, left the record, and can the claim not complete it any more? */
 static bool
 is_left(const EoRecord *r, const uint8 *digest, const EoLifeVerdict *verdict)
 {
-	int64		retention_s;
-
 	if (r->state == EO_STATE_COMMITTING)
 		return r->origin.xid != 0 &&
-			eo_settle_judge(&r->origin, r->owner, verdict, &retention_s) == EO_FATE_ABORTED;
-	return r->state == EO_STATE_IN_PROGRESS && !verdict->this_run && r->bind != NULL &&
-		strcmp(r->bind, "tx") == 0 && !eo_slot_prepared_is_known(digest, r->owner) &&
-		eo_outbox_find(r->owner, r->origin.xid, &retention_s) == EO_OUTBOX_NONE;
+			eo_settle_judge(&r->origin, r->owner, verdict, NULL) == EO_FATE_ABORTED;
+	return !verdict->this_run && eo_settle_is_left(r, digest);
 }
 
 /*

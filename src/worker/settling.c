@@ -267,10 +267,8 @@ static void
 judge_by_outbox(void *arg)
 {
 	Judgement  *j = arg;
-	int64		retention_s;
 
-	j->fate = eo_settle_judge(&j->view->info.origin, j->view->info.token, &j->verdict,
-							  &retention_s);
+	j->fate = eo_settle_judge(&j->view->info.origin, j->view->info.token, &j->verdict, NULL);
 }
 
 /* How did the transaction end?  False: that cannot be told, because the outbox is locked. */
@@ -592,21 +590,21 @@ take_settle(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoSlotView *view = job->data;
 	EoSlotState state = view->info.state;
+	EoSettled	settled = eo_settle_take(view, answer);
 
-	if (eo_settle_must_wait(view, answer) && view->info.looks < MAX_WAITS)
+	if (settled == EO_SETTLED_WAITS && view->info.looks < MAX_WAITS)
 	{
 		eo_slot_wait(view->ref, eo_clock_monotonic_us() +
 					 eo_guc_hurried_us(EO_WORKER_TARGET_PAUSE_US << Min(view->info.looks, 5)));
 		return true;
 	}
-	if (eo_settle_goes_on(view, answer))
+	if (settled == EO_SETTLED_AGAIN)
 	{
 		eo_slot_wait(view->ref, 0);
 		return true;
 	}
-	if (eo_settle_gives_up(view, answer))
+	if (settled == EO_SETTLED_WORN)
 	{
-		eo_settle_log_worn(view);
 		eo_slot_give_back(view->ref);
 		return true;
 	}
@@ -618,7 +616,7 @@ take_settle(EoWorkerJob *job, const EoAnswer *answer)
 		ereport(LOG,
 				(errmsg("exactonce: a claim on table \"%s\" was lost before its failure or release could be written",
 						view->target.table)));
-	if (eo_settle_looks_again(view) && view->info.looks < EO_LOOKS)
+	if (settled == EO_SETTLED_LOOKS && view->info.looks < EO_LOOKS)
 		eo_slot_buried(view->ref, eo_clock_monotonic_us() +
 					   eo_guc_hurried_us(look_pauses_us[view->info.looks]));
 	else
