@@ -49,7 +49,7 @@ extern EoAnswer *eo_settle_prepare(EoStore *store, const EoSlotView *view);
 /* Does the answer show a record that is in this state under the claim's token? */
 extern bool eo_settle_is_own(const EoSlotView *view, const EoAnswer *answer, EoState state);
 
-/* The work that the answer to such a write leaves to be done about the slot. */
+/* The work that is left about a slot after the answer to its write (eo_settle_prepare()). */
 typedef enum EoSettled
 {
 	EO_SETTLED,					/* nothing */

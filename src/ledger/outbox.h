@@ -57,8 +57,8 @@ typedef enum EoFate
 } EoFate;
 
 /*
- * Judge by the rows under the token alone how the transaction with that id ended: EO_FATE_UNKNOWN
- * if there are none.  Rows of the current transaction do not count.  Looks with the latest snapshot,
+ * Judge by the rows under the token alone how the transaction with that id ended:
+ * EO_FATE_UNKNOWN if there are none.  Rows of the current transaction do not count.  Looks with the latest snapshot,
  * whatever that of the transaction is.  With EO_FATE_COMMITTED *retention_s is set, unless it is
  * NULL.  The token may be any text.
  */
