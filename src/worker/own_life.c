@@ -81,17 +81,14 @@ pg_noreturn static void raise_no_room(void);
 static void count_loss(void);
 static bool mint(void);
 static void note_beat(void);
-static void fetch_beats(void);
 static EoAnswer *prepare_beat(EoWorkerJob *job, EoStore *store);
 static bool take_beat(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_beat(EoWorkerJob *job, int64 pause_us);
-static bool abandon(EoWorkerJob *job);
 
 static const EoWorkerJobKind beat_kind = {
 	.prepare = prepare_beat,
 	.take = take_beat,
 	.put_off = put_off_beat,
-	.abandon = abandon,
 	.lane = EO_WORKER_LIVES
 };
 
@@ -214,13 +211,6 @@ eo_own_life_fetch(void)
 		(eo_database_wants_life(MyDatabaseId) || eo_life_any_ended(MyDatabaseId)))
 		(void) mint();
 	note_beat();
-}
-
-void
-eo_own_life_fetch_beats(void)
-{
-	own.due_us = INT64_MAX;
-	fetch_beats();
 }
 
 /* Was the life given up, and not closed? */
@@ -391,13 +381,14 @@ send_beat(const EoPlace *place, Beating *b)
 	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(EO_LIVES_PACE_US);
 }
 
-static void
-fetch_beats(void)
+void
+eo_own_life_fetch_beats(void)
 {
 	int64		now_us = eo_clock_monotonic_us();
 	uint32		cursor = 0;
 	EoPlace		place;
 
+	own.due_us = INT64_MAX;
 	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
 	{
 		Beating    *b = beating_of(place.ref);
@@ -484,6 +475,7 @@ take_beat(EoWorkerJob *job, const EoAnswer *answer)
 	return true;
 }
 
+/* If there is no server any more, and so no credentials, the lease runs out. */
 static void
 put_off_beat(EoWorkerJob *job, int64 pause_us)
 {
@@ -491,14 +483,6 @@ put_off_beat(EoWorkerJob *job, int64 pause_us)
 
 	(void) pause_us;
 	beat_ended(place->ref, eo_clock_monotonic_us() + eo_guc_hurried_us(BEAT_RETRY_US));
-}
-
-/* Without a server there are no credentials; the lease runs out. */
-static bool
-abandon(EoWorkerJob *job)
-{
-	job->kind->put_off(job, EO_LIVES_BEAT_US);
-	return true;
 }
 
 bool

@@ -139,24 +139,19 @@ static EoAnswer *prepare_leftover(EoWorkerJob *job, EoStore *store);
 static EoAnswer *prepare_mark(EoWorkerJob *job, EoStore *store);
 static void end_leftover(const EoWorkerJob *job);
 static bool take_leftover(EoWorkerJob *job, const EoAnswer *answer);
-static bool take_mark(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off(EoWorkerJob *job, int64 pause_us);
 static void put_off_mark(EoWorkerJob *job, int64 pause_us);
-static bool abandon(EoWorkerJob *job);
 
 static const EoWorkerJobKind leftover_kind = {
 	.prepare = prepare_leftover,
 	.take = take_leftover,
 	.put_off = put_off,
-	.abandon = abandon,
 	.lane = EO_WORKER_WRITES
 };
 
 static const EoWorkerJobKind mark_kind = {
 	.prepare = prepare_mark,
-	.take = take_mark,
 	.put_off = put_off_mark,
-	.abandon = abandon,
 	.lane = EO_WORKER_WRITES
 };
 
@@ -681,14 +676,6 @@ take_leftover(EoWorkerJob *job, const EoAnswer *answer)
 	return true;
 }
 
-static bool
-take_mark(EoWorkerJob *job, const EoAnswer *answer)
-{
-	(void) job;
-	(void) answer;
-	return true;
-}
-
 static void
 scan_again(TableScan *scan, int64 pause_us)
 {
@@ -720,15 +707,4 @@ put_off_mark(EoWorkerJob *job, int64 pause_us)
 		return;
 	look_at_board();
 	scan_again(scan_of(&job->target->target), pause_us);
-}
-
-/*
- * Without a server there are no credentials.  What was to be written is not forgotten: there may
- * be one again, or another role's may do.
- */
-static bool
-abandon(EoWorkerJob *job)
-{
-	job->kind->put_off(job, EO_WORKER_TARGET_PAUSE_US);
-	return true;
 }

@@ -105,13 +105,11 @@ static bool abandon(EoWorkerJob *job);
 static EoAnswer *prepare_beat(EoWorkerJob *job, EoStore *store);
 static bool take_beat(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_beat(EoWorkerJob *job, int64 pause_us);
-static bool abandon_beat(EoWorkerJob *job);
 static EoAnswer *prepare_doubt(EoWorkerJob *job, EoStore *store);
 static bool take_doubt(EoWorkerJob *job, const EoAnswer *answer);
 static EoAnswer *prepare_read(EoWorkerJob *job, EoStore *store);
 static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_read(EoWorkerJob *job, int64 pause_us);
-static bool abandon_read(EoWorkerJob *job);
 static void forget_session_claim(const EoSlotView *view, bool lost);
 
 static const EoWorkerJobKind settle_kind = {
@@ -135,7 +133,6 @@ static const EoWorkerJobKind read_kind = {
 	.prepare = prepare_read,
 	.take = take_read,
 	.put_off = put_off_read,
-	.abandon = abandon_read,
 	.lane = EO_WORKER_WRITES
 };
 
@@ -143,7 +140,6 @@ static const EoWorkerJobKind beat_kind = {
 	.prepare = prepare_beat,
 	.take = take_beat,
 	.put_off = put_off_beat,
-	.abandon = abandon_beat,
 	.lane = EO_WORKER_BEATS,
 	.shares = true
 };
@@ -434,14 +430,6 @@ put_off_read(EoWorkerJob *job, int64 pause_us)
 	const EoSlotView *view = job->data;
 
 	eo_slot_put_off(view->ref, eo_clock_monotonic_us() + Max(EO_WORKER_TARGET_PAUSE_US, pause_us));
-}
-
-/* Without a server there are no credentials.  The slot waits for one. */
-static bool
-abandon_read(EoWorkerJob *job)
-{
-	put_off_read(job, 0);
-	return true;
 }
 
 /* ----- taking slots ----- */
@@ -755,17 +743,10 @@ forget_session_claim(const EoSlotView *view, bool lost)
 				 errdetail("Its lease could not be extended in time, or an operator has ended the claim.")));
 }
 
+/* The slot is that of an open transaction, or of a session: it is never the worker's to free. */
 static void
 put_off_beat(EoWorkerJob *job, int64 pause_us)
 {
 	(void) pause_us;
 	retry_beat(job->data);
-}
-
-/* The slot is that of an open transaction, or of a session: it is never the worker's to free. */
-static bool
-abandon_beat(EoWorkerJob *job)
-{
-	retry_beat(job->data);
-	return true;
 }

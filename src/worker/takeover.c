@@ -103,7 +103,6 @@ static EoAnswer *prepare_retirement(EoWorkerJob *job, EoStore *store);
 static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
 static bool take_retirement(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_check(EoWorkerJob *job, int64 pause_us);
-static bool abandon(EoWorkerJob *job);
 static void take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us);
 static void take_retired(EoLifeCheck *c, const EoLifeItem *item);
 static const EoLifeCheck *parent_of(const EoLifeCheck *c, const uint8 *parent);
@@ -113,7 +112,6 @@ static const EoWorkerJobKind look_kind = {
 	.prepare = prepare_look,
 	.take = take_read,
 	.put_off = put_off_check,
-	.abandon = abandon,
 	.lane = EO_WORKER_LOOKS
 };
 
@@ -121,7 +119,6 @@ static const EoWorkerJobKind retirement_kind = {
 	.prepare = prepare_retirement,
 	.take = take_retirement,
 	.put_off = put_off_check,
-	.abandon = abandon,
 	.lane = EO_WORKER_LOOKS
 };
 
@@ -620,12 +617,4 @@ set_over(EoLifeCheck *c)
 		eo_life_place_retired(c->place.ref);
 	if (c->met)
 		eo_life_watch_settles(&c->place.target, c->place.life);
-}
-
-/* Without a server there are no credentials. */
-static bool
-abandon(EoWorkerJob *job)
-{
-	put_off_check(job, 0);
-	return true;
 }
