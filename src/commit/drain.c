@@ -42,7 +42,7 @@ static int
 count_left(void)
 {
 	EoLife		life;
-	int			claims = eo_slot_view_count(MyDatabaseId, InvalidOid, 0);
+	int			claims = eo_slot_view_count(MyDatabaseId, InvalidOid);
 
 	rows = 0;
 	(void) eo_outbox_visit(0, count_row);

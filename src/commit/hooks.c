@@ -402,7 +402,7 @@ suspend(Oid dboid)
 static void
 refuse_if_unfinished(Oid serverid, const char *what)
 {
-	if (eo_slot_view_count(MyDatabaseId, serverid, 0) == 0 && !eo_outbox_any(serverid))
+	if (eo_slot_view_count(MyDatabaseId, serverid) == 0 && !eo_outbox_any(serverid))
 	{
 		if (eo_owed_scan_any(MyDatabaseId, serverid))
 			ereport(ERROR,

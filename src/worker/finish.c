@@ -475,7 +475,7 @@ eo_finish_take(const EoOutboxRow *row)
 		return;
 	}
 	/* Older rows are waiting for room.  A scan finds this one, too. */
-	if (rows.held_back && eo_jobs_half_full(EO_WORKER_WRITES, &row->target))
+	if (rows.held_back && eo_jobs_half_full(&row->target))
 		return;
 	(void) add_job(row);
 }
@@ -506,7 +506,7 @@ take_written(const EoOutboxRow *row, const char *behind)
 		rows.scan_wanted = true;
 	}
 	/* Older rows are waiting for room.  A scan finds this one, too. */
-	if (rows.held_back && eo_jobs_half_full(EO_WORKER_WRITES, &row->target))
+	if (rows.held_back && eo_jobs_half_full(&row->target))
 		return;
 	(void) take_row(row);
 }

@@ -176,9 +176,9 @@ eo_jobs_accept(EoWorkerLane lane, const EoTarget *target)
 }
 
 bool
-eo_jobs_half_full(EoWorkerLane lane, const EoTarget *target)
+eo_jobs_half_full(const EoTarget *target)
 {
-	return eo_write_target_via(target)->queues[lane].jobs >= MAX_JOBS_OF_TARGET / 2;
+	return eo_write_target_via(target)->queues[EO_WORKER_WRITES].jobs >= MAX_JOBS_OF_TARGET / 2;
 }
 
 /* May one more request be sent to this target? */

@@ -108,8 +108,8 @@ extern bool eo_jobs_are_full(EoWorkerLane lane);
 /* May a job be added for this target now? */
 extern bool eo_jobs_accept(EoWorkerLane lane, const EoTarget *target);
 
-/* Has a target half of the jobs that it may have at most? */
-extern bool eo_jobs_half_full(EoWorkerLane lane, const EoTarget *target);
+/* Has a target half of the writes that it may have at most? */
+extern bool eo_jobs_half_full(const EoTarget *target);
 
 /* Add a job for the claim with that token.  The caller fills in data. */
 extern EoWorkerJob *eo_job_add(const EoWorkerJobKind *kind, const EoTarget *target,

@@ -424,7 +424,7 @@ leave_dropped_outbox(void)
 	 * A transaction with claims goes on under the life, see
 	 * eo_database_absent().
 	 */
-	if (gone && eo_slot_view_count(database_id, InvalidOid, 0) == 0)
+	if (gone && eo_slot_view_count(database_id, InvalidOid) == 0)
 		eo_life_drop_database(database_id);
 	eo_database_absent(database_id);
 	proc_exit(gone ? 0 : 1);
