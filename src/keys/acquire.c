@@ -281,7 +281,7 @@ eo_acquire_check_slots(EoAcquiring *a)
 	return true;
 }
 
-/* A key that is remembered as completed.  If it is not, what the answer says may be. */
+/* Answers from the cache of results; false if the key is not in it. */
 static bool
 answer_from_cache(EoAcquiring *a)
 {
