@@ -127,7 +127,7 @@ eo_circuit_shmem_init(void)
 	{
 		memset(shared, 0, sizeof(Circuits));
 		SpinLockInit(&shared->lock);
-		/* New clients hold version 0; starting at 1 forces their first look-up. */
+		/* New clients hold version 0: 1 forces their first look-up. */
 		pg_atomic_init_u32(&shared->version, 1);
 		pg_atomic_init_u32(&shared->nopen, 0);
 		for (int i = 0; i < MAX_CIRCUITS; i++)
