@@ -21,8 +21,8 @@
  * What was retired is ours only as long as the life that has retired it is ours: another
  * heir that retires our current life inherits with it all that it has inherited.
  *
- * A life that is silent (silence.c), or was not read yet, is read every EO_LIVES_PACE_US.  A read
- * whose answer is late delays no other: several are under way.
+ * A life that is silent (life_check.c), or was not read yet, is read every EO_LIVES_PACE_US.  A
+ * read whose answer is late delays no other: several are under way.
  *
  * The lives of the database that this data comes from (ledger/life_rows.h) are none of
  * ours, and are never retired here.  If the item of the last one says that we have
@@ -333,7 +333,7 @@ may_send_retirement(EoLifeCheck *c, int64 now_us)
 		c->due_us = now_us + HOME_PAUSE_US;
 		return false;
 	}
-	if (!c->ended && !eo_silence_is_fresh(&c->silence))
+	if (!c->ended && !eo_life_check_is_fresh(c))
 	{
 		c->stage = EO_LIFE_CHECK_LOOK;
 		c->due_us = 0;
@@ -483,7 +483,7 @@ take_read(EoWorkerJob *job, const EoAnswer *answer)
 	 */
 	takeover.due_us = 0;
 	c->in_flight--;
-	if (c->stage == EO_LIFE_CHECK_LOOK && eo_silence_counts(&c->silence, look->sent_us))
+	if (c->stage == EO_LIFE_CHECK_LOOK && eo_life_check_counts(c, look->sent_us))
 		take_look(c, answer, look->sent_us);
 	if (is_of_no_interest(c, answer) && c->in_flight == 0)
 		eo_life_board_remove(c);
@@ -549,7 +549,7 @@ take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us)
 	c->exists = answer->exists;
 	if (answer->exists && item->ancestors != NULL)
 		strlcpy(c->ancestors, item->ancestors, sizeof(c->ancestors));
-	says = eo_silence_take(&c->silence, beat, sent_us);
+	says = eo_life_check_take(c, beat, sent_us);
 	if (says == EO_READING_BEATS)
 		c->watch = EO_WATCH_BEATS;
 	else if (says == EO_READING_FIRST || (says == EO_READING_MISSES && c->watch == EO_WATCH_BEATS))
