@@ -593,7 +593,7 @@ match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state)
 
 	if (remembered != NULL && (!same || (state != EO_STATE_IN_PROGRESS &&
 										 state != EO_STATE_COMMITTING)))
-		eo_session_tokens_forget(server, a->k.pk);
+		eo_session_tokens_forget(server, a->k.pk, NULL);
 	return same;
 }
 

@@ -542,7 +542,7 @@ check_owned(const EoKey *k, const char *token, const char *verb)
 static void
 forget_claim(const EoKey *k, const char *token)
 {
-	eo_session_tokens_forget_claim(k->store->server, k->pk, token);
+	eo_session_tokens_forget(k->store->server, k->pk, token);
 	(void) eo_slot_session_over(k->digest, token);
 }
 
