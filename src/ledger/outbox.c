@@ -262,26 +262,25 @@ visit_rows(EoOutboxScan *s, HeapTuple (*next) (EoOutboxScan *s), bool given_up,
 	return go_on;
 }
 
-void
-eo_outbox_visit_writes(void (*visit) (const EoOutboxRow *row))
+/* The next committed row that has writes. */
+static HeapTuple
+next_with_writes(EoOutboxScan *s)
 {
-	EoOutboxScan scan;
 	HeapTuple	tuple;
 
-	eo_outbox_scan_begin_table(&scan, 0);
-	while (HeapTupleIsValid(tuple = eo_outbox_scan_next(&scan)))
-	{
-		EoOutboxRow row;
+	do
+		tuple = eo_outbox_scan_next(s);
+	while (HeapTupleIsValid(tuple) && !eo_outbox_scan_has_writes(s, tuple));
+	return tuple;
+}
 
-		if (!eo_outbox_scan_has_writes(&scan, tuple) ||
-			DatumGetBool(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_GIVEN_UP)))
-			continue;
-		eo_outbox_scan_read(&scan, tuple, &row);
-		visit(&row);
-		pfree((void *) row.pk);
-		pfree(unconstify(char *, row.writes.items));
-	}
-	eo_outbox_scan_end(&scan);
+void
+eo_outbox_visit_writes(bool (*visit) (const EoOutboxRow *row))
+{
+	EoOutboxScan scan;
+
+	eo_outbox_scan_begin_table(&scan, 0);
+	(void) visit_rows(&scan, next_with_writes, false, visit);
 }
 
 char *

@@ -208,7 +208,7 @@ make_row(const EoOutboxRow *row)
 }
 
 /* Note a row that a scan begins with. */
-static void
+static bool
 note_row(const EoOutboxRow *row)
 {
 	if (writes.nrows == writes.room)
@@ -217,6 +217,7 @@ note_row(const EoOutboxRow *row)
 		writes.rows = repalloc_huge(writes.rows, sizeof(Row *) * writes.room);
 	}
 	writes.rows[writes.nrows++] = make_row(row);
+	return true;
 }
 
 static int
