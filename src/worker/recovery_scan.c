@@ -429,22 +429,6 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 	eo_call_free(call);
 }
 
-/* The identities of the database for the table of a scan. */
-typedef struct Asking
-{
-	const EoTarget *target;
-	EoIdentityRef others[EO_MAX_IDENTITIES];
-	int			n;
-} Asking;
-
-static void
-ask_for_identities(void *arg)
-{
-	Asking	   *asking = arg;
-
-	asking->n = eo_known_target_identities(asking->target, asking->others);
-}
-
 /*
  * Have the scan go on by the next identity.  False: none is left, and it begins again; or the
  * catalogs are locked.
@@ -452,15 +436,15 @@ ask_for_identities(void *arg)
 static bool
 change_identity(TableScan *scan)
 {
-	Asking		asking = {.target = &scan->target};
+	EoWorkerIdentities identities;
 
-	if (!eo_lock_limit_run(EO_LOCKS_CATALOGS, ask_for_identities, &asking))
+	if (!eo_write_target_identities(&scan->target, &identities))
 		return false;
 	scan->as = scan->target;
-	if (scan->refused < asking.n)
+	if (scan->refused < identities.n)
 	{
-		scan->as.serverid = asking.others[scan->refused].serverid;
-		scan->as.userid = asking.others[scan->refused].userid;
+		scan->as.serverid = identities.refs[scan->refused].serverid;
+		scan->as.userid = identities.refs[scan->refused].userid;
 		scan->refused++;
 		return true;
 	}

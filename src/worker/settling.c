@@ -313,10 +313,7 @@ settle_judged(const EoSlotView *view)
 			finish(view);
 			break;
 		case EO_FATE_ABORTED:
-			if (eo_slot_knows_seal(&view->info))
-				add_or_wait(&settle_kind, view);
-			else
-				add_or_wait(&read_kind, view);
+			add_or_wait(eo_slot_knows_seal(&view->info) ? &settle_kind : &read_kind, view);
 			break;
 		case EO_FATE_RUNNING:
 			eo_slot_prepared_begin(view->ref, view->info.origin.xid);

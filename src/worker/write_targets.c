@@ -346,20 +346,19 @@ recall(EoWorkerTarget *t)
 	}
 }
 
-/* The identities of the database for a target. */
-typedef struct Asking
-{
-	const EoTarget *target;
-	EoIdentityRef others[EO_MAX_IDENTITIES];
-	int			n;
-} Asking;
-
 static void
 ask_for_identities(void *arg)
 {
-	Asking	   *asking = arg;
+	EoWorkerIdentities *identities = arg;
 
-	asking->n = eo_known_target_identities(asking->target, asking->others);
+	identities->n = eo_known_target_identities(identities->target, identities->refs);
+}
+
+bool
+eo_write_target_identities(const EoTarget *target, EoWorkerIdentities *identities)
+{
+	identities->target = target;
+	return eo_lock_limit_run(EO_LOCKS_CATALOGS, ask_for_identities, identities);
 }
 
 /* Can nothing be sent by whoever is to send it, and others are to be asked? */
@@ -377,12 +376,12 @@ static bool
 choose_for(EoWorkerTarget *t)
 {
 	MemoryContext old = CurrentMemoryContext;
-	Asking		asking = {.target = &t->target};
+	EoWorkerIdentities identities;
 	volatile bool chosen = true;
 
 	PG_TRY();
 	{
-		chosen = eo_lock_limit_run(EO_LOCKS_CATALOGS, ask_for_identities, &asking);
+		chosen = eo_write_target_identities(&t->target, &identities);
 	}
 	PG_CATCH();
 	{
@@ -390,12 +389,12 @@ choose_for(EoWorkerTarget *t)
 		EmitErrorReport();
 		FlushErrorState();
 		AbortCurrentTransaction();
-		asking.n = 0;
+		identities.n = 0;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(old);
 	if (chosen)
-		choose(t, asking.others, asking.n);
+		choose(t, identities.refs, identities.n);
 	else if (t->seeks || is_stuck(t))
 		recall(t);
 	else
