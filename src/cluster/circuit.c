@@ -48,10 +48,10 @@
 
 #define MAX_CIRCUITS 64
 
-/* So many calls in a row have to fail. */
+/* A circuit opens after this many failed calls in a row. */
 #define FAILURES 3
 
-/* The service is asked so often while a circuit is open. */
+/* The pause between two probes while a circuit is open. */
 #define PROBE_US INT64CONST(1000000)
 
 /* A caller asks if no worker has done so for this long. */

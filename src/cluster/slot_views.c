@@ -3,7 +3,7 @@
  * slot_views.c
  *	  Looking at the claims of the cluster.
  *
- * Whoever looks gets a copy of the slot, made under the lock of the claim table.  It
+ * A reader gets a copy of the slot, made under the lock of the claim table.  It
  * may be out of date when the caller reads it, and its reference may find nothing any
  * more.  Nothing is changed here: every change of a state is in slots.c.
  *

@@ -5,7 +5,7 @@
  *
  * Before a switchover, pg_upgrade or DROP DATABASE everything that was committed should
  * be COMPLETED, and nothing be under way.  Then the life of the database can be closed,
- * and whoever comes after it has nothing to inherit.
+ * and the life after it has nothing to inherit.
  *
  *-------------------------------------------------------------------------
  */

@@ -247,13 +247,13 @@ check_slots(EoTxClaim *claim)
 		eo_settle_on_the_spot(claim->store, claim->key, &view);
 		return;
 	}
-	/* Of a claim that a prepared transaction has given up the record tells. */
+	/* If a prepared transaction has given the claim up, the record decides. */
 	if (eo_slot_is_prepared(&view.info) && view.info.state != EO_SLOT_SEALING)
 		return;
 	/* A session that cannot sign as the holder does learns nothing here. */
 	if (!eo_store_is_trusted(claim->store, view.info.credentials_hash))
 		return;
-	/* Then others may have completed it. */
+	/* The lease has run out, so others may have completed the key. */
 	if (eo_slot_view_lease_is_dead(&view, eo_store_dead_before_ms(claim->store)))
 		return;
 	eo_error_raise_in_progress(claim->key, claim->store->server->name,

@@ -30,7 +30,7 @@
  *	 gives it back is refused.
  *
  * Rows are looked for by the token of the claim, and not by the address of the table: a table
- * may have many, and whoever asks by another one would find nothing.  A claim that outlives
+ * may have many, and a search by another one would find nothing.  A claim that outlives
  * transactions may be completed by any of several.  So a row counts as the commit of the
  * transaction that it names; and as long as there is one of any other under the token, the
  * record is left alone: only the finish of that row writes it.
@@ -76,7 +76,7 @@
 #include "wire/client.h"
 #include "wire/status.h"
 
-/* So often a seal is tried to be taken back, see verb_to_unseal(). */
+/* The most attempts to take a seal back, see verb_to_unseal(). */
 #define MAX_UNSEALS 10
 
 #define SETTLING "settle what an ended transaction left of"

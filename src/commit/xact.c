@@ -421,7 +421,7 @@ eo_xact_check_lost(void)
 
 /* ----- callbacks ----- */
 
-/* Of what is sealed, the outbox tells; of what was given up nothing but the slot. */
+/* Rows of the outbox name the transaction of sealed claims; those given up have only slots. */
 static void
 announce(void)
 {

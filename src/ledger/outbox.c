@@ -105,7 +105,7 @@ eo_outbox_add(const EoOutboxRow *row, bool *elsewhere)
 	return added;
 }
 
-/* It may be in another encoding than the database. */
+/* The text is UTF-8, and the database may have another encoding: so it is stored as bytea. */
 static Datum
 utf8_datum(const char *text)
 {
@@ -569,7 +569,7 @@ has_own_row(Relation rel, Datum digest, bool *changing)
 	return found;
 }
 
-/* The same for this claim, by whatever address of its table. */
+/* As has_own_row(), for the rows of a claim by any address of its table. */
 static bool
 has_own_claim(const char *token, bool *changing)
 {
@@ -654,7 +654,7 @@ eo_outbox_adopt(const EoHistory *history)
 		if (memcmp(&row.target, &last, sizeof(last)) != 0)
 			serverid = eo_known_target_server(&row.target);
 		last = row.target;
-		/* To insert a second row would wait for the transaction of the first. */
+		/* Inserting a second row would wait for the transaction of the first. */
 		if (!has_own_row(s.rel, eo_outbox_scan_column(&s, tuple, EO_OUTBOX_DIGEST), &changing) &&
 			!has_own_claim(row.token, &changing))
 		{

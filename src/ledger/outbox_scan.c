@@ -51,7 +51,7 @@ eo_outbox_scan_begin(EoOutboxScan *s, LOCKMODE mode, const uint8 *digest)
 	eo_outbox_scan_begin_of(s, mode, GetSystemIdentifier(), MyDatabaseId, digest);
 }
 
-/* The same for the rows of any database. */
+/* As eo_outbox_scan_begin(), for the rows of any database. */
 void
 eo_outbox_scan_begin_of(EoOutboxScan *s, LOCKMODE mode, uint64 system, Oid dboid,
 						const uint8 *digest)

@@ -85,16 +85,16 @@
 /* A row whose record refused to be finished is tried again after this. */
 #define REFUSED_US INT64CONST(600000000)
 
-/* One whose writes were refused, or whose answer was not understood, after this. */
+/* A row whose writes were refused, or whose answer was not understood, is retried after this. */
 #define REFUSED_WRITES_US INT64CONST(60000000)
 
 /* A row of a life that is over is tried again after this if our lease is too old. */
 #define LEASE_PAUSE_US INT64CONST(100000)
 
-/* A row that is to be removed, and that an operator is changing, after this. */
+/* The removal of a row that an operator is changing is retried after this. */
 #define CHANGED_AGAIN_US INT64CONST(200000)
 
-/* So many rows that the barrier holds back are kept in memory. */
+/* The most rows held back by the barrier that are kept in memory. */
 #define MAX_HELD 1024
 
 /* A row that has a job or is held, or whose job was refused or has failed. */

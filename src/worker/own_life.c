@@ -8,7 +8,7 @@
  * item it sends a beat each EO_LIVES_BEAT_US (ledger/lives.c says what it is good for).
  *
  * A beat that is not answered within EO_LIVES_PACE_US is sent again, beside the first: an
- * heir reads the item at that pace (takeover.c), and whoever lives must be able to
+ * heir reads the item at that pace (takeover.c), and an owner who is alive must be able to
  * write it whenever others can read it.
  *
  *-------------------------------------------------------------------------
@@ -49,7 +49,7 @@
 /* A beat that has failed is sent again after this. */
 #define BEAT_RETRY_US INT64CONST(1000000)
 
-/* So many copies of a beat may be under way: their time is over before they are more. */
+/* The most copies of a beat in flight: the first has timed out before a sixth is due. */
 #define MAX_COPIES 5
 
 /* A beat is noted in the life's row this often. */

@@ -70,7 +70,7 @@ static const int64 look_pauses_us[EO_LOOKS] = {5000000, 55000000, 840000000};
 /*
  * A claim of a session that is over waits so often for the end of a transaction that has sealed
  * it, 1 to 32 seconds at a time, three minutes in all.  If the other does not end, because
- * it is in doubt or of a life that is not ours, whoever settles it leaves the key to its lease.
+ * it is in doubt or of a life that is not ours, the key is left to its lease.
  */
 #define MAX_WAITS 10
 
@@ -332,7 +332,7 @@ settle_judged(const EoSlotView *view)
 			eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
 			break;
 		case EO_FATE_OTHER_COMMITTED:
-			/* Nothing can seal the record any more but what has. */
+			/* The record stays with the transaction that has committed. */
 			eo_slot_free(view->ref);
 			break;
 		case EO_FATE_UNKNOWN:
@@ -609,7 +609,7 @@ take_settle(EoWorkerJob *job, const EoAnswer *answer)
 	return true;
 }
 
-/* It goes to the end of the list of its database, so that others come before it. */
+/* The slot goes to the end of its database's list, so that the other slots come first. */
 static void
 put_off_settle(EoWorkerJob *job, int64 pause_us)
 {
@@ -672,7 +672,7 @@ fetch_beats(int64 now_us)
 	while (!eo_jobs_are_full(EO_WORKER_BEATS) &&
 		   eo_slot_beat_due(MyDatabaseId, now_us, &slots.next_beat, &view))
 	{
-		/* Whatever has kept its process from giving it back. */
+		/* The process of the session is gone, and has not given it back. */
 		if (view.info.state == EO_SLOT_SESSION && BackendPidGetProc(view.info.pid) == NULL)
 			eo_slot_end_session(view.info.pid);
 		else if (eo_jobs_accept(EO_WORKER_BEATS, &view.target))
@@ -723,13 +723,13 @@ take_beat(EoWorkerJob *job, const EoAnswer *answer)
 
 	eo_slot_beaten(view->ref, !ours, applied ? r->lease_ms : 0,
 				   eo_clock_monotonic_us() + view->info.lease_ms * 1000 / 3);
-	/* It may have become a session's since the beat was sent. */
+	/* The claim may have become a session's since the beat was sent. */
 	if (!ours || (!applied && r->state == EO_STATE_COMPLETED))
 		forget_session_claim(view, !ours);
 	return true;
 }
 
-/* The claim of a session is over, by whoever knew its token or took the key over. */
+/* The claim of a session was ended with its token from elsewhere, or the key was taken over. */
 static void
 forget_session_claim(const EoSlotView *view, bool lost)
 {

@@ -65,7 +65,7 @@
 /* A look that has failed is taken again after this. */
 #define LOOK_RETRY_US INT64CONST(1000000)
 
-/* So many reads of an item may be under way: their time is over before they are more. */
+/* The most reads of an item in flight: the first has timed out before a sixth is due. */
 #define MAX_READS 5
 
 /* A life that has another heir is looked at again after this. */

@@ -495,7 +495,7 @@ eo_write_order_load(EoWorkerJob *job)
 	row->writes.text = text;
 	if (text == NULL)
 		return;
-	/* Such a write is never one of several in a request. */
+	/* A finish with writes always has a request of its own. */
 	job->alone = true;
 	loaded->target = job->target;
 	loaded->bytes = strlen(text);

@@ -317,7 +317,7 @@ choose(EoWorkerTarget *t, const EoIdentityRef *others, int n)
 	{
 		EoWorkerTarget *other = target_as(&t->target, &others[t->tried++]);
 
-		/* It was refused itself a moment ago. */
+		/* Leave out an identity that was refused a moment ago. */
 		if (!other->failing || other->pause_until_us <= now_us)
 			t->via = other;
 	}
@@ -328,7 +328,7 @@ choose(EoWorkerTarget *t, const EoIdentityRef *others, int n)
 	t->again_us = now_us + (t->via != NULL ? eo_guc_hurried_us(OWN_AGAIN_US) : PAUSE_REFUSED_US);
 }
 
-/* Choose without the catalogs: whoever was answered for that place, or else the target's own. */
+/* Choose without the catalogs: an identity that was answered in that place, else the target's. */
 static void
 recall(EoWorkerTarget *t)
 {
@@ -361,7 +361,7 @@ eo_write_target_identities(const EoTarget *target, EoWorkerIdentities *identitie
 	return eo_lock_limit_run(EO_LOCKS_CATALOGS, ask_for_identities, identities);
 }
 
-/* Can nothing be sent by whoever is to send it, and others are to be asked? */
+/* Can the chosen identity send nothing, so that other identities are to be asked? */
 static bool
 is_stuck(const EoWorkerTarget *t)
 {
