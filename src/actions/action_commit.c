@@ -129,12 +129,11 @@ eo_action_commit_fate(EoStore *store, const char *id, const char *pk, const EoAc
 					  bool may_write)
 {
 	EoRecord	r;
-	int64		retention_s;
 	EoFate		fate;
 
 	if (RecoveryInProgress() || eo_action_seal_read(action->item, &r) != EO_OK)
 		return EO_FATE_ELSEWHERE;
-	fate = eo_settle_fate(store, &r, &retention_s);
+	fate = eo_settle_fate(store, &r, NULL);
 	if (fate == EO_FATE_ABORTED && may_write && !eo_settle_aborted(store, id, pk, &r))
 		return EO_FATE_ELSEWHERE;
 	return fate;

@@ -10,7 +10,7 @@
  *	 after a finish.  Neither a record that is sealed nor what a transaction is about to do
  *	 is kept.
  * - An entry is found by SHA-256 of endpoint, region, table and key, whole.
- * - It is told only to those who sign as he did who was told, as DynamoDB would.
+ * - It is given only to callers with the credentials that fetched it, as DynamoDB would.
  * - It ends after the server's cache_ttl, and clock_skew before the record's own ttl.
  * - A key that this cluster forgets is dropped.  Each drop is counted by its part, and a
  *	 record whose request was sent before the last drop is not kept: the request may
@@ -251,6 +251,7 @@ eo_cache_find(const EoStore *store, const uint8 *digest, EoRecord *r)
 	r->result_len = copy.result_len;
 	r->payload_sha256 = copy.payload_sha256[0] != '\0' ? pstrdup(copy.payload_sha256) : NULL;
 	r->origin_text = copy.origin[0] != '\0' ? pstrdup(copy.origin) : NULL;
+	r->has_origin = eo_origin_read(r->origin_text, &r->origin);
 	return true;
 }
 

@@ -48,10 +48,10 @@
 
 #define MAX_CIRCUITS 64
 
-/* So many calls in a row have to fail. */
+/* A circuit opens after this many failed calls in a row. */
 #define FAILURES 3
 
-/* The service is asked so often while a circuit is open. */
+/* The pause between two probes while a circuit is open. */
 #define PROBE_US INT64CONST(1000000)
 
 /* A caller asks if no worker has done so for this long. */
@@ -127,7 +127,7 @@ eo_circuit_shmem_init(void)
 	{
 		memset(shared, 0, sizeof(Circuits));
 		SpinLockInit(&shared->lock);
-		/* A client has seen version 0, so that its first look searches. */
+		/* New clients hold version 0: 1 forces their first look-up. */
 		pg_atomic_init_u32(&shared->version, 1);
 		pg_atomic_init_u32(&shared->nopen, 0);
 		for (int i = 0; i < MAX_CIRCUITS; i++)

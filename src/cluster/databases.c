@@ -43,7 +43,7 @@
 /* A worker that has been idle for this long may have to make room for another. */
 #define MIN_IDLE_US INT64CONST(200000)
 
-/* So many commands may suspend databases at the same time. */
+/* The most commands that suspend databases at the same time. */
 #define MAX_SUSPENSIONS 64
 
 typedef struct Database
@@ -151,7 +151,7 @@ is_suspended(Oid dboid)
 	return false;
 }
 
-/* Nothing is kept of a database that has no worker and no slots. */
+/* Free the entry of a database that has no worker and no slots. */
 static void
 forget_if_unused(Database *db)
 {

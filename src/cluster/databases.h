@@ -101,9 +101,6 @@ extern void eo_database_publish(Oid dboid, Oid outbox);
 /* The extension is not in this database. */
 extern void eo_database_absent(Oid dboid);
 
-/* Note that a request of the worker has failed; NULL: the target answers again. */
-extern void eo_database_set_failure(Oid dboid, const EoError *error);
-
 /* A sign of life; idle: the worker has nothing to do. */
 extern void eo_database_alive(Oid dboid, bool idle);
 

@@ -632,7 +632,7 @@ eo_life_owed_place_locked(Oid dboid, Oid serverid)
 	const EoPlace *place;
 	const EoPlace *oldest = NULL;
 
-	/* Without scans it never ends: whoever meets a record settles it. */
+	/* Without scans no debt ends: a session that meets a record settles it. */
 	if (eo_guc_recovery_scan == 0)
 		return NULL;
 	while ((place = eo_life_next_place_locked(dboid, &cursor, &current)) != NULL)

@@ -66,7 +66,7 @@ eo_owed_scan_mark_locked(const EoTarget *target)
 	return true;
 }
 
-/* Whatever has been owed for less than its time when the scan began has another one. */
+/* A debt that was younger than EO_LATE_US when the scan began is left for another scan. */
 void
 eo_owed_scan_done(const EoTarget *target, int64 began_us)
 {

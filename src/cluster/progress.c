@@ -111,11 +111,11 @@ eo_progress_note(int64 done, int64 found)
 }
 
 void
-eo_progress_add(int64 done, int64 found)
+eo_progress_add(int64 found)
 {
 	if (mine < 0)
 		return;
-	(void) pg_atomic_fetch_add_u64(&entries[mine].done, done);
+	(void) pg_atomic_fetch_add_u64(&entries[mine].done, 1);
 	(void) pg_atomic_fetch_add_u64(&entries[mine].found, found);
 }
 

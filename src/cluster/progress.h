@@ -40,8 +40,8 @@ extern void eo_progress_end(int number);
 /* So much of the work of this process that was begun last is done; without one, nothing. */
 extern void eo_progress_note(int64 done, int64 found);
 
-/* The same, by so much more. */
-extern void eo_progress_add(int64 done, int64 found);
+/* One more key or action is done, which has added that many rows to the answer. */
+extern void eo_progress_add(int64 found);
 
 /* Walk through the work of the cluster. */
 extern bool eo_progress_walk(uint32 *cursor, EoProgress *progress);

@@ -21,7 +21,7 @@
 #include "storage/shmem.h"
 #include "wire/client.h"
 
-/* One more endpoint takes the place of another, with which contact is made again. */
+/* One more endpoint replaces another, whose clock has to be asked for again. */
 #define MAX_CLOCKS 64
 
 /* A longer URL is not shared. */

@@ -207,8 +207,8 @@ eo_slot_is_prepared(const EoSlotInfo *info)
 }
 
 /*
- * Does it, with a record that is not sealed?  What idem_fail() or idem_release() has said
- * is written at the end, and until then heartbeats keep the key.
+ * Is this an unsealed claim of a prepared transaction?  What idem_fail() or idem_release() has
+ * said is written at the end, and until then heartbeats keep the key.
  */
 static inline bool
 eo_slot_waits_unsealed(const EoSlotInfo *info)

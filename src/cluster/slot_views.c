@@ -3,7 +3,7 @@
  * slot_views.c
  *	  Looking at the claims of the cluster.
  *
- * Whoever looks gets a copy of the slot, made under the lock of the claim table.  It
+ * A reader gets a copy of the slot, made under the lock of the claim table.  It
  * may be out of date when the caller reads it, and its reference may find nothing any
  * more.  Nothing is changed here: every change of a state is in slots.c.
  *
@@ -185,18 +185,15 @@ eo_slot_view_walk(uint32 *cursor, EoSlotView *view)
 
 /* A record left against late copies of an acquire is a precaution, and not unfinished. */
 static bool
-is_unfinished(const EoSlotInfo *info, int but_pid)
+is_unfinished(const EoSlotInfo *info)
 {
-	if (info->state == EO_SLOT_FREE)
-		return false;
-	if (!eo_slot_state_is_over(info->state))
-		return info->pid != but_pid || info->pid == 0;
-	return (info->state != EO_SLOT_TO_BURY && info->state != EO_SLOT_BURIED) ||
-		eo_slot_has_origin(info);
+	return info->state != EO_SLOT_FREE &&
+		((info->state != EO_SLOT_TO_BURY && info->state != EO_SLOT_BURIED) ||
+		 eo_slot_has_origin(info));
 }
 
 int
-eo_slot_view_count(Oid dboid, Oid serverid, int but_pid)
+eo_slot_view_count(Oid dboid, Oid serverid)
 {
 	int			n = 0;
 
@@ -207,7 +204,7 @@ eo_slot_view_count(Oid dboid, Oid serverid, int but_pid)
 		const EoTarget *target = &eo_claim_table.targets[slot->target].target;
 
 		if (target->dboid == dboid && (!OidIsValid(serverid) || target->serverid == serverid) &&
-			is_unfinished(&slot->info, but_pid))
+			is_unfinished(&slot->info))
 			n++;
 	}
 	eo_claim_table_unlock();

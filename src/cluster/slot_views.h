@@ -43,9 +43,9 @@ extern bool eo_slot_view_walk(uint32 *cursor, EoSlotView *view);
 
 /*
  * Count the claims of a database, or of one server of it (InvalidOid: all), which
- * are unfinished: held by another process than but_pid, or to be settled.
+ * are unfinished: held by a process, or to be settled.
  */
-extern int	eo_slot_view_count(Oid dboid, Oid serverid, int but_pid);
+extern int	eo_slot_view_count(Oid dboid, Oid serverid);
 
 /* Are there slots that a worker is about to free? */
 extern bool eo_slot_view_any_ending(void);

@@ -10,7 +10,7 @@
  * The table is scanned once.  A record says by its origin which transaction completed
  * it.  What is asked depends on how the transaction's life stands to this data:
  *
- *	 in our history			-> the commit log, see eo_settle_find_work()
+ *	 in our history			-> the commit log, see eo_settle_judge_completed()
  *	 descends from it		-> none of its commits are here
  *	 is an earlier one of the database that this data comes from (life_rows.h)
  *							-> that one may go on: the records are counted
@@ -184,10 +184,9 @@ judge_completed(Audit *a, const char *pk, const EoRecord *r)
 {
 	KnownLife  *life = find_life(a, r->origin.life);
 	uint8		digest[EO_DIGEST_LEN];
-	EoOutboxEvidence evidence;
-	int64		retention_s;
+	EoFate		by_log = EO_FATE_ABORTED;
+	EoFate		by_row;
 	EoOutboxRow row;
-	EoWork		work = EO_WORK_MISSING;
 
 	if (life->is_earlier)
 	{
@@ -195,8 +194,8 @@ judge_completed(Audit *a, const char *pk, const EoRecord *r)
 		return;
 	}
 	if (life->is_ours)
-		work = eo_settle_find_work(&r->origin, &life->verdict,
-								   timeline_end(a, r->origin.timeline));
+		by_log = eo_settle_judge_completed(&r->origin, &life->verdict,
+										   timeline_end(a, r->origin.timeline));
 	else
 	{
 		look_at(a, life);
@@ -205,7 +204,7 @@ judge_completed(Audit *a, const char *pk, const EoRecord *r)
 		if (!life->verdict.known)
 			return;
 	}
-	if (work == EO_WORK_HERE)
+	if (by_log == EO_FATE_COMMITTED)
 		return;
 	/* This data has work under the key, after all: compare_rows() reports it. */
 	eo_target_digest(&a->target, pk, digest);
@@ -216,12 +215,12 @@ judge_completed(Audit *a, const char *pk, const EoRecord *r)
 	 * The same by another address of the table, or by a later transaction of
 	 * the claim.
 	 */
-	evidence = eo_outbox_find(r->owner, r->origin.xid, &retention_s);
-	if (evidence == EO_OUTBOX_COMMITTED || evidence == EO_OUTBOX_OTHER_COMMITTED)
+	by_row = eo_outbox_find(r->owner, r->origin.xid, NULL);
+	if (by_row == EO_FATE_COMMITTED || by_row == EO_FATE_OTHER_COMMITTED)
 		return;
-	if (work == EO_WORK_UNKNOWN)
+	if (by_log == EO_FATE_UNKNOWN)
 	{
-		put(a, evidence == EO_OUTBOX_UNDECIDED ? EO_FOUND_PREPARED : EO_FOUND_UNKNOWN, pk, r,
+		put(a, by_row == EO_FATE_RUNNING ? EO_FOUND_PREPARED : EO_FOUND_UNKNOWN, pk, r,
 			&r->origin, NULL);
 		return;
 	}
@@ -272,7 +271,6 @@ static bool
 is_in_doubt(Audit *a, const EoRecord *r, EoAuditFinding *finding)
 {
 	KnownLife  *life = find_life(a, r->origin.life);
-	int64		retention_s;
 
 	if (life->is_earlier)
 	{
@@ -286,7 +284,7 @@ is_in_doubt(Audit *a, const EoRecord *r, EoAuditFinding *finding)
 	if (life->verdict.relation == EO_LIFE_OTHER)
 		return true;
 	*finding = EO_FOUND_DOUBT;
-	return eo_settle_judge(&r->origin, r->owner, &life->verdict, &retention_s) == EO_FATE_UNKNOWN;
+	return eo_settle_judge(&r->origin, r->owner, &life->verdict, NULL) == EO_FATE_UNKNOWN;
 }
 
 /* ----- lives ----- */

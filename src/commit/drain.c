@@ -5,7 +5,7 @@
  *
  * Before a switchover, pg_upgrade or DROP DATABASE everything that was committed should
  * be COMPLETED, and nothing be under way.  Then the life of the database can be closed,
- * and whoever comes after it has nothing to inherit.
+ * and the life after it has nothing to inherit.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,7 +42,7 @@ static int
 count_left(void)
 {
 	EoLife		life;
-	int			claims = eo_slot_view_count(MyDatabaseId, InvalidOid, 0);
+	int			claims = eo_slot_view_count(MyDatabaseId, InvalidOid);
 
 	rows = 0;
 	(void) eo_outbox_visit(0, count_row);

@@ -402,7 +402,7 @@ suspend(Oid dboid)
 static void
 refuse_if_unfinished(Oid serverid, const char *what)
 {
-	if (eo_slot_view_count(MyDatabaseId, serverid, 0) == 0 && !eo_outbox_any(serverid))
+	if (eo_slot_view_count(MyDatabaseId, serverid) == 0 && !eo_outbox_any(serverid))
 	{
 		if (eo_owed_scan_any(MyDatabaseId, serverid))
 			ereport(ERROR,
@@ -491,7 +491,7 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 		server_access(access, class_id, object_id);
 	if (access == OAT_TRUNCATE && class_id == RelationRelationId && eo_internal_is_part(object_id))
 		refuse_if_unfinished(InvalidOid, "truncate a table of exactonce");
-	/* One that is added in its place would stand behind the others. */
+	/* A column added in its place would get another number. */
 	if (access == OAT_DROP && class_id == RelationRelationId && sub_id > 0 &&
 		eo_internal_is_column(object_id, sub_id))
 		ereport(ERROR,

@@ -206,7 +206,7 @@ find_question(TransactionId xid, EoSlotView *view, bool *foreign)
 	return open || *foreign;
 }
 
-/* For has_rows(): the transaction that is looked for, and whether it has a row. */
+/* For has_rows(): the transaction, and whether a row of it was found. */
 static TransactionId row_xid;
 static bool row_found;
 
@@ -248,7 +248,7 @@ eo_prepared_check_commit(const char *gid)
 	Wanted		wanted = {.gid = gid,.xid = InvalidTransactionId};
 	int64		give_up_us = eo_clock_monotonic_us() + HEIR_WAIT_US;
 
-	/* As a rule there is no question, and nothing is asked of PostgreSQL. */
+	/* Usually no claim waits for an answer, and the list is not read. */
 	if (max_prepared_xacts == 0 || RecoveryInProgress() ||
 		(eo_slot_prepared_is_complete(MyDatabaseId) &&
 		 !find_question(InvalidTransactionId, &view, &foreign)))

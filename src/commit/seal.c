@@ -254,13 +254,13 @@ check_slots(EoTxClaim *claim)
 		eo_settle_on_the_spot(claim->store, claim->key, &view);
 		return;
 	}
-	/* Of a claim that a prepared transaction has given up the record tells. */
+	/* If a prepared transaction has given the claim up, the record decides. */
 	if (eo_slot_is_prepared(&view.info) && view.info.state != EO_SLOT_SEALING)
 		return;
 	/* A session that cannot sign as the holder does learns nothing here. */
 	if (!eo_store_is_trusted(claim->store, view.info.credentials_hash))
 		return;
-	/* Then others may have completed it. */
+	/* The lease has run out, so others may have completed the key. */
 	if (eo_slot_view_lease_is_dead(&view, eo_store_dead_before_ms(claim->store)))
 		return;
 	eo_error_raise_in_progress(claim->key, claim->store->server->name,
@@ -533,10 +533,9 @@ check_not_repeated(const EoTxClaim *claim, const EoRecord *r)
 static bool
 give_back_aborted(EoTxClaim *claim, const EoRecord *r)
 {
-	int64		retention_s;
 
 	if (r->state != EO_STATE_COMMITTING ||
-		eo_settle_fate(claim->store, r, &retention_s) != EO_FATE_ABORTED)
+		eo_settle_fate(claim->store, r, NULL) != EO_FATE_ABORTED)
 		return false;
 	return eo_settle_aborted(claim->store, claim->key, claim->pk, r);
 }
@@ -550,7 +549,6 @@ take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 {
 	const EoRecord *r = eo_store_record(answer);
 	const char *server = claim->store->server->name;
-	int64		retention_s;
 
 	need_clock(s, claim);
 
@@ -570,7 +568,7 @@ take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 		raise_duplicate(claim);
 	if (answer->exists && r->state == EO_STATE_COMMITTING)
 	{
-		if (eo_settle_fate(claim->store, r, &retention_s) == EO_FATE_COMMITTED)
+		if (eo_settle_fate(claim->store, r, NULL) == EO_FATE_COMMITTED)
 			raise_duplicate(claim);
 		if (give_back_aborted(claim, r))
 		{
@@ -597,7 +595,6 @@ take_refused_action(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 {
 	const EoRecord *r = eo_store_record(answer);
 	const char *server = claim->store->server->name;
-	int64		retention_s;
 	bool		consumed;
 
 	need_clock(s, claim);
@@ -611,7 +608,7 @@ take_refused_action(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 	consumed = answer->exists && (r->state == EO_STATE_COMPLETED ||
 								  (r->state == EO_STATE_COMMITTING &&
 								   eo_settle_fate(claim->store, r,
-												  &retention_s) == EO_FATE_COMMITTED));
+												  NULL) == EO_FATE_COMMITTED));
 	if (answer->exists && r->state == EO_STATE_COMMITTING && !consumed)
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_IN_PROGRESS),

@@ -128,23 +128,12 @@ eo_session_tokens_enter(const EoServer *server, const char *pk)
 }
 
 void
-eo_session_tokens_forget(const EoServer *server, const char *pk)
+eo_session_tokens_forget(const EoServer *server, const char *pk, const char *token)
 {
 	uint64		hash;
 	TokenEntry *entry = find_entry(server, pk, &hash);
 
-	if (entry != NULL)
-		drop_entry(entry);
-}
-
-void
-eo_session_tokens_forget_claim(const EoServer *server, const char *pk, const char *token)
-{
-	uint64		hash;
-	TokenEntry *entry = find_entry(server, pk, &hash);
-
-	/* The caller may have ended another claim on the key than this one. */
-	if (entry != NULL && strcmp(entry->remembered.token, token) == 0)
+	if (entry != NULL && (token == NULL || strcmp(entry->remembered.token, token) == 0))
 		drop_entry(entry);
 }
 

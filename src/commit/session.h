@@ -35,12 +35,8 @@ extern EoSessionToken *eo_session_tokens_find(const EoServer *server, const char
  */
 extern EoSessionToken *eo_session_tokens_enter(const EoServer *server, const char *pk);
 
-/* Forget the token of a key, whichever it is. */
-extern void eo_session_tokens_forget(const EoServer *server, const char *pk);
-
-/* Forget the token of a key if it is this one.  Allocates and raises nothing. */
-extern void eo_session_tokens_forget_claim(const EoServer *server, const char *pk,
-										   const char *token);
+/* Forget the token of a key if it is this one (NULL: any).  Allocates and raises nothing. */
+extern void eo_session_tokens_forget(const EoServer *server, const char *pk, const char *token);
 
 /* A claim with on_commit => 'session' is about to be made: have it given back at the end. */
 extern void eo_session_claim_expect(void);

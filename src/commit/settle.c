@@ -30,7 +30,7 @@
  *	 gives it back is refused.
  *
  * Rows are looked for by the token of the claim, and not by the address of the table: a table
- * may have many, and whoever asks by another one would find nothing.  A claim that outlives
+ * may have many, and a search by another one would find nothing.  A claim that outlives
  * transactions may be completed by any of several.  So a row counts as the commit of the
  * transaction that it names; and as long as there is one of any other under the token, the
  * record is left alone: only the finish of that row writes it.
@@ -50,6 +50,7 @@
 #include "access/xlog.h"
 #include "cluster/life.h"
 #include "cluster/runs.h"
+#include "cluster/slot_prepared.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/settle.h"
@@ -75,7 +76,7 @@
 #include "wire/client.h"
 #include "wire/status.h"
 
-/* So often a seal is tried to be taken back, see verb_to_unseal(). */
+/* The most attempts to take a seal back, see verb_to_unseal(). */
 #define MAX_UNSEALS 10
 
 #define SETTLING "settle what an ended transaction left of"
@@ -206,21 +207,6 @@ eo_settle_prepare(EoStore *store, const EoSlotView *view)
 }
 
 bool
-eo_settle_looks_again(const EoSlotView *view)
-{
-	return verb_for(&view->info) == EO_BURY;
-}
-
-bool
-eo_settle_goes_on(const EoSlotView *view, const EoAnswer *answer)
-{
-	return verb_for(&view->info) == EO_UNSEAL && eo_slot_has_origin(&view->info) &&
-		view->info.looks < MAX_UNSEALS && answer->outcome == EO_NOT_APPLIED &&
-		(eo_settle_is_own(view, answer, EO_STATE_IN_PROGRESS) ||
-		 eo_settle_is_own(view, answer, EO_STATE_COMMITTING));
-}
-
-bool
 eo_settle_is_own(const EoSlotView *view, const EoAnswer *answer, EoState state)
 {
 	const EoRecord *r = answer->exists ? eo_store_record(answer) : NULL;
@@ -229,8 +215,9 @@ eo_settle_is_own(const EoSlotView *view, const EoAnswer *answer, EoState state)
 		strcmp(r->owner, view->info.token) == 0;
 }
 
-bool
-eo_settle_must_wait(const EoSlotView *view, const EoAnswer *answer)
+/* See EO_SETTLED_WAITS. */
+static bool
+must_wait(const EoSlotView *view, const EoAnswer *answer)
 {
 	return view->info.session && view->info.state == EO_SLOT_TO_ABORT &&
 		answer->outcome == EO_NOT_APPLIED &&
@@ -238,24 +225,30 @@ eo_settle_must_wait(const EoSlotView *view, const EoAnswer *answer)
 }
 
 /*
- * The answer is about the write that was made for this view.  Between that and EO_ABORT another
- * transaction may seal the record: then EO_ABORT is refused, and the claim is given back when
- * that seal is undone.
+ * After EO_SETTLED_WORN another transaction may seal the record before EO_ABORT is written:
+ * then EO_ABORT is refused, and the claim is given back when that seal is undone.
  */
-bool
-eo_settle_gives_up(const EoSlotView *view, const EoAnswer *answer)
+EoSettled
+eo_settle_take(const EoSlotView *view, const EoAnswer *answer)
 {
-	return verb_for(&view->info) == EO_UNSEAL && answer->outcome == EO_APPLIED &&
-		eo_settle_is_own(view, answer, EO_STATE_IN_PROGRESS) &&
-		eo_store_record(answer)->worn;
-}
+	EoVerb		verb = verb_for(&view->info);
+	bool		in_progress = eo_settle_is_own(view, answer, EO_STATE_IN_PROGRESS);
 
-void
-eo_settle_log_worn(const EoSlotView *view)
-{
-	ereport(LOG,
-			(errmsg("exactonce: a claim on table \"%s\" was given back, because too many of its commits have failed",
-					view->target.table)));
+	if (must_wait(view, answer))
+		return EO_SETTLED_WAITS;
+	if (verb == EO_UNSEAL && answer->outcome == EO_NOT_APPLIED &&
+		eo_slot_has_origin(&view->info) && view->info.looks < MAX_UNSEALS &&
+		(in_progress || eo_settle_is_own(view, answer, EO_STATE_COMMITTING)))
+		return EO_SETTLED_AGAIN;
+	if (verb == EO_UNSEAL && answer->outcome == EO_APPLIED && in_progress &&
+		eo_store_record(answer)->worn)
+	{
+		ereport(LOG,
+				(errmsg("exactonce: a claim on table \"%s\" was given back, because too many of its commits have failed",
+						view->target.table)));
+		return EO_SETTLED_WORN;
+	}
+	return verb == EO_BURY ? EO_SETTLED_LOOKS : EO_SETTLED;
 }
 
 /*
@@ -271,15 +264,15 @@ is_ours_to_settle(EoStore *store, const uint8 *life, EoLifeVerdict *verdict)
 		verdict->relation != EO_LIFE_OTHER;
 }
 
+/* How a transaction ended under a life of which no verdict is known yet. */
 static EoFate
-judge_slot(EoStore *store, const EoSlotView *view)
+judge_origin(EoStore *store, const EoOrigin *origin, const char *token, int64 *retention_s)
 {
 	EoLifeVerdict verdict;
-	int64		retention_s;
 
-	if (!is_ours_to_settle(store, view->info.origin.life, &verdict))
+	if (!is_ours_to_settle(store, origin->life, &verdict))
 		return EO_FATE_ELSEWHERE;
-	return eo_settle_judge(&view->info.origin, view->info.token, &verdict, &retention_s);
+	return eo_settle_judge(origin, token, &verdict, retention_s);
 }
 
 /*
@@ -307,6 +300,7 @@ write_end(EoStore *store, const char *key, const EoSlotView *view)
 {
 	EoSlotView	again = *view;
 	EoAnswer   *answer;
+	EoSettled	settled;
 	bool		waits;
 
 	for (;; again.info.looks++)
@@ -314,19 +308,16 @@ write_end(EoStore *store, const char *key, const EoSlotView *view)
 		answer = eo_settle_prepare(store, &again);
 		if (answer == NULL)
 			return false;
-		(void) eo_answer_run_one(answer);
-		if (eo_settle_gives_up(&again, answer))
-		{
-			eo_settle_log_worn(&again);
+		settled = eo_settle_take(&again, eo_answer_run_one(answer));
+		if (settled == EO_SETTLED_WORN)
 			again.info.state = EO_SLOT_TO_ABORT;
-		}
-		else if (!eo_settle_goes_on(&again, answer))
+		else if (settled != EO_SETTLED_AGAIN)
 			break;
 		eo_answer_free(answer);
 	}
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, SETTLING, key, store->server->name);
-	waits = eo_settle_must_wait(view, answer);
+	waits = must_wait(view, answer);
 	eo_answer_free(answer);
 	return !waits;
 }
@@ -342,8 +333,10 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 		case EO_REST_FINISH:
 			return;
 		case EO_REST_JUDGE:
-			/* Of a slot that tells only a part the record tells the rest. */
-			if (!eo_slot_knows_seal(&view->info) || judge_slot(store, view) != EO_FATE_ABORTED ||
+			/* If the slot does not know its seal, only the record tells. */
+			if (!eo_slot_knows_seal(&view->info) ||
+				judge_origin(store, &view->info.origin, view->info.token,
+							 NULL) != EO_FATE_ABORTED ||
 				!may_give_back(store, key, view->info.origin.life))
 				return;
 			break;
@@ -352,7 +345,7 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 	}
 	need_clock(store, key);
 	/* A record that is to be looked at again is left to the worker. */
-	if (write_end(store, key, view) && !eo_settle_looks_again(view))
+	if (write_end(store, key, view) && verb_for(&view->info) != EO_BURY)
 		eo_slot_free(view->ref);
 }
 
@@ -437,6 +430,7 @@ eo_settle_judge(const EoOrigin *origin, const char *token, const EoLifeVerdict *
 				int64 *retention_s)
 {
 	XidState	state = verdict->this_run ? state_of_xid(origin->xid) : XID_OVER;
+	EoFate		fate;
 
 	/*
 	 * No transaction of an earlier run of the server is going on, unless it
@@ -446,26 +440,20 @@ eo_settle_judge(const EoOrigin *origin, const char *token, const EoLifeVerdict *
 	 */
 	if (state == XID_RUNNING)
 		return EO_FATE_RUNNING;
-	switch (eo_outbox_find(token, origin->xid, retention_s))
-	{
-		case EO_OUTBOX_COMMITTED:
-			return EO_FATE_COMMITTED;
-		case EO_OUTBOX_UNDECIDED:
-			return EO_FATE_RUNNING;
-		case EO_OUTBOX_OTHER_UNDECIDED:
-			return EO_FATE_OTHER_RUNNING;
-		case EO_OUTBOX_OTHER_COMMITTED:
-			return EO_FATE_OTHER_COMMITTED;
-		case EO_OUTBOX_NONE:
-			break;
-	}
+	fate = eo_outbox_find(token, origin->xid, retention_s);
+	if (fate != EO_FATE_UNKNOWN)
+		return fate;
 	if (state == XID_FUTURE)
 		return EO_FATE_UNKNOWN;
 
-	/* Its data left ours before it could commit. */
+	/* The data split before this transaction could commit here. */
 	if (verdict->relation == EO_LIFE_BRANCH)
 		return EO_FATE_ABORTED;
-	/* The id may have been assigned again, and says nothing. */
+
+	/*
+	 * The id may have been assigned again, so the commit log says nothing
+	 * about it.
+	 */
 	if (origin->xid >= verdict->next_floor)
 		return EO_FATE_ABORTED;
 
@@ -484,8 +472,9 @@ eo_settle_judge(const EoOrigin *origin, const char *token, const EoLifeVerdict *
  * been through reaches past the seal, and if the id is older than the next run of the
  * server.  An id that it shows as aborted did not commit here, whoever had it.
  */
-EoWork
-eo_settle_find_work(const EoOrigin *origin, const EoLifeVerdict *verdict, XLogRecPtr timeline_end)
+EoFate
+eo_settle_judge_completed(const EoOrigin *origin, const EoLifeVerdict *verdict,
+						  XLogRecPtr timeline_end)
 {
 	bool		is_of_others = origin->xid >= verdict->next_start ||
 	(!XLogRecPtrIsInvalid(timeline_end) && origin->lsn >= timeline_end);
@@ -493,13 +482,13 @@ eo_settle_find_work(const EoOrigin *origin, const EoLifeVerdict *verdict, XLogRe
 	switch (read_commit_log(origin->xid))
 	{
 		case LOG_ABORTED:
-			return EO_WORK_MISSING;
+			return EO_FATE_ABORTED;
 		case LOG_FUTURE:
-			return verdict->this_run ? EO_WORK_UNKNOWN : EO_WORK_MISSING;
+			return verdict->this_run ? EO_FATE_UNKNOWN : EO_FATE_ABORTED;
 		case LOG_RUNNING:
-			return EO_WORK_UNKNOWN;
+			return EO_FATE_UNKNOWN;
 		case LOG_COMMITTED:
-			return is_of_others ? EO_WORK_MISSING : EO_WORK_HERE;
+			return is_of_others ? EO_FATE_ABORTED : EO_FATE_COMMITTED;
 		case LOG_CUT_OFF:
 			break;
 	}
@@ -509,20 +498,24 @@ eo_settle_find_work(const EoOrigin *origin, const EoLifeVerdict *verdict, XLogRe
 	 * COMPLETED after its commit.
 	 */
 	if (verdict->this_run)
-		return EO_WORK_HERE;
-	return is_of_others ? EO_WORK_MISSING : EO_WORK_UNKNOWN;
+		return EO_FATE_COMMITTED;
+	return is_of_others ? EO_FATE_ABORTED : EO_FATE_UNKNOWN;
+}
+
+bool
+eo_settle_is_left(const EoRecord *record, const uint8 *digest)
+{
+	return record->state == EO_STATE_IN_PROGRESS && record->has_origin && record->bind != NULL &&
+		strcmp(record->bind, "tx") == 0 && !eo_slot_prepared_is_known(digest, record->owner) &&
+		eo_outbox_find(record->owner, record->origin.xid, NULL) == EO_FATE_UNKNOWN;
 }
 
 EoFate
 eo_settle_fate(EoStore *store, const EoRecord *record, int64 *retention_s)
 {
-	EoOrigin	o;
-	EoLifeVerdict verdict;
-
-	if (!eo_origin_read(record->origin_text, &o) || o.xid == 0 ||
-		!is_ours_to_settle(store, o.life, &verdict))
+	if (!record->has_origin || record->origin.xid == 0)
 		return EO_FATE_ELSEWHERE;
-	return eo_settle_judge(&o, record->owner, &verdict, retention_s);
+	return judge_origin(store, &record->origin, record->owner, retention_s);
 }
 
 EoAnswer *
@@ -575,9 +568,8 @@ bool
 eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecord *record)
 {
 	EoAnswer   *answer;
-	EoOrigin	o;
 
-	if (eo_origin_read(record->origin_text, &o) && !may_give_back(store, key, o.life))
+	if (record->has_origin && !may_give_back(store, key, record->origin.life))
 		return false;
 	need_clock(store, key);
 	answer = eo_answer_run_one(eo_settle_prepare_aborted(store, pk, record));
@@ -608,12 +600,12 @@ may_be_hidden(const EoOrigin *origin)
 void
 eo_settle_check_visible(const EoRecord *record, const char *key, const char *server)
 {
-	EoOrigin	o;
+	uint64		xid = record->origin.xid;
 
-	if (!IsolationUsesXactSnapshot() || !eo_origin_read(record->origin_text, &o) || o.xid == 0 ||
-		U64FromFullTransactionId(ReadNextFullTransactionId()) - o.xid > UINT64CONST(2000000000) ||
-		!XidInMVCCSnapshot((TransactionId) o.xid, GetTransactionSnapshot()) ||
-		!may_be_hidden(&o))
+	if (!IsolationUsesXactSnapshot() || !record->has_origin || xid == 0 ||
+		U64FromFullTransactionId(ReadNextFullTransactionId()) - xid > UINT64CONST(2000000000) ||
+		!XidInMVCCSnapshot((TransactionId) xid, GetTransactionSnapshot()) ||
+		!may_be_hidden(&record->origin))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),

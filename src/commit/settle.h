@@ -13,6 +13,7 @@
 #include "access/xlogdefs.h"
 #include "cluster/slots.h"
 #include "ledger/life_verdict.h"
+#include "ledger/outbox.h"
 #include "records/origin.h"
 #include "records/record.h"
 #include "server/answer.h"
@@ -45,37 +46,33 @@ extern EoRest eo_settle_rest(const EoSlotView *view);
  */
 extern EoAnswer *eo_settle_prepare(EoStore *store, const EoSlotView *view);
 
-/*
- * Does eo_settle_prepare() bury the record?  Then a copy of the request that made
- * the claim may still arrive, and the record is to be looked at again until the
- * signature of that request is too old to be accepted.
- */
-extern bool eo_settle_looks_again(const EoSlotView *view);
-
 /* Does the answer show a record that is in this state under the claim's token? */
 extern bool eo_settle_is_own(const EoSlotView *view, const EoAnswer *answer, EoState state);
 
-/*
- * Was a seal to be taken back that has not arrived, and which the record does not refuse yet, so
- * that the claim is to be settled once more, with another write (eo_slot_wait())?
- */
-extern bool eo_settle_goes_on(const EoSlotView *view, const EoAnswer *answer);
+/* The work that is left about a slot after the answer to its write (eo_settle_prepare()). */
+typedef enum EoSettled
+{
+	EO_SETTLED,					/* nothing */
+	EO_SETTLED_LOOKS,			/* the record was buried.  A copy of the
+								 * request that made the claim may still
+								 * arrive: look at the record again until the
+								 * signature of that request is too old */
+	EO_SETTLED_AGAIN,			/* a seal was to be taken back that has not
+								 * arrived, and which the record does not
+								 * refuse yet: settle the claim once more,
+								 * with another write (eo_slot_wait()) */
+	EO_SETTLED_WORN,			/* the record notes as many undone seals as a
+								 * claim may have (EoRecord.worn): give the
+								 * claim back, too, as if it had not outlived
+								 * its transaction (eo_slot_give_back()) */
+	EO_SETTLED_WAITS			/* the claim of a session was not given back,
+								 * because one of its transactions has sealed
+								 * the record: give it back again when that is
+								 * finished or undone */
+} EoSettled;
 
-/*
- * Was a seal taken back from a record that notes as many as a claim may have (EoRecord.worn)?
- * Then the claim is given back, too, as if it had not outlived the transaction
- * (eo_slot_give_back()).
- */
-extern bool eo_settle_gives_up(const EoSlotView *view, const EoAnswer *answer);
-
-/* Say so in the server's log. */
-extern void eo_settle_log_worn(const EoSlotView *view);
-
-/*
- * Was the claim of a session not given back because one of its transactions has sealed the
- * record?  When that is finished or undone, the claim is to be given back again.
- */
-extern bool eo_settle_must_wait(const EoSlotView *view, const EoAnswer *answer);
+/* Judge the answer.  Says EO_SETTLED_WORN in the server's log. */
+extern EoSettled eo_settle_take(const EoSlotView *view, const EoAnswer *answer);
 
 /*
  * For a backend that has found a slot whose transaction is over: settle the claim
@@ -87,34 +84,14 @@ extern void eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotV
 
 /* ---- what a record tells that is COMMITTING ---- */
 
-/* How the transaction ended that sealed a record. */
-typedef enum EoFate
-{
-	EO_FATE_ELSEWHERE,			/* not known: another life sealed it that goes
-								 * on, or the record does not say which */
-	EO_FATE_RUNNING,			/* it has not ended */
-	EO_FATE_COMMITTED,			/* its row is in the outbox */
-	EO_FATE_ABORTED,			/* it is over, and there is no row; see
-								 * eo_settle_fate() */
-	EO_FATE_OTHER_RUNNING,		/* it is over, and another transaction has a
-								 * row under the same token, which has not
-								 * ended: until then nothing is written */
-	EO_FATE_OTHER_COMMITTED,	/* the same, and that one has committed: the
-								 * claim is never given back, and the record
-								 * is left to the finish of that row */
-	EO_FATE_UNKNOWN				/* there is no row, but a row may have been
-								 * lost: an operator decides */
-} EoFate;
-
 /*
  * How did the transaction end that is named by the origin, and completes a key under this
  * token, whatever the address by which its table was reached?  The verdict is about the
- * origin's life, which must be
- * ours or over.  If a record is concerned it must have been read before the call.  It
- * may still have been finished since, and the row removed; so only a write that is
- * conditional on what was read may be based on EO_FATE_ABORTED.  With
- * EO_FATE_COMMITTED *retention_s is set.  Needs a transaction; raises what
- * eo_outbox_find() raises.
+ * origin's life, which must be ours or over.  If a record is concerned it must have been
+ * read before the call.  It may still have been finished since, and the row removed; so
+ * only a write that is conditional on what was read may be based on EO_FATE_ABORTED.  With
+ * EO_FATE_COMMITTED *retention_s is set, unless it is NULL.  Needs a transaction; raises
+ * what eo_outbox_find() raises.
  */
 extern EoFate eo_settle_judge(const EoOrigin *origin, const char *token,
 							  const EoLifeVerdict *verdict, int64 *retention_s);
@@ -125,21 +102,23 @@ extern EoFate eo_settle_judge(const EoOrigin *origin, const char *token,
  */
 extern bool eo_settle_is_running(uint64 xid);
 
-/* Is the transaction of a record that is COMPLETED committed in this data? */
-typedef enum EoWork
-{
-	EO_WORK_HERE,
-	EO_WORK_MISSING,
-	EO_WORK_UNKNOWN				/* the commit log does not tell */
-} EoWork;
+/*
+ * As eo_settle_judge(), by the commit log alone, for a record that is COMPLETED and whose
+ * life this data has been through, over or not: is the transaction committed in this data
+ * (EO_FATE_COMMITTED), is it missing (EO_FATE_ABORTED), or does the log not tell
+ * (EO_FATE_UNKNOWN)?  timeline_end is where this data left the origin's timeline; Invalid:
+ * it has not, or that is not known.
+ */
+extern EoFate eo_settle_judge_completed(const EoOrigin *origin, const EoLifeVerdict *verdict,
+										XLogRecPtr timeline_end);
 
 /*
- * The same question for a record that is COMPLETED, and whose life this data has been
- * through, over or not.  timeline_end is where this data left the origin's timeline;
- * Invalid: it has not, or that is not known.
+ * Has the claim of a record IN_PROGRESS ended with its life, which must be over?  So it is if the
+ * claim was bound to its transaction and nothing of it is left here: no slot, which would say what
+ * is to be done, as that of a prepared transaction does; and no row, which would show that its
+ * transaction has sealed the record after all, so that the table is not what it was.
  */
-extern EoWork eo_settle_find_work(const EoOrigin *origin, const EoLifeVerdict *verdict,
-								  XLogRecPtr timeline_end);
+extern bool eo_settle_is_left(const EoRecord *record, const uint8 *digest);
 
 /*
  * The fate of a record that is COMMITTING.  Asks about its life, which may take

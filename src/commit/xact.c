@@ -421,7 +421,7 @@ eo_xact_check_lost(void)
 
 /* ----- callbacks ----- */
 
-/* Of what is sealed, the outbox tells; of what was given up nothing but the slot. */
+/* Rows of the outbox name the transaction of sealed claims; those given up have only slots. */
 static void
 announce(void)
 {
@@ -686,7 +686,7 @@ static void
 hand_over(EoTxClaim *c)
 {
 	if (eo_xact_is_given_up(c) || c->info->release_on_abort)
-		eo_session_tokens_forget_claim(c->store->server, c->pk, c->info->token);
+		eo_session_tokens_forget(c->store->server, c->pk, c->info->token);
 	eo_slot_prepared_begin(c->slot, U64FromFullTransactionId(GetTopFullTransactionIdIfAny()));
 }
 
@@ -702,7 +702,7 @@ end_claim(EoTxClaim *c, bool committed)
 		eo_slot_released(c->slot);
 	if (eo_xact_is_given_up(c) ||
 		(committed ? c->info->state == EO_SLOT_SEALING : c->info->release_on_abort))
-		eo_session_tokens_forget_claim(c->store->server, c->pk, c->info->token);
+		eo_session_tokens_forget(c->store->server, c->pk, c->info->token);
 	if (c->of_session &&
 		(eo_xact_is_given_up(c) || (committed && c->info->state == EO_SLOT_SEALING)))
 		(void) eo_slot_session_over(c->info->digest, c->info->token);

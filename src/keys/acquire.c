@@ -88,7 +88,7 @@ static void take_acquired(EoAcquiring *a, const EoRecord *r);
 static void drop_refused(EoAcquiring *a);
 static Attempt explain_refusal(EoAcquiring *a, const EoRecord *r);
 static bool match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state);
-static bool is_left_behind(const EoAcquiring *a, const EoRecord *r, EoState state);
+static bool is_left_behind(const EoAcquiring *a, const EoRecord *r);
 static Attempt explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate);
 static Attempt explain_in_progress(EoAcquiring *a, const EoRecord *r);
 static Attempt explain_failed(EoAcquiring *a, const EoRecord *r);
@@ -278,7 +278,7 @@ eo_acquire_check_slots(EoAcquiring *a)
 	return true;
 }
 
-/* A key that is remembered as completed.  If it is not, what the answer says may be. */
+/* Answers from the cache of results; false if the key is not in it. */
 static bool
 answer_from_cache(EoAcquiring *a)
 {
@@ -536,7 +536,7 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 	 * has settled the record since, and then the write that gives it back is
 	 * refused.
 	 */
-	if ((fate == EO_FATE_ABORTED || is_left_behind(a, r, state)) &&
+	if ((fate == EO_FATE_ABORTED || is_left_behind(a, r)) &&
 		eo_settle_aborted(a->k.store, a->ask->key, a->k.pk, r))
 		return ATTEMPT_RACED;
 	check_payload(a, r->payload_sha256, eo_record_state_name(state));
@@ -582,26 +582,19 @@ match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state)
 
 	if (remembered != NULL && (!same || (state != EO_STATE_IN_PROGRESS &&
 										 state != EO_STATE_COMMITTING)))
-		eo_session_tokens_forget(server, a->k.pk);
+		eo_session_tokens_forget(server, a->k.pk, NULL);
 	return same;
 }
 
-/*
- * Was this claim bound to a transaction of a life that is over?  If there is a slot of it, it
- * may be a prepared one, which can still commit; or the slot says what is to be done.  If there
- * is a row, its transaction has sealed it after all, and the table is not what it was.
- */
+/* Has the claim ended with its life, which the worker knows to be over? */
 static bool
-is_left_behind(const EoAcquiring *a, const EoRecord *r, EoState state)
+is_left_behind(const EoAcquiring *a, const EoRecord *r)
 {
 	EoLifeWatch watch;
-	int64		retention_s;
 
-	return state == EO_STATE_IN_PROGRESS && r->has_origin && r->bind != NULL &&
-		strcmp(r->bind, "tx") == 0 &&
+	return r->state == EO_STATE_IN_PROGRESS && r->has_origin &&
 		eo_life_watch_find(&a->k.target, r->origin.life, &watch) && watch == EO_WATCH_OVER &&
-		!eo_slot_prepared_is_known(a->k.digest, r->owner) &&
-		eo_outbox_find(r->owner, r->origin.xid, &retention_s) == EO_OUTBOX_NONE;
+		eo_settle_is_left(r, a->k.digest);
 }
 
 /* Is the record still sealed by this claim?  Raises if it cannot be read. */

@@ -105,7 +105,7 @@ eo_batch_acquire(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim emit,
 									!entry->claim.mine && entry->ask.wait_ms > 0))
 				entry->asking.held = acquire_alone(entry);
 			if (entry->repeated)
-				eo_progress_add(1, is_new(entry));
+				eo_progress_add(is_new(entry));
 			if (is_new(entry))
 				claimed[nclaimed++] = entry->asking.held;
 			emit(arg, entry->ask.key, &entry->claim);
@@ -207,7 +207,7 @@ start(Entry *entry, EoWindow *window, bool answered)
 static void
 end(Entry *entry)
 {
-	eo_progress_add(1, is_new(entry));
+	eo_progress_add(is_new(entry));
 	/* If another key raises an error, this one was not tried. */
 	if (is_new(entry))
 		entry->asking.held->untried = true;

@@ -160,7 +160,7 @@ eo_operator_forget(EoStore *store, const char *key)
 		eo_cache_drop(k.digest);
 	}
 	PG_END_TRY();
-	eo_session_tokens_forget(store->server, k.pk);
+	eo_session_tokens_forget(store->server, k.pk, NULL);
 	return forgotten;
 }
 

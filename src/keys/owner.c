@@ -79,7 +79,6 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing, bool 
 	EoAnswer   *answer;
 	const EoRecord *r;
 	EoFate		fate;
-	int64		retention_s;
 
 	if (k->held == NULL && eo_prepared_find_slot(k->digest, &view) &&
 		eo_slot_state_is_over(view.info.state) && strcmp(view.info.token, w->owner) == 0)
@@ -89,7 +88,7 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing, bool 
 	if (answer->outcome == EO_NOT_APPLIED && answer->exists &&
 		r->state == EO_STATE_COMMITTING && strcmp(r->owner, w->owner) == 0)
 	{
-		fate = eo_settle_fate(k->store, r, &retention_s);
+		fate = eo_settle_fate(k->store, r, NULL);
 		if (fate == EO_FATE_RUNNING || fate == EO_FATE_OTHER_RUNNING)
 			eo_error_raise_committing(k->key, k->store->server->name,
 									  "Another transaction completes it under the same token.",
@@ -157,12 +156,11 @@ check_not_repeated(EoKey *k, const char *token, const char *result)
 	EoAnswer   *answer;
 	const EoRecord *r;
 	EoFate		fate;
-	int64		retention_s;
 	bool		completed;
 
 	if (!eo_outbox_read_claim(token, NULL))
 		return;
-	answer = eo_settle_read(k->store, k->key, k->pk, "complete", &fate, &retention_s);
+	answer = eo_settle_read(k->store, k->key, k->pk, "complete", &fate, NULL);
 	r = eo_store_record(answer);
 	if (!answer->exists || strcmp(r->owner, token) != 0)
 		raise_lost(k, answer->exists ? r : NULL);
@@ -539,7 +537,7 @@ check_owned(const EoKey *k, const char *token, const char *verb)
 static void
 forget_claim(const EoKey *k, const char *token)
 {
-	eo_session_tokens_forget_claim(k->store->server, k->pk, token);
+	eo_session_tokens_forget(k->store->server, k->pk, token);
 	(void) eo_slot_session_over(k->digest, token);
 }
 

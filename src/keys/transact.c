@@ -401,7 +401,7 @@ take_completed(Transacting *t)
 	claim->outcome = EO_CLAIM_COMPLETED;
 	claim->result = t->ask->result != NULL ? pstrdup(t->ask->result) : NULL;
 	claim->expires_at_ms = (a->write.kept_from_s + a->write.retention_s) * 1000;
-	eo_session_tokens_forget(a->k.store->server, a->k.pk);
+	eo_session_tokens_forget(a->k.store->server, a->k.pk, NULL);
 	eo_service_clock_share(&a->k.store->client);
 }
 

@@ -218,7 +218,7 @@ eo_internal_open(EoInternalTable which, LOCKMODE mode)
 	char	   *undo;
 	Relation	rel = NULL;
 
-	/* It may be dropped while its lock is waited for. */
+	/* The table may be dropped while its lock is waited for. */
 	if (OidIsValid(eo_internal_id(which)))
 		rel = try_relation_open(table->relid, mode);
 	if (rel == NULL)

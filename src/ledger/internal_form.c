@@ -411,7 +411,7 @@ is_own_index(Oid indexid, const Form *of, const Key *own)
 	Form_pg_index index;
 	bool		is_own;
 
-	/* It was dropped CONCURRENTLY. */
+	/* The index was dropped CONCURRENTLY. */
 	if (!HeapTupleIsValid(tuple))
 		return true;
 	index = (Form_pg_index) GETSTRUCT(tuple);

@@ -30,7 +30,7 @@
 #include "miscadmin.h"
 #include "storage/lock.h"
 
-/* They take up an eighth of the memory for locks at most. */
+/* The number of different locks: they take up at most an eighth of the memory for locks. */
 #define BUCKETS ((uint64) Max(16, max_locks_per_xact * MaxBackends / 8))
 
 static int

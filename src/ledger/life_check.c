@@ -4,6 +4,19 @@
  *	  Whether a life that may be over may be retired by this database: what its item,
  *	  this cluster and this data say.  takeover.c does it.
  *
+ * A life of others is silent when consistent reads that were answered have shown the same beat for
+ * SILENCE_US, which is the sum of the intervals between them.  What a gap of more than
+ * MAX_GAP_US hides counts for nothing, and takes nothing away.  An interval counts from the
+ * instant at which a read was sent, and the first one from its answer, so that the sum is
+ * never more than the time since the beat was made.  SILENCE_US is longer than the lease of
+ * ledger/lives.c, so that the owner of the life, if there is one, has stopped committing by
+ * then.
+ *
+ * But an owner who has stopped for want of DynamoDB goes on when it is back, and so he must
+ * be given the time for a beat: the reads of the last CALM_US at least, and CALM_READS of
+ * them, must have had no gap between them.  He tries at the pace of the reads,
+ * EO_LIVES_PACE_US.  test/model/silence.pml has both rules.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -14,12 +27,74 @@
 #include "ledger/life_check.h"
 #include "ledger/life_rows.h"
 #include "ledger/life_verdict.h"
-#include "ledger/silence.h"
 #include "server/guc.h"
+#include "wire/clock.h"
 #include "wire/hex.h"
 
 /* Our data reaches the end of a life if so many of its beats are missing at most. */
 #define NEAR_BEATS 24
+
+#define MAX_GAP_US INT64CONST(10000000)
+#define SILENCE_US INT64CONST(30000000)
+#define CALM_US INT64CONST(10000000)
+#define CALM_READS 3
+
+/* An owner who goes on extends his life more often than this. */
+#define MISSED_US INT64CONST(12000000)
+
+/* ----- silence ----- */
+
+bool
+eo_life_check_counts(const EoLifeCheck *c, int64 sent_us)
+{
+	return c->silence.since_us == 0 || sent_us > c->silence.read_us;
+}
+
+EoReadingSays
+eo_life_check_take(EoLifeCheck *c, int64 beat, int64 sent_us)
+{
+	EoSilence  *s = &c->silence;
+	int64		now_us = eo_clock_steady_us();
+	int64		interval_us = sent_us - s->read_us;
+	bool		first = s->since_us == 0;
+
+	if (first || s->beat != beat)
+	{
+		*s = (EoSilence)
+		{
+			.beat = beat,.since_us = now_us,.read_us = now_us,.calm_since_us = now_us,
+				.calm_reads = 1
+		};
+		return first ? EO_READING_FIRST : EO_READING_BEATS;
+	}
+	s->read_us = sent_us;
+	s->calm_reads++;
+	if (interval_us <= eo_guc_hurried_us(MAX_GAP_US))
+		s->silent_us += interval_us;
+	else
+	{
+		s->calm_since_us = now_us;
+		s->calm_reads = 1;
+	}
+	return now_us - s->since_us > eo_guc_hurried_us(MISSED_US) ? EO_READING_MISSES :
+		EO_READING_SAME;
+}
+
+/* Has the owner stopped committing, and had the time for a beat? */
+static bool
+is_silent(const EoSilence *s)
+{
+	return s->silent_us >= eo_guc_hurried_us(SILENCE_US) && s->calm_reads >= CALM_READS &&
+		s->read_us - s->calm_since_us >= eo_guc_hurried_us(CALM_US);
+}
+
+bool
+eo_life_check_is_fresh(const EoLifeCheck *c)
+{
+	return eo_clock_steady_us() - c->silence.read_us <= eo_guc_hurried_us(MAX_GAP_US);
+}
+
+/* ----- whether it may be retired ----- */
 
 bool
 eo_life_check_is_known_by_file(const EoLifeCheck *c, const EoHistory *history)
@@ -72,7 +147,7 @@ bool
 eo_life_check_may_retire(EoLifeCheck *c, const EoHistory *history,
 						 const EoLifeCheck *(*parent_of) (const EoLifeCheck *, const uint8 *))
 {
-	bool		silent = eo_silence_is_long(&c->silence);
+	bool		silent = is_silent(&c->silence);
 
 	if (!eo_life_check_is_ours(c, history))
 	{

@@ -13,10 +13,29 @@
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
 #include "ledger/life_rows.h"
-#include "ledger/silence.h"
 #include "lib/ilist.h"
 #include "records/life_item.h"
 #include "wire/hex.h"
+
+/* The readings of an item.  All instants are of the steady clock. */
+typedef struct EoSilence
+{
+	int64		beat;			/* of the item, when it was read last */
+	int64		since_us;		/* it is at this beat since; 0: not read yet */
+	int64		read_us;		/* when the last read was sent that counts */
+	int64		silent_us;		/* the sum of the intervals */
+	int64		calm_since_us;	/* there was no gap since */
+	int			calm_reads;		/* ... in so many reads */
+} EoSilence;
+
+/* A reading says this about the owner of the life. */
+typedef enum EoReadingSays
+{
+	EO_READING_FIRST,
+	EO_READING_BEATS,			/* he has extended it since the last one */
+	EO_READING_SAME,
+	EO_READING_MISSES			/* he should have, and has not */
+} EoReadingSays;
 
 /* The next step, see takeover.c. */
 typedef enum EoLifeCheckStage
@@ -53,6 +72,15 @@ typedef struct EoLifeCheck
 	int64		scanned;		/* items that its present pass has read; -1:
 								 * none is under way */
 } EoLifeCheck;
+
+/* Does the answer to a read count?  Not if a read that was sent later was answered before. */
+extern bool eo_life_check_counts(const EoLifeCheck *c, int64 sent_us);
+
+/* Take an answer: the item was at this beat at some instant after the read was sent. */
+extern EoReadingSays eo_life_check_take(EoLifeCheck *c, int64 beat, int64 sent_us);
+
+/* Is the last reading so recent that there is no gap after it? */
+extern bool eo_life_check_is_fresh(const EoLifeCheck *c);
 
 /* Is the life one of our history, or a branch of it? */
 extern bool eo_life_check_is_ours(const EoLifeCheck *c, const EoHistory *history);

@@ -72,7 +72,7 @@ typedef enum LifeColumn
 	LIFE_COLUMNS = C_WRITTEN_BY
 } LifeColumn;
 
-/* So many rows stay, and all that are younger. */
+/* Pruning keeps the last KEEP_ROWS rows, and all that are younger than KEEP_DAYS. */
 #define KEEP_ROWS 1000
 #define KEEP_DAYS 35
 

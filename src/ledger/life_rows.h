@@ -60,7 +60,7 @@ extern bool eo_life_rows_is_earlier(const EoHistory *history, const uint8 *id);
 /* The last life of the original that this data has been through; NULL: there is none. */
 extern const EoLifeRow *eo_life_rows_original(const EoHistory *history);
 
-/* Is the life one of the original, and not of a database that that one was made from? */
+/* Is the life one of the original itself, and not of a database that it was made from? */
 extern bool eo_life_rows_is_original(const EoHistory *history, const uint8 *id);
 
 /*

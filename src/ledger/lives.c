@@ -20,7 +20,7 @@
  *
  * A beat whose reply was lost may look like a refusal.  So every write of a life
  * carries a nonce that was noted in shared memory before: an item that is open and
- * bears a noted nonce is ours, whoever of this cluster wrote it.
+ * bears a noted nonce is ours, whichever process of this cluster wrote it.
  *
  *-------------------------------------------------------------------------
  */
@@ -180,7 +180,7 @@ write_item(EoStore *store, const EoTarget *target, EoLifeVerb verb, const char *
 		return;
 	if (answer->outcome == EO_FAILED_CALL)
 	{
-		/* Of the key itself nothing was asked yet. */
+		/* Only the life was written: nothing was asked about the key. */
 		if (answer->error.status == EO_UNKNOWN)
 			answer->error.status = EO_UNANSWERED;
 		eo_error_raise(&answer->error, doing, key, store->server->name);

@@ -49,7 +49,7 @@
 /* Work that nobody has tried for so long does not wait. */
 #define UNWANTED_US INT64CONST(10000000)
 
-/* So many processes are named at most. */
+/* The most processes that are named. */
 #define MAX_NAMED 5
 
 typedef struct Need
@@ -250,7 +250,7 @@ tell_of(const LockInstanceData * l, LOCKMODE mode, const char *what, StringInfo 
 		appendStringInfo(facts, "a prepared transaction %s %s", what, name);
 }
 
-/* Those that wait come first: usually it is one of them that the worker waits behind. */
+/* Name waiting processes first: usually the worker waits behind one of them. */
 void
 eo_lock_limit_tell(Oid relid, StringInfo facts)
 {

@@ -105,7 +105,7 @@ eo_outbox_add(const EoOutboxRow *row, bool *elsewhere)
 	return added;
 }
 
-/* It may be in another encoding than the database. */
+/* The text is UTF-8, and the database may have another encoding: so it is stored as bytea. */
 static Datum
 utf8_datum(const char *text)
 {
@@ -173,10 +173,10 @@ read_token(const char *text, uint8 *token)
 }
 
 /* The evidence of the rows that are undecided, or of those that are committed. */
-static EoOutboxEvidence
+static EoFate
 find_rows(const uint8 *token, bool undecided, uint64 xid, int64 *retention_s)
 {
-	EoOutboxEvidence found = EO_OUTBOX_NONE;
+	EoFate		found = EO_FATE_UNKNOWN;
 	EoOutboxScan scan;
 	HeapTuple	tuple;
 
@@ -186,13 +186,15 @@ find_rows(const uint8 *token, bool undecided, uint64 xid, int64 *retention_s)
 		Datum		of = eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_XID);
 
 		if (U64FromFullTransactionId(DatumGetFullTransactionId(of)) != xid)
-			found = Max(found, undecided ? EO_OUTBOX_OTHER_UNDECIDED : EO_OUTBOX_OTHER_COMMITTED);
+			found = Max(found, undecided ? EO_FATE_OTHER_RUNNING : EO_FATE_OTHER_COMMITTED);
 		else if (undecided)
-			found = EO_OUTBOX_UNDECIDED;
+			found = EO_FATE_RUNNING;
 		else
 		{
-			found = EO_OUTBOX_COMMITTED;
-			*retention_s = DatumGetInt64(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_RETENTION));
+			found = EO_FATE_COMMITTED;
+			if (retention_s != NULL)
+				*retention_s =
+					DatumGetInt64(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_RETENTION));
 		}
 	}
 	eo_outbox_scan_end(&scan);
@@ -200,18 +202,18 @@ find_rows(const uint8 *token, bool undecided, uint64 xid, int64 *retention_s)
 }
 
 /*
- * A transaction that goes on may commit between the two looks, so the rows of such ones are looked
- * for first.
+ * The undecided rows are looked for first: their transactions may commit between the two looks,
+ * and then the second look finds the rows.
  */
-EoOutboxEvidence
+EoFate
 eo_outbox_find(const char *token, uint64 xid, int64 *retention_s)
 {
 	uint8		bytes[EO_UUID_LEN];
-	EoOutboxEvidence undecided;
-	EoOutboxEvidence committed;
+	EoFate		undecided;
+	EoFate		committed;
 
 	if (!read_token(token, bytes))
-		return EO_OUTBOX_NONE;
+		return EO_FATE_UNKNOWN;
 	undecided = find_rows(bytes, true, xid, retention_s);
 	committed = find_rows(bytes, false, xid, retention_s);
 	return Max(undecided, committed);
@@ -260,26 +262,25 @@ visit_rows(EoOutboxScan *s, HeapTuple (*next) (EoOutboxScan *s), bool given_up,
 	return go_on;
 }
 
-void
-eo_outbox_visit_writes(void (*visit) (const EoOutboxRow *row))
+/* The next committed row that has writes. */
+static HeapTuple
+next_with_writes(EoOutboxScan *s)
 {
-	EoOutboxScan scan;
 	HeapTuple	tuple;
 
-	eo_outbox_scan_begin_table(&scan, 0);
-	while (HeapTupleIsValid(tuple = eo_outbox_scan_next(&scan)))
-	{
-		EoOutboxRow row;
+	do
+		tuple = eo_outbox_scan_next(s);
+	while (HeapTupleIsValid(tuple) && !eo_outbox_scan_has_writes(s, tuple));
+	return tuple;
+}
 
-		if (!eo_outbox_scan_has_writes(&scan, tuple) ||
-			DatumGetBool(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_GIVEN_UP)))
-			continue;
-		eo_outbox_scan_read(&scan, tuple, &row);
-		visit(&row);
-		pfree((void *) row.pk);
-		pfree(unconstify(char *, row.writes.items));
-	}
-	eo_outbox_scan_end(&scan);
+void
+eo_outbox_visit_writes(bool (*visit) (const EoOutboxRow *row))
+{
+	EoOutboxScan scan;
+
+	eo_outbox_scan_begin_table(&scan, 0);
+	(void) visit_rows(&scan, next_with_writes, false, visit);
 }
 
 char *
@@ -568,7 +569,7 @@ has_own_row(Relation rel, Datum digest, bool *changing)
 	return found;
 }
 
-/* The same for this claim, by whatever address of its table. */
+/* As has_own_row(), for the rows of a claim by any address of its table. */
 static bool
 has_own_claim(const char *token, bool *changing)
 {
@@ -653,7 +654,7 @@ eo_outbox_adopt(const EoHistory *history)
 		if (memcmp(&row.target, &last, sizeof(last)) != 0)
 			serverid = eo_known_target_server(&row.target);
 		last = row.target;
-		/* To insert a second row would wait for the transaction of the first. */
+		/* Inserting a second row would wait for the transaction of the first. */
 		if (!has_own_row(s.rel, eo_outbox_scan_column(&s, tuple, EO_OUTBOX_DIGEST), &changing) &&
 			!has_own_claim(row.token, &changing))
 		{

@@ -31,27 +31,38 @@
  */
 extern bool eo_outbox_add(const EoOutboxRow *row, bool *elsewhere);
 
-/* The evidence of the rows that bear the token of a claim, about one transaction. */
-typedef enum EoOutboxEvidence
+/*
+ * How a transaction ended that completes a key under the token of a claim.  Of several rows with
+ * the token the last of these counts.
+ */
+typedef enum EoFate
 {
-	EO_OUTBOX_NONE,				/* there are none */
-	EO_OUTBOX_OTHER_UNDECIDED,	/* one is of another transaction, which goes
-								 * on */
-	EO_OUTBOX_OTHER_COMMITTED,	/* of another one, which has committed: so
-								 * this one has not */
-	EO_OUTBOX_UNDECIDED,		/* one is of this transaction, which goes on;
-								 * it may be prepared, then it can be of an
-								 * earlier run of the server */
-	EO_OUTBOX_COMMITTED			/* one is of this transaction, which has
-								 * committed */
-} EoOutboxEvidence;
+	EO_FATE_ELSEWHERE,			/* not known: another life sealed the record
+								 * and goes on, or the record does not say
+								 * which */
+	EO_FATE_UNKNOWN,			/* there is no row.  eo_settle_judge(): a row
+								 * may have been lost, and an operator decides */
+	EO_FATE_ABORTED,			/* the transaction is over, and there is no
+								 * row; see eo_settle_judge() */
+	EO_FATE_OTHER_RUNNING,		/* the transaction is over.  Another one has a
+								 * row under the token and has not ended:
+								 * until then nothing is written */
+	EO_FATE_OTHER_COMMITTED,	/* the same, and the other one has committed:
+								 * the claim is never given back, and the
+								 * record is left to the finish of that row */
+	EO_FATE_RUNNING,			/* the transaction has not ended.  If it is
+								 * prepared, it may be of an earlier run of
+								 * the server */
+	EO_FATE_COMMITTED			/* its row is in the outbox */
+} EoFate;
 
 /*
- * Look for the rows of a claim, as evidence about the transaction with that id.  Rows of the
- * current transaction are not meant.  Looks with the latest snapshot, whatever that of the
- * transaction is.  With EO_OUTBOX_COMMITTED *retention_s is set.  The token may be any text.
+ * Judge by the rows under the token alone how the transaction with that id ended: EO_FATE_UNKNOWN
+ * if there are none.  Rows of the current transaction do not count.  Looks with the latest
+ * snapshot, whatever that of the transaction is.  With EO_FATE_COMMITTED *retention_s is set,
+ * unless it is NULL.  The token may be any text.
  */
-extern EoOutboxEvidence eo_outbox_find(const char *token, uint64 xid, int64 *retention_s);
+extern EoFate eo_outbox_find(const char *token, uint64 xid, int64 *retention_s);
 
 /*
  * Read the committed row of a claim, whatever table it is for; pk and the items are palloc'd.
@@ -74,7 +85,7 @@ extern bool eo_outbox_visit_all(bool (*visit) (const EoOutboxRow *row));
 extern bool eo_outbox_visit_undecided(bool (*visit) (const EoOutboxRow *row));
 
 /* The same for all rows that have writes. */
-extern void eo_outbox_visit_writes(void (*visit) (const EoOutboxRow *row));
+extern void eo_outbox_visit_writes(bool (*visit) (const EoOutboxRow *row));
 
 /* The text of the writes of a committed row, palloc'd; NULL: there is no such row. */
 extern char *eo_outbox_read_writes(const uint8 *digest, const char *token);

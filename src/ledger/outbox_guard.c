@@ -94,7 +94,7 @@ find_other(const EoOutboxRow *row, EoOutboxRow *other, TransactionId *goes_on)
 	return find_row(row, true, other, goes_on) || find_row(row, false, other, goes_on);
 }
 
-/* Nothing is to be said of a row that was given up but who can help. */
+/* The advice about a row that was given up; NULL if it was not. */
 static const char *
 hint_of(const EoOutboxRow *other)
 {
@@ -133,7 +133,7 @@ raise_refused(const EoOutboxRow *row, const char *key, const char *server, bool 
 					hint_of(&other));
 }
 
-/* The table's address is not shown: whoever completes a key need not know other servers. */
+/* The message does not show the address: the caller may have no right to see other servers. */
 static void
 raise_unfinished(const EoOutboxRow *other, const char *key, const char *server, bool once,
 				 const EoGuard *guard)

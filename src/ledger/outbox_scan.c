@@ -44,14 +44,12 @@ static void copy_text(Datum value, char *out, size_t size);
 
 /* ----- scans ----- */
 
-/* Scan the rows of this database, or that of one key (digest not NULL). */
 void
 eo_outbox_scan_begin(EoOutboxScan *s, LOCKMODE mode, const uint8 *digest)
 {
 	eo_outbox_scan_begin_of(s, mode, GetSystemIdentifier(), MyDatabaseId, digest);
 }
 
-/* The same for the rows of any database. */
 void
 eo_outbox_scan_begin_of(EoOutboxScan *s, LOCKMODE mode, uint64 system, Oid dboid,
 						const uint8 *digest)
@@ -98,7 +96,6 @@ begin_by(EoOutboxScan *s, EoOutboxColumn column, bool undecided)
 								 undecided ? &s->dirty : s->snapshot, 3, s->keys);
 }
 
-/* Scan the rows of this database that bear a token. */
 void
 eo_outbox_scan_begin_claim(EoOutboxScan *s, const uint8 *token, bool undecided)
 {
@@ -110,7 +107,6 @@ eo_outbox_scan_begin_claim(EoOutboxScan *s, const uint8 *token, bool undecided)
 	begin_by(s, EO_OUTBOX_TOKEN, undecided);
 }
 
-/* Scan the rows of this database whose records have that partition key, in whatever table. */
 void
 eo_outbox_scan_begin_pk(EoOutboxScan *s, const char *pk, bool undecided)
 {
@@ -122,7 +118,6 @@ eo_outbox_scan_begin_pk(EoOutboxScan *s, const char *pk, bool undecided)
 	begin_by(s, EO_OUTBOX_PK, undecided);
 }
 
-/* Scan the rows of this database without an index, from a block on. */
 void
 eo_outbox_scan_begin_table(EoOutboxScan *s, BlockNumber from)
 {
@@ -168,10 +163,7 @@ eo_outbox_scan_keys(ScanKeyData *keys, uint64 system, Oid dboid, Datum digest)
 	ScanKeyInit(&keys[2], EO_OUTBOX_DIGEST, BTEqualStrategyNumber, F_BYTEAEQ, digest);
 }
 
-/*
- * The next committed row; NULL: there is none.  The snapshot also shows the rows of
- * our own transaction, which are no decisions yet.
- */
+/* The snapshot also shows the rows of our own transaction, which are no decisions yet. */
 HeapTuple
 eo_outbox_scan_next(EoOutboxScan *s)
 {
@@ -184,7 +176,6 @@ eo_outbox_scan_next(EoOutboxScan *s)
 	return tuple;
 }
 
-/* The next committed row of the claim with this token; NULL: there is none. */
 HeapTuple
 eo_outbox_scan_claim(EoOutboxScan *s, const char *token)
 {
@@ -293,7 +284,6 @@ copy_text(Datum value, char *out, size_t size)
 	text_to_cstring_buffer(DatumGetTextPP(value), out, size);
 }
 
-/* The value of a column that is not NULL. */
 Datum
 eo_outbox_scan_column(const EoOutboxScan *s, HeapTuple tuple, EoOutboxColumn column)
 {

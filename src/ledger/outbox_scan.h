@@ -86,10 +86,10 @@ extern void eo_outbox_scan_begin(EoOutboxScan *s, LOCKMODE mode, const uint8 *di
  */
 extern void eo_outbox_scan_begin_claim(EoOutboxScan *s, const uint8 *token, bool undecided);
 
-/* The same for those whose records have that partition key, in whatever table. */
+/* The same for the rows whose records have that partition key, in whatever table. */
 extern void eo_outbox_scan_begin_pk(EoOutboxScan *s, const char *pk, bool undecided);
 
-/* The same for the rows of any database. */
+/* As eo_outbox_scan_begin(), for the rows of any database. */
 extern void eo_outbox_scan_begin_of(EoOutboxScan *s, LOCKMODE mode, uint64 system,
 									Oid dboid, const uint8 *digest);
 

@@ -171,7 +171,7 @@ put_created(void *arg, const EoActionResult *r)
 
 	sink->outcome = r->outcome;
 	eo_call_stats_action(r->outcome);
-	eo_progress_add(1, 0);
+	eo_progress_add(0);
 	eo_row_begin(&row, sink->desc);
 	eo_row_put_text(&row, r->id);
 	eo_row_put_enum(&row, outcomes[r->outcome].name);

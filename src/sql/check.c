@@ -335,7 +335,7 @@ check_ready(EoCheckRow *row)
 	initStringInfo(&left);
 	eo_prepared_count(&prepared);
 	add_left(&left, eo_check_outbox_pending_rows(), "completions");
-	add_left(&left, eo_slot_view_count(MyDatabaseId, InvalidOid, 0) - prepared.claims, "claims");
+	add_left(&left, eo_slot_view_count(MyDatabaseId, InvalidOid) - prepared.claims, "claims");
 	add_left(&left, prepared.transactions, "prepared transactions");
 	add_left(&left, count_waiting_lives(), "lives that wait for idem_take_over()");
 	if (eo_check_outbox_pending_rows() == 0 && eo_outbox_any_of_original(InvalidOid))

@@ -71,7 +71,7 @@ eo_check_outbox_pending(EoCheckRow *row)
 		waiting = psprintf("%s; of which %d have failed%s", waiting, outbox.failing,
 						   outbox.refused == 0 ? "" :
 						   psprintf(", and %d of these cannot be written as it is", outbox.refused));
-	/* A failure that is over for want of work is none any more. */
+	/* Ignore an old failure if no work is left. */
 	if ((outbox.rows > 0 || claims > 0) && eo_database_failure(MyDatabaseId, &error, &since))
 		set_finding(row, EO_FINDING_FAILURE,
 					psprintf("%s; the worker has failed since %s: %s", waiting,

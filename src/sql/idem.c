@@ -347,7 +347,7 @@ eo_idem_complete_many_body(PG_FUNCTION_ARGS)
 		eo_owner_complete(store, keys[i], NULL,
 						  i < nresults && results[i] != NULL ? eo_arg_jsonb_text(results[i]) : NULL,
 						  false, NULL);
-		eo_progress_add(1, 0);
+		eo_progress_add(0);
 	}
 	eo_call_stats_times(nkeys);
 	PG_RETURN_INT32(nkeys);

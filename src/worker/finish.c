@@ -85,16 +85,16 @@
 /* A row whose record refused to be finished is tried again after this. */
 #define REFUSED_US INT64CONST(600000000)
 
-/* One whose writes were refused, or whose answer was not understood, after this. */
+/* A row whose writes were refused, or whose answer was not understood, is retried after this. */
 #define REFUSED_WRITES_US INT64CONST(60000000)
 
 /* A row of a life that is over is tried again after this if our lease is too old. */
 #define LEASE_PAUSE_US INT64CONST(100000)
 
-/* A row that is to be removed, and that an operator is changing, after this. */
+/* The removal of a row that an operator is changing is retried after this. */
 #define CHANGED_AGAIN_US INT64CONST(200000)
 
-/* So many rows that the barrier holds back are kept in memory. */
+/* The most rows held back by the barrier that are kept in memory. */
 #define MAX_HELD 1024
 
 /* A row that has a job or is held, or whose job was refused or has failed. */
@@ -475,7 +475,7 @@ eo_finish_take(const EoOutboxRow *row)
 		return;
 	}
 	/* Older rows are waiting for room.  A scan finds this one, too. */
-	if (rows.held_back && eo_jobs_half_full(EO_WORKER_WRITES, &row->target))
+	if (rows.held_back && eo_jobs_half_full(&row->target))
 		return;
 	(void) add_job(row);
 }
@@ -506,7 +506,7 @@ take_written(const EoOutboxRow *row, const char *behind)
 		rows.scan_wanted = true;
 	}
 	/* Older rows are waiting for room.  A scan finds this one, too. */
-	if (rows.held_back && eo_jobs_half_full(EO_WORKER_WRITES, &row->target))
+	if (rows.held_back && eo_jobs_half_full(&row->target))
 		return;
 	(void) take_row(row);
 }

@@ -93,6 +93,7 @@ static void note_ended(EoBundle *bundle);
 static void take_together(EoAnswer *answer, void *arg);
 static bool start_job(EoWorkerJob *job);
 static void take_answer(EoWorkerJob *job);
+static void take_definite(EoWorkerJob *job, const EoAnswer *answer);
 static void take_contact(EoWorkerJob *job);
 static void start_over(EoWorkerJob *job);
 static void take_failure(EoWorkerJob *job, const EoError *error);
@@ -175,9 +176,9 @@ eo_jobs_accept(EoWorkerLane lane, const EoTarget *target)
 }
 
 bool
-eo_jobs_half_full(EoWorkerLane lane, const EoTarget *target)
+eo_jobs_half_full(const EoTarget *target)
 {
-	return eo_write_target_via(target)->queues[lane].jobs >= MAX_JOBS_OF_TARGET / 2;
+	return eo_write_target_via(target)->queues[EO_WORKER_WRITES].jobs >= MAX_JOBS_OF_TARGET / 2;
 }
 
 /* May one more request be sent to this target? */
@@ -345,10 +346,13 @@ abandon_one(EoWorkerQueue *queue)
 	{
 		EoWorkerJob *job = dlist_container(EoWorkerJob, node, iter.cur);
 
-		if (!job->kind->abandon(job))
+		if (job->kind->abandon != NULL && !job->kind->abandon(job))
 			continue;
 		dequeue(job);
-		eo_job_end(job);
+		if (job->kind->abandon == NULL)
+			put_off(job, EO_WORKER_TARGET_PAUSE_US);
+		else
+			eo_job_end(job);
 		return true;
 	}
 	return false;
@@ -556,7 +560,14 @@ take_answer(EoWorkerJob *job)
 	if (job->target != job->asked)
 		eo_write_target_stands_in(job->asked, job->target);
 	eo_back_off_forget(job->token);
-	if (job->kind->take(job, answer))
+	take_definite(job, answer);
+}
+
+/* Give a definite answer to the job's kind. */
+static void
+take_definite(EoWorkerJob *job, const EoAnswer *answer)
+{
+	if (job->kind->take == NULL || job->kind->take(job, answer))
 		eo_job_end(job);
 }
 
@@ -589,8 +600,8 @@ take_together(EoAnswer *answer, void *arg)
 		job->alone = true;
 		start_over(job);
 	}
-	else if (job->kind->take(job, answer))
-		eo_job_end(job);
+	else
+		take_definite(job, answer);
 }
 
 /* The clock is known now, or another read is needed, or the contact has failed. */
@@ -667,7 +678,8 @@ pass_on(void)
 static void
 put_off(EoWorkerJob *job, int64 pause_us)
 {
-	job->kind->put_off(job, pause_us);
+	if (job->kind->put_off != NULL)
+		job->kind->put_off(job, pause_us);
 	eo_job_end(job);
 }
 

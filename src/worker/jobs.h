@@ -36,6 +36,7 @@ typedef struct EoWorkerJobKind
 	 * record cannot be read.  By a stand-in it is never that there is no
 	 * item: then the job is put off.  Returns true if the job ends.  If this
 	 * returns false the kind keeps the job, and calls eo_job_end() later.
+	 * NULL: the job ends, whatever the answer is.
 	 */
 	bool		(*take) (EoWorkerJob *job, const EoAnswer *answer);
 
@@ -54,13 +55,15 @@ typedef struct EoWorkerJobKind
 	/*
 	 * Give the work back to its source, to be found there again after a
 	 * pause; the job ends.  0: it has not failed, but its target has no room.
+	 * NULL: the source finds the work again by itself.
 	 */
 	void		(*put_off) (EoWorkerJob *job, int64 pause_us);
 
 	/*
-	 * There is no server that leads to the target.  The work must not be
-	 * forgotten for that.  Returns true if the job ends, and false if it
-	 * stays in the queue until there is such a server again.
+	 * There is no server that leads to the target, and so there are no
+	 * credentials.  The work must not be forgotten for that.  Returns true if
+	 * the job ends, and false if it stays in the queue until there is such a
+	 * server again.  NULL: the job is put off.
 	 */
 	bool		(*abandon) (EoWorkerJob *job);
 
@@ -105,8 +108,8 @@ extern bool eo_jobs_are_full(EoWorkerLane lane);
 /* May a job be added for this target now? */
 extern bool eo_jobs_accept(EoWorkerLane lane, const EoTarget *target);
 
-/* Has a target half of the jobs that it may have at most? */
-extern bool eo_jobs_half_full(EoWorkerLane lane, const EoTarget *target);
+/* Has a target half of the writes that it may have at most? */
+extern bool eo_jobs_half_full(const EoTarget *target);
 
 /* Add a job for the claim with that token.  The caller fills in data. */
 extern EoWorkerJob *eo_job_add(const EoWorkerJobKind *kind, const EoTarget *target,

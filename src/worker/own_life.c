@@ -8,7 +8,7 @@
  * item it sends a beat each EO_LIVES_BEAT_US (ledger/lives.c says what it is good for).
  *
  * A beat that is not answered within EO_LIVES_PACE_US is sent again, beside the first: an
- * heir reads the item at that pace (takeover.c), and whoever lives must be able to
+ * heir reads the item at that pace (takeover.c), and an owner who is alive must be able to
  * write it whenever others can read it.
  *
  *-------------------------------------------------------------------------
@@ -49,7 +49,7 @@
 /* A beat that has failed is sent again after this. */
 #define BEAT_RETRY_US INT64CONST(1000000)
 
-/* So many copies of a beat may be under way: their time is over before they are more. */
+/* The most copies of a beat in flight: the first has timed out before a sixth is due. */
 #define MAX_COPIES 5
 
 /* A beat is noted in the life's row this often. */
@@ -81,17 +81,14 @@ pg_noreturn static void raise_no_room(void);
 static void count_loss(void);
 static bool mint(void);
 static void note_beat(void);
-static void fetch_beats(void);
 static EoAnswer *prepare_beat(EoWorkerJob *job, EoStore *store);
 static bool take_beat(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_beat(EoWorkerJob *job, int64 pause_us);
-static bool abandon(EoWorkerJob *job);
 
 static const EoWorkerJobKind beat_kind = {
 	.prepare = prepare_beat,
 	.take = take_beat,
 	.put_off = put_off_beat,
-	.abandon = abandon,
 	.lane = EO_WORKER_LIVES
 };
 
@@ -216,13 +213,6 @@ eo_own_life_fetch(void)
 		(eo_database_wants_life(MyDatabaseId) || eo_life_any_ended(MyDatabaseId)))
 		(void) mint();
 	note_beat();
-}
-
-void
-eo_own_life_fetch_beats(void)
-{
-	own.due_us = INT64_MAX;
-	fetch_beats();
 }
 
 /* Was the life given up, and not closed? */
@@ -393,13 +383,14 @@ send_beat(const EoPlace *place, Beating *b)
 	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(EO_LIVES_PACE_US);
 }
 
-static void
-fetch_beats(void)
+void
+eo_own_life_fetch_beats(void)
 {
 	int64		now_us = eo_clock_monotonic_us();
 	uint32		cursor = 0;
 	EoPlace		place;
 
+	own.due_us = INT64_MAX;
 	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
 	{
 		Beating    *b = beating_of(place.ref);
@@ -486,6 +477,7 @@ take_beat(EoWorkerJob *job, const EoAnswer *answer)
 	return true;
 }
 
+/* If there is no server any more, and so no credentials, the lease runs out. */
 static void
 put_off_beat(EoWorkerJob *job, int64 pause_us)
 {
@@ -493,14 +485,6 @@ put_off_beat(EoWorkerJob *job, int64 pause_us)
 
 	(void) pause_us;
 	beat_ended(place->ref, eo_clock_monotonic_us() + eo_guc_hurried_us(BEAT_RETRY_US));
-}
-
-/* Without a server there are no credentials; the lease runs out. */
-static bool
-abandon(EoWorkerJob *job)
-{
-	job->kind->put_off(job, EO_LIVES_BEAT_US);
-	return true;
 }
 
 bool

@@ -23,17 +23,19 @@
 
 static int64 due_us = INT64_MAX;
 
-static EoAnswer *prepare(EoWorkerJob *job, EoStore *store);
-static bool take(EoWorkerJob *job, const EoAnswer *answer);
-static void put_off(EoWorkerJob *job, int64 pause_us);
-static bool abandon(EoWorkerJob *job);
+static EoAnswer *
+prepare(EoWorkerJob *job, EoStore *store)
+{
+	(void) job;
+	return eo_clock_sync_prepare(store);
+}
 
-/* Its lane is that of looks at lives, because it waits for nothing there. */
+/*
+ * The lane is that of looks at lives, because a probe waits for nothing there.  A probe that is
+ * put off is forgotten: the next turn makes another one.
+ */
 static const EoWorkerJobKind probe_kind = {
 	.prepare = prepare,
-	.take = take,
-	.put_off = put_off,
-	.abandon = abandon,
 	.lane = EO_WORKER_LOOKS
 };
 
@@ -57,34 +59,4 @@ int64
 eo_probes_due_us(void)
 {
 	return due_us;
-}
-
-static EoAnswer *
-prepare(EoWorkerJob *job, EoStore *store)
-{
-	(void) job;
-	return eo_clock_sync_prepare(store);
-}
-
-static bool
-take(EoWorkerJob *job, const EoAnswer *answer)
-{
-	(void) job;
-	(void) answer;
-	return true;
-}
-
-/* The next turn makes another one. */
-static void
-put_off(EoWorkerJob *job, int64 pause_us)
-{
-	(void) job;
-	(void) pause_us;
-}
-
-static bool
-abandon(EoWorkerJob *job)
-{
-	(void) job;
-	return true;
 }

@@ -139,24 +139,19 @@ static EoAnswer *prepare_leftover(EoWorkerJob *job, EoStore *store);
 static EoAnswer *prepare_mark(EoWorkerJob *job, EoStore *store);
 static void end_leftover(const EoWorkerJob *job);
 static bool take_leftover(EoWorkerJob *job, const EoAnswer *answer);
-static bool take_mark(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off(EoWorkerJob *job, int64 pause_us);
 static void put_off_mark(EoWorkerJob *job, int64 pause_us);
-static bool abandon(EoWorkerJob *job);
 
 static const EoWorkerJobKind leftover_kind = {
 	.prepare = prepare_leftover,
 	.take = take_leftover,
 	.put_off = put_off,
-	.abandon = abandon,
 	.lane = EO_WORKER_WRITES
 };
 
 static const EoWorkerJobKind mark_kind = {
 	.prepare = prepare_mark,
-	.take = take_mark,
 	.put_off = put_off_mark,
-	.abandon = abandon,
 	.lane = EO_WORKER_WRITES
 };
 
@@ -434,22 +429,6 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 	eo_call_free(call);
 }
 
-/* The identities of the database for the table of a scan. */
-typedef struct Asking
-{
-	const EoTarget *target;
-	EoIdentityRef others[EO_MAX_IDENTITIES];
-	int			n;
-} Asking;
-
-static void
-ask_for_identities(void *arg)
-{
-	Asking	   *asking = arg;
-
-	asking->n = eo_known_target_identities(asking->target, asking->others);
-}
-
 /*
  * Have the scan go on by the next identity.  False: none is left, and it begins again; or the
  * catalogs are locked.
@@ -457,15 +436,15 @@ ask_for_identities(void *arg)
 static bool
 change_identity(TableScan *scan)
 {
-	Asking		asking = {.target = &scan->target};
+	EoWorkerIdentities identities;
 
-	if (!eo_lock_limit_run(EO_LOCKS_CATALOGS, ask_for_identities, &asking))
+	if (!eo_write_target_identities(&scan->target, &identities))
 		return false;
 	scan->as = scan->target;
-	if (scan->refused < asking.n)
+	if (scan->refused < identities.n)
 	{
-		scan->as.serverid = asking.others[scan->refused].serverid;
-		scan->as.userid = asking.others[scan->refused].userid;
+		scan->as.serverid = identities.refs[scan->refused].serverid;
+		scan->as.userid = identities.refs[scan->refused].userid;
 		scan->refused++;
 		return true;
 	}
@@ -521,23 +500,14 @@ take_page(TableScan *scan, const EoCall *call)
 		end_pass(scan);
 }
 
-/*
- * Has a life that is over, or ours, left the record, which cannot complete its key any more?
- * That of a claim that is not sealed cannot if it was bound to its transaction.  But if there is
- * a slot of it, that says what is to be done, and when; and a row says that its transaction has
- * sealed it after all, so that the table is not what it was.
- */
+/* Has a life that is over, or ours, left the record, and can the claim not complete it any more? */
 static bool
 is_left(const EoRecord *r, const uint8 *digest, const EoLifeVerdict *verdict)
 {
-	int64		retention_s;
-
 	if (r->state == EO_STATE_COMMITTING)
 		return r->origin.xid != 0 &&
-			eo_settle_judge(&r->origin, r->owner, verdict, &retention_s) == EO_FATE_ABORTED;
-	return r->state == EO_STATE_IN_PROGRESS && !verdict->this_run && r->bind != NULL &&
-		strcmp(r->bind, "tx") == 0 && !eo_slot_prepared_is_known(digest, r->owner) &&
-		eo_outbox_find(r->owner, r->origin.xid, &retention_s) == EO_OUTBOX_NONE;
+			eo_settle_judge(&r->origin, r->owner, verdict, NULL) == EO_FATE_ABORTED;
+	return !verdict->this_run && eo_settle_is_left(r, digest);
 }
 
 /*
@@ -690,14 +660,6 @@ take_leftover(EoWorkerJob *job, const EoAnswer *answer)
 	return true;
 }
 
-static bool
-take_mark(EoWorkerJob *job, const EoAnswer *answer)
-{
-	(void) job;
-	(void) answer;
-	return true;
-}
-
 static void
 scan_again(TableScan *scan, int64 pause_us)
 {
@@ -729,15 +691,4 @@ put_off_mark(EoWorkerJob *job, int64 pause_us)
 		return;
 	look_at_board();
 	scan_again(scan_of(&job->target->target), pause_us);
-}
-
-/*
- * Without a server there are no credentials.  What was to be written is not forgotten: there may
- * be one again, or another role's may do.
- */
-static bool
-abandon(EoWorkerJob *job)
-{
-	job->kind->put_off(job, EO_WORKER_TARGET_PAUSE_US);
-	return true;
 }

@@ -70,7 +70,7 @@ static const int64 look_pauses_us[EO_LOOKS] = {5000000, 55000000, 840000000};
 /*
  * A claim of a session that is over waits so often for the end of a transaction that has sealed
  * it, 1 to 32 seconds at a time, three minutes in all.  If the other does not end, because
- * it is in doubt or of a life that is not ours, whoever settles it leaves the key to its lease.
+ * it is in doubt or of a life that is not ours, the key is left to its lease.
  */
 #define MAX_WAITS 10
 
@@ -105,13 +105,11 @@ static bool abandon(EoWorkerJob *job);
 static EoAnswer *prepare_beat(EoWorkerJob *job, EoStore *store);
 static bool take_beat(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_beat(EoWorkerJob *job, int64 pause_us);
-static bool abandon_beat(EoWorkerJob *job);
 static EoAnswer *prepare_doubt(EoWorkerJob *job, EoStore *store);
 static bool take_doubt(EoWorkerJob *job, const EoAnswer *answer);
 static EoAnswer *prepare_read(EoWorkerJob *job, EoStore *store);
 static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_read(EoWorkerJob *job, int64 pause_us);
-static bool abandon_read(EoWorkerJob *job);
 static void forget_session_claim(const EoSlotView *view, bool lost);
 
 static const EoWorkerJobKind settle_kind = {
@@ -135,7 +133,6 @@ static const EoWorkerJobKind read_kind = {
 	.prepare = prepare_read,
 	.take = take_read,
 	.put_off = put_off_read,
-	.abandon = abandon_read,
 	.lane = EO_WORKER_WRITES
 };
 
@@ -143,7 +140,6 @@ static const EoWorkerJobKind beat_kind = {
 	.prepare = prepare_beat,
 	.take = take_beat,
 	.put_off = put_off_beat,
-	.abandon = abandon_beat,
 	.lane = EO_WORKER_BEATS,
 	.shares = true
 };
@@ -267,10 +263,8 @@ static void
 judge_by_outbox(void *arg)
 {
 	Judgement  *j = arg;
-	int64		retention_s;
 
-	j->fate = eo_settle_judge(&j->view->info.origin, j->view->info.token, &j->verdict,
-							  &retention_s);
+	j->fate = eo_settle_judge(&j->view->info.origin, j->view->info.token, &j->verdict, NULL);
 }
 
 /* How did the transaction end?  False: that cannot be told, because the outbox is locked. */
@@ -319,10 +313,7 @@ settle_judged(const EoSlotView *view)
 			finish(view);
 			break;
 		case EO_FATE_ABORTED:
-			if (eo_slot_knows_seal(&view->info))
-				add_or_wait(&settle_kind, view);
-			else
-				add_or_wait(&read_kind, view);
+			add_or_wait(eo_slot_knows_seal(&view->info) ? &settle_kind : &read_kind, view);
 			break;
 		case EO_FATE_RUNNING:
 			eo_slot_prepared_begin(view->ref, view->info.origin.xid);
@@ -341,7 +332,7 @@ settle_judged(const EoSlotView *view)
 			eo_slot_put_off(view->ref, eo_clock_monotonic_us() + EO_WORKER_TARGET_PAUSE_US);
 			break;
 		case EO_FATE_OTHER_COMMITTED:
-			/* Nothing can seal the record any more but what has. */
+			/* The record stays with the transaction that has committed. */
 			eo_slot_free(view->ref);
 			break;
 		case EO_FATE_UNKNOWN:
@@ -436,14 +427,6 @@ put_off_read(EoWorkerJob *job, int64 pause_us)
 	const EoSlotView *view = job->data;
 
 	eo_slot_put_off(view->ref, eo_clock_monotonic_us() + Max(EO_WORKER_TARGET_PAUSE_US, pause_us));
-}
-
-/* Without a server there are no credentials.  The slot waits for one. */
-static bool
-abandon_read(EoWorkerJob *job)
-{
-	put_off_read(job, 0);
-	return true;
 }
 
 /* ----- taking slots ----- */
@@ -592,21 +575,21 @@ take_settle(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoSlotView *view = job->data;
 	EoSlotState state = view->info.state;
+	EoSettled	settled = eo_settle_take(view, answer);
 
-	if (eo_settle_must_wait(view, answer) && view->info.looks < MAX_WAITS)
+	if (settled == EO_SETTLED_WAITS && view->info.looks < MAX_WAITS)
 	{
 		eo_slot_wait(view->ref, eo_clock_monotonic_us() +
 					 eo_guc_hurried_us(EO_WORKER_TARGET_PAUSE_US << Min(view->info.looks, 5)));
 		return true;
 	}
-	if (eo_settle_goes_on(view, answer))
+	if (settled == EO_SETTLED_AGAIN)
 	{
 		eo_slot_wait(view->ref, 0);
 		return true;
 	}
-	if (eo_settle_gives_up(view, answer))
+	if (settled == EO_SETTLED_WORN)
 	{
-		eo_settle_log_worn(view);
 		eo_slot_give_back(view->ref);
 		return true;
 	}
@@ -618,7 +601,7 @@ take_settle(EoWorkerJob *job, const EoAnswer *answer)
 		ereport(LOG,
 				(errmsg("exactonce: a claim on table \"%s\" was lost before its failure or release could be written",
 						view->target.table)));
-	if (eo_settle_looks_again(view) && view->info.looks < EO_LOOKS)
+	if (settled == EO_SETTLED_LOOKS && view->info.looks < EO_LOOKS)
 		eo_slot_buried(view->ref, eo_clock_monotonic_us() +
 					   eo_guc_hurried_us(look_pauses_us[view->info.looks]));
 	else
@@ -626,7 +609,7 @@ take_settle(EoWorkerJob *job, const EoAnswer *answer)
 	return true;
 }
 
-/* It goes to the end of the list of its database, so that others come before it. */
+/* The slot goes to the end of its database's list, so that the other slots come first. */
 static void
 put_off_settle(EoWorkerJob *job, int64 pause_us)
 {
@@ -689,7 +672,7 @@ fetch_beats(int64 now_us)
 	while (!eo_jobs_are_full(EO_WORKER_BEATS) &&
 		   eo_slot_beat_due(MyDatabaseId, now_us, &slots.next_beat, &view))
 	{
-		/* Whatever has kept its process from giving it back. */
+		/* The process of the session is gone, and has not given it back. */
 		if (view.info.state == EO_SLOT_SESSION && BackendPidGetProc(view.info.pid) == NULL)
 			eo_slot_end_session(view.info.pid);
 		else if (eo_jobs_accept(EO_WORKER_BEATS, &view.target))
@@ -740,13 +723,13 @@ take_beat(EoWorkerJob *job, const EoAnswer *answer)
 
 	eo_slot_beaten(view->ref, !ours, applied ? r->lease_ms : 0,
 				   eo_clock_monotonic_us() + view->info.lease_ms * 1000 / 3);
-	/* It may have become a session's since the beat was sent. */
+	/* The claim may have become a session's since the beat was sent. */
 	if (!ours || (!applied && r->state == EO_STATE_COMPLETED))
 		forget_session_claim(view, !ours);
 	return true;
 }
 
-/* The claim of a session is over, by whoever knew its token or took the key over. */
+/* The claim of a session was ended with its token from elsewhere, or the key was taken over. */
 static void
 forget_session_claim(const EoSlotView *view, bool lost)
 {
@@ -757,17 +740,10 @@ forget_session_claim(const EoSlotView *view, bool lost)
 				 errdetail("Its lease could not be extended in time, or an operator has ended the claim.")));
 }
 
+/* The slot is that of an open transaction, or of a session: it is never the worker's to free. */
 static void
 put_off_beat(EoWorkerJob *job, int64 pause_us)
 {
 	(void) pause_us;
 	retry_beat(job->data);
-}
-
-/* The slot is that of an open transaction, or of a session: it is never the worker's to free. */
-static bool
-abandon_beat(EoWorkerJob *job)
-{
-	retry_beat(job->data);
-	return true;
 }

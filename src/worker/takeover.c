@@ -21,8 +21,8 @@
  * What was retired is ours only as long as the life that has retired it is ours: another
  * heir that retires our current life inherits with it all that it has inherited.
  *
- * A life that is silent (silence.c), or was not read yet, is read every EO_LIVES_PACE_US.  A read
- * whose answer is late delays no other: several are under way.
+ * A life that is silent (life_check.c), or was not read yet, is read every EO_LIVES_PACE_US.  A
+ * read whose answer is late delays no other: several are under way.
  *
  * The lives of the database that this data comes from (ledger/life_rows.h) are none of
  * ours, and are never retired here.  If the item of the last one says that we have
@@ -65,7 +65,7 @@
 /* A look that has failed is taken again after this. */
 #define LOOK_RETRY_US INT64CONST(1000000)
 
-/* So many reads of an item may be under way: their time is over before they are more. */
+/* The most reads of an item in flight: the first has timed out before a sixth is due. */
 #define MAX_READS 5
 
 /* A life that has another heir is looked at again after this. */
@@ -103,7 +103,6 @@ static EoAnswer *prepare_retirement(EoWorkerJob *job, EoStore *store);
 static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
 static bool take_retirement(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_check(EoWorkerJob *job, int64 pause_us);
-static bool abandon(EoWorkerJob *job);
 static void take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us);
 static void take_retired(EoLifeCheck *c, const EoLifeItem *item);
 static const EoLifeCheck *parent_of(const EoLifeCheck *c, const uint8 *parent);
@@ -113,7 +112,6 @@ static const EoWorkerJobKind look_kind = {
 	.prepare = prepare_look,
 	.take = take_read,
 	.put_off = put_off_check,
-	.abandon = abandon,
 	.lane = EO_WORKER_LOOKS
 };
 
@@ -121,7 +119,6 @@ static const EoWorkerJobKind retirement_kind = {
 	.prepare = prepare_retirement,
 	.take = take_retirement,
 	.put_off = put_off_check,
-	.abandon = abandon,
 	.lane = EO_WORKER_LOOKS
 };
 
@@ -336,7 +333,7 @@ may_send_retirement(EoLifeCheck *c, int64 now_us)
 		c->due_us = now_us + HOME_PAUSE_US;
 		return false;
 	}
-	if (!c->ended && !eo_silence_is_fresh(&c->silence))
+	if (!c->ended && !eo_life_check_is_fresh(c))
 	{
 		c->stage = EO_LIFE_CHECK_LOOK;
 		c->due_us = 0;
@@ -486,7 +483,7 @@ take_read(EoWorkerJob *job, const EoAnswer *answer)
 	 */
 	takeover.due_us = 0;
 	c->in_flight--;
-	if (c->stage == EO_LIFE_CHECK_LOOK && eo_silence_counts(&c->silence, look->sent_us))
+	if (c->stage == EO_LIFE_CHECK_LOOK && eo_life_check_counts(c, look->sent_us))
 		take_look(c, answer, look->sent_us);
 	if (is_of_no_interest(c, answer) && c->in_flight == 0)
 		eo_life_board_remove(c);
@@ -552,7 +549,7 @@ take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us)
 	c->exists = answer->exists;
 	if (answer->exists && item->ancestors != NULL)
 		strlcpy(c->ancestors, item->ancestors, sizeof(c->ancestors));
-	says = eo_silence_take(&c->silence, beat, sent_us);
+	says = eo_life_check_take(c, beat, sent_us);
 	if (says == EO_READING_BEATS)
 		c->watch = EO_WATCH_BEATS;
 	else if (says == EO_READING_FIRST || (says == EO_READING_MISSES && c->watch == EO_WATCH_BEATS))
@@ -620,12 +617,4 @@ set_over(EoLifeCheck *c)
 		eo_life_place_retired(c->place.ref);
 	if (c->met)
 		eo_life_watch_settles(&c->place.target, c->place.life);
-}
-
-/* Without a server there are no credentials. */
-static bool
-abandon(EoWorkerJob *job)
-{
-	put_off_check(job, 0);
-	return true;
 }

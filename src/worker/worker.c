@@ -79,13 +79,13 @@
 /* The worker notes at least this often that it is alive. */
 #define NAP_US INT64CONST(5000000)
 
-/* It looks at most this often for heartbeats while it cannot look at the tables. */
+/* The shortest sleep while the tables are locked, and only heartbeats are sent. */
 #define ENTER_NAP_US INT64CONST(10000)
 
 /* A worker that has had nothing to do for this long leaves. */
 #define IDLE_US INT64CONST(300000000)
 
-/* It takes so long at most to close its life. */
+/* The longest time that it takes to close its life. */
 #define CLOSE_US INT64CONST(2000000)
 
 static Oid	database_id;
@@ -180,7 +180,7 @@ eo_worker_main(Datum arg)
 		begin_round();
 		run_sources();
 		idle = !is_anything_left();
-		/* Nothing is left, and an operator waits for that. */
+		/* An operator waits in idem_drain() until nothing is left. */
 		if (idle && eo_database_is_drained(database_id))
 			eo_own_life_close(eo_clock_monotonic_us() + CLOSE_US);
 		if (!idle)
@@ -424,7 +424,7 @@ leave_dropped_outbox(void)
 	 * A transaction with claims goes on under the life, see
 	 * eo_database_absent().
 	 */
-	if (gone && eo_slot_view_count(database_id, InvalidOid, 0) == 0)
+	if (gone && eo_slot_view_count(database_id, InvalidOid) == 0)
 		eo_life_drop_database(database_id);
 	eo_database_absent(database_id);
 	proc_exit(gone ? 0 : 1);

@@ -208,7 +208,7 @@ make_row(const EoOutboxRow *row)
 }
 
 /* Note a row that a scan begins with. */
-static void
+static bool
 note_row(const EoOutboxRow *row)
 {
 	if (writes.nrows == writes.room)
@@ -217,6 +217,7 @@ note_row(const EoOutboxRow *row)
 		writes.rows = repalloc_huge(writes.rows, sizeof(Row *) * writes.room);
 	}
 	writes.rows[writes.nrows++] = make_row(row);
+	return true;
 }
 
 static int
@@ -494,7 +495,7 @@ eo_write_order_load(EoWorkerJob *job)
 	row->writes.text = text;
 	if (text == NULL)
 		return;
-	/* Such a write is never one of several in a request. */
+	/* A finish with writes always has a request of its own. */
 	job->alone = true;
 	loaded->target = job->target;
 	loaded->bytes = strlen(text);

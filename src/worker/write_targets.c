@@ -317,7 +317,7 @@ choose(EoWorkerTarget *t, const EoIdentityRef *others, int n)
 	{
 		EoWorkerTarget *other = target_as(&t->target, &others[t->tried++]);
 
-		/* It was refused itself a moment ago. */
+		/* Leave out an identity that was refused a moment ago. */
 		if (!other->failing || other->pause_until_us <= now_us)
 			t->via = other;
 	}
@@ -329,7 +329,7 @@ choose(EoWorkerTarget *t, const EoIdentityRef *others, int n)
 }
 
 /*
- * Choose without the catalogs: whoever was answered for that place, or else the target's own.  Its
+ * Choose without the catalogs: an identity that was answered in that place, else the target's.  Its
  * server must spell records as the target's does.
  */
 static void
@@ -351,23 +351,22 @@ recall(EoWorkerTarget *t)
 	}
 }
 
-/* The identities of the database for a target. */
-typedef struct Asking
-{
-	const EoTarget *target;
-	EoIdentityRef others[EO_MAX_IDENTITIES];
-	int			n;
-} Asking;
-
 static void
 ask_for_identities(void *arg)
 {
-	Asking	   *asking = arg;
+	EoWorkerIdentities *identities = arg;
 
-	asking->n = eo_known_target_identities(asking->target, asking->others);
+	identities->n = eo_known_target_identities(identities->target, identities->refs);
 }
 
-/* Can nothing be sent by whoever is to send it, and others are to be asked? */
+bool
+eo_write_target_identities(const EoTarget *target, EoWorkerIdentities *identities)
+{
+	identities->target = target;
+	return eo_lock_limit_run(EO_LOCKS_CATALOGS, ask_for_identities, identities);
+}
+
+/* Can the chosen identity send nothing, so that other identities are to be asked? */
 static bool
 is_stuck(const EoWorkerTarget *t)
 {
@@ -382,12 +381,12 @@ static bool
 choose_for(EoWorkerTarget *t)
 {
 	MemoryContext old = CurrentMemoryContext;
-	Asking		asking = {.target = &t->target};
+	EoWorkerIdentities identities;
 	volatile bool chosen = true;
 
 	PG_TRY();
 	{
-		chosen = eo_lock_limit_run(EO_LOCKS_CATALOGS, ask_for_identities, &asking);
+		chosen = eo_write_target_identities(&t->target, &identities);
 	}
 	PG_CATCH();
 	{
@@ -395,12 +394,12 @@ choose_for(EoWorkerTarget *t)
 		EmitErrorReport();
 		FlushErrorState();
 		AbortCurrentTransaction();
-		asking.n = 0;
+		identities.n = 0;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(old);
 	if (chosen)
-		choose(t, asking.others, asking.n);
+		choose(t, identities.refs, identities.n);
 	else if (t->seeks || is_stuck(t))
 		recall(t);
 	else

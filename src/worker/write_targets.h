@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
+#include "ledger/known_targets.h"
 #include "lib/ilist.h"
 #include "server/store.h"
 #include "wire/client.h"
@@ -162,6 +163,17 @@ extern void eo_write_target_answered(EoWorkerTarget *t);
  */
 extern void eo_write_target_failed(EoWorkerTarget *t, const EoError *error, int64 sent_us,
 								   bool failed_before);
+
+/* The identities of the database that lead to the table of a target. */
+typedef struct EoWorkerIdentities
+{
+	const EoTarget *target;
+	EoIdentityRef refs[EO_MAX_IDENTITIES];
+	int			n;
+} EoWorkerIdentities;
+
+/* Look them up in a transaction, which may raise.  False: the catalogs are locked. */
+extern bool eo_write_target_identities(const EoTarget *target, EoWorkerIdentities *identities);
 
 /* Call a function with each target.  It may add jobs for this target. */
 extern void eo_write_targets_visit(void (*visit) (EoWorkerTarget *t));
