@@ -47,7 +47,15 @@ eo_target_same_table(const EoTarget *a, const EoTarget *b)
 		(strcmp(a->layout, b->layout) == 0 || eo_target_same_partition(a, b));
 }
 
-/* The same, and the same key prefix: a life has one item there, see life.h. */
+/* The same, reached over the same protocol and with its records spelled in the same layout? */
+static inline bool
+eo_target_same_layout(const EoTarget *a, const EoTarget *b)
+{
+	return eo_target_same_table(a, b) && a->plain_http == b->plain_http &&
+		strcmp(a->layout, b->layout) == 0;
+}
+
+/* The same table, and the same key prefix: a life has one item there, see life.h. */
 static inline bool
 eo_target_same_place(const EoTarget *a, const EoTarget *b)
 {

@@ -318,9 +318,12 @@ start_next(EoWindow *window, void *arg)
 	claim = next_claim(s);
 	if (claim == NULL)
 		return false;
-	need_clock(s, claim);
-	if (s->bundles && eo_bundle_start_next(claim->store, &owner, s, window, s->deadline_us))
-		return true;
+	if (s->bundles)
+	{
+		need_clock(s, claim);
+		if (eo_bundle_start_next(claim->store, &owner, s, window, s->deadline_us))
+			return true;
+	}
 	pass(s);
 	start_claim(s, claim, verb_of(claim), NULL);
 	return true;

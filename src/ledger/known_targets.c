@@ -61,18 +61,12 @@ static EoTarget entered;
 static FullTransactionId entered_xid;
 static SubTransactionId entered_subid;
 
-static bool
-is_same(const EoTarget *a, const EoTarget *b)
-{
-	return eo_target_same_table(a, b) && a->plain_http == b->plain_http &&
-		strcmp(a->layout, b->layout) == 0;
-}
-
 /* The extension may have been created anew, with another table, since then. */
 static bool
 is_last(const EoTarget *target)
 {
-	return is_same(target, &last) && eo_internal_id(EO_INTERNAL_TARGETS) == last_table;
+	return eo_target_same_layout(target, &last) &&
+		eo_internal_id(EO_INTERNAL_TARGETS) == last_table;
 }
 
 /* A subtransaction that is current can have lost nothing of what it recorded. */
@@ -80,7 +74,7 @@ static bool
 is_entered(const EoTarget *target)
 {
 	return FullTransactionIdEquals(entered_xid, GetTopFullTransactionIdIfAny()) &&
-		entered_subid == GetCurrentSubTransactionId() && is_same(target, &entered);
+		entered_subid == GetCurrentSubTransactionId() && eo_target_same_layout(target, &entered);
 }
 
 /* Is there a row for this target, of this transaction or one that has committed? */

@@ -344,9 +344,8 @@ recall(EoWorkerTarget *t)
 	while ((other = hash_seq_search(&scan)) != NULL)
 	{
 		if (other != t && other->answers && other->store != NULL &&
-			eo_target_same_place(&other->target, &t->target) &&
-			strcmp(other->target.layout, t->target.layout) == 0 &&
-			other->target.plain_http == t->target.plain_http)
+			eo_target_same_layout(&other->target, &t->target) &&
+			eo_target_same_place(&other->target, &t->target))
 			t->via = other;
 	}
 }
