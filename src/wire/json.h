@@ -79,7 +79,7 @@ extern bool eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value);
 extern EoStatus eo_json_attr_text(EoJsonValue *item, const char *name, const char **text,
 								  size_t *len) EO_MUST_CHECK;
 
-/* Append a value as it was parsed, without white space. */
+/* Append a value as it was parsed, without white space; NULL makes the buffer EO_INVALID. */
 extern void eo_json_put(EoBuf *out, EoJsonValue *v);
 
 /* Append s as a JSON string, with quotes; all control characters escaped. */
