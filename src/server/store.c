@@ -207,9 +207,9 @@ static void
 hash_credentials(EoStore *s)
 {
 	const EoCredentials *c = &s->client.credentials;
-	const EoCredentialRef *ref = eo_credentials_ref(&s->client);
-	const char *name = ref != NULL ? "chain:" : c->access_key_id;
-	const void *secret = ref != NULL ? (const void *) &ref->wish : c->secret_access_key;
+	const EoChainWish *wish = eo_credentials_wish(&s->client);
+	const char *name = wish != NULL ? "chain:" : c->access_key_id;
+	const void *secret = wish != NULL ? (const void *) wish : c->secret_access_key;
 	pg_hmac_ctx *ctx;
 	bool		done;
 
@@ -219,7 +219,7 @@ hash_credentials(EoStore *s)
 	/* The terminator is included, so that the two cannot run together. */
 	done = ctx != NULL && pg_hmac_init(ctx, hash_key, EO_CREDENTIALS_HASH_LEN) >= 0 &&
 		pg_hmac_update(ctx, (const uint8 *) name, strlen(name) + 1) >= 0 &&
-		pg_hmac_update(ctx, secret, ref != NULL ? sizeof(ref->wish) : strlen(secret)) >= 0 &&
+		pg_hmac_update(ctx, secret, wish != NULL ? sizeof(*wish) : strlen(secret)) >= 0 &&
 		pg_hmac_final(ctx, s->credentials_hash, EO_CREDENTIALS_HASH_LEN) >= 0;
 	pg_hmac_free(ctx);
 	if (!done)
