@@ -22,7 +22,6 @@
 #include <strings.h>
 
 #include "wire/crypto.h"
-#include "wire/endpoint.h"
 #include "wire/header.h"
 
 #define CONTAINER_HOST "http://169.254.170.2"

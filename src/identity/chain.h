@@ -7,8 +7,6 @@
  * needs the environment and the shared files and no network; server/fetch.c carries
  * it out.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_IDENTITY_CHAIN_H

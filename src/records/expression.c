@@ -12,9 +12,6 @@
 
 #include "records/attribute.h"
 #include "records/timestamps.h"
-#include "wire/buf.h"
-#include "wire/json.h"
-#include "wire/status.h"
 
 /* Reserved for the rest of a body, key, table and values, to avoid reallocation. */
 #define BODY_ROOM 1024

@@ -16,11 +16,7 @@
 #include <string.h>
 
 #include "records/expression.h"
-#include "records/layout.h"
 #include "records/record.h"
-#include "wire/buf.h"
-#include "wire/json.h"
-#include "wire/status.h"
 
 #define KEY_PREFIX "ORIGIN#"
 

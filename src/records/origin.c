@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/hex.h"
-
 static bool read_number(const char **text, int base, uint64_t max, uint64_t *n);
 
 void

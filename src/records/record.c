@@ -21,14 +21,10 @@
 #include "records/action_seal.h"
 #include "records/attribute.h"
 #include "records/expression.h"
-#include "records/layout.h"
 #include "records/layout_write.h"
 #include "records/origin.h"
 #include "records/statement.h"
 #include "records/token.h"
-#include "wire/buf.h"
-#include "wire/json.h"
-#include "wire/status.h"
 
 /*
  * The options of conditions and updates: does the write have the value of that

@@ -25,11 +25,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "records/expression.h"
-#include "wire/buf.h"
-#include "wire/json.h"
-#include "wire/status.h"
-
 #define PARTITION '\1'
 #define SORT '\2'
 #define SUM '+'

@@ -16,8 +16,6 @@
  * So an accepted statement has done what the UpdateItem would have done, and a refused one
  * says nothing about the UpdateItem.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_STATEMENT_H

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "wire/json.h"
-
 static bool read_number(const char *s, EoInstantForm form, int64_t *ms);
 static bool read_iso(const char *s, int64_t *ms);
 static bool read_digits(const char **s, int n, int64_t *value);

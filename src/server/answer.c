@@ -32,15 +32,10 @@
 #include "postgres.h"
 
 #include "records/expression.h"
-#include "records/window.h"
 #include "server/answer.h"
 #include "server/call_log.h"
 #include "server/stats.h"
-#include "server/store.h"
 #include "utils/memutils.h"
-#include "wire/call.h"
-#include "wire/json.h"
-#include "wire/status.h"
 
 static void free_call(void *arg);
 static void put_read(EoAnswer *answer);

@@ -17,18 +17,13 @@
  */
 #include "postgres.h"
 
-#include "records/statement.h"
-#include "records/window.h"
-#include "server/answer.h"
 #include "server/bundle.h"
 #include "server/call_log.h"
 #include "server/guc.h"
 #include "server/stats.h"
-#include "server/store.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "wire/buf.h"
-#include "wire/call.h"
 #include "wire/client.h"
 #include "wire/clock.h"
 #include "wire/json.h"

@@ -11,11 +11,8 @@
  */
 #include "postgres.h"
 
-#include "records/life_item.h"
 #include "records/record.h"
-#include "server/answer.h"
 #include "server/life_store.h"
-#include "server/store.h"
 #include "utils/memutils.h"
 #include "wire/buf.h"
 

@@ -40,9 +40,7 @@
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
-#include "wire/call.h"
 #include "wire/json.h"
-#include "wire/status.h"
 
 #define STATS_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/exactonce.stat"
 #define STATS_MAGIC 0x656f7332	/* to be changed with the meaning of any

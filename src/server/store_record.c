@@ -11,9 +11,6 @@
 #include "postgres.h"
 
 #include "records/layout.h"
-#include "records/record.h"
-#include "server/answer.h"
-#include "server/store.h"
 #include "server/store_record.h"
 #include "utils/memutils.h"
 #include "wire/buf.h"

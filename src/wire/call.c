@@ -39,15 +39,10 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "wire/buf.h"
-#include "wire/client.h"
 #include "wire/clock.h"
 #include "wire/crypto.h"
-#include "wire/http.h"
-#include "wire/json.h"
 #include "wire/reply.h"
 #include "wire/sigv4.h"
-#include "wire/status.h"
 
 /* The longest first pause between attempts, and the longest of all. */
 #define BACKOFF_BASE_MS 25

@@ -22,7 +22,6 @@
 #include <sys/stat.h>
 
 #include "wire/hex.h"
-#include "wire/status.h"
 
 /* Limit of scrypt's memory: twice the 128 * N * r bytes that it needs. */
 #define SCRYPT_MAX_MEMORY (UINT64_C(256) * EO_SCRYPT_N * EO_SCRYPT_R)

@@ -6,8 +6,6 @@
  * crypto.c is the only file that includes OpenSSL.  Nothing here reads a clock
  * or the environment.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_CRYPTO_H

@@ -61,7 +61,6 @@
 #include "wire/crypto.h"
 #include "wire/header.h"
 #include "wire/http.h"
-#include "wire/status.h"
 #include "wire/wait_set.h"
 
 /* A reply buffer larger than this is freed instead of kept with its handle. */

@@ -23,9 +23,7 @@
 #include <json-c/json.h>
 #include <json-c/printbuf.h>
 
-#include "wire/buf.h"
 #include "wire/crypto.h"
-#include "wire/status.h"
 
 /* Bytes in a string that are more than themselves, or have to be escaped. */
 enum

@@ -8,8 +8,6 @@
  * as the document.  JSON is written by appending to an EoBuf, because bodies are
  * small and their shape is fixed.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_JSON_H

@@ -16,8 +16,6 @@
 #include <string.h>
 
 #include "wire/header.h"
-#include "wire/json.h"
-#include "wire/status.h"
 
 /* The columns are those of EoReplyClass: status, retry, throttled, skewed, puzzling. */
 static const EoReplyClass ok = {EO_OK, false, false, false, false};

@@ -10,11 +10,8 @@
  */
 #include "wire/sigv4.h"
 
-#include "wire/buf.h"
-#include "wire/crypto.h"
 #include "wire/hex.h"
 #include "wire/secret.h"
-#include "wire/status.h"
 
 /* Longest text of a request.  Its headers may have a session token of kilobytes. */
 #define MAX_TEXT 65536

@@ -7,8 +7,6 @@
  * "Create a signed AWS API request".  A pure function of its arguments: no
  * clock, no environment.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_SIGV4_H
