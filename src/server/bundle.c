@@ -92,7 +92,7 @@ has_key(const EoBundle *bundle, const char *pk)
 {
 	for (int i = 0; i < bundle->n; i++)
 	{
-		if (strcmp(eo_answer_pk(bundle->members[i]), pk) == 0)
+		if (strcmp(bundle->members[i]->pk, pk) == 0)
 			return true;
 	}
 	return false;
@@ -110,7 +110,7 @@ add(EoBundle *bundle, EoAnswer *answer)
 	/* A transaction has a request of its own. */
 	if (answer->call.op != EO_UPDATE_ITEM)
 		return false;
-	bundle->full = has_key(bundle, eo_answer_pk(answer));
+	bundle->full = has_key(bundle, answer->pk);
 	if (bundle->full)
 		return false;
 	if (bundle->n > 0)

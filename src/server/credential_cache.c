@@ -271,9 +271,10 @@ eo_credential_cache_reject(const EoChainWish *wish, uint64 generation)
 /* ----- for those who fetch ----- */
 
 EoCacheNews
-eo_credential_cache_put(const EoChainWish *wish, const EoIdentity *identity,
-						const char *source, const char *why)
+eo_credential_cache_end(const EoChainWish *wish, const EoFetchResult *result)
 {
+	const EoIdentity *identity = &result->identity;
+	const char *failure = NULL;
 	EoCacheNews news;
 	Entry	   *e;
 
@@ -281,14 +282,28 @@ eo_credential_cache_put(const EoChainWish *wish, const EoIdentity *identity,
 	e = find_or_make(wish);
 	e->fetch_until_us = 0;
 	e->report.fetches++;
-	strlcpy(e->report.source, source, sizeof(e->report.source));
-	strlcpy(e->report.why, why, sizeof(e->report.why));
-	if (e->rejected == e->generation &&
-		strcmp(e->identity.access_key_id, identity->access_key_id) == 0 &&
-		strcmp(e->identity.session_token, identity->session_token) == 0)
-		news = note_failure(e, true, "the source hands out credentials that the service calls expired");
-	else if (identity->expires_s != 0 && identity->expires_s <= now_s())
-		news = note_failure(e, true, "the source hands out credentials that have expired");
+	if (result->status != EO_OK)
+	{
+		failure = result->failure;
+		if (!is_usable(e))
+		{
+			eo_crypto_wipe(&e->identity, sizeof(e->identity));
+			strlcpy(e->report.why, result->why, sizeof(e->report.why));
+		}
+	}
+	else
+	{
+		strlcpy(e->report.source, result->source, sizeof(e->report.source));
+		strlcpy(e->report.why, result->why, sizeof(e->report.why));
+		if (e->rejected == e->generation &&
+			strcmp(e->identity.access_key_id, identity->access_key_id) == 0 &&
+			strcmp(e->identity.session_token, identity->session_token) == 0)
+			failure = "the source hands out credentials that the service calls expired";
+		else if (identity->expires_s != 0 && identity->expires_s <= now_s())
+			failure = "the source hands out credentials that have expired";
+	}
+	if (failure != NULL)
+		news = note_failure(e, result->status == EO_OK || result->status == EO_UNANSWERED, failure);
 	else
 	{
 		news = e->failures > 0 ? EO_CACHE_WORKS_AGAIN : EO_CACHE_NOTHING_NEW;
@@ -323,27 +338,6 @@ refresh_time(const Entry *e)
 	until_s = life_s > 2 * REFRESH_BEFORE_S ? life_s - REFRESH_BEFORE_S : life_s / 2;
 	return now_s() + until_s -
 		(int64) pg_prng_uint64_range(&pg_global_prng_state, 0, (uint64) Max(until_s, 0) / 10);
-}
-
-EoCacheNews
-eo_credential_cache_fail(const EoChainWish *wish, bool is_away, const char *failure,
-						 const char *why)
-{
-	EoCacheNews news;
-	Entry	   *e;
-
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	e = find_or_make(wish);
-	e->fetch_until_us = 0;
-	e->report.fetches++;
-	if (!is_usable(e))
-	{
-		eo_crypto_wipe(&e->identity, sizeof(e->identity));
-		strlcpy(e->report.why, why, sizeof(e->report.why));
-	}
-	news = note_failure(e, is_away, failure);
-	LWLockRelease(lock);
-	return news;
 }
 
 /* The caller must hold the lock exclusively. */

@@ -12,6 +12,7 @@
 
 #include "identity/chain.h"
 #include "identity/identity.h"
+#include "server/fetch.h"
 #include "utils/timestamp.h"
 #include "wire/status.h"
 
@@ -38,7 +39,7 @@ typedef enum EoCacheAnswer
 {
 	EO_CACHE_HAS,				/* identity has them */
 	EO_CACHE_FETCH,				/* the caller must fetch them, and then call
-								 * one of the three functions that end a fetch */
+								 * one of the two functions that end a fetch */
 	EO_CACHE_WAIT,				/* another process is fetching them */
 	EO_CACHE_FAILED				/* they could not be fetched a moment ago */
 } EoCacheAnswer;
@@ -75,14 +76,8 @@ typedef enum EoCacheNews
 	EO_CACHE_WORKS_AGAIN
 } EoCacheNews;
 
-/*
- * The fetch has ended: with an identity, with a failure, or by an error.  is_away: the
- * failure may pass by itself.
- */
-extern EoCacheNews eo_credential_cache_put(const EoChainWish *wish, const EoIdentity *identity,
-										   const char *source, const char *why);
-extern EoCacheNews eo_credential_cache_fail(const EoChainWish *wish, bool is_away,
-											const char *failure, const char *why);
+/* The fetch has ended: with a result, or by an error. */
+extern EoCacheNews eo_credential_cache_end(const EoChainWish *wish, const EoFetchResult *result);
 extern void eo_credential_cache_abandon(const EoChainWish *wish);
 
 /* For the worker: credentials that are in use and to be fetched now; false: none. */

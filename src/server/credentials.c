@@ -394,13 +394,8 @@ store_result(const EoChainWish *wish, const EoFetch *f)
 {
 	static const EoFetchResult no_memory = {.status = EO_UNANSWERED,.why = "",.failure = "out of memory"};
 	const EoFetchResult *result = f != NULL ? eo_fetch_result(f) : &no_memory;
-	EoCacheNews news;
+	EoCacheNews news = eo_credential_cache_end(wish, result);
 
-	if (result->status == EO_OK)
-		news = eo_credential_cache_put(wish, &result->identity, result->source, result->why);
-	else
-		news = eo_credential_cache_fail(wish, result->status == EO_UNANSWERED, result->failure,
-										result->why);
 	if (news == EO_CACHE_FAILS)
 		ereport(LOG,
 				(errmsg("exactonce: could not fetch credentials or the region: %s",

@@ -28,7 +28,7 @@ put_write_of_life(const EoAnswer *answer, EoBuf *body)
 	const EoStore *store = answer->store;
 	const Written *w = answer->written;
 
-	eo_life_item_put_write(store->layout, body, store->server->table, eo_answer_pk(answer),
+	eo_life_item_put_write(store->layout, body, store->server->table, answer->pk,
 						   w->verb, &w->write);
 }
 
