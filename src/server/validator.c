@@ -51,22 +51,184 @@ typedef struct EoOption
 								 * blank around each */
 } EoOption;
 
-static const char *check_region(const EoOption *opt, const char *value);
-static const char *check_endpoint(const EoOption *opt, const char *value);
-static const char *check_text(const EoOption *opt, const char *value);
-static const char *check_texts(const EoOption *opt, const char *value);
-static const char *check_word(const EoOption *opt, const char *value);
-static const char *check_layout_part(const EoOption *opt, const char *value);
-static const char *check_key_prefix(const EoOption *opt, const char *value);
-static const char *check_profile(const EoOption *opt, const char *value);
-static const char *check_role_arn(const EoOption *opt, const char *value);
-static const char *check_ca_file(const EoOption *opt, const char *value);
-static const char *check_boolean(const EoOption *opt, const char *value);
-static const char *check_number(const EoOption *opt, const char *value);
-static const char *check_duration(const EoOption *opt, const char *value);
-static const char *check_access_key_id(const EoOption *opt, const char *value);
-static const char *check_secret(const EoOption *opt, const char *value);
-static const char *check_pepper(const EoOption *opt, const char *value);
+pg_noreturn static void refuse(const char *name, const char *value, const char *detail,
+							   const char *hint);
+
+#define LETTERS_AND_DIGITS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+/* ----- the values of single options ----- */
+
+static const char *
+check_region(const EoOption *opt, const char *value)
+{
+	return eo_endpoint_is_region(value) ? NULL : opt->detail;
+}
+
+static const char *
+check_endpoint(const EoOption *opt, const char *value)
+{
+	EoEndpoint	ep;
+	const char *reason;
+
+	(void) opt;
+	return eo_endpoint_parse(value, &ep, &reason) ? NULL : reason;
+}
+
+static const char *
+check_text(const EoOption *opt, const char *value)
+{
+	size_t		len = strlen(value);
+
+	return len >= (size_t) opt->min && len <= (size_t) opt->max &&
+		strspn(value, opt->allowed) == len ? NULL : opt->detail;
+}
+
+/* Several of them, with commas between two. */
+static const char *
+check_texts(const EoOption *opt, const char *value)
+{
+	const char *detail = NULL;
+	ListCell   *lc;
+
+	foreach(lc, eo_option_values_list(value))
+	{
+		if (detail == NULL)
+			detail = check_text(opt, lfirst(lc));
+	}
+	return detail;
+}
+
+static const char *
+check_word(const EoOption *opt, const char *value)
+{
+	return strchr(value, ' ') == NULL && strstr(opt->allowed, psprintf(" %s ", value)) != NULL ?
+		NULL : opt->detail;
+}
+
+/* A semicolon would be read as the end of the option. */
+static const char *
+check_layout_part(const EoOption *opt, const char *value)
+{
+	return strchr(value, ';') == NULL ? NULL : opt->detail;
+}
+
+static const char *
+check_key_prefix(const EoOption *opt, const char *value)
+{
+	size_t		len = strlen(value);
+
+	if (len > 512)
+		refuse(opt->name, value, "A key prefix has at most 512 bytes.",
+			   "It counts against the 2,048 bytes of every key.");
+
+	/* Otherwise a prefix could be the beginning of another one with its keys. */
+	if (len > 0 && strcspn(value, "/#") != len - 1)
+		refuse(opt->name, value, "A key prefix ends in \"/\" or \"#\", and has neither before.",
+			   "Give a prefix such as 'payments/'.");
+	return NULL;
+}
+
+static const char *
+check_profile(const EoOption *opt, const char *value)
+{
+	size_t		len = strlen(value);
+
+	return len >= 1 && len <= EO_MAX_PROFILE && strpbrk(value, "[]\r\n\"'#;") == NULL ?
+		NULL : opt->detail;
+}
+
+/* "ARNs" in the IAM User Guide: arn:partition:iam::account:role/path/name */
+static const char *
+check_role_arn(const EoOption *opt, const char *value)
+{
+	size_t		len = strlen(value);
+
+	return len >= 20 && len <= EO_MAX_ARN && strncmp(value, "arn:", 4) == 0 &&
+		strstr(value, ":iam::") != NULL && strstr(value, ":role/") != NULL &&
+		strpbrk(value, " \t\r\n") == NULL ? NULL : opt->detail;
+}
+
+static const char *
+check_ca_file(const EoOption *opt, const char *value)
+{
+	if (!is_absolute_path(value) || strlen(value) > EO_MAX_CHAIN_URL)
+		refuse(opt->name, value, "This is not an absolute path.",
+			   "Give a file of PEM certificates on the database server.");
+	if (access(value, R_OK) != 0)
+		refuse(opt->name, value, "The database server cannot read this file.",
+			   "It must be readable by the operating-system user that PostgreSQL runs as.");
+	return NULL;
+}
+
+static const char *
+check_boolean(const EoOption *opt, const char *value)
+{
+	bool		b;
+
+	return parse_bool(value, &b) ? NULL : opt->detail;
+}
+
+static const char *
+check_number(const EoOption *opt, const char *value)
+{
+	char	   *end;
+	long		n;
+
+	errno = 0;
+	n = strtol(value, &end, 10);
+	return errno == 0 && end != value && *end == '\0' && n >= opt->min && n <= opt->max ?
+		NULL : opt->detail;
+}
+
+static const char *
+check_duration(const EoOption *opt, const char *value)
+{
+	int64		ms;
+
+	if (!eo_option_values_duration(value, &ms))
+		return "This is not a duration.";
+	return ms >= opt->min && ms <= opt->max ? NULL : opt->detail;
+}
+
+static const char *
+check_access_key_id(const EoOption *opt, const char *value)
+{
+	size_t		len = strlen(value);
+
+	if (len < 1 || len > 128 || strspn(value, LETTERS_AND_DIGITS "_") != len)
+		refuse(opt->name, NULL, "An access key id has 1 to 128 letters and digits.", NULL);
+	return NULL;
+}
+
+static const char *
+check_secret(const EoOption *opt, const char *value)
+{
+	size_t		len = strlen(value);
+	bool		printable = true;
+
+	for (size_t i = 0; i < len; i++)
+	{
+		if (value[i] <= ' ' || value[i] > '~')
+			printable = false;
+	}
+	if (len < 1 || len > 4096 || !printable)
+		refuse(opt->name, NULL, "It must have 1 to 4096 printable ASCII characters and no blanks.",
+			   "Look for a line break or a blank copied along with it.");
+	return NULL;
+}
+
+/* A pepper that can be guessed protects nothing. */
+static const char *
+check_pepper(const EoOption *opt, const char *value)
+{
+	(void) check_secret(opt, value);
+	if (strlen(value) < MIN_PEPPER)
+		refuse(opt->name, NULL, psprintf("It must have at least %d characters.", MIN_PEPPER),
+			   "Have it made by a program, for example: openssl rand -base64 32.");
+	return NULL;
+}
+
+/* ----- the options ----- */
 
 #define OPTION(name, check, detail, hint) \
 	{name, ForeignServerRelationId, false, check, detail, hint, 0, 0, NULL}
@@ -87,7 +249,6 @@ static const char *check_pepper(const EoOption *opt, const char *value);
 #define LAYOUT_PART(name) \
 	OPTION(name, check_layout_part, "A semicolon is not allowed here.", "Leave it out.")
 
-#define LETTERS_AND_DIGITS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 #define TABLE_NAME "A table name has 3 to 255 letters, digits, underscores, hyphens and dots."
 
 static const EoOption options[] =
@@ -168,8 +329,6 @@ static const EoOption options[] =
 	OF_MAPPING("pin_pepper", check_pepper),
 };
 
-pg_noreturn static void refuse(const char *name, const char *value, const char *detail,
-							   const char *hint);
 pg_noreturn static void refuse_unknown(const char *name, Oid catalog);
 static const char *credentials_of(List *list);
 static void check_together(List *list);
@@ -359,176 +518,4 @@ refuse_unknown(const char *name, Oid catalog)
 			 valid.len > 0 ?
 			 errhint("Valid options here are: %s.", valid.data) :
 			 errhint("There are no valid options here; set them on the server or the user mapping.")));
-}
-
-/* ----- the values of single options ----- */
-
-static const char *
-check_region(const EoOption *opt, const char *value)
-{
-	return eo_endpoint_is_region(value) ? NULL : opt->detail;
-}
-
-static const char *
-check_endpoint(const EoOption *opt, const char *value)
-{
-	EoEndpoint	ep;
-	const char *reason;
-
-	(void) opt;
-	return eo_endpoint_parse(value, &ep, &reason) ? NULL : reason;
-}
-
-static const char *
-check_text(const EoOption *opt, const char *value)
-{
-	size_t		len = strlen(value);
-
-	return len >= (size_t) opt->min && len <= (size_t) opt->max &&
-		strspn(value, opt->allowed) == len ? NULL : opt->detail;
-}
-
-/* Several of them, with commas between two. */
-static const char *
-check_texts(const EoOption *opt, const char *value)
-{
-	const char *detail = NULL;
-	ListCell   *lc;
-
-	foreach(lc, eo_option_values_list(value))
-	{
-		if (detail == NULL)
-			detail = check_text(opt, lfirst(lc));
-	}
-	return detail;
-}
-
-static const char *
-check_word(const EoOption *opt, const char *value)
-{
-	return strchr(value, ' ') == NULL && strstr(opt->allowed, psprintf(" %s ", value)) != NULL ?
-		NULL : opt->detail;
-}
-
-/* A semicolon would be read as the end of the option. */
-static const char *
-check_layout_part(const EoOption *opt, const char *value)
-{
-	return strchr(value, ';') == NULL ? NULL : opt->detail;
-}
-
-static const char *
-check_key_prefix(const EoOption *opt, const char *value)
-{
-	size_t		len = strlen(value);
-
-	if (len > 512)
-		refuse(opt->name, value, "A key prefix has at most 512 bytes.",
-			   "It counts against the 2,048 bytes of every key.");
-
-	/* Otherwise a prefix could be the beginning of another one with its keys. */
-	if (len > 0 && strcspn(value, "/#") != len - 1)
-		refuse(opt->name, value, "A key prefix ends in \"/\" or \"#\", and has neither before.",
-			   "Give a prefix such as 'payments/'.");
-	return NULL;
-}
-
-static const char *
-check_profile(const EoOption *opt, const char *value)
-{
-	size_t		len = strlen(value);
-
-	return len >= 1 && len <= EO_MAX_PROFILE && strpbrk(value, "[]\r\n\"'#;") == NULL ?
-		NULL : opt->detail;
-}
-
-/* "ARNs" in the IAM User Guide: arn:partition:iam::account:role/path/name */
-static const char *
-check_role_arn(const EoOption *opt, const char *value)
-{
-	size_t		len = strlen(value);
-
-	return len >= 20 && len <= EO_MAX_ARN && strncmp(value, "arn:", 4) == 0 &&
-		strstr(value, ":iam::") != NULL && strstr(value, ":role/") != NULL &&
-		strpbrk(value, " \t\r\n") == NULL ? NULL : opt->detail;
-}
-
-static const char *
-check_ca_file(const EoOption *opt, const char *value)
-{
-	if (!is_absolute_path(value) || strlen(value) > EO_MAX_CHAIN_URL)
-		refuse(opt->name, value, "This is not an absolute path.",
-			   "Give a file of PEM certificates on the database server.");
-	if (access(value, R_OK) != 0)
-		refuse(opt->name, value, "The database server cannot read this file.",
-			   "It must be readable by the operating-system user that PostgreSQL runs as.");
-	return NULL;
-}
-
-static const char *
-check_boolean(const EoOption *opt, const char *value)
-{
-	bool		b;
-
-	return parse_bool(value, &b) ? NULL : opt->detail;
-}
-
-static const char *
-check_number(const EoOption *opt, const char *value)
-{
-	char	   *end;
-	long		n;
-
-	errno = 0;
-	n = strtol(value, &end, 10);
-	return errno == 0 && end != value && *end == '\0' && n >= opt->min && n <= opt->max ?
-		NULL : opt->detail;
-}
-
-static const char *
-check_duration(const EoOption *opt, const char *value)
-{
-	int64		ms;
-
-	if (!eo_option_values_duration(value, &ms))
-		return "This is not a duration.";
-	return ms >= opt->min && ms <= opt->max ? NULL : opt->detail;
-}
-
-static const char *
-check_access_key_id(const EoOption *opt, const char *value)
-{
-	size_t		len = strlen(value);
-
-	if (len < 1 || len > 128 || strspn(value, LETTERS_AND_DIGITS "_") != len)
-		refuse(opt->name, NULL, "An access key id has 1 to 128 letters and digits.", NULL);
-	return NULL;
-}
-
-static const char *
-check_secret(const EoOption *opt, const char *value)
-{
-	size_t		len = strlen(value);
-	bool		printable = true;
-
-	for (size_t i = 0; i < len; i++)
-	{
-		if (value[i] <= ' ' || value[i] > '~')
-			printable = false;
-	}
-	if (len < 1 || len > 4096 || !printable)
-		refuse(opt->name, NULL, "It must have 1 to 4096 printable ASCII characters and no blanks.",
-			   "Look for a line break or a blank copied along with it.");
-	return NULL;
-}
-
-/* A pepper that can be guessed protects nothing. */
-static const char *
-check_pepper(const EoOption *opt, const char *value)
-{
-	(void) check_secret(opt, value);
-	if (strlen(value) < MIN_PEPPER)
-		refuse(opt->name, NULL, psprintf("It must have at least %d characters.", MIN_PEPPER),
-			   "Have it made by a program, for example: openssl rand -base64 32.");
-	return NULL;
 }

@@ -65,7 +65,4 @@ extern void eo_sigv4_free(EoSigner *signer);
 extern EoStatus eo_sigv4_sign(EoSigner *signer, const EoCredentials *cred,
 							  const EoSigningRequest *req, EoBuf *out) EO_MUST_CHECK;
 
-/* The contexts of crypto.c, for other digests and MACs. */
-extern EoCrypto *eo_sigv4_crypto(EoSigner *signer);
-
 #endif							/* EO_WIRE_SIGV4_H */
