@@ -52,7 +52,7 @@ extern EoFetch *eo_fetch_start_caller(const EoChainEnvironment *env, const EoCha
  */
 extern bool eo_fetch_step(EoFetch *f, int64 *until_us);
 
-/* What a fetch that has ended brings; it lives as long as the fetch. */
+/* The result of a fetch that has ended; it lives as long as the fetch. */
 extern const EoFetchResult *eo_fetch_result(const EoFetch *f);
 
 /* Ends a request in flight, and wipes everything; f may be NULL. */

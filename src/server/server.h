@@ -22,7 +22,8 @@ typedef enum EoCredentialKind
 
 /*
  * One server as one role sees it.  That of a store (store.h) is kept in the process until a
- * catalog change, and is valid at least until the end of the transaction that opened it.  Durations are in the unit that the name ends in.
+ * catalog changes, and is valid at least until the end of the transaction that opened it.
+ * Durations are in the unit that the name ends in.
  */
 typedef struct EoServer
 {

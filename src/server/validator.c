@@ -230,12 +230,10 @@ check_pepper(const EoOption *opt, const char *value)
 
 /* ----- the options ----- */
 
-#define OPTION(name, check, detail, hint) \
-	{name, ForeignServerRelationId, false, check, detail, hint, 0, 0, NULL}
+#define OPTION(name, superuser_only, check, detail, hint) \
+	{name, ForeignServerRelationId, superuser_only, check, detail, hint, 0, 0, NULL}
 #define TEXT(name, superuser_only, check, detail, hint, min, max, allowed) \
 	{name, ForeignServerRelationId, superuser_only, check, detail, hint, min, max, allowed}
-#define OF_SUPERUSER(name, check, detail, hint) \
-	{name, ForeignServerRelationId, true, check, detail, hint, 0, 0, NULL}
 #define OF_MAPPING(name, check) {name, UserMappingRelationId, false, check, NULL, NULL, 0, 0, NULL}
 #define BOOLEAN(name, superuser_only) \
 	{name, ForeignServerRelationId, superuser_only, check_boolean, "This is not a boolean.", \
@@ -247,15 +245,15 @@ check_pepper(const EoOption *opt, const char *value)
 	{name, ForeignServerRelationId, false, check_number, detail, hint, 1, max, NULL}
 /* Layouts are checked with all of their options, in check_layout(). */
 #define LAYOUT_PART(name) \
-	OPTION(name, check_layout_part, "A semicolon is not allowed here.", "Leave it out.")
+	OPTION(name, false, check_layout_part, "A semicolon is not allowed here.", "Leave it out.")
 
 #define TABLE_NAME "A table name has 3 to 255 letters, digits, underscores, hyphens and dots."
 
 static const EoOption options[] =
 {
-	OPTION("region", check_region, "A region has lower-case letters, digits and hyphens.",
+	OPTION("region", false, check_region, "A region has lower-case letters, digits and hyphens.",
 		   "For example: eu-west-1."),
-	OPTION("endpoint", check_endpoint, NULL,
+	OPTION("endpoint", false, check_endpoint, NULL,
 		   "Give scheme, host and, where needed, port: https://dynamodb.eu-west-1.amazonaws.com or http://localhost:8000."),
 	BOOLEAN("dualstack", false),
 	BOOLEAN("fips", false),
@@ -281,7 +279,7 @@ static const EoOption options[] =
 			 "It lasts from 1 second to 7 days."),
 	TEXT("action_layout", false, check_word, "There is no such layout of actions.",
 		 "Valid layouts are: native, seed.", 0, 0, " native seed "),
-	OPTION("key_prefix", check_key_prefix, NULL, NULL),
+	OPTION("key_prefix", false, check_key_prefix, NULL, NULL),
 	DURATION("lease", EO_MIN_LEASE_MS, EO_MAX_LEASE_MS,
 			 "A lease lasts from 100 milliseconds to 7 days."),
 	DURATION("cache_ttl", 0, 3600000,
@@ -311,17 +309,17 @@ static const EoOption options[] =
 		 3, 255, LETTERS_AND_DIGITS "_.-"),
 	TEXT("credentials", true, check_word, "There is no such source of credentials.",
 		 "Valid sources are: mapping, environment, chain.", 0, 0, " mapping environment chain "),
-	OF_SUPERUSER("profile", check_profile,
-				 "A profile has a name of 1 to 128 bytes without brackets, quotes, \"#\" and \";\".",
-				 "Give the name that follows \"profile\" in the configuration file."),
-	OF_SUPERUSER("role_arn", check_role_arn, "This is not the ARN of a role.",
-				 "For example: arn:aws:iam::123456789012:role/exactonce."),
+	OPTION("profile", true, check_profile,
+		   "A profile has a name of 1 to 128 bytes without brackets, quotes, \"#\" and \";\".",
+		   "Give the name that follows \"profile\" in the configuration file."),
+	OPTION("role_arn", true, check_role_arn, "This is not the ARN of a role.",
+		   "For example: arn:aws:iam::123456789012:role/exactonce."),
 	/* AssumeRole in the AWS STS API Reference. */
 	TEXT("external_id", true, check_text,
 		 "An external id has 2 to 1224 letters, digits and characters of _+=,.@:/-",
 		 "Give the one that the trust policy of the role asks for.",
 		 2, EO_MAX_EXTERNAL_ID, LETTERS_AND_DIGITS "_+=,.@:/-"),
-	OF_SUPERUSER("ca_file", check_ca_file, NULL, NULL),
+	OPTION("ca_file", true, check_ca_file, NULL, NULL),
 	BOOLEAN("allow_http", true),
 	OF_MAPPING("access_key_id", check_access_key_id),
 	OF_MAPPING("secret_access_key", check_secret),
