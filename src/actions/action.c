@@ -356,7 +356,7 @@ explain(const EoAnswer *answer, int64 now_ms, const char *token, EoActionResult 
 static void
 judge(const EoAnswer *answer, EoActionItem *action, EoActionResult *result)
 {
-	switch (eo_action_commit_fate(answer->store, result->id, eo_answer_pk(answer), action, true))
+	switch (eo_action_commit_fate(answer->store, result->id, answer->pk, action, true))
 	{
 		case EO_FATE_COMMITTED:
 			count_as_consumed(action);

@@ -127,7 +127,7 @@ put_write(const EoAnswer *answer, EoBuf *body)
 	const Written *w = answer->written;
 
 	eo_action_item_put_write(eo_action_store_layout(store), body, store->server->table,
-							 eo_answer_pk(answer), w->verb, &w->write);
+							 answer->pk, w->verb, &w->write);
 }
 
 static bool
@@ -139,7 +139,7 @@ put_statement(const EoAnswer *answer, EoBuf *body, bool *inserts)
 	*inserts = true;
 	return w->verb == EO_ACTION_CREATE &&
 		eo_action_item_put_create(eo_action_store_layout(store), body, store->server->table,
-								  eo_answer_pk(answer), &w->write);
+								  answer->pk, &w->write);
 }
 
 /*

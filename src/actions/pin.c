@@ -31,7 +31,6 @@
 #include "server/store.h"
 #include "wire/crypto.h"
 #include "wire/hex.h"
-#include "wire/sigv4.h"
 #include "wire/status.h"
 
 #define FORM "scrypt$16384$8$1$"
@@ -91,8 +90,7 @@ stretch(EoStore *store, const char *id, const char *pin, const char *salt, char 
 	unsigned char out[EO_SHA256_LEN];
 	EoStatus	status;
 
-	status = eo_crypto_hmac_sha256(eo_sigv4_crypto(store->client.signer), pepper, strlen(pepper),
-								   text, strlen(text), mac);
+	status = eo_crypto_hmac_sha256(pepper, strlen(pepper), text, strlen(text), mac);
 	eo_crypto_wipe(text, strlen(text));
 	pfree(text);
 	if (status == EO_OK)
@@ -113,8 +111,7 @@ eo_pin_pepper_digest(EoStore *store)
 
 	if (pepper == NULL)
 		return NULL;
-	if (eo_crypto_hmac_sha256(eo_sigv4_crypto(store->client.signer), pepper, strlen(pepper),
-							  text, strlen(text), mac) != EO_OK)
+	if (eo_crypto_hmac_sha256(pepper, strlen(pepper), text, strlen(text), mac) != EO_OK)
 		raise_crypto();
 	digest = palloc(PEPPER_LEN + 1);
 	eo_hex_put(mac, PEPPER_LEN / 2, digest);

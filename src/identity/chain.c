@@ -22,7 +22,6 @@
 #include <strings.h>
 
 #include "wire/crypto.h"
-#include "wire/endpoint.h"
 #include "wire/header.h"
 
 #define CONTAINER_HOST "http://169.254.170.2"
@@ -58,6 +57,9 @@ static const char *const variable_names[] = {
 	[EO_VAR_STS_ENDPOINT] = "AWS_ENDPOINT_URL_STS"
 };
 
+/* The arguments for an array of characters that is to be filled. */
+#define INTO(array) array, sizeof(array)
+
 typedef struct Planning
 {
 	const EoChainEnvironment *env;
@@ -66,6 +68,9 @@ typedef struct Planning
 	EoChainPlan *plan;
 } Planning;
 
+static EoStatus plan_region(Planning *p, const EoChainWish *wish, const char *profile,
+							bool is_named);
+
 /* Each of them returns EO_NO_CREDENTIALS if its source is not set up. */
 static EoStatus try_environment(Planning *p);
 static EoStatus try_profile(Planning *p, const char *profile, bool is_named);
@@ -73,6 +78,8 @@ static EoStatus try_web_identity(Planning *p);
 static EoStatus try_container(Planning *p);
 static EoStatus try_metadata(Planning *p);
 
+static EoStatus find_profile(Planning *p, const char *profile, bool is_named);
+static bool is_in_files(const Planning *p, const char *profile);
 static EoStatus read_profile(Planning *p, const char *profile, int depth);
 static EoStatus read_role_profile(Planning *p, const char *profile, EoChainRole *role, int depth);
 static EoStatus read_credential_source(Planning *p, const char *profile, const char *source);
@@ -96,16 +103,21 @@ eo_chain_plan(const EoChainEnvironment *env, EoIniFile credentials, EoIniFile co
 {
 	Planning	p = {env, credentials, config, plan};
 	const char *profile = wish->profile[0] != '\0' ? wish->profile : env->value[EO_VAR_PROFILE];
+	const bool	is_named = profile != NULL;
 	EoStatus	status = EO_NO_CREDENTIALS;
 
 	eo_crypto_wipe(plan, sizeof(*plan));
+	if (!is_named)
+		profile = "default";
+	if (wish->region_only)
+		return plan_region(&p, wish, profile, is_named);
 	/* A server that names a profile does not mean the environment. */
 	if (wish->profile[0] == '\0')
 		status = try_environment(&p);
 	if (!wish->environment_only)
 	{
 		if (status == EO_NO_CREDENTIALS)
-			status = try_profile(&p, profile != NULL ? profile : "default", profile != NULL);
+			status = try_profile(&p, profile, is_named);
 		if (status == EO_NO_CREDENTIALS)
 			status = try_web_identity(&p);
 		if (status == EO_NO_CREDENTIALS)
@@ -131,43 +143,38 @@ eo_chain_plan(const EoChainEnvironment *env, EoIniFile credentials, EoIniFile co
  * A profile that is named must be there, as for credentials: the region of the machine
  * would lead to another table.
  */
-EoStatus
-eo_chain_plan_region(const EoChainEnvironment *env, EoIniFile credentials, EoIniFile config,
-					 const EoChainWish *wish, EoChainPlan *plan)
+static EoStatus
+plan_region(Planning *p, const EoChainWish *wish, const char *profile, bool is_named)
 {
-	Planning	p = {env, credentials, config, plan};
-	const char *profile = wish->profile[0] != '\0' ? wish->profile : env->value[EO_VAR_PROFILE];
-	const char *name = profile != NULL ? profile : "default";
+	const EoChainEnvironment *env = p->env;
+	EoChainPlan *plan = p->plan;
 	EoStatus	status;
 
-	eo_crypto_wipe(plan, sizeof(*plan));
 	plan->base = EO_BASE_REGION;
 	if (env->value[EO_VAR_REGION] != NULL)
 	{
-		snprintf(plan->source, sizeof(plan->source), "AWS_REGION");
-		status = copy(&p, plan->region, sizeof(plan->region), env->value[EO_VAR_REGION], "AWS_REGION");
+		snprintf(INTO(plan->source), "AWS_REGION");
+		status = copy(p, INTO(plan->region), env->value[EO_VAR_REGION], "AWS_REGION");
 	}
 	else
 	{
-		(void) pass(&p, "environment: no AWS_REGION");
+		(void) pass(p, "environment: no AWS_REGION");
 		if (wish->environment_only)
 			return EO_NO_CREDENTIALS;
-		if (strlen(name) > EO_MAX_PROFILE)
-			return give_up(&p, "profile: its name is too long");
-		if (profile != NULL && !eo_ini_has(credentials, name) && !eo_ini_has(config, name))
-			return give_up(&p, "profile \"%s\" is not in the shared files", name);
-		snprintf(plan->source, sizeof(plan->source), "profile \"%s\"", name);
-		status = get(&p, name, "region", plan->region, sizeof(plan->region));
+		status = find_profile(p, profile, is_named);
+		if (status == EO_INVALID)
+			return status;
+		status = get(p, profile, "region", INTO(plan->region));
 	}
 	if (status != EO_OK)
 		return status;
 	if (plan->region[0] == '\0')
 	{
-		(void) pass(&p, "profile: no region");
-		return try_metadata(&p);
+		(void) pass(p, "profile: no region");
+		return try_metadata(p);
 	}
 	if (!eo_endpoint_is_region(plan->region))
-		return give_up(&p, "%s: this is not the name of a region", plan->source);
+		return give_up(p, "%s: this is not the name of a region", plan->source);
 	return EO_OK;
 }
 
@@ -184,27 +191,43 @@ try_environment(Planning *p)
 						v[EO_VAR_SESSION_TOKEN]) != EO_OK)
 		return give_up(p, "environment: the keys have characters that cannot be sent, or are too long");
 	p->plan->base = EO_BASE_STATIC;
-	snprintf(p->plan->source, sizeof(p->plan->source), "environment");
+	snprintf(INTO(p->plan->source), "environment");
 	return EO_OK;
 }
 
 static EoStatus
 try_profile(Planning *p, const char *profile, bool is_named)
 {
-	EoStatus	status;
+	EoStatus	status = find_profile(p, profile, is_named);
 
-	if (strlen(profile) > EO_MAX_PROFILE)
-		return give_up(p, "profile: its name is too long");
-	if (!eo_ini_has(p->credentials, profile) && !eo_ini_has(p->config, profile))
-		return is_named ? give_up(p, "profile \"%s\" is not in the shared files", profile) :
-			pass(p, "profile: no \"default\"");
-	snprintf(p->plan->source, sizeof(p->plan->source), "profile \"%s\"", profile);
-	status = read_profile(p, profile, 0);
+	if (status == EO_NO_CREDENTIALS)
+		return pass(p, "profile: no \"default\"");
+	if (status == EO_OK)
+		status = read_profile(p, profile, 0);
 	if (status == EO_NO_CREDENTIALS && is_named)
 		return give_up(p, "profile \"%s\" has no credentials", profile);
 	if (status == EO_NO_CREDENTIALS)
 		return pass(p, "profile: \"default\" has no credentials");
 	return status;
+}
+
+/* EO_NO_CREDENTIALS: no file has it, and nobody has named it. */
+static EoStatus
+find_profile(Planning *p, const char *profile, bool is_named)
+{
+	if (strlen(profile) > EO_MAX_PROFILE)
+		return give_up(p, "profile: its name is too long");
+	snprintf(INTO(p->plan->source), "profile \"%s\"", profile);
+	if (is_in_files(p, profile))
+		return EO_OK;
+	return is_named ? give_up(p, "profile \"%s\" is not in the shared files", profile) :
+		EO_NO_CREDENTIALS;
+}
+
+static bool
+is_in_files(const Planning *p, const char *profile)
+{
+	return eo_ini_has(p->credentials, profile) || eo_ini_has(p->config, profile);
 }
 
 static EoStatus
@@ -218,14 +241,13 @@ try_web_identity(Planning *p)
 	if (v[EO_VAR_WEB_TOKEN_FILE] == NULL || v[EO_VAR_ROLE_ARN] == NULL)
 		return pass(p, "web identity: no AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN");
 	plan->base = EO_BASE_WEB_IDENTITY;
-	snprintf(plan->source, sizeof(plan->source), "web identity");
-	status = copy(p, plan->token_file, sizeof(plan->token_file), v[EO_VAR_WEB_TOKEN_FILE],
+	snprintf(INTO(plan->source), "web identity");
+	status = copy(p, INTO(plan->token_file), v[EO_VAR_WEB_TOKEN_FILE],
 				  "AWS_WEB_IDENTITY_TOKEN_FILE");
 	if (status == EO_OK)
-		status = copy(p, plan->web_role.arn, sizeof(plan->web_role.arn), v[EO_VAR_ROLE_ARN],
-					  "AWS_ROLE_ARN");
+		status = copy(p, INTO(plan->web_role.arn), v[EO_VAR_ROLE_ARN], "AWS_ROLE_ARN");
 	if (status == EO_OK)
-		status = copy(p, plan->web_role.session_name, sizeof(plan->web_role.session_name),
+		status = copy(p, INTO(plan->web_role.session_name),
 					  session != NULL ? session : SESSION_NAME, "AWS_ROLE_SESSION_NAME");
 	return status;
 }
@@ -242,20 +264,20 @@ try_container(Planning *p)
 	if (relative == NULL && full == NULL)
 		return pass(p, "container: no AWS_CONTAINER_CREDENTIALS_..._URI");
 	plan->base = EO_BASE_CONTAINER;
-	snprintf(plan->source, sizeof(plan->source), "container endpoint");
+	snprintf(INTO(plan->source), "container endpoint");
 	if (relative != NULL && relative[0] != '/')
 		return give_up(p, "container: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI does not begin with a slash");
-	len = snprintf(plan->url, sizeof(plan->url), "%s%s", relative != NULL ? CONTAINER_HOST : full,
+	len = snprintf(INTO(plan->url), "%s%s", relative != NULL ? CONTAINER_HOST : full,
 				   relative != NULL ? relative : "");
 	if (len >= (int) sizeof(plan->url))
 		return give_up(p, "container: the URL is too long");
 	if (!is_allowed_url(plan->url, container_hosts))
 		return give_up(p, "container: AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor an address of this machine or of ECS or EKS");
 	if (v[EO_VAR_CONTAINER_TOKEN_FILE] != NULL)
-		return copy(p, plan->token_file, sizeof(plan->token_file), v[EO_VAR_CONTAINER_TOKEN_FILE],
+		return copy(p, INTO(plan->token_file), v[EO_VAR_CONTAINER_TOKEN_FILE],
 					"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
 	if (v[EO_VAR_CONTAINER_TOKEN] != NULL)
-		return copy(p, plan->token, sizeof(plan->token), v[EO_VAR_CONTAINER_TOKEN],
+		return copy(p, INTO(plan->token), v[EO_VAR_CONTAINER_TOKEN],
 					"AWS_CONTAINER_AUTHORIZATION_TOKEN");
 	return EO_OK;
 }
@@ -273,12 +295,12 @@ try_metadata(Planning *p)
 	if (v[EO_VAR_METADATA_DISABLED] != NULL && strcasecmp(v[EO_VAR_METADATA_DISABLED], "true") == 0)
 		return pass(p, "instance metadata: AWS_EC2_METADATA_DISABLED is true");
 	plan->base = EO_BASE_METADATA;
-	snprintf(plan->source, sizeof(plan->source), "instance metadata");
+	snprintf(INTO(plan->source), "instance metadata");
 	if (mode != NULL && strcasecmp(mode, "IPv4") != 0 && strcasecmp(mode, "IPv6") != 0)
 		return give_up(p, "instance metadata: AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE is neither IPv4 nor IPv6");
 	if (endpoint == NULL)
 		endpoint = mode != NULL && strcasecmp(mode, "IPv6") == 0 ? METADATA_IPV6 : METADATA_IPV4;
-	status = copy(p, plan->url, sizeof(plan->url), endpoint, "AWS_EC2_METADATA_SERVICE_ENDPOINT");
+	status = copy(p, INTO(plan->url), endpoint, "AWS_EC2_METADATA_SERVICE_ENDPOINT");
 	if (status != EO_OK)
 		return status;
 	len = strlen(plan->url);
@@ -305,7 +327,7 @@ read_profile(Planning *p, const char *profile, int depth)
 
 	if (status != EO_NO_CREDENTIALS)
 		return status;
-	status = get(p, profile, "role_arn", role->arn, sizeof(role->arn));
+	status = get(p, profile, "role_arn", INTO(role->arn));
 	if (status != EO_OK)
 		return status;
 	if (role->arn[0] != '\0')
@@ -327,20 +349,16 @@ read_role_profile(Planning *p, const char *profile, EoChainRole *role, int depth
 	char		mfa[256];
 	EoStatus	status;
 
-	if ((status = get(p, profile, "source_profile", source, sizeof(source))) != EO_OK ||
-		(status = get(p, profile, "credential_source", credential_source,
-					  sizeof(credential_source))) != EO_OK ||
-		(status = get(p, profile, "duration_seconds", duration, sizeof(duration))) != EO_OK ||
-		(status = get(p, profile, "mfa_serial", mfa, sizeof(mfa))) != EO_OK ||
-		(status = get(p, profile, "external_id", role->external_id,
-					  sizeof(role->external_id))) != EO_OK ||
-		(status = get(p, profile, "role_session_name", role->session_name,
-					  sizeof(role->session_name))) != EO_OK ||
-		(status = get(p, profile, "web_identity_token_file", plan->token_file,
-					  sizeof(plan->token_file))) != EO_OK)
+	if ((status = get(p, profile, "source_profile", INTO(source))) != EO_OK ||
+		(status = get(p, profile, "credential_source", INTO(credential_source))) != EO_OK ||
+		(status = get(p, profile, "duration_seconds", INTO(duration))) != EO_OK ||
+		(status = get(p, profile, "mfa_serial", INTO(mfa))) != EO_OK ||
+		(status = get(p, profile, "external_id", INTO(role->external_id))) != EO_OK ||
+		(status = get(p, profile, "role_session_name", INTO(role->session_name))) != EO_OK ||
+		(status = get(p, profile, "web_identity_token_file", INTO(plan->token_file))) != EO_OK)
 		return status;
 	if (role->session_name[0] == '\0')
-		snprintf(role->session_name, sizeof(role->session_name), "%s", SESSION_NAME);
+		snprintf(INTO(role->session_name), "%s", SESSION_NAME);
 	role->duration_s = atoi(duration);
 	if (mfa[0] != '\0')
 		return give_up(p, "profile \"%s\" asks for a code (mfa_serial), which a server cannot give", profile);
@@ -362,7 +380,7 @@ read_role_profile(Planning *p, const char *profile, EoChainRole *role, int depth
 		else if (depth + 2 > EO_MAX_CHAIN_ROLES)
 			return give_up(p, "profile \"%s\": its sources are a circle, or more than %d", profile,
 						   EO_MAX_CHAIN_ROLES);
-		else if (!eo_ini_has(p->credentials, source) && !eo_ini_has(p->config, source))
+		else if (!is_in_files(p, source))
 			return give_up(p, "profile \"%s\", the source of profile \"%s\", is not in the shared files", source, profile);
 		else
 			status = read_profile(p, source, depth + 1);
@@ -400,12 +418,9 @@ read_static(Planning *p, const char *profile)
 	EoStatus	status;
 
 	eo_crypto_wipe(identity, sizeof(*identity));
-	if ((status = get(p, profile, "aws_access_key_id", identity->access_key_id,
-					  sizeof(identity->access_key_id))) != EO_OK ||
-		(status = get(p, profile, "aws_secret_access_key", identity->secret_access_key,
-					  sizeof(identity->secret_access_key))) != EO_OK ||
-		(status = get(p, profile, "aws_session_token", identity->session_token,
-					  sizeof(identity->session_token))) != EO_OK)
+	if ((status = get(p, profile, "aws_access_key_id", INTO(identity->access_key_id))) != EO_OK ||
+		(status = get(p, profile, "aws_secret_access_key", INTO(identity->secret_access_key))) != EO_OK ||
+		(status = get(p, profile, "aws_session_token", INTO(identity->session_token))) != EO_OK)
 		return status;
 	if (identity->access_key_id[0] == '\0' || identity->secret_access_key[0] == '\0')
 		return EO_NO_CREDENTIALS;

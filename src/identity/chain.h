@@ -7,8 +7,6 @@
  * needs the environment and the shared files and no network; server/fetch.c carries
  * it out.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_IDENTITY_CHAIN_H
@@ -119,17 +117,12 @@ extern const char *eo_chain_variable_name(EoChainVariable variable);
  * Make the plan.  The files are those that the environment names.  EO_NO_CREDENTIALS:
  * no source is set up.  EO_INVALID: a source is, but cannot be used; the chain ends
  * there, because the next source would be somebody else.
+ *
+ * If the wish is region_only, the plan is for the region of the environment, of the profile, or
+ * of the instance: the base is EO_BASE_REGION or EO_BASE_METADATA.
  */
 extern EoStatus eo_chain_plan(const EoChainEnvironment *env, EoIniFile credentials,
 							  EoIniFile config, const EoChainWish *wish,
 							  EoChainPlan *plan) EO_MUST_CHECK;
-
-/*
- * The same for the region, if the wish is region_only: that of the environment, of the
- * profile, or of the instance.  The base is EO_BASE_REGION or EO_BASE_METADATA.
- */
-extern EoStatus eo_chain_plan_region(const EoChainEnvironment *env, EoIniFile credentials,
-									 EoIniFile config, const EoChainWish *wish,
-									 EoChainPlan *plan) EO_MUST_CHECK;
 
 #endif							/* EO_IDENTITY_CHAIN_H */

@@ -3,8 +3,6 @@
  * identity.h
  *	  Credentials that somebody hands out, and the answers that bring them.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_IDENTITY_IDENTITY_H

@@ -3,8 +3,6 @@
  * ini.h
  *	  The shared configuration and credentials files of AWS.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_IDENTITY_INI_H

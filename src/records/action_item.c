@@ -419,8 +419,8 @@ eo_action_item_put_create(const EoActionLayout *layout, EoBuf *body, const char 
 
 	spell(layout, w, &spelled);
 	if (s->text.len == 0 && !s->impossible)
-		status = eo_statement_make_insert(s, layout->attributes, &layout->table->key, options, set,
-										  verbs[EO_ACTION_CREATE].update);
+		status = eo_statement_make(s, layout->attributes, &layout->table->key, options, set,
+								   NULL, verbs[EO_ACTION_CREATE].update);
 	if (status != EO_OK)
 		body->status = status;
 	else if (s->impossible)

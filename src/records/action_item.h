@@ -12,8 +12,6 @@
  * 'seed'): some names are others, instants have the form of the table, and a client may
  * have written an attribute as NULL where it means none.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_ACTION_ITEM_H

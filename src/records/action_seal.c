@@ -22,10 +22,6 @@
 #include "records/expression.h"
 #include "records/layout.h"
 #include "records/origin.h"
-#include "records/verb.h"
-#include "wire/buf.h"
-#include "wire/json.h"
-#include "wire/status.h"
 
 static const EoAttributeName attributes[] = {
 	{'k', "pk"}, {'s', "status"}, {'o', "owner"}, {'b', "bind"}, {'g', "origin"},

@@ -5,8 +5,6 @@
  *
  * Of an action in a native table that a transaction consumes, see docs/actions.md.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_ACTION_SEAL_H

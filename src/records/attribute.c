@@ -13,9 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/buf.h"
-#include "wire/status.h"
-
 /* The largest size of a number in an item. */
 #define NUMBER_SIZE 21
 

@@ -3,8 +3,6 @@
  * attribute.h
  *	  JSON text as an attribute value of DynamoDB's own types.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_ATTRIBUTE_H

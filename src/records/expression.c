@@ -12,9 +12,6 @@
 
 #include "records/attribute.h"
 #include "records/timestamps.h"
-#include "wire/buf.h"
-#include "wire/json.h"
-#include "wire/status.h"
 
 /* Reserved for the rest of a body, key, table and values, to avoid reallocation. */
 #define BODY_ROOM 1024
@@ -30,7 +27,6 @@ static void put_names(EoBuf *text, const EoAttributeName *names, const char *con
 static void find_values(EoExpression *e, const char *condition, const char *update);
 static void put_table_and_key(EoBuf *body, const char *table, const EoItemKey *key,
 							  const char *pk);
-static void put_as_read(EoBuf *body, EoJsonValue *value);
 static void put_number(EoBuf *body, int64_t n);
 
 EoStatus
@@ -271,7 +267,7 @@ eo_expression_put_value(EoBuf *body, char letter, const EoValue *values,
 	}
 	if (value->type == EO_VALUE_AS_READ)
 	{
-		put_as_read(body, *(EoJsonValue *const *) (from + value->offset));
+		eo_json_put(body, *(EoJsonValue *const *) (from + value->offset));
 		return;
 	}
 	if (value->type == EO_VALUE_INSTANT)
@@ -305,15 +301,6 @@ eo_expression_put_value(EoBuf *body, char letter, const EoValue *values,
 		eo_json_put_string(body, string, strlen(string));
 		eo_buf_adds(body, "]}");
 	}
-}
-
-static void
-put_as_read(EoBuf *body, EoJsonValue *value)
-{
-	if (value == NULL)
-		body->status = EO_INVALID;
-	else
-		eo_json_put(body, value);
 }
 
 void

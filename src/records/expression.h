@@ -9,8 +9,6 @@
  * kind of item (record.c, action_item.c) has tables that say what its letters
  * stand for.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_EXPRESSION_H

@@ -15,8 +15,6 @@
  * option that differs from the default of that name.  The text is kept with each
  * claim, so that the record can be found and finished after ALTER or DROP SERVER.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_LAYOUT_H

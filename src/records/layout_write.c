@@ -10,10 +10,6 @@
  */
 #include "records/layout_write.h"
 
-#include "records/layout.h"
-#include "records/timestamps.h"
-#include "records/verb.h"
-
 /* An instant of the layout's form; a client counts updated from stale_ms before an end. */
 static void
 make_end(const EoLayout *layout, int64_t end_ms, EoInstant *lease, EoInstant *updated)

@@ -5,8 +5,6 @@
  *
  * For layouts other than native, see layout.h.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_LAYOUT_WRITE_H

@@ -16,44 +16,19 @@
 #include <string.h>
 
 #include "records/expression.h"
-#include "records/layout.h"
 #include "records/record.h"
-#include "wire/buf.h"
-#include "wire/json.h"
-#include "wire/status.h"
 
 #define KEY_PREFIX "ORIGIN#"
 
-typedef enum Attribute
-{
-	A_KEY,
-	A_STATE,
-	A_BEAT,
-	A_NONCE,
-	A_ANCESTORS,
-	A_HOME,
-	A_SYSTEM,
-	A_DATABASE,
-	A_TIMELINE,
-	A_RETIRED_BY,
-	A_CREATED,
-	A_UPDATED,
-	A_TTL,
-	A_EXPIRY,					/* the TTL attribute of the table, if it is
-								 * another */
-	N_ATTRIBUTES
-} Attribute;
-
-/* A name that is NULL is that of the layout. */
-static const EoAttributeName attributes[N_ATTRIBUTES + 1] = {
-	[A_KEY] = {'k', NULL},[A_STATE] = {'s', "state"},
-	[A_BEAT] = {'b', "beat"},[A_NONCE] = {'n', "nonce"},
-	[A_ANCESTORS] = {'a', "ancestors"},[A_HOME] = {'h', "home"},
-	[A_SYSTEM] = {'y', "system_identifier"},[A_DATABASE] = {'d', "database"},
-	[A_TIMELINE] = {'l', "timeline"},[A_RETIRED_BY] = {'r', "retired_by"},
-	[A_CREATED] = {'c', "created_ms"},[A_UPDATED] = {'u', "updated_ms"},
-	[A_TTL] = {'t', "ttl"},[A_EXPIRY] = {'e', NULL}
+/* The first and the last are named by the layout: the key, and the TTL attribute of the table. */
+static const EoAttributeName attributes[] = {
+	{'k', NULL}, {'s', "state"}, {'b', "beat"}, {'n', "nonce"}, {'a', "ancestors"},
+	{'h', "home"}, {'y', "system_identifier"}, {'d', "database"}, {'l', "timeline"},
+	{'r', "retired_by"}, {'c', "created_ms"}, {'u', "updated_ms"}, {'t', "ttl"}, {'e', NULL},
+	{'\0', NULL}
 };
+
+#define N_ATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]) - 1)
 
 static const char *const states[] = {
 	[EO_LIFE_OPEN] = "open",
@@ -169,7 +144,7 @@ eo_life_item_put_write(const EoLayout *layout, EoBuf *body, const char *table, c
 					   EoLifeVerb verb, const EoLifeWrite *w)
 {
 	static EoExpression made[N_VERBS][2];
-	const bool	other_ttl = strcmp(layout->expiry, attributes[A_TTL].name) != 0;
+	const bool	other_ttl = strcmp(layout->expiry, "ttl") != 0;
 	const bool	set[] = {w->ttl_s > 0, other_ttl, w->ttl_s > 0 && other_ttl};
 	EoExpression other = {.values = ""};
 	EoExpression *e = layout->is_native ? &made[verb][set[0]] : &other;
@@ -180,8 +155,8 @@ eo_life_item_put_write(const EoLayout *layout, EoBuf *body, const char *table, c
 	if (e->text.len == 0)
 	{
 		memcpy(names, attributes, sizeof(attributes));
-		names[A_KEY].name = layout->key.name;
-		names[A_EXPIRY].name = layout->expiry;
+		names[0].name = layout->key.name;
+		names[N_ATTRIBUTES - 1].name = layout->expiry;
 		status = eo_expression_make(e, names, options, eo_expression_options(set, 3),
 									verbs[verb].condition, verbs[verb].update);
 	}
@@ -193,18 +168,11 @@ eo_life_item_put_write(const EoLayout *layout, EoBuf *body, const char *table, c
 	eo_buf_free(&other.text);
 }
 
-static const char *
-read_string(EoJsonValue *item, Attribute a)
-{
-	size_t		len;
-
-	return eo_json_attr_s(item, attributes[a].name, &len);
-}
-
 EoStatus
 eo_life_item_read(EoJsonValue *item, EoLifeItem *life)
 {
-	const char *state = read_string(item, A_STATE);
+	size_t		len;
+	const char *state = eo_json_attr_s(item, "state", &len);
 	size_t		s = 0;
 
 	memset(life, 0, sizeof(*life));
@@ -212,14 +180,14 @@ eo_life_item_read(EoJsonValue *item, EoLifeItem *life)
 		   (state == NULL || strcmp(states[s], state) != 0))
 		s++;
 	if (s == sizeof(states) / sizeof(states[0]) ||
-		!eo_json_attr_n(item, attributes[A_BEAT].name, &life->beat) || life->beat < 0)
+		!eo_json_attr_n(item, "beat", &life->beat) || life->beat < 0)
 		return EO_INVALID;
 	life->state = (EoLifeState) s;
-	life->nonce = read_string(item, A_NONCE);
-	life->ancestors = read_string(item, A_ANCESTORS);
-	life->home = read_string(item, A_HOME);
-	life->retired_by = read_string(item, A_RETIRED_BY);
-	life->has_ttl = eo_json_get(item, attributes[A_TTL].name) != NULL;
+	life->nonce = eo_json_attr_s(item, "nonce", &len);
+	life->ancestors = eo_json_attr_s(item, "ancestors", &len);
+	life->home = eo_json_attr_s(item, "home", &len);
+	life->retired_by = eo_json_attr_s(item, "retired_by", &len);
+	life->has_ttl = eo_json_get(item, "ttl") != NULL;
 	return life->state == EO_LIFE_RETIRED && life->retired_by == NULL ? EO_INVALID : EO_OK;
 }
 

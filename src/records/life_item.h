@@ -7,8 +7,6 @@
  * cluster/life.h.  It has an item in each table that it uses, which says whether the
  * life is going on and shows by its beat that somebody is behind it.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_LIFE_ITEM_H

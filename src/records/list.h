@@ -3,8 +3,6 @@
  * list.h
  *	  The bodies of scans.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_LIST_H

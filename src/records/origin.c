@@ -7,12 +7,12 @@
  */
 #include "records/origin.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "wire/hex.h"
-
-static bool read_number(const char **text, unsigned int base, uint64_t max, uint64_t *n);
+static bool read_number(const char **text, int base, uint64_t max, uint64_t *n);
 
 void
 eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1])
@@ -28,20 +28,16 @@ bool
 eo_origin_read(const char *text, EoOrigin *origin)
 {
 	EoOrigin	read = {.xid = 0};
-	uint64_t	timeline;
+	uint64_t	timeline = 0;
 
 	if (text == NULL || !eo_hex_read_uuid(text, read.life))
 		return false;
 	text += EO_UUID_TEXT_LEN;
-	if (*text == '\0')
-	{
-		*origin = read;
-		return true;
-	}
-	if (!read_number(&text, 10, UINT64_MAX, &read.xid) || read.xid == 0 ||
-		!read_number(&text, 10, UINT32_MAX, &timeline) ||
-		!read_number(&text, 16, UINT64_MAX, &read.lsn) ||
-		*text != '\0')
+	if (*text != '\0' &&
+		(!read_number(&text, 10, UINT64_MAX, &read.xid) || read.xid == 0 ||
+		 !read_number(&text, 10, UINT32_MAX, &timeline) ||
+		 !read_number(&text, 16, UINT64_MAX, &read.lsn) ||
+		 *text != '\0'))
 		return false;
 	read.timeline = (uint32_t) timeline;
 	*origin = read;
@@ -53,29 +49,18 @@ eo_origin_read(const char *text, EoOrigin *origin)
  * are refused, because a number has only one text.
  */
 static bool
-read_number(const char **text, unsigned int base, uint64_t max, uint64_t *n)
+read_number(const char **text, int base, uint64_t max, uint64_t *n)
 {
-	static const char digits[] = "0123456789ABCDEF";
-	const char *p = *text;
+	const char *p = *text + 1;
+	size_t		len;
 
-	if (*p++ != '/')
+	if (**text != '/')
 		return false;
-	*n = 0;
-	for (;; p++)
-	{
-		const char *digit = *p != '\0' ? strchr(digits, *p) : NULL;
-		uint64_t	value = digit != NULL ? (uint64_t) (digit - digits) : base;
-
-		if (value >= base)
-			break;
-		if (p > *text + 1 && *n == 0)
-			return false;
-		if (*n > (max - value) / base)
-			return false;
-		*n = *n * base + value;
-	}
-	if (p == *text + 1)
+	len = strspn(p, base == 10 ? "0123456789" : "0123456789ABCDEF");
+	if (len == 0 || (len > 1 && *p == '0'))
 		return false;
-	*text = p;
-	return true;
+	errno = 0;
+	*n = strtoull(p, NULL, base);
+	*text = p + len;
+	return errno == 0 && *n <= max;
 }

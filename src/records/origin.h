@@ -3,8 +3,6 @@
  * origin.h
  *	  The PostgreSQL transaction that seals a record.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_ORIGIN_H

@@ -21,14 +21,10 @@
 #include "records/action_seal.h"
 #include "records/attribute.h"
 #include "records/expression.h"
-#include "records/layout.h"
 #include "records/layout_write.h"
 #include "records/origin.h"
 #include "records/statement.h"
 #include "records/token.h"
-#include "wire/buf.h"
-#include "wire/json.h"
-#include "wire/status.h"
 
 /*
  * The options of conditions and updates: does the write have the value of that
@@ -555,21 +551,13 @@ eo_record_state_after(EoVerb verb)
 bool
 eo_record_is_dated(EoVerb verb)
 {
-	switch (verb)
-	{
-		case EO_ACQUIRE:
-		case EO_REPLACE:
-		case EO_EXTEND:
-		case EO_RESUME:
-		case EO_SEAL_NEW:
-		case EO_SEAL_EXPIRED:
-		case EO_COMPLETE_NEW:
-		case EO_COMPLETE_FREE:
-		case EO_COMPLETE_EXPIRED:
-			return true;
-		default:
-			return false;
-	}
+	static const bool dated[N_VERBS] = {
+		[EO_ACQUIRE] = true,[EO_REPLACE] = true,[EO_EXTEND] = true,[EO_RESUME] = true,
+		[EO_SEAL_NEW] = true,[EO_SEAL_EXPIRED] = true,[EO_COMPLETE_NEW] = true,
+		[EO_COMPLETE_FREE] = true,[EO_COMPLETE_EXPIRED] = true
+	};
+
+	return dated[verb];
 }
 
 void
@@ -700,17 +688,13 @@ put_update(const EoLayout *layout, EoBuf *body, const char *table, const char *p
 static EoStatus
 make_statement(Spelled *s)
 {
-	EoStatement *statement = &s->statement;
-	const EoAttributeName *names = s->layout->attributes;
-	const EoItemKey *key = &s->layout->key;
+	bool		inserts = s->verb == EO_ACQUIRE || s->verb == EO_SEAL_NEW ||
+	s->verb == EO_COMPLETE_NEW;
 
-	if (statement->text.len > 0 || statement->impossible)
+	if (s->statement.text.len > 0 || s->statement.impossible)
 		return EO_OK;
-	if (s->verb == EO_ACQUIRE || s->verb == EO_SEAL_NEW || s->verb == EO_COMPLETE_NEW)
-		return eo_statement_make_insert(statement, names, key, options, s->set,
-										verbs[s->verb].update);
-	return eo_statement_make_update(statement, names, key, options, s->set,
-									verbs[s->verb].condition, verbs[s->verb].update);
+	return eo_statement_make(&s->statement, s->layout->attributes, &s->layout->key, options, s->set,
+							 inserts ? NULL : verbs[s->verb].condition, verbs[s->verb].update);
 }
 
 bool

@@ -6,8 +6,6 @@
  * layout.h says how the attributes of a record are named, and verb.h what is read and
  * written.  Only record.c writes conditions on them, and only record_read.c reads them.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_RECORD_H

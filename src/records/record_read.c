@@ -64,6 +64,18 @@ eo_record_read_undone(const EoRecord *r, const char *origin)
 	return false;
 }
 
+/* The state that the word stands for; -1: none. */
+static int
+state_of(const EoLayout *layout, const char *word)
+{
+	for (int i = 0; word != NULL && i < 4; i++)
+	{
+		if (strcmp(word, layout->states[i]) == 0)
+			return i;
+	}
+	return -1;
+}
+
 /* A record of ours, which shows to other clients what one of ours showed them last. */
 static EoStatus
 read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
@@ -71,13 +83,8 @@ read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	const EoAttributeName *a = layout->attributes;
 	size_t		len;
 	const char *status = eo_json_attr_s(item, a[EO_A_STATUS].name, &len);
-	int			state = -1;
+	int			state = state_of(layout, status);
 
-	for (int i = 0; status != NULL && i < 4; i++)
-	{
-		if (strcmp(status, layout->states[i]) == 0)
-			state = i;
-	}
 	if (state < 0)
 		return EO_INVALID;
 	record->state = (EoState) state;
@@ -140,12 +147,7 @@ eo_record_read_new_state(const EoLayout *layout, EoJsonValue *item)
 	if (eo_json_get(item, a[EO_A_OWNER].name) == NULL &&
 		!(layout->is_native && eo_action_seal_is_item(item)))
 		return NULL;
-	for (int i = 0; i < 4; i++)
-	{
-		if (strcmp(status, layout->states[i]) == 0)
-			return NULL;
-	}
-	return status;
+	return state_of(layout, status) < 0 ? status : NULL;
 }
 
 /* See UNTOUCHED in record.c. */

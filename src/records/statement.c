@@ -25,11 +25,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "records/expression.h"
-#include "wire/buf.h"
-#include "wire/json.h"
-#include "wire/status.h"
-
 #define PARTITION '\1'
 #define SORT '\2'
 #define SUM '+'
@@ -43,11 +38,12 @@
 #define EXISTS "attribute_exists("
 #define OR_NOT_CONTAINED " OR NOT contains(#"
 
-/* The names of a layout and what has been found out while a statement is made. */
+/* The names of a layout, what is being read, and what has been found out on the way. */
 typedef struct Making
 {
 	EoStatement *s;
 	const EoAttributeName *names;
+	const char *p;				/* the rest of the condition or update */
 	size_t		nvalues;
 	char		required[32];	/* letters of attributes that must exist */
 	char		absent[4];		/* of those that must not: sets that are begun */
@@ -56,109 +52,103 @@ typedef struct Making
 	char		target;			/* of the one that is being set */
 } Making;
 
-static EoStatus expand(EoBuf *out, const char *text, const char *options, unsigned int set);
-static EoStatus finish(Making *m);
-static void fail(Making *m);
-static void note(Making *m, char *letters, size_t size, char letter);
-static void put_parameter(Making *m, char letter);
-static void put_name(Making *m, char letter);
+static void put_update(Making *m, const EoItemKey *key, const char *condition, const char *update);
+static void put_insert(Making *m, const EoItemKey *key, const char *update);
 static void put_key(Making *m, const EoItemKey *key, const char *before, const char *between,
 					const char *after);
 static void put_changes(Making *m, const char *update);
-static const char *put_operand(Making *m, const char *p);
+static void put_begun_set(Making *m);
+static void put_operand(Making *m);
 static void put_condition(Making *m, const char *condition);
 static void put_presence(Making *m, const char *letters, const char *test);
-static void put_members(Making *m, const char *update);
+static void put_member(Making *m, char letter);
+static char value_without_item(Making *m);
 static bool is_plain(const char *name);
 static bool read_reply(EoJsonValue *response, EoStatementReply *reply);
 
 EoStatus
-eo_statement_make_update(EoStatement *s, const EoAttributeName *names, const EoItemKey *key,
-						 const char *options, unsigned int set, const char *condition,
-						 const char *update)
+eo_statement_make(EoStatement *s, const EoAttributeName *names, const EoItemKey *key,
+				  const char *options, unsigned int set, const char *condition,
+				  const char *update)
 {
 	Making		m = {.s = s,.names = names};
 	EoBuf		where;
 	EoBuf		changes;
 	EoStatus	status;
 
+	s->inserts = condition == NULL;
 	eo_buf_init(&s->text, MAX_TEXT);
 	eo_buf_init(&where, MAX_PART);
 	eo_buf_init(&changes, MAX_PART);
-	status = expand(&where, condition, options, set);
+	eo_expression_expand(&where, s->inserts ? "" : condition, options, set);
+	eo_expression_expand(&changes, update, options, set);
+	status = eo_buf_status(&where);
 	if (status == EO_OK)
-		status = expand(&changes, update, options, set);
+		status = eo_buf_status(&changes);
 	if (status == EO_OK)
 	{
-		put_changes(&m, eo_buf_str(&changes));
-		eo_buf_adds(&s->text, " WHERE ");
-		put_key(&m, key, "\\\"", " AND ", "\\\" = ?");
-		eo_buf_adds(&s->text, " AND ");
-		put_condition(&m, eo_buf_str(&where));
-		put_presence(&m, m.required, " IS NOT MISSING");
-		put_presence(&m, m.absent, " IS MISSING");
-		eo_buf_adds(&s->text, " RETURNING ALL NEW *\",\"ReturnValuesOnConditionCheckFailure\":"
-					"\"ALL_OLD\",\"Parameters\":[");
-
-		/*
-		 * Whether a SET sees what another SET of the same statement has
-		 * changed is not documented.
-		 */
-		if (strpbrk(m.read, m.changed) != NULL)
-			fail(&m);
-		status = finish(&m);
+		if (s->inserts)
+			put_insert(&m, key, eo_buf_str(&changes));
+		else
+			put_update(&m, key, eo_buf_str(&where), eo_buf_str(&changes));
+		status = s->impossible ? EO_OK : eo_buf_status(&s->text);
 	}
+	/* A write without a spelling keeps no text. */
+	if (s->impossible || status != EO_OK)
+		eo_buf_free(&s->text);
 	eo_buf_free(&where);
 	eo_buf_free(&changes);
 	return status;
 }
 
-EoStatus
-eo_statement_make_insert(EoStatement *s, const EoAttributeName *names, const EoItemKey *key,
-						 const char *options, unsigned int set, const char *update)
-{
-	Making		m = {.s = s,.names = names};
-	EoBuf		changes;
-	EoStatus	status;
-
-	s->inserts = true;
-	eo_buf_init(&s->text, MAX_TEXT);
-	eo_buf_init(&changes, MAX_PART);
-	status = expand(&changes, update, options, set);
-	if (status == EO_OK)
-	{
-		eo_buf_adds(&s->text, " VALUE {");
-		put_key(&m, key, "'", ", ", "': ?");
-		put_members(&m, eo_buf_str(&changes));
-		eo_buf_adds(&s->text, "}\",\"Parameters\":[");
-		status = finish(&m);
-	}
-	eo_buf_free(&changes);
-	return status;
-}
-
-static EoStatus
-expand(EoBuf *out, const char *text, const char *options, unsigned int set)
-{
-	eo_expression_expand(out, text, options, set);
-	return eo_buf_status(out);
-}
-
-/* A write without a spelling keeps no text. */
-static EoStatus
-finish(Making *m)
-{
-	EoStatus	status = eo_buf_status(&m->s->text);
-
-	if (m->s->impossible || status != EO_OK)
-		eo_buf_free(&m->s->text);
-	return m->s->impossible ? EO_OK : status;
-}
+/* ----- what both spellings need ----- */
 
 static void
 fail(Making *m)
 {
 	m->s->impossible = true;
+}
+
+/* Move past a text, if it comes next. */
+static bool
+accept(Making *m, const char *text)
+{
+	size_t		len = strlen(text);
+
+	if (strncmp(m->p, text, len) != 0)
+		return false;
+	m->p += len;
+	return true;
+}
+
+/* The same, and append it. */
+static bool
+copy(Making *m, const char *text)
+{
+	if (!accept(m, text))
+		return false;
+	eo_buf_adds(&m->s->text, text);
+	return true;
+}
+
+/* Move past the sign and its letter, if they come next; returns the letter, or 0. */
+static char
+accept_letter(Making *m, char sign)
+{
+	char		letter = m->p[0] == sign ? m->p[1] : '\0';
+
+	if (letter != '\0')
+		m->p += 2;
+	return letter;
+}
+
+/* Move past the next closing parenthesis. */
+static void
+skip_arguments(Making *m)
+{
+	m->p += strcspn(m->p, ")");
+	if (!accept(m, ")"))
+		fail(m);
 }
 
 /* Add a letter to a list of letters, once. */
@@ -190,7 +180,14 @@ put_parameter(Making *m, char letter)
 	m->s->values[m->nvalues] = '\0';
 }
 
-/* The attribute's name; NULL, and the statement is impossible, if it cannot be named. */
+static void
+put_value(Making *m, char letter)
+{
+	eo_buf_addc(&m->s->text, '?');
+	put_parameter(m, letter);
+}
+
+/* The attribute's name; if it cannot be named the statement is impossible. */
 static const char *
 name_of(Making *m, char letter)
 {
@@ -200,17 +197,14 @@ name_of(Making *m, char letter)
 			return n->name;
 	}
 	fail(m);
-	return NULL;
+	return "";
 }
 
 /* Append a name in double quotes, as they are written in a string of JSON. */
 static void
 put_name(Making *m, char letter)
 {
-	const char *name = name_of(m, letter);
-
-	if (name != NULL)
-		eo_buf_addf(&m->s->text, "\\\"%s\\\"", name);
+	eo_buf_addf(&m->s->text, "\\\"%s\\\"", name_of(m, letter));
 }
 
 /* Append the attributes of the key, each between before and after. */
@@ -229,39 +223,29 @@ put_key(Making *m, const EoItemKey *key, const char *before, const char *between
 		fail(m);
 }
 
-static bool
-starts_with(const char *p, const char *word)
-{
-	return strncmp(p, word, strlen(word)) == 0;
-}
+/* ----- UPDATE ----- */
 
-static const char *
-skip(const char *p, const char *characters)
+static void
+put_update(Making *m, const EoItemKey *key, const char *condition, const char *update)
 {
-	return p + strspn(p, characters);
-}
+	EoBuf	   *text = &m->s->text;
 
-/*
- * Append a SET for what an update adds to a set, "#d :G", which must not be there.  Returns
- * what follows, NULL if it is something else.
- */
-static const char *
-put_begun_set(Making *m, const char *p)
-{
-	char		letter = p[0] == '#' ? p[1] : '\0';
+	put_changes(m, update);
+	eo_buf_adds(text, " WHERE ");
+	put_key(m, key, "\\\"", " AND ", "\\\" = ?");
+	eo_buf_adds(text, " AND ");
+	put_condition(m, condition);
+	put_presence(m, m->required, " IS NOT MISSING");
+	put_presence(m, m->absent, " IS MISSING");
+	eo_buf_adds(text, " RETURNING ALL NEW *\",\"ReturnValuesOnConditionCheckFailure\":"
+				"\"ALL_OLD\",\"Parameters\":[");
 
-	if (letter == '\0' || p[2] != ' ' || p[3] != ':' || p[4] == '\0')
-	{
+	/*
+	 * Whether a SET sees what another SET of the same statement has changed
+	 * is not documented.
+	 */
+	if (strpbrk(m->read, m->changed) != NULL)
 		fail(m);
-		return NULL;
-	}
-	note(m, m->changed, sizeof(m->changed), letter);
-	note(m, m->absent, sizeof(m->absent), letter);
-	eo_buf_adds(&m->s->text, " SET ");
-	put_name(m, letter);
-	eo_buf_adds(&m->s->text, " = ?");
-	put_parameter(m, p[4]);
-	return p + 5;
 }
 
 /* Append a SET or REMOVE for each attribute that an update changes. */
@@ -270,82 +254,69 @@ put_changes(Making *m, const char *update)
 {
 	bool		removes = false;
 
-	for (const char *p = skip(update, ", "); *p != '\0'; p = skip(p, ", "))
+	for (m->p = update + strspn(update, ", "); *m->p != '\0'; m->p += strspn(m->p, ", "))
 	{
-		if (starts_with(p, "SET "))
-		{
-			p += strlen("SET ");
+		if (accept(m, "SET "))
 			removes = false;
-			continue;
-		}
-		if (starts_with(p, "REMOVE "))
-		{
-			p += strlen("REMOVE ");
+		else if (accept(m, "REMOVE "))
 			removes = true;
-			continue;
-		}
-		if (starts_with(p, "ADD "))
+		else if (accept(m, "ADD "))
+			put_begun_set(m);
+		else
 		{
-			p = put_begun_set(m, p + strlen("ADD "));
-			if (p == NULL)
-				return;
-			continue;
+			m->target = accept_letter(m, '#');
+			note(m, m->changed, sizeof(m->changed), m->target);
+			eo_buf_adds(&m->s->text, removes ? " REMOVE " : " SET ");
+			put_name(m, m->target);
+			if (!removes && !copy(m, " = "))
+				fail(m);
+			if (!removes)
+				put_operand(m);
+			while (!removes && (copy(m, " + ") || copy(m, " - ")))
+				put_operand(m);
 		}
-		if (*p != '#' || p[1] == '\0')
-		{
-			fail(m);
-			return;
-		}
-		m->target = p[1];
-		note(m, m->changed, sizeof(m->changed), p[1]);
-		eo_buf_adds(&m->s->text, removes ? " REMOVE " : " SET ");
-		put_name(m, p[1]);
-		p += 2;
-		if (removes)
-			continue;
-		if (!starts_with(p, " = "))
-		{
-			fail(m);
-			return;
-		}
-		eo_buf_adds(&m->s->text, " = ");
-		p = put_operand(m, p + strlen(" = "));
-		while (p != NULL && (starts_with(p, " + ") || starts_with(p, " - ")))
-		{
-			eo_buf_add(&m->s->text, p, 3);
-			p = put_operand(m, p + 3);
-		}
-		if (p == NULL)
+		if (m->s->impossible)
 			return;
 	}
 }
 
-/* Append a value or an attribute; returns what follows it, NULL if it is neither. */
-static const char *
-put_operand(Making *m, const char *p)
+/* Append a SET for what an update adds to a set, "#d :G", which must not be there. */
+static void
+put_begun_set(Making *m)
 {
-	if (p[0] == ':' && p[1] != '\0')
-	{
-		eo_buf_addc(&m->s->text, '?');
-		put_parameter(m, p[1]);
-		return p + 2;
-	}
-	if (starts_with(p, IF_NOT_EXISTS "#"))
-	{
-		char		letter = p[strlen(IF_NOT_EXISTS "#")];
-		const char *end = strchr(p, ')');
+	char		letter = accept_letter(m, '#');
+	char		value = accept(m, " ") ? accept_letter(m, ':') : '\0';
 
-		if (end != NULL)
-		{
-			put_name(m, letter);
-			note(m, m->required, sizeof(m->required), letter);
-			if (letter != m->target)
-				note(m, m->read, sizeof(m->read), letter);
-			return end + 1;
-		}
+	if (letter == '\0' || value == '\0')
+	{
+		fail(m);
+		return;
 	}
-	fail(m);
-	return NULL;
+	note(m, m->changed, sizeof(m->changed), letter);
+	note(m, m->absent, sizeof(m->absent), letter);
+	eo_buf_adds(&m->s->text, " SET ");
+	put_name(m, letter);
+	eo_buf_adds(&m->s->text, " = ");
+	put_value(m, value);
+}
+
+/* Append a value, or an attribute that must exist. */
+static void
+put_operand(Making *m)
+{
+	char		letter = accept_letter(m, ':');
+
+	if (letter != '\0')
+	{
+		put_value(m, letter);
+		return;
+	}
+	letter = accept(m, IF_NOT_EXISTS) ? accept_letter(m, '#') : '\0';
+	put_name(m, letter);
+	skip_arguments(m);
+	note(m, m->required, sizeof(m->required), letter);
+	if (letter != m->target)
+		note(m, m->read, sizeof(m->read), letter);
 }
 
 /*
@@ -357,48 +328,30 @@ static void
 put_condition(Making *m, const char *condition)
 {
 	int			depth = 0;
+	char		letter;
+	bool		absent;
 
-	for (const char *p = condition; *p != '\0';)
+	for (m->p = condition; *m->p != '\0';)
 	{
-		const char *function = starts_with(p, NOT_EXISTS "#") ? NOT_EXISTS :
-		starts_with(p, EXISTS "#") ? EXISTS : NULL;
-
-		if (starts_with(p, OR_NOT_CONTAINED))
+		if (accept(m, OR_NOT_CONTAINED))
+			skip_arguments(m);
+		else if ((absent = accept(m, NOT_EXISTS)) || accept(m, EXISTS))
 		{
-			const char *end = strchr(p, ')');
-
-			p = end != NULL ? end + 1 : p + strlen(p);
-			continue;
-		}
-		if (function != NULL)
-		{
-			p += strlen(function);
-			put_name(m, p[1]);
-			eo_buf_adds(&m->s->text, function[strlen("attribute_")] == 'n' ?
-						" IS MISSING" : " IS NOT MISSING");
-			p += p[1] != '\0' ? 2 : 1;
-			if (*p == ')')
-				p++;
-			else
+			put_name(m, accept_letter(m, '#'));
+			eo_buf_adds(&m->s->text, absent ? " IS MISSING" : " IS NOT MISSING");
+			if (!accept(m, ")"))
 				fail(m);
 		}
-		else if ((*p == '#' || *p == ':') && p[1] != '\0')
-		{
-			if (*p == '#')
-				put_name(m, p[1]);
-			else
-			{
-				eo_buf_addc(&m->s->text, '?');
-				put_parameter(m, p[1]);
-			}
-			p += 2;
-		}
+		else if ((letter = accept_letter(m, '#')) != '\0')
+			put_name(m, letter);
+		else if ((letter = accept_letter(m, ':')) != '\0')
+			put_value(m, letter);
 		else
 		{
-			depth += (*p == '(') - (*p == ')');
-			if (depth == 0 && starts_with(p, " OR "))
+			depth += (*m->p == '(') - (*m->p == ')');
+			if (depth == 0 && strncmp(m->p, " OR ", 4) == 0)
 				fail(m);
-			eo_buf_addc(&m->s->text, *p++);
+			eo_buf_addc(&m->s->text, *m->p++);
 		}
 	}
 }
@@ -415,64 +368,63 @@ put_presence(Making *m, const char *letters, const char *test)
 	}
 }
 
-/* The value that an operand has where there is no item; 0 if it has none. */
-static char
-value_without_item(const char **p)
-{
-	const char *end = strchr(*p, ')');
-	char		letter = '\0';
-
-	if ((*p)[0] == ':')
-	{
-		letter = (*p)[1];
-		*p += letter != '\0' ? 2 : 1;
-	}
-	else if (starts_with(*p, IF_NOT_EXISTS "#") && end != NULL && end - *p > 2 && end[-2] == ':')
-	{
-		letter = end[-1];
-		*p = end + 1;
-	}
-	return letter;
-}
+/* ----- INSERT ----- */
 
 /* Append what an update sets, as the members of a new item. */
 static void
-put_members(Making *m, const char *update)
+put_insert(Making *m, const EoItemKey *key, const char *update)
 {
-	const char *p = update;
+	char		letter;
 
-	if (!starts_with(p, "SET "))
-	{
+	eo_buf_adds(&m->s->text, " VALUE {");
+	put_key(m, key, "'", ", ", "': ?");
+	m->p = update;
+	if (!accept(m, "SET "))
 		fail(m);
-		return;
-	}
-	p += strlen("SET ");
-	while (*p == '#' && p[1] != '\0')
-	{
-		const char *name = name_of(m, p[1]);
-		char		value;
-
-		p += 2;
-		if (name == NULL || !starts_with(p, " = "))
-			break;
-		eo_buf_addf(&m->s->text, ", '%s': ?", name);
-		p += strlen(" = ");
-		value = value_without_item(&p);
-		if (starts_with(p, " + "))
-		{
-			p += strlen(" + ");
-			put_parameter(m, SUM);
-			put_parameter(m, value);
-			value = value_without_item(&p);
-		}
-		if (value == '\0')
-			break;
-		put_parameter(m, value);
-		p = skip(p, ", ");
-	}
+	for (; (letter = accept_letter(m, '#')) != '\0'; m->p += strspn(m->p, ", "))
+		put_member(m, letter);
 	/* Nothing is removed from an item that does not exist. */
-	if (*p != '\0' && !starts_with(p, "REMOVE "))
+	if (*m->p != '\0' && !accept(m, "REMOVE "))
 		fail(m);
+	eo_buf_adds(&m->s->text, "}\",\"Parameters\":[");
+}
+
+static void
+put_member(Making *m, char letter)
+{
+	char		value;
+
+	eo_buf_addf(&m->s->text, ", '%s': ?", name_of(m, letter));
+	if (!accept(m, " = "))
+		fail(m);
+	value = value_without_item(m);
+	if (accept(m, " + "))
+	{
+		put_parameter(m, SUM);
+		put_parameter(m, value);
+		value = value_without_item(m);
+	}
+	put_parameter(m, value);
+}
+
+/* The value that an operand has where there is no item. */
+static char
+value_without_item(Making *m)
+{
+	char		letter;
+
+	if (accept(m, IF_NOT_EXISTS))
+	{
+		if (accept_letter(m, '#') == '\0' || !accept(m, ", "))
+			fail(m);
+		letter = accept_letter(m, ':');
+		skip_arguments(m);
+	}
+	else
+		letter = accept_letter(m, ':');
+	if (letter == '\0')
+		fail(m);
+	return letter;
 }
 
 /* Can the name stand in quotes? */

@@ -16,8 +16,6 @@
  * So an accepted statement has done what the UpdateItem would have done, and a refused one
  * says nothing about the UpdateItem.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_STATEMENT_H
@@ -42,18 +40,14 @@ typedef struct EoStatement
 } EoStatement;
 
 /*
- * Make the UPDATE of a condition and an update, or the INSERT that does what the update
- * does where there is no item.  options and set are as in eo_expression_make().  Returns
- * EO_OK, also if the write has no spelling (then impossible is set), EO_NO_MEMORY or
- * EO_TOO_LARGE.
+ * Make the UPDATE of a condition and an update; without a condition (NULL) the INSERT that
+ * does what the update does where there is no item.  options and set are as in
+ * eo_expression_make().  Returns EO_OK, also if the write has no spelling (then impossible is
+ * set), EO_NO_MEMORY or EO_TOO_LARGE.
  */
-extern EoStatus eo_statement_make_update(EoStatement *s, const EoAttributeName *names,
-										 const EoItemKey *key, const char *options,
-										 unsigned int set, const char *condition,
-										 const char *update) EO_MUST_CHECK;
-extern EoStatus eo_statement_make_insert(EoStatement *s, const EoAttributeName *names,
-										 const EoItemKey *key, const char *options,
-										 unsigned int set, const char *update) EO_MUST_CHECK;
+extern EoStatus eo_statement_make(EoStatement *s, const EoAttributeName *names,
+								  const EoItemKey *key, const char *options, unsigned int set,
+								  const char *condition, const char *update) EO_MUST_CHECK;
 
 /* Can the table be named in a statement? */
 extern bool eo_statement_allows_table(const char *table);

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "wire/json.h"
-
 static bool read_number(const char *s, EoInstantForm form, int64_t *ms);
 static bool read_iso(const char *s, int64_t *ms);
 static bool read_digits(const char **s, int n, int64_t *value);
@@ -76,25 +74,22 @@ read_number(const char *s, EoInstantForm form, int64_t *ms)
 static bool
 read_iso(const char *s, int64_t *ms)
 {
-	int64_t		year;
-	int64_t		month;
-	int64_t		day;
-	int64_t		hour;
-	int64_t		minute;
-	int64_t		second;
+	static const char separators[] = "--T::";
+	int64_t		n[6];			/* year, month, day, hour, minute, second */
 	int64_t		fraction = 0;
 	int64_t		zone_h = 0;
 	int64_t		zone_m = 0;
 	int			sign = 0;
 	struct tm	tm = {0};
 
-	if (!read_digits(&s, 4, &year) || *s++ != '-' || !read_digits(&s, 2, &month) ||
-		*s++ != '-' || !read_digits(&s, 2, &day) || (*s != 'T' && *s != ' '))
-		return false;
-	s++;
-	if (!read_digits(&s, 2, &hour) || *s++ != ':' || !read_digits(&s, 2, &minute) ||
-		*s++ != ':' || !read_digits(&s, 2, &second))
-		return false;
+	for (int i = 0; i < 6; i++)
+	{
+		if (!read_digits(&s, i == 0 ? 4 : 2, &n[i]))
+			return false;
+		if (i < 5 && *s != separators[i] && !(separators[i] == 'T' && *s == ' '))
+			return false;
+		s += i < 5;
+	}
 	if (*s == '.')
 		fraction = read_fraction(&s, 3);
 	if (*s == 'Z')
@@ -106,14 +101,14 @@ read_iso(const char *s, int64_t *ms)
 			!read_digits(&s, 2, &zone_m))
 			return false;
 	}
-	if (*s != '\0' || year < 1970 || month < 1 || month > 12)
+	if (*s != '\0' || n[0] < 1970 || n[1] < 1 || n[1] > 12)
 		return false;
-	tm.tm_year = (int) year - 1900;
-	tm.tm_mon = (int) month - 1;
-	tm.tm_mday = (int) day;
-	tm.tm_hour = (int) hour;
-	tm.tm_min = (int) minute;
-	tm.tm_sec = (int) second;
+	tm.tm_year = (int) n[0] - 1900;
+	tm.tm_mon = (int) n[1] - 1;
+	tm.tm_mday = (int) n[2];
+	tm.tm_hour = (int) n[3];
+	tm.tm_min = (int) n[4];
+	tm.tm_sec = (int) n[5];
 	*ms = (int64_t) timegm(&tm) * 1000 + fraction - sign * (zone_h * 60 + zone_m) * 60000;
 	return *ms >= 0;
 }

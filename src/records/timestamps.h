@@ -5,8 +5,6 @@
  *
  * Inside the extension an instant is a number of epoch milliseconds.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_TIMESTAMPS_H

@@ -10,9 +10,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "wire/hex.h"
-#include "wire/status.h"
-
 /*
  * Random bytes come from a small store, because a call of getrandom(2) costs as
  * much for sixteen bytes as for all of it.  Bytes that were handed out are wiped.

@@ -3,8 +3,6 @@
  * token.h
  *	  Owner tokens.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_TOKEN_H

@@ -3,8 +3,6 @@
  * verb.h
  *	  A record as it is read, and the verbs that write one.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_VERB_H

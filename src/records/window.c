@@ -11,7 +11,6 @@
  */
 #include "records/window.h"
 
-#include "wire/call.h"
 #include "wire/http.h"
 
 static int	step_calls(EoWindow *window, EoCall **finished, int64_t *until_us);

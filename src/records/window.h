@@ -3,8 +3,6 @@
  * window.h
  *	  Calls under way at the same time, a bounded number of them.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_RECORDS_WINDOW_H

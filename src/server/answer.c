@@ -32,15 +32,10 @@
 #include "postgres.h"
 
 #include "records/expression.h"
-#include "records/window.h"
 #include "server/answer.h"
 #include "server/call_log.h"
 #include "server/stats.h"
-#include "server/store.h"
 #include "utils/memutils.h"
-#include "wire/call.h"
-#include "wire/json.h"
-#include "wire/status.h"
 
 static void free_call(void *arg);
 static void put_read(EoAnswer *answer);
@@ -51,7 +46,6 @@ static bool believe_read(const EoCall *call, EoJsonValue *item, bool refused);
 static void settle(EoAnswer *answer);
 static void settle_refusal(EoAnswer *answer);
 static void settle_second_look(EoAnswer *answer);
-static bool is_own_write(const EoAnswer *answer);
 static void unreadable(EoAnswer *answer);
 
 /*
@@ -244,11 +238,8 @@ believe_write(const EoCall *call, EoJsonValue *item, bool refused)
 
 	if (item == NULL)
 		return refused;
-	if (!believe_read(call, item, refused))
-		return false;
-	if (refused || answer->is_probe)
-		return true;
-	return eo_answer_is_own(answer);
+	return believe_read(call, item, refused) &&
+		(refused || answer->is_probe || eo_answer_is_own(answer));
 }
 
 /*
@@ -302,13 +293,7 @@ eo_answer_read_item(EoAnswer *answer, EoJsonValue *item)
 bool
 eo_answer_is_own(const EoAnswer *answer)
 {
-	return answer->readable && is_own_write(answer);
-}
-
-const char *
-eo_answer_pk(const EoAnswer *answer)
-{
-	return answer->pk;
+	return answer->readable && answer->kind->shows(answer->item, answer->written);
 }
 
 /* ----- what a reply means ----- */
@@ -365,7 +350,7 @@ settle_refusal(EoAnswer *answer)
 		unreadable(answer);
 		return;
 	}
-	if (is_own_write(answer))
+	if (eo_answer_is_own(answer))
 	{
 		answer->outcome = EO_APPLIED;
 		if (call->in_doubt)
@@ -415,12 +400,6 @@ settle_second_look(EoAnswer *answer)
 		return;
 	}
 	settle_refusal(answer);
-}
-
-static bool
-is_own_write(const EoAnswer *answer)
-{
-	return answer->kind->shows(answer->item, answer->written);
 }
 
 void

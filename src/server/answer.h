@@ -93,6 +93,7 @@ struct EoAnswer
 	MemoryContext context;
 	EoStore    *store;
 	const EoItemKind *kind;
+	char	   *pk;				/* the item's partition key */
 	void	   *item;			/* item_size bytes; valid if exists */
 	void	   *written;		/* written_size bytes, set by the owner of the
 								 * kind for a write */
@@ -104,7 +105,6 @@ struct EoAnswer
 								 * error is the one of the read */
 
 	/* Private to answer.c. */
-	char	   *pk;
 	bool		readable;		/* read() succeeded for the last reply's item */
 	bool		read_again;		/* the second look is due, or under way */
 	bool		doubted;		/* in_doubt of the write, during that look */
@@ -159,9 +159,6 @@ extern void eo_answer_say_unreadable(const EoAnswer *answer, EoError *error);
  */
 extern bool eo_answer_read_item(EoAnswer *answer, EoJsonValue *item);
 extern bool eo_answer_is_own(const EoAnswer *answer);
-
-/* Its partition key. */
-extern const char *eo_answer_pk(const EoAnswer *answer);
 
 /* Free an answer, its reply and the item in it; ends a request in flight. */
 extern void eo_answer_free(EoAnswer *answer);

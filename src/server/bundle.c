@@ -17,18 +17,13 @@
  */
 #include "postgres.h"
 
-#include "records/statement.h"
-#include "records/window.h"
-#include "server/answer.h"
 #include "server/bundle.h"
 #include "server/call_log.h"
 #include "server/guc.h"
 #include "server/stats.h"
-#include "server/store.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "wire/buf.h"
-#include "wire/call.h"
 #include "wire/client.h"
 #include "wire/clock.h"
 #include "wire/json.h"
@@ -97,7 +92,7 @@ has_key(const EoBundle *bundle, const char *pk)
 {
 	for (int i = 0; i < bundle->n; i++)
 	{
-		if (strcmp(eo_answer_pk(bundle->members[i]), pk) == 0)
+		if (strcmp(bundle->members[i]->pk, pk) == 0)
 			return true;
 	}
 	return false;
@@ -115,7 +110,7 @@ add(EoBundle *bundle, EoAnswer *answer)
 	/* A transaction has a request of its own. */
 	if (answer->call.op != EO_UPDATE_ITEM)
 		return false;
-	bundle->full = has_key(bundle, eo_answer_pk(answer));
+	bundle->full = has_key(bundle, answer->pk);
 	if (bundle->full)
 		return false;
 	if (bundle->n > 0)

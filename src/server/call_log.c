@@ -9,7 +9,6 @@
 
 #include "server/call_log.h"
 #include "server/guc.h"
-#include "wire/call.h"
 #include "wire/status.h"
 
 void

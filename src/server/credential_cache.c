@@ -28,7 +28,6 @@
 
 #include <sys/mman.h>
 
-#include "common/hashfn.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
@@ -57,7 +56,7 @@
 
 typedef struct Entry
 {
-	EoCredentialRef ref;
+	EoChainWish wish;
 	uint64		generation;		/* of identity; 0: the entry is free */
 	uint64		rejected;		/* the service has rejected this one */
 	EoIdentity	identity;
@@ -78,8 +77,8 @@ typedef struct Cache
 static Cache *cache;
 static LWLock * lock;
 
-static Entry *find(const EoCredentialRef *ref);
-static Entry *find_or_make(const EoCredentialRef *ref);
+static Entry *find(const EoChainWish *wish);
+static Entry *find_or_make(const EoChainWish *wish);
 static bool is_usable(const Entry *e);
 static bool is_fetched(const Entry *e);
 static void offer(Entry *e);
@@ -123,22 +122,15 @@ eo_credential_cache_init(void)
 
 /* ----- entries ----- */
 
-void
-eo_credential_cache_ref(EoCredentialRef *ref)
-{
-	ref->hash = hash_bytes((const unsigned char *) &ref->wish, sizeof(ref->wish));
-}
-
 /* The caller must hold the lock. */
 static Entry *
-find(const EoCredentialRef *ref)
+find(const EoChainWish *wish)
 {
 	for (int i = 0; i < MAX_ENTRIES; i++)
 	{
 		Entry	   *e = &cache->entries[i];
 
-		if (e->generation != 0 && e->ref.hash == ref->hash &&
-			memcmp(&e->ref.wish, &ref->wish, sizeof(ref->wish)) == 0)
+		if (e->generation != 0 && memcmp(&e->wish, wish, sizeof(*wish)) == 0)
 		{
 			pg_atomic_write_u64(&e->used_us, (uint64) eo_clock_steady_us());
 			return e;
@@ -149,9 +141,9 @@ find(const EoCredentialRef *ref)
 
 /* The caller must hold the lock exclusively. */
 static Entry *
-find_or_make(const EoCredentialRef *ref)
+find_or_make(const EoChainWish *wish)
 {
-	Entry	   *e = find(ref);
+	Entry	   *e = find(wish);
 
 	if (e != NULL)
 		return e;
@@ -162,7 +154,7 @@ find_or_make(const EoCredentialRef *ref)
 			e = &cache->entries[i];
 	}
 	eo_crypto_wipe(e, sizeof(*e));
-	e->ref = *ref;
+	e->wish = *wish;
 	e->generation = ++cache->generation;
 	pg_atomic_init_u64(&e->used_us, (uint64) eo_clock_steady_us());
 	return e;
@@ -207,13 +199,13 @@ now_s(void)
 /* ----- for those who sign ----- */
 
 EoCacheAnswer
-eo_credential_cache_ask(const EoCredentialRef *ref, EoIdentity *identity, uint64 *generation)
+eo_credential_cache_ask(const EoChainWish *wish, EoIdentity *identity, uint64 *generation)
 {
 	EoCacheAnswer answer;
 	Entry	   *e;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	e = find_or_make(ref);
+	e = find_or_make(wish);
 	if (is_usable(e))
 	{
 		bool		overdue = e->refresh_s < e->identity.expires_s &&
@@ -236,14 +228,14 @@ eo_credential_cache_ask(const EoCredentialRef *ref, EoIdentity *identity, uint64
 }
 
 bool
-eo_credential_cache_follow(const EoCredentialRef *ref, EoIdentity *identity, uint64 *generation)
+eo_credential_cache_follow(const EoChainWish *wish, EoIdentity *identity, uint64 *generation)
 {
 	Entry	   *e;
 	bool		usable;
 	bool		known;
 
 	LWLockAcquire(lock, LW_SHARED);
-	e = find(ref);
+	e = find(wish);
 	known = e != NULL;
 	usable = known && is_usable(e);
 	if (usable)
@@ -253,7 +245,7 @@ eo_credential_cache_follow(const EoCredentialRef *ref, EoIdentity *identity, uin
 	{
 		/* Have the worker fetch them. */
 		LWLockAcquire(lock, LW_EXCLUSIVE);
-		(void) find_or_make(ref);
+		(void) find_or_make(wish);
 		LWLockRelease(lock);
 	}
 	if (!usable)
@@ -265,12 +257,12 @@ eo_credential_cache_follow(const EoCredentialRef *ref, EoIdentity *identity, uin
 }
 
 void
-eo_credential_cache_reject(const EoCredentialRef *ref, uint64 generation)
+eo_credential_cache_reject(const EoChainWish *wish, uint64 generation)
 {
 	Entry	   *e;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	e = find(ref);
+	e = find(wish);
 	if (e != NULL && e->generation == generation)
 		e->rejected = generation;
 	LWLockRelease(lock);
@@ -279,24 +271,39 @@ eo_credential_cache_reject(const EoCredentialRef *ref, uint64 generation)
 /* ----- for those who fetch ----- */
 
 EoCacheNews
-eo_credential_cache_put(const EoCredentialRef *ref, const EoIdentity *identity,
-						const char *source, const char *why)
+eo_credential_cache_end(const EoChainWish *wish, const EoFetchResult *result)
 {
+	const EoIdentity *identity = &result->identity;
+	const char *failure = NULL;
 	EoCacheNews news;
 	Entry	   *e;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	e = find_or_make(ref);
+	e = find_or_make(wish);
 	e->fetch_until_us = 0;
 	e->report.fetches++;
-	strlcpy(e->report.source, source, sizeof(e->report.source));
-	strlcpy(e->report.why, why, sizeof(e->report.why));
-	if (e->rejected == e->generation &&
-		strcmp(e->identity.access_key_id, identity->access_key_id) == 0 &&
-		strcmp(e->identity.session_token, identity->session_token) == 0)
-		news = note_failure(e, true, "the source hands out credentials that the service calls expired");
-	else if (identity->expires_s != 0 && identity->expires_s <= now_s())
-		news = note_failure(e, true, "the source hands out credentials that have expired");
+	if (result->status != EO_OK)
+	{
+		failure = result->failure;
+		if (!is_usable(e))
+		{
+			eo_crypto_wipe(&e->identity, sizeof(e->identity));
+			strlcpy(e->report.why, result->why, sizeof(e->report.why));
+		}
+	}
+	else
+	{
+		strlcpy(e->report.source, result->source, sizeof(e->report.source));
+		strlcpy(e->report.why, result->why, sizeof(e->report.why));
+		if (e->rejected == e->generation &&
+			strcmp(e->identity.access_key_id, identity->access_key_id) == 0 &&
+			strcmp(e->identity.session_token, identity->session_token) == 0)
+			failure = "the source hands out credentials that the service calls expired";
+		else if (identity->expires_s != 0 && identity->expires_s <= now_s())
+			failure = "the source hands out credentials that have expired";
+	}
+	if (failure != NULL)
+		news = note_failure(e, result->status == EO_OK || result->status == EO_UNANSWERED, failure);
 	else
 	{
 		news = e->failures > 0 ? EO_CACHE_WORKS_AGAIN : EO_CACHE_NOTHING_NEW;
@@ -324,34 +331,13 @@ refresh_time(const Entry *e)
 	int64		life_s = e->identity.expires_s - now_s();
 	int64		until_s;
 
-	if (e->ref.wish.region_only)
+	if (e->wish.region_only)
 		return INT64_MAX;
 	if (e->identity.expires_s == 0)
 		return now_s() + UNUSED_US / 1000000;
 	until_s = life_s > 2 * REFRESH_BEFORE_S ? life_s - REFRESH_BEFORE_S : life_s / 2;
 	return now_s() + until_s -
 		(int64) pg_prng_uint64_range(&pg_global_prng_state, 0, (uint64) Max(until_s, 0) / 10);
-}
-
-EoCacheNews
-eo_credential_cache_fail(const EoCredentialRef *ref, bool is_away, const char *failure,
-						 const char *why)
-{
-	EoCacheNews news;
-	Entry	   *e;
-
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	e = find_or_make(ref);
-	e->fetch_until_us = 0;
-	e->report.fetches++;
-	if (!is_usable(e))
-	{
-		eo_crypto_wipe(&e->identity, sizeof(e->identity));
-		strlcpy(e->report.why, why, sizeof(e->report.why));
-	}
-	news = note_failure(e, is_away, failure);
-	LWLockRelease(lock);
-	return news;
 }
 
 /* The caller must hold the lock exclusively. */
@@ -385,19 +371,19 @@ pause_after_failure(const Entry *e)
 }
 
 void
-eo_credential_cache_abandon(const EoCredentialRef *ref)
+eo_credential_cache_abandon(const EoChainWish *wish)
 {
 	Entry	   *e;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	e = find(ref);
+	e = find(wish);
 	if (e != NULL)
 		e->fetch_until_us = 0;
 	LWLockRelease(lock);
 }
 
 bool
-eo_credential_cache_due(EoCredentialRef *ref)
+eo_credential_cache_due(EoChainWish *wish)
 {
 	bool		due = false;
 	int64		now_us = eo_clock_steady_us();
@@ -416,7 +402,7 @@ eo_credential_cache_due(EoCredentialRef *ref)
 			(is_usable(e) && now_s() < e->refresh_s))
 			continue;
 		offer(e);
-		*ref = e->ref;
+		*wish = e->wish;
 		due = true;
 	}
 	LWLockRelease(lock);
@@ -430,18 +416,18 @@ describe(const Entry *e, EoCredentialReport *report)
 	*report = e->report;
 	report->has_identity = is_usable(e);
 	report->expires_s = e->identity.expires_s;
-	strlcpy(report->profile, e->ref.wish.profile, sizeof(report->profile));
-	strlcpy(report->role_arn, e->ref.wish.role.arn, sizeof(report->role_arn));
+	strlcpy(report->profile, e->wish.profile, sizeof(report->profile));
+	strlcpy(report->role_arn, e->wish.role.arn, sizeof(report->role_arn));
 }
 
 void
-eo_credential_cache_look(const EoCredentialRef *ref, EoCredentialReport *report)
+eo_credential_cache_look(const EoChainWish *wish, EoCredentialReport *report)
 {
 	Entry	   *e;
 
 	memset(report, 0, sizeof(*report));
 	LWLockAcquire(lock, LW_SHARED);
-	e = find(ref);
+	e = find(wish);
 	if (e != NULL)
 		describe(e, report);
 	LWLockRelease(lock);
@@ -458,7 +444,7 @@ eo_credential_cache_walk(uint32 *cursor, EoCredentialReport *report)
 	{
 		Entry	   *e = &cache->entries[(*cursor)++];
 
-		found = e->generation != 0 && !e->ref.wish.region_only &&
+		found = e->generation != 0 && !e->wish.region_only &&
 			now_us <= (int64) pg_atomic_read_u64(&e->used_us) + UNUSED_US;
 		if (found)
 			describe(e, report);

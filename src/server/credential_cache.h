@@ -12,15 +12,9 @@
 
 #include "identity/chain.h"
 #include "identity/identity.h"
+#include "server/fetch.h"
 #include "utils/timestamp.h"
 #include "wire/status.h"
-
-/* The options that say whose credentials are meant, and a hash of them. */
-typedef struct EoCredentialRef
-{
-	EoChainWish wish;
-	uint32		hash;
-} EoCredentialRef;
 
 /* A summary of an entry, without any secret. */
 typedef struct EoCredentialReport
@@ -45,7 +39,7 @@ typedef enum EoCacheAnswer
 {
 	EO_CACHE_HAS,				/* identity has them */
 	EO_CACHE_FETCH,				/* the caller must fetch them, and then call
-								 * one of the three functions that end a fetch */
+								 * one of the two functions that end a fetch */
 	EO_CACHE_WAIT,				/* another process is fetching them */
 	EO_CACHE_FAILED				/* they could not be fetched a moment ago */
 } EoCacheAnswer;
@@ -57,25 +51,22 @@ typedef enum EoCacheAnswer
 extern void eo_credential_cache_request(void);
 extern void eo_credential_cache_init(void);
 
-/* Set the hash, once the wish is complete. */
-extern void eo_credential_cache_ref(EoCredentialRef *ref);
-
 /*
  * Ask for credentials.  If *generation is not that of the cache's, they are copied to
  * identity, and *generation is set.
  */
-extern EoCacheAnswer eo_credential_cache_ask(const EoCredentialRef *ref, EoIdentity *identity,
+extern EoCacheAnswer eo_credential_cache_ask(const EoChainWish *wish, EoIdentity *identity,
 											 uint64 *generation);
 
 /*
  * The same without an offer to fetch: false, and an empty identity, if there are none
  * that can be used.
  */
-extern bool eo_credential_cache_follow(const EoCredentialRef *ref, EoIdentity *identity,
+extern bool eo_credential_cache_follow(const EoChainWish *wish, EoIdentity *identity,
 									   uint64 *generation);
 
 /* The service has called the credentials of that generation expired. */
-extern void eo_credential_cache_reject(const EoCredentialRef *ref, uint64 generation);
+extern void eo_credential_cache_reject(const EoChainWish *wish, uint64 generation);
 
 /* News for the log that the end of a fetch brings. */
 typedef enum EoCacheNews
@@ -85,21 +76,15 @@ typedef enum EoCacheNews
 	EO_CACHE_WORKS_AGAIN
 } EoCacheNews;
 
-/*
- * The fetch has ended: with an identity, with a failure, or by an error.  is_away: the
- * failure may pass by itself.
- */
-extern EoCacheNews eo_credential_cache_put(const EoCredentialRef *ref, const EoIdentity *identity,
-										   const char *source, const char *why);
-extern EoCacheNews eo_credential_cache_fail(const EoCredentialRef *ref, bool is_away,
-											const char *failure, const char *why);
-extern void eo_credential_cache_abandon(const EoCredentialRef *ref);
+/* The fetch has ended: with a result, or by an error. */
+extern EoCacheNews eo_credential_cache_end(const EoChainWish *wish, const EoFetchResult *result);
+extern void eo_credential_cache_abandon(const EoChainWish *wish);
 
 /* For the worker: credentials that are in use and to be fetched now; false: none. */
-extern bool eo_credential_cache_due(EoCredentialRef *ref);
+extern bool eo_credential_cache_due(EoChainWish *wish);
 
 /* The summary of an entry; empty if there is no entry. */
-extern void eo_credential_cache_look(const EoCredentialRef *ref, EoCredentialReport *report);
+extern void eo_credential_cache_look(const EoChainWish *wish, EoCredentialReport *report);
 
 /*
  * The summary of the next entry that has been used within the hour, from *cursor on; false:

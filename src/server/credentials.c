@@ -27,10 +27,8 @@
 #include "commands/dbcommands.h"
 #include "identity/chain.h"
 #include "miscadmin.h"
-#include "server/credential_cache.h"
 #include "server/credentials.h"
 #include "server/fetch.h"
-#include "server/server.h"
 #include "wire/clock.h"
 #include "wire/http.h"
 #include "wire/secret.h"
@@ -48,24 +46,24 @@
 /* The client's copy of credentials from the cache. */
 typedef struct Copy
 {
-	EoCredentialRef ref;
+	EoChainWish wish;
 	uint64		generation;
 	EoIdentity	identity;
 } Copy;
 
 static EoChainEnvironment environment;
 static bool is_refresher;		/* this process is a worker */
-static EoCredentialRef refreshed;	/* what it fetches at this moment */
+static EoChainWish refreshed;	/* what it fetches at this moment */
 static bool is_refreshing;
 
+static Copy *alloc_copy(void);
 static void follow(EoClient *client);
 static bool renew(EoClient *client, int64_t deadline_us);
 static bool await(EoClient *client, int64 deadline_us);
 static void ask(Copy *copy, int64 deadline_us);
-static void fetch(const EoCredentialRef *ref, int64 time_us);
-static void store_result(const EoCredentialRef *ref, const EoFetch *f);
+static void fetch(const EoChainWish *wish, int64 time_us);
+static void store_result(const EoChainWish *wish, const EoFetch *f);
 static void explain(EoClient *client);
-static void tell(EoCacheNews news, const EoFetch *f);
 static void make_wish(const EoServer *server, EoChainWish *wish);
 
 static const EoCredentialSource source = {.follow = follow,.renew = renew};
@@ -108,17 +106,24 @@ eo_credentials_open(const EoServer *server, EoClient *client)
 		cred->session_token = environment.value[EO_VAR_SESSION_TOKEN];
 		return "environment";
 	}
-	copy = eo_secret_alloc(sizeof(Copy));
+	copy = alloc_copy();
+	client->source_state = copy;
+	client->source = &source;
+	make_wish(server, &copy->wish);
+	follow(client);
+	return "chain";
+}
+
+static Copy *
+alloc_copy(void)
+{
+	Copy	   *copy = eo_secret_alloc(sizeof(Copy));
+
 	if (copy == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("out of memory")));
-	client->source_state = copy;
-	client->source = &source;
-	make_wish(server, &copy->ref.wish);
-	eo_credential_cache_ref(&copy->ref);
-	follow(client);
-	return "chain";
+	return copy;
 }
 
 void
@@ -130,12 +135,12 @@ eo_credentials_close(EoClient *client)
 	memset(&client->credentials, 0, sizeof(client->credentials));
 }
 
-const EoCredentialRef *
-eo_credentials_ref(const EoClient *client)
+const EoChainWish *
+eo_credentials_wish(const EoClient *client)
 {
 	const Copy *copy = client->source_state;
 
-	return copy != NULL ? &copy->ref : NULL;
+	return copy != NULL ? &copy->wish : NULL;
 }
 
 /* The caller passes a wish that is zeroed, so that wishes can be compared. */
@@ -170,12 +175,18 @@ make_wish(const EoServer *server, EoChainWish *wish)
 
 /* ----- for a client ----- */
 
+static bool
+follow_cache(Copy *copy)
+{
+	return eo_credential_cache_follow(&copy->wish, &copy->identity, &copy->generation);
+}
+
 static void
 follow(EoClient *client)
 {
 	Copy	   *copy = client->source_state;
 
-	(void) eo_credential_cache_follow(&copy->ref, &copy->identity, &copy->generation);
+	(void) follow_cache(copy);
 	client->credentials = eo_identity_credentials(&copy->identity);
 	if (client->credentials.access_key_id == NULL)
 		explain(client);
@@ -186,7 +197,7 @@ renew(EoClient *client, int64_t deadline_us)
 {
 	Copy	   *copy = client->source_state;
 
-	eo_credential_cache_reject(&copy->ref, copy->generation);
+	eo_credential_cache_reject(&copy->wish, copy->generation);
 
 	/*
 	 * The worker must not wait: it fetches beside its other work, and
@@ -218,11 +229,11 @@ ask(Copy *copy, int64 deadline_us)
 
 	while ((now_us = eo_clock_monotonic_us()) < deadline_us)
 	{
-		EoCacheAnswer answer = eo_credential_cache_ask(&copy->ref, &copy->identity,
+		EoCacheAnswer answer = eo_credential_cache_ask(&copy->wish, &copy->identity,
 													   &copy->generation);
 
 		if (answer == EO_CACHE_FETCH)
-			fetch(&copy->ref, deadline_us - now_us);
+			fetch(&copy->wish, deadline_us - now_us);
 		else if (answer == EO_CACHE_WAIT)
 			eo_http_wait(Min(now_us + LOOK_US, deadline_us), EO_WAIT_RAISE);
 		else
@@ -237,16 +248,15 @@ explain(EoClient *client)
 	const Copy *copy = client->source_state;
 	EoCredentialReport report;
 
-	eo_credential_cache_look(&copy->ref, &report);
+	eo_credential_cache_look(&copy->wish, &report);
 	client->credentials_away = report.failure[0] == '\0' || report.is_away;
-	if (report.failure[0] == '\0')
-		strlcpy(client->no_credentials, "their source has not answered yet",
-				sizeof(client->no_credentials));
-	else if (report.is_away)
+	if (report.failure[0] != '\0' && report.is_away)
 		snprintf(client->no_credentials, sizeof(client->no_credentials), "%.200s (since %s)",
 				 report.failure, timestamptz_to_str(report.failing_since));
 	else
-		strlcpy(client->no_credentials, report.failure, sizeof(client->no_credentials));
+		strlcpy(client->no_credentials,
+				report.failure[0] != '\0' ? report.failure : "their source has not answered yet",
+				sizeof(client->no_credentials));
 }
 
 /* ----- the region, and the owner of the credentials ----- */
@@ -264,28 +274,23 @@ deadline_of(const EoServer *server)
 bool
 eo_credentials_region(const EoServer *server, bool wait, char *region, EoCredentialReport *report)
 {
-	Copy	   *copy = eo_secret_alloc(sizeof(Copy));
+	Copy	   *copy = alloc_copy();
 	int64		deadline_us = deadline_of(server);
 	volatile bool found = false;
 
-	if (copy == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("out of memory")));
-	copy->ref.wish.region_only = true;
-	copy->ref.wish.environment_only = server->credentials == EO_CREDENTIALS_ENVIRONMENT;
-	strlcpy(copy->ref.wish.profile, server->profile, sizeof(copy->ref.wish.profile));
-	eo_credential_cache_ref(&copy->ref);
+	copy->wish.region_only = true;
+	copy->wish.environment_only = server->credentials == EO_CREDENTIALS_ENVIRONMENT;
+	strlcpy(copy->wish.profile, server->profile, sizeof(copy->wish.profile));
 	PG_TRY();
 	{
-		found = eo_credential_cache_follow(&copy->ref, &copy->identity, &copy->generation);
+		found = follow_cache(copy);
 		if (!found && wait && !is_refresher)
 		{
 			ask(copy, deadline_us);
-			found = eo_credential_cache_follow(&copy->ref, &copy->identity, &copy->generation);
+			found = follow_cache(copy);
 		}
 		strlcpy(region, copy->identity.region, EO_MAX_REGION + 1);
-		eo_credential_cache_look(&copy->ref, report);
+		eo_credential_cache_look(&copy->wish, report);
 	}
 	PG_FINALLY();
 	{
@@ -322,9 +327,11 @@ eo_credentials_ask_caller(const EoServer *server, const EoClient *client, EoCall
 			eo_http_wait(until_us, EO_WAIT_RAISE);
 		if (f != NULL)
 		{
-			known = eo_fetch_status(f) == EO_OK;
-			*caller = *eo_fetch_caller(f);
-			strlcpy(failure, eo_fetch_failure(f), EO_CHAIN_WHY_LEN);
+			const EoFetchResult *result = eo_fetch_result(f);
+
+			known = result->status == EO_OK;
+			*caller = result->caller;
+			strlcpy(failure, result->failure, EO_CHAIN_WHY_LEN);
 		}
 	}
 	PG_FINALLY();
@@ -351,7 +358,7 @@ eo_credentials_may_ask_caller(const EoServer *server, const EoClient *client)
  * everybody pause.
  */
 static void
-fetch(const EoCredentialRef *ref, int64 time_us)
+fetch(const EoChainWish *wish, int64 time_us)
 {
 	EoFetch    *volatile f = NULL;
 	int64		deadline_us = eo_clock_monotonic_us() + Min(time_us, EO_FETCH_US);
@@ -360,56 +367,44 @@ fetch(const EoCredentialRef *ref, int64 time_us)
 	{
 		int64		until_us;
 
-		f = eo_fetch_start(&environment, &ref->wish, deadline_us);
+		f = eo_fetch_start(&environment, wish, deadline_us);
 		while (f != NULL && eo_fetch_step(f, &until_us))
 			eo_http_wait(until_us, EO_WAIT_RAISE);
-		if (f != NULL && eo_fetch_status(f) == EO_UNANSWERED && time_us < ENOUGH_US)
-			eo_credential_cache_abandon(ref);
+		if (f != NULL && eo_fetch_result(f)->status == EO_UNANSWERED && time_us < ENOUGH_US)
+			eo_credential_cache_abandon(wish);
 		else
-			store_result(ref, f);
+			store_result(wish, f);
 	}
 	PG_CATCH();
 	{
 		eo_fetch_free(f);
-		eo_credential_cache_abandon(ref);
+		eo_credential_cache_abandon(wish);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	eo_fetch_free(f);
 }
 
-/* f NULL: there was no memory for it. */
+/*
+ * Put into the cache what a fetch has brought (f NULL: there was no memory for it).  The
+ * beginning and the end of an outage are in the log, and not each attempt.
+ */
 static void
-store_result(const EoCredentialRef *ref, const EoFetch *f)
+store_result(const EoChainWish *wish, const EoFetch *f)
 {
-	EoCacheNews news;
-
-	if (f == NULL)
-		news = eo_credential_cache_fail(ref, true, "out of memory", "");
-	else if (eo_fetch_status(f) == EO_OK)
-		news = eo_credential_cache_put(ref, eo_fetch_identity(f), eo_fetch_source(f),
-									   eo_fetch_why(f));
-	else
-		news = eo_credential_cache_fail(ref, eo_fetch_status(f) == EO_UNANSWERED,
-										eo_fetch_failure(f), eo_fetch_why(f));
-	tell(news, f);
-}
-
-/* The beginning and the end of an outage are in the log, and not each attempt. */
-static void
-tell(EoCacheNews news, const EoFetch *f)
-{
-	const char *failure = f == NULL ? "out of memory" : eo_fetch_failure(f);
+	static const EoFetchResult no_memory = {.status = EO_UNANSWERED,.why = "",.failure = "out of memory"};
+	const EoFetchResult *result = f != NULL ? eo_fetch_result(f) : &no_memory;
+	EoCacheNews news = eo_credential_cache_end(wish, result);
 
 	if (news == EO_CACHE_FAILS)
 		ereport(LOG,
 				(errmsg("exactonce: could not fetch credentials or the region: %s",
-						failure[0] != '\0' ? failure : "those that came have expired"),
+						result->failure[0] != '\0' ? result->failure : "those that came have expired"),
 				 errdetail("They are fetched again, with pauses, until that succeeds. Old ones are used until they expire."),
 				 errhidestmt(true)));
 	else if (news == EO_CACHE_WORKS_AGAIN)
 		ereport(LOG,
-				(errmsg("exactonce: fetching credentials works again: %s", eo_fetch_source(f)),
+				(errmsg("exactonce: fetching credentials works again: %s", result->source),
 				 errhidestmt(true)));
 }
 
@@ -425,7 +420,7 @@ eo_credentials_refresh(int64 *until_us)
 		if (!eo_credential_cache_due(&refreshed))
 			return;
 		is_refreshing = true;
-		running = eo_fetch_start(&environment, &refreshed.wish,
+		running = eo_fetch_start(&environment, &refreshed,
 								 eo_clock_monotonic_us() + EO_FETCH_US);
 	}
 	if (running != NULL && eo_fetch_step(running, until_us))

@@ -32,7 +32,7 @@ extern void eo_credentials_close(EoClient *client);
 extern void eo_credentials_await(EoClient *client, int64 deadline_us);
 
 /* The options that name the credentials of a chain; NULL: this is none. */
-extern const EoCredentialRef *eo_credentials_ref(const EoClient *client);
+extern const EoChainWish *eo_credentials_wish(const EoClient *client);
 
 /*
  * The region of a server without the option: that of the environment, the profile or

@@ -14,11 +14,9 @@
 #include "access/xact.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
-#include "records/record.h"
 #include "server/error.h"
 #include "server/text.h"
 #include "utils/resowner.h"
-#include "wire/status.h"
 
 pg_noreturn static void raise_about(const EoError *error, const char *doing, const char *what,
 									const char *name, const char *server, const char *hint);

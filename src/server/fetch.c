@@ -81,9 +81,8 @@ struct EoFetch
 	const EoChainEnvironment *env;
 	const EoChainWish *wish;
 	EoChainPlan plan;
-	EoIdentity	identity;
+	EoFetchResult result;
 	EoIdentity	next;			/* what an answer brings */
-	EoCaller	caller;
 	Stage		stage;
 	int			role;
 	int			attempt;
@@ -92,9 +91,7 @@ struct EoFetch
 	int64		deadline_us;
 	int64		skew_s;			/* the service's clock minus the host's */
 	bool		resigned;		/* by skew_s */
-	EoStatus	status;
 	char		message[EO_MESSAGE_LEN];
-	char		failure[EO_CHAIN_WHY_LEN];
 	EoHttpTransfer transfer;
 	EoHttpEndpoint endpoint;
 	char		url[EO_MAX_CHAIN_URL + sizeof(METADATA_PATH) + 128];
@@ -121,12 +118,12 @@ static EoStatus start_request(EoFetch *f, EoHttpMethod method, const char *const
 							  int nheaders, int timeout_ms);
 static bool is_for_sts(const EoFetch *f);
 static void take_reply(EoFetch *f);
-static void learn_clock(EoFetch *f);
 static bool must_resign(EoFetch *f, bool skewed);
 static EoStatus read_reply(EoFetch *f);
 static EoStatus read_sts_reply(EoFetch *f);
 static EoStatus read_plain(EoFetch *f, char *to, size_t size, const char *what);
 static void go_on(EoFetch *f);
+static void assume_next_role(EoFetch *f);
 static void end(EoFetch *f, EoStatus status);
 
 EoFetch *
@@ -136,18 +133,18 @@ eo_fetch_start(const EoChainEnvironment *env, const EoChainWish *wish, int64 dea
 
 	if (f == NULL)
 		return NULL;
-	f->status = make_plan(f);
-	if (f->status == EO_OK)
+	f->result.status = make_plan(f);
+	if (f->result.status == EO_OK)
 	{
 		begin_base(f);
 		return f;
 	}
 	/* If no source is set up, the reasons of all of them are the failure. */
 	if (f->plan.failure[0] != '\0')
-		strlcpy(f->failure, f->plan.failure, sizeof(f->failure));
+		strlcpy(f->result.failure, f->plan.failure, sizeof(f->result.failure));
 	else
 	{
-		strlcpy(f->failure, f->plan.why, sizeof(f->failure));
+		strlcpy(f->result.failure, f->plan.why, sizeof(f->result.failure));
 		f->plan.why[0] = '\0';
 	}
 	f->stage = STAGE_ENDED;
@@ -162,7 +159,7 @@ eo_fetch_start_caller(const EoChainEnvironment *env, const EoChainWish *wish,
 
 	if (f == NULL)
 		return NULL;
-	f->identity = *identity;
+	f->result.identity = *identity;
 	begin_stage(f, STAGE_CALLER);
 	return f;
 }
@@ -177,6 +174,8 @@ create(const EoChainEnvironment *env, const EoChainWish *wish, int64 deadline_us
 	f->env = env;
 	f->wish = wish;
 	f->deadline_us = deadline_us;
+	f->result.source = f->plan.source;
+	f->result.why = f->plan.why;
 	eo_buf_init(&f->body, 2 * EO_HTTP_MAX_SECRET_REPLY);
 	eo_buf_init(&f->authorization, MAX_TOKEN_FILE + 64);
 	return f;
@@ -185,7 +184,7 @@ create(const EoChainEnvironment *env, const EoChainWish *wish, int64 deadline_us
 static void
 begin_base(EoFetch *f)
 {
-	f->identity = f->plan.identity;
+	f->result.identity = f->plan.identity;
 	switch (f->plan.base)
 	{
 		case EO_BASE_METADATA:
@@ -198,12 +197,11 @@ begin_base(EoFetch *f)
 			begin_stage(f, STAGE_WEB_IDENTITY);
 			break;
 		case EO_BASE_REGION:
-			strlcpy(f->identity.region, f->plan.region, sizeof(f->identity.region));
+			strlcpy(f->result.identity.region, f->plan.region, sizeof(f->result.identity.region));
 			end(f, EO_OK);
 			break;
 		default:
-			f->role = -1;
-			go_on(f);
+			assume_next_role(f);
 			break;
 	}
 }
@@ -232,40 +230,10 @@ eo_fetch_step(EoFetch *f, int64 *until_us)
 	return f->stage != STAGE_ENDED;
 }
 
-EoStatus
-eo_fetch_status(const EoFetch *f)
+const EoFetchResult *
+eo_fetch_result(const EoFetch *f)
 {
-	return f->status;
-}
-
-const EoIdentity *
-eo_fetch_identity(const EoFetch *f)
-{
-	return &f->identity;
-}
-
-const EoCaller *
-eo_fetch_caller(const EoFetch *f)
-{
-	return &f->caller;
-}
-
-const char *
-eo_fetch_source(const EoFetch *f)
-{
-	return f->plan.source;
-}
-
-const char *
-eo_fetch_why(const EoFetch *f)
-{
-	return f->plan.why;
-}
-
-const char *
-eo_fetch_failure(const EoFetch *f)
-{
-	return f->failure;
+	return &f->result;
 }
 
 void
@@ -291,11 +259,8 @@ make_plan(EoFetch *f)
 	char	   *config = files ? read_shared_file(f, EO_VAR_CONFIG_FILE, "config") : NULL;
 	EoIniFile	credentials_file = {.text = credentials};
 	EoIniFile	config_file = {.text = config,.is_config = true};
-	EoStatus	status;
+	EoStatus	status = eo_chain_plan(f->env, credentials_file, config_file, f->wish, &f->plan);
 
-	status = f->wish->region_only ?
-		eo_chain_plan_region(f->env, credentials_file, config_file, f->wish, &f->plan) :
-		eo_chain_plan(f->env, credentials_file, config_file, f->wish, &f->plan);
 	eo_secret_free(credentials);
 	eo_secret_free(config);
 	return status;
@@ -507,7 +472,7 @@ host_now_s(void)
 static EoStatus
 sign(EoFetch *f, const EoEndpoint *ep, const char *amz_date, EoBuf *out)
 {
-	EoCredentials cred = eo_identity_credentials(&f->identity);
+	EoCredentials cred = eo_identity_credentials(&f->result.identity);
 	EoHeader	headers[4] = {
 		{"content-type", FORM_TYPE}, {"host", ep->authority}, {"x-amz-date", amz_date},
 		{"x-amz-security-token", cred.session_token}
@@ -559,10 +524,10 @@ send_to_sts(EoFetch *f)
 		gmtime_r(&now, &tm);
 		strftime(date, sizeof(date), "X-Amz-Date: %Y%m%dT%H%M%SZ", &tm);
 		status = sign(f, &ep, date + strlen("X-Amz-Date: "), &f->authorization);
-		snprintf(token, sizeof(token), "X-Amz-Security-Token: %s", f->identity.session_token);
+		snprintf(token, sizeof(token), "X-Amz-Security-Token: %s", f->result.identity.session_token);
 		headers[n++] = date;
 		headers[n++] = eo_buf_str(&f->authorization);
-		if (f->identity.session_token[0] != '\0')
+		if (f->result.identity.session_token[0] != '\0')
 			headers[n++] = token;
 	}
 	if (status == EO_OK)
@@ -599,9 +564,11 @@ start_request(EoFetch *f, EoHttpMethod method, const char *const *headers, int n
 static void
 take_reply(EoFetch *f)
 {
+	const EoHttpReply *reply = &f->transfer.reply;
 	EoStatus	status;
 
-	learn_clock(f);
+	if (reply->status == EO_OK && reply->date_s != 0)
+		f->skew_s = reply->date_s - host_now_s();
 	status = read_reply(f);
 	eo_http_finish(&f->transfer);
 	f->in_flight = false;
@@ -616,18 +583,17 @@ take_reply(EoFetch *f)
 		end(f, status == EO_INVALID ? EO_UNANSWERED : status);
 }
 
-static void
-learn_clock(EoFetch *f)
+static bool
+is_skewed(const EoFetch *f)
 {
-	if (f->transfer.reply.status == EO_OK && f->transfer.reply.date_s != 0)
-		f->skew_s = f->transfer.reply.date_s - host_now_s();
+	return f->skew_s <= -SKEW_S || f->skew_s >= SKEW_S;
 }
 
 /* May the refusal of a signature be due to the host's clock, and to nothing else? */
 static bool
 must_resign(EoFetch *f, bool skewed)
 {
-	if (!skewed || f->resigned || (f->skew_s > -SKEW_S && f->skew_s < SKEW_S))
+	if (!skewed || f->resigned || !is_skewed(f))
 		return false;
 	f->resigned = true;
 	return true;
@@ -681,7 +647,7 @@ read_sts_reply(EoFetch *f)
 		.text = (char *) f->transfer.reply.body,.len = f->transfer.reply.body_len
 	};
 	EoStatus	status = f->stage == STAGE_CALLER ?
-	eo_identity_read_caller(&reply, &f->caller, f->message) :
+	eo_identity_read_caller(&reply, &f->result.caller, f->message) :
 	eo_identity_read_role(&reply, f->stage == STAGE_WEB_IDENTITY, &f->next, f->message);
 
 	return must_resign(f, reply.skewed) ? EO_CONFLICT : status;
@@ -709,30 +675,32 @@ read_plain(EoFetch *f, char *to, size_t size, const char *what)
 static void
 go_on(EoFetch *f)
 {
-	if (f->stage == STAGE_CALLER)
+	switch (f->stage)
 	{
-		end(f, EO_OK);
-		return;
+		case STAGE_TOKEN:
+			begin_stage(f, f->wish->region_only ? STAGE_REGION : STAGE_ROLE_NAME);
+			return;
+		case STAGE_ROLE_NAME:
+			begin_stage(f, STAGE_CREDENTIALS);
+			return;
+		case STAGE_CALLER:
+			end(f, EO_OK);
+			return;
+		case STAGE_ROLE:
+			f->role++;
+			break;
+		default:
+			break;
 	}
-	if (f->stage == STAGE_TOKEN && f->plan.base == EO_BASE_METADATA)
-	{
-		begin_stage(f, f->wish->region_only ? STAGE_REGION : STAGE_ROLE_NAME);
-		return;
-	}
-	if (f->stage == STAGE_ROLE_NAME)
-	{
-		begin_stage(f, STAGE_CREDENTIALS);
-		return;
-	}
-	if (f->plan.base == EO_BASE_STATIC && f->role < 0)
-		f->role = 0;
-	else
-	{
-		f->identity = f->next;
-		if (f->identity.expires_s != 0 && (f->skew_s <= -SKEW_S || f->skew_s >= SKEW_S))
-			f->identity.expires_s -= f->skew_s;
-		f->role = f->stage == STAGE_ROLE ? f->role + 1 : 0;
-	}
+	f->result.identity = f->next;
+	if (f->next.expires_s != 0 && is_skewed(f))
+		f->result.identity.expires_s -= f->skew_s;
+	assume_next_role(f);
+}
+
+static void
+assume_next_role(EoFetch *f)
+{
 	if (f->role < f->plan.nroles)
 		begin_stage(f, STAGE_ROLE);
 	else
@@ -746,14 +714,14 @@ end(EoFetch *f, EoStatus status)
 
 	eo_http_finish(&f->transfer);
 	f->in_flight = false;
-	f->status = status;
+	f->result.status = status;
 	f->stage = STAGE_ENDED;
 	if (status == EO_OK)
 		return;
 	if (stage == STAGE_CALLER)
-		strlcpy(f->failure, f->message, sizeof(f->failure));
+		strlcpy(f->result.failure, f->message, sizeof(f->result.failure));
 	else
-		snprintf(f->failure, sizeof(f->failure), "%s%s: %s", f->plan.source,
+		snprintf(f->result.failure, sizeof(f->result.failure), "%s%s: %s", f->plan.source,
 				 stage == STAGE_ROLE ? ", assuming a role" : "", f->message);
-	eo_crypto_wipe(&f->identity, sizeof(f->identity));
+	eo_crypto_wipe(&f->result.identity, sizeof(f->result.identity));
 }

@@ -18,6 +18,20 @@
 typedef struct EoFetch EoFetch;
 
 /*
+ * EO_OK and the identity, or the caller; or why there is none.  EO_UNANSWERED: the source does
+ * not answer, or not as it should; that may pass.
+ */
+typedef struct EoFetchResult
+{
+	EoStatus	status;
+	EoIdentity	identity;
+	EoCaller	caller;
+	const char *source;
+	const char *why;			/* why the sources before it have not answered */
+	char		failure[EO_CHAIN_WHY_LEN];
+} EoFetchResult;
+
+/*
  * Begin: read the files and make the plan.  env and wish must outlive the fetch.  NULL:
  * there is no memory.
  */
@@ -38,16 +52,8 @@ extern EoFetch *eo_fetch_start_caller(const EoChainEnvironment *env, const EoCha
  */
 extern bool eo_fetch_step(EoFetch *f, int64 *until_us);
 
-/*
- * Of a fetch that has ended: EO_OK and the identity, or why there is none.
- * EO_UNANSWERED: the source does not answer, or not as it should; that may pass.
- */
-extern EoStatus eo_fetch_status(const EoFetch *f);
-extern const EoIdentity *eo_fetch_identity(const EoFetch *f);
-extern const EoCaller *eo_fetch_caller(const EoFetch *f);
-extern const char *eo_fetch_source(const EoFetch *f);
-extern const char *eo_fetch_why(const EoFetch *f);	/* the sources before it */
-extern const char *eo_fetch_failure(const EoFetch *f);
+/* The result of a fetch that has ended; it lives as long as the fetch. */
+extern const EoFetchResult *eo_fetch_result(const EoFetch *f);
 
 /* Ends a request in flight, and wipes everything; f may be NULL. */
 extern void eo_fetch_free(EoFetch *f);

@@ -11,11 +11,8 @@
  */
 #include "postgres.h"
 
-#include "records/life_item.h"
 #include "records/record.h"
-#include "server/answer.h"
 #include "server/life_store.h"
-#include "server/store.h"
 #include "utils/memutils.h"
 #include "wire/buf.h"
 
@@ -31,7 +28,7 @@ put_write_of_life(const EoAnswer *answer, EoBuf *body)
 	const EoStore *store = answer->store;
 	const Written *w = answer->written;
 
-	eo_life_item_put_write(store->layout, body, store->server->table, eo_answer_pk(answer),
+	eo_life_item_put_write(store->layout, body, store->server->table, answer->pk,
 						   w->verb, &w->write);
 }
 

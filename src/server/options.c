@@ -3,17 +3,9 @@
  * options.c
  *	  Servers as the current role may use them.
  *
- * Lookups are cached per (server, role), because every call of every function
- * begins with one.  Any change of a server, a user mapping or a role invalidates
- * the whole cache.  A caller further up the stack may still use an invalid entry,
- * so its memory is freed at the end of the transaction.  Secrets are in memory of
- * secret.c, which is freed with the entry.
- *
  * USAGE on the server is the gate to everything.  It is checked on every call and
- * never cached.
- *
- * Each EoServer has a generation of its own; store.c builds its client anew when
- * the generation has changed.
+ * never cached.  store.c keeps the servers that are read here.  Secrets are in memory of
+ * secret.c, which is freed with the server.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,7 +29,6 @@
 #include "server/options.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -49,29 +40,9 @@
 
 #define WRAPPER_NAME "exactonce"
 
-typedef struct ServerKey
-{
-	Oid			serverid;
-	Oid			userid;
-} ServerKey;
-
-typedef struct ServerEntry
-{
-	ServerKey	key;
-	bool		valid;
-	MemoryContext context;
-	EoServer   *server;
-} ServerEntry;
-
-static HTAB *servers;
-static uint64 generation;
-static uint64 invalidations;
-
 static Oid	find_server(const char *name);
 static void check_wrapper(const ForeignServer *fs);
 static void check_usage(Oid serverid, const char *name);
-static ServerEntry *find_entry(Oid serverid, Oid userid);
-static void build_server(ServerEntry *entry);
 static EoServer *load_server(ForeignServer *fs, Oid userid, bool wait);
 static void read_server_options(EoServer *s, List *list);
 static void read_credential_options(EoServer *s, List *list);
@@ -79,27 +50,28 @@ static void find_region(EoServer *s, bool wait);
 static void read_endpoint(EoServer *s, List *list);
 static void read_user_mapping(EoServer *s, Oid ownerid);
 static bool read_mapping_of(EoServer *s, Oid userid);
-static void invalidate(Datum arg, int cacheid, uint32 hashvalue);
 static void copy_secret(char **secret, List *list, const char *name);
 static void wipe_values(List *list);
 static void free_secrets(void *arg);
 
 /* ----- looking up ----- */
 
-EoServer *
-eo_options_lookup(const char *name)
+Oid
+eo_options_find(const char *name)
 {
 	Oid			serverid;
-	ServerEntry *entry;
 
 	if (name == NULL)
 		name = eo_guc_server;
 	serverid = find_server(name);
 	check_usage(serverid, name);
-	entry = find_entry(serverid, GetUserId());
-	if (!entry->valid)
-		build_server(entry);
-	return entry->server;
+	return serverid;
+}
+
+EoServer *
+eo_options_read(Oid serverid)
+{
+	return load_server(GetForeignServer(serverid), GetUserId(), true);
 }
 
 bool
@@ -183,68 +155,11 @@ eo_options_check_committed(const EoServer *server)
 			 errhint("Commit the change first.")));
 }
 
-static ServerEntry *
-find_entry(Oid serverid, Oid userid)
-{
-	ServerKey	key = {serverid, userid};
-	ServerEntry *entry;
-	bool		found;
-
-	if (servers == NULL)
-	{
-		HASHCTL		ctl = {.keysize = sizeof(ServerKey),.entrysize = sizeof(ServerEntry)};
-
-		servers = hash_create("exactonce servers", 16, &ctl, HASH_ELEM | HASH_BLOBS);
-		CacheRegisterSyscacheCallback(FOREIGNSERVEROID, invalidate, (Datum) 0);
-		CacheRegisterSyscacheCallback(USERMAPPINGOID, invalidate, (Datum) 0);
-		CacheRegisterSyscacheCallback(AUTHOID, invalidate, (Datum) 0);
-	}
-	entry = hash_search(servers, &key, HASH_ENTER, &found);
-	if (!found)
-	{
-		entry->valid = false;
-		entry->context = NULL;
-		entry->server = NULL;
-	}
-	return entry;
-}
-
 void
 eo_options_on_change(void (*callback) (Datum, int, uint32))
 {
 	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, callback, (Datum) 0);
 	CacheRegisterSyscacheCallback(USERMAPPINGOID, callback, (Datum) 0);
-}
-
-static void
-invalidate(Datum arg, int cacheid, uint32 hashvalue)
-{
-	HASH_SEQ_STATUS scan;
-	ServerEntry *entry;
-
-	(void) arg;
-	(void) cacheid;
-	(void) hashvalue;
-	invalidations++;
-	hash_seq_init(&scan, servers);
-	while ((entry = hash_seq_search(&scan)) != NULL)
-		entry->valid = false;
-}
-
-static void
-build_server(ServerEntry *entry)
-{
-	uint64		before = invalidations;
-	EoServer   *s = load_server(GetForeignServer(entry->key.serverid), entry->key.userid, true);
-
-	/* A caller up the stack may still use the old one. */
-	if (entry->context != NULL)
-		MemoryContextSetParent(entry->context, TopTransactionContext);
-	entry->context = GetMemoryChunkContext(s);
-	MemoryContextSetParent(entry->context, CacheMemoryContext);
-	entry->server = s;
-	/* If a change came in while it was read, it serves this lookup only. */
-	entry->valid = before == invalidations;
 }
 
 EoServer *
@@ -343,7 +258,6 @@ load_server(ForeignServer *fs, Oid userid, bool wait)
 
 	s->serverid = fs->serverid;
 	s->userid = userid;
-	s->generation = ++generation;
 	s->row_xmin = row_xmin(s->serverid);
 	s->name = pstrdup(fs->servername);
 	s->owned_by_superuser = superuser_arg(fs->owner);

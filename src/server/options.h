@@ -20,11 +20,17 @@
 extern bool eo_options_may_use(const char *name);
 
 /*
- * The server of that name (NULL: exactonce.server).  Checks that the current role
- * has USAGE on it.  Raises: no such server (42704), not an exactonce server
- * (42809), no USAGE (42501), an option is missing or may not be used.
+ * The OID of the server of that name (NULL: exactonce.server).  Raises 42704 if there is none,
+ * and 42501 if the current role has not USAGE on it.
  */
-extern EoServer *eo_options_lookup(const char *name);
+extern Oid	eo_options_find(const char *name);
+
+/*
+ * The server as the current role may use it, in a memory context of its own below the current
+ * one.  Waits for the region, if that is not an option.  Raises: not an exactonce server
+ * (42809), an option is missing or may not be used.
+ */
+extern EoServer *eo_options_read(Oid serverid);
 
 /* Raise 42501 unless the current role has USAGE on the server, if that exists. */
 extern void eo_options_check_usage(Oid serverid);

@@ -21,15 +21,14 @@ typedef enum EoCredentialKind
 } EoCredentialKind;
 
 /*
- * One server as one role sees it.  It is cached in the process until a catalog
- * change invalidates it, and is valid at least until the end of the transaction
- * that looked it up.  Durations are in the unit that the name ends in.
+ * One server as one role sees it.  That of a store (store.h) is kept in the process until a
+ * catalog changes, and is valid at least until the end of the transaction that opened it.
+ * Durations are in the unit that the name ends in.
  */
 typedef struct EoServer
 {
 	Oid			serverid;
 	Oid			userid;			/* whom the mapping was looked up for */
-	uint64		generation;		/* changes whenever a member does */
 	bool		owned_by_superuser;
 	char	   *name;
 	char	   *region;			/* "": not known yet */

@@ -40,9 +40,7 @@
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
-#include "wire/call.h"
 #include "wire/json.h"
-#include "wire/status.h"
 
 #define STATS_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/exactonce.stat"
 #define STATS_MAGIC 0x656f7332	/* to be changed with the meaning of any
@@ -83,7 +81,6 @@ static LWLock * stats_lock;
 static void write_file(int code, Datum arg);
 static bool read_file(void);
 static bool was_shut_down(void);
-static Entry *find_free(void);
 static void begin_entry(Entry *e, Oid serverid, const char *name);
 static void clear(EoStats *stats);
 static void note_sent(EoCall *call);
@@ -108,9 +105,7 @@ eo_stats_init(void)
 
 	memory = ShmemInitStruct("exactonce statistics", sizeof(Memory), &found);
 	stats_lock = &GetNamedLWLockTranche("exactonce statistics")->lock;
-	memset(memory, 0, sizeof(Memory));
-	for (int i = 0; i <= OTHERS; i++)
-		clear(&memory->entries[i].stats);
+	memory->after_crash = false;
 	if (!read_file())
 	{
 		memset(memory->entries, 0, sizeof(memory->entries));
@@ -220,14 +215,15 @@ unlock(void)
 		LWLockRelease(stats_lock);
 }
 
+/* The entry of a server; of no database: a free one.  The caller must hold the lock. */
 static Entry *
-find(Oid serverid)
+find(Oid dboid, Oid serverid)
 {
 	for (int i = 0; i < MAX_ENTRIES; i++)
 	{
 		Entry	   *e = &memory->entries[i];
 
-		if (e->dboid == MyDatabaseId && e->serverid == serverid)
+		if (e->dboid == dboid && (!OidIsValid(dboid) || e->serverid == serverid))
 			return e;
 	}
 	return NULL;
@@ -259,18 +255,6 @@ forget_dropped(void)
 	}
 }
 
-/* The caller must hold the lock. */
-static Entry *
-find_free(void)
-{
-	for (int i = 0; i < MAX_ENTRIES; i++)
-	{
-		if (!OidIsValid(memory->entries[i].dboid))
-			return &memory->entries[i];
-	}
-	return NULL;
-}
-
 static void
 begin_entry(Entry *e, Oid serverid, const char *name)
 {
@@ -297,10 +281,10 @@ eo_stats_of(Oid serverid, const char *name)
 	for (bool again = true;; again = false)
 	{
 		lock(LW_EXCLUSIVE);
-		e = find(serverid);
+		e = find(MyDatabaseId, serverid);
 		if (e != NULL)
 			strlcpy(e->name, name, sizeof(e->name));
-		else if ((e = find_free()) != NULL)
+		else if ((e = find(InvalidOid, InvalidOid)) != NULL)
 			begin_entry(e, serverid, name);
 		unlock();
 		if (e != NULL)

@@ -4,9 +4,11 @@
  *	  A server that is ready to be called.
  *
  * A store is a server's client (connection parameters, signing key, clock).
- * Stores are kept for the life of the process, one for each server and role.  A
- * store is built anew when options.c hands out a new generation of its server; it
- * inherits the clock if the endpoint is the same.
+ * Stores are kept for the life of the process, one for each server and role, in the memory
+ * of their server.  Any change of a server, a user mapping or a role invalidates all of them.
+ * A caller further up the stack may still use an invalid one, so it is freed at the end of the
+ * transaction in which the next one is built; that inherits the clock if the endpoint is the
+ * same.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,23 +16,20 @@
 
 #include "common/hmac.h"
 #include "common/sha2.h"
+#include "miscadmin.h"
 #include "records/action_item.h"
 #include "records/layout.h"
 #include "records/life_item.h"
-#include "records/record.h"
-#include "records/token.h"
 #include "records/window.h"
 #include "server/call_log.h"
 #include "server/credentials.h"
 #include "server/guc.h"
-#include "server/options.h"
-#include "server/stats.h"
 #include "server/store.h"
 #include "server/text.h"
 #include "utils/hsearch.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
-#include "wire/call.h"
-#include "wire/client.h"
+#include "utils/syscache.h"
 #include "wire/clock.h"
 #include "wire/secret.h"
 #include "wire/sigv4.h"
@@ -51,17 +50,18 @@ typedef struct StoreKey
 typedef struct StoreEntry
 {
 	StoreKey	key;
-	uint64		generation;		/* 0: nothing built */
-	MemoryContext context;
-	EoStore    *store;
+	bool		valid;
+	EoStore    *store;			/* NULL: nothing built */
 } StoreEntry;
 
 static HTAB *stores;
+static uint64 invalidations;
 static uint8 *hash_key;
 static const EoCircuit *circuit_in_use;
 
-static void build_store(StoreEntry *entry, EoServer *server);
-static EoStore *fill_store(EoServer *server, MemoryContext context);
+static StoreEntry *find_entry(Oid serverid, Oid userid);
+static void invalidate(Datum arg, int cacheid, uint32 hashvalue);
+static void build_store(StoreEntry *entry);
 static void free_secrets(void *arg);
 static void hash_credentials(EoStore *s);
 
@@ -69,27 +69,11 @@ EoStore *
 eo_store_open(const char *server_name)
 {
 	int64		began_us = eo_clock_monotonic_us();
-	EoServer   *server = eo_options_lookup(server_name);
-	StoreKey	key = {server->serverid, server->userid};
+	StoreEntry *entry = find_entry(eo_options_find(server_name), GetUserId());
 	EoClient   *client;
-	StoreEntry *entry;
-	bool		found;
 
-	if (stores == NULL)
-	{
-		HASHCTL		ctl = {.keysize = sizeof(StoreKey),.entrysize = sizeof(StoreEntry)};
-
-		stores = hash_create("exactonce stores", 16, &ctl, HASH_ELEM | HASH_BLOBS);
-	}
-	entry = hash_search(stores, &key, HASH_ENTER, &found);
-	if (!found)
-	{
-		entry->generation = 0;
-		entry->context = NULL;
-		entry->store = NULL;
-	}
-	if (entry->generation != server->generation)
-		build_store(entry, server);
+	if (!entry->valid)
+		build_store(entry);
 
 	/*
 	 * One request_timeout covers the region, the credentials and the first
@@ -101,44 +85,69 @@ eo_store_open(const char *server_name)
 	return entry->store;
 }
 
-static void
-build_store(StoreEntry *entry, EoServer *server)
+static StoreEntry *
+find_entry(Oid serverid, Oid userid)
 {
-	MemoryContext context;
+	StoreKey	key = {serverid, userid};
+	StoreEntry *entry;
+	bool		found;
+
+	if (stores == NULL)
+	{
+		HASHCTL		ctl = {.keysize = sizeof(StoreKey),.entrysize = sizeof(StoreEntry)};
+
+		stores = hash_create("exactonce stores", 16, &ctl, HASH_ELEM | HASH_BLOBS);
+		eo_options_on_change(invalidate);
+		CacheRegisterSyscacheCallback(AUTHOID, invalidate, (Datum) 0);
+	}
+	entry = hash_search(stores, &key, HASH_ENTER, &found);
+	if (!found)
+	{
+		entry->valid = false;
+		entry->store = NULL;
+	}
+	return entry;
+}
+
+static void
+invalidate(Datum arg, int cacheid, uint32 hashvalue)
+{
+	HASH_SEQ_STATUS scan;
+	StoreEntry *entry;
+
+	(void) arg;
+	(void) cacheid;
+	(void) hashvalue;
+	invalidations++;
+	hash_seq_init(&scan, stores);
+	while ((entry = hash_seq_search(&scan)) != NULL)
+		entry->valid = false;
+}
+
+static void
+build_store(StoreEntry *entry)
+{
+	uint64		before = invalidations;
 	EoStore    *old = entry->store;
-	EoStore    *s;
+	EoStore    *s = eo_store_create(eo_options_read(entry->key.serverid));
 
-	/*
-	 * A caller further up the stack may still use the old store, so it is
-	 * freed at the end of the transaction.  The entry stays empty if building
-	 * the new one raises an error.
-	 */
-	entry->generation = 0;
-	entry->store = NULL;
-	if (entry->context != NULL)
-		MemoryContextSetParent(entry->context, TopTransactionContext);
-	entry->context = NULL;
-
-	context = AllocSetContextCreate(CurrentMemoryContext, "exactonce store",
-									ALLOCSET_SMALL_SIZES);
-	s = fill_store(server, context);
-	if (old != NULL && strcmp(old->client.endpoint.url, s->client.endpoint.url) == 0)
-		s->client.clock = old->client.clock;
-	MemoryContextSetParent(context, TopMemoryContext);
-	entry->context = context;
+	if (old != NULL)
+	{
+		if (strcmp(old->client.endpoint.url, s->client.endpoint.url) == 0)
+			s->client.clock = old->client.clock;
+		/* A caller up the stack may still use it. */
+		MemoryContextSetParent(GetMemoryChunkContext(old), TopTransactionContext);
+	}
+	MemoryContextSetParent(GetMemoryChunkContext(s), CacheMemoryContext);
 	entry->store = s;
-	entry->generation = server->generation;
+	/* If a change came in while it was read, it serves this call only. */
+	entry->valid = before == invalidations;
 }
 
 EoStore *
 eo_store_create(EoServer *server)
 {
-	return fill_store(server, GetMemoryChunkContext(server));
-}
-
-static EoStore *
-fill_store(EoServer *server, MemoryContext context)
-{
+	MemoryContext context = GetMemoryChunkContext(server);
 	EoStore    *s = MemoryContextAllocZero(context, sizeof(EoStore));
 	MemoryContextCallback *callback = MemoryContextAllocZero(context, sizeof(*callback));
 	EoClient   *c = &s->client;
@@ -207,9 +216,9 @@ static void
 hash_credentials(EoStore *s)
 {
 	const EoCredentials *c = &s->client.credentials;
-	const EoCredentialRef *ref = eo_credentials_ref(&s->client);
-	const char *name = ref != NULL ? "chain:" : c->access_key_id;
-	const void *secret = ref != NULL ? (const void *) &ref->wish : c->secret_access_key;
+	const EoChainWish *wish = eo_credentials_wish(&s->client);
+	const char *name = wish != NULL ? "chain:" : c->access_key_id;
+	const void *secret = wish != NULL ? (const void *) wish : c->secret_access_key;
 	pg_hmac_ctx *ctx;
 	bool		done;
 
@@ -219,7 +228,7 @@ hash_credentials(EoStore *s)
 	/* The terminator is included, so that the two cannot run together. */
 	done = ctx != NULL && pg_hmac_init(ctx, hash_key, EO_CREDENTIALS_HASH_LEN) >= 0 &&
 		pg_hmac_update(ctx, (const uint8 *) name, strlen(name) + 1) >= 0 &&
-		pg_hmac_update(ctx, secret, ref != NULL ? sizeof(ref->wish) : strlen(secret)) >= 0 &&
+		pg_hmac_update(ctx, secret, wish != NULL ? sizeof(*wish) : strlen(secret)) >= 0 &&
 		pg_hmac_final(ctx, s->credentials_hash, EO_CREDENTIALS_HASH_LEN) >= 0;
 	pg_hmac_free(ctx);
 	if (!done)

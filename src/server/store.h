@@ -41,7 +41,7 @@ typedef struct EoStore
 
 /*
  * The store of a server (NULL: exactonce.server) for the current role, valid
- * until the end of the transaction.  Raises what eo_options_lookup() raises, and
+ * until the end of the transaction.  Raises what eo_options_find() and eo_options_read() raise, and
  * 53200.
  */
 extern EoStore *eo_store_open(const char *server_name);

@@ -11,9 +11,6 @@
 #include "postgres.h"
 
 #include "records/layout.h"
-#include "records/record.h"
-#include "server/answer.h"
-#include "server/store.h"
 #include "server/store_record.h"
 #include "utils/memutils.h"
 #include "wire/buf.h"
@@ -110,7 +107,7 @@ put_transaction(const EoAnswer *answer, EoBuf *body)
 
 	eo_buf_addf(body, "{\"ClientRequestToken\":\"%s\",\"ReturnConsumedCapacity\":\"TOTAL\",\"TransactItems\":[",
 				w->request_token);
-	eo_record_put_transact_item(store->layout, body, store->server->table, eo_answer_pk(answer),
+	eo_record_put_transact_item(store->layout, body, store->server->table, answer->pk,
 								w->verb, &w->write);
 	if (answer->call.nactions > 1)
 	{
@@ -131,7 +128,7 @@ put_write(const EoAnswer *answer, EoBuf *body)
 		put_transaction(answer, body);
 		return;
 	}
-	eo_record_put_write(store->layout, body, store->server->table, eo_answer_pk(answer), w->verb,
+	eo_record_put_write(store->layout, body, store->server->table, answer->pk, w->verb,
 						&w->write);
 }
 
@@ -142,7 +139,7 @@ put_statement(const EoAnswer *answer, EoBuf *body, bool *inserts)
 	const Written *w = answer->written;
 
 	*inserts = w->verb == EO_ACQUIRE || w->verb == EO_SEAL_NEW;
-	return eo_record_put_statement(store->layout, body, store->server->table, eo_answer_pk(answer),
+	return eo_record_put_statement(store->layout, body, store->server->table, answer->pk,
 								   w->verb, &w->write);
 }
 

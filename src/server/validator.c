@@ -3,8 +3,8 @@
  * validator.c
  *	  Checks the options of servers and user mappings when they are written.
  *
- * One table (options[]) names every option, the catalog it may be in, and its
- * bounds or the function that checks it.  A value that cannot work is refused here, with the
+ * One table (options[]) names every option, the catalog it may be in, its bounds, and the
+ * function that checks it.  A value that cannot work is refused here, with the
  * reason, and not when it is first used.
  *
  *-------------------------------------------------------------------------
@@ -28,73 +28,258 @@
 
 #define MIN_PEPPER 16
 
-typedef void (*EoCheck) (const char *name, const char *value);
-
+/* An option, and what its values must be like. */
 typedef struct EoOption
 {
 	const char *name;
 	Oid			catalog;		/* it is an option of servers or of mappings */
 	bool		superuser_only; /* only a superuser may set it */
-	EoCheck		check;			/* NULL: these */
 
-	/* Of a whole number, or without a hint of a duration, in milliseconds. */
-	int64		min;
-	int64		max;
-	const char *bounds;			/* a sentence that names them */
+	/*
+	 * Returns a sentence that says what is wrong with a value; NULL: nothing.
+	 * A check that knows a better hint than that of the option, or must not
+	 * show the value, refuses it by itself.
+	 */
+	const char *(*check) (const struct EoOption *opt, const char *value);
+	const char *detail;			/* such a sentence */
 	const char *hint;
+
+	int64		min;			/* of a number, of a duration in milliseconds,
+								 * or of the bytes of a text */
+	int64		max;
+	const char *allowed;		/* the characters of a text; or words, with a
+								 * blank around each */
 } EoOption;
 
-static void check_region(const char *name, const char *value);
-static void check_endpoint(const char *name, const char *value);
-static void check_table(const char *name, const char *value);
-static void check_transact_tables(const char *name, const char *value);
-static void check_layout_part(const char *name, const char *value);
-static void check_action_layout(const char *name, const char *value);
-static void check_key_prefix(const char *name, const char *value);
-static void check_credentials(const char *name, const char *value);
-static void check_profile(const char *name, const char *value);
-static void check_role_arn(const char *name, const char *value);
-static void check_external_id(const char *name, const char *value);
-static void check_ca_file(const char *name, const char *value);
-static void check_boolean(const char *name, const char *value);
-static void check_access_key_id(const char *name, const char *value);
-static void check_secret(const char *name, const char *value);
-static void check_pepper(const char *name, const char *value);
+pg_noreturn static void refuse(const char *name, const char *value, const char *detail,
+							   const char *hint);
 
-#define OF_SERVER(name, superuser_only, check) \
-	{name, ForeignServerRelationId, superuser_only, check, 0, 0, NULL, NULL}
-#define OF_MAPPING(name, check) {name, UserMappingRelationId, false, check, 0, 0, NULL, NULL}
-#define DURATION(name, min, max, bounds) \
-	{name, ForeignServerRelationId, false, NULL, min, max, bounds, NULL}
-#define NUMBER(name, max, bounds, hint) \
-	{name, ForeignServerRelationId, false, NULL, 1, max, bounds, hint}
+#define LETTERS_AND_DIGITS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+/* ----- the values of single options ----- */
+
+static const char *
+check_region(const EoOption *opt, const char *value)
+{
+	return eo_endpoint_is_region(value) ? NULL : opt->detail;
+}
+
+static const char *
+check_endpoint(const EoOption *opt, const char *value)
+{
+	EoEndpoint	ep;
+	const char *reason;
+
+	(void) opt;
+	return eo_endpoint_parse(value, &ep, &reason) ? NULL : reason;
+}
+
+static const char *
+check_text(const EoOption *opt, const char *value)
+{
+	size_t		len = strlen(value);
+
+	return len >= (size_t) opt->min && len <= (size_t) opt->max &&
+		strspn(value, opt->allowed) == len ? NULL : opt->detail;
+}
+
+/* Several of them, with commas between two. */
+static const char *
+check_texts(const EoOption *opt, const char *value)
+{
+	const char *detail = NULL;
+	ListCell   *lc;
+
+	foreach(lc, eo_option_values_list(value))
+	{
+		if (detail == NULL)
+			detail = check_text(opt, lfirst(lc));
+	}
+	return detail;
+}
+
+static const char *
+check_word(const EoOption *opt, const char *value)
+{
+	return strchr(value, ' ') == NULL && strstr(opt->allowed, psprintf(" %s ", value)) != NULL ?
+		NULL : opt->detail;
+}
+
+/* A semicolon would be read as the end of the option. */
+static const char *
+check_layout_part(const EoOption *opt, const char *value)
+{
+	return strchr(value, ';') == NULL ? NULL : opt->detail;
+}
+
+static const char *
+check_key_prefix(const EoOption *opt, const char *value)
+{
+	size_t		len = strlen(value);
+
+	if (len > 512)
+		refuse(opt->name, value, "A key prefix has at most 512 bytes.",
+			   "It counts against the 2,048 bytes of every key.");
+
+	/* Otherwise a prefix could be the beginning of another one with its keys. */
+	if (len > 0 && strcspn(value, "/#") != len - 1)
+		refuse(opt->name, value, "A key prefix ends in \"/\" or \"#\", and has neither before.",
+			   "Give a prefix such as 'payments/'.");
+	return NULL;
+}
+
+static const char *
+check_profile(const EoOption *opt, const char *value)
+{
+	size_t		len = strlen(value);
+
+	return len >= 1 && len <= EO_MAX_PROFILE && strpbrk(value, "[]\r\n\"'#;") == NULL ?
+		NULL : opt->detail;
+}
+
+/* "ARNs" in the IAM User Guide: arn:partition:iam::account:role/path/name */
+static const char *
+check_role_arn(const EoOption *opt, const char *value)
+{
+	size_t		len = strlen(value);
+
+	return len >= 20 && len <= EO_MAX_ARN && strncmp(value, "arn:", 4) == 0 &&
+		strstr(value, ":iam::") != NULL && strstr(value, ":role/") != NULL &&
+		strpbrk(value, " \t\r\n") == NULL ? NULL : opt->detail;
+}
+
+static const char *
+check_ca_file(const EoOption *opt, const char *value)
+{
+	if (!is_absolute_path(value) || strlen(value) > EO_MAX_CHAIN_URL)
+		refuse(opt->name, value, "This is not an absolute path.",
+			   "Give a file of PEM certificates on the database server.");
+	if (access(value, R_OK) != 0)
+		refuse(opt->name, value, "The database server cannot read this file.",
+			   "It must be readable by the operating-system user that PostgreSQL runs as.");
+	return NULL;
+}
+
+static const char *
+check_boolean(const EoOption *opt, const char *value)
+{
+	bool		b;
+
+	return parse_bool(value, &b) ? NULL : opt->detail;
+}
+
+static const char *
+check_number(const EoOption *opt, const char *value)
+{
+	char	   *end;
+	long		n;
+
+	errno = 0;
+	n = strtol(value, &end, 10);
+	return errno == 0 && end != value && *end == '\0' && n >= opt->min && n <= opt->max ?
+		NULL : opt->detail;
+}
+
+static const char *
+check_duration(const EoOption *opt, const char *value)
+{
+	int64		ms;
+
+	if (!eo_option_values_duration(value, &ms))
+		return "This is not a duration.";
+	return ms >= opt->min && ms <= opt->max ? NULL : opt->detail;
+}
+
+static const char *
+check_access_key_id(const EoOption *opt, const char *value)
+{
+	size_t		len = strlen(value);
+
+	if (len < 1 || len > 128 || strspn(value, LETTERS_AND_DIGITS "_") != len)
+		refuse(opt->name, NULL, "An access key id has 1 to 128 letters and digits.", NULL);
+	return NULL;
+}
+
+static const char *
+check_secret(const EoOption *opt, const char *value)
+{
+	size_t		len = strlen(value);
+	bool		printable = true;
+
+	for (size_t i = 0; i < len; i++)
+	{
+		if (value[i] <= ' ' || value[i] > '~')
+			printable = false;
+	}
+	if (len < 1 || len > 4096 || !printable)
+		refuse(opt->name, NULL, "It must have 1 to 4096 printable ASCII characters and no blanks.",
+			   "Look for a line break or a blank copied along with it.");
+	return NULL;
+}
+
+/* A pepper that can be guessed protects nothing. */
+static const char *
+check_pepper(const EoOption *opt, const char *value)
+{
+	(void) check_secret(opt, value);
+	if (strlen(value) < MIN_PEPPER)
+		refuse(opt->name, NULL, psprintf("It must have at least %d characters.", MIN_PEPPER),
+			   "Have it made by a program, for example: openssl rand -base64 32.");
+	return NULL;
+}
+
+/* ----- the options ----- */
+
+#define OPTION(name, superuser_only, check, detail, hint) \
+	{name, ForeignServerRelationId, superuser_only, check, detail, hint, 0, 0, NULL}
+#define TEXT(name, superuser_only, check, detail, hint, min, max, allowed) \
+	{name, ForeignServerRelationId, superuser_only, check, detail, hint, min, max, allowed}
+#define OF_MAPPING(name, check) {name, UserMappingRelationId, false, check, NULL, NULL, 0, 0, NULL}
+#define BOOLEAN(name, superuser_only) \
+	{name, ForeignServerRelationId, superuser_only, check_boolean, "This is not a boolean.", \
+	"Use true or false.", 0, 0, NULL}
+#define DURATION(name, min, max, detail) \
+	{name, ForeignServerRelationId, false, check_duration, detail, \
+	"Give a number and a unit, such as 500ms, 60s or 7 days.", min, max, NULL}
+#define NUMBER(name, max, detail, hint) \
+	{name, ForeignServerRelationId, false, check_number, detail, hint, 1, max, NULL}
+/* Layouts are checked with all of their options, in check_layout(). */
+#define LAYOUT_PART(name) \
+	OPTION(name, false, check_layout_part, "A semicolon is not allowed here.", "Leave it out.")
+
+#define TABLE_NAME "A table name has 3 to 255 letters, digits, underscores, hyphens and dots."
 
 static const EoOption options[] =
 {
-	OF_SERVER("region", false, check_region),
-	OF_SERVER("endpoint", false, check_endpoint),
-	OF_SERVER("dualstack", false, check_boolean),
-	OF_SERVER("fips", false, check_boolean),
-	OF_SERVER("table", false, check_table),
-	OF_SERVER("layout", false, check_layout_part),
-	OF_SERVER("key_attribute", false, check_layout_part),
-	OF_SERVER("item_prefix", false, check_layout_part),
-	OF_SERVER("sort_key_attribute", false, check_layout_part),
-	OF_SERVER("partition_value", false, check_layout_part),
-	OF_SERVER("status_attribute", false, check_layout_part),
-	OF_SERVER("status_words", false, check_layout_part),
-	OF_SERVER("expiry_attribute", false, check_layout_part),
-	OF_SERVER("lease_attribute", false, check_layout_part),
-	OF_SERVER("result_attribute", false, check_layout_part),
-	OF_SERVER("result_form", false, check_layout_part),
-	OF_SERVER("updated_attribute", false, check_layout_part),
-	OF_SERVER("holder_attribute", false, check_layout_part),
-	OF_SERVER("instants", false, check_layout_part),
-	OF_SERVER("validation_attribute", false, check_layout_part),
+	OPTION("region", false, check_region, "A region has lower-case letters, digits and hyphens.",
+		   "For example: eu-west-1."),
+	OPTION("endpoint", false, check_endpoint, NULL,
+		   "Give scheme, host and, where needed, port: https://dynamodb.eu-west-1.amazonaws.com or http://localhost:8000."),
+	BOOLEAN("dualstack", false),
+	BOOLEAN("fips", false),
+	TEXT("table", false, check_text, TABLE_NAME,
+		 "Give the plain name of the DynamoDB table, not its ARN.",
+		 3, 255, LETTERS_AND_DIGITS "_.-"),
+	LAYOUT_PART("layout"),
+	LAYOUT_PART("key_attribute"),
+	LAYOUT_PART("item_prefix"),
+	LAYOUT_PART("sort_key_attribute"),
+	LAYOUT_PART("partition_value"),
+	LAYOUT_PART("status_attribute"),
+	LAYOUT_PART("status_words"),
+	LAYOUT_PART("expiry_attribute"),
+	LAYOUT_PART("lease_attribute"),
+	LAYOUT_PART("result_attribute"),
+	LAYOUT_PART("result_form"),
+	LAYOUT_PART("updated_attribute"),
+	LAYOUT_PART("holder_attribute"),
+	LAYOUT_PART("instants"),
+	LAYOUT_PART("validation_attribute"),
 	DURATION("stale_after", 1000, EO_MAX_LEASE_MS,
 			 "It lasts from 1 second to 7 days."),
-	OF_SERVER("action_layout", false, check_action_layout),
-	OF_SERVER("key_prefix", false, check_key_prefix),
+	TEXT("action_layout", false, check_word, "There is no such layout of actions.",
+		 "Valid layouts are: native, seed.", 0, 0, " native seed "),
+	OPTION("key_prefix", false, check_key_prefix, NULL, NULL),
 	DURATION("lease", EO_MIN_LEASE_MS, EO_MAX_LEASE_MS,
 			 "A lease lasts from 100 milliseconds to 7 days."),
 	DURATION("cache_ttl", 0, 3600000,
@@ -113,33 +298,40 @@ static const EoOption options[] =
 		   "1 means that nothing is retried."),
 	NUMBER("parallel_requests", 64, "This is a whole number from 1 to 64.",
 		   "It bounds the connections that a backend has open at a time."),
-	OF_SERVER("batch_requests", false, check_boolean),
-	OF_SERVER("return_capacity", false, check_boolean),
+	BOOLEAN("batch_requests", false),
+	BOOLEAN("return_capacity", false),
 	DURATION("clock_skew", 0, 300000,
 			 "The margin for clocks lasts from 0 to 5 minutes."),
 	NUMBER("pin_attempts", EO_MAX_PIN_ATTEMPTS, "This is a whole number from 1 to 20.",
 		   "It bounds the guesses at the PIN of an action that is created from now on."),
-	OF_SERVER("transact_tables", false, check_transact_tables),
-	OF_SERVER("credentials", true, check_credentials),
-	OF_SERVER("profile", true, check_profile),
-	OF_SERVER("role_arn", true, check_role_arn),
-	OF_SERVER("external_id", true, check_external_id),
-	OF_SERVER("ca_file", true, check_ca_file),
-	OF_SERVER("allow_http", true, check_boolean),
+	TEXT("transact_tables", false, check_texts, TABLE_NAME,
+		 "Give the plain names of the tables that idem_transact() may write to, with commas between them.",
+		 3, 255, LETTERS_AND_DIGITS "_.-"),
+	TEXT("credentials", true, check_word, "There is no such source of credentials.",
+		 "Valid sources are: mapping, environment, chain.", 0, 0, " mapping environment chain "),
+	OPTION("profile", true, check_profile,
+		   "A profile has a name of 1 to 128 bytes without brackets, quotes, \"#\" and \";\".",
+		   "Give the name that follows \"profile\" in the configuration file."),
+	OPTION("role_arn", true, check_role_arn, "This is not the ARN of a role.",
+		   "For example: arn:aws:iam::123456789012:role/exactonce."),
+	/* AssumeRole in the AWS STS API Reference. */
+	TEXT("external_id", true, check_text,
+		 "An external id has 2 to 1224 letters, digits and characters of _+=,.@:/-",
+		 "Give the one that the trust policy of the role asks for.",
+		 2, EO_MAX_EXTERNAL_ID, LETTERS_AND_DIGITS "_+=,.@:/-"),
+	OPTION("ca_file", true, check_ca_file, NULL, NULL),
+	BOOLEAN("allow_http", true),
 	OF_MAPPING("access_key_id", check_access_key_id),
 	OF_MAPPING("secret_access_key", check_secret),
 	OF_MAPPING("session_token", check_secret),
 	OF_MAPPING("pin_pepper", check_pepper),
 };
 
-pg_noreturn static void refuse(const char *name, const char *value, const char *detail,
-							   const char *hint);
 pg_noreturn static void refuse_unknown(const char *name, Oid catalog);
+static const char *credentials_of(List *list);
 static void check_together(List *list);
 static void check_layout(List *list);
-static void check_required(List *list);
-static void check_number(const EoOption *opt, const char *value);
-static void check_duration(const EoOption *opt, const char *value);
+static void check_required(List *list, const char *name, const char *example);
 
 PG_FUNCTION_INFO_V1(eo_fdw_validator);
 
@@ -155,6 +347,7 @@ eo_fdw_validator(PG_FUNCTION_ARGS)
 	{
 		DefElem    *def = lfirst_node(DefElem, lc);
 		const EoOption *opt = NULL;
+		const char *detail;
 
 		for (int i = 0; i < (int) lengthof(options); i++)
 		{
@@ -174,20 +367,28 @@ eo_fdw_validator(PG_FUNCTION_ARGS)
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("only a superuser may set option \"%s\"", opt->name),
 					 errhint("Ask a superuser to create the server, or leave the option out.")));
-		if (opt->check != NULL)
-			opt->check(opt->name, defGetString(def));
-		else if (opt->hint != NULL)
-			check_number(opt, defGetString(def));
-		else
-			check_duration(opt, defGetString(def));
+		detail = opt->check(opt, defGetString(def));
+		if (detail != NULL)
+			refuse(opt->name, defGetString(def), detail, opt->hint);
 	}
 	if (catalog == ForeignServerRelationId)
 	{
 		check_together(list);
 		check_layout(list);
-		check_required(list);
+		/* The database server's own credentials come with a region. */
+		if (strcmp(credentials_of(list), "mapping") == 0)
+			check_required(list, "region", "eu-west-1");
+		check_required(list, "table", "idempotency");
 	}
 	PG_RETURN_VOID();
+}
+
+static const char *
+credentials_of(List *list)
+{
+	const char *credentials = eo_option_values_find(list, "credentials");
+
+	return credentials != NULL ? credentials : "mapping";
 }
 
 /* The layout and the options that say how it differs from its defaults. */
@@ -238,7 +439,7 @@ check_layout(List *list)
 static void
 check_together(List *list)
 {
-	const char *credentials = eo_option_values_find(list, "credentials");
+	const char *credentials = credentials_of(list);
 	const char *role = eo_option_values_find(list, "role_arn");
 	const char *external_id = eo_option_values_find(list, "external_id");
 	const char *profile = eo_option_values_find(list, "profile");
@@ -247,10 +448,10 @@ check_together(List *list)
 	EoEndpoint	ep;
 	const char *reason;
 
-	if (profile != NULL && (credentials == NULL || strcmp(credentials, "chain") != 0))
+	if (profile != NULL && strcmp(credentials, "chain") != 0)
 		refuse("profile", profile, "A profile counts only with credentials 'chain'.",
 			   "Add the option credentials 'chain', or leave profile out.");
-	if (role != NULL && (credentials == NULL || strcmp(credentials, "mapping") == 0))
+	if (role != NULL && strcmp(credentials, "mapping") == 0)
 		refuse("role_arn", role,
 			   "A role is assumed only with credentials 'chain' or 'environment'.",
 			   "Add the option credentials 'chain', or leave role_arn out.");
@@ -272,43 +473,30 @@ check_together(List *list)
 			   "Use https, or have a superuser add the option allow_http 'true'.");
 }
 
-/*
- * A server without these options cannot be used.  Nothing else provides them, except the
- * region where credentials are the database server's own.
- */
+/* A server without the option cannot be used, and nothing else provides it. */
 static void
-check_required(List *list)
+check_required(List *list, const char *name, const char *example)
 {
-	const char *credentials = eo_option_values_find(list, "credentials");
-	bool		finds_region = credentials != NULL && strcmp(credentials, "mapping") != 0;
-	static const struct
-	{
-		const char *name;
-		const char *example;
-	}			required[] = {{"region", "eu-west-1"}, {"table", "idempotency"}};
-
-	for (int i = 0; i < (int) lengthof(required); i++)
-	{
-		if (strcmp(required[i].name, "region") == 0 && finds_region)
-			continue;
-		if (eo_option_values_find(list, required[i].name) == NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_FDW_OPTION_NAME_NOT_FOUND),
-					 errmsg("option \"%s\" is missing", required[i].name),
-					 errdetail("A server must have the options region and table."),
-					 errhint("For example: OPTIONS (%s '%s').", required[i].name,
-							 required[i].example)));
-	}
+	if (eo_option_values_find(list, name) != NULL)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FDW_OPTION_NAME_NOT_FOUND),
+			 errmsg("option \"%s\" is missing", name),
+			 errdetail("A server must have the options region and table."),
+			 errhint("For example: OPTIONS (%s '%s').", name, example)));
 }
 
+/* value NULL: it is a secret, which is never repeated in a message. */
 static void
 refuse(const char *name, const char *value, const char *detail, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid value for option \"%s\": \"%s\"", name, value),
+			 value != NULL ?
+			 errmsg("invalid value for option \"%s\": \"%s\"", name, value) :
+			 errmsg("invalid value for option \"%s\"", name),
 			 errdetail("%s", detail),
-			 errhint("%s", hint)));
+			 hint != NULL ? errhint("%s", hint) : 0));
 }
 
 static void
@@ -328,226 +516,4 @@ refuse_unknown(const char *name, Oid catalog)
 			 valid.len > 0 ?
 			 errhint("Valid options here are: %s.", valid.data) :
 			 errhint("There are no valid options here; set them on the server or the user mapping.")));
-}
-
-static void
-check_region(const char *name, const char *value)
-{
-	if (!eo_endpoint_is_region(value))
-		refuse(name, value,
-			   "A region has lower-case letters, digits and hyphens.",
-			   "For example: eu-west-1.");
-}
-
-static void
-check_endpoint(const char *name, const char *value)
-{
-	EoEndpoint	ep;
-	const char *reason;
-
-	if (!eo_endpoint_parse(value, &ep, &reason))
-		refuse(name, value, reason,
-			   "Give scheme, host and, where needed, port: https://dynamodb.eu-west-1.amazonaws.com or http://localhost:8000.");
-}
-
-static bool
-is_table_name(const char *value)
-{
-	size_t		len = strlen(value);
-
-	return len >= 3 && len <= 255 &&
-		strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == len;
-}
-
-static void
-check_table(const char *name, const char *value)
-{
-	if (!is_table_name(value))
-		refuse(name, value,
-			   "A table name has 3 to 255 letters, digits, underscores, hyphens and dots.",
-			   "Give the plain name of the DynamoDB table, not its ARN.");
-}
-
-static void
-check_transact_tables(const char *name, const char *value)
-{
-	ListCell   *lc;
-
-	foreach(lc, eo_option_values_list(value))
-	{
-		if (!is_table_name(lfirst(lc)))
-			refuse(name, value,
-				   "A table name has 3 to 255 letters, digits, underscores, hyphens and dots.",
-				   "Give the plain names of the tables that idem_transact() may write to, with commas between them.");
-	}
-}
-
-static void
-check_action_layout(const char *name, const char *value)
-{
-	if (strcmp(value, "native") != 0 && strcmp(value, "seed") != 0)
-		refuse(name, value, "There is no such layout of actions.", "Valid layouts are: native, seed.");
-}
-
-/* Layouts are checked with all of their options, in check_layout(). */
-static void
-check_layout_part(const char *name, const char *value)
-{
-	/* This would be read as the end of the option. */
-	if (strchr(value, ';') != NULL)
-		refuse(name, value, "A semicolon is not allowed here.", "Leave it out.");
-}
-
-static void
-check_key_prefix(const char *name, const char *value)
-{
-	size_t		len = strlen(value);
-
-	if (len > 512)
-		refuse(name, value, "A key prefix has at most 512 bytes.",
-			   "It counts against the 2,048 bytes of every key.");
-
-	/* Otherwise a prefix could be the beginning of another one with its keys. */
-	if (len > 0 && strcspn(value, "/#") != len - 1)
-		refuse(name, value, "A key prefix ends in \"/\" or \"#\", and has neither before.",
-			   "Give a prefix such as 'payments/'.");
-}
-
-static void
-check_credentials(const char *name, const char *value)
-{
-	if (strcmp(value, "mapping") != 0 && strcmp(value, "environment") != 0 &&
-		strcmp(value, "chain") != 0)
-		refuse(name, value, "There is no such source of credentials.",
-			   "Valid sources are: mapping, environment, chain.");
-}
-
-static void
-check_profile(const char *name, const char *value)
-{
-	size_t		len = strlen(value);
-
-	if (len < 1 || len > EO_MAX_PROFILE || strpbrk(value, "[]\r\n\"'#;") != NULL)
-		refuse(name, value,
-			   "A profile has a name of 1 to 128 bytes without brackets, quotes, \"#\" and \";\".",
-			   "Give the name that follows \"profile\" in the configuration file.");
-}
-
-/* "ARNs" in the IAM User Guide: arn:partition:iam::account:role/path/name */
-static void
-check_role_arn(const char *name, const char *value)
-{
-	size_t		len = strlen(value);
-
-	if (len < 20 || len > EO_MAX_ARN || strncmp(value, "arn:", 4) != 0 ||
-		strstr(value, ":iam::") == NULL || strstr(value, ":role/") == NULL ||
-		strpbrk(value, " \t\r\n") != NULL)
-		refuse(name, value, "This is not the ARN of a role.",
-			   "For example: arn:aws:iam::123456789012:role/exactonce.");
-}
-
-/* AssumeRole in the AWS STS API Reference. */
-static void
-check_external_id(const char *name, const char *value)
-{
-	size_t		len = strlen(value);
-
-	if (len < 2 || len > EO_MAX_EXTERNAL_ID ||
-		strspn(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+=,.@:/-") != len)
-		refuse(name, value, "An external id has 2 to 1224 letters, digits and characters of _+=,.@:/-",
-			   "Give the one that the trust policy of the role asks for.");
-}
-
-static void
-check_ca_file(const char *name, const char *value)
-{
-	if (!is_absolute_path(value) || strlen(value) > EO_MAX_CHAIN_URL)
-		refuse(name, value, "This is not an absolute path.",
-			   "Give a file of PEM certificates on the database server.");
-	if (access(value, R_OK) != 0)
-		refuse(name, value, "The database server cannot read this file.",
-			   "It must be readable by the operating-system user that PostgreSQL runs as.");
-}
-
-static void
-check_boolean(const char *name, const char *value)
-{
-	bool		b;
-
-	if (!parse_bool(value, &b))
-		refuse(name, value, "This is not a boolean.", "Use true or false.");
-}
-
-static void
-check_access_key_id(const char *name, const char *value)
-{
-	size_t		len = strlen(value);
-
-	for (size_t i = 0; i < len; i++)
-	{
-		if (!isalnum((unsigned char) value[i]) && value[i] != '_')
-			len = 0;
-	}
-	if (len < 1 || len > 128)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for option \"%s\"", name),
-				 errdetail("An access key id has 1 to 128 letters and digits.")));
-}
-
-/* Secrets are never repeated in a message. */
-static void
-check_secret(const char *name, const char *value)
-{
-	size_t		len = strlen(value);
-	bool		printable = true;
-
-	for (size_t i = 0; i < len; i++)
-	{
-		if (value[i] <= ' ' || value[i] > '~')
-			printable = false;
-	}
-	if (len < 1 || len > 4096 || !printable)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for option \"%s\"", name),
-				 errdetail("It must have 1 to 4096 printable ASCII characters and no blanks."),
-				 errhint("Look for a line break or a blank copied along with it.")));
-}
-
-/* A pepper that can be guessed protects nothing. */
-static void
-check_pepper(const char *name, const char *value)
-{
-	check_secret(name, value);
-	if (strlen(value) < MIN_PEPPER)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for option \"%s\"", name),
-				 errdetail("It must have at least %d characters.", MIN_PEPPER),
-				 errhint("Have it made by a program, for example: openssl rand -base64 32.")));
-}
-
-static void
-check_number(const EoOption *opt, const char *value)
-{
-	char	   *end;
-	long		n;
-
-	errno = 0;
-	n = strtol(value, &end, 10);
-	if (errno != 0 || end == value || *end != '\0' || n < opt->min || n > opt->max)
-		refuse(opt->name, value, opt->bounds, opt->hint);
-}
-
-static void
-check_duration(const EoOption *opt, const char *value)
-{
-	static const char *const hint = "Give a number and a unit, such as 500ms, 60s or 7 days.";
-	int64		ms;
-
-	if (!eo_option_values_duration(value, &ms))
-		refuse(opt->name, value, "This is not a duration.", hint);
-	if (ms < opt->min || ms > opt->max)
-		refuse(opt->name, value, opt->bounds, hint);
 }

@@ -444,7 +444,7 @@ check_chain(Subject *s, EoCheckRow *row)
 	TimestampTz end;
 	StringInfoData detail;
 
-	eo_credential_cache_look(eo_credentials_ref(&s->store->client), &report);
+	eo_credential_cache_look(eo_credentials_wish(&s->store->client), &report);
 	end = time_t_to_timestamptz((pg_time_t) report.expires_s);
 	s->met[NEEDS_CREDENTIALS] = report.has_identity;
 	initStringInfo(&detail);
@@ -483,7 +483,7 @@ check_credentials(Subject *s, EoCheckRow *row)
 	StringInfoData detail;
 
 	s->met[NEEDS_CREDENTIALS] = s->store->credentials_from != NULL;
-	if (eo_credentials_ref(&s->store->client) != NULL)
+	if (eo_credentials_wish(&s->store->client) != NULL)
 		check_chain(s, row);
 	else if (s->met[NEEDS_CREDENTIALS])
 	{

@@ -13,8 +13,6 @@
  * eo_buf_reset() keeps the memory for the next use; eo_buf_free() gives it
  * back.  A zeroed EoBuf with a maximum is valid.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_BUF_H

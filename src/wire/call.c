@@ -39,15 +39,10 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "wire/buf.h"
-#include "wire/client.h"
 #include "wire/clock.h"
 #include "wire/crypto.h"
-#include "wire/http.h"
-#include "wire/json.h"
 #include "wire/reply.h"
 #include "wire/sigv4.h"
-#include "wire/status.h"
 
 /* The longest first pause between attempts, and the longest of all. */
 #define BACKOFF_BASE_MS 25
@@ -79,6 +74,7 @@ static bool take_reply(EoCall *call);
 static bool take_transport_failure(EoCall *call);
 static bool take_answer(EoCall *call, int64_t steady_us);
 static bool take_unbelievable(EoCall *call, const char *why);
+static bool send_again(EoCall *call);
 static void forget_reply(EoCall *call);
 static bool connect_later(EoCall *call);
 static bool retry_later(EoCall *call, bool throttled);
@@ -221,9 +217,8 @@ send_attempt(EoCall *call)
 		if (client->source == NULL || call->renewed)
 			return false;
 		/* They have ended since the call was prepared: get others once. */
-		call->renewed = call->expired = call->waiting = true;
-		call->next_us = 0;
-		return true;
+		call->renewed = call->expired = true;
+		return send_again(call);
 	}
 
 	eo_buf_init(&authorization, 1024);
@@ -485,19 +480,23 @@ take_answer(EoCall *call, int64_t steady_us)
 			return false;
 		}
 		call->resigned = true;
-		call->waiting = true;
-		call->next_us = 0;
-		return true;
+		return send_again(call);
 	}
 	if (eo_reply_is_expired(call->error.code) && call->client->source != NULL && !call->renewed)
 	{
-		call->renewed = true;
-		call->expired = true;
-		call->waiting = true;
-		call->next_us = 0;
-		return true;
+		call->renewed = call->expired = true;
+		return send_again(call);
 	}
 	return class.retry ? retry_later(call, class.throttled) : false;
+}
+
+/* Make another attempt without a pause. */
+static bool
+send_again(EoCall *call)
+{
+	call->waiting = true;
+	call->next_us = 0;
+	return true;
 }
 
 /*

@@ -6,8 +6,6 @@
  * The caller writes a body, has the call run by window.c, and reads the reply.
  * Knows nothing of records.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_CALL_H

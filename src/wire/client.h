@@ -6,8 +6,6 @@
  * The service's clock decides whether a lease is dead.  It is kept as an offset to
  * the machine's steady clock, so that nothing happens when the host's clock is set.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_CLIENT_H

@@ -3,8 +3,6 @@
  * clock.h
  *	  The clocks of the machine.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_CLOCK_H

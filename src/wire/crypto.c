@@ -4,9 +4,8 @@
  *	  Digests, MACs, the stretching of PINs, and whom connections trust.
  *
  * The only file that includes OpenSSL.  With OpenSSL 3 it is slow to fetch an
- * algorithm, not to run it.  So digest and MAC are fetched once, and the digest's context
- * and that of the kept key are reused.  scrypt is slow by design, and is fetched every
- * time.
+ * algorithm, not to run it.  So the digest is fetched once, and its context and that of the
+ * kept key are reused.  A MAC by another key, and scrypt, are rare, and are fetched every time.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,7 +21,6 @@
 #include <sys/stat.h>
 
 #include "wire/hex.h"
-#include "wire/status.h"
 
 /* Limit of scrypt's memory: twice the 128 * N * r bytes that it needs. */
 #define SCRYPT_MAX_MEMORY (UINT64_C(256) * EO_SCRYPT_N * EO_SCRYPT_R)
@@ -31,8 +29,8 @@ struct EoCrypto
 {
 	EVP_MD	   *sha256;
 	EVP_MD_CTX *digest;
-	EVP_MAC_CTX *hmac;			/* HMAC-SHA256 without a key, to be copied */
-	EVP_MAC_CTX *kept;			/* with that of eo_crypto_keep_key(), or NULL */
+	EVP_MAC_CTX *kept;			/* HMAC-SHA256 with the key of
+								 * eo_crypto_keep_key(), or NULL */
 };
 
 /* How libcurl verifies, too: what is trusted need not be the root of a chain. */
@@ -47,8 +45,7 @@ static struct
 	struct stat as_read;
 }			authorities;
 
-static EVP_MAC_CTX *make_hmac(void);
-static EVP_MAC_CTX *with_key(EoCrypto *c, const void *key, size_t key_len);
+static EVP_MAC_CTX *make_hmac(const void *key, size_t key_len);
 static bool make_mac(EVP_MAC_CTX *hmac, const void *data, size_t len,
 					 unsigned char mac[EO_SHA256_LEN]);
 
@@ -61,31 +58,12 @@ eo_crypto_create(void)
 		return NULL;
 	c->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
 	c->digest = EVP_MD_CTX_new();
-	c->hmac = make_hmac();
-	if (c->sha256 == NULL || c->digest == NULL || c->hmac == NULL)
+	if (c->sha256 == NULL || c->digest == NULL)
 	{
 		eo_crypto_free(c);
 		return NULL;
 	}
 	return c;
-}
-
-static EVP_MAC_CTX *
-make_hmac(void)
-{
-	char		digest[] = "SHA256";
-	OSSL_PARAM	params[] = {
-		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
-		OSSL_PARAM_construct_end()
-	};
-	EVP_MAC    *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
-	EVP_MAC_CTX *hmac = mac != NULL ? EVP_MAC_CTX_new(mac) : NULL;
-
-	EVP_MAC_free(mac);
-	if (hmac != NULL && EVP_MAC_CTX_set_params(hmac, params))
-		return hmac;
-	EVP_MAC_CTX_free(hmac);
-	return NULL;
 }
 
 void
@@ -94,7 +72,6 @@ eo_crypto_free(EoCrypto *c)
 	if (c == NULL)
 		return;
 	EVP_MAC_CTX_free(c->kept);
-	EVP_MAC_CTX_free(c->hmac);
 	EVP_MD_CTX_free(c->digest);
 	EVP_MD_free(c->sha256);
 	free(c);
@@ -120,10 +97,10 @@ eo_crypto_sha256_hex(EoCrypto *c, const void *data, size_t len, char hex[EO_SHA2
 }
 
 EoStatus
-eo_crypto_hmac_sha256(EoCrypto *c, const void *key, size_t key_len, const void *data, size_t len,
+eo_crypto_hmac_sha256(const void *key, size_t key_len, const void *data, size_t len,
 					  unsigned char mac[EO_SHA256_LEN])
 {
-	EVP_MAC_CTX *hmac = with_key(c, key, key_len);
+	EVP_MAC_CTX *hmac = make_hmac(key, key_len);
 	bool		ok = hmac != NULL && make_mac(hmac, data, len, mac);
 
 	EVP_MAC_CTX_free(hmac);
@@ -134,7 +111,7 @@ EoStatus
 eo_crypto_keep_key(EoCrypto *c, const void *key, size_t key_len)
 {
 	EVP_MAC_CTX_free(c->kept);
-	c->kept = with_key(c, key, key_len);
+	c->kept = make_hmac(key, key_len);
 	return c->kept != NULL ? EO_OK : EO_CRYPTO;
 }
 
@@ -148,11 +125,18 @@ eo_crypto_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len,
 }
 
 static EVP_MAC_CTX *
-with_key(EoCrypto *c, const void *key, size_t key_len)
+make_hmac(const void *key, size_t key_len)
 {
-	EVP_MAC_CTX *hmac = EVP_MAC_CTX_dup(c->hmac);
+	char		digest[] = "SHA256";
+	OSSL_PARAM	params[] = {
+		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+		OSSL_PARAM_construct_end()
+	};
+	EVP_MAC    *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+	EVP_MAC_CTX *hmac = mac != NULL ? EVP_MAC_CTX_new(mac) : NULL;
 
-	if (hmac != NULL && EVP_MAC_init(hmac, key, key_len, NULL))
+	EVP_MAC_free(mac);
+	if (hmac != NULL && EVP_MAC_init(hmac, key, key_len, params))
 		return hmac;
 	EVP_MAC_CTX_free(hmac);
 	return NULL;

@@ -6,8 +6,6 @@
  * crypto.c is the only file that includes OpenSSL.  Nothing here reads a clock
  * or the environment.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_CRYPTO_H
@@ -19,8 +17,8 @@
 #define EO_SHA256_HEX_LEN 64	/* without the NUL */
 
 /*
- * Keeps between calls the fetched algorithms, their contexts, and one key
- * (eo_crypto_keep_key()), which OpenSSL has.  Not thread-safe.
+ * Keeps between calls the fetched digest, its context, and one key (eo_crypto_keep_key()),
+ * which OpenSSL has.  Not thread-safe.
  */
 typedef struct EoCrypto EoCrypto;
 
@@ -37,11 +35,10 @@ extern EoStatus eo_crypto_sha256_hex(EoCrypto *c, const void *data, size_t len,
 									 char hex[EO_SHA256_HEX_LEN + 1]) EO_MUST_CHECK;
 
 /* HMAC-SHA256 (RFC 2104).  EO_OK or EO_CRYPTO. */
-extern EoStatus eo_crypto_hmac_sha256(EoCrypto *c, const void *key, size_t key_len,
-									  const void *data, size_t len,
+extern EoStatus eo_crypto_hmac_sha256(const void *key, size_t key_len, const void *data, size_t len,
 									  unsigned char mac[EO_SHA256_LEN]) EO_MUST_CHECK;
 
-/* The same in two steps: the key is kept for any number of MACs. */
+/* The same in two steps: the key is kept for any number of MACs, which is faster. */
 extern EoStatus eo_crypto_keep_key(EoCrypto *c, const void *key, size_t key_len) EO_MUST_CHECK;
 extern EoStatus eo_crypto_hmac_sha256_kept(EoCrypto *c, const void *data, size_t len,
 										   unsigned char mac[EO_SHA256_LEN]) EO_MUST_CHECK;

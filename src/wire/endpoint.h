@@ -3,8 +3,6 @@
  * endpoint.h
  *	  The server option "endpoint", and the names of AWS's regional endpoints.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_ENDPOINT_H

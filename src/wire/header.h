@@ -3,8 +3,6 @@
  * header.h
  *	  The value of a header line, and other texts of services.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_HEADER_H

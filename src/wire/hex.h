@@ -3,8 +3,6 @@
  * hex.h
  *	  Bytes and UUIDs as hexadecimal text.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_HEX_H

@@ -61,7 +61,6 @@
 #include "wire/crypto.h"
 #include "wire/header.h"
 #include "wire/http.h"
-#include "wire/status.h"
 #include "wire/wait_set.h"
 
 /* A reply buffer larger than this is freed instead of kept with its handle. */
@@ -645,7 +644,8 @@ set_request_options(EoHttpHandle *h, const EoHttpRequest *req)
 	if (!set_endpoint_options(h, req->endpoint) || !set_headers(h, req))
 		return false;
 	h->has_secret_reply = req->has_secret_reply;
-	h->body.max = eo_http_max_reply(req);
+	h->body.max = req->has_secret_reply ? EO_HTTP_MAX_SECRET_REPLY :
+		req->is_page ? EO_HTTP_MAX_PAGE : EO_HTTP_MAX_REPLY;
 	SET(CURLOPT_POST, 1L);
 	SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) req->body_len);
 	SET(CURLOPT_POSTFIELDS, req->body);

@@ -75,13 +75,6 @@ typedef struct EoHttpRequest
 	int64_t		deadline_us;	/* of this attempt */
 } EoHttpRequest;
 
-static inline size_t
-eo_http_max_reply(const EoHttpRequest *req)
-{
-	return req->has_secret_reply ? EO_HTTP_MAX_SECRET_REPLY :
-		req->is_page ? EO_HTTP_MAX_PAGE : EO_HTTP_MAX_REPLY;
-}
-
 typedef struct EoHttpReply
 {
 	/*

@@ -18,17 +18,12 @@
  */
 #include "wire/json.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <json-c/json.h>
 #include <json-c/printbuf.h>
 
-#include "wire/buf.h"
 #include "wire/crypto.h"
-#include "wire/status.h"
-
-struct EoJson
-{
-	struct json_object *root;
-};
 
 /* Bytes in a string that are more than themselves, or have to be escaped. */
 enum
@@ -52,7 +47,7 @@ static void free_text(struct json_object *attribute, void *text);
 static size_t count_members(struct json_object *v);
 static EoStatus escape_text(const char **text, size_t *len);
 
-/* An EoJsonValue is a json_object under another name. */
+/* A document and a value are a json_object under another name. */
 static struct json_object *
 unwrap(EoJsonValue *v)
 {
@@ -109,29 +104,20 @@ eo_json_parse(const char *text, size_t len, EoJson **doc)
 			return EO_INVALID;
 		}
 	}
-	*doc = malloc(sizeof(EoJson));
-	if (*doc == NULL)
-	{
-		json_object_put(root);
-		return EO_NO_MEMORY;
-	}
-	(*doc)->root = root;
+	*doc = (EoJson *) root;
 	return EO_OK;
 }
 
 void
 eo_json_free(EoJson *doc)
 {
-	if (doc == NULL)
-		return;
-	json_object_put(doc->root);
-	free(doc);
+	json_object_put((struct json_object *) doc);
 }
 
 EoJsonValue *
 eo_json_root(const EoJson *doc)
 {
-	return doc != NULL ? (EoJsonValue *) doc->root : NULL;
+	return (EoJsonValue *) doc;
 }
 
 EoJsonValue *
@@ -139,7 +125,7 @@ eo_json_get(EoJsonValue *v, const char *name)
 {
 	struct json_object *member = NULL;
 
-	if (v == NULL || !json_object_is_type(unwrap(v), json_type_object) ||
+	if (!json_object_is_type(unwrap(v), json_type_object) ||
 		!json_object_object_get_ex(unwrap(v), name, &member))
 		return NULL;
 	return (EoJsonValue *) member;
@@ -148,7 +134,7 @@ eo_json_get(EoJsonValue *v, const char *name)
 size_t
 eo_json_array_length(EoJsonValue *v)
 {
-	if (v == NULL || !json_object_is_type(unwrap(v), json_type_array))
+	if (!json_object_is_type(unwrap(v), json_type_array))
 		return 0;
 	return json_object_array_length(unwrap(v));
 }
@@ -161,22 +147,23 @@ eo_json_array_get(EoJsonValue *v, size_t i)
 	return (EoJsonValue *) json_object_array_get_idx(unwrap(v), i);
 }
 
+static bool
+is_numeric(EoJsonValue *v)
+{
+	return json_object_is_type(unwrap(v), json_type_int) ||
+		json_object_is_type(unwrap(v), json_type_double);
+}
+
 int64_t
 eo_json_integer(EoJsonValue *v)
 {
-	if (v == NULL || (!json_object_is_type(unwrap(v), json_type_int) &&
-					  !json_object_is_type(unwrap(v), json_type_double)))
-		return 0;
-	return json_object_get_int64(unwrap(v));
+	return is_numeric(v) ? json_object_get_int64(unwrap(v)) : 0;
 }
 
 double
 eo_json_number(EoJsonValue *v)
 {
-	if (v == NULL || (!json_object_is_type(unwrap(v), json_type_int) &&
-					  !json_object_is_type(unwrap(v), json_type_double)))
-		return 0;
-	return json_object_get_double(unwrap(v));
+	return is_numeric(v) ? json_object_get_double(unwrap(v)) : 0;
 }
 
 const char *
@@ -186,7 +173,7 @@ eo_json_string(EoJsonValue *v, size_t *len)
 	size_t		n;
 
 	*len = 0;
-	if (v == NULL || !json_object_is_type(unwrap(v), json_type_string))
+	if (!json_object_is_type(unwrap(v), json_type_string))
 		return NULL;
 	s = json_object_get_string(unwrap(v));
 	n = (size_t) json_object_get_string_len(unwrap(v));
@@ -207,29 +194,16 @@ eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value)
 {
 	size_t		len;
 	const char *s = eo_json_string(eo_json_get(eo_json_get(item, name), "N"), &len);
-	size_t		i = 0;
-	bool		negative = false;
-	uint64_t	n = 0;
-	const uint64_t limit = (uint64_t) INT64_MAX;
+	char	   *end;
+	long long	n;
 
-	if (s == NULL)
+	if (s == NULL || !isdigit((unsigned char) s[s[0] == '-']))
 		return false;
-	if (s[0] == '-')
-	{
-		negative = true;
-		i = 1;
-	}
-	if (i == len)
+	errno = 0;
+	n = strtoll(s, &end, 10);
+	if (errno != 0 || *end != '\0')
 		return false;
-	for (; i < len; i++)
-	{
-		unsigned int digit = (unsigned int) (s[i] - '0');
-
-		if (digit > 9 || n > (limit + negative - digit) / 10)
-			return false;
-		n = n * 10 + digit;
-	}
-	*value = negative ? (int64_t) (0 - n) : (int64_t) n;
+	*value = n;
 	return true;
 }
 
@@ -278,36 +252,32 @@ free_text(struct json_object *attribute, void *text)
 	free(text);
 }
 
+#define DIGITS "0123456789"
+
 /* RFC 8259, section 6: DynamoDB's numbers are the same, but are sent as strings. */
 static bool
 is_number(const char *s)
 {
 	size_t		n;
 
-	if (*s == '-')
-		s++;
-	n = strspn(s, "0123456789");
+	s += *s == '-';
+	n = strspn(s, DIGITS);
 	if (n == 0 || (n > 1 && *s == '0'))
 		return false;
 	s += n;
 	if (*s == '.')
 	{
-		n = strspn(++s, "0123456789");
-		if (n == 0)
-			return false;
+		n = strspn(++s, DIGITS);
 		s += n;
 	}
-	if (*s == 'e' || *s == 'E')
+	if (n > 0 && (*s == 'e' || *s == 'E'))
 	{
 		s++;
-		if (*s == '+' || *s == '-')
-			s++;
-		n = strspn(s, "0123456789");
-		if (n == 0)
-			return false;
+		s += *s == '+' || *s == '-';
+		n = strspn(s, DIGITS);
 		s += n;
 	}
-	return *s == '\0';
+	return n > 0 && *s == '\0';
 }
 
 /* Append a string, or a number, that DynamoDB sends as a string. */
@@ -415,8 +385,8 @@ eo_json_put(EoBuf *out, EoJsonValue *v)
 	const char *text = json_object_to_json_string_length(unwrap(v), JSON_C_TO_STRING_PLAIN |
 														 JSON_C_TO_STRING_NOSLASHESCAPE, &len);
 
-	if (text == NULL)
-		out->status = EO_NO_MEMORY;
+	if (v == NULL || text == NULL)
+		out->status = v == NULL ? EO_INVALID : EO_NO_MEMORY;
 	else
 		eo_buf_add(out, text, len);
 }
@@ -556,26 +526,12 @@ scan_text(const char *text, size_t len, size_t *colons)
 static int
 hex4(const char *text, size_t len, size_t at)
 {
-	int			value = 0;
+	char		digits[5] = "";
 
 	if (at + 4 > len)
 		return -1;
-	for (size_t i = at; i < at + 4; i++)
-	{
-		char		c = text[i];
-		int			digit = -1;
-
-		if (c >= '0' && c <= '9')
-			digit = c - '0';
-		else if (c >= 'a' && c <= 'f')
-			digit = c - 'a' + 10;
-		else if (c >= 'A' && c <= 'F')
-			digit = c - 'A' + 10;
-		if (digit < 0)
-			return -1;
-		value = value * 16 + digit;
-	}
-	return value;
+	memcpy(digits, text + at, 4);
+	return strspn(digits, "0123456789abcdefABCDEF") == 4 ? (int) strtol(digits, NULL, 16) : -1;
 }
 
 /*

@@ -8,8 +8,6 @@
  * as the document.  JSON is written by appending to an EoBuf, because bodies are
  * small and their shape is fixed.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_JSON_H
@@ -79,7 +77,7 @@ extern bool eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value);
 extern EoStatus eo_json_attr_text(EoJsonValue *item, const char *name, const char **text,
 								  size_t *len) EO_MUST_CHECK;
 
-/* Append a value as it was parsed, without white space. */
+/* Append a value as it was parsed, without white space; NULL makes the buffer EO_INVALID. */
 extern void eo_json_put(EoBuf *out, EoJsonValue *v);
 
 /* Append s as a JSON string, with quotes; all control characters escaped. */

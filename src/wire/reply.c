@@ -16,8 +16,6 @@
 #include <string.h>
 
 #include "wire/header.h"
-#include "wire/json.h"
-#include "wire/status.h"
 
 /* The columns are those of EoReplyClass: status, retry, throttled, skewed, puzzling. */
 static const EoReplyClass ok = {EO_OK, false, false, false, false};
@@ -71,18 +69,15 @@ static const Meaning codes[] = {
 	{"ServiceUnavailableException", &unknown},
 };
 
-/* Reasons for which an action is refused now and may be accepted later. */
-static const Meaning passing_reasons[] = {
+/*
+ * Reasons for which an action is refused.  Any other code, which a new version of the service
+ * may have, says nothing.
+ */
+static const Meaning known_reasons[] = {
 	{"TransactionConflict", &conflict},
 	{"ThrottlingError", &throttled},
 	{"ProvisionedThroughputExceeded", &throttled},
-};
-
-/*
- * Reasons for which an action is refused, and will be again.  Any other code, which a new
- * version of the service may have, says nothing.
- */
-static const Meaning lasting_reasons[] = {
+	/* It will be refused again. */
 	{"ConditionalCheckFailed", &cancelled},
 	{"ItemCollectionSizeLimitExceeded", &cancelled},
 	{"ValidationError", &cancelled},
@@ -138,7 +133,7 @@ eo_reply_classify_reasons(EoJsonValue *reasons, size_t nactions)
 	{
 		size_t		len;
 		const char *code = eo_json_string(eo_json_get(eo_json_array_get(reasons, i), "Code"), &len);
-		const EoReplyClass *passing;
+		const EoReplyClass *known;
 
 		if (code == NULL)
 			understood = false;
@@ -146,10 +141,10 @@ eo_reply_classify_reasons(EoJsonValue *reasons, size_t nactions)
 			continue;
 		if (i == 0 && n == nactions && strcmp(code, "ConditionalCheckFailed") == 0)
 			return condition_failed;
-		passing = LOOK_UP(passing_reasons, code);
-		if (passing != NULL)
-			return *passing;
-		if (LOOK_UP(lasting_reasons, code) != NULL)
+		known = LOOK_UP(known_reasons, code);
+		if (known != NULL && known->retry)
+			return *known;
+		if (known != NULL)
 			refused_for_good = true;
 		else
 			understood = false;

@@ -3,8 +3,6 @@
  * reply.h
  *	  What DynamoDB's replies say about a request.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_REPLY_H

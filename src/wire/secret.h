@@ -3,8 +3,6 @@
  * secret.h
  *	  Memory for secrets: kept out of core dumps, and wiped when it is freed.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_SECRET_H

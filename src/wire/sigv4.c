@@ -10,11 +10,8 @@
  */
 #include "wire/sigv4.h"
 
-#include "wire/buf.h"
-#include "wire/crypto.h"
 #include "wire/hex.h"
 #include "wire/secret.h"
-#include "wire/status.h"
 
 /* Longest text of a request.  Its headers may have a session token of kilobytes. */
 #define MAX_TEXT 65536
@@ -69,12 +66,6 @@ eo_sigv4_free(EoSigner *s)
 	eo_buf_free(&s->to_sign);
 	eo_buf_free(&s->names);
 	free(s);
-}
-
-EoCrypto *
-eo_sigv4_crypto(EoSigner *s)
-{
-	return s->crypto;
 }
 
 EoStatus
@@ -182,9 +173,9 @@ prepare_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req)
 	eo_buf_adds(&first, "AWS4");
 	eo_buf_adds(&first, secret);
 	ok = eo_buf_status(&first) == EO_OK &&
-		eo_crypto_hmac_sha256(s->crypto, first.data, first.len, req->amz_date, 8, key) == EO_OK;
+		eo_crypto_hmac_sha256(first.data, first.len, req->amz_date, 8, key) == EO_OK;
 	for (int i = 0; ok && i < 3; i++)
-		ok = eo_crypto_hmac_sha256(s->crypto, key, sizeof(key), parts[i], strlen(parts[i]),
+		ok = eo_crypto_hmac_sha256(key, sizeof(key), parts[i], strlen(parts[i]),
 								   key) == EO_OK;
 	if (ok)
 		ok = eo_crypto_keep_key(s->crypto, key, sizeof(key)) == EO_OK;

@@ -7,8 +7,6 @@
  * "Create a signed AWS API request".  A pure function of its arguments: no
  * clock, no environment.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_SIGV4_H
@@ -66,8 +64,5 @@ extern void eo_sigv4_free(EoSigner *signer);
  */
 extern EoStatus eo_sigv4_sign(EoSigner *signer, const EoCredentials *cred,
 							  const EoSigningRequest *req, EoBuf *out) EO_MUST_CHECK;
-
-/* The contexts of crypto.c, for other digests and MACs. */
-extern EoCrypto *eo_sigv4_crypto(EoSigner *signer);
 
 #endif							/* EO_WIRE_SIGV4_H */

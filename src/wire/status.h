@@ -12,8 +12,6 @@
  * The values are grouped by what they say about a write, because the first
  * question of every caller is whether it was applied.
  *
- * Compiles without a server; test/unit depends on that.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_STATUS_H

@@ -3,8 +3,6 @@
  * xml.h
  *	  The answers of AWS STS, which are XML.
  *
- * Compiles without a server.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef EO_WIRE_XML_H

@@ -336,7 +336,7 @@ eo_fail_has_credentials(PG_FUNCTION_ARGS)
 	EoStore    *store = eo_store_open(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	EoCredentialReport report;
 
-	eo_credential_cache_look(eo_credentials_ref(&store->client), &report);
+	eo_credential_cache_look(eo_credentials_wish(&store->client), &report);
 	if (!report.has_identity)
 		eo_database_wake(MyDatabaseId);
 	PG_RETURN_BOOL(report.has_identity);

@@ -42,11 +42,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		(strstr(text, value) == NULL || strchr(value, '\n') != NULL || !eo_ini_has(config, "p")))
 		abort();
 	check_plan(&plan, eo_chain_plan(&env, credentials, config, &wish, &plan));
-	check_plan(&plan, eo_chain_plan_region(&env, credentials, config, &wish, &plan));
+	wish.region_only = true;
+	check_plan(&plan, eo_chain_plan(&env, credentials, config, &wish, &plan));
+	wish.region_only = false;
 	strcpy(wish.profile, "p");
 	env.value[EO_VAR_METADATA_DISABLED] = "true";
 	check_plan(&plan, eo_chain_plan(&env, credentials, config, &wish, &plan));
-	check_plan(&plan, eo_chain_plan_region(&env, credentials, config, &wish, &plan));
+	wish.region_only = true;
+	check_plan(&plan, eo_chain_plan(&env, credentials, config, &wish, &plan));
+	wish.region_only = false;
 	free(text);
 	return 0;
 }

@@ -255,7 +255,7 @@ make_region(void)
 	EoIniFile	config_file = {config, true};
 
 	wish.region_only = true;
-	return eo_chain_plan_region(&env, credentials_file, config_file, &wish, &plan);
+	return eo_chain_plan(&env, credentials_file, config_file, &wish, &plan);
 }
 
 static void

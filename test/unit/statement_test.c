@@ -34,9 +34,7 @@ put(bool inserts, const EoItemKey *k, const char *condition, const char *update)
 	static const Values v = {"A", 7};
 	const void *structs[] = {&v};
 	EoStatement s = {0};
-	EoStatus	status = inserts ?
-	eo_statement_make_insert(&s, names, k, "x", 1, update) :
-	eo_statement_make_update(&s, names, k, "x", 1, condition, update);
+	EoStatus	status = eo_statement_make(&s, names, k, "x", 1, inserts ? NULL : condition, update);
 
 	eo_buf_free(&body);
 	eo_buf_init(&body, 10000);
