@@ -95,59 +95,57 @@ eo_prepared_ended(void)
 
 /* ----- what PostgreSQL knows ----- */
 
-/*
- * Call visit() for the prepared transactions of this database, until it returns false.
- * pg_prepared_xact() is PostgreSQL's only list of them.
- */
-static void
-visit_prepared(bool (*visit) (const Prepared *prepared, void *arg), void *arg)
+/* The prepared transactions of this database.  pg_prepared_xact() is PostgreSQL's only list. */
+static List *
+list_prepared(void)
 {
 	LOCAL_FCINFO(fcinfo, 0);
 	FmgrInfo	flinfo;
 	ExprContext *econtext = CreateStandaloneExprContext();
 	ReturnSetInfo rsinfo = {.type = T_ReturnSetInfo,.econtext = econtext,
 	.allowedModes = SFRM_ValuePerCall,.returnMode = SFRM_ValuePerCall};
-	bool		go_on = true;
+	List	   *list = NIL;
 
 	fmgr_info(F_PG_PREPARED_XACT, &flinfo);
 	InitFunctionCallInfoData(*fcinfo, &flinfo, 0, InvalidOid, NULL, (Node *) & rsinfo);
-	while (go_on)
+	for (;;)
 	{
 		Datum		row = FunctionCallInvoke(fcinfo);
 		bool		isnull;
 		HeapTupleHeader tuple;
-		Prepared	prepared;
+		Prepared   *prepared;
 
 		if (rsinfo.isDone != ExprMultipleResult)
 			break;
 		tuple = DatumGetHeapTupleHeader(row);
 		if (DatumGetObjectId(GetAttributeByName(tuple, "dbid", &isnull)) != MyDatabaseId)
 			continue;
-		prepared.xid = DatumGetTransactionId(GetAttributeByName(tuple, "transaction", &isnull));
-		prepared.gid = TextDatumGetCString(GetAttributeByName(tuple, "gid", &isnull));
-		prepared.prepared_at = DatumGetTimestampTz(GetAttributeByName(tuple, "prepared", &isnull));
-		go_on = visit(&prepared, arg);
+		prepared = palloc(sizeof(Prepared));
+		prepared->xid = DatumGetTransactionId(GetAttributeByName(tuple, "transaction", &isnull));
+		prepared->gid = TextDatumGetCString(GetAttributeByName(tuple, "gid", &isnull));
+		prepared->prepared_at = DatumGetTimestampTz(GetAttributeByName(tuple, "prepared", &isnull));
+		list = lappend(list, prepared);
 	}
 	FreeExprContext(econtext, true);
+	return list;
 }
 
 /* ----- COMMIT PREPARED ----- */
 
-/* A prepared transaction that is looked for by its gid. */
-typedef struct Wanted
+/* The id of a prepared transaction; Invalid: there is none of that name. */
+static TransactionId
+find_prepared(const char *gid)
 {
-	const char *gid;
-	TransactionId xid;			/* Invalid: there is none */
-} Wanted;
+	ListCell   *cell;
 
-static bool
-take_wanted(const Prepared *prepared, void *arg)
-{
-	Wanted	   *wanted = arg;
+	foreach(cell, list_prepared())
+	{
+		const Prepared *prepared = lfirst(cell);
 
-	if (strcmp(prepared->gid, wanted->gid) == 0)
-		wanted->xid = prepared->xid;
-	return !TransactionIdIsValid(wanted->xid);
+		if (strcmp(prepared->gid, gid) == 0)
+			return prepared->xid;
+	}
+	return InvalidTransactionId;
 }
 
 /* Does the current life hold its lease in this place? */
@@ -245,7 +243,7 @@ eo_prepared_check_commit(const char *gid)
 	EoSlotView	view;
 	bool		foreign;
 	bool		rows;
-	Wanted		wanted = {.gid = gid,.xid = InvalidTransactionId};
+	TransactionId xid;
 	int64		give_up_us = eo_clock_monotonic_us() + HEIR_WAIT_US;
 
 	/* Usually no claim waits for an answer, and the list is not read. */
@@ -253,11 +251,11 @@ eo_prepared_check_commit(const char *gid)
 		(eo_slot_prepared_is_complete(MyDatabaseId) &&
 		 !find_question(InvalidTransactionId, &view, &foreign)))
 		return;
-	visit_prepared(take_wanted, &wanted);
-	if (!TransactionIdIsValid(wanted.xid))
+	xid = find_prepared(gid);
+	if (!TransactionIdIsValid(xid))
 		return;
-	rows = has_rows(wanted.xid);
-	while ((find_question(wanted.xid, &view, &foreign) ||
+	rows = has_rows(xid);
+	while ((find_question(xid, &view, &foreign) ||
 			(rows && !eo_slot_prepared_is_complete(MyDatabaseId))) &&
 		   !foreign && eo_clock_monotonic_us() < give_up_us)
 	{
@@ -282,30 +280,35 @@ eo_prepared_check_commit(const char *gid)
 
 /* ----- for those who look after them ----- */
 
-static bool
-count_prepared(const Prepared *prepared, void *arg)
+static int
+count_claims(TransactionId xid)
 {
-	EoPreparedCount *count = arg;
 	uint32		cursor = 0;
 	EoSlotView	view;
 	int			claims = 0;
 
 	while (eo_slot_prepared_walk(MyDatabaseId, &cursor, &view))
-		claims += (TransactionId) view.info.prepared_xid == prepared->xid;
-	if (claims == 0)
-		return true;
-	if (count->transactions++ == 0 || prepared->prepared_at < count->oldest)
-		count->oldest = prepared->prepared_at;
-	count->claims += claims;
-	return true;
+		claims += (TransactionId) view.info.prepared_xid == xid;
+	return claims;
 }
 
 void
 eo_prepared_count(EoPreparedCount *count)
 {
+	ListCell   *cell;
+
 	memset(count, 0, sizeof(*count));
-	if (max_prepared_xacts > 0)
-		visit_prepared(count_prepared, count);
+	if (max_prepared_xacts == 0)
+		return;
+	foreach(cell, list_prepared())
+	{
+		const Prepared *prepared = lfirst(cell);
+		int			claims = count_claims(prepared->xid);
+
+		count->claims += claims;
+		if (claims > 0 && (count->transactions++ == 0 || prepared->prepared_at < count->oldest))
+			count->oldest = prepared->prepared_at;
+	}
 }
 
 /* ----- before the seal ----- */

@@ -70,7 +70,6 @@
 #include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/xid8.h"
 #include "wire/client.h"
@@ -92,22 +91,6 @@ need_clock(EoStore *store, const char *key)
 }
 
 /* ----- what a slot tells ----- */
-
-EoRest
-eo_settle_rest(const EoSlotView *view)
-{
-	switch (view->info.state)
-	{
-		case EO_SLOT_IN_DOUBT:
-			return EO_REST_DOUBT;
-		case EO_SLOT_TO_FINISH:
-			return EO_REST_FINISH;
-		case EO_SLOT_TO_JUDGE:
-			return EO_REST_JUDGE;
-		default:
-			return EO_REST_WRITE;
-	}
-}
 
 /* The write that settles a claim which has not committed. */
 static EoVerb
@@ -327,12 +310,12 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 {
 	if (view->target.dboid != MyDatabaseId)
 		return;					/* left to the worker of that database */
-	switch (eo_settle_rest(view))
+	switch (view->info.state)
 	{
-		case EO_REST_DOUBT:
-		case EO_REST_FINISH:
+		case EO_SLOT_IN_DOUBT:
+		case EO_SLOT_TO_FINISH:
 			return;
-		case EO_REST_JUDGE:
+		case EO_SLOT_TO_JUDGE:
 			/* If the slot does not know its seal, only the record tells. */
 			if (!eo_slot_knows_seal(&view->info) ||
 				judge_origin(store, &view->info.origin, view->info.token,
@@ -340,7 +323,7 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 				!may_give_back(store, key, view->info.origin.life))
 				return;
 			break;
-		case EO_REST_WRITE:
+		default:
 			break;
 	}
 	need_clock(store, key);

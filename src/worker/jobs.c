@@ -29,6 +29,10 @@
  * - In the same way a target takes at most half of the jobs that the others leave.
  *	 The work for which there is no room stays at its source.
  *
+ * A claim that fails is put off by itself, each time for twice as long.  The longest
+ * pause depends on how many claims fail: a few are tried again every few seconds, and
+ * many do not take the time of those that have not been tried yet.
+ *
  * A job that anybody may do (eo_job_add_for_any) goes by another identity of the
  * database while its own is refused.  write_targets.c says which.  What such a stand-in
  * does not find says nothing: it may be of another account, where the table is another
@@ -46,12 +50,12 @@
 #include "server/bundle.h"
 #include "server/guc.h"
 #include "server/store.h"
+#include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "wire/call.h"
 #include "wire/client.h"
 #include "wire/clock.h"
 #include "wire/status.h"
-#include "worker/back_off.h"
 #include "worker/jobs.h"
 #include "worker/write_targets.h"
 
@@ -67,6 +71,24 @@
 #define LIFE_LIMIT_US INT64CONST(10000000)
 #define MIN_LIFE_LIMIT_US INT64CONST(2000000)
 
+/* A claim that fails is put off for longer than its target, so that others are tried before it. */
+#define FIRST_PAUSE_US INT64CONST(2000000)
+
+/* The longest pause: so much for each claim that fails, within these bounds. */
+#define PAUSE_PER_FAILURE_US INT64CONST(200000)
+#define MIN_LONGEST_US INT64CONST(5000000)
+#define MAX_LONGEST_US INT64CONST(60000000)
+
+/* If there are more they are all forgotten, and begin with short pauses again. */
+#define MAX_FAILURES 20000
+
+/* A claim whose request has failed, and none was answered since. */
+typedef struct Failure
+{
+	char		token[EO_TOKEN_LEN + 1];	/* hash key */
+	int64		pause_us;		/* the last pause */
+} Failure;
+
 typedef struct Lane
 {
 	EoWorkerLane number;
@@ -81,27 +103,21 @@ static struct
 {
 	MemoryContext context;
 	Lane		lanes[EO_WORKER_LANES];
+	HTAB	   *failures;		/* Failure by token */
 	bool		made_room;		/* see eo_jobs_made_room() */
 }			jobs;
 
-static bool start_next(EoWindow *window, void *arg);
-static void take_finished(EoWindow *window, EoCall *call, void *arg);
-static bool start_together(Lane *lane, EoWorkerQueue *queue);
-static EoAnswer *next_together(EoBundle *bundle);
-static void note_sent(EoBundle *bundle);
-static void note_ended(EoBundle *bundle);
-static void take_together(EoAnswer *answer, void *arg);
-static bool start_job(EoWorkerJob *job);
-static void take_answer(EoWorkerJob *job);
-static void take_definite(EoWorkerJob *job, const EoAnswer *answer);
-static void take_contact(EoWorkerJob *job);
-static void start_over(EoWorkerJob *job);
-static void take_failure(EoWorkerJob *job, const EoError *error);
-static bool is_found_nowhere(const EoWorkerJob *job, const EoAnswer *answer);
-static void pass_on(void);
-static void put_off(EoWorkerJob *job, int64 pause_us);
-static void tell_unbuilt(Lane *lane);
-static void thin_out(Lane *lane);
+static void
+forget_failures(void)
+{
+	HASHCTL		ctl = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Failure),
+	.hcxt = jobs.context};
+
+	if (jobs.failures != NULL)
+		hash_destroy(jobs.failures);
+	jobs.failures = hash_create("exactonce failures", 64, &ctl,
+								HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+}
 
 void
 eo_jobs_init(MemoryContext context)
@@ -114,6 +130,7 @@ eo_jobs_init(MemoryContext context)
 	};
 
 	jobs.context = context;
+	forget_failures();
 	for (int i = 0; i < EO_WORKER_LANES; i++)
 	{
 		jobs.lanes[i].number = i;
@@ -302,36 +319,140 @@ eo_job_end(EoWorkerJob *job)
 	MemoryContextDelete(job->context);
 }
 
-void
-eo_jobs_run(void)
-{
-	if (eo_write_targets_choose())
-		pass_on();
-	eo_write_targets_build();
-	tell_unbuilt(&jobs.lanes[EO_WORKER_WRITES]);
-	/* Lives first, then heartbeats of claims. */
-	for (int i = 0; i < EO_WORKER_LANES; i++)
-	{
-		Lane	   *lane = &jobs.lanes[i];
+/* ----- claims that fail ----- */
 
-		thin_out(lane);
-		while (eo_window_turn(&lane->window, lane->size, start_next, take_finished, lane,
-							  &lane->calls_until_us))
-			 /* as long as something finishes */ ;
-	}
+static bool
+has_failed(const EoWorkerJob *job)
+{
+	return hash_search(jobs.failures, job->token, HASH_FIND, NULL) != NULL;
 }
 
-int64
-eo_jobs_due_us(void)
+static void
+put_off(EoWorkerJob *job, int64 pause_us)
 {
-	int64		due_us = eo_write_targets_due_us();
+	if (job->kind->put_off != NULL)
+		job->kind->put_off(job, pause_us);
+	eo_job_end(job);
+}
 
-	for (int i = 0; i < EO_WORKER_LANES; i++)
+/* Put off a job whose request has failed. */
+static void
+back_off(EoWorkerJob *job)
+{
+	Failure    *failure;
+	bool		found;
+	int64		longest_us;
+
+	if (hash_get_num_entries(jobs.failures) >= MAX_FAILURES)
+		forget_failures();
+	failure = hash_search(jobs.failures, job->token, HASH_ENTER, &found);
+	longest_us = hash_get_num_entries(jobs.failures) * PAUSE_PER_FAILURE_US;
+	longest_us = Max(MIN_LONGEST_US, Min(MAX_LONGEST_US, longest_us));
+	failure->pause_us = found ? Min(2 * failure->pause_us, longest_us) : FIRST_PAUSE_US;
+	put_off(job, failure->pause_us);
+}
+
+/* ----- answers ----- */
+
+/* Give a definite answer to the job's kind. */
+static void
+take_definite(EoWorkerJob *job, const EoAnswer *answer)
+{
+	if (job->kind->take == NULL || job->kind->take(job, answer))
+		eo_job_end(job);
+}
+
+/* Has a stand-in not found what the job is about? */
+static bool
+is_found_nowhere(const EoWorkerJob *job, const EoAnswer *answer)
+{
+	return job->target != job->asked && answer->outcome != EO_APPLIED && !answer->exists;
+}
+
+/* Put a job back into its queue. */
+static void
+start_over(EoWorkerJob *job)
+{
+	eo_answer_free(job->answer);
+	job->answer = NULL;
+	enqueue(job);
+}
+
+/* A call has failed, because of its target or of its key: put the job off. */
+static void
+take_failure(EoWorkerJob *job, const EoError *error)
+{
+	bool		failed_before = !job->contact && has_failed(job);
+
+	if (job->kind->failed != NULL)
+		job->kind->failed(job, error);
+	eo_write_target_failed(job->target, error, job->sent_us, failed_before);
+	eo_stats_add(job->target->store->stats, EO_COUNT_WORKER_RETRIES, 1);
+	eo_answer_free(job->answer);
+	job->answer = NULL;
+	if (job->for_any && eo_write_target_refused(job->asked, job->target, error))
 	{
-		if (jobs.lanes[i].window.n > 0)
-			due_us = Min(due_us, jobs.lanes[i].calls_until_us);
+		move(job, eo_write_target_via(&job->asked->target));
+		return;
 	}
-	return due_us;
+	back_off(job);
+}
+
+/* The clock is known now, or another read is needed, or the contact has failed. */
+static void
+take_contact(EoWorkerJob *job)
+{
+	EoReadings *readings = &job->target->readings;
+	EoError		error;
+
+	if (eo_clock_sync_take(readings, job->answer, &error))
+	{
+		start_over(job);
+		return;
+	}
+	readings->n = 0;
+	take_failure(job, &error);
+}
+
+static void
+take_answer(EoWorkerJob *job)
+{
+	const EoAnswer *answer = job->answer;
+
+	eo_write_target_ended(job->target, job->kind->lane);
+	if (job->contact)
+	{
+		take_contact(job);
+		return;
+	}
+	if (answer->call.clock_moved && !job->clock_moved)
+	{
+		job->clock_moved = true;
+		start_over(job);
+		return;
+	}
+	/* EO_INVALID is an answer: a record that cannot be read. */
+	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
+	{
+		if (job->kind->refused != NULL && job->kind->refused(job, answer))
+		{
+			eo_write_target_answered(job->target);
+			eo_job_end(job);
+		}
+		else
+			take_failure(job, &answer->error);
+		return;
+	}
+	eo_write_target_answered(job->target);
+	if (is_found_nowhere(job, answer))
+	{
+		back_off(job);
+		return;
+	}
+	if (job->target != job->asked)
+		eo_write_target_stands_in(job->asked, job->target);
+	(void) hash_search(jobs.failures, job->token, HASH_REMOVE, NULL);
+	take_definite(job, answer);
 }
 
 /* ----- sending ----- */
@@ -356,6 +477,148 @@ abandon_one(EoWorkerQueue *queue)
 		return true;
 	}
 	return false;
+}
+
+/* May the job share a request?  Not if that or another call has failed for it. */
+static bool
+may_share(const EoWorkerJob *job)
+{
+	return job->kind->shares && !job->alone && !has_failed(job);
+}
+
+static EoAnswer *
+next_together(EoBundle *bundle)
+{
+	EoWorkerQueue *queue = bundle->arg;
+
+	while (!dlist_is_empty(&queue->waiting))
+	{
+		EoWorkerJob *job = dlist_container(EoWorkerJob, node, dlist_head_node(&queue->waiting));
+		MemoryContext old;
+
+		if (!may_share(job))
+			return NULL;
+		dequeue(job);
+		old = MemoryContextSwitchTo(job->context);
+		job->answer = job->kind->prepare(job, bundle->store);
+		MemoryContextSwitchTo(old);
+		if (job->answer != NULL)
+		{
+			job->answer->user = job;
+			return job->answer;
+		}
+		eo_job_end(job);
+	}
+	return NULL;
+}
+
+/* The lane of a queue. */
+static EoWorkerLane
+lane_of(const EoWorkerQueue *queue)
+{
+	return (EoWorkerLane) (queue - queue->target->queues);
+}
+
+static void
+note_sent(EoBundle *bundle)
+{
+	const EoWorkerQueue *queue = bundle->arg;
+
+	eo_write_target_sent(queue->target, lane_of(queue));
+}
+
+static void
+note_ended(EoBundle *bundle)
+{
+	const EoWorkerQueue *queue = bundle->arg;
+
+	eo_write_target_ended(queue->target, lane_of(queue));
+	if (bundle->call.error.status == EO_OK)
+		eo_write_target_answered(queue->target);
+}
+
+/* A job whose write is not known to be applied starts over by itself. */
+static void
+take_together(EoAnswer *answer, void *arg)
+{
+	EoWorkerJob *job = answer->user;
+
+	(void) arg;
+	if (answer->outcome != EO_APPLIED)
+	{
+		job->alone = true;
+		start_over(job);
+	}
+	else
+		take_definite(job, answer);
+}
+
+/*
+ * Start the next jobs of a target in one request, if the first two in the queue may share
+ * one.  Returns false if nothing has changed.
+ */
+static bool
+start_together(Lane *lane, EoWorkerQueue *queue)
+{
+	static const EoBundleOwner owner = {
+		.next = next_together,.sending = note_sent,.ended = note_ended,.take = take_together
+	};
+	EoWorkerTarget *t = queue->target;
+	dlist_node *first = dlist_head_node(&queue->waiting);
+	MemoryContext old;
+	bool		started;
+
+	if (!dlist_has_next(&queue->waiting, first) ||
+		!may_share(dlist_container(EoWorkerJob, node, first)) ||
+		!may_share(dlist_container(EoWorkerJob, node, dlist_next_node(&queue->waiting, first))) ||
+		!eo_write_target_is_trusted(t) || !eo_service_clock_follow(&t->store->client))
+		return false;
+	t->store->client.no_retries = !eo_write_target_retries(t);
+	old = MemoryContextSwitchTo(jobs.context);
+	started = eo_bundle_start_next(t->store, &owner, queue, &lane->window, 0);
+	MemoryContextSwitchTo(old);
+	return started;
+}
+
+/* When the request is given up; 0: after request_timeout. */
+static int64
+deadline_of(const EoWorkerJob *job)
+{
+	int64		limit_us = Max(eo_guc_hurried_us(LIFE_LIMIT_US), MIN_LIFE_LIMIT_US);
+	int64		timeout_us;
+
+	if (!is_about_lives(job->kind->lane))
+		return 0;
+	timeout_us = job->target->store->server->request_timeout_ms * INT64CONST(1000);
+	return job->sent_us + Min(limit_us, timeout_us);
+}
+
+/* Send the request of a job.  Returns false if there is nothing left to be done. */
+static bool
+start_job(EoWorkerJob *job)
+{
+	EoStore    *store = job->target->store;
+	MemoryContext old = MemoryContextSwitchTo(job->context);
+	bool		knows_clock;
+
+	/* This ends the retries of its calls in flight, too. */
+	store->client.no_retries = !eo_write_target_retries(job->target);
+	knows_clock = eo_service_clock_follow(&store->client);
+	/* Whether a life goes on is not decided by time. */
+	job->contact = !knows_clock && !is_about_lives(job->kind->lane);
+	if (knows_clock)
+		job->target->readings.n = 0;
+	job->answer = job->contact ? eo_clock_sync_prepare(store) : job->kind->prepare(job, store);
+	MemoryContextSwitchTo(old);
+	if (job->answer == NULL)
+		return false;
+	job->answer->user = job;
+	job->sent_us = eo_clock_monotonic_us();
+	job->deadline_us = deadline_of(job);
+	eo_write_target_sent(job->target, job->kind->lane);
+	if (!eo_answer_start(job->answer, &jobs.lanes[job->kind->lane].window, job->deadline_us))
+		take_answer(job);
+	return true;
 }
 
 /* Start the first job of the next target in the round that can take a request. */
@@ -404,283 +667,35 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 		take_answer(answer->user);
 }
 
-/* May the job share a request?  Not if that or another call has failed for it. */
-static bool
-may_share(const EoWorkerJob *job)
+/* ----- a round ----- */
+
+/* Give those jobs of a queue to other identities for which they stand in now. */
+static void
+pass_on_of(EoWorkerQueue *queue)
 {
-	return job->kind->shares && !job->alone && !eo_back_off_exists(job->token);
-}
+	dlist_mutable_iter iter;
 
-/*
- * Start the next jobs of a target in one request, if the first two in the queue may share
- * one.  Returns false if nothing has changed.
- */
-static bool
-start_together(Lane *lane, EoWorkerQueue *queue)
-{
-	static const EoBundleOwner owner = {
-		.next = next_together,.sending = note_sent,.ended = note_ended,.take = take_together
-	};
-	EoWorkerTarget *t = queue->target;
-	dlist_node *first = dlist_head_node(&queue->waiting);
-	MemoryContext old;
-	bool		started;
-
-	if (!dlist_has_next(&queue->waiting, first) ||
-		!may_share(dlist_container(EoWorkerJob, node, first)) ||
-		!may_share(dlist_container(EoWorkerJob, node, dlist_next_node(&queue->waiting, first))) ||
-		!eo_write_target_is_trusted(t) || !eo_service_clock_follow(&t->store->client))
-		return false;
-	t->store->client.no_retries = !eo_write_target_retries(t);
-	old = MemoryContextSwitchTo(jobs.context);
-	started = eo_bundle_start_next(t->store, &owner, queue, &lane->window, 0);
-	MemoryContextSwitchTo(old);
-	return started;
-}
-
-static EoAnswer *
-next_together(EoBundle *bundle)
-{
-	EoWorkerQueue *queue = bundle->arg;
-
-	while (!dlist_is_empty(&queue->waiting))
+	dlist_foreach_modify(iter, &queue->waiting)
 	{
-		EoWorkerJob *job = dlist_container(EoWorkerJob, node, dlist_head_node(&queue->waiting));
-		MemoryContext old;
+		EoWorkerJob *job = dlist_container(EoWorkerJob, node, iter.cur);
 
-		if (!may_share(job))
-			return NULL;
+		if (!job->for_any || job->target == eo_write_target_via(&job->asked->target))
+			continue;
 		dequeue(job);
-		old = MemoryContextSwitchTo(job->context);
-		job->answer = job->kind->prepare(job, bundle->store);
-		MemoryContextSwitchTo(old);
-		if (job->answer != NULL)
-		{
-			job->answer->user = job;
-			return job->answer;
-		}
-		eo_job_end(job);
-	}
-	return NULL;
-}
-
-/* The lane of a queue. */
-static EoWorkerLane
-lane_of(const EoWorkerQueue *queue)
-{
-	return (EoWorkerLane) (queue - queue->target->queues);
-}
-
-static void
-note_sent(EoBundle *bundle)
-{
-	const EoWorkerQueue *queue = bundle->arg;
-
-	eo_write_target_sent(queue->target, lane_of(queue));
-}
-
-/* When the request is given up; 0: after request_timeout. */
-static int64
-deadline_of(const EoWorkerJob *job)
-{
-	int64		limit_us = Max(eo_guc_hurried_us(LIFE_LIMIT_US), MIN_LIFE_LIMIT_US);
-	int64		timeout_us;
-
-	if (!is_about_lives(job->kind->lane))
-		return 0;
-	timeout_us = job->target->store->server->request_timeout_ms * INT64CONST(1000);
-	return job->sent_us + Min(limit_us, timeout_us);
-}
-
-/* Send the request of a job.  Returns false if there is nothing left to be done. */
-static bool
-start_job(EoWorkerJob *job)
-{
-	EoStore    *store = job->target->store;
-	MemoryContext old = MemoryContextSwitchTo(job->context);
-	bool		knows_clock;
-
-	/* This ends the retries of its calls in flight, too. */
-	store->client.no_retries = !eo_write_target_retries(job->target);
-	knows_clock = eo_service_clock_follow(&store->client);
-	/* Whether a life goes on is not decided by time. */
-	job->contact = !knows_clock && !is_about_lives(job->kind->lane);
-	if (knows_clock)
-		job->target->readings.n = 0;
-	job->answer = job->contact ? eo_clock_sync_prepare(store) : job->kind->prepare(job, store);
-	MemoryContextSwitchTo(old);
-	if (job->answer == NULL)
-		return false;
-	job->answer->user = job;
-	job->sent_us = eo_clock_monotonic_us();
-	job->deadline_us = deadline_of(job);
-	eo_write_target_sent(job->target, job->kind->lane);
-	if (!eo_answer_start(job->answer, &jobs.lanes[job->kind->lane].window, job->deadline_us))
-		take_answer(job);
-	return true;
-}
-
-/* ----- answers ----- */
-
-static void
-take_answer(EoWorkerJob *job)
-{
-	const EoAnswer *answer = job->answer;
-
-	eo_write_target_ended(job->target, job->kind->lane);
-	if (job->contact)
-	{
-		take_contact(job);
-		return;
-	}
-	if (answer->call.clock_moved && !job->clock_moved)
-	{
-		job->clock_moved = true;
-		start_over(job);
-		return;
-	}
-	/* EO_INVALID is an answer: a record that cannot be read. */
-	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
-	{
-		if (job->kind->refused != NULL && job->kind->refused(job, answer))
-		{
-			eo_write_target_answered(job->target);
-			eo_job_end(job);
-		}
-		else
-			take_failure(job, &answer->error);
-		return;
-	}
-	eo_write_target_answered(job->target);
-	if (is_found_nowhere(job, answer))
-	{
-		put_off(job, eo_back_off_add(job->token));
-		return;
-	}
-	if (job->target != job->asked)
-		eo_write_target_stands_in(job->asked, job->target);
-	eo_back_off_forget(job->token);
-	take_definite(job, answer);
-}
-
-/* Give a definite answer to the job's kind. */
-static void
-take_definite(EoWorkerJob *job, const EoAnswer *answer)
-{
-	if (job->kind->take == NULL || job->kind->take(job, answer))
-		eo_job_end(job);
-}
-
-/* Has a stand-in not found what the job is about? */
-static bool
-is_found_nowhere(const EoWorkerJob *job, const EoAnswer *answer)
-{
-	return job->target != job->asked && answer->outcome != EO_APPLIED && !answer->exists;
-}
-
-static void
-note_ended(EoBundle *bundle)
-{
-	const EoWorkerQueue *queue = bundle->arg;
-
-	eo_write_target_ended(queue->target, lane_of(queue));
-	if (bundle->call.error.status == EO_OK)
-		eo_write_target_answered(queue->target);
-}
-
-/* A job whose write is not known to be applied starts over by itself. */
-static void
-take_together(EoAnswer *answer, void *arg)
-{
-	EoWorkerJob *job = answer->user;
-
-	(void) arg;
-	if (answer->outcome != EO_APPLIED)
-	{
-		job->alone = true;
-		start_over(job);
-	}
-	else
-		take_definite(job, answer);
-}
-
-/* The clock is known now, or another read is needed, or the contact has failed. */
-static void
-take_contact(EoWorkerJob *job)
-{
-	EoReadings *readings = &job->target->readings;
-	EoError		error;
-
-	if (eo_clock_sync_take(readings, job->answer, &error))
-	{
-		start_over(job);
-		return;
-	}
-	readings->n = 0;
-	take_failure(job, &error);
-}
-
-/* Put a job back into its queue. */
-static void
-start_over(EoWorkerJob *job)
-{
-	eo_answer_free(job->answer);
-	job->answer = NULL;
-	enqueue(job);
-}
-
-/* A call has failed, because of its target or of its key: put the job off. */
-static void
-take_failure(EoWorkerJob *job, const EoError *error)
-{
-	bool		failed_before = !job->contact && eo_back_off_exists(job->token);
-
-	if (job->kind->failed != NULL)
-		job->kind->failed(job, error);
-	eo_write_target_failed(job->target, error, job->sent_us, failed_before);
-	eo_stats_add(job->target->store->stats, EO_COUNT_WORKER_RETRIES, 1);
-	eo_answer_free(job->answer);
-	job->answer = NULL;
-	if (job->for_any && eo_write_target_refused(job->asked, job->target, error))
-	{
 		move(job, eo_write_target_via(&job->asked->target));
-		return;
-	}
-	put_off(job, eo_back_off_add(job->token));
-}
-
-/* Other identities stand in for some: give them the jobs that wait for them. */
-static void
-pass_on_of(EoWorkerTarget *t)
-{
-	for (int i = 0; i < EO_WORKER_LANES; i++)
-	{
-		dlist_mutable_iter iter;
-
-		dlist_foreach_modify(iter, &t->queues[i].waiting)
-		{
-			EoWorkerJob *job = dlist_container(EoWorkerJob, node, iter.cur);
-
-			if (!job->for_any || job->target == eo_write_target_via(&job->asked->target))
-				continue;
-			dequeue(job);
-			move(job, eo_write_target_via(&job->asked->target));
-		}
 	}
 }
 
 static void
 pass_on(void)
 {
-	eo_write_targets_visit(pass_on_of);
-}
+	slist_iter	iter;
 
-static void
-put_off(EoWorkerJob *job, int64 pause_us)
-{
-	if (job->kind->put_off != NULL)
-		job->kind->put_off(job, pause_us);
-	eo_job_end(job);
+	slist_foreach(iter, eo_write_targets_all())
+	{
+		for (int i = 0; i < EO_WORKER_LANES; i++)
+			pass_on_of(&slist_container(EoWorkerTarget, node, iter.cur)->queues[i]);
+	}
 }
 
 /* The stores of some targets could not be built: their jobs wait for that, and are told why. */
@@ -726,4 +741,36 @@ thin_out(Lane *lane)
 			put_off(job, 0);
 		}
 	}
+}
+
+void
+eo_jobs_run(void)
+{
+	if (eo_write_targets_choose())
+		pass_on();
+	eo_write_targets_build();
+	tell_unbuilt(&jobs.lanes[EO_WORKER_WRITES]);
+	/* Lives first, then heartbeats of claims. */
+	for (int i = 0; i < EO_WORKER_LANES; i++)
+	{
+		Lane	   *lane = &jobs.lanes[i];
+
+		thin_out(lane);
+		while (eo_window_turn(&lane->window, lane->size, start_next, take_finished, lane,
+							  &lane->calls_until_us))
+			 /* as long as something finishes */ ;
+	}
+}
+
+int64
+eo_jobs_due_us(void)
+{
+	int64		due_us = eo_write_targets_due_us();
+
+	for (int i = 0; i < EO_WORKER_LANES; i++)
+	{
+		if (jobs.lanes[i].window.n > 0)
+			due_us = Min(due_us, jobs.lanes[i].calls_until_us);
+	}
+	return due_us;
 }

@@ -45,7 +45,6 @@
 #include "compat.h"
 #include "ledger/internal.h"
 #include "ledger/lock_limit.h"
-#include "lib/ilist.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -55,25 +54,18 @@
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
-#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "wire/clock.h"
 #include "wire/http.h"
-#include "worker/back_off.h"
 #include "worker/barrier.h"
 #include "worker/finish.h"
 #include "worker/jobs.h"
+#include "worker/launcher.h"
 #include "worker/life_board.h"
 #include "worker/own_life.h"
-#include "worker/prepared_ends.h"
-#include "worker/probes.h"
-#include "worker/recovery_scan.h"
 #include "worker/settings.h"
-#include "worker/settling.h"
-#include "worker/takeover.h"
-#include "worker/worker.h"
+#include "worker/sources.h"
 #include "worker/write_targets.h"
 
 /* The worker notes at least this often that it is alive. */
@@ -97,21 +89,102 @@ static volatile sig_atomic_t told_to_end;	/* by a signal */
 static MemoryContext worker_context;
 static MemoryContext round_context; /* reset before each round */
 
-static void take_sigterm(SIGNAL_ARGS);
-static void make_ready(void);
-static void begin_round(void);
-static void run_sources(void);
-static bool is_anything_left(void);
-static bool may_leave(void);
-static void wait_for_work(void);
-static void refresh_credentials(void);
-static int64 refresh_at_us(void);
-static bool is_refreshing(void);
-static void enter_database(void);
-static void fetch_rows(void);
-static bool has_jobs(void);
-static void close_life(int code, Datum arg);
-static void leave(int code, Datum arg);
+/* ----- sources of this file ----- */
+
+static void
+refresh_credentials(void)
+{
+	eo_credentials_refresh(&refresh_due_us);
+}
+
+static int64
+refresh_at_us(void)
+{
+	return refresh_due_us;
+}
+
+static bool
+is_refreshing(void)
+{
+	return refresh_due_us != INT64_MAX;
+}
+
+/* Sessions do not rely on a worker that cannot read the tables. */
+static void
+look_at_tables(void *arg)
+{
+	Oid		   *outbox = arg;
+
+	*outbox = eo_internal_look();
+	if (OidIsValid(*outbox))
+		eo_internal_check();
+}
+
+/*
+ * Find the extension's tables, and begin or go on with the life of this database, unless
+ * somebody has locked them.
+ */
+static void
+enter_database(void)
+{
+	Oid			outbox;
+
+	if (entered || !eo_lock_limit_run(EO_LOCKS_OUTBOX, look_at_tables, &outbox))
+		return;
+	if (!OidIsValid(outbox))
+	{
+		eo_database_absent(database_id);
+		proc_exit(0);
+	}
+	if (!eo_own_life_enter())
+		return;
+	eo_finish_enter(outbox);
+	eo_database_publish(database_id, outbox);
+	entered = true;
+}
+
+static void
+look_for_outbox(void *arg)
+{
+	*(bool *) arg = !OidIsValid(eo_internal_look());
+}
+
+/*
+ * The outbox with which this worker began is gone: the extension was dropped.  If
+ * it was created anew another worker is started, which reads the new identity.
+ */
+static void
+leave_dropped_outbox(void)
+{
+	bool		gone;
+
+	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, look_for_outbox, &gone))
+		return;
+
+	/*
+	 * A transaction with claims goes on under the life, see
+	 * eo_database_absent().
+	 */
+	if (gone && eo_slot_view_count(database_id, InvalidOid) == 0)
+		eo_life_drop_database(database_id);
+	eo_database_absent(database_id);
+	proc_exit(gone ? 0 : 1);
+}
+
+static void
+fetch_rows(void)
+{
+	if (!eo_finish_fetch())
+		leave_dropped_outbox();
+}
+
+static bool
+has_jobs(void)
+{
+	return eo_jobs_count() > 0;
+}
+
+/* ----- all sources ----- */
 
 /* A source of work.  NULL: it has no such function. */
 typedef struct Source
@@ -150,65 +223,10 @@ static const Source sources[] = {
 	{eo_recovery_scan_init, eo_recovery_scan_run, eo_recovery_scan_due_us, eo_recovery_scan_any,
 	eo_recovery_scan_in_flight, false},
 	{eo_write_targets_init, NULL, NULL, NULL, NULL, true},
-	{eo_back_off_init, NULL, NULL, NULL, NULL, true},
 	{eo_jobs_init, eo_jobs_run, eo_jobs_due_us, has_jobs,
 	eo_jobs_in_flight, true},
 	{NULL, eo_finish_remove, NULL, NULL, NULL, false}
 };
-
-void
-eo_worker_main(Datum arg)
-{
-	database_id = DatumGetObjectId(arg);
-	pqsignal(SIGTERM, take_sigterm);
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	BackgroundWorkerUnblockSignals();
-	if (!eo_database_attach(database_id))
-		proc_exit(0);
-	before_shmem_exit(leave, (Datum) 0);
-	before_shmem_exit(close_life, (Datum) 0);
-	eo_slot_restart(database_id);
-	eo_settings_note();
-	BackgroundWorkerInitializeConnectionByOid(database_id, InvalidOid, 0);
-	eo_settings_apply();
-	make_ready();
-
-	while (!eo_database_should_leave(database_id))
-	{
-		bool		idle;
-
-		begin_round();
-		run_sources();
-		idle = !is_anything_left();
-		/* An operator waits in idem_drain() until nothing is left. */
-		if (idle && eo_database_is_drained(database_id))
-			eo_own_life_close(eo_clock_monotonic_us() + CLOSE_US);
-		if (!idle)
-			last_work_us = eo_clock_monotonic_us();
-		/* With all rows put off, it may make room for another database's. */
-		eo_database_alive(database_id, !has_jobs() && !eo_life_board_any());
-		if (idle && may_leave())
-			break;
-		wait_for_work();
-	}
-	come_back = !entered || eo_finish_any() || eo_owed_scan_any(database_id, InvalidOid);
-	proc_exit(0);
-}
-
-static void
-begin_round(void)
-{
-	MemoryContextReset(round_context);
-	MemoryContextSwitchTo(round_context);
-	CHECK_FOR_INTERRUPTS();
-	if (ConfigReloadPending)
-	{
-		ConfigReloadPending = false;
-		ProcessConfigFile(PGC_SIGHUP);
-		eo_barrier_reload();
-	}
-	AcceptInvalidationMessages();
-}
 
 /* Does this source go on now? */
 static bool
@@ -238,23 +256,6 @@ is_anything_left(void)
 	return !entered;
 }
 
-/* Has the worker been idle for long, and is it not needed?  It closes its life for that. */
-static bool
-may_leave(void)
-{
-	if (eo_clock_monotonic_us() - last_work_us <= eo_guc_hurried_us(IDLE_US))
-		return false;
-	eo_own_life_close(eo_clock_monotonic_us() + CLOSE_US);
-	last_work_us = eo_clock_monotonic_us();
-
-	/*
-	 * A life that is neither closed nor retired still needs this worker, and
-	 * so does one that owes a scan.
-	 */
-	return !eo_life_any_ended(database_id) && !eo_owed_scan_any(database_id, InvalidOid) &&
-		eo_database_may_leave(database_id);
-}
-
 /* Wait until the next piece of work is due, or the next note that we are alive. */
 static void
 wait_for_work(void)
@@ -281,6 +282,8 @@ wait_for_work(void)
 	if (until > eo_clock_monotonic_us())
 		eo_http_wait(until, EO_WAIT_LATCH);
 }
+
+/* ----- the process ----- */
 
 /* The server is shut down, or somebody ends this process. */
 static void
@@ -344,95 +347,73 @@ make_ready(void)
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
-/* Sessions do not rely on a worker that cannot read the tables. */
 static void
-look_at_tables(void *arg)
+begin_round(void)
 {
-	Oid		   *outbox = arg;
-
-	*outbox = eo_internal_look();
-	if (OidIsValid(*outbox))
-		eo_internal_check();
-}
-
-/*
- * Find the extension's tables, and begin or go on with the life of this database, unless
- * somebody has locked them.
- */
-static void
-enter_database(void)
-{
-	Oid			outbox;
-
-	if (entered || !eo_lock_limit_run(EO_LOCKS_OUTBOX, look_at_tables, &outbox))
-		return;
-	if (!OidIsValid(outbox))
+	MemoryContextReset(round_context);
+	MemoryContextSwitchTo(round_context);
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
 	{
-		eo_database_absent(database_id);
-		proc_exit(0);
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+		eo_barrier_reload();
 	}
-	if (!eo_own_life_enter())
-		return;
-	eo_finish_enter(outbox);
-	eo_database_publish(database_id, outbox);
-	entered = true;
+	AcceptInvalidationMessages();
 }
 
-static void
-refresh_credentials(void)
-{
-	eo_credentials_refresh(&refresh_due_us);
-}
-
-static int64
-refresh_at_us(void)
-{
-	return refresh_due_us;
-}
-
+/* Has the worker been idle for long, and is it not needed?  It closes its life for that. */
 static bool
-is_refreshing(void)
+may_leave(void)
 {
-	return refresh_due_us != INT64_MAX;
-}
-
-static bool
-has_jobs(void)
-{
-	return eo_jobs_count() > 0;
-}
-
-static void
-look_for_outbox(void *arg)
-{
-	*(bool *) arg = !OidIsValid(eo_internal_look());
-}
-
-/*
- * The outbox with which this worker began is gone: the extension was dropped.  If
- * it was created anew another worker is started, which reads the new identity.
- */
-static void
-leave_dropped_outbox(void)
-{
-	bool		gone;
-
-	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, look_for_outbox, &gone))
-		return;
+	if (eo_clock_monotonic_us() - last_work_us <= eo_guc_hurried_us(IDLE_US))
+		return false;
+	eo_own_life_close(eo_clock_monotonic_us() + CLOSE_US);
+	last_work_us = eo_clock_monotonic_us();
 
 	/*
-	 * A transaction with claims goes on under the life, see
-	 * eo_database_absent().
+	 * A life that is neither closed nor retired still needs this worker, and
+	 * so does one that owes a scan.
 	 */
-	if (gone && eo_slot_view_count(database_id, InvalidOid) == 0)
-		eo_life_drop_database(database_id);
-	eo_database_absent(database_id);
-	proc_exit(gone ? 0 : 1);
+	return !eo_life_any_ended(database_id) && !eo_owed_scan_any(database_id, InvalidOid) &&
+		eo_database_may_leave(database_id);
 }
 
-static void
-fetch_rows(void)
+void
+eo_worker_main(Datum arg)
 {
-	if (!eo_finish_fetch())
-		leave_dropped_outbox();
+	database_id = DatumGetObjectId(arg);
+	pqsignal(SIGTERM, take_sigterm);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+	if (!eo_database_attach(database_id))
+		proc_exit(0);
+	before_shmem_exit(leave, (Datum) 0);
+	before_shmem_exit(close_life, (Datum) 0);
+	eo_slot_restart(database_id);
+	eo_settings_note();
+	BackgroundWorkerInitializeConnectionByOid(database_id, InvalidOid, 0);
+	eo_settings_apply();
+	make_ready();
+
+	while (!eo_database_should_leave(database_id))
+	{
+		bool		idle;
+
+		begin_round();
+		run_sources();
+		idle = !is_anything_left();
+		/* An operator waits in idem_drain() until nothing is left. */
+		if (idle && eo_database_is_drained(database_id))
+			eo_own_life_close(eo_clock_monotonic_us() + CLOSE_US);
+		if (!idle)
+			last_work_us = eo_clock_monotonic_us();
+		/* With all rows put off, it may make room for another database's. */
+		eo_database_alive(database_id, !has_jobs() && !eo_life_board_any());
+		if (idle && may_leave())
+			break;
+		wait_for_work();
+	}
+	come_back = !entered || eo_finish_any() || eo_owed_scan_any(database_id, InvalidOid);
+	proc_exit(0);
 }

@@ -105,9 +105,7 @@ static struct
 {
 	MemoryContext context;
 	MemoryContext order;		/* of what the last scan found; NULL: nothing */
-	Row		  **rows;			/* by their numbers */
-	int			nrows;
-	int			room;
+	List	   *rows;			/* Row, by their numbers */
 	HTAB	   *places;			/* Place by token */
 	HTAB	   *queues;			/* Queue by item */
 	List	   *told;			/* Told: not read yet */
@@ -211,20 +209,18 @@ make_row(const EoOutboxRow *row)
 static bool
 note_row(const EoOutboxRow *row)
 {
-	if (writes.nrows == writes.room)
-	{
-		writes.room *= 2;
-		writes.rows = repalloc_huge(writes.rows, sizeof(Row *) * writes.room);
-	}
-	writes.rows[writes.nrows++] = make_row(row);
+	MemoryContext old = MemoryContextSwitchTo(writes.order);
+
+	writes.rows = lappend(writes.rows, make_row(row));
+	MemoryContextSwitchTo(old);
 	return true;
 }
 
 static int
-compare(const void *a, const void *b)
+compare(const ListCell *a, const ListCell *b)
 {
-	const Row  *x = *(const Row *const *) a;
-	const Row  *y = *(const Row *const *) b;
+	const Row  *x = lfirst(a);
+	const Row  *y = lfirst(b);
 
 	return x->number < y->number ? -1 : x->number > y->number;
 }
@@ -281,6 +277,7 @@ eo_write_order_begin(void)
 {
 	HASHCTL		places = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Place)};
 	HASHCTL		queues = {.keysize = sizeof(uint64),.entrysize = sizeof(Queue)};
+	ListCell   *cell;
 
 	look_at_board();
 	writes.again = writes.no_memory = false;
@@ -291,19 +288,17 @@ eo_write_order_begin(void)
 	writes.ready = NIL;
 	writes.order = AllocSetContextCreate(writes.context, "exactonce order of writes",
 										 ALLOCSET_DEFAULT_SIZES);
-	writes.nrows = 0;
-	writes.room = 64;
-	writes.rows = MemoryContextAlloc(writes.order, sizeof(Row *) * writes.room);
+	writes.rows = NIL;
 	places.hcxt = queues.hcxt = writes.order;
 	writes.places = hash_create("exactonce rows with writes", 64, &places,
 								HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 	writes.queues = hash_create("exactonce written items", 64, &queues,
 								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	eo_outbox_visit_writes(note_row);
-	qsort(writes.rows, writes.nrows, sizeof(Row *), compare);
-	for (int i = 0; i < writes.nrows; i++)
-		put_in_order(writes.rows[i]);
-	writes.expected = writes.nrows > 0;
+	list_sort(writes.rows, compare);
+	foreach(cell, writes.rows)
+		put_in_order(lfirst(cell));
+	writes.expected = writes.rows != NIL;
 	writes.in_order = true;
 }
 

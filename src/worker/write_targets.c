@@ -67,15 +67,13 @@ static struct
 {
 	MemoryContext context;
 	HTAB	   *table;			/* EoWorkerTarget by target; none is removed */
+	slist_head	all;			/* the same */
 	EoWorkerTarget *last;		/* the one that was asked for last */
 	uint64		catalog;		/* version of the catalogs: counts changes of
 								 * servers and mappings */
 	uint32		recoveries;
 	bool		changed;		/* somebody does not stand in any more */
 }			targets;
-
-static bool must_be_built(const EoWorkerTarget *t);
-static void build_store(EoWorkerTarget *t);
 
 /* A server or a mapping has changed: every store is to be built anew. */
 static void
@@ -116,7 +114,7 @@ eo_write_target_of(const EoTarget *target)
 	if (!found)
 	{
 		memset((char *) t + sizeof(EoTarget), 0, sizeof(EoWorkerTarget) - sizeof(EoTarget));
-		t->target = *target;
+		slist_push_head(&targets.all, &t->node);
 		for (int lane = 0; lane < EO_WORKER_LANES; lane++)
 		{
 			t->queues[lane].target = t;
@@ -127,35 +125,10 @@ eo_write_target_of(const EoTarget *target)
 	return t;
 }
 
-/*
- * Reading the catalogs needs a transaction.  Each target has its own, because an
- * error ends it.  The targets are collected before, because the end of a transaction
- * also ends the scan of a hash table.
- */
-void
-eo_write_targets_build(void)
+slist_head *
+eo_write_targets_all(void)
 {
-	HASH_SEQ_STATUS scan;
-	EoWorkerTarget *t;
-	EoWorkerTarget **todo;
-	int			n = 0;
-
-	AcceptInvalidationMessages();
-	todo = palloc(sizeof(EoWorkerTarget *) * Max(1, hash_get_num_entries(targets.table)));
-	hash_seq_init(&scan, targets.table);
-	while ((t = hash_seq_search(&scan)) != NULL)
-	{
-		if (!must_be_built(t) || (t->jobs == 0 && !t->wanted))
-			continue;
-		if (t->in_flight == 0)
-			todo[n++] = t;
-		/* It must be idle before its store can be built. */
-		else if (eo_lock_limit_again_us(EO_LOCKS_CATALOGS) <= eo_clock_monotonic_us())
-			t->late = false;
-	}
-	for (int i = 0; i < n; i++)
-		build_store(todo[i]);
-	pfree(todo);
+	return &targets.all;
 }
 
 static bool
@@ -292,6 +265,27 @@ build_store(EoWorkerTarget *t)
 	MemoryContextSwitchTo(old);
 }
 
+/* Reading the catalogs needs a transaction.  Each target has its own, because an error ends it. */
+void
+eo_write_targets_build(void)
+{
+	slist_iter	iter;
+
+	AcceptInvalidationMessages();
+	slist_foreach(iter, &targets.all)
+	{
+		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
+
+		if (!must_be_built(t) || (t->jobs == 0 && !t->wanted))
+			continue;
+		if (t->in_flight == 0)
+			build_store(t);
+		/* It must be idle before its store can be built. */
+		else if (eo_lock_limit_again_us(EO_LOCKS_CATALOGS) <= eo_clock_monotonic_us())
+			t->late = false;
+	}
+}
+
 /* ----- who stands in for whom ----- */
 
 /* The target of another identity for the same place. */
@@ -335,14 +329,14 @@ choose(EoWorkerTarget *t, const EoIdentityRef *others, int n)
 static void
 recall(EoWorkerTarget *t)
 {
-	HASH_SEQ_STATUS scan;
-	EoWorkerTarget *other;
+	slist_iter	iter;
 
 	choose(t, NULL, 0);
 	t->recalled = true;
-	hash_seq_init(&scan, targets.table);
-	while ((other = hash_seq_search(&scan)) != NULL)
+	slist_foreach(iter, &targets.all)
 	{
+		EoWorkerTarget *other = slist_container(EoWorkerTarget, node, iter.cur);
+
 		if (other != t && other->answers && other->store != NULL &&
 			eo_target_same_layout(&other->target, &t->target) &&
 			eo_target_same_place(&other->target, &t->target))
@@ -379,25 +373,10 @@ is_stuck(const EoWorkerTarget *t)
 static bool
 choose_for(EoWorkerTarget *t)
 {
-	MemoryContext old = CurrentMemoryContext;
-	EoWorkerIdentities identities;
-	volatile bool chosen = true;
+	EoWorkerIdentities identities = {.target = &t->target};
+	bool		failed;
 
-	PG_TRY();
-	{
-		chosen = eo_write_target_identities(&t->target, &identities);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(old);
-		EmitErrorReport();
-		FlushErrorState();
-		AbortCurrentTransaction();
-		identities.n = 0;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(old);
-	if (chosen)
+	if (eo_lock_limit_try(EO_LOCKS_CATALOGS, ask_for_identities, &identities, &failed) || failed)
 		choose(t, identities.refs, identities.n);
 	else if (t->seeks || is_stuck(t))
 		recall(t);
@@ -417,23 +396,17 @@ must_choose(const EoWorkerTarget *t)
 bool
 eo_write_targets_choose(void)
 {
-	HASH_SEQ_STATUS scan;
-	EoWorkerTarget *t;
-	EoWorkerTarget **todo;
-	int			n = 0;
+	slist_iter	iter;
 	bool		changed = targets.changed;
 
 	targets.changed = false;
-	todo = palloc(sizeof(EoWorkerTarget *) * Max(1, hash_get_num_entries(targets.table)));
-	hash_seq_init(&scan, targets.table);
-	while ((t = hash_seq_search(&scan)) != NULL)
+	slist_foreach(iter, &targets.all)
 	{
+		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
+
 		if (must_choose(t))
-			todo[n++] = t;
+			changed |= choose_for(t);
 	}
-	for (int i = 0; i < n; i++)
-		changed |= choose_for(todo[i]);
-	pfree(todo);
 	return changed;
 }
 
@@ -549,13 +522,13 @@ eo_write_target_retries(const EoWorkerTarget *t)
 int
 eo_write_targets_untrusted(EoWorkerLane lane)
 {
-	HASH_SEQ_STATUS scan;
-	EoWorkerTarget *t;
+	slist_iter	iter;
 	int			n = 0;
 
-	hash_seq_init(&scan, targets.table);
-	while ((t = hash_seq_search(&scan)) != NULL)
+	slist_foreach(iter, &targets.all)
 	{
+		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
+
 		if (!eo_write_target_is_trusted(t))
 			n += t->queues[lane].in_flight;
 	}
@@ -639,12 +612,12 @@ int64
 eo_write_targets_due_us(void)
 {
 	int64		due_us = INT64_MAX;
-	HASH_SEQ_STATUS scan;
-	EoWorkerTarget *t;
+	slist_iter	iter;
 
-	hash_seq_init(&scan, targets.table);
-	while ((t = hash_seq_search(&scan)) != NULL)
+	slist_foreach(iter, &targets.all)
 	{
+		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
+
 		for (int lane = 0; lane < EO_WORKER_LANES; lane++)
 		{
 			if (!dlist_is_empty(&t->queues[lane].waiting) && t->pause_until_us > 0)
@@ -660,15 +633,4 @@ uint32
 eo_write_targets_recoveries(void)
 {
 	return targets.recoveries;
-}
-
-void
-eo_write_targets_visit(void (*visit) (EoWorkerTarget *t))
-{
-	HASH_SEQ_STATUS scan;
-	EoWorkerTarget *t;
-
-	hash_seq_init(&scan, targets.table);
-	while ((t = hash_seq_search(&scan)) != NULL)
-		visit(t);
 }
