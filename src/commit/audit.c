@@ -72,17 +72,6 @@ typedef struct KnownLife
 	EoLifeVerdict verdict;		/* before that, by the history alone */
 } KnownLife;
 
-/* A row of the outbox, by which its record is compared. */
-typedef struct Row
-{
-	EoTarget	target;
-	char	   *pk;
-	uint8		digest[EO_DIGEST_LEN];
-	char		token[EO_TOKEN_LEN + 1];
-	pg_uuid_t	id;				/* in exactonce_pending */
-	EoOrigin	origin;
-} Row;
-
 typedef struct Audit
 {
 	EoStore    *store;
@@ -319,20 +308,15 @@ is_of_server(const EoOutboxRow *row, const Audit *a)
 static bool
 collect_row(const EoOutboxRow *row)
 {
-	Row		   *copy;
+	EoOutboxRow *copy;
 	MemoryContext old;
 
 	if (!is_of_server(row, visiting))
 		return true;
 	old = MemoryContextSwitchTo(visiting->context);
-	copy = palloc0(sizeof(Row));
-	copy->target = row->target;
+	copy = palloc(sizeof(EoOutboxRow));
+	*copy = *row;
 	copy->pk = pstrdup(row->pk);
-	memcpy(copy->digest, row->digest, EO_DIGEST_LEN);
-	eo_outbox_id(row, &copy->id);
-	memcpy(copy->token, row->token, sizeof(copy->token));
-	memcpy(copy->origin.life, row->life, EO_UUID_LEN);
-	copy->origin.xid = row->xid;
 	found_rows = lappend(found_rows, copy);
 	MemoryContextSwitchTo(old);
 	return true;
@@ -343,7 +327,7 @@ collect_row(const EoOutboxRow *row)
  * does not answer.
  */
 static EoAnswer *
-read_for(Audit *a, const Row *row)
+read_for(Audit *a, const EoOutboxRow *row)
 {
 	EoStore    *store;
 	EoAnswer   *answer;
@@ -364,11 +348,13 @@ read_for(Audit *a, const Row *row)
  * before, and must still be, unless the row has gone since.
  */
 static void
-compare_row(Audit *a, const Row *row)
+compare_row(Audit *a, const EoOutboxRow *row)
 {
 	EoAnswer   *answer;
 	const EoRecord *r;
 	bool		unreadable;
+	EoOrigin	origin = {.xid = row->xid};
+	pg_uuid_t	id;
 
 	if (!eo_outbox_read_claim(row->token, NULL))
 		return;
@@ -380,8 +366,12 @@ compare_row(Audit *a, const Row *row)
 	if ((r == NULL || strcmp(r->owner, row->token) != 0 ||
 		 (r->state != EO_STATE_COMMITTING && r->state != EO_STATE_COMPLETED)) &&
 		eo_outbox_read_claim(row->token, NULL))
+	{
+		memcpy(origin.life, row->life, sizeof(origin.life));
+		eo_outbox_id(row, &id);
 		put(a, r == NULL && !unreadable ? EO_FOUND_NO_RECORD : EO_FOUND_TWICE, row->pk, r,
-			&row->origin, &row->id);
+			&origin, &id);
+	}
 	eo_answer_free(answer);
 }
 

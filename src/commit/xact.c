@@ -59,6 +59,7 @@
 #include "compat.h"
 #include "ledger/lives.h"
 #include "miscadmin.h"
+#include "nodes/pg_list.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
@@ -417,10 +418,10 @@ announce(void)
 }
 
 static int
-compare_writes(const void *a, const void *b)
+compare_writes(const ListCell *a, const ListCell *b)
 {
-	int64		x = (*(EoTxClaim *const *) a)->write_number;
-	int64		y = (*(EoTxClaim *const *) b)->write_number;
+	int64		x = ((const EoTxClaim *) lfirst(a))->write_number;
+	int64		y = ((const EoTxClaim *) lfirst(b))->write_number;
 
 	return x < y ? -1 : x > y;
 }
@@ -434,37 +435,30 @@ static void
 order_writes(void)
 {
 	dlist_iter	iter;
-	EoTxClaim **written;
+	List	   *written = NIL;
+	ListCell   *cell;
 	int64		last = PG_INT64_MIN;
 	bool		ordered = true;
-	int			n = 0;
 
 	dlist_foreach(iter, &tx.claims)
 	{
-		const EoTxClaim *c = dlist_container(EoTxClaim, node, iter.cur);
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
 
 		if (c->writes == 0)
 			continue;
 		ordered &= last < c->write_number;
 		last = c->write_number;
-		n++;
+		written = lappend(written, c);
 	}
 	if (ordered)
 		return;
-	written = palloc_extended(sizeof(EoTxClaim *) * n, MCXT_ALLOC_HUGE);
-	n = 0;
-	dlist_foreach(iter, &tx.claims)
+	list_sort(written, compare_writes);
+	foreach(cell, written)
 	{
-		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+		EoTxClaim  *c = lfirst(cell);
 
-		if (c->writes > 0)
-			written[n++] = c;
-	}
-	qsort(written, n, sizeof(EoTxClaim *), compare_writes);
-	for (int i = 0; i < n; i++)
-	{
-		dlist_delete(&written[i]->node);
-		dlist_push_tail(&tx.claims, &written[i]->node);
+		dlist_delete(&c->node);
+		dlist_push_tail(&tx.claims, &c->node);
 	}
 }
 

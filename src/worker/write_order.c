@@ -36,6 +36,7 @@
 #include "common/hashfn.h"
 #include "ledger/known_targets.h"
 #include "ledger/outbox.h"
+#include "lib/ilist.h"
 #include "nodes/pg_list.h"
 #include "records/record.h"
 #include "records/token.h"
@@ -65,17 +66,22 @@ typedef struct Row
 	bool		elsewhere;		/* it is of a life that goes on elsewhere */
 	int			ahead;			/* items for which another row is first */
 	int			nitems;
-	uint64	   *items;			/* hashes of their lines */
+	struct WrittenItem *items;
 } Row;
+
+/* An item that a row writes to. */
+typedef struct WrittenItem
+{
+	dlist_node	node;			/* in its queue */
+	uint64		hash;			/* of its line */
+	Row		   *row;
+} WrittenItem;
 
 /* The rows that write to an item, the first one first. */
 typedef struct Queue
 {
-	uint64		item;			/* the key */
-	int			n;
-	int			room;
-	int			first;			/* those before it are finished */
-	Row		  **rows;
+	uint64		hash;			/* the key */
+	dlist_head	items;			/* WrittenItem */
 } Queue;
 
 /* Where a row is. */
@@ -192,13 +198,14 @@ make_row(const EoOutboxRow *row)
 	strlcpy(r->token, row->token, sizeof(r->token));
 	memcpy(r->digest, row->digest, sizeof(r->digest));
 	r->number = row->writes.number;
-	r->items = palloc(sizeof(uint64) * row->writes.n);
+	r->items = palloc(sizeof(WrittenItem) * row->writes.n);
 	r->elsewhere = is_elsewhere(row);
 	for (int i = 0; i < row->writes.n && !r->elsewhere; i++)
 	{
 		size_t		len = strcspn(line, "\n");
 
-		r->items[r->nitems++] = hash_bytes_extended((const unsigned char *) line, (int) len, 0);
+		r->items[r->nitems].row = r;
+		r->items[r->nitems++].hash = hash_bytes_extended((const unsigned char *) line, (int) len, 0);
 		line += len + (line[len] == '\n');
 	}
 	MemoryContextSwitchTo(old);
@@ -227,24 +234,15 @@ compare(const ListCell *a, const ListCell *b)
 
 /* Append a row to the queue of an item. */
 static void
-enqueue(Row *row, uint64 item)
+enqueue(WrittenItem *item)
 {
 	bool		found;
-	Queue	   *q = hash_search(writes.queues, &item, HASH_ENTER, &found);
+	Queue	   *q = hash_search(writes.queues, &item->hash, HASH_ENTER, &found);
 
 	if (!found)
-	{
-		q->n = q->first = 0;
-		q->room = 1;
-		q->rows = MemoryContextAlloc(writes.order, sizeof(Row *));
-	}
-	if (q->n == q->room)
-	{
-		q->room *= 2;
-		q->rows = repalloc_huge(q->rows, sizeof(Row *) * q->room);
-	}
-	row->ahead += q->n > q->first;
-	q->rows[q->n++] = row;
+		dlist_init(&q->items);
+	item->row->ahead += !dlist_is_empty(&q->items);
+	dlist_push_tail(&q->items, &item->node);
 }
 
 /* Two of its writes may have the same hash. */
@@ -253,7 +251,7 @@ is_repeated(const Row *row, int i)
 {
 	for (int j = 0; j < i; j++)
 	{
-		if (row->items[j] == row->items[i])
+		if (row->items[j].hash == row->items[i].hash)
 			return true;
 	}
 	return false;
@@ -268,7 +266,7 @@ put_in_order(Row *row)
 	for (int i = 0; i < row->nitems; i++)
 	{
 		if (!is_repeated(row, i))
-			enqueue(row, row->items[i]);
+			enqueue(&row->items[i]);
 	}
 }
 
@@ -351,10 +349,11 @@ append(const EoOutboxRow *row)
 	writes.expected = true;
 	for (int i = 0; i < r->nitems; i++)
 	{
-		const Queue *q = hash_search(writes.queues, &r->items[i], HASH_FIND, NULL);
+		Queue	   *q = hash_search(writes.queues, &r->items[i].hash, HASH_FIND, NULL);
+		const Row  *first = dlist_head_element(WrittenItem, node, &q->items)->row;
 
-		if (q->rows[q->first] != r)
-			return q->rows[q->first]->token;
+		if (first != r)
+			return first->token;
 	}
 	return NULL;
 }
@@ -408,28 +407,21 @@ eo_write_order_may_go(const EoOutboxRow *row)
  * before this data's have come in since it got its job.
  */
 static void
-dequeue(const Row *row, uint64 item)
+dequeue(WrittenItem *item)
 {
-	Queue	   *q = hash_search(writes.queues, &item, HASH_FIND, NULL);
-	int			i = q->first;
+	Queue	   *q = hash_search(writes.queues, &item->hash, HASH_FIND, NULL);
+	bool		was_first = dlist_head_node(&q->items) == &item->node;
+	Row		   *first;
 
-	while (i < q->n && q->rows[i] != row)
-		i++;
-	if (i == q->n)
-		return;
-	if (q->n - q->first == 1)
+	dlist_delete(&item->node);
+	if (dlist_is_empty(&q->items))
 	{
-		pfree(q->rows);
-		(void) hash_search(writes.queues, &item, HASH_REMOVE, NULL);
+		(void) hash_search(writes.queues, &item->hash, HASH_REMOVE, NULL);
 		return;
 	}
-	if (i > q->first)
-	{
-		memmove(&q->rows[i], &q->rows[i + 1], sizeof(Row *) * (q->n - i - 1));
-		q->n--;
-	}
-	else if (++q->first < q->n && --q->rows[q->first]->ahead == 0)
-		writes.ready = lappend(writes.ready, q->rows[q->first]);
+	first = dlist_head_element(WrittenItem, node, &q->items)->row;
+	if (was_first && --first->ahead == 0)
+		writes.ready = lappend(writes.ready, first);
 }
 
 void
@@ -445,7 +437,7 @@ eo_write_order_finished(const char *token)
 	for (int i = 0; i < row->nitems; i++)
 	{
 		if (!is_repeated(row, i))
-			dequeue(row, row->items[i]);
+			dequeue(&row->items[i]);
 	}
 	writes.ready = list_delete_ptr(writes.ready, row);
 	MemoryContextSwitchTo(old);
