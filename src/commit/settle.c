@@ -399,21 +399,13 @@ read_commit_log(uint64 xid)
 		strcmp(word, "aborted") == 0 ? LOG_ABORTED : LOG_RUNNING;
 }
 
-/* Does the commit log say that the transaction did not commit in this data? */
-static bool
-is_aborted(uint64 xid)
-{
-	LogEntry	entry = read_commit_log(xid);
-
-	return entry == LOG_ABORTED || entry == LOG_FUTURE;
-}
-
 EoFate
 eo_settle_judge(const EoOrigin *origin, const char *token, const EoLifeVerdict *verdict,
 				int64 *retention_s)
 {
 	XidState	state = verdict->this_run ? state_of_xid(origin->xid) : XID_OVER;
 	EoFate		fate;
+	LogEntry	entry;
 
 	/*
 	 * No transaction of an earlier run of the server is going on, unless it
@@ -445,7 +437,8 @@ eo_settle_judge(const EoOrigin *origin, const char *token, const EoLifeVerdict *
 	 * and the row removed; then the record is not COMMITTING any more.  If
 	 * the commit log says otherwise, a row was lost.
 	 */
-	return is_aborted(origin->xid) ? EO_FATE_ABORTED : EO_FATE_UNKNOWN;
+	entry = read_commit_log(origin->xid);
+	return entry == LOG_ABORTED || entry == LOG_FUTURE ? EO_FATE_ABORTED : EO_FATE_UNKNOWN;
 }
 
 /*

@@ -163,13 +163,6 @@ publish_wait(void)
 	eo_database_set_held(MyDatabaseId, &hold);
 }
 
-static void
-end_wait(void)
-{
-	barrier.lsn = InvalidXLogRecPtr;
-	eo_database_set_held(MyDatabaseId, NULL);
-}
-
 /* Slots that are only behind are no reason to complain. */
 static void
 complain(void)
@@ -207,7 +200,8 @@ eo_barrier_look(void)
 
 		barrier.safe = barrier.noted;
 		barrier.noted = old;
-		end_wait();
+		barrier.lsn = InvalidXLogRecPtr;
+		eo_database_set_held(MyDatabaseId, NULL);
 		return true;
 	}
 	if (!waits)

@@ -362,13 +362,6 @@ take_definite(EoWorkerJob *job, const EoAnswer *answer)
 		eo_job_end(job);
 }
 
-/* Has a stand-in not found what the job is about? */
-static bool
-is_found_nowhere(const EoWorkerJob *job, const EoAnswer *answer)
-{
-	return job->target != job->asked && answer->outcome != EO_APPLIED && !answer->exists;
-}
-
 /* Put a job back into its queue. */
 static void
 start_over(EoWorkerJob *job)
@@ -444,7 +437,8 @@ take_answer(EoWorkerJob *job)
 		return;
 	}
 	eo_write_target_answered(job->target);
-	if (is_found_nowhere(job, answer))
+	/* A stand-in has not found what the job is about. */
+	if (job->target != job->asked && answer->outcome != EO_APPLIED && !answer->exists)
 	{
 		back_off(job);
 		return;

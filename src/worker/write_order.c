@@ -203,9 +203,10 @@ make_row(const EoOutboxRow *row)
 	for (int i = 0; i < row->writes.n && !r->elsewhere; i++)
 	{
 		size_t		len = strcspn(line, "\n");
+		WrittenItem *item = &r->items[r->nitems++];
 
-		r->items[r->nitems].row = r;
-		r->items[r->nitems++].hash = hash_bytes_extended((const unsigned char *) line, (int) len, 0);
+		item->row = r;
+		item->hash = hash_bytes_extended((const unsigned char *) line, (int) len, 0);
 		line += len + (line[len] == '\n');
 	}
 	MemoryContextSwitchTo(old);
