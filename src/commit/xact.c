@@ -776,7 +776,6 @@ void
 eo_xact_init(void (*seal) (dlist_head *claims))
 {
 	tx.seal = seal;
-	dlist_init(&tx.claims);
 	/* The callback that was registered first is called last. */
 	RegisterXactCallback(last_callback, NULL);
 	RegisterSubXactCallback(subtransaction_callback, NULL);

@@ -117,7 +117,6 @@ typedef struct HeldRow
 
 static struct
 {
-	MemoryContext context;
 	Oid			outbox;
 	HTAB	   *known;			/* KnownRow by token */
 	dlist_head	done;			/* jobs whose rows are to be removed */
@@ -147,17 +146,12 @@ static struct
 
 
 void
-eo_finish_init(MemoryContext context)
+eo_finish_init(void)
 {
 	HASHCTL		ctl = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(KnownRow)};
 
-	ctl.hcxt = rows.context = context;
-	rows.known = hash_create("exactonce rows", 256, &ctl,
-							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	eo_write_order_init(context);
-	eo_finish_notes_init(context);
-	dlist_init(&rows.done);
-	dlist_init(&rows.held);
+	rows.known = hash_create("exactonce rows", 256, &ctl, HASH_ELEM | HASH_BLOBS);
+	eo_finish_notes_init();
 	rows.scan_wanted = true;
 	rows.retry_us = INT64_MAX;
 }
@@ -467,9 +461,9 @@ hold(const EoOutboxRow *row)
 		rows.others_held = true;
 		return;
 	}
-	held = MemoryContextAlloc(rows.context, sizeof(HeldRow));
+	held = MemoryContextAlloc(TopMemoryContext, sizeof(HeldRow));
 	held->row = *row;
-	held->row.pk = MemoryContextStrdup(rows.context, row->pk);
+	held->row.pk = MemoryContextStrdup(TopMemoryContext, row->pk);
 	dlist_push_tail(&rows.held, &held->node);
 	rows.nheld++;
 	know(row)->again_us = 0;

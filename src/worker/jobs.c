@@ -101,7 +101,6 @@ typedef struct Lane
 
 static struct
 {
-	MemoryContext context;
 	Lane		lanes[EO_WORKER_LANES];
 	HTAB	   *failures;		/* Failure by token */
 	bool		made_room;		/* see eo_jobs_made_room() */
@@ -110,17 +109,15 @@ static struct
 static void
 forget_failures(void)
 {
-	HASHCTL		ctl = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Failure),
-	.hcxt = jobs.context};
+	HASHCTL		ctl = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Failure)};
 
 	if (jobs.failures != NULL)
 		hash_destroy(jobs.failures);
-	jobs.failures = hash_create("exactonce failures", 64, &ctl,
-								HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	jobs.failures = hash_create("exactonce failures", 64, &ctl, HASH_ELEM | HASH_STRINGS);
 }
 
 void
-eo_jobs_init(MemoryContext context)
+eo_jobs_init(void)
 {
 	static const int sizes[] = {
 		[EO_WORKER_LIVES] = EO_MAX_PARALLEL / 2,
@@ -129,13 +126,11 @@ eo_jobs_init(MemoryContext context)
 		[EO_WORKER_WRITES] = EO_MAX_PARALLEL
 	};
 
-	jobs.context = context;
 	forget_failures();
 	for (int i = 0; i < EO_WORKER_LANES; i++)
 	{
 		jobs.lanes[i].number = i;
 		jobs.lanes[i].size = sizes[i];
-		dlist_init(&jobs.lanes[i].round);
 	}
 }
 
@@ -256,7 +251,7 @@ dequeue(EoWorkerJob *job)
 static EoWorkerJob *
 add_job(const EoWorkerJobKind *kind, EoWorkerTarget *asked, EoWorkerTarget *via, const char *token)
 {
-	MemoryContext context = AllocSetContextCreate(jobs.context, "exactonce job",
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "exactonce job",
 												  ALLOCSET_SMALL_SIZES);
 	EoWorkerJob *job = MemoryContextAllocZero(context, sizeof(EoWorkerJob));
 
@@ -568,7 +563,7 @@ start_together(Lane *lane, EoWorkerQueue *queue)
 		!eo_write_target_is_trusted(t) || !eo_service_clock_follow(&t->store->client))
 		return false;
 	t->store->client.no_retries = !eo_write_target_retries(t);
-	old = MemoryContextSwitchTo(jobs.context);
+	old = MemoryContextSwitchTo(TopMemoryContext);
 	started = eo_bundle_start_next(t->store, &owner, queue, &lane->window, 0);
 	MemoryContextSwitchTo(old);
 	return started;

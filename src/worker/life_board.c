@@ -33,19 +33,11 @@
 
 static struct
 {
-	MemoryContext context;
 	EoHistory	history;		/* up to the current life */
 	dlist_head	checks;			/* EoLifeCheck */
 	EoLifeCounts counts;
 	bool		to_publish;		/* a check has changed */
 }			board;
-
-void
-eo_life_board_init(MemoryContext context)
-{
-	board.context = context;
-	dlist_init(&board.checks);
-}
 
 /* ----- the question ----- */
 
@@ -146,7 +138,7 @@ eo_life_board_enter(const EoPlace *place)
 
 	if (c != NULL)
 		return c;
-	c = MemoryContextAllocZero(board.context, sizeof(EoLifeCheck));
+	c = MemoryContextAllocZero(TopMemoryContext, sizeof(EoLifeCheck));
 	c->place = *place;
 	c->scanned = -1;
 	eo_hex_put_uuid(place->life, c->id);

@@ -65,9 +65,9 @@ typedef struct Beating
 
 static struct
 {
-	MemoryContext context;
 	Beating		beating[EO_MAX_PLACES]; /* by the index of the place */
-	int64		due_us;			/* the next beat */
+	int64		due_us;			/* the next beat; one may be due before the
+								 * tables can be looked at */
 	int64		noted_us;
 	uint8		life[EO_UUID_LEN];	/* the current life at the last look */
 	bool		has_life;
@@ -78,19 +78,11 @@ static struct
 
 pg_noreturn static void raise_no_room(void);
 
-void
-eo_own_life_init(MemoryContext context)
-{
-	own.context = context;
-	/* Beats may be due before the tables can be looked at. */
-	own.due_us = 0;
-}
-
 /* Read the history, as the last step of a transaction. */
 static void
 read_history(void *arg)
 {
-	MemoryContext old = MemoryContextSwitchTo(own.context);
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
 	/* Rows that this transaction has written count, too. */
 	CommandCounterIncrement();

@@ -45,10 +45,8 @@ static struct
 }			prepared;
 
 void
-eo_prepared_ends_init(MemoryContext context)
+eo_prepared_ends_init(void)
 {
-	(void) context;
-	prepared.due_us = 0;
 	prepared.rows_due_us = max_prepared_xacts > 0 ? 0 : INT64_MAX;
 }
 

@@ -115,7 +115,6 @@ typedef struct Leftover
 
 static struct
 {
-	MemoryContext context;
 	dlist_head	scans;
 	uint32		seen;			/* the board's count of scans at the last look */
 	TableScan  *active;			/* whose request is in flight; NULL: none is */
@@ -126,14 +125,6 @@ static struct
 	int64		until_us;
 	int64		owed_due_us;	/* the next scan that a place owes */
 }			recovery;
-
-
-void
-eo_recovery_scan_init(MemoryContext context)
-{
-	recovery.context = context;
-	dlist_init(&recovery.scans);
-}
 
 static TableScan *
 scan_of(const EoTarget *target)
@@ -175,12 +166,12 @@ enter_scan(const EoTarget *target)
 
 	if (scan != NULL)
 		return scan;
-	scan = MemoryContextAllocZero(recovery.context, sizeof(TableScan));
+	scan = MemoryContextAllocZero(TopMemoryContext, sizeof(TableScan));
 	scan->target = scan->as = *target;
 	scan->pages.states[0] = EO_STATE_IN_PROGRESS;
 	scan->pages.states[1] = EO_STATE_COMMITTING;
 	scan->pages.page_items = PAGE_ITEMS;
-	scan->pages.context = recovery.context;
+	scan->pages.context = TopMemoryContext;
 	dlist_push_tail(&recovery.scans, &scan->node);
 	begin_pass(scan, PASSES);
 	return scan;

@@ -99,11 +99,11 @@ typedef struct Waiting
 } Waiting;
 
 void
-eo_settling_init(MemoryContext context)
+eo_settling_init(void)
 {
 	slots.began_us = eo_clock_monotonic_us();
-	slots.waiting = AllocSetContextCreate(context, "exactonce waiting slots", ALLOCSET_DEFAULT_SIZES);
-	dlist_init(&slots.lines);
+	slots.waiting = AllocSetContextCreate(TopMemoryContext, "exactonce waiting slots",
+										  ALLOCSET_DEFAULT_SIZES);
 }
 
 static void

@@ -15,7 +15,7 @@
 
 /* ---- prepared_ends.c: the claims of prepared transactions that are over ---- */
 
-extern void eo_prepared_ends_init(MemoryContext context);
+extern void eo_prepared_ends_init(void);
 extern void eo_prepared_ends_fetch(void);
 extern int64 eo_prepared_ends_due_us(void);
 
@@ -25,8 +25,6 @@ extern void eo_probes_fetch(void);
 extern int64 eo_probes_due_us(void);
 
 /* ---- recovery_scan.c: what lives that are over have left in a table ---- */
-
-extern void eo_recovery_scan_init(MemoryContext context);
 
 /* Ask for the next page, if it is due, and take the one that has arrived.  Does not wait. */
 extern void eo_recovery_scan_run(void);
@@ -38,7 +36,7 @@ extern bool eo_recovery_scan_any(void);
 
 /* ---- settling.c: claims whose transactions are over, and heartbeats of the others ---- */
 
-extern void eo_settling_init(MemoryContext context);
+extern void eo_settling_init(void);
 
 /* Take slots that are due off the list of this database.  Raises what eo_outbox_find() raises. */
 extern void eo_settling_fetch(void);

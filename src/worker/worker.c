@@ -87,7 +87,6 @@ static int64 refresh_due_us;	/* see eo_credentials_refresh() */
 static bool come_back;			/* this worker leaves rows for another one */
 static bool entered;			/* the database */
 static volatile sig_atomic_t told_to_end;	/* by a signal */
-static MemoryContext worker_context;
 static MemoryContext round_context; /* reset before each round */
 
 /* ----- sources of this file ----- */
@@ -190,8 +189,7 @@ has_jobs(void)
 /* A source of work.  NULL: it has no such function. */
 typedef struct Source
 {
-	void		(*init) (MemoryContext context);	/* called once, and needs
-													 * no table */
+	void		(*init) (void); /* called once, and needs no table */
 	void		(*fetch) (void);	/* called each round: makes jobs of what
 									 * is due, or does it; does not wait */
 	int64		(*due_us) (void);	/* when the next round is due at the
@@ -211,21 +209,19 @@ static const Source sources[] = {
 	{NULL, eo_lock_limit_begin_round, eo_lock_limit_due_us, NULL, NULL, true},
 	{NULL, refresh_credentials, refresh_at_us, NULL, is_refreshing, true},
 	{NULL, enter_database, NULL, NULL, NULL, true},
-	{eo_barrier_init, NULL, eo_barrier_due_us, NULL, NULL, false},
+	{NULL, NULL, eo_barrier_due_us, NULL, NULL, false},
 	{eo_finish_init, fetch_rows, eo_finish_due_us, eo_finish_any, NULL, false},
 	{NULL, eo_own_life_fetch, NULL, NULL, NULL, false},
-	{eo_own_life_init, eo_own_life_fetch_beats, eo_own_life_due_us, NULL, NULL, true},
+	{NULL, eo_own_life_fetch_beats, eo_own_life_due_us, NULL, NULL, true},
 	{NULL, eo_probes_fetch, eo_probes_due_us, NULL, NULL, false},
-	{eo_life_board_init, eo_takeover_fetch, eo_takeover_due_us, eo_life_board_any, NULL, false},
+	{NULL, eo_takeover_fetch, eo_takeover_due_us, eo_life_board_any, NULL, false},
 	{NULL, eo_settling_fetch_beats, eo_settling_due_us, NULL, NULL, true},
-	{eo_prepared_ends_init, eo_prepared_ends_fetch, eo_prepared_ends_due_us, NULL, NULL,
-	false},
+	{eo_prepared_ends_init, eo_prepared_ends_fetch, eo_prepared_ends_due_us, NULL, NULL, false},
 	{eo_settling_init, eo_settling_fetch, NULL, eo_settling_any, NULL, false},
-	{eo_recovery_scan_init, eo_recovery_scan_run, eo_recovery_scan_due_us, eo_recovery_scan_any,
+	{NULL, eo_recovery_scan_run, eo_recovery_scan_due_us, eo_recovery_scan_any,
 	eo_recovery_scan_in_flight, false},
 	{eo_write_targets_init, NULL, NULL, NULL, NULL, true},
-	{eo_jobs_init, eo_jobs_run, eo_jobs_due_us, has_jobs,
-	eo_jobs_in_flight, true},
+	{eo_jobs_init, eo_jobs_run, eo_jobs_due_us, has_jobs, eo_jobs_in_flight, true},
 	{NULL, eo_finish_remove, NULL, NULL, NULL, false}
 };
 
@@ -451,15 +447,12 @@ leave(int code, Datum arg)
 static void
 make_ready(void)
 {
-	worker_context = AllocSetContextCreate(TopMemoryContext, "exactonce worker",
-										   ALLOCSET_DEFAULT_SIZES);
-	round_context = AllocSetContextCreate(worker_context, "exactonce worker round",
+	round_context = AllocSetContextCreate(TopMemoryContext, "exactonce worker round",
 										  ALLOCSET_DEFAULT_SIZES);
-	MemoryContextSwitchTo(worker_context);
 	for (const Source *s = sources; s < sources + lengthof(sources); s++)
 	{
 		if (s->init != NULL)
-			s->init(worker_context);
+			s->init();
 	}
 	last_work_us = eo_clock_monotonic_us();
 	pgstat_report_activity(STATE_IDLE, NULL);

@@ -109,7 +109,6 @@ typedef struct Told
 
 static struct
 {
-	MemoryContext context;
 	MemoryContext order;		/* of what the last scan found; NULL: nothing */
 	List	   *rows;			/* Row, by their numbers */
 	HTAB	   *places;			/* Place by token */
@@ -121,14 +120,7 @@ static struct
 	bool		in_order;		/* but for those of which slots will tell */
 	bool		again;			/* the scan has met some that are not in order */
 	bool		no_memory;		/* or for which there was no memory */
-}			writes;
-
-void
-eo_write_order_init(MemoryContext context)
-{
-	writes.context = context;
-	writes.expected = true;
-}
+}			writes = {.expected = true};
 
 void
 eo_write_order_expect(void)
@@ -285,7 +277,7 @@ eo_write_order_begin(void)
 	if (writes.order != NULL)
 		MemoryContextDelete(writes.order);
 	writes.ready = NIL;
-	writes.order = AllocSetContextCreate(writes.context, "exactonce order of writes",
+	writes.order = AllocSetContextCreate(TopMemoryContext, "exactonce order of writes",
 										 ALLOCSET_DEFAULT_SIZES);
 	writes.rows = NIL;
 	places.hcxt = queues.hcxt = writes.order;
@@ -322,7 +314,7 @@ eo_write_order_note(const EoOutboxRow *row)
 		eo_write_order_expect();
 		return false;
 	}
-	old = MemoryContextSwitchTo(writes.context);
+	old = MemoryContextSwitchTo(TopMemoryContext);
 	told = palloc0(sizeof(Told));
 	memcpy(told->digest, row->digest, sizeof(told->digest));
 	strlcpy(told->token, row->token, sizeof(told->token));

@@ -65,7 +65,6 @@
 
 static struct
 {
-	MemoryContext context;
 	HTAB	   *table;			/* EoWorkerTarget by target; none is removed */
 	slist_head	all;			/* the same */
 	EoWorkerTarget *last;		/* the one that was asked for last */
@@ -86,13 +85,11 @@ catalog_changed(Datum arg, int cacheid, uint32 hashvalue)
 }
 
 void
-eo_write_targets_init(MemoryContext context)
+eo_write_targets_init(void)
 {
 	HASHCTL		ctl = {.keysize = sizeof(EoTarget),.entrysize = sizeof(EoWorkerTarget)};
 
-	ctl.hcxt = targets.context = context;
-	targets.table = hash_create("exactonce targets", 16, &ctl,
-								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	targets.table = hash_create("exactonce targets", 16, &ctl, HASH_ELEM | HASH_BLOBS);
 	targets.catalog = 1;
 	eo_life_watch_admit_all(MyDatabaseId);
 	eo_options_on_change(catalog_changed);
@@ -116,11 +113,7 @@ eo_write_target_of(const EoTarget *target)
 		memset((char *) t + sizeof(EoTarget), 0, sizeof(EoWorkerTarget) - sizeof(EoTarget));
 		slist_push_head(&targets.all, &t->node);
 		for (int lane = 0; lane < EO_WORKER_LANES; lane++)
-		{
 			t->queues[lane].target = t;
-			dlist_init(&t->queues[lane].waiting);
-		}
-		dlist_init(&t->slots);
 	}
 	return t;
 }
@@ -138,12 +131,12 @@ must_be_built(const EoWorkerTarget *t)
 		(t->build_pause_us > 0 && eo_clock_monotonic_us() >= t->pause_until_us);
 }
 
+/* A store has a memory context of its own. */
 static void
-delete_store(EoWorkerTarget *t)
+delete_store(EoStore *store)
 {
-	if (t->store != NULL)
-		MemoryContextDelete(t->context);
-	t->store = NULL;
+	if (store != NULL)
+		MemoryContextDelete(GetMemoryChunkContext(store));
 }
 
 /*
@@ -188,32 +181,18 @@ read_store(void *arg)
 	reading->store = eo_target_store(reading->target);
 	/* All else that was read for it goes with the transaction. */
 	if (reading->store != NULL)
-		MemoryContextSetParent(GetMemoryChunkContext(reading->store), targets.context);
-}
-
-/* The end of the transaction has failed, and what was read outlives it. */
-static void
-drop_reading(const Reading *reading)
-{
-	if (reading->store != NULL)
-		MemoryContextDelete(GetMemoryChunkContext(reading->store));
+		MemoryContextSetParent(GetMemoryChunkContext(reading->store), TopMemoryContext);
 }
 
 /* Use what was read. */
 static void
 take_store(EoWorkerTarget *t, EoStore *store)
 {
-	delete_store(t);
+	delete_store(t->store);
 	t->store = store;
+	/* The worker has a pace of its own, and its answers close circuits. */
 	if (store != NULL)
-	{
-		t->context = GetMemoryChunkContext(store);
-
-		/*
-		 * The worker has a pace of its own, and its answers close circuits.
-		 */
 		store->client.insists = true;
-	}
 	t->gone = store == NULL;
 	t->failing |= t->gone;
 	t->build_pause_us = t->pause_until_us = 0;
@@ -234,8 +213,13 @@ build_store(EoWorkerTarget *t)
 	PG_TRY();
 	{
 		t->late = !eo_lock_limit_run(EO_LOCKS_CATALOGS, read_store, &reading);
+
+		/*
+		 * The end of the transaction may have failed, and what was read
+		 * outlives it.
+		 */
 		if (t->late)
-			drop_reading(&reading);
+			delete_store(reading.store);
 		else
 		{
 			take_store(t, reading.store);
@@ -250,8 +234,9 @@ build_store(EoWorkerTarget *t)
 		note_build_error(t);
 		FlushErrorState();
 		AbortCurrentTransaction();
-		drop_reading(&reading);
-		delete_store(t);
+		delete_store(reading.store);
+		delete_store(t->store);
+		t->store = NULL;
 		t->gone = false;
 		t->failing = true;
 		if (t->built != catalog)

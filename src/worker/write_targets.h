@@ -48,7 +48,6 @@ typedef struct EoWorkerTarget
 	EoTarget	target;			/* hash key */
 	slist_node	node;			/* in the list of all */
 	EoStore    *store;			/* NULL: not built yet, or cannot be built */
-	MemoryContext context;		/* of the store */
 	uint64		built;			/* the version of the catalogs it was built
 								 * from */
 	EoWorkerQueue queues[EO_WORKER_LANES];
@@ -90,8 +89,8 @@ typedef struct EoWorkerTarget
 								 * others are */
 } EoWorkerTarget;
 
-/* To be called once.  Targets and their stores live below this context. */
-extern void eo_write_targets_init(MemoryContext context);
+/* To be called once. */
+extern void eo_write_targets_init(void);
 
 /* The entry of a target, made if there is none.  It lasts as long as the worker. */
 extern EoWorkerTarget *eo_write_target_of(const EoTarget *target);
