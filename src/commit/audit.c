@@ -88,115 +88,86 @@ typedef struct Audit
 	int64		earlier;		/* of lives of the original */
 } Audit;
 
-/* ----- records ----- */
+static List *found_rows;
+static const Audit *visiting;
 
-static EoAnswer *
-read_again(Audit *a, const char *pk)
+static void run(Audit *a);
+static void judge_item(EoJsonValue *item, void *arg);
+static void judge_completed(Audit *a, const char *pk, const EoRecord *r);
+static XLogRecPtr timeline_end(const Audit *a, uint32 timeline);
+static void judge_committing(Audit *a, const char *pk, const EoRecord *seen);
+static bool is_in_doubt(Audit *a, const EoRecord *r, EoAuditFinding *finding);
+static KnownLife *find_life(Audit *a, const uint8 *id);
+static void judge_by_history(Audit *a, KnownLife *life);
+static void look_at(Audit *a, KnownLife *life);
+static void compare_rows(Audit *a);
+static void compare_row(Audit *a, const EoOutboxRow *row);
+static EoAnswer *read_again(Audit *a, const char *pk);
+static void put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r, const EoOrigin *origin, const pg_uuid_t *pending);
+static void put_count(Audit *a, EoAuditFinding finding, int64 records);
+
+void
+eo_audit(EoStore *store, int units_per_second,
+		 void (*report) (const EoAuditRow *row, void *arg), void *arg)
 {
-	EoAnswer   *answer;
+	Audit		a = {.store = store};
+	MemoryContext old;
 
-	eo_scan_wait(&a->pages);
-	answer = eo_store_record_read(a->store, pk);
-	/* A record that cannot be read is there, and is none of ours. */
-	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
-		eo_error_raise(&answer->error, "read", pk + strlen(a->pk_prefix), a->store->server->name);
-	eo_scan_pay(&a->pages, 1);
-	return answer;
+	a.pages.store = store;
+	a.pages.units_per_second = units_per_second;
+	a.report = report;
+	a.arg = arg;
+	a.context = AllocSetContextCreate(CurrentMemoryContext, "exactonce audit",
+									  ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(a.context);
+	run(&a);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(a.context);
 }
 
 static void
-put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r, const EoOrigin *origin,
-	const pg_uuid_t *pending)
+run(Audit *a)
 {
-	EoAuditRow	row = {.finding = finding,.origin = origin,.pending = pending};
+	HASHCTL		ctl = {.keysize = EO_UUID_LEN,.entrysize = sizeof(KnownLife),.hcxt = a->context};
 
-	row.key = pk + strlen(a->pk_prefix);
-	row.status = r != NULL ? eo_record_state_name(r->state) : NULL;
-	row.updated_ms = r != NULL ? r->updated_ms : 0;
-	a->pages.found++;
-	a->report(&row, a->arg);
-}
-
-/* Report that so many records were not judged. */
-static void
-put_count(Audit *a, EoAuditFinding finding, int64 records)
-{
-	EoAuditRow	row = {.finding = finding,.records = records};
-
-	if (records > 0)
-		a->report(&row, a->arg);
-}
-
-/* ----- lives ----- */
-
-static void
-judge_by_history(Audit *a, KnownLife *life)
-{
-	life->is_ours = eo_life_rows_find(&a->history, life->id) >= 0;
-	life->is_earlier = eo_life_rows_is_earlier(&a->history, life->id);
-	eo_life_verdict(&a->history, life->id, NULL, &life->verdict);
-}
-
-static KnownLife *
-find_life(Audit *a, const uint8 *id)
-{
-	bool		found;
-	KnownLife  *life = hash_search(a->lives, id, HASH_ENTER, &found);
-
-	if (found)
-		return life;
-	life->looked = false;
-	judge_by_history(a, life);
-	if (!life->is_ours)
-	{
-		/* It may have been minted since the history was read. */
-		MemoryContext old = MemoryContextSwitchTo(a->context);
-
-		pfree(a->history.rows);
-		eo_life_rows_read(&a->history);
-		MemoryContextSwitchTo(old);
-		judge_by_history(a, life);
-	}
-	return life;
-}
-
-/* Read the life's item, once for each audit. */
-static void
-look_at(Audit *a, KnownLife *life)
-{
 	EoError		error;
 
-	if (life->looked)
-		return;
-	eo_scan_wait(&a->pages);
-	if (!eo_life_verdict_read(a->store, &a->history, life->id, &life->verdict, &error))
-	{
-		char		id[EO_UUID_TEXT_LEN + 1];
+	eo_target_of(a->store, &a->target);
+	if (!eo_clock_sync_make(a->store, 0, &error))
+		eo_error_raise(&error, "audit the keys", NULL, a->store->server->name);
+	a->pk_prefix = eo_store_pk(a->store, "");
+	eo_life_rows_read(&a->history);
+	a->timelines = readTimeLineHistory(eo_compat_timeline());
+	a->lives = hash_create("exactonce lives of an audit", 64, &ctl,
+						   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	a->pages.scan.states[0] = EO_STATE_COMMITTING;
+	a->pages.scan.states[1] = EO_STATE_COMPLETED;
+	eo_scan_read(&a->pages, judge_item, a);
+	compare_rows(a);
+	put_count(a, EO_FOUND_EARLIER, a->earlier);
+	put_count(a, EO_FOUND_UNJUDGED, a->unjudged);
+}
 
-		eo_hex_put_uuid(life->id, id);
-		eo_error_raise_life(&error, "read", id, a->store->server->name);
-	}
-	life->looked = true;
-	eo_scan_pay(&a->pages, 1);
+/* ----- the scan ----- */
+
+static void
+judge_item(EoJsonValue *item, void *arg)
+{
+	Audit	   *a = arg;
+	const EoLayout *layout = a->store->layout;
+	const char *pk = eo_record_pk_of(layout, item);
+	EoRecord	r;
+
+	if (pk == NULL || strncmp(pk, a->pk_prefix, strlen(a->pk_prefix)) != 0 ||
+		eo_record_read(layout, item, &r) != EO_OK || !r.has_origin || r.origin.xid == 0)
+		return;
+	if (r.state == EO_STATE_COMMITTING)
+		judge_committing(a, pk, &r);
+	else if (r.state == EO_STATE_COMPLETED && !eo_store_is_expired(a->store, &r))
+		judge_completed(a, pk, &r);
 }
 
 /* ----- records that are COMPLETED ----- */
-
-/* Where this data left a timeline; Invalid: it is on it, or has no such notes. */
-static XLogRecPtr
-timeline_end(const Audit *a, uint32 timeline)
-{
-	ListCell   *cell;
-
-	foreach(cell, a->timelines)
-	{
-		const		TimeLineHistoryEntry *entry = lfirst(cell);
-
-		if (entry->tli == timeline)
-			return entry->end;
-	}
-	return InvalidXLogRecPtr;
-}
 
 static void
 judge_completed(Audit *a, const char *pk, const EoRecord *r)
@@ -249,7 +220,41 @@ judge_completed(Audit *a, const char *pk, const EoRecord *r)
 		life->verdict.closed ? EO_FOUND_CLOSED : EO_FOUND_LOST, pk, r, &r->origin, NULL);
 }
 
+/* Where this data left a timeline; Invalid: it is on it, or has no such notes. */
+static XLogRecPtr
+timeline_end(const Audit *a, uint32 timeline)
+{
+	ListCell   *cell;
+
+	foreach(cell, a->timelines)
+	{
+		const		TimeLineHistoryEntry *entry = lfirst(cell);
+
+		if (entry->tli == timeline)
+			return entry->end;
+	}
+	return InvalidXLogRecPtr;
+}
+
 /* ----- records that are COMMITTING ----- */
+
+/* The worker may have settled the record since it was read, so a second read decides. */
+static void
+judge_committing(Audit *a, const char *pk, const EoRecord *seen)
+{
+	EoAnswer   *answer;
+	const EoRecord *r;
+	EoAuditFinding finding;
+
+	if (!is_in_doubt(a, seen, &finding))
+		return;
+	answer = read_again(a, pk);
+	r = answer->exists && answer->outcome != EO_FAILED_CALL ? eo_store_record(answer) : NULL;
+	if (r != NULL && r->state == EO_STATE_COMMITTING && r->has_origin && r->origin.xid != 0 &&
+		is_in_doubt(a, r, &finding))
+		put(a, finding, pk, r, &r->origin, NULL);
+	eo_answer_free(answer);
+}
 
 /* Is nobody going to settle the record, as far as can be told here? */
 static bool
@@ -272,28 +277,60 @@ is_in_doubt(Audit *a, const EoRecord *r, EoAuditFinding *finding)
 	return eo_settle_judge(&r->origin, r->owner, &life->verdict, NULL) == EO_FATE_UNKNOWN;
 }
 
-/* The worker may have settled the record since it was read, so a second read decides. */
-static void
-judge_committing(Audit *a, const char *pk, const EoRecord *seen)
-{
-	EoAnswer   *answer;
-	const EoRecord *r;
-	EoAuditFinding finding;
+/* ----- lives ----- */
 
-	if (!is_in_doubt(a, seen, &finding))
+static KnownLife *
+find_life(Audit *a, const uint8 *id)
+{
+	bool		found;
+	KnownLife  *life = hash_search(a->lives, id, HASH_ENTER, &found);
+
+	if (found)
+		return life;
+	life->looked = false;
+	judge_by_history(a, life);
+	if (!life->is_ours)
+	{
+		/* It may have been minted since the history was read. */
+		MemoryContext old = MemoryContextSwitchTo(a->context);
+
+		pfree(a->history.rows);
+		eo_life_rows_read(&a->history);
+		MemoryContextSwitchTo(old);
+		judge_by_history(a, life);
+	}
+	return life;
+}
+
+static void
+judge_by_history(Audit *a, KnownLife *life)
+{
+	life->is_ours = eo_life_rows_find(&a->history, life->id) >= 0;
+	life->is_earlier = eo_life_rows_is_earlier(&a->history, life->id);
+	eo_life_verdict(&a->history, life->id, NULL, &life->verdict);
+}
+
+/* Read the life's item, once for each audit. */
+static void
+look_at(Audit *a, KnownLife *life)
+{
+	EoError		error;
+
+	if (life->looked)
 		return;
-	answer = read_again(a, pk);
-	r = answer->exists && answer->outcome != EO_FAILED_CALL ? eo_store_record(answer) : NULL;
-	if (r != NULL && r->state == EO_STATE_COMMITTING && r->has_origin && r->origin.xid != 0 &&
-		is_in_doubt(a, r, &finding))
-		put(a, finding, pk, r, &r->origin, NULL);
-	eo_answer_free(answer);
+	eo_scan_wait(&a->pages);
+	if (!eo_life_verdict_read(a->store, &a->history, life->id, &life->verdict, &error))
+	{
+		char		id[EO_UUID_TEXT_LEN + 1];
+
+		eo_hex_put_uuid(life->id, id);
+		eo_error_raise_life(&error, "read", id, a->store->server->name);
+	}
+	life->looked = true;
+	eo_scan_pay(&a->pages, 1);
 }
 
 /* ----- rows of the outbox ----- */
-
-static List *found_rows;
-static const Audit *visiting;
 
 /* The server may have been altered since: then the row is for another address. */
 static bool
@@ -320,6 +357,22 @@ collect_row(const EoOutboxRow *row)
 	found_rows = lappend(found_rows, copy);
 	MemoryContextSwitchTo(old);
 	return true;
+}
+
+static void
+compare_rows(Audit *a)
+{
+	ListCell   *cell;
+
+	found_rows = NIL;
+	visiting = a;
+	(void) eo_outbox_visit(0, collect_row);
+	foreach(cell, found_rows)
+	{
+		CHECK_FOR_INTERRUPTS();
+		compare_row(a, lfirst(cell));
+		eo_progress_note(a->pages.scan.items, a->pages.found);
+	}
 }
 
 /*
@@ -375,79 +428,41 @@ compare_row(Audit *a, const EoOutboxRow *row)
 	eo_answer_free(answer);
 }
 
-static void
-compare_rows(Audit *a)
+/* ----- both ----- */
+
+static EoAnswer *
+read_again(Audit *a, const char *pk)
 {
-	ListCell   *cell;
+	EoAnswer   *answer;
 
-	found_rows = NIL;
-	visiting = a;
-	(void) eo_outbox_visit(0, collect_row);
-	foreach(cell, found_rows)
-	{
-		CHECK_FOR_INTERRUPTS();
-		compare_row(a, lfirst(cell));
-		eo_progress_note(a->pages.scan.items, a->pages.found);
-	}
-}
-
-/* ----- the audit ----- */
-
-static void
-judge_item(EoJsonValue *item, void *arg)
-{
-	Audit	   *a = arg;
-	const EoLayout *layout = a->store->layout;
-	const char *pk = eo_record_pk_of(layout, item);
-	EoRecord	r;
-
-	if (pk == NULL || strncmp(pk, a->pk_prefix, strlen(a->pk_prefix)) != 0 ||
-		eo_record_read(layout, item, &r) != EO_OK || !r.has_origin || r.origin.xid == 0)
-		return;
-	if (r.state == EO_STATE_COMMITTING)
-		judge_committing(a, pk, &r);
-	else if (r.state == EO_STATE_COMPLETED && !eo_store_is_expired(a->store, &r))
-		judge_completed(a, pk, &r);
+	eo_scan_wait(&a->pages);
+	answer = eo_store_record_read(a->store, pk);
+	/* A record that cannot be read is there, and is none of ours. */
+	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
+		eo_error_raise(&answer->error, "read", pk + strlen(a->pk_prefix), a->store->server->name);
+	eo_scan_pay(&a->pages, 1);
+	return answer;
 }
 
 static void
-run(Audit *a)
+put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r, const EoOrigin *origin,
+	const pg_uuid_t *pending)
 {
-	HASHCTL		ctl = {.keysize = EO_UUID_LEN,.entrysize = sizeof(KnownLife),.hcxt = a->context};
+	EoAuditRow	row = {.finding = finding,.origin = origin,.pending = pending};
 
-	EoError		error;
-
-	eo_target_of(a->store, &a->target);
-	if (!eo_clock_sync_make(a->store, 0, &error))
-		eo_error_raise(&error, "audit the keys", NULL, a->store->server->name);
-	a->pk_prefix = eo_store_pk(a->store, "");
-	eo_life_rows_read(&a->history);
-	a->timelines = readTimeLineHistory(eo_compat_timeline());
-	a->lives = hash_create("exactonce lives of an audit", 64, &ctl,
-						   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	a->pages.scan.states[0] = EO_STATE_COMMITTING;
-	a->pages.scan.states[1] = EO_STATE_COMPLETED;
-	eo_scan_read(&a->pages, judge_item, a);
-	compare_rows(a);
-	put_count(a, EO_FOUND_EARLIER, a->earlier);
-	put_count(a, EO_FOUND_UNJUDGED, a->unjudged);
+	row.key = pk + strlen(a->pk_prefix);
+	row.status = r != NULL ? eo_record_state_name(r->state) : NULL;
+	row.updated_ms = r != NULL ? r->updated_ms : 0;
+	a->pages.found++;
+	a->report(&row, a->arg);
 }
 
-void
-eo_audit(EoStore *store, int units_per_second,
-		 void (*report) (const EoAuditRow *row, void *arg), void *arg)
+/* Report that so many records were not judged. */
+static void
+put_count(Audit *a, EoAuditFinding finding, int64 records)
 {
-	Audit		a = {.store = store};
-	MemoryContext old;
+	EoAuditRow	row = {.finding = finding,.records = records};
 
-	a.pages.store = store;
-	a.pages.units_per_second = units_per_second;
-	a.report = report;
-	a.arg = arg;
-	a.context = AllocSetContextCreate(CurrentMemoryContext, "exactonce audit",
-									  ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(a.context);
-	run(&a);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(a.context);
+	if (records > 0)
+		a->report(&row, a->arg);
 }

@@ -79,6 +79,32 @@ static void utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 					ProcessUtilityContext context, ParamListInfo params,
 					QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc);
 
+static void executor_start(QueryDesc *query, int flags);
+static void executor_run(EO_COMPAT_EXECUTOR_RUN_PARAMS);
+static void executor_finish(QueryDesc *query);
+static void executor_end(QueryDesc *query);
+static bool ends_session(Node * statement);
+static Oid	database_to_leave(Node * statement);
+static void suspend(Oid dboid);
+static void object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg);
+
+void
+eo_hooks_init(void)
+{
+	previous_utility = ProcessUtility_hook;
+	ProcessUtility_hook = utility;
+	previous_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = executor_start;
+	previous_executor_run = ExecutorRun_hook;
+	ExecutorRun_hook = executor_run;
+	previous_executor_finish = ExecutorFinish_hook;
+	ExecutorFinish_hook = executor_finish;
+	previous_executor_end = ExecutorEnd_hook;
+	ExecutorEnd_hook = executor_end;
+	previous_access = object_access_hook;
+	object_access_hook = object_access;
+}
+
 /* ----- the client's statements ----- */
 
 /* A statement begins, if the depth is 0. */
@@ -146,9 +172,93 @@ executor_end(QueryDesc *query)
 
 /* ----- commands that need a database without its worker ----- */
 
+static void
+run_utility(PlannedStmt *planned, const char *text, bool read_only_tree,
+			ProcessUtilityContext context, ParamListInfo params,
+			QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc)
+{
+	eo_xact_note_statement();
+	eo_xact_enter();
+	PG_TRY();
+	{
+		if (previous_utility)
+			previous_utility(planned, text, read_only_tree, context, params, environment, dest, qc);
+		else
+			standard_ProcessUtility(planned, text, read_only_tree, context, params, environment,
+									dest, qc);
+	}
+	PG_FINALLY();
+	{
+		eo_xact_leave();
+	}
+	PG_END_TRY();
+}
+
+/* The statement, if it ends a prepared transaction; else NULL. */
+static const TransactionStmt *
+end_of_prepared(Node * statement)
+{
+	const TransactionStmt *end = (TransactionStmt *) statement;
+
+	return IsA(statement, TransactionStmt) &&
+		(end->kind == TRANS_STMT_COMMIT_PREPARED || end->kind == TRANS_STMT_ROLLBACK_PREPARED) ?
+		end : NULL;
+}
+
+static void
+utility(PlannedStmt *planned, const char *text, bool read_only_tree,
+		ProcessUtilityContext context, ParamListInfo params,
+		QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc)
+{
+	volatile Oid dboid = database_to_leave(planned->utilityStmt);
+	const TransactionStmt *end = end_of_prepared(planned->utilityStmt);
+	bool		updates = eo_update_is(planned->utilityStmt);
+
+	if (updates)
+		eo_update_check(planned->utilityStmt);
+	if (end != NULL && end->kind == TRANS_STMT_COMMIT_PREPARED)
+		eo_prepared_check_commit(end->gid);
+	if (!OidIsValid(dboid))
+		run_utility(planned, text, read_only_tree, context, params, environment, dest, qc);
+	else
+	{
+		PG_TRY();
+		{
+			suspend(dboid);
+			run_utility(planned, text, read_only_tree, context, params, environment, dest, qc);
+		}
+		PG_CATCH();
+		{
+			eo_database_resume();
+			PG_RE_THROW();
+		}
+		PG_END_TRY();
+		/* If the database was dropped, the launcher finds that out. */
+		eo_database_resume();
+	}
+	if (ends_session(planned->utilityStmt))
+		eo_session_claims_end();
+	if (end != NULL)
+		eo_prepared_ended();
+	if (updates)
+		eo_internal_announce();
+	if (eo_xact_has_work())
+		eo_xact_stay_first();
+}
+
 /*
- * The functions up to database_to_leave() return InvalidOid for a command that PostgreSQL is
- * going to refuse.  Otherwise any role could keep a database without its worker.
+ * DISCARD ALL makes the session a new one, for another client: with the session's
+ * advisory locks go the keys that it holds.
+ */
+static bool
+ends_session(Node * statement)
+{
+	return IsA(statement, DiscardStmt) && ((DiscardStmt *) statement)->target == DISCARD_ALL;
+}
+
+/*
+ * The functions below return InvalidOid for a command that PostgreSQL is going to
+ * refuse.  Otherwise any role could keep a database without its worker.
  */
 
 /* A database that the current role owns; no command changes the one it is in. */
@@ -278,90 +388,6 @@ suspend(Oid dboid)
 		eo_http_wait(eo_clock_monotonic_us() + 5000, EO_WAIT_RAISE);
 }
 
-/* The statement, if it ends a prepared transaction; else NULL. */
-static const TransactionStmt *
-end_of_prepared(Node * statement)
-{
-	const TransactionStmt *end = (TransactionStmt *) statement;
-
-	return IsA(statement, TransactionStmt) &&
-		(end->kind == TRANS_STMT_COMMIT_PREPARED || end->kind == TRANS_STMT_ROLLBACK_PREPARED) ?
-		end : NULL;
-}
-
-/*
- * DISCARD ALL makes the session a new one, for another client: with the session's
- * advisory locks go the keys that it holds.
- */
-static bool
-ends_session(Node * statement)
-{
-	return IsA(statement, DiscardStmt) && ((DiscardStmt *) statement)->target == DISCARD_ALL;
-}
-
-static void
-run_utility(PlannedStmt *planned, const char *text, bool read_only_tree,
-			ProcessUtilityContext context, ParamListInfo params,
-			QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc)
-{
-	eo_xact_note_statement();
-	eo_xact_enter();
-	PG_TRY();
-	{
-		if (previous_utility)
-			previous_utility(planned, text, read_only_tree, context, params, environment, dest, qc);
-		else
-			standard_ProcessUtility(planned, text, read_only_tree, context, params, environment,
-									dest, qc);
-	}
-	PG_FINALLY();
-	{
-		eo_xact_leave();
-	}
-	PG_END_TRY();
-}
-
-static void
-utility(PlannedStmt *planned, const char *text, bool read_only_tree,
-		ProcessUtilityContext context, ParamListInfo params,
-		QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc)
-{
-	volatile Oid dboid = database_to_leave(planned->utilityStmt);
-	const TransactionStmt *end = end_of_prepared(planned->utilityStmt);
-	bool		updates = eo_update_is(planned->utilityStmt);
-
-	if (updates)
-		eo_update_check(planned->utilityStmt);
-	if (end != NULL && end->kind == TRANS_STMT_COMMIT_PREPARED)
-		eo_prepared_check_commit(end->gid);
-	if (!OidIsValid(dboid))
-		run_utility(planned, text, read_only_tree, context, params, environment, dest, qc);
-	else
-	{
-		PG_TRY();
-		{
-			suspend(dboid);
-			run_utility(planned, text, read_only_tree, context, params, environment, dest, qc);
-		}
-		PG_CATCH();
-		{
-			eo_database_resume();
-			PG_RE_THROW();
-		}
-		PG_END_TRY();
-		/* If the database was dropped, the launcher finds that out. */
-		eo_database_resume();
-	}
-	if (ends_session(planned->utilityStmt))
-		eo_session_claims_end();
-	if (end != NULL)
-		eo_prepared_ended();
-	if (updates)
-		eo_internal_announce();
-	if (eo_xact_has_work())
-		eo_xact_stay_first();
-}
-
 /* ----- drops ----- */
 
 /* Raise if a server (InvalidOid: any) has claims or rows in this database. */
@@ -477,21 +503,4 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 		if (eo_internal_is_part(object_id))
 			refuse_if_unfinished(InvalidOid, "drop extension exactonce");
 	}
-}
-
-void
-eo_hooks_init(void)
-{
-	previous_utility = ProcessUtility_hook;
-	ProcessUtility_hook = utility;
-	previous_executor_start = ExecutorStart_hook;
-	ExecutorStart_hook = executor_start;
-	previous_executor_run = ExecutorRun_hook;
-	ExecutorRun_hook = executor_run;
-	previous_executor_finish = ExecutorFinish_hook;
-	ExecutorFinish_hook = executor_finish;
-	previous_executor_end = ExecutorEnd_hook;
-	ExecutorEnd_hook = executor_end;
-	previous_access = object_access_hook;
-	object_access_hook = object_access;
 }

@@ -59,6 +59,14 @@ typedef struct Prepared
 	TimestampTz prepared_at;
 } Prepared;
 
+/* For has_rows(): the transaction, and whether a row of it was found. */
+static TransactionId row_xid;
+static bool row_found;
+
+static TransactionId find_prepared(const char *gid);
+static int	count_claims(TransactionId xid);
+static List *list_prepared(void);
+
 bool
 eo_prepared_find_slot(const uint8 *digest, EoSlotView *view)
 {
@@ -93,60 +101,7 @@ eo_prepared_ended(void)
 		eo_slot_prepared_signal(MyDatabaseId);
 }
 
-/* ----- what PostgreSQL knows ----- */
-
-/* The prepared transactions of this database.  pg_prepared_xact() is PostgreSQL's only list. */
-static List *
-list_prepared(void)
-{
-	LOCAL_FCINFO(fcinfo, 0);
-	FmgrInfo	flinfo;
-	ExprContext *econtext = CreateStandaloneExprContext();
-	ReturnSetInfo rsinfo = {.type = T_ReturnSetInfo,.econtext = econtext,
-	.allowedModes = SFRM_ValuePerCall,.returnMode = SFRM_ValuePerCall};
-	List	   *list = NIL;
-
-	fmgr_info(F_PG_PREPARED_XACT, &flinfo);
-	InitFunctionCallInfoData(*fcinfo, &flinfo, 0, InvalidOid, NULL, (Node *) & rsinfo);
-	for (;;)
-	{
-		Datum		row = FunctionCallInvoke(fcinfo);
-		bool		isnull;
-		HeapTupleHeader tuple;
-		Prepared   *prepared;
-
-		if (rsinfo.isDone != ExprMultipleResult)
-			break;
-		tuple = DatumGetHeapTupleHeader(row);
-		if (DatumGetObjectId(GetAttributeByName(tuple, "dbid", &isnull)) != MyDatabaseId)
-			continue;
-		prepared = palloc(sizeof(Prepared));
-		prepared->xid = DatumGetTransactionId(GetAttributeByName(tuple, "transaction", &isnull));
-		prepared->gid = TextDatumGetCString(GetAttributeByName(tuple, "gid", &isnull));
-		prepared->prepared_at = DatumGetTimestampTz(GetAttributeByName(tuple, "prepared", &isnull));
-		list = lappend(list, prepared);
-	}
-	FreeExprContext(econtext, true);
-	return list;
-}
-
 /* ----- COMMIT PREPARED ----- */
-
-/* The id of a prepared transaction; Invalid: there is none of that name. */
-static TransactionId
-find_prepared(const char *gid)
-{
-	ListCell   *cell;
-
-	foreach(cell, list_prepared())
-	{
-		const Prepared *prepared = lfirst(cell);
-
-		if (strcmp(prepared->gid, gid) == 0)
-			return prepared->xid;
-	}
-	return InvalidTransactionId;
-}
 
 /* Does the current life hold its lease in this place? */
 static bool
@@ -203,10 +158,6 @@ find_question(TransactionId xid, EoSlotView *view, bool *foreign)
 	}
 	return open || *foreign;
 }
-
-/* For has_rows(): the transaction, and whether a row of it was found. */
-static TransactionId row_xid;
-static bool row_found;
 
 static bool
 take_row(const EoOutboxRow *row)
@@ -278,19 +229,23 @@ eo_prepared_check_commit(const char *gid)
 	}
 }
 
-/* ----- for those who look after them ----- */
-
-static int
-count_claims(TransactionId xid)
+/* The id of a prepared transaction; Invalid: there is none of that name. */
+static TransactionId
+find_prepared(const char *gid)
 {
-	uint32		cursor = 0;
-	EoSlotView	view;
-	int			claims = 0;
+	ListCell   *cell;
 
-	while (eo_slot_prepared_walk(MyDatabaseId, &cursor, &view))
-		claims += (TransactionId) view.info.prepared_xid == xid;
-	return claims;
+	foreach(cell, list_prepared())
+	{
+		const Prepared *prepared = lfirst(cell);
+
+		if (strcmp(prepared->gid, gid) == 0)
+			return prepared->xid;
+	}
+	return InvalidTransactionId;
 }
+
+/* ----- for those who look after them ----- */
 
 void
 eo_prepared_count(EoPreparedCount *count)
@@ -309,6 +264,53 @@ eo_prepared_count(EoPreparedCount *count)
 		if (claims > 0 && (count->transactions++ == 0 || prepared->prepared_at < count->oldest))
 			count->oldest = prepared->prepared_at;
 	}
+}
+
+static int
+count_claims(TransactionId xid)
+{
+	uint32		cursor = 0;
+	EoSlotView	view;
+	int			claims = 0;
+
+	while (eo_slot_prepared_walk(MyDatabaseId, &cursor, &view))
+		claims += (TransactionId) view.info.prepared_xid == xid;
+	return claims;
+}
+
+/* The prepared transactions of this database.  pg_prepared_xact() is PostgreSQL's only list. */
+static List *
+list_prepared(void)
+{
+	LOCAL_FCINFO(fcinfo, 0);
+	FmgrInfo	flinfo;
+	ExprContext *econtext = CreateStandaloneExprContext();
+	ReturnSetInfo rsinfo = {.type = T_ReturnSetInfo,.econtext = econtext,
+	.allowedModes = SFRM_ValuePerCall,.returnMode = SFRM_ValuePerCall};
+	List	   *list = NIL;
+
+	fmgr_info(F_PG_PREPARED_XACT, &flinfo);
+	InitFunctionCallInfoData(*fcinfo, &flinfo, 0, InvalidOid, NULL, (Node *) & rsinfo);
+	for (;;)
+	{
+		Datum		row = FunctionCallInvoke(fcinfo);
+		bool		isnull;
+		HeapTupleHeader tuple;
+		Prepared   *prepared;
+
+		if (rsinfo.isDone != ExprMultipleResult)
+			break;
+		tuple = DatumGetHeapTupleHeader(row);
+		if (DatumGetObjectId(GetAttributeByName(tuple, "dbid", &isnull)) != MyDatabaseId)
+			continue;
+		prepared = palloc(sizeof(Prepared));
+		prepared->xid = DatumGetTransactionId(GetAttributeByName(tuple, "transaction", &isnull));
+		prepared->gid = TextDatumGetCString(GetAttributeByName(tuple, "gid", &isnull));
+		prepared->prepared_at = DatumGetTimestampTz(GetAttributeByName(tuple, "prepared", &isnull));
+		list = lappend(list, prepared);
+	}
+	FreeExprContext(econtext, true);
+	return list;
 }
 
 /* ----- before the seal ----- */

@@ -82,36 +82,43 @@ pg_noreturn static void raise_life_is_over(const EoTxClaim *claim);
 pg_noreturn static void raise_duplicate(const EoTxClaim *claim);
 static void start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
 
-/* Make sure that the service's clock is known, until the deadline of the commit. */
-static void
-need_clock(const Sealing *s, const EoTxClaim *claim)
+static void forget_waits(dlist_head *claims);
+static void count_time(dlist_head *claims, int64 us);
+static void name_commit(Sealing *s);
+static void renew_leases(Sealing *s, EoLife *life);
+static void set_limits(Sealing *s);
+static void check_slots(EoTxClaim *claim);
+static bool start_next(EoWindow *window, void *arg);
+static EoAnswer *next_together(EoBundle *bundle);
+static void begin_together(EoBundle *bundle);
+static void take_together(EoAnswer *answer, void *arg);
+static void take_finished(EoWindow *window, EoCall *call, void *arg);
+static void need_clock(const Sealing *s, const EoTxClaim *claim);
+static void begin_sealing(const Sealing *s, EoTxClaim *claim);
+static EoAnswer *plan_seal(const Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
+static void take_answer(Sealing *s, EoAnswer *answer);
+static void check_not_repeated(const EoTxClaim *claim, const EoRecord *r);
+static bool give_back_aborted(EoTxClaim *claim, const EoRecord *r);
+static void take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer);
+static void take_refused_action(Sealing *s, EoTxClaim *claim, EoAnswer *answer);
+
+void
+eo_seal(dlist_head *claims)
 {
-	EoError		error;
+	Sealing		s = {.claims = claims,.window = {.n = 0}};
+	int64		started_us = eo_clock_monotonic_us();
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "exactonce seal",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
 
-	if (!eo_clock_sync_make(claim->store, s->deadline_us, &error))
-		eo_error_raise(&error, "commit", claim->key, claim->store->server->name);
+	set_limits(&s);
+	name_commit(&s);
+	forget_waits(claims);
+	eo_window_run(&s.window, s.parallel, start_next, take_finished, &s);
+	count_time(claims, eo_clock_monotonic_us() - started_us);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
 }
-
-static void
-raise_life_is_over(const EoTxClaim *claim)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_EO_UNAVAILABLE),
-			 errmsg("cannot commit key \"%s\" on server \"%s\": the life of this database under which it was completed is over",
-					eo_text_key_shown(claim->key), claim->store->server->name),
-			 errdetail("Another server has taken over from this one, or its item in the table was removed."),
-			 errhint("The transaction was rolled back. Retry it; see exactonce_lives.")));
-}
-
-static void
-raise_duplicate(const EoTxClaim *claim)
-{
-	eo_stats_add(claim->store->stats, EO_COUNT_DUPLICATES_SERVICE, 1);
-	eo_error_raise_duplicate(claim->guard, claim->key, claim->store->server->name,
-							 "The key is completed already. The transaction was rolled back.", NULL);
-}
-
-/* ----- before the seal ----- */
 
 /* A wait for the credentials of a server was part of the call that waited, not of the commit. */
 static void
@@ -121,6 +128,40 @@ forget_waits(dlist_head *claims)
 
 	dlist_foreach(iter, claims)
 		dlist_container(EoTxClaim, node, iter.cur)->store->client.waited_us = 0;
+}
+
+/* Count the seal once for each server, as far as their claims follow each other. */
+static void
+count_time(dlist_head *claims, int64 us)
+{
+	const EoStats *last = NULL;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (c->info->state != EO_SLOT_SEALING || c->store->stats == last)
+			continue;
+		eo_stats_add_time(c->store->stats, EO_MEASURE_SEAL, us);
+		last = c->store->stats;
+	}
+}
+
+/* Fill in the origin: which transaction of which database commits. */
+static void
+name_commit(Sealing *s)
+{
+	EoLife		life;
+
+	do
+		renew_leases(s, &life);
+	while (!eo_life_is_current(MyDatabaseId, life.id));
+	memcpy(s->origin.life, life.id, sizeof(s->origin.life));
+	s->origin.xid = U64FromFullTransactionId(GetTopFullTransactionId());
+	s->origin.timeline = eo_compat_timeline();
+	s->origin.lsn = GetXLogInsertRecPtr();
+	eo_origin_write(&s->origin, s->origin_text);
 }
 
 /*
@@ -153,53 +194,15 @@ renew_leases(Sealing *s, EoLife *life)
 	}
 }
 
-/* Fill in the origin: which transaction of which database commits. */
 static void
-name_commit(Sealing *s)
+raise_life_is_over(const EoTxClaim *claim)
 {
-	EoLife		life;
-
-	do
-		renew_leases(s, &life);
-	while (!eo_life_is_current(MyDatabaseId, life.id));
-	memcpy(s->origin.life, life.id, sizeof(s->origin.life));
-	s->origin.xid = U64FromFullTransactionId(GetTopFullTransactionId());
-	s->origin.timeline = eo_compat_timeline();
-	s->origin.lsn = GetXLogInsertRecPtr();
-	eo_origin_write(&s->origin, s->origin_text);
-}
-
-/*
- * Look up a key of idem_once() in the claim table.  If another session of this
- * cluster holds it raise ID001, without a request.  If an ended transaction has
- * left something to be settled, settle it, so that the seal can succeed.
- */
-static void
-check_slots(EoTxClaim *claim)
-{
-	EoSlotView	view;
-
-	if (!eo_prepared_find_slot(claim->info->digest, &view))
-		return;
-	if (eo_slot_state_is_over(view.info.state))
-	{
-		eo_settle_on_the_spot(claim->store, claim->key, &view);
-		return;
-	}
-	/* If a prepared transaction has given the claim up, the record decides. */
-	if (eo_slot_is_prepared(&view.info) && view.info.state != EO_SLOT_SEALING)
-		return;
-	/* A session that cannot sign as the holder does learns nothing here. */
-	if (!eo_store_is_trusted(claim->store, view.info.credentials_hash))
-		return;
-	/* The lease has run out, so others may have completed the key. */
-	if (eo_slot_view_lease_is_dead(&view, eo_store_dead_before_ms(claim->store)))
-		return;
-	eo_error_raise_in_progress(claim->key, claim->store->server->name,
-							   eo_slot_is_prepared(&view.info) ?
-							   "A prepared transaction of this cluster holds it." :
-							   psprintf("Process %d of this cluster holds it.", view.info.pid),
-							   RETRY_LATER);
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_UNAVAILABLE),
+			 errmsg("cannot commit key \"%s\" on server \"%s\": the life of this database under which it was completed is over",
+					eo_text_key_shown(claim->key), claim->store->server->name),
+			 errdetail("Another server has taken over from this one, or its item in the table was removed."),
+			 errhint("The transaction was rolled back. Retry it; see exactonce_lives.")));
 }
 
 /*
@@ -235,7 +238,161 @@ set_limits(Sealing *s)
 	s->deadline_us = eo_clock_monotonic_us() + (int64) commit_timeout_ms * 1000;
 }
 
-/* ----- the seal of a claim ----- */
+/*
+ * Look up a key of idem_once() in the claim table.  If another session of this
+ * cluster holds it raise ID001, without a request.  If an ended transaction has
+ * left something to be settled, settle it, so that the seal can succeed.
+ */
+static void
+check_slots(EoTxClaim *claim)
+{
+	EoSlotView	view;
+
+	if (!eo_prepared_find_slot(claim->info->digest, &view))
+		return;
+	if (eo_slot_state_is_over(view.info.state))
+	{
+		eo_settle_on_the_spot(claim->store, claim->key, &view);
+		return;
+	}
+	/* If a prepared transaction has given the claim up, the record decides. */
+	if (eo_slot_is_prepared(&view.info) && view.info.state != EO_SLOT_SEALING)
+		return;
+	/* A session that cannot sign as the holder does learns nothing here. */
+	if (!eo_store_is_trusted(claim->store, view.info.credentials_hash))
+		return;
+	/* The lease has run out, so others may have completed the key. */
+	if (eo_slot_view_lease_is_dead(&view, eo_store_dead_before_ms(claim->store)))
+		return;
+	eo_error_raise_in_progress(claim->key, claim->store->server->name,
+							   eo_slot_is_prepared(&view.info) ?
+							   "A prepared transaction of this cluster holds it." :
+							   psprintf("Process %d of this cluster holds it.", view.info.pid),
+							   RETRY_LATER);
+}
+
+/* Go on to the claim after the next one. */
+static void
+pass(Sealing *s)
+{
+	s->next = dlist_has_next(s->claims, s->next) ? dlist_next_node(s->claims, s->next) : NULL;
+}
+
+/* The next completed claim; NULL: there is none. */
+static EoTxClaim *
+next_claim(Sealing *s)
+{
+	while (s->next != NULL)
+	{
+		EoTxClaim  *claim = dlist_container(EoTxClaim, node, s->next);
+
+		if (eo_xact_is_completed(claim))
+			return claim;
+		pass(s);
+	}
+	return NULL;
+}
+
+static EoVerb
+verb_of(const EoTxClaim *claim)
+{
+	return claim->info->once ? EO_SEAL_NEW : EO_SEAL;
+}
+
+/* Start the seal of the next completed claim, or of several of them. */
+static bool
+start_next(EoWindow *window, void *arg)
+{
+	static const EoBundleOwner owner = {
+		.next = next_together,.sending = begin_together,.take = take_together
+	};
+	Sealing    *s = arg;
+	EoTxClaim  *claim;
+
+	if (s->alone != NIL)
+	{
+		claim = linitial(s->alone);
+		s->alone = list_delete_first(s->alone);
+		start_claim(s, claim, verb_of(claim), NULL);
+		return true;
+	}
+	claim = next_claim(s);
+	if (claim == NULL)
+		return false;
+	if (s->bundles)
+	{
+		need_clock(s, claim);
+		if (eo_bundle_start_next(claim->store, &owner, s, window, s->deadline_us))
+			return true;
+	}
+	pass(s);
+	start_claim(s, claim, verb_of(claim), NULL);
+	return true;
+}
+
+/* The claims of a server can share a request. */
+static EoAnswer *
+next_together(EoBundle *bundle)
+{
+	Sealing    *s = bundle->arg;
+	EoTxClaim  *claim = next_claim(s);
+
+	if (claim == NULL || claim->store != bundle->store)
+		return NULL;
+	pass(s);
+	return plan_seal(s, claim, verb_of(claim), NULL);
+}
+
+static void
+begin_together(EoBundle *bundle)
+{
+	for (int i = 0; i < bundle->n; i++)
+		begin_sealing(bundle->arg, bundle->members[i]->user);
+}
+
+/* A key that is not known to be sealed is asked for by itself. */
+static void
+take_together(EoAnswer *answer, void *arg)
+{
+	Sealing    *s = arg;
+	EoTxClaim  *claim = answer->user;
+
+	if (answer->outcome != EO_APPLIED)
+	{
+		claim->in_doubt |= answer->call.in_doubt;
+
+		/*
+		 * If another seal fails the commit now, nothing is left to be buried.
+		 */
+		if (claim->info->once && !claim->in_doubt)
+			eo_slot_seal_refused(claim->slot);
+		s->alone = lappend(s->alone, claim);
+	}
+	eo_answer_free(answer);
+}
+
+static void
+take_finished(EoWindow *window, EoCall *call, void *arg)
+{
+	Sealing    *s = arg;
+	EoAnswer   *answer;
+
+	if (eo_bundle_take(call))
+		return;
+	answer = eo_answer_of_call(call);
+	if (eo_answer_take(answer, window, s->deadline_us))
+		take_answer(s, answer);
+}
+
+/* Make sure that the service's clock is known, until the deadline of the commit. */
+static void
+need_clock(const Sealing *s, const EoTxClaim *claim)
+{
+	EoError		error;
+
+	if (!eo_clock_sync_make(claim->store, s->deadline_us, &error))
+		eo_error_raise(&error, "commit", claim->key, claim->store->server->name);
+}
 
 /*
  * From here on the record may be sealed.  A slot whose seal has not been started keeps its
@@ -254,6 +411,19 @@ begin_sealing(const Sealing *s, EoTxClaim *claim)
 	if (!eo_life_is_current(MyDatabaseId, s->origin.life))
 		raise_life_is_over(claim);
 	eo_slot_sealing(claim->slot, &s->origin, claim->store->place);
+}
+
+/* Send one seal.  seen: the expired record that EO_SEAL_EXPIRED replaces. */
+static void
+start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
+{
+	EoAnswer   *answer;
+
+	need_clock(s, claim);
+	begin_sealing(s, claim);
+	answer = plan_seal(s, claim, verb, seen);
+	if (!eo_answer_start(answer, &s->window, s->deadline_us))
+		take_answer(s, answer);
 }
 
 static EoAnswer *
@@ -278,6 +448,71 @@ plan_seal(const Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
 	answer = eo_store_record_plan(claim->store, claim->pk, verb, &w);
 	answer->user = claim;
 	return answer;
+}
+
+/* The claim is sealed, or another request is started for it, or this raises. */
+static void
+take_answer(Sealing *s, EoAnswer *answer)
+{
+	EoTxClaim  *claim = answer->user;
+	const char *server = claim->store->server->name;
+	const EoRecord *r = answer->exists ? eo_store_record(answer) : NULL;
+
+	switch (answer->outcome)
+	{
+		case EO_APPLIED:
+			break;
+		case EO_READ:
+		case EO_FAILED_CALL:
+			claim->in_doubt |= answer->call.in_doubt;
+
+			/*
+			 * The condition compared with a wrong clock: write it anew, until
+			 * the deadline.
+			 */
+			if (answer->call.clock_moved)
+			{
+				start_claim(s, claim, EO_SEAL_NEW, NULL);
+				break;
+			}
+
+			/*
+			 * Nothing was written, and no copy is under way: there is nothing
+			 * to bury, or to note as undone.
+			 */
+			if ((claim->info->once || !claim->info->release_on_abort) &&
+				!claim->in_doubt && answer->error.status != EO_UNKNOWN)
+				eo_slot_seal_refused(claim->slot);
+			eo_error_raise(&answer->error, "commit", claim->key, server);
+		case EO_NOT_APPLIED:
+
+			/*
+			 * Another copy of it may still arrive, also when the seal is sent
+			 * again.
+			 */
+			claim->in_doubt |= answer->call.in_doubt;
+			if (claim->action != NULL)
+			{
+				take_refused_action(s, claim, answer);
+				break;
+			}
+			if (claim->info->once)
+			{
+				take_refused_once(s, claim, answer);
+				break;
+			}
+			if (r != NULL)
+				check_not_repeated(claim, r);
+			if (r != NULL && give_back_aborted(claim, r))
+			{
+				start_claim(s, claim, EO_SEAL, NULL);
+				break;
+			}
+			eo_error_raise_lost(claim->key, server, true,
+								eo_error_lost_detail(r),
+								"The transaction was rolled back. Acquire the key again and retry.");
+	}
+	eo_answer_free(answer);
 }
 
 /*
@@ -400,231 +635,10 @@ take_refused_action(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 			 errhint("action_get() shows its state.")));
 }
 
-/* The claim is sealed, or another request is started for it, or this raises. */
 static void
-take_answer(Sealing *s, EoAnswer *answer)
+raise_duplicate(const EoTxClaim *claim)
 {
-	EoTxClaim  *claim = answer->user;
-	const char *server = claim->store->server->name;
-	const EoRecord *r = answer->exists ? eo_store_record(answer) : NULL;
-
-	switch (answer->outcome)
-	{
-		case EO_APPLIED:
-			break;
-		case EO_READ:
-		case EO_FAILED_CALL:
-			claim->in_doubt |= answer->call.in_doubt;
-
-			/*
-			 * The condition compared with a wrong clock: write it anew, until
-			 * the deadline.
-			 */
-			if (answer->call.clock_moved)
-			{
-				start_claim(s, claim, EO_SEAL_NEW, NULL);
-				break;
-			}
-
-			/*
-			 * Nothing was written, and no copy is under way: there is nothing
-			 * to bury, or to note as undone.
-			 */
-			if ((claim->info->once || !claim->info->release_on_abort) &&
-				!claim->in_doubt && answer->error.status != EO_UNKNOWN)
-				eo_slot_seal_refused(claim->slot);
-			eo_error_raise(&answer->error, "commit", claim->key, server);
-		case EO_NOT_APPLIED:
-
-			/*
-			 * Another copy of it may still arrive, also when the seal is sent
-			 * again.
-			 */
-			claim->in_doubt |= answer->call.in_doubt;
-			if (claim->action != NULL)
-			{
-				take_refused_action(s, claim, answer);
-				break;
-			}
-			if (claim->info->once)
-			{
-				take_refused_once(s, claim, answer);
-				break;
-			}
-			if (r != NULL)
-				check_not_repeated(claim, r);
-			if (r != NULL && give_back_aborted(claim, r))
-			{
-				start_claim(s, claim, EO_SEAL, NULL);
-				break;
-			}
-			eo_error_raise_lost(claim->key, server, true,
-								eo_error_lost_detail(r),
-								"The transaction was rolled back. Acquire the key again and retry.");
-	}
-	eo_answer_free(answer);
-}
-
-/* Send one seal.  seen: the expired record that EO_SEAL_EXPIRED replaces. */
-static void
-start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen)
-{
-	EoAnswer   *answer;
-
-	need_clock(s, claim);
-	begin_sealing(s, claim);
-	answer = plan_seal(s, claim, verb, seen);
-	if (!eo_answer_start(answer, &s->window, s->deadline_us))
-		take_answer(s, answer);
-}
-
-/* ----- all claims ----- */
-
-/* Go on to the claim after the next one. */
-static void
-pass(Sealing *s)
-{
-	s->next = dlist_has_next(s->claims, s->next) ? dlist_next_node(s->claims, s->next) : NULL;
-}
-
-/* The next completed claim; NULL: there is none. */
-static EoTxClaim *
-next_claim(Sealing *s)
-{
-	while (s->next != NULL)
-	{
-		EoTxClaim  *claim = dlist_container(EoTxClaim, node, s->next);
-
-		if (eo_xact_is_completed(claim))
-			return claim;
-		pass(s);
-	}
-	return NULL;
-}
-
-static EoVerb
-verb_of(const EoTxClaim *claim)
-{
-	return claim->info->once ? EO_SEAL_NEW : EO_SEAL;
-}
-
-/* The claims of a server can share a request. */
-static EoAnswer *
-next_together(EoBundle *bundle)
-{
-	Sealing    *s = bundle->arg;
-	EoTxClaim  *claim = next_claim(s);
-
-	if (claim == NULL || claim->store != bundle->store)
-		return NULL;
-	pass(s);
-	return plan_seal(s, claim, verb_of(claim), NULL);
-}
-
-static void
-begin_together(EoBundle *bundle)
-{
-	for (int i = 0; i < bundle->n; i++)
-		begin_sealing(bundle->arg, bundle->members[i]->user);
-}
-
-/* A key that is not known to be sealed is asked for by itself. */
-static void
-take_together(EoAnswer *answer, void *arg)
-{
-	Sealing    *s = arg;
-	EoTxClaim  *claim = answer->user;
-
-	if (answer->outcome != EO_APPLIED)
-	{
-		claim->in_doubt |= answer->call.in_doubt;
-
-		/*
-		 * If another seal fails the commit now, nothing is left to be buried.
-		 */
-		if (claim->info->once && !claim->in_doubt)
-			eo_slot_seal_refused(claim->slot);
-		s->alone = lappend(s->alone, claim);
-	}
-	eo_answer_free(answer);
-}
-
-/* Start the seal of the next completed claim, or of several of them. */
-static bool
-start_next(EoWindow *window, void *arg)
-{
-	static const EoBundleOwner owner = {
-		.next = next_together,.sending = begin_together,.take = take_together
-	};
-	Sealing    *s = arg;
-	EoTxClaim  *claim;
-
-	if (s->alone != NIL)
-	{
-		claim = linitial(s->alone);
-		s->alone = list_delete_first(s->alone);
-		start_claim(s, claim, verb_of(claim), NULL);
-		return true;
-	}
-	claim = next_claim(s);
-	if (claim == NULL)
-		return false;
-	if (s->bundles)
-	{
-		need_clock(s, claim);
-		if (eo_bundle_start_next(claim->store, &owner, s, window, s->deadline_us))
-			return true;
-	}
-	pass(s);
-	start_claim(s, claim, verb_of(claim), NULL);
-	return true;
-}
-
-static void
-take_finished(EoWindow *window, EoCall *call, void *arg)
-{
-	Sealing    *s = arg;
-	EoAnswer   *answer;
-
-	if (eo_bundle_take(call))
-		return;
-	answer = eo_answer_of_call(call);
-	if (eo_answer_take(answer, window, s->deadline_us))
-		take_answer(s, answer);
-}
-
-/* Count the seal once for each server, as far as their claims follow each other. */
-static void
-count_time(dlist_head *claims, int64 us)
-{
-	const EoStats *last = NULL;
-	dlist_iter	iter;
-
-	dlist_foreach(iter, claims)
-	{
-		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
-
-		if (c->info->state != EO_SLOT_SEALING || c->store->stats == last)
-			continue;
-		eo_stats_add_time(c->store->stats, EO_MEASURE_SEAL, us);
-		last = c->store->stats;
-	}
-}
-
-void
-eo_seal(dlist_head *claims)
-{
-	Sealing		s = {.claims = claims,.window = {.n = 0}};
-	int64		started_us = eo_clock_monotonic_us();
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "exactonce seal",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-
-	set_limits(&s);
-	name_commit(&s);
-	forget_waits(claims);
-	eo_window_run(&s.window, s.parallel, start_next, take_finished, &s);
-	count_time(claims, eo_clock_monotonic_us() - started_us);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
+	eo_stats_add(claim->store->stats, EO_COUNT_DUPLICATES_SERVICE, 1);
+	eo_error_raise_duplicate(claim->guard, claim->key, claim->store->server->name,
+							 "The key is completed already. The transaction was rolled back.", NULL);
 }

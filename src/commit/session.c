@@ -65,30 +65,12 @@ static HTAB *table;				/* NULL: not made yet */
 static MemoryContext context;	/* of the table and its strings */
 static dlist_head recent = DLIST_STATIC_INIT(recent);	/* latest first */
 
-/* Find an entry; NULL: there is none.  *hash is set in both cases. */
-static TokenEntry *
-find_entry(const EoServer *server, const char *pk, uint64 *hash)
-{
-	TokenEntry *entry;
+static bool expected;			/* give_back_at_exit() is registered */
 
-	*hash = DatumGetUInt64(hash_any_extended((const unsigned char *) pk, strlen(pk),
-											 (uint64) server->serverid << 32 | server->userid));
-	if (table == NULL)
-		return NULL;
-	entry = hash_search(table, hash, HASH_FIND, NULL);
-	if (entry == NULL || entry->serverid != server->serverid || entry->userid != server->userid ||
-		strcmp(entry->pk, pk) != 0)
-		return NULL;
-	return entry;
-}
+static TokenEntry *find_entry(const EoServer *server, const char *pk, uint64 *hash);
+static void drop_entry(TokenEntry *entry);
 
-static void
-drop_entry(TokenEntry *entry)
-{
-	dlist_delete(&entry->node);
-	pfree(entry->pk);
-	hash_search(table, &entry->hash, HASH_REMOVE, NULL);
-}
+/* ----- tokens ----- */
 
 EoSessionToken *
 eo_session_tokens_find(const EoServer *server, const char *pk)
@@ -159,9 +141,32 @@ eo_session_tokens_forget(const EoServer *server, const char *pk, const char *tok
 		drop_entry(entry);
 }
 
-/* ----- claims ----- */
+/* Find an entry; NULL: there is none.  *hash is set in both cases. */
+static TokenEntry *
+find_entry(const EoServer *server, const char *pk, uint64 *hash)
+{
+	TokenEntry *entry;
 
-static bool expected;			/* give_back_at_exit() is registered */
+	*hash = DatumGetUInt64(hash_any_extended((const unsigned char *) pk, strlen(pk),
+											 (uint64) server->serverid << 32 | server->userid));
+	if (table == NULL)
+		return NULL;
+	entry = hash_search(table, hash, HASH_FIND, NULL);
+	if (entry == NULL || entry->serverid != server->serverid || entry->userid != server->userid ||
+		strcmp(entry->pk, pk) != 0)
+		return NULL;
+	return entry;
+}
+
+static void
+drop_entry(TokenEntry *entry)
+{
+	dlist_delete(&entry->node);
+	pfree(entry->pk);
+	hash_search(table, &entry->hash, HASH_REMOVE, NULL);
+}
+
+/* ----- claims ----- */
 
 /*
  * This is called after the open transaction was rolled back, which ends its claims, and

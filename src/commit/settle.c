@@ -80,6 +80,22 @@
 
 #define SETTLING "settle what an ended transaction left of"
 
+typedef enum XidState
+{
+	XID_RUNNING,
+	XID_OVER,
+	XID_FUTURE					/* not assigned yet */
+} XidState;
+
+typedef enum LogEntry
+{
+	LOG_ABORTED,
+	LOG_COMMITTED,
+	LOG_RUNNING,
+	LOG_FUTURE,					/* not assigned yet */
+	LOG_CUT_OFF					/* the log does not go back that far */
+} LogEntry;
+
 /* Make sure that the service's clock is known, before a key is settled by it. */
 static void
 need_clock(EoStore *store, const char *key)
@@ -334,13 +350,6 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 
 /* ----- what a record tells ----- */
 
-typedef enum XidState
-{
-	XID_RUNNING,
-	XID_OVER,
-	XID_FUTURE					/* not assigned yet */
-} XidState;
-
 /* The state of a full transaction id that was read, and may be any number. */
 static XidState
 state_of_xid(uint64 xid)
@@ -364,15 +373,6 @@ eo_settle_is_running(uint64 xid)
 {
 	return state_of_xid(xid) == XID_RUNNING;
 }
-
-typedef enum LogEntry
-{
-	LOG_ABORTED,
-	LOG_COMMITTED,
-	LOG_RUNNING,
-	LOG_FUTURE,					/* not assigned yet */
-	LOG_CUT_OFF					/* the log does not go back that far */
-} LogEntry;
 
 /*
  * Look a transaction up in the commit log.  Read by pg_xact_status(), because

@@ -99,6 +99,24 @@ static struct
 
 static void first_callback(XactEvent event, void *arg);
 
+static void last_callback(XactEvent event, void *arg);
+static void check_leases(void);
+static void get_ready(void);
+static void check_settled(void);
+static void end_all(bool committed, bool prepared);
+static void hand_over(EoTxClaim *c);
+static void end_claim(EoTxClaim *c, bool committed);
+static void subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
+
+void
+eo_xact_init(void (*seal) (dlist_head *claims))
+{
+	tx.seal = seal;
+	/* The callback that was registered first is called last. */
+	RegisterXactCallback(last_callback, NULL);
+	RegisterSubXactCallback(subtransaction_callback, NULL);
+}
+
 /* ----- the list ----- */
 
 static EoTxClaim **
@@ -417,6 +435,95 @@ announce(void)
 	}
 }
 
+static void
+first_callback(XactEvent event, void *arg)
+{
+	(void) arg;
+	if (event != XACT_EVENT_PRE_COMMIT && event != XACT_EVENT_PRE_PREPARE)
+		return;
+	if (tx.add != NULL && !tx.committing)
+	{
+		void		(*add) (void) = tx.add;
+
+		tx.committing = true;
+		tx.add = NULL;
+		add();
+	}
+	if (tx.nclaims == 0 || tx.ready)
+		return;
+	if (event == XACT_EVENT_PRE_PREPARE)
+		eo_prepared_check_claims(&tx.claims);
+	get_ready();
+	if (event == XACT_EVENT_PRE_PREPARE)
+		announce();
+}
+
+static void
+last_callback(XactEvent event, void *arg)
+{
+	(void) arg;
+	if (!eo_xact_has_work() && !tx.committing)
+	{
+		/* A claim that could not be made may have left memory and a lock. */
+		if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
+			event == XACT_EVENT_PREPARE)
+		{
+			tx.locked_server = InvalidOid;
+			if (tx.context != NULL)
+				MemoryContextReset(tx.context);
+		}
+		return;
+	}
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			if (eo_xact_has_work() && !tx.ready)
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("transaction has idempotency keys that were not sealed"),
+						 errhint("Another extension uses them while the transaction commits. Keep them out of what it runs there.")));
+			check_leases();
+			break;
+		case XACT_EVENT_COMMIT:
+			end_all(true, false);
+			break;
+		case XACT_EVENT_PREPARE:
+			end_all(true, true);
+			break;
+		case XACT_EVENT_ABORT:
+			end_all(false, false);
+			break;
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			break;
+	}
+}
+
+/*
+ * After this nothing but PostgreSQL stands between the transaction and its commit
+ * record.  If the lease has run out, another server may already have taken over.
+ */
+static void
+check_leases(void)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &tx.claims)
+	{
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+
+		if (c->info->state == EO_SLOT_SEALING && !eo_lives_lease_holds(c->info->place))
+			ereport(ERROR,
+					(errcode(ERRCODE_EO_UNAVAILABLE),
+					 errmsg("cannot commit key \"%s\" on server \"%s\": the lease of this database has run out",
+							eo_text_key_shown(c->key), c->store->server->name),
+					 errdetail("It could not be extended in time, or another server has taken over from this one."),
+					 errhint("The transaction was rolled back. Retry it; exactonce_lives shows the lease.")));
+	}
+}
+
 static int
 compare_writes(const ListCell *a, const ListCell *b)
 {
@@ -462,6 +569,32 @@ order_writes(void)
 	}
 }
 
+static void
+get_ready(void)
+{
+	tx.committing = true;
+
+	/*
+	 * Check even if the count is what it was: a claim that was COMPLETED when
+	 * it was found lost may be HELD again, by a rollback to a savepoint.
+	 */
+	raise_if_lost();
+	check_settled();
+	if (tx.ncompleted > 0)
+	{
+		order_writes();
+		tx.seal(&tx.claims);
+
+		/*
+		 * From the commit on other sessions can see the row, which is the
+		 * decision.  With synchronous_commit = off they could act on it, and
+		 * a crash could lose it after that.
+		 */
+		ForceSyncCommit();
+	}
+	tx.ready = true;
+}
+
 /*
  * Check that every claim was completed, failed or released.  If the transaction
  * committed without that, the next run would do its work again.  But a claim may be
@@ -496,114 +629,11 @@ check_settled(void)
 	}
 }
 
-static void
-get_ready(void)
-{
-	tx.committing = true;
-
-	/*
-	 * Check even if the count is what it was: a claim that was COMPLETED when
-	 * it was found lost may be HELD again, by a rollback to a savepoint.
-	 */
-	raise_if_lost();
-	check_settled();
-	if (tx.ncompleted > 0)
-	{
-		order_writes();
-		tx.seal(&tx.claims);
-
-		/*
-		 * From the commit on other sessions can see the row, which is the
-		 * decision.  With synchronous_commit = off they could act on it, and
-		 * a crash could lose it after that.
-		 */
-		ForceSyncCommit();
-	}
-	tx.ready = true;
-}
-
-static void
-first_callback(XactEvent event, void *arg)
-{
-	(void) arg;
-	if (event != XACT_EVENT_PRE_COMMIT && event != XACT_EVENT_PRE_PREPARE)
-		return;
-	if (tx.add != NULL && !tx.committing)
-	{
-		void		(*add) (void) = tx.add;
-
-		tx.committing = true;
-		tx.add = NULL;
-		add();
-	}
-	if (tx.nclaims == 0 || tx.ready)
-		return;
-	if (event == XACT_EVENT_PRE_PREPARE)
-		eo_prepared_check_claims(&tx.claims);
-	get_ready();
-	if (event == XACT_EVENT_PRE_PREPARE)
-		announce();
-}
-
-/*
- * After this nothing but PostgreSQL stands between the transaction and its commit
- * record.  If the lease has run out, another server may already have taken over.
- */
-static void
-check_leases(void)
-{
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &tx.claims)
-	{
-		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
-
-		if (c->info->state == EO_SLOT_SEALING && !eo_lives_lease_holds(c->info->place))
-			ereport(ERROR,
-					(errcode(ERRCODE_EO_UNAVAILABLE),
-					 errmsg("cannot commit key \"%s\" on server \"%s\": the lease of this database has run out",
-							eo_text_key_shown(c->key), c->store->server->name),
-					 errdetail("It could not be extended in time, or another server has taken over from this one."),
-					 errhint("The transaction was rolled back. Retry it; exactonce_lives shows the lease.")));
-	}
-}
-
 /* Does a prepared transaction keep this claim until its end? */
 static bool
 waits_for_end(const EoTxClaim *c)
 {
 	return c->info->state == EO_SLOT_SEALING || eo_xact_is_given_up(c);
-}
-
-/*
- * The claim is the prepared transaction's from now on.  The session keeps the token of
- * one that may outlive it.
- */
-static void
-hand_over(EoTxClaim *c)
-{
-	if (eo_xact_is_given_up(c) || c->info->release_on_abort)
-		eo_session_tokens_forget(c->store->server, c->pk, c->info->token);
-	eo_slot_prepared_begin(c->slot, U64FromFullTransactionId(GetTopFullTransactionIdIfAny()));
-}
-
-/*
- * End the claim's slot.  If the claim does not outlive the transaction, the session
- * forgets its token.
- */
-static void
-end_claim(EoTxClaim *c, bool committed)
-{
-	/* The work has not begun: give the key back as idem_release() does. */
-	if (!committed && c->untried && c->info->state == EO_SLOT_HELD)
-		eo_slot_released(c->slot);
-	if (eo_xact_is_given_up(c) ||
-		(committed ? c->info->state == EO_SLOT_SEALING : c->info->release_on_abort))
-		eo_session_tokens_forget(c->store->server, c->pk, c->info->token);
-	if (c->of_session &&
-		(eo_xact_is_given_up(c) || (committed && c->info->state == EO_SLOT_SEALING)))
-		(void) eo_slot_session_over(c->info->digest, c->info->token);
-	eo_slot_end(c->slot, committed);
 }
 
 /*
@@ -639,47 +669,35 @@ end_all(bool committed, bool prepared)
 		MemoryContextReset(tx.context);
 }
 
+/*
+ * The claim is the prepared transaction's from now on.  The session keeps the token of
+ * one that may outlive it.
+ */
 static void
-last_callback(XactEvent event, void *arg)
+hand_over(EoTxClaim *c)
 {
-	(void) arg;
-	if (!eo_xact_has_work() && !tx.committing)
-	{
-		/* A claim that could not be made may have left memory and a lock. */
-		if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
-			event == XACT_EVENT_PREPARE)
-		{
-			tx.locked_server = InvalidOid;
-			if (tx.context != NULL)
-				MemoryContextReset(tx.context);
-		}
-		return;
-	}
-	switch (event)
-	{
-		case XACT_EVENT_PRE_COMMIT:
-		case XACT_EVENT_PRE_PREPARE:
-			if (eo_xact_has_work() && !tx.ready)
-				ereport(ERROR,
-						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						 errmsg("transaction has idempotency keys that were not sealed"),
-						 errhint("Another extension uses them while the transaction commits. Keep them out of what it runs there.")));
-			check_leases();
-			break;
-		case XACT_EVENT_COMMIT:
-			end_all(true, false);
-			break;
-		case XACT_EVENT_PREPARE:
-			end_all(true, true);
-			break;
-		case XACT_EVENT_ABORT:
-			end_all(false, false);
-			break;
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-		case XACT_EVENT_PARALLEL_COMMIT:
-		case XACT_EVENT_PARALLEL_ABORT:
-			break;
-	}
+	if (eo_xact_is_given_up(c) || c->info->release_on_abort)
+		eo_session_tokens_forget(c->store->server, c->pk, c->info->token);
+	eo_slot_prepared_begin(c->slot, U64FromFullTransactionId(GetTopFullTransactionIdIfAny()));
+}
+
+/*
+ * End the claim's slot.  If the claim does not outlive the transaction, the session
+ * forgets its token.
+ */
+static void
+end_claim(EoTxClaim *c, bool committed)
+{
+	/* The work has not begun: give the key back as idem_release() does. */
+	if (!committed && c->untried && c->info->state == EO_SLOT_HELD)
+		eo_slot_released(c->slot);
+	if (eo_xact_is_given_up(c) ||
+		(committed ? c->info->state == EO_SLOT_SEALING : c->info->release_on_abort))
+		eo_session_tokens_forget(c->store->server, c->pk, c->info->token);
+	if (c->of_session &&
+		(eo_xact_is_given_up(c) || (committed && c->info->state == EO_SLOT_SEALING)))
+		(void) eo_slot_session_over(c->info->digest, c->info->token);
+	eo_slot_end(c->slot, committed);
 }
 
 /* The row of the outbox was rolled back: the claim is held, as it was before. */
@@ -770,13 +788,4 @@ subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactio
 		abort_level(mine);
 	else if (event == SUBXACT_EVENT_COMMIT_SUB)
 		commit_level(mine, parent);
-}
-
-void
-eo_xact_init(void (*seal) (dlist_head *claims))
-{
-	tx.seal = seal;
-	/* The callback that was registered first is called last. */
-	RegisterXactCallback(last_callback, NULL);
-	RegisterSubXactCallback(subtransaction_callback, NULL);
 }

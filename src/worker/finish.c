@@ -144,6 +144,30 @@ static struct
 	int			may_skip;		/* rows that the scan may still skip */
 }			rows;
 
+static void scan(bool full);
+static void forget_removed(void);
+static bool take_row(const EoOutboxRow *row);
+static bool add_job(const EoOutboxRow *row);
+static void refuse_row(const EoOutboxRow *row);
+static void hold(const EoOutboxRow *row);
+static void let_go(void);
+static EoAnswer *prepare(EoWorkerJob *job, EoStore *store);
+static bool take(EoWorkerJob *job, const EoAnswer *answer);
+static bool refused(EoWorkerJob *job, const EoAnswer *answer);
+static void failed(EoWorkerJob *job, const EoError *error);
+static void put_off(EoWorkerJob *job, int64 pause_us);
+static bool abandon(EoWorkerJob *job);
+
+static const EoWorkerJobKind finish_kind = {
+	.prepare = prepare,
+	.take = take,
+	.refused = refused,
+	.failed = failed,
+	.put_off = put_off,
+	.abandon = abandon,
+	.lane = EO_WORKER_WRITES,
+	.shares = true
+};
 
 void
 eo_finish_init(void)
@@ -174,23 +198,378 @@ eo_finish_want_scan(void)
 	rows.scan_wanted = true;
 }
 
-/* ----- the job ----- */
+/* ----- scanning ----- */
 
-static void
-put_off(EoWorkerJob *job, int64 pause_us)
+/* When the next full scan is due. */
+static int64
+full_scan_due_us(void)
 {
-	KnownRow   *known = hash_search(rows.known, job->token, HASH_FIND, NULL);
+	return rows.full_wanted ? Max(rows.not_before_us, rows.full_not_before_us) : rows.full_due_us;
+}
 
-	if (pause_us > 0 && known != NULL)
+/* Have rows been waiting for what the board tells now? */
+static bool
+has_board_news(void)
+{
+	return (rows.wait_for_life && rows.changes != eo_life_board_counts()->changes) ||
+		rows.adoptions != eo_life_board_counts()->adoptions;
+}
+
+int64
+eo_finish_due_us(void)
+{
+	int64		due_us = Min(full_scan_due_us(), rows.retry_us);
+
+	/* Nothing is fetched then, and the jobs that end wake the worker. */
+	if (eo_jobs_are_full(EO_WORKER_WRITES))
+		return INT64_MAX;
+	/* The jobs that have ended in this round may have made room. */
+	if (eo_jobs_made_room() && rows.held_back)
+		rows.scan_wanted = true;
+	/* An operator is changing what is left of those that are to be removed. */
+	if (rows.ndone > 0)
+		return eo_clock_monotonic_us() + CHANGED_AGAIN_US;
+	if (has_board_news())
+		return rows.not_before_us;
+	return rows.scan_wanted ? rows.not_before_us : Max(due_us, rows.not_before_us);
+}
+
+/* Is the outbox another one than this worker has begun with?  If not, scan it. */
+static void
+look_and_scan(void *arg)
+{
+	bool	   *gone = arg;
+
+	*gone = eo_internal_look() != rows.outbox;
+	if (!*gone)
+		scan(rows.full);
+}
+
+/* The outbox is locked.  Work was rolled back, and a scan is to find all of it again. */
+static void
+put_off_work(void)
+{
+	eo_write_order_start_over();
+	rows.scan_wanted = true;
+	rows.not_before_us = Max(rows.not_before_us, eo_lock_limit_again_us(EO_LOCKS_OUTBOX));
+}
+
+bool
+eo_finish_fetch(void)
+{
+	int64		started_us = eo_clock_monotonic_us();
+	int64		now_us;
+	int64		pause_us;
+	bool		gone;
+
+	rows.full = full_scan_due_us() <= started_us;
+
+	if (eo_barrier_look())
+		let_go();
+	/* Rows that have failed are due, or their target is well again. */
+	if (rows.retry_us <= started_us || (rows.retry_us != INT64_MAX &&
+										rows.recoveries != eo_write_targets_recoveries()))
+		rows.scan_wanted = true;
+	if (has_board_news())
+		rows.scan_wanted = true;
+	/* If the outbox is not known, the extension may have been dropped. */
+	if (!eo_internal_is_known() || rows.full)
+		rows.scan_wanted = true;
+	if (!rows.scan_wanted || eo_jobs_are_full(EO_WORKER_WRITES) ||
+		rows.not_before_us > started_us)
+		return true;
+
+	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, look_and_scan, &gone))
 	{
-		known->failed_us = eo_clock_monotonic_us();
-		known->again_us = known->failed_us + pause_us;
-		rows.retry_us = Min(rows.retry_us, known->again_us);
+		put_off_work();
+		return true;
+	}
+	if (gone)
+		return false;
+	now_us = eo_clock_monotonic_us();
+	pause_us = Min(SCAN_SHARE * (now_us - started_us), FULL_SCAN_US);
+	rows.not_before_us = now_us + (rows.full ? 0 : pause_us);
+	if (rows.full)
+	{
+		rows.full_not_before_us = now_us + pause_us;
+		rows.full_due_us = now_us + eo_guc_hurried_us(FULL_SCAN_US);
+	}
+	return true;
+}
+
+/* Make jobs of rows.  A short scan that reaches the end goes on at the beginning. */
+static void
+scan(bool full)
+{
+	BlockNumber from = full ? 0 : rows.from;
+	bool		to_the_end;
+
+	rows.may_skip = full ? INT_MAX : MAX_SKIPPED;
+	rows.skipped = InvalidBlockNumber;
+	rows.held_back = rows.wait_for_life = false;
+	rows.changes = eo_life_board_counts()->changes;
+	rows.adoptions = eo_life_board_counts()->adoptions;
+	rows.retry_us = INT64_MAX;
+	rows.recoveries = eo_write_targets_recoveries();
+	rows.scan++;
+	if (full)
+		eo_write_order_expect();
+	eo_write_order_begin();
+	to_the_end = eo_outbox_visit(from, take_row);
+	rows.full_wanted = !to_the_end || from > 0;
+	if (!rows.full_wanted)
+		forget_removed();
+	rows.scan_wanted = eo_jobs_are_full(EO_WORKER_WRITES) || (to_the_end && from > 0) ||
+		eo_write_order_again();
+	rows.from = BlockNumberIsValid(rows.skipped) && (!to_the_end || from == 0) ? rows.skipped : 0;
+}
+
+/*
+ * A scan has met all rows.  An operator has removed or given up those that it has not
+ * met; a row that has a job is left to the job.
+ */
+static void
+forget_removed(void)
+{
+	HASH_SEQ_STATUS scan;
+	KnownRow   *known;
+
+	hash_seq_init(&scan, rows.known);
+	while ((known = hash_seq_search(&scan)) != NULL)
+	{
+		if (known->again_us == 0 || known->scan == rows.scan)
+			continue;
+		eo_finish_notes_forget(known->token);
+		hash_search(rows.known, known->token, HASH_REMOVE, NULL);
+	}
+}
+
+/*
+ * Is it too early for a row that was refused, or whose write has failed?  A row that
+ * failed together with its target is tried again as soon as the target has recovered.
+ */
+static bool
+is_too_early(const KnownRow *known, const EoTarget *target)
+{
+	if (known->again_us <= eo_clock_monotonic_us())
+		return false;
+	if (known->failed_us == 0)
+		return true;
+	if (eo_write_target_of(target)->recovered_us > known->failed_us)
+		return false;
+	rows.retry_us = Min(rows.retry_us, known->again_us);
+	return true;
+}
+
+/* Note a row. */
+static KnownRow *
+know(const EoOutboxRow *row)
+{
+	bool		found;
+	KnownRow   *known = hash_search(rows.known, row->token, HASH_ENTER, &found);
+
+	if (!found || known->committed_us == 0)
+		known->committed_us = row->committed_us;
+	return known;
+}
+
+/*
+ * Add a job for a row, unless it has one, is put off, or its target has no room.
+ * Returns false if the scan is to end.
+ */
+static bool
+take_row(const EoOutboxRow *row)
+{
+	KnownRow   *known = hash_search(rows.known, row->token, HASH_FIND, NULL);
+
+	if (known != NULL)
+		known->scan = rows.scan;
+	if (known != NULL && (known->again_us == 0 || is_too_early(known, &row->target)))
+		return true;
+	if (!eo_known_target_exists(&row->target))
+	{
+		refuse_row(row);
+		return true;
+	}
+	if (row->writes.n > 0 && !eo_write_order_may_go(row))
+	{
+		rows.skipped = Min(rows.skipped, row->block);
+		return true;
+	}
+	if (eo_barrier_is_open_for(row->xid))
+		return add_job(row);
+	rows.others_held = true;
+	return true;
+}
+
+/* Add a job if the target has room.  Returns false if the scan is to end. */
+static bool
+add_job(const EoOutboxRow *row)
+{
+	KnownRow   *known;
+	EoWorkerJob *job;
+	EoOutboxRow *copy;
+	EoLifeVerdict verdict;
+
+	/* A row of another life is ours to finish once that life is over. */
+	eo_life_board_verdict(&row->target, row->life, &verdict);
+	if (verdict.relation == EO_LIFE_OTHER)
+	{
+		eo_life_board_watch(&row->target, row->life);
+		rows.wait_for_life = true;
+		return true;
+	}
+	if (!eo_jobs_accept(EO_WORKER_WRITES, &row->target))
+	{
+		rows.held_back = true;
+		rows.skipped = Min(rows.skipped, row->block);
+		return rows.may_skip-- > 0;
+	}
+	known = know(row);
+	known->again_us = 0;
+	known->scan = rows.scan;
+
+	/* Other tables are written with the rights of the row's own role. */
+	job = row->writes.n > 0 ? eo_job_add(&finish_kind, &row->target, row->token) :
+		eo_job_add_for_any(&finish_kind, &row->target, row->token);
+	job->data = copy = MemoryContextAlloc(job->context, sizeof(EoOutboxRow));
+	*copy = *row;
+	copy->committed_us = known->committed_us;
+	copy->pk = MemoryContextStrdup(job->context, row->pk);
+	if (copy->writes.n > 0)
+		eo_write_order_load(job);
+	if (!eo_jobs_are_full(EO_WORKER_WRITES))
+		return true;
+	rows.skipped = Min(rows.skipped, row->block);
+	return false;
+}
+
+/* The row cannot have been inserted by a transaction of ours: send nothing for it. */
+static void
+refuse_row(const EoOutboxRow *row)
+{
+	KnownRow   *known = know(row);
+
+	known->again_us = eo_clock_monotonic_us() + eo_guc_hurried_us(REFUSED_US);
+	known->failed_us = 0;
+	known->scan = rows.scan;
+	eo_finish_note_alien(row);
+}
+
+void
+eo_finish_take(const EoOutboxRow *row)
+{
+	KnownRow   *known = hash_search(rows.known, row->token, HASH_FIND, NULL);
+
+	if (known != NULL && known->again_us == 0)
+		return;
+	if (!eo_barrier_is_open_for(row->xid))
+	{
+		hold(row);
 		return;
 	}
-	hash_search(rows.known, job->token, HASH_REMOVE, NULL);
-	rows.held_back = true;
+	/* Older rows are waiting for room.  A scan finds this one, too. */
+	if (rows.held_back && eo_jobs_half_full(&row->target))
+		return;
+	(void) add_job(row);
 }
+
+/* ----- rows with writes that slots tell of ----- */
+
+void
+eo_finish_note_written(const EoOutboxRow *row)
+{
+	if (!eo_write_order_note(row))
+		rows.scan_wanted = true;
+}
+
+/*
+ * Take a row that has been put in order, behind another one (NULL: it is the first).  If that
+ * one has no job because its writes were refused, an operator may have removed it, which a
+ * scan finds out.
+ */
+static void
+take_written(const EoOutboxRow *row, const char *behind)
+{
+	const KnownRow *known = behind == NULL ? NULL :
+	hash_search(rows.known, behind, HASH_FIND, NULL);
+
+	if (known != NULL && known->again_us != 0)
+	{
+		eo_write_order_expect();
+		rows.scan_wanted = true;
+	}
+	/* Older rows are waiting for room.  A scan finds this one, too. */
+	if (rows.held_back && eo_jobs_half_full(&row->target))
+		return;
+	(void) take_row(row);
+}
+
+static void
+take_noted(void *arg)
+{
+	EoOutboxRow row;
+	const char *behind;
+
+	(void) arg;
+	if (!OidIsValid(eo_internal_look()))
+		return;
+	while (eo_write_order_next_noted(&row, &behind))
+		take_written(&row, behind);
+}
+
+void
+eo_finish_take_written(void)
+{
+	if (eo_write_order_any_noted() && !eo_lock_limit_run(EO_LOCKS_OUTBOX, take_noted, NULL))
+		put_off_work();
+}
+
+/* ----- the barrier ----- */
+
+static void
+hold(const EoOutboxRow *row)
+{
+	HeldRow    *held;
+
+	if (rows.nheld >= MAX_HELD)
+	{
+		rows.others_held = true;
+		return;
+	}
+	held = MemoryContextAlloc(TopMemoryContext, sizeof(HeldRow));
+	held->row = *row;
+	held->row.pk = MemoryContextStrdup(TopMemoryContext, row->pk);
+	dlist_push_tail(&rows.held, &held->node);
+	rows.nheld++;
+	know(row)->again_us = 0;
+}
+
+/* The barrier has opened for some: add jobs for them. */
+static void
+let_go(void)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &rows.held)
+	{
+		HeldRow    *held = dlist_container(HeldRow, node, iter.cur);
+
+		if (!eo_barrier_is_open_for(held->row.xid))
+			continue;
+		dlist_delete(&held->node);
+		rows.nheld--;
+		hash_search(rows.known, held->row.token, HASH_REMOVE, NULL);
+		(void) add_job(&held->row);
+		pfree(held->row.pk);
+		pfree(held);
+	}
+	if (rows.others_held)
+		rows.scan_wanted = true;
+	rows.others_held = false;
+}
+
+/* ----- the job ----- */
 
 /*
  * May the row be finished now?  If not, the job is put off.  Another heir may have retired
@@ -315,6 +694,22 @@ failed(EoWorkerJob *job, const EoError *error)
 	MemoryContextSwitchTo(old);
 }
 
+static void
+put_off(EoWorkerJob *job, int64 pause_us)
+{
+	KnownRow   *known = hash_search(rows.known, job->token, HASH_FIND, NULL);
+
+	if (pause_us > 0 && known != NULL)
+	{
+		known->failed_us = eo_clock_monotonic_us();
+		known->again_us = known->failed_us + pause_us;
+		rows.retry_us = Min(rows.retry_us, known->again_us);
+		return;
+	}
+	hash_search(rows.known, job->token, HASH_REMOVE, NULL);
+	rows.held_back = true;
+}
+
 /* The credentials were dropped with the server.  The row waits for a new one. */
 static bool
 abandon(EoWorkerJob *job)
@@ -322,390 +717,6 @@ abandon(EoWorkerJob *job)
 	eo_finish_note_dropped(job->data, job->target->complained ? 0 : job->target->jobs);
 	job->target->complained = true;
 	return false;
-}
-
-static const EoWorkerJobKind finish_kind = {
-	.prepare = prepare,
-	.take = take,
-	.refused = refused,
-	.failed = failed,
-	.put_off = put_off,
-	.abandon = abandon,
-	.lane = EO_WORKER_WRITES,
-	.shares = true
-};
-
-/* ----- rows ----- */
-
-/* Note a row. */
-static KnownRow *
-know(const EoOutboxRow *row)
-{
-	bool		found;
-	KnownRow   *known = hash_search(rows.known, row->token, HASH_ENTER, &found);
-
-	if (!found || known->committed_us == 0)
-		known->committed_us = row->committed_us;
-	return known;
-}
-
-/* The row cannot have been inserted by a transaction of ours: send nothing for it. */
-static void
-refuse_row(const EoOutboxRow *row)
-{
-	KnownRow   *known = know(row);
-
-	known->again_us = eo_clock_monotonic_us() + eo_guc_hurried_us(REFUSED_US);
-	known->failed_us = 0;
-	known->scan = rows.scan;
-	eo_finish_note_alien(row);
-}
-
-/* Add a job if the target has room.  Returns false if the scan is to end. */
-static bool
-add_job(const EoOutboxRow *row)
-{
-	KnownRow   *known;
-	EoWorkerJob *job;
-	EoOutboxRow *copy;
-	EoLifeVerdict verdict;
-
-	/* A row of another life is ours to finish once that life is over. */
-	eo_life_board_verdict(&row->target, row->life, &verdict);
-	if (verdict.relation == EO_LIFE_OTHER)
-	{
-		eo_life_board_watch(&row->target, row->life);
-		rows.wait_for_life = true;
-		return true;
-	}
-	if (!eo_jobs_accept(EO_WORKER_WRITES, &row->target))
-	{
-		rows.held_back = true;
-		rows.skipped = Min(rows.skipped, row->block);
-		return rows.may_skip-- > 0;
-	}
-	known = know(row);
-	known->again_us = 0;
-	known->scan = rows.scan;
-
-	/* Other tables are written with the rights of the row's own role. */
-	job = row->writes.n > 0 ? eo_job_add(&finish_kind, &row->target, row->token) :
-		eo_job_add_for_any(&finish_kind, &row->target, row->token);
-	job->data = copy = MemoryContextAlloc(job->context, sizeof(EoOutboxRow));
-	*copy = *row;
-	copy->committed_us = known->committed_us;
-	copy->pk = MemoryContextStrdup(job->context, row->pk);
-	if (copy->writes.n > 0)
-		eo_write_order_load(job);
-	if (!eo_jobs_are_full(EO_WORKER_WRITES))
-		return true;
-	rows.skipped = Min(rows.skipped, row->block);
-	return false;
-}
-
-/*
- * Is it too early for a row that was refused, or whose write has failed?  A row that
- * failed together with its target is tried again as soon as the target has recovered.
- */
-static bool
-is_too_early(const KnownRow *known, const EoTarget *target)
-{
-	if (known->again_us <= eo_clock_monotonic_us())
-		return false;
-	if (known->failed_us == 0)
-		return true;
-	if (eo_write_target_of(target)->recovered_us > known->failed_us)
-		return false;
-	rows.retry_us = Min(rows.retry_us, known->again_us);
-	return true;
-}
-
-/*
- * Add a job for a row, unless it has one, is put off, or its target has no room.
- * Returns false if the scan is to end.
- */
-static bool
-take_row(const EoOutboxRow *row)
-{
-	KnownRow   *known = hash_search(rows.known, row->token, HASH_FIND, NULL);
-
-	if (known != NULL)
-		known->scan = rows.scan;
-	if (known != NULL && (known->again_us == 0 || is_too_early(known, &row->target)))
-		return true;
-	if (!eo_known_target_exists(&row->target))
-	{
-		refuse_row(row);
-		return true;
-	}
-	if (row->writes.n > 0 && !eo_write_order_may_go(row))
-	{
-		rows.skipped = Min(rows.skipped, row->block);
-		return true;
-	}
-	if (eo_barrier_is_open_for(row->xid))
-		return add_job(row);
-	rows.others_held = true;
-	return true;
-}
-
-/* ----- the barrier ----- */
-
-static void
-hold(const EoOutboxRow *row)
-{
-	HeldRow    *held;
-
-	if (rows.nheld >= MAX_HELD)
-	{
-		rows.others_held = true;
-		return;
-	}
-	held = MemoryContextAlloc(TopMemoryContext, sizeof(HeldRow));
-	held->row = *row;
-	held->row.pk = MemoryContextStrdup(TopMemoryContext, row->pk);
-	dlist_push_tail(&rows.held, &held->node);
-	rows.nheld++;
-	know(row)->again_us = 0;
-}
-
-/* The barrier has opened for some: add jobs for them. */
-static void
-let_go(void)
-{
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &rows.held)
-	{
-		HeldRow    *held = dlist_container(HeldRow, node, iter.cur);
-
-		if (!eo_barrier_is_open_for(held->row.xid))
-			continue;
-		dlist_delete(&held->node);
-		rows.nheld--;
-		hash_search(rows.known, held->row.token, HASH_REMOVE, NULL);
-		(void) add_job(&held->row);
-		pfree(held->row.pk);
-		pfree(held);
-	}
-	if (rows.others_held)
-		rows.scan_wanted = true;
-	rows.others_held = false;
-}
-
-/* ----- rows that slots tell of ----- */
-
-void
-eo_finish_take(const EoOutboxRow *row)
-{
-	KnownRow   *known = hash_search(rows.known, row->token, HASH_FIND, NULL);
-
-	if (known != NULL && known->again_us == 0)
-		return;
-	if (!eo_barrier_is_open_for(row->xid))
-	{
-		hold(row);
-		return;
-	}
-	/* Older rows are waiting for room.  A scan finds this one, too. */
-	if (rows.held_back && eo_jobs_half_full(&row->target))
-		return;
-	(void) add_job(row);
-}
-
-/* The outbox is locked.  Work was rolled back, and a scan is to find all of it again. */
-static void
-put_off_work(void)
-{
-	eo_write_order_start_over();
-	rows.scan_wanted = true;
-	rows.not_before_us = Max(rows.not_before_us, eo_lock_limit_again_us(EO_LOCKS_OUTBOX));
-}
-
-void
-eo_finish_note_written(const EoOutboxRow *row)
-{
-	if (!eo_write_order_note(row))
-		rows.scan_wanted = true;
-}
-
-/*
- * Take a row that has been put in order, behind another one (NULL: it is the first).  If that
- * one has no job because its writes were refused, an operator may have removed it, which a
- * scan finds out.
- */
-static void
-take_written(const EoOutboxRow *row, const char *behind)
-{
-	const KnownRow *known = behind == NULL ? NULL :
-	hash_search(rows.known, behind, HASH_FIND, NULL);
-
-	if (known != NULL && known->again_us != 0)
-	{
-		eo_write_order_expect();
-		rows.scan_wanted = true;
-	}
-	/* Older rows are waiting for room.  A scan finds this one, too. */
-	if (rows.held_back && eo_jobs_half_full(&row->target))
-		return;
-	(void) take_row(row);
-}
-
-static void
-take_noted(void *arg)
-{
-	EoOutboxRow row;
-	const char *behind;
-
-	(void) arg;
-	if (!OidIsValid(eo_internal_look()))
-		return;
-	while (eo_write_order_next_noted(&row, &behind))
-		take_written(&row, behind);
-}
-
-void
-eo_finish_take_written(void)
-{
-	if (eo_write_order_any_noted() && !eo_lock_limit_run(EO_LOCKS_OUTBOX, take_noted, NULL))
-		put_off_work();
-}
-
-/* ----- scanning ----- */
-
-/* When the next full scan is due. */
-static int64
-full_scan_due_us(void)
-{
-	return rows.full_wanted ? Max(rows.not_before_us, rows.full_not_before_us) : rows.full_due_us;
-}
-
-/* Have rows been waiting for what the board tells now? */
-static bool
-has_board_news(void)
-{
-	return (rows.wait_for_life && rows.changes != eo_life_board_counts()->changes) ||
-		rows.adoptions != eo_life_board_counts()->adoptions;
-}
-
-int64
-eo_finish_due_us(void)
-{
-	int64		due_us = Min(full_scan_due_us(), rows.retry_us);
-
-	/* Nothing is fetched then, and the jobs that end wake the worker. */
-	if (eo_jobs_are_full(EO_WORKER_WRITES))
-		return INT64_MAX;
-	/* The jobs that have ended in this round may have made room. */
-	if (eo_jobs_made_room() && rows.held_back)
-		rows.scan_wanted = true;
-	/* An operator is changing what is left of those that are to be removed. */
-	if (rows.ndone > 0)
-		return eo_clock_monotonic_us() + CHANGED_AGAIN_US;
-	if (has_board_news())
-		return rows.not_before_us;
-	return rows.scan_wanted ? rows.not_before_us : Max(due_us, rows.not_before_us);
-}
-
-/*
- * A scan has met all rows.  An operator has removed or given up those that it has not
- * met; a row that has a job is left to the job.
- */
-static void
-forget_removed(void)
-{
-	HASH_SEQ_STATUS scan;
-	KnownRow   *known;
-
-	hash_seq_init(&scan, rows.known);
-	while ((known = hash_seq_search(&scan)) != NULL)
-	{
-		if (known->again_us == 0 || known->scan == rows.scan)
-			continue;
-		eo_finish_notes_forget(known->token);
-		hash_search(rows.known, known->token, HASH_REMOVE, NULL);
-	}
-}
-
-/* Make jobs of rows.  A short scan that reaches the end goes on at the beginning. */
-static void
-scan(bool full)
-{
-	BlockNumber from = full ? 0 : rows.from;
-	bool		to_the_end;
-
-	rows.may_skip = full ? INT_MAX : MAX_SKIPPED;
-	rows.skipped = InvalidBlockNumber;
-	rows.held_back = rows.wait_for_life = false;
-	rows.changes = eo_life_board_counts()->changes;
-	rows.adoptions = eo_life_board_counts()->adoptions;
-	rows.retry_us = INT64_MAX;
-	rows.recoveries = eo_write_targets_recoveries();
-	rows.scan++;
-	if (full)
-		eo_write_order_expect();
-	eo_write_order_begin();
-	to_the_end = eo_outbox_visit(from, take_row);
-	rows.full_wanted = !to_the_end || from > 0;
-	if (!rows.full_wanted)
-		forget_removed();
-	rows.scan_wanted = eo_jobs_are_full(EO_WORKER_WRITES) || (to_the_end && from > 0) ||
-		eo_write_order_again();
-	rows.from = BlockNumberIsValid(rows.skipped) && (!to_the_end || from == 0) ? rows.skipped : 0;
-}
-
-/* Is the outbox another one than this worker has begun with?  If not, scan it. */
-static void
-look_and_scan(void *arg)
-{
-	bool	   *gone = arg;
-
-	*gone = eo_internal_look() != rows.outbox;
-	if (!*gone)
-		scan(rows.full);
-}
-
-bool
-eo_finish_fetch(void)
-{
-	int64		started_us = eo_clock_monotonic_us();
-	int64		now_us;
-	int64		pause_us;
-	bool		gone;
-
-	rows.full = full_scan_due_us() <= started_us;
-
-	if (eo_barrier_look())
-		let_go();
-	/* Rows that have failed are due, or their target is well again. */
-	if (rows.retry_us <= started_us || (rows.retry_us != INT64_MAX &&
-										rows.recoveries != eo_write_targets_recoveries()))
-		rows.scan_wanted = true;
-	if (has_board_news())
-		rows.scan_wanted = true;
-	/* If the outbox is not known, the extension may have been dropped. */
-	if (!eo_internal_is_known() || rows.full)
-		rows.scan_wanted = true;
-	if (!rows.scan_wanted || eo_jobs_are_full(EO_WORKER_WRITES) ||
-		rows.not_before_us > started_us)
-		return true;
-
-	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, look_and_scan, &gone))
-	{
-		put_off_work();
-		return true;
-	}
-	if (gone)
-		return false;
-	now_us = eo_clock_monotonic_us();
-	pause_us = Min(SCAN_SHARE * (now_us - started_us), FULL_SCAN_US);
-	rows.not_before_us = now_us + (rows.full ? 0 : pause_us);
-	if (rows.full)
-	{
-		rows.full_not_before_us = now_us + pause_us;
-		rows.full_due_us = now_us + eo_guc_hurried_us(FULL_SCAN_US);
-	}
-	return true;
 }
 
 /* ----- removing ----- */

@@ -106,15 +106,26 @@ static struct
 	bool		made_room;		/* see eo_jobs_made_room() */
 }			jobs;
 
-static void
-forget_failures(void)
-{
-	HASHCTL		ctl = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Failure)};
-
-	if (jobs.failures != NULL)
-		hash_destroy(jobs.failures);
-	jobs.failures = hash_create("exactonce failures", 64, &ctl, HASH_ELEM | HASH_STRINGS);
-}
+static void forget_failures(void);
+static bool start_next(EoWindow *window, void *arg);
+static void take_finished(EoWindow *window, EoCall *call, void *arg);
+static bool has_failed(const EoWorkerJob *job);
+static bool start_together(Lane *lane, EoWorkerQueue *queue);
+static EoAnswer *next_together(EoBundle *bundle);
+static void note_sent(EoBundle *bundle);
+static bool start_job(EoWorkerJob *job);
+static void take_answer(EoWorkerJob *job);
+static void back_off(EoWorkerJob *job);
+static void take_definite(EoWorkerJob *job, const EoAnswer *answer);
+static void note_ended(EoBundle *bundle);
+static void take_together(EoAnswer *answer, void *arg);
+static void take_contact(EoWorkerJob *job);
+static void start_over(EoWorkerJob *job);
+static void take_failure(EoWorkerJob *job, const EoError *error);
+static void pass_on(void);
+static void put_off(EoWorkerJob *job, int64 pause_us);
+static void tell_unbuilt(Lane *lane);
+static void thin_out(Lane *lane);
 
 void
 eo_jobs_init(void)
@@ -132,6 +143,16 @@ eo_jobs_init(void)
 		jobs.lanes[i].number = i;
 		jobs.lanes[i].size = sizes[i];
 	}
+}
+
+static void
+forget_failures(void)
+{
+	HASHCTL		ctl = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Failure)};
+
+	if (jobs.failures != NULL)
+		hash_destroy(jobs.failures);
+	jobs.failures = hash_create("exactonce failures", 64, &ctl, HASH_ELEM | HASH_STRINGS);
 }
 
 int
@@ -314,134 +335,36 @@ eo_job_end(EoWorkerJob *job)
 	MemoryContextDelete(job->context);
 }
 
-/* ----- claims that fail ----- */
-
-static bool
-has_failed(const EoWorkerJob *job)
+void
+eo_jobs_run(void)
 {
-	return hash_search(jobs.failures, job->token, HASH_FIND, NULL) != NULL;
-}
-
-static void
-put_off(EoWorkerJob *job, int64 pause_us)
-{
-	if (job->kind->put_off != NULL)
-		job->kind->put_off(job, pause_us);
-	eo_job_end(job);
-}
-
-/* Put off a job whose request has failed. */
-static void
-back_off(EoWorkerJob *job)
-{
-	Failure    *failure;
-	bool		found;
-	int64		longest_us;
-
-	if (hash_get_num_entries(jobs.failures) >= MAX_FAILURES)
-		forget_failures();
-	failure = hash_search(jobs.failures, job->token, HASH_ENTER, &found);
-	longest_us = hash_get_num_entries(jobs.failures) * PAUSE_PER_FAILURE_US;
-	longest_us = Max(MIN_LONGEST_US, Min(MAX_LONGEST_US, longest_us));
-	failure->pause_us = found ? Min(2 * failure->pause_us, longest_us) : FIRST_PAUSE_US;
-	put_off(job, failure->pause_us);
-}
-
-/* ----- answers ----- */
-
-/* Give a definite answer to the job's kind. */
-static void
-take_definite(EoWorkerJob *job, const EoAnswer *answer)
-{
-	if (job->kind->take == NULL || job->kind->take(job, answer))
-		eo_job_end(job);
-}
-
-/* Put a job back into its queue. */
-static void
-start_over(EoWorkerJob *job)
-{
-	eo_answer_free(job->answer);
-	job->answer = NULL;
-	enqueue(job);
-}
-
-/* A call has failed, because of its target or of its key: put the job off. */
-static void
-take_failure(EoWorkerJob *job, const EoError *error)
-{
-	bool		failed_before = !job->contact && has_failed(job);
-
-	if (job->kind->failed != NULL)
-		job->kind->failed(job, error);
-	eo_write_target_failed(job->target, error, job->sent_us, failed_before);
-	eo_stats_add(job->target->store->stats, EO_COUNT_WORKER_RETRIES, 1);
-	eo_answer_free(job->answer);
-	job->answer = NULL;
-	if (job->for_any && eo_write_target_refused(job->asked, job->target, error))
+	if (eo_write_targets_choose())
+		pass_on();
+	eo_write_targets_build();
+	tell_unbuilt(&jobs.lanes[EO_WORKER_WRITES]);
+	/* Lives first, then heartbeats of claims. */
+	for (int i = 0; i < EO_WORKER_LANES; i++)
 	{
-		move(job, eo_write_target_via(&job->asked->target));
-		return;
+		Lane	   *lane = &jobs.lanes[i];
+
+		thin_out(lane);
+		while (eo_window_turn(&lane->window, lane->size, start_next, take_finished, lane,
+							  &lane->calls_until_us))
+			 /* as long as something finishes */ ;
 	}
-	back_off(job);
 }
 
-/* The clock is known now, or another read is needed, or the contact has failed. */
-static void
-take_contact(EoWorkerJob *job)
+int64
+eo_jobs_due_us(void)
 {
-	EoReadings *readings = &job->target->readings;
-	EoError		error;
+	int64		due_us = eo_write_targets_due_us();
 
-	if (eo_clock_sync_take(readings, job->answer, &error))
+	for (int i = 0; i < EO_WORKER_LANES; i++)
 	{
-		start_over(job);
-		return;
+		if (jobs.lanes[i].window.n > 0)
+			due_us = Min(due_us, jobs.lanes[i].calls_until_us);
 	}
-	readings->n = 0;
-	take_failure(job, &error);
-}
-
-static void
-take_answer(EoWorkerJob *job)
-{
-	const EoAnswer *answer = job->answer;
-
-	eo_write_target_ended(job->target, job->kind->lane);
-	if (job->contact)
-	{
-		take_contact(job);
-		return;
-	}
-	if (answer->call.clock_moved && !job->clock_moved)
-	{
-		job->clock_moved = true;
-		start_over(job);
-		return;
-	}
-	/* EO_INVALID is an answer: a record that cannot be read. */
-	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
-	{
-		if (job->kind->refused != NULL && job->kind->refused(job, answer))
-		{
-			eo_write_target_answered(job->target);
-			eo_job_end(job);
-		}
-		else
-			take_failure(job, &answer->error);
-		return;
-	}
-	eo_write_target_answered(job->target);
-	/* A stand-in has not found what the job is about. */
-	if (job->target != job->asked && answer->outcome != EO_APPLIED && !answer->exists)
-	{
-		back_off(job);
-		return;
-	}
-	if (job->target != job->asked)
-		eo_write_target_stands_in(job->asked, job->target);
-	(void) hash_search(jobs.failures, job->token, HASH_REMOVE, NULL);
-	take_definite(job, answer);
+	return due_us;
 }
 
 /* ----- sending ----- */
@@ -466,148 +389,6 @@ abandon_one(EoWorkerQueue *queue)
 		return true;
 	}
 	return false;
-}
-
-/* May the job share a request?  Not if that or another call has failed for it. */
-static bool
-may_share(const EoWorkerJob *job)
-{
-	return job->kind->shares && !job->alone && !has_failed(job);
-}
-
-static EoAnswer *
-next_together(EoBundle *bundle)
-{
-	EoWorkerQueue *queue = bundle->arg;
-
-	while (!dlist_is_empty(&queue->waiting))
-	{
-		EoWorkerJob *job = dlist_container(EoWorkerJob, node, dlist_head_node(&queue->waiting));
-		MemoryContext old;
-
-		if (!may_share(job))
-			return NULL;
-		dequeue(job);
-		old = MemoryContextSwitchTo(job->context);
-		job->answer = job->kind->prepare(job, bundle->store);
-		MemoryContextSwitchTo(old);
-		if (job->answer != NULL)
-		{
-			job->answer->user = job;
-			return job->answer;
-		}
-		eo_job_end(job);
-	}
-	return NULL;
-}
-
-/* The lane of a queue. */
-static EoWorkerLane
-lane_of(const EoWorkerQueue *queue)
-{
-	return (EoWorkerLane) (queue - queue->target->queues);
-}
-
-static void
-note_sent(EoBundle *bundle)
-{
-	const EoWorkerQueue *queue = bundle->arg;
-
-	eo_write_target_sent(queue->target, lane_of(queue));
-}
-
-static void
-note_ended(EoBundle *bundle)
-{
-	const EoWorkerQueue *queue = bundle->arg;
-
-	eo_write_target_ended(queue->target, lane_of(queue));
-	if (bundle->call.error.status == EO_OK)
-		eo_write_target_answered(queue->target);
-}
-
-/* A job whose write is not known to be applied starts over by itself. */
-static void
-take_together(EoAnswer *answer, void *arg)
-{
-	EoWorkerJob *job = answer->user;
-
-	(void) arg;
-	if (answer->outcome != EO_APPLIED)
-	{
-		job->alone = true;
-		start_over(job);
-	}
-	else
-		take_definite(job, answer);
-}
-
-/*
- * Start the next jobs of a target in one request, if the first two in the queue may share
- * one.  Returns false if nothing has changed.
- */
-static bool
-start_together(Lane *lane, EoWorkerQueue *queue)
-{
-	static const EoBundleOwner owner = {
-		.next = next_together,.sending = note_sent,.ended = note_ended,.take = take_together
-	};
-	EoWorkerTarget *t = queue->target;
-	dlist_node *first = dlist_head_node(&queue->waiting);
-	MemoryContext old;
-	bool		started;
-
-	if (!dlist_has_next(&queue->waiting, first) ||
-		!may_share(dlist_container(EoWorkerJob, node, first)) ||
-		!may_share(dlist_container(EoWorkerJob, node, dlist_next_node(&queue->waiting, first))) ||
-		!eo_write_target_is_trusted(t) || !eo_service_clock_follow(&t->store->client))
-		return false;
-	t->store->client.no_retries = !eo_write_target_retries(t);
-	old = MemoryContextSwitchTo(TopMemoryContext);
-	started = eo_bundle_start_next(t->store, &owner, queue, &lane->window, 0);
-	MemoryContextSwitchTo(old);
-	return started;
-}
-
-/* When the request is given up; 0: after request_timeout. */
-static int64
-deadline_of(const EoWorkerJob *job)
-{
-	int64		limit_us = Max(eo_guc_hurried_us(LIFE_LIMIT_US), MIN_LIFE_LIMIT_US);
-	int64		timeout_us;
-
-	if (!is_about_lives(job->kind->lane))
-		return 0;
-	timeout_us = job->target->store->server->request_timeout_ms * INT64CONST(1000);
-	return job->sent_us + Min(limit_us, timeout_us);
-}
-
-/* Send the request of a job.  Returns false if there is nothing left to be done. */
-static bool
-start_job(EoWorkerJob *job)
-{
-	EoStore    *store = job->target->store;
-	MemoryContext old = MemoryContextSwitchTo(job->context);
-	bool		knows_clock;
-
-	/* This ends the retries of its calls in flight, too. */
-	store->client.no_retries = !eo_write_target_retries(job->target);
-	knows_clock = eo_service_clock_follow(&store->client);
-	/* Whether a life goes on is not decided by time. */
-	job->contact = !knows_clock && !is_about_lives(job->kind->lane);
-	if (knows_clock)
-		job->target->readings.n = 0;
-	job->answer = job->contact ? eo_clock_sync_prepare(store) : job->kind->prepare(job, store);
-	MemoryContextSwitchTo(old);
-	if (job->answer == NULL)
-		return false;
-	job->answer->user = job;
-	job->sent_us = eo_clock_monotonic_us();
-	job->deadline_us = deadline_of(job);
-	eo_write_target_sent(job->target, job->kind->lane);
-	if (!eo_answer_start(job->answer, &jobs.lanes[job->kind->lane].window, job->deadline_us))
-		take_answer(job);
-	return true;
 }
 
 /* Start the first job of the next target in the round that can take a request. */
@@ -656,7 +437,267 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 		take_answer(answer->user);
 }
 
-/* ----- a round ----- */
+/* May the job share a request?  Not if that or another call has failed for it. */
+static bool
+may_share(const EoWorkerJob *job)
+{
+	return job->kind->shares && !job->alone && !has_failed(job);
+}
+
+static bool
+has_failed(const EoWorkerJob *job)
+{
+	return hash_search(jobs.failures, job->token, HASH_FIND, NULL) != NULL;
+}
+
+/*
+ * Start the next jobs of a target in one request, if the first two in the queue may share
+ * one.  Returns false if nothing has changed.
+ */
+static bool
+start_together(Lane *lane, EoWorkerQueue *queue)
+{
+	static const EoBundleOwner owner = {
+		.next = next_together,.sending = note_sent,.ended = note_ended,.take = take_together
+	};
+	EoWorkerTarget *t = queue->target;
+	dlist_node *first = dlist_head_node(&queue->waiting);
+	MemoryContext old;
+	bool		started;
+
+	if (!dlist_has_next(&queue->waiting, first) ||
+		!may_share(dlist_container(EoWorkerJob, node, first)) ||
+		!may_share(dlist_container(EoWorkerJob, node, dlist_next_node(&queue->waiting, first))) ||
+		!eo_write_target_is_trusted(t) || !eo_service_clock_follow(&t->store->client))
+		return false;
+	t->store->client.no_retries = !eo_write_target_retries(t);
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	started = eo_bundle_start_next(t->store, &owner, queue, &lane->window, 0);
+	MemoryContextSwitchTo(old);
+	return started;
+}
+
+static EoAnswer *
+next_together(EoBundle *bundle)
+{
+	EoWorkerQueue *queue = bundle->arg;
+
+	while (!dlist_is_empty(&queue->waiting))
+	{
+		EoWorkerJob *job = dlist_container(EoWorkerJob, node, dlist_head_node(&queue->waiting));
+		MemoryContext old;
+
+		if (!may_share(job))
+			return NULL;
+		dequeue(job);
+		old = MemoryContextSwitchTo(job->context);
+		job->answer = job->kind->prepare(job, bundle->store);
+		MemoryContextSwitchTo(old);
+		if (job->answer != NULL)
+		{
+			job->answer->user = job;
+			return job->answer;
+		}
+		eo_job_end(job);
+	}
+	return NULL;
+}
+
+/* The lane of a queue. */
+static EoWorkerLane
+lane_of(const EoWorkerQueue *queue)
+{
+	return (EoWorkerLane) (queue - queue->target->queues);
+}
+
+static void
+note_sent(EoBundle *bundle)
+{
+	const EoWorkerQueue *queue = bundle->arg;
+
+	eo_write_target_sent(queue->target, lane_of(queue));
+}
+
+/* When the request is given up; 0: after request_timeout. */
+static int64
+deadline_of(const EoWorkerJob *job)
+{
+	int64		limit_us = Max(eo_guc_hurried_us(LIFE_LIMIT_US), MIN_LIFE_LIMIT_US);
+	int64		timeout_us;
+
+	if (!is_about_lives(job->kind->lane))
+		return 0;
+	timeout_us = job->target->store->server->request_timeout_ms * INT64CONST(1000);
+	return job->sent_us + Min(limit_us, timeout_us);
+}
+
+/* Send the request of a job.  Returns false if there is nothing left to be done. */
+static bool
+start_job(EoWorkerJob *job)
+{
+	EoStore    *store = job->target->store;
+	MemoryContext old = MemoryContextSwitchTo(job->context);
+	bool		knows_clock;
+
+	/* This ends the retries of its calls in flight, too. */
+	store->client.no_retries = !eo_write_target_retries(job->target);
+	knows_clock = eo_service_clock_follow(&store->client);
+	/* Whether a life goes on is not decided by time. */
+	job->contact = !knows_clock && !is_about_lives(job->kind->lane);
+	if (knows_clock)
+		job->target->readings.n = 0;
+	job->answer = job->contact ? eo_clock_sync_prepare(store) : job->kind->prepare(job, store);
+	MemoryContextSwitchTo(old);
+	if (job->answer == NULL)
+		return false;
+	job->answer->user = job;
+	job->sent_us = eo_clock_monotonic_us();
+	job->deadline_us = deadline_of(job);
+	eo_write_target_sent(job->target, job->kind->lane);
+	if (!eo_answer_start(job->answer, &jobs.lanes[job->kind->lane].window, job->deadline_us))
+		take_answer(job);
+	return true;
+}
+
+/* ----- answers ----- */
+
+static void
+take_answer(EoWorkerJob *job)
+{
+	const EoAnswer *answer = job->answer;
+
+	eo_write_target_ended(job->target, job->kind->lane);
+	if (job->contact)
+	{
+		take_contact(job);
+		return;
+	}
+	if (answer->call.clock_moved && !job->clock_moved)
+	{
+		job->clock_moved = true;
+		start_over(job);
+		return;
+	}
+	/* EO_INVALID is an answer: a record that cannot be read. */
+	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
+	{
+		if (job->kind->refused != NULL && job->kind->refused(job, answer))
+		{
+			eo_write_target_answered(job->target);
+			eo_job_end(job);
+		}
+		else
+			take_failure(job, &answer->error);
+		return;
+	}
+	eo_write_target_answered(job->target);
+	/* A stand-in has not found what the job is about. */
+	if (job->target != job->asked && answer->outcome != EO_APPLIED && !answer->exists)
+	{
+		back_off(job);
+		return;
+	}
+	if (job->target != job->asked)
+		eo_write_target_stands_in(job->asked, job->target);
+	(void) hash_search(jobs.failures, job->token, HASH_REMOVE, NULL);
+	take_definite(job, answer);
+}
+
+/* Put off a job whose request has failed. */
+static void
+back_off(EoWorkerJob *job)
+{
+	Failure    *failure;
+	bool		found;
+	int64		longest_us;
+
+	if (hash_get_num_entries(jobs.failures) >= MAX_FAILURES)
+		forget_failures();
+	failure = hash_search(jobs.failures, job->token, HASH_ENTER, &found);
+	longest_us = hash_get_num_entries(jobs.failures) * PAUSE_PER_FAILURE_US;
+	longest_us = Max(MIN_LONGEST_US, Min(MAX_LONGEST_US, longest_us));
+	failure->pause_us = found ? Min(2 * failure->pause_us, longest_us) : FIRST_PAUSE_US;
+	put_off(job, failure->pause_us);
+}
+
+/* Give a definite answer to the job's kind. */
+static void
+take_definite(EoWorkerJob *job, const EoAnswer *answer)
+{
+	if (job->kind->take == NULL || job->kind->take(job, answer))
+		eo_job_end(job);
+}
+
+static void
+note_ended(EoBundle *bundle)
+{
+	const EoWorkerQueue *queue = bundle->arg;
+
+	eo_write_target_ended(queue->target, lane_of(queue));
+	if (bundle->call.error.status == EO_OK)
+		eo_write_target_answered(queue->target);
+}
+
+/* A job whose write is not known to be applied starts over by itself. */
+static void
+take_together(EoAnswer *answer, void *arg)
+{
+	EoWorkerJob *job = answer->user;
+
+	(void) arg;
+	if (answer->outcome != EO_APPLIED)
+	{
+		job->alone = true;
+		start_over(job);
+	}
+	else
+		take_definite(job, answer);
+}
+
+/* The clock is known now, or another read is needed, or the contact has failed. */
+static void
+take_contact(EoWorkerJob *job)
+{
+	EoReadings *readings = &job->target->readings;
+	EoError		error;
+
+	if (eo_clock_sync_take(readings, job->answer, &error))
+	{
+		start_over(job);
+		return;
+	}
+	readings->n = 0;
+	take_failure(job, &error);
+}
+
+/* Put a job back into its queue. */
+static void
+start_over(EoWorkerJob *job)
+{
+	eo_answer_free(job->answer);
+	job->answer = NULL;
+	enqueue(job);
+}
+
+/* A call has failed, because of its target or of its key: put the job off. */
+static void
+take_failure(EoWorkerJob *job, const EoError *error)
+{
+	bool		failed_before = !job->contact && has_failed(job);
+
+	if (job->kind->failed != NULL)
+		job->kind->failed(job, error);
+	eo_write_target_failed(job->target, error, job->sent_us, failed_before);
+	eo_stats_add(job->target->store->stats, EO_COUNT_WORKER_RETRIES, 1);
+	eo_answer_free(job->answer);
+	job->answer = NULL;
+	if (job->for_any && eo_write_target_refused(job->asked, job->target, error))
+	{
+		move(job, eo_write_target_via(&job->asked->target));
+		return;
+	}
+	back_off(job);
+}
 
 /* Give those jobs of a queue to other identities for which they stand in now. */
 static void
@@ -685,6 +726,14 @@ pass_on(void)
 		for (int i = 0; i < EO_WORKER_LANES; i++)
 			pass_on_of(&slist_container(EoWorkerTarget, node, iter.cur)->queues[i]);
 	}
+}
+
+static void
+put_off(EoWorkerJob *job, int64 pause_us)
+{
+	if (job->kind->put_off != NULL)
+		job->kind->put_off(job, pause_us);
+	eo_job_end(job);
 }
 
 /* The stores of some targets could not be built: their jobs wait for that, and are told why. */
@@ -730,36 +779,4 @@ thin_out(Lane *lane)
 			put_off(job, 0);
 		}
 	}
-}
-
-void
-eo_jobs_run(void)
-{
-	if (eo_write_targets_choose())
-		pass_on();
-	eo_write_targets_build();
-	tell_unbuilt(&jobs.lanes[EO_WORKER_WRITES]);
-	/* Lives first, then heartbeats of claims. */
-	for (int i = 0; i < EO_WORKER_LANES; i++)
-	{
-		Lane	   *lane = &jobs.lanes[i];
-
-		thin_out(lane);
-		while (eo_window_turn(&lane->window, lane->size, start_next, take_finished, lane,
-							  &lane->calls_until_us))
-			 /* as long as something finishes */ ;
-	}
-}
-
-int64
-eo_jobs_due_us(void)
-{
-	int64		due_us = eo_write_targets_due_us();
-
-	for (int i = 0; i < EO_WORKER_LANES; i++)
-	{
-		if (jobs.lanes[i].window.n > 0)
-			due_us = Min(due_us, jobs.lanes[i].calls_until_us);
-	}
-	return due_us;
 }

@@ -76,25 +76,56 @@ typedef struct Asked
 	DatabaseState state;
 } Asked;
 
-static void
-read_state(void *arg)
-{
-	Asked	   *asked = arg;
-	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(asked->dboid));
+static int64 start_workers(void);
+static bool start_some(bool visits, uint32 *next, bool *later);
+static DatabaseState state_of(Oid dboid);
+static bool start_worker(Oid dboid);
 
-	asked->state = DB_GONE;
-	if (!HeapTupleIsValid(tuple))
+void
+eo_launcher_register(void)
+{
+	BackgroundWorker w = {0};
+
+	/* pg_upgrade moves data that must not change meanwhile. */
+	if (IsBinaryUpgrade)
 		return;
-	asked->state = ((Form_pg_database) GETSTRUCT(tuple))->datallowconn ? DB_OPEN : DB_CLOSED;
-	ReleaseSysCache(tuple);
+	w.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	w.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	w.bgw_restart_time = 1;
+	strlcpy(w.bgw_library_name, "exactonce", sizeof(w.bgw_library_name));
+	strlcpy(w.bgw_function_name, "eo_launcher_main", sizeof(w.bgw_function_name));
+	strlcpy(w.bgw_name, "exactonce launcher", sizeof(w.bgw_name));
+	strlcpy(w.bgw_type, "exactonce launcher", sizeof(w.bgw_type));
+	RegisterBackgroundWorker(&w);
 }
 
-static DatabaseState
-state_of(Oid dboid)
+void
+eo_launcher_main(Datum arg)
 {
-	Asked		asked = {.dboid = dboid};
+	MemoryContext round_context;
 
-	return eo_lock_limit_run(EO_LOCKS_CATALOGS, read_state, &asked) ? asked.state : DB_UNKNOWN;
+	(void) arg;
+	pqsignal(SIGTERM, die);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	eo_runs_note_start(U64FromFullTransactionId(ReadNextFullTransactionId()));
+	eo_database_launcher_attach();
+	round_context = AllocSetContextCreate(TopMemoryContext, "exactonce launcher round",
+										  ALLOCSET_DEFAULT_SIZES);
+
+	for (;;)
+	{
+		MemoryContextReset(round_context);
+		MemoryContextSwitchTo(round_context);
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+		eo_http_wait(eo_clock_monotonic_us() + start_workers(), EO_WAIT_LATCH);
+	}
 }
 
 /* List each database that accepts connections and is no template. */
@@ -147,39 +178,29 @@ forget_dropped(void)
 }
 
 /*
- * Start the worker of a database.  Returns false if that is not possible, and says so
- * in the log now and then.
+ * Start the workers that are wanted, as far as there are background workers for
+ * them.  Returns how long to wait before the next round.
  */
-static bool
-start_worker(Oid dboid)
+static int64
+start_workers(void)
 {
-	static int64 complained_us = 0;
-	int64		now_us = eo_clock_monotonic_us();
-	BackgroundWorker w = {0};
+	/* Where the next round begins, so that each database has its turn. */
+	static uint32 next_call = 0;
+	static uint32 next_visit = 0;
+	bool		later;
 
-	w.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	w.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	w.bgw_restart_time = BGW_NEVER_RESTART;
-	w.bgw_notify_pid = MyProcPid;
-	w.bgw_main_arg = ObjectIdGetDatum(dboid);
-	strlcpy(w.bgw_library_name, "exactonce", sizeof(w.bgw_library_name));
-	strlcpy(w.bgw_function_name, "eo_worker_main", sizeof(w.bgw_function_name));
-	snprintf(w.bgw_name, sizeof(w.bgw_name), "exactonce worker for database %u", dboid);
-	strlcpy(w.bgw_type, "exactonce worker", sizeof(w.bgw_type));
-
-	/* Note the start first: the worker may run before we do again. */
-	eo_database_started(dboid, true);
-	if (RegisterDynamicBackgroundWorker(&w, NULL))
-		return true;
-	eo_database_started(dboid, false);
-	if (complained_us == 0 || now_us - complained_us >= COMPLAIN_US)
+	eo_lock_limit_begin_round();
+	listed = listed || eo_lock_limit_run(EO_LOCKS_CATALOGS, list_databases, NULL);
+	later = !listed;
+	forget_dropped();
+	while (listed && unvisited != NIL && eo_database_visit(llast_oid(unvisited)))
+		unvisited = list_delete_last(unvisited);
+	if (!start_some(false, &next_call, &later) || !start_some(true, &next_visit, &later))
 	{
-		ereport(LOG,
-				(errmsg("exactonce: no background worker could be started for database %u", dboid),
-				 errhint("All are in use: raise max_worker_processes.")));
-		complained_us = now_us;
+		eo_database_make_room();
+		return SHORTAGE_US;
 	}
-	return false;
+	return later || unvisited != NIL ? RETRY_US : MAX_NAP_US;
 }
 
 /* Go round the databases from *next on.  Returns false if no worker can be started. */
@@ -222,75 +243,59 @@ start_some(bool visits, uint32 *next, bool *later)
 	return true;
 }
 
+static void
+read_state(void *arg)
+{
+	Asked	   *asked = arg;
+	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(asked->dboid));
+
+	asked->state = DB_GONE;
+	if (!HeapTupleIsValid(tuple))
+		return;
+	asked->state = ((Form_pg_database) GETSTRUCT(tuple))->datallowconn ? DB_OPEN : DB_CLOSED;
+	ReleaseSysCache(tuple);
+}
+
+static DatabaseState
+state_of(Oid dboid)
+{
+	Asked		asked = {.dboid = dboid};
+
+	return eo_lock_limit_run(EO_LOCKS_CATALOGS, read_state, &asked) ? asked.state : DB_UNKNOWN;
+}
+
 /*
- * Start the workers that are wanted, as far as there are background workers for
- * them.  Returns how long to wait before the next round.
+ * Start the worker of a database.  Returns false if that is not possible, and says so
+ * in the log now and then.
  */
-static int64
-start_workers(void)
+static bool
+start_worker(Oid dboid)
 {
-	/* Where the next round begins, so that each database has its turn. */
-	static uint32 next_call = 0;
-	static uint32 next_visit = 0;
-	bool		later;
-
-	eo_lock_limit_begin_round();
-	listed = listed || eo_lock_limit_run(EO_LOCKS_CATALOGS, list_databases, NULL);
-	later = !listed;
-	forget_dropped();
-	while (listed && unvisited != NIL && eo_database_visit(llast_oid(unvisited)))
-		unvisited = list_delete_last(unvisited);
-	if (!start_some(false, &next_call, &later) || !start_some(true, &next_visit, &later))
-	{
-		eo_database_make_room();
-		return SHORTAGE_US;
-	}
-	return later || unvisited != NIL ? RETRY_US : MAX_NAP_US;
-}
-
-void
-eo_launcher_main(Datum arg)
-{
-	MemoryContext round_context;
-
-	(void) arg;
-	pqsignal(SIGTERM, die);
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
-	eo_runs_note_start(U64FromFullTransactionId(ReadNextFullTransactionId()));
-	eo_database_launcher_attach();
-	round_context = AllocSetContextCreate(TopMemoryContext, "exactonce launcher round",
-										  ALLOCSET_DEFAULT_SIZES);
-
-	for (;;)
-	{
-		MemoryContextReset(round_context);
-		MemoryContextSwitchTo(round_context);
-		CHECK_FOR_INTERRUPTS();
-		if (ConfigReloadPending)
-		{
-			ConfigReloadPending = false;
-			ProcessConfigFile(PGC_SIGHUP);
-		}
-		eo_http_wait(eo_clock_monotonic_us() + start_workers(), EO_WAIT_LATCH);
-	}
-}
-
-void
-eo_launcher_register(void)
-{
+	static int64 complained_us = 0;
+	int64		now_us = eo_clock_monotonic_us();
 	BackgroundWorker w = {0};
 
-	/* pg_upgrade moves data that must not change meanwhile. */
-	if (IsBinaryUpgrade)
-		return;
 	w.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	w.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	w.bgw_restart_time = 1;
+	w.bgw_restart_time = BGW_NEVER_RESTART;
+	w.bgw_notify_pid = MyProcPid;
+	w.bgw_main_arg = ObjectIdGetDatum(dboid);
 	strlcpy(w.bgw_library_name, "exactonce", sizeof(w.bgw_library_name));
-	strlcpy(w.bgw_function_name, "eo_launcher_main", sizeof(w.bgw_function_name));
-	strlcpy(w.bgw_name, "exactonce launcher", sizeof(w.bgw_name));
-	strlcpy(w.bgw_type, "exactonce launcher", sizeof(w.bgw_type));
-	RegisterBackgroundWorker(&w);
+	strlcpy(w.bgw_function_name, "eo_worker_main", sizeof(w.bgw_function_name));
+	snprintf(w.bgw_name, sizeof(w.bgw_name), "exactonce worker for database %u", dboid);
+	strlcpy(w.bgw_type, "exactonce worker", sizeof(w.bgw_type));
+
+	/* Note the start first: the worker may run before we do again. */
+	eo_database_started(dboid, true);
+	if (RegisterDynamicBackgroundWorker(&w, NULL))
+		return true;
+	eo_database_started(dboid, false);
+	if (complained_us == 0 || now_us - complained_us >= COMPLAIN_US)
+	{
+		ereport(LOG,
+				(errmsg("exactonce: no background worker could be started for database %u", dboid),
+				 errhint("All are in use: raise max_worker_processes.")));
+		complained_us = now_us;
+	}
+	return false;
 }

@@ -78,6 +78,61 @@ static struct
 
 pg_noreturn static void raise_no_room(void);
 
+/* A life that is to begin. */
+typedef struct Minting
+{
+	uint8		id[EO_UUID_LEN];
+	EoHistory	history;		/* with it */
+} Minting;
+
+/* The outcome of an adoption. */
+typedef struct Adoption
+{
+	bool		begun;
+	bool		all;
+	EoHistory	history;
+} Adoption;
+
+static void read_history(void *arg);
+static bool mint(void);
+static void count_loss(void);
+static void note_beat(void);
+static void beat_ended(EoPlaceRef ref, int64 due_us);
+static EoAnswer *prepare_beat(EoWorkerJob *job, EoStore *store);
+static bool take_beat(EoWorkerJob *job, const EoAnswer *answer);
+static void put_off_beat(EoWorkerJob *job, int64 pause_us);
+
+static const EoWorkerJobKind beat_kind = {
+	.prepare = prepare_beat,
+	.take = take_beat,
+	.put_off = put_off_beat,
+	.lane = EO_WORKER_LIVES
+};
+
+bool
+eo_own_life_enter(void)
+{
+	EoLife		life;
+	EoHistory	read;
+
+	if (!eo_lock_limit_run(EO_LOCKS_LIVES, read_history, &read))
+		return false;
+	eo_life_board_take_history(&read);
+	/* The extension was created anew, and knows nothing of the lives before. */
+	if (eo_life_current(MyDatabaseId, &life) &&
+		eo_life_rows_find(eo_life_board_history(), life.id) < 0)
+		eo_life_drop_database(MyDatabaseId);
+	if (!eo_life_current(MyDatabaseId, &life) && !mint())
+		return false;
+
+	/*
+	 * The worker before this one may have ended long after it noted a beat:
+	 * note one at once.
+	 */
+	own.noted_us = eo_clock_monotonic_us() - NOTE_US;
+	return true;
+}
+
 /* Read the history, as the last step of a transaction. */
 static void
 read_history(void *arg)
@@ -98,45 +153,6 @@ raise_no_room(void)
 			 errmsg("no room for a life of this database"),
 			 errhint("Too many lives of this cluster wait to be retired, see exactonce_lives.")));
 }
-
-/* Was the life given up, and not closed? */
-static bool
-was_given_up(const uint8 *id)
-{
-	uint32		cursor = 0;
-	uint8		ended[EO_UUID_LEN];
-	bool		this_run;
-
-	while (eo_life_next_ended(MyDatabaseId, &cursor, ended, &this_run))
-	{
-		if (memcmp(ended, id, EO_UUID_LEN) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* If the current life is another one, see what has become of the one before. */
-static void
-count_loss(void)
-{
-	EoLife		life;
-	bool		has_life = eo_life_current(MyDatabaseId, &life);
-
-	if (own.has_life && has_life && memcmp(own.life, life.id, EO_UUID_LEN) == 0)
-		return;
-	if (own.has_life && was_given_up(own.life))
-		eo_life_board_counts()->losses++;
-	own.has_life = has_life;
-	if (has_life)
-		memcpy(own.life, life.id, EO_UUID_LEN);
-}
-
-/* A life that is to begin. */
-typedef struct Minting
-{
-	uint8		id[EO_UUID_LEN];
-	EoHistory	history;		/* with it */
-} Minting;
 
 static void
 insert_life(void *arg)
@@ -186,37 +202,58 @@ mint(void)
 	return true;
 }
 
-bool
-eo_own_life_enter(void)
+/* ----- jobs ----- */
+
+void
+eo_own_life_fetch(void)
 {
 	EoLife		life;
-	EoHistory	read;
 
-	if (!eo_lock_limit_run(EO_LOCKS_LIVES, read_history, &read))
-		return false;
-	eo_life_board_take_history(&read);
-	/* The extension was created anew, and knows nothing of the lives before. */
-	if (eo_life_current(MyDatabaseId, &life) &&
-		eo_life_rows_find(eo_life_board_history(), life.id) < 0)
-		eo_life_drop_database(MyDatabaseId);
-	if (!eo_life_current(MyDatabaseId, &life) && !mint())
-		return false;
-
-	/*
-	 * The worker before this one may have ended long after it noted a beat:
-	 * note one at once.
-	 */
-	own.noted_us = eo_clock_monotonic_us() - NOTE_US;
-	return true;
+	count_loss();
+	/* A life that was given up needs an heir at once. */
+	if (!eo_life_current(MyDatabaseId, &life) &&
+		(eo_database_wants_life(MyDatabaseId) || eo_life_any_ended(MyDatabaseId)))
+		(void) mint();
+	note_beat();
 }
 
-/* The outcome of an adoption. */
-typedef struct Adoption
+/* Was the life given up, and not closed? */
+static bool
+was_given_up(const uint8 *id)
 {
-	bool		begun;
-	bool		all;
-	EoHistory	history;
-} Adoption;
+	uint32		cursor = 0;
+	uint8		ended[EO_UUID_LEN];
+	bool		this_run;
+
+	while (eo_life_next_ended(MyDatabaseId, &cursor, ended, &this_run))
+	{
+		if (memcmp(ended, id, EO_UUID_LEN) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* If the current life is another one, see what has become of the one before. */
+static void
+count_loss(void)
+{
+	EoLife		life;
+	bool		has_life = eo_life_current(MyDatabaseId, &life);
+
+	if (own.has_life && has_life && memcmp(own.life, life.id, EO_UUID_LEN) == 0)
+		return;
+	if (own.has_life && was_given_up(own.life))
+		eo_life_board_counts()->losses++;
+	own.has_life = has_life;
+	if (has_life)
+		memcpy(own.life, life.id, EO_UUID_LEN);
+}
+
+int64
+eo_own_life_due_us(void)
+{
+	return own.due_us;
+}
 
 static void
 adopt(void *arg)
@@ -290,25 +327,6 @@ note_beat(void)
 		own.noted_us = eo_clock_monotonic_us();
 }
 
-void
-eo_own_life_fetch(void)
-{
-	EoLife		life;
-
-	count_loss();
-	/* A life that was given up needs an heir at once. */
-	if (!eo_life_current(MyDatabaseId, &life) &&
-		(eo_database_wants_life(MyDatabaseId) || eo_life_any_ended(MyDatabaseId)))
-		(void) mint();
-	note_beat();
-}
-
-int64
-eo_own_life_due_us(void)
-{
-	return own.due_us;
-}
-
 static Beating *
 beating_of(EoPlaceRef ref)
 {
@@ -320,6 +338,52 @@ beating_of(EoPlaceRef ref)
 		.generation = ref.generation
 	};
 	return b;
+}
+
+static void
+send_beat(const EoPlace *place, Beating *b)
+{
+	EoWorkerJob *job;
+	char		id[EO_UUID_TEXT_LEN + 1];
+
+	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(BEAT_RETRY_US);
+	if (!eo_jobs_accept(EO_WORKER_LIVES, &place->target))
+		return;
+	eo_hex_put_uuid(place->life, id);
+	job = eo_job_add_for_any(&beat_kind, &place->target, id);
+	job->data = MemoryContextAlloc(job->context, sizeof(EoPlace));
+	*(EoPlace *) job->data = *place;
+	b->in_flight++;
+	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(EO_LIVES_PACE_US);
+}
+
+void
+eo_own_life_fetch_beats(void)
+{
+	int64		now_us = eo_clock_monotonic_us();
+	uint32		cursor = 0;
+	EoPlace		place;
+
+	own.due_us = INT64_MAX;
+	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
+	{
+		Beating    *b = beating_of(place.ref);
+		int64		age_us = eo_clock_steady_us() - place.confirmed_us;
+
+		if (!place.open)
+			continue;
+		if (b->due_us == 0 || age_us < eo_guc_hurried_us(EO_LIVES_BEAT_US))
+			b->due_us = Max(b->due_us, now_us + eo_guc_hurried_us(EO_LIVES_BEAT_US) - age_us);
+		if (b->in_flight < MAX_COPIES && b->due_us <= now_us)
+			send_beat(&place, b);
+
+		/*
+		 * If there is no room for another copy, one of them ends: see
+		 * beat_ended().
+		 */
+		if (b->in_flight < MAX_COPIES || b->due_us > now_us)
+			own.due_us = Min(own.due_us, b->due_us);
+	}
 }
 
 /*
@@ -336,16 +400,6 @@ beat_ended(EoPlaceRef ref, int64 due_us)
 	b->in_flight--;
 	b->due_us = Min(b->due_us, due_us);
 	own.due_us = Min(own.due_us, b->due_us);
-}
-
-/* If there is no server any more, and so no credentials, the lease runs out. */
-static void
-put_off_beat(EoWorkerJob *job, int64 pause_us)
-{
-	const EoPlace *place = job->data;
-
-	(void) pause_us;
-	beat_ended(place->ref, eo_clock_monotonic_us() + eo_guc_hurried_us(BEAT_RETRY_US));
 }
 
 static EoAnswer *
@@ -397,57 +451,14 @@ take_beat(EoWorkerJob *job, const EoAnswer *answer)
 	return true;
 }
 
-static const EoWorkerJobKind beat_kind = {
-	.prepare = prepare_beat,
-	.take = take_beat,
-	.put_off = put_off_beat,
-	.lane = EO_WORKER_LIVES
-};
-
+/* If there is no server any more, and so no credentials, the lease runs out. */
 static void
-send_beat(const EoPlace *place, Beating *b)
+put_off_beat(EoWorkerJob *job, int64 pause_us)
 {
-	EoWorkerJob *job;
-	char		id[EO_UUID_TEXT_LEN + 1];
+	const EoPlace *place = job->data;
 
-	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(BEAT_RETRY_US);
-	if (!eo_jobs_accept(EO_WORKER_LIVES, &place->target))
-		return;
-	eo_hex_put_uuid(place->life, id);
-	job = eo_job_add_for_any(&beat_kind, &place->target, id);
-	job->data = MemoryContextAlloc(job->context, sizeof(EoPlace));
-	*(EoPlace *) job->data = *place;
-	b->in_flight++;
-	b->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(EO_LIVES_PACE_US);
-}
-
-void
-eo_own_life_fetch_beats(void)
-{
-	int64		now_us = eo_clock_monotonic_us();
-	uint32		cursor = 0;
-	EoPlace		place;
-
-	own.due_us = INT64_MAX;
-	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
-	{
-		Beating    *b = beating_of(place.ref);
-		int64		age_us = eo_clock_steady_us() - place.confirmed_us;
-
-		if (!place.open)
-			continue;
-		if (b->due_us == 0 || age_us < eo_guc_hurried_us(EO_LIVES_BEAT_US))
-			b->due_us = Max(b->due_us, now_us + eo_guc_hurried_us(EO_LIVES_BEAT_US) - age_us);
-		if (b->in_flight < MAX_COPIES && b->due_us <= now_us)
-			send_beat(&place, b);
-
-		/*
-		 * If there is no room for another copy, one of them ends: see
-		 * beat_ended().
-		 */
-		if (b->in_flight < MAX_COPIES || b->due_us > now_us)
-			own.due_us = Min(own.due_us, b->due_us);
-	}
+	(void) pause_us;
+	beat_ended(place->ref, eo_clock_monotonic_us() + eo_guc_hurried_us(BEAT_RETRY_US));
 }
 
 bool

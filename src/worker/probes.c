@@ -23,12 +23,7 @@
 
 static int64 due_us = INT64_MAX;
 
-static EoAnswer *
-prepare(EoWorkerJob *job, EoStore *store)
-{
-	(void) job;
-	return eo_clock_sync_prepare(store);
-}
+static EoAnswer *prepare(EoWorkerJob *job, EoStore *store);
 
 /*
  * The lane is that of looks at lives, because a probe waits for nothing there.  A probe that is
@@ -38,6 +33,13 @@ static const EoWorkerJobKind probe_kind = {
 	.prepare = prepare,
 	.lane = EO_WORKER_LOOKS
 };
+
+static EoAnswer *
+prepare(EoWorkerJob *job, EoStore *store)
+{
+	(void) job;
+	return eo_clock_sync_prepare(store);
+}
 
 void
 eo_probes_fetch(void)

@@ -126,6 +126,40 @@ static struct
 	int64		owed_due_us;	/* the next scan that a place owes */
 }			recovery;
 
+/* The items of a page. */
+typedef struct Judging
+{
+	TableScan  *scan;
+	EoJsonValue *items;
+} Judging;
+
+static void begin_pass(TableScan *scan, int pass);
+static bool start_page(TableScan *scan);
+static void take_finished(EoWindow *window, EoCall *call, void *arg);
+static bool change_identity(TableScan *scan);
+static void take_page(TableScan *scan, const EoCall *call);
+static void take_item(TableScan *scan, EoJsonValue *item);
+static void end_pass(TableScan *scan);
+static EoAnswer *prepare_leftover(EoWorkerJob *job, EoStore *store);
+static EoAnswer *prepare_mark(EoWorkerJob *job, EoStore *store);
+static void end_leftover(const EoWorkerJob *job);
+static bool take_leftover(EoWorkerJob *job, const EoAnswer *answer);
+static void put_off(EoWorkerJob *job, int64 pause_us);
+static void put_off_mark(EoWorkerJob *job, int64 pause_us);
+
+static const EoWorkerJobKind leftover_kind = {
+	.prepare = prepare_leftover,
+	.take = take_leftover,
+	.put_off = put_off,
+	.lane = EO_WORKER_WRITES
+};
+
+static const EoWorkerJobKind mark_kind = {
+	.prepare = prepare_mark,
+	.put_off = put_off_mark,
+	.lane = EO_WORKER_WRITES
+};
+
 static TableScan *
 scan_of(const EoTarget *target)
 {
@@ -139,24 +173,6 @@ scan_of(const EoTarget *target)
 			return scan;
 	}
 	return NULL;
-}
-
-/* Say how far the present pass is. */
-static void
-tell_progress(const TableScan *scan)
-{
-	eo_life_board_set_scanned(&scan->target, scan->pass < PASSES && scan->under_way ?
-							  scan->pages.items : -1);
-}
-
-/* Begin a pass with the first page of the table. */
-static void
-begin_pass(TableScan *scan, int pass)
-{
-	eo_scan_rewind(&scan->pages);
-	scan->pass = pass;
-	scan->under_way = false;
-	tell_progress(scan);
 }
 
 static TableScan *
@@ -175,6 +191,24 @@ enter_scan(const EoTarget *target)
 	dlist_push_tail(&recovery.scans, &scan->node);
 	begin_pass(scan, PASSES);
 	return scan;
+}
+
+/* Say how far the present pass is. */
+static void
+tell_progress(const TableScan *scan)
+{
+	eo_life_board_set_scanned(&scan->target, scan->pass < PASSES && scan->under_way ?
+							  scan->pages.items : -1);
+}
+
+/* Begin a pass with the first page of the table. */
+static void
+begin_pass(TableScan *scan, int pass)
+{
+	eo_scan_rewind(&scan->pages);
+	scan->pass = pass;
+	scan->under_way = false;
+	tell_progress(scan);
 }
 
 /* Begin a pass at once.  The page in flight may be past what the pass is for. */
@@ -314,129 +348,148 @@ tell(TableScan *scan)
 	scan->tells_us = 0;
 }
 
-/* ----- writes ----- */
+/* ----- pages ----- */
 
-/*
- * Is it still for us to settle what the life has left?  If not, nothing is to be done: should
- * the life be over for us again, the table is scanned for it anew.
- */
-static bool
-is_ours(const EoWorkerJob *job, const uint8 *life)
+void
+eo_recovery_scan_run(void)
 {
-	EoLifeVerdict verdict;
+	int64		now_us = eo_clock_monotonic_us();
+	dlist_iter	iter;
 
-	eo_life_board_verdict(&job->target->target, life, &verdict);
-	return verdict.relation != EO_LIFE_OTHER;
+	look_at_board();
+	begin_owed(now_us);
+	dlist_foreach(iter, &recovery.scans)
+	{
+		TableScan  *scan = dlist_container(TableScan, node, iter.cur);
+
+		if (recovery.active == NULL && eo_guc_recovery_scan > 0 && scan->pass < PASSES &&
+			scan->due_us <= now_us && !eo_jobs_are_full(EO_WORKER_WRITES) &&
+			!start_page(scan))
+			scan->due_us = now_us + EO_WORKER_TARGET_PAUSE_US;
+	}
+	if (recovery.active != NULL)
+		(void) eo_window_turn(&recovery.window, 1, NULL, take_finished, NULL, &recovery.until_us);
 }
 
-/* May it be done now?  If not, the job is put off. */
 static bool
-may_write(EoWorkerJob *job)
+start_page(TableScan *scan)
 {
-	if (eo_own_life_hold(&job->target->target))
+	recovery.through = eo_write_target_of(&scan->as);
+	/* A target without jobs has no store yet. */
+	recovery.through->wanted = true;
+	/* Its server may be gone, or have invalid options. */
+	if (recovery.through->store == NULL && recovery.through->failing)
+		(void) change_identity(scan);
+	if (!eo_write_target_is_ready(recovery.through) || !eo_own_life_hold(&scan->target))
+		return false;
+	/* A page that cannot be judged would be read in vain. */
+	if (eo_lock_limit_again_us(EO_LOCKS_OUTBOX) > eo_clock_monotonic_us())
+		return false;
+	eo_scan_prepare(&scan->pages, recovery.through->store, &recovery.call);
+	recovery.active = scan;
+	recovery.sent_us = eo_clock_monotonic_us();
+	if (!scan->under_way)
+		scan->began_us = recovery.sent_us;
+	scan->again = false;
+	eo_write_target_sent(recovery.through, EO_WORKER_WRITES);
+	if (!eo_window_add(&recovery.window, &recovery.call, 0))
+		take_finished(&recovery.window, &recovery.call, NULL);
+	return true;
+}
+
+static void
+take_finished(EoWindow *window, EoCall *call, void *arg)
+{
+	TableScan  *scan = recovery.active;
+
+	(void) window;
+	(void) arg;
+	eo_call_log(recovery.through->store->server->name, call);
+	eo_write_target_ended(recovery.through, EO_WORKER_WRITES);
+	recovery.active = NULL;
+	if (call->error.status == EO_OK)
+		take_page(scan, call);
+	else if (eo_write_target_is_refusal(&call->error) && change_identity(scan))
+		scan->due_us = 0;
+	else
+	{
+		scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(FAILURE_PAUSE_US);
+		if (!scan->complained)
+			ereport(WARNING,
+					(errcode(ERRCODE_WARNING),
+					 errmsg("exactonce: table \"%s\" cannot be scanned for what %s",
+							scan->target.table, scan->lives == 0 ?
+							"late requests may have left" : "a life that is over has left"),
+					 errdetail_internal("%s", eo_error_facts(&call->error)),
+					 errhint("It needs the permission dynamodb:Scan. Until it can be scanned, such keys are settled when somebody meets them.")));
+		scan->complained = true;
+	}
+	eo_call_free(call);
+}
+
+/*
+ * Have the scan go on by the next identity.  False: none is left, and it begins again; or the
+ * catalogs are locked.
+ */
+static bool
+change_identity(TableScan *scan)
+{
+	EoWorkerIdentities identities;
+
+	if (!eo_write_target_identities(&scan->target, &identities))
+		return false;
+	scan->as = scan->target;
+	if (scan->refused < identities.n)
+	{
+		scan->as.serverid = identities.refs[scan->refused].serverid;
+		scan->as.userid = identities.refs[scan->refused].userid;
+		scan->refused++;
 		return true;
-	job->kind->put_off(job, EO_WORKER_TARGET_PAUSE_US);
+	}
+	scan->refused = 0;
 	return false;
 }
 
 static void
-scan_again(TableScan *scan, int64 pause_us)
+judge_page(void *arg)
 {
-	scan->pass = 0;
-	scan->due_us = eo_clock_monotonic_us() + pause_us;
+	const Judging *page = arg;
+
+	for (size_t i = 0; i < eo_json_array_length(page->items); i++)
+		take_item(page->scan, eo_json_array_get(page->items, i));
 }
 
-/* The record was written, or need not be. */
 static void
-end_leftover(const EoWorkerJob *job)
+take_page(TableScan *scan, const EoCall *call)
 {
-	TableScan  *scan = scan_of(&job->target->target);
+	int64		units;
+	Judging		page = {scan, eo_scan_take(&scan->pages, recovery.through->store, call, &units)};
 
-	scan->unwritten--;
-	tell(scan);
-}
+	scan->complained = false;
 
-static EoAnswer *
-prepare_leftover(EoWorkerJob *job, EoStore *store)
-{
-	const Leftover *left = job->data;
+	/*
+	 * If the outbox is locked now the page must be read again, with those
+	 * before it.
+	 */
+	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, judge_page, &page))
+		scan->again = true;
 
-	if (!is_ours(job, left->life))
+	/*
+	 * The time that the page took is a part of the pause, or the rate would
+	 * be lower.
+	 */
+	scan->due_us = recovery.sent_us + eo_scan_pause_us(units, eo_guc_recovery_scan);
+	if (scan->again)
 	{
-		end_leftover(job);
-		return NULL;
-	}
-	if (!may_write(job))
-		return NULL;
-	return eo_settle_prepare_aborted(store, left->pk, &left->record);
-}
-
-/* A refusal means that somebody else has settled the record meanwhile. */
-static bool
-take_leftover(EoWorkerJob *job, const EoAnswer *answer)
-{
-	(void) answer;
-	end_leftover(job);
-	return true;
-}
-
-/* The next pass, or the next worker, finds the record again.  Until then nothing is told. */
-static void
-put_off(EoWorkerJob *job, int64 pause_us)
-{
-	TableScan  *scan = scan_of(&job->target->target);
-
-	scan->unwritten--;
-	scan->began_us = scan->tells_us = 0;
-	scan_again(scan, pause_us);
-}
-
-static const EoWorkerJobKind leftover_kind = {
-	.prepare = prepare_leftover,
-	.take = take_leftover,
-	.put_off = put_off,
-	.lane = EO_WORKER_WRITES
-};
-
-/* Nothing is left of the life: its item may go. */
-static EoAnswer *
-prepare_mark(EoWorkerJob *job, EoStore *store)
-{
-	const Mark *mark = job->data;
-	EoLifeWrite w = {.life = mark->life,.seen_by = mark->by};
-	uint8		life[EO_UUID_LEN];
-
-	/* While a transaction of the life is prepared, its item is needed. */
-	if (!eo_hex_read_uuid(mark->life, life) || eo_slot_prepared_of_life(life) ||
-		!is_ours(job, life) || !may_write(job))
-		return NULL;
-	w.now_ms = eo_lives_now_ms(store);
-	w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
-	return eo_life_store_prepare_write(store, job->target->target.prefix, EO_LIFE_SCANNED, &w);
-}
-
-/*
- * The scan for the life is finished, and without another one nobody would try the mark again.
- * If the life is not over any more, nothing is to be marked.
- */
-static void
-put_off_mark(EoWorkerJob *job, int64 pause_us)
-{
-	const Mark *mark = job->data;
-
-	if (!eo_life_board_repeat_scan(&job->target->target, mark->life))
+		eo_scan_rewind(&scan->pages);
+		tell_progress(scan);
 		return;
-	look_at_board();
-	scan_again(scan_of(&job->target->target), pause_us);
+	}
+	scan->under_way = true;
+	tell_progress(scan);
+	if (scan->pages.ended)
+		end_pass(scan);
 }
-
-static const EoWorkerJobKind mark_kind = {
-	.prepare = prepare_mark,
-	.put_off = put_off_mark,
-	.lane = EO_WORKER_WRITES
-};
-
-/* ----- pages ----- */
 
 /* Has a life that is over, or ours, left the record, and can the claim not complete it any more? */
 static bool
@@ -522,150 +575,111 @@ end_pass(TableScan *scan)
 	scan->lives = 0;
 }
 
-/* The items of a page. */
-typedef struct Judging
-{
-	TableScan  *scan;
-	EoJsonValue *items;
-} Judging;
-
-static void
-judge_page(void *arg)
-{
-	const Judging *page = arg;
-
-	for (size_t i = 0; i < eo_json_array_length(page->items); i++)
-		take_item(page->scan, eo_json_array_get(page->items, i));
-}
-
-static void
-take_page(TableScan *scan, const EoCall *call)
-{
-	int64		units;
-	Judging		page = {scan, eo_scan_take(&scan->pages, recovery.through->store, call, &units)};
-
-	scan->complained = false;
-
-	/*
-	 * If the outbox is locked now the page must be read again, with those
-	 * before it.
-	 */
-	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, judge_page, &page))
-		scan->again = true;
-
-	/*
-	 * The time that the page took is a part of the pause, or the rate would
-	 * be lower.
-	 */
-	scan->due_us = recovery.sent_us + eo_scan_pause_us(units, eo_guc_recovery_scan);
-	if (scan->again)
-	{
-		eo_scan_rewind(&scan->pages);
-		tell_progress(scan);
-		return;
-	}
-	scan->under_way = true;
-	tell_progress(scan);
-	if (scan->pages.ended)
-		end_pass(scan);
-}
+/* ----- writes ----- */
 
 /*
- * Have the scan go on by the next identity.  False: none is left, and it begins again; or the
- * catalogs are locked.
+ * Is it still for us to settle what the life has left?  If not, nothing is to be done: should
+ * the life be over for us again, the table is scanned for it anew.
  */
 static bool
-change_identity(TableScan *scan)
+is_ours(const EoWorkerJob *job, const uint8 *life)
 {
-	EoWorkerIdentities identities;
+	EoLifeVerdict verdict;
 
-	if (!eo_write_target_identities(&scan->target, &identities))
-		return false;
-	scan->as = scan->target;
-	if (scan->refused < identities.n)
-	{
-		scan->as.serverid = identities.refs[scan->refused].serverid;
-		scan->as.userid = identities.refs[scan->refused].userid;
-		scan->refused++;
+	eo_life_board_verdict(&job->target->target, life, &verdict);
+	return verdict.relation != EO_LIFE_OTHER;
+}
+
+/* May it be done now?  If not, the job is put off. */
+static bool
+may_write(EoWorkerJob *job)
+{
+	if (eo_own_life_hold(&job->target->target))
 		return true;
-	}
-	scan->refused = 0;
+	job->kind->put_off(job, EO_WORKER_TARGET_PAUSE_US);
 	return false;
 }
 
-static void
-take_finished(EoWindow *window, EoCall *call, void *arg)
+static EoAnswer *
+prepare_leftover(EoWorkerJob *job, EoStore *store)
 {
-	TableScan  *scan = recovery.active;
+	const Leftover *left = job->data;
 
-	(void) window;
-	(void) arg;
-	eo_call_log(recovery.through->store->server->name, call);
-	eo_write_target_ended(recovery.through, EO_WORKER_WRITES);
-	recovery.active = NULL;
-	if (call->error.status == EO_OK)
-		take_page(scan, call);
-	else if (eo_write_target_is_refusal(&call->error) && change_identity(scan))
-		scan->due_us = 0;
-	else
+	if (!is_ours(job, left->life))
 	{
-		scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(FAILURE_PAUSE_US);
-		if (!scan->complained)
-			ereport(WARNING,
-					(errcode(ERRCODE_WARNING),
-					 errmsg("exactonce: table \"%s\" cannot be scanned for what %s",
-							scan->target.table, scan->lives == 0 ?
-							"late requests may have left" : "a life that is over has left"),
-					 errdetail_internal("%s", eo_error_facts(&call->error)),
-					 errhint("It needs the permission dynamodb:Scan. Until it can be scanned, such keys are settled when somebody meets them.")));
-		scan->complained = true;
+		end_leftover(job);
+		return NULL;
 	}
-	eo_call_free(call);
+	if (!may_write(job))
+		return NULL;
+	return eo_settle_prepare_aborted(store, left->pk, &left->record);
 }
 
-static bool
-start_page(TableScan *scan)
+/* Nothing is left of the life: its item may go. */
+static EoAnswer *
+prepare_mark(EoWorkerJob *job, EoStore *store)
 {
-	recovery.through = eo_write_target_of(&scan->as);
-	/* A target without jobs has no store yet. */
-	recovery.through->wanted = true;
-	/* Its server may be gone, or have invalid options. */
-	if (recovery.through->store == NULL && recovery.through->failing)
-		(void) change_identity(scan);
-	if (!eo_write_target_is_ready(recovery.through) || !eo_own_life_hold(&scan->target))
-		return false;
-	/* A page that cannot be judged would be read in vain. */
-	if (eo_lock_limit_again_us(EO_LOCKS_OUTBOX) > eo_clock_monotonic_us())
-		return false;
-	eo_scan_prepare(&scan->pages, recovery.through->store, &recovery.call);
-	recovery.active = scan;
-	recovery.sent_us = eo_clock_monotonic_us();
-	if (!scan->under_way)
-		scan->began_us = recovery.sent_us;
-	scan->again = false;
-	eo_write_target_sent(recovery.through, EO_WORKER_WRITES);
-	if (!eo_window_add(&recovery.window, &recovery.call, 0))
-		take_finished(&recovery.window, &recovery.call, NULL);
+	const Mark *mark = job->data;
+	EoLifeWrite w = {.life = mark->life,.seen_by = mark->by};
+	uint8		life[EO_UUID_LEN];
+
+	/* While a transaction of the life is prepared, its item is needed. */
+	if (!eo_hex_read_uuid(mark->life, life) || eo_slot_prepared_of_life(life) ||
+		!is_ours(job, life) || !may_write(job))
+		return NULL;
+	w.now_ms = eo_lives_now_ms(store);
+	w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
+	return eo_life_store_prepare_write(store, job->target->target.prefix, EO_LIFE_SCANNED, &w);
+}
+
+/* The record was written, or need not be. */
+static void
+end_leftover(const EoWorkerJob *job)
+{
+	TableScan  *scan = scan_of(&job->target->target);
+
+	scan->unwritten--;
+	tell(scan);
+}
+
+/* A refusal means that somebody else has settled the record meanwhile. */
+static bool
+take_leftover(EoWorkerJob *job, const EoAnswer *answer)
+{
+	(void) answer;
+	end_leftover(job);
 	return true;
 }
 
-void
-eo_recovery_scan_run(void)
+static void
+scan_again(TableScan *scan, int64 pause_us)
 {
-	int64		now_us = eo_clock_monotonic_us();
-	dlist_iter	iter;
+	scan->pass = 0;
+	scan->due_us = eo_clock_monotonic_us() + pause_us;
+}
 
+/* The next pass, or the next worker, finds the record again.  Until then nothing is told. */
+static void
+put_off(EoWorkerJob *job, int64 pause_us)
+{
+	TableScan  *scan = scan_of(&job->target->target);
+
+	scan->unwritten--;
+	scan->began_us = scan->tells_us = 0;
+	scan_again(scan, pause_us);
+}
+
+/*
+ * The scan for the life is finished, and without another one nobody would try the mark again.
+ * If the life is not over any more, nothing is to be marked.
+ */
+static void
+put_off_mark(EoWorkerJob *job, int64 pause_us)
+{
+	const Mark *mark = job->data;
+
+	if (!eo_life_board_repeat_scan(&job->target->target, mark->life))
+		return;
 	look_at_board();
-	begin_owed(now_us);
-	dlist_foreach(iter, &recovery.scans)
-	{
-		TableScan  *scan = dlist_container(TableScan, node, iter.cur);
-
-		if (recovery.active == NULL && eo_guc_recovery_scan > 0 && scan->pass < PASSES &&
-			scan->due_us <= now_us && !eo_jobs_are_full(EO_WORKER_WRITES) &&
-			!start_page(scan))
-			scan->due_us = now_us + EO_WORKER_TARGET_PAUSE_US;
-	}
-	if (recovery.active != NULL)
-		(void) eo_window_turn(&recovery.window, 1, NULL, take_finished, NULL, &recovery.until_us);
+	scan_again(scan_of(&job->target->target), pause_us);
 }

@@ -98,6 +98,60 @@ typedef struct Waiting
 	EoSlotRef	ref;
 } Waiting;
 
+/* A slot whose transaction was sealing when the server ended, or is prepared. */
+typedef struct Judgement
+{
+	const EoSlotView *view;
+	EoLifeVerdict verdict;
+	EoFate		fate;
+} Judgement;
+
+static EoAnswer *prepare_doubt(EoWorkerJob *job, EoStore *store);
+static bool take_doubt(EoWorkerJob *job, const EoAnswer *answer);
+static EoAnswer *prepare_read(EoWorkerJob *job, EoStore *store);
+static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
+static void put_off_read(EoWorkerJob *job, int64 pause_us);
+static EoAnswer *prepare_settle(EoWorkerJob *job, EoStore *store);
+static bool take_settle(EoWorkerJob *job, const EoAnswer *answer);
+static void put_off_settle(EoWorkerJob *job, int64 pause_us);
+static bool abandon(EoWorkerJob *job);
+static EoAnswer *prepare_beat(EoWorkerJob *job, EoStore *store);
+static bool take_beat(EoWorkerJob *job, const EoAnswer *answer);
+static void forget_session_claim(const EoSlotView *view, bool lost);
+static void put_off_beat(EoWorkerJob *job, int64 pause_us);
+
+static const EoWorkerJobKind settle_kind = {
+	.prepare = prepare_settle,
+	.take = take_settle,
+	.put_off = put_off_settle,
+	.abandon = abandon,
+	.lane = EO_WORKER_WRITES,
+	.shares = true
+};
+
+static const EoWorkerJobKind doubt_kind = {
+	.prepare = prepare_doubt,
+	.take = take_doubt,
+	.put_off = put_off_settle,
+	.abandon = abandon,
+	.lane = EO_WORKER_WRITES
+};
+
+static const EoWorkerJobKind read_kind = {
+	.prepare = prepare_read,
+	.take = take_read,
+	.put_off = put_off_read,
+	.lane = EO_WORKER_WRITES
+};
+
+static const EoWorkerJobKind beat_kind = {
+	.prepare = prepare_beat,
+	.take = take_beat,
+	.put_off = put_off_beat,
+	.lane = EO_WORKER_BEATS,
+	.shares = true
+};
+
 void
 eo_settling_init(void)
 {
@@ -117,232 +171,38 @@ add_job(const EoWorkerJobKind *kind, const EoSlotView *view)
 
 /* ----- slots whose transactions are over ----- */
 
-/*
- * May the claim be settled now?  If the outbox has told that its transaction was rolled
- * back that may be a prepared one, which an heir of our life has, too, and may commit.  So
- * as long as our lease does not hold, the key is left alone.
- */
-static bool
-may_settle(const EoSlotView *view)
-{
-	EoLifeVerdict verdict;
-
-	if (view->info.state != EO_SLOT_TO_JUDGE || max_prepared_xacts == 0)
-		return true;
-	if (!eo_own_life_hold(&view->target))
-		return false;
-	eo_life_board_verdict(&view->target, view->info.origin.life, &verdict);
-	return verdict.relation != EO_LIFE_OTHER;
-}
-
-static EoAnswer *
-prepare_settle(EoWorkerJob *job, EoStore *store)
-{
-	const EoSlotView *view = job->data;
-
-	if (!may_settle(view))
-	{
-		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + JUDGE_PAUSE_US);
-		return NULL;
-	}
-	return eo_settle_prepare(store, view);
-}
-
-/* The slot goes to the end of its database's list, so that the other slots come first. */
+/* The transaction has committed: have its row finished, and free the slot. */
 static void
-put_off_settle(EoWorkerJob *job, int64 pause_us)
+finish(const EoSlotView *view)
 {
-	const EoSlotView *view = job->data;
+	const EoOrigin *origin = &view->info.origin;
+	EoOutboxRow row = {.pk = (char *) view->pk};
 
-	pause_us = Max(EO_WORKER_TARGET_PAUSE_US, Min(pause_us, MAX_PAUSE_US));
-	eo_slot_put_off(view->ref, eo_clock_monotonic_us() + pause_us);
-}
+	memcpy(row.digest, view->info.digest, sizeof(row.digest));
+	row.target = view->target;
+	row.retention_s = view->info.retention_s;
+	row.xid = origin->xid;
+	row.committed_us = view->info.ended_us;
+	strlcpy(row.token, view->info.token, sizeof(row.token));
+	memcpy(row.life, origin->life, sizeof(row.life));
 
-/* Free the slot; but if its record was buried, look at that once more, later. */
-static bool
-take_settle(EoWorkerJob *job, const EoAnswer *answer)
-{
-	const EoSlotView *view = job->data;
-	EoSlotState state = view->info.state;
-	EoSettled	settled = eo_settle_take(view, answer);
-
-	if (settled == EO_SETTLED_WAITS && view->info.looks < MAX_WAITS)
+	/*
+	 * The slot is enough to know that there is a row.  But if its life is
+	 * over, the row may have gone with an extension that was dropped; then a
+	 * scan finds it, or not.
+	 */
+	if (!eo_life_is_current(MyDatabaseId, origin->life))
 	{
-		eo_slot_wait(view->ref, eo_clock_monotonic_us() +
-					 eo_guc_hurried_us(EO_WORKER_TARGET_PAUSE_US << Min(view->info.looks, 5)));
-		return true;
+		if (view->info.has_writes)
+			eo_write_order_expect();
+		eo_finish_want_scan();
 	}
-	if (settled == EO_SETTLED_AGAIN)
-	{
-		eo_slot_wait(view->ref, 0);
-		return true;
-	}
-	if (settled == EO_SETTLED_WORN)
-	{
-		eo_slot_give_back(view->ref);
-		return true;
-	}
-	if (answer->outcome == EO_APPLIED && state != EO_SLOT_TO_BURY && state != EO_SLOT_BURIED &&
-		!eo_settle_is_own(view, answer, EO_STATE_COMMITTING))
-		eo_stats_add(job->target->store->stats, EO_COUNT_GIVEN_BACK, 1);
-	if (answer->outcome != EO_APPLIED &&
-		(state == EO_SLOT_TO_FAIL || state == EO_SLOT_TO_RELEASE))
-		ereport(LOG,
-				(errmsg("exactonce: a claim on table \"%s\" was lost before its failure or release could be written",
-						view->target.table)));
-	if (settled == EO_SETTLED_LOOKS && view->info.looks < EO_LOOKS)
-		eo_slot_buried(view->ref, eo_clock_monotonic_us() +
-					   eo_guc_hurried_us(look_pauses_us[view->info.looks]));
+	else if (view->info.has_writes)
+		eo_finish_note_written(&row);
 	else
-		eo_slot_free(view->ref);
-	return true;
+		eo_finish_take(&row);
+	eo_slot_free(view->ref);
 }
-
-/* Is the record left to its lease, which is over by now at the latest? */
-static bool
-lease_is_over(const EoSlotInfo *info)
-{
-	return !eo_slot_has_origin(info) &&
-		eo_clock_monotonic_us() - Max(info->ended_us, slots.began_us) > info->lease_ms * 1000;
-}
-
-/*
- * No server of this database leads to the record's table, so there are no credentials.  That is
- * nobody's decision about the claim: the slot waits for such a server (exactonce_claims shows it
- * as "no server").  A record that is not sealed is free when its lease is over, and then the slot
- * is not needed any more.
- */
-static bool
-abandon(EoWorkerJob *job)
-{
-	const EoSlotView *view = job->data;
-	EoWorkerTarget *t = job->target;
-
-	if (!t->complained)
-		ereport(WARNING,
-				(errcode(ERRCODE_WARNING),
-				 errmsg("exactonce: no server of this database leads to table \"%s\" any more; keys of ended transactions wait",
-						t->target.table),
-				 errhint("Create a server for that table; see exactonce_claims.")));
-	t->complained = true;
-	if (lease_is_over(&view->info))
-		eo_slot_free(view->ref);
-	else
-		put_off_settle(job, EO_WORKER_TARGET_PAUSE_US);
-	return true;
-}
-
-static const EoWorkerJobKind settle_kind = {
-	.prepare = prepare_settle,
-	.take = take_settle,
-	.put_off = put_off_settle,
-	.abandon = abandon,
-	.lane = EO_WORKER_WRITES,
-	.shares = true
-};
-
-/* ----- slots in doubt ----- */
-
-static EoAnswer *
-prepare_doubt(EoWorkerJob *job, EoStore *store)
-{
-	const EoSlotView *view = job->data;
-
-	return eo_answer_create_read(&eo_store_record_kind, store, view->pk);
-}
-
-/*
- * The transaction has committed, and has no row.  That is as it should be if the record was
- * finished and the row removed before this slot was judged; then the record, which is read
- * after the outbox, is not sealed any more.  If it is, a row was lost.
- */
-static bool
-take_doubt(EoWorkerJob *job, const EoAnswer *answer)
-{
-	const EoSlotView *view = job->data;
-
-	if (answer->outcome == EO_FAILED_CALL)
-		put_off_settle(job, EO_WORKER_TARGET_PAUSE_US);
-	else if (!eo_settle_is_own(view, answer, EO_STATE_COMMITTING))
-		eo_slot_free(view->ref);
-	else
-	{
-		ereport(WARNING,
-				(errcode(ERRCODE_WARNING),
-				 errmsg("exactonce: a commit that was announced in an earlier run of the server is in doubt"),
-				 errhint("See exactonce_in_doubt; find out whether the work was done, and say so with idem_resolve().")));
-		eo_slot_doubted(view->ref);
-	}
-	return true;
-}
-
-static const EoWorkerJobKind doubt_kind = {
-	.prepare = prepare_doubt,
-	.take = take_doubt,
-	.put_off = put_off_settle,
-	.abandon = abandon,
-	.lane = EO_WORKER_WRITES
-};
-
-/* ----- reading the record of an ended claim ----- */
-
-static void
-put_off_read(EoWorkerJob *job, int64 pause_us)
-{
-	const EoSlotView *view = job->data;
-
-	eo_slot_put_off(view->ref, eo_clock_monotonic_us() + Max(EO_WORKER_TARGET_PAUSE_US, pause_us));
-}
-
-/* As long as our lease does not hold, another heir may take over and settle the key. */
-static EoAnswer *
-prepare_read(EoWorkerJob *job, EoStore *store)
-{
-	const EoSlotView *view = job->data;
-
-	if (!eo_own_life_hold(&view->target))
-	{
-		put_off_read(job, 0);
-		return NULL;
-	}
-	return eo_answer_create_read(&eo_store_record_kind, store, view->pk);
-}
-
-/*
- * Note the seal that the record bears, if the slot does not know it.  The slot is freed
- * when somebody else has settled the record.
- */
-static bool
-take_read(EoWorkerJob *job, const EoAnswer *answer)
-{
-	const EoSlotView *view = job->data;
-	const EoRecord *r = eo_store_record(answer);
-	bool		sealed = eo_settle_is_own(view, answer, EO_STATE_COMMITTING);
-
-	if (answer->outcome == EO_FAILED_CALL)
-		put_off_read(job, EO_WORKER_TARGET_PAUSE_US);
-	else if (eo_slot_knows_seal(&view->info))
-	{
-		if (!answer->exists || sealed || eo_settle_is_own(view, answer, EO_STATE_IN_PROGRESS))
-			put_off_read(job, eo_guc_hurried_us(ELSEWHERE_PAUSE_US));
-		else
-			eo_slot_free(view->ref);
-	}
-	else if (sealed && r->has_origin && r->origin.xid == view->info.origin.xid &&
-			 memcmp(r->origin.life, view->info.origin.life, EO_UUID_LEN) == 0)
-		eo_slot_prepared_note_seal(view->ref, &r->origin,
-								   r->bind != NULL && strcmp(r->bind, "tx") == 0);
-	else
-		eo_slot_free(view->ref);
-	return true;
-}
-
-static const EoWorkerJobKind read_kind = {
-	.prepare = prepare_read,
-	.take = take_read,
-	.put_off = put_off_read,
-	.lane = EO_WORKER_WRITES
-};
 
 /* ----- waiting for room ----- */
 
@@ -399,14 +259,6 @@ add_or_wait(const EoWorkerJobKind *kind, const EoSlotView *view)
 
 /* ----- judging ----- */
 
-/* A slot whose transaction was sealing when the server ended, or is prepared. */
-typedef struct Judgement
-{
-	const EoSlotView *view;
-	EoLifeVerdict verdict;
-	EoFate		fate;
-} Judgement;
-
 static void
 judge_by_outbox(void *arg)
 {
@@ -443,39 +295,6 @@ goes_on_elsewhere(const EoSlotView *view)
 
 	return eo_life_watch_find(&view->target, view->info.origin.life, &watch) &&
 		(watch == EO_WATCH_BEATS || watch == EO_WATCH_FOREIGN);
-}
-
-/* The transaction has committed: have its row finished, and free the slot. */
-static void
-finish(const EoSlotView *view)
-{
-	const EoOrigin *origin = &view->info.origin;
-	EoOutboxRow row = {.pk = (char *) view->pk};
-
-	memcpy(row.digest, view->info.digest, sizeof(row.digest));
-	row.target = view->target;
-	row.retention_s = view->info.retention_s;
-	row.xid = origin->xid;
-	row.committed_us = view->info.ended_us;
-	strlcpy(row.token, view->info.token, sizeof(row.token));
-	memcpy(row.life, origin->life, sizeof(row.life));
-
-	/*
-	 * The slot is enough to know that there is a row.  But if its life is
-	 * over, the row may have gone with an extension that was dropped; then a
-	 * scan finds it, or not.
-	 */
-	if (!eo_life_is_current(MyDatabaseId, origin->life))
-	{
-		if (view->info.has_writes)
-			eo_write_order_expect();
-		eo_finish_want_scan();
-	}
-	else if (view->info.has_writes)
-		eo_finish_note_written(&row);
-	else
-		eo_finish_take(&row);
-	eo_slot_free(view->ref);
 }
 
 static void
@@ -520,6 +339,94 @@ settle_judged(const EoSlotView *view)
 			add_or_wait(&doubt_kind, view);
 			break;
 	}
+}
+
+/* ----- slots in doubt ----- */
+
+static EoAnswer *
+prepare_doubt(EoWorkerJob *job, EoStore *store)
+{
+	const EoSlotView *view = job->data;
+
+	return eo_answer_create_read(&eo_store_record_kind, store, view->pk);
+}
+
+/*
+ * The transaction has committed, and has no row.  That is as it should be if the record was
+ * finished and the row removed before this slot was judged; then the record, which is read
+ * after the outbox, is not sealed any more.  If it is, a row was lost.
+ */
+static bool
+take_doubt(EoWorkerJob *job, const EoAnswer *answer)
+{
+	const EoSlotView *view = job->data;
+
+	if (answer->outcome == EO_FAILED_CALL)
+		put_off_settle(job, EO_WORKER_TARGET_PAUSE_US);
+	else if (!eo_settle_is_own(view, answer, EO_STATE_COMMITTING))
+		eo_slot_free(view->ref);
+	else
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_WARNING),
+				 errmsg("exactonce: a commit that was announced in an earlier run of the server is in doubt"),
+				 errhint("See exactonce_in_doubt; find out whether the work was done, and say so with idem_resolve().")));
+		eo_slot_doubted(view->ref);
+	}
+	return true;
+}
+
+/* ----- reading the record of an ended claim ----- */
+
+/* As long as our lease does not hold, another heir may take over and settle the key. */
+static EoAnswer *
+prepare_read(EoWorkerJob *job, EoStore *store)
+{
+	const EoSlotView *view = job->data;
+
+	if (!eo_own_life_hold(&view->target))
+	{
+		put_off_read(job, 0);
+		return NULL;
+	}
+	return eo_answer_create_read(&eo_store_record_kind, store, view->pk);
+}
+
+/*
+ * Note the seal that the record bears, if the slot does not know it.  The slot is freed
+ * when somebody else has settled the record.
+ */
+static bool
+take_read(EoWorkerJob *job, const EoAnswer *answer)
+{
+	const EoSlotView *view = job->data;
+	const EoRecord *r = eo_store_record(answer);
+	bool		sealed = eo_settle_is_own(view, answer, EO_STATE_COMMITTING);
+
+	if (answer->outcome == EO_FAILED_CALL)
+		put_off_read(job, EO_WORKER_TARGET_PAUSE_US);
+	else if (eo_slot_knows_seal(&view->info))
+	{
+		if (!answer->exists || sealed || eo_settle_is_own(view, answer, EO_STATE_IN_PROGRESS))
+			put_off_read(job, eo_guc_hurried_us(ELSEWHERE_PAUSE_US));
+		else
+			eo_slot_free(view->ref);
+	}
+	else if (sealed && r->has_origin && r->origin.xid == view->info.origin.xid &&
+			 memcmp(r->origin.life, view->info.origin.life, EO_UUID_LEN) == 0)
+		eo_slot_prepared_note_seal(view->ref, &r->origin,
+								   r->bind != NULL && strcmp(r->bind, "tx") == 0);
+	else
+		eo_slot_free(view->ref);
+	return true;
+}
+
+static void
+put_off_read(EoWorkerJob *job, int64 pause_us)
+{
+	const EoSlotView *view = job->data;
+
+	eo_slot_put_off(view->ref, eo_clock_monotonic_us() + Max(EO_WORKER_TARGET_PAUSE_US, pause_us));
 }
 
 /* ----- taking slots ----- */
@@ -628,6 +535,121 @@ eo_settling_due_us(void)
 	return due_us;
 }
 
+/*
+ * May the claim be settled now?  If the outbox has told that its transaction was rolled
+ * back that may be a prepared one, which an heir of our life has, too, and may commit.  So
+ * as long as our lease does not hold, the key is left alone.
+ */
+static bool
+may_settle(const EoSlotView *view)
+{
+	EoLifeVerdict verdict;
+
+	if (view->info.state != EO_SLOT_TO_JUDGE || max_prepared_xacts == 0)
+		return true;
+	if (!eo_own_life_hold(&view->target))
+		return false;
+	eo_life_board_verdict(&view->target, view->info.origin.life, &verdict);
+	return verdict.relation != EO_LIFE_OTHER;
+}
+
+static EoAnswer *
+prepare_settle(EoWorkerJob *job, EoStore *store)
+{
+	const EoSlotView *view = job->data;
+
+	if (!may_settle(view))
+	{
+		eo_slot_put_off(view->ref, eo_clock_monotonic_us() + JUDGE_PAUSE_US);
+		return NULL;
+	}
+	return eo_settle_prepare(store, view);
+}
+
+/* Free the slot; but if its record was buried, look at that once more, later. */
+static bool
+take_settle(EoWorkerJob *job, const EoAnswer *answer)
+{
+	const EoSlotView *view = job->data;
+	EoSlotState state = view->info.state;
+	EoSettled	settled = eo_settle_take(view, answer);
+
+	if (settled == EO_SETTLED_WAITS && view->info.looks < MAX_WAITS)
+	{
+		eo_slot_wait(view->ref, eo_clock_monotonic_us() +
+					 eo_guc_hurried_us(EO_WORKER_TARGET_PAUSE_US << Min(view->info.looks, 5)));
+		return true;
+	}
+	if (settled == EO_SETTLED_AGAIN)
+	{
+		eo_slot_wait(view->ref, 0);
+		return true;
+	}
+	if (settled == EO_SETTLED_WORN)
+	{
+		eo_slot_give_back(view->ref);
+		return true;
+	}
+	if (answer->outcome == EO_APPLIED && state != EO_SLOT_TO_BURY && state != EO_SLOT_BURIED &&
+		!eo_settle_is_own(view, answer, EO_STATE_COMMITTING))
+		eo_stats_add(job->target->store->stats, EO_COUNT_GIVEN_BACK, 1);
+	if (answer->outcome != EO_APPLIED &&
+		(state == EO_SLOT_TO_FAIL || state == EO_SLOT_TO_RELEASE))
+		ereport(LOG,
+				(errmsg("exactonce: a claim on table \"%s\" was lost before its failure or release could be written",
+						view->target.table)));
+	if (settled == EO_SETTLED_LOOKS && view->info.looks < EO_LOOKS)
+		eo_slot_buried(view->ref, eo_clock_monotonic_us() +
+					   eo_guc_hurried_us(look_pauses_us[view->info.looks]));
+	else
+		eo_slot_free(view->ref);
+	return true;
+}
+
+/* The slot goes to the end of its database's list, so that the other slots come first. */
+static void
+put_off_settle(EoWorkerJob *job, int64 pause_us)
+{
+	const EoSlotView *view = job->data;
+
+	pause_us = Max(EO_WORKER_TARGET_PAUSE_US, Min(pause_us, MAX_PAUSE_US));
+	eo_slot_put_off(view->ref, eo_clock_monotonic_us() + pause_us);
+}
+
+/* Is the record left to its lease, which is over by now at the latest? */
+static bool
+lease_is_over(const EoSlotInfo *info)
+{
+	return !eo_slot_has_origin(info) &&
+		eo_clock_monotonic_us() - Max(info->ended_us, slots.began_us) > info->lease_ms * 1000;
+}
+
+/*
+ * No server of this database leads to the record's table, so there are no credentials.  That is
+ * nobody's decision about the claim: the slot waits for such a server (exactonce_claims shows it
+ * as "no server").  A record that is not sealed is free when its lease is over, and then the slot
+ * is not needed any more.
+ */
+static bool
+abandon(EoWorkerJob *job)
+{
+	const EoSlotView *view = job->data;
+	EoWorkerTarget *t = job->target;
+
+	if (!t->complained)
+		ereport(WARNING,
+				(errcode(ERRCODE_WARNING),
+				 errmsg("exactonce: no server of this database leads to table \"%s\" any more; keys of ended transactions wait",
+						t->target.table),
+				 errhint("Create a server for that table; see exactonce_claims.")));
+	t->complained = true;
+	if (lease_is_over(&view->info))
+		eo_slot_free(view->ref);
+	else
+		put_off_settle(job, EO_WORKER_TARGET_PAUSE_US);
+	return true;
+}
+
 /* ----- heartbeats ----- */
 
 /* Have the heartbeat tried again after a pause that is short beside the lease. */
@@ -637,67 +659,6 @@ retry_beat(const EoSlotView *view)
 	eo_slot_beaten(view->ref, false, 0, eo_clock_monotonic_us() +
 				   Min(EO_WORKER_TARGET_PAUSE_US, view->info.lease_ms * 1000 / 10));
 }
-
-static EoAnswer *
-prepare_beat(EoWorkerJob *job, EoStore *store)
-{
-	const EoSlotView *view = job->data;
-	EoWrite		w = {0};
-
-	w.owner = view->info.token;
-	w.now_ms = eo_client_now_ms(&store->client);
-	w.lease_ms = w.now_ms + view->info.lease_ms;
-	eo_record_keep(&w, w.lease_ms, view->info.retention_s);
-	return eo_store_record_plan(store, view->pk, EO_EXTEND, &w);
-}
-
-/* The claim of a session was ended with its token from elsewhere, or the key was taken over. */
-static void
-forget_session_claim(const EoSlotView *view, bool lost)
-{
-	if (eo_slot_session_over(view->info.digest, view->info.token) && lost)
-		ereport(LOG,
-				(errmsg("exactonce: process %d has lost a claim on table \"%s\" that it held as a session",
-						view->info.pid, view->target.table),
-				 errdetail("Its lease could not be extended in time, or an operator has ended the claim.")));
-}
-
-/*
- * After a refusal the claim is lost, unless the record bears its token and is not
- * FAILED: then the owner has extended the lease further, or sealed or completed it.
- */
-static bool
-take_beat(EoWorkerJob *job, const EoAnswer *answer)
-{
-	const EoSlotView *view = job->data;
-	const EoRecord *r = eo_store_record(answer);
-	bool		applied = answer->outcome == EO_APPLIED;
-	bool		ours = applied || (answer->exists && strcmp(r->owner, view->info.token) == 0 &&
-								   r->state != EO_STATE_FAILED);
-
-	eo_slot_beaten(view->ref, !ours, applied ? r->lease_ms : 0,
-				   eo_clock_monotonic_us() + view->info.lease_ms * 1000 / 3);
-	/* The claim may have become a session's since the beat was sent. */
-	if (!ours || (!applied && r->state == EO_STATE_COMPLETED))
-		forget_session_claim(view, !ours);
-	return true;
-}
-
-/* The slot is that of an open transaction, or of a session: it is never the worker's to free. */
-static void
-put_off_beat(EoWorkerJob *job, int64 pause_us)
-{
-	(void) pause_us;
-	retry_beat(job->data);
-}
-
-static const EoWorkerJobKind beat_kind = {
-	.prepare = prepare_beat,
-	.take = take_beat,
-	.put_off = put_off_beat,
-	.lane = EO_WORKER_BEATS,
-	.shares = true
-};
 
 /* Look at the slots from next_beat on, and go on there the next time. */
 static void
@@ -729,4 +690,57 @@ eo_settling_fetch_beats(void)
 	/* The end was reached: go on at the beginning. */
 	slots.next_beat = 0;
 	fetch_beats(now_us);
+}
+
+static EoAnswer *
+prepare_beat(EoWorkerJob *job, EoStore *store)
+{
+	const EoSlotView *view = job->data;
+	EoWrite		w = {0};
+
+	w.owner = view->info.token;
+	w.now_ms = eo_client_now_ms(&store->client);
+	w.lease_ms = w.now_ms + view->info.lease_ms;
+	eo_record_keep(&w, w.lease_ms, view->info.retention_s);
+	return eo_store_record_plan(store, view->pk, EO_EXTEND, &w);
+}
+
+/*
+ * After a refusal the claim is lost, unless the record bears its token and is not
+ * FAILED: then the owner has extended the lease further, or sealed or completed it.
+ */
+static bool
+take_beat(EoWorkerJob *job, const EoAnswer *answer)
+{
+	const EoSlotView *view = job->data;
+	const EoRecord *r = eo_store_record(answer);
+	bool		applied = answer->outcome == EO_APPLIED;
+	bool		ours = applied || (answer->exists && strcmp(r->owner, view->info.token) == 0 &&
+								   r->state != EO_STATE_FAILED);
+
+	eo_slot_beaten(view->ref, !ours, applied ? r->lease_ms : 0,
+				   eo_clock_monotonic_us() + view->info.lease_ms * 1000 / 3);
+	/* The claim may have become a session's since the beat was sent. */
+	if (!ours || (!applied && r->state == EO_STATE_COMPLETED))
+		forget_session_claim(view, !ours);
+	return true;
+}
+
+/* The claim of a session was ended with its token from elsewhere, or the key was taken over. */
+static void
+forget_session_claim(const EoSlotView *view, bool lost)
+{
+	if (eo_slot_session_over(view->info.digest, view->info.token) && lost)
+		ereport(LOG,
+				(errmsg("exactonce: process %d has lost a claim on table \"%s\" that it held as a session",
+						view->info.pid, view->target.table),
+				 errdetail("Its lease could not be extended in time, or an operator has ended the claim.")));
+}
+
+/* The slot is that of an open transaction, or of a session: it is never the worker's to free. */
+static void
+put_off_beat(EoWorkerJob *job, int64 pause_us)
+{
+	(void) pause_us;
+	retry_beat(job->data);
 }

@@ -93,177 +93,19 @@ static struct
 											 * generation */
 }			takeover;
 
-/* ----- items ----- */
-
-/* May a life that nobody extends be retired here after a while?  Then it is read at that pace. */
-static bool
-is_urgent(const EoLifeCheck *c)
-{
-	return c->watch == EO_WATCH_LOOKING || c->watch == EO_WATCH_SILENT;
-}
-
-static void
-set_over(EoLifeCheck *c)
-{
-	eo_life_board_set_over(c);
-	if (c->ended)
-		eo_life_place_retired(c->place.ref);
-	if (c->met)
-		eo_life_watch_settles(&c->place.target, c->place.life);
-}
-
-/* A life was retired by this one.  Is that our current life, or over for us in turn? */
-static bool
-is_inherited(const EoLifeCheck *c, const uint8 *by)
-{
-	const EoLifeCheck *heir;
-
-	if (eo_life_is_current(MyDatabaseId, by))
-		return true;
-	heir = eo_life_board_enter_life(&c->place.target, by);
-	return heir->stage == EO_LIFE_CHECK_OVER &&
-		eo_life_verdict_passes_on(eo_life_board_history(), by, heir->closed);
-}
-
-static void
-take_retired(EoLifeCheck *c, const EoLifeItem *item)
-{
-	uint8		by[EO_UUID_LEN] = {0};
-	const EoHistory *history = eo_life_board_history();
-	bool		earlier = eo_life_rows_is_earlier(history, c->place.life);
-
-	if (!eo_hex_read_uuid(item->retired_by, by) || !is_inherited(c, by))
-	{
-		/*
-		 * The life was retired by another life of our history, which may not
-		 * be over yet.
-		 */
-		c->watch = eo_life_rows_find(history, by) < 0 ? EO_WATCH_FOREIGN :
-			earlier ? EO_WATCH_SILENT : eo_life_board_enter_life(&c->place.target, by)->watch;
-		c->due_us = c->watch == EO_WATCH_LOOKING &&
-			c->silence.read_us - c->silence.since_us < LOOK_US ?
-			eo_clock_monotonic_us() + HOME_PAUSE_US : c->due_us + eo_guc_hurried_us(HEIR_US);
-		return;
-	}
-	/* Only the newest earlier life proves that its database has stopped. */
-	if (earlier && memcmp(eo_life_rows_original(history)->id, c->place.life, EO_UUID_LEN) != 0)
-	{
-		c->watch = EO_WATCH_NOT_NEAR;
-		return;
-	}
-	if (earlier)
-	{
-		c->watch = EO_WATCH_SILENT;
-		if (!eo_own_life_adopt())
-			return;
-	}
-	if (!item->has_ttl)
-		eo_life_board_want_scan(c, item->retired_by);
-	set_over(c);
-}
-
-static const EoLifeCheck *
-parent_of(const EoLifeCheck *c, const uint8 *parent)
-{
-	return eo_life_board_enter_life(&c->place.target, parent);
-}
-
-static void
-take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us)
-{
-	const EoLifeItem *item = eo_life_store_item(answer);
-	int64		beat = answer->exists ? Max(item->beat, 0) : 0;
-	int64		nonce_us;
-	EoReadingSays says;
-
-	/* An item that cannot be read says nothing. */
-	if (answer->outcome == EO_FAILED_CALL)
-		return;
-	c->exists = answer->exists;
-	if (answer->exists && item->ancestors != NULL)
-		strlcpy(c->ancestors, item->ancestors, sizeof(c->ancestors));
-	says = eo_life_check_take(c, beat, sent_us);
-	if (says == EO_READING_BEATS)
-		c->watch = EO_WATCH_BEATS;
-	else if (says == EO_READING_FIRST || (says == EO_READING_MISSES && c->watch == EO_WATCH_BEATS))
-		c->watch = EO_WATCH_SILENT;
-	if (!is_urgent(c))
-		c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_US);
-	c->own_nonce = answer->exists && item->nonce != NULL &&
-		eo_life_sent(c->place.ref, strtou64(item->nonce, NULL, 10), &nonce_us);
-	if (answer->exists && item->state == EO_LIFE_CLOSED)
-	{
-		c->closed = true;
-		set_over(c);
-	}
-	else if (answer->exists && item->state == EO_LIFE_RETIRED)
-		take_retired(c, item);
-	else if (eo_life_check_may_retire(c, eo_life_board_history(), parent_of))
-	{
-		c->stage = EO_LIFE_CHECK_RETIRE;
-		c->due_us = 0;
-	}
-}
-
-/*
- * Was the check made for nothing?  A life before ours may never have used this table.
- * And one that a session has met may be that of another database, as usual in a table
- * that several share, or one that nobody knows: then the session asks again when it meets the
- * next record.
- */
-static bool
-is_of_no_interest(const EoLifeCheck *c, const EoAnswer *answer)
-{
-	const EoHistory *history = eo_life_board_history();
-	bool		may_be_ours = eo_life_check_is_ours(c, history) ||
-	eo_life_check_waits_for_operator(c, history);
-
-	if (answer->outcome == EO_FAILED_CALL || c->ended || c->stage != EO_LIFE_CHECK_LOOK)
-		return false;
-	return answer->exists ? !may_be_ours : !c->asked && !(c->met && may_be_ours);
-}
-
-static void
-put_off_check(EoWorkerJob *job, int64 pause_us)
-{
-	EoLifeCheck *c = ((Look *) job->data)->check;
-
-	(void) pause_us;
-	c->in_flight--;
-	c->due_us = Min(c->due_us, eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_RETRY_US));
-	takeover.due_us = Min(takeover.due_us, c->due_us);
-}
-
-static EoAnswer *
-prepare_look(EoWorkerJob *job, EoStore *store)
-{
-	Look	   *look = job->data;
-	const EoLifeCheck *c = look->check;
-
-	look->sent_us = eo_clock_steady_us();
-	return eo_life_store_prepare_read(store, c->place.target.prefix, c->id);
-}
-
-static bool
-take_read(EoWorkerJob *job, const EoAnswer *answer)
-{
-	const Look *look = job->data;
-	EoLifeCheck *c = look->check;
-
-	eo_life_board_touch();
-
-	/*
-	 * The next step, and a check that the answer has called for, may be due
-	 * now.
-	 */
-	takeover.due_us = 0;
-	c->in_flight--;
-	if (c->stage == EO_LIFE_CHECK_LOOK && eo_life_check_counts(c, look->sent_us))
-		take_look(c, answer, look->sent_us);
-	if (is_of_no_interest(c, answer) && c->in_flight == 0)
-		eo_life_board_remove(c);
-	return true;
-}
+static void look_again(void);
+static void look_back(const EoPlace *place);
+static void collect(void);
+static void fetch_checks(void);
+static EoAnswer *prepare_look(EoWorkerJob *job, EoStore *store);
+static EoAnswer *prepare_retirement(EoWorkerJob *job, EoStore *store);
+static void put_off_retirement(EoWorkerJob *job, int64 pause_us);
+static void put_off_check(EoWorkerJob *job, int64 pause_us);
+static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
+static bool take_retirement(EoWorkerJob *job, const EoAnswer *answer);
+static void take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us);
+static void take_retired(EoLifeCheck *c, const EoLifeItem *item);
+static void set_over(EoLifeCheck *c);
 
 static const EoWorkerJobKind look_kind = {
 	.prepare = prepare_look,
@@ -272,86 +114,93 @@ static const EoWorkerJobKind look_kind = {
 	.lane = EO_WORKER_LOOKS
 };
 
-/* Was a life retired by our current life?  That may have been given up since the write was sent. */
-static bool
-is_by_current(const EoLifeItem *item)
-{
-	uint8		by[EO_UUID_LEN];
-
-	return eo_hex_read_uuid(item->retired_by, by) && eo_life_is_current(MyDatabaseId, by);
-}
-
-static void
-put_off_retirement(EoWorkerJob *job, int64 pause_us)
-{
-	EoLifeCheck *c = ((Look *) job->data)->check;
-
-	c->retiring = false;
-	if (c->stage == EO_LIFE_CHECK_RETIRE)
-		c->stage = EO_LIFE_CHECK_LOOK;
-	put_off_check(job, pause_us);
-}
-
-static EoAnswer *
-prepare_retirement(EoWorkerJob *job, EoStore *store)
-{
-	const EoLifeCheck *c = ((Look *) job->data)->check;
-	EoLifeWrite w = {.life = c->id,.seen_beat = c->silence.beat};
-	char		by[EO_UUID_TEXT_LEN + 1];
-	EoLife		life;
-
-	/*
-	 * An item that is absent must be made in the right table: not by a
-	 * stand-in.
-	 */
-	if (c->stage != EO_LIFE_CHECK_RETIRE || !eo_life_current(MyDatabaseId, &life) ||
-		(!c->exists && job->target != job->asked))
-	{
-		put_off_retirement(job, 0);
-		return NULL;
-	}
-	eo_hex_put_uuid(life.id, by);
-	w.by = by;
-	w.now_ms = eo_lives_now_ms(store);
-	if (eo_life_check_is_known_by_file(c, eo_life_board_history()) &&
-		!eo_slot_prepared_of_life(c->place.life))
-		w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
-	return eo_life_store_prepare_write(store, c->place.target.prefix,
-									   c->exists ? EO_LIFE_RETIRE : EO_LIFE_RETIRE_ABSENT, &w);
-}
-
-static bool
-take_retirement(EoWorkerJob *job, const EoAnswer *answer)
-{
-	EoLifeCheck *c = ((Look *) job->data)->check;
-
-	eo_life_board_touch();
-	takeover.due_us = 0;
-	c->in_flight--;
-	c->retiring = false;
-	if (c->stage != EO_LIFE_CHECK_RETIRE)
-		return true;
-	if (answer->outcome != EO_APPLIED || !is_by_current(eo_life_store_item(answer)))
-	{
-		c->stage = EO_LIFE_CHECK_LOOK;
-		c->due_us = 0;
-		return true;
-	}
-	ereport(LOG,
-			(errmsg("exactonce: life %s was retired in table \"%s\"; its keys are settled here",
-					c->id, c->place.target.table)));
-	if (!eo_life_check_is_known_by_file(c, eo_life_board_history()))
-		eo_life_board_want_scan(c, eo_life_store_item(answer)->retired_by);
-	set_over(c);
-	return true;
-}
-
 static const EoWorkerJobKind retirement_kind = {
 	.prepare = prepare_retirement,
 	.take = take_retirement,
 	.put_off = put_off_retirement,
 	.lane = EO_WORKER_LOOKS
 };
+
+/* Forget the check that was closed first, if there are too many. */
+static void
+drop_closed(void)
+{
+	EoLifeCheck *oldest = NULL;
+	int			n = 0;
+
+	for (EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
+	{
+		if (c->stage != EO_LIFE_CHECK_OVER || !c->closed || c->in_flight > 0)
+			continue;
+		if (oldest == NULL)
+			oldest = c;
+		n++;
+	}
+	if (n > KEEP_CLOSED)
+		eo_life_board_remove(oldest);
+}
+
+void
+eo_takeover_fetch(void)
+{
+	uint32		cursor = 0;
+	EoPlace		place;
+
+	takeover.due_us = INT64_MAX;
+	if (takeover.losses != eo_life_board_counts()->losses)
+		look_again();
+	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
+	{
+		if (place.open)
+			look_back(&place);
+	}
+	drop_closed();
+	collect();
+	fetch_checks();
+	eo_life_board_publish();
+}
+
+int64
+eo_takeover_due_us(void)
+{
+	return takeover.due_us;
+}
+
+/*
+ * Our current life was given up, perhaps because another heir has retired it.  Look again
+ * at every life that was retired, and leave alone what it has left until it is over for
+ * our next life.  A life that was closed is over for good.
+ */
+static void
+look_again(void)
+{
+	takeover.losses = eo_life_board_counts()->losses;
+	for (EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
+	{
+		if (c->stage == EO_LIFE_CHECK_OVER && !c->closed)
+			eo_life_board_take_back(c);
+	}
+}
+
+/* The lives before ours may have left something here. */
+static void
+look_back(const EoPlace *place)
+{
+	const EoHistory *history = eo_life_board_history();
+	int			first;
+
+	if (takeover.looked_back[place->ref.index] == place->ref.generation)
+		return;
+	takeover.looked_back[place->ref.index] = place->ref.generation;
+	first = eo_life_rows_find(history, place->life) + 1;
+	for (int i = first; i < history->n + history->nearlier && i < first + LOOK_BACK; i++)
+	{
+		/* The original of a copy of this cluster goes on, as a rule. */
+		if (history->rows[i].number == 0 || history->rows[i].dboid != place->target.dboid)
+			continue;
+		(void) eo_life_board_enter_life(&place->target, history->rows[i].id);
+	}
+}
 
 /* ----- checks ----- */
 
@@ -462,6 +311,13 @@ waits_for_home(const EoLifeCheck *c)
 	return false;
 }
 
+/* May a life that nobody extends be retired here after a while?  Then it is read at that pace. */
+static bool
+is_urgent(const EoLifeCheck *c)
+{
+	return c->watch == EO_WATCH_LOOKING || c->watch == EO_WATCH_SILENT;
+}
+
 /*
  * May the write be sent now?  Our own life must hold its lease.  A life that was silent is
  * read again if there was a gap since the last read: its owner may have come back.
@@ -530,85 +386,239 @@ fetch_checks(void)
 	}
 }
 
-/* ----- a round ----- */
-
-/* Forget the check that was closed first, if there are too many. */
-static void
-drop_closed(void)
+static EoAnswer *
+prepare_look(EoWorkerJob *job, EoStore *store)
 {
-	EoLifeCheck *oldest = NULL;
-	int			n = 0;
+	Look	   *look = job->data;
+	const EoLifeCheck *c = look->check;
 
-	for (EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
+	look->sent_us = eo_clock_steady_us();
+	return eo_life_store_prepare_read(store, c->place.target.prefix, c->id);
+}
+
+static EoAnswer *
+prepare_retirement(EoWorkerJob *job, EoStore *store)
+{
+	const EoLifeCheck *c = ((Look *) job->data)->check;
+	EoLifeWrite w = {.life = c->id,.seen_beat = c->silence.beat};
+	char		by[EO_UUID_TEXT_LEN + 1];
+	EoLife		life;
+
+	/*
+	 * An item that is absent must be made in the right table: not by a
+	 * stand-in.
+	 */
+	if (c->stage != EO_LIFE_CHECK_RETIRE || !eo_life_current(MyDatabaseId, &life) ||
+		(!c->exists && job->target != job->asked))
 	{
-		if (c->stage != EO_LIFE_CHECK_OVER || !c->closed || c->in_flight > 0)
-			continue;
-		if (oldest == NULL)
-			oldest = c;
-		n++;
+		put_off_retirement(job, 0);
+		return NULL;
 	}
-	if (n > KEEP_CLOSED)
-		eo_life_board_remove(oldest);
+	eo_hex_put_uuid(life.id, by);
+	w.by = by;
+	w.now_ms = eo_lives_now_ms(store);
+	if (eo_life_check_is_known_by_file(c, eo_life_board_history()) &&
+		!eo_slot_prepared_of_life(c->place.life))
+		w.ttl_s = w.now_ms / 1000 + EO_LIFE_TTL_S;
+	return eo_life_store_prepare_write(store, c->place.target.prefix,
+									   c->exists ? EO_LIFE_RETIRE : EO_LIFE_RETIRE_ABSENT, &w);
+}
+
+static void
+put_off_retirement(EoWorkerJob *job, int64 pause_us)
+{
+	EoLifeCheck *c = ((Look *) job->data)->check;
+
+	c->retiring = false;
+	if (c->stage == EO_LIFE_CHECK_RETIRE)
+		c->stage = EO_LIFE_CHECK_LOOK;
+	put_off_check(job, pause_us);
+}
+
+static void
+put_off_check(EoWorkerJob *job, int64 pause_us)
+{
+	EoLifeCheck *c = ((Look *) job->data)->check;
+
+	(void) pause_us;
+	c->in_flight--;
+	c->due_us = Min(c->due_us, eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_RETRY_US));
+	takeover.due_us = Min(takeover.due_us, c->due_us);
 }
 
 /*
- * Our current life was given up, perhaps because another heir has retired it.  Look again
- * at every life that was retired, and leave alone what it has left until it is over for
- * our next life.  A life that was closed is over for good.
+ * Was the check made for nothing?  A life before ours may never have used this table.
+ * And one that a session has met may be that of another database, as usual in a table
+ * that several share, or one that nobody knows: then the session asks again when it meets the
+ * next record.
  */
-static void
-look_again(void)
-{
-	takeover.losses = eo_life_board_counts()->losses;
-	for (EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
-	{
-		if (c->stage == EO_LIFE_CHECK_OVER && !c->closed)
-			eo_life_board_take_back(c);
-	}
-}
-
-/* The lives before ours may have left something here. */
-static void
-look_back(const EoPlace *place)
+static bool
+is_of_no_interest(const EoLifeCheck *c, const EoAnswer *answer)
 {
 	const EoHistory *history = eo_life_board_history();
-	int			first;
+	bool		may_be_ours = eo_life_check_is_ours(c, history) ||
+	eo_life_check_waits_for_operator(c, history);
 
-	if (takeover.looked_back[place->ref.index] == place->ref.generation)
+	if (answer->outcome == EO_FAILED_CALL || c->ended || c->stage != EO_LIFE_CHECK_LOOK)
+		return false;
+	return answer->exists ? !may_be_ours : !c->asked && !(c->met && may_be_ours);
+}
+
+/* Was a life retired by our current life?  That may have been given up since the write was sent. */
+static bool
+is_by_current(const EoLifeItem *item)
+{
+	uint8		by[EO_UUID_LEN];
+
+	return eo_hex_read_uuid(item->retired_by, by) && eo_life_is_current(MyDatabaseId, by);
+}
+
+static bool
+take_read(EoWorkerJob *job, const EoAnswer *answer)
+{
+	const Look *look = job->data;
+	EoLifeCheck *c = look->check;
+
+	eo_life_board_touch();
+
+	/*
+	 * The next step, and a check that the answer has called for, may be due
+	 * now.
+	 */
+	takeover.due_us = 0;
+	c->in_flight--;
+	if (c->stage == EO_LIFE_CHECK_LOOK && eo_life_check_counts(c, look->sent_us))
+		take_look(c, answer, look->sent_us);
+	if (is_of_no_interest(c, answer) && c->in_flight == 0)
+		eo_life_board_remove(c);
+	return true;
+}
+
+static bool
+take_retirement(EoWorkerJob *job, const EoAnswer *answer)
+{
+	EoLifeCheck *c = ((Look *) job->data)->check;
+
+	eo_life_board_touch();
+	takeover.due_us = 0;
+	c->in_flight--;
+	c->retiring = false;
+	if (c->stage != EO_LIFE_CHECK_RETIRE)
+		return true;
+	if (answer->outcome != EO_APPLIED || !is_by_current(eo_life_store_item(answer)))
+	{
+		c->stage = EO_LIFE_CHECK_LOOK;
+		c->due_us = 0;
+		return true;
+	}
+	ereport(LOG,
+			(errmsg("exactonce: life %s was retired in table \"%s\"; its keys are settled here",
+					c->id, c->place.target.table)));
+	if (!eo_life_check_is_known_by_file(c, eo_life_board_history()))
+		eo_life_board_want_scan(c, eo_life_store_item(answer)->retired_by);
+	set_over(c);
+	return true;
+}
+
+/* A life was retired by this one.  Is that our current life, or over for us in turn? */
+static bool
+is_inherited(const EoLifeCheck *c, const uint8 *by)
+{
+	const EoLifeCheck *heir;
+
+	if (eo_life_is_current(MyDatabaseId, by))
+		return true;
+	heir = eo_life_board_enter_life(&c->place.target, by);
+	return heir->stage == EO_LIFE_CHECK_OVER &&
+		eo_life_verdict_passes_on(eo_life_board_history(), by, heir->closed);
+}
+
+static const EoLifeCheck *
+parent_of(const EoLifeCheck *c, const uint8 *parent)
+{
+	return eo_life_board_enter_life(&c->place.target, parent);
+}
+
+static void
+take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us)
+{
+	const EoLifeItem *item = eo_life_store_item(answer);
+	int64		beat = answer->exists ? Max(item->beat, 0) : 0;
+	int64		nonce_us;
+	EoReadingSays says;
+
+	/* An item that cannot be read says nothing. */
+	if (answer->outcome == EO_FAILED_CALL)
 		return;
-	takeover.looked_back[place->ref.index] = place->ref.generation;
-	first = eo_life_rows_find(history, place->life) + 1;
-	for (int i = first; i < history->n + history->nearlier && i < first + LOOK_BACK; i++)
+	c->exists = answer->exists;
+	if (answer->exists && item->ancestors != NULL)
+		strlcpy(c->ancestors, item->ancestors, sizeof(c->ancestors));
+	says = eo_life_check_take(c, beat, sent_us);
+	if (says == EO_READING_BEATS)
+		c->watch = EO_WATCH_BEATS;
+	else if (says == EO_READING_FIRST || (says == EO_READING_MISSES && c->watch == EO_WATCH_BEATS))
+		c->watch = EO_WATCH_SILENT;
+	if (!is_urgent(c))
+		c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_US);
+	c->own_nonce = answer->exists && item->nonce != NULL &&
+		eo_life_sent(c->place.ref, strtou64(item->nonce, NULL, 10), &nonce_us);
+	if (answer->exists && item->state == EO_LIFE_CLOSED)
 	{
-		/* The original of a copy of this cluster goes on, as a rule. */
-		if (history->rows[i].number == 0 || history->rows[i].dboid != place->target.dboid)
-			continue;
-		(void) eo_life_board_enter_life(&place->target, history->rows[i].id);
+		c->closed = true;
+		set_over(c);
+	}
+	else if (answer->exists && item->state == EO_LIFE_RETIRED)
+		take_retired(c, item);
+	else if (eo_life_check_may_retire(c, eo_life_board_history(), parent_of))
+	{
+		c->stage = EO_LIFE_CHECK_RETIRE;
+		c->due_us = 0;
 	}
 }
 
-void
-eo_takeover_fetch(void)
+static void
+take_retired(EoLifeCheck *c, const EoLifeItem *item)
 {
-	uint32		cursor = 0;
-	EoPlace		place;
+	uint8		by[EO_UUID_LEN] = {0};
+	const EoHistory *history = eo_life_board_history();
+	bool		earlier = eo_life_rows_is_earlier(history, c->place.life);
 
-	takeover.due_us = INT64_MAX;
-	if (takeover.losses != eo_life_board_counts()->losses)
-		look_again();
-	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
+	if (!eo_hex_read_uuid(item->retired_by, by) || !is_inherited(c, by))
 	{
-		if (place.open)
-			look_back(&place);
+		/*
+		 * The life was retired by another life of our history, which may not
+		 * be over yet.
+		 */
+		c->watch = eo_life_rows_find(history, by) < 0 ? EO_WATCH_FOREIGN :
+			earlier ? EO_WATCH_SILENT : eo_life_board_enter_life(&c->place.target, by)->watch;
+		c->due_us = c->watch == EO_WATCH_LOOKING &&
+			c->silence.read_us - c->silence.since_us < LOOK_US ?
+			eo_clock_monotonic_us() + HOME_PAUSE_US : c->due_us + eo_guc_hurried_us(HEIR_US);
+		return;
 	}
-	drop_closed();
-	collect();
-	fetch_checks();
-	eo_life_board_publish();
+	/* Only the newest earlier life proves that its database has stopped. */
+	if (earlier && memcmp(eo_life_rows_original(history)->id, c->place.life, EO_UUID_LEN) != 0)
+	{
+		c->watch = EO_WATCH_NOT_NEAR;
+		return;
+	}
+	if (earlier)
+	{
+		c->watch = EO_WATCH_SILENT;
+		if (!eo_own_life_adopt())
+			return;
+	}
+	if (!item->has_ttl)
+		eo_life_board_want_scan(c, item->retired_by);
+	set_over(c);
 }
 
-int64
-eo_takeover_due_us(void)
+static void
+set_over(EoLifeCheck *c)
 {
-	return takeover.due_us;
+	eo_life_board_set_over(c);
+	if (c->ended)
+		eo_life_place_retired(c->place.ref);
+	if (c->met)
+		eo_life_watch_settles(&c->place.target, c->place.life);
 }

@@ -37,7 +37,6 @@
 #include <signal.h>
 
 #include "access/xact.h"
-#include "catalog/pg_authid.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/owed_scans.h"
@@ -55,7 +54,6 @@
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
-#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "wire/clock.h"
@@ -66,6 +64,7 @@
 #include "worker/launcher.h"
 #include "worker/life_board.h"
 #include "worker/own_life.h"
+#include "worker/settings.h"
 #include "worker/sources.h"
 #include "worker/write_targets.h"
 
@@ -89,102 +88,21 @@ static bool entered;			/* the database */
 static volatile sig_atomic_t told_to_end;	/* by a signal */
 static MemoryContext round_context; /* reset before each round */
 
-/* ----- sources of this file ----- */
-
-static void
-refresh_credentials(void)
-{
-	eo_credentials_refresh(&refresh_due_us);
-}
-
-static int64
-refresh_at_us(void)
-{
-	return refresh_due_us;
-}
-
-static bool
-is_refreshing(void)
-{
-	return refresh_due_us != INT64_MAX;
-}
-
-/* Sessions do not rely on a worker that cannot read the tables. */
-static void
-look_at_tables(void *arg)
-{
-	Oid		   *outbox = arg;
-
-	*outbox = eo_internal_look();
-	if (OidIsValid(*outbox))
-		eo_internal_check();
-}
-
-/*
- * Find the extension's tables, and begin or go on with the life of this database, unless
- * somebody has locked them.
- */
-static void
-enter_database(void)
-{
-	Oid			outbox;
-
-	if (entered || !eo_lock_limit_run(EO_LOCKS_OUTBOX, look_at_tables, &outbox))
-		return;
-	if (!OidIsValid(outbox))
-	{
-		eo_database_absent(database_id);
-		proc_exit(0);
-	}
-	if (!eo_own_life_enter())
-		return;
-	eo_finish_enter(outbox);
-	eo_database_publish(database_id, outbox);
-	entered = true;
-}
-
-static void
-look_for_outbox(void *arg)
-{
-	*(bool *) arg = !OidIsValid(eo_internal_look());
-}
-
-/*
- * The outbox with which this worker began is gone: the extension was dropped.  If
- * it was created anew another worker is started, which reads the new identity.
- */
-static void
-leave_dropped_outbox(void)
-{
-	bool		gone;
-
-	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, look_for_outbox, &gone))
-		return;
-
-	/*
-	 * A transaction with claims goes on under the life, see
-	 * eo_database_absent().
-	 */
-	if (gone && eo_slot_view_count(database_id, InvalidOid) == 0)
-		eo_life_drop_database(database_id);
-	eo_database_absent(database_id);
-	proc_exit(gone ? 0 : 1);
-}
-
-static void
-fetch_rows(void)
-{
-	if (!eo_finish_fetch())
-		leave_dropped_outbox();
-}
-
-static bool
-has_jobs(void)
-{
-	return eo_jobs_count() > 0;
-}
-
-/* ----- all sources ----- */
+static void begin_round(void);
+static void run_sources(void);
+static bool is_anything_left(void);
+static bool may_leave(void);
+static void wait_for_work(void);
+static void take_sigterm(SIGNAL_ARGS);
+static void close_life(int code, Datum arg);
+static void leave(int code, Datum arg);
+static void make_ready(void);
+static void enter_database(void);
+static void refresh_credentials(void);
+static int64 refresh_at_us(void);
+static bool is_refreshing(void);
+static bool has_jobs(void);
+static void fetch_rows(void);
 
 /* A source of work.  NULL: it has no such function. */
 typedef struct Source
@@ -225,6 +143,60 @@ static const Source sources[] = {
 	{NULL, eo_finish_remove, NULL, NULL, NULL, false}
 };
 
+void
+eo_worker_main(Datum arg)
+{
+	database_id = DatumGetObjectId(arg);
+	pqsignal(SIGTERM, take_sigterm);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+	if (!eo_database_attach(database_id))
+		proc_exit(0);
+	before_shmem_exit(leave, (Datum) 0);
+	before_shmem_exit(close_life, (Datum) 0);
+	eo_slot_restart(database_id);
+	eo_settings_note();
+	BackgroundWorkerInitializeConnectionByOid(database_id, InvalidOid, 0);
+	eo_settings_apply();
+	make_ready();
+
+	while (!eo_database_should_leave(database_id))
+	{
+		bool		idle;
+
+		begin_round();
+		run_sources();
+		idle = !is_anything_left();
+		/* An operator waits in idem_drain() until nothing is left. */
+		if (idle && eo_database_is_drained(database_id))
+			eo_own_life_close(eo_clock_monotonic_us() + CLOSE_US);
+		if (!idle)
+			last_work_us = eo_clock_monotonic_us();
+		/* With all rows put off, it may make room for another database's. */
+		eo_database_alive(database_id, !has_jobs() && !eo_life_board_any());
+		if (idle && may_leave())
+			break;
+		wait_for_work();
+	}
+	come_back = !entered || eo_finish_any() || eo_owed_scan_any(database_id, InvalidOid);
+	proc_exit(0);
+}
+
+static void
+begin_round(void)
+{
+	MemoryContextReset(round_context);
+	MemoryContextSwitchTo(round_context);
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+		eo_barrier_reload();
+	}
+	AcceptInvalidationMessages();
+}
+
 /* Does this source go on now? */
 static bool
 goes_on(const Source *source)
@@ -253,6 +225,23 @@ is_anything_left(void)
 	return !entered;
 }
 
+/* Has the worker been idle for long, and is it not needed?  It closes its life for that. */
+static bool
+may_leave(void)
+{
+	if (eo_clock_monotonic_us() - last_work_us <= eo_guc_hurried_us(IDLE_US))
+		return false;
+	eo_own_life_close(eo_clock_monotonic_us() + CLOSE_US);
+	last_work_us = eo_clock_monotonic_us();
+
+	/*
+	 * A life that is neither closed nor retired still needs this worker, and
+	 * so does one that owes a scan.
+	 */
+	return !eo_life_any_ended(database_id) && !eo_owed_scan_any(database_id, InvalidOid) &&
+		eo_database_may_leave(database_id);
+}
+
 /* Wait until the next piece of work is due, or the next note that we are alive. */
 static void
 wait_for_work(void)
@@ -279,125 +268,6 @@ wait_for_work(void)
 	if (until > eo_clock_monotonic_us())
 		eo_http_wait(until, EO_WAIT_LATCH);
 }
-
-/* ----- settings that no database and no role may change ----- */
-
-/*
- * A process that connects takes over what ALTER DATABASE ... SET and ALTER ROLE ...
- * SET say, and PostgreSQL has no way to connect without that.  The owner of a
- * database could so have its worker, which runs as superuser, work in another role,
- * find other objects, or fail each time it is started.  So every setting that
- * connecting has changed is changed back, whatever it is.
- *
- * A setting that was changed back keeps its value as long as the worker runs: a new
- * value in the configuration file is taken by the next worker.
- */
-
-/* The value of a setting before the worker was connected. */
-typedef struct Noted
-{
-	char		name[NAMEDATALEN];	/* hash key */
-	char	   *value;			/* NULL: it had none */
-} Noted;
-
-/* Settings that the worker needs, whatever the configuration file says. */
-static const char *const needed[][2] = {
-	{"role", "none"},
-	{"search_path", ""},
-	{"default_transaction_read_only", "off"},
-	{"default_transaction_isolation", "read committed"},
-	{"default_transaction_deferrable", "off"},
-	{"statement_timeout", "0"},
-	{"lock_timeout", "0"},
-	{"idle_in_transaction_session_timeout", "0"},
-	{"transaction_timeout", "0"},	/* 17 and later */
-
-	/*
-	 * The removal of a row need not reach the standbys: a row that is there
-	 * again after a failover is finished again.
-	 */
-	{"synchronous_commit", "local"}
-};
-
-static HTAB *noted;
-
-/* Note the settings as the configuration file has them, before connecting. */
-static void
-note_settings(void)
-{
-	HASHCTL		ctl = {.keysize = NAMEDATALEN,.entrysize = sizeof(Noted)};
-	int			n;
-	struct config_generic **all = eo_compat_guc_variables(&n);
-
-	ctl.hcxt = TopMemoryContext;
-	noted = hash_create("exactonce settings", 512, &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
-	for (int i = 0; i < n; i++)
-	{
-		const char *value = GetConfigOption(all[i]->name, true, false);
-		Noted	   *entry = hash_search(noted, all[i]->name, HASH_ENTER, NULL);
-
-		entry->value = value != NULL ? MemoryContextStrdup(TopMemoryContext, value) : NULL;
-	}
-}
-
-/* Was the setting made by ALTER DATABASE or ALTER ROLE? */
-static bool
-is_foreign(const struct config_generic *setting)
-{
-	switch (setting->source)
-	{
-		case PGC_S_GLOBAL:
-		case PGC_S_DATABASE:
-		case PGC_S_USER:
-		case PGC_S_DATABASE_USER:
-			return true;
-		default:
-			return false;
-	}
-}
-
-/*
- * Failures are logged and not raised: a setting of the database must not keep the
- * worker from starting.
- */
-static void
-make_setting(const char *name, const char *value)
-{
-	(void) set_config_option(name, value, PGC_SUSET, PGC_S_OVERRIDE, GUC_ACTION_SET, true, LOG,
-							 false);
-}
-
-/*
- * After connecting: undo what ALTER DATABASE and ALTER ROLE have set, and make the settings that
- * the worker needs.
- */
-static void
-make_settings(void)
-{
-	int			n;
-	struct config_generic **all;
-
-	StartTransactionCommand();
-	/* The session's user has no value that could be noted before it connects. */
-	SetSessionAuthorization(BOOTSTRAP_SUPERUSERID, true);
-	all = eo_compat_guc_variables(&n);
-	for (int i = 0; i < n; i++)
-	{
-		const Noted *entry = hash_search(noted, all[i]->name, HASH_FIND, NULL);
-
-		/* A name that only the database knows means nothing to any program. */
-		if (entry != NULL && entry->value != NULL && is_foreign(all[i]))
-			make_setting(entry->name, entry->value);
-	}
-	for (int i = 0; i < (int) lengthof(needed); i++)
-	{
-		if (GetConfigOption(needed[i][0], true, false) != NULL)
-			make_setting(needed[i][0], needed[i][1]);
-	}
-	CommitTransactionCommand();
-}
-
-/* ----- the process ----- */
 
 /* The server is shut down, or somebody ends this process. */
 static void
@@ -458,73 +328,95 @@ make_ready(void)
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
+/* Sessions do not rely on a worker that cannot read the tables. */
 static void
-begin_round(void)
+look_at_tables(void *arg)
 {
-	MemoryContextReset(round_context);
-	MemoryContextSwitchTo(round_context);
-	CHECK_FOR_INTERRUPTS();
-	if (ConfigReloadPending)
-	{
-		ConfigReloadPending = false;
-		ProcessConfigFile(PGC_SIGHUP);
-		eo_barrier_reload();
-	}
-	AcceptInvalidationMessages();
+	Oid		   *outbox = arg;
+
+	*outbox = eo_internal_look();
+	if (OidIsValid(*outbox))
+		eo_internal_check();
 }
 
-/* Has the worker been idle for long, and is it not needed?  It closes its life for that. */
-static bool
-may_leave(void)
+/*
+ * Find the extension's tables, and begin or go on with the life of this database, unless
+ * somebody has locked them.
+ */
+static void
+enter_database(void)
 {
-	if (eo_clock_monotonic_us() - last_work_us <= eo_guc_hurried_us(IDLE_US))
-		return false;
-	eo_own_life_close(eo_clock_monotonic_us() + CLOSE_US);
-	last_work_us = eo_clock_monotonic_us();
+	Oid			outbox;
+
+	if (entered || !eo_lock_limit_run(EO_LOCKS_OUTBOX, look_at_tables, &outbox))
+		return;
+	if (!OidIsValid(outbox))
+	{
+		eo_database_absent(database_id);
+		proc_exit(0);
+	}
+	if (!eo_own_life_enter())
+		return;
+	eo_finish_enter(outbox);
+	eo_database_publish(database_id, outbox);
+	entered = true;
+}
+
+static void
+refresh_credentials(void)
+{
+	eo_credentials_refresh(&refresh_due_us);
+}
+
+static int64
+refresh_at_us(void)
+{
+	return refresh_due_us;
+}
+
+static bool
+is_refreshing(void)
+{
+	return refresh_due_us != INT64_MAX;
+}
+
+static bool
+has_jobs(void)
+{
+	return eo_jobs_count() > 0;
+}
+
+static void
+look_for_outbox(void *arg)
+{
+	*(bool *) arg = !OidIsValid(eo_internal_look());
+}
+
+/*
+ * The outbox with which this worker began is gone: the extension was dropped.  If
+ * it was created anew another worker is started, which reads the new identity.
+ */
+static void
+leave_dropped_outbox(void)
+{
+	bool		gone;
+
+	if (!eo_lock_limit_run(EO_LOCKS_OUTBOX, look_for_outbox, &gone))
+		return;
 
 	/*
-	 * A life that is neither closed nor retired still needs this worker, and
-	 * so does one that owes a scan.
+	 * A transaction with claims goes on under the life, see
+	 * eo_database_absent().
 	 */
-	return !eo_life_any_ended(database_id) && !eo_owed_scan_any(database_id, InvalidOid) &&
-		eo_database_may_leave(database_id);
+	if (gone && eo_slot_view_count(database_id, InvalidOid) == 0)
+		eo_life_drop_database(database_id);
+	eo_database_absent(database_id);
+	proc_exit(gone ? 0 : 1);
 }
 
-void
-eo_worker_main(Datum arg)
+static void
+fetch_rows(void)
 {
-	database_id = DatumGetObjectId(arg);
-	pqsignal(SIGTERM, take_sigterm);
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	BackgroundWorkerUnblockSignals();
-	if (!eo_database_attach(database_id))
-		proc_exit(0);
-	before_shmem_exit(leave, (Datum) 0);
-	before_shmem_exit(close_life, (Datum) 0);
-	eo_slot_restart(database_id);
-	note_settings();
-	BackgroundWorkerInitializeConnectionByOid(database_id, InvalidOid, 0);
-	make_settings();
-	make_ready();
-
-	while (!eo_database_should_leave(database_id))
-	{
-		bool		idle;
-
-		begin_round();
-		run_sources();
-		idle = !is_anything_left();
-		/* An operator waits in idem_drain() until nothing is left. */
-		if (idle && eo_database_is_drained(database_id))
-			eo_own_life_close(eo_clock_monotonic_us() + CLOSE_US);
-		if (!idle)
-			last_work_us = eo_clock_monotonic_us();
-		/* With all rows put off, it may make room for another database's. */
-		eo_database_alive(database_id, !has_jobs() && !eo_life_board_any());
-		if (idle && may_leave())
-			break;
-		wait_for_work();
-	}
-	come_back = !entered || eo_finish_any() || eo_owed_scan_any(database_id, InvalidOid);
-	proc_exit(0);
+	if (!eo_finish_fetch())
+		leave_dropped_outbox();
 }

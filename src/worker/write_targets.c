@@ -74,6 +74,16 @@ static struct
 	bool		changed;		/* somebody does not stand in any more */
 }			targets;
 
+/* A store that is read from the catalogs. */
+typedef struct Reading
+{
+	const EoTarget *target;
+	EoStore    *store;			/* NULL: the server was dropped */
+} Reading;
+
+static bool must_be_built(const EoWorkerTarget *t);
+static void build_store(EoWorkerTarget *t);
+
 /* A server or a mapping has changed: every store is to be built anew. */
 static void
 catalog_changed(Datum arg, int cacheid, uint32 hashvalue)
@@ -124,6 +134,27 @@ eo_write_targets_all(void)
 	return &targets.all;
 }
 
+/* Reading the catalogs needs a transaction.  Each target has its own, because an error ends it. */
+void
+eo_write_targets_build(void)
+{
+	slist_iter	iter;
+
+	AcceptInvalidationMessages();
+	slist_foreach(iter, &targets.all)
+	{
+		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
+
+		if (!must_be_built(t) || (t->jobs == 0 && !t->wanted))
+			continue;
+		if (t->in_flight == 0)
+			build_store(t);
+		/* It must be idle before its store can be built. */
+		else if (eo_lock_limit_again_us(EO_LOCKS_CATALOGS) <= eo_clock_monotonic_us())
+			t->late = false;
+	}
+}
+
 static bool
 must_be_built(const EoWorkerTarget *t)
 {
@@ -165,13 +196,6 @@ note_build_error(EoWorkerTarget *t)
 	t->unbuilt = true;
 	eo_database_set_failure(MyDatabaseId, &t->build_error);
 }
-
-/* A store that is read from the catalogs. */
-typedef struct Reading
-{
-	const EoTarget *target;
-	EoStore    *store;			/* NULL: the server was dropped */
-} Reading;
 
 static void
 read_store(void *arg)
@@ -248,27 +272,6 @@ build_store(EoWorkerTarget *t)
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(old);
-}
-
-/* Reading the catalogs needs a transaction.  Each target has its own, because an error ends it. */
-void
-eo_write_targets_build(void)
-{
-	slist_iter	iter;
-
-	AcceptInvalidationMessages();
-	slist_foreach(iter, &targets.all)
-	{
-		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
-
-		if (!must_be_built(t) || (t->jobs == 0 && !t->wanted))
-			continue;
-		if (t->in_flight == 0)
-			build_store(t);
-		/* It must be idle before its store can be built. */
-		else if (eo_lock_limit_again_us(EO_LOCKS_CATALOGS) <= eo_clock_monotonic_us())
-			t->late = false;
-	}
 }
 
 /* ----- who stands in for whom ----- */
