@@ -103,7 +103,8 @@ static void look_at(Audit *a, KnownLife *life);
 static void compare_rows(Audit *a);
 static void compare_row(Audit *a, const EoOutboxRow *row);
 static EoAnswer *read_again(Audit *a, const char *pk);
-static void put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r, const EoOrigin *origin, const pg_uuid_t *pending);
+static void put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r,
+				const EoOrigin *origin, const pg_uuid_t *pending);
 static void put_count(Audit *a, EoAuditFinding finding, int64 records);
 
 void

@@ -86,7 +86,8 @@ static void executor_end(QueryDesc *query);
 static bool ends_session(Node * statement);
 static Oid	database_to_leave(Node * statement);
 static void suspend(Oid dboid);
-static void object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg);
+static void object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
+						  void *arg);
 
 void
 eo_hooks_init(void)

@@ -106,7 +106,8 @@ static void check_settled(void);
 static void end_all(bool committed, bool prepared);
 static void hand_over(EoTxClaim *c);
 static void end_claim(EoTxClaim *c, bool committed);
-static void subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
+static void subtransaction_callback(SubXactEvent event, SubTransactionId mine,
+									SubTransactionId parent, void *arg);
 
 void
 eo_xact_init(void (*seal) (dlist_head *claims))
