@@ -72,17 +72,6 @@ typedef struct KnownLife
 	EoLifeVerdict verdict;		/* before that, by the history alone */
 } KnownLife;
 
-/* A row of the outbox, by which its record is compared. */
-typedef struct Row
-{
-	EoTarget	target;
-	char	   *pk;
-	uint8		digest[EO_DIGEST_LEN];
-	char		token[EO_TOKEN_LEN + 1];
-	pg_uuid_t	id;				/* in exactonce_pending */
-	EoOrigin	origin;
-} Row;
-
 typedef struct Audit
 {
 	EoStore    *store;
@@ -99,22 +88,24 @@ typedef struct Audit
 	int64		earlier;		/* of lives of the original */
 } Audit;
 
+static List *found_rows;
+static const Audit *visiting;
+
 static void run(Audit *a);
 static void judge_item(EoJsonValue *item, void *arg);
 static void judge_completed(Audit *a, const char *pk, const EoRecord *r);
+static XLogRecPtr timeline_end(const Audit *a, uint32 timeline);
 static void judge_committing(Audit *a, const char *pk, const EoRecord *seen);
 static bool is_in_doubt(Audit *a, const EoRecord *r, EoAuditFinding *finding);
-static XLogRecPtr timeline_end(const Audit *a, uint32 timeline);
-static void put_count(Audit *a, EoAuditFinding finding, int64 records);
 static KnownLife *find_life(Audit *a, const uint8 *id);
 static void judge_by_history(Audit *a, KnownLife *life);
 static void look_at(Audit *a, KnownLife *life);
+static void compare_rows(Audit *a);
+static void compare_row(Audit *a, const EoOutboxRow *row);
 static EoAnswer *read_again(Audit *a, const char *pk);
 static void put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r,
 				const EoOrigin *origin, const pg_uuid_t *pending);
-static void compare_rows(Audit *a);
-static EoAnswer *read_for(Audit *a, const Row *row);
-static void compare_row(Audit *a, const Row *row);
+static void put_count(Audit *a, EoAuditFinding finding, int64 records);
 
 void
 eo_audit(EoStore *store, int units_per_second,
@@ -342,9 +333,6 @@ look_at(Audit *a, KnownLife *life)
 
 /* ----- rows of the outbox ----- */
 
-static List *found_rows;
-static const Audit *visiting;
-
 /* The server may have been altered since: then the row is for another address. */
 static bool
 is_of_server(const EoOutboxRow *row, const Audit *a)
@@ -358,20 +346,15 @@ is_of_server(const EoOutboxRow *row, const Audit *a)
 static bool
 collect_row(const EoOutboxRow *row)
 {
-	Row		   *copy;
+	EoOutboxRow *copy;
 	MemoryContext old;
 
 	if (!is_of_server(row, visiting))
 		return true;
 	old = MemoryContextSwitchTo(visiting->context);
-	copy = palloc0(sizeof(Row));
-	copy->target = row->target;
+	copy = palloc(sizeof(EoOutboxRow));
+	*copy = *row;
 	copy->pk = pstrdup(row->pk);
-	memcpy(copy->digest, row->digest, EO_DIGEST_LEN);
-	eo_outbox_id(row, &copy->id);
-	memcpy(copy->token, row->token, sizeof(copy->token));
-	memcpy(copy->origin.life, row->life, EO_UUID_LEN);
-	copy->origin.xid = row->xid;
 	found_rows = lappend(found_rows, copy);
 	MemoryContextSwitchTo(old);
 	return true;
@@ -398,7 +381,7 @@ compare_rows(Audit *a)
  * does not answer.
  */
 static EoAnswer *
-read_for(Audit *a, const Row *row)
+read_for(Audit *a, const EoOutboxRow *row)
 {
 	EoStore    *store;
 	EoAnswer   *answer;
@@ -419,11 +402,13 @@ read_for(Audit *a, const Row *row)
  * before, and must still be, unless the row has gone since.
  */
 static void
-compare_row(Audit *a, const Row *row)
+compare_row(Audit *a, const EoOutboxRow *row)
 {
 	EoAnswer   *answer;
 	const EoRecord *r;
 	bool		unreadable;
+	EoOrigin	origin = {.xid = row->xid};
+	pg_uuid_t	id;
 
 	if (!eo_outbox_read_claim(row->token, NULL))
 		return;
@@ -435,8 +420,12 @@ compare_row(Audit *a, const Row *row)
 	if ((r == NULL || strcmp(r->owner, row->token) != 0 ||
 		 (r->state != EO_STATE_COMMITTING && r->state != EO_STATE_COMPLETED)) &&
 		eo_outbox_read_claim(row->token, NULL))
+	{
+		memcpy(origin.life, row->life, sizeof(origin.life));
+		eo_outbox_id(row, &id);
 		put(a, r == NULL && !unreadable ? EO_FOUND_NO_RECORD : EO_FOUND_TWICE, row->pk, r,
-			&row->origin, &row->id);
+			&origin, &id);
+	}
 	eo_answer_free(answer);
 }
 

@@ -14,7 +14,6 @@
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/slot_views.h"
-#include "cluster/slots.h"
 #include "commit/drain.h"
 #include "commit/xact.h"
 #include "ledger/outbox.h"

@@ -29,7 +29,6 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_authid.h"
@@ -41,7 +40,6 @@
 #include "cluster/databases.h"
 #include "cluster/owed_scans.h"
 #include "cluster/slot_views.h"
-#include "cluster/slots.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
@@ -77,16 +75,17 @@ static ExecutorFinish_hook_type previous_executor_finish;
 static ExecutorEnd_hook_type previous_executor_end;
 static object_access_hook_type previous_access;
 
+static void utility(PlannedStmt *planned, const char *text, bool read_only_tree,
+					ProcessUtilityContext context, ParamListInfo params,
+					QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc);
+
 static void executor_start(QueryDesc *query, int flags);
 static void executor_run(EO_COMPAT_EXECUTOR_RUN_PARAMS);
 static void executor_finish(QueryDesc *query);
 static void executor_end(QueryDesc *query);
-static void utility(PlannedStmt *planned, const char *text, bool read_only_tree,
-					ProcessUtilityContext context, ParamListInfo params,
-					QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc);
+static bool ends_session(Node * statement);
 static Oid	database_to_leave(Node * statement);
 static void suspend(Oid dboid);
-static bool ends_session(Node * statement);
 static void object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
 						  void *arg);
 
@@ -273,12 +272,6 @@ own_database(const char *name)
 		eo_compat_database_ownercheck(dboid, GetUserId()) ? dboid : InvalidOid;
 }
 
-static Oid
-database_to_drop(const DropdbStmt *drop)
-{
-	return own_database(drop->dbname);
-}
-
 /* PostgreSQL has a function for this, which older minor releases of 15 do not export. */
 static bool
 may_create_databases(void)
@@ -358,7 +351,7 @@ database_to_leave(Node * statement)
 	switch (nodeTag(statement))
 	{
 		case T_DropdbStmt:
-			return database_to_drop((DropdbStmt *) statement);
+			return own_database(((DropdbStmt *) statement)->dbname);
 		case T_RenameStmt:
 			return database_to_rename((RenameStmt *) statement);
 		case T_AlterDatabaseStmt:

@@ -59,6 +59,14 @@ typedef struct Prepared
 	TimestampTz prepared_at;
 } Prepared;
 
+/* For has_rows(): the transaction, and whether a row of it was found. */
+static TransactionId row_xid;
+static bool row_found;
+
+static TransactionId find_prepared(const char *gid);
+static int	count_claims(TransactionId xid);
+static List *list_prepared(void);
+
 bool
 eo_prepared_find_slot(const uint8 *digest, EoSlotView *view)
 {
@@ -93,62 +101,7 @@ eo_prepared_ended(void)
 		eo_slot_prepared_signal(MyDatabaseId);
 }
 
-/* ----- what PostgreSQL knows ----- */
-
-/*
- * Call visit() for the prepared transactions of this database, until it returns false.
- * pg_prepared_xact() is PostgreSQL's only list of them.
- */
-static void
-visit_prepared(bool (*visit) (const Prepared *prepared, void *arg), void *arg)
-{
-	LOCAL_FCINFO(fcinfo, 0);
-	FmgrInfo	flinfo;
-	ExprContext *econtext = CreateStandaloneExprContext();
-	ReturnSetInfo rsinfo = {.type = T_ReturnSetInfo,.econtext = econtext,
-	.allowedModes = SFRM_ValuePerCall,.returnMode = SFRM_ValuePerCall};
-	bool		go_on = true;
-
-	fmgr_info(F_PG_PREPARED_XACT, &flinfo);
-	InitFunctionCallInfoData(*fcinfo, &flinfo, 0, InvalidOid, NULL, (Node *) & rsinfo);
-	while (go_on)
-	{
-		Datum		row = FunctionCallInvoke(fcinfo);
-		bool		isnull;
-		HeapTupleHeader tuple;
-		Prepared	prepared;
-
-		if (rsinfo.isDone != ExprMultipleResult)
-			break;
-		tuple = DatumGetHeapTupleHeader(row);
-		if (DatumGetObjectId(GetAttributeByName(tuple, "dbid", &isnull)) != MyDatabaseId)
-			continue;
-		prepared.xid = DatumGetTransactionId(GetAttributeByName(tuple, "transaction", &isnull));
-		prepared.gid = TextDatumGetCString(GetAttributeByName(tuple, "gid", &isnull));
-		prepared.prepared_at = DatumGetTimestampTz(GetAttributeByName(tuple, "prepared", &isnull));
-		go_on = visit(&prepared, arg);
-	}
-	FreeExprContext(econtext, true);
-}
-
 /* ----- COMMIT PREPARED ----- */
-
-/* A prepared transaction that is looked for by its gid. */
-typedef struct Wanted
-{
-	const char *gid;
-	TransactionId xid;			/* Invalid: there is none */
-} Wanted;
-
-static bool
-take_wanted(const Prepared *prepared, void *arg)
-{
-	Wanted	   *wanted = arg;
-
-	if (strcmp(prepared->gid, wanted->gid) == 0)
-		wanted->xid = prepared->xid;
-	return !TransactionIdIsValid(wanted->xid);
-}
 
 /* Does the current life hold its lease in this place? */
 static bool
@@ -206,10 +159,6 @@ find_question(TransactionId xid, EoSlotView *view, bool *foreign)
 	return open || *foreign;
 }
 
-/* For has_rows(): the transaction, and whether a row of it was found. */
-static TransactionId row_xid;
-static bool row_found;
-
 static bool
 take_row(const EoOutboxRow *row)
 {
@@ -245,7 +194,7 @@ eo_prepared_check_commit(const char *gid)
 	EoSlotView	view;
 	bool		foreign;
 	bool		rows;
-	Wanted		wanted = {.gid = gid,.xid = InvalidTransactionId};
+	TransactionId xid;
 	int64		give_up_us = eo_clock_monotonic_us() + HEIR_WAIT_US;
 
 	/* Usually no claim waits for an answer, and the list is not read. */
@@ -253,11 +202,11 @@ eo_prepared_check_commit(const char *gid)
 		(eo_slot_prepared_is_complete(MyDatabaseId) &&
 		 !find_question(InvalidTransactionId, &view, &foreign)))
 		return;
-	visit_prepared(take_wanted, &wanted);
-	if (!TransactionIdIsValid(wanted.xid))
+	xid = find_prepared(gid);
+	if (!TransactionIdIsValid(xid))
 		return;
-	rows = has_rows(wanted.xid);
-	while ((find_question(wanted.xid, &view, &foreign) ||
+	rows = has_rows(xid);
+	while ((find_question(xid, &view, &foreign) ||
 			(rows && !eo_slot_prepared_is_complete(MyDatabaseId))) &&
 		   !foreign && eo_clock_monotonic_us() < give_up_us)
 	{
@@ -280,32 +229,88 @@ eo_prepared_check_commit(const char *gid)
 	}
 }
 
+/* The id of a prepared transaction; Invalid: there is none of that name. */
+static TransactionId
+find_prepared(const char *gid)
+{
+	ListCell   *cell;
+
+	foreach(cell, list_prepared())
+	{
+		const Prepared *prepared = lfirst(cell);
+
+		if (strcmp(prepared->gid, gid) == 0)
+			return prepared->xid;
+	}
+	return InvalidTransactionId;
+}
+
 /* ----- for those who look after them ----- */
 
-static bool
-count_prepared(const Prepared *prepared, void *arg)
+void
+eo_prepared_count(EoPreparedCount *count)
 {
-	EoPreparedCount *count = arg;
+	ListCell   *cell;
+
+	memset(count, 0, sizeof(*count));
+	if (max_prepared_xacts == 0)
+		return;
+	foreach(cell, list_prepared())
+	{
+		const Prepared *prepared = lfirst(cell);
+		int			claims = count_claims(prepared->xid);
+
+		count->claims += claims;
+		if (claims > 0 && (count->transactions++ == 0 || prepared->prepared_at < count->oldest))
+			count->oldest = prepared->prepared_at;
+	}
+}
+
+static int
+count_claims(TransactionId xid)
+{
 	uint32		cursor = 0;
 	EoSlotView	view;
 	int			claims = 0;
 
 	while (eo_slot_prepared_walk(MyDatabaseId, &cursor, &view))
-		claims += (TransactionId) view.info.prepared_xid == prepared->xid;
-	if (claims == 0)
-		return true;
-	if (count->transactions++ == 0 || prepared->prepared_at < count->oldest)
-		count->oldest = prepared->prepared_at;
-	count->claims += claims;
-	return true;
+		claims += (TransactionId) view.info.prepared_xid == xid;
+	return claims;
 }
 
-void
-eo_prepared_count(EoPreparedCount *count)
+/* The prepared transactions of this database.  pg_prepared_xact() is PostgreSQL's only list. */
+static List *
+list_prepared(void)
 {
-	memset(count, 0, sizeof(*count));
-	if (max_prepared_xacts > 0)
-		visit_prepared(count_prepared, count);
+	LOCAL_FCINFO(fcinfo, 0);
+	FmgrInfo	flinfo;
+	ExprContext *econtext = CreateStandaloneExprContext();
+	ReturnSetInfo rsinfo = {.type = T_ReturnSetInfo,.econtext = econtext,
+	.allowedModes = SFRM_ValuePerCall,.returnMode = SFRM_ValuePerCall};
+	List	   *list = NIL;
+
+	fmgr_info(F_PG_PREPARED_XACT, &flinfo);
+	InitFunctionCallInfoData(*fcinfo, &flinfo, 0, InvalidOid, NULL, (Node *) & rsinfo);
+	for (;;)
+	{
+		Datum		row = FunctionCallInvoke(fcinfo);
+		bool		isnull;
+		HeapTupleHeader tuple;
+		Prepared   *prepared;
+
+		if (rsinfo.isDone != ExprMultipleResult)
+			break;
+		tuple = DatumGetHeapTupleHeader(row);
+		if (DatumGetObjectId(GetAttributeByName(tuple, "dbid", &isnull)) != MyDatabaseId)
+			continue;
+		prepared = palloc(sizeof(Prepared));
+		prepared->xid = DatumGetTransactionId(GetAttributeByName(tuple, "transaction", &isnull));
+		prepared->gid = TextDatumGetCString(GetAttributeByName(tuple, "gid", &isnull));
+		prepared->prepared_at = DatumGetTimestampTz(GetAttributeByName(tuple, "prepared", &isnull));
+		list = lappend(list, prepared);
+	}
+	FreeExprContext(econtext, true);
+	return list;
 }
 
 /* ----- before the seal ----- */

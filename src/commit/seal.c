@@ -78,10 +78,14 @@ typedef struct Sealing
 	EoWindow	window;
 } Sealing;
 
+pg_noreturn static void raise_life_is_over(const EoTxClaim *claim);
+pg_noreturn static void raise_duplicate(const EoTxClaim *claim);
+static void start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
+
+static void forget_waits(dlist_head *claims);
 static void count_time(dlist_head *claims, int64 us);
 static void name_commit(Sealing *s);
 static void renew_leases(Sealing *s, EoLife *life);
-static void forget_waits(dlist_head *claims);
 static void set_limits(Sealing *s);
 static void check_slots(EoTxClaim *claim);
 static bool start_next(EoWindow *window, void *arg);
@@ -90,16 +94,13 @@ static void begin_together(EoBundle *bundle);
 static void take_together(EoAnswer *answer, void *arg);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static void need_clock(const Sealing *s, const EoTxClaim *claim);
-pg_noreturn static void raise_life_is_over(const EoTxClaim *claim);
 static void begin_sealing(const Sealing *s, EoTxClaim *claim);
 static EoAnswer *plan_seal(const Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
-static void start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
 static void take_answer(Sealing *s, EoAnswer *answer);
 static void check_not_repeated(const EoTxClaim *claim, const EoRecord *r);
 static bool give_back_aborted(EoTxClaim *claim, const EoRecord *r);
-static void take_refused_action(Sealing *s, EoTxClaim *claim, EoAnswer *answer);
 static void take_refused_once(Sealing *s, EoTxClaim *claim, EoAnswer *answer);
-pg_noreturn static void raise_duplicate(const EoTxClaim *claim);
+static void take_refused_action(Sealing *s, EoTxClaim *claim, EoAnswer *answer);
 
 void
 eo_seal(dlist_head *claims)

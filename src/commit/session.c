@@ -65,8 +65,12 @@ static HTAB *table;				/* NULL: not made yet */
 static MemoryContext context;	/* of the table and its strings */
 static dlist_head recent = DLIST_STATIC_INIT(recent);	/* latest first */
 
+static bool expected;			/* give_back_at_exit() is registered */
+
 static TokenEntry *find_entry(const EoServer *server, const char *pk, uint64 *hash);
 static void drop_entry(TokenEntry *entry);
+
+/* ----- tokens ----- */
 
 EoSessionToken *
 eo_session_tokens_find(const EoServer *server, const char *pk)
@@ -163,8 +167,6 @@ drop_entry(TokenEntry *entry)
 }
 
 /* ----- claims ----- */
-
-static bool expected;			/* give_back_at_exit() is registered */
 
 /*
  * This is called after the open transaction was rolled back, which ends its claims, and

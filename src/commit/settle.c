@@ -70,7 +70,6 @@
 #include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/xid8.h"
 #include "wire/client.h"
@@ -80,6 +79,22 @@
 #define MAX_UNSEALS 10
 
 #define SETTLING "settle what an ended transaction left of"
+
+typedef enum XidState
+{
+	XID_RUNNING,
+	XID_OVER,
+	XID_FUTURE					/* not assigned yet */
+} XidState;
+
+typedef enum LogEntry
+{
+	LOG_ABORTED,
+	LOG_COMMITTED,
+	LOG_RUNNING,
+	LOG_FUTURE,					/* not assigned yet */
+	LOG_CUT_OFF					/* the log does not go back that far */
+} LogEntry;
 
 /* Make sure that the service's clock is known, before a key is settled by it. */
 static void
@@ -92,22 +107,6 @@ need_clock(EoStore *store, const char *key)
 }
 
 /* ----- what a slot tells ----- */
-
-EoRest
-eo_settle_rest(const EoSlotView *view)
-{
-	switch (view->info.state)
-	{
-		case EO_SLOT_IN_DOUBT:
-			return EO_REST_DOUBT;
-		case EO_SLOT_TO_FINISH:
-			return EO_REST_FINISH;
-		case EO_SLOT_TO_JUDGE:
-			return EO_REST_JUDGE;
-		default:
-			return EO_REST_WRITE;
-	}
-}
 
 /* The write that settles a claim which has not committed. */
 static EoVerb
@@ -327,12 +326,12 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 {
 	if (view->target.dboid != MyDatabaseId)
 		return;					/* left to the worker of that database */
-	switch (eo_settle_rest(view))
+	switch (view->info.state)
 	{
-		case EO_REST_DOUBT:
-		case EO_REST_FINISH:
+		case EO_SLOT_IN_DOUBT:
+		case EO_SLOT_TO_FINISH:
 			return;
-		case EO_REST_JUDGE:
+		case EO_SLOT_TO_JUDGE:
 			/* If the slot does not know its seal, only the record tells. */
 			if (!eo_slot_knows_seal(&view->info) ||
 				judge_origin(store, &view->info.origin, view->info.token,
@@ -340,7 +339,7 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 				!may_give_back(store, key, view->info.origin.life))
 				return;
 			break;
-		case EO_REST_WRITE:
+		default:
 			break;
 	}
 	need_clock(store, key);
@@ -350,13 +349,6 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 }
 
 /* ----- what a record tells ----- */
-
-typedef enum XidState
-{
-	XID_RUNNING,
-	XID_OVER,
-	XID_FUTURE					/* not assigned yet */
-} XidState;
 
 /* The state of a full transaction id that was read, and may be any number. */
 static XidState
@@ -381,15 +373,6 @@ eo_settle_is_running(uint64 xid)
 {
 	return state_of_xid(xid) == XID_RUNNING;
 }
-
-typedef enum LogEntry
-{
-	LOG_ABORTED,
-	LOG_COMMITTED,
-	LOG_RUNNING,
-	LOG_FUTURE,					/* not assigned yet */
-	LOG_CUT_OFF					/* the log does not go back that far */
-} LogEntry;
 
 /*
  * Look a transaction up in the commit log.  Read by pg_xact_status(), because
@@ -416,21 +399,13 @@ read_commit_log(uint64 xid)
 		strcmp(word, "aborted") == 0 ? LOG_ABORTED : LOG_RUNNING;
 }
 
-/* Does the commit log say that the transaction did not commit in this data? */
-static bool
-is_aborted(uint64 xid)
-{
-	LogEntry	entry = read_commit_log(xid);
-
-	return entry == LOG_ABORTED || entry == LOG_FUTURE;
-}
-
 EoFate
 eo_settle_judge(const EoOrigin *origin, const char *token, const EoLifeVerdict *verdict,
 				int64 *retention_s)
 {
 	XidState	state = verdict->this_run ? state_of_xid(origin->xid) : XID_OVER;
 	EoFate		fate;
+	LogEntry	entry;
 
 	/*
 	 * No transaction of an earlier run of the server is going on, unless it
@@ -462,7 +437,8 @@ eo_settle_judge(const EoOrigin *origin, const char *token, const EoLifeVerdict *
 	 * and the row removed; then the record is not COMMITTING any more.  If
 	 * the commit log says otherwise, a row was lost.
 	 */
-	return is_aborted(origin->xid) ? EO_FATE_ABORTED : EO_FATE_UNKNOWN;
+	entry = read_commit_log(origin->xid);
+	return entry == LOG_ABORTED || entry == LOG_FUTURE ? EO_FATE_ABORTED : EO_FATE_UNKNOWN;
 }
 
 /*

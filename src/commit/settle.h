@@ -22,27 +22,10 @@
 
 /* ---- what a slot tells ---- */
 
-/* The work that is left to be done about a slot whose transaction is over. */
-typedef enum EoRest
-{
-	EO_REST_WRITE,				/* the transaction did not commit: run the
-								 * write that eo_settle_prepare() makes */
-	EO_REST_JUDGE,				/* the server ended after the seal was begun,
-								 * and before the slot was told how its
-								 * transaction ended: eo_settle_judge() tells,
-								 * once the life that sealed is over */
-	EO_REST_FINISH,				/* the transaction committed: finish its row */
-	EO_REST_DOUBT				/* it cannot be told here whether the
-								 * transaction committed: an operator decides,
-								 * with idem_resolve() */
-} EoRest;
-
-extern EoRest eo_settle_rest(const EoSlotView *view);
-
 /*
- * Prepare the write that settles a claim whose transaction did not commit, for
- * EO_REST_WRITE.  What view points to must live until it is started.  Returns NULL if
- * the slot was freed in the meantime, because another process has settled the claim.
+ * Prepare the write that settles a claim whose transaction is over and did not commit.  What view
+ * points to must live until it is started.  Returns NULL if the slot was freed in the meantime,
+ * because another process has settled the claim.
  */
 extern EoAnswer *eo_settle_prepare(EoStore *store, const EoSlotView *view);
 

@@ -46,12 +46,10 @@
 #include "postgres.h"
 
 #include "access/transam.h"
-#include "access/twophase.h"
 #include "access/xact.h"
 #include "catalog/pg_foreign_server.h"
 #include "cluster/life.h"
 #include "cluster/slot_prepared.h"
-#include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/prepared.h"
@@ -61,6 +59,7 @@
 #include "compat.h"
 #include "ledger/lives.h"
 #include "miscadmin.h"
+#include "nodes/pg_list.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
@@ -99,21 +98,21 @@ static struct
 }			tx;
 
 static void first_callback(XactEvent event, void *arg);
+
 static void last_callback(XactEvent event, void *arg);
-static void subtransaction_callback(SubXactEvent event, SubTransactionId mine,
-									SubTransactionId parent, void *arg);
 static void check_leases(void);
 static void get_ready(void);
 static void check_settled(void);
 static void end_all(bool committed, bool prepared);
-static void hand_over(EoTxClaim *claim);
-static void end_claim(EoTxClaim *claim, bool committed);
+static void hand_over(EoTxClaim *c);
+static void end_claim(EoTxClaim *c, bool committed);
+static void subtransaction_callback(SubXactEvent event, SubTransactionId mine,
+									SubTransactionId parent, void *arg);
 
 void
 eo_xact_init(void (*seal) (dlist_head *claims))
 {
 	tx.seal = seal;
-	dlist_init(&tx.claims);
 	/* The callback that was registered first is called last. */
 	RegisterXactCallback(last_callback, NULL);
 	RegisterSubXactCallback(subtransaction_callback, NULL);
@@ -527,10 +526,10 @@ check_leases(void)
 }
 
 static int
-compare_writes(const void *a, const void *b)
+compare_writes(const ListCell *a, const ListCell *b)
 {
-	int64		x = (*(EoTxClaim *const *) a)->write_number;
-	int64		y = (*(EoTxClaim *const *) b)->write_number;
+	int64		x = ((const EoTxClaim *) lfirst(a))->write_number;
+	int64		y = ((const EoTxClaim *) lfirst(b))->write_number;
 
 	return x < y ? -1 : x > y;
 }
@@ -544,37 +543,30 @@ static void
 order_writes(void)
 {
 	dlist_iter	iter;
-	EoTxClaim **written;
+	List	   *written = NIL;
+	ListCell   *cell;
 	int64		last = PG_INT64_MIN;
 	bool		ordered = true;
-	int			n = 0;
 
 	dlist_foreach(iter, &tx.claims)
 	{
-		const EoTxClaim *c = dlist_container(EoTxClaim, node, iter.cur);
+		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
 
 		if (c->writes == 0)
 			continue;
 		ordered &= last < c->write_number;
 		last = c->write_number;
-		n++;
+		written = lappend(written, c);
 	}
 	if (ordered)
 		return;
-	written = palloc_extended(sizeof(EoTxClaim *) * n, MCXT_ALLOC_HUGE);
-	n = 0;
-	dlist_foreach(iter, &tx.claims)
+	list_sort(written, compare_writes);
+	foreach(cell, written)
 	{
-		EoTxClaim  *c = dlist_container(EoTxClaim, node, iter.cur);
+		EoTxClaim  *c = lfirst(cell);
 
-		if (c->writes > 0)
-			written[n++] = c;
-	}
-	qsort(written, n, sizeof(EoTxClaim *), compare_writes);
-	for (int i = 0; i < n; i++)
-	{
-		dlist_delete(&written[i]->node);
-		dlist_push_tail(&tx.claims, &written[i]->node);
+		dlist_delete(&c->node);
+		dlist_push_tail(&tx.claims, &c->node);
 	}
 }
 

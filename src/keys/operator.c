@@ -270,7 +270,7 @@ give_up_claim(const EoKey *k)
 	EoSlotView	view;
 
 	if (!eo_prepared_find_slot(k->digest, &view) || !eo_slot_state_is_over(view.info.state) ||
-		eo_settle_rest(&view) == EO_REST_FINISH || view.target.dboid != MyDatabaseId)
+		view.info.state == EO_SLOT_TO_FINISH || view.target.dboid != MyDatabaseId)
 		return false;
 	eo_slot_free(view.ref);
 	ereport(LOG,

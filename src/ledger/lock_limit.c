@@ -145,6 +145,30 @@ eo_lock_limit_run(EoLockNeed need, void (*work) (void *arg), void *arg)
 	return done;
 }
 
+bool
+eo_lock_limit_try(EoLockNeed need, void (*work) (void *arg), void *arg, bool *failed)
+{
+	MemoryContext old = CurrentMemoryContext;
+	volatile bool done = false;
+
+	*failed = false;
+	PG_TRY();
+	{
+		done = eo_lock_limit_run(need, work, arg);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(old);
+		EmitErrorReport();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		*failed = true;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(old);
+	return done;
+}
+
 /* A deadlock is found before the lock_timeout where deadlock_timeout is very short. */
 static bool
 is_about_lock(int sqlerrcode)

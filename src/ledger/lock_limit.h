@@ -31,6 +31,9 @@ extern void eo_lock_limit_begin_round(void);
  */
 extern bool eo_lock_limit_run(EoLockNeed need, void (*work) (void *arg), void *arg);
 
+/* The same, but an error is logged and ends the transaction: then *failed is set. */
+extern bool eo_lock_limit_try(EoLockNeed need, void (*work) (void *arg), void *arg, bool *failed);
+
 /* When work that was put off can be tried again; INT64_MAX: none was. */
 extern int64 eo_lock_limit_due_us(void);
 

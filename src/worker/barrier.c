@@ -53,7 +53,6 @@ typedef struct Ended
 
 static struct
 {
-	MemoryContext context;
 	Ended		safe;			/* the barrier is open for these */
 	Ended		noted;			/* it will be for these */
 	XLogRecPtr	lsn;			/* when this is confirmed; Invalid: no wait */
@@ -62,12 +61,6 @@ static struct
 	int64		pause_us;		/* the pause before it */
 	int64		complain_us;	/* no complaint before this */
 }			barrier;
-
-void
-eo_barrier_init(MemoryContext context)
-{
-	barrier.context = context;
-}
 
 /* Those that were confirmed by others must be confirmed again. */
 void
@@ -135,7 +128,7 @@ note_ended(Ended *ended)
 		if (ended->open != NULL)
 			pfree(ended->open);
 		ended->room = 2 * snapshot->xcnt;
-		ended->open = MemoryContextAlloc(barrier.context, ended->room * sizeof(TransactionId));
+		ended->open = MemoryContextAlloc(TopMemoryContext, ended->room * sizeof(TransactionId));
 	}
 	ended->nopen = snapshot->xcnt;
 	if (ended->nopen > 0)
@@ -161,13 +154,6 @@ publish_wait(void)
 
 	hold.since = GetCurrentTimestamp();
 	eo_database_set_held(MyDatabaseId, &hold);
-}
-
-static void
-end_wait(void)
-{
-	barrier.lsn = InvalidXLogRecPtr;
-	eo_database_set_held(MyDatabaseId, NULL);
 }
 
 /* Slots that are only behind are no reason to complain. */
@@ -207,7 +193,8 @@ eo_barrier_look(void)
 
 		barrier.safe = barrier.noted;
 		barrier.noted = old;
-		end_wait();
+		barrier.lsn = InvalidXLogRecPtr;
+		eo_database_set_held(MyDatabaseId, NULL);
 		return true;
 	}
 	if (!waits)

@@ -10,9 +10,6 @@
 
 #include "postgres.h"
 
-/* To be called once. */
-extern void eo_barrier_init(MemoryContext context);
-
 /* The settings were read again, and may name other standbys and slots. */
 extern void eo_barrier_reload(void);
 

@@ -117,7 +117,6 @@ typedef struct HeldRow
 
 static struct
 {
-	MemoryContext context;
 	Oid			outbox;
 	HTAB	   *known;			/* KnownRow by token */
 	dlist_head	done;			/* jobs whose rows are to be removed */
@@ -145,19 +144,19 @@ static struct
 	int			may_skip;		/* rows that the scan may still skip */
 }			rows;
 
-static EoAnswer *prepare(EoWorkerJob *job, EoStore *store);
-static bool take(EoWorkerJob *job, const EoAnswer *answer);
-static void put_off(EoWorkerJob *job, int64 pause_us);
-static bool abandon(EoWorkerJob *job);
-static bool refused(EoWorkerJob *job, const EoAnswer *answer);
-static void failed(EoWorkerJob *job, const EoError *error);
-static void forget_removed(void);
 static void scan(bool full);
+static void forget_removed(void);
 static bool take_row(const EoOutboxRow *row);
 static bool add_job(const EoOutboxRow *row);
+static void refuse_row(const EoOutboxRow *row);
 static void hold(const EoOutboxRow *row);
 static void let_go(void);
-static void refuse_row(const EoOutboxRow *row);
+static EoAnswer *prepare(EoWorkerJob *job, EoStore *store);
+static bool take(EoWorkerJob *job, const EoAnswer *answer);
+static bool refused(EoWorkerJob *job, const EoAnswer *answer);
+static void failed(EoWorkerJob *job, const EoError *error);
+static void put_off(EoWorkerJob *job, int64 pause_us);
+static bool abandon(EoWorkerJob *job);
 
 static const EoWorkerJobKind finish_kind = {
 	.prepare = prepare,
@@ -171,17 +170,12 @@ static const EoWorkerJobKind finish_kind = {
 };
 
 void
-eo_finish_init(MemoryContext context)
+eo_finish_init(void)
 {
 	HASHCTL		ctl = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(KnownRow)};
 
-	ctl.hcxt = rows.context = context;
-	rows.known = hash_create("exactonce rows", 256, &ctl,
-							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	eo_write_order_init(context);
-	eo_finish_notes_init(context);
-	dlist_init(&rows.done);
-	dlist_init(&rows.held);
+	rows.known = hash_create("exactonce rows", 256, &ctl, HASH_ELEM | HASH_BLOBS);
+	eo_finish_notes_init();
 	rows.scan_wanted = true;
 	rows.retry_us = INT64_MAX;
 }
@@ -543,9 +537,9 @@ hold(const EoOutboxRow *row)
 		rows.others_held = true;
 		return;
 	}
-	held = MemoryContextAlloc(rows.context, sizeof(HeldRow));
+	held = MemoryContextAlloc(TopMemoryContext, sizeof(HeldRow));
 	held->row = *row;
-	held->row.pk = MemoryContextStrdup(rows.context, row->pk);
+	held->row.pk = MemoryContextStrdup(TopMemoryContext, row->pk);
 	dlist_push_tail(&rows.held, &held->node);
 	rows.nheld++;
 	know(row)->again_us = 0;

@@ -13,7 +13,7 @@
 #include "ledger/outbox.h"
 
 /* To be called once.  A first scan becomes due. */
-extern void eo_finish_init(MemoryContext context);
+extern void eo_finish_init(void);
 
 /* This is the outbox: the OID of its table. */
 extern void eo_finish_enter(Oid outbox);

@@ -73,27 +73,16 @@ typedef struct Note
 
 static struct
 {
-	MemoryContext context;
 	HTAB	   *failing;
 	slist_head	due;			/* Note */
 }			notes;
 
-static void
-make_table(void)
+void
+eo_finish_notes_init(void)
 {
 	HASHCTL		ctl = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Failing)};
 
-	ctl.hcxt = notes.context;
-	notes.failing = hash_create("exactonce failing rows", 64, &ctl,
-								HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
-}
-
-void
-eo_finish_notes_init(MemoryContext context)
-{
-	notes.context = context;
-	make_table();
-	slist_init(&notes.due);
+	notes.failing = hash_create("exactonce failing rows", 64, &ctl, HASH_ELEM | HASH_STRINGS);
 }
 
 static Failing *
@@ -105,7 +94,7 @@ find(const EoOutboxRow *row)
 	if (hash_get_num_entries(notes.failing) >= MAX_FAILING)
 	{
 		hash_destroy(notes.failing);
-		make_table();
+		eo_finish_notes_init();
 	}
 	f = hash_search(notes.failing, row->token, HASH_ENTER, &found);
 	if (found)
@@ -160,7 +149,7 @@ eo_finish_note(const EoOutboxRow *row, EoOutboxTrouble trouble, bool attempted, 
 		return;
 	if (!is_news(f, trouble, now_us))
 		return;
-	old = MemoryContextSwitchTo(notes.context);
+	old = MemoryContextSwitchTo(TopMemoryContext);
 	note = f->due != NULL ? f->due : add_note(row);
 	f->due = note;
 	note->tried = false;

@@ -13,8 +13,8 @@
 #include "ledger/outbox.h"
 #include "server/answer.h"
 
-/* Begin with no notes.  They live in a context below this one. */
-extern void eo_finish_notes_init(MemoryContext context);
+/* To be called once. */
+extern void eo_finish_notes_init(void);
 
 /*
  * A row cannot be finished now.  attempted: a request for it has failed; else nothing is sent

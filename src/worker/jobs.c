@@ -29,6 +29,10 @@
  * - In the same way a target takes at most half of the jobs that the others leave.
  *	 The work for which there is no room stays at its source.
  *
+ * A claim that fails is put off by itself, each time for twice as long.  The longest
+ * pause depends on how many claims fail: a few are tried again every few seconds, and
+ * many do not take the time of those that have not been tried yet.
+ *
  * A job that anybody may do (eo_job_add_for_any) goes by another identity of the
  * database while its own is refused.  write_targets.c says which.  What such a stand-in
  * does not find says nothing: it may be of another account, where the table is another
@@ -46,12 +50,12 @@
 #include "server/bundle.h"
 #include "server/guc.h"
 #include "server/store.h"
+#include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "wire/call.h"
 #include "wire/client.h"
 #include "wire/clock.h"
 #include "wire/status.h"
-#include "worker/back_off.h"
 #include "worker/jobs.h"
 #include "worker/write_targets.h"
 
@@ -67,6 +71,24 @@
 #define LIFE_LIMIT_US INT64CONST(10000000)
 #define MIN_LIFE_LIMIT_US INT64CONST(2000000)
 
+/* A claim that fails is put off for longer than its target, so that others are tried before it. */
+#define FIRST_PAUSE_US INT64CONST(2000000)
+
+/* The longest pause: so much for each claim that fails, within these bounds. */
+#define PAUSE_PER_FAILURE_US INT64CONST(200000)
+#define MIN_LONGEST_US INT64CONST(5000000)
+#define MAX_LONGEST_US INT64CONST(60000000)
+
+/* If there are more they are all forgotten, and begin with short pauses again. */
+#define MAX_FAILURES 20000
+
+/* A claim whose request has failed, and none was answered since. */
+typedef struct Failure
+{
+	char		token[EO_TOKEN_LEN + 1];	/* hash key */
+	int64		pause_us;		/* the last pause */
+} Failure;
+
 typedef struct Lane
 {
 	EoWorkerLane number;
@@ -79,32 +101,34 @@ typedef struct Lane
 
 static struct
 {
-	MemoryContext context;
 	Lane		lanes[EO_WORKER_LANES];
+	HTAB	   *failures;		/* Failure by token */
 	bool		made_room;		/* see eo_jobs_made_room() */
 }			jobs;
 
+static void forget_failures(void);
 static bool start_next(EoWindow *window, void *arg);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
+static bool has_failed(const EoWorkerJob *job);
 static bool start_together(Lane *lane, EoWorkerQueue *queue);
 static EoAnswer *next_together(EoBundle *bundle);
 static void note_sent(EoBundle *bundle);
-static void note_ended(EoBundle *bundle);
-static void take_together(EoAnswer *answer, void *arg);
 static bool start_job(EoWorkerJob *job);
 static void take_answer(EoWorkerJob *job);
+static void back_off(EoWorkerJob *job);
 static void take_definite(EoWorkerJob *job, const EoAnswer *answer);
+static void note_ended(EoBundle *bundle);
+static void take_together(EoAnswer *answer, void *arg);
 static void take_contact(EoWorkerJob *job);
 static void start_over(EoWorkerJob *job);
 static void take_failure(EoWorkerJob *job, const EoError *error);
-static bool is_found_nowhere(const EoWorkerJob *job, const EoAnswer *answer);
 static void pass_on(void);
 static void put_off(EoWorkerJob *job, int64 pause_us);
 static void tell_unbuilt(Lane *lane);
 static void thin_out(Lane *lane);
 
 void
-eo_jobs_init(MemoryContext context)
+eo_jobs_init(void)
 {
 	static const int sizes[] = {
 		[EO_WORKER_LIVES] = EO_MAX_PARALLEL / 2,
@@ -113,13 +137,22 @@ eo_jobs_init(MemoryContext context)
 		[EO_WORKER_WRITES] = EO_MAX_PARALLEL
 	};
 
-	jobs.context = context;
+	forget_failures();
 	for (int i = 0; i < EO_WORKER_LANES; i++)
 	{
 		jobs.lanes[i].number = i;
 		jobs.lanes[i].size = sizes[i];
-		dlist_init(&jobs.lanes[i].round);
 	}
+}
+
+static void
+forget_failures(void)
+{
+	HASHCTL		ctl = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Failure)};
+
+	if (jobs.failures != NULL)
+		hash_destroy(jobs.failures);
+	jobs.failures = hash_create("exactonce failures", 64, &ctl, HASH_ELEM | HASH_STRINGS);
 }
 
 int
@@ -239,7 +272,7 @@ dequeue(EoWorkerJob *job)
 static EoWorkerJob *
 add_job(const EoWorkerJobKind *kind, EoWorkerTarget *asked, EoWorkerTarget *via, const char *token)
 {
-	MemoryContext context = AllocSetContextCreate(jobs.context, "exactonce job",
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "exactonce job",
 												  ALLOCSET_SMALL_SIZES);
 	EoWorkerJob *job = MemoryContextAllocZero(context, sizeof(EoWorkerJob));
 
@@ -408,7 +441,13 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 static bool
 may_share(const EoWorkerJob *job)
 {
-	return job->kind->shares && !job->alone && !eo_back_off_exists(job->token);
+	return job->kind->shares && !job->alone && !has_failed(job);
+}
+
+static bool
+has_failed(const EoWorkerJob *job)
+{
+	return hash_search(jobs.failures, job->token, HASH_FIND, NULL) != NULL;
 }
 
 /*
@@ -432,7 +471,7 @@ start_together(Lane *lane, EoWorkerQueue *queue)
 		!eo_write_target_is_trusted(t) || !eo_service_clock_follow(&t->store->client))
 		return false;
 	t->store->client.no_retries = !eo_write_target_retries(t);
-	old = MemoryContextSwitchTo(jobs.context);
+	old = MemoryContextSwitchTo(TopMemoryContext);
 	started = eo_bundle_start_next(t->store, &owner, queue, &lane->window, 0);
 	MemoryContextSwitchTo(old);
 	return started;
@@ -552,15 +591,33 @@ take_answer(EoWorkerJob *job)
 		return;
 	}
 	eo_write_target_answered(job->target);
-	if (is_found_nowhere(job, answer))
+	/* A stand-in has not found what the job is about. */
+	if (job->target != job->asked && answer->outcome != EO_APPLIED && !answer->exists)
 	{
-		put_off(job, eo_back_off_add(job->token));
+		back_off(job);
 		return;
 	}
 	if (job->target != job->asked)
 		eo_write_target_stands_in(job->asked, job->target);
-	eo_back_off_forget(job->token);
+	(void) hash_search(jobs.failures, job->token, HASH_REMOVE, NULL);
 	take_definite(job, answer);
+}
+
+/* Put off a job whose request has failed. */
+static void
+back_off(EoWorkerJob *job)
+{
+	Failure    *failure;
+	bool		found;
+	int64		longest_us;
+
+	if (hash_get_num_entries(jobs.failures) >= MAX_FAILURES)
+		forget_failures();
+	failure = hash_search(jobs.failures, job->token, HASH_ENTER, &found);
+	longest_us = hash_get_num_entries(jobs.failures) * PAUSE_PER_FAILURE_US;
+	longest_us = Max(MIN_LONGEST_US, Min(MAX_LONGEST_US, longest_us));
+	failure->pause_us = found ? Min(2 * failure->pause_us, longest_us) : FIRST_PAUSE_US;
+	put_off(job, failure->pause_us);
 }
 
 /* Give a definite answer to the job's kind. */
@@ -569,13 +626,6 @@ take_definite(EoWorkerJob *job, const EoAnswer *answer)
 {
 	if (job->kind->take == NULL || job->kind->take(job, answer))
 		eo_job_end(job);
-}
-
-/* Has a stand-in not found what the job is about? */
-static bool
-is_found_nowhere(const EoWorkerJob *job, const EoAnswer *answer)
-{
-	return job->target != job->asked && answer->outcome != EO_APPLIED && !answer->exists;
 }
 
 static void
@@ -633,7 +683,7 @@ start_over(EoWorkerJob *job)
 static void
 take_failure(EoWorkerJob *job, const EoError *error)
 {
-	bool		failed_before = !job->contact && eo_back_off_exists(job->token);
+	bool		failed_before = !job->contact && has_failed(job);
 
 	if (job->kind->failed != NULL)
 		job->kind->failed(job, error);
@@ -646,33 +696,36 @@ take_failure(EoWorkerJob *job, const EoError *error)
 		move(job, eo_write_target_via(&job->asked->target));
 		return;
 	}
-	put_off(job, eo_back_off_add(job->token));
+	back_off(job);
 }
 
-/* Other identities stand in for some: give them the jobs that wait for them. */
+/* Give those jobs of a queue to other identities for which they stand in now. */
 static void
-pass_on_of(EoWorkerTarget *t)
+pass_on_of(EoWorkerQueue *queue)
 {
-	for (int i = 0; i < EO_WORKER_LANES; i++)
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &queue->waiting)
 	{
-		dlist_mutable_iter iter;
+		EoWorkerJob *job = dlist_container(EoWorkerJob, node, iter.cur);
 
-		dlist_foreach_modify(iter, &t->queues[i].waiting)
-		{
-			EoWorkerJob *job = dlist_container(EoWorkerJob, node, iter.cur);
-
-			if (!job->for_any || job->target == eo_write_target_via(&job->asked->target))
-				continue;
-			dequeue(job);
-			move(job, eo_write_target_via(&job->asked->target));
-		}
+		if (!job->for_any || job->target == eo_write_target_via(&job->asked->target))
+			continue;
+		dequeue(job);
+		move(job, eo_write_target_via(&job->asked->target));
 	}
 }
 
 static void
 pass_on(void)
 {
-	eo_write_targets_visit(pass_on_of);
+	slist_iter	iter;
+
+	slist_foreach(iter, eo_write_targets_all())
+	{
+		for (int i = 0; i < EO_WORKER_LANES; i++)
+			pass_on_of(&slist_container(EoWorkerTarget, node, iter.cur)->queues[i]);
+	}
 }
 
 static void

@@ -96,8 +96,8 @@ struct EoWorkerJob
 	uint64		cache_mark;
 };
 
-/* Begin with empty queues.  Jobs live in contexts below this one. */
-extern void eo_jobs_init(MemoryContext context);
+/* To be called once. */
+extern void eo_jobs_init(void);
 
 /* The number of jobs: waiting, in flight, or kept by their kinds. */
 extern int	eo_jobs_count(void);

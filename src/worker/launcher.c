@@ -65,17 +65,17 @@ typedef enum DatabaseState
 	DB_UNKNOWN					/* somebody has locked the catalog */
 } DatabaseState;
 
-/* The databases that are still to be entered for a visit after the start. */
-static struct
-{
-	Oid		   *dboids;
-	int			n;
-	int			size;
-	bool		listed;
-}			unvisited;
+/* The databases that are still to be entered for a visit after the start, once they are listed. */
+static List *unvisited = NIL;
+static bool listed = false;
 
-static bool list_databases(void);
-static void forget_dropped(void);
+/* A database whose state is asked for. */
+typedef struct Asked
+{
+	Oid			dboid;
+	DatabaseState state;
+} Asked;
+
 static int64 start_workers(void);
 static bool start_some(bool visits, uint32 *next, bool *later);
 static DatabaseState state_of(Oid dboid);
@@ -111,8 +111,6 @@ eo_launcher_main(Datum arg)
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 	eo_runs_note_start(U64FromFullTransactionId(ReadNextFullTransactionId()));
 	eo_database_launcher_attach();
-	unvisited.size = 64;
-	unvisited.dboids = MemoryContextAlloc(TopMemoryContext, unvisited.size * sizeof(Oid));
 	round_context = AllocSetContextCreate(TopMemoryContext, "exactonce launcher round",
 										  ALLOCSET_DEFAULT_SIZES);
 
@@ -130,15 +128,18 @@ eo_launcher_main(Datum arg)
 	}
 }
 
+/* List each database that accepts connections and is no template. */
 static void
-read_databases(void *arg)
+list_databases(void *arg)
 {
+	MemoryContext old;
 	Relation	rel;
 	TableScanDesc scan;
 	HeapTuple	tuple;
 
 	(void) arg;
-	unvisited.n = 0;
+	list_free(unvisited);
+	unvisited = NIL;
 	(void) GetTransactionSnapshot();
 	rel = table_open(DatabaseRelationId, AccessShareLock);
 	scan = table_beginscan_catalog(rel, 0, NULL);
@@ -148,21 +149,12 @@ read_databases(void *arg)
 
 		if (!db->datallowconn || db->datistemplate)
 			continue;
-		if (unvisited.n == unvisited.size)
-			unvisited.dboids = repalloc(unvisited.dboids, (unvisited.size *= 2) * sizeof(Oid));
-		unvisited.dboids[unvisited.n++] = db->oid;
+		old = MemoryContextSwitchTo(TopMemoryContext);
+		unvisited = lappend_oid(unvisited, db->oid);
+		MemoryContextSwitchTo(old);
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
-}
-
-/* List each database that accepts connections and is no template.  False: the catalog is locked. */
-static bool
-list_databases(void)
-{
-	if (!unvisited.listed)
-		unvisited.listed = eo_lock_limit_run(EO_LOCKS_CATALOGS, read_databases, NULL);
-	return unvisited.listed;
 }
 
 /* Forget the lives and counters of databases that were dropped. */
@@ -198,17 +190,17 @@ start_workers(void)
 	bool		later;
 
 	eo_lock_limit_begin_round();
-	later = !list_databases();
+	listed = listed || eo_lock_limit_run(EO_LOCKS_CATALOGS, list_databases, NULL);
+	later = !listed;
 	forget_dropped();
-	while (unvisited.listed && unvisited.n > 0 &&
-		   eo_database_visit(unvisited.dboids[unvisited.n - 1]))
-		unvisited.n--;
+	while (listed && unvisited != NIL && eo_database_visit(llast_oid(unvisited)))
+		unvisited = list_delete_last(unvisited);
 	if (!start_some(false, &next_call, &later) || !start_some(true, &next_visit, &later))
 	{
 		eo_database_make_room();
 		return SHORTAGE_US;
 	}
-	return later || unvisited.n > 0 ? RETRY_US : MAX_NAP_US;
+	return later || unvisited != NIL ? RETRY_US : MAX_NAP_US;
 }
 
 /* Go round the databases from *next on.  Returns false if no worker can be started. */
@@ -250,13 +242,6 @@ start_some(bool visits, uint32 *next, bool *later)
 	}
 	return true;
 }
-
-/* A database whose state is asked for. */
-typedef struct Asked
-{
-	Oid			dboid;
-	DatabaseState state;
-} Asked;
 
 static void
 read_state(void *arg)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * launcher.h
- *	  The process that starts the workers of databases.
+ *	  The process that starts the workers of databases, and where each begins.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,10 @@
 /* Register the launcher with the postmaster.  To be called once, in _PG_init. */
 extern void eo_launcher_register(void);
 
-/* Where the process begins; the argument is not used. */
+/* Where the launcher begins; the argument is not used. */
 extern PGDLLEXPORT void eo_launcher_main(Datum arg);
+
+/* Where the worker of a database begins, in worker.c; the argument is its OID. */
+extern PGDLLEXPORT void eo_worker_main(Datum arg);
 
 #endif							/* EO_WORKER_LAUNCHER_H */

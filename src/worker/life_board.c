@@ -33,19 +33,11 @@
 
 static struct
 {
-	MemoryContext context;
 	EoHistory	history;		/* up to the current life */
 	dlist_head	checks;			/* EoLifeCheck */
 	EoLifeCounts counts;
 	bool		to_publish;		/* a check has changed */
 }			board;
-
-void
-eo_life_board_init(MemoryContext context)
-{
-	board.context = context;
-	dlist_init(&board.checks);
-}
 
 /* ----- the question ----- */
 
@@ -59,12 +51,8 @@ is_in_place(const EoLifeCheck *c, const EoTarget *target, const uint8 *id)
 static EoLifeCheck *
 find_check(const EoTarget *target, const uint8 *id)
 {
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &board.checks)
+	for (EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
 	{
-		EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
-
 		if (is_in_place(c, target, id))
 			return c;
 	}
@@ -98,12 +86,8 @@ eo_life_board_watch(const EoTarget *target, const uint8 *id)
 bool
 eo_life_board_any(void)
 {
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &board.checks)
+	for (const EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
 	{
-		const EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
-
 		if (c->stage != EO_LIFE_CHECK_OVER &&
 			(c->ended || c->in_flight > 0 || c->watch == EO_WATCH_SILENT))
 			return true;
@@ -154,7 +138,7 @@ eo_life_board_enter(const EoPlace *place)
 
 	if (c != NULL)
 		return c;
-	c = MemoryContextAllocZero(board.context, sizeof(EoLifeCheck));
+	c = MemoryContextAllocZero(TopMemoryContext, sizeof(EoLifeCheck));
 	c->place = *place;
 	c->scanned = -1;
 	eo_hex_put_uuid(place->life, c->id);
@@ -232,12 +216,8 @@ eo_life_board_repeat_scan(const EoTarget *target, const char *life)
 void
 eo_life_board_set_scanned(const EoTarget *target, int64 items)
 {
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &board.checks)
+	for (EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
 	{
-		EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
-
 		if (eo_target_same_place(&c->place.target, target))
 			c->scanned = items;
 	}
@@ -263,19 +243,17 @@ void
 eo_life_board_publish(void)
 {
 	EoLifeReport *reports;
-	dlist_iter	iter;
 	int			n = 0;
 
 	if (!board.to_publish)
 		return;
 	board.to_publish = false;
-	dlist_foreach(iter, &board.checks)
+	for (const EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
 		n++;
 	reports = palloc0(sizeof(EoLifeReport) * Max(1, n));
 	n = 0;
-	dlist_foreach(iter, &board.checks)
+	for (const EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
 	{
-		const EoLifeCheck *c = dlist_container(EoLifeCheck, node, iter.cur);
 		bool		over = c->stage == EO_LIFE_CHECK_OVER;
 
 		if (!is_of_interest(c))

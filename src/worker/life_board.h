@@ -15,9 +15,6 @@
 #include "ledger/life_rows.h"
 #include "ledger/life_verdict.h"
 
-/* To be called once. */
-extern void eo_life_board_init(MemoryContext context);
-
 /* ---- the question ---- */
 
 /*

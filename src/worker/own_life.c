@@ -65,9 +65,9 @@ typedef struct Beating
 
 static struct
 {
-	MemoryContext context;
 	Beating		beating[EO_MAX_PLACES]; /* by the index of the place */
-	int64		due_us;			/* the next beat */
+	int64		due_us;			/* the next beat; one may be due before the
+								 * tables can be looked at */
 	int64		noted_us;
 	uint8		life[EO_UUID_LEN];	/* the current life at the last look */
 	bool		has_life;
@@ -76,11 +76,28 @@ static struct
 	bool		has_evidence;	/* it has rows that were given up */
 }			own;
 
-static void read_history(void *arg);
 pg_noreturn static void raise_no_room(void);
-static void count_loss(void);
+
+/* A life that is to begin. */
+typedef struct Minting
+{
+	uint8		id[EO_UUID_LEN];
+	EoHistory	history;		/* with it */
+} Minting;
+
+/* The outcome of an adoption. */
+typedef struct Adoption
+{
+	bool		begun;
+	bool		all;
+	EoHistory	history;
+} Adoption;
+
+static void read_history(void *arg);
 static bool mint(void);
+static void count_loss(void);
 static void note_beat(void);
+static void beat_ended(EoPlaceRef ref, int64 due_us);
 static EoAnswer *prepare_beat(EoWorkerJob *job, EoStore *store);
 static bool take_beat(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_beat(EoWorkerJob *job, int64 pause_us);
@@ -91,14 +108,6 @@ static const EoWorkerJobKind beat_kind = {
 	.put_off = put_off_beat,
 	.lane = EO_WORKER_LIVES
 };
-
-void
-eo_own_life_init(MemoryContext context)
-{
-	own.context = context;
-	/* Beats may be due before the tables can be looked at. */
-	own.due_us = 0;
-}
 
 bool
 eo_own_life_enter(void)
@@ -128,7 +137,7 @@ eo_own_life_enter(void)
 static void
 read_history(void *arg)
 {
-	MemoryContext old = MemoryContextSwitchTo(own.context);
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
 	/* Rows that this transaction has written count, too. */
 	CommandCounterIncrement();
@@ -144,13 +153,6 @@ raise_no_room(void)
 			 errmsg("no room for a life of this database"),
 			 errhint("Too many lives of this cluster wait to be retired, see exactonce_lives.")));
 }
-
-/* A life that is to begin. */
-typedef struct Minting
-{
-	uint8		id[EO_UUID_LEN];
-	EoHistory	history;		/* with it */
-} Minting;
 
 static void
 insert_life(void *arg)
@@ -253,14 +255,6 @@ eo_own_life_due_us(void)
 	return own.due_us;
 }
 
-/* The outcome of an adoption. */
-typedef struct Adoption
-{
-	bool		begun;
-	bool		all;
-	EoHistory	history;
-} Adoption;
-
 static void
 adopt(void *arg)
 {
@@ -281,25 +275,11 @@ adopt(void *arg)
 bool
 eo_own_life_adopt(void)
 {
-	MemoryContext old = CurrentMemoryContext;
 	Adoption	adoption;
-	volatile bool done = false;
+	bool		failed;
 
 	/* The options of a server may be invalid; beats must go on. */
-	PG_TRY();
-	{
-		done = eo_lock_limit_run(EO_LOCKS_OUTBOX, adopt, &adoption);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(old);
-		EmitErrorReport();
-		FlushErrorState();
-		AbortCurrentTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(old);
-	if (!done)
+	if (!eo_lock_limit_try(EO_LOCKS_OUTBOX, adopt, &adoption, &failed))
 		return false;
 	eo_life_board_take_history(&adoption.history);
 	if (adoption.begun)
@@ -309,20 +289,14 @@ eo_own_life_adopt(void)
 
 /* ----- beats ----- */
 
-/* A beat to be noted. */
-typedef struct Note
-{
-	uint8		life[EO_UUID_LEN];
-	int64		beat;
-} Note;
-
+/* Note the next beat of a place in the row of its life. */
 static void
 put_note(void *arg)
 {
-	const Note *note = arg;
+	const EoPlace *place = arg;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	eo_life_rows_note_beat(note->life, note->beat);
+	eo_life_rows_note_beat(place->life, place->beat + 1);
 	PopActiveSnapshot();
 }
 
@@ -340,16 +314,16 @@ note_beat(void)
 {
 	uint32		cursor = 0;
 	EoPlace		place;
-	Note		note = {.beat = 0};
+	EoPlace		last = {.beat = -1};
 
 	if (eo_clock_monotonic_us() - own.noted_us < eo_guc_hurried_us(NOTE_US))
 		return;
 	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
 	{
-		note.beat = Max(note.beat, place.beat + 1);
-		memcpy(note.life, place.life, sizeof(note.life));
+		if (place.beat > last.beat)
+			last = place;
 	}
-	if (note.beat == 0 || eo_lock_limit_run(EO_LOCKS_LIVES, put_note, &note))
+	if (last.beat < 0 || eo_lock_limit_run(EO_LOCKS_LIVES, put_note, &last))
 		own.noted_us = eo_clock_monotonic_us();
 }
 

@@ -12,9 +12,6 @@
 
 #include "cluster/target.h"
 
-/* To be called once. */
-extern void eo_own_life_init(MemoryContext context);
-
 /*
  * Read the history and mint a life, unless somebody has locked the table: then this returns
  * false, and is to be called again.  Outside of a transaction.

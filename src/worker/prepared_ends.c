@@ -25,13 +25,11 @@
 #include "ledger/lock_limit.h"
 #include "ledger/outbox.h"
 #include "server/guc.h"
-#include "server/store.h"
-#include "server/store_record.h"
 #include "wire/clock.h"
 #include "worker/finish.h"
 #include "worker/life_board.h"
 #include "worker/own_life.h"
-#include "worker/prepared_ends.h"
+#include "worker/sources.h"
 
 #define LOOK_US INT64CONST(1000000)
 
@@ -47,10 +45,8 @@ static struct
 }			prepared;
 
 void
-eo_prepared_ends_init(MemoryContext context)
+eo_prepared_ends_init(void)
 {
-	(void) context;
-	prepared.due_us = 0;
 	prepared.rows_due_us = max_prepared_xacts > 0 ? 0 : INT64_MAX;
 }
 

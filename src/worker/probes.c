@@ -18,17 +18,12 @@
 #include "server/answer.h"
 #include "server/store.h"
 #include "worker/jobs.h"
-#include "worker/probes.h"
+#include "worker/sources.h"
 #include "worker/write_targets.h"
 
 static int64 due_us = INT64_MAX;
 
-static EoAnswer *
-prepare(EoWorkerJob *job, EoStore *store)
-{
-	(void) job;
-	return eo_clock_sync_prepare(store);
-}
+static EoAnswer *prepare(EoWorkerJob *job, EoStore *store);
 
 /*
  * The lane is that of looks at lives, because a probe waits for nothing there.  A probe that is
@@ -39,20 +34,29 @@ static const EoWorkerJobKind probe_kind = {
 	.lane = EO_WORKER_LOOKS
 };
 
-static void
-visit(EoWorkerTarget *t)
+static EoAnswer *
+prepare(EoWorkerJob *job, EoStore *store)
 {
-	if (t->store != NULL && eo_circuit_take_turn(&t->store->client, &due_us) &&
-		eo_jobs_accept(EO_WORKER_LOOKS, &t->target))
-		(void) eo_job_add(&probe_kind, &t->target, "probe");
+	(void) job;
+	return eo_clock_sync_prepare(store);
 }
 
 void
 eo_probes_fetch(void)
 {
+	slist_iter	iter;
+
 	due_us = INT64_MAX;
-	if (eo_circuit_any_open())
-		eo_write_targets_visit(visit);
+	if (!eo_circuit_any_open())
+		return;
+	slist_foreach(iter, eo_write_targets_all())
+	{
+		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
+
+		if (t->store != NULL && eo_circuit_take_turn(&t->store->client, &due_us) &&
+			eo_jobs_accept(EO_WORKER_LOOKS, &t->target))
+			(void) eo_job_add(&probe_kind, &t->target, "probe");
+	}
 }
 
 int64

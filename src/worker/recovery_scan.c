@@ -44,7 +44,6 @@
 #include "commit/scan.h"
 #include "commit/settle.h"
 #include "compat.h"
-#include "ledger/known_targets.h"
 #include "ledger/life_verdict.h"
 #include "ledger/lives.h"
 #include "ledger/lock_limit.h"
@@ -69,7 +68,7 @@
 #include "worker/jobs.h"
 #include "worker/life_board.h"
 #include "worker/own_life.h"
-#include "worker/recovery_scan.h"
+#include "worker/sources.h"
 #include "worker/write_targets.h"
 
 #define PASSES 2
@@ -116,7 +115,6 @@ typedef struct Leftover
 
 static struct
 {
-	MemoryContext context;
 	dlist_head	scans;
 	uint32		seen;			/* the board's count of scans at the last look */
 	TableScan  *active;			/* whose request is in flight; NULL: none is */
@@ -128,12 +126,19 @@ static struct
 	int64		owed_due_us;	/* the next scan that a place owes */
 }			recovery;
 
+/* The items of a page. */
+typedef struct Judging
+{
+	TableScan  *scan;
+	EoJsonValue *items;
+} Judging;
+
+static void begin_pass(TableScan *scan, int pass);
 static bool start_page(TableScan *scan);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static bool change_identity(TableScan *scan);
 static void take_page(TableScan *scan, const EoCall *call);
 static void take_item(TableScan *scan, EoJsonValue *item);
-static void begin_pass(TableScan *scan, int pass);
 static void end_pass(TableScan *scan);
 static EoAnswer *prepare_leftover(EoWorkerJob *job, EoStore *store);
 static EoAnswer *prepare_mark(EoWorkerJob *job, EoStore *store);
@@ -154,13 +159,6 @@ static const EoWorkerJobKind mark_kind = {
 	.put_off = put_off_mark,
 	.lane = EO_WORKER_WRITES
 };
-
-void
-eo_recovery_scan_init(MemoryContext context)
-{
-	recovery.context = context;
-	dlist_init(&recovery.scans);
-}
 
 static TableScan *
 scan_of(const EoTarget *target)
@@ -184,12 +182,12 @@ enter_scan(const EoTarget *target)
 
 	if (scan != NULL)
 		return scan;
-	scan = MemoryContextAllocZero(recovery.context, sizeof(TableScan));
+	scan = MemoryContextAllocZero(TopMemoryContext, sizeof(TableScan));
 	scan->target = scan->as = *target;
 	scan->pages.states[0] = EO_STATE_IN_PROGRESS;
 	scan->pages.states[1] = EO_STATE_COMMITTING;
 	scan->pages.page_items = PAGE_ITEMS;
-	scan->pages.context = recovery.context;
+	scan->pages.context = TopMemoryContext;
 	dlist_push_tail(&recovery.scans, &scan->node);
 	begin_pass(scan, PASSES);
 	return scan;
@@ -451,13 +449,6 @@ change_identity(TableScan *scan)
 	scan->refused = 0;
 	return false;
 }
-
-/* The items of a page. */
-typedef struct Judging
-{
-	TableScan  *scan;
-	EoJsonValue *items;
-} Judging;
 
 static void
 judge_page(void *arg)

@@ -48,7 +48,7 @@
 #include "worker/jobs.h"
 #include "worker/life_board.h"
 #include "worker/own_life.h"
-#include "worker/settling.h"
+#include "worker/sources.h"
 #include "worker/write_order.h"
 #include "worker/write_targets.h"
 
@@ -98,19 +98,27 @@ typedef struct Waiting
 	EoSlotRef	ref;
 } Waiting;
 
+/* A slot whose transaction was sealing when the server ended, or is prepared. */
+typedef struct Judgement
+{
+	const EoSlotView *view;
+	EoLifeVerdict verdict;
+	EoFate		fate;
+} Judgement;
+
+static EoAnswer *prepare_doubt(EoWorkerJob *job, EoStore *store);
+static bool take_doubt(EoWorkerJob *job, const EoAnswer *answer);
+static EoAnswer *prepare_read(EoWorkerJob *job, EoStore *store);
+static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
+static void put_off_read(EoWorkerJob *job, int64 pause_us);
 static EoAnswer *prepare_settle(EoWorkerJob *job, EoStore *store);
 static bool take_settle(EoWorkerJob *job, const EoAnswer *answer);
 static void put_off_settle(EoWorkerJob *job, int64 pause_us);
 static bool abandon(EoWorkerJob *job);
 static EoAnswer *prepare_beat(EoWorkerJob *job, EoStore *store);
 static bool take_beat(EoWorkerJob *job, const EoAnswer *answer);
-static void put_off_beat(EoWorkerJob *job, int64 pause_us);
-static EoAnswer *prepare_doubt(EoWorkerJob *job, EoStore *store);
-static bool take_doubt(EoWorkerJob *job, const EoAnswer *answer);
-static EoAnswer *prepare_read(EoWorkerJob *job, EoStore *store);
-static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
-static void put_off_read(EoWorkerJob *job, int64 pause_us);
 static void forget_session_claim(const EoSlotView *view, bool lost);
+static void put_off_beat(EoWorkerJob *job, int64 pause_us);
 
 static const EoWorkerJobKind settle_kind = {
 	.prepare = prepare_settle,
@@ -145,11 +153,11 @@ static const EoWorkerJobKind beat_kind = {
 };
 
 void
-eo_settling_init(MemoryContext context)
+eo_settling_init(void)
 {
 	slots.began_us = eo_clock_monotonic_us();
-	slots.waiting = AllocSetContextCreate(context, "exactonce waiting slots", ALLOCSET_DEFAULT_SIZES);
-	dlist_init(&slots.lines);
+	slots.waiting = AllocSetContextCreate(TopMemoryContext, "exactonce waiting slots",
+										  ALLOCSET_DEFAULT_SIZES);
 }
 
 static void
@@ -250,14 +258,6 @@ add_or_wait(const EoWorkerJobKind *kind, const EoSlotView *view)
 }
 
 /* ----- judging ----- */
-
-/* A slot whose transaction was sealing when the server ended, or is prepared. */
-typedef struct Judgement
-{
-	const EoSlotView *view;
-	EoLifeVerdict verdict;
-	EoFate		fate;
-} Judgement;
 
 static void
 judge_by_outbox(void *arg)
@@ -434,20 +434,19 @@ put_off_read(EoWorkerJob *job, int64 pause_us)
 static void
 take_slot(const EoSlotView *view)
 {
-	switch (eo_settle_rest(view))
+	switch (view->info.state)
 	{
-		case EO_REST_FINISH:
+		case EO_SLOT_TO_FINISH:
 			finish(view);
 			break;
-		case EO_REST_JUDGE:
+		case EO_SLOT_TO_JUDGE:
 			settle_judged(view);
 			break;
-		case EO_REST_WRITE:
-			add_or_wait(&settle_kind, view);
-			break;
-		case EO_REST_DOUBT:
+		case EO_SLOT_IN_DOUBT:
 			eo_slot_doubted(view->ref);
 			break;
+		default:
+			add_or_wait(&settle_kind, view);
 	}
 }
 
@@ -477,9 +476,7 @@ take_waiting(void)
 static bool
 must_wait(const EoSlotView *view)
 {
-	EoRest		rest = eo_settle_rest(view);
-
-	return (rest == EO_REST_WRITE || rest == EO_REST_JUDGE) &&
+	return view->info.state != EO_SLOT_TO_FINISH && view->info.state != EO_SLOT_IN_DOUBT &&
 		(!dlist_is_empty(&eo_write_target_of(&view->target)->slots) ||
 		 !eo_jobs_accept(EO_WORKER_WRITES, &view->target));
 }

@@ -39,7 +39,6 @@
 #include "cluster/life_watch.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/target.h"
-#include "compat.h"
 #include "ledger/life_check.h"
 #include "ledger/life_rows.h"
 #include "ledger/life_verdict.h"
@@ -57,7 +56,7 @@
 #include "worker/jobs.h"
 #include "worker/life_board.h"
 #include "worker/own_life.h"
-#include "worker/takeover.h"
+#include "worker/sources.h"
 #include "worker/write_targets.h"
 
 #define LOOK_US INT64CONST(5000000)
@@ -100,12 +99,12 @@ static void collect(void);
 static void fetch_checks(void);
 static EoAnswer *prepare_look(EoWorkerJob *job, EoStore *store);
 static EoAnswer *prepare_retirement(EoWorkerJob *job, EoStore *store);
+static void put_off_retirement(EoWorkerJob *job, int64 pause_us);
+static void put_off_check(EoWorkerJob *job, int64 pause_us);
 static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
 static bool take_retirement(EoWorkerJob *job, const EoAnswer *answer);
-static void put_off_check(EoWorkerJob *job, int64 pause_us);
 static void take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us);
 static void take_retired(EoLifeCheck *c, const EoLifeItem *item);
-static const EoLifeCheck *parent_of(const EoLifeCheck *c, const uint8 *parent);
 static void set_over(EoLifeCheck *c);
 
 static const EoWorkerJobKind look_kind = {
@@ -118,7 +117,7 @@ static const EoWorkerJobKind look_kind = {
 static const EoWorkerJobKind retirement_kind = {
 	.prepare = prepare_retirement,
 	.take = take_retirement,
-	.put_off = put_off_check,
+	.put_off = put_off_retirement,
 	.lane = EO_WORKER_LOOKS
 };
 
@@ -412,7 +411,7 @@ prepare_retirement(EoWorkerJob *job, EoStore *store)
 	if (c->stage != EO_LIFE_CHECK_RETIRE || !eo_life_current(MyDatabaseId, &life) ||
 		(!c->exists && job->target != job->asked))
 	{
-		put_off_check(job, 0);
+		put_off_retirement(job, 0);
 		return NULL;
 	}
 	eo_hex_put_uuid(life.id, by);
@@ -426,18 +425,23 @@ prepare_retirement(EoWorkerJob *job, EoStore *store)
 }
 
 static void
+put_off_retirement(EoWorkerJob *job, int64 pause_us)
+{
+	EoLifeCheck *c = ((Look *) job->data)->check;
+
+	c->retiring = false;
+	if (c->stage == EO_LIFE_CHECK_RETIRE)
+		c->stage = EO_LIFE_CHECK_LOOK;
+	put_off_check(job, pause_us);
+}
+
+static void
 put_off_check(EoWorkerJob *job, int64 pause_us)
 {
 	EoLifeCheck *c = ((Look *) job->data)->check;
 
 	(void) pause_us;
 	c->in_flight--;
-	if (job->kind == &retirement_kind)
-	{
-		c->retiring = false;
-		if (c->stage == EO_LIFE_CHECK_RETIRE)
-			c->stage = EO_LIFE_CHECK_LOOK;
-	}
 	c->due_us = Min(c->due_us, eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_RETRY_US));
 	takeover.due_us = Min(takeover.due_us, c->due_us);
 }

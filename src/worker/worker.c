@@ -45,7 +45,6 @@
 #include "compat.h"
 #include "ledger/internal.h"
 #include "ledger/lock_limit.h"
-#include "lib/ilist.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -55,25 +54,18 @@
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
-#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "wire/clock.h"
 #include "wire/http.h"
-#include "worker/back_off.h"
 #include "worker/barrier.h"
 #include "worker/finish.h"
 #include "worker/jobs.h"
+#include "worker/launcher.h"
 #include "worker/life_board.h"
 #include "worker/own_life.h"
-#include "worker/prepared_ends.h"
-#include "worker/probes.h"
-#include "worker/recovery_scan.h"
 #include "worker/settings.h"
-#include "worker/settling.h"
-#include "worker/takeover.h"
-#include "worker/worker.h"
+#include "worker/sources.h"
 #include "worker/write_targets.h"
 
 /* The worker notes at least this often that it is alive. */
@@ -94,30 +86,28 @@ static int64 refresh_due_us;	/* see eo_credentials_refresh() */
 static bool come_back;			/* this worker leaves rows for another one */
 static bool entered;			/* the database */
 static volatile sig_atomic_t told_to_end;	/* by a signal */
-static MemoryContext worker_context;
 static MemoryContext round_context; /* reset before each round */
 
-static void take_sigterm(SIGNAL_ARGS);
-static void make_ready(void);
 static void begin_round(void);
 static void run_sources(void);
 static bool is_anything_left(void);
 static bool may_leave(void);
 static void wait_for_work(void);
+static void take_sigterm(SIGNAL_ARGS);
+static void close_life(int code, Datum arg);
+static void leave(int code, Datum arg);
+static void make_ready(void);
+static void enter_database(void);
 static void refresh_credentials(void);
 static int64 refresh_at_us(void);
 static bool is_refreshing(void);
-static void enter_database(void);
-static void fetch_rows(void);
 static bool has_jobs(void);
-static void close_life(int code, Datum arg);
-static void leave(int code, Datum arg);
+static void fetch_rows(void);
 
 /* A source of work.  NULL: it has no such function. */
 typedef struct Source
 {
-	void		(*init) (MemoryContext context);	/* called once, and needs
-													 * no table */
+	void		(*init) (void); /* called once, and needs no table */
 	void		(*fetch) (void);	/* called each round: makes jobs of what
 									 * is due, or does it; does not wait */
 	int64		(*due_us) (void);	/* when the next round is due at the
@@ -137,22 +127,19 @@ static const Source sources[] = {
 	{NULL, eo_lock_limit_begin_round, eo_lock_limit_due_us, NULL, NULL, true},
 	{NULL, refresh_credentials, refresh_at_us, NULL, is_refreshing, true},
 	{NULL, enter_database, NULL, NULL, NULL, true},
-	{eo_barrier_init, NULL, eo_barrier_due_us, NULL, NULL, false},
+	{NULL, NULL, eo_barrier_due_us, NULL, NULL, false},
 	{eo_finish_init, fetch_rows, eo_finish_due_us, eo_finish_any, NULL, false},
 	{NULL, eo_own_life_fetch, NULL, NULL, NULL, false},
-	{eo_own_life_init, eo_own_life_fetch_beats, eo_own_life_due_us, NULL, NULL, true},
+	{NULL, eo_own_life_fetch_beats, eo_own_life_due_us, NULL, NULL, true},
 	{NULL, eo_probes_fetch, eo_probes_due_us, NULL, NULL, false},
-	{eo_life_board_init, eo_takeover_fetch, eo_takeover_due_us, eo_life_board_any, NULL, false},
+	{NULL, eo_takeover_fetch, eo_takeover_due_us, eo_life_board_any, NULL, false},
 	{NULL, eo_settling_fetch_beats, eo_settling_due_us, NULL, NULL, true},
-	{eo_prepared_ends_init, eo_prepared_ends_fetch, eo_prepared_ends_due_us, NULL, NULL,
-	false},
+	{eo_prepared_ends_init, eo_prepared_ends_fetch, eo_prepared_ends_due_us, NULL, NULL, false},
 	{eo_settling_init, eo_settling_fetch, NULL, eo_settling_any, NULL, false},
-	{eo_recovery_scan_init, eo_recovery_scan_run, eo_recovery_scan_due_us, eo_recovery_scan_any,
+	{NULL, eo_recovery_scan_run, eo_recovery_scan_due_us, eo_recovery_scan_any,
 	eo_recovery_scan_in_flight, false},
 	{eo_write_targets_init, NULL, NULL, NULL, NULL, true},
-	{eo_back_off_init, NULL, NULL, NULL, NULL, true},
-	{eo_jobs_init, eo_jobs_run, eo_jobs_due_us, has_jobs,
-	eo_jobs_in_flight, true},
+	{eo_jobs_init, eo_jobs_run, eo_jobs_due_us, has_jobs, eo_jobs_in_flight, true},
 	{NULL, eo_finish_remove, NULL, NULL, NULL, false}
 };
 
@@ -330,15 +317,12 @@ leave(int code, Datum arg)
 static void
 make_ready(void)
 {
-	worker_context = AllocSetContextCreate(TopMemoryContext, "exactonce worker",
-										   ALLOCSET_DEFAULT_SIZES);
-	round_context = AllocSetContextCreate(worker_context, "exactonce worker round",
+	round_context = AllocSetContextCreate(TopMemoryContext, "exactonce worker round",
 										  ALLOCSET_DEFAULT_SIZES);
-	MemoryContextSwitchTo(worker_context);
 	for (const Source *s = sources; s < sources + lengthof(sources); s++)
 	{
 		if (s->init != NULL)
-			s->init(worker_context);
+			s->init();
 	}
 	last_work_us = eo_clock_monotonic_us();
 	pgstat_report_activity(STATE_IDLE, NULL);

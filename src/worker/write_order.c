@@ -36,6 +36,7 @@
 #include "common/hashfn.h"
 #include "ledger/known_targets.h"
 #include "ledger/outbox.h"
+#include "lib/ilist.h"
 #include "nodes/pg_list.h"
 #include "records/record.h"
 #include "records/token.h"
@@ -65,17 +66,22 @@ typedef struct Row
 	bool		elsewhere;		/* it is of a life that goes on elsewhere */
 	int			ahead;			/* items for which another row is first */
 	int			nitems;
-	uint64	   *items;			/* hashes of their lines */
+	struct WrittenItem *items;
 } Row;
+
+/* An item that a row writes to. */
+typedef struct WrittenItem
+{
+	dlist_node	node;			/* in its queue */
+	uint64		hash;			/* of its line */
+	Row		   *row;
+} WrittenItem;
 
 /* The rows that write to an item, the first one first. */
 typedef struct Queue
 {
-	uint64		item;			/* the key */
-	int			n;
-	int			room;
-	int			first;			/* those before it are finished */
-	Row		  **rows;
+	uint64		hash;			/* the key */
+	dlist_head	items;			/* WrittenItem */
 } Queue;
 
 /* Where a row is. */
@@ -103,11 +109,8 @@ typedef struct Told
 
 static struct
 {
-	MemoryContext context;
 	MemoryContext order;		/* of what the last scan found; NULL: nothing */
-	Row		  **rows;			/* by their numbers */
-	int			nrows;
-	int			room;
+	List	   *rows;			/* Row, by their numbers */
 	HTAB	   *places;			/* Place by token */
 	HTAB	   *queues;			/* Queue by item */
 	List	   *told;			/* Told: not read yet */
@@ -117,14 +120,7 @@ static struct
 	bool		in_order;		/* but for those of which slots will tell */
 	bool		again;			/* the scan has met some that are not in order */
 	bool		no_memory;		/* or for which there was no memory */
-}			writes;
-
-void
-eo_write_order_init(MemoryContext context)
-{
-	writes.context = context;
-	writes.expected = true;
-}
+}			writes = {.expected = true};
 
 void
 eo_write_order_expect(void)
@@ -194,13 +190,15 @@ make_row(const EoOutboxRow *row)
 	strlcpy(r->token, row->token, sizeof(r->token));
 	memcpy(r->digest, row->digest, sizeof(r->digest));
 	r->number = row->writes.number;
-	r->items = palloc(sizeof(uint64) * row->writes.n);
+	r->items = palloc(sizeof(WrittenItem) * row->writes.n);
 	r->elsewhere = is_elsewhere(row);
 	for (int i = 0; i < row->writes.n && !r->elsewhere; i++)
 	{
 		size_t		len = strcspn(line, "\n");
+		WrittenItem *item = &r->items[r->nitems++];
 
-		r->items[r->nitems++] = hash_bytes_extended((const unsigned char *) line, (int) len, 0);
+		item->row = r;
+		item->hash = hash_bytes_extended((const unsigned char *) line, (int) len, 0);
 		line += len + (line[len] == '\n');
 	}
 	MemoryContextSwitchTo(old);
@@ -211,44 +209,33 @@ make_row(const EoOutboxRow *row)
 static bool
 note_row(const EoOutboxRow *row)
 {
-	if (writes.nrows == writes.room)
-	{
-		writes.room *= 2;
-		writes.rows = repalloc_huge(writes.rows, sizeof(Row *) * writes.room);
-	}
-	writes.rows[writes.nrows++] = make_row(row);
+	MemoryContext old = MemoryContextSwitchTo(writes.order);
+
+	writes.rows = lappend(writes.rows, make_row(row));
+	MemoryContextSwitchTo(old);
 	return true;
 }
 
 static int
-compare(const void *a, const void *b)
+compare(const ListCell *a, const ListCell *b)
 {
-	const Row  *x = *(const Row *const *) a;
-	const Row  *y = *(const Row *const *) b;
+	const Row  *x = lfirst(a);
+	const Row  *y = lfirst(b);
 
 	return x->number < y->number ? -1 : x->number > y->number;
 }
 
 /* Append a row to the queue of an item. */
 static void
-enqueue(Row *row, uint64 item)
+enqueue(WrittenItem *item)
 {
 	bool		found;
-	Queue	   *q = hash_search(writes.queues, &item, HASH_ENTER, &found);
+	Queue	   *q = hash_search(writes.queues, &item->hash, HASH_ENTER, &found);
 
 	if (!found)
-	{
-		q->n = q->first = 0;
-		q->room = 1;
-		q->rows = MemoryContextAlloc(writes.order, sizeof(Row *));
-	}
-	if (q->n == q->room)
-	{
-		q->room *= 2;
-		q->rows = repalloc_huge(q->rows, sizeof(Row *) * q->room);
-	}
-	row->ahead += q->n > q->first;
-	q->rows[q->n++] = row;
+		dlist_init(&q->items);
+	item->row->ahead += !dlist_is_empty(&q->items);
+	dlist_push_tail(&q->items, &item->node);
 }
 
 /* Two of its writes may have the same hash. */
@@ -257,7 +244,7 @@ is_repeated(const Row *row, int i)
 {
 	for (int j = 0; j < i; j++)
 	{
-		if (row->items[j] == row->items[i])
+		if (row->items[j].hash == row->items[i].hash)
 			return true;
 	}
 	return false;
@@ -272,7 +259,7 @@ put_in_order(Row *row)
 	for (int i = 0; i < row->nitems; i++)
 	{
 		if (!is_repeated(row, i))
-			enqueue(row, row->items[i]);
+			enqueue(&row->items[i]);
 	}
 }
 
@@ -281,6 +268,7 @@ eo_write_order_begin(void)
 {
 	HASHCTL		places = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Place)};
 	HASHCTL		queues = {.keysize = sizeof(uint64),.entrysize = sizeof(Queue)};
+	ListCell   *cell;
 
 	look_at_board();
 	writes.again = writes.no_memory = false;
@@ -289,21 +277,19 @@ eo_write_order_begin(void)
 	if (writes.order != NULL)
 		MemoryContextDelete(writes.order);
 	writes.ready = NIL;
-	writes.order = AllocSetContextCreate(writes.context, "exactonce order of writes",
+	writes.order = AllocSetContextCreate(TopMemoryContext, "exactonce order of writes",
 										 ALLOCSET_DEFAULT_SIZES);
-	writes.nrows = 0;
-	writes.room = 64;
-	writes.rows = MemoryContextAlloc(writes.order, sizeof(Row *) * writes.room);
+	writes.rows = NIL;
 	places.hcxt = queues.hcxt = writes.order;
 	writes.places = hash_create("exactonce rows with writes", 64, &places,
 								HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 	writes.queues = hash_create("exactonce written items", 64, &queues,
 								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	eo_outbox_visit_writes(note_row);
-	qsort(writes.rows, writes.nrows, sizeof(Row *), compare);
-	for (int i = 0; i < writes.nrows; i++)
-		put_in_order(writes.rows[i]);
-	writes.expected = writes.nrows > 0;
+	list_sort(writes.rows, compare);
+	foreach(cell, writes.rows)
+		put_in_order(lfirst(cell));
+	writes.expected = writes.rows != NIL;
 	writes.in_order = true;
 }
 
@@ -328,7 +314,7 @@ eo_write_order_note(const EoOutboxRow *row)
 		eo_write_order_expect();
 		return false;
 	}
-	old = MemoryContextSwitchTo(writes.context);
+	old = MemoryContextSwitchTo(TopMemoryContext);
 	told = palloc0(sizeof(Told));
 	memcpy(told->digest, row->digest, sizeof(told->digest));
 	strlcpy(told->token, row->token, sizeof(told->token));
@@ -356,10 +342,11 @@ append(const EoOutboxRow *row)
 	writes.expected = true;
 	for (int i = 0; i < r->nitems; i++)
 	{
-		const Queue *q = hash_search(writes.queues, &r->items[i], HASH_FIND, NULL);
+		Queue	   *q = hash_search(writes.queues, &r->items[i].hash, HASH_FIND, NULL);
+		const Row  *first = dlist_head_element(WrittenItem, node, &q->items)->row;
 
-		if (q->rows[q->first] != r)
-			return q->rows[q->first]->token;
+		if (first != r)
+			return first->token;
 	}
 	return NULL;
 }
@@ -413,28 +400,21 @@ eo_write_order_may_go(const EoOutboxRow *row)
  * before this data's have come in since it got its job.
  */
 static void
-dequeue(const Row *row, uint64 item)
+dequeue(WrittenItem *item)
 {
-	Queue	   *q = hash_search(writes.queues, &item, HASH_FIND, NULL);
-	int			i = q->first;
+	Queue	   *q = hash_search(writes.queues, &item->hash, HASH_FIND, NULL);
+	bool		was_first = dlist_head_node(&q->items) == &item->node;
+	Row		   *first;
 
-	while (i < q->n && q->rows[i] != row)
-		i++;
-	if (i == q->n)
-		return;
-	if (q->n - q->first == 1)
+	dlist_delete(&item->node);
+	if (dlist_is_empty(&q->items))
 	{
-		pfree(q->rows);
-		(void) hash_search(writes.queues, &item, HASH_REMOVE, NULL);
+		(void) hash_search(writes.queues, &item->hash, HASH_REMOVE, NULL);
 		return;
 	}
-	if (i > q->first)
-	{
-		memmove(&q->rows[i], &q->rows[i + 1], sizeof(Row *) * (q->n - i - 1));
-		q->n--;
-	}
-	else if (++q->first < q->n && --q->rows[q->first]->ahead == 0)
-		writes.ready = lappend(writes.ready, q->rows[q->first]);
+	first = dlist_head_element(WrittenItem, node, &q->items)->row;
+	if (was_first && --first->ahead == 0)
+		writes.ready = lappend(writes.ready, first);
 }
 
 void
@@ -450,7 +430,7 @@ eo_write_order_finished(const char *token)
 	for (int i = 0; i < row->nitems; i++)
 	{
 		if (!is_repeated(row, i))
-			dequeue(row, row->items[i]);
+			dequeue(&row->items[i]);
 	}
 	writes.ready = list_delete_ptr(writes.ready, row);
 	MemoryContextSwitchTo(old);

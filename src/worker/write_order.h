@@ -15,9 +15,6 @@
 #include "server/store.h"
 #include "worker/jobs.h"
 
-/* To be called once. */
-extern void eo_write_order_init(MemoryContext context);
-
 /* There may be rows with writes: the next scan is to find out in which order they are. */
 extern void eo_write_order_expect(void);
 

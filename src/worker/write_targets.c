@@ -65,14 +65,21 @@
 
 static struct
 {
-	MemoryContext context;
 	HTAB	   *table;			/* EoWorkerTarget by target; none is removed */
+	slist_head	all;			/* the same */
 	EoWorkerTarget *last;		/* the one that was asked for last */
 	uint64		catalog;		/* version of the catalogs: counts changes of
 								 * servers and mappings */
 	uint32		recoveries;
 	bool		changed;		/* somebody does not stand in any more */
 }			targets;
+
+/* A store that is read from the catalogs. */
+typedef struct Reading
+{
+	const EoTarget *target;
+	EoStore    *store;			/* NULL: the server was dropped */
+} Reading;
 
 static bool must_be_built(const EoWorkerTarget *t);
 static void build_store(EoWorkerTarget *t);
@@ -88,13 +95,11 @@ catalog_changed(Datum arg, int cacheid, uint32 hashvalue)
 }
 
 void
-eo_write_targets_init(MemoryContext context)
+eo_write_targets_init(void)
 {
 	HASHCTL		ctl = {.keysize = sizeof(EoTarget),.entrysize = sizeof(EoWorkerTarget)};
 
-	ctl.hcxt = targets.context = context;
-	targets.table = hash_create("exactonce targets", 16, &ctl,
-								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	targets.table = hash_create("exactonce targets", 16, &ctl, HASH_ELEM | HASH_BLOBS);
 	targets.catalog = 1;
 	eo_life_watch_admit_all(MyDatabaseId);
 	eo_options_on_change(catalog_changed);
@@ -116,46 +121,38 @@ eo_write_target_of(const EoTarget *target)
 	if (!found)
 	{
 		memset((char *) t + sizeof(EoTarget), 0, sizeof(EoWorkerTarget) - sizeof(EoTarget));
-		t->target = *target;
+		slist_push_head(&targets.all, &t->node);
 		for (int lane = 0; lane < EO_WORKER_LANES; lane++)
-		{
 			t->queues[lane].target = t;
-			dlist_init(&t->queues[lane].waiting);
-		}
-		dlist_init(&t->slots);
 	}
 	return t;
 }
 
-/*
- * Reading the catalogs needs a transaction.  Each target has its own, because an
- * error ends it.  The targets are collected before, because the end of a transaction
- * also ends the scan of a hash table.
- */
+slist_head *
+eo_write_targets_all(void)
+{
+	return &targets.all;
+}
+
+/* Reading the catalogs needs a transaction.  Each target has its own, because an error ends it. */
 void
 eo_write_targets_build(void)
 {
-	HASH_SEQ_STATUS scan;
-	EoWorkerTarget *t;
-	EoWorkerTarget **todo;
-	int			n = 0;
+	slist_iter	iter;
 
 	AcceptInvalidationMessages();
-	todo = palloc(sizeof(EoWorkerTarget *) * Max(1, hash_get_num_entries(targets.table)));
-	hash_seq_init(&scan, targets.table);
-	while ((t = hash_seq_search(&scan)) != NULL)
+	slist_foreach(iter, &targets.all)
 	{
+		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
+
 		if (!must_be_built(t) || (t->jobs == 0 && !t->wanted))
 			continue;
 		if (t->in_flight == 0)
-			todo[n++] = t;
+			build_store(t);
 		/* It must be idle before its store can be built. */
 		else if (eo_lock_limit_again_us(EO_LOCKS_CATALOGS) <= eo_clock_monotonic_us())
 			t->late = false;
 	}
-	for (int i = 0; i < n; i++)
-		build_store(todo[i]);
-	pfree(todo);
 }
 
 static bool
@@ -165,12 +162,12 @@ must_be_built(const EoWorkerTarget *t)
 		(t->build_pause_us > 0 && eo_clock_monotonic_us() >= t->pause_until_us);
 }
 
+/* A store has a memory context of its own. */
 static void
-delete_store(EoWorkerTarget *t)
+delete_store(EoStore *store)
 {
-	if (t->store != NULL)
-		MemoryContextDelete(t->context);
-	t->store = NULL;
+	if (store != NULL)
+		MemoryContextDelete(GetMemoryChunkContext(store));
 }
 
 /*
@@ -200,13 +197,6 @@ note_build_error(EoWorkerTarget *t)
 	eo_database_set_failure(MyDatabaseId, &t->build_error);
 }
 
-/* A store that is read from the catalogs. */
-typedef struct Reading
-{
-	const EoTarget *target;
-	EoStore    *store;			/* NULL: the server was dropped */
-} Reading;
-
 static void
 read_store(void *arg)
 {
@@ -215,32 +205,18 @@ read_store(void *arg)
 	reading->store = eo_target_store(reading->target);
 	/* All else that was read for it goes with the transaction. */
 	if (reading->store != NULL)
-		MemoryContextSetParent(GetMemoryChunkContext(reading->store), targets.context);
-}
-
-/* The end of the transaction has failed, and what was read outlives it. */
-static void
-drop_reading(const Reading *reading)
-{
-	if (reading->store != NULL)
-		MemoryContextDelete(GetMemoryChunkContext(reading->store));
+		MemoryContextSetParent(GetMemoryChunkContext(reading->store), TopMemoryContext);
 }
 
 /* Use what was read. */
 static void
 take_store(EoWorkerTarget *t, EoStore *store)
 {
-	delete_store(t);
+	delete_store(t->store);
 	t->store = store;
+	/* The worker has a pace of its own, and its answers close circuits. */
 	if (store != NULL)
-	{
-		t->context = GetMemoryChunkContext(store);
-
-		/*
-		 * The worker has a pace of its own, and its answers close circuits.
-		 */
 		store->client.insists = true;
-	}
 	t->gone = store == NULL;
 	t->failing |= t->gone;
 	t->build_pause_us = t->pause_until_us = 0;
@@ -261,8 +237,13 @@ build_store(EoWorkerTarget *t)
 	PG_TRY();
 	{
 		t->late = !eo_lock_limit_run(EO_LOCKS_CATALOGS, read_store, &reading);
+
+		/*
+		 * The end of the transaction may have failed, and what was read
+		 * outlives it.
+		 */
 		if (t->late)
-			drop_reading(&reading);
+			delete_store(reading.store);
 		else
 		{
 			take_store(t, reading.store);
@@ -277,8 +258,9 @@ build_store(EoWorkerTarget *t)
 		note_build_error(t);
 		FlushErrorState();
 		AbortCurrentTransaction();
-		drop_reading(&reading);
-		delete_store(t);
+		delete_store(reading.store);
+		delete_store(t->store);
+		t->store = NULL;
 		t->gone = false;
 		t->failing = true;
 		if (t->built != catalog)
@@ -335,14 +317,14 @@ choose(EoWorkerTarget *t, const EoIdentityRef *others, int n)
 static void
 recall(EoWorkerTarget *t)
 {
-	HASH_SEQ_STATUS scan;
-	EoWorkerTarget *other;
+	slist_iter	iter;
 
 	choose(t, NULL, 0);
 	t->recalled = true;
-	hash_seq_init(&scan, targets.table);
-	while ((other = hash_seq_search(&scan)) != NULL)
+	slist_foreach(iter, &targets.all)
 	{
+		EoWorkerTarget *other = slist_container(EoWorkerTarget, node, iter.cur);
+
 		if (other != t && other->answers && other->store != NULL &&
 			eo_target_same_layout(&other->target, &t->target) &&
 			eo_target_same_place(&other->target, &t->target))
@@ -379,25 +361,10 @@ is_stuck(const EoWorkerTarget *t)
 static bool
 choose_for(EoWorkerTarget *t)
 {
-	MemoryContext old = CurrentMemoryContext;
-	EoWorkerIdentities identities;
-	volatile bool chosen = true;
+	EoWorkerIdentities identities = {.target = &t->target};
+	bool		failed;
 
-	PG_TRY();
-	{
-		chosen = eo_write_target_identities(&t->target, &identities);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(old);
-		EmitErrorReport();
-		FlushErrorState();
-		AbortCurrentTransaction();
-		identities.n = 0;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(old);
-	if (chosen)
+	if (eo_lock_limit_try(EO_LOCKS_CATALOGS, ask_for_identities, &identities, &failed) || failed)
 		choose(t, identities.refs, identities.n);
 	else if (t->seeks || is_stuck(t))
 		recall(t);
@@ -417,23 +384,17 @@ must_choose(const EoWorkerTarget *t)
 bool
 eo_write_targets_choose(void)
 {
-	HASH_SEQ_STATUS scan;
-	EoWorkerTarget *t;
-	EoWorkerTarget **todo;
-	int			n = 0;
+	slist_iter	iter;
 	bool		changed = targets.changed;
 
 	targets.changed = false;
-	todo = palloc(sizeof(EoWorkerTarget *) * Max(1, hash_get_num_entries(targets.table)));
-	hash_seq_init(&scan, targets.table);
-	while ((t = hash_seq_search(&scan)) != NULL)
+	slist_foreach(iter, &targets.all)
 	{
+		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
+
 		if (must_choose(t))
-			todo[n++] = t;
+			changed |= choose_for(t);
 	}
-	for (int i = 0; i < n; i++)
-		changed |= choose_for(todo[i]);
-	pfree(todo);
 	return changed;
 }
 
@@ -549,13 +510,13 @@ eo_write_target_retries(const EoWorkerTarget *t)
 int
 eo_write_targets_untrusted(EoWorkerLane lane)
 {
-	HASH_SEQ_STATUS scan;
-	EoWorkerTarget *t;
+	slist_iter	iter;
 	int			n = 0;
 
-	hash_seq_init(&scan, targets.table);
-	while ((t = hash_seq_search(&scan)) != NULL)
+	slist_foreach(iter, &targets.all)
 	{
+		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
+
 		if (!eo_write_target_is_trusted(t))
 			n += t->queues[lane].in_flight;
 	}
@@ -639,12 +600,12 @@ int64
 eo_write_targets_due_us(void)
 {
 	int64		due_us = INT64_MAX;
-	HASH_SEQ_STATUS scan;
-	EoWorkerTarget *t;
+	slist_iter	iter;
 
-	hash_seq_init(&scan, targets.table);
-	while ((t = hash_seq_search(&scan)) != NULL)
+	slist_foreach(iter, &targets.all)
 	{
+		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
+
 		for (int lane = 0; lane < EO_WORKER_LANES; lane++)
 		{
 			if (!dlist_is_empty(&t->queues[lane].waiting) && t->pause_until_us > 0)
@@ -660,15 +621,4 @@ uint32
 eo_write_targets_recoveries(void)
 {
 	return targets.recoveries;
-}
-
-void
-eo_write_targets_visit(void (*visit) (EoWorkerTarget *t))
-{
-	HASH_SEQ_STATUS scan;
-	EoWorkerTarget *t;
-
-	hash_seq_init(&scan, targets.table);
-	while ((t = hash_seq_search(&scan)) != NULL)
-		visit(t);
 }

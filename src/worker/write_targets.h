@@ -46,8 +46,8 @@ typedef struct EoWorkerQueue
 typedef struct EoWorkerTarget
 {
 	EoTarget	target;			/* hash key */
+	slist_node	node;			/* in the list of all */
 	EoStore    *store;			/* NULL: not built yet, or cannot be built */
-	MemoryContext context;		/* of the store */
 	uint64		built;			/* the version of the catalogs it was built
 								 * from */
 	EoWorkerQueue queues[EO_WORKER_LANES];
@@ -89,8 +89,8 @@ typedef struct EoWorkerTarget
 								 * others are */
 } EoWorkerTarget;
 
-/* To be called once.  Targets and their stores live below this context. */
-extern void eo_write_targets_init(MemoryContext context);
+/* To be called once. */
+extern void eo_write_targets_init(void);
 
 /* The entry of a target, made if there is none.  It lasts as long as the worker. */
 extern EoWorkerTarget *eo_write_target_of(const EoTarget *target);
@@ -175,8 +175,8 @@ typedef struct EoWorkerIdentities
 /* Look them up in a transaction, which may raise.  False: the catalogs are locked. */
 extern bool eo_write_target_identities(const EoTarget *target, EoWorkerIdentities *identities);
 
-/* Call a function with each target.  It may add jobs for this target. */
-extern void eo_write_targets_visit(void (*visit) (EoWorkerTarget *t));
+/* All targets, none of which is ever removed. */
+extern slist_head *eo_write_targets_all(void);
 
 /* A number that changes whenever a target has stopped failing. */
 extern uint32 eo_write_targets_recoveries(void);
