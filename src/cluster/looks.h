@@ -25,14 +25,13 @@ extern int64 eo_look_due_us(Oid dboid);
 
 /* ---- for slots.c; the caller must hold the lock ---- */
 
-/* Have a slot that is BURIED wait for its next look; or have it wait no longer. */
-extern void eo_look_list(uint32 index);
-extern void eo_look_unlist(uint32 index);
+/* Have a slot that is BURIED wait for its next look. */
+extern void eo_look_list(EoSlot *slot);
 
 /*
  * The slot that makes way, to be freed by the caller: that of the role's oldest look, if it has
- * any, else that of the role which has most, unless own is set.  EO_NO_INDEX: none can.
+ * any, else that of the role which has most, unless own is set.  NULL: none can.
  */
-extern uint32 eo_look_to_give_up(const EoTargetEntry *entry, bool own);
+extern EoSlot *eo_look_to_give_up(const EoTargetEntry *entry, bool own);
 
 #endif							/* EO_CLUSTER_LOOKS_H */

@@ -70,39 +70,31 @@ eo_owed_scan_mark_locked(const EoTarget *target)
 void
 eo_owed_scan_done(const EoTarget *target, int64 began_us)
 {
-	EoPlace    *place;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoPlace    *place = find_open_place(target);
+	int64		due_us;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	place = find_open_place(target);
-	if (place != NULL && place->scan_due_us > 0)
-	{
-		int64		due_us = place->owed_us + eo_guc_hurried_us(EO_LATE_US);
-
-		place->scan_due_us = due_us <= began_us ? 0 : due_us;
-	}
-	eo_claim_table_unlock();
+	if (place == NULL || place->scan_due_us <= 0)
+		return;
+	due_us = place->owed_us + eo_guc_hurried_us(EO_LATE_US);
+	place->scan_due_us = due_us <= began_us ? 0 : due_us;
 }
 
 bool
 eo_owed_scan_any(Oid dboid, Oid serverid)
 {
-	bool		any;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 
-	eo_claim_table_lock(LW_SHARED);
-	any = eo_life_owed_place_locked(dboid, serverid) != NULL;
-	eo_claim_table_unlock();
-	return any;
+	return eo_life_owed_place_locked(dboid, serverid) != NULL;
 }
 
 bool
 eo_owed_scan_oldest(Oid dboid, EoPlace *place)
 {
-	const EoPlace *oldest;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const EoPlace *oldest = eo_life_owed_place_locked(dboid, InvalidOid);
 
-	eo_claim_table_lock(LW_SHARED);
-	oldest = eo_life_owed_place_locked(dboid, InvalidOid);
 	if (oldest != NULL)
 		*place = *oldest;
-	eo_claim_table_unlock();
 	return oldest != NULL;
 }
