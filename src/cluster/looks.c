@@ -11,9 +11,16 @@
  *
  * - The look at an acquire makes way as it is.  If the request arrives after all, the
  *	 record is IN_PROGRESS without a holder, and the end of its lease frees the key.
- * - The look at a claim at commit makes way only for a scan that is owed (owed_scans.c).  A
+ * - The look at a claim at commit makes way only for a scan that is owed.  A
  *	 late copy of the seal leaves the record COMMITTING, which no clock ends and nobody else
- *	 may take over.  So those of acquires go first.
+ *	 may take over.  So those of acquires go first.  When one has made way nobody knows its key
+ *	 any more.  So its place is marked: a quarter of an hour later, when no copy of the seal can
+ *	 arrive any more, the worker scans the table (worker/recovery_scan.c).
+ *
+ * The mark lies in the memory of the places, which is a part of the claim file, and that is
+ * enough.  A life that owes a scan is not closed, so whatever else ends it, its heir scans
+ * the table, twice.  An heir that has the claim file does so, too: it finds the mark, and
+ * does not believe that the file tells all (worker/takeover.c).
  *
  * A role has a list for each kind and each number of looks.  The pause before a look depends
  * on that number alone, so the lists are in the order in which looks are due, and those with
@@ -24,11 +31,13 @@
 #include "postgres.h"
 
 #include "cluster/claim_table.h"
+#include "cluster/life.h"
 #include "cluster/looks.h"
-#include "cluster/owed_scans.h"
 #include "cluster/slot.h"
 #include "cluster/slot_views.h"
+#include "cluster/target.h"
 #include "server/guc.h"
+#include "wire/clock.h"
 
 void
 eo_look_list(EoSlot *slot)
@@ -95,6 +104,53 @@ eo_look_due_us(Oid dboid)
 
 /* ----- making way ----- */
 
+/* The open place of the current life of a database for a table; NULL: there is none. */
+static EoPlace *
+find_open_place(const EoTarget *target)
+{
+	uint32		cursor = 0;
+	bool		current;
+	EoPlace    *place;
+
+	while ((place = eo_life_next_place_locked(target->dboid, &cursor, &current)) != NULL)
+	{
+		if (current && place->open && eo_target_same_place(&place->target, target))
+			break;
+	}
+	return place;
+}
+
+/*
+ * A claim at commit in this table will not be looked at any more, though a late copy of its
+ * seal may arrive.  Have the table scanned when none can.  False: no current life has an
+ * open item there, which could promise that.
+ *
+ * The seal may be one of a life that has ended and is not retired yet, so its place is marked,
+ * too: its records cannot be judged before that.
+ */
+static bool
+mark_for_scan(const EoTarget *target)
+{
+	int64		now_us = eo_clock_monotonic_us();
+	uint32		cursor = 0;
+	bool		current;
+	EoPlace    *place;
+
+	if (find_open_place(target) == NULL)
+		return false;
+	while ((place = eo_life_next_place_locked(target->dboid, &cursor, &current)) != NULL)
+	{
+		if (!eo_target_same_place(&place->target, target))
+			continue;
+		place->owed_us = now_us;
+		if (place->scan_due_us == 0)
+			place->scan_due_us = now_us + eo_guc_hurried_us(EO_LATE_US);
+	}
+	/* The slot is freed after this. */
+	pg_write_barrier();
+	return true;
+}
+
 /* The oldest slot of a list that can make way; of a claim at commit the place is marked. */
 static EoSlot *
 give_up_one(dlist_head *list, EoLookKind kind)
@@ -112,7 +168,7 @@ give_up_one(dlist_head *list, EoLookKind kind)
 		EoSlot	   *slot = dlist_container(EoSlot, node, iter.cur);
 
 		if (slot->target != unmarked &&
-			eo_owed_scan_mark_locked(&eo_claim_table_target(slot)->target))
+			mark_for_scan(&eo_claim_table_target(slot)->target))
 			return slot;
 		unmarked = slot->target;
 	}
@@ -151,4 +207,39 @@ eo_look_to_give_up(const EoTargetEntry *entry, bool own)
 			most = share;
 	}
 	return give_up_of(most);
+}
+
+/* ----- scans that are owed ----- */
+
+/* A debt that was younger than EO_LATE_US when the scan began is left for another scan. */
+void
+eo_look_scan_done(const EoTarget *target, int64 began_us)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoPlace    *place = find_open_place(target);
+	int64		due_us;
+
+	if (place == NULL || place->scan_due_us <= 0)
+		return;
+	due_us = place->owed_us + eo_guc_hurried_us(EO_LATE_US);
+	place->scan_due_us = due_us <= began_us ? 0 : due_us;
+}
+
+bool
+eo_look_owes_scan(Oid dboid, Oid serverid)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+
+	return eo_life_owed_place_locked(dboid, serverid) != NULL;
+}
+
+bool
+eo_look_owed_scan(Oid dboid, EoPlace *place)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const EoPlace *oldest = eo_life_owed_place_locked(dboid, InvalidOid);
+
+	if (oldest != NULL)
+		*place = *oldest;
+	return oldest != NULL;
 }

@@ -13,7 +13,9 @@
 #include "postgres.h"
 
 #include "cluster/claim_table.h"
+#include "cluster/life.h"
 #include "cluster/slot.h"
+#include "cluster/target.h"
 
 /* ---- for the worker of a database ---- */
 
@@ -22,6 +24,20 @@ extern bool eo_look_next(Oid dboid, int64 now_us, EoSlotView *view);
 
 /* When the next look is due, about; INT64_MAX: none waits. */
 extern int64 eo_look_due_us(Oid dboid);
+
+/* ---- scans that are owed instead of looks ---- */
+
+/*
+ * Does the current life of a database owe a scan, in a place that was reached by that server
+ * last, or InvalidOid: by any?  Not while exactonce.recovery_scan is 0.
+ */
+extern bool eo_look_owes_scan(Oid dboid, Oid serverid);
+
+/* Copy the place whose scan has been owed for longest.  False: there is none. */
+extern bool eo_look_owed_scan(Oid dboid, EoPlace *place);
+
+/* A scan of this table that began at that instant (monotonic) has ended what it has found. */
+extern void eo_look_scan_done(const EoTarget *target, int64 began_us);
 
 /* ---- for slots.c; the caller must hold the lock ---- */
 

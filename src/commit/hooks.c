@@ -39,7 +39,7 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "cluster/databases.h"
-#include "cluster/owed_scans.h"
+#include "cluster/looks.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commands/dbcommands.h"
@@ -404,7 +404,7 @@ refuse_if_unfinished(Oid serverid, const char *what)
 {
 	if (eo_slot_view_count(MyDatabaseId, serverid) == 0 && !eo_outbox_any(serverid))
 	{
-		if (eo_owed_scan_any(MyDatabaseId, serverid))
+		if (eo_look_owes_scan(MyDatabaseId, serverid))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
 					 errmsg("cannot %s while keys depend on it", what),

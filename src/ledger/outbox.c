@@ -60,51 +60,6 @@
 /* The unique key of tokens, as the install script names it. */
 #define CLAIM_KEY "outbox_claim"
 
-static void form_writes(const EoOutboxWrites *w, Datum *values, bool *nulls);
-static HeapTuple form_row(const EoOutboxRow *row);
-static bool delete_row(EoOutboxScan *s, HeapTuple tuple);
-static void begin_dirty_scan(EoOutboxScan *s);
-static HeapTuple next_undecided(EoOutboxScan *s);
-
-bool
-eo_outbox_add(const EoOutboxRow *row, bool *elsewhere)
-{
-	MemoryContext context = CurrentMemoryContext;
-	Relation	rel;
-	HeapTuple	tuple;
-	volatile bool added = true;
-
-	eo_known_target_enter(&row->target);
-	rel = eo_internal_open(EO_INTERNAL_OUTBOX, RowExclusiveLock);
-	tuple = form_row(row);
-	PG_TRY();
-	{
-		CatalogTupleInsert(rel, tuple);
-	}
-	PG_CATCH();
-	{
-		/*
-		 * The unique keys are a second guard: within one database PostgreSQL
-		 * itself refuses to complete a key twice, or a claim by way of two
-		 * addresses, whatever DynamoDB says.
-		 */
-		ErrorData  *error;
-
-		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		*elsewhere = error->constraint_name != NULL &&
-			strcmp(error->constraint_name, CLAIM_KEY) == 0;
-		added = false;
-	}
-	PG_END_TRY();
-	heap_freetuple(tuple);
-	table_close(rel, NoLock);
-	return added;
-}
-
 /* The text is UTF-8, and the database may have another encoding: so it is stored as bytea. */
 static Datum
 utf8_datum(const char *text)
@@ -165,6 +120,45 @@ form_row(const EoOutboxRow *row)
 	return heap_form_tuple(eo_internal_form_desc(EO_INTERNAL_OUTBOX), values, nulls);
 }
 
+bool
+eo_outbox_add(const EoOutboxRow *row, bool *elsewhere)
+{
+	MemoryContext context = CurrentMemoryContext;
+	Relation	rel;
+	HeapTuple	tuple;
+	volatile bool added = true;
+
+	eo_known_target_enter(&row->target);
+	rel = eo_internal_open(EO_INTERNAL_OUTBOX, RowExclusiveLock);
+	tuple = form_row(row);
+	PG_TRY();
+	{
+		CatalogTupleInsert(rel, tuple);
+	}
+	PG_CATCH();
+	{
+		/*
+		 * The unique keys are a second guard: within one database PostgreSQL
+		 * itself refuses to complete a key twice, or a claim by way of two
+		 * addresses, whatever DynamoDB says.
+		 */
+		ErrorData  *error;
+
+		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		*elsewhere = error->constraint_name != NULL &&
+			strcmp(error->constraint_name, CLAIM_KEY) == 0;
+		added = false;
+	}
+	PG_END_TRY();
+	heap_freetuple(tuple);
+	table_close(rel, NoLock);
+	return added;
+}
+
 /* The owner of a record may be any text, by another program.  No row bears that. */
 static bool
 read_token(const char *text, uint8 *token)
@@ -181,7 +175,7 @@ find_rows(const uint8 *token, bool undecided, uint64 xid, int64 *retention_s)
 	HeapTuple	tuple;
 
 	eo_outbox_scan_begin_claim(&scan, token, undecided);
-	while (HeapTupleIsValid(tuple = undecided ? next_undecided(&scan) : eo_outbox_scan_next(&scan)))
+	while (HeapTupleIsValid(tuple = eo_outbox_scan_next(&scan)))
 	{
 		Datum		of = eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_XID);
 
@@ -241,13 +235,12 @@ eo_outbox_read_claim(const char *token, EoOutboxRow *row)
  * true if visit() has always done so.
  */
 static bool
-visit_rows(EoOutboxScan *s, HeapTuple (*next) (EoOutboxScan *s), bool given_up,
-		   bool (*visit) (const EoOutboxRow *row))
+visit_rows(EoOutboxScan *s, bool given_up, bool (*visit) (const EoOutboxRow *row))
 {
 	HeapTuple	tuple;
 	bool		go_on = true;
 
-	while (go_on && HeapTupleIsValid(tuple = next(s)))
+	while (go_on && HeapTupleIsValid(tuple = eo_outbox_scan_next(s)))
 	{
 		EoOutboxRow row;
 
@@ -260,27 +253,6 @@ visit_rows(EoOutboxScan *s, HeapTuple (*next) (EoOutboxScan *s), bool given_up,
 	}
 	eo_outbox_scan_end(s);
 	return go_on;
-}
-
-/* The next committed row that has writes. */
-static HeapTuple
-next_with_writes(EoOutboxScan *s)
-{
-	HeapTuple	tuple;
-
-	do
-		tuple = eo_outbox_scan_next(s);
-	while (HeapTupleIsValid(tuple) && !eo_outbox_scan_has_writes(s, tuple));
-	return tuple;
-}
-
-void
-eo_outbox_visit_writes(bool (*visit) (const EoOutboxRow *row))
-{
-	EoOutboxScan scan;
-
-	eo_outbox_scan_begin_table(&scan, 0);
-	(void) visit_rows(&scan, next_with_writes, false, visit);
 }
 
 char *
@@ -362,7 +334,7 @@ eo_outbox_visit(BlockNumber from, bool (*visit) (const EoOutboxRow *row))
 	EoOutboxScan scan;
 
 	eo_outbox_scan_begin_table(&scan, from);
-	return visit_rows(&scan, eo_outbox_scan_next, false, visit);
+	return visit_rows(&scan, false, visit);
 }
 
 bool
@@ -370,8 +342,8 @@ eo_outbox_visit_undecided(bool (*visit) (const EoOutboxRow *row))
 {
 	EoOutboxScan scan;
 
-	begin_dirty_scan(&scan);
-	return visit_rows(&scan, next_undecided, true, visit);
+	eo_outbox_scan_begin_undecided(&scan, NULL);
+	return visit_rows(&scan, true, visit);
 }
 
 bool
@@ -380,8 +352,7 @@ eo_outbox_visit_all(bool (*visit) (const EoOutboxRow *row))
 	EoOutboxScan scan;
 
 	eo_outbox_scan_begin_table(&scan, 0);
-	return visit_rows(&scan, eo_outbox_scan_next, true, visit) &&
-		eo_outbox_visit_undecided(visit);
+	return visit_rows(&scan, true, visit) && eo_outbox_visit_undecided(visit);
 }
 
 bool
@@ -441,18 +412,6 @@ eo_outbox_read_by_id(const pg_uuid_t *id, EoOutboxRow *row)
 	return found;
 }
 
-bool
-eo_outbox_remove(const uint8 *digest, const char *token)
-{
-	EoOutboxScan scan;
-	bool		removed;
-
-	eo_outbox_scan_begin(&scan, RowExclusiveLock, digest);
-	removed = delete_row(&scan, eo_outbox_scan_claim(&scan, token));
-	eo_outbox_scan_end(&scan);
-	return removed;
-}
-
 /*
  * An operator may have given the row up, in a transaction that goes on.  The worker must
  * not wait for its end.
@@ -467,13 +426,25 @@ delete_row(EoOutboxScan *s, HeapTuple tuple)
 					false, &failure, false) == TM_Ok;
 }
 
+bool
+eo_outbox_remove(const uint8 *digest, const char *token)
+{
+	EoOutboxScan scan;
+	bool		removed;
+
+	eo_outbox_scan_begin(&scan, RowExclusiveLock, digest);
+	removed = delete_row(&scan, eo_outbox_scan_claim(&scan, token));
+	eo_outbox_scan_end(&scan);
+	return removed;
+}
+
 void
 eo_outbox_remove_rows(EoOutboxRow *const *rows, int n)
 {
 	EoOutboxScan scan;
 	HeapTuple	tuple;
 
-	eo_outbox_scan_open(&scan, RowExclusiveLock);
+	eo_outbox_scan_open(&scan, RowExclusiveLock, false);
 	for (int i = 0; i < n; i++)
 	{
 		eo_outbox_scan_find(&scan, GetSystemIdentifier(), MyDatabaseId, rows[i]->digest);
@@ -551,40 +522,32 @@ eo_outbox_given_up(TimestampTz *oldest)
 	return n;
 }
 
-/* Is there a row of ours for this key?  *changing: of a transaction that goes on. */
+/* End a scan.  Has it found a row?  *changing: of a transaction that goes on. */
 static bool
-has_own_row(Relation rel, Datum digest, bool *changing)
+finds_any(EoOutboxScan *s, bool *changing)
 {
-	SnapshotData dirty;
-	ScanKeyData keys[3];
-	SysScanDesc scan;
-	bool		found;
+	bool		found = HeapTupleIsValid(systable_getnext(s->scan));
 
-	InitDirtySnapshot(dirty);
-	eo_outbox_scan_keys(keys, GetSystemIdentifier(), MyDatabaseId, digest);
-	scan = systable_beginscan(rel, rel->rd_pkindex, OidIsValid(rel->rd_pkindex), &dirty, 3, keys);
-	found = HeapTupleIsValid(systable_getnext(scan));
-	*changing = found && (TransactionIdIsValid(dirty.xmin) || TransactionIdIsValid(dirty.xmax));
-	systable_endscan(scan);
+	*changing |= found &&
+		(TransactionIdIsValid(s->dirty.xmin) || TransactionIdIsValid(s->dirty.xmax));
+	eo_outbox_scan_end(s);
 	return found;
 }
 
-/* As has_own_row(), for the rows of a claim by any address of its table. */
+/* Is there a row of ours for this key, or of its claim by any address of its table? */
 static bool
-has_own_claim(const char *token, bool *changing)
+has_own(const EoOutboxRow *row, bool *changing)
 {
-	uint8		bytes[EO_UUID_LEN];
+	uint8		token[EO_UUID_LEN];
 	EoOutboxScan s;
-	bool		found;
 
-	if (!read_token(token, bytes))
+	eo_outbox_scan_begin_undecided(&s, row->digest);
+	if (finds_any(&s, changing))
+		return true;
+	if (!read_token(row->token, token))
 		return false;
-	eo_outbox_scan_begin_claim(&s, bytes, true);
-	found = HeapTupleIsValid(systable_getnext(s.scan));
-	*changing |= found &&
-		(TransactionIdIsValid(s.dirty.xmin) || TransactionIdIsValid(s.dirty.xmax));
-	eo_outbox_scan_end(&s);
-	return found;
+	eo_outbox_scan_begin_claim(&s, token, true);
+	return finds_any(&s, changing);
 }
 
 /*
@@ -655,8 +618,7 @@ eo_outbox_adopt(const EoHistory *history)
 			serverid = eo_known_target_server(&row.target);
 		last = row.target;
 		/* Inserting a second row would wait for the transaction of the first. */
-		if (!has_own_row(s.rel, eo_outbox_scan_column(&s, tuple, EO_OUTBOX_DIGEST), &changing) &&
-			!has_own_claim(row.token, &changing))
+		if (!has_own(&row, &changing))
 		{
 			/* Somebody else may be taking the same life over. */
 			if (lock_row(&s, tuple, LockWaitSkip) == TM_Ok)
@@ -713,29 +675,4 @@ eo_outbox_any(Oid serverid)
 			 DatumGetObjectId(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_SERVER)) == serverid);
 	eo_outbox_scan_end(&scan);
 	return any;
-}
-
-/* ----- undecided rows ----- */
-
-/* Scan all rows of this database, committed or not. */
-static void
-begin_dirty_scan(EoOutboxScan *s)
-{
-	eo_outbox_scan_open(s, AccessShareLock);
-	eo_outbox_scan_keys(s->keys, GetSystemIdentifier(), MyDatabaseId, (Datum) 0);
-	InitDirtySnapshot(s->dirty);
-	s->scan = systable_beginscan(s->rel, s->rel->rd_pkindex, OidIsValid(s->rel->rd_pkindex),
-								 &s->dirty, 2, s->keys);
-}
-
-/* The next row whose transaction, of another process or prepared, goes on. */
-static HeapTuple
-next_undecided(EoOutboxScan *s)
-{
-	HeapTuple	tuple;
-
-	do
-		tuple = systable_getnext(s->scan);
-	while (HeapTupleIsValid(tuple) && !TransactionIdIsValid(s->dirty.xmin));
-	return tuple;
 }

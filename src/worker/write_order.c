@@ -211,6 +211,8 @@ make_row(const EoOutboxRow *row)
 static bool
 note_row(const EoOutboxRow *row)
 {
+	if (row->writes.n == 0)
+		return true;
 	if (writes.nrows == writes.room)
 	{
 		writes.room *= 2;
@@ -299,7 +301,7 @@ eo_write_order_begin(void)
 								HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 	writes.queues = hash_create("exactonce written items", 64, &queues,
 								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	eo_outbox_visit_writes(note_row);
+	(void) eo_outbox_visit(0, note_row);
 	qsort(writes.rows, writes.nrows, sizeof(Row *), compare);
 	for (int i = 0; i < writes.nrows; i++)
 		put_in_order(writes.rows[i]);
