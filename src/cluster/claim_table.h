@@ -132,7 +132,7 @@ extern EoClaimTable eo_claim_table;
  *
  *	 EoTableLock lock = eo_claim_table_lock(LW_SHARED);
  */
-#define EoTableLock __attribute__((cleanup(eo_claim_table_unlock))) EoTakenLock
+#define EoTableLock __attribute__((cleanup(eo_claim_table_unlock), unused)) EoTakenLock
 
 typedef LWLock * EoTakenLock;
 

@@ -124,15 +124,15 @@ is_id(const Life *l, const uint8 *id)
 	return memcmp(l->life.id, id, EO_UUID_LEN) == 0;
 }
 
-/* Walk through the lives of a database (InvalidOid: of all), from *cursor on. */
+/* Walk through the lives, from *cursor on. */
 static Life *
-next_life(Oid dboid, uint32 *cursor)
+next_life(uint32 *cursor)
 {
 	while (*cursor < lives->high_life)
 	{
 		Life	   *life = &lives->lives[(*cursor)++];
 
-		if (life->status != UNUSED && (!OidIsValid(dboid) || life->dboid == dboid))
+		if (life->status != UNUSED)
 			return life;
 	}
 	return NULL;
@@ -144,7 +144,7 @@ find_life(const uint8 *id)
 	uint32		cursor = 0;
 	Life	   *life;
 
-	while ((life = next_life(InvalidOid, &cursor)) != NULL)
+	while ((life = next_life(&cursor)) != NULL)
 	{
 		if (is_id(life, id))
 			return life;
@@ -158,9 +158,9 @@ find_current(Oid dboid)
 	uint32		cursor = 0;
 	Life	   *life;
 
-	while ((life = next_life(dboid, &cursor)) != NULL)
+	while ((life = next_life(&cursor)) != NULL)
 	{
-		if (life->status == CURRENT)
+		if (life->status == CURRENT && life->dboid == dboid)
 			return life;
 	}
 	return NULL;
@@ -542,7 +542,7 @@ bool
 eo_life_next_database(uint32 *cursor, Oid *dboid)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
-	const Life *life = next_life(InvalidOid, cursor);
+	const Life *life = next_life(cursor);
 
 	if (life != NULL)
 		*dboid = life->dboid;
@@ -635,9 +635,9 @@ eo_life_next_ended(Oid dboid, uint32 *cursor, uint8 *id, bool *this_run)
 	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 	const Life *life;
 
-	while ((life = next_life(dboid, cursor)) != NULL)
+	while ((life = next_life(cursor)) != NULL)
 	{
-		if (life->status != ENDED)
+		if (life->status != ENDED || life->dboid != dboid)
 			continue;
 		memcpy(id, life->life.id, EO_UUID_LEN);
 		*this_run = life->this_run;
@@ -683,8 +683,11 @@ eo_life_drop_database(Oid dboid)
 	uint32		cursor = 0;
 	Life	   *life;
 
-	while ((life = next_life(dboid, &cursor)) != NULL)
-		drop_life(life);
+	while ((life = next_life(&cursor)) != NULL)
+	{
+		if (life->dboid == dboid)
+			drop_life(life);
+	}
 }
 
 bool

@@ -753,6 +753,7 @@ eo_slot_drop_database(Oid dboid)
 	uint32		cursor = 0;
 	EoSlot	   *slot;
 
+	Assert(OidIsValid(dboid));
 	while ((slot = eo_claim_table_next(dboid, &cursor)) != NULL)
 		free_slot(slot);
 }

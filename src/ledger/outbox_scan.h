@@ -69,10 +69,9 @@ typedef struct EoOutboxScan
 	Relation	rel;
 	TupleDesc	desc;			/* of its rows, see internal_form.h */
 	LOCKMODE	mode;
-	bool		undecided;		/* by the next one but one */
+	bool		undecided;		/* rows are looked for by dirty, not snapshot */
 	Snapshot	snapshot;
-	SnapshotData dirty;			/* shows rows of transactions that go on, too,
-								 * and says so */
+	SnapshotData dirty;
 	EoDigestDatum digest;
 	pg_uuid_t	token;
 	ScanKeyData keys[3];
