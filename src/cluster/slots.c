@@ -609,7 +609,7 @@ eo_slot_wait(EoSlotRef ref, int64 due_us)
 		return;
 	slot->info.due_us = due_us;
 	slot->info.looks++;
-	list_for_worker(slot);
+	eo_database_list_ended(slot);
 }
 
 void
