@@ -18,7 +18,6 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_index.h"
-#include "compat.h"
 #include "ledger/internal.h"
 #include "ledger/internal_form.h"
 #include "ledger/outbox_row.h"
