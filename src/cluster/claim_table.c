@@ -26,6 +26,15 @@
 
 EoClaimTable eo_claim_table;
 
+EoSlot	  **
+eo_claim_table_bucket(const uint8 *digest)
+{
+	uint32		hash;
+
+	memcpy(&hash, digest, sizeof(hash));
+	return &eo_claim_table.buckets[hash & (eo_claim_table.header->nbuckets - 1)];
+}
+
 /* The postmaster is the only process at start, and has no PGPROC: no lock is taken. */
 EoTakenLock
 eo_claim_table_lock(LWLockMode mode)
@@ -52,15 +61,6 @@ eo_claim_table_slot(EoSlotRef ref)
 		slot->info.state == EO_SLOT_FREE)
 		return NULL;
 	return slot;
-}
-
-EoSlot	  **
-eo_claim_table_bucket(const uint8 *digest)
-{
-	uint32		hash;
-
-	memcpy(&hash, digest, sizeof(hash));
-	return &eo_claim_table.buckets[hash & (eo_claim_table.header->nbuckets - 1)];
 }
 
 EoSlot *

@@ -88,6 +88,9 @@ const EoMemory eo_database_memory = {
 	"exactonce", sizeof(Databases), (void **) &databases, eo_store_make_hash_key
 };
 
+static bool is_unused(Database *db);
+static bool has_slots(Database *db);
+
 /* ----- entries; the lock is held ----- */
 
 static Database *
@@ -135,11 +138,12 @@ is_suspended(Oid dboid)
 	return false;
 }
 
-static bool
-has_slots(Database *db)
+/* Free the entry of a database that is unused. */
+static void
+forget_if_unused(Database *db)
 {
-	return !dlist_is_empty(&db->ended) ||
-		eo_claim_table_has_slots(db->dboid);
+	if (is_unused(db))
+		memset(db, 0, sizeof(Database));
 }
 
 /* Has it no worker and no slots? */
@@ -147,14 +151,6 @@ static bool
 is_unused(Database *db)
 {
 	return db->info.worker_pid == 0 && !db->drained && !has_slots(db);
-}
-
-/* Free the entry of a database that is unused. */
-static void
-forget_if_unused(Database *db)
-{
-	if (is_unused(db))
-		memset(db, 0, sizeof(Database));
 }
 
 /* Find the entry of a database, or make one; NULL: there is no room. */
@@ -576,6 +572,13 @@ eo_database_may_leave(Oid dboid)
 	db->info.ready = false;
 	db->leave = true;
 	return true;
+}
+
+static bool
+has_slots(Database *db)
+{
+	return !dlist_is_empty(&db->ended) ||
+		eo_claim_table_has_slots(db->dboid);
 }
 
 /* ----- for the launcher ----- */

@@ -100,6 +100,10 @@ typedef struct Lives
 
 static Lives *lives;
 
+static Life *next_life(uint32 *cursor);
+static Life *unused_life(void);
+static Place *find_place(const Life *life, const EoTarget *target);
+
 /* ----- a start ----- */
 
 Size
@@ -124,20 +128,6 @@ is_id(const Life *l, const uint8 *id)
 	return memcmp(l->life.id, id, EO_UUID_LEN) == 0;
 }
 
-/* Walk through the lives, from *cursor on. */
-static Life *
-next_life(uint32 *cursor)
-{
-	while (*cursor < lives->high_life)
-	{
-		Life	   *life = &lives->lives[(*cursor)++];
-
-		if (life->status != UNUSED)
-			return life;
-	}
-	return NULL;
-}
-
 static Life *
 find_life(const uint8 *id)
 {
@@ -147,6 +137,20 @@ find_life(const uint8 *id)
 	while ((life = next_life(&cursor)) != NULL)
 	{
 		if (is_id(life, id))
+			return life;
+	}
+	return NULL;
+}
+
+/* Walk through the lives, from *cursor on. */
+static Life *
+next_life(uint32 *cursor)
+{
+	while (*cursor < lives->high_life)
+	{
+		Life	   *life = &lives->lives[(*cursor)++];
+
+		if (life->status != UNUSED)
 			return life;
 	}
 	return NULL;
@@ -167,17 +171,6 @@ find_current(Oid dboid)
 }
 
 static Life *
-unused_life(void)
-{
-	for (uint32 i = 0; i < MAX_LIVES; i++)
-	{
-		if (lives->lives[i].status == UNUSED)
-			return &lives->lives[i];
-	}
-	return NULL;
-}
-
-static Life *
 new_life(void)
 {
 	Life	   *life = unused_life();
@@ -187,6 +180,17 @@ new_life(void)
 	lives->high_life = Max(lives->high_life, (uint32) (life - lives->lives) + 1);
 	memset(life, 0, sizeof(Life));
 	return life;
+}
+
+static Life *
+unused_life(void)
+{
+	for (uint32 i = 0; i < MAX_LIVES; i++)
+	{
+		if (lives->lives[i].status == UNUSED)
+			return &lives->lives[i];
+	}
+	return NULL;
 }
 
 static Place *
@@ -230,6 +234,17 @@ life_of(const Place *p)
 	return &lives->lives[p->life];
 }
 
+/* Drop a life with its places. */
+static void
+drop_life(Life *life)
+{
+	Place	   *p;
+
+	while ((p = find_place(life, NULL)) != NULL)
+		p->generation = 0;
+	life->status = UNUSED;
+}
+
 /* The place of a life for a table, or for any (NULL).  NULL: there is none. */
 static Place *
 find_place(const Life *life, const EoTarget *target)
@@ -243,17 +258,6 @@ find_place(const Life *life, const EoTarget *target)
 			return p;
 	}
 	return NULL;
-}
-
-/* Drop a life with its places. */
-static void
-drop_life(Life *life)
-{
-	Place	   *p;
-
-	while ((p = find_place(life, NULL)) != NULL)
-		p->generation = 0;
-	life->status = UNUSED;
 }
 
 /* ----- the last run ----- */

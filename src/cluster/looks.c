@@ -39,6 +39,9 @@
 #include "server/guc.h"
 #include "wire/clock.h"
 
+static EoSlot *first_in(dlist_head *list);
+static bool mark_for_scan(const EoTarget *target);
+
 void
 eo_look_list(EoSlot *slot)
 {
@@ -47,13 +50,6 @@ eo_look_list(EoSlot *slot)
 	int			stage = Max(1, Min(slot->info.looks, EO_LOOKS)) - 1;
 
 	eo_claim_table_list(slot, &share->looks[kind][stage]);
-}
-
-/* NULL: the list is empty. */
-static EoSlot *
-first_in(dlist_head *list)
-{
-	return dlist_is_empty(list) ? NULL : dlist_head_element(EoSlot, node, list);
 }
 
 /* The first slot in the lists of a database, by the due instants of those that are first. */
@@ -80,6 +76,13 @@ first_of(Oid dboid)
 	return found;
 }
 
+/* NULL: the list is empty. */
+static EoSlot *
+first_in(dlist_head *list)
+{
+	return dlist_is_empty(list) ? NULL : dlist_head_element(EoSlot, node, list);
+}
+
 bool
 eo_look_next(Oid dboid, int64 now_us, EoSlotView *view)
 {
@@ -102,8 +105,6 @@ eo_look_due_us(Oid dboid)
 	return first != NULL ? first->info.due_us : INT64_MAX;
 }
 
-/* ----- making way ----- */
-
 /* The open place of the current life of a database for a table; NULL: there is none. */
 static EoPlace *
 find_open_place(const EoTarget *target)
@@ -118,6 +119,32 @@ find_open_place(const EoTarget *target)
 			break;
 	}
 	return place;
+}
+
+/* ----- making way ----- */
+
+/* The oldest slot of a list that can make way; of a claim at commit the place is marked. */
+static EoSlot *
+give_up_one(dlist_head *list, EoLookKind kind)
+{
+	uint32		unmarked = EO_NO_INDEX; /* a target whose place cannot be */
+	dlist_iter	iter;
+
+	if (kind == EO_LOOK_AT_ACQUIRE)
+		return first_in(list);
+	/* Without scans a mark would be in vain. */
+	if (eo_guc_recovery_scan == 0)
+		return NULL;
+	dlist_foreach(iter, list)
+	{
+		EoSlot	   *slot = dlist_container(EoSlot, node, iter.cur);
+
+		if (slot->target != unmarked &&
+			mark_for_scan(&eo_claim_table_target(slot)->target))
+			return slot;
+		unmarked = slot->target;
+	}
+	return NULL;
 }
 
 /*
@@ -149,30 +176,6 @@ mark_for_scan(const EoTarget *target)
 	/* The slot is freed after this. */
 	pg_write_barrier();
 	return true;
-}
-
-/* The oldest slot of a list that can make way; of a claim at commit the place is marked. */
-static EoSlot *
-give_up_one(dlist_head *list, EoLookKind kind)
-{
-	uint32		unmarked = EO_NO_INDEX; /* a target whose place cannot be */
-	dlist_iter	iter;
-
-	if (kind == EO_LOOK_AT_ACQUIRE)
-		return first_in(list);
-	/* Without scans a mark would be in vain. */
-	if (eo_guc_recovery_scan == 0)
-		return NULL;
-	dlist_foreach(iter, list)
-	{
-		EoSlot	   *slot = dlist_container(EoSlot, node, iter.cur);
-
-		if (slot->target != unmarked &&
-			mark_for_scan(&eo_claim_table_target(slot)->target))
-			return slot;
-		unmarked = slot->target;
-	}
-	return NULL;
 }
 
 static EoSlot *
@@ -208,8 +211,6 @@ eo_look_to_give_up(const EoTargetEntry *entry, bool own)
 	}
 	return give_up_of(most);
 }
-
-/* ----- scans that are owed ----- */
 
 /* A debt that was younger than EO_LATE_US when the scan began is left for another scan. */
 void

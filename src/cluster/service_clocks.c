@@ -45,23 +45,26 @@ const EoMemory eo_service_clock_memory = {
 	"exactonce service clocks", sizeof(ServiceClocks), (void **) &clocks, NULL
 };
 
-/* The lock is held. */
-static ServiceClock *
-find(const char *url)
-{
-	for (int i = 0; i < MAX_CLOCKS && clocks->entries[i].url[0] != '\0'; i++)
-	{
-		if (strcmp(clocks->entries[i].url, url) == 0)
-			return &clocks->entries[i];
-	}
-	return NULL;
-}
+static bool read_clock(const char *url, ServiceClock *clock);
+static void write_clock(const char *url, const EoServiceClock *clock);
+static ServiceClock *find(const char *url);
 
 bool
 eo_service_clock_meet(EoClient *client)
 {
 	eo_service_clock_share(client);
 	return eo_client_knows_clock(client) || eo_service_clock_follow(client);
+}
+
+bool
+eo_service_clock_follow(EoClient *client)
+{
+	ServiceClock clock;
+
+	eo_service_clock_share(client);
+	if (read_clock(client->endpoint.url, &clock))
+		(void) eo_client_adopt_clock(client, clock.offset_us, clock.host_us);
+	return eo_client_knows_clock(client);
 }
 
 static bool
@@ -75,15 +78,14 @@ read_clock(const char *url, ServiceClock *clock)
 	return entry != NULL;
 }
 
-bool
-eo_service_clock_follow(EoClient *client)
+void
+eo_service_clock_share(EoClient *client)
 {
-	ServiceClock clock;
-
-	eo_service_clock_share(client);
-	if (read_clock(client->endpoint.url, &clock))
-		(void) eo_client_adopt_clock(client, clock.offset_us, clock.host_us);
-	return eo_client_knows_clock(client);
+	if (!client->clock.news || !eo_client_knows_clock(client) ||
+		strlen(client->endpoint.url) > MAX_URL)
+		return;
+	write_clock(client->endpoint.url, &client->clock);
+	client->clock.news = false;
 }
 
 static void
@@ -102,12 +104,14 @@ write_clock(const char *url, const EoServiceClock *clock)
 	entry->host_us = clock->host_us;
 }
 
-void
-eo_service_clock_share(EoClient *client)
+/* The lock is held. */
+static ServiceClock *
+find(const char *url)
 {
-	if (!client->clock.news || !eo_client_knows_clock(client) ||
-		strlen(client->endpoint.url) > MAX_URL)
-		return;
-	write_clock(client->endpoint.url, &client->clock);
-	client->clock.news = false;
+	for (int i = 0; i < MAX_CLOCKS && clocks->entries[i].url[0] != '\0'; i++)
+	{
+		if (strcmp(clocks->entries[i].url, url) == 0)
+			return &clocks->entries[i];
+	}
+	return NULL;
 }

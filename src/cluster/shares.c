@@ -29,6 +29,15 @@
 
 #define EVERYTHING 0
 
+/* How much of a resource is free, and how much of it the role of an entry has and may have. */
+typedef struct Limits
+{
+	int64		free;			/* of all */
+	int64		left;			/* what the database may still take */
+	int64		of_role;		/* what the role has */
+	int64		share;			/* what the role may have */
+} Limits;
+
 /* Find the share of a role of a database, or of the database (InvalidOid). */
 static uint32
 find_share(Oid dboid, Oid userid)
@@ -161,15 +170,6 @@ taken_of(uint32 share, EoResource what)
 		n += taken[EO_RESOURCE_COMMIT_CHUNKS];
 	return n;
 }
-
-/* How much of a resource is free, and how much of it the role of an entry has and may have. */
-typedef struct Limits
-{
-	int64		free;			/* of all */
-	int64		left;			/* what the database may still take */
-	int64		of_role;		/* what the role has */
-	int64		share;			/* what the role may have */
-} Limits;
 
 /*
  * The database may have half of what it has and what is free.  The role may have half of

@@ -83,6 +83,17 @@ is_of_token(const EoSlot *slot, const char *token, EoSlotState state)
 		strcmp(slot->info.token, token) == 0;
 }
 
+bool
+eo_slot_view_find_session(const uint8 *digest, const char *token, EoSlotRef *ref)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const EoSlot *slot = eo_slot_view_of_token(digest, token, EO_SLOT_SESSION);
+
+	if (slot != NULL)
+		*ref = eo_claim_table_ref(slot);
+	return slot != NULL;
+}
+
 /*
  * The table may have been reached by another address when the claim was made.  So the digest
  * says where to begin, and no more.
@@ -104,17 +115,6 @@ eo_slot_view_of_token(const uint8 *digest, const char *token, EoSlotState state)
 			return slot;
 	}
 	return NULL;
-}
-
-bool
-eo_slot_view_find_session(const uint8 *digest, const char *token, EoSlotRef *ref)
-{
-	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
-	const EoSlot *slot = eo_slot_view_of_token(digest, token, EO_SLOT_SESSION);
-
-	if (slot != NULL)
-		*ref = eo_claim_table_ref(slot);
-	return slot != NULL;
 }
 
 bool

@@ -45,6 +45,8 @@ static EoSlotStatus make_room(const EoTargetEntry *target, const EoSlotInfo *inf
 							  bool adopted);
 static EoSlotState state_after(const EoSlotInfo *info, bool committed);
 
+static void free_slot(EoSlot *slot);
+
 /* Only claims whose end is not decided are kept alive. */
 static bool
 needs_beat(const EoSlotInfo *info)

@@ -90,6 +90,11 @@ static bool ends_session(Node * statement);
 static void object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
 						  void *arg);
 
+/*
+ * The functions below return InvalidOid for a command that PostgreSQL is going to
+ * refuse.  Otherwise any role could keep a database without its worker.
+ */
+
 void
 eo_hooks_init(void)
 {
@@ -257,11 +262,6 @@ ends_session(Node * statement)
 {
 	return IsA(statement, DiscardStmt) && ((DiscardStmt *) statement)->target == DISCARD_ALL;
 }
-
-/*
- * The functions below return InvalidOid for a command that PostgreSQL is going to
- * refuse.  Otherwise any role could keep a database without its worker.
- */
 
 /* A database that the current role owns; no command changes the one it is in. */
 static Oid

@@ -55,6 +55,49 @@
 /* The unique key of tokens, as the install script names it. */
 #define CLAIM_KEY "outbox_claim"
 
+static HeapTuple form_row(const EoOutboxRow *row);
+static bool delete_row(EoOutboxScan *s, HeapTuple tuple);
+static bool has_own(const EoOutboxRow *row, bool *changing);
+
+bool
+eo_outbox_add(const EoOutboxRow *row, bool *elsewhere)
+{
+	MemoryContext context = CurrentMemoryContext;
+	Relation	rel;
+	HeapTuple	tuple;
+	volatile bool added = true;
+
+	eo_known_target_enter(&row->target);
+	rel = eo_internal_open(EO_INTERNAL_OUTBOX, RowExclusiveLock);
+	tuple = form_row(row);
+	PG_TRY();
+	{
+		CatalogTupleInsert(rel, tuple);
+	}
+	PG_CATCH();
+	{
+		/*
+		 * The unique keys are a second guard: within one database PostgreSQL
+		 * itself refuses to complete a key twice, or a claim by way of two
+		 * addresses, whatever DynamoDB says.
+		 */
+		ErrorData  *error;
+
+		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		*elsewhere = error->constraint_name != NULL &&
+			strcmp(error->constraint_name, CLAIM_KEY) == 0;
+		added = false;
+	}
+	PG_END_TRY();
+	heap_freetuple(tuple);
+	table_close(rel, NoLock);
+	return added;
+}
+
 /* The text is UTF-8, and the database may have another encoding: so it is stored as bytea. */
 static Datum
 utf8_datum(const char *text)
@@ -113,45 +156,6 @@ form_row(const EoOutboxRow *row)
 	nulls[EO_OUTBOX_REASON_ITEM - 1] = true;
 	form_writes(&row->writes, values, nulls);
 	return heap_form_tuple(eo_internal_form_desc(EO_INTERNAL_OUTBOX), values, nulls);
-}
-
-bool
-eo_outbox_add(const EoOutboxRow *row, bool *elsewhere)
-{
-	MemoryContext context = CurrentMemoryContext;
-	Relation	rel;
-	HeapTuple	tuple;
-	volatile bool added = true;
-
-	eo_known_target_enter(&row->target);
-	rel = eo_internal_open(EO_INTERNAL_OUTBOX, RowExclusiveLock);
-	tuple = form_row(row);
-	PG_TRY();
-	{
-		CatalogTupleInsert(rel, tuple);
-	}
-	PG_CATCH();
-	{
-		/*
-		 * The unique keys are a second guard: within one database PostgreSQL
-		 * itself refuses to complete a key twice, or a claim by way of two
-		 * addresses, whatever DynamoDB says.
-		 */
-		ErrorData  *error;
-
-		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		*elsewhere = error->constraint_name != NULL &&
-			strcmp(error->constraint_name, CLAIM_KEY) == 0;
-		added = false;
-	}
-	PG_END_TRY();
-	heap_freetuple(tuple);
-	table_close(rel, NoLock);
-	return added;
 }
 
 /* The owner of a record may be any text, by another program.  No row bears that. */
@@ -407,6 +411,18 @@ eo_outbox_read_by_id(const pg_uuid_t *id, EoOutboxRow *row)
 	return found;
 }
 
+bool
+eo_outbox_remove(const uint8 *digest, const char *token)
+{
+	EoOutboxScan scan;
+	bool		removed;
+
+	eo_outbox_scan_begin(&scan, RowExclusiveLock, digest);
+	removed = delete_row(&scan, eo_outbox_scan_claim(&scan, token));
+	eo_outbox_scan_end(&scan);
+	return removed;
+}
+
 /*
  * An operator may have given the row up, in a transaction that goes on.  The worker must
  * not wait for its end.
@@ -419,18 +435,6 @@ delete_row(EoOutboxScan *s, HeapTuple tuple)
 	return HeapTupleIsValid(tuple) &&
 		heap_delete(s->rel, &tuple->t_self, GetCurrentCommandId(true), InvalidSnapshot,
 					false, &failure, false) == TM_Ok;
-}
-
-bool
-eo_outbox_remove(const uint8 *digest, const char *token)
-{
-	EoOutboxScan scan;
-	bool		removed;
-
-	eo_outbox_scan_begin(&scan, RowExclusiveLock, digest);
-	removed = delete_row(&scan, eo_outbox_scan_claim(&scan, token));
-	eo_outbox_scan_end(&scan);
-	return removed;
 }
 
 void
@@ -529,22 +533,6 @@ finds_any(EoOutboxScan *s, bool *changing)
 	return found;
 }
 
-/* Is there a row of ours for this key, or of its claim by any address of its table? */
-static bool
-has_own(const EoOutboxRow *row, bool *changing)
-{
-	uint8		token[EO_UUID_LEN];
-	EoOutboxScan s;
-
-	eo_outbox_scan_begin_undecided(&s, row->digest);
-	if (finds_any(&s, changing))
-		return true;
-	if (!read_token(row->token, token))
-		return false;
-	eo_outbox_scan_begin_claim(&s, token, true);
-	return finds_any(&s, changing);
-}
-
 /*
  * The OIDs of roles are the same after pg_upgrade, and those of servers are not: the row
  * gets the one that leads to its table now, or none.
@@ -625,6 +613,22 @@ eo_outbox_adopt(const EoHistory *history)
 	}
 	eo_outbox_scan_end(&s);
 	return all;
+}
+
+/* Is there a row of ours for this key, or of its claim by any address of its table? */
+static bool
+has_own(const EoOutboxRow *row, bool *changing)
+{
+	uint8		token[EO_UUID_LEN];
+	EoOutboxScan s;
+
+	eo_outbox_scan_begin_undecided(&s, row->digest);
+	if (finds_any(&s, changing))
+		return true;
+	if (!read_token(row->token, token))
+		return false;
+	eo_outbox_scan_begin_claim(&s, token, true);
+	return finds_any(&s, changing);
 }
 
 bool

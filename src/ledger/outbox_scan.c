@@ -35,24 +35,11 @@
 #include "utils/xid8.h"
 #include "wire/hex.h"
 
+static void begin(EoOutboxScan *s, Oid indexid, int nkeys);
+static void set_database(EoOutboxScan *s, uint64 system, Oid dboid);
+static void copy_text(Datum value, char *out, size_t size);
+
 /* ----- scans ----- */
-
-static void
-set_database(EoOutboxScan *s, uint64 system, Oid dboid)
-{
-	ScanKeyInit(&s->keys[0], EO_OUTBOX_SYSTEM, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum((int64) system));
-	ScanKeyInit(&s->keys[1], EO_OUTBOX_DATABASE, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(dboid));
-}
-
-/* Begin a scan by the keys that are set.  Without the index the table is scanned. */
-static void
-begin(EoOutboxScan *s, Oid indexid, int nkeys)
-{
-	s->scan = systable_beginscan(s->rel, indexid, OidIsValid(indexid),
-								 s->undecided ? &s->dirty : s->snapshot, nkeys, s->keys);
-}
 
 void
 eo_outbox_scan_begin(EoOutboxScan *s, LOCKMODE mode, const uint8 *digest)
@@ -111,6 +98,14 @@ begin_by(EoOutboxScan *s, EoOutboxColumn column)
 	begin(s, indexid, 3);
 }
 
+/* Begin a scan by the keys that are set.  Without the index the table is scanned. */
+static void
+begin(EoOutboxScan *s, Oid indexid, int nkeys)
+{
+	s->scan = systable_beginscan(s->rel, indexid, OidIsValid(indexid),
+								 s->undecided ? &s->dirty : s->snapshot, nkeys, s->keys);
+}
+
 void
 eo_outbox_scan_begin_claim(EoOutboxScan *s, const uint8 *token, bool undecided)
 {
@@ -156,6 +151,15 @@ eo_outbox_scan_open(EoOutboxScan *s, LOCKMODE mode, bool undecided)
 	InitDirtySnapshot(s->dirty);
 	(void) RelationGetIndexList(s->rel);	/* sets rd_pkindex */
 	set_database(s, GetSystemIdentifier(), MyDatabaseId);
+}
+
+static void
+set_database(EoOutboxScan *s, uint64 system, Oid dboid)
+{
+	ScanKeyInit(&s->keys[0], EO_OUTBOX_SYSTEM, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum((int64) system));
+	ScanKeyInit(&s->keys[1], EO_OUTBOX_DATABASE, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(dboid));
 }
 
 void
@@ -214,13 +218,6 @@ eo_outbox_scan_close(EoOutboxScan *s)
 
 /* ----- columns ----- */
 
-/* Copy a column of type text into a buffer of that size. */
-static void
-copy_text(Datum value, char *out, size_t size)
-{
-	text_to_cstring_buffer(DatumGetTextPP(value), out, size);
-}
-
 void
 eo_outbox_scan_read(const EoOutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 {
@@ -266,6 +263,13 @@ bool
 eo_outbox_scan_has_writes(const EoOutboxScan *s, HeapTuple tuple)
 {
 	return !heap_attisnull(tuple, EO_OUTBOX_WRITES, s->desc);
+}
+
+/* Copy a column of type text into a buffer of that size. */
+static void
+copy_text(Datum value, char *out, size_t size)
+{
+	text_to_cstring_buffer(DatumGetTextPP(value), out, size);
 }
 
 Datum

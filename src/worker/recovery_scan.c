@@ -155,6 +155,13 @@ static const EoWorkerJobKind mark_kind = {
 	.lane = EO_WORKER_WRITES
 };
 
+/* The items of a page. */
+typedef struct Judging
+{
+	TableScan  *scan;
+	EoJsonValue *items;
+} Judging;
+
 void
 eo_recovery_scan_init(MemoryContext context)
 {
@@ -451,13 +458,6 @@ change_identity(TableScan *scan)
 	scan->refused = 0;
 	return false;
 }
-
-/* The items of a page. */
-typedef struct Judging
-{
-	TableScan  *scan;
-	EoJsonValue *items;
-} Judging;
 
 static void
 judge_page(void *arg)
