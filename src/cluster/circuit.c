@@ -41,7 +41,6 @@
 #include "server/guc.h"
 #include "server/moment.h"
 #include "server/store.h"
-#include "storage/shmem.h"
 #include "storage/spin.h"
 #include "wire/clock.h"
 #include "wire/status.h"
@@ -111,34 +110,25 @@ static const EoCircuit functions = {
 	.failed = note_failure
 };
 
-Size
-eo_circuit_shmem_size(void)
+static void
+begin(void)
 {
-	return sizeof(Circuits);
-}
-
-void
-eo_circuit_shmem_init(void)
-{
-	bool		found;
-
-	shared = ShmemInitStruct("exactonce circuits", sizeof(Circuits), &found);
-	if (!found)
+	SpinLockInit(&shared->lock);
+	/* New clients hold version 0: 1 forces their first look-up. */
+	pg_atomic_init_u32(&shared->version, 1);
+	pg_atomic_init_u32(&shared->nopen, 0);
+	for (int i = 0; i < MAX_CIRCUITS; i++)
 	{
-		memset(shared, 0, sizeof(Circuits));
-		SpinLockInit(&shared->lock);
-		/* New clients hold version 0: 1 forces their first look-up. */
-		pg_atomic_init_u32(&shared->version, 1);
-		pg_atomic_init_u32(&shared->nopen, 0);
-		for (int i = 0; i < MAX_CIRCUITS; i++)
-		{
-			pg_atomic_init_u32(&shared->circuits[i].failures, 0);
-			pg_atomic_init_u32(&shared->circuits[i].open, 0);
-			pg_atomic_init_u64(&shared->circuits[i].answered_us, 0);
-		}
+		pg_atomic_init_u32(&shared->circuits[i].failures, 0);
+		pg_atomic_init_u32(&shared->circuits[i].open, 0);
+		pg_atomic_init_u64(&shared->circuits[i].answered_us, 0);
 	}
 	eo_store_use_circuit(&functions);
 }
+
+const EoMemory eo_circuit_memory = {
+	"exactonce circuits", sizeof(Circuits), (void **) &shared, begin
+};
 
 /* ----- finding a circuit ----- */
 

@@ -10,6 +10,7 @@
 
 #include "postgres.h"
 
+#include "cluster/memory.h"
 #include "utils/timestamp.h"
 #include "wire/client.h"
 #include "wire/status.h"
@@ -34,9 +35,7 @@ typedef struct EoCircuitReport
 										 * has */
 } EoCircuitReport;
 
-/* Bytes of shared memory; and set them up, in the startup hook. */
-extern Size eo_circuit_shmem_size(void);
-extern void eo_circuit_shmem_init(void);
+extern const EoMemory eo_circuit_memory;
 
 /* Is any circuit open?  Reads one number. */
 extern bool eo_circuit_any_open(void);

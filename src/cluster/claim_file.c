@@ -40,6 +40,7 @@
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
+#include "cluster/memory.h"
 #include "cluster/progress.h"
 #include "cluster/service_clocks.h"
 #include "cluster/slot_prepared.h"
@@ -54,9 +55,15 @@
 #include "server/stats.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
+#include "storage/shmem.h"
 
 #define TABLE_FILE "exactonce_claims"
 #define TABLE_MAGIC UINT64CONST(0x65786163746f6e35)
+
+static const EoMemory *const memories[] = {
+	&eo_database_memory, &eo_life_watch_memory, &eo_progress_memory, &eo_service_clock_memory,
+	&eo_circuit_memory, &eo_slot_prepared_memory
+};
 
 /* Open, and locked, as long as any process of this server lives. */
 static int	table_fd = -1;
@@ -84,12 +91,8 @@ request_memory(void)
 {
 	if (previous_request)
 		previous_request();
-	RequestAddinShmemSpace(eo_database_shmem_size());
-	RequestAddinShmemSpace(eo_life_watch_shmem_size());
-	RequestAddinShmemSpace(eo_progress_shmem_size());
-	RequestAddinShmemSpace(eo_service_clock_shmem_size());
-	RequestAddinShmemSpace(eo_circuit_shmem_size());
-	RequestAddinShmemSpace(eo_slot_prepared_shmem_size());
+	for (int i = 0; i < (int) lengthof(memories); i++)
+		RequestAddinShmemSpace(memories[i]->size);
 	RequestNamedLWLockTranche("exactonce", 1);
 	eo_cache_request();
 	eo_credential_cache_request();
@@ -99,18 +102,23 @@ request_memory(void)
 static void
 startup_memory(void)
 {
+	bool		found;
+
 	if (previous_startup)
 		previous_startup();
-	eo_database_shmem_init();
-	eo_life_watch_shmem_init();
-	eo_progress_shmem_init();
-	eo_service_clock_shmem_init();
-	eo_circuit_shmem_init();
-	eo_slot_prepared_shmem_init();
+	for (int i = 0; i < (int) lengthof(memories); i++)
+	{
+		const EoMemory *m = memories[i];
+
+		*m->place = ShmemInitStruct(m->name, m->size, &found);
+		memset(*m->place, 0, m->size);
+		if (m->begin != NULL)
+			m->begin();
+	}
 	eo_cache_init();
 	eo_credential_cache_init();
 	eo_stats_init();
-	eo_claim_table_use_lock(&GetNamedLWLockTranche("exactonce")->lock);
+	eo_claim_table.lock = &GetNamedLWLockTranche("exactonce")->lock;
 	begin_table();
 }
 
@@ -131,7 +139,7 @@ layout_of_this_version(void)
 static size_t
 table_size(const EoClaimTableHeader *header)
 {
-	return MAXALIGN(sizeof(EoClaimTableHeader)) + MAXALIGN(sizeof(uint32) * header->nbuckets) +
+	return MAXALIGN(sizeof(EoClaimTableHeader)) + MAXALIGN(sizeof(EoSlot *) * header->nbuckets) +
 		MAXALIGN(sizeof(EoSlot) * header->nslots) +
 		MAXALIGN(sizeof(EoTargetEntry) * EO_MAX_TARGETS) +
 		MAXALIGN(sizeof(EoShare) * EO_MAX_SHARES) + MAXALIGN(eo_life_size()) +
@@ -145,8 +153,8 @@ find_parts(void *base, EoClaimTable *table)
 
 	table->header = base;
 	p += MAXALIGN(sizeof(EoClaimTableHeader));
-	table->buckets = (uint32 *) p;
-	p += MAXALIGN(sizeof(uint32) * table->header->nbuckets);
+	table->buckets = (EoSlot **) p;
+	p += MAXALIGN(sizeof(EoSlot *) * table->header->nbuckets);
 	table->slots = (EoSlot *) p;
 	p += MAXALIGN(sizeof(EoSlot) * table->header->nslots);
 	table->targets = (EoTargetEntry *) p;
@@ -328,9 +336,10 @@ make_table(uint32 nslots)
 	base = map_new_file(table_size(&header), nslots);
 	memcpy(base, &header, sizeof(header));
 	find_parts(base, t);
-	memset(t->buckets, 0xff, sizeof(uint32) * header.nbuckets);
-	for (uint32 i = 0; i < nslots; i++)
-		t->slots[i].next = i + 1 < nslots ? i + 1 : EO_NO_INDEX;
+	/* A new file is zero, and so are the buckets. */
+	t->header->free_slot = t->slots;
+	for (uint32 i = 0; i + 1 < nslots; i++)
+		t->slots[i].next = &t->slots[i + 1];
 	for (uint32 i = 0; i < header.nchunks; i++)
 		t->chunks[i].next = i + 1 < header.nchunks ? i + 1 : EO_NO_INDEX;
 	eo_life_place_memory(t->lives);

@@ -26,27 +26,30 @@
 
 EoClaimTable eo_claim_table;
 
-static LWLock * table_lock;
-
-void
-eo_claim_table_use_lock(LWLock * lock)
+EoSlot	  **
+eo_claim_table_bucket(const uint8 *digest)
 {
-	table_lock = lock;
+	uint32		hash;
+
+	memcpy(&hash, digest, sizeof(hash));
+	return &eo_claim_table.buckets[hash & (eo_claim_table.header->nbuckets - 1)];
 }
 
 /* The postmaster is the only process at start, and has no PGPROC: no lock is taken. */
-void
+EoTakenLock
 eo_claim_table_lock(LWLockMode mode)
 {
-	if (MyProc != NULL)
-		LWLockAcquire(table_lock, mode);
+	if (MyProc == NULL)
+		return NULL;
+	LWLockAcquire(eo_claim_table.lock, mode);
+	return eo_claim_table.lock;
 }
 
 void
-eo_claim_table_unlock(void)
+eo_claim_table_unlock(EoTakenLock * lock)
 {
-	if (MyProc != NULL)
-		LWLockRelease(table_lock);
+	if (*lock != NULL)
+		LWLockRelease(*lock);
 }
 
 EoSlot *
@@ -61,24 +64,33 @@ eo_claim_table_slot(EoSlotRef ref)
 }
 
 EoSlot *
-eo_claim_table_lock_slot(EoSlotRef ref)
+eo_claim_table_next(Oid dboid, uint32 *cursor)
 {
-	EoSlot	   *slot;
+	while (*cursor < eo_claim_table.header->high_slot)
+	{
+		EoSlot	   *slot = &eo_claim_table.slots[(*cursor)++];
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	slot = eo_claim_table_slot(ref);
-	if (slot == NULL)
-		eo_claim_table_unlock();
-	return slot;
+		if (slot->info.state != EO_SLOT_FREE &&
+			(!OidIsValid(dboid) || eo_claim_table_database(slot) == dboid))
+			return slot;
+	}
+	return NULL;
 }
 
-uint32 *
-eo_claim_table_bucket(const uint8 *digest)
+void
+eo_claim_table_list(EoSlot *slot, dlist_head *list)
 {
-	uint32		hash;
+	if (!slot->listed)
+		dlist_push_tail(list, &slot->node);
+	slot->listed = true;
+}
 
-	memcpy(&hash, digest, sizeof(hash));
-	return &eo_claim_table.buckets[hash & (eo_claim_table.header->nbuckets - 1)];
+void
+eo_claim_table_unlist(EoSlot *slot)
+{
+	if (slot->listed)
+		dlist_delete(&slot->node);
+	slot->listed = false;
 }
 
 /* ----- targets ----- */

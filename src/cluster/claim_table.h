@@ -4,7 +4,8 @@
  *	  The memory of the claim table: its parts, its lock, and their free lists.
  *
  * For the files of src/cluster only.  The caller must hold the lock for every
- * function but eo_claim_table_lock() itself.
+ * function but eo_claim_table_lock() itself.  Slots are linked by pointers: all processes have
+ * the table at the address at which the postmaster has mapped it.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,6 +16,7 @@
 
 #include "cluster/slot.h"
 #include "cluster/target.h"
+#include "lib/ilist.h"
 #include "port/atomics.h"
 #include "storage/lwlock.h"
 
@@ -34,20 +36,19 @@ typedef struct EoChunk
 	char		data[EO_CHUNK_BYTES];
 } EoChunk;
 
-typedef struct EoSlot
+struct EoSlot
 {
 	EoSlotInfo	info;
 	uint32		generation;
-	uint32		next;			/* in its bucket, or in the free list */
-	uint32		next_ended;		/* in the list of its database, or of looks */
-	uint32		before_ended;	/* the same; of looks only */
+	EoSlot	   *next;			/* in its bucket, or in the free list */
+	dlist_node	node;			/* in the list of its database, or of looks */
 	bool		listed;			/* is in one of them */
 	uint32		target;
 	uint32		pk;				/* first chunk */
 	uint32		pk_len;
 	uint32		error;			/* first chunk */
 	uint32		error_len;
-} EoSlot;
+};
 
 /* The resources that shares.c counts. */
 typedef enum EoResource
@@ -61,14 +62,6 @@ typedef enum EoResource
 } EoResource;
 
 #define EO_N_RESOURCES 6
-
-/* Slots in an order. */
-typedef struct EoSlotList
-{
-	uint32		n;
-	uint32		first;			/* of an empty list undefined, as is last */
-	uint32		last;
-} EoSlotList;
 
 typedef enum EoLookKind
 {
@@ -85,7 +78,7 @@ typedef struct EoShare
 	Oid			userid;
 	uint32		targets;		/* entries that count here; 0: it is unused */
 	uint32		taken[EO_N_RESOURCES];
-	EoSlotList	looks[EO_LOOK_KINDS][EO_LOOKS]; /* of a role, see looks.c */
+	dlist_head	looks[EO_LOOK_KINDS][EO_LOOKS]; /* of a role, see looks.c */
 } EoShare;
 
 typedef struct EoTargetEntry
@@ -110,7 +103,7 @@ typedef struct EoClaimTableHeader
 	uint64		boot;			/* hash of the kernel's boot id; 0: not known */
 	uint64		device;			/* of the data directory: a copy of it has */
 	uint64		inode;			/* another one */
-	uint32		free_slot;
+	EoSlot	   *free_slot;
 	uint32		free_chunk;
 	uint32		nfree_chunks;
 	uint32		high_slot;		/* slots from here on were never used */
@@ -122,38 +115,67 @@ typedef struct EoClaimTableHeader
 typedef struct EoClaimTable
 {
 	EoClaimTableHeader *header;
-	uint32	   *buckets;
+	EoSlot	  **buckets;
 	EoSlot	   *slots;
 	EoTargetEntry *targets;
 	EoShare    *shares;
 	void	   *lives;			/* see lives.c */
 	EoChunk    *chunks;
+	LWLock	   *lock;
 } EoClaimTable;
 
 /* The table in use. */
 extern EoClaimTable eo_claim_table;
 
-/* In the startup hook of shared memory. */
-extern void eo_claim_table_use_lock(LWLock * lock);
+/*
+ * The lock is held until the end of the block that declares this, however the block is left:
+ *
+ *	 EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+ */
+#define EoTableLock __attribute__((cleanup(eo_claim_table_unlock), unused)) EoTakenLock
 
-extern void eo_claim_table_lock(LWLockMode mode);
-extern void eo_claim_table_unlock(void);
+typedef LWLock * EoTakenLock;
+
+extern EoTakenLock eo_claim_table_lock(LWLockMode mode);
+extern void eo_claim_table_unlock(EoTakenLock * lock);
 
 /* NULL: the slot has been freed. */
 extern EoSlot *eo_claim_table_slot(EoSlotRef ref);
 
 /*
- * Take the lock and find the slot.  Returns NULL, without the lock, if the slot
- * has been freed.  Otherwise the caller must release the lock.
+ * Walk through the slots in use, from *cursor on, of one database (InvalidOid: of all).  NULL:
+ * there are no more.
  */
-extern EoSlot *eo_claim_table_lock_slot(EoSlotRef ref);
-extern uint32 *eo_claim_table_bucket(const uint8 *digest);
+extern EoSlot *eo_claim_table_next(Oid dboid, uint32 *cursor);
+
+/* Put a slot at the end of a list, unless it is in one; or take it off the one that it is in. */
+extern void eo_claim_table_list(EoSlot *slot, dlist_head *list);
+extern void eo_claim_table_unlist(EoSlot *slot);
+
+/* The first slot of those that a digest may be found in. */
+extern EoSlot **eo_claim_table_bucket(const uint8 *digest);
+
+/* The number by which a slot is found as long as it is not freed. */
+static inline EoSlotRef
+eo_claim_table_ref(const EoSlot *slot)
+{
+	return (EoSlotRef)
+	{
+		(uint32) (slot - eo_claim_table.slots), slot->generation
+	};
+}
+
+static inline EoTargetEntry *
+eo_claim_table_target(const EoSlot *slot)
+{
+	return &eo_claim_table.targets[slot->target];
+}
 
 /* The database of a slot. */
 static inline Oid
 eo_claim_table_database(const EoSlot *slot)
 {
-	return eo_claim_table.targets[slot->target].target.dboid;
+	return eo_claim_table_target(slot)->target.dboid;
 }
 
 /* Has any slot been made for this database and not freed? */

@@ -29,7 +29,6 @@
 #include "server/store.h"
 #include "storage/lwlock.h"
 #include "storage/procarray.h"
-#include "storage/shmem.h"
 #include "wire/clock.h"
 #include "wire/status.h"
 
@@ -64,8 +63,7 @@ typedef struct Database
 	EoError		failure;		/* the worker's latest, if it is failing */
 	bool		held;			/* completions wait as hold says */
 	EoDatabaseHold hold;
-	uint32		ended_head;		/* slots for its worker */
-	uint32		ended_tail;
+	dlist_head	ended;			/* slots for its worker */
 	int64		beat_due_us;	/* no heartbeat of a claim is due before this */
 } Database;
 
@@ -85,24 +83,13 @@ typedef struct Databases
 
 static Databases *databases;
 
-/* ----- memory ----- */
+/* All processes inherit the postmaster's key for hashes. */
+const EoMemory eo_database_memory = {
+	"exactonce", sizeof(Databases), (void **) &databases, eo_store_make_hash_key
+};
 
-Size
-eo_database_shmem_size(void)
-{
-	return sizeof(Databases);
-}
-
-void
-eo_database_shmem_init(void)
-{
-	bool		found;
-
-	databases = ShmemInitStruct("exactonce", sizeof(Databases), &found);
-	memset(databases, 0, sizeof(Databases));
-	/* All processes inherit the postmaster's. */
-	eo_store_make_hash_key();
-}
+static bool is_unused(Database *db);
+static bool has_slots(Database *db);
 
 /* ----- entries; the lock is held ----- */
 
@@ -151,24 +138,19 @@ is_suspended(Oid dboid)
 	return false;
 }
 
-/* Free the entry of a database that has no worker and no slots. */
+/* Free the entry of a database that is unused. */
 static void
 forget_if_unused(Database *db)
 {
-	if (db->info.worker_pid == 0 && !db->drained && db->ended_head == EO_NO_INDEX &&
-		!eo_claim_table_has_slots(db->dboid))
+	if (is_unused(db))
 		memset(db, 0, sizeof(Database));
 }
 
-/* Is the entry free, or of a database that nobody needs? */
+/* Has it no worker and no slots? */
 static bool
-is_reusable(const Database *db)
+is_unused(Database *db)
 {
-	if (!OidIsValid(db->dboid))
-		return true;
-	return db->info.worker_pid == 0 && !db->wanted && !db->drained &&
-		db->ended_head == EO_NO_INDEX &&
-		!eo_claim_table_has_slots(db->dboid);
+	return db->info.worker_pid == 0 && !db->drained && !has_slots(db);
 }
 
 /* Find the entry of a database, or make one; NULL: there is no room. */
@@ -185,7 +167,7 @@ find_or_enter(Oid dboid)
 	}
 	for (int i = 0; db == NULL && i < EO_MAX_DATABASES; i++)
 	{
-		if (is_reusable(&databases->entries[i]))
+		if (!databases->entries[i].wanted && is_unused(&databases->entries[i]))
 			db = &databases->entries[i];
 	}
 	if (db != NULL && db->dboid != dboid)
@@ -193,24 +175,7 @@ find_or_enter(Oid dboid)
 		memset(db, 0, sizeof(Database));
 		db->dboid = dboid;
 		db->info.known = true;
-		db->ended_head = db->ended_tail = EO_NO_INDEX;
 	}
-	return db;
-}
-
-/*
- * Take the lock and find the entry.  Returns NULL, without the lock, if there is
- * none.  Otherwise the caller must release the lock.
- */
-static Database *
-lock_database(Oid dboid, LWLockMode mode)
-{
-	Database   *db;
-
-	eo_claim_table_lock(mode);
-	db = find(dboid);
-	if (db == NULL)
-		eo_claim_table_unlock();
 	return db;
 }
 
@@ -239,52 +204,20 @@ eo_database_wake_worker(Oid dboid)
 }
 
 void
-eo_database_list_ended(uint32 index)
+eo_database_list_ended(EoSlot *slot)
 {
-	EoSlot	   *slot = &eo_claim_table.slots[index];
 	Database   *db = find_or_enter(eo_claim_table_database(slot));
 
-	if (slot->listed || db == NULL)
-		return;
-	slot->listed = true;
-	slot->next_ended = EO_NO_INDEX;
-	if (db->ended_tail == EO_NO_INDEX)
-		db->ended_head = index;
-	else
-		eo_claim_table.slots[db->ended_tail].next_ended = index;
-	db->ended_tail = index;
+	if (db != NULL)
+		eo_claim_table_list(slot, &db->ended);
 }
 
-/* The slot may stand anywhere in the list. */
-void
-eo_database_unlist_ended(uint32 index)
-{
-	EoSlot	   *slots = eo_claim_table.slots;
-	Database   *db = find(eo_claim_table_database(&slots[index]));
-	uint32	   *link;
-	uint32		before = EO_NO_INDEX;
-
-	if (!slots[index].listed || db == NULL)
-		return;
-	for (link = &db->ended_head; *link != EO_NO_INDEX && *link != index;)
-	{
-		before = *link;
-		link = &slots[before].next_ended;
-	}
-	if (*link == EO_NO_INDEX)
-		return;
-	*link = slots[index].next_ended;
-	if (db->ended_tail == index)
-		db->ended_tail = before;
-	slots[index].listed = false;
-}
-
-uint32
-eo_database_first_ended(Oid dboid)
+dlist_head *
+eo_database_ended(Oid dboid)
 {
 	Database   *db = find(dboid);
 
-	return db != NULL ? db->ended_head : EO_NO_INDEX;
+	return db != NULL ? &db->ended : NULL;
 }
 
 int64
@@ -309,60 +242,52 @@ eo_database_set_beat_due(Oid dboid, int64 due_us)
 bool
 eo_database_want(Oid dboid)
 {
-	Database   *db;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find_or_enter(dboid);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	db = find_or_enter(dboid);
-	if (db != NULL)
-	{
-		db->info.absent = false;
-		db->visit = false;
-		db->restart_us = 0;
-		want(db);
-	}
-	eo_claim_table_unlock();
-	return db != NULL;
+	if (db == NULL)
+		return false;
+	db->info.absent = false;
+	db->visit = false;
+	db->restart_us = 0;
+	want(db);
+	return true;
 }
 
 bool
 eo_database_info(Oid dboid, EoDatabaseInfo *info)
 {
-	Database   *db = lock_database(dboid, LW_SHARED);
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const Database *db = find(dboid);
 
 	memset(info, 0, sizeof(*info));
 	if (db == NULL)
 		return false;
 	*info = db->info;
 	info->missed = db->wanted && db->info.worker_pid == 0;
-	eo_claim_table_unlock();
 	return true;
 }
 
 void
 eo_database_wake(Oid dboid)
 {
-	Database   *db = lock_database(dboid, LW_SHARED);
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const Database *db = find(dboid);
 
-	if (db == NULL)
-		return;
-	if (db->latch != NULL)
+	if (db != NULL && db->latch != NULL)
 		SetLatch(db->latch);
-	eo_claim_table_unlock();
 }
 
 void
 eo_database_drain(Oid dboid, bool drain)
 {
-	Database   *db;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find_or_enter(dboid);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	db = find_or_enter(dboid);
-	if (db != NULL)
-	{
-		db->drained = drain;
-		eo_database_wake_worker(dboid);
-	}
-	eo_claim_table_unlock();
+	if (db == NULL)
+		return;
+	db->drained = drain;
+	eo_database_wake_worker(dboid);
 }
 
 bool
@@ -376,99 +301,85 @@ eo_database_is_drained_locked(Oid dboid)
 bool
 eo_database_is_drained(Oid dboid)
 {
-	bool		drained;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 
-	eo_claim_table_lock(LW_SHARED);
-	drained = eo_database_is_drained_locked(dboid);
-	eo_claim_table_unlock();
-	return drained;
+	return eo_database_is_drained_locked(dboid);
 }
 
 void
 eo_database_want_life(Oid dboid)
 {
-	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find(dboid);
 
 	if (db == NULL)
 		return;
 	db->wants_life = true;
 	eo_database_wake_worker(dboid);
-	eo_claim_table_unlock();
 }
 
 bool
 eo_database_wants_life(Oid dboid)
 {
-	Database   *db = lock_database(dboid, LW_SHARED);
-	bool		wants = db != NULL && db->wants_life;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const Database *db = find(dboid);
 
-	if (db != NULL)
-		eo_claim_table_unlock();
-	return wants;
+	return db != NULL && db->wants_life;
 }
 
 void
 eo_database_suspend(Oid dboid)
 {
-	Suspension *mine = NULL;
-	Database   *db;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	const Database *db = find(dboid);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	for (int i = 0; i < MAX_SUSPENSIONS && mine == NULL; i++)
+	for (int i = 0; i < MAX_SUSPENSIONS; i++)
 	{
-		if (!is_in_force(&databases->suspensions[i]))
-			mine = &databases->suspensions[i];
-	}
-	if (mine != NULL)
-	{
-		mine->dboid = dboid;
-		mine->pid = MyProcPid;
-		db = find(dboid);
+		if (is_in_force(&databases->suspensions[i]))
+			continue;
+		databases->suspensions[i].dboid = dboid;
+		databases->suspensions[i].pid = MyProcPid;
 		if (db != NULL && db->latch != NULL)
 			SetLatch(db->latch);
+		return;
 	}
-	eo_claim_table_unlock();
 }
 
 void
 eo_database_resume(void)
 {
-	eo_claim_table_lock(LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+
 	for (int i = 0; i < MAX_SUSPENSIONS; i++)
 	{
 		if (databases->suspensions[i].pid == MyProcPid)
 			memset(&databases->suspensions[i], 0, sizeof(Suspension));
 	}
 	wake_launcher();
-	eo_claim_table_unlock();
 }
 
 void
 eo_database_forget(Oid dboid)
 {
-	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find(dboid);
 
-	if (db == NULL)
-		return;
-	forget_if_unused(db);
-	eo_claim_table_unlock();
+	if (db != NULL)
+		forget_if_unused(db);
 }
 
 void
 eo_database_renew(Oid dboid, Oid outbox)
 {
-	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find(dboid);
 
-	if (db == NULL)
+	if (db == NULL || !db->info.ready || db->info.outbox == outbox)
 		return;
-	if (db->info.ready && db->info.outbox != outbox)
-	{
-		db->info.ready = false;
-		db->leave = true;
-		db->wanted = true;
-		eo_database_wake_worker(dboid);
-	}
-	eo_claim_table_unlock();
+	db->info.ready = false;
+	db->leave = true;
+	db->wanted = true;
+	eo_database_wake_worker(dboid);
 }
 
 /* ----- for its worker ----- */
@@ -476,66 +387,59 @@ eo_database_renew(Oid dboid, Oid outbox)
 bool
 eo_database_attach(Oid dboid)
 {
-	Database   *db;
-	bool		attached;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find_or_enter(dboid);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	db = find_or_enter(dboid);
-	attached = db != NULL && db->info.worker_pid == 0 && !is_suspended(dboid);
-	if (attached)
-	{
-		db->leave = false;
-		db->visit = false;
-		db->idle_since_us = 0;
-		db->info.worker_pid = MyProcPid;
-		db->info.alive_us = eo_clock_monotonic_us();
-		db->latch = MyLatch;
-		db->wanted = false;
-		db->failing_since = 0;
-	}
-	eo_claim_table_unlock();
-	return attached;
+	if (db == NULL || db->info.worker_pid != 0 || is_suspended(dboid))
+		return false;
+	db->leave = false;
+	db->visit = false;
+	db->idle_since_us = 0;
+	db->info.worker_pid = MyProcPid;
+	db->info.alive_us = eo_clock_monotonic_us();
+	db->latch = MyLatch;
+	db->wanted = false;
+	db->failing_since = 0;
+	return true;
 }
 
 void
 eo_database_detach(Oid dboid, bool again, bool failed)
 {
 	int64		now_us = eo_clock_monotonic_us();
-	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find(dboid);
 
-	if (db == NULL)
+	if (db == NULL || db->info.worker_pid != MyProcPid)
 		return;
-	if (db->info.worker_pid == MyProcPid)
-	{
-		db->info.worker_pid = 0;
-		db->info.ready = false;
-		db->latch = NULL;
-		db->leave = false;
-		db->held = false;
-		db->info.waits_since = 0;
-		db->idle_since_us = 0;
-		if (!failed || now_us - db->started_us > MAX_RESTART_US)
-			db->restart_us = 0;
-		if (failed)
-			db->restart_us = Min(Max(2 * db->restart_us, RESTART_US), MAX_RESTART_US);
+	db->info.worker_pid = 0;
+	db->info.ready = false;
+	db->latch = NULL;
+	db->leave = false;
+	db->held = false;
+	db->info.waits_since = 0;
+	db->idle_since_us = 0;
+	if (!failed || now_us - db->started_us > MAX_RESTART_US)
+		db->restart_us = 0;
+	if (failed)
+		db->restart_us = Min(Max(2 * db->restart_us, RESTART_US), MAX_RESTART_US);
 
-		/*
-		 * Work that came up while it was leaving is for the next worker.  If
-		 * it leaves for a command, it comes back after that.
-		 */
-		db->wanted |= again || (is_suspended(dboid) && !db->info.absent);
-		/* The extension is not in it: its entry is free for another database. */
-		if (db->info.absent && !db->wanted)
-			forget_if_unused(db);
-		wake_launcher();
-	}
-	eo_claim_table_unlock();
+	/*
+	 * Work that came up while it was leaving is for the next worker.  If it
+	 * leaves for a command, it comes back after that.
+	 */
+	db->wanted |= again || (is_suspended(dboid) && !db->info.absent);
+	/* The extension is not in it: its entry is free for another database. */
+	if (db->info.absent && !db->wanted)
+		forget_if_unused(db);
+	wake_launcher();
 }
 
 void
 eo_database_publish(Oid dboid, Oid outbox)
 {
-	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find(dboid);
 
 	if (db == NULL)
 		return;
@@ -544,13 +448,13 @@ eo_database_publish(Oid dboid, Oid outbox)
 	db->info.absent = false;
 	db->info.ready = true;
 	db->wants_life = false;
-	eo_claim_table_unlock();
 }
 
 void
 eo_database_absent(Oid dboid)
 {
-	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find(dboid);
 
 	if (db == NULL)
 		return;
@@ -561,13 +465,13 @@ eo_database_absent(Oid dboid)
 	if (!eo_claim_table_has_slots(dboid))
 		db->info.outbox = InvalidOid;
 	db->wanted = false;
-	eo_claim_table_unlock();
 }
 
 void
 eo_database_alive(Oid dboid, bool idle)
 {
-	Database   *db = lock_database(dboid, LW_SHARED);
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	Database   *db = find(dboid);
 
 	if (db == NULL)
 		return;
@@ -576,111 +480,105 @@ eo_database_alive(Oid dboid, bool idle)
 		db->idle_since_us = 0;
 	else if (db->idle_since_us == 0)
 		db->idle_since_us = db->info.alive_us;
-	eo_claim_table_unlock();
 }
 
 void
 eo_database_set_held(Oid dboid, const EoDatabaseHold *hold)
 {
-	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find(dboid);
 
 	if (db == NULL)
 		return;
 	db->held = hold != NULL;
 	if (hold != NULL)
 		db->hold = *hold;
-	eo_claim_table_unlock();
 }
 
 bool
 eo_database_held(Oid dboid, EoDatabaseHold *hold)
 {
-	Database   *db = lock_database(dboid, LW_SHARED);
-	bool		held;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const Database *db = find(dboid);
 
 	memset(hold, 0, sizeof(*hold));
-	if (db == NULL)
+	if (db == NULL || !db->held)
 		return false;
-	held = db->held;
-	if (held)
-		*hold = db->hold;
-	eo_claim_table_unlock();
-	return held;
+	*hold = db->hold;
+	return true;
 }
 
 void
 eo_database_set_wait(Oid dboid, Oid relid, TimestampTz since)
 {
-	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find(dboid);
 
 	if (db == NULL)
 		return;
 	db->info.waits_for = relid;
 	db->info.waits_since = since;
-	eo_claim_table_unlock();
 }
 
 void
 eo_database_set_failure(Oid dboid, const EoError *error)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find(dboid);
 
 	if (db == NULL)
 		return;
 	if (error == NULL)
 		db->failing_since = 0;
-	else
-	{
-		if (db->failing_since == 0)
-			db->failing_since = now;
+	else if (db->failing_since == 0)
+		db->failing_since = now;
+	if (error != NULL)
 		db->failure = *error;
-	}
-	eo_claim_table_unlock();
 }
 
 bool
 eo_database_failure(Oid dboid, EoError *error, TimestampTz *since)
 {
-	Database   *db = lock_database(dboid, LW_SHARED);
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const Database *db = find(dboid);
 
 	if (db == NULL)
 		return false;
 	*error = db->failure;
 	*since = db->failing_since;
-	eo_claim_table_unlock();
 	return *since != 0;
 }
 
 bool
 eo_database_should_leave(Oid dboid)
 {
-	Database   *db = lock_database(dboid, LW_SHARED);
-	bool		leave;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const Database *db = find(dboid);
 
-	if (db == NULL)
-		return true;
-	leave = db->leave || is_suspended(dboid);
-	eo_claim_table_unlock();
-	return leave;
+	return db == NULL || db->leave || is_suspended(dboid);
 }
 
 bool
 eo_database_may_leave(Oid dboid)
 {
-	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
-	bool		may;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find(dboid);
 
 	if (db == NULL)
 		return true;
-	may = db->ended_head == EO_NO_INDEX && !eo_claim_table_has_slots(dboid);
-	if (may)
-	{
-		db->info.ready = false;
-		db->leave = true;
-	}
-	eo_claim_table_unlock();
-	return may;
+	if (has_slots(db))
+		return false;
+	db->info.ready = false;
+	db->leave = true;
+	return true;
+}
+
+static bool
+has_slots(Database *db)
+{
+	return !dlist_is_empty(&db->ended) ||
+		eo_claim_table_has_slots(db->dboid);
 }
 
 /* ----- for the launcher ----- */
@@ -688,18 +586,18 @@ eo_database_may_leave(Oid dboid)
 void
 eo_database_launcher_attach(void)
 {
-	eo_claim_table_lock(LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+
 	databases->launcher = MyLatch;
-	eo_claim_table_unlock();
 }
 
 bool
 eo_database_visit(Oid dboid)
 {
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 	Database   *db = NULL;
 	int			busy = 0;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
 	for (int i = 0; i < EO_MAX_DATABASES; i++)
 		busy += databases->entries[i].wanted || databases->entries[i].info.worker_pid != 0 ? 1 : 0;
 	/* Half of the entries are for databases in which calls are made. */
@@ -710,29 +608,27 @@ eo_database_visit(Oid dboid)
 		db->visit = true;
 		want(db);
 	}
-	eo_claim_table_unlock();
 	return db != NULL;
 }
 
 /* Is a worker to be started in this database, now or later? */
 static bool
-needs_worker(const Database *db)
+needs_worker(Database *db)
 {
-	if (!OidIsValid(db->dboid) || db->info.worker_pid != 0)
-		return false;
-	if (!db->wanted && (db->ended_head == EO_NO_INDEX || db->info.absent))
-		return false;
-	return !is_suspended(db->dboid);
+	bool		has_work = db->wanted ||
+	(!dlist_is_empty(&db->ended) && !db->info.absent);
+
+	return OidIsValid(db->dboid) && db->info.worker_pid == 0 && has_work &&
+		!is_suspended(db->dboid);
 }
 
 bool
 eo_database_next_to_start(bool visits, uint32 *cursor, uint32 end, Oid *dboid, bool *later)
 {
 	int64		now_us = eo_clock_monotonic_us();
-	bool		found = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 
-	eo_claim_table_lock(LW_SHARED);
-	while (!found && *cursor < end)
+	while (*cursor < end)
 	{
 		Database   *db = &databases->entries[(*cursor)++ % EO_MAX_DATABASES];
 
@@ -744,51 +640,45 @@ eo_database_next_to_start(bool visits, uint32 *cursor, uint32 end, Oid *dboid, b
 			continue;
 		}
 		*dboid = db->dboid;
-		found = true;
+		return true;
 	}
-	eo_claim_table_unlock();
-	return found;
+	return false;
 }
 
 void
 eo_database_make_room(void)
 {
 	int64		now_us = eo_clock_monotonic_us();
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 	Database   *oldest = NULL;
-	bool		leaving = false;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
 	for (int i = 0; i < EO_MAX_DATABASES; i++)
 	{
 		Database   *db = &databases->entries[i];
 
 		if (db->info.worker_pid == 0)
 			continue;
-		leaving |= db->leave;
-		if (db->idle_since_us == 0 || now_us - db->idle_since_us < MIN_IDLE_US ||
-			(oldest != NULL && oldest->idle_since_us <= db->idle_since_us) ||
-			db->ended_head != EO_NO_INDEX || eo_claim_table_has_slots(db->dboid))
-			continue;
-		oldest = db;
+		if (db->leave)
+			return;
+		if (db->idle_since_us != 0 && now_us - db->idle_since_us >= MIN_IDLE_US &&
+			(oldest == NULL || oldest->idle_since_us > db->idle_since_us) && !has_slots(db))
+			oldest = db;
 	}
-	if (oldest != NULL && !leaving)
-	{
-		/* Nobody relies on it from now on. */
-		oldest->info.ready = false;
-		oldest->leave = true;
-		if (oldest->latch != NULL)
-			SetLatch(oldest->latch);
-	}
-	eo_claim_table_unlock();
+	if (oldest == NULL)
+		return;
+	/* Nobody relies on it from now on. */
+	oldest->info.ready = false;
+	oldest->leave = true;
+	if (oldest->latch != NULL)
+		SetLatch(oldest->latch);
 }
 
 void
 eo_database_started(Oid dboid, bool started)
 {
-	Database   *db = lock_database(dboid, LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find(dboid);
 
-	if (db == NULL)
-		return;
-	db->started_us = started ? eo_clock_monotonic_us() : 0;
-	eo_claim_table_unlock();
+	if (db != NULL)
+		db->started_us = started ? eo_clock_monotonic_us() : 0;
 }

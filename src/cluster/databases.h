@@ -14,6 +14,9 @@
 #include "postgres.h"
 
 #include "access/xlogdefs.h"
+#include "cluster/memory.h"
+#include "cluster/slot.h"
+#include "lib/ilist.h"
 #include "storage/latch.h"
 #include "utils/timestamp.h"
 #include "wire/status.h"
@@ -45,9 +48,7 @@ typedef struct EoDatabaseHold
 	uint64		from_xid;		/* transactions before this do not wait */
 } EoDatabaseHold;
 
-/* Bytes of shared memory; and set them up, in the startup hook. */
-extern Size eo_database_shmem_size(void);
-extern void eo_database_shmem_init(void);
+extern const EoMemory eo_database_memory;
 
 /* ---- for everybody ---- */
 
@@ -147,15 +148,11 @@ extern void eo_database_started(Oid dboid, bool started);
 
 /* ---- for slots.c; the caller must hold the lock ---- */
 
-/*
- * Put a slot at the end of the list of its database's worker, or take it off.
- * Nothing happens if it is there already, or is not.
- */
-extern void eo_database_list_ended(uint32 slot);
-extern void eo_database_unlist_ended(uint32 slot);
+/* Put a slot at the end of the list of its database's worker, unless it is there already. */
+extern void eo_database_list_ended(EoSlot *slot);
 
-/* The first slot of that list; the next is next_ended in each. */
-extern uint32 eo_database_first_ended(Oid dboid);
+/* That list; NULL: the database is not known. */
+extern dlist_head *eo_database_ended(Oid dboid);
 
 /*
  * No heartbeat of a claim of the database is due before this (monotonic), so the slots need

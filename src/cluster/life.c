@@ -100,6 +100,10 @@ typedef struct Lives
 
 static Lives *lives;
 
+static Life *next_life(uint32 *cursor);
+static Life *unused_life(void);
+static Place *find_place(const Life *life, const EoTarget *target);
+
 /* ----- a start ----- */
 
 Size
@@ -127,10 +131,27 @@ is_id(const Life *l, const uint8 *id)
 static Life *
 find_life(const uint8 *id)
 {
-	for (uint32 i = 0; i < lives->high_life; i++)
+	uint32		cursor = 0;
+	Life	   *life;
+
+	while ((life = next_life(&cursor)) != NULL)
 	{
-		if (lives->lives[i].status != UNUSED && is_id(&lives->lives[i], id))
-			return &lives->lives[i];
+		if (is_id(life, id))
+			return life;
+	}
+	return NULL;
+}
+
+/* Walk through the lives, from *cursor on. */
+static Life *
+next_life(uint32 *cursor)
+{
+	while (*cursor < lives->high_life)
+	{
+		Life	   *life = &lives->lives[(*cursor)++];
+
+		if (life->status != UNUSED)
+			return life;
 	}
 	return NULL;
 }
@@ -138,10 +159,13 @@ find_life(const uint8 *id)
 static Life *
 find_current(Oid dboid)
 {
-	for (uint32 i = 0; i < lives->high_life; i++)
+	uint32		cursor = 0;
+	Life	   *life;
+
+	while ((life = next_life(&cursor)) != NULL)
 	{
-		if (lives->lives[i].status == CURRENT && lives->lives[i].dboid == dboid)
-			return &lives->lives[i];
+		if (life->status == CURRENT && life->dboid == dboid)
+			return life;
 	}
 	return NULL;
 }
@@ -149,13 +173,22 @@ find_current(Oid dboid)
 static Life *
 new_life(void)
 {
+	Life	   *life = unused_life();
+
+	if (life == NULL)
+		return NULL;
+	lives->high_life = Max(lives->high_life, (uint32) (life - lives->lives) + 1);
+	memset(life, 0, sizeof(Life));
+	return life;
+}
+
+static Life *
+unused_life(void)
+{
 	for (uint32 i = 0; i < MAX_LIVES; i++)
 	{
-		if (lives->lives[i].status != UNUSED)
-			continue;
-		lives->high_life = Max(lives->high_life, i + 1);
-		memset(&lives->lives[i], 0, sizeof(Life));
-		return &lives->lives[i];
+		if (lives->lives[i].status == UNUSED)
+			return &lives->lives[i];
 	}
 	return NULL;
 }
@@ -195,22 +228,6 @@ place_of(EoPlaceRef ref)
 		p : NULL;
 }
 
-/*
- * Take the lock and find the place.  Returns NULL, without the lock, if it is gone.
- * Otherwise the caller must release the lock.
- */
-static Place *
-lock_place(EoPlaceRef ref, LWLockMode mode)
-{
-	Place	   *p;
-
-	eo_claim_table_lock(mode);
-	p = place_of(ref);
-	if (p == NULL)
-		eo_claim_table_unlock();
-	return p;
-}
-
 static Life *
 life_of(const Place *p)
 {
@@ -221,12 +238,26 @@ life_of(const Place *p)
 static void
 drop_life(Life *life)
 {
+	Place	   *p;
+
+	while ((p = find_place(life, NULL)) != NULL)
+		p->generation = 0;
+	life->status = UNUSED;
+}
+
+/* The place of a life for a table, or for any (NULL).  NULL: there is none. */
+static Place *
+find_place(const Life *life, const EoTarget *target)
+{
 	for (uint32 i = 0; i < lives->high_place; i++)
 	{
-		if (lives->places[i].generation != 0 && life_of(&lives->places[i]) == life)
-			lives->places[i].generation = 0;
+		Place	   *p = &lives->places[i];
+
+		if (p->generation != 0 && life_of(p) == life &&
+			(target == NULL || eo_target_same_place(&p->place.target, target)))
+			return p;
 	}
-	life->status = UNUSED;
+	return NULL;
 }
 
 /* ----- the last run ----- */
@@ -290,13 +321,11 @@ eo_life_adopt(const void *old_memory)
 bool
 eo_life_current(Oid dboid, EoLife *life)
 {
-	Life	   *l;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const Life *l = find_current(dboid);
 
-	eo_claim_table_lock(LW_SHARED);
-	l = find_current(dboid);
 	if (l != NULL)
 		*life = l->life;
-	eo_claim_table_unlock();
 	return l != NULL;
 }
 
@@ -308,61 +337,32 @@ eo_life_is_current(Oid dboid, const uint8 *id)
 	return eo_life_current(dboid, &life) && memcmp(life.id, id, EO_UUID_LEN) == 0;
 }
 
-static bool
-is_same_place(const Place *p, const Life *life, const EoTarget *target)
-{
-	return p->generation != 0 && life_of(p) == life &&
-		eo_target_same_place(&p->place.target, target);
-}
-
-/* Has this life no place yet? */
-static bool
-has_no_place(const Life *life)
-{
-	for (uint32 i = 0; i < lives->high_place; i++)
-	{
-		if (lives->places[i].generation != 0 && life_of(&lives->places[i]) == life)
-			return false;
-	}
-	return true;
-}
-
 bool
 eo_life_enter_place(const EoTarget *target, const uint8 *id, EoPlaceRef *ref, bool *open)
 {
-	Life	   *life;
-	Place	   *p = NULL;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	const Life *life = find_current(target->dboid);
+	Place	   *p;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	life = find_current(target->dboid);
-	if (life != NULL && !is_id(life, id))
-		life = NULL;
-	for (uint32 i = 0; life != NULL && i < lives->high_place && p == NULL; i++)
+	if (life == NULL || !is_id(life, id))
+		return false;
+	p = find_place(life, target);
+	if (p == NULL)
 	{
-		if (is_same_place(&lives->places[i], life, target))
-			p = &lives->places[i];
-	}
-	if (life != NULL && p == NULL)
-	{
-		bool		home = has_no_place(life);
+		bool		home = find_place(life, NULL) == NULL;
 
 		p = new_place();
-		if (p != NULL)
-		{
-			p->place.target = *target;
-			memcpy(p->place.life, id, EO_UUID_LEN);
-			p->place.home = home;
-			p->life = (uint32) (life - lives->lives);
-			use_place(p);
-		}
+		if (p == NULL)
+			return false;
+		p->place.target = *target;
+		memcpy(p->place.life, id, EO_UUID_LEN);
+		p->place.home = home;
+		p->life = (uint32) (life - lives->lives);
+		use_place(p);
 	}
-	if (p != NULL)
-	{
-		*ref = p->place.ref;
-		*open = p->place.open;
-	}
-	eo_claim_table_unlock();
-	return p != NULL;
+	*ref = p->place.ref;
+	*open = p->place.open;
+	return true;
 }
 
 bool
@@ -376,36 +376,29 @@ eo_life_place_is_current_locked(EoPlaceRef ref)
 bool
 eo_life_place_is_open(EoPlaceRef ref)
 {
-	bool		open;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 
-	eo_claim_table_lock(LW_SHARED);
-	open = eo_life_place_is_current_locked(ref);
-	eo_claim_table_unlock();
-	return open;
+	return eo_life_place_is_current_locked(ref);
 }
 
 bool
 eo_life_place_info(EoPlaceRef ref, EoPlace *place)
 {
-	Place	   *p = lock_place(ref, LW_SHARED);
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const Place *p = place_of(ref);
 
-	if (p == NULL)
-		return false;
-	*place = p->place;
-	eo_claim_table_unlock();
-	return true;
+	if (p != NULL)
+		*place = p->place;
+	return p != NULL;
 }
 
 int64
 eo_life_lease_age_us(EoPlaceRef ref)
 {
-	int64		age_us = INT64_MAX;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 
-	eo_claim_table_lock(LW_SHARED);
-	if (eo_life_place_is_current_locked(ref))
-		age_us = eo_clock_steady_us() - place_of(ref)->place.confirmed_us;
-	eo_claim_table_unlock();
-	return age_us;
+	return eo_life_place_is_current_locked(ref) ?
+		eo_clock_steady_us() - place_of(ref)->place.confirmed_us : INT64_MAX;
 }
 
 /* ----- beats ----- */
@@ -441,7 +434,8 @@ find_nonce(Life *life, const Place *p, int64 seen_beat)
 void
 eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce, int64 *sent_us)
 {
-	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Place	   *p = place_of(ref);
 	Nonce	   *n;
 
 	if (p == NULL)
@@ -461,50 +455,46 @@ eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce, int6
 	*sent_us = n->sent_us;
 	p->place.sent = true;
 	p->place.sent_beat = Max(p->place.sent_beat, beat);
-	eo_claim_table_unlock();
 }
 
 void
 eo_life_not_sent(EoPlaceRef ref, uint64 nonce)
 {
-	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Place	   *p = place_of(ref);
 
-	if (p == NULL)
-		return;
-	for (int i = 0; i < MAX_NONCES; i++)
+	for (int i = 0; i < MAX_NONCES && p != NULL; i++)
 	{
 		Nonce	   *n = &life_of(p)->nonces[i];
 
 		if (n->nonce == nonce && n->sent_us > 0 && --n->copies == 0)
 			n->sent_us = 0;
 	}
-	eo_claim_table_unlock();
 }
 
 bool
 eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 *sent_us)
 {
-	bool		sent = false;
-	Place	   *p = lock_place(ref, LW_SHARED);
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const Place *p = place_of(ref);
 
-	if (p == NULL)
-		return false;
-	for (int i = 0; i < MAX_NONCES && !sent; i++)
+	for (int i = 0; i < MAX_NONCES && p != NULL; i++)
 	{
 		const Nonce *n = &life_of(p)->nonces[i];
 
-		sent = n->nonce == nonce && n->sent_us > 0;
-		if (sent)
-			*sent_us = n->sent_us;
+		if (n->nonce != nonce || n->sent_us <= 0)
+			continue;
+		*sent_us = n->sent_us;
+		return true;
 	}
-	eo_claim_table_unlock();
-	return sent;
+	return false;
 }
 
 void
 eo_life_confirmed(EoPlaceRef ref, int64 beat, int64 sent_us, const EoTarget *target)
 {
-	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Place	   *p = place_of(ref);
 
 	if (p == NULL)
 		return;
@@ -512,47 +502,42 @@ eo_life_confirmed(EoPlaceRef ref, int64 beat, int64 sent_us, const EoTarget *tar
 	p->place.beat = Max(p->place.beat, beat);
 	p->place.confirmed_us = Max(p->place.confirmed_us, sent_us);
 	p->place.target = *target;
-	eo_claim_table_unlock();
 }
 
 bool
 eo_life_take_turn(EoPlaceRef ref)
 {
 	int64		now_us = eo_clock_monotonic_us();
-	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
-	bool		taken;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Place	   *p = place_of(ref);
 
 	if (p == NULL)
 		return true;
-	taken = p->turn_until_us <= now_us;
-	if (taken)
-		p->turn_until_us = now_us + TURN_US;
-	eo_claim_table_unlock();
-	return taken;
+	if (p->turn_until_us > now_us)
+		return false;
+	p->turn_until_us = now_us + TURN_US;
+	return true;
 }
 
 void
 eo_life_end_turn(EoPlaceRef ref)
 {
-	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Place	   *p = place_of(ref);
 
-	if (p == NULL)
-		return;
-	p->turn_until_us = 0;
-	eo_claim_table_unlock();
+	if (p != NULL)
+		p->turn_until_us = 0;
 }
 
 void
 eo_life_give_up(Oid dboid, const uint8 *id)
 {
-	Life	   *life;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Life	   *life = find_life(id);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	life = find_life(id);
 	if (life != NULL && (life->status == CURRENT || life->status == BARRED))
 		life->status = ENDED;
 	eo_database_wake_worker(dboid);
-	eo_claim_table_unlock();
 }
 
 /* ----- for the launcher ----- */
@@ -560,19 +545,12 @@ eo_life_give_up(Oid dboid, const uint8 *id)
 bool
 eo_life_next_database(uint32 *cursor, Oid *dboid)
 {
-	bool		found = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const Life *life = next_life(cursor);
 
-	eo_claim_table_lock(LW_SHARED);
-	while (!found && *cursor < lives->high_life)
-	{
-		const Life *life = &lives->lives[(*cursor)++];
-
-		found = life->status != UNUSED;
-		if (found)
-			*dboid = life->dboid;
-	}
-	eo_claim_table_unlock();
-	return found;
+	if (life != NULL)
+		*dboid = life->dboid;
+	return life != NULL;
 }
 
 /* ----- for the worker ----- */
@@ -580,34 +558,27 @@ eo_life_next_database(uint32 *cursor, Oid *dboid)
 bool
 eo_life_has_room(void)
 {
-	bool		room = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 
-	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = 0; i < MAX_LIVES && !room; i++)
-		room = lives->lives[i].status == UNUSED;
-	eo_claim_table_unlock();
-	return room;
+	return unused_life() != NULL;
 }
 
 bool
 eo_life_begin(Oid dboid, const uint8 *id)
 {
-	Life	   *life;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Life	   *life = new_life();
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	life = new_life();
-	if (life != NULL)
-	{
-		life->dboid = dboid;
-		life->this_run = true;
-		memcpy(life->life.id, id, EO_UUID_LEN);
-		life->life.began_us = eo_clock_steady_us();
-		eo_runs_minted();
-		pg_write_barrier();
-		life->status = CURRENT;
-	}
-	eo_claim_table_unlock();
-	return life != NULL;
+	if (life == NULL)
+		return false;
+	life->dboid = dboid;
+	life->this_run = true;
+	memcpy(life->life.id, id, EO_UUID_LEN);
+	life->life.began_us = eo_clock_steady_us();
+	eo_runs_minted();
+	pg_write_barrier();
+	life->status = CURRENT;
+	return true;
 }
 
 EoPlace *
@@ -648,38 +619,35 @@ eo_life_owed_place_locked(Oid dboid, Oid serverid)
 bool
 eo_life_walk_places(Oid dboid, bool current, uint32 *cursor, EoPlace *place)
 {
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 	const EoPlace *p;
-	bool		is_current = current;
+	bool		is_current;
 
-	eo_claim_table_lock(LW_SHARED);
-	while ((p = eo_life_next_place_locked(dboid, cursor, &is_current)) != NULL &&
-		   is_current != current)
-		;
-	if (p != NULL)
+	while ((p = eo_life_next_place_locked(dboid, cursor, &is_current)) != NULL)
+	{
+		if (is_current != current)
+			continue;
 		*place = *p;
-	eo_claim_table_unlock();
-	return p != NULL;
+		return true;
+	}
+	return false;
 }
 
 bool
 eo_life_next_ended(Oid dboid, uint32 *cursor, uint8 *id, bool *this_run)
 {
-	bool		found = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const Life *life;
 
-	eo_claim_table_lock(LW_SHARED);
-	while (!found && *cursor < lives->high_life)
+	while ((life = next_life(cursor)) != NULL)
 	{
-		const Life *life = &lives->lives[(*cursor)++];
-
-		found = life->status == ENDED && life->dboid == dboid;
-		if (found)
-		{
-			memcpy(id, life->life.id, EO_UUID_LEN);
-			*this_run = life->this_run;
-		}
+		if (life->status != ENDED || life->dboid != dboid)
+			continue;
+		memcpy(id, life->life.id, EO_UUID_LEN);
+		*this_run = life->this_run;
+		return true;
 	}
-	eo_claim_table_unlock();
-	return found;
+	return false;
 }
 
 bool
@@ -695,65 +663,59 @@ eo_life_any_ended(Oid dboid)
 void
 eo_life_place_retired(EoPlaceRef ref)
 {
-	Place	   *p = lock_place(ref, LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Place	   *p = place_of(ref);
 
-	if (p == NULL)
-		return;
-	p->place.retired = true;
-	eo_claim_table_unlock();
+	if (p != NULL)
+		p->place.retired = true;
 }
 
 void
 eo_life_forget(const uint8 *id)
 {
-	Life	   *life;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Life	   *life = find_life(id);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	life = find_life(id);
 	if (life != NULL)
 		drop_life(life);
-	eo_claim_table_unlock();
 }
 
 void
 eo_life_drop_database(Oid dboid)
 {
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	for (uint32 i = 0; i < lives->high_life; i++)
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	uint32		cursor = 0;
+	Life	   *life;
+
+	while ((life = next_life(&cursor)) != NULL)
 	{
-		if (lives->lives[i].status != UNUSED && lives->lives[i].dboid == dboid)
-			drop_life(&lives->lives[i]);
+		if (life->dboid == dboid)
+			drop_life(life);
 	}
-	eo_claim_table_unlock();
 }
 
 bool
 eo_life_bar(Oid dboid, uint8 *id)
 {
-	Life	   *life;
-	bool		barred;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Life	   *life = find_current(dboid);
+	bool		barred = life != NULL && !eo_slot_view_any_unsettled_locked(dboid) &&
+	eo_life_owed_place_locked(dboid, InvalidOid) == NULL;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	life = find_current(dboid);
-	barred = life != NULL && !eo_slot_view_any_unsettled_locked(dboid) &&
-		eo_life_owed_place_locked(dboid, InvalidOid) == NULL;
 	if (barred)
 	{
 		life->status = BARRED;
 		memcpy(id, life->life.id, EO_UUID_LEN);
 	}
-	eo_claim_table_unlock();
 	return barred;
 }
 
 void
 eo_life_reopen(const uint8 *id)
 {
-	Life	   *life;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Life	   *life = find_life(id);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	life = find_life(id);
 	if (life != NULL && life->status == BARRED)
 		life->status = CURRENT;
-	eo_claim_table_unlock();
 }

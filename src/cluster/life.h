@@ -45,7 +45,7 @@ typedef struct EoPlace
 	int64		confirmed_us;	/* steady clock: when the last confirmed beat
 								 * was sent */
 	int64		scan_due_us;	/* monotonic: the scan that is owed, see
-								 * owed_scans.h; 0: none is */
+								 * looks.h; 0: none is */
 	int64		owed_us;		/* and when a look last made way for it */
 	int64		sent_us;		/* of a copy: when its last write was sent */
 	uint64		sent_nonce;		/* the same: with this nonce */

@@ -15,7 +15,6 @@
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
 #include "cluster/target.h"
-#include "storage/shmem.h"
 #include "wire/hex.h"
 
 /* Lives that sessions have met in records, and no worker has taken yet. */
@@ -55,20 +54,9 @@ typedef struct Watches
 
 static Watches *watches;
 
-Size
-eo_life_watch_shmem_size(void)
-{
-	return sizeof(Watches);
-}
-
-void
-eo_life_watch_shmem_init(void)
-{
-	bool		found;
-
-	watches = ShmemInitStruct("exactonce life watches", sizeof(Watches), &found);
-	memset(watches, 0, sizeof(Watches));
-}
+const EoMemory eo_life_watch_memory = {
+	"exactonce life watches", sizeof(Watches), (void **) &watches, NULL
+};
 
 static bool
 is_settled(const Settled *s, const EoTarget *target, const uint8 *id)
@@ -81,9 +69,9 @@ is_settled(const Settled *s, const EoTarget *target, const uint8 *id)
 void
 eo_life_watch_add(const EoTarget *target, const uint8 *id)
 {
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 	EoPlace    *w = NULL;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
 	for (int i = 0; i < MAX_WATCHED && w == NULL; i++)
 	{
 		if (memcmp(watches->watched[i].life, id, EO_UUID_LEN) == 0 &&
@@ -100,35 +88,32 @@ eo_life_watch_add(const EoTarget *target, const uint8 *id)
 		if (is_settled(&watches->settled[i], target, id))
 			watches->settled[i].target.dboid = InvalidOid;
 	}
-	eo_claim_table_unlock();
 }
 
 bool
 eo_life_watch_next(Oid dboid, EoPlace *place)
 {
-	bool		found = false;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	for (int i = 0; i < MAX_WATCHED && !found; i++)
+	for (int i = 0; i < MAX_WATCHED; i++)
 	{
 		EoPlace    *w = &watches->watched[i];
 
-		found = w->target.dboid == dboid;
-		if (!found)
+		if (w->target.dboid != dboid)
 			continue;
 		*place = *w;
 		memset(w, 0, sizeof(*w));
+		return true;
 	}
-	eo_claim_table_unlock();
-	return found;
+	return false;
 }
 
 void
 eo_life_watch_report(Oid dboid, const EoLifeReport *reports, int n)
 {
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 	int			next = 0;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
 	for (int i = 0; i < MAX_REPORTS; i++)
 	{
 		EoLifeReport *r = &watches->reports[i];
@@ -140,69 +125,61 @@ eo_life_watch_report(Oid dboid, const EoLifeReport *reports, int n)
 		else
 			r->target.dboid = InvalidOid;
 	}
-	eo_claim_table_unlock();
 }
 
 bool
 eo_life_watch_walk(uint32 *cursor, EoLifeReport *report)
 {
-	bool		found = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 
-	eo_claim_table_lock(LW_SHARED);
-	while (!found && *cursor < MAX_REPORTS)
+	while (*cursor < MAX_REPORTS)
 	{
-		const EoLifeReport *r = &watches->reports[(*cursor)++];
-
-		found = OidIsValid(r->target.dboid);
-		if (found)
-			*report = *r;
+		*report = watches->reports[(*cursor)++];
+		if (OidIsValid(report->target.dboid))
+			return true;
 	}
-	eo_claim_table_unlock();
-	return found;
+	return false;
 }
 
 bool
 eo_life_watch_find(const EoTarget *target, const uint8 *id, EoLifeWatch *watch)
 {
-	bool		found = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 
-	eo_claim_table_lock(LW_SHARED);
-	for (int i = 0; i < MAX_REPORTS && !found; i++)
+	for (int i = 0; i < MAX_REPORTS; i++)
 	{
 		const EoLifeReport *r = &watches->reports[i];
 
-		found = r->target.dboid == target->dboid &&
-			memcmp(r->life, id, EO_UUID_LEN) == 0 &&
-			eo_target_same_place(&r->target, target);
-		if (found)
-			*watch = r->watch;
+		if (r->target.dboid != target->dboid || memcmp(r->life, id, EO_UUID_LEN) != 0 ||
+			!eo_target_same_place(&r->target, target))
+			continue;
+		*watch = r->watch;
+		return true;
 	}
-	eo_claim_table_unlock();
-	return found;
+	return false;
 }
 
 void
 eo_life_watch_settles(const EoTarget *target, const uint8 *id)
 {
-	Settled    *s;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Settled    *s = &watches->settled[watches->next_settled++ % MAX_SETTLED];
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	s = &watches->settled[watches->next_settled++ % MAX_SETTLED];
 	s->target = *target;
 	memcpy(s->life, id, EO_UUID_LEN);
-	eo_claim_table_unlock();
 }
 
 bool
 eo_life_watch_is_settled(const EoTarget *target, const uint8 *id)
 {
-	bool		found = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 
-	eo_claim_table_lock(LW_SHARED);
-	for (int i = 0; i < MAX_SETTLED && !found; i++)
-		found = is_settled(&watches->settled[i], target, id);
-	eo_claim_table_unlock();
-	return found;
+	for (int i = 0; i < MAX_SETTLED; i++)
+	{
+		if (is_settled(&watches->settled[i], target, id))
+			return true;
+	}
+	return false;
 }
 
 /* ----- identities ----- */
@@ -223,59 +200,53 @@ find_refusal(const EoTarget *target)
 void
 eo_life_watch_refuse(const EoTarget *target, const char *why)
 {
-	Refusal    *r;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Refusal    *r = find_refusal(target);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	r = find_refusal(target);
 	if (r == NULL)
 		r = &watches->refusals[watches->next_refusal++ % MAX_REFUSALS];
 	r->target = *target;
 	strlcpy(r->why, why, sizeof(r->why));
-	eo_claim_table_unlock();
 }
 
 void
 eo_life_watch_admit(const EoTarget *target)
 {
-	Refusal    *r;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Refusal    *r = find_refusal(target);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	r = find_refusal(target);
 	if (r != NULL)
 		r->target.dboid = InvalidOid;
-	eo_claim_table_unlock();
 }
 
 void
 eo_life_watch_admit_all(Oid dboid)
 {
-	eo_claim_table_lock(LW_EXCLUSIVE);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+
 	for (int i = 0; i < MAX_REFUSALS; i++)
 	{
 		if (watches->refusals[i].target.dboid == dboid)
 			watches->refusals[i].target.dboid = InvalidOid;
 	}
-	eo_claim_table_unlock();
 }
 
 bool
 eo_life_watch_refused(const EoTarget *target, uint32 *cursor, Oid *userid, char *why)
 {
-	bool		found = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 
-	eo_claim_table_lock(LW_SHARED);
-	while (!found && *cursor < MAX_REFUSALS)
+	while (*cursor < MAX_REFUSALS)
 	{
 		const Refusal *r = &watches->refusals[(*cursor)++];
 
-		found = r->target.dboid == target->dboid && eo_target_same_place(&r->target, target);
-		if (!found)
+		if (r->target.dboid != target->dboid || !eo_target_same_place(&r->target, target))
 			continue;
 		*userid = r->target.userid;
 		strlcpy(why, r->why, EO_WHY_LEN);
+		return true;
 	}
-	eo_claim_table_unlock();
-	return found;
+	return false;
 }
 
 const char *

@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "cluster/life.h"
+#include "cluster/memory.h"
 #include "cluster/target.h"
 #include "wire/hex.h"
 
@@ -41,9 +42,7 @@ typedef struct EoLifeReport
 	int64		since_us;		/* steady clock: it has not changed since */
 } EoLifeReport;
 
-/* Bytes of shared memory; and set them up, in the startup hook. */
-extern Size eo_life_watch_shmem_size(void);
-extern void eo_life_watch_shmem_init(void);
+extern const EoMemory eo_life_watch_memory;
 
 /*
  * Have the worker look after a life that a session has met in a record: it may be over

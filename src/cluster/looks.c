@@ -11,9 +11,16 @@
  *
  * - The look at an acquire makes way as it is.  If the request arrives after all, the
  *	 record is IN_PROGRESS without a holder, and the end of its lease frees the key.
- * - The look at a claim at commit makes way only for a scan that is owed (owed_scans.c).  A
+ * - The look at a claim at commit makes way only for a scan that is owed.  A
  *	 late copy of the seal leaves the record COMMITTING, which no clock ends and nobody else
- *	 may take over.  So those of acquires go first.
+ *	 may take over.  So those of acquires go first.  When one has made way nobody knows its key
+ *	 any more.  So its place is marked: a quarter of an hour later, when no copy of the seal can
+ *	 arrive any more, the worker scans the table (worker/recovery_scan.c).
+ *
+ * The mark lies in the memory of the places, which is a part of the claim file, and that is
+ * enough.  A life that owes a scan is not closed, so whatever else ends it, its heir scans
+ * the table, twice.  An heir that has the claim file does so, too: it finds the mark, and
+ * does not believe that the file tells all (worker/takeover.c).
  *
  * A role has a list for each kind and each number of looks.  The pause before a look depends
  * on that number alone, so the lists are in the order in which looks are due, and those with
@@ -24,173 +31,216 @@
 #include "postgres.h"
 
 #include "cluster/claim_table.h"
+#include "cluster/life.h"
 #include "cluster/looks.h"
-#include "cluster/owed_scans.h"
 #include "cluster/slot.h"
 #include "cluster/slot_views.h"
+#include "cluster/target.h"
 #include "server/guc.h"
+#include "wire/clock.h"
 
-/* The list in which a slot waits, or is to wait. */
-static EoSlotList *
-list_of(const EoSlot *slot)
+static EoSlot *first_in(dlist_head *list);
+static bool mark_for_scan(const EoTarget *target);
+
+void
+eo_look_list(EoSlot *slot)
 {
-	EoShare    *share = &eo_claim_table.shares[eo_claim_table.targets[slot->target].role_share];
+	EoShare    *share = &eo_claim_table.shares[eo_claim_table_target(slot)->role_share];
+	EoLookKind	kind = eo_slot_has_origin(&slot->info) ? EO_LOOK_AT_COMMIT : EO_LOOK_AT_ACQUIRE;
 	int			stage = Max(1, Min(slot->info.looks, EO_LOOKS)) - 1;
 
-	return eo_slot_has_origin(&slot->info) ? &share->looks[EO_LOOK_AT_COMMIT][stage] :
-		&share->looks[EO_LOOK_AT_ACQUIRE][stage];
-}
-
-void
-eo_look_list(uint32 index)
-{
-	EoSlot	   *slot = &eo_claim_table.slots[index];
-	EoSlotList *list = list_of(slot);
-
-	if (slot->listed)
-		return;
-	slot->listed = true;
-	slot->next_ended = EO_NO_INDEX;
-	slot->before_ended = list->n > 0 ? list->last : EO_NO_INDEX;
-	if (list->n++ > 0)
-		eo_claim_table.slots[list->last].next_ended = index;
-	else
-		list->first = index;
-	list->last = index;
-}
-
-void
-eo_look_unlist(uint32 index)
-{
-	EoSlot	   *slot = &eo_claim_table.slots[index];
-	EoSlotList *list = list_of(slot);
-
-	if (!slot->listed)
-		return;
-	slot->listed = false;
-	list->n--;
-	if (slot->before_ended != EO_NO_INDEX)
-		eo_claim_table.slots[slot->before_ended].next_ended = slot->next_ended;
-	else
-		list->first = slot->next_ended;
-	if (slot->next_ended != EO_NO_INDEX)
-		eo_claim_table.slots[slot->next_ended].before_ended = slot->before_ended;
-	else
-		list->last = slot->before_ended;
+	eo_claim_table_list(slot, &share->looks[kind][stage]);
 }
 
 /* The first slot in the lists of a database, by the due instants of those that are first. */
-static uint32
+static EoSlot *
 first_of(Oid dboid)
 {
-	uint32		found = EO_NO_INDEX;
+	EoSlot	   *found = NULL;
 
 	for (uint32 i = 0; i < eo_claim_table.header->high_share; i++)
 	{
-		const EoShare *share = &eo_claim_table.shares[i];
+		EoShare    *share = &eo_claim_table.shares[i];
 
 		if (share->dboid != dboid || !OidIsValid(share->userid) ||
 			share->taken[EO_RESOURCE_LOOKS] == 0)
 			continue;
 		for (int j = 0; j < EO_LOOK_KINDS * EO_LOOKS; j++)
 		{
-			const EoSlotList *list = &share->looks[j / EO_LOOKS][j % EO_LOOKS];
+			EoSlot	   *first = first_in(&share->looks[j / EO_LOOKS][j % EO_LOOKS]);
 
-			if (list->n > 0 &&
-				(found == EO_NO_INDEX || eo_claim_table.slots[list->first].info.due_us <
-				 eo_claim_table.slots[found].info.due_us))
-				found = list->first;
+			if (first != NULL && (found == NULL || first->info.due_us < found->info.due_us))
+				found = first;
 		}
 	}
 	return found;
 }
 
+/* NULL: the list is empty. */
+static EoSlot *
+first_in(dlist_head *list)
+{
+	return dlist_is_empty(list) ? NULL : dlist_head_element(EoSlot, node, list);
+}
+
 bool
 eo_look_next(Oid dboid, int64 now_us, EoSlotView *view)
 {
-	uint32		first;
-	bool		due;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *first = first_of(dboid);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	first = first_of(dboid);
-	due = first != EO_NO_INDEX && eo_claim_table.slots[first].info.due_us <= now_us;
-	if (due)
-	{
-		eo_look_unlist(first);
-		eo_slot_view_fill(first, view);
-	}
-	eo_claim_table_unlock();
-	return due;
+	if (first == NULL || first->info.due_us > now_us)
+		return false;
+	eo_claim_table_unlist(first);
+	eo_slot_view_fill(first, view);
+	return true;
 }
 
 int64
 eo_look_due_us(Oid dboid)
 {
-	uint32		first;
-	int64		due_us;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const EoSlot *first = first_of(dboid);
 
-	eo_claim_table_lock(LW_SHARED);
-	first = first_of(dboid);
-	due_us = first != EO_NO_INDEX ? eo_claim_table.slots[first].info.due_us : INT64_MAX;
-	eo_claim_table_unlock();
-	return due_us;
+	return first != NULL ? first->info.due_us : INT64_MAX;
+}
+
+/* The open place of the current life of a database for a table; NULL: there is none. */
+static EoPlace *
+find_open_place(const EoTarget *target)
+{
+	uint32		cursor = 0;
+	bool		current;
+	EoPlace    *place;
+
+	while ((place = eo_life_next_place_locked(target->dboid, &cursor, &current)) != NULL)
+	{
+		if (current && place->open && eo_target_same_place(&place->target, target))
+			break;
+	}
+	return place;
 }
 
 /* ----- making way ----- */
 
 /* The oldest slot of a list that can make way; of a claim at commit the place is marked. */
-static uint32
-give_up_one(const EoSlotList *list, EoLookKind kind)
+static EoSlot *
+give_up_one(dlist_head *list, EoLookKind kind)
 {
-	uint32		i = list->n > 0 ? list->first : EO_NO_INDEX;
 	uint32		unmarked = EO_NO_INDEX; /* a target whose place cannot be */
+	dlist_iter	iter;
 
+	if (kind == EO_LOOK_AT_ACQUIRE)
+		return first_in(list);
 	/* Without scans a mark would be in vain. */
-	if (kind == EO_LOOK_AT_COMMIT && eo_guc_recovery_scan == 0)
-		return EO_NO_INDEX;
-	while (i != EO_NO_INDEX && kind == EO_LOOK_AT_COMMIT)
+	if (eo_guc_recovery_scan == 0)
+		return NULL;
+	dlist_foreach(iter, list)
 	{
-		const EoSlot *slot = &eo_claim_table.slots[i];
+		EoSlot	   *slot = dlist_container(EoSlot, node, iter.cur);
 
 		if (slot->target != unmarked &&
-			eo_owed_scan_mark_locked(&eo_claim_table.targets[slot->target].target))
-			break;
+			mark_for_scan(&eo_claim_table_target(slot)->target))
+			return slot;
 		unmarked = slot->target;
-		i = slot->next_ended;
 	}
-	return i;
+	return NULL;
 }
 
-static uint32
-give_up_of(const EoShare *share)
+/*
+ * A claim at commit in this table will not be looked at any more, though a late copy of its
+ * seal may arrive.  Have the table scanned when none can.  False: no current life has an
+ * open item there, which could promise that.
+ *
+ * The seal may be one of a life that has ended and is not retired yet, so its place is marked,
+ * too: its records cannot be judged before that.
+ */
+static bool
+mark_for_scan(const EoTarget *target)
 {
-	uint32		found = EO_NO_INDEX;
+	int64		now_us = eo_clock_monotonic_us();
+	uint32		cursor = 0;
+	bool		current;
+	EoPlace    *place;
+
+	if (find_open_place(target) == NULL)
+		return false;
+	while ((place = eo_life_next_place_locked(target->dboid, &cursor, &current)) != NULL)
+	{
+		if (!eo_target_same_place(&place->target, target))
+			continue;
+		place->owed_us = now_us;
+		if (place->scan_due_us == 0)
+			place->scan_due_us = now_us + eo_guc_hurried_us(EO_LATE_US);
+	}
+	/* The slot is freed after this. */
+	pg_write_barrier();
+	return true;
+}
+
+static EoSlot *
+give_up_of(EoShare *share)
+{
+	EoSlot	   *found = NULL;
 
 	if (share->taken[EO_RESOURCE_LOOKS] == 0)
-		return EO_NO_INDEX;
-	for (int kind = 0; kind < EO_LOOK_KINDS && found == EO_NO_INDEX; kind++)
+		return NULL;
+	for (int kind = 0; kind < EO_LOOK_KINDS && found == NULL; kind++)
 	{
-		for (int stage = EO_LOOKS - 1; stage >= 0 && found == EO_NO_INDEX; stage--)
+		for (int stage = EO_LOOKS - 1; stage >= 0 && found == NULL; stage--)
 			found = give_up_one(&share->looks[kind][stage], kind);
 	}
 	return found;
 }
 
-uint32
+EoSlot *
 eo_look_to_give_up(const EoTargetEntry *entry, bool own)
 {
-	const EoShare *most = &eo_claim_table.shares[entry->role_share];
-	uint32		found = give_up_of(most);
+	EoShare    *most = &eo_claim_table.shares[entry->role_share];
+	EoSlot	   *found = give_up_of(most);
 
-	if (found != EO_NO_INDEX || own)
+	if (found != NULL || own)
 		return found;
 	for (uint32 i = 0; i < eo_claim_table.header->high_share; i++)
 	{
-		const EoShare *share = &eo_claim_table.shares[i];
+		EoShare    *share = &eo_claim_table.shares[i];
 
 		if (OidIsValid(share->userid) &&
 			share->taken[EO_RESOURCE_LOOKS] > most->taken[EO_RESOURCE_LOOKS])
 			most = share;
 	}
 	return give_up_of(most);
+}
+
+/* A debt that was younger than EO_LATE_US when the scan began is left for another scan. */
+void
+eo_look_scan_done(const EoTarget *target, int64 began_us)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoPlace    *place = find_open_place(target);
+	int64		due_us;
+
+	if (place == NULL || place->scan_due_us <= 0)
+		return;
+	due_us = place->owed_us + eo_guc_hurried_us(EO_LATE_US);
+	place->scan_due_us = due_us <= began_us ? 0 : due_us;
+}
+
+bool
+eo_look_owes_scan(Oid dboid, Oid serverid)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+
+	return eo_life_owed_place_locked(dboid, serverid) != NULL;
+}
+
+bool
+eo_look_owed_scan(Oid dboid, EoPlace *place)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const EoPlace *oldest = eo_life_owed_place_locked(dboid, InvalidOid);
+
+	if (oldest != NULL)
+		*place = *oldest;
+	return oldest != NULL;
 }

@@ -13,7 +13,9 @@
 #include "postgres.h"
 
 #include "cluster/claim_table.h"
+#include "cluster/life.h"
 #include "cluster/slot.h"
+#include "cluster/target.h"
 
 /* ---- for the worker of a database ---- */
 
@@ -23,16 +25,29 @@ extern bool eo_look_next(Oid dboid, int64 now_us, EoSlotView *view);
 /* When the next look is due, about; INT64_MAX: none waits. */
 extern int64 eo_look_due_us(Oid dboid);
 
+/* ---- scans that are owed instead of looks ---- */
+
+/*
+ * Does the current life of a database owe a scan, in a place that was reached by that server
+ * last, or InvalidOid: by any?  Not while exactonce.recovery_scan is 0.
+ */
+extern bool eo_look_owes_scan(Oid dboid, Oid serverid);
+
+/* Copy the place whose scan has been owed for longest.  False: there is none. */
+extern bool eo_look_owed_scan(Oid dboid, EoPlace *place);
+
+/* A scan of this table that began at that instant (monotonic) has ended what it has found. */
+extern void eo_look_scan_done(const EoTarget *target, int64 began_us);
+
 /* ---- for slots.c; the caller must hold the lock ---- */
 
-/* Have a slot that is BURIED wait for its next look; or have it wait no longer. */
-extern void eo_look_list(uint32 index);
-extern void eo_look_unlist(uint32 index);
+/* Have a slot that is BURIED wait for its next look. */
+extern void eo_look_list(EoSlot *slot);
 
 /*
  * The slot that makes way, to be freed by the caller: that of the role's oldest look, if it has
- * any, else that of the role which has most, unless own is set.  EO_NO_INDEX: none can.
+ * any, else that of the role which has most, unless own is set.  NULL: none can.
  */
-extern uint32 eo_look_to_give_up(const EoTargetEntry *entry, bool own);
+extern EoSlot *eo_look_to_give_up(const EoTargetEntry *entry, bool own);
 
 #endif							/* EO_CLUSTER_LOOKS_H */

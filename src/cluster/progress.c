@@ -16,7 +16,6 @@
 #include "cluster/progress.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "storage/shmem.h"
 #include "wire/clock.h"
 
 /* Work that finds no room is not shown. */
@@ -24,14 +23,8 @@
 
 typedef struct Entry
 {
-	int			pid;			/* 0: unused */
+	EoProgress	shown;			/* but the next two; pid 0: unused */
 	int			outer;			/* the work that this is a part of; -1: none */
-	Oid			dboid;
-	Oid			serverid;
-	const char *activity;		/* the library lies at the same address in all
-								 * processes, which the postmaster has forked */
-	int64		total;
-	int64		since_us;
 	pg_atomic_uint64 done;
 	pg_atomic_uint64 found;
 } Entry;
@@ -41,19 +34,9 @@ static Entry *entries;
 /* The work of this process that was begun last; -1: none. */
 static int	mine = -1;
 
-Size
-eo_progress_shmem_size(void)
+static void
+begin(void)
 {
-	return sizeof(Entry) * MAX_ENTRIES;
-}
-
-void
-eo_progress_shmem_init(void)
-{
-	bool		found;
-
-	entries = ShmemInitStruct("exactonce progress", eo_progress_shmem_size(), &found);
-	memset(entries, 0, eo_progress_shmem_size());
 	for (int i = 0; i < MAX_ENTRIES; i++)
 	{
 		pg_atomic_init_u64(&entries[i].done, 0);
@@ -61,44 +44,49 @@ eo_progress_shmem_init(void)
 	}
 }
 
+const EoMemory eo_progress_memory = {
+	"exactonce progress", sizeof(Entry) * MAX_ENTRIES, (void **) &entries, begin
+};
+
 int
 eo_progress_begin(const char *activity, Oid serverid, int64 total)
 {
-	int			number = -1;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	for (int i = 0; i < MAX_ENTRIES && number < 0; i++)
+	for (int i = 0; i < MAX_ENTRIES; i++)
 	{
 		Entry	   *e = &entries[i];
 
-		if (e->pid != 0)
+		if (e->shown.pid != 0)
 			continue;
-		number = i;
-		e->pid = MyProcPid;
+
+		/*
+		 * The library lies at the same address in all processes, and so does
+		 * the activity.
+		 */
+		e->shown = (EoProgress)
+		{
+			.pid = MyProcPid,.dboid = MyDatabaseId,.serverid = serverid,.activity = activity,
+				.total = total,.since_us = eo_clock_monotonic_us()
+		};
 		e->outer = mine;
-		e->dboid = MyDatabaseId;
-		e->serverid = serverid;
-		e->activity = activity;
-		e->total = total;
-		e->since_us = eo_clock_monotonic_us();
 		pg_atomic_write_u64(&e->done, 0);
 		pg_atomic_write_u64(&e->found, 0);
+		mine = i;
+		return i;
 	}
-	eo_claim_table_unlock();
-	if (number >= 0)
-		mine = number;
-	return number;
+	return -1;
 }
 
 void
 eo_progress_end(int number)
 {
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+
 	if (number < 0)
 		return;
 	mine = entries[number].outer;
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	entries[number].pid = 0;
-	eo_claim_table_unlock();
+	entries[number].shown.pid = 0;
 }
 
 void
@@ -122,25 +110,18 @@ eo_progress_add(int64 found)
 bool
 eo_progress_walk(uint32 *cursor, EoProgress *progress)
 {
-	bool		found = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 
-	eo_claim_table_lock(LW_SHARED);
-	while (!found && *cursor < MAX_ENTRIES)
+	while (*cursor < MAX_ENTRIES)
 	{
 		Entry	   *e = &entries[(*cursor)++];
 
-		if (e->pid == 0)
+		if (e->shown.pid == 0)
 			continue;
-		found = true;
-		progress->pid = e->pid;
-		progress->dboid = e->dboid;
-		progress->serverid = e->serverid;
-		progress->activity = e->activity;
-		progress->total = e->total;
-		progress->since_us = e->since_us;
+		*progress = e->shown;
 		progress->done = (int64) pg_atomic_read_u64(&e->done);
 		progress->found = (int64) pg_atomic_read_u64(&e->found);
+		return true;
 	}
-	eo_claim_table_unlock();
-	return found;
+	return false;
 }

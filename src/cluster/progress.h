@@ -12,6 +12,8 @@
 
 #include "postgres.h"
 
+#include "cluster/memory.h"
+
 /* Work that goes on: a call for many keys, a scan, an audit. */
 typedef struct EoProgress
 {
@@ -25,9 +27,7 @@ typedef struct EoProgress
 	int64		since_us;		/* monotonic clock */
 } EoProgress;
 
-/* Bytes of shared memory; and set them up, in the startup hook. */
-extern Size eo_progress_shmem_size(void);
-extern void eo_progress_shmem_init(void);
+extern const EoMemory eo_progress_memory;
 
 /*
  * Work of this process begins; activity is a constant of the library.  It may be part of

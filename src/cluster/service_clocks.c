@@ -18,7 +18,6 @@
 #include "cluster/claim_table.h"
 #include "cluster/service_clocks.h"
 #include "storage/lwlock.h"
-#include "storage/shmem.h"
 #include "wire/client.h"
 
 /* One more endpoint replaces another, whose clock has to be asked for again. */
@@ -42,23 +41,13 @@ typedef struct ServiceClocks
 
 static ServiceClocks *clocks;
 
+const EoMemory eo_service_clock_memory = {
+	"exactonce service clocks", sizeof(ServiceClocks), (void **) &clocks, NULL
+};
+
+static bool read_clock(const char *url, ServiceClock *clock);
+static void write_clock(const char *url, const EoServiceClock *clock);
 static ServiceClock *find(const char *url);
-
-Size
-eo_service_clock_shmem_size(void)
-{
-	return sizeof(ServiceClocks);
-}
-
-void
-eo_service_clock_shmem_init(void)
-{
-	bool		found;
-
-	clocks = ShmemInitStruct("exactonce service clocks", sizeof(ServiceClocks), &found);
-	if (!found)
-		memset(clocks, 0, sizeof(ServiceClocks));
-}
 
 bool
 eo_service_clock_meet(EoClient *client)
@@ -70,42 +59,52 @@ eo_service_clock_meet(EoClient *client)
 bool
 eo_service_clock_follow(EoClient *client)
 {
-	const ServiceClock *entry;
-	ServiceClock found = {.url = ""};
+	ServiceClock clock;
 
 	eo_service_clock_share(client);
-	eo_claim_table_lock(LW_SHARED);
-	entry = find(client->endpoint.url);
-	if (entry != NULL)
-		found = *entry;
-	eo_claim_table_unlock();
-	if (found.url[0] != '\0')
-		(void) eo_client_adopt_clock(client, found.offset_us, found.host_us);
+	if (read_clock(client->endpoint.url, &clock))
+		(void) eo_client_adopt_clock(client, clock.offset_us, clock.host_us);
 	return eo_client_knows_clock(client);
+}
+
+static bool
+read_clock(const char *url, ServiceClock *clock)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const ServiceClock *entry = find(url);
+
+	if (entry != NULL)
+		*clock = *entry;
+	return entry != NULL;
 }
 
 void
 eo_service_clock_share(EoClient *client)
 {
-	ServiceClock *entry;
-
 	if (!client->clock.news || !eo_client_knows_clock(client) ||
 		strlen(client->endpoint.url) > MAX_URL)
 		return;
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	entry = find(client->endpoint.url);
+	write_clock(client->endpoint.url, &client->clock);
+	client->clock.news = false;
+}
+
+static void
+write_clock(const char *url, const EoServiceClock *clock)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	ServiceClock *entry = find(url);
+
 	if (entry == NULL)
 	{
 		entry = &clocks->entries[clocks->victim];
 		clocks->victim = (clocks->victim + 1) % MAX_CLOCKS;
-		strlcpy(entry->url, client->endpoint.url, sizeof(entry->url));
+		strlcpy(entry->url, url, sizeof(entry->url));
 	}
-	entry->offset_us = client->clock.offset_us;
-	entry->host_us = client->clock.host_us;
-	eo_claim_table_unlock();
-	client->clock.news = false;
+	entry->offset_us = clock->offset_us;
+	entry->host_us = clock->host_us;
 }
 
+/* The lock is held. */
 static ServiceClock *
 find(const char *url)
 {

@@ -10,10 +10,10 @@
 
 #include "postgres.h"
 
+#include "cluster/memory.h"
 #include "wire/client.h"
 
-extern Size eo_service_clock_shmem_size(void);
-extern void eo_service_clock_shmem_init(void);
+extern const EoMemory eo_service_clock_memory;
 
 /*
  * Let a client that does not know its service's clock adopt what others have found.

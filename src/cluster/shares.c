@@ -29,6 +29,15 @@
 
 #define EVERYTHING 0
 
+/* How much of a resource is free, and how much of it the role of an entry has and may have. */
+typedef struct Limits
+{
+	int64		free;			/* of all */
+	int64		left;			/* what the database may still take */
+	int64		of_role;		/* what the role has */
+	int64		share;			/* what the role may have */
+} Limits;
+
 /* Find the share of a role of a database, or of the database (InvalidOid). */
 static uint32
 find_share(Oid dboid, Oid userid)
@@ -162,15 +171,6 @@ taken_of(uint32 share, EoResource what)
 	return n;
 }
 
-/* How much of a resource is free, and how much of it the role of an entry has and may have. */
-typedef struct Limits
-{
-	int64		free;			/* of all */
-	int64		left;			/* what the database may still take */
-	int64		of_role;		/* what the role has */
-	int64		share;			/* what the role may have */
-} Limits;
-
 /*
  * The database may have half of what it has and what is free.  The role may have half of
  * what it has and what is left to the database.
@@ -245,7 +245,7 @@ eo_share_count_slot(const EoSlot *slot, bool take)
 {
 	void		(*count) (const EoTargetEntry *entry, EoResource what, uint32 n) =
 	take ? eo_share_take : eo_share_give;
-	const EoTargetEntry *entry = &eo_claim_table.targets[slot->target];
+	const EoTargetEntry *entry = eo_claim_table_target(slot);
 	uint32		weight = weight_of(&slot->info);
 	uint32		nchunks = eo_claim_table_chunks(slot->pk_len);
 
@@ -262,44 +262,41 @@ eo_share_count_slot(const EoSlot *slot, bool take)
 	count(entry, EO_RESOURCE_CHUNKS, weight * nchunks);
 }
 
-/* The slot of a claim that a session holds, or the prepaid one that settles it; or EO_NO_INDEX. */
-static uint32
+/* The slot of a claim that a session holds, or the prepaid one that settles it; or NULL. */
+static EoSlot *
 find_of_session(const uint8 *digest, const char *token, bool prepaid)
 {
-	uint32		i = *eo_claim_table_bucket(digest);
+	EoSlot	   *slot = *eo_claim_table_bucket(digest);
 
-	while (i != EO_NO_INDEX)
+	for (; slot != NULL; slot = slot->next)
 	{
-		const EoSlotInfo *info = &eo_claim_table.slots[i].info;
+		const EoSlotInfo *info = &slot->info;
 
 		if ((prepaid ? info->prepaid : info->state == EO_SLOT_SESSION) &&
 			strcmp(info->token, token) == 0 && memcmp(info->digest, digest, EO_DIGEST_LEN) == 0)
 			break;
-		i = eo_claim_table.slots[i].next;
 	}
-	return i;
+	return slot;
 }
 
 bool
 eo_share_is_prepaid(const EoTargetEntry *entry, const EoSlotInfo *info)
 {
-	uint32		held = find_of_session(info->digest, info->token, false);
+	const EoSlot *held = find_of_session(info->digest, info->token, false);
 
-	return held != EO_NO_INDEX &&
-		eo_claim_table.targets[eo_claim_table.slots[held].target].role_share ==
-		entry->role_share &&
-		find_of_session(info->digest, info->token, true) == EO_NO_INDEX;
+	return held != NULL && eo_claim_table_target(held)->role_share == entry->role_share &&
+		find_of_session(info->digest, info->token, true) == NULL;
 }
 
 void
 eo_share_end_prepayment(const EoSlotInfo *info)
 {
-	uint32		i = info->session ? find_of_session(info->digest, info->token, true) : EO_NO_INDEX;
+	EoSlot	   *slot = info->session ? find_of_session(info->digest, info->token, true) : NULL;
 
-	if (i == EO_NO_INDEX)
+	if (slot == NULL)
 		return;
-	eo_claim_table.slots[i].info.prepaid = false;
-	eo_share_count_slot(&eo_claim_table.slots[i], true);
+	slot->info.prepaid = false;
+	eo_share_count_slot(slot, true);
 }
 
 /* ----- views ----- */

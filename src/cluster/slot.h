@@ -113,6 +113,9 @@ typedef enum EoSlotHeir
 	EO_HEIR_FOREIGN				/* other data has taken over, and decides */
 } EoSlotHeir;
 
+/* Its place in shared memory, see claim_table.h. */
+typedef struct EoSlot EoSlot;
+
 typedef struct EoSlotRef
 {
 	uint32		index;

@@ -27,7 +27,6 @@
 #include "cluster/slots.h"
 #include "compat.h"
 #include "port/atomics.h"
-#include "storage/shmem.h"
 #include "wire/clock.h"
 
 typedef struct Shared
@@ -39,39 +38,25 @@ typedef struct Shared
 
 static Shared *shared;
 
-Size
-eo_slot_prepared_shmem_size(void)
-{
-	return MAXALIGN(sizeof(Shared));
-}
-
-void
-eo_slot_prepared_shmem_init(void)
-{
-	bool		found;
-
-	shared = ShmemInitStruct("exactonce prepared", eo_slot_prepared_shmem_size(), &found);
-	if (found)
-		return;
-	memset(shared, 0, sizeof(Shared));
-	pg_atomic_init_u32(&shared->signals, 0);
-}
+const EoMemory eo_slot_prepared_memory = {
+	"exactonce prepared", sizeof(Shared), (void **) &shared, NULL
+};
 
 void
 eo_slot_prepared_announce(EoSlotRef ref, uint64 xid)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
-	if (slot == NULL)
-		return;
-	slot->info.announced_xid = xid;
-	eo_claim_table_unlock();
+	if (slot != NULL)
+		slot->info.announced_xid = xid;
 }
 
 void
 eo_slot_prepared_begin(EoSlotRef ref, uint64 xid)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
 	if (slot == NULL)
 		return;
@@ -89,25 +74,21 @@ eo_slot_prepared_begin(EoSlotRef ref, uint64 xid)
 		eo_slot_enter_state(slot, EO_SLOT_SEALING);
 	pg_atomic_fetch_add_u32(&shared->signals, 1);
 	eo_database_wake_worker(eo_claim_table_database(slot));
-	eo_claim_table_unlock();
 }
 
 void
 eo_slot_prepared_end(EoSlotRef ref)
 {
 	int64		now_us = eo_clock_monotonic_us();
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
-	if (slot == NULL)
+	if (slot == NULL || !eo_slot_is_prepared(&slot->info))
 		return;
-	if (eo_slot_is_prepared(&slot->info))
-	{
-		slot->info.ended_us = now_us;
-		eo_slot_give_to_worker(ref.index, eo_slot_state_after_crash(&slot->info));
-		pg_write_barrier();
-		slot->info.prepared_xid = 0;
-	}
-	eo_claim_table_unlock();
+	slot->info.ended_us = now_us;
+	eo_slot_give_to_worker(slot, eo_slot_state_after_crash(&slot->info));
+	pg_write_barrier();
+	slot->info.prepared_xid = 0;
 }
 
 void
@@ -137,127 +118,104 @@ complete_entry(Oid dboid)
 void
 eo_slot_prepared_set_complete(Oid dboid)
 {
-	Oid		   *entry;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Oid		   *entry = complete_entry(dboid);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	entry = complete_entry(dboid);
 	if (entry != NULL)
 		*entry = dboid;
-	eo_claim_table_unlock();
 }
 
 bool
 eo_slot_prepared_is_complete(Oid dboid)
 {
-	const Oid  *entry;
-	bool		complete;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const Oid  *entry = complete_entry(dboid);
 
-	eo_claim_table_lock(LW_SHARED);
-	entry = complete_entry(dboid);
-	complete = entry != NULL && *entry == dboid;
-	eo_claim_table_unlock();
-	return complete;
+	return entry != NULL && *entry == dboid;
 }
 
 bool
 eo_slot_prepared_walk(Oid dboid, uint32 *cursor, EoSlotView *view)
 {
-	bool		found = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const EoSlot *slot;
 
-	eo_claim_table_lock(LW_SHARED);
-	while (!found && *cursor < eo_claim_table.header->high_slot)
+	while ((slot = eo_claim_table_next(dboid, cursor)) != NULL)
 	{
-		const EoSlot *slot = &eo_claim_table.slots[*cursor];
-
-		found = slot->info.state != EO_SLOT_FREE && eo_slot_is_prepared(&slot->info) &&
-			eo_claim_table_database(slot) == dboid;
-		if (found)
-			eo_slot_view_fill(*cursor, view);
-		(*cursor)++;
+		if (eo_slot_is_prepared(&slot->info))
+		{
+			eo_slot_view_fill(slot, view);
+			return true;
+		}
 	}
-	eo_claim_table_unlock();
-	return found;
+	return false;
 }
 
 bool
 eo_slot_prepared_of_life(const uint8 *life)
 {
-	bool		found = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	uint32		cursor = 0;
+	const EoSlot *slot;
 
-	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot && !found; i++)
+	while ((slot = eo_claim_table_next(InvalidOid, &cursor)) != NULL)
 	{
-		const EoSlotInfo *info = &eo_claim_table.slots[i].info;
-
-		found = info->state != EO_SLOT_FREE && eo_slot_is_prepared(info) &&
-			memcmp(info->origin.life, life, sizeof(info->origin.life)) == 0;
+		if (eo_slot_is_prepared(&slot->info) &&
+			memcmp(slot->info.origin.life, life, EO_UUID_LEN) == 0)
+			return true;
 	}
-	eo_claim_table_unlock();
-	return found;
+	return false;
 }
 
 bool
 eo_slot_prepared_is_known(const uint8 *digest, const char *token)
 {
-	bool		found = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 
-	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = *eo_claim_table_bucket(digest); i != EO_NO_INDEX && !found;
-		 i = eo_claim_table.slots[i].next)
-	{
-		found = strcmp(eo_claim_table.slots[i].info.token, token) == 0;
-	}
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot && !found; i++)
-	{
-		const EoSlotInfo *info = &eo_claim_table.slots[i].info;
-
-		found = info->state != EO_SLOT_FREE && strcmp(info->token, token) == 0;
-	}
-	eo_claim_table_unlock();
-	return found;
+	return eo_slot_view_of_token(digest, token, EO_SLOT_FREE) != NULL;
 }
 
 bool
 eo_slot_prepared_find_completed(const char *token, EoSlotView *view)
 {
-	bool		found = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	uint32		cursor = 0;
+	const EoSlot *slot;
 
-	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot && !found; i++)
+	while ((slot = eo_claim_table_next(InvalidOid, &cursor)) != NULL)
 	{
-		const EoSlotInfo *info = &eo_claim_table.slots[i].info;
-
-		found = info->state == EO_SLOT_SEALING && eo_slot_is_prepared(info) &&
-			strcmp(info->token, token) == 0;
-		if (found)
-			eo_slot_view_fill(i, view);
+		if (slot->info.state == EO_SLOT_SEALING && eo_slot_is_prepared(&slot->info) &&
+			strcmp(slot->info.token, token) == 0)
+		{
+			eo_slot_view_fill(slot, view);
+			return true;
+		}
 	}
-	eo_claim_table_unlock();
-	return found;
+	return false;
 }
 
 void
 eo_slot_prepared_set_heir(EoSlotRef ref, EoSlotHeir heir, const uint8 *by)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
 	if (slot == NULL)
 		return;
 	slot->info.heir = heir;
 	memcpy(slot->info.heir_by, by, EO_UUID_LEN);
-	eo_claim_table_unlock();
 }
 
 void
 eo_slot_prepared_note_seal(EoSlotRef ref, const EoOrigin *origin, bool release_on_abort)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
 	if (slot == NULL)
 		return;
 	slot->info.origin = *origin;
 	slot->info.release_on_abort = release_on_abort;
 	slot->info.due_us = 0;
-	eo_database_list_ended(ref.index);
-	eo_claim_table_unlock();
+	eo_database_list_ended(slot);
 }

@@ -12,14 +12,11 @@
 
 #include "postgres.h"
 
+#include "cluster/memory.h"
 #include "cluster/slots.h"
 #include "records/origin.h"
 
-/*
- * Bytes of shared memory; and set them up, in the startup hook.
- */
-extern Size eo_slot_prepared_shmem_size(void);
-extern void eo_slot_prepared_shmem_init(void);
+extern const EoMemory eo_slot_prepared_memory;
 
 /*
  * PREPARE TRANSACTION is about to be written: if the server ends between that and

@@ -20,14 +20,11 @@
 #include "storage/lwlock.h"
 
 void
-eo_slot_view_fill(uint32 index, EoSlotView *view)
+eo_slot_view_fill(const EoSlot *slot, EoSlotView *view)
 {
-	EoSlot	   *slot = &eo_claim_table.slots[index];
-
-	view->ref.index = index;
-	view->ref.generation = slot->generation;
+	view->ref = eo_claim_table_ref(slot);
 	view->info = slot->info;
-	view->target = eo_claim_table.targets[slot->target].target;
+	view->target = eo_claim_table_target(slot)->target;
 	view->error_len = slot->error_len;
 	(void) eo_claim_table_read_text(&eo_claim_table, slot->pk, view->pk, slot->pk_len);
 	view->pk[slot->pk_len] = '\0';
@@ -43,104 +40,92 @@ is_to_settle(EoSlotState state)
 bool
 eo_slot_view_find(const uint8 *digest, EoSlotView *view)
 {
-	uint32		found = EO_NO_INDEX;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const EoSlot *found = NULL;
 
-	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = *eo_claim_table_bucket(digest); i != EO_NO_INDEX;
-		 i = eo_claim_table.slots[i].next)
+	for (const EoSlot *slot = *eo_claim_table_bucket(digest); slot != NULL; slot = slot->next)
 	{
-		const EoSlotInfo *info = &eo_claim_table.slots[i].info;
+		const EoSlotInfo *info = &slot->info;
 
 		if (memcmp(info->digest, digest, EO_DIGEST_LEN) != 0)
 			continue;
 		if (eo_slot_state_is_held(info->state) && info->pid != MyProcPid && !info->lost)
 		{
-			found = i;
+			found = slot;
 			break;
 		}
-		if (found == EO_NO_INDEX && is_to_settle(info->state))
-			found = i;
+		if (found == NULL && is_to_settle(info->state))
+			found = slot;
 	}
-	if (found != EO_NO_INDEX)
+	if (found != NULL)
 		eo_slot_view_fill(found, view);
-	eo_claim_table_unlock();
-	return found != EO_NO_INDEX;
+	return found != NULL;
 }
 
 bool
 eo_slot_view_is_planned(const uint8 *digest)
 {
-	bool		planned = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 
-	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = *eo_claim_table_bucket(digest); i != EO_NO_INDEX && !planned;
-		 i = eo_claim_table.slots[i].next)
+	for (const EoSlot *slot = *eo_claim_table_bucket(digest); slot != NULL; slot = slot->next)
 	{
-		const EoSlotInfo *info = &eo_claim_table.slots[i].info;
-
-		planned = info->state == EO_SLOT_PLANNED && info->pid != MyProcPid &&
-			memcmp(info->digest, digest, EO_DIGEST_LEN) == 0;
+		if (slot->info.state == EO_SLOT_PLANNED && slot->info.pid != MyProcPid &&
+			memcmp(slot->info.digest, digest, EO_DIGEST_LEN) == 0)
+			return true;
 	}
-	eo_claim_table_unlock();
-	return planned;
+	return false;
 }
 
 static bool
-is_of_session(uint32 index, const char *token)
+is_of_token(const EoSlot *slot, const char *token, EoSlotState state)
 {
-	const EoSlotInfo *info = &eo_claim_table.slots[index].info;
+	return (slot->info.state == state || state == EO_SLOT_FREE) &&
+		strcmp(slot->info.token, token) == 0;
+}
 
-	return info->state == EO_SLOT_SESSION && strcmp(info->token, token) == 0;
+bool
+eo_slot_view_find_session(const uint8 *digest, const char *token, EoSlotRef *ref)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const EoSlot *slot = eo_slot_view_of_token(digest, token, EO_SLOT_SESSION);
+
+	if (slot != NULL)
+		*ref = eo_claim_table_ref(slot);
+	return slot != NULL;
 }
 
 /*
  * The table may have been reached by another address when the claim was made.  So the digest
  * says where to begin, and no more.
  */
-uint32
-eo_slot_view_session_index(const uint8 *digest, const char *token)
+EoSlot *
+eo_slot_view_of_token(const uint8 *digest, const char *token, EoSlotState state)
 {
-	for (uint32 i = *eo_claim_table_bucket(digest); i != EO_NO_INDEX;
-		 i = eo_claim_table.slots[i].next)
-	{
-		if (is_of_session(i, token))
-			return i;
-	}
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
-	{
-		if (is_of_session(i, token))
-			return i;
-	}
-	return EO_NO_INDEX;
-}
+	uint32		cursor = 0;
+	EoSlot	   *slot;
 
-bool
-eo_slot_view_find_session(const uint8 *digest, const char *token, EoSlotRef *ref)
-{
-	uint32		i;
-
-	eo_claim_table_lock(LW_SHARED);
-	i = eo_slot_view_session_index(digest, token);
-	if (i != EO_NO_INDEX)
+	for (slot = *eo_claim_table_bucket(digest); slot != NULL; slot = slot->next)
 	{
-		ref->index = i;
-		ref->generation = eo_claim_table.slots[i].generation;
+		if (is_of_token(slot, token, state))
+			return slot;
 	}
-	eo_claim_table_unlock();
-	return i != EO_NO_INDEX;
+	while ((slot = eo_claim_table_next(InvalidOid, &cursor)) != NULL)
+	{
+		if (is_of_token(slot, token, state))
+			return slot;
+	}
+	return NULL;
 }
 
 bool
 eo_slot_view_read(EoSlotRef ref, EoSlotView *view)
 {
-	bool		found;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const EoSlot *slot = eo_claim_table_slot(ref);
 
-	eo_claim_table_lock(LW_SHARED);
-	found = eo_claim_table_slot(ref) != NULL;
-	if (found)
-		eo_slot_view_fill(ref.index, view);
-	eo_claim_table_unlock();
-	return found;
+	if (slot != NULL)
+		eo_slot_view_fill(slot, view);
+	return slot != NULL;
 }
 
 bool
@@ -155,59 +140,46 @@ eo_slot_view_lease_is_dead(const EoSlotView *view, int64 dead_before_ms)
 bool
 eo_slot_view_error(EoSlotRef ref, char *text, uint32 len)
 {
-	EoSlot	   *slot;
-	bool		found;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const EoSlot *slot = eo_claim_table_slot(ref);
 
-	eo_claim_table_lock(LW_SHARED);
-	slot = eo_claim_table_slot(ref);
-	found = slot != NULL && slot->error_len == len &&
+	return slot != NULL && slot->error_len == len &&
 		eo_claim_table_read_text(&eo_claim_table, slot->error, text, len);
-	eo_claim_table_unlock();
-	return found;
 }
 
 bool
 eo_slot_view_walk(uint32 *cursor, EoSlotView *view)
 {
-	bool		found = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const EoSlot *slot = eo_claim_table_next(InvalidOid, cursor);
 
-	eo_claim_table_lock(LW_SHARED);
-	while (!found && *cursor < eo_claim_table.header->high_slot)
-	{
-		found = eo_claim_table.slots[*cursor].info.state != EO_SLOT_FREE;
-		if (found)
-			eo_slot_view_fill(*cursor, view);
-		(*cursor)++;
-	}
-	eo_claim_table_unlock();
-	return found;
+	if (slot != NULL)
+		eo_slot_view_fill(slot, view);
+	return slot != NULL;
 }
 
 /* A record left against late copies of an acquire is a precaution, and not unfinished. */
 static bool
 is_unfinished(const EoSlotInfo *info)
 {
-	return info->state != EO_SLOT_FREE &&
-		((info->state != EO_SLOT_TO_BURY && info->state != EO_SLOT_BURIED) ||
-		 eo_slot_has_origin(info));
+	return (info->state != EO_SLOT_TO_BURY && info->state != EO_SLOT_BURIED) ||
+		eo_slot_has_origin(info);
 }
 
 int
 eo_slot_view_count(Oid dboid, Oid serverid)
 {
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	uint32		cursor = 0;
+	const EoSlot *slot;
 	int			n = 0;
 
-	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
+	while ((slot = eo_claim_table_next(dboid, &cursor)) != NULL)
 	{
-		const EoSlot *slot = &eo_claim_table.slots[i];
-		const EoTarget *target = &eo_claim_table.targets[slot->target].target;
-
-		if (target->dboid == dboid && (!OidIsValid(serverid) || target->serverid == serverid) &&
+		if ((!OidIsValid(serverid) || eo_claim_table_target(slot)->target.serverid == serverid) &&
 			is_unfinished(&slot->info))
 			n++;
 	}
-	eo_claim_table_unlock();
 	return n;
 }
 
@@ -219,13 +191,13 @@ eo_slot_view_count(Oid dboid, Oid serverid)
 bool
 eo_slot_view_any_unsettled_locked(Oid dboid)
 {
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
-	{
-		const EoSlot *slot = &eo_claim_table.slots[i];
+	uint32		cursor = 0;
+	const EoSlot *slot;
 
-		if (slot->info.state != EO_SLOT_FREE && slot->info.state != EO_SLOT_IN_DOUBT &&
-			(slot->info.state != EO_SLOT_BURIED || eo_slot_has_origin(&slot->info)) &&
-			eo_claim_table_database(slot) == dboid)
+	while ((slot = eo_claim_table_next(dboid, &cursor)) != NULL)
+	{
+		if (slot->info.state != EO_SLOT_IN_DOUBT &&
+			(slot->info.state != EO_SLOT_BURIED || eo_slot_has_origin(&slot->info)))
 			return true;
 	}
 	return false;
@@ -234,13 +206,16 @@ eo_slot_view_any_unsettled_locked(Oid dboid)
 bool
 eo_slot_view_any_ending(void)
 {
-	bool		any = false;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	uint32		cursor = 0;
+	const EoSlot *slot;
 
-	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot && !any; i++)
-		any = eo_slot_state_is_ending(eo_claim_table.slots[i].info.state);
-	eo_claim_table_unlock();
-	return any;
+	while ((slot = eo_claim_table_next(InvalidOid, &cursor)) != NULL)
+	{
+		if (eo_slot_state_is_ending(slot->info.state))
+			return true;
+	}
+	return false;
 }
 
 /* ----- how full the table is, and with what ----- */
@@ -248,10 +223,10 @@ eo_slot_view_any_ending(void)
 void
 eo_slot_view_room(EoRoom *room)
 {
-	eo_claim_table_lock(LW_SHARED);
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+
 	room->slots = eo_claim_table.header->nslots;
 	room->fullest = eo_share_fullest(&room->taken, &room->looks);
-	eo_claim_table_unlock();
 }
 
 static void
@@ -283,19 +258,16 @@ count_claim(const EoSlotInfo *info, EoUsage *usage)
 void
 eo_slot_view_usage(Oid dboid, Oid userid, EoUsage *usage)
 {
-	memset(usage, 0, sizeof(*usage));
-	eo_claim_table_lock(LW_SHARED);
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
-	{
-		const EoSlot *slot = &eo_claim_table.slots[i];
-		const EoTarget *target = &eo_claim_table.targets[slot->target].target;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	uint32		cursor = 0;
+	const EoSlot *slot;
 
-		if (slot->info.state != EO_SLOT_FREE &&
-			(!OidIsValid(dboid) || target->dboid == dboid) &&
-			(!OidIsValid(userid) || target->userid == userid))
+	memset(usage, 0, sizeof(*usage));
+	while ((slot = eo_claim_table_next(dboid, &cursor)) != NULL)
+	{
+		if (!OidIsValid(userid) || eo_claim_table_target(slot)->target.userid == userid)
 			count_claim(&slot->info, usage);
 	}
-	eo_claim_table_unlock();
 }
 
 int

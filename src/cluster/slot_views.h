@@ -91,10 +91,13 @@ extern int	eo_slot_view_ending(Oid dboid);
  */
 extern bool eo_slot_view_any_unsettled_locked(Oid dboid);
 
-/* Copy the slot with that number.  The same lock. */
-extern void eo_slot_view_fill(uint32 index, EoSlotView *view);
+/* Copy a slot.  The same lock. */
+extern void eo_slot_view_fill(const EoSlot *slot, EoSlotView *view);
 
-/* The slot of the claim that a session holds by this token, or EO_NO_INDEX.  The same lock. */
-extern uint32 eo_slot_view_session_index(const uint8 *digest, const char *token);
+/*
+ * A slot of the claim with this token, in that state, or EO_SLOT_FREE: in whatever state.  NULL:
+ * there is none.  The same lock.
+ */
+extern EoSlot *eo_slot_view_of_token(const uint8 *digest, const char *token, EoSlotState state);
 
 #endif							/* EO_CLUSTER_SLOT_VIEWS_H */

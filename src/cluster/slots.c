@@ -41,19 +41,19 @@
 #include "storage/lwlock.h"
 #include "wire/clock.h"
 
-static void free_slot(uint32 index);
 static EoSlotStatus make_room(const EoTargetEntry *target, const EoSlotInfo *info, uint32 nchunks,
 							  bool adopted);
 static EoSlotState state_after(const EoSlotInfo *info, bool committed);
 
+static void free_slot(EoSlot *slot);
+
 /* Only claims whose end is not decided are kept alive. */
 static bool
-needs_beat(const EoSlot *slot, Oid dboid)
+needs_beat(const EoSlotInfo *info)
 {
-	return (eo_slot_waits_unsealed(&slot->info) ||
-			slot->info.state == EO_SLOT_HELD || slot->info.state == EO_SLOT_COMPLETED ||
-			slot->info.state == EO_SLOT_SESSION) &&
-		!slot->info.lost && slot->info.due_us > 0 && eo_claim_table_database(slot) == dboid;
+	return (eo_slot_waits_unsealed(info) || info->state == EO_SLOT_HELD ||
+			info->state == EO_SLOT_COMPLETED || info->state == EO_SLOT_SESSION) &&
+		!info->lost && info->due_us > 0;
 }
 
 /* A heartbeat may be due earlier than all those before. */
@@ -62,7 +62,7 @@ note_beat(const EoSlot *slot)
 {
 	Oid			dboid = eo_claim_table_database(slot);
 
-	if (needs_beat(slot, dboid) && slot->info.due_us < eo_database_beat_due(dboid))
+	if (needs_beat(&slot->info) && slot->info.due_us < eo_database_beat_due(dboid))
 		eo_database_set_beat_due(dboid, slot->info.due_us);
 }
 
@@ -82,21 +82,12 @@ eo_slot_enter_state(EoSlot *slot, EoSlotState state)
 
 /* Have the worker of its database see to a slot when it is due. */
 static void
-list_for_worker(uint32 index)
+list_for_worker(EoSlot *slot)
 {
-	if (eo_claim_table.slots[index].info.state == EO_SLOT_BURIED)
-		eo_look_list(index);
+	if (slot->info.state == EO_SLOT_BURIED)
+		eo_look_list(slot);
 	else
-		eo_database_list_ended(index);
-}
-
-static void
-unlist_for_worker(uint32 index)
-{
-	if (eo_claim_table.slots[index].info.state == EO_SLOT_BURIED)
-		eo_look_unlist(index);
-	else
-		eo_database_unlist_ended(index);
+		eo_database_list_ended(slot);
 }
 
 /* ----- making and freeing ----- */
@@ -115,15 +106,14 @@ eo_slot_info_init(EoSlotInfo *info, EoSlotState state, const uint8 *digest, cons
 
 /* Fill in a free slot whose key has been stored already. */
 static void
-fill_slot(uint32 index, uint32 target, uint32 pk_len, const EoSlotInfo *info)
+fill_slot(EoSlot *slot, uint32 target, uint32 pk_len, const EoSlotInfo *info)
 {
-	EoSlot	   *slot = &eo_claim_table.slots[index];
+	uint32		index = (uint32) (slot - eo_claim_table.slots);
 	EoTargetEntry *entry = &eo_claim_table.targets[target];
-	uint32	   *bucket = eo_claim_table_bucket(info->digest);
+	EoSlot	  **bucket = eo_claim_table_bucket(info->digest);
 
 	eo_claim_table.header->free_slot = slot->next;
-	if (index >= eo_claim_table.header->high_slot)
-		eo_claim_table.header->high_slot = index + 1;
+	eo_claim_table.header->high_slot = Max(eo_claim_table.header->high_slot, index + 1);
 	if (entry->refs++ == 0)
 		eo_share_take(entry, EO_RESOURCE_TARGETS, 1);
 	slot->target = target;
@@ -136,7 +126,7 @@ fill_slot(uint32 index, uint32 target, uint32 pk_len, const EoSlotInfo *info)
 	eo_share_count_slot(slot, true);
 	eo_slot_enter_state(slot, info->state);
 	slot->next = *bucket;
-	*bucket = index;
+	*bucket = slot;
 }
 
 /*
@@ -147,43 +137,37 @@ static EoSlotStatus
 add_slot(const EoTarget *target, const char *pk, const EoSlotInfo *info, bool adopted,
 		 EoSlotRef *ref)
 {
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 	EoSlotStatus status = EO_SLOT_OK;
 	EoSlotInfo	own = *info;
-	uint32		index;
-	uint32		t;
+	uint32		t = eo_share_enter_target(target);
+	EoSlot	   *slot;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	t = eo_share_enter_target(target);
 	own.prepaid = !adopted && t != EO_NO_INDEX &&
 		eo_share_is_prepaid(&eo_claim_table.targets[t], info);
 	if (t != EO_NO_INDEX)
 		status = make_room(&eo_claim_table.targets[t], &own, eo_claim_table_chunks(strlen(pk)),
 						   adopted);
-	index = eo_claim_table.header->free_slot;
+	slot = eo_claim_table.header->free_slot;
 	if (status != EO_SLOT_OK)
-		;
-	else if (index == EO_NO_INDEX)
-		status = EO_SLOT_TABLE_FULL;
-	else if (t == EO_NO_INDEX)
-		status = EO_SLOT_NO_TARGET;
-	else if (!adopted && !eo_slot_state_is_over(info->state) &&
-			 !eo_life_place_is_current_locked(info->place))
-		status = EO_SLOT_NO_LIFE;
-	else if ((info->state == EO_SLOT_ASKING || info->state == EO_SLOT_PLANNED) &&
-			 eo_database_is_drained_locked(target->dboid))
-		status = EO_SLOT_DRAINED;
-	else if (!eo_database_enter(target->dboid))
-		status = EO_SLOT_NO_DATABASE;
-	else if (!eo_claim_table_put_text(pk, strlen(pk), &eo_claim_table.slots[index].pk))
-		status = EO_SLOT_NO_TEXT;
-	else
-	{
-		fill_slot(index, t, strlen(pk), &own);
-		ref->index = index;
-		ref->generation = eo_claim_table.slots[index].generation;
-	}
-	eo_claim_table_unlock();
-	return status;
+		return status;
+	if (slot == NULL)
+		return EO_SLOT_TABLE_FULL;
+	if (t == EO_NO_INDEX)
+		return EO_SLOT_NO_TARGET;
+	if (!adopted && !eo_slot_state_is_over(info->state) &&
+		!eo_life_place_is_current_locked(info->place))
+		return EO_SLOT_NO_LIFE;
+	if ((info->state == EO_SLOT_ASKING || info->state == EO_SLOT_PLANNED) &&
+		eo_database_is_drained_locked(target->dboid))
+		return EO_SLOT_DRAINED;
+	if (!eo_database_enter(target->dboid))
+		return EO_SLOT_NO_DATABASE;
+	if (!eo_claim_table_put_text(pk, strlen(pk), &slot->pk))
+		return EO_SLOT_NO_TEXT;
+	fill_slot(slot, t, strlen(pk), &own);
+	*ref = eo_claim_table_ref(slot);
+	return EO_SLOT_OK;
 }
 
 EoSlotStatus
@@ -196,7 +180,7 @@ eo_slot_add(const EoTarget *target, const char *pk, const EoSlotInfo *info, EoSl
 static void
 drop_error(EoSlot *slot)
 {
-	eo_share_give(&eo_claim_table.targets[slot->target], EO_RESOURCE_CHUNKS,
+	eo_share_give(eo_claim_table_target(slot), EO_RESOURCE_CHUNKS,
 				  eo_claim_table_chunks(slot->error_len));
 	eo_claim_table_drop_text(slot->error, slot->error_len);
 	slot->error_len = 0;
@@ -207,24 +191,22 @@ put_error(EoSlot *slot, const char *error, uint32 len)
 {
 	if (!eo_claim_table_put_text(error, len, &slot->error))
 		return false;
-	eo_share_take(&eo_claim_table.targets[slot->target], EO_RESOURCE_CHUNKS,
-				  eo_claim_table_chunks(len));
+	eo_share_take(eo_claim_table_target(slot), EO_RESOURCE_CHUNKS, eo_claim_table_chunks(len));
 	slot->error_len = len;
 	return true;
 }
 
 static void
-free_slot(uint32 index)
+free_slot(EoSlot *slot)
 {
-	EoSlot	   *slot = &eo_claim_table.slots[index];
-	EoTargetEntry *target = &eo_claim_table.targets[slot->target];
-	uint32	   *link = eo_claim_table_bucket(slot->info.digest);
+	EoTargetEntry *target = eo_claim_table_target(slot);
+	EoSlot	  **link = eo_claim_table_bucket(slot->info.digest);
 
-	while (*link != EO_NO_INDEX && *link != index)
-		link = &eo_claim_table.slots[*link].next;
-	if (*link == index)
+	while (*link != NULL && *link != slot)
+		link = &(*link)->next;
+	if (*link == slot)
 		*link = slot->next;
-	unlist_for_worker(index);
+	eo_claim_table_unlist(slot);
 	drop_error(slot);
 	eo_claim_table_drop_text(slot->pk, slot->pk_len);
 	eo_share_end_prepayment(&slot->info);
@@ -235,33 +217,34 @@ free_slot(uint32 index)
 	memset(&slot->info, 0, sizeof(slot->info));
 	slot->generation++;
 	slot->next = eo_claim_table.header->free_slot;
-	eo_claim_table.header->free_slot = index;
+	eo_claim_table.header->free_slot = slot;
 }
 
 void
 eo_slot_free(EoSlotRef ref)
 {
-	if (eo_claim_table_lock_slot(ref) == NULL)
-		return;
-	free_slot(ref.index);
-	eo_claim_table_unlock();
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
+
+	if (slot != NULL)
+		free_slot(slot);
 }
 
 /* Free a slot that waits for another look, see looks.c.  False: none can make way. */
 static bool
 give_up_look(const EoTargetEntry *target, bool own)
 {
-	uint32		index = eo_look_to_give_up(target, own);
+	EoSlot	   *slot = eo_look_to_give_up(target, own);
 
-	if (index != EO_NO_INDEX)
-		free_slot(index);
-	return index != EO_NO_INDEX;
+	if (slot != NULL)
+		free_slot(slot);
+	return slot != NULL;
 }
 
 static bool
 has_memory(uint32 nchunks)
 {
-	return eo_claim_table.header->free_slot != EO_NO_INDEX &&
+	return eo_claim_table.header->free_slot != NULL &&
 		nchunks <= eo_claim_table.header->nfree_chunks;
 }
 
@@ -293,7 +276,8 @@ eo_slot_own(EoSlotRef ref)
 void
 eo_slot_acquired(EoSlotRef ref, int64 fence, int64 runs, int64 lease_until_ms, int64 ttl_s)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
 	if (slot == NULL)
 		return;
@@ -302,13 +286,13 @@ eo_slot_acquired(EoSlotRef ref, int64 fence, int64 runs, int64 lease_until_ms, i
 	slot->info.lease_until_ms = lease_until_ms;
 	slot->info.ttl_s = ttl_s;
 	eo_slot_enter_state(slot, EO_SLOT_HELD);
-	eo_claim_table_unlock();
 }
 
 void
 eo_slot_completed(EoSlotRef ref, bool has_writes)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
 	if (slot == NULL)
 		return;
@@ -316,113 +300,104 @@ eo_slot_completed(EoSlotRef ref, bool has_writes)
 	if (slot->info.state == EO_SLOT_HELD)
 		eo_slot_enter_state(slot, EO_SLOT_COMPLETED);
 	slot->info.has_writes = has_writes;
-	eo_claim_table_unlock();
 }
 
 void
 eo_slot_uncompleted(EoSlotRef ref)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
-	if (slot == NULL)
-		return;
-	if (slot->info.state == EO_SLOT_COMPLETED)
+	if (slot != NULL && slot->info.state == EO_SLOT_COMPLETED)
 		eo_slot_enter_state(slot, EO_SLOT_HELD);
-	eo_claim_table_unlock();
 }
 
 EoSlotStatus
 eo_slot_failed(EoSlotRef ref, bool terminal, int64 retry_after_ms, const char *error,
 			   size_t error_len)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 	EoSlotStatus status = EO_SLOT_OK;
 
 	if (slot == NULL)
-		return status;
+		return EO_SLOT_OK;
 	drop_error(slot);
 	if (error_len > 0)
-		status = eo_share_check(&eo_claim_table.targets[slot->target], EO_RESOURCE_CHUNKS,
+		status = eo_share_check(eo_claim_table_target(slot), EO_RESOURCE_CHUNKS,
 								eo_claim_table_chunks(error_len), EO_SLOT_NO_TEXT);
-	while (status == EO_SLOT_OK && !put_error(slot, error, error_len))
+	if (status != EO_SLOT_OK)
+		return status;
+	while (!put_error(slot, error, error_len))
 	{
-		if (!give_up_look(&eo_claim_table.targets[slot->target], false))
-			status = EO_SLOT_NO_TEXT;
+		if (!give_up_look(eo_claim_table_target(slot), false))
+			return EO_SLOT_NO_TEXT;
 	}
-	if (status == EO_SLOT_OK)
-	{
-		slot->info.terminal = terminal;
-		slot->info.retry_after_ms = retry_after_ms;
-		eo_slot_enter_state(slot, EO_SLOT_FAILED);
-	}
-	eo_claim_table_unlock();
-	return status;
+	slot->info.terminal = terminal;
+	slot->info.retry_after_ms = retry_after_ms;
+	eo_slot_enter_state(slot, EO_SLOT_FAILED);
+	return EO_SLOT_OK;
 }
 
 void
 eo_slot_released(EoSlotRef ref)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
-	if (slot == NULL)
-		return;
-	eo_slot_enter_state(slot, EO_SLOT_RELEASED);
-	eo_claim_table_unlock();
+	if (slot != NULL)
+		eo_slot_enter_state(slot, EO_SLOT_RELEASED);
 }
 
 void
 eo_slot_reclaimed(EoSlotRef ref)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
-	if (slot == NULL)
-		return;
-	eo_slot_enter_state(slot, EO_SLOT_HELD);
-	eo_claim_table_unlock();
+	if (slot != NULL)
+		eo_slot_enter_state(slot, EO_SLOT_HELD);
 }
 
 void
 eo_slot_sealing(EoSlotRef ref, const EoOrigin *origin, EoPlaceRef place)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
 	if (slot == NULL)
 		return;
 	slot->info.origin = *origin;
 	slot->info.place = place;
 	eo_slot_enter_state(slot, EO_SLOT_SEALING);
-	eo_claim_table_unlock();
 }
 
 void
 eo_slot_seal_refused(EoSlotRef ref)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
 	if (slot == NULL)
 		return;
 	eo_slot_enter_state(slot, slot->info.once ? EO_SLOT_PLANNED : EO_SLOT_COMPLETED);
 	slot->info.origin.xid = 0;
-	eo_claim_table_unlock();
 }
 
 void
 eo_slot_extended(EoSlotRef ref, int64 lease_until_ms, int64 lease_ms, int64 ttl_s)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
-	if (slot == NULL)
-		return;
 	/* If it has ended meanwhile, its due_us is when to settle it. */
-	if (!eo_slot_state_is_over(slot->info.state))
-	{
-		slot->info.lease_until_ms = lease_until_ms;
-		slot->info.lease_ms = lease_ms;
-		slot->info.ttl_s = ttl_s;
-		slot->info.due_us = eo_clock_monotonic_us() + lease_ms * 1000 / 3;
-		note_beat(slot);
-	}
-	eo_claim_table_unlock();
+	if (slot == NULL || eo_slot_state_is_over(slot->info.state))
+		return;
+	slot->info.lease_until_ms = lease_until_ms;
+	slot->info.lease_ms = lease_ms;
+	slot->info.ttl_s = ttl_s;
+	slot->info.due_us = eo_clock_monotonic_us() + lease_ms * 1000 / 3;
+	note_beat(slot);
 }
 
 uint32
@@ -474,7 +449,8 @@ void
 eo_slot_end(EoSlotRef ref, bool committed)
 {
 	int64		now_us = eo_clock_monotonic_us();
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 	EoSlotState state;
 
 	if (slot == NULL)
@@ -482,22 +458,19 @@ eo_slot_end(EoSlotRef ref, bool committed)
 	slot->info.ended_us = now_us;
 	state = state_after(&slot->info, committed);
 	if (state == EO_SLOT_FREE)
-		free_slot(ref.index);
+		free_slot(slot);
 	else if (state == EO_SLOT_SESSION)
 		eo_slot_enter_state(slot, state);
 	else
-		eo_slot_give_to_worker(ref.index, state);
-	eo_claim_table_unlock();
+		eo_slot_give_to_worker(slot, state);
 }
 
 void
-eo_slot_give_to_worker(uint32 index, EoSlotState state)
+eo_slot_give_to_worker(EoSlot *slot, EoSlotState state)
 {
-	EoSlot	   *slot = &eo_claim_table.slots[index];
-
 	slot->info.due_us = 0;
 	eo_slot_enter_state(slot, state);
-	eo_database_list_ended(index);
+	list_for_worker(slot);
 	eo_database_wake_worker(eo_claim_table_database(slot));
 }
 
@@ -507,31 +480,28 @@ void
 eo_slot_end_session(int pid)
 {
 	int64		now_us = eo_clock_monotonic_us();
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	uint32		cursor = 0;
+	EoSlot	   *slot;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
+	while ((slot = eo_claim_table_next(InvalidOid, &cursor)) != NULL)
 	{
-		EoSlotInfo *info = &eo_claim_table.slots[i].info;
-
-		if (info->state != EO_SLOT_SESSION || info->pid != pid)
+		if (slot->info.state != EO_SLOT_SESSION || slot->info.pid != pid)
 			continue;
-		info->ended_us = now_us;
-		eo_slot_give_to_worker(i, EO_SLOT_TO_ABORT);
+		slot->info.ended_us = now_us;
+		eo_slot_give_to_worker(slot, EO_SLOT_TO_ABORT);
 	}
-	eo_claim_table_unlock();
 }
 
 bool
 eo_slot_session_over(const uint8 *digest, const char *token)
 {
-	uint32		i;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_slot_view_of_token(digest, token, EO_SLOT_SESSION);
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	i = eo_slot_view_session_index(digest, token);
-	if (i != EO_NO_INDEX)
-		free_slot(i);
-	eo_claim_table_unlock();
-	return i != EO_NO_INDEX;
+	if (slot != NULL)
+		free_slot(slot);
+	return slot != NULL;
 }
 
 /*
@@ -567,7 +537,6 @@ eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotInfo *info, co
 {
 	EoSlotInfo	adopted = *info;
 	EoSlotRef	ref;
-	EoSlot	   *slot;
 
 	/* A prepared transaction outlives the server's run. */
 	if (info->announced_xid != 0 &&
@@ -583,15 +552,17 @@ eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotInfo *info, co
 	adopted.looks = 0;
 	memset(&adopted.place, 0, sizeof(adopted.place));
 	adopted.pid = 0;
-	if (adopted.state == EO_SLOT_FREE ||
-		add_slot(target, pk, &adopted, true, &ref) != EO_SLOT_OK)
-		return;
-	slot = eo_claim_table_lock_slot(ref);
-	if (error_len > 0)
-		(void) put_error(slot, error, error_len);
-	if (!eo_slot_is_prepared(&adopted))
-		eo_database_list_ended(ref.index);
-	eo_claim_table_unlock();
+	if (adopted.state != EO_SLOT_FREE &&
+		add_slot(target, pk, &adopted, true, &ref) == EO_SLOT_OK)
+	{
+		EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+		EoSlot	   *slot = eo_claim_table_slot(ref);
+
+		if (error_len > 0)
+			(void) put_error(slot, error, error_len);
+		if (!eo_slot_is_prepared(&adopted))
+			list_for_worker(slot);
+	}
 }
 
 /* ----- for the worker ----- */
@@ -599,101 +570,105 @@ eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotInfo *info, co
 bool
 eo_slot_next_ended(Oid dboid, int64 now_us, EoSlotView *view)
 {
-	uint32		i;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	dlist_head *list = eo_database_ended(dboid);
+	dlist_iter	iter;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	i = eo_database_first_ended(dboid);
-	while (i != EO_NO_INDEX && eo_claim_table.slots[i].info.due_us > now_us)
-		i = eo_claim_table.slots[i].next_ended;
-	if (i != EO_NO_INDEX)
+	if (list == NULL)
+		return false;
+	dlist_foreach(iter, list)
 	{
-		eo_database_unlist_ended(i);
-		eo_slot_view_fill(i, view);
+		EoSlot	   *slot = dlist_container(EoSlot, node, iter.cur);
+
+		if (slot->info.due_us > now_us)
+			continue;
+		eo_claim_table_unlist(slot);
+		eo_slot_view_fill(slot, view);
+		return true;
 	}
-	eo_claim_table_unlock();
-	return i != EO_NO_INDEX;
+	return false;
 }
 
 void
 eo_slot_put_off(EoSlotRef ref, int64 due_us)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
 	if (slot == NULL)
 		return;
 	slot->info.due_us = due_us;
-	list_for_worker(ref.index);
-	eo_claim_table_unlock();
+	list_for_worker(slot);
 }
 
 void
 eo_slot_wait(EoSlotRef ref, int64 due_us)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
 	if (slot == NULL)
 		return;
 	slot->info.due_us = due_us;
 	slot->info.looks++;
-	eo_database_list_ended(ref.index);
-	eo_claim_table_unlock();
+	eo_database_list_ended(slot);
 }
 
 void
 eo_slot_give_back(EoSlotRef ref)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
 	if (slot == NULL)
 		return;
 	slot->info.due_us = 0;
 	eo_slot_enter_state(slot, EO_SLOT_TO_ABORT);
-	eo_database_list_ended(ref.index);
-	eo_claim_table_unlock();
+	list_for_worker(slot);
 }
 
 void
 eo_slot_buried(EoSlotRef ref, int64 due_us)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
 	if (slot == NULL)
 		return;
-	unlist_for_worker(ref.index);
+	eo_claim_table_unlist(slot);
 	slot->info.due_us = due_us;
 	slot->info.looks++;
 	eo_slot_enter_state(slot, EO_SLOT_BURIED);
-	list_for_worker(ref.index);
-	if (eo_share_has_too_many_looks(&eo_claim_table.targets[slot->target]))
-		(void) give_up_look(&eo_claim_table.targets[slot->target], true);
-	eo_claim_table_unlock();
+	list_for_worker(slot);
+	if (eo_share_has_too_many_looks(eo_claim_table_target(slot)))
+		(void) give_up_look(eo_claim_table_target(slot), true);
 }
 
 void
 eo_slot_doubted(EoSlotRef ref)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
 	if (slot == NULL)
 		return;
 	slot->info.due_us = INT64_MAX;
 	eo_slot_enter_state(slot, EO_SLOT_IN_DOUBT);
-	eo_claim_table_unlock();
 }
 
 bool
 eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view)
 {
-	bool		found = false;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	while (!found && eo_database_beat_due(dboid) <= now_us &&
-		   *cursor < eo_claim_table.header->high_slot)
+	if (eo_database_beat_due(dboid) > now_us)
+		return false;
+	while ((slot = eo_claim_table_next(dboid, cursor)) != NULL)
 	{
-		uint32		index = (*cursor)++;
-		EoSlotInfo *info = &eo_claim_table.slots[index].info;
+		EoSlotInfo *info = &slot->info;
 
-		if (!needs_beat(&eo_claim_table.slots[index], dboid) || info->due_us > now_us)
+		if (!needs_beat(info) || info->due_us > now_us)
 			continue;
 		/* Past max_hold there is no heartbeat any more: the lease runs out. */
 		if (info->max_hold_ms > 0 && !eo_slot_is_prepared(info) &&
@@ -703,32 +678,27 @@ eo_slot_beat_due(Oid dboid, int64 now_us, uint32 *cursor, EoSlotView *view)
 			continue;
 		}
 		info->due_us = INT64_MAX;	/* a heartbeat is under way */
-		eo_slot_view_fill(index, view);
-		found = true;
+		eo_slot_view_fill(slot, view);
+		return true;
 	}
-	eo_claim_table_unlock();
-	return found;
+	return false;
 }
 
 void
 eo_slot_beaten(EoSlotRef ref, bool lost, int64 lease_until_ms, int64 due_us)
 {
-	EoSlot	   *slot = eo_claim_table_lock_slot(ref);
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoSlot	   *slot = eo_claim_table_slot(ref);
 
-	if (slot == NULL)
-		return;
 	/* If it has ended meanwhile, its due_us is when to settle it. */
-	if (!eo_slot_state_is_over(slot->info.state))
-	{
-		slot->info.lost |= lost;
-		if (lost)
-			pg_atomic_fetch_add_u32(&eo_claim_table.header->lost, 1);
-		if (lease_until_ms > slot->info.lease_until_ms)
-			slot->info.lease_until_ms = lease_until_ms;
-		slot->info.due_us = due_us;
-		note_beat(slot);
-	}
-	eo_claim_table_unlock();
+	if (slot == NULL || eo_slot_state_is_over(slot->info.state))
+		return;
+	slot->info.lost |= lost;
+	if (lost)
+		pg_atomic_fetch_add_u32(&eo_claim_table.header->lost, 1);
+	slot->info.lease_until_ms = Max(slot->info.lease_until_ms, lease_until_ms);
+	slot->info.due_us = due_us;
+	note_beat(slot);
 }
 
 /* Looks through the slots only if a heartbeat may be due: there may be many, held for long. */
@@ -737,58 +707,55 @@ eo_slot_next_due(Oid dboid)
 {
 	int64		now_us = eo_clock_monotonic_us();
 	int64		due_us = INT64_MAX;
-	int64		beat_due_us;
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	dlist_head *list = eo_database_ended(dboid);
+	uint32		cursor = 0;
+	EoSlot	   *slot;
+	dlist_iter	iter;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	for (uint32 i = eo_database_first_ended(dboid); i != EO_NO_INDEX && due_us > now_us;
-		 i = eo_claim_table.slots[i].next_ended)
-		due_us = Min(due_us, eo_claim_table.slots[i].info.due_us);
-	beat_due_us = eo_database_beat_due(dboid);
-	if (beat_due_us <= now_us)
+	if (list == NULL)
+		return INT64_MAX;
+	dlist_foreach(iter, list)
 	{
-		beat_due_us = INT64_MAX;
-		for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
-		{
-			if (needs_beat(&eo_claim_table.slots[i], dboid))
-				beat_due_us = Min(beat_due_us, eo_claim_table.slots[i].info.due_us);
-		}
-		eo_database_set_beat_due(dboid, beat_due_us);
+		due_us = Min(due_us, dlist_container(EoSlot, node, iter.cur)->info.due_us);
+		if (due_us <= now_us)
+			break;
 	}
-	eo_claim_table_unlock();
-	return Min(due_us, beat_due_us);
+	if (eo_database_beat_due(dboid) <= now_us)
+	{
+		eo_database_set_beat_due(dboid, INT64_MAX);
+		while ((slot = eo_claim_table_next(dboid, &cursor)) != NULL)
+			note_beat(slot);
+	}
+	return Min(due_us, eo_database_beat_due(dboid));
 }
 
 void
 eo_slot_restart(Oid dboid)
 {
 	int64		now_us = eo_clock_monotonic_us();
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	uint32		cursor = 0;
+	EoSlot	   *slot;
 
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
+	while ((slot = eo_claim_table_next(dboid, &cursor)) != NULL)
 	{
-		EoSlot	   *slot = &eo_claim_table.slots[i];
-
-		if (slot->info.state == EO_SLOT_FREE || eo_claim_table_database(slot) != dboid)
-			continue;
 		if (slot->info.state != EO_SLOT_IN_DOUBT && eo_slot_state_is_over(slot->info.state))
-			list_for_worker(i);
+			list_for_worker(slot);
 		else if (slot->info.due_us == INT64_MAX)
 			slot->info.due_us = now_us;
 	}
 	eo_database_set_beat_due(dboid, 0);
-	eo_claim_table_unlock();
 }
 
 void
 eo_slot_drop_database(Oid dboid)
 {
-	eo_claim_table_lock(LW_EXCLUSIVE);
-	for (uint32 i = 0; i < eo_claim_table.header->high_slot; i++)
-	{
-		const EoSlot *slot = &eo_claim_table.slots[i];
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	uint32		cursor = 0;
+	EoSlot	   *slot;
 
-		if (slot->info.state != EO_SLOT_FREE && eo_claim_table_database(slot) == dboid)
-			free_slot(i);
-	}
-	eo_claim_table_unlock();
+	Assert(OidIsValid(dboid));
+	while ((slot = eo_claim_table_next(dboid, &cursor)) != NULL)
+		free_slot(slot);
 }

@@ -125,8 +125,7 @@ extern void eo_slot_adopt(const EoTarget *target, const char *pk, const EoSlotIn
 extern EoSlotState eo_slot_state_after_crash(const EoSlotInfo *info);
 
 /* Enter a state, and have the worker of the database see to it.  The caller must hold the lock. */
-struct EoSlot;
-extern void eo_slot_enter_state(struct EoSlot *slot, EoSlotState state);
-extern void eo_slot_give_to_worker(uint32 index, EoSlotState state);
+extern void eo_slot_enter_state(EoSlot *slot, EoSlotState state);
+extern void eo_slot_give_to_worker(EoSlot *slot, EoSlotState state);
 
 #endif							/* EO_CLUSTER_SLOTS_H */

@@ -38,7 +38,7 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "cluster/databases.h"
-#include "cluster/owed_scans.h"
+#include "cluster/looks.h"
 #include "cluster/slot_views.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
@@ -88,6 +88,11 @@ static Oid	database_to_leave(Node * statement);
 static void suspend(Oid dboid);
 static void object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
 						  void *arg);
+
+/*
+ * The functions below return InvalidOid for a command that PostgreSQL is going to
+ * refuse.  Otherwise any role could keep a database without its worker.
+ */
 
 void
 eo_hooks_init(void)
@@ -257,11 +262,6 @@ ends_session(Node * statement)
 	return IsA(statement, DiscardStmt) && ((DiscardStmt *) statement)->target == DISCARD_ALL;
 }
 
-/*
- * The functions below return InvalidOid for a command that PostgreSQL is going to
- * refuse.  Otherwise any role could keep a database without its worker.
- */
-
 /* A database that the current role owns; no command changes the one it is in. */
 static Oid
 own_database(const char *name)
@@ -397,7 +397,7 @@ refuse_if_unfinished(Oid serverid, const char *what)
 {
 	if (eo_slot_view_count(MyDatabaseId, serverid) == 0 && !eo_outbox_any(serverid))
 	{
-		if (eo_owed_scan_any(MyDatabaseId, serverid))
+		if (eo_look_owes_scan(MyDatabaseId, serverid))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
 					 errmsg("cannot %s while keys depend on it", what),

@@ -9,7 +9,7 @@
 
 #include "cluster/databases.h"
 #include "cluster/life.h"
-#include "cluster/owed_scans.h"
+#include "cluster/looks.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
@@ -103,7 +103,7 @@ eo_slot_room_report(const char **advice)
 	initStringInfo(&text);
 	appendStringInfo(&text, "%u of %u are taken: %s; of its share some role has %.0f %%",
 					 room.taken, room.slots, usage_text(&usage), room.fullest * 100);
-	if (eo_owed_scan_oldest(MyDatabaseId, &owed))
+	if (eo_look_owed_scan(MyDatabaseId, &owed))
 	{
 		appendStringInfo(&text, "; table \"%s\" is scanned from %s on for late requests",
 						 owed.target.table,

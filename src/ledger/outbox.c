@@ -27,13 +27,11 @@
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
-#include "access/relscan.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/indexing.h"
 #include "cluster/target.h"
-#include "compat.h"
 #include "ledger/internal.h"
 #include "ledger/internal_form.h"
 #include "ledger/known_targets.h"
@@ -44,14 +42,11 @@
 #include "port/pg_bswap.h"
 #include "records/token.h"
 #include "server/error.h"
-#include "server/text.h"
 #include "storage/bufmgr.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 #include "utils/xid8.h"
@@ -60,11 +55,9 @@
 /* The unique key of tokens, as the install script names it. */
 #define CLAIM_KEY "outbox_claim"
 
-static void form_writes(const EoOutboxWrites *w, Datum *values, bool *nulls);
 static HeapTuple form_row(const EoOutboxRow *row);
 static bool delete_row(EoOutboxScan *s, HeapTuple tuple);
-static void begin_dirty_scan(EoOutboxScan *s);
-static HeapTuple next_undecided(EoOutboxScan *s);
+static bool has_own(const EoOutboxRow *row, bool *changing);
 
 bool
 eo_outbox_add(const EoOutboxRow *row, bool *elsewhere)
@@ -181,7 +174,7 @@ find_rows(const uint8 *token, bool undecided, uint64 xid, int64 *retention_s)
 	HeapTuple	tuple;
 
 	eo_outbox_scan_begin_claim(&scan, token, undecided);
-	while (HeapTupleIsValid(tuple = undecided ? next_undecided(&scan) : eo_outbox_scan_next(&scan)))
+	while (HeapTupleIsValid(tuple = eo_outbox_scan_next(&scan)))
 	{
 		Datum		of = eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_XID);
 
@@ -241,13 +234,12 @@ eo_outbox_read_claim(const char *token, EoOutboxRow *row)
  * true if visit() has always done so.
  */
 static bool
-visit_rows(EoOutboxScan *s, HeapTuple (*next) (EoOutboxScan *s), bool given_up,
-		   bool (*visit) (const EoOutboxRow *row))
+visit_rows(EoOutboxScan *s, bool given_up, bool (*visit) (const EoOutboxRow *row))
 {
 	HeapTuple	tuple;
 	bool		go_on = true;
 
-	while (go_on && HeapTupleIsValid(tuple = next(s)))
+	while (go_on && HeapTupleIsValid(tuple = eo_outbox_scan_next(s)))
 	{
 		EoOutboxRow row;
 
@@ -260,27 +252,6 @@ visit_rows(EoOutboxScan *s, HeapTuple (*next) (EoOutboxScan *s), bool given_up,
 	}
 	eo_outbox_scan_end(s);
 	return go_on;
-}
-
-/* The next committed row that has writes. */
-static HeapTuple
-next_with_writes(EoOutboxScan *s)
-{
-	HeapTuple	tuple;
-
-	do
-		tuple = eo_outbox_scan_next(s);
-	while (HeapTupleIsValid(tuple) && !eo_outbox_scan_has_writes(s, tuple));
-	return tuple;
-}
-
-void
-eo_outbox_visit_writes(bool (*visit) (const EoOutboxRow *row))
-{
-	EoOutboxScan scan;
-
-	eo_outbox_scan_begin_table(&scan, 0);
-	(void) visit_rows(&scan, next_with_writes, false, visit);
 }
 
 char *
@@ -362,7 +333,7 @@ eo_outbox_visit(BlockNumber from, bool (*visit) (const EoOutboxRow *row))
 	EoOutboxScan scan;
 
 	eo_outbox_scan_begin_table(&scan, from);
-	return visit_rows(&scan, eo_outbox_scan_next, false, visit);
+	return visit_rows(&scan, false, visit);
 }
 
 bool
@@ -370,8 +341,8 @@ eo_outbox_visit_undecided(bool (*visit) (const EoOutboxRow *row))
 {
 	EoOutboxScan scan;
 
-	begin_dirty_scan(&scan);
-	return visit_rows(&scan, next_undecided, true, visit);
+	eo_outbox_scan_begin_undecided(&scan, NULL);
+	return visit_rows(&scan, true, visit);
 }
 
 bool
@@ -380,8 +351,7 @@ eo_outbox_visit_all(bool (*visit) (const EoOutboxRow *row))
 	EoOutboxScan scan;
 
 	eo_outbox_scan_begin_table(&scan, 0);
-	return visit_rows(&scan, eo_outbox_scan_next, true, visit) &&
-		eo_outbox_visit_undecided(visit);
+	return visit_rows(&scan, true, visit) && eo_outbox_visit_undecided(visit);
 }
 
 bool
@@ -473,7 +443,7 @@ eo_outbox_remove_rows(EoOutboxRow *const *rows, int n)
 	EoOutboxScan scan;
 	HeapTuple	tuple;
 
-	eo_outbox_scan_open(&scan, RowExclusiveLock);
+	eo_outbox_scan_open(&scan, RowExclusiveLock, false);
 	for (int i = 0; i < n; i++)
 	{
 		eo_outbox_scan_find(&scan, GetSystemIdentifier(), MyDatabaseId, rows[i]->digest);
@@ -551,39 +521,15 @@ eo_outbox_given_up(TimestampTz *oldest)
 	return n;
 }
 
-/* Is there a row of ours for this key?  *changing: of a transaction that goes on. */
+/* End a scan.  Has it found a row?  *changing: of a transaction that goes on. */
 static bool
-has_own_row(Relation rel, Datum digest, bool *changing)
+finds_any(EoOutboxScan *s, bool *changing)
 {
-	SnapshotData dirty;
-	ScanKeyData keys[3];
-	SysScanDesc scan;
-	bool		found;
+	bool		found = HeapTupleIsValid(systable_getnext(s->scan));
 
-	InitDirtySnapshot(dirty);
-	eo_outbox_scan_keys(keys, GetSystemIdentifier(), MyDatabaseId, digest);
-	scan = systable_beginscan(rel, rel->rd_pkindex, OidIsValid(rel->rd_pkindex), &dirty, 3, keys);
-	found = HeapTupleIsValid(systable_getnext(scan));
-	*changing = found && (TransactionIdIsValid(dirty.xmin) || TransactionIdIsValid(dirty.xmax));
-	systable_endscan(scan);
-	return found;
-}
-
-/* As has_own_row(), for the rows of a claim by any address of its table. */
-static bool
-has_own_claim(const char *token, bool *changing)
-{
-	uint8		bytes[EO_UUID_LEN];
-	EoOutboxScan s;
-	bool		found;
-
-	if (!read_token(token, bytes))
-		return false;
-	eo_outbox_scan_begin_claim(&s, bytes, true);
-	found = HeapTupleIsValid(systable_getnext(s.scan));
 	*changing |= found &&
-		(TransactionIdIsValid(s.dirty.xmin) || TransactionIdIsValid(s.dirty.xmax));
-	eo_outbox_scan_end(&s);
+		(TransactionIdIsValid(s->dirty.xmin) || TransactionIdIsValid(s->dirty.xmax));
+	eo_outbox_scan_end(s);
 	return found;
 }
 
@@ -655,8 +601,7 @@ eo_outbox_adopt(const EoHistory *history)
 			serverid = eo_known_target_server(&row.target);
 		last = row.target;
 		/* Inserting a second row would wait for the transaction of the first. */
-		if (!has_own_row(s.rel, eo_outbox_scan_column(&s, tuple, EO_OUTBOX_DIGEST), &changing) &&
-			!has_own_claim(row.token, &changing))
+		if (!has_own(&row, &changing))
 		{
 			/* Somebody else may be taking the same life over. */
 			if (lock_row(&s, tuple, LockWaitSkip) == TM_Ok)
@@ -668,6 +613,22 @@ eo_outbox_adopt(const EoHistory *history)
 	}
 	eo_outbox_scan_end(&s);
 	return all;
+}
+
+/* Is there a row of ours for this key, or of its claim by any address of its table? */
+static bool
+has_own(const EoOutboxRow *row, bool *changing)
+{
+	uint8		token[EO_UUID_LEN];
+	EoOutboxScan s;
+
+	eo_outbox_scan_begin_undecided(&s, row->digest);
+	if (finds_any(&s, changing))
+		return true;
+	if (!read_token(row->token, token))
+		return false;
+	eo_outbox_scan_begin_claim(&s, token, true);
+	return finds_any(&s, changing);
 }
 
 bool
@@ -713,29 +674,4 @@ eo_outbox_any(Oid serverid)
 			 DatumGetObjectId(eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_SERVER)) == serverid);
 	eo_outbox_scan_end(&scan);
 	return any;
-}
-
-/* ----- undecided rows ----- */
-
-/* Scan all rows of this database, committed or not. */
-static void
-begin_dirty_scan(EoOutboxScan *s)
-{
-	eo_outbox_scan_open(s, AccessShareLock);
-	eo_outbox_scan_keys(s->keys, GetSystemIdentifier(), MyDatabaseId, (Datum) 0);
-	InitDirtySnapshot(s->dirty);
-	s->scan = systable_beginscan(s->rel, s->rel->rd_pkindex, OidIsValid(s->rel->rd_pkindex),
-								 &s->dirty, 2, s->keys);
-}
-
-/* The next row whose transaction, of another process or prepared, goes on. */
-static HeapTuple
-next_undecided(EoOutboxScan *s)
-{
-	HeapTuple	tuple;
-
-	do
-		tuple = systable_getnext(s->scan);
-	while (HeapTupleIsValid(tuple) && !TransactionIdIsValid(s->dirty.xmin));
-	return tuple;
 }

@@ -84,9 +84,6 @@ extern bool eo_outbox_visit_all(bool (*visit) (const EoOutboxRow *row));
 /* As eo_outbox_visit(), the rows of transactions that go on, but of the current one. */
 extern bool eo_outbox_visit_undecided(bool (*visit) (const EoOutboxRow *row));
 
-/* The same for all rows that have writes. */
-extern void eo_outbox_visit_writes(bool (*visit) (const EoOutboxRow *row));
-
 /* The text of the writes of a committed row, palloc'd; NULL: there is no such row. */
 extern char *eo_outbox_read_writes(const uint8 *digest, const char *token);
 

@@ -18,7 +18,6 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_index.h"
-#include "compat.h"
 #include "ledger/internal.h"
 #include "ledger/internal_form.h"
 #include "ledger/outbox_row.h"
@@ -36,10 +35,8 @@
 #include "utils/xid8.h"
 #include "wire/hex.h"
 
-static bool token_is(const EoOutboxScan *s, HeapTuple tuple, const char *token);
-static void read_digest(Datum value, uint8 *digest);
-static void read_token(const EoOutboxScan *s, HeapTuple tuple, char token[EO_TOKEN_LEN + 1]);
-static void read_writes(const EoOutboxScan *s, HeapTuple tuple, EoOutboxWrites *writes);
+static void begin(EoOutboxScan *s, Oid indexid, int nkeys);
+static void set_database(EoOutboxScan *s, uint64 system, Oid dboid);
 static void copy_text(Datum value, char *out, size_t size);
 
 /* ----- scans ----- */
@@ -51,10 +48,17 @@ eo_outbox_scan_begin(EoOutboxScan *s, LOCKMODE mode, const uint8 *digest)
 }
 
 void
+eo_outbox_scan_begin_undecided(EoOutboxScan *s, const uint8 *digest)
+{
+	eo_outbox_scan_open(s, AccessShareLock, true);
+	eo_outbox_scan_find(s, GetSystemIdentifier(), MyDatabaseId, digest);
+}
+
+void
 eo_outbox_scan_begin_of(EoOutboxScan *s, LOCKMODE mode, uint64 system, Oid dboid,
 						const uint8 *digest)
 {
-	eo_outbox_scan_open(s, mode);
+	eo_outbox_scan_open(s, mode, false);
 	eo_outbox_scan_find(s, system, dboid, digest);
 }
 
@@ -77,9 +81,9 @@ is_index_by(Oid indexid, EoOutboxColumn column)
 	return is;
 }
 
-/* Begin a scan by the keys that are set.  Without the index the table is scanned. */
+/* Begin a scan by the three keys, of which the last is that of a column. */
 static void
-begin_by(EoOutboxScan *s, EoOutboxColumn column, bool undecided)
+begin_by(EoOutboxScan *s, EoOutboxColumn column)
 {
 	Oid			indexid = InvalidOid;
 	List	   *indexes = RelationGetIndexList(s->rel);
@@ -91,31 +95,35 @@ begin_by(EoOutboxScan *s, EoOutboxColumn column, bool undecided)
 			indexid = lfirst_oid(cell);
 	}
 	list_free(indexes);
-	InitDirtySnapshot(s->dirty);
+	begin(s, indexid, 3);
+}
+
+/* Begin a scan by the keys that are set.  Without the index the table is scanned. */
+static void
+begin(EoOutboxScan *s, Oid indexid, int nkeys)
+{
 	s->scan = systable_beginscan(s->rel, indexid, OidIsValid(indexid),
-								 undecided ? &s->dirty : s->snapshot, 3, s->keys);
+								 s->undecided ? &s->dirty : s->snapshot, nkeys, s->keys);
 }
 
 void
 eo_outbox_scan_begin_claim(EoOutboxScan *s, const uint8 *token, bool undecided)
 {
-	eo_outbox_scan_open(s, AccessShareLock);
+	eo_outbox_scan_open(s, AccessShareLock, undecided);
 	memcpy(s->token.data, token, sizeof(s->token.data));
-	eo_outbox_scan_keys(s->keys, GetSystemIdentifier(), MyDatabaseId, (Datum) 0);
 	ScanKeyInit(&s->keys[2], EO_OUTBOX_TOKEN, BTEqualStrategyNumber, F_UUID_EQ,
 				UUIDPGetDatum(&s->token));
-	begin_by(s, EO_OUTBOX_TOKEN, undecided);
+	begin_by(s, EO_OUTBOX_TOKEN);
 }
 
 void
 eo_outbox_scan_begin_pk(EoOutboxScan *s, const char *pk, bool undecided)
 {
-	eo_outbox_scan_open(s, AccessShareLock);
-	eo_outbox_scan_keys(s->keys, GetSystemIdentifier(), MyDatabaseId, (Datum) 0);
+	eo_outbox_scan_open(s, AccessShareLock, undecided);
 	/* Its collation is "C", as that of the column. */
 	ScanKeyInit(&s->keys[2], EO_OUTBOX_PK, BTEqualStrategyNumber, F_TEXTEQ,
 				CStringGetTextDatum(pk));
-	begin_by(s, EO_OUTBOX_PK, undecided);
+	begin_by(s, EO_OUTBOX_PK);
 }
 
 void
@@ -123,9 +131,8 @@ eo_outbox_scan_begin_table(EoOutboxScan *s, BlockNumber from)
 {
 	BlockNumber nblocks;
 
-	eo_outbox_scan_open(s, AccessShareLock);
-	eo_outbox_scan_keys(s->keys, GetSystemIdentifier(), MyDatabaseId, (Datum) 0);
-	s->scan = systable_beginscan(s->rel, InvalidOid, false, s->snapshot, 2, s->keys);
+	eo_outbox_scan_open(s, AccessShareLock, false);
+	begin(s, InvalidOid, 2);
 	nblocks = ((HeapScanDesc) s->scan->scan)->rs_nblocks;
 	if (from < nblocks)
 		heap_setscanlimits(s->scan->scan, from, nblocks - from);
@@ -134,33 +141,35 @@ eo_outbox_scan_begin_table(EoOutboxScan *s, BlockNumber from)
 }
 
 void
-eo_outbox_scan_open(EoOutboxScan *s, LOCKMODE mode)
+eo_outbox_scan_open(EoOutboxScan *s, LOCKMODE mode, bool undecided)
 {
 	s->rel = eo_internal_open(EO_INTERNAL_OUTBOX, mode);
 	s->desc = eo_internal_form_desc(EO_INTERNAL_OUTBOX);
 	s->mode = mode;
+	s->undecided = undecided;
 	s->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	InitDirtySnapshot(s->dirty);
 	(void) RelationGetIndexList(s->rel);	/* sets rd_pkindex */
+	set_database(s, GetSystemIdentifier(), MyDatabaseId);
+}
+
+static void
+set_database(EoOutboxScan *s, uint64 system, Oid dboid)
+{
+	ScanKeyInit(&s->keys[0], EO_OUTBOX_SYSTEM, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum((int64) system));
+	ScanKeyInit(&s->keys[1], EO_OUTBOX_DATABASE, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(dboid));
 }
 
 void
 eo_outbox_scan_find(EoOutboxScan *s, uint64 system, Oid dboid, const uint8 *digest)
 {
-	eo_outbox_scan_keys(s->keys, system, dboid,
-						digest != NULL ? eo_outbox_scan_digest(&s->digest, digest) : (Datum) 0);
-	s->scan = systable_beginscan(s->rel, s->rel->rd_pkindex, OidIsValid(s->rel->rd_pkindex),
-								 s->snapshot, digest != NULL ? 3 : 2, s->keys);
-}
-
-/* Rows of a database; the third key is for that of one key. */
-void
-eo_outbox_scan_keys(ScanKeyData *keys, uint64 system, Oid dboid, Datum digest)
-{
-	ScanKeyInit(&keys[0], EO_OUTBOX_SYSTEM, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum((int64) system));
-	ScanKeyInit(&keys[1], EO_OUTBOX_DATABASE, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(dboid));
-	ScanKeyInit(&keys[2], EO_OUTBOX_DIGEST, BTEqualStrategyNumber, F_BYTEAEQ, digest);
+	set_database(s, system, dboid);
+	if (digest != NULL)
+		ScanKeyInit(&s->keys[2], EO_OUTBOX_DIGEST, BTEqualStrategyNumber, F_BYTEAEQ,
+					eo_outbox_scan_digest(&s->digest, digest));
+	begin(s, s->rel->rd_pkindex, digest != NULL ? 3 : 2);
 }
 
 /* The snapshot also shows the rows of our own transaction, which are no decisions yet. */
@@ -172,7 +181,8 @@ eo_outbox_scan_next(EoOutboxScan *s)
 	do
 		tuple = systable_getnext(s->scan);
 	while (HeapTupleIsValid(tuple) &&
-		   TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)));
+		   (s->undecided ? !TransactionIdIsValid(s->dirty.xmin) :
+			TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data))));
 	return tuple;
 }
 
@@ -180,10 +190,14 @@ HeapTuple
 eo_outbox_scan_claim(EoOutboxScan *s, const char *token)
 {
 	HeapTuple	tuple;
+	char		its[EO_TOKEN_LEN + 1];
 
-	do
-		tuple = eo_outbox_scan_next(s);
-	while (HeapTupleIsValid(tuple) && !token_is(s, tuple, token));
+	while (HeapTupleIsValid(tuple = eo_outbox_scan_next(s)))
+	{
+		eo_hex_put_uuid(DatumGetUUIDP(eo_outbox_scan_column(s, tuple, EO_OUTBOX_TOKEN))->data, its);
+		if (strcmp(its, token) == 0)
+			break;
+	}
 	return tuple;
 }
 
@@ -209,12 +223,14 @@ eo_outbox_scan_read(const EoOutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 {
 	Datum		values[EO_OUTBOX_COLUMNS];
 	bool		nulls[EO_OUTBOX_COLUMNS];
+	const bytea *digest;
 
 	heap_deform_tuple(tuple, s->desc, values, nulls);
 
 	/* Targets are compared with memcmp(): clear the padding. */
 	memset(row, 0, sizeof(*row));
-	read_digest(values[EO_OUTBOX_DIGEST - 1], row->digest);
+	digest = DatumGetByteaPP(values[EO_OUTBOX_DIGEST - 1]);
+	memcpy(row->digest, VARDATA_ANY(digest), Min(VARSIZE_ANY_EXHDR(digest), EO_DIGEST_LEN));
 	eo_hex_put_uuid(DatumGetUUIDP(values[EO_OUTBOX_TOKEN - 1])->data, row->token);
 	row->block = ItemPointerGetBlockNumber(&tuple->t_self);
 	row->target.dboid = MyDatabaseId;
@@ -234,47 +250,19 @@ eo_outbox_scan_read(const EoOutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 	copy_text(values[EO_OUTBOX_TABLE - 1], row->target.table, sizeof(row->target.table));
 	copy_text(values[EO_OUTBOX_PREFIX - 1], row->target.prefix, sizeof(row->target.prefix));
 	copy_text(values[EO_OUTBOX_LAYOUT - 1], row->target.layout, sizeof(row->target.layout));
-	if (eo_outbox_scan_has_writes(s, tuple))
-		read_writes(s, tuple, &row->writes);
+	/* The text of the writes is left out: it may be large. */
+	if (!nulls[EO_OUTBOX_WRITES - 1])
+	{
+		row->writes.n = DatumGetInt32(values[EO_OUTBOX_WRITES - 1]);
+		row->writes.number = DatumGetInt64(values[EO_OUTBOX_NUMBER - 1]);
+		row->writes.items = TextDatumGetCString(values[EO_OUTBOX_ITEMS - 1]);
+	}
 }
 
 bool
 eo_outbox_scan_has_writes(const EoOutboxScan *s, HeapTuple tuple)
 {
 	return !heap_attisnull(tuple, EO_OUTBOX_WRITES, s->desc);
-}
-
-/* Their text is left out: it may be large. */
-static void
-read_writes(const EoOutboxScan *s, HeapTuple tuple, EoOutboxWrites *writes)
-{
-	writes->n = DatumGetInt32(eo_outbox_scan_column(s, tuple, EO_OUTBOX_WRITES));
-	writes->number = DatumGetInt64(eo_outbox_scan_column(s, tuple, EO_OUTBOX_NUMBER));
-	writes->items = TextDatumGetCString(eo_outbox_scan_column(s, tuple, EO_OUTBOX_ITEMS));
-	writes->text = NULL;
-}
-
-static bool
-token_is(const EoOutboxScan *s, HeapTuple tuple, const char *token)
-{
-	char		text[EO_TOKEN_LEN + 1];
-
-	read_token(s, tuple, text);
-	return strcmp(text, token) == 0;
-}
-
-static void
-read_digest(Datum value, uint8 *digest)
-{
-	const bytea *bytes = DatumGetByteaPP(value);
-
-	memcpy(digest, VARDATA_ANY(bytes), Min(VARSIZE_ANY_EXHDR(bytes), EO_DIGEST_LEN));
-}
-
-static void
-read_token(const EoOutboxScan *s, HeapTuple tuple, char token[EO_TOKEN_LEN + 1])
-{
-	eo_hex_put_uuid(DatumGetUUIDP(eo_outbox_scan_column(s, tuple, EO_OUTBOX_TOKEN))->data, token);
 }
 
 /* Copy a column of type text into a buffer of that size. */

@@ -63,22 +63,26 @@ typedef struct EoDigestDatum
 	uint8		digest[EO_DIGEST_LEN];
 } EoDigestDatum;
 
-/* A scan over committed rows of this database. */
+/* A scan over rows of a database, committed ones or those that are undecided. */
 typedef struct EoOutboxScan
 {
 	Relation	rel;
 	TupleDesc	desc;			/* of its rows, see internal_form.h */
 	LOCKMODE	mode;
+	bool		undecided;		/* rows are looked for by dirty, not snapshot */
 	Snapshot	snapshot;
-	SnapshotData dirty;			/* of a scan over rows that are undecided */
+	SnapshotData dirty;
 	EoDigestDatum digest;
 	pg_uuid_t	token;
 	ScanKeyData keys[3];
 	SysScanDesc scan;
 } EoOutboxScan;
 
-/* Scan the rows of this database, or that of one key (digest not NULL). */
+/* Scan the committed rows of this database, or that of one key (digest not NULL). */
 extern void eo_outbox_scan_begin(EoOutboxScan *s, LOCKMODE mode, const uint8 *digest);
+
+/* The same, also for rows of transactions that go on. */
+extern void eo_outbox_scan_begin_undecided(EoOutboxScan *s, const uint8 *digest);
 
 /*
  * Scan the rows of this database that bear a token (EO_UUID_LEN bytes); committed ones, or those of
@@ -96,14 +100,16 @@ extern void eo_outbox_scan_begin_of(EoOutboxScan *s, LOCKMODE mode, uint64 syste
 /* Scan the rows of this database without an index, from a block on. */
 extern void eo_outbox_scan_begin_table(EoOutboxScan *s, BlockNumber from);
 
-/* The two halves of it, for several scans with one snapshot; and the keys of an index scan. */
-extern void eo_outbox_scan_open(EoOutboxScan *s, LOCKMODE mode);
+/* The two halves of eo_outbox_scan_begin_of(), for several scans with one snapshot. */
+extern void eo_outbox_scan_open(EoOutboxScan *s, LOCKMODE mode, bool undecided);
 extern void eo_outbox_scan_find(EoOutboxScan *s, uint64 system, Oid dboid,
 								const uint8 *digest);
-extern void eo_outbox_scan_keys(ScanKeyData *keys, uint64 system, Oid dboid,
-								Datum digest);
 
-/* The next committed row, and that of the claim with this token; NULL: there is none. */
+/*
+ * The next row, which is committed and not of our transaction; of a scan for undecided rows, the
+ * next one whose transaction goes on and is not ours.  And that of the claim with this token.
+ * NULL: there is none.
+ */
 extern HeapTuple eo_outbox_scan_next(EoOutboxScan *s);
 extern HeapTuple eo_outbox_scan_claim(EoOutboxScan *s, const char *token);
 

@@ -38,7 +38,7 @@
 
 #include "access/xact.h"
 #include "cluster/life.h"
-#include "cluster/owed_scans.h"
+#include "cluster/looks.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/target.h"
 #include "commit/scan.h"
@@ -344,7 +344,7 @@ tell(TableScan *scan)
 {
 	if (scan->tells_us == 0 || scan->unwritten > 0)
 		return;
-	eo_owed_scan_done(&scan->target, scan->tells_us);
+	eo_look_scan_done(&scan->target, scan->tells_us);
 	scan->tells_us = 0;
 }
 

@@ -39,7 +39,7 @@
 #include "access/xact.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
-#include "cluster/owed_scans.h"
+#include "cluster/looks.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "compat.h"
@@ -178,7 +178,7 @@ eo_worker_main(Datum arg)
 			break;
 		wait_for_work();
 	}
-	come_back = !entered || eo_finish_any() || eo_owed_scan_any(database_id, InvalidOid);
+	come_back = !entered || eo_finish_any() || eo_look_owes_scan(database_id, InvalidOid);
 	proc_exit(0);
 }
 
@@ -238,7 +238,7 @@ may_leave(void)
 	 * A life that is neither closed nor retired still needs this worker, and
 	 * so does one that owes a scan.
 	 */
-	return !eo_life_any_ended(database_id) && !eo_owed_scan_any(database_id, InvalidOid) &&
+	return !eo_life_any_ended(database_id) && !eo_look_owes_scan(database_id, InvalidOid) &&
 		eo_database_may_leave(database_id);
 }
 

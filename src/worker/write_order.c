@@ -209,8 +209,11 @@ make_row(const EoOutboxRow *row)
 static bool
 note_row(const EoOutboxRow *row)
 {
-	MemoryContext old = MemoryContextSwitchTo(writes.order);
+	MemoryContext old;
 
+	if (row->writes.n == 0)
+		return true;
+	old = MemoryContextSwitchTo(writes.order);
 	writes.rows = lappend(writes.rows, make_row(row));
 	MemoryContextSwitchTo(old);
 	return true;
@@ -285,7 +288,7 @@ eo_write_order_begin(void)
 								HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 	writes.queues = hash_create("exactonce written items", 64, &queues,
 								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	eo_outbox_visit_writes(note_row);
+	(void) eo_outbox_visit(0, note_row);
 	list_sort(writes.rows, compare);
 	foreach(cell, writes.rows)
 		put_in_order(lfirst(cell));

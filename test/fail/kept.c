@@ -148,19 +148,20 @@ use_of_slots(Use *use)
 
 /* Are the looks of a role, and no others, in its lists? */
 static bool
-are_listed(const EoShare *share, uint32 n)
+are_listed(EoShare *share, uint32 n)
 {
 	for (int i = 0; i < EO_LOOK_KINDS * EO_LOOKS; i++)
 	{
-		const EoSlotList *list = &share->looks[i / EO_LOOKS][i % EO_LOOKS];
-		uint32		at = list->n > 0 ? list->first : EO_NO_INDEX;
-		uint32		found = 0;
+		dlist_iter	iter;
 
-		for (; at != EO_NO_INDEX; at = eo_claim_table.slots[at].next_ended)
-			found += eo_claim_table.slots[at].info.state == EO_SLOT_BURIED;
-		if (found != list->n)
-			return false;
-		n -= found;
+		dlist_foreach(iter, &share->looks[i / EO_LOOKS][i % EO_LOOKS])
+		{
+			const EoSlot *slot = dlist_container(EoSlot, node, iter.cur);
+
+			if (slot->info.state != EO_SLOT_BURIED || !slot->listed)
+				return false;
+			n--;
+		}
 	}
 	return n == 0;
 }
@@ -173,8 +174,8 @@ compare_use(const Use *use)
 	uint32		free_slots = 0;
 	uint32		free_chunks = 0;
 
-	for (uint32 i = t->header->free_slot; i != EO_NO_INDEX; i = t->slots[i].next)
-		free_slots += i < t->header->high_slot;
+	for (const EoSlot *slot = t->header->free_slot; slot != NULL; slot = slot->next)
+		free_slots += slot < t->slots + t->header->high_slot;
 	for (uint32 i = t->header->free_chunk; i != EO_NO_INDEX; i = t->chunks[i].next)
 		free_chunks++;
 	if (use->slots + free_slots != t->header->high_slot)
@@ -261,18 +262,23 @@ eo_fail_kept(PG_FUNCTION_ARGS)
 											  (long long) kept.descriptors)));
 }
 
+static const char *
+find_miscount(void)
+{
+	static Use	use;
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+
+	use_of_slots(&use);
+	return compare_use(&use);
+}
+
 /* What is wrong with the counts in shared memory; 'ok': nothing. */
 Datum
 eo_fail_shared(PG_FUNCTION_ARGS)
 {
-	static Use	use;
-	const char *wrong;
+	const char *wrong = find_miscount();
 
 	(void) fcinfo;
-	eo_claim_table_lock(LW_SHARED);
-	use_of_slots(&use);
-	wrong = compare_use(&use);
-	eo_claim_table_unlock();
 	if (wrong == NULL)
 		wrong = find_progress();
 	if (wrong == NULL)
@@ -305,11 +311,10 @@ eo_fail_leak(PG_FUNCTION_ARGS)
 	}
 	else if (strcmp(what, "chunk") == 0)
 	{
+		EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 		uint32		first;
 
-		eo_claim_table_lock(LW_EXCLUSIVE);
 		(void) eo_claim_table_put_text("x", 1, &first);
-		eo_claim_table_unlock();
 	}
 	PG_RETURN_VOID();
 }
