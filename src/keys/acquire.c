@@ -601,13 +601,10 @@ is_left_behind(const EoAcquiring *a, const EoRecord *r)
 static bool
 is_still_sealed(const EoAcquiring *a, const char *owner)
 {
-	EoAnswer   *answer = eo_store_record_read(a->k.store, a->k.pk);
-	const EoRecord *now;
+	EoAnswer   *answer = eo_key_read(&a->k, "acquire");
+	const EoRecord *now = eo_store_record(answer);
 	bool		still;
 
-	if (answer->outcome == EO_FAILED_CALL)
-		eo_error_raise(&answer->error, "acquire", a->ask->key, a->k.store->server->name);
-	now = eo_store_record(answer);
 	still = answer->exists && now->state == EO_STATE_COMMITTING && strcmp(now->owner, owner) == 0;
 	eo_answer_free(answer);
 	return still;

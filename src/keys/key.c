@@ -7,16 +7,22 @@
  */
 #include "postgres.h"
 
+#include "cluster/slot_views.h"
+#include "cluster/slots.h"
 #include "cluster/target.h"
+#include "commit/prepared.h"
 #include "commit/session.h"
+#include "commit/settle.h"
 #include "commit/xact.h"
 #include "keys/key.h"
 #include "ledger/clock_sync.h"
 #include "records/attribute.h"
 #include "records/record.h"
+#include "server/answer.h"
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/store_record.h"
 #include "server/text.h"
 #include "wire/status.h"
 
@@ -51,6 +57,26 @@ eo_key_need_clock(const EoKey *k, const char *doing)
 
 	if (!eo_clock_sync_make(k->store, 0, &error))
 		eo_error_raise(&error, doing, k->key, k->store->server->name);
+}
+
+void
+eo_key_settle(const EoKey *k, const char *token)
+{
+	EoSlotView	view;
+
+	if (eo_prepared_find_slot(k->digest, &view) && eo_slot_state_is_over(view.info.state) &&
+		(token == NULL || strcmp(view.info.token, token) == 0))
+		eo_settle_on_the_spot(k->store, k->key, &view);
+}
+
+EoAnswer *
+eo_key_read(const EoKey *k, const char *doing)
+{
+	EoAnswer   *answer = eo_store_record_read(k->store, k->pk);
+
+	if (answer->outcome == EO_FAILED_CALL)
+		eo_error_raise(&answer->error, doing, k->key, k->store->server->name);
+	return answer;
 }
 
 bool

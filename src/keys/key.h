@@ -12,6 +12,7 @@
 
 #include "cluster/target.h"
 #include "commit/xact.h"
+#include "server/answer.h"
 #include "server/store.h"
 
 typedef struct EoKey
@@ -48,6 +49,15 @@ extern void eo_key_find_action(EoKey *k, EoStore *store, char *pk);
  * it.  Raises ID006, or what the request for it ends with: could not "doing" key.
  */
 extern void eo_key_need_clock(const EoKey *k, const char *doing);
+
+/*
+ * If a transaction that is over has left the key to be settled, settle it.  token: only if the
+ * claim is of that token; NULL: of any.
+ */
+extern void eo_key_settle(const EoKey *k, const char *token);
+
+/* Read the record.  Raises what the request ends with: could not "doing" key. */
+extern EoAnswer *eo_key_read(const EoKey *k, const char *doing);
 
 /*
  * Does that claim of this transaction, on this key, belong to the current role: has it

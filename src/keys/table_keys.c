@@ -32,18 +32,8 @@ typedef struct Known
 
 static List *known_tables;		/* of Known */
 
-static bool
-is(EoJsonValue *object, const char *member, const char *text)
-{
-	size_t		len;
-	const char *s = eo_json_string(eo_json_get(object, member), &len);
-
-	return s != NULL && strcmp(s, text) == 0;
-}
-
-/* Read a description.  False: it is none. */
-static bool
-read_keys(EoJsonValue *table, EoTableKeys *keys)
+bool
+eo_table_keys_read(EoJsonValue *table, EoTableKeys *keys)
 {
 	EoJsonValue *schema = eo_json_get(table, "KeySchema");
 	EoJsonValue *attributes = eo_json_get(table, "AttributeDefinitions");
@@ -59,13 +49,13 @@ read_keys(EoJsonValue *table, EoTableKeys *keys)
 
 		if (name == NULL)
 			return false;
-		keys->names[i] = MemoryContextStrdup(TopMemoryContext, name);
+		keys->names[i] = pstrdup(name);
 		for (size_t j = 0; j < eo_json_array_length(attributes); j++)
 		{
 			EoJsonValue *a = eo_json_array_get(attributes, j);
 			const char *type = eo_json_string(eo_json_get(a, "AttributeType"), &len);
 
-			if (is(a, "AttributeName", name) && type != NULL)
+			if (eo_json_string_is(eo_json_get(a, "AttributeName"), name) && type != NULL)
 				keys->types[i] = type[0];
 		}
 		if (keys->types[i] != 'S' && keys->types[i] != 'N' && keys->types[i] != 'B')
@@ -74,22 +64,30 @@ read_keys(EoJsonValue *table, EoTableKeys *keys)
 	return true;
 }
 
+EoCall *
+eo_table_keys_call(EoStore *store, EoOperation op, const char *table)
+{
+	EoCall	   *call = eo_store_new_call(store, op);
+
+	eo_buf_adds(&call->body, "{\"TableName\":");
+	eo_json_put_string(&call->body, table, strlen(table));
+	return call;
+}
+
 static Known *
 describe(EoStore *store, const char *table)
 {
-	EoCall	   *call = eo_store_new_call(store, EO_DESCRIBE_TABLE);
+	EoCall	   *call = eo_table_keys_call(store, EO_DESCRIBE_TABLE, table);
 	EoTableKeys keys = {0};
 	MemoryContext old;
 	Known	   *known;
 
-	eo_buf_adds(&call->body, "{\"TableName\":");
-	eo_json_put_string(&call->body, table, strlen(table));
 	eo_buf_addc(&call->body, '}');
 	eo_store_run_call(store, call);
 	if (call->error.status != EO_OK)
 		eo_error_raise(&call->error, psprintf("describe table \"%s\"", table), NULL,
 					   store->server->name);
-	if (!read_keys(eo_json_get(eo_json_root(call->reply), "Table"), &keys))
+	if (!eo_table_keys_read(eo_json_get(eo_json_root(call->reply), "Table"), &keys))
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_REFUSED),
 				 errmsg("server \"%s\" does not say which key table \"%s\" has",
@@ -102,6 +100,8 @@ describe(EoStore *store, const char *table)
 	known->region = pstrdup(store->server->region);
 	known->table = pstrdup(table);
 	known->keys = keys;
+	for (int i = 0; i < keys.n; i++)
+		known->keys.names[i] = pstrdup(keys.names[i]);
 	known_tables = lappend(known_tables, known);
 	MemoryContextSwitchTo(old);
 	return known;

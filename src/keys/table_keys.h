@@ -11,6 +11,8 @@
 #include "postgres.h"
 
 #include "server/store.h"
+#include "wire/call.h"
+#include "wire/json.h"
 
 /* The attributes that make the key of a table's items. */
 typedef struct EoTableKeys
@@ -19,6 +21,12 @@ typedef struct EoTableKeys
 	char	   *names[2];
 	char		types[2];		/* 'S', 'N' or 'B' */
 } EoTableKeys;
+
+/* Read the key of a table as DescribeTable shows it (NULL: not at all).  False: it has none. */
+extern bool eo_table_keys_read(EoJsonValue *table, EoTableKeys *keys);
+
+/* A call whose body begins with the table's name and is left open for further members. */
+extern EoCall *eo_table_keys_call(EoStore *store, EoOperation op, const char *table);
 
 /*
  * The key of a table, by DescribeTable; after that the process knows it.  Raises what the

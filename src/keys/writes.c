@@ -107,34 +107,29 @@ static char *
 item_of(const EoTransactItem *action, int position, const EoTableKeys *keys)
 {
 	JsonbIterator *it = JsonbIteratorInit(action->key);
-	JsonbIteratorToken token;
+	JsonbValue	member;
 	JsonbValue	v;
 	StringInfoData line;
 	bool		is_put = strcmp(action->operation, "Put") == 0;
 	int			found = 0;
-	int			which = -1;
-	char	   *name = NULL;
 
 	initStringInfo(&line);
 	appendStringInfo(&line, "%s {", action->table);
-	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	while (eo_transact_item_next_member(&it, &member, &v))
 	{
-		if (token == WJB_KEY)
-		{
-			name = pnstrdup(v.val.string.val, v.val.string.len);
-			which = strcmp(name, keys->names[0]) == 0 ? 0 :
-				keys->n == 2 && strcmp(name, keys->names[1]) == 0 ? 1 : -1;
-			if (which < 0 && !is_put)
-				refuse(position, psprintf("Attribute \"%s\" is no part of the key of table \"%s\".",
-										  name, action->table), NULL);
-		}
-		else if (token == WJB_VALUE && which >= 0)
-		{
-			if (found++ > 0)
-				appendStringInfoString(&line, ", ");
-			put_key_value(&line, position, name, keys->types[which],
-						  which == 0 ? MAX_PARTITION_KEY_BYTES : MAX_SORT_KEY_BYTES, &v);
-		}
+		char	   *name = pnstrdup(member.val.string.val, member.val.string.len);
+		int			which = strcmp(name, keys->names[0]) == 0 ? 0 :
+		keys->n == 2 && strcmp(name, keys->names[1]) == 0 ? 1 : -1;
+
+		if (which < 0 && !is_put)
+			refuse(position, psprintf("Attribute \"%s\" is no part of the key of table \"%s\".",
+									  name, action->table), NULL);
+		if (which < 0)
+			continue;
+		if (found++ > 0)
+			appendStringInfoString(&line, ", ");
+		put_key_value(&line, position, name, keys->types[which],
+					  which == 0 ? MAX_PARTITION_KEY_BYTES : MAX_SORT_KEY_BYTES, &v);
 	}
 	if (found < keys->n)
 		refuse(position, psprintf("The key of table \"%s\" has %s, which the write does not name.",
@@ -144,24 +139,6 @@ item_of(const EoTransactItem *action, int position, const EoTableKeys *keys)
 										   keys->names[1])), NULL);
 	appendStringInfoChar(&line, '}');
 	return line.data;
-}
-
-/* The only member of an object, if its name is that of a type. */
-static bool
-is_typed(const JsonbValue *v, char type, JsonbValue *value)
-{
-	JsonbIterator *it;
-	JsonbValue	name;
-
-	if (v->type != jbvBinary || !JsonContainerIsObject(v->val.binary.data) ||
-		JsonContainerSize(v->val.binary.data) != 1)
-		return false;
-	it = JsonbIteratorInit(v->val.binary.data);
-	(void) JsonbIteratorNext(&it, &name, true);
-	(void) JsonbIteratorNext(&it, &name, true);
-	(void) JsonbIteratorNext(&it, value, true);
-	return name.val.string.len == 1 && name.val.string.val[0] == type &&
-		value->type == jbvString;
 }
 
 static Datum
@@ -175,17 +152,12 @@ static void
 put_key_value(StringInfo line, int position, const char *name, char type, size_t max_len,
 			  const JsonbValue *v)
 {
-	JsonbValue	typed;
 	Numeric		number = NULL;
-	char	   *text = NULL;
+	char	   *text = eo_transact_item_string(v, type);
 
-	if (is_typed(v, type, &typed))
-		text = pnstrdup(typed.val.string.val, typed.val.string.len);
-	else if (v->type == jbvString && type == 'S')
-		text = pnstrdup(v->val.string.val, v->val.string.len);
-	else if (v->type == jbvNumeric && type == 'N')
+	if (text == NULL && v->type == jbvNumeric && type == 'N')
 		number = v->val.numeric;
-	else
+	else if (text == NULL)
 		refuse(position, psprintf("Attribute \"%s\" is a part of the key, and must be of type %c.",
 								  name, type), NULL);
 	if (type != 'N' && text[0] == '\0')

@@ -53,16 +53,10 @@ parse_value(JsonLexContext * lex, EoJsonNode *node)
 	switch (lex->token_type)
 	{
 		case JSON_TOKEN_NULL:
-			node->kind = EO_JSON_NULL;
-			break;
 		case JSON_TOKEN_FALSE:
-			node->kind = EO_JSON_FALSE;
-			break;
 		case JSON_TOKEN_TRUE:
-			node->kind = EO_JSON_TRUE;
-			break;
 		case JSON_TOKEN_NUMBER:
-			node->kind = EO_JSON_NUMBER;
+			node->kind = lex->token_type == JSON_TOKEN_NUMBER ? EO_JSON_NUMBER : EO_JSON_LITERAL;
 			node->len = lex->token_terminator - lex->token_start;
 			node->text = pnstrdup(lex->token_start, node->len);
 			break;
@@ -123,10 +117,8 @@ add_member(EoJsonNode *node, size_t *allocated)
 	if (node->n == *allocated)
 	{
 		*allocated = *allocated == 0 ? 4 : *allocated * 2;
-		if (node->members == NULL)
-			node->members = palloc(*allocated * sizeof(EoJsonMember));
-		else
-			node->members = repalloc_huge(node->members, *allocated * sizeof(EoJsonMember));
+		node->members = node->members == NULL ? palloc(*allocated * sizeof(EoJsonMember)) :
+			repalloc_huge(node->members, *allocated * sizeof(EoJsonMember));
 	}
 	member = &node->members[node->n++];
 	memset(member, 0, sizeof(*member));

@@ -19,7 +19,6 @@
 #include "postgres.h"
 
 #include "common/base64.h"
-#include "common/cryptohash.h"
 #include "common/md5.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
@@ -75,12 +74,13 @@ static const Style *find_style(const char *runtime);
 static void put_json(StringInfo out, const Style *style, EoJsonNode *node);
 static void put_members(StringInfo out, const Style *style, EoJsonNode *node);
 static void put_string(StringInfo out, const Style *style, const EoJsonNode *node);
+static void put_characters(StringInfo out, const Style *style, const EoJsonNode *node,
+						   bool escapes);
 static bool put_short_escape(StringInfo out, pg_wchar c);
 static void put_escape(StringInfo out, const Style *style, pg_wchar c);
 static void put_java(StringInfo out, const Style *style, EoJsonNode *node);
 static void put_number_of_jackson(StringInfo out, const char *text);
 static void put_dotnet(StringInfo out, const Style *style, EoJsonNode *node);
-static void put_characters(StringInfo out, const Style *style, const EoJsonNode *node);
 static void put_unpaired(StringInfo out, const Style *style, pg_wchar c);
 static bool is_surrogate(pg_wchar c);
 static void sort_by_code_points(EoJsonNode *object);
@@ -146,14 +146,8 @@ put_json(StringInfo out, const Style *style, EoJsonNode *node)
 	CHECK_FOR_INTERRUPTS();
 	switch (node->kind)
 	{
-		case EO_JSON_NULL:
-			appendStringInfoString(out, "null");
-			break;
-		case EO_JSON_FALSE:
-			appendStringInfoString(out, "false");
-			break;
-		case EO_JSON_TRUE:
-			appendStringInfoString(out, "true");
+		case EO_JSON_LITERAL:
+			appendStringInfoString(out, node->text);
 			break;
 		case EO_JSON_NUMBER:
 			style->put_number(out, node->text);
@@ -193,25 +187,31 @@ put_members(StringInfo out, const Style *style, EoJsonNode *node)
 static void
 put_string(StringInfo out, const Style *style, const EoJsonNode *node)
 {
+	appendStringInfoChar(out, '"');
+	put_characters(out, style, node, true);
+	appendStringInfoChar(out, '"');
+}
+
+static void
+put_characters(StringInfo out, const Style *style, const EoJsonNode *node, bool escapes)
+{
 	const char *end = node->text + node->len;
 	int			len;
 
-	appendStringInfoChar(out, '"');
 	for (const char *s = node->text; s < end; s += len)
 	{
 		pg_wchar	c = utf8_to_unicode((const unsigned char *) s);
 
 		len = pg_utf_mblen((const unsigned char *) s);
-		if (put_short_escape(out, c))
+		if (escapes && put_short_escape(out, c))
 			continue;
-		if (c < ' ' || (style->is_ascii && c > '~'))
+		if (escapes && (c < ' ' || (style->is_ascii && c > '~')))
 			put_escape(out, style, c);
 		else if (is_surrogate(c))
 			put_unpaired(out, style, c);
 		else
 			appendBinaryStringInfo(out, s, len);
 	}
-	appendStringInfoChar(out, '"');
 }
 
 /* Returns false if the character has no escape of two characters. */
@@ -248,7 +248,7 @@ static void
 put_java(StringInfo out, const Style *style, EoJsonNode *node)
 {
 	if (node->kind == EO_JSON_STRING)
-		put_characters(out, style, node);
+		put_characters(out, style, node, false);
 	else if (node->kind == EO_JSON_NUMBER)
 		eo_json_number_java(out, node->text);
 	else
@@ -278,41 +278,18 @@ put_dotnet(StringInfo out, const Style *style, EoJsonNode *node)
 {
 	switch (node->kind)
 	{
-		case EO_JSON_NULL:
-			break;
-		case EO_JSON_FALSE:
-			appendStringInfoString(out, "False");
-			break;
-		case EO_JSON_TRUE:
-			appendStringInfoString(out, "True");
+		case EO_JSON_LITERAL:
+			if (node->text[0] != 'n')
+				appendStringInfoString(out, node->text[0] == 't' ? "True" : "False");
 			break;
 		case EO_JSON_STRING:
-			put_characters(out, style, node);
+			put_characters(out, style, node, false);
 			break;
 		case EO_JSON_NUMBER:
 		case EO_JSON_ARRAY:
 		case EO_JSON_OBJECT:
 			appendBinaryStringInfo(out, node->text, (int) node->len);
 			break;
-	}
-}
-
-/* Put a string without quotes and escapes. */
-static void
-put_characters(StringInfo out, const Style *style, const EoJsonNode *node)
-{
-	const char *end = node->text + node->len;
-	int			len;
-
-	for (const char *s = node->text; s < end; s += len)
-	{
-		pg_wchar	c = utf8_to_unicode((const unsigned char *) s);
-
-		len = pg_utf_mblen((const unsigned char *) s);
-		if (is_surrogate(c))
-			put_unpaired(out, style, c);
-		else
-			appendBinaryStringInfo(out, s, len);
 	}
 }
 
@@ -440,16 +417,13 @@ digest(const StringInfo text, bool is_base64)
 {
 	uint8		md5[MD5_DIGEST_LENGTH];
 	char	   *result = palloc0(Max(MD5_HEX_LEN, MD5_BASE64_LEN) + 1);
-	pg_cryptohash_ctx *ctx = pg_cryptohash_create(PG_MD5);
+	const char *why = NULL;
 
-	if (ctx == NULL || pg_cryptohash_init(ctx) < 0 ||
-		pg_cryptohash_update(ctx, (const uint8 *) text->data, text->len) < 0 ||
-		pg_cryptohash_final(ctx, md5, sizeof(md5)) < 0)
+	if (!pg_md5_binary(text->data, text->len, md5, &why))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not compute MD5 of a payload"),
-				 errdetail("%s", pg_cryptohash_error(ctx))));
-	pg_cryptohash_free(ctx);
+				 errdetail("%s", why)));
 	if (!is_base64)
 		hex_encode((const char *) md5, sizeof(md5), result);
 	else if (pg_b64_encode((const void *) md5, sizeof(md5), result, MD5_BASE64_LEN) < 0)

@@ -21,7 +21,6 @@
 #include "keys/batch.h"
 #include "keys/give_up.h"
 #include "keys/key.h"
-#include "keys/list.h"
 #include "keys/operator.h"
 #include "keys/owner.h"
 #include "keys/transact.h"
@@ -78,7 +77,6 @@ static Datum claim_datum(FunctionCallInfo fcinfo, const EoStore *store, const ch
 static void fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key,
 					   const EoClaim *c);
 static Datum token_datum(const char *token);
-static Datum record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r);
 static void fill_record(EoRow *row, TupleDesc desc, const char *key, const EoRecord *r);
 
 EO_COUNTED(eo_idem_acquire, EO_FN_IDEM_ACQUIRE);
@@ -468,12 +466,14 @@ eo_idem_get_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	EoRecord	record;
+	EoRow		row;
 
 	eo_preconditions("idem_get", EO_READS);
 	key = eo_arg_key(fcinfo, 0);
 	if (!eo_operator_get(eo_arg_store(fcinfo, 1), key, &record))
 		PG_RETURN_NULL();
-	PG_RETURN_DATUM(record_datum(fcinfo, key, &record));
+	fill_record(&row, eo_row_type(fcinfo), key, &record);
+	PG_RETURN_DATUM(eo_row_datum(&row));
 }
 
 /*
@@ -503,7 +503,7 @@ eo_idem_list_body(PG_FUNCTION_ARGS)
 	store = eo_arg_store(fcinfo, 5);
 	eo_compat_materialized_srf(fcinfo);
 	eo_call_stats_progress(store, -1);
-	eo_list_keys(store, &ask, put_record, fcinfo->resultinfo);
+	eo_operator_list(store, &ask, put_record, fcinfo->resultinfo);
 	return (Datum) 0;
 }
 
@@ -640,15 +640,6 @@ token_datum(const char *token)
 	if (strlen(token) != EO_UUID_TEXT_LEN || !eo_hex_read_uuid(token, uuid->data))
 		return DirectFunctionCall1(uuid_in, CStringGetDatum(token));
 	return UUIDPGetDatum(uuid);
-}
-
-static Datum
-record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r)
-{
-	EoRow		row;
-
-	fill_record(&row, eo_row_type(fcinfo), key, r);
-	return eo_row_datum(&row);
 }
 
 /* A row of type idem_record. */

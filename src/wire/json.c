@@ -196,6 +196,15 @@ eo_json_string(EoJsonValue *v, size_t *len)
 	return s;
 }
 
+bool
+eo_json_string_is(EoJsonValue *v, const char *text)
+{
+	size_t		len;
+	const char *s = eo_json_string(v, &len);
+
+	return s != NULL && strcmp(s, text) == 0;
+}
+
 const char *
 eo_json_attr_s(EoJsonValue *item, const char *name, size_t *len)
 {
