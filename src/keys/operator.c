@@ -55,8 +55,6 @@
 #define ROW_WAIT_US INT64CONST(2000000)
 #define ROW_LOOK_US INT64CONST(20000)
 
-static bool forget_whatever(EoKey *k);
-static bool forget_seen(EoKey *k, const EoRecord *seen);
 pg_noreturn static void raise_contended(const EoKey *k);
 
 /*
@@ -222,32 +220,6 @@ eo_operator_list(EoStore *store, const EoList *ask,
 
 /* ----- forgetting ----- */
 
-bool
-eo_operator_forget(EoStore *store, const char *key)
-{
-	EoKey		k;
-	volatile bool forgotten = false;
-
-	eo_key_find(&k, store, key);
-
-	/*
-	 * The cache drops the key before the write and, whatever becomes of that,
-	 * after it, because a session may have read the record in between.
-	 */
-	eo_cache_drop(k.digest);
-	PG_TRY();
-	{
-		forgotten = forget_whatever(&k);
-	}
-	PG_FINALLY();
-	{
-		eo_cache_drop(k.digest);
-	}
-	PG_END_TRY();
-	eo_session_tokens_forget(store->server, k.pk, NULL);
-	return forgotten;
-}
-
 /*
  * The rows of the key by whatever address of its table, and of the claim that owns its record
  * (owner; NULL: none), which may be a copy.  In *given_up those of the key that an operator has
@@ -363,37 +335,6 @@ give_up_claim(const EoKey *k)
 	return true;
 }
 
-/* Forget the record that is there, and a row that was given up.  Returns if there was one. */
-static bool
-forget_whatever(EoKey *k)
-{
-	for (int races = 0; races < MAX_RACES; races++)
-	{
-		EoAnswer   *seen = eo_store_record_read(k->store, k->pk);
-		bool		exists = seen->exists;
-		List	   *given_up;
-		bool		done;
-
-		if (seen->outcome == EO_FAILED_CALL)
-		{
-			if (seen->error.status == EO_NO_TABLE && give_up_claim(k))
-				return true;
-			eo_error_raise(&seen->error, "forget", k->key, k->store->server->name);
-		}
-		if (exists && eo_store_record(seen)->state == EO_STATE_COMMITTING)
-			eo_error_raise_committing(k->key, k->store->server->name,
-									  "A transaction that completes it has announced its commit.",
-									  "Wait until that is settled; see exactonce_pending and exactonce_in_doubt.");
-		given_up = await_rows(k, exists ? eo_store_record(seen)->owner : NULL);
-		check_of_no_use(k, given_up);
-		done = !exists || forget_seen(k, eo_store_record(seen));
-		eo_answer_free(seen);
-		if (done)
-			return remove_rows(given_up) || exists;
-	}
-	raise_contended(k);
-}
-
 static void
 raise_contended(const EoKey *k)
 {
@@ -428,6 +369,63 @@ forget_seen(EoKey *k, const EoRecord *seen)
 	applied = answer->outcome == EO_APPLIED;
 	eo_answer_free(answer);
 	return applied;
+}
+
+/* Forget the record that is there, and a row that was given up.  Returns if there was one. */
+static bool
+forget_whatever(EoKey *k)
+{
+	for (int races = 0; races < MAX_RACES; races++)
+	{
+		EoAnswer   *seen = eo_store_record_read(k->store, k->pk);
+		bool		exists = seen->exists;
+		List	   *given_up;
+		bool		done;
+
+		if (seen->outcome == EO_FAILED_CALL)
+		{
+			if (seen->error.status == EO_NO_TABLE && give_up_claim(k))
+				return true;
+			eo_error_raise(&seen->error, "forget", k->key, k->store->server->name);
+		}
+		if (exists && eo_store_record(seen)->state == EO_STATE_COMMITTING)
+			eo_error_raise_committing(k->key, k->store->server->name,
+									  "A transaction that completes it has announced its commit.",
+									  "Wait until that is settled; see exactonce_pending and exactonce_in_doubt.");
+		given_up = await_rows(k, exists ? eo_store_record(seen)->owner : NULL);
+		check_of_no_use(k, given_up);
+		done = !exists || forget_seen(k, eo_store_record(seen));
+		eo_answer_free(seen);
+		if (done)
+			return remove_rows(given_up) || exists;
+	}
+	raise_contended(k);
+}
+
+bool
+eo_operator_forget(EoStore *store, const char *key)
+{
+	EoKey		k;
+	volatile bool forgotten = false;
+
+	eo_key_find(&k, store, key);
+
+	/*
+	 * The cache drops the key before the write and, whatever becomes of that,
+	 * after it, because a session may have read the record in between.
+	 */
+	eo_cache_drop(k.digest);
+	PG_TRY();
+	{
+		forgotten = forget_whatever(&k);
+	}
+	PG_FINALLY();
+	{
+		eo_cache_drop(k.digest);
+	}
+	PG_END_TRY();
+	eo_session_tokens_forget(store->server, k.pk, NULL);
+	return forgotten;
 }
 
 /*

@@ -13,6 +13,7 @@
 #include "keys/table_keys.h"
 #include "nodes/pg_list.h"
 #include "server/error.h"
+#include "server/options.h"
 #include "server/store.h"
 #include "utils/memutils.h"
 #include "wire/buf.h"
@@ -22,11 +23,7 @@
 
 typedef struct Known
 {
-	Oid			serverid;		/* two servers may be of different accounts */
-	Oid			userid;
-	char	   *url;
-	char	   *region;
-	char	   *table;
+	char	   *name;			/* see name_of() */
 	EoTableKeys keys;
 } Known;
 
@@ -74,6 +71,16 @@ eo_table_keys_call(EoStore *store, EoOperation op, const char *table)
 	return call;
 }
 
+/* The name of a table in this process: two servers may be of different accounts. */
+static char *
+name_of(const EoStore *store, const char *table)
+{
+	const EoServer *server = store->server;
+
+	return psprintf("%u %u %s %s %s", server->serverid, server->userid, server->url,
+					server->region, table);
+}
+
 static Known *
 describe(EoStore *store, const char *table)
 {
@@ -94,11 +101,7 @@ describe(EoStore *store, const char *table)
 						store->server->name, table)));
 	old = MemoryContextSwitchTo(TopMemoryContext);
 	known = palloc0(sizeof(Known));
-	known->serverid = store->server->serverid;
-	known->userid = store->server->userid;
-	known->url = pstrdup(store->server->url);
-	known->region = pstrdup(store->server->region);
-	known->table = pstrdup(table);
+	known->name = name_of(store, table);
 	known->keys = keys;
 	for (int i = 0; i < keys.n; i++)
 		known->keys.names[i] = pstrdup(keys.names[i]);
@@ -110,15 +113,14 @@ describe(EoStore *store, const char *table)
 const EoTableKeys *
 eo_table_keys_of(EoStore *store, const char *table)
 {
+	char	   *name = name_of(store, table);
 	ListCell   *lc;
 
 	foreach(lc, known_tables)
 	{
 		const Known *known = lfirst(lc);
 
-		if (known->serverid == store->server->serverid && known->userid == store->server->userid &&
-			strcmp(known->table, table) == 0 && strcmp(known->url, store->server->url) == 0 &&
-			strcmp(known->region, store->server->region) == 0)
+		if (strcmp(known->name, name) == 0)
 			return &known->keys;
 	}
 	return &describe(store, table)->keys;

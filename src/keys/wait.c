@@ -22,21 +22,6 @@
 #define POLL_FIRST_MS 40
 #define POLL_MAX_MS 1000
 
-static void lock_within(VirtualTransactionId holder, int64 wait_ms);
-static int64 poll_pause_us(int polls);
-
-void
-eo_wait_for_holder(VirtualTransactionId holder, int64 give_up_us)
-{
-	int64		wait_ms = (give_up_us - eo_clock_monotonic_us() + 999) / 1000;
-
-	/* If the user's own limit is not longer, its error is for the user. */
-	if (LockTimeout > 0 && LockTimeout <= wait_ms)
-		(void) VirtualXactLock(holder, true);
-	else
-		lock_within(holder, wait_ms);
-}
-
 /* A lock that is waited for, with a time limit of our own. */
 typedef struct Wait
 {
@@ -74,6 +59,31 @@ lock_within(VirtualTransactionId holder, int64 wait_ms)
 }
 
 void
+eo_wait_for_holder(VirtualTransactionId holder, int64 give_up_us)
+{
+	int64		wait_ms = (give_up_us - eo_clock_monotonic_us() + 999) / 1000;
+
+	/* If the user's own limit is not longer, its error is for the user. */
+	if (LockTimeout > 0 && LockTimeout <= wait_ms)
+		(void) VirtualXactLock(holder, true);
+	else
+		lock_within(holder, wait_ms);
+}
+
+/* A pause that grows with each poll, half of it random. */
+static int64
+poll_pause_us(int polls)
+{
+	int64		pause_ms = POLL_FIRST_MS;
+	uint16		random = 0;
+
+	for (int i = 0; i < polls && pause_ms < POLL_MAX_MS; i++)
+		pause_ms = pause_ms * 3 / 2;
+	(void) pg_strong_random(&random, sizeof(random));
+	return Min(pause_ms, POLL_MAX_MS) * (500 + (int64) random % 500);
+}
+
+void
 eo_wait_for_poll(const EoStore *store, int polls, int64 lease_until_ms, int64 give_up_us)
 {
 	int64		now_us = eo_clock_monotonic_us();
@@ -89,17 +99,4 @@ eo_wait_for_poll(const EoStore *store, int polls, int64 lease_until_ms, int64 gi
 			until_us = dead_us;
 	}
 	eo_http_wait(Min(until_us, give_up_us), EO_WAIT_RAISE);
-}
-
-/* A pause that grows with each poll, half of it random. */
-static int64
-poll_pause_us(int polls)
-{
-	int64		pause_ms = POLL_FIRST_MS;
-	uint16		random = 0;
-
-	for (int i = 0; i < polls && pause_ms < POLL_MAX_MS; i++)
-		pause_ms = pause_ms * 3 / 2;
-	(void) pg_strong_random(&random, sizeof(random));
-	return Min(pause_ms, POLL_MAX_MS) * (500 + (int64) random % 500);
 }

@@ -36,10 +36,27 @@ typedef struct Spelling
 	const char *exponent;		/* its format */
 } Spelling;
 
-static Decimal shortest(double x);
-static Decimal shortest_of_two(double x);
-static Decimal from_integer(uint64 mantissa, int exponent);
-static void put_plain(StringInfo out, const Decimal *d, const char *if_whole);
+/* Without exponent; if_whole follows a number without a fraction. */
+static void
+put_plain(StringInfo out, const Decimal *d, const char *if_whole)
+{
+	if (d->point <= 0)
+	{
+		appendStringInfoString(out, "0.");
+		for (int i = d->point; i < 0; i++)
+			appendStringInfoChar(out, '0');
+		appendStringInfoString(out, d->digits);
+	}
+	else if (d->point < d->n)
+		appendStringInfo(out, "%.*s.%s", d->point, d->digits, d->digits + d->point);
+	else
+	{
+		appendStringInfoString(out, d->digits);
+		for (int i = d->n; i < d->point; i++)
+			appendStringInfoChar(out, '0');
+		appendStringInfoString(out, if_whole);
+	}
+}
 
 /* Put a number, whose digits are found by digits_of(). */
 static void
@@ -79,44 +96,6 @@ put(StringInfo out, const char *text, const Spelling *s, Decimal (*digits_of) (d
 	appendStringInfo(out, s->exponent, d.point - 1);
 }
 
-/* Number::toString of ECMAScript */
-void
-eo_json_number_javascript(StringInfo out, const char *text)
-{
-	static const Spelling javascript = {false, "null", -5, 21, "", "", "e%+d"};
-
-	put(out, text, &javascript, shortest);
-}
-
-void
-eo_json_number_python(StringInfo out, const char *text)
-{
-	static const Spelling python = {true, "Infinity", -3, 16, ".0", "", "e%+03d"};
-
-	put(out, text, &python, shortest);
-}
-
-void
-eo_json_number_java(StringInfo out, const char *text)
-{
-	static const Spelling java = {true, "Infinity", -2, 7, ".0", ".0", "E%d"};
-
-	put(out, text, &java, shortest_of_two);
-}
-
-/* Java writes two digits at least: the best two, as of 4.9E-324. */
-static Decimal
-shortest_of_two(double x)
-{
-	Decimal		d = shortest(x);
-	char		best[16];
-
-	if (d.n > 1 || x == 0)
-		return d;
-	snprintf(best, sizeof(best), "%.1e", x);
-	return from_integer((best[0] - '0') * 10 + (best[2] - '0'), atoi(best + 4) - 1);
-}
-
 static bool
 reads_as(uint64 mantissa, int exponent, double x)
 {
@@ -124,6 +103,21 @@ reads_as(uint64 mantissa, int exponent, double x)
 
 	snprintf(text, sizeof(text), UINT64_FORMAT "e%d", mantissa, exponent);
 	return strtod(text, NULL) == x;
+}
+
+/* mantissa times 10 to the power of exponent */
+static Decimal
+from_integer(uint64 mantissa, int exponent)
+{
+	Decimal		d;
+
+	snprintf(d.digits, sizeof(d.digits), UINT64_FORMAT, mantissa);
+	d.n = (int) strlen(d.digits);
+	d.point = mantissa == 0 ? 1 : d.n + exponent;
+	while (d.n > 1 && d.digits[d.n - 1] == '0')
+		d.n--;
+	d.digits[d.n] = '\0';
+	return d;
 }
 
 /*
@@ -179,39 +173,40 @@ shortest(double x)
 	return d;
 }
 
-/* mantissa times 10 to the power of exponent */
-static Decimal
-from_integer(uint64 mantissa, int exponent)
+/* Number::toString of ECMAScript */
+void
+eo_json_number_javascript(StringInfo out, const char *text)
 {
-	Decimal		d;
+	static const Spelling javascript = {false, "null", -5, 21, "", "", "e%+d"};
 
-	snprintf(d.digits, sizeof(d.digits), UINT64_FORMAT, mantissa);
-	d.n = (int) strlen(d.digits);
-	d.point = mantissa == 0 ? 1 : d.n + exponent;
-	while (d.n > 1 && d.digits[d.n - 1] == '0')
-		d.n--;
-	d.digits[d.n] = '\0';
-	return d;
+	put(out, text, &javascript, shortest);
 }
 
-/* Without exponent; if_whole follows a number without a fraction. */
-static void
-put_plain(StringInfo out, const Decimal *d, const char *if_whole)
+void
+eo_json_number_python(StringInfo out, const char *text)
 {
-	if (d->point <= 0)
-	{
-		appendStringInfoString(out, "0.");
-		for (int i = d->point; i < 0; i++)
-			appendStringInfoChar(out, '0');
-		appendStringInfoString(out, d->digits);
-	}
-	else if (d->point < d->n)
-		appendStringInfo(out, "%.*s.%s", d->point, d->digits, d->digits + d->point);
-	else
-	{
-		appendStringInfoString(out, d->digits);
-		for (int i = d->n; i < d->point; i++)
-			appendStringInfoChar(out, '0');
-		appendStringInfoString(out, if_whole);
-	}
+	static const Spelling python = {true, "Infinity", -3, 16, ".0", "", "e%+03d"};
+
+	put(out, text, &python, shortest);
+}
+
+/* Java writes two digits at least: the best two, as of 4.9E-324. */
+static Decimal
+shortest_of_two(double x)
+{
+	Decimal		d = shortest(x);
+	char		best[16];
+
+	if (d.n > 1 || x == 0)
+		return d;
+	snprintf(best, sizeof(best), "%.1e", x);
+	return from_integer((best[0] - '0') * 10 + (best[2] - '0'), atoi(best + 4) - 1);
+}
+
+void
+eo_json_number_java(StringInfo out, const char *text)
+{
+	static const Spelling java = {true, "Infinity", -2, 7, ".0", ".0", "E%d"};
+
+	put(out, text, &java, shortest_of_two);
 }

@@ -22,32 +22,38 @@
 #define SMALL_SIGMA 0x3C3
 #define FINAL_SIGMA 0x3C2
 
-static pg_wchar lower(const pg_wchar * points, size_t n, size_t i);
-static bool is_final(const pg_wchar * points, size_t n, size_t i);
-static bool is_in(pg_wchar c, const LowerRange *ranges, size_t n);
-static int	compare_range(const void *key, const void *range);
-static void put_utf16(uint16 *units, size_t *n, pg_wchar c);
-
-uint16 *
-eo_lower_case(const char *s, size_t len, size_t *n)
+/* bsearch comparator of a code point and a range, or what begins with one */
+static int
+compare_range(const void *key, const void *range)
 {
-	pg_wchar   *points = palloc_extended((len + 1) * sizeof(pg_wchar), MCXT_ALLOC_HUGE);
+	pg_wchar	c = *(const pg_wchar *) key;
+	const LowerRange *r = range;
 
-	/* No character has more units than bytes, nor has its lower case. */
-	uint16	   *units = palloc_extended((len + 1) * sizeof(uint16), MCXT_ALLOC_HUGE);
-	size_t		count = 0;
+	return c < r->first ? -1 : c > r->last;
+}
 
-	for (const char *end = s + len; s < end; s += pg_utf_mblen((const unsigned char *) s))
-		points[count++] = utf8_to_unicode((const unsigned char *) s);
-	*n = 0;
-	for (size_t i = 0; i < count; i++)
-	{
-		put_utf16(units, n, lower(points, count, i));
-		if (points[i] == CAPITAL_I_WITH_DOT)
-			put_utf16(units, n, COMBINING_DOT);
-	}
-	pfree(points);
-	return units;
+static bool
+is_in(pg_wchar c, const LowerRange *ranges, size_t n)
+{
+	return bsearch(&c, ranges, n, sizeof(LowerRange), compare_range) != NULL;
+}
+
+/*
+ * Final_Sigma of the Unicode Standard, section 3.13, as ICU has it: of the characters
+ * that are not ignored, the nearest before is cased and the nearest behind is not.
+ */
+static bool
+is_final(const pg_wchar * points, size_t n, size_t i)
+{
+	size_t		before = i;
+	size_t		behind = i + 1;
+
+	while (before > 0 && is_in(points[before - 1], case_ignorable, lengthof(case_ignorable)))
+		before--;
+	while (behind < n && is_in(points[behind], case_ignorable, lengthof(case_ignorable)))
+		behind++;
+	return before > 0 && is_in(points[before - 1], cased, lengthof(cased)) &&
+		!(behind < n && is_in(points[behind], cased, lengthof(cased)));
 }
 
 /* The lower case of the code point at i; its first one, if it becomes two. */
@@ -69,40 +75,6 @@ lower(const pg_wchar * points, size_t n, size_t i)
 	return c + m->delta;
 }
 
-/*
- * Final_Sigma of the Unicode Standard, section 3.13, as ICU has it: of the characters
- * that are not ignored, the nearest before is cased and the nearest behind is not.
- */
-static bool
-is_final(const pg_wchar * points, size_t n, size_t i)
-{
-	size_t		before = i;
-	size_t		behind = i + 1;
-
-	while (before > 0 && is_in(points[before - 1], case_ignorable, lengthof(case_ignorable)))
-		before--;
-	while (behind < n && is_in(points[behind], case_ignorable, lengthof(case_ignorable)))
-		behind++;
-	return before > 0 && is_in(points[before - 1], cased, lengthof(cased)) &&
-		!(behind < n && is_in(points[behind], cased, lengthof(cased)));
-}
-
-static bool
-is_in(pg_wchar c, const LowerRange *ranges, size_t n)
-{
-	return bsearch(&c, ranges, n, sizeof(LowerRange), compare_range) != NULL;
-}
-
-/* bsearch comparator of a code point and a range, or what begins with one */
-static int
-compare_range(const void *key, const void *range)
-{
-	pg_wchar	c = *(const pg_wchar *) key;
-	const LowerRange *r = range;
-
-	return c < r->first ? -1 : c > r->last;
-}
-
 static void
 put_utf16(uint16 *units, size_t *n, pg_wchar c)
 {
@@ -113,4 +85,26 @@ put_utf16(uint16 *units, size_t *n, pg_wchar c)
 	}
 	else
 		units[(*n)++] = c;
+}
+
+uint16 *
+eo_lower_case(const char *s, size_t len, size_t *n)
+{
+	pg_wchar   *points = palloc_extended((len + 1) * sizeof(pg_wchar), MCXT_ALLOC_HUGE);
+
+	/* No character has more units than bytes, nor has its lower case. */
+	uint16	   *units = palloc_extended((len + 1) * sizeof(uint16), MCXT_ALLOC_HUGE);
+	size_t		count = 0;
+
+	for (const char *end = s + len; s < end; s += pg_utf_mblen((const unsigned char *) s))
+		points[count++] = utf8_to_unicode((const unsigned char *) s);
+	*n = 0;
+	for (size_t i = 0; i < count; i++)
+	{
+		put_utf16(units, n, lower(points, count, i));
+		if (points[i] == CAPITAL_I_WITH_DOT)
+			put_utf16(units, n, COMBINING_DOT);
+	}
+	pfree(points);
+	return units;
 }

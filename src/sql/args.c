@@ -30,9 +30,6 @@
 #define MIN_RETENTION_MS (EO_MIN_RETENTION_S * INT64CONST(1000))
 #define MAX_RETENTION_MS (EO_MAX_RETENTION_S * INT64CONST(1000))
 
-static int64 check_interval(const Interval *span, const char *name, int64 min_ms, int64 max_ms);
-static int64 seconds_of(int64 ms);
-
 char *
 eo_arg_text(FunctionCallInfo fcinfo, int n)
 {
@@ -76,15 +73,6 @@ eo_arg_check_key(char *key)
 	return key;
 }
 
-int64
-eo_arg_interval_ms(FunctionCallInfo fcinfo, int n, const char *name, int64 min_ms,
-				   int64 max_ms)
-{
-	if (PG_ARGISNULL(n))
-		return -1;
-	return check_interval(PG_GETARG_INTERVAL_P(n), name, min_ms, max_ms);
-}
-
 static int64
 check_interval(const Interval *span, const char *name, int64 min_ms, int64 max_ms)
 {
@@ -101,9 +89,24 @@ check_interval(const Interval *span, const char *name, int64 min_ms, int64 max_m
 }
 
 int64
+eo_arg_interval_ms(FunctionCallInfo fcinfo, int n, const char *name, int64 min_ms,
+				   int64 max_ms)
+{
+	if (PG_ARGISNULL(n))
+		return -1;
+	return check_interval(PG_GETARG_INTERVAL_P(n), name, min_ms, max_ms);
+}
+
+int64
 eo_arg_lease(FunctionCallInfo fcinfo, int n)
 {
 	return eo_arg_interval_ms(fcinfo, n, "lease", EO_MIN_LEASE_MS, EO_MAX_LEASE_MS);
+}
+
+static int64
+seconds_of(int64 ms)
+{
+	return (ms + 999) / 1000;
 }
 
 int64
@@ -122,12 +125,6 @@ eo_arg_parse_retention(const char *text)
 															 Int32GetDatum(-1)));
 
 	return seconds_of(check_interval(span, "retention", MIN_RETENTION_MS, MAX_RETENTION_MS));
-}
-
-static int64
-seconds_of(int64 ms)
-{
-	return (ms + 999) / 1000;
 }
 
 int64
@@ -227,17 +224,12 @@ char *
 eo_arg_fingerprint(const EoStore *store, Jsonb *payload)
 {
 	const char *runtime = store->layout->runtime;
-	char	   *hex;
+	char	   *text;
 
-	if (runtime != NULL)
-	{
-		char	   *text = JsonbToCString(NULL, &payload->root, VARSIZE(payload));
-
-		return eo_powertools_key_digest(runtime, text, strlen(text));
-	}
-	hex = palloc(EO_FINGERPRINT_LEN + 1);
-	eo_key_form_fingerprint(payload, hex);
-	return hex;
+	if (runtime == NULL)
+		return eo_key_form_fingerprint(payload);
+	text = JsonbToCString(NULL, &payload->root, VARSIZE(payload));
+	return eo_powertools_key_digest(runtime, text, strlen(text));
 }
 
 char *
