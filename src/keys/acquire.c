@@ -44,7 +44,6 @@
 #include "compat.h"
 #include "keys/acquire.h"
 #include "keys/key.h"
-#include "keys/wait.h"
 #include "ledger/outbox.h"
 #include "records/origin.h"
 #include "records/record.h"
@@ -122,9 +121,9 @@ eo_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 			eo_clock_monotonic_us() >= give_up_us)
 			return;
 		if (a.local)
-			eo_wait_for_holder(a.holder, give_up_us);
+			eo_key_wait_for_holder(a.holder, give_up_us);
 		else
-			eo_wait_for_poll(store, polls, claim->lease_until_ms, give_up_us);
+			eo_key_wait_for_poll(store, polls, claim->lease_until_ms, give_up_us);
 	}
 }
 

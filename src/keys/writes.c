@@ -41,10 +41,7 @@
 #define RECORD_BYTES 4096
 
 pg_noreturn static void refuse(int position, const char *detail, const char *hint);
-static void check(const EoTransactItem *action, int position);
 static char *item_of(const EoTransactItem *action, int position, const EoTableKeys *keys);
-static void put_key_value(StringInfo line, int position, const char *name, char type,
-						  size_t max_len, const JsonbValue *v);
 static void check_different(const EoWriteItem *list, int n, const EoWriteItem *item, int position);
 
 /* Raise 22023 for the write at this position. */
@@ -56,6 +53,20 @@ refuse(int position, const char *detail, const char *hint)
 			 errmsg("write %d cannot be made when the transaction commits", position),
 			 errdetail("%s", detail),
 			 hint != NULL ? errhint("%s", hint) : 0));
+}
+
+static void
+check(const EoTransactItem *action, int position)
+{
+	if (action->conditional)
+		refuse(position, "It has a condition. Once the transaction has committed, nobody could be told that the condition was false.",
+			   "Check before the transaction commits; or use idem_transact(), which takes effect at once.");
+	if (strcmp(action->operation, "Put") == 0 && action->size > EO_MAX_ITEM_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("write %d is too large", position),
+				 errdetail("Its item has %zu bytes; DynamoDB allows %d.", action->size,
+						   EO_MAX_ITEM_BYTES)));
 }
 
 void
@@ -86,60 +97,7 @@ eo_writes_read(EoStore *store, const char *function, Jsonb *document, EoWrites *
 	eo_writes_check_size(writes, 0);
 }
 
-static void
-check(const EoTransactItem *action, int position)
-{
-	if (action->conditional)
-		refuse(position, "It has a condition. Once the transaction has committed, nobody could be told that the condition was false.",
-			   "Check before the transaction commits; or use idem_transact(), which takes effect at once.");
-	if (strcmp(action->operation, "Put") == 0 && action->size > EO_MAX_ITEM_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("write %d is too large", position),
-				 errdetail("Its item has %zu bytes; DynamoDB allows %d.", action->size,
-						   EO_MAX_ITEM_BYTES)));
-}
-
 /* ----- which item is written ----- */
-
-/* Table and key in one line; raises 22023 if the write does not have such a key. */
-static char *
-item_of(const EoTransactItem *action, int position, const EoTableKeys *keys)
-{
-	JsonbIterator *it = JsonbIteratorInit(action->key);
-	JsonbValue	member;
-	JsonbValue	v;
-	StringInfoData line;
-	bool		is_put = strcmp(action->operation, "Put") == 0;
-	int			found = 0;
-
-	initStringInfo(&line);
-	appendStringInfo(&line, "%s {", action->table);
-	while (eo_transact_item_next_member(&it, &member, &v))
-	{
-		char	   *name = pnstrdup(member.val.string.val, member.val.string.len);
-		int			which = strcmp(name, keys->names[0]) == 0 ? 0 :
-		keys->n == 2 && strcmp(name, keys->names[1]) == 0 ? 1 : -1;
-
-		if (which < 0 && !is_put)
-			refuse(position, psprintf("Attribute \"%s\" is no part of the key of table \"%s\".",
-									  name, action->table), NULL);
-		if (which < 0)
-			continue;
-		if (found++ > 0)
-			appendStringInfoString(&line, ", ");
-		put_key_value(&line, position, name, keys->types[which],
-					  which == 0 ? MAX_PARTITION_KEY_BYTES : MAX_SORT_KEY_BYTES, &v);
-	}
-	if (found < keys->n)
-		refuse(position, psprintf("The key of table \"%s\" has %s, which the write does not name.",
-								  action->table, keys->n == 1 ?
-								  psprintf("the attribute \"%s\"", keys->names[0]) :
-								  psprintf("the attributes \"%s\" and \"%s\"", keys->names[0],
-										   keys->names[1])), NULL);
-	appendStringInfoChar(&line, '}');
-	return line.data;
-}
 
 static Datum
 read_number(Datum text)
@@ -187,6 +145,45 @@ put_key_value(StringInfo line, int position, const char *name, char type, size_t
 		appendStringInfoString(line, numeric_normalize(number));
 	else
 		escape_json(line, text);
+}
+
+/* Table and key in one line; raises 22023 if the write does not have such a key. */
+static char *
+item_of(const EoTransactItem *action, int position, const EoTableKeys *keys)
+{
+	JsonbIterator *it = JsonbIteratorInit(action->key);
+	JsonbValue	member;
+	JsonbValue	v;
+	StringInfoData line;
+	bool		is_put = strcmp(action->operation, "Put") == 0;
+	int			found = 0;
+
+	initStringInfo(&line);
+	appendStringInfo(&line, "%s {", action->table);
+	while (eo_transact_item_next_member(&it, &member, &v))
+	{
+		char	   *name = pnstrdup(member.val.string.val, member.val.string.len);
+		int			which = strcmp(name, keys->names[0]) == 0 ? 0 :
+		keys->n == 2 && strcmp(name, keys->names[1]) == 0 ? 1 : -1;
+
+		if (which < 0 && !is_put)
+			refuse(position, psprintf("Attribute \"%s\" is no part of the key of table \"%s\".",
+									  name, action->table), NULL);
+		if (which < 0)
+			continue;
+		if (found++ > 0)
+			appendStringInfoString(&line, ", ");
+		put_key_value(&line, position, name, keys->types[which],
+					  which == 0 ? MAX_PARTITION_KEY_BYTES : MAX_SORT_KEY_BYTES, &v);
+	}
+	if (found < keys->n)
+		refuse(position, psprintf("The key of table \"%s\" has %s, which the write does not name.",
+								  action->table, keys->n == 1 ?
+								  psprintf("the attribute \"%s\"", keys->names[0]) :
+								  psprintf("the attributes \"%s\" and \"%s\"", keys->names[0],
+										   keys->names[1])), NULL);
+	appendStringInfoChar(&line, '}');
+	return line.data;
 }
 
 /* ----- many writes ----- */

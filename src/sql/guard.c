@@ -57,15 +57,31 @@ typedef struct Terms
 } Terms;
 
 static void read_terms(TriggerData *data, Terms *terms);
-static bool read_option(Terms *terms, const char *arg);
-static bool option_is(const char *arg, const char *name, const char **value);
 static void check_firing(TriggerData *data, const Terms *terms);
 static char *key_of(TriggerData *data, const Terms *terms, HeapTuple row);
-static bool is_key_by_itself(Oid type);
-static HeapTuple new_row(const TriggerData *data);
-static bool key_has_changed(TriggerData *data, const Terms *terms);
 static EoGuard *name_of(TriggerData *data);
 static bool claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms);
+
+/* The row as it is after the statement. */
+static HeapTuple
+new_row(const TriggerData *data)
+{
+	return TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
+}
+
+/* Did an UPDATE give the row another key?  A row without a key had another one. */
+static bool
+key_has_changed(TriggerData *data, const Terms *terms)
+{
+	for (int i = 0; i < terms->ncolumns; i++)
+	{
+		if (heap_attisnull(data->tg_trigtuple, terms->columns[i],
+						   RelationGetDescr(data->tg_relation)))
+			return true;
+	}
+	return strcmp(key_of(data, terms, data->tg_trigtuple),
+				  key_of(data, terms, data->tg_newtuple)) != 0;
+}
 
 /*
  * idem_guard(column..., [prefix=], [on_duplicate=error|skip], [at=now|commit],
@@ -99,49 +115,17 @@ eo_idem_guard_body(PG_FUNCTION_ARGS)
 	return PointerGetDatum(new_row(data));
 }
 
-/* The row as it is after the statement. */
-static HeapTuple
-new_row(const TriggerData *data)
-{
-	return TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
-}
-
-/* Did an UPDATE give the row another key?  A row without a key had another one. */
-static bool
-key_has_changed(TriggerData *data, const Terms *terms)
-{
-	for (int i = 0; i < terms->ncolumns; i++)
-	{
-		if (heap_attisnull(data->tg_trigtuple, terms->columns[i],
-						   RelationGetDescr(data->tg_relation)))
-			return true;
-	}
-	return strcmp(key_of(data, terms, data->tg_trigtuple),
-				  key_of(data, terms, data->tg_newtuple)) != 0;
-}
-
 /* ----- arguments of the trigger ----- */
 
-static void
-read_terms(TriggerData *data, Terms *terms)
+static bool
+option_is(const char *arg, const char *name, const char **value)
 {
-	Trigger    *trigger = data->tg_trigger;
+	size_t		len = strlen(name);
 
-	terms->columns = palloc(sizeof(AttrNumber) * Max(1, trigger->tgnargs));
-	for (int i = 0; i < trigger->tgnargs; i++)
-	{
-		const char *arg = trigger->tgargs[i];
-
-		if (strchr(arg, '=') != NULL)
-		{
-			if (!read_option(terms, arg))
-				eo_trigger_refuse(data, psprintf("\"%s\" is no option of idem_guard().", arg), USAGE);
-			continue;
-		}
-		terms->columns[terms->ncolumns++] = eo_trigger_column(data, arg, "makes its key of");
-	}
-	if (terms->ncolumns == 0)
-		eo_trigger_refuse(data, "No column is named to make the key of.", USAGE);
+	if (strncmp(arg, name, len) != 0 || arg[len] != '=')
+		return false;
+	*value = arg + len + 1;
+	return true;
 }
 
 static bool
@@ -166,15 +150,26 @@ read_option(Terms *terms, const char *arg)
 	return true;
 }
 
-static bool
-option_is(const char *arg, const char *name, const char **value)
+static void
+read_terms(TriggerData *data, Terms *terms)
 {
-	size_t		len = strlen(name);
+	Trigger    *trigger = data->tg_trigger;
 
-	if (strncmp(arg, name, len) != 0 || arg[len] != '=')
-		return false;
-	*value = arg + len + 1;
-	return true;
+	terms->columns = palloc(sizeof(AttrNumber) * Max(1, trigger->tgnargs));
+	for (int i = 0; i < trigger->tgnargs; i++)
+	{
+		const char *arg = trigger->tgargs[i];
+
+		if (strchr(arg, '=') != NULL)
+		{
+			if (!read_option(terms, arg))
+				eo_trigger_refuse(data, psprintf("\"%s\" is no option of idem_guard().", arg), USAGE);
+			continue;
+		}
+		terms->columns[terms->ncolumns++] = eo_trigger_column(data, arg, "makes its key of");
+	}
+	if (terms->ncolumns == 0)
+		eo_trigger_refuse(data, "No column is named to make the key of.", USAGE);
 }
 
 static void
@@ -205,6 +200,13 @@ check_firing(TriggerData *data, const Terms *terms)
 }
 
 /* ----- the key ----- */
+
+static bool
+is_key_by_itself(Oid type)
+{
+	return type == TEXTOID || type == VARCHAROID || type == UUIDOID ||
+		type == INT2OID || type == INT4OID || type == INT8OID;
+}
 
 /*
  * A single column of text, uuid or an integer type is the key by itself, so that
@@ -239,13 +241,6 @@ key_of(TriggerData *data, const Terms *terms, HeapTuple row)
 		eo_key_form_append(&parts, att->atttypid, value, false);
 	}
 	return psprintf("%s%s", terms->prefix, eo_key_form_digest(&parts));
-}
-
-static bool
-is_key_by_itself(Oid type)
-{
-	return type == TEXTOID || type == VARCHAROID || type == UUIDOID ||
-		type == INT2OID || type == INT4OID || type == INT8OID;
 }
 
 /* ----- claiming ----- */
