@@ -117,78 +117,8 @@ typedef struct Writing
 /* Writes the value of a member of an object. */
 typedef void (*PutMember) (Writing *w, JsonbValue *v);
 
-static void read_action(Writing *w, JsonbValue *v, EoTransactItem *action);
-static void put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action);
-static void check_required(const Writing *w, int bit, int seen);
-static bool is_object(const JsonbValue *v);
-static bool only_member(const JsonbValue *v, JsonbValue *name, JsonbValue *value);
-static int	find_type(const JsonbValue *v, JsonbValue *value);
-static void put_string(Writing *w, JsonbValue *v);
-static void put_name(Writing *w, JsonbValue *v);
 static void put_value(Writing *w, JsonbValue *v);
-static void put_object(Writing *w, JsonbContainer *c, PutMember put);
 pg_noreturn static void refuse(const Writing *w, const char *detail, const char *hint);
-
-void
-eo_transact_items_read(Jsonb *writes, EoTransactItems *actions)
-{
-	Writing		w = {0};
-
-	memset(actions, 0, sizeof(*actions));
-	if (!JB_ROOT_IS_ARRAY(writes) || JB_ROOT_IS_SCALAR(writes) || JB_ROOT_COUNT(writes) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("writes must be an array of one action or more"),
-				 errhint("For example: [{\"Put\": {\"TableName\": \"orders\", \"Item\": {\"id\": \"7\"}}}]. Without writes, idem_once() completes a key.")));
-	if (JB_ROOT_COUNT(writes) > EO_MAX_ACTIONS - 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("too many writes for one transaction of DynamoDB"),
-				 errdetail("There are %d; beside the key's record there is room for %d.",
-						   (int) JB_ROOT_COUNT(writes), EO_MAX_ACTIONS - 1)));
-	actions->actions = palloc0(sizeof(EoTransactItem) * JB_ROOT_COUNT(writes));
-	initStringInfo(&w.out);
-	actions->n = JB_ROOT_COUNT(writes);
-	for (int i = 0; i < actions->n; i++)
-	{
-		EoTransactItem *action = &actions->actions[i];
-
-		if (i > 0)
-			appendStringInfoChar(&w.out, ',');
-		w.position = i + 1;
-		w.size = 0;
-		memset(&w.expressions, 0, sizeof(w.expressions));
-		action->start = w.out.len;
-		read_action(&w, getIthJsonbValueFromContainer(&writes->root, i), action);
-		action->len = w.out.len - action->start;
-		action->size = w.size;
-	}
-	actions->source = w.out.data;
-	actions->text = eo_text_to_utf8(w.out.data);
-}
-
-char *
-eo_transact_item_key_string(const EoTransactItem *action, const char *name)
-{
-	JsonbValue	v;
-
-	if (getKeyJsonValueFromContainer(action->key, name, (int) strlen(name), &v) == NULL)
-		return NULL;
-	return eo_transact_item_string(&v, 'S');
-}
-
-char *
-eo_transact_item_string(const JsonbValue *v, char type)
-{
-	JsonbValue	name;
-	JsonbValue	value = *v;
-
-	if ((v->type != jbvString || type != 'S') &&
-		(!only_member(v, &name, &value) || value.type != jbvString ||
-		 name.val.string.len != 1 || name.val.string.val[0] != type))
-		return NULL;
-	return pnstrdup(value.val.string.val, value.val.string.len);
-}
 
 bool
 eo_transact_item_next_member(JsonbIterator **it, JsonbValue *name, JsonbValue *value)
@@ -222,170 +152,10 @@ is_name(const JsonbValue *v, const char *name)
 		memcmp(v->val.string.val, name, v->val.string.len) == 0;
 }
 
-/* The index in members[] of a member of an operation. */
-static int
-find_member(const Writing *w, const char *operation, int bit, const JsonbValue *name)
-{
-	for (int i = 0; i < (int) lengthof(members); i++)
-	{
-		if ((members[i].allowed & bit) != 0 && is_name(name, members[i].name))
-			return i;
-	}
-	refuse(w, psprintf("%s has no member \"%.*s\".", operation, name->val.string.len,
-					   name->val.string.val), "The names are DynamoDB's, in its spelling.");
-}
-
-static void
-read_action(Writing *w, JsonbValue *v, EoTransactItem *action)
-{
-	static const char *const form = "A write is {\"Put\": {...}}, {\"Update\": {...}}, {\"Delete\": {...}} or {\"ConditionCheck\": {...}}.";
-	JsonbIterator *it;
-	JsonbValue	name;
-	JsonbValue	body;
-	int			bit = 0;
-	int			seen = 0;
-	const char *why;
-
-	if (!only_member(v, &name, &body) || !is_object(&body))
-		refuse(w, "It is not an object with one member, whose value is an object.", form);
-	for (int i = 0; i < (int) lengthof(operations); i++)
-	{
-		if (!is_name(&name, operations[i].name))
-			continue;
-		action->operation = operations[i].name;
-		bit = operations[i].bit;
-	}
-	if (bit == 0)
-		refuse(w, psprintf("There is no operation \"%.*s\".", name.val.string.len,
-						   name.val.string.val), form);
-	action->writes = bit != CHECK;
-	action->conditional = bit == CHECK;
-	appendStringInfo(&w->out, "{\"%s\":{", action->operation);
-	it = JsonbIteratorInit(body.val.binary.data);
-	while (eo_transact_item_next_member(&it, &name, &body))
-	{
-		int			member = find_member(w, action->operation, bit, &name);
-
-		seen |= 1 << member;
-		put_member(w, member, &body, action);
-	}
-	check_required(w, bit, seen);
-	why = eo_write_expressions_check(&w->expressions);
-	if (why != NULL)
-		refuse(w, why, NULL);
-	appendStringInfoString(&w->out, "}}");
-}
-
-/* Check that the members which the operation requires were seen. */
-static void
-check_required(const Writing *w, int bit, int seen)
-{
-	for (int i = 0; i < (int) lengthof(members); i++)
-	{
-		if ((members[i].required & bit) != 0 && (seen & (1 << i)) == 0)
-			refuse(w, psprintf("It has no %s.", members[i].name), NULL);
-	}
-}
-
 static char *
 copy_of(const JsonbValue *v)
 {
 	return pnstrdup(v->val.string.val, v->val.string.len);
-}
-
-/* Note the placeholders that a member of an action defines. */
-static void
-note_placeholders(Writing *w, JsonbContainer *c)
-{
-	JsonbIterator *it = JsonbIteratorInit(c);
-	JsonbValue	name;
-	JsonbValue	v;
-	JsonbValue	value;
-
-	while (eo_transact_item_next_member(&it, &name, &v))
-	{
-		EoPlaceholder *p = palloc0(sizeof(EoPlaceholder));
-
-		p->name = copy_of(&name);
-		p->stands_for = p->name[0] == ':' ? types[find_type(&v, &value)].name :
-			v.type == jbvString ? copy_of(&v) : "";
-		w->expressions.placeholders = lappend(w->expressions.placeholders, p);
-	}
-}
-
-/* Note the attributes of a Key, and check what each has to be in any table. */
-static void
-note_key(Writing *w, JsonbContainer *c)
-{
-	JsonbIterator *it = JsonbIteratorInit(c);
-	JsonbValue	name;
-	JsonbValue	v;
-	JsonbValue	value;
-
-	if (JsonContainerSize(c) > 2)
-		refuse(w, "Its Key has more than two attributes.", NULL);
-	while (eo_transact_item_next_member(&it, &name, &v))
-	{
-		char	   *key = copy_of(&name);
-
-		w->expressions.keys = lappend(w->expressions.keys, key);
-		if (types[find_type(&v, &value)].kind != jbvString)
-			refuse(w, psprintf("Attribute \"%s\" is a part of the key, and must be a string, a number or binary.",
-							   key), NULL);
-		if (value.val.string.len == 0)
-			refuse(w, psprintf("Attribute \"%s\" is a part of the key, and must not be empty.",
-							   key), NULL);
-	}
-}
-
-/* Write a member of an action; note its table and key. */
-static void
-put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action)
-{
-	const char *name = members[member].name;
-	Kind		kind = members[member].kind;
-
-	if (kind == KIND_STRING || kind == KIND_RETURNS ? v->type != jbvString :
-		!is_object(v) || JsonContainerSize(v->val.binary.data) == 0)
-		refuse(w, psprintf(kind == KIND_STRING || kind == KIND_RETURNS ?
-						   "%s is not a string." : "%s is not an object with a member.", name), NULL);
-	if (kind == KIND_RETURNS)
-	{
-		if (!is_name(v, "NONE") && !is_name(v, "ALL_OLD"))
-			refuse(w, psprintf("%s is neither NONE nor ALL_OLD.", name), NULL);
-		return;
-	}
-	if (w->out.data[w->out.len - 1] != '{')
-		appendStringInfoChar(&w->out, ',');
-	appendStringInfo(&w->out, "\"%s\":", name);
-	switch (kind)
-	{
-		case KIND_STRING:
-			put_string(w, v);
-			if (strcmp(name, "TableName") == 0)
-				action->table = copy_of(v);
-			action->conditional |= strcmp(name, "ConditionExpression") == 0;
-			if (strcmp(name, "ConditionExpression") == 0)
-				w->expressions.condition = copy_of(v);
-			if (strcmp(name, "UpdateExpression") == 0)
-				w->expressions.update = copy_of(v);
-			break;
-		case KIND_NAMES:
-			put_object(w, v->val.binary.data, put_name);
-			note_placeholders(w, v->val.binary.data);
-			break;
-		case KIND_VALUES:
-			put_object(w, v->val.binary.data, put_value);
-			if (strcmp(name, "Item") == 0 || strcmp(name, "Key") == 0)
-				action->key = v->val.binary.data;
-			if (strcmp(name, "Key") == 0)
-				note_key(w, v->val.binary.data);
-			if (strcmp(name, "ExpressionAttributeValues") == 0)
-				note_placeholders(w, v->val.binary.data);
-			break;
-		case KIND_RETURNS:
-			break;
-	}
 }
 
 /* ----- values ----- */
@@ -666,4 +436,227 @@ put_value(Writing *w, JsonbValue *v)
 	appendStringInfoChar(&w->out, '}');
 	if (v->type == jbvBinary)
 		w->depth--;
+}
+
+char *
+eo_transact_item_key_string(const EoTransactItem *action, const char *name)
+{
+	JsonbValue	v;
+
+	if (getKeyJsonValueFromContainer(action->key, name, (int) strlen(name), &v) == NULL)
+		return NULL;
+	return eo_transact_item_string(&v, 'S');
+}
+
+char *
+eo_transact_item_string(const JsonbValue *v, char type)
+{
+	JsonbValue	name;
+	JsonbValue	value = *v;
+
+	if ((v->type != jbvString || type != 'S') &&
+		(!only_member(v, &name, &value) || value.type != jbvString ||
+		 name.val.string.len != 1 || name.val.string.val[0] != type))
+		return NULL;
+	return pnstrdup(value.val.string.val, value.val.string.len);
+}
+
+/* ----- actions ----- */
+
+/* The index in members[] of a member of an operation. */
+static int
+find_member(const Writing *w, const char *operation, int bit, const JsonbValue *name)
+{
+	for (int i = 0; i < (int) lengthof(members); i++)
+	{
+		if ((members[i].allowed & bit) != 0 && is_name(name, members[i].name))
+			return i;
+	}
+	refuse(w, psprintf("%s has no member \"%.*s\".", operation, name->val.string.len,
+					   name->val.string.val), "The names are DynamoDB's, in its spelling.");
+}
+
+/* Check that the members which the operation requires were seen. */
+static void
+check_required(const Writing *w, int bit, int seen)
+{
+	for (int i = 0; i < (int) lengthof(members); i++)
+	{
+		if ((members[i].required & bit) != 0 && (seen & (1 << i)) == 0)
+			refuse(w, psprintf("It has no %s.", members[i].name), NULL);
+	}
+}
+
+/* Note the placeholders that a member of an action defines. */
+static void
+note_placeholders(Writing *w, JsonbContainer *c)
+{
+	JsonbIterator *it = JsonbIteratorInit(c);
+	JsonbValue	name;
+	JsonbValue	v;
+	JsonbValue	value;
+
+	while (eo_transact_item_next_member(&it, &name, &v))
+	{
+		EoPlaceholder *p = palloc0(sizeof(EoPlaceholder));
+
+		p->name = copy_of(&name);
+		p->stands_for = p->name[0] == ':' ? types[find_type(&v, &value)].name :
+			v.type == jbvString ? copy_of(&v) : "";
+		w->expressions.placeholders = lappend(w->expressions.placeholders, p);
+	}
+}
+
+/* Note the attributes of a Key, and check what each has to be in any table. */
+static void
+note_key(Writing *w, JsonbContainer *c)
+{
+	JsonbIterator *it = JsonbIteratorInit(c);
+	JsonbValue	name;
+	JsonbValue	v;
+	JsonbValue	value;
+
+	if (JsonContainerSize(c) > 2)
+		refuse(w, "Its Key has more than two attributes.", NULL);
+	while (eo_transact_item_next_member(&it, &name, &v))
+	{
+		char	   *key = copy_of(&name);
+
+		w->expressions.keys = lappend(w->expressions.keys, key);
+		if (types[find_type(&v, &value)].kind != jbvString)
+			refuse(w, psprintf("Attribute \"%s\" is a part of the key, and must be a string, a number or binary.",
+							   key), NULL);
+		if (value.val.string.len == 0)
+			refuse(w, psprintf("Attribute \"%s\" is a part of the key, and must not be empty.",
+							   key), NULL);
+	}
+}
+
+/* Write a member of an action; note its table and key. */
+static void
+put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action)
+{
+	const char *name = members[member].name;
+	Kind		kind = members[member].kind;
+
+	if (kind == KIND_STRING || kind == KIND_RETURNS ? v->type != jbvString :
+		!is_object(v) || JsonContainerSize(v->val.binary.data) == 0)
+		refuse(w, psprintf(kind == KIND_STRING || kind == KIND_RETURNS ?
+						   "%s is not a string." : "%s is not an object with a member.", name), NULL);
+	if (kind == KIND_RETURNS)
+	{
+		if (!is_name(v, "NONE") && !is_name(v, "ALL_OLD"))
+			refuse(w, psprintf("%s is neither NONE nor ALL_OLD.", name), NULL);
+		return;
+	}
+	if (w->out.data[w->out.len - 1] != '{')
+		appendStringInfoChar(&w->out, ',');
+	appendStringInfo(&w->out, "\"%s\":", name);
+	switch (kind)
+	{
+		case KIND_STRING:
+			put_string(w, v);
+			if (strcmp(name, "TableName") == 0)
+				action->table = copy_of(v);
+			action->conditional |= strcmp(name, "ConditionExpression") == 0;
+			if (strcmp(name, "ConditionExpression") == 0)
+				w->expressions.condition = copy_of(v);
+			if (strcmp(name, "UpdateExpression") == 0)
+				w->expressions.update = copy_of(v);
+			break;
+		case KIND_NAMES:
+			put_object(w, v->val.binary.data, put_name);
+			note_placeholders(w, v->val.binary.data);
+			break;
+		case KIND_VALUES:
+			put_object(w, v->val.binary.data, put_value);
+			if (strcmp(name, "Item") == 0 || strcmp(name, "Key") == 0)
+				action->key = v->val.binary.data;
+			if (strcmp(name, "Key") == 0)
+				note_key(w, v->val.binary.data);
+			if (strcmp(name, "ExpressionAttributeValues") == 0)
+				note_placeholders(w, v->val.binary.data);
+			break;
+		case KIND_RETURNS:
+			break;
+	}
+}
+
+static void
+read_action(Writing *w, JsonbValue *v, EoTransactItem *action)
+{
+	static const char *const form = "A write is {\"Put\": {...}}, {\"Update\": {...}}, {\"Delete\": {...}} or {\"ConditionCheck\": {...}}.";
+	JsonbIterator *it;
+	JsonbValue	name;
+	JsonbValue	body;
+	int			bit = 0;
+	int			seen = 0;
+	const char *why;
+
+	if (!only_member(v, &name, &body) || !is_object(&body))
+		refuse(w, "It is not an object with one member, whose value is an object.", form);
+	for (int i = 0; i < (int) lengthof(operations); i++)
+	{
+		if (!is_name(&name, operations[i].name))
+			continue;
+		action->operation = operations[i].name;
+		bit = operations[i].bit;
+	}
+	if (bit == 0)
+		refuse(w, psprintf("There is no operation \"%.*s\".", name.val.string.len,
+						   name.val.string.val), form);
+	action->writes = bit != CHECK;
+	action->conditional = bit == CHECK;
+	appendStringInfo(&w->out, "{\"%s\":{", action->operation);
+	it = JsonbIteratorInit(body.val.binary.data);
+	while (eo_transact_item_next_member(&it, &name, &body))
+	{
+		int			member = find_member(w, action->operation, bit, &name);
+
+		seen |= 1 << member;
+		put_member(w, member, &body, action);
+	}
+	check_required(w, bit, seen);
+	why = eo_write_expressions_check(&w->expressions);
+	if (why != NULL)
+		refuse(w, why, NULL);
+	appendStringInfoString(&w->out, "}}");
+}
+
+void
+eo_transact_items_read(Jsonb *writes, EoTransactItems *actions)
+{
+	Writing		w = {0};
+
+	memset(actions, 0, sizeof(*actions));
+	if (!JB_ROOT_IS_ARRAY(writes) || JB_ROOT_IS_SCALAR(writes) || JB_ROOT_COUNT(writes) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("writes must be an array of one action or more"),
+				 errhint("For example: [{\"Put\": {\"TableName\": \"orders\", \"Item\": {\"id\": \"7\"}}}]. Without writes, idem_once() completes a key.")));
+	if (JB_ROOT_COUNT(writes) > EO_MAX_ACTIONS - 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many writes for one transaction of DynamoDB"),
+				 errdetail("There are %d; beside the key's record there is room for %d.",
+						   (int) JB_ROOT_COUNT(writes), EO_MAX_ACTIONS - 1)));
+	actions->actions = palloc0(sizeof(EoTransactItem) * JB_ROOT_COUNT(writes));
+	initStringInfo(&w.out);
+	actions->n = JB_ROOT_COUNT(writes);
+	for (int i = 0; i < actions->n; i++)
+	{
+		EoTransactItem *action = &actions->actions[i];
+
+		if (i > 0)
+			appendStringInfoChar(&w.out, ',');
+		w.position = i + 1;
+		w.size = 0;
+		memset(&w.expressions, 0, sizeof(w.expressions));
+		action->start = w.out.len;
+		read_action(&w, getIthJsonbValueFromContainer(&writes->root, i), action);
+		action->len = w.out.len - action->start;
+		action->size = w.size;
+	}
+	actions->source = w.out.data;
+	actions->text = eo_text_to_utf8(w.out.data);
 }

@@ -41,8 +41,6 @@
 #define RECORD_BYTES 4096
 
 pg_noreturn static void refuse(int position, const char *detail, const char *hint);
-static char *item_of(const EoTransactItem *action, int position, const EoTableKeys *keys);
-static void check_different(const EoWriteItem *list, int n, const EoWriteItem *item, int position);
 
 /* Raise 22023 for the write at this position. */
 static void
@@ -53,48 +51,6 @@ refuse(int position, const char *detail, const char *hint)
 			 errmsg("write %d cannot be made when the transaction commits", position),
 			 errdetail("%s", detail),
 			 hint != NULL ? errhint("%s", hint) : 0));
-}
-
-static void
-check(const EoTransactItem *action, int position)
-{
-	if (action->conditional)
-		refuse(position, "It has a condition. Once the transaction has committed, nobody could be told that the condition was false.",
-			   "Check before the transaction commits; or use idem_transact(), which takes effect at once.");
-	if (strcmp(action->operation, "Put") == 0 && action->size > EO_MAX_ITEM_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("write %d is too large", position),
-				 errdetail("Its item has %zu bytes; DynamoDB allows %d.", action->size,
-						   EO_MAX_ITEM_BYTES)));
-}
-
-void
-eo_writes_read(EoStore *store, const char *function, Jsonb *document, EoWrites *writes)
-{
-	EoKey		nothing = {.store = store,.pk = ""};
-	EoTransactItems actions;
-
-	eo_transact_items_read(document, &actions);
-	for (int i = 0; i < actions.n; i++)
-		check(&actions.actions[i], i + 1);
-	eo_transact_check(&nothing, function, &actions);
-	memset(writes, 0, sizeof(*writes));
-	writes->list = palloc0(sizeof(EoWriteItem) * EO_MAX_WRITES);
-	for (int i = 0; i < actions.n; i++)
-	{
-		const EoTransactItem *action = &actions.actions[i];
-		EoWriteItem *w = &writes->list[i];
-
-		w->item = item_of(action, i + 1, eo_table_keys_of(store, action->table));
-		w->hash = hash_bytes_extended((const unsigned char *) w->item, strlen(w->item), 0);
-		w->text = eo_text_to_utf8(pnstrdup(actions.source + action->start, action->len));
-		w->size = action->size;
-		check_different(writes->list, i, w, i + 1);
-		writes->size += w->size;
-	}
-	writes->n = actions.n;
-	eo_writes_check_size(writes, 0);
 }
 
 /* ----- which item is written ----- */
@@ -186,8 +142,6 @@ item_of(const EoTransactItem *action, int position, const EoTableKeys *keys)
 	return line.data;
 }
 
-/* ----- many writes ----- */
-
 static void
 check_different(const EoWriteItem *list, int n, const EoWriteItem *item, int position)
 {
@@ -198,6 +152,50 @@ check_different(const EoWriteItem *list, int n, const EoWriteItem *item, int pos
 									  i + 1), "Make one write of the two.");
 	}
 }
+
+static void
+check(const EoTransactItem *action, int position)
+{
+	if (action->conditional)
+		refuse(position, "It has a condition. Once the transaction has committed, nobody could be told that the condition was false.",
+			   "Check before the transaction commits; or use idem_transact(), which takes effect at once.");
+	if (strcmp(action->operation, "Put") == 0 && action->size > EO_MAX_ITEM_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("write %d is too large", position),
+				 errdetail("Its item has %zu bytes; DynamoDB allows %d.", action->size,
+						   EO_MAX_ITEM_BYTES)));
+}
+
+void
+eo_writes_read(EoStore *store, const char *function, Jsonb *document, EoWrites *writes)
+{
+	EoKey		nothing = {.store = store,.pk = ""};
+	EoTransactItems actions;
+
+	eo_transact_items_read(document, &actions);
+	for (int i = 0; i < actions.n; i++)
+		check(&actions.actions[i], i + 1);
+	eo_transact_check(&nothing, function, &actions);
+	memset(writes, 0, sizeof(*writes));
+	writes->list = palloc0(sizeof(EoWriteItem) * EO_MAX_WRITES);
+	for (int i = 0; i < actions.n; i++)
+	{
+		const EoTransactItem *action = &actions.actions[i];
+		EoWriteItem *w = &writes->list[i];
+
+		w->item = item_of(action, i + 1, eo_table_keys_of(store, action->table));
+		w->hash = hash_bytes_extended((const unsigned char *) w->item, strlen(w->item), 0);
+		w->text = eo_text_to_utf8(pnstrdup(actions.source + action->start, action->len));
+		w->size = action->size;
+		check_different(writes->list, i, w, i + 1);
+		writes->size += w->size;
+	}
+	writes->n = actions.n;
+	eo_writes_check_size(writes, 0);
+}
+
+/* ----- many writes ----- */
 
 void
 eo_writes_append(EoWrites *writes, const EoWrites *more)

@@ -56,65 +56,6 @@ typedef struct Terms
 	AttrNumber *columns;
 } Terms;
 
-static void read_terms(TriggerData *data, Terms *terms);
-static void check_firing(TriggerData *data, const Terms *terms);
-static char *key_of(TriggerData *data, const Terms *terms, HeapTuple row);
-static EoGuard *name_of(TriggerData *data);
-static bool claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms);
-
-/* The row as it is after the statement. */
-static HeapTuple
-new_row(const TriggerData *data)
-{
-	return TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
-}
-
-/* Did an UPDATE give the row another key?  A row without a key had another one. */
-static bool
-key_has_changed(TriggerData *data, const Terms *terms)
-{
-	for (int i = 0; i < terms->ncolumns; i++)
-	{
-		if (heap_attisnull(data->tg_trigtuple, terms->columns[i],
-						   RelationGetDescr(data->tg_relation)))
-			return true;
-	}
-	return strcmp(key_of(data, terms, data->tg_trigtuple),
-				  key_of(data, terms, data->tg_newtuple)) != 0;
-}
-
-/*
- * idem_guard(column..., [prefix=], [on_duplicate=error|skip], [at=now|commit],
- * [retention=interval], [server=])
- */
-static Datum
-eo_idem_guard_body(PG_FUNCTION_ARGS)
-{
-	TriggerData *data = (TriggerData *) fcinfo->context;
-	Terms		terms = {.prefix = "",.server = "exactonce",.retention_s = -1};
-	EoStore    *store;
-	char	   *key;
-
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("idem_guard() was not called as a trigger"),
-				 errhint("CREATE TRIGGER ... AFTER INSERT ON ... FOR EACH ROW EXECUTE FUNCTION idem_guard('column');")));
-	eo_preconditions("idem_guard", EO_WRITES | EO_SWITCHED);
-	read_terms(data, &terms);
-	check_firing(data, &terms);
-	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) && !key_has_changed(data, &terms))
-		return PointerGetDatum(data->tg_newtuple);
-	key = key_of(data, &terms, new_row(data));
-	store = eo_trigger_open_store(data, terms.server);
-	eo_preconditions_worker();
-	if (terms.at_commit)
-		eo_owner_once(store, key, NULL, terms.retention_s, name_of(data), NULL);
-	else if (!claim_now(store, key, data, &terms))
-		return PointerGetDatum(NULL);
-	return PointerGetDatum(new_row(data));
-}
-
 /* ----- arguments of the trigger ----- */
 
 static bool
@@ -243,6 +184,27 @@ key_of(TriggerData *data, const Terms *terms, HeapTuple row)
 	return psprintf("%s%s", terms->prefix, eo_key_form_digest(&parts));
 }
 
+/* The row as it is after the statement. */
+static HeapTuple
+new_row(const TriggerData *data)
+{
+	return TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
+}
+
+/* Did an UPDATE give the row another key?  A row without a key had another one. */
+static bool
+key_has_changed(TriggerData *data, const Terms *terms)
+{
+	for (int i = 0; i < terms->ncolumns; i++)
+	{
+		if (heap_attisnull(data->tg_trigtuple, terms->columns[i],
+						   RelationGetDescr(data->tg_relation)))
+			return true;
+	}
+	return strcmp(key_of(data, terms, data->tg_trigtuple),
+				  key_of(data, terms, data->tg_newtuple)) != 0;
+}
+
 /* ----- claiming ----- */
 
 /* Allocated for the transaction, because the seal may need it for its error. */
@@ -295,4 +257,38 @@ claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms
 								 "It is completed already.", NULL);
 	}
 	eo_acquire_raise(store, key, &claim);
+}
+
+/* ----- the trigger ----- */
+
+/*
+ * idem_guard(column..., [prefix=], [on_duplicate=error|skip], [at=now|commit],
+ * [retention=interval], [server=])
+ */
+static Datum
+eo_idem_guard_body(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	Terms		terms = {.prefix = "",.server = "exactonce",.retention_s = -1};
+	EoStore    *store;
+	char	   *key;
+
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("idem_guard() was not called as a trigger"),
+				 errhint("CREATE TRIGGER ... AFTER INSERT ON ... FOR EACH ROW EXECUTE FUNCTION idem_guard('column');")));
+	eo_preconditions("idem_guard", EO_WRITES | EO_SWITCHED);
+	read_terms(data, &terms);
+	check_firing(data, &terms);
+	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) && !key_has_changed(data, &terms))
+		return PointerGetDatum(data->tg_newtuple);
+	key = key_of(data, &terms, new_row(data));
+	store = eo_trigger_open_store(data, terms.server);
+	eo_preconditions_worker();
+	if (terms.at_commit)
+		eo_owner_once(store, key, NULL, terms.retention_s, name_of(data), NULL);
+	else if (!claim_now(store, key, data, &terms))
+		return PointerGetDatum(NULL);
+	return PointerGetDatum(new_row(data));
 }
