@@ -44,7 +44,6 @@
 #include "server/text.h"
 #include "sql/args.h"
 #include "sql/call_stats.h"
-#include "sql/idem.h"
 #include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "utils/acl.h"
@@ -434,7 +433,7 @@ refuse(int status, int retry_after, const char *title)
 static Datum
 refuse_claim(const EoStore *store, const EoClaim *claim)
 {
-	return refuse(eo_idem_http_status(claim), eo_idem_retry_after(store, claim),
+	return refuse(eo_row_http_status(claim), eo_row_retry_after(store, claim),
 				  claim->outcome == EO_CLAIM_IN_PROGRESS ?
 				  "A request with this Idempotency-Key is in progress" :
 				  claim->outcome == EO_CLAIM_RETRY_LATER ?

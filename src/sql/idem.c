@@ -32,7 +32,6 @@
 #include "sql/args.h"
 #include "sql/call_stats.h"
 #include "sql/composite_expansion.h"
-#include "sql/idem.h"
 #include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "utils/array.h"
@@ -41,14 +40,10 @@
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
-#include "wire/client.h"
 #include "wire/hex.h"
 
 /* Longest time until a failed key may be retried: the longest retention. */
 #define MAX_RETRY_MS (EO_MAX_RETENTION_S * 1000)
-
-/* A client that comes back later than this would find most keys settled. */
-#define MAX_RETRY_AFTER_S 60
 
 static const char *const outcome_names[] = {
 	[EO_CLAIM_ACQUIRED] = "acquired",
@@ -557,39 +552,6 @@ eo_idem_give_up_body(PG_FUNCTION_ARGS)
 
 /* ----- rows ----- */
 
-int
-eo_idem_http_status(const EoClaim *claim)
-{
-	switch (claim->outcome)
-	{
-		case EO_CLAIM_ACQUIRED:
-		case EO_CLAIM_COMPLETED:
-			return 200;
-		case EO_CLAIM_IN_PROGRESS:
-		case EO_CLAIM_RETRY_LATER:
-			return 409;
-		case EO_CLAIM_FAILED:
-			break;
-	}
-	return 422;
-}
-
-int
-eo_idem_retry_after(const EoStore *store, const EoClaim *claim)
-{
-	int64		at_ms = claim->outcome == EO_CLAIM_RETRY_LATER ? claim->retry_at_ms :
-	claim->lease_until_ms;
-	int64		seconds;
-
-	if (claim->outcome != EO_CLAIM_RETRY_LATER && claim->outcome != EO_CLAIM_IN_PROGRESS)
-		return 0;
-	/* A key that is being committed has no lease, and is settled soon. */
-	seconds = at_ms == 0 ? 1 : (at_ms - eo_client_now_ms(&store->client) + 999) / 1000;
-	if (claim->outcome == EO_CLAIM_IN_PROGRESS)
-		seconds = Min(seconds, MAX_RETRY_AFTER_S);
-	return (int) Max(1, Min(seconds, INT_MAX));
-}
-
 /* A token that this process has made is a UUID in its usual text. */
 static Datum
 token_datum(const char *token)
@@ -606,7 +568,7 @@ static void
 fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key, const EoClaim *c)
 {
 	bool		acquired = c->outcome == EO_CLAIM_ACQUIRED;
-	int			retry_after = eo_idem_retry_after(store, c);
+	int			retry_after = eo_row_retry_after(store, c);
 
 	eo_row_begin(row, desc);
 	eo_row_put_text(row, key);
@@ -621,7 +583,7 @@ fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key, co
 	eo_row_put_instant(row, c->expires_at_ms);
 	EO_ROW_PUT(row, false, BoolGetDatum(c->mine));
 	EO_ROW_PUT(row, false, BoolGetDatum(c->replayed));
-	EO_ROW_PUT(row, false, Int32GetDatum(eo_idem_http_status(c)));
+	EO_ROW_PUT(row, false, Int32GetDatum(eo_row_http_status(c)));
 	EO_ROW_PUT(row, retry_after == 0, Int32GetDatum(retry_after));
 }
 
