@@ -18,18 +18,26 @@
 
 #include "common/hashfn.h"
 #include "keys/key.h"
-#include "keys/table_keys.h"
 #include "keys/transact.h"
 #include "keys/transact_items.h"
 #include "keys/writes.h"
 #include "ledger/item_order.h"
 #include "lib/stringinfo.h"
+#include "nodes/pg_list.h"
 #include "records/attribute.h"
+#include "server/error.h"
+#include "server/options.h"
+#include "server/store.h"
 #include "server/text.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
+#include "utils/memutils.h"
 #include "utils/numeric.h"
+#include "wire/buf.h"
+#include "wire/call.h"
+#include "wire/json.h"
+#include "wire/status.h"
 
 /* Amazon DynamoDB Developer Guide, "Service, account, and table quotas". */
 #define MAX_TRANSACTION_BYTES 4194304
@@ -51,6 +59,107 @@ refuse(int position, const char *detail, const char *hint)
 			 errmsg("write %d cannot be made when the transaction commits", position),
 			 errdetail("%s", detail),
 			 hint != NULL ? errhint("%s", hint) : 0));
+}
+
+/* ----- the keys of tables ----- */
+
+/*
+ * The key of a table cannot be changed.  If a table is deleted and made anew with another
+ * key, a process that knows the old one finds its writes refused by DynamoDB.
+ */
+typedef struct Known
+{
+	char	   *name;			/* see name_of() */
+	EoTableKeys keys;
+} Known;
+
+static List *known_tables;		/* of Known */
+
+bool
+eo_writes_read_table_keys(EoJsonValue *table, EoTableKeys *keys)
+{
+	EoJsonValue *schema = eo_json_get(table, "KeySchema");
+	EoJsonValue *attributes = eo_json_get(table, "AttributeDefinitions");
+	size_t		len;
+
+	keys->n = (int) eo_json_array_length(schema);
+	if (keys->n < 1 || keys->n > 2)
+		return false;
+	for (int i = 0; i < keys->n; i++)
+	{
+		const char *name = eo_json_string(eo_json_get(eo_json_array_get(schema, i),
+													  "AttributeName"), &len);
+
+		if (name == NULL)
+			return false;
+		keys->names[i] = pstrdup(name);
+		for (size_t j = 0; j < eo_json_array_length(attributes); j++)
+		{
+			EoJsonValue *a = eo_json_array_get(attributes, j);
+			const char *type = eo_json_string(eo_json_get(a, "AttributeType"), &len);
+
+			if (eo_json_string_is(eo_json_get(a, "AttributeName"), name) && type != NULL)
+				keys->types[i] = type[0];
+		}
+		if (keys->types[i] != 'S' && keys->types[i] != 'N' && keys->types[i] != 'B')
+			return false;
+	}
+	return true;
+}
+
+/* The name of a table in this process: two servers may be of different accounts. */
+static char *
+name_of(const EoStore *store, const char *table)
+{
+	const EoServer *server = store->server;
+
+	return psprintf("%u %u %s %s %s", server->serverid, server->userid, server->url,
+					server->region, table);
+}
+
+static Known *
+describe(EoStore *store, const char *table)
+{
+	EoCall	   *call = eo_store_new_table_call(store, EO_DESCRIBE_TABLE, table);
+	EoTableKeys keys = {0};
+	MemoryContext old;
+	Known	   *known;
+
+	eo_buf_addc(&call->body, '}');
+	eo_store_run_call(store, call);
+	if (call->error.status != EO_OK)
+		eo_error_raise(&call->error, psprintf("describe table \"%s\"", table), NULL,
+					   store->server->name);
+	if (!eo_writes_read_table_keys(eo_json_get(eo_json_root(call->reply), "Table"), &keys))
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_REFUSED),
+				 errmsg("server \"%s\" does not say which key table \"%s\" has",
+						store->server->name, table)));
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	known = palloc0(sizeof(Known));
+	known->name = name_of(store, table);
+	known->keys = keys;
+	for (int i = 0; i < keys.n; i++)
+		known->keys.names[i] = pstrdup(keys.names[i]);
+	known_tables = lappend(known_tables, known);
+	MemoryContextSwitchTo(old);
+	return known;
+}
+
+const EoTableKeys *
+eo_writes_table_keys(EoStore *store, const char *table)
+{
+	char	   *name = name_of(store, table);
+	ListCell   *lc;
+
+	foreach(lc, known_tables)
+	{
+		const Known *known = lfirst(lc);
+
+		if (strcmp(known->name, name) == 0)
+			return &known->keys;
+	}
+	return &describe(store, table)->keys;
 }
 
 /* ----- which item is written ----- */
@@ -184,7 +293,7 @@ eo_writes_read(EoStore *store, const char *function, Jsonb *document, EoWrites *
 		const EoTransactItem *action = &actions.actions[i];
 		EoWriteItem *w = &writes->list[i];
 
-		w->item = item_of(action, i + 1, eo_table_keys_of(store, action->table));
+		w->item = item_of(action, i + 1, eo_writes_table_keys(store, action->table));
 		w->hash = hash_bytes_extended((const unsigned char *) w->item, strlen(w->item), 0);
 		w->text = eo_text_to_utf8(pnstrdup(actions.source + action->start, action->len));
 		w->size = action->size;

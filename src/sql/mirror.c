@@ -23,7 +23,6 @@
 #include "common/shortest_dec.h"
 #include "compat.h"
 #include "keys/deferred_writes.h"
-#include "keys/table_keys.h"
 #include "keys/writes.h"
 #include "lib/stringinfo.h"
 #include "nodes/bitmapset.h"
@@ -413,7 +412,7 @@ eo_idem_mirror_body(PG_FUNCTION_ARGS)
 	/* A row that gets another key leaves its item. */
 	if (leave.n > 0 && !deleted && strcmp(leave.list[0].item, put.list[0].item) == 0)
 		leave.n = 0;
-	check_key(data, &terms, eo_table_keys_of(store, terms.table));
+	check_key(data, &terms, eo_writes_table_keys(store, terms.table));
 	if (leave.n > 0)
 	{
 		EoRowChange left = change;

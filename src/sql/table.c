@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
-#include "keys/table_keys.h"
+#include "keys/writes.h"
 #include "lib/stringinfo.h"
 #include "records/expression.h"
 #include "records/layout.h"
@@ -82,7 +82,7 @@ switch_ttl_on(EoStore *store)
 	if (eo_table_describe_ttl(store, &ttl, &error) && !ttl.off)
 		return;
 
-	call = eo_table_keys_call(store, EO_UPDATE_TTL, store->server->table);
+	call = eo_store_new_table_call(store, EO_UPDATE_TTL, store->server->table);
 	eo_buf_addf(&call->body, ",\"TimeToLiveSpecification\":{\"AttributeName\":\"%s\",\"Enabled\":true}}",
 				store->layout->expiry);
 	eo_store_run_call(store, call);
@@ -110,7 +110,7 @@ eo_idem_create_table_body(PG_FUNCTION_ARGS)
 
 	eo_preconditions("idem_create_table", EO_WRITES);
 	store = eo_arg_store(fcinfo, 0);
-	call = eo_table_keys_call(store, EO_CREATE_TABLE, store->server->table);
+	call = eo_store_new_table_call(store, EO_CREATE_TABLE, store->server->table);
 	key = &store->layout->key;
 	eo_buf_addf(&call->body, ",\"AttributeDefinitions\":[{\"AttributeName\":\"%s\",\"AttributeType\":\"S\"}",
 				key->name);
@@ -152,7 +152,7 @@ key_fits(EoStore *store, EoJsonValue *table, char **key)
 	bool		fits = false;
 	StringInfoData s;
 
-	if (eo_table_keys_read(table, &keys))
+	if (eo_writes_read_table_keys(table, &keys))
 		fits = keys.n == (needed[1] != NULL ? 2 : 1);
 	else
 		keys.n = 0;
@@ -170,7 +170,7 @@ key_fits(EoStore *store, EoJsonValue *table, char **key)
 bool
 eo_table_describe(EoStore *store, EoTableDescription *table, EoError *error)
 {
-	EoCall	   *call = eo_table_keys_call(store, EO_DESCRIBE_TABLE, store->server->table);
+	EoCall	   *call = eo_store_new_table_call(store, EO_DESCRIBE_TABLE, store->server->table);
 	EoJsonValue *v;
 
 	eo_buf_addc(&call->body, '}');
@@ -190,7 +190,7 @@ eo_table_describe(EoStore *store, EoTableDescription *table, EoError *error)
 bool
 eo_table_describe_ttl(EoStore *store, EoTableTtl *ttl, EoError *error)
 {
-	EoCall	   *call = eo_table_keys_call(store, EO_DESCRIBE_TTL, store->server->table);
+	EoCall	   *call = eo_store_new_table_call(store, EO_DESCRIBE_TTL, store->server->table);
 	EoJsonValue *v;
 	EoJsonValue *status;
 
@@ -280,7 +280,7 @@ sample_item(EoStore *store, EoJsonValue *item, EoTableSample *sample)
 bool
 eo_table_sample(EoStore *store, EoTableSample *sample, EoError *error)
 {
-	EoCall	   *call = eo_table_keys_call(store, EO_SCAN, store->server->table);
+	EoCall	   *call = eo_store_new_table_call(store, EO_SCAN, store->server->table);
 	const EoAttributeName *a = store->layout->attributes;
 	StringInfoData names;
 	StringInfoData letters;
