@@ -81,6 +81,21 @@ static Attempt take_answer(EoAcquiring *a);
 static Attempt explain_refusal(EoAcquiring *a, const EoRecord *r);
 static void check_payload(EoAcquiring *a, const char *fingerprint, const char *state);
 
+static void put_acquired(EoClaim *claim, const EoTxClaim *held);
+static Attempt replace_expired(EoAcquiring *a);
+static bool counts_as_in_block(const EoAcquire *ask);
+static void fill_info(EoAcquiring *a, EoSlotInfo *info);
+static void fill_write(EoAcquiring *a, EoWrite *w);
+static void take_acquired(EoAcquiring *a, const EoRecord *r);
+static void drop_refused(EoAcquiring *a);
+static bool match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state);
+static bool is_left_behind(const EoAcquiring *a, const EoRecord *r);
+static Attempt explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate);
+static Attempt explain_in_progress(EoAcquiring *a, const EoRecord *r);
+static Attempt explain_failed(EoAcquiring *a, const EoRecord *r);
+static void check_readable(EoAcquiring *a, const EoRecord *r, EoState state);
+static const char *show_instant(int64 ms);
+
 void
 eo_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 {
@@ -168,21 +183,6 @@ eo_acquire_take(EoAcquiring *a)
 
 /* ----- what is known without a request ----- */
 
-/* Fill in the outcome "acquired". */
-static void
-put_acquired(EoClaim *claim, const EoTxClaim *held)
-{
-	const EoSlotInfo *info = held->info;
-
-	claim->outcome = EO_CLAIM_ACQUIRED;
-	strlcpy(claim->token, info->token, sizeof(claim->token));
-	claim->fence = info->fence;
-	claim->runs = info->runs;
-	claim->lease_until_ms = info->lease_until_ms;
-	claim->expires_at_ms = info->ttl_s * 1000;
-	claim->mine = true;
-}
-
 /* Returns false if this transaction has no claim on the key. */
 static bool
 answer_from_transaction(EoAcquiring *a)
@@ -224,6 +224,21 @@ answer_from_transaction(EoAcquiring *a)
 		claim->mine = true;
 	}
 	return true;
+}
+
+/* Fill in the outcome "acquired". */
+static void
+put_acquired(EoClaim *claim, const EoTxClaim *held)
+{
+	const EoSlotInfo *info = held->info;
+
+	claim->outcome = EO_CLAIM_ACQUIRED;
+	strlcpy(claim->token, info->token, sizeof(claim->token));
+	claim->fence = info->fence;
+	claim->runs = info->runs;
+	claim->lease_until_ms = info->lease_until_ms;
+	claim->expires_at_ms = info->ttl_s * 1000;
+	claim->mine = true;
 }
 
 bool
@@ -277,57 +292,6 @@ answer_from_cache(EoAcquiring *a)
 
 /* ----- asking DynamoDB ----- */
 
-/*
- * Does the claim count as one that was made in a transaction block?  Outside a block
- * a claim outlives its statement, so that a later one can complete it.  A statement
- * that settles the key itself needs no such claim.
- */
-static bool
-counts_as_in_block(const EoAcquire *ask)
-{
-	return ask->settled_within || eo_xact_in_block();
-}
-
-static void
-fill_info(EoAcquiring *a, EoSlotInfo *info)
-{
-	const EoAcquire *ask = a->ask;
-	const EoServer *server = a->k.store->server;
-
-	eo_slot_info_init(info, EO_SLOT_ASKING, a->k.digest, a->token);
-	/* Does the claim end with the transaction in every case? */
-	info->bound = counts_as_in_block(ask) && !ask->keep && !ask->hold;
-	info->session = ask->session;
-	info->release_on_abort = !ask->hold;
-	if (ask->payload_sha256 != NULL)
-		strlcpy(info->fingerprint, ask->payload_sha256, sizeof(info->fingerprint));
-	info->lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : server->lease_ms;
-	info->retention_s = ask->retention_s >= 0 ? ask->retention_s : server->retention_s;
-	info->max_hold_ms = server->max_hold_ms;
-	/* The first heartbeat is due when a third of the lease is over. */
-	info->due_us = info->since_us + info->lease_ms * 1000 / 3;
-}
-
-static void
-fill_write(EoAcquiring *a, EoWrite *w)
-{
-	const EoAcquire *ask = a->ask;
-	const EoSlotInfo *info = a->held->info;
-
-	memset(w, 0, sizeof(*w));
-	w->owner = a->token;
-	w->now_ms = eo_client_now_ms(&a->k.store->client);
-	w->lease_ms = w->now_ms + info->lease_ms;
-	w->skew_ms = a->k.store->server->clock_skew_ms;
-	eo_record_keep(w, w->lease_ms, info->retention_s);
-	w->holder = eo_text_holder();
-	w->max_runs = ask->max_runs;
-	w->bind = ask->session ? "session" : ask->hold ? "hold" : info->bound ? "tx" : "keep";
-	w->payload_sha256 = ask->payload_sha256;
-	eo_origin_write(&info->origin, a->origin);
-	w->origin = a->origin;
-}
-
 /* Enter the claim in the transaction, with its slot; then prepare its request. */
 static void
 prepare(EoAcquiring *a)
@@ -343,29 +307,6 @@ prepare(EoAcquiring *a)
 	a->replacing = a->in_doubt = false;
 	fill_write(a, &a->write);
 	a->answer = eo_store_record_plan(a->k.store, a->k.pk, EO_ACQUIRE, &a->write);
-}
-
-/* The key is claimed: note that in the slot, and wake the worker if need be. */
-static void
-take_acquired(EoAcquiring *a, const EoRecord *r)
-{
-	EoTxClaim  *held = a->held;
-
-	eo_slot_acquired(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
-	/* The first heartbeat may be due before the worker wakes by itself. */
-	if (r->lease_ms - eo_client_now_ms(&a->k.store->client) < 3 * WORKER_NAP_MS)
-		eo_database_wake(MyDatabaseId);
-	eo_service_clock_share(&a->k.store->client);
-
-	/* The session remembers the token of a claim that may outlive this. */
-	if (held->unsettled != EO_UNSETTLED_FAILS)
-	{
-		EoSessionToken *remembered = eo_session_tokens_enter(a->k.store->server, a->k.pk);
-
-		strlcpy(remembered->token, held->info->token, sizeof(remembered->token));
-		remembered->retention_s = held->info->retention_s;
-	}
-	put_acquired(a->claim, held);
 }
 
 bool
@@ -418,6 +359,48 @@ eo_acquire_forget(EoAcquiring *a)
 	a->held = NULL;
 }
 
+/* Take the answer of a request.  Raises if the call failed. */
+static Attempt
+take_answer(EoAcquiring *a)
+{
+	EoAnswer   *answer = a->answer;
+
+	switch (answer->outcome)
+	{
+		case EO_APPLIED:
+			take_acquired(a, eo_store_record(answer));
+			return ATTEMPT_ANSWERED;
+		case EO_NOT_APPLIED:
+			a->in_doubt |= answer->call.in_doubt;
+			eo_key_need_clock(&a->k, "acquire");
+			if (!a->replacing && answer->exists &&
+				eo_store_is_replaceable(a->k.store, eo_store_record(answer)))
+				return replace_expired(a);
+			drop_refused(a);
+			return a->replacing || !answer->exists ? ATTEMPT_RACED :
+				explain_refusal(a, eo_store_record(answer));
+		case EO_READ:
+		case EO_FAILED_CALL:
+			break;
+	}
+	if (answer->call.clock_moved && !a->clock_moved)
+	{
+		/* The condition and the lease were wrong by minutes: write them anew. */
+		a->clock_moved = true;
+		a->in_doubt |= answer->call.in_doubt;
+		drop_refused(a);
+		return ATTEMPT_RACED;
+	}
+
+	/*
+	 * If the outcome is unknown the key may be claimed: the claim stays in
+	 * the transaction, and the abort has the worker bury the record.
+	 */
+	if (answer->error.status != EO_UNKNOWN && !a->in_doubt && !answer->call.in_doubt)
+		eo_xact_drop(a->held);
+	eo_error_raise(&answer->error, "acquire", a->ask->key, a->k.store->server->name);
+}
+
 /*
  * A finished record is past its ttl and has not been swept: replace exactly this
  * record.  No other acquire takes two requests.
@@ -434,6 +417,80 @@ replace_expired(EoAcquiring *a)
 }
 
 /*
+ * Does the claim count as one that was made in a transaction block?  Outside a block
+ * a claim outlives its statement, so that a later one can complete it.  A statement
+ * that settles the key itself needs no such claim.
+ */
+static bool
+counts_as_in_block(const EoAcquire *ask)
+{
+	return ask->settled_within || eo_xact_in_block();
+}
+
+static void
+fill_info(EoAcquiring *a, EoSlotInfo *info)
+{
+	const EoAcquire *ask = a->ask;
+	const EoServer *server = a->k.store->server;
+
+	eo_slot_info_init(info, EO_SLOT_ASKING, a->k.digest, a->token);
+	/* Does the claim end with the transaction in every case? */
+	info->bound = counts_as_in_block(ask) && !ask->keep && !ask->hold;
+	info->session = ask->session;
+	info->release_on_abort = !ask->hold;
+	if (ask->payload_sha256 != NULL)
+		strlcpy(info->fingerprint, ask->payload_sha256, sizeof(info->fingerprint));
+	info->lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : server->lease_ms;
+	info->retention_s = ask->retention_s >= 0 ? ask->retention_s : server->retention_s;
+	info->max_hold_ms = server->max_hold_ms;
+	/* The first heartbeat is due when a third of the lease is over. */
+	info->due_us = info->since_us + info->lease_ms * 1000 / 3;
+}
+
+static void
+fill_write(EoAcquiring *a, EoWrite *w)
+{
+	const EoAcquire *ask = a->ask;
+	const EoSlotInfo *info = a->held->info;
+
+	memset(w, 0, sizeof(*w));
+	w->owner = a->token;
+	w->now_ms = eo_client_now_ms(&a->k.store->client);
+	w->lease_ms = w->now_ms + info->lease_ms;
+	w->skew_ms = a->k.store->server->clock_skew_ms;
+	eo_record_keep(w, w->lease_ms, info->retention_s);
+	w->holder = eo_text_holder();
+	w->max_runs = ask->max_runs;
+	w->bind = ask->session ? "session" : ask->hold ? "hold" : info->bound ? "tx" : "keep";
+	w->payload_sha256 = ask->payload_sha256;
+	eo_origin_write(&info->origin, a->origin);
+	w->origin = a->origin;
+}
+
+/* The key is claimed: note that in the slot, and wake the worker if need be. */
+static void
+take_acquired(EoAcquiring *a, const EoRecord *r)
+{
+	EoTxClaim  *held = a->held;
+
+	eo_slot_acquired(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
+	/* The first heartbeat may be due before the worker wakes by itself. */
+	if (r->lease_ms - eo_client_now_ms(&a->k.store->client) < 3 * WORKER_NAP_MS)
+		eo_database_wake(MyDatabaseId);
+	eo_service_clock_share(&a->k.store->client);
+
+	/* The session remembers the token of a claim that may outlive this. */
+	if (held->unsettled != EO_UNSETTLED_FAILS)
+	{
+		EoSessionToken *remembered = eo_session_tokens_enter(a->k.store->server, a->k.pk);
+
+		strlcpy(remembered->token, held->info->token, sizeof(remembered->token));
+		remembered->retention_s = held->info->retention_s;
+	}
+	put_acquired(a->claim, held);
+}
+
+/*
  * The request was refused: remove the claim.  If an earlier copy of the request may
  * still arrive, the worker buries what that writes, and its token is not used again.
  */
@@ -447,6 +504,69 @@ drop_refused(EoAcquiring *a)
 	}
 	eo_xact_abandon(a->held);
 	eo_store_new_token(a->token);
+}
+
+bool
+eo_acquire_explain(EoAcquiring *a, const EoRecord *r)
+{
+	return explain_refusal(a, r) == ATTEMPT_ANSWERED;
+}
+
+/*
+ * The record is that of another run, or of a claim that this session had before.
+ * Fill in what it means, or find that the key can be asked for again.
+ */
+static Attempt
+explain_refusal(EoAcquiring *a, const EoRecord *r)
+{
+	EoClaim    *claim = a->claim;
+	EoFate		fate = EO_FATE_ELSEWHERE;
+	int64		retention_s = 0;
+	EoState		state = r->state;
+
+	/* PostgreSQL may know of a commit that the record does not show yet. */
+	if (state == EO_STATE_COMMITTING)
+		fate = eo_settle_fate(a->k.store, r, &retention_s);
+	if (fate == EO_FATE_COMMITTED)
+		state = EO_STATE_COMPLETED;
+	claim->mine = match_remembered(a, r, state);
+
+	/*
+	 * Its transaction was rolled back, or ended with its life; or the worker
+	 * has settled the record since, and then the write that gives it back is
+	 * refused.
+	 */
+	if ((fate == EO_FATE_ABORTED || is_left_behind(a, r)) &&
+		eo_settle_aborted(a->k.store, a->ask->key, a->k.pk, r))
+		return ATTEMPT_RACED;
+	check_payload(a, r->payload_sha256, eo_record_state_name(state));
+	check_readable(a, r, state);
+
+	claim->fence = r->fence;
+	claim->runs = r->runs;
+	claim->expires_at_ms = r->ttl_s * 1000;
+	if (fate == EO_FATE_COMMITTED)
+		claim->expires_at_ms = 1000 *
+			eo_record_ttl_after(r->updated_ms, eo_record_retention(r, retention_s));
+	switch (state)
+	{
+		case EO_STATE_COMPLETED:
+			eo_settle_check_visible(r, a->ask->key, a->k.store->server->name);
+			claim->outcome = EO_CLAIM_COMPLETED;
+			claim->result = eo_text_copy(r->result);
+			claim->mine = false;
+			claim->replayed = true;
+			if (!claim->answered_from_cache)
+				eo_cache_put(a->k.store, a->k.digest, r, a->cache_mark);
+			return ATTEMPT_ANSWERED;
+		case EO_STATE_COMMITTING:
+			return explain_committing(a, r, fate);
+		case EO_STATE_IN_PROGRESS:
+			return explain_in_progress(a, r);
+		case EO_STATE_FAILED:
+			break;
+	}
+	return explain_failed(a, r);
 }
 
 /*
@@ -601,118 +721,7 @@ check_readable(EoAcquiring *a, const EoRecord *r, EoState state)
 		eo_error_raise_odd("acquire", a->ask->key, a->k.store->server->name, odd);
 }
 
-/*
- * The record is that of another run, or of a claim that this session had before.
- * Fill in what it means, or find that the key can be asked for again.
- */
-static Attempt
-explain_refusal(EoAcquiring *a, const EoRecord *r)
-{
-	EoClaim    *claim = a->claim;
-	EoFate		fate = EO_FATE_ELSEWHERE;
-	int64		retention_s = 0;
-	EoState		state = r->state;
-
-	/* PostgreSQL may know of a commit that the record does not show yet. */
-	if (state == EO_STATE_COMMITTING)
-		fate = eo_settle_fate(a->k.store, r, &retention_s);
-	if (fate == EO_FATE_COMMITTED)
-		state = EO_STATE_COMPLETED;
-	claim->mine = match_remembered(a, r, state);
-
-	/*
-	 * Its transaction was rolled back, or ended with its life; or the worker
-	 * has settled the record since, and then the write that gives it back is
-	 * refused.
-	 */
-	if ((fate == EO_FATE_ABORTED || is_left_behind(a, r)) &&
-		eo_settle_aborted(a->k.store, a->ask->key, a->k.pk, r))
-		return ATTEMPT_RACED;
-	check_payload(a, r->payload_sha256, eo_record_state_name(state));
-	check_readable(a, r, state);
-
-	claim->fence = r->fence;
-	claim->runs = r->runs;
-	claim->expires_at_ms = r->ttl_s * 1000;
-	if (fate == EO_FATE_COMMITTED)
-		claim->expires_at_ms = 1000 *
-			eo_record_ttl_after(r->updated_ms, eo_record_retention(r, retention_s));
-	switch (state)
-	{
-		case EO_STATE_COMPLETED:
-			eo_settle_check_visible(r, a->ask->key, a->k.store->server->name);
-			claim->outcome = EO_CLAIM_COMPLETED;
-			claim->result = eo_text_copy(r->result);
-			claim->mine = false;
-			claim->replayed = true;
-			if (!claim->answered_from_cache)
-				eo_cache_put(a->k.store, a->k.digest, r, a->cache_mark);
-			return ATTEMPT_ANSWERED;
-		case EO_STATE_COMMITTING:
-			return explain_committing(a, r, fate);
-		case EO_STATE_IN_PROGRESS:
-			return explain_in_progress(a, r);
-		case EO_STATE_FAILED:
-			break;
-	}
-	return explain_failed(a, r);
-}
-
-/* Take the answer of a request.  Raises if the call failed. */
-static Attempt
-take_answer(EoAcquiring *a)
-{
-	EoAnswer   *answer = a->answer;
-
-	switch (answer->outcome)
-	{
-		case EO_APPLIED:
-			take_acquired(a, eo_store_record(answer));
-			return ATTEMPT_ANSWERED;
-		case EO_NOT_APPLIED:
-			a->in_doubt |= answer->call.in_doubt;
-			eo_key_need_clock(&a->k, "acquire");
-			if (!a->replacing && answer->exists &&
-				eo_store_is_replaceable(a->k.store, eo_store_record(answer)))
-				return replace_expired(a);
-			drop_refused(a);
-			return a->replacing || !answer->exists ? ATTEMPT_RACED :
-				explain_refusal(a, eo_store_record(answer));
-		case EO_READ:
-		case EO_FAILED_CALL:
-			break;
-	}
-	if (answer->call.clock_moved && !a->clock_moved)
-	{
-		/* The condition and the lease were wrong by minutes: write them anew. */
-		a->clock_moved = true;
-		a->in_doubt |= answer->call.in_doubt;
-		drop_refused(a);
-		return ATTEMPT_RACED;
-	}
-
-	/*
-	 * If the outcome is unknown the key may be claimed: the claim stays in
-	 * the transaction, and the abort has the worker bury the record.
-	 */
-	if (answer->error.status != EO_UNKNOWN && !a->in_doubt && !answer->call.in_doubt)
-		eo_xact_drop(a->held);
-	eo_error_raise(&answer->error, "acquire", a->ask->key, a->k.store->server->name);
-}
-
-bool
-eo_acquire_explain(EoAcquiring *a, const EoRecord *r)
-{
-	return explain_refusal(a, r) == ATTEMPT_ANSWERED;
-}
-
 /* ----- the error of a key that was not acquired ----- */
-
-static const char *
-show_instant(int64 ms)
-{
-	return timestamptz_to_str(time_t_to_timestamptz((pg_time_t) (ms / 1000)));
-}
 
 void
 eo_acquire_raise(const EoStore *store, const char *key, const EoClaim *claim)
@@ -745,4 +754,10 @@ eo_acquire_raise(const EoStore *store, const char *key, const EoClaim *claim)
 									  (unsigned long) claim->runs, (long long) claim->runs),
 					 errhint("idem_get() shows what went wrong; an operator can redrive it with idem_forget().")));
 	}
+}
+
+static const char *
+show_instant(int64 ms)
+{
+	return timestamptz_to_str(time_t_to_timestamptz((pg_time_t) (ms / 1000)));
 }

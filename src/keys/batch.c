@@ -53,6 +53,72 @@ typedef struct Part
 								 * a request of their own */
 } Part;
 
+static void mark_repeated(Entry *entries, int n);
+static void acquire_part(EoStore *store, Entry *entries, int n, bool *bundles);
+static bool start_next(EoWindow *window, void *arg);
+static void take_finished(EoWindow *window, EoCall *call, void *arg);
+static void start(Entry *entry, EoWindow *window, bool answered);
+static void end(Entry *entry);
+static EoAnswer *next_together(EoBundle *bundle);
+static void note_refusals(EoBundle *bundle);
+static void take_together(EoAnswer *answer, void *arg);
+static EoTxClaim *acquire_alone(Entry *entry);
+static bool is_new(const Entry *entry);
+
+void
+eo_batch_acquire(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim emit, void *arg)
+{
+	int64		give_up_us = eo_clock_monotonic_us() + (n > 0 ? asks[0].wait_ms * 1000 : 0);
+	MemoryContext part = AllocSetContextCreate(CurrentMemoryContext, "exactonce batch",
+											   ALLOCSET_DEFAULT_SIZES);
+	EoTxClaim **claimed = palloc(sizeof(EoTxClaim *) * Max(1, n));
+	int			nclaimed = 0;
+
+	/* Fewer keys take one round by themselves. */
+	bool		bundles = n > store->server->parallel_requests;
+	MemoryContext old = MemoryContextSwitchTo(part);
+
+	for (int first = 0; first < n; first += PART_SIZE)
+	{
+		int			count = Min(PART_SIZE, n - first);
+		Entry	   *entries = palloc(sizeof(Entry) * count);
+
+		for (int i = 0; i < count; i++)
+		{
+			entries[i].ask = asks[first + i];
+			eo_acquire_init(&entries[i].asking, store, &entries[i].ask, &entries[i].claim);
+		}
+		mark_repeated(entries, count);
+		acquire_part(store, entries, count, &bundles);
+		for (int i = 0; i < count; i++)
+		{
+			Entry	   *entry = &entries[i];
+			int64		left_us = give_up_us - eo_clock_monotonic_us();
+
+			/*
+			 * Keys are waited for one after the other, within one time for
+			 * all.  A repeated key is asked for now, when the first is
+			 * answered.
+			 */
+			entry->ask.wait_ms = Max(0, left_us / 1000);
+			if (entry->repeated || (entry->claim.outcome == EO_CLAIM_IN_PROGRESS &&
+									!entry->claim.mine && entry->ask.wait_ms > 0))
+				entry->asking.held = acquire_alone(entry);
+			if (entry->repeated)
+				eo_progress_add(is_new(entry));
+			if (is_new(entry))
+				claimed[nclaimed++] = entry->asking.held;
+			emit(arg, entry->ask.key, &entry->claim);
+		}
+		MemoryContextReset(part);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(part);
+	for (int i = 0; i < nclaimed; i++)
+		claimed[i]->untried = false;
+	pfree(claimed);
+}
+
 /* Mark each entry whose key is that of an earlier one. */
 static void
 mark_repeated(Entry *entries, int n)
@@ -66,21 +132,56 @@ mark_repeated(Entry *entries, int n)
 	}
 }
 
-/* Has this batch acquired the key? */
-static bool
-is_new(const Entry *entry)
+/* Ask for the keys of a part in parallel, but for repeated ones, without waiting. */
+static void
+acquire_part(EoStore *store, Entry *entries, int n, bool *bundles)
 {
-	return entry->claim.outcome == EO_CLAIM_ACQUIRED && entry->asking.held != NULL;
+	Part		part = {.entries = entries,.n = n,.store = store,.bundles = bundles};
+	EoWindow	window = {.n = 0};
+
+	eo_window_run(&window, store->server->parallel_requests, start_next, take_finished, &part);
 }
 
-/* The entry is answered. */
-static void
-end(Entry *entry)
+static bool
+start_next(EoWindow *window, void *arg)
 {
-	eo_progress_add(is_new(entry));
-	/* If another key raises an error, this one was not tried. */
-	if (is_new(entry))
-		entry->asking.held->untried = true;
+	static const EoBundleOwner owner = {
+		.next = next_together,.ended = note_refusals,.take = take_together
+	};
+	Part	   *part = arg;
+	Entry	   *entry;
+
+	if (part->alone != NIL)
+	{
+		entry = linitial(part->alone);
+		part->alone = list_delete_first(part->alone);
+		start(entry, window,
+			  entry->asking.answer == NULL && eo_acquire_begin(&entry->asking));
+		return true;
+	}
+	if (part->next == part->n)
+		return false;
+	if (*part->bundles && eo_bundle_start_next(part->store, &owner, part, window, 0))
+		return true;
+	entry = &part->entries[part->next++];
+	if (!entry->repeated)
+		start(entry, window, eo_acquire_begin(&entry->asking));
+	return true;
+}
+
+static void
+take_finished(EoWindow *window, EoCall *call, void *arg)
+{
+	EoAnswer   *answer;
+	Entry	   *entry;
+
+	(void) arg;
+	if (eo_bundle_take(call))
+		return;
+	answer = eo_answer_of_call(call);
+	entry = answer->user;
+	if (eo_answer_take(answer, window, 0))
+		start(entry, window, eo_acquire_take(&entry->asking));
 }
 
 /*
@@ -98,6 +199,16 @@ start(Entry *entry, EoWindow *window, bool answered)
 		answered = eo_acquire_take(&entry->asking);
 	}
 	end(entry);
+}
+
+/* The entry is answered. */
+static void
+end(Entry *entry)
+{
+	eo_progress_add(is_new(entry));
+	/* If another key raises an error, this one was not tried. */
+	if (is_new(entry))
+		entry->asking.held->untried = true;
 }
 
 /* Begin with an entry whose write may join the bundle.  Returns true if it is answered. */
@@ -172,58 +283,6 @@ take_together(EoAnswer *answer, void *arg)
 		part->alone = lappend(part->alone, entry);
 }
 
-static bool
-start_next(EoWindow *window, void *arg)
-{
-	static const EoBundleOwner owner = {
-		.next = next_together,.ended = note_refusals,.take = take_together
-	};
-	Part	   *part = arg;
-	Entry	   *entry;
-
-	if (part->alone != NIL)
-	{
-		entry = linitial(part->alone);
-		part->alone = list_delete_first(part->alone);
-		start(entry, window,
-			  entry->asking.answer == NULL && eo_acquire_begin(&entry->asking));
-		return true;
-	}
-	if (part->next == part->n)
-		return false;
-	if (*part->bundles && eo_bundle_start_next(part->store, &owner, part, window, 0))
-		return true;
-	entry = &part->entries[part->next++];
-	if (!entry->repeated)
-		start(entry, window, eo_acquire_begin(&entry->asking));
-	return true;
-}
-
-static void
-take_finished(EoWindow *window, EoCall *call, void *arg)
-{
-	EoAnswer   *answer;
-	Entry	   *entry;
-
-	(void) arg;
-	if (eo_bundle_take(call))
-		return;
-	answer = eo_answer_of_call(call);
-	entry = answer->user;
-	if (eo_answer_take(answer, window, 0))
-		start(entry, window, eo_acquire_take(&entry->asking));
-}
-
-/* Ask for the keys of a part in parallel, but for repeated ones, without waiting. */
-static void
-acquire_part(EoStore *store, Entry *entries, int n, bool *bundles)
-{
-	Part		part = {.entries = entries,.n = n,.store = store,.bundles = bundles};
-	EoWindow	window = {.n = 0};
-
-	eo_window_run(&window, store->server->parallel_requests, start_next, take_finished, &part);
-}
-
 /* Ask for one key, and wait for it.  Returns the claim; NULL: it was not acquired. */
 static EoTxClaim *
 acquire_alone(Entry *entry)
@@ -239,56 +298,9 @@ acquire_alone(Entry *entry)
 	return claim;
 }
 
-void
-eo_batch_acquire(EoStore *store, const EoAcquire *asks, int n, EoEmitClaim emit, void *arg)
+/* Has this batch acquired the key? */
+static bool
+is_new(const Entry *entry)
 {
-	int64		give_up_us = eo_clock_monotonic_us() + (n > 0 ? asks[0].wait_ms * 1000 : 0);
-	MemoryContext part = AllocSetContextCreate(CurrentMemoryContext, "exactonce batch",
-											   ALLOCSET_DEFAULT_SIZES);
-	EoTxClaim **claimed = palloc(sizeof(EoTxClaim *) * Max(1, n));
-	int			nclaimed = 0;
-
-	/* Fewer keys take one round by themselves. */
-	bool		bundles = n > store->server->parallel_requests;
-	MemoryContext old = MemoryContextSwitchTo(part);
-
-	for (int first = 0; first < n; first += PART_SIZE)
-	{
-		int			count = Min(PART_SIZE, n - first);
-		Entry	   *entries = palloc(sizeof(Entry) * count);
-
-		for (int i = 0; i < count; i++)
-		{
-			entries[i].ask = asks[first + i];
-			eo_acquire_init(&entries[i].asking, store, &entries[i].ask, &entries[i].claim);
-		}
-		mark_repeated(entries, count);
-		acquire_part(store, entries, count, &bundles);
-		for (int i = 0; i < count; i++)
-		{
-			Entry	   *entry = &entries[i];
-			int64		left_us = give_up_us - eo_clock_monotonic_us();
-
-			/*
-			 * Keys are waited for one after the other, within one time for
-			 * all.  A repeated key is asked for now, when the first is
-			 * answered.
-			 */
-			entry->ask.wait_ms = Max(0, left_us / 1000);
-			if (entry->repeated || (entry->claim.outcome == EO_CLAIM_IN_PROGRESS &&
-									!entry->claim.mine && entry->ask.wait_ms > 0))
-				entry->asking.held = acquire_alone(entry);
-			if (entry->repeated)
-				eo_progress_add(is_new(entry));
-			if (is_new(entry))
-				claimed[nclaimed++] = entry->asking.held;
-			emit(arg, entry->ask.key, &entry->claim);
-		}
-		MemoryContextReset(part);
-	}
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(part);
-	for (int i = 0; i < nclaimed; i++)
-		claimed[i]->untried = false;
-	pfree(claimed);
+	return entry->claim.outcome == EO_CLAIM_ACQUIRED && entry->asking.held != NULL;
 }

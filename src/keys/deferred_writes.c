@@ -90,6 +90,9 @@ static struct
 	SubTransactionId deepest;	/* no level is greater */
 }			collected;
 
+static void at_commit(void);
+static void hand_in(EoStore *store, EoWrites *writes, int number);
+
 static void
 forget(void *arg)
 {
@@ -237,6 +240,14 @@ eo_deferred_writes_add(const EoWrites *writes)
 
 /* ----- for keys that the commit makes ----- */
 
+void
+eo_deferred_writes_at_commit(EoStore *store, const EoWrites *writes, const EoRowChange *change)
+{
+	eo_xact_at_commit(at_commit, store->server);
+	prepare();
+	collect(store, writes, 0, change);
+}
+
 /* Lock all items at once. */
 static void
 lock_all(void)
@@ -358,27 +369,6 @@ is_replaced(HTAB *all, int i)
 		strcmp(collected.entries[last->entry].write.item, e->write.item) == 0;
 }
 
-/* Complete a key with the writes, and empty them. */
-static void
-hand_in(EoStore *store, EoWrites *writes, int number)
-{
-	EoLife		life;
-	char		text[EO_UUID_TEXT_LEN + 1];
-	char		token[EO_TOKEN_LEN + 1];
-	char	   *key;
-
-	eo_lives_await("mirror", store->server->name, &life);
-	eo_hex_put_uuid(life.id, text);
-	/* So that nobody can take the key before. */
-	eo_store_new_token(token);
-	key = psprintf("mirror/%s/%llu/%d/%s", text,
-				   (unsigned long long) U64FromFullTransactionId(GetTopFullTransactionId()),
-				   number, token);
-	eo_owner_once(store, key, NULL, RETENTION_S, NULL, writes);
-	writes->n = 0;
-	writes->size = 0;
-}
-
 /*
  * Hand in what was collected: for each server as many keys as its writes need, in the
  * order in which their items were last written.
@@ -424,10 +414,23 @@ at_commit(void)
 	PopActiveSnapshot();
 }
 
-void
-eo_deferred_writes_at_commit(EoStore *store, const EoWrites *writes, const EoRowChange *change)
+/* Complete a key with the writes, and empty them. */
+static void
+hand_in(EoStore *store, EoWrites *writes, int number)
 {
-	eo_xact_at_commit(at_commit, store->server);
-	prepare();
-	collect(store, writes, 0, change);
+	EoLife		life;
+	char		text[EO_UUID_TEXT_LEN + 1];
+	char		token[EO_TOKEN_LEN + 1];
+	char	   *key;
+
+	eo_lives_await("mirror", store->server->name, &life);
+	eo_hex_put_uuid(life.id, text);
+	/* So that nobody can take the key before. */
+	eo_store_new_token(token);
+	key = psprintf("mirror/%s/%llu/%d/%s", text,
+				   (unsigned long long) U64FromFullTransactionId(GetTopFullTransactionId()),
+				   number, token);
+	eo_owner_once(store, key, NULL, RETENTION_S, NULL, writes);
+	writes->n = 0;
+	writes->size = 0;
 }

@@ -28,6 +28,13 @@
 #include "utils/resowner.h"
 #include "wire/status.h"
 
+/* A row, and the store that it leads to. */
+typedef struct Lead
+{
+	const EoOutboxRow *row;
+	EoStore    *store;
+} Lead;
+
 /* Say which writes of a row are not made: their tables and keys. */
 void
 eo_give_up_log_unwritten(const EoOutboxRow *row)
@@ -92,13 +99,6 @@ key_of(const EoOutboxRow *row)
 
 	return eo_text_from_utf8_or_escape(key, &exact);
 }
-
-/* A row, and the store that it leads to. */
-typedef struct Lead
-{
-	const EoOutboxRow *row;
-	EoStore    *store;
-} Lead;
 
 static void
 open_store(void *arg)

@@ -34,6 +34,13 @@
 #define POLL_FIRST_MS 40
 #define POLL_MAX_MS 1000
 
+/* A lock that is waited for, with a time limit of our own. */
+typedef struct Wait
+{
+	VirtualTransactionId holder;
+	int64		wait_ms;
+} Wait;
+
 static void
 find(EoKey *k, EoStore *store, const char *key, char *pk)
 {
@@ -135,15 +142,6 @@ eo_key_check_result(const EoKey *k, const char *result, const char *hint)
 				 errhint("Put the value into a string, or use a layout with the result_form text.")));
 	eo_key_check_size(k, "result", size, hint);
 }
-
-/* ----- waiting ----- */
-
-/* A lock that is waited for, with a time limit of our own. */
-typedef struct Wait
-{
-	VirtualTransactionId holder;
-	int64		wait_ms;
-} Wait;
 
 static void
 wait_for_lock(void *arg)

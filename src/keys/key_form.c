@@ -35,100 +35,14 @@
 static void put_jsonb(StringInfo out, Jsonb *jb);
 pg_noreturn static void refuse_type(Oid type);
 
-static void
-refuse_type(Oid type)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("type %s cannot be part of a key", format_type_be(type)),
-			 errdetail("Types with a canonical form are boolean, integers, numeric, real, double precision, text, varchar, char, name, enums, bytea, uuid, date, timestamp, timestamptz and jsonb."),
-			 type == JSONOID ?
-			 errhint("Cast it to jsonb, which does not keep blanks and the order of members.") :
-			 errhint("Cast it to one of these, such as text or jsonb; mind that a cast to text may depend on settings.")));
-}
-
-static void
-put(StringInfo out, char tag, const char *bytes, size_t len)
-{
-	appendStringInfo(out, "%c%zu:", tag, len);
-	appendBinaryStringInfo(out, bytes, (int) len);
-}
-
-static void
-put_text(StringInfo out, const char *s, size_t len)
-{
-	char	   *utf8 = eo_text_bytes_to_utf8(s, &len);
-
-	put(out, 't', utf8, len);
-}
-
-static void
-put_numeric(StringInfo out, Numeric n)
-{
-	char	   *s = numeric_normalize(n);
-
-	put(out, 'n', s, strlen(s));
-	pfree(s);
-}
-
-static void
-put_float(StringInfo out, double value)
-{
-	char		buf[DOUBLE_SHORTEST_DECIMAL_LEN] = "0";
-
-	if (value != 0)				/* minus zero included */
-		double_to_shortest_decimal_buf(value, buf);
-	put(out, 'f', buf, strlen(buf));
-}
-
-/*
- * Write the shortest digits of a real as those of a double.  PostgreSQL writes an
- * exponent from 1e6 on for a real, and from 1e15 on for a double; but the same
- * number must not have two keys.
- */
-static void
-put_real(StringInfo out, float value)
-{
-	char		buf[FLOAT_SHORTEST_DECIMAL_LEN];
-
-	float_to_shortest_decimal_buf(value, buf);
-	put_float(out, strtod(buf, NULL));
-}
-
-static void
-put_bytes(StringInfo out, bytea *b)
-{
-	size_t		len = VARSIZE_ANY_EXHDR(b);
-
-	/*
-	 * Written in place: a copy of twice the longest bytea would exceed the
-	 * limit of an allocation.
-	 */
-	appendStringInfo(out, "x%zu:", len * 2);
-	enlargeStringInfo(out, (int) (len * 2));
-	out->len += (int) hex_encode(VARDATA_ANY(b), len, out->data + out->len);
-	out->data[out->len] = '\0';
-}
-
-/* In UTC, whatever the session's settings are: type is date or timestamp. */
-static void
-put_datetime(StringInfo out, char tag, Oid type, Datum value)
-{
-	char		buf[MAXDATELEN + 2];
-
-	JsonEncodeDateTime(buf, value, type, NULL);
-	if (tag == 'z' && !TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(value)))
-		strlcat(buf, "Z", sizeof(buf));
-	put(out, tag, buf, strlen(buf));
-}
-
-static void
-put_enum(StringInfo out, Datum value)
-{
-	const char *label = DatumGetCString(DirectFunctionCall1(enum_out, value));
-
-	put_text(out, label, strlen(label));
-}
+static void put_datetime(StringInfo out, char tag, Oid type, Datum value);
+static void put(StringInfo out, char tag, const char *bytes, size_t len);
+static void put_text(StringInfo out, const char *s, size_t len);
+static void put_numeric(StringInfo out, Numeric n);
+static void put_real(StringInfo out, float value);
+static void put_float(StringInfo out, double value);
+static void put_bytes(StringInfo out, bytea *b);
+static void put_enum(StringInfo out, Datum value);
 
 void
 eo_key_form_append(StringInfo out, Oid type, Datum value, bool isnull)
@@ -207,6 +121,101 @@ eo_key_form_append(StringInfo out, Oid type, Datum value, bool isnull)
 	if (!type_is_enum(type))
 		refuse_type(type);
 	put_enum(out, value);
+}
+
+/* In UTC, whatever the session's settings are: type is date or timestamp. */
+static void
+put_datetime(StringInfo out, char tag, Oid type, Datum value)
+{
+	char		buf[MAXDATELEN + 2];
+
+	JsonEncodeDateTime(buf, value, type, NULL);
+	if (tag == 'z' && !TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(value)))
+		strlcat(buf, "Z", sizeof(buf));
+	put(out, tag, buf, strlen(buf));
+}
+
+static void
+refuse_type(Oid type)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("type %s cannot be part of a key", format_type_be(type)),
+			 errdetail("Types with a canonical form are boolean, integers, numeric, real, double precision, text, varchar, char, name, enums, bytea, uuid, date, timestamp, timestamptz and jsonb."),
+			 type == JSONOID ?
+			 errhint("Cast it to jsonb, which does not keep blanks and the order of members.") :
+			 errhint("Cast it to one of these, such as text or jsonb; mind that a cast to text may depend on settings.")));
+}
+
+static void
+put(StringInfo out, char tag, const char *bytes, size_t len)
+{
+	appendStringInfo(out, "%c%zu:", tag, len);
+	appendBinaryStringInfo(out, bytes, (int) len);
+}
+
+static void
+put_text(StringInfo out, const char *s, size_t len)
+{
+	char	   *utf8 = eo_text_bytes_to_utf8(s, &len);
+
+	put(out, 't', utf8, len);
+}
+
+static void
+put_numeric(StringInfo out, Numeric n)
+{
+	char	   *s = numeric_normalize(n);
+
+	put(out, 'n', s, strlen(s));
+	pfree(s);
+}
+
+/*
+ * Write the shortest digits of a real as those of a double.  PostgreSQL writes an
+ * exponent from 1e6 on for a real, and from 1e15 on for a double; but the same
+ * number must not have two keys.
+ */
+static void
+put_real(StringInfo out, float value)
+{
+	char		buf[FLOAT_SHORTEST_DECIMAL_LEN];
+
+	float_to_shortest_decimal_buf(value, buf);
+	put_float(out, strtod(buf, NULL));
+}
+
+static void
+put_float(StringInfo out, double value)
+{
+	char		buf[DOUBLE_SHORTEST_DECIMAL_LEN] = "0";
+
+	if (value != 0)				/* minus zero included */
+		double_to_shortest_decimal_buf(value, buf);
+	put(out, 'f', buf, strlen(buf));
+}
+
+static void
+put_bytes(StringInfo out, bytea *b)
+{
+	size_t		len = VARSIZE_ANY_EXHDR(b);
+
+	/*
+	 * Written in place: a copy of twice the longest bytea would exceed the
+	 * limit of an allocation.
+	 */
+	appendStringInfo(out, "x%zu:", len * 2);
+	enlargeStringInfo(out, (int) (len * 2));
+	out->len += (int) hex_encode(VARDATA_ANY(b), len, out->data + out->len);
+	out->data[out->len] = '\0';
+}
+
+static void
+put_enum(StringInfo out, Datum value)
+{
+	const char *label = DatumGetCString(DirectFunctionCall1(enum_out, value));
+
+	put_text(out, label, strlen(label));
 }
 
 /* ----- jsonb ----- */

@@ -57,6 +57,19 @@
 
 pg_noreturn static void raise_contended(const EoKey *k);
 
+/* A listing that goes on. */
+typedef struct Listing
+{
+	EoPages		pages;
+	const EoList *ask;
+	size_t		skip;			/* bytes of a partition key before the key */
+	void		(*emit) (const char *key, const EoRecord *r, void *arg);
+	void	   *arg;
+} Listing;
+
+static bool forget_whatever(EoKey *k);
+static bool forget_seen(EoKey *k, const EoRecord *seen);
+
 /*
  * Show in a record, which exists or not, what this transaction has done with the
  * key.  Returns whether the record exists after that.
@@ -138,18 +151,6 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 	return overlay(&k, exists, r);
 }
 
-/* ----- listing ----- */
-
-/* A listing that goes on. */
-typedef struct Listing
-{
-	EoPages		pages;
-	const EoList *ask;
-	size_t		skip;			/* bytes of a partition key before the key */
-	void		(*emit) (const char *key, const EoRecord *r, void *arg);
-	void	   *arg;
-} Listing;
-
 static bool
 is_listed(const Listing *l, const EoRecord *r)
 {
@@ -218,7 +219,31 @@ eo_operator_list(EoStore *store, const EoList *ask,
 	eo_scan_read(&l.pages, take_item, &l);
 }
 
-/* ----- forgetting ----- */
+bool
+eo_operator_forget(EoStore *store, const char *key)
+{
+	EoKey		k;
+	volatile bool forgotten = false;
+
+	eo_key_find(&k, store, key);
+
+	/*
+	 * The cache drops the key before the write and, whatever becomes of that,
+	 * after it, because a session may have read the record in between.
+	 */
+	eo_cache_drop(k.digest);
+	PG_TRY();
+	{
+		forgotten = forget_whatever(&k);
+	}
+	PG_FINALLY();
+	{
+		eo_cache_drop(k.digest);
+	}
+	PG_END_TRY();
+	eo_session_tokens_forget(store->server, k.pk, NULL);
+	return forgotten;
+}
 
 /*
  * The rows of the key by whatever address of its table, and of the claim that owns its record
@@ -335,6 +360,37 @@ give_up_claim(const EoKey *k)
 	return true;
 }
 
+/* Forget the record that is there, and a row that was given up.  Returns if there was one. */
+static bool
+forget_whatever(EoKey *k)
+{
+	for (int races = 0; races < MAX_RACES; races++)
+	{
+		EoAnswer   *seen = eo_store_record_read(k->store, k->pk);
+		bool		exists = seen->exists;
+		List	   *given_up;
+		bool		done;
+
+		if (seen->outcome == EO_FAILED_CALL)
+		{
+			if (seen->error.status == EO_NO_TABLE && give_up_claim(k))
+				return true;
+			eo_error_raise(&seen->error, "forget", k->key, k->store->server->name);
+		}
+		if (exists && eo_store_record(seen)->state == EO_STATE_COMMITTING)
+			eo_error_raise_committing(k->key, k->store->server->name,
+									  "A transaction that completes it has announced its commit.",
+									  "Wait until that is settled; see exactonce_pending and exactonce_in_doubt.");
+		given_up = await_rows(k, exists ? eo_store_record(seen)->owner : NULL);
+		check_of_no_use(k, given_up);
+		done = !exists || forget_seen(k, eo_store_record(seen));
+		eo_answer_free(seen);
+		if (done)
+			return remove_rows(given_up) || exists;
+	}
+	raise_contended(k);
+}
+
 static void
 raise_contended(const EoKey *k)
 {
@@ -369,63 +425,6 @@ forget_seen(EoKey *k, const EoRecord *seen)
 	applied = answer->outcome == EO_APPLIED;
 	eo_answer_free(answer);
 	return applied;
-}
-
-/* Forget the record that is there, and a row that was given up.  Returns if there was one. */
-static bool
-forget_whatever(EoKey *k)
-{
-	for (int races = 0; races < MAX_RACES; races++)
-	{
-		EoAnswer   *seen = eo_store_record_read(k->store, k->pk);
-		bool		exists = seen->exists;
-		List	   *given_up;
-		bool		done;
-
-		if (seen->outcome == EO_FAILED_CALL)
-		{
-			if (seen->error.status == EO_NO_TABLE && give_up_claim(k))
-				return true;
-			eo_error_raise(&seen->error, "forget", k->key, k->store->server->name);
-		}
-		if (exists && eo_store_record(seen)->state == EO_STATE_COMMITTING)
-			eo_error_raise_committing(k->key, k->store->server->name,
-									  "A transaction that completes it has announced its commit.",
-									  "Wait until that is settled; see exactonce_pending and exactonce_in_doubt.");
-		given_up = await_rows(k, exists ? eo_store_record(seen)->owner : NULL);
-		check_of_no_use(k, given_up);
-		done = !exists || forget_seen(k, eo_store_record(seen));
-		eo_answer_free(seen);
-		if (done)
-			return remove_rows(given_up) || exists;
-	}
-	raise_contended(k);
-}
-
-bool
-eo_operator_forget(EoStore *store, const char *key)
-{
-	EoKey		k;
-	volatile bool forgotten = false;
-
-	eo_key_find(&k, store, key);
-
-	/*
-	 * The cache drops the key before the write and, whatever becomes of that,
-	 * after it, because a session may have read the record in between.
-	 */
-	eo_cache_drop(k.digest);
-	PG_TRY();
-	{
-		forgotten = forget_whatever(&k);
-	}
-	PG_FINALLY();
-	{
-		eo_cache_drop(k.digest);
-	}
-	PG_END_TRY();
-	eo_session_tokens_forget(store->server, k.pk, NULL);
-	return forgotten;
 }
 
 /*

@@ -52,138 +52,24 @@
 pg_noreturn static void raise_lost(const EoKey *k, const EoRecord *record);
 pg_noreturn static void raise_settled(const EoKey *k, bool completed);
 
-/* Raise ID002.  record is the one that refused the owner's write; NULL: none. */
-static void
-raise_lost(const EoKey *k, const EoRecord *record)
-{
-	eo_error_raise_lost(k->key, k->store->server->name, false,
-						k->held != NULL ? "This transaction holds the key by another claim." :
-						eo_error_lost_detail(record),
-						"Undo what was done under this claim. A longer lease, or idem_extend() in time, keeps it.");
-}
-
-/*
- * The claim of this transaction, if there is one; NULL: there is none.  Its token, or
- * NULL if the current role has acquired it, shows that the caller owns it.  Raises ID002
- * for another token, and ID008 if another role has acquired it.
- */
-static EoTxClaim *
-held_by(const EoKey *k, const char *token, const char *verb)
-{
-	EoTxClaim  *held = k->held;
-
-	if (held == NULL || (token != NULL && strcmp(token, held->info->token) == 0))
-		return held;
-	if (token == NULL)
-	{
-		if (eo_key_owns(k, held))
-			return held;
-		ereport(ERROR,
-				(errcode(ERRCODE_EO_NOT_OWNER),
-				 errmsg("cannot %s key \"%s\" on server \"%s\": another role owns it",
-						verb, eo_text_key_shown(k->key), k->store->server->name),
-				 errdetail("This transaction holds the key by a claim that another role has acquired."),
-				 errhint("Settle it as the role that acquired it, or pass the token that idem_acquire() returned.")));
-	}
-	/* This transaction owns the key, so the run of another token does not. */
-	raise_lost(k, NULL);
-}
-
-/* The token to write with: the given one, or that which the session remembers. */
-static const char *
-choose_token(const EoKey *k, const char *given, const char *verb)
-{
-	EoSessionToken *remembered;
-
-	if (given != NULL)
-		return given;
-	remembered = eo_session_tokens_find(k->store->server, k->pk);
-	if (remembered == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_EO_NOT_OWNER),
-				 errmsg("cannot %s key \"%s\" on server \"%s\": this session does not own it",
-						verb, eo_text_key_shown(k->key), k->store->server->name),
-				 errhint("Acquire it first; or, from another session or behind a connection pooler, pass the token that idem_acquire() returned.")));
-	return pstrdup(remembered->token);
-}
-
-/* The claim of that token as this session remembers it; NULL: it does not. */
-static const EoSessionToken *
-find_remembered(const EoKey *k, const char *token)
-{
-	EoSessionToken *remembered = eo_session_tokens_find(k->store->server, k->pk);
-
-	return remembered != NULL && strcmp(remembered->token, token) == 0 ? remembered : NULL;
-}
-
-/*
- * The retention that this claim was acquired with, if this session knows it; else the
- * server's.  A retention in the record takes precedence over it in every write.
- */
-static int64
-retention_of(const EoKey *k, const char *token)
-{
-	const EoSessionToken *remembered = find_remembered(k, token);
-
-	if (k->held != NULL && strcmp(k->held->info->token, token) == 0)
-		return k->held->info->retention_s;
-	if (remembered != NULL && remembered->retention_s > 0)
-		return remembered->retention_s;
-	return k->store->server->retention_s;
-}
-
-/*
- * Raise ID002 if the record shows that the token does not hold the key any more.  A
- * claim that this session has made is not looked up.
- */
-static void
-check_owned(const EoKey *k, const char *token, const char *verb)
-{
-	EoAnswer   *answer;
-	const EoRecord *r;
-
-	if (find_remembered(k, token) != NULL)
-		return;
-	answer = eo_key_read(k, verb);
-	r = eo_store_record(answer);
-	if (!answer->exists || strcmp(r->owner, token) != 0 || r->state != EO_STATE_IN_PROGRESS)
-		raise_lost(k, answer->exists ? r : NULL);
-	eo_answer_free(answer);
-}
-
-/* The claim of that token is over. */
-static void
-forget_claim(const EoKey *k, const char *token)
-{
-	eo_session_tokens_forget(k->store->server, k->pk, token);
-	(void) eo_slot_session_over(k->digest, token);
-}
-
-/*
- * The write of an owner has ended.  The claim is over, unless another transaction has sealed
- * the record under its token, and may roll that back.
- */
-static void
-forget_unless_sealed(const EoKey *k, const char *token, const EoAnswer *answer)
-{
-	const EoRecord *r = eo_store_record(answer);
-
-	if (answer->outcome == EO_APPLIED || !answer->exists || r->state != EO_STATE_COMMITTING ||
-		strcmp(r->owner, token) != 0)
-		forget_claim(k, token);
-}
-
-static void
-raise_settled(const EoKey *k, bool completed)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_EO_NOT_OWNER),
-			 errmsg("key \"%s\" on server \"%s\" is already settled by this transaction", eo_text_key_shown(k->key),
-					k->store->server->name),
-			 completed ? errdetail("It was completed.") : errdetail("It was failed or released."),
-			 completed ? errhint("A key is settled once; roll back to a savepoint to undo that.") :
-			 errhint("A key is settled once; a failure or a release stays, whatever becomes of the transaction.")));
-}
+static void check_not_repeated(EoKey *k, const char *token, const char *result);
+static void decide(EoKey *k, EoTxClaim *claim, const char *result, const EoWrites *writes);
+static EoTxClaim *enter_earlier(EoKey *k, const char *token, const char *verb);
+static void complete_now(EoKey *k, const char *token, const char *result);
+static void check_ended(const EoKey *k, const EoAnswer *answer);
+static EoAnswer *end_now(EoKey *k, EoVerb verb, EoWrite *w, const char *doing,
+						 int64 retry_after_ms);
+static void fail_at_end(EoKey *k, EoTxClaim *claim, const char *error, int64 retry_after_ms,
+						bool terminal);
+static void fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms,
+					 bool terminal);
+static bool release_now(EoKey *k, const char *token);
+static EoTxClaim *held_by(const EoKey *k, const char *token, const char *verb);
+static const char *choose_token(const EoKey *k, const char *given, const char *verb);
+static int64 retention_of(const EoKey *k, const char *token);
+static void check_owned(const EoKey *k, const char *token, const char *verb);
+static void forget_unless_sealed(const EoKey *k, const char *token, const EoAnswer *answer);
+static const EoSessionToken *find_remembered(const EoKey *k, const char *token);
 
 /*
  * Write a record as its owner, now.  If an earlier transaction with the same token
@@ -226,6 +112,39 @@ write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing, bool 
 }
 
 /* ----- complete ----- */
+
+void
+eo_owner_complete(EoStore *store, const char *key, const char *token, const char *result,
+				  bool immediate, const EoWrites *writes)
+{
+	EoKey		k;
+	EoTxClaim  *claim;
+
+	eo_key_find(&k, store, key);
+	eo_key_check_result(&k, result,
+						"Store it elsewhere and complete the key with a reference to it.");
+	claim = held_by(&k, token, "complete");
+	if (claim != NULL && eo_xact_is_completed(claim))
+	{
+		/* The same call again does nothing. */
+		if (!immediate && eo_text_is_same(claim->result, result) &&
+			claim->writes_hash == eo_writes_hash(writes))
+			return;
+		raise_settled(&k, true);
+	}
+	if (claim != NULL && eo_xact_is_given_up(claim))
+		raise_settled(&k, false);
+	if (immediate)
+	{
+		complete_now(&k, claim != NULL ? pstrdup(claim->info->token) : token, result);
+		return;
+	}
+	if (claim == NULL && token != NULL)
+		check_not_repeated(&k, token, result);
+	if (claim == NULL)
+		claim = enter_earlier(&k, token, "complete");
+	decide(&k, claim, result, writes);
+}
 
 /*
  * A caller that has not got the answer to its COMMIT repeats the transaction, with the
@@ -311,81 +230,6 @@ enter_earlier(EoKey *k, const char *token, const char *verb)
 	return claim;
 }
 
-/*
- * End the claim now.  The record must not be swept before the key may be retried.
- */
-static EoAnswer *
-end_now(EoKey *k, EoVerb verb, EoWrite *w, const char *doing, int64 retry_after_ms)
-{
-	EoAnswer   *answer;
-
-	eo_key_need_clock(k, doing);
-	w->now_ms = eo_client_now_ms(&k->store->client);
-	w->retry_ms = retry_after_ms > 0 ? w->now_ms + retry_after_ms : 0;
-	eo_record_keep(w, w->now_ms + retry_after_ms, retention_of(k, w->owner));
-	answer = write_as_owner(k, verb, w, doing, false);
-	forget_unless_sealed(k, w->owner, answer);
-	return answer;
-}
-
-/* Raise unless the write has ended the claim. */
-static void
-check_ended(const EoKey *k, const EoAnswer *answer)
-{
-	if (answer->outcome != EO_APPLIED)
-		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
-}
-
-static void
-complete_now(EoKey *k, const char *token, const char *result)
-{
-	EoWrite		w = {.result = result,.result_len = result != NULL ? strlen(result) : 0};
-	EoAnswer   *answer;
-
-	w.owner = choose_token(k, token, "complete");
-	answer = end_now(k, EO_COMPLETE, &w, "complete", 0);
-	check_ended(k, answer);
-	if (answer->replayed && (eo_store_record(answer)->odd_result ||
-							 !eo_text_is_same(eo_store_record(answer)->result, result)))
-		eo_error_raise_other_result(k->key, k->store->server->name);
-	if (k->held != NULL)
-		eo_xact_drop(k->held);
-	eo_answer_free(answer);
-}
-
-void
-eo_owner_complete(EoStore *store, const char *key, const char *token, const char *result,
-				  bool immediate, const EoWrites *writes)
-{
-	EoKey		k;
-	EoTxClaim  *claim;
-
-	eo_key_find(&k, store, key);
-	eo_key_check_result(&k, result,
-						"Store it elsewhere and complete the key with a reference to it.");
-	claim = held_by(&k, token, "complete");
-	if (claim != NULL && eo_xact_is_completed(claim))
-	{
-		/* The same call again does nothing. */
-		if (!immediate && eo_text_is_same(claim->result, result) &&
-			claim->writes_hash == eo_writes_hash(writes))
-			return;
-		raise_settled(&k, true);
-	}
-	if (claim != NULL && eo_xact_is_given_up(claim))
-		raise_settled(&k, false);
-	if (immediate)
-	{
-		complete_now(&k, claim != NULL ? pstrdup(claim->info->token) : token, result);
-		return;
-	}
-	if (claim == NULL && token != NULL)
-		check_not_repeated(&k, token, result);
-	if (claim == NULL)
-		claim = enter_earlier(&k, token, "complete");
-	decide(&k, claim, result, writes);
-}
-
 void
 eo_owner_once(EoStore *store, const char *key, const char *result, int64 retention_s,
 			  const EoGuard *guard, const EoWrites *writes)
@@ -411,7 +255,77 @@ eo_owner_once(EoStore *store, const char *key, const char *result, int64 retenti
 	decide(&k, claim, result, writes);
 }
 
+static void
+complete_now(EoKey *k, const char *token, const char *result)
+{
+	EoWrite		w = {.result = result,.result_len = result != NULL ? strlen(result) : 0};
+	EoAnswer   *answer;
+
+	w.owner = choose_token(k, token, "complete");
+	answer = end_now(k, EO_COMPLETE, &w, "complete", 0);
+	check_ended(k, answer);
+	if (answer->replayed && (eo_store_record(answer)->odd_result ||
+							 !eo_text_is_same(eo_store_record(answer)->result, result)))
+		eo_error_raise_other_result(k->key, k->store->server->name);
+	if (k->held != NULL)
+		eo_xact_drop(k->held);
+	eo_answer_free(answer);
+}
+
+/* Raise unless the write has ended the claim. */
+static void
+check_ended(const EoKey *k, const EoAnswer *answer)
+{
+	if (answer->outcome != EO_APPLIED)
+		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
+}
+
+/*
+ * End the claim now.  The record must not be swept before the key may be retried.
+ */
+static EoAnswer *
+end_now(EoKey *k, EoVerb verb, EoWrite *w, const char *doing, int64 retry_after_ms)
+{
+	EoAnswer   *answer;
+
+	eo_key_need_clock(k, doing);
+	w->now_ms = eo_client_now_ms(&k->store->client);
+	w->retry_ms = retry_after_ms > 0 ? w->now_ms + retry_after_ms : 0;
+	eo_record_keep(w, w->now_ms + retry_after_ms, retention_of(k, w->owner));
+	answer = write_as_owner(k, verb, w, doing, false);
+	forget_unless_sealed(k, w->owner, answer);
+	return answer;
+}
+
 /* ----- fail and release ----- */
+
+void
+eo_owner_fail(EoStore *store, const char *key, const char *token, const char *error,
+			  int64 retry_after_ms, bool terminal, bool immediate)
+{
+	EoKey		k;
+	EoTxClaim  *claim;
+
+	eo_key_find(&k, store, key);
+	eo_key_check_size(&k, "error", error != NULL ? strlen(error) : 0,
+					  "Keep what helps to find the cause, such as SQLSTATE and message.");
+	claim = held_by(&k, token, "fail");
+	if (claim != NULL && eo_xact_is_completed(claim))
+		raise_settled(&k, true);
+	if (immediate || (claim == NULL && !eo_xact_in_block()))
+	{
+		fail_now(&k, claim != NULL ? pstrdup(claim->info->token) : token, error,
+				 retry_after_ms, terminal);
+		return;
+	}
+	if (claim == NULL)
+	{
+		token = choose_token(&k, token, "fail");
+		check_owned(&k, token, "fail");
+		claim = enter_earlier(&k, token, "fail");
+	}
+	fail_at_end(&k, claim, error, retry_after_ms, terminal);
+}
 
 /* Note the failure in the slot; the worker writes it when the transaction is over. */
 static void
@@ -447,53 +361,6 @@ fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, b
 	eo_answer_free(answer);
 }
 
-void
-eo_owner_fail(EoStore *store, const char *key, const char *token, const char *error,
-			  int64 retry_after_ms, bool terminal, bool immediate)
-{
-	EoKey		k;
-	EoTxClaim  *claim;
-
-	eo_key_find(&k, store, key);
-	eo_key_check_size(&k, "error", error != NULL ? strlen(error) : 0,
-					  "Keep what helps to find the cause, such as SQLSTATE and message.");
-	claim = held_by(&k, token, "fail");
-	if (claim != NULL && eo_xact_is_completed(claim))
-		raise_settled(&k, true);
-	if (immediate || (claim == NULL && !eo_xact_in_block()))
-	{
-		fail_now(&k, claim != NULL ? pstrdup(claim->info->token) : token, error,
-				 retry_after_ms, terminal);
-		return;
-	}
-	if (claim == NULL)
-	{
-		token = choose_token(&k, token, "fail");
-		check_owned(&k, token, "fail");
-		claim = enter_earlier(&k, token, "fail");
-	}
-	fail_at_end(&k, claim, error, retry_after_ms, terminal);
-}
-
-static bool
-release_now(EoKey *k, const char *token)
-{
-	EoWrite		w = {.owner = token};
-	EoAnswer   *answer = end_now(k, EO_RELEASE, &w, "release", 0);
-	bool		released;
-
-	/*
-	 * If this claim has released the key before, the answer is replayed, and
-	 * that counts.  If it has failed the key, that does not count: then there
-	 * is an error, or no retry.
-	 */
-	released = answer->outcome == EO_APPLIED &&
-		(!answer->replayed || (eo_store_record(answer)->has_retry &&
-							   eo_store_record(answer)->error == NULL));
-	eo_answer_free(answer);
-	return released;
-}
-
 bool
 eo_owner_release(EoStore *store, const char *key, const char *token)
 {
@@ -523,6 +390,25 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 	check_owned(&k, token, "release");
 	eo_slot_released(enter_earlier(&k, token, "release")->slot);
 	return true;
+}
+
+static bool
+release_now(EoKey *k, const char *token)
+{
+	EoWrite		w = {.owner = token};
+	EoAnswer   *answer = end_now(k, EO_RELEASE, &w, "release", 0);
+	bool		released;
+
+	/*
+	 * If this claim has released the key before, the answer is replayed, and
+	 * that counts.  If it has failed the key, that does not count: then there
+	 * is an error, or no retry.
+	 */
+	released = answer->outcome == EO_APPLIED &&
+		(!answer->replayed || (eo_store_record(answer)->has_retry &&
+							   eo_store_record(answer)->error == NULL));
+	eo_answer_free(answer);
+	return released;
 }
 
 /* ----- extend ----- */
@@ -564,4 +450,139 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 		eo_slot_extended(session, until_ms, lease_ms, eo_store_record(answer)->ttl_s);
 	eo_answer_free(answer);
 	return until_ms;
+}
+
+/* ----- helpers ----- */
+
+/*
+ * The claim of this transaction, if there is one; NULL: there is none.  Its token, or
+ * NULL if the current role has acquired it, shows that the caller owns it.  Raises ID002
+ * for another token, and ID008 if another role has acquired it.
+ */
+static EoTxClaim *
+held_by(const EoKey *k, const char *token, const char *verb)
+{
+	EoTxClaim  *held = k->held;
+
+	if (held == NULL || (token != NULL && strcmp(token, held->info->token) == 0))
+		return held;
+	if (token == NULL)
+	{
+		if (eo_key_owns(k, held))
+			return held;
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_NOT_OWNER),
+				 errmsg("cannot %s key \"%s\" on server \"%s\": another role owns it",
+						verb, eo_text_key_shown(k->key), k->store->server->name),
+				 errdetail("This transaction holds the key by a claim that another role has acquired."),
+				 errhint("Settle it as the role that acquired it, or pass the token that idem_acquire() returned.")));
+	}
+	/* This transaction owns the key, so the run of another token does not. */
+	raise_lost(k, NULL);
+}
+
+/* The token to write with: the given one, or that which the session remembers. */
+static const char *
+choose_token(const EoKey *k, const char *given, const char *verb)
+{
+	EoSessionToken *remembered;
+
+	if (given != NULL)
+		return given;
+	remembered = eo_session_tokens_find(k->store->server, k->pk);
+	if (remembered == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_NOT_OWNER),
+				 errmsg("cannot %s key \"%s\" on server \"%s\": this session does not own it",
+						verb, eo_text_key_shown(k->key), k->store->server->name),
+				 errhint("Acquire it first; or, from another session or behind a connection pooler, pass the token that idem_acquire() returned.")));
+	return pstrdup(remembered->token);
+}
+
+/*
+ * The retention that this claim was acquired with, if this session knows it; else the
+ * server's.  A retention in the record takes precedence over it in every write.
+ */
+static int64
+retention_of(const EoKey *k, const char *token)
+{
+	const EoSessionToken *remembered = find_remembered(k, token);
+
+	if (k->held != NULL && strcmp(k->held->info->token, token) == 0)
+		return k->held->info->retention_s;
+	if (remembered != NULL && remembered->retention_s > 0)
+		return remembered->retention_s;
+	return k->store->server->retention_s;
+}
+
+/*
+ * Raise ID002 if the record shows that the token does not hold the key any more.  A
+ * claim that this session has made is not looked up.
+ */
+static void
+check_owned(const EoKey *k, const char *token, const char *verb)
+{
+	EoAnswer   *answer;
+	const EoRecord *r;
+
+	if (find_remembered(k, token) != NULL)
+		return;
+	answer = eo_key_read(k, verb);
+	r = eo_store_record(answer);
+	if (!answer->exists || strcmp(r->owner, token) != 0 || r->state != EO_STATE_IN_PROGRESS)
+		raise_lost(k, answer->exists ? r : NULL);
+	eo_answer_free(answer);
+}
+
+/* The claim of that token is over. */
+static void
+forget_claim(const EoKey *k, const char *token)
+{
+	eo_session_tokens_forget(k->store->server, k->pk, token);
+	(void) eo_slot_session_over(k->digest, token);
+}
+
+/*
+ * The write of an owner has ended.  The claim is over, unless another transaction has sealed
+ * the record under its token, and may roll that back.
+ */
+static void
+forget_unless_sealed(const EoKey *k, const char *token, const EoAnswer *answer)
+{
+	const EoRecord *r = eo_store_record(answer);
+
+	if (answer->outcome == EO_APPLIED || !answer->exists || r->state != EO_STATE_COMMITTING ||
+		strcmp(r->owner, token) != 0)
+		forget_claim(k, token);
+}
+
+/* The claim of that token as this session remembers it; NULL: it does not. */
+static const EoSessionToken *
+find_remembered(const EoKey *k, const char *token)
+{
+	EoSessionToken *remembered = eo_session_tokens_find(k->store->server, k->pk);
+
+	return remembered != NULL && strcmp(remembered->token, token) == 0 ? remembered : NULL;
+}
+
+/* Raise ID002.  record is the one that refused the owner's write; NULL: none. */
+static void
+raise_lost(const EoKey *k, const EoRecord *record)
+{
+	eo_error_raise_lost(k->key, k->store->server->name, false,
+						k->held != NULL ? "This transaction holds the key by another claim." :
+						eo_error_lost_detail(record),
+						"Undo what was done under this claim. A longer lease, or idem_extend() in time, keeps it.");
+}
+
+static void
+raise_settled(const EoKey *k, bool completed)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_NOT_OWNER),
+			 errmsg("key \"%s\" on server \"%s\" is already settled by this transaction", eo_text_key_shown(k->key),
+					k->store->server->name),
+			 completed ? errdetail("It was completed.") : errdetail("It was failed or released."),
+			 completed ? errhint("A key is settled once; roll back to a savepoint to undo that.") :
+			 errhint("A key is settled once; a failure or a release stays, whatever becomes of the transaction.")));
 }

@@ -86,6 +86,14 @@ pg_noreturn static void raise_unknown(const EoAcquiring *a);
 pg_noreturn static void raise_refused(const EoAcquiring *a, const EoTransact *ask,
 									  const EoAnswer *answer);
 
+static void check_tables(const EoKey *k, const char *function, const EoTransactItems *actions);
+static void check_records(const EoKey *k, const EoTransactItems *actions);
+static bool replace(Transacting *t, EoAnswer **answer);
+static bool explain(Transacting *t, const EoRecord *r);
+static void take_completed(Transacting *t);
+static bool settle_doubt(Transacting *t);
+static char *describe_reasons(const EoAnswer *answer, const EoTransactItems *actions);
+
 void
 eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 {
@@ -123,6 +131,13 @@ eo_transact(EoStore *store, const EoTransact *ask, EoClaim *claim)
 }
 
 /* ----- before anything is sent ----- */
+
+void
+eo_transact_check(const EoKey *k, const char *function, const EoTransactItems *actions)
+{
+	check_tables(k, function, actions);
+	check_records(k, actions);
+}
 
 static bool
 is_allowed(const EoServer *server, const char *table)
@@ -203,13 +218,6 @@ check_records(const EoKey *k, const EoTransactItems *actions)
 	}
 }
 
-void
-eo_transact_check(const EoKey *k, const char *function, const EoTransactItems *actions)
-{
-	check_tables(k, function, actions);
-	check_records(k, actions);
-}
-
 static void
 raise_held(const EoKey *k, const char *by, const char *hint)
 {
@@ -260,6 +268,48 @@ run(Transacting *t, EoVerb verb, const EoRecord *seen)
 	return answer;
 }
 
+/* Try to complete the key.  Returns false if the record has changed meanwhile. */
+static bool
+attempt(Transacting *t)
+{
+	EoAcquiring *a = &t->a;
+	EoAnswer   *answer = run(t, EO_COMPLETE_NEW, NULL);
+	bool		answered = false;
+
+	a->replacing = answer->outcome == EO_NOT_APPLIED && answer->exists && replace(t, &answer);
+	switch (answer->outcome)
+	{
+		case EO_APPLIED:
+			take_completed(t);
+			answered = true;
+			break;
+		case EO_NOT_APPLIED:
+			answered = answer->exists && !a->replacing && explain(t, eo_store_record(answer));
+			break;
+		case EO_READ:
+		case EO_FAILED_CALL:
+			if (answer->call.clock_moved && !a->clock_moved)
+			{
+				a->clock_moved = true;	/* the instants are written anew */
+				break;
+			}
+
+			/*
+			 * A copy of an earlier run of the loop may arrive, whatever this
+			 * one met.
+			 */
+			if (a->in_doubt && answer->error.status != EO_CANCELLED)
+				answer->error.status = EO_UNKNOWN;
+			if (answer->error.status != EO_CANCELLED || !settle_doubt(t))
+				raise_refused(a, t->ask, answer);
+			take_completed(t);
+			answered = true;
+			break;
+	}
+	eo_answer_free(answer);
+	return answered;
+}
+
 /*
  * There is a record.  If the key is free or expired all the same, replace exactly this
  * record; then *answer is that request's.  Returns true if an expired record was to be
@@ -299,14 +349,6 @@ refuses_copies(const Transacting *t, const EoRecord *r)
 	return !t->may_replace && (store->layout->is_native || r->state == EO_STATE_COMPLETED);
 }
 
-static void
-raise_unknown(const EoAcquiring *a)
-{
-	EoError		error = {.status = EO_UNKNOWN};
-
-	eo_error_raise(&error, "transact", a->ask->key, a->k.store->server->name);
-}
-
 /*
  * A record has refused the request.  Returns false if the key can be asked for again.  What
  * the record says of another run is not told if a copy of ours may be applied after it.
@@ -322,6 +364,32 @@ explain(Transacting *t, const EoRecord *r)
 		(r->state == EO_STATE_IN_PROGRESS || r->state == EO_STATE_FAILED))
 		raise_unknown(a);
 	return eo_acquire_explain(a, r);
+}
+
+/*
+ * Another run has the key, but an earlier copy of the request may be applied when that
+ * gives it back.  Nobody can bury the copy, since the record is another's.  So the
+ * caller must not be told that nothing was done.  A key may be in progress in this
+ * cluster before it has a record.
+ */
+static bool
+may_still_be_applied(const Transacting *t, bool answered)
+{
+	const EoClaim *claim = t->a.claim;
+	bool		has_record = answered && !claim->answered_here;
+
+	return t->a.in_doubt &&
+		(claim->outcome == EO_CLAIM_IN_PROGRESS || claim->outcome == EO_CLAIM_RETRY_LATER ||
+		 claim->outcome == EO_CLAIM_FAILED) &&
+		(!has_record || !t->copies_refused);
+}
+
+static void
+raise_unknown(const EoAcquiring *a)
+{
+	EoError		error = {.status = EO_UNKNOWN};
+
+	eo_error_raise(&error, "transact", a->ask->key, a->k.store->server->name);
 }
 
 /* The key is completed.  fence and runs stay 0: a transaction returns no item. */
@@ -372,67 +440,41 @@ settle_doubt(Transacting *t)
 	return applied;
 }
 
-/* Try to complete the key.  Returns false if the record has changed meanwhile. */
-static bool
-attempt(Transacting *t)
-{
-	EoAcquiring *a = &t->a;
-	EoAnswer   *answer = run(t, EO_COMPLETE_NEW, NULL);
-	bool		answered = false;
-
-	a->replacing = answer->outcome == EO_NOT_APPLIED && answer->exists && replace(t, &answer);
-	switch (answer->outcome)
-	{
-		case EO_APPLIED:
-			take_completed(t);
-			answered = true;
-			break;
-		case EO_NOT_APPLIED:
-			answered = answer->exists && !a->replacing && explain(t, eo_store_record(answer));
-			break;
-		case EO_READ:
-		case EO_FAILED_CALL:
-			if (answer->call.clock_moved && !a->clock_moved)
-			{
-				a->clock_moved = true;	/* the instants are written anew */
-				break;
-			}
-
-			/*
-			 * A copy of an earlier run of the loop may arrive, whatever this
-			 * one met.
-			 */
-			if (a->in_doubt && answer->error.status != EO_CANCELLED)
-				answer->error.status = EO_UNKNOWN;
-			if (answer->error.status != EO_CANCELLED || !settle_doubt(t))
-				raise_refused(a, t->ask, answer);
-			take_completed(t);
-			answered = true;
-			break;
-	}
-	eo_answer_free(answer);
-	return answered;
-}
-
-/*
- * Another run has the key, but an earlier copy of the request may be applied when that
- * gives it back.  Nobody can bury the copy, since the record is another's.  So the
- * caller must not be told that nothing was done.  A key may be in progress in this
- * cluster before it has a record.
- */
-static bool
-may_still_be_applied(const Transacting *t, bool answered)
-{
-	const EoClaim *claim = t->a.claim;
-	bool		has_record = answered && !claim->answered_here;
-
-	return t->a.in_doubt &&
-		(claim->outcome == EO_CLAIM_IN_PROGRESS || claim->outcome == EO_CLAIM_RETRY_LATER ||
-		 claim->outcome == EO_CLAIM_FAILED) &&
-		(!has_record || !t->copies_refused);
-}
-
 /* ----- what was refused ----- */
+
+static void
+raise_refused(const EoAcquiring *a, const EoTransact *ask, const EoAnswer *answer)
+{
+	const char *server = a->k.store->server->name;
+	const EoError *error = &answer->error;
+
+	if (strcmp(error->code, "IdempotentParameterMismatchException") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("a request token for key \"%s\" on server \"%s\" was used twice", eo_text_key_shown(ask->key), server),
+				 errdetail_internal("%s", eo_error_facts(error))));
+	if (error->status == EO_CANCELLED)
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_REFUSED),
+				 errmsg("could not transact key \"%s\" on server \"%s\": a write was refused", eo_text_key_shown(ask->key), server),
+				 errdetail_internal("%s", describe_reasons(answer, ask->actions)),
+				 errhint("Nothing was written, and the key can be used again.")));
+	if (error->status == EO_TOO_LARGE)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("writes for key \"%s\" on server \"%s\" are too large", eo_text_key_shown(ask->key), server),
+				 errdetail("DynamoDB takes 4 MB of items in a transaction, and 400 KB in an item.")));
+	if (error->status == EO_DENIED || error->status == EO_NO_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_REFUSED),
+				 errmsg("could not transact key \"%s\" on server \"%s\": %s", eo_text_key_shown(ask->key), server,
+						error->status == EO_DENIED ? "DynamoDB denied access" : "there is no such table"),
+				 errdetail_internal("%s", eo_error_facts(error)),
+				 error->status == EO_DENIED ?
+				 errhint("Check the credentials of the user mapping and their policy: dynamodb:UpdateItem on the server's table; PutItem, UpdateItem, DeleteItem and ConditionCheckItem on those that are written to.") :
+				 errhint("It is the server's table, or one that the writes name.")));
+	eo_error_raise(error, "transact", ask->key, server);
+}
 
 /* The code of a reason, made printable; NULL: that action was not refused. */
 static char *
@@ -491,38 +533,4 @@ describe_reasons(const EoAnswer *answer, const EoTransactItems *actions)
 	while (s.len > 0 && s.data[s.len - 1] == ' ')
 		s.data[--s.len] = '\0';
 	return s.data;
-}
-
-static void
-raise_refused(const EoAcquiring *a, const EoTransact *ask, const EoAnswer *answer)
-{
-	const char *server = a->k.store->server->name;
-	const EoError *error = &answer->error;
-
-	if (strcmp(error->code, "IdempotentParameterMismatchException") == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("a request token for key \"%s\" on server \"%s\" was used twice", eo_text_key_shown(ask->key), server),
-				 errdetail_internal("%s", eo_error_facts(error))));
-	if (error->status == EO_CANCELLED)
-		ereport(ERROR,
-				(errcode(ERRCODE_EO_REFUSED),
-				 errmsg("could not transact key \"%s\" on server \"%s\": a write was refused", eo_text_key_shown(ask->key), server),
-				 errdetail_internal("%s", describe_reasons(answer, ask->actions)),
-				 errhint("Nothing was written, and the key can be used again.")));
-	if (error->status == EO_TOO_LARGE)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("writes for key \"%s\" on server \"%s\" are too large", eo_text_key_shown(ask->key), server),
-				 errdetail("DynamoDB takes 4 MB of items in a transaction, and 400 KB in an item.")));
-	if (error->status == EO_DENIED || error->status == EO_NO_TABLE)
-		ereport(ERROR,
-				(errcode(ERRCODE_EO_REFUSED),
-				 errmsg("could not transact key \"%s\" on server \"%s\": %s", eo_text_key_shown(ask->key), server,
-						error->status == EO_DENIED ? "DynamoDB denied access" : "there is no such table"),
-				 errdetail_internal("%s", eo_error_facts(error)),
-				 error->status == EO_DENIED ?
-				 errhint("Check the credentials of the user mapping and their policy: dynamodb:UpdateItem on the server's table; PutItem, UpdateItem, DeleteItem and ConditionCheckItem on those that are written to.") :
-				 errhint("It is the server's table, or one that the writes name.")));
-	eo_error_raise(error, "transact", ask->key, server);
 }

@@ -69,6 +69,8 @@ typedef struct Scan
 	List	   *paths;			/* of Path, that the update changes */
 } Scan;
 
+static void check_token(Scan *s);
+
 static bool
 is_sign(const Token *t, char sign)
 {
@@ -127,6 +129,33 @@ token_after(const Token *t)
 	if (n.kind != END && n.kind != SIGN)
 		n.len += strspn(n.start + 1, n.kind == NUMBER ? DIGITS : DIGITS LETTERS "_");
 	return n;
+}
+
+static void
+next(Scan *s)
+{
+	if (s->why != NULL)
+		return;
+	s->before = s->token;
+	s->token = token_after(&s->token);
+	check_token(s);
+}
+
+static void
+begin(Scan *s, const char *which, const char *expression)
+{
+	s->which = which;
+	s->expression = expression;
+	s->token = (Token)
+	{
+		.kind = END,.start = expression
+	};
+	if (strlen(expression) > MAX_EXPRESSION_BYTES)
+		found(s, psprintf("%s has %zu bytes; DynamoDB allows %d.", which, strlen(expression),
+						  MAX_EXPRESSION_BYTES));
+	next(s);
+	if (s->token.kind == END)
+		found(s, psprintf("%s is empty.", which));
 }
 
 static int
@@ -231,33 +260,6 @@ check_token(Scan *s)
 		case END:
 			break;
 	}
-}
-
-static void
-next(Scan *s)
-{
-	if (s->why != NULL)
-		return;
-	s->before = s->token;
-	s->token = token_after(&s->token);
-	check_token(s);
-}
-
-static void
-begin(Scan *s, const char *which, const char *expression)
-{
-	s->which = which;
-	s->expression = expression;
-	s->token = (Token)
-	{
-		.kind = END,.start = expression
-	};
-	if (strlen(expression) > MAX_EXPRESSION_BYTES)
-		found(s, psprintf("%s has %zu bytes; DynamoDB allows %d.", which, strlen(expression),
-						  MAX_EXPRESSION_BYTES));
-	next(s);
-	if (s->token.kind == END)
-		found(s, psprintf("%s is empty.", which));
 }
 
 /* ----- an update ----- */

@@ -50,19 +50,6 @@
 
 pg_noreturn static void refuse(int position, const char *detail, const char *hint);
 
-/* Raise 22023 for the write at this position. */
-static void
-refuse(int position, const char *detail, const char *hint)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("write %d cannot be made when the transaction commits", position),
-			 errdetail("%s", detail),
-			 hint != NULL ? errhint("%s", hint) : 0));
-}
-
-/* ----- the keys of tables ----- */
-
 /*
  * The key of a table cannot be changed.  If a table is deleted and made anew with another
  * key, a process that knows the old one finds its writes refused by DynamoDB.
@@ -74,6 +61,23 @@ typedef struct Known
 } Known;
 
 static List *known_tables;		/* of Known */
+
+static void check(const EoTransactItem *action, int position);
+static char *item_of(const EoTransactItem *action, int position, const EoTableKeys *keys);
+static void put_key_value(StringInfo line, int position, const char *name, char type,
+						  size_t max_len, const JsonbValue *v);
+static void check_different(const EoWriteItem *list, int n, const EoWriteItem *item, int position);
+
+/* Raise 22023 for the write at this position. */
+static void
+refuse(int position, const char *detail, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("write %d cannot be made when the transaction commits", position),
+			 errdetail("%s", detail),
+			 hint != NULL ? errhint("%s", hint) : 0));
+}
 
 bool
 eo_writes_read_table_keys(EoJsonValue *table, EoTableKeys *keys)
@@ -146,6 +150,34 @@ describe(EoStore *store, const char *table)
 	return known;
 }
 
+void
+eo_writes_read(EoStore *store, const char *function, Jsonb *document, EoWrites *writes)
+{
+	EoKey		nothing = {.store = store,.pk = ""};
+	EoTransactItems actions;
+
+	eo_transact_items_read(document, &actions);
+	for (int i = 0; i < actions.n; i++)
+		check(&actions.actions[i], i + 1);
+	eo_transact_check(&nothing, function, &actions);
+	memset(writes, 0, sizeof(*writes));
+	writes->list = palloc0(sizeof(EoWriteItem) * EO_MAX_WRITES);
+	for (int i = 0; i < actions.n; i++)
+	{
+		const EoTransactItem *action = &actions.actions[i];
+		EoWriteItem *w = &writes->list[i];
+
+		w->item = item_of(action, i + 1, eo_writes_table_keys(store, action->table));
+		w->hash = hash_bytes_extended((const unsigned char *) w->item, strlen(w->item), 0);
+		w->text = eo_text_to_utf8(pnstrdup(actions.source + action->start, action->len));
+		w->size = action->size;
+		check_different(writes->list, i, w, i + 1);
+		writes->size += w->size;
+	}
+	writes->n = actions.n;
+	eo_writes_check_size(writes, 0);
+}
+
 const EoTableKeys *
 eo_writes_table_keys(EoStore *store, const char *table)
 {
@@ -162,7 +194,60 @@ eo_writes_table_keys(EoStore *store, const char *table)
 	return &describe(store, table)->keys;
 }
 
+static void
+check(const EoTransactItem *action, int position)
+{
+	if (action->conditional)
+		refuse(position, "It has a condition. Once the transaction has committed, nobody could be told that the condition was false.",
+			   "Check before the transaction commits; or use idem_transact(), which takes effect at once.");
+	if (strcmp(action->operation, "Put") == 0 && action->size > EO_MAX_ITEM_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("write %d is too large", position),
+				 errdetail("Its item has %zu bytes; DynamoDB allows %d.", action->size,
+						   EO_MAX_ITEM_BYTES)));
+}
+
 /* ----- which item is written ----- */
+
+/* Table and key in one line; raises 22023 if the write does not have such a key. */
+static char *
+item_of(const EoTransactItem *action, int position, const EoTableKeys *keys)
+{
+	JsonbIterator *it = JsonbIteratorInit(action->key);
+	JsonbValue	member;
+	JsonbValue	v;
+	StringInfoData line;
+	bool		is_put = strcmp(action->operation, "Put") == 0;
+	int			found = 0;
+
+	initStringInfo(&line);
+	appendStringInfo(&line, "%s {", action->table);
+	while (eo_transact_item_next_member(&it, &member, &v))
+	{
+		char	   *name = pnstrdup(member.val.string.val, member.val.string.len);
+		int			which = strcmp(name, keys->names[0]) == 0 ? 0 :
+		keys->n == 2 && strcmp(name, keys->names[1]) == 0 ? 1 : -1;
+
+		if (which < 0 && !is_put)
+			refuse(position, psprintf("Attribute \"%s\" is no part of the key of table \"%s\".",
+									  name, action->table), NULL);
+		if (which < 0)
+			continue;
+		if (found++ > 0)
+			appendStringInfoString(&line, ", ");
+		put_key_value(&line, position, name, keys->types[which],
+					  which == 0 ? MAX_PARTITION_KEY_BYTES : MAX_SORT_KEY_BYTES, &v);
+	}
+	if (found < keys->n)
+		refuse(position, psprintf("The key of table \"%s\" has %s, which the write does not name.",
+								  action->table, keys->n == 1 ?
+								  psprintf("the attribute \"%s\"", keys->names[0]) :
+								  psprintf("the attributes \"%s\" and \"%s\"", keys->names[0],
+										   keys->names[1])), NULL);
+	appendStringInfoChar(&line, '}');
+	return line.data;
+}
 
 static Datum
 read_number(Datum text)
@@ -212,44 +297,7 @@ put_key_value(StringInfo line, int position, const char *name, char type, size_t
 		escape_json(line, text);
 }
 
-/* Table and key in one line; raises 22023 if the write does not have such a key. */
-static char *
-item_of(const EoTransactItem *action, int position, const EoTableKeys *keys)
-{
-	JsonbIterator *it = JsonbIteratorInit(action->key);
-	JsonbValue	member;
-	JsonbValue	v;
-	StringInfoData line;
-	bool		is_put = strcmp(action->operation, "Put") == 0;
-	int			found = 0;
-
-	initStringInfo(&line);
-	appendStringInfo(&line, "%s {", action->table);
-	while (eo_transact_item_next_member(&it, &member, &v))
-	{
-		char	   *name = pnstrdup(member.val.string.val, member.val.string.len);
-		int			which = strcmp(name, keys->names[0]) == 0 ? 0 :
-		keys->n == 2 && strcmp(name, keys->names[1]) == 0 ? 1 : -1;
-
-		if (which < 0 && !is_put)
-			refuse(position, psprintf("Attribute \"%s\" is no part of the key of table \"%s\".",
-									  name, action->table), NULL);
-		if (which < 0)
-			continue;
-		if (found++ > 0)
-			appendStringInfoString(&line, ", ");
-		put_key_value(&line, position, name, keys->types[which],
-					  which == 0 ? MAX_PARTITION_KEY_BYTES : MAX_SORT_KEY_BYTES, &v);
-	}
-	if (found < keys->n)
-		refuse(position, psprintf("The key of table \"%s\" has %s, which the write does not name.",
-								  action->table, keys->n == 1 ?
-								  psprintf("the attribute \"%s\"", keys->names[0]) :
-								  psprintf("the attributes \"%s\" and \"%s\"", keys->names[0],
-										   keys->names[1])), NULL);
-	appendStringInfoChar(&line, '}');
-	return line.data;
-}
+/* ----- many writes ----- */
 
 static void
 check_different(const EoWriteItem *list, int n, const EoWriteItem *item, int position)
@@ -261,50 +309,6 @@ check_different(const EoWriteItem *list, int n, const EoWriteItem *item, int pos
 									  i + 1), "Make one write of the two.");
 	}
 }
-
-static void
-check(const EoTransactItem *action, int position)
-{
-	if (action->conditional)
-		refuse(position, "It has a condition. Once the transaction has committed, nobody could be told that the condition was false.",
-			   "Check before the transaction commits; or use idem_transact(), which takes effect at once.");
-	if (strcmp(action->operation, "Put") == 0 && action->size > EO_MAX_ITEM_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("write %d is too large", position),
-				 errdetail("Its item has %zu bytes; DynamoDB allows %d.", action->size,
-						   EO_MAX_ITEM_BYTES)));
-}
-
-void
-eo_writes_read(EoStore *store, const char *function, Jsonb *document, EoWrites *writes)
-{
-	EoKey		nothing = {.store = store,.pk = ""};
-	EoTransactItems actions;
-
-	eo_transact_items_read(document, &actions);
-	for (int i = 0; i < actions.n; i++)
-		check(&actions.actions[i], i + 1);
-	eo_transact_check(&nothing, function, &actions);
-	memset(writes, 0, sizeof(*writes));
-	writes->list = palloc0(sizeof(EoWriteItem) * EO_MAX_WRITES);
-	for (int i = 0; i < actions.n; i++)
-	{
-		const EoTransactItem *action = &actions.actions[i];
-		EoWriteItem *w = &writes->list[i];
-
-		w->item = item_of(action, i + 1, eo_writes_table_keys(store, action->table));
-		w->hash = hash_bytes_extended((const unsigned char *) w->item, strlen(w->item), 0);
-		w->text = eo_text_to_utf8(pnstrdup(actions.source + action->start, action->len));
-		w->size = action->size;
-		check_different(writes->list, i, w, i + 1);
-		writes->size += w->size;
-	}
-	writes->n = actions.n;
-	eo_writes_check_size(writes, 0);
-}
-
-/* ----- many writes ----- */
 
 void
 eo_writes_append(EoWrites *writes, const EoWrites *more)

@@ -36,26 +36,22 @@ typedef struct Spelling
 	const char *exponent;		/* its format */
 } Spelling;
 
-/* Without exponent; if_whole follows a number without a fraction. */
-static void
-put_plain(StringInfo out, const Decimal *d, const char *if_whole)
+static void put(StringInfo out, const char *text, const Spelling *s,
+				Decimal (*digits_of) (double x));
+static Decimal shortest_of_two(double x);
+static Decimal shortest(double x);
+static void shorten(Decimal *d, double x);
+static Decimal from_integer(uint64 mantissa, int exponent);
+static bool reads_as(uint64 mantissa, int exponent, double x);
+static void put_plain(StringInfo out, const Decimal *d, const char *if_whole);
+
+/* Number::toString of ECMAScript */
+void
+eo_json_number_javascript(StringInfo out, const char *text)
 {
-	if (d->point <= 0)
-	{
-		appendStringInfoString(out, "0.");
-		for (int i = d->point; i < 0; i++)
-			appendStringInfoChar(out, '0');
-		appendStringInfoString(out, d->digits);
-	}
-	else if (d->point < d->n)
-		appendStringInfo(out, "%.*s.%s", d->point, d->digits, d->digits + d->point);
-	else
-	{
-		appendStringInfoString(out, d->digits);
-		for (int i = d->n; i < d->point; i++)
-			appendStringInfoChar(out, '0');
-		appendStringInfoString(out, if_whole);
-	}
+	static const Spelling javascript = {false, "null", -5, 21, "", "", "e%+d"};
+
+	put(out, text, &javascript, shortest);
 }
 
 /* Put a number, whose digits are found by digits_of(). */
@@ -96,50 +92,33 @@ put(StringInfo out, const char *text, const Spelling *s, Decimal (*digits_of) (d
 	appendStringInfo(out, s->exponent, d.point - 1);
 }
 
-static bool
-reads_as(uint64 mantissa, int exponent, double x)
+void
+eo_json_number_python(StringInfo out, const char *text)
 {
-	char		text[40];
+	static const Spelling python = {true, "Infinity", -3, 16, ".0", "", "e%+03d"};
 
-	snprintf(text, sizeof(text), UINT64_FORMAT "e%d", mantissa, exponent);
-	return strtod(text, NULL) == x;
+	put(out, text, &python, shortest);
 }
 
-/* mantissa times 10 to the power of exponent */
+void
+eo_json_number_java(StringInfo out, const char *text)
+{
+	static const Spelling java = {true, "Infinity", -2, 7, ".0", ".0", "E%d"};
+
+	put(out, text, &java, shortest_of_two);
+}
+
+/* Java writes two digits at least: the best two, as of 4.9E-324. */
 static Decimal
-from_integer(uint64 mantissa, int exponent)
+shortest_of_two(double x)
 {
-	Decimal		d;
+	Decimal		d = shortest(x);
+	char		best[16];
 
-	snprintf(d.digits, sizeof(d.digits), UINT64_FORMAT, mantissa);
-	d.n = (int) strlen(d.digits);
-	d.point = mantissa == 0 ? 1 : d.n + exponent;
-	while (d.n > 1 && d.digits[d.n - 1] == '0')
-		d.n--;
-	d.digits[d.n] = '\0';
-	return d;
-}
-
-/*
- * PostgreSQL's digits name a number that is nearer to x than halfway to each
- * neighbour.  A number halfway is read as x, too, if x is the even one of the two, and
- * other languages write it if it is shorter: 1e23, not 9.999999999999999e22.
- * Then it is one of the two numbers of one digit less around the digits.
- */
-static void
-shorten(Decimal *d, double x)
-{
-	uint64		mantissa = strtou64(d->digits, NULL, 10) / 10;
-	int			exponent = d->point - d->n + 1;
-
-	for (int i = 0; i < 2 && d->n > 1; i++)
-	{
-		if (reads_as(mantissa + i, exponent, x))
-		{
-			*d = from_integer(mantissa + i, exponent);
-			return;
-		}
-	}
+	if (d.n > 1 || x == 0)
+		return d;
+	snprintf(best, sizeof(best), "%.1e", x);
+	return from_integer((best[0] - '0') * 10 + (best[2] - '0'), atoi(best + 4) - 1);
 }
 
 /* The shortest decimal that is read as x, which is neither negative nor infinite. */
@@ -173,40 +152,70 @@ shortest(double x)
 	return d;
 }
 
-/* Number::toString of ECMAScript */
-void
-eo_json_number_javascript(StringInfo out, const char *text)
+/*
+ * PostgreSQL's digits name a number that is nearer to x than halfway to each
+ * neighbour.  A number halfway is read as x, too, if x is the even one of the two, and
+ * other languages write it if it is shorter: 1e23, not 9.999999999999999e22.
+ * Then it is one of the two numbers of one digit less around the digits.
+ */
+static void
+shorten(Decimal *d, double x)
 {
-	static const Spelling javascript = {false, "null", -5, 21, "", "", "e%+d"};
+	uint64		mantissa = strtou64(d->digits, NULL, 10) / 10;
+	int			exponent = d->point - d->n + 1;
 
-	put(out, text, &javascript, shortest);
+	for (int i = 0; i < 2 && d->n > 1; i++)
+	{
+		if (reads_as(mantissa + i, exponent, x))
+		{
+			*d = from_integer(mantissa + i, exponent);
+			return;
+		}
+	}
 }
 
-void
-eo_json_number_python(StringInfo out, const char *text)
-{
-	static const Spelling python = {true, "Infinity", -3, 16, ".0", "", "e%+03d"};
-
-	put(out, text, &python, shortest);
-}
-
-/* Java writes two digits at least: the best two, as of 4.9E-324. */
+/* mantissa times 10 to the power of exponent */
 static Decimal
-shortest_of_two(double x)
+from_integer(uint64 mantissa, int exponent)
 {
-	Decimal		d = shortest(x);
-	char		best[16];
+	Decimal		d;
 
-	if (d.n > 1 || x == 0)
-		return d;
-	snprintf(best, sizeof(best), "%.1e", x);
-	return from_integer((best[0] - '0') * 10 + (best[2] - '0'), atoi(best + 4) - 1);
+	snprintf(d.digits, sizeof(d.digits), UINT64_FORMAT, mantissa);
+	d.n = (int) strlen(d.digits);
+	d.point = mantissa == 0 ? 1 : d.n + exponent;
+	while (d.n > 1 && d.digits[d.n - 1] == '0')
+		d.n--;
+	d.digits[d.n] = '\0';
+	return d;
 }
 
-void
-eo_json_number_java(StringInfo out, const char *text)
+static bool
+reads_as(uint64 mantissa, int exponent, double x)
 {
-	static const Spelling java = {true, "Infinity", -2, 7, ".0", ".0", "E%d"};
+	char		text[40];
 
-	put(out, text, &java, shortest_of_two);
+	snprintf(text, sizeof(text), UINT64_FORMAT "e%d", mantissa, exponent);
+	return strtod(text, NULL) == x;
+}
+
+/* Without exponent; if_whole follows a number without a fraction. */
+static void
+put_plain(StringInfo out, const Decimal *d, const char *if_whole)
+{
+	if (d->point <= 0)
+	{
+		appendStringInfoString(out, "0.");
+		for (int i = d->point; i < 0; i++)
+			appendStringInfoChar(out, '0');
+		appendStringInfoString(out, d->digits);
+	}
+	else if (d->point < d->n)
+		appendStringInfo(out, "%.*s.%s", d->point, d->digits, d->digits + d->point);
+	else
+	{
+		appendStringInfoString(out, d->digits);
+		for (int i = d->n; i < d->point; i++)
+			appendStringInfoChar(out, '0');
+		appendStringInfoString(out, if_whole);
+	}
 }

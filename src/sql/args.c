@@ -30,6 +30,9 @@
 #define MIN_RETENTION_MS (EO_MIN_RETENTION_S * INT64CONST(1000))
 #define MAX_RETENTION_MS (EO_MAX_RETENTION_S * INT64CONST(1000))
 
+static int64 check_interval(const Interval *span, const char *name, int64 min_ms, int64 max_ms);
+static int64 seconds_of(int64 ms);
+
 char *
 eo_arg_text(FunctionCallInfo fcinfo, int n)
 {
@@ -73,6 +76,15 @@ eo_arg_check_key(char *key)
 	return key;
 }
 
+int64
+eo_arg_interval_ms(FunctionCallInfo fcinfo, int n, const char *name, int64 min_ms,
+				   int64 max_ms)
+{
+	if (PG_ARGISNULL(n))
+		return -1;
+	return check_interval(PG_GETARG_INTERVAL_P(n), name, min_ms, max_ms);
+}
+
 static int64
 check_interval(const Interval *span, const char *name, int64 min_ms, int64 max_ms)
 {
@@ -89,24 +101,9 @@ check_interval(const Interval *span, const char *name, int64 min_ms, int64 max_m
 }
 
 int64
-eo_arg_interval_ms(FunctionCallInfo fcinfo, int n, const char *name, int64 min_ms,
-				   int64 max_ms)
-{
-	if (PG_ARGISNULL(n))
-		return -1;
-	return check_interval(PG_GETARG_INTERVAL_P(n), name, min_ms, max_ms);
-}
-
-int64
 eo_arg_lease(FunctionCallInfo fcinfo, int n)
 {
 	return eo_arg_interval_ms(fcinfo, n, "lease", EO_MIN_LEASE_MS, EO_MAX_LEASE_MS);
-}
-
-static int64
-seconds_of(int64 ms)
-{
-	return (ms + 999) / 1000;
 }
 
 int64
@@ -125,6 +122,12 @@ eo_arg_parse_retention(const char *text)
 															 Int32GetDatum(-1)));
 
 	return seconds_of(check_interval(span, "retention", MIN_RETENTION_MS, MAX_RETENTION_MS));
+}
+
+static int64
+seconds_of(int64 ms)
+{
+	return (ms + 999) / 1000;
 }
 
 int64

@@ -85,12 +85,124 @@ typedef struct Run
 	bool		returned;		/* the error, if any, is about its result */
 } Run;
 
+/*
+ * PostgREST passes the headers of a request in the setting request.headers, and takes
+ * status and headers of the response from response.status and response.headers.  The answers
+ * are those of "The Idempotency-Key HTTP Header Field" (an IETF draft): 400 without a key,
+ * 409 while the first request goes on, 422 for a key that was used with another payload.
+ *
+ * A refusal is an answer and no error, so that its status and headers reach the client.  An
+ * error of the claim itself is caught in a subtransaction.  An error of the handler is
+ * raised: PostgREST rolls back what was done, and makes a response of it.
+ *
+ * Clients choose their keys, and must not come upon the answers of others.  So the key of
+ * the record is made of the handler, the role, the subject of the token that PostgREST has
+ * verified (request.jwt.claims), and the client's key.
+ */
+
+/* A claim that is to be made, see acquire(). */
+typedef struct Attempt
+{
+	EoStore    *store;
+	const EoAcquire *ask;
+	EoClaim    *claim;
+} Attempt;
+
+static Datum run_and_settle(EoStore *store, const char *key, const EoHandler *handler,
+							bool returns, bool *isnull);
+static void find_again(EoKey *k);
+static EoStore *read_arguments(FunctionCallInfo fcinfo, int first, int server,
+							   EoHandler *handler, EoAcquire *ask);
+static void check_handler(const EoHandler *handler);
+static void run_handler(void *arg);
+static bool is_of_the_moment(int sqlerrcode);
+static bool is_final(const Run *run);
+static char *describe(const ErrorData *error);
+
 static Datum
 stored_result(FunctionCallInfo fcinfo, const EoClaim *claim)
 {
 	if (claim->result == NULL)
 		PG_RETURN_NULL();
 	return eo_row_json_datum(claim->result);
+}
+
+/*
+ * idem_call(key, handler, payload, lease, retention, wait, max_runs, on_error,
+ * server)
+ */
+static Datum
+eo_idem_call_body(PG_FUNCTION_ARGS)
+{
+	EoAcquire	ask;
+	EoHandler	handler;
+	EoClaim		claim;
+	EoStore    *store;
+	char	   *key;
+	bool		returns;
+
+	eo_preconditions("idem_call", EO_WRITES | EO_SWITCHED);
+	key = eo_arg_key(fcinfo, 0);
+	returns = eo_arg_choice(fcinfo, 7, "on_error", "raise", "return");
+	store = read_arguments(fcinfo, 1, 8, &handler, &ask);
+	ask.key = key;
+	eo_preconditions_worker();
+
+	eo_acquire(store, &ask, &claim);
+	eo_call_stats_claim(&claim);
+	if (claim.outcome == EO_CLAIM_COMPLETED)
+		return stored_result(fcinfo, &claim);
+	if (claim.outcome != EO_CLAIM_ACQUIRED)
+		eo_acquire_raise(store, ask.key, &claim);
+	return run_and_settle(store, ask.key, &handler, returns, &fcinfo->isnull);
+}
+
+/*
+ * Run the handler and settle the key, which this statement has just claimed.  The result
+ * is a jsonb.  If the handler raises, its error is recorded and raised again, unless
+ * returns is true: then *isnull is.
+ */
+static Datum
+run_and_settle(EoStore *store, const char *key, const EoHandler *handler, bool returns,
+			   bool *isnull)
+{
+	EoKey		k;
+	Run			run = {.handler = handler,.key = &k};
+	const EoWrites *writes;
+
+	eo_key_find(&k, store, key);
+	k.held->untried = true;
+	eo_deferred_writes_enter(store);
+	run.error = eo_error_try(run_handler, &run);
+	writes = eo_deferred_writes_leave();
+	if (run.error == NULL)
+	{
+		find_again(&k);
+		if (k.held == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_EO_NOT_OWNER),
+					 errmsg("key \"%s\" on server \"%s\" was settled by its own handler",
+							eo_text_key_shown(key), store->server->name),
+					 errhint("Leave that to idem_call(): what the handler returns is the result, what it raises the failure.")));
+		eo_owner_complete(store, key, NULL, run.text, false, writes);
+		*isnull = run.isnull;
+		return run.result;
+	}
+	find_again(&k);
+	if (k.held == NULL)
+		ReThrowError(run.error);
+	if (is_of_the_moment(run.error->sqlerrcode))
+		(void) eo_owner_release(store, key, NULL);
+	else
+	{
+		eo_owner_fail(store, key, NULL, describe(run.error), 0, is_final(&run), false);
+		if (returns)
+		{
+			*isnull = true;
+			return (Datum) 0;
+		}
+	}
+	ReThrowError(run.error);
 }
 
 /*
@@ -103,6 +215,75 @@ find_again(EoKey *k)
 	k->held = eo_xact_find(k->digest);
 	if (k->held != NULL)
 		k->held->untried = false;
+}
+
+/*
+ * Read the arguments handler, payload, lease, retention, wait and max_runs, which begin
+ * at first, and server.
+ */
+static EoStore *
+read_arguments(FunctionCallInfo fcinfo, int first, int server, EoHandler *handler, EoAcquire *ask)
+{
+	EoStore    *store;
+
+	if (PG_ARGISNULL(first))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("handler must not be null")));
+	handler->function = PG_GETARG_OID(first);
+	handler->has_payload = !PG_ARGISNULL(first + 1);
+	handler->payload = handler->has_payload ? PG_GETARG_DATUM(first + 1) : (Datum) 0;
+	*ask = (EoAcquire)
+	{
+		.settled_within = true
+	};
+	ask->lease_ms = eo_arg_lease(fcinfo, first + 2);
+	ask->retention_s = eo_arg_retention(fcinfo, first + 3);
+	ask->wait_ms = eo_arg_wait(fcinfo, first + 4);
+	ask->max_runs = eo_arg_max_runs(fcinfo, first + 5);
+	check_handler(handler);
+	store = eo_arg_store(fcinfo, server);
+	if (handler->has_payload)
+		ask->payload_sha256 = eo_arg_fingerprint(store, DatumGetJsonbP(handler->payload));
+	return store;
+}
+
+static void
+check_handler(const EoHandler *handler)
+{
+	HeapTuple	tuple;
+	Form_pg_proc proc;
+	const char *what = NULL;
+	char	   *name;
+
+	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(handler->function));
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("function with OID %u does not exist", handler->function)));
+	proc = (Form_pg_proc) GETSTRUCT(tuple);
+	name = pstrdup(NameStr(proc->proname));
+	if (eo_compat_function_aclcheck(handler->function, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, name);
+	if (proc->prokind != PROKIND_FUNCTION)
+		what = "It is no plain function.";
+	else if (proc->pronargs != 1 || proc->proargtypes.values[0] != JSONBOID)
+		what = "Its argument is another one.";
+	else if (proc->prorettype != JSONBOID)
+		what = "It returns something else.";
+	else if (proc->proretset)
+		what = "It returns a set.";
+	if (what != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_FUNCTION_DEFINITION),
+				 errmsg("handler \"%s\" must be a function of one jsonb that returns jsonb", name),
+				 errdetail("%s", what)));
+	if (proc->proisstrict && !handler->has_payload)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("payload must not be null for handler \"%s\"", name),
+				 errdetail("The handler is STRICT, so it would not be called, and the key be completed all the same.")));
+	ReleaseSysCache(tuple);
 }
 
 static void
@@ -183,169 +364,7 @@ describe(const ErrorData *error)
 	return eo_text_to_utf8(out.data);
 }
 
-/*
- * Run the handler and settle the key, which this statement has just claimed.  The result
- * is a jsonb.  If the handler raises, its error is recorded and raised again, unless
- * returns is true: then *isnull is.
- */
-static Datum
-run_and_settle(EoStore *store, const char *key, const EoHandler *handler, bool returns,
-			   bool *isnull)
-{
-	EoKey		k;
-	Run			run = {.handler = handler,.key = &k};
-	const EoWrites *writes;
-
-	eo_key_find(&k, store, key);
-	k.held->untried = true;
-	eo_deferred_writes_enter(store);
-	run.error = eo_error_try(run_handler, &run);
-	writes = eo_deferred_writes_leave();
-	if (run.error == NULL)
-	{
-		find_again(&k);
-		if (k.held == NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_EO_NOT_OWNER),
-					 errmsg("key \"%s\" on server \"%s\" was settled by its own handler",
-							eo_text_key_shown(key), store->server->name),
-					 errhint("Leave that to idem_call(): what the handler returns is the result, what it raises the failure.")));
-		eo_owner_complete(store, key, NULL, run.text, false, writes);
-		*isnull = run.isnull;
-		return run.result;
-	}
-	find_again(&k);
-	if (k.held == NULL)
-		ReThrowError(run.error);
-	if (is_of_the_moment(run.error->sqlerrcode))
-		(void) eo_owner_release(store, key, NULL);
-	else
-	{
-		eo_owner_fail(store, key, NULL, describe(run.error), 0, is_final(&run), false);
-		if (returns)
-		{
-			*isnull = true;
-			return (Datum) 0;
-		}
-	}
-	ReThrowError(run.error);
-}
-
-static void
-check_handler(const EoHandler *handler)
-{
-	HeapTuple	tuple;
-	Form_pg_proc proc;
-	const char *what = NULL;
-	char	   *name;
-
-	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(handler->function));
-	if (!HeapTupleIsValid(tuple))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("function with OID %u does not exist", handler->function)));
-	proc = (Form_pg_proc) GETSTRUCT(tuple);
-	name = pstrdup(NameStr(proc->proname));
-	if (eo_compat_function_aclcheck(handler->function, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, name);
-	if (proc->prokind != PROKIND_FUNCTION)
-		what = "It is no plain function.";
-	else if (proc->pronargs != 1 || proc->proargtypes.values[0] != JSONBOID)
-		what = "Its argument is another one.";
-	else if (proc->prorettype != JSONBOID)
-		what = "It returns something else.";
-	else if (proc->proretset)
-		what = "It returns a set.";
-	if (what != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_FUNCTION_DEFINITION),
-				 errmsg("handler \"%s\" must be a function of one jsonb that returns jsonb", name),
-				 errdetail("%s", what)));
-	if (proc->proisstrict && !handler->has_payload)
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("payload must not be null for handler \"%s\"", name),
-				 errdetail("The handler is STRICT, so it would not be called, and the key be completed all the same.")));
-	ReleaseSysCache(tuple);
-}
-
-/*
- * Read the arguments handler, payload, lease, retention, wait and max_runs, which begin
- * at first, and server.
- */
-static EoStore *
-read_arguments(FunctionCallInfo fcinfo, int first, int server, EoHandler *handler, EoAcquire *ask)
-{
-	EoStore    *store;
-
-	if (PG_ARGISNULL(first))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("handler must not be null")));
-	handler->function = PG_GETARG_OID(first);
-	handler->has_payload = !PG_ARGISNULL(first + 1);
-	handler->payload = handler->has_payload ? PG_GETARG_DATUM(first + 1) : (Datum) 0;
-	*ask = (EoAcquire)
-	{
-		.settled_within = true
-	};
-	ask->lease_ms = eo_arg_lease(fcinfo, first + 2);
-	ask->retention_s = eo_arg_retention(fcinfo, first + 3);
-	ask->wait_ms = eo_arg_wait(fcinfo, first + 4);
-	ask->max_runs = eo_arg_max_runs(fcinfo, first + 5);
-	check_handler(handler);
-	store = eo_arg_store(fcinfo, server);
-	if (handler->has_payload)
-		ask->payload_sha256 = eo_arg_fingerprint(store, DatumGetJsonbP(handler->payload));
-	return store;
-}
-
-/*
- * idem_call(key, handler, payload, lease, retention, wait, max_runs, on_error,
- * server)
- */
-static Datum
-eo_idem_call_body(PG_FUNCTION_ARGS)
-{
-	EoAcquire	ask;
-	EoHandler	handler;
-	EoClaim		claim;
-	EoStore    *store;
-	char	   *key;
-	bool		returns;
-
-	eo_preconditions("idem_call", EO_WRITES | EO_SWITCHED);
-	key = eo_arg_key(fcinfo, 0);
-	returns = eo_arg_choice(fcinfo, 7, "on_error", "raise", "return");
-	store = read_arguments(fcinfo, 1, 8, &handler, &ask);
-	ask.key = key;
-	eo_preconditions_worker();
-
-	eo_acquire(store, &ask, &claim);
-	eo_call_stats_claim(&claim);
-	if (claim.outcome == EO_CLAIM_COMPLETED)
-		return stored_result(fcinfo, &claim);
-	if (claim.outcome != EO_CLAIM_ACQUIRED)
-		eo_acquire_raise(store, ask.key, &claim);
-	return run_and_settle(store, ask.key, &handler, returns, &fcinfo->isnull);
-}
-
 /* ----- for PostgREST ----- */
-
-/*
- * PostgREST passes the headers of a request in the setting request.headers, and takes
- * status and headers of the response from response.status and response.headers.  The answers
- * are those of "The Idempotency-Key HTTP Header Field" (an IETF draft): 400 without a key,
- * 409 while the first request goes on, 422 for a key that was used with another payload.
- *
- * A refusal is an answer and no error, so that its status and headers reach the client.  An
- * error of the claim itself is caught in a subtransaction.  An error of the handler is
- * raised: PostgREST rolls back what was done, and makes a response of it.
- *
- * Clients choose their keys, and must not come upon the answers of others.  So the key of
- * the record is made of the handler, the role, the subject of the token that PostgREST has
- * verified (request.jwt.claims), and the client's key.
- */
 
 static Datum
 jsonb_of(Datum text)
@@ -440,14 +459,6 @@ refuse_claim(const EoStore *store, const EoClaim *claim)
 				  "The request with this Idempotency-Key failed and may not be repeated yet" :
 				  "The request with this Idempotency-Key failed for good");
 }
-
-/* A claim that is to be made, see acquire(). */
-typedef struct Attempt
-{
-	EoStore    *store;
-	const EoAcquire *ask;
-	EoClaim    *claim;
-} Attempt;
 
 static void
 try_acquire(void *arg)

@@ -56,17 +56,92 @@ typedef struct Terms
 	AttrNumber *columns;
 } Terms;
 
+static HeapTuple new_row(const TriggerData *data);
+static bool key_has_changed(TriggerData *data, const Terms *terms);
+static void read_terms(TriggerData *data, Terms *terms);
+static bool read_option(Terms *terms, const char *arg);
+static bool option_is(const char *arg, const char *name, const char **value);
+static void check_firing(TriggerData *data, const Terms *terms);
+static char *key_of(TriggerData *data, const Terms *terms, HeapTuple row);
+static bool is_key_by_itself(Oid type);
+static EoGuard *name_of(TriggerData *data);
+static bool claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms);
+
+/*
+ * idem_guard(column..., [prefix=], [on_duplicate=error|skip], [at=now|commit],
+ * [retention=interval], [server=])
+ */
+static Datum
+eo_idem_guard_body(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	Terms		terms = {.prefix = "",.server = "exactonce",.retention_s = -1};
+	EoStore    *store;
+	char	   *key;
+
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("idem_guard() was not called as a trigger"),
+				 errhint("CREATE TRIGGER ... AFTER INSERT ON ... FOR EACH ROW EXECUTE FUNCTION idem_guard('column');")));
+	eo_preconditions("idem_guard", EO_WRITES | EO_SWITCHED);
+	read_terms(data, &terms);
+	check_firing(data, &terms);
+	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) && !key_has_changed(data, &terms))
+		return PointerGetDatum(data->tg_newtuple);
+	key = key_of(data, &terms, new_row(data));
+	store = eo_trigger_open_store(data, terms.server);
+	eo_preconditions_worker();
+	if (terms.at_commit)
+		eo_owner_once(store, key, NULL, terms.retention_s, name_of(data), NULL);
+	else if (!claim_now(store, key, data, &terms))
+		return PointerGetDatum(NULL);
+	return PointerGetDatum(new_row(data));
+}
+
+/* The row as it is after the statement. */
+static HeapTuple
+new_row(const TriggerData *data)
+{
+	return TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
+}
+
+/* Did an UPDATE give the row another key?  A row without a key had another one. */
+static bool
+key_has_changed(TriggerData *data, const Terms *terms)
+{
+	for (int i = 0; i < terms->ncolumns; i++)
+	{
+		if (heap_attisnull(data->tg_trigtuple, terms->columns[i],
+						   RelationGetDescr(data->tg_relation)))
+			return true;
+	}
+	return strcmp(key_of(data, terms, data->tg_trigtuple),
+				  key_of(data, terms, data->tg_newtuple)) != 0;
+}
+
 /* ----- arguments of the trigger ----- */
 
-static bool
-option_is(const char *arg, const char *name, const char **value)
+static void
+read_terms(TriggerData *data, Terms *terms)
 {
-	size_t		len = strlen(name);
+	Trigger    *trigger = data->tg_trigger;
 
-	if (strncmp(arg, name, len) != 0 || arg[len] != '=')
-		return false;
-	*value = arg + len + 1;
-	return true;
+	terms->columns = palloc(sizeof(AttrNumber) * Max(1, trigger->tgnargs));
+	for (int i = 0; i < trigger->tgnargs; i++)
+	{
+		const char *arg = trigger->tgargs[i];
+
+		if (strchr(arg, '=') != NULL)
+		{
+			if (!read_option(terms, arg))
+				eo_trigger_refuse(data, psprintf("\"%s\" is no option of idem_guard().", arg), USAGE);
+			continue;
+		}
+		terms->columns[terms->ncolumns++] = eo_trigger_column(data, arg, "makes its key of");
+	}
+	if (terms->ncolumns == 0)
+		eo_trigger_refuse(data, "No column is named to make the key of.", USAGE);
 }
 
 static bool
@@ -91,26 +166,15 @@ read_option(Terms *terms, const char *arg)
 	return true;
 }
 
-static void
-read_terms(TriggerData *data, Terms *terms)
+static bool
+option_is(const char *arg, const char *name, const char **value)
 {
-	Trigger    *trigger = data->tg_trigger;
+	size_t		len = strlen(name);
 
-	terms->columns = palloc(sizeof(AttrNumber) * Max(1, trigger->tgnargs));
-	for (int i = 0; i < trigger->tgnargs; i++)
-	{
-		const char *arg = trigger->tgargs[i];
-
-		if (strchr(arg, '=') != NULL)
-		{
-			if (!read_option(terms, arg))
-				eo_trigger_refuse(data, psprintf("\"%s\" is no option of idem_guard().", arg), USAGE);
-			continue;
-		}
-		terms->columns[terms->ncolumns++] = eo_trigger_column(data, arg, "makes its key of");
-	}
-	if (terms->ncolumns == 0)
-		eo_trigger_refuse(data, "No column is named to make the key of.", USAGE);
+	if (strncmp(arg, name, len) != 0 || arg[len] != '=')
+		return false;
+	*value = arg + len + 1;
+	return true;
 }
 
 static void
@@ -141,13 +205,6 @@ check_firing(TriggerData *data, const Terms *terms)
 }
 
 /* ----- the key ----- */
-
-static bool
-is_key_by_itself(Oid type)
-{
-	return type == TEXTOID || type == VARCHAROID || type == UUIDOID ||
-		type == INT2OID || type == INT4OID || type == INT8OID;
-}
 
 /*
  * A single column of text, uuid or an integer type is the key by itself, so that
@@ -184,25 +241,11 @@ key_of(TriggerData *data, const Terms *terms, HeapTuple row)
 	return psprintf("%s%s", terms->prefix, eo_key_form_digest(&parts));
 }
 
-/* The row as it is after the statement. */
-static HeapTuple
-new_row(const TriggerData *data)
-{
-	return TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
-}
-
-/* Did an UPDATE give the row another key?  A row without a key had another one. */
 static bool
-key_has_changed(TriggerData *data, const Terms *terms)
+is_key_by_itself(Oid type)
 {
-	for (int i = 0; i < terms->ncolumns; i++)
-	{
-		if (heap_attisnull(data->tg_trigtuple, terms->columns[i],
-						   RelationGetDescr(data->tg_relation)))
-			return true;
-	}
-	return strcmp(key_of(data, terms, data->tg_trigtuple),
-				  key_of(data, terms, data->tg_newtuple)) != 0;
+	return type == TEXTOID || type == VARCHAROID || type == UUIDOID ||
+		type == INT2OID || type == INT4OID || type == INT8OID;
 }
 
 /* ----- claiming ----- */
@@ -257,38 +300,4 @@ claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms
 								 "It is completed already.", NULL);
 	}
 	eo_acquire_raise(store, key, &claim);
-}
-
-/* ----- the trigger ----- */
-
-/*
- * idem_guard(column..., [prefix=], [on_duplicate=error|skip], [at=now|commit],
- * [retention=interval], [server=])
- */
-static Datum
-eo_idem_guard_body(PG_FUNCTION_ARGS)
-{
-	TriggerData *data = (TriggerData *) fcinfo->context;
-	Terms		terms = {.prefix = "",.server = "exactonce",.retention_s = -1};
-	EoStore    *store;
-	char	   *key;
-
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("idem_guard() was not called as a trigger"),
-				 errhint("CREATE TRIGGER ... AFTER INSERT ON ... FOR EACH ROW EXECUTE FUNCTION idem_guard('column');")));
-	eo_preconditions("idem_guard", EO_WRITES | EO_SWITCHED);
-	read_terms(data, &terms);
-	check_firing(data, &terms);
-	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) && !key_has_changed(data, &terms))
-		return PointerGetDatum(data->tg_newtuple);
-	key = key_of(data, &terms, new_row(data));
-	store = eo_trigger_open_store(data, terms.server);
-	eo_preconditions_worker();
-	if (terms.at_commit)
-		eo_owner_once(store, key, NULL, terms.retention_s, name_of(data), NULL);
-	else if (!claim_now(store, key, data, &terms))
-		return PointerGetDatum(NULL);
-	return PointerGetDatum(new_row(data));
 }

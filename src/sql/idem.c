@@ -82,49 +82,14 @@ EO_COUNTED(eo_idem_forget, EO_FN_IDEM_FORGET);
 EO_COUNTED(eo_idem_resolve, EO_FN_IDEM_RESOLVE);
 EO_COUNTED(eo_idem_give_up, EO_FN_IDEM_GIVE_UP);
 
-/* The arguments that are the same for one key and for many. */
-static void
-read_terms(FunctionCallInfo fcinfo, EoAcquire *ask)
-{
-	static const char *const words[] = {"error", "keep", "session"};
-	int			on_commit;
-
-	ask->lease_ms = eo_arg_lease(fcinfo, 1);
-	ask->retention_s = eo_arg_retention(fcinfo, 2);
-	ask->wait_ms = eo_arg_wait(fcinfo, 4);
-	ask->max_runs = eo_arg_max_runs(fcinfo, 5);
-	ask->hold = eo_arg_choice(fcinfo, 6, "on_abort", "release", "hold");
-	on_commit = eo_arg_word(fcinfo, 7, "on_commit", words, lengthof(words));
-	ask->keep = on_commit > 0;
-	ask->session = on_commit == 2;
-	if (ask->session && ask->hold)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("on_commit => \"session\" and on_abort => \"hold\" exclude each other"),
-				 errdetail("The claim of a session is given back when the session ends, whatever it has done."),
-				 errhint("For work with an effect outside take on_commit => \"keep\" and extend the lease.")));
-}
-
-/*
- * Read the arguments that idem_acquire() and idem_start() have in common,
- * and ask for the claim.
- */
-static EoStore *
-acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim)
-{
-	EoStore    *store;
-
-	memset(ask, 0, sizeof(*ask));
-	ask->key = eo_arg_key(fcinfo, 0);
-	read_terms(fcinfo, ask);
-	store = eo_arg_store(fcinfo, 8);
-	if (!PG_ARGISNULL(3))
-		ask->payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(3));
-	eo_preconditions_worker();
-	eo_acquire(store, ask, claim);
-	eo_call_stats_claim(claim);
-	return store;
-}
+static EoStore *acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim);
+static void put_claim(void *arg, const char *key, const EoClaim *claim);
+static int	read_keys(FunctionCallInfo fcinfo, char ***keys);
+static int	read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
+						   Jsonb ***documents);
+static void read_terms(FunctionCallInfo fcinfo, EoAcquire *ask);
+static void put_record(const char *key, const EoRecord *r, void *arg);
+static Datum token_datum(const char *token);
 
 /*
  * idem_acquire(key, lease, retention, payload, wait, max_runs, on_abort,
@@ -160,6 +125,72 @@ eo_idem_start_body(PG_FUNCTION_ARGS)
 	if (claim.outcome != EO_CLAIM_ACQUIRED && claim.outcome != EO_CLAIM_COMPLETED)
 		eo_acquire_raise(store, ask.key, &claim);
 	PG_RETURN_BOOL(claim.outcome == EO_CLAIM_ACQUIRED);
+}
+
+/*
+ * Read the arguments that idem_acquire() and idem_start() have in common,
+ * and ask for the claim.
+ */
+static EoStore *
+acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim)
+{
+	EoStore    *store;
+
+	memset(ask, 0, sizeof(*ask));
+	ask->key = eo_arg_key(fcinfo, 0);
+	read_terms(fcinfo, ask);
+	store = eo_arg_store(fcinfo, 8);
+	if (!PG_ARGISNULL(3))
+		ask->payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(3));
+	eo_preconditions_worker();
+	eo_acquire(store, ask, claim);
+	eo_call_stats_claim(claim);
+	return store;
+}
+
+/*
+ * idem_acquire_many(keys, lease, retention, payloads, wait, max_runs, on_abort,
+ * on_commit, server)
+ */
+static Datum
+eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
+{
+	EoAcquire  *asks;
+	EoAcquire	terms = {0};
+	ClaimSink	sink;
+	EoStore    *store;
+	char	  **keys;
+	Jsonb	  **payloads;
+	int			nkeys;
+	int			npayloads;
+
+	eo_preconditions("idem_acquire_many", EO_WRITES | EO_SWITCHED);
+	nkeys = read_keys(fcinfo, &keys);
+	if (nkeys > EO_MAX_CLAIMS_OF_TRANSACTION)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many keys for one transaction"),
+				 errdetail("There are %d; a transaction holds at most %d.", nkeys,
+						   EO_MAX_CLAIMS_OF_TRANSACTION),
+				 errhint("Take them a part at a time, with a COMMIT between.")));
+	npayloads = read_documents(fcinfo, 3, "payloads", nkeys, &payloads);
+	read_terms(fcinfo, &terms);
+	store = eo_arg_store(fcinfo, 8);
+	asks = palloc_extended(sizeof(EoAcquire) * Max(1, nkeys), MCXT_ALLOC_HUGE);
+	for (int i = 0; i < nkeys; i++)
+	{
+		asks[i] = terms;
+		asks[i].key = keys[i];
+		if (i < npayloads && payloads[i] != NULL)
+			asks[i].payload_sha256 = eo_arg_fingerprint(store, payloads[i]);
+	}
+	eo_compat_materialized_srf(fcinfo);
+	eo_preconditions_worker();
+	eo_call_stats_progress(store, nkeys);
+	sink.store = store;
+	sink.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	eo_batch_acquire(store, asks, nkeys, put_claim, &sink);
+	return (Datum) 0;
 }
 
 static void
@@ -227,49 +258,27 @@ read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
 	return n;
 }
 
-/*
- * idem_acquire_many(keys, lease, retention, payloads, wait, max_runs, on_abort,
- * on_commit, server)
- */
-static Datum
-eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
+/* The arguments that are the same for one key and for many. */
+static void
+read_terms(FunctionCallInfo fcinfo, EoAcquire *ask)
 {
-	EoAcquire  *asks;
-	EoAcquire	terms = {0};
-	ClaimSink	sink;
-	EoStore    *store;
-	char	  **keys;
-	Jsonb	  **payloads;
-	int			nkeys;
-	int			npayloads;
+	static const char *const words[] = {"error", "keep", "session"};
+	int			on_commit;
 
-	eo_preconditions("idem_acquire_many", EO_WRITES | EO_SWITCHED);
-	nkeys = read_keys(fcinfo, &keys);
-	if (nkeys > EO_MAX_CLAIMS_OF_TRANSACTION)
+	ask->lease_ms = eo_arg_lease(fcinfo, 1);
+	ask->retention_s = eo_arg_retention(fcinfo, 2);
+	ask->wait_ms = eo_arg_wait(fcinfo, 4);
+	ask->max_runs = eo_arg_max_runs(fcinfo, 5);
+	ask->hold = eo_arg_choice(fcinfo, 6, "on_abort", "release", "hold");
+	on_commit = eo_arg_word(fcinfo, 7, "on_commit", words, lengthof(words));
+	ask->keep = on_commit > 0;
+	ask->session = on_commit == 2;
+	if (ask->session && ask->hold)
 		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("too many keys for one transaction"),
-				 errdetail("There are %d; a transaction holds at most %d.", nkeys,
-						   EO_MAX_CLAIMS_OF_TRANSACTION),
-				 errhint("Take them a part at a time, with a COMMIT between.")));
-	npayloads = read_documents(fcinfo, 3, "payloads", nkeys, &payloads);
-	read_terms(fcinfo, &terms);
-	store = eo_arg_store(fcinfo, 8);
-	asks = palloc_extended(sizeof(EoAcquire) * Max(1, nkeys), MCXT_ALLOC_HUGE);
-	for (int i = 0; i < nkeys; i++)
-	{
-		asks[i] = terms;
-		asks[i].key = keys[i];
-		if (i < npayloads && payloads[i] != NULL)
-			asks[i].payload_sha256 = eo_arg_fingerprint(store, payloads[i]);
-	}
-	eo_compat_materialized_srf(fcinfo);
-	eo_preconditions_worker();
-	eo_call_stats_progress(store, nkeys);
-	sink.store = store;
-	sink.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	eo_batch_acquire(store, asks, nkeys, put_claim, &sink);
-	return (Datum) 0;
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("on_commit => \"session\" and on_abort => \"hold\" exclude each other"),
+				 errdetail("The claim of a session is given back when the session ends, whatever it has done."),
+				 errhint("For work with an effect outside take on_commit => \"keep\" and extend the lease.")));
 }
 
 /* The writes of an argument; NULL for SQL NULL. */
@@ -463,16 +472,6 @@ eo_idem_get_body(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(eo_row_datum(&row));
 }
 
-static void
-put_record(const char *key, const EoRecord *r, void *arg)
-{
-	ReturnSetInfo *rsinfo = arg;
-	EoRow		row;
-
-	fill_record(&row, rsinfo->setDesc, eo_row_show_utf8(key), r);
-	eo_row_store(&row, rsinfo);
-}
-
 /*
  * idem_list(status, prefix, older_than, units_per_second, results, server)
  */
@@ -502,6 +501,16 @@ eo_idem_list_body(PG_FUNCTION_ARGS)
 	eo_call_stats_progress(store, -1);
 	eo_operator_list(store, &ask, put_record, fcinfo->resultinfo);
 	return (Datum) 0;
+}
+
+static void
+put_record(const char *key, const EoRecord *r, void *arg)
+{
+	ReturnSetInfo *rsinfo = arg;
+	EoRow		row;
+
+	fill_record(&row, rsinfo->setDesc, eo_row_show_utf8(key), r);
+	eo_row_store(&row, rsinfo);
 }
 
 /*
@@ -552,15 +561,13 @@ eo_idem_give_up_body(PG_FUNCTION_ARGS)
 
 /* ----- rows ----- */
 
-/* A token that this process has made is a UUID in its usual text. */
 static Datum
-token_datum(const char *token)
+claim_datum(FunctionCallInfo fcinfo, const EoStore *store, const char *key, const EoClaim *claim)
 {
-	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
+	EoRow		row;
 
-	if (strlen(token) != EO_UUID_TEXT_LEN || !eo_hex_read_uuid(token, uuid->data))
-		return DirectFunctionCall1(uuid_in, CStringGetDatum(token));
-	return UUIDPGetDatum(uuid);
+	fill_claim(&row, eo_row_type(fcinfo), store, key, claim);
+	return eo_row_datum(&row);
 }
 
 /* A row of type idem_claim. */
@@ -587,13 +594,15 @@ fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key, co
 	EO_ROW_PUT(row, retry_after == 0, Int32GetDatum(retry_after));
 }
 
+/* A token that this process has made is a UUID in its usual text. */
 static Datum
-claim_datum(FunctionCallInfo fcinfo, const EoStore *store, const char *key, const EoClaim *claim)
+token_datum(const char *token)
 {
-	EoRow		row;
+	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
 
-	fill_claim(&row, eo_row_type(fcinfo), store, key, claim);
-	return eo_row_datum(&row);
+	if (strlen(token) != EO_UUID_TEXT_LEN || !eo_hex_read_uuid(token, uuid->data))
+		return DirectFunctionCall1(uuid_in, CStringGetDatum(token));
+	return UUIDPGetDatum(uuid);
 }
 
 /* A row of type idem_record. */

@@ -39,6 +39,71 @@ EO_COUNTED(eo_idem_take_over, EO_FN_IDEM_TAKE_OVER);
 EO_COUNTED(eo_idem_audit, EO_FN_IDEM_AUDIT);
 PG_FUNCTION_INFO_V1(eo_idem_drain);
 
+/* The words for each finding. */
+static const struct
+{
+	const char *finding;
+	const char *detail;
+	const char *advice;
+}			texts[] =
+{
+	[EO_FOUND_LOST] = {
+		"lost",
+		"The key is completed, and the transaction that did so is not committed in this data.",
+		"If the work is missing here, have it done again with idem_forget()."
+	},
+	[EO_FOUND_CLOSED] = {
+		"elsewhere",
+		"The key is completed, by a transaction that is not in this data; its life was closed, and its data may go on under another.",
+		"If no server goes on with that data, have the key done again with idem_forget()."
+	},
+	[EO_FOUND_ELSEWHERE] = {
+		"elsewhere",
+		"The key is completed, by a transaction that is not in this data; its life goes on, or has another heir.",
+		"If the server of that life is gone for good, call idem_take_over() with it, and audit again. Else its data has the work."
+	},
+	[EO_FOUND_WAITING] = {
+		"elsewhere",
+		"The key is being committed under a life that goes on, or has another heir.",
+		"Wait a minute. If the server of that life is gone for good, call idem_take_over() with it."
+	},
+	[EO_FOUND_PREPARED] = {
+		"prepared",
+		"The key is completed, and its transaction is prepared in this data: its COMMIT PREPARED was lost by a failover.",
+		"Make it again: COMMIT PREPARED, with the gid that exactonce_claims shows. ROLLBACK PREPARED would lose the work."
+	},
+	[EO_FOUND_UNKNOWN] = {
+		"unknown",
+		"The key is completed, and the commit log does not tell any more whether its transaction is committed in this data.",
+		"Compare it with your data. Only if the work is missing, have it done again with idem_forget()."
+	},
+	[EO_FOUND_DOUBT] = {
+		"in doubt",
+		"The key is sealed, and nothing in this data tells whether its transaction committed.",
+		"Compare it with your data, and settle the key with idem_resolve()."
+	},
+	[EO_FOUND_NO_RECORD] = {
+		"no record",
+		"The transaction that completed the key is committed in this data, and its record is gone: the key can be claimed again.",
+		"Look for whoever removed the record, have the key completed again, and give up this completion with idem_give_up(pending)."
+	},
+	[EO_FOUND_TWICE] = {
+		"settled twice",
+		"The transaction that completed the key is committed in this data, and somebody else has settled the key: another heir, or another program.",
+		"The work may have been done twice, or be done again. Compare both, and give up this completion with idem_give_up(pending)."
+	},
+	[EO_FOUND_UNJUDGED] = {
+		"not judged",
+		NULL,
+		"Lives are remembered for 35 days. Nothing needs to be done, unless this data was recovered to a point before that."
+	},
+	[EO_FOUND_EARLIER] = {
+		"not judged",
+		NULL,
+		"If that database goes on, they are its own. Else take over its last life with idem_take_over(), and audit again."
+	}
+};
+
 /* The roles whose credentials are refused in the place, and why; NULL: there are none. */
 static const char *
 refused_in(const EoTarget *target)
@@ -145,73 +210,6 @@ eo_idem_drain(PG_FUNCTION_ARGS)
 				 errhint("See exactonce_claims, exactonce_pending and exactonce_lives for what is left.")));
 	PG_RETURN_INT32(left);
 }
-
-/* ----- the audit ----- */
-
-/* The words for each finding. */
-static const struct
-{
-	const char *finding;
-	const char *detail;
-	const char *advice;
-}			texts[] =
-{
-	[EO_FOUND_LOST] = {
-		"lost",
-		"The key is completed, and the transaction that did so is not committed in this data.",
-		"If the work is missing here, have it done again with idem_forget()."
-	},
-	[EO_FOUND_CLOSED] = {
-		"elsewhere",
-		"The key is completed, by a transaction that is not in this data; its life was closed, and its data may go on under another.",
-		"If no server goes on with that data, have the key done again with idem_forget()."
-	},
-	[EO_FOUND_ELSEWHERE] = {
-		"elsewhere",
-		"The key is completed, by a transaction that is not in this data; its life goes on, or has another heir.",
-		"If the server of that life is gone for good, call idem_take_over() with it, and audit again. Else its data has the work."
-	},
-	[EO_FOUND_WAITING] = {
-		"elsewhere",
-		"The key is being committed under a life that goes on, or has another heir.",
-		"Wait a minute. If the server of that life is gone for good, call idem_take_over() with it."
-	},
-	[EO_FOUND_PREPARED] = {
-		"prepared",
-		"The key is completed, and its transaction is prepared in this data: its COMMIT PREPARED was lost by a failover.",
-		"Make it again: COMMIT PREPARED, with the gid that exactonce_claims shows. ROLLBACK PREPARED would lose the work."
-	},
-	[EO_FOUND_UNKNOWN] = {
-		"unknown",
-		"The key is completed, and the commit log does not tell any more whether its transaction is committed in this data.",
-		"Compare it with your data. Only if the work is missing, have it done again with idem_forget()."
-	},
-	[EO_FOUND_DOUBT] = {
-		"in doubt",
-		"The key is sealed, and nothing in this data tells whether its transaction committed.",
-		"Compare it with your data, and settle the key with idem_resolve()."
-	},
-	[EO_FOUND_NO_RECORD] = {
-		"no record",
-		"The transaction that completed the key is committed in this data, and its record is gone: the key can be claimed again.",
-		"Look for whoever removed the record, have the key completed again, and give up this completion with idem_give_up(pending)."
-	},
-	[EO_FOUND_TWICE] = {
-		"settled twice",
-		"The transaction that completed the key is committed in this data, and somebody else has settled the key: another heir, or another program.",
-		"The work may have been done twice, or be done again. Compare both, and give up this completion with idem_give_up(pending)."
-	},
-	[EO_FOUND_UNJUDGED] = {
-		"not judged",
-		NULL,
-		"Lives are remembered for 35 days. Nothing needs to be done, unless this data was recovered to a point before that."
-	},
-	[EO_FOUND_EARLIER] = {
-		"not judged",
-		NULL,
-		"If that database goes on, they are its own. Else take over its last life with idem_take_over(), and audit again."
-	}
-};
 
 static void
 put_origin(EoRow *row, const EoOrigin *origin)

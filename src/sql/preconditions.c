@@ -36,17 +36,7 @@
 
 bool		eo_preconditions_preloaded = false;
 
-static void
-check_switch(const char *function)
-{
-	if (eo_guc_enabled)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_EO_UNAVAILABLE),
-			 errmsg("cannot execute %s(): exactonce is switched off", function),
-			 errdetail("The setting exactonce.enabled is off %s. Nothing was sent.", eo_guc_enabled_by()),
-			 errhint("A superuser switches it on with ALTER SYSTEM, ALTER DATABASE or ALTER ROLE ... SET exactonce.enabled = on, whichever switched it off. Transactions that have completed keys can commit.")));
-}
+static void check_switch(const char *function);
 
 void
 eo_preconditions(const char *function, int access)
@@ -84,6 +74,18 @@ eo_preconditions(const char *function, int access)
 	}
 	if (access & EO_SWITCHED)
 		check_switch(function);
+}
+
+static void
+check_switch(const char *function)
+{
+	if (eo_guc_enabled)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_UNAVAILABLE),
+			 errmsg("cannot execute %s(): exactonce is switched off", function),
+			 errdetail("The setting exactonce.enabled is off %s. Nothing was sent.", eo_guc_enabled_by()),
+			 errhint("A superuser switches it on with ALTER SYSTEM, ALTER DATABASE or ALTER ROLE ... SET exactonce.enabled = on, whichever switched it off. Transactions that have completed keys can commit.")));
 }
 
 /*

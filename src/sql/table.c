@@ -39,7 +39,56 @@ EO_COUNTED(eo_idem_create_table, EO_FN_IDEM_CREATE_TABLE);
 
 static bool key_fits(EoStore *store, EoJsonValue *table, char **key);
 
+static void wait_until_active(EoStore *store);
+static void switch_ttl_on(EoStore *store);
+static void sample_item(EoStore *store, EoJsonValue *item, EoTableSample *sample);
+static const char *what_is_odd(const EoLayout *layout, EoJsonValue *item);
+static bool is_instant(EoJsonValue *item, const char *name, EoInstantForm form);
+
 /* ----- creating ----- */
+
+/*
+ * idem_create_table(server)
+ *
+ * A table that exists is left as it is, except that time to live is switched on.
+ */
+static Datum
+eo_idem_create_table_body(PG_FUNCTION_ARGS)
+{
+	EoStore    *store;
+	EoCall	   *call;
+	const EoItemKey *key;
+	bool		created;
+
+	eo_preconditions("idem_create_table", EO_WRITES);
+	store = eo_arg_store(fcinfo, 0);
+	call = eo_store_new_table_call(store, EO_CREATE_TABLE, store->server->table);
+	key = &store->layout->key;
+	eo_buf_addf(&call->body, ",\"AttributeDefinitions\":[{\"AttributeName\":\"%s\",\"AttributeType\":\"S\"}",
+				key->name);
+	if (key->sort_name != NULL)
+		eo_buf_addf(&call->body, ",{\"AttributeName\":\"%s\",\"AttributeType\":\"S\"}",
+					key->sort_name);
+	eo_buf_addf(&call->body, "],\"KeySchema\":[{\"AttributeName\":\"%s\",\"KeyType\":\"HASH\"}",
+				key->name);
+	if (key->sort_name != NULL)
+		eo_buf_addf(&call->body, ",{\"AttributeName\":\"%s\",\"KeyType\":\"RANGE\"}",
+					key->sort_name);
+	eo_buf_adds(&call->body, "],\"BillingMode\":\"PAY_PER_REQUEST\"}");
+	eo_store_run_call(store, call);
+
+	/*
+	 * The table may exist already, created by an earlier call or by this one
+	 * if its first answer was lost.  That is what the caller wants.
+	 */
+	created = call->error.status == EO_OK;
+	if (!created && strcmp(call->error.code, "ResourceInUseException") != 0)
+		eo_error_raise(&call->error, psprintf("create table \"%s\"", store->server->table),
+					   NULL, store->server->name);
+	wait_until_active(store);
+	switch_ttl_on(store);
+	PG_RETURN_TEXT_P(cstring_to_text(created ? "created" : "exists"));
+}
 
 /* DescribeTable may not find a table that was created a moment ago. */
 static void
@@ -95,77 +144,7 @@ switch_ttl_on(EoStore *store)
 						 store->layout->expiry)));
 }
 
-/*
- * idem_create_table(server)
- *
- * A table that exists is left as it is, except that time to live is switched on.
- */
-static Datum
-eo_idem_create_table_body(PG_FUNCTION_ARGS)
-{
-	EoStore    *store;
-	EoCall	   *call;
-	const EoItemKey *key;
-	bool		created;
-
-	eo_preconditions("idem_create_table", EO_WRITES);
-	store = eo_arg_store(fcinfo, 0);
-	call = eo_store_new_table_call(store, EO_CREATE_TABLE, store->server->table);
-	key = &store->layout->key;
-	eo_buf_addf(&call->body, ",\"AttributeDefinitions\":[{\"AttributeName\":\"%s\",\"AttributeType\":\"S\"}",
-				key->name);
-	if (key->sort_name != NULL)
-		eo_buf_addf(&call->body, ",{\"AttributeName\":\"%s\",\"AttributeType\":\"S\"}",
-					key->sort_name);
-	eo_buf_addf(&call->body, "],\"KeySchema\":[{\"AttributeName\":\"%s\",\"KeyType\":\"HASH\"}",
-				key->name);
-	if (key->sort_name != NULL)
-		eo_buf_addf(&call->body, ",{\"AttributeName\":\"%s\",\"KeyType\":\"RANGE\"}",
-					key->sort_name);
-	eo_buf_adds(&call->body, "],\"BillingMode\":\"PAY_PER_REQUEST\"}");
-	eo_store_run_call(store, call);
-
-	/*
-	 * The table may exist already, created by an earlier call or by this one
-	 * if its first answer was lost.  That is what the caller wants.
-	 */
-	created = call->error.status == EO_OK;
-	if (!created && strcmp(call->error.code, "ResourceInUseException") != 0)
-		eo_error_raise(&call->error, psprintf("create table \"%s\"", store->server->table),
-					   NULL, store->server->name);
-	wait_until_active(store);
-	switch_ttl_on(store);
-	PG_RETURN_TEXT_P(cstring_to_text(created ? "created" : "exists"));
-}
-
 /* ----- describing ----- */
-
-/*
- * True if the table has string keys of the layout's names and no others.  *key
- * describes the key that it has.
- */
-static bool
-key_fits(EoStore *store, EoJsonValue *table, char **key)
-{
-	const char *needed[] = {store->layout->key.name, store->layout->key.sort_name};
-	EoTableKeys keys = {0};
-	bool		fits = false;
-	StringInfoData s;
-
-	if (eo_writes_read_table_keys(table, &keys))
-		fits = keys.n == (needed[1] != NULL ? 2 : 1);
-	else
-		keys.n = 0;
-	initStringInfo(&s);
-	for (int i = 0; i < keys.n; i++)
-	{
-		fits = fits && keys.types[i] == 'S' && strcmp(keys.names[i], needed[i]) == 0;
-		appendStringInfo(&s, "%s%s (%s, %c)", i > 0 ? ", " : "", keys.names[i],
-						 i == 0 ? "partition key" : "sort key", keys.types[i]);
-	}
-	*key = s.data;
-	return fits;
-}
 
 bool
 eo_table_describe(EoStore *store, EoTableDescription *table, EoError *error)
@@ -218,64 +197,34 @@ eo_table_key_needed(EoStore *store)
 					key->name, key->sort_name);
 }
 
-/* ----- records of other clients ----- */
-
 /*
- * Is the attribute an instant of this form, or not there at all?  Milliseconds that are
- * read as seconds are far in the future, and seconds that are read as milliseconds in 1970.
+ * True if the table has string keys of the layout's names and no others.  *key
+ * describes the key that it has.
  */
 static bool
-is_instant(EoJsonValue *item, const char *name, EoInstantForm form)
+key_fits(EoStore *store, EoJsonValue *table, char **key)
 {
-	EoJsonValue *attribute = eo_json_get(item, name);
-	int64		ms;
+	const char *needed[] = {store->layout->key.name, store->layout->key.sort_name};
+	EoTableKeys keys = {0};
+	bool		fits = false;
+	StringInfoData s;
 
-	if (attribute == NULL)
-		return true;
-	if (eo_json_get(attribute, form == EO_INSTANT_ISO ? "S" : "N") == NULL ||
-		!eo_timestamps_read(item, name, form, &ms))
-		return false;
-	/* A run that was given up has an end at 0. */
-	return ms < EO_MAX_INSTANT_MS && (ms == 0 || ms > INT64CONST(31536000000));
+	if (eo_writes_read_table_keys(table, &keys))
+		fits = keys.n == (needed[1] != NULL ? 2 : 1);
+	else
+		keys.n = 0;
+	initStringInfo(&s);
+	for (int i = 0; i < keys.n; i++)
+	{
+		fits = fits && keys.types[i] == 'S' && strcmp(keys.names[i], needed[i]) == 0;
+		appendStringInfo(&s, "%s%s (%s, %c)", i > 0 ? ", " : "", keys.names[i],
+						 i == 0 ? "partition key" : "sort key", keys.types[i]);
+	}
+	*key = s.data;
+	return fits;
 }
 
-/* In what an item is no record of the layout; NULL: it is one. */
-static const char *
-what_is_odd(const EoLayout *layout, EoJsonValue *item)
-{
-	EoRecord	record;
-	size_t		len;
-	const char *status = eo_json_attr_s(item, layout->status, &len);
-
-	if (status == NULL)
-		return psprintf("there is no string \"%s\"", layout->status);
-	if (eo_record_read(layout, item, &record) != EO_OK)
-		return psprintf("\"%s\" is \"%s\"", layout->status, status);
-	if (!is_instant(item, layout->expiry, EO_INSTANT_S))
-		return psprintf("\"%s\" is not a number of seconds", layout->expiry);
-	if (layout->lease != NULL && !is_instant(item, layout->lease, layout->instants))
-		return psprintf("\"%s\" does not have the form of the option instants", layout->lease);
-	if (layout->updated != NULL && !is_instant(item, layout->updated, layout->instants))
-		return psprintf("\"%s\" does not have the form of the option instants", layout->updated);
-	return NULL;
-}
-
-/* Look at an item.  Those of lives, and the actions in a table that has such, are no records. */
-static void
-sample_item(EoStore *store, EoJsonValue *item, EoTableSample *sample)
-{
-	const EoLayout *layout = store->layout;
-	const char *pk = eo_record_pk_of(layout, item);
-	const char *why;
-
-	if (pk == NULL || eo_life_item_is_pk(pk) ||
-		(store->server->seed_actions && eo_json_get(item, layout->status) == NULL))
-		return;
-	sample->records++;
-	why = what_is_odd(layout, item);
-	if (why != NULL && sample->odd++ == 0)
-		sample->why = pstrdup(why);
-}
+/* ----- records of other clients ----- */
 
 bool
 eo_table_sample(EoStore *store, EoTableSample *sample, EoError *error)
@@ -306,4 +255,61 @@ eo_table_sample(EoStore *store, EoTableSample *sample, EoError *error)
 	for (size_t i = 0; i < eo_json_array_length(items); i++)
 		sample_item(store, eo_json_array_get(items, i), sample);
 	return true;
+}
+
+/* Look at an item.  Those of lives, and the actions in a table that has such, are no records. */
+static void
+sample_item(EoStore *store, EoJsonValue *item, EoTableSample *sample)
+{
+	const EoLayout *layout = store->layout;
+	const char *pk = eo_record_pk_of(layout, item);
+	const char *why;
+
+	if (pk == NULL || eo_life_item_is_pk(pk) ||
+		(store->server->seed_actions && eo_json_get(item, layout->status) == NULL))
+		return;
+	sample->records++;
+	why = what_is_odd(layout, item);
+	if (why != NULL && sample->odd++ == 0)
+		sample->why = pstrdup(why);
+}
+
+/* In what an item is no record of the layout; NULL: it is one. */
+static const char *
+what_is_odd(const EoLayout *layout, EoJsonValue *item)
+{
+	EoRecord	record;
+	size_t		len;
+	const char *status = eo_json_attr_s(item, layout->status, &len);
+
+	if (status == NULL)
+		return psprintf("there is no string \"%s\"", layout->status);
+	if (eo_record_read(layout, item, &record) != EO_OK)
+		return psprintf("\"%s\" is \"%s\"", layout->status, status);
+	if (!is_instant(item, layout->expiry, EO_INSTANT_S))
+		return psprintf("\"%s\" is not a number of seconds", layout->expiry);
+	if (layout->lease != NULL && !is_instant(item, layout->lease, layout->instants))
+		return psprintf("\"%s\" does not have the form of the option instants", layout->lease);
+	if (layout->updated != NULL && !is_instant(item, layout->updated, layout->instants))
+		return psprintf("\"%s\" does not have the form of the option instants", layout->updated);
+	return NULL;
+}
+
+/*
+ * Is the attribute an instant of this form, or not there at all?  Milliseconds that are
+ * read as seconds are far in the future, and seconds that are read as milliseconds in 1970.
+ */
+static bool
+is_instant(EoJsonValue *item, const char *name, EoInstantForm form)
+{
+	EoJsonValue *attribute = eo_json_get(item, name);
+	int64		ms;
+
+	if (attribute == NULL)
+		return true;
+	if (eo_json_get(attribute, form == EO_INSTANT_ISO ? "S" : "N") == NULL ||
+		!eo_timestamps_read(item, name, form, &ms))
+		return false;
+	/* A run that was given up has an end at 0. */
+	return ms < EO_MAX_INSTANT_MS && (ms == 0 || ms > INT64CONST(31536000000));
 }

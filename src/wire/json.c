@@ -52,14 +52,14 @@ static void free_text(struct json_object *attribute, void *text);
 static size_t count_members(struct json_object *v);
 static EoStatus escape_text(const char **text, size_t *len);
 
+static struct json_tokener *tokener;
+
 /* An EoJsonValue is a json_object under another name. */
 static struct json_object *
 unwrap(EoJsonValue *v)
 {
 	return (struct json_object *) v;
 }
-
-static struct json_tokener *tokener;
 
 EoStatus
 eo_json_parse(const char *text, size_t len, EoJson **doc)
