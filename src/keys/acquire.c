@@ -44,7 +44,6 @@
 #include "compat.h"
 #include "keys/acquire.h"
 #include "keys/key.h"
-#include "keys/wait.h"
 #include "ledger/outbox.h"
 #include "records/origin.h"
 #include "records/record.h"
@@ -77,22 +76,23 @@ typedef enum Attempt
 
 static bool answer_from_transaction(EoAcquiring *a);
 static bool answer_from_cache(EoAcquiring *a);
-static void put_acquired(EoClaim *claim, const EoTxClaim *held);
 static void prepare(EoAcquiring *a);
+static Attempt take_answer(EoAcquiring *a);
+static Attempt explain_refusal(EoAcquiring *a, const EoRecord *r);
+static void check_payload(EoAcquiring *a, const char *fingerprint, const char *state);
+
+static void put_acquired(EoClaim *claim, const EoTxClaim *held);
+static Attempt replace_expired(EoAcquiring *a);
 static bool counts_as_in_block(const EoAcquire *ask);
 static void fill_info(EoAcquiring *a, EoSlotInfo *info);
 static void fill_write(EoAcquiring *a, EoWrite *w);
-static Attempt take_answer(EoAcquiring *a);
-static Attempt replace_expired(EoAcquiring *a);
 static void take_acquired(EoAcquiring *a, const EoRecord *r);
 static void drop_refused(EoAcquiring *a);
-static Attempt explain_refusal(EoAcquiring *a, const EoRecord *r);
 static bool match_remembered(const EoAcquiring *a, const EoRecord *r, EoState state);
 static bool is_left_behind(const EoAcquiring *a, const EoRecord *r);
 static Attempt explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate);
 static Attempt explain_in_progress(EoAcquiring *a, const EoRecord *r);
 static Attempt explain_failed(EoAcquiring *a, const EoRecord *r);
-static void check_payload(EoAcquiring *a, const char *fingerprint, const char *state);
 static void check_readable(EoAcquiring *a, const EoRecord *r, EoState state);
 static const char *show_instant(int64 ms);
 
@@ -122,9 +122,9 @@ eo_acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 			eo_clock_monotonic_us() >= give_up_us)
 			return;
 		if (a.local)
-			eo_wait_for_holder(a.holder, give_up_us);
+			eo_key_wait_for_holder(a.holder, give_up_us);
 		else
-			eo_wait_for_poll(store, polls, claim->lease_until_ms, give_up_us);
+			eo_key_wait_for_poll(store, polls, claim->lease_until_ms, give_up_us);
 	}
 }
 
@@ -601,13 +601,10 @@ is_left_behind(const EoAcquiring *a, const EoRecord *r)
 static bool
 is_still_sealed(const EoAcquiring *a, const char *owner)
 {
-	EoAnswer   *answer = eo_store_record_read(a->k.store, a->k.pk);
-	const EoRecord *now;
+	EoAnswer   *answer = eo_key_read(&a->k, "acquire");
+	const EoRecord *now = eo_store_record(answer);
 	bool		still;
 
-	if (answer->outcome == EO_FAILED_CALL)
-		eo_error_raise(&answer->error, "acquire", a->ask->key, a->k.store->server->name);
-	now = eo_store_record(answer);
 	still = answer->exists && now->state == EO_STATE_COMMITTING && strcmp(now->owner, owner) == 0;
 	eo_answer_free(answer);
 	return still;

@@ -57,11 +57,11 @@ static void mark_repeated(Entry *entries, int n);
 static void acquire_part(EoStore *store, Entry *entries, int n, bool *bundles);
 static bool start_next(EoWindow *window, void *arg);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
+static void start(Entry *entry, EoWindow *window, bool answered);
+static void end(Entry *entry);
 static EoAnswer *next_together(EoBundle *bundle);
 static void note_refusals(EoBundle *bundle);
 static void take_together(EoAnswer *answer, void *arg);
-static void end(Entry *entry);
-static bool start(Entry *entry, EoWindow *window, bool answered);
 static EoTxClaim *acquire_alone(Entry *entry);
 static bool is_new(const Entry *entry);
 
@@ -155,8 +155,8 @@ start_next(EoWindow *window, void *arg)
 	{
 		entry = linitial(part->alone);
 		part->alone = list_delete_first(part->alone);
-		(void) start(entry, window,
-					 entry->asking.answer == NULL && eo_acquire_begin(&entry->asking));
+		start(entry, window,
+			  entry->asking.answer == NULL && eo_acquire_begin(&entry->asking));
 		return true;
 	}
 	if (part->next == part->n)
@@ -165,7 +165,7 @@ start_next(EoWindow *window, void *arg)
 		return true;
 	entry = &part->entries[part->next++];
 	if (!entry->repeated)
-		(void) start(entry, window, eo_acquire_begin(&entry->asking));
+		start(entry, window, eo_acquire_begin(&entry->asking));
 	return true;
 }
 
@@ -181,26 +181,24 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 	answer = eo_answer_of_call(call);
 	entry = answer->user;
 	if (eo_answer_take(answer, window, 0))
-		(void) start(entry, window, eo_acquire_take(&entry->asking));
+		start(entry, window, eo_acquire_take(&entry->asking));
 }
 
 /*
- * Move an entry on until it is answered (returns true) or has a request in flight
- * (returns false).  answered is what eo_acquire_begin() or eo_acquire_take() has
- * just returned.
+ * Move an entry on until it is answered or has a request in flight.  answered is what
+ * eo_acquire_begin() or eo_acquire_take() has just returned.
  */
-static bool
+static void
 start(Entry *entry, EoWindow *window, bool answered)
 {
 	while (!answered)
 	{
 		entry->asking.answer->user = entry;
 		if (eo_answer_start(entry->asking.answer, window, 0))
-			return false;
+			return;
 		answered = eo_acquire_take(&entry->asking);
 	}
 	end(entry);
-	return true;
 }
 
 /* The entry is answered. */

@@ -23,7 +23,6 @@
 
 #include "access/xact.h"
 #include "cluster/life.h"
-#include "cluster/target.h"
 #include "commit/xact.h"
 #include "keys/deferred_writes.h"
 #include "keys/owner.h"
@@ -92,7 +91,7 @@ static struct
 }			collected;
 
 static void at_commit(void);
-static void hand_in(EoStore *store, const EoWrites *writes, int number);
+static void hand_in(EoStore *store, EoWrites *writes, int number);
 
 static void
 forget(void *arg)
@@ -147,18 +146,15 @@ collect(EoStore *store, const EoWrites *writes, int handler, const EoRowChange *
 {
 	MemoryContext old = MemoryContextSwitchTo(collected.context);
 
-	while (collected.n + writes->n > collected.room)
+	if (collected.n + writes->n > collected.room)
 	{
-		int			room = Max(128, 2 * collected.room);
-		Entry	   *entries = MemoryContextAllocHuge(collected.context, sizeof(Entry) * room);
+		Size		size;
 
-		if (collected.n > 0)
-		{
-			memcpy(entries, collected.entries, sizeof(Entry) * collected.n);
-			pfree(collected.entries);
-		}
-		collected.entries = entries;
-		collected.room = room;
+		collected.room = Max(128, 2 * collected.room);
+		size = sizeof(Entry) * collected.room;
+		collected.entries = collected.entries == NULL ?
+			MemoryContextAllocHuge(collected.context, size) :
+			repalloc_huge(collected.entries, size);
 	}
 	for (int i = 0; i < writes->n; i++)
 	{
@@ -213,11 +209,9 @@ of_handler(void)
 const EoWrites *
 eo_deferred_writes_leave(void)
 {
-	const EoWrites *writes = NULL;
+	const EoWrites *writes = collected.n > 0 ? of_handler() : NULL;
 	int			kept = 0;
 
-	if (collected.n > 0)
-		writes = of_handler();
 	for (int i = 0; i < collected.n; i++)
 	{
 		if (collected.entries[i].handler != collected.depth)
@@ -396,7 +390,6 @@ at_commit(void)
 	while (done < collected.n)
 	{
 		EoStore    *store = NULL;
-		EoTarget	target;
 
 		for (int i = 0; i < collected.n; i++)
 		{
@@ -404,32 +397,26 @@ at_commit(void)
 
 			if (e->store == NULL || (store != NULL && e->store != store))
 				continue;
-			if (store == NULL)
-				eo_target_of(store = e->store, &target);
+			store = e->store;
 			e->store = NULL;
 			done++;
 			if (is_replaced(last, i))
 				continue;
 			if (writes.n == EO_MAX_WRITES || !eo_writes_has_room(&writes, e->write.size))
-			{
 				hand_in(store, &writes, ++number);
-				writes.n = 0;
-				writes.size = 0;
-			}
 			writes.list[writes.n++] = e->write;
 			writes.size += e->write.size;
 		}
 		if (writes.n > 0)
 			hand_in(store, &writes, ++number);
-		writes.n = 0;
-		writes.size = 0;
 	}
 	collected.n = 0;
 	PopActiveSnapshot();
 }
 
+/* Complete a key with the writes, and empty them. */
 static void
-hand_in(EoStore *store, const EoWrites *writes, int number)
+hand_in(EoStore *store, EoWrites *writes, int number)
 {
 	EoLife		life;
 	char		text[EO_UUID_TEXT_LEN + 1];
@@ -444,4 +431,6 @@ hand_in(EoStore *store, const EoWrites *writes, int number)
 				   (unsigned long long) U64FromFullTransactionId(GetTopFullTransactionId()),
 				   number, token);
 	eo_owner_once(store, key, NULL, RETENTION_S, NULL, writes);
+	writes->n = 0;
+	writes->size = 0;
 }

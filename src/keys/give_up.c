@@ -28,23 +28,28 @@
 #include "utils/resowner.h"
 #include "wire/status.h"
 
+/* A row, and the store that it leads to. */
+typedef struct Lead
+{
+	const EoOutboxRow *row;
+	EoStore    *store;
+} Lead;
+
 /* Say which writes of a row are not made: their tables and keys. */
 void
 eo_give_up_log_unwritten(const EoOutboxRow *row)
 {
-	const char *line = row->writes.items;
+	char	   *lines = row->writes.n > 0 ? pstrdup(row->writes.items) : NULL;
+	char	   *item;
 
-	while (row->writes.n > 0 && *line != '\0')
+	while ((item = strsep(&lines, "\n")) != NULL)
 	{
-		size_t		len = strcspn(line, "\n");
-		char	   *item = pnstrdup(line, len);
 		char	   *key = strchr(item, ' ');
 
 		*key++ = '\0';
 		ereport(LOG,
 				(errmsg("exactonce: a write to table \"%s\" was given up by an operator: the item %s",
 						item, eo_text_key_shown(key))));
-		line += len + (line[len] == '\n');
 	}
 }
 
@@ -88,25 +93,12 @@ finding_of(const EoAnswer *answer, const EoOutboxRow *row)
 static const char *
 key_of(const EoOutboxRow *row)
 {
-	const EoLayout *layout = eo_layout_find(row->target.layout);
-	const char *beginnings[] = {layout != NULL ? layout->item_prefix : "", row->target.prefix};
-	const char *key = row->pk;
+	const char *key = eo_record_key_text(eo_layout_find(row->target.layout), row->target.prefix,
+										 row->pk);
 	bool		exact;
 
-	for (int i = 0; i < (int) lengthof(beginnings); i++)
-	{
-		if (strncmp(key, beginnings[i], strlen(beginnings[i])) == 0)
-			key += strlen(beginnings[i]);
-	}
 	return eo_text_from_utf8_or_escape(key, &exact);
 }
-
-/* A row, and the store that it leads to. */
-typedef struct Lead
-{
-	const EoOutboxRow *row;
-	EoStore    *store;
-} Lead;
 
 static void
 open_store(void *arg)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * key.h
- *	  A key, and the names under which it is known.
+ *	  A key, the names under which it is known, and waiting for it.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +12,9 @@
 
 #include "cluster/target.h"
 #include "commit/xact.h"
+#include "server/answer.h"
 #include "server/store.h"
+#include "storage/lock.h"
 
 typedef struct EoKey
 {
@@ -50,6 +52,15 @@ extern void eo_key_find_action(EoKey *k, EoStore *store, char *pk);
 extern void eo_key_need_clock(const EoKey *k, const char *doing);
 
 /*
+ * If a transaction that is over has left the key to be settled, settle it.  token: only if the
+ * claim is of that token; NULL: of any.
+ */
+extern void eo_key_settle(const EoKey *k, const char *token);
+
+/* Read the record.  Raises what the request ends with: could not "doing" key. */
+extern EoAnswer *eo_key_read(const EoKey *k, const char *doing);
+
+/*
  * Does that claim of this transaction, on this key, belong to the current role: has it
  * acquired it, or does it remember its token?
  */
@@ -66,5 +77,24 @@ extern void eo_key_check_size(const EoKey *k, const char *what, size_t len, cons
  * are kept in DynamoDB's own types and these have no such value.
  */
 extern void eo_key_check_result(const EoKey *k, const char *result, const char *hint);
+
+/*
+ * Both of these wait, interruptibly, for a key that another run holds, and return at give_up_us
+ * (monotonic clock) at the latest.
+ */
+
+/*
+ * Wait for the end of a transaction of this cluster.  PostgreSQL's deadlock detector
+ * sees this wait, and may raise 40P01; the user's own lock_timeout may raise 55P03.
+ */
+extern void eo_key_wait_for_holder(VirtualTransactionId holder, int64 give_up_us);
+
+/*
+ * Wait until DynamoDB should be asked again.  polls is the number of times that it
+ * was asked before; the pause grows with it.  lease_until_ms is the end of the
+ * lease that was found; 0: there is none.
+ */
+extern void eo_key_wait_for_poll(const EoStore *store, int polls, int64 lease_until_ms,
+								 int64 give_up_us);
 
 #endif							/* EO_KEYS_KEY_H */

@@ -12,8 +12,6 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
-#include "catalog/pg_enum.h"
 #include "catalog/pg_type.h"
 #include "common/cryptohash.h"
 #include "common/sha2.h"
@@ -23,30 +21,28 @@
 #include "miscadmin.h"
 #include "server/text.h"
 #include "utils/builtins.h"
-#include "utils/date.h"
 #include "utils/datetime.h"
 #include "utils/fmgrprotos.h"
+#include "utils/json.h"
 #include "utils/lsyscache.h"
 #include "utils/numeric.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
 /* The beginning of what is digested. */
 #define VERSION_TAG "exactonce key 1\n"
 
+static void put_jsonb(StringInfo out, Jsonb *jb);
+pg_noreturn static void refuse_type(Oid type);
+
+static void put_datetime(StringInfo out, char tag, Oid type, Datum value);
 static void put(StringInfo out, char tag, const char *bytes, size_t len);
 static void put_text(StringInfo out, const char *s, size_t len);
-static void put_varlena_text(StringInfo out, struct varlena *t);
 static void put_numeric(StringInfo out, Numeric n);
 static void put_real(StringInfo out, float value);
 static void put_float(StringInfo out, double value);
 static void put_bytes(StringInfo out, bytea *b);
-static void put_date(StringInfo out, DateADT date);
-static void put_timestamp(StringInfo out, char tag, Timestamp ts);
-static void put_enum(StringInfo out, Oid value);
-static void put_jsonb(StringInfo out, Jsonb *jb);
-pg_noreturn static void refuse_type(Oid type);
+static void put_enum(StringInfo out, Datum value);
 
 void
 eo_key_form_append(StringInfo out, Oid type, Datum value, bool isnull)
@@ -82,8 +78,12 @@ eo_key_form_append(StringInfo out, Oid type, Datum value, bool isnull)
 			return;
 		case TEXTOID:
 		case VARCHAROID:
-			put_varlena_text(out, DatumGetTextPP(value));
-			return;
+			{
+				text	   *t = DatumGetTextPP(value);
+
+				put_text(out, VARDATA_ANY(t), VARSIZE_ANY_EXHDR(t));
+				return;
+			}
 		case BPCHAROID:
 			{
 				BpChar	   *c = DatumGetBpCharPP(value);
@@ -104,13 +104,13 @@ eo_key_form_append(StringInfo out, Oid type, Datum value, bool isnull)
 			put(out, 'u', DatumGetCString(DirectFunctionCall1(uuid_out, value)), 36);
 			return;
 		case DATEOID:
-			put_date(out, DatumGetDateADT(value));
+			put_datetime(out, 'd', DATEOID, value);
 			return;
 		case TIMESTAMPOID:
-			put_timestamp(out, 's', DatumGetTimestamp(value));
+			put_datetime(out, 's', TIMESTAMPOID, value);
 			return;
 		case TIMESTAMPTZOID:
-			put_timestamp(out, 'z', DatumGetTimestampTz(value));
+			put_datetime(out, 'z', TIMESTAMPOID, value);
 			return;
 		case JSONBOID:
 			put_jsonb(out, DatumGetJsonbP(value));
@@ -120,7 +120,19 @@ eo_key_form_append(StringInfo out, Oid type, Datum value, bool isnull)
 	}
 	if (!type_is_enum(type))
 		refuse_type(type);
-	put_enum(out, DatumGetObjectId(value));
+	put_enum(out, value);
+}
+
+/* In UTC, whatever the session's settings are: type is date or timestamp. */
+static void
+put_datetime(StringInfo out, char tag, Oid type, Datum value)
+{
+	char		buf[MAXDATELEN + 2];
+
+	JsonEncodeDateTime(buf, value, type, NULL);
+	if (tag == 'z' && !TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(value)))
+		strlcat(buf, "Z", sizeof(buf));
+	put(out, tag, buf, strlen(buf));
 }
 
 static void
@@ -148,12 +160,6 @@ put_text(StringInfo out, const char *s, size_t len)
 	char	   *utf8 = eo_text_bytes_to_utf8(s, &len);
 
 	put(out, 't', utf8, len);
-}
-
-static void
-put_varlena_text(StringInfo out, struct varlena *t)
-{
-	put_text(out, VARDATA_ANY(t), VARSIZE_ANY_EXHDR(t));
 }
 
 static void
@@ -205,57 +211,11 @@ put_bytes(StringInfo out, bytea *b)
 }
 
 static void
-put_date(StringInfo out, DateADT date)
+put_enum(StringInfo out, Datum value)
 {
-	struct pg_tm tm = {0};
-	char		buf[MAXDATELEN + 1];
+	const char *label = DatumGetCString(DirectFunctionCall1(enum_out, value));
 
-	if (DATE_NOT_FINITE(date))
-		EncodeSpecialDate(date, buf);
-	else
-	{
-		j2date(date + POSTGRES_EPOCH_JDATE, &tm.tm_year, &tm.tm_mon, &tm.tm_mday);
-		EncodeDateOnly(&tm, USE_ISO_DATES, buf);
-	}
-	put(out, 'd', buf, strlen(buf));
-}
-
-static void
-put_timestamp(StringInfo out, char tag, Timestamp ts)
-{
-	struct pg_tm tm;
-	fsec_t		fsec;
-	char		buf[MAXDATELEN + 2];
-
-	if (TIMESTAMP_NOT_FINITE(ts))
-		EncodeSpecialTimestamp(ts, buf);
-	else if (timestamp2tm(ts, NULL, &tm, &fsec, NULL, NULL) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-				 errmsg("timestamp out of range")));
-	else
-	{
-		/* USE_XSD_DATES writes the T and obeys no setting; it adds no zone. */
-		EncodeDateTime(&tm, fsec, false, 0, NULL, USE_XSD_DATES, buf);
-		if (tag == 'z')
-			strlcat(buf, "Z", sizeof(buf));
-	}
-	put(out, tag, buf, strlen(buf));
-}
-
-static void
-put_enum(StringInfo out, Oid value)
-{
-	HeapTuple	tuple = SearchSysCache1(ENUMOID, ObjectIdGetDatum(value));
-	const char *label;
-
-	if (!HeapTupleIsValid(tuple))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
-				 errmsg("invalid internal value for enum: %u", value)));
-	label = NameStr(((Form_pg_enum) GETSTRUCT(tuple))->enumlabel);
 	put_text(out, label, strlen(label));
-	ReleaseSysCache(tuple);
 }
 
 /* ----- jsonb ----- */
@@ -338,8 +298,8 @@ eo_key_form_digest(const StringInfo parts)
 	return hex;
 }
 
-void
-eo_key_form_fingerprint(Jsonb *payload, char hex[65])
+char *
+eo_key_form_fingerprint(Jsonb *payload)
 {
 	StringInfoData parts;
 	char	   *digest;
@@ -347,7 +307,6 @@ eo_key_form_fingerprint(Jsonb *payload, char hex[65])
 	initStringInfo(&parts);
 	put_jsonb(&parts, payload);
 	digest = eo_key_form_digest(&parts);
-	memcpy(hex, digest, 65);
-	pfree(digest);
 	pfree(parts.data);
+	return digest;
 }

@@ -66,7 +66,7 @@ extern void eo_key_form_append(StringInfo out, Oid type, Datum value, bool isnul
 /* The key of the forms in parts: 64 hexadecimal digits, palloc'd. */
 extern char *eo_key_form_digest(const StringInfo parts);
 
-/* Write the fingerprint of a payload: 64 hexadecimal digits and a NUL. */
-extern void eo_key_form_fingerprint(Jsonb *payload, char hex[65]);
+/* The fingerprint of a payload: 64 hexadecimal digits, palloc'd. */
+extern char *eo_key_form_fingerprint(Jsonb *payload);
 
 #endif							/* EO_KEYS_KEY_FORM_H */

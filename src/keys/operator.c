@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * operator.c
- *	  What others than the owner do with a key: look at it, redrive it, resolve it.
+ *	  What others than the owner do with a key: look at it, list it, redrive it, resolve it.
  *
  * What PostgreSQL knows about a transaction overrules the operator.
  *
@@ -17,6 +17,7 @@
 #include "cluster/target.h"
 #include "commit/durability.h"
 #include "commit/prepared.h"
+#include "commit/scan.h"
 #include "commit/session.h"
 #include "commit/settle.h"
 #include "commit/slot_room.h"
@@ -26,10 +27,13 @@
 #include "keys/give_up.h"
 #include "keys/key.h"
 #include "keys/operator.h"
+#include "ledger/clock_sync.h"
 #include "ledger/outbox.h"
 #include "ledger/outbox_guard.h"
 #include "miscadmin.h"
 #include "nodes/pg_list.h"
+#include "records/action_item.h"
+#include "records/life_item.h"
 #include "records/origin.h"
 #include "records/record.h"
 #include "records/token.h"
@@ -41,6 +45,7 @@
 #include "wire/client.h"
 #include "wire/clock.h"
 #include "wire/http.h"
+#include "wire/json.h"
 #include "wire/status.h"
 
 /* Races lost in a row before an operator is told that the key is contended. */
@@ -50,9 +55,20 @@
 #define ROW_WAIT_US INT64CONST(2000000)
 #define ROW_LOOK_US INT64CONST(20000)
 
+pg_noreturn static void raise_contended(const EoKey *k);
+
+/* A listing that goes on. */
+typedef struct Listing
+{
+	EoPages		pages;
+	const EoList *ask;
+	size_t		skip;			/* bytes of a partition key before the key */
+	void		(*emit) (const char *key, const EoRecord *r, void *arg);
+	void	   *arg;
+} Listing;
+
 static bool forget_whatever(EoKey *k);
 static bool forget_seen(EoKey *k, const EoRecord *seen);
-pg_noreturn static void raise_contended(const EoKey *k);
 
 /*
  * Show in a record, which exists or not, what this transaction has done with the
@@ -102,7 +118,6 @@ overlay(const EoKey *k, bool exists, EoRecord *r)
 bool
 eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 {
-	EoSlotView	view;
 	EoKey		k;
 	EoAnswer   *answer;
 	EoFate		fate;
@@ -110,10 +125,8 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 	bool		exists;
 
 	eo_key_find(&k, store, key);
-	/* If a transaction that is over has left the key to be settled, do so. */
-	if (k.held == NULL && !RecoveryInProgress() && eo_prepared_find_slot(k.digest, &view) &&
-		eo_slot_state_is_over(view.info.state))
-		eo_settle_on_the_spot(store, key, &view);
+	if (k.held == NULL && !RecoveryInProgress())
+		eo_key_settle(&k, NULL);
 	eo_key_need_clock(&k, "read");
 	answer = eo_settle_read(store, key, k.pk, "read", &fate, &retention_s);
 	/* A signature that was refused makes the clock a guess again. */
@@ -136,6 +149,74 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 	r->owner = r->bind = r->origin_text = r->payload_sha256 = NULL;
 	r->item = NULL;
 	return overlay(&k, exists, r);
+}
+
+static bool
+is_listed(const Listing *l, const EoRecord *r)
+{
+	const EoStore *store = l->pages.store;
+	int64		now_ms = eo_client_now_ms(&store->client);
+
+	if (eo_store_is_expired(store, r) ||
+		(l->ask->older_than_ms > 0 && r->updated_ms > now_ms - l->ask->older_than_ms))
+		return false;
+	switch (l->ask->which)
+	{
+		case EO_LIST_ALL:
+			return true;
+		case EO_LIST_IN_PROGRESS:
+			return r->state == EO_STATE_IN_PROGRESS;
+		case EO_LIST_COMMITTING:
+			return r->state == EO_STATE_COMMITTING;
+		case EO_LIST_COMPLETED:
+			return r->state == EO_STATE_COMPLETED;
+		case EO_LIST_FAILED:
+			return r->state == EO_STATE_FAILED;
+		case EO_LIST_STUCK:
+			return r->state == EO_STATE_IN_PROGRESS &&
+				r->lease_ms < now_ms - store->server->clock_skew_ms;
+		case EO_LIST_PARKED:
+			return r->state == EO_STATE_FAILED && !r->has_retry;
+	}
+	return false;
+}
+
+static void
+take_item(EoJsonValue *item, void *arg)
+{
+	Listing    *l = arg;
+	const EoLayout *layout = l->pages.store->layout;
+	const char *pk = eo_record_pk_of(layout, item);
+	EoRecord	r;
+
+	/*
+	 * Lives and actions may have the same beginning in a layout without an
+	 * item_prefix.
+	 */
+	if (pk == NULL || eo_life_item_is_pk(pk) || eo_action_item_is_pk(pk) ||
+		eo_record_read(layout, item, &r) != EO_OK || !is_listed(l, &r))
+		return;
+	l->pages.found++;
+	l->emit(pk + l->skip, &r, l->arg);
+}
+
+/* The whole table is scanned: what DynamoDB finds by itself is a key, and not a state. */
+void
+eo_operator_list(EoStore *store, const EoList *ask,
+				 void (*emit) (const char *key, const EoRecord *r, void *arg), void *arg)
+{
+	Listing		l = {.ask = ask,.emit = emit,.arg = arg};
+	EoError		error;
+
+	if (!eo_clock_sync_make(store, 0, &error))
+		eo_error_raise(&error, "list the keys", NULL, store->server->name);
+	l.pages.store = store;
+	l.pages.units_per_second = ask->units_per_second;
+	l.pages.scan.kind = EO_SCAN_RECORDS;
+	l.pages.scan.prefix = eo_store_pk(store, ask->prefix);
+	l.pages.scan.results = ask->results;
+	l.skip = strlen(eo_store_pk(store, ""));
+	eo_scan_read(&l.pages, take_item, &l);
 }
 
 bool
@@ -482,9 +563,7 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 	bool		resolved;
 
 	has_row = eo_outbox_read(k->digest, &pending);
-	answer = eo_store_record_read(store, k->pk);
-	if (answer->outcome == EO_FAILED_CALL)
-		eo_error_raise(&answer->error, "resolve", key, store->server->name);
+	answer = eo_key_read(k, "resolve");
 	r = eo_store_record(answer);
 	if (!answer->exists || r->state != EO_STATE_COMMITTING)
 	{

@@ -49,23 +49,27 @@
 #include "server/text.h"
 #include "wire/client.h"
 
-static EoTxClaim *held_by(const EoKey *k, const char *token, const char *verb);
-static EoTxClaim *enter_earlier(EoKey *k, const char *token, const char *verb);
+pg_noreturn static void raise_lost(const EoKey *k, const EoRecord *record);
+pg_noreturn static void raise_settled(const EoKey *k, bool completed);
+
+static void check_not_repeated(EoKey *k, const char *token, const char *result);
 static void decide(EoKey *k, EoTxClaim *claim, const char *result, const EoWrites *writes);
+static EoTxClaim *enter_earlier(EoKey *k, const char *token, const char *verb);
 static void complete_now(EoKey *k, const char *token, const char *result);
+static void check_ended(const EoKey *k, const EoAnswer *answer);
+static EoAnswer *end_now(EoKey *k, EoVerb verb, EoWrite *w, const char *doing,
+						 int64 retry_after_ms);
+static void fail_at_end(EoKey *k, EoTxClaim *claim, const char *error, int64 retry_after_ms,
+						bool terminal);
 static void fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms,
 					 bool terminal);
 static bool release_now(EoKey *k, const char *token);
-static void fail_at_end(EoKey *k, EoTxClaim *claim, const char *error, int64 retry_after_ms,
-						bool terminal);
+static EoTxClaim *held_by(const EoKey *k, const char *token, const char *verb);
 static const char *choose_token(const EoKey *k, const char *given, const char *verb);
 static int64 retention_of(const EoKey *k, const char *token);
 static void check_owned(const EoKey *k, const char *token, const char *verb);
-static const EoSessionToken *find_remembered(const EoKey *k, const char *token);
-static void check_not_repeated(EoKey *k, const char *token, const char *result);
 static void forget_unless_sealed(const EoKey *k, const char *token, const EoAnswer *answer);
-pg_noreturn static void raise_lost(const EoKey *k, const EoRecord *record);
-pg_noreturn static void raise_settled(const EoKey *k, bool completed);
+static const EoSessionToken *find_remembered(const EoKey *k, const char *token);
 
 /*
  * Write a record as its owner, now.  If an earlier transaction with the same token
@@ -75,14 +79,12 @@ pg_noreturn static void raise_settled(const EoKey *k, bool completed);
 static EoAnswer *
 write_as_owner(EoKey *k, EoVerb verb, const EoWrite *w, const char *doing, bool may_move)
 {
-	EoSlotView	view;
 	EoAnswer   *answer;
 	const EoRecord *r;
 	EoFate		fate;
 
-	if (k->held == NULL && eo_prepared_find_slot(k->digest, &view) &&
-		eo_slot_state_is_over(view.info.state) && strcmp(view.info.token, w->owner) == 0)
-		eo_settle_on_the_spot(k->store, k->key, &view);
+	if (k->held == NULL)
+		eo_key_settle(k, w->owner);
 	answer = eo_store_record_write(k->store, k->pk, verb, w);
 	r = eo_store_record(answer);
 	if (answer->outcome == EO_NOT_APPLIED && answer->exists &&
@@ -212,14 +214,12 @@ static EoTxClaim *
 enter_earlier(EoKey *k, const char *token, const char *verb)
 {
 	EoSlotInfo	info;
-	EoSlotView	view;
 	EoSlotRef	session;
 	EoTxClaim  *claim;
 
 	token = choose_token(k, token, verb);
 	/* The claim may have been sealed by a transaction that was rolled back. */
-	if (eo_prepared_find_slot(k->digest, &view) && eo_slot_state_is_over(view.info.state))
-		eo_settle_on_the_spot(k->store, k->key, &view);
+	eo_key_settle(k, NULL);
 	eo_slot_info_init(&info, EO_SLOT_HELD, k->digest, token);
 	info.retention_s = retention_of(k, token);
 	info.lease_ms = k->store->server->lease_ms;
@@ -258,25 +258,43 @@ eo_owner_once(EoStore *store, const char *key, const char *result, int64 retenti
 static void
 complete_now(EoKey *k, const char *token, const char *result)
 {
-	EoWrite		w = {0};
+	EoWrite		w = {.result = result,.result_len = result != NULL ? strlen(result) : 0};
 	EoAnswer   *answer;
 
-	w.result = result;
-	w.result_len = result != NULL ? strlen(result) : 0;
 	w.owner = choose_token(k, token, "complete");
-	eo_key_need_clock(k, "complete");
-	w.now_ms = eo_client_now_ms(&k->store->client);
-	eo_record_keep(&w, w.now_ms, retention_of(k, w.owner));
-	answer = write_as_owner(k, EO_COMPLETE, &w, "complete", false);
-	forget_unless_sealed(k, w.owner, answer);
-	if (answer->outcome != EO_APPLIED)
-		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
+	answer = end_now(k, EO_COMPLETE, &w, "complete", 0);
+	check_ended(k, answer);
 	if (answer->replayed && (eo_store_record(answer)->odd_result ||
 							 !eo_text_is_same(eo_store_record(answer)->result, result)))
 		eo_error_raise_other_result(k->key, k->store->server->name);
 	if (k->held != NULL)
 		eo_xact_drop(k->held);
 	eo_answer_free(answer);
+}
+
+/* Raise unless the write has ended the claim. */
+static void
+check_ended(const EoKey *k, const EoAnswer *answer)
+{
+	if (answer->outcome != EO_APPLIED)
+		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
+}
+
+/*
+ * End the claim now.  The record must not be swept before the key may be retried.
+ */
+static EoAnswer *
+end_now(EoKey *k, EoVerb verb, EoWrite *w, const char *doing, int64 retry_after_ms)
+{
+	EoAnswer   *answer;
+
+	eo_key_need_clock(k, doing);
+	w->now_ms = eo_client_now_ms(&k->store->client);
+	w->retry_ms = retry_after_ms > 0 ? w->now_ms + retry_after_ms : 0;
+	eo_record_keep(w, w->now_ms + retry_after_ms, retention_of(k, w->owner));
+	answer = write_as_owner(k, verb, w, doing, false);
+	forget_unless_sealed(k, w->owner, answer);
+	return answer;
 }
 
 /* ----- fail and release ----- */
@@ -328,24 +346,16 @@ fail_at_end(EoKey *k, EoTxClaim *claim, const char *error, int64 retry_after_ms,
 static void
 fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, bool terminal)
 {
-	EoWrite		w = {0};
+	EoWrite		w = {
+		.error = error,
+		.error_len = error != NULL ? strlen(error) : 0,
+		.terminal = terminal
+	};
 	EoAnswer   *answer;
 
-	w.error = error;
-	w.error_len = error != NULL ? strlen(error) : 0;
 	w.owner = choose_token(k, token, "fail");
-	eo_key_need_clock(k, "fail");
-	w.now_ms = eo_client_now_ms(&k->store->client);
-	w.terminal = terminal;
-	w.retry_ms = retry_after_ms > 0 ? w.now_ms + retry_after_ms : 0;
-
-	/* The record must not be swept before the key may be retried. */
-	eo_record_keep(&w, w.now_ms + (terminal ? 0 : retry_after_ms),
-				   retention_of(k, w.owner));
-	answer = write_as_owner(k, EO_FAIL, &w, "fail", false);
-	forget_unless_sealed(k, w.owner, answer);
-	if (answer->outcome != EO_APPLIED)
-		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
+	answer = end_now(k, EO_FAIL, &w, "fail", retry_after_ms);
+	check_ended(k, answer);
 	if (k->held != NULL)
 		eo_xact_drop(k->held);
 	eo_answer_free(answer);
@@ -385,15 +395,9 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 static bool
 release_now(EoKey *k, const char *token)
 {
-	EoWrite		w = {0};
-	EoAnswer   *answer;
+	EoWrite		w = {.owner = token};
+	EoAnswer   *answer = end_now(k, EO_RELEASE, &w, "release", 0);
 	bool		released;
-
-	w.owner = token;
-	eo_key_need_clock(k, "release");
-	w.now_ms = eo_client_now_ms(&k->store->client);
-	eo_record_keep(&w, w.now_ms, retention_of(k, token));
-	answer = write_as_owner(k, EO_RELEASE, &w, "release", false);
 
 	/*
 	 * If this claim has released the key before, the answer is replayed, and
@@ -403,7 +407,6 @@ release_now(EoKey *k, const char *token)
 	released = answer->outcome == EO_APPLIED &&
 		(!answer->replayed || (eo_store_record(answer)->has_retry &&
 							   eo_store_record(answer)->error == NULL));
-	forget_unless_sealed(k, token, answer);
 	eo_answer_free(answer);
 	return released;
 }
@@ -524,9 +527,7 @@ check_owned(const EoKey *k, const char *token, const char *verb)
 
 	if (find_remembered(k, token) != NULL)
 		return;
-	answer = eo_store_record_read(k->store, k->pk);
-	if (answer->outcome == EO_FAILED_CALL)
-		eo_error_raise(&answer->error, verb, k->key, k->store->server->name);
+	answer = eo_key_read(k, verb);
 	r = eo_store_record(answer);
 	if (!answer->exists || strcmp(r->owner, token) != 0 || r->state != EO_STATE_IN_PROGRESS)
 		raise_lost(k, answer->exists ? r : NULL);

@@ -79,18 +79,19 @@ typedef struct Transacting
 	bool		copies_refused; /* the record that was met refuses all copies */
 } Transacting;
 
-static void check_tables(const EoKey *k, const char *function, const EoTransactItems *actions);
-static void check_records(const EoKey *k, const EoTransactItems *actions);
 pg_noreturn static void raise_held(const EoKey *k, const char *by, const char *hint);
 static bool attempt(Transacting *t);
-static bool replace(Transacting *t, EoAnswer **answer);
-static bool explain(Transacting *t, const EoRecord *r);
 static bool may_still_be_applied(const Transacting *t, bool answered);
 pg_noreturn static void raise_unknown(const EoAcquiring *a);
-static void take_completed(Transacting *t);
-static bool settle_doubt(Transacting *t);
 pg_noreturn static void raise_refused(const EoAcquiring *a, const EoTransact *ask,
 									  const EoAnswer *answer);
+
+static void check_tables(const EoKey *k, const char *function, const EoTransactItems *actions);
+static void check_records(const EoKey *k, const EoTransactItems *actions);
+static bool replace(Transacting *t, EoAnswer **answer);
+static bool explain(Transacting *t, const EoRecord *r);
+static void take_completed(Transacting *t);
+static bool settle_doubt(Transacting *t);
 static char *describe_reasons(const EoAnswer *answer, const EoTransactItems *actions);
 
 void

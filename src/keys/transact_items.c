@@ -12,7 +12,7 @@
  * An attribute value may be plain JSON or in DynamoDB's typed form, and the two may
  * be mixed at any depth.  A value is in typed form if it is an object with exactly
  * one member, whose name is that of a type and whose value is of the JSON kind which
- * that type has (put_typed()).  Everything else is plain.  So each value that
+ * that type has (find_type()).  Everything else is plain.  So each value that
  * DynamoDB accepts means what it means there.  A plain map that looks like typed form
  * must be written as {"M": {...}}.
  *
@@ -114,29 +114,30 @@ typedef struct Writing
 	EoWriteExpressions expressions; /* of the action */
 } Writing;
 
-/* Writes the value of a member of an object, or an element of an array. */
-typedef void (*PutElement) (Writing *w, JsonbValue *v);
+/* Writes the value of a member of an object. */
+typedef void (*PutMember) (Writing *w, JsonbValue *v);
+
+static void put_value(Writing *w, JsonbValue *v);
+pg_noreturn static void refuse(const Writing *w, const char *detail, const char *hint);
 
 static void read_action(Writing *w, JsonbValue *v, EoTransactItem *action);
-static void put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action);
+static int	find_member(const Writing *w, const char *operation, int bit, const JsonbValue *name);
 static void check_required(const Writing *w, int bit, int seen);
+static char *copy_of(const JsonbValue *v);
+static void put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action);
 static bool is_object(const JsonbValue *v);
 static bool only_member(const JsonbValue *v, JsonbValue *name, JsonbValue *value);
-static const char *type_of(const JsonbValue *v);
 static void put_string(Writing *w, JsonbValue *v);
 static void put_name(Writing *w, JsonbValue *v);
-static void put_value(Writing *w, JsonbValue *v);
-static void put_object(Writing *w, JsonbContainer *c, PutElement put);
-static bool put_typed(Writing *w, JsonbValue *v);
-pg_noreturn static void refuse(const Writing *w, const char *detail, const char *hint);
+static void put_object(Writing *w, JsonbContainer *c, PutMember put);
+static void put_set(Writing *w, const char *type, JsonbContainer *c);
+static int	find_type(const JsonbValue *v, JsonbValue *value);
+static char *canonical_element(char type, const JsonbValue *v);
+static int	compare_elements(const void *a, const void *b);
 
 void
 eo_transact_items_read(Jsonb *writes, EoTransactItems *actions)
 {
-	JsonbIterator *it;
-	JsonbIteratorToken token;
-	JsonbValue	v;
-	EoTransactItem *action;
 	Writing		w = {0};
 
 	memset(actions, 0, sizeof(*actions));
@@ -153,19 +154,18 @@ eo_transact_items_read(Jsonb *writes, EoTransactItems *actions)
 						   (int) JB_ROOT_COUNT(writes), EO_MAX_ACTIONS - 1)));
 	actions->actions = palloc0(sizeof(EoTransactItem) * JB_ROOT_COUNT(writes));
 	initStringInfo(&w.out);
-	it = JsonbIteratorInit(&writes->root);
-	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	actions->n = JB_ROOT_COUNT(writes);
+	for (int i = 0; i < actions->n; i++)
 	{
-		if (token != WJB_ELEM)
-			continue;
-		if (actions->n > 0)
+		EoTransactItem *action = &actions->actions[i];
+
+		if (i > 0)
 			appendStringInfoChar(&w.out, ',');
-		w.position = ++actions->n;
+		w.position = i + 1;
 		w.size = 0;
 		memset(&w.expressions, 0, sizeof(w.expressions));
-		action = &actions->actions[actions->n - 1];
 		action->start = w.out.len;
-		read_action(&w, &v, action);
+		read_action(&w, getIthJsonbValueFromContainer(&writes->root, i), action);
 		action->len = w.out.len - action->start;
 		action->size = w.size;
 	}
@@ -177,15 +177,21 @@ char *
 eo_transact_item_key_string(const EoTransactItem *action, const char *name)
 {
 	JsonbValue	v;
-	JsonbValue	type;
-	JsonbValue	value;
 
 	if (getKeyJsonValueFromContainer(action->key, name, (int) strlen(name), &v) == NULL)
 		return NULL;
-	if (v.type == jbvString)
-		value = v;
-	else if (!only_member(&v, &type, &value) || value.type != jbvString ||
-			 type.val.string.len != 1 || type.val.string.val[0] != 'S')
+	return eo_transact_item_string(&v, 'S');
+}
+
+char *
+eo_transact_item_string(const JsonbValue *v, char type)
+{
+	JsonbValue	name;
+	JsonbValue	value = *v;
+
+	if ((v->type != jbvString || type != 'S') &&
+		(!only_member(v, &name, &value) || value.type != jbvString ||
+		 name.val.string.len != 1 || name.val.string.val[0] != type))
 		return NULL;
 	return pnstrdup(value.val.string.val, value.val.string.len);
 }
@@ -213,12 +219,10 @@ read_action(Writing *w, JsonbValue *v, EoTransactItem *action)
 {
 	static const char *const form = "A write is {\"Put\": {...}}, {\"Update\": {...}}, {\"Delete\": {...}} or {\"ConditionCheck\": {...}}.";
 	JsonbIterator *it;
-	JsonbIteratorToken token;
 	JsonbValue	name;
 	JsonbValue	body;
 	int			bit = 0;
 	int			seen = 0;
-	int			member = 0;
 	const char *why;
 
 	if (!only_member(v, &name, &body) || !is_object(&body))
@@ -237,29 +241,45 @@ read_action(Writing *w, JsonbValue *v, EoTransactItem *action)
 	action->conditional = bit == CHECK;
 	appendStringInfo(&w->out, "{\"%s\":{", action->operation);
 	it = JsonbIteratorInit(body.val.binary.data);
-	while ((token = JsonbIteratorNext(&it, &body, true)) != WJB_DONE)
+	while (eo_transact_item_next_member(&it, &name, &body))
 	{
-		if (token == WJB_KEY)
-		{
-			for (member = 0; member < (int) lengthof(members); member++)
-			{
-				if ((members[member].allowed & bit) != 0 && is_name(&body, members[member].name))
-					break;
-			}
-			if (member == (int) lengthof(members))
-				refuse(w, psprintf("%s has no member \"%.*s\".", action->operation,
-								   body.val.string.len, body.val.string.val),
-					   "The names are DynamoDB's, in its spelling.");
-			seen |= 1 << member;
-		}
-		else if (token == WJB_VALUE)
-			put_member(w, member, &body, action);
+		int			member = find_member(w, action->operation, bit, &name);
+
+		seen |= 1 << member;
+		put_member(w, member, &body, action);
 	}
 	check_required(w, bit, seen);
 	why = eo_write_expressions_check(&w->expressions);
 	if (why != NULL)
 		refuse(w, why, NULL);
 	appendStringInfoString(&w->out, "}}");
+}
+
+/* The index in members[] of a member of an operation. */
+static int
+find_member(const Writing *w, const char *operation, int bit, const JsonbValue *name)
+{
+	for (int i = 0; i < (int) lengthof(members); i++)
+	{
+		if ((members[i].allowed & bit) != 0 && is_name(name, members[i].name))
+			return i;
+	}
+	refuse(w, psprintf("%s has no member \"%.*s\".", operation, name->val.string.len,
+					   name->val.string.val), "The names are DynamoDB's, in its spelling.");
+}
+
+bool
+eo_transact_item_next_member(JsonbIterator **it, JsonbValue *name, JsonbValue *value)
+{
+	JsonbIteratorToken token;
+
+	do
+		token = JsonbIteratorNext(it, name, true);
+	while (token != WJB_KEY && token != WJB_DONE);
+	if (token == WJB_DONE)
+		return false;
+	(void) JsonbIteratorNext(it, value, true);
+	return true;
 }
 
 /* Check that the members which the operation requires were seen. */
@@ -278,22 +298,25 @@ static void
 note_placeholders(Writing *w, JsonbContainer *c)
 {
 	JsonbIterator *it = JsonbIteratorInit(c);
-	JsonbIteratorToken token;
-	EoPlaceholder *p = NULL;
+	JsonbValue	name;
 	JsonbValue	v;
+	JsonbValue	value;
 
-	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	while (eo_transact_item_next_member(&it, &name, &v))
 	{
-		if (token == WJB_KEY)
-		{
-			p = palloc0(sizeof(EoPlaceholder));
-			p->name = pnstrdup(v.val.string.val, v.val.string.len);
-			w->expressions.placeholders = lappend(w->expressions.placeholders, p);
-		}
-		else if (token == WJB_VALUE)
-			p->stands_for = p->name[0] == ':' ? type_of(&v) :
-				v.type == jbvString ? pnstrdup(v.val.string.val, v.val.string.len) : "";
+		EoPlaceholder *p = palloc0(sizeof(EoPlaceholder));
+
+		p->name = copy_of(&name);
+		p->stands_for = p->name[0] == ':' ? types[find_type(&v, &value)].name :
+			v.type == jbvString ? copy_of(&v) : "";
+		w->expressions.placeholders = lappend(w->expressions.placeholders, p);
 	}
+}
+
+static char *
+copy_of(const JsonbValue *v)
+{
+	return pnstrdup(v->val.string.val, v->val.string.len);
 }
 
 /* Note the attributes of a Key, and check what each has to be in any table. */
@@ -301,33 +324,23 @@ static void
 note_key(Writing *w, JsonbContainer *c)
 {
 	JsonbIterator *it = JsonbIteratorInit(c);
-	JsonbIteratorToken token;
-	char	   *name = NULL;
+	JsonbValue	name;
 	JsonbValue	v;
-	JsonbValue	type;
 	JsonbValue	value;
 
 	if (JsonContainerSize(c) > 2)
 		refuse(w, "Its Key has more than two attributes.", NULL);
-	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	while (eo_transact_item_next_member(&it, &name, &v))
 	{
-		if (token == WJB_KEY)
-		{
-			name = pnstrdup(v.val.string.val, v.val.string.len);
-			w->expressions.keys = lappend(w->expressions.keys, name);
-		}
-		if (token != WJB_VALUE)
-			continue;
-		if (strlen(type_of(&v)) != 1 || strchr("SNB", *type_of(&v)) == NULL)
+		char	   *key = copy_of(&name);
+
+		w->expressions.keys = lappend(w->expressions.keys, key);
+		if (types[find_type(&v, &value)].kind != jbvString)
 			refuse(w, psprintf("Attribute \"%s\" is a part of the key, and must be a string, a number or binary.",
-							   name), NULL);
-		value = v;
-		if (v.type == jbvString || only_member(&v, &type, &value))
-		{
-			if (value.val.string.len == 0)
-				refuse(w, psprintf("Attribute \"%s\" is a part of the key, and must not be empty.",
-								   name), NULL);
-		}
+							   key), NULL);
+		if (value.val.string.len == 0)
+			refuse(w, psprintf("Attribute \"%s\" is a part of the key, and must not be empty.",
+							   key), NULL);
 	}
 }
 
@@ -356,12 +369,12 @@ put_member(Writing *w, int member, JsonbValue *v, EoTransactItem *action)
 		case KIND_STRING:
 			put_string(w, v);
 			if (strcmp(name, "TableName") == 0)
-				action->table = pnstrdup(v->val.string.val, v->val.string.len);
+				action->table = copy_of(v);
 			action->conditional |= strcmp(name, "ConditionExpression") == 0;
 			if (strcmp(name, "ConditionExpression") == 0)
-				w->expressions.condition = pnstrdup(v->val.string.val, v->val.string.len);
+				w->expressions.condition = copy_of(v);
 			if (strcmp(name, "UpdateExpression") == 0)
-				w->expressions.update = pnstrdup(v->val.string.val, v->val.string.len);
+				w->expressions.update = copy_of(v);
 			break;
 		case KIND_NAMES:
 			put_object(w, v->val.binary.data, put_name);
@@ -404,16 +417,13 @@ only_member(const JsonbValue *v, JsonbValue *name, JsonbValue *value)
 	if (!is_object(v) || JsonContainerSize(v->val.binary.data) != 1)
 		return false;
 	it = JsonbIteratorInit(v->val.binary.data);
-	(void) JsonbIteratorNext(&it, name, true);
-	(void) JsonbIteratorNext(&it, name, true);
-	(void) JsonbIteratorNext(&it, value, true);
-	return true;
+	return eo_transact_item_next_member(&it, name, value);
 }
 
 static void
 put_string(Writing *w, JsonbValue *v)
 {
-	char	   *s = pnstrdup(v->val.string.val, v->val.string.len);
+	char	   *s = copy_of(v);
 
 	escape_json(&w->out, s);
 	pfree(s);
@@ -429,40 +439,18 @@ utf8_len(const JsonbValue *v)
 	return len;
 }
 
-/* A number, or the base64 of binary data, in typed form: DynamoDB refuses others. */
+/* Is the text of a number, or of binary data, one that DynamoDB knows? */
 static void
-check_scalar(const Writing *w, char type, const JsonbValue *v)
+check_scalar(const Writing *w, char type, const JsonbValue *v, const char *quote)
 {
+	const char *s = copy_of(v);
 	size_t		len = v->val.string.len;
-	const char *s = pnstrdup(v->val.string.val, len);
 
 	if (type == 'N' && !eo_attribute_is_number(s, len))
-		refuse(w, psprintf("\"%s\" is no number of DynamoDB.", s),
+		refuse(w, psprintf("%s%s%s is no number of DynamoDB.", quote, s, quote),
 			   "They have up to 38 digits, and are between 1E-130 and 9.99E+125.");
 	if (type == 'B' && eo_attribute_base64_len(s, len) < 0)
 		refuse(w, psprintf("\"%s\" is not base64.", s), NULL);
-}
-
-/* A set's element.  As text a number or binary data is longer than what is counted. */
-static void
-put_sized(Writing *w, JsonbValue *v)
-{
-	put_string(w, v);
-	w->size += utf8_len(v);
-}
-
-static void
-put_sized_number(Writing *w, JsonbValue *v)
-{
-	check_scalar(w, 'N', v);
-	put_sized(w, v);
-}
-
-static void
-put_sized_binary(Writing *w, JsonbValue *v)
-{
-	check_scalar(w, 'B', v);
-	put_sized(w, v);
 }
 
 static void
@@ -474,49 +462,38 @@ put_name(Writing *w, JsonbValue *v)
 }
 
 static void
-put_object(Writing *w, JsonbContainer *c, PutElement put)
+put_object(Writing *w, JsonbContainer *c, PutMember put)
 {
 	JsonbIterator *it = JsonbIteratorInit(c);
-	JsonbIteratorToken token;
+	JsonbValue	name;
 	JsonbValue	v;
 	const char *comma = "";
 
 	appendStringInfoChar(&w->out, '{');
-	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	while (eo_transact_item_next_member(&it, &name, &v))
 	{
-		if (token == WJB_KEY)
-		{
-			appendStringInfoString(&w->out, comma);
-			put_string(w, &v);
-			if (v.val.string.len == 0)
-				refuse(w, "A member has no name.", NULL);
-			w->size += utf8_len(&v) + 1;
-			appendStringInfoChar(&w->out, ':');
-			comma = ",";
-		}
-		else if (token == WJB_VALUE)
-			put(w, &v);
+		appendStringInfoString(&w->out, comma);
+		put_string(w, &name);
+		if (name.val.string.len == 0)
+			refuse(w, "A member has no name.", NULL);
+		w->size += utf8_len(&name) + 1;
+		appendStringInfoChar(&w->out, ':');
+		put(w, &v);
+		comma = ",";
 	}
 	appendStringInfoChar(&w->out, '}');
 }
 
 static void
-put_array(Writing *w, JsonbContainer *c, PutElement put)
+put_array(Writing *w, JsonbContainer *c)
 {
-	JsonbIterator *it = JsonbIteratorInit(c);
-	JsonbIteratorToken token;
-	JsonbValue	v;
-	const char *comma = "";
-
 	appendStringInfoChar(&w->out, '[');
-	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	for (uint32 i = 0; i < JsonContainerSize(c); i++)
 	{
-		if (token != WJB_ELEM)
-			continue;
-		appendStringInfoString(&w->out, comma);
+		if (i > 0)
+			appendStringInfoChar(&w->out, ',');
 		w->size++;
-		put(w, &v);
-		comma = ",";
+		put_value(w, getIthJsonbValueFromContainer(c, i));
 	}
 	appendStringInfoChar(&w->out, ']');
 }
@@ -532,52 +509,76 @@ refuse_depth(const Writing *w)
 static void
 put_value(Writing *w, JsonbValue *v)
 {
-	Datum		number;
+	JsonbValue	value;
+	int			t = find_type(v, &value);
+	const char *name = types[t].name;
+	enum jbvType kind = types[t].kind;
+	size_t		len;
 
-	switch (v->type)
+	/* For the recursion; a scalar in typed form is no level. */
+	if (v->type == jbvBinary && ++w->depth > MAX_DEPTH)
+		refuse_depth(w);
+	if (!types[t].set && (kind == jbvArray || kind == jbvObject) &&
+		w->depth > EO_ATTRIBUTE_MAX_DEPTH)
+		refuse_depth(w);
+	appendStringInfo(&w->out, "{\"%s\":", name);
+	w->size += kind == jbvBool ? 1 : kind == jbvString ? 0 : 3;
+	if (types[t].set)
+		put_set(w, name, value.val.binary.data);
+	else if (kind == jbvArray)
+		put_array(w, value.val.binary.data);
+	else if (kind == jbvObject)
+		put_object(w, value.val.binary.data, put_value);
+	else if (kind == jbvBool)
 	{
-		case jbvNull:
-			appendStringInfoString(&w->out, "{\"NULL\":true}");
-			w->size++;
-			return;
-		case jbvBool:
-			appendStringInfo(&w->out, "{\"BOOL\":%s}", v->val.boolean ? "true" : "false");
-			w->size++;
-			return;
-		case jbvNumeric:
-			number = DirectFunctionCall1(numeric_out, NumericGetDatum(v->val.numeric));
-			if (!eo_attribute_is_number(DatumGetCString(number),
-										strlen(DatumGetCString(number))))
-				refuse(w, psprintf("%s is no number of DynamoDB.", DatumGetCString(number)),
-					   "They have up to 38 digits, and are between 1E-130 and 9.99E+125.");
-			appendStringInfo(&w->out, "{\"N\":\"%s\"}", DatumGetCString(number));
-			w->size += (strlen(DatumGetCString(number)) + 1) / 2 + 1;
-			return;
-		case jbvString:
-			appendStringInfoString(&w->out, "{\"S\":");
-			put_string(w, v);
-			w->size += utf8_len(v);
-			break;
-		default:
-			/* For the recursion; a scalar in typed form is no level. */
-			if (++w->depth > MAX_DEPTH)
-				refuse_depth(w);
-			if (!put_typed(w, v))
-			{
-				if (w->depth > EO_ATTRIBUTE_MAX_DEPTH)
-					refuse_depth(w);
-				appendStringInfo(&w->out, "{\"%s\":", is_array(v) ? "L" : "M");
-				w->size += 3;
-				if (is_array(v))
-					put_array(w, v->val.binary.data, put_value);
-				else
-					put_object(w, v->val.binary.data, put_value);
-				appendStringInfoChar(&w->out, '}');
-			}
-			w->depth--;
-			return;
+		if (!value.val.boolean && strcmp(name, "NULL") == 0)
+			refuse(w, "{\"NULL\": false} is no value.", "Leave the attribute out, or write null.");
+		appendStringInfoString(&w->out, value.val.boolean ? "true" : "false");
+	}
+	else
+	{
+		check_scalar(w, *name, &value, v->type == jbvNumeric ? "" : "\"");
+		put_string(w, &value);
+		len = utf8_len(&value);
+		w->size += *name == 'N' ? (len + 1) / 2 + 1 : *name == 'B' ? len / 4 * 3 : len;
 	}
 	appendStringInfoChar(&w->out, '}');
+	if (v->type == jbvBinary)
+		w->depth--;
+}
+
+/*
+ * Write a set, which must have an element, and none twice.  As text a number or binary data is
+ * longer than what DynamoDB counts.
+ */
+static void
+put_set(Writing *w, const char *type, JsonbContainer *c)
+{
+	uint32		n = JsonContainerSize(c);
+	char	  **elements = palloc(sizeof(char *) * Max(n, 1));
+
+	if (n == 0)
+		refuse(w, psprintf("A set of type %s is empty.", type), NULL);
+	appendStringInfoChar(&w->out, '[');
+	for (uint32 i = 0; i < n; i++)
+	{
+		JsonbValue *v = getIthJsonbValueFromContainer(c, i);
+
+		if (i > 0)
+			appendStringInfoChar(&w->out, ',');
+		check_scalar(w, *type, v, "\"");
+		put_string(w, v);
+		w->size += utf8_len(v) + 1;
+		elements[i] = canonical_element(*type, v);
+	}
+	appendStringInfoChar(&w->out, ']');
+	qsort(elements, n, sizeof(char *), compare_elements);
+	for (uint32 i = 1; i < n; i++)
+	{
+		if (strcmp(elements[i - 1], elements[i]) == 0)
+			refuse(w, psprintf("A set of type %s has the same element twice.", type),
+				   *type == 'S' ? NULL : "Numbers are compared by their value, and binary data by its bytes.");
+	}
 }
 
 static bool
@@ -595,56 +596,64 @@ is_array_of_strings(const JsonbValue *v)
 	return true;
 }
 
-/* The index in types[] of a value in typed form, and what is in it; -1: it is plain. */
+/*
+ * The index in types[] of the type of a value, plain or in typed form, and the value as typed
+ * form has it.
+ */
 static int
 find_type(const JsonbValue *v, JsonbValue *value)
 {
 	JsonbValue	name;
+	Datum		number;
+	const char *plain;
 	int			t = 0;
 
-	if (!only_member(v, &name, value))
-		return -1;
-	while (t < (int) lengthof(types) && !is_name(&name, types[t].name))
-		t++;
-	if (t == (int) lengthof(types))
-		return -1;
-	if (types[t].set ? !is_array_of_strings(value) :
-		types[t].kind == jbvArray ? !is_array(value) :
-		types[t].kind == jbvObject ? !is_object(value) :
-		value->type != types[t].kind)
-		return -1;
-	return t;
-}
-
-/* The type of a value, plain or in typed form. */
-static const char *
-type_of(const JsonbValue *v)
-{
-	JsonbValue	value;
-	int			t = find_type(v, &value);
-
-	if (t >= 0)
-		return types[t].name;
+	if (only_member(v, &name, value))
+	{
+		while (t < (int) lengthof(types) && !is_name(&name, types[t].name))
+			t++;
+		if (t < (int) lengthof(types) &&
+			(types[t].set ? is_array_of_strings(value) :
+			 types[t].kind == jbvArray ? is_array(value) :
+			 types[t].kind == jbvObject ? is_object(value) :
+			 value->type == types[t].kind))
+			return t;
+	}
+	*value = *v;
 	switch (v->type)
 	{
 		case jbvNull:
-			return "NULL";
+			plain = "NULL";
+			value->type = jbvBool;
+			value->val.boolean = true;
+			break;
 		case jbvBool:
-			return "BOOL";
+			plain = "BOOL";
+			break;
 		case jbvNumeric:
-			return "N";
+			plain = "N";
+			number = DirectFunctionCall1(numeric_out, NumericGetDatum(v->val.numeric));
+			value->type = jbvString;
+			value->val.string.val = DatumGetCString(number);
+			value->val.string.len = (int) strlen(value->val.string.val);
+			break;
 		case jbvString:
-			return "S";
+			plain = "S";
+			break;
 		default:
-			return is_array(v) ? "L" : "M";
+			plain = is_array(v) ? "L" : "M";
+			break;
 	}
+	for (t = 0; strcmp(types[t].name, plain) != 0;)
+		t++;
+	return t;
 }
 
 /* An element of a set as it is compared with the others: numbers and bytes by their value. */
 static char *
 canonical_element(char type, const JsonbValue *v)
 {
-	char	   *text = pnstrdup(v->val.string.val, v->val.string.len);
+	char	   *text = copy_of(v);
 
 	if (type == 'N')
 		return numeric_normalize(DatumGetNumeric(DirectFunctionCall3(numeric_in,
@@ -663,66 +672,4 @@ static int
 compare_elements(const void *a, const void *b)
 {
 	return strcmp(*(char *const *) a, *(char *const *) b);
-}
-
-/* A set must have an element, and none twice. */
-static void
-check_set(const Writing *w, const char *type, JsonbContainer *c)
-{
-	uint32		n = JsonContainerSize(c);
-	char	  **elements = palloc(sizeof(char *) * Max(n, 1));
-
-	if (n == 0)
-		refuse(w, psprintf("A set of type %s is empty.", type), NULL);
-	for (uint32 i = 0; i < n; i++)
-		elements[i] = canonical_element(*type, getIthJsonbValueFromContainer(c, i));
-	qsort(elements, n, sizeof(char *), compare_elements);
-	for (uint32 i = 1; i < n; i++)
-	{
-		if (strcmp(elements[i - 1], elements[i]) == 0)
-			refuse(w, psprintf("A set of type %s has the same element twice.", type),
-				   *type == 'S' ? NULL : "Numbers are compared by their value, and binary data by its bytes.");
-	}
-}
-
-/* Write a value in typed form.  Returns false, and writes nothing, if it is plain. */
-static bool
-put_typed(Writing *w, JsonbValue *v)
-{
-	JsonbValue	value;
-	int			t = find_type(v, &value);
-
-	if (t < 0)
-		return false;
-	if (types[t].kind == jbvBool && !value.val.boolean && strcmp(types[t].name, "NULL") == 0)
-		refuse(w, "{\"NULL\": false} is no value.", "Leave the attribute out, or write null.");
-	if (!types[t].set && (types[t].kind == jbvArray || types[t].kind == jbvObject) &&
-		w->depth > EO_ATTRIBUTE_MAX_DEPTH)
-		refuse_depth(w);
-	if (types[t].kind == jbvString)
-		check_scalar(w, types[t].name[0], &value);
-	appendStringInfo(&w->out, "{\"%s\":", types[t].name);
-	w->size += types[t].kind == jbvBool ? 1 : types[t].kind == jbvString ? 0 : 3;
-	if (types[t].set)
-	{
-		put_array(w, value.val.binary.data, types[t].name[0] == 'N' ? put_sized_number :
-				  types[t].name[0] == 'B' ? put_sized_binary : put_sized);
-		check_set(w, types[t].name, value.val.binary.data);
-	}
-	else if (types[t].kind == jbvArray)
-		put_array(w, value.val.binary.data, put_value);
-	else if (types[t].kind == jbvObject)
-		put_object(w, value.val.binary.data, put_value);
-	else if (types[t].kind == jbvBool)
-		appendStringInfoString(&w->out, value.val.boolean ? "true" : "false");
-	else
-	{
-		size_t		len = utf8_len(&value);
-
-		put_string(w, &value);
-		w->size += strcmp(types[t].name, "N") == 0 ? (len + 1) / 2 + 1 :
-			strcmp(types[t].name, "B") == 0 ? len / 4 * 3 : len;
-	}
-	appendStringInfoChar(&w->out, '}');
-	return true;
 }

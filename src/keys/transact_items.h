@@ -47,4 +47,13 @@ extern void eo_transact_items_read(Jsonb *writes, EoTransactItems *actions);
  */
 extern char *eo_transact_item_key_string(const EoTransactItem *action, const char *name);
 
+/*
+ * The text of a value of this type in typed form, or of a plain string for "S", palloc'd;
+ * NULL: it is another value.
+ */
+extern char *eo_transact_item_string(const JsonbValue *v, char type);
+
+/* The next member of the object that is iterated over; false: there is none. */
+extern bool eo_transact_item_next_member(JsonbIterator **it, JsonbValue *name, JsonbValue *value);
+
 #endif							/* EO_KEYS_TRANSACT_ITEMS_H */

@@ -28,6 +28,9 @@
 #define MAX_PLACEHOLDER_BYTES 255
 #define MAX_PATH 32
 
+#define DIGITS "0123456789"
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 typedef enum Kind
 {
 	END,						/* of the expression */
@@ -67,24 +70,6 @@ typedef struct Scan
 } Scan;
 
 static void check_token(Scan *s);
-
-static bool
-is_space(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-static bool
-is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static bool
-is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
 
 static bool
 is_sign(const Token *t, char sign)
@@ -129,8 +114,7 @@ token_after(const Token *t)
 {
 	Token		n = {.kind = SIGN,.start = t->start + t->len,.len = 1};
 
-	while (is_space(*n.start))
-		n.start++;
+	n.start += strspn(n.start, " \t\n\r");
 	if (*n.start == '\0')
 	{
 		n.kind = END;
@@ -138,14 +122,12 @@ token_after(const Token *t)
 	}
 	else if (*n.start == '#' || *n.start == ':')
 		n.kind = *n.start == '#' ? NAME : VALUE;
-	else if (is_letter(*n.start))
+	else if (strchr(LETTERS, *n.start) != NULL)
 		n.kind = WORD;
-	else if (is_digit(*n.start))
+	else if (strchr(DIGITS, *n.start) != NULL)
 		n.kind = NUMBER;
-	while (n.kind != END && n.kind != SIGN &&
-		   (is_digit(n.start[n.len]) ||
-			(n.kind != NUMBER && (is_letter(n.start[n.len]) || n.start[n.len] == '_'))))
-		n.len++;
+	if (n.kind != END && n.kind != SIGN)
+		n.len += strspn(n.start + 1, n.kind == NUMBER ? DIGITS : DIGITS LETTERS "_");
 	return n;
 }
 
@@ -208,17 +190,14 @@ find_placeholder(const Scan *s, const Token *t)
 static bool
 is_keyword(const Scan *s, const Token *t)
 {
-	static const char *const words[2][5] = {
+	static const char *const words[2][6] = {
 		{"SET", "REMOVE", "ADD", "DELETE"}, {"AND", "OR", "NOT", "BETWEEN", "IN"}
 	};
-	int			which = *s->which == 'C';
+	const char *const *word = words[*s->which == 'C'];
 
-	for (int i = 0; i < 5 && words[which][i] != NULL; i++)
-	{
-		if (is_word(t, words[which][i]))
-			return true;
-	}
-	return false;
+	while (*word != NULL && !is_word(t, *word))
+		word++;
+	return *word != NULL;
 }
 
 static void

@@ -18,18 +18,26 @@
 
 #include "common/hashfn.h"
 #include "keys/key.h"
-#include "keys/table_keys.h"
 #include "keys/transact.h"
 #include "keys/transact_items.h"
 #include "keys/writes.h"
 #include "ledger/item_order.h"
 #include "lib/stringinfo.h"
+#include "nodes/pg_list.h"
 #include "records/attribute.h"
+#include "server/error.h"
+#include "server/options.h"
+#include "server/store.h"
 #include "server/text.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
+#include "utils/memutils.h"
 #include "utils/numeric.h"
+#include "wire/buf.h"
+#include "wire/call.h"
+#include "wire/json.h"
+#include "wire/status.h"
 
 /* Amazon DynamoDB Developer Guide, "Service, account, and table quotas". */
 #define MAX_TRANSACTION_BYTES 4194304
@@ -41,6 +49,19 @@
 #define RECORD_BYTES 4096
 
 pg_noreturn static void refuse(int position, const char *detail, const char *hint);
+
+/*
+ * The key of a table cannot be changed.  If a table is deleted and made anew with another
+ * key, a process that knows the old one finds its writes refused by DynamoDB.
+ */
+typedef struct Known
+{
+	char	   *name;			/* see name_of() */
+	EoTableKeys keys;
+} Known;
+
+static List *known_tables;		/* of Known */
+
 static void check(const EoTransactItem *action, int position);
 static char *item_of(const EoTransactItem *action, int position, const EoTableKeys *keys);
 static void put_key_value(StringInfo line, int position, const char *name, char type,
@@ -56,6 +77,77 @@ refuse(int position, const char *detail, const char *hint)
 			 errmsg("write %d cannot be made when the transaction commits", position),
 			 errdetail("%s", detail),
 			 hint != NULL ? errhint("%s", hint) : 0));
+}
+
+bool
+eo_writes_read_table_keys(EoJsonValue *table, EoTableKeys *keys)
+{
+	EoJsonValue *schema = eo_json_get(table, "KeySchema");
+	EoJsonValue *attributes = eo_json_get(table, "AttributeDefinitions");
+	size_t		len;
+
+	keys->n = (int) eo_json_array_length(schema);
+	if (keys->n < 1 || keys->n > 2)
+		return false;
+	for (int i = 0; i < keys->n; i++)
+	{
+		const char *name = eo_json_string(eo_json_get(eo_json_array_get(schema, i),
+													  "AttributeName"), &len);
+
+		if (name == NULL)
+			return false;
+		keys->names[i] = pstrdup(name);
+		for (size_t j = 0; j < eo_json_array_length(attributes); j++)
+		{
+			EoJsonValue *a = eo_json_array_get(attributes, j);
+			const char *type = eo_json_string(eo_json_get(a, "AttributeType"), &len);
+
+			if (eo_json_string_is(eo_json_get(a, "AttributeName"), name) && type != NULL)
+				keys->types[i] = type[0];
+		}
+		if (keys->types[i] != 'S' && keys->types[i] != 'N' && keys->types[i] != 'B')
+			return false;
+	}
+	return true;
+}
+
+/* The name of a table in this process: two servers may be of different accounts. */
+static char *
+name_of(const EoStore *store, const char *table)
+{
+	const EoServer *server = store->server;
+
+	return psprintf("%u %u %s %s %s", server->serverid, server->userid, server->url,
+					server->region, table);
+}
+
+static Known *
+describe(EoStore *store, const char *table)
+{
+	EoCall	   *call = eo_store_new_table_call(store, EO_DESCRIBE_TABLE, table);
+	EoTableKeys keys = {0};
+	MemoryContext old;
+	Known	   *known;
+
+	eo_buf_addc(&call->body, '}');
+	eo_store_run_call(store, call);
+	if (call->error.status != EO_OK)
+		eo_error_raise(&call->error, psprintf("describe table \"%s\"", table), NULL,
+					   store->server->name);
+	if (!eo_writes_read_table_keys(eo_json_get(eo_json_root(call->reply), "Table"), &keys))
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_REFUSED),
+				 errmsg("server \"%s\" does not say which key table \"%s\" has",
+						store->server->name, table)));
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	known = palloc0(sizeof(Known));
+	known->name = name_of(store, table);
+	known->keys = keys;
+	for (int i = 0; i < keys.n; i++)
+		known->keys.names[i] = pstrdup(keys.names[i]);
+	known_tables = lappend(known_tables, known);
+	MemoryContextSwitchTo(old);
+	return known;
 }
 
 void
@@ -75,7 +167,7 @@ eo_writes_read(EoStore *store, const char *function, Jsonb *document, EoWrites *
 		const EoTransactItem *action = &actions.actions[i];
 		EoWriteItem *w = &writes->list[i];
 
-		w->item = item_of(action, i + 1, eo_table_keys_of(store, action->table));
+		w->item = item_of(action, i + 1, eo_writes_table_keys(store, action->table));
 		w->hash = hash_bytes_extended((const unsigned char *) w->item, strlen(w->item), 0);
 		w->text = eo_text_to_utf8(pnstrdup(actions.source + action->start, action->len));
 		w->size = action->size;
@@ -84,6 +176,22 @@ eo_writes_read(EoStore *store, const char *function, Jsonb *document, EoWrites *
 	}
 	writes->n = actions.n;
 	eo_writes_check_size(writes, 0);
+}
+
+const EoTableKeys *
+eo_writes_table_keys(EoStore *store, const char *table)
+{
+	char	   *name = name_of(store, table);
+	ListCell   *lc;
+
+	foreach(lc, known_tables)
+	{
+		const Known *known = lfirst(lc);
+
+		if (strcmp(known->name, name) == 0)
+			return &known->keys;
+	}
+	return &describe(store, table)->keys;
 }
 
 static void
@@ -107,34 +215,29 @@ static char *
 item_of(const EoTransactItem *action, int position, const EoTableKeys *keys)
 {
 	JsonbIterator *it = JsonbIteratorInit(action->key);
-	JsonbIteratorToken token;
+	JsonbValue	member;
 	JsonbValue	v;
 	StringInfoData line;
 	bool		is_put = strcmp(action->operation, "Put") == 0;
 	int			found = 0;
-	int			which = -1;
-	char	   *name = NULL;
 
 	initStringInfo(&line);
 	appendStringInfo(&line, "%s {", action->table);
-	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	while (eo_transact_item_next_member(&it, &member, &v))
 	{
-		if (token == WJB_KEY)
-		{
-			name = pnstrdup(v.val.string.val, v.val.string.len);
-			which = strcmp(name, keys->names[0]) == 0 ? 0 :
-				keys->n == 2 && strcmp(name, keys->names[1]) == 0 ? 1 : -1;
-			if (which < 0 && !is_put)
-				refuse(position, psprintf("Attribute \"%s\" is no part of the key of table \"%s\".",
-										  name, action->table), NULL);
-		}
-		else if (token == WJB_VALUE && which >= 0)
-		{
-			if (found++ > 0)
-				appendStringInfoString(&line, ", ");
-			put_key_value(&line, position, name, keys->types[which],
-						  which == 0 ? MAX_PARTITION_KEY_BYTES : MAX_SORT_KEY_BYTES, &v);
-		}
+		char	   *name = pnstrdup(member.val.string.val, member.val.string.len);
+		int			which = strcmp(name, keys->names[0]) == 0 ? 0 :
+		keys->n == 2 && strcmp(name, keys->names[1]) == 0 ? 1 : -1;
+
+		if (which < 0 && !is_put)
+			refuse(position, psprintf("Attribute \"%s\" is no part of the key of table \"%s\".",
+									  name, action->table), NULL);
+		if (which < 0)
+			continue;
+		if (found++ > 0)
+			appendStringInfoString(&line, ", ");
+		put_key_value(&line, position, name, keys->types[which],
+					  which == 0 ? MAX_PARTITION_KEY_BYTES : MAX_SORT_KEY_BYTES, &v);
 	}
 	if (found < keys->n)
 		refuse(position, psprintf("The key of table \"%s\" has %s, which the write does not name.",
@@ -144,24 +247,6 @@ item_of(const EoTransactItem *action, int position, const EoTableKeys *keys)
 										   keys->names[1])), NULL);
 	appendStringInfoChar(&line, '}');
 	return line.data;
-}
-
-/* The only member of an object, if its name is that of a type. */
-static bool
-is_typed(const JsonbValue *v, char type, JsonbValue *value)
-{
-	JsonbIterator *it;
-	JsonbValue	name;
-
-	if (v->type != jbvBinary || !JsonContainerIsObject(v->val.binary.data) ||
-		JsonContainerSize(v->val.binary.data) != 1)
-		return false;
-	it = JsonbIteratorInit(v->val.binary.data);
-	(void) JsonbIteratorNext(&it, &name, true);
-	(void) JsonbIteratorNext(&it, &name, true);
-	(void) JsonbIteratorNext(&it, value, true);
-	return name.val.string.len == 1 && name.val.string.val[0] == type &&
-		value->type == jbvString;
 }
 
 static Datum
@@ -175,17 +260,12 @@ static void
 put_key_value(StringInfo line, int position, const char *name, char type, size_t max_len,
 			  const JsonbValue *v)
 {
-	JsonbValue	typed;
 	Numeric		number = NULL;
-	char	   *text = NULL;
+	char	   *text = eo_transact_item_string(v, type);
 
-	if (is_typed(v, type, &typed))
-		text = pnstrdup(typed.val.string.val, typed.val.string.len);
-	else if (v->type == jbvString && type == 'S')
-		text = pnstrdup(v->val.string.val, v->val.string.len);
-	else if (v->type == jbvNumeric && type == 'N')
+	if (text == NULL && v->type == jbvNumeric && type == 'N')
 		number = v->val.numeric;
-	else
+	else if (text == NULL)
 		refuse(position, psprintf("Attribute \"%s\" is a part of the key, and must be of type %c.",
 								  name, type), NULL);
 	if (type != 'N' && text[0] == '\0')

@@ -13,6 +13,7 @@
 #include "ledger/outbox.h"
 #include "server/store.h"
 #include "utils/jsonb.h"
+#include "wire/json.h"
 
 /* As many as a record has beside it in a transaction of DynamoDB. */
 #define EO_MAX_WRITES 99
@@ -37,7 +38,7 @@ typedef struct EoWrites
  * Read the writes of a document, and check whatever can be known before they are made.
  * All is palloc'd.  The first call of a process about a table asks DynamoDB for its key.
  * Raises 22023 for a write that is malformed or has a condition, 42501 and HV00J for one that
- * is not allowed, 54000 for too many or too large ones, and what eo_table_keys_of()
+ * is not allowed, 54000 for too many or too large ones, and what eo_writes_table_keys()
  * raises.  function is the one that messages name.
  */
 extern void eo_writes_read(EoStore *store, const char *function, Jsonb *document,
@@ -68,5 +69,24 @@ extern void eo_writes_decide(const EoWrites *writes, EoOutboxWrites *row);
 
 /* Tells different writes from each other; 0: there are none (NULL). */
 extern uint64 eo_writes_hash(const EoWrites *writes);
+
+/* ---- the keys of tables ---- */
+
+/* The attributes that make the key of a table's items. */
+typedef struct EoTableKeys
+{
+	int			n;				/* 1, or 2 with a sort key */
+	char	   *names[2];
+	char		types[2];		/* 'S', 'N' or 'B' */
+} EoTableKeys;
+
+/* Read the key of a table as DescribeTable shows it (NULL: not at all).  False: it has none. */
+extern bool eo_writes_read_table_keys(EoJsonValue *table, EoTableKeys *keys);
+
+/*
+ * The key of a table, by DescribeTable; after that the process knows it.  Raises what the
+ * request ends with, ID007 if there is no such table or if it may not be described.
+ */
+extern const EoTableKeys *eo_writes_table_keys(EoStore *store, const char *table);
 
 #endif							/* EO_KEYS_WRITES_H */

@@ -24,117 +24,101 @@ typedef struct Decimal
 	int			point;
 } Decimal;
 
-static bool is_integer(const char *text);
-static void put_integer(StringInfo out, const char *text);
+/* How a language writes a number. */
+typedef struct Spelling
+{
+	bool		exact;			/* an integer is no double, and stays as it is */
+	const char *infinity;
+	int			min_point;		/* from here ... */
+	int			max_point;		/* ... to here there is no exponent */
+	const char *if_whole;		/* follows a number without a fraction */
+	const char *if_digit;		/* follows a single digit before an exponent */
+	const char *exponent;		/* its format */
+} Spelling;
+
+static void put(StringInfo out, const char *text, const Spelling *s,
+				Decimal (*digits_of) (double x));
+static Decimal shortest_of_two(double x);
 static Decimal shortest(double x);
 static void shorten(Decimal *d, double x);
 static Decimal from_integer(uint64 mantissa, int exponent);
 static bool reads_as(uint64 mantissa, int exponent, double x);
 static void put_plain(StringInfo out, const Decimal *d, const char *if_whole);
-static void put_scientific(StringInfo out, const Decimal *d, const char *if_whole);
 
+/* Number::toString of ECMAScript */
 void
 eo_json_number_javascript(StringInfo out, const char *text)
+{
+	static const Spelling javascript = {false, "null", -5, 21, "", "", "e%+d"};
+
+	put(out, text, &javascript, shortest);
+}
+
+/* Put a number, whose digits are found by digits_of(). */
+static void
+put(StringInfo out, const char *text, const Spelling *s, Decimal (*digits_of) (double x))
 {
 	double		x = strtod(text, NULL);
 	Decimal		d;
 
-	if (isinf(x))
+	if (s->exact && text[strcspn(text, ".eE")] == '\0')
 	{
-		appendStringInfoString(out, "null");
+		appendStringInfoString(out, strcmp(text, "-0") == 0 ? "0" : text);
 		return;
 	}
-	d = shortest(fabs(x));
-	/* Number::toString of ECMAScript; minus zero has no sign. */
-	if (x < 0)
+
+	/*
+	 * Where every number is a double, minus zero has no sign, and infinity is
+	 * null.
+	 */
+	if (s->exact ? signbit(x) : x < 0 && !isinf(x))
 		appendStringInfoChar(out, '-');
-	if (d.point > -6 && d.point <= 21)
-		put_plain(out, &d, "");
-	else
+	if (isinf(x))
 	{
-		put_scientific(out, &d, "");
-		appendStringInfo(out, "e%+d", d.point - 1);
+		appendStringInfoString(out, s->infinity);
+		return;
 	}
+	d = digits_of(fabs(x));
+	if (d.point >= s->min_point && d.point <= s->max_point)
+	{
+		put_plain(out, &d, s->if_whole);
+		return;
+	}
+	appendStringInfoChar(out, d.digits[0]);
+	if (d.n > 1)
+		appendStringInfo(out, ".%s", d.digits + 1);
+	else
+		appendStringInfoString(out, s->if_digit);
+	appendStringInfo(out, s->exponent, d.point - 1);
 }
 
 void
 eo_json_number_python(StringInfo out, const char *text)
 {
-	double		x;
-	Decimal		d;
+	static const Spelling python = {true, "Infinity", -3, 16, ".0", "", "e%+03d"};
 
-	if (is_integer(text))
-	{
-		put_integer(out, text);
-		return;
-	}
-	x = strtod(text, NULL);
-	if (signbit(x))
-		appendStringInfoChar(out, '-');
-	if (isinf(x))
-	{
-		appendStringInfoString(out, "Infinity");
-		return;
-	}
-	d = shortest(fabs(x));
-	if (d.point > -4 && d.point <= 16)
-		put_plain(out, &d, ".0");
-	else
-	{
-		put_scientific(out, &d, "");
-		appendStringInfo(out, "e%+03d", d.point - 1);
-	}
+	put(out, text, &python, shortest);
 }
 
 void
 eo_json_number_java(StringInfo out, const char *text)
 {
-	double		x;
-	Decimal		d;
+	static const Spelling java = {true, "Infinity", -2, 7, ".0", ".0", "E%d"};
 
-	if (is_integer(text))
-	{
-		put_integer(out, text);
-		return;
-	}
-	x = strtod(text, NULL);
-	if (signbit(x))
-		appendStringInfoChar(out, '-');
-	x = fabs(x);
-	if (isinf(x))
-	{
-		appendStringInfoString(out, "Infinity");
-		return;
-	}
-	d = shortest(x);
-	if (d.n == 1 && x != 0)
-	{
-		/* Java writes two digits at least: the best two, as of 4.9E-324. */
-		char		best[16];
-
-		snprintf(best, sizeof(best), "%.1e", x);
-		d = from_integer((best[0] - '0') * 10 + (best[2] - '0'), atoi(best + 4) - 1);
-	}
-	if (d.point > -3 && d.point <= 7)
-		put_plain(out, &d, ".0");
-	else
-	{
-		put_scientific(out, &d, ".0");
-		appendStringInfo(out, "E%d", d.point - 1);
-	}
+	put(out, text, &java, shortest_of_two);
 }
 
-static bool
-is_integer(const char *text)
+/* Java writes two digits at least: the best two, as of 4.9E-324. */
+static Decimal
+shortest_of_two(double x)
 {
-	return text[strcspn(text, ".eE")] == '\0';
-}
+	Decimal		d = shortest(x);
+	char		best[16];
 
-/* An integer as it is written, but for minus zero. */
-static void
-put_integer(StringInfo out, const char *text)
-{
-	appendStringInfoString(out, strcmp(text, "-0") == 0 ? "0" : text);
+	if (d.n > 1 || x == 0)
+		return d;
+	snprintf(best, sizeof(best), "%.1e", x);
+	return from_integer((best[0] - '0') * 10 + (best[2] - '0'), atoi(best + 4) - 1);
 }
 
 /* The shortest decimal that is read as x, which is neither negative nor infinite. */
@@ -177,13 +161,10 @@ shortest(double x)
 static void
 shorten(Decimal *d, double x)
 {
-	uint64		mantissa;
+	uint64		mantissa = strtou64(d->digits, NULL, 10) / 10;
 	int			exponent = d->point - d->n + 1;
 
-	if (d->n < 2)
-		return;
-	mantissa = strtou64(d->digits, NULL, 10) / 10;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2 && d->n > 1; i++)
 	{
 		if (reads_as(mantissa + i, exponent, x))
 		{
@@ -237,15 +218,4 @@ put_plain(StringInfo out, const Decimal *d, const char *if_whole)
 			appendStringInfoChar(out, '0');
 		appendStringInfoString(out, if_whole);
 	}
-}
-
-/* One digit, a point and the others; if_whole follows if there are no others. */
-static void
-put_scientific(StringInfo out, const Decimal *d, const char *if_whole)
-{
-	appendStringInfoChar(out, d->digits[0]);
-	if (d->n > 1)
-		appendStringInfo(out, ".%s", d->digits + 1);
-	else
-		appendStringInfoString(out, if_whole);
 }

@@ -20,6 +20,8 @@
 #include "utils/memutils.h"
 
 static void parse_value(JsonLexContext * lex, EoJsonNode *node);
+pg_noreturn static void refuse(const char *detail);
+
 static void parse_members(JsonLexContext * lex, EoJsonNode *node, JsonTokenType end);
 static EoJsonMember *add_member(EoJsonNode *node, size_t *allocated);
 static void merge_members(EoJsonNode *object);
@@ -29,7 +31,6 @@ static uint32 parse_escape(const char **at, const char *end);
 static uint32 parse_code_unit(const char *hex);
 static void next_token(JsonLexContext * lex);
 static void expect(JsonLexContext * lex, JsonTokenType type);
-pg_noreturn static void refuse(const char *detail);
 
 EoJsonNode *
 eo_json_tree_parse(char *text, size_t len)
@@ -53,16 +54,10 @@ parse_value(JsonLexContext * lex, EoJsonNode *node)
 	switch (lex->token_type)
 	{
 		case JSON_TOKEN_NULL:
-			node->kind = EO_JSON_NULL;
-			break;
 		case JSON_TOKEN_FALSE:
-			node->kind = EO_JSON_FALSE;
-			break;
 		case JSON_TOKEN_TRUE:
-			node->kind = EO_JSON_TRUE;
-			break;
 		case JSON_TOKEN_NUMBER:
-			node->kind = EO_JSON_NUMBER;
+			node->kind = lex->token_type == JSON_TOKEN_NUMBER ? EO_JSON_NUMBER : EO_JSON_LITERAL;
 			node->len = lex->token_terminator - lex->token_start;
 			node->text = pnstrdup(lex->token_start, node->len);
 			break;
@@ -123,10 +118,8 @@ add_member(EoJsonNode *node, size_t *allocated)
 	if (node->n == *allocated)
 	{
 		*allocated = *allocated == 0 ? 4 : *allocated * 2;
-		if (node->members == NULL)
-			node->members = palloc(*allocated * sizeof(EoJsonMember));
-		else
-			node->members = repalloc_huge(node->members, *allocated * sizeof(EoJsonMember));
+		node->members = node->members == NULL ? palloc(*allocated * sizeof(EoJsonMember)) :
+			repalloc_huge(node->members, *allocated * sizeof(EoJsonMember));
 	}
 	member = &node->members[node->n++];
 	memset(member, 0, sizeof(*member));

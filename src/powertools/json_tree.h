@@ -15,9 +15,7 @@
 
 typedef enum EoJsonKind
 {
-	EO_JSON_NULL,
-	EO_JSON_FALSE,
-	EO_JSON_TRUE,
+	EO_JSON_LITERAL,			/* null, true or false */
 	EO_JSON_NUMBER,
 	EO_JSON_STRING,
 	EO_JSON_ARRAY,
@@ -31,10 +29,10 @@ typedef struct EoJsonNode
 	EoJsonKind	kind;
 
 	/*
-	 * The text of a number as it was written, or of a string without its
-	 * escapes.  A string is UTF-8, in which an unpaired surrogate is encoded
-	 * as if it were a character, and it may have zero bytes.  A zero byte
-	 * that is not counted follows.
+	 * The text of a number or literal as it was written, or of a string
+	 * without its escapes.  A string is UTF-8, in which an unpaired surrogate
+	 * is encoded as if it were a character, and it may have zero bytes.  A
+	 * zero byte that is not counted follows.
 	 */
 	const char *text;
 	size_t		len;

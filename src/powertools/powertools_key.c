@@ -19,7 +19,6 @@
 #include "postgres.h"
 
 #include "common/base64.h"
-#include "common/cryptohash.h"
 #include "common/md5.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
@@ -71,101 +70,92 @@ typedef struct Place
 	size_t		position;		/* in the text */
 } Place;
 
-static const Style *find_style(const char *runtime);
 static void put_json(StringInfo out, const Style *style, EoJsonNode *node);
-static void put_members(StringInfo out, const Style *style, EoJsonNode *node);
-static void put_string(StringInfo out, const Style *style, const EoJsonNode *node);
-static bool put_short_escape(StringInfo out, pg_wchar c);
-static void put_escape(StringInfo out, const Style *style, pg_wchar c);
-static void put_java(StringInfo out, const Style *style, EoJsonNode *node);
-static void put_number_of_jackson(StringInfo out, const char *text);
-static void put_dotnet(StringInfo out, const Style *style, EoJsonNode *node);
-static void put_characters(StringInfo out, const Style *style, const EoJsonNode *node);
-static void put_unpaired(StringInfo out, const Style *style, pg_wchar c);
-static bool is_surrogate(pg_wchar c);
-static void sort_by_code_points(EoJsonNode *object);
-static int	compare_members(const void *a, const void *b);
-static void sort_as_javascript(EoJsonNode *object);
-static uint64 index_of(const EoJsonNode *name);
-static int	compare_places(const void *a, const void *b);
-static char *digest(const StringInfo text, bool is_base64);
-
-static const Style styles[] = {
-	{
-		"python", put_json, eo_json_number_python, sort_by_code_points,
-		", ", ": ", "\\u%04x", true, ESCAPED, false
-	},
-	{
-		"typescript", put_json, eo_json_number_javascript, sort_as_javascript,
-		",", ":", "\\u%04x", false, ESCAPED, true
-	},
-	{
-		"java", put_java, put_number_of_jackson, NULL,
-		",", ":", "\\u%04X", false, REPLACED, false
-	},
-	{
-		"dotnet", put_dotnet, NULL, NULL,
-		NULL, NULL, NULL, false, REFUSED, false
-	},
-};
-
-char *
-eo_powertools_key_digest(const char *runtime, const char *payload, size_t len)
-{
-	const Style *style = find_style(runtime);
-	char	   *utf8 = eo_text_bytes_to_utf8(payload, &len);
-	EoJsonNode *tree = eo_json_tree_parse(utf8, len);
-	StringInfoData text;
-
-	initStringInfo(&text);
-	style->put(&text, style, tree);
-	return digest(&text, style->is_base64);
-}
-
-static const Style *
-find_style(const char *runtime)
-{
-	for (size_t i = 0; i < lengthof(styles); i++)
-	{
-		if (strcmp(runtime, styles[i].runtime) == 0)
-			return &styles[i];
-	}
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid runtime \"%s\"", runtime),
-			 errhint("The runtimes of Powertools for AWS Lambda are python, typescript, java and dotnet.")));
-}
 
 /* ----- JSON ----- */
 
-/* Put a value as JSON.  The members of objects are sorted in place. */
-static void
-put_json(StringInfo out, const Style *style, EoJsonNode *node)
+static bool
+is_surrogate(pg_wchar c)
 {
-	check_stack_depth();
-	CHECK_FOR_INTERRUPTS();
-	switch (node->kind)
+	return c >= 0xD800 && c <= 0xDFFF;
+}
+
+/* Put \uXXXX, twice outside the Basic Multilingual Plane. */
+static void
+put_escape(StringInfo out, const Style *style, pg_wchar c)
+{
+	if (c >= 0x10000)
 	{
-		case EO_JSON_NULL:
-			appendStringInfoString(out, "null");
-			break;
-		case EO_JSON_FALSE:
-			appendStringInfoString(out, "false");
-			break;
-		case EO_JSON_TRUE:
-			appendStringInfoString(out, "true");
-			break;
-		case EO_JSON_NUMBER:
-			style->put_number(out, node->text);
-			break;
-		case EO_JSON_STRING:
-			put_string(out, style, node);
-			break;
-		case EO_JSON_ARRAY:
-		case EO_JSON_OBJECT:
-			put_members(out, style, node);
-			break;
+		appendStringInfo(out, style->escape, 0xD800 + ((c - 0x10000) >> 10));
+		c = 0xDC00 + ((c - 0x10000) & 0x3FF);
 	}
+	appendStringInfo(out, style->escape, c);
+}
+
+/* A surrogate without a partner has no UTF-8. */
+static void
+put_unpaired(StringInfo out, const Style *style, pg_wchar c)
+{
+	switch (style->unpaired)
+	{
+		case ESCAPED:
+			put_escape(out, style, c);
+			break;
+		case REPLACED:
+			appendStringInfoChar(out, '?');
+			break;
+		case REFUSED:
+			ereport(ERROR,
+					(errcode(ERRCODE_UNTRANSLATABLE_CHARACTER),
+					 errmsg("the payload has a surrogate without its partner"),
+					 errdetail("Powertools for AWS Lambda for the runtime %s fails for a string with an unpaired \\u%04x.",
+							   style->runtime, c)));
+	}
+}
+
+/* Returns false if the character has no escape of two characters. */
+static bool
+put_short_escape(StringInfo out, pg_wchar c)
+{
+	static const char escaped[] = "\"\\\b\f\n\r\t";
+	static const char letters[] = "\"\\bfnrt";
+	const char *found = c > 0 && c < 0x80 ? strchr(escaped, (int) c) : NULL;
+
+	if (found == NULL)
+		return false;
+	appendStringInfoChar(out, '\\');
+	appendStringInfoChar(out, letters[found - escaped]);
+	return true;
+}
+
+static void
+put_characters(StringInfo out, const Style *style, const EoJsonNode *node, bool escapes)
+{
+	const char *end = node->text + node->len;
+	int			len;
+
+	for (const char *s = node->text; s < end; s += len)
+	{
+		pg_wchar	c = utf8_to_unicode((const unsigned char *) s);
+
+		len = pg_utf_mblen((const unsigned char *) s);
+		if (escapes && put_short_escape(out, c))
+			continue;
+		if (escapes && (c < ' ' || (style->is_ascii && c > '~')))
+			put_escape(out, style, c);
+		else if (is_surrogate(c))
+			put_unpaired(out, style, c);
+		else
+			appendBinaryStringInfo(out, s, len);
+	}
+}
+
+static void
+put_string(StringInfo out, const Style *style, const EoJsonNode *node)
+{
+	appendStringInfoChar(out, '"');
+	put_characters(out, style, node, true);
+	appendStringInfoChar(out, '"');
 }
 
 static void
@@ -190,55 +180,28 @@ put_members(StringInfo out, const Style *style, EoJsonNode *node)
 	appendStringInfoChar(out, is_object ? '}' : ']');
 }
 
+/* Put a value as JSON.  The members of objects are sorted in place. */
 static void
-put_string(StringInfo out, const Style *style, const EoJsonNode *node)
+put_json(StringInfo out, const Style *style, EoJsonNode *node)
 {
-	const char *end = node->text + node->len;
-	int			len;
-
-	appendStringInfoChar(out, '"');
-	for (const char *s = node->text; s < end; s += len)
+	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
+	switch (node->kind)
 	{
-		pg_wchar	c = utf8_to_unicode((const unsigned char *) s);
-
-		len = pg_utf_mblen((const unsigned char *) s);
-		if (put_short_escape(out, c))
-			continue;
-		if (c < ' ' || (style->is_ascii && c > '~'))
-			put_escape(out, style, c);
-		else if (is_surrogate(c))
-			put_unpaired(out, style, c);
-		else
-			appendBinaryStringInfo(out, s, len);
+		case EO_JSON_LITERAL:
+			appendStringInfoString(out, node->text);
+			break;
+		case EO_JSON_NUMBER:
+			style->put_number(out, node->text);
+			break;
+		case EO_JSON_STRING:
+			put_string(out, style, node);
+			break;
+		case EO_JSON_ARRAY:
+		case EO_JSON_OBJECT:
+			put_members(out, style, node);
+			break;
 	}
-	appendStringInfoChar(out, '"');
-}
-
-/* Returns false if the character has no escape of two characters. */
-static bool
-put_short_escape(StringInfo out, pg_wchar c)
-{
-	static const char escaped[] = "\"\\\b\f\n\r\t";
-	static const char letters[] = "\"\\bfnrt";
-	const char *found = c > 0 && c < 0x80 ? strchr(escaped, (int) c) : NULL;
-
-	if (found == NULL)
-		return false;
-	appendStringInfoChar(out, '\\');
-	appendStringInfoChar(out, letters[found - escaped]);
-	return true;
-}
-
-/* Put \uXXXX, twice outside the Basic Multilingual Plane. */
-static void
-put_escape(StringInfo out, const Style *style, pg_wchar c)
-{
-	if (c >= 0x10000)
-	{
-		appendStringInfo(out, style->escape, 0xD800 + ((c - 0x10000) >> 10));
-		c = 0xDC00 + ((c - 0x10000) & 0x3FF);
-	}
-	appendStringInfo(out, style->escape, c);
 }
 
 /* ----- Java and .NET ----- */
@@ -248,7 +211,7 @@ static void
 put_java(StringInfo out, const Style *style, EoJsonNode *node)
 {
 	if (node->kind == EO_JSON_STRING)
-		put_characters(out, style, node);
+		put_characters(out, style, node, false);
 	else if (node->kind == EO_JSON_NUMBER)
 		eo_json_number_java(out, node->text);
 	else
@@ -278,16 +241,12 @@ put_dotnet(StringInfo out, const Style *style, EoJsonNode *node)
 {
 	switch (node->kind)
 	{
-		case EO_JSON_NULL:
-			break;
-		case EO_JSON_FALSE:
-			appendStringInfoString(out, "False");
-			break;
-		case EO_JSON_TRUE:
-			appendStringInfoString(out, "True");
+		case EO_JSON_LITERAL:
+			if (node->text[0] != 'n')
+				appendStringInfoString(out, node->text[0] == 't' ? "True" : "False");
 			break;
 		case EO_JSON_STRING:
-			put_characters(out, style, node);
+			put_characters(out, style, node, false);
 			break;
 		case EO_JSON_NUMBER:
 		case EO_JSON_ARRAY:
@@ -297,60 +256,7 @@ put_dotnet(StringInfo out, const Style *style, EoJsonNode *node)
 	}
 }
 
-/* Put a string without quotes and escapes. */
-static void
-put_characters(StringInfo out, const Style *style, const EoJsonNode *node)
-{
-	const char *end = node->text + node->len;
-	int			len;
-
-	for (const char *s = node->text; s < end; s += len)
-	{
-		pg_wchar	c = utf8_to_unicode((const unsigned char *) s);
-
-		len = pg_utf_mblen((const unsigned char *) s);
-		if (is_surrogate(c))
-			put_unpaired(out, style, c);
-		else
-			appendBinaryStringInfo(out, s, len);
-	}
-}
-
-/* A surrogate without a partner has no UTF-8. */
-static void
-put_unpaired(StringInfo out, const Style *style, pg_wchar c)
-{
-	switch (style->unpaired)
-	{
-		case ESCAPED:
-			put_escape(out, style, c);
-			break;
-		case REPLACED:
-			appendStringInfoChar(out, '?');
-			break;
-		case REFUSED:
-			ereport(ERROR,
-					(errcode(ERRCODE_UNTRANSLATABLE_CHARACTER),
-					 errmsg("the payload has a surrogate without its partner"),
-					 errdetail("Powertools for AWS Lambda for the runtime %s fails for a string with an unpaired \\u%04x.",
-							   style->runtime, c)));
-	}
-}
-
-static bool
-is_surrogate(pg_wchar c)
-{
-	return c >= 0xD800 && c <= 0xDFFF;
-}
-
 /* ----- order of members ----- */
-
-static void
-sort_by_code_points(EoJsonNode *object)
-{
-	if (object->n > 1)
-		qsort(object->members, object->n, sizeof(EoJsonMember), compare_members);
-}
 
 /* qsort comparator of members, no two of which have the same name */
 static int
@@ -360,6 +266,46 @@ compare_members(const void *a, const void *b)
 	const EoJsonMember *y = b;
 
 	return eo_json_tree_compare(&x->name, &y->name);
+}
+
+static void
+sort_by_code_points(EoJsonNode *object)
+{
+	if (object->n > 1)
+		qsort(object->members, object->n, sizeof(EoJsonMember), compare_members);
+}
+
+/* The array index that a name is, or MAX_INDEX + 1: decimal, without leading zeros. */
+static uint64
+index_of(const EoJsonNode *name)
+{
+	uint64		index;
+
+	if (name->len == 0 || name->len > 10 || strspn(name->text, "0123456789") != name->len ||
+		(name->text[0] == '0' && name->len > 1))
+		return MAX_INDEX + 1;
+	index = strtou64(name->text, NULL, 10);
+	return Min(index, MAX_INDEX + 1);
+}
+
+/* qsort comparator of places */
+static int
+compare_places(const void *a, const void *b)
+{
+	const Place *x = a;
+	const Place *y = b;
+	size_t		common = Min(x->lower_len, y->lower_len);
+
+	if (x->index != y->index)
+		return x->index < y->index ? -1 : 1;
+	for (size_t i = 0; i < common; i++)
+	{
+		if (x->lower[i] != y->lower[i])
+			return x->lower[i] < y->lower[i] ? -1 : 1;
+	}
+	if (x->lower_len != y->lower_len)
+		return x->lower_len < y->lower_len ? -1 : 1;
+	return x->position < y->position ? -1 : 1;
 }
 
 /*
@@ -400,39 +346,6 @@ sort_as_javascript(EoJsonNode *object)
 	pfree(places);
 }
 
-/* The array index that a name is, or MAX_INDEX + 1: decimal, without leading zeros. */
-static uint64
-index_of(const EoJsonNode *name)
-{
-	uint64		index;
-
-	if (name->len == 0 || name->len > 10 || strspn(name->text, "0123456789") != name->len ||
-		(name->text[0] == '0' && name->len > 1))
-		return MAX_INDEX + 1;
-	index = strtou64(name->text, NULL, 10);
-	return Min(index, MAX_INDEX + 1);
-}
-
-/* qsort comparator of places */
-static int
-compare_places(const void *a, const void *b)
-{
-	const Place *x = a;
-	const Place *y = b;
-	size_t		common = Min(x->lower_len, y->lower_len);
-
-	if (x->index != y->index)
-		return x->index < y->index ? -1 : 1;
-	for (size_t i = 0; i < common; i++)
-	{
-		if (x->lower[i] != y->lower[i])
-			return x->lower[i] < y->lower[i] ? -1 : 1;
-	}
-	if (x->lower_len != y->lower_len)
-		return x->lower_len < y->lower_len ? -1 : 1;
-	return x->position < y->position ? -1 : 1;
-}
-
 /* ----- the digest ----- */
 
 static char *
@@ -440,16 +353,13 @@ digest(const StringInfo text, bool is_base64)
 {
 	uint8		md5[MD5_DIGEST_LENGTH];
 	char	   *result = palloc0(Max(MD5_HEX_LEN, MD5_BASE64_LEN) + 1);
-	pg_cryptohash_ctx *ctx = pg_cryptohash_create(PG_MD5);
+	const char *why = NULL;
 
-	if (ctx == NULL || pg_cryptohash_init(ctx) < 0 ||
-		pg_cryptohash_update(ctx, (const uint8 *) text->data, text->len) < 0 ||
-		pg_cryptohash_final(ctx, md5, sizeof(md5)) < 0)
+	if (!pg_md5_binary(text->data, text->len, md5, &why))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not compute MD5 of a payload"),
-				 errdetail("%s", pg_cryptohash_error(ctx))));
-	pg_cryptohash_free(ctx);
+				 errdetail("%s", why)));
 	if (!is_base64)
 		hex_encode((const char *) md5, sizeof(md5), result);
 	else if (pg_b64_encode((const void *) md5, sizeof(md5), result, MD5_BASE64_LEN) < 0)
@@ -457,4 +367,50 @@ digest(const StringInfo text, bool is_base64)
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not encode the MD5 of a payload")));
 	return result;
+}
+
+static const Style styles[] = {
+	{
+		"python", put_json, eo_json_number_python, sort_by_code_points,
+		", ", ": ", "\\u%04x", true, ESCAPED, false
+	},
+	{
+		"typescript", put_json, eo_json_number_javascript, sort_as_javascript,
+		",", ":", "\\u%04x", false, ESCAPED, true
+	},
+	{
+		"java", put_java, put_number_of_jackson, NULL,
+		",", ":", "\\u%04X", false, REPLACED, false
+	},
+	{
+		"dotnet", put_dotnet, NULL, NULL,
+		NULL, NULL, NULL, false, REFUSED, false
+	},
+};
+
+static const Style *
+find_style(const char *runtime)
+{
+	for (size_t i = 0; i < lengthof(styles); i++)
+	{
+		if (strcmp(runtime, styles[i].runtime) == 0)
+			return &styles[i];
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid runtime \"%s\"", runtime),
+			 errhint("The runtimes of Powertools for AWS Lambda are python, typescript, java and dotnet.")));
+}
+
+char *
+eo_powertools_key_digest(const char *runtime, const char *payload, size_t len)
+{
+	const Style *style = find_style(runtime);
+	char	   *utf8 = eo_text_bytes_to_utf8(payload, &len);
+	EoJsonNode *tree = eo_json_tree_parse(utf8, len);
+	StringInfoData text;
+
+	initStringInfo(&text);
+	style->put(&text, style, tree);
+	return digest(&text, style->is_base64);
 }

@@ -50,6 +50,12 @@ eo_record_keep(EoWrite *w, int64_t from_ms, int64_t retention_s)
 extern EoStatus eo_record_key_make(const EoLayout *layout, const char *prefix, const char *key,
 								   char *out, size_t *len) EO_MUST_CHECK;
 
+/*
+ * The key in a partition key: without what the layout (NULL: not known) and the prefix put before
+ * it, as far as they are there.
+ */
+extern const char *eo_record_key_text(const EoLayout *layout, const char *prefix, const char *pk);
+
 /* The longest result or error that fits into an item beside this partition key. */
 extern size_t eo_record_key_room(const EoLayout *layout, size_t pk_len);
 

@@ -43,6 +43,19 @@ eo_record_key_make(const EoLayout *layout, const char *prefix, const char *key,
 	return EO_OK;
 }
 
+const char *
+eo_record_key_text(const EoLayout *layout, const char *prefix, const char *pk)
+{
+	const char *parts[] = {layout != NULL ? layout->item_prefix : "", prefix};
+
+	for (int i = 0; i < 2; i++)
+	{
+		if (strncmp(pk, parts[i], strlen(parts[i])) == 0)
+			pk += strlen(parts[i]);
+	}
+	return pk;
+}
+
 bool
 eo_record_key_matches(const EoLayout *layout, const char *pk)
 {

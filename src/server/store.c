@@ -33,6 +33,7 @@
 #include "wire/clock.h"
 #include "wire/secret.h"
 #include "wire/sigv4.h"
+#include "wire/json.h"
 #include "wire/status.h"
 
 /*
@@ -340,6 +341,16 @@ eo_store_new_call(EoStore *store, EoOperation op)
 	callback->func = free_call;
 	callback->arg = call;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, callback);
+	return call;
+}
+
+EoCall *
+eo_store_new_table_call(EoStore *store, EoOperation op, const char *table)
+{
+	EoCall	   *call = eo_store_new_call(store, op);
+
+	eo_buf_adds(&call->body, "{\"TableName\":");
+	eo_json_put_string(&call->body, table, strlen(table));
 	return call;
 }
 

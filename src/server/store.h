@@ -92,6 +92,10 @@ extern bool eo_store_is_free(const EoStore *store, const EoRecord *r);
 
 /* A call that is about no item, freed with the current memory context; the caller fills it. */
 extern EoCall *eo_store_new_call(EoStore *store, EoOperation op);
+
+/* A call whose body begins with the table's name and is left open for further members. */
+extern EoCall *eo_store_new_table_call(EoStore *store, EoOperation op, const char *table);
+
 extern void eo_store_run_call(EoStore *store, EoCall *call);
 
 #endif							/* EO_SERVER_STORE_H */

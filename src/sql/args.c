@@ -227,17 +227,12 @@ char *
 eo_arg_fingerprint(const EoStore *store, Jsonb *payload)
 {
 	const char *runtime = store->layout->runtime;
-	char	   *hex;
+	char	   *text;
 
-	if (runtime != NULL)
-	{
-		char	   *text = JsonbToCString(NULL, &payload->root, VARSIZE(payload));
-
-		return eo_powertools_key_digest(runtime, text, strlen(text));
-	}
-	hex = palloc(EO_FINGERPRINT_LEN + 1);
-	eo_key_form_fingerprint(payload, hex);
-	return hex;
+	if (runtime == NULL)
+		return eo_key_form_fingerprint(payload);
+	text = JsonbToCString(NULL, &payload->root, VARSIZE(payload));
+	return eo_powertools_key_digest(runtime, text, strlen(text));
 }
 
 char *

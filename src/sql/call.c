@@ -44,7 +44,6 @@
 #include "server/text.h"
 #include "sql/args.h"
 #include "sql/call_stats.h"
-#include "sql/idem.h"
 #include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "utils/acl.h"
@@ -86,12 +85,35 @@ typedef struct Run
 	bool		returned;		/* the error, if any, is about its result */
 } Run;
 
-static EoStore *read_arguments(FunctionCallInfo fcinfo, int first, int server, EoHandler *handler,
-							   EoAcquire *ask);
-static Datum run_and_settle(EoStore *store, const char *key, const EoHandler *handler, bool returns,
-							bool *isnull);
-static void check_handler(const EoHandler *handler);
+/*
+ * PostgREST passes the headers of a request in the setting request.headers, and takes
+ * status and headers of the response from response.status and response.headers.  The answers
+ * are those of "The Idempotency-Key HTTP Header Field" (an IETF draft): 400 without a key,
+ * 409 while the first request goes on, 422 for a key that was used with another payload.
+ *
+ * A refusal is an answer and no error, so that its status and headers reach the client.  An
+ * error of the claim itself is caught in a subtransaction.  An error of the handler is
+ * raised: PostgREST rolls back what was done, and makes a response of it.
+ *
+ * Clients choose their keys, and must not come upon the answers of others.  So the key of
+ * the record is made of the handler, the role, the subject of the token that PostgREST has
+ * verified (request.jwt.claims), and the client's key.
+ */
+
+/* A claim that is to be made, see acquire(). */
+typedef struct Attempt
+{
+	EoStore    *store;
+	const EoAcquire *ask;
+	EoClaim    *claim;
+} Attempt;
+
+static Datum run_and_settle(EoStore *store, const char *key, const EoHandler *handler,
+							bool returns, bool *isnull);
 static void find_again(EoKey *k);
+static EoStore *read_arguments(FunctionCallInfo fcinfo, int first, int server,
+							   EoHandler *handler, EoAcquire *ask);
+static void check_handler(const EoHandler *handler);
 static void run_handler(void *arg);
 static bool is_of_the_moment(int sqlerrcode);
 static bool is_final(const Run *run);
@@ -344,21 +366,6 @@ describe(const ErrorData *error)
 
 /* ----- for PostgREST ----- */
 
-/*
- * PostgREST passes the headers of a request in the setting request.headers, and takes
- * status and headers of the response from response.status and response.headers.  The answers
- * are those of "The Idempotency-Key HTTP Header Field" (an IETF draft): 400 without a key,
- * 409 while the first request goes on, 422 for a key that was used with another payload.
- *
- * A refusal is an answer and no error, so that its status and headers reach the client.  An
- * error of the claim itself is caught in a subtransaction.  An error of the handler is
- * raised: PostgREST rolls back what was done, and makes a response of it.
- *
- * Clients choose their keys, and must not come upon the answers of others.  So the key of
- * the record is made of the handler, the role, the subject of the token that PostgREST has
- * verified (request.jwt.claims), and the client's key.
- */
-
 static Datum
 jsonb_of(Datum text)
 {
@@ -392,11 +399,9 @@ key_of_client(void)
 
 	if (key == NULL)
 		return NULL;
-	while (*key == ' ' || *key == '\t')
-		key++;
+	key = TextDatumGetCString(DirectFunctionCall2(btrim, CStringGetTextDatum(key),
+												  CStringGetTextDatum(" \t")));
 	len = strlen(key);
-	while (len > 0 && (key[len - 1] == ' ' || key[len - 1] == '\t'))
-		key[--len] = '\0';
 	if (len >= 2 && key[0] == '"' && key[len - 1] == '"')
 	{
 		key[len - 1] = '\0';
@@ -447,21 +452,13 @@ refuse(int status, int retry_after, const char *title)
 static Datum
 refuse_claim(const EoStore *store, const EoClaim *claim)
 {
-	return refuse(eo_idem_http_status(claim), eo_idem_retry_after(store, claim),
+	return refuse(eo_row_http_status(claim), eo_row_retry_after(store, claim),
 				  claim->outcome == EO_CLAIM_IN_PROGRESS ?
 				  "A request with this Idempotency-Key is in progress" :
 				  claim->outcome == EO_CLAIM_RETRY_LATER ?
 				  "The request with this Idempotency-Key failed and may not be repeated yet" :
 				  "The request with this Idempotency-Key failed for good");
 }
-
-/* A claim that is to be made, see acquire(). */
-typedef struct Attempt
-{
-	EoStore    *store;
-	const EoAcquire *ask;
-	EoClaim    *claim;
-} Attempt;
 
 static void
 try_acquire(void *arg)

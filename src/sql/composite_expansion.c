@@ -17,34 +17,24 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_collation.h"
-#include "common/hashfn.h"
-#include "compat.h"
 #include "miscadmin.h"
 #include "nodes/primnodes.h"
+#include "server/text.h"
+#include "sql/args.h"
 #include "sql/composite_expansion.h"
-#include "utils/builtins.h"
-#include "utils/datum.h"
-#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 
-/* A call as all copies of its expression have it; compared with memcmp(). */
-typedef struct CallSite
-{
-	Oid			function;
-	Oid			role;			/* the answer has a token, which is for that
-								 * role */
-	int			location;		/* in the statement; -1 in a view */
-	uint64		arguments;		/* hash of key and server */
-} CallSite;
-
-/* The latest call that was answered. */
+/* The latest call that was answered, as all copies of its expression have it. */
 static struct
 {
 	MemoryContext row;			/* it was evaluated in; NULL: nothing is kept */
 	FmgrInfo   *copy;			/* of the expression, that asked */
-	CallSite	site;
-	Datum		key;
+	Oid			function;
+	Oid			role;			/* the answer has a token, which is for that
+								 * role */
+	int			location;		/* in the statement; -1 in a view */
+	char	   *key;
+	char	   *server;
 	Datum		result;
 }			expansion;
 
@@ -56,42 +46,14 @@ location_of(FunctionCallInfo fcinfo)
 	return expr != NULL && IsA(expr, FuncExpr) ? ((FuncExpr *) expr)->location : -1;
 }
 
-/* The hash of text argument n, mixed into seed; seed itself for SQL NULL. */
-static uint64
-hash_of(FunctionCallInfo fcinfo, int n, uint64 seed)
-{
-	text	   *t;
-
-	if (fcinfo->args[n].isnull)
-		return seed;
-	t = DatumGetTextPP(fcinfo->args[n].value);
-	return hash_bytes_extended((unsigned char *) VARDATA_ANY(t), (int) VARSIZE_ANY_EXHDR(t),
-							   seed + 1);
-}
-
-static void
-find_site(FunctionCallInfo fcinfo, int key, int server, CallSite *site)
-{
-	/* memcmp() compares the padding, too. */
-	memset(site, 0, sizeof(*site));
-	site->function = fcinfo->flinfo->fn_oid;
-	site->role = GetUserId();
-	site->location = location_of(fcinfo);
-	site->arguments = hash_of(fcinfo, key, hash_of(fcinfo, server, 0));
-}
-
 bool
 eo_composite_expansion_find(FunctionCallInfo fcinfo, int key, int server, Datum *result)
 {
-	CallSite	site;
-
 	if (expansion.row != CurrentMemoryContext || expansion.copy == fcinfo->flinfo ||
-		fcinfo->args[key].isnull)
-		return false;
-	find_site(fcinfo, key, server, &site);
-	if (memcmp(&site, &expansion.site, sizeof(site)) != 0 ||
-		!DatumGetBool(DirectFunctionCall2Coll(texteq, C_COLLATION_OID, expansion.key,
-											  fcinfo->args[key].value)))
+		fcinfo->args[key].isnull || expansion.function != fcinfo->flinfo->fn_oid ||
+		expansion.role != GetUserId() || expansion.location != location_of(fcinfo) ||
+		!eo_text_is_same(expansion.key, eo_arg_text(fcinfo, key)) ||
+		!eo_text_is_same(expansion.server, eo_arg_text(fcinfo, server)))
 		return false;
 	*result = expansion.result;
 	return true;
@@ -123,8 +85,11 @@ eo_composite_expansion_keep(FunctionCallInfo fcinfo, int key, int server, Datum 
 	/* The entry is not valid until it is complete: copying the key may raise. */
 	expansion.row = NULL;
 	expansion.copy = fcinfo->flinfo;
-	find_site(fcinfo, key, server, &expansion.site);
-	expansion.key = datumCopy(fcinfo->args[key].value, false, -1);
+	expansion.function = fcinfo->flinfo->fn_oid;
+	expansion.role = GetUserId();
+	expansion.location = location_of(fcinfo);
+	expansion.key = eo_arg_text(fcinfo, key);
+	expansion.server = eo_arg_text(fcinfo, server);
 	expansion.result = result;
 	expansion.row = CurrentMemoryContext;
 	return result;

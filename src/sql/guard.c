@@ -41,6 +41,9 @@
 
 EO_COUNTED(eo_idem_guard, EO_FN_IDEM_GUARD);
 
+/* How the trigger is created. */
+#define USAGE "CREATE TRIGGER ... AFTER INSERT ON ... FOR EACH ROW EXECUTE FUNCTION idem_guard('column', ..., 'prefix=...', 'on_duplicate=error', 'at=now', 'retention=...', 'server=...'); on_duplicate=skip wants BEFORE INSERT."
+
 /* The arguments that the trigger was created with. */
 typedef struct Terms
 {
@@ -53,17 +56,16 @@ typedef struct Terms
 	AttrNumber *columns;
 } Terms;
 
+static HeapTuple new_row(const TriggerData *data);
+static bool key_has_changed(TriggerData *data, const Terms *terms);
 static void read_terms(TriggerData *data, Terms *terms);
 static bool read_option(Terms *terms, const char *arg);
 static bool option_is(const char *arg, const char *name, const char **value);
 static void check_firing(TriggerData *data, const Terms *terms);
 static char *key_of(TriggerData *data, const Terms *terms, HeapTuple row);
 static bool is_key_by_itself(Oid type);
-static HeapTuple new_row(const TriggerData *data);
-static bool key_has_changed(TriggerData *data, const Terms *terms);
 static EoGuard *name_of(TriggerData *data);
 static bool claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms);
-pg_noreturn static void refuse_definition(TriggerData *data, const char *detail);
 
 /*
  * idem_guard(column..., [prefix=], [on_duplicate=error|skip], [at=now|commit],
@@ -121,13 +123,6 @@ key_has_changed(TriggerData *data, const Terms *terms)
 /* ----- arguments of the trigger ----- */
 
 static void
-refuse_definition(TriggerData *data, const char *detail)
-{
-	eo_trigger_refuse(data, detail,
-					  "CREATE TRIGGER ... AFTER INSERT ON ... FOR EACH ROW EXECUTE FUNCTION idem_guard('column', ..., 'prefix=...', 'on_duplicate=error', 'at=now', 'retention=...', 'server=...'); on_duplicate=skip wants BEFORE INSERT.");
-}
-
-static void
 read_terms(TriggerData *data, Terms *terms)
 {
 	Trigger    *trigger = data->tg_trigger;
@@ -140,13 +135,13 @@ read_terms(TriggerData *data, Terms *terms)
 		if (strchr(arg, '=') != NULL)
 		{
 			if (!read_option(terms, arg))
-				refuse_definition(data, psprintf("\"%s\" is no option of idem_guard().", arg));
+				eo_trigger_refuse(data, psprintf("\"%s\" is no option of idem_guard().", arg), USAGE);
 			continue;
 		}
 		terms->columns[terms->ncolumns++] = eo_trigger_column(data, arg, "makes its key of");
 	}
 	if (terms->ncolumns == 0)
-		refuse_definition(data, "No column is named to make the key of.");
+		eo_trigger_refuse(data, "No column is named to make the key of.", USAGE);
 }
 
 static bool
@@ -189,23 +184,23 @@ check_firing(TriggerData *data, const Terms *terms)
 
 	if (!TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
 		!(by_update || TRIGGER_FIRED_BY_INSERT(data->tg_event)))
-		refuse_definition(data, "It must be fired by INSERT or UPDATE, for each row.");
+		eo_trigger_refuse(data, "It must be fired by INSERT or UPDATE, for each row.", USAGE);
 	if (by_update && terms->skip)
-		refuse_definition(data, "A row that is updated cannot be skipped.");
+		eo_trigger_refuse(data, "A row that is updated cannot be skipped.", USAGE);
 	if (!terms->skip && !TRIGGER_FIRED_AFTER(data->tg_event))
-		refuse_definition(data, "It must be fired AFTER INSERT: before it, a row may still be left out or changed.");
+		eo_trigger_refuse(data, "It must be fired AFTER INSERT: before it, a row may still be left out or changed.", USAGE);
 	if (!terms->skip)
 		return;
 	if (!TRIGGER_FIRED_BEFORE(data->tg_event))
-		refuse_definition(data, "A row can only be skipped BEFORE INSERT.");
+		eo_trigger_refuse(data, "A row can only be skipped BEFORE INSERT.", USAGE);
 	if (terms->at_commit)
-		refuse_definition(data, "A row cannot be skipped at commit any more.");
+		eo_trigger_refuse(data, "A row cannot be skipped at commit any more.", USAGE);
 	if (data->tg_relation->rd_rel->relispartition)
-		refuse_definition(data, "A partition cannot skip rows: one that an UPDATE moves into it would be lost.");
+		eo_trigger_refuse(data, "A partition cannot skip rows: one that an UPDATE moves into it would be lost.", USAGE);
 	for (int i = 0; i < terms->ncolumns; i++)
 	{
 		if (TupleDescAttr(RelationGetDescr(data->tg_relation), terms->columns[i] - 1)->attgenerated)
-			refuse_definition(data, "A generated column has no value yet BEFORE INSERT.");
+			eo_trigger_refuse(data, "A generated column has no value yet BEFORE INSERT.", USAGE);
 	}
 }
 

@@ -21,7 +21,6 @@
 #include "keys/batch.h"
 #include "keys/give_up.h"
 #include "keys/key.h"
-#include "keys/list.h"
 #include "keys/operator.h"
 #include "keys/owner.h"
 #include "keys/transact.h"
@@ -33,7 +32,6 @@
 #include "sql/args.h"
 #include "sql/call_stats.h"
 #include "sql/composite_expansion.h"
-#include "sql/idem.h"
 #include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "utils/array.h"
@@ -42,14 +40,10 @@
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
-#include "wire/client.h"
 #include "wire/hex.h"
 
 /* Longest time until a failed key may be retried: the longest retention. */
 #define MAX_RETRY_MS (EO_MAX_RETENTION_S * 1000)
-
-/* A client that comes back later than this would find most keys settled. */
-#define MAX_RETRY_AFTER_S 60
 
 static const char *const outcome_names[] = {
 	[EO_CLAIM_ACQUIRED] = "acquired",
@@ -66,19 +60,10 @@ typedef struct ClaimSink
 	ReturnSetInfo *rsinfo;
 } ClaimSink;
 
-static EoStore *acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim);
-static void put_claim(void *arg, const char *key, const EoClaim *claim);
-static void put_record(const char *key, const EoRecord *r, void *arg);
-static void read_terms(FunctionCallInfo fcinfo, EoAcquire *ask);
-static int	read_keys(FunctionCallInfo fcinfo, char ***keys);
-static int	read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
-						   Jsonb ***documents);
 static Datum claim_datum(FunctionCallInfo fcinfo, const EoStore *store, const char *key,
 						 const EoClaim *claim);
 static void fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key,
 					   const EoClaim *c);
-static Datum token_datum(const char *token);
-static Datum record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r);
 static void fill_record(EoRow *row, TupleDesc desc, const char *key, const EoRecord *r);
 
 EO_COUNTED(eo_idem_acquire, EO_FN_IDEM_ACQUIRE);
@@ -96,6 +81,15 @@ EO_COUNTED(eo_idem_list, EO_FN_IDEM_LIST);
 EO_COUNTED(eo_idem_forget, EO_FN_IDEM_FORGET);
 EO_COUNTED(eo_idem_resolve, EO_FN_IDEM_RESOLVE);
 EO_COUNTED(eo_idem_give_up, EO_FN_IDEM_GIVE_UP);
+
+static EoStore *acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim);
+static void put_claim(void *arg, const char *key, const EoClaim *claim);
+static int	read_keys(FunctionCallInfo fcinfo, char ***keys);
+static int	read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
+						   Jsonb ***documents);
+static void read_terms(FunctionCallInfo fcinfo, EoAcquire *ask);
+static void put_record(const char *key, const EoRecord *r, void *arg);
+static Datum token_datum(const char *token);
 
 /*
  * idem_acquire(key, lease, retention, payload, wait, max_runs, on_abort,
@@ -468,12 +462,14 @@ eo_idem_get_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
 	EoRecord	record;
+	EoRow		row;
 
 	eo_preconditions("idem_get", EO_READS);
 	key = eo_arg_key(fcinfo, 0);
 	if (!eo_operator_get(eo_arg_store(fcinfo, 1), key, &record))
 		PG_RETURN_NULL();
-	PG_RETURN_DATUM(record_datum(fcinfo, key, &record));
+	fill_record(&row, eo_row_type(fcinfo), key, &record);
+	PG_RETURN_DATUM(eo_row_datum(&row));
 }
 
 /*
@@ -503,7 +499,7 @@ eo_idem_list_body(PG_FUNCTION_ARGS)
 	store = eo_arg_store(fcinfo, 5);
 	eo_compat_materialized_srf(fcinfo);
 	eo_call_stats_progress(store, -1);
-	eo_list_keys(store, &ask, put_record, fcinfo->resultinfo);
+	eo_operator_list(store, &ask, put_record, fcinfo->resultinfo);
 	return (Datum) 0;
 }
 
@@ -565,39 +561,6 @@ eo_idem_give_up_body(PG_FUNCTION_ARGS)
 
 /* ----- rows ----- */
 
-int
-eo_idem_http_status(const EoClaim *claim)
-{
-	switch (claim->outcome)
-	{
-		case EO_CLAIM_ACQUIRED:
-		case EO_CLAIM_COMPLETED:
-			return 200;
-		case EO_CLAIM_IN_PROGRESS:
-		case EO_CLAIM_RETRY_LATER:
-			return 409;
-		case EO_CLAIM_FAILED:
-			break;
-	}
-	return 422;
-}
-
-int
-eo_idem_retry_after(const EoStore *store, const EoClaim *claim)
-{
-	int64		at_ms = claim->outcome == EO_CLAIM_RETRY_LATER ? claim->retry_at_ms :
-	claim->lease_until_ms;
-	int64		seconds;
-
-	if (claim->outcome != EO_CLAIM_RETRY_LATER && claim->outcome != EO_CLAIM_IN_PROGRESS)
-		return 0;
-	/* A key that is being committed has no lease, and is settled soon. */
-	seconds = at_ms == 0 ? 1 : (at_ms - eo_client_now_ms(&store->client) + 999) / 1000;
-	if (claim->outcome == EO_CLAIM_IN_PROGRESS)
-		seconds = Min(seconds, MAX_RETRY_AFTER_S);
-	return (int) Max(1, Min(seconds, INT_MAX));
-}
-
 static Datum
 claim_datum(FunctionCallInfo fcinfo, const EoStore *store, const char *key, const EoClaim *claim)
 {
@@ -612,7 +575,7 @@ static void
 fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key, const EoClaim *c)
 {
 	bool		acquired = c->outcome == EO_CLAIM_ACQUIRED;
-	int			retry_after = eo_idem_retry_after(store, c);
+	int			retry_after = eo_row_retry_after(store, c);
 
 	eo_row_begin(row, desc);
 	eo_row_put_text(row, key);
@@ -627,7 +590,7 @@ fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key, co
 	eo_row_put_instant(row, c->expires_at_ms);
 	EO_ROW_PUT(row, false, BoolGetDatum(c->mine));
 	EO_ROW_PUT(row, false, BoolGetDatum(c->replayed));
-	EO_ROW_PUT(row, false, Int32GetDatum(eo_idem_http_status(c)));
+	EO_ROW_PUT(row, false, Int32GetDatum(eo_row_http_status(c)));
 	EO_ROW_PUT(row, retry_after == 0, Int32GetDatum(retry_after));
 }
 
@@ -640,15 +603,6 @@ token_datum(const char *token)
 	if (strlen(token) != EO_UUID_TEXT_LEN || !eo_hex_read_uuid(token, uuid->data))
 		return DirectFunctionCall1(uuid_in, CStringGetDatum(token));
 	return UUIDPGetDatum(uuid);
-}
-
-static Datum
-record_datum(FunctionCallInfo fcinfo, const char *key, const EoRecord *r)
-{
-	EoRow		row;
-
-	fill_record(&row, eo_row_type(fcinfo), key, r);
-	return eo_row_datum(&row);
 }
 
 /* A row of type idem_record. */

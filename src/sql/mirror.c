@@ -23,9 +23,9 @@
 #include "common/shortest_dec.h"
 #include "compat.h"
 #include "keys/deferred_writes.h"
-#include "keys/table_keys.h"
 #include "keys/writes.h"
 #include "lib/stringinfo.h"
+#include "nodes/bitmapset.h"
 #include "records/attribute.h"
 #include "server/store.h"
 #include "sql/call_stats.h"
@@ -43,29 +43,29 @@
 
 EO_COUNTED(eo_idem_mirror, EO_FN_IDEM_MIRROR);
 
+/* How the trigger is created. */
+#define USAGE "CREATE TRIGGER ... AFTER INSERT OR UPDATE OR DELETE ON ... FOR EACH ROW EXECUTE FUNCTION idem_mirror('table', 'key column, ...', 'column, ...', 'server=...')."
+
 /* The arguments that the trigger was created with. */
 typedef struct Terms
 {
 	const char *table;			/* of DynamoDB */
 	const char *server;
-	int			nkeys;
-	AttrNumber *keys;
-	int			ncolumns;
-	AttrNumber *columns;		/* those of the key included */
+	Bitmapset  *keys;
+	Bitmapset  *columns;		/* those of the key included */
 } Terms;
 
 static void read_terms(TriggerData *data, Terms *terms);
-static int	read_columns(TriggerData *data, const char *list, AttrNumber *columns);
+static Form_pg_attribute attribute_of(const TriggerData *data, AttrNumber column);
+static Bitmapset *read_columns(TriggerData *data, const char *list);
 static void check_key(TriggerData *data, const Terms *terms, const EoTableKeys *keys);
-static bool has_column(const AttrNumber *columns, int n, AttrNumber column);
-static bool has_changed(TriggerData *data, const AttrNumber *columns, int n);
+static bool has_changed(TriggerData *data, const Bitmapset *columns);
 static void read_write(EoStore *store, TriggerData *data, const Terms *terms, HeapTuple row,
 					   bool deleted, EoWrites *writes);
 static bool is_own(TriggerData *data, HeapTuple row);
 static EoRowVersion version_of(TriggerData *data, HeapTuple row);
 static void put_attribute(StringInfo out, Oid type, Datum value);
 static void put_json(StringInfo out, Jsonb *document);
-pg_noreturn static void refuse_definition(TriggerData *data, const char *detail);
 
 /*
  * idem_mirror(table, key columns, [columns], [server=])
@@ -99,7 +99,7 @@ eo_idem_mirror_body(PG_FUNCTION_ARGS)
 	 * Of the versions that this transaction makes all are told of, so that
 	 * the last one is known.
 	 */
-	if (!inserted && !deleted && !own && !has_changed(data, terms.columns, terms.ncolumns))
+	if (!inserted && !deleted && !own && !has_changed(data, terms.columns))
 		return PointerGetDatum(row);
 	eo_preconditions("idem_mirror", EO_WRITES | EO_SWITCHED);
 	store = eo_trigger_open_store(data, terms.server);
@@ -113,14 +113,14 @@ eo_idem_mirror_body(PG_FUNCTION_ARGS)
 	change.own = own;
 	if (!inserted)
 		change.ended = version_of(data, data->tg_trigtuple);
-	if (deleted || (!inserted && has_changed(data, terms.keys, terms.nkeys)))
+	if (deleted || (!inserted && has_changed(data, terms.keys)))
 		read_write(store, data, &terms, data->tg_trigtuple, true, &leave);
 	else
 		leave.n = 0;
 	/* A row that gets another key leaves its item. */
 	if (leave.n > 0 && !deleted && strcmp(leave.list[0].item, put.list[0].item) == 0)
 		leave.n = 0;
-	check_key(data, &terms, eo_table_keys_of(store, terms.table));
+	check_key(data, &terms, eo_writes_table_keys(store, terms.table));
 	if (leave.n > 0)
 	{
 		EoRowChange left = change;
@@ -138,129 +138,103 @@ eo_idem_mirror_body(PG_FUNCTION_ARGS)
 /* ----- arguments of the trigger ----- */
 
 static void
-refuse_definition(TriggerData *data, const char *detail)
-{
-	eo_trigger_refuse(data, detail,
-					  "CREATE TRIGGER ... AFTER INSERT OR UPDATE OR DELETE ON ... FOR EACH ROW EXECUTE FUNCTION idem_mirror('table', 'key column, ...', 'column, ...', 'server=...').");
-}
-
-static void
 read_terms(TriggerData *data, Terms *terms)
 {
 	Trigger    *trigger = data->tg_trigger;
-	int			natts = RelationGetDescr(data->tg_relation)->natts;
 	int			n = trigger->tgnargs;
 
 	if (!TRIGGER_FIRED_FOR_ROW(data->tg_event) || !TRIGGER_FIRED_AFTER(data->tg_event))
-		refuse_definition(data, "It must be fired AFTER a change, for each row: before it, the row may still be left out or changed.");
+		eo_trigger_refuse(data, "It must be fired AFTER a change, for each row: before it, the row may still be left out or changed.", USAGE);
 	if (n > 0 && strncmp(trigger->tgargs[n - 1], "server=", 7) == 0)
 		terms->server = trigger->tgargs[--n] + 7;
 	if (n < 2 || n > 3)
-		refuse_definition(data, "Its arguments are a table of DynamoDB, the columns that make the key, and the columns that are copied; by default all are.");
+		eo_trigger_refuse(data, "Its arguments are a table of DynamoDB, the columns that make the key, and the columns that are copied; by default all are.", USAGE);
 	terms->table = trigger->tgargs[0];
-	terms->keys = palloc(sizeof(AttrNumber) * natts);
-	terms->columns = palloc(sizeof(AttrNumber) * 2 * natts);
-	terms->nkeys = read_columns(data, trigger->tgargs[1], terms->keys);
-	if (terms->nkeys < 1 || terms->nkeys > 2)
-		refuse_definition(data, "The key of an item has one attribute or two.");
-	terms->ncolumns = read_columns(data, n == 3 ? trigger->tgargs[2] : "*", terms->columns);
-	for (int i = 0; i < terms->nkeys; i++)
-	{
-		if (!has_column(terms->columns, terms->ncolumns, terms->keys[i]))
-			terms->columns[terms->ncolumns++] = terms->keys[i];
-	}
+	terms->keys = read_columns(data, trigger->tgargs[1]);
+	if (bms_is_empty(terms->keys) || bms_num_members(terms->keys) > 2)
+		eo_trigger_refuse(data, "The key of an item has one attribute or two.", USAGE);
+	terms->columns = bms_union(read_columns(data, n == 3 ? trigger->tgargs[2] : "*"), terms->keys);
 }
 
 /* A trigger is not told the values of columns that are computed when they are read. */
 static void
-check_stored(TriggerData *data, const AttrNumber *columns, int n)
+check_stored(TriggerData *data, const Bitmapset *columns)
 {
-	for (int i = 0; i < n; i++)
+	for (int c = -1; (c = bms_next_member(columns, c)) >= 0;)
 	{
-		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(data->tg_relation), columns[i] - 1);
+		Form_pg_attribute att = attribute_of(data, c);
 
 		if (eo_compat_is_virtual(att))
-			refuse_definition(data, psprintf("Column \"%s\" is generated and not stored, so it cannot be copied; name the columns that are.",
-											 NameStr(att->attname)));
+			eo_trigger_refuse(data, psprintf("Column \"%s\" is generated and not stored, so it cannot be copied; name the columns that are.",
+											 NameStr(att->attname)), USAGE);
 	}
 }
 
+static Form_pg_attribute
+attribute_of(const TriggerData *data, AttrNumber column)
+{
+	return TupleDescAttr(RelationGetDescr(data->tg_relation), column - 1);
+}
+
 /* Read names with commas between them; "*" stands for all columns. */
-static int
-read_columns(TriggerData *data, const char *list, AttrNumber *columns)
+static Bitmapset *
+read_columns(TriggerData *data, const char *list)
 {
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	bool		all = strcmp(list, "*") == 0;
 	char	   *rest = pstrdup(list);
 	char	   *name;
-	int			n = 0;
+	Bitmapset  *columns = NULL;
 
 	for (int i = 0; all && i < desc->natts; i++)
 	{
 		if (!TupleDescAttr(desc, i)->attisdropped)
-			columns[n++] = i + 1;
+			columns = bms_add_member(columns, i + 1);
 	}
 	while (!all && (name = strsep(&rest, ",")) != NULL)
 	{
-		AttrNumber	column;
-
 		name += strspn(name, " ");
 		for (size_t len = strlen(name); len > 0 && name[len - 1] == ' '; len--)
 			name[len - 1] = '\0';
-		column = eo_trigger_column(data, name, "copies");
-		if (!has_column(columns, n, column))
-			columns[n++] = column;
+		columns = bms_add_member(columns, eo_trigger_column(data, name, "copies"));
 	}
-	check_stored(data, columns, n);
-	return n;
+	check_stored(data, columns);
+	return columns;
 }
 
 /* Are the columns that make the key those of the table's key? */
 static void
 check_key(TriggerData *data, const Terms *terms, const EoTableKeys *keys)
 {
-	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	int			found = 0;
 
-	for (int i = 0; i < terms->nkeys; i++)
+	for (int c = -1; (c = bms_next_member(terms->keys, c)) >= 0;)
 	{
-		for (int j = 0; j < keys->n; j++)
-			found += namestrcmp(&TupleDescAttr(desc, terms->keys[i] - 1)->attname,
-								keys->names[j]) == 0;
+		for (int i = 0; i < keys->n; i++)
+			found += namestrcmp(&attribute_of(data, c)->attname, keys->names[i]) == 0;
 	}
-	if (terms->nkeys != keys->n || found != keys->n)
-		refuse_definition(data, keys->n == 1 ?
+	if (bms_num_members(terms->keys) != keys->n || found != keys->n)
+		eo_trigger_refuse(data, keys->n == 1 ?
 						  psprintf("The key of table \"%s\" is \"%s\".", terms->table, keys->names[0]) :
 						  psprintf("The key of table \"%s\" is \"%s\" and \"%s\".", terms->table,
-								   keys->names[0], keys->names[1]));
-}
-
-static bool
-has_column(const AttrNumber *columns, int n, AttrNumber column)
-{
-	for (int i = 0; i < n; i++)
-	{
-		if (columns[i] == column)
-			return true;
-	}
-	return false;
+								   keys->names[0], keys->names[1]), USAGE);
 }
 
 /* ----- the row ----- */
 
 /* Has an UPDATE changed one of these columns? */
 static bool
-has_changed(TriggerData *data, const AttrNumber *columns, int n)
+has_changed(TriggerData *data, const Bitmapset *columns)
 {
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 
-	for (int i = 0; i < n; i++)
+	for (int c = -1; (c = bms_next_member(columns, c)) >= 0;)
 	{
-		Form_pg_attribute att = TupleDescAttr(desc, columns[i] - 1);
+		Form_pg_attribute att = attribute_of(data, c);
 		bool		was_null;
 		bool		is_null;
-		Datum		was = heap_getattr(data->tg_trigtuple, columns[i], desc, &was_null);
-		Datum		is = heap_getattr(data->tg_newtuple, columns[i], desc, &is_null);
+		Datum		was = heap_getattr(data->tg_trigtuple, c, desc, &was_null);
+		Datum		is = heap_getattr(data->tg_newtuple, c, desc, &is_null);
 
 		if (was_null != is_null ||
 			(!is_null && !datum_image_eq(was, is, att->attbyval, att->attlen)))
@@ -274,9 +248,7 @@ static void
 read_write(EoStore *store, TriggerData *data, const Terms *terms, HeapTuple row, bool deleted,
 		   EoWrites *writes)
 {
-	TupleDesc	desc = RelationGetDescr(data->tg_relation);
-	const AttrNumber *columns = deleted ? terms->keys : terms->columns;
-	int			n = deleted ? terms->nkeys : terms->ncolumns;
+	const Bitmapset *columns = deleted ? terms->keys : terms->columns;
 	const char *comma = "";
 	StringInfoData out;
 
@@ -284,14 +256,14 @@ read_write(EoStore *store, TriggerData *data, const Terms *terms, HeapTuple row,
 	appendStringInfo(&out, "[{\"%s\": {\"TableName\": ", deleted ? "Delete" : "Put");
 	escape_json(&out, terms->table);
 	appendStringInfo(&out, ", \"%s\": {", deleted ? "Key" : "Item");
-	for (int i = 0; i < n; i++)
+	for (int c = -1; (c = bms_next_member(columns, c)) >= 0;)
 	{
-		Form_pg_attribute att = TupleDescAttr(desc, columns[i] - 1);
+		Form_pg_attribute att = attribute_of(data, c);
 		bool		isnull;
-		Datum		value = heap_getattr(row, columns[i], desc, &isnull);
+		Datum		value = heap_getattr(row, c, RelationGetDescr(data->tg_relation), &isnull);
 
-		if (isnull && has_column(terms->keys, terms->nkeys, columns[i]))
-			eo_trigger_refuse_null(data, columns[i], "Rows that are not to be copied are for the trigger's WHEN condition.");
+		if (isnull && bms_is_member(c, terms->keys))
+			eo_trigger_refuse_null(data, c, "Rows that are not to be copied are for the trigger's WHEN condition.");
 		if (isnull)
 			continue;
 		appendStringInfoString(&out, comma);

@@ -18,6 +18,10 @@
 #include "utils/jsonb.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
+#include "wire/client.h"
+
+/* A client that comes back later than this would find most keys settled. */
+#define MAX_RETRY_AFTER_S 60
 
 TupleDesc
 eo_row_type(FunctionCallInfo fcinfo)
@@ -132,4 +136,37 @@ eo_row_show_utf8(const char *utf8)
 	bool		exact;
 
 	return eo_text_from_utf8_or_escape(utf8, &exact);
+}
+
+int
+eo_row_http_status(const EoClaim *claim)
+{
+	switch (claim->outcome)
+	{
+		case EO_CLAIM_ACQUIRED:
+		case EO_CLAIM_COMPLETED:
+			return 200;
+		case EO_CLAIM_IN_PROGRESS:
+		case EO_CLAIM_RETRY_LATER:
+			return 409;
+		case EO_CLAIM_FAILED:
+			break;
+	}
+	return 422;
+}
+
+int
+eo_row_retry_after(const EoStore *store, const EoClaim *claim)
+{
+	int64		at_ms = claim->outcome == EO_CLAIM_RETRY_LATER ? claim->retry_at_ms :
+	claim->lease_until_ms;
+	int64		seconds;
+
+	if (claim->outcome != EO_CLAIM_RETRY_LATER && claim->outcome != EO_CLAIM_IN_PROGRESS)
+		return 0;
+	/* A key that is being committed has no lease, and is settled soon. */
+	seconds = at_ms == 0 ? 1 : (at_ms - eo_client_now_ms(&store->client) + 999) / 1000;
+	if (claim->outcome == EO_CLAIM_IN_PROGRESS)
+		seconds = Min(seconds, MAX_RETRY_AFTER_S);
+	return (int) Max(1, Min(seconds, INT_MAX));
 }

@@ -12,7 +12,9 @@
 
 #include "access/tupdesc.h"
 #include "fmgr.h"
+#include "keys/acquire.h"
 #include "nodes/execnodes.h"
+#include "server/store.h"
 #include "utils/timestamp.h"
 
 #define EO_ROW_MAX_COLUMNS 40
@@ -68,5 +70,14 @@ extern Datum eo_row_json_datum(const char *utf8);
  * that the encoding does not have are escaped.
  */
 extern char *eo_row_show_utf8(const char *utf8);
+
+/* The HTTP status that means the same as the outcome of a claim. */
+extern int	eo_row_http_status(const EoClaim *claim);
+
+/*
+ * After how many seconds a client should ask again, 1 at least; 0: asking again changes
+ * nothing.
+ */
+extern int	eo_row_retry_after(const EoStore *store, const EoClaim *claim);
 
 #endif							/* EO_SQL_ROWS_H */

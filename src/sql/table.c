@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "keys/writes.h"
 #include "lib/stringinfo.h"
 #include "records/expression.h"
 #include "records/layout.h"
@@ -36,14 +37,13 @@
 
 EO_COUNTED(eo_idem_create_table, EO_FN_IDEM_CREATE_TABLE);
 
-static EoCall *new_call(EoStore *store, EoOperation op);
+static bool key_fits(EoStore *store, EoJsonValue *table, char **key);
+
 static void wait_until_active(EoStore *store);
 static void switch_ttl_on(EoStore *store);
-static bool key_fits(EoStore *store, EoJsonValue *table, char **key);
 static void sample_item(EoStore *store, EoJsonValue *item, EoTableSample *sample);
 static const char *what_is_odd(const EoLayout *layout, EoJsonValue *item);
 static bool is_instant(EoJsonValue *item, const char *name, EoInstantForm form);
-static bool string_is(EoJsonValue *v, const char *text);
 
 /* ----- creating ----- */
 
@@ -62,7 +62,7 @@ eo_idem_create_table_body(PG_FUNCTION_ARGS)
 
 	eo_preconditions("idem_create_table", EO_WRITES);
 	store = eo_arg_store(fcinfo, 0);
-	call = new_call(store, EO_CREATE_TABLE);
+	call = eo_store_new_table_call(store, EO_CREATE_TABLE, store->server->table);
 	key = &store->layout->key;
 	eo_buf_addf(&call->body, ",\"AttributeDefinitions\":[{\"AttributeName\":\"%s\",\"AttributeType\":\"S\"}",
 				key->name);
@@ -131,7 +131,7 @@ switch_ttl_on(EoStore *store)
 	if (eo_table_describe_ttl(store, &ttl, &error) && !ttl.off)
 		return;
 
-	call = new_call(store, EO_UPDATE_TTL);
+	call = eo_store_new_table_call(store, EO_UPDATE_TTL, store->server->table);
 	eo_buf_addf(&call->body, ",\"TimeToLiveSpecification\":{\"AttributeName\":\"%s\",\"Enabled\":true}}",
 				store->layout->expiry);
 	eo_store_run_call(store, call);
@@ -149,7 +149,7 @@ switch_ttl_on(EoStore *store)
 bool
 eo_table_describe(EoStore *store, EoTableDescription *table, EoError *error)
 {
-	EoCall	   *call = new_call(store, EO_DESCRIBE_TABLE);
+	EoCall	   *call = eo_store_new_table_call(store, EO_DESCRIBE_TABLE, store->server->table);
 	EoJsonValue *v;
 
 	eo_buf_addc(&call->body, '}');
@@ -159,17 +159,17 @@ eo_table_describe(EoStore *store, EoTableDescription *table, EoError *error)
 		return false;
 	v = eo_json_get(eo_json_root(call->reply), "Table");
 	table->known = v != NULL;
-	table->active = string_is(eo_json_get(v, "TableStatus"), "ACTIVE");
+	table->active = eo_json_string_is(eo_json_get(v, "TableStatus"), "ACTIVE");
 	table->key_fits = key_fits(store, v, &table->key);
 	table->replicas = eo_json_array_length(eo_json_get(v, "Replicas"));
-	table->strongly_consistent = string_is(eo_json_get(v, "MultiRegionConsistency"), "STRONG");
+	table->strongly_consistent = eo_json_string_is(eo_json_get(v, "MultiRegionConsistency"), "STRONG");
 	return true;
 }
 
 bool
 eo_table_describe_ttl(EoStore *store, EoTableTtl *ttl, EoError *error)
 {
-	EoCall	   *call = new_call(store, EO_DESCRIBE_TTL);
+	EoCall	   *call = eo_store_new_table_call(store, EO_DESCRIBE_TTL, store->server->table);
 	EoJsonValue *v;
 	EoJsonValue *status;
 
@@ -180,9 +180,9 @@ eo_table_describe_ttl(EoStore *store, EoTableTtl *ttl, EoError *error)
 		return false;
 	v = eo_json_get(eo_json_root(call->reply), "TimeToLiveDescription");
 	status = eo_json_get(v, "TimeToLiveStatus");
-	ttl->on = string_is(status, "ENABLED") || string_is(status, "ENABLING");
-	ttl->off = v == NULL || string_is(status, "DISABLED");
-	ttl->fits = string_is(eo_json_get(v, "AttributeName"), store->layout->expiry);
+	ttl->on = eo_json_string_is(status, "ENABLED") || eo_json_string_is(status, "ENABLING");
+	ttl->off = v == NULL || eo_json_string_is(status, "DISABLED");
+	ttl->fits = eo_json_string_is(eo_json_get(v, "AttributeName"), store->layout->expiry);
 	return true;
 }
 
@@ -204,36 +204,21 @@ eo_table_key_needed(EoStore *store)
 static bool
 key_fits(EoStore *store, EoJsonValue *table, char **key)
 {
-	EoJsonValue *schema = eo_json_get(table, "KeySchema");
-	EoJsonValue *attributes = eo_json_get(table, "AttributeDefinitions");
-	size_t		n = eo_json_array_length(schema);
-	const EoItemKey *needed = &store->layout->key;
-	bool		fits = n == (needed->sort_name != NULL ? 2 : 1);
+	const char *needed[] = {store->layout->key.name, store->layout->key.sort_name};
+	EoTableKeys keys = {0};
+	bool		fits = false;
 	StringInfoData s;
 
+	if (eo_writes_read_table_keys(table, &keys))
+		fits = keys.n == (needed[1] != NULL ? 2 : 1);
+	else
+		keys.n = 0;
 	initStringInfo(&s);
-	for (size_t i = 0; i < n; i++)
+	for (int i = 0; i < keys.n; i++)
 	{
-		EoJsonValue *k = eo_json_array_get(schema, i);
-		size_t		len;
-		const char *name = eo_json_string(eo_json_get(k, "AttributeName"), &len);
-		const char *type = "?";
-		bool		is_hash = string_is(eo_json_get(k, "KeyType"), "HASH");
-
-		for (size_t j = 0; name != NULL && j < eo_json_array_length(attributes); j++)
-		{
-			EoJsonValue *a = eo_json_array_get(attributes, j);
-
-			if (string_is(eo_json_get(a, "AttributeName"), name))
-				type = eo_json_string(eo_json_get(a, "AttributeType"), &len);
-		}
-		if (name == NULL || type == NULL || strcmp(type, "S") != 0 ||
-			(!is_hash && needed->sort_name == NULL) ||
-			strcmp(name, is_hash ? needed->name : needed->sort_name) != 0)
-			fits = false;
-		appendStringInfo(&s, "%s%s (%s, %s)", i > 0 ? ", " : "", name != NULL ? name : "?",
-						 is_hash ? "partition key" : "sort key",
-						 type != NULL ? type : "?");
+		fits = fits && keys.types[i] == 'S' && strcmp(keys.names[i], needed[i]) == 0;
+		appendStringInfo(&s, "%s%s (%s, %c)", i > 0 ? ", " : "", keys.names[i],
+						 i == 0 ? "partition key" : "sort key", keys.types[i]);
 	}
 	*key = s.data;
 	return fits;
@@ -244,7 +229,7 @@ key_fits(EoStore *store, EoJsonValue *table, char **key)
 bool
 eo_table_sample(EoStore *store, EoTableSample *sample, EoError *error)
 {
-	EoCall	   *call = new_call(store, EO_SCAN);
+	EoCall	   *call = eo_store_new_table_call(store, EO_SCAN, store->server->table);
 	const EoAttributeName *a = store->layout->attributes;
 	StringInfoData names;
 	StringInfoData letters;
@@ -327,26 +312,4 @@ is_instant(EoJsonValue *item, const char *name, EoInstantForm form)
 		return false;
 	/* A run that was given up has an end at 0. */
 	return ms < EO_MAX_INSTANT_MS && (ms == 0 || ms > INT64CONST(31536000000));
-}
-
-/* ----- calls ----- */
-
-/* A call whose body begins with the table's name and is left open for further members. */
-static EoCall *
-new_call(EoStore *store, EoOperation op)
-{
-	EoCall	   *call = eo_store_new_call(store, op);
-
-	eo_buf_adds(&call->body, "{\"TableName\":");
-	eo_json_put_string(&call->body, store->server->table, strlen(store->server->table));
-	return call;
-}
-
-static bool
-string_is(EoJsonValue *v, const char *text)
-{
-	size_t		len;
-	const char *s = eo_json_string(v, &len);
-
-	return s != NULL && strcmp(s, text) == 0;
 }

@@ -30,6 +30,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "records/layout.h"
+#include "records/record.h"
 #include "server/credential_cache.h"
 #include "server/error.h"
 #include "server/guc.h"
@@ -53,8 +54,6 @@ PG_FUNCTION_INFO_V1(eo_health_of_database);
 PG_FUNCTION_INFO_V1(eo_key_of_record);
 PG_FUNCTION_INFO_V1(eo_waits_for);
 PG_FUNCTION_INFO_V1(eo_progress_of_cluster);
-
-static const char *without(const char *key, const char *prefix);
 
 /* The column "state", as the comment on the view exactonce_claims explains it. */
 static const char *
@@ -110,7 +109,6 @@ shown_key(const char *pk, Oid serverid)
 	const EoLayout *layout = eo_layout_find("native");
 	ForeignServer *fs = NULL;
 	const char *prefix = NULL;
-	const char *key;
 
 	if (OidIsValid(serverid))
 		fs = GetForeignServerExtended(serverid, FSV_MISSING_OK);
@@ -119,14 +117,7 @@ shown_key(const char *pk, Oid serverid)
 		prefix = eo_option_values_find(fs->options, "key_prefix");
 		layout = eo_layout_find(eo_option_values_layout(fs->options));
 	}
-	key = layout != NULL ? without(pk, layout->item_prefix) : pk;
-	return eo_text_key_shown(prefix != NULL ? without(key, prefix) : key);
-}
-
-static const char *
-without(const char *key, const char *prefix)
-{
-	return strncmp(key, prefix, strlen(prefix)) == 0 ? key + strlen(prefix) : key;
+	return eo_text_key_shown(eo_record_key_text(layout, prefix != NULL ? prefix : "", pk));
 }
 
 /*

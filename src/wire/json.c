@@ -54,8 +54,6 @@ unwrap(EoJsonValue *v)
 	return (struct json_object *) v;
 }
 
-static struct json_tokener *tokener;
-
 EoStatus
 eo_json_parse(const char *text, size_t len, EoJson **doc)
 {
@@ -181,6 +179,15 @@ eo_json_string(EoJsonValue *v, size_t *len)
 		return NULL;
 	*len = n;
 	return s;
+}
+
+bool
+eo_json_string_is(EoJsonValue *v, const char *text)
+{
+	size_t		len;
+	const char *s = eo_json_string(v, &len);
+
+	return s != NULL && strcmp(s, text) == 0;
 }
 
 const char *

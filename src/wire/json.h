@@ -53,6 +53,9 @@ extern EoJsonValue *eo_json_array_get(EoJsonValue *v, size_t i);
  */
 extern const char *eo_json_string(EoJsonValue *v, size_t *len);
 
+/* Is v (may be NULL) this string? */
+extern bool eo_json_string_is(EoJsonValue *v, const char *text);
+
 /* Value of a number, rounded down; 0 if v is not one. */
 extern int64_t eo_json_integer(EoJsonValue *v);
 
