@@ -54,6 +54,8 @@ unwrap(EoJsonValue *v)
 	return (struct json_object *) v;
 }
 
+static struct json_tokener *tokener;
+
 EoStatus
 eo_json_parse(const char *text, size_t len, EoJson **doc)
 {
