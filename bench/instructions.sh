@@ -29,7 +29,7 @@ count_backend() {
     local kind=$1 n pid
     for n in 1 2; do
         pid=$(sql -c "SET exactonce.server = 'canned'" -c 'SELECT pg_backend_pid()' \
-            -c "CALL only_calls('$kind', $((n * CALLS)), 'count')")
+            -c "CALL only_calls('$kind', $((n * CALLS)), 'count$n')")
         while [ -e "/proc/$pid" ]; do sleep 0.1; done
         mv "$PROFILES/$pid" "$PROFILES/$kind.$n"
     done

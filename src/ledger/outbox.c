@@ -173,7 +173,7 @@ find_rows(const uint8 *token, bool undecided, uint64 xid, int64 *retention_s)
 	EoOutboxScan scan;
 	HeapTuple	tuple;
 
-	eo_outbox_scan_begin_claim(&scan, token, undecided);
+	eo_outbox_scan_begin_claim(&scan, token, undecided ? EO_LOOK_UNDECIDED : EO_LOOK_COMMITTED);
 	while (HeapTupleIsValid(tuple = eo_outbox_scan_next(&scan)))
 	{
 		Datum		of = eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_XID);
@@ -221,7 +221,7 @@ eo_outbox_read_claim(const char *token, EoOutboxRow *row)
 
 	if (!read_token(token, bytes))
 		return false;
-	eo_outbox_scan_begin_claim(&scan, bytes, false);
+	eo_outbox_scan_begin_claim(&scan, bytes, EO_LOOK_COMMITTED);
 	tuple = eo_outbox_scan_next(&scan);
 	if (HeapTupleIsValid(tuple) && row != NULL)
 		eo_outbox_scan_read(&scan, tuple, row);
@@ -443,7 +443,7 @@ eo_outbox_remove_rows(EoOutboxRow *const *rows, int n)
 	EoOutboxScan scan;
 	HeapTuple	tuple;
 
-	eo_outbox_scan_open(&scan, RowExclusiveLock, false);
+	eo_outbox_scan_open(&scan, RowExclusiveLock, EO_LOOK_COMMITTED);
 	for (int i = 0; i < n; i++)
 	{
 		eo_outbox_scan_find(&scan, GetSystemIdentifier(), MyDatabaseId, rows[i]->digest);
@@ -627,7 +627,7 @@ has_own(const EoOutboxRow *row, bool *changing)
 		return true;
 	if (!read_token(row->token, token))
 		return false;
-	eo_outbox_scan_begin_claim(&s, token, true);
+	eo_outbox_scan_begin_claim(&s, token, EO_LOOK_UNDECIDED);
 	return finds_any(&s, changing);
 }
 

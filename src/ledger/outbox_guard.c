@@ -59,23 +59,30 @@ may_be_same_table(const EoTarget *a, const EoTarget *b)
 }
 
 /*
- * Find a row of the same key that is not of our transaction.  undecided: also one of a transaction
- * that goes on, or one that such a transaction is changing; then *goes_on is that.
+ * Find a row of the same key that is not of our transaction; with EO_LOOK_ALL one of any table,
+ * which is not read.  *goes_on is the transaction that goes on and has made the row, or is
+ * changing it.
  */
 static bool
-find_row(const EoOutboxRow *row, bool undecided, EoOutboxRow *other, TransactionId *goes_on)
+find_row(const EoOutboxRow *row, EoOutboxLook look, EoOutboxRow *other, TransactionId *goes_on)
 {
 	EoOutboxScan s;
 	HeapTuple	tuple;
 	bool		found = false;
 
 	*goes_on = InvalidTransactionId;
-	eo_outbox_scan_begin_pk(&s, row->pk, undecided);
+	eo_outbox_scan_begin_pk(&s, row->pk, look);
 	while (!found && HeapTupleIsValid(tuple = systable_getnext(s.scan)))
 	{
 		if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
 			continue;
-		if (undecided)
+		/* A version that is dead may not be readable any more. */
+		if (look == EO_LOOK_ALL)
+		{
+			found = true;
+			break;
+		}
+		if (look == EO_LOOK_UNDECIDED)
 			*goes_on = TransactionIdIsValid(s.dirty.xmin) ? s.dirty.xmin : s.dirty.xmax;
 		eo_outbox_scan_read(&s, tuple, other);
 		found = may_be_same_table(&other->target, &row->target);
@@ -85,13 +92,19 @@ find_row(const EoOutboxRow *row, bool undecided, EoOutboxRow *other, Transaction
 }
 
 /*
- * The first look sees what no snapshot does.  But it may pass a row of which another version
- * is committed meanwhile, in a place that it has passed; the snapshot of the second one shows that.
+ * Most keys have no other row at all, and the first look finds that out.  No row escapes it: a
+ * version in a place that it has passed was made of an earlier one, which is still there because
+ * it was alive when the snapshot of the look was taken.
+ *
+ * The second look sees what no snapshot does.  But it may pass a row of which another version
+ * is committed meanwhile, in a place that it has passed; the snapshot of the third one shows that.
  */
 static bool
 find_other(const EoOutboxRow *row, EoOutboxRow *other, TransactionId *goes_on)
 {
-	return find_row(row, true, other, goes_on) || find_row(row, false, other, goes_on);
+	return find_row(row, EO_LOOK_ALL, other, goes_on) &&
+		(find_row(row, EO_LOOK_UNDECIDED, other, goes_on) ||
+		 find_row(row, EO_LOOK_COMMITTED, other, goes_on));
 }
 
 /* The advice about a row that was given up; NULL if it was not. */
@@ -199,7 +212,7 @@ eo_outbox_guard_rows(const EoTarget *target, const char *pk)
 	HeapTuple	tuple;
 	List	   *rows = NIL;
 
-	eo_outbox_scan_begin_pk(&s, pk, false);
+	eo_outbox_scan_begin_pk(&s, pk, EO_LOOK_COMMITTED);
 	while (HeapTupleIsValid(tuple = eo_outbox_scan_next(&s)))
 	{
 		EoOutboxRow *row = palloc(sizeof(EoOutboxRow));

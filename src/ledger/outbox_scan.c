@@ -50,7 +50,7 @@ eo_outbox_scan_begin(EoOutboxScan *s, LOCKMODE mode, const uint8 *digest)
 void
 eo_outbox_scan_begin_undecided(EoOutboxScan *s, const uint8 *digest)
 {
-	eo_outbox_scan_open(s, AccessShareLock, true);
+	eo_outbox_scan_open(s, AccessShareLock, EO_LOOK_UNDECIDED);
 	eo_outbox_scan_find(s, GetSystemIdentifier(), MyDatabaseId, digest);
 }
 
@@ -58,7 +58,7 @@ void
 eo_outbox_scan_begin_of(EoOutboxScan *s, LOCKMODE mode, uint64 system, Oid dboid,
 						const uint8 *digest)
 {
-	eo_outbox_scan_open(s, mode, false);
+	eo_outbox_scan_open(s, mode, EO_LOOK_COMMITTED);
 	eo_outbox_scan_find(s, system, dboid, digest);
 }
 
@@ -103,13 +103,15 @@ static void
 begin(EoOutboxScan *s, Oid indexid, int nkeys)
 {
 	s->scan = systable_beginscan(s->rel, indexid, OidIsValid(indexid),
-								 s->undecided ? &s->dirty : s->snapshot, nkeys, s->keys);
+								 s->look == EO_LOOK_COMMITTED ? s->snapshot :
+								 s->look == EO_LOOK_UNDECIDED ? &s->dirty : SnapshotAny,
+								 nkeys, s->keys);
 }
 
 void
-eo_outbox_scan_begin_claim(EoOutboxScan *s, const uint8 *token, bool undecided)
+eo_outbox_scan_begin_claim(EoOutboxScan *s, const uint8 *token, EoOutboxLook look)
 {
-	eo_outbox_scan_open(s, AccessShareLock, undecided);
+	eo_outbox_scan_open(s, AccessShareLock, look);
 	memcpy(s->token.data, token, sizeof(s->token.data));
 	ScanKeyInit(&s->keys[2], EO_OUTBOX_TOKEN, BTEqualStrategyNumber, F_UUID_EQ,
 				UUIDPGetDatum(&s->token));
@@ -117,9 +119,9 @@ eo_outbox_scan_begin_claim(EoOutboxScan *s, const uint8 *token, bool undecided)
 }
 
 void
-eo_outbox_scan_begin_pk(EoOutboxScan *s, const char *pk, bool undecided)
+eo_outbox_scan_begin_pk(EoOutboxScan *s, const char *pk, EoOutboxLook look)
 {
-	eo_outbox_scan_open(s, AccessShareLock, undecided);
+	eo_outbox_scan_open(s, AccessShareLock, look);
 	/* Its collation is "C", as that of the column. */
 	ScanKeyInit(&s->keys[2], EO_OUTBOX_PK, BTEqualStrategyNumber, F_TEXTEQ,
 				CStringGetTextDatum(pk));
@@ -131,7 +133,7 @@ eo_outbox_scan_begin_table(EoOutboxScan *s, BlockNumber from)
 {
 	BlockNumber nblocks;
 
-	eo_outbox_scan_open(s, AccessShareLock, false);
+	eo_outbox_scan_open(s, AccessShareLock, EO_LOOK_COMMITTED);
 	begin(s, InvalidOid, 2);
 	nblocks = ((HeapScanDesc) s->scan->scan)->rs_nblocks;
 	if (from < nblocks)
@@ -141,12 +143,12 @@ eo_outbox_scan_begin_table(EoOutboxScan *s, BlockNumber from)
 }
 
 void
-eo_outbox_scan_open(EoOutboxScan *s, LOCKMODE mode, bool undecided)
+eo_outbox_scan_open(EoOutboxScan *s, LOCKMODE mode, EoOutboxLook look)
 {
 	s->rel = eo_internal_open(EO_INTERNAL_OUTBOX, mode);
 	s->desc = eo_internal_form_desc(EO_INTERNAL_OUTBOX);
 	s->mode = mode;
-	s->undecided = undecided;
+	s->look = look;
 	s->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	InitDirtySnapshot(s->dirty);
 	(void) RelationGetIndexList(s->rel);	/* sets rd_pkindex */
@@ -181,7 +183,7 @@ eo_outbox_scan_next(EoOutboxScan *s)
 	do
 		tuple = systable_getnext(s->scan);
 	while (HeapTupleIsValid(tuple) &&
-		   (s->undecided ? !TransactionIdIsValid(s->dirty.xmin) :
+		   (s->look == EO_LOOK_UNDECIDED ? !TransactionIdIsValid(s->dirty.xmin) :
 			TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data))));
 	return tuple;
 }

@@ -63,13 +63,24 @@ typedef struct EoDigestDatum
 	uint8		digest[EO_DIGEST_LEN];
 } EoDigestDatum;
 
-/* A scan over rows of a database, committed ones or those that are undecided. */
+/*
+ * Rows that a scan shows: committed ones; those of transactions that go on, too; or every version
+ * that is still there, whatever has become of it.
+ */
+typedef enum EoOutboxLook
+{
+	EO_LOOK_COMMITTED,
+	EO_LOOK_UNDECIDED,
+	EO_LOOK_ALL
+} EoOutboxLook;
+
+/* A scan over rows of a database. */
 typedef struct EoOutboxScan
 {
 	Relation	rel;
 	TupleDesc	desc;			/* of its rows, see internal_form.h */
 	LOCKMODE	mode;
-	bool		undecided;		/* rows are looked for by dirty, not snapshot */
+	EoOutboxLook look;			/* undecided: by dirty, not snapshot */
 	Snapshot	snapshot;
 	SnapshotData dirty;
 	EoDigestDatum digest;
@@ -88,10 +99,10 @@ extern void eo_outbox_scan_begin_undecided(EoOutboxScan *s, const uint8 *digest)
  * Scan the rows of this database that bear a token (EO_UUID_LEN bytes); committed ones, or those of
  * transactions that go on, too (undecided).
  */
-extern void eo_outbox_scan_begin_claim(EoOutboxScan *s, const uint8 *token, bool undecided);
+extern void eo_outbox_scan_begin_claim(EoOutboxScan *s, const uint8 *token, EoOutboxLook look);
 
 /* The same for the rows whose records have that partition key, in whatever table. */
-extern void eo_outbox_scan_begin_pk(EoOutboxScan *s, const char *pk, bool undecided);
+extern void eo_outbox_scan_begin_pk(EoOutboxScan *s, const char *pk, EoOutboxLook look);
 
 /* As eo_outbox_scan_begin(), for the rows of any database. */
 extern void eo_outbox_scan_begin_of(EoOutboxScan *s, LOCKMODE mode, uint64 system,
@@ -101,7 +112,7 @@ extern void eo_outbox_scan_begin_of(EoOutboxScan *s, LOCKMODE mode, uint64 syste
 extern void eo_outbox_scan_begin_table(EoOutboxScan *s, BlockNumber from);
 
 /* The two halves of eo_outbox_scan_begin_of(), for several scans with one snapshot. */
-extern void eo_outbox_scan_open(EoOutboxScan *s, LOCKMODE mode, bool undecided);
+extern void eo_outbox_scan_open(EoOutboxScan *s, LOCKMODE mode, EoOutboxLook look);
 extern void eo_outbox_scan_find(EoOutboxScan *s, uint64 system, Oid dboid,
 								const uint8 *digest);
 
