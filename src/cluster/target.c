@@ -70,7 +70,10 @@ void
 eo_target_digest(const EoTarget *target, const char *pk, uint8 *digest)
 {
 	static EoCrypto *crypto;
-	static EoBuf text = {.max = INT32_MAX};
+	static EoBuf texts[2] = {{.max = INT32_MAX}, {.max = INT32_MAX}};
+	static uint8 latest[EO_DIGEST_LEN];
+	static int	at;				/* its text; the other one is free */
+	EoBuf	   *text = &texts[!at];
 	const char *partition = partition_of(target);
 	const char *parts[] = {target->url, target->region, target->table, pk, partition};
 	int			nparts = partition != NULL ? 5 : 4;
@@ -78,15 +81,24 @@ eo_target_digest(const EoTarget *target, const char *pk, uint8 *digest)
 	/* PostgreSQL's own context would fetch the algorithm for each digest. */
 	if (crypto == NULL)
 		crypto = eo_crypto_create();
-	eo_buf_reset(&text);
+	eo_buf_reset(text);
 	/* The terminator is included, so that two parts cannot run together. */
 	for (int i = 0; i < nparts; i++)
-		eo_buf_add(&text, parts[i], strlen(parts[i]) + 1);
-	if (crypto == NULL || eo_buf_status(&text) != EO_OK ||
-		eo_crypto_sha256(crypto, text.data, text.len, digest) != EO_OK)
+		eo_buf_add(text, parts[i], strlen(parts[i]) + 1);
+	/* A key is often completed right after it was acquired. */
+	if (eo_buf_status(text) == EO_OK && text->len == texts[at].len &&
+		memcmp(text->data, texts[at].data, text->len) == 0)
+	{
+		memcpy(digest, latest, EO_DIGEST_LEN);
+		return;
+	}
+	if (crypto == NULL || eo_buf_status(text) != EO_OK ||
+		eo_crypto_sha256(crypto, text->data, text->len, digest) != EO_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not compute SHA-256 of a key")));
+	memcpy(latest, digest, EO_DIGEST_LEN);
+	at = !at;
 }
 
 EoStore *

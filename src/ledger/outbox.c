@@ -129,12 +129,15 @@ form_row(const EoOutboxRow *row)
 	Datum		values[EO_OUTBOX_COLUMNS];
 	bool		nulls[EO_OUTBOX_COLUMNS] = {false};
 	EoDigestDatum digest;
+	pg_uuid_t	token;
 	pg_uuid_t	life;
 
 	values[EO_OUTBOX_SYSTEM - 1] = Int64GetDatum((int64) GetSystemIdentifier());
 	values[EO_OUTBOX_DATABASE - 1] = ObjectIdGetDatum(MyDatabaseId);
 	values[EO_OUTBOX_DIGEST - 1] = eo_outbox_scan_digest(&digest, row->digest);
-	values[EO_OUTBOX_TOKEN - 1] = DirectFunctionCall1(uuid_in, CStringGetDatum(row->token));
+	/* uuid_in() is slow, and raises an error about what is no token. */
+	values[EO_OUTBOX_TOKEN - 1] = eo_hex_read_uuid(row->token, token.data) ?
+		UUIDPGetDatum(&token) : DirectFunctionCall1(uuid_in, CStringGetDatum(row->token));
 	values[EO_OUTBOX_SERVER - 1] = ObjectIdGetDatum(row->target.serverid);
 	values[EO_OUTBOX_ROLE - 1] = ObjectIdGetDatum(row->target.userid);
 	values[EO_OUTBOX_URL - 1] = CStringGetTextDatum(row->target.url);
