@@ -506,8 +506,9 @@ header_callback(char *line, size_t size, size_t n, void *arg)
 		h->has_crc = true;
 		h->crc = (uint32) strtoul(value, NULL, 10);
 	}
-	else if (eo_header_value(line, len, "x-amzn-requestid", value, sizeof(value)))
-		strlcpy(reply->request_id, value, sizeof(reply->request_id));
+	else if (eo_header_value(line, len, "x-amzn-requestid", reply->request_id,
+							 sizeof(reply->request_id)))
+		return len;
 	else if (eo_header_value(line, len, "date", value, sizeof(value)))
 		reply->date_s = parse_date(value);
 	else if (eo_header_value(line, len, "x-amz-retry-after", value, sizeof(value)))
