@@ -73,6 +73,7 @@ static EoStatus try_web_identity(Planning *p);
 static EoStatus try_container(Planning *p);
 static EoStatus try_metadata(Planning *p);
 
+static EoStatus check_files(Planning *p);
 static EoStatus read_profile(Planning *p, const char *profile, int depth);
 static EoStatus read_role_profile(Planning *p, const char *profile, EoChainRole *role, int depth);
 static EoStatus read_credential_source(Planning *p, const char *profile, const char *source);
@@ -154,6 +155,9 @@ eo_chain_plan_region(const EoChainEnvironment *env, EoIniFile credentials, EoIni
 			return EO_NO_CREDENTIALS;
 		if (strlen(name) > EO_MAX_PROFILE)
 			return give_up(&p, "profile: its name is too long");
+		status = check_files(&p);
+		if (status != EO_OK)
+			return status;
 		if (profile != NULL && !eo_ini_has(credentials, name) && !eo_ini_has(config, name))
 			return give_up(&p, "profile \"%s\" is not in the shared files", name);
 		snprintf(plan->source, sizeof(plan->source), "profile \"%s\"", name);
@@ -195,6 +199,9 @@ try_profile(Planning *p, const char *profile, bool is_named)
 
 	if (strlen(profile) > EO_MAX_PROFILE)
 		return give_up(p, "profile: its name is too long");
+	status = check_files(p);
+	if (status != EO_OK)
+		return status;
 	if (!eo_ini_has(p->credentials, profile) && !eo_ini_has(p->config, profile))
 		return is_named ? give_up(p, "profile \"%s\" is not in the shared files", profile) :
 			pass(p, "profile: no \"default\"");
@@ -290,6 +297,26 @@ try_metadata(Planning *p)
 }
 
 /* ----- profiles ----- */
+
+/* A file that is there and cannot be read may have the keys that are meant. */
+static EoStatus
+check_files(Planning *p)
+{
+	EoIniFile	files[] = {p->credentials, p->config};
+
+	for (int i = 0; i < 2; i++)
+	{
+		const char *name = files[i].is_config ? "configuration" : "credentials";
+		int			line = eo_ini_broken_line(files[i]);
+
+		if (files[i].is_unreadable)
+			return give_up(p, "the shared %s file cannot be read", name);
+		if (line != 0)
+			return give_up(p, "line %d of the shared %s file is neither a section, a setting nor a comment",
+						   line, name);
+	}
+	return EO_OK;
+}
 
 /*
  * A role counts before keys in the same profile, except that a profile which another
