@@ -123,6 +123,17 @@ eo_key_form_append(StringInfo out, Oid type, Datum value, bool isnull)
 	put_enum(out, DatumGetObjectId(value));
 }
 
+bool
+eo_key_form_is_null(Oid type, Datum value, bool isnull)
+{
+	JsonbValue	scalar;
+
+	if (isnull || getBaseType(type) != JSONBOID)
+		return isnull;
+	return JB_ROOT_IS_SCALAR(DatumGetJsonbP(value)) &&
+		JsonbExtractScalar(&DatumGetJsonbP(value)->root, &scalar) && scalar.type == jbvNull;
+}
+
 static void
 refuse_type(Oid type)
 {
