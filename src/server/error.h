@@ -38,6 +38,13 @@ extern ErrorData *eo_error_try(void (*run) (void *arg), void *arg);
 pg_noreturn extern void eo_error_raise(const EoError *error, const char *doing, const char *key,
 									   const char *server);
 
+/*
+ * The same about a commit of nkeys keys, which had timeout_ms together.  The error itself
+ * rolls the transaction back, and says so.
+ */
+pg_noreturn extern void eo_error_raise_commit(const EoError *error, const char *key,
+											  const char *server, int nkeys, int timeout_ms);
+
 /* The same about a life of a database. */
 pg_noreturn extern void eo_error_raise_life(const EoError *error, const char *doing,
 											const char *life, const char *server);
