@@ -295,6 +295,17 @@ eo_error_raise_odd(const char *doing, const char *key, const char *server, const
 }
 
 void
+eo_error_raise_odd_number(const char *doing, const char *key, const char *server, const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_REFUSED),
+			 errmsg("could not %s key \"%s\" on server \"%s\": %s", doing, eo_text_key_shown(key), server,
+					reports[EO_INVALID].summary),
+			 errdetail("Its %s is not a whole number from 0 to 9223372036854775807.", name),
+			 errhint("Another client has written it. Correct the record, or give it up with idem_forget().")));
+}
+
+void
 eo_error_raise_other_result(const char *key, const char *server)
 {
 	ereport(ERROR,

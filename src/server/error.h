@@ -76,6 +76,10 @@ pg_noreturn extern void eo_error_raise_lost(const char *key, const char *server,
 pg_noreturn extern void eo_error_raise_odd(const char *doing, const char *key, const char *server,
 										   const char *what);
 
+/* ID007: the attribute of this name is there, and is not a number that can be used. */
+pg_noreturn extern void eo_error_raise_odd_number(const char *doing, const char *key,
+												  const char *server, const char *name);
+
 /* ID008: the caller's claim has completed the key before, with another result. */
 pg_noreturn extern void eo_error_raise_other_result(const char *key, const char *server);
 
