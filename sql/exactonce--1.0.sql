@@ -213,12 +213,13 @@ CREATE FUNCTION @extschema@.idem_http(
 	retention pg_catalog.interval DEFAULT NULL,
 	wait pg_catalog.interval DEFAULT NULL,
 	max_runs pg_catalog.int4 DEFAULT NULL,
-	server pg_catalog.text DEFAULT NULL)
+	server pg_catalog.text DEFAULT NULL,
+	user_claim pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.jsonb
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_http';
-COMMENT ON FUNCTION @extschema@.idem_http(pg_catalog.regprocedure, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.interval, pg_catalog.interval, pg_catalog.int4, pg_catalog.text) IS
-'idem_call for a request that PostgREST passes on: the key is the header Idempotency-Key in the setting request.headers, and belongs to the handler, the role, and the subject (sub) in request.jwt.claims. Returns the handler''s result; for a duplicate the stored one, with the response header Idempotency-Replayed; otherwise an object with type, title and status (RFC 9457), and sets response.status and response.headers: 400 without a key, 409 with Retry-After (in progress, or not to be repeated yet), 422 (another payload under this key, or failed for good), 503 with Retry-After (DynamoDB is unavailable; nothing is done twice). An error of the handler is raised, and recorded as by idem_call. Other arguments as idem_call. Errors: ID007, 42P13 (not such a function)';
+COMMENT ON FUNCTION @extschema@.idem_http(pg_catalog.regprocedure, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.interval, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text) IS
+'idem_call for a request that PostgREST passes on: the key is the header Idempotency-Key in the setting request.headers, and belongs to the handler, the role, and the user, whom the claim user_claim (sub) in request.jwt.claims names. Returns the handler''s result; for a duplicate the stored one, with the response header Idempotency-Replayed; otherwise an object with type, title and status (RFC 9457), and sets response.status and response.headers: 400 without a key, 409 with Retry-After (in progress, or not to be repeated yet), 422 (another payload under this key, or failed for good), 503 with Retry-After (DynamoDB is unavailable; nothing is done twice). An error of the handler is raised, and recorded as by idem_call. Other arguments as idem_call. Errors: ID007, 22023 (a token without the claim, unless it has a role and nothing else, or with one that is neither a string, a number nor a boolean), 42P13 (not such a function)';
 
 CREATE FUNCTION @extschema@.idem_guard()
 RETURNS pg_catalog.trigger
@@ -974,7 +975,7 @@ RETURNS pg_catalog.text
 LANGUAGE C IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'eo_idem_key_from';
 COMMENT ON FUNCTION @extschema@.idem_key_from(pg_catalog.jsonb, pg_catalog.jsonpath[]) IS
-'makes a key of 64 hexadecimal digits from the values that the paths select from the payload; a path that selects nothing counts as NULL. Errors: 22004 (payload or a path is NULL, or the paths select nothing)';
+'makes a key of 64 hexadecimal digits from the values that the paths select from the payload; a path that selects nothing counts as NULL. Errors: 22004 (payload or a path is NULL, or the paths select nothing, or only JSON nulls)';
 
 CREATE FUNCTION @extschema@.idem_key_powertools(
 	runtime pg_catalog.text,
@@ -984,7 +985,18 @@ RETURNS pg_catalog.text
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'eo_idem_key_powertools';
 COMMENT ON FUNCTION @extschema@.idem_key_powertools(pg_catalog.text, pg_catalog.json, pg_catalog.text) IS
-'makes the key that Powertools for AWS Lambda makes of a payload: the prefix, #, and the MD5 of the payload as the library writes it. runtime: python, typescript, java or dotnet; payload: what the event key path selects; prefix: as the library has it, without #. For java and dotnet the order of members counts, for dotnet also the blanks. Errors: 22023 (another runtime), 22P05 (a string that the library cannot read)';
+'makes the key that Powertools for AWS Lambda makes of a payload: the prefix, #, and the MD5 of the payload as the library writes it. runtime: python, typescript, java or dotnet; payload: what the event key path selects; prefix: as the library has it, without #. For java and dotnet the order of members counts, for dotnet also the blanks. Errors: 22004 (the payload is null, an empty string, array or object, or an array of nulls: the libraries write no record then), 22023 (another runtime), 22P05 (a string that the library cannot read)';
+
+-- The types of its other arguments let a payload of unknown type be a json.
+CREATE FUNCTION @extschema@.idem_key_powertools(
+	runtime pg_catalog.varchar,
+	payload pg_catalog.jsonb,
+	prefix pg_catalog.varchar)
+RETURNS pg_catalog.text
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'eo_idem_key_powertools';
+COMMENT ON FUNCTION @extschema@.idem_key_powertools(pg_catalog.varchar, pg_catalog.jsonb, pg_catalog.varchar) IS
+'the same for a payload of type jsonb, where the library sorts the members: runtime is python or typescript. Errors: 22023 also for java and dotnet, because jsonb does not keep the order of members';
 
 CREATE FUNCTION @extschema@.idem_validation_powertools(
 	runtime pg_catalog.text,
@@ -994,6 +1006,15 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'eo_idem_validation_powertools';
 COMMENT ON FUNCTION @extschema@.idem_validation_powertools(pg_catalog.text, pg_catalog.json) IS
 'makes the hash by which Powertools for AWS Lambda validates a payload: as idem_key_powertools, of what the validation path selects, without prefix. Errors: 22023, 22P05';
+
+CREATE FUNCTION @extschema@.idem_validation_powertools(
+	runtime pg_catalog.varchar,
+	payload pg_catalog.jsonb)
+RETURNS pg_catalog.text
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'eo_idem_validation_powertools';
+COMMENT ON FUNCTION @extschema@.idem_validation_powertools(pg_catalog.varchar, pg_catalog.jsonb) IS
+'the same for a payload of type jsonb, as idem_key_powertools. Errors: 22023 also for java and dotnet';
 
 /* ---- one-shot actions ---- */
 

@@ -70,6 +70,8 @@ typedef struct Sealing
 	dlist_node *next;			/* of claims, not looked at yet; NULL: none */
 	EoOrigin	origin;			/* the name of this commit, for slots */
 	char		origin_text[EO_ORIGIN_LEN + 1]; /* the same, for records */
+	int			nkeys;
+	int			timeout_ms;		/* the smallest commit_timeout */
 	int64		deadline_us;
 	int			parallel;		/* requests at a time */
 	bool		bundles;		/* keys may share requests */
@@ -212,8 +214,6 @@ raise_life_is_over(const EoTxClaim *claim)
 static void
 set_limits(Sealing *s)
 {
-	int			commit_timeout_ms = 0;
-	int			n = 0;
 	dlist_iter	iter;
 
 	s->parallel = 1;
@@ -225,17 +225,17 @@ set_limits(Sealing *s)
 
 		if (!eo_xact_is_completed(c))
 			continue;
-		n++;
-		if (commit_timeout_ms == 0 || server->commit_timeout_ms < commit_timeout_ms)
-			commit_timeout_ms = server->commit_timeout_ms;
+		s->nkeys++;
+		if (s->timeout_ms == 0 || server->commit_timeout_ms < s->timeout_ms)
+			s->timeout_ms = server->commit_timeout_ms;
 		s->parallel = Max(s->parallel, server->parallel_requests);
 		if (c->info->once)
 			check_slots(c);
 	}
 	s->parallel = Min(s->parallel, EO_MAX_PARALLEL);
-	s->bundles = n > s->parallel;
+	s->bundles = s->nkeys > s->parallel;
 	/* The time for check_slots() is not part of commit_timeout. */
-	s->deadline_us = eo_clock_monotonic_us() + (int64) commit_timeout_ms * 1000;
+	s->deadline_us = eo_clock_monotonic_us() + (int64) s->timeout_ms * 1000;
 }
 
 /*
@@ -391,7 +391,8 @@ need_clock(const Sealing *s, const EoTxClaim *claim)
 	EoError		error;
 
 	if (!eo_clock_sync_make(claim->store, s->deadline_us, &error))
-		eo_error_raise(&error, "commit", claim->key, claim->store->server->name);
+		eo_error_raise_commit(&error, claim->key, claim->store->server->name, s->nkeys,
+							  s->timeout_ms);
 }
 
 /*
@@ -483,7 +484,7 @@ take_answer(Sealing *s, EoAnswer *answer)
 			if ((claim->info->once || !claim->info->release_on_abort) &&
 				!claim->in_doubt && answer->error.status != EO_UNKNOWN)
 				eo_slot_seal_refused(claim->slot);
-			eo_error_raise(&answer->error, "commit", claim->key, server);
+			eo_error_raise_commit(&answer->error, claim->key, server, s->nkeys, s->timeout_ms);
 		case EO_NOT_APPLIED:
 
 			/*

@@ -80,6 +80,7 @@ static EoStatus try_metadata(Planning *p);
 
 static EoStatus find_profile(Planning *p, const char *profile, bool is_named);
 static bool is_in_files(const Planning *p, const char *profile);
+static EoStatus check_files(Planning *p);
 static EoStatus read_profile(Planning *p, const char *profile, int depth);
 static EoStatus read_role_profile(Planning *p, const char *profile, EoChainRole *role, int depth);
 static EoStatus read_credential_source(Planning *p, const char *profile, const char *source);
@@ -215,8 +216,13 @@ try_profile(Planning *p, const char *profile, bool is_named)
 static EoStatus
 find_profile(Planning *p, const char *profile, bool is_named)
 {
+	EoStatus	status;
+
 	if (strlen(profile) > EO_MAX_PROFILE)
 		return give_up(p, "profile: its name is too long");
+	status = check_files(p);
+	if (status != EO_OK)
+		return status;
 	snprintf(INTO(p->plan->source), "profile \"%s\"", profile);
 	if (is_in_files(p, profile))
 		return EO_OK;
@@ -312,6 +318,26 @@ try_metadata(Planning *p)
 }
 
 /* ----- profiles ----- */
+
+/* A file that is there and cannot be read may have the keys that are meant. */
+static EoStatus
+check_files(Planning *p)
+{
+	EoIniFile	files[] = {p->credentials, p->config};
+
+	for (int i = 0; i < 2; i++)
+	{
+		const char *name = files[i].is_config ? "configuration" : "credentials";
+		int			line = eo_ini_broken_line(files[i]);
+
+		if (files[i].is_unreadable)
+			return give_up(p, "the shared %s file cannot be read", name);
+		if (line != 0)
+			return give_up(p, "line %d of the shared %s file is neither a section, a setting nor a comment",
+						   line, name);
+	}
+	return EO_OK;
+}
 
 /*
  * A role counts before keys in the same profile, except that a profile which another

@@ -11,14 +11,21 @@
 #include "wire/status.h"
 
 /*
- * A file's text, NUL-terminated; NULL: there is no such file.  In the configuration
- * file profiles other than default are called "profile NAME".
+ * A file's text, NUL-terminated; NULL: there is no such file, or it cannot be read.  In
+ * the configuration file profiles other than default are called "profile NAME".
  */
 typedef struct EoIniFile
 {
 	const char *text;
 	bool		is_config;
+	bool		is_unreadable;	/* it is there */
 } EoIniFile;
+
+/*
+ * The number of the first line that is neither a section, a setting nor a comment;
+ * 0: there is none.  What the file says must not be used otherwise.
+ */
+extern int	eo_ini_broken_line(EoIniFile file);
 
 /* Has the file that profile? */
 extern bool eo_ini_has(EoIniFile file, const char *profile);

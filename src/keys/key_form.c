@@ -135,6 +135,17 @@ put_datetime(StringInfo out, char tag, Oid type, Datum value)
 	put(out, tag, buf, strlen(buf));
 }
 
+bool
+eo_key_form_is_null(Oid type, Datum value, bool isnull)
+{
+	JsonbValue	scalar;
+
+	if (isnull || getBaseType(type) != JSONBOID)
+		return isnull;
+	return JB_ROOT_IS_SCALAR(DatumGetJsonbP(value)) &&
+		JsonbExtractScalar(&DatumGetJsonbP(value)->root, &scalar) && scalar.type == jbvNull;
+}
+
 static void
 refuse_type(Oid type)
 {

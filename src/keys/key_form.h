@@ -63,6 +63,9 @@
  */
 extern void eo_key_form_append(StringInfo out, Oid type, Datum value, bool isnull);
 
+/* Is it SQL NULL, or a jsonb that is JSON's null? */
+extern bool eo_key_form_is_null(Oid type, Datum value, bool isnull);
+
 /* The key of the forms in parts: 64 hexadecimal digits, palloc'd. */
 extern char *eo_key_form_digest(const StringInfo parts);
 

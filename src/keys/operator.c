@@ -419,7 +419,8 @@ forget_seen(EoKey *k, const EoRecord *seen)
 	eo_key_need_clock(k, "forget");
 	w.now_ms = eo_client_now_ms(&k->store->client);
 	eo_record_keep(&w, w.now_ms, k->store->server->retention_s);
-	answer = eo_store_record_write(k->store, k->pk, EO_FORGET, &w);
+	answer = eo_store_record_write(k->store, k->pk,
+								   seen->odd_number != NULL ? EO_FORGET_ODD : EO_FORGET, &w);
 	if (answer->outcome == EO_FAILED_CALL)
 		eo_error_raise(&answer->error, "forget", k->key, server);
 	applied = answer->outcome == EO_APPLIED;

@@ -225,6 +225,11 @@ other_options_of(const EoLayout *layout, const Seen *seen)
 	" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS "[v?, #v = :v][p?, #p = :p]" \
 	SHOW_FINISHED(":t") " REMOVE #l, #e, #r, #g, #w, #d" REMOVE_TERMS "[!v?, #v]" REMOVE_LEASE REMOVE_KEPT
 
+#define FORGOTTEN_AS_SEEN "[!X?#s = :S AND #o = :O]" SHOWN_AS_SEEN FENCE_AS_SEEN
+#define FORGET(more) \
+	"SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0, #n = :0" more \
+	SHOW_STATUS SHOW_RUN(":t") " REMOVE #l, #v, #e, #p, #w" REMOVE_KEPT
+
 /*
  * The verbs.  In the updates, what may be claimed at once gets a retry_ms of 0, so
  * that no two clocks need to agree on when "now" is.  Attributes that a state does
@@ -435,12 +440,11 @@ static const struct
 	 * new owner is set, so that no late write of the old one finds its own
 	 * token.
 	 */
-	[EO_FORGET] = {
-		EO_STATE_FAILED,
-		"[!X?#s = :S AND #o = :O]" SHOWN_AS_SEEN FENCE_AS_SEEN,
-		"SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0, #n = :0"
-		SHOW_STATUS SHOW_RUN(":t") " REMOVE #l, #v, #e, #p, #w" REMOVE_KEPT
-	},
+	[EO_FORGET] = {EO_STATE_FAILED, FORGOTTEN_AS_SEEN, FORGET("")},
+
+	/* A fence that is none cannot grow, and begins anew. */
+	[EO_FORGET_ODD] = {EO_STATE_FAILED, FORGOTTEN_AS_SEEN, FORGET(", #f = :i, #c = :i")},
+
 	/* The condition cannot be true, so nothing is ever written. */
 	[EO_PROBE] = {
 		EO_STATE_FAILED,

@@ -31,13 +31,13 @@
 #define MAX_UNDONE 200
 
 static EoStatus read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record);
+static void read_numbers(const EoLayout *layout, EoJsonValue *item, EoRecord *record);
 static bool is_untouched(const EoLayout *layout, EoJsonValue *item);
 static bool is_same(EoJsonValue *item, const char *name, const char *copy);
 static EoStatus read_foreign(const EoLayout *layout, EoJsonValue *item, EoRecord *record);
 static int64_t end_of_foreign(const EoLayout *layout, EoJsonValue *item, int64_t end_ms,
 							  int64_t updated_ms);
 static bool read_json(EoJsonValue *item, const char *name, const char **text, size_t *len);
-static void clamp(int64_t *value, int64_t max);
 
 EoStatus
 eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
@@ -99,38 +99,61 @@ read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	record->odd_result = !read_json(item, a[EO_A_RESULT].name, &record->result,
 									&record->result_len);
 	record->odd_error = !read_json(item, a[EO_A_ERROR].name, &record->error, &record->error_len);
-	record->has_retry = eo_json_attr_n(item, a[EO_A_RETRY].name, &record->retry_ms);
-	/* A number that is absent stays 0. */
-	(void) eo_json_attr_n(item, a[EO_A_FENCE].name, &record->fence);
-	(void) eo_json_attr_n(item, a[EO_A_RUNS].name, &record->runs);
-	(void) eo_json_attr_n(item, a[EO_A_LEASE].name, &record->lease_ms);
-	(void) eo_json_attr_n(item, a[EO_A_CREATED].name, &record->created_ms);
-	(void) eo_json_attr_n(item, a[EO_A_UPDATED].name, &record->updated_ms);
-	(void) eo_json_attr_n(item, a[EO_A_RETENTION].name, &record->retention_s);
-	(void) eo_json_attr_n(item, a[EO_A_TTL].name, &record->ttl_s);
-	(void) eo_json_attr_n(item, a[EO_A_WRITES].name, &record->writes);
 	record->undone = eo_json_get(eo_json_get(item, a[EO_A_UNDONE].name), "SS");
 	record->worn = eo_json_array_length(record->undone) >= MAX_UNDONE;
-
-	/*
-	 * Other writers may leave absurd numbers, with which arithmetic would
-	 * overflow.  So instants are limited to the years 1970 to 9999.  For ttl
-	 * this errs on the side of keeping the record: a very late one stays
-	 * late, and a negative one counts as none.
-	 */
-	clamp(&record->retry_ms, EO_MAX_INSTANT_MS);
-	clamp(&record->lease_ms, EO_MAX_INSTANT_MS);
-	clamp(&record->created_ms, EO_MAX_INSTANT_MS);
-	clamp(&record->updated_ms, EO_MAX_INSTANT_MS);
-	clamp(&record->ttl_s, EO_MAX_INSTANT_MS / 1000);
-	clamp(&record->retention_s, EO_MAX_INSTANT_MS / 1000);
-	clamp(&record->runs, INT32_MAX);
-	clamp(&record->writes, INT32_MAX);
+	read_numbers(layout, item, record);
 	if (record->owner == NULL)
 		return EO_INVALID;
 	if (record->state == EO_STATE_IN_PROGRESS && record->lease_ms == 0)
 		return EO_INVALID;
 	return EO_OK;
+}
+
+/*
+ * A number that is absent stays 0.  Other writers may leave absurd ones, with which
+ * arithmetic would overflow, so instants are limited to the years 1970 to 9999.  For ttl
+ * this errs on the side of keeping the record: a very late one stays late.
+ */
+static void
+read_numbers(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
+{
+	const struct
+	{
+		int			attribute;	/* EO_A_... */
+		int64_t    *value;
+		int64_t		max;
+	}			numbers[] =
+	{
+		{EO_A_FENCE, &record->fence, INT64_MAX},
+		{EO_A_RUNS, &record->runs, INT32_MAX},
+		{EO_A_RETRY, &record->retry_ms, EO_MAX_INSTANT_MS},
+		{EO_A_LEASE, &record->lease_ms, EO_MAX_INSTANT_MS},
+		{EO_A_CREATED, &record->created_ms, EO_MAX_INSTANT_MS},
+		{EO_A_UPDATED, &record->updated_ms, EO_MAX_INSTANT_MS},
+		{EO_A_RETENTION, &record->retention_s, EO_MAX_INSTANT_MS / 1000},
+		{EO_A_TTL, &record->ttl_s, EO_MAX_INSTANT_MS / 1000},
+		{EO_A_WRITES, &record->writes, INT32_MAX}
+	};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+	{
+		const char *name = layout->attributes[numbers[i].attribute].name;
+		EoJsonValue *there = eo_json_get(item, name);
+
+		if (there == NULL)
+			continue;
+		if (eo_json_attr_n(item, name, numbers[i].value) && *numbers[i].value >= 0)
+		{
+			if (*numbers[i].value > numbers[i].max)
+				*numbers[i].value = numbers[i].max;
+			if (numbers[i].attribute == EO_A_RETRY)
+				record->has_retry = true;
+			continue;
+		}
+		*numbers[i].value = 0;
+		if (record->odd_number == NULL)
+			record->odd_number = name;
+	}
 }
 
 /* The states are words in capital letters, and the items have an owner or are actions. */
@@ -243,13 +266,4 @@ static bool
 read_json(EoJsonValue *item, const char *name, const char **text, size_t *len)
 {
 	return eo_json_attr_text(item, name, text, len) == EO_OK;
-}
-
-static void
-clamp(int64_t *value, int64_t max)
-{
-	if (*value < 0)
-		*value = 0;
-	else if (*value > max)
-		*value = max;
 }

@@ -61,6 +61,13 @@ typedef struct EoRecord
 	bool		odd_payload_sha256;
 	bool		odd_result;
 	bool		odd_error;
+
+	/*
+	 * The name of a number that is there and cannot be read, or is negative;
+	 * the member is 0 then.  Such a record is claimed by nobody, but what is
+	 * held is settled.
+	 */
+	const char *odd_number;
 	bool		has_retry;		/* FAILED without: for good */
 	int64_t		retry_ms;
 	int64_t		fence;
@@ -123,6 +130,7 @@ typedef enum EoVerb
 	EO_COMPLETE_EXPIRED,		/* expired, as seen -> COMPLETED */
 
 	EO_FORGET,					/* as seen -> FAILED, without runs */
+	EO_FORGET_ODD,				/* the same for a record with an odd_number */
 	EO_PROBE					/* never applied: tests the right to write */
 } EoVerb;
 

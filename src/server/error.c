@@ -104,6 +104,34 @@ eo_error_raise(const EoError *error, const char *doing, const char *key, const c
 	raise_about(error, doing, "key", key, server, eo_error_hint(error));
 }
 
+/*
+ * Nobody has to find out what became of a write: whatever it was, the transaction is rolled
+ * back, and the worker takes it back.
+ */
+void
+eo_error_raise_commit(const EoError *error, const char *key, const char *server, int nkeys,
+					  int timeout_ms)
+{
+	const Report *report = &reports[error->status == EO_UNKNOWN ? EO_UNANSWERED : error->status];
+	bool		is_away = report->sqlstate == ERRCODE_EO_UNAVAILABLE;
+	StringInfoData detail;
+
+	initStringInfo(&detail);
+	appendStringInfoString(&detail, "The transaction was rolled back.");
+	if (is_away && nkeys > 1)
+		appendStringInfo(&detail, " It had %d keys to commit within commit_timeout, %d ms.", nkeys,
+						 timeout_ms);
+	appendStringInfo(&detail, " %s", eo_error_facts(error));
+	ereport(ERROR,
+			(errcode(report->sqlstate),
+			 errmsg("could not commit key \"%s\" on server \"%s\": %s", eo_text_key_shown(key), server,
+					report->summary),
+			 errdetail_internal("%s", detail.data),
+			 is_away ?
+			 errhint("It can be run again as it is; that may be refused with ID001 until the worker has given its keys back. What takes effect at once stays: immediate => true, idem_transact(), actions, and attempts at a PIN.") :
+			 eo_error_hint(error) != NULL ? errhint("%s", eo_error_hint(error)) : 0));
+}
+
 void
 eo_error_raise_life(const EoError *error, const char *doing, const char *life, const char *server)
 {
@@ -262,6 +290,17 @@ eo_error_raise_odd(const char *doing, const char *key, const char *server, const
 			 errdetail("Its %s has no form in JSON: it is or contains binary data, or a string with a NUL.",
 					   what),
 			 errhint("Another client has written it. Results and errors are JSON text, or a value of DynamoDB's that JSON can express.")));
+}
+
+void
+eo_error_raise_odd_number(const char *doing, const char *key, const char *server, const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_REFUSED),
+			 errmsg("could not %s key \"%s\" on server \"%s\": %s", doing, eo_text_key_shown(key), server,
+					reports[EO_INVALID].summary),
+			 errdetail("Its %s is not a whole number from 0 to 9223372036854775807.", name),
+			 errhint("Another client has written it. Correct the record, or give it up with idem_forget().")));
 }
 
 void

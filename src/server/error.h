@@ -38,6 +38,13 @@ extern ErrorData *eo_error_try(void (*run) (void *arg), void *arg);
 pg_noreturn extern void eo_error_raise(const EoError *error, const char *doing, const char *key,
 									   const char *server);
 
+/*
+ * The same about a commit of nkeys keys, which had timeout_ms together.  The error itself
+ * rolls the transaction back, and says so.
+ */
+pg_noreturn extern void eo_error_raise_commit(const EoError *error, const char *key,
+											  const char *server, int nkeys, int timeout_ms);
+
 /* The same about a life of a database. */
 pg_noreturn extern void eo_error_raise_life(const EoError *error, const char *doing,
 											const char *life, const char *server);
@@ -68,6 +75,10 @@ pg_noreturn extern void eo_error_raise_lost(const char *key, const char *server,
  */
 pg_noreturn extern void eo_error_raise_odd(const char *doing, const char *key, const char *server,
 										   const char *what);
+
+/* ID007: the attribute of this name is there, and is not a number that can be used. */
+pg_noreturn extern void eo_error_raise_odd_number(const char *doing, const char *key,
+												  const char *server, const char *name);
 
 /* ID008: the caller's claim has completed the key before, with another result. */
 pg_noreturn extern void eo_error_raise_other_result(const char *key, const char *server);

@@ -30,6 +30,7 @@
  */
 #include "postgres.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -105,7 +106,8 @@ struct EoFetch
 static EoFetch *create(const EoChainEnvironment *env, const EoChainWish *wish, int64 deadline_us);
 static void begin_base(EoFetch *f);
 static EoStatus make_plan(EoFetch *f);
-static char *read_shared_file(const EoFetch *f, EoChainVariable variable, const char *name);
+static char *read_shared_file(const EoFetch *f, EoChainVariable variable, const char *name,
+							  EoIniFile *file);
 static char *read_file(const char *path, size_t max);
 static void begin_stage(EoFetch *f, Stage stage);
 static EoStatus send(EoFetch *f);
@@ -255,12 +257,18 @@ static EoStatus
 make_plan(EoFetch *f)
 {
 	bool		files = !f->wish->environment_only;
-	char	   *credentials = files ? read_shared_file(f, EO_VAR_CREDENTIALS_FILE, "credentials") : NULL;
-	char	   *config = files ? read_shared_file(f, EO_VAR_CONFIG_FILE, "config") : NULL;
-	EoIniFile	credentials_file = {.text = credentials};
-	EoIniFile	config_file = {.text = config,.is_config = true};
-	EoStatus	status = eo_chain_plan(f->env, credentials_file, config_file, f->wish, &f->plan);
+	EoIniFile	credentials_file = {.text = NULL};
+	EoIniFile	config_file = {.is_config = true};
+	char	   *credentials = NULL;
+	char	   *config = NULL;
+	EoStatus	status;
 
+	if (files)
+	{
+		credentials = read_shared_file(f, EO_VAR_CREDENTIALS_FILE, "credentials", &credentials_file);
+		config = read_shared_file(f, EO_VAR_CONFIG_FILE, "config", &config_file);
+	}
+	status = eo_chain_plan(f->env, credentials_file, config_file, f->wish, &f->plan);
 	eo_secret_free(credentials);
 	eo_secret_free(config);
 	return status;
@@ -268,22 +276,30 @@ make_plan(EoFetch *f)
 
 /* The file that the variable names, else the one in the home directory. */
 static char *
-read_shared_file(const EoFetch *f, EoChainVariable variable, const char *name)
+read_shared_file(const EoFetch *f, EoChainVariable variable, const char *name, EoIniFile *file)
 {
 	const char *home = f->env->value[EO_VAR_HOME];
 	const char *path = f->env->value[variable];
 	char		usual[MAXPGPATH];
+	char	   *text;
 
-	if (path != NULL)
-		return read_file(path, MAX_SHARED_FILE);
-	if (home == NULL || snprintf(usual, sizeof(usual), "%s/.aws/%s", home, name) >= (int) sizeof(usual))
-		return NULL;
-	return read_file(usual, MAX_SHARED_FILE);
+	if (path == NULL)
+	{
+		if (home == NULL ||
+			snprintf(usual, sizeof(usual), "%s/.aws/%s", home, name) >= (int) sizeof(usual))
+			return NULL;
+		path = usual;
+	}
+	text = read_file(path, MAX_SHARED_FILE);
+	file->text = text;
+	file->is_unreadable = text == NULL && errno != ENOENT && errno != ENOTDIR;
+	return text;
 }
 
 /*
  * A file's text, in memory of secret.h.  NULL: it is not a file that this process can
- * read, it is longer than max, or has a NUL in it.
+ * read, it is longer than max, or has a NUL in it.  errno says ENOENT or ENOTDIR only if
+ * there is no such file.
  */
 static char *
 read_file(const char *path, size_t max)
@@ -305,6 +321,7 @@ read_file(const char *path, size_t max)
 		eo_secret_free(text);
 		text = NULL;
 	}
+	errno = EINVAL;
 	return text;
 }
 

@@ -85,21 +85,6 @@ typedef struct Run
 	bool		returned;		/* the error, if any, is about its result */
 } Run;
 
-/*
- * PostgREST passes the headers of a request in the setting request.headers, and takes
- * status and headers of the response from response.status and response.headers.  The answers
- * are those of "The Idempotency-Key HTTP Header Field" (an IETF draft): 400 without a key,
- * 409 while the first request goes on, 422 for a key that was used with another payload.
- *
- * A refusal is an answer and no error, so that its status and headers reach the client.  An
- * error of the claim itself is caught in a subtransaction.  An error of the handler is
- * raised: PostgREST rolls back what was done, and makes a response of it.
- *
- * Clients choose their keys, and must not come upon the answers of others.  So the key of
- * the record is made of the handler, the role, the subject of the token that PostgREST has
- * verified (request.jwt.claims), and the client's key.
- */
-
 /* A claim that is to be made, see acquire(). */
 typedef struct Attempt
 {
@@ -110,6 +95,7 @@ typedef struct Attempt
 
 static Datum run_and_settle(EoStore *store, const char *key, const EoHandler *handler,
 							bool returns, bool *isnull);
+pg_noreturn static void refuse_user(const char *claim, const char *detail);
 static void find_again(EoKey *k);
 static EoStore *read_arguments(FunctionCallInfo fcinfo, int first, int server,
 							   EoHandler *handler, EoAcquire *ask);
@@ -366,39 +352,57 @@ describe(const ErrorData *error)
 
 /* ----- for PostgREST ----- */
 
+/*
+ * PostgREST passes the headers of a request in the setting request.headers, and takes
+ * status and headers of the response from response.status and response.headers.  The answers
+ * are those of "The Idempotency-Key HTTP Header Field" (an IETF draft): 400 without a key,
+ * 409 while the first request goes on, 422 for a key that was used with another payload.
+ *
+ * A refusal is an answer and no error, so that its status and headers reach the client.  An
+ * error of the claim itself is caught in a subtransaction.  An error of the handler is
+ * raised: PostgREST rolls back what was done, and makes a response of it.
+ *
+ * Clients choose their keys, and must not come upon the answers of others.  So the key of
+ * the record is made of the handler, the role, the claim that tells users apart in the token
+ * that PostgREST has verified (request.jwt.claims), and the client's key.
+ */
+
 static Datum
 jsonb_of(Datum text)
 {
 	return DirectFunctionCall1(jsonb_in, text);
 }
 
-/* A member, a string, of the object in a setting; NULL: there is none. */
-static char *
-member_of_setting(const char *setting, const char *name)
+/* The object in a setting; NULL: the setting is not set, or has something else. */
+static Jsonb *
+object_of_setting(const char *setting, bool *is_set)
 {
 	char	   *text = GetConfigOptionByName(setting, NULL, true);
 	Datum		object;
-	JsonbValue	v;
-	bool		found = false;
 
-	if (text == NULL || text[0] == '\0' ||
-		!eo_text_try_input(jsonb_of, CStringGetDatum(text), &object))
+	*is_set = text != NULL && text[0] != '\0';
+	if (!*is_set || !eo_text_try_input(jsonb_of, CStringGetDatum(text), &object) ||
+		!JB_ROOT_IS_OBJECT(DatumGetJsonbP(object)))
 		return NULL;
-	if (JB_ROOT_IS_OBJECT(DatumGetJsonbP(object)))
-		found = getKeyJsonValueFromContainer(&DatumGetJsonbP(object)->root, name, strlen(name),
-											 &v) != NULL;
-	return found && v.type == jbvString ? pnstrdup(v.val.string.val, v.val.string.len) : NULL;
+	return DatumGetJsonbP(object);
 }
 
 /* The client's key; NULL: there is none.  The draft has it in double quotes. */
 static char *
 key_of_client(void)
 {
-	char	   *key = member_of_setting("request.headers", "idempotency-key");
+	static const char name[] = "idempotency-key";
+	bool		is_set;
+	Jsonb	   *headers = object_of_setting("request.headers", &is_set);
+	JsonbValue	v;
+	char	   *key;
 	size_t		len;
 
-	if (key == NULL)
+	if (headers == NULL ||
+		getKeyJsonValueFromContainer(&headers->root, name, strlen(name), &v) == NULL ||
+		v.type != jbvString)
 		return NULL;
+	key = pnstrdup(v.val.string.val, v.val.string.len);
 	key = TextDatumGetCString(DirectFunctionCall2(btrim, CStringGetTextDatum(key),
 												  CStringGetTextDatum(" \t")));
 	len = strlen(key);
@@ -410,18 +414,70 @@ key_of_client(void)
 	return key[0] != '\0' ? key : NULL;
 }
 
+static void
+refuse_user(const char *claim, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("the token of the request does not tell users apart by its claim \"%s\"", claim),
+			 errdetail("%s", detail),
+			 errhint("Name the claim that does: idem_http(..., user_claim => '...').")));
+}
+
+/*
+ * Append the user of the request: the claim of its token, with its type, so that no two
+ * users are one.  A request of nobody has no token, or, as PostgREST has it for anonymous
+ * requests, one with a role and nothing else.
+ */
+static void
+append_user(StringInfo parts, const char *claim)
+{
+	bool		is_set;
+	Jsonb	   *token = object_of_setting("request.jwt.claims", &is_set);
+	JsonbValue	v;
+
+	if (!is_set)
+	{
+		eo_key_form_append(parts, TEXTOID, (Datum) 0, true);
+		return;
+	}
+	if (token == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the setting request.jwt.claims is not a JSON object"),
+				 errhint("PostgREST sets it to the claims of the token that it has verified.")));
+	if (getKeyJsonValueFromContainer(&token->root, claim, strlen(claim), &v) == NULL)
+	{
+		uint32		others = JB_ROOT_COUNT(token) -
+		(getKeyJsonValueFromContainer(&token->root, "role", 4, &v) != NULL ? 1 : 0);
+
+		if (others > 0)
+			refuse_user(claim, "The token has no such claim.");
+		eo_key_form_append(parts, TEXTOID, (Datum) 0, true);
+		return;
+	}
+	if (v.type == jbvString)
+	{
+		char	   *user = pnstrdup(v.val.string.val, v.val.string.len);
+
+		eo_key_form_append(parts, TEXTOID, CStringGetTextDatum(user), false);
+	}
+	else if (v.type == jbvNumeric || v.type == jbvBool)
+		eo_key_form_append(parts, JSONBOID, JsonbPGetDatum(JsonbValueToJsonb(&v)), false);
+	else
+		refuse_user(claim, "It is neither a string, a number nor a boolean.");
+}
+
 /* The key of the record: http/SCHEMA.HANDLER/ and a digest. */
 static char *
-key_of_record(Oid handler, const char *given)
+key_of_record(Oid handler, const char *claim, const char *given)
 {
-	char	   *subject = member_of_setting("request.jwt.claims", "sub");
 	char	   *role = GetUserNameFromId(GetUserId(), false);
 	StringInfoData parts;
 
 	initStringInfo(&parts);
 	eo_key_form_append(&parts, TEXTOID, CStringGetTextDatum(role), false);
-	eo_key_form_append(&parts, TEXTOID, subject != NULL ? CStringGetTextDatum(subject) : (Datum) 0,
-					   subject == NULL);
+	append_user(&parts, claim);
 	eo_key_form_append(&parts, TEXTOID, CStringGetTextDatum(given), false);
 	return psprintf("http/%s.%s/%s", get_namespace_name(get_func_namespace(handler)),
 					get_func_name(handler), eo_key_form_digest(&parts));
@@ -487,7 +543,7 @@ acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 }
 
 /*
- * idem_http(handler, payload, lease, retention, wait, max_runs, server)
+ * idem_http(handler, payload, lease, retention, wait, max_runs, server, user_claim)
  */
 static Datum
 eo_idem_http_body(PG_FUNCTION_ARGS)
@@ -497,14 +553,16 @@ eo_idem_http_body(PG_FUNCTION_ARGS)
 	EoClaim		claim;
 	EoStore    *store;
 	char	   *given;
+	char	   *claim_name;
 	int			sqlstate;
 
 	eo_preconditions("idem_http", EO_WRITES | EO_SWITCHED);
 	store = read_arguments(fcinfo, 0, 6, &handler, &ask);
+	claim_name = PG_ARGISNULL(7) ? "sub" : eo_arg_text(fcinfo, 7);
 	given = key_of_client();
 	if (given == NULL)
 		PG_RETURN_DATUM(refuse(400, 0, "The header Idempotency-Key is missing"));
-	ask.key = key_of_record(handler.function, given);
+	ask.key = key_of_record(handler.function, claim_name, given);
 	eo_preconditions_worker();
 
 	sqlstate = acquire(store, &ask, &claim);

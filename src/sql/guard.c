@@ -225,7 +225,7 @@ key_of(TriggerData *data, const Terms *terms, HeapTuple row)
 		bool		isnull;
 		Datum		value = heap_getattr(row, terms->columns[i], desc, &isnull);
 
-		if (isnull)
+		if (eo_key_form_is_null(att->atttypid, value, isnull))
 			eo_trigger_refuse_null(data, terms->columns[i], "Rows that need no guard are for the trigger's WHEN condition.");
 		if (terms->ncolumns == 1 && is_key_by_itself(type))
 		{

@@ -52,11 +52,23 @@ eo_idem_key(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 	{
 		eo_key_form_append(&parts, types[i], args[i], nulls[i]);
-		any |= !nulls[i];
+		any |= !eo_key_form_is_null(types[i], args[i], nulls[i]);
 	}
 	if (!any)
 		refuse_all_null("key parts must not all be null");
 	PG_RETURN_TEXT_P(cstring_to_text(eo_key_form_digest(&parts)));
+}
+
+/* Has the array an element that is not null? */
+static bool
+has_value(Jsonb *array)
+{
+	for (uint32 i = 0; i < JB_ROOT_COUNT(array); i++)
+	{
+		if (getIthJsonbValueFromContainer(&array->root, i)->type != jbvNull)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -64,7 +76,8 @@ eo_idem_key(PG_FUNCTION_ARGS)
  *
  * Each path makes one part, the array of all values that it selects, so that one
  * value and the same value twice make different keys.  A path that selects
- * nothing makes a null part.
+ * nothing makes a null part.  If all that is selected is null the call is refused:
+ * all payloads without the member would be one.
  */
 Datum
 eo_idem_key_from(PG_FUNCTION_ARGS)
@@ -97,12 +110,12 @@ eo_idem_key_from(PG_FUNCTION_ARGS)
 												   paths[i], JsonbPGetDatum(vars),
 												   BoolGetDatum(false)));
 		eo_key_form_append(&parts, JSONBOID, JsonbPGetDatum(found), JB_ROOT_COUNT(found) == 0);
-		any |= JB_ROOT_COUNT(found) > 0;
+		any |= has_value(found);
 	}
 	if (!any)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("the paths select nothing from the payload"),
+				 errmsg("the paths select nothing from the payload, or only nulls"),
 				 errdetail_plural("There is %d path.", "There are %d paths.", n, n),
 				 errhint("All such calls would share one key. Look for a misspelled path or a payload of another shape.")));
 	PG_RETURN_TEXT_P(cstring_to_text(eo_key_form_digest(&parts)));
@@ -110,14 +123,48 @@ eo_idem_key_from(PG_FUNCTION_ARGS)
 
 /* ----- keys of Powertools ----- */
 
-/* The digest of arguments 0 and 1: runtime text, payload json. */
-static char *
-digest_of(FunctionCallInfo fcinfo)
+/*
+ * The libraries write no record for a payload that identifies nothing.  What each of
+ * them counts as such differs; this is what all of them do: null, an empty string,
+ * array or object, and an array of nulls.
+ */
+static bool
+identifies_nothing(const char *json)
 {
-	char	   *runtime = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	text	   *payload = PG_GETARG_TEXT_PP(1);
+	StringInfoData compact;
 
-	return eo_powertools_key_digest(runtime, VARDATA_ANY(payload), VARSIZE_ANY_EXHDR(payload));
+	initStringInfo(&compact);
+	for (const char *p = json; *p != '\0'; p++)
+	{
+		if (strchr(" \t\r\n", *p) == NULL)
+			appendStringInfoChar(&compact, *p);
+		else if (memchr(json, '"', p - json) != NULL)
+			break;
+	}
+	return strcmp(compact.data, "null") == 0 || strcmp(compact.data, "\"\"") == 0 ||
+		strcmp(compact.data, "{}") == 0 ||
+		(compact.data[0] == '[' && strspn(compact.data + 1, "nul,]") == (size_t) compact.len - 1);
+}
+
+/*
+ * The payload, argument 1, as text.  Each function stands twice in SQL, for json and for
+ * jsonb.  Runtimes that keep the order of members need json.
+ */
+static char *
+read_payload(FunctionCallInfo fcinfo, const char *runtime)
+{
+	Jsonb	   *payload;
+
+	if (get_fn_expr_argtype(fcinfo->flinfo, 1) != JSONBOID)
+		return text_to_cstring(PG_GETARG_TEXT_PP(1));
+	if (strcmp(runtime, "java") == 0 || strcmp(runtime, "dotnet") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a payload of type jsonb has no key of runtime \"%s\"", runtime),
+				 errdetail("The order of the members counts there, and jsonb does not keep it."),
+				 errhint("Pass the text as it came, as json; a jsonb that is cast to json has lost the order already.")));
+	payload = PG_GETARG_JSONB_P(1);
+	return JsonbToCString(NULL, &payload->root, VARSIZE(payload));
 }
 
 /*
@@ -126,9 +173,19 @@ digest_of(FunctionCallInfo fcinfo)
 Datum
 eo_idem_key_powertools(PG_FUNCTION_ARGS)
 {
+	char	   *runtime = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	char	   *payload = read_payload(fcinfo, runtime);
 	char	   *prefix = text_to_cstring(PG_GETARG_TEXT_PP(2));
+	char	   *digest;
 
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s#%s", prefix, digest_of(fcinfo))));
+	if (identifies_nothing(payload))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("the payload of a key must not be null or empty"),
+				 errdetail("Powertools writes no record for such a payload."),
+				 errhint("All such calls would share one key. Look for a misspelled path or a payload of another shape.")));
+	digest = eo_powertools_key_digest(runtime, payload, strlen(payload));
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s#%s", prefix, digest)));
 }
 
 /*
@@ -137,5 +194,8 @@ eo_idem_key_powertools(PG_FUNCTION_ARGS)
 Datum
 eo_idem_validation_powertools(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_TEXT_P(cstring_to_text(digest_of(fcinfo)));
+	char	   *runtime = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	char	   *payload = read_payload(fcinfo, runtime);
+
+	PG_RETURN_TEXT_P(cstring_to_text(eo_powertools_key_digest(runtime, payload, strlen(payload))));
 }

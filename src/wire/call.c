@@ -460,7 +460,8 @@ take_answer(EoCall *call, int64_t steady_us)
 		if (call->has_date)
 		{
 			call->offset_seen_us = eo_client_offset_seen(reply->date_s, steady_us);
-			eo_client_learn_clock(call->client, reply->date_s, steady_us);
+			eo_client_learn_clock(call->client, reply->date_s, steady_us,
+								  eo_clock_monotonic_us() - call->sent_us);
 		}
 		call->error.status = class.status;
 		return false;

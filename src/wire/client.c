@@ -30,6 +30,7 @@
 
 static int64_t offset_in_use(const EoClient *client);
 static void know_clock(EoClient *client, int64_t offset_us, int64_t host_us);
+static bool show_host(int64_t a_us, int64_t b_us, int64_t host_us);
 static bool is_within(int64_t difference_us, int64_t tolerance_us);
 
 int64_t
@@ -62,18 +63,26 @@ eo_client_knows_clock(const EoClient *client)
 }
 
 void
-eo_client_learn_clock(EoClient *client, int64_t date_s, int64_t steady_us)
+eo_client_learn_clock(EoClient *client, int64_t date_s, int64_t steady_us, int64_t took_us)
 {
 	EoServiceClock *clock = &client->clock;
 	int64_t		seen = eo_client_offset_seen(date_s, steady_us);
+	int64_t		host_us;
 
 	if (clock->state != EO_CLOCK_KNOWN)
 		return;
-	if (is_within(seen - clock->offset_us, CLOCK_TOLERANCE_US))
+
+	/*
+	 * The date may have been written at any instant since the request was
+	 * sent.
+	 */
+	if (is_within(seen - clock->offset_us, CLOCK_TOLERANCE_US) ||
+		(seen < clock->offset_us && seen + took_us >= clock->offset_us))
 		clock->has_candidate = false;
 	else if (clock->has_candidate && is_within(seen - clock->candidate_us, CLOCK_TOLERANCE_US))
 	{
-		clock->offset_us = seen;
+		host_us = eo_clock_host_offset_us();
+		clock->offset_us = show_host(seen, clock->candidate_us, host_us) ? host_us : seen;
 		clock->has_candidate = false;
 		clock->news = true;
 	}
@@ -104,10 +113,6 @@ eo_client_offset_seen(int64_t date_s, int64_t steady_us)
 	return date_s * 1000000 + 500000 - steady_us;
 }
 
-/*
- * If both readings show the host's clock, that clock is right, and more exact than
- * they are.
- */
 bool
 eo_client_take_reading(EoClient *client, EoReadings *readings, int64_t offset_us)
 {
@@ -120,9 +125,9 @@ eo_client_take_reading(EoClient *client, EoReadings *readings, int64_t offset_us
 	readings->offset_us[readings->n++] = offset_us;
 	if (with == readings->n - 1)
 		return false;
-	know_clock(client, is_within(offset_us - host_us, CLOCK_TOLERANCE_US) &&
-			   is_within(readings->offset_us[with] - host_us, CLOCK_TOLERANCE_US) ?
-			   host_us : offset_us, host_us);
+	know_clock(client,
+			   show_host(offset_us, readings->offset_us[with], host_us) ? host_us : offset_us,
+			   host_us);
 	client->clock.news = true;
 	readings->n = 0;
 	return true;
@@ -165,6 +170,14 @@ know_clock(EoClient *client, int64_t offset_us, int64_t host_us)
 	{
 		.state = EO_CLOCK_KNOWN,.offset_us = offset_us,.host_us = host_us
 	};
+}
+
+/* If both readings show the host's clock, that is right, and more exact than they are. */
+static bool
+show_host(int64_t a_us, int64_t b_us, int64_t host_us)
+{
+	return is_within(a_us - host_us, CLOCK_TOLERANCE_US) &&
+		is_within(b_us - host_us, CLOCK_TOLERANCE_US);
 }
 
 static bool

@@ -135,11 +135,12 @@ extern int64_t eo_client_signing_s(const EoClient *client);
 extern bool eo_client_knows_clock(const EoClient *client);
 
 /*
- * Learn from a reply that is believed: its Date header said date_s when the steady
- * clock said steady_us.  A clock that is not known is learnt by
+ * Learn from a reply that is believed and took took_us: its Date header said date_s when
+ * the steady clock said steady_us.  A clock that is not known is learnt by
  * eo_client_take_reading() only.
  */
-extern void eo_client_learn_clock(EoClient *client, int64_t date_s, int64_t steady_us);
+extern void eo_client_learn_clock(EoClient *client, int64_t date_s, int64_t steady_us,
+								  int64_t took_us);
 
 /*
  * Learn from a reply that refused a signature.  If the clocks differ by so much

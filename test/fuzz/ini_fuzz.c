@@ -33,8 +33,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char		value[16];
 	EoChainEnvironment env = {0};
 	EoChainWish wish = {0};
-	EoIniFile	credentials = {text, false};
-	EoIniFile	config = {text, true};
+	EoIniFile	credentials = {text, false, false};
+	EoIniFile	config = {text, true, false};
 
 	memcpy(text, data, size);
 	text[size] = '\0';

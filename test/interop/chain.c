@@ -50,8 +50,8 @@ main(int argc, char **argv)
 	static EoChainPlan plan;
 	EoChainEnvironment env = {0};
 	EoChainWish wish = {0};
-	EoIniFile	credentials = {NULL, false};
-	EoIniFile	config = {NULL, true};
+	EoIniFile	credentials = {NULL, false, false};
+	EoIniFile	config = {NULL, true, false};
 
 	if (argc < 3)
 		return EXIT_FAILURE;

@@ -61,6 +61,17 @@ aws_secret_access_key = file-secret
 `;
 const defaultText = '[default]\naws_access_key_id = DEFAULT\naws_secret_access_key = x\n';
 
+// Files with something odd in them: what their profile default gives is the question.
+const oddTexts = {
+  'a comment behind a section': `${defaultText}[second]# comment\naws_access_key_id = SECOND\naws_secret_access_key = y\n`,
+  'a section that is not closed': `${defaultText}[second\naws_access_key_id = SECOND\naws_secret_access_key = y\n`,
+  'text behind a section': `${defaultText}[second] x\naws_access_key_id = SECOND\naws_secret_access_key = y\n`,
+  'a byte order mark': `\ufeff${defaultText}`,
+  'a no-break space before a section': `\u00a0${defaultText}`,
+  'a no-break space before a name': defaultText.replace('aws_access', '\u00a0aws_access'),
+  'a line that is nothing': `${defaultText}words\n`,
+};
+
 const configText = () => `[profile "config-keys"]
 s3 =
   aws_access_key_id = NESTED
@@ -170,6 +181,8 @@ function written() {
     ['no files', { AWS_SHARED_CREDENTIALS_FILE: '/nonexistent', AWS_CONFIG_FILE: '/nonexistent', ...off }],
     ['no files and a profile', { AWS_SHARED_CREDENTIALS_FILE: '/nonexistent', AWS_CONFIG_FILE: '/nonexistent', ...off }, 'keys'],
     ['a file with a setting that is there twice', { AWS_SHARED_CREDENTIALS_FILE: `${dir}/credentials-twice`, ...off }, 'twice'],
+    ...Object.keys(oddTexts).map((name, i) => [name, { AWS_SHARED_CREDENTIALS_FILE: `${dir}/odd-${i}`, ...off }]),
+    ['two profiles default', { AWS_CONFIG_FILE: `${dir}/config-defaults`, ...off }],
     ...profiles.map((profile) => [`profile ${profile}`, off, profile]),
     ...profiles.slice(0, 12).map((profile) => [`profile ${profile} beside all others`, { ...keys, ...web, ...container() }, profile, true]),
   ];
@@ -247,6 +260,10 @@ const reasons = [
     (e, our, their, who) => who === 'boto3' && our === 'FILEKEY' && their === 'none' && named(e) === 'twice'],
   ['boto3 takes a comment behind a value for a part of it, so that STS refuses its signature',
     (e, our, their, who) => who === 'boto3' && our === 'ROLE' && their === 'none' && ['assumes', 'chained', 'external'].includes(named(e))],
+  ['a file with a line that cannot be read ends our chain: whose the keys below it are is not guessed',
+    (e, our) => our === 'none' && e.name in oddTexts],
+  ['the SDK for JavaScript takes the comment behind the bracket of a section for the end of it, and its keys for those of the section above',
+    (e, our, their, who) => who === 'javascript' && our === 'DEFAULT' && e.name === 'a comment behind a section'],
   ['the reading of the answer fails, which the plan of our chain does not show (050_credentials.pl has it)',
     (e, our, their) => their === 'none' && ['CONTAINER', 'WEB'].includes(our) && /without its token|not there/.test(e.name)],
 ];
@@ -260,6 +277,9 @@ function explain(e, our, their, who) {
 before(async () => {
   writeFileSync(`${dir}/web`, 'web-identity-token');
   writeFileSync(`${dir}/config`, configText());
+  writeFileSync(`${dir}/config-defaults`, `[default]\naws_access_key_id = WRONG\naws_secret_access_key = x\n${
+    defaultText.replace('default', 'profile default')}`);
+  Object.values(oddTexts).forEach((text, i) => writeFileSync(`${dir}/odd-${i}`, text));
   writeFileSync(`${dir}/credentials`, credentialsText);
   writeFileSync(`${dir}/credentials-twice`, twiceText);
   writeFileSync(`${dir}/credentials-default`, credentialsText + defaultText);

@@ -50,6 +50,31 @@ SELECT * FROM post('[]', '{"n": 1}');
 SELECT body FROM post('{"idempotency-key": "one"}', '{"n": 1}', '{"sub": "ann"}');
 SELECT body FROM post('{"idempotency-key": "one"}', '{"n": 1}', '{"sub": "bob"}');
 SELECT header, body FROM post('{"idempotency-key": "one"}', '{"n": 1}', '{"sub": "ann"}');
+-- A number is a user, too, and another one than the string of its digits.
+SELECT body FROM post('{"idempotency-key": "one"}', '{"n": 1}', '{"sub": 1}');
+SELECT body FROM post('{"idempotency-key": "one"}', '{"n": 1}', '{"sub": 2}');
+SELECT header, body FROM post('{"idempotency-key": "one"}', '{"n": 1}', '{"sub": 1.0}');
+SELECT body FROM post('{"idempotency-key": "one"}', '{"n": 1}', '{"sub": "2"}');
+SELECT body FROM post('{"idempotency-key": "one"}', '{"n": 1}', '{"sub": true}');
+-- An anonymous request of PostgREST has a token with a role, and is as one without a token.
+SELECT header FROM post('{"idempotency-key": "one"}', '{"n": 1}', '{"role": "anon"}');
+-- A token that tells no users apart is refused.
+\set VERBOSITY default
+\set SHOW_CONTEXT never
+SELECT body FROM post('{"idempotency-key": "one"}', '{"n": 1}', '{"email": "ann@example.org", "role": "user"}');
+SELECT body FROM post('{"idempotency-key": "one"}', '{"n": 1}', '{"sub": null}');
+SELECT body FROM post('{"idempotency-key": "one"}', '{"n": 1}', '{"sub": ["ann"]}');
+SELECT body FROM post('{"idempotency-key": "one"}', '{"n": 1}', '"ann"');
+SELECT body FROM post('{"idempotency-key": "one"}', '{"n": 1}', 'ann');
+\set VERBOSITY terse
+-- Another claim may do.
+BEGIN;
+SET LOCAL request.headers = '{"idempotency-key": "one"}';
+SET LOCAL request.jwt.claims = '{"email": "ann@example.org"}';
+SELECT idem_http('place_order(jsonb)', '{"n": 1}', user_claim => 'email');
+SET LOCAL request.jwt.claims = '{"email": "bob@example.org"}';
+SELECT idem_http('place_order(jsonb)', '{"n": 1}', user_claim => 'email');
+COMMIT;
 SELECT count(*), count(DISTINCT payload) FROM orders;
 SELECT left(key, 24) AS key, count(*) FROM idem_list(prefix => 'http/') GROUP BY 1;
 SELECT idem_http(NULL);

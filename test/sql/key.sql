@@ -92,6 +92,7 @@ SELECT idem_key(VARIADIC ARRAY['a', 'b']) = idem_key('a', 'b') AS same;
 -- Arguments that are refused.
 SELECT idem_key(NULL);
 SELECT idem_key(NULL, NULL::int);
+SELECT idem_key('null'::jsonb, NULL);
 SELECT idem_key(VARIADIC ARRAY[]::text[]);
 SELECT idem_key(VARIADIC NULL::text[]);
 SELECT idem_key('{"a":1}'::json);
@@ -108,6 +109,9 @@ SELECT count(DISTINCT k) FROM unnest(ARRAY[
 	idem_key_from('{"a": [1, 2]}', '$.a[*]', '$.b')]) k;
 SELECT idem_key_from('{"a": {"b": 1.0}}', '$.a.b', '$.c') = hashed('j7:a1:n1:10') AS same;
 SELECT idem_key_from('{"a": 1}', '$.b', '$.c');
+SELECT idem_key_from('{"request_id": null}', '$.request_id');
+SELECT idem_key_from('{"a": [null, null]}', '$.a[*]', '$.b');
+SELECT idem_key_from('{"a": [null, null], "b": false}', '$.a[*]', '$.b') IS NOT NULL AS made;
 SELECT idem_key_from('{"a": 1}', '$.a', NULL);
 SELECT idem_key_from('{"a": 1}', VARIADIC '{}');
 SELECT idem_key_from('{"a": 1}', '$.a', 'strict $.b');

@@ -19,8 +19,31 @@ INSERT INTO digests VALUES
 SELECT payload, runtime, digest, idem_key_powertools(runtime, payload::json, 'orders.pay') AS key
 FROM digests, LATERAL (VALUES ('python', python), ('typescript', typescript), ('java', java),
 	('dotnet', CASE WHEN same THEN java END)) r (runtime, digest)
-WHERE idem_key_powertools(runtime, payload::json, 'orders.pay') <> 'orders.pay#' || digest
+WHERE payload NOT IN ('null', '""') AND idem_key_powertools(runtime, payload::json, 'orders.pay') <> 'orders.pay#' || digest
 	OR idem_validation_powertools(runtime, payload::json) <> digest;
+
+-- A jsonb is as good where the library sorts the members.
+SELECT payload, runtime, digest, idem_key_powertools(runtime, payload::jsonb, 'p') AS key
+FROM digests, LATERAL (VALUES ('python', python), ('typescript', typescript)) r (runtime, digest)
+WHERE payload NOT IN ('null', '""') AND idem_key_powertools(runtime, payload::jsonb, 'p') <> 'p#' || digest
+	OR idem_validation_powertools(runtime, payload::jsonb) <> digest;
+\set VERBOSITY default
+SELECT idem_key_powertools('java', '{"b": 1, "a": 2}'::jsonb, 'p');
+SELECT idem_validation_powertools('dotnet', '1'::jsonb);
+-- A payload of unknown type is a json.
+SELECT idem_key_powertools('java', '{"b": 1, "a": 2}', 'p') = idem_key_powertools('java', '{"b": 1, "a": 2}'::json, 'p') AS same;
+PREPARE untyped AS SELECT idem_key_powertools($1, $2, $3), idem_validation_powertools($1, $2);
+SELECT parameter_types FROM pg_prepared_statements WHERE name = 'untyped';
+DEALLOCATE untyped;
+-- The libraries write no record for what identifies nothing.
+SELECT idem_key_powertools('python', 'null', 'p');
+\set VERBOSITY terse
+SELECT idem_key_powertools('typescript', 'null'::jsonb, 'p');
+SELECT idem_key_powertools('java', ' [ null, null ]', 'p');
+SELECT idem_key_powertools('python', '""', 'p');
+SELECT idem_key_powertools('python', '{ }', 'p');
+SELECT count(DISTINCT idem_key_powertools('python', p::json, 'p')) FROM unnest(ARRAY['" "', '"null"', '[null, "nul"]', '[[]]', '0', 'false']) p;
+\set VERBOSITY default
 
 -- What is digested, as text.
 CREATE FUNCTION differs(runtime text, payload text, expected text) RETURNS bool LANGUAGE sql AS $$

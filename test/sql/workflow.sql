@@ -140,6 +140,12 @@ INSERT INTO guarded VALUES ('', 6);
 INSERT INTO guarded VALUES ('e4', 4);
 SELECT id, n FROM guarded ORDER BY id;
 
+-- JSON's null is no key.
+CREATE TABLE guarded_json (id jsonb);
+CREATE TRIGGER once AFTER INSERT ON guarded_json FOR EACH ROW EXECUTE FUNCTION idem_guard('id');
+INSERT INTO guarded_json VALUES ('null');
+DROP TABLE guarded_json;
+
 -- A guard at commit claims all keys at once.
 DROP TRIGGER once ON guarded;
 CREATE TRIGGER once AFTER INSERT ON guarded FOR EACH ROW

@@ -13,6 +13,7 @@ static EoChainWish wish;
 static EoChainPlan plan;
 static const char *credentials;
 static const char *config;
+static bool unreadable;
 
 static void
 begin(void)
@@ -25,11 +26,14 @@ begin(void)
 static EoStatus
 make(void)
 {
-	EoIniFile	credentials_file = {credentials, false};
-	EoIniFile	config_file = {config, true};
+	EoIniFile	credentials_file = {credentials, false, unreadable};
+	EoIniFile	config_file = {config, true, false};
 
+	wish.region_only = false;
 	return eo_chain_plan(&env, credentials_file, config_file, &wish, &plan);
 }
+
+static EoStatus make_region(void);
 
 static bool
 has_key(const char *key)
@@ -105,6 +109,58 @@ test_files(void)
 	is_string(plan.identity.secret_access_key, "three", "the credentials file counts before the other");
 	config = "[a b]\naws_access_key_id=K\n";
 	ok(make() == EO_INVALID, "in the configuration file \"profile\" is needed");
+}
+
+/* Whose keys are below a line that looks like a section, or like nothing, is not guessed. */
+static void
+test_broken_files(void)
+{
+	static const char *const keys = "aws_access_key_id = B\naws_secret_access_key = b\n";
+	static const char *const broken[] = {"[second", "[second] x", "[second]x # comment", "[second ]]",
+	"[sec # ond]", "second]", "words", "= value", "\xc2\xa0[second]", "\xe2\x80\x83" "a = b", "  [second"};
+	char		text[512];
+
+	begin();
+	credentials = "[default]\naws_access_key_id = A\naws_secret_access_key = a\n"
+		"[second]# comment\naws_access_key_id = B\naws_secret_access_key = b\n";
+	ok(make() == EO_OK && has_key("A"), "a comment may follow a section at once");
+	for (size_t i = 0; i < sizeof(broken) / sizeof(*broken); i++)
+	{
+		begin();
+		snprintf(text, sizeof(text), "[default]\naws_access_key_id = A\naws_secret_access_key = a\n%s\n%s",
+				 broken[i], keys);
+		credentials = text;
+		ok(make() == EO_INVALID && strstr(plan.failure, "line 4 of the shared credentials file") != NULL,
+		   broken[i]);
+	}
+	begin();
+	snprintf(text, sizeof(text), "\xef\xbb\xbf[default]\n%s", keys);
+	credentials = text;
+	ok(make() == EO_INVALID, "a byte order mark ends the chain");
+	config = text;
+	credentials = NULL;
+	ok(make() == EO_INVALID && strstr(plan.failure, "line 1 of the shared configuration file") != NULL,
+	   "in the configuration file, too");
+	ok(make_region() == EO_INVALID, "and where only the region is asked for");
+	env.value[EO_VAR_ACCESS_KEY_ID] = "E";
+	env.value[EO_VAR_SECRET_ACCESS_KEY] = "s";
+	ok(make() == EO_OK && has_key("E"), "but the environment counts before the files");
+	begin();
+	credentials = "[default]\n  indented\naws_access_key_id = A\n";
+	ok(make() == EO_INVALID, "an indented line with nothing above it ends the chain");
+	begin();
+	credentials = "[default]\naws_access_key_id = A\n  indented\naws_secret_access_key = a\n";
+	ok(make() == EO_OK && has_key("A"), "but not one below a setting");
+	begin();
+	config = "[default]\naws_access_key_id = A\naws_secret_access_key = a\naws_session_token = t\n"
+		"[profile default]\naws_access_key_id = B\naws_secret_access_key = b\n";
+	ok(make() == EO_OK && has_key("B") && plan.identity.session_token[0] == '\0',
+	   "\"[profile default]\" is preferred to \"[default]\" as a whole");
+	begin();
+	unreadable = true;
+	ok(make() == EO_INVALID, "a file that is there and cannot be read ends the chain");
+	is_string(plan.failure, "the shared credentials file cannot be read", "and the reason is given");
+	unreadable = false;
 }
 
 static void
@@ -251,8 +307,8 @@ test_caller(void)
 static EoStatus
 make_region(void)
 {
-	EoIniFile	credentials_file = {credentials, false};
-	EoIniFile	config_file = {config, true};
+	EoIniFile	credentials_file = {credentials, false, unreadable};
+	EoIniFile	config_file = {config, true, false};
 
 	wish.region_only = true;
 	return eo_chain_plan(&env, credentials_file, config_file, &wish, &plan);
@@ -325,6 +381,7 @@ main(void)
 	test_caller();
 	test_end_of_chain();
 	test_files();
+	test_broken_files();
 	test_roles();
 	test_hosts();
 	test_answers();

@@ -71,8 +71,8 @@ test_first_contact(void)
 
 	ok(eo_client_signing_s(&client) == NOW_S, "at first, requests are signed by the local time");
 	ok(!eo_client_knows_clock(&client), "which is not believed");
-	eo_client_learn_clock(&client, NOW_S, UP_US);
-	eo_client_learn_clock(&client, NOW_S, UP_US);
+	eo_client_learn_clock(&client, NOW_S, UP_US, 0);
+	eo_client_learn_clock(&client, NOW_S, UP_US, 0);
 	ok(client.clock.state == EO_CLOCK_UNKNOWN, "nothing is learnt in passing");
 	ok(!eo_client_take_reading(&client, &readings, OFFSET(0)) && !eo_client_knows_clock(&client),
 	   "one reading is not enough, though it agrees with the local time");
@@ -118,23 +118,32 @@ test_learning(void)
 {
 	EoClient	client = known(0);
 
-	eo_client_learn_clock(&client, NOW_S + 360, UP_US);
+	eo_client_learn_clock(&client, NOW_S + 360, UP_US, 0);
 	ok(ahead_s(&client) == 0, "one odd date moves nothing");
-	eo_client_learn_clock(&client, NOW_S, UP_US);
+	eo_client_learn_clock(&client, NOW_S, UP_US, 0);
 	ok(ahead_s(&client) == 0, "one that agrees confirms the offset");
-	eo_client_learn_clock(&client, NOW_S + 360, UP_US);
+	eo_client_learn_clock(&client, NOW_S + 360, UP_US, 0);
 	ok(ahead_s(&client) == 0 && !client.clock.news, "an odd date now and then moves nothing");
-	eo_client_learn_clock(&client, NOW_S + 361, UP_US);
+	eo_client_learn_clock(&client, NOW_S + 361, UP_US, 0);
 	ok(ahead_s(&client) == 361 && client.clock.news, "two in a row do, which others are told");
 	ok(eo_client_now_ms(&client) == (NOW_S + 361) * 1000 + 500, "and the service's time is used");
-	eo_client_learn_clock(&client, NOW_S + 100, UP_US);
-	eo_client_learn_clock(&client, NOW_S + 200, UP_US);
+	eo_client_learn_clock(&client, NOW_S + 100, UP_US, 0);
+	eo_client_learn_clock(&client, NOW_S + 200, UP_US, 0);
 	ok(ahead_s(&client) == 361, "two that differ do not");
-	eo_client_learn_clock(&client, NOW_S + 360, UP_US);
+	eo_client_learn_clock(&client, NOW_S + 360, UP_US, 0);
 	ok(ahead_s(&client) == 361, "a second's difference is none");
-	eo_client_learn_clock(&client, NOW_S - 2000, UP_US);
-	eo_client_learn_clock(&client, NOW_S - 2000, UP_US);
+	eo_client_learn_clock(&client, NOW_S - 2000, UP_US, 0);
+	eo_client_learn_clock(&client, NOW_S - 2000, UP_US, 0);
 	ok(ahead_s(&client) == -2000, "the clock can be moved back");
+	eo_client_learn_clock(&client, NOW_S, UP_US, 0);
+	eo_client_learn_clock(&client, NOW_S + 1, UP_US, 0);
+	ok(ahead_s(&client) == 0, "and to the local time, which is more exact than both dates");
+	eo_client_learn_clock(&client, NOW_S - 8, UP_US, 9 * US);
+	eo_client_learn_clock(&client, NOW_S - 8, UP_US, 9 * US);
+	ok(ahead_s(&client) == 0, "an answer that took long may have been dated when it was asked for");
+	eo_client_learn_clock(&client, NOW_S + 8, UP_US, 9 * US);
+	eo_client_learn_clock(&client, NOW_S + 8, UP_US, 9 * US);
+	ok(ahead_s(&client) == 8, "but not after it has come");
 }
 
 static void
@@ -148,7 +157,7 @@ test_correcting(void)
 	   "more may be, and is learnt at once");
 	ok(eo_client_signing_s(&client) == NOW_S + 31, "to sign by");
 	ok(!eo_client_knows_clock(&client), "but it is one header, and nothing else is believed of it");
-	eo_client_learn_clock(&client, NOW_S + 31, UP_US);
+	eo_client_learn_clock(&client, NOW_S + 31, UP_US, 0);
 	ok(!eo_client_knows_clock(&client), "nor by the reply to what is signed again");
 	ok(!eo_client_correct_clock(&client, NOW_S + 31, UP_US), "it cannot be the reason again");
 	ok(eo_client_correct_clock(&client, NOW_S - 31, UP_US) && ahead_s(&client) == -31,
@@ -183,9 +192,9 @@ test_adopting(void)
 
 	ok(eo_client_adopt_clock(&client, OFFSET(7), host_us) && eo_client_knows_clock(&client) &&
 	   ahead_s(&client) == 7 && !client.clock.news, "what others know is adopted, and no news");
-	eo_client_learn_clock(&client, NOW_S + 100, UP_US);
+	eo_client_learn_clock(&client, NOW_S + 100, UP_US, 0);
 	ok(eo_client_adopt_clock(&client, OFFSET(7), host_us) && ahead_s(&client) == 7, "the same again changes nothing");
-	eo_client_learn_clock(&client, NOW_S + 100, UP_US);
+	eo_client_learn_clock(&client, NOW_S + 100, UP_US, 0);
 	ok(ahead_s(&client) == 100, "nor does it keep the own replies from correcting the clock");
 	ok(eo_client_adopt_clock(&client, OFFSET(200), host_us) && ahead_s(&client) == 200, "another clock can be followed");
 	(void) eo_client_correct_clock(&client, NOW_S + 600, UP_US);

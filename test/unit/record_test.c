@@ -275,6 +275,14 @@ test_absurd(void)
 	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK, "an absurd record is read");
 	ok(r.ttl_s > 0 && r.ttl_s * 1000 + 300000 > r.ttl_s, "its ttl is far away and can be reckoned with");
 	ok(r.updated_ms == 0 && r.retry_ms > 0 && r.runs == INT32_MAX, "its other numbers, too");
+	is_string(r.odd_number, "updated_ms", "a negative number is told to be odd");
+	eo_json_free(doc);
+	item = "{\"status\":{\"S\":\"FAILED\"},\"owner\":{\"S\":\"o\"},\"fence\":{\"N\":\"9223372036854775808\"},"
+		"\"retry_ms\":{\"S\":\"1\"}}";
+	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
+	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK && r.fence == 0 && !r.has_retry,
+	   "numbers of too many digits, and strings, are none");
+	is_string(r.odd_number, "fence", "and the first of them is told");
 	eo_json_free(doc);
 }
 

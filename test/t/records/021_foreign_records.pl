@@ -48,7 +48,7 @@ my %seen = (
 	'neither fence nor updated_ms' => {},
 	'an updated_ms that no clock shows' => { fence => { N => '7' }, updated_ms => { N => '1780000000000000000' } },
 	'an updated_ms with a fraction' => { fence => { N => '7' }, updated_ms => { N => '1780000000000.25' } },
-	'an updated_ms before 1970' => { fence => { N => '-7' }, updated_ms => { N => '-5' } },
+	'an updated_ms before 1970' => { fence => { N => '7' }, updated_ms => { N => '-5' } },
 	'an updated_ms in words' => { fence => { N => '7' }, updated_ms => { S => '2020-01-01T00:00:00Z' } });
 foreach my $what (sort keys %seen)
 {
@@ -67,6 +67,50 @@ foreach my $what (sort keys %seen)
 	is($sql->("SELECT idem_forget('$forgotten')"), 't', "$name is forgotten");
 	is($sql->("SELECT outcome, run FROM idem_acquire('$forgotten')"), 'acquired|1',
 		"$name can be claimed once it is forgotten");
+}
+
+# ----- numbers that are none -----------------------------------------------------
+
+my %odd = ('38 digits' => { N => '9' x 38 }, 'the lowest bigint' => { N => '-9223372036854775808' },
+	'the highest bigint' => { N => '9223372036854775807' }, 'a fraction' => { N => '1.5' });
+foreach my $what (sort keys %odd)
+{
+	my $key = "a fence of $what";
+	put($key, 'FAILED', fence => $odd{$what}, retry_ms => { N => '0' });
+	like(run_script($node, "SELECT idem_acquire('$key')"),
+		qr/ERROR:  ID007: could not acquire key "$key" on server "exactonce": the record cannot be read\nDETAIL:  Its fence is not/,
+		"$key: the key is not claimed");
+	settled($node);
+	is(record($table, $key)->{status}, 'FAILED', "$key: it is not held");
+	is($sql->("SELECT idem_forget('$key')"), 't', "$key is forgotten");
+	is($sql->("SELECT outcome, run, fence > 0 FROM idem_acquire('$key')"), 'acquired|1|t', "$key can be claimed once it is forgotten");
+}
+my %elsewhere = ('a failed record' => [ 'FAILED', retry_ms => { S => 'soon' } ],
+	'a run' => [ 'IN_PROGRESS', lease_ms => ms_from_now(3600), runs => { S => 'two' } ],
+	'a completed record' => [ 'COMPLETED', ttl => { N => sprintf '%d', time() + 3600 }, created_ms => { N => '-1' } ]);
+foreach my $what (sort keys %elsewhere)
+{
+	put("odd: $what", @{ $elsewhere{$what} });
+	like(run_script($node, "SELECT idem_acquire('odd: $what')"), qr/ERROR:  ID007: .*the record cannot be read\nDETAIL:  Its \w+ is not/,
+		"$what with a number that is none is an error");
+	is($sql->("SELECT count(*) FROM idem_get('odd: $what')"), '1', "$what with a number that is none is shown");
+	is($sql->("SELECT idem_forget('odd: $what')"), 't', "$what with a number that is none is forgotten") if $what ne 'a run';
+}
+# What is held is settled, whatever others write into its record.
+my %settled = ("idem_complete('held', '1')" => 'COMPLETED', "idem_fail('held')" => 'FAILED', "idem_release('held')" => 'FAILED');
+foreach my $how (sort keys %settled)
+{
+	my $run = start_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('held');\n" . halt_until('held')
+		. "\nSELECT $how;\nCOMMIT;\n");
+	wait_until('the key is held', sub { (record($table, 'held') // {})->{status} // '' eq 'IN_PROGRESS' });
+	dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'IDEMPOTENCY#held' } },
+		UpdateExpression => 'SET fence = :f, runs = :r',
+		ExpressionAttributeValues => { ':f' => { N => '-1' }, ':r' => { N => '1.5' } } });
+	go_on('held');
+	unlike(finish_script($run), qr/ERROR/, "a key with numbers that are none is settled: $how");
+	settled($node);
+	is(record($table, 'held')->{status}, $settled{$how}, "a key with numbers that are none is settled: $how, in its record");
+	$sql->("SELECT idem_forget('held')");
 }
 
 foreach my $status ('FAILED', 'IN_PROGRESS')

@@ -122,7 +122,7 @@ $sql->("BEGIN; INSERT INTO work SELECT 'k' || i FROM generate_series($_ * 50 + 1
   foreach 16 .. 19;
 $sql->("BEGIN; SELECT idem_acquire('rolled back', lease => '1 hour'); ROLLBACK");
 $sql->(timeouts_sql('exactonce', commit_timeout => '1 s'));
-like(said("SELECT idem_once('sealed', '1'), pg_sleep(0)"), qr/the outcome is unknown/, 'a transaction is sealed and does not commit');
+like(said("SELECT idem_once('sealed', '1'), pg_sleep(0)"), qr/no answer/, 'a transaction is sealed and does not commit');
 $sql->(timeouts_sql('exactonce', commit_timeout => '20 s'));
 $sql->("BEGIN; INSERT INTO work VALUES ('prepared'); SELECT idem_once('prepared', '1'); PREPARE TRANSACTION 'p'");
 is($sql->('SELECT count(*) FROM exactonce_internal.outbox'), '1000', 'the old version leaves 1,000 rows');

@@ -109,7 +109,7 @@ is(complete($old, 'committed'), '', 'a transaction commits, and nothing more rea
 is(sql_of($old, "BEGIN; INSERT INTO work VALUES ('elsewhere'); SELECT idem_once('elsewhere', '1', server => 'exactonce2'); COMMIT"),
 	'', 'another one commits in another table');
 fault(key => 'aborted', to => 'COMMITTING', do => 'lose', times => 0);
-like(complete($old, 'aborted'), qr/the outcome is unknown/, 'a third one is sealed, and does not commit');
+like(complete($old, 'aborted'), qr/no answer/, 'a third one is sealed, and does not commit');
 is(status_of($table, $_), 'COMMITTING', "$_ is being committed") foreach 'committed', 'aborted';
 is(complete($old, "left by the $_", $_), '', "the $_ commits, and nothing more reaches DynamoDB") foreach 'original', 'copy';
 like(ready($old), qr/^not yet: there are 2 completions, /, 'the others are not ready, which is forgotten');
