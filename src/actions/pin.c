@@ -17,6 +17,9 @@
  * "exactonce pin_pepper").  They detect a changed pepper: the caller is then told
  * so, and not that the PIN is wrong.
  *
+ * In a table with the server option action_pin_hash the hash is that of the other clients:
+ * SHA-256 of the PIN alone.
+ *
  * A PIN of four digits has ten thousand values.  A KDF does not hide it from
  * somebody who can read the table: 10,000 times 50 ms are minutes.  The pepper
  * does, because it is not in the table.  The salt gives equal PINs different
@@ -40,6 +43,7 @@
 #define PEPPER_LEN 8
 
 pg_noreturn static void raise_crypto(void);
+static char *hash_plainly(EoStore *store, const char *pin);
 static void stretch(EoStore *store, const char *id, const char *pin, const char *salt,
 					char hash[HASH_LEN + 1]);
 
@@ -50,6 +54,8 @@ eo_pin_hash(EoStore *store, const char *id, const char *pin)
 	char		salt[SALT_LEN + 1];
 	char		hash[HASH_LEN + 1];
 
+	if (store->server->pin_sha256)
+		return hash_plainly(store, pin);
 	if (!pg_strong_random(random, sizeof(random)))
 		raise_crypto();
 	eo_hex_put(random, sizeof(random), salt);
@@ -71,7 +77,14 @@ eo_pin_check(EoStore *store, const char *id, const char *pin, const char *stored
 	char		found[HASH_LEN + 1];
 	bool		right;
 
-	if (strlen(stored) != strlen(FORM) + SALT_LEN + 1 + HASH_LEN ||
+	if (store->server->pin_sha256)
+	{
+		if (strlen(stored) != HASH_LEN || !is_hex(stored, HASH_LEN))
+			return EO_PIN_UNREADABLE;
+		return eo_crypto_same(hash_plainly(store, pin), stored, HASH_LEN) ?
+			EO_PIN_RIGHT : EO_PIN_WRONG;
+	}
+	if (strlen(stored) != eo_pin_hash_len(store) ||
 		strncmp(stored, FORM, strlen(FORM)) != 0 ||
 		!is_hex(salt, SALT_LEN) || salt[SALT_LEN] != '$' || !is_hex(hash, HASH_LEN))
 		return EO_PIN_UNREADABLE;
@@ -79,6 +92,24 @@ eo_pin_check(EoStore *store, const char *id, const char *pin, const char *stored
 	right = eo_crypto_same(found, hash, HASH_LEN);
 	eo_crypto_wipe(found, sizeof(found));
 	return right ? EO_PIN_RIGHT : EO_PIN_WRONG;
+}
+
+size_t
+eo_pin_hash_len(const EoStore *store)
+{
+	return store->server->pin_sha256 ? HASH_LEN : strlen(FORM) + SALT_LEN + 1 + HASH_LEN;
+}
+
+/* The hash that clients of another table make. */
+static char *
+hash_plainly(EoStore *store, const char *pin)
+{
+	char	   *hash = palloc(EO_SHA256_HEX_LEN + 1);
+
+	if (eo_crypto_sha256_hex(eo_sigv4_crypto(store->client.signer), pin, strlen(pin),
+							 hash) != EO_OK)
+		raise_crypto();
+	return hash;
 }
 
 /* Only the first SALT_LEN characters of salt are used. */
@@ -111,7 +142,7 @@ eo_pin_pepper_digest(EoStore *store)
 	unsigned char mac[EO_SHA256_LEN];
 	char	   *digest;
 
-	if (pepper == NULL)
+	if (pepper == NULL || store->server->pin_sha256)
 		return NULL;
 	if (eo_crypto_hmac_sha256(eo_sigv4_crypto(store->client.signer), pepper, strlen(pepper),
 							  text, strlen(text), mac) != EO_OK)

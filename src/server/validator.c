@@ -19,7 +19,7 @@
 #include "fmgr.h"
 #include "identity/chain.h"
 #include "miscadmin.h"
-#include "records/action_item.h"
+#include "records/action_names.h"
 #include "records/layout.h"
 #include "server/option_values.h"
 #include "server/options.h"
@@ -50,6 +50,7 @@ static void check_table(const char *name, const char *value);
 static void check_transact_tables(const char *name, const char *value);
 static void check_layout_part(const char *name, const char *value);
 static void check_action_layout(const char *name, const char *value);
+static void check_pin_hash(const char *name, const char *value);
 static void check_key_prefix(const char *name, const char *value);
 static void check_credentials(const char *name, const char *value);
 static void check_profile(const char *name, const char *value);
@@ -93,7 +94,13 @@ static const EoOption options[] =
 	OF_SERVER("validation_attribute", false, check_layout_part),
 	DURATION("stale_after", 1000, EO_MAX_LEASE_MS,
 			 "It lasts from 1 second to 7 days."),
+	OF_SERVER("failed", false, check_layout_part),
 	OF_SERVER("action_layout", false, check_action_layout),
+	OF_SERVER("action_active", false, check_layout_part),
+	OF_SERVER("action_expires", false, check_layout_part),
+	OF_SERVER("action_consumed", false, check_layout_part),
+	OF_SERVER("action_canceled", false, check_layout_part),
+	OF_SERVER("action_pin_hash", false, check_pin_hash),
 	OF_SERVER("key_prefix", false, check_key_prefix),
 	DURATION("lease", EO_MIN_LEASE_MS, EO_MAX_LEASE_MS,
 			 "A lease lasts from 100 milliseconds to 7 days."),
@@ -195,8 +202,7 @@ static void
 check_layout(List *list)
 {
 	const char *text = eo_option_values_layout(list);
-	const char *actions = eo_option_values_find(list, "action_layout");
-	bool		seed = actions != NULL && strcmp(actions, "seed") == 0;
+	const char *actions = eo_option_values_actions(list);
 	const char *first = NULL;
 	const char *value;
 	const char *option;
@@ -214,13 +220,13 @@ check_layout(List *list)
 			refuse(first, eo_option_values_find(list, first),
 				   "The layout native has fixed names.",
 				   "Leave the option out, or add the option layout 'custom'.");
-		if (seed)
-			refuse("action_layout", actions, "Such actions are in tables whose only key attribute is actionId.",
+		if (actions != NULL)
+			refuse("action_layout", "seed", "Such actions are in tables whose only key attribute is actionId.",
 				   "Add the options layout 'custom' and key_attribute 'actionId'.");
 		return;
 	}
 	if (eo_layout_read(&layout, text, &option, &reason) &&
-		(!seed || eo_action_item_check_layout(&layout, &option, &reason)))
+		(actions == NULL || eo_action_names_check(&layout, actions, &option, &reason)))
 		return;
 	value = eo_option_values_find(list, option);
 	if (strcmp(option, "layout") == 0)
@@ -244,6 +250,8 @@ check_together(List *list)
 	const char *profile = eo_option_values_find(list, "profile");
 	const char *endpoint = eo_option_values_find(list, "endpoint");
 	static const char *const kinds[] = {"dualstack", "fips"};
+	static const char *const of_actions[] = {"action_active", "action_expires",
+	"action_consumed", "action_canceled", "action_pin_hash"};
 	EoEndpoint	ep;
 	const char *reason;
 
@@ -257,6 +265,14 @@ check_together(List *list)
 	if (external_id != NULL && role == NULL)
 		refuse("external_id", external_id, "An external id counts only with role_arn.",
 			   "Add the option role_arn, or leave external_id out.");
+	for (int i = 0; i < (int) lengthof(of_actions); i++)
+	{
+		const char *value = eo_option_values_find(list, of_actions[i]);
+
+		if (value != NULL && eo_option_values_actions(list) == NULL)
+			refuse(of_actions[i], value, "It counts only with action_layout 'seed'.",
+				   "Add the option action_layout 'seed', or leave it out.");
+	}
 	for (int i = 0; endpoint != NULL && i < (int) lengthof(kinds); i++)
 	{
 		if (eo_option_values_is_true(list, kinds[i]))
@@ -387,6 +403,14 @@ check_action_layout(const char *name, const char *value)
 {
 	if (strcmp(value, "native") != 0 && strcmp(value, "seed") != 0)
 		refuse(name, value, "There is no such layout of actions.", "Valid layouts are: native, seed.");
+}
+
+static void
+check_pin_hash(const char *name, const char *value)
+{
+	if (strcmp(value, "sha256") != 0)
+		refuse(name, value, "There is no such hash of PINs.",
+			   "Valid is sha256: SHA-256 of the PIN in UTF-8, in lower-case hexadecimal digits.");
 }
 
 /* Layouts are checked with all of their options, in check_layout(). */

@@ -23,14 +23,14 @@ const RACES = Number(process.env.EO_RACES ?? 20);
 // failed is for SQL.
 const recipes = {
   events: {
-    program: 'event_handler.mjs', over: { seconds: -10 }, takes: false, results: false, failed: 'retry_later',
+    program: 'event_handler.mjs', over: { seconds: -10 }, takes: false, results: false, failed: 'acquired',
     done: 'Completed', running: 'Pending',
     options: `key_attribute 'PK', sort_key_attribute 'SK', item_prefix 'IDEMPOTENCY#', status_attribute 'State',
       status_words 'in_progress=Pending, completed=Completed, failed=Failed', expiry_attribute 'TTL',
       updated_attribute 'LastUpdated', instants 'iso'`,
   },
   handlers: {
-    program: 'handler_class.py', over: { seconds: -10 }, takes: true, results: true, failed: 'retry_later',
+    program: 'handler_class.py', over: { seconds: -10 }, takes: true, results: true, failed: 'acquired',
     done: 'COMPLETED', running: 'IN_PROGRESS',
     options: `key_attribute 'idempotencyKey', status_attribute 'status',
       status_words 'in_progress=IN_PROGRESS, completed=COMPLETED, failed=FAILED', expiry_attribute 'expiry',
