@@ -71,6 +71,8 @@ static bool take_attempt(EoStore *store, const char *pk, const EoConsume *ask, c
 						 EoActionResult *result);
 static void check_pin(EoStore *store, const EoConsume *ask, const EoActionItem *action,
 					  EoActionResult *result);
+static void check_hash(const EoStore *store, const char *id, const EoActionItem *action);
+pg_noreturn static void raise_hash(const EoStore *store, const char *id);
 pg_noreturn static void raise_pepper(const EoStore *store, const char *id);
 static EoActionState state_of(const EoActionItem *action, int64 now_ms);
 static void explain(const EoAnswer *answer, int64 now_ms, const char *token,
@@ -135,7 +137,8 @@ consume(EoStore *store, const char *pk, const EoConsume *ask, EoActionResult *re
 	{
 		const EoActionItem *action = eo_action_store_item(answer);
 
-		take_consumed(action, action->consumed_ms != w.now_ms, result);
+		take_consumed(action, !eo_action_item_shows_now(eo_action_store_layout(store), action,
+														w.now_ms), result);
 	}
 	else
 		explain(answer, w.now_ms, w.token, result);
@@ -189,7 +192,9 @@ static bool
 take_attempt(EoStore *store, const char *pk, const EoConsume *ask, char *attempt,
 			 EoActionResult *result)
 {
-	EoActionWrite w = {.token = attempt,.pin_pepper = eo_pin_pepper_digest(store)};
+	EoActionWrite w = {.token = attempt,.pin_pepper = eo_pin_pepper_digest(store),
+		.pin_attempts = store->server->pin_attempts,.pin_hash_len = eo_pin_hash_len(store)
+	};
 	EoAnswer   *answer;
 	bool		goes_on = false;
 
@@ -215,7 +220,10 @@ take_attempt(EoStore *store, const char *pk, const EoConsume *ask, char *attempt
 		close_own(store, pk, ask, EO_ACTION_ATTEMPT, &w, answer, result);
 	}
 	else if (eo_action_store_item(answer)->pin_hash != NULL)
+	{
+		check_hash(store, ask->id, eo_action_store_item(answer));
 		raise_pepper(store, ask->id);
+	}
 	else
 	{
 		attempt[0] = '\0';
@@ -242,11 +250,30 @@ check_pin(EoStore *store, const EoConsume *ask, const EoActionItem *action,
 		case EO_PIN_UNREADABLE:
 			break;
 	}
+	raise_hash(store, ask->id);
+}
+
+/*
+ * Raise if the hash of a PIN is not of the length of those that can be checked here, so that no
+ * PIN would be right.  In a native table whoever guesses finds that out.
+ */
+static void
+check_hash(const EoStore *store, const char *id, const EoActionItem *action)
+{
+	if (!store->layout->is_native && strlen(action->pin_hash) != eo_pin_hash_len(store))
+		raise_hash(store, id);
+}
+
+static void
+raise_hash(const EoStore *store, const char *id)
+{
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_REFUSED),
 			 errmsg("could not check the PIN of action \"%s\" on server \"%s\": its hash cannot be read",
-					eo_text_key_shown(ask->id), store->server->name),
-			 errhint("Another program has written pinHash; docs/actions.md says what it has to be.")));
+					eo_text_key_shown(id), store->server->name),
+			 store->layout->is_native || store->server->pin_sha256 ?
+			 errhint("Another program has written pinHash; docs/actions.md says what it has to be.") :
+			 errhint("Another program has written pinHash. If that is SHA-256 in hexadecimal digits, give the server the option action_pin_hash 'sha256'; see docs/interop.md.")));
 }
 
 /*
@@ -342,6 +369,7 @@ explain(const EoAnswer *answer, int64 now_ms, const char *token, EoActionResult 
 			 */
 			if (action->pin_hash == NULL)
 				eo_action_store_raise_unreadable(answer, result->id);
+			check_hash(answer->store, result->id, action);
 			result->outcome = EO_ACTION_INVALID_PIN;
 			result->attempts_left = (int) action->pin_attempts;
 			return;
@@ -577,12 +605,11 @@ take_item(EoJsonValue *item, void *arg)
 {
 	Listing    *l = arg;
 	int64		now_ms = eo_client_now_ms(&l->pages.store->client);
-	const EoActionLayout *layout = l->pages.scan.actions;
 	const char *pk = eo_record_pk_of(l->pages.store->layout, item);
 	EoActionItem action;
 	EoActionView view;
 
-	if (pk == NULL || eo_action_item_read(layout, item, &action) != EO_OK ||
+	if (pk == NULL || eo_action_store_read_item(l->pages.store, item, &action) != EO_OK ||
 		(l->ask->older_than_ms > 0 && action.created_ms > now_ms - l->ask->older_than_ms))
 		return;
 	look(&action, now_ms, &view);

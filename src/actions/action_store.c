@@ -64,14 +64,15 @@ eo_action_store_layout(const EoStore *store)
 {
 	const EoActionLayout *layout;
 
-	if (!store->layout->is_native && !store->server->seed_actions)
+	if (!store->layout->is_native && store->server->actions == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("server \"%s\" has no actions", store->server->name),
 				 errdetail("Actions are kept in tables of the layout native, or with the option action_layout, and this server has the layout %s.",
 						   store->layout->name),
 				 errhint("Give the function another server.")));
-	layout = eo_action_item_layout(store->layout);
+	layout = eo_action_item_layout(store->layout, store->layout->is_native ? "" :
+								   store->server->actions);
 	if (layout == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
@@ -191,7 +192,17 @@ eo_action_store_read(EoStore *store, const char *pk)
 static EoStatus
 read_action(const EoStore *store, EoJsonValue *json, void *item)
 {
-	return eo_action_item_read(eo_action_store_layout(store), json, item);
+	return eo_action_store_read_item(store, json, item);
+}
+
+EoStatus
+eo_action_store_read_item(const EoStore *store, EoJsonValue *json, EoActionItem *item)
+{
+	EoStatus	status = eo_action_item_read(eo_action_store_layout(store), json, item);
+
+	if (item->pin_attempts == EO_PIN_ATTEMPTS_ALL)
+		item->pin_attempts = store->server->pin_attempts;
+	return status;
 }
 
 /* Tables of other layouts have none of our states. */

@@ -22,6 +22,10 @@
 /* How the actions of a server are spelled.  Raises 0A000 if it has none. */
 extern const EoActionLayout *eo_action_store_layout(const EoStore *store);
 
+/* Read an item as eo_action_item_read() does.  Attempts that nobody has counted are all left. */
+extern EoStatus eo_action_store_read_item(const EoStore *store, EoJsonValue *json,
+										  EoActionItem *item) EO_MUST_CHECK;
+
 /* The partition key of an action's id, palloc'd; NULL: too long for any action. */
 extern char *eo_action_store_pk(const EoStore *store, const char *id);
 

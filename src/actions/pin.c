@@ -17,6 +17,9 @@
  * "exactonce pin_pepper").  They detect a changed pepper: the caller is then told
  * so, and not that the PIN is wrong.
  *
+ * In a table with the server option action_pin_hash the hash is that of the other clients:
+ * SHA-256 of the PIN alone.
+ *
  * A PIN of four digits has ten thousand values.  A KDF does not hide it from
  * somebody who can read the table: 10,000 times 50 ms are minutes.  The pepper
  * does, because it is not in the table.  The salt gives equal PINs different
@@ -39,6 +42,7 @@
 #define PEPPER_LEN 8
 
 pg_noreturn static void raise_crypto(void);
+static char *hash_plainly(const char *pin);
 static void stretch(EoStore *store, const char *id, const char *pin, const char *salt,
 					char hash[HASH_LEN + 1]);
 
@@ -49,6 +53,8 @@ eo_pin_hash(EoStore *store, const char *id, const char *pin)
 	char		salt[SALT_LEN + 1];
 	char		hash[HASH_LEN + 1];
 
+	if (store->server->pin_sha256)
+		return hash_plainly(pin);
 	if (!pg_strong_random(random, sizeof(random)))
 		raise_crypto();
 	eo_hex_put(random, sizeof(random), salt);
@@ -70,7 +76,14 @@ eo_pin_check(EoStore *store, const char *id, const char *pin, const char *stored
 	char		found[HASH_LEN + 1];
 	bool		right;
 
-	if (strlen(stored) != strlen(FORM) + SALT_LEN + 1 + HASH_LEN ||
+	if (store->server->pin_sha256)
+	{
+		if (strlen(stored) != HASH_LEN || !is_hex(stored, HASH_LEN))
+			return EO_PIN_UNREADABLE;
+		return eo_crypto_same(hash_plainly(pin), stored, HASH_LEN) ?
+			EO_PIN_RIGHT : EO_PIN_WRONG;
+	}
+	if (strlen(stored) != eo_pin_hash_len(store) ||
 		strncmp(stored, FORM, strlen(FORM)) != 0 ||
 		!is_hex(salt, SALT_LEN) || salt[SALT_LEN] != '$' || !is_hex(hash, HASH_LEN))
 		return EO_PIN_UNREADABLE;
@@ -78,6 +91,28 @@ eo_pin_check(EoStore *store, const char *id, const char *pin, const char *stored
 	right = eo_crypto_same(found, hash, HASH_LEN);
 	eo_crypto_wipe(found, sizeof(found));
 	return right ? EO_PIN_RIGHT : EO_PIN_WRONG;
+}
+
+size_t
+eo_pin_hash_len(const EoStore *store)
+{
+	return store->server->pin_sha256 ? HASH_LEN : strlen(FORM) + SALT_LEN + 1 + HASH_LEN;
+}
+
+/* The hash that clients of another table make. */
+static char *
+hash_plainly(const char *pin)
+{
+	char	   *hash = palloc(EO_SHA256_HEX_LEN + 1);
+	EoCrypto   *crypto = eo_crypto_create();
+	EoStatus	status = EO_CRYPTO;
+
+	if (crypto != NULL)
+		status = eo_crypto_sha256_hex(crypto, pin, strlen(pin), hash);
+	eo_crypto_free(crypto);
+	if (status != EO_OK)
+		raise_crypto();
+	return hash;
 }
 
 /* Only the first SALT_LEN characters of salt are used. */
@@ -109,7 +144,7 @@ eo_pin_pepper_digest(EoStore *store)
 	unsigned char mac[EO_SHA256_LEN];
 	char	   *digest;
 
-	if (pepper == NULL)
+	if (pepper == NULL || store->server->pin_sha256)
 		return NULL;
 	if (eo_crypto_hmac_sha256(pepper, strlen(pepper), text, strlen(text), mac) != EO_OK)
 		raise_crypto();

@@ -24,13 +24,17 @@ typedef enum EoPinMatch
 
 /*
  * The first 8 hexadecimal digits of an HMAC of the server's pepper, palloc'd;
- * NULL: it has none.  Stored beside the hash of a PIN, they detect a changed
- * pepper: a PIN can be checked only with the pepper it was hashed with.
+ * NULL: it has none, or its hashes are made without one.  Stored beside the hash
+ * of a PIN, they detect a changed pepper: a PIN can be checked only with the
+ * pepper it was hashed with.
  */
 extern char *eo_pin_pepper_digest(EoStore *store);
 
 /* The hash that an item keeps of a PIN, palloc'd; at most EO_PIN_HASH_LEN bytes. */
 extern char *eo_pin_hash(EoStore *store, const char *id, const char *pin);
+
+/* The length of such a hash: one of another length cannot be checked. */
+extern size_t eo_pin_hash_len(const EoStore *store);
 
 /* Compare a guess with a stored hash, in constant time. */
 extern EoPinMatch eo_pin_check(EoStore *store, const char *id, const char *pin,

@@ -25,6 +25,10 @@
  */
 #include "records/action_item.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "records/action_names.h"
 #include "records/expression.h"
 #include "records/layout.h"
 #include "records/origin.h"
@@ -35,52 +39,7 @@
 #include "wire/json.h"
 #include "wire/status.h"
 
-#define KEY_NAME "pk"
-#define SEED_KEY_NAME "actionId"
 #define KEY_PREFIX "ACTION#"
-
-typedef enum Attribute
-{
-	A_ID,
-	A_CREATED,
-	A_CREATED_TOKEN,
-	A_ACTIVE,
-	A_EXPIRES,
-	A_PAYLOAD,
-	A_PIN_HASH,
-	A_PIN_PEPPER,
-	A_PIN_ATTEMPTS,
-	A_PIN_TOKENS,
-	A_CONSUMED,
-	A_CONSUMED_TOKEN,
-	A_CONSUMED_REASON,
-	A_CONSUMED_BY,
-	A_CANCELED,
-	A_CANCELED_TOKEN,
-	A_CANCELED_REASON,
-	A_CLOSED,
-	A_STATUS,
-	A_SEALED,
-	A_TTL,
-	A_KEY,
-	N_ATTRIBUTES
-} Attribute;
-
-/* The names in a table of the layout native. */
-static const EoAttributeName attributes[N_ATTRIBUTES + 1] = {
-	[A_KEY] = {'k', KEY_NAME},[A_ID] = {'i', SEED_KEY_NAME},
-	[A_CREATED] = {'s', "createdAt"},[A_CREATED_TOKEN] = {'d', "createdToken"},
-	[A_ACTIVE] = {'a', "activeAtMs"},[A_EXPIRES] = {'e', "expiresAtMs"},
-	[A_PAYLOAD] = {'p', "payload"},[A_PIN_HASH] = {'h', "pinHash"},
-	[A_PIN_PEPPER] = {'j', "pinPepper"},
-	[A_PIN_ATTEMPTS] = {'m', "pinAttempts"},[A_PIN_TOKENS] = {'q', "pinTokens"},
-	[A_CONSUMED] = {'c', "consumedAt"},[A_CONSUMED_TOKEN] = {'t', "consumedToken"},
-	[A_CONSUMED_REASON] = {'r', "consumedReason"},[A_CONSUMED_BY] = {'b', "consumedBy"},
-	[A_CANCELED] = {'x', "canceledAt"},[A_CANCELED_TOKEN] = {'y', "canceledToken"},
-	[A_CANCELED_REASON] = {'w', "canceledReason"},[A_CLOSED] = {'z', "closedAt"},
-	[A_STATUS] = {'u', "status"},[A_SEALED] = {'v', "sealedAt"},
-	[A_TTL] = {'l', "ttl"}
-};
 
 /*
  * Room for everything in an item but partition key, id and payload: 300 bytes of
@@ -105,8 +64,8 @@ struct EoActionLayout
 {
 	const EoLayout *table;
 	bool		is_seed;		/* not native */
-	EoInstantForm instants;
-	EoAttributeName attributes[N_ATTRIBUTES + 1];
+	char		options[EO_MAX_LAYOUT_BYTES + 1];
+	EoActionNames names;
 	EoValue		values[EO_VALUE_LETTERS];
 	EoExpression made[N_VERBS][N_VARIANTS];
 	EoStatement inserts[N_VARIANTS];	/* of EO_ACTION_CREATE */
@@ -128,7 +87,11 @@ options_of(const EoActionLayout *layout, const EoActionWrite *w)
 	return eo_expression_options(set, sizeof(set) / sizeof(set[0]));
 }
 
-/* The action exists, nothing has ended it, and no transaction has sealed it. */
+/*
+ * In tables that are not native an instant has the form of its attribute, and so there is a
+ * "now" for each: they are compared with :A and :E, and set to :C, :X and :D.
+ *
+ * The action exists, nothing has ended it, and no transaction has sealed it. */
 #define NOT_FINAL "attribute_exists(#k)" \
 	"[!X? AND attribute_not_exists(#c) AND attribute_not_exists(#u)]" \
 	"[X? AND (attribute_not_exists(#c) OR attribute_type(#c, :Z))]" \
@@ -136,8 +99,11 @@ options_of(const EoActionLayout *layout, const EoActionWrite *w)
 
 /* It is not final, and now is within its time. */
 #define OPEN NOT_FINAL \
-	" AND [!X?#a <= :n][X?(attribute_not_exists(#a) OR attribute_type(#a, :Z) OR #a <= :n)]" \
-	" AND #e > :n"
+	" AND [!X?#a <= :n][X?(attribute_not_exists(#a) OR attribute_type(#a, :Z) OR #a <= :A)]" \
+	" AND #e > [!X?:n][X?:E]"
+
+/* An attempt is left.  Other clients count none, so their action has all of them. */
+#define ATTEMPT_LEFT "[!X?#m > :0][X?(attribute_not_exists(#m) OR #m > :0)]"
 
 /*
  * The payload, if there is one, can be handed over.  Other clients may keep it in any type
@@ -156,23 +122,24 @@ static const struct
 	/* Nothing re-creates an action, not even one that is long over. */
 	[EO_ACTION_CREATE] = {
 		"attribute_not_exists(#k)",
-		"SET [!X?#i = :i, ]#s = :n, #d = :t, #a = :a, #e = :e, #l = :l"
+		"SET [!X?#i = :i, #s = :n][X?#s = :D], #d = :t, #a = :a, #e = :e, #l = :l"
 		"[p?, #p = :p][h?, #h = :h, #m = :m][j?, #j = :j]"
 	},
 
 	/*
 	 * A token pays for one attempt: a copy of the request that arrives late
 	 * takes no second one.  No attempt is taken if the pepper has changed,
-	 * because then no PIN can be right.
+	 * because then no PIN can be right, or if the hash is not of the length
+	 * of those that can be checked.
 	 */
 	[EO_ACTION_ATTEMPT] = {
-		OPEN " AND attribute_type(#h, :S) AND #m > :0 AND NOT contains(#q, :t)"
-		"[j? AND #j = :j][!j? AND attribute_not_exists(#j)]",
-		"SET #m = #m - :1 ADD #q :T"
+		OPEN " AND attribute_type(#h, :S) AND " ATTEMPT_LEFT " AND NOT contains(#q, :t)"
+		"[j? AND #j = :j][!j? AND attribute_not_exists(#j)][X? AND size(#h) = :H]",
+		"SET #m = [!X?#m][X?if_not_exists(#m, :m)] - :1 ADD #q :T"
 	},
 	[EO_ACTION_CONSUME] = {
 		OPEN " AND attribute_not_exists(#h)" PAYLOAD,
-		"SET #c = :n, #t = :t[r?, #r = :r][b?, #b = :b]"
+		"SET #c = [!X?:n][X?:C], #t = :t[r?, #r = :r][b?, #b = :b]"
 	},
 
 	/*
@@ -181,7 +148,7 @@ static const struct
 	 */
 	[EO_ACTION_CONSUME_PAID] = {
 		OPEN " AND contains(#q, :q)" PAYLOAD,
-		"SET #c = :n, #t = :t[r?, #r = :r][b?, #b = :b]"
+		"SET #c = [!X?:n][X?:C], #t = :t[r?, #r = :r][b?, #b = :b]"
 	},
 
 	/*
@@ -190,12 +157,12 @@ static const struct
 	 * and EO_ACTION_CLOSE decides between that caller and this one.
 	 */
 	[EO_ACTION_CANCEL] = {
-		NOT_FINAL " AND #e > :n AND (attribute_not_exists(#h) OR #m > :0)",
-		"SET #x = :n, #y = :t[r?, #w = :r]"
+		NOT_FINAL " AND #e > [!X?:n][X?:E] AND (attribute_not_exists(#h) OR " ATTEMPT_LEFT ")",
+		"SET #x = [!X?:n][X?:X], #y = :t[r?, #w = :r]"
 	},
 	[EO_ACTION_CLOSE] = {
-		NOT_FINAL " AND (#e <= :n OR #m <= :0)",
-		"SET #z = :n"
+		NOT_FINAL " AND (#e <= [!X?:n][X?:E] OR #m <= :0)",
+		"SET #z = [!X?:n][X?:D]"
 	}
 };
 
@@ -207,7 +174,7 @@ typedef enum From
 	FROM_SPELLED
 } From;
 
-/* Names of types, for conditions. */
+/* EoActionNames of types, for conditions. */
 typedef struct Types
 {
 	const char *string;
@@ -223,7 +190,7 @@ static const Types types = {"S", "M", "L", "N", "BOOL", "NULL"};
 /* The values that have a form of their own in a table that is not native. */
 typedef struct Spelled
 {
-	EoInstant	now;
+	EoInstant	now[EO_N_AA];	/* in the form of that attribute */
 	EoInstant	active;
 	EoInstant	expires;
 	const char *payload;
@@ -254,6 +221,7 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['h'] = STRING(pin_hash),
 	['j'] = STRING(pin_pepper),
 	['m'] = NUMBER(pin_attempts),
+	['H'] = NUMBER(pin_hash_len),
 	['r'] = STRING(reason),
 	['b'] = STRING(consumer)
 };
@@ -263,21 +231,25 @@ static void fill_seed(EoActionLayout *layout, const EoLayout *table);
 /* ----- the spelling of a table ----- */
 
 const EoActionLayout *
-eo_action_item_layout(const EoLayout *layout)
+eo_action_item_layout(const EoLayout *layout, const char *options_text)
 {
 	static EoActionLayout *all;
 	EoActionLayout *a = all;
+	const char *option;
+	const char *reason;
 
-	while (a != NULL && a->table != layout)
+	while (a != NULL && (a->table != layout || strcmp(a->options, options_text) != 0))
 		a = a->next;
 	if (a != NULL)
 		return a;
 	a = calloc(1, sizeof(EoActionLayout));
-	if (a == NULL)
+	if (a == NULL || !eo_action_names_read(&a->names, options_text, &option, &reason))
+	{
+		free(a);
 		return NULL;
+	}
 	a->table = layout;
-	a->instants = EO_INSTANT_MS;
-	memcpy(a->attributes, attributes, sizeof(attributes));
+	memcpy(a->options, options_text, strlen(options_text) + 1);
 	memcpy(a->values, values, sizeof(values));
 	if (!layout->is_native)
 		fill_seed(a, layout);
@@ -290,12 +262,13 @@ static void
 fill_seed(EoActionLayout *layout, const EoLayout *table)
 {
 	layout->is_seed = true;
-	layout->instants = table->instants;
-	layout->attributes[A_KEY].name = SEED_KEY_NAME;
-	layout->attributes[A_ACTIVE].name = "activeAt";
-	layout->attributes[A_EXPIRES].name = "expiresAt";
-	layout->attributes[A_TTL].name = table->expiry;
-	layout->values['n'] = INSTANT(now);
+	layout->names.attributes[EO_AA_KEY].name = EO_ACTION_SEED_KEY;
+	layout->names.attributes[EO_AA_TTL].name = table->expiry;
+	layout->values['A'] = INSTANT(now[EO_AA_ACTIVE]);
+	layout->values['E'] = INSTANT(now[EO_AA_EXPIRES]);
+	layout->values['C'] = INSTANT(now[EO_AA_CONSUMED]);
+	layout->values['X'] = INSTANT(now[EO_AA_CANCELED]);
+	layout->values['D'] = INSTANT(now[EO_AA_CLOSED]);
 	layout->values['a'] = INSTANT(active);
 	layout->values['e'] = INSTANT(expires);
 	if (table->native_result)
@@ -303,37 +276,6 @@ fill_seed(EoActionLayout *layout, const EoLayout *table)
 	{
 		EO_VALUE_JSON, FROM_SPELLED, offsetof(Spelled, payload), offsetof(Spelled, payload_len)
 	};
-}
-
-/* Actions and records are told apart by their attributes, so these need other names. */
-bool
-eo_action_item_check_layout(const EoLayout *layout, const char **option, const char **reason)
-{
-	static const char *const of_seed[] = {"activeAt", "expiresAt"};
-	const char *names[] = {layout->expiry, layout->status, layout->lease, layout->updated,
-	layout->result, layout->validation, layout->holder};
-	const char *const of_names[] = {"expiry_attribute", "status_attribute", "lease_attribute",
-	"updated_attribute", "result_attribute", "validation_attribute", "holder_attribute"};
-
-	*option = "action_layout";
-	*reason = "Such actions are in tables whose only key attribute is actionId.";
-	if (layout->is_native || strcmp(layout->key.name, SEED_KEY_NAME) != 0 ||
-		layout->key.sort_name != NULL || layout->item_prefix[0] != '\0')
-		return false;
-	*reason = "Actions have an attribute of this name.";
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-	{
-		*option = of_names[i];
-		for (int j = 0; names[i] != NULL && j < N_ATTRIBUTES; j++)
-		{
-			const char *other = j < 2 ? of_seed[j] : attributes[j].name;
-
-			if (j != A_TTL && j != A_KEY && j != A_STATUS && j != A_SEALED &&
-				strcmp(other, names[i]) == 0)
-				return false;
-		}
-	}
-	return true;
 }
 
 /* ----- requests ----- */
@@ -363,20 +305,25 @@ eo_action_item_max_payload(size_t pk_len, size_t id_len)
 	return EO_MAX_ITEM_BYTES - ITEM_OVERHEAD - pk_len - id_len;
 }
 
+/* Whole seconds are compared with whole seconds. */
+static int64_t
+shown_now(EoInstantForm form, int64_t now_ms)
+{
+	return form == EO_INSTANT_S ? now_ms - now_ms % 1000 : now_ms;
+}
+
 /* Spell the instants and the payload as the layout has them. */
 static void
 spell(const EoActionLayout *layout, const EoActionWrite *w, Spelled *spelled)
 {
-	int64_t		now_ms = w->now_ms;
+	const EoInstantForm *forms = layout->names.forms;
 
 	if (!layout->is_seed)
 		return;
-	/* Whole seconds are compared with whole seconds. */
-	if (layout->instants == EO_INSTANT_S)
-		now_ms -= now_ms % 1000;
-	eo_timestamps_make(&spelled->now, layout->instants, now_ms);
-	eo_timestamps_make(&spelled->active, layout->instants, w->active_ms);
-	eo_timestamps_make(&spelled->expires, layout->instants, w->expires_ms);
+	for (int a = 0; a < EO_N_AA; a++)
+		eo_timestamps_make(&spelled->now[a], forms[a], shown_now(forms[a], w->now_ms));
+	eo_timestamps_make(&spelled->active, forms[EO_AA_ACTIVE], w->active_ms);
+	eo_timestamps_make(&spelled->expires, forms[EO_AA_EXPIRES], w->expires_ms);
 	spelled->payload = w->payload;
 	spelled->payload_len = w->payload != NULL ? strlen(w->payload) : 0;
 }
@@ -397,7 +344,7 @@ eo_action_item_put_write(const EoActionLayout *layout, EoBuf *body, const char *
 
 	spell(layout, w, &spelled);
 	if (e->text.len == 0)
-		status = eo_expression_make(e, layout->attributes, options, set,
+		status = eo_expression_make(e, layout->names.attributes, options, set,
 									verbs[verb].condition, verbs[verb].update);
 	if (status == EO_OK)
 		eo_expression_put_update(e, body, table, &layout->table->key, pk,
@@ -419,7 +366,7 @@ eo_action_item_put_create(const EoActionLayout *layout, EoBuf *body, const char 
 
 	spell(layout, w, &spelled);
 	if (s->text.len == 0 && !s->impossible)
-		status = eo_statement_make(s, layout->attributes, &layout->table->key, options, set,
+		status = eo_statement_make(s, layout->names.attributes, &layout->table->key, options, set,
 								   NULL, verbs[EO_ACTION_CREATE].update);
 	if (status != EO_OK)
 		body->status = status;
@@ -433,22 +380,23 @@ eo_action_item_put_create(const EoActionLayout *layout, EoBuf *body, const char 
 void
 eo_action_item_put_list(const EoActionLayout *layout, EoBuf *body, const EoListPage *page)
 {
-	static const Attribute shown[] = {A_KEY, A_CREATED, A_ACTIVE, A_EXPIRES, A_PIN_HASH,
-		A_PIN_ATTEMPTS, A_CONSUMED, A_CONSUMED_REASON, A_CONSUMED_BY, A_CANCELED,
-	A_CANCELED_REASON, A_CLOSED, A_STATUS, A_SEALED};
+	static const EoActionAttribute shown[] = {EO_AA_KEY, EO_AA_CREATED, EO_AA_ACTIVE,
+		EO_AA_EXPIRES, EO_AA_PIN_HASH, EO_AA_PIN_ATTEMPTS, EO_AA_CONSUMED, EO_AA_CONSUMED_REASON,
+		EO_AA_CONSUMED_BY, EO_AA_CANCELED, EO_AA_CANCELED_REASON, EO_AA_CLOSED, EO_AA_STATUS,
+	EO_AA_SEALED};
 	const char *names[sizeof(shown) / sizeof(shown[0])];
 
 	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
-		names[i] = layout->attributes[shown[i]].name;
+		names[i] = layout->names.attributes[shown[i]].name;
 	eo_list_put_page(body, &layout->table->key, names, sizeof(shown) / sizeof(shown[0]), page);
 }
 
 /* ----- reading ----- */
 
 static EoJsonValue *
-attribute_of(EoJsonValue *item, Attribute a)
+attribute_of(EoJsonValue *item, EoActionAttribute a)
 {
-	return eo_json_get(item, attributes[a].name);
+	return eo_json_get(item, eo_action_names[a].name);
 }
 
 /*
@@ -457,7 +405,7 @@ attribute_of(EoJsonValue *item, Attribute a)
  * the attribute is there and not a number.
  */
 static int64_t
-read_number(EoJsonValue *item, Attribute a, int64_t max, bool *ok)
+read_number(EoJsonValue *item, EoActionAttribute a, int64_t max, bool *ok)
 {
 	int64_t		n;
 	size_t		len;
@@ -466,7 +414,7 @@ read_number(EoJsonValue *item, Attribute a, int64_t max, bool *ok)
 
 	if (attribute_of(item, a) == NULL)
 		return 0;
-	if (!eo_json_attr_n(item, attributes[a].name, &n))
+	if (!eo_json_attr_n(item, eo_action_names[a].name, &n))
 	{
 		digits = eo_json_string(eo_json_get(attribute_of(item, a), "N"), &len);
 		if (digits == NULL)
@@ -485,10 +433,10 @@ read_number(EoJsonValue *item, Attribute a, int64_t max, bool *ok)
  * there and not a string.
  */
 static const char *
-read_string(EoJsonValue *item, Attribute a, bool *ok)
+read_string(EoJsonValue *item, EoActionAttribute a, bool *ok)
 {
 	size_t		len;
-	const char *s = eo_json_attr_s(item, attributes[a].name, &len);
+	const char *s = eo_json_attr_s(item, eo_action_names[a].name, &len);
 
 	if (s == NULL && attribute_of(item, a) != NULL)
 		*ok = false;
@@ -497,12 +445,13 @@ read_string(EoJsonValue *item, Attribute a, bool *ok)
 
 /*
  * Read an instant; 0 if there is none.  Sets *ok to false if the attribute is there
- * and not of the form with which the conditions compare it.
+ * and cannot be read, or is not of the form with which the conditions compare it.
  */
 static int64_t
-read_instant(const EoActionLayout *layout, EoJsonValue *item, Attribute a, bool *ok)
+read_instant(const EoActionLayout *layout, EoJsonValue *item, EoActionAttribute a, bool *ok)
 {
-	const char *name = layout->attributes[a].name;
+	const char *name = layout->names.attributes[a].name;
+	EoInstantForm form = layout->names.forms[a];
 	EoJsonValue *attribute = eo_json_get(item, name);
 	int64_t		ms = 0;
 
@@ -510,8 +459,9 @@ read_instant(const EoActionLayout *layout, EoJsonValue *item, Attribute a, bool 
 		return read_number(item, a, EO_MAX_INSTANT_MS, ok);
 	if (attribute == NULL || eo_json_get(attribute, "NULL") != NULL)
 		return 0;
-	if (eo_json_get(attribute, layout->instants == EO_INSTANT_ISO ? "S" : "N") == NULL ||
-		!eo_timestamps_read(item, name, layout->instants, &ms))
+	if (((a == EO_AA_ACTIVE || a == EO_AA_EXPIRES) &&
+		 eo_json_get(attribute, form == EO_INSTANT_ISO ? "S" : "N") == NULL) ||
+		!eo_timestamps_read(item, name, form, &ms))
 		*ok = false;
 	return ms;
 }
@@ -524,8 +474,8 @@ read_payload(const EoActionLayout *layout, EoJsonValue *item, bool *ok)
 	size_t		len;
 
 	if (!layout->is_seed)
-		return read_string(item, A_PAYLOAD, ok);
-	if (eo_json_attr_text(item, attributes[A_PAYLOAD].name, &text, &len) != EO_OK)
+		return read_string(item, EO_AA_PAYLOAD, ok);
+	if (eo_json_attr_text(item, eo_action_names[EO_AA_PAYLOAD].name, &text, &len) != EO_OK)
 	{
 		*ok = false;
 		return NULL;
@@ -537,8 +487,8 @@ read_payload(const EoActionLayout *layout, EoJsonValue *item, bool *ok)
 static int64_t
 read_sealed(EoJsonValue *item, bool *ok)
 {
-	const char *status = read_string(item, A_STATUS, ok);
-	int64_t		sealed_ms = read_number(item, A_SEALED, EO_MAX_INSTANT_MS, ok);
+	const char *status = read_string(item, EO_AA_STATUS, ok);
+	int64_t		sealed_ms = read_number(item, EO_AA_SEALED, EO_MAX_INSTANT_MS, ok);
 
 	if (status == NULL)
 		return 0;
@@ -549,9 +499,9 @@ read_sealed(EoJsonValue *item, bool *ok)
 
 /* Does the item say of an instant that it has come, whatever form that has? */
 static bool
-has_instant(const EoActionLayout *layout, EoJsonValue *item, Attribute a)
+has_instant(const EoActionLayout *layout, EoJsonValue *item, EoActionAttribute a)
 {
-	EoJsonValue *attribute = eo_json_get(item, layout->attributes[a].name);
+	EoJsonValue *attribute = eo_json_get(item, layout->names.attributes[a].name);
 
 	return attribute != NULL && !(layout->is_seed && eo_json_get(attribute, "NULL") != NULL);
 }
@@ -566,40 +516,43 @@ eo_action_item_read(const EoActionLayout *layout, EoJsonValue *item, EoActionIte
 	memset(action, 0, sizeof(*action));
 	action->item = item;
 	/* Attributes that a condition needs, or that are handed over. */
-	action->active_ms = read_instant(layout, item, A_ACTIVE, &ok);
-	action->expires_ms = read_instant(layout, item, A_EXPIRES, &ok);
-	action->consumed_ms = read_instant(layout, item, A_CONSUMED, &ok);
-	action->canceled_ms = read_instant(layout, item, A_CANCELED, &ok);
-	action->closed_ms = read_instant(layout, item, A_CLOSED, &ok);
+	action->active_ms = read_instant(layout, item, EO_AA_ACTIVE, &ok);
+	action->expires_ms = read_instant(layout, item, EO_AA_EXPIRES, &ok);
+	action->consumed_ms = read_instant(layout, item, EO_AA_CONSUMED, &ok);
+	action->canceled_ms = read_instant(layout, item, EO_AA_CANCELED, &ok);
+	action->closed_ms = read_instant(layout, item, EO_AA_CLOSED, &ok);
 	action->sealed_ms = layout->is_seed ? 0 : read_sealed(item, &ok);
 	action->payload = read_payload(layout, item, &ok);
-	action->pin_hash = read_string(item, A_PIN_HASH, &ok);
-	action->pin_attempts = read_number(item, A_PIN_ATTEMPTS, INT32_MAX, &ok);
+	action->pin_hash = read_string(item, EO_AA_PIN_HASH, &ok);
+	action->pin_attempts = read_number(item, EO_AA_PIN_ATTEMPTS, INT32_MAX, &ok);
+	if (layout->is_seed && attribute_of(item, EO_AA_PIN_ATTEMPTS) == NULL)
+		action->pin_attempts = EO_PIN_ATTEMPTS_ALL;
 	/* Attributes that are shown, if they can be read. */
-	action->pin_pepper = read_string(item, A_PIN_PEPPER, &whatever);
-	action->pin_tokens = eo_json_get(attribute_of(item, A_PIN_TOKENS), "SS");
-	action->created_ms = read_instant(layout, item, A_CREATED, &whatever);
-	action->created_token = read_string(item, A_CREATED_TOKEN, &whatever);
-	action->consumed_token = read_string(item, A_CONSUMED_TOKEN, &whatever);
-	action->consumed_reason = read_string(item, A_CONSUMED_REASON, &whatever);
-	if (eo_json_attr_text(item, attributes[A_CONSUMED_BY].name,
+	action->pin_pepper = read_string(item, EO_AA_PIN_PEPPER, &whatever);
+	action->pin_tokens = eo_json_get(attribute_of(item, EO_AA_PIN_TOKENS), "SS");
+	action->created_ms = read_instant(layout, item, EO_AA_CREATED, &whatever);
+	action->created_token = read_string(item, EO_AA_CREATED_TOKEN, &whatever);
+	action->consumed_token = read_string(item, EO_AA_CONSUMED_TOKEN, &whatever);
+	action->consumed_reason = read_string(item, EO_AA_CONSUMED_REASON, &whatever);
+	if (eo_json_attr_text(item, eo_action_names[EO_AA_CONSUMED_BY].name,
 						  &action->consumed_by, &len) != EO_OK)
 		action->consumed_by = NULL;
-	action->canceled_token = read_string(item, A_CANCELED_TOKEN, &whatever);
-	action->canceled_reason = read_string(item, A_CANCELED_REASON, &whatever);
+	action->canceled_token = read_string(item, EO_AA_CANCELED_TOKEN, &whatever);
+	action->canceled_reason = read_string(item, EO_AA_CANCELED_REASON, &whatever);
 
 	/* Without them, every condition that compares them is false. */
-	if ((!layout->is_seed && attribute_of(item, A_ACTIVE) == NULL) ||
-		!has_instant(layout, item, A_EXPIRES))
+	if ((!layout->is_seed && attribute_of(item, EO_AA_ACTIVE) == NULL) ||
+		!has_instant(layout, item, EO_AA_EXPIRES))
 		ok = false;
 
 	/*
 	 * Conditions ask whether these attributes exist, EoActionItem whether
 	 * they are 0.  So an instant of 0 cannot be read.
 	 */
-	if ((has_instant(layout, item, A_CONSUMED) && action->consumed_ms == 0) ||
-		(attribute_of(item, A_CANCELED) != NULL && action->canceled_ms == 0) ||
-		(attribute_of(item, A_CLOSED) != NULL && action->closed_ms == 0))
+	if ((has_instant(layout, item, EO_AA_CONSUMED) && action->consumed_ms == 0) ||
+		(eo_json_get(item, layout->names.attributes[EO_AA_CANCELED].name) != NULL &&
+		 action->canceled_ms == 0) ||
+		(attribute_of(item, EO_AA_CLOSED) != NULL && action->closed_ms == 0))
 		ok = false;
 	return ok ? EO_OK : EO_INVALID;
 }
@@ -657,4 +610,11 @@ eo_action_item_shows(const EoActionItem *action, EoActionVerb verb, const char *
 			return action->closed_ms > 0;
 	}
 	return false;
+}
+
+bool
+eo_action_item_shows_now(const EoActionLayout *layout, const EoActionItem *action, int64_t now_ms)
+{
+	return action->consumed_ms == (layout->is_seed ?
+								   shown_now(layout->names.forms[EO_AA_CONSUMED], now_ms) : now_ms);
 }

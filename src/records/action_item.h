@@ -9,8 +9,8 @@
  *
  * In tables of the layout native that is the only spelling.  In the others it is that of
  * a table that other clients keep, whose partition key is actionId (option action_layout
- * 'seed'): some names are others, instants have the form of the table, and a client may
- * have written an attribute as NULL where it means none.
+ * 'seed'): options may give other names and forms to instants, a client may have written
+ * an attribute as NULL where it means none, and clients count no attempts at a PIN.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,6 +33,9 @@
 #define EO_MAX_PIN_TOKENS 20
 #define EO_PIN_HASH_LEN 160		/* longest */
 
+/* Another client made the action: nobody has counted attempts. */
+#define EO_PIN_ATTEMPTS_ALL (-1)
+
 /*
  * Longest token of an attempt at a PIN: a token of its own, a slash, and the token
  * of the caller that consumes.
@@ -53,7 +56,8 @@ typedef struct EoActionItem
 	const char *pin_hash;		/* NULL: no PIN is asked for */
 	const char *pin_pepper;		/* identifies the pepper of pin_hash, to
 								 * detect a changed one; NULL: no pepper */
-	int64_t		pin_attempts;	/* attempts that are left */
+	int64_t		pin_attempts;	/* attempts that are left; or
+								 * EO_PIN_ATTEMPTS_ALL */
 	EoJsonValue *pin_tokens;	/* tokens of the attempts that were taken */
 	int64_t		consumed_ms;
 	const char *consumed_token;
@@ -102,7 +106,10 @@ typedef struct EoActionWrite
 	const char *payload;
 	const char *pin_hash;
 	const char *pin_pepper;		/* of EO_ACTION_CREATE, EO_ACTION_ATTEMPT */
-	int64_t		pin_attempts;
+	int64_t		pin_attempts;	/* of EO_ACTION_CREATE; of EO_ACTION_ATTEMPT
+								 * if nobody has counted them */
+	int64_t		pin_hash_len;	/* EO_ACTION_ATTEMPT: of a hash that can be
+								 * checked */
 	const char *reason;
 	const char *consumer;
 } EoActionWrite;
@@ -112,16 +119,10 @@ typedef struct EoActionLayout EoActionLayout;
 
 /*
  * The spelling in a table of that layout, made once in a process; NULL: no memory.
- * The layout must be "native", or have passed eo_action_item_check_layout().
+ * The layout must be "native", and options be "", or both have passed
+ * eo_action_names_check().
  */
-extern const EoActionLayout *eo_action_item_layout(const EoLayout *layout);
-
-/*
- * Can a table of this layout have actions?  False: *option names the option that is
- * wrong, and *reason is a sentence that says why.  Both are static.
- */
-extern bool eo_action_item_check_layout(const EoLayout *layout, const char **option,
-										const char **reason);
+extern const EoActionLayout *eo_action_item_layout(const EoLayout *layout, const char *options);
 
 /* Like eo_record_key_make(), for the id of an action. */
 extern EoStatus eo_action_item_make_pk(const EoActionLayout *layout, const char *prefix,
@@ -164,5 +165,9 @@ extern bool eo_action_item_paid_by(const EoActionItem *action, const char *token
 
 /* Does the item show that the write of this verb and token was applied? */
 extern bool eo_action_item_shows(const EoActionItem *action, EoActionVerb verb, const char *token);
+
+/* Does the item show that it was consumed by a write with this instant? */
+extern bool eo_action_item_shows_now(const EoActionLayout *layout, const EoActionItem *action,
+									 int64_t now_ms);
 
 #endif							/* EO_RECORDS_ACTION_ITEM_H */

@@ -101,6 +101,7 @@ static bool set_form(EoLayout *layout, const char **member, char *value, const c
 static bool set_instants(EoLayout *layout, const char **member, char *value,
 						 const char **reason);
 static bool set_stale(EoLayout *layout, const char **member, char *value, const char **reason);
+static bool set_failed(EoLayout *layout, const char **member, char *value, const char **reason);
 
 /* Each option, the member of EoLayout that it sets, and how. */
 static const struct
@@ -125,7 +126,8 @@ static const struct
 	{"holder_attribute", offsetof(EoLayout, holder), set_name},
 	{"instants", 0, set_instants},
 	{"validation_attribute", offsetof(EoLayout, validation), set_name},
-	{EO_LAYOUT_STALE_AFTER, 0, set_stale}
+	{EO_LAYOUT_STALE_AFTER, 0, set_stale},
+	{"failed", offsetof(EoLayout, failed), set_failed}
 };
 
 #define N_OPTIONS (sizeof(options) / sizeof(options[0]))
@@ -242,6 +244,12 @@ set_name(EoLayout *layout, const char **member, char *value, const char **reason
 {
 	(void) layout;
 	*member = value;
+	return eo_layout_is_name(value, reason);
+}
+
+bool
+eo_layout_is_name(const char *value, const char **reason)
+{
 	*reason = "The name of an attribute has 1 to 64 printable ASCII characters, without quotes, backslashes and semicolons.";
 	if (*value == '\0' || strlen(value) > EO_MAX_NAME_BYTES || !is_plain(value))
 		return false;
@@ -317,10 +325,8 @@ static bool
 set_instants(EoLayout *layout, const char **member, char *value, const char **reason)
 {
 	(void) member;
-	layout->instants = strcmp(value, "s") == 0 ? EO_INSTANT_S :
-		strcmp(value, "iso") == 0 ? EO_INSTANT_ISO : EO_INSTANT_MS;
 	*reason = "Valid forms are: s, ms, iso.";
-	return layout->instants != EO_INSTANT_MS || strcmp(value, "ms") == 0;
+	return eo_timestamps_find_form(value, &layout->instants);
 }
 
 /* In milliseconds: the layer above has made them of an interval. */
@@ -333,6 +339,16 @@ set_stale(EoLayout *layout, const char **member, char *value, const char **reaso
 	layout->stale_ms = strtoll(value, &end, 10);
 	*reason = "It lasts from 1 second to 7 days.";
 	return *end == '\0' && layout->stale_ms >= 1000 && layout->stale_ms <= INT64_C(604800000);
+}
+
+static bool
+set_failed(EoLayout *layout, const char **member, char *value, const char **reason)
+{
+	(void) layout;
+	*member = value;
+	*reason = "Valid are: retry, after_expiry, final.";
+	return strcmp(value, EO_FAILED_RETRY) == 0 || strcmp(value, EO_FAILED_AFTER_EXPIRY) == 0 ||
+		strcmp(value, EO_FAILED_FINAL) == 0;
 }
 
 static bool
@@ -353,6 +369,10 @@ check_together(const EoLayout *layout, const char **option, const char **reason)
 	*option = "status_words";
 	*reason = "Powertools refuses to read a record whose status it does not know: leave failed out.";
 	if (strncmp(layout->name, "powertools-", 11) == 0 && eo_layout_has_failed(layout))
+		return false;
+	*option = "failed";
+	*reason = "It is about records that other clients have marked as failed, for which status_words has no word.";
+	if (layout->failed != NULL && !eo_layout_has_failed(layout))
 		return false;
 	return true;
 }

@@ -79,6 +79,11 @@ typedef enum EoRecordAttribute
 
 typedef struct EoLayout EoLayout;
 
+/* The values of EoLayout.failed; NULL is the first. */
+#define EO_FAILED_RETRY "retry" /* at once */
+#define EO_FAILED_AFTER_EXPIRY "after_expiry"
+#define EO_FAILED_FINAL "final" /* never, as long as the record counts */
+
 struct EoLayout
 {
 	char		text[EO_MAX_LAYOUT_BYTES + 1];
@@ -110,6 +115,12 @@ struct EoLayout
 	 * so old; 0: they do not go by it.
 	 */
 	int64_t		stale_ms;
+
+	/*
+	 * When what another client has marked as failed may be claimed: see
+	 * below.
+	 */
+	const char *failed;
 	const char *words[4];		/* by EoState; see eo_layout_has_failed() */
 	EoAttributeName attributes[EO_N_ATTRIBUTES + 1];
 	const char *states[4];		/* by EoState: the words of EO_A_STATUS */
@@ -146,6 +157,9 @@ extern const EoLayout *eo_layout_find(const char *text);
  */
 extern bool eo_layout_read(EoLayout *layout, const char *text, const char **option,
 						   const char **reason);
+
+/* May an attribute have that name?  False: *reason is a sentence that says why not. */
+extern bool eo_layout_is_name(const char *value, const char **reason);
 
 /* The name of an option of layouts, in the order of their text; NULL: there are no more. */
 extern const char *eo_layout_option(int i);

@@ -60,6 +60,7 @@ typedef struct Seen
 typedef struct Derived
 {
 	int64_t		dead_ms;		/* a lease that ended before is dead */
+	int64_t		kept_from_s;
 	int64_t		ttl_s;			/* of a write that sets the retention, too */
 } Derived;
 
@@ -495,7 +496,7 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['i'] = NUMBER(FROM_WRITE, EoWrite, now_ms),
 	['l'] = NUMBER(FROM_WRITE, EoWrite, lease_ms),
 	['t'] = NUMBER(FROM_DERIVED, Derived, ttl_s),
-	['w'] = NUMBER(FROM_WRITE, EoWrite, kept_from_s),
+	['w'] = NUMBER(FROM_DERIVED, Derived, kept_from_s),
 	['a'] = NUMBER(FROM_WRITE, EoWrite, retention_s),
 	['h'] = STRING(FROM_WRITE, EoWrite, holder),
 	['m'] = NUMBER(FROM_WRITE, EoWrite, max_runs),
@@ -635,7 +636,15 @@ find_sources(const EoLayout *layout, EoVerb verb, const EoWrite *w, Sources *s)
 	if (w->seen != NULL)
 		see(layout, w->seen, &s->seen);
 	s->derived.dead_ms = w->now_ms - w->skew_ms;
-	s->derived.ttl_s = w->kept_from_s + w->retention_s;
+
+	/*
+	 * Clients who go by the age of a run take a failed one over without
+	 * moving its end, and it may be an hour ahead already.
+	 */
+	s->derived.kept_from_s = w->kept_from_s;
+	if (eo_record_state_after(verb) == EO_STATE_FAILED)
+		s->derived.kept_from_s += (layout->stale_ms + 999) / 1000;
+	s->derived.ttl_s = s->derived.kept_from_s + w->retention_s;
 	s->structs[FROM_LAYOUT] = layout;
 	s->structs[FROM_WRITE] = w;
 	s->structs[FROM_RECORD] = w->seen;

@@ -206,8 +206,8 @@ is_same(EoJsonValue *item, const char *name, const char *copy)
 
 /*
  * A record of another client.  A run of theirs is over at the first end that they go by;
- * one without any end is never over.  A failed run of theirs bars the key until the
- * record expires, because that is what it does to their own runs at most.
+ * one without any end is never over.  A failed run of theirs leaves the key free, unless
+ * the layout says otherwise.
  */
 static EoStatus
 read_foreign(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
@@ -242,8 +242,12 @@ read_foreign(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 										  record->updated_ms);
 	if (record->state == EO_STATE_FAILED)
 	{
-		record->has_retry = expires;
-		record->retry_ms = expiry_ms;
+		const char *failed = layout->failed != NULL ? layout->failed : EO_FAILED_RETRY;
+		bool		at_once = strcmp(failed, EO_FAILED_RETRY) == 0;
+
+		record->has_retry = at_once ||
+			(expires && strcmp(failed, EO_FAILED_AFTER_EXPIRY) == 0);
+		record->retry_ms = at_once ? 0 : expiry_ms;
 	}
 	return EO_OK;
 }

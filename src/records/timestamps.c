@@ -33,6 +33,22 @@ eo_timestamps_make(EoInstant *instant, EoInstantForm form, int64_t ms)
 }
 
 bool
+eo_timestamps_find_form(const char *name, EoInstantForm *form)
+{
+	static const char *const names[] = {
+		[EO_INSTANT_S] = "s",[EO_INSTANT_MS] = "ms",[EO_INSTANT_ISO] = "iso"
+	};
+
+	for (int i = 0; i < 3; i++)
+	{
+		*form = (EoInstantForm) i;
+		if (strcmp(names[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool
 eo_timestamps_read(EoJsonValue *item, const char *name, EoInstantForm form, int64_t *ms)
 {
 	EoJsonValue *attribute = eo_json_get(item, name);

@@ -32,6 +32,9 @@ typedef struct EoInstant
 	char		text[32];
 } EoInstant;
 
+/* The form of a name: s, ms or iso.  False: there is none. */
+extern bool eo_timestamps_find_form(const char *name, EoInstantForm *form);
+
 /* Spell an instant.  A part of a second is rounded up. */
 extern void eo_timestamps_make(EoInstant *instant, EoInstantForm form, int64_t ms);
 

@@ -12,6 +12,7 @@
 
 #include "commands/defrem.h"
 #include "lib/stringinfo.h"
+#include "records/action_names.h"
 #include "records/layout.h"
 #include "server/option_values.h"
 #include "server/text.h"
@@ -20,6 +21,7 @@
 #include "utils/timestamp.h"
 
 static Datum interval_of(Datum value);
+static void put_options(StringInfo text, List *list, const char *(*name_of) (int i));
 
 int64
 eo_option_values_interval_ms(const Interval *span)
@@ -86,25 +88,46 @@ char *
 eo_option_values_layout(List *list)
 {
 	const char *name = eo_option_values_find(list, "layout");
-	const char *option;
 	StringInfoData text;
 
 	initStringInfo(&text);
 	appendStringInfoString(&text, name != NULL ? name : "native");
-	for (int i = 0; (option = eo_layout_option(i)) != NULL; i++)
+	put_options(&text, list, eo_layout_option);
+	return text.data;
+}
+
+char *
+eo_option_values_actions(List *list)
+{
+	const char *actions = eo_option_values_find(list, "action_layout");
+	StringInfoData text;
+
+	if (actions == NULL || strcmp(actions, "seed") != 0)
+		return NULL;
+	initStringInfo(&text);
+	put_options(&text, list, eo_action_names_option);
+	return text.data;
+}
+
+/* Append ";option=value" for each option of these names that is set. */
+static void
+put_options(StringInfo text, List *list, const char *(*name_of) (int i))
+{
+	const char *option;
+
+	for (int i = 0; (option = name_of(i)) != NULL; i++)
 	{
 		const char *value = eo_option_values_find(list, option);
 		int64		ms;
 
 		if (value == NULL)
 			continue;
-		appendStringInfo(&text, ";%s=", option);
+		appendStringInfo(text, ";%s=", option);
 		if (strcmp(option, EO_LAYOUT_STALE_AFTER) != 0)
-			appendStringInfoString(&text, value);
+			appendStringInfoString(text, value);
 		else if (eo_option_values_duration(value, &ms))
-			appendStringInfo(&text, INT64_FORMAT, ms);
+			appendStringInfo(text, INT64_FORMAT, ms);
 	}
-	return text.data;
 }
 
 bool

@@ -34,6 +34,12 @@ extern const char *eo_option_values_find(List *list, const char *name);
  */
 extern char *eo_option_values_layout(List *list);
 
+/*
+ * The text of the options of action_layout 'seed' (records/action_names.h), palloc'd; it may be
+ * no valid one.  NULL: the option is not set so.
+ */
+extern char *eo_option_values_actions(List *list);
+
 /* Is the option in the list, and true? */
 extern bool eo_option_values_is_true(List *list, const char *name);
 

@@ -310,7 +310,6 @@ read_server_options(EoServer *s, List *list)
 	const char *pins = eo_option_values_find(list, "pin_attempts");
 	const char *parallel = eo_option_values_find(list, "parallel_requests");
 	const char *tables = eo_option_values_find(list, "transact_tables");
-	const char *actions = eo_option_values_find(list, "action_layout");
 
 	s->region = copy_option(list, "region", NULL);
 	s->table = copy_option(list, "table", NULL);
@@ -327,7 +326,8 @@ read_server_options(EoServer *s, List *list)
 	s->max_hold_ms = duration_option(list, "max_hold", 0);
 	s->max_attempts = attempts != NULL ? atoi(attempts) : 4;
 	s->transact_tables = tables != NULL ? eo_option_values_list(tables) : NIL;
-	s->seed_actions = actions != NULL && strcmp(actions, "seed") == 0;
+	s->actions = eo_option_values_actions(list);
+	s->pin_sha256 = eo_option_values_find(list, "action_pin_hash") != NULL;
 	s->pin_attempts = pins != NULL ? atoi(pins) : 3;
 	s->return_capacity = eo_option_values_is_true(list, "return_capacity");
 	s->batch_requests = eo_option_values_find(list, "batch_requests") == NULL ||

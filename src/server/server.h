@@ -60,7 +60,9 @@ typedef struct EoServer
 	int64		cache_ttl_ms;	/* 0: completed keys are not remembered */
 	List	   *transact_tables;	/* of char *, for idem_transact(); NIL:
 									 * none */
-	bool		seed_actions;	/* action_layout 'seed' */
+	char	   *actions;		/* the options of action_layout 'seed', as
+								 * their text; NULL: it is native */
+	bool		pin_sha256;		/* action_pin_hash 'sha256' */
 	int64		max_hold_ms;	/* 0: as long as the transaction lasts */
 
 	TransactionId row_xmin;		/* of its row of pg_foreign_server */

@@ -301,7 +301,8 @@ eo_store_new_token(char token[EO_TOKEN_LEN + 1])
 bool
 eo_store_is_replaceable(const EoStore *store, const EoRecord *r)
 {
-	if (r->is_foreign && (r->state == EO_STATE_IN_PROGRESS || r->state == EO_STATE_FAILED))
+	if (r->is_foreign && (r->state == EO_STATE_IN_PROGRESS ||
+						  (r->state == EO_STATE_FAILED && r->has_retry)))
 		return eo_store_is_free(store, r);
 	return eo_store_is_expired(store, r);
 }

@@ -19,7 +19,7 @@
 #include "fmgr.h"
 #include "identity/chain.h"
 #include "miscadmin.h"
-#include "records/action_item.h"
+#include "records/action_names.h"
 #include "records/layout.h"
 #include "server/option_values.h"
 #include "server/options.h"
@@ -277,8 +277,15 @@ static const EoOption options[] =
 	LAYOUT_PART("validation_attribute"),
 	DURATION("stale_after", 1000, EO_MAX_LEASE_MS,
 			 "It lasts from 1 second to 7 days."),
+	LAYOUT_PART("failed"),
 	TEXT("action_layout", false, check_word, "There is no such layout of actions.",
 		 "Valid layouts are: native, seed.", 0, 0, " native seed "),
+	LAYOUT_PART("action_active"),
+	LAYOUT_PART("action_expires"),
+	LAYOUT_PART("action_consumed"),
+	LAYOUT_PART("action_canceled"),
+	TEXT("action_pin_hash", false, check_word, "There is no such hash of PINs.",
+		 "Valid is sha256: SHA-256 of the PIN in UTF-8, in lower-case hexadecimal digits.", 0, 0, " sha256 "),
 	OPTION("key_prefix", false, check_key_prefix, NULL, NULL),
 	DURATION("lease", EO_MIN_LEASE_MS, EO_MAX_LEASE_MS,
 			 "A lease lasts from 100 milliseconds to 7 days."),
@@ -396,8 +403,7 @@ static void
 check_layout(List *list)
 {
 	const char *text = eo_option_values_layout(list);
-	const char *actions = eo_option_values_find(list, "action_layout");
-	bool		seed = actions != NULL && strcmp(actions, "seed") == 0;
+	const char *actions = eo_option_values_actions(list);
 	const char *first = NULL;
 	const char *value;
 	const char *option;
@@ -415,13 +421,13 @@ check_layout(List *list)
 			refuse(first, eo_option_values_find(list, first),
 				   "The layout native has fixed names.",
 				   "Leave the option out, or add the option layout 'custom'.");
-		if (seed)
-			refuse("action_layout", actions, "Such actions are in tables whose only key attribute is actionId.",
+		if (actions != NULL)
+			refuse("action_layout", "seed", "Such actions are in tables whose only key attribute is actionId.",
 				   "Add the options layout 'custom' and key_attribute 'actionId'.");
 		return;
 	}
 	if (eo_layout_read(&layout, text, &option, &reason) &&
-		(!seed || eo_action_item_check_layout(&layout, &option, &reason)))
+		(actions == NULL || eo_action_names_check(&layout, actions, &option, &reason)))
 		return;
 	value = eo_option_values_find(list, option);
 	if (strcmp(option, "layout") == 0)
@@ -445,6 +451,8 @@ check_together(List *list)
 	const char *profile = eo_option_values_find(list, "profile");
 	const char *endpoint = eo_option_values_find(list, "endpoint");
 	static const char *const kinds[] = {"dualstack", "fips"};
+	static const char *const of_actions[] = {"action_active", "action_expires",
+	"action_consumed", "action_canceled", "action_pin_hash"};
 	EoEndpoint	ep;
 	const char *reason;
 
@@ -458,6 +466,14 @@ check_together(List *list)
 	if (external_id != NULL && role == NULL)
 		refuse("external_id", external_id, "An external id counts only with role_arn.",
 			   "Add the option role_arn, or leave external_id out.");
+	for (int i = 0; i < (int) lengthof(of_actions); i++)
+	{
+		const char *value = eo_option_values_find(list, of_actions[i]);
+
+		if (value != NULL && eo_option_values_actions(list) == NULL)
+			refuse(of_actions[i], value, "It counts only with action_layout 'seed'.",
+				   "Add the option action_layout 'seed', or leave it out.");
+	}
 	for (int i = 0; endpoint != NULL && i < (int) lengthof(kinds); i++)
 	{
 		if (eo_option_values_is_true(list, kinds[i]))

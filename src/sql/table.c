@@ -266,7 +266,7 @@ sample_item(EoStore *store, EoJsonValue *item, EoTableSample *sample)
 	const char *why;
 
 	if (pk == NULL || eo_life_item_is_pk(pk) ||
-		(store->server->seed_actions && eo_json_get(item, layout->status) == NULL))
+		(store->server->actions != NULL && eo_json_get(item, layout->status) == NULL))
 		return;
 	sample->records++;
 	why = what_is_odd(layout, item);

@@ -90,8 +90,8 @@ check_item(const EoLayout *layout, EoJsonValue *item)
 		(record.owner == NULL || (record.result != NULL && record.odd_result) ||
 		 (record.error != NULL && record.odd_error)))
 		abort();
-	if (eo_action_item_read(eo_action_item_layout(layout), item, &action) == EO_OK &&
-		(action.expires_ms < 0 || action.pin_attempts < 0 ||
+	if (eo_action_item_read(eo_action_item_layout(layout, ""), item, &action) == EO_OK &&
+		(action.expires_ms < 0 || action.pin_attempts < EO_PIN_ATTEMPTS_ALL ||
 		 (eo_action_item_shows(&action, EO_ACTION_ATTEMPT, "t") && action.pin_tokens == NULL)))
 		abort();
 }

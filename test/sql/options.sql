@@ -48,6 +48,8 @@ CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'reg
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'custom', result_form 'json');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'custom', stale_after '5min');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'custom', stale_after 'soon');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'custom', failed 'never');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'powertools-java', failed 'retry');
 CREATE SERVER fine FOREIGN DATA WRAPPER exactonce OPTIONS (region 'r', table 'regress', layout 'custom',
 	key_attribute 'PK', sort_key_attribute 'SK', item_prefix 'IDEMPOTENCY#', status_attribute 'State',
 	status_words 'in_progress=Pending, completed=Completed, failed=Failed', expiry_attribute 'TTL',
@@ -60,9 +62,16 @@ CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', ta
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', action_layout 'seed');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', layout 'custom', action_layout 'seed');
 CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', layout 'custom', key_attribute 'actionId',
-	expiry_attribute 'expiresAt', action_layout 'seed');
+	expiry_attribute 'expiresAtMs', action_layout 'seed');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', layout 'custom', key_attribute 'actionId',
+	action_layout 'seed', action_active 'activeAt us');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', layout 'custom', key_attribute 'actionId',
+	action_layout 'seed', action_consumed 'pinHash iso');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', action_expires 'expiresAt');
+CREATE SERVER bad FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', layout 'custom', key_attribute 'actionId',
+	action_layout 'seed', action_pin_hash 'md5');
 CREATE SERVER fine FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'regress', layout 'custom', key_attribute 'actionId',
-	instants 'iso', action_layout 'seed');
+	action_layout 'seed', action_active 'activeAt iso', action_expires 'expiresAt', action_pin_hash 'sha256');
 ALTER SERVER fine OPTIONS (SET key_attribute 'id');
 DROP SERVER fine;
 -- Options that are accepted.

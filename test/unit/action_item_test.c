@@ -5,6 +5,7 @@
  */
 #include "bodies.h"
 #include "records/action_item.h"
+#include "records/action_names.h"
 #include "records/layout.h"
 #include "records/record.h"
 
@@ -145,35 +146,49 @@ writes(EoActionVerb verb, const char *const *parts)
 	return all;
 }
 
+#define OTHER_NAMES ";action_active=activeAt iso;action_expires=expiresAt iso;action_consumed=usedAt s"
+
 /* The tables of clients that have the id alone as the key. */
 static void
 test_seed(void)
 {
-	static const char *const created[] = {"\"Key\":{\"actionId\":{\"S\":\"i\"}}", "\"#l\":\"sweepAt\"", "\":a\":{\"S\":\"1970-01-01T00:00:20.000Z\"}", "\":e\":{\"S\":\"1970-01-01T00:00:30.500Z\"}", "\":p\":{\"M\":{\"n\":{\"N\":\"1\"}}}", NULL};
-	static const char *const consumed[] = {"\":n\":{\"S\":\"1970-01-01T00:00:12.345Z\"}", "attribute_type(#c, :Z)", "\"#a\":\"activeAt\"", NULL};
-	static const char *const created_s[] = {"\":a\":{\"N\":\"20\"}", "\":e\":{\"N\":\"31\"}", "\":n\":{\"N\":\"12\"}", "\":p\":{\"S\":", NULL};
-	static const char *const consumed_ms[] = {"\":n\":{\"N\":\"12345\"}", NULL};
+	static const char *const created[] = {"\"Key\":{\"actionId\":{\"S\":\"i\"}}", "\"#l\":\"ttl\"", "\"#a\":\"activeAtMs\"", "\"#e\":\"expiresAtMs\"", "\":a\":{\"N\":\"20000\"}", "\":e\":{\"N\":\"30500\"}", "\":D\":{\"S\":\"1970-01-01T00:00:12.345Z\"}", "\":p\":{\"S\":", NULL};
+	static const char *const consumed[] = {"\"#c\":\"consumedAt\"", "\":A\":{\"N\":\"12345\"}", "\":E\":{\"N\":\"12345\"}", "\":C\":{\"S\":\"1970-01-01T00:00:12.345Z\"}", "attribute_type(#c, :Z)", "attribute_not_exists(#x)", NULL};
+	static const char *const canceled[] = {"\"#x\":\"canceledAt\"", "\":X\":{\"S\":\"1970-01-01T00:00:12.345Z\"}", NULL};
+	static const char *const created_other[] = {"\"#l\":\"sweepAt\"", "\"#a\":\"activeAt\"", "\":a\":{\"S\":\"1970-01-01T00:00:20.000Z\"}", "\":e\":{\"S\":\"1970-01-01T00:00:30.500Z\"}", "\":p\":{\"M\":{\"n\":{\"N\":\"1\"}}}", NULL};
+	static const char *const consumed_other[] = {"\"#c\":\"usedAt\"", "\":C\":{\"N\":\"12\"}", "\":E\":{\"S\":\"1970-01-01T00:00:12.345Z\"}", NULL};
+	static const char *const created_s[] = {"\":a\":{\"N\":\"20\"}", "\":e\":{\"N\":\"31\"}", NULL};
 	EoActionItem a;
 
-	layout = eo_action_item_layout(eo_layout_find(SEED ";instants=iso;expiry_attribute=sweepAt"
-												  ";result_form=native"));
+	layout = eo_action_item_layout(eo_layout_find(SEED), "");
+	ok(layout == eo_action_item_layout(eo_layout_find(SEED), ""), "a spelling is made once");
 	test_bodies();
-	ok(writes(EO_ACTION_CREATE, created),
-	   "what is written has the form of the table");
+	ok(writes(EO_ACTION_CREATE, created), "what is written has the names and forms of the table");
 	ok(writes(EO_ACTION_CONSUME, consumed), "and so has what it is compared with");
+	ok(writes(EO_ACTION_CANCEL, canceled), "and what cancels");
+	ok(reads("{\"activeAtMs\":{\"N\":\"7\"},\"expiresAtMs\":{\"N\":\"9000\"},\"pinHash\":{\"S\":\"h\"}}", &a) == EO_OK &&
+	   a.active_ms == 7 && a.expires_ms == 9000 && a.consumed_ms == 0 &&
+	   a.pin_attempts == EO_PIN_ATTEMPTS_ALL, "their action");
+	ok(reads("{\"expiresAtMs\":{\"N\":\"9000\"},\"canceledAt\":{\"N\":\"8000\"}}", &a) == EO_OK && a.canceled_ms == 8000,
+	   "an instant that nothing is compared with is read in any form");
+	ok(reads("{\"expiresAtMs\":{\"S\":\"1970-01-01T00:00:09Z\"}}", &a) == EO_INVALID, "others are not");
+	layout = eo_action_item_layout(eo_layout_find(SEED ";expiry_attribute=sweepAt;result_form=native"), OTHER_NAMES);
+	test_bodies();
+	ok(writes(EO_ACTION_CREATE, created_other), "other names and forms");
+	ok(writes(EO_ACTION_CONSUME, consumed_other), "of each instant");
 	ok(reads("{\"activeAt\":{\"NULL\":true},\"expiresAt\":{\"S\":\"1970-01-01T00:00:09Z\"},"
-			 "\"consumedAt\":{\"NULL\":true},\"payload\":{\"M\":{\"n\":{\"N\":\"1\"}}}}", &a) == EO_OK &&
-	   a.active_ms == 0 && a.expires_ms == 9000 && a.consumed_ms == 0, "their action");
+			 "\"usedAt\":{\"NULL\":true},\"payload\":{\"M\":{\"n\":{\"N\":\"1\"}}}}", &a) == EO_OK &&
+	   a.active_ms == 0 && a.expires_ms == 9000 && a.consumed_ms == 0, "their action, with NULL for none");
 	is_string(a.payload, "{\"n\":1}", "with its payload");
-	ok(reads("{\"expiresAt\":{\"S\":\"1970-01-01T00:00:09Z\"},\"consumedAt\":{\"S\":\"1970-01-01T00:00:08Z\"}}", &a) == EO_OK &&
+	ok(reads("{\"expiresAt\":{\"S\":\"1970-01-01T00:00:09Z\"},\"usedAt\":{\"N\":\"8\"}}", &a) == EO_OK &&
 	   a.consumed_ms == 8000 && a.consumed_token == NULL, "that they have consumed");
+	ok(eo_action_item_shows_now(layout, &a, 8999) && !eo_action_item_shows_now(layout, &a, 9000),
+	   "in the second of this write, or not");
 	ok(reads("{\"activeAt\":{\"N\":\"1\"},\"expiresAt\":{\"S\":\"1970-01-01T00:00:09Z\"}}", &a) == EO_INVALID &&
 	   reads("{\"expiresAt\":{\"N\":\"9\"}}", &a) == EO_INVALID && reads("{\"status\":{\"S\":\"COMPLETED\"}}", &a) == EO_INVALID,
 	   "another form cannot be compared, and a record is no action");
-	layout = eo_action_item_layout(eo_layout_find(SEED ";instants=s"));
+	layout = eo_action_item_layout(eo_layout_find(SEED), ";action_active=a s;action_expires=e s");
 	ok(writes(EO_ACTION_CREATE, created_s), "seconds are whole");
-	layout = eo_action_item_layout(eo_layout_find(SEED));
-	ok(writes(EO_ACTION_CONSUME, consumed_ms), "or milliseconds");
 }
 
 static void
@@ -182,12 +197,17 @@ test_layouts(void)
 	static const struct
 	{
 		const char *text;
+		const char *actions;
 		const char *option;
 	}			wrong[] =
 	{
-		{"custom", "action_layout"}, {SEED ";sort_key_attribute=sk", "action_layout"},
-		{SEED ";item_prefix=a#", "action_layout"}, {SEED ";expiry_attribute=expiresAt", "expiry_attribute"},
-		{SEED ";lease_attribute=activeAt", "lease_attribute"}, {SEED ";result_attribute=payload", "result_attribute"}
+		{"custom", "", "action_layout"}, {SEED ";sort_key_attribute=sk", "", "action_layout"},
+		{SEED ";item_prefix=a#", "", "action_layout"}, {SEED ";expiry_attribute=expiresAtMs", "", "expiry_attribute"},
+		{SEED ";lease_attribute=activeAt", ";action_active=activeAt", "lease_attribute"},
+		{SEED ";result_attribute=payload", "", "result_attribute"},
+		{SEED, ";action_active=activeAt us", "action_active"}, {SEED, ";action_active=", "action_active"},
+		{SEED, ";action_expires=eo_e", "action_expires"}, {SEED, ";action_consumed=pinHash iso", "action_consumed"},
+		{SEED, ";action_active=same;action_expires=same", "action_active"}, {SEED, ";action_payload=p", "action_layout"}
 	};
 	const char *option;
 	const char *reason;
@@ -196,19 +216,19 @@ test_layouts(void)
 	{
 		const EoLayout *table = eo_layout_find(wrong[i].text);
 
-		ok(!eo_action_item_check_layout(table, &option, &reason), wrong[i].text);
+		ok(!eo_action_names_check(table, wrong[i].actions, &option, &reason), wrong[i].text);
 		is_string(option, wrong[i].option, "because of that option");
 	}
-	ok(eo_action_item_check_layout(eo_layout_find(SEED), &option, &reason) &&
-	   eo_action_item_check_layout(eo_layout_find("powertools-java;key_attribute=actionId"), &option, &reason),
+	ok(eo_action_names_check(eo_layout_find(SEED), OTHER_NAMES, &option, &reason) &&
+	   eo_action_names_check(eo_layout_find("powertools-java;key_attribute=actionId"), "", &option, &reason),
 	   "tables that can have actions");
-	ok(!eo_action_item_check_layout(eo_layout_find("native"), &option, &reason), "a native one has its own");
+	ok(!eo_action_names_check(eo_layout_find("native"), "", &option, &reason), "a native one has its own");
 }
 
 int
 main(void)
 {
-	layout = eo_action_item_layout(eo_layout_find("native"));
+	layout = eo_action_item_layout(eo_layout_find("native"), "");
 	test_bodies();
 	test_ids();
 	test_read();

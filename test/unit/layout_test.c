@@ -172,7 +172,13 @@ test_read(void)
 	ok(r.is_foreign && r.lease_ms == 1060500, "their run goes stale");
 	eo_json_free(doc);
 	r = read_as(ONE_CLOCK, "{\"status\":{\"S\":\"FAILED\"},\"expiry\":{\"N\":\"9\"}}", &doc);
-	ok(r.state == EO_STATE_FAILED && r.has_retry && r.retry_ms == 9000, "their failed run bars the key for a while");
+	ok(r.state == EO_STATE_FAILED && r.has_retry && r.retry_ms == 0, "their failed run leaves the key free");
+	eo_json_free(doc);
+	r = read_as(ONE_CLOCK ";failed=after_expiry", "{\"status\":{\"S\":\"FAILED\"},\"expiry\":{\"N\":\"9\"}}", &doc);
+	ok(r.state == EO_STATE_FAILED && r.has_retry && r.retry_ms == 9000, "or bars it for a while");
+	eo_json_free(doc);
+	r = read_as(ONE_CLOCK ";failed=final", "{\"status\":{\"S\":\"FAILED\"},\"expiry\":{\"N\":\"9\"}}", &doc);
+	ok(r.state == EO_STATE_FAILED && !r.has_retry && r.ttl_s == 9, "or for good");
 	eo_json_free(doc);
 	r = read_as(ONE_CLOCK, "{\"status\":{\"S\":\"BROKEN\"},\"expiry\":{\"N\":\"9\"}}", &doc);
 	ok(r.owner == NULL, "a word that the layout does not have is no record");
@@ -200,7 +206,9 @@ test_texts(void)
 		{"custom;result_form=json", "result_form"}, {"custom;instants=us", "instants"},
 		{"custom;partition_value=p", "partition_value"}, {"custom;stale_after=60000", "stale_after"},
 		{"custom;updated_attribute=u;stale_after=1", "stale_after"},
-		{"custom;updated_attribute=u;lease_attribute=l;stale_after=60000", "stale_after"}
+		{"custom;updated_attribute=u;lease_attribute=l;stale_after=60000", "stale_after"},
+		{"custom;failed=never", "failed"}, {"powertools-java;failed=retry", "failed"},
+		{"custom;status_words=in_progress=I,completed=C;failed=final", "failed"}
 	};
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)

@@ -1,8 +1,10 @@
-# Actions in a table of another service, whose key is actionId and whose instants are numbers
-# or ISO 8601 (action_layout 'seed'): each side creates actions that the other consumes, and
-# of several calls of both sides one consumes.
+# Actions in a table of another service, whose key is actionId (action_layout 'seed'): each side
+# creates actions that the other consumes or cancels, and of several calls of both sides one
+# consumes. The writes of the other service are written out as its programs send them: "exact"
+# is the table as it is without options, and the other two have other names and forms.
 use strict;
 use warnings FATAL => 'all';
+use Digest::SHA qw(sha256_hex);
 use FindBin;
 use lib "$FindBin::Bin/..";
 use ExactOnce;
@@ -12,21 +14,40 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my %common = (clock_skew => 0, layout => 'custom', key_attribute => 'actionId', action_layout => 'seed');
-my %servers = (iso => { instants => 'iso', expiry_attribute => 'sweepAt', result_form => 'native' },
-	ms => { instants => 'ms' }, s => { instants => 's', key_prefix => 'app/' });
+my %servers = (
+	exact => { action_pin_hash => 'sha256' },
+	iso => { action_active => 'activeAt iso', action_expires => 'expiresAt iso', expiry_attribute => 'sweepAt',
+		result_form => 'native', action_pin_hash => 'sha256' },
+	s => { action_active => 'activeAt s', action_expires => 'expiresAt s', action_consumed => 'usedAt s', action_canceled => 'voidedAt s',
+		key_prefix => 'app/', action_pin_hash => 'sha256' });
 my $node = new_node('action_tables', options => { clock_skew => 0 });
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
-$sql->(server_sql($_, table => "tap_actions_$_", %common, %{ $servers{$_} }) . "SELECT idem_create_table('$_')")
-  foreach sort keys %servers;
+foreach my $server (sort keys %servers)
+{
+	my %plain = %{ $servers{$server} };
+	delete $plain{action_pin_hash};
+	$sql->(server_sql($server, table => "tap_actions_$server", %common, %{ $servers{$server} })
+		  . server_sql("${server}_plain", table => "tap_actions_$server", %common, %plain, pin_attempts => 2)
+		  . "SELECT idem_create_table('$server')");
+}
 my $true = JSON::PP::true;
-my %prefix = (iso => '', ms => '', s => 'app/');
+my %prefix = (exact => '', iso => '', s => 'app/');
 
-# An instant in so many seconds, as the other service writes it.
+# An instant in so many seconds.
 my %instant = (
 	iso => sub { my $t = time() + $_[0];
 		{ S => strftime('%Y-%m-%dT%H:%M:%S', gmtime(int $t)) . sprintf('.%03dZ', ($t - int $t) * 1000) } },
 	ms => sub { { N => sprintf '%d', (time() + $_[0]) * 1000 } },
 	s => sub { { N => sprintf '%d', time() + $_[0] } });
+
+# The names of the other service's attributes, and the forms of its instants.
+my @exact = (active => [ 'activeAtMs', 'ms' ], expires => [ 'expiresAtMs', 'ms' ], consumed => [ 'consumedAt', 'iso' ],
+	canceled => [ 'canceledAt', 'iso' ]);
+my %names = (exact => {@exact}, iso => { @exact, active => [ 'activeAt', 'iso' ], expires => [ 'expiresAt', 'iso' ] },
+	s => { active => [ 'activeAt', 's' ], expires => [ 'expiresAt', 's' ], consumed => [ 'usedAt', 's' ], canceled => [ 'voidedAt', 's' ] });
+
+sub name { my ($server, $what) = @_; return $names{$server}{$what}[0] }
+sub at { my ($server, $what, $seconds) = @_; return $instant{ $names{$server}{$what}[1] }->($seconds // 0) }
 
 sub key_of { my ($server, $id) = @_; return { actionId => { S => "$prefix{$server}$id" } } }
 
@@ -40,59 +61,138 @@ sub create
 {
 	my ($server, $id, %more) = @_;
 	dynamodb(PutItem => { TableName => "tap_actions_$server", ConditionExpression => 'attribute_not_exists(actionId)',
-		Item => { %{ key_of($server, $id) }, activeAt => $instant{$server}->(-60), expiresAt => $instant{$server}->(3600),
-			payload => { M => { user => { N => '7' } } }, %more } });
+		Item => { %{ key_of($server, $id) }, name($server, 'active') => at($server, active => -60),
+			name($server, 'expires') => at($server, expires => 3600), payload => { M => { user => { N => '7' } } }, %more } });
 }
 
-# True if it has consumed the action.
-sub consume
+# True if the write was made.
+sub update
 {
-	my ($server, $id) = @_;
-	my $done = eval {
-		dynamodb(UpdateItem => { TableName => "tap_actions_$server", Key => key_of($server, $id),
-			ConditionExpression => 'attribute_exists(actionId) AND attribute_not_exists(consumedAt) AND activeAt <= :now AND expiresAt > :now',
-			UpdateExpression => 'SET consumedAt = :now', ExpressionAttributeValues => { ':now' => $instant{$server}->(0) } });
-		1 };
+	my ($server, $id, %request) = @_;
+	my $done = eval { dynamodb(UpdateItem => { TableName => "tap_actions_$server", Key => key_of($server, $id), %request }); 1 };
 	die $@ if !$done && $@ !~ /ConditionalCheckFailed/;
 	return $done ? 1 : 0;
 }
+
+# The one write that consumes an action, with the hash of a PIN or NULL.
+sub consume
+{
+	my ($server, $id, $pin, $reason) = @_;
+	my ($active, $expires, $consumed, $canceled) = map { name($server, $_) } qw(active expires consumed canceled);
+	my %now = map { $_ => at($server, $_) } qw(active expires consumed);
+	return update($server, $id,
+		UpdateExpression => "SET $consumed = :now, consumedReason = :reason",
+		ConditionExpression => "attribute_exists(actionId) AND attribute_not_exists($consumed) AND attribute_not_exists($canceled)"
+		  . " AND $active <= :nowMs AND $expires > :nowMs AND (attribute_not_exists(pinHash) OR pinHash = :pinHash)",
+		ExpressionAttributeValues => { ':now' => $now{consumed}, ':nowMs' => $now{active},
+			':reason' => { S => $reason // 'used by them' },
+			':pinHash' => defined $pin ? { S => sha256_hex($pin) } : { NULL => $true } });
+}
+
+sub cancel
+{
+	my ($server, $id) = @_;
+	my ($consumed, $canceled) = map { name($server, $_) } qw(consumed canceled);
+	return update($server, $id, UpdateExpression => "SET $canceled = :now",
+		ConditionExpression => "attribute_exists(actionId) AND attribute_not_exists($consumed) AND attribute_not_exists($canceled)",
+		ExpressionAttributeValues => { ':now' => at($server, 'canceled') });
+}
+
+# Why the other service was refused: what it makes of the item.
+sub state_of
+{
+	my ($server, $id) = @_;
+	my $item = item_of($server, $id) // return 'action_not_found';
+	my ($active, $expires, $consumed, $canceled) = map { (values %{ $item->{ name($server, $_) } // { none => '' } })[0] }
+	  qw(active expires consumed canceled);
+	my $now = (values %{ at($server, 'active') })[0];
+	my $after = sub { $now =~ /T/ ? $_[0] gt $now : $_[0] > $now };
+	return $consumed ne '' ? 'already_used' : $canceled ne '' ? 'canceled' : !$after->($expires) ? 'expired'
+	  : $after->($active) ? 'not_active' : $item->{pinHash} ? 'invalid_pin' : 'active';
+}
+
+sub error_of { my ($call) = @_; $node->psql('postgres', "SELECT $call", stderr => \my $e); return $e }
 
 sub said { my ($call) = @_; return $sql->("SELECT outcome, http_status, payload FROM $call") }
 
 foreach my $server (sort keys %servers)
 {
 	my $s = "server => '$server'";
+	my $seen = "SELECT state, reason, consumed_at BETWEEN now() - interval '5 minutes' AND now() + interval '2 s' FROM action_get";
 	create($server, 'theirs');
 	is($sql->("SELECT state FROM action_get('theirs', $s)"), 'active', "$server: their action can be looked at");
-	is(said("action_consume('theirs', $s)"), 'consumed|200|{"user": 7}', "$server: and consumed, with its payload");
+	is($sql->("SELECT outcome, http_status, payload, replayed FROM action_consume('theirs', reason => 'used by us', token => '00000000-0000-4000-8000-000000000001', $s)"),
+		'consumed|200|{"user": 7}|f', "$server: and consumed, with its payload");
+	is(said("action_consume('theirs', token => '00000000-0000-4000-8000-000000000001', $s)"), 'consumed|200|{"user": 7}', "$server: which a retry is told again");
 	is(consume($server, 'theirs'), 0, "$server: once");
-	ok(item_of($server, 'theirs')->{consumedAt}{ $server eq 'iso' ? 'S' : 'N' }, "$server: they see when, in their form");
-	create($server, 'without', activeAt => { NULL => $true }, consumedAt => { NULL => $true });
+	is(state_of($server, 'theirs'), 'already_used', "$server: which they are told");
+	my $item = item_of($server, 'theirs');
+	is_deeply([ keys %{ $item->{ name($server, 'consumed') } } ], [ keys %{ at($server, 'consumed') } ], "$server: they see when, in their form");
+	is_deeply($item->{consumedReason}, { S => 'used by us' }, "$server: and why");
+	create($server, 'without', name($server, 'active') => { NULL => $true }, name($server, 'consumed') => { NULL => $true });
 	is(said("action_consume('without', $s)"), 'consumed|200|{"user": 7}', "$server: NULL is none");
 	create($server, 'used');
-	consume($server, 'used');
+	is(consume($server, 'used', undef, 'by a link'), 1, "$server: they consume their own");
 	is(said("action_consume('used', $s)"), 'already_used|409|', "$server: what they have consumed is used");
-	is($sql->("SELECT state, consumed_at > now() - interval '1 hour' FROM action_get('used', $s)"), 'consumed|t', "$server: since then");
-	create($server, 'early', activeAt => $instant{$server}->(3600), expiresAt => $instant{$server}->(7200));
+	is($sql->("$seen('used', $s)"), 'consumed|by a link|t', "$server: since then, and for that reason");
+	create($server, 'early', name($server, 'active') => at($server, active => 3600), name($server, 'expires') => at($server, expires => 7200));
 	is(said("action_consume('early', $s)"), 'not_active|409|', "$server: their action is not active yet");
-	create($server, 'late', activeAt => $instant{$server}->(-7200), expiresAt => $instant{$server}->(-3600));
+	create($server, 'late', name($server, 'active') => at($server, active => -7200), name($server, 'expires') => at($server, expires => -3600));
 	is(said("action_consume('late', $s)"), 'expired|410|', "$server: or has expired");
-	like(join('', map { $node->psql('postgres', "SELECT action_consume('$_', $s)", stderr => \my $e); $e } create($server, 'odd',
-				expiresAt => { BOOL => $true }) && 'odd'), qr/is not an action/, "$server: what cannot be compared is no action");
+	create($server, 'voided');
+	is(cancel($server, 'voided'), 1, "$server: or they have canceled it");
+	is(said("action_consume('voided', $s)"), 'canceled|410|', "$server: which bars SQL");
+	is($sql->("SELECT state, canceled_at > now() - interval '5 minutes' FROM action_get('voided', $s)"), 'canceled|t', "$server: since then");
+	create($server, 'odd', name($server, 'expires') => { BOOL => $true });
+	like(error_of("action_consume('odd', $s)"), qr/is not an action/, "$server: what cannot be compared is no action");
 
 	$sql->("SELECT action_create('{\"user\": 8}', id => 'ours', $s)");
 	is_deeply(item_of($server, 'ours')->{payload}, $server eq 'iso' ? { M => { user => { N => '8' } } } : { S => '{"user": 8}' },
 		"$server: an action of SQL has a payload of the table's form");
 	ok(item_of($server, 'ours')->{ $server eq 'iso' ? 'sweepAt' : 'ttl' }{N} > time() + 30 * 86400, "$server: and is swept in whole seconds");
+	is(state_of($server, 'ours'), 'active', "$server: they can read it");
 	is(consume($server, 'ours'), 1, "$server: they consume it");
 	is(said("action_consume('ours', $s)"), 'already_used|409|', "$server: so SQL cannot");
+	is($sql->("$seen('ours', $s)"), 'consumed|used by them|t', "$server: and tells when and why");
 	$sql->("SELECT action_create(id => 'canceled', $s), action_cancel('canceled', $s)");
 	is(said("action_consume('canceled', $s)"), 'canceled|410|', "$server: SQL cancels");
+	is(consume($server, 'canceled') . state_of($server, 'canceled'), '0canceled', "$server: which bars them");
+	$sql->("SELECT action_create(id => 'ours voided', $s)");
+	is(cancel($server, 'ours voided') . said("action_consume('ours voided', $s)"), '1canceled|410|', "$server: they cancel what SQL made");
+	is($sql->("SELECT outcome, replayed FROM action_cancel('ours voided', $s)"), 'canceled|t', "$server: once");
 	$sql->("SELECT action_create(id => 'later', active_at => now() + interval '1 hour', $s)");
-	is(consume($server, 'later'), 0, "$server: they wait until it is active");
+	is(consume($server, 'later') . state_of($server, 'later'), '0not_active', "$server: they wait until it is active");
+	$sql->("SELECT action_create(id => 'short', expires_at => now() + interval '2 s', $s)");
+	wait_until("$server: it expires for SQL", sub { $sql->("SELECT state FROM action_get('short', $s)") eq 'expired' });
+	is(consume($server, 'short') . state_of($server, 'short'), '0expired', "$server: what has expired for SQL has for them");
+
+	# PINs: theirs are hashed as an option says.
 	$sql->("SELECT action_create('{\"user\": 9}', id => 'pin', pin => '4711', $s)");
+	is_deeply(item_of($server, 'pin')->{pinHash}, { S => sha256_hex('4711') }, "$server: a PIN of SQL has their hash");
 	is(said("action_consume('pin', '1234', $s)"), 'invalid_pin|401|', "$server: a PIN");
 	is(said("action_consume('pin', '4711', $s)"), 'consumed|200|{"user": 9}', "$server: is asked for by SQL");
+	$sql->("SELECT action_create(id => 'pin for them', pin => '4711', $s)");
+	is(join('', map { consume($server, 'pin for them', $_) } undef, '1234', '4711'), '001', "$server: and by them");
+	create($server, 'their pin', pinHash => { S => sha256_hex('0042') });
+	is($sql->("SELECT has_pin, attempts_left FROM action_get('their pin', $s)"), 't|3', "$server: an action of theirs has all attempts");
+	is(said("action_consume('their pin', $s)"), 'invalid_pin|401|', "$server: asks for a PIN");
+	is($sql->("SELECT outcome, attempts_left FROM action_consume('their pin', '1234', $s)"), 'invalid_pin|2', "$server: takes attempts");
+	is(said("action_consume('their pin', '0042', $s)"), 'consumed|200|{"user": 7}', "$server: and opens for the right one");
+	create($server, 'guessed', pinHash => { S => sha256_hex('0042') });
+	is($sql->("SELECT string_agg((action_consume('guessed', '1234', $s)).outcome::text, ' ') FROM generate_series(1, 4)"),
+		'invalid_pin invalid_pin invalid_pin burned', "$server: which are not more than SQL's");
+	create($server, 'their pin canceled', pinHash => { S => sha256_hex('0042') });
+	is($sql->("SELECT outcome FROM action_cancel('their pin canceled', $s)"), 'canceled', "$server: it can be canceled");
+	create($server, 'their pin unknown', pinHash => { S => sha256_hex('0042') });
+	like(error_of("action_consume('their pin unknown', $_ server => '${server}_plain')"),
+		qr/its hash cannot be read.*action_pin_hash 'sha256'/s, "$server: without the option their PIN is refused")
+	  foreach '', "'0042',";
+	is(item_of($server, 'their pin unknown')->{pinAttempts}, undef, "$server: and no attempt is taken");
+	create($server, 'their pin md5', pinHash => { S => 'd41d8cd98f00b204e9800998ecf8427e' });
+	like(error_of("action_consume('their pin md5', '0042', $s)"), qr/its hash cannot be read/, "$server: nor has another hash any");
+	$sql->("SELECT action_create(id => 'scrypt', pin => '4711', server => '${server}_plain')");
+	is(consume($server, 'scrypt', '4711') . said("action_consume('scrypt', '4711', server => '${server}_plain')"), '0consumed|200|',
+		"$server: without the option SQL has its own hash, for itself");
 
 	# SQL's calls are made at the same time as those of the others.
 	my $twice = 0;

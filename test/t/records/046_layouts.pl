@@ -27,7 +27,7 @@ my %servers = (
 		status_words => 'in_progress=IN_PROGRESS, completed=COMPLETED, failed=FAILED',
 		expiry_attribute => 'expiry', result_attribute => 'responseData', result_form => 'native',
 		holder_attribute => 'invocationId' },
-	stale => { layout => 'custom', key_attribute => 'IdempotencyKey', status_attribute => 'Status',
+	stale => { retention => '1h', layout => 'custom', key_attribute => 'IdempotencyKey', status_attribute => 'Status',
 		status_words => 'in_progress=IN_PROGRESS, completed=COMPLETED', expiry_attribute => 'ExpiryTimestamp',
 		result_attribute => 'ResponseData', updated_attribute => 'Timestamp', instants => 'iso',
 		stale_after => '5min' });
@@ -36,6 +36,13 @@ my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 $sql->('CREATE TABLE work (key text)');
 $sql->(server_sql($_, table => "tap_layouts_$_", %common, %{ $servers{$_} })
 	  . "SELECT idem_create_table('$_')") foreach sort keys %servers;
+
+# What a run is for SQL that another client has marked as failed.
+my %failed = (after_expiry => 'retry_later', final => 'failed');
+foreach my $server ('one_clock', 'pending')
+{
+	$sql->(server_sql("${server}_$_", table => "tap_layouts_$server", %common, %{ $servers{$server} }, failed => $_)) foreach keys %failed;
+}
 
 # In a table of one clock a run that SQL has given up has expired. The tests look at it.
 sweep_nothing("tap_layouts_$_", $servers{$_}{expiry_attribute}) foreach 'one_clock', 'pending';
@@ -200,8 +207,14 @@ foreach my $server (sort keys %clients)
 	is(acquire($server, 'stale run'), 'acquired|', "$server: SQL takes over a run of theirs that is over");
 	$client{begin}->('given up', 3600);
 	$client{give_up}->('given up');
-	is(acquire($server, 'given up'), $server =~ /powertools|stale/ ? 'acquired|' : 'retry_later|',
-		"$server: a run that they gave up is free, or bars the key until it expires");
+	foreach my $failed ($server =~ /pending|one_clock/ ? sort keys %failed : ())
+	{
+		is($sql->("SELECT outcome FROM idem_acquire('given up', server => '${server}_$failed')"), $failed{$failed},
+			"$server: failed '$failed' says what a run is that they marked as failed");
+		is($sql->("SELECT status FROM idem_get('given up', server => '${server}_$failed')"), 'FAILED', "$server: and it can be looked at");
+	}
+	is(acquire($server, 'given up'), 'acquired|', "$server: a run that they gave up is free");
+	is($client{begin}->('given up', 3600), 0, "$server: and bars them then");
 
 	# Ours.
 	$sql->("BEGIN; SELECT idem_start('ours', server => '$server'); INSERT INTO work VALUES ('ours');"
@@ -209,7 +222,7 @@ foreach my $server (sort keys %clients)
 	settled($node);
 	is($client{begin}->('ours', 3600), 0, "$server: a key that SQL has completed bars them");
 	is(value_of($server, 'ours', $status_name{$server}), $completed_word{$server}, "$server: in their word");
-	cmp_ok(value_of($server, 'ours', $expiry_name{$server}), '>', time() + 6 * 86400, "$server: for the retention");
+	cmp_ok(value_of($server, 'ours', $expiry_name{$server}), '>', time() + ($server eq 'stale' ? 3000 : 6 * 86400), "$server: for the retention");
 	is_deeply(item_of($server, 'ours')->{data} // item_of($server, 'ours')->{responseData},
 		{ M => { by => { S => 'us' } } }, "$server: with a result of DynamoDB's own types")
 	  if $server =~ /powertools|one_clock/;
@@ -222,9 +235,17 @@ foreach my $server (sort keys %clients)
 		"$server: a run that SQL gave up is free for them, unless they wait for the sweep");
 	cmp_ok(value_of($server, 'rolled back', $expiry_name{$server}), '<', time(), "$server: which may come now")
 	  if $server eq 'pending';
-	cmp_ok(value_of($server, 'rolled back', $expiry_name{$server}), '>', time() + 3000,
-		"$server: and is kept when they complete it")
-	  if $server eq 'stale';
+	if ($server eq 'stale')
+	{
+		$sql->("SELECT idem_acquire('failed', server => 'stale'), idem_fail('failed', server => 'stale')");
+		$sql->("BEGIN; SELECT idem_start('failed in a block', server => 'stale'), idem_fail('failed in a block', server => 'stale'); COMMIT");
+		settled($node);
+		$client{begin}->('failed', 3600);
+		# The shortest retention, and a part of stale_after.
+		cmp_ok(value_of($server, $_, 'ExpiryTimestamp'), '>', time() + 3600 + 120,
+			"$server: a key that is $_ is kept for more than an hour when they complete it")
+		  foreach 'rolled back', 'failed', 'failed in a block';
+	}
 
 	# A claim that SQL holds while another client changes the record under it.
 	next if $server eq 'python';
@@ -263,6 +284,65 @@ foreach my $server (sort keys %clients)
 	is($sql->("SELECT outcome, run FROM idem_acquire('runs', max_runs => 2, server => '$server')"), 'failed|2',
 		"$server: runs are counted");
 }
+
+# ----- what a program sees in each state -------------------------------------------
+# The table of docs/interop.md, a cell a row: the word that is shown, when the expiry is (past,
+# soon, the retention, far), and whether a run of theirs begins.
+
+# In which span of time the expiry of a key lies.
+sub span_of
+{
+	my ($server, $key) = @_;
+	my $left = value_of($server, $key, $expiry_name{$server}) - time();
+	return $left < 0 ? 'past' : $left < 2400 ? 'soon' : $left < 8 * 86400 ? 'kept' : 'far';
+}
+
+my %state = (
+	'in progress' => sub { $sql->("SELECT idem_acquire('$_[1]', lease => '30min', server => '$_[0]')") },
+	'lease over' => sub {
+		my ($server, $key) = @_;
+		$sql->("SELECT idem_acquire('$key', lease => '100ms', server => '$server')");
+		wait_until("$server: a lease is over",
+			sub { $sql->("SELECT lease_until < now() - interval '2 s' FROM idem_get('$key', server => '$server')") eq 't' });
+	},
+	'committing' => sub {
+		fault(do => 'drop', key => $_[1], to => 'COMPLETED', times => 0);
+		$sql->("BEGIN; SELECT idem_start('$_[1]', server => '$_[0]'), idem_complete('$_[1]', '{\"by\": \"us\"}', server => '$_[0]'); COMMIT");
+	},
+	'completed' => sub { $sql->("SELECT idem_start('$_[1]', server => '$_[0]'), idem_complete('$_[1]', '{\"by\": \"us\"}', server => '$_[0]')") },
+	'rolled back' => sub { $sql->("BEGIN; SELECT idem_start('$_[1]', server => '$_[0]'); ROLLBACK") },
+	'failed' => sub { $sql->("SELECT idem_start('$_[1]', server => '$_[0]'), idem_fail('$_[1]', server => '$_[0]')") },
+	'retry later' => sub { $sql->("SELECT idem_start('$_[1]', server => '$_[0]'), idem_fail('$_[1]', retry_after => '30min', server => '$_[0]')") },
+	'for good' => sub { $sql->("SELECT idem_start('$_[1]', server => '$_[0]'), idem_fail('$_[1]', terminal => true, server => '$_[0]')") },
+	'out of runs' => sub { $sql->("SELECT idem_acquire('$_[1]', max_runs => 1, server => '$_[0]'), idem_fail('$_[1]', server => '$_[0]')") });
+
+my %sees = (
+	pending => {
+		'in progress' => 'Pending soon 0', 'lease over' => 'Pending past 0', 'committing' => 'Pending far 0',
+		'completed' => 'Completed kept 0', 'rolled back' => 'Failed past 0', 'failed' => 'Failed past 0',
+		'retry later' => 'Failed soon 0', 'for good' => 'Failed kept 0', 'out of runs' => 'Failed past 0' },
+	one_clock => {
+		'in progress' => 'IN_PROGRESS soon 0', 'lease over' => 'IN_PROGRESS past 1', 'committing' => 'IN_PROGRESS far 0',
+		'completed' => 'COMPLETED kept 0', 'rolled back' => 'FAILED past 1', 'failed' => 'FAILED past 1',
+		'retry later' => 'FAILED soon 0', 'for good' => 'FAILED kept 0', 'out of runs' => 'FAILED past 1' },
+	stale => {
+		'in progress' => 'IN_PROGRESS kept 0', 'lease over' => 'IN_PROGRESS kept 1', 'committing' => 'IN_PROGRESS far 0',
+		'completed' => 'COMPLETED kept 0', 'rolled back' => 'IN_PROGRESS kept 1', 'failed' => 'IN_PROGRESS kept 1',
+		'retry later' => 'IN_PROGRESS kept 0', 'for good' => 'IN_PROGRESS kept 1', 'out of runs' => 'IN_PROGRESS kept 1' });
+
+foreach my $server (sort keys %sees)
+{
+	foreach my $state (sort keys %state)
+	{
+		my $key = "sees $state";
+		$state{$state}->($server, $key);
+		settled($node) unless $state eq 'committing';
+		is(join(' ', value_of($server, $key, $status_name{$server}), span_of($server, $key), $clients{$server}{begin}->($key, 3600)),
+			$sees{$server}{$state}, "$server, $state: what a program sees, and whether it runs");
+		reset_proxy() if $state eq 'committing';
+	}
+}
+settled($node);
 
 # ----- payloads --------------------------------------------------------------------
 # The hashes are those of the libraries: json.dumps() with sorted names for Python, for
