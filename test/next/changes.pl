@@ -37,8 +37,8 @@ change('src/records/layout.c', qr/\[EO_A_WRITES\] = \{'w', "writes"\},/, q([EO_A
 change('src/records/record.c', qr/#define SET_TERMS ", #a = :a/, '#define SET_TERMS ", #y = :j, #a = :a');
 change('src/records/record.c', qr/(of a write that sets the retention, too \*\/\n)/,
 	"of a write that sets the retention, too */\n\tconst char *made_by;\n");
-change('src/records/record.c', qr/(\ts->derived\.ttl_s = w->kept_from_s \+ w->retention_s;\n)/,
-	"\ts->derived.ttl_s = w->kept_from_s + w->retention_s;\n\ts->derived.made_by = EO_VERSION;\n");
+change('src/records/record.c', qr/(\ts->derived\.ttl_s = s->derived\.kept_from_s \+ w->retention_s;\n)/,
+	"\ts->derived.ttl_s = s->derived.kept_from_s + w->retention_s;\n\ts->derived.made_by = EO_VERSION;\n");
 change('src/records/record.c', qr/(\t\['d'\] = NUMBER\(FROM_DERIVED, Derived, dead_ms\),\n)/,
 	"\t['d'] = NUMBER(FROM_DERIVED, Derived, dead_ms),\n\t['j'] = STRING(FROM_DERIVED, Derived, made_by),\n");
 
