@@ -271,7 +271,8 @@ check_wrapper_usage(Node * statement)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for foreign-data wrapper %s", create->fdwname),
 				 errhint("A superuser can allow it: GRANT USAGE ON FOREIGN DATA WRAPPER %s TO %s;",
-						 create->fdwname, quote_identifier(GetUserNameFromId(GetUserId(), false)))));
+						 create->fdwname,
+						 quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 }
 
 /*

@@ -18,6 +18,7 @@
 #include "server/text.h"
 #include "utils/resowner.h"
 
+static const char *hint_of(const EoError *error);
 pg_noreturn static void raise_about(const EoError *error, const char *doing, const char *what,
 									const char *name, const char *server, const char *hint);
 
@@ -107,7 +108,7 @@ eo_error_try(void (*run) (void *arg), void *arg)
 void
 eo_error_raise(const EoError *error, const char *doing, const char *key, const char *server)
 {
-	raise_about(error, doing, "key", key, server, eo_error_hint(error));
+	raise_about(error, doing, "key", key, server, hint_of(error));
 }
 
 /*
@@ -135,13 +136,13 @@ eo_error_raise_commit(const EoError *error, const char *key, const char *server,
 			 errdetail_internal("%s", detail.data),
 			 is_away ?
 			 errhint("It can be run again as it is; that may be refused with ID001 until the worker has given its keys back. What takes effect at once stays: immediate => true, idem_transact(), actions, and attempts at a PIN.") :
-			 eo_error_hint(error) != NULL ? errhint("%s", eo_error_hint(error)) : 0));
+			 hint_of(error) != NULL ? errhint("%s", hint_of(error)) : 0));
 }
 
 void
 eo_error_raise_life(const EoError *error, const char *doing, const char *life, const char *server)
 {
-	raise_about(error, doing, "life", life, server, eo_error_hint(error));
+	raise_about(error, doing, "life", life, server, hint_of(error));
 }
 
 void
@@ -149,7 +150,7 @@ eo_error_raise_action(const EoError *error, const char *doing, const char *id, c
 					  const char *unknown)
 {
 	raise_about(error, doing, "action", id, server,
-				error->status == EO_UNKNOWN && unknown != NULL ? unknown : eo_error_hint(error));
+				error->status == EO_UNKNOWN && unknown != NULL ? unknown : hint_of(error));
 }
 
 static void
@@ -211,8 +212,9 @@ eo_error_reason(const EoError *error)
 	return facts[0] != '\0' ? facts : psprintf("%s.", reports[error->status].summary);
 }
 
-const char *
-eo_error_hint(const EoError *error)
+/* The hint for the caller, which says what the error means and what to do; NULL: none. */
+static const char *
+hint_of(const EoError *error)
 {
 	const char *meaning = reports[error->status].meaning;
 	const char *advice = eo_error_advice(error);
