@@ -28,7 +28,6 @@
 #endif
 #if PG_VERSION_NUM >= 160000
 #include "catalog/pg_database.h"
-#include "catalog/pg_foreign_data_wrapper.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_tablespace.h"
@@ -130,6 +129,16 @@ eo_compat_foreign_server_aclcheck(Oid serverid, Oid userid, AclMode mode)
 	return object_aclcheck(ForeignServerRelationId, serverid, userid, mode);
 #else
 	return pg_foreign_server_aclcheck(serverid, userid, mode);
+#endif
+}
+
+static inline AclResult
+eo_compat_foreign_data_wrapper_aclcheck(Oid wrapper, Oid userid, AclMode mode)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(ForeignDataWrapperRelationId, wrapper, userid, mode);
+#else
+	return pg_foreign_data_wrapper_aclcheck(wrapper, userid, mode);
 #endif
 }
 

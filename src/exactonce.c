@@ -11,6 +11,7 @@
 #include "commit/hooks.h"
 #include "commit/seal.h"
 #include "commit/xact.h"
+#include "commands/extension.h"
 #include "compat.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -35,7 +36,14 @@ _PG_init(void)
 	 * the shared memory of a cluster cannot be had any more.
 	 */
 	if (!process_shared_preload_libraries_in_progress)
+	{
+		if (creating_extension)
+			ereport(WARNING,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("exactonce is not in shared_preload_libraries, and does nothing before it is"),
+					 errhint("Add it there, after what the setting has already, and restart the server.")));
 		return;
+	}
 	eo_preconditions_preloaded = true;
 	eo_http_preload();
 	eo_credentials_init();

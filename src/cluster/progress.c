@@ -81,12 +81,13 @@ eo_progress_begin(const char *activity, Oid serverid, int64 total)
 void
 eo_progress_end(int number)
 {
-	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	if (number >= 0)
+	{
+		EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 
-	if (number < 0)
-		return;
-	mine = entries[number].outer;
-	entries[number].shown.pid = 0;
+		mine = entries[number].outer;
+		entries[number].shown.pid = 0;
+	}
 }
 
 void

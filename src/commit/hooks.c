@@ -58,6 +58,7 @@
 #include "nodes/parsenodes.h"
 #include "storage/ipc.h"
 #include "tcop/utility.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -83,6 +84,7 @@ static void executor_start(QueryDesc *query, int flags);
 static void executor_run(EO_COMPAT_EXECUTOR_RUN_PARAMS);
 static void executor_finish(QueryDesc *query);
 static void executor_end(QueryDesc *query);
+static void check_wrapper_usage(Node * statement);
 static bool ends_session(Node * statement);
 static Oid	database_to_leave(Node * statement);
 static void suspend(Oid dboid);
@@ -220,6 +222,7 @@ utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 	const TransactionStmt *end = end_of_prepared(planned->utilityStmt);
 	bool		updates = eo_update_is(planned->utilityStmt);
 
+	check_wrapper_usage(planned->utilityStmt);
 	if (updates)
 		eo_update_check(planned->utilityStmt);
 	if (end != NULL && end->kind == TRANS_STMT_COMMIT_PREPARED)
@@ -250,6 +253,26 @@ utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 		eo_internal_announce();
 	if (eo_xact_has_work())
 		eo_xact_stay_first();
+}
+
+/* PostgreSQL refuses it, too, and does not say what to do. */
+static void
+check_wrapper_usage(Node * statement)
+{
+	const		CreateForeignServerStmt *create = (CreateForeignServerStmt *) statement;
+	Oid			wrapper;
+
+	if (!IsA(statement, CreateForeignServerStmt) || strcmp(create->fdwname, "exactonce") != 0)
+		return;
+	wrapper = get_foreign_data_wrapper_oid(create->fdwname, true);
+	if (OidIsValid(wrapper) &&
+		eo_compat_foreign_data_wrapper_aclcheck(wrapper, GetUserId(), ACL_USAGE) != ACLCHECK_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for foreign-data wrapper %s", create->fdwname),
+				 errhint("A superuser can allow it: GRANT USAGE ON FOREIGN DATA WRAPPER %s TO %s;",
+						 create->fdwname,
+						 quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 }
 
 /*

@@ -131,6 +131,13 @@ describe(EoStore *store, const char *table)
 
 	eo_buf_addc(&call->body, '}');
 	eo_store_run_call(store, call);
+	if (call->error.status == EO_NO_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_EO_REFUSED),
+				 errmsg("could not describe table \"%s\" on server \"%s\": there is no such table", table,
+						store->server->name),
+				 errdetail_internal("%s", eo_error_facts(&call->error)),
+				 errhint("The writes name it: check the name, and the region and the account of the server.")));
 	if (call->error.status != EO_OK)
 		eo_error_raise(&call->error, psprintf("describe table \"%s\"", table), NULL,
 					   store->server->name);

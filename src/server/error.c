@@ -18,50 +18,57 @@
 #include "server/text.h"
 #include "utils/resowner.h"
 
+static const char *hint_of(const EoError *error);
 pg_noreturn static void raise_about(const EoError *error, const char *doing, const char *what,
 									const char *name, const char *server, const char *hint);
 
-/* How a status is reported.  hint NULL: there is no advice to give. */
+/*
+ * How a status is reported: in the hint what it means for the caller, and what somebody can do
+ * about it.  NULL: nothing.
+ */
 typedef struct Report
 {
 	int			sqlstate;
 	const char *summary;
-	const char *hint;
+	const char *meaning;
+	const char *advice;
 } Report;
 
 static const Report reports[] = {
-	[EO_OK] = {ERRCODE_INTERNAL_ERROR, "unexpected answer", NULL},
-	[EO_NO_MEMORY] = {ERRCODE_OUT_OF_MEMORY, "out of memory", NULL},
-	[EO_TOO_LARGE] = {ERRCODE_PROGRAM_LIMIT_EXCEEDED, "the request is too large", NULL},
-	[EO_INVALID] = {ERRCODE_EO_REFUSED, "the record cannot be read",
+	[EO_OK] = {ERRCODE_INTERNAL_ERROR, "unexpected answer", NULL, NULL},
+	[EO_NO_MEMORY] = {ERRCODE_OUT_OF_MEMORY, "out of memory", NULL, NULL},
+	[EO_TOO_LARGE] = {ERRCODE_PROGRAM_LIMIT_EXCEEDED, "the request is too large", NULL, NULL},
+	[EO_INVALID] = {ERRCODE_EO_REFUSED, "the record cannot be read", NULL,
 	"Another program may use this table for other items: check the server's options table, layout and key_prefix. If a newer version of exactonce uses it, update this one."},
-	[EO_CRYPTO] = {ERRCODE_INTERNAL_ERROR, "the request could not be signed", NULL},
-	[EO_NO_CREDENTIALS] = {ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, "no credentials",
-	"Add a user mapping: CREATE USER MAPPING FOR PUBLIC SERVER ... OPTIONS (access_key_id '...', secret_access_key '...'). Or, on a server owned by a superuser, set the option credentials to environment, for the variables of the database server."},
+	[EO_CRYPTO] = {ERRCODE_INTERNAL_ERROR, "the request could not be signed", NULL, NULL},
+	[EO_NO_CREDENTIALS] = {ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION, "no credentials", NULL,
+	"Add a user mapping: CREATE USER MAPPING FOR PUBLIC SERVER ... OPTIONS (access_key_id '...', secret_access_key '...'). Or, on a server owned by a superuser, set the option credentials: to chain, which finds them as the AWS SDKs do (docs/aws.md), or to environment, for the variables of the database server."},
 	[EO_CREDENTIALS_AWAY] = {ERRCODE_EO_UNAVAILABLE, "the source of the credentials does not answer",
-	"Nothing was sent. The source is asked again every few seconds, and calls work once it answers; docs/aws.md says what each source needs."},
-	[EO_UNREACHABLE] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB could not be reached",
-	"Nothing was sent. Check the server's options endpoint and region, and the network from the database server."},
+	"Nothing was sent.", "The source is asked again every few seconds, and calls work once it answers; docs/aws.md says what each source needs."},
+	[EO_UNREACHABLE] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB could not be reached", "Nothing was sent.",
+	"Check the server's options endpoint and region, and the network from the database server."},
 	[EO_NOT_ASKED] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB has not answered, and is not asked",
-	"Nothing was sent. Retry in some seconds: one process asks once a second, and calls are made again as soon as there is an answer. See exactonce_circuits."},
-	[EO_CONDITION_FAILED] = {ERRCODE_INTERNAL_ERROR, "unexpected answer", NULL},
-	[EO_CANCELLED] = {ERRCODE_EO_REFUSED, "DynamoDB refused a write", NULL},
-	[EO_THROTTLED] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB is throttling",
-	"Nothing was changed. Retry later, or look at the table's capacity and at hot keys."},
-	[EO_DENIED] = {ERRCODE_EO_REFUSED, "DynamoDB denied access",
+		"Nothing was sent. Retry in some seconds: one process asks once a second, and calls are made again as soon as there is an answer.",
+	"See exactonce_circuits."},
+	[EO_CONDITION_FAILED] = {ERRCODE_INTERNAL_ERROR, "unexpected answer", NULL, NULL},
+	[EO_CANCELLED] = {ERRCODE_EO_REFUSED, "DynamoDB refused a write", NULL, NULL},
+	[EO_THROTTLED] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB is throttling", "Nothing was changed. Retry later.",
+	"Look at the table's capacity and at hot keys."},
+	[EO_DENIED] = {ERRCODE_EO_REFUSED, "DynamoDB denied access", NULL,
 	"Check the credentials, their policy (dynamodb:UpdateItem, dynamodb:GetItem), and the clock; SELECT * FROM idem_check() tells which."},
-	[EO_NO_TABLE] = {ERRCODE_EO_REFUSED, "there is no such table",
+	[EO_NO_TABLE] = {ERRCODE_EO_REFUSED, "there is no such table", NULL,
 	"Check the server's options table, region and endpoint; idem_create_table() creates the table."},
-	[EO_REFUSED] = {ERRCODE_EO_REFUSED, "DynamoDB refused the request",
+	[EO_REFUSED] = {ERRCODE_EO_REFUSED, "DynamoDB refused the request", NULL,
 	"SELECT * FROM idem_check() compares the table with what is expected."},
 	[EO_CONFLICT] = {ERRCODE_EO_UNAVAILABLE, "DynamoDB reports a conflicting write",
-	"Nothing was changed. Retry."},
-	[EO_NO_CLOCK] = {ERRCODE_EO_UNAVAILABLE, "the service's clock is not known",
-	"Nothing was changed. DynamoDB dates each of its replies: look for what drops or changes the Date header between it and this server."},
-	[EO_UNANSWERED] = {ERRCODE_EO_UNAVAILABLE, "no answer",
-	"Nothing was changed. Retry; if this goes on, check the server's option endpoint."},
+	"Nothing was changed. Retry.", NULL},
+	[EO_NO_CLOCK] = {ERRCODE_EO_UNAVAILABLE, "the service's clock is not known", "Nothing was changed.",
+	"DynamoDB dates each of its replies: look for what drops or changes the Date header between it and this server."},
+	[EO_UNANSWERED] = {ERRCODE_EO_UNAVAILABLE, "no answer", "Nothing was changed. Retry.",
+	"If this goes on, check the server's option endpoint."},
 	[EO_UNKNOWN] = {ERRCODE_EO_UNAVAILABLE, "the outcome is unknown",
-	"The write may or may not have been applied. Call again from this session, or with the same token: that finds out, and repeats nothing. If this goes on, check the server's option endpoint."},
+		"The write may or may not have been applied. Call again from this session, or with the same token: that finds out, and repeats nothing.",
+	"If this goes on, check the server's option endpoint."},
 };
 
 StaticAssertDecl(lengthof(reports) == EO_UNKNOWN + 1, "a report for each EoStatus");
@@ -101,7 +108,7 @@ eo_error_try(void (*run) (void *arg), void *arg)
 void
 eo_error_raise(const EoError *error, const char *doing, const char *key, const char *server)
 {
-	raise_about(error, doing, "key", key, server, eo_error_hint(error));
+	raise_about(error, doing, "key", key, server, hint_of(error));
 }
 
 /*
@@ -129,13 +136,13 @@ eo_error_raise_commit(const EoError *error, const char *key, const char *server,
 			 errdetail_internal("%s", detail.data),
 			 is_away ?
 			 errhint("It can be run again as it is; that may be refused with ID001 until the worker has given its keys back. What takes effect at once stays: immediate => true, idem_transact(), actions, and attempts at a PIN.") :
-			 eo_error_hint(error) != NULL ? errhint("%s", eo_error_hint(error)) : 0));
+			 hint_of(error) != NULL ? errhint("%s", hint_of(error)) : 0));
 }
 
 void
 eo_error_raise_life(const EoError *error, const char *doing, const char *life, const char *server)
 {
-	raise_about(error, doing, "life", life, server, eo_error_hint(error));
+	raise_about(error, doing, "life", life, server, hint_of(error));
 }
 
 void
@@ -143,7 +150,7 @@ eo_error_raise_action(const EoError *error, const char *doing, const char *id, c
 					  const char *unknown)
 {
 	raise_about(error, doing, "action", id, server,
-				error->status == EO_UNKNOWN && unknown != NULL ? unknown : eo_error_hint(error));
+				error->status == EO_UNKNOWN && unknown != NULL ? unknown : hint_of(error));
 }
 
 static void
@@ -205,8 +212,20 @@ eo_error_reason(const EoError *error)
 	return facts[0] != '\0' ? facts : psprintf("%s.", reports[error->status].summary);
 }
 
+/* The hint for the caller, which says what the error means and what to do; NULL: none. */
+static const char *
+hint_of(const EoError *error)
+{
+	const char *meaning = reports[error->status].meaning;
+	const char *advice = eo_error_advice(error);
+
+	if (meaning == NULL || advice == NULL)
+		return meaning != NULL ? meaning : advice;
+	return psprintf("%s %s", meaning, advice);
+}
+
 const char *
-eo_error_hint(const EoError *error)
+eo_error_advice(const EoError *error)
 {
 	/* The second hint is for credentials that no user mapping has given. */
 	static const struct
@@ -238,7 +257,7 @@ eo_error_hint(const EoError *error)
 		if (strcmp(error->code, denials[i].code) == 0)
 			return error->own_credentials ? denials[i].hint_for_own : denials[i].hint;
 	}
-	return reports[error->status].hint;
+	return reports[error->status].advice;
 }
 
 /* ----- errors about keys ----- */

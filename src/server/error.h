@@ -119,7 +119,7 @@ extern char *eo_error_facts(const EoError *error);
 /* The same without what differs from one request to the next, and never empty. */
 extern char *eo_error_reason(const EoError *error);
 
-/* The hint for this error; NULL: none. */
-extern const char *eo_error_hint(const EoError *error);
+/* The advice for somebody who looks after the server, and has not called; NULL: none. */
+extern const char *eo_error_advice(const EoError *error);
 
 #endif							/* EO_SERVER_ERROR_H */

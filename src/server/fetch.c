@@ -290,6 +290,9 @@ read_shared_file(const EoFetch *f, EoChainVariable variable, const char *name, E
 			return NULL;
 		path = usual;
 	}
+	/* So it is said that there is none. */
+	if (strcmp(path, "/dev/null") == 0)
+		return NULL;
 	text = read_file(path, MAX_SHARED_FILE);
 	file->text = text;
 	file->is_unreadable = text == NULL && errno != ENOENT && errno != ENOTDIR;

@@ -16,6 +16,7 @@
 #include "access/reloptions.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/indexing.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
@@ -40,7 +41,11 @@
 
 #define WRAPPER_NAME "exactonce"
 
+/* So many names of servers are shown to somebody who has none of them right. */
+#define MAX_NAMES 10
+
 static Oid	find_server(const char *name);
+static char *names_of_servers(void);
 static void check_wrapper(const ForeignServer *fs);
 static void check_usage(Oid serverid, const char *name);
 static EoServer *load_server(ForeignServer *fs, Oid userid, bool wait);
@@ -87,12 +92,43 @@ find_server(const char *name)
 	Oid			serverid = get_foreign_server_oid(name, true);
 
 	if (!OidIsValid(serverid))
+	{
+		char	   *others = names_of_servers();
+
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("server \"%s\" does not exist", name),
+				 others[0] != '\0' ? errdetail("The servers of exactonce in this database: %s.", others) : 0,
 				 errhint("Create it: CREATE SERVER %s FOREIGN DATA WRAPPER exactonce OPTIONS (region '...', table '...'); or set exactonce.server to the name of another.",
 						 quote_identifier(name))));
+	}
 	return serverid;
+}
+
+/* In order, as far as a person reads them; "" if there is none. */
+static char *
+names_of_servers(void)
+{
+	StringInfoData names;
+	Oid			wrapper = get_foreign_data_wrapper_oid(WRAPPER_NAME, true);
+	Relation	rel = table_open(ForeignServerRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, ForeignServerNameIndexId, true, NULL, 0, NULL);
+	HeapTuple	tuple;
+	int			n = 0;
+
+	initStringInfo(&names);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_foreign_server server = (Form_pg_foreign_server) GETSTRUCT(tuple);
+
+		if (server->srvfdw == wrapper && ++n <= MAX_NAMES)
+			appendStringInfo(&names, "%s\"%s\"", n > 1 ? ", " : "", NameStr(server->srvname));
+	}
+	if (n > MAX_NAMES)
+		appendStringInfo(&names, " and %d others", n - MAX_NAMES);
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return names.data;
 }
 
 static void

@@ -31,6 +31,7 @@
 #define MAX_RETENTION_MS (EO_MAX_RETENTION_S * INT64CONST(1000))
 
 static int64 check_interval(const Interval *span, const char *name, int64 min_ms, int64 max_ms);
+static char *in_words(int64 ms);
 static int64 seconds_of(int64 ms);
 
 char *
@@ -94,10 +95,27 @@ check_interval(const Interval *span, const char *name, int64 min_ms, int64 max_m
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%s is out of range", name),
-				 errdetail("It is %lld ms; it must be from %lld to %lld ms.",
-						   (long long) ms, (long long) min_ms, (long long) max_ms),
+				 errdetail("It is %s; it must be from %s to %s.", in_words(ms), in_words(min_ms),
+						   in_words(max_ms)),
 				 errhint("Give an interval such as '500 ms', '60 s' or '7 days'.")));
 	return ms;
+}
+
+/* In the largest unit of which it is a whole number. */
+static char *
+in_words(int64 ms)
+{
+	static const struct
+	{
+		int64		ms;
+		const char *name;
+	}			units[] = {{86400000, "day"}, {3600000, "hour"}, {60000, "minute"}, {1000, "second"}, {1, "millisecond"}};
+	int			i = 0;
+
+	while (ms % units[i].ms != 0)
+		i++;
+	return psprintf("%lld %s%s", (long long) (ms / units[i].ms), units[i].name,
+					ms / units[i].ms == 1 ? "" : "s");
 }
 
 int64

@@ -309,10 +309,10 @@ check_prepared(EoCheckRow *row)
 }
 
 static void
-add_left(StringInfo left, int n, const char *what)
+add_left(StringInfo left, int n, const char *one, const char *several)
 {
 	if (n > 0)
-		appendStringInfo(left, "%s%d %s", left->len > 0 ? ", " : "", n, what);
+		appendStringInfo(left, "%s%d %s", left->len > 0 ? ", " : "", n, n == 1 ? one : several);
 }
 
 /*
@@ -334,17 +334,19 @@ check_ready(EoCheckRow *row)
 	}
 	initStringInfo(&left);
 	eo_prepared_count(&prepared);
-	add_left(&left, eo_check_outbox_pending_rows(), "completions");
-	add_left(&left, eo_slot_view_count(MyDatabaseId, InvalidOid) - prepared.claims, "claims");
-	add_left(&left, prepared.transactions, "prepared transactions");
-	add_left(&left, count_waiting_lives(), "lives that wait for idem_take_over()");
+	add_left(&left, eo_check_outbox_pending_rows(), "completion", "completions");
+	add_left(&left, eo_slot_view_count(MyDatabaseId, InvalidOid) - prepared.claims, "claim",
+			 "claims");
+	add_left(&left, prepared.transactions, "prepared transaction", "prepared transactions");
+	add_left(&left, count_waiting_lives(), "life that waits for idem_take_over()",
+			 "lives that wait for idem_take_over()");
 	if (eo_check_outbox_pending_rows() == 0 && eo_outbox_any_of_original(InvalidOid))
 		appendStringInfo(&left, "%scompletions of before pg_upgrade or of the original of this copy",
 						 left.len > 0 ? ", " : "");
 	if (eo_life_current(MyDatabaseId, &life))
-		appendStringInfo(&left, "%san open life", left.len > 0 ? ", " : "");
+		appendStringInfo(&left, "%sthe open life", left.len > 0 ? ", " : "");
 	if (left.len > 0)
-		set_finding(row, EO_FINDING_OK, psprintf("not yet: there are %s", left.data),
+		set_finding(row, EO_FINDING_OK, psprintf("not yet; what is left: %s", left.data),
 					"Before pg_upgrade, a switchover or DROP DATABASE: end prepared transactions, take over the lives that wait, and call idem_drain() until it returns 0.");
 	else if (!eo_database_is_drained(MyDatabaseId))
 		set_finding(row, EO_FINDING_OK, "not yet: nothing is left, and new claims are allowed",
@@ -493,7 +495,7 @@ check_credentials(Subject *s, EoCheckRow *row)
 		set_finding(row, EO_FINDING_OK, detail.data, NULL);
 	}
 	else
-		set_finding(row, EO_FINDING_FAILURE, "there are none", eo_error_hint(&error));
+		set_finding(row, EO_FINDING_FAILURE, "there are none", eo_error_advice(&error));
 }
 
 /* Are calls refused because the service did not answer?  As it was before these checks. */
@@ -506,9 +508,10 @@ check_circuit(Subject *s, EoCheckRow *row)
 		set_finding(row, EO_FINDING_OK, "closed", NULL);
 	else
 		set_finding(row, EO_FINDING_FAILURE,
-					psprintf("open since %s; nothing was answered since %s; last error: %s",
+					psprintf("open since %s; nothing was answered since %s%s%s",
 							 pstrdup(timestamptz_to_str(report.opened_at)),
-							 pstrdup(timestamptz_to_str(report.silent_since)), report.why),
+							 pstrdup(timestamptz_to_str(report.silent_since)),
+							 report.why[0] != '\0' ? "; last error: " : "", report.why),
 					"Calls are refused until the endpoint answers, which is asked once a second. The checks below ask it now.");
 }
 
@@ -535,7 +538,7 @@ check_table(Subject *s, EoCheckRow *row)
 					"Allow dynamodb:DescribeTable and dynamodb:DescribeTimeToLive for these checks.");
 	}
 	else
-		set_finding(row, EO_FINDING_FAILURE, eo_error_facts(&error), eo_error_hint(&error));
+		set_finding(row, EO_FINDING_FAILURE, eo_error_facts(&error), eo_error_advice(&error));
 }
 
 static void
@@ -631,7 +634,7 @@ check_round_trip(Subject *s, EoCheckRow *row)
 							 answer->call.elapsed_us / 1000.0), NULL);
 	else
 		set_finding(row, EO_FINDING_FAILURE, eo_error_facts(&answer->error),
-					eo_error_hint(&answer->error));
+					eo_error_advice(&answer->error));
 	eo_answer_free(answer);
 }
 
@@ -646,7 +649,7 @@ check_clock(Subject *s, EoCheckRow *row)
 
 	if (!eo_clock_sync_make(s->store, 0, &error))
 	{
-		set_finding(row, EO_FINDING_FAILURE, eo_error_facts(&error), eo_error_hint(&error));
+		set_finding(row, EO_FINDING_FAILURE, eo_error_facts(&error), eo_error_advice(&error));
 		return;
 	}
 	ahead_s = eo_client_seconds_ahead(clock->has_candidate ? clock->candidate_us :
@@ -731,11 +734,8 @@ check_insisting(Subject *s, EoCheckRow *rows)
 	PG_END_TRY();
 }
 
-/*
- * idem_check(server)
- */
-static Datum
-eo_idem_check_body(PG_FUNCTION_ARGS)
+static void
+put_rows(ReturnSetInfo *rsinfo, const EoCheckRow *rows, int n)
 {
 	static const char *const statuses[] = {
 		[EO_FINDING_OK] = "ok",
@@ -743,21 +743,8 @@ eo_idem_check_body(PG_FUNCTION_ARGS)
 		[EO_FINDING_FAILURE] = "failure",
 		[EO_FINDING_SKIPPED] = "skipped"
 	};
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	EoCheckRow	rows[lengthof(checks)];
-	Subject		s = {.met[NEEDS_NOTHING] = true};
 
-	eo_preconditions("idem_check", EO_READS);
-	eo_compat_materialized_srf(fcinfo);
-	s.met[NEEDS_SERVER] = eo_options_may_use(eo_arg_text(fcinfo, 0));
-	if (s.met[NEEDS_SERVER])
-	{
-		s.store = eo_arg_store(fcinfo, 0);
-		check_insisting(&s, rows);
-	}
-	else
-		check_all(&s, rows);
-	for (int i = 0; i < (int) lengthof(checks); i++)
+	for (int i = 0; i < n; i++)
 	{
 		EoRow		row;
 
@@ -768,5 +755,38 @@ eo_idem_check_body(PG_FUNCTION_ARGS)
 		eo_row_put_text(&row, rows[i].advice);
 		eo_row_store(&row, rsinfo);
 	}
+}
+
+/*
+ * idem_check(server)
+ */
+static Datum
+eo_idem_check_body(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	EoCheckRow	rows[lengthof(checks)];
+	Subject		s = {.met[NEEDS_NOTHING] = true};
+
+	eo_compat_materialized_srf(fcinfo);
+	/* Nothing else can be looked at then. */
+	if (!eo_preconditions_preloaded)
+	{
+		rows[0].check = "library";
+		set_finding(&rows[0], EO_FINDING_FAILURE,
+					"exactonce is not in shared_preload_libraries of the running server",
+					"Add it there, after what the setting has already, and restart the server.");
+		put_rows(rsinfo, rows, 1);
+		return (Datum) 0;
+	}
+	eo_preconditions("idem_check", EO_READS);
+	s.met[NEEDS_SERVER] = eo_options_may_use(eo_arg_text(fcinfo, 0));
+	if (s.met[NEEDS_SERVER])
+	{
+		s.store = eo_arg_store(fcinfo, 0);
+		check_insisting(&s, rows);
+	}
+	else
+		check_all(&s, rows);
+	put_rows(rsinfo, rows, lengthof(checks));
 	return (Datum) 0;
 }

@@ -76,7 +76,7 @@ eo_check_outbox_pending(EoCheckRow *row)
 		set_finding(row, EO_FINDING_FAILURE,
 					psprintf("%s; the worker has failed since %s: %s", waiting,
 							 timestamptz_to_str(since), eo_error_facts(&error)),
-					eo_error_hint(&error));
+					eo_error_advice(&error));
 	else if (outbox.refused > 0)
 		set_finding(row, EO_FINDING_WARNING, waiting,
 					"exactonce_pending has the reasons: remove them. Writes that are not wanted any more are given up with idem_resolve(key, 'completed'), and any completion with idem_give_up(id).");

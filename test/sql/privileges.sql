@@ -20,6 +20,7 @@ SELECT * FROM exactonce_health;
 SELECT * FROM exactonce_credentials;
 SET exactonce.enabled = off;
 \echo `curl -s "$EO_CONTROL/count"`
+CREATE SERVER own FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'own');
 RESET ROLE;
 GRANT USAGE ON FOREIGN SERVER exactonce TO eo_app;
 SET ROLE eo_app;

@@ -101,4 +101,14 @@ SELECT idem_mirror();
 SELECT key, writes, reason, reason_item FROM exactonce_pending;
 DROP TABLE mirrored, numbers;
 DROP FUNCTION view, viewed, write_view;
+-- A table that only the writes name.
+ALTER SERVER exactonce OPTIONS (SET transact_tables 'missing');
+DO $$
+DECLARE hint text;
+BEGIN
+	PERFORM idem_once('w0', writes => '[{"Put": {"TableName": "missing", "Item": {"id": "1"}}}]');
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+	RAISE NOTICE '%: % %', sqlstate, sqlerrm, hint;
+END $$;
 ALTER SERVER exactonce OPTIONS (DROP transact_tables);

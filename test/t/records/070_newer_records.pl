@@ -32,7 +32,7 @@ sub said
 	return run_script($node, "$text;\n");
 }
 
-my $refused = qr/ERROR:  ID007: [^\n]*: the record cannot be read\nDETAIL:  Its status PARKED is not known to this version, which leaves it as it is\.[^\n]*\nHINT:  [^\n]*newer version of exactonce/;
+my $refused = qr/ERROR:  ID007: [^\n]*: the record cannot be read\nDETAIL:  (?:The transaction was rolled back\. )?Its status PARKED is not known to this version, which leaves it as it is\.[^\n]*\nHINT:  [^\n]*newer version of exactonce/;
 
 # ----- keys -----------------------------------------------------------------------------
 

@@ -11,12 +11,17 @@ use Test::More;
 my $bare = new_node('bare', no_preload => 1);
 foreach my $call ("idem_acquire('k')", "idem_start('k')", "idem_complete('k')",
 	"idem_fail('k')", "idem_release('k')", "idem_extend('k')", "idem_get('k')",
-	"idem_forget('k')", 'idem_create_table()', 'idem_check()')
+	"idem_forget('k')", 'idem_create_table()')
 {
 	my $error = qr/ERROR:  55000: exactonce must be loaded via shared_preload_libraries/;
 	my $hint = qr/HINT:  Add exactonce to shared_preload_libraries/;
 	like(run_script($bare, "SELECT $call;"), qr/$error\n$hint/, "$call fails without preloading, with a hint");
 }
+is($bare->safe_psql('postgres', q(SELECT "check", status, detail, advice IS NOT NULL FROM idem_check())),
+	'library|failure|exactonce is not in shared_preload_libraries of the running server|t', 'idem_check() says so, and works without preloading');
+$bare->safe_psql('postgres', 'CREATE DATABASE other');
+like(run_script($bare, "\\c other\nCREATE EXTENSION exactonce;"),
+	qr/WARNING:  55000: exactonce is not in shared_preload_libraries, and does nothing before it is\nHINT:/, 'CREATE EXTENSION says so');
 is($bare->safe_psql('postgres', "SELECT length(idem_key('k'))"), '64', 'idem_key() works without preloading');
 stop_without_crash($bare);
 

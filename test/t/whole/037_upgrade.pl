@@ -80,7 +80,7 @@ sql_of($old, 'CREATE EXTENSION exactonce; ' . server_sql('exactonce', table => $
 sql_of($old, server_sql('exactonce2', table => 'tap_upgrade2') . "SELECT idem_create_table('exactonce2')");
 sql_of($old, "SELECT idem_once('of drained')", 'drained');
 settled($old, 'drained');
-like(ready($old, 'drained'), qr/^not yet: there are .*an open life$/, 'idem_check() says that it is not ready');
+like(ready($old, 'drained'), qr/^not yet; what is left: .*the open life$/, 'idem_check() says that it is not ready');
 is(sql_of($old, "SELECT idem_drain('1 min')", 'drained'), '0', 'one database is drained before');
 is(ready($old, 'drained'), 'yes: nothing is left, and new claims are barred', 'idem_check() says that it is ready');
 # A database, a copy of it, and a second life of each.
@@ -112,7 +112,7 @@ fault(key => 'aborted', to => 'COMMITTING', do => 'lose', times => 0);
 like(complete($old, 'aborted'), qr/no answer/, 'a third one is sealed, and does not commit');
 is(status_of($table, $_), 'COMMITTING', "$_ is being committed") foreach 'committed', 'aborted';
 is(complete($old, "left by the $_", $_), '', "the $_ commits, and nothing more reaches DynamoDB") foreach 'original', 'copy';
-like(ready($old), qr/^not yet: there are 2 completions, /, 'the others are not ready, which is forgotten');
+like(ready($old), qr/^not yet; what is left: 2 completions, /, 'the others are not ready, which is forgotten');
 my %left_by = map { $_ => record($table, "left by the $_")->{origin} =~ m{^([^/]+)/} } 'original', 'copy';
 isnt($left_by{original}, $first_of_original, 'the original has gone on under a later life');
 fault(do => 'drop', times => 0);
@@ -150,7 +150,7 @@ like(refusal($new, "DROP $_ CASCADE"), qr/55006: cannot drop .*\n.*wait for idem
 unlike(refusal($new, 'BEGIN; DROP SERVER a_prefix CASCADE; ROLLBACK'), qr/ERROR/, 'and not a server of other keys');
 
 # The take-over is forgotten, and the new cluster works and is restarted.
-like(ready($new), qr/^not yet: .*1 lives that wait for idem_take_over\(\), completions of before pg_upgrade/, 'it is not ready for another upgrade');
+like(ready($new), qr/^not yet; .*1 life that waits for idem_take_over\(\), completions of before pg_upgrade/, 'it is not ready for another upgrade');
 $new->restart;
 is(complete($new, 'while it is forgotten'), '', 'if the take-over is forgotten new keys work');
 settled($new);

@@ -29,7 +29,7 @@ my $run = start_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('open');
 await_word('ready');
 my $life = $sql->("SELECT life FROM exactonce_lives WHERE state = 'open'");
 
-is(ready(), 'ok|not yet: there are 1 claims, an open life', 'idem_check() says that the database is not ready to be moved');
+is(ready(), 'ok|not yet; what is left: 1 claim, the open life', 'idem_check() says that the database is not ready to be moved');
 like(errors_of("BEGIN; SELECT idem_acquire('own'); SELECT idem_drain('1 s')"), qr/55006/,
 	'a transaction with claims cannot wait for itself');
 is($sql->("SELECT idem_drain('200 ms')") > 0, 1, 'a claim is open: after the timeout something is left');
