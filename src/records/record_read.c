@@ -138,10 +138,7 @@ read_numbers(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 	{
 		const char *name = layout->attributes[numbers[i].attribute].name;
-		EoJsonValue *there = eo_json_get(item, name);
 
-		if (there == NULL)
-			continue;
 		if (eo_json_attr_n(item, name, numbers[i].value) && *numbers[i].value >= 0)
 		{
 			if (*numbers[i].value > numbers[i].max)
@@ -151,7 +148,7 @@ read_numbers(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 			continue;
 		}
 		*numbers[i].value = 0;
-		if (record->odd_number == NULL)
+		if (record->odd_number == NULL && eo_json_get(item, name) != NULL)
 			record->odd_number = name;
 	}
 }
