@@ -106,11 +106,11 @@ static bool is_final(const Run *run);
 static char *describe(const ErrorData *error);
 
 static Datum
-stored_result(FunctionCallInfo fcinfo, const EoClaim *claim)
+stored_result(FunctionCallInfo fcinfo, const EoStore *store, const char *key, const EoClaim *claim)
 {
 	if (claim->result == NULL)
 		PG_RETURN_NULL();
-	return eo_row_json_datum(claim->result);
+	return eo_row_result_datum(claim->result, key, store->server->name);
 }
 
 /*
@@ -137,7 +137,7 @@ eo_idem_call_body(PG_FUNCTION_ARGS)
 	eo_acquire(store, &ask, &claim);
 	eo_call_stats_claim(&claim);
 	if (claim.outcome == EO_CLAIM_COMPLETED)
-		return stored_result(fcinfo, &claim);
+		return stored_result(fcinfo, store, ask.key, &claim);
 	if (claim.outcome != EO_CLAIM_ACQUIRED)
 		eo_acquire_raise(store, ask.key, &claim);
 	return run_and_settle(store, ask.key, &handler, returns, &fcinfo->isnull);
@@ -578,7 +578,7 @@ eo_idem_http_body(PG_FUNCTION_ARGS)
 			return run_and_settle(store, ask.key, &handler, false, &fcinfo->isnull);
 		case EO_CLAIM_COMPLETED:
 			set_for_transaction("response.headers", "[{\"Idempotency-Replayed\": \"true\"}]");
-			return stored_result(fcinfo, &claim);
+			return stored_result(fcinfo, store, ask.key, &claim);
 		default:
 			PG_RETURN_DATUM(refuse_claim(store, &claim));
 	}

@@ -64,7 +64,8 @@ static Datum claim_datum(FunctionCallInfo fcinfo, const EoStore *store, const ch
 						 const EoClaim *claim);
 static void fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key,
 					   const EoClaim *c);
-static void fill_record(EoRow *row, TupleDesc desc, const char *key, const EoRecord *r);
+static void fill_record(EoRow *row, TupleDesc desc, const EoStore *store, const char *key,
+						const EoRecord *r);
 
 EO_COUNTED(eo_idem_acquire, EO_FN_IDEM_ACQUIRE);
 EO_COUNTED(eo_idem_start, EO_FN_IDEM_START);
@@ -461,14 +462,16 @@ static Datum
 eo_idem_get_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
+	EoStore    *store;
 	EoRecord	record;
 	EoRow		row;
 
 	eo_preconditions("idem_get", EO_READS);
 	key = eo_arg_key(fcinfo, 0);
-	if (!eo_operator_get(eo_arg_store(fcinfo, 1), key, &record))
+	store = eo_arg_store(fcinfo, 1);
+	if (!eo_operator_get(store, key, &record))
 		PG_RETURN_NULL();
-	fill_record(&row, eo_row_type(fcinfo), key, &record);
+	fill_record(&row, eo_row_type(fcinfo), store, key, &record);
 	PG_RETURN_DATUM(eo_row_datum(&row));
 }
 
@@ -509,7 +512,7 @@ put_record(const char *key, const EoRecord *r, void *arg)
 	ReturnSetInfo *rsinfo = arg;
 	EoRow		row;
 
-	fill_record(&row, rsinfo->setDesc, eo_row_show_utf8(key), r);
+	fill_record(&row, rsinfo->setDesc, NULL, eo_row_show_utf8(key), r);
 	eo_row_store(&row, rsinfo);
 }
 
@@ -583,7 +586,7 @@ fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key, co
 	EO_ROW_PUT(row, !acquired, token_datum(c->token));
 	EO_ROW_PUT(row, c->fence == 0, Int64GetDatum(c->fence));
 	EO_ROW_PUT(row, c->runs == 0, Int32GetDatum((int32) c->runs));
-	eo_row_put_json(row, c->result);
+	eo_row_put_result(row, c->result, key, store->server->name);
 	eo_row_put_json(row, c->error);
 	eo_row_put_instant(row, c->lease_until_ms);
 	eo_row_put_instant(row, c->retry_at_ms);
@@ -605,9 +608,9 @@ token_datum(const char *token)
 	return UUIDPGetDatum(uuid);
 }
 
-/* A row of type idem_record. */
+/* A row of type idem_record; store is NULL in a list, which shows each result somehow. */
 static void
-fill_record(EoRow *row, TupleDesc desc, const char *key, const EoRecord *r)
+fill_record(EoRow *row, TupleDesc desc, const EoStore *store, const char *key, const EoRecord *r)
 {
 	int64		retry_ms = r->retry_ms != 0 ? r->retry_ms : r->updated_ms;
 
@@ -616,7 +619,10 @@ fill_record(EoRow *row, TupleDesc desc, const char *key, const EoRecord *r)
 	eo_row_put_text(row, eo_record_state_name(r->state));
 	EO_ROW_PUT(row, false, Int64GetDatum(r->fence));
 	EO_ROW_PUT(row, false, Int32GetDatum((int32) r->runs));
-	eo_row_put_json(row, r->result);
+	if (store != NULL)
+		eo_row_put_result(row, r->result, key, store->server->name);
+	else
+		eo_row_put_json(row, r->result);
 	eo_row_put_json(row, r->error);
 	EO_ROW_PUT(row, r->state != EO_STATE_IN_PROGRESS,
 			   TimestampTzGetDatum(eo_row_timestamp(r->lease_ms)));
