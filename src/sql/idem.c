@@ -32,6 +32,7 @@
 #include "sql/args.h"
 #include "sql/call_stats.h"
 #include "sql/composite_expansion.h"
+#include "sql/payload.h"
 #include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "utils/array.h"
@@ -84,6 +85,7 @@ EO_COUNTED(eo_idem_resolve, EO_FN_IDEM_RESOLVE);
 EO_COUNTED(eo_idem_give_up, EO_FN_IDEM_GIVE_UP);
 
 static EoStore *acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim);
+static Jsonb *read_payload(FunctionCallInfo fcinfo, int arg);
 static void put_claim(void *arg, const char *key, const EoClaim *claim);
 static int	read_keys(FunctionCallInfo fcinfo, char ***keys);
 static int	read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
@@ -94,7 +96,7 @@ static Datum token_datum(const char *token);
 
 /*
  * idem_acquire(key, lease, retention, payload, wait, max_runs, on_abort,
- * on_commit, server)
+ * on_commit, server, compare)
  */
 static Datum
 eo_idem_acquire_body(PG_FUNCTION_ARGS)
@@ -135,23 +137,30 @@ eo_idem_start_body(PG_FUNCTION_ARGS)
 static EoStore *
 acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim)
 {
+	EoCompare	compare;
 	EoStore    *store;
 
 	memset(ask, 0, sizeof(*ask));
 	ask->key = eo_arg_key(fcinfo, 0);
 	read_terms(fcinfo, ask);
+	eo_payload_compare(fcinfo, 9, &compare);
 	store = eo_arg_store(fcinfo, 8);
-	if (!PG_ARGISNULL(3))
-		ask->payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(3));
+	ask->payload_sha256 = eo_payload_fingerprint(store, read_payload(fcinfo, 3), &compare);
 	eo_preconditions_worker();
 	eo_acquire(store, ask, claim);
 	eo_call_stats_claim(claim);
 	return store;
 }
 
+static Jsonb *
+read_payload(FunctionCallInfo fcinfo, int arg)
+{
+	return PG_ARGISNULL(arg) ? NULL : PG_GETARG_JSONB_P(arg);
+}
+
 /*
  * idem_acquire_many(keys, lease, retention, payloads, wait, max_runs, on_abort,
- * on_commit, server)
+ * on_commit, server, compare)
  */
 static Datum
 eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
@@ -159,6 +168,7 @@ eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
 	EoAcquire  *asks;
 	EoAcquire	terms = {0};
 	ClaimSink	sink;
+	EoCompare	compare;
 	EoStore    *store;
 	char	  **keys;
 	Jsonb	  **payloads;
@@ -176,14 +186,15 @@ eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
 				 errhint("Take them a part at a time, with a COMMIT between.")));
 	npayloads = read_documents(fcinfo, 3, "payloads", nkeys, &payloads);
 	read_terms(fcinfo, &terms);
+	eo_payload_compare(fcinfo, 9, &compare);
 	store = eo_arg_store(fcinfo, 8);
 	asks = palloc_extended(sizeof(EoAcquire) * Max(1, nkeys), MCXT_ALLOC_HUGE);
 	for (int i = 0; i < nkeys; i++)
 	{
 		asks[i] = terms;
 		asks[i].key = keys[i];
-		if (i < npayloads && payloads[i] != NULL)
-			asks[i].payload_sha256 = eo_arg_fingerprint(store, payloads[i]);
+		asks[i].payload_sha256 = eo_payload_fingerprint(store, i < npayloads ? payloads[i] : NULL,
+														&compare);
 	}
 	eo_compat_materialized_srf(fcinfo);
 	eo_preconditions_worker();
@@ -370,13 +381,14 @@ eo_idem_once_body(PG_FUNCTION_ARGS)
 }
 
 /*
- * idem_transact(key, writes, result, payload, server)
+ * idem_transact(key, writes, result, payload, server, compare)
  */
 static Datum
 eo_idem_transact_body(PG_FUNCTION_ARGS)
 {
 	EoTransact	ask = {0};
 	EoTransactItems actions;
+	EoCompare	compare;
 	EoClaim		claim;
 	EoStore    *store;
 	Datum		result;
@@ -392,9 +404,9 @@ eo_idem_transact_body(PG_FUNCTION_ARGS)
 	eo_transact_items_read(PG_GETARG_JSONB_P(1), &actions);
 	ask.actions = &actions;
 	ask.result = eo_arg_json(fcinfo, 2);
+	eo_payload_compare(fcinfo, 5, &compare);
 	store = eo_arg_store(fcinfo, 4);
-	if (!PG_ARGISNULL(3))
-		ask.payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(3));
+	ask.payload_sha256 = eo_payload_fingerprint(store, read_payload(fcinfo, 3), &compare);
 	eo_transact(store, &ask, &claim);
 	eo_call_stats_claim(&claim);
 	return eo_composite_expansion_keep(fcinfo, 0, 4, claim_datum(fcinfo, store, ask.key, &claim));

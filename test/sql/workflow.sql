@@ -12,6 +12,10 @@ SELECT idem_call('call', 'add_up(jsonb)', '{"what": "call", "n": 3}');
 SELECT idem_call('call', 'add_up(jsonb)', '{"what": "call", "n": 3}');
 SELECT count(*) FROM done WHERE what = 'call';
 SELECT idem_call('call', 'add_up(jsonb)', '{"what": "call", "n": 4}');
+-- The handler gets the whole payload, whatever is compared.
+SELECT idem_call('compared', 'add_up(jsonb)', '{"what": "compared", "n": 3}', compare => '{$.what}');
+SELECT idem_call('compared', 'add_up(jsonb)', '{"what": "compared", "n": 4}', compare => '{$.what}');
+SELECT idem_call('compared', 'add_up(jsonb)', '{"what": "call", "n": 3}', compare => '{$.what}');
 
 -- A handler whose transaction is rolled back has not run.
 BEGIN;
