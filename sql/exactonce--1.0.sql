@@ -104,12 +104,13 @@ CREATE FUNCTION @extschema@.idem_acquire(
 	max_runs pg_catalog.int4 DEFAULT NULL,
 	on_abort pg_catalog.text DEFAULT NULL,
 	on_commit pg_catalog.text DEFAULT NULL,
-	server pg_catalog.text DEFAULT NULL)
+	server pg_catalog.text DEFAULT NULL,
+	compare pg_catalog.jsonpath[] DEFAULT NULL)
 RETURNS @extschema@.idem_claim
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_acquire';
-COMMENT ON FUNCTION @extschema@.idem_acquire(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
-'claims a key with one conditional write and returns an outcome, which is never an error. lease: 100 ms to 7 days, default the server''s. retention: how long the key is remembered after it is finished, 1 hour to 3650 days, default the server''s. payload: is fingerprinted; the same key with another payload is error ID003. wait: how long to wait until another run settles the key, 0 to 1 day; 0A000 above READ COMMITTED. max_runs: a key that has run this often without a result is failed. on_abort: release (default) gives the key back if the transaction is rolled back; hold lets the lease run out instead, for work with an effect outside. on_commit: error (default); keep, which allows a transaction block to commit with the key unsettled; or session, which has the session keep the claim until it ends or settles the key. The lease is extended while the transaction is open, and while the session lives that keeps the claim. Errors: ID003, ID006 (DynamoDB is unavailable, or it is unknown whether the write was applied; call again, nothing is done twice), ID007 (refused by DynamoDB), 54000 (the key is too long, or there is no room for another claim), 55000 (the worker does not respond; or this transaction has created or altered the extension, the server or its user mapping)';
+COMMENT ON FUNCTION @extschema@.idem_acquire(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonpath[]) IS
+'claims a key with one conditional write and returns an outcome, which is never an error. lease: 100 ms to 7 days, default the server''s. retention: how long the key is remembered after it is finished, 1 hour to 3650 days, default the server''s. payload: is fingerprinted; the same key with another payload is error ID003. compare: paths that select the parts of the payload that count, default all of it; a path that selects nothing is an error. wait: how long to wait until another run settles the key, 0 to 1 day; 0A000 above READ COMMITTED. max_runs: a key that has run this often without a result is failed. on_abort: release (default) gives the key back if the transaction is rolled back; hold lets the lease run out instead, for work with an effect outside. on_commit: error (default); keep, which allows a transaction block to commit with the key unsettled; or session, which has the session keep the claim until it ends or settles the key. The lease is extended while the transaction is open, and while the session lives that keeps the claim. Errors: ID003, ID006 (DynamoDB is unavailable, or it is unknown whether the write was applied; call again, nothing is done twice), ID007 (refused by DynamoDB), 22004 (a path of compare is NULL or selects nothing, or there is no payload to select from), 22P05 (completed, with a result whose characters the encoding of the database lacks), 54000 (the key is too long, or there is no room for another claim), 55000 (the worker does not respond; or this transaction has created or altered the extension, the server or its user mapping)';
 
 CREATE FUNCTION @extschema@.idem_start(
 	key pg_catalog.text,
@@ -120,11 +121,12 @@ CREATE FUNCTION @extschema@.idem_start(
 	max_runs pg_catalog.int4 DEFAULT NULL,
 	on_abort pg_catalog.text DEFAULT NULL,
 	on_commit pg_catalog.text DEFAULT NULL,
-	server pg_catalog.text DEFAULT NULL)
+	server pg_catalog.text DEFAULT NULL,
+	compare pg_catalog.jsonpath[] DEFAULT NULL)
 RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_start';
-COMMENT ON FUNCTION @extschema@.idem_start(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
+COMMENT ON FUNCTION @extschema@.idem_start(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonpath[]) IS
 'idem_acquire for an IF. Returns true: do the work; false: the work is done already. Errors: ID001 (another run holds the key), ID004 (failed, or not to be retried yet); otherwise those of idem_acquire';
 
 CREATE FUNCTION @extschema@.idem_acquire_many(
@@ -136,12 +138,13 @@ CREATE FUNCTION @extschema@.idem_acquire_many(
 	max_runs pg_catalog.int4 DEFAULT NULL,
 	on_abort pg_catalog.text DEFAULT NULL,
 	on_commit pg_catalog.text DEFAULT NULL,
-	server pg_catalog.text DEFAULT NULL)
+	server pg_catalog.text DEFAULT NULL,
+	compare pg_catalog.jsonpath[] DEFAULT NULL)
 RETURNS SETOF @extschema@.idem_claim
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 100
 AS 'MODULE_PATHNAME', 'eo_idem_acquire_many';
-COMMENT ON FUNCTION @extschema@.idem_acquire_many(pg_catalog.text[], pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb[], pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
-'idem_acquire for each key of an array, with the payload at the same position of payloads if there is one. Returns a row for each key, in the order of the array. Up to parallel_requests requests (a server option) are in flight at a time. If a key is in the array twice and the first one is acquired, the second one is in_progress and mine. wait: for all keys together. At most 10,000 claims in a transaction; exactonce_progress shows the progress of a long call. After an error (ID003, ID006, ID007) the keys claimed so far are given back with the transaction or savepoint. Other errors: 2202E (the arrays differ in length), and those of idem_acquire';
+COMMENT ON FUNCTION @extschema@.idem_acquire_many(pg_catalog.text[], pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb[], pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonpath[]) IS
+'idem_acquire for each key of an array, with the payload at the same position of payloads if there is one. compare: for all payloads. Returns a row for each key, in the order of the array. Up to parallel_requests requests (a server option) are in flight at a time. If a key is in the array twice and the first one is acquired, the second one is in_progress and mine. wait: for all keys together. At most 10,000 claims in a transaction; exactonce_progress shows the progress of a long call. After an error (ID003, ID006, ID007) the keys claimed so far are given back with the transaction or savepoint. Other errors: 2202E (the arrays differ in length), and those of idem_acquire';
 
 CREATE FUNCTION @extschema@.idem_complete(
 	key pg_catalog.text,
@@ -183,12 +186,13 @@ CREATE FUNCTION @extschema@.idem_transact(
 	writes pg_catalog.jsonb,
 	result pg_catalog.jsonb DEFAULT NULL,
 	payload pg_catalog.jsonb DEFAULT NULL,
-	server pg_catalog.text DEFAULT NULL)
+	server pg_catalog.text DEFAULT NULL,
+	compare pg_catalog.jsonpath[] DEFAULT NULL)
 RETURNS @extschema@.idem_claim
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_transact';
-COMMENT ON FUNCTION @extschema@.idem_transact(pg_catalog.text, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.text) IS
-'completes a key together with writes to other DynamoDB tables, in one TransactWriteItems: all of them are done or none is. It takes effect at once, whether the PostgreSQL transaction commits or not. writes: an array of 1 to 99 objects {"Put"|"Update"|"Delete"|"ConditionCheck": {...}} with DynamoDB''s members, 4 MB of items in all, on tables that the server option transact_tables names. Values of Item, Key and ExpressionAttributeValues are plain JSON (string S, number N, boolean BOOL, null NULL, array L, object M) or typed, at any depth. An object is typed if it has exactly one member, which is named S, N, B, BOOL, NULL, SS, NS, BS, L or M and has a value of that type''s kind (string; boolean; array of strings; array; object). Outcome completed: replayed is false if this call did the work (fence and run are then NULL), and true for a duplicate, which gets the stored result and writes nothing; otherwise in_progress, retry_later or failed, as for idem_acquire. The server''s retention applies. Errors: 22023 (a write that is malformed, or that DynamoDB refuses whatever its tables contain; the message has its position), 42501 (a table that transact_tables does not name), HV00J (the server has no transact_tables), 54000 (too many or too large writes), ID003, ID006 (DynamoDB is unavailable, or it is unknown whether the writes were applied; call again, nothing is done twice), ID007 (refused; DETAIL says which write and why; nothing was written), ID008 (this transaction or session holds the key)';
+COMMENT ON FUNCTION @extschema@.idem_transact(pg_catalog.text, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.text, pg_catalog.jsonpath[]) IS
+'completes a key together with writes to other DynamoDB tables, in one TransactWriteItems: all of them are done or none is. It takes effect at once, whether the PostgreSQL transaction commits or not. writes: an array of 1 to 99 objects {"Put"|"Update"|"Delete"|"ConditionCheck": {...}} with DynamoDB''s members, 4 MB of items in all, on tables that the server option transact_tables names. Values of Item, Key and ExpressionAttributeValues are plain JSON (string S, number N, boolean BOOL, null NULL, array L, object M) or typed, at any depth. An object is typed if it has exactly one member, which is named S, N, B, BOOL, NULL, SS, NS, BS, L or M and has a value of that type''s kind (string; boolean; array of strings; array; object). Outcome completed: replayed is false if this call did the work (fence and run are then NULL), and true for a duplicate, which gets the stored result and writes nothing; otherwise in_progress, retry_later or failed, as for idem_acquire. The server''s retention applies. payload, compare: as for idem_acquire. Errors: 22023 (a write that is malformed, or that DynamoDB refuses whatever its tables contain; the message has its position), 42501 (a table that transact_tables does not name), HV00J (the server has no transact_tables), 54000 (too many or too large writes), ID003, ID006 (DynamoDB is unavailable, or it is unknown whether the writes were applied; call again, nothing is done twice), ID007 (refused; DETAIL says which write and why; nothing was written), ID008 (this transaction or session holds the key)';
 
 CREATE FUNCTION @extschema@.idem_call(
 	key pg_catalog.text,
@@ -199,12 +203,13 @@ CREATE FUNCTION @extschema@.idem_call(
 	wait pg_catalog.interval DEFAULT NULL,
 	max_runs pg_catalog.int4 DEFAULT NULL,
 	on_error pg_catalog.text DEFAULT NULL,
-	server pg_catalog.text DEFAULT NULL)
+	server pg_catalog.text DEFAULT NULL,
+	compare pg_catalog.jsonpath[] DEFAULT NULL)
 RETURNS pg_catalog.jsonb
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_call';
-COMMENT ON FUNCTION @extschema@.idem_call(pg_catalog.text, pg_catalog.regprocedure, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.interval, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text) IS
-'runs handler(payload) once for the key and returns its result; a duplicate returns the stored result. handler: a function with one jsonb argument that returns jsonb. The key is completed if and only if the transaction commits. If the handler raises an error, its work is rolled back and the key fails with the error''s SQLSTATE, message, detail and context; it may be retried. A result that is too large for a record is such an error (54000), but the key fails for good. on_error: with raise (default) the error is raised again; with return the result is NULL and the transaction can go on. Cancels, shutdown, 40001, 40P01, 55P03, ID001 and ID006 are not failures of the work: they count no run and are always raised. Errors: ID001 (another run holds the key), ID003, ID004 (failed for good, no runs left, or not to be retried yet), ID006, ID007, 42P13 (not such a function)';
+COMMENT ON FUNCTION @extschema@.idem_call(pg_catalog.text, pg_catalog.regprocedure, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.interval, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.jsonpath[]) IS
+'runs handler(payload) once for the key and returns its result; a duplicate returns the stored result. handler: a function with one jsonb argument that returns jsonb. The key is completed if and only if the transaction commits. If the handler raises an error, its work is rolled back and the key fails with the error''s SQLSTATE, message, detail and context; it may be retried. A result that is too large for a record is such an error (54000), but the key fails for good. compare: as for idem_acquire; the handler gets the whole payload. on_error: with raise (default) the error is raised again; with return the result is NULL and the transaction can go on. Cancels, shutdown, 40001, 40P01, 55P03, ID001 and ID006 are not failures of the work: they count no run and are always raised. Errors: ID001 (another run holds the key), ID003, ID004 (failed for good, no runs left, or not to be retried yet), ID006, ID007, 42P13 (not such a function)';
 
 CREATE FUNCTION @extschema@.idem_http(
 	handler pg_catalog.regprocedure,
@@ -214,11 +219,12 @@ CREATE FUNCTION @extschema@.idem_http(
 	wait pg_catalog.interval DEFAULT NULL,
 	max_runs pg_catalog.int4 DEFAULT NULL,
 	server pg_catalog.text DEFAULT NULL,
-	user_claim pg_catalog.text DEFAULT NULL)
+	user_claim pg_catalog.text DEFAULT NULL,
+	compare pg_catalog.jsonpath[] DEFAULT NULL)
 RETURNS pg_catalog.jsonb
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_http';
-COMMENT ON FUNCTION @extschema@.idem_http(pg_catalog.regprocedure, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.interval, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text) IS
+COMMENT ON FUNCTION @extschema@.idem_http(pg_catalog.regprocedure, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.interval, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.jsonpath[]) IS
 'idem_call for a request that PostgREST passes on: the key is the header Idempotency-Key in the setting request.headers, and belongs to the handler, the role, and the user, whom the claim user_claim (sub) in request.jwt.claims names. Returns the handler''s result; for a duplicate the stored one, with the response header Idempotency-Replayed; otherwise an object with type, title and status (RFC 9457), and sets response.status and response.headers: 400 without a key, 409 with Retry-After (in progress, or not to be repeated yet), 422 (another payload under this key, or failed for good), 503 with Retry-After (DynamoDB is unavailable; nothing is done twice). An error of the handler is raised, and recorded as by idem_call. Other arguments as idem_call. Errors: ID007, 22023 (a token without the claim, unless it has a role and nothing else, or with one that is neither a string, a number nor a boolean), 42P13 (not such a function)';
 
 CREATE FUNCTION @extschema@.idem_guard()
@@ -226,7 +232,7 @@ RETURNS pg_catalog.trigger
 LANGUAGE C VOLATILE
 AS 'MODULE_PATHNAME', 'eo_idem_guard';
 COMMENT ON FUNCTION @extschema@.idem_guard() IS
-'trigger function: a unique constraint across services. Arguments: the columns that make the key (a single column of type text, varchar, uuid or an integer type is used as it is, otherwise as by idem_key); prefix=; on_duplicate=error (AFTER INSERT, default; AFTER UPDATE OF the key columns claims the new key, and the old one stays claimed) or skip (BEFORE INSERT; not on partitions); at=now (default) or commit (COMMIT claims all keys of the transaction in parallel); retention= (an interval; default the server''s; after it a key may be used again, whatever the table holds); server= (default exactonce; the setting exactonce.server is ignored). The key is completed with the row''s transaction. Errors: 23505 (a duplicate; with table and trigger as table and constraint name), ID001 (another run holds the key), 22004 (a key column is null), 39P01 (the trigger is defined wrongly). The function uses the server with the rights of the table''s owner and is therefore not granted to PUBLIC: a role that may create triggers on a table and execute this function can claim keys in the owner''s name';
+'trigger function: a unique constraint across services. Arguments: the columns that make the key (a single column of type text, varchar, uuid or an integer type is used as it is, otherwise as by idem_key); prefix=; on_duplicate=error (AFTER INSERT, default; AFTER UPDATE OF the key columns claims the new key, and the old one stays claimed) or skip (BEFORE INSERT; not on partitions); at=now (default) or commit (COMMIT claims all keys of the transaction in parallel); retention= (an interval; default the server''s; after it a key may be used again, whatever the table holds); server= (default exactonce; the setting exactonce.server is ignored). The key is completed with the row''s transaction. Errors: 23505 (a duplicate; with table and trigger as table and constraint name), ID001 (another run holds the key), 22004 (a key column is null), 0A000 (a column whose collation is nondeterministic: keys are compared byte by byte), 39P01 (the trigger is defined wrongly). The function uses the server with the rights of the table''s owner and is therefore not granted to PUBLIC: a role that may create triggers on a table and execute this function can claim keys in the owner''s name';
 
 CREATE FUNCTION @extschema@.idem_write(writes pg_catalog.jsonb)
 RETURNS pg_catalog.void
@@ -240,7 +246,7 @@ RETURNS pg_catalog.trigger
 LANGUAGE C VOLATILE
 AS 'MODULE_PATHNAME', 'eo_idem_mirror';
 COMMENT ON FUNCTION @extschema@.idem_mirror() IS
-'trigger function, AFTER INSERT OR UPDATE OR DELETE, FOR EACH ROW: copies the row to a DynamoDB table when its transaction has committed, once and in order. Arguments: the table, which the server option transact_tables names; the columns that make the key of its items, one or two, with commas between them; the columns that are copied, default * (all); server=. An attribute has the name of its column. Numbers are N, boolean BOOL, bytea B, json and jsonb maps, lists and plain values, date and timestamps ISO 8601 in UTC, and everything else is the text of its type as S; a NULL is left out. A later change of a row in the same transaction replaces an earlier one. The rights of the table''s owner on the server apply. Errors: 39P01 (wrong definition), 42703, 22004 (a NULL in the key), 22003 (a number of more than 38 digits), those of idem_complete for writes; at COMMIT those of idem_once';
+'trigger function, AFTER INSERT OR UPDATE OR DELETE, FOR EACH ROW: copies the row to a DynamoDB table when its transaction has committed, once and in order. Arguments: the table, which the server option transact_tables names; the columns that make the key of its items, one or two, with commas between them; the columns that are copied, default * (all); server=. An attribute has the name of its column. Numbers are N, boolean BOOL, bytea B, json and jsonb maps, lists and plain values, date and timestamps ISO 8601 in UTC, and everything else is the text of its type as S, in UTC and whatever the settings of the session are, with names that are qualified by their schemas; a NULL is left out. A later change of a row in the same transaction replaces an earlier one. The rights of the table''s owner on the server apply. Errors: 39P01 (wrong definition), 42703, 22004 (a NULL in the key), 22003 (a number of more than 38 digits), those of idem_complete for writes; at COMMIT those of idem_once';
 
 CREATE FUNCTION @extschema@.idem_fail(
 	key pg_catalog.text,

@@ -490,6 +490,11 @@ eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 *sent_us)
 	return false;
 }
 
+/*
+ * Somebody who can write the item can write any beat beside our nonce.  A beat that is higher
+ * than the last one that was sent is none of ours: if it were taken over, the row of the life
+ * would note it, and every copy of the data that is made then would seem to have all of the life.
+ */
 void
 eo_life_confirmed(EoPlaceRef ref, int64 beat, int64 sent_us, const EoTarget *target)
 {
@@ -499,7 +504,8 @@ eo_life_confirmed(EoPlaceRef ref, int64 beat, int64 sent_us, const EoTarget *tar
 	if (p == NULL)
 		return;
 	p->place.open = true;
-	p->place.beat = Max(p->place.beat, beat);
+	if (beat <= p->place.sent_beat)
+		p->place.beat = Max(p->place.beat, beat);
 	p->place.confirmed_us = Max(p->place.confirmed_us, sent_us);
 	p->place.target = *target;
 }

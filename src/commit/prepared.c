@@ -206,6 +206,12 @@ eo_prepared_check_commit(const char *gid)
 	if (!TransactionIdIsValid(xid))
 		return;
 	rows = has_rows(xid);
+	if (!IsUnderPostmaster && (rows || find_question(xid, &view, &foreign)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot commit prepared transaction \"%s\" in single-user mode", gid),
+				 errdetail("It has keys, and no worker is here to find out whether another server has taken over."),
+				 errhint("Start the server as usual, or use ROLLBACK PREPARED.")));
 	while ((find_question(xid, &view, &foreign) ||
 			(rows && !eo_slot_prepared_is_complete(MyDatabaseId))) &&
 		   !foreign && eo_clock_monotonic_us() < give_up_us)

@@ -44,7 +44,8 @@
  * A key is the SHA-256, in lower-case hexadecimal, of "exactonce key 1", a line
  * feed, and the forms of the values one after the other.  idem_key_from() has one
  * value for each path: the j of an array of everything the path selects, or 0 if it
- * selects nothing.  The fingerprint of a payload is the key of its j alone.  So
+ * selects nothing.  The fingerprint of a payload is the key of its j alone; that of
+ * the parts that "compare" selects is the key of idem_key_from().  So
  * idem_key('ab', 7) is the SHA-256 of "exactonce key 1\nt2:abn1:7".
  *
  *-------------------------------------------------------------------------

@@ -15,8 +15,8 @@
 
 #include "wire/json.h"
 
-/* 9999-12-31 23:59:59 UTC.  A later instant in an item is read as this one. */
-#define EO_MAX_INSTANT_MS INT64_C(253402300799000)
+/* 9999-12-31 23:59:59.999 UTC.  A later instant in an item is read as this one. */
+#define EO_MAX_INSTANT_MS INT64_C(253402300799999)
 
 typedef enum EoInstantForm
 {

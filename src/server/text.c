@@ -24,6 +24,7 @@
 /* So many bytes of a key's digest are shown: two keys of one table hardly share them. */
 #define SHOWN_BYTES 8
 
+static const char *digest_shown(const char *utf8);
 static Datum from_utf8(Datum utf8);
 static char *escape_utf8(const char *s);
 
@@ -51,23 +52,33 @@ eo_text_holder(void)
 	return holder;
 }
 
+const char *
+eo_text_key_shown(const char *s)
+{
+	return eo_guc_log_keys == EO_LOG_KEYS_TEXT ? s : digest_shown(eo_text_to_utf8(s));
+}
+
+const char *
+eo_text_utf8_key_shown(const char *utf8)
+{
+	bool		exact;
+
+	return eo_guc_log_keys == EO_LOG_KEYS_TEXT ? eo_text_from_utf8_or_escape(utf8, &exact) :
+		digest_shown(utf8);
+}
+
 /*
  * The digest is that of the key in UTF-8, so that it is the same in all databases.
  * An error here would hide the one that is about to be reported, so none is raised.
  */
-const char *
-eo_text_key_shown(const char *s)
+static const char *
+digest_shown(const char *utf8)
 {
-	pg_cryptohash_ctx *ctx;
+	pg_cryptohash_ctx *ctx = pg_cryptohash_create(PG_SHA256);
 	uint8		digest[PG_SHA256_DIGEST_LENGTH];
 	char		hex[2 * SHOWN_BYTES + 1];
-	char	   *utf8;
 	bool		done;
 
-	if (eo_guc_log_keys == EO_LOG_KEYS_TEXT)
-		return s;
-	utf8 = eo_text_to_utf8(s);
-	ctx = pg_cryptohash_create(PG_SHA256);
 	done = ctx != NULL && pg_cryptohash_init(ctx) >= 0 &&
 		pg_cryptohash_update(ctx, (const uint8 *) utf8, strlen(utf8)) >= 0 &&
 		pg_cryptohash_final(ctx, digest, sizeof(digest)) >= 0;

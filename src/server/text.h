@@ -30,6 +30,12 @@ extern char *eo_text_holder(void);
 extern const char *eo_text_key_shown(const char *s);
 
 /*
+ * The same of a key in UTF-8, which may be one of another database: of a key that the
+ * encoding of this database cannot express, the characters outside ASCII are escaped.
+ */
+extern const char *eo_text_utf8_key_shown(const char *utf8);
+
+/*
  * From the encoding of the database to UTF-8, and back.  Returns s itself where
  * nothing is to be converted, else a palloc'd string.  Raises if s is not valid
  * in its encoding or cannot be expressed in the other one.

@@ -446,7 +446,8 @@ read_instant(TimestampTz t, bool up, const char *name, const char *which)
 {
 	int64		ms;
 
-	if (!TIMESTAMP_NOT_FINITE(t))
+	/* A timestamp can be so late that microseconds since 1970 are no int64. */
+	if (!TIMESTAMP_NOT_FINITE(t) && t <= EO_MAX_INSTANT_MS * 1000)
 	{
 		int64		us = t + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
 
@@ -457,7 +458,7 @@ read_instant(TimestampTz t, bool up, const char *name, const char *which)
 	ereport(ERROR,
 			(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 			 errmsg("%s is out of range", name),
-			 errdetail("%sIt must be finite, and before the year 10000.", which),
+			 errdetail("%sIt must be finite, and at most 9999-12-31 23:59:59.999 UTC.", which),
 			 up ? errhint("Leave it out for \"at once\".") :
 			 errhint("Leave it out for 30 days.")));
 }

@@ -9,9 +9,7 @@
 
 #include "access/xact.h"
 #include "compat.h"
-#include "keys/key_form.h"
 #include "lib/stringinfo.h"
-#include "powertools/powertools_key.h"
 #include "server/option_values.h"
 #include "server/options.h"
 #include "server/store.h"
@@ -239,18 +237,6 @@ eo_arg_token(FunctionCallInfo fcinfo, int n)
 	if (PG_ARGISNULL(n))
 		return NULL;
 	return DatumGetCString(DirectFunctionCall1(uuid_out, PG_GETARG_DATUM(n)));
-}
-
-char *
-eo_arg_fingerprint(const EoStore *store, Jsonb *payload)
-{
-	const char *runtime = store->layout->runtime;
-	char	   *text;
-
-	if (runtime == NULL)
-		return eo_key_form_fingerprint(payload);
-	text = JsonbToCString(NULL, &payload->root, VARSIZE(payload));
-	return eo_powertools_key_digest(runtime, text, strlen(text));
 }
 
 char *

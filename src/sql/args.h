@@ -89,10 +89,4 @@ extern int64 eo_arg_parse_retention(const char *text);
 /* A jsonb as UTF-8 text, as a record holds it. */
 extern char *eo_arg_jsonb_text(Jsonb *jb);
 
-/*
- * The fingerprint of a payload, as the records of a store hold it: where other clients
- * keep a hash of the payload in them, it is theirs.
- */
-extern char *eo_arg_fingerprint(const EoStore *store, Jsonb *payload);
-
 #endif							/* EO_SQL_ARGS_H */

@@ -44,6 +44,7 @@
 #include "server/text.h"
 #include "sql/args.h"
 #include "sql/call_stats.h"
+#include "sql/payload.h"
 #include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "utils/acl.h"
@@ -97,7 +98,7 @@ static Datum run_and_settle(EoStore *store, const char *key, const EoHandler *ha
 							bool returns, bool *isnull);
 pg_noreturn static void refuse_user(const char *claim, const char *detail);
 static void find_again(EoKey *k);
-static EoStore *read_arguments(FunctionCallInfo fcinfo, int first, int server,
+static EoStore *read_arguments(FunctionCallInfo fcinfo, int first, int server, int compare_arg,
 							   EoHandler *handler, EoAcquire *ask);
 static void check_handler(const EoHandler *handler);
 static void run_handler(void *arg);
@@ -106,16 +107,16 @@ static bool is_final(const Run *run);
 static char *describe(const ErrorData *error);
 
 static Datum
-stored_result(FunctionCallInfo fcinfo, const EoClaim *claim)
+stored_result(FunctionCallInfo fcinfo, const EoStore *store, const char *key, const EoClaim *claim)
 {
 	if (claim->result == NULL)
 		PG_RETURN_NULL();
-	return eo_row_json_datum(claim->result);
+	return eo_row_result_datum(claim->result, key, store->server->name);
 }
 
 /*
  * idem_call(key, handler, payload, lease, retention, wait, max_runs, on_error,
- * server)
+ * server, compare)
  */
 static Datum
 eo_idem_call_body(PG_FUNCTION_ARGS)
@@ -130,14 +131,14 @@ eo_idem_call_body(PG_FUNCTION_ARGS)
 	eo_preconditions("idem_call", EO_WRITES | EO_SWITCHED);
 	key = eo_arg_key(fcinfo, 0);
 	returns = eo_arg_choice(fcinfo, 7, "on_error", "raise", "return");
-	store = read_arguments(fcinfo, 1, 8, &handler, &ask);
+	store = read_arguments(fcinfo, 1, 8, 9, &handler, &ask);
 	ask.key = key;
 	eo_preconditions_worker();
 
 	eo_acquire(store, &ask, &claim);
 	eo_call_stats_claim(&claim);
 	if (claim.outcome == EO_CLAIM_COMPLETED)
-		return stored_result(fcinfo, &claim);
+		return stored_result(fcinfo, store, ask.key, &claim);
 	if (claim.outcome != EO_CLAIM_ACQUIRED)
 		eo_acquire_raise(store, ask.key, &claim);
 	return run_and_settle(store, ask.key, &handler, returns, &fcinfo->isnull);
@@ -205,11 +206,13 @@ find_again(EoKey *k)
 
 /*
  * Read the arguments handler, payload, lease, retention, wait and max_runs, which begin
- * at first, and server.
+ * at first, server and compare.
  */
 static EoStore *
-read_arguments(FunctionCallInfo fcinfo, int first, int server, EoHandler *handler, EoAcquire *ask)
+read_arguments(FunctionCallInfo fcinfo, int first, int server, int compare_arg,
+			   EoHandler *handler, EoAcquire *ask)
 {
+	EoCompare	compare;
 	EoStore    *store;
 
 	if (PG_ARGISNULL(first))
@@ -227,10 +230,13 @@ read_arguments(FunctionCallInfo fcinfo, int first, int server, EoHandler *handle
 	ask->retention_s = eo_arg_retention(fcinfo, first + 3);
 	ask->wait_ms = eo_arg_wait(fcinfo, first + 4);
 	ask->max_runs = eo_arg_max_runs(fcinfo, first + 5);
+	eo_payload_compare(fcinfo, compare_arg, &compare);
 	check_handler(handler);
 	store = eo_arg_store(fcinfo, server);
-	if (handler->has_payload)
-		ask->payload_sha256 = eo_arg_fingerprint(store, DatumGetJsonbP(handler->payload));
+	ask->payload_sha256 =
+		eo_payload_fingerprint(store,
+							   handler->has_payload ? DatumGetJsonbP(handler->payload) : NULL,
+							   &compare);
 	return store;
 }
 
@@ -543,7 +549,8 @@ acquire(EoStore *store, const EoAcquire *ask, EoClaim *claim)
 }
 
 /*
- * idem_http(handler, payload, lease, retention, wait, max_runs, server, user_claim)
+ * idem_http(handler, payload, lease, retention, wait, max_runs, server, user_claim,
+ * compare)
  */
 static Datum
 eo_idem_http_body(PG_FUNCTION_ARGS)
@@ -557,7 +564,7 @@ eo_idem_http_body(PG_FUNCTION_ARGS)
 	int			sqlstate;
 
 	eo_preconditions("idem_http", EO_WRITES | EO_SWITCHED);
-	store = read_arguments(fcinfo, 0, 6, &handler, &ask);
+	store = read_arguments(fcinfo, 0, 6, 8, &handler, &ask);
 	claim_name = PG_ARGISNULL(7) ? "sub" : eo_arg_text(fcinfo, 7);
 	given = key_of_client();
 	if (given == NULL)
@@ -578,7 +585,7 @@ eo_idem_http_body(PG_FUNCTION_ARGS)
 			return run_and_settle(store, ask.key, &handler, false, &fcinfo->isnull);
 		case EO_CLAIM_COMPLETED:
 			set_for_transaction("response.headers", "[{\"Idempotency-Replayed\": \"true\"}]");
-			return stored_result(fcinfo, &claim);
+			return stored_result(fcinfo, store, ask.key, &claim);
 		default:
 			PG_RETURN_DATUM(refuse_claim(store, &claim));
 	}

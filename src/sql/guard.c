@@ -59,6 +59,7 @@ typedef struct Terms
 static HeapTuple new_row(const TriggerData *data);
 static bool key_has_changed(TriggerData *data, const Terms *terms);
 static void read_terms(TriggerData *data, Terms *terms);
+static void check_collation(const TriggerData *data, AttrNumber column);
 static bool read_option(Terms *terms, const char *arg);
 static bool option_is(const char *arg, const char *name, const char **value);
 static void check_firing(TriggerData *data, const Terms *terms);
@@ -138,10 +139,32 @@ read_terms(TriggerData *data, Terms *terms)
 				eo_trigger_refuse(data, psprintf("\"%s\" is no option of idem_guard().", arg), USAGE);
 			continue;
 		}
-		terms->columns[terms->ncolumns++] = eo_trigger_column(data, arg, "makes its key of");
+		terms->columns[terms->ncolumns] = eo_trigger_column(data, arg, "makes its key of");
+		check_collation(data, terms->columns[terms->ncolumns++]);
 	}
 	if (terms->ncolumns == 0)
 		eo_trigger_refuse(data, "No column is named to make the key of.", USAGE);
+}
+
+/*
+ * Keys are compared byte by byte.  A unique index on the column would take other texts for
+ * equal, too, and the guard must not promise what it does not do.
+ */
+static void
+check_collation(const TriggerData *data, AttrNumber column)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(data->tg_relation), column - 1);
+
+	if (!OidIsValid(att->attcollation) || get_collation_isdeterministic(att->attcollation))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("column \"%s\" of table \"%s\" cannot be guarded: its collation \"%s\" is nondeterministic",
+					NameStr(att->attname), RelationGetRelationName(data->tg_relation),
+					get_collation_name(att->attcollation)),
+			 errdetail("Different texts that are equal by the collation would be different keys."),
+			 errhint("Guard a generated column that has the text in one form, such as lower(%s COLLATE \"C\").",
+					 quote_identifier(NameStr(att->attname)))));
 }
 
 static bool

@@ -32,6 +32,7 @@
 #include "sql/args.h"
 #include "sql/call_stats.h"
 #include "sql/composite_expansion.h"
+#include "sql/payload.h"
 #include "sql/preconditions.h"
 #include "sql/rows.h"
 #include "utils/array.h"
@@ -64,7 +65,8 @@ static Datum claim_datum(FunctionCallInfo fcinfo, const EoStore *store, const ch
 						 const EoClaim *claim);
 static void fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key,
 					   const EoClaim *c);
-static void fill_record(EoRow *row, TupleDesc desc, const char *key, const EoRecord *r);
+static void fill_record(EoRow *row, TupleDesc desc, const EoStore *store, const char *key,
+						const EoRecord *r);
 
 EO_COUNTED(eo_idem_acquire, EO_FN_IDEM_ACQUIRE);
 EO_COUNTED(eo_idem_start, EO_FN_IDEM_START);
@@ -83,6 +85,7 @@ EO_COUNTED(eo_idem_resolve, EO_FN_IDEM_RESOLVE);
 EO_COUNTED(eo_idem_give_up, EO_FN_IDEM_GIVE_UP);
 
 static EoStore *acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim);
+static Jsonb *read_payload(FunctionCallInfo fcinfo, int arg);
 static void put_claim(void *arg, const char *key, const EoClaim *claim);
 static int	read_keys(FunctionCallInfo fcinfo, char ***keys);
 static int	read_documents(FunctionCallInfo fcinfo, int arg, const char *name, int nkeys,
@@ -93,7 +96,7 @@ static Datum token_datum(const char *token);
 
 /*
  * idem_acquire(key, lease, retention, payload, wait, max_runs, on_abort,
- * on_commit, server)
+ * on_commit, server, compare)
  */
 static Datum
 eo_idem_acquire_body(PG_FUNCTION_ARGS)
@@ -134,23 +137,30 @@ eo_idem_start_body(PG_FUNCTION_ARGS)
 static EoStore *
 acquire(FunctionCallInfo fcinfo, EoAcquire *ask, EoClaim *claim)
 {
+	EoCompare	compare;
 	EoStore    *store;
 
 	memset(ask, 0, sizeof(*ask));
 	ask->key = eo_arg_key(fcinfo, 0);
 	read_terms(fcinfo, ask);
+	eo_payload_compare(fcinfo, 9, &compare);
 	store = eo_arg_store(fcinfo, 8);
-	if (!PG_ARGISNULL(3))
-		ask->payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(3));
+	ask->payload_sha256 = eo_payload_fingerprint(store, read_payload(fcinfo, 3), &compare);
 	eo_preconditions_worker();
 	eo_acquire(store, ask, claim);
 	eo_call_stats_claim(claim);
 	return store;
 }
 
+static Jsonb *
+read_payload(FunctionCallInfo fcinfo, int arg)
+{
+	return PG_ARGISNULL(arg) ? NULL : PG_GETARG_JSONB_P(arg);
+}
+
 /*
  * idem_acquire_many(keys, lease, retention, payloads, wait, max_runs, on_abort,
- * on_commit, server)
+ * on_commit, server, compare)
  */
 static Datum
 eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
@@ -158,6 +168,7 @@ eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
 	EoAcquire  *asks;
 	EoAcquire	terms = {0};
 	ClaimSink	sink;
+	EoCompare	compare;
 	EoStore    *store;
 	char	  **keys;
 	Jsonb	  **payloads;
@@ -175,14 +186,15 @@ eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
 				 errhint("Take them a part at a time, with a COMMIT between.")));
 	npayloads = read_documents(fcinfo, 3, "payloads", nkeys, &payloads);
 	read_terms(fcinfo, &terms);
+	eo_payload_compare(fcinfo, 9, &compare);
 	store = eo_arg_store(fcinfo, 8);
 	asks = palloc_extended(sizeof(EoAcquire) * Max(1, nkeys), MCXT_ALLOC_HUGE);
 	for (int i = 0; i < nkeys; i++)
 	{
 		asks[i] = terms;
 		asks[i].key = keys[i];
-		if (i < npayloads && payloads[i] != NULL)
-			asks[i].payload_sha256 = eo_arg_fingerprint(store, payloads[i]);
+		asks[i].payload_sha256 = eo_payload_fingerprint(store, i < npayloads ? payloads[i] : NULL,
+														&compare);
 	}
 	eo_compat_materialized_srf(fcinfo);
 	eo_preconditions_worker();
@@ -369,13 +381,14 @@ eo_idem_once_body(PG_FUNCTION_ARGS)
 }
 
 /*
- * idem_transact(key, writes, result, payload, server)
+ * idem_transact(key, writes, result, payload, server, compare)
  */
 static Datum
 eo_idem_transact_body(PG_FUNCTION_ARGS)
 {
 	EoTransact	ask = {0};
 	EoTransactItems actions;
+	EoCompare	compare;
 	EoClaim		claim;
 	EoStore    *store;
 	Datum		result;
@@ -391,9 +404,9 @@ eo_idem_transact_body(PG_FUNCTION_ARGS)
 	eo_transact_items_read(PG_GETARG_JSONB_P(1), &actions);
 	ask.actions = &actions;
 	ask.result = eo_arg_json(fcinfo, 2);
+	eo_payload_compare(fcinfo, 5, &compare);
 	store = eo_arg_store(fcinfo, 4);
-	if (!PG_ARGISNULL(3))
-		ask.payload_sha256 = eo_arg_fingerprint(store, PG_GETARG_JSONB_P(3));
+	ask.payload_sha256 = eo_payload_fingerprint(store, read_payload(fcinfo, 3), &compare);
 	eo_transact(store, &ask, &claim);
 	eo_call_stats_claim(&claim);
 	return eo_composite_expansion_keep(fcinfo, 0, 4, claim_datum(fcinfo, store, ask.key, &claim));
@@ -461,14 +474,16 @@ static Datum
 eo_idem_get_body(PG_FUNCTION_ARGS)
 {
 	char	   *key;
+	EoStore    *store;
 	EoRecord	record;
 	EoRow		row;
 
 	eo_preconditions("idem_get", EO_READS);
 	key = eo_arg_key(fcinfo, 0);
-	if (!eo_operator_get(eo_arg_store(fcinfo, 1), key, &record))
+	store = eo_arg_store(fcinfo, 1);
+	if (!eo_operator_get(store, key, &record))
 		PG_RETURN_NULL();
-	fill_record(&row, eo_row_type(fcinfo), key, &record);
+	fill_record(&row, eo_row_type(fcinfo), store, key, &record);
 	PG_RETURN_DATUM(eo_row_datum(&row));
 }
 
@@ -509,7 +524,7 @@ put_record(const char *key, const EoRecord *r, void *arg)
 	ReturnSetInfo *rsinfo = arg;
 	EoRow		row;
 
-	fill_record(&row, rsinfo->setDesc, eo_row_show_utf8(key), r);
+	fill_record(&row, rsinfo->setDesc, NULL, eo_row_show_utf8(key), r);
 	eo_row_store(&row, rsinfo);
 }
 
@@ -583,7 +598,7 @@ fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key, co
 	EO_ROW_PUT(row, !acquired, token_datum(c->token));
 	EO_ROW_PUT(row, c->fence == 0, Int64GetDatum(c->fence));
 	EO_ROW_PUT(row, c->runs == 0, Int32GetDatum((int32) c->runs));
-	eo_row_put_json(row, c->result);
+	eo_row_put_result(row, c->result, key, store->server->name);
 	eo_row_put_json(row, c->error);
 	eo_row_put_instant(row, c->lease_until_ms);
 	eo_row_put_instant(row, c->retry_at_ms);
@@ -605,9 +620,9 @@ token_datum(const char *token)
 	return UUIDPGetDatum(uuid);
 }
 
-/* A row of type idem_record. */
+/* A row of type idem_record; store is NULL in a list, which shows each result somehow. */
 static void
-fill_record(EoRow *row, TupleDesc desc, const char *key, const EoRecord *r)
+fill_record(EoRow *row, TupleDesc desc, const EoStore *store, const char *key, const EoRecord *r)
 {
 	int64		retry_ms = r->retry_ms != 0 ? r->retry_ms : r->updated_ms;
 
@@ -616,7 +631,10 @@ fill_record(EoRow *row, TupleDesc desc, const char *key, const EoRecord *r)
 	eo_row_put_text(row, eo_record_state_name(r->state));
 	EO_ROW_PUT(row, false, Int64GetDatum(r->fence));
 	EO_ROW_PUT(row, false, Int32GetDatum((int32) r->runs));
-	eo_row_put_json(row, r->result);
+	if (store != NULL)
+		eo_row_put_result(row, r->result, key, store->server->name);
+	else
+		eo_row_put_json(row, r->result);
 	eo_row_put_json(row, r->error);
 	EO_ROW_PUT(row, r->state != EO_STATE_IN_PROGRESS,
 			   TimestampTzGetDatum(eo_row_timestamp(r->lease_ms)));

@@ -13,6 +13,7 @@
 #include "funcapi.h"
 #include "keys/key_form.h"
 #include "powertools/powertools_key.h"
+#include "sql/payload.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -82,9 +83,7 @@ has_value(Jsonb *array)
 Datum
 eo_idem_key_from(PG_FUNCTION_ARGS)
 {
-	Jsonb	   *vars;
 	Datum	   *paths;
-	bool	   *nulls;
 	int			n;
 	bool		any = false;
 	StringInfoData parts;
@@ -93,22 +92,12 @@ eo_idem_key_from(PG_FUNCTION_ARGS)
 		refuse_all_null("payload must not be null");
 	if (PG_ARGISNULL(1))
 		refuse_all_null("paths must not be null");
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), JSONPATHOID, -1, false, TYPALIGN_INT,
-					  &paths, &nulls, &n);
-	vars = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")));
+	n = eo_payload_paths(PG_GETARG_ARRAYTYPE_P(1), &paths);
 	initStringInfo(&parts);
 	for (int i = 0; i < n; i++)
 	{
-		Jsonb	   *found;
+		Jsonb	   *found = eo_payload_select(PG_GETARG_JSONB_P(0), paths[i]);
 
-		if (nulls[i])
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("a path must not be null"),
-					 errdetail("Path %d of %d is null.", i + 1, n)));
-		found = DatumGetJsonbP(DirectFunctionCall4(jsonb_path_query_array, PG_GETARG_DATUM(0),
-												   paths[i], JsonbPGetDatum(vars),
-												   BoolGetDatum(false)));
 		eo_key_form_append(&parts, JSONBOID, JsonbPGetDatum(found), JB_ROOT_COUNT(found) == 0);
 		any |= has_value(found);
 	}

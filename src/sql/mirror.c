@@ -35,6 +35,7 @@
 #include "utils/datetime.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
+#include "utils/guc.h"
 #include "utils/json.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
@@ -65,6 +66,7 @@ static void read_write(EoStore *store, TriggerData *data, const Terms *terms, He
 static bool is_own(TriggerData *data, HeapTuple row);
 static EoRowVersion version_of(TriggerData *data, HeapTuple row);
 static void put_attribute(StringInfo out, Oid type, Datum value);
+static char *text_of(Oid type, Datum value);
 static void put_json(StringInfo out, Jsonb *document);
 
 /*
@@ -351,8 +353,6 @@ static void
 put_attribute(StringInfo out, Oid type, Datum value)
 {
 	char		spelled[MAXDATELEN + 1];
-	Oid			output;
-	bool		varlena;
 	int			utc = 0;
 
 	switch (type)
@@ -387,11 +387,46 @@ put_attribute(StringInfo out, Oid type, Datum value)
 		default:
 			break;
 	}
-	getTypeOutputInfo(type, &output, &varlena);
 	if (type == INT2OID || type == INT4OID || type == INT8OID || type == NUMERICOID)
-		put_number(out, OidOutputFunctionCall(output, value));
+		put_number(out, text_of(type, value));
 	else
-		put_typed(out, "S", OidOutputFunctionCall(output, value));
+		put_typed(out, "S", text_of(type, value));
+}
+
+/* Is the text of a value of this type the same under all settings? */
+static bool
+has_fixed_text(Oid type)
+{
+	return type == TEXTOID || type == VARCHAROID || type == BPCHAROID || type == UUIDOID ||
+		type == INT2OID || type == INT4OID || type == INT8OID || type == NUMERICOID ||
+		type_is_enum(type);
+}
+
+/* The text of a value, which must not depend on the settings of the session. */
+static char *
+text_of(Oid type, Datum value)
+{
+	static const char *const settings[][2] = {
+		{"bytea_output", "hex"}, {"datestyle", "ISO, MDY"}, {"extra_float_digits", "1"},
+		{"intervalstyle", "postgres"}, {"lc_monetary", "C"}, {"quote_all_identifiers", "off"},
+		{"search_path", "pg_catalog"}, {"timezone", "UTC"}
+	};
+	Oid			output;
+	bool		varlena;
+	char	   *text;
+	int			level;
+
+	getTypeOutputInfo(type, &output, &varlena);
+	if (has_fixed_text(type))
+		return OidOutputFunctionCall(output, value);
+	/* After an error the abort of the (sub)transaction restores the settings. */
+	level = NewGUCNestLevel();
+	for (int i = 0; i < (int) lengthof(settings); i++)
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	text = OidOutputFunctionCall(output, value);
+	AtEOXact_GUC(true, level);
+	return text;
 }
 
 static void

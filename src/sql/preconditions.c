@@ -46,6 +46,12 @@ eo_preconditions(const char *function, int access)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("exactonce must be loaded via shared_preload_libraries"),
 				 errhint("Add exactonce to shared_preload_libraries in postgresql.conf and restart the server.")));
+	if (!IsUnderPostmaster)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot execute %s() in single-user mode", function),
+				 errdetail("There is no worker, which finishes what commits and releases what does not."),
+				 errhint("Start the server as usual. Commands that use nothing of exactonce work in single-user mode, too.")));
 	if (IsParallelWorker())
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),

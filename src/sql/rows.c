@@ -10,6 +10,7 @@
 #include "access/htup_details.h"
 #include "catalog/pg_enum.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "nodes/primnodes.h"
 #include "server/text.h"
 #include "sql/rows.h"
@@ -19,6 +20,8 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 #include "wire/client.h"
+
+static Datum json_datum(const char *utf8, bool *lacking);
 
 /* A client that comes back later than this would find most keys settled. */
 #define MAX_RETRY_AFTER_S 60
@@ -75,7 +78,15 @@ eo_row_put_text(EoRow *row, const char *s)
 void
 eo_row_put_json(EoRow *row, const char *utf8)
 {
-	EO_ROW_PUT(row, utf8 == NULL, eo_row_json_datum(utf8));
+	bool		lacking;
+
+	EO_ROW_PUT(row, utf8 == NULL, json_datum(utf8, &lacking));
+}
+
+void
+eo_row_put_result(EoRow *row, const char *utf8, const char *key, const char *server)
+{
+	EO_ROW_PUT(row, utf8 == NULL, eo_row_result_datum(utf8, key, server));
 }
 
 Datum
@@ -99,10 +110,34 @@ eo_row_timestamp(int64 ms)
 						  (int64) SECS_PER_DAY * 1000) * 1000;
 }
 
+/* The work is done, and whoever needs no result is told so: see idem_start(). */
+Datum
+eo_row_result_datum(const char *utf8, const char *key, const char *server)
+{
+	bool		lacking;
+	Datum		datum = json_datum(utf8, &lacking);
+
+	if (lacking)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNTRANSLATABLE_CHARACTER),
+				 errmsg("the result of key \"%s\" on server \"%s\" cannot be had in a database in %s",
+						eo_text_key_shown(key), server, GetDatabaseEncodingName()),
+				 errdetail("The key is completed. Its result has characters that the encoding of this database lacks."),
+				 errhint("Ask from a database in UTF8, or use idem_start(), which returns no result.")));
+	return datum;
+}
+
 static Datum
 jsonb_of(Datum text)
 {
 	return DirectFunctionCall1(jsonb_in, text);
+}
+
+/* json is not converted, so escapes of characters that the encoding lacks pass. */
+static Datum
+json_of(Datum text)
+{
+	return DirectFunctionCall1(json_in, text);
 }
 
 /*
@@ -110,18 +145,22 @@ jsonb_of(Datum text)
  * cannot hold, or text that the database's encoding cannot express.  It becomes
  * a JSON string then instead of an error, because a duplicate must still get its
  * answer, and the caller that has consumed an action must get its payload.
+ * *lacking: the encoding is the reason.
  */
-Datum
-eo_row_json_datum(const char *utf8)
+static Datum
+json_datum(const char *utf8, bool *lacking)
 {
 	bool		exact;
 	char	   *text = eo_text_from_utf8_or_escape(utf8, &exact);
 	Datum		datum;
 
+	*lacking = !exact;
 	if (!exact || !eo_text_try_input(jsonb_of, CStringGetDatum(text), &datum))
 	{
 		JsonbValue	v;
 
+		*lacking = !exact || (GetDatabaseEncoding() != PG_UTF8 &&
+							  eo_text_try_input(json_of, CStringGetDatum(text), &datum));
 		v.type = jbvString;
 		v.val.string.val = text;
 		v.val.string.len = strlen(text);

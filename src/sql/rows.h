@@ -51,7 +51,15 @@ extern void eo_row_begin(EoRow *row, TupleDesc desc);
 extern void eo_row_put_enum(EoRow *row, const char *label);
 extern void eo_row_put_instant(EoRow *row, int64 ms);
 extern void eo_row_put_text(EoRow *row, const char *s);
+
+/*
+ * JSON text of a record as jsonb, for people to read.  Text that is not JSON, or that
+ * cannot be had in the encoding of the database, becomes a JSON string.
+ */
 extern void eo_row_put_json(EoRow *row, const char *utf8);
+
+/* The same of the result of a key, for programs: see eo_row_result_datum(). */
+extern void eo_row_put_result(EoRow *row, const char *utf8, const char *key, const char *server);
 
 /* The row as a composite value, palloc'd. */
 extern Datum eo_row_datum(EoRow *row);
@@ -62,8 +70,12 @@ extern void eo_row_store(EoRow *row, ReturnSetInfo *rsinfo);
 /* Epoch milliseconds as a timestamptz. */
 extern TimestampTz eo_row_timestamp(int64 ms);
 
-/* JSON text of a record as jsonb; text that is not JSON becomes a JSON string. */
-extern Datum eo_row_json_datum(const char *utf8);
+/*
+ * The result of a key as jsonb.  Text that is not JSON becomes a JSON string.  Raises if the
+ * encoding of the database does not have its characters, because a string would pass for
+ * the result.
+ */
+extern Datum eo_row_result_datum(const char *utf8, const char *key, const char *server);
 
 /*
  * Text of a record in the database's encoding, for people to read; characters

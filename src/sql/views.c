@@ -100,8 +100,9 @@ waits_for_server(const EoSlotView *view)
 }
 
 /*
- * The key of a record as views show it: without what its layout and the key_prefix of
- * its server put before it, if that is a server of this database and exists.
+ * The key of a record, whose partition key is pk in UTF-8, as views show it: without what
+ * its layout and the key_prefix of its server put before it, if that is a server of this
+ * database and exists.
  */
 static const char *
 shown_key(const char *pk, Oid serverid)
@@ -117,7 +118,9 @@ shown_key(const char *pk, Oid serverid)
 		prefix = eo_option_values_find(fs->options, "key_prefix");
 		layout = eo_layout_find(eo_option_values_layout(fs->options));
 	}
-	return eo_text_key_shown(eo_record_key_text(layout, prefix != NULL ? prefix : "", pk));
+	return eo_text_utf8_key_shown(eo_record_key_text(layout,
+													 prefix != NULL ? eo_text_to_utf8(prefix) : "",
+													 pk));
 }
 
 /*
@@ -126,8 +129,9 @@ shown_key(const char *pk, Oid serverid)
 Datum
 eo_key_of_record(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_TEXT_P(cstring_to_text(shown_key(text_to_cstring(PG_GETARG_TEXT_PP(0)),
-											   PG_GETARG_OID(1))));
+	char	   *pk = eo_text_to_utf8(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+
+	PG_RETURN_TEXT_P(cstring_to_text(shown_key(pk, PG_GETARG_OID(1))));
 }
 
 /*
@@ -156,7 +160,7 @@ eo_claims_of_cluster(PG_FUNCTION_ARGS)
 		EO_ROW_PUT(&row, false, ObjectIdGetDatum(view.target.serverid));
 		EO_ROW_PUT(&row, false, ObjectIdGetDatum(view.target.userid));
 		eo_row_put_text(&row, view.target.table);
-		eo_row_put_text(&row, shown_key(eo_text_from_utf8(view.pk), serverid));
+		eo_row_put_text(&row, shown_key(view.pk, serverid));
 		eo_row_put_text(&row, waits_for_server(&view) ? "no server" : state_of(s));
 		EO_ROW_PUT(&row, s->pid == 0, Int32GetDatum(s->pid));
 		EO_ROW_PUT(&row, s->pid == 0, TimestampTzGetDatum(eo_moment_timestamp(s->since_us)));

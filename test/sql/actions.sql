@@ -64,6 +64,12 @@ SELECT action_create(server => 'nowhere');
 SELECT action_create(expires_at => '1970-01-01 00:00:00.0001+00');
 -- The last expiry that is possible.
 SELECT outcome, expires_at FROM action_create(active_at => '9999-12-30 00:00:00+00');
+SELECT outcome, expires_at FROM action_create(expires_at => '9999-12-31 23:59:59.999999+00');
+SELECT action_create(active_at => '9999-12-31 23:59:59.999999+00');
+SELECT action_create(expires_at => '10000-01-01 00:00:00+00');
+SELECT action_create(expires_at => '294276-12-31 23:59:59.999999+00');
+SELECT action_create(active_at => '294276-12-31 23:59:59.999999+00');
+SELECT action_create_many('[{"expires_at": "9999-12-31 23:59:59.999+00"}, {"active_at": "294276-12-31+00"}]');
 -- An action whose active_at is long past is active at once.
 SELECT outcome, active_at IS NULL AS at_once FROM action_create(active_at => '1900-01-01', id => 'old');
 -- An action that becomes active after more than thirty days lasts for thirty days from then on.

@@ -70,6 +70,16 @@ SELECT idem_fail('tried');
 SELECT outcome FROM idem_acquire('tried', payload => '2');
 SELECT idem_forget('tried');
 SELECT outcome FROM idem_acquire('tried', payload => '2');
+-- Which parts of it count; a null is a part like others.
+SELECT outcome FROM idem_acquire('parts', payload => '{"try": 1, "amount": 5, "to": null}', compare => '{$.amount,$.to}');
+SELECT outcome, mine FROM idem_acquire('parts', payload => '{"try": 2, "amount": 5.0, "to": null}', compare => '{$.amount,$.to}');
+SELECT outcome FROM idem_acquire('parts', payload => '{"try": 2, "amount": 5, "to": "x"}', compare => '{$.amount,$.to}');
+SELECT outcome FROM idem_acquire('parts', payload => '{"try": 1, "amount": 5, "to": null}');
+SELECT outcome FROM idem_acquire_many('{parts,more}', payloads => ARRAY['{"amount": 5, "to": null}', '{"amount": 6, "to": 1}']::jsonb[], compare => '{$.amount,$.to}');
+SELECT idem_start('more', payload => '{"amount": 7, "to": 1}', compare => '{$.amount}');
+SELECT idem_complete_many('{parts,more}');
+SELECT idem_start('parts', payload => '{"try": 3, "amount": 5, "to": null}', compare => '{$.amount,$.to}');
+SELECT idem_start('misspelled', payload => '{"try": 3, "amount": 5}', compare => '{$.try,$.amonut}');
 
 -- The key of a dead run is taken over, and the dead run cannot finish it.
 CREATE SERVER quick FOREIGN DATA WRAPPER exactonce

@@ -158,6 +158,9 @@ SELECT outcome FROM idem_acquire('texpired', payload => '1');
 SELECT outcome FROM idem_transact('tpaid', put_order('9'), payload => '{"a": 1}');
 SELECT outcome, replayed FROM idem_transact('tpaid', put_order('9'), payload => '{"a": 1.0}');
 SELECT outcome FROM idem_transact('tpaid', put_order('9'), payload => '{"a": 2}');
+SELECT outcome FROM idem_transact('tparts', put_order('9a'), payload => '{"a": 1, "try": 1}', compare => '{$.a}');
+SELECT outcome, replayed FROM idem_transact('tparts', put_order('9a'), payload => '{"a": 1, "try": 2}', compare => '{$.a}');
+SELECT outcome FROM idem_transact('tparts', put_order('9a'), payload => '{"a": 2, "try": 1}', compare => '{$.a}');
 
 -- The records of keys cannot be written, but their conditions can be checked.
 SELECT idem_transact('r1', '[{"Put": {"TableName": "regress", "Item": {"pk": "IDEMPOTENCY#test/r1"}}}]');

@@ -12,6 +12,10 @@ SELECT idem_call('call', 'add_up(jsonb)', '{"what": "call", "n": 3}');
 SELECT idem_call('call', 'add_up(jsonb)', '{"what": "call", "n": 3}');
 SELECT count(*) FROM done WHERE what = 'call';
 SELECT idem_call('call', 'add_up(jsonb)', '{"what": "call", "n": 4}');
+-- The handler gets the whole payload, whatever is compared.
+SELECT idem_call('compared', 'add_up(jsonb)', '{"what": "compared", "n": 3}', compare => '{$.what}');
+SELECT idem_call('compared', 'add_up(jsonb)', '{"what": "compared", "n": 4}', compare => '{$.what}');
+SELECT idem_call('compared', 'add_up(jsonb)', '{"what": "call", "n": 3}', compare => '{$.what}');
 
 -- A handler whose transaction is rolled back has not run.
 BEGIN;
@@ -249,6 +253,18 @@ SELECT args, timing, try_guard(timing, args) FROM (VALUES
 	('BEFORE INSERT', $$'g', 'on_duplicate=skip'$$),
 	('AFTER INSERT', $$'g'$$)) v (timing, args);
 SELECT idem_guard();
+-- A key is compared byte by byte, which a nondeterministic collation does not do.
+CREATE COLLATION wf_any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+CREATE DOMAIN wf_email AS text COLLATE wf_any_case;
+CREATE TABLE wf_emails (id int, email wf_email, folded text GENERATED ALWAYS AS (lower(email::text COLLATE "C")) STORED);
+CREATE TRIGGER once AFTER INSERT ON wf_emails FOR EACH ROW EXECUTE FUNCTION idem_guard('id', 'email', 'prefix=email/');
+\set VERBOSITY default
+INSERT INTO wf_emails VALUES (1, 'Zoe@example.com');
+\set VERBOSITY terse
+DROP TRIGGER once ON wf_emails;
+CREATE TRIGGER once AFTER INSERT ON wf_emails FOR EACH ROW EXECUTE FUNCTION idem_guard('folded', 'prefix=email/');
+INSERT INTO wf_emails VALUES (1, 'Zoe@example.com');
+INSERT INTO wf_emails VALUES (2, 'zoe@EXAMPLE.com');
 
 -- A guard uses the rights of the table's owner and ignores exactonce.server.
 CREATE ROLE regress_inserter;

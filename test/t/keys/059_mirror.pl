@@ -220,5 +220,33 @@ is(run_script($node, "SET exactonce.enabled = off;\nUPDATE quiet SET a = 'x';\n"
 says('before the change', "BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION idem_mirror('$target', 'id')",
 	'INSERT INTO t VALUES (1)', qr/must be fired AFTER/);
 
+# ----- settings ---------------------------------------------------------------
+
+# Values without a form of their own are texts, which are the same under all settings of the session.
+my $texts = 'tap_mirror_texts';
+dynamodb(CreateTable => { TableName => $texts, BillingMode => 'PAY_PER_REQUEST',
+	AttributeDefinitions => [ { AttributeName => 'id', AttributeType => 'N' } ],
+	KeySchema => [ { AttributeName => 'id', KeyType => 'HASH' } ] });
+$node->safe_psql('postgres', <<"SQL");
+ALTER SERVER exactonce OPTIONS (SET transact_tables '$target, $texts');
+CREATE TYPE work_pair AS (ratio float8, at timestamptz);
+CREATE TABLE texts (id int, span interval, ats timestamptz[], days daterange, ratios float8[], raws bytea[], at time, type regtype,
+	pair work_pair);
+CREATE TRIGGER mirror AFTER INSERT ON texts FOR EACH ROW EXECUTE FUNCTION idem_mirror('$texts', 'id');
+SQL
+my $values = "'1 day 02:03:04', '{2026-01-31 12:00:00+00}', '[2026-01-31,2026-03-01)', '{0.30000000000000004}', '{\"\\\\x00ff\"}', '12:00',"
+  . " 'public.work_pair', ROW(0.1::float8 + 0.2, '2026-01-31 12:00+00')";
+my @others = ("timezone = 'Asia/Tokyo'", "datestyle = 'German'", "intervalstyle = 'iso_8601'", 'extra_float_digits = 0',
+	"bytea_output = 'escape'", "search_path = 'pg_catalog'");
+$node->safe_psql('postgres', join '', map { $_ == 0 ? "INSERT INTO texts VALUES (0, $values);" :
+	  "SET $others[$_ - 1]; INSERT INTO public.texts VALUES ($_, $values);" } 0 .. @others);
+settled($node);
+my %texts = map { $_->{id}{N} => $_ } @{ dynamodb(Scan => { TableName => $texts, ConsistentRead => JSON::PP::true })->{Items} };
+is_deeply($texts{0}, { id => { N => '0' }, span => { S => '1 day 02:03:04' }, ats => { S => '{"2026-01-31 12:00:00+00"}' },
+	days => { S => '[2026-01-31,2026-03-01)' }, ratios => { S => '{0.30000000000000004}' }, raws => { S => '{"\\\\x00ff"}' },
+	at => { S => '12:00:00' }, type => { S => 'public.work_pair' }, pair => { S => '(0.30000000000000004,"2026-01-31 12:00:00+00")' } },
+	'what has no type in DynamoDB is a text');
+is_deeply($texts{$_}, { %{ $texts{0} }, id => { N => "$_" } }, "and the same text with $others[$_ - 1]") foreach 1 .. @others;
+
 stop_without_crash($node);
 done_testing();

@@ -78,6 +78,21 @@ wait_until('replies of beats are lost: the life goes on', sub { life_item($life)
 is(life_of($node), $life, 'replies of beats are lost: it is the same life');
 reset_proxy();
 
+# A beat that somebody else has written is refused, and is no beat of ours: the row of the
+# life would say that old copies of the data have all of it.
+my $written = dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => "ORIGIN#$life" } },
+	UpdateExpression => 'SET #b = :b', ExpressionAttributeNames => { '#b' => 'beat' },
+	ExpressionAttributeValues => { ':b' => { N => '1000000000000000' } }, ReturnValues => 'UPDATED_OLD' });
+reset_proxy();
+wait_until('beats are refused', sub { count_requests(key => "ORIGIN#$life", op => 'UpdateItem') > 3 });
+is(life_item($life)->{beat}, '1000000000000000', 'a beat that somebody has written is not gone on from');
+dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => "ORIGIN#$life" } },
+	UpdateExpression => 'SET #b = :b', ExpressionAttributeNames => { '#b' => 'beat' },
+	ExpressionAttributeValues => { ':b' => $written->{Attributes}{beat} } });
+wait_until('with the old beat the life goes on', sub { life_item($life)->{beat} > $written->{Attributes}{beat}{N} });
+is(life_of($node), $life, 'with the old beat it is the same life');
+cmp_ok(sql_of($node, 'SELECT max(beat) FROM exactonce_internal.lives'), '<', 1_000_000, 'its row has no beat of others');
+
 # ----- the lease ----------------------------------------------------------------
 
 my $run = start_script($node, "BEGIN;\nINSERT INTO work VALUES ('late');\nSELECT idem_acquire('late');\n"

@@ -375,6 +375,20 @@ foreach ([ many => q{idem_acquire_many(ARRAY['many'], payloads => ARRAY[p]} ], [
 	is(value_of('powertools', $key, 'validation'), '7g2RJvqaOsmFC+2Kci0tEQ==', "idem_$key hashes its payload in this way, too");
 }
 
+# A path does what payload_validation_jmespath does there; several values have no such hash.
+my $event = q{payload => '{"order": {"b": 1, "a": "x"}, "items": [1, 2]}', compare};
+is(acquire('powertools', 'part', ", $event => '{\$.order}'"), 'acquired|', 'a claim with a part of its payload');
+is(value_of('powertools', 'part', 'validation'), '7g2RJvqaOsmFC+2Kci0tEQ==', 'has the hash of that part');
+like(run_script($node, "SELECT outcome FROM idem_acquire('parts', $event => '{\$.order, $_}', server => 'powertools')"),
+	qr/ERROR:  22023: compare must select one value in layout "powertools-typescript"/, "$_ beside another path is refused")
+  foreach '$.order', '$.items';
+like(run_script($node, "SELECT outcome FROM idem_acquire('parts', $event => '{\$.items[*]}', server => 'powertools')"),
+	qr/ERROR:  22023: .*\n.*The path selects 2 values/, 'so is a path that selects several values');
+is(acquire('one_clock', 'part', ", $event => '{\$.order.a, \$.items[*]}'"), 'acquired|', 'where SQL hashes, several parts may count');
+is(value_of('one_clock', 'part', 'eo_payload_sha256'),
+	$sql->(q{SELECT idem_key_from('{"order": {"a": "x"}, "items": [1, 2]}', '$.order.a', '$.items[*]')}),
+	'their fingerprint is the key that idem_key_from() makes of them');
+
 # ----- keys, sizes and other items -----------------------------------------------
 
 is(acquire('python', 'k'), 'acquired|', 'a static partition');
