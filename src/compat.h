@@ -28,6 +28,7 @@
 #endif
 #if PG_VERSION_NUM >= 160000
 #include "catalog/pg_database.h"
+#include "catalog/pg_foreign_data_wrapper.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_tablespace.h"
