@@ -24,15 +24,13 @@
 #include "storage/proc.h"
 #include "utils/memutils.h"
 #if PG_VERSION_NUM >= 160000
+#include "catalog/pg_database.h"
 #include "varatt.h"
 #endif
-#if PG_VERSION_NUM >= 160000
-#include "catalog/pg_database.h"
 #include "catalog/pg_foreign_data_wrapper.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_tablespace.h"
-#endif
 #include "utils/acl.h"
 #include "utils/guc_tables.h"
 #include "utils/tuplestore.h"
@@ -123,33 +121,26 @@ eo_compat_lock_held(const LOCKTAG *tag, LOCKMODE mode)
 #endif
 }
 
-static inline AclResult
-eo_compat_foreign_server_aclcheck(Oid serverid, Oid userid, AclMode mode)
+/* Has the role this right to the object in that catalog, one of the four here? */
+static inline bool
+eo_compat_has_right(Oid class_id, Oid object_id, Oid userid, AclMode mode)
 {
 #if PG_VERSION_NUM >= 160000
-	return object_aclcheck(ForeignServerRelationId, serverid, userid, mode);
+	return object_aclcheck(class_id, object_id, userid, mode) == ACLCHECK_OK;
 #else
-	return pg_foreign_server_aclcheck(serverid, userid, mode);
-#endif
-}
-
-static inline AclResult
-eo_compat_foreign_data_wrapper_aclcheck(Oid wrapper, Oid userid, AclMode mode)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_aclcheck(ForeignDataWrapperRelationId, wrapper, userid, mode);
-#else
-	return pg_foreign_data_wrapper_aclcheck(wrapper, userid, mode);
-#endif
-}
-
-static inline AclResult
-eo_compat_function_aclcheck(Oid functionid, Oid userid, AclMode mode)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_aclcheck(ProcedureRelationId, functionid, userid, mode);
-#else
-	return pg_proc_aclcheck(functionid, userid, mode);
+	switch (class_id)
+	{
+		case ForeignDataWrapperRelationId:
+			return pg_foreign_data_wrapper_aclcheck(object_id, userid, mode) == ACLCHECK_OK;
+		case ForeignServerRelationId:
+			return pg_foreign_server_aclcheck(object_id, userid, mode) == ACLCHECK_OK;
+		case ProcedureRelationId:
+			return pg_proc_aclcheck(object_id, userid, mode) == ACLCHECK_OK;
+		case TableSpaceRelationId:
+			return pg_tablespace_aclcheck(object_id, userid, mode) == ACLCHECK_OK;
+		default:
+			return false;
+	}
 #endif
 }
 
@@ -160,16 +151,6 @@ eo_compat_database_ownercheck(Oid dboid, Oid userid)
 	return object_ownercheck(DatabaseRelationId, dboid, userid);
 #else
 	return pg_database_ownercheck(dboid, userid);
-#endif
-}
-
-static inline AclResult
-eo_compat_tablespace_aclcheck(Oid tablespace, Oid userid, AclMode mode)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_aclcheck(TableSpaceRelationId, tablespace, userid, mode);
-#else
-	return pg_tablespace_aclcheck(tablespace, userid, mode);
 #endif
 }
 

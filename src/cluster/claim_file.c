@@ -111,6 +111,8 @@ startup_memory(void)
 		const EoMemory *m = memories[i];
 
 		*m->place = ShmemInitStruct(m->name, m->size, &found);
+		if (found)
+			continue;
 		memset(*m->place, 0, m->size);
 		if (m->begin != NULL)
 			m->begin();

@@ -56,6 +56,7 @@
 #include "ledger/update.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "server/options.h"
 #include "storage/ipc.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
@@ -262,11 +263,12 @@ check_wrapper_usage(Node * statement)
 	const		CreateForeignServerStmt *create = (CreateForeignServerStmt *) statement;
 	Oid			wrapper;
 
-	if (!IsA(statement, CreateForeignServerStmt) || strcmp(create->fdwname, "exactonce") != 0)
+	if (!IsA(statement, CreateForeignServerStmt) ||
+		strcmp(create->fdwname, EO_OPTIONS_WRAPPER) != 0)
 		return;
 	wrapper = get_foreign_data_wrapper_oid(create->fdwname, true);
 	if (OidIsValid(wrapper) &&
-		eo_compat_foreign_data_wrapper_aclcheck(wrapper, GetUserId(), ACL_USAGE) != ACLCHECK_OK)
+		!eo_compat_has_right(ForeignDataWrapperRelationId, wrapper, GetUserId(), ACL_USAGE))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for foreign-data wrapper %s", create->fdwname),
@@ -333,7 +335,7 @@ database_to_move(const AlterDatabaseStmt * alter)
 			continue;
 		tablespace = get_tablespace_oid(defGetString(def), true);
 		if (OidIsValid(tablespace) &&
-			eo_compat_tablespace_aclcheck(tablespace, GetUserId(), ACL_CREATE) == ACLCHECK_OK)
+			eo_compat_has_right(TableSpaceRelationId, tablespace, GetUserId(), ACL_CREATE))
 			return own_database(alter->dbname);
 	}
 	return InvalidOid;

@@ -256,12 +256,6 @@ item_of(const EoTransactItem *action, int position, const EoTableKeys *keys)
 	return line.data;
 }
 
-static Datum
-read_number(Datum text)
-{
-	return DirectFunctionCall3(numeric_in, text, ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
-}
-
 /* Two numbers that are the same are spelled the same. */
 static void
 put_key_value(StringInfo line, int position, const char *name, char type, size_t max_len,
@@ -291,7 +285,7 @@ put_key_value(StringInfo line, int position, const char *name, char type, size_t
 	{
 		Datum		read;
 
-		if (!eo_text_try_input(read_number, CStringGetDatum(text), &read))
+		if (!eo_text_try_input(numeric_in, text, &read))
 			refuse(position, psprintf("Attribute \"%s\" is a part of the key, and \"%s\" is not a number.",
 									  name, text), NULL);
 		number = DatumGetNumeric(read);

@@ -27,6 +27,7 @@
 #include "ledger/internal.h"
 #include "ledger/lock_limit.h"
 #include "miscadmin.h"
+#include "server/error.h"
 #include "server/options.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
@@ -158,10 +159,7 @@ eo_lock_limit_try(EoLockNeed need, void (*work) (void *arg), void *arg, bool *fa
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(old);
-		EmitErrorReport();
-		FlushErrorState();
-		AbortCurrentTransaction();
+		eo_error_log_and_abort(old);
 		*failed = true;
 	}
 	PG_END_TRY();

@@ -19,6 +19,8 @@
 #include "utils/resowner.h"
 
 static const char *hint_of(const EoError *error);
+pg_noreturn static void raise_unreadable(const char *doing, const char *key, const char *server,
+										 const char *detail, const char *hint);
 pg_noreturn static void raise_about(const EoError *error, const char *doing, const char *what,
 									const char *name, const char *server, const char *hint);
 
@@ -106,6 +108,15 @@ eo_error_try(void (*run) (void *arg), void *arg)
 }
 
 void
+eo_error_log_and_abort(MemoryContext context)
+{
+	MemoryContextSwitchTo(context);
+	EmitErrorReport();
+	FlushErrorState();
+	AbortCurrentTransaction();
+}
+
+void
 eo_error_raise(const EoError *error, const char *doing, const char *key, const char *server)
 {
 	raise_about(error, doing, "key", key, server, hint_of(error));
@@ -121,6 +132,9 @@ eo_error_raise_commit(const EoError *error, const char *key, const char *server,
 {
 	const Report *report = &reports[error->status == EO_UNKNOWN ? EO_UNANSWERED : error->status];
 	bool		is_away = report->sqlstate == ERRCODE_EO_UNAVAILABLE;
+	const char *hint = is_away ?
+	"It can be run again as it is; that may be refused with ID001 until the worker has given its keys back. What takes effect at once stays: immediate => true, idem_transact(), actions, and attempts at a PIN." :
+	hint_of(error);
 	StringInfoData detail;
 
 	initStringInfo(&detail);
@@ -134,9 +148,7 @@ eo_error_raise_commit(const EoError *error, const char *key, const char *server,
 			 errmsg("could not commit key \"%s\" on server \"%s\": %s", eo_text_key_shown(key), server,
 					report->summary),
 			 errdetail_internal("%s", detail.data),
-			 is_away ?
-			 errhint("It can be run again as it is; that may be refused with ID001 until the worker has given its keys back. What takes effect at once stays: immediate => true, idem_transact(), actions, and attempts at a PIN.") :
-			 hint_of(error) != NULL ? errhint("%s", hint_of(error)) : 0));
+			 hint != NULL ? errhint("%s", hint) : 0));
 }
 
 void
@@ -300,26 +312,31 @@ eo_error_raise_lost(const char *key, const char *server, bool at_commit, const c
 void
 eo_error_raise_odd(const char *doing, const char *key, const char *server, const char *what)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_EO_REFUSED),
-			 errmsg("could not %s key \"%s\" on server \"%s\": %s", doing, eo_text_key_shown(key), server,
-					reports[EO_INVALID].summary),
-			 strcmp(what, "payload_sha256") == 0 ?
-			 errdetail("Its %s is not a string.", what) :
-			 errdetail("Its %s has no form in JSON: it is or contains binary data, or a string with a NUL.",
-					   what),
-			 errhint("Another client has written it. Results and errors are JSON text, or a value of DynamoDB's that JSON can express.")));
+	raise_unreadable(doing, key, server,
+					 psprintf(strcmp(what, "payload_sha256") == 0 ? "Its %s is not a string." :
+							  "Its %s has no form in JSON: it is or contains binary data, or a string with a NUL.",
+							  what),
+					 "Another client has written it. Results and errors are JSON text, or a value of DynamoDB's that JSON can express.");
 }
 
 void
 eo_error_raise_odd_number(const char *doing, const char *key, const char *server, const char *name)
 {
+	raise_unreadable(doing, key, server,
+					 psprintf("Its %s is not a whole number from 0 to 9223372036854775807.", name),
+					 "Another client has written it. Correct the record, or give it up with idem_forget().");
+}
+
+static void
+raise_unreadable(const char *doing, const char *key, const char *server, const char *detail,
+				 const char *hint)
+{
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_REFUSED),
 			 errmsg("could not %s key \"%s\" on server \"%s\": %s", doing, eo_text_key_shown(key), server,
 					reports[EO_INVALID].summary),
-			 errdetail("Its %s is not a whole number from 0 to 9223372036854775807.", name),
-			 errhint("Another client has written it. Correct the record, or give it up with idem_forget().")));
+			 errdetail("%s", detail),
+			 errhint("%s", hint)));
 }
 
 void

@@ -31,6 +31,12 @@
 extern ErrorData *eo_error_try(void (*run) (void *arg), void *arg);
 
 /*
+ * In PG_CATCH() of a worker: log the current error, and end the transaction with it.  context is
+ * the one of before.
+ */
+extern void eo_error_log_and_abort(MemoryContext context);
+
+/*
  * Raise the error that a call to the store ended with.  key may be NULL (a call
  * about the table).  The message names key and server; the service's code, text
  * and request id are in the detail, advice is in the hint, no secret is in any.

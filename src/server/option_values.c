@@ -20,7 +20,6 @@
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 
-static Datum interval_of(Datum value);
 static void put_options(StringInfo text, List *list, const char *(*name_of) (int i));
 
 int64
@@ -36,17 +35,10 @@ eo_option_values_duration(const char *value, int64 *ms)
 {
 	Datum		span;
 
-	if (!eo_text_try_input(interval_of, CStringGetDatum(value), &span))
+	if (!eo_text_try_input(interval_in, value, &span))
 		return false;
 	*ms = eo_option_values_interval_ms(DatumGetIntervalP(span));
 	return true;
-}
-
-static Datum
-interval_of(Datum value)
-{
-	return DirectFunctionCall3(interval_in, value, ObjectIdGetDatum(InvalidOid),
-							   Int32GetDatum(-1));
 }
 
 List *

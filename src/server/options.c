@@ -16,7 +16,6 @@
 #include "access/reloptions.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "catalog/indexing.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
@@ -39,13 +38,12 @@
 #include "wire/endpoint.h"
 #include "wire/secret.h"
 
-#define WRAPPER_NAME "exactonce"
-
 /* So many names of servers are shown to somebody who has none of them right. */
 #define MAX_NAMES 10
 
 static Oid	find_server(const char *name);
 static char *names_of_servers(void);
+static int	compare_names(const ListCell *a, const ListCell *b);
 static void check_wrapper(const ForeignServer *fs);
 static void check_usage(Oid serverid, const char *name);
 static EoServer *load_server(ForeignServer *fs, Oid userid, bool wait);
@@ -82,8 +80,9 @@ eo_options_read(Oid serverid)
 bool
 eo_options_may_use(const char *name)
 {
-	return eo_compat_foreign_server_aclcheck(find_server(name != NULL ? name : eo_guc_server),
-											 GetUserId(), ACL_USAGE) == ACLCHECK_OK;
+	return eo_compat_has_right(ForeignServerRelationId,
+							   find_server(name != NULL ? name : eo_guc_server), GetUserId(),
+							   ACL_USAGE);
 }
 
 static Oid
@@ -109,26 +108,30 @@ find_server(const char *name)
 static char *
 names_of_servers(void)
 {
-	StringInfoData names;
-	Oid			wrapper = get_foreign_data_wrapper_oid(WRAPPER_NAME, true);
-	Relation	rel = table_open(ForeignServerRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, ForeignServerNameIndexId, true, NULL, 0, NULL);
-	HeapTuple	tuple;
-	int			n = 0;
+	StringInfoData text;
+	List	   *names = NIL;
+	ListCell   *cell;
 
-	initStringInfo(&names);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	foreach(cell, eo_options_servers())
 	{
-		Form_pg_foreign_server server = (Form_pg_foreign_server) GETSTRUCT(tuple);
+		ForeignServer *fs = GetForeignServerExtended(lfirst_oid(cell), FSV_MISSING_OK);
 
-		if (server->srvfdw == wrapper && ++n <= MAX_NAMES)
-			appendStringInfo(&names, "%s\"%s\"", n > 1 ? ", " : "", NameStr(server->srvname));
+		if (fs != NULL)
+			names = lappend(names, fs->servername);
 	}
-	if (n > MAX_NAMES)
-		appendStringInfo(&names, " and %d others", n - MAX_NAMES);
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return names.data;
+	list_sort(names, compare_names);
+	initStringInfo(&text);
+	for (int i = 0; i < Min(list_length(names), MAX_NAMES); i++)
+		appendStringInfo(&text, "%s\"%s\"", i > 0 ? ", " : "", (char *) list_nth(names, i));
+	if (list_length(names) > MAX_NAMES)
+		appendStringInfo(&text, " and %d others", list_length(names) - MAX_NAMES);
+	return text.data;
+}
+
+static int
+compare_names(const ListCell *a, const ListCell *b)
+{
+	return strcmp(lfirst(a), lfirst(b));
 }
 
 static void
@@ -136,7 +139,7 @@ check_wrapper(const ForeignServer *fs)
 {
 	ForeignDataWrapper *fdw = GetForeignDataWrapper(fs->fdwid);
 
-	if (strcmp(fdw->fdwname, WRAPPER_NAME) == 0)
+	if (strcmp(fdw->fdwname, EO_OPTIONS_WRAPPER) == 0)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -148,7 +151,7 @@ check_wrapper(const ForeignServer *fs)
 static void
 check_usage(Oid serverid, const char *name)
 {
-	if (eo_compat_foreign_server_aclcheck(serverid, GetUserId(), ACL_USAGE) == ACLCHECK_OK)
+	if (eo_compat_has_right(ForeignServerRelationId, serverid, GetUserId(), ACL_USAGE))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -211,7 +214,7 @@ eo_options_load(Oid serverid, Oid userid)
 	 * its role was dropped or has lost USAGE: the owner finishes them then.
 	 */
 	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(userid)) ||
-		eo_compat_foreign_server_aclcheck(serverid, userid, ACL_USAGE) != ACLCHECK_OK)
+		!eo_compat_has_right(ForeignServerRelationId, serverid, userid, ACL_USAGE))
 		userid = fs->owner;
 	return load_server(fs, userid, false);
 }
@@ -240,7 +243,7 @@ eo_options_load_like(const char *url, const char *region, const char *table)
 List *
 eo_options_servers(void)
 {
-	Oid			wrapper = get_foreign_data_wrapper_oid(WRAPPER_NAME, true);
+	Oid			wrapper = get_foreign_data_wrapper_oid(EO_OPTIONS_WRAPPER, true);
 	Relation	rel = table_open(ForeignServerRelationId, AccessShareLock);
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
 	List	   *servers = NIL;

@@ -13,6 +13,9 @@
 #include "nodes/pg_list.h"
 #include "server/server.h"
 
+/* The name of the foreign-data wrapper. */
+#define EO_OPTIONS_WRAPPER "exactonce"
+
 /*
  * Has the current role USAGE on the server of that name (NULL: exactonce.server)?
  * Raises 42704 if there is none.

@@ -25,7 +25,7 @@
 #define SHOWN_BYTES 8
 
 static const char *digest_shown(const char *utf8);
-static Datum from_utf8(Datum utf8);
+static Datum from_utf8(PG_FUNCTION_ARGS);
 static char *escape_utf8(const char *s);
 
 char *
@@ -116,14 +116,14 @@ eo_text_from_utf8_or_escape(const char *s, bool *exact)
 {
 	Datum		text;
 
-	*exact = eo_text_try_input(from_utf8, CStringGetDatum(s), &text);
+	*exact = eo_text_try_input(from_utf8, s, &text);
 	return *exact ? DatumGetCString(text) : escape_utf8(s);
 }
 
 static Datum
-from_utf8(Datum utf8)
+from_utf8(PG_FUNCTION_ARGS)
 {
-	return CStringGetDatum(eo_text_from_utf8(DatumGetCString(utf8)));
+	PG_RETURN_CSTRING(eo_text_from_utf8(PG_GETARG_CSTRING(0)));
 }
 
 /* Raises if s is not UTF-8: the loop relies on whole characters. */
@@ -150,14 +150,15 @@ escape_utf8(const char *s)
 }
 
 bool
-eo_text_try_input(Datum (*convert) (Datum), Datum input, Datum *output)
+eo_text_try_input(PGFunction input, const char *text, Datum *value)
 {
 	MemoryContext context = CurrentMemoryContext;
 	volatile bool ok = true;
 
 	PG_TRY();
 	{
-		*output = convert(input);
+		*value = DirectFunctionCall3(input, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid),
+									 Int32GetDatum(-1));
 	}
 	PG_CATCH();
 	{

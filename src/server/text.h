@@ -10,6 +10,8 @@
 
 #include "postgres.h"
 
+#include "fmgr.h"
+
 /* A palloc'd copy; NULL of NULL. */
 extern char *eo_text_copy(const char *s);
 
@@ -54,10 +56,10 @@ extern char *eo_text_bytes_to_utf8(const char *s, size_t *len);
 extern char *eo_text_from_utf8_or_escape(const char *s, bool *exact);
 
 /*
- * Convert input by a function that raises what it does not accept: false if it
- * raised an error of its data (SQLSTATE class 22 or 54); any other error is
- * raised again.  convert() must leave nothing behind that only an abort undoes.
+ * Read a text by the input function of a type: false if it raised an error of its data
+ * (SQLSTATE class 22 or 54); any other error is raised again.  The function must leave
+ * nothing behind that only an abort undoes.
  */
-extern bool eo_text_try_input(Datum (*convert) (Datum), Datum input, Datum *output);
+extern bool eo_text_try_input(PGFunction input, const char *text, Datum *value);
 
 #endif							/* EO_SERVER_TEXT_H */

@@ -255,7 +255,7 @@ check_handler(const EoHandler *handler)
 				 errmsg("function with OID %u does not exist", handler->function)));
 	proc = (Form_pg_proc) GETSTRUCT(tuple);
 	name = pstrdup(NameStr(proc->proname));
-	if (eo_compat_function_aclcheck(handler->function, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
+	if (!eo_compat_has_right(ProcedureRelationId, handler->function, GetUserId(), ACL_EXECUTE))
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, name);
 	if (proc->prokind != PROKIND_FUNCTION)
 		what = "It is no plain function.";
@@ -373,12 +373,6 @@ describe(const ErrorData *error)
  * that PostgREST has verified (request.jwt.claims), and the client's key.
  */
 
-static Datum
-jsonb_of(Datum text)
-{
-	return DirectFunctionCall1(jsonb_in, text);
-}
-
 /* The object in a setting; NULL: the setting is not set, or has something else. */
 static Jsonb *
 object_of_setting(const char *setting, bool *is_set)
@@ -387,7 +381,7 @@ object_of_setting(const char *setting, bool *is_set)
 	Datum		object;
 
 	*is_set = text != NULL && text[0] != '\0';
-	if (!*is_set || !eo_text_try_input(jsonb_of, CStringGetDatum(text), &object) ||
+	if (!*is_set || !eo_text_try_input(jsonb_in, text, &object) ||
 		!JB_ROOT_IS_OBJECT(DatumGetJsonbP(object)))
 		return NULL;
 	return DatumGetJsonbP(object);

@@ -127,19 +127,6 @@ eo_row_result_datum(const char *utf8, const char *key, const char *server)
 	return datum;
 }
 
-static Datum
-jsonb_of(Datum text)
-{
-	return DirectFunctionCall1(jsonb_in, text);
-}
-
-/* json is not converted, so escapes of characters that the encoding lacks pass. */
-static Datum
-json_of(Datum text)
-{
-	return DirectFunctionCall1(json_in, text);
-}
-
 /*
  * The text may come from another service.  It may be no JSON, JSON that jsonb
  * cannot hold, or text that the database's encoding cannot express.  It becomes
@@ -155,12 +142,16 @@ json_datum(const char *utf8, bool *lacking)
 	Datum		datum;
 
 	*lacking = !exact;
-	if (!exact || !eo_text_try_input(jsonb_of, CStringGetDatum(text), &datum))
+	if (!exact || !eo_text_try_input(jsonb_in, text, &datum))
 	{
 		JsonbValue	v;
 
+		/*
+		 * A json is not converted, so that escapes of what the encoding lacks
+		 * pass.
+		 */
 		*lacking = !exact || (GetDatabaseEncoding() != PG_UTF8 &&
-							  eo_text_try_input(json_of, CStringGetDatum(text), &datum));
+							  eo_text_try_input(json_in, text, &datum));
 		v.type = jbvString;
 		v.val.string.val = text;
 		v.val.string.len = strlen(text);

@@ -122,7 +122,7 @@ is_shown(EoStatsView *view)
 		return false;
 	strlcpy(view->name, fs->servername, sizeof(view->name));
 	return sees_all || has_privs_of_role(GetUserId(), fs->owner) ||
-		eo_compat_foreign_server_aclcheck(view->serverid, GetUserId(), ACL_USAGE) == ACLCHECK_OK;
+		eo_compat_has_right(ForeignServerRelationId, view->serverid, GetUserId(), ACL_USAGE);
 }
 
 /* A server that the current role may see, and where its rows go. */

@@ -31,6 +31,7 @@
 #include "records/life_item.h"
 #include "records/token.h"
 #include "server/answer.h"
+#include "server/error.h"
 #include "server/guc.h"
 #include "server/life_store.h"
 #include "server/store.h"
@@ -547,10 +548,7 @@ has_rows(int64 deadline_us)
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(old);
-		EmitErrorReport();
-		FlushErrorState();
-		AbortCurrentTransaction();
+		eo_error_log_and_abort(old);
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(old);
