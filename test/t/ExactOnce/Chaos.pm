@@ -93,10 +93,13 @@ sub stop_cluster
 	return;
 }
 
+# Of each server: where one is refused the worker completes keys by another one of the same table,
+# which must not be more patient.
 sub set_timeouts
 {
 	my ($cluster, %timeouts) = @_;
-	sql_of($cluster->{node}, timeouts_sql('exactonce', %timeouts));
+	my @servers = split /\n/, sql_of($cluster->{node}, 'SELECT srvname FROM pg_foreign_server');
+	sql_of($cluster->{node}, join ' ', map { timeouts_sql($_, %timeouts) } @servers);
 	return;
 }
 
