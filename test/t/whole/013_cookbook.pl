@@ -161,6 +161,7 @@ sub adapt
 	my ($text) = @_;
 	$text =~ s/(table 'idempotency')/$1, endpoint '$ENV{EO_ENDPOINT}'/g;
 	$text =~ s/'\.\.\.'/'test'/g;
+	$text =~ s{^\\i samples/}{\\i $FindBin::Bin/../../../samples/}mg;
 	return $text;
 }
 
