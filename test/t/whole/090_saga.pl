@@ -96,7 +96,7 @@ is(done('bad'), 'a, b, undo b, undo a', 'and undoes nothing again');
 like(run_script($node, call('bad', ', max_runs => 3')), qr/ID003/, 'all calls have the same max_runs');
 
 set_bad('c', 'undo b');
-call_until_end('stuck', ', max_runs => 1', 'postgres') for 1;
+like(run_script($node, call('stuck', ', max_runs => 1')), qr/undo b is bad/, 'an undo that fails is told');
 set_bad('c');
 like(call_until_end('stuck', ', max_runs => 1', 'postgres'), qr/was undone/, 'an undo that fails is tried again');
 is(done('stuck'), 'a, b, undo b, undo a', 'until it works, and once');
