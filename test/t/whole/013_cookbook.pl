@@ -28,6 +28,7 @@ my $setup = shift @recipes;
 is($setup->{title}, 'Setup', 'the first section of the cookbook is the setup');
 push @recipes, recipes(slurp_file("$docs/$_.md")) foreach qw(actions concepts);
 push @recipes, grep { $_->{title} eq 'By symptom' } recipes(slurp_file("$docs/operations.md"));
+push @recipes, grep { $_->{title} eq 'Who needs what' } recipes(slurp_file("$docs/security.md"));
 
 my ($first, $quick_start, $on_aws) = map { @{ $_->{blocks} } } recipes(slurp_file("$FindBin::Bin/../../../README.md"));
 ok(defined $on_aws, 'README.md has its blocks of SQL');
