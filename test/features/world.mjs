@@ -79,7 +79,7 @@ function heard({ outcome, payload, attempts_left: left }) {
 
 // Asks the engine itself, past the proxy.
 async function engine(operation, body) {
-  const answer = await fetch(process.env.EO_ENGINE, {
+  const answer = await fetch(process.env.EO_ENGINE_URL, {
     method: 'POST',
     body: JSON.stringify({ TableName: ACCOUNTS, ...body }),
     headers: {

@@ -33,7 +33,7 @@ const spelled = {
 };
 
 async function ask(operation, request) {
-  const answer = await fetch(process.env.EO_ENGINE, {
+  const answer = await fetch(process.env.EO_ENGINE_URL, {
     method: 'POST',
     headers: {
       'X-Amz-Target': `DynamoDB_20120810.${operation}`, 'Content-Type': 'application/x-amz-json-1.0',

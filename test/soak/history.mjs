@@ -18,7 +18,7 @@ export const plain = (item) => item && Object.fromEntries(
   Object.entries(item).map(([name, value]) => [name, plainValue(value)]));
 
 export async function engine(operation, request, service = 'DynamoDB_20120810') {
-  const answer = await fetch(process.env.EO_ENGINE, {
+  const answer = await fetch(process.env.EO_ENGINE_URL, {
     method: 'POST',
     headers: {
       'X-Amz-Target': `${service}.${operation}`, 'Content-Type': 'application/x-amz-json-1.0',
