@@ -86,6 +86,7 @@ async function engine(operation, body) {
       'Content-Type': 'application/x-amz-json-1.0', 'X-Amz-Target': `DynamoDB_20120810.${operation}`,
       Authorization: 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, '
         + 'SignedHeaders=host, Signature=0',
+      'X-Amz-Date': '20260101T000000Z',
     },
   });
   if (!answer.ok) throw new Error(`${operation}: ${await answer.text()}`);

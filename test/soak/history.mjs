@@ -24,6 +24,7 @@ export async function engine(operation, request, service = 'DynamoDB_20120810') 
       'X-Amz-Target': `${service}.${operation}`, 'Content-Type': 'application/x-amz-json-1.0',
       Authorization: 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, '
         + 'SignedHeaders=host, Signature=0',
+      'X-Amz-Date': '20260101T000000Z',
     },
     body: JSON.stringify(request),
   });
