@@ -80,7 +80,7 @@ $(OBJS): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h)
 
 installcheck: REGRESS := $(filter-out $(REGRESS_PROXY),$(REGRESS))
 installcheck: export EO_ENDPOINT = $(EXACTONCE_ENDPOINT)
-installcheck: export EO_ENGINE = $(EXACTONCE_ENDPOINT)
+installcheck: export EO_ENGINE_URL = $(EXACTONCE_ENDPOINT)
 installcheck: export PATH := $(bindir):$(PATH)
 
 .PHONY: prepare-installcheck

@@ -8,7 +8,7 @@ LARGE=10000
 PARALLEL=64
 
 prepare_batches() {
-    make_server wide "$EO_ENGINE" ", parallel_requests '$PARALLEL', commit_timeout '60s'"
+    make_server wide "$EO_ENGINE_URL" ", parallel_requests '$PARALLEL', commit_timeout '60s'"
     make_server wide_proxied "$EO_ENDPOINT" ", parallel_requests '$PARALLEL', commit_timeout '60s'"
     # shellcheck disable=SC2016
     sql -c 'CREATE FUNCTION batch_rate(n int, tag text) RETURNS numeric LANGUAGE plpgsql AS $$
@@ -98,7 +98,7 @@ request = function()
     '"ReturnValues":"ALL_NEW"}')
 end
 LUA
-    wrk -t 1 -c 16 -d "$1" -s "$WORK/wrk.lua" "$EO_ENGINE" | awk '/^Requests\/sec/ { print $2 }'
+    wrk -t 1 -c 16 -d "$1" -s "$WORK/wrk.lua" "$EO_ENGINE_URL" | awk '/^Requests\/sec/ { print $2 }'
 }
 
 straight() {
@@ -158,7 +158,7 @@ double_click() {
     local p50 p90 p99
     psql -Xqd postgres -c 'CREATE DATABASE other'
     psql -Xqd other -c 'CREATE EXTENSION exactonce' \
-        -c "CREATE SERVER engine FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'bench', endpoint '$EO_ENGINE')" \
+        -c "CREATE SERVER engine FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'bench', endpoint '$EO_ENGINE_URL')" \
         -c "CREATE USER MAPPING FOR PUBLIC SERVER engine OPTIONS (access_key_id 'test', secret_access_key 'test')"
     echo 'a call that waits for a key has its result so long after the COMMIT of the one before it; ms'
     read -r p50 p90 p99 < <(node "$ROOT/bench/click.mjs" bench 100)
@@ -211,7 +211,7 @@ keys_a_request() {
     until port=$(grep . "$WORK/late-port"); do sleep 0.05; done
     for mode in off on; do
         make_server late_$mode "http://127.0.0.1:$port" ", commit_timeout '60s', batch_requests '$mode'"
-        make_server local_$mode "$EO_ENGINE" ", commit_timeout '60s', batch_requests '$mode'"
+        make_server local_$mode "$EO_ENGINE_URL" ", commit_timeout '60s', batch_requests '$mode'"
     done
     : >"$WORK/apart"
     for round in 1 2 3; do

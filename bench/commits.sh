@@ -62,7 +62,7 @@ many_keys() {
 # Measures the time from COMMIT until the record is COMPLETED, on an idle server.
 commit_to_completed() {
     local p50 p90 p99 gap written
-    read -r p50 p90 p99 gap written < <(node "$ROOT/bench/latency.mjs" "$EO_ENGINE" bench 200)
+    read -r p50 p90 p99 gap written < <(node "$ROOT/bench/latency.mjs" "$EO_ENGINE_URL" bench 200)
     echo "from the return of COMMIT until the record is COMPLETED in DynamoDB Local, idle otherwise; ms (200 commits)"
     printf '  p50 %s, p90 %s, p99 %s; seen by reads %s apart; the worker had written its request after %s (p50)\n' \
         "$p50" "$p90" "$p99" "$gap" "$written"

@@ -80,29 +80,38 @@ can_fuzz() {
         clang -x c -fsanitize=fuzzer,address,undefined -o /dev/null - 2>/dev/null
 }
 
-# An extension that is installed already needs less: the harness compiles small programs.
+# DynamoDB Local needs Java, and so does its stand-in's place where there is no dynoxide.
+needs_java() {
+    [ "${EO_ENGINE:-}" = dynalite ] || [ "${EO_ENGINE:-}" = dynoxide ] && [ "$(uname -m)" = x86_64 ] && return 1
+    return 0
+}
+
+# An extension that is installed already needs less: the harness compiles small programs.  So does
+# the demo.
 missing_packages() {
     has_command cc && has_command make || echo build-essential
     has_command curl || echo curl
-    has_command java || echo default-jre-headless
+    ! needs_java || has_command java || echo default-jre-headless
     has_command node || echo nodejs
     has_command npm || echo npm
     [ -z "${EO_INSTALLED:-}" ] || return 0
+    has_header curl/curl.h || echo libcurl4-openssl-dev
+    has_header json-c/json.h || echo libjson-c-dev
+    has_header openssl/evp.h || echo libssl-dev
+    [ "$1" = tests ] || return 0
     has_command openssl || echo openssl
     has_command python3 || echo python3
     has_debian_boto3 || echo python3-boto3
     has_command spin || echo spin
-    has_header curl/curl.h || echo libcurl4-openssl-dev
-    has_header json-c/json.h || echo libjson-c-dev
-    has_header openssl/evp.h || echo libssl-dev
     has_perl_module IPC::Run || echo libipc-run-perl
     can_fuzz || echo clang libclang-rt-dev
 }
 
-# Installs whatever is missing.  Calls apt-get only if something is.
+# Installs whatever is missing for the tests, or the demo.  Calls apt-get only if something is.
 install_missing() {
     local packages major
-    packages=$(missing_packages)
+    local for=${1:-tests}
+    packages=$(missing_packages "$for")
     major=$(pg_major)
     if [ -z "$major" ]; then
         update_package_lists
@@ -114,7 +123,7 @@ install_missing() {
     if [ -z "${EO_INSTALLED:-}" ]; then
         has_server_headers "$major" || packages+=" postgresql-server-dev-$major"
         # Not every version has it; the test that uses it is skipped then.
-        if [ ! -f "/usr/share/postgresql/$major/extension/pg_cron.control" ] &&
+        if [ "$for" = tests ] && [ ! -f "/usr/share/postgresql/$major/extension/pg_cron.control" ] &&
             apt-cache show "postgresql-$major-cron" >/dev/null 2>&1; then
             packages+=" postgresql-$major-cron"
         fi

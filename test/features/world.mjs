@@ -79,13 +79,14 @@ function heard({ outcome, payload, attempts_left: left }) {
 
 // Asks the engine itself, past the proxy.
 async function engine(operation, body) {
-  const answer = await fetch(process.env.EO_ENGINE, {
+  const answer = await fetch(process.env.EO_ENGINE_URL, {
     method: 'POST',
     body: JSON.stringify({ TableName: ACCOUNTS, ...body }),
     headers: {
       'Content-Type': 'application/x-amz-json-1.0', 'X-Amz-Target': `DynamoDB_20120810.${operation}`,
       Authorization: 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, '
         + 'SignedHeaders=host, Signature=0',
+      'X-Amz-Date': '20260101T000000Z',
     },
   });
   if (!answer.ok) throw new Error(`${operation}: ${await answer.text()}`);

@@ -8,12 +8,14 @@
 //   --stop          stop what an earlier --keep left running, and exit
 //   --durable       a cluster with fsync
 //   --in-memory     an engine that is faster and forgets its data when stopped
-//   --dynalite      another engine, which knows less (dynalite.mjs)
+//   --engine NAME   another engine than DynamoDB Local: dynoxide or dynalite (small_engines.mjs);
+//                   by default that of EO_ENGINE.  Where there is no dynoxide for the machine,
+//                   DynamoDB Local takes its place
 //   --no-preload    a cluster without shared_preload_libraries
 //   --set NAME=VALUE  a setting for the cluster, as often as wanted
 //
 // COMMAND sees PGHOST PGPORT PGUSER PGDATABASE, EO_ENDPOINT (the proxy),
-// EO_ENGINE (the engine itself), EO_CONTROL (log, faults, the engine's life:
+// EO_ENGINE_URL (the engine itself), EO_CONTROL (log, faults, the engine's life:
 // see proxy.mjs) and EO_PGDATA.
 //
 // With --keep a second copy of this program, detached from the terminal, owns the
@@ -26,24 +28,25 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Cluster } from './cluster.mjs';
-import { Dynalite } from './dynalite.mjs';
 import { Engine, LICENCE, cacheDir } from './engine.mjs';
 import { Proxy } from './proxy.mjs';
+import { SmallEngine, isThere } from './small_engines.mjs';
 import { HarnessError, tail, until } from './util.mjs';
 
+const LOCAL = 'dynamodb-local';
 const MEGABYTE = 1024 * 1024;
 const stateFile = path.join(cacheDir(), 'kept.json');
 
 function parse(argv) {
   const options = { keep: false, stop: false, serve: false, preload: true, durable: false, inMemory: false,
-    dynalite: false, settings: {}, command: [] };
+    engine: process.env.EO_ENGINE || LOCAL, settings: {}, command: [] };
   const flags = {
     '--keep': () => { options.keep = true; },
     '--stop': () => { options.stop = true; },
     '--serve': () => { options.serve = true; },         // the detached copy
     '--durable': () => { options.durable = true; },
     '--in-memory': () => { options.inMemory = true; },
-    '--dynalite': () => { options.dynalite = true; },
+    '--engine': (rest) => { options.engine = rest.shift(); },
     '--no-preload': () => { options.preload = false; },
     '--set': (rest) => {
       const [, name, value] = /^(\w[\w.]*)=(.*)$/s.exec(rest.shift() ?? '') ?? [];
@@ -59,9 +62,14 @@ function parse(argv) {
     flags[flag](rest);
   }
   if (!options.stop && !options.serve && options.command.length === 0) {
-    throw new HarnessError('usage: run.mjs [--keep] [--durable] [--in-memory] [--dynalite] [--no-preload] '
-      + '[--set NAME=VALUE] -- COMMAND ARGS...');
+    throw new HarnessError('usage: run.mjs [--keep] [--durable] [--in-memory] [--engine NAME] '
+      + '[--no-preload] [--set NAME=VALUE] -- COMMAND ARGS...');
   }
+  if (options.engine === 'dynoxide' && !isThere('dynoxide')) {
+    console.error('harness: there is no dynoxide for this machine; DynamoDB Local takes its place');
+    options.engine = LOCAL;
+  }
+  if (options.engine !== LOCAL && !isThere(options.engine)) throw new HarnessError(`no such engine: ${options.engine}`);
   return options;
 }
 
@@ -88,7 +96,8 @@ class Harness {
   async start(options) {
     const base = this.#folder(os.tmpdir());
     chmodSync(base, 0o755);                             // the cluster's own folder in it is private
-    this.engine = options.dynalite ? new Dynalite(this.#folder(os.tmpdir())) : new Engine(this.#engineFolder(), options);
+    const folder = this.#engineFolder();
+    this.engine = options.engine === LOCAL ? new Engine(folder, options) : new SmallEngine(options.engine, folder, options);
     this.cluster = new Cluster(path.join(base, 'pg'), options);
     this.proxy = new Proxy(this.engine);
     const started = await Promise.allSettled([this.engine.start(), this.cluster.start(), this.proxy.start()]);
@@ -103,7 +112,7 @@ class Harness {
       PGUSER: 'postgres',
       PGDATABASE: 'postgres',
       EO_ENDPOINT: this.proxy.url,
-      EO_ENGINE: this.engine.url,
+      EO_ENGINE_URL: this.engine.url,
       EO_CONTROL: this.proxy.controlUrl,
       EO_PGDATA: this.cluster.data,
     };
@@ -234,7 +243,7 @@ async function main(argv) {
   const options = parse(argv);
   if (options.stop) return stopKept();
   if (options.serve) return serve(options);
-  if (!options.dynalite) console.error(`harness: ${LICENCE}`);
+  if (options.engine === LOCAL) console.error(`harness: ${LICENCE}`);
   return options.keep ? runKept(options, argv) : runOnce(options);
 }
 

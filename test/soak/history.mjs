@@ -18,12 +18,13 @@ export const plain = (item) => item && Object.fromEntries(
   Object.entries(item).map(([name, value]) => [name, plainValue(value)]));
 
 export async function engine(operation, request, service = 'DynamoDB_20120810') {
-  const answer = await fetch(process.env.EO_ENGINE, {
+  const answer = await fetch(process.env.EO_ENGINE_URL, {
     method: 'POST',
     headers: {
       'X-Amz-Target': `${service}.${operation}`, 'Content-Type': 'application/x-amz-json-1.0',
       Authorization: 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, '
         + 'SignedHeaders=host, Signature=0',
+      'X-Amz-Date': '20260101T000000Z',
     },
     body: JSON.stringify(request),
   });

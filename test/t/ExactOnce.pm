@@ -435,9 +435,9 @@ sub dynamodb
 	my ($operation, $request) = @_;
 	my $authorization = 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, '
 	  . 'SignedHeaders=host, Signature=0';
-	my $answer = $http->post($ENV{EO_ENGINE}, { content => encode_json($request), headers => {
+	my $answer = $http->post($ENV{EO_ENGINE_URL}, { content => encode_json($request), headers => {
 		'X-Amz-Target' => "DynamoDB_20120810.$operation", 'Content-Type' => 'application/x-amz-json-1.0',
-		'Authorization' => $authorization } });
+		'Authorization' => $authorization, 'X-Amz-Date' => '20260101T000000Z' } });
 	die $answer->{content} unless $answer->{success};
 	return decode_json($answer->{content});
 }

@@ -149,7 +149,7 @@ is(done('true'), $transactions - int($transactions / 20), 'all transactions but 
 # ----- a mirror ---------------------------------------------------------------
 
 # Past the proxy, which would be most of what is measured.
-$node->safe_psql('postgres', server_sql('direct', endpoint => $ENV{EO_ENGINE}, table => 'tap_run', transact_tables => $accounts));
+$node->safe_psql('postgres', server_sql('direct', endpoint => $ENV{EO_ENGINE_URL}, table => 'tap_run', transact_tables => $accounts));
 $node->safe_psql('postgres', <<"SQL");
 CREATE TABLE accounts (aid int PRIMARY KEY, balance int);
 INSERT INTO accounts SELECT g, 0 FROM generate_series(1, 10000) g;

@@ -14,7 +14,7 @@ my ($rounds, $clients, $guesses, $attempts) = (50, 100, 1000, 3);
 my $table = 'tap_action_guesses';
 # No fault is needed: the requests go past the proxy.
 my $node = new_node('action_guesses', conf => "max_connections = 120\n",
-	options => { request_timeout => '60s', pin_attempts => $attempts, endpoint => $ENV{EO_ENGINE} });
+	options => { request_timeout => '60s', pin_attempts => $attempts, endpoint => $ENV{EO_ENGINE_URL} });
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 $sql->(<<'SQL');
 CREATE UNLOGGED TABLE guesses (round int, guess text, outcome text, attempts_left int, payload jsonb);

@@ -54,7 +54,7 @@ sub occurrences
 # ----- away for a moment -------------------------------------------------------------
 
 # Past the proxy, which takes a connection also when the engine is away.
-sql_of($node, server_sql('direct', endpoint => $ENV{EO_ENGINE}, table => $table,
+sql_of($node, server_sql('direct', endpoint => $ENV{EO_ENGINE_URL}, table => $table,
 	request_timeout => '2 min', commit_timeout => '2 min', key_prefix => 'direct/'));
 is(errors_of($node, "SELECT idem_once('before', server => 'direct')"), '', 'the life has an item in the place');
 settled($node);

@@ -13,7 +13,7 @@ use Test::More;
 
 # Another address of the same tables.  It does not lead through the proxy, whose faults hold up
 # what goes to the address by which keys are completed.
-my $elsewhere = $ENV{EO_ENGINE};
+my $elsewhere = $ENV{EO_ENGINE_URL};
 
 my $conf = 'exactonce.test_hurry = ' . hurry(10) . <<'CONF';
 

@@ -231,7 +231,7 @@ is(join(' ', map { (values %$_)[0] } @{ dynamodb(GetItem => { TableName => $busi
 
 # The transaction that hands in first may commit last: it holds the item until then.  An item
 # is the same by whatever server it is reached.
-$node->safe_psql('postgres', server_sql('direct', endpoint => $ENV{EO_ENGINE}, table => $table, transact_tables => $business));
+$node->safe_psql('postgres', server_sql('direct', endpoint => $ENV{EO_ENGINE_URL}, table => $table, transact_tables => $business));
 foreach my $server ('exactonce', 'direct')
 {
 	my $early = start_script($node, "BEGIN;\nSELECT idem_once('early $server', writes => " . putting("race $server", 'early') . ");\n" .

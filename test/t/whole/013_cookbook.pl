@@ -1,6 +1,6 @@
-# The blocks of docs/cookbook.md and docs/actions.md do what they say.  The blocks of
-# a recipe, or section, run in a database of its own.  README.md has one database for
-# all its blocks.
+# The blocks of README.md and of docs do what they say.  The blocks of a recipe, or section,
+# run in a database of its own.  The quick start of README.md runs twice: in a database like
+# that of script/demo, and after the block about AWS.
 #
 # A comment in a block says what is compared:
 #
@@ -26,12 +26,12 @@ my $docs = "$FindBin::Bin/../../../docs";
 my @recipes = recipes(slurp_file("$docs/cookbook.md"));
 my $setup = shift @recipes;
 is($setup->{title}, 'Setup', 'the first section of the cookbook is the setup');
-push @recipes, recipes(slurp_file("$docs/actions.md"));
+push @recipes, recipes(slurp_file("$docs/$_.md")) foreach qw(actions concepts);
+push @recipes, grep { $_->{title} eq 'By symptom' } recipes(slurp_file("$docs/operations.md"));
+push @recipes, grep { $_->{title} eq 'Who needs what' } recipes(slurp_file("$docs/security.md"));
 
-my @readme = map { @{ $_->{blocks} } } recipes(slurp_file("$FindBin::Bin/../../../README.md"));
-ok(@readme > 1, 'README.md has blocks of SQL');
-# Its keys are not those of the recipes.
-$_->{text} =~ s/table 'idempotency'/table 'tap_readme', endpoint '$ENV{EO_ENDPOINT}'/ foreach @readme;
+my ($first, $quick_start, $on_aws) = map { @{ $_->{blocks} } } recipes(slurp_file("$FindBin::Bin/../../../README.md"));
+ok(defined $on_aws, 'README.md has its blocks of SQL');
 
 my $node = new_node('cookbook', conf => "max_prepared_transactions = 10\n");
 my $scripts = 0;
@@ -52,12 +52,11 @@ make_table('stock', 'sku', 'S');
 make_table('order_views', 'id', 'N');
 make_table('customer_totals', 'customer', 'S');
 dynamodb(PutItem => { TableName => 'stock', Item => { sku => { S => 'A1' }, n => { N => '5' } } });
-$node->safe_psql('postgres', 'CREATE DATABASE readme');
-finish_blocks(start_blocks('readme', @readme));
-wait_until('README.md: everything is finished',
-	sub { $node->safe_psql('readme', 'SELECT count(*) FROM exactonce_pending') eq '0' });
-$node->safe_psql('readme', 'DROP OWNED BY app; DROP ROLE app');
-$node->safe_psql('postgres', 'DROP DATABASE readme');
+run_readme('tap_readme_demo', demo_setup(), $first, $quick_start);
+run_readme('tap_readme_aws', $on_aws, $quick_start);
+
+# The database of a dump, in a block of docs/operations.md.
+$node->safe_psql('postgres', 'CREATE DATABASE staging');
 
 foreach my $recipe (@recipes)
 {
@@ -90,6 +89,32 @@ is_deeply(items('customer_totals'), [ { customer => 'anna', orders => 1, euros =
 
 stop_without_crash($node);
 done_testing();
+
+# Runs blocks of README.md in a database and a table of this name: the keys are not those of the
+# recipes.
+sub run_readme
+{
+	my ($name, @blocks) = @_;
+	@blocks = map { +{ %$_, text => $_->{text} =~ s/table 'idempotency'/table '$name', endpoint '$ENV{EO_ENDPOINT}'/r } } @blocks;
+	$node->safe_psql('postgres', "CREATE DATABASE $name");
+	finish_blocks(start_blocks($name, @blocks));
+	settled($node, $name);
+	$node->safe_psql($name, 'DROP OWNED BY app; DROP ROLE app') if grep { $_->{text} =~ /CREATE ROLE app/ } @blocks;
+	$node->safe_psql('postgres', "DROP DATABASE $name");
+	return;
+}
+
+# What script/demo makes in its database and leaves there.
+sub demo_setup
+{
+	return { name => 'script/demo', text => <<'SQL' };
+CREATE EXTENSION exactonce;
+CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', table 'idempotency');
+CREATE USER MAPPING FOR PUBLIC SERVER exactonce OPTIONS (access_key_id 'test', secret_access_key 'test');
+SELECT idem_create_table();
+CREATE TABLE payments (id serial, order_no text, amount numeric);
+SQL
+}
 
 sub make_table
 {
@@ -137,6 +162,7 @@ sub adapt
 	my ($text) = @_;
 	$text =~ s/(table 'idempotency')/$1, endpoint '$ENV{EO_ENDPOINT}'/g;
 	$text =~ s/'\.\.\.'/'test'/g;
+	$text =~ s{^\\i samples/}{\\i $FindBin::Bin/../../../samples/}mg;
 	return $text;
 }
 

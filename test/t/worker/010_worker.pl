@@ -176,7 +176,7 @@ foreach my $hundreds (0 .. 14)
 	$sql->("DO 'BEGIN PERFORM idem_once(''backlog'' || $hundreds * 100 + i) FROM generate_series(1, 100) i; END'");
 }
 is(count_pending(), '1500', 'a backlog of completions is pending while a table does not take them');
-$sql->(server_sql('other', table => 'tap_other', endpoint => $ENV{EO_ENGINE}) . "SELECT idem_create_table('other')");
+$sql->(server_sql('other', table => 'tap_other', endpoint => $ENV{EO_ENGINE_URL}) . "SELECT idem_create_table('other')");
 $sql->("SELECT idem_acquire('served', server => 'other'); SELECT idem_complete('served', server => 'other')");
 wait_until('a backlog of one table does not hold up another', sub { status_of('tap_other', 'served') eq 'COMPLETED' });
 reset_proxy();

@@ -194,7 +194,7 @@ settled($node);
 
 # ----- nor does a server that never answers -----------------------------------
 
-$sql->(server_sql('other', table => "${table}_other", endpoint => $ENV{EO_ENGINE}));
+$sql->(server_sql('other', table => "${table}_other", endpoint => $ENV{EO_ENGINE_URL}));
 $sql->("SELECT idem_create_table('other')");
 $sql->(timeouts_sql('exactonce', request_timeout => '10s') . "ALTER SERVER exactonce OPTIONS (ADD parallel_requests '64')");
 seconds_to_finish('settled in', 'exactonce');

@@ -186,7 +186,7 @@ like(finish_script($first), qr/^t\n(?s:.*)HINT:  Its record could not be read \(
 	'whatever has become of the credentials');
 is(finish_script($second), "gives up false\n", 'and has nothing left to do');
 like(give_up($_), qr/^gives up true/, "$_: given up, too") foreach 'half elsewhere', 'half completed';
-$sql->(server_sql('direct', table => $table, endpoint => $ENV{EO_ENGINE}));
+$sql->(server_sql('direct', table => $table, endpoint => $ENV{EO_ENGINE_URL}));
 like($sql->("SELECT status, detail, advice FROM idem_check('direct') WHERE \"check\" = 'given up'"),
 	qr/^warning\|3 completions, the oldest of \d{4}-.*; .*\|.*idem_resolve.*idem_forget/, 'idem_check() shows what stands');
 
@@ -330,7 +330,7 @@ like(check_of('orphans'), qr/^ok/, 'and idem_check() has nothing any more');
 # whatever address of the table.
 fault(to => 'COMPLETED', key => 'no table', do => 'drop', times => 0);
 fault(to => 'COMPLETED', key => 'not read', do => 'drop', times => 0);
-$sql->(server_sql('gone', table => 'tap_gone') . server_sql('gone_too', table => 'tap_gone', endpoint => $ENV{EO_ENGINE}) . "SELECT idem_create_table('gone')");
+$sql->(server_sql('gone', table => 'tap_gone') . server_sql('gone_too', table => 'tap_gone', endpoint => $ENV{EO_ENGINE_URL}) . "SELECT idem_create_table('gone')");
 sub in_gone
 {
 	my ($key, $server) = @_;
@@ -357,7 +357,7 @@ foreach my $case ([ 'no table', 'gone' ], [ 'no table', 'gone_too' ], [ 'not rea
 		like(run_script($node, "SELECT idem_forget('$key', '$server');\n"),
 			qr/ERROR:  55000: key "$key" .* was completed by another address of table "tap_gone"\nDETAIL:  .* could not be read/,
 			"$key: it is not forgotten while its record cannot be read by the address of the row");
-		$sql->("ALTER SERVER gone OPTIONS (SET endpoint '$ENV{EO_ENGINE}')");
+		$sql->("ALTER SERVER gone OPTIONS (SET endpoint '$ENV{EO_ENGINE_URL}')");
 	}
 	is($sql->("SELECT idem_forget('$key', '$server')"), 't', "$key, $server: until it is forgotten");
 	is($sql->("SELECT count(*) FROM exactonce_internal.outbox WHERE pk LIKE '%#$key'"), 0, "$key, $server: with its row");
