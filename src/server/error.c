@@ -333,7 +333,7 @@ eo_error_raise_other_handler(const char *key, const char *server, const char *ha
 			 errdetail("It was used with %s, and this call names %s. The key is %s.",
 					   eo_text_from_utf8_or_escape(handler, &exact),
 					   eo_text_from_utf8_or_escape(called, &exact), state),
-			 errhint("The same key must mean the same work: put the kind of work into the key. If a function was renamed, or another one is to do this work, idem_forget() frees the key.")));
+			 errhint("Put the kind of work into the key, or look for two callers that share it. After a rename idem_forget() frees a key that has not been completed, and idem_get() has the result of one that has.")));
 }
 
 void

@@ -277,7 +277,11 @@ $sql->('DROP DATABASE one');
 # As long as a drop is not over, the launcher still sees the database. A worker that it started
 # then would find none.
 my @forced = map { "forced$_" } 1 .. 3;
-$sql->("CREATE DATABASE $_") && $sql->($extension, $_) foreach @forced;
+foreach my $database (@forced)
+{
+	$sql->("CREATE DATABASE $database");
+	$sql->($extension, $database);
+}
 my @claims = map { start_script($node, "BEGIN;\nSELECT idem_acquire('$_');\nSELECT pg_sleep(600);\n", $_) } @forced;
 # Sooner after its start a worker is not started again.
 foreach my $database (@forced)
