@@ -71,6 +71,7 @@ typedef struct Entry
 	int64		fence;
 	int64		runs;
 	char		payload_sha256[65]; /* "": none */
+	char		handler[EO_MAX_HANDLER_BYTES + 1];	/* "": none */
 	char		origin[EO_ORIGIN_LEN + 1];	/* "": none */
 } Entry;
 
@@ -250,6 +251,7 @@ eo_cache_find(const EoStore *store, const uint8 *digest, EoRecord *r)
 		r->result = pnstrdup(result, copy.result_len);
 	r->result_len = copy.result_len;
 	r->payload_sha256 = copy.payload_sha256[0] != '\0' ? pstrdup(copy.payload_sha256) : NULL;
+	r->handler = copy.handler[0] != '\0' ? pstrdup(copy.handler) : NULL;
 	r->origin_text = copy.origin[0] != '\0' ? pstrdup(copy.origin) : NULL;
 	r->has_origin = eo_origin_read(r->origin_text, &r->origin);
 	return true;
@@ -281,8 +283,9 @@ eo_cache_put(const EoStore *store, const uint8 *digest, const EoRecord *r, uint6
 	Entry	   *e;
 
 	if (!eo_cache_is_used(store) || r->state != EO_STATE_COMPLETED ||
-		r->odd_result || r->odd_payload_sha256 || r->result_len > EO_CACHE_MAX_RESULT ||
+		r->odd_result || r->odd_payload_sha256 || r->odd_handler || r->result_len > EO_CACHE_MAX_RESULT ||
 		(r->payload_sha256 != NULL && strlen(r->payload_sha256) >= sizeof(e->payload_sha256)) ||
+		(r->handler != NULL && strlen(r->handler) >= sizeof(e->handler)) ||
 		(r->origin_text != NULL && strlen(r->origin_text) >= sizeof(e->origin)))
 		return;
 	v = view_of(digest);
@@ -313,6 +316,7 @@ add_entry(const View *v, const EoStore *store, const uint8 *digest, const EoReco
 	e->runs = r->runs;
 	strlcpy(e->payload_sha256, r->payload_sha256 != NULL ? r->payload_sha256 : "",
 			sizeof(e->payload_sha256));
+	strlcpy(e->handler, r->handler != NULL ? r->handler : "", sizeof(e->handler));
 	strlcpy(e->origin, r->origin_text != NULL ? r->origin_text : "", sizeof(e->origin));
 	put_result(v, e, r);
 	e->used = true;

@@ -364,8 +364,10 @@ eo_database_forget(Oid dboid)
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 	Database   *db = find(dboid);
 
-	if (db != NULL)
-		forget_if_unused(db);
+	if (db == NULL)
+		return;
+	db->drained = false;
+	forget_if_unused(db);
 }
 
 void
@@ -388,7 +390,7 @@ bool
 eo_database_attach(Oid dboid)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
-	Database   *db = find_or_enter(dboid);
+	Database   *db = find(dboid);
 
 	if (db == NULL || db->info.worker_pid != 0 || is_suspended(dboid))
 		return false;

@@ -82,6 +82,8 @@ extern bool eo_database_held(Oid dboid, EoDatabaseHold *hold);
  */
 extern void eo_database_suspend(Oid dboid);
 extern void eo_database_resume(void);
+
+/* It was dropped: its entry goes, unless it has slots. */
 extern void eo_database_forget(Oid dboid);
 
 /* The extension was created anew: the worker that knows the old table must go. */
@@ -89,7 +91,7 @@ extern void eo_database_renew(Oid dboid, Oid outbox);
 
 /* ---- for its worker ---- */
 
-/* False: it has one already, or is suspended. */
+/* False: it has one already, is suspended, or was dropped since the worker was started. */
 extern bool eo_database_attach(Oid dboid);
 
 /*

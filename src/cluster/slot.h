@@ -140,6 +140,7 @@ typedef struct EoSlotInfo
 	bool		release_on_abort;	/* else the claim outlives a rollback */
 	uint8		digest[EO_DIGEST_LEN];	/* of target and key */
 	char		fingerprint[EO_FINGERPRINT_LEN + 1];	/* "": none */
+	uint64		handler_hash;	/* of its name; 0: there is none */
 	char		token[EO_TOKEN_LEN + 1];
 	uint8		credentials_hash[EO_CREDENTIALS_HASH_LEN];	/* of the holder, see
 															 * eo_store_is_trusted() */
@@ -160,6 +161,9 @@ typedef struct EoSlotInfo
 	/* Of idem_fail(); its text is beside it, see EoSlotView. */
 	bool		terminal;
 	int64		retry_after_ms;
+
+	/* Of RELEASED: the machine has failed, which the record notes. */
+	bool		spared;
 
 	/*
 	 * Of BURIED and TO_UNSEAL, and of a session's TO_ABORT: looks that were

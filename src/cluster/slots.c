@@ -340,13 +340,15 @@ eo_slot_failed(EoSlotRef ref, bool terminal, int64 retry_after_ms, const char *e
 }
 
 void
-eo_slot_released(EoSlotRef ref)
+eo_slot_released(EoSlotRef ref, bool spared)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 	EoSlot	   *slot = eo_claim_table_slot(ref);
 
-	if (slot != NULL)
-		eo_slot_enter_state(slot, EO_SLOT_RELEASED);
+	if (slot == NULL)
+		return;
+	slot->info.spared = spared;
+	eo_slot_enter_state(slot, EO_SLOT_RELEASED);
 }
 
 void

@@ -45,7 +45,7 @@ extern void eo_slot_uncompleted(EoSlotRef ref);
 /* Another status if there is no room for the error, and then nothing has changed. */
 extern EoSlotStatus eo_slot_failed(EoSlotRef ref, bool terminal, int64 retry_after_ms,
 								   const char *error, size_t error_len);
-extern void eo_slot_released(EoSlotRef ref);
+extern void eo_slot_released(EoSlotRef ref, bool spared);
 extern void eo_slot_reclaimed(EoSlotRef ref);
 extern void eo_slot_sealing(EoSlotRef ref, const EoOrigin *origin, EoPlaceRef place);
 

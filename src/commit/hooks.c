@@ -11,7 +11,7 @@
  * - Around a command that fails while a process is connected to a database: the
  *	 worker of that database leaves, and comes back after the command.  It leaves
  *	 only for a role that PostgreSQL lets run the command, and comes back when the
- *	 process of the command ends, too.
+ *	 process of the command ends, too.  A database that was dropped is forgotten.
  * - After DISCARD ALL: the keys that the session holds are given back.
  * - Around COMMIT PREPARED and ROLLBACK PREPARED: the first is refused if other data
  *	 decides about the keys; after both the worker looks.
@@ -243,7 +243,8 @@ utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 			PG_RE_THROW();
 		}
 		PG_END_TRY();
-		/* If the database was dropped, the launcher finds that out. */
+		if (IsA(planned->utilityStmt, DropdbStmt))
+			eo_database_forget(dboid);
 		eo_database_resume();
 	}
 	if (ends_session(planned->utilityStmt))

@@ -117,7 +117,7 @@ verb_for(const EoSlotInfo *info)
 		case EO_SLOT_TO_FAIL:
 			return EO_FAIL;
 		case EO_SLOT_TO_RELEASE:
-			return EO_RELEASE;
+			return info->spared ? EO_SPARE : EO_RELEASE;
 		case EO_SLOT_TO_ABORT:
 			return EO_ABORT;
 		case EO_SLOT_TO_UNSEAL:

@@ -68,6 +68,9 @@ typedef struct EoTxClaim
 								 * function call did */
 	char	   *result;			/* JSON text to complete with; NULL: none */
 	size_t		result_len;
+	char	   *handler;		/* that it was claimed for, in UTF-8; NULL:
+								 * none */
+	int64		spared;			/* as the record said, see EoRecord */
 	int			writes;			/* made with its finish; of a completed claim */
 	int64		write_number;	/* of the row that has them */
 	uint64		writes_hash;	/* eo_writes_hash() of them */

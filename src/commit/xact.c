@@ -246,6 +246,8 @@ free_claim(EoTxClaim *claim)
 {
 	if (claim->result != NULL)
 		pfree(claim->result);
+	if (claim->handler != NULL)
+		pfree(claim->handler);
 	pfree(claim->key);
 	pfree(claim->pk);
 	pfree(claim);
@@ -691,7 +693,7 @@ end_claim(EoTxClaim *c, bool committed)
 {
 	/* The work has not begun: give the key back as idem_release() does. */
 	if (!committed && c->untried && c->info->state == EO_SLOT_HELD)
-		eo_slot_released(c->slot);
+		eo_slot_released(c->slot, false);
 	if (eo_xact_is_given_up(c) ||
 		(committed ? c->info->state == EO_SLOT_SEALING : c->info->release_on_abort))
 		eo_session_tokens_forget(c->store->server, c->pk, c->info->token);

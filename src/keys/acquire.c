@@ -41,6 +41,7 @@
 #include "commit/settle.h"
 #include "commit/slot_room.h"
 #include "commit/xact.h"
+#include "common/hashfn.h"
 #include "compat.h"
 #include "keys/acquire.h"
 #include "keys/key.h"
@@ -79,7 +80,9 @@ static bool answer_from_cache(EoAcquiring *a);
 static void prepare(EoAcquiring *a);
 static Attempt take_answer(EoAcquiring *a);
 static Attempt explain_refusal(EoAcquiring *a, const EoRecord *r);
-static void check_payload(EoAcquiring *a, const char *fingerprint, const char *state);
+static void check_request(const EoAcquiring *a, const char *fingerprint, const char *handler,
+						  const char *state);
+static uint64 hash_of_handler(const char *handler);
 
 static void put_acquired(EoClaim *claim, const EoTxClaim *held);
 static Attempt replace_expired(EoAcquiring *a);
@@ -195,7 +198,7 @@ answer_from_transaction(EoAcquiring *a)
 	if (held == NULL)
 		return false;
 	info = held->info;
-	check_payload(a, info->fingerprint, "held by this transaction");
+	check_request(a, info->fingerprint, held->handler, "held by this transaction");
 	put_acquired(claim, held);
 	claim->token[0] = '\0';
 	claim->mine = false;
@@ -263,7 +266,12 @@ eo_acquire_check_slots(EoAcquiring *a)
 	/* Then this session may take the key over, as others may. */
 	if (eo_slot_view_lease_is_dead(&view, eo_store_dead_before_ms(a->k.store)))
 		return false;
-	check_payload(a, view.info.fingerprint, eo_record_state_name(EO_STATE_IN_PROGRESS));
+	check_request(a, view.info.fingerprint, NULL, eo_record_state_name(EO_STATE_IN_PROGRESS));
+
+	/* The error for another handler names it, which the record does. */
+	if (a->ask->handler != NULL && view.info.handler_hash != 0 &&
+		view.info.handler_hash != hash_of_handler(a->ask->handler))
+		return false;
 	claim->outcome = EO_CLAIM_IN_PROGRESS;
 	claim->fence = view.info.fence;
 	claim->runs = view.info.runs;
@@ -303,6 +311,8 @@ prepare(EoAcquiring *a)
 		eo_session_claim_expect();
 	fill_info(a, &info);
 	a->held = eo_xact_add(a->k.store, a->ask->key, a->k.pk, &a->k.target, &info);
+	if (a->ask->handler != NULL)
+		a->held->handler = MemoryContextStrdup(GetMemoryChunkContext(a->held), a->ask->handler);
 	a->held->unsettled = a->ask->keep ? EO_UNSETTLED_STAYS :
 		counts_as_in_block(a->ask) ? EO_UNSETTLED_FAILS : EO_UNSETTLED_WARNS;
 	a->replacing = a->in_doubt = false;
@@ -441,6 +451,8 @@ fill_info(EoAcquiring *a, EoSlotInfo *info)
 	info->release_on_abort = !ask->hold;
 	if (ask->payload_sha256 != NULL)
 		strlcpy(info->fingerprint, ask->payload_sha256, sizeof(info->fingerprint));
+	if (ask->handler != NULL)
+		info->handler_hash = hash_of_handler(ask->handler);
 	info->lease_ms = ask->lease_ms >= 0 ? ask->lease_ms : server->lease_ms;
 	info->retention_s = ask->retention_s >= 0 ? ask->retention_s : server->retention_s;
 	info->max_hold_ms = server->max_hold_ms;
@@ -464,6 +476,7 @@ fill_write(EoAcquiring *a, EoWrite *w)
 	w->max_runs = ask->max_runs;
 	w->bind = ask->session ? "session" : ask->hold ? "hold" : info->bound ? "tx" : "keep";
 	w->payload_sha256 = ask->payload_sha256;
+	w->handler = ask->handler;
 	eo_origin_write(&info->origin, a->origin);
 	w->origin = a->origin;
 }
@@ -475,6 +488,7 @@ take_acquired(EoAcquiring *a, const EoRecord *r)
 	EoTxClaim  *held = a->held;
 
 	eo_slot_acquired(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
+	held->spared = r->spared;
 	check_numbers(a, r);
 	/* The first heartbeat may be due before the worker wakes by itself. */
 	if (r->lease_ms - eo_client_now_ms(&a->k.store->client) < 3 * WORKER_NAP_MS)
@@ -541,7 +555,7 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 	if ((fate == EO_FATE_ABORTED || is_left_behind(a, r)) &&
 		eo_settle_aborted(a->k.store, a->ask->key, a->k.pk, r))
 		return ATTEMPT_RACED;
-	check_payload(a, r->payload_sha256, eo_record_state_name(state));
+	check_request(a, r->payload_sha256, r->handler, eo_record_state_name(state));
 	check_readable(a, r, state);
 
 	claim->fence = r->fence;
@@ -693,22 +707,29 @@ explain_failed(EoAcquiring *a, const EoRecord *r)
 }
 
 /*
- * Raise ID003 if the key was claimed with another payload: a request must not get
- * the result of a different one.  fingerprint is NULL or empty if the key was
- * claimed without a payload.
+ * Raise ID003 if the key was claimed with another payload, or for another handler: a
+ * request must not get the result of a different one.  Each is NULL, or the fingerprint
+ * empty, if the key was claimed without.
  */
 static void
-check_payload(EoAcquiring *a, const char *fingerprint, const char *state)
+check_request(const EoAcquiring *a, const char *fingerprint, const char *handler,
+			  const char *state)
 {
-	if (a->ask->payload_sha256 == NULL || fingerprint == NULL || fingerprint[0] == '\0' ||
-		strcmp(a->ask->payload_sha256, fingerprint) == 0)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_EO_PAYLOAD_MISMATCH),
-			 errmsg("key \"%s\" on server \"%s\" was used with another payload",
-					eo_text_key_shown(a->ask->key), a->k.store->server->name),
-			 errdetail("The key is %s.", state),
-			 errhint("The same key must mean the same request: derive it from the payload with idem_key(...), or look for two callers that share it.")));
+	const EoAcquire *ask = a->ask;
+	const char *server = a->k.store->server->name;
+
+	if (ask->payload_sha256 != NULL && fingerprint != NULL && fingerprint[0] != '\0' &&
+		strcmp(ask->payload_sha256, fingerprint) != 0)
+		eo_error_raise_other_payload(ask->key, server, state);
+	if (ask->handler != NULL && handler != NULL && strcmp(ask->handler, handler) != 0)
+		eo_error_raise_other_handler(ask->key, server, handler, ask->handler, state);
+}
+
+/* As a slot keeps it: never 0. */
+static uint64
+hash_of_handler(const char *handler)
+{
+	return hash_bytes_extended((const unsigned char *) handler, (int) strlen(handler), 0) | 1;
 }
 
 /* A claim that has been made of such a record is given back by the error. */
@@ -724,6 +745,7 @@ static void
 check_readable(EoAcquiring *a, const EoRecord *r, EoState state)
 {
 	const char *odd = a->ask->payload_sha256 != NULL && r->odd_payload_sha256 ? "payload_sha256" :
+	a->ask->handler != NULL && r->odd_handler ? "handler" :
 	state == EO_STATE_COMPLETED && r->odd_result ? "result" :
 	state == EO_STATE_FAILED && r->odd_error ? "error" : NULL;
 

@@ -39,6 +39,8 @@ typedef struct EoAcquire
 	int64		wait_ms;		/* 0: do not wait */
 	int64		max_runs;		/* 0: no limit */
 	const char *payload_sha256; /* NULL: no payload given */
+	const char *handler;		/* of idem_call(), in UTF-8, see
+								 * EO_MAX_HANDLER_BYTES; NULL: none */
 	bool		hold;			/* on_abort => 'hold' */
 	bool		keep;			/* on_commit => 'keep', or: */
 	bool		session;		/* on_commit => 'session' */
@@ -72,7 +74,7 @@ typedef struct EoClaim
 
 /*
  * Claim a key.  If another run has it this waits for at most wait_ms, interruptibly.
- * No outcome is raised as an error.  Raises ID003 for another payload, ID006 and
+ * No outcome is raised as an error.  Raises ID003 for another payload or handler, ID006 and
  * ID007 for a call that failed, 40001 if a concurrent transaction that the snapshot
  * does not show has completed the key, and 54000 if there is no room for the claim.
  */

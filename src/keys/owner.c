@@ -362,7 +362,7 @@ fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms, b
 }
 
 bool
-eo_owner_release(EoStore *store, const char *key, const char *token)
+eo_owner_release(EoStore *store, const char *key, const char *token, bool spared)
 {
 	EoKey		k;
 	EoTxClaim  *claim;
@@ -377,7 +377,7 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 			raise_settled(&k, true);
 		if (claim->info->state == EO_SLOT_FAILED)
 			return false;
-		eo_slot_released(claim->slot);
+		eo_slot_released(claim->slot, spared);
 		return true;
 	}
 	remembered = eo_session_tokens_find(store->server, k.pk);
@@ -388,7 +388,7 @@ eo_owner_release(EoStore *store, const char *key, const char *token)
 	if (claim != NULL || !eo_xact_in_block())
 		return release_now(&k, token);
 	check_owned(&k, token, "release");
-	eo_slot_released(enter_earlier(&k, token, "release")->slot);
+	eo_slot_released(enter_earlier(&k, token, "release")->slot, spared);
 	return true;
 }
 

@@ -54,9 +54,10 @@ extern void eo_owner_fail(EoStore *store, const char *key, const char *token,
 /*
  * Give a key back without counting the run, when the transaction is over or at once,
  * as eo_owner_fail().  Returns false if there is no claim of ours to release; that
- * raises nothing.
+ * raises nothing.  spared: the machine has failed, which the record notes; for a claim that
+ * this transaction holds.
  */
-extern bool eo_owner_release(EoStore *store, const char *key, const char *token);
+extern bool eo_owner_release(EoStore *store, const char *key, const char *token, bool spared);
 
 /*
  * Extend the lease of a claim to lease_ms from now (negative: by the server's

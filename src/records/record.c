@@ -36,10 +36,10 @@
  * write as seen: what was seen has, or has not, an owner (O, Q), an expiry (E, G), an
  * updated attribute (V, B), a lease (H, K).
  */
-static const char options[] = "mpvergxNUhq" "XDWLYOQEGVBHK";
+static const char options[] = "mpvergxNUhqj" "XDWLYOQEGVBHK";
 
-/* Those of the native layout are the first eleven. */
-#define N_VARIANTS (1 << 11)
+/* Those of the native layout are the first twelve. */
+#define N_VARIANTS (1 << 12)
 
 /* Attributes of the record that a write "as seen" names; NULL: the record has none. */
 typedef struct Seen
@@ -79,7 +79,8 @@ options_of(const EoWrite *w, const Seen *seen)
 		seen->fence != NULL,	/* N */
 		seen->updated != NULL,	/* U */
 		w->holder != NULL,		/* h */
-		w->writes > 0			/* q */
+		w->writes > 0,			/* q */
+		w->handler != NULL		/* j */
 	};
 
 	return eo_expression_options(set, sizeof(set) / sizeof(set[0]));
@@ -120,7 +121,8 @@ other_options_of(const EoLayout *layout, const Seen *seen)
 
 /* A record that counts no runs has had none. */
 #define RUNS_LEFT "[m? AND (attribute_not_exists(#n) OR #n < :m)]"
-#define SAME_PAYLOAD "[p? AND (attribute_not_exists(#p) OR #p = :p)]"
+#define SAME_REQUEST "[p? AND (attribute_not_exists(#p) OR #p = :p)]" \
+	"[j? AND (attribute_not_exists(#j) OR #j = :j)]"
 
 /*
  * The key is free for a new run.  There is no record; or it is failed, due, and
@@ -130,8 +132,8 @@ other_options_of(const EoLayout *layout, const Seen *seen)
  */
 #define IS_ABSENT "attribute_not_exists(#k)"
 #define IS_FREE_AGAIN \
-	"(#s = :F AND #r <= :i AND #o <> :o" RUNS_LEFT SAME_PAYLOAD UNTOUCHED ")" \
-	" OR (#s = :I AND #l < :d" RUNS_LEFT SAME_PAYLOAD UNTOUCHED ")"
+	"(#s = :F AND #r <= :i AND #o <> :o" RUNS_LEFT SAME_REQUEST UNTOUCHED ")" \
+	" OR (#s = :I AND #l < :d" RUNS_LEFT SAME_REQUEST UNTOUCHED ")"
 #define IS_FREE IS_ABSENT " OR " IS_FREE_AGAIN
 
 /*
@@ -229,7 +231,7 @@ other_options_of(const EoLayout *layout, const Seen *seen)
 #define FORGOTTEN_AS_SEEN "[!X?#s = :S AND #o = :O]" SHOWN_AS_SEEN FENCE_AS_SEEN
 #define FORGET(more) \
 	"SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0, #n = :0" more \
-	SHOW_STATUS SHOW_RUN(":t") " REMOVE #l, #v, #e, #p, #w" REMOVE_KEPT
+	SHOW_STATUS SHOW_RUN(":t") " REMOVE #l, #v, #e, #p, #j, #i, #w" REMOVE_KEPT
 
 /*
  * The verbs.  In the updates, what may be claimed at once gets a retry_ms of 0, so
@@ -252,15 +254,17 @@ static const struct
 		IS_FREE,
 		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
 		" #l = :l, #n = if_not_exists(#n, :0) + :1,"
-		" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS "[p?, #p = :p][g?, #g = :g]"
+		" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS
+		"[p?, #p = :p][j?, #j = :j][g?, #g = :g]"
 		SHOW_STATUS SHOW_RUN(":t") " REMOVE #v, #e, #r, #d[!g?, #g]" REMOVE_TERMS REMOVE_KEPT
 	},
 	[EO_REPLACE] = {
 		EO_STATE_IN_PROGRESS,
 		IS_AS_SEEN,
 		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
-		" #l = :l, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS "[p?, #p = :p][g?, #g = :g]"
-		SHOW_STATUS SHOW_RUN(":t") " REMOVE #v, #e, #r, #w, #d[!g?, #g]" REMOVE_TERMS "[!p?, #p]" REMOVE_KEPT
+		" #l = :l, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS
+		"[p?, #p = :p][j?, #j = :j][g?, #g = :g]" SHOW_STATUS SHOW_RUN(":t")
+		" REMOVE #v, #e, #r, #w, #d, #i[!g?, #g]" REMOVE_TERMS "[!p?, #p][!j?, #j]" REMOVE_KEPT
 	},
 
 	/*
@@ -282,7 +286,7 @@ static const struct
 		EO_STATE_FAILED,
 		"#o = :o AND (#s = :I OR #s = :F)" UNTOUCHED,
 		"SET #s = :F, #u = :i, " SET_TTL "[e?, #e = :e][r?, #r = :r]"
-		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #l, #v[!e?, #e][!r?, #r]"
+		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #l, #v, #i[!e?, #e][!r?, #r]"
 	},
 
 	/*
@@ -294,6 +298,17 @@ static const struct
 		IS_OWN_RUN,
 		"SET #s = :F, #u = :i, " SET_TTL ", #r = :0, #n = if_not_exists(#n, :1) - :1"
 		SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #l, #v, #e"
+	},
+
+	/*
+	 * The machine has failed, and not the work.  Whoever counts how often
+	 * that was so in a row does not repeat for ever what fails always.
+	 */
+	[EO_SPARE] = {
+		EO_STATE_FAILED,
+		IS_OWN_RUN,
+		"SET #s = :F, #u = :i, " SET_TTL ", #r = :0, #n = if_not_exists(#n, :1) - :1,"
+		" #i = if_not_exists(#i, :0) + :1" SHOW_STATUS SHOW_RUN(THE_TTL) " REMOVE #l, #v, #e"
 	},
 
 	/*
@@ -334,7 +349,7 @@ static const struct
 		IS_AS_SEEN,
 		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
 		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i" SET_TERMS "[v?, #v = :v][q?, #w = :q]"
-		KEEP_NOTHING SHOW_SEALED " REMOVE #t, #l, #e, #r, #p, #d" REMOVE_TERMS "[!v?, #v][!q?, #w]"
+		KEEP_NOTHING SHOW_SEALED " REMOVE #t, #l, #e, #r, #p, #j, #d" REMOVE_TERMS "[!v?, #v][!q?, #w]"
 	},
 
 	/*
@@ -362,7 +377,7 @@ static const struct
 		EO_STATE_FAILED,
 		IS_OWN_RUN_OR_SEALED,
 		"SET #s = :F, #u = :i, " SET_TTL ", #r = :0" SHOW_STATUS SHOW_RUN(THE_TTL)
-		" REMOVE #l, #v, #e, #w" REMOVE_KEPT
+		" REMOVE #l, #v, #e, #i, #w" REMOVE_KEPT
 	},
 
 	/*
@@ -432,7 +447,7 @@ static const struct
 		"SET #s = :C, #o = :o, #b = :b,"
 		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS
 		"[v?, #v = :v][p?, #p = :p]" SHOW_FINISHED(":t")
-		" REMOVE #l, #e, #r, #g, #w, #d" REMOVE_TERMS "[!v?, #v][!p?, #p]" REMOVE_LEASE REMOVE_KEPT
+		" REMOVE #l, #e, #r, #g, #w, #j, #d" REMOVE_TERMS "[!v?, #v][!p?, #p]" REMOVE_LEASE REMOVE_KEPT
 	},
 
 	/*
@@ -491,6 +506,7 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['g'] = STRING(FROM_WRITE, EoWrite, origin),
 	['G'] = {EO_VALUE_SET, FROM_WRITE, offsetof(EoWrite, origin), 0},
 	['p'] = STRING(FROM_WRITE, EoWrite, payload_sha256),
+	['j'] = STRING(FROM_WRITE, EoWrite, handler),
 	['v'] = SIZED(FROM_WRITE, EoWrite, result),
 	['e'] = SIZED(FROM_WRITE, EoWrite, error),
 	['i'] = NUMBER(FROM_WRITE, EoWrite, now_ms),

@@ -22,12 +22,12 @@
 #define NUMBER_SIZE 21
 
 /*
- * Room for everything in an item but partition key and result: 127 bytes of
- * attribute names, nine numbers, status, bind, token, fingerprint, origin, holder, and
- * the origin of one seal that was undone.
+ * Room for everything in an item but partition key and result: 140 bytes of
+ * attribute names, ten numbers, status, bind, token, fingerprint, handler, origin, holder,
+ * and the origin of one seal that was undone.
  */
-#define ITEM_OVERHEAD (127 + 9 * NUMBER_SIZE + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + \
-					   2 * EO_ORIGIN_LEN + EO_MAX_HOLDER_BYTES)
+#define ITEM_OVERHEAD (140 + 10 * NUMBER_SIZE + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + \
+					   EO_MAX_HANDLER_BYTES + 2 * EO_ORIGIN_LEN + EO_MAX_HOLDER_BYTES)
 
 EoStatus
 eo_record_key_make(const EoLayout *layout, const char *prefix, const char *key,

@@ -96,6 +96,9 @@ read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	record->payload_sha256 = eo_json_attr_s(item, a[EO_A_PAYLOAD].name, &len);
 	record->odd_payload_sha256 = record->payload_sha256 == NULL &&
 		eo_json_get(item, a[EO_A_PAYLOAD].name) != NULL;
+	record->handler = eo_json_attr_s(item, a[EO_A_HANDLER].name, &len);
+	record->odd_handler = record->handler == NULL &&
+		eo_json_get(item, a[EO_A_HANDLER].name) != NULL;
 	record->odd_result = !read_json(item, a[EO_A_RESULT].name, &record->result,
 									&record->result_len);
 	record->odd_error = !read_json(item, a[EO_A_ERROR].name, &record->error, &record->error_len);
@@ -126,6 +129,7 @@ read_numbers(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	{
 		{EO_A_FENCE, &record->fence, INT64_MAX},
 		{EO_A_RUNS, &record->runs, INT32_MAX},
+		{EO_A_SPARED, &record->spared, INT32_MAX},
 		{EO_A_RETRY, &record->retry_ms, EO_MAX_INSTANT_MS},
 		{EO_A_LEASE, &record->lease_ms, EO_MAX_INSTANT_MS},
 		{EO_A_CREATED, &record->created_ms, EO_MAX_INSTANT_MS},

@@ -17,6 +17,7 @@
 
 #define EO_FINGERPRINT_LEN 64	/* SHA-256 in hex */
 #define EO_MAX_HOLDER_BYTES 64
+#define EO_MAX_HANDLER_BYTES 200
 
 typedef enum EoState
 {
@@ -49,6 +50,7 @@ typedef struct EoRecord
 	EoOrigin	origin;
 	const char *holder;			/* who made the claim, for people */
 	const char *payload_sha256;
+	const char *handler;		/* the function whose work the key stands for */
 	const char *result;			/* JSON text */
 	size_t		result_len;
 	const char *error;			/* JSON text */
@@ -59,6 +61,7 @@ typedef struct EoRecord
 	 * nobody here can read: then the member is NULL.
 	 */
 	bool		odd_payload_sha256;
+	bool		odd_handler;
 	bool		odd_result;
 	bool		odd_error;
 
@@ -72,6 +75,8 @@ typedef struct EoRecord
 	int64_t		retry_ms;
 	int64_t		fence;
 	int64_t		runs;
+	int64_t		spared;			/* so many in a row were not counted, because
+								 * the machine had failed: see EO_SPARE */
 	int64_t		lease_ms;		/* 0: none */
 	int64_t		created_ms;
 	int64_t		updated_ms;
@@ -105,6 +110,7 @@ typedef enum EoVerb
 	EO_COMPLETE,				/* own IN_PROGRESS -> COMPLETED */
 	EO_FAIL,					/* own IN_PROGRESS or FAILED -> FAILED */
 	EO_RELEASE,					/* own IN_PROGRESS -> FAILED, run not counted */
+	EO_SPARE,					/* the same, and that is noted */
 	EO_EXTEND,					/* own IN_PROGRESS: a later end of the lease */
 
 	/* For the commit of a transaction, see seal.c and settle.c. */
@@ -172,6 +178,7 @@ typedef struct EoWrite
 	 */
 	const char *origin;
 	const char *payload_sha256; /* NULL: neither compared nor set */
+	const char *handler;		/* the same */
 	const char *result;			/* NULL: none */
 	size_t		result_len;
 	const char *error;			/* NULL: none */

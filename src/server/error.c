@@ -310,10 +310,38 @@ eo_error_raise_lost(const char *key, const char *server, bool at_commit, const c
 }
 
 void
+eo_error_raise_other_payload(const char *key, const char *server, const char *state)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_PAYLOAD_MISMATCH),
+			 errmsg("key \"%s\" on server \"%s\" was used with another payload",
+					eo_text_key_shown(key), server),
+			 errdetail("The key is %s.", state),
+			 errhint("The same key must mean the same request: derive it from the payload with idem_key(...), or look for two callers that share it.")));
+}
+
+void
+eo_error_raise_other_handler(const char *key, const char *server, const char *handler,
+							 const char *called, const char *state)
+{
+	bool		exact;
+
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_PAYLOAD_MISMATCH),
+			 errmsg("key \"%s\" on server \"%s\" was used with another handler",
+					eo_text_key_shown(key), server),
+			 errdetail("It was used with %s, and this call names %s. The key is %s.",
+					   eo_text_from_utf8_or_escape(handler, &exact),
+					   eo_text_from_utf8_or_escape(called, &exact), state),
+			 errhint("Put the kind of work into the key, or look for two callers that share it. After a rename idem_forget() frees a key that has not been completed, and idem_get() has the result of one that has.")));
+}
+
+void
 eo_error_raise_odd(const char *doing, const char *key, const char *server, const char *what)
 {
 	raise_unreadable(doing, key, server,
-					 psprintf(strcmp(what, "payload_sha256") == 0 ? "Its %s is not a string." :
+					 psprintf(strcmp(what, "payload_sha256") == 0 || strcmp(what, "handler") == 0 ?
+							  "Its %s is not a string." :
 							  "Its %s has no form in JSON: it is or contains binary data, or a string with a NUL.",
 							  what),
 					 "Another client has written it. Results and errors are JSON text, or a value of DynamoDB's that JSON can express.");

@@ -75,9 +75,18 @@ pg_noreturn extern void eo_error_raise_committing(const char *key, const char *s
 pg_noreturn extern void eo_error_raise_lost(const char *key, const char *server, bool at_commit,
 											const char *detail, const char *hint);
 
+/* ID003: the key was used with another payload.  state says what has become of it. */
+pg_noreturn extern void eo_error_raise_other_payload(const char *key, const char *server,
+													 const char *state);
+
+/* ID003: the same for another handler than that of this call; both in UTF-8. */
+pg_noreturn extern void eo_error_raise_other_handler(const char *key, const char *server,
+													 const char *handler, const char *called,
+													 const char *state);
+
 /*
  * ID007: an attribute of the record has a value that cannot be read, such as binary
- * data in the place of a result.  what: "result", "error" or "payload_sha256".
+ * data in the place of a result.  what: "result", "error", "payload_sha256" or "handler".
  */
 pg_noreturn extern void eo_error_raise_odd(const char *doing, const char *key, const char *server,
 										   const char *what);

@@ -18,7 +18,9 @@
  *	 handler did, nested claims included.  An error of the work is recorded as
  *	 the key's failure, which outlives the transaction.  An error of the moment
  *	 (a cancel, a deadlock) says nothing about the work: the key is released
- *	 without counting a run, and the error is always raised again.
+ *	 without counting a run, and the error is always raised again.  So does an
+ *	 error of the machine (the disk is full), but for ten times in a row: the
+ *	 record counts them, because some work fills every disk.
  * - The process is terminated: no error handler runs, and the abort releases the
  *	 key without counting a run (EoTxClaim.untried).
  *
@@ -58,6 +60,9 @@
 
 /* Longest text of an error (message, detail, context) that is recorded, in bytes. */
 #define MAX_TEXT 2000
+
+/* So many errors of the machine in a row count no run. */
+#define MAX_SPARED 10
 
 /* DynamoDB is not available: try again soon. */
 #define UNAVAILABLE_RETRY_S 1
@@ -101,8 +106,10 @@ static void find_again(EoKey *k);
 static EoStore *read_arguments(FunctionCallInfo fcinfo, int first, int server, int compare_arg,
 							   EoHandler *handler, EoAcquire *ask);
 static void check_handler(const EoHandler *handler);
+static char *name_of_handler(Oid function);
 static void run_handler(void *arg);
 static bool is_of_the_moment(int sqlerrcode);
+static bool is_of_the_machine(int sqlerrcode);
 static bool is_final(const Run *run);
 static char *describe(const ErrorData *error);
 
@@ -133,6 +140,7 @@ eo_idem_call_body(PG_FUNCTION_ARGS)
 	returns = eo_arg_choice(fcinfo, 7, "on_error", "raise", "return");
 	store = read_arguments(fcinfo, 1, 8, 9, &handler, &ask);
 	ask.key = key;
+	ask.handler = name_of_handler(handler.function);
 	eo_preconditions_worker();
 
 	eo_acquire(store, &ask, &claim);
@@ -156,6 +164,7 @@ run_and_settle(EoStore *store, const char *key, const EoHandler *handler, bool r
 	EoKey		k;
 	Run			run = {.handler = handler,.key = &k};
 	const EoWrites *writes;
+	bool		spared;
 
 	eo_key_find(&k, store, key);
 	k.held->untried = true;
@@ -178,8 +187,9 @@ run_and_settle(EoStore *store, const char *key, const EoHandler *handler, bool r
 	find_again(&k);
 	if (k.held == NULL)
 		ReThrowError(run.error);
-	if (is_of_the_moment(run.error->sqlerrcode))
-		(void) eo_owner_release(store, key, NULL);
+	spared = is_of_the_machine(run.error->sqlerrcode) && k.held->spared < MAX_SPARED;
+	if (spared || is_of_the_moment(run.error->sqlerrcode))
+		(void) eo_owner_release(store, key, NULL, spared);
 	else
 	{
 		eo_owner_fail(store, key, NULL, describe(run.error), 0, is_final(&run), false);
@@ -278,6 +288,27 @@ check_handler(const EoHandler *handler)
 	ReleaseSysCache(tuple);
 }
 
+/*
+ * The handler as the record keeps it: its name, in UTF-8.  Of one that is too long the end
+ * is a digest.
+ */
+static char *
+name_of_handler(Oid function)
+{
+	char	   *name = quote_qualified_identifier(get_namespace_name(get_func_namespace(function)),
+												  get_func_name(function));
+	char	   *utf8 = eo_text_to_utf8(name);
+	int			len = (int) strlen(utf8);
+	StringInfoData parts;
+
+	if (len <= EO_MAX_HANDLER_BYTES)
+		return utf8;
+	initStringInfo(&parts);
+	eo_key_form_append(&parts, TEXTOID, CStringGetTextDatum(name), false);
+	len = pg_encoding_mbcliplen(PG_UTF8, utf8, len, EO_MAX_HANDLER_BYTES - EO_FINGERPRINT_LEN - 1);
+	return psprintf("%.*s~%s", len, utf8, eo_key_form_digest(&parts));
+}
+
 static void
 run_handler(void *arg)
 {
@@ -300,21 +331,35 @@ run_handler(void *arg)
 }
 
 /*
- * Errors of the moment: cancels, shutdown, serialization failures, deadlocks,
- * lock timeouts; another key that the handler asked for and that is in progress;
- * DynamoDB unavailable.
+ * Errors of the moment: cancels, serialization failures, deadlocks, lock timeouts;
+ * another key that the handler asked for and that is in progress; DynamoDB unavailable.
  */
 static bool
 is_of_the_moment(int sqlerrcode)
 {
 	return sqlerrcode == ERRCODE_QUERY_CANCELED ||
-		sqlerrcode == ERRCODE_ADMIN_SHUTDOWN ||
-		sqlerrcode == ERRCODE_CRASH_SHUTDOWN ||
 		sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE ||
 		sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED ||
 		sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ||
 		sqlerrcode == ERRCODE_EO_IN_PROGRESS ||
 		sqlerrcode == ERRCODE_EO_UNAVAILABLE;
+}
+
+/*
+ * Errors of the machine, of this server's or of another one that the handler uses: no disk, no
+ * memory, no connection, a shutdown (57P0x).
+ */
+static bool
+is_of_the_machine(int sqlerrcode)
+{
+	return sqlerrcode == ERRCODE_DISK_FULL ||
+		sqlerrcode == ERRCODE_OUT_OF_MEMORY ||
+		sqlerrcode == ERRCODE_ADMIN_SHUTDOWN ||
+		sqlerrcode == ERRCODE_CRASH_SHUTDOWN ||
+		sqlerrcode == ERRCODE_CANNOT_CONNECT_NOW ||
+		sqlerrcode == ERRCODE_DATABASE_DROPPED ||
+		sqlerrcode == ERRCODE_IDLE_SESSION_TIMEOUT ||
+		ERRCODE_TO_CATEGORY(sqlerrcode) == ERRCODE_CONNECTION_EXCEPTION;
 }
 
 /*

@@ -447,7 +447,7 @@ eo_idem_release_body(PG_FUNCTION_ARGS)
 	eo_preconditions("idem_release", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
 	PG_RETURN_BOOL(eo_owner_release(eo_arg_store(fcinfo, 2), key,
-									eo_arg_token(fcinfo, 1)));
+									eo_arg_token(fcinfo, 1), false));
 }
 
 /*

@@ -38,8 +38,10 @@
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "server/stats.h"
+#include "storage/lock.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -62,7 +64,8 @@ typedef enum DatabaseState
 	DB_GONE,
 	DB_CLOSED,					/* nobody may connect to it */
 	DB_OPEN,
-	DB_UNKNOWN					/* somebody has locked the catalog */
+	DB_UNKNOWN					/* somebody has locked the catalog, or is
+								 * dropping or copying the database */
 } DatabaseState;
 
 /* The databases that are still to be entered for a visit after the start, once they are listed. */
@@ -157,22 +160,32 @@ list_databases(void *arg)
 	table_close(rel, AccessShareLock);
 }
 
+/* Was the database dropped?  If that cannot be told, it is asked again soon. */
+static bool
+is_gone(Oid dboid, bool *later)
+{
+	DatabaseState state = state_of(dboid);
+
+	*later |= state == DB_UNKNOWN;
+	return state == DB_GONE;
+}
+
 /* Forget the lives and counters of databases that were dropped. */
 static void
-forget_dropped(void)
+forget_dropped(bool *later)
 {
 	uint32		cursor = 0;
 	Oid			dboid;
 
 	while (eo_life_next_database(&cursor, &dboid))
 	{
-		if (state_of(dboid) == DB_GONE)
+		if (is_gone(dboid, later))
 			eo_life_drop_database(dboid);
 	}
 	cursor = 0;
 	while (eo_stats_next_database(&cursor, &dboid))
 	{
-		if (state_of(dboid) == DB_GONE)
+		if (is_gone(dboid, later))
 			eo_stats_drop_database(dboid);
 	}
 }
@@ -192,7 +205,7 @@ start_workers(void)
 	eo_lock_limit_begin_round();
 	listed = listed || eo_lock_limit_run(EO_LOCKS_CATALOGS, list_databases, NULL);
 	later = !listed;
-	forget_dropped();
+	forget_dropped(&later);
 	while (listed && unvisited != NIL && eo_database_visit(llast_oid(unvisited)))
 		unvisited = list_delete_last(unvisited);
 	if (!start_some(false, &next_call, &later) || !start_some(true, &next_visit, &later))
@@ -243,12 +256,23 @@ start_some(bool visits, uint32 *next, bool *later)
 	return true;
 }
 
+/*
+ * A command that drops the database holds a lock on it until its end can be seen.  A worker
+ * that was started before that would find no database.
+ */
 static void
 read_state(void *arg)
 {
 	Asked	   *asked = arg;
-	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(asked->dboid));
+	HeapTuple	tuple;
+	LOCKTAG		tag;
 
+	asked->state = DB_UNKNOWN;
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, asked->dboid, 0);
+	if (LockAcquire(&tag, RowExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return;
+	AcceptInvalidationMessages();
+	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(asked->dboid));
 	asked->state = DB_GONE;
 	if (!HeapTupleIsValid(tuple))
 		return;

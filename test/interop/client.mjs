@@ -50,7 +50,7 @@ export class Keys {
           'SET #status = :open, #owner = :owner, #bind = :bind, #fence = #fence + :one, #runs = :one,'
           + ' #lease_ms = :until, #ttl = :ttl, #created_ms = :now, #updated_ms = :now,'
           + ` #retention_s = :retention, #holder = :holder${set}`
-          + ` REMOVE #result, #error, #retry_ms, #origin${fingerprint ? '' : ', #payload_sha256'}`,
+          + ` REMOVE #result, #error, #retry_ms, #origin, #handler, #spared${fingerprint ? '' : ', #payload_sha256'}`,
           { ...values, s: record.status, o: record.owner, f: record.fence, u: record.updated_ms, t: record.ttl });
         if (replaced.applied) return { outcome: 'acquired', token, record: replaced.record };
         continue;

@@ -34,7 +34,7 @@ static const struct
 	{EO_SEAL_NEW, "seal_new", EO_STATE_FAILED}, {EO_FINISH, "finish", EO_STATE_COMMITTING},
 	{EO_ABORT, "abort", EO_STATE_COMMITTING}, {EO_UNSEAL, "unseal", EO_STATE_COMMITTING},
 	{EO_RESUME, "resume", EO_STATE_COMMITTING}, {EO_NOTE_UNDONE, "note_undone", EO_STATE_COMMITTING},
-	{EO_COMPLETE_NEW, "complete_new", EO_STATE_FAILED},
+	{EO_COMPLETE_NEW, "complete_new", EO_STATE_FAILED}, {EO_SPARE, "spare", EO_STATE_IN_PROGRESS},
 
 	/* Of records in a new state only. */
 	{EO_WAIVE, "waive", EO_STATE_COMMITTING}, {EO_BURY, "bury", EO_STATE_COMMITTING},
@@ -47,8 +47,8 @@ static const struct
 };
 
 #define N_VERBS ((int) (sizeof(verbs) / sizeof(verbs[0])))
-#define N_SPELLED 13
-#define N_UNSEEN 15
+#define N_SPELLED 14
+#define N_UNSEEN 16
 #define NEW_STATE "PARKED"
 
 static unsigned int state;
@@ -114,6 +114,7 @@ put_value(EoBuf *out, const EoLayout *layout, EoRecordAttribute a, EoState from)
 		case EO_A_RESULT:
 		case EO_A_ERROR:
 		case EO_A_PAYLOAD:
+		case EO_A_HANDLER:
 		case EO_A_HOLDER:
 			eo_buf_adds(out, one_of(2) ? "{\"S\":\"\\\"?' text\"}" : "{\"S\":\"\"}");
 			break;
@@ -168,6 +169,7 @@ make_write(EoWrite *w)
 	w->holder = one_of(2) ? "psql" : NULL;
 	w->max_runs = one_of(2) ? 3 : 0;
 	w->payload_sha256 = one_of(2) ? "ab" : NULL;
+	w->handler = one_of(4) == 0 ? "app.pay" : NULL;
 	w->terminal = one_of(2);
 	w->retry_ms = one_of(2) * 5000;
 	w->result = one_of(2) ? texts[one_of(3)] : NULL;

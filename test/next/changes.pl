@@ -34,13 +34,13 @@ change('src/ledger/outbox.c', qr/(\tform_writes\(&row->writes, values, nulls\);\
 change('src/records/layout.h', qr/\tEO_A_TTL,\n/, "\tEO_A_MADE_BY,\n\tEO_A_TTL,\n");
 change('src/records/layout.c', qr/\[EO_A_WRITES\] = \{'w', "eo_writes"\},/, q([EO_A_WRITES] = {'w', "eo_writes"},[EO_A_MADE_BY] = {'y', "eo_made_by"},));
 change('src/records/layout.c', qr/\[EO_A_WRITES\] = \{'w', "writes"\},/, q([EO_A_WRITES] = {'w', "writes"},[EO_A_MADE_BY] = {'y', "made_by"},));
-change('src/records/record.c', qr/#define SET_TERMS ", #a = :a/, '#define SET_TERMS ", #y = :j, #a = :a');
+change('src/records/record.c', qr/#define SET_TERMS ", #a = :a/, '#define SET_TERMS ", #y = :c, #a = :a');
 change('src/records/record.c', qr/(of a write that sets the retention, too \*\/\n)/,
 	"of a write that sets the retention, too */\n\tconst char *made_by;\n");
 change('src/records/record.c', qr/(\ts->derived\.ttl_s = s->derived\.kept_from_s \+ w->retention_s;\n)/,
 	"\ts->derived.ttl_s = s->derived.kept_from_s + w->retention_s;\n\ts->derived.made_by = EO_VERSION;\n");
 change('src/records/record.c', qr/(\t\['d'\] = NUMBER\(FROM_DERIVED, Derived, dead_ms\),\n)/,
-	"\t['d'] = NUMBER(FROM_DERIVED, Derived, dead_ms),\n\t['j'] = STRING(FROM_DERIVED, Derived, made_by),\n");
+	"\t['d'] = NUMBER(FROM_DERIVED, Derived, dead_ms),\n\t['c'] = STRING(FROM_DERIVED, Derived, made_by),\n");
 
 # Another form of the file exactonce_claims.
 change('src/cluster/claim_file.c', qr/UINT64CONST\(0x65786163746f6e\d\d\)/, "UINT64CONST(0x65786163746f6eff)");

@@ -17,6 +17,46 @@ SELECT idem_call('compared', 'add_up(jsonb)', '{"what": "compared", "n": 3}', co
 SELECT idem_call('compared', 'add_up(jsonb)', '{"what": "compared", "n": 4}', compare => '{$.what}');
 SELECT idem_call('compared', 'add_up(jsonb)', '{"what": "call", "n": 3}', compare => '{$.what}');
 
+-- The same key for another handler is an error that names both, whatever has become of it.
+CREATE SCHEMA "Other Work";
+CREATE FUNCTION "Other Work".take(payload jsonb) RETURNS jsonb LANGUAGE sql AS $$ SELECT to_jsonb('taken'::text) $$;
+\set VERBOSITY default
+SELECT idem_call('call', '"Other Work".take(jsonb)', '{"what": "call", "n": 3}');
+BEGIN;
+SELECT idem_call('twice', 'add_up(jsonb)');
+SELECT idem_call('twice', '"Other Work".take(jsonb)');
+ROLLBACK;
+\set VERBOSITY terse
+-- A key that was given back, or failed, stays that handler's, also after a claim without one.
+SELECT idem_call('twice', '"Other Work".take(jsonb)');
+SELECT outcome FROM idem_acquire('twice');
+SELECT idem_fail('twice');
+SELECT idem_call('twice', '"Other Work".take(jsonb)');
+SELECT idem_forget('twice');
+SELECT idem_call('twice', '"Other Work".take(jsonb)');
+-- A key that was claimed without a handler is everybody's.
+BEGIN;
+SELECT outcome FROM idem_acquire('of nobody');
+SELECT idem_complete('of nobody', '1');
+COMMIT;
+SELECT idem_call('of nobody', 'add_up(jsonb)'), idem_call('of nobody', '"Other Work".take(jsonb)');
+-- It goes by the names, and not by what they mean at the moment.
+DROP FUNCTION "Other Work".take(jsonb);
+CREATE FUNCTION "Other Work".take(payload jsonb) RETURNS jsonb LANGUAGE sql AS $$ SELECT to_jsonb('put back'::text) $$;
+SELECT idem_call('twice', '"Other Work".take(jsonb)');
+-- The longest names that there are differ in their last letter.
+DO $do$
+BEGIN
+	EXECUTE format('CREATE SCHEMA %I', repeat('"', 63));
+	FOR i IN 1 .. 2 LOOP
+		EXECUTE format('CREATE FUNCTION %I.%I(jsonb) RETURNS jsonb LANGUAGE sql AS $$ SELECT to_jsonb(%s) $$',
+			repeat('"', 63), repeat('"', 62) || i, i);
+	END LOOP;
+END $do$;
+SELECT idem_call('long names', oid) FROM pg_proc WHERE proname LIKE '"%1';
+SELECT idem_call('long names', oid) FROM pg_proc WHERE proname LIKE '"%1';
+SELECT idem_call('long names', oid) FROM pg_proc WHERE proname LIKE '"%2';
+
 -- A handler whose transaction is rolled back has not run.
 BEGIN;
 SELECT idem_call('rolled back', 'add_up(jsonb)', '{"what": "rolled back", "n": 1}');
@@ -53,6 +93,46 @@ SELECT idem_call('unlucky', 'unlucky(jsonb)', '{"code": "40001"}', on_error => '
 SELECT idem_call('unlucky', 'unlucky(jsonb)', '{"code": "40001"}');
 SELECT outcome, run FROM idem_acquire('unlucky', payload => '{"code": "40001"}');
 SELECT idem_release('unlucky');
+
+-- Nor is an error of the machine, ten times in a row.
+CREATE FUNCTION machine(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+	IF current_setting('test.code') = '' THEN
+		RETURN '"done"';
+	END IF;
+	RAISE EXCEPTION USING ERRCODE = current_setting('test.code');
+END $$;
+CREATE FUNCTION tried(key text, code text, max_runs int DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('test.code', code, false);
+	RETURN idem_call(key, 'machine(jsonb)', max_runs => max_runs);
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLSTATE;
+END $$;
+SELECT tried('full', code, 1)
+FROM unnest('{53100, 53200, 08000, 08006, 57P01, 57P02, 57P03, 57P04, 57P05, 53100}'::text[]) code;
+SELECT status, runs FROM idem_get('full');
+SELECT tried('full', '53100', 1), tried('full', '', 1);
+SELECT status, runs, error->>'sqlstate' AS sqlstate FROM idem_get('full');
+SELECT tried('full', '', 2);
+-- The row begins anew with an error of the work, and when the key is forgotten.
+SELECT count(tried('in a row', '53200')) FROM generate_series(1, 10);
+SELECT tried('in a row', 'P0001');
+SELECT count(tried('in a row', '53200')) FROM generate_series(1, 10);
+SELECT status, runs FROM idem_get('in a row');
+SELECT idem_forget('in a row');
+SELECT count(tried('in a row', '53200')) FROM generate_series(1, 10);
+SELECT status, runs FROM idem_get('in a row');
+SELECT tried('in a row', '40001');
+SELECT status, runs FROM idem_get('in a row');
+SELECT tried('in a row', '53200');
+SELECT status, runs FROM idem_get('in a row');
+-- Such an error is raised, whatever on_error says.
+SELECT set_config('test.code', '53100', false);
+SELECT idem_call('shown', 'machine(jsonb)', on_error => 'return');
+-- More connections than there may be are no such error.
+SELECT tried('too many', '53300');
+SELECT status, runs FROM idem_get('too many');
 
 -- A result that cannot be stored is an error of the handler, for good.
 CREATE FUNCTION too_much(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$

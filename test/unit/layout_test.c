@@ -47,6 +47,7 @@ put(const char *text, EoBuf *body, EoVerb verb, int variant, const char *item)
 	w.holder = variant & 8 ? "psql" : NULL;
 	w.origin = "o/1/2/3";
 	w.payload_sha256 = variant & 16 ? "ab" : NULL;
+	w.handler = variant & 16 ? "app.pay" : NULL;
 	eo_buf_init(body, 100000);
 	eo_record_put_write(layout, body, "tab", "fn#k", verb, &w);
 	eo_json_free(doc);

@@ -13,7 +13,7 @@ static const EoLayout *layout;
 enum
 {
 	RUNS = 1, PAYLOAD = 2, RESULT = 4, ERROR = 8, TERMINAL = 16, ORIGIN = 32, NO_ORIGIN = 64,
-	FENCE = 128, UPDATED = 256, HOLDER = 512, WRITES = 1024, N_VARIANTS = 2048
+	FENCE = 128, UPDATED = 256, HOLDER = 512, WRITES = 1024, HANDLER = 2048, N_VARIANTS = 4096
 };
 
 /* What was seen, with the attributes that a variant has. */
@@ -51,6 +51,7 @@ put_variant(EoBuf *body, EoVerb verb, int variant)
 	w.origin = variant & ORIGIN ? "o/1/2/3" : variant & NO_ORIGIN ? "" : NULL;
 	w.holder = variant & HOLDER ? "psql" : NULL;
 	w.writes = variant & WRITES ? 7 : 0;
+	w.handler = variant & HANDLER ? "app.pay" : NULL;
 	/* A seal always says whose it is, and so does what is noted of one. */
 	if ((verb >= EO_SEAL && verb <= EO_SEAL_EXPIRED) || verb == EO_NOTE_UNDONE)
 		w.origin = "o/1/2/3";
@@ -122,16 +123,26 @@ test_variants(void)
 {
 	ok(has(EO_ACQUIRE, RUNS, " AND (attribute_not_exists(#n) OR #n < :m)") && !has(EO_ACQUIRE, 0, "#n < :m"),
 	   "a limit of runs");
-	ok(has(EO_RELEASE, 0, "#n = if_not_exists(#n, :1) - :1"), "a run that is not counted");
+	ok(has(EO_RELEASE, 0, "#n = if_not_exists(#n, :1) - :1") && !has(EO_RELEASE, 0, "#i"), "a run that is not counted");
+	ok(has(EO_SPARE, 0, "#n = if_not_exists(#n, :1) - :1, #i = if_not_exists(#i, :0) + :1"), "because the machine has failed");
 	ok(has(EO_ACQUIRE, PAYLOAD, "SET #s = :I") && has(EO_ACQUIRE, PAYLOAD, "#p = :p)") &&
 	   !has(EO_ACQUIRE, 0, "#p"), "a fingerprint is compared");
-	ok(has(EO_REPLACE, 0, " REMOVE #v, #e, #r, #w, #d, #g, #h, #p\"") && has(EO_REPLACE, PAYLOAD, " REMOVE #v, #e, #r, #w, #d, #g, #h\""),
-	   "that of an expired record is dropped");
+	ok(has(EO_ACQUIRE, HANDLER, "#t = :t, #a = :a, #j = :j REMOVE") &&
+	   has(EO_ACQUIRE, HANDLER, "#o <> :o AND (attribute_not_exists(#j) OR #j = :j)) OR (#s = :I") &&
+	   has(EO_ACQUIRE, HANDLER, "#l < :d AND (attribute_not_exists(#j) OR #j = :j))\"") &&
+	   !has(EO_ACQUIRE, 0, "#j"), "so is the handler");
+	ok(has(EO_REPLACE, 0, " REMOVE #v, #e, #r, #w, #d, #i, #g, #h, #p, #j\"") &&
+	   has(EO_REPLACE, PAYLOAD, " REMOVE #v, #e, #r, #w, #d, #i, #g, #h, #j\"") &&
+	   has(EO_REPLACE, PAYLOAD | HANDLER, " REMOVE #v, #e, #r, #w, #d, #i, #g, #h\""),
+	   "those of an expired record are dropped");
+	for (int verb = EO_COMPLETE; verb <= EO_NOTE_UNDONE; verb++)
+		ok(has((EoVerb) verb, HANDLER, "#j") == (verb == EO_SEAL_NEW || verb == EO_SEAL_EXPIRED),
+		   "and no write of the owner touches the handler");
 	ok(has(EO_COMPLETE, RESULT, "#v = :v REMOVE #l, #r, #e, #g, #w\"") && has(EO_COMPLETE, ERROR, "(#a, :a) REMOVE #l, #r, #e, #g, #w, #v\""),
 	   "a result is set or removed, whether there is an error or not");
-	ok(has(EO_FAIL, ERROR, ", #e = :e, #r = :r REMOVE #l, #v\"") &&
-	   has(EO_FAIL, RESULT, ", #r = :r REMOVE #l, #v, #e\"") &&
-	   has(EO_FAIL, TERMINAL, "(#a, :a) REMOVE #l, #v, #e, #r\""), "so is an error, and the instant of the next try");
+	ok(has(EO_FAIL, ERROR, ", #e = :e, #r = :r REMOVE #l, #v, #i\"") &&
+	   has(EO_FAIL, RESULT, ", #r = :r REMOVE #l, #v, #i, #e\"") &&
+	   has(EO_FAIL, TERMINAL, "(#a, :a) REMOVE #l, #v, #i, #e, #r\""), "so is an error, and the instant of the next try");
 	ok(has(EO_ABORT, ORIGIN, "(#s = :I OR (#s = :M AND #g = :g))\"") && has(EO_ABORT, 0, "(#s = :I)\"") &&
 	   has(EO_ABORT, NO_ORIGIN, "(#s = :I OR (#s = :M AND attribute_not_exists(#g)))\""), "whose seal is undone");
 	ok(has(EO_ACQUIRE, HOLDER, "#t = :t, #a = :a, #h = :h REMOVE #v, #e, #r, #d, #g\"") &&
@@ -214,7 +225,7 @@ test_keys(void)
 	ok(strncmp(pk, "IDEMPOTENCY#app/k", 17) == 0, "is made of prefix and key");
 	ok(eo_record_key_make(layout, "app/x", key, pk, &len) == EO_TOO_LARGE && len == EO_MAX_KEY_BYTES + 1,
 	   "one more byte is too long");
-	ok(eo_record_key_room(layout, 20) > 408800 &&
+	ok(eo_record_key_room(layout, 20) > 408576 &&
 	   eo_record_key_room(layout, 20) < EO_MAX_ITEM_BYTES,
 	   "room for a result");
 	ok(eo_layout_find("modern") == NULL, "no other layout");
@@ -295,19 +306,20 @@ test_foreign(void)
 	EoRecord	r;
 
 	item = "{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"},\"result\":{\"M\":{\"a\":{\"N\":\"1\"}}},"
-		"\"error\":{\"B\":\"AA==\"},\"payload_sha256\":{\"B\":\"AA==\"}}";
+		"\"error\":{\"B\":\"AA==\"},\"payload_sha256\":{\"B\":\"AA==\"},\"handler\":{\"N\":\"1\"}}";
 	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
 	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK, "a record of another client is read");
 	is_string(r.result, "{\"a\":1}", "its result is JSON");
 	ok(r.result_len == 7 && !r.odd_result, "of that length");
 	ok(r.error == NULL && r.odd_error, "a binary error is odd");
 	ok(r.payload_sha256 == NULL && r.odd_payload_sha256, "so is a binary fingerprint");
+	ok(r.handler == NULL && r.odd_handler, "and a handler that is a number");
 	eo_json_free(doc);
 	item = "{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"}}";
 	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
 	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK &&
 	   r.result == NULL && r.error == NULL &&
-	   !r.odd_result && !r.odd_error && !r.odd_payload_sha256, "nothing is odd where nothing is");
+	   !r.odd_result && !r.odd_error && !r.odd_payload_sha256 && !r.odd_handler, "nothing is odd where nothing is");
 	eo_json_free(doc);
 }
 

@@ -77,6 +77,14 @@ settled($node);
 is_cached('cached', 'paid', 'completed||t', 'a key with a payload');
 like(run_script($node, "SELECT idem_acquire('paid', payload => '2', server => 'cached');\n"), qr/ID003/, 'another payload is refused');
 is((asked('cached', 'paid', ", payload => '1'"))[1], 0, 'the same payload is told');
+is($sql->(q{CREATE FUNCTION once(jsonb) RETURNS jsonb LANGUAGE sql AS 'SELECT to_jsonb(1)';
+	SELECT idem_call('of once', 'once(jsonb)', server => 'cached')}), '1', 'a key of a handler is completed');
+settled($node);
+$before = count_requests(key => 'IDEMPOTENCY#of once');
+is($sql->("SELECT idem_call('of once', 'once(jsonb)', server => 'cached')"), '1', 'its handler is told');
+like(run_script($node, "SELECT idem_call('of once', 'never(jsonb)', server => 'cached')"),
+	qr/ID003: .*\nDETAIL:  It was used with public.once, and this call names public.never/, 'another handler is refused');
+is(count_requests(key => 'IDEMPOTENCY#of once') - $before, 0, 'both without a request');
 
 foreach my $case (
 	[ 'in progress', { status => 'IN_PROGRESS', lease_ms => $now * 1000 + 3_600_000 }, 'in_progress' ],

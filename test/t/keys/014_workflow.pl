@@ -70,7 +70,15 @@ SQL
 	is($sql->("SELECT count(*) FROM work WHERE key = '$function'"), '0', "$function of a handler: nothing was done");
 }
 
-my $run = start_slow('poison');
+my $run = start_slow('other');
+like(run_script($node, calling('other', 'quick')),
+	qr/ID003: key "other" on server "exactonce" was used with another handler\nDETAIL:  It was used with public.slow, and this call names public.quick. The key is IN_PROGRESS/,
+	'while a handler runs, another one is refused its key, and both are named');
+$sql->("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
+finish_script($run);
+like(run_script($node, calling('other', 'quick')), qr/another handler\n.*The key is FAILED/, 'so it is when that has failed');
+
+$run = start_slow('poison');
 kill 'KILL', $sql->("SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
 finish_script($run);
 wait_until('a handler that killed its server: the run is counted, and the key is parked', sub {

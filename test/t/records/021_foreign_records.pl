@@ -192,6 +192,11 @@ is($sql->("SELECT outcome FROM idem_acquire('fingerprint')"), 'completed',
 like(run_script($node, q(SELECT idem_acquire('fingerprint', payload => '1');)),
 	qr/ERROR:  ID007: .*the record cannot be read.*payload_sha256/s,
 	'a fingerprint of another type cannot be compared with a payload');
+$sql->(q{CREATE FUNCTION handle(jsonb) RETURNS jsonb LANGUAGE sql AS 'SELECT $1'});
+put('handler', 'COMPLETED', handler => { N => '1' }, result => { S => '1' });
+is($sql->("SELECT outcome FROM idem_acquire('handler')"), 'completed', 'a handler of another type is not looked at without one');
+like(run_script($node, q(SELECT idem_call('handler', 'handle(jsonb)');)), qr/ID007: .*the record cannot be read.*Its handler is not a string/s,
+	'and cannot be compared with one');
 
 # ----- attributes of others ---------------------------------------------------
 

@@ -375,6 +375,11 @@ foreach ([ many => q{idem_acquire_many(ARRAY['many'], payloads => ARRAY[p]} ], [
 	is(value_of('powertools', $key, 'validation'), '7g2RJvqaOsmFC+2Kci0tEQ==', "idem_$key hashes its payload in this way, too");
 }
 
+is(value_of('powertools', 'call', 'eo_handler'), 'public.handle', 'a handler stands beside that, in an attribute of ours');
+$sql->(q{CREATE FUNCTION handle_otherwise(jsonb) RETURNS jsonb LANGUAGE sql AS 'SELECT $1'});
+like(run_script($node, q{SELECT idem_call('call', 'handle_otherwise(jsonb)', server => 'powertools')}),
+	qr/ID003: .*\n.*used with public.handle, and this call names public.handle_otherwise/, 'so another one is refused');
+
 # A path does what payload_validation_jmespath does there; several values have no such hash.
 my $event = q{payload => '{"order": {"b": 1, "a": "x"}, "items": [1, 2]}', compare};
 is(acquire('powertools', 'part', ", $event => '{\$.order}'"), 'acquired|', 'a claim with a part of its payload');

@@ -274,5 +274,39 @@ is($sql->("SELECT outcome FROM idem_acquire('in one again')", 'one'), 'acquired'
 	'the worker returns to a database with the extension');
 $sql->('DROP DATABASE one');
 
+# As long as a drop is not over, the launcher still sees the database. A worker that it started
+# then would find none.
+my @forced = map { "forced$_" } 1 .. 3;
+foreach my $database (@forced)
+{
+	$sql->("CREATE DATABASE $database");
+	$sql->($extension, $database);
+}
+my @claims = map { start_script($node, "BEGIN;\nSELECT idem_acquire('$_');\nSELECT pg_sleep(600);\n", $_) } @forced;
+# Sooner after its start a worker is not started again.
+foreach my $database (@forced)
+{
+	wait_until("$database: a claim is held, and the worker is no new one", sub { $sql->(<<'SQL', $database) eq 't' });
+SELECT EXISTS (SELECT FROM exactonce_claims WHERE state = 'held') AND clock_timestamp() - backend_start > '1 s'
+FROM pg_stat_activity WHERE backend_type = 'exactonce worker' AND datname = current_database()
+SQL
+}
+my $offset = -s $node->logfile;
+$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'");
+$node->reload;
+my @drops = map { start_script($node, "DROP DATABASE $_ WITH (FORCE);\n") } @forced;
+wait_until('the drops wait for their end', sub { $sql->("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE 'DROP%'") eq '3' });
+my $before = $sql->($worker_pid);
+$sql->("SELECT pg_terminate_backend($before)");
+wait_until('the launcher has looked at all databases', sub { $sql->($worker_pid) !~ /^(?:$before)?$/ });
+$node->append_conf('postgresql.conf', "synchronous_standby_names = ''");
+$node->reload;
+is(finish_script($_), '', 'a database with a claim can be dropped by force') foreach @drops;
+like(finish_script($_), qr/57P01/, 'which ends its session') foreach @claims;
+wait_until('what they have left in memory is forgotten', sub { $sql->(<<'SQL') eq '0' });
+SELECT count(*) FROM exactonce_internal.claims_of_cluster() WHERE database NOT IN (SELECT oid FROM pg_database)
+SQL
+unlike(slurp_file($node->logfile, $offset), qr/FATAL:  (?!terminating)/, 'and no worker has looked for a database that was dropped');
+
 stop_without_crash($node, kills => 1);
 done_testing();
