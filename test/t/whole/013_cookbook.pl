@@ -139,7 +139,8 @@ sub items
 sub recipes
 {
 	my ($text) = @_;
-	my (@found, $title, $block);
+	my (@found, $block);
+	my $title = 'Beginning';
 	my $n = 0;
 	foreach my $line (split /\n/, $text)
 	{
