@@ -561,7 +561,7 @@ take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us)
 	if (!is_urgent(c))
 		c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_US);
 	c->own_nonce = answer->exists && item->nonce != NULL &&
-		eo_life_sent(c->place.ref, strtou64(item->nonce, NULL, 10), &nonce_us);
+		eo_life_sent(c->place.ref, strtou64(item->nonce, NULL, 10), -1, &nonce_us);
 	if (answer->exists && item->state == EO_LIFE_CLOSED)
 	{
 		c->closed = true;
