@@ -124,7 +124,7 @@ sql_of($node, 'CREATE DATABASE replacement TEMPLATE replaced');
 sql_of($node, 'DROP DATABASE replaced');
 reset_proxy();
 is(sql_of($node, "SELECT outcome FROM idem_acquire('left')", 'replacement'), 'in_progress', 'to its copy that is in progress');
-$busy = start_script($node, "SELECT outcome FROM idem_acquire('busy', on_commit => 'session');\n" . say_in_script('busy') . halt_until('idle'),
+$busy = start_script($node, "SELECT outcome FROM idem_acquire('busy replacement', on_commit => 'session');\n" . say_in_script('busy') . halt_until('idle'),
 	'replacement');
 await_word('busy');
 sql_of($node, "SELECT outcome FROM idem_acquire('his second', server => 'his', on_commit => 'keep')", 'replacement');
